@@ -286,6 +286,10 @@ typedef struct {
     int skipped;       /* 1: a gradient was not finite: nothing changed but loss_scale, halved for the next step */
 } dpx_result;
 
+/* The learning rate of step `step`, as dpx_result counts them, of the k-th "group" that was set, counted from 1; 0: of
+ * the parameters of none, which is dpx_result.lr; NaN: there is no such group. */
+DPX_API double dpx_trainer_group_lr(const dpx_trainer *trainer, int group, int64_t step);
+
 typedef void dpx_progress_fn(void *user, const dpx_result *result);
 
 /* `log` receives what is found and decided (what was split, what has no gradient ...); NULL: nobody. */

@@ -36,6 +36,21 @@ typedef struct {
     int axis;
 } BatchInput;
 
+/* How gradients are bounded. */
+typedef struct {
+    double norm;  /* the most of the norm of all together; 0: unbounded */
+    double power; /* of the norm: 0 stands for 2; INFINITY: the largest element */
+    double value; /* the most of each element; 0: unbounded */
+} Clip;
+
+/* Parameters that are updated in a way of their own (passes/update_groups.c). */
+typedef struct {
+    const char *pattern; /* fnmatch, on their names */
+    const OptimizerDef *optimizer;
+    const char *optimizer_args, *settings; /* as of BuildOptions */
+    const Clip *clip;                      /* NULL: with all others that have none of their own */
+} UpdateGroup;
+
 /* What a sum of S bytes over all devices costs: seconds + per_byte * S. */
 typedef struct {
     double seconds, per_byte;
@@ -75,7 +90,9 @@ typedef struct {
     /* optimizer */
     const OptimizerDef *optimizer; /* NULL: sgd */
     const char *optimizer_args;
-    double clip_norm;         /* 0: none */
+    Clip clip;
+    const UpdateGroup *group; /* the first whose pattern matches has the parameter */
+    int n_group;
     const char *const *untie; /* fnmatch patterns on names of constants that are untied whatever the file shows */
     int n_untie;
     const char *const *freeze, *const *train; /* fnmatch patterns on parameter names (passes/model/parameters_list.c) */
@@ -164,7 +181,7 @@ Status model_repair(Graph *g, const BuildOptions *opt, Evaluator eval, Report *r
     "scaled_loss"               /* what is differentiated instead of the loss; gone after passes/train/autodiff.c */
 #define OUT_GRAD_PREFIX "grad:" /* grad:NAME, the gradient by parameter NAME */
 /* Inputs made by passes. */
-#define IN_LR "learning_rate" /* 0-d, of the parameters' type */
+#define IN_LR "learning_rate" /* 0-d, of the parameters' type; of group k, counted from 1, "learning_rate.k" */
 /* State made by passes; parameters and running statistics keep the user's names. */
 #define STATE_STEP "dpexec.step"             /* int64 0-d: updates of the parameters done */
 #define STATE_LOSS_SCALE "dpexec.loss_scale" /* float32 0-d */

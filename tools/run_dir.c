@@ -261,7 +261,8 @@ static Status flush(RunDir *r)
     return ST_OK;
 }
 
-Status run_dir_log_step(RunDir *r, const dpx_result *result, int64_t epoch, double ms, const RunRead *read)
+Status run_dir_log_step(RunDir *r, const dpx_trainer *t, const dpx_result *result, int64_t epoch, double ms,
+                        const RunRead *read)
 {
     char loss[NUMBER_TEXT], lr[NUMBER_TEXT], norm[NUMBER_TEXT], scale[NUMBER_TEXT], time[NUMBER_TEXT];
 
@@ -275,6 +276,11 @@ Status run_dir_log_step(RunDir *r, const dpx_result *result, int64_t epoch, doub
                 ",\"read\":{\"bytes\":%lld,\"most_bytes\":%lld,\"file_bytes\":%lld,\"most_file_bytes\":%lld}",
                 (long long)read->all.bytes, (long long)read->most.bytes, (long long)read->all.file_bytes,
                 (long long)read->most.file_bytes);
+    for (int k = 1; !isnan(dpx_trainer_group_lr(t, k, result->step)); k++)
+        fprintf(r->metrics, "%s%s", k > 1 ? "," : ",\"group_lr\":[",
+                json_number(dpx_trainer_group_lr(t, k, result->step), lr));
+    if (!isnan(dpx_trainer_group_lr(t, 1, result->step)))
+        fprintf(r->metrics, "]");
     if (!isnan(result->grad_norm))
         fprintf(r->metrics, ",\"grad_norm\":%s", json_number(result->grad_norm, norm));
     if (!isnan(result->loss_scale))

@@ -38,7 +38,8 @@ typedef struct {
     LoaderRead all, most; /* of all processes together; of the one that read most */
 } RunRead;
 /* `read`: of the epoch that ends with the step, else NULL. */
-Status run_dir_log_step(RunDir *r, const dpx_result *result, int64_t epoch, double ms, const RunRead *read) CHECKED;
+Status run_dir_log_step(RunDir *r, const dpx_trainer *t, const dpx_result *result, int64_t epoch, double ms,
+                        const RunRead *read) CHECKED;
 Status run_dir_log_eval(RunDir *r, int64_t step, double loss, const char *metric, double measured) CHECKED;
 
 /* As JSON, which has no NaN and no infinity: those are null. */

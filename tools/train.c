@@ -410,7 +410,8 @@ static Status after_update(Run *r, const dpx_result *result)
     r->last_loss = result->loss;
     warn_of_logits(r, result->loss);
     TRY(count_read(&read, &ends, r));
-    TRY(run_dir_log_step(&r->dir, result, r->at.epoch + 1, (seconds_now() - r->since) * 1e3, ends ? &read : NULL));
+    TRY(run_dir_log_step(&r->dir, r->trainer, result, r->at.epoch + 1, (seconds_now() - r->since) * 1e3,
+                         ends ? &read : NULL));
     if (!was_finite)
         return FAIL(E_INVALID,
                     "the loss of step %" PRId64

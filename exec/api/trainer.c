@@ -262,6 +262,12 @@ const char *dpx_trainer_option(const dpx_trainer *t, const char *name)
     return t && name ? options_get(t->options, name) : NULL;
 }
 
+double dpx_trainer_group_lr(const dpx_trainer *t, int group, int64_t step)
+{
+    return t && group >= 0 && group <= t->options->n_group && step > 0 ? options_group_rate(t->options, group, step - 1)
+                                                                       : NAN;
+}
+
 int dpx_trainer_replicas(const dpx_trainer *t) { return t ? t->replicas : 0; }
 
 void dpx_trainer_on_step(dpx_trainer *t, dpx_progress_fn *progress, void *user)
@@ -293,14 +299,19 @@ static void tell_weights(dpx_trainer *t, const char *what)
 
 /* ---- batches in, results out ---- */
 
-static void add_learning_rate(const dpx_trainer *t, Feed *f, double lr)
+/* Of every group. */
+static void add_learning_rates(const dpx_trainer *t, Feed *f)
 {
-    f->lr.f64 = lr;
-    if (t->dtype == DT_FLOAT32)
-        f->lr.f32 = (float)lr;
-    f->axis[f->n] = -1;
-    f->tensor[f->n].name = IN_LR;
-    f->tensor[f->n++].tensor = (Tensor){ t->dtype, shape_scalar(), &f->lr };
+    for (int k = 0; k <= t->options->n_group; k++) {
+        const double lr = options_group_rate(t->options, k, t->step);
+
+        f->lr[k].f64 = lr;
+        if (t->dtype == DT_FLOAT32)
+            f->lr[k].f32 = (float)lr;
+        f->axis[f->n] = -1;
+        f->tensor[f->n].name = k ? t->options->group[k - 1].rate_name : IN_LR;
+        f->tensor[f->n++].tensor = (Tensor){ t->dtype, shape_scalar(), &f->lr[k] };
+    }
 }
 
 static double real_output(const NamedTensor *out, int n, const char *name, double fallback)
@@ -399,7 +410,7 @@ static Status begin_apply(dpx_trainer *t, BegunStep *b)
     f.n = t->n_shape;
     f.partly = false;
     memcpy(f.tensor, t->shape, sizeof *f.tensor * (size_t)t->n_shape);
-    add_learning_rate(t, &f, lr);
+    add_learning_rates(t, &f);
     b->result = t->group;
     TRY(begin(t, BUILD_APPLY, &f, &b->step));
     t->pending = 0;
@@ -430,7 +441,7 @@ static Status begin_batch(dpx_trainer *t, const dpx_tensor *batch, int n, const 
     b->result.samples = f.samples;
     if (t->options->accumulate > 1)
         return begin_micro_batch(t, &f, b);
-    add_learning_rate(t, &f, lr);
+    add_learning_rates(t, &f);
     TRY(begin(t, BUILD_TRAIN, &f, &b->step));
     number_step(t, &b->result, lr);
     return ST_OK;

@@ -42,16 +42,16 @@ struct dpx_trainer {
 
 /* A batch as it was given. */
 typedef struct {
-    NamedTensor tensor[MAX_BATCH_TENSORS]; /* shapes are those of the whole */
+    NamedTensor tensor[MAX_BATCH_TENSORS + MAX_GROUPS]; /* shapes are those of the whole */
     int n;
     int64_t samples; /* of the whole */
     bool partly;     /* this process has only `part` of what is split */
     GivenPart part;
-    int axis[MAX_BATCH_TENSORS]; /* part.axis */
+    int axis[MAX_BATCH_TENSORS + MAX_GROUPS]; /* part.axis */
     union {
         float f32;
         double f64;
-    } lr;
+    } lr[1 + MAX_GROUPS];
 } Feed;
 
 /* Takes a batch of the caller's; `samples`: the tensors are this process's part of so many; NULL: all of the batch. */

@@ -78,6 +78,11 @@ static int64_t draw(IntSpan s, uint64_t r)
     return is_any(s) ? (int64_t)(r % 2) : s.high > low ? low + (int64_t)(r % (uint64_t)(s.high - low)) : low;
 }
 
+static bool is_rate(const char *name)
+{
+    return !strncmp(name, IN_LR, strlen(IN_LR)) && (!name[strlen(IN_LR)] || name[strlen(IN_LR)] == '.');
+}
+
 static void fill(Tensor *t, const char *name, const BuildOptions *opt, IntSpan span, uint64_t *state)
 {
     const bool target = !strcmp(name, opt->target ? opt->target : "target");
@@ -90,7 +95,7 @@ static void fill(Tensor *t, const char *name, const BuildOptions *opt, IntSpan s
         if (t->dtype == DT_BOOL)
             tensor_set_int(t, i, (int64_t)(r >> 63));
         else if (dtype_is_float(t->dtype))
-            tensor_set_float(t, i, !strcmp(name, IN_LR) ? 0.05 : (double)(r >> 11) * 0x1p-52 - 1);
+            tensor_set_float(t, i, is_rate(name) ? 0.05 : (double)(r >> 11) * 0x1p-52 - 1);
         else if (target && ignores && r % 5 == 0)
             tensor_set_int(t, i, ignored);
         else

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "exec/train/options_groups.h"
 #include "exec/train/options_numbers.h"
 #include "exec/train/parameter_list.h"
 #include "exec/train/session.h"
@@ -254,8 +255,17 @@ static const Setting table[] = {
       .derived = true },
     { "accumulate", "K", "1", "batches whose gradients make one optimizer step", SETTING_OF(Options, accumulate),
       .min = 1, .max = 1e9, .trains = true },
-    { "clip-norm", "X", "0", "bound on the gradient's global norm; 0: none", SETTING_OF(Options, build.clip_norm),
+    { "clip-norm", "X[:P|:inf]", "0",
+      "bound on the norm of all gradients together, of powers P [2] or the largest element; 0: none",
+      .set = options_set_clip_norm, .trains = true },
+    { "clip-value", "X", "0", "bound on each element of every gradient; 0: none", SETTING_OF(Options, build.clip.value),
       .max = SETTING_REAL_MAX, .trains = true },
+    { "group", "PATTERN:KEY=VALUE,...", "",
+      "what parameters of these names do otherwise: lr, schedule, optimizer and its flags, clip-norm, clip-value; the "
+      "first pattern that matches has them, e.g. 'backbone.*:lr=0.001,weight-decay=0'",
+      .set = options_add_group, .repeats = true, .trains = true },
+    { "groups", "FILE", "", "a file of groups, one a line", .set = options_add_groups, .repeats = true, .trains = true,
+      .on_resume = RESUME_FREE },
     { "devices", "LIST", "cpu:0", "cpu:0,cpu:1, cpu*4, cuda, cuda:0,cuda:1, cuda*2, or all",
       SETTING_OF(Options, devices), .on_resume = RESUME_FREE },
     { "replicas", "R", "", "logical replicas; else one per device", SETTING_OF(Options, build.replicas), .min = 1,
@@ -505,7 +515,7 @@ static Status take_recipes(Options *o)
     o->schedule = (const ScheduleDef *)(const void *)r[3];
     o->schedule_settings = s[3];
     o->build.settings = flags;
-    return ST_OK;
+    return options_take_groups(o);
 }
 
 Status options_check_recipes(const Options *o)
@@ -649,6 +659,8 @@ Status options_copy(Options **out, const Options *o)
         st = take_recipes(copy);
     if (!st)
         st = copy_lists(copy, o);
+    if (!st)
+        st = options_copy_groups(copy, o);
     if (!st && o->build.class_weights)
         st = options_set_class_weights(copy, o->build.class_weights);
     if (!st && o->build.target_shape)

@@ -8,6 +8,22 @@
 #include "passes/pass.h"
 #include "graph/recipes/schedule.h"
 
+enum { MAX_GROUPS = 64 };
+
+/* --group: what its parameters do otherwise (options_groups.c). */
+typedef struct {
+    const char *text, *pattern;
+    const char *rate_name; /* the input of its learning rate */
+    bool has_lr, has_clip;
+    double lr;
+    Clip clip;
+    const ScheduleDef *schedule; /* NULL: the run's */
+    RecipeSettings schedule_settings;
+    const OptimizerDef *optimizer; /* NULL: the run's */
+    const char *optimizer_args;
+    const char *flags; /* of the optimizer, "momentum=0.9;" */
+} OptionGroup;
+
 /* See options.c for what each means on the command line. */
 typedef struct {
     BuildOptions build; /* its pointers live in `arena` */
@@ -15,6 +31,8 @@ typedef struct {
     RecipeSettings schedule_settings;
     int64_t warmup_steps, total_steps; /* total_steps: where schedules end that do */
     double lr;
+    OptionGroup *group; /* as build.group */
+    int n_group;
     int64_t accumulate;
     const char *devices;   /* as given; NULL: the default */
     const char *links;     /* a file that describes the devices (exec/inspect/links.h); NULL: none, or build.sum_cost */
@@ -52,5 +70,7 @@ bool options_given(const Options *o, const char *name);
 Status options_devices(DeviceList *out, const Options *o) CHECKED;
 /* The learning rate of optimizer step `step` (counted from 0). */
 double options_learning_rate(const Options *o, int64_t step);
+/* Of group k, counted from 1; 0: of all others. */
+double options_group_rate(const Options *o, int k, int64_t step);
 
 #endif

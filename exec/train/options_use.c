@@ -1,9 +1,10 @@
 /* What the options of a run say together: what contradicts, which devices they name, the learning rate of each step. */
-#include "exec/train/options.h"
+#include "exec/train/options_groups.h"
 
 Status options_check(const Options *o)
 {
     TRY(options_check_recipes(o));
+    TRY(options_check_groups(o));
     if (o->schedule->ends && !o->total_steps)
         return FAIL(E_INVALID, "--lr-schedule %s needs to know the number of steps", o->schedule->recipe.name);
     if (o->total_steps && o->warmup_steps > o->total_steps)
@@ -53,11 +54,17 @@ Status options_devices(DeviceList *out, const Options *o)
     return ST_OK;
 }
 
-double options_learning_rate(const Options *o, int64_t step)
+double options_group_rate(const Options *o, int k, int64_t step)
 {
+    const OptionGroup *g = k ? &o->group[k - 1] : NULL;
+    const bool own = g && g->schedule;
+    const ScheduleDef *schedule = own ? g->schedule : o->schedule;
     const int64_t after = step - o->warmup_steps, span = o->total_steps - o->warmup_steps;
+    const double lr = g && g->has_lr ? g->lr : o->lr;
 
     if (after < 0)
-        return o->lr * (double)(step + 1) / (double)o->warmup_steps;
-    return o->lr * o->schedule->factor(&o->schedule_settings, after, span);
+        return lr * (double)(step + 1) / (double)o->warmup_steps;
+    return lr * schedule->factor(own ? &g->schedule_settings : &o->schedule_settings, after, span);
 }
+
+double options_learning_rate(const Options *o, int64_t step) { return options_group_rate(o, 0, step); }

@@ -71,7 +71,7 @@ static void finish(UpdateRule *f)
     }
     if (g->status || f->o->g->status)
         return;
-    g->input[n++] = f->grad;
+    g->input[n++] = f->given_grad;
     for (int i = 0; i < f->n_scalar; i++)
         g->input[n++] = f->scalar[i];
 }
@@ -84,7 +84,12 @@ Status optimizer_formula(UpdateRule *out, const OptimizerStep *o, const Optimize
     if (!f.g)
         return FAIL_NOMEM();
     f.w = add_state(&f, "w", NULL);
-    f.grad = body_input(f.g, "grad");
+    f.grad = f.given_grad = body_input(f.g, "grad");
+    if (o->clip > 0) {
+        const ValueId above = F(&f, Max, f.grad, formula_number(&f, -o->clip));
+
+        f.grad = F(&f, Min, above, formula_number(&f, o->clip));
+    }
     def->formula(&f, settings);
     finish(&f);
     st = o->g->status ? o->g->status : f.g->status;

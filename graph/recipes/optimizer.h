@@ -12,6 +12,7 @@ typedef struct {
     ValueId lr;   /* 0-d, of any type */
     ValueId step; /* int64 0-d: updates done before this one */
     ValueId ok;   /* whether the update happens; NO_VALUE: always */
+    double clip;  /* the most of each element of a gradient; 0: unbounded */
 } OptimizerStep;
 
 /* The update as a formula of one element: elementwise operators over values of no type yet. */
@@ -19,7 +20,7 @@ enum { FORMULA_STATES = 8, FORMULA_SCALARS = 16 };
 typedef struct {
     Graph *g; /* of the formula */
     const OptimizerStep *o;
-    ValueId w, grad;
+    ValueId w, grad, given_grad;                         /* given_grad: before each element is clipped */
     ValueId state[FORMULA_STATES], next[FORMULA_STATES]; /* w first */
     const char *suffix[FORMULA_STATES];
     int n_state;

@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "passes/update_groups.h"
+
 typedef struct {
     bool trained, guess;
     const char *reason;
@@ -232,6 +234,19 @@ static bool has_literal_weights(const Parameters *p)
     return literal > initializer;
 }
 
+/* The reason of a trained tensor names its group. */
+static Status name_group(const Parameters *p, const Value *v, Verdict *verdict)
+{
+    const int k = verdict->trained ? update_group_of(p->ctx->opt, v->name) : 0;
+    Arena *a = p->ctx->report ? p->ctx->report->arena : NULL;
+
+    if (k && a &&
+        !(verdict->reason =
+              arena_printf(a, "%s; group %d, '%s'", verdict->reason, k, p->ctx->opt->group[k - 1].pattern)))
+        return FAIL_NOMEM();
+    return ST_OK;
+}
+
 static Status decide(Parameters *p)
 {
     for (uint32_t i = 1; i < p->g->n_value; i++) {
@@ -241,6 +256,7 @@ static Status decide(Parameters *p)
         if (v->kind != V_CONST || !dtype_is_float(v->dtype))
             continue;
         verdict = judge(p, i);
+        TRY(name_group(p, v, &verdict));
         TRY(report_decision(p->ctx->report, v, verdict.trained, verdict.guess, verdict.reason,
                             p->reach.reach[i] & REACH_STATISTIC ? DECISION_STATISTIC
                             : p->reach.reach[i]                 ? DECISION_DATA

@@ -15,27 +15,44 @@
  * become zero. The passes before have built the forward and backward graph here too, which tells which parameters have
  * a gradient; everything they made is removed. One denominator for the whole group makes uneven micro-batches, and a
  * last, incomplete group, exact. */
+#include <math.h>
 #include <string.h>
 
 #include "graph/emit.h"
 #include "passes/pass.h"
+#include "passes/update_groups.h"
 
 typedef struct {
     ValueId param, grad;
+    int group;
 } Pair;
+
+/* Parameters that are updated alike: those of an UpdateGroup, or all others. */
+typedef struct {
+    const OptimizerDef *def;
+    RecipeSettings settings;
+    const Clip *clip;
+    bool own_clip; /* else its gradients are in the norm of all that have none of their own */
+    ValueId lr;
+} Group;
+
+/* Gradients whose norm is asked for. */
+typedef struct {
+    ValueId *grad; /* with room for one more */
+    int n;
+    ValueId sums;   /* of their squares, by pieces */
+    int64_t *count; /* [n] */
+} Norm;
 
 typedef struct {
     Graph *g;
     const BuildOptions *opt;
-    const OptimizerDef *def;
-    RecipeSettings settings;
-    Pair *pair; /* parameters that have a gradient, in the order of the outputs */
+    Group *group; /* [1 + opt->n_group], the first that of all others */
+    Pair *pair;   /* parameters that have a gradient, in the order of the outputs */
     int n;
-    ValueId lr, step;
+    ValueId step;
     ValueId factor; /* what every gradient is to be multiplied by; NO_VALUE: nothing */
     ValueId ok;     /* all gradients are finite; NO_VALUE: not asked */
-    ValueId sums;   /* of the squares of all gradients, of which there are */
-    int64_t *count; /* [n] */
 } Optimizer;
 
 /* ---- shared ---- */
@@ -54,7 +71,7 @@ static Status collect(Optimizer *o, Arena *scratch)
             continue;
         if (!has_value(param = graph_find(o->g, out->name + skip)))
             return FAIL(E_INTERNAL, "output '%s' names no parameter", out->name);
-        o->pair[o->n++] = (Pair){ param, out->value };
+        o->pair[o->n++] = (Pair){ param, out->value, update_group_of(o->opt, value(o->g, param)->name) };
     }
     return o->n ? ST_OK : FAIL(E_INTERNAL, "no parameter has a gradient");
 }
@@ -101,33 +118,32 @@ static ValueId add_sum_state(Graph *g, const char *name, const char *suffix, Val
 /* ---- gradients as they are differentiated, to gradients of the update ---- */
 
 /* The sums of squares of which a norm over pieces is made, the same for all that ask. */
-static ValueId square_sums(Optimizer *o, const ValueId *all)
+static ValueId square_sums(Graph *g, Norm *of)
 {
-    Graph *g = o->g;
-    int64_t *zeros = ARENA_NEW(g->arena, int64_t, o->n);
+    int64_t *zeros = ARENA_NEW(g->arena, int64_t, of->n);
 
-    if (has_value(o->sums) || g->status)
-        return o->sums;
-    if (!zeros || !(o->count = ARENA_NEW(g->arena, int64_t, o->n))) {
+    if (has_value(of->sums) || g->status)
+        return of->sums;
+    if (!zeros || !(of->count = ARENA_NEW(g->arena, int64_t, of->n))) {
         graph_fail_nomem(g);
         return NO_VALUE;
     }
-    for (int i = 0; i < o->n; i++)
-        o->count[i] = shape_numel(value(g, all[i])->shape);
-    return o->sums =
-               emit(g, &op_SquareSums, ATTRS(INTS("count", o->n, o->count), INTS("from", o->n, zeros)), o->n, all);
+    for (int i = 0; i < of->n; i++)
+        of->count[i] = shape_numel(value(g, of->grad[i])->shape);
+    return of->sums = emit(g, &op_SquareSums, ATTRS(INTS("count", of->n, of->count), INTS("from", of->n, zeros)), of->n,
+                           of->grad);
 }
 
 /* Are all elements finite?  Of pieces of float32 so are then the sums of their squares in double, and not else. */
-static ValueId all_finite(Optimizer *o, const ValueId *all, DType t)
+static ValueId all_finite(Optimizer *o, Norm *all, DType t)
 {
     if (!o->opt->shard || t != DT_FLOAT32)
-        return emit(o->g, &op_AllFinite, NULL, o->n, all);
-    return EMIT(o->g, AllFinite, NULL, square_sums(o, all));
+        return emit(o->g, &op_AllFinite, NULL, all->n, all->grad);
+    return EMIT(o->g, AllFinite, NULL, square_sums(o->g, all));
 }
 
 /* Whether all gradients are finite, and what becomes of the scale; the factor is 1 / scale. */
-static void emit_dynamic_scale(Optimizer *o, const ValueId *all, DType t)
+static void emit_dynamic_scale(Optimizer *o, Norm *all, DType t)
 {
     Graph *g = o->g;
     Shape scalar = shape_scalar();
@@ -144,9 +160,9 @@ static void emit_dynamic_scale(Optimizer *o, const ValueId *all, DType t)
     graph_add_output(g, OUT_APPLIED, o->ok);
 }
 
-static ValueId times_factor(const Optimizer *o, ValueId grad)
+static ValueId times(Graph *g, ValueId grad, ValueId factor)
 {
-    return EMIT(o->g, Mul, NULL, grad, emit_cast(o->g, o->factor, value(o->g, grad)->dtype));
+    return EMIT(g, Mul, NULL, grad, emit_cast(g, factor, value(g, grad)->dtype));
 }
 
 /* What the caller asked to see are the loss's gradients, not the scaled ones'. */
@@ -162,54 +178,125 @@ static void unscale_outputs(const Optimizer *o)
             return;
         }
         graph_remove_output(g, name);
-        graph_add_output(g, name, times_factor(o, o->pair[i].grad));
+        graph_add_output(g, name, times(g, o->pair[i].grad, o->factor));
     }
 }
 
-/* min(1, clip / (norm + 1e-6)) times the factor so far, the norm being that of all gradients together. */
-static void emit_clip(Optimizer *o, ValueId *all, DType t)
+/* The norm of powers other than 2, of gradients that are whole, before the factor; powers of the elements by the
+ * largest, so that none is too large for its type. */
+static ValueId power_norm(Graph *g, const Norm *of, double power, DType t)
+{
+    const Shape flat = { 1, { -1 } };
+    ValueId *each = ARENA_NEW(g->arena, ValueId, of->n), largest, sum = NO_VALUE;
+
+    if (!each) {
+        graph_fail_nomem(g);
+        return NO_VALUE;
+    }
+    for (int i = 0; i < of->n; i++) {
+        Shape one = flat;
+
+        one.dim[0] = shape_numel(value(g, of->grad[i])->shape);
+        each[i] = EMIT(g, Abs, NULL, emit_reshape(g, of->grad[i], &one));
+    }
+    largest = NO_VALUE;
+    for (int i = 0; i < of->n; i++) {
+        const ValueId axes = emit_ints(g, 1, (const int64_t[]){ 0 }),
+                      top = emit(g, &op_ReduceMax, ATTRS(INT("keepdims", 0)), 2, (const ValueId[]){ each[i], axes });
+
+        largest = has_value(largest) ? EMIT(g, Max, NULL, largest, top) : top;
+    }
+    if (isinf(power))
+        return largest;
+    /* of zeros alone the largest is taken for 1 */
+    largest = EMIT(g, Where, NULL, EMIT(g, Equal, NULL, largest, emit_scalar(g, t, 0)), emit_scalar(g, t, 1), largest);
+    for (int i = 0; i < of->n; i++) {
+        const ValueId part = EMIT(g, Pow, NULL, EMIT(g, Div, NULL, each[i], largest), emit_scalar(g, t, power)),
+                      s = emit_reduce_sum(g, part, 1, (const int64_t[]){ 0 }, false);
+
+        sum = has_value(sum) ? EMIT(g, Add, NULL, sum, s) : s;
+    }
+    return EMIT(g, Mul, NULL, largest, EMIT(g, Pow, NULL, sum, emit_scalar(g, t, 1 / power)));
+}
+
+/* out: the norm of these gradients together, and min(1, max / (norm + 1e-6)) times the factor so far. */
+static void emit_clip(Optimizer *o, Norm *of, const Clip *clip, DType t, ValueId out[2])
 {
     const bool scaled = has_value(o->factor);
     Graph *g = o->g;
-    ValueId out[2] = { NO_VALUE }, in[2] = { NO_VALUE };
+    ValueId in[2] = { NO_VALUE };
 
-    if (o->opt->shard) {
-        in[0] = square_sums(o, all);
+    if (clip->power && clip->power != 2) {
+        const ValueId raw = power_norm(g, of, clip->power, t), one = emit_scalar(g, t, 1);
+        ValueId scale;
+
+        out[0] = scaled ? EMIT(g, Mul, NULL, raw, o->factor) : raw;
+        scale = EMIT(g, Add, NULL, out[0], emit_scalar(g, t, 1e-6));
+        scale = EMIT(g, Min, NULL, one, EMIT(g, Div, NULL, emit_scalar(g, t, clip->norm), scale));
+        out[1] = scaled ? EMIT(g, Mul, NULL, scale, o->factor) : scale;
+    } else if (o->opt->shard) {
+        in[0] = square_sums(g, of);
         in[1] = o->factor;
-        emit_multi(g, &op_NormOfSums, ATTRS(FLOAT("max_norm", o->opt->clip_norm), INTS("count", o->n, o->count)),
-                   1 + scaled, in, 2, out);
+        emit_multi(g, &op_NormOfSums, ATTRS(FLOAT("max_norm", clip->norm), INTS("count", of->n, of->count)), 1 + scaled,
+                   in, 2, out);
         out[0] = emit_cast(g, out[0], t);
         out[1] = emit_cast(g, out[1], t);
     } else {
-        all[o->n] = o->factor;
-        emit_multi(g, &op_GlobalNorm, ATTRS(FLOAT("max_norm", o->opt->clip_norm), INT("scaled", scaled)), o->n + scaled,
-                   all, 2, out);
+        of->grad[of->n] = o->factor;
+        emit_multi(g, &op_GlobalNorm, ATTRS(FLOAT("max_norm", clip->norm), INT("scaled", scaled)), of->n + scaled,
+                   of->grad, 2, out);
     }
-    graph_add_output(g, OUT_GRAD_NORM, out[0]);
-    o->factor = out[1];
+}
+
+/* Does the norm of gradients that group k has part of take in those of pair p? */
+static bool shares_norm(const Optimizer *o, int k, const Pair *p)
+{
+    return p->group == k || (!o->group[k].own_clip && !o->group[p->group].own_clip);
+}
+
+/* The gradients of group k, or of all that have no clip of their own, times their factor. */
+static Status scale_gradients(Optimizer *o, int k, Norm *all, DType t, Arena *scratch)
+{
+    Norm some = { .grad = ARENA_NEW(scratch, ValueId, o->n + 1) }, *of;
+    ValueId out[2] = { NO_VALUE, o->factor };
+
+    if (!some.grad)
+        return FAIL_NOMEM();
+    for (int i = 0; i < o->n; i++)
+        if (shares_norm(o, k, &o->pair[i]))
+            some.grad[some.n++] = all->grad[i];
+    of = some.n == o->n ? all : &some;
+    if (of->n && o->group[k].clip->norm > 0) {
+        emit_clip(o, of, o->group[k].clip, t, out);
+        if (!k)
+            graph_add_output(o->g, OUT_GRAD_NORM, out[0]);
+    }
+    for (int i = 0; i < o->n && has_value(out[1]) && !o->g->status; i++)
+        if (shares_norm(o, k, &o->pair[i]))
+            o->pair[i].grad = times(o->g, o->pair[i].grad, out[1]);
+    return o->g->status;
 }
 
 static Status emit_factor(Optimizer *o, Arena *scratch)
 {
     Graph *g = o->g;
-    ValueId *all = ARENA_NEW(scratch, ValueId, o->n + 1);
+    Norm all = { .grad = ARENA_NEW(scratch, ValueId, o->n + 1), .n = o->n };
     DType t = value(g, o->pair[0].param)->dtype;
 
-    if (!all)
+    if (!all.grad)
         return FAIL_NOMEM();
     for (int i = 0; i < o->n; i++)
-        all[i] = emit_cast(g, o->pair[i].grad, t);
+        all.grad[i] = emit_cast(g, o->pair[i].grad, t);
     TRY(g->status);
     if (o->opt->loss_scaling == SCALE_FIXED)
         o->factor = emit_scalar(g, t, 1 / o->opt->loss_scale);
     else if (o->opt->loss_scaling == SCALE_DYNAMIC)
-        emit_dynamic_scale(o, all, t);
+        emit_dynamic_scale(o, &all, t);
     if (has_value(o->factor) && o->opt->keep_gradients)
         unscale_outputs(o);
-    if (o->opt->clip_norm > 0 && !g->status)
-        emit_clip(o, all, t);
-    for (int i = 0; i < o->n && has_value(o->factor) && !g->status; i++)
-        o->pair[i].grad = times_factor(o, o->pair[i].grad);
+    for (int k = 0; k <= o->opt->n_group && !g->status; k++)
+        if (!k || o->group[k].own_clip)
+            TRY(scale_gradients(o, k, &all, t, scratch));
     return g->status;
 }
 
@@ -222,30 +309,54 @@ static void emit_step(Optimizer *o)
     graph_add_update(g, o->step, EMIT(g, Add, NULL, o->step, by));
 }
 
-/* The updates of the parameters of one type, by one formula. */
-static Status emit_type(const Optimizer *o, DType t)
+/* The updates of a group's parameters of one type, by one formula. */
+static Status emit_type(const Optimizer *o, int k, DType t)
 {
-    const OptimizerStep step = { .g = o->g, .type = t, .lr = o->lr, .step = o->step, .ok = o->ok };
+    const Group *group = &o->group[k];
+    const OptimizerStep step = {
+        .g = o->g, .type = t, .lr = group->lr, .step = o->step, .ok = o->ok, .clip = group->clip->value
+    };
     UpdateRule rule;
 
-    TRY(optimizer_formula(&rule, &step, o->def, &o->settings));
+    TRY(optimizer_formula(&rule, &step, group->def, &group->settings));
     for (int i = 0; i < o->n && !o->g->status; i++)
-        if (value(o->g, o->pair[i].param)->dtype == t)
+        if (o->pair[i].group == k && value(o->g, o->pair[i].param)->dtype == t)
             optimizer_emit(&rule, o->pair[i].param, o->pair[i].grad);
     graph_free(rule.g);
     return o->g->status;
 }
 
-static Status emit_nodes(const Optimizer *o)
+static Status emit_nodes(const Optimizer *o, int k)
 {
     unsigned done = 0;
 
     for (int i = 0; i < o->n; i++) {
         const DType t = value(o->g, o->pair[i].param)->dtype;
 
+        if (o->pair[i].group != k)
+            continue;
         if (!(done & DTYPE_BIT(t)))
-            TRY(emit_type(o, t));
+            TRY(emit_type(o, k, t));
         done |= DTYPE_BIT(t);
+    }
+    return ST_OK;
+}
+
+/* "learning_rate", "learning_rate.1", ...: the caller gives them all. */
+static Status add_rates(Optimizer *o)
+{
+    Graph *g = o->g;
+    Shape scalar = shape_scalar();
+
+    for (int k = 0; k <= o->opt->n_group; k++) {
+        const char *name = k ? arena_printf(g->arena, IN_LR ".%d", k) : IN_LR;
+
+        if (!name)
+            return FAIL_NOMEM();
+        o->group[k].lr = graph_add_input(g, name, value(g, o->pair[0].param)->dtype, &scalar);
+        TRY(g->status);
+        if (strcmp(value(g, o->group[k].lr)->name, name))
+            return FAIL(E_MODEL, "the model has a value of its own named '%s'", name);
     }
     return ST_OK;
 }
@@ -255,13 +366,14 @@ static Status emit_updates(Optimizer *o, Arena *scratch)
     Graph *g = o->g;
     Shape scalar = shape_scalar();
 
-    o->lr = graph_add_input(g, IN_LR, value(g, o->pair[0].param)->dtype, &scalar);
+    TRY(add_rates(o));
     o->step = add_zero_state(g, STATE_STEP, NULL, DT_INT64, &scalar);
     TRY(g->status);
-    if (strcmp(value(g, o->lr)->name, IN_LR) || strcmp(value(g, o->step)->name, STATE_STEP))
-        return FAIL(E_MODEL, "the model has a value of its own named '%s' or '%s'", IN_LR, STATE_STEP);
+    if (strcmp(value(g, o->step)->name, STATE_STEP))
+        return FAIL(E_MODEL, "the model has a value of its own named '%s'", STATE_STEP);
     TRY(emit_factor(o, scratch));
-    TRY(emit_nodes(o));
+    for (int k = 0; k <= o->opt->n_group; k++)
+        TRY(emit_nodes(o, k));
     emit_step(o);
     return g->status;
 }
@@ -381,15 +493,56 @@ static Status apply(Optimizer *o, Arena *scratch)
 
 /* ---- the pass ---- */
 
+static Status check_clip(const Clip *c)
+{
+    if (!(c->norm >= 0))
+        return FAIL(E_INVALID, "--clip-norm %g must not be negative", c->norm);
+    if (!(c->value >= 0))
+        return FAIL(E_INVALID, "--clip-value %g must not be negative", c->value);
+    return ST_OK;
+}
+
+static Status take_groups(Optimizer *o)
+{
+    const BuildOptions *opt = o->opt;
+    Arena *a = o->g->arena;
+
+    if (!(o->group = ARENA_NEW(a, Group, 1 + opt->n_group)))
+        return FAIL_NOMEM();
+    for (int k = 0; k <= opt->n_group; k++) {
+        const UpdateGroup *u = k ? &opt->group[k - 1] : NULL;
+        const OptimizerDef *def = u ? u->optimizer : opt->optimizer ? opt->optimizer : &optimizer_sgd;
+        Group *group = &o->group[k];
+        Status st;
+
+        *group = (Group){ .def = def, .clip = u && u->clip ? u->clip : &opt->clip, .own_clip = u && u->clip };
+        TRY(check_clip(group->clip));
+        st = recipe_take(&group->settings, &def->recipe, "optimizer", u ? u->optimizer_args : opt->optimizer_args,
+                         u ? u->settings : opt->settings, a);
+        TRY(u ? status_prefix(st, "--group '%s'", u->pattern) : st);
+    }
+    return ST_OK;
+}
+
+static Status check_groups(const Optimizer *o, Arena *scratch)
+{
+    const char **name = ARENA_NEW(scratch, const char *, o->n);
+
+    if (!name)
+        return FAIL_NOMEM();
+    for (int i = 0; i < o->n; i++)
+        name[i] = value(o->g, o->pair[i].param)->name;
+    return update_groups_check(o->opt, name, o->n);
+}
+
 static Status run(Graph *g, PassCtx *ctx)
 {
-    Optimizer o = { .g = g, .opt = ctx->opt, .def = ctx->opt->optimizer ? ctx->opt->optimizer : &optimizer_sgd };
+    Optimizer o = { .g = g, .opt = ctx->opt };
     uint32_t before = g->n_node;
 
-    if (!(ctx->opt->clip_norm >= 0))
-        return FAIL(E_INVALID, "--clip-norm %g must not be negative", ctx->opt->clip_norm);
-    TRY(recipe_take(&o.settings, &o.def->recipe, "optimizer", ctx->opt->optimizer_args, ctx->opt->settings, g->arena));
+    TRY(take_groups(&o));
     TRY(collect(&o, ctx->scratch));
+    TRY(check_groups(&o, ctx->scratch));
     if (!ctx->opt->keep_gradients)
         drop_gradient_outputs(g);
     switch (ctx->opt->mode) {

@@ -3,6 +3,7 @@
  * the header gains must be added here: the last test compares the two files. */
 #include <ctype.h>
 #include <dlpack/dlpack.h>
+#include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -196,7 +197,8 @@ static void test_harmless(void)
     dpx_options_set_world(o, NULL);
     dpx_trainer_on_step(NULL, NULL, NULL);
     CU_ASSERT(!dpx_batch_axis(NULL, NULL, NULL) && !dpx_batch_splits(NULL, o, "x"));
-    CU_ASSERT(!dpx_model_is_step(NULL) && !dpx_model_count(NULL, DPX_INPUT) && !dpx_trainer_replicas(NULL));
+    CU_ASSERT(!dpx_model_is_step(NULL) && !dpx_model_count(NULL, DPX_INPUT) && !dpx_trainer_replicas(NULL) &&
+              isnan(dpx_trainer_group_lr(NULL, 0, 1)));
     CU_ASSERT(!dpx_trainer_option(NULL, "split"));
     CU_ASSERT(!dpx_trainer_runs_ahead(NULL) && !dpx_trainer_state_count(NULL) && !dpx_trainer_step_count(NULL));
     CU_ASSERT(!dpx_options_get(NULL, "lr") && !dpx_options_get(o, NULL) && !dpx_options_get(o, "none"));

@@ -171,7 +171,7 @@ static void check_setting(const Scaling *how)
                                .replicas = how->replicas,
                                .precision = DT_FLOAT16,
                                .loss_scaling = SCALE_DYNAMIC,
-                               .clip_norm = how->clip };
+                               .clip.norm = how->clip };
     Expected x = { .w = 0.5, .scale = 65536 };
     int skipped = 0, grown = 0;
     Session *s = NULL;

@@ -29,7 +29,7 @@ static void check(const Graph *model, const char *name, const Run *r, const Tens
                          .loss = &loss_cross_entropy,
                          .optimizer = r->optimizer,
                          .settings = "momentum=0.9;weight-decay=0.01;ignore-index=2",
-                         .clip_norm = 1,
+                         .clip.norm = 1,
                          .metric = &metric_accuracy,
                          .class_weights = class_weights };
     Arena *a = arena_create();

@@ -45,7 +45,7 @@ static void group(Graph *g, BuildOptions *opt)
 static void run_updates(const Updates *u, bool grouped)
 {
     BuildOptions opt = {
-        .mode = BUILD_TRAIN, .optimizer = u->optimizer, .settings = u->settings, .clip_norm = u->clip
+        .mode = BUILD_TRAIN, .optimizer = u->optimizer, .settings = u->settings, .clip.norm = u->clip
     };
     Graph *g = given_gradients();
     Shape a = SHAPE(5), b = SHAPE(2), scalar = shape_scalar();
@@ -183,7 +183,7 @@ static void test_accumulation(void)
                                       .metric = &metric_accuracy,
                                       .settings = "ignore-index=1",
                                       .optimizer = &optimizer_adam,
-                                      .clip_norm = 0.1 });
+                                      .clip.norm = 0.1 });
 }
 
 static void test_wrong_options(void)
@@ -193,7 +193,7 @@ static void test_wrong_options(void)
         { .mode = BUILD_TRAIN, .settings = "momentum=-1" },
         { .mode = BUILD_TRAIN, .settings = "weight-decay=-1" },
         { .mode = BUILD_TRAIN, .optimizer = &optimizer_adam, .settings = "beta1=1" },
-        { .mode = BUILD_TRAIN, .clip_norm = -1 },
+        { .mode = BUILD_TRAIN, .clip.norm = -1 },
     };
 
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {

@@ -31,7 +31,7 @@ static BuildOptions options(DType dtype, int replicas, bool fuse)
                            .batch = 3,
                            .loss = &loss_cross_entropy,
                            .optimizer = &optimizer_adamw,
-                           .clip_norm = 1,
+                           .clip.norm = 1,
                            .metric = &metric_accuracy,
                            .replicas = replicas,
                            .devices = replicas > 1 ? 2 : 1,

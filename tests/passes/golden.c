@@ -134,7 +134,7 @@ static bool set_option(Options *o, char *word)
     if (!strcmp(word, "loss-scale"))
         return set_loss_scale(&o->build, value);
     if (!strcmp(word, "clip"))
-        return (o->build.clip_norm = atof(value)) > 0;
+        return (o->build.clip.norm = atof(value)) > 0;
     if (!strcmp(word, "freeze") && o->build.n_freeze < 4) {
         o->freeze[o->build.n_freeze++] = value;
         return true;

@@ -21,7 +21,7 @@ static Graph *training_graph(const char *name, DType precision, bool channels_la
                          .batch = 6,
                          .loss = &loss_cross_entropy,
                          .optimizer = &optimizer_adamw,
-                         .clip_norm = 1,
+                         .clip.norm = 1,
                          .metric = &metric_accuracy,
                          .precision = precision };
 

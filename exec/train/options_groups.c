@@ -1,0 +1,320 @@
+/* A group says what its parameters do otherwise than the run; all else is the run's, but for the flags of an optimizer,
+ * which are those of the run only where the optimizer is too. */
+#include "exec/train/options_groups.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- clipping ---- */
+
+Status options_read_clip_norm(Clip *out, const Setting *r, const char *value)
+{
+    const Setting norm = { .name = r->name, .min = 0, .max = SETTING_REAL_MAX };
+    const Setting power = { .name = r->name, .min = 1, .max = 1000 };
+    const char *colon = strchr(value, ':');
+    char x[64];
+
+    snprintf(x, sizeof x, "%.*s", (int)(colon ? colon - value : 63), value);
+    TRY(setting_read_real(&out->norm, &norm, x));
+    out->power = 0;
+    if (colon && !strcmp(colon + 1, "inf"))
+        out->power = INFINITY;
+    else if (colon && setting_read_real(&out->power, &power, colon + 1))
+        return setting_bad(r, value, "X, X:P with P from 1 to 1000, or X:inf");
+    return ST_OK;
+}
+
+Status options_set_clip_norm(const Setting *r, void *to, const char *value)
+{
+    Clip clip = ((Options *)to)->build.clip;
+
+    TRY(options_read_clip_norm(&clip, r, value));
+    ((Options *)to)->build.clip = clip;
+    return ST_OK;
+}
+
+/* ---- reading a group ---- */
+
+/* The '=' of "KEY=" at `at`, or NULL. */
+static const char *key_end(const char *at)
+{
+    const size_t n = strspn(at, "abcdefghijklmnopqrstuvwxyz0123456789-");
+
+    return n && at[n] == '=' ? at + n : NULL;
+}
+
+/* What separates the pattern from its settings: names may hold colons. */
+static const char *last_colon(const char *text)
+{
+    const char *last = NULL;
+
+    for (const char *c = strchr(text, ':'); c; c = strchr(c + 1, ':'))
+        if (key_end(c + 1))
+            last = c;
+    return last;
+}
+
+/* The end of a value: values may hold commas. */
+static const char *value_end(const char *at)
+{
+    const char *c = strchr(at, ',');
+
+    while (c && !key_end(c + 1))
+        c = strchr(c + 1, ',');
+    return c ? c : at + strlen(at);
+}
+
+static const Setting *any_flag(const char *key)
+{
+    for (const Recipe *const *r = optimizer_list; *r; r++)
+        if (recipe_flag(*r, key))
+            return recipe_flag(*r, key);
+    return NULL;
+}
+
+static Status unknown_key(const OptionGroup *g, const char *key)
+{
+    char keys[512];
+    int n = snprintf(keys, sizeof keys, "lr, schedule, optimizer, clip-norm, clip-value");
+
+    for (const Recipe *const *r = optimizer_list; *r; r++)
+        for (const Setting *s = (*r)->flags; s && s->name && n < (int)sizeof keys; s++) {
+            bool seen = false;
+
+            for (const Recipe *const *q = optimizer_list; q < r; q++)
+                seen = seen || recipe_flag(*q, s->name);
+            if (!seen)
+                n += snprintf(keys + n, sizeof keys - (size_t)n, ", %s", s->name);
+        }
+    return FAIL(E_INVALID, "--group '%s': there is no key '%s', but %s", g->pattern, key, keys);
+}
+
+static Status unknown_recipe(const OptionGroup *g, const char *key, const Recipe *const *list, const char *value)
+{
+    char names[512];
+    int n = 0;
+
+    for (; *list && n < (int)sizeof names; list++)
+        n += snprintf(names + n, sizeof names - (size_t)n, "%s%s", n ? ", " : "", recipe_form(*list));
+    return FAIL(E_INVALID, "--group '%s': %s: expected one of %s, found '%s'", g->pattern, key, names, value);
+}
+
+static Status set_recipe(const Recipe **out, RecipeSettings *settings, const OptionGroup *g, const char *key,
+                         const Recipe *const *list, const char *value, Arena *a)
+{
+    if (!(*out = recipe_find(list, value)))
+        return unknown_recipe(g, key, list, value);
+    return status_prefix(recipe_read(settings, *out, key, recipe_args(value), NULL, a), "--group '%s'", g->pattern);
+}
+
+static Status set_key(OptionGroup *g, const char *key, const char *value, Arena *a)
+{
+    const Setting named = { .name = arena_printf(a, "group '%s': %s", g->pattern, key), .max = SETTING_REAL_MAX };
+    const Setting *flag = any_flag(key);
+    const Recipe *r = NULL;
+    RecipeSettings settings;
+
+    if (!named.name)
+        return FAIL_NOMEM();
+    if (!strcmp(key, "lr"))
+        return g->has_lr = true, setting_read_real(&g->lr, &named, value);
+    if (!strcmp(key, "clip-norm"))
+        return g->has_clip = true, options_read_clip_norm(&g->clip, &named, value);
+    if (!strcmp(key, "clip-value"))
+        return g->has_clip = true, setting_read_real(&g->clip.value, &named, value);
+    if (!strcmp(key, "schedule")) {
+        TRY(set_recipe(&r, &g->schedule_settings, g, key, schedule_list, value, a));
+        g->schedule = (const ScheduleDef *)(const void *)r;
+        return ST_OK;
+    }
+    if (!strcmp(key, "optimizer")) {
+        TRY(set_recipe(&r, &settings, g, key, optimizer_list, value, a));
+        g->optimizer = (const OptimizerDef *)(const void *)r;
+        g->optimizer_args = recipe_args(value);
+        return ST_OK;
+    }
+    if (!flag)
+        return unknown_key(g, key);
+    TRY(status_prefix(setting_set(flag, &settings, a, value), "--group '%s'", g->pattern));
+    return (g->flags = arena_printf(a, "%s%s=%s;", g->flags, key, value)) ? ST_OK : FAIL_NOMEM();
+}
+
+/* Is the key given before `until`? */
+static bool given_before(const char *from, const char *until, const char *key)
+{
+    const size_t n = strlen(key);
+
+    for (const char *at = from; at < until; at = value_end(at) + 1)
+        if (!strncmp(at, key, n) && at[n] == '=')
+            return true;
+    return false;
+}
+
+static Status read_group(OptionGroup *out, const char *text, Arena *a)
+{
+    const char *colon = last_colon(text), *at = colon ? colon + 1 : NULL;
+
+    if (!colon || colon == text)
+        return FAIL(E_INVALID, "--group: expected PATTERN:KEY=VALUE,..., found '%s'", text);
+    *out = (OptionGroup){ .text = arena_strdup(a, text),
+                          .pattern = arena_printf(a, "%.*s", (int)(colon - text), text),
+                          .flags = "" };
+    if (!out->text || !out->pattern)
+        return FAIL_NOMEM();
+    while (at && *at) {
+        const char *eq = key_end(at), *end = value_end(at);
+        const char *key = eq ? arena_printf(a, "%.*s", (int)(eq - at), at) : NULL;
+        const char *value = eq ? arena_printf(a, "%.*s", (int)(end - eq - 1), eq + 1) : NULL;
+
+        if (!key || !value)
+            return FAIL_NOMEM();
+        if (given_before(colon + 1, at, key))
+            return FAIL(E_INVALID, "--group '%s': %s is given twice", out->pattern, key);
+        TRY(set_key(out, key, value, a));
+        at = *end ? end + 1 : NULL;
+    }
+    return ST_OK;
+}
+
+/* ---- the list ---- */
+
+Status options_take_groups(Options *o)
+{
+    UpdateGroup *u = ARENA_NEW(o->arena, UpdateGroup, o->n_group + 1);
+
+    if (!u)
+        return FAIL_NOMEM();
+    for (int k = 0; k < o->n_group; k++) {
+        const OptionGroup *g = &o->group[k];
+        const bool own = g->optimizer != NULL;
+
+        u[k] = (UpdateGroup){ .pattern = g->pattern,
+                              .optimizer = own ? g->optimizer : o->build.optimizer,
+                              .optimizer_args = own ? g->optimizer_args : o->build.optimizer_args,
+                              .settings = own ? g->flags : arena_printf(o->arena, "%s%s", g->flags, o->build.settings),
+                              .clip = g->has_clip ? &g->clip : NULL };
+        if (!u[k].settings)
+            return FAIL_NOMEM();
+    }
+    o->build.group = u;
+    o->build.n_group = o->n_group;
+    return ST_OK;
+}
+
+Status options_add_group(const Setting *r, void *to, const char *value)
+{
+    Options *o = to;
+    OptionGroup *grown = ARENA_NEW(o->arena, OptionGroup, o->n_group + 1);
+
+    (void)r;
+    if (!grown)
+        return FAIL_NOMEM();
+    if (o->n_group == MAX_GROUPS)
+        return FAIL(E_INVALID, "--group: more than %d groups", MAX_GROUPS);
+    if (o->n_group)
+        memcpy(grown, o->group, (size_t)o->n_group * sizeof *grown);
+    TRY(read_group(&grown[o->n_group], value, o->arena));
+    if (!(grown[o->n_group].rate_name = arena_printf(o->arena, IN_LR ".%d", o->n_group + 1)))
+        return FAIL_NOMEM();
+    o->group = grown;
+    o->n_group++;
+    return options_take_groups(o);
+}
+
+static Status add_line(Options *o, char *line)
+{
+    size_t n;
+
+    line += strspn(line, " \t\r\n");
+    for (n = strlen(line); n && strchr(" \t\r\n", line[n - 1]);)
+        line[--n] = '\0';
+    return *line && *line != '#' ? options_set(o, "group", line) : ST_OK;
+}
+
+Status options_add_groups(const Setting *r, void *to, const char *path)
+{
+    FILE *f = fopen(path, "r");
+    char *line = NULL;
+    size_t size = 0;
+    int at = 0;
+    Status st = ST_OK;
+
+    if (!f)
+        return FAIL(E_IO, "--%s %s: cannot read: %s", r->name, path, strerror(errno));
+    while (!st && getline(&line, &size, f) >= 0) {
+        at++;
+        st = add_line(to, line);
+    }
+    if (st)
+        st = status_prefix(st, "%s:%d", path, at);
+    else if (ferror(f))
+        st = FAIL(E_IO, "--%s %s: cannot read: %s", r->name, path, strerror(errno));
+    free(line);
+    fclose(f);
+    return st;
+}
+
+Status options_copy_groups(Options *copy, const Options *o)
+{
+    for (int k = 0; k < o->n_group; k++)
+        TRY(options_add_group(NULL, copy, o->group[k].text));
+    return ST_OK;
+}
+
+/* ---- what they say together ---- */
+
+static Status check_clip(const Clip *c, const char *pattern, const Options *o)
+{
+    const bool odd = c->norm > 0 && c->power && c->power != 2;
+    const char *before = pattern ? "--group '" : "", *behind = pattern ? "': " : "", *name = pattern ? pattern : "";
+    const char *dashes = pattern ? "" : "--";
+
+    if (c->norm > 0 && c->value > 0)
+        return FAIL(E_INVALID, "%s%s%s%sclip-norm and %sclip-value do not go together", before, name, behind, dashes,
+                    dashes);
+    if (odd && o->build.shard)
+        return FAIL(E_INVALID, "%s%s%s%sclip-norm of another power than 2 needs whole gradients: give --shard none",
+                    before, name, behind, dashes);
+    return ST_OK;
+}
+
+/* Flags that the group gives and its optimizer lacks. */
+static Status check_flags(const OptionGroup *g, const OptimizerDef *def)
+{
+    Problems wrong = { 0 };
+
+    for (const char *at = g->flags; *at; at = strchr(at, ';') + 1) {
+        char key[64];
+
+        snprintf(key, sizeof key, "%.*s", (int)strcspn(at, "="), at);
+        if (!recipe_flag(&def->recipe, key))
+            problems_add(&wrong, "%s", key);
+    }
+    return problems_fail(&wrong, E_INVALID, "--group '%s': optimizer %s does not have", g->pattern, def->recipe.name);
+}
+
+Status options_check_groups(const Options *o)
+{
+    TRY(check_clip(&o->build.clip, NULL, o));
+    for (int k = 0; k < o->n_group; k++) {
+        const OptionGroup *g = &o->group[k];
+        const UpdateGroup *u = &o->build.group[k];
+        RecipeSettings settings;
+
+        TRY(check_flags(g, u->optimizer));
+        TRY(status_prefix(
+            recipe_take(&settings, &u->optimizer->recipe, "optimizer", u->optimizer_args, u->settings, o->arena),
+            "--group '%s'", g->pattern));
+        if (g->has_clip)
+            TRY(check_clip(&g->clip, g->pattern, o));
+        if (g->schedule && g->schedule->recipe.check)
+            TRY(status_prefix(g->schedule->recipe.check(&g->schedule_settings), "--group '%s'", g->pattern));
+        if (g->schedule && g->schedule->ends && !o->total_steps)
+            return FAIL(E_INVALID, "--group '%s': schedule %s needs to know the number of steps", g->pattern,
+                        g->schedule->recipe.name);
+    }
+    return ST_OK;
+}

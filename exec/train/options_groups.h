@@ -1,0 +1,19 @@
+/* Parameter groups: --group 'PATTERN:KEY=VALUE,...', and --groups FILE with one a line; `to` is an Options. */
+#ifndef DPX_OPTIONS_GROUPS_H
+#define DPX_OPTIONS_GROUPS_H
+
+#include "exec/train/options.h"
+
+Status options_add_group(const Setting *r, void *to, const char *value) CHECKED;
+Status options_add_groups(const Setting *r, void *to, const char *path) CHECKED;
+Status options_copy_groups(Options *copy, const Options *o) CHECKED;
+/* What groups have of the run's optimizer and its flags is what these are now. */
+Status options_take_groups(Options *o) CHECKED;
+/* What groups say with the options beside them. */
+Status options_check_groups(const Options *o) CHECKED;
+
+/* "X[:P|:inf]" */
+Status options_read_clip_norm(Clip *out, const Setting *r, const char *value) CHECKED;
+Status options_set_clip_norm(const Setting *r, void *to, const char *value) CHECKED;
+
+#endif

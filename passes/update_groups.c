@@ -1,0 +1,60 @@
+/* Groups of parameters: the first pattern that matches a name decides. */
+#include "passes/update_groups.h"
+
+#include <fnmatch.h>
+
+int update_group_of(const BuildOptions *opt, const char *name)
+{
+    for (int k = 0; k < opt->n_group; k++)
+        if (!fnmatch(opt->group[k].pattern, name, 0))
+            return k + 1;
+    return 0;
+}
+
+static int same_beginning(const char *a, const char *b)
+{
+    int n = 0;
+
+    while (a[n] && a[n] == b[n])
+        n++;
+    return n;
+}
+
+/* The names that begin as the pattern does. */
+static void nothing(Problems *wrong, const char *pattern, const char *const *name, int n)
+{
+    enum { MOST = 4 };
+    int best = 0, listed = 0;
+    char near[MOST * 80 + 8] = "";
+    size_t used = 0;
+
+    for (int i = 0; i < n; i++)
+        best = same_beginning(pattern, name[i]) > best ? same_beginning(pattern, name[i]) : best;
+    for (int i = 0; i < n && listed < MOST; i++)
+        if (same_beginning(pattern, name[i]) == best) {
+            used += (size_t)snprintf(near + used, sizeof near - used, "%s'%.70s'", listed++ ? ", " : "", name[i]);
+        }
+    problems_add(wrong, "--group '%s' matches no parameter that is trained (near it: %s)", pattern, near);
+}
+
+Status update_groups_check(const BuildOptions *opt, const char *const *name, int n)
+{
+    Problems wrong = { 0 };
+
+    for (int k = 0; k < opt->n_group; k++) {
+        const char *taken = NULL;
+        bool has = false;
+
+        for (int i = 0; i < n; i++) {
+            has = has || update_group_of(opt, name[i]) == k + 1;
+            if (!fnmatch(opt->group[k].pattern, name[i], 0))
+                taken = name[i];
+        }
+        if (!has && taken)
+            problems_add(&wrong, "--group '%s' matches only parameters of groups before it, such as '%s'",
+                         opt->group[k].pattern, taken);
+        else if (!has)
+            nothing(&wrong, opt->group[k].pattern, name, n);
+    }
+    return problems_fail(&wrong, E_INVALID, "parameter groups");
+}

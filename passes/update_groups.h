@@ -1,0 +1,12 @@
+/* Which group each parameter belongs to. */
+#ifndef DPX_UPDATE_GROUPS_H
+#define DPX_UPDATE_GROUPS_H
+
+#include "passes/pass.h"
+
+/* 0: none of its own; k: opt->group[k - 1]. */
+int update_group_of(const BuildOptions *opt, const char *name);
+/* Lists the groups that have none of the `n` parameters that are trained. */
+Status update_groups_check(const BuildOptions *opt, const char *const *name, int n) CHECKED;
+
+#endif

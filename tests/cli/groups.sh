@@ -1,0 +1,67 @@
+#!/bin/bash
+# Parameter groups, clipping and schedules against PyTorch in float64 (tests/cli/groups.py), on 1 and 3 replicas and with every --shard.
+. "$(dirname "$0")/lib.sh"
+
+here=tests/cli/groups
+train=("$dpexec" train $here/model.onnx --data $here/data.npz --loss cross-entropy --batch-size 4 --threads 1 --no-shuffle --quiet)
+
+# losses DIR EXPECTED...: those of DIR/metrics.jsonl, to 1e-8.
+losses() {
+    python3 - "$@" <<'END'
+import json, sys
+want = list(map(float, sys.argv[2:]))
+got = [json.loads(line)["loss"] for line in open(sys.argv[1] + "/metrics.jsonl")]
+worst = max(abs(g - w) for g, w in zip(got, want))
+print(got, want)
+sys.exit(len(got) != len(want) or not worst <= 1e-8)
+END
+}
+
+# The patterns hold wildcards that no file answers to.
+set -f
+while IFS='|' read -r name options want; do
+    name=${name% }
+    for how in "cpu:0" "cpu:0 --replicas 3" "cpu*3" "cpu*3 --shard optimizer" "cpu*3 --shard gradients" "cpu*3 --shard parameters"; do
+        [[ $how$options != *--shard*--clip-norm*:[13i]* ]] || continue
+        rm -rf "$DIR/run"
+        "${train[@]}" --steps 11 --devices $how $options --out "$DIR/run" >"$DIR/log" 2>&1 || cat "$DIR/log"
+        check "$name, $how" losses "$DIR/run" $want
+    done
+done <$here/torch.txt
+
+# Each group's rate is logged; a run that is resumed ends with the same bytes; another group is another run.
+one=(--lr 0.3 --lr-schedule step:3:0.5 --group "body:*:optimizer=adamw,lr=0.02,schedule=exponential:0.9")
+"${train[@]}" "${one[@]}" --steps 9 --out "$DIR/whole" >"$DIR/log" 2>&1
+"${train[@]}" "${one[@]}" --steps 4 --out "$DIR/cut" >"$DIR/log" 2>&1
+check "goes on" "${train[@]}" "${one[@]}" --steps 9 --resume "$DIR/cut"
+check "the same bytes" cmp "$DIR/whole/model.onnx" "$DIR/cut/model.onnx"
+check "the groups' rates" python3 -c "import json
+rows = [json.loads(line) for line in open('$DIR/cut/metrics.jsonl')]
+for k, row in enumerate(rows):
+    assert abs(row['lr'] - 0.3 * 0.5 ** (k // 3)) < 1e-15, row
+    assert len(row['group_lr']) == 1 and abs(row['group_lr'][0] - 0.02 * 0.9 ** k) < 1e-15, row
+assert len(rows) == 9"
+refused 2 "--group" "${train[@]}" --lr 0.3 --lr-schedule step:3:0.5 --group "body:*:lr=0.02" --steps 12 --resume "$DIR/cut"
+printf '# the body\n\n  body:*:optimizer=adamw,lr=0.02,schedule=exponential:0.9\n' >"$DIR/groups"
+check "a file" "${train[@]}" --lr 0.3 --lr-schedule step:3:0.5 --groups "$DIR/groups" --steps 9 --out "$DIR/file"
+check "a file says the same" cmp "$DIR/whole/model.onnx" "$DIR/file/model.onnx"
+check "the table names the group" grep -q "body:0.weight.*group 1, 'body:\*'" <("$graph_transform" $here/model.onnx --parameters "${one[@]}")
+check "in parts" "$graph_transform" $here/model.onnx --batch-size 5 --replicas 3 --loss cross-entropy "${one[@]}" --verify
+
+# What is wrong is said.
+echo 'body:*:rate=1' >"$DIR/wrong"
+refused 2 "$DIR/wrong:1" "${train[@]}" --steps 1 --groups "$DIR/wrong"
+refused 2 "cannot read" "${train[@]}" --steps 1 --groups "$DIR/absent"
+refused 2 "there is no key 'rate', but lr, schedule, optimizer, clip-norm, clip-value" "${train[@]}" --steps 1 --group 'body*:rate=1'
+refused 2 "expected PATTERN:KEY=VALUE" "${train[@]}" --steps 1 --group 'body*'
+refused 2 "lr is given twice" "${train[@]}" --steps 1 --group 'body*:lr=1,lr=2'
+refused 2 "lr: expected a number" "${train[@]}" --steps 1 --group 'body*:lr=x'
+refused 2 "optimizer sgd does not have: beta1" "${train[@]}" --steps 1 --group 'body*:beta1=0.5'
+refused 2 "schedule: expected one of" "${train[@]}" --steps 1 --group 'body*:schedule=steep'
+refused 2 "matches no parameter that is trained (near it: 'body:0.weight', 'body:0.bias')" "${train[@]}" --steps 1 --group 'bodies.*:lr=1'
+refused 2 "matches only parameters of groups before it" "${train[@]}" --steps 1 --group 'body*:lr=1' --group 'body:0.w*:lr=2'
+refused 2 "--clip-norm and --clip-value do not go together" "${train[@]}" --steps 1 --clip-norm 1 --clip-value 1
+refused 2 "clip-norm and clip-value do not go together" "${train[@]}" --steps 1 --group 'body*:clip-norm=1,clip-value=1'
+refused 2 "needs whole gradients" "${train[@]}" --steps 1 --clip-norm 1:inf --devices 'cpu*2' --shard optimizer
+refused 2 "expected X, X:P" "${train[@]}" --steps 1 --clip-norm 1:0.5
+finish
