@@ -27,6 +27,14 @@ typedef struct {
 /* Of a node whose attributes were checked (node_infer); graph/ops/collective.c. */
 Exchange exchange_of(const Node *n);
 
+/* In words: "all-reduce". */
+static inline const char *exchange_verb(const Exchange *e)
+{
+    if (e->sum)
+        return e->split ? "reduce-scatter" : "all-reduce";
+    return e->joined ? "all-gather" : e->split ? "scatter" : "broadcast";
+}
+
 /* One sum for all: it is shared out by elements. */
 static inline bool exchange_reduces(const Exchange *e) { return e->sum && !e->split; }
 /* The one input, or a piece of it, goes to each. */

@@ -284,12 +284,19 @@ static Node *append_node(Graph *g, const OpDef *op, const char *name, int n_in, 
     n->name = name;
     n->replica = n->device = -1;
     n->index = g->n_node;
+    n->phase = g->phase;
     n->n_in = n_in;
     n->n_out = n_out;
     if (n_in)
         memcpy(n->in, in, (size_t)n_in * sizeof *in);
     PUSH(g, node, n_node, cap_node, n);
     return g->status ? NULL : n;
+}
+
+void graph_begin_purpose(Graph *g, Phase phase, const char *purpose)
+{
+    g->phase = phase;
+    g->purpose = purpose;
 }
 
 Node *graph_add_node(Graph *g, const OpDef *op, const char *name, const Attr *attrs, int n_in, const ValueId *in,
@@ -299,7 +306,9 @@ Node *graph_add_node(Graph *g, const OpDef *op, const char *name, const Attr *at
 
     if (g->status)
         return NULL;
-    name = name && *name ? arena_strdup(g->arena, name) : arena_printf(g->arena, "%s_%u", op->name, g->n_node);
+    name = name && *name ? arena_strdup(g->arena, name)
+           : g->purpose  ? g->purpose
+                         : arena_printf(g->arena, "%s_%u", op->name, g->n_node);
     if (!(n = append_node(g, op, name, n_in, in, n_out)))
         return NULL;
     node_set_attrs(g, n, attrs);
@@ -316,6 +325,7 @@ Node *graph_add_node_like(Graph *g, const Node *of, int n_in, const ValueId *in,
         return NULL;
     n->attr = of->attr;
     n->n_attr = of->n_attr;
+    n->phase = of->phase;
     add_outputs(g, n, n_out, out_names);
     return g->status ? NULL : n;
 }
@@ -431,6 +441,7 @@ static void clone_node(Graph *to, const Node *from)
             value(to, n->out[i])->producer = n;
     n->replica = from->replica;
     n->device = from->device;
+    n->phase = from->phase;
     clone_origin(to, n, from);
 }
 

@@ -98,9 +98,15 @@ typedef struct {
     const Graph *graph; /* a body (graph/body.h) */
 } Attr;
 
+/* What part of a step a node belongs to.  Passes that append one say so of what they make (graph_begin_purpose); of all
+ * other nodes it follows from what they read (graph/phase.h). */
+typedef enum { PHASE_NONE, PHASE_FORWARD, PHASE_CRITERION, PHASE_BACKWARD, PHASE_UPDATE } Phase;
+enum { N_PHASES = PHASE_UPDATE + 1 };
+
 struct Node {
     const OpDef *op;   /* NULL: removed */
-    const char *name;  /* the user's name, or one made from the operator's; unique not required */
+    const char *name;  /* the user's name, or what it is for ("gradient of conv1.weight"), or one made from the
+                        * operator's; unique not required */
     ValueId *in, *out; /* NO_VALUE: an optional one that is absent */
     const Attr *attr;  /* every declared attribute, defaults filled in (after node_normalise); one list for all nodes of
                         * the graph that have the same */
@@ -109,8 +115,9 @@ struct Node {
         *read_as; /* the names by which the file reads constants that have another (Identity of an initializer),
                    * [n_read_as] by input, NULL for the value's own; of models as imported */
     int n_in, n_out, n_attr, n_read_as;
-    uint32_t index;          /* in Graph.node */
-    int16_t replica, device; /* set by passes/partition/expand.c; -1: none */
+    uint32_t index;                /* in Graph.node */
+    int replica : 13, device : 16; /* set by passes/partition/expand.c; -1: none */
+    unsigned phase : 3;            /* Phase */
 };
 
 typedef struct {
@@ -145,6 +152,8 @@ struct Graph {
     ShapeTable shapes;        /* of its values */
     struct AttrTable *attrs;  /* of its nodes (graph/attr.c); NULL: none */
     Node *gone;               /* stands where a node was that is elsewhere now; NULL: none is */
+    const char *purpose;      /* the name of nodes that get none; NULL: made from their operators' */
+    Phase phase;              /* of nodes that are added */
     bool inside;              /* a body: its arena is another graph's */
     Rewrite *rewrite;         /* the one that is open (graph/rewrite.h), or NULL */
 };
@@ -213,6 +222,9 @@ Node *graph_add_node_like(Graph *g, const Node *of, int n_in, const ValueId *in,
 /* n, which reads as many inputs and has the same outputs as before, as the newest node of the graph: its outputs, of
  * unknown type, get names as graph_add_node gives them.  Attributes and name stay. */
 void graph_renew_node(Graph *g, Node *n, const ValueId *in, const char *const *out_names);
+/* Nodes added from here on belong to that phase, and have the purpose as their name unless they are given one: it is in
+ * the arena, and shared.  PHASE_NONE, NULL: as ever. */
+void graph_begin_purpose(Graph *g, Phase phase, const char *purpose);
 /* A name not yet used: `base`, else base_1, base_2 ...  In the arena. */
 const char *graph_unique_name(Graph *g, const char *base);
 void graph_rename(Graph *g, ValueId v, const char *name); /* made unique */

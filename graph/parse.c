@@ -407,6 +407,7 @@ static Status set_types(Parser *p, Node *n, const Outputs *o, int line)
 
 static Status node(Parser *p)
 {
+    int16_t replica = -1, device = -1;
     Outputs o = { 0 };
     const OpDef *op = NULL;
     ValueId *in;
@@ -426,7 +427,9 @@ static Status node(Parser *p)
             return FAIL_NOMEM();
         TRY(parse_next(p));
     }
-    TRY(place(p, &n->replica, &n->device));
+    TRY(place(p, &replica, &device));
+    n->replica = replica;
+    n->device = device;
     copy_marks(p->g, n, &o);
     if (!n->name)
         n->name = text_default_node_name(p->g, n);

@@ -249,7 +249,8 @@ DPX_API dpx_status dpx_devices(dpx_device *out, int max, int *n) DPX_CHECKED;
 /* Receives a text, in one piece or several. */
 typedef void dpx_write_fn(void *user, const char *text, size_t bytes);
 
-/* The graph that training would run, after the pass `until` (NULL: all), in a format "txt", "onnx", "dot" or "json". */
+/* The graph that training would run, after the pass `until` (NULL: all), in a format "txt", "onnx", "json", "dot",
+ * "svg" or "html". */
 DPX_API dpx_status dpx_transform(const dpx_model *model, const dpx_options *options, const char *until,
                                  const char *format, dpx_write_fn *write, void *user) DPX_CHECKED;
 

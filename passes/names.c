@@ -2,6 +2,7 @@
  * number. */
 #include "passes/names.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -46,3 +47,24 @@ bool names_are_siblings(const char *a, const char *b)
 }
 
 bool names_made_up(const char *name) { return !strchr(name, '.') || strstr(name, "::"); }
+
+const char *names_subject(const char *purpose)
+{
+    static const char of[] = " of ";
+
+    for (const char *next; (next = strstr(purpose, of));)
+        purpose = next + strlen(of);
+    return purpose;
+}
+
+const char *names_of_group(Arena *a, const char *head, Node *const *list, int n)
+{
+    enum { SHOWN = 3, LONGEST = 60 };
+    char text[SHOWN * (LONGEST + 2) + 1];
+    size_t len = 0;
+
+    for (int i = 0; i < n && i < SHOWN; i++)
+        len += (size_t)snprintf(text + len, sizeof text - len, "%s%.*s", i ? ", " : "", LONGEST,
+                                names_subject(list[i]->name));
+    return n > SHOWN ? arena_printf(a, "%s (%s ... %d in all)", head, text, n) : arena_printf(a, "%s (%s)", head, text);
+}

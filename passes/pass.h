@@ -180,6 +180,9 @@ Status model_repair(Graph *g, const BuildOptions *opt, Evaluator eval, Report *r
 #define OUT_SCALED_LOSS \
     "scaled_loss"               /* what is differentiated instead of the loss; gone after passes/train/autodiff.c */
 #define OUT_GRAD_PREFIX "grad:" /* grad:NAME, the gradient by parameter NAME */
+/* Names of nodes that say what they are for (graph_begin_purpose). */
+#define GRADIENT_OF "gradient of "
+#define UPDATE_OF "update of "
 /* Inputs made by passes. */
 #define IN_LR "learning_rate" /* 0-d, of the parameters' type; of group k, counted from 1, "learning_rate.k" */
 /* State made by passes; parameters and running statistics keep the user's names. */

@@ -76,15 +76,14 @@ const int model_passes_len = sizeof model_passes / sizeof *model_passes;
 
 static Status run_pass(Graph *g, const Pass *pass, PassCtx *ctx)
 {
-    TRY(pass->run(g, ctx));
+    Status st = pass->run(g, ctx);
+
+    graph_begin_purpose(g, PHASE_NONE, NULL);
+    TRY(st);
     TRY(g->status);
 #ifndef NDEBUG
-    {
-        Status st = graph_verify(g);
-
-        if (st)
-            return status_prefix(st, "after pass %s", pass->name);
-    }
+    if ((st = graph_verify(g)))
+        return status_prefix(st, "after pass %s", pass->name);
 #endif
     return ST_OK;
 }

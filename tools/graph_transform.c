@@ -16,7 +16,8 @@
 static const Flag flags[] = {
     { "until", "PASS", "stop after this pass [all of them]" },
     { "o", "FILE",
-      "write the graph to FILE.txt, .onnx, .dot or .json; text to a device or pipe [text to standard output]" },
+      "write the graph to FILE.txt, .onnx, .json, or as a picture to .svg, .html or .dot; text to a device or pipe "
+      "[text to standard output]" },
     { "report", NULL, "print what was split and found; nodes, seconds and memory by pass; load of each device" },
     { "parameters", "[=FILE]",
       "print which tensors are trained, and why; =FILE: train those that FILE names, as in a run (names one a "
@@ -161,13 +162,13 @@ static Status show(const Graph *model, const OnnxModel *onnx, const Args *a, con
     Status st = report ? ST_OK : FAIL_NOMEM();
 
     if (!st && !format)
-        st = FAIL(E_INVALID, "-o %s: expected a name that ends in .txt, .onnx, .dot or .json", path);
+        st = FAIL(E_INVALID, "-o %s: expected a name that ends in .txt, .onnx, .json, .svg, .html or .dot", path);
     if (!st)
         st = transform_run(&g, model, o, args_value(a, "until"), report);
     if (!st && path)
-        st = transform_write(g, onnx, format, path);
+        st = transform_write(g, model, onnx, format, path);
     else if (!st && !wants_report)
-        st = transform_print(stdout, g, format);
+        st = transform_print(stdout, g, model, format);
     if (!st && wants_report)
         st = args_has(a, "json") ? report_print_json(report, stdout) : report_print(report, stdout);
     graph_free(g);

@@ -10,11 +10,11 @@
 #include "exec/inspect/transform.h"
 #include "graph/base/arena.h"
 
-static Status print_to_memory(const Graph *g, const char *format, MemoryText *text)
+static Status print_to_memory(const Graph *g, const Graph *model, const char *format, MemoryText *text)
 {
     FILE *f = memory_text_open(text);
 
-    return f ? memory_text_close(f, transform_print(f, g, format)) : FAIL_NOMEM();
+    return f ? memory_text_close(f, transform_print(f, g, model, format)) : FAIL_NOMEM();
 }
 
 static Status read_back(FILE *f, MemoryText *text)
@@ -42,7 +42,7 @@ static Status export_to_memory(const Graph *g, const OnnxModel *onnx, MemoryText
     if (!mkdtemp(folder))
         return FAIL(E_IO, "%s: cannot create: %s", folder, strerror(errno));
     snprintf(path, sizeof path, "%s/graph.onnx", folder);
-    st = transform_write(g, onnx, "onnx", path);
+    st = transform_write(g, NULL, onnx, "onnx", path);
     f = st ? NULL : fopen(path, "rb");
     if (!st)
         st = f ? read_back(f, text) : FAIL(E_IO, "%s: cannot read: %s", path, strerror(errno));
@@ -62,7 +62,7 @@ static Status transform(const dpx_model *m, const Options *o, const char *until,
     TRY(transform_check_format(format));
     TRY(transform_run(&g, m->graph, o, until, NULL));
     text->budget = memory_budget_keep(arena_budget(g->arena));
-    st = !strcmp(format, "onnx") ? export_to_memory(g, m->onnx, text) : print_to_memory(g, format, text);
+    st = !strcmp(format, "onnx") ? export_to_memory(g, m->onnx, text) : print_to_memory(g, m->graph, format, text);
     st = memory_budget_explain(text->budget, st);
     graph_free(g);
     return st;

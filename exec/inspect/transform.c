@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "exec/inspect/links.h"
+#include "exec/inspect/picture.h"
 #include "exec/inspect/split.h"
 #include "exec/run/interp.h"
 #include "exec/plan/plan_budget.h"
@@ -113,7 +114,7 @@ Status transform_build(Graph **out, const Graph *model, const Options *o, BuildM
 
 /* ---- formats ---- */
 
-static const char *const formats[] = { "txt", "dot", "json", "onnx" };
+static const char *const formats[] = { "txt", "dot", "svg", "html", "json", "onnx" };
 enum { N_FORMATS = sizeof formats / sizeof *formats };
 
 const char *transform_format(const char *path)
@@ -132,14 +133,18 @@ Status transform_check_format(const char *format)
     for (int i = 0; i < N_FORMATS; i++)
         if (!strcmp(format, formats[i]))
             return ST_OK;
-    return FAIL(E_INVALID, "format '%s': expected txt, dot, json or onnx", format);
+    return FAIL(E_INVALID, "format '%s': expected txt, dot, svg, html, json or onnx", format);
 }
 
-Status transform_print(FILE *to, const Graph *g, const char *format)
+Status transform_print(FILE *to, const Graph *g, const Graph *model, const char *format)
 {
     TRY(transform_check_format(format));
     if (!strcmp(format, "dot"))
         return graph_dot(to, g);
+    if (!strcmp(format, "svg"))
+        return picture_svg(to, g, model);
+    if (!strcmp(format, "html"))
+        return picture_html(to, g, model);
     if (!strcmp(format, "json"))
         return graph_json(to, g);
     if (!strcmp(format, "txt"))
@@ -147,12 +152,12 @@ Status transform_print(FILE *to, const Graph *g, const char *format)
     return FAIL(E_INVALID, "an ONNX graph is written to a file: give -o FILE.onnx");
 }
 
-Status transform_write(const Graph *g, const OnnxModel *onnx, const char *format, const char *path)
+Status transform_write(const Graph *g, const Graph *model, const OnnxModel *onnx, const char *format, const char *path)
 {
     OutFile *file;
 
     if (!strcmp(format, "onnx"))
         return onnx_export_file(g, &(ExportOptions){ .model = onnx }, path);
     TRY(outfile_open(&file, path));
-    return outfile_close(file, transform_print(outfile_stream(file), g, format));
+    return outfile_close(file, transform_print(outfile_stream(file), g, model, format));
 }

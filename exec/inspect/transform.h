@@ -19,12 +19,13 @@ Status transform_build(Graph **out, const Graph *model, const Options *o, BuildM
 /* The number of devices that the options name. */
 Status transform_devices(int *out, const Options *o) CHECKED;
 
-/* "txt", "dot", "json" or "onnx"; NULL: unknown ending. */
+/* "txt", "dot", "svg", "html", "json" or "onnx"; NULL: unknown ending. */
 const char *transform_format(const char *path);
 Status transform_check_format(const char *format) CHECKED;
-/* Writes a text format to a stream. */
-Status transform_print(FILE *to, const Graph *g, const char *format) CHECKED;
+/* Writes a text format to a stream.  Pictures show the model, of which g was made, beside it; NULL: not. */
+Status transform_print(FILE *to, const Graph *g, const Graph *model, const char *format) CHECKED;
 /* Writes any format to a file, under a temporary name first. */
-Status transform_write(const Graph *g, const OnnxModel *onnx, const char *format, const char *path) CHECKED;
+Status transform_write(const Graph *g, const Graph *model, const OnnxModel *onnx, const char *format,
+                       const char *path) CHECKED;
 
 #endif

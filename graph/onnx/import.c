@@ -159,6 +159,7 @@ static Status add_node(Importer *im, Body *b, const Onnx__NodeProto *p, const Op
 {
     ValueId *in = ARENA_NEW(im->scratch, ValueId, p->n_input), *out = ARENA_NEW(im->scratch, ValueId, p->n_output);
     const char **names = ARENA_NEW(im->scratch, const char *, p->n_output);
+    int16_t device = -1, replica = -1;
     Attr *attrs;
     Node *n;
 
@@ -175,7 +176,9 @@ static Status add_node(Importer *im, Body *b, const Onnx__NodeProto *p, const Op
     if (!b->outer) /* a subgraph reads constants by names of its inputs, which mean nothing */
         TRY(remember_names(im, n, p));
     TRY(late_module(&n->module, im, p));
-    TRY(status_prefix(place_decode(&n->device, &n->replica, im, p->doc_string), "%s", proto_text(im, p)));
+    TRY(status_prefix(place_decode(&device, &replica, im, p->doc_string), "%s", proto_text(im, p)));
+    n->device = device;
+    n->replica = replica;
     for (int i = 0; i < n->n_out; i++) {
         out[i] = n->out[i];
         if (has_value(out[i])) {

@@ -88,6 +88,7 @@ static Status run(Graph *g, PassCtx *ctx)
         const Node *n = g->node[i], *softmax = n->op == &op_NllSum ? softmax_of(g, n, uses) : NULL;
 
         if (softmax) {
+            graph_begin_purpose(g, n->phase, n->name);
             rewrite(g, n, softmax, batch_leads(g, ctx->opt));
             ctx->n_changed++;
         }

@@ -11,6 +11,7 @@
  * outputs stays out, so no cycle closes. */
 #include "graph/base/hash.h"
 #include "graph/ops/update.h"
+#include "passes/names.h"
 #include "passes/pass.h"
 
 /* Of the host: gradients that may wait, each and all of a group. */
@@ -193,6 +194,7 @@ static Status merge(Grouping *s, Node *const *list, int count)
     Node *last = list[count - 1];
     const int states = last->n_out, n_scalar = last->n_in - states - 1;
     const UpdateForm all = { count, states };
+    const char *name;
 
     draft_begin(d, last, last->op);
     draft_clear(d);
@@ -208,7 +210,12 @@ static Status merge(Grouping *s, Node *const *list, int count)
     draft_attr(d, &(Attr)INT("count", count));
     for (int p = 0; p + 1 < count; p++)
         draft_absorb(d, list[p]);
-    s->ctx->n_changed += draft_settle(d) ? count - 1 : 0;
+    if (!(name = names_of_group(s->g->arena, "update", list, count)))
+        return FAIL_NOMEM();
+    if (draft_settle(d)) {
+        last->name = name;
+        s->ctx->n_changed += count - 1;
+    }
     return s->g->status;
 }
 

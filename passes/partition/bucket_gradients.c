@@ -20,6 +20,7 @@
 #include "graph/collective.h"
 #include "graph/op.h"
 #include "passes/partition/bucket_size.h"
+#include "passes/names.h"
 #include "passes/report.h"
 
 enum { FIRST_BUCKET = 1 << 20, EARLY_BUCKET = 1 << 20, BUCKET = 25 << 20 };
@@ -130,10 +131,21 @@ static bool join_counts(Draft *d, Attr *out, Node *const *list, int n)
     return counts;
 }
 
+/* "all-reduce bucket 3 (conv1.weight, bn1.bias, ... 8)" */
+static const char *bucket_name(Graph *g, Node *const *list, int n, int number)
+{
+    const Exchange e = exchange_of(list[0]);
+    char head[64];
+
+    snprintf(head, sizeof head, "%s bucket %d", exchange_verb(&e), number);
+    return names_of_group(g->arena, head, list, n);
+}
+
 /* One node for all of them, in the place of the last, or of the first. */
-static Status merge(Draft *d, Node *const *list, int n, bool first)
+static Status merge(Draft *d, Node *const *list, int n, bool first, int number)
 {
     const int parts = list[0]->n_in, devices = list[0]->n_out;
+    const char *name;
     Node *at = list[0];
     Attr counts;
 
@@ -154,7 +166,10 @@ static Status merge(Draft *d, Node *const *list, int n, bool first)
             return FAIL_NOMEM();
         draft_attr(d, &counts);
     }
+    if (!(name = bucket_name(d->g, list, n, number)))
+        return FAIL_NOMEM();
     draft_become(d);
+    at->name = name;
     return d->g->status;
 }
 
@@ -261,7 +276,7 @@ static Status run(Graph *g, PassCtx *ctx)
         made++;
         if (len < 2)
             continue;
-        TRY(merge(&d, bucket, len, is_for_use(&b, bucket[0])));
+        TRY(merge(&d, bucket, len, is_for_use(&b, bucket[0]), made));
         ctx->n_changed += len - 1;
     }
     return ctx->n_changed ? graph_sort(g) : ST_OK;

@@ -8,6 +8,7 @@
 
 #include <string.h>
 
+#include "graph/collective.h"
 #include "graph/emit.h"
 #include "graph/reduce_tree.h"
 
@@ -81,6 +82,26 @@ void mark_copy(const Expander *x, ValueId copy, const char *logical, int r, int 
     v->logical = logical;
 }
 
+/* Appends a node that makes copies of v, named by what v is for, or by v. */
+static Node *add_copier(Expander *x, const OpDef *op, const Attr *attrs, int n_in, const ValueId *in, ValueId v,
+                        int n_out, const char *const *names)
+{
+    const Node *from = value(x->g, v)->producer;
+    const char *of = from ? from->name : value_logical_name(value(x->g, v));
+    Exchange e;
+    Node *n;
+
+    graph_begin_purpose(x->g, from ? from->phase : PHASE_NONE, of);
+    n = graph_add_node(x->g, op, NULL, attrs, n_in, in, n_out, names);
+    graph_begin_purpose(x->g, PHASE_NONE, NULL);
+    if (!n || !(op->flags & OPF_COLLECTIVE))
+        return n;
+    e = exchange_of(n);
+    if (!(n->name = arena_printf(x->g->arena, "%s of %s", exchange_verb(&e), of)))
+        graph_fail_nomem(x->g);
+    return n->name ? n : NULL;
+}
+
 /* Appends a node whose outputs are copies of v: for output i on device device[i]; replica[i] >= 0 names "v@r1", else
  * "v@d0". */
 static Node *emit_copies(Expander *x, const OpDef *op, const Attr *attrs, int n_in, const ValueId *in, ValueId v,
@@ -97,7 +118,7 @@ static Node *emit_copies(Expander *x, const OpDef *op, const Attr *attrs, int n_
     }
     for (int i = 0; i < n_out; i++)
         names[i] = device[i] < 0 ? "" : copy_name(x, v, replica ? replica[i] : -1, device[i]);
-    if (!(n = graph_add_node(x->g, op, value_logical_name(value(x->g, v)), attrs, n_in, in, n_out, names)))
+    if (!(n = add_copier(x, op, attrs, n_in, in, v, n_out, names)))
         return NULL;
     if (!(op->flags & OPF_COLLECTIVE)) {
         n->replica = replica ? replica[0] : -1;

@@ -36,6 +36,7 @@ static Status run(Graph *g, PassCtx *ctx)
         rewrite_read(g, n);
         if (!n->op->lower || !inputs_known(g, n))
             continue;
+        graph_begin_purpose(g, n->phase, n->name);
         TRY(n->op->lower(g, n));
         TRY(g->status);
         ctx->n_changed += g->n_node != before;

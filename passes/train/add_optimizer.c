@@ -304,9 +304,22 @@ static Status emit_factor(Optimizer *o, Arena *scratch)
 static void emit_step(Optimizer *o)
 {
     Graph *g = o->g;
-    ValueId by = has_value(o->ok) ? emit_cast(g, o->ok, DT_INT64) : emit_scalar(g, DT_INT64, 1);
+    ValueId by;
+
+    graph_begin_purpose(g, PHASE_UPDATE, UPDATE_OF STATE_STEP);
+    by = has_value(o->ok) ? emit_cast(g, o->ok, DT_INT64) : emit_scalar(g, DT_INT64, 1);
 
     graph_add_update(g, o->step, EMIT(g, Add, NULL, o->step, by));
+}
+
+static bool begin_update(Graph *g, ValueId state)
+{
+    const char *purpose = arena_printf(g->arena, UPDATE_OF "%s", value(g, state)->name);
+
+    graph_begin_purpose(g, PHASE_UPDATE, purpose);
+    if (!purpose)
+        graph_fail_nomem(g);
+    return purpose;
 }
 
 /* The updates of a group's parameters of one type, by one formula. */
@@ -320,7 +333,7 @@ static Status emit_type(const Optimizer *o, int k, DType t)
 
     TRY(optimizer_formula(&rule, &step, group->def, &group->settings));
     for (int i = 0; i < o->n && !o->g->status; i++)
-        if (o->pair[i].group == k && value(o->g, o->pair[i].param)->dtype == t)
+        if (o->pair[i].group == k && value(o->g, o->pair[i].param)->dtype == t && begin_update(o->g, o->pair[i].param))
             optimizer_emit(&rule, o->pair[i].param, o->pair[i].grad);
     graph_free(rule.g);
     return o->g->status;
@@ -416,6 +429,7 @@ static Status accumulate(Optimizer *o)
 {
     Graph *g = o->g;
 
+    graph_begin_purpose(g, PHASE_BACKWARD, "sum over micro-batches");
     for (int i = 0; i < o->n && !g->status; i++)
         add_to(g, add_gradient_sum(g, &o->pair[i]), o->pair[i].grad);
     for (int i = 0; i < N_SUMS && !g->status; i++) {
@@ -483,6 +497,7 @@ static Status apply(Optimizer *o, Arena *scratch)
     for (int i = 0; i < N_SUMS; i++)
         addend[i] = graph_output(g, sums[i].output);
     clear_graph(g);
+    graph_begin_purpose(g, PHASE_UPDATE, "mean over micro-batches");
     TRY(output_sums(o, addend, state));
     TRY(g->status);
     weight = has_value(state[1]) ? state[1] : emit_scalar(g, value(g, state[0])->dtype, 1);
@@ -545,6 +560,7 @@ static Status run(Graph *g, PassCtx *ctx)
     TRY(check_groups(&o, ctx->scratch));
     if (!ctx->opt->keep_gradients)
         drop_gradient_outputs(g);
+    graph_begin_purpose(g, PHASE_UPDATE, "factor of gradients");
     switch (ctx->opt->mode) {
     case BUILD_ACCUMULATE: TRY(accumulate(&o)); break;
     case BUILD_APPLY: TRY(apply(&o, ctx->scratch)); break;

@@ -3,7 +3,8 @@
  * A value wants a gradient when it depends on a parameter; one flows to it when the loss depends on it.  Nodes are
  * visited in reverse order, so when a node's turn comes every consumer of its outputs has contributed: contributions
  * are added as they arrive, which makes the order of addition that of the nodes.  New nodes are appended behind the
- * forward pass and stay in topological order. */
+ * forward pass and stay in topological order.  They are named by whose gradient they are: of a node, or of the
+ * parameter that it reads. */
 #include "passes/train/autodiff.h"
 
 #include <string.h>
@@ -38,10 +39,35 @@ static void mark_wanted(Walk *w)
     }
 }
 
+/* The node in whose name what follows is added. */
+static Status begin_gradient(Graph *g, const char *of)
+{
+    const char *purpose = arena_printf(g->arena, GRADIENT_OF "%s", of);
+
+    graph_begin_purpose(g, PHASE_BACKWARD, purpose);
+    return purpose ? ST_OK : FAIL_NOMEM();
+}
+
+/* Nodes that make the gradient of a parameter and of nothing else: the last, and what it is a view of. */
+static Status name_gradient(Graph *g, ValueId param, ValueId grad)
+{
+    Node *n = value(g, grad)->producer;
+
+    if (value(g, param)->kind != V_STATE)
+        return ST_OK;
+    TRY(begin_gradient(g, value(g, param)->name));
+    while (n && n->n_out == 1 && n->phase == PHASE_BACKWARD) {
+        n->name = g->purpose;
+        n = n->op->flags & OPF_VIEW ? value(g, n->in[0])->producer : NULL;
+    }
+    return ST_OK;
+}
+
 static Status contribute(Walk *w, const Node *n, int input, ValueId dx)
 {
     Graph *g = w->g;
     ValueId x = n->in[input];
+    const char *purpose = g->purpose;
     char a[SHAPE_TEXT], b[SHAPE_TEXT];
 
     if (!has_value(dx))
@@ -52,7 +78,9 @@ static Status contribute(Walk *w, const Node *n, int input, ValueId dx)
                     shape_text(value(g, x)->shape, b));
     if (value(g, dx)->batch_axis == BATCH_UNKNOWN)
         value(g, dx)->batch_axis = value(g, x)->batch_axis;
+    TRY(name_gradient(g, x, dx));
     w->grad[x.i] = has_value(w->grad[x.i]) ? EMIT(g, Add, NULL, w->grad[x.i], dx) : dx;
+    graph_begin_purpose(g, PHASE_BACKWARD, purpose);
     return g->status;
 }
 
@@ -79,6 +107,7 @@ static Status visit(Walk *w, const Node *n)
     gr.dout = dout;
     gr.din = din;
     gr.wanted = wanted;
+    TRY(begin_gradient(w->g, n->name));
     TRY(n->op->grad(&gr));
     TRY(w->g->status);
     for (int i = 0; i < n->n_in; i++)
@@ -101,6 +130,7 @@ Status autodiff(Graph *g, Arena *scratch, ValueId loss, int n_wrt, const ValueId
     for (int i = 0; i < n_wrt; i++)
         w.wants[wrt[i].i] = true;
     mark_wanted(&w);
+    graph_begin_purpose(g, PHASE_BACKWARD, GRADIENT_OF "the loss");
     if (w.wants[loss.i])
         w.grad[loss.i] = emit_full(g, value(g, loss)->dtype, value(g, loss)->shape, 1);
     for (uint32_t i = n_forward; i-- > 0;)

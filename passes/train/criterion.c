@@ -335,6 +335,7 @@ static Status run(Graph *g, PassCtx *ctx)
     uint32_t before = g->n_node;
     ValueId loss = NO_VALUE;
 
+    graph_begin_purpose(g, PHASE_CRITERION, "criterion");
     TRY(check_options(ctx->opt));
     TRY(recipe_take(&c.loss, &def->recipe, "loss", ctx->opt->loss_args, settings, g->arena));
     if (metric)

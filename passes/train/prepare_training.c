@@ -124,6 +124,7 @@ static Status prepare_node(Prepare *p, Node *n)
     }
     if (keeps)
         mode = (TrainMode){ 0 };
+    graph_begin_purpose(p->g, n->phase, n->name);
     TRY(n->op->train(p->g, n, &mode));
     return n->op->running_in ? update_statistics(p, n, &mode) : ST_OK;
 }

@@ -36,6 +36,7 @@ static Status run(Graph *g, PassCtx *ctx)
         return ST_OK;
     if (!has_value(loss))
         return FAIL(E_INVALID, "training needs a loss: give --loss");
+    graph_begin_purpose(g, PHASE_CRITERION, "scaled loss");
     graph_add_output(g, OUT_SCALED_LOSS, EMIT(g, Mul, NULL, loss, add_scale(g, opt, value(g, loss)->dtype)));
     ctx->n_changed++;
     return g->status;

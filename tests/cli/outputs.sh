@@ -59,11 +59,48 @@ PY
 
 # graph-transform writes every format, and exports open.
 transform=("$graph_transform" models/fashion_cnn.onnx --batch-size 8 --loss cross-entropy --optimizer adam --devices 'cpu*2')
-for format in txt onnx dot json; do
+for format in txt onnx dot json svg html; do
     check "graph.$format" "${transform[@]}" -o "$DIR/graph.$format"
     check "graph.$format is written" test -s "$DIR/graph.$format"
 done
 check "graph.json is JSON" "$python" -m json.tool "$DIR/graph.json"
+# Every collective of the graph is in the picture, by its name, and the page has all of the graph.
+check "pictures are whole" "$python" - "$DIR" <<'PY'
+import html, json, re, sys
+import xml.etree.ElementTree as et
+graph = json.load(open(sys.argv[1] + "/graph.json"))
+meet = {"AllReduce", "AllGather", "ReduceScatter", "Scatter", "Broadcast"}
+names = [n["name"] for n in graph["nodes"] if n["op"].split(".")[-1] in meet]
+assert len(names) > 5 and any(n.startswith("all-reduce bucket 1 (") for n in names), names
+assert len(names) == len(set(names)), names
+svg = et.parse(sys.argv[1] + "/graph.svg").getroot()
+titles = "".join(t.text for t in svg.iter("{http://www.w3.org/2000/svg}title"))
+shown = [line.rsplit(" (", 1)[0] for line in titles.splitlines() if line]
+assert sorted(shown) == sorted(n["name"] for n in graph["nodes"])
+text = [t.text for t in svg.iter("{http://www.w3.org/2000/svg}text")]
+for word in ("forward", "criterion", "backward", "update", "device 0, replica 0", "device 1, replica 1"):
+    assert word in text, word
+page = open(sys.argv[1] + "/graph.html").read()
+assert not re.search(r"(src|href)\s*=", page)
+data = json.loads(re.search(r'<script type="application/json" id="graph">(.*?)</script>', page, re.S)[1])
+assert [n["name"] for n in data["nodes"]] == [n["name"] for n in graph["nodes"]]
+assert data["samples"] == [4, 4]
+boxes = set(re.findall(r'id="(b\d+_-?\d+)"', page))
+phase = {}
+for n in data["nodes"]:
+    assert n["box"] in boxes, n
+    phase.setdefault(n["phase"], set()).add(n["name"])
+assert set(phase) == {"forward", "criterion", "backward", "update"}, set(phase)
+for p in data["parameters"]:
+    of = {"gradient of " + p, "gradient of " + p.rsplit(".", 1)[0]}
+    assert of & phase["backward"], p
+    ids = {int(i) for i, name in data["states"].items() if name == p}
+    pairs = [(s, g) for n in data["nodes"] for s, g in n["pairs"] if s in ids]
+    assert len(pairs) == len(ids) == 2, (p, pairs)
+    made = {v: n for n in data["nodes"] for v in n["out"]}
+    assert all(made[g]["phase"] == "backward" for _, g in pairs), p
+assert "conv1" in phase["forward"] and "criterion" in phase["criterion"]
+PY
 check "graph.onnx opens" "$python" -c "import onnx; m = onnx.load('$DIR/graph.onnx'); assert len(m.graph.node) > 50"
 says "partition" "$graph_transform" --list-passes
 check "verify" "${transform[@]}" --verify

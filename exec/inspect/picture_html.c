@@ -1,0 +1,245 @@
+/* The picture in a page that answers questions: the way of a sample, of a parameter, of a gradient.  All of the graph
+ * stands in it as JSON; the script follows names and edges, and asks nobody else. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "exec/inspect/picture.h"
+#include "graph/base/foreign.h"
+#include "graph/collective.h"
+#include "graph/op.h"
+#include "graph/ops/update.h"
+#include "graph/phase.h"
+
+static const char head[] =
+    "<style>\n"
+    "body { font-family: Helvetica, Arial, sans-serif; font-size: 13px; color: #223; margin: 12px }\n"
+    "#bar { position: sticky; top: 0; background: #fff; padding: 6px 0; border-bottom: 1px solid #ccd }\n"
+    "#bar label { margin-right: 16px } select { max-width: 260px }\n"
+    "#said { white-space: pre-wrap; font-family: monospace; font-size: 12px; max-height: 180px; overflow: auto }\n"
+    "svg { max-width: 100%; height: auto; display: block }\n"
+    ".e { cursor: pointer } svg.asked .e { opacity: .22 } svg.asked .e.on { opacity: 1 }\n"
+    ".e.on rect { stroke: #c00; stroke-width: 2.5 }\n"
+    "</style>\n"
+    "<div id=\"bar\"><label>sample <select id=\"sample\"></select></label>\n"
+    "<label>parameter <select id=\"parameter\"></select></label>\n"
+    "<label>gradient <select id=\"gradient\"></select></label>\n"
+    "<button id=\"none\">show all</button><div id=\"said\">Choose one, or click a box.</div></div>\n";
+
+static const char script[] =
+    "<script>\n"
+    "const G = JSON.parse(document.getElementById('graph').textContent), N = G.nodes;\n"
+    "const svg = document.querySelector('svg'), said = document.getElementById('said');\n"
+    "const maker = new Map(), readers = new Map();\n"
+    "N.forEach((n, i) => n.out.forEach(v => maker.set(v, i)));\n"
+    "N.forEach((n, i) => n.in.forEach(v => readers.set(v, (readers.get(v) || []).concat(i))));\n"
+    "const pick = id => document.getElementById(id);\n"
+    "function line(n) { return n.phase.padEnd(10) + (n.replica < 0 ? '' : 'r' + n.replica + ' ') +\n"
+    "  (n.device < 0 ? '' : 'd' + n.device + ' ') + n.name + '  (' + n.op + (n.bytes ? ', ' + n.bytes + "
+    "' bytes' : '') +\n"
+    "  ')  ' + n.shapes; }\n"
+    "function show(what, set) {\n"
+    "  document.querySelectorAll('.e.on').forEach(e => e.classList.remove('on'));\n"
+    "  svg.classList.toggle('asked', set.size > 0);\n"
+    "  set.forEach(i => { const e = pick(N[i].box); if (e) e.classList.add('on'); });\n"
+    "  said.textContent = what + '\\n' + [...set].sort((a, b) => a - b).map(i => line(N[i])).join('\\n'); }\n"
+    "const isParameter = (v, p) => G.states[v] === p;\n"
+    "const about = (n, p) => n.name === 'gradient of ' + p || n.name.endsWith(' of gradient of ' + p);\n"
+    "/* From the nodes that make the gradient on to those that update: sums, collectives, clipping. */\n"
+    "function onward(set, p) {\n"
+    "  const todo = [...set];\n"
+    "  while (todo.length) { const i = todo.pop();\n"
+    "    N[i].give(p).forEach(v => (readers.get(v) || []).forEach(k => { const n = N[k];\n"
+    "      if (set.has(k) || !(about(n, p) || n.collective || n.phase === 'update')) return;\n"
+    "      set.add(k); if (n.op !== 'Update') todo.push(k); })); }\n"
+    "  return set; }\n"
+    "/* Of a collective of several tensors the outputs that belong to the inputs of this gradient. */\n"
+    "N.forEach((n, i) => { n.give = p => { if (!n.collective) return n.out;\n"
+    "  const parts = n.in.length / n.tensors, copies = n.out.length / n.tensors;\n"
+    "  return n.out.filter((v, o) => n.in.slice(Math.floor(o / copies) * parts,\n"
+    "    (Math.floor(o / copies) + 1) * parts).some(x => maker.has(x) && about(N[maker.get(x)], p))); }; });\n"
+    "function gradient(p) {\n"
+    "  const set = new Set(N.map((n, i) => about(n, p) ? i : -1).filter(i => i >= 0));\n"
+    "  N.forEach(n => n.pairs.forEach(([s, g]) => { if (isParameter(s, p) && maker.has(g)) "
+    "set.add(maker.get(g)); }));\n"
+    "  return set; }\n"
+    "function parameter(p) {\n"
+    "  const set = onward(gradient(p), p);\n"
+    "  N.forEach((n, i) => { if (n.in.some(v => isParameter(v, p))) set.add(i); });\n"
+    "  return set; }\n"
+    "/* All that a gradient is made from within the backward pass and the criterion, and what becomes of it. */\n"
+    "function wayOfGradient(p) {\n"
+    "  const set = gradient(p), todo = [...set];\n"
+    "  while (todo.length) N[todo.pop()].in.forEach(v => { const k = maker.get(v);\n"
+    "    if (k === undefined || set.has(k) || N[k].phase === 'forward') return; set.add(k); todo.push(k); });\n"
+    "  return onward(set, p); }\n";
+
+static const char questions[] =
+    "function sample(s) {\n"
+    "  let r = 0, left = s; while (r + 1 < G.samples.length && left >= G.samples[r]) left -= G.samples[r++];\n"
+    "  const set = new Set();\n"
+    "  N.forEach((n, i) => { if (n.replica === r && !n.collective) { set.add(i);\n"
+    "    n.in.concat(n.out).forEach(v => { const k = maker.get(v); if (k !== undefined && "
+    "N[k].collective) set.add(k);\n"
+    "      (n.out.includes(v) ? readers.get(v) || [] : []).forEach(x => { if (N[x].collective) "
+    "set.add(x); }); }); } });\n"
+    "  return [r, set]; }\n"
+    "function fill(id, list, ask) { const s = pick(id); s.add(new Option('-', ''));\n"
+    "  list.forEach(x => s.add(new Option(x, x)));\n"
+    "  s.onchange = () => { ['sample', 'parameter', 'gradient'].forEach(o => { if (o !== id) pick(o).value = ''; });\n"
+    "    s.value === '' ? clear() : ask(s.value); }; }\n"
+    "function clear() { show('', new Set()); said.textContent = 'Choose one, or click a box.';\n"
+    "  ['sample', 'parameter', 'gradient'].forEach(o => pick(o).value = ''); }\n"
+    "const total = G.samples.reduce((a, b) => a + b, 0);\n"
+    "fill('sample', Array.from({ length: Math.min(total, 4096) }, (_, i) => String(i)), s => {\n"
+    "  const [r, set] = sample(+s); show('sample ' + s + ' goes to replica ' + r, set); });\n"
+    "fill('parameter', G.parameters, p => show('parameter ' + p + ': uses, gradient, collective, "
+    "update', parameter(p)));\n"
+    "fill('gradient', G.parameters, p => show('gradient of ' + p + ': from the loss to the update', "
+    "wayOfGradient(p)));\n"
+    "pick('none').onclick = clear;\n"
+    "document.querySelectorAll('.e').forEach(e => e.onclick = () =>\n"
+    "  show('', new Set(N.map((n, i) => n.box === e.id ? i : -1).filter(i => i >= 0))));\n"
+    "</script>\n";
+
+/* A string of JSON that ends no script. */
+static void write_string(FILE *f, const char *s)
+{
+    putc('"', f);
+    for (int n; *s; s += n ? n : 1) {
+        n = foreign_length(s);
+        if (!n)
+            putc('?', f);
+        else if (strchr("\"\\<>&", *s))
+            fprintf(f, "\\u%04x", (unsigned)*s);
+        else
+            fwrite(s, 1, (size_t)n, f);
+    }
+    putc('"', f);
+}
+
+static void write_values(FILE *f, const Graph *g, const char *key, const ValueId *v, int n)
+{
+    fprintf(f, ", \"%s\": [", key);
+    for (int i = 0, k = 0; i < n; i++) {
+        if (!has_value(v[i]) || value(g, v[i])->kind == V_CONST)
+            continue;
+        fprintf(f, "%s%u", k++ ? "," : "", v[i].i);
+    }
+    putc(']', f);
+}
+
+/* Of an update: each parameter with its gradient. */
+static void write_pairs(FILE *f, const Node *n)
+{
+    const UpdateForm form = update_is(n) ? update_form(n) : (UpdateForm){ 0 };
+
+    fputs(", \"pairs\": [", f);
+    for (int i = 0; i < form.count; i++)
+        fprintf(f, "%s[%u,%u]", i ? "," : "", n->in[update_state(&form, i, 0)].i, n->in[update_grad(&form, i)].i);
+    putc(']', f);
+}
+
+static void write_node(FILE *f, const Picture *p, const Node *n)
+{
+    const Exchange e = exchange_of(n);
+    const Value *out = n->n_out && has_value(n->out[0]) ? value(p->g, n->out[0]) : NULL;
+    char shape[SHAPE_TEXT] = "";
+
+    fputs("{\"name\": ", f);
+    write_string(f, n->name);
+    fputs(", \"op\": ", f);
+    write_string(f, n->op->name);
+    fprintf(f, ", \"phase\": \"%s\", \"replica\": %d, \"device\": %d, \"box\": \"b%d_%d\", \"collective\": %s",
+            phase_name(p->phase[n->index]), n->replica, n->device, p->row_of[n->index], p->lane_of[n->index],
+            e.tensors ? "true" : "false");
+    fprintf(f, ", \"tensors\": %d, \"bytes\": %" PRId64 ", \"shapes\": ", e.tensors,
+            e.tensors ? picture_bytes(p->g, n) : 0);
+    write_string(f, out ? shape_text(out->shape, shape) : "");
+    write_values(f, p->g, "in", n->in, n->n_in);
+    write_values(f, p->g, "out", n->out, n->n_out);
+    write_pairs(f, n);
+    putc('}', f);
+}
+
+/* How many samples each replica has, as the input's pieces say. */
+static void write_samples(FILE *f, const Graph *g)
+{
+    int n = 0;
+
+    fputs("  \"samples\": [", f);
+    FOR_NODES(g, x) {
+        const Exchange e = exchange_of(x);
+
+        if (n || !exchange_spreads(&e) || !e.split || in_value(g, x, 0)->kind != V_INPUT)
+            continue;
+        for (; n < x->n_out; n++)
+            fprintf(f, "%s%" PRId64, n ? "," : "", value(g, x->out[n])->shape->dim[e.axis]);
+    }
+    fputs("],\n", f);
+}
+
+static bool first_of_name(const Graph *g, uint32_t i)
+{
+    const char *name = value_logical_name(g->value[i]);
+
+    for (uint32_t k = 1; k < i; k++)
+        if (g->value[k]->kind == V_STATE && g->value[k]->trainable && !strcmp(value_logical_name(g->value[k]), name))
+            return false;
+    return true;
+}
+
+static void write_states(FILE *f, const Graph *g)
+{
+    int n = 0;
+
+    fputs("  \"parameters\": [", f);
+    for (uint32_t i = 1; i < g->n_value; i++)
+        if (g->value[i]->kind == V_STATE && g->value[i]->trainable && first_of_name(g, i)) {
+            fputs(n++ ? ", " : "", f);
+            write_string(f, value_logical_name(g->value[i]));
+        }
+    fputs("],\n  \"states\": {", f);
+    n = 0;
+    for (uint32_t i = 1; i < g->n_value; i++)
+        if (g->value[i]->kind == V_STATE) {
+            fprintf(f, "%s\"%u\": ", n++ ? ", " : "", i);
+            write_string(f, value_logical_name(g->value[i]));
+        }
+    fputs("},\n", f);
+}
+
+static void write_graph(FILE *f, const Picture *p)
+{
+    bool first = true;
+
+    fputs("<script type=\"application/json\" id=\"graph\">\n{\n", f);
+    write_samples(f, p->g);
+    write_states(f, p->g);
+    fputs("  \"nodes\": [\n", f);
+    FOR_NODES(p->g, n) {
+        fputs(first ? "" : ",\n", f);
+        first = false;
+        write_node(f, p, n);
+    }
+    fputs("]\n}\n</script>\n", f);
+}
+
+Status picture_html(FILE *f, const Graph *g, const Graph *model)
+{
+    Arena *a = arena_create_beside(g->arena);
+    Picture p;
+    Status st = a ? picture_fold(&p, g, a) : FAIL_NOMEM();
+
+    if (!st) {
+        fputs("<!DOCTYPE html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<title>", f);
+        picture_text(f, g->name, 120);
+        fprintf(f, "</title>\n%s", head);
+        st = picture_draw(f, &p, model, a);
+        write_graph(f, &p);
+        fprintf(f, "%s%s</html>\n", script, questions);
+    }
+    if (!st && ferror(f))
+        st = FAIL(E_IO, "writing the picture of graph '%s' failed", g->name);
+    arena_free(a);
+    return st;
+}

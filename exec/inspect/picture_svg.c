@@ -1,0 +1,403 @@
+/* The picture as SVG: measures are in pixels of a page WIDTH wide. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "exec/inspect/picture.h"
+#include "graph/base/foreign.h"
+#include "graph/collective.h"
+#include "graph/op.h"
+#include "graph/phase.h"
+
+enum {
+    WIDTH = 1240,
+    GUTTER = 64,    /* phases and repeats */
+    BEFORE = 200,   /* the model's column */
+    HEAD = 64,      /* titles of lanes */
+    LINE = 14,      /* of text */
+    PAD = 5,        /* around it */
+    GAP = 4,        /* between rows */
+    BAND_GAP = 12,  /* between phases */
+    GROUP_PAD = 6,  /* around rows that repeat */
+    CHAR = 6,       /* at most, of the fonts' width at 10.5 pixels */
+    MOST_LINES = 9, /* of a box */
+    MOST_LANES = 8  /* that are drawn; others are told of */
+};
+
+static const char *const fills[N_PHASES] = { "#ffffff", "#dbe9f6", "#fff2cc", "#f9e0d2", "#dcefd8" };
+static const char *const bands[N_PHASES] = { "#ffffff", "#f4f8fc", "#fffbef", "#fdf6f1", "#f4faf3" };
+
+typedef struct {
+    FILE *f;
+    const Picture *p;
+    const Graph *model;
+    Arena *a;
+    int left, lane, lanes; /* x of the first lane, width and number of those drawn */
+    int chars;             /* in a line of a box */
+    int y;
+} Draw;
+
+/* The first `max` bytes at most. */
+static void write_text(FILE *f, const char *s, size_t max)
+{
+    const char *end = s + strnlen(s, max);
+
+    for (int n; s < end; s += n ? n : 1) {
+        n = foreign_length(s);
+        if (*s == '&')
+            fputs("&amp;", f);
+        else if (*s == '<')
+            fputs("&lt;", f);
+        else if (*s == '>')
+            fputs("&gt;", f);
+        else if (*s == '"')
+            fputs("&quot;", f);
+        else
+            n ? (void)fwrite(s, 1, (size_t)n, f) : (void)putc('?', f);
+    }
+}
+
+void picture_text(FILE *f, const char *s, size_t max)
+{
+    write_text(f, s, max);
+    if (strnlen(s, max + 1) > max)
+        fputs("...", f);
+}
+
+/* ---- text in lines ---- */
+
+/* Bytes of the next line of at most `most`, broken behind a blank where there is one; *s moves to the line's begin. */
+static size_t next_line(const char **s, size_t most)
+{
+    size_t n = strlen(*s += strspn(*s, " ")), end;
+
+    if (n <= most)
+        return n;
+    for (end = most; end > 0 && (*s)[end] != ' ';)
+        end--;
+    return end ? end : most;
+}
+
+static int count_lines(const char *s, int chars)
+{
+    int n = 0;
+
+    for (size_t len; (len = next_line(&s, (size_t)chars)); s += len)
+        n++;
+    return n > MOST_LINES ? MOST_LINES : n;
+}
+
+static void draw_lines(const Draw *d, const char *s, int x, int y, int chars)
+{
+    int n = 0;
+
+    for (size_t len; (len = next_line(&s, (size_t)chars)) && n < MOST_LINES; s += len, n++) {
+        bool last = n + 1 == MOST_LINES && s[len];
+
+        fprintf(d->f, "<text x=\"%d\" y=\"%d\">", x, y + LINE * n);
+        write_text(d->f, s, last && len > 3 ? len - 3 : len);
+        fputs(last ? "...</text>\n" : "</text>\n", d->f);
+    }
+}
+
+static void draw_box(const Draw *d, int x, int y, int w, int h, const char *fill)
+{
+    fprintf(d->f, "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" rx=\"3\" fill=\"%s\" stroke=\"#667\"/>\n", x, y,
+            w, h, fill);
+}
+
+/* ---- rows ---- */
+
+static int row_height(const Draw *d, const Row *r)
+{
+    int lines = 1;
+
+    if (r->bar)
+        return LINE + 4;
+    for (int i = 0; i < d->lanes; i++) {
+        int n = r->cell[i].label ? count_lines(r->cell[i].label, d->chars) : 0;
+
+        lines = n > lines ? n : lines;
+    }
+    return lines * LINE + 2 * PAD;
+}
+
+/* What the pointer shows: all nodes that the element stands for. */
+static void draw_title(const Draw *d, int row, int lane)
+{
+    fputs("<title>", d->f);
+    FOR_NODES(d->p->g, n)
+        if (d->p->row_of[n->index] == row && d->p->lane_of[n->index] == lane) {
+            picture_text(d->f, n->name, 120);
+            fprintf(d->f, " (%s)\n", n->op->name);
+        }
+    fputs("</title>\n", d->f);
+}
+
+static void draw_cells(const Draw *d, int k, int h)
+{
+    const Row *r = &d->p->row[k];
+
+    for (int i = 0; i < d->lanes; i++) {
+        int x = d->left + i * d->lane;
+
+        if (!r->cell[i].label)
+            continue;
+        fprintf(d->f, "<g class=\"e\" id=\"b%d_%d\">\n", k, i);
+        draw_title(d, k, i);
+        draw_box(d, x + 4, d->y, d->lane - 8, h, fills[r->phase]);
+        draw_lines(d, r->cell[i].label, x + 10, d->y + PAD + 10, d->chars);
+        fputs("</g>\n", d->f);
+    }
+}
+
+/* The lanes that meet, [from, to); all where none is known. */
+static void lanes_of_bar(const Draw *d, const Node *n, int *from, int *to)
+{
+    *from = d->lanes;
+    *to = 0;
+    for (int k = 0; k < n->n_in + n->n_out; k++) {
+        const ValueId v = k < n->n_in ? n->in[k] : n->out[k - n->n_in];
+        const Value *x = has_value(v) ? value(d->p->g, v) : NULL;
+
+        for (int i = 0; x && i < d->lanes; i++) {
+            const Lane *lane = &d->p->lane[i];
+
+            if (x->device != lane->device || x->device < 0 || (x->replica >= 0 && lane->replica >= 0 &&
+                                                               x->replica != lane->replica))
+                continue;
+            *from = i < *from ? i : *from;
+            *to = i + 1 > *to ? i + 1 : *to;
+        }
+    }
+    if (*from >= *to) {
+        *from = 0;
+        *to = d->lanes;
+    }
+}
+
+static const char *bytes_text(char text[32], int64_t n)
+{
+    if (n < 10000)
+        snprintf(text, 32, "%d B", (int)n);
+    else
+        snprintf(text, 32, n < 10000000 ? "%.1f kB" : "%.1f MB", (double)n / (n < 10000000 ? 1e3 : 1e6));
+    return text;
+}
+
+static int64_t bytes_of_bars(const Draw *d, int k)
+{
+    int64_t bytes = 0;
+
+    FOR_NODES(d->p->g, n)
+        if (d->p->row_of[n->index] == k && d->p->lane_of[n->index] < 0)
+            bytes += picture_bytes(d->p->g, n);
+    return bytes;
+}
+
+static void draw_bar(const Draw *d, int k, int h)
+{
+    const Row *r = &d->p->row[k];
+    const Exchange e = exchange_of(r->bar);
+    int from, to, x, w;
+    char bytes[32];
+    const char *label;
+
+    lanes_of_bar(d, r->bar, &from, &to);
+    x = d->left + from * d->lane + 4;
+    w = (to - from) * d->lane - 8;
+    bytes_text(bytes, bytes_of_bars(d, k));
+    label = r->bars > 1 ? arena_printf(d->a, "%s and %d more alike, %s", r->bar->name, r->bars - 1, bytes)
+                        : arena_printf(d->a, "%s, %s", r->bar->name, bytes);
+    fprintf(d->f, "<g class=\"e c\" id=\"b%d_-1\">\n", k);
+    draw_title(d, k, -1);
+    fprintf(d->f, "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" rx=\"%d\" fill=\"%s\"/>\n", x, d->y, w, h, h / 2,
+            e.sum ? "#a33c2a" : e.joined ? "#6a4c93" : "#3f6e8c");
+    fprintf(d->f, "<text x=\"%d\" y=\"%d\" fill=\"#ffffff\" text-anchor=\"middle\">", x + w / 2, d->y + 13);
+    picture_text(d->f, label ? label : "", (size_t)(w / CHAR) - 4);
+    fputs("</text>\n</g>\n", d->f);
+}
+
+/* ---- the model beside it ---- */
+
+static const char *model_chain(const Draw *d)
+{
+    const char **op = ARENA_NEW(d->a, const char *, d->model->n_node + 1);
+    int n = 0;
+
+    FOR_NODES(d->model, x)
+        if (op && !(x->op->flags & OPF_VIEW))
+            op[n++] = x->op->name;
+    return op ? picture_chain(d->a, op, n) : NULL;
+}
+
+/* In the band of a phase. */
+static int draw_before(const Draw *d, int phase, int top)
+{
+    const int chars = (BEFORE - 24) / CHAR;
+    const char *text = phase == PHASE_FORWARD ? model_chain(d) : "";
+    int h = text ? count_lines(text, chars) * LINE + 2 * PAD : 0;
+
+    if (!text || !*text)
+        return top;
+    draw_box(d, GUTTER + 4, top, BEFORE - 12, h, "#eeeeee");
+    draw_lines(d, text, GUTTER + 10, top + PAD + 10, chars);
+    return top + h;
+}
+
+/* ---- the page ---- */
+
+static void draw_repeats(const Draw *d, int top, int bottom, int times)
+{
+    const int x = d->left - 2;
+
+    fprintf(d->f,
+            "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" rx=\"5\" fill=\"none\" stroke=\"#889\" "
+            "stroke-dasharray=\"4 3\"/>\n<text x=\"%d\" y=\"%d\" font-weight=\"bold\" text-anchor=\"end\">x%d</text>\n",
+            x, top, d->lanes * d->lane + 4, bottom - top, WIDTH - 10, top + 12, times);
+}
+
+/* The rows of one phase from row `first` on; the next phase's first. */
+static int draw_rows(Draw *d, int first)
+{
+    const int phase = d->p->row[first].phase;
+    int k = first;
+
+    for (int group_top = 0; k < d->p->n_row && d->p->row[k].phase == phase; k++) {
+        const Row *r = &d->p->row[k];
+        const bool begins = r->group && (k == first || r[-1].group != r->group),
+                   ends = r->group && (k + 1 == d->p->n_row || r[1].group != r->group);
+        int h = row_height(d, r);
+
+        if (begins) {
+            group_top = d->y;
+            d->y += GROUP_PAD;
+        }
+        r->bar ? draw_bar(d, k, h) : draw_cells(d, k, h);
+        d->y += h + GAP;
+        if (ends) {
+            d->y += GROUP_PAD - GAP;
+            draw_repeats(d, group_top, d->y, r->repeats);
+            d->y += GAP;
+        }
+    }
+    return k;
+}
+
+static int rows_bottom(const Draw *d, int first)
+{
+    const int phase = d->p->row[first].phase;
+    int y = d->y;
+
+    for (int k = first; k < d->p->n_row && d->p->row[k].phase == phase; k++) {
+        const Row *r = &d->p->row[k];
+
+        y += row_height(d, r) + GAP;
+        y += r->group && (k == first || r[-1].group != r->group) ? GROUP_PAD : 0;
+        y += r->group && (k + 1 == d->p->n_row || r[1].group != r->group) ? GROUP_PAD : 0;
+    }
+    return y;
+}
+
+static int before_bottom(const Draw *d, int phase)
+{
+    const char *text = d->model && phase == PHASE_FORWARD ? model_chain(d) : NULL;
+
+    return text ? d->y + count_lines(text, (BEFORE - 24) / CHAR) * LINE + 2 * PAD + GAP : d->y;
+}
+
+static int draw_band(Draw *d, int first)
+{
+    const int phase = d->p->row[first].phase, top = d->y, rows = rows_bottom(d, first), model = before_bottom(d, phase);
+    int bottom = (rows > model ? rows : model), next;
+
+    bottom = bottom - top < 70 ? top + 70 : bottom;
+    fprintf(d->f, "<rect x=\"0\" y=\"%d\" width=\"%d\" height=\"%d\" fill=\"%s\"/>\n", top - 6, WIDTH, bottom - top + 8,
+            bands[phase]);
+    fprintf(d->f,
+            "<text class=\"p\" transform=\"translate(24 %d) rotate(-90)\" text-anchor=\"end\" font-size=\"13\" "
+            "font-weight=\"bold\">%s</text>\n",
+            top + 2, phase_name(phase));
+    if (d->model)
+        draw_before(d, phase, top);
+    next = draw_rows(d, first);
+    d->y = bottom + BAND_GAP;
+    return next;
+}
+
+static void draw_heads(const Draw *d)
+{
+    if (d->model)
+        fprintf(d->f, "<text x=\"%d\" y=\"52\" font-weight=\"bold\">the model, before</text>\n", GUTTER + 10);
+    for (int i = 0; i < d->lanes; i++) {
+        const Lane *lane = &d->p->lane[i];
+        int x = d->left + i * d->lane;
+
+        fprintf(d->f, "<text x=\"%d\" y=\"52\" font-weight=\"bold\">", x + 10);
+        if (lane->device < 0)
+            fputs("host</text>\n", d->f);
+        else if (lane->replica < 0)
+            fprintf(d->f, "device %d, shared</text>\n", lane->device);
+        else
+            fprintf(d->f, "device %d, replica %d</text>\n", lane->device, lane->replica);
+        fprintf(d->f, "<line x1=\"%d\" y1=\"58\" x2=\"%d\" y2=\"58\" stroke=\"#334\"/>\n", x + 4, x + d->lane - 4);
+    }
+    fputs("<text x=\"10\" y=\"22\" font-size=\"16\" font-weight=\"bold\">", d->f);
+    picture_text(d->f, d->p->g->name, 60);
+    fputs("</text>\n", d->f);
+    if (d->lanes < d->p->n_lane)
+        fprintf(d->f, "<text x=\"%d\" y=\"22\" text-anchor=\"end\">the first %d of %d lanes</text>\n", WIDTH - 10,
+                d->lanes, d->p->n_lane);
+}
+
+static int page_height(Draw *d)
+{
+    int y = HEAD + 10;
+
+    for (int k = 0; k < d->p->n_row;) {
+        int phase = d->p->row[k].phase, rows, model;
+
+        d->y = y;
+        rows = rows_bottom(d, k);
+        model = before_bottom(d, phase);
+        rows = rows > model ? rows : model;
+        y = (rows - y < 70 ? y + 70 : rows) + BAND_GAP;
+        while (k < d->p->n_row && d->p->row[k].phase == phase)
+            k++;
+    }
+    return y;
+}
+
+Status picture_draw(FILE *f, const Picture *p, const Graph *model, Arena *a)
+{
+    Draw d = { .f = f, .p = p, .model = model, .a = a };
+    int height;
+
+    d.lanes = p->n_lane > MOST_LANES ? MOST_LANES : p->n_lane;
+    d.left = GUTTER + (model ? BEFORE : 0);
+    d.lane = (WIDTH - 34 - d.left) / (d.lanes ? d.lanes : 1);
+    d.chars = (d.lane - 20) / CHAR;
+    height = page_height(&d);
+    fprintf(f,
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\" "
+            "font-family=\"Helvetica, Arial, sans-serif\" font-size=\"10.5\" fill=\"#223\">\n"
+            "<rect width=\"%d\" height=\"%d\" fill=\"#ffffff\"/>\n",
+            WIDTH, height, WIDTH, height, WIDTH, height);
+    draw_heads(&d);
+    d.y = HEAD + 10;
+    for (int k = 0; k < p->n_row;)
+        k = draw_band(&d, k);
+    fputs("</svg>\n", f);
+    return ferror(f) ? FAIL(E_IO, "writing the picture of graph '%s' failed", p->g->name) : ST_OK;
+}
+
+Status picture_svg(FILE *f, const Graph *g, const Graph *model)
+{
+    Arena *a = arena_create_beside(g->arena);
+    Picture p;
+    Status st = a ? picture_fold(&p, g, a) : FAIL_NOMEM();
+
+    if (!st)
+        st = picture_draw(f, &p, model, a);
+    arena_free(a);
+    return st;
+}
