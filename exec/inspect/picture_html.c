@@ -57,10 +57,14 @@ static const char script[] =
     "  const parts = n.in.length / n.tensors, copies = n.out.length / n.tensors;\n"
     "  return n.out.filter((v, o) => n.in.slice(Math.floor(o / copies) * parts,\n"
     "    (Math.floor(o / copies) + 1) * parts).some(x => maker.has(x) && about(N[maker.get(x)], p))); }; });\n"
+    "/* What makes the value; of a collective of several tensors what goes into the value's own. */\n"
+    "function made(v) {\n"
+    "  const n = N[maker.get(v)]; if (!n || !n.collective) return n ? [maker.get(v)] : [];\n"
+    "  const parts = n.in.length / n.tensors, t = Math.floor(n.out.indexOf(v) * n.tensors / n.out.length);\n"
+    "  return n.in.slice(t * parts, (t + 1) * parts).flatMap(made); }\n"
     "function gradient(p) {\n"
-    "  const set = new Set(N.map((n, i) => about(n, p) ? i : -1).filter(i => i >= 0));\n"
-    "  N.forEach(n => n.pairs.forEach(([s, g]) => { if (isParameter(s, p) && maker.has(g)) "
-    "set.add(maker.get(g)); }));\n"
+    "  const set = new Set(N.map((n, i) => about(n, p) && !n.collective ? i : -1).filter(i => i >= 0));\n"
+    "  N.forEach(n => n.pairs.forEach(([s, g]) => { if (isParameter(s, p)) made(g).forEach(i => set.add(i)); }));\n"
     "  return set; }\n"
     "function parameter(p) {\n"
     "  const set = onward(gradient(p), p);\n"
@@ -71,7 +75,8 @@ static const char script[] =
     "  const set = gradient(p), todo = [...set];\n"
     "  while (todo.length) N[todo.pop()].in.forEach(v => { const k = maker.get(v);\n"
     "    if (k === undefined || set.has(k) || N[k].phase === 'forward') return; set.add(k); todo.push(k); });\n"
-    "  return onward(set, p); }\n";
+    "  onward(gradient(p), p).forEach(i => set.add(i));\n"
+    "  return set; }\n";
 
 static const char questions[] =
     "function sample(s) {\n"
