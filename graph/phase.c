@@ -53,9 +53,7 @@ uint8_t *graph_phases(const Graph *g, Arena *a)
         return NULL;
     FOR_NODES(g, n) {
         early[n->index] = n->phase == PHASE_NONE && !reads_nodes(g, n) && n->n_in;
-        phase[n->index] = n->phase         ? n->phase
-                          : early[n->index] ? PHASE_NONE
-                                            : latest_read(g, n, phase);
+        phase[n->index] = n->phase ? n->phase : early[n->index] ? PHASE_NONE : latest_read(g, n, phase);
         if (!phase[n->index] && !early[n->index])
             phase[n->index] = PHASE_FORWARD;
     }

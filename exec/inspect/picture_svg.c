@@ -162,8 +162,8 @@ static void lanes_of_bar(const Draw *d, const Node *n, int *from, int *to)
         for (int i = 0; x && i < d->lanes; i++) {
             const Lane *lane = &d->p->lane[i];
 
-            if (x->device != lane->device || x->device < 0 || (x->replica >= 0 && lane->replica >= 0 &&
-                                                               x->replica != lane->replica))
+            if (x->device != lane->device || x->device < 0 ||
+                (x->replica >= 0 && lane->replica >= 0 && x->replica != lane->replica))
                 continue;
             *from = i < *from ? i : *from;
             *to = i + 1 > *to ? i + 1 : *to;
@@ -211,7 +211,9 @@ static void draw_bar(const Draw *d, int k, int h)
     fprintf(d->f, "<g class=\"e c\" id=\"b%d_-1\">\n", k);
     draw_title(d, k, -1);
     fprintf(d->f, "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" rx=\"%d\" fill=\"%s\"/>\n", x, d->y, w, h, h / 2,
-            e.sum ? "#a33c2a" : e.joined ? "#6a4c93" : "#3f6e8c");
+            e.sum      ? "#a33c2a"
+            : e.joined ? "#6a4c93"
+                       : "#3f6e8c");
     fprintf(d->f, "<text x=\"%d\" y=\"%d\" fill=\"#ffffff\" text-anchor=\"middle\">", x + w / 2, d->y + 13);
     picture_text(d->f, label ? label : "", (size_t)(w / CHAR) - 4);
     fputs("</text>\n</g>\n", d->f);
