@@ -1,6 +1,6 @@
 /* What names of tensors and modules tell: paths of words joined by points, as PyTorch's state_dict has them. */
-#ifndef DPX_NAMES_H
-#define DPX_NAMES_H
+#ifndef DPX_PASSES_NAMES_H
+#define DPX_PASSES_NAMES_H
 
 #include "graph/graph.h"
 

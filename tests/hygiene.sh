@@ -49,6 +49,7 @@ check 'a macro of more than 8 lines is a template' "$(awk '
     $(find kernels -maxdepth 1 -name '*.h') $(find kernels/ref kernels/cpu -name '*.[ch]' -o -name '*.inc'))"
 check 'open ends belong to an issue' "$(grep -nwE 'TODO|FIXME|XXX' $sources | grep -v '^tests/hygiene.sh:')"
 check 'a file begins with what it does' "$(for f in $library tools/*.[ch]; do head -c 2 "$f" | grep -q '/\*' || echo "$f"; done)"
+check 'two headers share a guard' "$(grep -rhoE '^#ifndef [A-Z0-9_]+_H$' --include='*.h' graph passes exec kernels tools include tests | sort | uniq -d)"
 check 'a line has at most 120 characters' \
     "$(grep -nE '^.{121,}' $library $device tools/*.[ch] include/*.h $tests $(find tests -name '*.h' ! -name torch_values.h) | cut -c 1-100)"
 if command -v clang-format-14 >/dev/null || clang-format --version 2>/dev/null | grep -q 'version 14\.'; then

@@ -132,9 +132,11 @@ static void from_bytes(Tensor *to, const uint8_t *bytes)
 /* Of the raw data where unpacking has put them; NULL: they are to be copied. */
 static Tensor *take_raw(const TensorReader *r, const Onnx__TensorProto *t, const Shape *shape)
 {
-    Tensor *to = r->unpacked && t->data_type != DT_BOOL ? tensor_zeros(r->arena, (DType)t->data_type, shape) : NULL;
+    Tensor *to;
 
-    if (!to || !arena_move(r->arena, r->unpacked, t->raw_data.data, t->raw_data.len))
+    if (!r->unpacked || t->data_type == DT_BOOL ||
+        !arena_move(r->arena, r->unpacked, t->raw_data.data, t->raw_data.len) ||
+        !(to = tensor_zeros(r->arena, (DType)t->data_type, shape)))
         return NULL;
     to->data = t->raw_data.data;
     return to;

@@ -88,18 +88,21 @@ static Node *add_copier(Expander *x, const OpDef *op, const Attr *attrs, int n_i
 {
     const Node *from = value(x->g, v)->producer;
     const char *of = from ? from->name : value_logical_name(value(x->g, v));
-    Exchange e;
     Node *n;
 
     graph_begin_purpose(x->g, from ? from->phase : PHASE_NONE, of);
     n = graph_add_node(x->g, op, NULL, attrs, n_in, in, n_out, names);
     graph_begin_purpose(x->g, PHASE_NONE, NULL);
-    if (!n || !(op->flags & OPF_COLLECTIVE))
-        return n;
-    e = exchange_of(n);
-    if (!(n->name = arena_printf(x->g->arena, "%s of %s", exchange_verb(&e), of)))
-        graph_fail_nomem(x->g);
-    return n->name ? n : NULL;
+    return n;
+}
+
+/* A collective's name says what it does, which its checked attributes tell. */
+static Status name_exchange(Graph *g, Node *n)
+{
+    const Exchange e = exchange_of(n);
+
+    n->name = arena_printf(g->arena, "%s of %s", exchange_verb(&e), n->name);
+    return n->name ? ST_OK : FAIL_NOMEM();
 }
 
 /* Appends a node whose outputs are copies of v: for output i on device device[i]; replica[i] >= 0 names "v@r1", else
@@ -129,6 +132,8 @@ static Node *emit_copies(Expander *x, const OpDef *op, const Attr *attrs, int n_
             mark_copy(x, n->out[i], value_logical_name(value(x->g, v)), replica ? replica[i] : -1, device[i]);
     if (!(x->g->status = node_normalise(x->g, n)))
         x->g->status = node_infer(x->g, n);
+    if (!x->g->status && op->flags & OPF_COLLECTIVE)
+        x->g->status = name_exchange(x->g, n);
     return x->g->status ? NULL : n;
 }
 

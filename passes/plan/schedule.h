@@ -1,6 +1,6 @@
 /* The order in which a graph's nodes run. */
-#ifndef DPX_SCHEDULE_H
-#define DPX_SCHEDULE_H
+#ifndef DPX_PLAN_SCHEDULE_H
+#define DPX_PLAN_SCHEDULE_H
 
 #include "passes/pass.h"
 
