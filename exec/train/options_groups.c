@@ -234,26 +234,40 @@ static Status add_line(Options *o, char *line)
     return *line && *line != '#' ? options_set(o, "group", line) : ST_OK;
 }
 
-Status options_add_groups(const Setting *r, void *to, const char *path)
+static Status add_lines(Options *o, FILE *f, const char *path)
 {
-    FILE *f = fopen(path, "r");
     char *line = NULL;
     size_t size = 0;
     int at = 0;
     Status st = ST_OK;
 
-    if (!f)
-        return FAIL(E_IO, "--%s %s: cannot read: %s", r->name, path, strerror(errno));
     while (!st && getline(&line, &size, f) >= 0) {
         at++;
-        st = add_line(to, line);
+        st = add_line(o, line);
     }
     if (st)
         st = status_prefix(st, "%s:%d", path, at);
     else if (ferror(f))
-        st = FAIL(E_IO, "--%s %s: cannot read: %s", r->name, path, strerror(errno));
+        st = FAIL(E_IO, "--groups %s: cannot read: %s", path, strerror(errno));
     free(line);
+    return st;
+}
+
+/* The lines are tried on a copy first, so that none stays of a file that is refused. */
+Status options_add_groups(const Setting *r, void *to, const char *path)
+{
+    FILE *f = fopen(path, "r");
+    Options *o = to, *trial = NULL;
+    Status st;
+
+    if (!f)
+        return FAIL(E_IO, "--%s %s: cannot read: %s", r->name, path, strerror(errno));
+    if (!(st = options_copy(&trial, o)))
+        st = add_lines(trial, f, path);
     fclose(f);
+    for (int k = o->n_group; !st && k < trial->n_group; k++)
+        st = options_set(o, "group", trial->group[k].text);
+    options_free(trial);
     return st;
 }
 

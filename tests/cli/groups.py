@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Writes tests/cli/groups/: a model of three layers, data for it, and the losses of PyTorch's training of it in float64 with parameter
-groups, clipping and schedules (a line a case: its name, its options, the loss of each step).
+groups, clipping and schedules (a line a case: its name, its options, the loss of each step); and a model of which some gradients are NaN
+(0 times infinity: the root of |w| where a mask has made it 0), with its weights after one step under each clip.
 
     pip install torch onnx numpy
     tests/cli/groups.py
@@ -137,7 +138,28 @@ def train(make, accumulate):
     return seen
 
 
+def save_nan():
+    w, mask = rng.standard_normal(40), np.ones(40)
+    mask[[3, 17, 38]] = 0
+    nodes = [h.make_node("Mul", ["w", "mask"], ["m"]), h.make_node("Abs", ["m"], ["a"]), h.make_node("Sqrt", ["a"], ["r"]),
+             h.make_node("Add", ["r", "w"], ["s"]), h.make_node("Mul", ["x", "s"], ["y"])]
+    graph = h.make_graph(nodes, "nan", [h.make_tensor_value_info("x", T.DOUBLE, ["batch", 40])],
+                         [h.make_tensor_value_info("y", T.DOUBLE, ["batch", 40])], [nh.from_array(w, "w"), nh.from_array(mask, "mask")])
+    onnx.save(h.make_model(graph, opset_imports=[h.make_opsetid("", 17)], ir_version=8), os.path.join(HERE, "nan.onnx"))
+    np.savez(os.path.join(HERE, "nan.npz"), x=np.ones((4, 40)), target=np.zeros((4, 40)))
+    after = {}
+    for name, bound in {"value": lambda t: clip.clip_grad_value_(t, 0.01), "norm-inf": lambda t: clip.clip_grad_norm_(t, 0.1, float("inf")),
+                        "norm-3": lambda t: clip.clip_grad_norm_(t, 0.1, 3), "norm-2": lambda t: clip.clip_grad_norm_(t, 0.1)}.items():
+        t = torch.tensor(w, requires_grad=True)
+        F.mse_loss(torch.ones(4, 40) * (torch.sqrt(torch.abs(t * torch.tensor(mask))) + t), torch.zeros(4, 40, dtype=t.dtype)).backward()
+        bound([t])
+        after[name] = (t - t.grad).detach().numpy()
+        assert np.isnan(after[name]).sum() == (3 if name == "value" else 40)
+    np.savez(os.path.join(HERE, "nan_after.npz"), **after)
+
+
 save()
+save_nan()
 with open(os.path.join(HERE, "torch.txt"), "w") as f:
     for name, options, make, accumulate in CASES:
         print(name, "|", options, "|", " ".join(map(repr, train(make, accumulate))), file=f)

@@ -29,6 +29,32 @@ while IFS='|' read -r name options want; do
     done
 done <$here/torch.txt
 
+# No clip makes a number of a gradient that is NaN.
+weights() {
+    /usr/bin/python3 - "$@" <<'END'
+import sys, numpy, onnx.numpy_helper
+want = numpy.load("tests/cli/groups/nan_after.npz")[sys.argv[2]]
+got = [onnx.numpy_helper.to_array(t) for t in onnx.load(sys.argv[1]).graph.initializer if t.name == "w"][0]
+print(got, want)
+numpy.testing.assert_allclose(got, want, 1e-12)
+END
+}
+while read -r name options; do
+    for how in "cpu:0" "cpu*3" "cpu*3 --shard parameters"; do
+        [[ $how$options != *--shard*:* ]] || continue
+        "$dpexec" train $here/nan.onnx --data $here/nan.npz --loss mse --batch-size 4 --threads 1 --quiet --train w --freeze mask --lr 1 \
+            --steps 1 $options --devices $how --out "$DIR/nan" >"$DIR/log" 2>&1 || cat "$DIR/log"
+        check "NaN, $name, $how" weights "$DIR/nan/model.onnx" "$name"
+        rm -rf "$DIR/nan"
+    done
+done <<'END'
+value --clip-value 0.01
+value --group w:clip-value=0.01
+norm-2 --clip-norm 0.1
+norm-3 --clip-norm 0.1:3
+norm-inf --clip-norm 0.1:inf
+END
+
 # Each group's rate is logged; a run that is resumed ends with the same bytes; another group is another run.
 one=(--lr 0.3 --lr-schedule step:3:0.5 --group "body:*:optimizer=adamw,lr=0.02,schedule=exponential:0.9")
 "${train[@]}" "${one[@]}" --steps 9 --out "$DIR/whole" >"$DIR/log" 2>&1

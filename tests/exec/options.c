@@ -1,6 +1,8 @@
 /* What an option leaves behind that was refused, or given again. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "exec/train/options.h"
 #include "graph/recipes/setting.h"
@@ -145,6 +147,34 @@ typedef struct {
     const char *text;
 } Fields;
 
+/* Of a file with a wrong line none stays, nor does a wrong group. */
+static void test_refused_groups(void)
+{
+    static const char text[] = "head.*:lr=1\n# a remark\nbody.*:lr=x\n";
+    char path[] = "/tmp/dpexec-options-XXXXXX";
+    Options *o = options_create(), *copy = NULL;
+    int fd = mkstemp(path);
+
+    CU_ASSERT_FATAL(fd >= 0);
+    CU_ASSERT_EQUAL(write(fd, text, sizeof text - 1), (ssize_t)sizeof text - 1);
+    close(fd);
+    CHECK_OK(options_set(o, "group", "stem.*:lr=0.5"));
+    CHECK_FAILS(E_INVALID, ":3: ", options_set(o, "groups", path));
+    CHECK_FAILS(E_INVALID, "expected a number", options_set(o, "group", "body.*:lr=x"));
+    CU_ASSERT_EQUAL(o->n_group, 1);
+    CU_ASSERT_EQUAL(o->build.n_group, 1);
+    CHECK_STR("stem.*:lr=0.5", options_get(o, "group"));
+    CHECK_STR("", options_get(o, "groups"));
+    if (CHECK_OK(options_copy(&copy, o)))
+        CU_ASSERT_EQUAL(copy->n_group, 1);
+    options_free(copy);
+    CHECK_OK(truncate(path, 12) ? FAIL(E_IO, "truncate") : ST_OK);
+    CHECK_OK(options_set(o, "groups", path));
+    CHECK_STR("stem.*:lr=0.5;head.*:lr=1", options_get(o, "group"));
+    unlink(path);
+    options_free(o);
+}
+
 static void test_kinds(void)
 {
     static const Setting s[] = {
@@ -184,4 +214,5 @@ static void test_kinds(void)
 
 DEFINE_SUITE(options, { "PyTorch's schedules", test_torch_schedules }, { "multi-step's steps rise", test_rising_steps },
              { "flags of recipes", test_flags_of_recipes }, { "kinds of settings", test_kinds },
-             { "refused schedule", test_refused_schedule }, { "schedule given again", test_schedule_given_again });
+             { "refused schedule", test_refused_schedule }, { "schedule given again", test_schedule_given_again },
+             { "refused groups", test_refused_groups });
