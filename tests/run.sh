@@ -2,7 +2,7 @@
 # Runs the test programs of a build and the tests of the command line, and adds up what they count.
 #   tests/run.sh [BUILD_DIR [NAME...]]      NAME: a folder of tests/ (ops, graph ...) or a script (oracle, bad_data, hygiene ...)
 # $TEST_SUITES is given to the test programs: names of suites, or with a - in front those to leave out.
-# As many run at a time as there are processors ($TEST_JOBS says another number); each has one thread.
+# One more runs at a time than there are processors, for some wait ($TEST_JOBS says another number); each has one thread.
 # Ends with "N passed, N failed"; a program that ends without such a line counts as one failure, and so does a
 # program that is wanted and was not built; without NAME all are but that of the CUDA plug-in, which is built where that is.
 set -u
@@ -14,7 +14,7 @@ export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
 export DPEXEC_CACHE_DIR=${DPEXEC_CACHE_DIR:-${DPEXEC_SIM_CACHE:-$build/sim-cache}}      # not in the home of who runs them
 logs=$(mktemp -d)
 trap 'rm -rf "$logs"' EXIT
-jobs=${TEST_JOBS:-$(env -u OMP_NUM_THREADS nproc)}        # nproc heeds that variable
+jobs=${TEST_JOBS:-$(($(env -u OMP_NUM_THREADS nproc) + 1))}     # nproc heeds that variable
 running=0
 
 wanted() {

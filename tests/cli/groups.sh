@@ -3,6 +3,7 @@
 . "$(dirname "$0")/lib.sh"
 
 here=tests/cli/groups
+python=${PYTHON:-/usr/bin/python3}
 train=("$dpexec" train $here/model.onnx --data $here/data.npz --loss cross-entropy --batch-size 4 --threads 1 --no-shuffle --quiet)
 
 # losses DIR EXPECTED...: those of DIR/metrics.jsonl, to 1e-8.
@@ -73,6 +74,36 @@ check "a file" "${train[@]}" --lr 0.3 --lr-schedule step:3:0.5 --groups "$DIR/gr
 check "a file says the same" cmp "$DIR/whole/model.onnx" "$DIR/file/model.onnx"
 check "the table names the group" grep -q "body:0.weight.*group 1, 'body:\*'" <("$graph_transform" $here/model.onnx --parameters "${one[@]}")
 check "in parts" "$graph_transform" $here/model.onnx --batch-size 5 --replicas 3 --loss cross-entropy "${one[@]}" --verify
+
+# A gradient that is no number stays one, by whatever it is clipped: the slope of sqrt(p * p) at 0.
+"$python" - "$DIR/slope" <<'END'
+import sys
+import numpy as np
+from onnx import TensorProto as T, helper as h, numpy_helper, save
+rng = np.random.default_rng(0)
+weight, p = rng.normal(size=(6, 4)).astype("f4"), np.float32([[0.5, 0, 0.5, 0]])
+nodes = [h.make_node(*n) for n in (("MatMul", ["x", "w"], ["a"]), ("Mul", ["p", "p"], ["q"]), ("Sqrt", ["q"], ["s"]), ("Add", ["a", "s"], ["y"]))]
+graph = h.make_graph(nodes, "slope", [h.make_tensor_value_info("x", T.FLOAT, ["N", 6])], [h.make_tensor_value_info("y", T.FLOAT, ["N", 4])],
+                     [numpy_helper.from_array(weight, "w"), numpy_helper.from_array(p, "p")])
+save(h.make_model(graph, opset_imports=[h.make_opsetid("", 13)], ir_version=7), sys.argv[1] + ".onnx")
+np.savez(sys.argv[1] + ".npz", x=rng.normal(size=(8, 6)).astype("f4"), target=rng.integers(0, 4, 8))
+END
+for clip in "" "--clip-value 0.1" "--clip-norm 1" "--clip-norm 1:3" "--clip-norm 1:inf"; do
+    for replicas in 1 3; do
+        rm -rf "$DIR/run"
+        "$dpexec" train "$DIR/slope.onnx" --data "$DIR/slope.npz" --loss cross-entropy --batch-size 8 --steps 1 --threads 1 --quiet \
+            --replicas $replicas $clip --out "$DIR/run" >"$DIR/log" 2>&1
+        check "no number, ${clip:-not clipped}, $replicas replicas" "$python" - "$DIR/run/model.onnx" "$clip" <<'END'
+import sys
+import numpy as np
+import onnx
+from onnx import numpy_helper
+value = {t.name: np.isnan(numpy_helper.to_array(t)) for t in onnx.load(sys.argv[1]).graph.initializer}
+everywhere = "norm" in sys.argv[2]      # a norm is one number of all
+assert (value["p"] == [[everywhere, True, everywhere, True]]).all() and (value["w"] == everywhere).all(), value
+END
+    done
+done
 
 # What is wrong is said.
 echo 'body:*:rate=1' >"$DIR/wrong"
