@@ -7,6 +7,11 @@ A round runs one process with `--devices cpu*2 --threads 1` that is kept to both
 processes at once, each with one device and half the batch on half of the data, each kept to one core.  All use one thread for a device.
 A rate is samples per second of the steps after the first WARM, by the times in metrics.jsonl: starting is not in it.  CPU time per sample
 is what a run of WARM + STEPS steps takes more than one of WARM.  Prints each round, the median of the ratio of the rates, and its spread.
+
+Who meets waits for the slower one.  What that alone costs on this machine is told by the independent runs, which are traced once more each
+round: if each step ended at once for both, or if they met for nothing after the statistics of each batch-norm, forward and backward, as
+replicas do, each stretch between two meetings would take as long as the longer of the two did.  Printed as "waits": the rate of such runs
+against the independent ones, which no way of exchanging numbers exceeds but by meeting less often.
 """
 import argparse
 import json
@@ -38,12 +43,12 @@ def write_data(model, samples, path):
         np.savez(path / f"{name}.npz", **{cpu.input_name(model): x[part], "target": target[part]})
 
 
-def start(args, tmp, data, batch, devices, cores, steps):
+def start(args, tmp, data, batch, devices, cores, steps, *more):
     out = tmp / f"run-{data}"
     shutil.rmtree(out, ignore_errors=True)
     command = ["taskset", "-c", cores, args.dpexec, "train", str(cpu.ROOT / f"models/{args.model}.onnx"), "--data", str(tmp / f"{data}.npz"),
                "--loss", "cross-entropy", "--batch-size", str(batch), "--momentum", "0.9", "--lr", "0.001", "--steps", str(steps),
-               "--devices", devices, "--threads", "1", "--quiet", "--out", str(out)]
+               "--devices", devices, "--threads", "1", "--quiet", "--out", str(out), *more]
     return out, subprocess.Popen(command, env=dict(os.environ, OMP_NUM_THREADS="1"), stdout=subprocess.DEVNULL)
 
 
@@ -69,8 +74,37 @@ def measure(args, tmp, together, steps):
     return sum(rates), sum(seconds)
 
 
+def stretches(path):
+    """Of each step after the first WARM: microseconds from its first call to the end of each statistic, and to the end."""
+    with open(path) as f:
+        calls = sorted((e for e in json.load(f)["traceEvents"] if e.get("ph") == "X"), key=lambda e: e["ts"])
+    first = next(e["name"] for e in calls if e["cat"] != "Add")     # the count of steps comes first
+    steps = []
+    for e in calls:
+        if e["name"] == first and e["cat"] != "Update" and (not steps or e["cat"] == steps[0][0]["cat"]):
+            steps.append([])
+        if steps:
+            steps[-1].append(e)
+    for step in steps[WARM:]:
+        ends = [e["ts"] + e["dur"] for e in step]
+        cuts = [step[0]["ts"], *(end for end, e in zip(ends, step) if e["cat"].startswith("BatchNorm") and e["cat"].endswith("Stats")), ends[-1]]
+        yield [b - a for a, b in zip(cuts, cuts[1:])]
+
+
+def waits(args, tmp):
+    """The rate of runs that wait for each other, against those that do not: once a step, and after each statistic."""
+    traces = [tmp / f"trace{i}.json" for i in range(2)]
+    runs = [start(args, tmp, f"half{i}", args.batch // 2, "cpu", core, WARM + args.steps, "--trace", str(traces[i]))
+            for i, core in enumerate(args.cores)]
+    for r in runs:
+        finish(r)
+    pairs = list(zip(*(stretches(t) for t in traces)))
+    mean = sum(sum(a) + sum(b) for a, b in pairs) / 2
+    return mean / sum(max(sum(a), sum(b)) for a, b in pairs), mean / sum(max(x, y) for a, b in pairs for x, y in zip(a, b))
+
+
 def one_round(args, tmp):
-    round_ = {}
+    round_ = {"waits": waits(args, tmp)}
     for name, together in (("replicas", True), ("independent", False)):
         _, little = measure(args, tmp, together, WARM)
         rate, much = measure(args, tmp, together, WARM + args.steps)
@@ -98,11 +132,12 @@ def main():
             rounds.append(r)
             a, b = r["replicas"], r["independent"]
             print(f"replicas {a['rate']:8.1f}/s {a['cpu_ms']:.3f} ms CPU a sample   independent {b['rate']:8.1f}/s {b['cpu_ms']:.3f} ms"
-                  f"   ratio {r['ratio']:.3f}", flush=True)
+                  f"   ratio {r['ratio']:.3f}   waits {r['waits'][0]:.3f} {r['waits'][1]:.3f}", flush=True)
     ratios = [r["ratio"] for r in rounds]
     cpu_of = {name: statistics.median(r[name]["cpu_ms"] for r in rounds) for name in ("replicas", "independent")}
     print(f"median ratio {statistics.median(ratios):.3f}, from {min(ratios):.3f} to {max(ratios):.3f}; CPU ms a sample"
-          f" {cpu_of['replicas']:.3f} against {cpu_of['independent']:.3f}, batch {args.batch}")
+          f" {cpu_of['replicas']:.3f} against {cpu_of['independent']:.3f}, batch {args.batch}; waits alone, once a step"
+          f" {statistics.median(r['waits'][0] for r in rounds):.3f}, at each statistic {statistics.median(r['waits'][1] for r in rounds):.3f}")
 
 
 if __name__ == "__main__":
