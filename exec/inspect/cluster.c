@@ -29,6 +29,7 @@ static const Number device_numbers[] = {
 static const Number node_numbers[] = {
     NUMBER("cores", node_cores, 0.001, 1e6, false),
     NUMBER("memory_bandwidth", node_bandwidth, 1, 1e18, false),
+    NUMBER("slowdown", node_slowdown, 1, 1000, false),
 };
 static const Number within_numbers[] = {
     NUMBER("bandwidth", within.bandwidth, 1, 1e18, true),
@@ -38,7 +39,7 @@ static const Number between_numbers[] = {
     NUMBER("bandwidth", between.bandwidth, 1, 1e18, true),
     NUMBER("latency", between.latency, 0, 1000, true),
 };
-enum { N_DEVICE = 7, N_NODE = 2, N_LINK = 2 };
+enum { N_DEVICE = 7, N_NODE = 3, N_LINK = 2 };
 
 /* ---- what is found ---- */
 

@@ -45,6 +45,7 @@ typedef struct {
     int n_rate;
     int nodes, per_node;
     double node_cores, node_bandwidth; /* that a node's devices share; 0: each has its own */
+    double node_slowdown;              /* of a piece of work, when all devices of a node have one and meet; 0: none */
     Link within, between;              /* of a pair of devices of a node; of a node to all others */
     WireAlgorithm algorithm;
     Overlap overlap;

@@ -15,83 +15,154 @@
 #include "graph/json.h"
 #include "graph/parse.h"
 
-enum { CHAIN = 2, CPU_SIZE = 256, GPU_SIZE = 2048, LEAST_TURNS = 5 };
+enum { CHAIN = 2, CPU_SIZE = 256, GPU_SIZE = 2048, LEAST_TURNS = 5, TURNS = 400 };
 enum { STREAM = 64 << 20, FEW_BYTES = 64, MANY_BYTES = 4 << 20, EXCHANGES = 31 };
 static const double SECONDS = 0.15;
 
 /* ---- devices ---- */
 
-/* The least seconds of one of many turns of a graph of one input. */
-static Status time_graph(double *least, const DeviceSpec *d, const char *text, const NamedTensor *in)
+/* A graph of one input that a device computes in turns. */
+typedef struct {
+    Session *session;
+    Arena *arena;
+    NamedTensor in; /* 1/256 everywhere: what is multiplied decides how much power a product takes */
+} Work;
+
+static Status work_open(Work *w, const DeviceSpec *d, const char *text, const Shape *shape)
 {
     const BuildOptions none = { .mode = BUILD_INFER };
     DeviceList list = { .n = 1, .device = { *d } };
-    Graph *g;
-    Session *s;
+    Arena *a = arena_create();
+    Tensor *x = a ? tensor_create(a, DT_FLOAT32, shape) : NULL;
+    Graph *g = NULL;
+    Status st = x ? graph_parse(&g, text, strlen(text)) : FAIL_NOMEM();
+
+    *w = (Work){ .arena = a };
+    if (!st) {
+        w->in = (NamedTensor){ "x", *x };
+        for (int64_t i = 0; i < shape_numel(shape); i++)
+            tensor_set_float(x, i, 1.0 / 256);
+        st = session_create(&w->session, g, &none, &list, NULL, NULL);
+        graph_free(g);
+    }
+    if (st)
+        arena_free(a);
+    return st;
+}
+
+static void work_close(Work *w)
+{
+    session_free(w->session);
+    arena_free(w->arena);
+}
+
+static Status work_turn(double *seconds, Work *w)
+{
+    const double before = world_now();
+    const NamedTensor *out;
+    int n_out;
+
+    TRY(session_step(&out, &n_out, w->session, BUILD_INFER, &w->in, 1));
+    *seconds = world_now() - before;
+    return ST_OK;
+}
+
+/* The least of many turns. */
+static Status time_work(double *least, const DeviceSpec *d, const char *text, const Shape *shape)
+{
+    double took;
+    Work w;
     Status st;
 
-    TRY(graph_parse(&g, text, strlen(text)));
-    st = session_create(&s, g, &none, &list, NULL, NULL);
-    graph_free(g);
-    TRY(st);
-    *least = 1e30;
-    for (double begin = world_now(), turns = 0; !st && (turns < LEAST_TURNS || world_now() - begin < SECONDS);
-         turns++) {
-        const double before = world_now();
-        const NamedTensor *out;
-        int n_out;
-
-        st = session_step(&out, &n_out, s, BUILD_INFER, in, 1);
-        if (turns && world_now() - before < *least) /* the first one compiles */
-            *least = world_now() - before;
-    }
-    session_free(s);
+    TRY(work_open(&w, d, text, shape));
+    st = work_turn(&took, &w); /* which compiles */
+    *least = INFINITY;
+    for (double begin = world_now(), turns = 0; !st && (turns < LEAST_TURNS || world_now() - begin < SECONDS); turns++)
+        if (!(st = work_turn(&took, &w)))
+            *least = fmin(*least, took);
+    work_close(&w);
     return st;
+}
+
+enum { PRODUCTS_TEXT = 512 };
+
+/* CHAIN products of n x n matrices, one of another. */
+static void write_products(char text[PRODUCTS_TEXT], int n)
+{
+    int len = snprintf(text, PRODUCTS_TEXT, "graph \"products\" {\n  input %%x : float32[%d,%d]\n", n, n);
+
+    for (int i = 1; i <= CHAIN; i++)
+        len += snprintf(text + len, PRODUCTS_TEXT - (size_t)len, "  %%y%d : float32[%d,%d] = MatMul(%%%s%.0d, %%x)\n",
+                        i, n, n, i > 1 ? "y" : "x", i - 1);
+    snprintf(text + len, PRODUCTS_TEXT - (size_t)len, "  output \"y\" = %%y%d\n}\n", CHAIN);
 }
 
 Status measure_flops(double *out, const DeviceSpec *d)
 {
-    const int64_t n = d->cuda ? GPU_SIZE : CPU_SIZE;
+    const int n = d->cuda ? GPU_SIZE : CPU_SIZE;
     const Shape square = SHAPE(n, n);
-    Arena *a = arena_create();
-    Tensor *x = a ? tensor_create(a, DT_FLOAT32, &square) : NULL;
-    char text[1024];
-    int len = snprintf(text, sizeof text, "graph \"products\" {\n  input %%y0 : float32[%d,%d]\n", (int)n, (int)n);
-    double seconds = 1;
-    Status st = x ? ST_OK : FAIL_NOMEM();
+    char text[PRODUCTS_TEXT];
+    double seconds;
 
-    for (int i = 1; i <= CHAIN; i++)
-        len += snprintf(text + len, sizeof text - (size_t)len, "  %%y%d : float32[%d,%d] = MatMul(%%y%d, %%y0)\n", i,
-                        (int)n, (int)n, i - 1);
-    snprintf(text + len, sizeof text - (size_t)len, "  output \"y\" = %%y%d\n}\n", CHAIN);
-    for (int64_t i = 0; !st && i < n * n; i++)
-        tensor_set_float(x, i, 1 / (double)n);
-    if (!st)
-        st = time_graph(&seconds, d, text, &(NamedTensor){ "y0", *x });
-    *out = 2.0 * CHAIN * (double)n * (double)n * (double)n / seconds;
-    arena_free(a);
-    return st;
+    write_products(text, n);
+    TRY(time_work(&seconds, d, text, &square));
+    *out = 2.0 * CHAIN * n * n * n / seconds;
+    return ST_OK;
 }
 
 /* Bytes a second that are read and written where nothing is computed. */
 static Status measure_bytes(double *out, const DeviceSpec *d)
 {
     const Shape row = SHAPE(STREAM / 4);
-    Arena *a = arena_create();
-    Tensor *x = a ? tensor_create(a, DT_FLOAT32, &row) : NULL;
     char text[256];
-    double seconds = 1;
-    Status st = x ? ST_OK : FAIL_NOMEM();
+    double seconds;
 
     snprintf(text, sizeof text,
              "graph \"bytes\" {\n  input %%x : float32[%d]\n  %%y : float32[%d] = Neg(%%x)\n  output \"y\" = %%y\n}\n",
              STREAM / 4, STREAM / 4);
-    if (!st)
-        memset(x->data, 0, STREAM);
-    if (!st)
-        st = time_graph(&seconds, d, text, &(NamedTensor){ "x", *x });
+    TRY(time_work(&seconds, d, text, &row));
     *out = 2.0 * STREAM / seconds;
-    arena_free(a);
+    return ST_OK;
+}
+
+/* Seconds of TURNS pieces: of a process while no other computes; and, when all do and meet after each, of the slowest.
+ */
+static Status time_pieces(double *alone, double *together, Work *work, World *w)
+{
+    int64_t sum = 0, most;
+    double took;
+
+    TRY(work_turn(&took, work));
+    for (int r = 0; r < world_size(w); r++) {
+        for (int i = 0; i < TURNS && r == world_rank(w); i++) {
+            TRY(work_turn(&took, work));
+            sum += (int64_t)(took * 1e9);
+        }
+        TRY(world_max(w, r == world_rank(w) ? sum : 0, &most));
+        *alone += (double)most / world_size(w);
+    }
+    for (int i = 0; i < TURNS; i++) {
+        TRY(work_turn(&took, work));
+        TRY(world_max(w, (int64_t)(took * 1e9), &most));
+        *together += (double)most;
+    }
+    return ST_OK;
+}
+
+/* How many times as long. */
+static Status measure_slowdown(double *out, const DeviceList *list)
+{
+    const Shape square = SHAPE(CPU_SIZE, CPU_SIZE);
+    double alone = 0, together = 0;
+    char text[PRODUCTS_TEXT];
+    Work work;
+    Status st;
+
+    write_products(text, CPU_SIZE);
+    TRY(work_open(&work, &list->device[0], text, &square));
+    st = time_pieces(&alone, &together, &work, list->world);
+    work_close(&work);
+    *out = st ? 1 : fmax(1, together / alone);
     return st;
 }
 
@@ -293,6 +364,8 @@ static Status measure_devices(Cluster *c, const DeviceList *list, const int64_t 
     TRY(least_of(&c->bandwidth, list->world));
     c->memory = (double)list->device[0].memory / (list->n * neighbours);
     TRY(least_of(&c->memory, list->world));
+    if (neighbours > 1 && !list->device[0].cuda)
+        TRY(measure_slowdown(&c->node_slowdown, list));
     c->cores = list->device[0].threads;
     TRY(count_cores(&c->node_cores, list->world, machine));
     return least_of(&c->node_cores, list->world);
@@ -363,6 +436,10 @@ void cluster_print(const Cluster *c, FILE *to)
         print_number(to, "cores", c->node_cores);
         fputs(", ", to);
         print_number(to, "memory_bandwidth", c->node_bandwidth);
+        if (c->node_slowdown > 0) {
+            fputs(", ", to);
+            print_number(to, "slowdown", c->node_slowdown);
+        }
         fputs(" },\n", to);
     }
     fputs("    \"links\": {\n", to);

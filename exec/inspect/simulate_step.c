@@ -17,6 +17,9 @@
 #include "passes/plan/plan_memory.h"
 #include "passes/report.h"
 
+/* Seconds that Linux leaves a thread its core for while others want it: a tick, of which there are 250 a second. */
+static const double SLICE = 0.004;
+
 typedef struct {
     double sent, received, kept; /* bytes, for the collective at hand */
     double staging, all;         /* of all collectives: kept, sent */
@@ -28,7 +31,7 @@ typedef struct {
     Simulated *s;
     int n_shown;
     double n, per_node, nodes; /* devices; of the fullest node; nodes with devices */
-    double share;              /* by how much a device is slower for those beside it */
+    double share, slowdown;    /* by how much a device is slower for those beside it, on its cores and otherwise */
     double bandwidth, slower;
     bool beside;   /* collectives have a stream of their own */
     double *ready; /* [value] seconds after the step's beginning */
@@ -86,7 +89,7 @@ static double node_seconds(const Walk *w, const Node *n)
         t = flops / peak(w, n);
     else
         t = rate->flops > 0 ? flops / rate->flops : bytes / rate->bytes;
-    return (fmax(t * w->share, bytes / w->bandwidth) + w->c->launch) * w->slower;
+    return (fmax(t * w->share * w->slowdown, bytes / w->bandwidth) + w->c->launch) * w->slower;
 }
 
 /* ---- collectives ---- */
@@ -267,6 +270,13 @@ static double ready_at(const Walk *w, const ValueId *v, int n)
     return at;
 }
 
+/* What devices that share cores wait longer for when they meet after `seconds` than if each core were always busy: who
+ * has its turn keeps it for a SLICE, and with pieces shorter than that three devices take two rounds on two cores. */
+static double rounds_seconds(const Walk *w, double seconds)
+{
+    return fmin((ceil(w->share) / w->share - 1) * seconds, SLICE);
+}
+
 static void run_collective(Walk *w, const Node *n)
 {
     const Exchange e = exchange_of(n);
@@ -281,6 +291,8 @@ static void run_collective(Walk *w, const Node *n)
         start = fmax(start, w->wire);
         for (int d = 0; d < w->n_shown && !w->beside; d++)
             start = fmax(start, w->clock[d]);
+        if (!w->beside)
+            start += rounds_seconds(w, start - w->wire);
     }
     end = start + t;
     for (int d = 0; d < w->n_shown && !w->beside && t > 0; d++)
@@ -329,6 +341,7 @@ static void place(Walk *w, const Cluster *c, const Simulated *s)
     w->per_node = fmin(s->devices, c->per_node);
     w->nodes = ceil(w->n / c->per_node);
     w->share = c->node_cores > 0 && wanted > c->node_cores ? wanted / c->node_cores : 1;
+    w->slowdown = c->node_slowdown > 0 && w->per_node > 1 ? c->node_slowdown : 1;
     w->bandwidth = c->bandwidth;
     if (c->node_bandwidth > 0)
         w->bandwidth = fmin(w->bandwidth, c->node_bandwidth / w->per_node);
@@ -371,6 +384,8 @@ Status simulate_step(Simulated *s, const Cluster *c, const Graph *g, double slow
         s->compute = fmax(s->compute, w.busy[d]);
         s->flops = fmax(s->flops, w.flops[d]);
     }
+    if (!w.beside)
+        s->seconds += rounds_seconds(&w, s->seconds - w.wire);
     s->seconds += w.after;
     if (c->accelerator && c->overlap == OVERLAP_NONE)
         s->seconds = s->compute + s->wire;
