@@ -125,27 +125,35 @@ static Status measure_bytes(double *out, const DeviceSpec *d)
     return ST_OK;
 }
 
-/* Seconds of TURNS pieces: of a process while no other computes; and, when all do and meet after each, of the slowest.
- */
+static int compare(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* Median seconds of TURNS pieces: of a process while no other computes, the mean of all; and, when all do and meet
+ * after each, of the slowest. */
 static Status time_pieces(double *alone, double *together, Work *work, World *w)
 {
-    int64_t sum = 0, most;
-    double took;
+    double took[TURNS] = { 0 };
+    int64_t most;
 
-    TRY(work_turn(&took, work));
+    TRY(work_turn(took, work));
     for (int r = 0; r < world_size(w); r++) {
-        for (int i = 0; i < TURNS && r == world_rank(w); i++) {
-            TRY(work_turn(&took, work));
-            sum += (int64_t)(took * 1e9);
-        }
-        TRY(world_max(w, r == world_rank(w) ? sum : 0, &most));
+        for (int i = 0; i < TURNS && r == world_rank(w); i++)
+            TRY(work_turn(&took[i], work));
+        qsort(took, TURNS, sizeof *took, compare);
+        TRY(world_max(w, r == world_rank(w) ? (int64_t)(took[TURNS / 2] * 1e9) : 0, &most));
         *alone += (double)most / world_size(w);
     }
     for (int i = 0; i < TURNS; i++) {
-        TRY(work_turn(&took, work));
-        TRY(world_max(w, (int64_t)(took * 1e9), &most));
-        *together += (double)most;
+        TRY(work_turn(&took[i], work));
+        TRY(world_max(w, (int64_t)(took[i] * 1e9), &most));
+        took[i] = (double)most;
     }
+    qsort(took, TURNS, sizeof *took, compare);
+    *together = took[TURNS / 2];
     return ST_OK;
 }
 
@@ -204,13 +212,6 @@ static void talk_close(Talk *t)
 {
     free(t->data);
     free(t);
-}
-
-static int compare(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
 }
 
 /* The median seconds of an exchange of so many bytes with each, in the process where it is longest. */

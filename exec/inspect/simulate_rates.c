@@ -1,8 +1,10 @@
-/* Rates of operators from a trace: what all nodes of an operator took together, over what they compute (where the
- * operator has FLOPs) or move.  The graph says how much that is, so the trace must be of the same step: as many nodes
+/* Rates of operators from a trace: what all nodes of an operator took together in a step, the median of the steps, over
+ * what they compute (where the operator has FLOPs) or move.  The first steps touch memory for the first time, and any
+ * may be disturbed.  The graph says how much that is, so the trace must be of the same step: as many nodes
  * and as many bytes, for every operator. */
 #include <jansson.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "exec/inspect/simulate.h"
@@ -11,14 +13,30 @@
 
 typedef struct {
     const OpDef *op;
-    double flops, bytes, nodes;    /* of the graph */
-    double seconds, moved, events; /* of the trace */
+    double flops, bytes, nodes; /* of the graph */
+    double moved;               /* of the trace */
+    double *seconds;            /* [steps of the trace] */
+    int64_t events;
 } Sum;
 
 typedef struct {
     Sum sum[CLUSTER_RATES];
     int n;
+    double nodes; /* of all */
 } Sums;
+
+static int compare(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+static double median(double *v, int n)
+{
+    qsort(v, (size_t)n, sizeof *v, compare);
+    return (v[(n - 1) / 2] + v[n / 2]) / 2;
+}
 
 static Sum *find(Sums *s, const char *op)
 {
@@ -40,13 +58,15 @@ static void add_graph(Sums *s, const Graph *g)
         x->flops += (double)node_flops(g, n);
         x->bytes += simulate_bytes(g, n);
         x->nodes++;
+        s->nodes++;
     }
 }
 
-static Status add_event(Sums *s, const json_t *e, const char *path)
+static Status add_event(Sums *s, const json_t *e, size_t most_steps, const char *path)
 {
     const json_t *op = json_object_get(e, "cat"), *dur = json_object_get(e, "dur"),
                  *bytes = json_object_get(json_object_get(e, "args"), "bytes");
+    size_t step;
     Sum *x;
 
     if (!json_is_string(op) || !json_is_number(dur) || !json_is_number(bytes) || json_number_value(dur) < 0)
@@ -57,33 +77,35 @@ static Status add_event(Sums *s, const json_t *e, const char *path)
                     (long long)json_integer_value(json_object_get(e, "pid")));
     if (!(x = find(s, json_string_value(op))))
         return ST_OK;
-    x->seconds += 1e-6 * json_number_value(dur);
     x->moved += json_number_value(bytes);
-    x->events++;
+    step = (size_t)(x->events++ / (int64_t)x->nodes);
+    if (step < most_steps)
+        x->seconds[step] += 1e-6 * json_number_value(dur);
     return ST_OK;
 }
 
-static Status take(Cluster *c, const Sums *s, const char *path)
+static Status take(Cluster *c, const Sums *s, size_t most_steps, const char *path)
 {
-    double steps = s->n ? floor(s->sum[0].events / s->sum[0].nodes) : 0;
-
     c->n_rate = 0;
     for (int i = 0; i < s->n; i++) {
         const Sum *x = &s->sum[i];
+        const double steps = (double)x->events / x->nodes;
         OpRate *r = &c->rate[c->n_rate];
+        double seconds;
 
-        steps = fmin(steps, floor(x->events / x->nodes)); /* a trace ends in the middle of a step when it is full */
         if (steps < 1)
-            return FAIL(E_INVALID, "%s: expected %g nodes of %s in each step, found %g in all: is it of this model?",
-                        path, x->nodes, x->op->name, x->events);
-        if (fabs(x->moved / x->events * x->nodes - x->bytes) > 0.02 * x->bytes + 64)
+            return FAIL(E_INVALID, "%s: expected %g nodes of %s in each step, found %lld in all: is it of this model?",
+                        path, x->nodes, x->op->name, (long long)x->events);
+        if (fabs(x->moved / steps - x->bytes) > 0.02 * x->bytes + 64)
             return FAIL(E_INVALID, "%s: expected %.0f bytes of %s in each step, found %.0f: is it of this batch size?",
-                        path, x->bytes, x->op->name, x->moved / x->events * x->nodes);
-        if (!(x->seconds > 0) || !(x->bytes > 0))
+                        path, x->bytes, x->op->name, x->moved / steps);
+        /* a trace ends in the middle of a step when it is full */
+        seconds = median(x->seconds, (int)fmin(steps, (double)most_steps));
+        if (!(seconds > 0) || !(x->bytes > 0))
             continue;
         snprintf(r->op, sizeof r->op, "%s", x->op->name);
-        r->flops = x->op->flops && x->flops > 0 ? x->flops * x->events / x->nodes / x->seconds : 0;
-        r->bytes = r->flops > 0 ? 0 : x->bytes * x->events / x->nodes / x->seconds;
+        r->flops = x->op->flops && x->flops > 0 ? x->flops / seconds : 0;
+        r->bytes = r->flops > 0 ? 0 : x->bytes / seconds;
         c->n_rate++;
     }
     return ST_OK;
@@ -93,19 +115,27 @@ Status simulate_read_rates(Cluster *c, const Graph *g, const char *path)
 {
     json_error_t why;
     json_t *root = json_load_file(path, JSON_REJECT_DUPLICATES, &why), *list = json_object_get(root, "traceEvents");
+    Arena *a;
     Sums s = { .n = 0 };
+    size_t most_steps;
     Status st = ST_OK;
 
     if (!root)
         return why.line > 0 ? FAIL(E_INVALID, "%s:%d: %s", path, why.line, why.text)
                             : FAIL(E_IO, "%s: cannot be read: %s", path, why.text);
+    a = arena_create();
     if (!json_array_size(list))
         st = FAIL(E_INVALID, "%s: 'traceEvents': expected a list of events, found none", path);
     add_graph(&s, g);
+    most_steps = json_array_size(list) / (size_t)fmax(s.nodes, 1) + 1;
+    for (int i = 0; i < s.n && !st; i++)
+        if (!a || !(s.sum[i].seconds = ARENA_NEW(a, double, most_steps)))
+            st = FAIL_NOMEM();
     for (size_t i = 0; i < json_array_size(list) && !st; i++)
-        st = add_event(&s, json_array_get(list, i), path);
+        st = add_event(&s, json_array_get(list, i), most_steps, path);
     if (!st)
-        st = take(c, &s, path);
+        st = take(c, &s, most_steps, path);
+    arena_free(a);
     json_decref(root);
     return st;
 }
