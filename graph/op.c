@@ -16,6 +16,14 @@ const OpDef *op_find(const char *domain, const char *name)
     return NULL;
 }
 
+const OpDef *operator_find(const OperatorList *list, const char *domain, const char *name)
+{
+    for (int i = 0; list && i < list->n; i++)
+        if (!strcmp(list->op[i]->name, name) && !compare_domain(list->op[i]->domain, domain))
+            return list->op[i];
+    return NULL;
+}
+
 const char *node_text(const Graph *g, const Node *n)
 {
     static _Thread_local char text[4][256]; /* several may stand in one message */

@@ -10,8 +10,8 @@ typedef struct Grad Grad;           /* graph/grad.h */
 typedef struct Placement Placement; /* graph/place.h */
 
 /* ATTR_OURS: optional, and not known to ONNX; a node where it does not have its default is exported in our own
- * domain. */
-enum { ATTR_OPTIONAL = false, ATTR_REQUIRED = true, ATTR_OURS = 2 };
+ * domain.  ATTR_INNER: of an embedder's operator, and in no file. */
+enum { ATTR_OPTIONAL = false, ATTR_REQUIRED = true, ATTR_OURS = 2, ATTR_INNER = 3 };
 
 /* A declared attribute and its default: { "axis", A_INT, .i = -1, .range = R_AXIS }.  A required one has no default.
  * Lists default to empty, tensors to NULL. */
@@ -63,6 +63,7 @@ enum {
     OPF_TRANSFER = 16384, /* output 0 is input 0 in another memory: for the devices' runtime, and no kernel's work */
     OPF_MANY = 32768,     /* of any number of tensors apiece, all of which it needs before it begins */
     OPF_PIECES = 65536,   /* each input may be a piece, of a split of its own; "from" says what stands in front of it */
+    OPF_IMPURE = 131072,  /* does or reads more than its tensors say: never folded, merged or dropped */
     OPF_INPLACE_EACH = 256 /* output i may overwrite input i (instead of `inplace`, for any number of them) */
 };
 
@@ -185,7 +186,8 @@ struct OpDef {
     /* Optional: E_UNSUPPORTED when the sizes at hand are none that the node's graph was made for.  Such a node stays
      * though nothing reads it. */
     Status (*holds)(const Graph *, const Node *);
-    bool index_misses; /* an index outside of that range is legal: it selects nothing */
+    bool index_misses;           /* an index outside of that range is legal: it selects nothing */
+    const struct Kernel *kernel; /* of an embedder's operator: what computes it; NULL: the backends' lists tell */
 };
 
 #define DEFINE_OP(ident, ...) const OpDef op_##ident = { .name = #ident, __VA_ARGS__ }
@@ -197,6 +199,16 @@ typedef Status (*Evaluator)(Arena *arena, const Graph *g, Node *n, const Tensor 
 extern const OpDef *const op_list[]; /* generated; ordered by name */
 extern const int op_list_len;
 const OpDef *op_find(const char *domain, const char *name); /* NULL domain: ai.onnx; NULL when unknown */
+
+/* Operators that an embedder brings to a model (exec/operators). */
+typedef struct {
+    const OpDef *const *op;
+    int n;
+} OperatorList;
+const OpDef *operator_find(const OperatorList *list, const char *domain, const char *name); /* `list` may be NULL */
+
+/* Does what a node computes depend on more than its inputs and attributes, so that it is neither folded nor merged? */
+static inline bool op_is_unlike(const OpDef *op) { return op->flags & (OPF_RANDOM | OPF_COLLECTIVE | OPF_IMPURE); }
 
 static inline int op_oldest(const OpDef *op) { return op->from ? op->from : op->since; }
 

@@ -119,7 +119,8 @@ typedef struct dpx_options dpx_options;
 
 DPX_API dpx_options *dpx_options_create(void); /* the defaults; NULL when out of memory */
 DPX_API void dpx_options_free(dpx_options *options);
-/* dpx_model_load that takes at most the memory that option "plan-memory" says; dpx_model_load half of what there is. */
+/* dpx_model_load that takes at most the memory that option "plan-memory" says, dpx_model_load half of what there is;
+ * and that knows the operators that the options were given. */
 DPX_API dpx_status dpx_model_load_within(dpx_model **out, const char *path, const dpx_options *options) DPX_CHECKED;
 /* E.g. ("lr", "0.1"), ("nesterov", "true"), ("freeze", "backbone.*"), on GPUs ("tune", "true"), ("no-capture", "true");
  * what may be repeated is added. */
@@ -178,6 +179,116 @@ DPX_API int dpx_batch_axis(const dpx_model *model, const dpx_options *options, c
  * every replica, and so every process, has all of it.  As "batch-input" or the names of the model's dimensions say it;
  * where nothing has a name, inputs whose first axis is open, or was the batch's size at export, are shared. */
 DPX_API int dpx_batch_splits(const dpx_model *model, const dpx_options *options, const char *name);
+
+/* ---- operators of the embedder's own (docs/operators.md) ---- */
+
+/* A set of operators, made before the models that use them and handed to dpx_options_set_operators.  Models, trainers
+ * and options keep what they need of it. */
+typedef struct dpx_operators dpx_operators;
+/* A node of such an operator, as long as one of its functions is called with it. */
+typedef struct dpx_node dpx_node;
+
+/* What an operator's functions are.  `user` is dpx_operator.user.  A status other than DPX_OK becomes an error that
+ * names node and operator, with what dpx_node_fail was told. */
+typedef dpx_status dpx_node_fn(void *user, dpx_node *node);
+
+/* Numbered as in ONNX. */
+typedef enum {
+    DPX_ATTRIBUTE_FLOAT = 1,
+    DPX_ATTRIBUTE_INT = 2,
+    DPX_ATTRIBUTE_STRING = 3,
+    DPX_ATTRIBUTE_FLOATS = 6,
+    DPX_ATTRIBUTE_INTS = 7
+} dpx_attribute_type;
+
+/* A declared attribute with its default, or a value that a node is given. */
+typedef struct {
+    size_t size; /* sizeof(dpx_attribute) */
+    const char *name;
+    dpx_attribute_type type;
+    int required; /* of a declaration: it has no default */
+    int64_t i;
+    double f;
+    const char *s;
+    int n; /* of ints or floats; the default of a list is empty */
+    const int64_t *ints;
+    const double *floats;
+} dpx_attribute;
+
+/* What computes an operator in one type, on a CPU.  The devices of a
+ * process call one at the same time, on nodes of their own. */
+typedef struct {
+    size_t size;           /* sizeof(dpx_kernels) */
+    dpx_node_fn *apply;    /* outputs from inputs */
+    dpx_node_fn *gradient; /* gradients by the inputs; NULL: there are none, and a model that needs them is refused */
+} dpx_kernels;
+
+enum {
+    /* Does or reads more than its tensors say: such a node is not evaluated beforehand, two alike are not made one,
+     * and one whose outputs nobody reads is computed all the same. */
+    DPX_OPERATOR_IMPURE = 1,
+    /* Each sample's outputs depend on that sample alone, and on inputs that carry no samples: it runs on each
+     * replica's part.  Without it the operator mixes samples: where a batch is split, its inputs are put together
+     * first, which the run says. */
+    DPX_OPERATOR_PER_SAMPLE = 2,
+    DPX_OPERATOR_ZERO_GRADIENT = 4 /* its gradient is zero wherever it exists */
+};
+
+/* An operator.  What is pointed to is copied, but for `user`. */
+typedef struct {
+    size_t size;               /* sizeof(dpx_operator) */
+    const char *domain, *name; /* as nodes of models say; the domain is neither ONNX's nor "dpexec" */
+    int version;               /* of the domain's operators, for exports; 0: 1 */
+    int min_inputs, max_inputs, min_outputs, max_outputs; /* max -1: any number; between them optional ones */
+    const dpx_attribute *attributes;
+    int n_attributes;
+    unsigned flags; /* DPX_OPERATOR_ */
+    /* Per sample: the axis along which inputs and outputs carry samples, and which do, by bits (bit 31: all from there
+     * on); 0: all.  Outputs that carry none are the same on every replica, and no gradient comes through them. */
+    int sample_axis;
+    uint32_t sample_inputs, sample_outputs;
+    uint32_t parameter_inputs; /* bit i < 8: a constant of floats there is a parameter, which is trained */
+    dpx_node_fn *shape;        /* gives every output that is there its type and shape (dpx_node_set_output) */
+    const dpx_kernels *float32, *float64; /* by the type of the first floating input, else output; NULL: none */
+    /* Which values the kernels' `gradient` reads, by bits (bit 31: all from there on); of the others it is given
+     * nothing, and they need not be kept until then. */
+    uint32_t gradient_inputs, gradient_outputs;
+    void *user;
+    void (*destroy)(void *user); /* when nobody needs the operator any more; NULL: nothing is to be done */
+} dpx_operator;
+
+DPX_API dpx_status dpx_operators_create(dpx_operators **out) DPX_CHECKED;
+/* NULL is legal.  What was made from the set lives on. */
+DPX_API void dpx_operators_free(dpx_operators *operators);
+/* DPX_INVALID: there is such an operator, a member makes no sense, or the set has been given to options. */
+DPX_API dpx_status dpx_operators_add(dpx_operators *operators, const dpx_operator *operator_) DPX_CHECKED;
+
+/* Models that are loaded with these options (dpx_model_load_within) may use the operators of the set, to which nothing
+ * can be added from now on.  Several sets add up; DPX_INVALID: two have an operator of one name. */
+DPX_API dpx_status dpx_options_set_operators(dpx_options *options, dpx_operators *operators) DPX_CHECKED;
+
+/* What a function may ask of its node, and tell it.  Inputs and outputs are counted from 0; names of attributes are
+ * those that the operator declares (else 0, NULL). */
+DPX_API const char *dpx_node_name(const dpx_node *node);
+DPX_API int dpx_node_count_inputs(const dpx_node *node); /* absent ones in between count */
+DPX_API int dpx_node_count_outputs(const dpx_node *node);
+/* 1, and what it is; 0: it is absent, or `gradient` does not read it.  The data are read only; NULL: they are not known
+ * (in `shape`, of what is no constant). */
+DPX_API int dpx_node_input(const dpx_node *node, int i, dpx_tensor *out);
+DPX_API int dpx_node_output(const dpx_node *node, int i, dpx_tensor *out); /* in `apply` to be written, all of it */
+/* In `gradient`: of the loss by output i, 0: it is zero; and by input i, to be written, 0: nobody needs it. */
+DPX_API int dpx_node_output_gradient(const dpx_node *node, int i, dpx_tensor *out);
+DPX_API int dpx_node_input_gradient(const dpx_node *node, int i, dpx_tensor *out);
+DPX_API int64_t dpx_node_int(const dpx_node *node, const char *name);
+DPX_API double dpx_node_float(const dpx_node *node, const char *name);
+DPX_API const char *dpx_node_string(const dpx_node *node, const char *name);
+DPX_API const int64_t *dpx_node_ints(const dpx_node *node, const char *name, int *n);
+DPX_API const double *dpx_node_floats(const dpx_node *node, const char *name, int *n);
+/* In `shape`. */
+DPX_API dpx_status dpx_node_set_output(dpx_node *node, int i, dpx_dtype dtype, int rank,
+                                       const int64_t *dim) DPX_CHECKED;
+/* Notes why the function fails, and returns `status`: return dpx_node_fail(node, DPX_SHAPE, "..."). */
+DPX_API dpx_status dpx_node_fail(dpx_node *node, dpx_status status, const char *why);
 
 /* ---- several processes ---- */
 

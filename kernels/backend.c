@@ -75,8 +75,11 @@ const Kernel *kernel_find(const Kernel *const *list, int len, const Graph *g, co
 /* To the reference everything is stored by rows, and a Reorder changes nothing: layouts do not matter then. */
 const Kernel *kernel_reference(const Graph *g, const Node *n)
 {
-    const Kernel *k = find(kernels_ref, kernels_ref_len, g, n, true);
+    const Kernel *k;
 
+    if (n->op->kernel)
+        return fits(n->op->kernel, g, n) ? n->op->kernel : NULL;
+    k = find(kernels_ref, kernels_ref_len, g, n, true);
     return k ? k : kernel_half.supports(g, n) ? &kernel_half : NULL;
 }
 

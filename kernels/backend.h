@@ -24,7 +24,7 @@ typedef struct {
 /* The state of a kernel that needs none is NULL.  `in` and `out` have n_in and n_out entries; an absent optional one
  * has data NULL and rank -1.  Outputs do not overlap inputs but where OpDef.inplace allows it; then they coincide
  * exactly. */
-typedef struct {
+typedef struct Kernel {
     const OpDef *op;
     const char *name;
     unsigned dtypes; /* of input 0 (output 0 when there are no inputs); 0: any */
@@ -92,7 +92,8 @@ void *kernel_table(const Graph *g, size_t n, size_t size);
 const Kernel *kernel_find(const Kernel *const *list, int len, const Graph *g, const Node *n);
 /* Is there one of the operator, in a type that the target computes in?  For Target.fuses. */
 bool kernel_exists(const Kernel *const *list, int len, const OpDef *op, const Target *t);
-/* The reference kernel; for 16-bit floats, where there is none, that of float32 between conversions.  NULL: neither. */
+/* The reference kernel, of an embedder's operator its own; for 16-bit floats, where there is none, that of float32
+ * between conversions.  NULL: neither. */
 const Kernel *kernel_reference(const Graph *g, const Node *n);
 extern const Kernel kernel_half; /* kernels/ref/half.c */
 

@@ -50,7 +50,7 @@ rooms passes simplify model train partition fuse plan
 forbid 'passes/pass.h passes/report.h passes/report_print.c passes/batch_axis.* passes/update_groups.* passes/names.*' 'passes/[a-z]+/' \
     'what the passes share knows none of them'
 shared='world/mpi/plugin\.c'      # which is built with the compilers of MPI libraries
-rooms exec world device state plan gpu run train inspect api
+rooms exec world device state plan gpu run operators train inspect api
 forbid include      '.*'                                    'the public header stands alone'
 forbid tools        '(graph|passes|kernels|exec|tests)/'    'tools use include/dpexec.h; graph-transform also passes/ and exec/' \
     '("graph/base/|^tools/graph_transform\.c:[0-9]+:#include "(graph|passes|exec)/)'

@@ -204,7 +204,7 @@ static Status run(const Args *a)
         return FAIL(E_INVALID, "expected graph-transform %s", command.synopsis);
     TRY(check_flags(a, o));
     TRY(feed_class_weights(a, NULL));
-    TRY(plan_import(&model, &onnx, a->positional[0], interp_node, o->build.plan_memory));
+    TRY(plan_import(&model, &onnx, a->positional[0], interp_node, NULL, o->build.plan_memory));
     if (args_has(a, "parameters"))
         st = show_parameters(model, a, o);
     else if (args_has(a, "simulate"))

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "exec/api/api.h"
+#include "exec/operators/operators.h"
 #include "exec/run/interp.h"
 #include "exec/plan/plan_budget.h"
 #include "passes/batch_axis.h"
@@ -114,6 +115,9 @@ void model_release(const dpx_model *shared)
     graph_free(m->graph);
     graph_free(m->states);
     onnx_model_free(m->onnx);
+    for (int i = 0; i < m->n_operators; i++)
+        operators_release(m->operators[i]);
+    free(m->operators);
     free(m);
 }
 
@@ -187,7 +191,32 @@ static Status find_state(dpx_model *m, int64_t plan_memory)
     return st;
 }
 
-static dpx_status load(dpx_model **out, const char *path, int64_t plan_memory)
+static Status hold_operators(dpx_model *m, const Options *o)
+{
+    if (!(m->operators = calloc((size_t)o->n_operators + 1, sizeof(dpx_operators *))))
+        return FAIL_NOMEM();
+    for (; m->n_operators < o->n_operators; m->n_operators++)
+        operators_keep(m->operators[m->n_operators] = o->operators[m->n_operators]);
+    return ST_OK;
+}
+
+/* `o` may be NULL. */
+static Status read_model(dpx_model *m, const char *path, const Options *o)
+{
+    const int64_t plan_memory = o ? o->build.plan_memory : 0;
+    Arena *a = arena_create();
+    OperatorList own = { NULL, 0 };
+    Status st = a ? ST_OK : FAIL_NOMEM();
+
+    if (!st && o && !(st = hold_operators(m, o)))
+        st = options_operators(&own, a, o);
+    if (!st)
+        st = plan_import(&m->graph, &m->onnx, path, interp_node, &own, plan_memory);
+    arena_free(a);
+    return st ? st : plan_explain(m->graph, find_state(m, plan_memory));
+}
+
+static dpx_status load(dpx_model **out, const char *path, const Options *o)
 {
     dpx_model *m;
     Status st;
@@ -195,9 +224,7 @@ static dpx_status load(dpx_model **out, const char *path, int64_t plan_memory)
     if (!(m = calloc(1, sizeof *m)))
         return (dpx_status)FAIL_NOMEM();
     m->users = 1;
-    st = plan_import(&m->graph, &m->onnx, path, interp_node, plan_memory);
-    if (!st)
-        st = plan_explain(m->graph, find_state(m, plan_memory));
+    st = read_model(m, path, o);
     if (st) {
         dpx_model_free(m);
         return (dpx_status)st;
@@ -210,7 +237,7 @@ dpx_status dpx_model_load(dpx_model **out, const char *path)
 {
     NEED(out, "out");
     NEED(path, "path");
-    return load(out, path, 0);
+    return load(out, path, NULL);
 }
 
 dpx_status dpx_model_load_within(dpx_model **out, const char *path, const dpx_options *o)
@@ -218,7 +245,7 @@ dpx_status dpx_model_load_within(dpx_model **out, const char *path, const dpx_op
     NEED(out, "out");
     NEED(path, "path");
     NEED(o, "options");
-    return load(out, path, ((const Options *)o)->build.plan_memory);
+    return load(out, path, (const Options *)o);
 }
 
 /* The index-th value of this kind, or NO_VALUE. */
@@ -292,6 +319,13 @@ dpx_status dpx_options_set(dpx_options *o, const char *name, const char *text)
     NEED(name, "name");
     NEED(text, "value");
     return (dpx_status)options_set((Options *)o, name, text);
+}
+
+dpx_status dpx_options_set_operators(dpx_options *o, dpx_operators *operators)
+{
+    NEED(o, "options");
+    NEED(operators, "operators");
+    return (dpx_status)options_set_operators((Options *)o, operators);
 }
 
 dpx_status dpx_options_set_class_weights(dpx_options *o, const dpx_tensor *weights)

@@ -12,6 +12,8 @@ struct dpx_model {
     Graph *states; /* values alone: what is state after prepare-training, without its data */
     DType dtype;   /* of a run that is not told another */
     OnnxModel *onnx;
+    dpx_operators **operators; /* [n_operators] held: nodes of the graphs are theirs */
+    int n_operators;
     _Atomic int users; /* handles and trainers that hold it */
 };
 

@@ -13,10 +13,11 @@ MemoryBudget *plan_budget(int64_t bytes)
                                 "--plan-memory (half of the memory there is, unless given)");
 }
 
-Status plan_import(Graph **out, OnnxModel **onnx, const char *path, Evaluator eval, int64_t bytes)
+Status plan_import(Graph **out, OnnxModel **onnx, const char *path, Evaluator eval, const OperatorList *own,
+                   int64_t bytes)
 {
     MemoryBudget *b = plan_budget(bytes);
-    Status st = b ? onnx_import_file(out, onnx, path, &(ImportOptions){ eval, b }) : FAIL_NOMEM();
+    Status st = b ? onnx_import_file(out, onnx, path, &(ImportOptions){ eval, b, own }) : FAIL_NOMEM();
 
     st = memory_budget_explain(b, st);
     memory_budget_free(b); /* the graph holds it */

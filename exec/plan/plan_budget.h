@@ -8,8 +8,9 @@
 /* Of `bytes`; 0: half of what the machine has, or the group of processes that this one belongs to (cgroup), whichever
  * is less.  NULL when out of memory. */
 MemoryBudget *plan_budget(int64_t bytes);
-/* The model of a file, within a budget of its own. */
-Status plan_import(Graph **out, OnnxModel **onnx, const char *path, Evaluator eval, int64_t bytes) CHECKED;
+/* The model of a file, within a budget of its own; `own` outlives it. */
+Status plan_import(Graph **out, OnnxModel **onnx, const char *path, Evaluator eval, const OperatorList *own,
+                   int64_t bytes) CHECKED;
 /* A copy of the model to be planned, within a budget of its own. */
 Status plan_copy(Graph **out, const Graph *model, int64_t bytes) CHECKED;
 /* memory_budget_explain of the budget that the graph is within. */

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "exec/operators/operators.h"
 #include "exec/train/options_groups.h"
 #include "exec/train/options_numbers.h"
 #include "exec/train/parameter_list.h"
@@ -599,8 +600,11 @@ fail:
 
 void options_free(Options *o)
 {
-    if (o)
-        arena_free(o->arena);
+    if (!o)
+        return;
+    for (int i = 0; i < o->n_operators; i++)
+        operators_release(o->operators[i]);
+    arena_free(o->arena);
 }
 
 static bool copy_patterns(Arena *a, const char *const **to, int *n_to, const char *const *from, int n)
@@ -667,6 +671,8 @@ Status options_copy(Options **out, const Options *o)
         st = options_set_target_shape(copy, o->build.target_shape);
     if (!st)
         copy->world = o->world;
+    for (int i = 0; i < o->n_operators && !st; i++)
+        st = options_set_operators(copy, o->operators[i]);
     if (st) {
         options_free(copy);
         return st;

@@ -39,9 +39,11 @@ typedef struct {
     bool loss_scale_given; /* else what precision makes of it */
     bool tune;             /* on accelerators: measure algorithms */
     Ways ways;
-    int programs;      /* that a session keeps */
-    int threads;       /* per device; 0: cores / devices */
-    dpx_world *world;  /* lent; NULL: this process alone */
+    int programs;              /* that a session keeps */
+    int threads;               /* per device; 0: cores / devices */
+    dpx_world *world;          /* lent; NULL: this process alone */
+    dpx_operators **operators; /* [n_operators] held */
+    int n_operators;
     const char **text; /* by option index: the text in force, NULL: the default */
     Arena *arena;
 } Options;
@@ -52,6 +54,9 @@ Status options_copy(Options **out, const Options *o) CHECKED;
 Status options_set(Options *o, const char *name, const char *value) CHECKED;
 Status options_set_class_weights(Options *o, const Tensor *weights) CHECKED;
 Status options_set_target_shape(Options *o, const Shape *shape) CHECKED;
+Status options_set_operators(Options *o, dpx_operators *set) CHECKED;
+/* Of all sets, in the arena. */
+Status options_operators(OperatorList *out, Arena *a, const Options *o) CHECKED;
 /* Flags that nothing chosen has, and what those of a recipe say together. */
 Status options_check_recipes(const Options *o) CHECKED;
 /* Checks that concern several options, recipes among them. */

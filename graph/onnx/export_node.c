@@ -49,6 +49,8 @@ static bool left_out(const Exporter *x, const Node *n, const Attr *a)
     const AttrDecl *d = declared(n->op, a->name);
     bool older = x->opt->plain && !n->op->domain && x->opset < op_oldest(n->op);
 
+    if (d && d->rule == ATTR_INNER)
+        return true;
     if (!d || d->rule == ATTR_REQUIRED || (older && d->rule != ATTR_OURS && (a->type == A_INT || a->type == A_FLOAT)))
         return false;
     return is_default(x, d, a);

@@ -233,7 +233,8 @@ static Status import_operator(Importer *im, Body *b, const Onnx__NodeProto *p)
         if (alias(im, b, p))
             return ST_OK;
     }
-    if (!(op = op_find(p->domain, p->op_type)) && p->domain && !strcmp(p->domain, "dpexec")) {
+    if (!(op = op_find(p->domain, p->op_type)) && !(op = operator_find(im->own, p->domain, p->op_type)) && p->domain &&
+        !strcmp(p->domain, "dpexec")) {
         op = op_find(NULL, p->op_type); /* an operator of ONNX with attributes that only we know, spelled as here */
         opset = ONNX_OPSET_MAX;
     }
@@ -252,6 +253,8 @@ static Status import_node(Importer *im, Body *b, const Onnx__NodeProto *p)
     if (!p->op_type || !*p->op_type)
         return FAIL(E_MODEL, "%s: a node without an operator", proto_text(im, p));
     TRY(function_find(&f, im, p));
+    if (f && operator_find(im->own, p->domain, p->op_type))
+        f = NULL; /* which says how it is computed where nobody brings it */
     st = f ? import_call(im, b, p, f) : import_operator(im, b, p);
     if (st != E_UNSUPPORTED)
         return st;
@@ -462,7 +465,7 @@ static Status import_graph(Importer *im)
 
 /* The graph's memory is taken of the budget of `scratch`. */
 static Status import_proto(Graph **out, OnnxModel **model, const Onnx__ModelProto *m, External *ext, Arena *scratch,
-                           Evaluator eval)
+                           const ImportOptions *opt)
 {
     Body top = { .n_opset = m->n_opset_import, .opset = m->opset_import };
     int64_t opset = opset_of(&top, NULL);
@@ -470,7 +473,8 @@ static Status import_proto(Graph **out, OnnxModel **model, const Onnx__ModelProt
                     .model = m,
                     .tensors = { .external = ext, .dense_left = DENSE_BYTES },
                     .marked = model_is_marked(m),
-                    .eval = eval };
+                    .eval = opt ? opt->eval : NULL,
+                    .own = opt ? opt->own : NULL };
     OnnxModel *remembered = NULL;
     Status st;
 
@@ -503,7 +507,7 @@ static Status import_bytes(Graph **out, OnnxModel **model, const void *data, siz
     if (!scratch || (map && !(ext = external_create(scratch, name))))
         TRY_TO(done, st, FAIL_NOMEM());
     TRY_TO(done, st, onnx_unpack(&m, scratch, &onnx__model_proto__descriptor, data, size, map));
-    TRY_TO(done, st, import_proto(out, model, (const Onnx__ModelProto *)m, ext, scratch, opt ? opt->eval : NULL));
+    TRY_TO(done, st, import_proto(out, model, (const Onnx__ModelProto *)m, ext, scratch, opt));
 done:
     external_close(ext);
     if (scratch)

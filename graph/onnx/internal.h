@@ -102,6 +102,7 @@ typedef struct {
     size_t n_done;  /* nodes imported so far, those of inlined functions and subgraphs too */
     Scope shared;   /* constants and calls of repeated bodies (shared_entry) */
     Evaluator eval;
+    const OperatorList *own;
     const struct Known **known; /* known.c: by value, for those below n_known */
     uint32_t n_known, n_inferred;
 } Importer;

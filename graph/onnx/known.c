@@ -243,7 +243,7 @@ static Known of_node(Importer *im, const Node *n, int o, int steps)
 {
     const Known **in;
 
-    if (!im->eval || !n->op || !n->n_in || !has_value(n->in[0]) || n->op->flags & (OPF_RANDOM | OPF_COLLECTIVE))
+    if (!im->eval || !n->op || !n->n_in || !has_value(n->in[0]) || op_is_unlike(n->op))
         return unknown;
     if (n->op->flags & OPF_SHAPE_ONLY)
         return of_shape(im, n, o);

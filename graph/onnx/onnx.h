@@ -37,8 +37,9 @@ typedef struct {
 void onnx_model_free(OnnxModel *m); /* NULL is legal */
 
 typedef struct {
-    Evaluator eval;       /* of what conditions and trip counts are computed from; NULL: only constants are known */
-    MemoryBudget *budget; /* which the graph holds; NULL: none */
+    Evaluator eval;          /* of what conditions and trip counts are computed from; NULL: only constants are known */
+    MemoryBudget *budget;    /* which the graph holds; NULL: none */
+    const OperatorList *own; /* the embedder's, which must outlive the graph; NULL: none */
 } ImportOptions;
 
 /* A graph in the order of its nodes: initializers and Constant nodes are V_CONST, inputs have -1 for symbolic

@@ -18,7 +18,7 @@ static Status sweep(Graph *g)
     }
     for (uint32_t i = g->n_node; i-- > 0;) {
         Node *n = g->node[i];
-        bool used = false;
+        bool used = n->op && n->op->flags & OPF_IMPURE;
 
         for (int o = 0; n->op && o < n->n_out; o++)
             used |= has_value(n->out[o]) && uses[n->out[o].i];

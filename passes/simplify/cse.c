@@ -1,9 +1,9 @@
 /* cse: one constant for equal constants, one node for nodes that compute the same.
  *
- * Legal because nodes are functions of their inputs and attributes; those that draw random numbers or talk to other
- * devices are left alone.  States are never merged, even with equal initial values: they may differ after the first
- * step.  One walk in order suffices: when a node is looked up, its inputs have been replaced by their representatives
- * already. */
+ * Legal because nodes are functions of their inputs and attributes; those that draw random numbers, talk to other
+ * devices or say that they are no functions are left alone.  States are never merged, even with equal initial values:
+ * they may differ after the first step.  One walk in order suffices: when a node is looked up, its inputs have been
+ * replaced by their representatives already. */
 #include <string.h>
 
 #include "graph/base/hash.h"
@@ -130,7 +130,7 @@ static Status run(Graph *g, PassCtx *ctx)
     FOR_NODES(g, n) {
         for (int i = 0; i < n->n_in; i++)
             n->in[i] = m.alias[n->in[i].i];
-        if (n->op->flags & (OPF_RANDOM | OPF_COLLECTIVE) || !merge_node(&m, n))
+        if (op_is_unlike(n->op) || !merge_node(&m, n))
             continue;
         graph_remove(g, n);
         ctx->n_changed++;

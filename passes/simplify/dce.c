@@ -1,9 +1,10 @@
 /* dce: removes nodes that nothing reads and constants that nothing uses.
  *
  * Legal because nodes have no effects: a step's results are its outputs and its updates, and what reaches neither does
- * not matter.  What sizes decided is no result, but holds for all of them: it stays until it is checked and lowered.
- * Inputs and states stay: they are the interface of the graph and the contents of a checkpoint.  Ids stay
- * too; a constant that is gone is a temporary that nothing computes. */
+ * not matter.  Those of embedders that have effects say so, and stay where there is a batch for them.  What sizes
+ * decided is no result, but holds for all of them: it stays until it is checked and lowered. Inputs and states stay:
+ * they are the interface of the graph and the contents of a checkpoint.  Ids stay too; a constant that is gone is a
+ * temporary that nothing computes. */
 #include "graph/op.h"
 #include "passes/pass.h"
 
@@ -25,6 +26,7 @@ static bool is_dead(const Node *n, const uint32_t *n_use)
 /* Backwards, so that what only dead nodes read dies in the same walk. */
 static Status run(Graph *g, PassCtx *ctx)
 {
+    const bool has_batch = !ctx->opt || ctx->opt->mode != BUILD_APPLY;
     uint32_t *n_use = graph_count_uses(g, ctx->scratch);
 
     if (!n_use)
@@ -32,7 +34,7 @@ static Status run(Graph *g, PassCtx *ctx)
     for (uint32_t i = g->n_node; i-- > 0;) {
         Node *n = g->node[i];
 
-        if (!n->op || n->op->holds || !is_dead(n, n_use))
+        if (!n->op || n->op->holds || (n->op->flags & OPF_IMPURE && has_batch) || !is_dead(n, n_use))
             continue;
         use(n_use, n, (uint32_t)-1);
         graph_remove(g, n);

@@ -1,12 +1,12 @@
 /* A node is evaluated when all that it reads is known.  Random operators are not: each step draws anew.  Collectives
- * are not: their outputs lie on devices. */
+ * are not: their outputs lie on devices.  Nor are embedders' operators that say that they do more than they compute. */
 #include "passes/simplify/fold.h"
 
 bool fold_possible(const Graph *g, const Node *n)
 {
     bool shape_only = n->op->flags & OPF_SHAPE_ONLY;
 
-    if (n->op->flags & (OPF_RANDOM | OPF_COLLECTIVE))
+    if (op_is_unlike(n->op))
         return false;
     for (int i = 0; i < n->n_in; i++)
         if (has_value(n->in[i]) && !value_const(g, n->in[i]) && !(shape_only && shape_known(in_value(g, n, i)->shape)))

@@ -59,6 +59,11 @@ typedef struct {
     X(weights_data, "has no data", dpx_options_set_class_weights(a->o, &a->bad))                                      \
     X(target_options, "target_shape: options", dpx_options_set_target_shape(NULL, &a->b.tensor[1]))                   \
     X(target_tensor, "target_shape: target", dpx_options_set_target_shape(a->o, NULL))                                \
+    X(operators_out, "dpx_operators_create: out", dpx_operators_create(NULL))                                         \
+    X(operators_set, "dpx_operators_add: operators", dpx_operators_add(NULL, NULL))                                   \
+    X(operators_options, "set_operators: options", dpx_options_set_operators(NULL, NULL))                             \
+    X(operators_given, "set_operators: operators", dpx_options_set_operators(a->o, NULL))                             \
+    X(node_set, "outside of a shape function", dpx_node_set_output(NULL, 0, DPX_FLOAT32, 0, NULL))                    \
     X(join_out, "dpx_world_join: out", dpx_world_join(NULL, &a->alone))                                               \
     X(join_options, "dpx_world_join: options", dpx_world_join(&a->w, NULL))                                           \
     X(join_rendezvous, "rendezvous: expected HOST:PORT", dpx_world_join(&a->w, &a->two))                              \
@@ -196,6 +201,13 @@ static void test_harmless(void)
     dpx_options_set_world(NULL, NULL);
     dpx_options_set_world(o, NULL);
     dpx_trainer_on_step(NULL, NULL, NULL);
+    dpx_operators_free(NULL);
+    CU_ASSERT(!dpx_node_name(NULL) && !dpx_node_count_inputs(NULL) && !dpx_node_count_outputs(NULL));
+    CU_ASSERT(!dpx_node_input(NULL, 0, NULL) && !dpx_node_output(NULL, 0, NULL));
+    CU_ASSERT(!dpx_node_output_gradient(NULL, 0, NULL) && !dpx_node_input_gradient(NULL, 0, NULL));
+    CU_ASSERT(!dpx_node_int(NULL, "i") && !(dpx_node_float(NULL, "f") > 0) && !dpx_node_string(NULL, "s"));
+    CU_ASSERT(!dpx_node_ints(NULL, "l", NULL) && !dpx_node_floats(NULL, "l", NULL));
+    CU_ASSERT_EQUAL(dpx_node_fail(NULL, DPX_IO, "why"), DPX_IO);
     CU_ASSERT(!dpx_batch_axis(NULL, NULL, NULL) && !dpx_batch_splits(NULL, o, "x"));
     CU_ASSERT(!dpx_model_is_step(NULL) && !dpx_model_count(NULL, DPX_INPUT) && !dpx_trainer_replicas(NULL) &&
               isnan(dpx_trainer_group_lr(NULL, 0, 1)));

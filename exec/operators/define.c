@@ -1,0 +1,270 @@
+/* The functions of OpDef: types and shapes, placement, and the gradient that is a kernel. */
+#include <string.h>
+
+#include "exec/operators/operators.h"
+#include "graph/emit.h"
+#include "graph/grad.h"
+#include "graph/place.h"
+
+/* ---- types and shapes ---- */
+
+static Status call_shape(Graph *g, Node *n, dpx_tensor *in, bool *set)
+{
+    dpx_node node = { .g = g, .n = n, .role = node_role(n), .infers = g, .set = set, .at = node_slots(n), .in = in };
+
+    for (int i = 0; i < n->n_in; i++)
+        node_tensor(&in[i], g, n->in[i]);
+    TRY(node_call(&node, node.role->of->def.shape, "shape function"));
+    TRY(g->status);
+    for (int i = 0; i < n->n_out; i++)
+        if (has_out(n, i) && !set[i])
+            return FAIL(E_SHAPE, "the shape function of operator %s of domain %s sets no output %d", n->op->name,
+                        n->op->domain, i);
+    return ST_OK;
+}
+
+static Status infer_apply(Graph *g, Node *n)
+{
+    Arena *a = arena_create_beside(g->arena);
+    dpx_tensor *in = a ? ARENA_NEW(a, dpx_tensor, n->n_in) : NULL;
+    bool *set = a ? ARENA_NEW(a, bool, n->n_out) : NULL;
+    Status st = in && set ? call_shape(g, n, in, set) : FAIL_NOMEM();
+
+    if (a)
+        arena_free(a);
+    return status_prefix(st, "%s", node_text(g, n));
+}
+
+/* How many samples a gradient's node has at hand, by the first gradient that carries some; -1: none does. */
+static int64_t samples_at_hand(const Graph *g, const Node *n)
+{
+    const dpx_operator *d = &node_role(n)->of->def;
+    const Slots at = node_slots(n);
+
+    for (int i = 0; d->flags & DPX_OPERATOR_PER_SAMPLE && i < at.n_out; i++)
+        if (has_in(n, at.dout + i) && carries_samples(d->sample_outputs, i) &&
+            in_value(g, n, at.dout + i)->shape->rank > d->sample_axis)
+            return in_value(g, n, at.dout + i)->shape->dim[d->sample_axis];
+    return -1;
+}
+
+/* Of input i where its value is not read: as it was for all samples, of which `here` are at hand. */
+static Status shape_unread(Shape *out, const Graph *g, const Node *n, int i, int64_t here)
+{
+    const dpx_operator *d = &node_role(n)->of->def;
+    const int64_t all = node_int(n, ATTR_SAMPLES), *dim;
+    int len, at = 0;
+
+    dim = node_ints(n, ATTR_SHAPES, &len);
+    for (int k = 0; k < i && at < len; k++)
+        at += 1 + (int)dim[at];
+    if (at >= len || dim[at] > MAX_RANK || at + dim[at] >= len)
+        return FAIL(E_MODEL, "%s: '" ATTR_SHAPES "' lacks input %d", node_text(g, n), i);
+    *out = shape_of((int)dim[at], dim + at + 1);
+    if (here >= 0 && all > 0 && carries_samples(d->sample_inputs, i) && d->sample_axis < out->rank)
+        out->dim[d->sample_axis] = out->dim[d->sample_axis] / all * here;
+    return ST_OK;
+}
+
+static DType gradient_type(const Graph *g, const Node *n)
+{
+    const Slots at = node_slots(n);
+
+    for (int i = at.dout; i < n->n_in; i++)
+        if (has_in(n, i))
+            return in_value(g, n, i)->dtype;
+    return DT_NONE;
+}
+
+static Status infer_gradient(Graph *g, Node *n)
+{
+    const Slots at = node_slots(n);
+    const int64_t here = samples_at_hand(g, n);
+    const DType t = gradient_type(g, n);
+
+    if (n->n_in > at.dout + at.n_out || n->n_out > at.n_in || t == DT_NONE)
+        return FAIL(E_MODEL, "%s: %d inputs and %d outputs for %d and %d of the operator", node_text(g, n), n->n_in,
+                    n->n_out, at.n_in, at.n_out);
+    for (int i = 0; i < n->n_out; i++) {
+        Shape s;
+
+        if (!has_out(n, i))
+            continue;
+        if (has_in(n, i))
+            s = *in_value(g, n, i)->shape;
+        else
+            TRY(shape_unread(&s, g, n, i, here));
+        set_out(g, n, i, t, &s);
+    }
+    return ST_OK;
+}
+
+Status own_infer(Graph *g, Node *n)
+{
+    return node_role(n)->role == ROLE_GRADIENT ? infer_gradient(g, n) : infer_apply(g, n);
+}
+
+/* ---- placement ---- */
+
+/* Does what the node reads at i carry samples? */
+static bool reads_samples(const dpx_operator *d, const Slots *at, int i)
+{
+    if (i < at->n_in)
+        return carries_samples(d->sample_inputs, i);
+    i -= at->n_in;
+    return carries_samples(d->sample_outputs, i < at->n_out ? i : i - at->n_out);
+}
+
+static bool fits_split(const Placement *p, int i)
+{
+    const dpx_operator *d = &node_role(p->node)->of->def;
+
+    return in_value(p->g, p->node, i)->shape->rank > d->sample_axis &&
+           place_can_split(p, in_value(p->g, p->node, i)->shape, PLACE_S(d->sample_axis));
+}
+
+/* What carries samples is split along their axis where any of it is, everything else is whole or each replica's own. */
+static bool place_samples(Placement *p, const dpx_operator *d, const Slots *at)
+{
+    bool split = false, fits = true;
+
+    for (int i = 0; i < p->node->n_in; i++) {
+        const bool samples = has_in(p->node, i) && reads_samples(d, at, i);
+
+        split |= samples && p->in[i].kind == PL_S && p->in[i].axis == d->sample_axis;
+        fits &= !samples || fits_split(p, i);
+    }
+    for (int i = 0; i < p->node->n_in; i++) {
+        const bool samples = has_in(p->node, i) && reads_samples(d, at, i);
+
+        if (p->in[i].kind == PL_S && !(samples && fits && p->in[i].axis == d->sample_axis))
+            place_mixes(p, samples ? "its samples are split along another axis" : "every sample reads what is split");
+        if (samples && split && fits)
+            p->in[i] = PLACE_S(d->sample_axis);
+        else if (p->in[i].kind != PL_L)
+            p->in[i] = PLACE_B;
+    }
+    return split && fits;
+}
+
+Status own_place(Placement *p)
+{
+    const RoleDef *r = node_role(p->node);
+    const dpx_operator *d = &r->of->def;
+    const Slots at = node_slots(p->node);
+    bool split;
+
+    if (!(d->flags & DPX_OPERATOR_PER_SAMPLE)) {
+        TRY(place_all_b(p));
+        if (p->mixes)
+            place_mixes(p, "its operator is not one of single samples");
+        return ST_OK;
+    }
+    split = place_samples(p, d, &at);
+    for (int i = 0; i < p->node->n_out; i++) {
+        const bool samples = carries_samples(r->role == ROLE_GRADIENT ? d->sample_inputs : d->sample_outputs, i);
+
+        if (split)
+            place_set(p, i, samples ? PLACE_S(d->sample_axis) : r->role == ROLE_GRADIENT ? PLACE_P : PLACE_L);
+        else
+            place_set(p, i, place_any(p, PL_L) ? PLACE_L : PLACE_B);
+    }
+    return ST_OK;
+}
+
+/* ---- the gradient that is a kernel ---- */
+
+static Status check_flow(const Grad *gr, const dpx_operator *d)
+{
+    const Graph *g = gr->g;
+    DType t = DT_NONE;
+
+    for (int i = 0; i < gr->node->n_out; i++) {
+        if (!has_value(gr->dout[i]))
+            continue;
+        if (d->flags & DPX_OPERATOR_PER_SAMPLE && !carries_samples(d->sample_outputs, i))
+            return FAIL(E_UNSUPPORTED, "%s: a gradient comes through output %d, which carries no samples",
+                        node_text(g, gr->node), i);
+        t = t ? t : value(g, gr->dout[i])->dtype;
+    }
+    for (int i = 0; i < gr->node->n_in; i++)
+        if (gr->wanted[i] && value(g, gr->node->in[i])->dtype != t)
+            return FAIL(E_UNSUPPORTED, "%s: input %d is %s, the gradient by an output %s", node_text(g, gr->node), i,
+                        dtype_name(value(g, gr->node->in[i])->dtype), dtype_name(t));
+    return ST_OK;
+}
+
+/* For ATTR_SHAPES and ATTR_SAMPLES. */
+static const int64_t *shapes_of(const Grad *gr, const dpx_operator *d, int *len, int64_t *samples)
+{
+    const Node *n = gr->node;
+    int64_t *dim = ARENA_NEW(gr->g->arena, int64_t, (size_t)n->n_in * (1 + MAX_RANK));
+
+    *len = 0;
+    *samples = 0;
+    for (int i = 0; dim && i < n->n_in; i++) {
+        const Shape none = shape_scalar(), *s = has_in(n, i) ? in_value(gr->g, n, i)->shape : &none;
+
+        dim[(*len)++] = s->rank;
+        for (int k = 0; k < s->rank; k++)
+            dim[(*len)++] = s->dim[k];
+    }
+    for (int i = 0; d->flags & DPX_OPERATOR_PER_SAMPLE && i < n->n_out && !*samples; i++)
+        if (has_value(gr->dout[i]) && value(gr->g, gr->dout[i])->shape->rank > d->sample_axis)
+            *samples = value(gr->g, gr->dout[i])->shape->dim[d->sample_axis];
+    return dim;
+}
+
+/* The operator's attributes, and `more`, which a nameless one ends. */
+static Attr *attrs_with(Graph *g, const Node *n, const Attr *more)
+{
+    int count = 0, k = 0;
+    Attr *list;
+
+    while (more[count].name)
+        count++;
+    if (!(list = ARENA_NEW(g->arena, Attr, n->n_attr + count + 1)))
+        return NULL;
+    for (int i = 0; i < n->n_attr; i++)
+        list[k++] = n->attr[i];
+    for (int i = 0; i < count; i++)
+        list[k++] = more[i];
+    return list;
+}
+
+Status own_grad_kernel(Grad *gr)
+{
+    const Operator *o = node_role(gr->node)->of;
+    const Node *n = gr->node;
+    Graph *g = gr->g;
+    const int n_in = n->n_in + 2 * n->n_out;
+    ValueId *in = ARENA_NEW(g->arena, ValueId, n_in);
+    const char **names = ARENA_NEW(g->arena, const char *, n->n_in);
+    int64_t samples;
+    int len;
+    const int64_t *shapes = shapes_of(gr, &o->def, &len, &samples);
+    const Attr *attrs = attrs_with(g, n,
+                                   ATTRS(INT(ATTR_INPUTS, n->n_in), INT(ATTR_OUTPUTS, n->n_out),
+                                         INTS(ATTR_SHAPES, len, shapes), INT(ATTR_SAMPLES, samples)));
+    Node *made;
+
+    TRY(check_flow(gr, &o->def));
+    if (!in || !names || !shapes || !attrs)
+        return FAIL_NOMEM();
+    for (int i = 0; i < n->n_in; i++) {
+        in[i] = bit_of(o->def.gradient_inputs, i) ? n->in[i] : NO_VALUE;
+        names[i] = gr->wanted[i] ? NULL : "";
+    }
+    for (int i = 0; i < n->n_out; i++) {
+        in[n->n_in + i] = bit_of(o->def.gradient_outputs, i) ? n->out[i] : NO_VALUE;
+        in[n->n_in + n->n_out + i] = gr->dout[i];
+    }
+    if (!(made = graph_add_node(g, &o->role[ROLE_GRADIENT].op, NULL, attrs, n_in, in, n->n_in, names)))
+        return g->status;
+    TRY(node_normalise(g, made));
+    TRY(node_infer(g, made));
+    for (int i = 0; i < made->n_out; i++)
+        if (has_out(made, i))
+            grad_set(gr, i, made->out[i]);
+    return g->status;
+}

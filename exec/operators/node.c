@@ -1,0 +1,167 @@
+/* dpx_node: what a function of an embedder's operator sees of its node. */
+#include "exec/operators/operators.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "graph/op.h"
+
+/* ---- where things stand ---- */
+
+Slots node_slots(const Node *n)
+{
+    Slots s = { .n_in = n->n_in, .n_out = n->n_out, .out = -1, .dout = -1 };
+
+    if (node_role(n)->role != ROLE_GRADIENT)
+        return s;
+    s.n_in = (int)node_int(n, ATTR_INPUTS);
+    s.n_out = (int)node_int(n, ATTR_OUTPUTS);
+    s.out = s.n_in;
+    s.dout = s.n_in + s.n_out;
+    return s;
+}
+
+void node_tensor(dpx_tensor *out, const Graph *g, ValueId v)
+{
+    const Value *x = has_value(v) ? value(g, v) : NULL;
+
+    *out = (dpx_tensor){ .rank = -1 };
+    if (!x || !shape_known(x->shape))
+        return;
+    out->name = x->name;
+    out->dtype = (dpx_dtype)x->dtype;
+    out->rank = x->shape->rank;
+    memcpy(out->dim, x->shape->dim, (size_t)x->shape->rank * sizeof *out->dim);
+    out->data = value_const(g, v) ? value_const(g, v)->data : NULL;
+}
+
+/* ---- calls ---- */
+
+Status node_call(dpx_node *node, dpx_node_fn *fn, const char *what)
+{
+    const dpx_operator *d = &node->role->of->def;
+    dpx_status st;
+
+    node->why[0] = '\0';
+    st = fn(d->user, node);
+    if (!st)
+        return ST_OK;
+    if (st > 0 || st < DPX_INTERRUPTED)
+        return FAIL(E_INTERNAL, "the %s of operator %s of domain %s returned %d, which is no dpx_status", what, d->name,
+                    d->domain, (int)st);
+    return FAIL((Status)st, "the %s of operator %s of domain %s: %s", what, d->name, d->domain,
+                *node->why ? node->why : status_name((Status)st));
+}
+
+dpx_status dpx_node_fail(dpx_node *node, dpx_status status, const char *why)
+{
+    if (node && why)
+        snprintf(node->why, sizeof node->why, "%s", why);
+    return status;
+}
+
+/* ---- tensors ---- */
+
+const char *dpx_node_name(const dpx_node *node) { return node ? node->n->name : NULL; }
+int dpx_node_count_inputs(const dpx_node *node) { return node ? node->at.n_in : 0; }
+int dpx_node_count_outputs(const dpx_node *node) { return node ? node->at.n_out : 0; }
+
+/* Number `i` of `n` that stand in list[from], of which `len` are there at all. */
+static int give(dpx_tensor *out, const dpx_tensor *list, int len, int from, int i, int n)
+{
+    if (!out || i < 0 || i >= n || from < 0 || from + i >= len || list[from + i].rank < 0)
+        return 0;
+    *out = list[from + i];
+    return 1;
+}
+
+int dpx_node_input(const dpx_node *node, int i, dpx_tensor *out)
+{
+    return node ? give(out, node->in, node->n->n_in, 0, i, node->at.n_in) : 0;
+}
+
+int dpx_node_output(const dpx_node *node, int i, dpx_tensor *out)
+{
+    if (!node || node->infers)
+        return 0;
+    return node->at.dout < 0 ? give(out, node->out, node->n->n_out, 0, i, node->at.n_out)
+                             : give(out, node->in, node->n->n_in, node->at.out, i, node->at.n_out);
+}
+
+int dpx_node_output_gradient(const dpx_node *node, int i, dpx_tensor *out)
+{
+    return node ? give(out, node->in, node->n->n_in, node->at.dout, i, node->at.n_out) : 0;
+}
+
+int dpx_node_input_gradient(const dpx_node *node, int i, dpx_tensor *out)
+{
+    return node && node->at.dout >= 0 ? give(out, node->out, node->n->n_out, 0, i, node->at.n_in) : 0;
+}
+
+dpx_status dpx_node_set_output(dpx_node *node, int i, dpx_dtype dtype, int rank, const int64_t *dim)
+{
+    Shape s;
+
+    if (!node || !node->infers)
+        return (dpx_status)FAIL(E_INVALID, "%s: called outside of a shape function", __func__);
+    if (i < 0 || i >= node->at.n_out)
+        return dpx_node_fail(node, DPX_INVALID, "it sets an output that the node does not have");
+    if (rank < 0 || rank > MAX_RANK || (rank && !dim) || !dtype_size((DType)dtype))
+        return dpx_node_fail(node, DPX_INVALID, "it sets an output of a type or rank that there is not");
+    s = shape_of(rank, dim);
+    for (int k = 0; k < rank; k++)
+        if (dim[k] < 0)
+            return dpx_node_fail(node, DPX_SHAPE, "it sets an output with a negative dimension");
+    node->set[i] = true;
+    set_out(node->infers, (Node *)(uintptr_t)node->n, i, (DType)dtype, &s);
+    return (dpx_status)node->infers->status;
+}
+
+/* ---- attributes ---- */
+
+/* Of the operator's own, by type; NULL: there is none. */
+static const Attr *attribute(const dpx_node *node, const char *name, AttrType type)
+{
+    const Attr *a = node && name ? node_attr(node->n, name) : NULL;
+
+    return a && (a->type == type || (!a->n && (type == A_INTS || type == A_FLOATS))) ? a : NULL;
+}
+
+int64_t dpx_node_int(const dpx_node *node, const char *name)
+{
+    const Attr *a = attribute(node, name, A_INT);
+
+    return a ? a->i : 0;
+}
+
+double dpx_node_float(const dpx_node *node, const char *name)
+{
+    const Attr *a = attribute(node, name, A_FLOAT);
+
+    return a ? a->f : 0;
+}
+
+const char *dpx_node_string(const dpx_node *node, const char *name)
+{
+    const Attr *a = attribute(node, name, A_STRING);
+
+    return a ? a->s : NULL;
+}
+
+const int64_t *dpx_node_ints(const dpx_node *node, const char *name, int *n)
+{
+    const Attr *a = attribute(node, name, A_INTS);
+
+    if (n)
+        *n = a ? a->n : 0;
+    return a && a->n ? a->ints : NULL;
+}
+
+const double *dpx_node_floats(const dpx_node *node, const char *name, int *n)
+{
+    const Attr *a = attribute(node, name, A_FLOATS);
+
+    if (n)
+        *n = a ? a->n : 0;
+    return a && a->n ? a->floats : NULL;
+}

@@ -1,0 +1,84 @@
+/* Operators that the embedder brings (dpx_operator of include/dpexec.h): each is an OpDef and a Kernel, as a built-in
+ * one is, whose functions call the embedder's.  Its gradient's kernel is an operator of its own, NAMEGradient. */
+#ifndef DPX_OPERATORS_H
+#define DPX_OPERATORS_H
+
+#include "include/dpexec.h"
+#include "kernels/backend.h"
+
+/* What a node of an embedder's operator does of it. */
+typedef enum { ROLE_APPLY, ROLE_GRADIENT, N_ROLES } Role;
+
+typedef struct Operator Operator;
+
+/* What Node.op of its nodes points to. */
+typedef struct {
+    OpDef op; /* first */
+    Kernel kernel;
+    const Operator *of;
+    Role role;
+} RoleDef;
+
+struct Operator {
+    dpx_operator def;             /* what it points to is in the set's arena */
+    dpx_kernels float32, float64; /* all NULL: none */
+    RoleDef role[N_ROLES];
+};
+
+struct dpx_operators {
+    Arena *arena;
+    Operator **op;
+    OperatorList list; /* all roles of all */
+    int n;
+    size_t cap;
+    _Atomic int users;  /* handles, options and models that hold it */
+    _Atomic bool given; /* to options: it does not change any more */
+};
+
+void operators_keep(dpx_operators *o);
+void operators_release(dpx_operators *o); /* NULL is legal */
+
+static inline const RoleDef *node_role(const Node *n) { return (const RoleDef *)(const void *)n->op; }
+
+/* Bits that stand for inputs or outputs: bit 31 for all from there on. */
+static inline bool bit_of(uint32_t bits, int i) { return bits >> (i < 31 ? i : 31) & 1; }
+static inline bool carries_samples(uint32_t bits, int i) { return !bits || bit_of(bits, i); }
+
+/* Where the operator's own inputs and outputs stand among what a node of some role reads.  A gradient reads its inputs,
+ * its outputs, of each what it needs, and the gradients by the outputs; it makes those by the inputs. */
+typedef struct {
+    int n_in, n_out; /* of the operator */
+    int out, dout;   /* where they begin; -1: the role reads none */
+} Slots;
+Slots node_slots(const Node *n);
+
+/* Attributes of roles, beside the operator's. */
+#define ATTR_INPUTS "dpexec.inputs"
+#define ATTR_OUTPUTS "dpexec.outputs"
+#define ATTR_SHAPES "dpexec.shapes"   /* of the inputs: rank and dimensions of one after the other */
+#define ATTR_SAMPLES "dpexec.samples" /* how many these shapes have along the axis of samples */
+
+/* The functions of OpDef and Kernel, for every role. */
+Status own_infer(Graph *g, Node *n) CHECKED;
+Status own_place(Placement *p) CHECKED;
+Status own_grad_kernel(Grad *gr) CHECKED; /* a node of ROLE_GRADIENT */
+extern const Kernel own_kernel;           /* op and name are to be filled in */
+
+/* ---- dpx_node ---- */
+
+struct dpx_node {
+    const Graph *g;
+    const Node *n;
+    const RoleDef *role;
+    Graph *infers; /* `shape` is called: whose outputs it sets; else NULL */
+    bool *set;     /* [n_out] it has */
+    Slots at;
+    dpx_tensor *in, *out; /* [n->n_in], [n->n_out] of the graph's node; rank -1: absent */
+    char why[512];
+};
+
+/* Calls one of the operator's functions; `what` it is, for messages. */
+Status node_call(dpx_node *node, dpx_node_fn *fn, const char *what) CHECKED;
+void node_tensor(dpx_tensor *out, const Graph *g, ValueId v); /* without data, but that of a constant */
+
+#endif

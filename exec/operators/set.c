@@ -1,0 +1,293 @@
+/* Sets of operators: what is added is checked and copied, and becomes the OpDefs and Kernels of its roles.
+ *
+ * A graph points to its nodes' operators.  So a set lives as long as anything that holds graphs made with it: options,
+ * models, and through them trainers. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "exec/operators/operators.h"
+#include "graph/grad.h"
+
+/* ---- life ---- */
+
+dpx_status dpx_operators_create(dpx_operators **out)
+{
+    dpx_operators *o;
+
+    if (!out)
+        return (dpx_status)FAIL(E_INVALID, "%s: out is NULL", __func__);
+    if (!(o = calloc(1, sizeof *o)) || !(o->arena = arena_create())) {
+        free(o);
+        return (dpx_status)FAIL_NOMEM();
+    }
+    o->users = 1;
+    *out = o;
+    return DPX_OK;
+}
+
+void operators_keep(dpx_operators *o) { o->users++; }
+
+void operators_release(dpx_operators *o)
+{
+    if (!o || --o->users > 0)
+        return;
+    for (int i = 0; i < o->n; i++)
+        if (o->op[i]->def.destroy)
+            o->op[i]->def.destroy(o->op[i]->def.user);
+    arena_free(o->arena);
+    free(o);
+}
+
+void dpx_operators_free(dpx_operators *o) { operators_release(o); }
+
+/* ---- what the caller hands over ---- */
+
+/* A structure of the caller's, of the size that it had when the caller was compiled, as we know it: members behind its
+ * end are zero.  One that is newer must have zeros in what we do not know. */
+static Status take(void *out, size_t own, const void *from, const char *what)
+{
+    const size_t size = *(const size_t *)from, most = size < own ? size : own;
+
+    if (size < sizeof size || size > 1 << 16)
+        return FAIL(E_INVALID, "%s: size is %zu, expected sizeof(%s)", what, size, what);
+    for (size_t i = own; i < size; i++)
+        if (((const char *)from)[i])
+            return FAIL(E_INVALID, "%s: it is of a newer dpexec.h, whose members this library does not know", what);
+    memset(out, 0, own);
+    memcpy(out, from, most);
+    return ST_OK;
+}
+
+static bool is_word(const char *s, bool dots)
+{
+    if (!s || !*s || strlen(s) > 127)
+        return false;
+    for (; *s; s++)
+        if (!(*s == '_' || (*s >= '0' && *s <= '9') || (*s >= 'a' && *s <= 'z') || (*s >= 'A' && *s <= 'Z') ||
+              (dots && (*s == '.' || *s == '-'))))
+            return false;
+    return true;
+}
+
+static Status check_counts(const dpx_operator *d)
+{
+    if (d->min_inputs < 0 || (d->max_inputs >= 0 && d->max_inputs < d->min_inputs) || d->max_inputs > 127 ||
+        d->min_outputs < 0 || (d->max_outputs >= 0 && d->max_outputs < d->min_outputs) || d->max_outputs > 127 ||
+        d->min_inputs > 127 || d->min_outputs > 127 || !d->max_outputs)
+        return FAIL(E_INVALID,
+                    "operator %s: %d to %d inputs and %d to %d outputs, expected 0 to 127 (or -1: any number)", d->name,
+                    d->min_inputs, d->max_inputs, d->min_outputs, d->max_outputs);
+    if (d->sample_axis < 0 || d->sample_axis >= MAX_RANK)
+        return FAIL(E_INVALID, "operator %s: sample_axis is %d, expected 0 to %d", d->name, d->sample_axis,
+                    MAX_RANK - 1);
+    if (d->parameter_inputs > 0xff)
+        return FAIL(E_INVALID, "operator %s: parameter_inputs has more than 8 bits", d->name);
+    if (d->flags & ~7u)
+        return FAIL(E_INVALID, "operator %s: flags %#x are not known", d->name, d->flags & ~7u);
+    return ST_OK;
+}
+
+static Status check_functions(const Operator *op)
+{
+    const dpx_operator *d = &op->def;
+    const bool kernel = op->float32.gradient || op->float64.gradient;
+
+    if (!d->shape)
+        return FAIL(E_INVALID, "operator %s: it has no shape function", d->name);
+    if (!op->float32.apply && !op->float64.apply)
+        return FAIL(E_INVALID, "operator %s: it has no kernel, neither in float32 nor in float64", d->name);
+    if (d->flags & DPX_OPERATOR_ZERO_GRADIENT && kernel)
+        return FAIL(E_INVALID, "operator %s: its gradient is zero, and it has one", d->name);
+    return ST_OK;
+}
+
+static Status check_name(const dpx_operators *o, const dpx_operator *d)
+{
+    if (!is_word(d->name, false))
+        return FAIL(E_INVALID, "an operator's name '%s': expected letters, digits and _", d->name ? d->name : "");
+    if (!is_word(d->domain, true) || !strcmp(d->domain, "dpexec") || !strncmp(d->domain, "ai.onnx", 7))
+        return FAIL(E_INVALID, "operator %s: domain '%s', expected one of your own such as \"com.example\"", d->name,
+                    d->domain ? d->domain : "");
+    if (operator_find(&o->list, d->domain, d->name))
+        return FAIL(E_INVALID, "operator %s of domain %s is there already", d->name, d->domain);
+    return ST_OK;
+}
+
+/* ---- attributes ---- */
+
+static AttrType attr_type(dpx_attribute_type t)
+{
+    switch (t) {
+    case DPX_ATTRIBUTE_FLOAT: return A_FLOAT;
+    case DPX_ATTRIBUTE_INT: return A_INT;
+    case DPX_ATTRIBUTE_STRING: return A_STRING;
+    case DPX_ATTRIBUTE_FLOATS: return A_FLOATS;
+    case DPX_ATTRIBUTE_INTS: return A_INTS;
+    }
+    return A_NONE;
+}
+
+static Status take_attribute(AttrDecl *out, Arena *a, const dpx_operator *d, const dpx_attribute *from)
+{
+    dpx_attribute t;
+
+    TRY(status_prefix(take(&t, sizeof t, from, "dpx_attribute"), "operator %s", d->name));
+    if (!is_word(t.name, false) || attr_type(t.type) == A_NONE)
+        return FAIL(E_INVALID, "operator %s: attribute '%s' of type %d", d->name, t.name ? t.name : "", (int)t.type);
+    *out = (AttrDecl){ .name = arena_strdup(a, t.name),
+                       .type = attr_type(t.type),
+                       .i = t.i,
+                       .f = t.f,
+                       .s = t.s ? arena_strdup(a, t.s) : NULL,
+                       .rule = t.required ? ATTR_REQUIRED : ATTR_OPTIONAL };
+    return out->name && (!t.s || out->s) ? ST_OK : FAIL_NOMEM();
+}
+
+static const AttrDecl gradient_attrs[] = { { ATTR_INPUTS, A_INT, .range = R_NATURAL },
+                                           { ATTR_OUTPUTS, A_INT, .range = R_NATURAL },
+                                           { ATTR_SHAPES, A_INTS, .range = R_COUNTS },
+                                           { ATTR_SAMPLES, A_INT, .range = R_NATURAL },
+                                           { 0 } };
+static const AttrDecl no_attrs[] = { { 0 } };
+static const AttrDecl *const more_attrs[N_ROLES] = { [ROLE_APPLY] = no_attrs, [ROLE_GRADIENT] = gradient_attrs };
+
+/* The operator's, and the role's. */
+static Status take_attributes(const AttrDecl **out, Arena *a, const dpx_operator *d, Role role)
+{
+    const char *at = (const char *)d->attributes;
+    int n = 0, more = 0;
+    AttrDecl *list;
+
+    while (more_attrs[role][more].name)
+        more++;
+    if (d->n_attributes < 0 || d->n_attributes > 256 || (d->n_attributes && !at))
+        return FAIL(E_INVALID, "operator %s: %d attributes", d->name, d->n_attributes);
+    if (!(list = ARENA_NEW(a, AttrDecl, d->n_attributes + more + 1)))
+        return FAIL_NOMEM();
+    for (; n < d->n_attributes; at += d->attributes->size) {
+        TRY(take_attribute(&list[n], a, d, (const dpx_attribute *)(const void *)at));
+        for (int k = 0; k < n; k++)
+            if (!strcmp(list[k].name, list[n].name))
+                return FAIL(E_INVALID, "operator %s: attribute '%s' is declared twice", d->name, list[n].name);
+        n++;
+    }
+    for (int k = 0; k < more; k++)
+        list[n++] = more_attrs[role][k];
+    *out = list;
+    return ST_OK;
+}
+
+/* ---- roles ---- */
+
+static void set_apply(RoleDef *r, const Operator *o)
+{
+    const dpx_operator *d = &o->def;
+
+    r->op.in_min = (int8_t)d->min_inputs;
+    r->op.in_max = (int8_t)d->max_inputs;
+    r->op.out_min = (int8_t)d->min_outputs;
+    r->op.out_max = (int8_t)d->max_outputs;
+    r->op.param_in = (uint8_t)d->parameter_inputs;
+    if (d->flags & DPX_OPERATOR_ZERO_GRADIENT)
+        r->op.flags |= OPF_ZERO_GRAD;
+    r->op.grad = o->float32.gradient || o->float64.gradient ? own_grad_kernel
+                 : d->flags & DPX_OPERATOR_ZERO_GRADIENT    ? grad_none
+                                                            : NULL;
+}
+
+static void set_gradient(RoleDef *r)
+{
+    r->op.in_max = r->op.out_max = -1;
+    r->op.flags |= OPF_GAPS;
+}
+
+static Status make_role(Operator *o, Arena *a, Role role)
+{
+    static const char *const suffix[N_ROLES] = { [ROLE_APPLY] = "", [ROLE_GRADIENT] = "Gradient" };
+    RoleDef *r = &o->role[role];
+
+    *r = (RoleDef){ .of = o, .role = role, .kernel = own_kernel };
+    r->op = (OpDef){ .name = arena_printf(a, "%s%s", o->def.name, suffix[role]),
+                     .domain = o->def.domain,
+                     .doc = "an embedder's",
+                     .since = o->def.version,
+                     .flags = o->def.flags & DPX_OPERATOR_IMPURE ? OPF_IMPURE : 0,
+                     .precision = PREC_WIDE,
+                     .infer = own_infer,
+                     .place = own_place,
+                     .kernel = &r->kernel };
+    r->kernel.op = &r->op;
+    r->kernel.name = r->op.name;
+    if (!r->op.name)
+        return FAIL_NOMEM();
+    role == ROLE_APPLY ? set_apply(r, o) : set_gradient(r);
+    return take_attributes(&r->op.attrs, a, &o->def, role);
+}
+
+/* ---- adding ---- */
+
+static Status take_kernels(dpx_kernels *out, const dpx_operator *d, const dpx_kernels *from)
+{
+    if (!from)
+        return ST_OK;
+    TRY(status_prefix(take(out, sizeof *out, from, "dpx_kernels"), "operator %s", d->name));
+    return out->apply ? ST_OK : FAIL(E_INVALID, "operator %s: dpx_kernels without apply", d->name);
+}
+
+static Status read_operator(Operator *to, const dpx_operators *o, const dpx_operator *from)
+{
+    dpx_operator *d = &to->def;
+
+    TRY(take(d, sizeof *d, from, "dpx_operator"));
+    TRY(check_name(o, d));
+    TRY(check_counts(d));
+    TRY(take_kernels(&to->float32, d, d->float32));
+    TRY(take_kernels(&to->float64, d, d->float64));
+    TRY(check_functions(to));
+    d->version = d->version > 0 ? d->version : 1;
+    d->domain = arena_strdup(o->arena, d->domain);
+    d->name = arena_strdup(o->arena, d->name);
+    if (!d->domain || !d->name)
+        return FAIL_NOMEM();
+    for (int r = 0; r < N_ROLES; r++)
+        TRY(make_role(to, o->arena, (Role)r));
+    d->attributes = NULL; /* the caller's; the roles have theirs */
+    d->float32 = d->float64 = NULL;
+    return ST_OK;
+}
+
+static Status enlist(dpx_operators *o, Operator *op)
+{
+    const OpDef **list = ARENA_NEW(o->arena, const OpDef *, o->list.n + N_ROLES);
+    Operator **grown = arena_grow(o->arena, o->op, sizeof *o->op, (size_t)o->n, &o->cap);
+
+    if (!list || !grown)
+        return FAIL_NOMEM();
+    for (int r = 0; r < N_ROLES; r++)
+        if (operator_find(&o->list, op->def.domain, op->role[r].op.name))
+            return FAIL(E_INVALID, "operator %s: %s of domain %s is there already", op->def.name, op->role[r].op.name,
+                        op->def.domain);
+    for (int i = 0; i < o->list.n; i++)
+        list[i] = o->list.op[i];
+    for (int r = 0; r < N_ROLES; r++)
+        list[o->list.n + r] = &op->role[r].op;
+    o->op = grown;
+    o->op[o->n++] = op;
+    o->list = (OperatorList){ list, o->list.n + N_ROLES };
+    return ST_OK;
+}
+
+dpx_status dpx_operators_add(dpx_operators *o, const dpx_operator *operator_)
+{
+    Operator *op;
+    Status st;
+
+    if (!o || !operator_)
+        return (dpx_status)FAIL(E_INVALID, "%s: %s is NULL", __func__, o ? "operator_" : "operators");
+    if (o->given)
+        return (dpx_status)FAIL(E_INVALID, "the set of operators has been given to options: nothing can be added");
+    if (!(op = ARENA_NEW(o->arena, Operator, 1)))
+        return (dpx_status)FAIL_NOMEM();
+    st = read_operator(op, o, operator_);
+    return (dpx_status)(st ? st : enlist(o, op));
+}

@@ -1,0 +1,37 @@
+"""Writes own.onnx, whose nodes are of the domain that tests/operators/operators.c brings, and known.onnx, which says the same in
+ONNX's operators.
+
+    python tests/operators/models.py        # onnx 1.22
+"""
+import pathlib
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+HERE = pathlib.Path(__file__).resolve().parent
+WIDTH, CLASSES = 4, 3
+OWN = "com.example"
+node = helper.make_node
+info = helper.make_tensor_value_info
+
+own = [node("Twice", ["h"], ["t"], name="twice", domain=OWN),
+       node("Ramp", ["t", "gain"], ["r"], name="ramp", domain=OWN, slope=0.25),
+       node("Tap", ["r"], ["unread"], name="tap", domain=OWN),
+       node("Tap", ["r"], ["unread2"], name="tap2", domain=OWN),
+       node("Centre", ["r"], ["scores"], name="centre", domain=OWN)]
+known = [node("Add", ["h", "h"], ["t"], name="twice"),
+         node("LeakyRelu", ["t"], ["l"], name="leaky", alpha=0.25),
+         node("Mul", ["l", "gain"], ["r"], name="ramp"),
+         node("ReduceMean", ["r"], ["mean"], name="mean", axes=[0], keepdims=1),
+         node("Sub", ["r", "mean"], ["scores"], name="centre")]
+
+for name, nodes in ("own", own), ("known", known):
+    random = np.random.default_rng(7)
+    weights = [numpy_helper.from_array(random.standard_normal((WIDTH, CLASSES)).astype(np.float32), "weight"),
+               numpy_helper.from_array(random.standard_normal(CLASSES).astype(np.float32), "gain")]
+    nodes = [node("MatMul", ["x", "weight"], ["h"], name="product")] + nodes
+    graph = helper.make_graph(nodes, name, [info("x", TensorProto.FLOAT, ["batch", WIDTH])],
+                              [info("scores", TensorProto.FLOAT, ["batch", CLASSES])], weights)
+    opsets = [helper.make_opsetid("", 17)] + ([helper.make_opsetid(OWN, 3)] if name == "own" else [])
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), HERE / f"{name}.onnx")

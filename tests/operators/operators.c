@@ -1,0 +1,495 @@
+/* Operators that an embedder brings: a model of theirs trains as the same model in ONNX's operators does, on any number
+ * of replicas; what they get wrong is told in one line; impure ones are computed whatever reads them. */
+#include <math.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "include/dpexec.h"
+#include "tests/harness/test.h"
+
+enum { MOST = 11, WIDTH = 4, CLASSES = 3, STEPS = 3 };
+#define FOLDER SOURCE_DIR "/tests/operators/"
+#define CHECK_DPX(e) CHECK_OK((Status)(e))
+#define CHECK_DPX_FAILS(code, text, e) CHECK_FAILS((Status)(code), (text), (Status)(e))
+
+typedef struct {
+    atomic_int taps, destroyed;
+    dpx_status shape_status; /* what Twice's shape function returns */
+    bool wrong_shape;        /* it sets a shape that is not its input's */
+    bool silent;             /* it sets none */
+    dpx_status run_status;   /* what its kernels return */
+} Bench;
+
+/* ---- the operators ---- */
+
+static int64_t numel(const dpx_tensor *t)
+{
+    int64_t n = 1;
+
+    for (int i = 0; i < t->rank; i++)
+        n *= t->dim[i];
+    return n;
+}
+
+static double get(const dpx_tensor *t, int64_t i)
+{
+    return t->dtype == DPX_FLOAT64 ? ((const double *)t->data)[i] : (double)((const float *)t->data)[i];
+}
+
+static void put(const dpx_tensor *t, int64_t i, double v)
+{
+    if (t->dtype == DPX_FLOAT64)
+        ((double *)t->data)[i] = v;
+    else
+        ((float *)t->data)[i] = (float)v;
+}
+
+static dpx_status shape_same(void *user, dpx_node *n)
+{
+    dpx_tensor x;
+
+    (void)user;
+    if (!dpx_node_input(n, 0, &x))
+        return dpx_node_fail(n, DPX_SHAPE, "there is no input");
+    return dpx_node_set_output(n, 0, x.dtype, x.rank, x.dim);
+}
+
+static dpx_status shape_twice(void *user, dpx_node *n)
+{
+    const Bench *b = user;
+    const int64_t other[1] = { 5 };
+    dpx_tensor x;
+
+    if (b->shape_status)
+        return dpx_node_fail(n, b->shape_status, "it does\nnot fit");
+    if (b->silent || !dpx_node_input(n, 0, &x))
+        return DPX_OK;
+    return b->wrong_shape ? dpx_node_set_output(n, 0, x.dtype, 1, other)
+                          : dpx_node_set_output(n, 0, x.dtype, x.rank, x.dim);
+}
+
+static dpx_status twice(void *user, dpx_node *n)
+{
+    const Bench *b = user;
+    dpx_tensor x, y;
+
+    if (b->run_status)
+        return b->run_status;
+    if (!dpx_node_input(n, 0, &x) || !dpx_node_output(n, 0, &y))
+        return DPX_INTERNAL;
+    for (int64_t i = 0; i < numel(&x); i++)
+        put(&y, i, 2 * get(&x, i));
+    return DPX_OK;
+}
+
+/* Reads no input: whose shape the library finds. */
+static dpx_status twice_gradient(void *user, dpx_node *n)
+{
+    dpx_tensor x, dy, dx;
+
+    (void)user;
+    if (dpx_node_input(n, 0, &x) || !dpx_node_output_gradient(n, 0, &dy) || !dpx_node_input_gradient(n, 0, &dx))
+        return dpx_node_fail(n, DPX_INTERNAL, "it is given something else than it declared");
+    for (int64_t i = 0; i < numel(&dx); i++)
+        put(&dx, i, 2 * get(&dy, i));
+    return DPX_OK;
+}
+
+static dpx_status ramp(void *user, dpx_node *n)
+{
+    const double slope = dpx_node_float(n, "slope");
+    dpx_tensor x, gain, y;
+
+    (void)user;
+    if (!dpx_node_input(n, 0, &x) || !dpx_node_input(n, 1, &gain) || !dpx_node_output(n, 0, &y))
+        return DPX_INTERNAL;
+    for (int64_t i = 0; i < numel(&x); i++)
+        put(&y, i, get(&x, i) * (get(&x, i) > 0 ? 1 : slope) * get(&gain, i % CLASSES));
+    return DPX_OK;
+}
+
+static dpx_status ramp_gradient(void *user, dpx_node *n)
+{
+    const double slope = dpx_node_float(n, "slope");
+    dpx_tensor x, gain, dy, dx, dgain;
+    double sum[CLASSES] = { 0 };
+    bool by_x = dpx_node_input_gradient(n, 0, &dx), by_gain = dpx_node_input_gradient(n, 1, &dgain);
+
+    (void)user;
+    if (!dpx_node_input(n, 0, &x) || !dpx_node_input(n, 1, &gain) || !dpx_node_output_gradient(n, 0, &dy))
+        return DPX_INTERNAL;
+    for (int64_t i = 0; i < numel(&x); i++) {
+        const double k = get(&x, i) > 0 ? 1 : slope;
+
+        if (by_x)
+            put(&dx, i, get(&dy, i) * k * get(&gain, i % CLASSES));
+        sum[i % CLASSES] += get(&dy, i) * k * get(&x, i);
+    }
+    for (int64_t c = 0; by_gain && c < CLASSES; c++)
+        put(&dgain, c, sum[c]);
+    return DPX_OK;
+}
+
+static dpx_status tap(void *user, dpx_node *n)
+{
+    Bench *b = user;
+    dpx_tensor x, y;
+
+    if (!dpx_node_input(n, 0, &x) || !dpx_node_output(n, 0, &y))
+        return DPX_INTERNAL;
+    b->taps++;
+    for (int64_t i = 0; i < numel(&x); i++)
+        put(&y, i, get(&x, i));
+    return DPX_OK;
+}
+
+/* y = x less its mean over the batch. */
+static void subtract_mean(const dpx_tensor *x, const dpx_tensor *y)
+{
+    for (int64_t c = 0; c < CLASSES; c++) {
+        double sum = 0;
+
+        for (int64_t i = c; i < numel(x); i += CLASSES)
+            sum += get(x, i);
+        for (int64_t i = c; i < numel(x); i += CLASSES)
+            put(y, i, get(x, i) - sum / (double)x->dim[0]);
+    }
+}
+
+static dpx_status centre(void *user, dpx_node *n)
+{
+    dpx_tensor x, y;
+
+    (void)user;
+    if (!dpx_node_input(n, 0, &x) || !dpx_node_output(n, 0, &y))
+        return DPX_INTERNAL;
+    subtract_mean(&x, &y);
+    return DPX_OK;
+}
+
+static dpx_status centre_gradient(void *user, dpx_node *n)
+{
+    dpx_tensor dy, dx;
+
+    (void)user;
+    if (!dpx_node_output_gradient(n, 0, &dy) || !dpx_node_input_gradient(n, 0, &dx))
+        return DPX_INTERNAL;
+    subtract_mean(&dy, &dx);
+    return DPX_OK;
+}
+
+static void note_end(void *user) { ((Bench *)user)->destroyed++; }
+
+static const dpx_kernels twice_kernels = { sizeof twice_kernels, twice, twice_gradient };
+static const dpx_kernels ramp_kernels = { sizeof ramp_kernels, ramp, ramp_gradient };
+static const dpx_kernels tap_kernels = { sizeof tap_kernels, tap, NULL };
+static const dpx_kernels centre_kernels = { sizeof centre_kernels, centre, centre_gradient };
+
+static dpx_operator one_to_one(const char *name, const dpx_kernels *k, unsigned flags, Bench *b)
+{
+    return (dpx_operator){ .size = sizeof(dpx_operator),
+                           .domain = "com.example",
+                           .name = name,
+                           .version = 3,
+                           .min_inputs = 1,
+                           .max_inputs = 1,
+                           .min_outputs = 1,
+                           .max_outputs = 1,
+                           .flags = flags,
+                           .shape = shape_same,
+                           .float32 = k,
+                           .float64 = k,
+                           .user = b,
+                           .destroy = note_end };
+}
+
+/* `wide`: Twice has a kernel in float64. */
+static dpx_operators *make_operators(Bench *b, bool wide)
+{
+    const dpx_attribute slope = { .size = sizeof slope, .name = "slope", .type = DPX_ATTRIBUTE_FLOAT, .f = 0.5 };
+    dpx_operator first = one_to_one("Twice", &twice_kernels, DPX_OPERATOR_PER_SAMPLE, b),
+                 second = one_to_one("Ramp", &ramp_kernels, DPX_OPERATOR_PER_SAMPLE, b),
+                 third = one_to_one("Tap", &tap_kernels, DPX_OPERATOR_PER_SAMPLE | DPX_OPERATOR_IMPURE, b),
+                 fourth = one_to_one("Centre", &centre_kernels, 0, b);
+    dpx_operators *set = NULL;
+
+    first.shape = shape_twice;
+    first.float64 = wide ? &twice_kernels : NULL;
+    second.min_inputs = second.max_inputs = 2;
+    second.attributes = &slope;
+    second.n_attributes = 1;
+    second.sample_inputs = 1;
+    second.parameter_inputs = 2;
+    second.gradient_inputs = 3;
+    CHECK_DPX(dpx_operators_create(&set));
+    CHECK_DPX(dpx_operators_add(set, &first));
+    CHECK_DPX(dpx_operators_add(set, &second));
+    CHECK_DPX(dpx_operators_add(set, &third));
+    CHECK_DPX(dpx_operators_add(set, &fourth));
+    return set;
+}
+
+/* ---- training ---- */
+
+/* Options as "name=value", NULL ends them. */
+static dpx_options *make_options(const char *const *settings, dpx_operators *set)
+{
+    dpx_options *o = dpx_options_create();
+    char name[64];
+
+    for (int i = 0; settings[i]; i++) {
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(settings[i], "="), settings[i]);
+        CHECK_DPX(dpx_options_set(o, name, strchr(settings[i], '=') + 1));
+    }
+    if (set)
+        CHECK_DPX(dpx_options_set_operators(o, set));
+    return o;
+}
+
+/* Sets are let go as soon as the model is there: it holds them. */
+static dpx_status make_trainer(dpx_trainer **t, const char *model, const char *const *settings, dpx_operators *set)
+{
+    dpx_options *o = make_options(settings, set);
+    dpx_model *m = NULL;
+    char path[512];
+    dpx_status st;
+
+    snprintf(path, sizeof path, "%s%s.onnx", FOLDER, model);
+    st = dpx_model_load_within(&m, path, o);
+    if (!st)
+        st = dpx_trainer_create(t, m, o, NULL, NULL);
+    dpx_options_free(o);
+    dpx_model_free(m);
+    dpx_operators_free(set);
+    return st;
+}
+
+static dpx_status step(dpx_trainer *t, int samples, dpx_result *r)
+{
+    double x[MOST][WIDTH];
+    int64_t label[MOST];
+    dpx_tensor batch[2] = { { "x", DPX_FLOAT64, 2, { samples, WIDTH }, x },
+                            { "target", DPX_INT64, 1, { samples }, label } };
+
+    for (int s = 0; s < samples; s++) {
+        label[s] = (s * 7 + 2) % CLASSES;
+        for (int i = 0; i < WIDTH; i++)
+            x[s][i] = sin(1 + s * WIDTH + i);
+    }
+    return dpx_train_step(t, batch, 2, r);
+}
+
+typedef struct {
+    double weight[WIDTH * CLASSES], gain[CLASSES], loss;
+} Trained;
+
+static bool train(Trained *out, const char *model, const char *const *settings, dpx_operators *set, int samples)
+{
+    dpx_tensor weight = { "weight", DPX_FLOAT64, 2, { WIDTH, CLASSES }, out->weight },
+               gain = { "gain", DPX_FLOAT64, 1, { CLASSES }, out->gain };
+    dpx_trainer *t = NULL;
+    dpx_result r = { 0 };
+    bool good = CHECK_DPX(make_trainer(&t, model, settings, set));
+
+    for (int i = 0; good && i < STEPS; i++)
+        good = CHECK_DPX(step(t, samples, &r));
+    good = good && CHECK_DPX(dpx_trainer_get_state(t, "weight", &weight)) &&
+           CHECK_DPX(dpx_trainer_get_state(t, "gain", &gain));
+    out->loss = r.loss;
+    dpx_trainer_free(t);
+    return good;
+}
+
+static double difference(const Trained *a, const Trained *b)
+{
+    const double *x = (const double *)a, *y = (const double *)b;
+    double worst = 0;
+
+    for (size_t i = 0; i < sizeof *a / sizeof *x; i++)
+        worst = fmax(worst, fabs(x[i] - y[i]) / fmax(1, fabs(y[i])));
+    return worst;
+}
+
+/* Parts of all sizes, empty ones among them. */
+static void test_same_as_known(void)
+{
+    static const char *const one[] = { "loss=cross-entropy", "dtype=float64", "lr=0.3", "threads=1", NULL };
+    static const char *const many[][7] = {
+        { "loss=cross-entropy", "dtype=float64", "lr=0.3", "threads=1", NULL },
+        { "loss=cross-entropy", "dtype=float64", "lr=0.3", "threads=1", "devices=cpu*2", NULL },
+        { "loss=cross-entropy", "dtype=float64", "lr=0.3", "threads=1", "devices=cpu*2", "replicas=5", NULL },
+        { "loss=cross-entropy", "dtype=float64", "lr=0.3", "threads=1", "devices=cpu*3", "split=1,0,2", NULL },
+    };
+
+    for (int samples = 2; samples <= MOST; samples += 9)
+        for (size_t i = 0; i < sizeof many / sizeof *many; i++) {
+            Bench b = { 0 };
+            Trained known, own;
+
+            if (!train(&known, "known", one, NULL, samples) ||
+                !train(&own, "own", many[i], make_operators(&b, true), samples))
+                return;
+            if (!(difference(&own, &known) <= 1e-12))
+                TEST_FAIL("%d samples, case %zu: %g", samples, i, difference(&own, &known));
+            CU_ASSERT_EQUAL(b.destroyed, 4); /* with the last that held the set */
+        }
+}
+
+/* Two nodes that are alike and that nobody reads, each computed for every replica in every step. */
+static void test_impure(void)
+{
+    static const char *const settings[] = { "loss=cross-entropy", "dtype=float64", "devices=cpu*2",
+                                            "replicas=3",         "threads=1",     NULL };
+    Bench b = { 0 };
+    Trained out;
+
+    if (train(&out, "own", settings, make_operators(&b, true), 6))
+        CU_ASSERT_EQUAL(b.taps, 2 * 3 * STEPS);
+}
+
+/* ---- what is wrong ---- */
+
+static void test_errors(void)
+{
+    static const char *const settings[] = { "loss=cross-entropy", "dtype=float64", "devices=cpu*2", "threads=1", NULL };
+    static const struct {
+        Bench b;
+        bool narrow;
+        dpx_status status;
+        const char *says;
+    } cases[] = {
+        { { .shape_status = DPX_SHAPE },
+          false,
+          DPX_SHAPE,
+          "Twice twice (output 't'): the shape function of operator Twice of "
+          "domain com.example: it does not fit" },
+        { { .silent = true }, false, DPX_SHAPE, "sets no output 0" },
+        { { .wrong_shape = true }, false, DPX_SHAPE, "output 'scores' is [5]" },
+        { { .run_status = DPX_IO }, false, DPX_IO, "Twice twice" },
+        { { .run_status = 77 }, false, DPX_INTERNAL, "returned 77, which is no dpx_status" },
+        { { .run_status = 0 }, true, DPX_UNSUPPORTED, "Twice twice" },
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        Bench b = cases[i].b;
+        dpx_trainer *t = NULL;
+        dpx_result r;
+        dpx_status st = make_trainer(&t, "own", settings, make_operators(&b, !cases[i].narrow));
+
+        if (!st)
+            st = step(t, 6, &r);
+        CHECK_DPX_FAILS(cases[i].status, cases[i].says, st);
+        CU_ASSERT(!strchr(dpx_error(), '\n'));
+        dpx_trainer_free(t);
+    }
+}
+
+static void test_unknown(void)
+{
+    static const char *const settings[] = { "loss=cross-entropy", NULL };
+    dpx_trainer *t = NULL;
+
+    CHECK_DPX_FAILS(DPX_UNSUPPORTED, "domain com.example", make_trainer(&t, "own", settings, NULL));
+}
+
+static void refuse(const char *says, const dpx_operator *op)
+{
+    dpx_operators *set = NULL;
+
+    CHECK_DPX(dpx_operators_create(&set));
+    CHECK_DPX_FAILS(DPX_INVALID, says, dpx_operators_add(set, op));
+    dpx_operators_free(set);
+}
+
+static void test_refused(void)
+{
+    Bench b = { 0 };
+    const dpx_operator good = one_to_one("Good", &tap_kernels, 0, &b);
+    const dpx_attribute bad = { .size = sizeof bad, .name = "a b", .type = DPX_ATTRIBUTE_INT };
+    dpx_operator op;
+
+#define REFUSE(says, ...) (op = good, __VA_ARGS__, refuse(says, &op))
+    REFUSE("size is 3", op.size = 3);
+    REFUSE("domain ''", op.domain = NULL);
+    REFUSE("domain 'dpexec'", op.domain = "dpexec");
+    REFUSE("domain 'ai.onnx.ml'", op.domain = "ai.onnx.ml");
+    REFUSE("name 'a.b'", op.name = "a.b");
+    REFUSE("no shape function", op.shape = NULL);
+    REFUSE("no kernel", op.float32 = op.float64 = NULL);
+    REFUSE("2 to 1 inputs", op.min_inputs = 2);
+    REFUSE("sample_axis is 8", op.sample_axis = 8);
+    REFUSE("flags 0x8", op.flags = 8);
+    REFUSE("attribute 'a b'", (op.attributes = &bad, op.n_attributes = 1));
+    REFUSE("-1 attributes", op.n_attributes = -1);
+    REFUSE("parameter_inputs", op.parameter_inputs = 256);
+    CU_ASSERT_EQUAL(b.destroyed, 0);
+}
+
+static void test_sets(void)
+{
+    Bench b = { 0 };
+    const dpx_operator op = one_to_one("Tap", &tap_kernels, 0, &b);
+    struct {
+        dpx_operator known;
+        size_t more;
+    } newer = { op, 0 };
+    dpx_options *o = dpx_options_create();
+    dpx_operators *set = NULL, *other = NULL;
+
+    newer.known.size = sizeof newer;
+    newer.known.name = "Newer";
+    CHECK_DPX(dpx_operators_create(&set));
+    CHECK_DPX(dpx_operators_create(&other));
+    CHECK_DPX(dpx_operators_add(set, &newer.known)); /* it asks for nothing that we do not know */
+    newer.more = 1;
+    newer.known.name = "Newest";
+    CHECK_DPX_FAILS(DPX_INVALID, "newer dpexec.h", dpx_operators_add(set, &newer.known));
+    CHECK_DPX(dpx_operators_add(set, &op));
+    CHECK_DPX(dpx_operators_add(other, &op));
+    CHECK_DPX_FAILS(DPX_INVALID, "Tap of domain com.example is there already", dpx_operators_add(set, &op));
+    CHECK_DPX(dpx_options_set_operators(o, set));
+    CHECK_DPX_FAILS(DPX_INVALID, "nothing can be added", dpx_operators_add(set, &op));
+    CHECK_DPX_FAILS(DPX_INVALID, "Tap of domain com.example is in two sets", dpx_options_set_operators(o, other));
+    dpx_operators_free(set);
+    dpx_operators_free(other);
+    CU_ASSERT_EQUAL(b.destroyed, 1);
+    dpx_options_free(o);
+    CU_ASSERT_EQUAL(b.destroyed, 3);
+}
+
+/* ---- exports ---- */
+
+/* What was trained is exported with the operators, and goes on from there. */
+static void test_export(void)
+{
+    static const char *const settings[] = { "loss=cross-entropy", "dtype=float64", "threads=1", NULL };
+    const char *path = BUILD_DIR "/own_trained.onnx";
+    Bench b = { 0 };
+    dpx_trainer *t = NULL;
+    dpx_options *o;
+    dpx_model *m = NULL;
+    dpx_operators *set;
+    dpx_result r;
+
+    if (!CHECK_DPX(make_trainer(&t, "own", settings, make_operators(&b, true))) || !CHECK_DPX(step(t, 6, &r)) ||
+        !CHECK_DPX(dpx_trainer_export(t, path)))
+        return;
+    dpx_trainer_free(t);
+    o = make_options(settings, set = make_operators(&b, true));
+    dpx_operators_free(set);
+    CHECK_DPX_FAILS(DPX_UNSUPPORTED, "com.example", dpx_model_load(&m, path));
+    if (CHECK_DPX(dpx_model_load_within(&m, path, o)) && CHECK_DPX(dpx_trainer_create(&t, m, o, NULL, NULL))) {
+        CHECK_DPX(step(t, 6, &r));
+        dpx_trainer_free(t);
+    }
+    dpx_model_free(m);
+    dpx_options_free(o);
+    remove(path);
+}
+
+DEFINE_SUITE(operators, { "as known ones", test_same_as_known }, { "impure", test_impure }, { "errors", test_errors },
+             { "unknown", test_unknown }, { "refused", test_refused }, { "sets", test_sets },
+             { "export", test_export });
