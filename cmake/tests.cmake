@@ -42,7 +42,7 @@ foreach(dir ${TEST_DIRS})
     add_test(NAME ${dir} COMMAND test_${dir})
 endforeach()
 
-# Processes that tests/cli/mpi.sh has MPI's launchers start.
+# Processes of worlds: those that tests/cli/mpi.sh has MPI's launchers start, and those of tests/worlds.
 if(NOT DPX_CARRIED)
     foreach(library openmpi mpich)
         if(TARGET dpexec_${library})
@@ -56,8 +56,10 @@ if(NOT DPX_CARRIED)
             target_link_libraries(faulty_${library} PRIVATE $<TARGET_PROPERTY:dpexec_${library},LINK_LIBRARIES>)
         endif()
     endforeach()
-    add_executable(world_member tests/member/world_member.c)
-    target_link_libraries(world_member PRIVATE core)
+    foreach(program world_member world_rows)
+        add_executable(${program} tests/member/${program}.c)
+        target_link_libraries(${program} PRIVATE core)
+    endforeach()
 endif()
 
 if(TARGET test_plugin)

@@ -1,5 +1,5 @@
 """Rows of the table of worlds (tests/worlds/rows.sh): a few that hold every pair of values of any two columns that can stand side
-by side, or with --all every row.  The same rows at every call."""
+by side, or with --all every row.  The same rows at every call.  Usage: cover.py [--all] [TRANSPORT...]"""
 import itertools
 import sys
 
@@ -13,21 +13,22 @@ COLUMNS = {
     "split": ["balanced", "chunk", "weights"],
     "optimizer": ["adam", "sgd"],
     "level": ["none", "optimizer", "gradients", "parameters"],
+    "transport": ["launch", "openmpi", "mpich"],
 }
 NAMES = list(COLUMNS)
+ALONE = "alone"  # the transport of one process
 
 
 def can_be(row):
     r = dict(zip(NAMES, row))
-    return r["processes"] * r["devices"] <= r["replicas"]
+    return r["processes"] * r["devices"] <= r["replicas"] and (r["transport"] == ALONE) == (r["processes"] == 1)
 
 
 def pairs(row):
     return {(i, row[i], j, row[j]) for i, j in itertools.combinations(range(len(row)), 2)}
 
 
-def cover():
-    every = [row for row in itertools.product(*COLUMNS.values()) if can_be(row)]
+def cover(every):
     left = set().union(*(pairs(row) for row in every))
     step = 7919  # a prime: of rows that are as good, others come first each time
     at = 0
@@ -46,7 +47,13 @@ def cover():
         yield best
 
 
-rows = itertools.product(*COLUMNS.values()) if "--all" in sys.argv[1:] else cover()
-for row in rows:
-    if can_be(row):
-        print(*row)
+def rows(everything, transports):
+    columns = COLUMNS | {"transport": [ALONE, *transports]}
+    every = [row for row in itertools.product(*columns.values()) if can_be(row)]
+    return every if everything else cover(every)
+
+
+if __name__ == "__main__":
+    arguments = [a for a in sys.argv[1:] if a != "--all"]
+    for r in rows("--all" in sys.argv[1:], arguments or COLUMNS["transport"]):
+        print(*r)

@@ -1,25 +1,16 @@
 #!/bin/bash
-# The whole table of worlds (tests/worlds/cover.py --all), or every N-th row of it, each row's outcome beside it.
-# Usage: tests/worlds/table.sh BUILD_DIR OUT [N [FIRST]]    takes hours; OUT holds a line a row, and at the end how many passed
+# The whole table of worlds (tests/worlds/cover.py --all), or every N-th row of it (N prime: else some values never come), and a summary of the outcomes.
+# Usage: tests/worlds/table.sh BUILD_DIR SUMMARY.json [N]    half an hour on two cores; outcomes and details stay in BUILD_DIR/worlds
 cd "$(dirname "$0")/../.." || exit 1
-set -- "$(realpath "${1:-build}")" "$(realpath "${2:-/dev/stdout}")" "${3:-1}" "${4:-1}"
-out=$2 every=$3 first=$4
+set -- "$(realpath "${1:-build}")" "$(realpath "${2:-/dev/stdout}")" "${3:-1}"
+summary=$2 every=$3
 set -- "$1"
 . tests/cli/lib.sh
 . tests/worlds/rows.sh
-{
-    echo "# $("$python" tests/worlds/cover.py --all | wc -l) rows, every $every-th from $first on; $(uname -m), $(nproc) processors"
-    echo "# net processes devices replicas accumulate clip split optimizer level: outcome"
-} >"$out"
-while read -r line; do
-    read -r -a columns <<<"$line"
-    if why=$(row "${columns[@]}" 2>&1); then
-        pass
-        echo "$line: ok" >>"$out"
-    else
-        n_failed=$((n_failed + 1))
-        echo "$line: $why" >>"$out"
-    fi
-done < <("$python" tests/worlds/cover.py --all | awk -v n="$every" -v first="$first" 'NR >= first && (NR - first) % n == 0')
-echo "# $n_passed passed, $n_failed failed" >>"$out"
-[ "$n_failed" = 0 ]
+
+slices=$(env -u OMP_NUM_THREADS nproc)
+mkdir -p "$build/worlds"
+"$python" tests/worlds/cover.py --all | awk -v n="$every" '(NR - 1) % n == 0' >"$build/worlds/rows"
+outcomes "$build/worlds/rows" >"$build/worlds/outcomes" 2>"$build/worlds/details"
+"$python" tests/worlds/summary.py "$build"/worlds/{rows,outcomes} "$SECONDS" \
+    "$(mpirun.openmpi --version | head -1)" "MPICH $(mpirun.mpich --version | sed -n 's/.*Version: *//p')" >"$summary"
