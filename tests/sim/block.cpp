@@ -51,8 +51,8 @@ struct Engine {
 
 Engine &engine()
 {
-    static Engine *e = new Engine;
-    return *e;
+    static Engine &e = *new Engine;
+    return e;
 }
 
 void enter(unsigned t)
@@ -268,8 +268,8 @@ void shuffle_order()
     Engine &e = engine();
 
     switch (world().random() % 3) {
-    case 0: std::sort(e.order.begin(), e.order.end()); break;
-    case 1: std::sort(e.order.begin(), e.order.end(), std::greater<unsigned>()); break;
+    case 0: std::iota(e.order.begin(), e.order.end(), 0u); break;
+    case 1: std::iota(e.order.rbegin(), e.order.rend(), 0u); break;
     default: std::shuffle(e.order.begin(), e.order.end(), world().random); break;
     }
 }

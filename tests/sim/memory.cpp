@@ -24,7 +24,8 @@ namespace sim
 namespace
 {
 
-constexpr size_t ALIGN = 256, GUARD = 256, RANGE = size_t(64) << 30, PAGE = 4096;
+constexpr size_t ALIGN = 256, GUARD = 256, RANGE = size_t(64) << 30;
+constexpr size_t PAGE = 2 << 20; /* large ones, where there are any: to open and close many small ones takes long */
 constexpr unsigned char GUARD_BYTE = 0xa5, GARBAGE_BYTE = 0xff; /* floats of garbage are NaN */
 
 struct Memory {
@@ -90,11 +91,12 @@ Status device_alloc(void **out, size_t bytes)
     char *p;
 
     if (!m.base) {
-        void *range = mmap(nullptr, RANGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        void *range = mmap(nullptr, RANGE + PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
         if (range == MAP_FAILED)
             return FAIL(E_NOMEM, "no addresses for simulated memory");
-        m.base = (char *)range;
+        m.base = (char *)rounded((size_t)range, PAGE);
+        (void)madvise(m.base, RANGE, MADV_HUGEPAGE);
     }
     if (!(p = find_gap(bytes)))
         return FAIL(E_NOMEM, "simulated memory is full");
