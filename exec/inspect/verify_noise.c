@@ -10,30 +10,44 @@
 #include "graph/op.h"
 #include "passes/partition/place.h"
 
-static int by_size(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
+/* Numbers that are not whole, found by their bits; 0 marks a free place. */
+typedef struct {
+    double *at;
+    int bits; /* 2^bits places, at least half of them free */
+} Numbers;
 
-    return (x > y) - (x < y);
+/* Where x is, or would be. */
+static double *place_of(const Numbers *s, double x)
+{
+    const size_t mask = ((size_t)1 << s->bits) - 1;
+    uint64_t k;
+
+    memcpy(&k, &x, sizeof k);
+    k = k * 0x9e3779b97f4a7c15u >> (64 - s->bits);
+    while (s->at[k] != 0 && s->at[k] != x)
+        k = (k + 1) & mask;
+    return &s->at[k];
 }
 
-/* All finite elements of a node's float inputs, sorted; NULL when there is no memory. */
-static double *sorted_inputs(size_t *n, const Node *node, const Tensor *const *in)
+/* All finite elements of a node's float inputs that are not whole; `at` is NULL when there is no memory. */
+static Numbers numbers_of(const Node *node, const Tensor *const *in)
 {
+    Numbers s = { NULL, 1 };
     size_t total = 0;
-    double *all;
 
     for (int i = 0; i < node->n_in; i++)
         total += in[i] && dtype_is_float(in[i]->dtype) ? (size_t)tensor_numel(in[i]) : 0;
-    *n = 0;
-    if (!(all = malloc((total + 1) * sizeof *all)))
-        return NULL;
-    for (int i = 0; i < node->n_in; i++)
-        for (int64_t k = 0; in[i] && dtype_is_float(in[i]->dtype) && k < tensor_numel(in[i]); k++)
-            if (isfinite(tensor_float(in[i], k)))
-                all[(*n)++] = tensor_float(in[i], k);
-    qsort(all, *n, sizeof *all, by_size);
-    return all;
+    while ((size_t)1 << s.bits < 2 * total)
+        s.bits++;
+    s.at = calloc((size_t)1 << s.bits, sizeof *s.at);
+    for (int i = 0; s.at && i < node->n_in; i++)
+        for (int64_t k = 0; in[i] && dtype_is_float(in[i]->dtype) && k < tensor_numel(in[i]); k++) {
+            double x = tensor_float(in[i], k);
+
+            if (isfinite(x) && x != floor(x))
+                *place_of(&s, x) = x;
+        }
+    return s;
 }
 
 /* A step of xorshift64* (Vigna 2016): -1, 0 or 1. */
@@ -52,21 +66,21 @@ static double unit(DType t)
 
 static Status round_otherwise(void *state, const Node *node, const Tensor *const *in, Tensor *const *out)
 {
-    size_t n;
-    double *exact;
+    Numbers exact;
 
     if (node->op->flags & (OPF_RANDOM | OPF_VIEW))
         return ST_OK;
-    if (!(exact = sorted_inputs(&n, node, in)))
+    exact = numbers_of(node, in);
+    if (!exact.at)
         return FAIL_NOMEM();
     for (int o = 0; o < node->n_out; o++)
         for (int64_t i = 0; out[o] && dtype_is_float(out[o]->dtype) && i < tensor_numel(out[o]); i++) {
             double y = tensor_float(out[o], i);
 
-            if (isfinite(y) && y != floor(y) && !bsearch(&y, exact, n, sizeof y, by_size))
+            if (isfinite(y) && y != floor(y) && *place_of(&exact, y) != y)
                 tensor_set_float(out[o], i, y * (1 + draw(state) * unit(out[o]->dtype)));
         }
-    free(exact);
+    free(exact.at);
     return ST_OK;
 }
 
