@@ -18,6 +18,7 @@
 
 #include "exec/api/trainer.h"
 #include "exec/device/machine.h"
+#include "exec/operators/operators.h"
 #include "exec/plan/trace.h"
 #include "exec/inspect/links.h"
 #include "exec/inspect/split.h"
@@ -84,10 +85,24 @@ static Status add_devices(Facts *f, const DeviceList *list)
     return facts_add(f, "devices", text);
 }
 
+/* The functions are each process's own affair. */
+static Status add_operators(Facts *f, const dpx_model *m)
+{
+    for (int k = 0; k < m->n_operators; k++)
+        for (int i = 0; i < m->operators[k]->n; i++) {
+            char name[OPERATOR_TEXT], says[OPERATOR_TEXT];
+
+            operator_text(name, says, m->operators[k], i);
+            TRY(facts_add(f, name, says));
+        }
+    return ST_OK;
+}
+
 static Status add_all(Facts *f, const dpx_trainer *t, const DeviceList *list)
 {
     TRY(facts_add(f, "version", dpx_version()));
     TRY(add_model(f, t->model->graph));
+    TRY(add_operators(f, t->model));
     TRY(add_options(f, t->options));
     TRY(add_devices(f, list));
     return facts_add_all(f, t->options->world->notes);

@@ -38,6 +38,10 @@ struct dpx_operators {
 void operators_keep(dpx_operators *o);
 void operators_release(dpx_operators *o); /* NULL is legal */
 
+/* Operator i, and what is said of it but for its functions, in a line: for comparing sets. */
+enum { OPERATOR_TEXT = 320 };
+void operator_text(char name[OPERATOR_TEXT], char says[OPERATOR_TEXT], const dpx_operators *o, int i);
+
 static inline const RoleDef *node_role(const Node *n) { return (const RoleDef *)(const void *)n->op; }
 
 /* Bits that stand for inputs or outputs: bit 31 for all from there on. */

@@ -2,6 +2,7 @@
  *
  * A graph points to its nodes' operators.  So a set lives as long as anything that holds graphs made with it: options,
  * models, and through them trainers. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,6 +40,20 @@ void operators_release(dpx_operators *o)
 }
 
 void dpx_operators_free(dpx_operators *o) { operators_release(o); }
+
+void operator_text(char name[OPERATOR_TEXT], char says[OPERATOR_TEXT], const dpx_operators *o, int i)
+{
+    const Operator *op = o->op[i];
+    const dpx_operator *d = &op->def;
+
+    snprintf(name, OPERATOR_TEXT, "operator %s of domain %s", d->name, d->domain);
+    snprintf(says, OPERATOR_TEXT,
+             "version %d, %d-%d inputs, %d-%d outputs, flags %u, samples %d %x %x, %x %x %x, %d%d%d%d", d->version,
+             d->min_inputs, d->max_inputs, d->min_outputs, d->max_outputs, d->flags, d->sample_axis,
+             (unsigned)d->sample_inputs, (unsigned)d->sample_outputs, (unsigned)d->parameter_inputs,
+             (unsigned)d->gradient_inputs, (unsigned)d->gradient_outputs, op->float32.apply != NULL,
+             op->float32.gradient != NULL, op->float64.apply != NULL, op->float64.gradient != NULL);
+}
 
 /* ---- what the caller hands over ---- */
 

@@ -1,11 +1,15 @@
 /* Operators that an embedder brings: a model of theirs trains as the same model in ONNX's operators does, on any number
  * of replicas; what they get wrong is told in one line; impure ones are computed whatever reads them. */
+#include <arpa/inet.h>
 #include <math.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "include/dpexec.h"
 #include "tests/harness/test.h"
@@ -490,6 +494,85 @@ static void test_export(void)
     remove(path);
 }
 
+/* ---- several processes, here threads ---- */
+
+enum { PAIR = 2 };
+
+typedef struct {
+    int rank, port;
+    bool other; /* its set says something else of Twice */
+    dpx_status status;
+    char why[1024];
+    dpx_result result;
+} Process;
+
+static void *run_process(void *arg)
+{
+    static const char *const settings[] = { "loss=cross-entropy", "dtype=float64", "threads=1", NULL };
+    Process *p = arg;
+    char rendezvous[32];
+    dpx_world_options how = { .size = PAIR, .rank = p->rank, .rendezvous = rendezvous, .timeout = 20 };
+    Bench b = { 0 };
+    dpx_operators *set = make_operators(&b, !p->other);
+    dpx_options *o = make_options(settings, set);
+    dpx_trainer *t = NULL;
+    dpx_world *w = NULL;
+    dpx_model *m = NULL;
+
+    snprintf(rendezvous, sizeof rendezvous, "127.0.0.1:%d", p->port);
+    if (!(p->status = dpx_model_load_within(&m, FOLDER "own.onnx", o)))
+        p->status = dpx_world_join(&w, &how);
+    dpx_options_set_world(o, w);
+    if (!p->status && !(p->status = dpx_trainer_create(&t, m, o, NULL, NULL)))
+        p->status = step(t, 7, &p->result);
+    snprintf(p->why, sizeof p->why, "%s", dpx_error());
+    dpx_trainer_free(t);
+    dpx_world_leave(w);
+    dpx_model_free(m);
+    dpx_options_free(o);
+    dpx_operators_free(set);
+    return NULL;
+}
+
+static int free_port(void)
+{
+    struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr = { htonl(INADDR_LOOPBACK) } };
+    socklen_t size = sizeof at;
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+    CU_ASSERT(!bind(fd, (struct sockaddr *)&at, size) && !getsockname(fd, (struct sockaddr *)&at, &size));
+    close(fd);
+    return ntohs(at.sin_port);
+}
+
+static void run_pair(Process p[PAIR], bool other)
+{
+    const int port = free_port();
+    pthread_t thread[PAIR];
+
+    for (int i = 0; i < PAIR; i++) {
+        p[i] = (Process){ .rank = i, .port = port, .other = i && other };
+        CU_ASSERT(!pthread_create(&thread[i], NULL, run_process, &p[i]));
+    }
+    for (int i = 0; i < PAIR; i++)
+        pthread_join(thread[i], NULL);
+}
+
+static void test_world(void)
+{
+    Process p[PAIR];
+
+    run_pair(p, false);
+    for (int i = 0; i < PAIR; i++)
+        if (p[i].status)
+            TEST_FAIL("rank %d: %s", i, p[i].why);
+    CU_ASSERT(p[0].result.loss == p[1].result.loss && p[0].result.samples == 7);
+    run_pair(p, true);
+    for (int i = 0; i < PAIR; i++)
+        if (p[i].status != DPX_INVALID || !strstr(p[i].why, "rank 1 has operator Twice of domain com.example '"))
+            TEST_FAIL("rank %d: status %d, %s", i, (int)p[i].status, p[i].why);
+}
+
 DEFINE_SUITE(operators, { "as known ones", test_same_as_known }, { "impure", test_impure }, { "errors", test_errors },
-             { "unknown", test_unknown }, { "refused", test_refused }, { "sets", test_sets },
-             { "export", test_export });
+             { "unknown", test_unknown }, { "refused", test_refused }, { "sets", test_sets }, { "export", test_export },
+             { "world", test_world });
