@@ -1,5 +1,5 @@
-"""Writes own.onnx, whose nodes are of the domain that tests/operators/operators.c brings, and known.onnx, which says the same in
-ONNX's operators.
+"""Writes own.onnx, whose nodes are of the domain that tests/operators/operators.c brings, known.onnx, which says the same in ONNX's
+operators, and function.onnx, which is known.onnx but for a function of its own, Twice of that domain, that computes 3 x.
 
     python tests/operators/models.py        # onnx 1.22
 """
@@ -26,12 +26,16 @@ known = [node("Add", ["h", "h"], ["t"], name="twice"),
          node("ReduceMean", ["r"], ["mean"], name="mean", axes=[0], keepdims=1),
          node("Sub", ["r", "mean"], ["scores"], name="centre")]
 
-for name, nodes in ("own", own), ("known", known):
+triple = helper.make_function(OWN, "Twice", ["a"], ["c"], [node("Add", ["a", "a"], ["b"]), node("Add", ["a", "b"], ["c"])],
+                              [helper.make_opsetid("", 17)])
+
+for name, nodes in ("own", own), ("known", known), ("function", own[:1] + known[1:]):
     random = np.random.default_rng(7)
     weights = [numpy_helper.from_array(random.standard_normal((WIDTH, CLASSES)).astype(np.float32), "weight"),
                numpy_helper.from_array(random.standard_normal(CLASSES).astype(np.float32), "gain")]
     nodes = [node("MatMul", ["x", "weight"], ["h"], name="product")] + nodes
     graph = helper.make_graph(nodes, name, [info("x", TensorProto.FLOAT, ["batch", WIDTH])],
                               [info("scores", TensorProto.FLOAT, ["batch", CLASSES])], weights)
-    opsets = [helper.make_opsetid("", 17)] + ([helper.make_opsetid(OWN, 3)] if name == "own" else [])
-    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), HERE / f"{name}.onnx")
+    opsets = [helper.make_opsetid("", 17)] + ([helper.make_opsetid(OWN, 3)] if name != "known" else [])
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8,
+                                functions=[triple] if name == "function" else []), HERE / f"{name}.onnx")

@@ -342,6 +342,20 @@ static void test_same_as_known(void)
         }
 }
 
+/* What is brought is taken instead of a function of the file, which is taken where nothing is brought. */
+static void test_function(void)
+{
+    static const char *const settings[] = { "loss=cross-entropy", "dtype=float64", "lr=0.3", "threads=1", NULL };
+    Bench b = { 0 };
+    Trained known, own, thrice;
+
+    if (!train(&known, "known", settings, NULL, 6) || !train(&thrice, "function", settings, NULL, 6) ||
+        !train(&own, "function", settings, make_operators(&b, true), 6))
+        return;
+    CU_ASSERT(difference(&own, &known) <= 1e-12);
+    CU_ASSERT(difference(&thrice, &known) > 1e-3);
+}
+
 /* Two nodes that are alike and that nobody reads, each computed for every replica in every step. */
 static void test_impure(void)
 {
@@ -573,6 +587,6 @@ static void test_world(void)
             TEST_FAIL("rank %d: status %d, %s", i, (int)p[i].status, p[i].why);
 }
 
-DEFINE_SUITE(operators, { "as known ones", test_same_as_known }, { "impure", test_impure }, { "errors", test_errors },
-             { "unknown", test_unknown }, { "refused", test_refused }, { "sets", test_sets }, { "export", test_export },
-             { "world", test_world });
+DEFINE_SUITE(operators, { "as known ones", test_same_as_known }, { "function", test_function },
+             { "impure", test_impure }, { "errors", test_errors }, { "unknown", test_unknown },
+             { "refused", test_refused }, { "sets", test_sets }, { "export", test_export }, { "world", test_world });
