@@ -2,37 +2,52 @@
 #include "exec/inspect/links.h"
 
 #include <math.h>
+#include <string.h>
 
+#include "exec/inspect/measure.h"
 #include "exec/inspect/simulate.h"
 #include "exec/world/world.h"
 #include "graph/base/numtext.h"
 
-static Status read_cost(SumCost *out, const char *path, int devices)
+static Status find_cluster(Cluster *out, const char *path, const DeviceList *list, int devices)
 {
-    const double few = 1 << 10, many = 1 << 30;
-    Cluster c;
-    double a, b;
-
-    TRY(cluster_read(&c, path));
-    if (c.nodes * c.per_node < devices)
+    if (!strcmp(path, LINKS_AUTO)) {
+        for (int d = 0; d < list->n; d++)
+            if (*list->device[d].described)
+                return FAIL(E_INVALID,
+                            "--links auto: %s only describes a device, expected devices that can be measured",
+                            list->device[d].described);
+        return measure_cluster(out, list);
+    }
+    if (world_rank(list->world))
+        return ST_OK;
+    TRY(cluster_read(out, path));
+    if (out->nodes * out->per_node < devices)
         return FAIL(E_INVALID, "--links %s: describes %d devices, expected the %d of the run or more", path,
-                    c.nodes * c.per_node, devices);
-    a = simulate_sum(&c, devices, few);
-    b = simulate_sum(&c, devices, many);
-    *out = (SumCost){ .per_byte = (b - a) / (many - few), .flops = c.flops, .beside = c.overlap != OVERLAP_NONE };
-    out->seconds = fmax(a - few * out->per_byte, 0);
+                    out->nodes * out->per_node, devices);
     return ST_OK;
+}
+
+static SumCost cost_by(const Cluster *c, int devices)
+{
+    const double few = 1 << 10, many = 1 << 30, a = simulate_sum(c, devices, few), b = simulate_sum(c, devices, many),
+                 per_byte = (b - a) / (many - few);
+
+    return (SumCost){ .seconds = fmax(a - few * per_byte, 0),
+                      .per_byte = per_byte,
+                      .flops = c->flops,
+                      .beside = c->overlap != OVERLAP_NONE };
 }
 
 Status links_decide(BuildOptions *b, SumCost *cost, const char *path, const DeviceList *list)
 {
     const int devices = list->n * world_size(list->world);
+    Cluster c;
 
     if (!path || b->sum_cost || devices == 1)
         return ST_OK;
-    *cost = (SumCost){ 0 };
-    if (!world_rank(list->world))
-        TRY(read_cost(cost, path, devices));
+    TRY(find_cluster(&c, path, list, devices));
+    *cost = world_rank(list->world) ? (SumCost){ 0 } : cost_by(&c, devices);
     if (world_size(list->world) > 1)
         TRY(world_share(list->world, 0, cost, sizeof *cost));
     b->sum_cost = cost;

@@ -6,9 +6,10 @@
 #include "passes/pass.h"
 
 enum { LINKS_TEXT = 128 };
+#define LINKS_AUTO "auto" /* in place of a file */
 
-/* With a file (docs/simulate.md), which rank 0 reads for all: *cost, lent to *b from here on.  All processes come here.
- * `path` NULL: nothing changes. */
+/* By a file (docs/simulate.md), which rank 0 reads for all, or, with LINKS_AUTO, as all processes measure it: *cost,
+ * lent to *b from here on.  All processes come here.  `path` NULL: nothing changes. */
 Status links_decide(BuildOptions *b, SumCost *cost, const char *path, const DeviceList *list) CHECKED;
 /* As the option takes it. */
 const char *links_text(char text[LINKS_TEXT], const SumCost *cost);

@@ -278,7 +278,9 @@ static const Setting table[] = {
       "weights of the devices, or of the replicas; auto: by how fast each device is found to be",
       .set = options_set_split },
     { "links", "FILE", "",
-      "what devices and the links between them can do, as devices --links writes it: buckets of gradients are as large "
+      "what devices and the links between them can do, as devices --links writes it, or auto: as they are measured "
+      "when "
+      "the run begins; buckets of gradients are as large "
       "as is cheapest",
       .set = options_set_links, .on_resume = RESUME_TOLD },
     { "shard", "WHAT", "none",

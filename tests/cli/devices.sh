@@ -61,6 +61,12 @@ check "what was read is kept: $kept" [ "$(tr -cd , <<<"$kept")" = ,,, ]
 says "--links: 0.1 MB of gradients are summed in buckets of up to 1 MiB" "$dpexec" train "${mlp[@]}" --steps 8 --devices 'cpu*2' --resume "$DIR/linked"
 check "by the run that goes on" grep -qF "\"links\": \"$kept\"" "$DIR/linked/args.json"
 says "--links: 0.1 MB of gradients" "$graph_transform" models/mlp.onnx --loss mse --batch-size 8 --devices 'cpu*2' --report --links "$DIR/two.json"
+check "processes with --links auto" "$dpexec" launch -n 2 -- train "${mlp[@]}" --links auto --out "$DIR/measured"
+check "the bytes with --links auto" same_run "$DIR/measured" "$DIR/plain"
+check "what was measured is kept" grep -qE '"links": "[0-9.e-]+,[0-9.e-]+,[0-9.e+]+,0"' "$DIR/measured/args.json"
+says "--links: 0.1 MB of gradients" "$dpexec" train "${mlp[@]}" --devices 'cpu*2' --links auto
+refused 2 "a100.json only describes a device" "$graph_transform" models/mlp.onnx --loss mse --batch-size 8 \
+    --devices "cuda:0@tests/devices/a100.json,cuda:1@tests/devices/a100.json" --links auto --report
 refused 2 "two.json: describes 2 devices, expected the 3 of the run or more" "$dpexec" train "${mlp[@]}" --devices 'cpu*3' --links "$DIR/two.json"
 refused 1 "none.json: cannot be read" "$dpexec" launch -n 2 -- train "${mlp[@]}" --links "$DIR/none.json"
 refused 2 "plain/args.json: the description of the cluster is wrong" "$dpexec" train "${mlp[@]}" --devices 'cpu*2' --links "$DIR/plain/args.json"
