@@ -6,6 +6,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { PATIENCE = 2 /* seconds for the other processes' answers */ };
 
@@ -54,9 +55,9 @@ typedef struct {
     GpuLag lag; /* the step that has not ended */
     WorldProgress rank[WORLD_MAX];
     bool told[WORLD_MAX];
-    int farthest;           /* the mark to which somebody has come, and not all */
-    char text[GPU_MESSAGE]; /* who is missing */
-    size_t len;
+    int farthest;              /* the mark to which somebody has come, and not all */
+    char missing[GPU_MESSAGE]; /* "cuda:1 (last at ...), rank 2 of 3 (does not answer)" */
+    char waiting[GPU_MESSAGE]; /* "cuda:0, rank 1 of 3" */
 } Late;
 
 /* How far another process has come within the step that has not ended; -1: it is not at that step yet. */
@@ -85,12 +86,13 @@ static const char *name_of_mark(const Late *l, int at)
     return at > 0 ? l->lag.user->is->mark_name(l->lag.user, at) : NULL;
 }
 
-static void add_missing(Late *l, const char *who, const char *where)
+/* Behind what the text holds; what does not fit is cut. */
+static void add_to(char text[GPU_MESSAGE], const char *who, const char *where)
 {
-    int n = snprintf(l->text + l->len, sizeof l->text - l->len, "%s%s (%s)", l->len ? ", " : "", who, where);
+    const size_t len = strlen(text);
 
-    l->len += n > 0 ? (size_t)n : 0;
-    l->len = l->len < sizeof l->text ? l->len : sizeof l->text - 1;
+    snprintf(text + len, GPU_MESSAGE - len, "%s%s%s%s%s", len ? ", " : "", who, where ? " (" : "", where ? where : "",
+             where ? ")" : "");
 }
 
 static void add_missing_at(Late *l, const char *who, int at)
@@ -99,24 +101,31 @@ static void add_missing_at(Late *l, const char *who, int at)
     char where[320];
 
     snprintf(where, sizeof where, "%s%s", node ? "last at " : "has come to no collective", node ? node : "");
-    add_missing(l, who, at < 0 ? "is at an earlier step" : where);
+    add_to(l->missing, who, at < 0 ? "is at an earlier step" : where);
 }
 
 static void find_missing(Late *l, const World *w)
 {
     char who[64];
 
-    for (int d = 0; d < l->group->n_device; d++)
-        if (l->group->member[d].device && l->lag.at[d] < l->farthest)
-            add_missing_at(l, device_name(l->group->member[d].device), l->lag.at[d]);
+    for (int d = 0; d < l->group->n_device; d++) {
+        const Device *device = l->group->member[d].device;
+
+        if (device && l->lag.at[d] < l->farthest)
+            add_missing_at(l, device_name(device), l->lag.at[d]);
+        else if (device)
+            add_to(l->waiting, device_name(device), NULL);
+    }
     for (int r = 0; r < world_size(w); r++) {
-        if (r == world_rank(w) || mark_of_rank(l, r) >= l->farthest)
+        if (r == world_rank(w))
             continue;
         snprintf(who, sizeof who, "rank %d of %d", r, world_size(w));
-        if (l->told[r])
+        if (mark_of_rank(l, r) >= l->farthest)
+            add_to(l->waiting, who, NULL);
+        else if (l->told[r])
             add_missing_at(l, who, mark_of_rank(l, r));
         else
-            add_missing(l, who, "does not answer");
+            add_to(l->missing, who, "does not answer");
     }
 }
 
@@ -127,10 +136,10 @@ static Status tell(const Late *l, int d)
 
     if (!node)
         return FAIL(E_DEVICE, "%s: the step has not ended within %g seconds: no device has come to a collective%s%s",
-                    name, g->timeout, l->len ? "; missing: " : "", l->text);
-    if (l->len)
-        return FAIL(E_DEVICE, "%s: the step has not ended within %g seconds: %s waits for %s", name, g->timeout, node,
-                    l->text);
+                    name, g->timeout, *l->missing ? "; missing: " : "", l->missing);
+    if (*l->missing)
+        return FAIL(E_DEVICE, "%s: the step has not ended within %g seconds: %s waits for %s; waiting: %s", name,
+                    g->timeout, node, l->missing, l->waiting);
     return FAIL(E_DEVICE,
                 "%s: the step has not ended within %g seconds: all devices have come to %s, and it or what follows "
                 "does not end",

@@ -467,7 +467,7 @@ static void test_late(void)
     setenv("DPEXEC_CUDA_PLUGIN", gpu_plugin(), 1);
     run_patient_world(p, gpus, STALLS, 3, NULL);
     if (!p[0].status || !strstr(p[0].message, "cuda:0: the step has not ended within 3 seconds: AllReduce ") ||
-        !strstr(p[0].message, " waits for rank 1 of 2 (does not answer)"))
+        !strstr(p[0].message, " waits for rank 1 of 2 (does not answer); waiting: cuda:"))
         TEST_FAIL("rank 0, status %d: %s", p[0].status, p[0].message);
     if (!p[1].status || !strstr(p[1].message, "rank 0 of 2: cuda:0: the step has not ended"))
         TEST_FAIL("rank 1, status %d: %s", p[1].status, p[1].message);

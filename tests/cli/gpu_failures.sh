@@ -47,7 +47,7 @@ fails 1 stream_create:1 "cuda:0: stream_create: injected failure"
 fails 2 all_reduce_sum@1:1 "cuda:1: AllReduce " "(output '" "all_reduce_sum: injected failure of rank 1"
 fails 2 all_reduce_sum@1:2:lost "cuda:" "all_reduce_sum: injected loss of rank 1"
 fails 2 all_reduce_sum@0:1:hang "cuda:0: the step has not ended within 2 seconds: all devices have come to AllReduce " "(output '"
-fails 2 launch@1:3:hang "cuda:0: the step has not ended within 2 seconds: AllReduce " "(output '" "waits for cuda:1 (has come to no collective)"
+fails 2 launch@1:3:hang "cuda:0: the step has not ended within 2 seconds: AllReduce " "(output '" "waits for cuda:1 (has come to no collective); waiting: cuda:0"
 DPEXEC_SIM_TIMEOUT=300      # longer than `refused` waits: nobody waits for a kernel that hangs, not even at the end
 fails 2 launch@1:3:hang "cuda:0: the step has not ended within 2 seconds"
 DPEXEC_SIM_TIMEOUT=2
