@@ -245,20 +245,22 @@ static void print_device(const dpx_device *d)
     putchar('\n');
 }
 
-static void write_text(void *to, const char *text, size_t bytes) { fwrite(text, 1, bytes, to); }
+/* `to` NULL: nowhere. */
+static void write_text(void *to, const char *text, size_t bytes)
+{
+    if (to)
+        fwrite(text, 1, bytes, to);
+}
 
 static Status measure_to(const Args *a, bool writes)
 {
     const char *path = args_value(a, "o");
-    FILE *nowhere = writes ? NULL : fopen("/dev/null", "w");
     OutFile *file = NULL;
     Status st;
 
     if (writes && path)
         TRY(outfile_open(&file, path));
-    st = (Status)dpx_measure(a->options, write_text, file ? outfile_stream(file) : writes ? stdout : nowhere);
-    if (nowhere)
-        fclose(nowhere);
+    st = (Status)dpx_measure(a->options, write_text, file ? outfile_stream(file) : writes ? stdout : NULL);
     return file ? outfile_close(file, st) : st;
 }
 
