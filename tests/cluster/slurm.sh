@@ -148,6 +148,8 @@ waiting=$!
 for _ in {1..300}; do [ -s "$DIR/run/metrics.jsonl" ] && break; sleep 0.1; done
 scancel --user="$(id -un)"
 wait $waiting
+# sbatch returns when the job is cancelled: until its processes have ended it is listed as completing.
+for _ in {1..300}; do [ -z "$(squeue --noheader)" ] && break; sleep 0.1; done
 check 'a cancelled job has a checkpoint' test -n "$(ls "$DIR/run/checkpoints")"
 reached=$(tail -n 1 "$DIR/run/metrics.jsonl" | grep -o '"step":[0-9]*' | cut -d: -f2)
 check 'another goes on' job 2 "$root/docs/example/slurm_tcp.sh" "${mlp[@]}" --steps $((reached + 2)) --resume "$DIR/run"
