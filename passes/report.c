@@ -232,10 +232,9 @@ Status report_graph(Report *r, const Graph *g, const Target *t)
     FOR_NODES(g, n) {
         DeviceLoad *load = load_of(r, n->device);
 
-        if (n->op->flags & OPF_COLLECTIVE) {
-            r->collectives++;
+        if (n->op->flags & OPF_COLLECTIVE)
             count_traffic(r, g, n);
-        } else if (load) {
+        else if (load) {
             load->nodes++;
             load->flops += node_flops(g, n);
         }
@@ -250,5 +249,6 @@ Status report_graph(Report *r, const Graph *g, const Target *t)
         load->parameters += v->trainable ? shape_numel(v->shape) : 0;
     }
     TRY(note_gathered(r, g));
+    TRY(report_step(r, g));
     return find_peaks(r, g, target_align(t));
 }

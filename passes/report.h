@@ -64,6 +64,22 @@ typedef struct {
     int nodes;
 } DeviceLoad;
 
+/* A collective of the final graph. */
+typedef struct {
+    const char *name, *kind; /* kind: exchange_verb */
+    const char *reason;
+    const char *subject; /* the operator that mixes samples for whose sake it is there, or NULL */
+    int phase, tensors;
+    int64_t bytes; /* of all its inputs */
+} CollectiveLoad;
+
+/* The nodes of a phase, of all devices. */
+typedef struct {
+    int nodes, collectives;
+    int64_t flops, bytes; /* bytes: that they read and write */
+    int64_t sent;         /* bytes that go into collectives */
+} PhaseLoad;
+
 struct Report {
     Arena *arena;
     int replicas;
@@ -77,8 +93,11 @@ struct Report {
     int n_stage;
     DeviceLoad *load; /* [n_load], by device */
     int n_load;
-    int collectives; /* nodes in the final graph */
-    size_t cap_note, cap_stage, cap_decision;
+    CollectiveLoad *collective; /* [collectives], in the order of the final graph */
+    int collectives;
+    PhaseLoad phase[N_PHASES];
+    int *device_of; /* [replicas]; -1: it has no node */
+    size_t cap_note, cap_stage, cap_decision, cap_collective;
     ShapeTable shapes; /* of decisions */
 };
 typedef struct Report Report;
@@ -102,15 +121,19 @@ Status report_stage_end(Report *r, Stage *s, const Graph *g) CHECKED;
 Status report_division(Report *r, int replicas, const int64_t *count, int64_t batch) CHECKED;
 /* Notes that a parameter gets no gradient, and where the way from it to the loss ends. */
 Status report_unreached(Report *r, const Graph *g, ValueId param) CHECKED;
-/* Fills `load` and `collectives` from a final graph, and notes the computed values that every device holds in full.
- * Call after the pipeline. */
+/* Fills `load`, `collective`, `phase` and `device_of` from a final graph, and notes the computed values that every
+ * device holds in full.  Call after the pipeline. */
 Status report_graph(Report *r, const Graph *g, const Target *t) CHECKED;
+/* The part of it in passes/report_step.c. */
+Status report_step(Report *r, const Graph *g) CHECKED;
 
 /* Of one run of the node; multiply and add count as two, of what has no formula each element of output 0 as one. */
 int64_t node_flops(const Graph *g, const Node *n);
 
 Status report_print(const Report *r, FILE *to) CHECKED; /* E_IO when writing failed */
-/* The decisions alone. */
+/* The decisions alone: a line each, those that are trained first; "parameters": [...] of JSON; either as a report. */
+void report_print_decisions(const Report *r, FILE *to);
+void report_json_decisions(const Report *r, FILE *to);
 Status report_print_parameters(const Report *r, FILE *to, bool json) CHECKED;
 Status report_print_json(const Report *r, FILE *to) CHECKED;
 

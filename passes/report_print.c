@@ -1,7 +1,9 @@
 /* The report as text for people and as JSON for programs. */
 #include <inttypes.h>
+#include <string.h>
 
 #include "graph/json.h"
+#include "graph/phase.h"
 #include "passes/report.h"
 
 static const char *const headings[] = { "inputs",
@@ -34,6 +36,32 @@ static void print_bytes(FILE *to, int64_t n)
         fprintf(to, "%.1f MiB", (double)n / (1024 * 1024));
 }
 
+/* What goes into collectives for the sake of an operator that mixes samples. */
+static int64_t mixing_bytes(const Report *r, const char *subject, int *collectives)
+{
+    int64_t bytes = 0;
+
+    *collectives = 0;
+    for (int i = 0; i < r->collectives; i++)
+        if (r->collective[i].subject && !strcmp(r->collective[i].subject, subject)) {
+            bytes += r->collective[i].bytes;
+            ++*collectives;
+        }
+    return bytes;
+}
+
+static void print_mixing_cost(const Report *r, FILE *to, const char *subject)
+{
+    int n;
+    const int64_t bytes = mixing_bytes(r, subject, &n);
+
+    if (!n)
+        return;
+    fprintf(to, "; costs %d collective%s of ", n, n == 1 ? "" : "s");
+    print_bytes(to, bytes);
+    fprintf(to, " a step");
+}
+
 static void print_notes(const Report *r, FILE *to, NoteKind kind)
 {
     bool any = false;
@@ -44,7 +72,10 @@ static void print_notes(const Report *r, FILE *to, NoteKind kind)
         if (!any)
             fprintf(to, "%s\n", headings[kind]);
         any = true;
-        fprintf(to, "  %s: %s\n", r->note[i].subject, r->note[i].text);
+        fprintf(to, "  %s: %s", r->note[i].subject, r->note[i].text);
+        if (kind == NOTE_MIXES)
+            print_mixing_cost(r, to, r->note[i].subject);
+        fprintf(to, "\n");
     }
 }
 
@@ -74,8 +105,61 @@ static void print_loads(const Report *r, FILE *to)
         }
         fprintf(to, "\n");
     }
-    if (r->n_load)
-        fprintf(to, "collectives: %d\n", r->collectives);
+}
+
+static void print_replicas(const Report *r, FILE *to)
+{
+    if (!r->device_of)
+        return;
+    fprintf(to, "replicas\n");
+    for (int i = 0; i < r->replicas; i++) {
+        fprintf(to, "  replica %d: ", i);
+        if (r->device_of[i] < 0)
+            fprintf(to, "no device");
+        else
+            fprintf(to, "device %d", r->device_of[i]);
+        if (r->count)
+            fprintf(to, ", %" PRId64 " sample%s", r->count[i], r->count[i] == 1 ? "" : "s");
+        fprintf(to, "\n");
+    }
+}
+
+static void print_phases(const Report *r, FILE *to)
+{
+    fprintf(to, "phases%15s %11s %12s %16s %20s\n", "nodes", "collectives", "MFLOP", "MiB of operands",
+            "MiB into collectives");
+    for (int k = PHASE_FORWARD; k < N_PHASES; k++) {
+        const PhaseLoad *p = &r->phase[k];
+
+        fprintf(to, "  %-12s %6d %11d %12.4g %16.4g %20.4g\n", phase_name(k), p->nodes, p->collectives,
+                1e-6 * (double)p->flops, (double)p->bytes / (1024 * 1024), (double)p->sent / (1024 * 1024));
+    }
+    fprintf(to,
+            "  a node takes the longer of FLOP / rate and operands / bandwidth, a collective its latency and bytes / "
+            "bandwidth: --simulate CLUSTER.json has the seconds\n");
+}
+
+static void print_collectives(const Report *r, FILE *to)
+{
+    fprintf(to, "collectives: %d\n", r->collectives);
+    for (int i = 0; i < r->collectives; i++) {
+        const CollectiveLoad *c = &r->collective[i];
+
+        fprintf(to, "  %-9s %-14s ", phase_name(c->phase), c->kind);
+        print_bytes(to, c->bytes);
+        fprintf(to, " in %d tensor%s: %s: %s\n", c->tensors, c->tensors == 1 ? "" : "s", c->name, c->reason);
+    }
+}
+
+/* Of what report_graph has seen. */
+static void print_step(const Report *r, FILE *to)
+{
+    if (!r->n_load)
+        return;
+    print_replicas(r, to);
+    print_loads(r, to);
+    print_phases(r, to);
+    print_collectives(r, to);
 }
 
 static void print_stages(const Report *r, FILE *to)
@@ -103,12 +187,14 @@ Status report_print(const Report *r, FILE *to)
 
     print_division(r, to);
     report_summary(summary, r);
-    if (r->n_decision)
+    if (r->n_decision) {
         fprintf(to, "%s\n", summary);
+        report_print_decisions(r, to);
+    }
     for (int k = 0; k < N_KINDS; k++)
         print_notes(r, to, (NoteKind)k);
     print_stages(r, to);
-    print_loads(r, to);
+    print_step(r, to);
     return finish(to);
 }
 
@@ -126,6 +212,12 @@ static void json_notes(const Report *r, FILE *to, int kind)
         json_write_string(to, r->note[i].subject);
         fprintf(to, ", \"text\": ");
         json_write_string(to, r->note[i].text);
+        if (kind == NOTE_MIXES) {
+            int n;
+            const int64_t bytes = mixing_bytes(r, r->note[i].subject, &n);
+
+            fprintf(to, ", \"collectives\": %d, \"bytes\": %" PRId64, n, bytes);
+        }
         fprintf(to, "}");
         separator = ",";
     }
@@ -147,6 +239,45 @@ static void json_loads(const Report *r, FILE *to)
     fprintf(to, "%s],\n", r->n_load ? "\n  " : "");
 }
 
+static void json_replicas(const Report *r, FILE *to)
+{
+    fprintf(to, "  \"device_of_replica\": [");
+    for (int i = 0; r->device_of && i < r->replicas; i++)
+        fprintf(to, "%s%d", i ? ", " : "", r->device_of[i]);
+    fprintf(to, "],\n");
+}
+
+static void json_phases(const Report *r, FILE *to)
+{
+    fprintf(to, "  \"phases\": [");
+    for (int k = PHASE_FORWARD; k < N_PHASES; k++) {
+        const PhaseLoad *p = &r->phase[k];
+
+        fprintf(to,
+                "%s\n    {\"phase\": \"%s\", \"nodes\": %d, \"collectives\": %d, \"flops\": %" PRId64
+                ", \"bytes\": %" PRId64 ", \"collective_bytes\": %" PRId64 "}",
+                k == PHASE_FORWARD ? "" : ",", phase_name(k), p->nodes, p->collectives, p->flops, p->bytes, p->sent);
+    }
+    fprintf(to, "\n  ],\n");
+}
+
+static void json_collectives(const Report *r, FILE *to)
+{
+    fprintf(to, "  \"collectives\": [");
+    for (int i = 0; i < r->collectives; i++) {
+        const CollectiveLoad *c = &r->collective[i];
+
+        fprintf(to, "%s\n    {\"name\": ", i ? "," : "");
+        json_write_string(to, c->name);
+        fprintf(to,
+                ", \"kind\": \"%s\", \"phase\": \"%s\", \"tensors\": %d, \"bytes\": %" PRId64 ", \"reason\": ", c->kind,
+                phase_name(c->phase), c->tensors, c->bytes);
+        json_write_string(to, c->reason);
+        fprintf(to, "}");
+    }
+    fprintf(to, "%s]\n", r->collectives ? "\n  " : "");
+}
+
 Status report_print_json(const Report *r, FILE *to)
 {
     fprintf(to, "{\n  \"batch\": %" PRId64 ",\n  \"replicas\": %d,\n  \"samples\": [", r->batch, r->replicas);
@@ -166,7 +297,12 @@ Status report_print_json(const Report *r, FILE *to)
                 (int64_t)(r->stage[i].seconds * 1e6), r->stage[i].graph_bytes, r->stage[i].scratch_bytes);
     }
     fprintf(to, "%s],\n", r->n_stage ? "\n  " : "");
+    report_json_decisions(r, to);
+    fprintf(to, ",\n");
+    json_replicas(r, to);
     json_loads(r, to);
-    fprintf(to, "  \"collectives\": %d\n}\n", r->collectives);
+    json_phases(r, to);
+    json_collectives(r, to);
+    fprintf(to, "}\n");
     return finish(to);
 }

@@ -18,7 +18,9 @@ static const Flag flags[] = {
     { "o", "FILE",
       "write the graph to FILE.txt, .onnx, .json, or as a picture to .svg, .html or .dot; text to a device or pipe "
       "[text to standard output]" },
-    { "report", NULL, "print what was split and found; nodes, seconds and memory by pass; load of each device" },
+    { "report", NULL,
+      "print what was split, found and trained; nodes, seconds and memory by pass; replicas, devices, phases, "
+      "collectives" },
     { "parameters", "[=FILE]",
       "print which tensors are trained, and why; =FILE: train those that FILE names, as in a run (names one a "
       "line, or a .safetensors)" },

@@ -67,27 +67,40 @@ static void json_row(const Decision *d, FILE *to)
     fprintf(to, "}");
 }
 
-Status report_print_parameters(const Report *r, FILE *to, bool json)
+void report_print_decisions(const Report *r, FILE *to)
 {
-    char summary[REPORT_SUMMARY];
     int width = 4;
 
-    report_summary(summary, r);
     for (int i = 0; i < r->n_decision; i++)
         width = (int)strlen(r->decision[i].name) > width ? (int)strlen(r->decision[i].name) : width;
     width = width > 60 ? 60 : width;
+    for (int trained = 1; trained >= 0; trained--)
+        for (int i = 0; i < r->n_decision; i++)
+            if (r->decision[i].trained == (trained != 0))
+                print_row(&r->decision[i], width, to);
+}
+
+void report_json_decisions(const Report *r, FILE *to)
+{
+    fprintf(to, "  \"parameters\": [");
+    for (int i = 0; i < r->n_decision; i++) {
+        fprintf(to, "%s\n", i ? "," : "");
+        json_row(&r->decision[i], to);
+    }
+    fprintf(to, "%s]", r->n_decision ? "\n  " : "");
+}
+
+Status report_print_parameters(const Report *r, FILE *to, bool json)
+{
+    char summary[REPORT_SUMMARY];
+
     if (json) {
-        fprintf(to, "{\n  \"parameters\": [");
-        for (int i = 0; i < r->n_decision; i++) {
-            fprintf(to, "%s\n", i ? "," : "");
-            json_row(&r->decision[i], to);
-        }
-        fprintf(to, "%s]\n}\n", r->n_decision ? "\n  " : "");
+        fprintf(to, "{\n");
+        report_json_decisions(r, to);
+        fprintf(to, "\n}\n");
     } else {
-        for (int trained = 1; trained >= 0; trained--)
-            for (int i = 0; i < r->n_decision; i++)
-                if (r->decision[i].trained == (trained != 0))
-                    print_row(&r->decision[i], width, to);
+        report_summary(summary, r);
+        report_print_decisions(r, to);
         fprintf(to, "%s\n", summary);
     }
     return fflush(to) || ferror(to) ? FAIL(E_IO, "the table could not be written") : ST_OK;

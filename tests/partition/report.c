@@ -75,6 +75,34 @@ static const char linear[] = "graph \"g\" {\n"
                              "  output \"loss\" = %loss\n"
                              "}\n";
 
+/* 6 samples go to the replicas, the loss and the gradient of w come from the devices as one sum, and the learning rate
+ * goes to both; no pass made the update, so it has no phase of its own. */
+static void check_step(const Report *r)
+{
+    static const char *const kind[] = { "scatter", "all-reduce" };
+    static const char *const reason[] = { "what the caller gives", "partial sums over the batch are needed whole" };
+    static const int phase[] = { PHASE_FORWARD, PHASE_BACKWARD }, tensors[] = { 1, 2 }, bytes[] = { 72, 32 };
+    int seen = 0;
+
+    for (int i = 0; i < 4; i++)
+        CU_ASSERT_EQUAL(r->device_of[i], i / 2);
+    for (int i = 0; i < r->collectives; i++)
+        for (int k = 0; k < 2; k++)
+            if (!strcmp(r->collective[i].kind, kind[k])) {
+                CHECK_STR(reason[k], r->collective[i].reason);
+                CU_ASSERT_EQUAL(r->collective[i].phase, phase[k]);
+                CU_ASSERT_EQUAL(r->collective[i].tensors, tensors[k]);
+                CU_ASSERT_EQUAL(r->collective[i].bytes, bytes[k]);
+                seen++;
+            }
+    CU_ASSERT_EQUAL(seen, 2);
+    CU_ASSERT_EQUAL(r->phase[PHASE_FORWARD].collectives, 1);
+    CU_ASSERT_EQUAL(r->phase[PHASE_FORWARD].sent, 72);
+    CU_ASSERT_EQUAL(r->phase[PHASE_BACKWARD].collectives, 2);
+    CU_ASSERT_EQUAL(r->phase[PHASE_BACKWARD].sent, 32 + 4);
+    CU_ASSERT_EQUAL(r->phase[PHASE_UPDATE].nodes, 0);
+}
+
 static void test_loads(void)
 {
     Graph *one = train_graph(linear, 6), *many = NULL;
@@ -90,7 +118,47 @@ static void test_loads(void)
             CU_ASSERT_EQUAL(r->load[d].state_bytes, 12);
             CU_ASSERT_EQUAL(r->load[d].sent_bytes, 16); /* gradient and loss, 4 floats: half of them there, half back */
         }
+        check_step(r);
     }
+    graph_free(one);
+    graph_free(many);
+    report_free(r);
+}
+
+/* The softmax over the batch makes its rows whole on every device: what that costs is told with it. */
+static const char mixing[] = "graph \"g\" {\n"
+                             "  input %x : float32[%B,2]\n"
+                             "  state %w trainable : float32[2] = {1, 2}\n"
+                             "  %h = Mul(%x, %w)\n"
+                             "  %y = Softmax(%h) {axis=0} \"over all\"\n"
+                             "  %z = Mul(%y, %x)\n"
+                             "  %loss = ReduceSum(%z) {keepdims=0}\n"
+                             "  output \"loss\" = %loss\n"
+                             "}\n";
+
+static void test_mixing(void)
+{
+    Graph *one = train_graph(mixing, 6), *many = NULL;
+    Report *r = report_create();
+    int forward = 0;
+    char *text = NULL;
+    size_t len = 0;
+    FILE *f = open_memstream(&text, &len);
+
+    if (one && CHECK_OK(train_divide(&many, one, &(Division){ .replicas = 2, .devices = 2 }, r)) &&
+        CHECK_OK(report_graph(r, many, &(Target){ 0 })) && CHECK_OK(report_print(r, f))) {
+        for (int i = 0; i < r->collectives; i++)
+            if (r->collective[i].phase == PHASE_FORWARD && r->collective[i].subject) {
+                CHECK_STR("over all", r->collective[i].subject);
+                CHECK_STR("over all mixes samples of the batch", r->collective[i].reason);
+                forward++;
+            }
+        CU_ASSERT(forward >= 1);
+        fflush(f);
+        CU_ASSERT_PTR_NOT_NULL(strstr(text, "; costs "));
+    }
+    fclose(f);
+    free(text);
     graph_free(one);
     graph_free(many);
     report_free(r);
@@ -133,5 +201,5 @@ static void test_write_failure(void)
 }
 
 DEFINE_SUITE(report, { "parameters without a gradient", test_unreached_parameters },
-             { "nothing to split", test_nothing_to_split }, { "loads", test_loads }, { "JSON", test_json },
-             { "write failure", test_write_failure });
+             { "nothing to split", test_nothing_to_split }, { "loads", test_loads }, { "mixing", test_mixing },
+             { "JSON", test_json }, { "write failure", test_write_failure });
