@@ -1,4 +1,4 @@
-/* A picture of the graph for Graphviz: nodes by device and replica, values as edges. */
+/* A picture of the graph for Graphviz: chains of nodes by device, replica and phase, values as edges. */
 #ifndef DPX_DOT_H
 #define DPX_DOT_H
 
@@ -6,7 +6,7 @@
 
 #include "graph/graph.h"
 
-/* E_IO when the stream fails. */
-Status graph_dot(FILE *f, const Graph *g) CHECKED;
+/* `model`: what the graph was made of, drawn beside it; may be NULL.  E_IO when the stream fails. */
+Status graph_dot(FILE *f, const Graph *g, const Graph *model) CHECKED;
 
 #endif

@@ -140,7 +140,7 @@ Status transform_print(FILE *to, const Graph *g, const Graph *model, const char 
 {
     TRY(transform_check_format(format));
     if (!strcmp(format, "dot"))
-        return graph_dot(to, g);
+        return graph_dot(to, g, model);
     if (!strcmp(format, "svg"))
         return picture_svg(to, g, model);
     if (!strcmp(format, "html"))

@@ -39,7 +39,7 @@ static void check_pictures(const Graph *g)
     free(text);
     f = open_memstream(&text, &size);
     MUST(f, "memory");
-    MUST_DO(graph_dot(f, g));
+    MUST_DO(graph_dot(f, g, g));
     fclose(f);
     free(text);
 }

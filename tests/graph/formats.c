@@ -58,11 +58,13 @@ static void test_json(void)
     graph_free(g);
 }
 
+static Status write_dot(FILE *f, const Graph *g) { return graph_dot(f, g, NULL); }
+
 /* Every quote that is not escaped opens or closes a string, and no line ends inside one. */
 static void test_dot(void)
 {
     Graph *g = sample();
-    char *out = write_to_text(graph_dot, g);
+    char *out = write_to_text(write_dot, g);
     int quotes = 0, braces = 0;
 
     for (const char *s = out; *s; s++) {
@@ -76,8 +78,13 @@ static void test_dot(void)
     }
     CU_ASSERT_EQUAL(quotes % 2, 0);
     CU_ASSERT_EQUAL(braces, 0);
-    CU_ASSERT_PTR_NOT_NULL(strstr(out, "n0 -> n1"));
-    CU_ASSERT_PTR_NOT_NULL(strstr(out, "n1 -> o0"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(out, "cluster_1\""));     /* device 1 */
+    CU_ASSERT_PTR_NOT_NULL(strstr(out, "cluster_1_0\""));   /* replica 0 */
+    CU_ASSERT_PTR_NOT_NULL(strstr(out, "cluster_1_0_1\"")); /* forward */
+    CU_ASSERT_PTR_NOT_NULL(strstr(out, "Softmax\\nnode"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(out, "\\nMul\\n")); /* in the same box, for nothing else reads the Softmax */
+    CU_ASSERT_PTR_NULL(strstr(out, "-> n1"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(out, "n0 -> o0"));
     CU_ASSERT_PTR_NOT_NULL(strstr(out, "1 constant r0 d1"));
     free(out);
     graph_free(g);
