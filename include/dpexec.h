@@ -389,7 +389,7 @@ typedef struct {
     int64_t samples; /* of this call's batch; of the whole group when an accumulated one was applied, as the sums */
     double loss;     /* loss_sum / loss_weight; with "loss-weight" "sum" loss_sum */
     double loss_sum, loss_weight;     /* add up over batches exactly; a loss that is a sum has weight 0 */
-    double metric_sum, metric_weight; /* of the metric alike; 0, 0 without one */
+    double metric_sum, metric_weight; /* of the metric alike; 0, 0 without one, or of one that counts a table */
     int64_t correct, counted;         /* the same of a metric that counts, as accuracy does */
     double lr;                        /* that this step used */
     double grad_norm;                 /* before clipping; NaN when it is not computed */
@@ -430,6 +430,16 @@ DPX_API dpx_status dpx_trainer_write_trace(const dpx_trainer *trainer, const cha
 DPX_API dpx_status dpx_train_step(dpx_trainer *t, const dpx_tensor *batch, int n, dpx_result *out) DPX_CHECKED;
 DPX_API dpx_status dpx_val_step(dpx_trainer *t, const dpx_tensor *batch, int n, dpx_result *out) DPX_CHECKED;
 DPX_API dpx_status dpx_test_step(dpx_trainer *t, const dpx_tensor *batch, int n, dpx_result *out) DPX_CHECKED;
+/* The metric over all batches that val_step, test_step, val_part and test_part measured since the trainer was created
+ * or restart_metric was last called: what one batch of all samples would give.  Counts are whole numbers. */
+typedef struct {
+    int measured;     /* 0: there is no metric, or nothing counted; then value is NaN and table.data NULL */
+    double value;     /* of a table NaN */
+    dpx_tensor table; /* of confusion-matrix: int64 [classes, classes], row: target, column: prediction; else data is
+                         NULL.  The trainer's, valid until its next call */
+} dpx_metric;
+DPX_API dpx_status dpx_trainer_metric(const dpx_trainer *t, dpx_metric *out) DPX_CHECKED;
+DPX_API void dpx_trainer_restart_metric(dpx_trainer *t);
 /* The part of a batch of `samples` that this process's replicas take: samples [from, to) of it, counted from 0, along
  * the batch's axis of every tensor that is split (dpx_batch_splits); from == to when it has none.  The parts of all
  * processes, by rank, follow one another and make up the batch; a process alone has all of it.  They depend on

@@ -54,8 +54,10 @@ static Status run(const Args *a, dpx_model **model, dpx_trainer **trainer, Feed 
     *begun = true;
     TRY(evaluate(&e, *trainer, feed, strtoll(dpx_options_get(a->options, "batch-size"), NULL, 10), false));
     printf("{\"eval_loss\":%s", json_number(e.loss, text));
-    if (e.measured)
-        printf(",\"eval_%s\":%s", dpx_options_get(a->options, "metric"), json_number(e.metric, text));
+    if (e.metric.measured) {
+        printf(",\"eval_%s\":", dpx_options_get(a->options, "metric"));
+        json_write_metric(stdout, &e.metric);
+    }
     printf(",\"samples\":%lld}\n", (long long)e.samples);
     return ST_OK;
 }

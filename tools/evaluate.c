@@ -6,7 +6,7 @@
 
 Status evaluate(Evaluation *out, dpx_trainer *t, const Feed *f, int64_t batch_size, bool parts)
 {
-    double sum = 0, weight = 0, metric = 0, counted = 0;
+    double sum = 0, weight = 0;
     Evaluation e = { 0 };
     Loader *l;
     Status st;
@@ -15,6 +15,7 @@ Status evaluate(Evaluation *out, dpx_trainer *t, const Feed *f, int64_t batch_si
     st = parts ? loader_share(l, t) : ST_OK;
     if (!st)
         st = loader_start(l, 0, 0);
+    dpx_trainer_restart_metric(t);
     for (const Batch *b; !st && (b = loader_next(l));) {
         dpx_result r;
 
@@ -23,15 +24,13 @@ Status evaluate(Evaluation *out, dpx_trainer *t, const Feed *f, int64_t batch_si
             break;
         sum += r.loss_sum;
         weight += r.loss_weight;
-        metric += r.metric_sum;
-        counted += r.metric_weight;
         e.samples += b->samples;
     }
     loader_free(l);
     e.loss = f->adds_up ? sum : sum / weight;
     e.loss = isnan(e.loss) ? (double)NAN : e.loss; /* of either sign: no text shows which */
-    e.metric = metric / counted;
-    e.measured = counted > 0;
+    if (!st)
+        st = (Status)dpx_trainer_metric(t, &e.metric);
     if (!st)
         *out = e;
     return st;

@@ -5,9 +5,9 @@
 #include "tools/feed.h"
 
 typedef struct {
-    double loss, metric;
+    double loss;
+    dpx_metric metric;
     int64_t samples;
-    bool measured; /* a metric was asked for, and anything counted */
 } Evaluation;
 
 /* `parts`: of a world, each process of which reads its part. */

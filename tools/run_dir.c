@@ -254,6 +254,21 @@ const char *json_number(double v, char buf[32])
     return text_float64(buf, v);
 }
 
+void json_write_metric(FILE *f, const dpx_metric *m)
+{
+    const int64_t *count = m->table.data;
+    char text[NUMBER_TEXT];
+
+    if (!count) {
+        fputs(json_number(m->value, text), f);
+        return;
+    }
+    for (int64_t i = 0; i < m->table.dim[0]; i++)
+        for (int64_t k = 0; k < m->table.dim[1]; k++)
+            fprintf(f, "%s%lld", k ? "," : i ? "],[" : "[[", (long long)*count++);
+    fputs("]]", f);
+}
+
 static Status flush(RunDir *r)
 {
     if (fflush(r->metrics) || ferror(r->metrics))
@@ -290,15 +305,17 @@ Status run_dir_log_step(RunDir *r, const dpx_trainer *t, const dpx_result *resul
     return flush(r);
 }
 
-Status run_dir_log_eval(RunDir *r, int64_t step, double loss, const char *metric, double measured)
+Status run_dir_log_eval(RunDir *r, int64_t step, double loss, const char *metric, const dpx_metric *measured)
 {
     char text[NUMBER_TEXT];
 
     if (!r->metrics)
         return ST_OK;
     fprintf(r->metrics, "{\"step\":%lld,\"eval_loss\":%s", (long long)step, json_number(loss, text));
-    if (metric)
-        fprintf(r->metrics, ",\"eval_%s\":%s", metric, json_number(measured, text));
+    if (metric) {
+        fprintf(r->metrics, ",\"eval_%s\":", metric);
+        json_write_metric(r->metrics, measured);
+    }
     fprintf(r->metrics, "}\n");
     return flush(r);
 }

@@ -40,9 +40,11 @@ typedef struct {
 /* `read`: of the epoch that ends with the step, else NULL. */
 Status run_dir_log_step(RunDir *r, const dpx_trainer *t, const dpx_result *result, int64_t epoch, double ms,
                         const RunRead *read) CHECKED;
-Status run_dir_log_eval(RunDir *r, int64_t step, double loss, const char *metric, double measured) CHECKED;
+Status run_dir_log_eval(RunDir *r, int64_t step, double loss, const char *metric, const dpx_metric *measured) CHECKED;
 
 /* As JSON, which has no NaN and no infinity: those are null. */
 const char *json_number(double v, char buf[32]);
+/* The number, or the table as a list of its rows. */
+void json_write_metric(FILE *f, const dpx_metric *m);
 
 #endif

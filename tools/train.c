@@ -116,11 +116,12 @@ static Status evaluate_now(Run *r)
     TRY(evaluate(&e, r->trainer, &r->val, r->batch_size, r->world.world));
     r->last_eval = e;
     r->eval_step = r->step;
-    if (!r->progress.quiet && e.measured)
-        progress_line(&r->progress, "step %" PRId64 ": eval loss %.5f, %s %.4f", r->step, e.loss, metric, e.metric);
+    if (!r->progress.quiet && e.metric.measured && !e.metric.table.data)
+        progress_line(&r->progress, "step %" PRId64 ": eval loss %.5f, %s %.4f", r->step, e.loss, metric,
+                      e.metric.value);
     else if (!r->progress.quiet)
         progress_line(&r->progress, "step %" PRId64 ": eval loss %.5f", r->step, e.loss);
-    return run_dir_log_eval(&r->dir, r->step, e.loss, e.measured ? metric : NULL, e.metric);
+    return run_dir_log_eval(&r->dir, r->step, e.loss, e.metric.measured ? metric : NULL, &e.metric);
 }
 
 /* ---- checkpoints ---- */
@@ -515,8 +516,8 @@ static Status finish(Run *r)
         printf(", loss %.6g", r->last_loss);
     if (r->eval_step >= 0)
         printf(": eval loss %.6g", r->last_eval.loss);
-    if (r->eval_step >= 0 && r->last_eval.measured)
-        printf(", test %s %.4f", dpx_options_get(r->args->options, "metric"), r->last_eval.metric);
+    if (r->eval_step >= 0 && r->last_eval.metric.measured && !r->last_eval.metric.table.data)
+        printf(", test %s %.4f", dpx_options_get(r->args->options, "metric"), r->last_eval.metric.value);
     printf("\n");
     if (r->has_dir)
         printf("model: %s\n", path);

@@ -171,6 +171,7 @@ void dpx_trainer_free(dpx_trainer *t)
         return;
     session_free(t->session);
     trace_free(t->trace);
+    measured_restart(&t->measured);
     options_free(t->options);
     model_release(t->model);
     free(t);
@@ -233,6 +234,7 @@ static Status create(dpx_trainer *t, const dpx_options *options)
     TRY(decide_split(t, &devices));
     TRY(decide_links(t, &devices));
     TRY(choose_sums(t));
+    TRY(measured_create(&t->measured, t->options));
     t->dtype = run_dtype(t);
     t->devices = devices.n * world_size(trainer_world(t));
     t->replicas = t->options->build.replicas ? t->options->build.replicas : t->devices;
@@ -333,14 +335,14 @@ static double real_output(const NamedTensor *out, int n, const char *name, doubl
 {
     const Tensor *t = named_find(out, n, name);
 
-    return !t ? fallback : dtype_is_float(t->dtype) ? tensor_float(t, 0) : (double)tensor_int(t, 0);
+    return !t || t->shape.rank ? fallback : dtype_is_float(t->dtype) ? tensor_float(t, 0) : (double)tensor_int(t, 0);
 }
 
 static int64_t count_output(const NamedTensor *out, int n, const char *name)
 {
     const Tensor *t = named_find(out, n, name);
 
-    return t && t->dtype == DT_INT64 ? tensor_int(t, 0) : 0;
+    return t && !t->shape.rank && t->dtype == DT_INT64 ? tensor_int(t, 0) : 0;
 }
 
 static void read_outputs(dpx_result *r, const NamedTensor *out, int n)
@@ -592,7 +594,9 @@ int dpx_trainer_runs_ahead(const dpx_trainer *t) { return t && session_runs_ahea
 
 static Status evaluate(dpx_trainer *t, const dpx_tensor *batch, int n, const int64_t *samples, dpx_result *r)
 {
+    const NamedTensor *out;
     SessionStep step;
+    int n_out;
     Feed f;
 
     TRY(need_loss(t));
@@ -600,7 +604,9 @@ static Status evaluate(dpx_trainer *t, const dpx_tensor *batch, int n, const int
     if (t->evaluated++)
         tell_weights(t, "evaluation over several batches");
     TRY(begin(t, BUILD_EVAL, &f, &step));
-    TRY(end(&step, r));
+    TRY(session_end(&out, &n_out, &step));
+    read_outputs(r, out, n_out);
+    TRY(measured_add(&t->measured, out, n_out));
     r->samples = f.samples;
     r->step = t->step;
     return ST_OK;

@@ -14,6 +14,13 @@ typedef struct {
     dpx_result result; /* else what is known before the outputs are there */
 } BegunStep;
 
+/* What the metric has added up over batches. */
+typedef struct {
+    RecipeSettings settings;
+    Tensor sum; /* int64 or float64; data NULL: nothing yet */
+    double weight;
+} Measured;
+
 struct dpx_trainer {
     const dpx_model *model;
     Options *options;
@@ -32,6 +39,7 @@ struct dpx_trainer {
     bool resumed;      /* and has not trained since, which will tell whether the checkpoint is of this run */
     bool told_weights; /* what a loss of the model's own weighs */
     int64_t evaluated; /* batches since the last that was trained */
+    Measured measured; /* by evaluations since this began */
     int n_resumed;     /* the first states: those that the checkpoint had */
     Trace *trace;      /* NULL: nothing is timed */
     dpx_log_fn *log;
@@ -56,6 +64,12 @@ typedef struct {
 
 /* Takes a batch of the caller's; `samples`: the tensors are this process's part of so many; NULL: all of the batch. */
 Status batch_read(Feed *f, const dpx_trainer *t, const dpx_tensor *batch, int n, const int64_t *samples) CHECKED;
+
+/* exec/api/metric.c */
+Status measured_create(Measured *m, const Options *o) CHECKED;
+void measured_restart(Measured *m);
+/* Adds what one batch gave. */
+Status measured_add(Measured *m, const NamedTensor *out, int n) CHECKED;
 
 World *trainer_world(const dpx_trainer *t); /* NULL: this process alone */
 /* Are there others, for whose sake it takes part in what is of no use to itself? */

@@ -22,7 +22,7 @@ typedef struct {
     const Output *scores; /* the output that y is */
     ValueId y, target;
     ValueId num, den;               /* den NO_VALUE: the loss is a sum */
-    ValueId metric[2];              /* sum and weight; NO_VALUE without a metric */
+    ValueId metric[2];              /* sum and weight, or a table and NO_VALUE; NO_VALUE without a metric */
     RecipeSettings loss, of_metric; /* their settings */
 } Criterion;
 
@@ -202,7 +202,10 @@ static Status add_sums(Criterion *c, ValueId y, ValueId weights)
     if (c->opt->metric) {
         b = (LossBody){ .g = c->g, .y = y, .target = c->target };
         c->opt->metric->emit(&b, &c->of_metric);
-        finish_sum(&c->metric[0], &c->metric[1], c->g, &b);
+        if (c->opt->metric->table)
+            c->metric[0] = b.sum;
+        else
+            finish_sum(&c->metric[0], &c->metric[1], c->g, &b);
     }
     return c->g->status;
 }

@@ -22,6 +22,7 @@ typedef struct {
     dpx_tensor bad, out[1];
     dpx_result r;
     dpx_part part;
+    dpx_metric metric;
     dpx_info info;
     dpx_device device;
     dpx_world *w;
@@ -104,6 +105,8 @@ typedef struct {
     X(test_out, "out is NULL", dpx_test_step(a->t, a->b.tensor, 2, NULL))                                             \
     X(measure_options, "dpx_measure: options", dpx_measure(NULL, write_nothing, NULL))                                \
     X(measure_write, "dpx_measure: write", dpx_measure(a->o, NULL, NULL))                                             \
+    X(metric_trainer, "dpx_trainer_metric: trainer", dpx_trainer_metric(NULL, &a->metric))                            \
+    X(metric_out, "dpx_trainer_metric: out", dpx_trainer_metric(a->t, NULL))                                          \
     X(part_trainer, "dpx_trainer_part: trainer", dpx_trainer_part(NULL, 1, &a->part))                                 \
     X(part_out, "dpx_trainer_part: out", dpx_trainer_part(a->t, 1, NULL))                                             \
     X(part_samples, "a batch of -1 samples", dpx_trainer_part(a->t, -1, &a->part))                                    \
@@ -194,6 +197,7 @@ static void test_harmless(void)
     dpx_model_free(NULL);
     dpx_options_free(NULL);
     dpx_trainer_free(NULL);
+    dpx_trainer_restart_metric(NULL);
     dpx_world_leave(NULL);
     dpx_world_abort(NULL, "why");
     dpx_world_end(NULL, 1);

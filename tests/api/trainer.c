@@ -97,6 +97,54 @@ static void test_val_keeps_state(void)
     dpx_trainer_free(t);
 }
 
+/* Row: target, column: where the logits that dpx_run gives are largest. */
+static void count_hits(dpx_trainer *t, const Batch *b, int samples, int64_t count[CLASSES][CLASSES])
+{
+    dpx_tensor x = b->tensor[0], y = { 0 };
+
+    x.dim[0] = samples;
+    CHECK_DPX(dpx_run(t, &x, 1, &y, 1));
+    for (int n = 0; y.data && n < samples; n++) {
+        const float *logit = (const float *)y.data + n * CLASSES;
+        int best = 0;
+
+        for (int c = 1; c < CLASSES; c++)
+            best = logit[c] > logit[best] ? c : best;
+        count[b->label[n]][best]++;
+    }
+}
+
+/* Over batches of unequal size, since it was begun again. */
+static void test_metric(void)
+{
+    static const char *const table[] = { "loss=cross-entropy", "metric=confusion-matrix", "replicas=4", "threads=1",
+                                         NULL };
+    int64_t expected[CLASSES][CLASSES] = { { 0 } };
+    dpx_trainer *t = make_trainer(table);
+    dpx_metric m = { .measured = 1 };
+    dpx_result r;
+    Batch b;
+
+    if (!t)
+        return;
+    CU_ASSERT(!dpx_trainer_metric(t, &m) && !m.measured && isnan(m.value) && !m.table.data);
+    make_batch(&b, 4);
+    CHECK_DPX(dpx_val_step(t, b.tensor, 2, &r));
+    CU_ASSERT(r.metric_sum == 0 && r.metric_weight == 0 && !r.correct && !r.counted);
+    dpx_trainer_restart_metric(t);
+    for (int samples = SAMPLES; samples > 1; samples -= 3) {
+        make_batch(&b, (unsigned)samples);
+        count_hits(t, &b, samples, expected);
+        b.tensor[0].dim[0] = b.tensor[1].dim[0] = samples;
+        CHECK_DPX(dpx_val_step(t, b.tensor, 2, &r));
+    }
+    CHECK_DPX(dpx_trainer_metric(t, &m));
+    CU_ASSERT_FATAL(m.measured && m.table.data && m.table.rank == 2 && m.table.dtype == DPX_INT64);
+    CU_ASSERT(m.table.dim[0] == CLASSES && m.table.dim[1] == CLASSES);
+    CU_ASSERT(!memcmp(m.table.data, expected, sizeof expected));
+    dpx_trainer_free(t);
+}
+
 /* The loss of val_step is that of the logits that dpx_run gives. */
 static void test_run_and_loss(void)
 {
@@ -585,8 +633,8 @@ static void test_open_sizes(void)
 }
 
 DEFINE_SUITE(trainer, { "steps", test_steps }, { "evaluation changes nothing", test_val_keeps_state },
-             { "run gives the loss's logits", test_run_and_loss }, { "bad batches", test_bad_batches },
-             { "no loss", test_no_loss }, { "set and get state", test_set_state },
+             { "the metric over batches", test_metric }, { "run gives the loss's logits", test_run_and_loss },
+             { "bad batches", test_bad_batches }, { "no loss", test_no_loss }, { "set and get state", test_set_state },
              { "accumulate and flush", test_accumulate }, { "save, resume, export", test_checkpoint },
              { "a scaled loss", test_loss_scale }, { "options of the scale", test_loss_scale_options },
              { "callbacks", test_callbacks }, { "two threads", test_threads }, { "timing", test_trace },

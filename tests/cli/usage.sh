@@ -67,7 +67,10 @@ seed -1
 optimizer sgdd
 loss hinge
 loss output:
-metric f1
+metric f2
+metric top-k:0
+metric f1:mean
+metric mean-iou:2
 lr-schedule step
 lr-schedule step:0
 lr-schedule cosine:2

@@ -1,0 +1,20 @@
+/* confusion-matrix: how often a target of the row's class has its largest score in the column's. */
+#include "graph/recipes/metric.h"
+
+typedef struct {
+    IgnoredClass ignored;
+} Confusion;
+
+static void emit_metric(LossBody *b, const void *settings)
+{
+    emit_confusion(b, &((const Confusion *)settings)->ignored);
+}
+
+static const Setting flags[] = { IGNORE_INDEX(Confusion, ignored), { .name = NULL } };
+
+DEFINE_METRIC(confusion_matrix,
+              .recipe = { .name = "confusion-matrix",
+                          .help = "how many targets of a class (row) have their largest logit in which (column)",
+                          .flags = flags,
+                          RECIPE_SETTINGS(Confusion) },
+              .target = TARGET_CLASSES, .table = true, .emit = emit_metric);

@@ -1,0 +1,25 @@
+/* mean-iou: of each class, targets that are hit over what is target or prediction of it; the mean over classes that
+ * either has. */
+#include "graph/recipes/metric.h"
+
+static void emit_metric(LossBody *b, const void *settings)
+{
+    emit_confusion(b, &((const ClassAverage *)settings)->ignored);
+}
+
+static double iou(const ClassCounts *n) { return n->hits / (n->targets + n->predictions - n->hits); }
+
+static double metric_value(const Tensor *sum, double weight, const void *settings)
+{
+    (void)weight;
+    return class_average(sum, settings, iou);
+}
+
+static const Setting flags[] = { IGNORE_INDEX(ClassAverage, ignored), { .name = NULL } };
+
+DEFINE_METRIC(mean_iou,
+              .recipe = { .name = "mean-iou",
+                          .help = "intersection over union of targets and predictions, the mean over classes",
+                          .flags = flags,
+                          RECIPE_SETTINGS(ClassAverage) },
+              .target = TARGET_CLASSES, .table = true, .emit = emit_metric, .value = metric_value);

@@ -1,0 +1,32 @@
+/* perplexity: e to the mean over targets of minus the log-probability of the right class, each target weighing 1.
+ *
+ * Of logits; log-probabilities are logits too, whose log-softmax is themselves. */
+#include <math.h>
+
+#include "graph/recipes/metric.h"
+
+typedef struct {
+    IgnoredClass ignored;
+} Perplexity;
+
+static void emit_metric(LossBody *b, const void *settings)
+{
+    const Perplexity *s = settings;
+
+    emit_nll(b, EMIT(b->g, LogSoftmax, ATTRS(INT("axis", 1)), b->y), &s->ignored, 0);
+}
+
+static double metric_value(const Tensor *sum, double weight, const void *settings)
+{
+    (void)settings;
+    return exp(tensor_float(sum, 0) / weight);
+}
+
+static const Setting flags[] = { IGNORE_INDEX(Perplexity, ignored), { .name = NULL } };
+
+DEFINE_METRIC(perplexity,
+              .recipe = { .name = "perplexity",
+                          .help = "e to the mean of minus the log-probability of the right class",
+                          .flags = flags,
+                          RECIPE_SETTINGS(Perplexity) },
+              .target = TARGET_CLASSES, .emit = emit_metric, .value = metric_value);

@@ -1,0 +1,25 @@
+/* precision: of the predictions of a class, the share that is right; averaged over classes.
+ *
+ * As scikit-learn's with zero_division=0: a quotient of 0 and 0 is 0. */
+#include "graph/recipes/metric.h"
+
+static double score(const ClassCounts *n) { return n->predictions > 0 ? n->hits / n->predictions : 0; }
+
+static double metric_value(const Tensor *sum, double weight, const void *settings)
+{
+    (void)weight;
+    return class_average(sum, settings, score);
+}
+
+static const Setting args[] = { CLASS_AVERAGE_ARG, { .name = NULL } };
+static const Setting flags[] = { IGNORE_INDEX(ClassAverage, ignored), { .name = NULL } };
+
+DEFINE_METRIC(precision,
+              .recipe = { .name = "precision",
+                          .form = "precision[:AVERAGE]",
+                          .help = "which share of the predictions of a class is right; AVERAGE macro [default], micro, "
+                                  "weighted or one class",
+                          .args = args,
+                          .flags = flags,
+                          RECIPE_SETTINGS(ClassAverage) },
+              .target = TARGET_CLASSES, .table = true, .emit = emit_class_average, .value = metric_value);

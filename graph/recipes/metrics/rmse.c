@@ -1,0 +1,19 @@
+/* rmse: the root of the mean of (y - t)^2 over all elements. */
+#include <math.h>
+
+#include "graph/recipes/metric.h"
+
+static void emit_metric(LossBody *b, const void *settings)
+{
+    (void)settings;
+    emit_element_loss(b, "mse");
+}
+
+static double metric_value(const Tensor *sum, double weight, const void *settings)
+{
+    (void)settings;
+    return sqrt(tensor_float(sum, 0) / weight);
+}
+
+DEFINE_METRIC(rmse, .recipe = { .name = "rmse", .help = "root of the mean squared error" }, .target = TARGET_VALUES,
+              .emit = emit_metric, .value = metric_value);

@@ -1,0 +1,65 @@
+#!/bin/bash
+# Metrics against scikit-learn's of the whole set (tests/cli/metrics.py): over replicas and processes, batches that end with a smaller
+# one, parts without samples, ignored targets, classes that are absent, equal scores.
+. "$(dirname "$0")/lib.sh"
+here=tests/cli/metrics
+n=0
+
+# arguments SET LOSS METRIC FLAGS: of a row of expected.txt.
+arguments() {
+    local model=scores
+    [ "$1" = numbers ] && model=values
+    args=($here/$model.onnx --loss "$2" --metric "$3" --batch-size 6 --threads 1 --quiet)
+    [ "$4" = - ] || args+=("$4")
+}
+
+# is EXPECTED METRIC TEXT: what TEXT's last line says of the metric; counts to the digit, numbers within 1e-12.
+is() {
+    local found
+    found=$(printf '%s\n' "$3" | tail -1 | sed -nE "s/.*\"eval_$2\":(\[\[.*\]\]|[^,}]*).*/\1/p")
+    case $1 in
+    \[*) test "$found" = "$1" ;;
+    *) near "$found" "$1" || { [ "$1" = 0.0 ] && [ "$found" = 0 ]; } ;;
+    esac || { echo "found $found"; false; }
+}
+
+while read -r set loss metric flags value; do
+    arguments "$set" "$loss" "$metric" "$flags"
+    for replicas in 1 $((n++ % 4 + 2)); do
+        check "$set $metric $replicas" is "$value" "$metric" "$("$dpexec" eval "${args[@]}" --data $here/"$set".npz --replicas $replicas 2>&1)"
+    done
+done <$here/expected.txt
+
+# In worlds, whose processes read their parts, beside training that changes nothing: all processes are told the same.
+while read -r size set metric; do
+    read -r set loss metric flags value < <(grep "^$set [^ ]* $metric " $here/expected.txt)
+    arguments "$set" "$loss" "$metric" "$flags"
+    rm -rf "$DIR/world"
+    check "world of $size" "$dpexec" launch -n "$size" -- train "${args[@]}" --data $here/"$set".npz --val $here/"$set".npz --lr 0 --steps 1 --out "$DIR/world"
+    check "$set $metric in a world of $size" is "$value" "$metric" "$(cat "$DIR/world/metrics.jsonl")"
+done <<'WORLDS'
+2 absent confusion-matrix
+3 absent mean-iou
+4 ties top-k:2
+5 class_ignored f1:weighted
+3 numbers rmse
+WORLDS
+
+# Sums of micro-batches are the group's; nothing that counts is said to be so.
+arguments absent cross-entropy f1 --ignore-index=-1
+check "micro-batches" "$dpexec" "${args[@]}" --data $here/absent.npz --replicas 3 --accumulate 3 --epochs 1
+check "partitioned as whole" "$graph_transform" $here/scores.onnx --batch-size 5 --replicas 3 --loss cross-entropy --metric confusion-matrix --verify
+for metric in mean-iou top-k accuracy confusion-matrix perplexity; do
+    arguments none cross-entropy $metric --ignore-index=-1
+    check "nothing counts: $metric" test "$("$dpexec" eval "${args[@]}" --data $here/none.npz)" = '{"eval_loss":null,"samples":3}'
+done
+
+arguments plain cross-entropy top-k:6 -
+refused 2 "--metric top-k:6: the scores have 5 classes" "$dpexec" eval "${args[@]}" --data $here/plain.npz
+arguments plain cross-entropy recall:5 -
+refused 2 "there is no class 5, the scores have 5 classes" "$dpexec" eval "${args[@]}" --data $here/plain.npz
+arguments plain cross-entropy rmse -
+refused 2 "--metric rmse needs a target of the output's shape" "$dpexec" eval "${args[@]}" --data $here/plain.npz
+arguments absent cross-entropy mean-iou -
+refused 1 "-1" "$dpexec" eval "${args[@]}" --data $here/absent.npz
+finish
