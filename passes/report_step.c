@@ -1,0 +1,165 @@
+/* What a step consists of: its phases, its collectives with the reason of each, where its replicas are. */
+#include <string.h>
+
+#include "graph/collective.h"
+#include "graph/op.h"
+#include "graph/phase.h"
+#include "passes/report.h"
+
+static int64_t bytes_of(const Graph *g, const ValueId *v, int n)
+{
+    int64_t bytes = 0;
+
+    for (int i = 0; i < n; i++)
+        if (has_value(v[i]) && shape_known(value(g, v[i])->shape))
+            bytes += (int64_t)value_bytes(g, v[i]);
+    return bytes;
+}
+
+/* By value, of those that read it: the latest phase, whether one merges rows of statistics, and the name of one that
+ * mixes samples of the batch. */
+typedef struct {
+    uint8_t *latest;
+    bool *stacked;
+    const char **mixes;
+} Readers;
+
+/* The subject of the note that says that `n`, or what it is a gradient of, mixes samples; or NULL. */
+static const char *find_mixed(const Report *r, const Node *n)
+{
+    static const char gradient[] = "gradient of ";
+    const char *name = n->name;
+
+    if (name && !strncmp(name, gradient, sizeof gradient - 1))
+        name += sizeof gradient - 1;
+    for (int i = 0; name && i < r->n_note; i++)
+        if (r->note[i].kind == NOTE_MIXES && !strcmp(r->note[i].subject, name))
+            return r->note[i].subject;
+    return NULL;
+}
+
+static Status find_readers(Readers *out, const Report *r, const Graph *g, const uint8_t *phase, Arena *a)
+{
+    *out = (Readers){ ARENA_NEW(a, uint8_t, g->n_value), ARENA_NEW(a, bool, g->n_value),
+                      ARENA_NEW(a, const char *, g->n_value) };
+    if (!out->latest || !out->stacked || !out->mixes)
+        return FAIL_NOMEM();
+    FOR_NODES(g, n) {
+        const char *mixes = find_mixed(r, n);
+
+        for (int i = 0; i < n->n_in; i++) {
+            const uint32_t v = n->in[i].i;
+
+            out->latest[v] = phase[n->index] > out->latest[v] ? phase[n->index] : out->latest[v];
+            out->stacked[v] |= (n->op->flags & OPF_STACKS_L) != 0;
+            out->mixes[v] = mixes ? mixes : out->mixes[v];
+        }
+    }
+    return ST_OK;
+}
+
+/* What the collective is for, where a node that mixes samples reads it or makes what it sums. */
+static const char *subject_of(const Report *r, const Graph *g, const Node *n, const Readers *readers)
+{
+    const char *found = NULL;
+
+    for (int o = 0; o < n->n_out && !found; o++)
+        found = has_value(n->out[o]) ? readers->mixes[n->out[o].i] : NULL;
+    for (int i = 0; i < n->n_in && !found; i++)
+        if (in_value(g, n, i)->producer)
+            found = find_mixed(r, in_value(g, n, i)->producer);
+    return found;
+}
+
+static const char *reason_of(const Graph *g, const Node *n, const Exchange *e, int phase, const Readers *r)
+{
+    const Value *first = n->n_in ? in_value(g, n, 0) : NULL;
+    bool updates = false, stacked = false;
+
+    for (int o = 0; o < n->n_out; o++) {
+        updates |= has_value(n->out[o]) && r->latest[n->out[o].i] == PHASE_UPDATE;
+        stacked |= has_value(n->out[o]) && r->stacked[n->out[o].i];
+    }
+    if (exchange_spreads(e))
+        return first && first->kind == V_INPUT ? "what the caller gives" : "what one device has";
+    if (stacked)
+        return "statistics of the whole batch, merged in the order of replicas";
+    if (e->joined)
+        return first && first->kind == V_STATE ? "a parameter kept in pieces is needed whole"
+               : phase == PHASE_UPDATE         ? "pieces that were updated are needed whole"
+                                               : "parts of the batch are needed whole";
+    if (phase == PHASE_BACKWARD && updates)
+        return "gradients of parameters are sums over the batch";
+    return phase == PHASE_CRITERION ? "the loss is a sum over the batch"
+                                    : "partial sums over the batch are needed whole";
+}
+
+static Status add_collective(Report *r, const Graph *g, const Node *n, int phase, const Readers *readers)
+{
+    const Exchange e = exchange_of(n);
+    const char *mixes = subject_of(r, g, n, readers);
+    CollectiveLoad c = { .kind = exchange_verb(&e),
+                         .phase = phase,
+                         .reason = reason_of(g, n, &e, phase, readers),
+                         .subject = mixes,
+                         .bytes = bytes_of(g, n->in, n->n_in),
+                         .tensors = e.tensors,
+                         .name = arena_strdup(r->arena, n->name) };
+    CollectiveLoad *grown =
+        arena_grow(r->arena, r->collective, sizeof *r->collective, (size_t)r->collectives, &r->cap_collective);
+
+    if (mixes)
+        c.reason = arena_printf(r->arena, "%s mixes samples of the batch", mixes);
+    if (!c.name || !c.reason || !grown)
+        return FAIL_NOMEM();
+    r->phase[phase].collectives++;
+    r->phase[phase].sent += c.bytes;
+    r->collective = grown;
+    r->collective[r->collectives++] = c;
+    return ST_OK;
+}
+
+static Status add_replicas(Report *r, const Graph *g)
+{
+    if (!r->replicas)
+        return ST_OK;
+    if (!(r->device_of = ARENA_NEW(r->arena, int, r->replicas)))
+        return FAIL_NOMEM();
+    for (int i = 0; i < r->replicas; i++)
+        r->device_of[i] = -1;
+    FOR_NODES(g, n)
+        if (n->replica >= 0 && n->replica < r->replicas && r->device_of[n->replica] < 0)
+            r->device_of[n->replica] = n->device;
+    return ST_OK;
+}
+
+static Status collect(Report *r, const Graph *g, Arena *a)
+{
+    const uint8_t *phase = graph_phases(g, a);
+    Readers readers;
+
+    if (!phase)
+        return FAIL_NOMEM();
+    TRY(find_readers(&readers, r, g, phase, a));
+    FOR_NODES(g, n) {
+        PhaseLoad *load = &r->phase[phase[n->index]];
+
+        if (n->op->flags & OPF_COLLECTIVE) {
+            TRY(add_collective(r, g, n, phase[n->index], &readers));
+            continue;
+        }
+        load->nodes++;
+        load->flops += node_flops(g, n);
+        load->bytes += n->op->flags & OPF_VIEW ? 0 : bytes_of(g, n->in, n->n_in) + bytes_of(g, n->out, n->n_out);
+    }
+    return add_replicas(r, g);
+}
+
+Status report_step(Report *r, const Graph *g)
+{
+    Arena *a = arena_create_beside(g->arena);
+    Status st = a ? collect(r, g, a) : FAIL_NOMEM();
+
+    arena_free(a);
+    return st;
+}
