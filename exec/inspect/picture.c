@@ -44,15 +44,15 @@ static int best_period(const char *const *op, int n, int *times)
     return best;
 }
 
-const char *picture_chain(Arena *a, const char *const *op, int n)
+const char *picture_chain(Arena *a, const char *const *op, int n, int links)
 {
     const char *text = "";
-    int links = 0;
+    int shown = 0;
 
     for (int i = 0, p, k; i < n && text; i += p * k) {
         const char *part = op[i];
 
-        if (links++ == SHOWN_LINKS)
+        if (shown++ == links)
             return arena_printf(a, "%s + %d more", text, n - i);
         p = best_period(op + i, n - i, &k);
         for (int j = 1; j < p && part; j++)
@@ -202,7 +202,7 @@ static Status make_cell(Cell *out, const Picture *p, const Spot *spot, int n, Ar
     if (!k)
         op[k++] = p->g->node[spot->node]->op->name;
     out->nodes = n;
-    out->label = picture_chain(a, op, k);
+    out->label = picture_chain(a, op, k, SHOWN_LINKS);
     return out->label ? ST_OK : FAIL_NOMEM();
 }
 

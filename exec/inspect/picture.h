@@ -36,8 +36,8 @@ typedef struct {
 
 /* In the arena. */
 Status picture_fold(Picture *out, const Graph *g, Arena *a) CHECKED;
-/* "Conv + Relu + (Conv + Add) x3" of the operators, NULL: no memory. */
-const char *picture_chain(Arena *a, const char *const *op, int n);
+/* "Conv + Relu + (Conv + Add) x3" of the operators, at most `links` and "N more"; NULL: no memory. */
+const char *picture_chain(Arena *a, const char *const *op, int n, int links);
 
 /* `model`: what the step was made of, drawn beside it; may be NULL.  E_IO when writing failed. */
 Status picture_svg(FILE *f, const Graph *g, const Graph *model) CHECKED;

@@ -10,17 +10,18 @@
 
 enum {
     WIDTH = 1240,
-    GUTTER = 64,    /* phases and repeats */
-    BEFORE = 200,   /* the model's column */
-    HEAD = 64,      /* titles of lanes */
-    LINE = 14,      /* of text */
-    PAD = 5,        /* around it */
-    GAP = 4,        /* between rows */
-    BAND_GAP = 12,  /* between phases */
-    GROUP_PAD = 6,  /* around rows that repeat */
-    CHAR = 6,       /* at most, of the fonts' width at 10.5 pixels */
-    MOST_LINES = 9, /* of a box */
-    MOST_LANES = 8  /* that are drawn; others are told of */
+    GUTTER = 64,      /* phases and repeats */
+    BEFORE = 200,     /* the model's column */
+    HEAD = 64,        /* titles of lanes */
+    LINE = 14,        /* of text */
+    PAD = 5,          /* around it */
+    GAP = 4,          /* between rows */
+    BAND_GAP = 12,    /* between phases */
+    GROUP_PAD = 6,    /* around rows that repeat */
+    CHAR = 6,         /* at most, of the fonts' width at 10.5 pixels */
+    MOST_LINES = 9,   /* of a box */
+    MODEL_LINES = 48, /* of the model's */
+    MOST_LANES = 8    /* that are drawn; others are told of */
 };
 
 static const char *const fills[N_PHASES] = { "#ffffff", "#dbe9f6", "#fff2cc", "#f9e0d2", "#dcefd8" };
@@ -77,21 +78,21 @@ static size_t next_line(const char **s, size_t most)
     return end ? end : most;
 }
 
-static int count_lines(const char *s, int chars)
+static int count_lines(const char *s, int chars, int most)
 {
     int n = 0;
 
     for (size_t len; (len = next_line(&s, (size_t)chars)); s += len)
         n++;
-    return n > MOST_LINES ? MOST_LINES : n;
+    return n > most ? most : n;
 }
 
-static void draw_lines(const Draw *d, const char *s, int x, int y, int chars)
+static void draw_lines(const Draw *d, const char *s, int x, int y, int chars, int most)
 {
     int n = 0;
 
-    for (size_t len; (len = next_line(&s, (size_t)chars)) && n < MOST_LINES; s += len, n++) {
-        bool last = n + 1 == MOST_LINES && s[len];
+    for (size_t len; (len = next_line(&s, (size_t)chars)) && n < most; s += len, n++) {
+        bool last = n + 1 == most && s[len];
 
         fprintf(d->f, "<text x=\"%d\" y=\"%d\">", x, y + LINE * n);
         write_text(d->f, s, last && len > 3 ? len - 3 : len);
@@ -114,7 +115,7 @@ static int row_height(const Draw *d, const Row *r)
     if (r->bar)
         return LINE + 4;
     for (int i = 0; i < d->lanes; i++) {
-        int n = r->cell[i].label ? count_lines(r->cell[i].label, d->chars) : 0;
+        int n = r->cell[i].label ? count_lines(r->cell[i].label, d->chars, MOST_LINES) : 0;
 
         lines = n > lines ? n : lines;
     }
@@ -145,7 +146,7 @@ static void draw_cells(const Draw *d, int k, int h)
         fprintf(d->f, "<g class=\"e\" id=\"b%d_%d\">\n", k, i);
         draw_title(d, k, i);
         draw_box(d, x + 4, d->y, d->lane - 8, h, fills[r->phase]);
-        draw_lines(d, r->cell[i].label, x + 10, d->y + PAD + 10, d->chars);
+        draw_lines(d, r->cell[i].label, x + 10, d->y + PAD + 10, d->chars, MOST_LINES);
         fputs("</g>\n", d->f);
     }
 }
@@ -229,7 +230,7 @@ static const char *model_chain(const Draw *d)
     FOR_NODES(d->model, x)
         if (op && !(x->op->flags & OPF_VIEW))
             op[n++] = x->op->name;
-    return op ? picture_chain(d->a, op, n) : NULL;
+    return op ? picture_chain(d->a, op, n, 2 * MODEL_LINES) : NULL;
 }
 
 /* In the band of a phase. */
@@ -237,12 +238,12 @@ static int draw_before(const Draw *d, int phase, int top)
 {
     const int chars = (BEFORE - 24) / CHAR;
     const char *text = phase == PHASE_FORWARD ? model_chain(d) : "";
-    int h = text ? count_lines(text, chars) * LINE + 2 * PAD : 0;
+    int h = text ? count_lines(text, chars, MODEL_LINES) * LINE + 2 * PAD : 0;
 
     if (!text || !*text)
         return top;
     draw_box(d, GUTTER + 4, top, BEFORE - 12, h, "#eeeeee");
-    draw_lines(d, text, GUTTER + 10, top + PAD + 10, chars);
+    draw_lines(d, text, GUTTER + 10, top + PAD + 10, chars, MODEL_LINES);
     return top + h;
 }
 
@@ -304,7 +305,7 @@ static int before_bottom(const Draw *d, int phase)
 {
     const char *text = d->model && phase == PHASE_FORWARD ? model_chain(d) : NULL;
 
-    return text ? d->y + count_lines(text, (BEFORE - 24) / CHAR) * LINE + 2 * PAD + GAP : d->y;
+    return text ? d->y + count_lines(text, (BEFORE - 24) / CHAR, MODEL_LINES) * LINE + 2 * PAD + GAP : d->y;
 }
 
 static int draw_band(Draw *d, int first)
