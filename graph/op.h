@@ -64,6 +64,9 @@ enum {
     OPF_MANY = 32768,     /* of any number of tensors apiece, all of which it needs before it begins */
     OPF_PIECES = 65536,   /* each input may be a piece, of a split of its own; "from" says what stands in front of it */
     OPF_IMPURE = 131072,  /* does or reads more than its tensors say: never folded, merged or dropped */
+    OPF_OWN_SUMS = 262144, /* takes partial sums as each replica has them, which are not reduced for it; "weight" is the
+                            * batch's until it is a part's, "parts" the number of parts, or of those that have samples
+                            * where "filled" is set */
     OPF_INPLACE_EACH = 256 /* output i may overwrite input i (instead of `inplace`, for any number of them) */
 };
 

@@ -131,7 +131,7 @@ static Status split_elementwise(Placement *p, int split)
             rank = in_shape(p, i)->rank;
         if (p->in[i].kind == PL_S && in_shape(p, i)->rank - p->in[i].axis != right)
             place_mixes(p, "its inputs are split along different axes");
-        if (p->in[i].kind != PL_L)
+        if (p->in[i].kind != PL_L || follow_split(p, i, right, dim).kind == PL_S)
             p->in[i] = follow_split(p, i, right, dim);
     }
     place_set_all(p, PLACE_S(rank - right));

@@ -25,6 +25,8 @@ typedef enum {
 } SplitMode;
 /* Each level with what the one before it has. */
 typedef enum { SHARD_NONE, SHARD_OPTIMIZER, SHARD_GRADIENTS, SHARD_PARAMETERS } ShardMode;
+/* Which parts the mean of the parts' losses is over: all, or those that have samples. */
+typedef enum { MEAN_OVER_ALL, MEAN_OVER_FILLED } MeanOver;
 typedef enum { SCALE_NONE, SCALE_FIXED, SCALE_DYNAMIC } LossScaling;
 
 typedef struct {
@@ -77,6 +79,8 @@ typedef struct {
     const char *loss_args;   /* what the loss was given behind its name, "0.5"; NULL: nothing */
     const char *loss_weight; /* TARGET_NONE: the graph output that it weighs in a group of batches; NULL: samples */
     bool loss_is_sum;        /* TARGET_NONE: the loss of a group of batches is the sum of theirs */
+    bool mean_of_means;      /* of a training step: the mean of the replicas' means, not of the samples */
+    MeanOver mean_over;
     const MetricDef *metric; /* NULL: none */
     const char *metric_args;
     const char *settings;      /* flags of loss, metric and optimizer, "momentum=0.9;nesterov=true" (recipe_read) */

@@ -79,7 +79,8 @@ static Status place_backward(Placement *p)
         place_set_all(p, PLACE_L);
         return ST_OK;
     }
-    p->in[0] = PLACE_B;
+    if (p->in[0].kind != PL_L)
+        p->in[0] = PLACE_B;
     p->in[1] = axis < 0 ? PLACE_B : PLACE_S(axis);
     p->in[2] = p->in[3] = axis < 0 ? PLACE_B : PLACE_S(loss_target_axis(axis));
     place_set_all(p, p->in[1]);

@@ -230,3 +230,32 @@ DEFINE_KERNEL(ref_element_loss_sum, .op = &op_ElementLossSum, .dtypes = DTYPES_F
               .run = run_element_loss, .release = free);
 DEFINE_KERNEL(ref_element_loss_grad, .op = &op_ElementLossGrad, .dtypes = DTYPES_F32_F64,
               .prepare = element_loss_prepare, .run = run_element_loss_grad, .release = free);
+
+/* ---- a replica's share of the mean of means ---- */
+
+typedef struct {
+    double weight, parts;
+    bool given; /* the weight is an input */
+} PartMean;
+
+static Status prepare_part_mean(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+{
+    const PartMean p = { node_float(n, "weight"), (double)node_int(n, "parts"), has_in(n, 1) };
+
+    (void)ctx;
+    (void)g;
+    return kernel_state(state, &p, sizeof p);
+}
+
+static Status run_part_mean(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+{
+    const PartMean *p = state;
+    const double weight = p->given ? tensor_float(&in[1], 0) : p->weight;
+
+    (void)ctx;
+    tensor_set_float(&out[0], 0, weight == 0 ? 0 : tensor_float(&in[0], 0) / (weight * p->parts));
+    return ST_OK;
+}
+
+DEFINE_KERNEL(ref_part_mean, .op = &op_PartMean, .dtypes = DTYPES_F32_F64, .prepare = prepare_part_mean,
+              .run = run_part_mean, .release = free);

@@ -535,7 +535,8 @@ static ValueId repeated_part(Expander *x, ValueId v, Place at, int r)
     int d = x->p->device_of[r], shape_in = n->op->shape_in - 1;
     ValueId in[2] = { NO_VALUE };
     Shape s = local_shape(x, v, at, r);
-    const ValueId *data = n->n_in > 1 ? copies_of(x, n->in[0], PLACE_B) : NULL;
+    const bool own = x->t->value[v.i].kind == PL_L;
+    const ValueId *data = n->n_in > 1 ? copies_of(x, n->in[0], own ? PLACE_L : PLACE_B) : NULL;
     Attr *attrs = ARENA_NEW(x->a, Attr, n->n_attr + 1);
     Node *made;
 
@@ -546,12 +547,13 @@ static ValueId repeated_part(Expander *x, ValueId v, Place at, int r)
     if (n->n_attr)
         memcpy(attrs, n->attr, (size_t)n->n_attr * sizeof *attrs);
     if (data)
-        in[0] = data[d];
+        in[0] = data[own ? r : d];
     in[shape_in] = emit_shape_const(x->g, &s);
     made = emit_copies(x, n->op, attrs, n->n_in, in, v, 1, &r, &d);
     return made ? made->out[0] : NO_VALUE;
 }
 
+/* Of `whole`, the copies by device, or of each replica's own. */
 static ValueId slice_part(Expander *x, ValueId v, const ValueId *whole, Place at, int i)
 {
     const Shape *shape = x->of[v.i].shape;
@@ -559,13 +561,16 @@ static ValueId slice_part(Expander *x, ValueId v, const ValueId *whole, Place at
     int64_t dim = flat ? shape_numel(shape) : shape->dim[at.axis] / at.blocks, from = split_offset(at.split, dim, i),
             to = from + split_count(at.split, dim, i), along = axis_apart(at);
     int r = replica_of(at, i), d = device_of(x, at, i);
+    bool own = r >= 0 && x->t->value[v.i].kind == PL_L;
     Shape s = local_shape(x, v, at, i);
     ValueId in[4];
     Node *made;
 
     if (!whole)
         return NO_VALUE;
-    in[0] = apart ? lay_apart(x, v, whole[d], at, -1, d) : whole[d];
+    in[0] = whole[own ? r : d];
+    if (apart)
+        in[0] = lay_apart(x, v, in[0], at, own ? r : -1, d);
     in[1] = emit_ints(x->g, 1, &from);
     in[2] = emit_ints(x->g, 1, &to);
     in[3] = emit_ints(x->g, 1, &along);
@@ -578,8 +583,10 @@ static ValueId slice_part(Expander *x, ValueId v, const ValueId *whole, Place at
 static ValueId *make_parts(Expander *x, ValueId v, Place at)
 {
     bool constant = value(x->g, v)->kind == V_CONST;
-    bool repeated = !constant && !place_by_device(at) && x->t->value[v.i].kind == PL_B && made_in_parts(x, v, at.axis);
-    const ValueId *whole = constant || repeated ? NULL : whole_copies(x, v);
+    PlaceKind kind = x->t->value[v.i].kind;
+    bool own = !place_by_device(at) && kind == PL_L;
+    bool repeated = !constant && !place_by_device(at) && (kind == PL_B || own) && made_in_parts(x, v, at.axis);
+    const ValueId *whole = constant || repeated ? NULL : own ? native_copies(x, v) : whole_copies(x, v);
     ValueId *list = new_list(x, at.split->n);
 
     for (int i = 0; list && i < at.split->n && !x->g->status; i++)

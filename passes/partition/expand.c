@@ -61,6 +61,19 @@ static void set_piece_starts(Expander *x, const Node *of, Node *n, int d)
     node_set_attr(x->g, n, &(Attr)INTS("from", n->n_in, from));
 }
 
+/* The share of the batch's weight that replica r has, and how many share. */
+static void set_own_share(Expander *x, Node *n, int r)
+{
+    const Split *batch = &x->p->batch;
+    int parts = batch->n;
+
+    for (int i = 0; i < batch->n && node_int(n, "filled"); i++)
+        parts -= !batch->count[i];
+    node_set_int(x->g, n, "parts", parts ? parts : 1);
+    node_set_attr(x->g, n,
+                  &(Attr)FLOAT("weight", node_float(n, "weight") * (double)batch->count[r] / (double)batch->total));
+}
+
 /* Of replica r's copy, r < 0 device d's. */
 static Status check_outputs(const Expander *x, const Node *of, const Node *n, int r, int d)
 {
@@ -124,6 +137,8 @@ static Node *clone_node(Expander *x, const Node *n, Node *first, const ValueId *
         x->g->status = set_random_key(x, n, copy, r);
     if (n->op->flags & OPF_PIECES && x->t->value[n->out[0].i].kind == PL_P)
         set_piece_starts(x, n, copy, d);
+    if (r >= 0 && n->op->flags & OPF_OWN_SUMS)
+        set_own_share(x, copy, r);
     if (!x->g->status && (x->g->status = node_infer(x->g, copy)))
         status_prefix(x->g->status, "part of replica %d", r);
     if (!x->g->status)

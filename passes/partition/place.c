@@ -10,8 +10,9 @@
  *
  * A partial sum is reduced where it is made, to what its readers want of it, all or a device's piece, unless that would
  * be too early: it stays partial on a way that leads to an addition of two partial sums (a weight used twice is reduced
- * once), to a state that is one, to a reader that needs only parts of it (then a ReduceScatter does), or to a
- * conversion that widens it (sums over replicas are not rounded to 16 bits).  Otherwise the scaling, clipping and the
+ * once), to a state that is one, to a reader that needs only parts of it (then a ReduceScatter does), to a
+ * conversion that widens it (sums over replicas are not rounded to 16 bits), or to one that asks for each replica's own
+ * (OPF_OWN_SUMS).  Otherwise the scaling, clipping and the
  * update that follow would run once per replica, and a gradient that is read in two ways would be reduced twice. */
 #include "passes/partition/place.h"
 
@@ -159,31 +160,36 @@ static bool shows_pieces(const Placements *t, const Node *n)
  * whether its inputs are on the way to an addition. */
 static Status decide_early(Placements *t, const Graph *g, Arena *a)
 {
-    bool *leads = ARENA_NEW(a, bool, g->n_value), *read = ARENA_NEW(a, bool, g->n_value);
+    bool *leads = ARENA_NEW(a, bool, g->n_value), *read = ARENA_NEW(a, bool, g->n_value),
+         *own = ARENA_NEW(a, bool, g->n_value);
 
-    if (!leads || !read)
+    if (!leads || !read || !own)
         return FAIL_NOMEM();
     for (int i = 0; i < g->n_update; i++)
         leads[g->update[i].next.i] |= t->value[g->update[i].state.i].kind == PL_P;
     for (uint32_t k = g->n_node; k-- > 0;) {
         const Node *n = g->node[k];
         int sums = n->op ? partial_inputs(t, n) : 0;
-        bool on_way = sums > 1 || (sums == 1 && (widens(g, n) || shows_pieces(t, n)));
+        bool on_way = sums > 1 || (sums == 1 && (widens(g, n) || shows_pieces(t, n))),
+             by_itself = sums && n->op->flags & OPF_OWN_SUMS;
 
-        for (int o = 0; n->op && o < n->n_out; o++)
+        for (int o = 0; n->op && o < n->n_out; o++) {
             on_way |= leads[n->out[o].i];
+            by_itself |= own[n->out[o].i];
+        }
         for (int i = 0; n->op && i < n->n_in; i++) {
             Place want = t->want[n->index][i];
 
             if (!has_value(n->in[i]) || t->value[n->in[i].i].kind != PL_P)
                 continue;
+            own[n->in[i].i] |= want.kind == PL_P && by_itself;
             leads[n->in[i].i] |= want.kind == PL_P ? on_way : want.kind == PL_S && !place_by_device(want);
             read[n->in[i].i] |= want.kind == PL_L || place_by_device(want);
             wish_pieces(t, g, n, i);
         }
     }
     for (uint32_t i = 1; i < g->n_value; i++)
-        t->early[i] = t->value[i].kind == PL_P && (read[i] || !leads[i]);
+        t->early[i] = t->value[i].kind == PL_P && !own[i] && (read[i] || !leads[i]);
     return ST_OK;
 }
 

@@ -6,6 +6,9 @@
  * of several batches gives the exact loss of an epoch or of a group of micro-batches.  A loss that is a sum has no
  * denominator.
  *
+ * With --loss-scaling mean-of-means a training step's loss is the mean of the means of the replicas' parts (PartMean);
+ * it is the numerator then, and the denominator is 1: a group of micro-batches takes the mean of their losses.
+ *
  * In training the model's own outputs go: no scores travel between devices, nobody holds those of the whole batch. */
 #include <string.h>
 
@@ -313,6 +316,29 @@ static Status add_output_loss(Criterion *c, ValueId *loss, Arena *scratch)
     return g->status;
 }
 
+/* ---- the mean of the parts' means ---- */
+
+/* A sum has no weight of its own: it is divided by the number of parts alone. */
+static Status take_mean_of_means(Criterion *c)
+{
+    Graph *g = c->g;
+    const Tensor *weight = has_value(c->den) ? value_const(g, c->den) : NULL;
+    const ValueId in[2] = { c->num, c->den };
+
+    if (c->opt->loss->target == TARGET_NONE && !c->opt->loss_is_sum)
+        return FAIL(E_INVALID,
+                    "--loss-scaling mean-of-means: only the model knows what the mean '%s' is over; give --loss-weight "
+                    "sum where it is a sum, or another --loss",
+                    c->scores->name);
+    c->num = emit(g, &op_PartMean,
+                  ATTRS(FLOAT("weight", weight ? tensor_float(weight, 0) : 1),
+                        INT("filled", c->opt->mean_over == MEAN_OVER_FILLED)),
+                  has_value(c->den) && !weight ? 2 : 1, in);
+    if (has_value(c->den))
+        c->den = emit_scalar(g, value(g, c->y)->dtype, 1);
+    return g->status;
+}
+
 /* ---- the pass ---- */
 
 static void replace_outputs(Criterion *c, ValueId loss)
@@ -350,7 +376,11 @@ static Status run(Graph *g, PassCtx *ctx)
         TRY(add_class_loss(&c));
     else
         TRY(add_element_loss(&c));
-    if (def->target != TARGET_NONE)
+    TRY(g->status);
+    if (ctx->opt->mean_of_means && ctx->opt->mode != BUILD_EVAL) {
+        TRY(take_mean_of_means(&c));
+        loss = c.num;
+    } else if (def->target != TARGET_NONE)
         loss = EMIT(g, Div, NULL, c.num, c.den);
     replace_outputs(&c, loss);
     ctx->n_changed += (int)(g->n_node - before);

@@ -77,6 +77,8 @@ lr-schedule cosine:2
 lr-schedule linear:0.1:0.2
 split even
 bn global
+loss-scaling mean
+mean-over some
 bn-variance sample
 dtype float16
 dtype int64
@@ -113,6 +115,8 @@ refused 2 "--batch-input x:1: the input has shape [?,64], in which another axis 
 refused 2 "--batch-input y: the model has no such input" "$graph_transform" models/mlp.onnx --batch-size 8 --batch-input y
 refused 2 "--batch-input y: the model has no such input" "$graph_transform" models/mlp.onnx --batch-size 8 --batch-input y --loss cross-entropy --replicas 2
 check "the target may be named" "${train[@]}" --batch-input x --batch-input target --replicas 2
+refused 2 "--loss-scaling mean-of-means: only the model knows what the mean 'logits' is over" "${train[@]}" --loss output:logits \
+    --loss-scaling mean-of-means
 refused 2 "--loss-scale needs --precision float16" "${train[@]}" --loss-scale 1024
 refused 2 "--loss-scale needs --precision float16" "${train[@]}" --loss-scale dynamic --precision bfloat16
 refused 2 "--tune is for GPUs: --devices names cpu:0" "${train[@]}" --tune

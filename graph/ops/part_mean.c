@@ -1,0 +1,64 @@
+/* PartMean: what one replica adds to the mean of the replicas' means, and by the same formula its gradient.
+ *
+ *   y = x / (weight * parts),   0 where the weight is 0
+ *
+ * The weight is input 1 or, where there is none, the attribute: x is a sum, the weight what its terms weigh.  In the
+ * unpartitioned graph it is the batch's, and parts is 1: y is the mean.  Partitioned, each replica's copy takes its own
+ * partial sums as they are (OPF_OWN_SUMS), its samples' share of a weight that is an attribute, and in `parts` how many
+ * replicas the mean is over; so the y of all replicas are partial sums of the mean of means.  A part that weighs
+ * nothing adds 0.
+ *
+ * y is linear in x, and what replica r's x changes is its own y alone: the gradient by x is dy, which all have, through
+ * the same node with backward=1, and each replica has its own (L).  Weights follow from the data and have none. */
+#include "graph/grad.h"
+#include "graph/place.h"
+
+static Status infer(Graph *g, Node *n)
+{
+    TRY(infer_same_dtype(g, n, 0, n->n_in));
+    for (int i = 0; i < n->n_in; i++)
+        if (in_value(g, n, i)->shape->rank)
+            return FAIL(E_SHAPE, "%s: input %d must be a number", node_text(g, n), i);
+    return infer_like(g, n, 0);
+}
+
+static Status grad(Grad *gr)
+{
+    const Node *n = gr->node;
+    const ValueId in[2] = { grad_dout(gr, 0), grad_in(gr, 1) };
+
+    grad_set(gr, 0,
+             emit(gr->g, &op_PartMean,
+                  ATTRS(FLOAT("weight", node_float(n, "weight")), INT("parts", node_int(n, "parts")),
+                        INT("filled", node_int(n, "filled")), INT("backward", 1)),
+                  n->n_in, in));
+    return gr->g->status;
+}
+
+static Status place(Placement *p)
+{
+    const bool backward = node_int(p->node, "backward"), split = p->split->total > 0;
+
+    if (!split && !place_any(p, PL_P))
+        return place_all_b(p);
+    for (int i = backward; i < p->node->n_in; i++)
+        if (split && p->in[i].kind != PL_P)
+            return FAIL(E_UNSUPPORTED,
+                        "%s: --loss-scaling mean-of-means needs a loss that every replica computes of its own samples",
+                        node_text(p->g, p->node));
+    if (backward)
+        p->in[0] = PLACE_B;
+    place_set_all(p, backward ? PLACE_L : PLACE_P);
+    return ST_OK;
+}
+
+DEFINE_OP(PartMean, .precision = PREC_WIDE, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = 2, .out_min = 1,
+          .out_max = 1, .dtypes = DTYPES_F32_F64, .flags = OPF_OWN_SUMS, .inplace = { 1 },
+          .attrs = (const AttrDecl[]){ { "weight", A_FLOAT, .f = 1 },
+                                       { "parts", A_INT, .i = 1, .range = R_POSITIVE },
+                                       { "filled", A_INT, .i = 0 },
+                                       { "backward", A_INT, .i = 0 },
+                                       { 0 } },
+          .infer = infer, .grad = grad, .place = place,
+          .doc = "x / (weight * parts), 0 where the weight (input 1, else the attribute) is 0: a replica's share of "
+                 "the mean of means, over all replicas or (filled=1) those that have samples");

@@ -1,0 +1,214 @@
+#!/usr/bin/env python3
+"""Writes tests/cli/compat/: a model with batch-norm, data of 13 and of 5 samples, and what torch.nn.DataParallel, DistributedDataParallel
+and PyTorch-Encoding compute of them in float64 on 4 replicas (torch.txt, a line a case: its name, its options, the loss of each step, and
+in after.npz the parameters and running statistics at the end).  Their published rules are applied to the parts one by one, with autograd:
+
+    DP         scatter by chunk; the loss on the gathered scores; statistics of each part, the running ones those of part 0
+    DDP        every rank's own mean loss; gradients summed and divided by the number of ranks; buffers of rank 0 before each forward
+    Encoding   parts by chunk; the sum of the parts' mean losses by the number of parts
+
+A part without samples adds 0.  `--gloo` has two processes train under DistributedDataParallel and compares what they find with the rule.
+
+    pip install torch onnx numpy
+    tests/cli/compat.py [--gloo]
+"""
+import os
+import sys
+
+import numpy as np
+import onnx
+import torch
+import torch.nn.functional as F
+from onnx import TensorProto as T
+from onnx import helper as h
+from onnx import numpy_helper as nh
+
+HERE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "compat")
+REPLICAS, STEPS, LR = 4, 10, 0.2
+MOMENTUM, EPSILON = float(np.float32(0.9)), float(np.float32(1e-5))  # attributes of ONNX are float32
+rng = np.random.default_rng(11)
+start = {"conv.weight": rng.standard_normal((5, 3, 2)) * 0.5, "conv.bias": rng.standard_normal(5) * 0.1,
+         "bn.weight": rng.uniform(0.5, 1.5, 5), "bn.bias": rng.standard_normal(5) * 0.2,
+         "bn.running_mean": rng.standard_normal(5) * 0.1, "bn.running_var": rng.uniform(0.5, 2, 5),
+         "head.weight": rng.standard_normal((15, 4)) * 0.4, "head.bias": rng.standard_normal(4) * 0.1}
+data = {n: (rng.standard_normal((n, 3, 4)), rng.integers(0, 4, n)) for n in (13, 5)}
+values = {n: rng.standard_normal((n, 4)) for n in (13, 5)}
+class_weights = rng.uniform(0.5, 2, 4)
+
+
+def save():
+    nodes = [h.make_node("Conv", ["x", "conv.weight", "conv.bias"], ["c"]),
+             h.make_node("BatchNormalization", ["c", "bn.weight", "bn.bias", "bn.running_mean", "bn.running_var"], ["b"], momentum=0.9),
+             h.make_node("Relu", ["b"], ["r"]), h.make_node("Flatten", ["r"], ["f"]), h.make_node("MatMul", ["f", "head.weight"], ["m"]),
+             h.make_node("Add", ["m", "head.bias"], ["scores"])]
+    graph = h.make_graph(nodes, "compat", [h.make_tensor_value_info("x", T.DOUBLE, ["batch", 3, 4])],
+                         [h.make_tensor_value_info("scores", T.DOUBLE, ["batch", 4])], [nh.from_array(a, n) for n, a in start.items()])
+    model = h.make_model(graph, opset_imports=[h.make_opsetid("", 17)], ir_version=8)
+    onnx.checker.check_model(model, full_check=True)
+    onnx.save(model, os.path.join(HERE, "model.onnx"))
+    np.save(os.path.join(HERE, "weights.npy"), class_weights)
+    for n, (x, target) in data.items():
+        np.savez(os.path.join(HERE, f"data{n}.npz"), x=x, target=target)
+        np.savez(os.path.join(HERE, f"values{n}.npz"), x=x, target=values[n])
+
+
+def chunks(n):
+    """torch.chunk: parts of ceil(n / REPLICAS), the last smaller, and none for who is left."""
+    each = -(-n // REPLICAS)
+    return [range(min(r * each, n), min((r + 1) * each, n)) for r in range(REPLICAS)]
+
+
+def balanced(n):
+    sizes = [n // REPLICAS + (r < n % REPLICAS) for r in range(REPLICAS)]
+    return [range(sum(sizes[:r]), sum(sizes[:r + 1])) for r in range(REPLICAS)]
+
+
+def forward(p, x, stats):
+    """Scores in training mode; `stats`, running mean and variance, is updated (population variance, as ONNX)."""
+    c = F.conv1d(x, p["conv.weight"], p["conv.bias"])
+    mean, var = c.mean((0, 2)), c.var((0, 2), unbiased=False)
+    for s, new in zip(stats, (mean, var)):
+        s.mul_(MOMENTUM).add_((1 - MOMENTUM) * new.detach())
+    b = (c - mean[:, None]) / torch.sqrt(var[:, None] + EPSILON) * p["bn.weight"][:, None] + p["bn.bias"][:, None]
+    return torch.relu(b).flatten(1) @ p["head.weight"] + p["head.bias"]
+
+
+def mean_loss(scores, target):
+    return F.cross_entropy(scores, target)
+
+
+def weighted(scores, target):
+    return F.cross_entropy(scores, target, weight=torch.tensor(class_weights), ignore_index=3)
+
+
+def squared(scores, target):
+    return F.mse_loss(scores, target)
+
+
+def huber(scores, target):
+    return F.huber_loss(scores, target)
+
+
+def counts(criterion, target):
+    """Is there anything in the part that the loss counts?"""
+    return len(target) > 0 and not (criterion is weighted and bool((target == 3).all()))
+
+
+def train(samples, batch, parts, total, criterion=mean_loss, accumulate=1):
+    """`total` makes the loss of the parts' scores and targets."""
+    p = {n: torch.tensor(a, requires_grad="running" not in n) for n, a in start.items()}
+    stats = [p["bn.running_mean"], p["bn.running_var"]]
+    x, target = torch.tensor(data[samples][0]), torch.tensor(data[samples][1] if criterion in (mean_loss, weighted) else values[samples])
+    optimizer = torch.optim.SGD([t for t in p.values() if t.requires_grad], LR, momentum=0.5)
+    seen, at = [], 0
+    while len(seen) < STEPS:
+        optimizer.zero_grad()
+        losses = []
+        while True:
+            n = min(batch, samples - at)
+            scores = []
+            for r, part in enumerate(parts(n)):
+                index = [at + i for i in part]
+                own = stats if r == 0 else [s.clone() for s in stats]
+                scores.append((forward(p, x[index], own), target[index]) if index else None)
+            losses.append(total(scores, criterion))
+            at = (at + n) % samples
+            if len(losses) == accumulate or at == 0:
+                break
+        loss = sum(losses) / len(losses)
+        loss.backward()
+        optimizer.step()
+        seen.append(loss.item())
+    return seen, {n: t.detach().numpy() for n, t in p.items()}
+
+
+def gathered(parts, criterion):
+    parts = [part for part in parts if part]
+    return criterion(torch.cat([y for y, _ in parts]), torch.cat([t for _, t in parts]))
+
+
+def over_all(parts, criterion):
+    return sum(criterion(y, t) for y, t in filter(None, parts) if counts(criterion, t)) / len(parts)
+
+
+def over_filled(parts, criterion):
+    return sum(criterion(y, t) for y, t in filter(None, parts) if counts(criterion, t)) / len([part for part in parts if part])
+
+
+def summed(parts, criterion):
+    return sum(F.cross_entropy(y, t, reduction="sum") for y, t in filter(None, parts)) / len(parts)
+
+
+CE, MSE, HUBER = "--data data{}.npz --loss cross-entropy", "--data values{}.npz --loss mse", "--data values{}.npz --loss huber"
+LOCAL = " --bn local --loss-scaling mean-of-means"
+CASES = [
+    ("DP", CE + " --split chunk --bn local", chunks, gathered, mean_loss, 1),
+    ("DDP", CE + LOCAL, balanced, over_all, mean_loss, 1),
+    ("DDP, two micro-batches", CE + LOCAL + " --accumulate 2", balanced, over_all, mean_loss, 2),
+    ("DDP, weights and an ignored class", CE + LOCAL + " --class-weights weights.npy --ignore-index 3", balanced, over_all, weighted, 1),
+    ("DDP, squares", MSE + LOCAL, balanced, over_all, squared, 1),
+    ("DDP, huber", HUBER + LOCAL, balanced, over_all, huber, 1),
+    ("Encoding", CE + LOCAL + " --split chunk --mean-over filled", chunks, over_filled, mean_loss, 1),
+    ("Encoding, weights and an ignored class", CE + LOCAL + " --split chunk --mean-over filled --class-weights weights.npy --ignore-index 3",
+     chunks, over_filled, weighted, 1),
+    ("Encoding, huber, two micro-batches", HUBER + LOCAL + " --split chunk --mean-over filled --accumulate 2", chunks, over_filled, huber, 2),
+]
+
+
+def rank(r, port, found):
+    import torch.distributed as dist
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+    dist.init_process_group("gloo", rank=r, world_size=REPLICAS)
+
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv, self.bn, self.head = torch.nn.Conv1d(3, 5, 2), torch.nn.BatchNorm1d(5, EPSILON), torch.nn.Linear(15, 4)
+
+        def forward(self, x):
+            return self.head(torch.relu(self.bn(self.conv(x))).flatten(1))
+
+    net = Net().double()
+    state = {n: torch.tensor(a.T if n == "head.weight" else a) for n, a in start.items()}
+    net.load_state_dict(state, strict=False)
+    net = torch.nn.parallel.DistributedDataParallel(net)
+    optimizer = torch.optim.SGD(net.parameters(), LR, momentum=0.5)
+    losses = []
+    for _ in range(STEPS):
+        part = list(balanced(5)[r]) or [0]
+        loss = F.cross_entropy(net(torch.tensor(data[5][0][part])), torch.tensor(data[5][1][part]))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        dist.all_reduce(loss)
+        losses.append(loss.item() / REPLICAS)
+    if r == 0:
+        found["losses"] = losses
+        found["weight"] = net.module.conv.weight.detach().numpy()
+    dist.destroy_process_group()
+
+
+def compare_with_processes():
+    import torch.multiprocessing as mp
+    found = mp.Manager().dict()
+    mp.spawn(rank, (29411, found), nprocs=REPLICAS)
+    losses, after = train(5, 5, balanced, over_all)
+    worst = max(map(abs, np.subtract(losses, found["losses"])))
+    print("DistributedDataParallel, 4 processes, 5 samples:", worst, abs(after["conv.weight"] - found["weight"]).max())
+    assert worst < 1e-12 and abs(after["conv.weight"] - found["weight"]).max() < 1e-12
+
+
+if __name__ == "__main__" and "--gloo" in sys.argv:
+    compare_with_processes()
+elif __name__ == "__main__":
+    os.makedirs(HERE, exist_ok=True)
+    save()
+    ends = {}
+    with open(os.path.join(HERE, "torch.txt"), "w") as f:
+        for name, options, parts, total, criterion, accumulate in CASES:
+            for samples, batch in ((13, 10), (5, 5)):
+                losses, after = train(samples, batch, parts, total, criterion, accumulate)
+                case = f"{name}, {samples} samples"
+                print(case, "|", options.format(samples) + f" --batch-size {batch}", "|", " ".join(map(repr, losses)), file=f)
+                ends.update({case + "/" + n: a for n, a in after.items()})
+    np.savez_compressed(os.path.join(HERE, "after.npz"), **ends)
