@@ -48,12 +48,6 @@ Status dataset_add(Dataset *d, const Array *a, const char *path)
 
     if (a->rank < 1)
         st = FAIL(E_IO, "%s: array '%s' has no axis of samples", path, a->name);
-    else if (d->n && a->dim[0] != d->samples)
-        st = FAIL(
-            E_IO,
-            "%s: array '%s' has %lld samples along its first axis, '%s' has %lld; all arrays hold the same samples, "
-            "and hold them along the first axis",
-            path, a->name, (long long)a->dim[0], d->array[0].name, (long long)d->samples);
     else if (*a->name && dataset_find(d, a->name))
         st = FAIL(E_IO, "%s: two arrays are called '%s'", path, a->name);
     else if (!(grown = realloc(d->array, ((size_t)d->n + 1) * sizeof *grown)))
@@ -67,7 +61,29 @@ Status dataset_add(Dataset *d, const Array *a, const char *path)
     }
     d->array = grown;
     d->array[d->n++] = *a;
-    d->samples = a->dim[0];
+    return ST_OK;
+}
+
+/* All arrays but offsets have the same samples. */
+static Status count_samples(Dataset *d, const char *source)
+{
+    const Array *first = NULL;
+
+    for (int i = 0; i < d->n; i++) {
+        const Array *a = &d->array[i];
+
+        if (a->describes)
+            continue;
+        if (first && a->dim[0] != first->dim[0])
+            return FAIL(E_IO,
+                        "%s: array '%s' has %lld samples along its first axis, '%s' has %lld; all arrays hold the same "
+                        "samples, "
+                        "and hold them along the first axis%s",
+                        source, a->name, (long long)a->dim[0], first->name, (long long)first->dim[0],
+                        a->row || first->row ? "" : ", or have their NAME.offsets beside them");
+        first = first ? first : a;
+    }
+    d->samples = first ? first->dim[0] : 0;
     return ST_OK;
 }
 
@@ -86,6 +102,7 @@ void dataset_free(Dataset *d)
     for (int i = 0; i < d->n; i++) {
         mapped_close(&d->array[i].map);
         free(d->array[i].name);
+        free(d->array[i].row);
     }
     free(d->array);
     free(d);
@@ -147,6 +164,8 @@ Status dataset_open(Dataset **out, const char *source, Normalisation norm)
     Dataset *d = calloc(1, sizeof *d);
     Status st = d ? read_source(d, source, norm) : FAIL_NOMEM();
 
+    st = st ? st : sequences_pair(d, source);
+    st = st ? st : count_samples(d, source);
     if (!st && !d->samples)
         st = FAIL(E_IO, "%s: there are no samples", source);
     if (st) {
@@ -166,6 +185,39 @@ size_t array_sample_elements(const Array *a)
     for (int i = 1; i < a->rank; i++)
         n *= (size_t)a->dim[i];
     return n;
+}
+
+size_t array_position_elements(const Array *a)
+{
+    size_t n = 1;
+
+    for (int i = 2; i < a->rank; i++)
+        n *= (size_t)a->dim[i];
+    return n;
+}
+
+/* Elements [from, from + n) of an array. */
+typedef struct {
+    size_t from, n;
+} Span;
+
+static Span span_of(const Array *a, int64_t sample)
+{
+    const size_t unit = a->row ? array_position_elements(a) : array_sample_elements(a);
+
+    return a->row ? (Span){ (size_t)a->row[sample].from * unit, (size_t)a->row[sample].n * unit }
+                  : (Span){ (size_t)sample * unit, unit };
+}
+
+size_t array_bytes(const Array *a)
+{
+    return (a->row ? (size_t)a->rows * array_position_elements(a) : (size_t)a->dim[0] * array_sample_elements(a)) *
+           dpx_dtype_size(a->dtype);
+}
+
+int64_t array_sample_bytes(const Array *a, int64_t sample)
+{
+    return (int64_t)(span_of(a, sample).n * dpx_dtype_size(a->dtype));
 }
 
 static bool is_float(dpx_dtype t)
@@ -305,11 +357,15 @@ static Status check_elements(const Array *a, dpx_dtype to, const char *what, Sha
     char number[NUMBER_TEXT];
 
     share_range(share, a->rank ? a->dim[0] : 1, &from, &to_sample);
-    for (size_t i = (size_t)from * array_sample_elements(a); i < (size_t)to_sample * array_sample_elements(a); i++) {
-        element_at(e, a, a->data, i);
-        if (!holds(number, e, a->dtype, bits, is_signed(to)))
-            return FAIL(E_INVALID, "%s: the data's %s becomes %s, but row %zu holds %s", what, dpx_dtype_name(a->dtype),
-                        dpx_dtype_name(to), i / array_sample_elements(a), number);
+    for (int64_t s = from; s < to_sample; s++) {
+        const Span span = span_of(a, s);
+
+        for (size_t i = span.from; i < span.from + span.n; i++) {
+            element_at(e, a, a->data, i);
+            if (!holds(number, e, a->dtype, bits, is_signed(to)))
+                return FAIL(E_INVALID, "%s: the data's %s becomes %s, but row %lld holds %s", what,
+                            dpx_dtype_name(a->dtype), dpx_dtype_name(to), (long long)s, number);
+        }
     }
     return ST_OK;
 }
@@ -384,16 +440,44 @@ void array_gather(const Array *a, const int64_t *index, int64_t n, dpx_dtype to,
     bool plain = a->dtype == to && !a->swapped && (!is_float(to) || (a->scale == 1 && a->mean == 0 && a->std == 1));
 
     for (int64_t i = 0; i < n; i++) {
-        const unsigned char *from = a->data + (size_t)index[i] * elements * size;
+        const Span span = span_of(a, index[i]);
+        const unsigned char *from = a->data + span.from * size;
         char *to_row = (char *)out + (size_t)i * elements * to_size;
 
         if (plain)
-            memcpy(to_row, from, elements * size);
+            memcpy(to_row, from, span.n * size);
         else if (a->dtype == DPX_UINT8 && to == DPX_FLOAT32)
-            convert_bytes(a, from, elements, (float *)(void *)to_row);
+            convert_bytes(a, from, span.n, (float *)(void *)to_row);
         else
-            convert_sample(a, from, elements, to, to_row);
+            convert_sample(a, from, span.n, to, to_row);
     }
+}
+
+bool array_holds(dpx_dtype t, double v)
+{
+    const int bits = 8 * (int)dpx_dtype_size(t) - is_signed(t);
+    unsigned char e[8];
+    char number[NUMBER_TEXT];
+
+    if (t == DPX_FLOAT32 || t == DPX_FLOAT64)
+        return true;
+    if (is_float(t) || t == DPX_BOOL)
+        return v == 0 || (v == 1 && t == DPX_BOOL);
+    memcpy(e, &v, sizeof e);
+    return holds_float(number, e, DPX_FLOAT64, bits, is_signed(t));
+}
+
+void array_fill(dpx_dtype to, double v, size_t n, void *out)
+{
+    const Array one = { .dtype = DPX_FLOAT64, .rank = 1, .scale = 1, .std = 1 };
+    const size_t size = dpx_dtype_size(to);
+    unsigned char e[8] = { 0 }, from[8];
+
+    memcpy(from, &v, sizeof from);
+    if (v != 0)
+        convert_sample(&one, from, 1, to, e);
+    for (size_t i = 0; i < n; i++)
+        memcpy((unsigned char *)out + i * size, e, size);
 }
 
 /* ---- reading ahead ---- */
@@ -407,19 +491,18 @@ static void advise(const unsigned char *from, size_t bytes, int advice)
         (void)!madvise((void *)(uintptr_t)(from - lead), bytes + lead, advice);
 }
 
-void array_read_parts(const Array *a)
-{
-    advise(a->data, (size_t)a->dim[0] * array_sample_elements(a) * dpx_dtype_size(a->dtype), MADV_RANDOM);
-}
+void array_read_parts(const Array *a) { advise(a->data, array_bytes(a), MADV_RANDOM); }
 
 void array_expect(const Array *a, const int64_t *index, int64_t n)
 {
-    size_t bytes = array_sample_elements(a) * dpx_dtype_size(a->dtype);
+    const size_t size = dpx_dtype_size(a->dtype);
     int64_t run;
 
     for (int64_t i = 0; i < n; i += run) {
         for (run = 1; i + run < n && index[i + run] == index[i] + run;)
             run++;
-        advise(a->data + (size_t)index[i] * bytes, (size_t)run * bytes, MADV_WILLNEED);
+        const Span first = span_of(a, index[i]), last = span_of(a, index[i + run - 1]);
+
+        advise(a->data + first.from * size, (last.from + last.n - first.from) * size, MADV_WILLNEED);
     }
 }

@@ -15,14 +15,23 @@ Status temporary_open(FILE **out, uint64_t bytes, const char *label) CHECKED;
 /* Maps what was written to `f`, an unnamed temporary file; closes it. */
 Status map_stream(Mapped *out, FILE *f, const char *path) CHECKED;
 
+/* Positions of a sequence: [from, from + n) of all that are stored. */
+typedef struct {
+    int64_t from, n;
+} Rows;
+
 typedef struct {
     char *name; /* "" when the format has none (idx) */
     dpx_dtype dtype;
     int rank;
     int64_t dim[DPX_MAX_RANK]; /* dim[0]: samples */
     const unsigned char *data; /* row-major */
-    bool swapped;              /* elements are big-endian */
-    double scale;              /* value = (element * scale - mean) / std, when converted to a float type */
+    Rows *row; /* [dim[0]] of sequences of unequal length (tools/sequences.c): the positions, each of dim[2..], that a
+                * sample has; dim[1] is the most of them.  NULL: every sample has all of dim[1..] */
+    int64_t rows;   /* positions that are stored */
+    bool describes; /* it is another array's offsets or lengths */
+    bool swapped;   /* elements are big-endian */
+    double scale;   /* value = (element * scale - mean) / std, when converted to a float type */
     double mean, std;
     Mapped map; /* what `data` points into; empty when another array owns it */
     int64_t
@@ -67,6 +76,9 @@ const Array *dataset_find(const Dataset *d, const char *name);
 
 /* ---- for the formats: tools/data_*.c ---- */
 Status dataset_add(Dataset *d, const Array *a, const char *path) CHECKED; /* takes the mapping and the name */
+/* An array that has its offsets, NAME.offsets, or lengths, NAME.lengths, beside it becomes one of sequences.  E_IO:
+ * these are no such. */
+Status sequences_pair(Dataset *d, const char *source) CHECKED;
 /* The .npy file in a->map, which it closes on failure; fills dtype, rank, dim, data.  `label` names the file or archive
  * member. */
 Status npy_parse(Array *a, const char *label) CHECKED;
@@ -74,7 +86,10 @@ Status npy_parse(Array *a, const char *label) CHECKED;
 Status npy_length(uint64_t *out, const unsigned char *file, size_t n, const char *label) CHECKED;
 bool ends_with(const char *s, const char *end);
 
-size_t array_sample_elements(const Array *a);
+size_t array_sample_elements(const Array *a);   /* of sequences: of the longest */
+size_t array_position_elements(const Array *a); /* of sequences: of one position */
+size_t array_bytes(const Array *a);             /* all that is stored */
+int64_t array_sample_bytes(const Array *a, int64_t sample);
 /* Of what processes share out among themselves, the part of one: neighbouring pieces, as even as possible. */
 typedef struct {
     int rank, size;
@@ -92,7 +107,11 @@ Status array_check_share(const Array *a, dpx_dtype to, const char *what, Share s
 void array_read_parts(const Array *a);
 /* That samples index[0..n) will be read soon; neighbours are asked for together. */
 void array_expect(const Array *a, const int64_t *index, int64_t n);
-/* Copies samples index[0..n) into `out` as elements of type `to`, once that has been checked. */
+/* Copies samples index[0..n) into `out` as elements of type `to`, once that has been checked; each has room for the
+ * longest, and what a sequence lacks of that stays as it is. */
 void array_gather(const Array *a, const int64_t *index, int64_t n, dpx_dtype to, void *out);
+/* n times `v`, which the type has (array_holds). */
+void array_fill(dpx_dtype to, double v, size_t n, void *out);
+bool array_holds(dpx_dtype t, double v);
 
 #endif

@@ -19,7 +19,7 @@ typedef struct {
 
 static Pieces pieces_of(const Array *a, int64_t most)
 {
-    size_t bytes = (size_t)a->dim[0] * array_sample_elements(a) * dpx_dtype_size(a->dtype);
+    size_t bytes = array_bytes(a);
     bool all = bytes <= (size_t)CHUNK * (size_t)most;
 
     return (Pieces){ a->data, bytes, all ? CHUNK : (bytes - CHUNK) / (size_t)(most - 1),
@@ -43,16 +43,29 @@ static uint64_t sum_pieces(const Array *a, int64_t most, int field, Share share)
     return sum;
 }
 
-static void add_header(XXH3_state_t *state, const char *name, const Array *a)
+/* What follows from a field's sequences is the same in all processes. */
+static void add_sequences(XXH3_state_t *state, const Field *f)
 {
+    const int64_t how[] = { (int64_t)f->kind, f->fixed, f->multiple };
+
+    XXH3_64bits_update(state, how, sizeof how);
+    XXH3_64bits_update(state, &f->padding, sizeof f->padding);
+    XXH3_64bits_update(state, f->array->row, (size_t)f->array->dim[0] * sizeof *f->array->row);
+}
+
+static void add_header(XXH3_state_t *state, const Field *f)
+{
+    const Array *a = f->array;
     const double scaling[] = { a->scale, a->mean, a->std };
     const unsigned char swapped = a->swapped;
 
-    XXH3_64bits_update(state, name, strlen(name) + 1);
+    XXH3_64bits_update(state, f->name, strlen(f->name) + 1);
     XXH3_64bits_update(state, &a->dtype, sizeof a->dtype);
     XXH3_64bits_update(state, &swapped, sizeof swapped);
     XXH3_64bits_update(state, scaling, sizeof scaling);
     XXH3_64bits_update(state, a->dim, (size_t)a->rank * sizeof *a->dim);
+    if (a->row)
+        add_sequences(state, f);
 }
 
 static Status finish(char text[DIGEST_TEXT], const Field *field, int n, uint64_t sum)
@@ -63,7 +76,7 @@ static Status finish(char text[DIGEST_TEXT], const Field *field, int n, uint64_t
         return FAIL_NOMEM();
     XXH3_64bits_reset(state);
     for (int i = 0; i < n; i++)
-        add_header(state, field[i].name, field[i].array);
+        add_header(state, &field[i]);
     XXH3_64bits_update(state, &sum, sizeof sum);
     snprintf(text, DIGEST_TEXT, "%016" PRIx64, (uint64_t)XXH3_64bits_digest(state));
     XXH3_freeState(state);

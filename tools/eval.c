@@ -12,6 +12,7 @@ static const Flag flags[] = {
     { "mean", "X", "subtracted from idx images after scaling to [0,1]" },
     { "std", "X", "divides idx images after that" },
     { "class-weights", "FILE.npy", "weight of each class in the loss" },
+    SEQUENCE_FLAGS,
     { "resume", "DIR", "take the state of the newest checkpoint of the run in DIR" },
     { "quiet", NULL, "print nothing but errors and the result" },
     { NULL, NULL, NULL },
@@ -47,6 +48,7 @@ static Status run(const Args *a, dpx_model **model, dpx_trainer **trainer, Feed 
     TRY((Status)dpx_model_load_within(model, a->positional[0], a->options));
     TRY(feed_class_weights(a, NULL));
     TRY(feed_open(feed, a, "data", *model, SHARE_ALL, progress));
+    TRY(feed_input_shapes(a, feed, strtoll(dpx_options_get(a->options, "batch-size"), NULL, 10)));
     if (!args_has(a, "resume")) /* else the checkpoint says what the run decided by it */
         TRY(feed_target_shape(a, feed, strtoll(dpx_options_get(a->options, "batch-size"), NULL, 10)));
     TRY((Status)dpx_trainer_create(trainer, *model, a->options, report_log, progress));

@@ -43,12 +43,13 @@ static const char *array_text(int rank, const int64_t *dim, dpx_dtype dtype, cha
 static bool fits_shape(const dpx_info *in, const Field *f)
 {
     int64_t dim[DPX_MAX_RANK];
-    bool fits = f->axis < f->array->rank && (in->rank < 0 || in->rank == f->array->rank);
+    bool fits = f->axis < field_rank(f) && (in->rank < 0 || in->rank == field_rank(f));
 
     if (fits)
-        field_dims(dim, f, 0);
+        field_dims(dim, f, 0, f->array->rank > 1 ? f->array->dim[1] : 0);
     for (int i = 0; fits && i < in->rank; i++)
-        fits = i == f->axis || in->dim[i] < 0 || in->dim[i] == dim[i];
+        fits = i == f->axis || in->dim[i] < 0 || in->dim[i] == dim[i] ||
+               (i == field_length_axis(f) && in->dim[i] > dim[i]);
     return fits;
 }
 
@@ -104,22 +105,23 @@ static void check_shape(const dpx_info *in, const Field *f, Problems *wrong)
     dpx_info expected;
 
     if (f->axis >= f->array->rank || fits_shape(in, f))
-        return; /* the former is told by add_field */
+        return; /* the former is told by feed_add */
     samples_first(&expected, in, f->axis);
-    problems_add(wrong, "input '%s' is %s%s, the data's array is %s%s", in->name,
+    problems_add(wrong, "input '%s' is %s%s, the data's array is %s%s%s", in->name,
                  dims_text(expected.rank, expected.dim, want), f->axis ? " with its samples first" : "",
-                 dims_text(f->array->rank, f->array->dim, have), remedy(help, &expected, f->array));
+                 f->array->row ? "of sequences, at most " : "", dims_text(f->array->rank, f->array->dim, have),
+                 remedy(help, &expected, f->array));
 }
 
-static void add_field(Feed *f, Field field, Problems *wrong)
+void feed_add(Feed *f, Field field, Problems *wrong)
 {
     if (f->n == MAX_FIELDS)
         problems_add(wrong, "more than %d inputs", MAX_FIELDS);
-    else if (array_check_share(field.array, field.dtype, field.name, f->share))
+    else if (field.kind == FIELD_SAMPLES && array_check_share(field.array, field.dtype, field.name, f->share))
         problems_add(wrong, "%s", dpx_error());
-    else if (field.axis >= field.array->rank)
+    else if (field.axis >= field_rank(&field))
         problems_add(wrong, "--batch-input %s:%d: the data's array has rank %d", field.name, field.axis,
-                     field.array->rank);
+                     field_rank(&field));
     else
         f->field[f->n++] = field;
 }
@@ -151,7 +153,7 @@ static const char *list_arrays(char text[LIST_TEXT], const Feed *f, bool all)
     for (int i = 0; i < f->data->n; i++) {
         const Array *a = &f->data->array[i];
 
-        if (is_fed(f, a) && !all)
+        if ((is_fed(f, a) || a->describes) && !all)
             continue;
         if (len > LIST_TEXT - 300) {
             snprintf(text + len, LIST_TEXT - len, ", ...");
@@ -186,7 +188,7 @@ static Fit find_fitting(const Feed *f, const Args *a, const dpx_info *in)
     for (int i = 0; i < f->data->n; i++) {
         const Array *x = &f->data->array[i];
 
-        if (x == target ||
+        if (x == target || x->describes ||
             !fits_shape(in, &(Field){ .array = x, .axis = dpx_batch_axis(f->model, a->options, in->name) }))
             continue;
         fit.shaped = x;
@@ -265,20 +267,28 @@ static void match_inputs(Feed *f, const Args *a, const dpx_model *m, Problems *w
     bool all = true;
 
     for (int i = 0; i < dpx_model_count(m, DPX_INPUT); i++) {
+        FieldKind kind;
+        const char *of;
         dpx_info in;
         const Array *array;
 
-        if (dpx_model_info(m, DPX_INPUT, i, &in))
+        if (dpx_model_info(m, DPX_INPUT, i, &in) || feed_tells(&kind, &of, f, a, in.name))
             continue;
         if (!(array = array_for(f, a, m, &in, wrong))) {
             all = false;
             continue;
         }
-        Field field = { in.name, array, feed_dtype(a, in.dtype), dpx_batch_axis(m, a->options, in.name),
-                        dpx_batch_splits(m, a->options, in.name) };
+        Field field = { .name = in.name,
+                        .array = array,
+                        .dtype = feed_dtype(a, in.dtype),
+                        .axis = dpx_batch_axis(m, a->options, in.name),
+                        .split = dpx_batch_splits(m, a->options, in.name) };
 
         check_shape(&in, &field, wrong);
-        add_field(f, field, wrong);
+        if (field_length_axis(&field) >= 0 && in.rank > field_length_axis(&field) &&
+            in.dim[field_length_axis(&field)] > 0)
+            field.fixed = in.dim[field_length_axis(&field)];
+        feed_add(f, field, wrong);
     }
     if (!all)
         problems_add(wrong, "the data has %s", list_arrays(text, f, true));
@@ -299,7 +309,7 @@ static const Array *find_target(const Feed *f, const Args *a, Problems *wrong)
         return left;
     }
     for (int i = 0; i < f->data->n; i++)
-        if (!is_fed(f, &f->data->array[i])) {
+        if (!is_fed(f, &f->data->array[i]) && !f->data->array[i].describes) {
             left = &f->data->array[i];
             n++;
         }
@@ -330,10 +340,13 @@ static void match_target(Feed *f, const Args *a, const dpx_model *m, Problems *w
         !dpx_model_info(m, DPX_INPUT, 0, &in) && in.dtype == DPX_FLOAT64)
         wanted = DPX_FLOAT64;
     axis = dpx_batch_axis(m, a->options, array->name);
-    add_field(f,
-              (Field){ array->name, array, wanted, axis < array->rank ? axis : 0,
-                       dpx_batch_splits(m, a->options, array->name) },
-              wrong);
+    feed_add(f,
+             (Field){ .name = array->name,
+                      .array = array,
+                      .dtype = wanted,
+                      .axis = axis < array->rank ? axis : 0,
+                      .split = dpx_batch_splits(m, a->options, array->name) },
+             wrong);
 }
 
 static Status read_normalisation(Normalisation *out, const Args *a, const char *flag, const char *source)
@@ -383,14 +396,59 @@ Status feed_open(Feed *out, const Args *a, const char *flag, const dpx_model *mo
     match_inputs(&f, a, model, &wrong);
     if (needs_target(a))
         match_target(&f, a, model, &wrong);
+    feed_add_sequences(&f, a, &wrong);
     if ((st = problems_fail(&wrong, E_INVALID, "--%s %s", flag, source))) {
         dataset_free(f.data);
         return st;
     }
     tell_guess(&f, flag, source, log);
+    feed_say_sequences(&f, log);
     f.flag = flag;
     f.source = source;
     *out = f;
+    return ST_OK;
+}
+
+/* Has --input-shape NAME=... been given? */
+static bool has_shape(const Args *a, const char *name)
+{
+    const size_t n = strlen(name);
+    const char *at = dpx_options_get(a->options, "input-shape");
+
+    for (; at && *at; at = strchr(at, ';') ? strchr(at, ';') + 1 : NULL)
+        if (!strncmp(at, name, n) && at[n] == '=')
+            return true;
+    return false;
+}
+
+/* Does the model leave open how many samples there are, and more?  Where the former is fixed, the latter may be they.
+ */
+static bool is_open(const dpx_info *in, const Field *f)
+{
+    bool open = in->rank < 0;
+
+    for (int i = 0; i < in->rank; i++)
+        open |= i != f->axis && in->dim[i] < 0;
+    return open && (in->rank < 0 || in->dim[f->axis] < 0);
+}
+
+Status feed_input_shapes(const Args *a, const Feed *f, int64_t batch_size)
+{
+    for (int i = 0; i < f->n; i++) {
+        const Field *field = &f->field[i];
+        int64_t dim[DPX_MAX_RANK];
+        char text[512];
+        dpx_info in;
+        int n;
+
+        if (!feed_input(&in, f->model, field->name) || !is_open(&in, field) || has_shape(a, field->name))
+            continue;
+        field_dims(dim, field, batch_size, field_longest(field));
+        n = snprintf(text, sizeof text, "%.256s=", field->name);
+        for (int k = 0; k < field_rank(field); k++)
+            n += snprintf(text + n, sizeof text - (size_t)n, "%s%lld", k ? "," : "", (long long)dim[k]);
+        TRY((Status)dpx_options_set(a->options, "input-shape", text));
+    }
     return ST_OK;
 }
 
@@ -399,9 +457,9 @@ Status feed_target_shape(const Args *a, const Feed *f, int64_t batch_size)
     for (int i = 0; f->target && i < f->n; i++) {
         dpx_tensor t = { .name = f->target, .rank = f->field[i].array->rank };
 
-        if (strcmp(f->field[i].name, f->target))
+        if (strcmp(f->field[i].name, f->target) || f->field[i].array->row) /* whose batches differ */
             continue;
-        field_dims(t.dim, &f->field[i], batch_size);
+        field_dims(t.dim, &f->field[i], batch_size, 0);
         return (Status)dpx_options_set_target_shape(a->options, &t);
     }
     return ST_OK;

@@ -18,6 +18,16 @@ typedef struct {
     bool adds_up;         /* the loss of several batches is the sum of theirs */
 } Feed;
 
+/* Of every command that opens data. */
+#define SEQUENCE_FLAGS                                                                                              \
+    { "padding", "NAME=VALUE", "what sequences of unequal length are padded with, for each input [0]" },            \
+        { "pad-multiple", "N", "pad sequences to a multiple of so many positions [1]" },                            \
+        { "lengths", "INPUT[=ARRAY]", "an input of the model that is told how long each sequence is" },             \
+        { "mask", "INPUT[=ARRAY]", "an input that has 1 at what sequences have, and 0 at their padding" },          \
+    {                                                                                                               \
+        "padding-mask", "INPUT[=ARRAY]", "an input that has 1 at the padding of sequences, and 0 at what they have" \
+    }
+
 /* Opens the flag's data set (--data or --val; --mean and --std apply to idx images) and matches its arrays to the
  * model's inputs by name.  A model's only input, where none has its name, is fed by an idx pair's images, or by the one
  * array besides the target that fits, which `log` is told (NULL: nobody).  The array named by --target, else the one
@@ -30,8 +40,22 @@ void feed_close(Feed *f);
 /* Puts the file's name and the number of the sample that it is about in front of a failure of this batch, if it is
  * about one. */
 Status feed_name_sample(Status st, const Feed *f, const Loader *l, const Batch *b);
+/* Tells the options the shapes that a batch's inputs will have, the largest of them, where the model leaves them open
+ * and
+ * --input-shape does not say. */
+Status feed_input_shapes(const Args *a, const Feed *f, int64_t batch_size) CHECKED;
 /* Tells the options the shape that a batch's targets will have. */
 Status feed_target_shape(const Args *a, const Feed *f, int64_t batch_size) CHECKED;
+
+/* What an input that no array feeds is told of sequences (tools/feed_sequences.c): false: nothing.  `of`: which
+ * array's, NULL: not said. */
+bool feed_tells(FieldKind *kind, const char **of, const Feed *f, const Args *a, const char *input);
+/* The fields of such inputs, behind all others; and to what sequences are padded, with what. */
+void feed_add_sequences(Feed *f, const Args *a, Problems *wrong);
+/* Which inputs tell of sequences; a warning where none does. */
+void feed_say_sequences(const Feed *f, Progress *log);
+/* Appends it, if it is right. */
+void feed_add(Feed *f, Field field, Problems *wrong);
 
 /* The model's input of this name; false when it has none. */
 bool feed_input(dpx_info *out, const dpx_model *m, const char *name);

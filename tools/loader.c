@@ -28,10 +28,37 @@ struct Loader {
     int lent;                     /* slot in the caller's hands, or -1 */
 };
 
-void field_dims(int64_t *dim, const Field *f, int64_t samples)
+int field_rank(const Field *f) { return f->kind == FIELD_SAMPLES ? f->array->rank : f->kind == FIELD_LENGTHS ? 1 : 2; }
+
+int field_length_axis(const Field *f) { return !f->array->row || f->kind == FIELD_LENGTHS ? -1 : f->axis ? 0 : 1; }
+
+void field_dims(int64_t dim[DPX_MAX_RANK], const Field *f, int64_t samples, int64_t length)
 {
-    for (int i = 0; i < f->array->rank; i++)
+    for (int i = 0; i < field_rank(f); i++)
         dim[i] = i == f->axis ? samples : f->array->dim[i < f->axis ? i + 1 : i];
+    if (field_length_axis(f) >= 0)
+        dim[field_length_axis(f)] = length;
+}
+
+int64_t field_padded(const Field *f, int64_t longest)
+{
+    const int64_t to = f->multiple ? f->multiple : 1, n = longest ? longest : 1;
+
+    return f->fixed ? f->fixed : (n + to - 1) / to * to;
+}
+
+int64_t field_longest(const Field *f) { return field_padded(f, f->array->rank > 1 ? f->array->dim[1] : 0); }
+
+/* Elements of a sample in the tensor. */
+static size_t sample_elements(const Field *f, int64_t length)
+{
+    int64_t dim[DPX_MAX_RANK];
+    size_t n = 1;
+
+    field_dims(dim, f, 1, length);
+    for (int i = 0; i < field_rank(f); i++)
+        n *= (size_t)dim[i];
+    return n;
 }
 
 /* splitmix64 (Steele, Lea, Flood 2014): one 64-bit state, every seed is good. */
@@ -95,23 +122,70 @@ static bool is_expected(const Loader *l, const Field *f)
     return l->shared && f->split && !f->array->unpacked && (!l->options.shuffle || bytes >= LARGE);
 }
 
-/* Sample by sample: [sample, before, behind] of the array becomes [before, sample, behind]. */
-static void fill_inner(Loader *l, const Field *f, const int64_t *order, int64_t samples, char *out)
+/* A sample [before, behind] into its places of [before, samples, behind]. */
+static void put_inner(const Field *f, const char *sample, int64_t s, const dpx_tensor *t)
 {
     size_t size = dpx_dtype_size(f->dtype), behind = 1, before = 1;
 
-    for (int i = 1; i < f->array->rank; i++)
-        *(i <= f->axis ? &before : &behind) *= (size_t)f->array->dim[i];
-    for (int64_t s = 0; s < samples; s++) {
-        array_gather(f->array, order + s, 1, f->dtype, l->sample);
-        for (size_t k = 0; k < before; k++)
-            memcpy(out + (k * (size_t)samples + (size_t)s) * behind * size, l->sample + k * behind * size,
-                   behind * size);
+    for (int i = 0; i < t->rank; i++)
+        if (i != f->axis)
+            *(i < f->axis ? &before : &behind) *= (size_t)t->dim[i];
+    for (size_t k = 0; k < before; k++)
+        memcpy((char *)t->data + (k * (size_t)t->dim[f->axis] + (size_t)s) * behind * size, sample + k * behind * size,
+               behind * size);
+}
+
+/* A sequence, its length or its mask, with its padding. */
+static void take_sequence(const Field *f, int64_t sample, size_t elements, void *out)
+{
+    const size_t unit = f->kind == FIELD_SAMPLES ? array_position_elements(f->array) : 1,
+                 own = (size_t)f->array->row[sample].n * unit;
+
+    if (f->kind == FIELD_LENGTHS) {
+        array_fill(f->dtype, (double)own, 1, out);
+        return;
     }
+    if (f->kind == FIELD_SAMPLES)
+        array_gather(f->array, &sample, 1, f->dtype, out);
+    else
+        array_fill(f->dtype, f->kind == FIELD_MASK, own, out);
+    array_fill(f->dtype, f->kind == FIELD_SAMPLES ? f->padding : f->kind == FIELD_PADDING_MASK, elements - own,
+               (char *)out + own * dpx_dtype_size(f->dtype));
+}
+
+static void fill_field(Loader *l, const Field *f, const int64_t *order, int64_t length, dpx_tensor *t)
+{
+    const int64_t n = t->dim[f->axis];
+    const size_t elements = sample_elements(f, length), bytes = elements * dpx_dtype_size(f->dtype);
+
+    if (!f->axis && !f->array->row)
+        array_gather(f->array, order, n, f->dtype, t->data);
+    for (int64_t s = 0; s < n && (f->axis || f->array->row); s++) {
+        char *to = f->axis ? l->sample : (char *)t->data + (size_t)s * bytes;
+
+        if (f->array->row)
+            take_sequence(f, order[s], elements, to);
+        else
+            array_gather(f->array, order + s, 1, f->dtype, to);
+        if (f->axis)
+            put_inner(f, to, s, t);
+    }
+}
+
+/* To what the sequences of a batch are padded: all processes take the whole batch's longest. */
+static int64_t padded_length(const Field *f, const int64_t *order, int64_t samples)
+{
+    int64_t most = 0;
+
+    for (int64_t s = 0; f->array->row && s < samples; s++)
+        most = f->array->row[order[s]].n > most ? f->array->row[order[s]].n : most;
+    return field_padded(f, most);
 }
 
 static void fill(Loader *l, Batch *b, int64_t index)
 {
+    const int64_t *whole = l->order + index * l->options.batch_size;
+
     b->index = index;
     b->samples = batch_samples(l, index);
     b->part = l->part[b->samples < l->options.batch_size];
@@ -119,16 +193,15 @@ static void fill(Loader *l, Batch *b, int64_t index)
     for (int i = 0; i < l->n; i++) {
         const Field *f = &l->field[i];
         const dpx_part p = part_of(b, f);
-        const int64_t *order = l->order + index * l->options.batch_size + p.from, n = p.to - p.from,
-                      bytes = n * (int64_t)(array_sample_elements(f->array) * dpx_dtype_size(f->array->dtype));
+        const int64_t *order = whole + p.from, n = p.to - p.from, length = padded_length(f, whole, b->samples);
+        int64_t bytes = 0;
 
-        b->tensor[i].dim[f->axis] = n;
+        field_dims(b->tensor[i].dim, f, n, length);
         if (is_expected(l, f))
             array_expect(f->array, order, n);
-        if (f->axis)
-            fill_inner(l, f, order, n, b->tensor[i].data);
-        else
-            array_gather(f->array, order, n, f->dtype, b->tensor[i].data);
+        fill_field(l, f, order, length, &b->tensor[i]);
+        for (int64_t s = 0; f->kind == FIELD_SAMPLES && s < n; s++)
+            bytes += array_sample_bytes(f->array, order[s]);
         b->bytes += bytes;
         b->file_bytes += f->array->unpacked ? 0 : bytes;
     }
@@ -175,9 +248,10 @@ static Status allocate_sample(Loader *l)
     size_t bytes = 0;
 
     for (int i = 0; i < l->n; i++) {
-        size_t own = array_sample_elements(l->field[i].array) * dpx_dtype_size(l->field[i].dtype);
+        const Field *f = &l->field[i];
+        size_t own = sample_elements(f, field_longest(f)) * dpx_dtype_size(f->dtype);
 
-        bytes = l->field[i].axis && own >= bytes ? own + 1 : bytes; /* an empty sample is one, too */
+        bytes = f->axis && own >= bytes ? own + 1 : bytes; /* an empty sample is one, too */
     }
     return bytes && !(l->sample = malloc(bytes)) ? FAIL_NOMEM() : ST_OK;
 }
@@ -193,9 +267,9 @@ static Status allocate_field(Loader *l, Batch *b, int i)
     for (int k = 0; k < 2; k++)
         most = l->part[k].to - l->part[k].from > most ? l->part[k].to - l->part[k].from : most;
     most = f->split ? most : l->options.batch_size;
-    *t = (dpx_tensor){ .name = f->name, .dtype = f->dtype, .rank = f->array->rank };
-    field_dims(t->dim, f, most);
-    if (__builtin_mul_overflow((size_t)most * dpx_dtype_size(t->dtype), array_sample_elements(f->array), &bytes) ||
+    *t = (dpx_tensor){ .name = f->name, .dtype = f->dtype, .rank = field_rank(f) };
+    field_dims(t->dim, f, most, field_longest(f));
+    if (__builtin_mul_overflow((size_t)most * dpx_dtype_size(t->dtype), sample_elements(f, field_longest(f)), &bytes) ||
         !(t->data = aligned_alloc(64, (bytes + 64) / 64 * 64)))
         return FAIL(E_NOMEM, "no memory for a batch of %lld samples of '%s'", (long long)most, t->name);
     return ST_OK;

@@ -6,6 +6,10 @@
 
 enum { MAX_FIELDS = 64 };
 
+/* What a tensor has of its array: the samples; or of sequences how long they are, and where there is something (1) and
+ * where there is padding (0), or the other way about. */
+typedef enum { FIELD_SAMPLES, FIELD_LENGTHS, FIELD_MASK, FIELD_PADDING_MASK } FieldKind;
+
 /* One tensor of every batch: which array it comes from and what it becomes. */
 typedef struct {
     const char *name; /* of the graph input */
@@ -13,10 +17,21 @@ typedef struct {
     dpx_dtype dtype;
     int axis;   /* of the tensor along which samples lie; of the array it is the first */
     bool split; /* processes share its samples */
+    /* of sequences, which are padded at their ends to the longest of the batch: */
+    FieldKind kind;
+    int64_t fixed;    /* to so many positions instead, as the model says; 0: it does not */
+    int64_t multiple; /* else to a multiple of this; 0: 1 */
+    double padding;
 } Field;
 
-/* The dimensions of the field's tensor for so many samples; `dim` has room for the array's rank. */
-void field_dims(int64_t *dim, const Field *f, int64_t samples);
+/* Of the field's tensor the number of axes; that of positions, -1: there is none; and the dimensions for so many
+ * samples, of sequences padded to `length`. */
+int field_rank(const Field *f);
+int field_length_axis(const Field *f);
+void field_dims(int64_t dim[DPX_MAX_RANK], const Field *f, int64_t samples, int64_t length);
+/* To what sequences are padded of which the longest has so many positions. */
+int64_t field_padded(const Field *f, int64_t longest);
+int64_t field_longest(const Field *f); /* that of all samples */
 
 typedef struct {
     int64_t batch_size;

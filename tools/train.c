@@ -28,6 +28,7 @@ static const Flag flags[] = {
     { "mean", "X", "subtracted from idx images after scaling to [0,1]" },
     { "std", "X", "divides idx images after that" },
     { "class-weights", "FILE.npy", "weight of each class in the loss" },
+    SEQUENCE_FLAGS,
     { "epochs", "N", "passes over the data [1, unless --steps is given]" },
     { "steps", "N", "optimizer steps, whatever the epochs" },
     { "no-shuffle", NULL, "keep the order of the data" },
@@ -218,6 +219,7 @@ static Status open_data(Run *r)
     TRY(feed_class_weights(a, r->facts.class_weights));
     TRY(digest_file(r->facts.parameters, dpx_options_get(a->options, "parameters")));
     TRY(feed_open(&r->train, a, "data", r->model, world_share_of(&r->world), log));
+    TRY(feed_input_shapes(a, &r->train, r->batch_size));
     if (!args_has(a, "resume")) /* else the checkpoint says what the run decided by it */
         TRY(feed_target_shape(a, &r->train, r->batch_size));
     TRY(digest_fields(r->facts.data, r->train.field, r->train.n, r->world.world, world_share_of(&r->world)));

@@ -1,0 +1,69 @@
+#!/bin/bash
+# Sequences of unequal length against PyTorch (tests/cli/ragged.py): an encoder with a key padding mask, whose scores are for each
+# position, and convolutions with an input `lengths`, whose scores are for each sequence.
+. "$(dirname "$0")/lib.sh"
+here=tests/cli/ragged
+common=(--loss cross-entropy --dtype float64 --batch-size 4 --lr 0.25 --no-shuffle --steps 10 --threads 1 --quiet)
+encoder=("$dpexec" $here/encoder.onnx "${common[@]}" --data $here/encoder.npz)
+words=("$dpexec" $here/words.onnx "${common[@]}" --data $here/words.npz)
+
+# within BOUND A B: lists of as many numbers, each within BOUND of the other's, relatively.
+within() {
+    awk -v e="$1" -v a="$2" -v b="$3" 'BEGIN { n = split(a, x, " "); m = split(b, y, " "); if (n != m || n != 10) exit 1
+        for (i = 1; i <= n; i++) { d = x[i] - y[i]; if (d < 0) d = -d; if (!(d <= e * (y[i] < 0 ? -y[i] : y[i]))) exit 1 } }'
+}
+
+# trains NAME DIR COMMAND...: the losses of ten steps are PyTorch's.
+trains() {
+    local name=$1 run=$DIR/$2
+    shift 2
+    check "$*" "$@" --out "$run"
+    check "losses of $*: $(losses "$run")" within 1e-8 "$(losses "$run")" "$(expected "$name" 3-)"
+}
+
+# Batches of 4, 4 and 2: parts are uneven on 3 replicas, and of 5 one is always empty.
+for replicas in 1 2 3 5; do
+    trains encoder encoder-$replicas "${encoder[@]}" --replicas $replicas
+    trains words words-$replicas "${words[@]}" --replicas $replicas
+done
+# Micro-batches of other lengths than their group's.
+trains encoder accumulated "${encoder[@]}" --batch-size 2 --accumulate 2 --replicas 2
+
+# Numbers in the padding of a file, be they none, and how far the file is padded, change nothing; how far batches are, no more than rounding.
+for data in zeros nan huge longer; do
+    check "padding of $data" "${encoder[@]}" --data $here/encoder_$data.npz --replicas 3 --out "$DIR/$data"
+    check "the bits with padding of $data" same_run "$DIR/encoder-3" "$DIR/$data"
+done
+check "padded further" "${encoder[@]}" --pad-multiple 16 --replicas 3 --out "$DIR/further"
+check "losses when padded further: $(losses "$DIR/further")" within 1e-12 "$(losses "$DIR/further")" "$(losses "$DIR/encoder-3")"
+check "other padding" "${encoder[@]}" --padding x=1e30 --padding-mask src_key_padding_mask=x --replicas 3 --out "$DIR/other"
+check "losses with other padding" within 1e-12 "$(losses "$DIR/other")" "$(losses "$DIR/encoder-3")"
+
+# Evaluation of batches of other lengths is that of the whole; the loss counts labels, not positions.
+for name in encoder words; do
+    loss=$(evaluated $here/$name.onnx --data $here/$name.npz --loss cross-entropy --dtype float64 --batch-size 3 --threads 1)
+    check "evaluation of $name: $loss" awk -v a="$loss" -v b="$(expected $name 2)" 'BEGIN { exit !(a - b < 1e-11 && b - a < 1e-11) }'
+done
+
+# Processes read their own sequences, and pad them to the longest of all; a run goes on where it stopped.
+check "two processes" together 2 "${encoder[@]:1}" --out "$DIR/world"
+check "the bits of two processes" same_run "$DIR/encoder-2" "$DIR/world"
+check "to be resumed" "${encoder[@]}" --steps 4 --out "$DIR/resumed"
+check "resumed" "${encoder[@]}" --resume "$DIR/resumed"
+check "the bits behind a resume" same_run "$DIR/encoder-1" "$DIR/resumed"
+refused 2 "was " "${encoder[@]}" --pad-multiple 2 --steps 12 --resume "$DIR/resumed"
+
+# What is told, and what is refused.
+loud=("${encoder[@]/--quiet/--no-shuffle}")
+says "the sequences of 'x': input 'src_key_padding_mask' has 1 at their padding" "${loud[@]}" --steps 1
+says "the sequences of 'words': input 'lengths' is told how long they are" "${words[@]/--quiet/--no-shuffle}" --lengths lengths=words --steps 1
+refused 2 "--loss mse cannot leave out" "${encoder[@]}" --loss mse
+refused 2 "--padding mask=1: no input or target of that name has sequences" "${encoder[@]}" --padding mask=1
+refused 2 "--padding x=far: expected NAME=VALUE, a number" "${encoder[@]}" --padding x=far
+refused 2 "'words' is int64, which has no such number" "${words[@]}" --padding words=0.5
+refused 2 "a target of classes is padded with --ignore-index" "${encoder[@]}" --padding target=0
+refused 2 "--mask m: the model has no such input" "${encoder[@]}" --mask m
+refused 2 "no sequences of that name ('y' with 'y.offsets' or 'y.lengths')" "${encoder[@]}" --padding-mask src_key_padding_mask=y
+refused 2 "of rank 1 cannot be told of sequences by --mask" "${words[@]}" --mask lengths
+refused 2 "expected a whole number from 1" "${encoder[@]}" --pad-multiple 0
+finish

@@ -1,0 +1,264 @@
+/* Sequences of unequal length: with what they are padded, and which inputs of the model are told where they end. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/base/foreign.h"
+#include "graph/base/numtext.h"
+#include "tools/feed.h"
+
+enum { IGNORED = -100 }; /* what class losses leave out where --ignore-index does not say */
+
+/* The flags, and inputs that are of a kind by their names: those that PyTorch and transformers give them. */
+static const struct {
+    FieldKind kind;
+    const char *flag, *names[5], *says;
+} kinds[] = {
+    { FIELD_LENGTHS, "lengths", { "lengths", "seq_lengths" }, "is told how long they are" },
+    { FIELD_MASK, "mask", { "attention_mask" }, "has 1 at what they have, and 0 at their padding" },
+    { FIELD_PADDING_MASK,
+      "padding-mask",
+      { "padding_mask", "key_padding_mask", "src_key_padding_mask", "tgt_key_padding_mask" },
+      "has 1 at their padding, and 0 at what they have" },
+};
+enum { KINDS = sizeof kinds / sizeof *kinds };
+
+static bool has_sequences(const Dataset *d)
+{
+    for (int i = 0; i < d->n; i++)
+        if (d->array[i].row)
+            return true;
+    return false;
+}
+
+/* Is `text` the name, or NAME=VALUE?  `value`: NULL without one. */
+static bool names(const char **value, const char *text, const char *name)
+{
+    const size_t n = strlen(name);
+
+    *value = !strncmp(text, name, n) && text[n] == '=' ? text + n + 1 : NULL;
+    return *value || !strcmp(text, name);
+}
+
+/* "x.lengths", where x has sequences. */
+static bool tells_lengths_of(const char **of, const Dataset *d, const char *input)
+{
+    for (int i = 0; i < d->n; i++) {
+        const size_t n = strlen(d->array[i].name);
+
+        if (d->array[i].row && !strncmp(input, d->array[i].name, n) && !strcmp(input + n, ".lengths")) {
+            *of = d->array[i].name;
+            return true;
+        }
+    }
+    return false;
+}
+
+bool feed_tells(FieldKind *kind, const char **of, const Feed *f, const Args *a, const char *input)
+{
+    for (int k = 0; k < KINDS; k++)
+        for (int i = 0; args_nth(a, kinds[k].flag, i); i++)
+            if (names(of, args_nth(a, kinds[k].flag, i), input)) {
+                *kind = kinds[k].kind;
+                return true;
+            }
+    if (dataset_find(f->data, input) || !has_sequences(f->data))
+        return false;
+    *of = NULL;
+    for (int k = 0; k < KINDS; k++)
+        for (int i = 0; kinds[k].names[i]; i++)
+            if (!strcmp(kinds[k].names[i], input)) {
+                *kind = kinds[k].kind;
+                return true;
+            }
+    *kind = FIELD_LENGTHS;
+    return tells_lengths_of(of, f->data, input);
+}
+
+static bool same_lengths(const Array *a, const Array *b)
+{
+    bool same = a->dim[0] == b->dim[0];
+
+    for (int64_t i = 0; same && i < a->dim[0]; i++)
+        same = a->row[i].n == b->row[i].n;
+    return same;
+}
+
+/* The array whose sequences the input is told of; NULL, with what is wrong. */
+static const Array *find_sequences(const Feed *f, const char *flag, const char *input, const char *of, Problems *wrong)
+{
+    const Array *found = of ? dataset_find(f->data, of) : NULL;
+
+    if (of && (!found || !found->row)) {
+        problems_add(wrong,
+                     "--%s %s=%s: the data has no sequences of that name ('%s' with '%s.offsets' or '%s.lengths')",
+                     flag, input, of, of, of, of);
+        return NULL;
+    }
+    for (int i = 0; !of && i < f->n; i++) {
+        const Array *x = f->field[i].array;
+
+        if (!x->row)
+            continue;
+        if (found && !same_lengths(found, x)) {
+            problems_add(
+                wrong,
+                "'%s' and '%s' have sequences of other lengths: say which input '%s' is told of with --%s %s=NAME",
+                found->name, x->name, input, flag, input);
+            return NULL;
+        }
+        found = found ? found : x;
+    }
+    if (!found)
+        problems_add(wrong, "input '%s' is to be told of sequences (--%s), and none feed another input", input, flag);
+    return found;
+}
+
+static void add_telling(Feed *f, const Args *a, const dpx_info *in, FieldKind kind, const char *of, Problems *wrong)
+{
+    const char *flag = "";
+    Field field = { .name = in->name, .dtype = feed_dtype(a, in->dtype), .kind = kind };
+
+    for (int k = 0; k < KINDS; k++)
+        flag = kinds[k].kind == kind ? kinds[k].flag : flag;
+    field.axis = dpx_batch_axis(f->model, a->options, in->name);
+    field.split = dpx_batch_splits(f->model, a->options, in->name);
+    if (!(field.array = find_sequences(f, flag, in->name, of, wrong)))
+        return;
+    if (in->rank >= 0 && in->rank != field_rank(&field))
+        problems_add(wrong, "input '%s' of rank %d cannot be told of sequences by --%s, which gives rank %d", in->name,
+                     in->rank, flag, field_rank(&field));
+    else if (!array_holds(field.dtype, kind == FIELD_LENGTHS ? (double)field.array->dim[1] : 1))
+        problems_add(wrong, "input '%s' is %s, which --%s cannot fill", in->name, dpx_dtype_name(field.dtype), flag);
+    else
+        feed_add(f, field, wrong);
+}
+
+/* ---- padding ---- */
+
+static Field *find_field(Feed *f, const char *text, const char **value)
+{
+    for (int i = 0; i < f->n; i++)
+        if (f->field[i].array->row && f->field[i].kind == FIELD_SAMPLES && names(value, text, f->field[i].name))
+            return &f->field[i];
+    return NULL;
+}
+
+static void read_paddings(Feed *f, const Args *a, Problems *wrong)
+{
+    for (int i = 0; args_nth(a, "padding", i); i++) {
+        const char *text = args_nth(a, "padding", i), *value = NULL;
+        Field *field = find_field(f, text, &value);
+
+        if (!field)
+            problems_add(wrong, "--padding %s: no input or target of that name has sequences of unequal length", text);
+        else if (!value || !text_to_float64(&field->padding, value, strlen(value)))
+            problems_add(wrong, "--padding %s: expected NAME=VALUE, a number", text);
+        else if (!array_holds(field->dtype, field->padding))
+            problems_add(wrong, "--padding %s: '%s' is %s, which has no such number", text, field->name,
+                         dpx_dtype_name(field->dtype));
+    }
+}
+
+/* The loss must leave padding out, which class losses do by a number that is no class. */
+static void pad_target(Feed *f, const Args *a, Problems *wrong)
+{
+    char text[NUMBER_TEXT];
+    const char *number;
+    Field *t = NULL;
+    dpx_info in;
+
+    for (int i = 0; f->target && i < f->n; i++)
+        if (!strcmp(f->field[i].name, f->target) && f->field[i].array->row)
+            t = &f->field[i];
+    if (!t || feed_input(&in, f->model, f->target))
+        return; /* of a model that computes its loss itself --padding says it */
+    if (dpx_target(a->options) != DPX_TARGET_CLASSES) {
+        problems_add(wrong,
+                     "target '%s' has sequences of unequal length, whose padding --loss %s cannot leave out: "
+                     "cross-entropy and nll can, or a model that computes its loss itself (--loss output:NAME)",
+                     f->target, dpx_options_get(a->options, "loss"));
+        return;
+    }
+    for (int i = 0; args_nth(a, "padding", i); i++) {
+        const char *value;
+
+        if (names(&value, args_nth(a, "padding", i), f->target))
+            problems_add(wrong, "--padding %s: a target of classes is padded with --ignore-index",
+                         args_nth(a, "padding", i));
+    }
+    if (!*dpx_options_get(a->options, "ignore-index")) {
+        snprintf(text, sizeof text, "%d", IGNORED);
+        if (dpx_options_set(a->options, "ignore-index", text))
+            problems_add(wrong, "%s", dpx_error());
+    }
+    number = dpx_options_get(a->options, "ignore-index");
+    if (!text_to_float64(&t->padding, number, strlen(number)) || !array_holds(t->dtype, t->padding))
+        problems_add(wrong, "--ignore-index %s: target '%s' cannot be padded with it", number, f->target);
+}
+
+/* Where the model fixes how many positions there are, all that goes beside has as many. */
+static void share_fixed(Feed *f)
+{
+    for (int i = 0; i < f->n; i++)
+        for (int k = 0; k < f->n && f->field[i].array->row; k++)
+            if (f->field[k].array->row && f->field[k].fixed > f->field[i].fixed &&
+                same_lengths(f->field[i].array, f->field[k].array))
+                f->field[i].fixed = f->field[k].fixed;
+}
+
+void feed_add_sequences(Feed *f, const Args *a, Problems *wrong)
+{
+    int64_t multiple;
+
+    for (int i = 0; i < dpx_model_count(f->model, DPX_INPUT); i++) {
+        FieldKind kind;
+        const char *of;
+        dpx_info in;
+
+        if (!dpx_model_info(f->model, DPX_INPUT, i, &in) && feed_tells(&kind, &of, f, a, in.name))
+            add_telling(f, a, &in, kind, of, wrong);
+    }
+    for (int k = 0; k < KINDS; k++)
+        for (int i = 0; args_nth(a, kinds[k].flag, i); i++) {
+            const char *value;
+            bool is_input = false;
+            dpx_info in;
+
+            for (int m = 0; m < dpx_model_count(f->model, DPX_INPUT); m++)
+                is_input |= !dpx_model_info(f->model, DPX_INPUT, m, &in) &&
+                            names(&value, args_nth(a, kinds[k].flag, i), in.name);
+            if (!is_input)
+                problems_add(wrong, "--%s %s: the model has no such input", kinds[k].flag,
+                             args_nth(a, kinds[k].flag, i));
+        }
+    read_paddings(f, a, wrong);
+    pad_target(f, a, wrong);
+    share_fixed(f);
+    if (args_int(&multiple, a, "pad-multiple", 1, 1, 1 << 20))
+        problems_add(wrong, "%s", dpx_error());
+    for (int i = 0; i < f->n; i++)
+        f->field[i].multiple = multiple;
+}
+
+void feed_say_sequences(const Feed *f, Progress *log)
+{
+    bool told = false, any = false;
+    char line[512];
+
+    for (int i = 0; log && !log->quiet && i < f->n; i++) {
+        const Field *field = &f->field[i];
+
+        any |= field->array->row && (!f->target || strcmp(field->name, f->target));
+        for (int k = 0; k < KINDS && field->kind != FIELD_SAMPLES; k++)
+            if (kinds[k].kind == field->kind) {
+                snprintf(line, sizeof line, "the sequences of '%s': input '%s' %s", field->array->name, field->name,
+                         kinds[k].says);
+                foreign_clean(line);
+                progress_line(log, "%s", line);
+                told = true;
+            }
+    }
+    if (any && !told)
+        progress_line(log, "dpexec: warning: sequences of unequal length are padded, and no input of the model is told "
+                           "where they end (--lengths, --mask, --padding-mask): to the model padding is data");
+}
