@@ -514,6 +514,70 @@ DPX_API dpx_status dpx_trainer_resume(dpx_trainer *t, const char *directory, cha
  * mode, dropout and stochastic depth off.  Operators that draw other random numbers stay. */
 DPX_API dpx_status dpx_trainer_export(dpx_trainer *t, const char *path) DPX_CHECKED;
 
+/* ---- samples of any structure, and their way to the replicas (docs/ragged.md) ---- */
+
+/* A tensor, a list or a map of such, or a container that says how its content becomes part of a batch.  It does not
+ * change once it is made; what is made from it holds it. */
+typedef struct dpx_data dpx_data;
+typedef enum {
+    DPX_DATA_TENSOR,
+    DPX_DATA_LIST,
+    DPX_DATA_MAP,
+    DPX_DATA_CONTAINER,
+    DPX_DATA_GROUPS /* what dpx_collate makes of containers: for each group a list, or a tensor of its samples */
+} dpx_data_kind;
+
+typedef struct {
+    size_t size;          /* sizeof(dpx_container) */
+    int stack;            /* 1: the tensors of a group become one; 0: they stay a list */
+    double padding_value; /* at the end of axes that are shorter than others of the group */
+    int pad_dims;         /* how many axes, the last 1 to 3, may differ; 0: none */
+    int cpu_only;         /* 1: stays on the host, as a list, whatever `stack` says: no input of a model */
+} dpx_container;
+
+#define DPX_CONTAINER_DEFAULTS            \
+    {                                     \
+        sizeof(dpx_container), 0, 0, 2, 0 \
+    }
+
+/* The tensor's elements are copied. */
+DPX_API dpx_status dpx_data_tensor(dpx_data **out, const dpx_tensor *tensor) DPX_CHECKED;
+/* Members are held, and may be freed by the caller.  NULL is legal for those of none. */
+DPX_API dpx_status dpx_data_list(dpx_data **out, const dpx_data *const *member, int n) DPX_CHECKED;
+DPX_API dpx_status dpx_data_map(dpx_data **out, const char *const *key, const dpx_data *const *member,
+                                int n) DPX_CHECKED;
+/* `how` NULL: DPX_CONTAINER_DEFAULTS. */
+DPX_API dpx_status dpx_data_container(dpx_data **out, const dpx_data *content, const dpx_container *how) DPX_CHECKED;
+DPX_API void dpx_data_free(dpx_data *data); /* NULL is legal */
+
+DPX_API dpx_data_kind dpx_data_kind_of(const dpx_data *data);
+DPX_API int dpx_data_count(const dpx_data *data); /* members; of a container 1; groups; of a tensor 0 */
+/* Lent by `data`; NULL: there is none. */
+DPX_API const dpx_data *dpx_data_at(const dpx_data *data, int index);
+DPX_API const char *dpx_data_key(const dpx_data *data, int index);
+DPX_API const dpx_data *dpx_data_find(const dpx_data *data, const char *key);
+/* Views a tensor, whose name is NULL. */
+DPX_API dpx_status dpx_data_view(const dpx_data *data, dpx_tensor *out) DPX_CHECKED;
+
+/* A batch of n samples of one structure, in groups of `samples_per_replica` (0: 1), of which the last may be smaller:
+ * lists are transposed, maps go key by key, by the first sample's keys, plain tensors are stacked on a new axis 0, and
+ * containers become groups.  The first sample of a group says whether it is stacked and how many axes are padded to the
+ * largest of the group; each sample is padded with its own value.  Errors name the place, as "boxes[1]". */
+DPX_API dpx_status dpx_collate(dpx_data **out, const dpx_data *const *sample, int n,
+                               int samples_per_replica) DPX_CHECKED;
+/* out[0..replicas): of each replica what it has of a batch: its group; of tensors as many samples of axis 0, of those
+ * without axes all.  Without groups samples are shared out evenly.  Replicas behind the last group have lists, and axes
+ * 0, of no length.  DPX_INVALID: more groups than replicas, or members of other sizes.  On failure nothing is made. */
+DPX_API dpx_status dpx_scatter(dpx_data **out, const dpx_data *batch, int replicas) DPX_CHECKED;
+
+/* Steps of a collated map, whose keys are those of the inputs and targets: stacked groups, or tensors.  What is
+ * cpu_only is passed over.  If there are groups they are the parts of the batch, whatever "split" says, so at most as
+ * many as there are replicas; else "split" makes them.  A step is one program of one shape for all replicas: groups are
+ * padded on to the largest of the step, each sample with its own value. */
+DPX_API dpx_status dpx_train_data(dpx_trainer *t, const dpx_data *batch, dpx_result *out) DPX_CHECKED;
+DPX_API dpx_status dpx_val_data(dpx_trainer *t, const dpx_data *batch, dpx_result *out) DPX_CHECKED;
+DPX_API dpx_status dpx_run_data(dpx_trainer *t, const dpx_data *inputs, dpx_tensor *outputs, int n_outputs) DPX_CHECKED;
+
 #ifdef __cplusplus
 }
 #endif

@@ -113,6 +113,8 @@ typedef struct {
     SplitMode split;
     const double *weight; /* SPLIT_WEIGHTS: of each device, or of each replica; none negative, not all 0 */
     int n_weight;
+    int64_t samples_each; /* every replica has so many samples, until there are none left, whatever `split`; 0: as that
+                             says */
     ShardMode shard;      /* of what each device has only a piece (passes/partition/shard.c) */
     int64_t bucket_bytes; /* the most of the gradients that go in one collective (passes/partition/bucket_gradients.c);
                              0: its own choice */

@@ -18,6 +18,7 @@ typedef struct Compiled {
     struct Compiled *next;
     BuildMode mode;
     ClassAxis class_axis; /* that it was built with; axis 0: none */
+    int64_t samples_each; /* of a replica; 0: parts as the options say */
     Program *program;
     Graph *graph; /* interpreted; else NULL */
     Arena *arena; /* interpreted: the last step's values */
@@ -231,6 +232,7 @@ static Status build(Graph **out, Session *s, Compiled *c, const NamedTensor *in,
     if (!bound)
         return FAIL_NOMEM();
     opt.mode = c->mode;
+    opt.samples_each = c->samples_each;
     opt.target_shape = target ? &target->shape : s->base.target_shape;
     opt.class_axis = s->class_axis.decided ? s->class_axis.axis : s->base.class_axis;
     opt.class_axis_found = &c->class_axis;
@@ -417,6 +419,9 @@ void session_keep_programs(Session *s, int most)
     forget_programs(s);
 }
 
+/* An update has no batch that is divided. */
+static int64_t each_of(const Session *s, BuildMode mode) { return mode == BUILD_APPLY ? 0 : s->base.samples_each; }
+
 static Status compile(Compiled **out, Session *s, BuildMode mode, const NamedTensor *in, int n_in)
 {
     Compiled *c = calloc(1, sizeof *c);
@@ -425,6 +430,7 @@ static Status compile(Compiled **out, Session *s, BuildMode mode, const NamedTen
     if (!c)
         return FAIL_NOMEM();
     c->mode = mode;
+    c->samples_each = each_of(s, mode);
     if ((st = compile_into(s, c, in, n_in))) {
         compiled_free(c);
         return st;
@@ -463,7 +469,7 @@ static Compiled **find(Session *s, BuildMode mode, const NamedTensor *in, int n_
 {
     Compiled **at = &s->compiled;
 
-    while (*at && !suits(*at, mode, in, n_in, partly))
+    while (*at && ((*at)->samples_each != each_of(s, mode) || !suits(*at, mode, in, n_in, partly)))
         at = &(*at)->next;
     return at;
 }
@@ -622,6 +628,8 @@ const Program *session_program(const Session *s, BuildMode mode)
 States *session_states(Session *s) { return s->states; }
 
 void session_set_ways(Session *s, const Ways *ways) { s->ways = *ways; }
+
+void session_set_samples_each(Session *s, int64_t samples) { s->base.samples_each = samples; }
 
 void session_set_trace(Session *s, Trace *t)
 {

@@ -90,11 +90,23 @@ static void divide_equally(int64_t *count, int64_t n, int parts, SplitMode mode)
     }
 }
 
+static Status divide_by_groups(int64_t *count, int64_t n, int parts, int64_t group)
+{
+    if (n > group * parts)
+        return FAIL(E_INVALID, "%lld samples in groups of %lld: more groups than the %d replicas", (long long)n,
+                    (long long)group, parts);
+    for (int r = 0; r < parts; r++, n -= n < group ? n : group)
+        count[r] = n < group ? n : group;
+    return ST_OK;
+}
+
 Status batch_divide(int64_t *count, int64_t *offset, int64_t n, const Partition *p, const BuildOptions *opt, Arena *a)
 {
-    if (opt->split == SPLIT_AUTO && p->replicas > 1)
+    if (opt->split == SPLIT_AUTO && p->replicas > 1 && !opt->samples_each)
         return FAIL(E_INTERNAL, "--split auto: no device was measured");
-    if (opt->split == SPLIT_WEIGHTS && p->replicas > 1) {
+    if (opt->samples_each) {
+        TRY(divide_by_groups(count, n, p->replicas, opt->samples_each));
+    } else if (opt->split == SPLIT_WEIGHTS && p->replicas > 1) {
         double *weight = ARENA_NEW(a, double, p->replicas);
 
         if (!weight)

@@ -28,6 +28,7 @@ typedef struct {
     dpx_world *w;
     dpx_world_options alone, two;
     DLTensor dl, shapeless;
+    dpx_data *data, *some; /* an empty list */
     int64_t number;
     int n;
 } Args;
@@ -38,108 +39,138 @@ typedef struct {
 } Row;
 
 /* ROW(name, text, call): a function of its own for each call. */
-#define ROWS(X)                                                                                                       \
-    X(dlpack_out, "dpx_tensor_from_dlpack: out", dpx_tensor_from_dlpack(NULL, "x", &a->dl))                           \
-    X(dlpack_name, "dpx_tensor_from_dlpack: name", dpx_tensor_from_dlpack(&a->bad, NULL, &a->dl))                     \
-    X(dlpack_tensor, "dpx_tensor_from_dlpack: dl_tensor", dpx_tensor_from_dlpack(&a->bad, "x", NULL))                 \
-    X(dlpack_shape, "DLPack shape is NULL", dpx_tensor_from_dlpack(&a->bad, "x", &a->shapeless))                      \
-    X(load_out, "dpx_model_load: out", dpx_model_load(NULL, MLP))                                                     \
-    X(load_path, "dpx_model_load: path", dpx_model_load(&a->m, NULL))                                                 \
-    X(within_out, "dpx_model_load_within: out", dpx_model_load_within(NULL, MLP, a->o))                               \
-    X(within_path, "dpx_model_load_within: path", dpx_model_load_within(&a->m, NULL, a->o))                           \
-    X(within_options, "dpx_model_load_within: options", dpx_model_load_within(&a->m, MLP, NULL))                      \
-    X(info_model, "dpx_model_info: model", dpx_model_info(NULL, DPX_INPUT, 0, &a->info))                              \
-    X(info_out, "dpx_model_info: out", dpx_model_info(a->m, DPX_INPUT, 0, NULL))                                      \
-    X(info_kind, "kind 7", dpx_model_info(a->m, (dpx_kind)7, 0, &a->info))                                            \
-    X(info_index, "index -1 of 1", dpx_model_info(a->m, DPX_INPUT, -1, &a->info))                                     \
-    X(set_options, "dpx_options_set: options", dpx_options_set(NULL, "lr", "1"))                                      \
-    X(set_name, "dpx_options_set: name", dpx_options_set(a->o, NULL, "1"))                                            \
-    X(set_value, "dpx_options_set: value", dpx_options_set(a->o, "lr", NULL))                                         \
-    X(weights_options, "class_weights: options", dpx_options_set_class_weights(NULL, &a->b.tensor[0]))                \
-    X(weights_tensor, "class_weights: weights", dpx_options_set_class_weights(a->o, NULL))                            \
-    X(weights_data, "has no data", dpx_options_set_class_weights(a->o, &a->bad))                                      \
-    X(target_options, "target_shape: options", dpx_options_set_target_shape(NULL, &a->b.tensor[1]))                   \
-    X(target_tensor, "target_shape: target", dpx_options_set_target_shape(a->o, NULL))                                \
-    X(operators_out, "dpx_operators_create: out", dpx_operators_create(NULL))                                         \
-    X(operators_set, "dpx_operators_add: operators", dpx_operators_add(NULL, NULL))                                   \
-    X(operators_options, "set_operators: options", dpx_options_set_operators(NULL, NULL))                             \
-    X(operators_given, "set_operators: operators", dpx_options_set_operators(a->o, NULL))                             \
-    X(node_set, "outside of a shape function", dpx_node_set_output(NULL, 0, DPX_FLOAT32, 0, NULL))                    \
-    X(join_out, "dpx_world_join: out", dpx_world_join(NULL, &a->alone))                                               \
-    X(join_options, "dpx_world_join: options", dpx_world_join(&a->w, NULL))                                           \
-    X(join_rendezvous, "rendezvous: expected HOST:PORT", dpx_world_join(&a->w, &a->two))                              \
-    X(note_world, "dpx_world_note: world", dpx_world_note(NULL, "n", "v"))                                            \
-    X(note_name, "dpx_world_note: name", dpx_world_note(a->w, NULL, "v"))                                             \
-    X(note_value, "dpx_world_note: value", dpx_world_note(a->w, "n", NULL))                                           \
-    X(max_world, "dpx_world_max: world", dpx_world_max(NULL, 1, &a->number))                                          \
-    X(max_out, "dpx_world_max: out", dpx_world_max(a->w, 1, NULL))                                                    \
-    X(sum_world, "dpx_world_sum: world", dpx_world_sum(NULL, 1, &a->number))                                          \
-    X(sum_out, "dpx_world_sum: out", dpx_world_sum(a->w, 1, NULL))                                                    \
-    X(devices_out, "dpx_devices: out", dpx_devices(NULL, 1, &a->n))                                                   \
-    X(devices_max, "max is -1", dpx_devices(&a->device, -1, &a->n))                                                   \
-    X(devices_n, "dpx_devices: n", dpx_devices(&a->device, 1, NULL))                                                  \
-    X(transform_model, "dpx_transform: model", dpx_transform(NULL, a->o, NULL, "txt", write_nothing, NULL))           \
-    X(transform_options, "dpx_transform: options", dpx_transform(a->m, NULL, NULL, "txt", write_nothing, NULL))       \
-    X(transform_format, "dpx_transform: format", dpx_transform(a->m, a->o, NULL, NULL, write_nothing, NULL))          \
-    X(transform_write, "dpx_transform: write", dpx_transform(a->m, a->o, NULL, "txt", NULL, NULL))                    \
-    X(plan_model, "dpx_plan: model", dpx_plan(NULL, a->o, write_nothing, NULL, NULL, NULL))                           \
-    X(plan_options, "dpx_plan: options", dpx_plan(a->m, NULL, write_nothing, NULL, NULL, NULL))                       \
-    X(plan_write, "dpx_plan: write", dpx_plan(a->m, a->o, NULL, NULL, NULL, NULL))                                    \
-    X(create_out, "dpx_trainer_create: out", dpx_trainer_create(NULL, a->m, a->o, NULL, NULL))                        \
-    X(create_model, "dpx_trainer_create: model", dpx_trainer_create(&a->t, NULL, a->o, NULL, NULL))                   \
-    X(create_options, "dpx_trainer_create: options", dpx_trainer_create(&a->t, a->m, NULL, NULL, NULL))               \
-    X(trace_trainer, "dpx_trainer_trace: trainer", dpx_trainer_trace(NULL, 1))                                        \
-    X(write_trainer, "dpx_trainer_write_trace: trainer", dpx_trainer_write_trace(NULL, "x"))                          \
-    X(write_path, "dpx_trainer_write_trace: path", dpx_trainer_write_trace(a->t, NULL))                               \
-    X(train_trainer, "dpx_train_step: trainer", dpx_train_step(NULL, a->b.tensor, 2, &a->r))                          \
-    X(train_batch, "the batch is NULL", dpx_train_step(a->t, NULL, 2, &a->r))                                         \
-    X(train_count, "a batch of -1 tensors", dpx_train_step(a->t, a->b.tensor, -1, &a->r))                             \
-    X(train_name, "tensor 0 of the batch has no name", dpx_train_step(a->t, &(dpx_tensor){ .name = NULL }, 1, &a->r)) \
-    X(train_data, "has no data", dpx_train_step(a->t, &a->bad, 1, &a->r))                                             \
-    X(val_trainer, "dpx_val_step: trainer", dpx_val_step(NULL, a->b.tensor, 2, &a->r))                                \
-    X(val_batch, "the batch is NULL", dpx_val_step(a->t, NULL, 2, &a->r))                                             \
-    X(val_count, "a batch of -1 tensors", dpx_val_step(a->t, a->b.tensor, -1, &a->r))                                 \
-    X(val_out, "dpx_val_step: out", dpx_val_step(a->t, a->b.tensor, 2, NULL))                                         \
-    X(test_trainer, "trainer is NULL", dpx_test_step(NULL, a->b.tensor, 2, &a->r))                                    \
-    X(test_batch, "the batch is NULL", dpx_test_step(a->t, NULL, 2, &a->r))                                           \
-    X(test_out, "out is NULL", dpx_test_step(a->t, a->b.tensor, 2, NULL))                                             \
-    X(measure_options, "dpx_measure: options", dpx_measure(NULL, write_nothing, NULL))                                \
-    X(measure_write, "dpx_measure: write", dpx_measure(a->o, NULL, NULL))                                             \
-    X(metric_trainer, "dpx_trainer_metric: trainer", dpx_trainer_metric(NULL, &a->metric))                            \
-    X(metric_out, "dpx_trainer_metric: out", dpx_trainer_metric(a->t, NULL))                                          \
-    X(part_trainer, "dpx_trainer_part: trainer", dpx_trainer_part(NULL, 1, &a->part))                                 \
-    X(part_out, "dpx_trainer_part: out", dpx_trainer_part(a->t, 1, NULL))                                             \
-    X(part_samples, "a batch of -1 samples", dpx_trainer_part(a->t, -1, &a->part))                                    \
-    X(train_part_trainer, "dpx_train_part: trainer", dpx_train_part(NULL, SAMPLES, a->b.tensor, 2, &a->r))            \
-    X(train_part_batch, "the batch is NULL", dpx_train_part(a->t, SAMPLES, NULL, 2, &a->r))                           \
-    X(val_part_trainer, "dpx_val_part: trainer", dpx_val_part(NULL, SAMPLES, a->b.tensor, 2, &a->r))                  \
-    X(val_part_out, "dpx_val_part: out", dpx_val_part(a->t, SAMPLES, a->b.tensor, 2, NULL))                           \
-    X(test_part_trainer, "trainer is NULL", dpx_test_part(NULL, SAMPLES, a->b.tensor, 2, &a->r))                      \
-    X(test_part_out, "out is NULL", dpx_test_part(a->t, SAMPLES, a->b.tensor, 2, NULL))                               \
-    X(run_part_trainer, "dpx_run_part: trainer", dpx_run_part(NULL, SAMPLES, a->b.tensor, 1, a->out, 1))              \
-    X(run_part_outputs, "dpx_run_part: outputs", dpx_run_part(a->t, SAMPLES, a->b.tensor, 1, NULL, 1))                \
-    X(result_trainer, "dpx_train_result: trainer", dpx_train_result(NULL, &a->r))                                     \
-    X(result_out, "dpx_train_result: out", dpx_train_result(a->t, NULL))                                              \
-    X(flush_trainer, "dpx_train_flush: trainer", dpx_train_flush(NULL, &a->r))                                        \
-    X(run_trainer, "dpx_run: trainer", dpx_run(NULL, a->b.tensor, 1, a->out, 1))                                      \
-    X(run_inputs, "the batch is NULL", dpx_run(a->t, NULL, 1, a->out, 1))                                             \
-    X(run_outputs, "dpx_run: outputs", dpx_run(a->t, a->b.tensor, 1, NULL, 1))                                        \
-    X(run_count, "room for -1 outputs", dpx_run(a->t, a->b.tensor, 1, a->out, -1))                                    \
-    X(state_trainer, "dpx_trainer_state_info: trainer", dpx_trainer_state_info(NULL, 0, &a->info))                    \
-    X(state_out, "dpx_trainer_state_info: out", dpx_trainer_state_info(a->t, 0, NULL))                                \
-    X(state_index, "state -1", dpx_trainer_state_info(a->t, -1, &a->info))                                            \
-    X(get_trainer, "dpx_trainer_get_state: trainer", dpx_trainer_get_state(NULL, "x", &a->b.tensor[0]))               \
-    X(get_name, "dpx_trainer_get_state: name", dpx_trainer_get_state(a->t, NULL, &a->b.tensor[0]))                    \
-    X(get_out, "dpx_trainer_get_state: out", dpx_trainer_get_state(a->t, "x", NULL))                                  \
-    X(put_trainer, "dpx_trainer_set_state: trainer", dpx_trainer_set_state(NULL, "x", &a->b.tensor[0]))               \
-    X(put_name, "dpx_trainer_set_state: name", dpx_trainer_set_state(a->t, NULL, &a->b.tensor[0]))                    \
-    X(put_in, "dpx_trainer_set_state: in", dpx_trainer_set_state(a->t, "x", NULL))                                    \
-    X(save_trainer, "dpx_trainer_save: trainer", dpx_trainer_save(NULL, "x", NULL))                                   \
-    X(save_directory, "dpx_trainer_save: directory", dpx_trainer_save(a->t, NULL, NULL))                              \
-    X(resume_trainer, "dpx_trainer_resume: trainer", dpx_trainer_resume(NULL, "x", NULL))                             \
-    X(resume_directory, "dpx_trainer_resume: directory", dpx_trainer_resume(a->t, NULL, NULL))                        \
-    X(export_trainer, "dpx_trainer_export: trainer", dpx_trainer_export(NULL, "x"))                                   \
-    X(export_path, "dpx_trainer_export: path", dpx_trainer_export(a->t, NULL))
+#define ROWS(X)                                                                                                        \
+    X(dlpack_out, "dpx_tensor_from_dlpack: out", dpx_tensor_from_dlpack(NULL, "x", &a->dl))                            \
+    X(dlpack_name, "dpx_tensor_from_dlpack: name", dpx_tensor_from_dlpack(&a->bad, NULL, &a->dl))                      \
+    X(dlpack_tensor, "dpx_tensor_from_dlpack: dl_tensor", dpx_tensor_from_dlpack(&a->bad, "x", NULL))                  \
+    X(dlpack_shape, "DLPack shape is NULL", dpx_tensor_from_dlpack(&a->bad, "x", &a->shapeless))                       \
+    X(load_out, "dpx_model_load: out", dpx_model_load(NULL, MLP))                                                      \
+    X(load_path, "dpx_model_load: path", dpx_model_load(&a->m, NULL))                                                  \
+    X(within_out, "dpx_model_load_within: out", dpx_model_load_within(NULL, MLP, a->o))                                \
+    X(within_path, "dpx_model_load_within: path", dpx_model_load_within(&a->m, NULL, a->o))                            \
+    X(within_options, "dpx_model_load_within: options", dpx_model_load_within(&a->m, MLP, NULL))                       \
+    X(info_model, "dpx_model_info: model", dpx_model_info(NULL, DPX_INPUT, 0, &a->info))                               \
+    X(info_out, "dpx_model_info: out", dpx_model_info(a->m, DPX_INPUT, 0, NULL))                                       \
+    X(info_kind, "kind 7", dpx_model_info(a->m, (dpx_kind)7, 0, &a->info))                                             \
+    X(info_index, "index -1 of 1", dpx_model_info(a->m, DPX_INPUT, -1, &a->info))                                      \
+    X(set_options, "dpx_options_set: options", dpx_options_set(NULL, "lr", "1"))                                       \
+    X(set_name, "dpx_options_set: name", dpx_options_set(a->o, NULL, "1"))                                             \
+    X(set_value, "dpx_options_set: value", dpx_options_set(a->o, "lr", NULL))                                          \
+    X(weights_options, "class_weights: options", dpx_options_set_class_weights(NULL, &a->b.tensor[0]))                 \
+    X(weights_tensor, "class_weights: weights", dpx_options_set_class_weights(a->o, NULL))                             \
+    X(weights_data, "has no data", dpx_options_set_class_weights(a->o, &a->bad))                                       \
+    X(target_options, "target_shape: options", dpx_options_set_target_shape(NULL, &a->b.tensor[1]))                    \
+    X(target_tensor, "target_shape: target", dpx_options_set_target_shape(a->o, NULL))                                 \
+    X(operators_out, "dpx_operators_create: out", dpx_operators_create(NULL))                                          \
+    X(operators_set, "dpx_operators_add: operators", dpx_operators_add(NULL, NULL))                                    \
+    X(operators_options, "set_operators: options", dpx_options_set_operators(NULL, NULL))                              \
+    X(operators_given, "set_operators: operators", dpx_options_set_operators(a->o, NULL))                              \
+    X(node_set, "outside of a shape function", dpx_node_set_output(NULL, 0, DPX_FLOAT32, 0, NULL))                     \
+    X(join_out, "dpx_world_join: out", dpx_world_join(NULL, &a->alone))                                                \
+    X(join_options, "dpx_world_join: options", dpx_world_join(&a->w, NULL))                                            \
+    X(join_rendezvous, "rendezvous: expected HOST:PORT", dpx_world_join(&a->w, &a->two))                               \
+    X(note_world, "dpx_world_note: world", dpx_world_note(NULL, "n", "v"))                                             \
+    X(note_name, "dpx_world_note: name", dpx_world_note(a->w, NULL, "v"))                                              \
+    X(note_value, "dpx_world_note: value", dpx_world_note(a->w, "n", NULL))                                            \
+    X(max_world, "dpx_world_max: world", dpx_world_max(NULL, 1, &a->number))                                           \
+    X(max_out, "dpx_world_max: out", dpx_world_max(a->w, 1, NULL))                                                     \
+    X(sum_world, "dpx_world_sum: world", dpx_world_sum(NULL, 1, &a->number))                                           \
+    X(sum_out, "dpx_world_sum: out", dpx_world_sum(a->w, 1, NULL))                                                     \
+    X(devices_out, "dpx_devices: out", dpx_devices(NULL, 1, &a->n))                                                    \
+    X(devices_max, "max is -1", dpx_devices(&a->device, -1, &a->n))                                                    \
+    X(devices_n, "dpx_devices: n", dpx_devices(&a->device, 1, NULL))                                                   \
+    X(transform_model, "dpx_transform: model", dpx_transform(NULL, a->o, NULL, "txt", write_nothing, NULL))            \
+    X(transform_options, "dpx_transform: options", dpx_transform(a->m, NULL, NULL, "txt", write_nothing, NULL))        \
+    X(transform_format, "dpx_transform: format", dpx_transform(a->m, a->o, NULL, NULL, write_nothing, NULL))           \
+    X(transform_write, "dpx_transform: write", dpx_transform(a->m, a->o, NULL, "txt", NULL, NULL))                     \
+    X(plan_model, "dpx_plan: model", dpx_plan(NULL, a->o, write_nothing, NULL, NULL, NULL))                            \
+    X(plan_options, "dpx_plan: options", dpx_plan(a->m, NULL, write_nothing, NULL, NULL, NULL))                        \
+    X(plan_write, "dpx_plan: write", dpx_plan(a->m, a->o, NULL, NULL, NULL, NULL))                                     \
+    X(create_out, "dpx_trainer_create: out", dpx_trainer_create(NULL, a->m, a->o, NULL, NULL))                         \
+    X(create_model, "dpx_trainer_create: model", dpx_trainer_create(&a->t, NULL, a->o, NULL, NULL))                    \
+    X(create_options, "dpx_trainer_create: options", dpx_trainer_create(&a->t, a->m, NULL, NULL, NULL))                \
+    X(trace_trainer, "dpx_trainer_trace: trainer", dpx_trainer_trace(NULL, 1))                                         \
+    X(write_trainer, "dpx_trainer_write_trace: trainer", dpx_trainer_write_trace(NULL, "x"))                           \
+    X(write_path, "dpx_trainer_write_trace: path", dpx_trainer_write_trace(a->t, NULL))                                \
+    X(train_trainer, "dpx_train_step: trainer", dpx_train_step(NULL, a->b.tensor, 2, &a->r))                           \
+    X(train_batch, "the batch is NULL", dpx_train_step(a->t, NULL, 2, &a->r))                                          \
+    X(train_count, "a batch of -1 tensors", dpx_train_step(a->t, a->b.tensor, -1, &a->r))                              \
+    X(train_name, "tensor 0 of the batch has no name", dpx_train_step(a->t, &(dpx_tensor){ .name = NULL }, 1, &a->r))  \
+    X(train_data, "has no data", dpx_train_step(a->t, &a->bad, 1, &a->r))                                              \
+    X(val_trainer, "dpx_val_step: trainer", dpx_val_step(NULL, a->b.tensor, 2, &a->r))                                 \
+    X(val_batch, "the batch is NULL", dpx_val_step(a->t, NULL, 2, &a->r))                                              \
+    X(val_count, "a batch of -1 tensors", dpx_val_step(a->t, a->b.tensor, -1, &a->r))                                  \
+    X(val_out, "dpx_val_step: out", dpx_val_step(a->t, a->b.tensor, 2, NULL))                                          \
+    X(test_trainer, "trainer is NULL", dpx_test_step(NULL, a->b.tensor, 2, &a->r))                                     \
+    X(test_batch, "the batch is NULL", dpx_test_step(a->t, NULL, 2, &a->r))                                            \
+    X(test_out, "out is NULL", dpx_test_step(a->t, a->b.tensor, 2, NULL))                                              \
+    X(measure_options, "dpx_measure: options", dpx_measure(NULL, write_nothing, NULL))                                 \
+    X(measure_write, "dpx_measure: write", dpx_measure(a->o, NULL, NULL))                                              \
+    X(metric_trainer, "dpx_trainer_metric: trainer", dpx_trainer_metric(NULL, &a->metric))                             \
+    X(metric_out, "dpx_trainer_metric: out", dpx_trainer_metric(a->t, NULL))                                           \
+    X(part_trainer, "dpx_trainer_part: trainer", dpx_trainer_part(NULL, 1, &a->part))                                  \
+    X(part_out, "dpx_trainer_part: out", dpx_trainer_part(a->t, 1, NULL))                                              \
+    X(part_samples, "a batch of -1 samples", dpx_trainer_part(a->t, -1, &a->part))                                     \
+    X(train_part_trainer, "dpx_train_part: trainer", dpx_train_part(NULL, SAMPLES, a->b.tensor, 2, &a->r))             \
+    X(train_part_batch, "the batch is NULL", dpx_train_part(a->t, SAMPLES, NULL, 2, &a->r))                            \
+    X(val_part_trainer, "dpx_val_part: trainer", dpx_val_part(NULL, SAMPLES, a->b.tensor, 2, &a->r))                   \
+    X(val_part_out, "dpx_val_part: out", dpx_val_part(a->t, SAMPLES, a->b.tensor, 2, NULL))                            \
+    X(test_part_trainer, "trainer is NULL", dpx_test_part(NULL, SAMPLES, a->b.tensor, 2, &a->r))                       \
+    X(test_part_out, "out is NULL", dpx_test_part(a->t, SAMPLES, a->b.tensor, 2, NULL))                                \
+    X(run_part_trainer, "dpx_run_part: trainer", dpx_run_part(NULL, SAMPLES, a->b.tensor, 1, a->out, 1))               \
+    X(run_part_outputs, "dpx_run_part: outputs", dpx_run_part(a->t, SAMPLES, a->b.tensor, 1, NULL, 1))                 \
+    X(result_trainer, "dpx_train_result: trainer", dpx_train_result(NULL, &a->r))                                      \
+    X(result_out, "dpx_train_result: out", dpx_train_result(a->t, NULL))                                               \
+    X(flush_trainer, "dpx_train_flush: trainer", dpx_train_flush(NULL, &a->r))                                         \
+    X(run_trainer, "dpx_run: trainer", dpx_run(NULL, a->b.tensor, 1, a->out, 1))                                       \
+    X(run_inputs, "the batch is NULL", dpx_run(a->t, NULL, 1, a->out, 1))                                              \
+    X(run_outputs, "dpx_run: outputs", dpx_run(a->t, a->b.tensor, 1, NULL, 1))                                         \
+    X(run_count, "room for -1 outputs", dpx_run(a->t, a->b.tensor, 1, a->out, -1))                                     \
+    X(state_trainer, "dpx_trainer_state_info: trainer", dpx_trainer_state_info(NULL, 0, &a->info))                     \
+    X(state_out, "dpx_trainer_state_info: out", dpx_trainer_state_info(a->t, 0, NULL))                                 \
+    X(state_index, "state -1", dpx_trainer_state_info(a->t, -1, &a->info))                                             \
+    X(get_trainer, "dpx_trainer_get_state: trainer", dpx_trainer_get_state(NULL, "x", &a->b.tensor[0]))                \
+    X(get_name, "dpx_trainer_get_state: name", dpx_trainer_get_state(a->t, NULL, &a->b.tensor[0]))                     \
+    X(get_out, "dpx_trainer_get_state: out", dpx_trainer_get_state(a->t, "x", NULL))                                   \
+    X(put_trainer, "dpx_trainer_set_state: trainer", dpx_trainer_set_state(NULL, "x", &a->b.tensor[0]))                \
+    X(put_name, "dpx_trainer_set_state: name", dpx_trainer_set_state(a->t, NULL, &a->b.tensor[0]))                     \
+    X(put_in, "dpx_trainer_set_state: in", dpx_trainer_set_state(a->t, "x", NULL))                                     \
+    X(save_trainer, "dpx_trainer_save: trainer", dpx_trainer_save(NULL, "x", NULL))                                    \
+    X(save_directory, "dpx_trainer_save: directory", dpx_trainer_save(a->t, NULL, NULL))                               \
+    X(resume_trainer, "dpx_trainer_resume: trainer", dpx_trainer_resume(NULL, "x", NULL))                              \
+    X(resume_directory, "dpx_trainer_resume: directory", dpx_trainer_resume(a->t, NULL, NULL))                         \
+    X(export_trainer, "dpx_trainer_export: trainer", dpx_trainer_export(NULL, "x"))                                    \
+    X(export_path, "dpx_trainer_export: path", dpx_trainer_export(a->t, NULL))                                         \
+    X(data_out, "dpx_data_tensor: out", dpx_data_tensor(NULL, a->b.tensor))                                            \
+    X(data_tensor, "dpx_data_tensor: tensor", dpx_data_tensor(&a->data, NULL))                                         \
+    X(data_data, "has no data", dpx_data_tensor(&a->data, &a->bad))                                                    \
+    X(list_out, "dpx_data_list: out", dpx_data_list(NULL, NULL, 0))                                                    \
+    X(list_member, "a list: 1 members, and `member` is NULL", dpx_data_list(&a->data, NULL, 1))                        \
+    X(list_null, "member 0 is NULL", dpx_data_list(&a->data, &(const dpx_data *){ NULL }, 1))                          \
+    X(list_count, "a list: -1 members", dpx_data_list(&a->data, NULL, -1))                                             \
+    X(map_out, "dpx_data_map: out", dpx_data_map(NULL, NULL, NULL, 0))                                                 \
+    X(map_key, "a map: 1 members, and `key` is NULL", dpx_data_map(&a->data, NULL, &(const dpx_data *){ a->some }, 1)) \
+    X(map_null, "key 0 of the map is NULL",                                                                            \
+      dpx_data_map(&a->data, &(const char *){ NULL }, &(const dpx_data *){ a->some }, 1))                              \
+    X(container_out, "dpx_data_container: out", dpx_data_container(NULL, a->some, NULL))                               \
+    X(container_content, "dpx_data_container: content", dpx_data_container(&a->data, NULL, NULL))                      \
+    X(view_data, "dpx_data_view: data", dpx_data_view(NULL, a->out))                                                   \
+    X(view_out, "dpx_data_view: out", dpx_data_view(a->some, NULL))                                                    \
+    X(view_kind, "a list, expected a tensor", dpx_data_view(a->some, a->out))                                          \
+    X(collate_out, "dpx_collate: out", dpx_collate(NULL, &(const dpx_data *){ a->some }, 1, 1))                        \
+    X(collate_samples, "dpx_collate: sample", dpx_collate(&a->data, NULL, 1, 1))                                       \
+    X(collate_null, "dpx_collate: sample 0 is NULL", dpx_collate(&a->data, &(const dpx_data *){ NULL }, 1, 1))         \
+    X(collate_count, "dpx_collate: 0 samples", dpx_collate(&a->data, &(const dpx_data *){ a->some }, 0, 1))            \
+    X(collate_each, "1 samples, -1 for each", dpx_collate(&a->data, &(const dpx_data *){ a->some }, 1, -1))            \
+    X(scatter_out, "dpx_scatter: out", dpx_scatter(NULL, a->some, 1))                                                  \
+    X(scatter_batch, "dpx_scatter: batch", dpx_scatter(&a->data, NULL, 1))                                             \
+    X(scatter_count, "dpx_scatter: 0 replicas", dpx_scatter(&a->data, a->some, 0))                                     \
+    X(train_data_trainer, "dpx_train_data: trainer", dpx_train_data(NULL, a->some, &a->r))                             \
+    X(train_data_batch, "dpx_train_data: batch", dpx_train_data(a->t, NULL, &a->r))                                    \
+    X(val_data_trainer, "dpx_val_data: trainer", dpx_val_data(NULL, a->some, &a->r))                                   \
+    X(val_data_batch, "dpx_val_data: batch", dpx_val_data(a->t, NULL, &a->r))                                          \
+    X(run_data_trainer, "dpx_run_data: trainer", dpx_run_data(NULL, a->some, a->out, 1))                               \
+    X(run_data_inputs, "dpx_run_data: inputs", dpx_run_data(a->t, NULL, a->out, 1))
 
 #define CALL(NAME, SAYS, E)                \
     static dpx_status call_##NAME(Args *a) \
@@ -167,7 +198,8 @@ static bool open_args(Args *a)
     a->shapeless.shape = NULL;
     a->o = dpx_options_create();
     a->t = make_trainer(settings);
-    return a->o && a->t && CHECK_DPX(dpx_model_load(&a->m, MLP)) && CHECK_DPX(dpx_world_join(&a->w, &a->alone));
+    return a->o && a->t && CHECK_DPX(dpx_data_list(&a->some, NULL, 0)) && CHECK_DPX(dpx_model_load(&a->m, MLP)) &&
+           CHECK_DPX(dpx_world_join(&a->w, &a->alone));
 }
 
 static void close_args(Args *a)
@@ -175,6 +207,7 @@ static void close_args(Args *a)
     dpx_trainer_free(a->t);
     dpx_options_free(a->o);
     dpx_model_free(a->m);
+    dpx_data_free(a->some);
     dpx_world_leave(a->w);
 }
 
@@ -197,6 +230,9 @@ static void test_harmless(void)
     dpx_model_free(NULL);
     dpx_options_free(NULL);
     dpx_trainer_free(NULL);
+    dpx_data_free(NULL);
+    CU_ASSERT(!dpx_data_count(NULL) && !dpx_data_at(NULL, 0) && !dpx_data_key(NULL, 0) && !dpx_data_find(NULL, "x"));
+    CU_ASSERT_EQUAL(dpx_data_kind_of(NULL), DPX_DATA_LIST);
     dpx_trainer_restart_metric(NULL);
     dpx_world_leave(NULL);
     dpx_world_abort(NULL, "why");

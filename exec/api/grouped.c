@@ -1,0 +1,165 @@
+/* Steps of collated batches: groups become one tensor of the step's shape, and its parts are the groups. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "exec/api/data.h"
+#include "exec/api/trainer.h"
+
+/* What a step is given of a batch. */
+typedef struct {
+    dpx_tensor tensor[MAX_BATCH_TENSORS];
+    dpx_data *made[MAX_BATCH_TENSORS]; /* what they are views of, where that is not the batch's; else NULL */
+    int n;
+    int64_t group; /* samples; 0: there are no groups */
+} Given;
+
+/* The shape of all groups as one tensor. */
+static Status find_widest(Shape *out, const dpx_data *groups, const char *key)
+{
+    Shape wide = groups->member[0]->tensor.shape;
+    char a[SHAPE_TEXT], b[SHAPE_TEXT];
+
+    for (int g = 1; g < groups->n; g++) {
+        const dpx_data *x = groups->member[g];
+        const Shape *s = &x->tensor.shape;
+        bool fits = s->rank == wide.rank && x->tensor.dtype == groups->member[0]->tensor.dtype;
+
+        for (int k = 1; fits && k < s->rank; k++) {
+            fits = s->dim[k] == wide.dim[k] || k >= s->rank - x->how.pad_dims;
+            wide.dim[k] = s->dim[k] > wide.dim[k] ? s->dim[k] : wide.dim[k];
+        }
+        if (!fits)
+            return FAIL(E_SHAPE, "'%s': group %d is %s, group 0 %s: a step has one shape for all replicas", key, g,
+                        shape_text(s, a), shape_text(&groups->member[0]->tensor.shape, b));
+        wide.dim[0] += s->dim[0];
+    }
+    *out = wide;
+    return ST_OK;
+}
+
+/* Behind each other, each sample padded further with its own value. */
+static Status join_groups(dpx_data **out, const dpx_data *groups, const char *key)
+{
+    Shape wide, one_wide;
+    char *to;
+    dpx_data *d;
+
+    TRY(find_widest(&wide, groups, key));
+    TRY(data_create_tensor(&d, groups->member[0]->tensor.dtype, &wide));
+    one_wide = shape_of(wide.rank - 1, wide.dim + 1);
+    to = d->tensor.data;
+    for (int g = 0; g < groups->n; g++) {
+        const dpx_data *x = groups->member[g];
+        const Tensor one = { x->tensor.dtype, shape_of(wide.rank - 1, x->tensor.shape.dim + 1), NULL };
+
+        for (int64_t i = 0; i < x->tensor.shape.dim[0]; i++) {
+            const char *from = (const char *)x->tensor.data + (size_t)i * tensor_bytes(&one);
+            unsigned char padding[8];
+
+            (void)data_padding(padding, one.dtype, x->padding[i]); /* dpx_collate has checked it */
+            data_pad(to, &one_wide, &(Tensor){ one.dtype, one.shape, (void *)(uintptr_t)from }, padding);
+            to += tensor_bytes(&(Tensor){ one.dtype, one_wide, NULL });
+        }
+    }
+    *out = d;
+    return ST_OK;
+}
+
+static Status add_groups(Given *b, const dpx_data *groups, const char *key)
+{
+    for (int g = 0; g < groups->n; g++)
+        if (groups->member[g]->kind != DPX_DATA_TENSOR)
+            return FAIL(E_INVALID, "'%s': group %d is a list, and an input is a tensor: its container must stack", key,
+                        g);
+    if (groups->n == 1)
+        return (Status)dpx_data_view(groups->member[0], &b->tensor[b->n]);
+    TRY(join_groups(&b->made[b->n], groups, key));
+    return (Status)dpx_data_view(b->made[b->n], &b->tensor[b->n]);
+}
+
+static Status add_member(Given *b, const dpx_trainer *t, const dpx_data *d, const char *key)
+{
+    if (d->kind == DPX_DATA_GROUPS && d->how.cpu_only)
+        return ST_OK;
+    if (b->n == MAX_BATCH_TENSORS - 1)
+        return FAIL(E_INVALID, "a batch of more than %d tensors", b->n);
+    if (d->kind == DPX_DATA_LIST || d->kind == DPX_DATA_MAP)
+        return FAIL(E_INVALID, "'%s': %s, and an input is a tensor", key, data_kind_name(d));
+    if (dpx_batch_axis(t->model, (const dpx_options *)t->options, key))
+        return FAIL(E_INVALID, "'%s': its samples lie along axis 0, the model has them along axis %d", key,
+                    dpx_batch_axis(t->model, (const dpx_options *)t->options, key));
+    TRY(d->kind == DPX_DATA_GROUPS ? add_groups(b, d, key) : (Status)dpx_data_view(d, &b->tensor[b->n]));
+    b->tensor[b->n++].name = key;
+    return ST_OK;
+}
+
+static Status take_batch(Given *b, const dpx_trainer *t, const dpx_data *batch)
+{
+    DataGroups groups;
+
+    if (batch->kind != DPX_DATA_MAP)
+        return FAIL(E_INVALID, "the batch is %s, expected a map from the names of inputs", data_kind_name(batch));
+    TRY(data_groups(&groups, batch));
+    if (groups.n > t->replicas)
+        return FAIL(E_INVALID, "the batch has %d groups, more than the %d replicas", groups.n, t->replicas);
+    b->group = groups.n ? groups.samples[0] : 0;
+    for (int i = 0; i < batch->n; i++)
+        TRY(add_member(b, t, batch->member[i], batch->key[i]));
+    return ST_OK;
+}
+
+/* What is done with the batch. */
+typedef dpx_status Step(dpx_trainer *t, const Given *b, void *out);
+
+static dpx_status with_batch(dpx_trainer *t, const dpx_data *batch, Step *step, void *out)
+{
+    Given *b = calloc(1, sizeof *b);
+    dpx_status st = (dpx_status)(b ? take_batch(b, t, batch) : FAIL_NOMEM());
+
+    if (!st) {
+        session_set_samples_each(t->session, b->group);
+        st = step(t, b, out);
+        session_set_samples_each(t->session, 0);
+    }
+    for (int i = 0; b && i < MAX_BATCH_TENSORS; i++)
+        data_release(b->made[i]);
+    free(b);
+    return st;
+}
+
+static dpx_status train(dpx_trainer *t, const Given *b, void *out) { return dpx_train_step(t, b->tensor, b->n, out); }
+
+static dpx_status val(dpx_trainer *t, const Given *b, void *out) { return dpx_val_step(t, b->tensor, b->n, out); }
+
+typedef struct {
+    dpx_tensor *tensor;
+    int n;
+} Outputs;
+
+static dpx_status run(dpx_trainer *t, const Given *b, void *out)
+{
+    const Outputs *o = out;
+
+    return dpx_run(t, b->tensor, b->n, o->tensor, o->n);
+}
+
+dpx_status dpx_train_data(dpx_trainer *t, const dpx_data *batch, dpx_result *out)
+{
+    NEED(t, "trainer");
+    NEED(batch, "batch");
+    return with_batch(t, batch, train, out);
+}
+
+dpx_status dpx_val_data(dpx_trainer *t, const dpx_data *batch, dpx_result *out)
+{
+    NEED(t, "trainer");
+    NEED(batch, "batch");
+    return with_batch(t, batch, val, out);
+}
+
+dpx_status dpx_run_data(dpx_trainer *t, const dpx_data *inputs, dpx_tensor *outputs, int n_outputs)
+{
+    NEED(t, "trainer");
+    NEED(inputs, "inputs");
+    return with_batch(t, inputs, run, &(Outputs){ outputs, n_outputs });
+}

@@ -1,0 +1,525 @@
+/* Samples of any structure: containers, what dpx_collate makes of them, and what dpx_scatter gives each replica.  What
+ * is expected follows by hand from the rules of mmcv.parallel's DataContainer, collate and scatter. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/onnx/onnx.h"
+#include "graph/parse.h"
+#include "tests/api/api.h"
+
+enum { MOST = 8 };
+
+/* What a test has made, freed at its end. */
+static dpx_data *made[256];
+static int n_made;
+
+static dpx_data *keep(dpx_data *d)
+{
+    CU_ASSERT_FATAL(d != NULL && n_made < 256);
+    return made[n_made++] = d;
+}
+
+static void free_made(void)
+{
+    while (n_made)
+        dpx_data_free(made[--n_made]);
+}
+
+/* 1, 2, 3 ... times `times`. */
+static dpx_data *counted(dpx_dtype dtype, int rank, const int64_t *dim, double times)
+{
+    static double f64[4096];
+    static float f32[4096];
+    static uint8_t u8[4096];
+    dpx_tensor t = { .dtype = dtype, .rank = rank };
+    dpx_data *d = NULL;
+
+    for (int i = 0; i < rank; i++)
+        t.dim[i] = dim[i];
+    for (int i = 0; i < 4096; i++) {
+        f64[i] = times * (i + 1);
+        f32[i] = (float)f64[i];
+        u8[i] = (uint8_t)(f64[i] < 256 ? f64[i] : 0);
+    }
+    t.data = dtype == DPX_FLOAT64 ? (void *)f64 : dtype == DPX_FLOAT32 ? (void *)f32 : (void *)u8;
+    CHECK_DPX(dpx_data_tensor(&d, &t));
+    return keep(d);
+}
+
+#define DIMS(...) \
+    (int)(sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)), (const int64_t[]) { __VA_ARGS__ }
+#define FLOATS(times, ...) counted(DPX_FLOAT32, DIMS(__VA_ARGS__), times)
+
+static dpx_data *scalar(float v)
+{
+    dpx_data *d = NULL;
+
+    CHECK_DPX(dpx_data_tensor(&d, &(dpx_tensor){ .dtype = DPX_FLOAT32, .data = &v }));
+    return keep(d);
+}
+
+static dpx_data *list_of(const dpx_data *a, const dpx_data *b)
+{
+    dpx_data *d = NULL;
+
+    CHECK_DPX(dpx_data_list(&d, (const dpx_data *[]){ a, b }, !!a + !!b));
+    return keep(d);
+}
+
+static dpx_data *map_of(const char *k, const dpx_data *a, const char *l, const dpx_data *b)
+{
+    dpx_data *d = NULL;
+
+    CHECK_DPX(dpx_data_map(&d, (const char *[]){ k, l }, (const dpx_data *[]){ a, b }, 1 + !!b));
+    return keep(d);
+}
+
+/* How a test's containers are; what is not said is the default. */
+static dpx_data *contained(const dpx_data *content, int stack, double padding, int pad_dims, int cpu_only)
+{
+    dpx_data *d = NULL;
+    dpx_container how = DPX_CONTAINER_DEFAULTS;
+
+    how.stack = stack;
+    how.padding_value = padding;
+    how.pad_dims = pad_dims;
+    how.cpu_only = cpu_only;
+    CHECK_DPX(dpx_data_container(&d, content, &how));
+    return keep(d);
+}
+
+#define STACKED(content) contained(content, 1, 0, 2, 0)
+
+static const dpx_data *collated(int each, int n, dpx_data *const *sample)
+{
+    dpx_data *d = NULL;
+
+    CHECK_DPX(dpx_collate(&d, (const dpx_data *const *)sample, n, each));
+    return keep(d);
+}
+
+#define COLLATE(each, ...) \
+    collated(each, (int)(sizeof((dpx_data *[]){ __VA_ARGS__ }) / sizeof(dpx_data *)), (dpx_data *[]){ __VA_ARGS__ })
+#define REFUSED(status, says, each, ...)                                                    \
+    CHECK_DPX_FAILS(status, says,                                                           \
+                    dpx_collate(&(dpx_data *){ NULL }, (const dpx_data *[]){ __VA_ARGS__ }, \
+                                (int)(sizeof((dpx_data *[]){ __VA_ARGS__ }) / sizeof(dpx_data *)), each))
+
+static void check_tensor(const dpx_data *d, int rank, const int64_t *dim, const float *value)
+{
+    dpx_tensor t;
+    int64_t n = 1;
+
+    if (!CHECK_DPX(dpx_data_view(d, &t)))
+        return;
+    CU_ASSERT_EQUAL_FATAL(t.rank, rank);
+    for (int i = 0; i < rank; i++) {
+        CU_ASSERT_EQUAL_FATAL(t.dim[i], dim[i]);
+        n *= dim[i];
+    }
+    for (int64_t i = 0; i < n; i++)
+        CU_ASSERT_EQUAL(((float *)t.data)[i], value[i]);
+}
+
+#define IS(d, dims, ...) check_tensor(d, dims, (const float[]){ __VA_ARGS__ })
+
+/* ---- containers ---- */
+
+static void test_defaults(void)
+{
+    dpx_data *x = FLOATS(1, 1, 2, 3), *y = FLOATS(1, 1, 1, 4), *d = NULL;
+    dpx_container how = DPX_CONTAINER_DEFAULTS;
+    const dpx_data *b;
+
+    CU_ASSERT(!how.stack && how.padding_value == 0 && how.pad_dims == 2 && !how.cpu_only);
+    CHECK_DPX(dpx_data_container(&d, x, NULL));
+    keep(d);
+    b = COLLATE(2, d, contained(y, 0, 0, 2, 0)); /* a list for each group */
+    CU_ASSERT_EQUAL(dpx_data_kind_of(b), DPX_DATA_GROUPS);
+    CU_ASSERT_EQUAL(dpx_data_count(b), 1);
+    CU_ASSERT_EQUAL(dpx_data_kind_of(dpx_data_at(b, 0)), DPX_DATA_LIST);
+    CU_ASSERT_PTR_EQUAL(dpx_data_at(dpx_data_at(b, 0), 0), x);
+    CU_ASSERT_PTR_EQUAL(dpx_data_at(dpx_data_at(b, 0), 1), y);
+    how.pad_dims = 4;
+    CHECK_DPX_FAILS(DPX_INVALID, "pad_dims is 4, expected 1 to 3, or 0", dpx_data_container(&d, x, &how));
+    how.pad_dims = -1;
+    CHECK_DPX_FAILS(DPX_INVALID, "pad_dims is -1", dpx_data_container(&d, x, &how));
+    how.size = 1;
+    CHECK_DPX_FAILS(DPX_INVALID, "dpx_container.size is 1", dpx_data_container(&d, x, &how));
+    free_made();
+}
+
+/* The last two axes, at the end, to the largest of the group: that of another group does not count. */
+static void test_padding(void)
+{
+    const dpx_data *b =
+        COLLATE(2, STACKED(FLOATS(1, 1, 1, 2)), STACKED(FLOATS(10, 1, 2, 1)), STACKED(FLOATS(1, 1, 1, 3)));
+
+    CU_ASSERT_EQUAL(dpx_data_count(b), 2);
+    IS(dpx_data_at(b, 0), DIMS(2, 1, 2, 2), 1, 2, 0, 0, 10, 0, 20, 0);
+    IS(dpx_data_at(b, 1), DIMS(1, 1, 1, 3), 1, 2, 3);
+    free_made();
+}
+
+static void test_pad_dims(void)
+{
+    const dpx_data *b = COLLATE(2, contained(FLOATS(1, 2, 1), 1, 7, 1, 0), contained(FLOATS(10, 2, 2), 1, 0, 1, 0));
+
+    IS(dpx_data_at(b, 0), DIMS(2, 2, 2), 1, 7, 2, 7, 10, 20, 30, 40);
+    b = COLLATE(2, contained(FLOATS(1, 1, 1, 1, 2), 1, 0, 3, 0), contained(FLOATS(10, 1, 2, 1, 1), 1, 0, 3, 0));
+    IS(dpx_data_at(b, 0), DIMS(2, 1, 2, 1, 2), 1, 2, 0, 0, 10, 0, 20, 0);
+    b = COLLATE(2, contained(FLOATS(1, 2), 1, 0, 0, 0), contained(FLOATS(10, 2), 1, 0, 0, 0)); /* none: as they are */
+    IS(dpx_data_at(b, 0), DIMS(2, 2), 1, 2, 10, 20);
+    free_made();
+}
+
+static void test_own_padding(void)
+{
+    const dpx_data *b =
+        COLLATE(3, contained(FLOATS(1, 1, 1, 1), 1, -1, 2, 0), contained(FLOATS(10, 1, 1, 2), 1, 0, 2, 0),
+                contained(FLOATS(1, 1, 1, 1), 1, 255, 2, 0));
+
+    IS(dpx_data_at(b, 0), DIMS(3, 1, 1, 2), 1, -1, 10, 20, 1, 255);
+    REFUSED(DPX_INVALID, "the batch: sample 1 is padded with -1, which uint8 has not", 2,
+            contained(counted(DPX_UINT8, DIMS(1, 1, 2), 1), 1, 255, 2, 0),
+            contained(counted(DPX_UINT8, DIMS(1, 1, 1), 1), 1, -1, 2, 0));
+    REFUSED(DPX_INVALID, "padded with 0.5", 1, contained(counted(DPX_UINT8, DIMS(1, 1, 2), 1), 1, 0.5, 2, 0));
+    free_made();
+}
+
+static void test_what_cannot_be_stacked(void)
+{
+    REFUSED(DPX_SHAPE, "padding of so many axes needs one more", 1, STACKED(FLOATS(1, 2, 3)));
+    REFUSED(DPX_SHAPE, "sample 1 is [2,1,2] float32, sample 0 [1,1,2] float32: all axes but those that are padded", 2,
+            STACKED(FLOATS(1, 1, 1, 2)), STACKED(FLOATS(1, 2, 1, 2)));
+    REFUSED(DPX_SHAPE, "expected the same type and number of axes", 2, STACKED(FLOATS(1, 1, 1, 2)),
+            STACKED(FLOATS(1, 1, 1, 1, 2)));
+    REFUSED(DPX_SHAPE, "sample 1 is [1,1,2] float64", 2, STACKED(FLOATS(1, 1, 1, 2)),
+            STACKED(counted(DPX_FLOAT64, DIMS(1, 1, 2), 1)));
+    REFUSED(DPX_SHAPE, "expected the same shape", 2, contained(FLOATS(1, 2), 1, 0, 0, 0),
+            contained(FLOATS(1, 3), 1, 0, 0, 0));
+    REFUSED(DPX_INVALID, "the container of sample 0 has a list, expected a tensor", 1, STACKED(list_of(NULL, NULL)));
+    free_made();
+}
+
+static void test_cpu_only(void)
+{
+    dpx_data *x = FLOATS(1, 1, 1, 2), *note = map_of("id", scalar(3), NULL, NULL);
+    const dpx_data *b = COLLATE(1, contained(x, 1, 0, 2, 1), contained(note, 1, 0, 2, 1));
+
+    CU_ASSERT_EQUAL(dpx_data_count(b), 2);
+    CU_ASSERT_EQUAL(dpx_data_kind_of(dpx_data_at(b, 0)), DPX_DATA_LIST); /* whatever `stack` says */
+    CU_ASSERT_PTR_EQUAL(dpx_data_at(dpx_data_at(b, 0), 0), x);
+    CU_ASSERT_PTR_EQUAL(dpx_data_at(dpx_data_at(b, 1), 0), note);
+    free_made();
+}
+
+/* Of a group: the second begins with another. */
+static void test_first_of_group(void)
+{
+    const dpx_data *b = COLLATE(2, STACKED(FLOATS(1, 1, 1, 1)), contained(FLOATS(10, 1, 1, 2), 0, 5, 1, 0),
+                                contained(FLOATS(1, 1, 1, 1), 0, 0, 2, 0), STACKED(FLOATS(1, 1, 1, 2)));
+
+    IS(dpx_data_at(b, 0), DIMS(2, 1, 1, 2), 1, 0, 10, 20);
+    CU_ASSERT_EQUAL(dpx_data_kind_of(dpx_data_at(b, 1)), DPX_DATA_LIST);
+    CU_ASSERT_EQUAL(dpx_data_count(dpx_data_at(b, 1)), 2);
+    REFUSED(DPX_SHAPE, "all axes but those that are padded", 2, contained(FLOATS(1, 1, 1, 2), 1, 0, 1, 0),
+            STACKED(FLOATS(1, 1, 2, 2))); /* by the first's pad_dims, 1 */
+    free_made();
+}
+
+/* ---- collate ---- */
+
+static void test_groups(void)
+{
+    dpx_data *x[5];
+    const dpx_data *b;
+
+    for (int i = 0; i < 5; i++)
+        x[i] = STACKED(FLOATS(i + 1, 1, 1, 1));
+    CU_ASSERT_EQUAL(dpx_data_count(collated(0, 5, x)), 5); /* one each, unless told */
+    b = collated(2, 5, x);
+    CU_ASSERT_EQUAL(dpx_data_count(b), 3);
+    IS(dpx_data_at(b, 1), DIMS(2, 1, 1, 1), 3, 4);
+    IS(dpx_data_at(b, 2), DIMS(1, 1, 1, 1), 5); /* the last is smaller */
+    free_made();
+}
+
+static void test_structure(void)
+{
+    const dpx_data *b = COLLATE(2, map_of("img", FLOATS(1, 2), "box", list_of(scalar(1), FLOATS(1, 1))),
+                                map_of("box", list_of(scalar(2), FLOATS(5, 1)), "img", FLOATS(10, 2))),
+                   *box = dpx_data_find(b, "box");
+
+    CU_ASSERT_EQUAL(dpx_data_kind_of(b), DPX_DATA_MAP);
+    CU_ASSERT_STRING_EQUAL(dpx_data_key(b, 0), "img");     /* in the first sample's order */
+    IS(dpx_data_find(b, "img"), DIMS(2, 2), 1, 2, 10, 20); /* on a new axis 0 */
+    CU_ASSERT_EQUAL(dpx_data_kind_of(box), DPX_DATA_LIST); /* transposed: a list of two columns */
+    CU_ASSERT_EQUAL(dpx_data_count(box), 2);
+    IS(dpx_data_at(box, 0), DIMS(2), 1, 2);
+    IS(dpx_data_at(box, 1), DIMS(2, 1), 1, 5);
+    b = COLLATE(1, map_of("a", scalar(1), NULL, NULL), map_of("b", scalar(8), "a", scalar(2)));
+    CU_ASSERT_EQUAL(dpx_data_count(b), 1); /* the first sample's keys alone */
+    free_made();
+}
+
+static void test_paths(void)
+{
+    dpx_data *a = scalar(1), *v = FLOATS(1, 2), *w = FLOATS(1, 3);
+
+    REFUSED(DPX_INVALID, "the batch: sample 1 has no 'img', sample 0 has", 1, map_of("img", a, NULL, NULL),
+            map_of("box", a, NULL, NULL));
+    REFUSED(DPX_INVALID, "meta.box: sample 1 has 1 members, sample 0 2", 1,
+            map_of("meta", map_of("box", list_of(a, a), NULL, NULL), NULL, NULL),
+            map_of("meta", map_of("box", list_of(a, NULL), NULL, NULL), NULL, NULL));
+    REFUSED(DPX_INVALID, "[0]: sample 1 has 1 members, sample 0 0", 1, list_of(list_of(NULL, NULL), NULL),
+            list_of(list_of(a, NULL), NULL));
+    REFUSED(DPX_SHAPE, "box[1]: sample 1 is [3] float32, sample 0 [2] float32", 1,
+            map_of("box", list_of(a, v), NULL, NULL), map_of("box", list_of(a, w), NULL, NULL));
+    REFUSED(DPX_INVALID, "[1]: sample 1 has a list, sample 0 a tensor", 1, list_of(a, v), list_of(a, list_of(a, a)));
+    REFUSED(DPX_SHAPE, "img: sample 3 is", 2, map_of("img", STACKED(FLOATS(1, 1, 1, 1)), NULL, NULL),
+            map_of("img", STACKED(FLOATS(1, 1, 1, 1)), NULL, NULL),
+            map_of("img", STACKED(FLOATS(1, 1, 1, 1)), NULL, NULL),
+            map_of("img", STACKED(FLOATS(1, 2, 1, 1)), NULL, NULL));
+    free_made();
+}
+
+/* ---- scatter ---- */
+
+static void scatter(const dpx_data **part, const dpx_data *b, int replicas)
+{
+    dpx_data *out[MOST];
+
+    if (CHECK_DPX(dpx_scatter(out, b, replicas)))
+        for (int r = 0; r < replicas; r++)
+            part[r] = keep(out[r]);
+}
+
+/* Five samples, two a replica: "img" in groups, "y" as a tensor, "note" on the host. */
+static const dpx_data *five(void)
+{
+    dpx_data *s[5];
+
+    for (int i = 0; i < 5; i++) {
+        dpx_data *d = NULL;
+
+        CHECK_DPX(dpx_data_map(&d, (const char *[]){ "img", "y", "note" },
+                               (const dpx_data *[]){ STACKED(FLOATS(i + 1, 1, 1, i + 1)), scalar((float)i),
+                                                     contained(scalar((float)-i), 0, 0, 2, 1) },
+                               3));
+        s[i] = keep(d);
+    }
+    return collated(2, 5, s);
+}
+
+static void test_scatter(void)
+{
+    const dpx_data *part[MOST];
+
+    scatter(part, five(), 4);
+    IS(dpx_data_find(part[0], "img"), DIMS(2, 1, 1, 2), 1, 0, 2, 4);
+    IS(dpx_data_find(part[1], "y"), DIMS(2), 2, 3); /* the groups' sizes are the parts of every input */
+    IS(dpx_data_find(part[2], "y"), DIMS(1), 4);
+    IS(dpx_data_find(part[2], "img"), DIMS(1, 1, 1, 5), 5, 10, 15, 20, 25);
+    check_tensor(dpx_data_at(dpx_data_find(part[1], "note"), 1), 0, NULL, (const float[]){ -3 });
+    IS(dpx_data_find(part[3], "img"), DIMS(0, 1, 1, 5), 0); /* fewer groups than replicas leave the rest empty */
+    IS(dpx_data_find(part[3], "y"), DIMS(0), 0);
+    CU_ASSERT_EQUAL(dpx_data_count(dpx_data_find(part[3], "note")), 0);
+    CHECK_DPX_FAILS(DPX_INVALID, "the batch has 3 groups, more than the 2 replicas",
+                    dpx_scatter((dpx_data *[2]){ NULL }, five(), 2));
+    free_made();
+}
+
+static void test_scatter_without_groups(void)
+{
+    const dpx_data *part[MOST];
+
+    scatter(part, list_of(FLOATS(1, 5), scalar(9)), 3);
+    IS(dpx_data_at(part[0], 0), DIMS(2), 1, 2);
+    IS(dpx_data_at(part[2], 0), DIMS(1), 5);
+    check_tensor(dpx_data_at(part[2], 1), 0, NULL, (const float[]){ 9 }); /* no axis: every replica has it */
+    free_made();
+}
+
+static void test_scatter_refused(void)
+{
+    dpx_data *out[MOST];
+    const dpx_data *two = COLLATE(2, STACKED(FLOATS(1, 1, 1, 1)), STACKED(FLOATS(1, 1, 1, 1))),
+                   *ones = COLLATE(1, STACKED(FLOATS(1, 1, 1, 1)), STACKED(FLOATS(1, 1, 1, 1)));
+
+    CHECK_DPX_FAILS(DPX_INVALID, "b: 2 samples in 2 groups, others of the batch have 2 in 1",
+                    dpx_scatter(out, map_of("a", two, "b", ones), 2));
+    CHECK_DPX_FAILS(DPX_INVALID, "b[0]: 3 samples along axis 0, others of the batch have 2",
+                    dpx_scatter(out, map_of("a", two, "b", list_of(FLOATS(1, 3), NULL)), 2));
+    CHECK_DPX_FAILS(DPX_INVALID, "[0]: a container of one sample",
+                    dpx_scatter(out, list_of(STACKED(scalar(1)), NULL), 2));
+    CHECK_DPX_FAILS(DPX_INVALID, "is a batch already", dpx_collate(out, (const dpx_data *[]){ two }, 1, 1));
+    free_made();
+}
+
+/* ---- steps ---- */
+
+/* Images of any size: a convolution and a sum over all places, trained by mse. */
+static dpx_model *any_size(void)
+{
+    static const char text[] = "graph \"any\" {\n"
+                               "  input %img : float32[\"N\"=?,1,\"H\"=?,\"W\"=?]\n"
+                               "  const %conv.weight : float32[2,1,2,2] = {1, -0.5, 0.25, 2, -1, 0.5, 0.75, -0.25}\n"
+                               "  const %head.weight : float32[2,1] = {0.5, -0.25}\n"
+                               "  const %axes : int64[2] = {2, 3}\n"
+                               "  %c = Conv(%img, %conv.weight, _) {pads=[1,1,0,0]}\n"
+                               "  %r = Relu(%c)\n"
+                               "  %s = ReduceSum(%r, %axes) {keepdims=0}\n"
+                               "  %y = MatMul(%s, %head.weight)\n"
+                               "  output \"y\" = %y\n"
+                               "}\n";
+    char folder[256], path[300];
+    dpx_model *m = NULL;
+    Graph *g = NULL;
+
+    make_folder(folder);
+    snprintf(path, sizeof path, "%s/m.onnx", folder);
+    if (CHECK_OK(graph_parse(&g, text, strlen(text))) && CHECK_OK(onnx_export_file(g, NULL, path)))
+        CHECK_DPX(dpx_model_load(&m, path));
+    graph_free(g);
+    remove_folder(folder);
+    return m;
+}
+
+static dpx_trainer *trainer_of(const dpx_model *m, const char *split, const char *replicas)
+{
+    dpx_options *o = dpx_options_create();
+    dpx_trainer *t = NULL;
+
+    CHECK_DPX(dpx_options_set(o, "loss", "mse"));
+    CHECK_DPX(dpx_options_set(o, "lr", "0.001"));
+    CHECK_DPX(dpx_options_set(o, "threads", "1"));
+    CHECK_DPX(dpx_options_set(o, "replicas", replicas));
+    CHECK_DPX(dpx_options_set(o, "split", split));
+    CHECK_DPX(dpx_trainer_create(&t, m, o, NULL, NULL));
+    dpx_options_free(o);
+    return t;
+}
+
+/* n images [1, 1 + i % 3, 1 + i % 2] of 1, 2 ... times i + 1, padded with i, targets i, and notes. */
+static const dpx_data *images(int n, int each)
+{
+    dpx_data *s[MOST];
+
+    for (int i = 0; i < n; i++) {
+        dpx_data *d = NULL, *y = NULL;
+        const float target = (float)i;
+
+        CHECK_DPX(dpx_data_tensor(
+            &y, &(dpx_tensor){ .dtype = DPX_FLOAT32, .rank = 1, .dim = { 1 }, .data = (void *)(uintptr_t)&target }));
+        CHECK_DPX(dpx_data_map(&d, (const char *[]){ "img", "target", "note" },
+                               (const dpx_data *[]){ contained(FLOATS(i + 1, 1, 1 + i % 3, 1 + i % 2), 1, i, 2, 0),
+                                                     keep(y), contained(scalar(0), 0, 0, 2, 1) },
+                               3));
+        s[i] = keep(d);
+    }
+    return collated(each, n, s);
+}
+
+/* The same images, padded by hand to [1, 3, 2]. */
+static void whole_images(float img[MOST][3][2], float *target, int n)
+{
+    for (int i = 0; i < n; i++) {
+        const int h = 1 + i % 3, w = 1 + i % 2;
+
+        target[i] = (float)i;
+        for (int y = 0; y < 3; y++)
+            for (int x = 0; x < 2; x++)
+                img[i][y][x] = y < h && x < w ? (float)((i + 1) * (y * w + x + 1)) : (float)i;
+    }
+}
+
+static int same_weights(dpx_trainer *a, dpx_trainer *b)
+{
+    int same = 1;
+
+    for (int i = 0; i < 2; i++) {
+        static const char *const names[] = { "conv.weight", "head.weight" };
+        float x[8] = { 0 }, y[8] = { 1 };
+        dpx_tensor t = { .dtype = DPX_FLOAT32, .rank = i ? 2 : 4, .dim = { 2, 1, 2, 2 } };
+
+        t.data = x;
+        CHECK_DPX(dpx_trainer_get_state(a, names[i], &t));
+        t.data = y;
+        CHECK_DPX(dpx_trainer_get_state(b, names[i], &t));
+        same &= !memcmp(x, y, i ? 8 : 32);
+    }
+    return same;
+}
+
+/* Groups are the parts of the batch, whatever `split` says: the bits of the same parts by weight. */
+static void train_groups(int n, int each, const char *weights)
+{
+    dpx_model *m = any_size();
+    dpx_trainer *t = trainer_of(m, "balanced", "4"), *u = trainer_of(m, weights, "4");
+    float img[MOST][3][2], target[MOST];
+    dpx_tensor whole[] = { { .name = "img", .dtype = DPX_FLOAT32, .rank = 4, .dim = { n, 1, 3, 2 }, .data = img },
+                           { .name = "target", .dtype = DPX_FLOAT32, .rank = 2, .dim = { n, 1 }, .data = target } };
+    dpx_result a = { 0 }, b = { 0 };
+    dpx_tensor y = { 0 };
+
+    whole_images(img, target, n);
+    for (int i = 0; i < 3; i++) {
+        CHECK_DPX(dpx_train_data(t, images(n, each), &a));
+        CHECK_DPX(dpx_train_step(u, whole, 2, &b));
+        CU_ASSERT(a.samples == n && a.loss == b.loss && a.loss > 0);
+    }
+    CU_ASSERT(same_weights(t, u));
+    CHECK_DPX(dpx_val_data(t, images(n, each), &a));
+    CHECK_DPX(dpx_val_step(u, whole, 2, &b));
+    CU_ASSERT(a.loss == b.loss);
+    CHECK_DPX(dpx_run_data(t, images(n, each), &y, 1));
+    CU_ASSERT(y.rank == 2 && y.dim[0] == n);
+    dpx_trainer_free(t);
+    dpx_trainer_free(u);
+    dpx_model_free(m);
+    free_made();
+}
+
+static void test_steps(void)
+{
+    train_groups(5, 3, "3,2,0,0"); /* fewer groups than replicas: two have nothing */
+    train_groups(8, 2, "2,2,2,2");
+    train_groups(7, 2, "2,2,2,1");
+    train_groups(4, 5, "4,0,0,0");
+}
+
+static void test_steps_refused(void)
+{
+    dpx_model *m = any_size();
+    dpx_trainer *t = trainer_of(m, "balanced", "2");
+    const dpx_data *b = images(6, 3), *img = dpx_data_find(b, "img"), *y = dpx_data_find(b, "target");
+    dpx_result r;
+
+    CHECK_DPX_FAILS(DPX_INVALID, "the batch has 3 groups, more than the 2 replicas",
+                    dpx_train_data(t, images(6, 2), &r));
+    CHECK_DPX_FAILS(DPX_INVALID, "the batch is groups, expected a map", dpx_train_data(t, img, &r));
+    CHECK_DPX_FAILS(DPX_INVALID, "'img': a list, and an input is a tensor",
+                    dpx_train_data(t, map_of("img", list_of(y, y), "target", y), &r));
+    CHECK_DPX_FAILS(DPX_INVALID, "its container must stack",
+                    dpx_train_data(t, map_of("img", COLLATE(1, contained(scalar(1), 0, 0, 2, 0)), NULL, NULL), &r));
+    CHECK_DPX_FAILS(DPX_INVALID, "nobody asked for 'image'", dpx_train_data(t, map_of("image", img, "target", y), &r));
+    CHECK_DPX_FAILS(
+        DPX_SHAPE, "'img': group 1 is [1,2,1,1], group 0 [1,1,1,1]",
+        dpx_train_data(
+            t, map_of("img", COLLATE(1, STACKED(FLOATS(1, 1, 1, 1)), STACKED(FLOATS(1, 2, 1, 1))), NULL, NULL), &r));
+    CHECK_DPX(dpx_train_data(t, b, &r)); /* nothing has harmed the trainer */
+    CU_ASSERT_EQUAL(r.step, 1);
+    dpx_trainer_free(t);
+    dpx_model_free(m);
+    free_made();
+}
+
+DEFINE_SUITE(collate, { "defaults of a container", test_defaults }, { "padded to the group's largest", test_padding },
+             { "one to three axes, or none", test_pad_dims }, { "each sample's own padding", test_own_padding },
+             { "what cannot be stacked", test_what_cannot_be_stacked }, { "what stays on the host", test_cpu_only },
+             { "the first sample of a group decides", test_first_of_group }, { "groups", test_groups },
+             { "lists, maps and tensors", test_structure }, { "errors name the path", test_paths },
+             { "scatter", test_scatter }, { "scatter without groups", test_scatter_without_groups },
+             { "scatter refuses", test_scatter_refused }, { "steps of groups", test_steps },
+             { "steps that are refused", test_steps_refused });
