@@ -117,12 +117,18 @@ typedef struct {
                                  * of `width` integers, of which number `part` is along the axis */
 } RowsTaken;
 
+/* "STATISTIC.each": the state of the replicas' own running statistics, a row for each (TrainMode.sets). */
+#define STATE_EACH ".each"
+
 /* How the model is used, for operators that training changes (OpDef.train). */
 typedef struct {
     bool batch;   /* in training mode: by the statistics of the batch */
     bool updates; /* what a batch changes takes it in; at random is what is then at random */
     bool sync;    /* statistics are those of all replicas */
     bool unbiased;
+    bool clamp;   /* a variance is bounded below by epsilon, which is else added to it */
+    int sets;     /* running statistics kept, one of each replica; 0: one of all */
+    bool average; /* the running statistics are the mean of those, else the first */
 } TrainMode;
 
 struct OpDef {

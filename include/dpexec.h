@@ -479,6 +479,10 @@ DPX_API int dpx_trainer_runs_ahead(const dpx_trainer *t); /* 1: steps begun go o
 /* Applies what was accumulated so far: the last, incomplete group of an epoch.  Nothing when there is none. */
 DPX_API dpx_status dpx_train_flush(dpx_trainer *t, dpx_result *out) DPX_CHECKED;
 
+/* An epoch is over: with "bn" average all replicas go on with the mean of their running statistics, which an evaluation
+ * takes too if it comes first.  Nothing otherwise.  In a world all processes call it between the same steps. */
+DPX_API dpx_status dpx_trainer_end_epoch(dpx_trainer *t) DPX_CHECKED;
+
 /* Inference on the current state.  `outputs` receives one tensor per model output, in the model's order, whose memory
  * belongs to the trainer and is valid until its next call. */
 DPX_API dpx_status dpx_run(dpx_trainer *t, const dpx_tensor *inputs, int n, dpx_tensor *outputs,

@@ -27,6 +27,9 @@ typedef enum {
 typedef enum { SHARD_NONE, SHARD_OPTIMIZER, SHARD_GRADIENTS, SHARD_PARAMETERS } ShardMode;
 /* Which parts the mean of the parts' losses is over: all, or those that have samples. */
 typedef enum { MEAN_OVER_ALL, MEAN_OVER_FILLED } MeanOver;
+/* Whose statistics a batch-norm takes, and whose its running ones are: those of the whole batch; a part's, and the
+ * first replica's; a part's, and the mean of all replicas' (docs/semantics.md). */
+typedef enum { BN_SYNC, BN_LOCAL, BN_AVERAGE } BatchNormMode;
 typedef enum { SCALE_NONE, SCALE_FIXED, SCALE_DYNAMIC } LossScaling;
 
 typedef struct {
@@ -119,13 +122,17 @@ typedef struct {
     int64_t bucket_bytes; /* the most of the gradients that go in one collective (passes/partition/bucket_gradients.c);
                              0: its own choice */
     const SumCost *sum_cost; /* by which it is chosen; NULL: not known */
-    bool bn_local, bn_unbiased;
+    BatchNormMode bn;
+    bool bn_unbiased;
+    bool bn_clamp;       /* several replicas: max(variance, epsilon) instead of their sum */
+    bool own_buffers;    /* BN_LOCAL: each replica keeps running statistics of its own */
     Target backend;      /* what the devices can do */
     bool tf32;           /* accelerators: products of float32 may round their inputs to TF32 */
     bool blocks;         /* CPUs: what convolutions of float32 work on is stored in blocks of channels */
     bool keep_gradients; /* outputs "grad:NAME" stay in the graph (--verify) */
     uint64_t seed;
-    int64_t plan_memory; /* bytes that planning may take; 0: see exec/plan/plan_budget.h */
+    const char *in_force; /* of options that another system's name stands for, for the report; NULL: none */
+    int64_t plan_memory;  /* bytes that planning may take; 0: see exec/plan/plan_budget.h */
 } BuildOptions;
 
 enum { REPRESENTATIVES = 4 };
@@ -140,6 +147,10 @@ typedef struct {
     int n_changed;
 } PassCtx;
 
+static inline int replica_count(const BuildOptions *opt)
+{
+    return opt->replicas > 0 ? opt->replicas : opt->world ? opt->world : opt->devices > 1 ? opt->devices : 1;
+}
 static inline int device_count(const BuildOptions *opt) { return opt->devices > 1 ? opt->devices : 1; }
 
 /* For nodes that the devices of the graph are to compute. */

@@ -493,6 +493,7 @@ static Status run_epoch(Run *r)
     if (r->at.batch == loader_batches(r->loader)) {
         r->at.epoch++;
         r->at.batch = 0;
+        TRY((Status)dpx_trainer_end_epoch(r->trainer));
         if (!r->eval_every)
             TRY(evaluate_now(r));
     }

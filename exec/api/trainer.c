@@ -455,6 +455,7 @@ static Status begin_batch(dpx_trainer *t, const dpx_tensor *batch, int n, const 
     TRY(need_loss(t));
     TRY(batch_read(&f, t, batch, n, samples));
     t->evaluated = 0;
+    t->averaged = false;
     b->result.samples = f.samples;
     if (t->options->accumulate > 1)
         return begin_micro_batch(t, &f, b);
@@ -592,6 +593,25 @@ dpx_status dpx_train_result(dpx_trainer *t, dpx_result *out)
 
 int dpx_trainer_runs_ahead(const dpx_trainer *t) { return t && session_runs_ahead(t->session); }
 
+/* Replicas go on with the mean of their running statistics. */
+static Status average(dpx_trainer *t)
+{
+    if (t->averaged || t->options->build.bn != BN_AVERAGE)
+        return ST_OK;
+    TRY(states_average(session_states(t->session)));
+    t->averaged = true;
+    return ST_OK;
+}
+
+dpx_status dpx_trainer_end_epoch(dpx_trainer *t)
+{
+    Status st;
+
+    NEED(t, "trainer");
+    st = check_room(t, true);
+    return (dpx_status)(st ? st : told(t, average(t)));
+}
+
 static Status evaluate(dpx_trainer *t, const dpx_tensor *batch, int n, const int64_t *samples, dpx_result *r)
 {
     const NamedTensor *out;
@@ -601,6 +621,7 @@ static Status evaluate(dpx_trainer *t, const dpx_tensor *batch, int n, const int
 
     TRY(need_loss(t));
     TRY(batch_read(&f, t, batch, n, samples));
+    TRY(average(t));
     if (t->evaluated++)
         tell_weights(t, "evaluation over several batches");
     TRY(begin(t, BUILD_EVAL, &f, &step));

@@ -38,6 +38,7 @@ struct dpx_trainer {
     bool agreed;       /* all processes of the world have rank 0's state, as far as there is any */
     bool resumed;      /* and has not trained since, which will tell whether the checkpoint is of this run */
     bool told_weights; /* what a loss of the model's own weighs */
+    bool averaged;     /* running statistics, since the last batch that was trained */
     int64_t evaluated; /* batches since the last that was trained */
     Measured measured; /* by evaluations since this began */
     int n_resumed;     /* the first states: those that the checkpoint had */

@@ -670,3 +670,51 @@ Status states_check_mirrors(const States *s)
     free(buffer);
     return st;
 }
+
+/* ---- running statistics of each replica ---- */
+
+/* The state that all rows of `each` are to become; NULL: it is no such state. */
+static const State *mean_of(const States *s, const State *each)
+{
+    const size_t len = strlen(each->name), skip = strlen(STATE_EACH);
+    const State *of = NULL;
+
+    for (size_t i = 0; i < s->n && len > skip && !strcmp(each->name + len - skip, STATE_EACH); i++)
+        if (strlen(s->state[i]->name) == len - skip && !strncmp(s->state[i]->name, each->name, len - skip))
+            of = s->state[i];
+    return of && !each->trainable && of->dtype == each->dtype && each->shape.rank == of->shape.rank + 1 &&
+                   each->shape.dim[0] * shape_numel(&of->shape) == shape_numel(&each->shape)
+               ? of
+               : NULL;
+}
+
+static Status average(States *s, const State *each, const State *of)
+{
+    Arena *a = arena_create();
+    Tensor *rows = a ? tensor_create(a, each->dtype, &each->shape) : NULL, row;
+    Status st;
+
+    if (!rows) {
+        arena_free(a);
+        return FAIL_NOMEM();
+    }
+    row = (Tensor){ of->dtype, of->shape, rows->data };
+    st = states_get(s, of->name, &row);
+    for (int64_t r = 1; r < each->shape.dim[0] && !st; r++)
+        memcpy((char *)rows->data + (size_t)r * tensor_bytes(&row), rows->data, tensor_bytes(&row));
+    if (!st)
+        st = states_set(s, each->name, rows);
+    arena_free(a);
+    return st;
+}
+
+Status states_average(States *s)
+{
+    for (size_t i = 0; i < s->n; i++) {
+        const State *of = mean_of(s, s->state[i]);
+
+        if (of)
+            TRY(average(s, s->state[i], of));
+    }
+    return ST_OK;
+}

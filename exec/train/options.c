@@ -1,14 +1,13 @@
 /* One row of `table` per option: its name, how its text is read and where the value goes. */
 #include "exec/train/options.h"
 
-#include <errno.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "exec/operators/operators.h"
 #include "exec/train/options_groups.h"
 #include "exec/train/options_numbers.h"
+#include "exec/train/options_presets.h"
 #include "exec/train/parameter_list.h"
 #include "exec/train/session.h"
 
@@ -137,70 +136,6 @@ static Status add_untie(const Setting *r, void *to, const char *value)
     return add_pattern(&o->build.untie, &o->build.n_untie, o, r, value);
 }
 
-/* "2,3,4"; "" is a scalar. */
-static bool read_dims(Shape *out, const char *text)
-{
-    char *end;
-
-    *out = shape_scalar();
-    while (*text) {
-        long long d;
-
-        errno = 0;
-        d = strtoll(text, &end, 10);
-        if (end == text || errno || d < 0 || out->rank == MAX_RANK || (*end && *end != ','))
-            return false;
-        out->dim[out->rank++] = d;
-        text = *end ? end + 1 : end;
-        if (*end && !*text)
-            return false;
-    }
-    return true;
-}
-
-static Status add_input_shape(const Setting *r, void *to, const char *value)
-{
-    Options *o = to;
-    InputShape *grown = ARENA_NEW(o->arena, InputShape, o->build.n_input_shape + 1);
-    const char *eq = strrchr(value, '=');
-    Shape s;
-
-    if (!eq || eq == value || !read_dims(&s, eq + 1) || shape_check(&s, 8))
-        return setting_bad(r, value, "NAME=DIM,DIM,... of a size that fits into memory");
-    if (!grown)
-        return FAIL_NOMEM();
-    if (o->build.n_input_shape)
-        memcpy(grown, o->build.input_shape, (size_t)o->build.n_input_shape * sizeof *grown);
-    grown[o->build.n_input_shape] = (InputShape){ arena_printf(o->arena, "%.*s", (int)(eq - value), value), s };
-    o->build.input_shape = grown;
-    o->build.n_input_shape++;
-    return grown[o->build.n_input_shape - 1].name ? ST_OK : FAIL_NOMEM();
-}
-
-static Status add_batch_input(const Setting *r, void *to, const char *value)
-{
-    Options *o = to;
-    BatchInput *grown = ARENA_NEW(o->arena, BatchInput, o->build.n_batch_input + 1), *b;
-    const Setting axis = { .name = r->name, .min = 0, .max = MAX_RANK - 1 };
-    const char *colon = strrchr(value, ':');
-    int64_t a = 0;
-
-    if (!*value || colon == value)
-        return setting_bad(r, value, "NAME[:AXIS]");
-    if (!grown)
-        return FAIL_NOMEM();
-    if (colon && setting_read_int(&a, &axis, colon + 1)) /* a name may hold colons */
-        colon = NULL;
-    if (o->build.n_batch_input)
-        memcpy(grown, o->build.batch_input, (size_t)o->build.n_batch_input * sizeof *grown);
-    b = &grown[o->build.n_batch_input];
-    b->axis = (int)a;
-    b->name = colon ? arena_printf(o->arena, "%.*s", (int)(colon - value), value) : arena_strdup(o->arena, value);
-    o->build.batch_input = grown;
-    o->build.n_batch_input++;
-    return b->name ? ST_OK : FAIL_NOMEM();
-}
-
 /* A number of bytes, in units of 1000 when a letter follows. */
 static Status set_plan_memory(const Setting *r, void *to, const char *value)
 {
@@ -238,6 +173,10 @@ static const Setting table[] = {
     { "loss-weight", "OUTPUT", "",
       "with output:NAME: the output that says what a batch weighs, or sum: batches add up; else their samples",
       .set = set_loss_weight },
+    { "compat", "SYSTEM", "none",
+      "another system's defaults, which single options override: dp (torch.nn.DataParallel), ddp "
+      "(DistributedDataParallel) or encoding (PyTorch-Encoding)",
+      SETTING_CHOICE_OF(Options, compat, "none|dp|ddp|encoding"), .trains = true },
     { "loss-scaling", "HOW", "exact",
       "what training makes small: exact, the mean of a batch's samples, or mean-of-means, that of the replicas' means",
       SETTING_CHOICE_OF(Options, build.mean_of_means, "exact|mean-of-means"), .trains = true },
@@ -293,8 +232,16 @@ static const Setting table[] = {
       "what each device keeps only its piece of: optimizer, what the optimizer keeps beside the parameters; gradients, "
       "their sums over replicas as well; parameters, these as well; CPU devices",
       SETTING_CHOICE_OF(Options, build.shard, "none|optimizer|gradients|parameters"), .on_resume = RESUME_FREE },
-    { "bn", "MODE", "sync", "sync: batch-norm statistics of the whole batch; local: of each replica's part",
-      SETTING_CHOICE_OF(Options, build.bn_local, "sync|local"), .trains = true },
+    { "bn", "MODE", "sync",
+      "sync: batch-norm statistics of the whole batch; local: of each replica's part; average: of each part, and the "
+      "running ones the mean of the replicas'",
+      SETTING_CHOICE_OF(Options, build.bn, "sync|local|average"), .trains = true },
+    { "broadcast-buffers", "true|false", "true",
+      "with --bn local: replicas begin each step with the first's running statistics; false: each keeps its own",
+      SETTING_CHOICE_OF(Options, build.own_buffers, "true|false"), .trains = true },
+    { "bn-eps", "HOW", "add",
+      "epsilon is added to the variance, or several replicas clamp it: the larger of both (jactorch's)",
+      SETTING_CHOICE_OF(Options, build.bn_clamp, "add|clamp"), .trains = true },
     { "bn-variance", "KIND", "population",
       "what the running variance averages: population (ONNX) or unbiased (PyTorch)",
       SETTING_CHOICE_OF(Options, build.bn_unbiased, "population|unbiased"), .trains = true },
@@ -343,9 +290,9 @@ static const Setting table[] = {
       "how many programs, one for each mode and set of input shapes, are kept; the one not used for longest goes",
       SETTING_OF(Options, programs), .min = SESSION_LEAST_PROGRAMS, .max = 1e6, .on_resume = RESUME_FREE },
     { "input-shape", "NAME=2,3,4", "", "shape of an input whose dimensions the model leaves open",
-      .set = add_input_shape, .repeats = true },
+      .set = options_add_input_shape, .repeats = true },
     { "batch-input", "NAME[:AXIS]", "", "an input that carries the batch, when it is not found rightly",
-      .set = add_batch_input, .repeats = true },
+      .set = options_add_batch_input, .repeats = true },
 };
 enum { N_TABLE = sizeof table / sizeof *table };
 
@@ -420,6 +367,13 @@ static const Setting *find_option(const char *name, int *index)
 
     --*index;
     return s;
+}
+
+static const Setting *table_find(const char *name)
+{
+    int unused;
+
+    return find_option(name, &unused);
 }
 
 static const Setting *option_at(int i)
@@ -583,7 +537,8 @@ Status options_set(Options *o, const char *name, const char *value)
     TRY(setting_set(s, is_flag(s) ? (void *)&unused : (void *)o, o->arena, value));
     text = s->repeats && o->text[i] ? arena_printf(o->arena, "%s;%s", o->text[i], value)
                                     : arena_strdup(o->arena, *value || s->kind != SETTING_FLAG ? value : "true");
-    return text ? keep(o, i, text, is_flag(s) || family_of(name)) : FAIL_NOMEM();
+    TRY(text ? keep(o, i, text, is_flag(s) || family_of(name)) : FAIL_NOMEM());
+    return options_take_presets(o, name, table_find);
 }
 
 Options *options_create(void)
@@ -753,7 +708,7 @@ const char *options_get(const Options *o, const char *name)
 
     if (s && !o->text[i] && is_flag(s))
         s = recipe_flag(owner(o, name), name);
-    return !s ? NULL : o->text[i] ? o->text[i] : s->fallback;
+    return !s ? NULL : o->text[i] ? o->text[i] : options_unsaid(o, s);
 }
 
 bool options_given(const Options *o, const char *name)

@@ -36,6 +36,7 @@ typedef struct {
     int64_t accumulate;
     const char *devices;   /* as given; NULL: the default */
     const char *links;     /* a file that describes the devices (exec/inspect/links.h); NULL: none, or build.sum_cost */
+    int compat;            /* another system's defaults: its place among the choices */
     bool loss_scale_given; /* else what precision makes of it */
     bool tune;             /* on accelerators: measure algorithms */
     Ways ways;

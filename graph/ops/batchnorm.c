@@ -18,6 +18,14 @@
  * result;
  * - BatchNormGradInput gives dscale and dbias as well, which it has read anyway.
  *
+ * Where each replica keeps running statistics of its own (sets > 0), BatchNormMerge has none, and
+ *
+ *   mean, var, next_means, next_vars = BatchNormSets(stats, old_means, old_vars)
+ *
+ * has all of them on every device, a row of each replica in states "MEAN.each" and "VAR.each"; the mean of the rows, or
+ * the first, is the layer's.  A variance that is clamped, max(var, epsilon), is var + epsilon of max(var - epsilon, 0),
+ * through which nothing flows back where it is 0.
+ *
  * Rows are float64 because a float32 mean of data far from zero is too coarse to merge by: around 3000 its rounding
  * alone moves the merged variance by 1e-6 and more.  The gradient through the statistics is part of dx; so the
  * statistics themselves pass none on, and running statistics, which only they feed, carry none.
@@ -25,6 +33,8 @@
  * Data in 16 bits goes with statistics, scale, bias and their gradients in float32. */
 #include "graph/grad.h"
 #include "graph/place.h"
+
+#include <string.h>
 
 /* ---- import ---- */
 
@@ -111,6 +121,25 @@ static Status infer_stats(Graph *g, Node *n)
         return FAIL(E_SHAPE, "%s: too many channels", node_text(g, n));
     row = SHAPE(1, 2 * channels + 1);
     set_out(g, n, 0, DT_FLOAT64, &row);
+    return ST_OK;
+}
+
+static Status infer_sets(Graph *g, Node *n)
+{
+    const Shape *rows = in_value(g, n, 0)->shape, *sets = in_value(g, n, 1)->shape;
+    const DType t = in_value(g, n, 1)->dtype;
+    Shape channel;
+
+    TRY(infer_same_dtype(g, n, 1, 3));
+    if (rows->rank != 2 || sets->rank != 2 || !shape_eq(sets, in_value(g, n, 2)->shape) ||
+        rows->dim[1] != 2 * sets->dim[1] + 1 || rows->dim[0] > sets->dim[0] || sets->dim[0] < 1)
+        return FAIL(E_SHAPE, "%s: expected rows of a count, means and squares, and as many sets of statistics",
+                    node_text(g, n));
+    if (t != DT_FLOAT32 && t != DT_FLOAT64)
+        return FAIL(E_SHAPE, "%s: type %s is not supported", node_text(g, n), dtype_name(t));
+    channel = SHAPE(sets->dim[1]);
+    for (int i = 0; i < 4; i++)
+        set_out(g, n, i, t, i < 2 ? &channel : sets);
     return ST_OK;
 }
 
@@ -224,11 +253,11 @@ static Status infer_grad_params(Graph *g, Node *n)
 
 /* Mean, variance and count of the batch and, where the layer passes them on, the next running statistics.  ONNX's
  * momentum weighs the old value. */
-static void merge_rows(Graph *g, const Node *n, int n_out, ValueId *out)
+static void merge_rows(Graph *g, const Node *n, ValueId rows, int n_out, ValueId *out)
 {
     const bool runs = n_out > 3;
     const double momentum = runs ? node_float(n, "momentum") : 0, take = runs ? 1 - momentum : 0;
-    const ValueId in[3] = { EMIT(g, BatchNormStats, NULL, n->in[0]), n->in[3], n->in[4] };
+    const ValueId in[3] = { rows, n->in[3], n->in[4] };
 
     emit_multi(g, &op_BatchNormMerge,
                ATTRS(INT("sync", node_int(n, "sync")), INT("dtype", in_value(g, n, 0)->dtype), FLOAT("keep", momentum),
@@ -236,15 +265,69 @@ static void merge_rows(Graph *g, const Node *n, int n_out, ValueId *out)
                runs ? 3 : 1, in, n_out, out);
 }
 
+/* The state of as many rows as there are replicas, all begun with the statistic at input i. */
+static Status add_sets(ValueId *out, Graph *g, const Node *n, int i)
+{
+    const Value *of = in_value(g, n, i);
+    const int64_t sets = node_int(n, "sets");
+    const Shape shape = SHAPE(sets, shape_numel(of->shape));
+    const char *name = arena_printf(g->arena, "%s" STATE_EACH, of->name);
+    Tensor *t = tensor_create(g->arena, of->dtype, &shape);
+
+    if (!name || !t)
+        return FAIL_NOMEM();
+    if (of->kind != V_STATE || !of->init)
+        return FAIL(E_UNSUPPORTED, "%s: running statistics that several layers share cannot be kept by each replica",
+                    node_text(g, n));
+    for (int64_t r = 0; r < sets; r++)
+        memcpy((char *)t->data + (size_t)r * tensor_bytes(of->init), of->init->data, tensor_bytes(of->init));
+    *out = graph_add_state(g, name, t, false);
+    return g->status;
+}
+
+/* The layer's next running statistics, of the sets of all replicas. */
+static Status update_sets(Graph *g, const Node *n, ValueId rows, ValueId next[2])
+{
+    const double momentum = node_float(n, "momentum");
+    ValueId in[3] = { rows }, out[4];
+
+    TRY(add_sets(&in[1], g, n, 3));
+    TRY(add_sets(&in[2], g, n, 4));
+    emit_multi(g, &op_BatchNormSets,
+               ATTRS(FLOAT("keep", momentum), FLOAT("take", 1 - momentum), INT("unbiased", node_int(n, "unbiased")),
+                     INT("average", node_int(n, "average"))),
+               3, in, 4, out);
+    TRY(g->status);
+    for (int i = 0; i < 2; i++) {
+        graph_add_update(g, in[1 + i], out[2 + i]);
+        next[i] = out[i];
+    }
+    return g->status;
+}
+
+static ValueId clamp_variance(Graph *g, ValueId var, double epsilon)
+{
+    const DType t = g->status ? DT_NONE : value(g, var)->dtype;
+    const ValueId rest = EMIT(g, Sub, NULL, var, emit_scalar(g, t, epsilon));
+
+    return EMIT(g, Max, NULL, rest, emit_scalar(g, t, 0));
+}
+
 static Status lower(Graph *g, Node *n)
 {
-    const bool runs = has_out(n, 1) || has_out(n, 2);
-    ValueId m[5] = { NO_VALUE }, y;
+    const bool runs = has_out(n, 1) || has_out(n, 2), sets = node_int(n, "sets") > 0, clamp = node_int(n, "clamp");
+    const double epsilon = node_float(n, "epsilon");
+    ValueId m[5] = { NO_VALUE }, y, rows;
 
     if (!node_int(n, "training_mode"))
         return ST_OK;
-    merge_rows(g, n, runs ? 5 : 3, m);
-    y = EMIT(g, BatchNormApply, ATTRS(FLOAT("epsilon", node_float(n, "epsilon"))), n->in[0], m[0], m[1], n->in[1],
+    rows = EMIT(g, BatchNormStats, NULL, n->in[0]);
+    merge_rows(g, n, rows, runs && !sets ? 5 : 3, m);
+    if (runs && sets)
+        TRY(update_sets(g, n, rows, &m[3]));
+    if (clamp)
+        m[1] = clamp_variance(g, m[1], epsilon);
+    y = EMIT(g, BatchNormApply, ATTRS(FLOAT("epsilon", epsilon), INT("clamp", clamp)), n->in[0], m[0], m[1], n->in[1],
              n->in[2], m[2]);
     if (g->status)
         return g->status;
@@ -305,6 +388,21 @@ static void grad_fixed_statistics(Grad *gr, const Norm *b, ValueId dscale, Value
     }
 }
 
+/* The sums that dx takes: where the variance is clamped none of dy * (x - mean), as it does not depend on x. */
+static ValueId sums_through(Graph *g, const Node *n, ValueId var, ValueId sums)
+{
+    const DType t = g->status ? DT_NONE : value(g, sums)->dtype;
+    const Shape row = g->status ? shape_scalar() : SHAPE(1, shape_numel(value(g, var)->shape));
+    ValueId free, mask;
+
+    if (!node_attr(n, "clamp") || !node_int(n, "clamp"))
+        return sums;
+    free = emit_cast(g, EMIT(g, Greater, NULL, var, emit_scalar(g, value(g, var)->dtype, 0)), t);
+    free = emit_reshape(g, free, &row);
+    mask = EMIT(g, Concat, ATTRS(INT("axis", 0)), emit_full(g, t, &row, 1), free);
+    return EMIT(g, Mul, NULL, sums, mask);
+}
+
 /* Inputs of the node: x, and where scale, bias, mean and var stand.  `count`: the statistics are those of x. */
 static Status grad_norm(Grad *gr, int scale, int bias, int mean, int var, ValueId count)
 {
@@ -324,7 +422,7 @@ static Status grad_norm(Grad *gr, int scale, int bias, int mean, int var, ValueI
         grad_set(gr, 0,
                  fixed ? grad_fixed_input(g, &b, dy)
                        : EMIT(g, BatchNormGradInput, ATTRS(FLOAT("epsilon", b.epsilon)), b.x, dy, b.mean, b.var,
-                              b.scale, sums, count));
+                              b.scale, sums_through(g, gr->node, b.var, sums), count));
     grad_set(gr, scale, params[0]);
     grad_set(gr, bias, params[1]);
     if (fixed)
@@ -366,6 +464,16 @@ static Status place_merge(Placement *p)
         if (p->in[i].kind != PL_L)
             p->in[i] = PLACE_B;
     place_set_all(p, p->in[0].kind == PL_L && !node_int(p->node, "sync") ? PLACE_L : PLACE_B);
+    return ST_OK;
+}
+
+/* All replicas' rows arrive together, and every device has all sets. */
+static Status place_sets(Placement *p)
+{
+    if (p->in[0].kind != PL_L)
+        p->in[0] = PLACE_B;
+    p->in[1] = p->in[2] = PLACE_B;
+    place_set_all(p, PLACE_B);
     return ST_OK;
 }
 
@@ -440,6 +548,9 @@ static Status train(Graph *g, Node *n, const TrainMode *mode)
     node_set_int(g, n, "training_mode", 1);
     node_set_int(g, n, "sync", mode->sync);
     node_set_int(g, n, "unbiased", mode->unbiased);
+    node_set_int(g, n, "clamp", mode->clamp);
+    node_set_int(g, n, "sets", mode->sets);
+    node_set_int(g, n, "average", mode->average);
     return g->status;
 }
 
@@ -458,8 +569,13 @@ DEFINE_OP(BatchNormalization, .layout = LAYOUT_ANY, .param_in = 6, .running_in =
                                        { "training_mode", A_INT, .i = 0 },
                                        { "sync", A_INT, .i = 1, .rule = ATTR_OURS },
                                        { "unbiased", A_INT, .rule = ATTR_OURS },
+                                       { "clamp", A_INT, .rule = ATTR_OURS },
+                                       { "sets", A_INT, .rule = ATTR_OURS, .range = R_NATURAL },
+                                       { "average", A_INT, .rule = ATTR_OURS },
                                        { 0 } },
-          .doc = "batch-norm; sync=0: each replica its own statistics; unbiased=1: running variance by n-1",
+          .doc = "batch-norm; sync=0: each replica its own statistics; unbiased=1: running variance by n-1; clamp=1: "
+                 "max(var, epsilon); sets: running statistics of each replica, the first (average=1: their mean) the "
+                 "layer's",
           .import = import, .respell = respell, .infer = infer_norm, .grad = grad_batch_norm, .lower = lower,
           .place = place_apply, .train = train, .trains = trains);
 
@@ -479,10 +595,23 @@ DEFINE_OP(BatchNormMerge, .domain = "dpexec", .since = 1, .in_min = 1, .in_max =
                  "ones as well: old * keep + new * take; unbiased=1: the running variance by n-1",
           .infer = infer_merge, .grad = grad_none, .place = place_merge);
 
+DEFINE_OP(BatchNormSets, .domain = "dpexec", .since = 1, .in_min = 3, .in_max = 3, .out_min = 4, .out_max = 4,
+          .dtypes = DTYPE_BIT(DT_FLOAT64), .flags = OPF_STACKS_L,
+          .attrs = (const AttrDecl[]){ { "keep", A_FLOAT, .f = 0 },
+                                       { "take", A_FLOAT, .f = 0 },
+                                       { "unbiased", A_INT, .i = 0 },
+                                       { "average", A_INT, .i = 0 },
+                                       { 0 } },
+          .doc = "mean and variance, then all next sets, from (rows, means, variances): set r is old * keep + row r * "
+                 "take, unchanged where the row counts nothing; the first, or average=1: the mean of all, comes first",
+          .infer = infer_sets, .grad = grad_none, .place = place_sets);
+
 DEFINE_OP(BatchNormApply, .elementwise = true, .channel_in = 0x1e, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1,
           .in_min = 5, .in_max = 6, .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT, .wide_in = 0x3e,
-          .inplace = { 1 }, .attrs = (const AttrDecl[]){ EPSILON, { 0 } },
-          .doc = "(x - mean) / sqrt(var + epsilon) * scale + bias; with a count the statistics are those of x",
+          .inplace = { 1 }, .attrs = (const AttrDecl[]){ EPSILON, { "clamp", A_INT, .i = 0 }, { 0 } },
+          .doc =
+              "(x - mean) / sqrt(var + epsilon) * scale + bias; with a count the statistics are those of x; clamp=1: "
+              "var is 0 where that of x is at most epsilon",
           .infer = infer_apply, .grad = grad_apply, .place = place_apply);
 
 DEFINE_OP(BatchNormGradStats, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, .in_min = 4, .in_max = 6,

@@ -10,9 +10,9 @@
 typedef struct {
     int64_t n, c, inner; /* samples, channels, positions */
     double epsilon, momentum;
-    bool unbiased, has_mean, has_var; /* has: running statistics are wanted */
-    bool relu;                        /* dy is that of the Relu behind */
-    bool has_dscale, has_dbias;       /* BatchNormGradInput gives them too */
+    bool clamp, unbiased, has_mean, has_var; /* has: running statistics are wanted */
+    bool relu;                               /* dy is that of the Relu behind */
+    bool has_dscale, has_dbias;              /* BatchNormGradInput gives them too */
 } Plan;
 
 static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
@@ -29,6 +29,7 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
     if (node_attr(n, "momentum")) {
         p.momentum = node_float(n, "momentum");
         p.unbiased = node_int(n, "unbiased");
+        p.clamp = node_int(n, "clamp");
     }
     return kernel_state(state, &p, sizeof p);
 }
@@ -134,6 +135,51 @@ static Status run_merge(KernelCtx *ctx, void *state, const Tensor *in, Tensor *o
     return ST_OK;
 }
 
+typedef struct {
+    double keep, take;
+    int64_t sets, channels;
+    bool average;
+    MergePlan merge;
+} SetsPlan;
+
+static Status prepare_sets(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+{
+    const Shape *sets = in_value(g, n, 1)->shape;
+    const SetsPlan p = { node_float(n, "keep"), node_float(n, "take"),       sets->dim[0],
+                         sets->dim[1],          node_int(n, "average") != 0, { .unbiased = node_int(n, "unbiased") } };
+
+    (void)ctx;
+    return kernel_state(state, &p, sizeof p);
+}
+
+static Status run_sets(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+{
+    const SetsPlan *p = state;
+    const double *rows = in[0].data;
+
+    (void)ctx;
+    for (int k = 0; k < 2; k++)
+        for (int64_t c = 0; c < p->channels; c++) {
+            double sum = 0;
+
+            for (int64_t r = 0; r < p->sets; r++) {
+                const double *row = rows + r * (2 * p->channels + 1),
+                             old = tensor_float(&in[1 + k], r * p->channels + c);
+                const bool counts = r < in[0].shape.dim[0] && row[0] > 0;
+                double next = old;
+
+                if (counts)
+                    next = old * p->keep +
+                           p->take * (k ? row[1 + p->channels + c] / row[0] * ref_merge_correction(&p->merge, row[0])
+                                        : row[1 + c]);
+                tensor_set_float(&out[2 + k], r * p->channels + c, next);
+                sum += r && !p->average ? 0 : next;
+            }
+            tensor_set_float(&out[k], c, p->average ? sum / (double)p->sets : sum);
+        }
+    return ST_OK;
+}
+
 static Status run_grad_params(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     size_t half = tensor_bytes(&in[0]) / 2;
@@ -149,7 +195,7 @@ static Status run_grad_params(KernelCtx *ctx, void *state, const Tensor *in, Ten
 static bool trains(const Graph *g, const Node *n)
 {
     (void)g;
-    return node_int(n, "training_mode");
+    return node_int(n, "training_mode") && !node_int(n, "sets");
 }
 
 static bool infers(const Graph *g, const Node *n)
@@ -166,6 +212,7 @@ DEFINE_KERNEL(ref_batch_normalization_training, .op = &op_BatchNormalization, CO
 DEFINE_KERNEL(ref_batch_norm_stats, .op = &op_BatchNormStats, COMMON, .run = run_stats);
 DEFINE_KERNEL(ref_batch_norm_merge, .op = &op_BatchNormMerge, .prepare = ref_merge_prepare, .run = run_merge,
               .release = free);
+DEFINE_KERNEL(ref_batch_norm_sets, .op = &op_BatchNormSets, .prepare = prepare_sets, .run = run_sets, .release = free);
 DEFINE_KERNEL(ref_batch_norm_apply, .op = &op_BatchNormApply, COMMON, .run = run_apply);
 DEFINE_KERNEL(ref_batch_norm_grad_stats, .op = &op_BatchNormGradStats, COMMON, .run = run_grad_stats);
 DEFINE_KERNEL(ref_batch_norm_grad_input, .op = &op_BatchNormGradInput, COMMON, .run = run_grad_input);

@@ -69,6 +69,8 @@ static Status run(Graph *g, PassCtx *ctx)
     Partition p;
 
     TRY(partition_decide(&p, g, ctx->opt, ctx->scratch, ctx->report));
+    if (ctx->opt->in_force)
+        TRY(report_note(ctx->report, NOTE_OTHER, "--compat", "in force are %s", ctx->opt->in_force));
     if (p.replicas == 1) {
         mark_single(g);
         return ST_OK;

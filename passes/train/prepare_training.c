@@ -115,7 +115,15 @@ static Status update_statistics(Prepare *p, Node *n, const TrainMode *mode)
 static Status prepare_node(Prepare *p, Node *n)
 {
     const BuildOptions *opt = p->ctx->opt;
-    TrainMode mode = { training(p->ctx), sees_batch(p->ctx), !opt->bn_local, opt->bn_unbiased };
+    const int replicas = replica_count(opt);
+    const bool sets = replicas > 1 && (opt->bn == BN_AVERAGE || (opt->bn == BN_LOCAL && opt->own_buffers));
+    TrainMode mode = { .batch = training(p->ctx),
+                       .updates = sees_batch(p->ctx),
+                       .sync = opt->bn == BN_SYNC,
+                       .unbiased = opt->bn_unbiased,
+                       .clamp = opt->bn_clamp && replicas > 1,
+                       .sets = sets ? replicas : 0,
+                       .average = opt->bn == BN_AVERAGE };
     bool keeps = false;
 
     if (n->op->running_in) {

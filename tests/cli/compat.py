@@ -5,7 +5,9 @@ in after.npz the parameters and running statistics at the end).  Their published
 
     DP         scatter by chunk; the loss on the gathered scores; statistics of each part, the running ones those of part 0
     DDP        every rank's own mean loss; gradients summed and divided by the number of ranks; buffers of rank 0 before each forward
+    MM         as DDP, with running statistics of each rank, whose mean all take after each epoch
     Encoding   parts by chunk; the sum of the parts' mean losses by the number of parts
+    jactorch   the variance's larger of itself and epsilon, its running one by n - 1
 
 A part without samples adds 0.  `--gloo` has two processes train under DistributedDataParallel and compares what they find with the rule.
 
@@ -25,7 +27,7 @@ from onnx import numpy_helper as nh
 
 HERE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "compat")
 REPLICAS, STEPS, LR = 4, 10, 0.2
-MOMENTUM, EPSILON = float(np.float32(0.9)), float(np.float32(1e-5))  # attributes of ONNX are float32
+MOMENTUM, EPSILON, CLAMP = float(np.float32(0.9)), float(np.float32(1e-5)), 0.5  # attributes of ONNX are float32
 rng = np.random.default_rng(11)
 start = {"conv.weight": rng.standard_normal((5, 3, 2)) * 0.5, "conv.bias": rng.standard_normal(5) * 0.1,
          "bn.weight": rng.uniform(0.5, 1.5, 5), "bn.bias": rng.standard_normal(5) * 0.2,
@@ -36,16 +38,17 @@ values = {n: rng.standard_normal((n, 4)) for n in (13, 5)}
 class_weights = rng.uniform(0.5, 2, 4)
 
 
-def save():
+def save(name, epsilon):
     nodes = [h.make_node("Conv", ["x", "conv.weight", "conv.bias"], ["c"]),
-             h.make_node("BatchNormalization", ["c", "bn.weight", "bn.bias", "bn.running_mean", "bn.running_var"], ["b"], momentum=0.9),
+             h.make_node("BatchNormalization", ["c", "bn.weight", "bn.bias", "bn.running_mean", "bn.running_var"], ["b"], momentum=0.9,
+                         epsilon=epsilon),
              h.make_node("Relu", ["b"], ["r"]), h.make_node("Flatten", ["r"], ["f"]), h.make_node("MatMul", ["f", "head.weight"], ["m"]),
              h.make_node("Add", ["m", "head.bias"], ["scores"])]
     graph = h.make_graph(nodes, "compat", [h.make_tensor_value_info("x", T.DOUBLE, ["batch", 3, 4])],
                          [h.make_tensor_value_info("scores", T.DOUBLE, ["batch", 4])], [nh.from_array(a, n) for n, a in start.items()])
     model = h.make_model(graph, opset_imports=[h.make_opsetid("", 17)], ir_version=8)
     onnx.checker.check_model(model, full_check=True)
-    onnx.save(model, os.path.join(HERE, "model.onnx"))
+    onnx.save(model, os.path.join(HERE, name))
     np.save(os.path.join(HERE, "weights.npy"), class_weights)
     for n, (x, target) in data.items():
         np.savez(os.path.join(HERE, f"data{n}.npz"), x=x, target=target)
@@ -63,13 +66,14 @@ def balanced(n):
     return [range(sum(sizes[:r]), sum(sizes[:r + 1])) for r in range(REPLICAS)]
 
 
-def forward(p, x, stats):
+def forward(p, x, stats, clamp=False):
     """Scores in training mode; `stats`, running mean and variance, is updated (population variance, as ONNX)."""
     c = F.conv1d(x, p["conv.weight"], p["conv.bias"])
     mean, var = c.mean((0, 2)), c.var((0, 2), unbiased=False)
-    for s, new in zip(stats, (mean, var)):
+    n = c.numel() // 5
+    for s, new in zip(stats, (mean, var * n / (n - 1) if clamp else var)):
         s.mul_(MOMENTUM).add_((1 - MOMENTUM) * new.detach())
-    b = (c - mean[:, None]) / torch.sqrt(var[:, None] + EPSILON) * p["bn.weight"][:, None] + p["bn.bias"][:, None]
+    b = (c - mean[:, None]) * (torch.clamp(var, CLAMP) if clamp else var + EPSILON)[:, None] ** -0.5 * p["bn.weight"][:, None] + p["bn.bias"][:, None]
     return torch.relu(b).flatten(1) @ p["head.weight"] + p["head.bias"]
 
 
@@ -94,10 +98,11 @@ def counts(criterion, target):
     return len(target) > 0 and not (criterion is weighted and bool((target == 3).all()))
 
 
-def train(samples, batch, parts, total, criterion=mean_loss, accumulate=1):
-    """`total` makes the loss of the parts' scores and targets."""
+def train(samples, batch, parts, total, criterion=mean_loss, accumulate=1, bn="local", group=1, clamp=False, across=False):
+    """`total` makes the loss of the parts' scores and targets; statistics are those of `group` replicas together.  bn local: every step
+    begins with the first group's running statistics; own: each keeps its own; average: so, and their mean after each epoch."""
     p = {n: torch.tensor(a, requires_grad="running" not in n) for n, a in start.items()}
-    stats = [p["bn.running_mean"], p["bn.running_var"]]
+    sets = [[p["bn.running_mean"].clone(), p["bn.running_var"].clone()] for _ in range(0, REPLICAS, group)]
     x, target = torch.tensor(data[samples][0]), torch.tensor(data[samples][1] if criterion in (mean_loss, weighted) else values[samples])
     optimizer = torch.optim.SGD([t for t in p.values() if t.requires_grad], LR, momentum=0.5)
     seen, at = [], 0
@@ -106,19 +111,25 @@ def train(samples, batch, parts, total, criterion=mean_loss, accumulate=1):
         losses = []
         while True:
             n = min(batch, samples - at)
+            index = [[at + i for i in part] for part in parts(n)]
             scores = []
-            for r, part in enumerate(parts(n)):
-                index = [at + i for i in part]
-                own = stats if r == 0 else [s.clone() for s in stats]
-                scores.append((forward(p, x[index], own), target[index]) if index else None)
+            for k, stats in enumerate(sets):
+                mine = index[k * group:(k + 1) * group]
+                y = forward(p, x[sum(mine, [])], stats, clamp).split([len(i) for i in mine]) if sum(mine, []) else [None] * len(mine)
+                scores += [(y[i], target[mine[i]]) if mine[i] else None for i in range(len(mine))]
             losses.append(total(scores, criterion))
             at = (at + n) % samples
-            if len(losses) == accumulate or at == 0:
+            if bn == "local" or bn == "average" and at == 0:
+                means = [sum(s) / len(s) for s in zip(*sets)] if bn == "average" else [t.clone() for t in sets[0]]
+                sets = [[t.clone() for t in means] for _ in sets]
+            if len(losses) == accumulate or at == 0 and not across:
                 break
         loss = sum(losses) / len(losses)
         loss.backward()
         optimizer.step()
         seen.append(loss.item())
+    left = [sum(s) / len(s) for s in zip(*sets)] if bn == "average" else sets[0]
+    p.update(zip(("bn.running_mean", "bn.running_var"), left))
     return seen, {n: t.detach().numpy() for n, t in p.items()}
 
 
@@ -135,23 +146,33 @@ def over_filled(parts, criterion):
     return sum(criterion(y, t) for y, t in filter(None, parts) if counts(criterion, t)) / len([part for part in parts if part])
 
 
-def summed(parts, criterion):
-    return sum(F.cross_entropy(y, t, reduction="sum") for y, t in filter(None, parts)) / len(parts)
-
-
+MODEL, CLAMPED = "model.onnx", "clamped.onnx"
 CE, MSE, HUBER = "--data data{}.npz --loss cross-entropy", "--data values{}.npz --loss mse", "--data values{}.npz --loss huber"
-LOCAL = " --bn local --loss-scaling mean-of-means"
+WEIGHTS = " --class-weights weights.npy --ignore-index 3"
+MEANS = " --bn local --loss-scaling mean-of-means"
+FILLED = MEANS + " --split chunk --mean-over filled"
+SYNC, BOTH = dict(group=REPLICAS), dict(accumulate=2)
 CASES = [
-    ("DP", CE + " --split chunk --bn local", chunks, gathered, mean_loss, 1),
-    ("DDP", CE + LOCAL, balanced, over_all, mean_loss, 1),
-    ("DDP, two micro-batches", CE + LOCAL + " --accumulate 2", balanced, over_all, mean_loss, 2),
-    ("DDP, weights and an ignored class", CE + LOCAL + " --class-weights weights.npy --ignore-index 3", balanced, over_all, weighted, 1),
-    ("DDP, squares", MSE + LOCAL, balanced, over_all, squared, 1),
-    ("DDP, huber", HUBER + LOCAL, balanced, over_all, huber, 1),
-    ("Encoding", CE + LOCAL + " --split chunk --mean-over filled", chunks, over_filled, mean_loss, 1),
-    ("Encoding, weights and an ignored class", CE + LOCAL + " --split chunk --mean-over filled --class-weights weights.npy --ignore-index 3",
-     chunks, over_filled, weighted, 1),
-    ("Encoding, huber, two micro-batches", HUBER + LOCAL + " --split chunk --mean-over filled --accumulate 2", chunks, over_filled, huber, 2),
+    ("DP", MODEL, CE + " --split chunk --bn local", chunks, gathered, mean_loss, {}),
+    ("DP by name", MODEL, CE + " --compat dp", chunks, gathered, mean_loss, {}),
+    ("DDP", MODEL, CE + MEANS, balanced, over_all, mean_loss, {}),
+    ("DDP by name", MODEL, CE + " --compat ddp", balanced, over_all, mean_loss, {}),
+    ("DDP by name, synchronised", MODEL, CE + " --bn sync --compat ddp", balanced, over_all, mean_loss, SYNC),
+    ("DDP, two micro-batches", MODEL, CE + MEANS + " --accumulate 2", balanced, over_all, mean_loss, BOTH),
+    ("DDP, weights and an ignored class", MODEL, CE + MEANS + WEIGHTS, balanced, over_all, weighted, {}),
+    ("DDP, squares", MODEL, MSE + MEANS, balanced, over_all, squared, {}),
+    ("DDP, huber", MODEL, HUBER + MEANS, balanced, over_all, huber, {}),
+    ("DDP, own buffers", MODEL, CE + " --compat ddp --broadcast-buffers false", balanced, over_all, mean_loss, dict(bn="own")),
+    ("MM, averaged buffers", MODEL, CE + " --compat ddp --bn average", balanced, over_all, mean_loss, dict(bn="average")),
+    ("MM, averaged buffers, chunks", MODEL, CE + " --split chunk --bn average", chunks, gathered, mean_loss, dict(bn="average")),
+    ("MM, averaged buffers, two micro-batches", MODEL, CE + " --compat ddp --bn average --accumulate 2", balanced, over_all, mean_loss,
+     dict(bn="average", accumulate=2)),
+    ("Encoding", MODEL, CE + FILLED, chunks, over_filled, mean_loss, {}),
+    ("Encoding by name", MODEL, CE + " --compat encoding", chunks, over_filled, mean_loss, SYNC),
+    ("Encoding, weights and an ignored class", MODEL, CE + FILLED + WEIGHTS, chunks, over_filled, weighted, {}),
+    ("Encoding, huber, two micro-batches", MODEL, HUBER + FILLED + " --accumulate 2", chunks, over_filled, huber, BOTH),
+    ("jactorch, clamped", CLAMPED, CE + " --split chunk --bn-eps clamp", chunks, gathered, mean_loss, dict(group=REPLICAS, clamp=True)),
+    ("jactorch, clamped parts", CLAMPED, CE + " --bn-eps clamp --bn local", balanced, gathered, mean_loss, dict(clamp=True)),
 ]
 
 
@@ -202,13 +223,14 @@ if __name__ == "__main__" and "--gloo" in sys.argv:
     compare_with_processes()
 elif __name__ == "__main__":
     os.makedirs(HERE, exist_ok=True)
-    save()
+    save(MODEL, EPSILON)
+    save(CLAMPED, CLAMP)
     ends = {}
     with open(os.path.join(HERE, "torch.txt"), "w") as f:
-        for name, options, parts, total, criterion, accumulate in CASES:
+        for name, model, options, parts, total, criterion, more in CASES:
             for samples, batch in ((13, 10), (5, 5)):
-                losses, after = train(samples, batch, parts, total, criterion, accumulate)
+                losses, after = train(samples, batch, parts, total, criterion, **more)
                 case = f"{name}, {samples} samples"
-                print(case, "|", options.format(samples) + f" --batch-size {batch}", "|", " ".join(map(repr, losses)), file=f)
+                print(case, "|", f"{model} {options.format(samples)} --batch-size {batch}", "|", " ".join(map(repr, losses)), file=f)
                 ends.update({case + "/" + n: a for n, a in after.items()})
     np.savez_compressed(os.path.join(HERE, "after.npz"), **ends)

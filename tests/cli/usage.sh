@@ -77,6 +77,9 @@ lr-schedule cosine:2
 lr-schedule linear:0.1:0.2
 split even
 bn global
+bn-eps drop
+broadcast-buffers no
+compat dpp
 loss-scaling mean
 mean-over some
 bn-variance sample

@@ -46,7 +46,7 @@ static void check_step(const char *name, int replicas, bool local, Computes *com
                          .keep_gradients = true,
                          .replicas = replicas,
                          .devices = replicas > 1 ? 2 : 1,
-                         .bn_local = local };
+                         .bn = local ? BN_LOCAL : BN_SYNC };
     Compared plain = { 0 }, fused = { 0 };
 
     if (!CHECK_OK(compared_step(&plain, name, NULL, &opt)))

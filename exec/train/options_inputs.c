@@ -1,0 +1,71 @@
+/* Options about the model's inputs: shapes that it leaves open, and which of them carry the batch. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "exec/train/options.h"
+#include "exec/train/options_numbers.h"
+
+/* "2,3,4"; "" is a scalar. */
+static bool read_dims(Shape *out, const char *text)
+{
+    char *end;
+
+    *out = shape_scalar();
+    while (*text) {
+        long long d;
+
+        errno = 0;
+        d = strtoll(text, &end, 10);
+        if (end == text || errno || d < 0 || out->rank == MAX_RANK || (*end && *end != ','))
+            return false;
+        out->dim[out->rank++] = d;
+        text = *end ? end + 1 : end;
+        if (*end && !*text)
+            return false;
+    }
+    return true;
+}
+
+Status options_add_input_shape(const Setting *r, void *to, const char *value)
+{
+    Options *o = to;
+    InputShape *grown = ARENA_NEW(o->arena, InputShape, o->build.n_input_shape + 1);
+    const char *eq = strrchr(value, '=');
+    Shape s;
+
+    if (!eq || eq == value || !read_dims(&s, eq + 1) || shape_check(&s, 8))
+        return setting_bad(r, value, "NAME=DIM,DIM,... of a size that fits into memory");
+    if (!grown)
+        return FAIL_NOMEM();
+    if (o->build.n_input_shape)
+        memcpy(grown, o->build.input_shape, (size_t)o->build.n_input_shape * sizeof *grown);
+    grown[o->build.n_input_shape] = (InputShape){ arena_printf(o->arena, "%.*s", (int)(eq - value), value), s };
+    o->build.input_shape = grown;
+    o->build.n_input_shape++;
+    return grown[o->build.n_input_shape - 1].name ? ST_OK : FAIL_NOMEM();
+}
+
+Status options_add_batch_input(const Setting *r, void *to, const char *value)
+{
+    Options *o = to;
+    BatchInput *grown = ARENA_NEW(o->arena, BatchInput, o->build.n_batch_input + 1), *b;
+    const Setting axis = { .name = r->name, .min = 0, .max = MAX_RANK - 1 };
+    const char *colon = strrchr(value, ':');
+    int64_t a = 0;
+
+    if (!*value || colon == value)
+        return setting_bad(r, value, "NAME[:AXIS]");
+    if (!grown)
+        return FAIL_NOMEM();
+    if (colon && setting_read_int(&a, &axis, colon + 1)) /* a name may hold colons */
+        colon = NULL;
+    if (o->build.n_batch_input)
+        memcpy(grown, o->build.batch_input, (size_t)o->build.n_batch_input * sizeof *grown);
+    b = &grown[o->build.n_batch_input];
+    b->axis = (int)a;
+    b->name = colon ? arena_printf(o->arena, "%.*s", (int)(colon - value), value) : arena_strdup(o->arena, value);
+    o->build.batch_input = grown;
+    o->build.n_batch_input++;
+    return b->name ? ST_OK : FAIL_NOMEM();
+}

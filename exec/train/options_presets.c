@@ -1,0 +1,57 @@
+/* A table of what one option makes of another that is not given: the order in which options stand does not count. */
+#include "exec/train/options_presets.h"
+
+#include <string.h>
+
+static const struct Preset {
+    const char *option, *value, *of, *to;
+} presets[] = {
+    { "compat", "dp", "split", "chunk" },
+    { "compat", "dp", "bn", "local" },
+    { "compat", "ddp", "bn", "local" },
+    { "compat", "ddp", "loss-scaling", "mean-of-means" },
+    { "compat", "encoding", "split", "chunk" },
+    { "compat", "encoding", "loss-scaling", "mean-of-means" },
+    { "compat", "encoding", "mean-over", "filled" },
+    { "bn-eps", "clamp", "bn-variance", "unbiased" },
+};
+enum { N_PRESETS = sizeof presets / sizeof *presets };
+
+const char *options_unsaid(const Options *o, const Setting *s)
+{
+    for (int i = 0; i < N_PRESETS; i++)
+        if (!strcmp(presets[i].of, s->name) && !strcmp(options_get(o, presets[i].option), presets[i].value))
+            return presets[i].to;
+    return s->fallback;
+}
+
+/* "split chunk, bn local": what `compat` concerns, as it is in force. */
+static Status tell_compat(Options *o)
+{
+    const char *said = "";
+
+    o->build.in_force = NULL;
+    if (!o->compat)
+        return ST_OK;
+    for (int i = 0; said && i < N_PRESETS; i++) {
+        bool before = strcmp(presets[i].option, "compat") != 0;
+
+        for (int k = 0; k < i; k++)
+            before |= !strcmp(presets[k].of, presets[i].of);
+        if (!before)
+            said = arena_printf(o->arena, "%s%s--%s %s", said, *said ? ", " : "", presets[i].of,
+                                options_get(o, presets[i].of));
+    }
+    return (o->build.in_force = said) ? ST_OK : FAIL_NOMEM();
+}
+
+Status options_take_presets(Options *o, const char *name, const Setting *(*find)(const char *name))
+{
+    for (int i = 0; i < N_PRESETS; i++)
+        if (!strcmp(presets[i].option, name) && !options_given(o, presets[i].of)) {
+            const Setting *s = find(presets[i].of);
+
+            TRY(setting_set(s, o, o->arena, options_unsaid(o, s)));
+        }
+    return tell_compat(o);
+}
