@@ -64,11 +64,11 @@ Status dataset_add(Dataset *d, const Array *a, const char *path)
     return ST_OK;
 }
 
-/* All arrays but offsets have the same samples. */
-static Status count_samples(Dataset *d, const char *source)
+Status dataset_complete(Dataset *d, const char *source)
 {
     const Array *first = NULL;
 
+    TRY(sequences_pair(d, source));
     for (int i = 0; i < d->n; i++) {
         const Array *a = &d->array[i];
 
@@ -84,7 +84,7 @@ static Status count_samples(Dataset *d, const char *source)
         first = first ? first : a;
     }
     d->samples = first ? first->dim[0] : 0;
-    return ST_OK;
+    return d->samples ? ST_OK : FAIL(E_IO, "%s: there are no samples", source);
 }
 
 const Array *dataset_find(const Dataset *d, const char *name)
@@ -164,10 +164,7 @@ Status dataset_open(Dataset **out, const char *source, Normalisation norm)
     Dataset *d = calloc(1, sizeof *d);
     Status st = d ? read_source(d, source, norm) : FAIL_NOMEM();
 
-    st = st ? st : sequences_pair(d, source);
-    st = st ? st : count_samples(d, source);
-    if (!st && !d->samples)
-        st = FAIL(E_IO, "%s: there are no samples", source);
+    st = st ? st : dataset_complete(d, source);
     if (st) {
         dataset_free(d);
         return st;
@@ -219,6 +216,8 @@ int64_t array_sample_bytes(const Array *a, int64_t sample)
 {
     return (int64_t)(span_of(a, sample).n * dpx_dtype_size(a->dtype));
 }
+
+size_t array_sample_at(const Array *a, int64_t sample) { return span_of(a, sample).from * dpx_dtype_size(a->dtype); }
 
 static bool is_float(dpx_dtype t)
 {

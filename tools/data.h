@@ -76,6 +76,8 @@ const Array *dataset_find(const Dataset *d, const char *name);
 
 /* ---- for the formats: tools/data_*.c ---- */
 Status dataset_add(Dataset *d, const Array *a, const char *path) CHECKED; /* takes the mapping and the name */
+/* When all arrays have been added: which of them are sequences, and how many samples all have. */
+Status dataset_complete(Dataset *d, const char *source) CHECKED;
 /* An array that has its offsets, NAME.offsets, or lengths, NAME.lengths, beside it becomes one of sequences.  E_IO:
  * these are no such. */
 Status sequences_pair(Dataset *d, const char *source) CHECKED;
@@ -90,6 +92,7 @@ size_t array_sample_elements(const Array *a);   /* of sequences: of the longest 
 size_t array_position_elements(const Array *a); /* of sequences: of one position */
 size_t array_bytes(const Array *a);             /* all that is stored */
 int64_t array_sample_bytes(const Array *a, int64_t sample);
+size_t array_sample_at(const Array *a, int64_t sample); /* where they begin */
 /* Of what processes share out among themselves, the part of one: neighbouring pieces, as even as possible. */
 typedef struct {
     int rank, size;

@@ -12,18 +12,31 @@ enum { CHUNK = 1 << 16, CHUNKS = 1024, PROBES = 16 };
 
 /* Pieces of an array: all of it, or `most` of them, evenly spread. */
 typedef struct {
-    const unsigned char *data;
+    const Array *array;
     size_t bytes, stride;
     int64_t n;
 } Pieces;
 
+/* Of sequences they are samples, for what stands between them is of no consequence. */
 static Pieces pieces_of(const Array *a, int64_t most)
 {
     size_t bytes = array_bytes(a);
     bool all = bytes <= (size_t)CHUNK * (size_t)most;
 
-    return (Pieces){ a->data, bytes, all ? CHUNK : (bytes - CHUNK) / (size_t)(most - 1),
+    if (a->row)
+        return (Pieces){ .array = a, .n = a->dim[0] < most ? a->dim[0] : most };
+    return (Pieces){ a, bytes, all ? CHUNK : (bytes - CHUNK) / (size_t)(most - 1),
                      all ? (int64_t)((bytes + CHUNK - 1) / CHUNK) : most };
+}
+
+static uint64_t digest_piece(const Pieces *p, int64_t i, uint64_t seed)
+{
+    const Array *a = p->array;
+    const int64_t sample = a->row ? i * (a->dim[0] / p->n) + i * (a->dim[0] % p->n) / p->n : 0;
+    const size_t at = a->row ? array_sample_at(a, sample) : (size_t)i * p->stride,
+                 left = a->row ? (size_t)array_sample_bytes(a, sample) : p->bytes - at;
+
+    return XXH3_64bits_withSeed(a->data + at, left < CHUNK ? left : CHUNK, seed);
 }
 
 /* The sum of the digests of the share's pieces, each with its number: whoever has which, all of them add up to the
@@ -35,11 +48,8 @@ static uint64_t sum_pieces(const Array *a, int64_t most, int field, Share share)
     int64_t from, to;
 
     share_range(share, p.n, &from, &to);
-    for (int64_t i = from; i < to; i++) {
-        size_t at = (size_t)i * p.stride, left = p.bytes - at;
-
-        sum += XXH3_64bits_withSeed(p.data + at, left < CHUNK ? left : CHUNK, ((uint64_t)field << 32) + (uint64_t)i);
-    }
+    for (int64_t i = from; i < to; i++)
+        sum += digest_piece(&p, i, ((uint64_t)field << 32) + (uint64_t)i);
     return sum;
 }
 
@@ -50,7 +60,8 @@ static void add_sequences(XXH3_state_t *state, const Field *f)
 
     XXH3_64bits_update(state, how, sizeof how);
     XXH3_64bits_update(state, &f->padding, sizeof f->padding);
-    XXH3_64bits_update(state, f->array->row, (size_t)f->array->dim[0] * sizeof *f->array->row);
+    for (int64_t i = 0; i < f->array->dim[0]; i++)
+        XXH3_64bits_update(state, &f->array->row[i].n, sizeof f->array->row[i].n);
 }
 
 static void add_header(XXH3_state_t *state, const Field *f)

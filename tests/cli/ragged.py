@@ -134,6 +134,14 @@ def encoder_loss(net, rows):
     return F.cross_entropy(net(torch.tensor(padded([x[i] for i in rows], 0, most)), mask).transpose(1, 2), y)
 
 
+def encoder_right(net, rows):
+    """The fraction of positions that there are at which the largest score is the label's."""
+    most = max(lengths[rows])
+    there = np.arange(most) < lengths[rows][:, None]
+    scores = net(torch.tensor(padded([x[i] for i in rows], 0, most)), torch.tensor(~there))
+    return (scores.argmax(2).numpy() == padded([labels[i] for i in rows], -100, most))[there].mean()
+
+
 def words_loss(net, rows):
     w = torch.tensor(padded([words[i] for i in rows], 0, max(lengths[rows])))
     return F.cross_entropy(net(w, torch.tensor(lengths[rows])), torch.tensor(kind[rows]))
@@ -148,9 +156,13 @@ def main():
     for name, length, junk, label in (("zeros", 9, 0, 0), ("nan", 9, np.nan, 77), ("huge", 9, 1e30, -5), ("longer", 16, np.inf, 2**40)):
         write("encoder_" + name, **{"x": padded(x, junk, length), "x.lengths": lengths, "target": padded(labels, label, length),
                                     "target.lengths": lengths.astype(np.int32)})
+    bad = np.where(np.arange(len(behind["labels"])) == offsets[3] + 2, CLASSES, behind["labels"])     # of sample 3
+    write("encoder_bad", **{"x": behind["x"], "x.offsets": offsets, "target": bad, "target.offsets": offsets})
     with open(os.path.join(HERE, "torch.txt"), "w") as f:
         for name, net, save, loss in (("encoder", Encoder(), save_encoder, encoder_loss), ("words", Words(), save_words, words_loss)):
             save(net.train())
+            if name == "encoder":
+                f.write("right %.17g\n" % encoder_right(net.double(), np.arange(SAMPLES)))
             f.write(" ".join([name] + ["%.17g" % v for v in trained(net.double(), loss)]) + "\n")
 
 

@@ -45,18 +45,26 @@ for name in encoder words; do
     check "evaluation of $name: $loss" awk -v a="$loss" -v b="$(expected $name 2)" 'BEGIN { exit !(a - b < 1e-11 && b - a < 1e-11) }'
 done
 
+right=$("$dpexec" eval $here/encoder.onnx --data $here/encoder.npz --loss cross-entropy --dtype float64 --batch-size 3 --threads 1 --metric accuracy \
+    --replicas 2 --quiet | grep -o '"eval_accuracy":[^,}]*' | cut -d: -f2)
+check "accuracy of what there is: $right" awk -v a="$right" -v b="$(expected right 2)" 'BEGIN { exit !(a - b < 1e-12 && b - a < 1e-12) }'
+
 # Processes read their own sequences, and pad them to the longest of all; a run goes on where it stopped.
 check "two processes" together 2 "${encoder[@]:1}" --out "$DIR/world"
 check "the bits of two processes" same_run "$DIR/encoder-2" "$DIR/world"
 check "to be resumed" "${encoder[@]}" --steps 4 --out "$DIR/resumed"
 check "resumed" "${encoder[@]}" --resume "$DIR/resumed"
 check "the bits behind a resume" same_run "$DIR/encoder-1" "$DIR/resumed"
-refused 2 "was " "${encoder[@]}" --pad-multiple 2 --steps 12 --resume "$DIR/resumed"
+check "begun with zeros" "${encoder[@]}" --data $here/encoder_zeros.npz --steps 4 --out "$DIR/other-file"
+check "goes on with other numbers in the padding" "${encoder[@]}" --data $here/encoder_nan.npz --resume "$DIR/other-file"
+check "the bits behind that" same_run "$DIR/encoder-1" "$DIR/other-file"
+refused 2 "data by digest was" "${encoder[@]}" --pad-multiple 2 --steps 12 --resume "$DIR/resumed"
 
 # What is told, and what is refused.
 loud=("${encoder[@]/--quiet/--no-shuffle}")
 says "the sequences of 'x': input 'src_key_padding_mask' has 1 at their padding" "${loud[@]}" --steps 1
 says "the sequences of 'words': input 'lengths' is told how long they are" "${words[@]/--quiet/--no-shuffle}" --lengths lengths=words --steps 1
+refused 1 "sample 3: " "${encoder[@]}" --data $here/encoder_bad.npz --replicas 2
 refused 2 "--loss mse cannot leave out" "${encoder[@]}" --loss mse
 refused 2 "--padding mask=1: no input or target of that name has sequences" "${encoder[@]}" --padding mask=1
 refused 2 "--padding x=far: expected NAME=VALUE, a number" "${encoder[@]}" --padding x=far

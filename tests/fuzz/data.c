@@ -63,9 +63,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     Status st;
 
     MUST(d, "memory");
-    if ((st = read(d, data, size)))
+    st = read(d, data, size);
+    if (st || (st = dataset_complete(d, "fuzz")))
         fuzz_refused(st);
-    for (int i = 0; !st && d->samples && i < d->n; i++)
+    for (int i = 0; !st && i < d->n; i++)
         for (size_t t = 0; t < sizeof types / sizeof *types; t++)
             gather(&d->array[i], types[t]);
     dataset_free(d);

@@ -177,6 +177,14 @@ def idx(array, code):
     return bytes([0, 0, code, array.ndim]) + struct.pack(f">{array.ndim}I", *array.shape) + array.astype(array.dtype.newbyteorder(">")).tobytes()
 
 
+def npz(name, arrays, how):
+    with zipfile.ZipFile(ROOT / "data" / f"{name}.npz", "w", how) as z:
+        for key, array in arrays.items():
+            member = zipfile.ZipInfo(f"{key}.npy")
+            member.compress_type = how
+            z.writestr(member, npy(array))
+
+
 def data():
     arrays = {"f4": rng.standard_normal((3, 2)).astype("f4"), "f8": rng.standard_normal((2, 2, 2)), "f2": np.ones((3, 1), "f2"),
               "i8": np.arange(4), "big": np.arange(6, dtype=">i4").reshape(3, 2), "bool": np.array([True, False]),
@@ -186,12 +194,10 @@ def data():
         put("data", f"{name}.npy", npy(array))
     put("data", "version2.npy", npy(arrays["i8"], (2, 0)))
     for name, how in (("stored", zipfile.ZIP_STORED), ("deflated", zipfile.ZIP_DEFLATED)):
-        path = ROOT / "data" / f"{name}.npz"
-        with zipfile.ZipFile(path, "w", how) as z:
-            for key in ("f4", "big", "u1"):
-                member = zipfile.ZipInfo(f"{key}.npy")
-                member.compress_type = how
-                z.writestr(member, npy(arrays[key][:2]))
+        npz(name, {key: arrays[key][:2] for key in ("f4", "big", "u1")}, how)
+    sequences = np.arange(12, dtype="i4").reshape(4, 3)
+    npz("offsets", {"x": sequences, "x.offsets": np.array([0, 3, 3, 4]), "y": np.arange(3)}, zipfile.ZIP_STORED)
+    npz("lengths", {"x": sequences, "x.lengths": np.array([0, 3, 1, 2], "u1")}, zipfile.ZIP_STORED)
     images, labels = rng.integers(0, 255, (2, 3, 3)).astype("u1"), np.array([1, 2, 3], "u1")
     put("data", "images.idx", idx(images, 8))
     put("data", "labels.idx", idx(labels, 8))
