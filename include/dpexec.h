@@ -480,7 +480,8 @@ DPX_API int dpx_trainer_runs_ahead(const dpx_trainer *t); /* 1: steps begun go o
 DPX_API dpx_status dpx_train_flush(dpx_trainer *t, dpx_result *out) DPX_CHECKED;
 
 /* An epoch is over: with "bn" average all replicas go on with the mean of their running statistics, which an evaluation
- * takes too if it comes first.  Nothing otherwise.  In a world all processes call it between the same steps. */
+ * takes too if it comes first.  DPX_INVALID in the middle of an accumulated group, unless "accumulate-across-epochs" is
+ * set.  In a world all processes call it between the same steps. */
 DPX_API dpx_status dpx_trainer_end_epoch(dpx_trainer *t) DPX_CHECKED;
 
 /* Inference on the current state.  `outputs` receives one tensor per model output, in the model's order, whose memory

@@ -138,14 +138,15 @@ static void compare_facts(Problems *differ, const RunFacts *now, const json_t *m
     }
 }
 
-/* An epoch has a step at least, and its end is the batch behind its last. */
+/* An epoch has a step at least, or a step so many epochs at most, and its end is the batch behind its last. */
 static Status read_position(Position *out, const RunFacts *now, const json_t *j, int64_t step, const char *file)
 {
     *out =
         (Position){ json_integer_value(json_object_get(j, "epoch")), json_integer_value(json_object_get(j, "batch")) };
-    if (out->epoch < 0 || out->epoch > step)
-        return FAIL(E_IO, "%s: the note says epoch %" PRId64 ", expected 0 to the %" PRId64 " steps done", file,
-                    out->epoch, step);
+    if (out->epoch < 0 || out->epoch / now->epochs_of_step + (out->epoch % now->epochs_of_step > 0) > step)
+        return FAIL(E_IO,
+                    "%s: the note says epoch %" PRId64 ", which is more than the %" PRId64 " steps done have seen",
+                    file, out->epoch, step);
     if (out->batch < 0 || out->batch > now->batches)
         return FAIL(E_IO, "%s: the note says batch %" PRId64 ", expected 0 to the %" PRId64 " of an epoch", file,
                     out->batch, now->batches);

@@ -61,6 +61,7 @@ typedef struct {
     Loader *loader;
     RunDir dir;
     Progress progress;
+    bool across_epochs; /* groups of batches */
     int64_t batch_size, accumulate, epochs, steps, checkpoint_every, eval_every;
     RunFacts facts;
     Position at;
@@ -186,7 +187,7 @@ static Status set_default(const Args *a, const char *name, const char *text)
 static Status read_counts(Run *r)
 {
     const Args *a = r->args;
-    int64_t per_epoch, groups;
+    int64_t per_epoch, groups, most;
     char text[32];
 
     TRY(args_int(&r->epochs, a, "epochs", args_has(a, "steps") ? 0 : 1, 1, 1000000000));
@@ -198,10 +199,12 @@ static Status read_counts(Run *r)
         return FAIL(E_INVALID, "--drop-last: %" PRId64 " samples do not fill one batch of %" PRId64,
                     r->train.data->samples, r->batch_size);
     groups = (per_epoch + r->accumulate - 1) / r->accumulate;
-    if (r->epochs && (!r->steps || r->epochs * groups < r->steps))
-        r->steps = r->epochs * groups;
+    most = r->across_epochs ? (r->epochs * per_epoch + r->accumulate - 1) / r->accumulate : r->epochs * groups;
+    if (r->epochs && (!r->steps || most < r->steps))
+        r->steps = most;
     if (!r->epochs)
-        r->epochs = (r->steps + groups - 1) / groups;
+        r->epochs = r->across_epochs ? (r->steps * r->accumulate + per_epoch - 1) / per_epoch
+                                     : (r->steps + groups - 1) / groups;
     snprintf(text, sizeof text, "%" PRId64, r->steps);
     return (Status)dpx_options_set(a->options, "total-steps", text);
 }
@@ -216,6 +219,7 @@ static Status open_data(Run *r)
     how.batch_size = r->batch_size = strtoll(dpx_options_get(a->options, "batch-size"), NULL, 10);
     how.seed = strtoull(dpx_options_get(a->options, "seed"), NULL, 10);
     r->accumulate = strtoll(dpx_options_get(a->options, "accumulate"), NULL, 10);
+    r->across_epochs = !strcmp(dpx_options_get(a->options, "accumulate-across-epochs"), "true");
     TRY(feed_class_weights(a, r->facts.class_weights));
     TRY(digest_file(r->facts.parameters, dpx_options_get(a->options, "parameters")));
     TRY(feed_open(&r->train, a, "data", r->model, world_share_of(&r->world), log));
@@ -363,6 +367,7 @@ static Status open_run(Run *r)
     r->facts.args = a;
     r->facts.samples = r->train.data->samples;
     r->facts.batches = loader_batches(r->loader);
+    r->facts.epochs_of_step = r->across_epochs ? r->accumulate : 1;
     r->facts.replicas = dpx_trainer_replicas(r->trainer);
     if (from)
         TRY(resume(r, from));
@@ -455,18 +460,39 @@ static bool is_due(const Run *r)
            (r->checkpoint_every && r->begun % r->checkpoint_every == 0);
 }
 
+static Status end_epoch(Run *r)
+{
+    TRY(take_results(r, 0));
+    r->at.epoch++;
+    r->at.batch = 0;
+    TRY((Status)dpx_trainer_end_epoch(r->trainer));
+    return r->eval_every ? ST_OK : evaluate_now(r);
+}
+
+/* The next epoch, where the present one's last group goes on; not of the run's last. */
+static Status go_on(bool *on, Run *r)
+{
+    *on = r->across_epochs && r->at.epoch + 1 < r->epochs;
+    if (!*on)
+        return ST_OK;
+    TRY(end_epoch(r));
+    return loader_start(r->loader, r->at.epoch, 0);
+}
+
 /* A step of the batch and of those that follow in its group. */
 static Status begin_step(Run *r, const Batch *b)
 {
     for (int64_t k = 1;; k++) {
-        bool last = b->index + 1 == loader_batches(r->loader);
+        bool last = b->index + 1 == loader_batches(r->loader), on = true;
 
         Status st = (Status)(r->world.world ? dpx_train_part(r->trainer, b->samples, b->tensor, b->n, NULL)
                                             : dpx_train_step(r->trainer, b->tensor, b->n, NULL));
 
         TRY(feed_name_sample(st, &r->train, r->loader, b));
         r->at.batch = b->index + 1;
-        if (k == r->accumulate || last || !(b = loader_next(r->loader)))
+        if (k < r->accumulate && last)
+            TRY(go_on(&on, r));
+        if (k == r->accumulate || !on || !(b = loader_next(r->loader)))
             break;
     }
     TRY((Status)dpx_train_flush(r->trainer, NULL)); /* a group that is not complete */
@@ -490,14 +516,7 @@ static Status run_epoch(Run *r)
         TRY(look_for_signal(r));
     }
     TRY(take_results(r, 0));
-    if (r->at.batch == loader_batches(r->loader)) {
-        r->at.epoch++;
-        r->at.batch = 0;
-        TRY((Status)dpx_trainer_end_epoch(r->trainer));
-        if (!r->eval_every)
-            TRY(evaluate_now(r));
-    }
-    return ST_OK;
+    return r->at.batch == loader_batches(r->loader) ? end_epoch(r) : ST_OK;
 }
 
 static Status finish(Run *r)

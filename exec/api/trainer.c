@@ -609,6 +609,9 @@ dpx_status dpx_trainer_end_epoch(dpx_trainer *t)
 
     NEED(t, "trainer");
     st = check_room(t, true);
+    if (!st && t->pending && !t->options->across_epochs)
+        st = FAIL(E_INVALID, "an epoch ends in the middle of an accumulated group: call dpx_train_flush first, or set "
+                             "accumulate-across-epochs");
     return (dpx_status)(st ? st : told(t, average(t)));
 }
 

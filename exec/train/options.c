@@ -201,6 +201,9 @@ static const Setting table[] = {
       .derived = true },
     { "accumulate", "K", "1", "batches whose gradients make one optimizer step", SETTING_OF(Options, accumulate),
       .min = 1, .max = 1e9, .trains = true },
+    { "accumulate-across-epochs", NULL, "false",
+      "an epoch's last group goes on in the next epoch: only the run's last may be incomplete",
+      SETTING_OF(Options, across_epochs), .trains = true },
     { "clip-norm", "X[:P|:inf]", "0",
       "bound on the norm of all gradients together, of powers P [2] or the largest element; 0: none",
       .set = options_set_clip_norm, .trains = true },
@@ -228,6 +231,9 @@ static const Setting table[] = {
       "the run begins; buckets of gradients are as large "
       "as is cheapest",
       .set = options_set_links, .on_resume = RESUME_TOLD },
+    { "bucket-mb", "X", "",
+      "the most MiB of gradients that are summed at once, and 1 of the first; else 25, or as --links finds",
+      .set = options_set_bucket, .on_resume = RESUME_FREE },
     { "shard", "WHAT", "none",
       "what each device keeps only its piece of: optimizer, what the optimizer keeps beside the parameters; gradients, "
       "their sums over replicas as well; parameters, these as well; CPU devices",

@@ -34,6 +34,7 @@ typedef struct {
     OptionGroup *group; /* as build.group */
     int n_group;
     int64_t accumulate;
+    bool across_epochs;    /* groups of them */
     const char *devices;   /* as given; NULL: the default */
     const char *links;     /* a file that describes the devices (exec/inspect/links.h); NULL: none, or build.sum_cost */
     int compat;            /* another system's defaults: its place among the choices */

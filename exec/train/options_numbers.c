@@ -58,3 +58,15 @@ Status options_set_links(const Setting *r, void *to, const char *value)
         return FAIL_NOMEM();
     return ST_OK;
 }
+
+Status options_set_bucket(const Setting *r, void *to, const char *value)
+{
+    static const Setting number = { .name = "bucket-mb", .min = 0, .above_min = true, .max = 1e6 };
+    Options *o = to;
+    double mib;
+
+    if (setting_read_real(&mib, &number, value))
+        return setting_bad(r, value, "a number above 0 and at most 1000000");
+    o->build.bucket_bytes = mib * (1 << 20) < 1 ? 1 : (int64_t)(mib * (1 << 20));
+    return ST_OK;
+}

@@ -112,7 +112,7 @@ static int64_t limit_of(const Buckets *b, const Node *n, bool first)
     if (is_for_use(b, n))
         return b->given && b->given < EARLY_BUCKET ? b->given : EARLY_BUCKET;
     if (b->given)
-        return b->given;
+        return first && e.sum && b->given > FIRST_BUCKET ? FIRST_BUCKET : b->given;
     if (b->chosen && e.sum && !e.split)
         return b->chosen;
     return e.split && b->early ? EARLY_BUCKET : first && e.sum ? FIRST_BUCKET : BUCKET;

@@ -167,6 +167,8 @@ CASES = [
     ("MM, averaged buffers, chunks", MODEL, CE + " --split chunk --bn average", chunks, gathered, mean_loss, dict(bn="average")),
     ("MM, averaged buffers, two micro-batches", MODEL, CE + " --compat ddp --bn average --accumulate 2", balanced, over_all, mean_loss,
      dict(bn="average", accumulate=2)),
+    ("MM, groups over epochs", MODEL, CE + " --compat ddp --accumulate 3 --accumulate-across-epochs", balanced, over_all, mean_loss,
+     dict(accumulate=3, across=True)),
     ("Encoding", MODEL, CE + FILLED, chunks, over_filled, mean_loss, {}),
     ("Encoding by name", MODEL, CE + " --compat encoding", chunks, over_filled, mean_loss, SYNC),
     ("Encoding, weights and an ignored class", MODEL, CE + FILLED + WEIGHTS, chunks, over_filled, weighted, {}),

@@ -53,6 +53,26 @@ check "a part of it" "$dpexec" train "${data[@]}" "${options[@]}" --replicas 4 -
 check "goes on" "$dpexec" train "${data[@]}" "${options[@]}" --replicas 4 --steps 10 --resume "$DIR/cut"
 check "$case, resumed" cmp "$DIR/run/model.onnx" "$DIR/cut/model.onnx"
 
+# Groups over epochs: only the run's last is incomplete, and a run goes on in the middle of an epoch.
+case="MM, groups over epochs, 13 samples"
+want=$(grep "^$case |" $here/torch.txt | cut -d'|' -f3)
+options=(--no-shuffle --quiet --threads 1 --lr 0.2 --momentum 0.5 --compat ddp --accumulate 3 --accumulate-across-epochs --batch-size 10 --replicas 4)
+check "3 epochs of 2 batches are 2 steps" "$dpexec" train "${data[@]}" "${options[@]}" --epochs 3 --out "$DIR/epochs"
+check "2 steps" test "$(grep -c loss "$DIR/epochs/metrics.jsonl")" = 2
+rm -rf "$DIR/epochs"
+check "4 epochs" "$dpexec" train "${data[@]}" "${options[@]}" --epochs 4 --out "$DIR/epochs"
+check "3 steps, the last of 2 batches" grep -q '"samples":13' <(tail -1 "$DIR/epochs/metrics.jsonl")
+check "to a step within an epoch" "$dpexec" train "${data[@]}" "${options[@]}" --steps 3 --out "$DIR/within"
+check "goes on within an epoch" "$dpexec" train "${data[@]}" "${options[@]}" --steps 10 --resume "$DIR/within"
+check "$case, resumed" "$python" "$DIR/same.py" "$DIR/within" "$case" $want
+refused 2 "--accumulate-across-epochs" "$dpexec" train "${data[@]}" "${options[@]/--accumulate-across-epochs/--no-shuffle}" --steps 12 \
+    --resume "$DIR/within"
+
+# The gradients of fc3 and fc2 fill a bucket of 0.034 MiB, those of fc1 are another.
+buckets() { "$graph_transform" models/mlp.onnx --loss cross-entropy --batch-size 5 --devices 'cpu*4' "$@" --report | grep -c 'all-reduce bucket'; }
+check "one bucket" test "$(buckets)" = 1
+check "two buckets" test "$(buckets --bucket-mb 0.034)" = 2
+
 # The report says what is in force, whatever the order of options.
 for said in '--bn sync --compat dp' '--compat dp --bn sync' '--compat ddp --compat dp --bn sync'; do
     says "in force are --split chunk, --bn sync, --loss-scaling exact, --mean-over all" "$graph_transform" $here/model.onnx --loss cross-entropy \

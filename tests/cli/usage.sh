@@ -78,6 +78,9 @@ lr-schedule linear:0.1:0.2
 split even
 bn global
 bn-eps drop
+bucket-mb 0
+bucket-mb -1
+bucket-mb many
 broadcast-buffers no
 compat dpp
 loss-scaling mean

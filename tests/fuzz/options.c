@@ -29,7 +29,7 @@ static void read_note(const char *text)
                                 "--batch-size=8" }; /* which are cut at '=' */
     static char *argv[] = { words[0], words[1], words[2], words[3], words[4] };
     static Args a;
-    const RunFacts now = { .args = &a, .samples = 100, .batches = 13, .replicas = 1 };
+    const RunFacts now = { .args = &a, .samples = 100, .batches = 13, .epochs_of_step = 1, .replicas = 1 };
     Position at;
     Status st;
 

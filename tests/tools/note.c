@@ -13,7 +13,9 @@ static const Command command = { "train", "", "", no_flags, ALL_OPTIONS, 0, 0 };
 
 static RunFacts facts_of(const Args *a)
 {
-    return (RunFacts){ .args = a, .samples = 40, .batches = 4, .replicas = 2, .data = "d", .parameters = "p" };
+    return (RunFacts){
+        .args = a, .samples = 40, .batches = 4, .epochs_of_step = 1, .replicas = 2, .data = "d", .parameters = "p"
+    };
 }
 
 static Status parse(Args *a, const char *flag, const char *value)
