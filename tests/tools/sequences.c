@@ -226,6 +226,19 @@ static void test_refused(void)
     remove_folder();
 }
 
+/* Looking at all of them would take as long as there are samples. */
+static void test_nothing(void)
+{
+    Dataset *d;
+
+    make_folder();
+    write_array("x", "f4", "(1152921504606846976, 0)", "", 0);
+    CHECK_OK(open_folder(&d));
+    CHECK_OK(array_check_convert(dataset_find(d, "x"), DPX_INT64, "x"));
+    dataset_free(d);
+    remove_folder();
+}
+
 static void test_fill(void)
 {
     int8_t bytes[2] = { 0, 0 };
@@ -242,4 +255,5 @@ static void test_fill(void)
 
 DEFINE_SUITE(sequences, { "one behind the other", test_offsets }, { "padded, with lengths", test_lengths },
              { "batches of sequences", test_batches }, { "sequences without positions", test_empty },
-             { "offsets and lengths that are none", test_refused }, { "padding of each type", test_fill });
+             { "offsets and lengths that are none", test_refused }, { "padding of each type", test_fill },
+             { "samples of nothing", test_nothing });
