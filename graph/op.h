@@ -125,6 +125,7 @@ typedef struct {
     bool batch;   /* in training mode: by the statistics of the batch */
     bool updates; /* what a batch changes takes it in; at random is what is then at random */
     bool sync;    /* statistics are those of all replicas */
+    int group;    /* statistics are those of so many replicas together; 0: of all, or of one */
     bool unbiased;
     bool clamp;   /* a variance is bounded below by epsilon, which is else added to it */
     int sets;     /* running statistics kept, one of each replica; 0: one of all */

@@ -46,8 +46,10 @@ enum { AXIS_ELEMENTS = -1 };
 typedef struct {
     PlaceKind kind;
     int axis;           /* PL_S only, else 0 */
-    int64_t blocks;     /* PL_S only, else 0: the axis is that many blocks, of each of which a replica has its part.  1,
-                         * but for rows [T*N] into which a batch [T,N] behind another axis was flattened: T */
+    int64_t blocks;     /* PL_S, else 0: the axis is that many blocks, of each of which a replica has its part.  1,
+                         * but for rows [T*N] into which a batch [T,N] behind another axis was flattened: T.  Of an
+                         * input that is wanted PL_L: G > 0: those of the replica's group, G replicas each but the last,
+                         * one below the other */
     const Split *split; /* PL_S, else NULL; what a rule leaves NULL is Placement.split.  PL_P: by device: each device
                          * holds a partial sum, not each replica */
 } Place;
@@ -55,6 +57,7 @@ typedef struct {
 #define PLACE_B ((Place){ .kind = PL_B })
 #define PLACE_P ((Place){ .kind = PL_P })
 #define PLACE_L ((Place){ .kind = PL_L })
+#define PLACE_GROUPS(n) ((Place){ .kind = PL_L, .blocks = (n) })
 #define PLACE_S(a) ((Place){ .kind = PL_S, .axis = (a), .blocks = 1 })
 #define PLACE_ROWS(a, n) ((Place){ .kind = PL_S, .axis = (a), .blocks = (n) })
 #define PLACE_PIECES(s) ((Place){ .kind = PL_S, .axis = AXIS_ELEMENTS, .blocks = 1, .split = (s) })

@@ -123,6 +123,7 @@ typedef struct {
                              0: its own choice */
     const SumCost *sum_cost; /* by which it is chosen; NULL: not known */
     BatchNormMode bn;
+    int bn_group; /* BN_SYNC: statistics of so many replicas; 0: of all */
     bool bn_unbiased;
     bool bn_clamp;       /* several replicas: max(variance, epsilon) instead of their sum */
     bool own_buffers;    /* BN_LOCAL: each replica keeps running statistics of its own */

@@ -83,7 +83,7 @@ static const char *reason_of(const Graph *g, const Node *n, const Exchange *e, i
     if (exchange_spreads(e))
         return first && first->kind == V_INPUT ? "what the caller gives" : "what one device has";
     if (stacked)
-        return "statistics of the whole batch, merged in the order of replicas";
+        return "statistics of the whole batch, or of a group of replicas, merged in their order";
     if (e->joined)
         return first && first->kind == V_STATE ? "a parameter kept in pieces is needed whole"
                : phase == PHASE_UPDATE         ? "pieces that were updated are needed whole"

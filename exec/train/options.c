@@ -242,6 +242,10 @@ static const Setting table[] = {
       "sync: batch-norm statistics of the whole batch; local: of each replica's part; average: of each part, and the "
       "running ones the mean of the replicas'",
       SETTING_CHOICE_OF(Options, build.bn, "sync|local|average"), .trains = true },
+    { "bn-group", "G", "",
+      "with --bn sync: statistics of G replicas in a row, the last ones may be fewer; running ones are the first "
+      "group's",
+      SETTING_OF(Options, build.bn_group), .min = 1, .max = MAX_REPLICAS, .trains = true },
     { "broadcast-buffers", "true|false", "true",
       "with --bn local: replicas begin each step with the first's running statistics; false: each keeps its own",
       SETTING_CHOICE_OF(Options, build.own_buffers, "true|false"), .trains = true },

@@ -10,6 +10,8 @@ Status options_check(const Options *o)
     if (o->total_steps && o->warmup_steps > o->total_steps)
         return FAIL(E_INVALID, "--warmup-steps %lld is more than the %lld steps of the run", (long long)o->warmup_steps,
                     (long long)o->total_steps);
+    if (o->build.bn_group && o->build.bn != BN_SYNC)
+        return FAIL(E_INVALID, "--bn-group goes with --bn sync, found --bn %s", options_get(o, "bn"));
     if (o->loss_scale_given && o->build.precision != DT_FLOAT16)
         return FAIL(E_INVALID, "--loss-scale needs --precision float16");
     if (o->ways.reproducible && o->tune)

@@ -223,6 +223,18 @@ static Status check_sums(const Graph *g, const Node *n, int i, int64_t channels)
     return ST_OK;
 }
 
+static Status infer_group_sums(Graph *g, Node *n)
+{
+    const Shape *in = in_value(g, n, 0)->shape;
+    Shape sums;
+
+    if (in->rank != 2 || in->dim[0] % 2 || !in->dim[0])
+        return FAIL(E_SHAPE, "%s: expected two sums per channel of each replica", node_text(g, n));
+    sums = SHAPE(2, in->dim[1]);
+    set_out(g, n, 0, in_value(g, n, 0)->dtype, &sums);
+    return ST_OK;
+}
+
 static Status infer_grad_input(Graph *g, Node *n)
 {
     int64_t channels;
@@ -260,8 +272,9 @@ static void merge_rows(Graph *g, const Node *n, ValueId rows, int n_out, ValueId
     const ValueId in[3] = { rows, n->in[3], n->in[4] };
 
     emit_multi(g, &op_BatchNormMerge,
-               ATTRS(INT("sync", node_int(n, "sync")), INT("dtype", in_value(g, n, 0)->dtype), FLOAT("keep", momentum),
-                     FLOAT("take", take), INT("unbiased", runs && node_int(n, "unbiased"))),
+               ATTRS(INT("sync", node_int(n, "sync")), INT("group", node_int(n, "group")),
+                     INT("dtype", in_value(g, n, 0)->dtype), FLOAT("keep", momentum), FLOAT("take", take),
+                     INT("unbiased", runs && node_int(n, "unbiased"))),
                runs ? 3 : 1, in, n_out, out);
 }
 
@@ -327,8 +340,9 @@ static Status lower(Graph *g, Node *n)
         TRY(update_sets(g, n, rows, &m[3]));
     if (clamp)
         m[1] = clamp_variance(g, m[1], epsilon);
-    y = EMIT(g, BatchNormApply, ATTRS(FLOAT("epsilon", epsilon), INT("clamp", clamp)), n->in[0], m[0], m[1], n->in[1],
-             n->in[2], m[2]);
+    y = EMIT(g, BatchNormApply,
+             ATTRS(FLOAT("epsilon", epsilon), INT("clamp", clamp), INT("group", node_int(n, "group"))), n->in[0], m[0],
+             m[1], n->in[1], n->in[2], m[2]);
     if (g->status)
         return g->status;
     graph_replace(g, n->out[0], y);
@@ -388,13 +402,16 @@ static void grad_fixed_statistics(Grad *gr, const Norm *b, ValueId dscale, Value
     }
 }
 
-/* The sums that dx takes: where the variance is clamped none of dy * (x - mean), as it does not depend on x. */
+/* The sums that dx takes: over the group that shares statistics; where the variance is clamped none of dy * (x - mean),
+ * as it does not depend on x. */
 static ValueId sums_through(Graph *g, const Node *n, ValueId var, ValueId sums)
 {
     const DType t = g->status ? DT_NONE : value(g, sums)->dtype;
     const Shape row = g->status ? shape_scalar() : SHAPE(1, shape_numel(value(g, var)->shape));
     ValueId free, mask;
 
+    if (node_attr(n, "group") && node_int(n, "group"))
+        sums = EMIT(g, BatchNormGroupSums, ATTRS(INT("group", node_int(n, "group"))), sums);
     if (!node_attr(n, "clamp") || !node_int(n, "clamp"))
         return sums;
     free = emit_cast(g, EMIT(g, Greater, NULL, var, emit_scalar(g, value(g, var)->dtype, 0)), t);
@@ -464,6 +481,18 @@ static Status place_merge(Placement *p)
         if (p->in[i].kind != PL_L)
             p->in[i] = PLACE_B;
     place_set_all(p, p->in[0].kind == PL_L && !node_int(p->node, "sync") ? PLACE_L : PLACE_B);
+    if (p->out[0].kind == PL_L && node_int(p->node, "group"))
+        p->in[0] = PLACE_GROUPS(node_int(p->node, "group"));
+    return ST_OK;
+}
+
+static Status place_group_sums(Placement *p)
+{
+    if (p->in[0].kind == PL_S || p->in[0].kind == PL_P)
+        p->in[0] = PLACE_B;
+    place_set(p, 0, p->in[0]);
+    if (p->in[0].kind == PL_L)
+        p->in[0] = PLACE_GROUPS(node_int(p->node, "group"));
     return ST_OK;
 }
 
@@ -547,6 +576,7 @@ static Status train(Graph *g, Node *n, const TrainMode *mode)
         return use_running(g, n);
     node_set_int(g, n, "training_mode", 1);
     node_set_int(g, n, "sync", mode->sync);
+    node_set_int(g, n, "group", mode->group);
     node_set_int(g, n, "unbiased", mode->unbiased);
     node_set_int(g, n, "clamp", mode->clamp);
     node_set_int(g, n, "sets", mode->sets);
@@ -568,12 +598,14 @@ DEFINE_OP(BatchNormalization, .layout = LAYOUT_ANY, .param_in = 6, .running_in =
                                        { "momentum", A_FLOAT, .f = 0.9 },
                                        { "training_mode", A_INT, .i = 0 },
                                        { "sync", A_INT, .i = 1, .rule = ATTR_OURS },
+                                       { "group", A_INT, .rule = ATTR_OURS, .range = R_NATURAL },
                                        { "unbiased", A_INT, .rule = ATTR_OURS },
                                        { "clamp", A_INT, .rule = ATTR_OURS },
                                        { "sets", A_INT, .rule = ATTR_OURS, .range = R_NATURAL },
                                        { "average", A_INT, .rule = ATTR_OURS },
                                        { 0 } },
-          .doc = "batch-norm; sync=0: each replica its own statistics; unbiased=1: running variance by n-1; clamp=1: "
+          .doc = "batch-norm; sync=0: each replica its own statistics, or those of its group; unbiased=1: running "
+                 "variance by n-1; clamp=1: "
                  "max(var, epsilon); sets: running statistics of each replica, the first (average=1: their mean) the "
                  "layer's",
           .import = import, .respell = respell, .infer = infer_norm, .grad = grad_batch_norm, .lower = lower,
@@ -586,6 +618,7 @@ DEFINE_OP(BatchNormStats, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, 
 DEFINE_OP(BatchNormMerge, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = 3, .out_min = 3, .out_max = 5,
           .dtypes = DTYPE_BIT(DT_FLOAT64), .flags = OPF_STACKS_L, .inplace = { [3] = 1 << 1, [4] = 1 << 2 },
           .attrs = (const AttrDecl[]){ { "sync", A_INT, .i = 1 },
+                                       { "group", A_INT, .i = 0, .range = R_NATURAL },
                                        { "dtype", A_INT, .i = DT_FLOAT32, .range = R_DTYPE },
                                        { "keep", A_FLOAT, .f = 0 },
                                        { "take", A_FLOAT, .f = 0 },
@@ -606,13 +639,13 @@ DEFINE_OP(BatchNormSets, .domain = "dpexec", .since = 1, .in_min = 3, .in_max = 
                  "take, unchanged where the row counts nothing; the first, or average=1: the mean of all, comes first",
           .infer = infer_sets, .grad = grad_none, .place = place_sets);
 
-DEFINE_OP(BatchNormApply, .elementwise = true, .channel_in = 0x1e, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1,
-          .in_min = 5, .in_max = 6, .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT, .wide_in = 0x3e,
-          .inplace = { 1 }, .attrs = (const AttrDecl[]){ EPSILON, { "clamp", A_INT, .i = 0 }, { 0 } },
-          .doc =
-              "(x - mean) / sqrt(var + epsilon) * scale + bias; with a count the statistics are those of x; clamp=1: "
-              "var is 0 where that of x is at most epsilon",
-          .infer = infer_apply, .grad = grad_apply, .place = place_apply);
+DEFINE_OP(
+    BatchNormApply, .elementwise = true, .channel_in = 0x1e, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1,
+    .in_min = 5, .in_max = 6, .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT, .wide_in = 0x3e, .inplace = { 1 },
+    .attrs = (const AttrDecl[]){ EPSILON, { "clamp", A_INT, .i = 0 }, { "group", A_INT, .i = 0 }, { 0 } },
+    .doc = "(x - mean) / sqrt(var + epsilon) * scale + bias; with a count the statistics are those of x; clamp=1: "
+           "var is 0 where that of x is at most epsilon",
+    .infer = infer_apply, .grad = grad_apply, .place = place_apply);
 
 DEFINE_OP(BatchNormGradStats, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, .in_min = 4, .in_max = 6,
           .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT, .attrs = (const AttrDecl[]){ EPSILON, { 0 } },
@@ -626,6 +659,12 @@ DEFINE_OP(
     .doc = "gradient of training batch-norm by x, from (x, dy, mean, var, scale, sums, count), and dscale, dbias; "
            "with (bias) dy is that of the Relu behind",
     .infer = infer_grad_input, .place = place_grad_input);
+
+DEFINE_OP(BatchNormGroupSums, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1,
+          .dtypes = DTYPES_F32_F64, .flags = OPF_STACKS_L,
+          .attrs = (const AttrDecl[]){ { "group", A_INT, .i = 0, .range = R_NATURAL }, { 0 } },
+          .doc = "[2, C]: the sum over the sums [2, C] of a group of replicas, which stand one below the other",
+          .infer = infer_group_sums, .grad = grad_none, .place = place_group_sums);
 
 DEFINE_OP(BatchNormGradParams, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = 1, .out_min = 2, .out_max = 2,
           .dtypes = DTYPES_FLOAT, .doc = "dscale and dbias from the sums", .infer = infer_grad_params,

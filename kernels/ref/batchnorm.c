@@ -180,6 +180,21 @@ static Status run_sets(KernelCtx *ctx, void *state, const Tensor *in, Tensor *ou
     return ST_OK;
 }
 
+static Status run_group_sums(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+{
+    const int64_t each = tensor_numel(&out[0]), n = tensor_numel(&in[0]);
+
+    (void)ctx, (void)state;
+    for (int64_t c = 0; c < each; c++) {
+        double sum = 0;
+
+        for (int64_t i = c; i < n; i += each)
+            sum += tensor_float(&in[0], i);
+        tensor_set_float(&out[0], c, sum);
+    }
+    return ST_OK;
+}
+
 static Status run_grad_params(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     size_t half = tensor_bytes(&in[0]) / 2;
@@ -213,6 +228,7 @@ DEFINE_KERNEL(ref_batch_norm_stats, .op = &op_BatchNormStats, COMMON, .run = run
 DEFINE_KERNEL(ref_batch_norm_merge, .op = &op_BatchNormMerge, .prepare = ref_merge_prepare, .run = run_merge,
               .release = free);
 DEFINE_KERNEL(ref_batch_norm_sets, .op = &op_BatchNormSets, .prepare = prepare_sets, .run = run_sets, .release = free);
+DEFINE_KERNEL(ref_batch_norm_group_sums, .op = &op_BatchNormGroupSums, .dtypes = DTYPES_F32_F64, .run = run_group_sums);
 DEFINE_KERNEL(ref_batch_norm_apply, .op = &op_BatchNormApply, COMMON, .run = run_apply);
 DEFINE_KERNEL(ref_batch_norm_grad_stats, .op = &op_BatchNormGradStats, COMMON, .run = run_grad_stats);
 DEFINE_KERNEL(ref_batch_norm_grad_input, .op = &op_BatchNormGradInput, COMMON, .run = run_grad_input);

@@ -639,6 +639,35 @@ static const ValueId *per_replica(Expander *x, ValueId v, bool only_first)
     return whole ? list : NULL;
 }
 
+/* Each replica's own of a group of so many replicas, one below the other, on the devices that have the group. */
+static const ValueId *grouped(Expander *x, ValueId v, int size)
+{
+    const ValueId *rows = native_copies(x, v);
+    ValueId *list = rows ? new_list(x, x->p->replicas) : NULL;
+    int *device = ARENA_NEW(x->once, int, x->p->devices);
+    int64_t *ids = ARENA_NEW(x->once, int64_t, x->p->devices);
+
+    for (int d = 0; d < x->p->devices && !x->g->status; d++)
+        if (x->p->like[d] != d)
+            x->g->status = FAIL(E_UNSUPPORTED, "--bn-group: one device stands for several here");
+    for (int from = 0, to; list && device && ids && from < x->p->replicas && !x->g->status; from = to) {
+        const int first = x->p->device_of[from];
+        int n;
+        Node *made;
+
+        to = from + size < x->p->replicas ? from + size : x->p->replicas;
+        n = x->p->device_of[to - 1] - first + 1;
+        for (int k = 0; k < n; k++)
+            ids[k] = device[k] = first + k;
+        made = to - from == 1 ? NULL
+                              : emit_copies(x, &op_AllGather, ATTRS(INT("axis", 0), INTS("devices", n, ids)), to - from,
+                                            rows + from, v, n, NULL, device);
+        for (int r = from; r < to && (made || to - from == 1); r++)
+            list[r] = made ? made->out[x->p->device_of[r] - first] : rows[r];
+    }
+    return device && ids ? list : NULL;
+}
+
 const ValueId *copies_of(Expander *x, ValueId v, Place want)
 {
     const ValueId *list;
@@ -647,6 +676,8 @@ const ValueId *copies_of(Expander *x, ValueId v, Place want)
         return NULL;
     if (want.kind == PL_B)
         list = whole_copies(x, v);
+    else if (want.kind == PL_L && want.blocks)
+        list = grouped(x, v, (int)want.blocks);
     else if (place_eq(x->t->value[v.i], want))
         list = native_copies(x, v);
     else if (want.kind == PL_S)

@@ -117,9 +117,11 @@ static Status prepare_node(Prepare *p, Node *n)
     const BuildOptions *opt = p->ctx->opt;
     const int replicas = replica_count(opt);
     const bool sets = replicas > 1 && (opt->bn == BN_AVERAGE || (opt->bn == BN_LOCAL && opt->own_buffers));
+    const bool groups = opt->bn_group > 1 && opt->bn_group < replicas;
     TrainMode mode = { .batch = training(p->ctx),
                        .updates = sees_batch(p->ctx),
-                       .sync = opt->bn == BN_SYNC,
+                       .sync = opt->bn == BN_SYNC && !groups && opt->bn_group != 1,
+                       .group = groups ? opt->bn_group : 0,
                        .unbiased = opt->bn_unbiased,
                        .clamp = opt->bn_clamp && replicas > 1,
                        .sets = sets ? replicas : 0,

@@ -53,6 +53,16 @@ check "a part of it" "$dpexec" train "${data[@]}" "${options[@]}" --replicas 4 -
 check "goes on" "$dpexec" train "${data[@]}" "${options[@]}" --replicas 4 --steps 10 --resume "$DIR/cut"
 check "$case, resumed" cmp "$DIR/run/model.onnx" "$DIR/cut/model.onnx"
 
+# Groups of replicas within processes, across two of three, and in all.
+case="groups of three, 13 samples"
+want=$(grep "^$case |" $here/torch.txt | cut -d'|' -f3)
+for how in "2 cpu*2" "4 cpu:0"; do
+    rm -rf "$DIR/run"
+    check "$how" together ${how% *} train "${data[@]}" --no-shuffle --quiet --threads 1 --lr 0.2 --momentum 0.5 --split chunk --bn-group 3 \
+        --batch-size 10 --replicas 4 --devices "${how#* }" --steps 10 --out "$DIR/run"
+    check "$case, $how" "$python" "$DIR/same.py" "$DIR/run" "$case" $want
+done
+
 # Groups over epochs: only the run's last is incomplete, and a run goes on in the middle of an epoch.
 case="MM, groups over epochs, 13 samples"
 want=$(grep "^$case |" $here/torch.txt | cut -d'|' -f3)

@@ -78,6 +78,7 @@ lr-schedule linear:0.1:0.2
 split even
 bn global
 bn-eps drop
+bn-group 0
 bucket-mb 0
 bucket-mb -1
 bucket-mb many
@@ -123,6 +124,7 @@ refused 2 "--batch-input y: the model has no such input" "$graph_transform" mode
 check "the target may be named" "${train[@]}" --batch-input x --batch-input target --replicas 2
 refused 2 "--loss-scaling mean-of-means: only the model knows what the mean 'logits' is over" "${train[@]}" --loss output:logits \
     --loss-scaling mean-of-means
+refused 2 "--bn-group goes with --bn sync, found --bn local" "${train[@]}" --bn-group 2 --compat ddp
 refused 2 "--loss-scale needs --precision float16" "${train[@]}" --loss-scale 1024
 refused 2 "--loss-scale needs --precision float16" "${train[@]}" --loss-scale dynamic --precision bfloat16
 refused 2 "--tune is for GPUs: --devices names cpu:0" "${train[@]}" --tune
