@@ -76,7 +76,7 @@ typedef enum {
 } dpx_dtype;
 
 typedef struct {
-    const char *name; /* of the graph input, output or state it is for */
+    const char *name; /* of the graph input, output or state it is for; NULL in a batch: by its place there */
     dpx_dtype dtype;
     int rank;
     int64_t dim[DPX_MAX_RANK];
@@ -396,6 +396,10 @@ typedef struct {
     int updated;       /* 0: a micro-batch was accumulated, the parameters did not change yet: no loss (NaN) */
     double loss_scale; /* dynamic: that this step used; else NaN */
     int skipped;       /* 1: a gradient was not finite: nothing changed but loss_scale, halved for the next step */
+    /* Predictions, of evaluation: all outputs of the model that are no losses, whole and in the order of the batch.
+     * The trainer's, valid until its next call; elsewhere NULL, 0. */
+    const dpx_tensor *outputs;
+    int n_outputs;
 } dpx_result;
 
 /* The learning rate of step `step`, as dpx_result counts them, of the k-th "group" that was set, counted from 1; 0: of
@@ -424,9 +428,14 @@ DPX_API dpx_status dpx_trainer_trace(dpx_trainer *trainer, uint32_t events) DPX_
 DPX_API dpx_status dpx_trainer_write_trace(const dpx_trainer *trainer, const char *path) DPX_CHECKED;
 
 /* One batch: all inputs of the model and the target, by name, in any order; dpx_run needs no target, but may be handed
- * one.  A name that is neither, or that is given twice, is DPX_INVALID.  The buffers are read in place, each with its
- * samples where the model has them (dpx_batch_axis). train_step updates the parameters (with "accumulate" K: at every
- * K-th call).  val_step and test_step never change state and use running statistics. */
+ * one.  A name that is neither, or that is given twice, is DPX_INVALID.  Tensors whose names are all NULL are the
+ * inputs in the order of the graph, then the target; some with and some without are DPX_INVALID.  The buffers are read
+ * in place, each with its samples where the model has them (dpx_batch_axis).
+ *
+ * train_step updates the parameters (with "accumulate" K: at every K-th call).  val_step and test_step never change
+ * state and use running statistics; they give predictions, and need no targets, nor inputs that only losses of the
+ * model's own, or outputs that are single numbers, need: without them, or without a loss, the loss is NaN, the metric
+ * is not measured, and such outputs are not given.  In a world all processes give the same tensors. */
 DPX_API dpx_status dpx_train_step(dpx_trainer *t, const dpx_tensor *batch, int n, dpx_result *out) DPX_CHECKED;
 DPX_API dpx_status dpx_val_step(dpx_trainer *t, const dpx_tensor *batch, int n, dpx_result *out) DPX_CHECKED;
 DPX_API dpx_status dpx_test_step(dpx_trainer *t, const dpx_tensor *batch, int n, dpx_result *out) DPX_CHECKED;

@@ -11,7 +11,8 @@
 /* What is built from an imported model. */
 typedef enum {
     BUILD_INFER,      /* forward only, outputs of the model; running statistics, no dropout */
-    BUILD_EVAL,       /* BUILD_INFER + criterion and metrics */
+    BUILD_PREDICT,    /* BUILD_INFER without what a model measures itself, and without inputs that only that needs */
+    BUILD_EVAL,       /* BUILD_INFER without such losses + criterion and metrics */
     BUILD_TRAIN,      /* a whole optimizer step from one batch */
     BUILD_ACCUMULATE, /* one micro-batch: gradients and loss sums are added to transient state */
     BUILD_APPLY       /* the optimizer step from the accumulated state */

@@ -14,7 +14,7 @@ extern const Pass pass_infer_shapes, pass_fold_constants, pass_lower, pass_autod
     pass_fuse_attention, pass_fuse_cross_entropy, pass_fold_transpose, pass_layout_weights, pass_layout,
     pass_group_updates, pass_group_casts, pass_fuse_product, pass_fuse_conv, pass_fuse_elementwise, pass_scale_loss,
     pass_fuse_layer_norm, pass_fuse_gelu, pass_join_biases, pass_fuse_sums, pass_fuse_batch_norm,
-    pass_note_accumulation, pass_stochastic_depth, pass_mark_batch;
+    pass_note_accumulation, pass_stochastic_depth, pass_mark_batch, pass_predictions;
 
 const Pass *const pipeline[] = {
     &pass_convert_dtype,      /* before any type is inferred */
@@ -34,6 +34,7 @@ const Pass *const pipeline[] = {
                                * value */
     &pass_fuse_gelu,          /* once literals are constants; before autodiff, which then keeps x alone */
     &pass_dce,                /* no gradient for what nothing needs */
+    &pass_predictions,        /* where criterion is, instead of which it runs */
     &pass_criterion,          /* after lower: what it appends is in simple operators already */
     &pass_fuse_cross_entropy, /* after criterion, which appends the loss; before precision, which would convert the
                                  scores */

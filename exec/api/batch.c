@@ -16,28 +16,49 @@ static const char *target_name(const dpx_trainer *t)
     return !b->loss || b->loss->target == TARGET_NONE ? NULL : b->target ? b->target : "target";
 }
 
-static bool is_asked_for(const dpx_trainer *t, const char *name)
+/* What a batch is of: the model's inputs in the order of the graph, then the target, unless that is one of them; NULL
+ * behind the last. */
+static const char *asked_for(const dpx_trainer *t, int i)
 {
     const Graph *g = t->model->graph;
     const char *target = target_name(t);
 
-    for (int i = 0; i < g->n_input; i++)
-        if (!strcmp(value(g, g->input[i])->name, name))
+    if (i < g->n_input)
+        return value(g, g->input[i])->name;
+    for (int k = 0; target && k < g->n_input; k++)
+        if (!strcmp(value(g, g->input[k])->name, target))
+            return NULL;
+    return i == g->n_input ? target : NULL;
+}
+
+static bool is_asked_for(const dpx_trainer *t, const char *name)
+{
+    const char *wanted;
+
+    for (int i = 0; (wanted = asked_for(t, i)); i++)
+        if (!strcmp(wanted, name))
             return true;
-    return target && !strcmp(target, name);
+    return false;
 }
 
 static void list_asked_for(char *text, size_t size, const dpx_trainer *t)
 {
-    const Graph *g = t->model->graph;
-    const char *target = target_name(t);
+    const char *name;
     size_t len = 0;
 
     *text = '\0';
-    for (int i = 0; i < g->n_input && len < size; i++)
-        len += (size_t)snprintf(text + len, size - len, "%s'%s'", i ? ", " : "", value(g, g->input[i])->name);
-    if (target && len < size)
-        snprintf(text + len, size - len, "%s'%s'", len ? ", " : "", target);
+    for (int i = 0; (name = asked_for(t, i)) && len < size; i++)
+        len += (size_t)snprintf(text + len, size - len, "%s'%s'", i ? ", " : "", name);
+}
+
+bool batch_is_complete(const Feed *f, const dpx_trainer *t)
+{
+    const char *name;
+
+    for (int i = 0; (name = asked_for(t, i)); i++)
+        if (!named_find(f->tensor, f->n, name))
+            return false;
+    return true;
 }
 
 /* What no mode of this trainer takes is a mistake; what another mode takes may be there, as targets are in
@@ -119,12 +140,33 @@ static Status take_part(Feed *f, const dpx_trainer *t, int i)
 
 /* ---- entry ---- */
 
+/* By their names, all of them, or by their order. */
+static Status name_tensors(Feed *f, const dpx_trainer *t, const dpx_tensor *batch, int n)
+{
+    char expected[768];
+    int named = 0;
+
+    for (int i = 0; i < n; i++)
+        named += batch[i].name != NULL;
+    for (int i = 0; i < n; i++) {
+        f->tensor[i].name = named ? batch[i].name : asked_for(t, i);
+        if (f->tensor[i].name)
+            continue;
+        list_asked_for(expected, sizeof expected, t);
+        return named ? FAIL(E_INVALID, "tensor %d of the batch has no name, and %d of %d have: expected all or none", i,
+                            named, n)
+                     : FAIL(E_INVALID, "a batch of %d tensors without names: this model's is of %s, in this order", n,
+                            expected);
+    }
+    return ST_OK;
+}
+
 /* How many a tensor of a batch has. */
-static int64_t samples_of(const dpx_trainer *t, const dpx_tensor *x)
+static int64_t samples_of(const dpx_trainer *t, const NamedTensor *x)
 {
     int axis = data_batch_axis(t->model->graph, &t->options->build, x->name);
 
-    return x->dim[axis < x->rank ? axis : 0];
+    return x->tensor.shape.dim[axis < x->tensor.shape.rank ? axis : 0];
 }
 
 Status batch_read(Feed *f, const dpx_trainer *t, const dpx_tensor *batch, int n, const int64_t *samples)
@@ -139,13 +181,11 @@ Status batch_read(Feed *f, const dpx_trainer *t, const dpx_tensor *batch, int n,
         return FAIL(E_INVALID, "a batch of %d tensors, at most %d are taken", n, MAX_BATCH_TENSORS - 1);
     if (n && !batch)
         return FAIL(E_INVALID, "the batch is NULL, expected %d tensors", n);
+    TRY(name_tensors(f, t, batch, n));
     for (int i = 0; i < n; i++) {
-        if (!batch[i].name)
-            return FAIL(E_INVALID, "tensor %d of the batch has no name", i);
-        f->tensor[i].name = batch[i].name;
         TRY(api_tensor(&f->tensor[i].tensor, &batch[i]));
         if (!samples && !i && batch[i].rank > 0)
-            f->samples = samples_of(t, &batch[i]);
+            f->samples = samples_of(t, &f->tensor[i]);
     }
     f->n = n;
     TRY(check_names(t, f));

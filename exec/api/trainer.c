@@ -172,6 +172,7 @@ void dpx_trainer_free(dpx_trainer *t)
     session_free(t->session);
     trace_free(t->trace);
     measured_restart(&t->measured);
+    free(t->prediction);
     options_free(t->options);
     model_release(t->model);
     free(t);
@@ -244,8 +245,7 @@ static Status create(dpx_trainer *t, const dpx_options *options)
     return prepare(t);
 }
 
-/* The others must not wait for what has failed here. */
-static Status told(const dpx_trainer *t, Status st)
+Status trainer_told(const dpx_trainer *t, Status st)
 {
     if (st)
         world_abort(trainer_world(t), status_message());
@@ -266,7 +266,7 @@ dpx_status dpx_trainer_create(dpx_trainer **out, const dpx_model *model, const d
     t->model = model_keep(model);
     t->log = log;
     t->log_user = user;
-    if ((st = told(t, create(t, options)))) {
+    if ((st = trainer_told(t, create(t, options)))) {
         dpx_trainer_free(t);
         return (dpx_status)st;
     }
@@ -297,8 +297,7 @@ void dpx_trainer_on_step(dpx_trainer *t, dpx_progress_fn *progress, void *user)
 
 /* ---- what a loss of the model's own weighs ---- */
 
-/* Said once, where batches are added up and only their samples are known. */
-static void tell_weights(dpx_trainer *t, const char *what)
+void trainer_tell_weights(dpx_trainer *t, const char *what)
 {
     const BuildOptions *b = &t->options->build;
     char line[512];
@@ -345,7 +344,7 @@ static int64_t count_output(const NamedTensor *out, int n, const char *name)
     return t && !t->shape.rank && t->dtype == DT_INT64 ? tensor_int(t, 0) : 0;
 }
 
-static void read_outputs(dpx_result *r, const NamedTensor *out, int n)
+void trainer_read_outputs(dpx_result *r, const NamedTensor *out, int n)
 {
     const Tensor *applied = named_find(out, n, OUT_APPLIED);
 
@@ -361,7 +360,7 @@ static void read_outputs(dpx_result *r, const NamedTensor *out, int n)
     r->skipped = applied && !tensor_int(applied, 0);
 }
 
-static Status begin(dpx_trainer *t, BuildMode mode, const Feed *f, SessionStep *step)
+Status trainer_begin(dpx_trainer *t, BuildMode mode, const Feed *f, SessionStep *step)
 {
     int before = dpx_trainer_state_count(t);
 
@@ -380,7 +379,7 @@ static Status end(const SessionStep *step, dpx_result *r)
     int n;
 
     TRY(session_end(&out, &n, step));
-    read_outputs(r, out, n);
+    trainer_read_outputs(r, out, n);
     return ST_OK;
 }
 
@@ -429,7 +428,7 @@ static Status begin_apply(dpx_trainer *t, BegunStep *b)
     memcpy(f.tensor, t->shape, sizeof *f.tensor * (size_t)t->n_shape);
     add_learning_rates(t, &f);
     b->result = t->group;
-    TRY(begin(t, BUILD_APPLY, &f, &b->step));
+    TRY(trainer_begin(t, BUILD_APPLY, &f, &b->step));
     t->pending = 0;
     number_step(t, &b->result, lr);
     return ST_OK;
@@ -439,8 +438,8 @@ static Status begin_micro_batch(dpx_trainer *t, Feed *f, BegunStep *b)
 {
     if (!t->pending)
         keep_shapes(t, f);
-    tell_weights(t, "--accumulate");
-    TRY(begin(t, BUILD_ACCUMULATE, f, &b->step));
+    trainer_tell_weights(t, "--accumulate");
+    TRY(trainer_begin(t, BUILD_ACCUMULATE, f, &b->step));
     b->result.step = t->step;
     b->result.lr = options_learning_rate(t->options, t->step);
     add_to_group(t, &b->result);
@@ -460,7 +459,7 @@ static Status begin_batch(dpx_trainer *t, const dpx_tensor *batch, int n, const 
     if (t->options->accumulate > 1)
         return begin_micro_batch(t, &f, b);
     add_learning_rates(t, &f);
-    TRY(begin(t, BUILD_TRAIN, &f, &b->step));
+    TRY(trainer_begin(t, BUILD_TRAIN, &f, &b->step));
     number_step(t, &b->result, lr);
     return ST_OK;
 }
@@ -540,7 +539,7 @@ static void tell_progress(const dpx_trainer *t, const dpx_result *r)
 static dpx_status step_and_tell(dpx_trainer *t, const dpx_tensor *batch, int n, const int64_t *samples, dpx_result *out)
 {
     dpx_result r;
-    Status st = told(t, train_step(t, batch, n, samples, out ? &r : NULL));
+    Status st = trainer_told(t, train_step(t, batch, n, samples, out ? &r : NULL));
 
     if (st || !out)
         return (dpx_status)st;
@@ -567,7 +566,7 @@ dpx_status dpx_train_flush(dpx_trainer *t, dpx_result *out)
     Status st;
 
     NEED(t, "trainer");
-    st = told(t, flush(t, out ? &r : NULL));
+    st = trainer_told(t, flush(t, out ? &r : NULL));
     if (st || !out)
         return (dpx_status)st;
     *out = r;
@@ -583,7 +582,7 @@ dpx_status dpx_train_result(dpx_trainer *t, dpx_result *out)
 
     NEED(t, "trainer");
     NEED(out, "out");
-    st = told(t, take_result(t, &r));
+    st = trainer_told(t, take_result(t, &r));
     if (st)
         return (dpx_status)st;
     *out = r;
@@ -593,8 +592,7 @@ dpx_status dpx_train_result(dpx_trainer *t, dpx_result *out)
 
 int dpx_trainer_runs_ahead(const dpx_trainer *t) { return t && session_runs_ahead(t->session); }
 
-/* Replicas go on with the mean of their running statistics. */
-static Status average(dpx_trainer *t)
+Status trainer_average(dpx_trainer *t)
 {
     if (t->averaged || t->options->build.bn != BN_AVERAGE)
         return ST_OK;
@@ -612,110 +610,7 @@ dpx_status dpx_trainer_end_epoch(dpx_trainer *t)
     if (!st && t->pending && !t->options->across_epochs)
         st = FAIL(E_INVALID, "an epoch ends in the middle of an accumulated group: call dpx_train_flush first, or set "
                              "accumulate-across-epochs");
-    return (dpx_status)(st ? st : told(t, average(t)));
-}
-
-static Status evaluate(dpx_trainer *t, const dpx_tensor *batch, int n, const int64_t *samples, dpx_result *r)
-{
-    const NamedTensor *out;
-    SessionStep step;
-    int n_out;
-    Feed f;
-
-    TRY(need_loss(t));
-    TRY(batch_read(&f, t, batch, n, samples));
-    TRY(average(t));
-    if (t->evaluated++)
-        tell_weights(t, "evaluation over several batches");
-    TRY(begin(t, BUILD_EVAL, &f, &step));
-    TRY(session_end(&out, &n_out, &step));
-    read_outputs(r, out, n_out);
-    TRY(measured_add(&t->measured, out, n_out));
-    r->samples = f.samples;
-    r->step = t->step;
-    return ST_OK;
-}
-
-static dpx_status evaluate_and_tell(dpx_trainer *t, const dpx_tensor *batch, int n, const int64_t *samples,
-                                    dpx_result *out)
-{
-    dpx_result r = { 0 };
-    Status st = told(t, evaluate(t, batch, n, samples, &r));
-
-    if (!st)
-        *out = r;
-    return (dpx_status)st;
-}
-
-dpx_status dpx_val_step(dpx_trainer *t, const dpx_tensor *batch, int n, dpx_result *out)
-{
-    NEED(t, "trainer");
-    NEED(out, "out");
-    return evaluate_and_tell(t, batch, n, NULL, out);
-}
-
-dpx_status dpx_val_part(dpx_trainer *t, int64_t samples, const dpx_tensor *part, int n, dpx_result *out)
-{
-    NEED(t, "trainer");
-    NEED(out, "out");
-    return evaluate_and_tell(t, part, n, &samples, out);
-}
-
-dpx_status dpx_test_step(dpx_trainer *t, const dpx_tensor *batch, int n, dpx_result *out)
-{
-    return dpx_val_step(t, batch, n, out);
-}
-
-dpx_status dpx_test_part(dpx_trainer *t, int64_t samples, const dpx_tensor *part, int n, dpx_result *out)
-{
-    return dpx_val_part(t, samples, part, n, out);
-}
-
-/* ---- inference ---- */
-
-static Status infer(dpx_trainer *t, const dpx_tensor *inputs, int n, const int64_t *samples, dpx_tensor *outputs,
-                    int n_outputs)
-{
-    const Graph *g = t->model->graph;
-    const NamedTensor *out;
-    SessionStep step;
-    int n_out;
-    Feed f;
-
-    if (n_outputs != g->n_output)
-        return FAIL(E_INVALID, "room for %d outputs, the model has %d", n_outputs, g->n_output);
-    TRY(batch_read(&f, t, inputs, n, samples));
-    TRY(trainer_check_resumed(t, BUILD_INFER, f.tensor, f.n));
-    TRY(session_begin(&step, t->session, BUILD_INFER, f.tensor, f.n, f.partly ? &f.part : NULL));
-    TRY(session_end(&out, &n_out, &step));
-    for (int i = 0; i < g->n_output; i++) {
-        const Tensor *y = named_find(out, n_out, g->output[i].name);
-
-        if (!y)
-            return FAIL(E_INTERNAL, "output '%s' was not computed", g->output[i].name);
-        outputs[i] = (dpx_tensor){
-            .name = g->output[i].name, .dtype = (dpx_dtype)y->dtype, .rank = y->shape.rank, .data = y->data
-        };
-        memcpy(outputs[i].dim, y->shape.dim, sizeof outputs[i].dim);
-    }
-    return ST_OK;
-}
-
-dpx_status dpx_run(dpx_trainer *t, const dpx_tensor *inputs, int n, dpx_tensor *outputs, int n_outputs)
-{
-    NEED(t, "trainer");
-    if (n_outputs)
-        NEED(outputs, "outputs");
-    return (dpx_status)told(t, infer(t, inputs, n, NULL, outputs, n_outputs));
-}
-
-dpx_status dpx_run_part(dpx_trainer *t, int64_t samples, const dpx_tensor *part, int n, dpx_tensor *outputs,
-                        int n_outputs)
-{
-    NEED(t, "trainer");
-    if (n_outputs)
-        NEED(outputs, "outputs");
-    return (dpx_status)told(t, infer(t, part, n, &samples, outputs, n_outputs));
+    return (dpx_status)(st ? st : trainer_told(t, trainer_average(t)));
 }
 
 /* ---- timing ---- */

@@ -34,15 +34,16 @@ struct dpx_trainer {
     dpx_result group;                     /* sums over the group */
     NamedTensor shape[MAX_BATCH_TENSORS]; /* of the first micro-batch: what BUILD_APPLY is compiled for */
     int n_shape;
-    uint64_t given;    /* digest of what was given to states that may be in pieces, by resuming and by setting */
-    bool agreed;       /* all processes of the world have rank 0's state, as far as there is any */
-    bool resumed;      /* and has not trained since, which will tell whether the checkpoint is of this run */
-    bool told_weights; /* what a loss of the model's own weighs */
-    bool averaged;     /* running statistics, since the last batch that was trained */
-    int64_t evaluated; /* batches since the last that was trained */
-    Measured measured; /* by evaluations since this began */
-    int n_resumed;     /* the first states: those that the checkpoint had */
-    Trace *trace;      /* NULL: nothing is timed */
+    uint64_t given;         /* digest of what was given to states that may be in pieces, by resuming and by setting */
+    bool agreed;            /* all processes of the world have rank 0's state, as far as there is any */
+    bool resumed;           /* and has not trained since, which will tell whether the checkpoint is of this run */
+    bool told_weights;      /* what a loss of the model's own weighs */
+    bool averaged;          /* running statistics, since the last batch that was trained */
+    int64_t evaluated;      /* batches since the last that was trained */
+    Measured measured;      /* by evaluations since this began */
+    dpx_tensor *prediction; /* [outputs of the model] that the last evaluation gave; NULL: there was none */
+    int n_resumed;          /* the first states: those that the checkpoint had */
+    Trace *trace;           /* NULL: nothing is timed */
     dpx_log_fn *log;
     void *log_user;
     dpx_progress_fn *progress;
@@ -65,12 +66,24 @@ typedef struct {
 
 /* Takes a batch of the caller's; `samples`: the tensors are this process's part of so many; NULL: all of the batch. */
 Status batch_read(Feed *f, const dpx_trainer *t, const dpx_tensor *batch, int n, const int64_t *samples) CHECKED;
+/* Is all there that the model and its loss ask for? */
+bool batch_is_complete(const Feed *f, const dpx_trainer *t);
 
 /* exec/api/metric.c */
 Status measured_create(Measured *m, const Options *o) CHECKED;
 void measured_restart(Measured *m);
 /* Adds what one batch gave. */
 Status measured_add(Measured *m, const NamedTensor *out, int n) CHECKED;
+
+/* exec/api/trainer.c */
+/* The others must not wait for what has failed here. */
+Status trainer_told(const dpx_trainer *t, Status st) CHECKED;
+Status trainer_begin(dpx_trainer *t, BuildMode mode, const Feed *f, SessionStep *step) CHECKED;
+void trainer_read_outputs(dpx_result *r, const NamedTensor *out, int n);
+/* Said once, where batches are added up and only their samples are known. */
+void trainer_tell_weights(dpx_trainer *t, const char *what);
+/* Replicas go on with the mean of their running statistics. */
+Status trainer_average(dpx_trainer *t) CHECKED;
 
 World *trainer_world(const dpx_trainer *t); /* NULL: this process alone */
 /* Are there others, for whose sake it takes part in what is of no use to itself? */

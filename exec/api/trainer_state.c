@@ -343,8 +343,7 @@ static bool is_missed(const dpx_trainer *t, BuildMode mode, const State *s)
         return false;
     if (!model_state(t, s->name))
         return t->step > 0;
-    return mode == BUILD_EVAL || mode == BUILD_INFER ? !is_ours(t)
-                                                     : program_reads(session_program(t->session, mode), s->name);
+    return mode < BUILD_TRAIN ? !is_ours(t) : program_reads(session_program(t->session, mode), s->name);
 }
 
 static void list_missing(Problems *wrong, const dpx_trainer *t, BuildMode mode)
@@ -368,7 +367,7 @@ static void list_foreign(Problems *wrong, const dpx_trainer *t)
 
 Status trainer_check_resumed(dpx_trainer *t, BuildMode mode, const NamedTensor *in, int n_in)
 {
-    bool trains = mode != BUILD_EVAL && mode != BUILD_INFER;
+    bool trains = mode >= BUILD_TRAIN;
     Problems wrong = { 0 };
 
     if (!t->resumed)

@@ -321,7 +321,7 @@ static Status compile_into(Session *s, Compiled *c, const NamedTensor *in, int n
     TRY(build(&g, s, c, in, n_in, false));
     if (all_shapes_known(g))
         return compile_program(s, c, g);
-    st = c->mode == BUILD_INFER ? ST_OK : report_dynamic(g);
+    st = c->mode < BUILD_EVAL ? ST_OK : report_dynamic(g);
     graph_free(g);
     return st ? st : compile_interpreted(s, c, in, n_in);
 }

@@ -29,8 +29,8 @@ typedef struct {
 typedef struct {
     Recipe recipe;
     TargetKind target;
-    void (*emit)(LossBody *b, const void *settings); /* failure is sticky in b->g */
-    const char *(*output)(const void *settings);     /* TARGET_NONE: the model's output that is the loss */
+    void (*emit)(LossBody *b, const void *settings);           /* failure is sticky in b->g */
+    bool (*is_loss)(const void *settings, const char *output); /* TARGET_NONE: is the model's output the loss? */
 } LossDef;
 
 #define DEFINE_LOSS(ident, ...) const LossDef loss_##ident = { __VA_ARGS__ }

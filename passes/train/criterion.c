@@ -15,6 +15,7 @@
 #include "graph/emit.h"
 #include "passes/batch_axis.h"
 #include "passes/train/class_axis.h"
+#include "passes/train/criterion.h"
 #include "passes/simplify/infer_shapes.h"
 #include "passes/report.h"
 
@@ -78,6 +79,14 @@ static Status find_output(Criterion *c, const char *name)
         return FAIL(E_INVALID, "the model has no output '%s'", name);
     c->y = c->scores->value;
     return check_output(c->g, c->scores);
+}
+
+static Status find_own_loss(Criterion *c, const bool *is_loss)
+{
+    for (int i = 0; i < c->g->n_output; i++)
+        if (is_loss[i])
+            return find_output(c, c->g->output[i].name);
+    return find_output(c, c->opt->loss_args);
 }
 
 /* `classes`: the axis of the scores that the targets do not have, else 0. */
@@ -341,14 +350,46 @@ static Status take_mean_of_means(Criterion *c)
 
 /* ---- the pass ---- */
 
-static void replace_outputs(Criterion *c, ValueId loss)
-{
-    static const char *const ours[] = { OUT_LOSS, OUT_LOSS_SUM, OUT_LOSS_WEIGHT, OUT_METRIC_SUM, OUT_METRIC_WEIGHT };
-    ValueId v[] = { loss, c->num, c->den, c->metric[0], c->metric[1] };
+static const char *const ours[] = { OUT_LOSS, OUT_LOSS_SUM, OUT_LOSS_WEIGHT, OUT_METRIC_SUM, OUT_METRIC_WEIGHT };
+enum { N_OURS = sizeof ours / sizeof *ours };
 
-    if (c->opt->mode != BUILD_EVAL)
-        c->g->n_output = 0;
-    for (int i = 0; i < 5; i++)
+bool criterion_adds(const char *output)
+{
+    for (int i = 0; i < N_OURS; i++)
+        if (!strcmp(ours[i], output))
+            return true;
+    return false;
+}
+
+Status criterion_find_losses(bool *is_loss, const Graph *g, const BuildOptions *opt)
+{
+    const bool own = opt->loss && opt->loss->target == TARGET_NONE;
+    RecipeSettings s;
+
+    if (own)
+        TRY(recipe_take(&s, &opt->loss->recipe, "loss", opt->loss_args, opt->settings, g->arena));
+    for (int i = 0; i < g->n_output; i++)
+        is_loss[i] = own && opt->loss->is_loss(&s, g->output[i].name);
+    return ST_OK;
+}
+
+/* Predictions stay in evaluation. */
+static void drop_outputs(Criterion *c, const bool *is_loss)
+{
+    int kept = 0;
+
+    for (int i = 0; c->opt->mode == BUILD_EVAL && i < c->g->n_output; i++)
+        if (!is_loss[i])
+            c->g->output[kept++] = c->g->output[i];
+    c->g->n_output = kept;
+}
+
+static void replace_outputs(Criterion *c, ValueId loss, const bool *is_loss)
+{
+    ValueId v[N_OURS] = { loss, c->num, c->den, c->metric[0], c->metric[1] };
+
+    drop_outputs(c, is_loss);
+    for (int i = 0; i < N_OURS; i++)
         if (has_value(v[i])) {
             graph_remove_output(c->g, ours[i]);
             graph_add_output(c->g, ours[i], v[i]);
@@ -363,13 +404,17 @@ static Status run(Graph *g, PassCtx *ctx)
     const char *settings = ctx->opt->settings;
     uint32_t before = g->n_node;
     ValueId loss = NO_VALUE;
+    bool *is_loss;
 
     graph_begin_purpose(g, PHASE_CRITERION, "criterion");
     TRY(check_options(ctx->opt));
     TRY(recipe_take(&c.loss, &def->recipe, "loss", ctx->opt->loss_args, settings, g->arena));
     if (metric)
         TRY(recipe_take(&c.of_metric, &metric->recipe, "metric", ctx->opt->metric_args, settings, g->arena));
-    TRY(find_output(&c, def->target == TARGET_NONE ? def->output(&c.loss) : ctx->opt->logits));
+    if (!(is_loss = ARENA_NEW(ctx->scratch, bool, (size_t)g->n_output + 1)))
+        return FAIL_NOMEM();
+    TRY(criterion_find_losses(is_loss, g, ctx->opt));
+    TRY(def->target == TARGET_NONE ? find_own_loss(&c, is_loss) : find_output(&c, ctx->opt->logits));
     if (def->target == TARGET_NONE)
         TRY(add_output_loss(&c, &loss, ctx->scratch));
     else if (def->target == TARGET_CLASSES)
@@ -382,7 +427,7 @@ static Status run(Graph *g, PassCtx *ctx)
         loss = c.num;
     } else if (def->target != TARGET_NONE)
         loss = EMIT(g, Div, NULL, c.num, c.den);
-    replace_outputs(&c, loss);
+    replace_outputs(&c, loss, is_loss);
     ctx->n_changed += (int)(g->n_node - before);
     return g->status;
 }

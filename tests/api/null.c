@@ -95,7 +95,7 @@ typedef struct {
     X(train_trainer, "dpx_train_step: trainer", dpx_train_step(NULL, a->b.tensor, 2, &a->r))                           \
     X(train_batch, "the batch is NULL", dpx_train_step(a->t, NULL, 2, &a->r))                                          \
     X(train_count, "a batch of -1 tensors", dpx_train_step(a->t, a->b.tensor, -1, &a->r))                              \
-    X(train_name, "tensor 0 of the batch has no name", dpx_train_step(a->t, &(dpx_tensor){ .name = NULL }, 1, &a->r))  \
+    X(train_name, "type 0 and rank 0 are not valid", dpx_train_step(a->t, &(dpx_tensor){ .name = NULL }, 1, &a->r))    \
     X(train_data, "has no data", dpx_train_step(a->t, &a->bad, 1, &a->r))                                              \
     X(val_trainer, "dpx_val_step: trainer", dpx_val_step(NULL, a->b.tensor, 2, &a->r))                                 \
     X(val_batch, "the batch is NULL", dpx_val_step(a->t, NULL, 2, &a->r))                                              \

@@ -99,7 +99,7 @@ static bool computes_no_sigmoid(const Graph *g, const Node *n)
 
 static bool set_option(Options *o, char *word)
 {
-    static const char *const modes[] = { "infer", "eval", "train", "accumulate", "apply", NULL };
+    static const char *const modes[] = { "infer", "predict", "eval", "train", "accumulate", "apply", NULL };
     char *value = strchr(word, '=');
 
     if (!value)
@@ -107,6 +107,8 @@ static bool set_option(Options *o, char *word)
     *value++ = '\0';
     if (!strcmp(word, "mode"))
         return (o->build.mode = (BuildMode)choice(modes, value), choice(modes, value) >= 0);
+    if (!strcmp(word, "loss"))
+        o->build.loss_args = recipe_args(value);
     if (!strcmp(word, "loss"))
         return (o->build.loss = (const LossDef *)(const void *)recipe_find(loss_list, value)) != NULL;
     if (!strcmp(word, "optimizer"))

@@ -1,11 +1,16 @@
 /* output: the model computes its loss itself. */
+#include <string.h>
+
 #include "graph/recipes/loss.h"
 
 typedef struct {
     const char *name;
 } OutputLoss;
 
-static const char *name_of(const void *settings) { return ((const OutputLoss *)settings)->name; }
+static bool is_named(const void *settings, const char *output)
+{
+    return !strcmp(((const OutputLoss *)settings)->name, output);
+}
 
 static const Setting args[] = {
     { .name = "output", .metavar = "the name of an output", .help = "the output", SETTING_OF(OutputLoss, name) },
@@ -18,4 +23,4 @@ DEFINE_LOSS(output,
                         .help = "the model's own: its output NAME is the loss",
                         .args = args,
                         RECIPE_SETTINGS(OutputLoss) },
-            .target = TARGET_NONE, .output = name_of);
+            .target = TARGET_NONE, .is_loss = is_named);

@@ -1,0 +1,133 @@
+/* Steps that change nothing: evaluation, which gives predictions and, where the targets are there, losses and the
+ * metric; and inference. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "exec/api/trainer.h"
+#include "passes/train/criterion.h"
+
+static void view_output(dpx_tensor *out, const NamedTensor *x)
+{
+    *out = (dpx_tensor){
+        .name = x->name, .dtype = (dpx_dtype)x->tensor.dtype, .rank = x->tensor.shape.rank, .data = x->tensor.data
+    };
+    memcpy(out->dim, x->tensor.shape.dim, sizeof out->dim);
+}
+
+/* ---- evaluation ---- */
+
+/* `measured`: outputs of the criterion are among them. */
+static Status give_predictions(dpx_trainer *t, dpx_result *r, const NamedTensor *out, int n, bool measured)
+{
+    if (!t->prediction && !(t->prediction = calloc((size_t)t->model->graph->n_output + 1, sizeof *t->prediction)))
+        return FAIL_NOMEM();
+    r->outputs = t->prediction;
+    r->n_outputs = 0;
+    for (int i = 0; i < n; i++)
+        if (!measured || !criterion_adds(out[i].name))
+            view_output(&t->prediction[r->n_outputs++], &out[i]);
+    return ST_OK;
+}
+
+static Status evaluate(dpx_trainer *t, const dpx_tensor *batch, int n, const int64_t *samples, dpx_result *r)
+{
+    const NamedTensor *out;
+    SessionStep step;
+    bool measured;
+    int n_out;
+    Feed f;
+
+    TRY(batch_read(&f, t, batch, n, samples));
+    TRY(trainer_average(t));
+    measured = t->options->build.loss && batch_is_complete(&f, t);
+    if (measured && t->evaluated++)
+        trainer_tell_weights(t, "evaluation over several batches");
+    TRY(trainer_begin(t, measured ? BUILD_EVAL : BUILD_PREDICT, &f, &step));
+    TRY(session_end(&out, &n_out, &step));
+    trainer_read_outputs(r, out, measured ? n_out : 0);
+    TRY(measured_add(&t->measured, out, measured ? n_out : 0));
+    TRY(give_predictions(t, r, out, n_out, measured));
+    r->samples = f.samples;
+    r->step = t->step;
+    return ST_OK;
+}
+
+static dpx_status evaluate_and_tell(dpx_trainer *t, const dpx_tensor *batch, int n, const int64_t *samples,
+                                    dpx_result *out)
+{
+    dpx_result r = { 0 };
+    Status st = trainer_told(t, evaluate(t, batch, n, samples, &r));
+
+    if (!st)
+        *out = r;
+    return (dpx_status)st;
+}
+
+dpx_status dpx_val_step(dpx_trainer *t, const dpx_tensor *batch, int n, dpx_result *out)
+{
+    NEED(t, "trainer");
+    NEED(out, "out");
+    return evaluate_and_tell(t, batch, n, NULL, out);
+}
+
+dpx_status dpx_val_part(dpx_trainer *t, int64_t samples, const dpx_tensor *part, int n, dpx_result *out)
+{
+    NEED(t, "trainer");
+    NEED(out, "out");
+    return evaluate_and_tell(t, part, n, &samples, out);
+}
+
+dpx_status dpx_test_step(dpx_trainer *t, const dpx_tensor *batch, int n, dpx_result *out)
+{
+    return dpx_val_step(t, batch, n, out);
+}
+
+dpx_status dpx_test_part(dpx_trainer *t, int64_t samples, const dpx_tensor *part, int n, dpx_result *out)
+{
+    return dpx_val_part(t, samples, part, n, out);
+}
+
+/* ---- inference ---- */
+
+static Status infer(dpx_trainer *t, const dpx_tensor *inputs, int n, const int64_t *samples, dpx_tensor *outputs,
+                    int n_outputs)
+{
+    const Graph *g = t->model->graph;
+    const NamedTensor *out;
+    SessionStep step;
+    int n_out;
+    Feed f;
+
+    if (n_outputs != g->n_output)
+        return FAIL(E_INVALID, "room for %d outputs, the model has %d", n_outputs, g->n_output);
+    TRY(batch_read(&f, t, inputs, n, samples));
+    TRY(trainer_check_resumed(t, BUILD_INFER, f.tensor, f.n));
+    TRY(session_begin(&step, t->session, BUILD_INFER, f.tensor, f.n, f.partly ? &f.part : NULL));
+    TRY(session_end(&out, &n_out, &step));
+    for (int i = 0; i < g->n_output; i++) {
+        const Tensor *y = named_find(out, n_out, g->output[i].name);
+
+        if (!y)
+            return FAIL(E_INTERNAL, "output '%s' was not computed", g->output[i].name);
+        view_output(&outputs[i], &(NamedTensor){ g->output[i].name, *y });
+    }
+    return ST_OK;
+}
+
+dpx_status dpx_run(dpx_trainer *t, const dpx_tensor *inputs, int n, dpx_tensor *outputs, int n_outputs)
+{
+    NEED(t, "trainer");
+    if (n_outputs)
+        NEED(outputs, "outputs");
+    return (dpx_status)trainer_told(t, infer(t, inputs, n, NULL, outputs, n_outputs));
+}
+
+dpx_status dpx_run_part(dpx_trainer *t, int64_t samples, const dpx_tensor *part, int n, dpx_tensor *outputs,
+                        int n_outputs)
+{
+    NEED(t, "trainer");
+    if (n_outputs)
+        NEED(outputs, "outputs");
+    return (dpx_status)trainer_told(t, infer(t, part, n, &samples, outputs, n_outputs));
+}
