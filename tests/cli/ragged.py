@@ -156,6 +156,10 @@ def main():
     for name, length, junk, label in (("zeros", 9, 0, 0), ("nan", 9, np.nan, 77), ("huge", 9, 1e30, -5), ("longer", 16, np.inf, 2**40)):
         write("encoder_" + name, **{"x": padded(x, junk, length), "x.lengths": lengths, "target": padded(labels, label, length),
                                     "target.lengths": lengths.astype(np.int32)})
+    for name, most in (("short", 6), ("long", 9)):        # for models of tests/cli/losses, of six words and six classes
+        n = np.minimum(lengths, most)
+        write(name, **{"x": np.concatenate([w[:k] % 6 for w, k in zip(words, n)]), "x.offsets": np.concatenate([[0], np.cumsum(n)]),
+                       "target": padded([y[:k] for y, k in zip(labels, n)], 0, most), "target.lengths": n})
     bad = np.where(np.arange(len(behind["labels"])) == offsets[3] + 2, CLASSES, behind["labels"])     # of sample 3
     write("encoder_bad", **{"x": behind["x"], "x.offsets": offsets, "target": bad, "target.offsets": offsets})
     with open(os.path.join(HERE, "torch.txt"), "w") as f:

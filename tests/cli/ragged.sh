@@ -39,6 +39,14 @@ check "losses when padded further: $(losses "$DIR/further")" within 1e-12 "$(los
 check "other padding" "${encoder[@]}" --padding x=1e30 --padding-mask src_key_padding_mask=x --replicas 3 --out "$DIR/other"
 check "losses with other padding" within 1e-12 "$(losses "$DIR/other")" "$(losses "$DIR/encoder-3")"
 
+# A model of six positions has its inputs, and targets, padded to six; one whose positions do not see each other needs no mask.
+plain=("${common[@]}" --data $here/short.npz)
+check "positions left open" "$dpexec" tests/cli/losses/open.onnx "${plain[@]}" --out "$DIR/open"
+check "six positions" "$dpexec" tests/cli/losses/fixed.onnx "${plain[@]}" --class-axis 2 --replicas 2 --out "$DIR/fixed"
+check "losses of six positions: $(losses "$DIR/fixed")" within 1e-12 "$(losses "$DIR/fixed")" "$(losses "$DIR/open")"
+says "no input of the model is told where they end" "$dpexec" tests/cli/losses/open.onnx "${plain[@]/--quiet/--no-shuffle}"
+refused 2 "input 'x' is [?,6], the data's array is of sequences, at most [10,9]" "$dpexec" tests/cli/losses/fixed.onnx "${plain[@]}" --data $here/long.npz
+
 # Evaluation of batches of other lengths is that of the whole; the loss counts labels, not positions.
 for name in encoder words; do
     loss=$(evaluated $here/$name.onnx --data $here/$name.npz --loss cross-entropy --dtype float64 --batch-size 3 --threads 1)
