@@ -402,7 +402,7 @@ Status feed_open(Feed *out, const Args *a, const char *flag, const dpx_model *mo
         return st;
     }
     tell_guess(&f, flag, source, log);
-    feed_say_sequences(&f, log);
+    feed_say_sequences(&f, a, log);
     f.flag = flag;
     f.source = source;
     *out = f;

@@ -52,8 +52,8 @@ Status feed_target_shape(const Args *a, const Feed *f, int64_t batch_size) CHECK
 bool feed_tells(FieldKind *kind, const char **of, const Feed *f, const Args *a, const char *input);
 /* The fields of such inputs, behind all others; and to what sequences are padded, with what. */
 void feed_add_sequences(Feed *f, const Args *a, Problems *wrong);
-/* Which inputs tell of sequences; a warning where none does. */
-void feed_say_sequences(const Feed *f, Progress *log);
+/* Which inputs tell of sequences; warnings where none does, and of more lengths than programs are kept. */
+void feed_say_sequences(const Feed *f, const Args *a, Progress *log);
 /* Appends it, if it is right. */
 void feed_add(Feed *f, Field field, Problems *wrong);
 

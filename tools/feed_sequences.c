@@ -240,7 +240,42 @@ void feed_add_sequences(Feed *f, const Args *a, Problems *wrong)
         f->field[i].multiple = multiple;
 }
 
-void feed_say_sequences(const Feed *f, Progress *log)
+/* How many lengths the longest of a batch may have; 0: no memory to count them in. */
+static int64_t count_lengths(const Field *f)
+{
+    const int64_t multiple = f->multiple ? f->multiple : 1, most = field_longest(f) / multiple;
+    unsigned char *seen = f->fixed ? NULL : calloc((size_t)most + 1, 1);
+    int64_t n = 0;
+
+    for (int64_t i = 0; seen && i < f->array->dim[0]; i++) {
+        unsigned char *one = &seen[field_padded(f, f->array->row[i].n) / multiple];
+
+        n += !*one;
+        *one = 1;
+    }
+    free(seen);
+    return n;
+}
+
+/* Each length is a program. */
+static void warn_of_lengths(const Feed *f, const Args *a, Progress *log)
+{
+    const int64_t kept = strtoll(dpx_options_get(a->options, "programs"), NULL, 10);
+    int64_t most = 0;
+
+    for (int i = 0; i < f->n; i++) {
+        const int64_t n = f->field[i].array->row ? count_lengths(&f->field[i]) : 0;
+
+        most = n > most ? n : most;
+    }
+    if (most > kept)
+        progress_line(log,
+                      "dpexec: warning: sequences have %lld lengths, and %lld programs are kept (--programs), so some "
+                      "will be compiled again and again: --pad-multiple makes them fewer",
+                      (long long)most, (long long)kept);
+}
+
+void feed_say_sequences(const Feed *f, const Args *a, Progress *log)
 {
     bool told = false, any = false;
     char line[512];
@@ -258,6 +293,8 @@ void feed_say_sequences(const Feed *f, Progress *log)
                 told = true;
             }
     }
+    if (any)
+        warn_of_lengths(f, a, log);
     if (any && !told)
         progress_line(log, "dpexec: warning: sequences of unequal length are padded, and no input of the model is told "
                            "where they end (--lengths, --mask, --padding-mask): to the model padding is data");
