@@ -1,7 +1,9 @@
 /* Samples of any structure: containers, what dpx_collate makes of them, and what dpx_scatter gives each replica.  What
  * is expected follows by hand from the rules of mmcv.parallel's DataContainer, collate and scatter. */
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "graph/onnx/onnx.h"
 #include "graph/parse.h"
@@ -386,18 +388,30 @@ static dpx_model *any_size(void)
     return m;
 }
 
+/* w NULL: of this process alone. */
+static dpx_status create_trainer(dpx_trainer **out, const dpx_model *m, const char *split, const char *replicas,
+                                 dpx_world *w)
+{
+    const char *const set[][2] = {
+        { "loss", "mse" }, { "lr", "0.001" }, { "threads", "1" }, { "replicas", replicas }, { "split", split }
+    };
+    dpx_options *o = dpx_options_create();
+    dpx_status st = DPX_OK;
+
+    dpx_options_set_world(o, w);
+    for (size_t i = 0; i < sizeof set / sizeof *set && !st; i++)
+        st = dpx_options_set(o, set[i][0], set[i][1]);
+    if (!st)
+        st = dpx_trainer_create(out, m, o, NULL, NULL);
+    dpx_options_free(o);
+    return st;
+}
+
 static dpx_trainer *trainer_of(const dpx_model *m, const char *split, const char *replicas)
 {
-    dpx_options *o = dpx_options_create();
     dpx_trainer *t = NULL;
 
-    CHECK_DPX(dpx_options_set(o, "loss", "mse"));
-    CHECK_DPX(dpx_options_set(o, "lr", "0.001"));
-    CHECK_DPX(dpx_options_set(o, "threads", "1"));
-    CHECK_DPX(dpx_options_set(o, "replicas", replicas));
-    CHECK_DPX(dpx_options_set(o, "split", split));
-    CHECK_DPX(dpx_trainer_create(&t, m, o, NULL, NULL));
-    dpx_options_free(o);
+    CHECK_DPX(create_trainer(&t, m, split, replicas, NULL));
     return t;
 }
 
@@ -489,6 +503,61 @@ static void test_steps(void)
     train_groups(4, 5, "4,0,0,0");
 }
 
+enum { WORLD_STEPS = 3 };
+
+typedef struct {
+    int size, rank;
+    const char *rendezvous;
+    const dpx_model *m;
+    const dpx_data *batch;
+    dpx_status status;
+    double loss[WORLD_STEPS + 1]; /* and of an evaluation */
+} Process;
+
+static void *train_in_world(void *arg)
+{
+    Process *p = arg;
+    const dpx_world_options how = { .size = p->size, .rank = p->rank, .rendezvous = p->rendezvous, .timeout = 20 };
+    dpx_world *w = NULL;
+    dpx_trainer *t = NULL;
+    dpx_result r = { 0 };
+
+    if (!(p->status = dpx_world_join(&w, &how)))
+        p->status = create_trainer(&t, p->m, "balanced", "4", w);
+    for (int i = 0; i <= WORLD_STEPS && !p->status; i++) {
+        p->status = i < WORLD_STEPS ? dpx_train_data(t, p->batch, &r) : dpx_val_data(t, p->batch, &r);
+        p->loss[i] = r.loss;
+    }
+    dpx_trainer_free(t);
+    dpx_world_leave(w);
+    return NULL;
+}
+
+/* Every process gives the whole batch: the bits of one process.  Of three groups the second process has one. */
+static void test_world(void)
+{
+    dpx_model *m = any_size();
+    char rendezvous[32];
+    Process p[3] = { { .m = m, .batch = images(7, 3), .size = 1 } };
+    pthread_t thread[2];
+
+    snprintf(rendezvous, sizeof rendezvous, "127.0.0.1:%d", 29500 + (int)getpid() % 2000);
+    train_in_world(&p[0]);
+    for (int r = 0; r < 2; r++) {
+        p[1 + r] = p[0];
+        p[1 + r].size = 2;
+        p[1 + r].rank = r;
+        p[1 + r].rendezvous = rendezvous;
+        CU_ASSERT_FATAL(!pthread_create(&thread[r], NULL, train_in_world, &p[1 + r]));
+    }
+    for (int r = 0; r < 2; r++)
+        pthread_join(thread[r], NULL);
+    for (int r = 0; r < 3; r++)
+        CU_ASSERT(!p[r].status && !memcmp(p[r].loss, p[0].loss, sizeof p[r].loss) && p[r].loss[0] > 0);
+    dpx_model_free(m);
+    free_made();
+}
+
 static void test_steps_refused(void)
 {
     dpx_model *m = any_size();
@@ -522,4 +591,4 @@ DEFINE_SUITE(collate, { "defaults of a container", test_defaults }, { "padded to
              { "lists, maps and tensors", test_structure }, { "errors name the path", test_paths },
              { "scatter", test_scatter }, { "scatter without groups", test_scatter_without_groups },
              { "scatter refuses", test_scatter_refused }, { "steps of groups", test_steps },
-             { "steps that are refused", test_steps_refused });
+             { "steps of groups in two processes", test_world }, { "steps that are refused", test_steps_refused });
