@@ -122,6 +122,7 @@ typedef struct {
     ShardMode shard;      /* of what each device has only a piece (passes/partition/shard.c) */
     int64_t bucket_bytes; /* the most of the gradients that go in one collective (passes/partition/bucket_gradients.c);
                              0: its own choice */
+    DType reduce;         /* of gradients between devices (passes/partition/narrow_sums.c); DT_NONE: their own */
     const SumCost *sum_cost; /* by which it is chosen; NULL: not known */
     BatchNormMode bn;
     int bn_group; /* BN_SYNC: statistics of so many replicas; 0: of all */

@@ -14,7 +14,7 @@ extern const Pass pass_infer_shapes, pass_fold_constants, pass_lower, pass_autod
     pass_fuse_attention, pass_fuse_cross_entropy, pass_fold_transpose, pass_layout_weights, pass_layout,
     pass_group_updates, pass_group_casts, pass_fuse_product, pass_fuse_conv, pass_fuse_elementwise, pass_scale_loss,
     pass_fuse_layer_norm, pass_fuse_gelu, pass_join_biases, pass_fuse_sums, pass_fuse_batch_norm,
-    pass_note_accumulation, pass_stochastic_depth, pass_mark_batch, pass_predictions;
+    pass_note_accumulation, pass_stochastic_depth, pass_mark_batch, pass_predictions, pass_narrow_sums;
 
 const Pass *const pipeline[] = {
     &pass_convert_dtype,      /* before any type is inferred */
@@ -47,7 +47,8 @@ const Pass *const pipeline[] = {
     &pass_add_optimizer, /* consumes the gradients */
     &pass_cse,           /* gradients share sums and transposes */
     &pass_dce,
-    &pass_partition, /* once all of the step is in the graph: forward, loss, backward and update by one mechanism */
+    &pass_partition,   /* once all of the step is in the graph: forward, loss, backward and update by one mechanism */
+    &pass_narrow_sums, /* before bucket-gradients: sums of one type travel together */
     &pass_bucket_gradients, /* before schedule, which decides when a bucket leaves */
     &pass_place_host,       /* once every node has its device; before schedule, which orders the copies too */
     &pass_layout,           /* once it is known what the host computes */

@@ -64,6 +64,7 @@ passes/fuse/group_casts                  # Cast, Cast ... to CastAll
 passes/fuse/group_updates                # Update(w, g * s), Update ... to Update
 passes/simplify/fold_transpose           # MatMul(A, Transpose(B))
 passes/train/join_biases                 # p, q = Split(X W); p + b, q + c
+passes/partition/narrow_sums             # AllReduce(g) / w
 passes/model/stochastic_depth            # x * mask / keep, with the ways to write a mask
 passes/model/batch_norm_formula          # (x - mean) * (scale / sqrt(variance + eps)) + bias'
 most=2

@@ -56,6 +56,18 @@ static Status set_dtype(const Setting *r, void *to, const char *value)
     return ST_OK;
 }
 
+static Status set_reduce_dtype(const Setting *r, void *to, const char *value)
+{
+    const bool bf16 = !strcmp(value, "bf16") || !strcmp(value, "bfloat16"),
+               fp16 = !strcmp(value, "fp16") || !strcmp(value, "float16");
+    Options *o = to;
+
+    if (!bf16 && !fp16 && strcmp(value, "own"))
+        return setting_bad(r, value, "own, bf16 (bfloat16) or fp16 (float16)");
+    o->build.reduce = bf16 ? DT_BFLOAT16 : fp16 ? DT_FLOAT16 : DT_NONE;
+    return ST_OK;
+}
+
 static Status set_precision(const Setting *r, void *to, const char *value)
 {
     Options *o = to;
@@ -234,6 +246,9 @@ static const Setting table[] = {
     { "bucket-mb", "X", "",
       "the most MiB of gradients that are summed at once, and 1 of the first; else 25, or as --links finds",
       .set = options_set_bucket, .on_resume = RESUME_FREE },
+    { "reduce-dtype", "TYPE", "own",
+      "the type in which gradients are summed over devices: own, bf16 or fp16, to which they are rounded before",
+      .set = set_reduce_dtype, .trains = true },
     { "shard", "WHAT", "none",
       "what each device keeps only its piece of: optimizer, what the optimizer keeps beside the parameters; gradients, "
       "their sums over replicas as well; parameters, these as well; CPU devices",

@@ -98,7 +98,7 @@ def counts(criterion, target):
     return len(target) > 0 and not (criterion is weighted and bool((target == 3).all()))
 
 
-def train(samples, batch, parts, total, criterion=mean_loss, accumulate=1, bn="local", group=1, clamp=False, across=False):
+def train(samples, batch, parts, total, criterion=mean_loss, accumulate=1, bn="local", group=1, clamp=False, across=False, reduce=None):
     """`total` makes the loss of the parts' scores and targets; statistics are those of `group` replicas together.  bn local: every step
     begins with the first group's running statistics; own: each keeps its own; average: so, and their mean after each epoch."""
     p = {n: torch.tensor(a, requires_grad="running" not in n) for n, a in start.items()}
@@ -108,7 +108,7 @@ def train(samples, batch, parts, total, criterion=mean_loss, accumulate=1, bn="l
     seen, at = [], 0
     while len(seen) < STEPS:
         optimizer.zero_grad()
-        losses = []
+        losses, partial = [], []
         while True:
             n = min(batch, samples - at)
             index = [[at + i for i in part] for part in parts(n)]
@@ -118,6 +118,8 @@ def train(samples, batch, parts, total, criterion=mean_loss, accumulate=1, bn="l
                 y = forward(p, x[sum(mine, [])], stats, clamp).split([len(i) for i in mine]) if sum(mine, []) else [None] * len(mine)
                 scores += [(y[i], target[mine[i]]) if mine[i] else None for i in range(len(mine))]
             losses.append(total(scores, criterion))
+            partial.append([total([s if i == r else None for i, s in enumerate(scores)], criterion, len(sum(index, []))) if scores[r] else 0
+                            for r in range(REPLICAS)] if reduce else [])
             at = (at + n) % samples
             if bn == "local" or bn == "average" and at == 0:
                 means = [sum(s) / len(s) for s in zip(*sets)] if bn == "average" else [t.clone() for t in sets[0]]
@@ -125,7 +127,10 @@ def train(samples, batch, parts, total, criterion=mean_loss, accumulate=1, bn="l
             if len(losses) == accumulate or at == 0 and not across:
                 break
         loss = sum(losses) / len(losses)
-        loss.backward()
+        if reduce:
+            narrow([sum(rows) / len(losses) for rows in zip(*partial)], [t for t in p.values() if t.requires_grad], reduce)
+        else:
+            loss.backward()
         optimizer.step()
         seen.append(loss.item())
     left = [sum(s) / len(s) for s in zip(*sets)] if bn == "average" else sets[0]
@@ -133,16 +138,26 @@ def train(samples, batch, parts, total, criterion=mean_loss, accumulate=1, bn="l
     return seen, {n: t.detach().numpy() for n, t in p.items()}
 
 
-def gathered(parts, criterion):
+def narrow(losses, parameters, dtype):
+    """Each part's own gradient, rounded; their sum by pairs in float32, rounded again."""
+    for t in parameters:
+        g = [torch.autograd.grad(y, t, retain_graph=True)[0].to(dtype).float() if torch.is_tensor(y) else torch.zeros(t.shape) for y in losses]
+        t.grad = ((g[0] + g[1]) + (g[2] + g[3])).to(dtype).double()
+
+
+def gathered(parts, criterion, whole=None):
+    """`whole`: of a part of so many samples' batch, what it adds."""
+    if whole:
+        return sum(criterion(y, t) * len(t) / whole for y, t in filter(None, parts))
     parts = [part for part in parts if part]
     return criterion(torch.cat([y for y, _ in parts]), torch.cat([t for _, t in parts]))
 
 
-def over_all(parts, criterion):
+def over_all(parts, criterion, _=None):
     return sum(criterion(y, t) for y, t in filter(None, parts) if counts(criterion, t)) / len(parts)
 
 
-def over_filled(parts, criterion):
+def over_filled(parts, criterion, _=None):
     return sum(criterion(y, t) for y, t in filter(None, parts) if counts(criterion, t)) / len([part for part in parts if part])
 
 
@@ -172,6 +187,11 @@ CASES = [
      dict(bn="average", accumulate=2)),
     ("MM, groups over epochs", MODEL, CE + " --compat ddp --accumulate 3 --accumulate-across-epochs", balanced, over_all, mean_loss,
      dict(accumulate=3, across=True)),
+    ("DDP, compressed to bfloat16", MODEL, CE + " --compat ddp --reduce-dtype bf16", balanced, over_all, mean_loss,
+     dict(reduce=torch.bfloat16)),
+    ("DDP, compressed to float16", MODEL, CE + " --compat ddp --reduce-dtype fp16 --accumulate 2", balanced, over_all, mean_loss,
+     dict(reduce=torch.float16, accumulate=2)),
+    ("DP, compressed to bfloat16", MODEL, CE + " --compat dp --reduce-dtype bf16", chunks, gathered, mean_loss, dict(reduce=torch.bfloat16)),
     ("Encoding", MODEL, CE + FILLED, chunks, over_filled, mean_loss, {}),
     ("Encoding by name", MODEL, CE + " --compat encoding", chunks, over_filled, mean_loss, SYNC),
     ("Encoding, weights and an ignored class", MODEL, CE + FILLED + WEIGHTS, chunks, over_filled, weighted, {}),

@@ -35,6 +35,7 @@ while IFS='|' read -r name options want; do
     options=${options//--data /--data $here/}
     options=${options//--class-weights /--class-weights $here/}
     for devices in cpu:0 'cpu*4'; do
+        [[ $options$devices != *--reduce-dtype*cpu:0 ]] || continue # nothing crosses devices
         rm -rf "$DIR/run"
         "${train[@]}" --devices "$devices" --replicas 4 $options --out "$DIR/run" >"$DIR/log" 2>&1 || cat "$DIR/log"
         check "$name, $devices" "$python" "$DIR/same.py" "$DIR/run" "$name" $want
@@ -52,6 +53,14 @@ check "$case, in two processes" "$python" "$DIR/same.py" "$DIR/run" "$case" $wan
 check "a part of it" "$dpexec" train "${data[@]}" "${options[@]}" --replicas 4 --steps 3 --out "$DIR/cut"
 check "goes on" "$dpexec" train "${data[@]}" "${options[@]}" --replicas 4 --steps 10 --resume "$DIR/cut"
 check "$case, resumed" cmp "$DIR/run/model.onnx" "$DIR/cut/model.onnx"
+
+# What crosses processes is rounded as what crosses devices is.
+case="DDP, compressed to float16, 13 samples"
+want=$(grep "^$case |" $here/torch.txt | cut -d'|' -f3)
+rm -rf "$DIR/run"
+check "rounded" together 2 train "${data[@]}" --no-shuffle --quiet --threads 1 --lr 0.2 --momentum 0.5 --compat ddp --reduce-dtype fp16 \
+    --accumulate 2 --batch-size 10 --devices 'cpu*2' --steps 10 --out "$DIR/run"
+check "$case, two processes" "$python" "$DIR/same.py" "$DIR/run" "$case" $want
 
 # Groups of replicas within processes, across two of three, and in all.
 case="groups of three, 13 samples"

@@ -79,6 +79,7 @@ split even
 bn global
 bn-eps drop
 bn-group 0
+reduce-dtype int8
 bucket-mb 0
 bucket-mb -1
 bucket-mb many

@@ -3,7 +3,7 @@
  *   # what it shows
  *   --- options            optional: mode=train batch=4 dtype=float64 precision=bfloat16 loss-scale=dynamic clip=1
  *                          fuse=yes channels_last=yes accelerator=yes lacks=Sigmoid freeze=conv* train=conv2*
- *                          loss=cross-entropy replicas=2 devices=2 bucket=BYTES
+ *                          loss=cross-entropy replicas=2 devices=2 bucket=BYTES reduce=bfloat16
  *   --- before
  *   graph "g" { ... }      types of outputs may be left out: they are inferred
  *   --- after              or: --- error TEXT
@@ -117,6 +117,8 @@ static bool set_option(Options *o, char *word)
         return (o->build.batch = atoi(value)) > 0;
     if (!strcmp(word, "replicas"))
         return (o->build.replicas = atoi(value)) > 0;
+    if (!strcmp(word, "reduce"))
+        return (o->build.reduce = dtype_parse(value)) != DT_NONE;
     if (!strcmp(word, "bucket"))
         return (o->build.bucket_bytes = atoi(value)) > 0;
     if (!strcmp(word, "devices"))

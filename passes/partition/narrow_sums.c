@@ -1,0 +1,151 @@
+/* narrow-sums: gradients cross devices in 16 bits (--reduce-dtype).
+ *
+ * What is summed over devices for the end of a step, of more than one number and in float32 or float64, is rounded
+ * before and widened behind the collective, which then moves half the bytes or a quarter.  Sums of a device's own
+ * replicas come before, in full.  Legal because that is what was asked for; each rounding is a Cast one can see.
+ *
+ * Gradients are divided before they are rounded, so that sums in float16 stay small: the loss's gradient has its
+ * denominator from the start, and where micro-batches were added up the division that follows the sum goes in front of
+ * it: AllReduce(g) / w becomes Cast(AllReduce(Cast(g / w))). */
+#include "graph/collective.h"
+#include "graph/emit.h"
+#include "passes/pass.h"
+#include "passes/report.h"
+
+typedef struct {
+    Graph *g;
+    DType to;
+    const bool *inner; /* [value] a way leads from it to a replica's own computation */
+    Node **reader;     /* [value] the one node that reads it; NULL: none, or several */
+} Narrow;
+
+static bool narrows(const Narrow *w, const Node *n)
+{
+    const Value *v = n->op->flags & OPF_COLLECTIVE && n->n_in ? in_value(w->g, n, 0) : NULL;
+
+    if (!v || !exchange_of(n).sum || shape_numel(v->shape) <= 1 || !(DTYPES_F32_F64 & DTYPE_BIT(v->dtype)))
+        return false;
+    for (int o = 0; o < n->n_out; o++)
+        if (w->inner[n->out[o].i])
+            return false;
+    return true;
+}
+
+/* A node on the device of `like`, of the same replica. */
+static ValueId placed(Graph *g, ValueId v, const Value *like)
+{
+    Node *n = g->status ? NULL : value(g, v)->producer;
+
+    if (!n)
+        return v;
+    n->device = value(g, v)->device = like->device;
+    n->replica = value(g, v)->replica = like->kind == V_STATE ? -1 : like->replica;
+    return v;
+}
+
+/* The divisor on device d where every copy of the sum is divided, and by nothing that is summed itself. */
+static ValueId divisor_on(const Narrow *w, const Node *sum, int d)
+{
+    for (int o = 0; o < sum->n_out; o++) {
+        const Node *by = w->reader[sum->out[o].i];
+
+        if (!by || by->op != &op_Div || !value_eq(by->in[0], sum->out[o]))
+            return NO_VALUE;
+        if (value(w->g, sum->out[o])->device == d)
+            return by->in[1];
+    }
+    return NO_VALUE;
+}
+
+static ValueId narrowed(const Narrow *w, const Node *sum, ValueId v)
+{
+    Graph *g = w->g;
+    const Value like = *value(g, v);
+    const ValueId by = divisor_on(w, sum, like.device);
+
+    if (has_value(by))
+        v = placed(g, EMIT(g, Div, NULL, v, by), &like);
+    return placed(g, emit_cast(g, v, w->to), &like);
+}
+
+static Status narrow(const Narrow *w, Node *sum, Arena *scratch)
+{
+    Graph *g = w->g;
+    const bool divided = has_value(divisor_on(w, sum, value(g, sum->out[0])->device));
+    const char **names = ARENA_NEW(scratch, const char *, sum->n_out);
+    ValueId *in = ARENA_NEW(scratch, ValueId, sum->n_in);
+    Node *made;
+
+    if (!names || !in)
+        return FAIL_NOMEM();
+    graph_begin_purpose(g, sum->phase, sum->name);
+    for (int i = 0; i < sum->n_in; i++)
+        in[i] = narrowed(w, sum, sum->in[i]);
+    for (int o = 0; o < sum->n_out; o++)
+        if (!(names[o] = arena_printf(scratch, "%s.narrow", value(g, sum->out[o])->name)))
+            return FAIL_NOMEM();
+    TRY(g->status);
+    if (!(made = graph_add_node_like(g, sum, sum->n_in, in, sum->n_out, names)))
+        return g->status;
+    TRY(node_infer(g, made));
+    for (int o = 0; o < sum->n_out; o++) {
+        const Value *old = value(g, sum->out[o]);
+        Node *by = divided ? w->reader[sum->out[o].i] : sum;
+        Value *v = value(g, made->out[o]);
+
+        v->device = old->device;
+        v->replica = old->replica;
+        v->logical = old->logical;
+        graph_replace(g, divided ? by->out[0] : sum->out[o], placed(g, emit_cast(g, made->out[o], old->dtype), old));
+        if (divided)
+            graph_remove(g, by);
+    }
+    graph_remove(g, sum);
+    return g->status;
+}
+
+static Status find(Narrow *w, Arena *scratch)
+{
+    const Graph *g = w->g;
+    bool *inner = ARENA_NEW(scratch, bool, g->n_value), *read = ARENA_NEW(scratch, bool, g->n_value);
+
+    w->reader = ARENA_NEW(scratch, Node *, g->n_value);
+    if (!inner || !read || !w->reader)
+        return FAIL_NOMEM();
+    for (uint32_t k = g->n_node; k-- > 0;) {
+        Node *n = g->node[k];
+        bool leads = n->replica >= 0;
+
+        for (int o = 0; n->op && o < n->n_out; o++)
+            leads |= inner[n->out[o].i];
+        for (int i = 0; n->op && i < n->n_in; i++) {
+            inner[n->in[i].i] |= leads;
+            w->reader[n->in[i].i] = read[n->in[i].i] ? NULL : n;
+            read[n->in[i].i] = true;
+        }
+        inner[0] = false;
+    }
+    w->inner = inner;
+    return ST_OK;
+}
+
+static Status run(Graph *g, PassCtx *ctx)
+{
+    Narrow w = { .g = g, .to = ctx->opt->reduce };
+    const uint32_t n_node = g->n_node;
+
+    if (w.to == DT_NONE)
+        return ST_OK;
+    TRY(find(&w, ctx->scratch));
+    for (uint32_t i = 0; i < n_node; i++)
+        if (g->node[i]->op && narrows(&w, g->node[i])) {
+            TRY(narrow(&w, g->node[i], ctx->scratch));
+            ctx->n_changed++;
+        }
+    return ctx->n_changed ? graph_sort(g) : ST_OK;
+}
+
+const Pass pass_narrow_sums = { .name = "narrow-sums",
+                                .summary = "gradients cross devices in 16 bits",
+                                .modes = 1u << BUILD_TRAIN | 1u << BUILD_APPLY,
+                                .run = run };
