@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "graph/base/foreign.h"
 #include "graph/json.h"
 #include "graph/phase.h"
 #include "passes/report.h"
@@ -147,7 +148,9 @@ static void print_collectives(const Report *r, FILE *to)
 
         fprintf(to, "  %-9s %-14s ", phase_name(c->phase), c->kind);
         print_bytes(to, c->bytes);
-        fprintf(to, " in %d tensor%s: %s: %s\n", c->tensors, c->tensors == 1 ? "" : "s", c->name, c->reason);
+        fprintf(to, " in %d tensor%s: ", c->tensors, c->tensors == 1 ? "" : "s");
+        foreign_print(to, c->name);
+        fprintf(to, ": %s\n", c->reason);
     }
 }
 

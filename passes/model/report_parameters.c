@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "graph/base/foreign.h"
 #include "graph/json.h"
 #include "passes/report.h"
 
@@ -48,9 +49,11 @@ void report_summary(char text[REPORT_SUMMARY], const Report *r)
 
 static void print_row(const Decision *d, int width, FILE *to)
 {
+    const int length = (int)strlen(d->name);
     char shape[SHAPE_TEXT];
 
-    fprintf(to, "%-*s  %-16s  %-7s  %s%s\n", width, d->name, shape_text(d->shape, shape),
+    foreign_print(to, d->name);
+    fprintf(to, "%*s  %-16s  %-7s  %s%s\n", length < width ? width - length : 0, "", shape_text(d->shape, shape),
             d->trained ? "trained" : "fixed", d->reason, d->guess ? " (a guess)" : "");
 }
 
