@@ -119,6 +119,7 @@ typedef struct {
     int n_weight;
     int64_t samples_each; /* every replica has so many samples, until there are none left, whatever `split`; 0: as that
                              says */
+    bool master;          /* SHARD_PARAMETERS: all pieces are the first device's */
     ShardMode shard;      /* of what each device has only a piece (passes/partition/shard.c) */
     int64_t bucket_bytes; /* the most of the gradients that go in one collective (passes/partition/bucket_gradients.c);
                              0: its own choice */

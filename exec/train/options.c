@@ -246,6 +246,11 @@ static const Setting table[] = {
     { "bucket-mb", "X", "",
       "the most MiB of gradients that are summed at once, and 1 of the first; else 25, or as --links finds",
       .set = options_set_bucket, .on_resume = RESUME_FREE },
+    { "strategy", "WHOSE", "mirrored",
+      "mirrored: every device has and updates the parameters; master: the first does, which sends them to the others "
+      "for "
+      "each step and sums gradients; CPU devices",
+      SETTING_CHOICE_OF(Options, build.master, "mirrored|master"), .on_resume = RESUME_FREE },
     { "reduce-dtype", "TYPE", "own",
       "the type in which gradients are summed over devices: own, bf16 or fp16, to which they are rounded before",
       .set = set_reduce_dtype, .trains = true },

@@ -13,6 +13,7 @@ static const struct Preset {
     { "compat", "encoding", "split", "chunk" },
     { "compat", "encoding", "loss-scaling", "mean-of-means" },
     { "compat", "encoding", "mean-over", "filled" },
+    { "strategy", "master", "shard", "parameters" },
     { "bn-eps", "clamp", "bn-variance", "unbiased" },
 };
 enum { N_PRESETS = sizeof presets / sizeof *presets };

@@ -10,6 +10,9 @@ Status options_check(const Options *o)
     if (o->total_steps && o->warmup_steps > o->total_steps)
         return FAIL(E_INVALID, "--warmup-steps %lld is more than the %lld steps of the run", (long long)o->warmup_steps,
                     (long long)o->total_steps);
+    if (o->build.master && o->build.shard != SHARD_PARAMETERS)
+        return FAIL(E_INVALID, "--strategy master keeps all on the first device: --shard %s does not go with it",
+                    options_get(o, "shard"));
     if (o->build.bn_group && o->build.bn != BN_SYNC)
         return FAIL(E_INVALID, "--bn-group goes with --bn sync, found --bn %s", options_get(o, "bn"));
     if (o->loss_scale_given && o->build.precision != DT_FLOAT16)

@@ -447,8 +447,11 @@ bool is_gathered(const Expander *x, ValueId v)
  * computed before the first, or behind the last. */
 const ValueId *gathered_for(Expander *x, ValueId v, const Node *n, int r)
 {
-    const bool back = x->backward[n->index];
-    const int turn = r >= 0 ? x->turns - (x->p->first_replica[x->p->device_of[r] + 1] - r) : back ? x->turns - 1 : 0;
+    const bool back = !x->p->once && x->backward[n->index];
+    const int turn = x->p->once ? 0
+                     : r >= 0   ? x->turns - (x->p->first_replica[x->p->device_of[r] + 1] - r)
+                     : back     ? x->turns - 1
+                                : 0;
     ValueId **of = &x->gathered[v.i][2 * turn + back];
 
     if (!*of)

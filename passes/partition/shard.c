@@ -7,6 +7,9 @@
  * together before a replica uses them, in the forward pass and again in the backward pass, so that none is whole in
  * between (passes/partition/expand.c).
  *
+ * Where the first device is the master of all (--strategy master) it has all the pieces, and the others have empty
+ * ones: parameters go from it to all once in a step, sums of gradients to it, and it alone updates.
+ *
  * A state is cut element by element, whatever its shape, since updates are: so a parameter of few rows is cut as well
  * as any, all states of a parameter alike, and only single numbers stay whole.
  *
@@ -74,6 +77,21 @@ static Split *cut(int64_t numel, const Partition *p, int *next, Arena *a)
     return s;
 }
 
+/* All of it is the first device's. */
+static Split *cut_nothing(int64_t numel, const Partition *p, Arena *a)
+{
+    int64_t *count = ARENA_NEW(a, int64_t, p->devices), *offset = ARENA_NEW(a, int64_t, p->devices);
+    Split *s = ARENA_NEW(a, Split, 1);
+
+    if (!count || !offset || !s)
+        return NULL;
+    count[0] = numel;
+    for (int d = 1; d < p->devices; d++)
+        offset[d] = numel;
+    *s = (Split){ .by_device = true, .n = p->devices, .total = numel, .count = count, .offset = offset };
+    return s;
+}
+
 /* ---- devices that stand for others ---- */
 
 /* The same pieces, those of devices a and b exchanged. */
@@ -126,9 +144,15 @@ static bool applies(const Graph *g, ValueId v)
     return is_state(g, v) && value(g, v)->trainable && value(g, v)->shape->rank > 0;
 }
 
-static const char *level_name(ShardMode level)
+static const char *level_name(const BuildOptions *opt)
 {
-    return level == SHARD_OPTIMIZER ? "optimizer" : level == SHARD_GRADIENTS ? "gradients" : "parameters";
+    const ShardMode level = opt->shard;
+
+    if (opt->master)
+        return "strategy master";
+    return level == SHARD_OPTIMIZER   ? "shard optimizer"
+           : level == SHARD_GRADIENTS ? "shard gradients"
+                                      : "shard parameters";
 }
 
 static Status tell(const Graph *g, const BuildOptions *opt, bool any, Report *report)
@@ -138,9 +162,9 @@ static Status tell(const Graph *g, const BuildOptions *opt, bool any, Report *re
                            "--shard optimizer: this optimizer keeps nothing beside the parameters");
     if (opt->shard >= SHARD_GRADIENTS && opt->mode == BUILD_ACCUMULATE)
         return report_note(report, NOTE_OTHER, g->name,
-                           "--shard %s: what --accumulate adds up stays whole: a gradient of the parameters' size for "
+                           "--%s: what --accumulate adds up stays whole: a gradient of the parameters' size for "
                            "each replica",
-                           level_name(opt->shard));
+                           level_name(opt));
     return ST_OK;
 }
 
@@ -155,22 +179,24 @@ Status shard_states(Partition *p, const Graph *g, const BuildOptions *opt, Arena
     if (opt->shard == SHARD_NONE)
         return ST_OK;
     if (opt->backend.accelerator)
-        return FAIL(E_INVALID, "--shard %s: only CPU devices can, and these are accelerators", level_name(opt->shard));
+        return FAIL(E_INVALID, "--%s: only CPU devices can, and these are accelerators", level_name(opt));
     cuts = ARENA_NEW(a, const Split *, g->n_value);
     shard = ARENA_NEW(a, const Split *, g->n_value);
     if (!cuts || !shard)
         return FAIL_NOMEM();
     TRY(find_owners(&owner, g, a, report));
     for (uint32_t i = 1; i < g->n_value && p->devices > 1; i++)
-        if (applies(g, (ValueId){ i }) && !(cuts[i] = cut(shape_numel(g->value[i]->shape), p, &next, a)))
+        if (applies(g, (ValueId){ i }) && !(cuts[i] = opt->master ? cut_nothing(shape_numel(g->value[i]->shape), p, a)
+                                                                  : cut(shape_numel(g->value[i]->shape), p, &next, a)))
             return FAIL_NOMEM();
-    if (opt->world)
+    if (opt->world && !opt->master)
         TRY(show_fullest(cuts, g, p, a));
     for (uint32_t i = 1; i < g->n_value; i++) {
         any |= has_value(owner[i]);
         shard[i] = opt->shard == SHARD_PARAMETERS && cuts[i] ? cuts[i] : cuts[owner[i].i];
     }
     p->shard = shard;
+    p->once = opt->master;
     p->update = opt->shard >= SHARD_GRADIENTS ? cuts : NULL;
     return tell(g, opt, any, report);
 }

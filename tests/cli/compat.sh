@@ -72,6 +72,22 @@ for how in "2 cpu*2" "4 cpu:0"; do
     check "$case, $how" "$python" "$DIR/same.py" "$DIR/run" "$case" $want
 done
 
+# Where the first device is the master the bits are those of mirrored parameters.
+options=(--no-shuffle --quiet --threads 1 --lr 0.2 --optimizer adam --clip-norm 1 --batch-size 5 --steps 10)
+for how in "" "--accumulate 2" "--replicas 8" "--compat dp" "--precision bfloat16 --dtype float32"; do
+    for strategy in mirrored master; do
+        rm -rf "$DIR/$strategy"
+        check "$strategy $how" "$dpexec" train "${data[@]}" "${options[@]}" $how --devices 'cpu*4' --strategy $strategy --out "$DIR/$strategy"
+    done
+    check "master $how is the same" cmp "$DIR/mirrored/model.onnx" "$DIR/master/model.onnx"
+done
+rm -rf "$DIR/master"
+check "master in two processes" together 2 train "${data[@]}" "${options[@]}" $how --devices 'cpu*2' --strategy master --out "$DIR/master"
+check "master in two processes is the same" cmp "$DIR/mirrored/model.onnx" "$DIR/master/model.onnx"
+"$dpexec" train models/mlp.onnx --dry-run --loss cross-entropy --batch-size 5 --optimizer adam --devices 'cpu*4' --strategy master >"$DIR/plan"
+check "the first device alone has parameters and moments" test "$(grep -c ' states, 8 B:' "$DIR/plan")" = 3
+check "of the others' states there is the count of steps" test "$(grep -c ' states, 201.9 KiB:' "$DIR/plan")" = 1
+
 # Groups over epochs: only the run's last is incomplete, and a run goes on in the middle of an epoch.
 case="MM, groups over epochs, 13 samples"
 want=$(grep "^$case |" $here/torch.txt | cut -d'|' -f3)

@@ -79,6 +79,7 @@ split even
 bn global
 bn-eps drop
 bn-group 0
+strategy boss
 reduce-dtype int8
 bucket-mb 0
 bucket-mb -1
@@ -125,6 +126,7 @@ refused 2 "--batch-input y: the model has no such input" "$graph_transform" mode
 check "the target may be named" "${train[@]}" --batch-input x --batch-input target --replicas 2
 refused 2 "--loss-scaling mean-of-means: only the model knows what the mean 'logits' is over" "${train[@]}" --loss output:logits \
     --loss-scaling mean-of-means
+refused 2 "--strategy master keeps all on the first device: --shard optimizer" "${train[@]}" --shard optimizer --strategy master
 refused 2 "--bn-group goes with --bn sync, found --bn local" "${train[@]}" --bn-group 2 --compat ddp
 refused 2 "--loss-scale needs --precision float16" "${train[@]}" --loss-scale 1024
 refused 2 "--loss-scale needs --precision float16" "${train[@]}" --loss-scale dynamic --precision bfloat16
