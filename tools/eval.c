@@ -48,9 +48,9 @@ static Status run(const Args *a, dpx_model **model, dpx_trainer **trainer, Feed 
     TRY((Status)dpx_model_load_within(model, a->positional[0], a->options));
     TRY(feed_class_weights(a, NULL));
     TRY(feed_open(feed, a, "data", *model, SHARE_ALL, progress));
-    TRY(feed_input_shapes(a, feed, strtoll(dpx_options_get(a->options, "batch-size"), NULL, 10)));
     if (!args_has(a, "resume")) /* else the checkpoint says what the run decided by it */
         TRY(feed_target_shape(a, feed, strtoll(dpx_options_get(a->options, "batch-size"), NULL, 10)));
+    TRY(feed_input_shapes(a, feed, strtoll(dpx_options_get(a->options, "batch-size"), NULL, 10)));
     TRY((Status)dpx_trainer_create(trainer, *model, a->options, report_log, progress));
     TRY(load_checkpoint(*trainer, a));
     *begun = true;

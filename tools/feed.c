@@ -457,9 +457,10 @@ Status feed_target_shape(const Args *a, const Feed *f, int64_t batch_size)
     for (int i = 0; f->target && i < f->n; i++) {
         dpx_tensor t = { .name = f->target, .rank = f->field[i].array->rank };
 
-        if (strcmp(f->field[i].name, f->target) || f->field[i].array->row) /* whose batches differ */
-            continue;
-        field_dims(t.dim, &f->field[i], batch_size, 0);
+        if (strcmp(f->field[i].name, f->target) ||
+            (f->field[i].array->row && *dpx_options_get(a->options, "input-shape")))
+            continue; /* the latter: what inputs have is said, and may be another length */
+        field_dims(t.dim, &f->field[i], batch_size, field_longest(&f->field[i]));
         return (Status)dpx_options_set_target_shape(a->options, &t);
     }
     return ST_OK;

@@ -44,7 +44,7 @@ Status feed_name_sample(Status st, const Feed *f, const Loader *l, const Batch *
  * and
  * --input-shape does not say. */
 Status feed_input_shapes(const Args *a, const Feed *f, int64_t batch_size) CHECKED;
-/* Tells the options the shape that a batch's targets will have. */
+/* Tells the options the shape that a batch's targets will have, before feed_input_shapes. */
 Status feed_target_shape(const Args *a, const Feed *f, int64_t batch_size) CHECKED;
 
 /* What an input that no array feeds is told of sequences (tools/feed_sequences.c): false: nothing.  `of`: which

@@ -223,9 +223,9 @@ static Status open_data(Run *r)
     TRY(feed_class_weights(a, r->facts.class_weights));
     TRY(digest_file(r->facts.parameters, dpx_options_get(a->options, "parameters")));
     TRY(feed_open(&r->train, a, "data", r->model, world_share_of(&r->world), log));
-    TRY(feed_input_shapes(a, &r->train, r->batch_size));
     if (!args_has(a, "resume")) /* else the checkpoint says what the run decided by it */
         TRY(feed_target_shape(a, &r->train, r->batch_size));
+    TRY(feed_input_shapes(a, &r->train, r->batch_size));
     TRY(digest_fields(r->facts.data, r->train.field, r->train.n, r->world.world, world_share_of(&r->world)));
     if (args_has(a, "val"))
         TRY(feed_open(&r->val, a, "val", r->model, world_share_of(&r->world), log));
