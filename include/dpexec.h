@@ -384,6 +384,14 @@ DPX_API dpx_status dpx_plan(const dpx_model *model, const dpx_options *options, 
 
 typedef struct dpx_trainer dpx_trainer;
 
+/* What a step tells of a model whose "loss" is "outputs": the total, named "loss", and each output's mean over the
+ * batch; of one that is itself named "loss" as "loss.0". */
+typedef struct {
+    const char *name; /* as long as the trainer lives */
+    double value;     /* sum / dpx_result.loss_weight */
+    double sum;       /* adds up over batches */
+} dpx_log_value;
+
 typedef struct {
     int64_t step;    /* optimizer steps done, this one included; skipped ones count */
     int64_t samples; /* of this call's batch; of the whole group when an accumulated one was applied, as the sums */
@@ -400,6 +408,8 @@ typedef struct {
      * The trainer's, valid until its next call; elsewhere NULL, 0. */
     const dpx_tensor *outputs;
     int n_outputs;
+    const dpx_log_value *log; /* NULL, 0 where nothing is told; else lent until the next step's result is taken */
+    int n_log;
 } dpx_result;
 
 /* The learning rate of step `step`, as dpx_result counts them, of the k-th "group" that was set, counted from 1; 0: of
@@ -446,6 +456,8 @@ typedef struct {
     double value;     /* of a table NaN */
     dpx_tensor table; /* of confusion-matrix: int64 [classes, classes], row: target, column: prediction; else data is
                          NULL.  The trainer's, valid until its next call */
+    const dpx_log_value *log; /* the same of log variables, with a metric or without; lent as the table is */
+    int n_log;
 } dpx_metric;
 DPX_API dpx_status dpx_trainer_metric(const dpx_trainer *t, dpx_metric *out) DPX_CHECKED;
 DPX_API void dpx_trainer_restart_metric(dpx_trainer *t);

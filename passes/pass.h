@@ -192,6 +192,7 @@ Status model_repair(Graph *g, const BuildOptions *opt, Evaluator eval, Report *r
 #define OUT_LOSS "loss"         /* the loss of the whole batch */
 #define OUT_LOSS_SUM "loss_sum" /* its numerator and denominator, so that evaluations add up exactly */
 #define OUT_LOSS_WEIGHT "loss_weight"
+#define OUT_LOG_PREFIX "log:"       /* log:NAME, a log variable times the loss's denominator */
 #define OUT_METRIC_SUM "metric_sum" /* of the metric alike */
 #define OUT_METRIC_WEIGHT "metric_weight"
 #define OUT_GRAD_NORM "grad_norm"   /* before clipping */
@@ -215,6 +216,7 @@ Status model_repair(Graph *g, const BuildOptions *opt, Evaluator eval, Report *r
 /* Transient sums over the micro-batches of one step, made by passes/train/add_optimizer.c. */
 #define STATE_LOSS_SUM "dpexec.loss_sum"
 #define STATE_LOSS_WEIGHT "dpexec.loss_weight"
+#define STATE_LOG_PREFIX "dpexec.log:"
 #define STATE_METRIC_SUM "dpexec.metric_sum"
 #define STATE_METRIC_WEIGHT "dpexec.metric_weight"
 

@@ -60,6 +60,7 @@ static Status run(const Args *a, dpx_model **model, dpx_trainer **trainer, Feed 
         printf(",\"eval_%s\":", dpx_options_get(a->options, "metric"));
         json_write_metric(stdout, &e.metric);
     }
+    TRY(json_write_log(stdout, "eval_log", e.metric.log, e.metric.n_log));
     printf(",\"samples\":%lld}\n", (long long)e.samples);
     return ST_OK;
 }

@@ -269,6 +269,27 @@ void json_write_metric(FILE *f, const dpx_metric *m)
     fputs("]]", f);
 }
 
+Status json_write_log(FILE *f, const char *key, const dpx_log_value *log, int n)
+{
+    char number[NUMBER_TEXT];
+
+    for (int i = 1; i < n; i++) {
+        json_t *name = json_of_text(log[i].name);
+        char *text = json_text(name, JSON_ENCODE_ANY);
+
+        json_decref(name);
+        if (!text)
+            return FAIL_NOMEM();
+        if (i == 1)
+            fprintf(f, ",\"%s\":{", key);
+        fprintf(f, "%s%s:%s", i > 1 ? "," : "", text, json_number(log[i].value, number));
+        free(text);
+    }
+    if (n > 1)
+        fputc('}', f);
+    return ST_OK;
+}
+
 static Status flush(RunDir *r)
 {
     if (fflush(r->metrics) || ferror(r->metrics))
@@ -301,6 +322,7 @@ Status run_dir_log_step(RunDir *r, const dpx_trainer *t, const dpx_result *resul
     if (!isnan(result->loss_scale))
         fprintf(r->metrics, ",\"loss_scale\":%s,\"skipped\":%s", json_number(result->loss_scale, scale),
                 result->skipped ? "true" : "false");
+    TRY(json_write_log(r->metrics, "log", result->log, result->n_log));
     fprintf(r->metrics, "}\n");
     return flush(r);
 }
@@ -316,6 +338,7 @@ Status run_dir_log_eval(RunDir *r, int64_t step, double loss, const char *metric
         fprintf(r->metrics, ",\"eval_%s\":", metric);
         json_write_metric(r->metrics, measured);
     }
+    TRY(json_write_log(r->metrics, "eval_log", measured->log, measured->n_log));
     fprintf(r->metrics, "}\n");
     return flush(r);
 }

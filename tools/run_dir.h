@@ -44,6 +44,8 @@ Status run_dir_log_eval(RunDir *r, int64_t step, double loss, const char *metric
 
 /* As JSON, which has no NaN and no infinity: those are null. */
 const char *json_number(double v, char buf[32]);
+/* `,"KEY":{"NAME":VALUE,...}` of log variables but the first, the total; of none nothing. */
+Status json_write_log(FILE *f, const char *key, const dpx_log_value *log, int n) CHECKED;
 /* The number, or the table as a list of its rows. */
 void json_write_metric(FILE *f, const dpx_metric *m);
 

@@ -70,7 +70,7 @@ dpx_status dpx_trainer_metric(const dpx_trainer *t, dpx_metric *out)
     NEED(out, "out");
     def = t->options->build.metric;
     m = &t->measured;
-    *out = (dpx_metric){ .value = NAN };
+    *out = (dpx_metric){ .value = NAN, .log = t->log_values.all, .n_log = t->log_values.n_all };
     if (!def || !counted(m, def))
         return DPX_OK;
     out->measured = 1;
@@ -89,6 +89,9 @@ dpx_status dpx_trainer_metric(const dpx_trainer *t, dpx_metric *out)
 
 void dpx_trainer_restart_metric(dpx_trainer *t)
 {
-    if (t)
-        measured_restart(&t->measured);
+    if (!t)
+        return;
+    measured_restart(&t->measured);
+    t->log_values.n_all = 0;
+    t->log_values.weight = 0;
 }

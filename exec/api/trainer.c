@@ -236,6 +236,7 @@ static Status create(dpx_trainer *t, const dpx_options *options)
     TRY(decide_links(t, &devices));
     TRY(choose_sums(t));
     TRY(measured_create(&t->measured, t->options));
+    TRY(log_values_create(&t->log_values, t->model->graph, t->options));
     t->dtype = run_dtype(t);
     t->devices = devices.n * world_size(trainer_world(t));
     t->replicas = t->options->build.replicas ? t->options->build.replicas : t->devices;
@@ -304,11 +305,12 @@ void trainer_tell_weights(dpx_trainer *t, const char *what)
 
     if (t->told_weights || !b->loss || b->loss->target != TARGET_NONE || b->loss_weight || b->loss_is_sum)
         return;
-    snprintf(line, sizeof line,
-             "%s: the loss of each batch, output '%s', is weighed by its samples; where it is a mean over anything "
-             "else give "
-             "--loss-weight OUTPUT, where it is a sum --loss-weight sum",
-             what, b->loss_args);
+    snprintf(
+        line, sizeof line,
+        "%s: the loss of each batch, %s%s%s, is weighed by its samples; where it is a mean over anything else give "
+        "--loss-weight OUTPUT%s",
+        what, b->loss->logs ? "the sum of outputs" : "output '", b->loss->logs ? "" : b->loss_args,
+        b->loss->logs ? "" : "'", b->loss->logs ? "" : ", where it is a sum --loss-weight sum");
     forward_log(t, true, line);
     t->told_weights = true;
 }
@@ -344,7 +346,7 @@ static int64_t count_output(const NamedTensor *out, int n, const char *name)
     return t && !t->shape.rank && t->dtype == DT_INT64 ? tensor_int(t, 0) : 0;
 }
 
-void trainer_read_outputs(dpx_result *r, const NamedTensor *out, int n)
+void trainer_read_outputs(dpx_trainer *t, dpx_result *r, const NamedTensor *out, int n)
 {
     const Tensor *applied = named_find(out, n, OUT_APPLIED);
 
@@ -358,6 +360,7 @@ void trainer_read_outputs(dpx_result *r, const NamedTensor *out, int n)
     r->grad_norm = real_output(out, n, OUT_GRAD_NORM, NAN);
     r->loss_scale = real_output(out, n, OUT_LOSS_SCALE, NAN);
     r->skipped = applied && !tensor_int(applied, 0);
+    log_values_read(&t->log_values, r, out, n);
 }
 
 Status trainer_begin(dpx_trainer *t, BuildMode mode, const Feed *f, SessionStep *step)
@@ -373,13 +376,13 @@ Status trainer_begin(dpx_trainer *t, BuildMode mode, const Feed *f, SessionStep 
     return session_begin(step, t->session, mode, f->tensor, f->n, f->partly ? &f->part : NULL);
 }
 
-static Status end(const SessionStep *step, dpx_result *r)
+static Status end(dpx_trainer *t, const SessionStep *step, dpx_result *r)
 {
     const NamedTensor *out;
     int n;
 
     TRY(session_end(&out, &n, step));
-    trainer_read_outputs(r, out, n);
+    trainer_read_outputs(t, r, out, n);
     return ST_OK;
 }
 
@@ -477,7 +480,7 @@ static Status check_room(const dpx_trainer *t, bool now)
 static Status keep_begun(dpx_trainer *t, BegunStep *b)
 {
     if (!session_runs_ahead(t->session)) {
-        TRY(end(&b->step, &b->result));
+        TRY(end(t, &b->step, &b->result));
         b->ended = true;
     }
     if (b->result.updated)
@@ -485,9 +488,9 @@ static Status keep_begun(dpx_trainer *t, BegunStep *b)
     return ST_OK;
 }
 
-static Status give_now(BegunStep *b, dpx_result *out)
+static Status give_now(dpx_trainer *t, BegunStep *b, dpx_result *out)
 {
-    TRY(end(&b->step, &b->result));
+    TRY(end(t, &b->step, &b->result));
     *out = b->result;
     return ST_OK;
 }
@@ -498,7 +501,7 @@ static Status train_step(dpx_trainer *t, const dpx_tensor *batch, int n, const i
 
     TRY(check_room(t, out));
     TRY(begin_batch(t, batch, n, samples, &b));
-    return out ? give_now(&b, out) : keep_begun(t, &b);
+    return out ? give_now(t, &b, out) : keep_begun(t, &b);
 }
 
 static Status flush(dpx_trainer *t, dpx_result *out)
@@ -513,7 +516,7 @@ static Status flush(dpx_trainer *t, dpx_result *out)
         *out = (dpx_result){ .step = t->step, .loss = NAN, .grad_norm = NAN, .loss_scale = NAN };
     if (!b.result.updated)
         return ST_OK;
-    return out ? give_now(&b, out) : keep_begun(t, &b);
+    return out ? give_now(t, &b, out) : keep_begun(t, &b);
 }
 
 /* The oldest leaves the list, also when it failed. */
@@ -525,7 +528,7 @@ static Status take_result(dpx_trainer *t, dpx_result *out)
         return FAIL(E_INVALID, "there is no result to take: every step that was begun has given its own");
     memmove(t->begun, t->begun + 1, (size_t)--t->n_begun * sizeof *t->begun);
     if (!b.ended)
-        return give_now(&b, out);
+        return give_now(t, &b, out);
     *out = b.result;
     return ST_OK;
 }

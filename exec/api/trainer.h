@@ -21,6 +21,16 @@ typedef struct {
     double weight;
 } Measured;
 
+/* Log variables: names, and values of a result that was given out and of those that wait to be. */
+typedef struct {
+    const char **output; /* [n] of a step, as far as it has them; the first stands for the total */
+    dpx_log_value *value[MAX_BEGUN + 1];
+    int n, turn;
+    dpx_log_value *all; /* of all evaluations since the metric began */
+    int n_all;
+    double weight;
+} LogValues;
+
 struct dpx_trainer {
     const dpx_model *model;
     Options *options;
@@ -34,13 +44,14 @@ struct dpx_trainer {
     dpx_result group;                     /* sums over the group */
     NamedTensor shape[MAX_BATCH_TENSORS]; /* of the first micro-batch: what BUILD_APPLY is compiled for */
     int n_shape;
-    uint64_t given;         /* digest of what was given to states that may be in pieces, by resuming and by setting */
-    bool agreed;            /* all processes of the world have rank 0's state, as far as there is any */
-    bool resumed;           /* and has not trained since, which will tell whether the checkpoint is of this run */
-    bool told_weights;      /* what a loss of the model's own weighs */
-    bool averaged;          /* running statistics, since the last batch that was trained */
-    int64_t evaluated;      /* batches since the last that was trained */
-    Measured measured;      /* by evaluations since this began */
+    uint64_t given;    /* digest of what was given to states that may be in pieces, by resuming and by setting */
+    bool agreed;       /* all processes of the world have rank 0's state, as far as there is any */
+    bool resumed;      /* and has not trained since, which will tell whether the checkpoint is of this run */
+    bool told_weights; /* what a loss of the model's own weighs */
+    bool averaged;     /* running statistics, since the last batch that was trained */
+    int64_t evaluated; /* batches since the last that was trained */
+    Measured measured; /* by evaluations since this began */
+    LogValues log_values;
     dpx_tensor *prediction; /* [outputs of the model] that the last evaluation gave; NULL: there was none */
     int n_resumed;          /* the first states: those that the checkpoint had */
     Trace *trace;           /* NULL: nothing is timed */
@@ -75,11 +86,18 @@ void measured_restart(Measured *m);
 /* Adds what one batch gave. */
 Status measured_add(Measured *m, const NamedTensor *out, int n) CHECKED;
 
+/* exec/api/log_values.c */
+/* E_INVALID: the model is to compute its loss itself, and none of its outputs is one. */
+Status log_values_create(LogValues *l, const Graph *model, Options *o) CHECKED;
+/* Of a result whose sums and loss are known. */
+void log_values_read(LogValues *l, dpx_result *r, const NamedTensor *out, int n);
+void log_values_add(LogValues *l, const dpx_result *r); /* to those of all evaluations */
+
 /* exec/api/trainer.c */
 /* The others must not wait for what has failed here. */
 Status trainer_told(const dpx_trainer *t, Status st) CHECKED;
 Status trainer_begin(dpx_trainer *t, BuildMode mode, const Feed *f, SessionStep *step) CHECKED;
-void trainer_read_outputs(dpx_result *r, const NamedTensor *out, int n);
+void trainer_read_outputs(dpx_trainer *t, dpx_result *r, const NamedTensor *out, int n);
 /* Said once, where batches are added up and only their samples are known. */
 void trainer_tell_weights(dpx_trainer *t, const char *what);
 /* Replicas go on with the mean of their running statistics. */

@@ -394,20 +394,47 @@ static Status emit_updates(Optimizer *o, Arena *scratch)
 /* ---- accumulation ---- */
 
 /* The sums beside the gradients: output of a batch, state over batches. */
-static const struct {
+typedef struct {
     const char *output, *state;
-} sums[] = {
-    { OUT_LOSS_SUM, STATE_LOSS_SUM },
-    { OUT_LOSS_WEIGHT, STATE_LOSS_WEIGHT },
-    { OUT_METRIC_SUM, STATE_METRIC_SUM },
-    { OUT_METRIC_WEIGHT, STATE_METRIC_WEIGHT },
+    ValueId addend, total;
+} Sum;
+
+static const Sum known_sums[] = {
+    { .output = OUT_LOSS_SUM, .state = STATE_LOSS_SUM },
+    { .output = OUT_LOSS_WEIGHT, .state = STATE_LOSS_WEIGHT },
+    { .output = OUT_METRIC_SUM, .state = STATE_METRIC_SUM },
+    { .output = OUT_METRIC_WEIGHT, .state = STATE_METRIC_WEIGHT },
 };
-enum { N_SUMS = sizeof sums / sizeof *sums };
+enum { N_SUMS = sizeof known_sums / sizeof *known_sums };
+
+/* Numerator, denominator, those of the metric, log variables; `addend` NO_VALUE where there is none. */
+static Status find_sums(Sum **out, int *n, const Graph *g, Arena *scratch)
+{
+    const size_t skip = strlen(OUT_LOG_PREFIX);
+    Sum *s = ARENA_NEW(scratch, Sum, N_SUMS + (size_t)g->n_output);
+
+    if (!s)
+        return FAIL_NOMEM();
+    memcpy(s, known_sums, sizeof known_sums);
+    for (*n = 0; *n < N_SUMS; ++*n)
+        s[*n].addend = graph_output(g, s[*n].output);
+    for (int i = 0; i < g->n_output; i++) {
+        const Output *o = &g->output[i];
+
+        if (strncmp(o->name, OUT_LOG_PREFIX, skip))
+            continue;
+        s[*n] = (Sum){ o->name, arena_printf(g->arena, STATE_LOG_PREFIX "%s", o->name + skip), o->value, NO_VALUE };
+        if (!s[(*n)++].state)
+            return FAIL_NOMEM();
+    }
+    *out = s;
+    return ST_OK;
+}
 
 /* A denominator known from shapes is the same on every replica; all else is a partial sum. */
-static ValueId sum_state(Graph *g, int i, ValueId addend)
+static ValueId sum_state(Graph *g, const Sum *s)
 {
-    return add_sum_state(g, sums[i].state, NULL, addend, value(g, addend)->kind != V_CONST);
+    return add_sum_state(g, s->state, NULL, s->addend, value(g, s->addend)->kind != V_CONST);
 }
 
 static void add_to(Graph *g, ValueId state, ValueId addend)
@@ -425,19 +452,20 @@ static ValueId add_gradient_sum(Graph *g, const Pair *p)
     return v;
 }
 
-static Status accumulate(Optimizer *o)
+static Status accumulate(Optimizer *o, Arena *scratch)
 {
     Graph *g = o->g;
+    Sum *s;
+    int n;
 
     graph_begin_purpose(g, PHASE_BACKWARD, "sum over micro-batches");
     for (int i = 0; i < o->n && !g->status; i++)
         add_to(g, add_gradient_sum(g, &o->pair[i]), o->pair[i].grad);
-    for (int i = 0; i < N_SUMS && !g->status; i++) {
-        ValueId v = graph_output(g, sums[i].output);
-
-        if (has_value(v))
-            add_to(g, sum_state(g, i, v), v);
-        graph_remove_output(g, sums[i].output);
+    TRY(find_sums(&s, &n, g, scratch));
+    for (int i = 0; i < n && !g->status; i++) {
+        if (has_value(s[i].addend))
+            add_to(g, sum_state(g, &s[i]), s[i].addend);
+        graph_remove_output(g, s[i].output);
     }
     graph_remove_output(g, OUT_LOSS);
     return g->status;
@@ -473,18 +501,18 @@ static Status divide_sums(Optimizer *o, ValueId weight)
 }
 
 /* Outputs are copies, by adding 0: the state itself is zero again when the caller reads them. */
-static Status output_sums(Optimizer *o, const ValueId *addend, ValueId *state)
+static Status output_sums(Optimizer *o, Sum *s, int n)
 {
     Graph *g = o->g;
 
-    for (int i = 0; i < N_SUMS && !g->status; i++) {
-        if (!has_value(addend[i]))
+    for (int i = 0; i < n && !g->status; i++) {
+        if (!has_value(s[i].addend))
             continue;
-        state[i] = sum_state(g, i, addend[i]);
-        if (g->status)
-            break;
-        graph_add_output(g, sums[i].output, EMIT(g, Add, NULL, state[i], emit_scalar(g, value(g, state[i])->dtype, 0)));
-        graph_add_update(g, state[i], emit_zeros_like(g, state[i]));
+        s[i].total = sum_state(g, &s[i]);
+        TRY(g->status);
+        graph_add_output(g, s[i].output,
+                         EMIT(g, Add, NULL, s[i].total, emit_scalar(g, value(g, s[i].total)->dtype, 0)));
+        graph_add_update(g, s[i].total, emit_zeros_like(g, s[i].total));
     }
     return g->status;
 }
@@ -492,16 +520,16 @@ static Status output_sums(Optimizer *o, const ValueId *addend, ValueId *state)
 static Status apply(Optimizer *o, Arena *scratch)
 {
     Graph *g = o->g;
-    ValueId addend[N_SUMS], state[N_SUMS] = { NO_VALUE }, weight;
+    ValueId weight;
+    Sum *s;
+    int n;
 
-    for (int i = 0; i < N_SUMS; i++)
-        addend[i] = graph_output(g, sums[i].output);
+    TRY(find_sums(&s, &n, g, scratch));
     clear_graph(g);
     graph_begin_purpose(g, PHASE_UPDATE, "mean over micro-batches");
-    TRY(output_sums(o, addend, state));
-    TRY(g->status);
-    weight = has_value(state[1]) ? state[1] : emit_scalar(g, value(g, state[0])->dtype, 1);
-    graph_add_output(g, OUT_LOSS, EMIT(g, Div, NULL, state[0], weight));
+    TRY(output_sums(o, s, n));
+    weight = has_value(s[1].total) ? s[1].total : emit_scalar(g, value(g, s[0].total)->dtype, 1);
+    graph_add_output(g, OUT_LOSS, EMIT(g, Div, NULL, s[0].total, weight));
     TRY(divide_sums(o, weight));
     return emit_updates(o, scratch);
 }
@@ -562,7 +590,7 @@ static Status run(Graph *g, PassCtx *ctx)
         drop_gradient_outputs(g);
     graph_begin_purpose(g, PHASE_UPDATE, "factor of gradients");
     switch (ctx->opt->mode) {
-    case BUILD_ACCUMULATE: TRY(accumulate(&o)); break;
+    case BUILD_ACCUMULATE: TRY(accumulate(&o, ctx->scratch)); break;
     case BUILD_APPLY: TRY(apply(&o, ctx->scratch)); break;
     default: TRY(emit_updates(&o, ctx->scratch));
     }

@@ -25,7 +25,9 @@ typedef struct {
     Report *report;       /* may be NULL */
     const Output *scores; /* the output that y is */
     ValueId y, target;
-    ValueId num, den;               /* den NO_VALUE: the loss is a sum */
+    ValueId num, den; /* den NO_VALUE: the loss is a sum */
+    Output *log;      /* what is told besides, as the outputs that it becomes */
+    int n_log;
     ValueId metric[2];              /* sum and weight, or a table and NO_VALUE; NO_VALUE without a metric */
     RecipeSettings loss, of_metric; /* their settings */
 } Criterion;
@@ -81,12 +83,14 @@ static Status find_output(Criterion *c, const char *name)
     return check_output(c->g, c->scores);
 }
 
+/* The first. */
 static Status find_own_loss(Criterion *c, const bool *is_loss)
 {
-    for (int i = 0; i < c->g->n_output; i++)
-        if (is_loss[i])
-            return find_output(c, c->g->output[i].name);
-    return find_output(c, c->opt->loss_args);
+    int i = 0;
+
+    while (!is_loss[i])
+        i++;
+    return find_output(c, c->g->output[i].name);
 }
 
 /* `classes`: the axis of the scores that the targets do not have, else 0. */
@@ -325,6 +329,70 @@ static Status add_output_loss(Criterion *c, ValueId *loss, Arena *scratch)
     return g->status;
 }
 
+/* ---- outputs that are losses, and others that are told ---- */
+
+const char *criterion_log_name(const char *output) { return strcmp(output, OUT_LOSS) ? output : OUT_LOSS ".0"; }
+
+static Status check_logged(const Criterion *c, const Output *o, bool is_loss)
+{
+    char text[SHAPE_TEXT];
+
+    if (is_loss)
+        TRY(check_output(c->g, o));
+    if (!shape_known(value(c->g, o->value)->shape))
+        return FAIL(E_SHAPE, "--loss outputs: the shape of output '%s' is not known", o->name);
+    if (is_loss && c->opt->loss_weight && shape_numel(value(c->g, o->value)->shape) != 1)
+        return FAIL(E_SHAPE, "--loss-weight %s: output '%s', a loss, is %s; expected one number", c->opt->loss_weight,
+                    o->name, shape_text(value(c->g, o->value)->shape, text));
+    for (int i = 0; i < c->g->n_output; i++)
+        if (&c->g->output[i] != o && !strcmp(criterion_log_name(o->name), c->g->output[i].name))
+            return FAIL(E_INVALID, "--loss outputs: outputs '%s' and '%s' are both logged as %s", o->name,
+                        c->g->output[i].name, c->g->output[i].name);
+    return ST_OK;
+}
+
+/* The mean of an output, in the loss's type. */
+static ValueId emit_mean(Criterion *c, const Output *o)
+{
+    const DType t = value(c->g, c->y)->dtype;
+    const Shape scalar = shape_scalar();
+    const int64_t n = shape_numel(value(c->g, o->value)->shape);
+    const ValueId sum = emit_sum_to_shape(c->g, emit_cast(c->g, o->value, t), &scalar);
+
+    return n == 1 ? sum : EMIT(c->g, Div, NULL, sum, emit_scalar(c->g, t, (double)n));
+}
+
+/* The sum of the means of all losses, and each output's mean, all of which weigh alike beside other batches. */
+static Status add_logged_losses(Criterion *c, ValueId *loss, const bool *is_loss, Arena *scratch)
+{
+    Graph *g = c->g;
+
+    if (c->opt->loss_is_sum)
+        return FAIL(E_INVALID, "--loss-weight sum does not go with --loss outputs, which takes means");
+    if (!(c->log = ARENA_NEW(g->arena, Output, (size_t)g->n_output + 1)))
+        return FAIL_NOMEM();
+    if (c->opt->loss_weight)
+        TRY(add_weight_output(c, scratch));
+    else
+        c->den = emit_scalar(g, value(g, c->y)->dtype, (double)batch_size(g, c->opt));
+    for (int i = 0; i < g->n_output; i++) {
+        const Output *o = &g->output[i];
+        ValueId mean;
+
+        if (!is_loss[i] && !dtype_is_float(value(g, o->value)->dtype))
+            continue;
+        TRY(check_logged(c, o, is_loss[i]));
+        mean = emit_mean(c, o);
+        if (is_loss[i])
+            *loss = has_value(*loss) ? EMIT(g, Add, NULL, *loss, mean) : mean;
+        c->log[c->n_log].name = arena_printf(g->arena, OUT_LOG_PREFIX "%s", criterion_log_name(o->name));
+        c->log[c->n_log++].value = EMIT(g, Mul, NULL, mean, c->den);
+        TRY(g->status);
+    }
+    c->num = EMIT(g, Mul, NULL, *loss, c->den);
+    return g->status;
+}
+
 /* ---- the mean of the parts' means ---- */
 
 /* A sum has no weight of its own: it is divided by the number of parts alone. */
@@ -358,19 +426,33 @@ bool criterion_adds(const char *output)
     for (int i = 0; i < N_OURS; i++)
         if (!strcmp(ours[i], output))
             return true;
-    return false;
+    return !strncmp(output, OUT_LOG_PREFIX, sizeof OUT_LOG_PREFIX - 1);
+}
+
+static Status no_own_loss(const Graph *g, const BuildOptions *opt)
+{
+    char list[512] = "";
+    size_t len = 0;
+
+    if (!opt->loss->logs)
+        return FAIL(E_INVALID, "the model has no output '%s'", opt->loss_args);
+    for (int i = 0; i < g->n_output && len < sizeof list; i++)
+        len += (size_t)snprintf(list + len, sizeof list - len, "%s'%s'", i ? ", " : "", g->output[i].name);
+    return FAIL(E_INVALID, "--loss outputs: the name of no output contains 'loss'; the model has %s",
+                *list ? list : "no outputs");
 }
 
 Status criterion_find_losses(bool *is_loss, const Graph *g, const BuildOptions *opt)
 {
     const bool own = opt->loss && opt->loss->target == TARGET_NONE;
     RecipeSettings s;
+    bool any = false;
 
     if (own)
         TRY(recipe_take(&s, &opt->loss->recipe, "loss", opt->loss_args, opt->settings, g->arena));
     for (int i = 0; i < g->n_output; i++)
-        is_loss[i] = own && opt->loss->is_loss(&s, g->output[i].name);
-    return ST_OK;
+        any |= is_loss[i] = own && opt->loss->is_loss(&s, g->output[i].name);
+    return own && !any ? no_own_loss(g, opt) : ST_OK;
 }
 
 /* Predictions stay in evaluation. */
@@ -394,6 +476,10 @@ static void replace_outputs(Criterion *c, ValueId loss, const bool *is_loss)
             graph_remove_output(c->g, ours[i]);
             graph_add_output(c->g, ours[i], v[i]);
         }
+    for (int i = 0; i < c->n_log && !c->g->status; i++) {
+        graph_remove_output(c->g, c->log[i].name);
+        graph_add_output(c->g, c->log[i].name, c->log[i].value);
+    }
 }
 
 static Status run(Graph *g, PassCtx *ctx)
@@ -415,7 +501,9 @@ static Status run(Graph *g, PassCtx *ctx)
         return FAIL_NOMEM();
     TRY(criterion_find_losses(is_loss, g, ctx->opt));
     TRY(def->target == TARGET_NONE ? find_own_loss(&c, is_loss) : find_output(&c, ctx->opt->logits));
-    if (def->target == TARGET_NONE)
+    if (def->logs)
+        TRY(add_logged_losses(&c, &loss, is_loss, ctx->scratch));
+    else if (def->target == TARGET_NONE)
         TRY(add_output_loss(&c, &loss, ctx->scratch));
     else if (def->target == TARGET_CLASSES)
         TRY(add_class_loss(&c));

@@ -1,6 +1,7 @@
-/* What evaluation gives: predictions in the order of the batch, with targets or without; and batches without names.
- * The model computes losses itself (own_losses.py). */
+/* What steps give: predictions in the order of the batch, with targets or without; log variables; and batches without
+ * names.  The model computes losses itself (own_losses.py). */
 #include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -11,7 +12,7 @@ enum { WIDTH = 4, SIDES = 2, SCORES = 3 };
 
 #define OWN SOURCE_DIR "/tests/api/own_losses.onnx"
 
-static dpx_trainer *make_own(int replicas, const char *loss)
+static dpx_trainer *make_own_by(int replicas, const char *loss, const char *accumulate)
 {
     dpx_options *o = dpx_options_create();
     dpx_model *m = NULL;
@@ -23,6 +24,7 @@ static dpx_trainer *make_own(int replicas, const char *loss)
     CHECK_DPX(dpx_options_set(o, "replicas", number));
     CHECK_DPX(dpx_options_set(o, "threads", "1"));
     CHECK_DPX(dpx_options_set(o, "lr", "0.25"));
+    CHECK_DPX(dpx_options_set(o, "accumulate", accumulate));
     if (loss)
         CHECK_DPX(dpx_options_set(o, "loss", loss));
     CHECK_DPX(dpx_trainer_create(&t, m, o, NULL, NULL));
@@ -30,6 +32,8 @@ static dpx_trainer *make_own(int replicas, const char *loss)
     dpx_options_free(o);
     return t;
 }
+
+static dpx_trainer *make_own(int replicas, const char *loss) { return make_own_by(replicas, loss, "1"); }
 
 /* Samples [from, from + n) of the data: x, y, z. */
 static void take(dpx_tensor batch[3], int from, int n)
@@ -154,5 +158,139 @@ static void test_order(void)
     dpx_trainer_free(t);
 }
 
+/* ---- log variables: mmengine's ---- */
+
+static void check_log(const dpx_result *r, const double *expected)
+{
+    CU_ASSERT_FATAL(r->n_log == OWN_LOGS);
+    CU_ASSERT(r->log[0].value == r->loss && r->log[0].sum == r->loss_sum);
+    for (int i = 0; i < OWN_LOGS; i++) {
+        CU_ASSERT_STRING_EQUAL(r->log[i].name, own_names[i]);
+        CU_ASSERT(fabs(r->log[i].value - expected[i]) <= 1e-12 * fabs(expected[i]));
+        CU_ASSERT(fabs(r->log[i].sum - r->loss_weight * expected[i]) <= 1e-11);
+    }
+}
+
+/* Batches of 5, 5 and 3 samples; `ahead`: the result is asked for later. */
+static void train_own(int replicas, bool ahead)
+{
+    dpx_trainer *t = make_own(replicas, "outputs");
+    const double *expected = own_alone;
+    dpx_tensor batch[3];
+    dpx_result r;
+
+    for (int epoch = 0; t && epoch < OWN_EPOCHS; epoch++)
+        for (int at = 0; at < OWN_SAMPLES; at += OWN_BATCH, expected += OWN_LOGS) {
+            take(batch, at, OWN_SAMPLES - at < OWN_BATCH ? OWN_SAMPLES - at : OWN_BATCH);
+            CHECK_DPX(dpx_val_step(t, batch, 3, &r)); /* the same numbers, before the update */
+            check_log(&r, expected);
+            CU_ASSERT(r.n_outputs == 3 && is_output(&r, 0, "scores", 2) && is_output(&r, 1, "Loss_of_size", 0));
+            CHECK_DPX(dpx_train_step(t, batch, 3, ahead ? NULL : &r));
+            if (ahead)
+                CHECK_DPX(dpx_train_result(t, &r));
+            check_log(&r, expected);
+            CU_ASSERT(!r.outputs && !r.n_outputs);
+        }
+    dpx_trainer_free(t);
+}
+
+/* Of the whole set, by batches that end with a smaller one. */
+static void test_log_of_set(void)
+{
+    for (int replicas = 1; replicas <= 5; replicas += 2) {
+        dpx_trainer *t = make_own(replicas, "outputs");
+        dpx_tensor batch[3];
+        dpx_metric m;
+        dpx_result r;
+
+        if (!t)
+            return;
+        take(batch, 0, 4);
+        CHECK_DPX(dpx_val_step(t, batch, 3, &r));
+        dpx_trainer_restart_metric(t);
+        for (int at = 0; at < OWN_SAMPLES; at += OWN_BATCH) {
+            take(batch, at, OWN_SAMPLES - at < OWN_BATCH ? OWN_SAMPLES - at : OWN_BATCH);
+            CHECK_DPX(dpx_val_step(t, batch, 3, &r));
+        }
+        CHECK_DPX(dpx_trainer_metric(t, &m));
+        CU_ASSERT(!m.measured && m.n_log == OWN_LOGS);
+        for (int i = 0; i < m.n_log; i++)
+            CU_ASSERT(!strcmp(m.log[i].name, own_names[i]) &&
+                      fabs(m.log[i].value - own_whole[i]) <= 1e-12 * fabs(own_whole[i]));
+        dpx_trainer_free(t);
+    }
+}
+
+static void test_log(void)
+{
+    for (int replicas = 1; replicas <= 5; replicas++)
+        train_own(replicas, replicas % 2);
+}
+
+/* Groups of 10 and 3 samples. */
+static void test_log_of_groups(void)
+{
+    for (int replicas = 1; replicas <= 5; replicas++) {
+        dpx_trainer *t = make_own_by(replicas, "outputs", "2");
+        const double *expected = own_grouped;
+        dpx_tensor batch[3];
+        dpx_result r;
+
+        for (int step = 0; t && step < 3 * OWN_EPOCHS; step++) {
+            const int at = step % 3 * OWN_BATCH, last = step % 3 == 2;
+
+            take(batch, at, last ? OWN_SAMPLES - at : OWN_BATCH);
+            CHECK_DPX(dpx_train_step(t, batch, 3, &r));
+            if (last)
+                CHECK_DPX(dpx_train_flush(t, &r));
+            CU_ASSERT(r.updated || !r.n_log);
+            if (!r.updated)
+                continue;
+            check_log(&r, expected);
+            expected += OWN_LOGS;
+        }
+        CU_ASSERT(expected == own_grouped + sizeof own_grouped / sizeof *own_grouped);
+        dpx_trainer_free(t);
+    }
+}
+
+/* Two results that wait keep their own numbers. */
+static void test_log_waiting(void)
+{
+    dpx_trainer *t = make_own(2, "outputs");
+    dpx_tensor batch[3];
+    dpx_result r;
+
+    if (!t)
+        return;
+    for (int i = 0; i < 2; i++) {
+        take(batch, i * OWN_BATCH, OWN_BATCH);
+        CHECK_DPX(dpx_train_step(t, batch, 3, NULL));
+    }
+    for (int i = 0; i < 2; i++) {
+        CHECK_DPX(dpx_train_result(t, &r));
+        check_log(&r, own_alone + i * OWN_LOGS);
+    }
+    dpx_trainer_free(t);
+}
+
+static void test_no_own_loss(void)
+{
+    dpx_options *o = dpx_options_create();
+    dpx_trainer *t = NULL;
+    dpx_model *m = NULL;
+
+    CHECK_DPX(dpx_model_load(&m, MLP));
+    CHECK_DPX(dpx_options_set(o, "loss", "outputs"));
+    CHECK_DPX_FAILS(DPX_INVALID, "--loss outputs: the name of no output contains 'loss'; the model has 'logits'",
+                    dpx_trainer_create(&t, m, o, NULL, NULL));
+    CHECK_DPX(dpx_options_set(o, "loss", "output:lost"));
+    CHECK_DPX_FAILS(DPX_INVALID, "no output 'lost'", dpx_trainer_create(&t, m, o, NULL, NULL));
+    dpx_model_free(m);
+    dpx_options_free(o);
+}
+
 DEFINE_SUITE(evaluate, { "predictions", test_predictions }, { "without targets", test_no_targets },
-             { "tensors without names", test_order });
+             { "tensors without names", test_order }, { "log variables", test_log }, { "of a set", test_log_of_set },
+             { "of groups of batches", test_log_of_groups }, { "of results that wait", test_log_waiting },
+             { "no loss among the outputs", test_no_own_loss });

@@ -87,5 +87,5 @@ with open(os.path.join(HERE, "own_losses.h"), "w") as f:
     f.write(f"enum {{ OWN_SAMPLES = {SAMPLES}, OWN_BATCH = {BATCH}, OWN_EPOCHS = {EPOCHS}, OWN_LOGS = {len(names)} }};\n")
     f.write("static const char *const own_names[OWN_LOGS] = { " + ", ".join(f'"{n}"' for n in names) + " };\n")
     f.write(table("own_x", x) + table("own_y", y, "long long") + table("own_z", z))
-    f.write(table("own_alone", alone) + table("own_grouped", grouped))
+    f.write(table("own_alone", alone) + table("own_grouped", grouped) + table("own_whole", train(3)[1][0]))
     f.write(table("own_scores", x @ w + b))

@@ -24,6 +24,8 @@ for replicas in 1 3; do
     trains weights open "${scores[@]}" --replicas $replicas --class-weights $here/class_weights.npy --ignore-index 2 --label-smoothing 0.1
     trains group own_loss "${own[@]}" output:loss --loss-weight count --replicas $replicas --accumulate 2
     trains group own_loss "${own[@]}" output:loss --loss-weight output:count --replicas $replicas --batch-size 8
+    trains group own_loss "${own[@]}" outputs --loss-weight count --replicas $replicas --accumulate 2
+    check "log variables" test "$(grep -c '"log":{"loss.0":[0-9.e-]*,"count":[0-9.e-]*,"total":[0-9.e-]*}}$' "$DIR/run/metrics.jsonl")" = "$(wc -l <"$DIR/run/metrics.jsonl")"
     trains sum own_loss "${own[@]}" output:total --loss-weight sum --replicas $replicas --accumulate 2
 done
 refused 2 "give --class-axis" "$dpexec" $here/fixed.onnx "${common[@]}" "${scores[@]}"
@@ -38,6 +40,7 @@ says "are taken along axis 1" "$dpexec" $here/fixed.onnx --batch-size 4 --loss c
 eval=(--batch-size 4 --input-shape x=4,6 --threads 1)
 check "eval" near "$(evaluated $here/open.onnx "${eval[@]}" "${scores[@]}")" "$(expected plain 2)"
 check "eval by weight" near "$(evaluated $here/own_loss.onnx "${eval[@]}" "${own[@]}" output:loss --loss-weight count)" "$(expected group 2)"
+check "eval by weight of outputs" near "$(evaluated $here/own_loss.onnx "${eval[@]}" "${own[@]}" outputs --loss-weight count)" "$(expected group 2)"
 check "eval of sums" near "$(evaluated $here/own_loss.onnx "${eval[@]}" "${own[@]}" output:total --loss-weight sum)" "$(expected sum 2)"
 
 # What was decided is kept: a run goes on with it, and is evaluated by it, where shapes alone would not tell.
@@ -70,6 +73,10 @@ check "no batch-norm, nothing said" test "$("$dpexec" models/mlp.onnx --data tes
 refused 2 "depends on parameters" "$dpexec" $here/own_loss.onnx "${common[@]}" "${own[@]}" output:loss --loss-weight total
 refused 2 "no output 'weights'" "$dpexec" $here/own_loss.onnx "${common[@]}" "${own[@]}" output:loss --loss-weight weights
 refused 2 "--loss-weight goes with --loss output:NAME" "$dpexec" $here/open.onnx "${common[@]}" "${scores[@]}" --loss-weight sum
+
+refused 2 "--loss-weight sum does not go with --loss outputs" "$dpexec" $here/own_loss.onnx "${common[@]}" "${own[@]}" outputs --loss-weight sum
+refused 2 "no output contains 'loss'; the model has 'scores'" "$dpexec" $here/open.onnx "${common[@]}" --data $here/data.npz --loss outputs
+says "the sum of outputs, is weighed by its samples" "$dpexec" eval $here/own_loss.onnx "${eval[@]}" "${own[@]}" outputs
 
 # A loss with an argument, its metric and a schedule: the targets are what the model itself says, so that training starts at a loss of 0.
 mkdir "$DIR/images" "$DIR/values"
