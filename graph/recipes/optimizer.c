@@ -2,6 +2,9 @@
  * it. */
 #include "graph/recipes/optimizer.h"
 
+#include <assert.h>
+#include <stdlib.h>
+
 #include "graph/body.h"
 
 /* ---- formulas ---- */
@@ -15,7 +18,7 @@ ValueId formula_node(UpdateRule *f, const OpDef *op, int n, const ValueId *in)
 
 ValueId formula_number(UpdateRule *f, double v) { return emit_scalar(f->g, f->o->type, v); }
 
-ValueId formula_scalar(UpdateRule *f, ValueId v)
+static ValueId add_scalar(UpdateRule *f, ValueId given)
 {
     Graph *g = f->o->g;
 
@@ -23,15 +26,53 @@ ValueId formula_scalar(UpdateRule *f, ValueId v)
         g->status = FAIL(E_INTERNAL, "a formula of more than %d scalars", FORMULA_SCALARS);
     if (g->status)
         return NO_VALUE;
-    if (value(g, v)->dtype != DT_BOOL)
-        v = emit_cast(g, v, f->o->type);
-    f->given[f->n_scalar] = v;
+    f->given[f->n_scalar] = given;
     return f->scalar[f->n_scalar++] = body_input(f->g, "scalar");
+}
+
+ValueId formula_scalar(UpdateRule *f, ValueId v)
+{
+    Graph *g = f->o->g;
+
+    return add_scalar(f, g->status || value(g, v)->dtype == DT_BOOL ? v : emit_cast(g, v, f->o->type));
+}
+
+ValueId formula_norm_scale(UpdateRule *f, ValueId x, NormScale *scale, const void *settings)
+{
+    f->norm.of = x;
+    f->norm.scale = scale;
+    f->norm.settings = settings;
+    f->norm.scalar = f->n_scalar;
+    return add_scalar(f, NO_VALUE);
 }
 
 ValueId formula_lr64(const UpdateRule *f)
 {
     return emit_cast(f->o->g, emit_cast(f->o->g, f->o->lr, f->o->type), DT_FLOAT64);
+}
+
+ValueId formula_quotient(Graph *g, ValueId w, ValueId x, ValueId above, ValueId under)
+{
+    const ValueId zero = emit_scalar(g, DT_FLOAT64, 0), one = emit_scalar(g, DT_FLOAT64, 1),
+                  no_w = EMIT(g, Equal, NULL, w, zero), no_x = EMIT(g, Equal, NULL, x, zero);
+
+    return EMIT(g, Where, NULL, EMIT(g, Or, NULL, no_w, no_x), one, EMIT(g, Div, NULL, above, under));
+}
+
+ValueId formula_correction(const UpdateRule *f, double beta)
+{
+    Graph *g = f->o->g;
+    const ValueId one = emit_scalar(g, DT_FLOAT64, 1),
+                  t = EMIT(g, Add, NULL, emit_cast(g, f->o->step, DT_FLOAT64), one);
+
+    return EMIT(g, Sub, NULL, one, EMIT(g, Pow, NULL, emit_scalar(g, DT_FLOAT64, beta), t));
+}
+
+ValueId formula_mean(UpdateRule *f, double beta, ValueId x, ValueId y, ValueId z)
+{
+    ValueId old = F(f, Mul, formula_number(f, beta), x), new = F(f, Mul, formula_number(f, 1 - beta), y);
+
+    return F(f, Add, old, has_value(z) ? F(f, Mul, new, z) : new);
 }
 
 static ValueId add_state(UpdateRule *f, const char *name, const char *suffix)
@@ -122,6 +163,58 @@ static ValueId emit_state(Graph *g, ValueId param, const char *suffix)
     return v;
 }
 
+/* Value v of the formula, of the parameter whose inputs of the formula are known in `known`, by value id. */
+static ValueId emit_value(const UpdateRule *f, ValueId *known, ValueId v)
+{
+    const Node *n = value(f->g, v)->producer;
+    ValueId in[8];
+
+    if (has_value(known[v.i]) || f->o->g->status)
+        return known[v.i];
+    assert(!n || n->n_in <= (int)(sizeof in / sizeof *in));
+    if (!n)
+        return known[v.i] = emit_scalar(f->o->g, f->o->type, tensor_float(value(f->g, v)->init, 0));
+    for (int i = 0; i < n->n_in; i++)
+        in[i] = emit_value(f, known, n->in[i]);
+    return known[v.i] = emit(f->o->g, n->op, NULL, n->n_in, in);
+}
+
+/* The norm of x, which may be in pieces; the sums are the same. */
+static ValueId emit_norm(const UpdateRule *f, ValueId x)
+{
+    Graph *g = f->o->g;
+    const int64_t from = 0, count = g->status ? 0 : shape_numel(value(g, x)->shape);
+    ValueId out[2] = { NO_VALUE };
+
+    if (f->o->pieces) {
+        x = emit(g, &op_SquareSums, ATTRS(INTS("count", 1, &count), INTS("from", 1, &from)), 1, &x);
+        emit_multi(g, &op_NormOfSums, ATTRS(FLOAT("max_norm", 1), INTS("count", 1, &count)), 1, &x, 2, out);
+    } else
+        emit_multi(g, &op_GlobalNorm, ATTRS(FLOAT("max_norm", 1)), 1, &x, 2, out);
+    return emit_cast(g, emit_cast(g, out[0], f->o->type), DT_FLOAT64);
+}
+
+/* in: what an Update of the parameter has before its scalars. */
+static ValueId emit_norm_scale(const UpdateRule *f, const ValueId *in)
+{
+    Graph *g = f->o->g;
+    ValueId *known = calloc(f->g->n_value, sizeof *known), x;
+
+    if (!known) {
+        graph_fail_nomem(g);
+        return NO_VALUE;
+    }
+    for (int k = 0; k < f->n_state; k++)
+        known[f->state[k].i] = in[k];
+    known[f->given_grad.i] = in[f->n_state];
+    for (int i = 0; i < f->n_scalar; i++)
+        known[f->scalar[i].i] = f->given[i];
+    x = emit_value(f, known, f->norm.of);
+    free(known);
+    x = f->norm.scale(g, f->norm.settings, emit_norm(f, in[0]), emit_norm(f, x));
+    return emit_cast(g, x, f->o->type);
+}
+
 void optimizer_emit(const UpdateRule *f, ValueId w, ValueId grad)
 {
     Graph *g = f->o->g;
@@ -135,6 +228,8 @@ void optimizer_emit(const UpdateRule *f, ValueId w, ValueId grad)
     in[n++] = grad;
     for (int i = 0; i < f->n_scalar; i++)
         in[n++] = f->given[i];
+    if (f->norm.scale)
+        in[f->n_state + 1 + f->norm.scalar] = emit_norm_scale(f, in);
     emit_multi(g, &op_Update, ATTRS(GRAPH("formula", f->g)), n, in, f->n_state, out);
     for (int i = 0; i < f->n_state && !g->status; i++)
         graph_add_update(g, in[i], out[i]);

@@ -13,7 +13,12 @@ typedef struct {
     ValueId step; /* int64 0-d: updates done before this one */
     ValueId ok;   /* whether the update happens; NO_VALUE: always */
     double clip;  /* the most of each element of a gradient; 0: unbounded */
+    bool pieces;  /* gradients and states may be cut into pieces (--shard) */
 } OptimizerStep;
+
+/* What a parameter's updates are multiplied by, in float64, of the norms of the parameter and of another of its
+ * tensors; emitted into g. */
+typedef ValueId NormScale(Graph *g, const void *settings, ValueId w, ValueId x);
 
 /* The update as a formula of one element: elementwise operators over values of no type yet. */
 enum { FORMULA_STATES = 8, FORMULA_SCALARS = 16 };
@@ -26,6 +31,12 @@ typedef struct {
     int n_state;
     ValueId scalar[FORMULA_SCALARS], given[FORMULA_SCALARS]; /* given: in o->g */
     int n_scalar;
+    struct {
+        ValueId of; /* NO_VALUE: none */
+        int scalar;
+        NormScale *scale;
+        const void *settings;
+    } norm; /* what is given differs from parameter to parameter */
 } UpdateRule;
 
 typedef struct {
@@ -54,6 +65,15 @@ ValueId formula_scalar(UpdateRule *f, ValueId v);
 ValueId formula_lr64(const UpdateRule *f);
 /* State PARAM.suffix, a literal, which starts as zeros and must be given its next value. */
 ValueId formula_state(UpdateRule *f, const char *suffix);
+/* A scalar of each parameter by itself, of the norms of w and of x, which may be any value of the formula so far;
+ * `settings` must outlive the formula.  Once in a formula. */
+ValueId formula_norm_scale(UpdateRule *f, ValueId x, NormScale *scale, const void *settings);
+/* above / under, or 1 where one of two norms is 0; for a NormScale. */
+ValueId formula_quotient(Graph *g, ValueId w, ValueId x, ValueId above, ValueId under);
+/* 1 - beta^t at step t, the first being 1, in float64: what corrects a mean of decay beta for its start at zero. */
+ValueId formula_correction(const UpdateRule *f, double beta);
+/* beta x + ((1 - beta) y) [z] */
+ValueId formula_mean(UpdateRule *f, double beta, ValueId x, ValueId y, ValueId z);
 /* grad + weight_decay w */
 ValueId formula_decayed(UpdateRule *f, double weight_decay);
 void formula_next(UpdateRule *f, ValueId state, ValueId next); /* state: f->w, or of formula_state */

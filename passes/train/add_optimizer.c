@@ -326,9 +326,13 @@ static bool begin_update(Graph *g, ValueId state)
 static Status emit_type(const Optimizer *o, int k, DType t)
 {
     const Group *group = &o->group[k];
-    const OptimizerStep step = {
-        .g = o->g, .type = t, .lr = group->lr, .step = o->step, .ok = o->ok, .clip = group->clip->value
-    };
+    const OptimizerStep step = { .g = o->g,
+                                 .type = t,
+                                 .lr = group->lr,
+                                 .step = o->step,
+                                 .ok = o->ok,
+                                 .clip = group->clip->value,
+                                 .pieces = o->opt->shard != SHARD_NONE };
     UpdateRule rule;
 
     TRY(optimizer_formula(&rule, &step, group->def, &group->settings));

@@ -11,32 +11,14 @@ typedef struct {
     double beta1, beta2, eps, weight_decay;
 } Adam;
 
-/* (1 - beta^(t)) of step t, the first being 1, in float64 */
-static ValueId correction(UpdateRule *f, double beta)
-{
-    Graph *g = f->o->g;
-    const ValueId one = emit_scalar(g, DT_FLOAT64, 1),
-                  t = EMIT(g, Add, NULL, emit_cast(g, f->o->step, DT_FLOAT64), one);
-
-    return EMIT(g, Sub, NULL, one, EMIT(g, Pow, NULL, emit_scalar(g, DT_FLOAT64, beta), t));
-}
-
-/* beta x + ((1 - beta) y) [z] */
-static ValueId mean(UpdateRule *f, double beta, ValueId x, ValueId y, ValueId z)
-{
-    ValueId old = F(f, Mul, formula_number(f, beta), x), new = F(f, Mul, formula_number(f, 1 - beta), y);
-
-    return F(f, Add, old, has_value(z) ? F(f, Mul, new, z) : new);
-}
-
 static void formula(UpdateRule *f, const Adam *s, bool decoupled)
 {
     Graph *g = f->o->g;
     const ValueId m = formula_state(f, "exp_avg"), v = formula_state(f, "exp_avg_sq"), lr = formula_lr64(f),
-                  size = formula_scalar(f, EMIT(g, Div, NULL, lr, correction(f, s->beta1))),
-                  root = formula_scalar(f, EMIT(g, Sqrt, NULL, correction(f, s->beta2))),
-                  d = decoupled ? f->grad : formula_decayed(f, s->weight_decay), m1 = mean(f, s->beta1, m, d, NO_VALUE),
-                  v1 = mean(f, s->beta2, v, d, d);
+                  size = formula_scalar(f, EMIT(g, Div, NULL, lr, formula_correction(f, s->beta1))),
+                  root = formula_scalar(f, EMIT(g, Sqrt, NULL, formula_correction(f, s->beta2))),
+                  d = decoupled ? f->grad : formula_decayed(f, s->weight_decay),
+                  m1 = formula_mean(f, s->beta1, m, d, NO_VALUE), v1 = formula_mean(f, s->beta2, v, d, d);
     ValueId under = F(f, Div, F(f, Sqrt, v1), root), w = f->w;
 
     under = F(f, Add, under, formula_number(f, s->eps));

@@ -1,0 +1,57 @@
+/* lars: momentum with a rate for each parameter, as long as the parameter is for its gradient (You, Gitman and
+ * Ginsburg, "Large Batch Training of Convolutional Networks", 2017, algorithm 1):
+ *
+ *   l = trust |w| / (|g| + weight_decay |w|),  m' = momentum m + lr l (g + weight_decay w),  w' = w - m'
+ *
+ * Where |w| or |g| is 0, of which the paper says nothing, l is taken for 1. */
+#include "graph/recipes/optimizer.h"
+
+typedef struct {
+    double momentum, trust, weight_decay;
+} Lars;
+
+static ValueId rate(Graph *g, const void *settings, ValueId w, ValueId grad)
+{
+    const Lars *s = settings;
+    const ValueId decayed = EMIT(g, Mul, NULL, emit_scalar(g, DT_FLOAT64, s->weight_decay), w);
+
+    return formula_quotient(g, w, grad, EMIT(g, Mul, NULL, emit_scalar(g, DT_FLOAT64, s->trust), w),
+                              EMIT(g, Add, NULL, grad, decayed));
+}
+
+static void formula(UpdateRule *f, const void *settings)
+{
+    const Lars *s = settings;
+    const ValueId lr = formula_scalar(f, f->o->lr), l = formula_norm_scale(f, f->grad, rate, s),
+                  d = formula_decayed(f, s->weight_decay);
+    ValueId step = F(f, Mul, lr, F(f, Mul, l, d));
+
+    if (s->momentum > 0) {
+        const ValueId m = formula_state(f, "momentum");
+
+        step = F(f, Add, F(f, Mul, formula_number(f, s->momentum), m), step);
+        formula_next(f, m, step);
+    }
+    formula_next(f, f->w, F(f, Sub, f->w, step));
+}
+
+static const Setting flags[] = {
+    FLAG_MOMENTUM(Lars, momentum),
+    { .name = "trust",
+      .metavar = "X",
+      .fallback = "0.001",
+      .help = "of a step, by the length of its parameter",
+      SETTING_OF(Lars, trust),
+      .min = 0,
+      .above_min = true,
+      .max = SETTING_REAL_MAX },
+    FLAG_WEIGHT_DECAY(Lars, weight_decay, "L2 term in the gradient"),
+    { .name = NULL },
+};
+
+DEFINE_OPTIMIZER(lars,
+                 .recipe = { .name = "lars",
+                             .help = "momentum, of each parameter by its length and its gradient's, for large batches",
+                             .flags = flags,
+                             RECIPE_SETTINGS(Lars) },
+                 .formula = formula);
