@@ -26,6 +26,8 @@ same 'adamw, five replicas on two devices' "${mlp[@]}" "${five[@]}" --optimizer 
 same 'momentum, four replicas on three' "${cnn[@]}" "${five[@]}" --optimizer sgd --momentum 0.9 --nesterov --devices 'cpu*3' --replicas 4
 same 'nothing beside the parameters' "${mlp[@]}" "${five[@]}" --optimizer sgd --devices 'cpu*2'
 same 'a formula: lion' "${cnn[@]}" "${five[@]}" --optimizer lion --weight-decay 0.01 --devices 'cpu*3'
+same 'lengths of parameters: lamb, clipped' "${mlp[@]}" "${five[@]}" --optimizer lamb --weight-decay 0.01 --clip-norm 1 --devices 'cpu*3'
+same 'lengths of parameters: lars' "${cnn[@]}" "${five[@]}" --optimizer lars --momentum 0.9 --weight-decay 0.01 --devices 'cpu*2' --replicas 3
 same 'a formula: rmsprop, clipped' "${mlp[@]}" "${five[@]}" --optimizer rmsprop --clip-norm 1 --devices 'cpu*2'
 same 'accumulated' "${cnn[@]}" "${five[@]}" --optimizer adam --accumulate 3 --clip-norm 0.5 --devices 'cpu*3'
 same 'float64' "${mlp[@]}" "${five[@]}" --optimizer adam --clip-norm 1 --dtype float64 --devices 'cpu*3'

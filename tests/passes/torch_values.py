@@ -87,6 +87,44 @@ class Lion(torch.optim.Optimizer):
                 self.state[w]["m"] = b2 * m + (1 - b2) * g
 
 
+class Lamb(torch.optim.Optimizer):
+    """Algorithm 2 of arXiv:1904.00962, line by line, with phi(z) = z; a layer is a parameter."""
+
+    def __init__(self, w, lr, beta1=0.9, beta2=0.999, eps=1e-6, weight_decay=0.0):
+        super().__init__(w, dict(lr=lr, beta1=beta1, beta2=beta2, eps=eps, weight_decay=weight_decay))
+        self.t = 0
+
+    @torch.no_grad()
+    def step(self):
+        self.t += 1
+        for group in self.param_groups:
+            for w in group["params"]:
+                s, g, b1, b2 = self.state[w], w.grad, group["beta1"], group["beta2"]
+                s["m"] = b1 * s.get("m", 0) + (1 - b1) * g
+                s["v"] = b2 * s.get("v", 0) + (1 - b2) * g ** 2
+                m, v = s["m"] / (1 - b1 ** self.t), s["v"] / (1 - b2 ** self.t)
+                u = m / (torch.sqrt(v) + group["eps"]) + group["weight_decay"] * w
+                ratio = torch.linalg.norm(w) / torch.linalg.norm(u) if (w != 0).any() and (u != 0).any() else 1
+                w -= group["lr"] * ratio * u
+
+
+class Lars(torch.optim.Optimizer):
+    """Algorithm 1 of arXiv:1708.03888, line by line."""
+
+    def __init__(self, w, lr, momentum=0.0, trust=0.001, weight_decay=0.0):
+        super().__init__(w, dict(lr=lr, momentum=momentum, trust=trust, weight_decay=weight_decay))
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            for w in group["params"]:
+                g, decay, norm = w.grad, group["weight_decay"], torch.linalg.norm
+                local = group["trust"] * norm(w) / (norm(g) + decay * norm(w)) if (w != 0).any() and (g != 0).any() else 1
+                v = group["momentum"] * self.state[w].get("v", 0) + group["lr"] * local * (g + decay * w)
+                self.state[w]["v"] = v
+                w -= v
+
+
 def optimizers():
     steps, n = 4, 5
     w0 = [torch.randn(n), torch.randn(2)]
@@ -118,6 +156,11 @@ def optimizers():
         ("lion", "lion", {}, Lion, {}, 0.0),
         ("lion with decay", "lion", {"beta1": 0.8, "beta2": 0.95, "weight-decay": 0.05}, Lion,
          {"beta1": 0.8, "beta2": 0.95, "weight_decay": 0.05}, 0.5),
+        ("lamb", "lamb", {}, Lamb, {}, 0.0),
+        ("lamb with decay, clipped", "lamb", small, Lamb, {"beta1": 0.8, "beta2": 0.95, "eps": 1e-3, "weight_decay": 0.05}, 0.5),
+        ("lars", "lars", {}, Lars, {}, 0.0),
+        ("lars with decay and momentum, clipped", "lars", {"trust": 0.02, "momentum": 0.9, "weight-decay": 0.05}, Lars,
+         {"trust": 0.02, "momentum": 0.9, "weight_decay": 0.05}, 0.5),
         ("adagrad", "adagrad", {}, T.Adagrad, {}, 0.0),
         ("adagrad with decay", "adagrad", {"eps": 1e-3, "weight-decay": 0.05}, T.Adagrad, {"eps": 1e-3, "weight_decay": 0.05}, 0.5),
         ("rmsprop", "rmsprop", {}, T.RMSprop, {}, 0.0),

@@ -16,7 +16,7 @@ static ValueId rate(Graph *g, const void *settings, ValueId w, ValueId grad)
     const ValueId decayed = EMIT(g, Mul, NULL, emit_scalar(g, DT_FLOAT64, s->weight_decay), w);
 
     return formula_quotient(g, w, grad, EMIT(g, Mul, NULL, emit_scalar(g, DT_FLOAT64, s->trust), w),
-                              EMIT(g, Add, NULL, grad, decayed));
+                            EMIT(g, Add, NULL, grad, decayed));
 }
 
 static void formula(UpdateRule *f, const void *settings)
