@@ -490,6 +490,16 @@ DPX_API dpx_status dpx_val_part(dpx_trainer *t, int64_t samples, const dpx_tenso
 DPX_API dpx_status dpx_test_part(dpx_trainer *t, int64_t samples, const dpx_tensor *part, int n,
                                  dpx_result *out) DPX_CHECKED;
 
+/* What a batch becomes before a step, such as images that are scaled, or changed at random where `training` is 1 (train
+ * steps; else 0).  It is called for each replica of this process in turn, by the thread that asks for the step, with
+ * that replica's samples of the batch's tensors, and all of those that replicas do not share; also when it has none. It
+ * may write to `part` other types, shapes and data, of as many samples, alike for all replicas but for those; of
+ * tensors that are not shared the first replica's count.  What it makes is copied; what it was given is not to be
+ * written to.  A status other than DPX_OK ends the step before it begins. */
+typedef dpx_status dpx_preprocess_fn(void *user, int training, int replica, dpx_tensor *part, int n);
+/* For all batches that follow, of inference too; NULL: as they are given.  No gradient comes through it. */
+DPX_API dpx_status dpx_trainer_set_preprocess(dpx_trainer *t, dpx_preprocess_fn *preprocess, void *user) DPX_CHECKED;
+
 /* With `out` NULL train_step, train_part and train_flush begin a step and do not wait for its end on GPUs: the batch
  * has been taken over on return, and the host prepares the next one meanwhile.  train_result then waits for the oldest
  * step begun whose result was not taken, and gives it; micro-batches that complete no group have none.  At most two

@@ -169,7 +169,7 @@ static int64_t samples_of(const dpx_trainer *t, const NamedTensor *x)
     return x->tensor.shape.dim[axis < x->tensor.shape.rank ? axis : 0];
 }
 
-Status batch_read(Feed *f, const dpx_trainer *t, const dpx_tensor *batch, int n, const int64_t *samples)
+Status batch_read(Feed *f, const dpx_trainer *t, const dpx_tensor *batch, int n, const int64_t *samples, bool training)
 {
     f->n = 0;
     f->samples = samples ? *samples : 0;
@@ -189,6 +189,13 @@ Status batch_read(Feed *f, const dpx_trainer *t, const dpx_tensor *batch, int n,
     }
     f->n = n;
     TRY(check_names(t, f));
+    if (t->preprocess)
+        TRY(preprocess_batch(f, t, training, samples));
+    if (t->preprocess && !samples && world_size(trainer_world(t)) > 1) {
+        samples = &f->samples;
+        f->partly = true;
+        TRY(find_part(&f->part, t, *samples));
+    }
     for (int i = 0; i < n && samples; i++)
         TRY(take_part(f, t, i));
     return ST_OK;

@@ -38,7 +38,7 @@ static Status evaluate(dpx_trainer *t, const dpx_tensor *batch, int n, const int
     int n_out;
     Feed f;
 
-    TRY(batch_read(&f, t, batch, n, samples));
+    TRY(batch_read(&f, t, batch, n, samples, false));
     TRY(trainer_average(t));
     measured = t->options->build.loss && batch_is_complete(&f, t);
     if (measured && t->evaluated++)
@@ -102,7 +102,7 @@ static Status infer(dpx_trainer *t, const dpx_tensor *inputs, int n, const int64
 
     if (n_outputs != g->n_output)
         return FAIL(E_INVALID, "room for %d outputs, the model has %d", n_outputs, g->n_output);
-    TRY(batch_read(&f, t, inputs, n, samples));
+    TRY(batch_read(&f, t, inputs, n, samples, false));
     TRY(trainer_check_resumed(t, BUILD_INFER, f.tensor, f.n));
     TRY(session_begin(&step, t->session, BUILD_INFER, f.tensor, f.n, f.partly ? &f.part : NULL));
     TRY(session_end(&out, &n_out, &step));

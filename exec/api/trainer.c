@@ -173,6 +173,7 @@ void dpx_trainer_free(dpx_trainer *t)
     trace_free(t->trace);
     measured_restart(&t->measured);
     free(t->prediction);
+    preprocess_free(t->preprocess);
     options_free(t->options);
     model_release(t->model);
     free(t);
@@ -455,7 +456,7 @@ static Status begin_batch(dpx_trainer *t, const dpx_tensor *batch, int n, const 
     Feed f;
 
     TRY(need_loss(t));
-    TRY(batch_read(&f, t, batch, n, samples));
+    TRY(batch_read(&f, t, batch, n, samples, true));
     t->evaluated = 0;
     t->averaged = false;
     b->result.samples = f.samples;

@@ -31,6 +31,8 @@ typedef struct {
     double weight;
 } LogValues;
 
+typedef struct Preprocess Preprocess; /* exec/api/preprocess.c */
+
 struct dpx_trainer {
     const dpx_model *model;
     Options *options;
@@ -44,13 +46,14 @@ struct dpx_trainer {
     dpx_result group;                     /* sums over the group */
     NamedTensor shape[MAX_BATCH_TENSORS]; /* of the first micro-batch: what BUILD_APPLY is compiled for */
     int n_shape;
-    uint64_t given;    /* digest of what was given to states that may be in pieces, by resuming and by setting */
-    bool agreed;       /* all processes of the world have rank 0's state, as far as there is any */
-    bool resumed;      /* and has not trained since, which will tell whether the checkpoint is of this run */
-    bool told_weights; /* what a loss of the model's own weighs */
-    bool averaged;     /* running statistics, since the last batch that was trained */
-    int64_t evaluated; /* batches since the last that was trained */
-    Measured measured; /* by evaluations since this began */
+    uint64_t given;         /* digest of what was given to states that may be in pieces, by resuming and by setting */
+    bool agreed;            /* all processes of the world have rank 0's state, as far as there is any */
+    bool resumed;           /* and has not trained since, which will tell whether the checkpoint is of this run */
+    bool told_weights;      /* what a loss of the model's own weighs */
+    bool averaged;          /* running statistics, since the last batch that was trained */
+    int64_t evaluated;      /* batches since the last that was trained */
+    Measured measured;      /* by evaluations since this began */
+    Preprocess *preprocess; /* NULL: none */
     LogValues log_values;
     dpx_tensor *prediction; /* [outputs of the model] that the last evaluation gave; NULL: there was none */
     int n_resumed;          /* the first states: those that the checkpoint had */
@@ -76,7 +79,8 @@ typedef struct {
 } Feed;
 
 /* Takes a batch of the caller's; `samples`: the tensors are this process's part of so many; NULL: all of the batch. */
-Status batch_read(Feed *f, const dpx_trainer *t, const dpx_tensor *batch, int n, const int64_t *samples) CHECKED;
+Status batch_read(Feed *f, const dpx_trainer *t, const dpx_tensor *batch, int n, const int64_t *samples,
+                  bool training) CHECKED;
 /* Is all there that the model and its loss ask for? */
 bool batch_is_complete(const Feed *f, const dpx_trainer *t);
 
@@ -85,6 +89,12 @@ Status measured_create(Measured *m, const Options *o) CHECKED;
 void measured_restart(Measured *m);
 /* Adds what one batch gave. */
 Status measured_add(Measured *m, const NamedTensor *out, int n) CHECKED;
+
+/* exec/api/preprocess.c */
+/* What the caller's function makes of the batch, or of this process's `part` of it: from now on of the samples of this
+ * process's replicas alone. */
+Status preprocess_batch(Feed *f, const dpx_trainer *t, bool training, bool part) CHECKED;
+void preprocess_free(Preprocess *p); /* NULL is legal */
 
 /* exec/api/log_values.c */
 /* E_INVALID: the model is to compute its loss itself, and none of its outputs is one. */

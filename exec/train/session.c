@@ -629,6 +629,8 @@ States *session_states(Session *s) { return s->states; }
 
 void session_set_ways(Session *s, const Ways *ways) { s->ways = *ways; }
 
+int64_t session_samples_each(const Session *s) { return s->base.samples_each; }
+
 void session_set_samples_each(Session *s, int64_t samples) { s->base.samples_each = samples; }
 
 void session_set_trace(Session *s, Trace *t)

@@ -60,6 +60,7 @@ void session_set_ways(Session *s, const Ways *ways);
 void session_keep_programs(Session *s, int most);
 int session_count_programs(const Session *s);
 /* Of the following steps every replica has so many samples, until there are none left; 0: as the options say. */
+int64_t session_samples_each(const Session *s);
 void session_set_samples_each(Session *s, int64_t samples);
 /* Times the following steps; NULL: no more. */
 void session_set_trace(Session *s, Trace *t);

@@ -131,32 +131,41 @@ static Status map_alone(Partition *out, const BuildOptions *opt, Arena *a)
     return ST_OK;
 }
 
-static Status find_part(int64_t *from, int64_t *to, const BuildOptions *opt, int64_t samples, int first, int n,
-                        Arena *a)
+static Status find_offsets(int64_t *offset, int *first, int *last, const BuildOptions *opt, int64_t samples, int device,
+                           int n, Arena *a)
 {
     Partition p;
-    int64_t *count, *offset;
-    int last;
+    int64_t *count;
 
     TRY(map_alone(&p, opt, a));
-    count = ARENA_NEW(a, int64_t, p.replicas);
-    offset = ARENA_NEW(a, int64_t, p.replicas);
-    if (!count || !offset)
+    if (!(count = ARENA_NEW(a, int64_t, p.replicas)))
         return FAIL_NOMEM();
     TRY(batch_divide(count, offset, samples, &p, opt, a));
-    last = p.first_replica[first + n] - 1;
-    *from = offset[p.first_replica[first]];
-    *to = offset[last] + count[last];
+    offset[p.replicas] = offset[p.replicas - 1] + count[p.replicas - 1];
+    *first = p.first_replica[device];
+    *last = p.first_replica[device + n];
     return ST_OK;
 }
 
-Status batch_part(int64_t *from, int64_t *to, const BuildOptions *opt, int64_t samples, int first, int n)
+Status batch_offsets(int64_t *offset, int *first, int *last, const BuildOptions *opt, int64_t samples, int device,
+                     int n)
 {
     Arena *a = arena_create();
-    Status st = a ? find_part(from, to, opt, samples, first, n, a) : FAIL_NOMEM();
+    Status st = a ? find_offsets(offset, first, last, opt, samples, device, n, a) : FAIL_NOMEM();
 
     arena_free(a);
     return st;
+}
+
+Status batch_part(int64_t *from, int64_t *to, const BuildOptions *opt, int64_t samples, int device, int n)
+{
+    int64_t offset[MAX_REPLICAS + 1];
+    int first, last;
+
+    TRY(batch_offsets(offset, &first, &last, opt, samples, device, n));
+    *from = offset[first];
+    *to = offset[last];
+    return ST_OK;
 }
 
 Status batch_weights(double *weight, const BuildOptions *opt)

@@ -38,6 +38,11 @@ Status batch_divide(int64_t *count, int64_t *offset, int64_t n, const Partition 
 /* The samples [from, to) of a batch that the replicas of devices [first, first + n) take when it is divided so. */
 Status batch_part(int64_t *from, int64_t *to, const BuildOptions *opt, int64_t samples, int first, int n) CHECKED;
 
+/* Where the parts of all replicas begin, [replicas + 1], the last the end; and the replicas [first, last) of devices
+ * [device, device + n). */
+Status batch_offsets(int64_t *offset, int *first, int *last, const BuildOptions *opt, int64_t samples, int device,
+                     int n) CHECKED;
+
 /* SPLIT_WEIGHTS: the weight of each replica, [replicas]. */
 Status batch_weights(double *weight, const BuildOptions *opt) CHECKED;
 
