@@ -1,17 +1,34 @@
 /* adagrad: torch.optim's: the sum of squares divides.
  *
- *   d = g + weight_decay w,  s' = s + d^2,  w' = w - lr d / (sqrt(s') + eps) */
+ *   d = g + weight_decay w,  s' = s + d^2,  w' = w - lr / (1 + (t - 1) lr_decay) d / (sqrt(s') + eps)
+ *
+ * at step t, the first being 1.  PyTorch's s begins as initial_accumulator_value, here as 0: it is added where s is
+ * read. */
 #include "graph/recipes/optimizer.h"
 
 typedef struct {
-    double eps, weight_decay;
+    double eps, weight_decay, lr_decay, initial;
 } Adagrad;
+
+/* lr / (1 + (t - 1) lr_decay) */
+static ValueId rate(UpdateRule *f, double lr_decay)
+{
+    Graph *g = f->o->g;
+    ValueId by;
+
+    if (lr_decay == 0)
+        return formula_scalar(f, f->o->lr);
+    by = EMIT(g, Mul, NULL, emit_cast(g, f->o->step, DT_FLOAT64), emit_scalar(g, DT_FLOAT64, lr_decay));
+    by = EMIT(g, Add, NULL, by, emit_scalar(g, DT_FLOAT64, 1));
+    return formula_scalar(f, EMIT(g, Div, NULL, formula_lr64(f), by));
+}
 
 static void formula(UpdateRule *f, const void *settings)
 {
     const Adagrad *s = settings;
-    ValueId sum = formula_state(f, "sum"), lr = formula_scalar(f, f->o->lr), d = formula_decayed(f, s->weight_decay);
-    ValueId next = F(f, Add, sum, F(f, Mul, d, d)), root = F(f, Sqrt, next);
+    const ValueId sum = formula_state(f, "sum"), lr = rate(f, s->lr_decay), d = formula_decayed(f, s->weight_decay);
+    const ValueId next = F(f, Add, sum, F(f, Mul, d, d));
+    const ValueId root = F(f, Sqrt, s->initial > 0 ? F(f, Add, next, formula_number(f, s->initial)) : next);
     ValueId step = F(f, Div, d, F(f, Add, root, formula_number(f, s->eps)));
 
     formula_next(f, f->w, F(f, Sub, f->w, F(f, Mul, lr, step)));
@@ -20,6 +37,20 @@ static void formula(UpdateRule *f, const void *settings)
 
 static const Setting flags[] = {
     FLAG_EPS(Adagrad, eps, "1e-10"),
+    { .name = "lr-decay",
+      .metavar = "X",
+      .fallback = "0",
+      .help = "the rate is divided by 1 + X times the steps so far",
+      SETTING_OF(Adagrad, lr_decay),
+      .min = 0,
+      .max = SETTING_REAL_MAX },
+    { .name = "initial-sum",
+      .metavar = "X",
+      .fallback = "0",
+      .help = "what the sum of squares begins with",
+      SETTING_OF(Adagrad, initial),
+      .min = 0,
+      .max = SETTING_REAL_MAX },
     FLAG_WEIGHT_DECAY(Adagrad, weight_decay, "L2 term in the gradient"),
     { .name = NULL },
 };

@@ -3,12 +3,13 @@
  *   d = g + weight_decay w,  m' = beta1 m + (1 - beta1) d,  v' = beta2 v + (1 - beta2) d^2
  *   w' = w - (lr / (1 - beta1^t)) m' / (sqrt(v') / sqrt(1 - beta2^t) + eps)
  *
- * adamw: d = g, and w (1 - lr weight_decay) for the first w of w'.  What is one number for all elements is computed in
- * float64 and rounded once. */
+ * amsgrad: the largest v' so far for that of w'.  adamw: d = g, and w (1 - lr weight_decay) for the first w of w'. What
+ * is one number for all elements is computed in float64 and rounded once. */
 #include "graph/recipes/optimizer.h"
 
 typedef struct {
     double beta1, beta2, eps, weight_decay;
+    bool amsgrad;
 } Adam;
 
 static void formula(UpdateRule *f, const Adam *s, bool decoupled)
@@ -19,8 +20,15 @@ static void formula(UpdateRule *f, const Adam *s, bool decoupled)
                   root = formula_scalar(f, EMIT(g, Sqrt, NULL, formula_correction(f, s->beta2))),
                   d = decoupled ? f->grad : formula_decayed(f, s->weight_decay),
                   m1 = formula_mean(f, s->beta1, m, d, NO_VALUE), v1 = formula_mean(f, s->beta2, v, d, d);
-    ValueId under = F(f, Div, F(f, Sqrt, v1), root), w = f->w;
+    ValueId under = v1, w = f->w;
 
+    if (s->amsgrad) {
+        const ValueId most = formula_state(f, "max_exp_avg_sq");
+
+        under = F(f, Max, most, v1);
+        formula_next(f, most, under);
+    }
+    under = F(f, Div, F(f, Sqrt, under), root);
     under = F(f, Add, under, formula_number(f, s->eps));
     if (decoupled && s->weight_decay > 0) {
         const ValueId part = EMIT(g, Mul, NULL, lr, emit_scalar(g, DT_FLOAT64, s->weight_decay));
@@ -41,6 +49,10 @@ static void formula_adamw(UpdateRule *f, const void *settings) { formula(f, sett
         FLAG_DECAY("beta1", Adam, beta1, "0.9", "decay of the first moment"),                                     \
             FLAG_DECAY("beta2", Adam, beta2, "0.999", "decay of the second moment"), FLAG_EPS(Adam, eps, "1e-8"), \
             FLAG_WEIGHT_DECAY(Adam, weight_decay, decay),                                                         \
+            { .name = "amsgrad",                                                                                  \
+              .fallback = "false",                                                                                \
+              .help = "divide by the largest second moment so far",                                               \
+              SETTING_OF(Adam, amsgrad) },                                                                        \
         {                                                                                                         \
             .name = NULL                                                                                          \
         }                                                                                                         \

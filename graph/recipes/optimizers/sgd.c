@@ -1,13 +1,25 @@
 /* sgd: torch.optim's SGD, with momentum and Nesterov's momentum.
  *
- *   d = g + weight_decay w,  w' = w - lr d, or with momentum m' = momentum m + d,  w' = w - lr m', with Nesterov's
- *   w' = w - lr (d + momentum m') */
+ *   d = g + weight_decay w,  w' = w - lr d, or with momentum m' = momentum m + (1 - dampening) d,  w' = w - lr m', with
+ *   Nesterov's w' = w - lr (d + momentum m')
+ *
+ * The first step is not dampened: m' = d. */
 #include "graph/recipes/optimizer.h"
 
 typedef struct {
-    double momentum, weight_decay;
+    double momentum, dampening, weight_decay;
     bool nesterov;
 } Sgd;
+
+static ValueId dampened(UpdateRule *f, double dampening, ValueId d)
+{
+    Graph *g = f->o->g;
+    const ValueId first = EMIT(g, Equal, NULL, f->o->step, emit_scalar(g, DT_INT64, 0)),
+                  share = EMIT(g, Where, NULL, first, emit_scalar(g, DT_FLOAT64, 1),
+                               emit_scalar(g, DT_FLOAT64, 1 - dampening));
+
+    return F(f, Mul, formula_scalar(f, share), d);
+}
 
 static void formula(UpdateRule *f, const void *settings)
 {
@@ -17,7 +29,7 @@ static void formula(UpdateRule *f, const void *settings)
 
     if (s->momentum > 0) {
         const ValueId d = step, m = formula_state(f, "momentum"), mu = formula_number(f, s->momentum);
-        const ValueId next = F(f, Add, F(f, Mul, mu, m), d);
+        const ValueId next = F(f, Add, F(f, Mul, mu, m), s->dampening > 0 ? dampened(f, s->dampening, d) : d);
 
         formula_next(f, m, next);
         step = s->nesterov ? F(f, Add, d, F(f, Mul, mu, next)) : next;
@@ -29,11 +41,20 @@ static Status check(const void *settings)
 {
     const Sgd *s = settings;
 
-    return s->nesterov && s->momentum == 0 ? FAIL(E_INVALID, "--nesterov needs --momentum above 0") : ST_OK;
+    if (s->nesterov && (s->momentum == 0 || s->dampening > 0))
+        return FAIL(E_INVALID, "--nesterov needs --momentum above 0 and no --dampening");
+    return s->dampening > 0 && s->momentum == 0 ? FAIL(E_INVALID, "--dampening needs --momentum above 0") : ST_OK;
 }
 
 static const Setting flags[] = {
     FLAG_MOMENTUM(Sgd, momentum),
+    { .name = "dampening",
+      .metavar = "X",
+      .fallback = "0",
+      .help = "share of each gradient that momentum leaves out",
+      SETTING_OF(Sgd, dampening),
+      .min = 0,
+      .max = 1 },
     { .name = "nesterov", .fallback = "false", .help = "Nesterov's momentum", SETTING_OF(Sgd, nesterov) },
     FLAG_WEIGHT_DECAY(Sgd, weight_decay, "L2 term in the gradient (adamw, lion: decoupled decay)"),
     { .name = NULL },
