@@ -519,6 +519,15 @@ DPX_API dpx_status dpx_trainer_end_epoch(dpx_trainer *t) DPX_CHECKED;
  * belongs to the trainer and is valid until its next call. */
 DPX_API dpx_status dpx_run(dpx_trainer *t, const dpx_tensor *inputs, int n, dpx_tensor *outputs,
                            int n_outputs) DPX_CHECKED;
+/* A forward pass in one call, as torch.nn.parallel.data_parallel: inputs that are as long along axis `dim` (from the
+ * end when negative) as the first are split there over the devices, others go to all in full; the model runs as for
+ * evaluation, which changes nothing; outputs are put together on device `output_device` of the list (-1: for the host)
+ * and given as dpx_run gives them.  `devices` is as the option, NULL its default; with one device nothing is split.
+ * *keep, NULL at first, is what the call has made and where its outputs lie: with the same arguments the next call is
+ * quick by it, with others it is made anew; to be freed by dpx_trainer_free. */
+DPX_API dpx_status dpx_data_parallel(dpx_trainer **keep, const dpx_model *model, const dpx_tensor *inputs, int n,
+                                     const char *devices, int output_device, int dim, dpx_tensor *outputs,
+                                     int n_outputs) DPX_CHECKED;
 /* The same of a batch in parts; every process gets the whole outputs. */
 DPX_API dpx_status dpx_run_part(dpx_trainer *t, int64_t samples, const dpx_tensor *part, int n, dpx_tensor *outputs,
                                 int n_outputs) DPX_CHECKED;

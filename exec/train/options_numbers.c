@@ -70,3 +70,17 @@ Status options_set_bucket(const Setting *r, void *to, const char *value)
     o->build.bucket_bytes = mib * (1 << 20) < 1 ? 1 : (int64_t)(mib * (1 << 20));
     return ST_OK;
 }
+
+/* What the host is given it gets from the first device. */
+Status options_set_output_device(const Setting *r, void *to, const char *value)
+{
+    static const Setting number = { .name = "output-device", .min = 0, .max = MAX_DEVICES - 1 };
+    const bool host = !strcmp(value, "host") || !strcmp(value, "cpu") || !strcmp(value, "-1");
+    Options *o = to;
+    int64_t device = 0;
+
+    if (!host && setting_read_int(&device, &number, value))
+        return setting_bad(r, value, "the number of a device, counted from 0, or host");
+    o->build.output_device = (int)device;
+    return ST_OK;
+}

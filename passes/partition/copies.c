@@ -148,25 +148,33 @@ static ValueId *new_list(Expander *x, int n)
     return list;
 }
 
-/* Those of the first n devices that are shown, for names, and their numbers in the graph, for attributes. */
-static int *devices_upto(Expander *x, int n, int64_t *attr)
-{
-    int *list = ARENA_NEW(x->a, int, n);
+/* Devices in a row, of which the first is shown. */
+typedef struct {
+    int first, n;
+} Devices;
 
-    for (int d = 0; list && d < n; d++)
+static Devices all_devices(const Expander *x) { return (Devices){ 0, x->p->devices }; }
+
+/* Those that are shown, for names, and their numbers in the graph, for attributes. */
+static int *devices_shown(Expander *x, Devices to, int64_t *attr)
+{
+    int *list = ARENA_NEW(x->a, int, to.n);
+
+    for (int d = to.first; list && d < to.first + to.n; d++)
         if (x->p->like[d] == d) {
-            list[x->p->shown[d]] = d;
-            attr[x->p->shown[d]] = x->p->shown[d];
+            list[x->p->shown[d] - x->p->shown[to.first]] = d;
+            attr[x->p->shown[d] - x->p->shown[to.first]] = x->p->shown[d];
         }
     return list;
 }
 
-/* A collective from `in` to a copy of v on each of the first n devices. */
+/* A collective from `in` to a copy of v on each of the devices. */
 static ValueId *to_devices(Expander *x, const OpDef *op, const Attr *attr, int n_in, const ValueId *in, ValueId v,
-                           int n)
+                           Devices to)
 {
-    int64_t *ids = ARENA_NEW(x->a, int64_t, n);
-    int *devices = ids ? devices_upto(x, n, ids) : NULL;
+    const int n_shown = x->p->shown[to.first + to.n] - x->p->shown[to.first];
+    int64_t *ids = ARENA_NEW(x->a, int64_t, to.n);
+    int *devices = ids ? devices_shown(x, to, ids) : NULL;
     Attr list[4] = { 0 };
     ValueId *copies;
     Node *made;
@@ -178,11 +186,11 @@ static ValueId *to_devices(Expander *x, const OpDef *op, const Attr *attr, int n
     }
     for (; attr && attr[k].name; k++)
         list[k] = attr[k];
-    list[k] = (Attr)INTS("devices", x->p->shown[n], ids);
-    made = emit_copies(x, op, list, n_in, in, v, x->p->shown[n], NULL, devices);
-    copies = made ? new_list(x, n) : NULL;
-    for (int d = 0; copies && d < n; d++)
-        copies[d] = made->out[x->p->shown[x->p->like[d]]];
+    list[k] = (Attr)INTS("devices", n_shown, ids);
+    made = emit_copies(x, op, list, n_in, in, v, n_shown, NULL, devices);
+    copies = made ? new_list(x, to.n) : NULL;
+    for (int d = 0; copies && d < to.n; d++)
+        copies[d] = made->out[x->p->shown[x->p->like[to.first + d]] - x->p->shown[to.first]];
     return copies;
 }
 
@@ -250,8 +258,8 @@ static ValueId lay_apart(Expander *x, ValueId v, ValueId copy, Place at, int r, 
 /* The axis of what lay_apart gives. */
 static int axis_apart(Place at) { return at.axis == AXIS_ELEMENTS ? 0 : at.blocks > 1 ? at.axis + 1 : at.axis; }
 
-/* The parts of v in their order, gathered on each of the first n devices. */
-static ValueId *gather(Expander *x, ValueId v, const ValueId *parts, Place at, int n)
+/* The parts of v in their order, gathered on each of the devices. */
+static ValueId *gather(Expander *x, ValueId v, const ValueId *parts, Place at, Devices to)
 {
     const Shape *whole = x->of[v.i].shape;
     ValueId *apart = new_list(x, at.split->n), *list;
@@ -261,13 +269,13 @@ static ValueId *gather(Expander *x, ValueId v, const ValueId *parts, Place at, i
                    : copy_like(x, at, i) != i ? apart[copy_like(x, at, i)]
                                               : lay_apart(x, v, parts[i], at, replica_of(at, i), device_of(x, at, i));
     if (!apart || x->g->status ||
-        !(list = to_devices(x, &op_AllGather, ATTRS(INT("axis", axis_apart(at))), at.split->n, apart, v, n)))
+        !(list = to_devices(x, &op_AllGather, ATTRS(INT("axis", axis_apart(at))), at.split->n, apart, v, to)))
         return NULL;
-    for (int d = 0; d < n && (at.blocks > 1 || at.axis == AXIS_ELEMENTS) && !x->g->status; d++)
-        if (x->p->like[d] != d)
-            list[d] = list[x->p->like[d]];
+    for (int d = 0; d < to.n && (at.blocks > 1 || at.axis == AXIS_ELEMENTS) && !x->g->status; d++)
+        if (x->p->like[to.first + d] != to.first + d)
+            list[d] = list[x->p->like[to.first + d] - to.first];
         else if (!shape_eq(value(x->g, list[d])->shape, whole))
-            list[d] = reshape_copy(x, v, list[d], whole, -1, d);
+            list[d] = reshape_copy(x, v, list[d], whole, -1, to.first + d);
     return list;
 }
 
@@ -350,7 +358,7 @@ static ValueId *reduce_to_devices(Expander *x, ValueId v)
     if (parts.n == 1)
         return parts.part;
     return to_devices(x, &op_AllReduce, ATTRS(INTS("spans", 2 * parts.n, parts.span)), parts.n, parts.part, v,
-                      x->p->devices);
+                      all_devices(x));
 }
 
 static ValueId *reduce_to_parts(Expander *x, ValueId v, Place at)
@@ -381,7 +389,7 @@ static ValueId *copies_of_input(Expander *x, ValueId v)
     if (at.kind == PL_S)
         return to_parts(x, &op_Scatter, NULL, 1, &v, v, at);
     if (x->p->devices > 1)
-        return to_devices(x, &op_Broadcast, NULL, 1, &v, v, x->p->devices);
+        return to_devices(x, &op_Broadcast, NULL, 1, &v, v, all_devices(x));
     if ((same = new_list(x, 1)))
         same[0] = v;
     return same;
@@ -429,12 +437,12 @@ static const ValueId *whole_copies(Expander *x, ValueId v)
     if (at.kind == PL_B || !native || x->whole[v.i])
         return at.kind == PL_B ? native : x->whole[v.i];
     if ((parts = parts_of(x, v, &at)))
-        x->whole[v.i] = gather(x, v, parts, at, x->p->devices);
+        x->whole[v.i] = gather(x, v, parts, at, all_devices(x));
     else if (at.kind == PL_P)
         x->whole[v.i] = reduce_to_devices(x, v);
     else
         x->whole[v.i] =
-            x->p->devices > 1 ? to_devices(x, &op_Broadcast, NULL, 1, native, v, x->p->devices) : x->native[v.i];
+            x->p->devices > 1 ? to_devices(x, &op_Broadcast, NULL, 1, native, v, all_devices(x)) : x->native[v.i];
     return x->whole[v.i];
 }
 
@@ -455,27 +463,30 @@ const ValueId *gathered_for(Expander *x, ValueId v, const Node *n, int r)
     ValueId **of = &x->gathered[v.i][2 * turn + back];
 
     if (!*of)
-        *of = gather(x, v, x->native[v.i], x->t->value[v.i], x->p->devices);
+        *of = gather(x, v, x->native[v.i], x->t->value[v.i], all_devices(x));
     return *of;
 }
 
-ValueId on_first(Expander *x, ValueId v)
+ValueId given_out(Expander *x, ValueId v)
 {
+    const int device = x->p->like[x->p->output_device];
     Place at = x->t->value[v.i];
     const ValueId *list = native_copies(x, v), *parts = x->whole[v.i] ? NULL : parts_of(x, v, &at);
 
-    if (parts)
-        list = gather(x, v, parts, at, 1);
-    else if (at.kind != PL_L)
+    if (parts) {
+        list = gather(x, v, parts, at, (Devices){ device, 1 });
+        return list ? list[0] : NO_VALUE;
+    }
+    if (at.kind != PL_L)
         list = whole_copies(x, v);
-    return list ? list[0] : NO_VALUE;
+    return list ? list[at.kind == PL_L ? 0 : device] : NO_VALUE;
 }
 
 const ValueId *stacked(Expander *x, ValueId v)
 {
     const ValueId *rows = copies_of(x, v, PLACE_L);
 
-    return rows ? to_devices(x, &op_AllGather, ATTRS(INT("axis", 0)), x->p->replicas, rows, v, x->p->devices) : NULL;
+    return rows ? to_devices(x, &op_AllGather, ATTRS(INT("axis", 0)), x->p->replicas, rows, v, all_devices(x)) : NULL;
 }
 
 /* ---- to S ---- */

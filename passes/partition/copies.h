@@ -63,8 +63,8 @@ const ValueId *copies_of(Expander *x, ValueId v, Place want);
 bool is_gathered(const Expander *x, ValueId v);
 /* Its copies [devices] for the use by the copy of n for replica r, r < 0 for a device. */
 const ValueId *gathered_for(Expander *x, ValueId v, const Node *n, int r);
-/* The whole value on device 0 alone. */
-ValueId on_first(Expander *x, ValueId v);
+/* The whole value on the device that gives it out. */
+ValueId given_out(Expander *x, ValueId v);
 /* The replicas' rows of a value placed L, stacked, [devices]. */
 const ValueId *stacked(Expander *x, ValueId v);
 /* Copy i, at `at`, of a value whose data are known. */

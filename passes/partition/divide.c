@@ -157,6 +157,10 @@ Status partition_decide(Partition *out, const Graph *g, const BuildOptions *opt,
     p.batch.n = p.replicas;
     p.batch.count = count;
     p.batch.offset = offset;
+    if (opt->output_device >= p.devices)
+        return FAIL(E_INVALID, "--output-device %d: expected one of %d devices, counted from 0, or host",
+                    opt->output_device, p.devices);
+    p.output_device = opt->output_device;
     TRY(choose_shown(&p, opt, a));
     TRY(shard_states(&p, g, opt, a, report));
     *out = p;

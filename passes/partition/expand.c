@@ -364,7 +364,7 @@ static Status expand_updates(Expander *x)
 static Status expand_outputs(Expander *x)
 {
     for (int i = 0; i < x->g->n_output; i++) {
-        ValueId v = on_first(x, x->g->output[i].value);
+        ValueId v = given_out(x, x->g->output[i].value);
 
         if (!has_value(v))
             return fail_or_nomem(x);

@@ -124,6 +124,7 @@ typedef struct {
     X(result_out, "dpx_train_result: out", dpx_train_result(a->t, NULL))                                               \
     X(flush_trainer, "dpx_train_flush: trainer", dpx_train_flush(NULL, &a->r))                                         \
     X(epoch_trainer, "dpx_trainer_end_epoch: trainer", dpx_trainer_end_epoch(NULL))                                    \
+    X(parallel_keep, "data_parallel: keep", dpx_data_parallel(NULL, a->m, a->b.tensor, 1, NULL, 0, 0, a->out, 1))      \
     X(run_trainer, "dpx_run: trainer", dpx_run(NULL, a->b.tensor, 1, a->out, 1))                                       \
     X(run_inputs, "the batch is NULL", dpx_run(a->t, NULL, 1, a->out, 1))                                              \
     X(run_outputs, "dpx_run: outputs", dpx_run(a->t, a->b.tensor, 1, NULL, 1))                                         \

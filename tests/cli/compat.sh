@@ -84,7 +84,12 @@ done
 rm -rf "$DIR/master"
 check "master in two processes" together 2 train "${data[@]}" "${options[@]}" $how --devices 'cpu*2' --strategy master --out "$DIR/master"
 check "master in two processes is the same" cmp "$DIR/mirrored/model.onnx" "$DIR/master/model.onnx"
-"$dpexec" train models/mlp.onnx --dry-run --loss cross-entropy --batch-size 5 --optimizer adam --devices 'cpu*4' --strategy master >"$DIR/plan"
+rm -rf "$DIR/master"
+check "outputs of the last device, which another process has" together 2 train "${data[@]}" "${options[@]}" $how --devices 'cpu*2' \
+    --output-device 3 --out "$DIR/master"
+check "are the same" cmp "$DIR/mirrored/model.onnx" "$DIR/master/model.onnx"
+check "losses too" test "$(losses "$DIR/mirrored")" = "$(losses "$DIR/master")"
+"$dpexec" train models/mlp.onnx --dry-run --loss cross-entropy --batch-size 5 --optimizer adam --devices 'cpu*4' --strategy master >"$DIR/plan" 2>/dev/null
 check "the first device alone has parameters and moments" test "$(grep -c ' states, 8 B:' "$DIR/plan")" = 3
 check "of the others' states there is the count of steps" test "$(grep -c ' states, 201.9 KiB:' "$DIR/plan")" = 1
 

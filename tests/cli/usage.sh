@@ -79,6 +79,8 @@ split even
 bn global
 bn-eps drop
 bn-group 0
+output-device second
+output-device -2
 strategy boss
 reduce-dtype int8
 bucket-mb 0
@@ -127,6 +129,7 @@ check "the target may be named" "${train[@]}" --batch-input x --batch-input targ
 refused 2 "--loss-scaling mean-of-means: only the model knows what the mean 'logits' is over" "${train[@]}" --loss output:logits \
     --loss-scaling mean-of-means
 refused 2 "--strategy master keeps all on the first device: --shard optimizer" "${train[@]}" --shard optimizer --strategy master
+refused 2 "--output-device 2: expected one of 2 devices, counted from 0, or host" "${train[@]}" --devices 'cpu*2' --output-device 2
 refused 2 "--bn-group goes with --bn sync, found --bn local" "${train[@]}" --bn-group 2 --compat ddp
 refused 2 "--loss-scale needs --precision float16" "${train[@]}" --loss-scale 1024
 refused 2 "--loss-scale needs --precision float16" "${train[@]}" --loss-scale dynamic --precision bfloat16
