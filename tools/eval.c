@@ -1,6 +1,7 @@
 /* dpexec eval: loss and accuracy of a model on a data set. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "tools/commands.h"
 #include "tools/evaluate.h"
@@ -14,13 +15,14 @@ static const Flag flags[] = {
     { "class-weights", "FILE.npy", "weight of each class in the loss" },
     SEQUENCE_FLAGS,
     { "resume", "DIR", "take the state of the newest checkpoint of the run in DIR" },
+    { "predictions", "DIR", "folder for what is predicted for all samples, OUTPUT.npy each; needs no --loss" },
     { "quiet", NULL, "print nothing but errors and the result" },
     { NULL, NULL, NULL },
 };
 
 const Command command_eval = { "eval",
-                               "MODEL.onnx --data SRC --loss KIND [options]",
-                               "Prints the loss and the metric over a whole data set.",
+                               "MODEL.onnx --data SRC [--loss KIND] [--predictions DIR] [options]",
+                               "Prints the loss and the metric over a whole data set, and writes what is predicted.",
                                flags,
                                OPTIONS_TO_RUN,
                                1,
@@ -37,31 +39,44 @@ static Status load_checkpoint(dpx_trainer *t, const Args *a)
     return (Status)dpx_trainer_resume(t, path, NULL);
 }
 
+static bool has_loss(const Args *a) { return strcmp(dpx_options_get(a->options, "loss"), "none") != 0; }
+
 /* `begun`: the command line and the files were right. */
 static Status run(const Args *a, dpx_model **model, dpx_trainer **trainer, Feed *feed, Progress *progress, bool *begun)
 {
+    Predictions *kept = NULL;
     Evaluation e;
+    int64_t batch_size;
     char text[32];
 
+    if (!has_loss(a) && strcmp(dpx_options_get(a->options, "metric"), "none") != 0)
+        return FAIL(E_INVALID, "--metric %s goes with a --loss", dpx_options_get(a->options, "metric"));
+    if (!has_loss(a) && !args_has(a, "predictions"))
+        return FAIL(E_INVALID, "give --loss KIND, which is measured, or --predictions DIR");
     if (!*dpx_options_get(a->options, "batch-size"))
         TRY((Status)dpx_options_set(a->options, "batch-size", "32"));
+    batch_size = strtoll(dpx_options_get(a->options, "batch-size"), NULL, 10);
     TRY((Status)dpx_model_load_within(model, a->positional[0], a->options));
     TRY(feed_class_weights(a, NULL));
     TRY(feed_open(feed, a, "data", *model, SHARE_ALL, progress));
     if (!args_has(a, "resume")) /* else the checkpoint says what the run decided by it */
-        TRY(feed_target_shape(a, feed, strtoll(dpx_options_get(a->options, "batch-size"), NULL, 10)));
-    TRY(feed_input_shapes(a, feed, strtoll(dpx_options_get(a->options, "batch-size"), NULL, 10)));
+        TRY(feed_target_shape(a, feed, batch_size));
+    TRY(feed_input_shapes(a, feed, batch_size));
     TRY((Status)dpx_trainer_create(trainer, *model, a->options, report_log, progress));
     TRY(load_checkpoint(*trainer, a));
+    if (args_has(a, "predictions"))
+        TRY(predictions_open(&kept, args_value(a, "predictions"), feed->data->samples, progress));
     *begun = true;
-    TRY(evaluate(&e, *trainer, feed, strtoll(dpx_options_get(a->options, "batch-size"), NULL, 10), false));
-    printf("{\"eval_loss\":%s", json_number(e.loss, text));
+    TRY(predictions_close(kept, evaluate(&e, *trainer, feed, batch_size, false, kept)));
+    printf("{");
+    if (has_loss(a))
+        printf("\"eval_loss\":%s", json_number(e.loss, text));
     if (e.metric.measured) {
         printf(",\"eval_%s\":", dpx_options_get(a->options, "metric"));
         json_write_metric(stdout, &e.metric);
     }
     TRY(json_write_log(stdout, "eval_log", e.metric.log, e.metric.n_log));
-    printf(",\"samples\":%lld}\n", (long long)e.samples);
+    printf("%s\"samples\":%lld}\n", has_loss(a) ? "," : "", (long long)e.samples);
     return ST_OK;
 }
 

@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-Status evaluate(Evaluation *out, dpx_trainer *t, const Feed *f, int64_t batch_size, bool parts)
+Status evaluate(Evaluation *out, dpx_trainer *t, const Feed *f, int64_t batch_size, bool parts, Predictions *kept)
 {
     double sum = 0, weight = 0;
     Evaluation e = { 0 };
@@ -21,6 +21,8 @@ Status evaluate(Evaluation *out, dpx_trainer *t, const Feed *f, int64_t batch_si
 
         st = (Status)(parts ? dpx_val_part(t, b->samples, b->tensor, b->n, &r) : dpx_val_step(t, b->tensor, b->n, &r));
         if ((st = feed_name_sample(st, f, l, b)))
+            break;
+        if (kept && (st = predictions_add(kept, &r)))
             break;
         sum += r.loss_sum;
         weight += r.loss_weight;

@@ -3,6 +3,7 @@
 #define DPX_TOOLS_EVALUATE_H
 
 #include "tools/feed.h"
+#include "tools/predictions.h"
 
 typedef struct {
     double loss;
@@ -10,7 +11,8 @@ typedef struct {
     int64_t samples;
 } Evaluation;
 
-/* `parts`: of a world, each process of which reads its part. */
-Status evaluate(Evaluation *out, dpx_trainer *t, const Feed *f, int64_t batch_size, bool parts) CHECKED;
+/* `parts`: of a world, each process of which reads its part.  `kept` takes the predictions; NULL: nobody does. */
+Status evaluate(Evaluation *out, dpx_trainer *t, const Feed *f, int64_t batch_size, bool parts,
+                Predictions *kept) CHECKED;
 
 #endif

@@ -2,9 +2,8 @@
 #include "tools/npy_write.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-
-#include "graph/base/outfile.h"
 
 static const char *descr(dpx_dtype t)
 {
@@ -43,19 +42,40 @@ static size_t make_header(char out[512], const dpx_tensor *t)
     return padded;
 }
 
-Status npy_write(const char *path, const dpx_tensor *t)
+Status npy_begin(OutFile **out, const char *path, const dpx_tensor *like)
 {
     char header[512];
-    size_t len, bytes = dpx_dtype_size(t->dtype);
+    size_t len;
+
+    if (!descr(like->dtype))
+        return FAIL(E_UNSUPPORTED, "%s: .npy has no type %s", path, dpx_dtype_name(like->dtype));
+    len = make_header(header, like);
+    TRY(outfile_open(out, path));
+    fwrite(header, 1, len, outfile_stream(*out));
+    return ST_OK;
+}
+
+Status npy_write(const char *path, const dpx_tensor *t)
+{
+    size_t bytes = dpx_dtype_size(t->dtype);
     OutFile *file;
 
-    if (!descr(t->dtype))
-        return FAIL(E_UNSUPPORTED, "%s: .npy has no type %s", path, dpx_dtype_name(t->dtype));
-    len = make_header(header, t);
     for (int i = 0; i < t->rank; i++)
         bytes *= (size_t)t->dim[i];
-    TRY(outfile_open(&file, path));
-    fwrite(header, 1, len, outfile_stream(file));
+    TRY(npy_begin(&file, path, t));
     fwrite(t->data, 1, bytes, outfile_stream(file));
     return outfile_close(file, ST_OK);
+}
+
+Status npy_file_name(char **out, const char *name)
+{
+    size_t len = strlen(name) + sizeof ".npy";
+
+    if (!(*out = malloc(len)))
+        return FAIL_NOMEM();
+    snprintf(*out, len, "%s.npy", name);
+    for (char *c = *out; *c; c++)
+        if (*c == '/')
+            *c = '_';
+    return ST_OK;
 }

@@ -136,20 +136,6 @@ static Status add_input(Job *j, const Args *args, const char *argument)
     return st;
 }
 
-/* "NAME.npy"; names of values may be paths. */
-static Status file_name(char **out, const char *name)
-{
-    size_t len = strlen(name) + sizeof ".npy";
-
-    if (!(*out = malloc(len)))
-        return FAIL_NOMEM();
-    snprintf(*out, len, "%s.npy", name);
-    for (char *c = *out; *c; c++)
-        if (*c == '/')
-            *c = '_';
-    return ST_OK;
-}
-
 /* Before anything is computed: every output has a file of its own. */
 static Status name_files(Job *j, const char *folder)
 {
@@ -160,7 +146,7 @@ static Status name_files(Job *j, const char *folder)
         return FAIL(E_UNSUPPORTED, "%d outputs, at most %d can be written", j->n_out, MAX_ARRAYS);
     for (int i = 0; i < j->n_out; i++) {
         TRY((Status)dpx_model_info(j->model, DPX_OUTPUT, i, &info));
-        TRY(file_name(&j->file[i], info.name));
+        TRY(npy_file_name(&j->file[i], info.name));
         if (strlen(folder) + 1 + strlen(j->file[i]) >= MAX_PATH)
             return FAIL(E_INVALID, "--out: %.40s.../%.40s: a path has at most %d bytes", folder, j->file[i],
                         MAX_PATH - 1);

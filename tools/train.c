@@ -115,7 +115,7 @@ static Status evaluate_now(Run *r)
 
     if (!r->val.data || r->eval_step == r->step)
         return ST_OK;
-    TRY(evaluate(&e, r->trainer, &r->val, r->batch_size, r->world.world));
+    TRY(evaluate(&e, r->trainer, &r->val, r->batch_size, r->world.world, NULL));
     r->last_eval = e;
     r->eval_step = r->step;
     if (!r->progress.quiet && e.metric.measured && !e.metric.table.data)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes tests/api/own_losses.onnx, a model whose outputs are losses and more, and own_losses.h: data for it, and what PyTorch
+"""Writes tests/api/own_losses.onnx, a model whose outputs are losses and more, own_losses.npz, data for it, and own_losses.h, what PyTorch
 computes of it in float64, with the losses added up as mmengine's parse_losses does.
 
     pip install torch onnx numpy
@@ -80,6 +80,7 @@ def table(name, rows, kind="double"):
     return f"static const {kind} {name}[] = {{\n{body}\n}};\n"
 
 
+np.savez(os.path.join(HERE, "own_losses.npz"), x=x, y=y, z=z)
 names, alone = train(1)
 _, grouped = train(2)
 with open(os.path.join(HERE, "own_losses.h"), "w") as f:

@@ -54,6 +54,24 @@ for metric in mean-iou top-k accuracy confusion-matrix perplexity; do
     check "nothing counts: $metric" test "$("$dpexec" eval "${args[@]}" --data $here/none.npz)" = '{"eval_loss":null,"samples":3}'
 done
 
+# Predictions, in the order of the data, whatever the batches and their parts, with targets and a loss or without; the model's scores are
+# its input.  A number is no prediction of samples.
+for flags in "--replicas 1 --batch-size 23" "--replicas 3 --batch-size 6" "--replicas 5 --batch-size 2 --loss cross-entropy --metric top-k:2"; do
+    rm -rf "$DIR/predicted"
+    # shellcheck disable=SC2086
+    check "predictions $flags" "$dpexec" eval $here/scores.onnx --data $here/plain.npz --threads 1 --quiet --predictions "$DIR/predicted" $flags
+    check "scores $flags" /usr/bin/python3 -c "import numpy as n; x, y = n.load('$here/plain.npz')['x'], n.load('$DIR/predicted/scores.npy')
+assert x.shape == y.shape and x.dtype == y.dtype and (x == y).all()"
+done
+check "what is no prediction of samples is told" "$dpexec" eval tests/api/own_losses.onnx --data tests/api/own_losses.npz --threads 1 --batch-size 5 \
+    --loss output:loss --predictions "$DIR/own" --replicas 2
+says "output 'acc' has not the samples along its first axis: it is not written" "$dpexec" eval tests/api/own_losses.onnx --data tests/api/own_losses.npz \
+    --threads 1 --batch-size 5 --loss output:loss --predictions "$DIR/own"
+check "and the rest is written" test "$(cd "$DIR/own" && echo *)" = "box_loss.npy scores.npy"
+refused 2 "give --loss KIND, which is measured, or --predictions DIR" "$dpexec" eval $here/scores.onnx --data $here/plain.npz
+refused 2 "--metric accuracy goes with a --loss" "$dpexec" eval $here/scores.onnx --data $here/plain.npz --metric accuracy --predictions "$DIR/predicted"
+refused 2 "--predictions $here/plain.npz: is no folder" "$dpexec" eval $here/scores.onnx --data $here/plain.npz --predictions $here/plain.npz
+
 arguments plain cross-entropy top-k:6 -
 refused 2 "--metric top-k:6: the scores have 5 classes" "$dpexec" eval "${args[@]}" --data $here/plain.npz
 arguments plain cross-entropy recall:5 -
