@@ -99,6 +99,7 @@ typedef struct {
     const OptimizerDef *optimizer; /* NULL: sgd */
     const char *optimizer_args;
     Clip clip;
+    double ema;               /* decay of the mean of each parameter; 0: none */
     const UpdateGroup *group; /* the first whose pattern matches has the parameter */
     int n_group;
     const char *const *untie; /* fnmatch patterns on names of constants that are untied whatever the file shows */

@@ -656,7 +656,7 @@ static Status export_model(dpx_trainer *t, const char *path)
     Graph *g;
     Status st;
 
-    TRY(session_model(path ? &g : NULL, t->session));
+    TRY(session_model(path ? &g : NULL, t->session, t->options->export_ema ? EMA_SUFFIX : NULL));
     if (!path)
         return ST_OK;
     if (!(st = inference_make(g)))

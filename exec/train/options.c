@@ -221,6 +221,10 @@ static const Setting table[] = {
       .set = options_set_clip_norm, .trains = true },
     { "clip-value", "X", "0", "bound on each element of every gradient; 0: none", SETTING_OF(Options, build.clip.value),
       .max = SETTING_REAL_MAX, .trains = true },
+    { "ema", "DECAY", "0", "decay of a mean of each parameter over the steps, which is state of its own; 0: none",
+      SETTING_OF(Options, build.ema), .max = 0.9999999999, .trains = true },
+    { "export-weights", "WHICH", "trained", "trained: as the last step left them; ema: their mean of --ema",
+      SETTING_CHOICE_OF(Options, export_ema, "trained|ema"), .trains = true, .on_resume = RESUME_FREE },
     { "group", "PATTERN:KEY=VALUE,...", "",
       "what parameters of these names do otherwise: lr, schedule, optimizer and its flags, clip-norm, clip-value; the "
       "first pattern that matches has them, e.g. 'backbone.*:lr=0.001,weight-decay=0'",

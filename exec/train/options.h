@@ -33,6 +33,7 @@ typedef struct {
     double lr;
     OptionGroup *group; /* as build.group */
     int n_group;
+    bool export_ema; /* else the parameters as they are trained */
     int64_t accumulate;
     bool across_epochs;    /* groups of them */
     const char *devices;   /* as given; NULL: the default */

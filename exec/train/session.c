@@ -675,7 +675,16 @@ static void mark_trained(Value *v, const State *state)
         v->said = SAID_FIXED;
 }
 
-Status session_model(Graph **out, Session *s)
+/* The state that stands for a parameter in an export; NULL: none. */
+static const State *state_of(const State *param, const Session *s, Arena *a, const char *suffix)
+{
+    const char *name = param && suffix ? arena_printf(a, "%s.%s", param->name, suffix) : NULL;
+    const State *other = name ? states_find(s->states, name) : NULL;
+
+    return other ? other : param;
+}
+
+Status session_model(Graph **out, Session *s, const char *suffix)
 {
     Graph *g;
     Status st = ST_OK;
@@ -690,6 +699,7 @@ Status session_model(Graph **out, Session *s)
             mark_trained(v, state);
         if (!state || !shape_eq(&state->shape, v->shape))
             continue;
+        state = state_of(state, s, g->arena, suffix);
         if (!(st = present_value(&t, g->arena, s->states, state, v->dtype, out != NULL)) && t)
             v->init = t;
     }

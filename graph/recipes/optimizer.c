@@ -99,6 +99,19 @@ void formula_next(UpdateRule *f, ValueId state, ValueId next)
             f->next[i] = next;
 }
 
+/* State PARAM.ema: e' = decay e + (1 - decay) w', of the first step w' itself. */
+static void average(UpdateRule *f, double decay)
+{
+    Graph *g = f->o->g;
+    const ValueId e = formula_state(f, EMA_SUFFIX),
+                  first = EMIT(g, Equal, NULL, f->o->step, emit_scalar(g, DT_INT64, 0)),
+                  keep = EMIT(g, Where, NULL, first, emit_scalar(g, DT_FLOAT64, 0), emit_scalar(g, DT_FLOAT64, decay)),
+                  take = EMIT(g, Sub, NULL, emit_scalar(g, DT_FLOAT64, 1), keep);
+    const ValueId old = F(f, Mul, formula_scalar(f, keep), e);
+
+    formula_next(f, e, F(f, Add, old, F(f, Mul, formula_scalar(f, take), f->next[0])));
+}
+
 /* Inputs in the order of an Update's; where the update does not happen each state stays as it is, to the bit. */
 static void finish(UpdateRule *f)
 {
@@ -132,6 +145,8 @@ Status optimizer_formula(UpdateRule *out, const OptimizerStep *o, const Optimize
         f.grad = F(&f, Min, above, formula_number(&f, o->clip));
     }
     def->formula(&f, settings);
+    if (o->ema > 0)
+        average(&f, o->ema);
     finish(&f);
     st = o->g->status ? o->g->status : f.g->status;
     if (st)

@@ -13,8 +13,11 @@ typedef struct {
     ValueId step; /* int64 0-d: updates done before this one */
     ValueId ok;   /* whether the update happens; NO_VALUE: always */
     double clip;  /* the most of each element of a gradient; 0: unbounded */
+    double ema;   /* decay of a mean of the parameters; 0: none */
     bool pieces;  /* gradients and states may be cut into pieces (--shard) */
 } OptimizerStep;
+
+#define EMA_SUFFIX "ema"
 
 /* What a parameter's updates are multiplied by, in float64, of the norms of the parameter and of another of its
  * tensors; emitted into g. */

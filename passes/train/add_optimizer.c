@@ -332,6 +332,7 @@ static Status emit_type(const Optimizer *o, int k, DType t)
                                  .step = o->step,
                                  .ok = o->ok,
                                  .clip = group->clip->value,
+                                 .ema = o->opt->ema,
                                  .pieces = o->opt->shard != SHARD_NONE };
     UpdateRule rule;
 

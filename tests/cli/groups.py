@@ -138,6 +138,25 @@ def train(make, accumulate):
     return seen
 
 
+def ema(steps, decay, accumulate):
+    """The averaged weights of an AdamW run that leaves the stem as it is."""
+    p = torch.nn.ParameterDict({n.replace(".", "/"): torch.tensor(a) for n, a in start.items()})
+    trained = [t for n, t in p.items() if not n.startswith("stem")]
+    averaged = torch.optim.swa_utils.AveragedModel(p, multi_avg_fn=torch.optim.swa_utils.get_ema_multi_avg_fn(decay))
+    opt, source = O.AdamW(trained, 0.05), batches(accumulate)
+    for _ in range(steps):
+        at = next(source)
+        y = torch.tensor(x[at])
+        for name in NAMES:
+            y = y @ p[name + "/weight"] + p[name + "/bias"]
+            y = torch.tanh(y) if name != "head" else y
+        opt.zero_grad()
+        F.cross_entropy(y, torch.tensor(target[at])).backward()
+        opt.step()
+        averaged.update_parameters(p)
+    return {n.replace("/", "."): t.detach().numpy() for n, t in averaged.module.items()}
+
+
 def save_nan():
     w, mask = rng.standard_normal(40), np.ones(40)
     mask[[3, 17, 38]] = 0
@@ -163,3 +182,4 @@ save_nan()
 with open(os.path.join(HERE, "torch.txt"), "w") as f:
     for name, options, make, accumulate in CASES:
         print(name, "|", options, "|", " ".join(map(repr, train(make, accumulate))), file=f)
+np.savez(os.path.join(HERE, "ema.npz"), **{f"{steps}/{n}": a for steps in (1, 11) for n, a in ema(steps, 0.8, 1).items()})

@@ -56,6 +56,33 @@ norm-3 --clip-norm 0.1:3
 norm-inf --clip-norm 0.1:inf
 END
 
+# The mean of the weights, as it is exported; in pieces, and of a run that goes on, the same bytes.
+means() {
+    "$python" - "$@" <<'END'
+import sys, numpy, onnx.numpy_helper
+want = numpy.load("tests/cli/groups/ema.npz")
+got = {t.name: onnx.numpy_helper.to_array(t) for t in onnx.load(sys.argv[1]).graph.initializer}
+names = [n for n in want.files if n.startswith(sys.argv[2] + "/")]
+assert len(names) == 6
+for n in names:
+    numpy.testing.assert_allclose(got[n.split("/")[1]], want[n], 1e-9, 1e-10)
+END
+}
+ema=("${train[@]}" --optimizer adamw --weight-decay 0.01 --lr 0.05 --freeze 'stem.*' --ema 0.8)
+"${ema[@]}" --export-weights ema --steps 1 --out "$DIR/mean1" >"$DIR/log" 2>&1 || cat "$DIR/log"
+check "a mean of one step" means "$DIR/mean1/model.onnx" 1
+for how in "cpu:0" "cpu:0 --replicas 3" "cpu*3" "cpu*3 --shard optimizer" "cpu*3 --shard gradients" "cpu*3 --shard parameters"; do
+    rm -rf "$DIR/run"
+    "${ema[@]}" --export-weights ema --steps 11 --devices $how --out "$DIR/run" >"$DIR/log" 2>&1 || cat "$DIR/log"
+    check "a mean, $how" means "$DIR/run/model.onnx" 11
+    [ "$how" != "cpu:0 --replicas 3" ] || cp "$DIR/run/model.onnx" "$DIR/mean3"
+    [[ $how != cpu\** ]] || check "a mean, $how: the bytes" cmp "$DIR/mean3" "$DIR/run/model.onnx"
+done
+"${ema[@]}" --replicas 3 --steps 4 --out "$DIR/mean" >"$DIR/log" 2>&1 || cat "$DIR/log"
+check "a mean goes on" "${ema[@]}" --replicas 3 --export-weights ema --steps 11 --resume "$DIR/mean"
+check "a mean that went on: the bytes" cmp "$DIR/mean3" "$DIR/mean/model.onnx"
+refused 2 "--export-weights ema needs --ema" "${train[@]}" --steps 1 --export-weights ema
+
 # Each group's rate is logged; a run that is resumed ends with the same bytes; another group is another run.
 one=(--lr 0.3 --lr-schedule step:3:0.5 --group "body:*:optimizer=adamw,lr=0.02,schedule=exponential:0.9")
 "${train[@]}" "${one[@]}" --steps 9 --out "$DIR/whole" >"$DIR/log" 2>&1
