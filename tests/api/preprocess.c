@@ -1,9 +1,11 @@
 /* A batch that the caller's function makes into what the model takes, replica by replica: as if it had been given so.
  */
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tests/api/api.h"
 
@@ -19,10 +21,9 @@ static dpx_status scale(void *user, int training, int replica, dpx_tensor *part,
     const int64_t count = part[0].dim[0];
     const uint8_t *bytes = part[0].data;
 
-    CU_ASSERT(replica == m->last + 1 || replica == 0);
-    CU_ASSERT_FATAL(n >= 1 && count <= SAMPLES && part[0].dtype == DPX_UINT8 && part[0].rank == 3);
-    if (n > 1)
-        CU_ASSERT(part[1].dim[0] == count && !strcmp(part[1].name, "target"));
+    if ((replica != m->last + 1 && replica != 0) || count > SAMPLES || part[0].dtype != DPX_UINT8 ||
+        part[0].rank != 3 || (n > 1 && (part[1].dim[0] != count || strcmp(part[1].name, "target") != 0)))
+        return DPX_INTERNAL;
     m->calls++;
     m->last = replica;
     m->training = training;
@@ -109,7 +110,8 @@ static dpx_status negate(void *user, int training, int replica, dpx_tensor *part
 {
     double *to = user, *from = part[0].data;
 
-    CU_ASSERT(n == 2 && part[0].dim[0] == 7 && part[0].dim[1] == part[1].dim[1] && part[0].dim[2] == 5);
+    if (n != 2 || part[0].dim[0] != 7 || part[0].dim[1] != part[1].dim[1] || part[0].dim[2] != 5)
+        return DPX_INTERNAL;
     for (int64_t i = 0; i < 7 * part[0].dim[1] * 5; i++)
         to[i] = -from[i];
     part[0].data = to;
@@ -152,6 +154,113 @@ static void test_other_axis(void)
     dpx_model_free(m);
 }
 
+/* ---- in a world, whose processes are threads ---- */
+
+enum { RANKS = 3, WORLD_REPLICAS = 4, WORLD_STEPS = 6 };
+
+typedef struct {
+    int rank, size, port;
+    bool parts;
+    double loss[WORLD_STEPS];
+    float predicted[SAMPLES * CLASSES];
+    int calls;
+} Process;
+
+static bool run_steps(Process *p, dpx_trainer *t, Maker *m)
+{
+    bool good = true;
+    dpx_result r;
+    Images b;
+
+    for (int step = 0; step < WORLD_STEPS && good; step++) {
+        dpx_part own;
+
+        make_images(&b, step + 1, (unsigned)step);
+        m->last = -1;
+        if (!p->parts) {
+            good = !dpx_train_step(t, b.raw, 2, &r);
+        } else {
+            good = !dpx_trainer_part(t, step + 1, &own);
+            b.raw[0].data = b.byte[own.from];
+            b.raw[1].data = b.plain.label + own.from;
+            b.raw[0].dim[0] = b.raw[1].dim[0] = own.to - own.from;
+            good = good && !dpx_train_part(t, step + 1, b.raw, 2, &r);
+        }
+        p->loss[step] = r.loss;
+    }
+    make_images(&b, SAMPLES, 99);
+    good = good && !dpx_val_step(t, b.raw, 1, &r) && r.n_outputs == 1 && r.outputs->dim[0] == SAMPLES;
+    if (good)
+        memcpy(p->predicted, r.outputs->data, sizeof p->predicted);
+    return good;
+}
+
+/* Replicas are given in turn, but those of other processes. */
+static dpx_status scale_some(void *user, int training, int replica, dpx_tensor *part, int n)
+{
+    ((Maker *)user)->last = replica - 1;
+    return scale(user, training, replica, part, n);
+}
+
+static void *run_process(void *user)
+{
+    Process *p = user;
+    char rendezvous[32];
+    const char *devices = p->size > 1 ? "cpu:0" : "cpu*3";
+    dpx_world_options how = { .size = p->size, .rank = p->rank, .rendezvous = rendezvous, .timeout = 20 };
+    dpx_options *o = dpx_options_create();
+    Maker *m = calloc(1, sizeof *m);
+    dpx_trainer *t = NULL;
+    dpx_world *w = NULL;
+    dpx_model *model = NULL;
+    bool good = o && m;
+
+    snprintf(rendezvous, sizeof rendezvous, "127.0.0.1:%d", p->port);
+    if (good)
+        m->last = m->fail_at = m->drop_at = m->odd_at = -1;
+    good = good && (p->size == 1 || !dpx_world_join(&w, &how)) && !dpx_model_load(&model, MLP) &&
+           !dpx_options_set(o, "loss", "cross-entropy") && !dpx_options_set(o, "devices", devices) &&
+           !dpx_options_set(o, "replicas", "4") && !dpx_options_set(o, "threads", "1");
+    if (good && w)
+        dpx_options_set_world(o, w);
+    good = good && !dpx_trainer_create(&t, model, o, NULL, NULL) && !dpx_trainer_set_preprocess(t, scale_some, m) &&
+           run_steps(p, t, m);
+    p->calls = good ? m->calls : -1;
+    if (!good)
+        fprintf(stderr, "rank %d: %s\n", p->rank, dpx_error());
+    dpx_trainer_free(t);
+    dpx_world_leave(w);
+    dpx_model_free(model);
+    dpx_options_free(o);
+    free(m);
+    return NULL;
+}
+
+static void test_world(void)
+{
+    static Process alone, p[RANKS];
+    const int port = 36500 + (int)getpid() % 2000;
+    pthread_t thread[RANKS];
+
+    alone = (Process){ .size = 1 };
+    run_process(&alone);
+    for (int parts = 0; parts < 2; parts++) {
+        int calls = 0;
+
+        for (int r = 0; r < RANKS; r++) {
+            p[r] = (Process){ .rank = r, .size = RANKS, .port = port + parts, .parts = parts };
+            CU_ASSERT_FATAL(!pthread_create(&thread[r], NULL, run_process, &p[r]));
+        }
+        for (int r = 0; r < RANKS; r++) {
+            pthread_join(thread[r], NULL);
+            CU_ASSERT(p[r].calls > 0 && !memcmp(p[r].loss, alone.loss, sizeof alone.loss));
+            CU_ASSERT(!memcmp(p[r].predicted, alone.predicted, sizeof alone.predicted));
+            calls += p[r].calls;
+        }
+        CU_ASSERT(calls == alone.calls && calls == WORLD_REPLICAS * (WORLD_STEPS + 1));
+    }
+}
+
 static void test_failures(void)
 {
     dpx_trainer *t;
@@ -184,4 +293,4 @@ static void test_failures(void)
 }
 
 DEFINE_SUITE(preprocess, { "parts of replicas", test_replicas }, { "another axis", test_other_axis },
-             { "failures", test_failures });
+             { "in a world", test_world }, { "failures", test_failures });
