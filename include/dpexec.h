@@ -415,6 +415,9 @@ typedef struct {
 /* The learning rate of step `step`, as dpx_result counts them, of the k-th "group" that was set, counted from 1; 0: of
  * the parameters of none, which is dpx_result.lr; NaN: there is no such group. */
 DPX_API double dpx_trainer_group_lr(const dpx_trainer *trainer, int group, int64_t step);
+/* The norm of the gradients of the k-th "group", counted from 1, before clipping, of the step whose result was taken
+ * last; 0: dpx_result.grad_norm; NaN: the group clips by no norm of its own, or there is none. */
+DPX_API double dpx_trainer_group_norm(const dpx_trainer *trainer, int group);
 
 typedef void dpx_progress_fn(void *user, const dpx_result *result);
 

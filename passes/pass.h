@@ -197,7 +197,7 @@ Status model_repair(Graph *g, const BuildOptions *opt, Evaluator eval, Report *r
 #define OUT_LOG_PREFIX "log:"       /* log:NAME, a log variable times the loss's denominator */
 #define OUT_METRIC_SUM "metric_sum" /* of the metric alike */
 #define OUT_METRIC_WEIGHT "metric_weight"
-#define OUT_GRAD_NORM "grad_norm"   /* before clipping */
+#define OUT_GRAD_NORM "grad_norm"   /* before clipping; of group k that has a clip of its own "grad_norm.k" */
 #define OUT_LOSS_SCALE "loss_scale" /* SCALE_DYNAMIC: that this step used */
 #define OUT_APPLIED \
     "applied" /* SCALE_DYNAMIC: bool: all gradients were finite; else the step changed nothing but the scale */

@@ -297,6 +297,20 @@ static Status flush(RunDir *r)
     return ST_OK;
 }
 
+/* null where a group has no norm of its own; nothing where none has. */
+static void log_group_norms(RunDir *r, const dpx_trainer *t, int64_t step)
+{
+    char text[NUMBER_TEXT];
+    bool any = false;
+
+    for (int k = 1; !isnan(dpx_trainer_group_lr(t, k, step)); k++)
+        any |= !isnan(dpx_trainer_group_norm(t, k));
+    for (int k = 1; any && !isnan(dpx_trainer_group_lr(t, k, step)); k++)
+        fprintf(r->metrics, "%s%s", k > 1 ? "," : ",\"group_norm\":[", json_number(dpx_trainer_group_norm(t, k), text));
+    if (any)
+        fprintf(r->metrics, "]");
+}
+
 Status run_dir_log_step(RunDir *r, const dpx_trainer *t, const dpx_result *result, int64_t epoch, double ms,
                         const RunRead *read)
 {
@@ -319,6 +333,7 @@ Status run_dir_log_step(RunDir *r, const dpx_trainer *t, const dpx_result *resul
         fprintf(r->metrics, "]");
     if (!isnan(result->grad_norm))
         fprintf(r->metrics, ",\"grad_norm\":%s", json_number(result->grad_norm, norm));
+    log_group_norms(r, t, result->step);
     if (!isnan(result->loss_scale))
         fprintf(r->metrics, ",\"loss_scale\":%s,\"skipped\":%s", json_number(result->loss_scale, scale),
                 result->skipped ? "true" : "false");

@@ -287,6 +287,11 @@ double dpx_trainer_group_lr(const dpx_trainer *t, int group, int64_t step)
                                                                        : NAN;
 }
 
+double dpx_trainer_group_norm(const dpx_trainer *t, int group)
+{
+    return t && t->has_norms && group >= 0 && group <= t->options->n_group ? t->group_norm[group] : NAN;
+}
+
 int dpx_trainer_replicas(const dpx_trainer *t) { return t ? t->replicas : 0; }
 
 void dpx_trainer_on_step(dpx_trainer *t, dpx_progress_fn *progress, void *user)
@@ -347,6 +352,17 @@ static int64_t count_output(const NamedTensor *out, int n, const char *name)
     return t && !t->shape.rank && t->dtype == DT_INT64 ? tensor_int(t, 0) : 0;
 }
 
+static void read_group_norms(dpx_trainer *t, const NamedTensor *out, int n)
+{
+    char name[32];
+
+    for (int k = 0; k <= t->options->n_group; k++) {
+        snprintf(name, sizeof name, k ? OUT_GRAD_NORM ".%d" : OUT_GRAD_NORM, k);
+        t->group_norm[k] = real_output(out, n, name, NAN);
+    }
+    t->has_norms = true;
+}
+
 void trainer_read_outputs(dpx_trainer *t, dpx_result *r, const NamedTensor *out, int n)
 {
     const Tensor *applied = named_find(out, n, OUT_APPLIED);
@@ -359,6 +375,7 @@ void trainer_read_outputs(dpx_trainer *t, dpx_result *r, const NamedTensor *out,
     r->correct = count_output(out, n, OUT_METRIC_SUM);
     r->counted = count_output(out, n, OUT_METRIC_WEIGHT);
     r->grad_norm = real_output(out, n, OUT_GRAD_NORM, NAN);
+    read_group_norms(t, out, n);
     r->loss_scale = real_output(out, n, OUT_LOSS_SCALE, NAN);
     r->skipped = applied && !tensor_int(applied, 0);
     log_values_read(&t->log_values, r, out, n);

@@ -42,7 +42,9 @@ struct dpx_trainer {
     int64_t step;               /* optimizer steps begun */
     BegunStep begun[MAX_BEGUN]; /* the oldest first */
     int n_begun;
-    int64_t pending;                      /* micro-batches in the present group */
+    int64_t pending;                   /* micro-batches in the present group */
+    double group_norm[1 + MAX_GROUPS]; /* of the last result */
+    bool has_norms;
     dpx_result group;                     /* sums over the group */
     NamedTensor shape[MAX_BATCH_TENSORS]; /* of the first micro-batch: what BUILD_APPLY is compiled for */
     int n_shape;

@@ -206,7 +206,8 @@ Status shard_states(Partition *p, const Graph *g, const BuildOptions *opt, Arena
 static bool is_of_gradients(const char *output)
 {
     return !strncmp(output, OUT_GRAD_PREFIX, strlen(OUT_GRAD_PREFIX)) || !strcmp(output, OUT_GRAD_NORM) ||
-           !strcmp(output, OUT_LOSS_SCALE) || !strcmp(output, OUT_APPLIED);
+           !strncmp(output, OUT_GRAD_NORM ".", strlen(OUT_GRAD_NORM ".")) || !strcmp(output, OUT_LOSS_SCALE) ||
+           !strcmp(output, OUT_APPLIED);
 }
 
 static bool is_sum_of_losses(const char *state)

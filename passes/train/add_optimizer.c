@@ -259,6 +259,7 @@ static Status scale_gradients(Optimizer *o, int k, Norm *all, DType t, Arena *sc
 {
     Norm some = { .grad = ARENA_NEW(scratch, ValueId, o->n + 1) }, *of;
     ValueId out[2] = { NO_VALUE, o->factor };
+    const char *name;
 
     if (!some.grad)
         return FAIL_NOMEM();
@@ -268,8 +269,9 @@ static Status scale_gradients(Optimizer *o, int k, Norm *all, DType t, Arena *sc
     of = some.n == o->n ? all : &some;
     if (of->n && o->group[k].clip->norm > 0) {
         emit_clip(o, of, o->group[k].clip, t, out);
-        if (!k)
-            graph_add_output(o->g, OUT_GRAD_NORM, out[0]);
+        if (!(name = k ? arena_printf(o->g->arena, OUT_GRAD_NORM ".%d", k) : OUT_GRAD_NORM))
+            return FAIL_NOMEM();
+        graph_add_output(o->g, name, out[0]);
     }
     for (int i = 0; i < o->n && has_value(out[1]) && !o->g->status; i++)
         if (shares_norm(o, k, &o->pair[i]))

@@ -52,6 +52,7 @@ def batches(accumulate):
             yield list(range(at, min(at + BATCH * accumulate, SAMPLES)))
 
 
+norms = []      # of own_clip: of all others, of the group
 S, O, clip = torch.optim.lr_scheduler, torch.optim, torch.nn.utils
 
 
@@ -83,8 +84,8 @@ def plain(lr, how):
 
 def own_clip(p):
     def bound():
-        clip.clip_grad_norm_(of(p, "body"), 0.05)
-        clip.clip_grad_norm_(of(p, "stem", "head"), 0.2)
+        body = clip.clip_grad_norm_(of(p, "body"), 0.05)
+        norms.append((clip.clip_grad_norm_(of(p, "stem", "head"), 0.2).item(), body.item()))
     return [O.SGD(p.values(), 0.5)], [], bound
 
 
@@ -183,3 +184,4 @@ with open(os.path.join(HERE, "torch.txt"), "w") as f:
     for name, options, make, accumulate in CASES:
         print(name, "|", options, "|", " ".join(map(repr, train(make, accumulate))), file=f)
 np.savez(os.path.join(HERE, "ema.npz"), **{f"{steps}/{n}": a for steps in (1, 11) for n, a in ema(steps, 0.8, 1).items()})
+np.savetxt(os.path.join(HERE, "norms.txt"), norms, "%.17g")

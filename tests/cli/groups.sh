@@ -83,6 +83,18 @@ check "a mean goes on" "${ema[@]}" --replicas 3 --export-weights ema --steps 11 
 check "a mean that went on: the bytes" cmp "$DIR/mean3" "$DIR/mean/model.onnx"
 refused 2 "--export-weights ema needs --ema" "${train[@]}" --steps 1 --export-weights ema
 
+# Each group's norm is logged.
+for how in "cpu:0" "cpu*3 --shard parameters"; do
+    rm -rf "$DIR/run"
+    "${train[@]}" --steps 11 --lr 0.5 --clip-norm 0.2 --group 'body:*:clip-norm=0.05' --group 'stem.bias:lr=0.5' --devices $how --out "$DIR/run" >"$DIR/log" 2>&1 || cat "$DIR/log"
+    check "the groups' norms, $how" python3 -c "import json
+rows = [json.loads(line) for line in open('$DIR/run/metrics.jsonl')]
+want = [list(map(float, line.split())) for line in open('$here/norms.txt')]
+assert len(rows) == len(want) == 11
+for row, (rest, body) in zip(rows, want):
+    assert abs(row['grad_norm'] - rest) < 1e-9 and abs(row['group_norm'][0] - body) < 1e-9 and row['group_norm'][1:] == [None], row"
+done
+
 # Each group's rate is logged; a run that is resumed ends with the same bytes; another group is another run.
 one=(--lr 0.3 --lr-schedule step:3:0.5 --group "body:*:optimizer=adamw,lr=0.02,schedule=exponential:0.9")
 "${train[@]}" "${one[@]}" --steps 9 --out "$DIR/whole" >"$DIR/log" 2>&1
