@@ -20,6 +20,7 @@
 
 #include "graph/emit.h"
 #include "passes/pass.h"
+#include "passes/report.h"
 #include "passes/update_groups.h"
 
 typedef struct {
@@ -585,6 +586,19 @@ static Status check_groups(const Optimizer *o, Arena *scratch)
     return update_groups_check(o->opt, name, o->n);
 }
 
+static Status tell_groups(const Optimizer *o, Report *report)
+{
+    for (int k = 1; k <= o->opt->n_group; k++) {
+        int n = 0;
+
+        for (int i = 0; i < o->n; i++)
+            n += o->pair[i].group == k;
+        TRY(report_note(report, NOTE_OTHER, o->opt->group[k - 1].pattern, "group %d: tensors updated by %s: %d", k,
+                        o->group[k].def->recipe.name, n));
+    }
+    return ST_OK;
+}
+
 static Status run(Graph *g, PassCtx *ctx)
 {
     Optimizer o = { .g = g, .opt = ctx->opt };
@@ -593,6 +607,7 @@ static Status run(Graph *g, PassCtx *ctx)
     TRY(take_groups(&o));
     TRY(collect(&o, ctx->scratch));
     TRY(check_groups(&o, ctx->scratch));
+    TRY(tell_groups(&o, ctx->report));
     if (!ctx->opt->keep_gradients)
         drop_gradient_outputs(g);
     graph_begin_purpose(g, PHASE_UPDATE, "factor of gradients");

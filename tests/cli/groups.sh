@@ -112,6 +112,7 @@ printf '# the body\n\n  body:*:optimizer=adamw,lr=0.02,schedule=exponential:0.9\
 check "a file" "${train[@]}" --lr 0.3 --lr-schedule step:3:0.5 --groups "$DIR/groups" --steps 9 --out "$DIR/file"
 check "a file says the same" cmp "$DIR/whole/model.onnx" "$DIR/file/model.onnx"
 check "the table names the group" grep -q "body:0.weight.*group 1, 'body:\*'" <("$graph_transform" $here/model.onnx --parameters "${one[@]}")
+check "the report names the group" grep -q 'body:[*]: group 1: tensors updated by adamw: 2$' <("$graph_transform" $here/model.onnx --report --batch-size 4 --loss cross-entropy "${one[@]}")
 check "in parts" "$graph_transform" $here/model.onnx --batch-size 5 --replicas 3 --loss cross-entropy "${one[@]}" --verify
 
 # A gradient that is no number stays one, by whatever it is clipped: the slope of sqrt(p * p) at 0.
