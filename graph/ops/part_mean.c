@@ -8,6 +8,8 @@
  * replicas the mean is over; so the y of all replicas are partial sums of the mean of means.  A part that weighs
  * nothing adds 0.
  *
+ * A sum weighs 1 in the batch and in every part: shared=0, and it is divided by the number of parts alone.
+ *
  * y is linear in x, and what replica r's x changes is its own y alone: the gradient by x is dy, which all have, through
  * the same node with backward=1, and each replica has its own (L).  Weights follow from the data and have none. */
 #include "graph/grad.h"
@@ -30,7 +32,7 @@ static Status grad(Grad *gr)
     grad_set(gr, 0,
              emit(gr->g, &op_PartMean,
                   ATTRS(FLOAT("weight", node_float(n, "weight")), INT("parts", node_int(n, "parts")),
-                        INT("filled", node_int(n, "filled")), INT("backward", 1)),
+                        INT("filled", node_int(n, "filled")), INT("shared", node_int(n, "shared")), INT("backward", 1)),
                   n->n_in, in));
     return gr->g->status;
 }
@@ -57,6 +59,7 @@ DEFINE_OP(PartMean, .precision = PREC_WIDE, .domain = "dpexec", .since = 1, .in_
           .attrs = (const AttrDecl[]){ { "weight", A_FLOAT, .f = 1 },
                                        { "parts", A_INT, .i = 1, .range = R_POSITIVE },
                                        { "filled", A_INT, .i = 0 },
+                                       { "shared", A_INT, .i = 1 },
                                        { "backward", A_INT, .i = 0 },
                                        { 0 } },
           .infer = infer, .grad = grad, .place = place,

@@ -70,8 +70,9 @@ static void set_own_share(Expander *x, Node *n, int r)
     for (int i = 0; i < batch->n && node_int(n, "filled"); i++)
         parts -= !batch->count[i];
     node_set_int(x->g, n, "parts", parts ? parts : 1);
-    node_set_attr(x->g, n,
-                  &(Attr)FLOAT("weight", node_float(n, "weight") * (double)batch->count[r] / (double)batch->total));
+    if (node_int(n, "shared"))
+        node_set_attr(x->g, n,
+                      &(Attr)FLOAT("weight", node_float(n, "weight") * (double)batch->count[r] / (double)batch->total));
 }
 
 /* Of replica r's copy, r < 0 device d's. */

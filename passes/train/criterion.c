@@ -409,7 +409,7 @@ static Status take_mean_of_means(Criterion *c)
                     c->scores->name);
     c->num = emit(g, &op_PartMean,
                   ATTRS(FLOAT("weight", weight ? tensor_float(weight, 0) : 1),
-                        INT("filled", c->opt->mean_over == MEAN_OVER_FILLED)),
+                        INT("filled", c->opt->mean_over == MEAN_OVER_FILLED), INT("shared", weight != NULL)),
                   has_value(c->den) && !weight ? 2 : 1, in);
     if (has_value(c->den))
         c->den = emit_scalar(g, value(g, c->y)->dtype, 1);

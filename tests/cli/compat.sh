@@ -42,6 +42,18 @@ while IFS='|' read -r name options want; do
     done
 done <$here/torch.txt
 
+# A sum is divided by the same number: four parts that count, or the two of four that have samples, are a rate of a fourth or a half.
+sum=(tests/cli/losses/own_loss.onnx --data tests/cli/losses/masked.npz --loss output:total --loss-weight sum --steps 4 --threads 1 --no-shuffle
+    --quiet --replicas 4 --accumulate 2)
+for how in "4 all 0.04" "2 all 0.04" "2 filled 0.02"; do
+    read -r batch over rate <<<"$how"
+    rm -rf "$DIR/sum" "$DIR/mean"
+    check "a sum" "$dpexec" train "${sum[@]}" --batch-size $batch --lr 0.01 --out "$DIR/sum"
+    check "its mean over $over of 4" "$dpexec" train "${sum[@]}" --batch-size $batch --lr $rate --out "$DIR/mean" --loss-scaling mean-of-means \
+        --mean-over $over
+    check "the same, $how" cmp "$DIR/sum/model.onnx" "$DIR/mean/model.onnx"
+done
+
 # In two processes, and stopped in the middle of an epoch: the sets of all replicas are state.
 case="MM, averaged buffers, 13 samples"
 want=$(grep "^$case |" $here/torch.txt | cut -d'|' -f3)
