@@ -127,10 +127,10 @@ static Status run_merge(KernelCtx *ctx, void *state, const Tensor *in, Tensor *o
     }
     tensor_set_float(&out[2], 0, count);
     for (int i = 0; i < 2; i++) {
-        const double take = p->take * (i ? ref_merge_correction(p, count) : 1);
+        const double keep = count > 0 ? p->keep : 1, take = p->take * (i ? ref_merge_correction(p, count) : 1);
 
         for (int64_t c = 0; p->running[i] && c < p->channels; c++)
-            tensor_set_float(&out[3 + i], c, tensor_float(&in[1 + i], c) * p->keep + tensor_float(&out[i], c) * take);
+            tensor_set_float(&out[3 + i], c, tensor_float(&in[1 + i], c) * keep + tensor_float(&out[i], c) * take);
     }
     return ST_OK;
 }

@@ -84,6 +84,23 @@ for how in "2 cpu*2" "4 cpu:0"; do
     check "$case, $how" "$python" "$DIR/same.py" "$DIR/run" "$case" $want
 done
 
+# A first replica that never has samples leaves running statistics as they are.
+cat >"$DIR/kept.py" <<'END'
+import sys
+
+import onnx
+from onnx import numpy_helper
+
+before, after = ({t.name: numpy_helper.to_array(t) for t in onnx.load(f).graph.initializer} for f in sys.argv[1:])
+running = [n for n in before if "running" in n]
+assert len(running) == 2
+assert all((before[n] == after[n]).all() == (n in running) for n in before)
+END
+rm -rf "$DIR/run"
+check "an empty first replica" "$dpexec" train "${data[@]}" --quiet --threads 1 --lr 0.2 --steps 3 --batch-size 10 --devices 'cpu*2' \
+    --split 0,1 --bn local --out "$DIR/run"
+check "keeps running statistics" "$python" "$DIR/kept.py" $here/model.onnx "$DIR/run/model.onnx"
+
 # Where the first device is the master the bits are those of mirrored parameters.
 options=(--no-shuffle --quiet --threads 1 --lr 0.2 --optimizer adam --clip-norm 1 --batch-size 5 --steps 10)
 for how in "" "--accumulate 2" "--replicas 8" "--compat dp" "--precision bfloat16 --dtype float32"; do

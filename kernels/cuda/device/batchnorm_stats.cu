@@ -270,11 +270,12 @@ __device__ __forceinline__ void merge_replicas(const double *rows, i64 n_rows, i
             stack[top - 2] = merged(stack[top - 2], stack[top - 1]);
         mean[c] = top ? (A)stack[0].mean : 0;
         var[c] = top && stack[0].n > 0 ? (A)(stack[0].m2 / stack[0].n) : 0;
+        const A keep = top && stack[0].n > 0 ? (A)running.keep : (A)1; /* of no samples nothing follows */
         if (running.next_mean)
-            running.next_mean[c] = running.mean[c] * (A)running.keep + mean[c] * (A)running.take;
+            running.next_mean[c] = running.mean[c] * keep + mean[c] * (A)running.take;
         if (running.next_var)
             running.next_var[c] =
-                running.var[c] * (A)running.keep + var[c] * correction(running, top ? stack[0].n : 0) * (A)running.take;
+                running.var[c] * keep + var[c] * correction(running, top ? stack[0].n : 0) * (A)running.take;
     }
     if (blockIdx.x == 0 && threadIdx.x == 0) {
         double all = 0;
