@@ -518,6 +518,14 @@ DPX_API dpx_status dpx_train_flush(dpx_trainer *t, dpx_result *out) DPX_CHECKED;
  * set.  In a world all processes call it between the same steps. */
 DPX_API dpx_status dpx_trainer_end_epoch(dpx_trainer *t) DPX_CHECKED;
 
+/* An evaluation is over, for "lr-schedule" plateau, of the run or of a group: the rates of the steps that are begun
+ * from here on follow from the loss (mode min) or the metric (mode max; DPX_INVALID if such a schedule is given NaN).
+ * One of a step that was observed before, as after resuming, changes nothing, nor does one before the end of the
+ * warm-up. In a world all processes call it between the same steps, and rank 0's numbers count. */
+DPX_API dpx_status dpx_trainer_observe(dpx_trainer *t, double loss, double metric) DPX_CHECKED;
+enum { DPX_OBSERVES_LOSS = 1, DPX_OBSERVES_METRIC = 2 };
+DPX_API int dpx_trainer_observes(const dpx_trainer *t); /* which of the two; 0: no schedule follows evaluations */
+
 /* Inference on the current state.  `outputs` receives one tensor per model output, in the model's order, whose memory
  * belongs to the trainer and is valid until its next call. */
 DPX_API dpx_status dpx_run(dpx_trainer *t, const dpx_tensor *inputs, int n, dpx_tensor *outputs,

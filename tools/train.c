@@ -126,6 +126,13 @@ static Status evaluate_now(Run *r)
     return run_dir_log_eval(&r->dir, r->step, e.loss, e.metric.measured ? metric : NULL, &e.metric);
 }
 
+/* Where an evaluation is due, and not only because the run ends: schedules may follow it. */
+static Status evaluate_due(Run *r)
+{
+    TRY(evaluate_now(r));
+    return r->val.data ? (Status)dpx_trainer_observe(r->trainer, r->last_eval.loss, r->last_eval.metric.value) : ST_OK;
+}
+
 /* ---- checkpoints ---- */
 
 /* The processes that do not write give the pieces of state that they hold. */
@@ -330,6 +337,17 @@ static Status take_decisions(const Args *a, const dpx_trainer *t)
     return ST_OK;
 }
 
+static Status check_observes(const Run *r)
+{
+    const int observes = dpx_trainer_observes(r->trainer);
+
+    if (observes && !r->val.data)
+        return FAIL(E_INVALID, "--lr-schedule plateau follows evaluations: --val is not given");
+    if ((observes & DPX_OBSERVES_METRIC) && !strcmp(dpx_options_get(r->args->options, "metric"), "none"))
+        return FAIL(E_INVALID, "--lr-schedule plateau with mode max follows the metric: --metric is not given");
+    return ST_OK;
+}
+
 static Status load_all(Run *r)
 {
     const Args *a = r->args;
@@ -341,6 +359,7 @@ static Status load_all(Run *r)
     TRY(keep_parts(a));
     TRY(note_given(r));
     TRY((Status)dpx_trainer_create(&r->trainer, r->model, a->options, r->world.rank ? NULL : report_log, &r->progress));
+    TRY(check_observes(r));
     TRY(take_decisions(a, r->trainer));
     if (r->world.world)
         TRY(loader_share(r->loader, r->trainer));
@@ -434,7 +453,7 @@ static Status after_update(Run *r, const dpx_result *result)
                     r->step, result->loss_scale);
     progress_step(&r->progress, r->at.epoch + 1, r->epochs, r->step, r->steps, result->loss, result->samples);
     if (r->eval_every && r->step % r->eval_every == 0)
-        TRY(evaluate_now(r));
+        TRY(evaluate_due(r));
     if (r->checkpoint_every && r->step % r->checkpoint_every == 0)
         TRY(save(r));
     return ST_OK;
@@ -466,7 +485,7 @@ static Status end_epoch(Run *r)
     r->at.epoch++;
     r->at.batch = 0;
     TRY((Status)dpx_trainer_end_epoch(r->trainer));
-    return r->eval_every ? ST_OK : evaluate_now(r);
+    return r->eval_every ? ST_OK : evaluate_due(r);
 }
 
 /* The next epoch, where the present one's last group goes on; not of the run's last. */

@@ -268,6 +268,7 @@ dpx_status dpx_trainer_create(dpx_trainer **out, const dpx_model *model, const d
     t->model = model_keep(model);
     t->log = log;
     t->log_user = user;
+    trainer_forget_observed(t);
     if ((st = trainer_told(t, create(t, options)))) {
         dpx_trainer_free(t);
         return (dpx_status)st;
@@ -283,8 +284,9 @@ const char *dpx_trainer_option(const dpx_trainer *t, const char *name)
 
 double dpx_trainer_group_lr(const dpx_trainer *t, int group, int64_t step)
 {
-    return t && group >= 0 && group <= t->options->n_group && step > 0 ? options_group_rate(t->options, group, step - 1)
-                                                                       : NAN;
+    return t && group >= 0 && group <= t->options->n_group && step > 0
+               ? options_group_rate(t->options, group, step - 1, t->seen)
+               : NAN;
 }
 
 double dpx_trainer_group_norm(const dpx_trainer *t, int group)
@@ -327,7 +329,7 @@ void trainer_tell_weights(dpx_trainer *t, const char *what)
 static void add_learning_rates(const dpx_trainer *t, Feed *f)
 {
     for (int k = 0; k <= t->options->n_group; k++) {
-        const double lr = options_group_rate(t->options, k, t->step);
+        const double lr = options_group_rate(t->options, k, t->step, t->seen);
 
         f->lr[k].f64 = lr;
         if (t->dtype == DT_FLOAT32)
@@ -441,7 +443,7 @@ static void add_to_group(dpx_trainer *t, const dpx_result *r)
 
 static Status begin_apply(dpx_trainer *t, BegunStep *b)
 {
-    double lr = options_learning_rate(t->options, t->step);
+    double lr = options_group_rate(t->options, 0, t->step, t->seen);
     Feed f;
 
     f.n = t->n_shape;
@@ -462,14 +464,14 @@ static Status begin_micro_batch(dpx_trainer *t, Feed *f, BegunStep *b)
     trainer_tell_weights(t, "--accumulate");
     TRY(trainer_begin(t, BUILD_ACCUMULATE, f, &b->step));
     b->result.step = t->step;
-    b->result.lr = options_learning_rate(t->options, t->step);
+    b->result.lr = options_group_rate(t->options, 0, t->step, t->seen);
     add_to_group(t, &b->result);
     return t->pending >= t->options->accumulate ? begin_apply(t, b) : ST_OK;
 }
 
 static Status begin_batch(dpx_trainer *t, const dpx_tensor *batch, int n, const int64_t *samples, BegunStep *b)
 {
-    double lr = options_learning_rate(t->options, t->step);
+    double lr = options_group_rate(t->options, 0, t->step, t->seen);
     Feed f;
 
     TRY(need_loss(t));

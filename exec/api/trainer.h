@@ -3,6 +3,7 @@
 #define DPX_TRAINER_H
 
 #include "exec/api/api.h"
+#include "exec/state/checkpoint.h"
 #include "exec/train/session.h"
 
 enum { MAX_BATCH_TENSORS = 256, MAX_BEGUN = 2 };
@@ -45,6 +46,8 @@ struct dpx_trainer {
     int64_t pending;                   /* micro-batches in the present group */
     double group_norm[1 + MAX_GROUPS]; /* of the last result */
     bool has_norms;
+    ScheduleState seen[1 + MAX_GROUPS];   /* of the run's schedule and of each group's own */
+    int64_t seen_step;                    /* of the last observation; -1: none */
     dpx_result group;                     /* sums over the group */
     NamedTensor shape[MAX_BATCH_TENSORS]; /* of the first micro-batch: what BUILD_APPLY is compiled for */
     int n_shape;
@@ -118,6 +121,16 @@ Status trainer_average(dpx_trainer *t) CHECKED;
 World *trainer_world(const dpx_trainer *t); /* NULL: this process alone */
 /* Are there others, for whose sake it takes part in what is of no use to itself? */
 bool trainer_may_look_on(const dpx_trainer *t);
+
+/* exec/api/observe.c */
+/* float64 [schedules + 1, 4], beside the state of a trainer whose schedules observe; the last row has the step. */
+#define OBSERVED "dpexec.observed"
+void trainer_forget_observed(dpx_trainer *t);
+/* Adds it to what a checkpoint keeps; nothing where no schedule observes. */
+Status trainer_keep_observed(Arena *a, const dpx_trainer *t, NamedTensor *list, int *n) CHECKED;
+Status trainer_resume_observed(dpx_trainer *t, const Checkpoint *c) CHECKED;
+/* It must be the same in all processes. */
+Status trainer_agree_observed(Facts *f, const dpx_trainer *t) CHECKED;
 
 /* exec/api/trainer_state.c */
 /* Before the first step, and the first after the state was set or has grown: all processes get rank 0's.  E_INVALID

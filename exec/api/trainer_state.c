@@ -123,7 +123,7 @@ static Status collect_state(Arena *a, const dpx_trainer *t, NamedTensor **list, 
     const States *states = session_states(t->session);
 
     *n = 0;
-    if (!(*list = ARENA_NEW(a, NamedTensor, states_count(states) + 1)))
+    if (!(*list = ARENA_NEW(a, NamedTensor, states_count(states) + 2)))
         return FAIL_NOMEM();
     for (int i = 0; i < states_count(states); i++) {
         const State *s = states_at(states, i);
@@ -131,7 +131,8 @@ static Status collect_state(Arena *a, const dpx_trainer *t, NamedTensor **list, 
         if (is_kept(s))
             (*list)[(*n)++] = (NamedTensor){ s->name, { s->dtype, s->shape, NULL } };
     }
-    return collect_class_axis(a, t, *list, n);
+    TRY(collect_class_axis(a, t, *list, n));
+    return trainer_keep_observed(a, t, *list, n);
 }
 
 typedef struct {
@@ -222,7 +223,7 @@ static Status take_state(dpx_trainer *t, const Checkpoint *c, int entry)
     const char *name = c->tensor[entry].name;
     const Value *v = model_state(t, name);
 
-    if (!strcmp(name, CLASS_AXIS))
+    if (!strcmp(name, CLASS_AXIS) || !strcmp(name, OBSERVED))
         return ST_OK;
     if (states_find(states, name))
         return states_set_file(states, c->file, entry);
@@ -279,6 +280,7 @@ static Status take_checkpoint(dpx_trainer *t, const Checkpoint *c, const char *d
 
     TRY(check_states(session_states(t->session), c, directory));
     TRY(keep_class_axis(t, c));
+    TRY(trainer_resume_observed(t, c));
     if (!(copy = strdup(c->note)))
         return FAIL_NOMEM();
     if (!(st = restore(t, c)) && note)
@@ -486,6 +488,7 @@ static Status add_beginning(Facts *f, const dpx_trainer *t, const Shared *s)
                  shape_text(&s->state[i]->shape, shape));
         TRY(facts_add(f, name, text));
     }
+    TRY(trainer_agree_observed(f, t));
     TRY(add_pieces(f, t, s));
     return add_constants(f, t);
 }

@@ -76,9 +76,14 @@ bool options_given(const Options *o, const char *name);
 
 /* The devices of this process that the options name, as they are to be opened. */
 Status options_devices(DeviceList *out, const Options *o) CHECKED;
-/* The learning rate of optimizer step `step` (counted from 0). */
+/* The learning rate of optimizer step `step` (counted from 0), when nothing was observed. */
 double options_learning_rate(const Options *o, int64_t step);
-/* Of group k, counted from 1; 0: of all others. */
-double options_group_rate(const Options *o, int k, int64_t step);
+/* Of group k, counted from 1; 0: of all others.  `state`: [1 + n_group] of schedules that observe; NULL: nothing yet.
+ */
+double options_group_rate(const Options *o, int k, int64_t step, const ScheduleState *state);
+/* What schedules observe, of the run or a group: bits of ObservedKind. */
+int options_observe(const Options *o);
+/* Gives an evaluation to each schedule that observes. */
+void options_observed(const Options *o, ScheduleState *state, double loss, double metric);
 
 #endif

@@ -61,17 +61,53 @@ Status options_devices(DeviceList *out, const Options *o)
     return ST_OK;
 }
 
-double options_group_rate(const Options *o, int k, int64_t step)
+static bool has_schedule(const Options *o, int k) { return !k || o->group[k - 1].schedule; }
+
+static const ScheduleDef *schedule_of(const void **settings, const Options *o, int k)
+{
+    const bool own = k && has_schedule(o, k);
+
+    *settings = own ? &o->group[k - 1].schedule_settings : &o->schedule_settings;
+    return own ? o->group[k - 1].schedule : o->schedule;
+}
+
+int options_observe(const Options *o)
+{
+    int all = 0;
+
+    for (int k = 0; k <= o->n_group; k++) {
+        const void *settings;
+        const ScheduleDef *schedule = schedule_of(&settings, o, k);
+
+        all |= schedule->observes ? (int)schedule->observes(settings) : 0;
+    }
+    return all;
+}
+
+void options_observed(const Options *o, ScheduleState *state, double loss, double metric)
+{
+    for (int k = 0; k <= o->n_group; k++) {
+        const void *settings;
+        const ScheduleDef *schedule = schedule_of(&settings, o, k);
+
+        if (schedule->observe && has_schedule(o, k))
+            schedule->observe(settings, &state[k], k && o->group[k - 1].has_lr ? o->group[k - 1].lr : o->lr,
+                              schedule->observes(settings) == OBSERVES_METRIC ? metric : loss);
+    }
+}
+
+double options_group_rate(const Options *o, int k, int64_t step, const ScheduleState *state)
 {
     const OptionGroup *g = k ? &o->group[k - 1] : NULL;
-    const bool own = g && g->schedule;
-    const ScheduleDef *schedule = own ? g->schedule : o->schedule;
+    const void *settings;
+    const ScheduleDef *schedule = schedule_of(&settings, o, k);
     const int64_t after = step - o->warmup_steps, span = o->total_steps - o->warmup_steps;
     const double lr = g && g->has_lr ? g->lr : o->lr;
 
     if (after < 0)
         return lr * (double)(step + 1) / (double)o->warmup_steps;
-    return lr * schedule->factor(own ? &g->schedule_settings : &o->schedule_settings, after, span);
+    return lr * schedule->factor(settings, after, span) *
+           (schedule->observe && state ? state[has_schedule(o, k) ? k : 0].factor : 1);
 }
 
-double options_learning_rate(const Options *o, int64_t step) { return options_group_rate(o, 0, step); }
+double options_learning_rate(const Options *o, int64_t step) { return options_group_rate(o, 0, step, NULL); }

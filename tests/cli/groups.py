@@ -52,6 +52,7 @@ def batches(accumulate):
             yield list(range(at, min(at + BATCH * accumulate, SAMPLES)))
 
 
+rates = []      # of the last run's optimizers, after each step
 norms = []      # of own_clip: of all others, of the group
 S, O, clip = torch.optim.lr_scheduler, torch.optim, torch.nn.utils
 
@@ -76,6 +77,13 @@ def two_optimizers(p):
 def schedule_of_all(p):
     opt = O.RMSprop([{"params": of(p, "body")}, {"params": of(p, "stem", "head"), "lr": 0.03}], 0.01)
     return [opt], [S.MultiStepLR(opt, [2, 5], 0.3)], None
+
+
+def plateaus(p):
+    """The rates follow the loss and the accuracy of all samples, after each step."""
+    one, two = O.SGD(of(p, "stem", "head"), 2, momentum=0.8), O.SGD(of(p, "body"), 1, momentum=0.8)
+    return [one, two], [S.ReduceLROnPlateau(one, factor=0.5, patience=0, threshold=0.05, cooldown=1),
+                        S.ReduceLROnPlateau(two, "max", factor=0.3, patience=1, threshold=0.01, threshold_mode="abs", min_lr=0.15)], None
 
 
 def plain(lr, how):
@@ -106,6 +114,8 @@ CASES = [
      "body:*:lr=0.01", schedule_of_all, 1),
     ("schedule-of-each", "--optimizer rmsprop --lr 0.03 --group body:*:schedule=multi-step:2,5:0.3,lr=0.01 --group "
      "*:schedule=multi-step:2,5:0.3", schedule_of_all, 1),
+    ("plateaus", "--lr 2 --momentum 0.8 --lr-schedule plateau:0.5:0:0.05:rel:1 --group "
+     "body:*:lr=1,schedule=plateau:0.3:1:0.01:abs:0:0.15:max --val tests/cli/groups/data.npz --metric accuracy --eval-every 1", plateaus, 1),
     ("norm", "--lr 0.5 --momentum 0.5 --clip-norm 0.2", plain(0.5, lambda p: clip.clip_grad_norm_(p.values(), 0.2)), 1),
     ("norm-1", "--lr 0.5 --momentum 0.5 --clip-norm 0.2:1", plain(0.5, lambda p: clip.clip_grad_norm_(p.values(), 0.2, 1)), 1),
     ("norm-3.5", "--lr 0.5 --momentum 0.5 --clip-norm 0.1:3.5", plain(0.5, lambda p: clip.clip_grad_norm_(p.values(), 0.1, 3.5)), 1),
@@ -117,24 +127,41 @@ CASES = [
 ]
 
 
+def scores(p, at):
+    y = torch.tensor(x[at])
+    for name in NAMES:
+        y = y @ p[name + ".weight"] + p[name + ".bias"]
+        y = torch.tanh(y) if name != "head" else y
+    return y
+
+
+def observe(schedule, p):
+    with torch.no_grad():
+        y, want = scores(p, list(range(SAMPLES))), torch.tensor(target)
+        schedule.step((y.argmax(1) == want).double().mean() if schedule.mode == "max" else F.cross_entropy(y, want))
+
+
 def train(make, accumulate):
     p = {n: torch.tensor(a, requires_grad=True) for n, a in start.items()}
     optimizers, schedules, bound = make(p)
     seen, source = [], batches(accumulate)
+    rates.clear()
     for _ in range(STEPS):
         at = next(source)
-        y = torch.tensor(x[at])
-        for name in NAMES:
-            y = y @ p[name + ".weight"] + p[name + ".bias"]
-            y = torch.tanh(y) if name != "head" else y
-        loss = F.cross_entropy(y, torch.tensor(target[at]))
+        loss = F.cross_entropy(scores(p, at), torch.tensor(target[at]))
         for t in p.values():
             t.grad = None
         loss.backward()
         if bound:
             bound()
-        for o in optimizers + schedules:
+        for o in optimizers:
             o.step()
+        for s in schedules:
+            if isinstance(s, S.ReduceLROnPlateau):
+                observe(s, p)
+            else:
+                s.step()
+        rates.append([o.param_groups[0]["lr"] for o in optimizers])
         seen.append(loss.item())
     return seen
 
@@ -183,5 +210,7 @@ save_nan()
 with open(os.path.join(HERE, "torch.txt"), "w") as f:
     for name, options, make, accumulate in CASES:
         print(name, "|", options, "|", " ".join(map(repr, train(make, accumulate))), file=f)
+        if make == plateaus:
+            np.savetxt(os.path.join(HERE, "rates.txt"), rates, "%.17g")
 np.savez(os.path.join(HERE, "ema.npz"), **{f"{steps}/{n}": a for steps in (1, 11) for n, a in ema(steps, 0.8, 1).items()})
 np.savetxt(os.path.join(HERE, "norms.txt"), norms, "%.17g")

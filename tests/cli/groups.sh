@@ -11,7 +11,7 @@ losses() {
     python3 - "$@" <<'END'
 import json, sys
 want = list(map(float, sys.argv[2:]))
-got = [json.loads(line)["loss"] for line in open(sys.argv[1] + "/metrics.jsonl")]
+got = [row["loss"] for row in map(json.loads, open(sys.argv[1] + "/metrics.jsonl")) if "loss" in row]
 worst = max(abs(g - w) for g, w in zip(got, want))
 print(got, want)
 sys.exit(len(got) != len(want) or not worst <= 1e-8)
@@ -114,6 +114,38 @@ check "a file says the same" cmp "$DIR/whole/model.onnx" "$DIR/file/model.onnx"
 check "the table names the group" grep -q "body:0.weight.*group 1, 'body:\*'" <("$graph_transform" $here/model.onnx --parameters "${one[@]}")
 check "the report names the group" grep -q 'body:[*]: group 1: tensors updated by adamw: 2$' <("$graph_transform" $here/model.onnx --report --batch-size 4 --loss cross-entropy "${one[@]}")
 check "in parts" "$graph_transform" $here/model.onnx --batch-size 5 --replicas 3 --loss cross-entropy "${one[@]}" --verify
+
+# A schedule that follows evaluations: PyTorch's rates; a run that was stopped goes on with what it had observed, and evaluates no more
+# for having been stopped.
+plateaus=$(sed -n 's/^plateaus |\(.*\)|.*/\1/p' $here/torch.txt)
+"${train[@]}" $plateaus --steps 11 --out "$DIR/level" >"$DIR/log" 2>&1 || cat "$DIR/log"
+check "the rates on a plateau" python3 -c "import json
+rows = [row for row in map(json.loads, open('$DIR/level/metrics.jsonl')) if 'lr' in row]
+want = [list(map(float, line.split())) for line in open('$here/rates.txt')]
+assert len(rows) == len(want) == 11 and want[-1][0] < 0.3 and want[-1][1] < 0.4
+for row, (all, body) in zip(rows[1:], want):
+    assert abs(row['lr'] - all) < 1e-15 and abs(row['group_lr'][0] - body) < 1e-15, row"
+for steps in 3 6 9; do
+    rm -rf "$DIR/cut"
+    "${train[@]}" $plateaus --steps $steps --out "$DIR/cut" >"$DIR/log" 2>&1 || cat "$DIR/log"
+    check "on a plateau, goes on after $steps" "${train[@]}" $plateaus --steps 11 --resume "$DIR/cut"
+    check "on a plateau, after $steps: the same run" same_run "$DIR/level" "$DIR/cut"
+done
+ends=(--lr 2 --momentum 0.8 --lr-schedule plateau:0.5:0:0.05 --val $here/data.npz --epochs 7 --checkpoint-every 1 --devices 'cpu*2')
+"${train[@]}" "${ends[@]}" --out "$DIR/epochs" >"$DIR/log" 2>&1 || cat "$DIR/log"
+check "the rate falls" python3 -c "import json
+rows = [json.loads(line) for line in open('$DIR/epochs/metrics.jsonl')]
+assert min(row['lr'] for row in rows if 'lr' in row) <= 0.5, rows"
+for last in 3 6 8 12; do
+    rm -rf "$DIR/cut"
+    cp -r "$DIR/epochs" "$DIR/cut"
+    rm "$DIR/cut/model.onnx"
+    for at in $(seq $((last + 1)) 21); do rm -rf "$DIR/cut/checkpoints/step-$(printf %09d "$at")"; done
+    check "epochs' ends, goes on after $last" "${train[@]}" "${ends[@]}" --resume "$DIR/cut"
+    check "epochs' ends, after $last: the same run" same_run "$DIR/epochs" "$DIR/cut"
+done
+refused 2 "plateau follows evaluations: --val is not given" "${train[@]}" --steps 1 --group 'body*:schedule=plateau'
+refused 2 "follows the metric: --metric is not given" "${train[@]}" --steps 1 --val $here/data.npz --lr-schedule plateau:0.1:1:0:rel:0:0:max
 
 # A gradient that is no number stays one, by whatever it is clipped: the slope of sqrt(p * p) at 0.
 "$python" - "$DIR/slope" <<'END'

@@ -77,6 +77,39 @@ static void test_torch_schedules(void)
     options_free(o);
 }
 
+/* PyTorch's rates, when the same is observed. */
+static void test_torch_plateaus(void)
+{
+    Options *o = options_create();
+
+    CHECK_OK(options_set(o, "lr", "0.5"));
+    CHECK_OK(options_set(o, "warmup-steps", "4"));
+    for (size_t i = 0; i < sizeof torch_plateaus / sizeof *torch_plateaus; i++) {
+        ScheduleState state = SCHEDULE_BEGIN;
+        const bool max = strstr(torch_plateaus[i].schedule, ":max") != NULL;
+
+        CHECK_OK(options_set(o, "lr-schedule", torch_plateaus[i].schedule));
+        CHECK_OK(options_check(o));
+        CU_ASSERT_EQUAL(options_observe(o), max ? OBSERVES_METRIC : OBSERVES_LOSS);
+        for (size_t k = 0; k < sizeof torch_seen / sizeof *torch_seen; k++) {
+            const double seen = torch_seen[k] * torch_plateaus[i].sign, want = torch_plateaus[i].rate[k];
+            double got;
+
+            options_observed(o, &state, max ? -7 : seen, max ? seen : -7);
+            got = options_group_rate(o, 0, 4, &state);
+            if (!(fabs(got - want) <= 1e-14))
+                TEST_FAIL("%s, observation %zu: %.17g, PyTorch has %.17g", torch_plateaus[i].schedule, k, got, want);
+            if (options_group_rate(o, 0, 1, &state) != 0.25)
+                TEST_FAIL("%s, observation %zu: the warm-up has another rate", torch_plateaus[i].schedule, k);
+        }
+    }
+    CHECK_OK(options_set(o, "lr-schedule", "plateau:0.1:2:1"));
+    CHECK_FAILS(E_INVALID, "a relative BY is less than 1, found 1", options_check(o));
+    CHECK_FAILS(E_INVALID, "expected", options_set(o, "lr-schedule", "plateau:1"));
+    CHECK_FAILS(E_INVALID, "expected rel|abs", options_set(o, "lr-schedule", "plateau:0.1:2:0.1:no"));
+    options_free(o);
+}
+
 static void test_rising_steps(void)
 {
     static const char *const wrong[] = { "multi-step:0",
@@ -212,7 +245,7 @@ static void test_kinds(void)
     arena_free(a);
 }
 
-DEFINE_SUITE(options, { "PyTorch's schedules", test_torch_schedules }, { "multi-step's steps rise", test_rising_steps },
-             { "flags of recipes", test_flags_of_recipes }, { "kinds of settings", test_kinds },
-             { "refused schedule", test_refused_schedule }, { "schedule given again", test_schedule_given_again },
-             { "refused groups", test_refused_groups });
+DEFINE_SUITE(options, { "PyTorch's schedules", test_torch_schedules }, { "PyTorch's plateaus", test_torch_plateaus },
+             { "multi-step's steps rise", test_rising_steps }, { "flags of recipes", test_flags_of_recipes },
+             { "kinds of settings", test_kinds }, { "refused schedule", test_refused_schedule },
+             { "schedule given again", test_schedule_given_again }, { "refused groups", test_refused_groups });

@@ -37,6 +37,31 @@ table = [
     ("restarts:4", lambda o: S.CosineAnnealingWarmRestarts(o, 4)),
     ("restarts:3:2:0.1", lambda o: S.CosineAnnealingWarmRestarts(o, 3, 2, 0.05)),
 ]
+SEEN = [2.0, 1.5, 1.4999, 1.5, 1.2, 1.3, float("nan"), 1.1999, 1.25, 1.0, 1.0, 1.0, 1.0, 0.9, 0.95, 0.92, 0.91, 0.95, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8]
+
+
+def followed(sign, **how):
+    opt = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.5)
+    schedule = S.ReduceLROnPlateau(opt, **how)
+    got = []
+    for x in SEEN:
+        schedule.step(sign * x)
+        got.append(opt.param_groups[0]["lr"])
+    return got
+
+
+plateaus = [
+    ("plateau:0.1:2", 1, {"patience": 2}),
+    ("plateau:0.5:0", 1, {"factor": 0.5, "patience": 0}),
+    ("plateau:0.5:1:0.1", 1, {"factor": 0.5, "patience": 1, "threshold": 0.1}),
+    ("plateau:0.5:1:0.1:abs", 1, {"factor": 0.5, "patience": 1, "threshold": 0.1, "threshold_mode": "abs"}),
+    ("plateau:0.5:1:0.0001:rel:2", 1, {"factor": 0.5, "patience": 1, "cooldown": 2}),
+    ("plateau:0.3:0:0.01:rel:1:0.2", 1, {"factor": 0.3, "patience": 0, "threshold": 0.01, "cooldown": 1, "min_lr": 0.1}),
+    ("plateau:0.001:0", 1, {"factor": 0.001, "patience": 0}),
+    ("plateau:0.5:1:0.1:rel:0:0:max", 1, {"factor": 0.5, "patience": 1, "threshold": 0.1, "mode": "max"}),
+    ("plateau:0.5:1:0.1:abs:1:0:max", -1, {"factor": 0.5, "patience": 1, "threshold": 0.1, "threshold_mode": "abs", "cooldown": 1,
+                                           "mode": "max"}),
+]
 print("/* Made by torch_schedules.py: --lr 0.5, 20 steps. */\nstatic const struct {\n    const char *schedule;\n    double rate[20];\n"
       "} torch_schedules[] = {")
 for name, make in table:
@@ -44,4 +69,10 @@ for name, make in table:
     r = [repr(x) for x in rates(make)]
     for i in range(0, STEPS, 4):
         print(("      { " if not i else "        ") + ", ".join(r[i:i + 4]) + (" } }," if i + 4 >= STEPS else ","))
+print("};")
+print("\n/* --lr 0.5: the rates behind each observation of torch_seen, times `sign`. */\nstatic const double torch_seen[] = { "
+      + ", ".join("NAN" if x != x else repr(x) for x in SEEN) + " };")
+print("static const struct {\n    const char *schedule;\n    double sign, rate[%d];\n} torch_plateaus[] = {" % len(SEEN))
+for name, sign, how in plateaus:
+    print(f'    {{ "{name}", {sign}, {{ ' + ", ".join(map(repr, followed(sign, **how))) + " } },")
 print("};")
