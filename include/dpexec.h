@@ -431,6 +431,24 @@ DPX_API int dpx_trainer_replicas(const dpx_trainer *trainer);
  * replica: a run that goes on elsewhere with this text has the same parts; of "links" what was read.  NULL: no such
  * option. */
 DPX_API const char *dpx_trainer_option(const dpx_trainer *trainer, const char *name);
+/* Told once of every copy of a node that replication makes, so that copies may share something.  `node` is a name of
+ * the model as it was loaded: of a node, or of a call of an ONNX function, by which the names of its nodes begin
+ * ("encoder" of "encoder/add").  `copy` is the number of the replica in the whole world.  `context` is the node's, one
+ * for all copies in this process: *context is NULL at first, and what is put there is handed to `release` (NULL: to
+ * nobody) when the trainer is freed.  A status other than DPX_OK ends the calls. */
+typedef dpx_status dpx_replicate_fn(void *user, const char *node, int copy, void **context);
+/* Calls `replicate` before it returns, in this thread: for all nodes of the lowest copy of this process, in the order
+ * of the model, calls in front of what is in them; then for those of the next copy.  Nodes are those of the operators
+ * that the program brought (dpx_options_set_operators), and those whose names match `pattern`, as in a shell (NULL:
+ * none); nodes of one name count as one.  With one replica there are no copies, and nothing is called; else all are
+ * told of, also those without samples.  Once a trainer, before its first step; DPX_INVALID afterwards.  A failure names
+ * node and copy. */
+DPX_API dpx_status dpx_trainer_on_replicate(dpx_trainer *trainer, const char *pattern, dpx_replicate_fn *replicate,
+                                            void (*release)(void *context), void *user) DPX_CHECKED;
+/* The context of that node; NULL: it has none.  Kernels have the name from dpx_node_name, those of gradients
+ * as "gradient of NAME"; they run at the same time, so they only read it, or lock it themselves. */
+DPX_API void *dpx_trainer_context(const dpx_trainer *trainer, const char *node);
+
 /* Called after every train step, in the calling thread; NULL: none. */
 DPX_API void dpx_trainer_on_step(dpx_trainer *trainer, dpx_progress_fn *progress, void *user);
 

@@ -174,6 +174,7 @@ void dpx_trainer_free(dpx_trainer *t)
     measured_restart(&t->measured);
     free(t->prediction);
     preprocess_free(t->preprocess);
+    contexts_free(t->contexts);
     options_free(t->options);
     model_release(t->model);
     free(t);
@@ -387,6 +388,7 @@ Status trainer_begin(dpx_trainer *t, BuildMode mode, const Feed *f, SessionStep 
 {
     int before = dpx_trainer_state_count(t);
 
+    t->stepped |= mode >= BUILD_TRAIN;
     TRY(trainer_check_resumed(t, mode, f->tensor, f->n));
     if (trainer_world(t)) {
         TRY(session_prepare(t->session, mode, f->tensor, f->n));

@@ -33,6 +33,7 @@ typedef struct {
 } LogValues;
 
 typedef struct Preprocess Preprocess; /* exec/api/preprocess.c */
+typedef struct Contexts Contexts;     /* exec/api/replicate.c */
 
 struct dpx_trainer {
     const dpx_model *model;
@@ -59,6 +60,8 @@ struct dpx_trainer {
     int64_t evaluated;      /* batches since the last that was trained */
     Measured measured;      /* by evaluations since this began */
     Preprocess *preprocess; /* NULL: none */
+    Contexts *contexts;     /* of nodes that were told of; NULL: none were */
+    bool stepped;           /* a step was begun */
     LogValues log_values;
     dpx_tensor *prediction; /* [outputs of the model] that the last evaluation gave; NULL: there was none */
     int n_resumed;          /* the first states: those that the checkpoint had */
@@ -100,6 +103,9 @@ Status measured_add(Measured *m, const NamedTensor *out, int n) CHECKED;
  * process's replicas alone. */
 Status preprocess_batch(Feed *f, const dpx_trainer *t, bool training, bool part) CHECKED;
 void preprocess_free(Preprocess *p); /* NULL is legal */
+
+/* exec/api/replicate.c */
+void contexts_free(Contexts *c); /* NULL is legal */
 
 /* exec/api/log_values.c */
 /* E_INVALID: the model is to compute its loss itself, and none of its outputs is one. */

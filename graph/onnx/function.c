@@ -156,6 +156,19 @@ static Status call_site(int64_t *out, Importer *im, const Body *b, const Onnx__N
     return ST_OK;
 }
 
+static Status note_call(Importer *im, const char *prefix)
+{
+    const char **grown = arena_grow(im->scratch, im->call, sizeof *im->call, im->n_call, &im->cap_call);
+    char *name = arena_strdup(im->scratch, prefix);
+
+    if (!grown || !name)
+        return FAIL_NOMEM();
+    name[strlen(name) - 1] = 0; /* the '/' in front of inner names */
+    im->call = grown;
+    im->call[im->n_call++] = name;
+    return ST_OK;
+}
+
 Status import_call(Importer *im, Body *b, const Onnx__NodeProto *p, const Onnx__FunctionProto *f)
 {
     Body inner = { .up = b,
@@ -175,6 +188,7 @@ Status import_call(Importer *im, Body *b, const Onnx__NodeProto *p, const Onnx__
     inner.constants = arena_printf(im->scratch, "%s%s/", b->constants, name);
     if (!inner.prefix || !inner.constants)
         return FAIL_NOMEM();
+    TRY(note_call(im, inner.prefix));
     TRY(bind_inputs(im, &inner, b, p));
     TRY(status_prefix(import_body(im, &inner), "function '%s'", f->name));
     return take_outputs(im, &inner, b, p);

@@ -58,6 +58,17 @@ const char *body_name(Importer *im, const Body *b, const char *name)
     return text ? text : name;
 }
 
+/* A node without a name gets one of its operator's, "" for graph_add_node to make; within a call behind the call's. */
+static const char *node_name_of(Importer *im, const Body *b, const Onnx__NodeProto *p, const OpDef *op)
+{
+    const char *made;
+
+    if (*text_or(p->name, "") || !*b->prefix)
+        return body_name(im, b, text_or(p->name, ""));
+    made = arena_printf(im->scratch, "%s%s_%u", b->prefix, op->name, im->g->n_node);
+    return made ? made : "";
+}
+
 static bool default_domain(const char *domain) { return !domain || !*domain || !strcmp(domain, "ai.onnx"); }
 
 int64_t opset_of(const Body *b, const char *domain)
@@ -169,8 +180,7 @@ static Status add_node(Importer *im, Body *b, const Onnx__NodeProto *p, const Op
     TRY(attributes_decode(&attrs, im, b, p));
     for (size_t i = 0; i < p->n_output; i++)
         names[i] = body_name(im, b, p->output[i]);
-    n = graph_add_node(im->g, op, body_name(im, b, text_or(p->name, "")), attrs, (int)p->n_input, in, (int)p->n_output,
-                       names);
+    n = graph_add_node(im->g, op, node_name_of(im, b, p, op), attrs, (int)p->n_input, in, (int)p->n_output, names);
     if (!n)
         return im->g->status;
     if (!b->outer) /* a subgraph reads constants by names of its inputs, which mean nothing */
@@ -484,7 +494,7 @@ static Status import_proto(Graph **out, OnnxModel **model, const Onnx__ModelProt
     im.tensors.arena = im.g->arena;
     TRY_TO(fail, st, import_graph(&im));
     if (model)
-        TRY_TO(fail, st, model_remember(&remembered, m, im.newest > opset ? im.newest : opset));
+        TRY_TO(fail, st, model_remember(&remembered, &im, im.newest > opset ? im.newest : opset));
     *out = im.g;
     if (model)
         *model = remembered;

@@ -101,6 +101,8 @@ typedef struct {
     int64_t newest; /* opset of the default domain that a node was spelled in: a function may have its own */
     size_t n_done;  /* nodes imported so far, those of inlined functions and subgraphs too */
     Scope shared;   /* constants and calls of repeated bodies (shared_entry) */
+    const char **call; /* of functions, by the names that those of their nodes begin with */
+    size_t n_call, cap_call;
     Evaluator eval;
     const OperatorList *own;
     const struct Known **known; /* known.c: by value, for those below n_known */
@@ -196,7 +198,7 @@ Status late_entries(LateEntry *take, void *user, const ProtobufCMessage *m, unsi
 Status late_module(const char **out, Importer *im, const Onnx__NodeProto *p) CHECKED;
 
 /* ---- model.c ---- */
-Status model_remember(OnnxModel **out, const Onnx__ModelProto *m, int64_t opset) CHECKED;
+Status model_remember(OnnxModel **out, const Importer *im, int64_t opset) CHECKED;
 /* Metadata of our own: state and updates of a graph that was exported half way. */
 #define PROP_PREFIX "dpexec."
 #define PROP_STATE                                                                                                  \

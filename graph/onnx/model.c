@@ -45,8 +45,21 @@ static bool remember_outputs(OnnxModel *r, Arena *a, const Onnx__GraphProto *g)
     return ok;
 }
 
-Status model_remember(OnnxModel **out, const Onnx__ModelProto *m, int64_t opset)
+static bool remember_calls(OnnxModel *r, Arena *a, const Importer *im)
 {
+    const char **call = ARENA_NEW(a, const char *, im->n_call);
+    bool ok = call != NULL;
+
+    for (size_t i = 0; ok && i < im->n_call; i++)
+        ok = (call[i] = arena_strdup(a, im->call[i])) != NULL;
+    r->call = call;
+    r->n_call = (int)im->n_call;
+    return ok;
+}
+
+Status model_remember(OnnxModel **out, const Importer *im, int64_t opset)
+{
+    const Onnx__ModelProto *m = im->model;
     Arena *a = arena_create();
     OnnxModel *r = a ? ARENA_NEW(a, OnnxModel, 1) : NULL;
     OnnxProp *props = r ? ARENA_NEW(a, OnnxProp, m->n_metadata_props) : NULL;
@@ -69,7 +82,7 @@ Status model_remember(OnnxModel **out, const Onnx__ModelProto *m, int64_t opset)
         r->prop = props;
         r->producer_name = keep(a, m->producer_name, &ok);
         r->doc = keep(a, m->doc_string, &ok);
-        ok &= remember_outputs(r, a, m->graph);
+        ok &= remember_outputs(r, a, m->graph) && remember_calls(r, a, im);
     }
     if (!ok) {
         arena_free(a);

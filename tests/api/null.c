@@ -108,6 +108,9 @@ typedef struct {
     X(measure_write, "dpx_measure: write", dpx_measure(a->o, NULL, NULL))                                              \
     X(metric_trainer, "dpx_trainer_metric: trainer", dpx_trainer_metric(NULL, &a->metric))                             \
     X(preprocess_trainer, "dpx_trainer_set_preprocess: trainer", dpx_trainer_set_preprocess(NULL, NULL, NULL))         \
+    X(replicate_trainer, "dpx_trainer_on_replicate: trainer", dpx_trainer_on_replicate(NULL, NULL, NULL, NULL, NULL))  \
+    X(replicate_function, "dpx_trainer_on_replicate: replicate",                                                       \
+      dpx_trainer_on_replicate(a->t, NULL, NULL, NULL, NULL))                                                          \
     X(metric_out, "dpx_trainer_metric: out", dpx_trainer_metric(a->t, NULL))                                           \
     X(part_trainer, "dpx_trainer_part: trainer", dpx_trainer_part(NULL, 1, &a->part))                                  \
     X(part_out, "dpx_trainer_part: out", dpx_trainer_part(a->t, 1, NULL))                                              \

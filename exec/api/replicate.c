@@ -1,0 +1,156 @@
+/* Telling the embedder of the copies that replication makes: of nodes as the model was loaded, where calls of functions
+ * are still seen by the names that those of their nodes begin with. */
+#include <fnmatch.h>
+#include <search.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "exec/api/trainer.h"
+#include "exec/operators/operators.h"
+#include "passes/partition/place.h"
+
+typedef struct {
+    const char *node; /* the model's */
+    void *context;
+} Context;
+
+struct Contexts {
+    void (*release)(void *context);
+    Context *of; /* [n], in the order of the calls */
+    int n;
+    struct hsearch_data by_name;
+};
+
+void contexts_free(Contexts *c)
+{
+    if (!c)
+        return;
+    for (int i = 0; i < c->n; i++)
+        if (c->of[i].context && c->release)
+            c->release(c->of[i].context);
+    hdestroy_r(&c->by_name);
+    free(c->of);
+    free(c);
+}
+
+/* Room for the contexts of all nodes and calls of the model. */
+static Contexts *create(const dpx_model *m, void (*release)(void *context))
+{
+    const size_t most = m->graph->n_node + (m->onnx ? (size_t)m->onnx->n_call : 0) + 1;
+    Contexts *c = calloc(1, sizeof *c);
+
+    if (!c)
+        return NULL;
+    c->release = release;
+    if (!(c->of = calloc(most, sizeof *c->of)) || !hcreate_r(most + most / 2, &c->by_name)) {
+        free(c->of);
+        free(c);
+        return NULL;
+    }
+    return c;
+}
+
+static Context *find(const Contexts *c, const char *node)
+{
+    struct hsearch_data table = c->by_name;
+    ENTRY *found;
+
+    return hsearch_r((ENTRY){ .key = (char *)(uintptr_t)node }, FIND, &found, &table) ? found->data : NULL;
+}
+
+/* ---- which nodes ---- */
+
+static void add(Contexts *c, const char *node)
+{
+    Context *next = &c->of[c->n];
+    ENTRY *entry;
+
+    if (!hsearch_r((ENTRY){ (char *)(uintptr_t)node, next }, ENTER, &entry, &c->by_name) || entry->data != next)
+        return; /* it is there; the table has room for all */
+    next->node = node;
+    c->n++;
+}
+
+static bool is_own(const dpx_model *m, const Node *n)
+{
+    for (int i = 0; i < m->n_operators; i++)
+        for (int k = 0; k < m->operators[i]->list.n; k++)
+            if (m->operators[i]->list.op[k] == n->op)
+                return true;
+    return false;
+}
+
+static bool is_inside(const char *node, const char *call)
+{
+    const size_t n = strlen(call);
+
+    return !strncmp(node, call, n) && node[n] == '/';
+}
+
+/* Calls stand in front of what is in them: those of a node come before it. */
+static void list_nodes(Contexts *c, const dpx_model *m, const char *pattern)
+{
+    FOR_NODES(m->graph, n) {
+        for (int i = 0; pattern && m->onnx && i < m->onnx->n_call; i++)
+            if (is_inside(n->name, m->onnx->call[i]) && !fnmatch(pattern, m->onnx->call[i], 0))
+                add(c, m->onnx->call[i]);
+        if (is_own(m, n) || (pattern && !fnmatch(pattern, n->name, 0)))
+            add(c, n->name);
+    }
+}
+
+/* ---- calls ---- */
+
+/* The replicas of this process are [*first, *last). */
+static Status find_copies(const dpx_trainer *t, int *first, int *last)
+{
+    const World *w = trainer_world(t);
+    const int devices = t->devices / world_size(w);
+    int64_t offset[MAX_REPLICAS + 1];
+    BuildOptions opt = t->options->build;
+
+    opt.devices = t->devices;
+    opt.replicas = t->replicas;
+    return batch_offsets(offset, first, last, &opt, t->replicas, world_rank(w) * devices, devices);
+}
+
+static Status tell(Contexts *c, int first, int last, dpx_replicate_fn *replicate, void *user)
+{
+    for (int copy = first; copy < last; copy++)
+        for (int i = 0; i < c->n; i++) {
+            const dpx_status st = replicate(user, c->of[i].node, copy, &c->of[i].context);
+
+            if (st)
+                return FAIL((Status)st, "the callback on replication failed at node '%s', copy %d", c->of[i].node,
+                            copy);
+        }
+    return ST_OK;
+}
+
+dpx_status dpx_trainer_on_replicate(dpx_trainer *t, const char *pattern, dpx_replicate_fn *replicate,
+                                    void (*release)(void *context), void *user)
+{
+    int first, last;
+    Contexts *c;
+    Status st;
+
+    NEED(t, "trainer");
+    NEED(replicate, "replicate");
+    if (t->stepped || t->contexts)
+        return (dpx_status)FAIL(E_INVALID, "a callback on replication is given once, before the first step");
+    if (!(c = create(t->model, release)))
+        return (dpx_status)FAIL_NOMEM();
+    t->contexts = c;
+    if (t->replicas < 2)
+        return DPX_OK;
+    list_nodes(c, t->model, pattern);
+    st = find_copies(t, &first, &last);
+    return (dpx_status)(st ? st : tell(c, first, last, replicate, user));
+}
+
+void *dpx_trainer_context(const dpx_trainer *t, const char *node)
+{
+    const Context *c = t && t->contexts && node ? find(t->contexts, node) : NULL;
+
+    return c ? c->context : NULL;
+}
