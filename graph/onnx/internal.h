@@ -97,10 +97,10 @@ typedef struct {
     Scope functions; /* by domain, name and overload; `node` is the function's number */
     TensorReader tensors;
     Problems problems;
-    bool marked;    /* the file is an export of ours: its doc_strings are marks */
-    int64_t newest; /* opset of the default domain that a node was spelled in: a function may have its own */
-    size_t n_done;  /* nodes imported so far, those of inlined functions and subgraphs too */
-    Scope shared;   /* constants and calls of repeated bodies (shared_entry) */
+    bool marked;       /* the file is an export of ours: its doc_strings are marks */
+    int64_t newest;    /* opset of the default domain that a node was spelled in: a function may have its own */
+    size_t n_done;     /* nodes imported so far, those of inlined functions and subgraphs too */
+    Scope shared;      /* constants and calls of repeated bodies (shared_entry) */
     const char **call; /* of functions, by the names that those of their nodes begin with */
     size_t n_call, cap_call;
     Evaluator eval;

@@ -258,6 +258,7 @@ static void test_harmless(void)
     CU_ASSERT(!dpx_model_is_step(NULL) && !dpx_model_count(NULL, DPX_INPUT) && !dpx_trainer_replicas(NULL) &&
               isnan(dpx_trainer_group_lr(NULL, 0, 1)) && isnan(dpx_trainer_group_norm(NULL, 0)));
     CU_ASSERT(!dpx_trainer_observes(NULL) && dpx_trainer_observe(NULL, 0, 0) == DPX_INVALID);
+    CU_ASSERT(!dpx_trainer_context(NULL, "node"));
     CU_ASSERT(!dpx_trainer_option(NULL, "split"));
     CU_ASSERT(!dpx_trainer_runs_ahead(NULL) && !dpx_trainer_state_count(NULL) && !dpx_trainer_step_count(NULL));
     CU_ASSERT(!dpx_options_get(NULL, "lr") && !dpx_options_get(o, NULL) && !dpx_options_get(o, "none"));
