@@ -41,6 +41,9 @@ static int64_t batch_size(const RunFacts *f)
     return strtoll(dpx_options_get(f->args->options, "batch-size"), NULL, 10);
 }
 
+/* What is free but where the learning rate follows evaluations. */
+static bool is_observed(const char *name) { return !strcmp(name, "metric") || !strcmp(name, "eval-every"); }
+
 /* NULL: no memory. */
 static json_t *describe(const RunFacts *f)
 {
@@ -55,6 +58,12 @@ static json_t *describe(const RunFacts *f)
     }
     good &= !json_object_set_new(j, "no-shuffle", json_of_text(args_has(f->args, "no-shuffle") ? "given" : ""));
     good &= !json_object_set_new(j, "drop-last", json_of_text(args_has(f->args, "drop-last") ? "given" : ""));
+    if (f->observes) {
+        const char *every = args_value(f->args, "eval-every");
+
+        good &= !json_object_set_new(j, "metric", json_of_text(dpx_options_get(f->args->options, "metric")));
+        good &= !json_object_set_new(j, "eval-every", json_of_text(every ? every : ""));
+    }
     good &= !json_object_set_new(j, "replicas", json_sprintf("%d", f->replicas));
     good &= !json_object_set_new(j, "data by digest", json_of_text(f->data));
     good &= !json_object_set_new(j, "parameters of digest", json_of_text(f->parameters));
@@ -104,6 +113,8 @@ static dpx_on_resume on_resume(const RunFacts *now, const char *name)
 {
     const char *bn = dpx_options_get(now->args->options, "bn");
 
+    if (is_observed(name))
+        return DPX_RESUME_TOLD;
     return !strcmp(name, "replicas") && !strcmp(bn, "local") ? DPX_RESUME_FIXED : option_of(name).on_resume;
 }
 

@@ -10,6 +10,7 @@ typedef struct {
     int64_t samples, batches; /* of an epoch */
     int64_t epochs_of_step;   /* the most that a step may end, at least 1 */
     int replicas;             /* in force */
+    bool observes;            /* some schedule follows evaluations */
     char data[DIGEST_TEXT], class_weights[DIGEST_TEXT], parameters[DIGEST_TEXT];
 } RunFacts;
 

@@ -388,6 +388,7 @@ static Status open_run(Run *r)
     r->facts.batches = loader_batches(r->loader);
     r->facts.epochs_of_step = r->across_epochs ? r->accumulate : 1;
     r->facts.replicas = dpx_trainer_replicas(r->trainer);
+    r->facts.observes = dpx_trainer_observes(r->trainer) != 0;
     if (from)
         TRY(resume(r, from));
     if (r->has_dir)

@@ -136,6 +136,8 @@ ends=(--lr 2 --momentum 0.8 --lr-schedule plateau:0.5:0:0.05 --val $here/data.np
 check "the rate falls" python3 -c "import json
 rows = [json.loads(line) for line in open('$DIR/epochs/metrics.jsonl')]
 assert min(row['lr'] for row in rows if 'lr' in row) <= 0.5, rows"
+check "two processes on a plateau" "$dpexec" launch -n 2 -- "${train[@]:1}" "${ends[@]/cpu\*2/cpu:0}" --out "$DIR/world"
+check "two processes on a plateau: the same run" same_run "$DIR/epochs" "$DIR/world"
 for last in 3 6 8 12; do
     rm -rf "$DIR/cut"
     cp -r "$DIR/epochs" "$DIR/cut"
@@ -144,6 +146,9 @@ for last in 3 6 8 12; do
     check "epochs' ends, goes on after $last" "${train[@]}" "${ends[@]}" --resume "$DIR/cut"
     check "epochs' ends, after $last: the same run" same_run "$DIR/epochs" "$DIR/cut"
 done
+says "--resume: --metric was 'accuracy', is 'f1' from here on" "${train[@]}" ${plateaus/accuracy/f1} --steps 12 --resume "$DIR/level"
+says "--resume: --eval-every was '1', is '2' from here on" "${train[@]}" ${plateaus/every 1/every 2} --steps 14 --resume "$DIR/level"
+refused 1 "follows the metric, of which there is no number" "${train[@]}" ${plateaus/accuracy/confusion-matrix} --steps 1
 refused 2 "plateau follows evaluations: --val is not given" "${train[@]}" --steps 1 --group 'body*:schedule=plateau'
 refused 2 "follows the metric: --metric is not given" "${train[@]}" --steps 1 --val $here/data.npz --lr-schedule plateau:0.1:1:0:rel:0:0:max
 
