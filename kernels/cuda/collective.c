@@ -106,6 +106,6 @@ static Status run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 }
 
 DEFINE_KERNEL(cuda_all_reduce, .op = &op_AllReduce, .layouts = kernel_channels_last,
-              .dtypes = DTYPES_F32_F64 | DTYPES_INT, .prepare = prepare, .run = run, .release = free);
-DEFINE_KERNEL(cuda_reduce_scatter, .op = &op_ReduceScatter, .dtypes = DTYPES_F32_F64 | DTYPES_INT, .prepare = prepare,
+              .dtypes = DTYPES_FLOAT | DTYPES_INT, .prepare = prepare, .run = run, .release = free);
+DEFINE_KERNEL(cuda_reduce_scatter, .op = &op_ReduceScatter, .dtypes = DTYPES_FLOAT | DTYPES_INT, .prepare = prepare,
               .run = run, .release = free);

@@ -4,6 +4,8 @@
 #include "kernel.cuh"
 
 template <class T> __device__ __forceinline__ T plus(T a, T b) { return (T)(a + b); }
+__device__ __forceinline__ f16 plus(f16 a, f16 b) { return from_float<f16>(to_float(a) + to_float(b)); }
+__device__ __forceinline__ bf16 plus(bf16 a, bf16 b) { return from_float<bf16>(to_float(a) + to_float(b)); }
 
 /* Entry blockIdx.y, strided over by all blocks of its row: whole vectors, then what is left of the last one. */
 template <class T> __device__ void add_parts(const PartTable &table)
@@ -34,6 +36,8 @@ template <class T> __device__ void add_parts(const PartTable &table)
     KERNEL(add_parts_##suffix, (PartTable table)) { add_parts<T>(table); }
 ADD_PARTS(f32, float)
 ADD_PARTS(f64, double)
+ADD_PARTS(f16, f16)
+ADD_PARTS(bf16, bf16)
 /* Two's complement: of either sign, and no sum overflows. */
 ADD_PARTS(i8, unsigned char)
 ADD_PARTS(i16, unsigned short)
