@@ -55,6 +55,7 @@ typedef struct {
     const OptimizerDef *optimizer;
     const char *optimizer_args, *settings; /* as of BuildOptions */
     const Clip *clip;                      /* NULL: with all others that have none of their own */
+    const char *loss;                      /* an output that is logged, whose gradient it takes; NULL: the loss's */
 } UpdateGroup;
 
 /* What a sum of S bytes over all devices costs: seconds + per_byte * S. */
@@ -202,7 +203,9 @@ Status model_repair(Graph *g, const BuildOptions *opt, Evaluator eval, Report *r
 #define OUT_APPLIED \
     "applied" /* SCALE_DYNAMIC: bool: all gradients were finite; else the step changed nothing but the scale */
 #define OUT_SCALED_LOSS \
-    "scaled_loss"               /* what is differentiated instead of the loss; gone after passes/train/autodiff.c */
+    "scaled_loss" /* what is differentiated instead of the loss; gone after passes/train/autodiff.c */
+#define OUT_OWN_LOSS_PREFIX \
+    "loss:" /* loss:NAME, what is differentiated for groups whose loss is output NAME; gone likewise */
 #define OUT_GRAD_PREFIX "grad:" /* grad:NAME, the gradient by parameter NAME */
 /* Names of nodes that say what they are for (graph_begin_purpose). */
 #define GRADIENT_OF "gradient of "

@@ -119,8 +119,9 @@ void report_stage_begin(Stage *s, const Graph *g);
 Status report_stage_end(Report *r, Stage *s, const Graph *g) CHECKED;
 /* How the batch is divided: count[r] samples for replica r. */
 Status report_division(Report *r, int replicas, const int64_t *count, int64_t batch) CHECKED;
-/* Notes that a parameter gets no gradient, and where the way from it to the loss ends. */
-Status report_unreached(Report *r, const Graph *g, ValueId param) CHECKED;
+/* Notes that a parameter gets no gradient, and where the way from it to the loss ends; `loss`: the output that is its
+ * group's own, NULL: the run's. */
+Status report_unreached(Report *r, const Graph *g, ValueId param, const char *loss) CHECKED;
 /* Fills `load`, `collective`, `phase` and `device_of` from a final graph, and notes the computed values that every
  * device holds in full.  Call after the pipeline. */
 Status report_graph(Report *r, const Graph *g, const Target *t) CHECKED;

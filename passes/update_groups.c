@@ -2,6 +2,7 @@
 #include "passes/update_groups.h"
 
 #include <fnmatch.h>
+#include <string.h>
 
 int update_group_of(const BuildOptions *opt, const char *name)
 {
@@ -9,6 +10,16 @@ int update_group_of(const BuildOptions *opt, const char *name)
         if (!fnmatch(opt->group[k].pattern, name, 0))
             return k + 1;
     return 0;
+}
+
+int update_group_loss(const BuildOptions *opt, int k)
+{
+    const char *loss = k ? opt->group[k - 1].loss : NULL;
+    int first = 1;
+
+    while (loss && (!opt->group[first - 1].loss || strcmp(opt->group[first - 1].loss, loss)))
+        first++;
+    return loss ? first : 0;
 }
 
 static int same_beginning(const char *a, const char *b)

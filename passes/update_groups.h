@@ -6,6 +6,8 @@
 
 /* 0: none of its own; k: opt->group[k - 1]. */
 int update_group_of(const BuildOptions *opt, const char *name);
+/* The loss that group k takes its gradients of, by the first group that has it; 0: the run's. */
+int update_group_loss(const BuildOptions *opt, int k);
 /* Lists the groups that have none of the `n` parameters that are trained. */
 Status update_groups_check(const BuildOptions *opt, const char *const *name, int n) CHECKED;
 

@@ -226,8 +226,8 @@ static const Setting table[] = {
     { "export-weights", "WHICH", "trained", "trained: as the last step left them; ema: their mean of --ema",
       SETTING_CHOICE_OF(Options, export_ema, "trained|ema"), .trains = true, .on_resume = RESUME_FREE },
     { "group", "PATTERN:KEY=VALUE,...", "",
-      "what parameters of these names do otherwise: lr, schedule, optimizer and its flags, clip-norm, clip-value; the "
-      "first pattern that matches has them, e.g. 'backbone.*:lr=0.001,weight-decay=0'",
+      "what parameters of these names do otherwise: lr, schedule, optimizer and its flags, loss, clip-norm, "
+      "clip-value; the first pattern that matches has them, e.g. 'backbone.*:lr=0.001,weight-decay=0'",
       .set = options_add_group, .repeats = true, .trains = true },
     { "groups", "FILE", "", "a file of groups, one a line", .set = options_add_groups, .repeats = true, .trains = true,
       .on_resume = RESUME_FREE },

@@ -22,6 +22,7 @@ typedef struct {
     const OptimizerDef *optimizer; /* NULL: the run's */
     const char *optimizer_args;
     const char *flags; /* of the optimizer, "momentum=0.9;" */
+    const char *loss;  /* NULL: the run's */
 } OptionGroup;
 
 /* See options.c for what each means on the command line. */

@@ -78,7 +78,7 @@ static const Setting *any_flag(const char *key)
 static Status unknown_key(const OptionGroup *g, const char *key)
 {
     char keys[512];
-    int n = snprintf(keys, sizeof keys, "lr, schedule, optimizer, clip-norm, clip-value");
+    int n = snprintf(keys, sizeof keys, "lr, schedule, optimizer, loss, clip-norm, clip-value");
 
     for (const Recipe *const *r = optimizer_list; *r; r++)
         for (const Setting *s = (*r)->flags; s && s->name && n < (int)sizeof keys; s++) {
@@ -121,6 +121,8 @@ static Status set_key(OptionGroup *g, const char *key, const char *value, Arena 
         return FAIL_NOMEM();
     if (!strcmp(key, "lr"))
         return g->has_lr = true, setting_read_real(&g->lr, &named, value);
+    if (!strcmp(key, "loss"))
+        return (g->loss = arena_strdup(a, value)) ? ST_OK : FAIL_NOMEM();
     if (!strcmp(key, "clip-norm"))
         return g->has_clip = true, options_read_clip_norm(&g->clip, &named, value);
     if (!strcmp(key, "clip-value"))
@@ -195,7 +197,8 @@ Status options_take_groups(Options *o)
                               .optimizer = own ? g->optimizer : o->build.optimizer,
                               .optimizer_args = own ? g->optimizer_args : o->build.optimizer_args,
                               .settings = own ? g->flags : arena_printf(o->arena, "%s%s", g->flags, o->build.settings),
-                              .clip = g->has_clip ? &g->clip : NULL };
+                              .clip = g->has_clip ? &g->clip : NULL,
+                              .loss = g->loss };
         if (!u[k].settings)
             return FAIL_NOMEM();
     }
@@ -319,6 +322,9 @@ Status options_check_groups(const Options *o)
         RecipeSettings settings;
 
         TRY(check_flags(g, u->optimizer));
+        if (g->loss && !(o->build.loss && o->build.loss->logs))
+            return FAIL(E_INVALID, "--group '%s': loss %s is an output of the model, which goes with --loss outputs",
+                        g->pattern, g->loss);
         TRY(status_prefix(
             recipe_take(&settings, &u->optimizer->recipe, "optimizer", u->optimizer_args, u->settings, o->arena),
             "--group '%s'", g->pattern));

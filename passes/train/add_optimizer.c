@@ -589,12 +589,13 @@ static Status check_groups(const Optimizer *o, Arena *scratch)
 static Status tell_groups(const Optimizer *o, Report *report)
 {
     for (int k = 1; k <= o->opt->n_group; k++) {
+        const char *loss = o->opt->group[k - 1].loss;
         int n = 0;
 
         for (int i = 0; i < o->n; i++)
             n += o->pair[i].group == k;
-        TRY(report_note(report, NOTE_OTHER, o->opt->group[k - 1].pattern, "group %d: tensors updated by %s: %d", k,
-                        o->group[k].def->recipe.name, n));
+        TRY(report_note(report, NOTE_OTHER, o->opt->group[k - 1].pattern, "group %d: tensors updated by %s%s%s: %d", k,
+                        o->group[k].def->recipe.name, loss ? " for loss " : "", loss ? loss : "", n));
     }
     return ST_OK;
 }

@@ -12,6 +12,7 @@
 #include "graph/grad.h"
 #include "passes/pass.h"
 #include "passes/report.h"
+#include "passes/update_groups.h"
 
 typedef struct {
     Graph *g;
@@ -156,34 +157,82 @@ static int collect_trainable(const Graph *g, ValueId *list)
     return n;
 }
 
+static int loss_of(const Graph *g, const BuildOptions *opt, ValueId param)
+{
+    return update_group_loss(opt, update_group_of(opt, value(g, param)->name));
+}
+
+/* What is differentiated for the groups of loss k (passes/update_groups.h). */
+static Status find_loss(ValueId *out, Graph *g, const BuildOptions *opt, int k)
+{
+    const char *sum = opt->mode == BUILD_TRAIN ? OUT_LOSS : OUT_LOSS_SUM, *name;
+
+    if (!k) {
+        *out = graph_output(g, OUT_SCALED_LOSS);
+        *out = has_value(*out) ? *out : graph_output(g, sum);
+        return has_value(*out) ? ST_OK : FAIL(E_INVALID, "training needs a loss: give --loss");
+    }
+    if (!(name = arena_printf(g->arena, OUT_OWN_LOSS_PREFIX "%s", opt->group[k - 1].loss)))
+        return FAIL_NOMEM();
+    *out = graph_output(g, name);
+    graph_remove_output(g, name);
+    return has_value(*out) ? ST_OK : FAIL(E_INTERNAL, "there is no output '%s'", name);
+}
+
+static Status no_gradient(const BuildOptions *opt, int k, int n)
+{
+    if (k)
+        return FAIL(E_INVALID, "--group '%s': the loss '%s' depends on none of the %d parameters that it is to train",
+                    opt->group[k - 1].pattern, opt->group[k - 1].loss, n);
+    return FAIL(E_INVALID, "nothing to train: the loss depends on none of the %d trainable parameters", n);
+}
+
+/* Gradients of loss k by those of the parameters whose loss it is; of others nothing changes. */
+static Status differentiate(Graph *g, PassCtx *ctx, int k, int n, const ValueId *param, ValueId *grad)
+{
+    ValueId *wrt = ARENA_NEW(ctx->scratch, ValueId, n + 1), *found = ARENA_NEW(ctx->scratch, ValueId, n + 1), loss;
+    int m = 0, n_found = 0;
+
+    if (!wrt || !found)
+        return FAIL_NOMEM();
+    TRY(find_loss(&loss, g, ctx->opt, k));
+    for (int i = 0; i < n; i++)
+        if (loss_of(g, ctx->opt, param[i]) == k)
+            wrt[m++] = param[i];
+    if (!m && n) /* all are in groups; or those of this group, which add-optimizer tells */
+        return ST_OK;
+    TRY(autodiff(g, ctx->scratch, loss, m, wrt, found));
+    for (int i = 0, at = 0; i < n; i++) {
+        if (loss_of(g, ctx->opt, param[i]) != k)
+            continue;
+        grad[i] = found[at++];
+        n_found += has_value(grad[i]);
+        if (!has_value(grad[i]))
+            TRY(report_unreached(ctx->report, g, param[i], k ? ctx->opt->group[k - 1].loss : NULL));
+    }
+    return n_found ? ST_OK : no_gradient(ctx->opt, k, m);
+}
+
 static Status run(Graph *g, PassCtx *ctx)
 {
-    const char *from = ctx->opt->mode == BUILD_TRAIN ? OUT_LOSS : OUT_LOSS_SUM;
-    ValueId scaled = graph_output(g, OUT_SCALED_LOSS), loss = has_value(scaled) ? scaled : graph_output(g, from);
-    ValueId *wrt = ARENA_NEW(ctx->scratch, ValueId, g->n_value), *grads;
-    int n = wrt ? collect_trainable(g, wrt) : 0, n_found = 0;
+    ValueId *param = ARENA_NEW(ctx->scratch, ValueId, g->n_value), *grad;
+    const int n = param ? collect_trainable(g, param) : 0;
 
-    if (!wrt || !(grads = ARENA_NEW(ctx->scratch, ValueId, n)))
+    if (!param || !(grad = ARENA_NEW(ctx->scratch, ValueId, n + 1)))
         return FAIL_NOMEM();
-    if (!has_value(loss))
-        return FAIL(E_INVALID, "training needs a loss: give --loss");
-    TRY(autodiff(g, ctx->scratch, loss, n, wrt, grads));
+    for (int k = 0; k <= ctx->opt->n_group; k++)
+        if (update_group_loss(ctx->opt, k) == k)
+            TRY(differentiate(g, ctx, k, n, param, grad));
     graph_remove_output(g, OUT_SCALED_LOSS);
     for (int i = 0; i < n; i++) {
-        const char *name = arena_printf(g->arena, OUT_GRAD_PREFIX "%s", value(g, wrt[i])->name);
+        const char *name = arena_printf(g->arena, OUT_GRAD_PREFIX "%s", value(g, param[i])->name);
 
         if (!name)
             return FAIL_NOMEM();
-        if (!has_value(grads[i])) {
-            TRY(report_unreached(ctx->report, g, wrt[i]));
-            continue;
-        }
-        graph_add_output(g, name, grads[i]);
-        n_found++;
+        if (has_value(grad[i]))
+            graph_add_output(g, name, grad[i]);
+        ctx->n_changed += has_value(grad[i]);
     }
-    if (!n_found)
-        return FAIL(E_INVALID, "nothing to train: the loss depends on none of the %d trainable parameters", n);
-    ctx->n_changed += n_found;
     return g->status;
 }
 

@@ -18,6 +18,7 @@
 #include "passes/train/criterion.h"
 #include "passes/simplify/infer_shapes.h"
 #include "passes/report.h"
+#include "passes/update_groups.h"
 
 typedef struct {
     Graph *g;
@@ -28,7 +29,8 @@ typedef struct {
     ValueId num, den; /* den NO_VALUE: the loss is a sum */
     Output *log;      /* what is told besides, as the outputs that it becomes */
     int n_log;
-    ValueId metric[2];              /* sum and weight, or a table and NO_VALUE; NO_VALUE without a metric */
+    ValueId *own;      /* [opt->n_group]: the mean of the output that is the group's own loss; NO_VALUE: it has none */
+    ValueId metric[2]; /* sum and weight, or a table and NO_VALUE; NO_VALUE without a metric */
     RecipeSettings loss, of_metric; /* their settings */
 } Criterion;
 
@@ -369,7 +371,8 @@ static Status add_logged_losses(Criterion *c, ValueId *loss, const bool *is_loss
 
     if (c->opt->loss_is_sum)
         return FAIL(E_INVALID, "--loss-weight sum does not go with --loss outputs, which takes means");
-    if (!(c->log = ARENA_NEW(g->arena, Output, (size_t)g->n_output + 1)))
+    if (!(c->log = ARENA_NEW(g->arena, Output, (size_t)g->n_output + 1)) ||
+        !(c->own = ARENA_NEW(scratch, ValueId, (size_t)c->opt->n_group + 1)))
         return FAIL_NOMEM();
     if (c->opt->loss_weight)
         TRY(add_weight_output(c, scratch));
@@ -385,11 +388,36 @@ static Status add_logged_losses(Criterion *c, ValueId *loss, const bool *is_loss
         mean = emit_mean(c, o);
         if (is_loss[i])
             *loss = has_value(*loss) ? EMIT(g, Add, NULL, *loss, mean) : mean;
+        for (int k = 0; k < c->opt->n_group; k++)
+            if (c->opt->group[k].loss && !strcmp(c->opt->group[k].loss, o->name))
+                c->own[k] = mean;
         c->log[c->n_log].name = arena_printf(g->arena, OUT_LOG_PREFIX "%s", criterion_log_name(o->name));
         c->log[c->n_log++].value = EMIT(g, Mul, NULL, mean, c->den);
         TRY(g->status);
     }
     c->num = EMIT(g, Mul, NULL, *loss, c->den);
+    return g->status;
+}
+
+/* The losses of groups: their means, or times what these weigh beside other batches. */
+static Status add_own_losses(Criterion *c)
+{
+    Graph *g = c->g;
+
+    for (int k = 0; k < c->opt->n_group && !g->status; k++) {
+        const UpdateGroup *u = &c->opt->group[k];
+        const char *name = u->loss ? arena_printf(g->arena, OUT_OWN_LOSS_PREFIX "%s", u->loss) : NULL;
+
+        if (!u->loss || update_group_loss(c->opt, k + 1) != k + 1)
+            continue;
+        if (!name)
+            return FAIL_NOMEM();
+        if (!has_value(c->own[k]))
+            return FAIL(E_INVALID, "--group '%s': the model has no output '%s' of floats to be a loss", u->pattern,
+                        u->loss);
+        graph_remove_output(g, name);
+        graph_add_output(g, name, c->opt->mode == BUILD_TRAIN ? c->own[k] : EMIT(g, Mul, NULL, c->own[k], c->den));
+    }
     return g->status;
 }
 
@@ -516,6 +544,8 @@ static Status run(Graph *g, PassCtx *ctx)
     } else if (def->target != TARGET_NONE)
         loss = EMIT(g, Div, NULL, c.num, c.den);
     replace_outputs(&c, loss, is_loss);
+    if (c.own && ctx->opt->mode != BUILD_EVAL)
+        TRY(add_own_losses(&c));
     ctx->n_changed += (int)(g->n_node - before);
     return g->status;
 }

@@ -27,17 +27,27 @@ static ValueId add_scale(Graph *g, const BuildOptions *opt, DType dtype)
     return emit_cast(g, v, dtype);
 }
 
+/* The losses of groups are scaled where they stand: nothing but autodiff reads them. */
+static void scale_own_losses(Graph *g, ValueId scale)
+{
+    for (int i = 0; i < g->n_output && !g->status; i++)
+        if (!strncmp(g->output[i].name, OUT_OWN_LOSS_PREFIX, strlen(OUT_OWN_LOSS_PREFIX)))
+            g->output[i].value = EMIT(g, Mul, NULL, g->output[i].value, scale);
+}
+
 static Status run(Graph *g, PassCtx *ctx)
 {
     const BuildOptions *opt = ctx->opt;
-    ValueId loss = graph_output(g, opt->mode == BUILD_TRAIN ? OUT_LOSS : OUT_LOSS_SUM);
+    ValueId scale, loss = graph_output(g, opt->mode == BUILD_TRAIN ? OUT_LOSS : OUT_LOSS_SUM);
 
     if (opt->loss_scaling == SCALE_NONE)
         return ST_OK;
     if (!has_value(loss))
         return FAIL(E_INVALID, "training needs a loss: give --loss");
     graph_begin_purpose(g, PHASE_CRITERION, "scaled loss");
-    graph_add_output(g, OUT_SCALED_LOSS, EMIT(g, Mul, NULL, loss, add_scale(g, opt, value(g, loss)->dtype)));
+    scale = add_scale(g, opt, value(g, loss)->dtype);
+    graph_add_output(g, OUT_SCALED_LOSS, EMIT(g, Mul, NULL, loss, scale));
+    scale_own_losses(g, scale);
     ctx->n_changed++;
     return g->status;
 }

@@ -16,7 +16,7 @@ static bool stops(const Graph *g, const Node *n)
     return true;
 }
 
-Status report_unreached(Report *r, const Graph *g, ValueId param)
+Status report_unreached(Report *r, const Graph *g, ValueId param, const char *loss)
 {
     const Value *v = value(g, param);
     char shape[SHAPE_TEXT];
@@ -39,6 +39,9 @@ Status report_unreached(Report *r, const Graph *g, ValueId param)
             from[n->out[i].i] = has_value(n->out[i]);
     }
     shape_text(v->shape, shape);
+    if (loss)
+        return report_note(r, NOTE_NO_GRADIENT, v->name, "shape %s: its group's loss '%s' does not depend on it", shape,
+                           loss);
     if (end)
         return report_note(r, NOTE_NO_GRADIENT, v->name, "shape %s: the way to the loss ends at %s", shape,
                            node_text(g, end));

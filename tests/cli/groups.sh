@@ -115,6 +115,11 @@ check "the table names the group" grep -q "body:0.weight.*group 1, 'body:\*'" <(
 check "the report names the group" grep -q 'body:[*]: group 1: tensors updated by adamw: 2$' <("$graph_transform" $here/model.onnx --report --batch-size 4 --loss cross-entropy "${one[@]}")
 check "in parts" "$graph_transform" $here/model.onnx --batch-size 5 --replicas 3 --loss cross-entropy "${one[@]}" --verify
 
+# Groups with losses of their own (their numbers: tests/api/own_updates.c).
+own=(tests/api/own_updates.onnx --batch-size 5 --loss outputs --group 'a.*:loss=a_square,optimizer=adamw' --group 'b.*:loss=b_loss')
+check "the report names the group's loss" grep -q 'a.[*]: group 1: tensors updated by adamw for loss a_square: 2$' <("$graph_transform" "${own[@]}" --report)
+check "own losses, in parts" "$graph_transform" "${own[@]}" --replicas 3 --verify
+
 # A schedule that follows evaluations: PyTorch's rates; a run that was stopped goes on with what it had observed, and evaluates no more
 # for having been stopped.
 plateaus=$(sed -n 's/^plateaus |\(.*\)|.*/\1/p' $here/torch.txt)
@@ -186,7 +191,7 @@ done
 echo 'body:*:rate=1' >"$DIR/wrong"
 refused 2 "$DIR/wrong:1" "${train[@]}" --steps 1 --groups "$DIR/wrong"
 refused 2 "cannot read" "${train[@]}" --steps 1 --groups "$DIR/absent"
-refused 2 "there is no key 'rate', but lr, schedule, optimizer, clip-norm, clip-value" "${train[@]}" --steps 1 --group 'body*:rate=1'
+refused 2 "there is no key 'rate', but lr, schedule, optimizer, loss, clip-norm, clip-value" "${train[@]}" --steps 1 --group 'body*:rate=1'
 refused 2 "expected PATTERN:KEY=VALUE" "${train[@]}" --steps 1 --group 'body*'
 refused 2 "lr is given twice" "${train[@]}" --steps 1 --group 'body*:lr=1,lr=2'
 refused 2 "lr: expected a number" "${train[@]}" --steps 1 --group 'body*:lr=x'
