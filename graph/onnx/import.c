@@ -409,6 +409,23 @@ static Status name_dims(Importer *im, const Onnx__ValueInfoProto *p)
     return ST_OK;
 }
 
+/* The outputs of a sequence, whose names may not be those of others; what is wrong with it is one of the problems. */
+static Status add_sequence(Importer *im, Scope *seen, const char *name, const Sequence *s)
+{
+    const int from = im->g->n_output;
+    Status st = import_sequence_output(im, name, s);
+
+    if (st == E_UNSUPPORTED)
+        problems_add(&im->problems, "output '%s': %s", name, status_message());
+    for (int i = from; !st && i < im->g->n_output; i++) {
+        if (scope_find(seen, im->g->output[i].name))
+            return FAIL(E_MODEL, "output '%s', of the sequence '%s', has the name of another", im->g->output[i].name,
+                        name);
+        st = scope_add(seen, im->g->output[i].name) ? ST_OK : FAIL_NOMEM();
+    }
+    return st == E_UNSUPPORTED ? ST_OK : st;
+}
+
 static Status import_outputs(Importer *im, const Body *b)
 {
     const Onnx__GraphProto *gp = im->model->graph;
@@ -426,7 +443,9 @@ static Status import_outputs(Importer *im, const Body *b)
             return FAIL(E_MODEL, "output '%s' is listed twice", name);
         if (!scope_add(&seen, name))
             return FAIL_NOMEM();
-        if (e->problem)
+        if (e->sequence)
+            TRY(add_sequence(im, &seen, name, e->sequence));
+        else if (e->problem)
             problems_add(&im->problems, "output '%s': %s", name, e->problem);
         else {
             graph_add_output(im->g, name, e->value);

@@ -175,6 +175,8 @@ Status import_flow(Importer *im, Body *b, const Onnx__NodeProto *p) CHECKED;
 /* ---- sequence.c ---- */
 bool is_sequence_operator(const char *name);
 Status import_sequence(Importer *im, Body *b, const Onnx__NodeProto *p) CHECKED;
+/* Outputs NAME.0, NAME.1, ... of the graph; E_UNSUPPORTED: how many there are is not known, or none. */
+Status import_sequence_output(Importer *im, const char *name, const Sequence *s) CHECKED;
 
 /* ---- function.c ---- */
 Status functions_index(Importer *im) CHECKED;

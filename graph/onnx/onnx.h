@@ -21,6 +21,7 @@ typedef struct {
     DType dtype;
     Shape shape;
     const char *const *dim_param; /* as in Value */
+    bool sequence;                /* of such: outputs NAME.0, NAME.1, ... of the graph */
 } OnnxOutput;
 
 /* What a graph does not hold but an export wants to give back. */

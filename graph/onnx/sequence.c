@@ -2,7 +2,8 @@
  *
  * Exporters write chunk and split as SplitToSequence and SequenceAt.  Where the sizes of the parts are constants, a
  * part is a Split's output; where one size is given for all, how many parts there are depends on a shape that is not
- * known yet, and a part is a Slice. What depends on more than that is refused by name. */
+ * known yet, and a part is a Slice. What depends on more than that is refused by name.  A sequence that is an output of
+ * the model is as many outputs as it has tensors. */
 #include <string.h>
 
 #include "graph/emit.h"
@@ -151,11 +152,9 @@ static Status check_index(int64_t *i, int64_t n, bool end)
 }
 
 /* How long the sequence is was read off its tensor. */
-static Status decided(Importer *im, const Onnx__NodeProto *p, const Sequence *s, int64_t size)
+static const char *what_length(Importer *im, const Onnx__NodeProto *p)
 {
-    return decided_size(
-        im, s->whole, s->axis, size,
-        arena_printf(im->scratch, "%s: the length of '%.100s'", proto_text(im, p), text_or(p->input[0], "?")));
+    return arena_printf(im->scratch, "%s: the length of '%.100s'", proto_text(im, p), text_or(p->input[0], "?"));
 }
 
 static Status sequence_at(ValueId *out, Importer *im, Body *b, const Onnx__NodeProto *p)
@@ -168,7 +167,7 @@ static Status sequence_at(ValueId *out, Importer *im, Body *b, const Onnx__NodeP
     if (s->n < 0) {
         TRY(known_size(&size, im, s->whole, s->axis));
         if (size >= 0 && i < 0)
-            TRY(decided(im, p, s, size));
+            TRY(decided_size(im, s->whole, s->axis, size, what_length(im, p)));
         if (size >= 0)
             TRY(check_index(&i, size ? (size - 1) / s->part + 1 : 0, false));
         if (i < 0 || i > MAX_ITEMS)
@@ -202,7 +201,7 @@ static Status split_evenly(Sequence **out, Importer *im, const Sequence *s, int6
 }
 
 /* Puts a list in the place of all parts, where the file fixes how many there are. */
-static Status listed(const Sequence **s, Importer *im, const Onnx__NodeProto *p)
+static Status listed_as(const Sequence **s, Importer *im, const char *what)
 {
     Sequence *list;
     int64_t size;
@@ -212,10 +211,15 @@ static Status listed(const Sequence **s, Importer *im, const Onnx__NodeProto *p)
     TRY(known_size(&size, im, (*s)->whole, (*s)->axis));
     if (size < 1 || size > MAX_ITEMS)
         return FAIL(E_UNSUPPORTED, "how many parts the sequence has depends on a shape");
-    TRY(decided(im, p, *s, size));
+    TRY(decided_size(im, (*s)->whole, (*s)->axis, size, what));
     TRY(split_evenly(&list, im, *s, size));
     *s = list;
     return ST_OK;
+}
+
+static Status listed(const Sequence **s, Importer *im, const Onnx__NodeProto *p)
+{
+    return listed_as(s, im, what_length(im, p));
 }
 
 static Status concat(ValueId *out, Importer *im, Body *b, const Onnx__NodeProto *p)
@@ -308,6 +312,21 @@ static Status resolve(Sequence **s, ValueId *v, Importer *im, Body *b, const Onn
     if (!strcmp(p->op_type, "ConcatFromSequence"))
         return concat(v, im, b, p);
     return length(v, im, b, p);
+}
+
+Status import_sequence_output(Importer *im, const char *name, const Sequence *s)
+{
+    TRY(listed_as(&s, im, arena_printf(im->scratch, "output '%.100s': its length", name)));
+    if (!s->n)
+        return FAIL(E_UNSUPPORTED, "the sequence has no tensors");
+    for (int i = 0; i < s->n; i++) {
+        const char *item = arena_printf(im->scratch, "%s.%d", name, i);
+
+        if (!item)
+            return FAIL_NOMEM();
+        graph_add_output(im->g, item, s->item[i]);
+    }
+    return im->g->status;
 }
 
 bool is_sequence_operator(const char *name)

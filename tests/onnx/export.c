@@ -255,6 +255,47 @@ static void test_output_names(void)
     graph_free(g);
 }
 
+/* Of a sequence the model says once what its tensors are. */
+static void test_sequence_is_given_back(void)
+{
+    Onnx__TypeProto type = ONNX__TYPE_PROTO__INIT;
+    Onnx__TypeProto__Sequence of = ONNX__TYPE_PROTO__SEQUENCE__INIT;
+    Built b = built_create(17);
+    Arena *a = arena_create();
+    const char *folder = test_folder("sequence"), *out;
+    const Onnx__ModelProto *m;
+    OnnxModel *model = NULL;
+    Graph *g = NULL;
+    char path[512];
+
+    built_input(&b, "x", DT_FLOAT32, "N,3");
+    built_node(&b, "Relu", "x", "y");
+    built_node(&b, "SequenceConstruct", "x,y", "list");
+    built_output(&b, "list");
+    type.value_case = ONNX__TYPE_PROTO__VALUE_SEQUENCE_TYPE;
+    type.sequence_type = &of;
+    of.elem_type = b.graph->input[0]->type;
+    b.graph->output[0]->type = &type;
+    built_write(&b, folder);
+    built_free(&b);
+    snprintf(path, sizeof path, "%s/model.onnx", folder);
+    out = out_path();
+    if (CHECK_OK(onnx_import_file(&g, &model, path, NULL))) {
+        CHECK_OK(onnx_export_file(g, &(ExportOptions){ .model = model, .plain = true }, out));
+        if ((m = read_back(a, out))) {
+            const Onnx__TypeProto__Tensor *t = m->graph->output[1]->type->tensor_type;
+
+            CU_ASSERT_EQUAL(m->graph->n_output, 2);
+            CHECK_STR("list.1", m->graph->output[1]->name);
+            CU_ASSERT_EQUAL(t->elem_type, DT_FLOAT32);
+            CHECK_STR("N", t->shape->dim[0]->dim_param);
+        }
+        graph_free(g);
+    }
+    onnx_model_free(model);
+    arena_free(a);
+}
+
 /* What the model said and the graph does not hold: metadata, documentation, symbolic dimensions, types of outputs. */
 static void test_model_is_given_back(void)
 {
@@ -413,4 +454,5 @@ DEFINE_SUITE(export, { "nothing is lost", test_nothing_is_lost }, { "Softmax of 
              { "nothing of a value is lost", test_marks }, { "bodies read back", test_bodies }, { "plain", test_plain },
              { "our attributes", test_our_attributes }, { "names of outputs", test_output_names },
              { "the model is given back", test_model_is_given_back },
+             { "a sequence is given back", test_sequence_is_given_back },
              { "failure leaves nothing", test_failure_leaves_nothing }, { "wrong metadata", test_wrong_metadata });

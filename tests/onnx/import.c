@@ -485,6 +485,54 @@ static void test_sequences(void)
     }
 }
 
+/* An output that is a sequence is an output for each of its tensors. */
+static void test_sequence_outputs(void)
+{
+    static const int64_t two = 2;
+    static const char *const names[] = { "list.0", "list.1", "x4", "halves.0", "halves.1" };
+    Built b = built_create(17);
+    Graph *g;
+
+    built_input(&b, "x", DT_FLOAT32, "N,4");
+    built_init(&b, "two", DT_INT64, "", 8, &two);
+    built_node(&b, "Neg", "x", "x4");
+    built_node(&b, "SequenceConstruct", "x4,x", "list");
+    node_attr_int(b.arena, built_node(&b, "SplitToSequence", "x,two", "halves"), "axis", 1);
+    built_output(&b, "list");
+    built_output(&b, "x4");
+    built_output(&b, "halves");
+    if (!(g = imported(&b)))
+        return;
+    CU_ASSERT_EQUAL_FATAL(g->n_output, 5);
+    for (int i = 0; i < 5; i++)
+        CHECK_STR(names[i], g->output[i].name);
+    CU_ASSERT(value_eq(g->output[0].value, g->output[2].value));
+    CU_ASSERT(value_eq(g->output[1].value, g->input[0]));
+    const Value *half = value(g, g->output[4].value);
+    CU_ASSERT(half->producer->op == &op_Split && half->out_index == 1);
+    graph_free(g);
+    for (int i = 0; i < 3; i++) {
+        static const char *const said[] = { "output 's': how many parts the sequence has depends on a shape",
+                                            "output 's': the sequence has no tensors",
+                                            "output 's.1', of the sequence 's', has the name of another" };
+        Built c = built_relu();
+
+        built_input(&c, "open", DT_FLOAT32, "N");
+        built_node(&c, "Neg", "x", "s.1");
+        built_output(&c, "s.1");
+        built_node(&c,
+                   i == 0   ? "SplitToSequence"
+                   : i == 1 ? "SequenceEmpty"
+                            : "SequenceConstruct",
+                   i == 0   ? "open"
+                   : i == 1 ? ""
+                            : "x,x",
+                   "s");
+        built_output(&c, "s");
+        REFUSED(&c, i == 2 ? E_MODEL : E_UNSUPPORTED, said[i]);
+    }
+}
+
 /* What opsets before 7 wrote otherwise, at opset 1; ONNX's own tests of opset 6 run in tests/conformance. */
 static void test_first_opset(void)
 {
@@ -552,9 +600,10 @@ static void test_hard_sigmoid(void)
 
 DEFINE_SUITE(import, { "inputs", test_inputs }, { "an alpha of 1/6", test_hard_sigmoid },
              { "opset 1", test_first_opset }, { "sequences", test_sequences },
-             { "saved statistics", test_saved_statistics }, { "types of initializers", test_initializer_types },
-             { "raw and wide data", test_raw_and_wide }, { "sparse initializers", test_sparse },
-             { "constants", test_constants }, { "Identity of an initializer", test_identity_of_initializer },
+             { "outputs that are sequences", test_sequence_outputs }, { "saved statistics", test_saved_statistics },
+             { "types of initializers", test_initializer_types }, { "raw and wide data", test_raw_and_wide },
+             { "sparse initializers", test_sparse }, { "constants", test_constants },
+             { "Identity of an initializer", test_identity_of_initializer },
              { "initializer that is an input", test_initializer_as_input }, { "nodes out of order", test_out_of_order },
              { "a long chain", test_long_chain }, { "functions", test_functions },
              { "defaults of functions", test_function_defaults }, { "opsets of functions", test_function_opset });
