@@ -276,7 +276,7 @@ const char *test_folder(const char *name)
     static char path[400];
     char command[1000];
 
-    snprintf(path, sizeof path, BUILD_DIR "/tmp_onnx_%s", name);
+    snprintf(path, sizeof path, BUILD_DIR "/tmp_onnx_%s%s", name, getenv("DPEXEC_TEST_LOCALE") ? "_comma" : "");
     snprintf(command, sizeof command, "rm -rf '%s'", path);
     if (system(command) || mkdir(path, 0777))
         TEST_FAIL("%s: %s", path, strerror(errno));
