@@ -364,7 +364,7 @@ void graph_remove(Graph *g, Node *n)
     n->op = NULL;
 }
 
-static const char *const *clone_symbols(Graph *to, const char *const *from)
+const char *const *graph_copy_symbols(Graph *to, const char *const *from)
 {
     const char **names = from ? ARENA_NEW(to->arena, const char *, MAX_RANK) : NULL;
 
@@ -404,7 +404,7 @@ static ValueId clone_value(Graph *to, const Graph *g, ValueId v, bool lend)
     copy->folded_from = from->folded_from ? arena_strdup(to->arena, from->folded_from) : NULL;
     if (from->init && !(copy->init = lend ? from->init : tensor_copy(to->arena, from->init)))
         graph_fail_nomem(to);
-    copy->dim_param = clone_symbols(to, from->dim_param);
+    copy->dim_param = graph_copy_symbols(to, from->dim_param);
     return id;
 }
 
@@ -457,7 +457,7 @@ static Status clone_into(Graph *to, const Graph *g, bool lend)
     for (int i = 0; i < g->n_output; i++) {
         graph_add_output(to, g->output[i].name, g->output[i].value);
         if (!to->status)
-            to->output[i].dim_param = clone_symbols(to, g->output[i].dim_param);
+            to->output[i].dim_param = graph_copy_symbols(to, g->output[i].dim_param);
     }
     for (int i = 0; i < g->n_update; i++)
         graph_add_update(to, g->update[i].state, g->update[i].next);

@@ -44,7 +44,8 @@ typedef enum {
     SAID_TRAINED, /* by training_info, or by an export of ours */
     SAID_FIXED,
     SAID_PARAMETER, /* by the exporter: of the framework's module */
-    SAID_BUFFER     /* likewise: not among its parameters */
+    SAID_BUFFER,    /* likewise: not among its parameters */
+    SAID_BESIDE     /* by nobody: of a graph that was joined to the model, whose constants stay as they are */
 } Said;
 
 /* Value.batch_axis. */
@@ -167,6 +168,8 @@ Status graph_clone_lending(Graph **out,
                            const Graph *g) CHECKED; /* as graph_clone, but the data stay g's, which must outlive it */
 /* The copy's memory is taken of the budget; graph_clone's of the budget of the graph. */
 Status graph_clone_within(Graph **out, const Graph *g, MemoryBudget *b) CHECKED;
+/* Names of dimensions (Value.dim_param) in the arena of `to`; NULL for NULL. */
+const char *const *graph_copy_symbols(Graph *to, const char *const *from);
 /* A copy in the arena of `to`, with which it is freed; NULL when to->status says why. */
 Graph *graph_copy_inside(Graph *to, const Graph *g);
 
