@@ -122,6 +122,29 @@ static Status check_rivals(const Graph *g, const BuildOptions *opt)
     return problems_fail(&unsaid, E_SHAPE, "which axis of an input is the batch is not said");
 }
 
+/* Inputs that have the batch's name on an axis have one number of samples. */
+static Status check_samples(const Graph *g, const BuildOptions *opt)
+{
+    const char *batch = find_batch_dim(g, opt).symbol;
+    const Value *first = NULL;
+    Problems wrong = { 0 };
+    int at = 0;
+
+    for (int i = 0; batch && !opt->n_batch_input && i < g->n_input; i++) {
+        const Value *v = value(g, g->input[i]);
+        const int axis = symbol_axis(v->dim_param, v->shape->rank, batch);
+
+        if (axis < 0)
+            continue;
+        if (first && first->shape->dim[at] != v->shape->dim[axis])
+            problems_add(&wrong, "input '%s' has %lld", v->name, (long long)v->shape->dim[axis]);
+        at = first ? at : axis;
+        first = first ? first : v;
+    }
+    return problems_fail(&wrong, E_SHAPE, "a batch of %lld samples (input '%s')",
+                         first ? (long long)first->shape->dim[at] : 0, first ? first->name : "");
+}
+
 static Status check_only_batch(const Graph *g, const BuildOptions *opt)
 {
     int64_t size = declared_batch(g, opt);
@@ -159,6 +182,7 @@ static Status bind_inputs(Graph *g, const BuildOptions *opt)
     }
     TRY(problems_fail(&unbound, E_SHAPE,
                       "shapes of inputs are not known, give --batch-size or --input-shape NAME=DIMS for"));
+    TRY(check_samples(g, opt));
     return check_only_batch(g, opt);
 }
 
