@@ -8,6 +8,7 @@
 #include "exec/inspect/simulate.h"
 #include "exec/inspect/transform.h"
 #include "exec/inspect/verify.h"
+#include "exec/train/attach.h"
 #include "tools/args.h"
 #include "tools/feed.h"
 #include "tools/patience.h"
@@ -212,6 +213,22 @@ static Status show_simulation(const Graph *model, const Args *a, const Options *
     return st;
 }
 
+/* With what the options attach to it. */
+static Status read_model(Graph **out, OnnxModel **onnx, const char *path, const Options *o)
+{
+    Graph *model, *attached = NULL;
+    Status st;
+
+    TRY(plan_import(&model, onnx, path, interp_node, NULL, o->build.plan_memory));
+    st = attach_graphs(&attached, model, *onnx, o, NULL);
+    if (st || attached)
+        graph_free(model);
+    if (st)
+        onnx_model_free(*onnx);
+    *out = attached ? attached : model;
+    return st;
+}
+
 static Status run(const Args *a)
 {
     const Options *o = (const Options *)a->options;
@@ -223,7 +240,7 @@ static Status run(const Args *a)
         return FAIL(E_INVALID, "expected graph-transform %s", command.synopsis);
     TRY(check_flags(a, o));
     TRY(feed_class_weights(a, NULL));
-    TRY(plan_import(&model, &onnx, a->positional[0], interp_node, NULL, o->build.plan_memory));
+    TRY(read_model(&model, &onnx, a->positional[0], o));
     if (args_has(a, "parameters"))
         st = show_parameters(model, a, o);
     else if (args_has(a, "simulate"))

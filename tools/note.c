@@ -67,6 +67,8 @@ static json_t *describe(const RunFacts *f)
     good &= !json_object_set_new(j, "replicas", json_sprintf("%d", f->replicas));
     good &= !json_object_set_new(j, "data by digest", json_of_text(f->data));
     good &= !json_object_set_new(j, "parameters of digest", json_of_text(f->parameters));
+    good &= !json_object_set_new(j, "criterion of digest", json_of_text(f->criterion));
+    good &= !json_object_set_new(j, "preprocess of digest", json_of_text(f->preprocess));
     good &= !json_object_set_new(j, "class-weights of digest", json_of_text(f->class_weights));
     if (!good) {
         json_decref(j);

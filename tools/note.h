@@ -11,7 +11,8 @@ typedef struct {
     int64_t epochs_of_step;   /* the most that a step may end, at least 1 */
     int replicas;             /* in force */
     bool observes;            /* some schedule follows evaluations */
-    char data[DIGEST_TEXT], class_weights[DIGEST_TEXT], parameters[DIGEST_TEXT];
+    char data[DIGEST_TEXT], class_weights[DIGEST_TEXT], parameters[DIGEST_TEXT], criterion[DIGEST_TEXT],
+        preprocess[DIGEST_TEXT];
 } RunFacts;
 
 typedef struct {

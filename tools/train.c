@@ -229,6 +229,8 @@ static Status open_data(Run *r)
     r->across_epochs = !strcmp(dpx_options_get(a->options, "accumulate-across-epochs"), "true");
     TRY(feed_class_weights(a, r->facts.class_weights));
     TRY(digest_file(r->facts.parameters, dpx_options_get(a->options, "parameters")));
+    TRY(digest_file(r->facts.criterion, dpx_options_get(a->options, "criterion")));
+    TRY(digest_file(r->facts.preprocess, dpx_options_get(a->options, "preprocess")));
     TRY(feed_open(&r->train, a, "data", r->model, world_share_of(&r->world), log));
     if (!args_has(a, "resume")) /* else the checkpoint says what the run decided by it */
         TRY(feed_target_shape(a, &r->train, r->batch_size));

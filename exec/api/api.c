@@ -7,6 +7,7 @@
 #include "exec/operators/operators.h"
 #include "exec/run/interp.h"
 #include "exec/plan/plan_budget.h"
+#include "exec/train/attach.h"
 #include "passes/batch_axis.h"
 
 _Static_assert((int)DPX_INTERRUPTED == (int)E_INTERRUPTED && (int)DPX_BFLOAT16 == (int)DT_BFLOAT16 &&
@@ -113,6 +114,9 @@ void model_release(const dpx_model *shared)
     if (!m || --m->users > 0)
         return;
     graph_free(m->graph);
+    graph_free(m->given);
+    free(m->preprocess);
+    free(m->criterion);
     graph_free(m->states);
     onnx_model_free(m->onnx);
     for (int i = 0; i < m->n_operators; i++)
@@ -200,6 +204,37 @@ static Status hold_operators(dpx_model *m, const Options *o)
     return ST_OK;
 }
 
+static Status keep_path(char **to, const char *path) { return !path || (*to = strdup(path)) ? ST_OK : FAIL_NOMEM(); }
+
+static Status attach(dpx_model *m, const Options *o, const OperatorList *own)
+{
+    Graph *attached;
+
+    TRY(attach_graphs(&attached, m->graph, m->onnx, o, own));
+    if (!attached)
+        return ST_OK;
+    m->given = m->graph;
+    m->graph = attached;
+    TRY(keep_path(&m->preprocess, o->preprocess));
+    return keep_path(&m->criterion, o->criterion);
+}
+
+static Status check_attached(const char *flag, const char *loaded, const char *wanted)
+{
+    if (loaded == wanted || (loaded && wanted && !strcmp(loaded, wanted)))
+        return ST_OK;
+    return FAIL(E_INVALID,
+                "--%s is '%s' and the model was loaded with '%s': load it with dpx_model_load_within and "
+                "these options",
+                flag, wanted ? wanted : "", loaded ? loaded : "");
+}
+
+Status model_check_attached(const dpx_model *m, const Options *o)
+{
+    TRY(check_attached("preprocess", m->preprocess, o->preprocess));
+    return check_attached("criterion", m->criterion, o->criterion);
+}
+
 /* `o` may be NULL. */
 static Status read_model(dpx_model *m, const char *path, const Options *o)
 {
@@ -212,6 +247,8 @@ static Status read_model(dpx_model *m, const char *path, const Options *o)
         st = options_operators(&own, a, o);
     if (!st)
         st = plan_import(&m->graph, &m->onnx, path, interp_node, &own, plan_memory);
+    if (!st)
+        st = attach(m, o, &own);
     arena_free(a);
     return st ? st : plan_explain(m->graph, find_state(m, plan_memory));
 }

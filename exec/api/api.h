@@ -8,9 +8,11 @@
 #include "include/dpexec.h"
 
 struct dpx_model {
-    Graph *graph;  /* as imported */
-    Graph *states; /* values alone: what is state after prepare-training, without its data */
-    DType dtype;   /* of a run that is not told another */
+    Graph *graph;                 /* as imported, with what is attached to it (exec/train/attach.h) */
+    Graph *given;                 /* without that, for export; NULL: nothing is attached */
+    char *preprocess, *criterion; /* the files of what is attached, or NULL */
+    Graph *states;                /* values alone: what is state after prepare-training, without its data */
+    DType dtype;                  /* of a run that is not told another */
     OnnxModel *onnx;
     dpx_operators **operators; /* [n_operators] held: nodes of the graphs are theirs */
     int n_operators;
@@ -29,6 +31,8 @@ struct dpx_world {
             return (dpx_status)FAIL(E_INVALID, "%s: %s is NULL", __func__, (name)); \
     } while (0)
 
+/* Was the model loaded with the graphs that the options name? */
+Status model_check_attached(const dpx_model *m, const Options *o) CHECKED;
 const dpx_model *model_keep(const dpx_model *m);
 void model_release(const dpx_model *m);
 

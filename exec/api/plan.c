@@ -40,6 +40,8 @@ dpx_status dpx_plan(const dpx_model *m, const dpx_options *options, dpx_write_fn
     NEED(m, "model");
     NEED(options, "options");
     NEED(write, "write");
+    if ((st = model_check_attached(m, (const Options *)options)))
+        return (dpx_status)st;
     if (!(f = fopencookie(&sink, "w", (cookie_io_functions_t){ .write = hand_on })))
         return (dpx_status)FAIL_NOMEM();
     st = dry_run(f, m->graph, (const Options *)options, log ? forward : NULL, &l);

@@ -230,6 +230,7 @@ static Status create(dpx_trainer *t, const dpx_options *options)
     DeviceList devices;
 
     TRY(transform_check_model(t->model->graph));
+    TRY(model_check_attached(t->model, (const Options *)options));
     TRY(options_copy(&t->options, (const Options *)options));
     TRY(options_check(t->options));
     TRY(options_devices(&devices, t->options));
@@ -677,7 +678,7 @@ static Status export_model(dpx_trainer *t, const char *path)
     Graph *g;
     Status st;
 
-    TRY(session_model(path ? &g : NULL, t->session, t->options->export_ema ? EMA_SUFFIX : NULL));
+    TRY(session_model(path ? &g : NULL, t->session, t->model->given, t->options->export_ema ? EMA_SUFFIX : NULL));
     if (!path)
         return ST_OK;
     if (!(st = inference_make(g)))

@@ -78,7 +78,9 @@ dpx_status dpx_transform(const dpx_model *m, const dpx_options *options, const c
     NEED(options, "options");
     NEED(format, "format");
     NEED(write, "write");
-    st = transform(m, (const Options *)options, until, format, &text);
+    st = model_check_attached(m, (const Options *)options);
+    if (!st)
+        st = transform(m, (const Options *)options, until, format, &text);
     if (!st)
         write(user, text.data, text.n);
     memory_text_free(&text);

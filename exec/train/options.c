@@ -185,6 +185,14 @@ static const Setting table[] = {
     { "loss-weight", "OUTPUT", "",
       "with output:NAME: the output that says what a batch weighs, or sum: batches add up; else their samples",
       .set = set_loss_weight },
+    { "criterion", "FILE.onnx", "",
+      "the loss as a graph of its own: inputs are outputs of the model and targets by their names, its output is the "
+      "loss; what is exported is the model alone",
+      SETTING_OF(Options, criterion), .on_resume = RESUME_ELSEWHERE },
+    { "preprocess", "FILE.onnx", "",
+      "a graph in front of the model: its outputs are inputs of the model by their names, its inputs those of the "
+      "data; not differentiated, and not exported",
+      SETTING_OF(Options, preprocess), .on_resume = RESUME_ELSEWHERE },
     { "compat", "SYSTEM", "none",
       "another system's defaults, which single options override: dp (torch.nn.DataParallel), ddp "
       "(DistributedDataParallel) or encoding (PyTorch-Encoding)",
@@ -436,7 +444,7 @@ static const char *text_of(const Options *o, const char *name)
     int i;
     const Setting *s = find_option(name, &i);
 
-    return o->text[i] ? o->text[i] : s->fallback;
+    return o->text[i] ? o->text[i] : options_unsaid(o, s);
 }
 
 /* The recipe that the options choose, or NULL: none. */
@@ -576,7 +584,7 @@ Status options_set(Options *o, const char *name, const char *value)
     TRY(setting_set(s, is_flag(s) ? (void *)&unused : (void *)o, o->arena, value));
     text = s->repeats && o->text[i] ? arena_printf(o->arena, "%s;%s", o->text[i], value)
                                     : arena_strdup(o->arena, *value || s->kind != SETTING_FLAG ? value : "true");
-    TRY(text ? keep(o, i, text, is_flag(s) || family_of(name)) : FAIL_NOMEM());
+    TRY(text ? keep(o, i, text, is_flag(s) || family_of(name) || options_have_presets(name)) : FAIL_NOMEM());
     return options_take_presets(o, name, table_find);
 }
 

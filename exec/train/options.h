@@ -36,8 +36,9 @@ typedef struct {
     int n_group;
     bool export_ema; /* else the parameters as they are trained */
     int64_t accumulate;
-    bool across_epochs;    /* groups of them */
-    const char *devices;   /* as given; NULL: the default */
+    bool across_epochs;                 /* groups of them */
+    const char *preprocess, *criterion; /* files of graphs around the model (exec/train/attach.h); NULL: none */
+    const char *devices;                /* as given; NULL: the default */
     const char *links;     /* a file that describes the devices (exec/inspect/links.h); NULL: none, or build.sum_cost */
     int compat;            /* another system's defaults: its place among the choices */
     bool loss_scale_given; /* else what precision makes of it */

@@ -15,13 +15,30 @@ static const struct Preset {
     { "compat", "encoding", "mean-over", "filled" },
     { "strategy", "master", "shard", "parameters" },
     { "bn-eps", "clamp", "bn-variance", "unbiased" },
+    { "criterion", NULL, "loss", "output:loss" }, /* whatever file it is */
 };
 enum { N_PRESETS = sizeof presets / sizeof *presets };
+
+static bool holds(const Options *o, const struct Preset *p)
+{
+    const char *value = options_get(o, p->option);
+
+    return p->value ? !strcmp(value, p->value) : *value != '\0';
+}
+
+bool options_have_presets(const char *name)
+{
+    bool any = false;
+
+    for (int i = 0; i < N_PRESETS; i++)
+        any |= !strcmp(presets[i].option, name);
+    return any;
+}
 
 const char *options_unsaid(const Options *o, const Setting *s)
 {
     for (int i = 0; i < N_PRESETS; i++)
-        if (!strcmp(presets[i].of, s->name) && !strcmp(options_get(o, presets[i].option), presets[i].value))
+        if (!strcmp(presets[i].of, s->name) && holds(o, &presets[i]))
             return presets[i].to;
     return s->fallback;
 }

@@ -4,6 +4,8 @@
 
 #include "exec/train/options.h"
 
+/* Does the option stand for others? */
+bool options_have_presets(const char *name);
 /* The text of an option that is not given. */
 const char *options_unsaid(const Options *o, const Setting *s);
 /* After option `name` was set: what it stands for is set, and told in build.in_force. */

@@ -684,12 +684,26 @@ static const State *state_of(const State *param, const Session *s, Arena *a, con
     return other ? other : param;
 }
 
-Status session_model(Graph **out, Session *s, const char *suffix)
+/* Repaired as the one that is trained was. */
+static Status copy_given(Graph **out, const Session *s, const Graph *given)
+{
+    Graph *g;
+    Status st;
+
+    TRY(plan_copy(&g, given, s->base.plan_memory));
+    if ((st = plan_explain(g, model_repair(g, &s->base, interp_node, NULL))))
+        graph_free(g);
+    else
+        *out = g;
+    return st;
+}
+
+Status session_model(Graph **out, Session *s, const Graph *given, const char *suffix)
 {
     Graph *g;
     Status st = ST_OK;
 
-    TRY(graph_clone(&g, s->model));
+    TRY(given ? copy_given(&g, s, given) : graph_clone(&g, s->model));
     for (uint32_t i = 1; i < g->n_value && !st; i++) {
         Value *v = g->value[i];
         const State *state = v->init && dtype_is_float(v->dtype) ? states_find(s->states, v->name) : NULL;

@@ -51,8 +51,9 @@ Status session_keep_class_axis(Session *s, int axis) CHECKED;
 
 States *session_states(Session *s);
 /* The model as imported, with the present values of its parameters and statistics, for export; with `suffix`, of those
- * that have a state NAME.suffix, the values of that.  All processes call it; `out` NULL: this one has no use for it. */
-Status session_model(Graph **out, Session *s, const char *suffix) CHECKED;
+ * that have a state NAME.suffix, the values of that.  `given`: another model whose parameters are the session's, to be
+ * filled instead; or NULL.  All processes call it; `out` NULL: this one has no use for it. */
+Status session_model(Graph **out, Session *s, const Graph *given, const char *suffix) CHECKED;
 /* Before anything is compiled. */
 void session_set_ways(Session *s, const Ways *ways);
 /* At most so many programs: the ones that were not used for longest go, and are compiled again when their shapes come

@@ -181,6 +181,7 @@ static bool judge_by_file(Verdict *out, const Value *v)
     case SAID_FIXED: *out = FIXED(REASON_FIXED_BY_FILE); return true;
     case SAID_PARAMETER: *out = TRAINED("the exporter says that it is a parameter"); return true;
     case SAID_BUFFER: *out = FIXED("the exporter says that it is a buffer"); return true;
+    case SAID_BESIDE:
     case SAID_NOTHING: break;
     }
     return false;
@@ -206,6 +207,8 @@ static Verdict judge(const Parameters *p, uint32_t i)
         return FIXED("a running mean or variance: updated, not trained");
     if (!f.reach)
         return FIXED("no output depends on it by a derivative");
+    if (v->said == SAID_BESIDE)
+        return FIXED("of a graph beside the model, whose constants stay as they are");
     if (rule != PATTERN_SILENT)
         return rule == PATTERN_TRAIN ? TRAINED("--train") : FIXED("--freeze");
     if (!(v->said == SAID_NOTHING && in_weights_place(&f) && f.meaning == MEANS_PARAMETER))

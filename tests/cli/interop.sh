@@ -29,4 +29,39 @@ says "draws random numbers in evaluation, inference and an exported model too" \
 check "noise is kept" "$python" -c "
 import onnx, sys
 sys.exit('RandomNormalLike' not in [n.op_type for n in onnx.load(sys.argv[1]).graph.node])" "$out/model.onnx"
+
+# The model alone, where graphs stood around it.
+around=(--preprocess tests/api/attached_image.onnx --threads 1 --quiet)
+cat >"$DIR/images.py" <<'END'
+import sys
+
+import numpy as np
+
+rng = np.random.default_rng(3)
+image = rng.integers(0, 256, (9, 6)).astype(np.uint8)
+np.save(sys.argv[1] + "/image.npy", image)
+np.savez(sys.argv[1] + "/images.npz", image=image, label=rng.integers(0, 4, 9), place=rng.standard_normal((9, 2)))
+END
+cat >"$DIR/alone.py" <<'END'
+import sys
+
+import numpy as np
+import onnx
+import onnxruntime
+
+folder = sys.argv[1]
+model = onnx.load(folder + "/run/model.onnx")
+onnx.checker.check_model(model, full_check=True)
+assert [i.name for i in model.graph.input] == ["x"]
+image = onnxruntime.InferenceSession("tests/api/attached_image.onnx", providers=["CPUExecutionProvider"])
+x, = image.run(None, {"image": np.load(folder + "/image.npy")})
+session = onnxruntime.InferenceSession(folder + "/run/model.onnx", providers=["CPUExecutionProvider"])
+for output, y in zip(session.get_outputs(), session.run(None, {"x": x})):
+    assert abs(y - np.load(f"{folder}/predicted/{output.name}.npy")).max() < 1e-10
+END
+check "images" "$python" "$DIR/images.py" "$DIR"
+check "a criterion and preprocessing" "$dpexec" tests/api/attached_net.onnx "${around[@]}" --criterion tests/api/attached_both_new.onnx \
+    --data "$DIR/images.npz" --batch-size 3 --replicas 2 --epochs 2 --out "$DIR/run"
+check "predictions" "$dpexec" run "$DIR/run/model.onnx" "${around[@]}" --input "$DIR/image.npy" --out "$DIR/predicted"
+check "the model alone" "$python" "$DIR/alone.py" "$DIR"
 finish

@@ -222,7 +222,7 @@ static void test_model_of_now(void)
     if (CHECK_OK(open_model(&s, "fashion_cnn", &training, "cpu*2"))) {
         for (int k = 0; k < 3; k++)
             loss_of(s, BUILD_TRAIN, in);
-        CHECK_OK(session_model(&g, s, NULL));
+        CHECK_OK(session_model(&g, s, NULL, NULL));
         CHECK_OK(pipeline_run(g, &infer, interp_node, NULL, NULL));
         if (CHECK_OK(session_step(&out, &n, s, BUILD_INFER, in, 1))) {
             const Tensor **values = ARENA_NEW(a, const Tensor *, g->n_value), *y;

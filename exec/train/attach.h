@@ -1,0 +1,14 @@
+/* Graphs of their own around a model: what is computed in front of it (--preprocess), and the loss behind it
+ * (--criterion).  docs/semantics.md says how they are bound. */
+#ifndef DPX_ATTACH_H
+#define DPX_ATTACH_H
+
+#include "exec/train/options.h"
+#include "graph/onnx/onnx.h"
+
+/* A copy of the model with the graphs that the options name; NULL: they name none.  `onnx`: what its file declares;
+ * `own`, which may be NULL, outlives it. */
+Status attach_graphs(Graph **out, const Graph *model, const OnnxModel *onnx, const Options *o,
+                     const OperatorList *own) CHECKED;
+
+#endif
