@@ -101,7 +101,7 @@ typedef enum { DPX_INPUT, DPX_OUTPUT, DPX_STATE } dpx_kind;
 typedef struct {
     const char *name; /* lives as long as the model or trainer it was asked of */
     dpx_dtype dtype;
-    int rank;                           /* -1: not known */
+    int rank;                           /* -1: not known; of a model's outputs as its file declares */
     int64_t dim[DPX_MAX_RANK];          /* -1: not known */
     const char *dim_name[DPX_MAX_RANK]; /* of symbolic dimensions, else NULL */
     int trainable;                      /* state: a parameter that the optimizer updates */

@@ -65,7 +65,7 @@ static Status run(const Args *a, dpx_model **model, dpx_trainer **trainer, Feed 
     TRY((Status)dpx_trainer_create(trainer, *model, a->options, report_log, progress));
     TRY(load_checkpoint(*trainer, a));
     if (args_has(a, "predictions"))
-        TRY(predictions_open(&kept, args_value(a, "predictions"), feed->data->samples, progress));
+        TRY(predictions_open(&kept, args_value(a, "predictions"), feed, progress));
     *begun = true;
     TRY(predictions_close(kept, evaluate(&e, *trainer, feed, batch_size, false, kept)));
     printf("{");

@@ -261,6 +261,21 @@ static const Array *array_for(Feed *f, const Args *a, const dpx_model *m, const 
     return NULL;
 }
 
+static void add_input(Feed *f, const Args *a, const dpx_info *in, const Array *array, Problems *wrong)
+{
+    Field field = { .name = in->name,
+                    .array = array,
+                    .dtype = feed_dtype(a, in->dtype),
+                    .axis = dpx_batch_axis(f->model, a->options, in->name),
+                    .split = dpx_batch_splits(f->model, a->options, in->name) };
+    const int length_axis = field_length_axis(&field);
+
+    check_shape(in, &field, wrong);
+    if (length_axis >= 0 && in->rank > length_axis && in->dim[length_axis] > 0)
+        field.fixed = in->dim[length_axis];
+    feed_add(f, field, wrong);
+}
+
 static void match_inputs(Feed *f, const Args *a, const dpx_model *m, Problems *wrong)
 {
     char text[LIST_TEXT];
@@ -274,21 +289,10 @@ static void match_inputs(Feed *f, const Args *a, const dpx_model *m, Problems *w
 
         if (dpx_model_info(m, DPX_INPUT, i, &in) || feed_tells(&kind, &of, f, a, in.name))
             continue;
-        if (!(array = array_for(f, a, m, &in, wrong))) {
+        if ((array = array_for(f, a, m, &in, wrong)))
+            add_input(f, a, &in, array, wrong);
+        else
             all = false;
-            continue;
-        }
-        Field field = { .name = in.name,
-                        .array = array,
-                        .dtype = feed_dtype(a, in.dtype),
-                        .axis = dpx_batch_axis(m, a->options, in.name),
-                        .split = dpx_batch_splits(m, a->options, in.name) };
-
-        check_shape(&in, &field, wrong);
-        if (field_length_axis(&field) >= 0 && in.rank > field_length_axis(&field) &&
-            in.dim[field_length_axis(&field)] > 0)
-            field.fixed = in.dim[field_length_axis(&field)];
-        feed_add(f, field, wrong);
     }
     if (!all)
         problems_add(wrong, "the data has %s", list_arrays(text, f, true));
@@ -405,6 +409,23 @@ Status feed_open(Feed *out, const Args *a, const char *flag, const dpx_model *mo
     feed_say_sequences(&f, a, log);
     f.flag = flag;
     f.source = source;
+    *out = f;
+    return ST_OK;
+}
+
+Status feed_sequences(Feed *out, const Args *a, const dpx_model *model, Dataset *data, const char *what, Progress *log)
+{
+    Feed f = { .flag = what, .source = "", .data = data, .model = model, .share = SHARE_ALL };
+    Problems wrong = { 0 };
+    dpx_info in;
+
+    *out = f;
+    for (int i = 0; i < data->n; i++)
+        if (data->array[i].row && feed_input(&in, model, data->array[i].name))
+            add_input(&f, a, &in, &data->array[i], &wrong);
+    feed_add_sequences(&f, a, &wrong);
+    TRY(problems_fail(&wrong, E_INVALID, "%s", what));
+    feed_say_sequences(&f, a, log);
     *out = f;
     return ST_OK;
 }

@@ -37,6 +37,11 @@ typedef struct {
 Status feed_open(Feed *out, const Args *a, const char *flag, const dpx_model *model, Share share,
                  Progress *log) CHECKED;
 void feed_close(Feed *f);
+/* Takes over a set of arrays, and names (which describe, and have no data) of inputs that are given otherwise: arrays
+ * that are sequences, and what the model is told of them, become fields.  E_INVALID lists what does not fit; `what`
+ * stands in front. */
+Status feed_sequences(Feed *out, const Args *a, const dpx_model *model, Dataset *data, const char *what,
+                      Progress *log) CHECKED;
 /* Puts the file's name and the number of the sample that it is about in front of a failure of this batch, if it is
  * about one. */
 Status feed_name_sample(Status st, const Feed *f, const Loader *l, const Batch *b);

@@ -280,6 +280,8 @@ void feed_say_sequences(const Feed *f, const Args *a, Progress *log)
     bool told = false, any = false;
     char line[512];
 
+    for (int i = 0; i < f->data->n; i++)
+        told |= f->data->array[i].describes && !f->data->array[i].data; /* an input that is given beside */
     for (int i = 0; log && !log->quiet && i < f->n; i++) {
         const Field *field = &f->field[i];
 

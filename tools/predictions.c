@@ -8,24 +8,28 @@
 #include <sys/stat.h>
 
 #include "tools/npy_write.h"
+#include "tools/unpad.h"
 
 enum { MAX_PATH = 4096 };
 
 typedef struct {
     char *name;
-    OutFile *file; /* NULL: it holds no samples */
+    OutFile *file;    /* NULL: it holds no samples */
+    const Array *of;  /* sequences whose positions its axis 1 has, or NULL */
+    OutFile *offsets; /* then */
     dpx_tensor like;
 } Prediction;
 
 struct Predictions {
     char folder[MAX_PATH];
+    const Feed *feed;
     int64_t samples, done;
     Progress *log;
     Prediction *at;
     int n;
 };
 
-Status predictions_open(Predictions **out, const char *folder, int64_t samples, Progress *log)
+Status predictions_open(Predictions **out, const char *folder, const Feed *feed, Progress *log)
 {
     Predictions *p;
     struct stat s;
@@ -39,16 +43,57 @@ Status predictions_open(Predictions **out, const char *folder, int64_t samples, 
     if (!(p = calloc(1, sizeof *p)))
         return FAIL_NOMEM();
     memcpy(p->folder, folder, strlen(folder) + 1);
-    p->samples = samples;
+    p->feed = feed;
+    p->samples = feed->data->samples;
     p->log = log;
     *out = p;
     return ST_OK;
 }
 
+/* Is a file of this name written already? */
+static bool is_taken(const Predictions *p, const Prediction *to, const char *file, const char **by)
+{
+    for (const Prediction *other = p->at; other < to; other++) {
+        char *taken[2] = { NULL, NULL };
+        bool same = other->file && (npy_file_name(&taken[0], other->name) || !strcmp(taken[0], file));
+
+        same |= other->offsets && (unpad_offsets_name(&taken[1], other->name) || !strcmp(taken[1], file));
+        free(taken[0]);
+        free(taken[1]);
+        *by = other->name;
+        if (same)
+            return true;
+    }
+    return false;
+}
+
+/* FOLDER/FILE, which no other output has. */
+static Status make_path(char path[2 * MAX_PATH], const Predictions *p, const Prediction *to, const char *file)
+{
+    const char *by;
+
+    if (is_taken(p, to, file, &by))
+        return FAIL(E_INVALID, "outputs '%s' and '%s' would both be written to %.200s", by, to->name, file);
+    snprintf(path, 2 * MAX_PATH, "%s/%.4000s", p->folder, file);
+    return ST_OK;
+}
+
+static Status open_offsets(const Predictions *p, Prediction *to)
+{
+    char path[2 * MAX_PATH], *file;
+    Status st;
+
+    TRY(unpad_offsets_name(&file, to->name));
+    st = make_path(path, p, to, file);
+    free(file);
+    return st ? st : unpad_offsets(&to->offsets, path, to->of);
+}
+
 static Status open_file(Predictions *p, Prediction *to, const dpx_tensor *x, int64_t samples)
 {
-    char path[2 * MAX_PATH];
-    char *file;
+    char path[2 * MAX_PATH], *file;
+    dpx_tensor all = *x;
+    Status st;
 
     if (!(to->name = strdup(x->name)))
         return FAIL_NOMEM();
@@ -58,23 +103,15 @@ static Status open_file(Predictions *p, Prediction *to, const dpx_tensor *x, int
             progress_line(p->log, "output '%s' has not the samples along its first axis: it is not written", x->name);
         return ST_OK;
     }
-    to->like.dim[0] = p->samples;
+    TRY(unpad_find(&to->of, p->feed, x, 0));
+    all.dim[0] = p->samples;
+    if (to->of)
+        all = unpad_all(x, to->of);
     TRY(npy_file_name(&file, x->name));
-    for (const Prediction *other = p->at; other < to; other++) {
-        char *taken;
-        bool same;
-
-        TRY(npy_file_name(&taken, other->name));
-        same = other->file && !strcmp(taken, file);
-        free(taken);
-        if (same) {
-            free(file);
-            return FAIL(E_INVALID, "outputs '%s' and '%s' would both be written to one file", other->name, x->name);
-        }
-    }
-    snprintf(path, sizeof path, "%s/%.4000s", p->folder, file);
+    st = make_path(path, p, to, file);
     free(file);
-    return npy_begin(&to->file, path, &to->like);
+    TRY(st ? st : npy_begin(&to->file, path, &all));
+    return to->of ? open_offsets(p, to) : ST_OK;
 }
 
 static Status begin(Predictions *p, const dpx_result *r)
@@ -89,25 +126,36 @@ static Status begin(Predictions *p, const dpx_result *r)
     return ST_OK;
 }
 
+/* Appends the batch's, whose shape must be what it was but for the samples, or of sequences the batch's positions. */
+static Status add(const Predictions *p, const Prediction *to, const dpx_tensor *x, int64_t samples)
+{
+    bool same = x->rank == to->like.rank && x->dim[0] == samples;
+    size_t bytes = dpx_dtype_size(x->dtype);
+    const Array *of = NULL;
+
+    for (int k = 0; k < x->rank; k++)
+        bytes *= (size_t)x->dim[k];
+    for (int k = to->of ? 2 : 1; same && k < x->rank; k++)
+        same = x->dim[k] == to->like.dim[k];
+    if (same && to->of)
+        TRY(unpad_find(&of, p->feed, x, p->done));
+    if (!same || of != to->of)
+        return FAIL(E_SHAPE, "--predictions: output '%s' has another shape in this batch than in those before",
+                    x->name);
+    if (of)
+        unpad_write(outfile_stream(to->file), x, of, p->done);
+    else
+        fwrite(x->data, 1, bytes, outfile_stream(to->file));
+    return ST_OK;
+}
+
 Status predictions_add(Predictions *p, const dpx_result *r)
 {
     if (!p->at)
         TRY(begin(p, r));
-    for (int i = 0; i < p->n; i++) {
-        const dpx_tensor *x = &r->outputs[i];
-        size_t bytes = dpx_dtype_size(x->dtype);
-        bool same = x->rank == p->at[i].like.rank && (!x->rank || x->dim[0] == r->samples);
-
-        for (int k = 0; k < x->rank; k++)
-            bytes *= (size_t)x->dim[k];
-        for (int k = 1; k < x->rank; k++)
-            same &= x->dim[k] == p->at[i].like.dim[k];
-        if (p->at[i].file && !same)
-            return FAIL(E_SHAPE, "--predictions: output '%s' has another shape in this batch than in those before",
-                        x->name);
+    for (int i = 0; i < p->n; i++)
         if (p->at[i].file)
-            fwrite(x->data, 1, bytes, outfile_stream(p->at[i].file));
-    }
+            TRY(add(p, &p->at[i], &r->outputs[i], r->samples));
     p->done += r->samples;
     return ST_OK;
 }
@@ -121,6 +169,8 @@ Status predictions_close(Predictions *p, Status st)
     for (int i = 0; i < p->n; i++) {
         if (p->at[i].file)
             st = outfile_close(p->at[i].file, st);
+        if (p->at[i].offsets)
+            st = outfile_close(p->at[i].offsets, st);
         free(p->at[i].name);
     }
     free(p->at);

@@ -11,11 +11,13 @@
 #include "tools/npy_write.h"
 #include "tools/progress.h"
 #include "tools/run_dir.h"
+#include "tools/unpad.h"
 #include "tools/world.h"
 
 static const Flag flags[] = {
     { "input", "NAME=FILE.npy",
       "array for an input of the model, once for each; FILE.npy alone for a model's only one" },
+    SEQUENCE_FLAGS,
     { "out", "DIR", "folder for the outputs, NAME.npy each" },
     { "dry-run", NULL,
       "print what each device would execute and the memory it needs, and run nothing; no data is read" },
@@ -36,11 +38,13 @@ enum { MAX_ARRAYS = 64, MAX_PATH = 4096, MAX_NAME = 4096, LIST_TEXT = 800 };
 typedef struct {
     dpx_model *model;
     dpx_trainer *trainer;
-    int n, n_out;
+    int n, n_input, n_out;  /* read as they are; with sequences */
     char *name[MAX_ARRAYS]; /* of the inputs */
     char *file[MAX_ARRAYS]; /* of the outputs */
     dpx_tensor input[MAX_ARRAYS], output[MAX_ARRAYS];
     void *converted[MAX_ARRAYS];
+    Feed sequences; /* inputs of unequal length, and what is told of them */
+    Loader *loader; /* holds the one batch of these; NULL: there are none */
     Progress progress;
 } Job;
 
@@ -52,6 +56,8 @@ static void close_job(Job *j)
     }
     for (int i = 0; i < MAX_ARRAYS; i++)
         free(j->file[i]);
+    loader_free(j->loader);
+    feed_close(&j->sequences);
     dpx_trainer_free(j->trainer);
     dpx_model_free(j->model);
 }
@@ -120,20 +126,121 @@ static Status find_input(dpx_info *in, const dpx_model *m, const char *argument)
                : FAIL(E_INVALID, "--input %s: the model has no such input; it has %s", name, list_inputs(text, m));
 }
 
+/* What the argument names: "x" of x=FILE.npy, "" of FILE.npy. */
+static void argument_name(char name[MAX_NAME], const char *argument)
+{
+    const char *eq = strchr(argument, '=');
+
+    snprintf(name, MAX_NAME, "%.*s", eq ? (int)(eq - argument) : 0, argument);
+}
+
+/* Does the argument say where sequences of another end: NAME.offsets or NAME.lengths, which is no input? */
+static bool describes(const Job *j, const char *argument, const char *name)
+{
+    char own[MAX_NAME];
+    dpx_info in;
+    const size_t n = strlen(name);
+
+    argument_name(own, argument);
+    if (feed_input(&in, j->model, own))
+        return false;
+    return !n ? ends_with(own, ".offsets") || ends_with(own, ".lengths")
+              : !strncmp(own, name, n) && (!strcmp(own + n, ".offsets") || !strcmp(own + n, ".lengths"));
+}
+
+/* Is the input sequences, by another argument? */
+static bool is_sequences(const Job *j, const Args *a, const char *name)
+{
+    for (int i = 0; *name && args_nth(a, "input", i); i++)
+        if (describes(j, args_nth(a, "input", i), name))
+            return true;
+    return false;
+}
+
+/* `maps`: with its contents; else a name that is taken. */
+static Status add_to_sequences(Job *j, const char *name, const char *path, bool maps)
+{
+    Array a = { .scale = 1, .std = 1, .rank = 1, .describes = !maps };
+
+    if (!j->sequences.data && !(j->sequences.data = calloc(1, sizeof *j->sequences.data)))
+        return FAIL_NOMEM();
+    if (maps) {
+        TRY(mapped_open(&a.map, path));
+        TRY(npy_parse(&a, path));
+    }
+    if (!(a.name = strdup(name))) {
+        mapped_close(&a.map);
+        return FAIL_NOMEM();
+    }
+    return dataset_add(j->sequences.data, &a, path);
+}
+
 static Status add_input(Job *j, const Args *args, const char *argument)
 {
     const char *eq = strchr(argument, '='), *path = eq ? eq + 1 : argument;
     Array a = { .scale = 1, .std = 1 };
+    char name[MAX_NAME];
     dpx_info in;
     Status st;
 
+    argument_name(name, argument);
+    if (eq && eq[1] && describes(j, argument, ""))
+        return add_to_sequences(j, name, path, true);
     TRY(find_input(&in, j->model, argument));
+    if (is_sequences(j, args, in.name))
+        return add_to_sequences(j, in.name, path, true);
     TRY(keep_name(j, in.name));
     TRY(mapped_open(&a.map, path));
     TRY(npy_parse(&a, path));
     st = convert(j, &a, feed_dtype(args, in.dtype));
     mapped_close(&a.map);
     return st;
+}
+
+static Status check_described(const Job *j)
+{
+    const Dataset *d = j->sequences.data;
+    dpx_info in;
+
+    for (int i = 0; i < d->n; i++) {
+        const char *name = d->array[i].name;
+        char of[MAX_NAME];
+
+        snprintf(of, sizeof of, "%.*s", (int)(strlen(name) - strlen(".offsets")), name); /* or ".lengths" */
+        if (!feed_input(&in, j->model, name) && !dataset_find(d, of))
+            return FAIL(E_INVALID, "--input %s: there is no --input %s", name, of);
+    }
+    return ST_OK;
+}
+
+/* All samples as one batch. */
+static Status add_sequences(Job *j, const Args *args)
+{
+    static const char *const flags_of[] = { "padding", "pad-multiple", "lengths", "mask", "padding-mask" };
+    Dataset *data = j->sequences.data;
+    Progress said;
+    const Batch *b;
+
+    for (size_t i = 0; i < sizeof flags_of / sizeof *flags_of && !data; i++)
+        if (args_has(args, flags_of[i]))
+            return FAIL(E_INVALID, "--%s is for sequences: no --input NAME.offsets or NAME.lengths is given",
+                        flags_of[i]);
+    if (!data)
+        return ST_OK;
+    progress_start(&said, args_has(args, "quiet"));
+    for (int i = 0; i < j->n; i++) /* nothing tells them what they are given */
+        TRY(add_to_sequences(j, j->name[i], j->name[i], false));
+    TRY(check_described(j));
+    TRY(dataset_complete(data, "--input"));
+    TRY(feed_sequences(&j->sequences, args, j->model, data, "--input", &said));
+    TRY(loader_create(&j->loader, data, j->sequences.field, j->sequences.n,
+                      (LoaderOptions){ .batch_size = data->samples }));
+    TRY(loader_start(j->loader, 0, 0));
+    if (!(b = loader_next(j->loader)) || j->n + b->n > MAX_ARRAYS)
+        return FAIL(E_UNSUPPORTED, "more than %d inputs", MAX_ARRAYS);
+    memcpy(j->input + j->n, b->tensor, (size_t)b->n * sizeof *b->tensor);
+    j->n_input = j->n + b->n;
+    return ST_OK;
 }
 
 /* Before anything is computed: every output has a file of its own. */
@@ -157,6 +264,30 @@ static Status name_files(Job *j, const char *folder)
     return ST_OK;
 }
 
+/* Without padding, with NAME.offsets.npy beside it. */
+static Status write_sequences(const Job *j, int i, const char *folder, const Array *of)
+{
+    char path[MAX_PATH + 16], *file;
+    const dpx_tensor all = unpad_all(&j->output[i], of);
+    OutFile *out;
+    Status st = ST_OK;
+
+    TRY(unpad_offsets_name(&file, j->output[i].name));
+    snprintf(path, sizeof path, "%s/%s", folder, file);
+    for (int k = 0; k < j->n_out && !st; k++)
+        if (!strcmp(j->file[k], file))
+            st = FAIL(E_INVALID, "outputs '%s' and '%s' would both be written to %s", j->output[i].name,
+                      j->output[k].name, path);
+    free(file);
+    TRY(st);
+    TRY(unpad_offsets(&out, path, of));
+    TRY(outfile_close(out, ST_OK));
+    snprintf(path, sizeof path, "%s/%s", folder, j->file[i]);
+    TRY(npy_begin(&out, path, &all));
+    unpad_write(outfile_stream(out), &j->output[i], of, 0);
+    return outfile_close(out, ST_OK);
+}
+
 static Status write_outputs(Job *j, const char *folder)
 {
     char path[MAX_PATH];
@@ -164,8 +295,13 @@ static Status write_outputs(Job *j, const char *folder)
     if (mkdir(folder, 0777) && errno != EEXIST)
         return FAIL(E_IO, "%s: cannot create: %s", folder, strerror(errno));
     for (int i = 0; i < j->n_out; i++) {
+        const dpx_tensor *y = &j->output[i];
+        const Array *of = NULL;
+
+        if (j->loader && y->rank && y->dim[0] == j->sequences.data->samples)
+            TRY(unpad_find(&of, &j->sequences, y, 0));
         snprintf(path, sizeof path, "%s/%s", folder, j->file[i]);
-        TRY(npy_write(path, &j->output[i]));
+        TRY(of ? write_sequences(j, i, folder, of) : npy_write(path, y));
     }
     return ST_OK;
 }
@@ -182,9 +318,11 @@ static Status run(Job *j, const Args *a)
     TRY((Status)dpx_model_load_within(&j->model, a->positional[0], a->options));
     for (int i = 0; args_nth(a, "input", i); i++)
         TRY(add_input(j, a, args_nth(a, "input", i)));
+    j->n_input = j->n;
+    TRY(add_sequences(j, a));
     TRY(name_files(j, folder));
     TRY((Status)dpx_trainer_create(&j->trainer, j->model, a->options, report_log, &j->progress));
-    TRY((Status)dpx_run(j->trainer, j->input, j->n, j->output, j->n_out));
+    TRY((Status)dpx_run(j->trainer, j->input, j->n_input, j->output, j->n_out));
     return write_outputs(j, folder);
 }
 

@@ -321,6 +321,19 @@ void api_info(dpx_info *out, const char *name, const Value *v)
     }
 }
 
+/* What is not known of an output, as the file says. */
+static void add_declared(dpx_info *out, const OnnxOutput *said)
+{
+    if (!said || out->rank >= 0 || (out->dtype && out->dtype != (dpx_dtype)said->dtype))
+        return;
+    out->dtype = (dpx_dtype)said->dtype;
+    out->rank = said->shape.rank;
+    for (int i = 0; i < said->shape.rank; i++) {
+        out->dim[i] = said->shape.dim[i];
+        out->dim_name[i] = said->dim_param ? said->dim_param[i] : NULL;
+    }
+}
+
 dpx_status dpx_model_info(const dpx_model *m, dpx_kind kind, int index, dpx_info *out)
 {
     int count;
@@ -336,6 +349,8 @@ dpx_status dpx_model_info(const dpx_model *m, dpx_kind kind, int index, dpx_info
         api_info(out, value(m->states, v)->name, value(m->states, v));
     else
         api_info(out, kind == DPX_OUTPUT ? m->graph->output[index].name : value(m->graph, v)->name, value(m->graph, v));
+    if (kind == DPX_OUTPUT)
+        add_declared(out, onnx_model_output(m->onnx, out->name));
     return DPX_OK;
 }
 

@@ -194,29 +194,15 @@ Onnx__ValueInfoProto *export_value(Exporter *x, uint32_t i)
     return p;
 }
 
-/* Is the output, or the sequence that it is of, the one that the model said this of? */
-static bool is_said_of(const OnnxOutput *said, const char *name)
-{
-    const size_t n = strlen(said->name);
-
-    if (!said->sequence)
-        return !strcmp(said->name, name);
-    return !strncmp(said->name, name, n) && name[n] == '.' && name[n + 1] &&
-           !name[n + 1 + strspn(name + n + 1, "0123456789")];
-}
-
 /* As inferred; what is not known, and the names of dimensions, as the model said. */
 static Onnx__ValueInfoProto *export_output(Exporter *x, const Output *o)
 {
     const Value *v = value(x->g, o->value);
+    const OnnxOutput *said = onnx_model_output(x->opt->model, o->name);
     Declared d = { v->dtype, v->shape, v->dim_param, true };
     Onnx__ValueInfoProto *p;
 
-    for (int i = 0; x->opt->model && i < x->opt->model->n_output; i++) {
-        const OnnxOutput *said = &x->opt->model->output[i];
-
-        if (!is_said_of(said, o->name) || (d.dtype != DT_NONE && d.dtype != said->dtype))
-            continue;
+    if (said && (d.dtype == DT_NONE || d.dtype == said->dtype)) {
         d.dtype = said->dtype;
         if (d.shape->rank < 0)
             d.shape = &said->shape;

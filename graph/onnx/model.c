@@ -47,6 +47,25 @@ static bool remember_outputs(OnnxModel *r, Arena *a, const Onnx__GraphProto *g)
     return ok;
 }
 
+/* Is the output, or the sequence that it is of, the one that the model said this of? */
+static bool is_said_of(const OnnxOutput *said, const char *name)
+{
+    const size_t n = strlen(said->name);
+
+    if (!said->sequence)
+        return !strcmp(said->name, name);
+    return !strncmp(said->name, name, n) && name[n] == '.' && name[n + 1] &&
+           !name[n + 1 + strspn(name + n + 1, "0123456789")];
+}
+
+const OnnxOutput *onnx_model_output(const OnnxModel *m, const char *name)
+{
+    for (int i = 0; m && i < m->n_output; i++)
+        if (is_said_of(&m->output[i], name))
+            return &m->output[i];
+    return NULL;
+}
+
 static bool remember_calls(OnnxModel *r, Arena *a, const Importer *im)
 {
     const char **call = ARENA_NEW(a, const char *, im->n_call);

@@ -38,6 +38,8 @@ typedef struct {
 } OnnxModel;
 
 void onnx_model_free(OnnxModel *m); /* NULL is legal */
+/* What the file said of the graph's output of this name; NULL: nothing, or `m` is. */
+const OnnxOutput *onnx_model_output(const OnnxModel *m, const char *name);
 
 typedef struct {
     Evaluator eval;          /* of what conditions and trip counts are computed from; NULL: only constants are known */

@@ -25,6 +25,8 @@ static void test_model(void)
     CU_ASSERT(info.dim_name[0] && !info.dim_name[1]);
     CHECK_DPX(dpx_model_info(m, DPX_OUTPUT, 0, &info));
     CHECK_STR("logits", info.name);
+    CU_ASSERT(info.dtype == DPX_FLOAT32 && info.rank == 2 && info.dim[0] == -1 && info.dim[1] == 10); /* as declared */
+    CHECK_STR("batch", info.dim_name[0]);
     for (int i = 0; i < 6; i++) {
         CHECK_DPX(dpx_model_info(m, DPX_STATE, i, &info));
         CU_ASSERT(info.trainable && (strstr(info.name, ".weight") || strstr(info.name, ".bias")));

@@ -2,6 +2,7 @@
 # Sequences of unequal length against PyTorch (tests/cli/ragged.py): an encoder with a key padding mask, whose scores are for each
 # position, and convolutions with an input `lengths`, whose scores are for each sequence.
 . "$(dirname "$0")/lib.sh"
+python=${PYTHON:-/usr/bin/python3}
 here=tests/cli/ragged
 common=(--loss cross-entropy --dtype float64 --batch-size 4 --lr 0.25 --no-shuffle --steps 10 --threads 1 --quiet)
 encoder=("$dpexec" $here/encoder.onnx "${common[@]}" --data $here/encoder.npz)
@@ -67,6 +68,52 @@ check "begun with zeros" "${encoder[@]}" --data $here/encoder_zeros.npz --steps 
 check "goes on with other numbers in the padding" "${encoder[@]}" --data $here/encoder_nan.npz --resume "$DIR/other-file"
 check "the bits behind that" same_run "$DIR/encoder-1" "$DIR/other-file"
 refused 2 "data by digest was" "${encoder[@]}" --pad-multiple 2 --steps 12 --resume "$DIR/resumed"
+
+# Predictions have the positions that there are: those of a sample alone, which nothing pads.
+arrays() {
+    "$python" -c "
+import sys; import numpy as np
+d = np.load(sys.argv[1] + '/encoder.npz'); n = np.load(sys.argv[1] + '/encoder_nan.npz'); w = np.load(sys.argv[1] + '/words.npz')
+f = dict(x=d['x'], ends=d['x.offsets'], nan=n['x'], lengths=n['x.lengths'], words=w['words'], word_ends=w['words.offsets'])
+f['word_lengths'] = np.diff(f['word_ends'])
+for i in (0, 4, 9):
+    f['x%d' % i] = d['x'][d['x.offsets'][i]:d['x.offsets'][i + 1]][None]
+    f['mask%d' % i] = np.zeros(f['x%d' % i].shape[:2], bool)
+for k in f: np.save('$DIR/%s.npy' % k, f[k])" $here
+}
+alike() {
+    "$python" - "$DIR" <<'PY'
+import sys
+import numpy as np
+d = sys.argv[1]
+load = lambda *p: np.load("/".join((d,) + p))
+ends = load("ends.npy")
+for run in ("predicted", "run", "run-lengths"):
+    y = load(run, "scores.npy")
+    assert y.shape == (ends[-1], 5) and np.array_equal(load(run, "scores.offsets.npy"), ends), (run, y.shape)
+    for i in (0, 4, 9):
+        alone = load("alone%d" % i, "scores.npy")[0]
+        assert np.abs(y[ends[i]:ends[i + 1]] - alone).max() < 1e-12, (run, i)
+assert np.array_equal(load("run", "scores.npy"), load("run-lengths", "scores.npy"))
+assert load("told", "scores.npy").shape == (10, 5) and np.array_equal(load("told", "scores.npy"), load("given", "scores.npy"))
+PY
+}
+exact=(--dtype float64 --threads 1 --quiet)
+check "arrays" arrays
+check "predictions" "$dpexec" eval $here/encoder.onnx --data $here/encoder.npz --batch-size 4 --replicas 3 --predictions "$DIR/predicted" "${exact[@]}"
+check "run by offsets" "$dpexec" run $here/encoder.onnx --input "x=$DIR/x.npy" --input "x.offsets=$DIR/ends.npy" --out "$DIR/run" "${exact[@]}"
+check "run by lengths" "$dpexec" run $here/encoder.onnx --input "x.lengths=$DIR/lengths.npy" --input "x=$DIR/nan.npy" --out "$DIR/run-lengths" \
+    "${exact[@]}"
+for i in 0 4 9; do
+    check "sample $i alone" "$dpexec" run $here/encoder.onnx --input "x=$DIR/x$i.npy" --input "src_key_padding_mask=$DIR/mask$i.npy" \
+        --out "$DIR/alone$i" "${exact[@]}"
+done
+of_words=(run $here/words.onnx --input "words=$DIR/words.npy" --input "words.offsets=$DIR/word_ends.npy" "${exact[@]}")
+check "an input is told" "$dpexec" "${of_words[@]}" --out "$DIR/told"
+check "the same input is given" "$dpexec" "${of_words[@]}" --input "lengths=$DIR/word_lengths.npy" --out "$DIR/given"
+check "predictions are the positions that there are" alike
+refused 2 "--input y.offsets: there is no --input y" "$dpexec" "${of_words[@]}" --input "y.offsets=$DIR/ends.npy" --out "$DIR/no"
+refused 2 "--mask is for sequences" "$dpexec" run $here/encoder.onnx --input "x=$DIR/x0.npy" --mask mask --out "$DIR/no"
 
 # What is told, and what is refused.
 loud=("${encoder[@]/--quiet/--no-shuffle}")
