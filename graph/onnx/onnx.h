@@ -55,6 +55,9 @@ Status onnx_import_file(Graph **out, OnnxModel **model, const char *path, const 
 Status onnx_import_memory(Graph **out, OnnxModel **model, const void *data, size_t size, const char *name,
                           const ImportOptions *opt) CHECKED;
 
+/* A file that holds one TensorProto.  E_UNSUPPORTED: of a type that tensors do not have. */
+Status onnx_read_tensor(Tensor **out, Arena *arena, const char *path) CHECKED;
+
 typedef struct {
     const OnnxModel *model; /* of the import; NULL: unknown */
     bool plain;             /* for inference elsewhere: no devices, no updates, no metadata of ours but what is

@@ -54,31 +54,10 @@ static Status list_ops(Official *t, Arena *a, const char *path)
 
 /* ---- running ---- */
 
-/* A file that holds one TensorProto. */
-static Status read_tensor(Tensor **out, Arena *arena, const char *path)
-{
-    TensorReader r = { .arena = arena, .dense_left = (int64_t)1 << 30 };
-    Arena *scratch = arena_create();
-    Mapped map = { NULL, 0 };
-    ProtobufCMessage *m;
-    Status st;
-
-    if (!scratch)
-        return FAIL_NOMEM();
-    TRY_TO(done, st, mapped_open(&map, path));
-    if (!(st = onnx_unpack(&m, scratch, &onnx__tensor_proto__descriptor, map.data, map.size, &map)))
-        st = tensor_decode(out, &r, (const Onnx__TensorProto *)m, text_or(((Onnx__TensorProto *)m)->name, "?"));
-    st = status_prefix(st, "%s", path);
-done:
-    mapped_close(&map);
-    arena_free(scratch);
-    return st;
-}
-
 /* The data sets of 2022 hold bfloat16 as the uint16 of its bits. */
 static Status read_as(Tensor **out, Arena *a, const char *path, DType expected)
 {
-    TRY(read_tensor(out, a, path));
+    TRY(onnx_read_tensor(out, a, path));
     if ((*out)->dtype == DT_UINT16 && expected == DT_BFLOAT16)
         (*out)->dtype = DT_BFLOAT16;
     return ST_OK;

@@ -1,0 +1,316 @@
+#include "exec/inspect/check.h"
+
+#include <dirent.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "exec/plan/plan_budget.h"
+#include "exec/run/interp.h"
+#include "exec/train/session.h"
+#include "graph/onnx/onnx.h"
+#include "graph/print.h"
+
+enum { PATH_LENGTH = 4096, MAX_INPUTS = 256, FEW = 64 };
+
+/* Which inputs are constants: many of ONNX's tests give as input what in models is constant (axes, shapes, sizes). */
+typedef enum { NO_INPUT, INPUTS_OF_FEW, ALL_INPUTS } Constants;
+
+typedef struct {
+    const Options *options;
+    const char *folder;
+    DeviceList devices;
+    double atol, rtol;
+    dpx_check_result *result;
+} Check;
+
+/* One data set, once. */
+typedef struct {
+    const Check *check;
+    const char *set; /* its folder */
+    Arena *arena;
+    Graph *graph;
+    Session *session;
+    NamedTensor input[MAX_INPUTS];
+    int n_input;
+    const NamedTensor *output;
+    int n_output;
+    bool planned;
+} Try;
+
+/* ---- what is there ---- */
+
+static Status read_tolerance(double *out, const json_t *root, const char *name, const char *path)
+{
+    const json_t *value = json_object_get(root, name);
+
+    if (!value || json_is_null(value))
+        return ST_OK;
+    if (!json_is_number(value) || !(json_number_value(value) >= 0))
+        return FAIL(E_INVALID, "%s: %s: expected a number from 0", path, name);
+    *out = json_number_value(value);
+    return ST_OK;
+}
+
+static Status read_tolerances(Check *c)
+{
+    char path[PATH_LENGTH];
+    json_error_t why;
+    json_t *root;
+    Status st;
+
+    c->atol = 1e-7;
+    c->rtol = 1e-3;
+    snprintf(path, sizeof path, "%s/data.json", c->folder);
+    if (access(path, F_OK))
+        return ST_OK;
+    if (!(root = json_load_file(path, 0, &why)))
+        return FAIL(E_INVALID, "%s:%d: %s", path, why.line, why.text);
+    st = read_tolerance(&c->atol, root, "atol", path);
+    st = st ? st : read_tolerance(&c->rtol, root, "rtol", path);
+    json_decref(root);
+    return st;
+}
+
+/* Data of 2022 hold bfloat16 as the uint16 of its bits. */
+static Status read_as(Tensor **out, Arena *a, const char *path, DType expected)
+{
+    TRY(onnx_read_tensor(out, a, path));
+    if ((*out)->dtype == DT_UINT16 && expected == DT_BFLOAT16)
+        (*out)->dtype = DT_BFLOAT16;
+    return ST_OK;
+}
+
+/* ---- inputs ---- */
+
+static Status give(Try *t, Value *v, Tensor *x, Constants constants)
+{
+    if (x->dtype != v->dtype)
+        return FAIL(E_INVALID, "input '%s' is %s, expected %s", v->name, dtype_name(x->dtype), dtype_name(v->dtype));
+    if (constants == ALL_INPUTS || (constants == INPUTS_OF_FEW && x->shape.rank <= 1 && tensor_numel(x) <= FEW)) {
+        v->kind = V_CONST;
+        value_set_shape(t->graph, v, &x->shape);
+        v->init = x;
+    } else {
+        t->input[t->n_input++] = (NamedTensor){ v->name, *x };
+    }
+    return t->graph->status;
+}
+
+static Status give_inputs(Try *t, Constants constants)
+{
+    Graph *g = t->graph;
+    char path[PATH_LENGTH];
+    int kept = 0;
+
+    if (g->n_input > MAX_INPUTS)
+        return FAIL(E_UNSUPPORTED, "%d inputs, at most %d can be given", g->n_input, MAX_INPUTS);
+    for (int i = 0; i < g->n_input; i++) {
+        Value *v = value(g, g->input[i]);
+        Tensor *x;
+
+        snprintf(path, sizeof path, "%s/input_%d.pb", t->set, i);
+        TRY(read_as(&x, t->arena, path, v->dtype));
+        TRY(give(t, v, x, constants));
+        if (v->kind != V_CONST)
+            g->input[kept++] = g->input[i];
+    }
+    g->n_input = kept;
+    return ST_OK;
+}
+
+/* ---- computing ---- */
+
+static Status run_session(Try *t)
+{
+    const Check *c = t->check;
+
+    TRY(session_create(&t->session, t->graph, &c->options->build, &c->devices, NULL, NULL));
+    TRY(session_step(&t->output, &t->n_output, t->session, BUILD_INFER, t->input, t->n_input));
+    t->planned = session_program(t->session, BUILD_INFER) != NULL;
+    return ST_OK;
+}
+
+/* The model as it was imported, node by node. */
+static Status run_interpreter(Try *t)
+{
+    Graph *g = t->graph;
+    BuildOptions opt = t->check->options->build;
+    const Tensor **values;
+    NamedTensor *output;
+
+    opt.mode = BUILD_INFER;
+    TRY(pipeline_run(g, &opt, interp_node, NULL, &(PipelineOptions){ .until = "lower" }));
+    values = ARENA_NEW(t->arena, const Tensor *, g->n_value);
+    output = ARENA_NEW(t->arena, NamedTensor, (size_t)g->n_output + 1);
+    if (!values || !output)
+        return FAIL_NOMEM();
+    TRY(interp_run(t->arena, g, values));
+    for (int i = 0; i < g->n_output; i++) {
+        const Tensor *found = values[g->output[i].value.i];
+
+        if (!found)
+            return FAIL(E_INTERNAL, "output '%s' was not computed", g->output[i].name);
+        output[i] = (NamedTensor){ g->output[i].name, *found };
+    }
+    t->output = output;
+    t->n_output = g->n_output;
+    return ST_OK;
+}
+
+/* ---- comparing ---- */
+
+static bool close_enough(const Check *c, const Tensor *x, const Tensor *y, int64_t i)
+{
+    double a, b;
+
+    if (!dtype_is_float(x->dtype))
+        return tensor_int(x, i) == tensor_int(y, i);
+    a = tensor_float(x, i);
+    b = tensor_float(y, i);
+    return (isnan(a) && isnan(b)) || a == b || fabs(a - b) <= c->atol + c->rtol * fabs(b);
+}
+
+/* "12" or "0.5": element i. */
+static const char *element_text(char text[32], const Tensor *x, int64_t i)
+{
+    if (dtype_is_float(x->dtype))
+        snprintf(text, 32, "%.9g", tensor_float(x, i));
+    else
+        snprintf(text, 32, "%lld", (long long)tensor_int(x, i));
+    return text;
+}
+
+static bool differ(const Try *t, const char *name, const Tensor *found, const Tensor *expected)
+{
+    dpx_check_result *r = t->check->result;
+    const char *set = strrchr(t->set, '/') + 1;
+    char a[SHAPE_TEXT], b[SHAPE_TEXT], x[32], y[32];
+    int64_t n = 0, first = -1;
+
+    if (found->dtype != expected->dtype || !shape_eq(&found->shape, &expected->shape)) {
+        snprintf(r->text, sizeof r->text, "%s: output '%.200s' is %s%s, expected %s%s", set, name, dtype_name(found->dtype),
+                 shape_text(&found->shape, a), dtype_name(expected->dtype), shape_text(&expected->shape, b));
+        return true;
+    }
+    for (int64_t i = tensor_numel(found) - 1; i >= 0; i--)
+        if (!close_enough(t->check, found, expected, i)) {
+            first = i;
+            n++;
+        }
+    if (n)
+        snprintf(r->text, sizeof r->text, "%s: output '%.200s': %lld of %lld elements differ, first number %lld: %s, expected %s",
+                 set, name, (long long)n, (long long)tensor_numel(found), (long long)first, element_text(x, found, first),
+                 element_text(y, expected, first));
+    return n > 0;
+}
+
+static Status compare(const Try *t, bool *wrong)
+{
+    char path[PATH_LENGTH];
+
+    for (int i = 0; i < t->graph->n_output && !*wrong; i++) {
+        const char *name = t->graph->output[i].name;
+        const Tensor *found = named_find(t->output, t->n_output, name);
+        Tensor *expected;
+
+        if (!found)
+            return FAIL(E_INTERNAL, "output '%s' was not computed", name);
+        snprintf(path, sizeof path, "%s/output_%d.pb", t->set, i);
+        TRY(read_as(&expected, t->arena, path, found->dtype));
+        *wrong = differ(t, name, found, expected);
+    }
+    return ST_OK;
+}
+
+/* ---- one data set ---- */
+
+static Status try_set(const Check *c, const char *set, Constants constants, bool interpreter, bool *planned, bool *wrong)
+{
+    Try t = { .check = c, .set = set, .arena = arena_create() };
+    OperatorList own = { NULL, 0 };
+    char model[PATH_LENGTH];
+    Status st = t.arena ? ST_OK : FAIL_NOMEM();
+
+    snprintf(model, sizeof model, "%s/model.onnx", c->folder);
+    *wrong = false;
+    st = st ? st : options_operators(&own, t.arena, c->options);
+    st = st ? st : plan_import(&t.graph, NULL, model, interp_node, &own, c->options->build.plan_memory);
+    st = st ? st : give_inputs(&t, constants);
+    st = st ? st : interpreter ? run_interpreter(&t) : run_session(&t);
+    st = st ? st : compare(&t, wrong);
+    *planned = t.planned;
+    session_free(t.session);
+    graph_free(t.graph);
+    arena_free(t.arena);
+    return st;
+}
+
+/* What is not planned with its inputs as they are may be with those constant that are in models; what cannot be planned is
+ * interpreted. */
+static Status run_set(const Check *c, const char *set, bool interpreter, bool *planned, bool *wrong)
+{
+    bool other_planned = false, other_wrong = false;
+    Status st;
+
+    if (interpreter)
+        return try_set(c, set, ALL_INPUTS, true, planned, wrong);
+    st = try_set(c, set, NO_INPUT, false, planned, wrong);
+    if (!st && (*planned || *wrong))
+        return ST_OK;
+    if (!try_set(c, set, INPUTS_OF_FEW, false, &other_planned, &other_wrong) && (st || other_planned)) {
+        *planned = other_planned;
+        *wrong = other_wrong;
+        return ST_OK;
+    }
+    return st ? try_set(c, set, ALL_INPUTS, true, planned, wrong) : ST_OK;
+}
+
+static int is_set(const struct dirent *e) { return !strncmp(e->d_name, "test_data_set_", 14); }
+
+static Status run_sets(const Check *c, bool interpreter)
+{
+    struct dirent **entry;
+    int n = scandir(c->folder, &entry, is_set, versionsort);
+    bool all_planned = true, wrong = false;
+    Status st = n > 0 ? ST_OK : FAIL(E_IO, "%s has no test_data_set_0", c->folder);
+
+    for (int i = 0; i < n; i++) {
+        char set[PATH_LENGTH];
+        bool planned = false;
+
+        snprintf(set, sizeof set, "%s/%s", c->folder, entry[i]->d_name);
+        if (!st && !wrong) {
+            st = run_set(c, set, interpreter, &planned, &wrong);
+            all_planned = all_planned && planned;
+        }
+        free(entry[i]);
+    }
+    if (n >= 0)
+        free(entry);
+    c->result->planned = all_planned && !st;
+    if (wrong)
+        c->result->outcome = DPX_CHECK_FAILED;
+    return st;
+}
+
+Status check_folder(dpx_check_result *out, const char *folder, const Options *o, bool interpreter)
+{
+    Check c = { .options = o, .folder = folder, .result = out };
+    Status st;
+
+    if (strlen(folder) > PATH_LENGTH - 512)
+        return FAIL(E_INVALID, "%.80s...: the path is too long", folder);
+    *out = (dpx_check_result){ .outcome = DPX_CHECK_PASSED };
+    TRY(read_tolerances(&c));
+    TRY(options_devices(&c.devices, o));
+    st = run_sets(&c, interpreter);
+    if (st) {
+        out->outcome = st == E_UNSUPPORTED ? DPX_CHECK_UNSUPPORTED : DPX_CHECK_FAILED;
+        snprintf(out->text, sizeof out->text, "%s", status_message());
+    }
+    return ST_OK;
+}

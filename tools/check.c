@@ -1,0 +1,305 @@
+/* dpexec check: runs folders of golden data, each in a process of its own, so that one that crashes or hangs is one failure. */
+#include <dirent.h>
+#include <errno.h>
+#include <jansson.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "graph/base/jsontext.h"
+#include "graph/base/outfile.h"
+#include "tools/commands.h"
+#include "tools/progress.h"
+
+static const Flag flags[] = {
+    { "interpreter", NULL, "run node by node with the reference kernels; else as dpexec run does" },
+    { "json", "FILE", "write what became of each folder" },
+    { "timeout", "N", "seconds for each folder [60]" },
+    { "verbose", NULL, "a line for every folder; else for failures alone" },
+    { "quiet", NULL, "print nothing but failures and the result" },
+    { NULL, NULL, NULL },
+};
+
+const Command command_check = { "check",
+                                "DIR... [options]",
+                                "Compares what models compute with golden data, in the layout of ONNX's own tests.",
+                                flags,
+                                OPTIONS_TO_RUN,
+                                1,
+                                1 << 20 };
+
+enum { MAX_PATH = 4096, DEPTH = 16 };
+enum { SECONDS = 60, SECONDS_MOST = 86400 };
+
+typedef struct {
+    const Args *args;
+    int64_t timeout; /* seconds */
+    char **folder;
+    size_t n, room;
+    json_t *tests; /* NULL: not asked for */
+    size_t count[3], planned;
+    double start, shown; /* of the line that tells where it is */
+    bool terminal, open;
+} Checks;
+
+static const char *const outcome_name[] = { "passed", "failed", "unsupported" };
+
+/* ---- folders ---- */
+
+static Status add_folder(Checks *c, const char *path)
+{
+    if (c->n == c->room) {
+        size_t room = 2 * c->room + 64;
+        char **more = realloc(c->folder, room * sizeof *more);
+
+        if (!more)
+            return FAIL_NOMEM();
+        c->folder = more;
+        c->room = room;
+    }
+    return (c->folder[c->n] = strdup(path)) ? (c->n++, ST_OK) : FAIL_NOMEM();
+}
+
+static int shown(const struct dirent *e) { return e->d_name[0] != '.'; }
+
+static bool has_model(const char *path)
+{
+    char model[MAX_PATH + 16];
+
+    snprintf(model, sizeof model, "%s/model.onnx", path);
+    return !access(model, F_OK);
+}
+
+/* The folder, or those within it. */
+static Status find_folders(Checks *c, const char *path, int depth)
+{
+    struct dirent **entry;
+    Status st = ST_OK;
+    int n;
+
+    if (has_model(path))
+        return add_folder(c, path);
+    if (depth == DEPTH || (n = scandir(path, &entry, shown, alphasort)) < 0)
+        return depth ? ST_OK : FAIL(E_IO, "%s: cannot be read: %s", path, strerror(errno));
+    for (int i = 0; i < n; i++) {
+        char below[MAX_PATH];
+        struct stat s;
+
+        if (!st && snprintf(below, sizeof below, "%s/%s", path, entry[i]->d_name) < MAX_PATH && !lstat(below, &s) &&
+            S_ISDIR(s.st_mode))
+            st = find_folders(c, below, depth + 1);
+        free(entry[i]);
+    }
+    free(entry);
+    return st;
+}
+
+static Status find_all(Checks *c)
+{
+    for (int i = 0; i < c->args->n_positional; i++) {
+        char path[MAX_PATH];
+        size_t before = c->n, len = strlen(c->args->positional[i]);
+
+        while (len > 1 && c->args->positional[i][len - 1] == '/')
+            len--;
+        if (len >= sizeof path - 512)
+            return FAIL(E_INVALID, "%.80s...: the path is too long", c->args->positional[i]);
+        snprintf(path, sizeof path, "%.*s", (int)len, c->args->positional[i]);
+        TRY(find_folders(c, path, 0));
+        if (c->n == before)
+            return FAIL(E_INVALID, "%s: expected a folder with model.onnx and test_data_set_0, or folders of such, found none",
+                        path);
+    }
+    return ST_OK;
+}
+
+/* ---- running one ---- */
+
+static void check_here(const Checks *c, const char *folder, int to)
+{
+    dpx_check_result r;
+    ssize_t written;
+
+    memset(&r, 0, sizeof r);
+    if (dpx_check(folder, c->args->options, args_has(c->args, "interpreter"), &r)) {
+        r.outcome = DPX_CHECK_FAILED;
+        snprintf(r.text, sizeof r.text, "%s", dpx_error());
+    }
+    written = write(to, &r, sizeof r);
+    _exit(written == sizeof r ? EXIT_DONE : EXIT_FAILED);
+}
+
+/* Reads all of the result; false when there is none, or not in time. */
+static bool read_result(dpx_check_result *r, int from, double until, bool *late)
+{
+    size_t have = 0;
+
+    while (have < sizeof *r) {
+        double left = until - seconds_now();
+        struct pollfd p = { .fd = from, .events = POLLIN };
+        int ready = poll(&p, 1, left > 0 ? (int)(left * 1000) + 1 : 0);
+        ssize_t got;
+
+        if (ready < 0 && errno == EINTR)
+            continue;
+        if ((*late = ready == 0))
+            return false;
+        if ((got = read(from, (char *)r + have, sizeof *r - have)) <= 0)
+            return false;
+        have += (size_t)got;
+    }
+    return true;
+}
+
+static Status run_apart(const Checks *c, const char *folder, dpx_check_result *r)
+{
+    bool late = false, there;
+    int ends[2], status = 0;
+    pid_t child;
+
+    if (pipe(ends))
+        return FAIL(E_IO, "pipe: %s", strerror(errno));
+    fflush(NULL);
+    if ((child = fork()) < 0) {
+        close(ends[0]);
+        close(ends[1]);
+        return FAIL(E_IO, "fork: %s", strerror(errno));
+    }
+    if (!child) {
+        close(ends[0]);
+        check_here(c, folder, ends[1]);
+    }
+    close(ends[1]);
+    there = read_result(r, ends[0], seconds_now() + (double)c->timeout, &late);
+    close(ends[0]);
+    if (!there)
+        kill(child, SIGKILL);
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+        ;
+    if (there)
+        return ST_OK;
+    *r = (dpx_check_result){ .outcome = DPX_CHECK_FAILED };
+    if (late)
+        snprintf(r->text, sizeof r->text, "took longer than %lld s", (long long)c->timeout);
+    else if (WIFSIGNALED(status))
+        snprintf(r->text, sizeof r->text, "crashed: %s", strsignal(WTERMSIG(status)));
+    else
+        snprintf(r->text, sizeof r->text, "ended with status %d and no result", WEXITSTATUS(status));
+    return ST_OK;
+}
+
+/* ---- all of them ---- */
+
+/* "120 of 1072": a moving line on a terminal, elsewhere a line every few seconds. */
+static void show_place(Checks *c, size_t done)
+{
+    const double seconds = seconds_now();
+    const double left = done ? (seconds - c->start) / (double)done * (double)(c->n - done) : 0;
+
+    if (args_has(c->args, "quiet") || seconds - c->shown < (c->terminal ? 0.2 : 10))
+        return;
+    c->shown = seconds;
+    fprintf(stderr, c->terminal ? "\r%zu of %zu folders, %.0f s left \033[K" : "%zu of %zu folders, %.0f s left\n", done, c->n,
+            left);
+    c->open = c->terminal;
+}
+
+static void hide_place(Checks *c)
+{
+    if (c->open)
+        fputs("\r\033[K", stderr);
+    c->open = false;
+}
+
+static Status note_result(Checks *c, const char *folder, const dpx_check_result *r, double seconds)
+{
+    c->count[r->outcome]++;
+    c->planned += r->outcome == DPX_CHECK_PASSED && r->planned;
+    if (r->outcome == DPX_CHECK_FAILED || args_has(c->args, "verbose")) {
+        hide_place(c);
+        printf("%s: %s%s%s\n", r->outcome == DPX_CHECK_FAILED ? "FAILED" : outcome_name[r->outcome], folder,
+               *r->text ? ": " : "", r->text);
+    }
+    if (!c->tests)
+        return ST_OK;
+    return json_array_append_new(c->tests, json_pack("{s:o, s:s, s:b, s:f, s:o}", "folder", json_of_text(folder), "outcome",
+                                                     outcome_name[r->outcome], "planned", r->planned, "seconds", seconds,
+                                                     "text", json_of_text(r->text)))
+               ? FAIL_NOMEM()
+               : ST_OK;
+}
+
+static Status run_all(Checks *c)
+{
+    for (size_t i = 0; i < c->n; i++) {
+        dpx_check_result r;
+        double start = seconds_now();
+
+        TRY(run_apart(c, c->folder[i], &r));
+        TRY(note_result(c, c->folder[i], &r, seconds_now() - start));
+        show_place(c, i + 1);
+    }
+    hide_place(c);
+    return ST_OK;
+}
+
+static Status write_json(const Checks *c)
+{
+    const char *path = args_value(c->args, "json");
+    json_t *j;
+    OutFile *f;
+    char *text;
+    Status st;
+
+    if (!path)
+        return ST_OK;
+    j = json_pack("{s:I, s:I, s:I, s:I, s:O}", "passed", (json_int_t)c->count[DPX_CHECK_PASSED], "failed",
+                  (json_int_t)c->count[DPX_CHECK_FAILED], "unsupported", (json_int_t)c->count[DPX_CHECK_UNSUPPORTED],
+                  "planned", (json_int_t)c->planned, "tests", c->tests);
+    text = j ? json_text(j, JSON_INDENT(1)) : NULL;
+    json_decref(j);
+    if (!text)
+        return FAIL_NOMEM();
+    if (!(st = outfile_open(&f, path))) {
+        fprintf(outfile_stream(f), "%s\n", text);
+        st = outfile_close(f, ST_OK);
+    }
+    free(text);
+    return st;
+}
+
+static Status run(Checks *c)
+{
+    const char *path = args_value(c->args, "json");
+
+    TRY(args_int(&c->timeout, c->args, "timeout", SECONDS, 1, SECONDS_MOST));
+    if (path) {
+        TRY(outfile_check(path));
+        if (!(c->tests = json_array()))
+            return FAIL_NOMEM();
+    }
+    TRY(find_all(c));
+    TRY(run_all(c));
+    return write_json(c);
+}
+
+int run_check(const Args *a)
+{
+    Checks c = { .args = a, .start = seconds_now(), .shown = seconds_now(), .terminal = isatty(STDERR_FILENO) };
+    Status st = run(&c);
+    int code = st ? args_failed(a, "dpexec", st) : c.count[DPX_CHECK_FAILED] ? EXIT_FAILED : EXIT_DONE;
+
+    if (!st)
+        printf("%zu passed (%zu planned throughout), %zu failed, %zu unsupported\n", c.count[DPX_CHECK_PASSED], c.planned,
+               c.count[DPX_CHECK_FAILED], c.count[DPX_CHECK_UNSUPPORTED]);
+    for (size_t i = 0; i < c.n; i++)
+        free(c.folder[i]);
+    free(c.folder);
+    json_decref(c.tests);
+    return code;
+}
