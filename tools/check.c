@@ -1,4 +1,5 @@
-/* dpexec check: runs folders of golden data, each in a process of its own, so that one that crashes or hangs is one failure. */
+/* dpexec check: runs folders of golden data, each in a process of its own, so that one that crashes or hangs is one
+ * failure. */
 #include <dirent.h>
 #include <errno.h>
 #include <jansson.h>
@@ -25,13 +26,11 @@ static const Flag flags[] = {
     { NULL, NULL, NULL },
 };
 
-const Command command_check = { "check",
-                                "DIR... [options]",
-                                "Compares what models compute with golden data, in the layout of ONNX's own tests.",
-                                flags,
-                                OPTIONS_TO_RUN,
-                                1,
-                                1 << 20 };
+const Command command_check = {
+    "check", "DIR... [options]", "Compares what models compute with golden data, in the layout of ONNX's own tests.",
+    flags,   OPTIONS_TO_RUN,     1,
+    1 << 20
+};
 
 enum { MAX_PATH = 4096, DEPTH = 16 };
 enum { SECONDS = 60, SECONDS_MOST = 86400 };
@@ -112,7 +111,8 @@ static Status find_all(Checks *c)
         snprintf(path, sizeof path, "%.*s", (int)len, c->args->positional[i]);
         TRY(find_folders(c, path, 0));
         if (c->n == before)
-            return FAIL(E_INVALID, "%s: expected a folder with model.onnx and test_data_set_0, or folders of such, found none",
+            return FAIL(E_INVALID,
+                        "%s: expected a folder with model.onnx and test_data_set_0, or folders of such, found none",
                         path);
     }
     return ST_OK;
@@ -204,8 +204,8 @@ static void show_place(Checks *c, size_t done)
     if (args_has(c->args, "quiet") || seconds - c->shown < (c->terminal ? 0.2 : 10))
         return;
     c->shown = seconds;
-    fprintf(stderr, c->terminal ? "\r%zu of %zu folders, %.0f s left \033[K" : "%zu of %zu folders, %.0f s left\n", done, c->n,
-            left);
+    fprintf(stderr, c->terminal ? "\r%zu of %zu folders, %.0f s left \033[K" : "%zu of %zu folders, %.0f s left\n",
+            done, c->n, left);
     c->open = c->terminal;
 }
 
@@ -227,9 +227,9 @@ static Status note_result(Checks *c, const char *folder, const dpx_check_result 
     }
     if (!c->tests)
         return ST_OK;
-    return json_array_append_new(c->tests, json_pack("{s:o, s:s, s:b, s:f, s:o}", "folder", json_of_text(folder), "outcome",
-                                                     outcome_name[r->outcome], "planned", r->planned, "seconds", seconds,
-                                                     "text", json_of_text(r->text)))
+    return json_array_append_new(c->tests, json_pack("{s:o, s:s, s:b, s:f, s:o}", "folder", json_of_text(folder),
+                                                     "outcome", outcome_name[r->outcome], "planned", r->planned,
+                                                     "seconds", seconds, "text", json_of_text(r->text)))
                ? FAIL_NOMEM()
                : ST_OK;
 }
@@ -295,8 +295,8 @@ int run_check(const Args *a)
     int code = st ? args_failed(a, "dpexec", st) : c.count[DPX_CHECK_FAILED] ? EXIT_FAILED : EXIT_DONE;
 
     if (!st)
-        printf("%zu passed (%zu planned throughout), %zu failed, %zu unsupported\n", c.count[DPX_CHECK_PASSED], c.planned,
-               c.count[DPX_CHECK_FAILED], c.count[DPX_CHECK_UNSUPPORTED]);
+        printf("%zu passed (%zu planned throughout), %zu failed, %zu unsupported\n", c.count[DPX_CHECK_PASSED],
+               c.planned, c.count[DPX_CHECK_FAILED], c.count[DPX_CHECK_UNSUPPORTED]);
     for (size_t i = 0; i < c.n; i++)
         free(c.folder[i]);
     free(c.folder);

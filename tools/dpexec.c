@@ -13,8 +13,8 @@ static const struct {
     const Command *command;
     int (*run)(const Args *);
 } commands[] = {
-    { &command_train, run_train },   { &command_eval, run_eval },       { &command_run, run_run },
-    { &command_check, run_check },   { &command_launch, run_launch },   { &command_devices, run_devices },
+    { &command_train, run_train }, { &command_eval, run_eval },     { &command_run, run_run },
+    { &command_check, run_check }, { &command_launch, run_launch }, { &command_devices, run_devices },
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 

@@ -192,8 +192,9 @@ static bool differ(const Try *t, const char *name, const Tensor *found, const Te
     int64_t n = 0, first = -1;
 
     if (found->dtype != expected->dtype || !shape_eq(&found->shape, &expected->shape)) {
-        snprintf(r->text, sizeof r->text, "%s: output '%.200s' is %s%s, expected %s%s", set, name, dtype_name(found->dtype),
-                 shape_text(&found->shape, a), dtype_name(expected->dtype), shape_text(&expected->shape, b));
+        snprintf(r->text, sizeof r->text, "%s: output '%.200s' is %s%s, expected %s%s", set, name,
+                 dtype_name(found->dtype), shape_text(&found->shape, a), dtype_name(expected->dtype),
+                 shape_text(&expected->shape, b));
         return true;
     }
     for (int64_t i = tensor_numel(found) - 1; i >= 0; i--)
@@ -202,8 +203,9 @@ static bool differ(const Try *t, const char *name, const Tensor *found, const Te
             n++;
         }
     if (n)
-        snprintf(r->text, sizeof r->text, "%s: output '%.200s': %lld of %lld elements differ, first number %lld: %s, expected %s",
-                 set, name, (long long)n, (long long)tensor_numel(found), (long long)first, element_text(x, found, first),
+        snprintf(r->text, sizeof r->text,
+                 "%s: output '%.200s': %lld of %lld elements differ, first number %lld: %s, expected %s", set, name,
+                 (long long)n, (long long)tensor_numel(found), (long long)first, element_text(x, found, first),
                  element_text(y, expected, first));
     return n > 0;
 }
@@ -228,7 +230,8 @@ static Status compare(const Try *t, bool *wrong)
 
 /* ---- one data set ---- */
 
-static Status try_set(const Check *c, const char *set, Constants constants, bool interpreter, bool *planned, bool *wrong)
+static Status try_set(const Check *c, const char *set, Constants constants, bool interpreter, bool *planned,
+                      bool *wrong)
 {
     Try t = { .check = c, .set = set, .arena = arena_create() };
     OperatorList own = { NULL, 0 };
@@ -249,8 +252,8 @@ static Status try_set(const Check *c, const char *set, Constants constants, bool
     return st;
 }
 
-/* What is not planned with its inputs as they are may be with those constant that are in models; what cannot be planned is
- * interpreted. */
+/* What is not planned with its inputs as they are may be with those constant that are in models; what cannot be planned
+ * is interpreted. */
 static Status run_set(const Check *c, const char *set, bool interpreter, bool *planned, bool *wrong)
 {
     bool other_planned = false, other_wrong = false;

@@ -1,0 +1,86 @@
+#!/bin/bash
+# dpexec check: the official tests of ONNX, of which the number that passes may only rise, and what it says of golden data that is
+# wrong, damaged, unsupported or endless.
+. "$(dirname "$0")/lib.sh"
+
+data=$(sed -n 's/^DPX_ONNX_TESTDATA[^=]*=//p' "$build/CMakeCache.txt")
+# How many pass; how many of them without the interpreter; how many pass with it alone.
+passed=898 planned=891 interpreted=898
+
+# counts FILE: "PASSED PLANNED", and the folders that fail, sorted.
+counts() { python3 -c 'import json, sys; j = json.load(open(sys.argv[1])); print(j["passed"], j["planned"])' "$1"; }
+failures() {
+    python3 -c 'import json, os, sys
+for t in json.load(open(sys.argv[1]))["tests"]:
+    if t["outcome"] == "failed": print(os.path.basename(t["folder"]))' "$1" | sort
+}
+
+"$dpexec" check "$data" --quiet --json "$DIR/all.json" >"$DIR/all.log" 2>&1
+read -r p q <<<"$(counts "$DIR/all.json")"
+check "$p official tests pass, at least $passed" test "$p" -ge $passed
+check "$q of them are planned, at least $planned" test "$q" -ge $planned
+"$dpexec" check "$data" --quiet --interpreter --json "$DIR/interpreted.json" >"$DIR/interpreted.log" 2>&1
+read -r p q <<<"$(counts "$DIR/interpreted.json")"
+check "$p official tests pass in the interpreter, at least $interpreted" test "$p" -ge $interpreted
+check "of them none is planned" test "$q" = 0
+sed -nE 's/^(test_[^ ]*) .*/\1/p' tests/cli/check/differ.txt | sort >"$DIR/known"
+failures "$DIR/all.json" >"$DIR/found"
+failures "$DIR/interpreted.json" >"$DIR/found_interpreted"
+check "no other fails" diff "$DIR/known" "$DIR/found"
+check "no other fails in the interpreter" diff "$DIR/known" "$DIR/found_interpreted"
+
+# Golden data of a user's own.
+cp -rL "$data/node/test_softmax_axis_0" "$DIR/golden"
+set=$DIR/golden/test_data_set_0
+says "1 passed (1 planned throughout), 0 failed, 0 unsupported" "$dpexec" check "$DIR/golden/"
+says "passed: $DIR/golden" "$dpexec" check "$DIR/golden" --verbose
+/usr/bin/python3 - "$set" "$DIR" <<'END2'
+import sys
+import numpy as np, onnx
+from onnx import helper, numpy_helper
+path, out = sys.argv[1:]
+t = onnx.TensorProto(); t.ParseFromString(open(path + "/output_0.pb", "rb").read())
+y = numpy_helper.to_array(t).copy()
+y.flat[7] *= 1.002
+open(path + "/output_0.pb", "wb").write(numpy_helper.from_array(y).SerializeToString())
+
+import os
+def model(name, nodes, inputs, outputs, x):
+    folder = out + "/" + name
+    os.makedirs(folder + "/test_data_set_0")
+    onnx.save(helper.make_model(helper.make_graph(nodes, name, inputs, outputs), opset_imports=[helper.make_opsetid("", 17)]), folder + "/model.onnx")
+    for i, a in enumerate(x):
+        open("%s/test_data_set_0/input_%d.pb" % (folder, i), "wb").write(numpy_helper.from_array(a).SerializeToString())
+f = lambda n, s: helper.make_tensor_value_info(n, 1, s)
+model("unknown", [helper.make_node("NoSuchOperator", ["x"], ["y"])], [f("x", [2])], [f("y", [2])], [np.ones(2, np.float32)])
+model("no_output", [helper.make_node("Relu", ["x"], ["y"])], [f("x", [2])], [f("y", [2])], [np.ones(2, np.float32)])
+model("other_type", [helper.make_node("Relu", ["x"], ["y"])], [f("x", [2])], [f("y", [2])], [np.ones(2, np.float64)])
+END2
+expect() { local want=$1 text=$2; shift 2
+    "$dpexec" check "$@" >"$DIR/said" 2>&1
+    local status=$?
+    if [ $status = "$want" ] && grep -qF -- "$text" "$DIR/said"; then pass; else fail "exit $status, expected $want and '$text': $*"; cat "$DIR/said"; fi
+}
+expect 1 "FAILED: $DIR/golden: test_data_set_0: output 'y': 1 of 60 elements differ, first number 7: " "$DIR/golden"
+expect 1 "0 passed (0 planned throughout), 1 failed, 0 unsupported" "$DIR/golden"
+echo '{"rtol": 0.01}' >"$DIR/golden/data.json"
+expect 0 "1 passed" "$DIR/golden"
+echo '{"rtol": "much"}' >"$DIR/golden/data.json"
+expect 1 "data.json: rtol: expected a number from 0" "$DIR/golden"
+echo '{"rtol": 0.01' >"$DIR/golden/data.json"
+expect 1 "data.json:" "$DIR/golden"
+rm "$DIR/golden/data.json"
+truncate -s 20 "$set/output_0.pb"
+expect 1 "FAILED: $DIR/golden: $set/output_0.pb" "$DIR/golden"
+expect 0 "0 passed (0 planned throughout), 0 failed, 1 unsupported" "$DIR/unknown"
+expect 0 "unsupported: $DIR/unknown" "$DIR/unknown" --verbose
+expect 1 "output_0.pb" "$DIR/no_output"
+expect 1 "input 'x' is float64, expected float32" "$DIR/other_type"
+expect 1 "0 passed (0 planned throughout), 3 failed, 1 unsupported" "$DIR"
+mkfifo "$DIR/no_output/test_data_set_0/output_0.pb"
+expect 1 "FAILED: $DIR/no_output" "$DIR/no_output" --timeout 1
+refused 2 "expected a folder with model.onnx" "$dpexec" check "$build/CMakeFiles"
+refused 1 "cannot be read" "$dpexec" check "$DIR/none"
+refused 2 "--timeout" "$dpexec" check "$DIR/golden" --timeout 0
+refused 1 "$DIR/none/x.json" "$dpexec" check "$DIR/golden" --json "$DIR/none/x.json"
+finish
