@@ -1,3 +1,4 @@
+/* Golden data: a folder is read, run, and compared, data set by data set. */
 #include "exec/inspect/check.h"
 
 #include <dirent.h>
