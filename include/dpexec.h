@@ -223,15 +223,21 @@ typedef struct {
     size_t size;           /* sizeof(dpx_kernels) */
     dpx_node_fn *apply;    /* outputs from inputs */
     dpx_node_fn *gradient; /* gradients by the inputs; NULL: there are none, and a model that needs them is refused */
+    /* What the copies of a node on several replicas share, as batch-norm does its statistics: `collect` makes a copy's
+     * message from its inputs, `combine` from the messages of all copies an answer to each, which `apply` then has.
+     * The gradient likewise, from what it declares that it reads.  Copies without samples send messages too.
+     * `combine` depends on the messages and the attributes alone: it runs once for a device.  NULL: nothing is
+     * shared. */
+    dpx_node_fn *collect, *combine, *gradient_collect, *gradient_combine;
 } dpx_kernels;
 
 enum {
     /* Does or reads more than its tensors say: such a node is not evaluated beforehand, two alike are not made one,
      * and one whose outputs nobody reads is computed all the same. */
     DPX_OPERATOR_IMPURE = 1,
-    /* Each sample's outputs depend on that sample alone, and on inputs that carry no samples: it runs on each
-     * replica's part.  Without it the operator mixes samples: where a batch is split, its inputs are put together
-     * first, which the run says. */
+    /* Each sample's outputs depend on that sample alone, on inputs that carry no samples and on what copies share: it
+     * runs on each replica's part.  Without it the operator mixes samples: where a batch is split, its inputs are put
+     * together first, which the run says. */
     DPX_OPERATOR_PER_SAMPLE = 2,
     DPX_OPERATOR_ZERO_GRADIENT = 4 /* its gradient is zero wherever it exists */
 };
@@ -269,6 +275,17 @@ DPX_API dpx_status dpx_operators_add(dpx_operators *operators, const dpx_operato
  * can be added from now on.  Several sets add up; DPX_INVALID: two have an operator of one name. */
 DPX_API dpx_status dpx_options_set_operators(dpx_options *options, dpx_operators *operators) DPX_CHECKED;
 
+/* A shared library of operators, for programs that are given its file: what it exports under the name
+ * dpx_operator_library, as `const dpx_library dpx_operator_library = { sizeof(dpx_library), DPX_LIBRARY_ABI, add };`.
+ */
+enum { DPX_LIBRARY_ABI = 1 };
+typedef struct {
+    size_t size;                           /* sizeof(dpx_library) */
+    int abi;                               /* DPX_LIBRARY_ABI */
+    dpx_status (*add)(dpx_operators *set); /* adds its operators */
+} dpx_library;
+extern DPX_API const dpx_library dpx_operator_library; /* the library's, not this one's */
+
 /* What a function may ask of its node, and tell it.  Inputs and outputs are counted from 0; names of attributes are
  * those that the operator declares (else 0, NULL). */
 DPX_API const char *dpx_node_name(const dpx_node *node);
@@ -281,6 +298,13 @@ DPX_API int dpx_node_output(const dpx_node *node, int i, dpx_tensor *out); /* in
 /* In `gradient`: of the loss by output i, 0: it is zero; and by input i, to be written, 0: nobody needs it. */
 DPX_API int dpx_node_output_gradient(const dpx_node *node, int i, dpx_tensor *out);
 DPX_API int dpx_node_input_gradient(const dpx_node *node, int i, dpx_tensor *out);
+/* What copies share, float64 [numbers], whatever the type.  In the kernels that collect: message 0, to be written; in
+ * those that combine: that of copy i, and the answer to copy i, to be written; in `apply`, `gradient` and
+ * `gradient_collect` answer 0, to this copy; in `gradient` that to its own message as well.  0: there is none. */
+DPX_API int dpx_node_count_messages(const dpx_node *node); /* of as many copies */
+DPX_API int dpx_node_message(const dpx_node *node, int i, dpx_tensor *out);
+DPX_API int dpx_node_answer(const dpx_node *node, int i, dpx_tensor *out);
+DPX_API int dpx_node_gradient_answer(const dpx_node *node, dpx_tensor *out);
 DPX_API int64_t dpx_node_int(const dpx_node *node, const char *name);
 DPX_API double dpx_node_float(const dpx_node *node, const char *name);
 DPX_API const char *dpx_node_string(const dpx_node *node, const char *name);
@@ -289,6 +313,9 @@ DPX_API const double *dpx_node_floats(const dpx_node *node, const char *name, in
 /* In `shape`. */
 DPX_API dpx_status dpx_node_set_output(dpx_node *node, int i, dpx_dtype dtype, int rank,
                                        const int64_t *dim) DPX_CHECKED;
+/* In `shape`, where copies share: how many numbers each message has and each answer, at least 1. */
+DPX_API dpx_status dpx_node_set_message(dpx_node *node, int64_t message, int64_t answer) DPX_CHECKED;
+DPX_API dpx_status dpx_node_set_gradient_message(dpx_node *node, int64_t message, int64_t answer) DPX_CHECKED;
 /* Notes why the function fails, and returns `status`: return dpx_node_fail(node, DPX_SHAPE, "..."). */
 DPX_API dpx_status dpx_node_fail(dpx_node *node, dpx_status status, const char *why);
 

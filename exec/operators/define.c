@@ -8,7 +8,17 @@
 
 /* ---- types and shapes ---- */
 
-static Status call_shape(Graph *g, Node *n, dpx_tensor *in, bool *set)
+static Status check_sizes(const Node *n, const SharedSizes *s)
+{
+    const Operator *o = node_role(n)->of;
+
+    if ((o->shares && !s->forward.message) || (o->gradient_shares && !s->gradient.message))
+        return FAIL(E_INVALID, "the shape function of operator %s of domain %s sets no %smessage", o->def.name,
+                    o->def.domain, o->shares && !s->forward.message ? "" : "gradient ");
+    return ST_OK;
+}
+
+static Status call_shape(SharedSizes *sizes, Graph *g, Node *n, dpx_tensor *in, bool *set)
 {
     dpx_node node = { .g = g, .n = n, .role = node_role(n), .infers = g, .set = set, .at = node_slots(n), .in = in };
 
@@ -18,17 +28,19 @@ static Status call_shape(Graph *g, Node *n, dpx_tensor *in, bool *set)
     TRY(g->status);
     for (int i = 0; i < n->n_out; i++)
         if (has_out(n, i) && !set[i])
-            return FAIL(E_SHAPE, "the shape function of operator %s of domain %s sets no output %d", n->op->name,
-                        n->op->domain, i);
-    return ST_OK;
+            return FAIL(E_SHAPE, "the shape function of operator %s of domain %s sets no output %d",
+                        node.role->of->def.name, n->op->domain, i);
+    if (sizes)
+        *sizes = node.sizes;
+    return check_sizes(n, &node.sizes);
 }
 
-static Status infer_apply(Graph *g, Node *n)
+Status node_shape(SharedSizes *sizes, Graph *g, Node *n)
 {
     Arena *a = arena_create_beside(g->arena);
     dpx_tensor *in = a ? ARENA_NEW(a, dpx_tensor, n->n_in) : NULL;
     bool *set = a ? ARENA_NEW(a, bool, n->n_out) : NULL;
-    Status st = in && set ? call_shape(g, n, in, set) : FAIL_NOMEM();
+    Status st = in && set ? call_shape(sizes, g, n, in, set) : FAIL_NOMEM();
 
     if (a)
         arena_free(a);
@@ -70,7 +82,7 @@ static DType gradient_type(const Graph *g, const Node *n)
 {
     const Slots at = node_slots(n);
 
-    for (int i = at.dout; i < n->n_in; i++)
+    for (int i = at.dout; i < at.dout + at.n_out; i++)
         if (has_in(n, i))
             return in_value(g, n, i)->dtype;
     return DT_NONE;
@@ -79,10 +91,11 @@ static DType gradient_type(const Graph *g, const Node *n)
 static Status infer_gradient(Graph *g, Node *n)
 {
     const Slots at = node_slots(n);
+    const int answers = (at.answer >= 0) + (at.gradient_answer >= 0);
     const int64_t here = samples_at_hand(g, n);
     const DType t = gradient_type(g, n);
 
-    if (n->n_in > at.dout + at.n_out || n->n_out > at.n_in || t == DT_NONE)
+    if (n->n_in > at.dout + at.n_out + answers || n->n_out > at.n_in || t == DT_NONE)
         return FAIL(E_MODEL, "%s: %d inputs and %d outputs for %d and %d of the operator", node_text(g, n), n->n_in,
                     n->n_out, at.n_in, at.n_out);
     for (int i = 0; i < n->n_out; i++) {
@@ -101,17 +114,23 @@ static Status infer_gradient(Graph *g, Node *n)
 
 Status own_infer(Graph *g, Node *n)
 {
-    return node_role(n)->role == ROLE_GRADIENT ? infer_gradient(g, n) : infer_apply(g, n);
+    const Role r = node_role(n)->role;
+
+    return r == ROLE_GRADIENT                     ? infer_gradient(g, n)
+           : role_collects(r) || role_combines(r) ? own_infer_message(g, n)
+                                                  : node_shape(NULL, g, n);
 }
 
 /* ---- placement ---- */
 
-/* Does what the node reads at i carry samples? */
+/* Does what the node reads at i carry samples?  Answers do not. */
 static bool reads_samples(const dpx_operator *d, const Slots *at, int i)
 {
     if (i < at->n_in)
         return carries_samples(d->sample_inputs, i);
     i -= at->n_in;
+    if (i >= (at->dout < 0 ? 0 : 2 * at->n_out))
+        return false;
     return carries_samples(d->sample_outputs, i < at->n_out ? i : i - at->n_out);
 }
 
@@ -123,10 +142,11 @@ static bool fits_split(const Placement *p, int i)
            place_can_split(p, in_value(p->g, p->node, i)->shape, PLACE_S(d->sample_axis));
 }
 
-/* What carries samples is split along their axis where any of it is, everything else is whole or each replica's own. */
+/* What carries samples is split along their axis where any of it is, everything else is whole or each replica's own.
+ * What a gradient reads is split as the node was whose answers it reads: wherever it can be. */
 static bool place_samples(Placement *p, const dpx_operator *d, const Slots *at)
 {
-    bool split = false, fits = true;
+    bool split = at->dout >= 0 && at->answer >= 0, fits = true;
 
     for (int i = 0; i < p->node->n_in; i++) {
         const bool samples = has_in(p->node, i) && reads_samples(d, at, i);
@@ -147,6 +167,14 @@ static bool place_samples(Placement *p, const dpx_operator *d, const Slots *at)
     return split && fits;
 }
 
+/* All copies' messages arrive together (OPF_STACKS_L), so the answers are the same everywhere. */
+static void place_combine(Placement *p)
+{
+    if (p->in[0].kind != PL_L)
+        p->in[0] = PLACE_B;
+    place_set(p, 0, PLACE_B);
+}
+
 Status own_place(Placement *p)
 {
     const RoleDef *r = node_role(p->node);
@@ -154,6 +182,10 @@ Status own_place(Placement *p)
     const Slots at = node_slots(p->node);
     bool split;
 
+    if (role_combines(r->role)) {
+        place_combine(p);
+        return ST_OK;
+    }
     if (!(d->flags & DPX_OPERATOR_PER_SAMPLE)) {
         TRY(place_all_b(p));
         if (p->mixes)
@@ -162,7 +194,8 @@ Status own_place(Placement *p)
     }
     split = place_samples(p, d, &at);
     for (int i = 0; i < p->node->n_out; i++) {
-        const bool samples = carries_samples(r->role == ROLE_GRADIENT ? d->sample_inputs : d->sample_outputs, i);
+        const bool samples = !role_collects(r->role) &&
+                             carries_samples(r->role == ROLE_GRADIENT ? d->sample_inputs : d->sample_outputs, i);
 
         if (split)
             place_set(p, i, samples ? PLACE_S(d->sample_axis) : r->role == ROLE_GRADIENT ? PLACE_P : PLACE_L);
@@ -174,7 +207,7 @@ Status own_place(Placement *p)
 
 /* ---- the gradient that is a kernel ---- */
 
-static Status check_flow(const Grad *gr, const dpx_operator *d)
+static Status check_flow(const Grad *gr, const dpx_operator *d, int n_in)
 {
     const Graph *g = gr->g;
     DType t = DT_NONE;
@@ -187,7 +220,7 @@ static Status check_flow(const Grad *gr, const dpx_operator *d)
                         node_text(g, gr->node), i);
         t = t ? t : value(g, gr->dout[i])->dtype;
     }
-    for (int i = 0; i < gr->node->n_in; i++)
+    for (int i = 0; i < n_in; i++)
         if (gr->wanted[i] && value(g, gr->node->in[i])->dtype != t)
             return FAIL(E_UNSUPPORTED, "%s: input %d is %s, the gradient by an output %s", node_text(g, gr->node), i,
                         dtype_name(value(g, gr->node->in[i])->dtype), dtype_name(t));
@@ -195,14 +228,14 @@ static Status check_flow(const Grad *gr, const dpx_operator *d)
 }
 
 /* For ATTR_SHAPES and ATTR_SAMPLES. */
-static const int64_t *shapes_of(const Grad *gr, const dpx_operator *d, int *len, int64_t *samples)
+static const int64_t *shapes_of(const Grad *gr, const dpx_operator *d, int n_in, int *len, int64_t *samples)
 {
     const Node *n = gr->node;
-    int64_t *dim = ARENA_NEW(gr->g->arena, int64_t, (size_t)n->n_in * (1 + MAX_RANK));
+    int64_t *dim = ARENA_NEW(gr->g->arena, int64_t, (size_t)n_in * (1 + MAX_RANK));
 
     *len = 0;
     *samples = 0;
-    for (int i = 0; dim && i < n->n_in; i++) {
+    for (int i = 0; dim && i < n_in; i++) {
         const Shape none = shape_scalar(), *s = has_in(n, i) ? in_value(gr->g, n, i)->shape : &none;
 
         dim[(*len)++] = s->rank;
@@ -215,8 +248,7 @@ static const int64_t *shapes_of(const Grad *gr, const dpx_operator *d, int *len,
     return dim;
 }
 
-/* The operator's attributes, and `more`, which a nameless one ends. */
-static Attr *attrs_with(Graph *g, const Node *n, const Attr *more)
+Attr *node_attrs_with(Graph *g, const Node *n, const Attr *more)
 {
     int count = 0, k = 0;
     Attr *list;
@@ -226,40 +258,71 @@ static Attr *attrs_with(Graph *g, const Node *n, const Attr *more)
     if (!(list = ARENA_NEW(g->arena, Attr, n->n_attr + count + 1)))
         return NULL;
     for (int i = 0; i < n->n_attr; i++)
-        list[k++] = n->attr[i];
+        if (strncmp(n->attr[i].name, ATTR_OF_ROLES, strlen(ATTR_OF_ROLES)) != 0)
+            list[k++] = n->attr[i];
     for (int i = 0; i < count; i++)
         list[k++] = more[i];
     return list;
 }
 
+/* What the kernel reads, but for answers: of inputs and outputs what is declared, and the gradients.  How many. */
+static int list_reads(const Grad *gr, const Slots *at, ValueId *in)
+{
+    const dpx_operator *d = &node_role(gr->node)->of->def;
+    const Node *n = gr->node;
+    int k = 0;
+
+    for (int i = 0; i < at->n_in; i++)
+        in[k++] = bit_of(d->gradient_inputs, i) ? n->in[i] : NO_VALUE;
+    for (int i = 0; i < at->n_out; i++)
+        in[k++] = bit_of(d->gradient_outputs, i) ? n->out[i] : NO_VALUE;
+    for (int i = 0; i < at->n_out; i++)
+        in[k++] = gr->dout[i];
+    return k;
+}
+
+/* Adds the answers that it reads, that of the gradient's own messages among them. */
+static Status list_answers(Grad *gr, const Slots *at, const Attr *more, ValueId *in, int *n_in)
+{
+    const Operator *o = node_role(gr->node)->of;
+    SharedSizes sizes;
+
+    if (at->answer < 0)
+        return ST_OK;
+    in[(*n_in)++] = gr->node->in[at->answer];
+    if (!o->gradient_shares)
+        return ST_OK;
+    TRY(node_shape(&sizes, gr->g, (Node *)(uintptr_t)gr->node));
+    in[*n_in] =
+        node_share(gr->g, gr->node, ROLE_GRADIENT_COLLECT, ROLE_GRADIENT_COMBINE, more, sizes.gradient, *n_in, in);
+    ++*n_in;
+    return gr->g->status;
+}
+
 Status own_grad_kernel(Grad *gr)
 {
     const Operator *o = node_role(gr->node)->of;
+    const Slots at = node_slots(gr->node);
     const Node *n = gr->node;
     Graph *g = gr->g;
-    const int n_in = n->n_in + 2 * n->n_out;
-    ValueId *in = ARENA_NEW(g->arena, ValueId, n_in);
-    const char **names = ARENA_NEW(g->arena, const char *, n->n_in);
+    ValueId *in = ARENA_NEW(g->arena, ValueId, at.n_in + 2 * at.n_out + 2);
+    const char **names = ARENA_NEW(g->arena, const char *, at.n_in);
     int64_t samples;
-    int len;
-    const int64_t *shapes = shapes_of(gr, &o->def, &len, &samples);
-    const Attr *attrs = attrs_with(g, n,
-                                   ATTRS(INT(ATTR_INPUTS, n->n_in), INT(ATTR_OUTPUTS, n->n_out),
-                                         INTS(ATTR_SHAPES, len, shapes), INT(ATTR_SAMPLES, samples)));
+    int len, n_in;
+    const int64_t *shapes = shapes_of(gr, &o->def, at.n_in, &len, &samples);
+    const Attr *more = ATTRS(INT(ATTR_INPUTS, at.n_in), INT(ATTR_OUTPUTS, at.n_out), INTS(ATTR_SHAPES, len, shapes),
+                             INT(ATTR_SAMPLES, samples)),
+               *attrs = node_attrs_with(g, n, more);
     Node *made;
 
-    TRY(check_flow(gr, &o->def));
+    TRY(check_flow(gr, &o->def, at.n_in));
     if (!in || !names || !shapes || !attrs)
         return FAIL_NOMEM();
-    for (int i = 0; i < n->n_in; i++) {
-        in[i] = bit_of(o->def.gradient_inputs, i) ? n->in[i] : NO_VALUE;
+    for (int i = 0; i < at.n_in; i++)
         names[i] = gr->wanted[i] ? NULL : "";
-    }
-    for (int i = 0; i < n->n_out; i++) {
-        in[n->n_in + i] = bit_of(o->def.gradient_outputs, i) ? n->out[i] : NO_VALUE;
-        in[n->n_in + n->n_out + i] = gr->dout[i];
-    }
-    if (!(made = graph_add_node(g, &o->role[ROLE_GRADIENT].op, NULL, attrs, n_in, in, n->n_in, names)))
+    n_in = list_reads(gr, &at, in);
+    TRY(list_answers(gr, &at, more, in, &n_in));
+    if (!(made = graph_add_node(g, &o->role[ROLE_GRADIENT].op, NULL, attrs, n_in, in, at.n_in, names)))
         return g->status;
     TRY(node_normalise(g, made));
     TRY(node_infer(g, made));

@@ -12,9 +12,11 @@ typedef struct {
     dpx_tensor tensor[]; /* of the node's inputs, then of its outputs */
 } Prepared;
 
-/* Of the first float that the node reads or makes: that of the operator. */
-static DType type_of(const Graph *g, const Node *n)
+/* As the node says, else of the first float that it reads or makes. */
+DType node_type(const Graph *g, const Node *n)
 {
+    if (node_attr(n, ATTR_DTYPE))
+        return (DType)node_int(n, ATTR_DTYPE);
     for (int i = 0; i < n->n_in + n->n_out; i++) {
         const ValueId v = i < n->n_in ? n->in[i] : n->out[i - n->n_in];
 
@@ -27,10 +29,20 @@ static DType type_of(const Graph *g, const Node *n)
 static dpx_node_fn *function_of(const Graph *g, const Node *n)
 {
     const Operator *o = node_role(n)->of;
-    const DType t = type_of(g, n);
+    const DType t = node_type(g, n);
     const dpx_kernels *k = t == DT_FLOAT32 ? &o->float32 : t == DT_FLOAT64 ? &o->float64 : NULL;
 
-    return !k ? NULL : node_role(n)->role == ROLE_GRADIENT ? k->gradient : k->apply;
+    switch (k ? node_role(n)->role : N_ROLES) {
+    case ROLE_APPLY: return o->shares ? NULL : k->apply;
+    case ROLE_SHARED: return k->apply;
+    case ROLE_COLLECT: return k->collect;
+    case ROLE_COMBINE: return k->combine;
+    case ROLE_GRADIENT_COLLECT: return k->gradient_collect;
+    case ROLE_GRADIENT_COMBINE: return k->gradient_combine;
+    case ROLE_GRADIENT: return k->gradient;
+    case N_ROLES: break;
+    }
+    return NULL;
 }
 
 static bool supports(const Graph *g, const Node *n) { return function_of(g, n) != NULL; }
@@ -44,7 +56,7 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
     if (!p)
         return FAIL_NOMEM();
     p->fn = function_of(g, n);
-    p->what = type_of(g, n) == DT_FLOAT64 ? "float64 kernel" : "float32 kernel";
+    p->what = node_type(g, n) == DT_FLOAT64 ? "float64 kernel" : "float32 kernel";
     p->node = (dpx_node){
         .g = g, .n = n, .role = node_role(n), .at = node_slots(n), .in = p->tensor, .out = p->tensor + n->n_in
     };

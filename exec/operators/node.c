@@ -10,14 +10,23 @@
 
 Slots node_slots(const Node *n)
 {
-    Slots s = { .n_in = n->n_in, .n_out = n->n_out, .out = -1, .dout = -1 };
+    const RoleDef *r = node_role(n);
+    Slots s = { .n_in = n->n_in, .n_out = n->n_out, .out = -1, .dout = -1, .answer = -1, .gradient_answer = -1 };
 
-    if (node_role(n)->role != ROLE_GRADIENT)
+    if (role_combines(r->role))
+        s.n_in = s.n_out = 0;
+    else if (r->role == ROLE_COLLECT)
+        s.n_out = 0;
+    else if (r->role == ROLE_SHARED)
+        s.answer = --s.n_in;
+    if (!role_is_gradient(r->role))
         return s;
     s.n_in = (int)node_int(n, ATTR_INPUTS);
     s.n_out = (int)node_int(n, ATTR_OUTPUTS);
     s.out = s.n_in;
     s.dout = s.n_in + s.n_out;
+    s.answer = r->of->shares ? s.dout + s.n_out : -1;
+    s.gradient_answer = r->of->gradient_shares && r->role == ROLE_GRADIENT ? s.answer + 1 : -1;
     return s;
 }
 
@@ -95,7 +104,81 @@ int dpx_node_output_gradient(const dpx_node *node, int i, dpx_tensor *out)
 
 int dpx_node_input_gradient(const dpx_node *node, int i, dpx_tensor *out)
 {
-    return node && node->at.dout >= 0 ? give(out, node->out, node->n->n_out, 0, i, node->at.n_in) : 0;
+    return node && node->role->role == ROLE_GRADIENT ? give(out, node->out, node->n->n_out, 0, i, node->at.n_in) : 0;
+}
+
+/* ---- what copies share ---- */
+
+/* Row i of [rows, numbers]. */
+static int give_row(dpx_tensor *out, const dpx_tensor *rows, int64_t i)
+{
+    if (!out || rows->rank != 2 || i < 0 || i >= rows->dim[0])
+        return 0;
+    *out = (dpx_tensor){ .name = rows->name, .dtype = rows->dtype, .rank = 1, .dim = { rows->dim[1] } };
+    out->data = rows->data ? (double *)rows->data + i * rows->dim[1] : NULL;
+    return 1;
+}
+
+/* What has only one row has it for whoever reads it: no copies were made of what sent the message. */
+static int give_answer(dpx_tensor *out, const dpx_node *node, int at)
+{
+    const dpx_tensor *rows = at < 0 || node->infers ? NULL : &node->in[at];
+
+    return rows ? give_row(out, rows, rows->dim[0] > 1 ? node->n->replica : 0) : 0;
+}
+
+int dpx_node_count_messages(const dpx_node *node)
+{
+    return !node                             ? 0
+           : role_combines(node->role->role) ? (int)node->in[0].dim[0]
+           : role_collects(node->role->role) ? 1
+                                             : 0;
+}
+
+int dpx_node_message(const dpx_node *node, int i, dpx_tensor *out)
+{
+    return !node                             ? 0
+           : role_combines(node->role->role) ? give_row(out, &node->in[0], i)
+           : role_collects(node->role->role) ? give_row(out, &node->out[0], i)
+                                             : 0;
+}
+
+int dpx_node_answer(const dpx_node *node, int i, dpx_tensor *out)
+{
+    return !node                             ? 0
+           : role_combines(node->role->role) ? give_row(out, &node->out[0], i)
+           : i                               ? 0
+                                             : give_answer(out, node, node->at.answer);
+}
+
+int dpx_node_gradient_answer(const dpx_node *node, dpx_tensor *out)
+{
+    return node ? give_answer(out, node, node->at.gradient_answer) : 0;
+}
+
+static dpx_status set_sizes(dpx_node *node, Sizes *to, bool shares, int64_t message, int64_t answer)
+{
+    if (!shares)
+        return dpx_node_fail(node, DPX_INVALID, "it sets a message that the operator has no kernels for");
+    if (message < 1 || answer < 1 || message > INT32_MAX || answer > INT32_MAX)
+        return dpx_node_fail(node, DPX_INVALID,
+                             "it sets a message or an answer of less than 1 or more than 2^31 - 1 numbers");
+    *to = (Sizes){ message, answer };
+    return DPX_OK;
+}
+
+dpx_status dpx_node_set_message(dpx_node *node, int64_t message, int64_t answer)
+{
+    if (!node || !node->infers)
+        return (dpx_status)FAIL(E_INVALID, "%s: called outside of a shape function", __func__);
+    return set_sizes(node, &node->sizes.forward, node->role->of->shares, message, answer);
+}
+
+dpx_status dpx_node_set_gradient_message(dpx_node *node, int64_t message, int64_t answer)
+{
+    if (!node || !node->infers)
+        return (dpx_status)FAIL(E_INVALID, "%s: called outside of a shape function", __func__);
+    return set_sizes(node, &node->sizes.gradient, node->role->of->gradient_shares, message, answer);
 }
 
 dpx_status dpx_node_set_output(dpx_node *node, int i, dpx_dtype dtype, int rank, const int64_t *dim)

@@ -1,5 +1,16 @@
 /* Operators that the embedder brings (dpx_operator of include/dpexec.h): each is an OpDef and a Kernel, as a built-in
- * one is, whose functions call the embedder's.  Its gradient's kernel is an operator of its own, NAMEGradient. */
+ * one is, whose functions call the embedder's.  Its gradient's kernel is an operator of its own, NAMEGradient.
+ *
+ * One whose copies share information is lowered as batch-norm is, and what the nodes do follows from their placements:
+ *
+ *   message = NAMECollect(inputs)                        [1, M], each replica's own
+ *   answer = NAMECombine(message)                        all messages, a row below the other; [copies, A]
+ *   outputs = NAMEShared(inputs, answer)
+ *   message = NAMEGradientCollect(..., answer)           what NAMEGradient reads as well
+ *   answer = NAMEGradientCombine(message)
+ *   gradients = NAMEGradient(..., answer, answer of the gradient)
+ *
+ * Messages and answers are float64 whatever the type, so ATTR_DTYPE says whose functions a node calls. */
 #ifndef DPX_OPERATORS_H
 #define DPX_OPERATORS_H
 
@@ -7,7 +18,16 @@
 #include "kernels/backend.h"
 
 /* What a node of an embedder's operator does of it. */
-typedef enum { ROLE_APPLY, ROLE_GRADIENT, N_ROLES } Role;
+typedef enum {
+    ROLE_APPLY,
+    ROLE_COLLECT,
+    ROLE_COMBINE,
+    ROLE_SHARED,
+    ROLE_GRADIENT_COLLECT,
+    ROLE_GRADIENT_COMBINE,
+    ROLE_GRADIENT,
+    N_ROLES
+} Role;
 
 typedef struct Operator Operator;
 
@@ -22,8 +42,13 @@ typedef struct {
 struct Operator {
     dpx_operator def;             /* what it points to is in the set's arena */
     dpx_kernels float32, float64; /* all NULL: none */
+    bool shares, gradient_shares; /* between the copies of a node */
     RoleDef role[N_ROLES];
 };
+
+static inline bool role_is_gradient(Role r) { return r == ROLE_GRADIENT || r == ROLE_GRADIENT_COLLECT; }
+static inline bool role_combines(Role r) { return r == ROLE_COMBINE || r == ROLE_GRADIENT_COMBINE; }
+static inline bool role_collects(Role r) { return r == ROLE_COLLECT || r == ROLE_GRADIENT_COLLECT; }
 
 struct dpx_operators {
     Arena *arena;
@@ -49,26 +74,43 @@ static inline bool bit_of(uint32_t bits, int i) { return bits >> (i < 31 ? i : 3
 static inline bool carries_samples(uint32_t bits, int i) { return !bits || bit_of(bits, i); }
 
 /* Where the operator's own inputs and outputs stand among what a node of some role reads.  A gradient reads its inputs,
- * its outputs, of each what it needs, and the gradients by the outputs; it makes those by the inputs. */
+ * its outputs, of each what it needs, and the gradients by the outputs; it makes those by the inputs.  Answers stand
+ * behind all that. */
 typedef struct {
-    int n_in, n_out; /* of the operator */
-    int out, dout;   /* where they begin; -1: the role reads none */
+    int n_in, n_out;             /* of the operator */
+    int out, dout;               /* where they begin; -1: the role reads none */
+    int answer, gradient_answer; /* -1: likewise */
 } Slots;
 Slots node_slots(const Node *n);
 
 /* Attributes of roles, beside the operator's. */
+#define ATTR_OF_ROLES "dpexec."
 #define ATTR_INPUTS "dpexec.inputs"
 #define ATTR_OUTPUTS "dpexec.outputs"
 #define ATTR_SHAPES "dpexec.shapes"   /* of the inputs: rank and dimensions of one after the other */
 #define ATTR_SAMPLES "dpexec.samples" /* how many these shapes have along the axis of samples */
+#define ATTR_MESSAGE "dpexec.message" /* numbers in a copy's message */
+#define ATTR_ANSWER "dpexec.answer"   /* and in the answer to a copy */
+#define ATTR_DTYPE "dpexec.dtype"     /* the operator's */
 
 /* The functions of OpDef and Kernel, for every role. */
 Status own_infer(Graph *g, Node *n) CHECKED;
 Status own_place(Placement *p) CHECKED;
-Status own_grad_kernel(Grad *gr) CHECKED; /* a node of ROLE_GRADIENT */
-extern const Kernel own_kernel;           /* op and name are to be filled in */
+Status own_lower(Graph *g, Node *n) CHECKED;         /* of ROLE_APPLY where copies share */
+Status own_infer_message(Graph *g, Node *n) CHECKED; /* of roles that collect or combine */
+Status own_grad_kernel(Grad *gr) CHECKED;            /* a node of ROLE_GRADIENT, with what it shares */
+extern const Kernel own_kernel;                      /* op and name are to be filled in */
 
 /* ---- dpx_node ---- */
+
+/* Numbers in a copy's message and in the answer to it; 0: none. */
+typedef struct {
+    int64_t message, answer;
+} Sizes;
+
+typedef struct {
+    Sizes forward, gradient;
+} SharedSizes;
 
 struct dpx_node {
     const Graph *g;
@@ -76,6 +118,7 @@ struct dpx_node {
     const RoleDef *role;
     Graph *infers; /* `shape` is called: whose outputs it sets; else NULL */
     bool *set;     /* [n_out] it has */
+    SharedSizes sizes;
     Slots at;
     dpx_tensor *in, *out; /* [n->n_in], [n->n_out] of the graph's node; rank -1: absent */
     char why[512];
@@ -84,5 +127,14 @@ struct dpx_node {
 /* Calls one of the operator's functions; `what` it is, for messages. */
 Status node_call(dpx_node *node, dpx_node_fn *fn, const char *what) CHECKED;
 void node_tensor(dpx_tensor *out, const Graph *g, ValueId v); /* without data, but that of a constant */
+/* What the operator's shape function says of a node of it, whose outputs it sets; `sizes` may be NULL. */
+Status node_shape(SharedSizes *sizes, Graph *g, Node *n) CHECKED;
+DType node_type(const Graph *g, const Node *n); /* for which the operator's kernels are chosen */
+/* The operator's attributes of a node, and `more`, which a nameless one ends; NULL: no memory. */
+Attr *node_attrs_with(Graph *g, const Node *n, const Attr *more);
+/* What the copies of a node tell each other: a message made of `in` [n_in] by `collect`, and the answers of `combine`
+ * to all; `more` are attributes as above. */
+ValueId node_share(Graph *g, const Node *n, Role collect, Role combine, const Attr *more, Sizes s, int n_in,
+                   const ValueId *in);
 
 #endif

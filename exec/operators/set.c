@@ -48,11 +48,12 @@ void operator_text(char name[OPERATOR_TEXT], char says[OPERATOR_TEXT], const dpx
 
     snprintf(name, OPERATOR_TEXT, "operator %s of domain %s", d->name, d->domain);
     snprintf(says, OPERATOR_TEXT,
-             "version %d, %d-%d inputs, %d-%d outputs, flags %u, samples %d %x %x, %x %x %x, %d%d%d%d", d->version,
+             "version %d, %d-%d inputs, %d-%d outputs, flags %u, samples %d %x %x, %x %x %x, %d%d%d%d%d%d", d->version,
              d->min_inputs, d->max_inputs, d->min_outputs, d->max_outputs, d->flags, d->sample_axis,
              (unsigned)d->sample_inputs, (unsigned)d->sample_outputs, (unsigned)d->parameter_inputs,
              (unsigned)d->gradient_inputs, (unsigned)d->gradient_outputs, op->float32.apply != NULL,
-             op->float32.gradient != NULL, op->float64.apply != NULL, op->float64.gradient != NULL);
+             op->float32.gradient != NULL, op->float64.apply != NULL, op->float64.gradient != NULL, op->shares,
+             op->gradient_shares);
 }
 
 /* ---- what the caller hands over ---- */
@@ -158,22 +159,44 @@ static Status take_attribute(AttrDecl *out, Arena *a, const dpx_operator *d, con
     return out->name && (!t.s || out->s) ? ST_OK : FAIL_NOMEM();
 }
 
-static const AttrDecl gradient_attrs[] = { { ATTR_INPUTS, A_INT, .range = R_NATURAL },
-                                           { ATTR_OUTPUTS, A_INT, .range = R_NATURAL },
-                                           { ATTR_SHAPES, A_INTS, .range = R_COUNTS },
-                                           { ATTR_SAMPLES, A_INT, .range = R_NATURAL },
-                                           { 0 } };
-static const AttrDecl no_attrs[] = { { 0 } };
-static const AttrDecl *const more_attrs[N_ROLES] = { [ROLE_APPLY] = no_attrs, [ROLE_GRADIENT] = gradient_attrs };
+#define OF_DTYPE                                             \
+    {                                                        \
+        ATTR_DTYPE, A_INT, .i = DT_FLOAT32, .range = R_DTYPE \
+    }
+#define OF_MESSAGES \
+    OF_DTYPE, { ATTR_MESSAGE, A_INT, .range = R_NATURAL }, { ATTR_ANSWER, A_INT, .range = R_NATURAL }
+#define OF_GRADIENT                                                                          \
+    { ATTR_INPUTS, A_INT, .range = R_NATURAL }, { ATTR_OUTPUTS, A_INT, .range = R_NATURAL }, \
+        { ATTR_SHAPES, A_INTS, .range = R_COUNTS },                                          \
+    {                                                                                        \
+        ATTR_SAMPLES, A_INT, .range = R_NATURAL                                              \
+    }
+
+static const AttrDecl apply_attrs[] = { { 0 } }, message_attrs[] = { OF_MESSAGES, { 0 } },
+                      shared_attrs[] = { OF_DTYPE, { 0 } }, gradient_attrs[] = { OF_GRADIENT, { 0 } },
+                      gradient_message_attrs[] = { OF_GRADIENT, OF_MESSAGES, { 0 } };
+
+typedef struct {
+    const char *suffix; /* of the operator's name */
+    const AttrDecl *attrs;
+} RoleKind;
+
+static const RoleKind kinds[N_ROLES] = { [ROLE_APPLY] = { "", apply_attrs },
+                                         [ROLE_COLLECT] = { "Collect", message_attrs },
+                                         [ROLE_COMBINE] = { "Combine", message_attrs },
+                                         [ROLE_SHARED] = { "Shared", shared_attrs },
+                                         [ROLE_GRADIENT_COLLECT] = { "GradientCollect", gradient_message_attrs },
+                                         [ROLE_GRADIENT_COMBINE] = { "GradientCombine", message_attrs },
+                                         [ROLE_GRADIENT] = { "Gradient", gradient_attrs } };
 
 /* The operator's, and the role's. */
-static Status take_attributes(const AttrDecl **out, Arena *a, const dpx_operator *d, Role role)
+static Status take_attributes(const AttrDecl **out, Arena *a, const dpx_operator *d, const AttrDecl *of_role)
 {
     const char *at = (const char *)d->attributes;
     int n = 0, more = 0;
     AttrDecl *list;
 
-    while (more_attrs[role][more].name)
+    while (of_role[more].name)
         more++;
     if (d->n_attributes < 0 || d->n_attributes > 256 || (d->n_attributes && !at))
         return FAIL(E_INVALID, "operator %s: %d attributes", d->name, d->n_attributes);
@@ -187,12 +210,18 @@ static Status take_attributes(const AttrDecl **out, Arena *a, const dpx_operator
         n++;
     }
     for (int k = 0; k < more; k++)
-        list[n++] = more_attrs[role][k];
+        list[n++] = of_role[k];
     *out = list;
     return ST_OK;
 }
 
 /* ---- roles ---- */
+
+static bool has_role(const Operator *o, Role role)
+{
+    return role == ROLE_APPLY || role == ROLE_GRADIENT ||
+           (role == ROLE_GRADIENT_COLLECT || role == ROLE_GRADIENT_COMBINE ? o->gradient_shares : o->shares);
+}
 
 static void set_apply(RoleDef *r, const Operator *o)
 {
@@ -202,6 +231,22 @@ static void set_apply(RoleDef *r, const Operator *o)
     r->op.in_max = (int8_t)d->max_inputs;
     r->op.out_min = (int8_t)d->min_outputs;
     r->op.out_max = (int8_t)d->max_outputs;
+    r->op.flags &= ~(unsigned)OPF_GAPS;
+    r->op.lower = o->shares ? own_lower : NULL;
+}
+
+static void set_combine(RoleDef *r)
+{
+    r->op.in_min = r->op.in_max = r->op.out_min = r->op.out_max = 1;
+    r->op.flags = OPF_STACKS_L | OPF_ANSWERS_L; /* pure: it may run once for a device */
+    r->op.grad = grad_none;
+}
+
+/* What computes outputs has the gradient. */
+static void set_outputs(RoleDef *r, const Operator *o)
+{
+    const dpx_operator *d = &o->def;
+
     r->op.param_in = (uint8_t)d->parameter_inputs;
     if (d->flags & DPX_OPERATOR_ZERO_GRADIENT)
         r->op.flags |= OPF_ZERO_GRAD;
@@ -210,23 +255,18 @@ static void set_apply(RoleDef *r, const Operator *o)
                                                             : NULL;
 }
 
-static void set_gradient(RoleDef *r)
-{
-    r->op.in_max = r->op.out_max = -1;
-    r->op.flags |= OPF_GAPS;
-}
-
 static Status make_role(Operator *o, Arena *a, Role role)
 {
-    static const char *const suffix[N_ROLES] = { [ROLE_APPLY] = "", [ROLE_GRADIENT] = "Gradient" };
     RoleDef *r = &o->role[role];
 
     *r = (RoleDef){ .of = o, .role = role, .kernel = own_kernel };
-    r->op = (OpDef){ .name = arena_printf(a, "%s%s", o->def.name, suffix[role]),
+    r->op = (OpDef){ .name = arena_printf(a, "%s%s", o->def.name, kinds[role].suffix),
                      .domain = o->def.domain,
                      .doc = "an embedder's",
                      .since = o->def.version,
-                     .flags = o->def.flags & DPX_OPERATOR_IMPURE ? OPF_IMPURE : 0,
+                     .in_max = -1,
+                     .out_max = -1,
+                     .flags = OPF_GAPS | (o->def.flags & DPX_OPERATOR_IMPURE ? OPF_IMPURE : 0),
                      .precision = PREC_WIDE,
                      .infer = own_infer,
                      .place = own_place,
@@ -235,8 +275,17 @@ static Status make_role(Operator *o, Arena *a, Role role)
     r->kernel.name = r->op.name;
     if (!r->op.name)
         return FAIL_NOMEM();
-    role == ROLE_APPLY ? set_apply(r, o) : set_gradient(r);
-    return take_attributes(&r->op.attrs, a, &o->def, role);
+    if (role == ROLE_APPLY)
+        set_apply(r, o);
+    if (role == ROLE_APPLY || role == ROLE_SHARED)
+        set_outputs(r, o);
+    if (role_combines(role))
+        set_combine(r);
+    if (role == ROLE_COLLECT)
+        r->op.grad = grad_none;
+    if (role_collects(role))
+        r->op.out_min = 1;
+    return take_attributes(&r->op.attrs, a, &o->def, kinds[role].attrs);
 }
 
 /* ---- adding ---- */
@@ -246,7 +295,33 @@ static Status take_kernels(dpx_kernels *out, const dpx_operator *d, const dpx_ke
     if (!from)
         return ST_OK;
     TRY(status_prefix(take(out, sizeof *out, from, "dpx_kernels"), "operator %s", d->name));
-    return out->apply ? ST_OK : FAIL(E_INVALID, "operator %s: dpx_kernels without apply", d->name);
+    if (!out->apply)
+        return FAIL(E_INVALID, "operator %s: dpx_kernels without apply", d->name);
+    if (!out->collect != !out->combine || !out->gradient_collect != !out->gradient_combine)
+        return FAIL(E_INVALID, "operator %s: dpx_kernels with one of %scollect and %scombine, expected both or neither",
+                    d->name, !out->collect != !out->combine ? "" : "gradient_",
+                    !out->collect != !out->combine ? "" : "gradient_");
+    if (out->gradient_collect && (!out->collect || !out->gradient))
+        return FAIL(E_INVALID, "operator %s: dpx_kernels with gradient_collect, but without %s", d->name,
+                    out->gradient ? "collect" : "gradient");
+    return ST_OK;
+}
+
+/* What copies share is a matter of the operator, whatever its kernels' type is. */
+static Status check_sharing(Operator *o)
+{
+    const dpx_operator *d = &o->def;
+    const dpx_kernels *k = o->float32.apply ? &o->float32 : &o->float64;
+
+    o->shares = k->collect;
+    o->gradient_shares = k->gradient_collect;
+    if (o->float32.apply && o->float64.apply &&
+        (!o->float64.collect == o->shares || !o->float64.gradient_collect == o->gradient_shares))
+        return FAIL(E_INVALID, "operator %s: its copies share in one type alone, expected both or neither", d->name);
+    if (o->shares && !(d->flags & DPX_OPERATOR_PER_SAMPLE))
+        return FAIL(E_INVALID, "operator %s: its copies share, expected DPX_OPERATOR_PER_SAMPLE: else it has no copies",
+                    d->name);
+    return ST_OK;
 }
 
 static Status read_operator(Operator *to, const dpx_operators *o, const dpx_operator *from)
@@ -259,13 +334,15 @@ static Status read_operator(Operator *to, const dpx_operators *o, const dpx_oper
     TRY(take_kernels(&to->float32, d, d->float32));
     TRY(take_kernels(&to->float64, d, d->float64));
     TRY(check_functions(to));
+    TRY(check_sharing(to));
     d->version = d->version > 0 ? d->version : 1;
     d->domain = arena_strdup(o->arena, d->domain);
     d->name = arena_strdup(o->arena, d->name);
     if (!d->domain || !d->name)
         return FAIL_NOMEM();
     for (int r = 0; r < N_ROLES; r++)
-        TRY(make_role(to, o->arena, (Role)r));
+        if (has_role(to, (Role)r))
+            TRY(make_role(to, o->arena, (Role)r));
     d->attributes = NULL; /* the caller's; the roles have theirs */
     d->float32 = d->float64 = NULL;
     return ST_OK;
@@ -275,20 +352,22 @@ static Status enlist(dpx_operators *o, Operator *op)
 {
     const OpDef **list = ARENA_NEW(o->arena, const OpDef *, o->list.n + N_ROLES);
     Operator **grown = arena_grow(o->arena, o->op, sizeof *o->op, (size_t)o->n, &o->cap);
+    int n = o->list.n;
 
     if (!list || !grown)
         return FAIL_NOMEM();
     for (int r = 0; r < N_ROLES; r++)
-        if (operator_find(&o->list, op->def.domain, op->role[r].op.name))
+        if (op->role[r].of && operator_find(&o->list, op->def.domain, op->role[r].op.name))
             return FAIL(E_INVALID, "operator %s: %s of domain %s is there already", op->def.name, op->role[r].op.name,
                         op->def.domain);
     for (int i = 0; i < o->list.n; i++)
         list[i] = o->list.op[i];
     for (int r = 0; r < N_ROLES; r++)
-        list[o->list.n + r] = &op->role[r].op;
+        if (op->role[r].of)
+            list[n++] = &op->role[r].op;
     o->op = grown;
     o->op[o->n++] = op;
-    o->list = (OperatorList){ list, o->list.n + N_ROLES };
+    o->list = (OperatorList){ list, n };
     return ST_OK;
 }
 

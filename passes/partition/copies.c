@@ -60,7 +60,8 @@ ValueId stand_in(Expander *x, ValueId v, Place at, int i, ValueId like)
 {
     const Shape s = local_shape(x, v, at, i);
 
-    if (x->g->status || !has_value(like) || copy_like(x, at, i) == i || shape_eq(&s, value(x->g, like)->shape))
+    if (x->g->status || !has_value(like) || at.kind == PL_B || copy_like(x, at, i) == i ||
+        shape_eq(&s, value(x->g, like)->shape))
         return like;
     return other_piece(x, v, value(x->g, like), &s);
 }

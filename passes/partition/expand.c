@@ -88,6 +88,8 @@ static Status check_outputs(const Expander *x, const Node *of, const Node *n, in
             continue;
         local = value(x->g, n->out[i]);
         expected = local_shape(x, of->out[i], x->t->value[of->out[i].i], r < 0 ? d : r);
+        if (of->op->flags & OPF_ANSWERS_L && !i)
+            expected.dim[0] = in_value(x->g, n, 0)->shape->dim[0];
         if (local->dtype != x->of[of->out[i].i].dtype || !shape_eq(local->shape, &expected))
             return FAIL(E_UNSUPPORTED, "%s bakes the batch size: replica %d's output %d is %s, expected %s",
                         node_text(x->g, of), r, i, shape_text(local->shape, a), shape_text(&expected, b));

@@ -66,6 +66,8 @@ typedef struct {
     X(operators_options, "set_operators: options", dpx_options_set_operators(NULL, NULL))                              \
     X(operators_given, "set_operators: operators", dpx_options_set_operators(a->o, NULL))                              \
     X(node_set, "outside of a shape function", dpx_node_set_output(NULL, 0, DPX_FLOAT32, 0, NULL))                     \
+    X(node_message, "outside of a shape function", dpx_node_set_message(NULL, 1, 1))                                   \
+    X(node_gradient, "outside of a shape function", dpx_node_set_gradient_message(NULL, 1, 1))                         \
     X(join_out, "dpx_world_join: out", dpx_world_join(NULL, &a->alone))                                                \
     X(join_options, "dpx_world_join: options", dpx_world_join(&a->w, NULL))                                            \
     X(join_rendezvous, "rendezvous: expected HOST:PORT", dpx_world_join(&a->w, &a->two))                               \
@@ -253,6 +255,8 @@ static void test_harmless(void)
     CU_ASSERT(!dpx_node_output_gradient(NULL, 0, NULL) && !dpx_node_input_gradient(NULL, 0, NULL));
     CU_ASSERT(!dpx_node_int(NULL, "i") && !(dpx_node_float(NULL, "f") > 0) && !dpx_node_string(NULL, "s"));
     CU_ASSERT(!dpx_node_ints(NULL, "l", NULL) && !dpx_node_floats(NULL, "l", NULL));
+    CU_ASSERT(!dpx_node_count_messages(NULL) && !dpx_node_message(NULL, 0, NULL));
+    CU_ASSERT(!dpx_node_answer(NULL, 0, NULL) && !dpx_node_gradient_answer(NULL, NULL));
     CU_ASSERT_EQUAL(dpx_node_fail(NULL, DPX_IO, "why"), DPX_IO);
     CU_ASSERT(!dpx_batch_axis(NULL, NULL, NULL) && !dpx_batch_splits(NULL, o, "x"));
     CU_ASSERT(!dpx_model_is_step(NULL) && !dpx_model_count(NULL, DPX_INPUT) && !dpx_trainer_replicas(NULL) &&

@@ -1,6 +1,5 @@
 /* Operators that an embedder brings: a model of theirs trains as the same model in ONNX's operators does, on any number
  * of replicas; what they get wrong is told in one line; impure ones are computed whatever reads them. */
-#include <arpa/inet.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -8,16 +7,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include "include/dpexec.h"
 #include "tests/harness/test.h"
+#include "tests/operators/own.h"
 
 enum { MOST = 11, WIDTH = 4, CLASSES = 3, STEPS = 3 };
-#define FOLDER SOURCE_DIR "/tests/operators/"
-#define CHECK_DPX(e) CHECK_OK((Status)(e))
-#define CHECK_DPX_FAILS(code, text, e) CHECK_FAILS((Status)(code), (text), (Status)(e))
 
 typedef struct {
     atomic_int taps, destroyed;
@@ -187,10 +182,12 @@ static dpx_status centre_gradient(void *user, dpx_node *n)
 
 static void note_end(void *user) { ((Bench *)user)->destroyed++; }
 
-static const dpx_kernels twice_kernels = { sizeof twice_kernels, twice, twice_gradient };
-static const dpx_kernels ramp_kernels = { sizeof ramp_kernels, ramp, ramp_gradient };
-static const dpx_kernels tap_kernels = { sizeof tap_kernels, tap, NULL };
-static const dpx_kernels centre_kernels = { sizeof centre_kernels, centre, centre_gradient };
+static const dpx_kernels twice_kernels = { .size = sizeof twice_kernels, .apply = twice, .gradient = twice_gradient };
+static const dpx_kernels ramp_kernels = { .size = sizeof ramp_kernels, .apply = ramp, .gradient = ramp_gradient };
+static const dpx_kernels tap_kernels = { .size = sizeof tap_kernels, .apply = tap };
+static const dpx_kernels centre_kernels = { .size = sizeof centre_kernels,
+                                            .apply = centre,
+                                            .gradient = centre_gradient };
 
 static dpx_operator one_to_one(const char *name, const dpx_kernels *k, unsigned flags, Bench *b)
 {
@@ -238,39 +235,6 @@ static dpx_operators *make_operators(Bench *b, bool wide)
 
 /* ---- training ---- */
 
-/* Options as "name=value", NULL ends them. */
-static dpx_options *make_options(const char *const *settings, dpx_operators *set)
-{
-    dpx_options *o = dpx_options_create();
-    char name[64];
-
-    for (int i = 0; settings[i]; i++) {
-        snprintf(name, sizeof name, "%.*s", (int)strcspn(settings[i], "="), settings[i]);
-        CHECK_DPX(dpx_options_set(o, name, strchr(settings[i], '=') + 1));
-    }
-    if (set)
-        CHECK_DPX(dpx_options_set_operators(o, set));
-    return o;
-}
-
-/* Sets are let go as soon as the model is there: it holds them. */
-static dpx_status make_trainer(dpx_trainer **t, const char *model, const char *const *settings, dpx_operators *set)
-{
-    dpx_options *o = make_options(settings, set);
-    dpx_model *m = NULL;
-    char path[512];
-    dpx_status st;
-
-    snprintf(path, sizeof path, "%s%s.onnx", FOLDER, model);
-    st = dpx_model_load_within(&m, path, o);
-    if (!st)
-        st = dpx_trainer_create(t, m, o, NULL, NULL);
-    dpx_options_free(o);
-    dpx_model_free(m);
-    dpx_operators_free(set);
-    return st;
-}
-
 static dpx_status step(dpx_trainer *t, int samples, dpx_result *r)
 {
     double x[MOST][WIDTH];
@@ -296,7 +260,7 @@ static bool train(Trained *out, const char *model, const char *const *settings, 
                gain = { "gain", DPX_FLOAT64, 1, { CLASSES }, out->gain };
     dpx_trainer *t = NULL;
     dpx_result r = { 0 };
-    bool good = CHECK_DPX(make_trainer(&t, model, settings, set));
+    bool good = CHECK_DPX(own_trainer(&t, model, settings, set));
 
     for (int i = 0; good && i < STEPS; i++)
         good = CHECK_DPX(step(t, samples, &r));
@@ -395,7 +359,7 @@ static void test_errors(void)
         Bench b = cases[i].b;
         dpx_trainer *t = NULL;
         dpx_result r;
-        dpx_status st = make_trainer(&t, "own", settings, make_operators(&b, !cases[i].narrow));
+        dpx_status st = own_trainer(&t, "own", settings, make_operators(&b, !cases[i].narrow));
 
         if (!st)
             st = step(t, 6, &r);
@@ -410,7 +374,7 @@ static void test_unknown(void)
     static const char *const settings[] = { "loss=cross-entropy", NULL };
     dpx_trainer *t = NULL;
 
-    CHECK_DPX_FAILS(DPX_UNSUPPORTED, "domain com.example", make_trainer(&t, "own", settings, NULL));
+    CHECK_DPX_FAILS(DPX_UNSUPPORTED, "domain com.example", own_trainer(&t, "own", settings, NULL));
 }
 
 static void refuse(const char *says, const dpx_operator *op)
@@ -492,11 +456,11 @@ static void test_export(void)
     dpx_operators *set;
     dpx_result r;
 
-    if (!CHECK_DPX(make_trainer(&t, "own", settings, make_operators(&b, true))) || !CHECK_DPX(step(t, 6, &r)) ||
+    if (!CHECK_DPX(own_trainer(&t, "own", settings, make_operators(&b, true))) || !CHECK_DPX(step(t, 6, &r)) ||
         !CHECK_DPX(dpx_trainer_export(t, path)))
         return;
     dpx_trainer_free(t);
-    o = make_options(settings, set = make_operators(&b, true));
+    o = own_options(settings, set = make_operators(&b, true));
     dpx_operators_free(set);
     CHECK_DPX_FAILS(DPX_UNSUPPORTED, "com.example", dpx_model_load(&m, path));
     if (CHECK_DPX(dpx_model_load_within(&m, path, o)) && CHECK_DPX(dpx_trainer_create(&t, m, o, NULL, NULL))) {
@@ -560,7 +524,7 @@ static void *run_process(void *arg)
     dpx_world_options how = { .size = PAIR, .rank = p->rank, .rendezvous = rendezvous, .timeout = 20 };
     Bench b = { 0 };
     dpx_operators *set = make_operators(&b, !p->other);
-    dpx_options *o = make_options(settings, set);
+    dpx_options *o = own_options(settings, set);
     dpx_trainer *t = NULL;
     dpx_world *w = NULL;
     dpx_model *m = NULL;
@@ -582,20 +546,9 @@ static void *run_process(void *arg)
     return NULL;
 }
 
-static int free_port(void)
-{
-    struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr = { htonl(INADDR_LOOPBACK) } };
-    socklen_t size = sizeof at;
-    int fd = socket(AF_INET, SOCK_STREAM, 0);
-
-    CU_ASSERT(!bind(fd, (struct sockaddr *)&at, size) && !getsockname(fd, (struct sockaddr *)&at, &size));
-    close(fd);
-    return ntohs(at.sin_port);
-}
-
 static void run_pair(Process p[PAIR], bool other)
 {
-    const int port = free_port();
+    const int port = own_port();
     pthread_t thread[PAIR];
 
     for (int i = 0; i < PAIR; i++) {
@@ -637,7 +590,7 @@ static void test_replication(void)
     dpx_result r;
 
     telling = &t;
-    if (!CHECK_DPX(make_trainer(&trainer, "own", four, make_operators(&b, true))))
+    if (!CHECK_DPX(own_trainer(&trainer, "own", four, make_operators(&b, true))))
         return;
     CHECK_DPX(dpx_trainer_on_replicate(trainer, NULL, told, release, &t));
     CHECK_STR("twice 0;ramp 0;tap 0;tap2 0;centre 0;twice 1;ramp 1;tap 1;tap2 1;centre 1;"
@@ -654,7 +607,7 @@ static void test_replication(void)
                     dpx_trainer_on_replicate(trainer, NULL, told, release, &t));
     dpx_trainer_free(trainer);
     CU_ASSERT_EQUAL(t.released, 5 * 4);
-    if (!CHECK_DPX(make_trainer(&trainer, "own", alone, make_operators(&b, true))))
+    if (!CHECK_DPX(own_trainer(&trainer, "own", alone, make_operators(&b, true))))
         return;
     CHECK_DPX(dpx_trainer_on_replicate(trainer, "*", told, release, &none));
     CHECK_STR("", none.text);
@@ -669,21 +622,21 @@ static void test_replication_by_name(void)
     dpx_result r;
 
     telling = &t;
-    if (!CHECK_DPX(make_trainer(&trainer, "function", four, NULL)))
+    if (!CHECK_DPX(own_trainer(&trainer, "function", four, NULL)))
         return;
     CHECK_DPX(dpx_trainer_on_replicate(trainer, "[tr]*", told, release, &t));
     if (strncmp(t.text, "twice 0;twice/", 14) != 0 || !strstr(t.text, ";ramp 0;twice 1;twice/"))
         TEST_FAIL("%s", t.text);
     dpx_trainer_free(trainer);
     t = (Told){ .fail_at = 2 };
-    if (!CHECK_DPX(make_trainer(&trainer, "function", four, NULL)))
+    if (!CHECK_DPX(own_trainer(&trainer, "function", four, NULL)))
         return;
     CHECK_DPX_FAILS(DPX_IO, "failed at node 'ramp', copy 2",
                     dpx_trainer_on_replicate(trainer, "ramp", told, release, &t));
     CHECK_STR("ramp 0;ramp 1;ramp 2;", t.text);
     dpx_trainer_free(trainer);
     CU_ASSERT_EQUAL(t.released, 3);
-    if (!CHECK_DPX(make_trainer(&trainer, "function", four, NULL)))
+    if (!CHECK_DPX(own_trainer(&trainer, "function", four, NULL)))
         return;
     CHECK_DPX(step(trainer, 6, &r));
     CHECK_DPX_FAILS(DPX_INVALID, "before the first step", dpx_trainer_on_replicate(trainer, "*", told, NULL, &t));

@@ -1,0 +1,443 @@
+/* The operator of docs/example/statistics.c, whose copies share statistics, trains as batch-norm does: on any number of
+ * replicas, with parts of unequal sizes and none, in one process and in several; its copies are told of in order. */
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "docs/example/statistics.c"
+#include "tests/harness/test.h"
+#include "tests/operators/own.h"
+
+enum { CHANNELS = 3, WIDTH = 4, CLASSES = 3, MOST = 11, STEPS = 4 };
+
+typedef struct {
+    double loss[STEPS], weight[WIDTH * WIDTH], scale[CHANNELS], bias[CHANNELS], last[CHANNELS * WIDTH * CLASSES];
+} Trained;
+
+static dpx_operators *make_set(void)
+{
+    dpx_operators *set = NULL;
+
+    CHECK_DPX(dpx_operators_create(&set));
+    CHECK_DPX(dpx_operator_library.add(set));
+    return set;
+}
+
+static dpx_status step(dpx_trainer *t, int samples, int seed, dpx_result *r)
+{
+    double x[MOST][CHANNELS][WIDTH];
+    int64_t label[MOST];
+    const dpx_tensor batch[2] = { { "x", DPX_FLOAT64, 3, { samples, CHANNELS, WIDTH }, x },
+                                  { "target", DPX_INT64, 1, { samples }, label } };
+
+    for (int s = 0; s < samples; s++) {
+        label[s] = (s * 7 + seed) % CLASSES;
+        for (int c = 0; c < CHANNELS; c++)
+            for (int i = 0; i < WIDTH; i++)
+                x[s][c][i] = 5 * c + sin(1 + seed + 31 * s + 7 * c + i);
+    }
+    return dpx_train_step(t, batch, 2, r);
+}
+
+static dpx_status get_all(dpx_trainer *t, Trained *out)
+{
+    dpx_tensor state[] = { { "weight", DPX_FLOAT64, 2, { WIDTH, WIDTH }, out->weight },
+                           { "scale", DPX_FLOAT64, 1, { CHANNELS }, out->scale },
+                           { "bias", DPX_FLOAT64, 1, { CHANNELS }, out->bias },
+                           { "last", DPX_FLOAT64, 2, { CHANNELS * WIDTH, CLASSES }, out->last } };
+    dpx_status st = DPX_OK;
+
+    for (size_t i = 0; i < sizeof state / sizeof *state && !st; i++)
+        st = dpx_trainer_get_state(t, state[i].name, &state[i]);
+    return st;
+}
+
+static dpx_status train_steps(dpx_trainer *t, Trained *out, int samples)
+{
+    dpx_status st = DPX_OK;
+    dpx_result r = { 0 };
+
+    for (int i = 0; i < STEPS && !st; i++) {
+        st = step(t, samples, i, &r);
+        out->loss[i] = r.loss;
+    }
+    return st ? st : get_all(t, out);
+}
+
+static bool train(Trained *out, const char *model, const char *const *settings, dpx_operators *set, int samples)
+{
+    dpx_trainer *t = NULL;
+    const bool good = CHECK_DPX(own_trainer(&t, model, settings, set)) && CHECK_DPX(train_steps(t, out, samples));
+
+    dpx_trainer_free(t);
+    return good;
+}
+
+static double difference(const Trained *a, const Trained *b)
+{
+    const double *x = (const double *)a, *y = (const double *)b;
+    double worst = 0;
+
+    for (size_t i = 0; i < sizeof *a / sizeof *x; i++)
+        worst = !(fabs(x[i] - y[i]) <= worst) ? fabs(x[i] - y[i]) : worst;
+    return worst;
+}
+
+#define COMMON "loss=cross-entropy", "dtype=float64", "lr=0.3", "optimizer=sgd", "threads=1"
+static const char *const one[] = { COMMON, NULL };
+
+/* Five replicas of two samples: three are empty. */
+static void test_batch_norm(void)
+{
+    static const char *const many[][9] = {
+        { COMMON, NULL },
+        { COMMON, "devices=cpu*2", NULL },
+        { COMMON, "devices=cpu*2", "replicas=5", NULL },
+        { COMMON, "devices=cpu*5", NULL },
+        { COMMON, "devices=cpu*3", "split=1,0,2", NULL },
+        { COMMON, "devices=cpu*2", "strategy=master", NULL },
+    };
+
+    for (int samples = 2; samples <= MOST; samples += 9)
+        for (size_t i = 0; i < sizeof many / sizeof *many; i++) {
+            Trained known, own;
+
+            if (!train(&known, "batch_norm", one, NULL, samples) ||
+                !train(&own, "statistics", many[i], make_set(), samples))
+                return;
+            if (!(difference(&own, &known) <= 1e-12))
+                TEST_FAIL("%d samples, case %zu: %g", samples, i, difference(&own, &known));
+        }
+}
+
+/* ---- what travels ---- */
+
+typedef struct {
+    char text[1 << 16];
+    size_t bytes;
+} Text;
+
+static void take_text(void *user, const char *text, size_t bytes)
+{
+    Text *t = user;
+
+    if (t->bytes + bytes < sizeof t->text)
+        memcpy(t->text + t->bytes, text, bytes);
+    t->bytes += bytes;
+}
+
+static int occurrences(const char *of, const char *in)
+{
+    int n = 0;
+
+    for (const char *at = strstr(in, of); at; at = strstr(at + 1, of))
+        n++;
+    return n;
+}
+
+/* Messages of both directions are gathered, and combined once for a device; one replica's go nowhere. */
+static void test_graph(void)
+{
+    static const char *const alone[] = { COMMON, "batch-size=6", NULL };
+    static const char *const three[] = { COMMON, "batch-size=6", "devices=cpu*2", "replicas=3", NULL };
+
+    for (int many = 0; many < 2; many++) {
+        dpx_operators *set = make_set();
+        dpx_options *o = own_options(many ? three : alone, set);
+        dpx_model *m = NULL;
+        Text *t = calloc(1, sizeof *t);
+
+        if (CHECK_DPX(dpx_model_load_within(&m, FOLDER "statistics.onnx", o)) &&
+            CHECK_DPX(dpx_transform(m, o, NULL, "txt", take_text, t))) {
+            CU_ASSERT_FATAL(t->bytes < sizeof t->text);
+            CU_ASSERT_EQUAL(occurrences("com.example.StatisticsCollect(", t->text), many ? 3 : 1);
+            CU_ASSERT_EQUAL(occurrences("dpexec.AllGather(%StatisticsCollect", t->text), many);
+            CU_ASSERT_EQUAL(occurrences("com.example.StatisticsCombine(", t->text), many ? 2 : 1);
+            CU_ASSERT_EQUAL(occurrences("com.example.StatisticsShared(", t->text), many ? 3 : 1);
+            CU_ASSERT_EQUAL(occurrences("dpexec.AllGather(%StatisticsGradientCollect", t->text), many);
+            CU_ASSERT_EQUAL(occurrences("com.example.StatisticsGradientCombine(", t->text), many ? 2 : 1);
+            CU_ASSERT_EQUAL(occurrences("dpexec.All", t->text), many ? 3 : 0); /* and the gradients */
+        }
+        free(t);
+        dpx_model_free(m);
+        dpx_options_free(o);
+        dpx_operators_free(set);
+    }
+}
+
+/* ---- an answer for each copy ---- */
+
+static dpx_status turn_shape(void *user, dpx_node *n)
+{
+    dpx_tensor x;
+    dpx_status st;
+
+    (void)user;
+    if (!dpx_node_input(n, 0, &x) || (st = dpx_node_set_output(n, 0, x.dtype, x.rank, x.dim)))
+        return DPX_SHAPE;
+    return dpx_node_set_message(n, 1, 1);
+}
+
+static dpx_status turn_collect(void *user, dpx_node *n)
+{
+    dpx_tensor x, message, none;
+
+    (void)user;
+    if (!dpx_node_input(n, 0, &x) || dpx_node_count_messages(n) != 1 || !dpx_node_message(n, 0, &message) ||
+        dpx_node_message(n, 1, &none) || dpx_node_answer(n, 0, &none) || dpx_node_output(n, 0, &none))
+        return DPX_INTERNAL;
+    *(double *)message.data = (double)x.dim[0];
+    return DPX_OK;
+}
+
+/* How many samples the copies before have. */
+static dpx_status turn_combine(void *user, dpx_node *n)
+{
+    dpx_tensor message, answer, none;
+    double before = 0;
+
+    (void)user;
+    if (dpx_node_input(n, 0, &none) || dpx_node_output(n, 0, &none))
+        return DPX_INTERNAL;
+    for (int copy = 0; copy < dpx_node_count_messages(n); copy++) {
+        if (!dpx_node_message(n, copy, &message) || !dpx_node_answer(n, copy, &answer) || answer.dim[0] != 1)
+            return DPX_INTERNAL;
+        *(double *)answer.data = before;
+        before += *(double *)message.data;
+    }
+    return DPX_OK;
+}
+
+static dpx_status turn(void *user, dpx_node *n)
+{
+    dpx_tensor y, answer, none;
+
+    (void)user;
+    if (!dpx_node_output(n, 0, &y) || !dpx_node_answer(n, 0, &answer) || dpx_node_answer(n, 1, &none) ||
+        dpx_node_input(n, 1, &none) || dpx_node_count_inputs(n) != 1)
+        return DPX_INTERNAL;
+    for (int64_t s = 0; s < y.dim[0]; s++)
+        put(&y, s, *(double *)answer.data + (double)s);
+    return DPX_OK;
+}
+
+static dpx_operator turn_operator(const dpx_kernels *k)
+{
+    return (dpx_operator){ .size = sizeof(dpx_operator),
+                           .domain = "com.example",
+                           .name = "Turn",
+                           .min_inputs = 1,
+                           .max_inputs = 1,
+                           .min_outputs = 1,
+                           .max_outputs = 1,
+                           .flags = DPX_OPERATOR_PER_SAMPLE,
+                           .shape = turn_shape,
+                           .float32 = k };
+}
+
+static const dpx_kernels turn_kernels = {
+    .size = sizeof turn_kernels, .apply = turn, .collect = turn_collect, .combine = turn_combine
+};
+
+/* Each sample is told its place in the batch, whatever the parts are. */
+static void test_answers(void)
+{
+    static const char *const parts[][4] = { { NULL },
+                                            { "devices=cpu*3", NULL },
+                                            { "devices=cpu*2", "replicas=5", NULL },
+                                            { "devices=cpu*3", "split=2,0,1", NULL } };
+    const dpx_operator op = turn_operator(&turn_kernels);
+
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        for (int samples = 2; samples <= MOST; samples += 9) {
+            float x[MOST] = { 0 };
+            dpx_tensor in = { "x", DPX_FLOAT32, 1, { samples }, x }, y = { .rank = 0 };
+            dpx_operators *set = NULL;
+            dpx_trainer *t = NULL;
+
+            CHECK_DPX(dpx_operators_create(&set));
+            CHECK_DPX(dpx_operators_add(set, &op));
+            if (CHECK_DPX(own_trainer(&t, "turns", parts[i], set)) && CHECK_DPX(dpx_run(t, &in, 1, &y, 1)))
+                for (int s = 0; s < samples; s++)
+                    CU_ASSERT(((float *)y.data)[s] == (float)s);
+            dpx_trainer_free(t);
+        }
+}
+
+/* ---- what is wrong ---- */
+
+static dpx_status no_message(void *user, dpx_node *n)
+{
+    dpx_tensor x;
+
+    (void)user;
+    return dpx_node_input(n, 0, &x) ? dpx_node_set_output(n, 0, x.dtype, x.rank, x.dim) : DPX_SHAPE;
+}
+
+static dpx_status small_message(void *user, dpx_node *n)
+{
+    const dpx_status st = no_message(user, n);
+
+    return st ? st : dpx_node_set_message(n, 0, 1);
+}
+
+static dpx_status gradient_message(void *user, dpx_node *n)
+{
+    const dpx_status st = turn_shape(user, n);
+
+    return st ? st : dpx_node_set_gradient_message(n, 1, 1);
+}
+
+static void expect_refused(const char *says, const dpx_kernels *narrow, const dpx_kernels *wide, unsigned flags,
+                           dpx_node_fn *shape_fn)
+{
+    static const char *const settings[] = { NULL };
+    dpx_operator op = turn_operator(narrow);
+    dpx_operators *set = NULL;
+    dpx_trainer *t = NULL;
+    dpx_status st;
+
+    op.float64 = wide;
+    op.flags = flags;
+    op.shape = shape_fn;
+    CHECK_DPX(dpx_operators_create(&set));
+    if (!(st = dpx_operators_add(set, &op)))
+        st = own_trainer(&t, "turns", settings, set);
+    else
+        dpx_operators_free(set);
+    if (!st) {
+        float x[2] = { 0 };
+        dpx_tensor in = { "x", DPX_FLOAT32, 1, { 2 }, x }, y;
+
+        st = dpx_run(t, &in, 1, &y, 1);
+    }
+    CHECK_DPX_FAILS(DPX_INVALID, says, st);
+    CU_ASSERT(!strchr(dpx_error(), '\n'));
+    dpx_trainer_free(t);
+}
+
+static void test_refused(void)
+{
+    const unsigned per_sample = DPX_OPERATOR_PER_SAMPLE;
+    dpx_kernels half = turn_kernels, backward = turn_kernels, plain = turn_kernels;
+
+    half.combine = NULL;
+    backward.gradient_collect = backward.gradient_combine = turn_combine;
+    plain.collect = plain.combine = NULL;
+    expect_refused("one of collect and combine", &half, NULL, per_sample, turn_shape);
+    half = backward;
+    half.gradient_collect = NULL;
+    expect_refused("one of gradient_collect and gradient_combine", &half, NULL, per_sample, turn_shape);
+    expect_refused("gradient_collect, but without gradient", &backward, NULL, per_sample, turn_shape);
+    expect_refused("share in one type alone", &turn_kernels, &plain, per_sample, turn_shape);
+    expect_refused("expected DPX_OPERATOR_PER_SAMPLE", &turn_kernels, NULL, 0, turn_shape);
+    expect_refused("sets no message", &turn_kernels, NULL, per_sample, no_message);
+    expect_refused("less than 1", &turn_kernels, NULL, per_sample, small_message);
+    expect_refused("has no kernels for", &turn_kernels, NULL, per_sample, gradient_message);
+    expect_refused("has no kernels for", &plain, NULL, per_sample, turn_shape);
+}
+
+/* ---- replication ---- */
+
+/* The context is the order of the calls; the node's name, and that it was NULL for the first alone, are in it. */
+static dpx_status note_copy(void *user, const char *node, int copy, void **context)
+{
+    char *told = user;
+    const size_t at = strlen(told);
+
+    snprintf(told + at, 256 - at, "%s %d%s;", node, copy, *context ? "" : " first");
+    *context = told;
+    return DPX_OK;
+}
+
+/* All copies, those without samples too, once, and before the first step. */
+static void test_replication(void)
+{
+    static const char *const five[] = { COMMON, "devices=cpu*2", "replicas=5", NULL };
+    char told[256] = "", alone[256] = "";
+    dpx_trainer *t = NULL;
+    dpx_result r;
+
+    if (CHECK_DPX(own_trainer(&t, "statistics", five, make_set())) &&
+        CHECK_DPX(dpx_trainer_on_replicate(t, NULL, note_copy, NULL, told))) {
+        CHECK_STR("norm 0 first;norm 1;norm 2;norm 3;norm 4;", told);
+        CHECK_DPX(step(t, 2, 0, &r));
+        CHECK_DPX(step(t, MOST, 0, &r));
+        CHECK_STR("norm 0 first;norm 1;norm 2;norm 3;norm 4;", told);
+        CU_ASSERT_PTR_EQUAL(dpx_trainer_context(t, "norm"), told);
+    }
+    dpx_trainer_free(t);
+    if (CHECK_DPX(own_trainer(&t, "statistics", one, make_set())))
+        CHECK_DPX(dpx_trainer_on_replicate(t, NULL, note_copy, NULL, alone));
+    CHECK_STR("", alone);
+    dpx_trainer_free(t);
+}
+
+/* ---- several processes, here threads ---- */
+
+enum { PAIR = 2 };
+
+typedef struct {
+    int rank, port;
+    dpx_status status;
+    char why[1024], told[256];
+    Trained out;
+} Process;
+
+static void *run_process(void *arg)
+{
+    Process *p = arg;
+    char rendezvous[32];
+    dpx_world_options how = { .size = PAIR, .rank = p->rank, .rendezvous = rendezvous, .timeout = 20 };
+    dpx_operators *set = make_set();
+    dpx_options *o = own_options(one, set);
+    dpx_trainer *t = NULL;
+    dpx_world *w = NULL;
+    dpx_model *m = NULL;
+
+    snprintf(rendezvous, sizeof rendezvous, "127.0.0.1:%d", p->port);
+    CHECK_DPX(dpx_options_set(o, "replicas", "5"));
+    if (!(p->status = dpx_model_load_within(&m, FOLDER "statistics.onnx", o)))
+        p->status = dpx_world_join(&w, &how);
+    dpx_options_set_world(o, w);
+    if (!p->status && !(p->status = dpx_trainer_create(&t, m, o, NULL, NULL)) &&
+        !(p->status = dpx_trainer_on_replicate(t, NULL, note_copy, NULL, p->told)))
+        p->status = train_steps(t, &p->out, 3);
+    snprintf(p->why, sizeof p->why, "%s", dpx_error());
+    dpx_trainer_free(t);
+    dpx_world_leave(w);
+    dpx_model_free(m);
+    dpx_options_free(o);
+    dpx_operators_free(set);
+    return NULL;
+}
+
+/* Three samples on five replicas of two processes, of which the second has none. */
+static void test_world(void)
+{
+    const int port = own_port();
+    Process p[PAIR];
+    pthread_t thread[PAIR];
+    Trained known;
+
+    for (int i = 0; i < PAIR; i++) {
+        p[i] = (Process){ .rank = i, .port = port };
+        CU_ASSERT_FATAL(!pthread_create(&thread[i], NULL, run_process, &p[i]));
+    }
+    for (int i = 0; i < PAIR; i++)
+        pthread_join(thread[i], NULL);
+    if (!train(&known, "batch_norm", one, NULL, 3))
+        return;
+    for (int i = 0; i < PAIR; i++)
+        if (p[i].status)
+            TEST_FAIL("rank %d: %s", i, p[i].why);
+        else if (!(difference(&p[i].out, &known) <= 1e-12))
+            TEST_FAIL("rank %d: %g", i, difference(&p[i].out, &known));
+    CHECK_STR("norm 0 first;norm 1;norm 2;", p[0].told);
+    CHECK_STR("norm 3 first;norm 4;", p[1].told);
+}
+
+DEFINE_SUITE(statistics, { "as batch-norm", test_batch_norm }, { "graph", test_graph }, { "answers", test_answers },
+             { "refused", test_refused }, { "replication", test_replication }, { "world", test_world });
