@@ -13,6 +13,7 @@
 #include "graph/ops/attention.h"
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/onednn.h"
+#include "kernels/cpu/softmax.h"
 #include "kernels/cpu/team.h"
 #include "kernels/cpu/tile.h"
 #include "kernels/cpu/vmath.h"

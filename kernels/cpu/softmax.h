@@ -8,7 +8,8 @@
 #include "kernels/cpu/team.h"
 #include "kernels/cpu/vmath.h"
 
-enum { SOFTMAX_TILE = 64, SOFTMAX_BLOCK = 256 }; /* columns taken together; elements summed before they join the rest */
+/* Columns taken together; elements summed before they join the rest; maxima of a row kept side by side. */
+enum { SOFTMAX_TILE = 64, SOFTMAX_BLOCK = 256, SOFTMAX_LANES = 16 };
 
 /* x[outer, n, inner]: a task is the columns of one tile, or a row where inner is 1. */
 typedef struct {

@@ -18,12 +18,11 @@ static RunFacts facts_of(const Args *a)
     };
 }
 
-static Status parse(Args *a, const char *flag, const char *value)
+/* The strings must live as long as what is parsed. */
+static Status parse(Args *a, char *flag, char *value)
 {
-    char name[32], text[32], *argv[] = { name, text };
+    char *argv[] = { flag, value };
 
-    snprintf(name, sizeof name, "%s", flag);
-    snprintf(text, sizeof text, "%s", value);
     return args_parse(a, &command, 2, argv);
 }
 
@@ -40,13 +39,14 @@ static void fail_allocation(int n)
 /* Whichever allocation fails: a whole note or none, and no comparison of a part. */
 static void test_no_memory(void)
 {
+    char flag[] = "--seed", three[] = "3", four[] = "4";
     Args was, is;
     RunFacts before, now;
     Position at;
     char *whole;
     int tried = 0;
 
-    if (!CHECK_OK(parse(&was, "--seed", "3")) || !CHECK_OK(parse(&is, "--seed", "4")))
+    if (!CHECK_OK(parse(&was, flag, three)) || !CHECK_OK(parse(&is, flag, four)))
         return;
     before = facts_of(&was);
     now = facts_of(&is);
