@@ -535,6 +535,10 @@ typedef struct {
 } dpx_metric;
 DPX_API dpx_status dpx_trainer_metric(const dpx_trainer *t, dpx_metric *out) DPX_CHECKED;
 DPX_API void dpx_trainer_restart_metric(dpx_trainer *t);
+/* The same of the batches of training steps whose results were taken, each measured by its step: by parameters before
+ * the update, and as training computes (batch statistics, dropout).  Log variables are not among it. */
+DPX_API dpx_status dpx_trainer_train_metric(const dpx_trainer *t, dpx_metric *out) DPX_CHECKED;
+DPX_API void dpx_trainer_restart_train_metric(dpx_trainer *t);
 /* The part of a batch of `samples` that this process's replicas take: samples [from, to) of it, counted from 0, along
  * the batch's axis of every tensor that is split (dpx_batch_splits); from == to when it has none.  The parts of all
  * processes, by rank, follow one another and make up the batch; a process alone has all of it.  They depend on

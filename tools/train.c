@@ -73,9 +73,11 @@ typedef struct {
     bool keeps, has_dir; /* there is a folder; this process writes it */
     bool running;        /* the command line and the files were right */
     Evaluation last_eval;
-    int64_t eval_step; /* of last_eval; -1: none yet */
-    double last_loss;  /* of a step of this run; NaN: none yet */
-    bool is_nll;       /* and its loss was not negative so far */
+    int64_t eval_step;              /* of last_eval; -1: none yet */
+    double last_loss;               /* of a step of this run; NaN: none yet */
+    double epoch_sum, epoch_weight; /* of the losses of the epoch's steps, since it began or went on */
+    int64_t epoch_samples;
+    bool is_nll; /* and its loss was not negative so far */
 } Run;
 
 /* ---- signals ---- */
@@ -239,7 +241,7 @@ static Status open_data(Run *r)
     if (args_has(a, "val"))
         TRY(feed_open(&r->val, a, "val", r->model, world_share_of(&r->world), log));
     else if (log && strcmp(dpx_options_get(a->options, "metric"), "none"))
-        progress_line(log, "dpexec: warning: --metric %s is measured on --val, which is not given",
+        progress_line(log, "dpexec: warning: --metric %s is measured on training batches alone: --val is not given",
                       dpx_options_get(a->options, "metric"));
     TRY(loader_create(&r->loader, r->train.data, r->train.field, r->train.n, how));
     return read_counts(r);
@@ -431,17 +433,51 @@ static Status count_read(RunRead *out, bool *ends, Run *r)
     return *ends ? world_read(&out->all, &out->most, &r->world, loader_take_read(r->loader)) : ST_OK;
 }
 
+/* What the steps of the epoch measured, where there is a metric; the next begins. */
+static Status measure_epoch(EpochMetric *out, bool *measured, Run *r, bool ends)
+{
+    const char *metric = dpx_options_get(r->args->options, "metric");
+    const double loss = r->train.adds_up ? r->epoch_sum : r->epoch_sum / r->epoch_weight;
+
+    *measured = ends && strcmp(metric, "none") != 0;
+    if (!ends)
+        return ST_OK;
+    *out = (EpochMetric){ .loss = loss, .metric = metric, .samples = r->epoch_samples };
+    TRY((Status)dpx_trainer_train_metric(r->trainer, &out->measured));
+    if (*measured && !r->progress.quiet && out->measured.measured && !out->measured.table.data)
+        progress_line(&r->progress, "step %" PRId64 ": train loss %.5f, %s %.4f", r->step, loss, metric,
+                      out->measured.value);
+    r->epoch_sum = r->epoch_weight = 0;
+    r->epoch_samples = 0;
+    return ST_OK;
+}
+
+static Status log_step(Run *r, const dpx_result *result)
+{
+    EpochMetric trained;
+    RunRead read;
+    bool ends, measured;
+
+    r->epoch_sum += result->loss_sum;
+    r->epoch_weight += result->loss_weight;
+    r->epoch_samples += result->samples;
+    TRY(count_read(&read, &ends, r));
+    TRY(measure_epoch(&trained, &measured, r, ends));
+    TRY(run_dir_log_step(&r->dir, r->trainer, result, r->at.epoch + 1, (seconds_now() - r->since) * 1e3,
+                         ends ? &read : NULL, measured ? &trained : NULL));
+    if (ends)
+        dpx_trainer_restart_train_metric(r->trainer);
+    return ST_OK;
+}
+
 static Status after_update(Run *r, const dpx_result *result)
 {
-    bool was_finite = isfinite(result->loss), ends;
-    RunRead read;
+    bool was_finite = isfinite(result->loss);
 
     r->step = result->step;
     r->last_loss = result->loss;
     warn_of_logits(r, result->loss);
-    TRY(count_read(&read, &ends, r));
-    TRY(run_dir_log_step(&r->dir, r->trainer, result, r->at.epoch + 1, (seconds_now() - r->since) * 1e3,
-                         ends ? &read : NULL));
+    TRY(log_step(r, result));
     if (!was_finite)
         return FAIL(E_INVALID,
                     "the loss of step %" PRId64

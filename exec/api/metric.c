@@ -61,21 +61,16 @@ static bool counted(const Measured *m, const MetricDef *def)
     return false;
 }
 
-dpx_status dpx_trainer_metric(const dpx_trainer *t, dpx_metric *out)
+static void give(dpx_metric *out, const dpx_trainer *t, const Measured *m)
 {
-    const MetricDef *def;
-    const Measured *m;
+    const MetricDef *def = t->options->build.metric;
 
-    NEED(t, "trainer");
-    NEED(out, "out");
-    def = t->options->build.metric;
-    m = &t->measured;
-    *out = (dpx_metric){ .value = NAN, .log = t->log_values.all, .n_log = t->log_values.n_all };
+    *out = (dpx_metric){ .value = NAN };
     if (!def || !counted(m, def))
-        return DPX_OK;
+        return;
     out->measured = 1;
     if (def->value)
-        out->value = def->value(&m->sum, m->weight, &m->settings);
+        out->value = def->value(&m->sum, m->weight, &t->measured.settings);
     else if (!def->table)
         out->value = tensor_float(&m->sum, 0) / m->weight;
     else {
@@ -84,7 +79,30 @@ dpx_status dpx_trainer_metric(const dpx_trainer *t, dpx_metric *out)
         };
         memcpy(out->table.dim, m->sum.shape.dim, sizeof out->table.dim);
     }
+}
+
+dpx_status dpx_trainer_metric(const dpx_trainer *t, dpx_metric *out)
+{
+    NEED(t, "trainer");
+    NEED(out, "out");
+    give(out, t, &t->measured);
+    out->log = t->log_values.all;
+    out->n_log = t->log_values.n_all;
     return DPX_OK;
+}
+
+dpx_status dpx_trainer_train_metric(const dpx_trainer *t, dpx_metric *out)
+{
+    NEED(t, "trainer");
+    NEED(out, "out");
+    give(out, t, &t->trained);
+    return DPX_OK;
+}
+
+void dpx_trainer_restart_train_metric(dpx_trainer *t)
+{
+    if (t)
+        measured_restart(&t->trained);
 }
 
 void dpx_trainer_restart_metric(dpx_trainer *t)

@@ -172,6 +172,7 @@ void dpx_trainer_free(dpx_trainer *t)
     session_free(t->session);
     trace_free(t->trace);
     measured_restart(&t->measured);
+    measured_restart(&t->trained);
     free(t->prediction);
     preprocess_free(t->preprocess);
     contexts_free(t->contexts);
@@ -406,7 +407,7 @@ static Status end(dpx_trainer *t, const SessionStep *step, dpx_result *r)
 
     TRY(session_end(&out, &n, step));
     trainer_read_outputs(t, r, out, n);
-    return ST_OK;
+    return measured_add(&t->trained, out, n);
 }
 
 static Status need_loss(const dpx_trainer *t)

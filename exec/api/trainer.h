@@ -59,6 +59,7 @@ struct dpx_trainer {
     bool averaged;          /* running statistics, since the last batch that was trained */
     int64_t evaluated;      /* batches since the last that was trained */
     Measured measured;      /* by evaluations since this began */
+    Measured trained;       /* by training steps; its settings are those of `measured` */
     Preprocess *preprocess; /* NULL: none */
     Contexts *contexts;     /* of nodes that were told of; NULL: none were */
     bool stepped;           /* a step was begun */

@@ -114,6 +114,8 @@ typedef struct {
     X(replicate_function, "dpx_trainer_on_replicate: replicate",                                                       \
       dpx_trainer_on_replicate(a->t, NULL, NULL, NULL, NULL))                                                          \
     X(metric_out, "dpx_trainer_metric: out", dpx_trainer_metric(a->t, NULL))                                           \
+    X(train_metric_trainer, "dpx_trainer_train_metric: trainer", dpx_trainer_train_metric(NULL, &a->metric))           \
+    X(train_metric_out, "dpx_trainer_train_metric: out", dpx_trainer_train_metric(a->t, NULL))                         \
     X(part_trainer, "dpx_trainer_part: trainer", dpx_trainer_part(NULL, 1, &a->part))                                  \
     X(part_out, "dpx_trainer_part: out", dpx_trainer_part(a->t, 1, NULL))                                              \
     X(part_samples, "a batch of -1 samples", dpx_trainer_part(a->t, -1, &a->part))                                     \
@@ -242,6 +244,7 @@ static void test_harmless(void)
     CU_ASSERT(!dpx_data_count(NULL) && !dpx_data_at(NULL, 0) && !dpx_data_key(NULL, 0) && !dpx_data_find(NULL, "x"));
     CU_ASSERT_EQUAL(dpx_data_kind_of(NULL), DPX_DATA_LIST);
     dpx_trainer_restart_metric(NULL);
+    dpx_trainer_restart_train_metric(NULL);
     dpx_world_leave(NULL);
     dpx_world_abort(NULL, "why");
     dpx_world_end(NULL, 1);

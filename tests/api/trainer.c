@@ -145,6 +145,41 @@ static void test_metric(void)
     dpx_trainer_free(t);
 }
 
+/* Of the steps that trained, by what the parameters were before each; evaluations are counted apart. */
+static void test_train_metric(void)
+{
+    static const char *const table[] = {
+        "loss=cross-entropy", "metric=confusion-matrix", "replicas=4", "threads=1", "lr=0.5", NULL
+    };
+    int64_t expected[CLASSES][CLASSES] = { { 0 } };
+    dpx_trainer *t = make_trainer(table);
+    dpx_metric m = { .measured = 1 };
+    dpx_result r;
+    Batch b;
+
+    if (!t)
+        return;
+    make_batch(&b, 4);
+    CHECK_DPX(dpx_val_step(t, b.tensor, 2, &r));
+    CHECK_DPX(dpx_trainer_train_metric(t, &m));
+    CU_ASSERT(!m.measured && isnan(m.value) && !m.table.data);
+    CHECK_DPX(dpx_train_step(t, b.tensor, 2, &r));
+    dpx_trainer_restart_train_metric(t);
+    for (int samples = SAMPLES; samples > 1; samples -= 3) {
+        make_batch(&b, (unsigned)samples);
+        count_hits(t, &b, samples, expected);
+        b.tensor[0].dim[0] = b.tensor[1].dim[0] = samples;
+        CHECK_DPX(dpx_train_step(t, b.tensor, 2, samples % 2 ? &r : NULL));
+        if (samples % 2 == 0)
+            CHECK_DPX(dpx_train_result(t, &r));
+        CHECK_DPX(dpx_val_step(t, b.tensor, 2, &r));
+    }
+    CHECK_DPX(dpx_trainer_train_metric(t, &m));
+    CU_ASSERT_FATAL(m.measured && m.table.data && m.table.rank == 2 && m.table.dtype == DPX_INT64);
+    CU_ASSERT(!memcmp(m.table.data, expected, sizeof expected));
+    dpx_trainer_free(t);
+}
+
 /* The loss of val_step is that of the logits that dpx_run gives. */
 static void test_run_and_loss(void)
 {
@@ -633,8 +668,9 @@ static void test_open_sizes(void)
 }
 
 DEFINE_SUITE(trainer, { "steps", test_steps }, { "evaluation changes nothing", test_val_keeps_state },
-             { "the metric over batches", test_metric }, { "run gives the loss's logits", test_run_and_loss },
-             { "bad batches", test_bad_batches }, { "no loss", test_no_loss }, { "set and get state", test_set_state },
+             { "the metric over batches", test_metric }, { "the metric of training", test_train_metric },
+             { "run gives the loss's logits", test_run_and_loss }, { "bad batches", test_bad_batches },
+             { "no loss", test_no_loss }, { "set and get state", test_set_state },
              { "accumulate and flush", test_accumulate }, { "save, resume, export", test_checkpoint },
              { "a scaled loss", test_loss_scale }, { "options of the scale", test_loss_scale_options },
              { "callbacks", test_callbacks }, { "two threads", test_threads }, { "timing", test_trace },

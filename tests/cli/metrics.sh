@@ -30,6 +30,28 @@ while read -r set loss metric flags value; do
     done
 done <$here/expected.txt
 
+# Training measures its own samples, as it goes: an epoch that changes nothing, in batches of which the last is smaller, as one step or in
+# micro-batches.
+while read -r set metric flags; do
+    read -r set loss metric ignore value < <(grep "^$set [^ ]* $metric " $here/expected.txt)
+    arguments "$set" "$loss" "$metric" "$ignore"
+    rm -rf "$DIR/trained"
+    # shellcheck disable=SC2086     # several words
+    check "train" "$dpexec" "${args[@]}" --data $here/"$set".npz --lr 0 --epochs 2 --out "$DIR/trained" $flags
+    check "$set $metric of both epochs, by $flags" test "$(grep -o '"train_[a-z]*.*"train_samples":[0-9]*' "$DIR/trained/metrics.jsonl" | sort | wc -l)" = 2
+    check "$set $metric while training, by $flags" is "$value" "$metric" "$(sed 's/"train_/"eval_/g' "$DIR/trained/metrics.jsonl")"
+    evaluated=$("$dpexec" eval "${args[@]}" --data $here/"$set".npz)
+    check "the loss of the epoch" near "$(tail -1 "$DIR/trained/metrics.jsonl" | grep -o '"train_loss":[^,]*' | cut -d: -f2)" \
+        "$(grep -o '"eval_loss":[^,]*' <<<"$evaluated" | cut -d: -f2)"
+    check "of all samples" test "$(tail -1 "$DIR/trained/metrics.jsonl" | grep -o '"train_samples":[0-9]*' | cut -d: -f2)" = "$(grep -o '"samples":[0-9]*' <<<"$evaluated" | cut -d: -f2)"
+done <<'TRAINED'
+absent confusion-matrix --replicas 3
+absent mean-iou --replicas 1
+ties top-k:2 --replicas 4 --accumulate 2
+class_ignored f1:weighted --replicas 2 --accumulate 3
+numbers rmse --replicas 5
+TRAINED
+
 # In worlds, whose processes read their parts, beside training that changes nothing: all processes are told the same.
 while read -r size set metric; do
     read -r set loss metric flags value < <(grep "^$set [^ ]* $metric " $here/expected.txt)

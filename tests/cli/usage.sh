@@ -165,7 +165,7 @@ refused 1 "already holds a run" "${train[@]}" --out "$DIR/run"
 check "the run is untouched" diff -r "$DIR/run" "$DIR/copy"
 # What a run without --val ends with, and what it warns of.
 untested=("$dpexec" train models/mlp.onnx --data tests/oracle/data/digits.npz --batch-size 32 --steps 60 --lr 0.5 --threads 1 --quiet)
-says "warning: --metric accuracy is measured on --val, which is not given" "${untested[@]}" --loss cross-entropy --metric accuracy --out "$DIR/untested"
+says "warning: --metric accuracy is measured on training batches alone: --val is not given" "${untested[@]}" --loss cross-entropy --metric accuracy --out "$DIR/untested"
 loss=$(sed -n '$s/.*"loss":\([^,]*\).*/\1/p' "$DIR/untested/metrics.jsonl")
 check "the last loss" grep -qE "^trained 60 steps in [0-9.]+ s, loss $(printf %.6g "$loss")\$" "$DIR/says.log"
 says "warning: the loss is negative: --loss nll expects log-probabilities; for logits use --loss cross-entropy" "${untested[@]}" --steps 3 --loss nll
