@@ -457,7 +457,8 @@ typedef struct {
     int updated;       /* 0: a micro-batch was accumulated, the parameters did not change yet: no loss (NaN) */
     double loss_scale; /* dynamic: that this step used; else NaN */
     int skipped;       /* 1: a gradient was not finite: nothing changed but loss_scale, halved for the next step */
-    /* Predictions, of evaluation: all outputs of the model that are no losses, whole and in the order of the batch.
+    /* Predictions, of evaluation: all outputs of the model that are no losses, whole and in the order of the batch, or
+     * with "output-device" each in the parts of the replicas, as dpx_run gives them.
      * The trainer's, valid until its next call; elsewhere NULL, 0. */
     const dpx_tensor *outputs;
     int n_outputs;
@@ -602,7 +603,9 @@ enum { DPX_OBSERVES_LOSS = 1, DPX_OBSERVES_METRIC = 2 };
 DPX_API int dpx_trainer_observes(const dpx_trainer *t); /* which of the two; 0: no schedule follows evaluations */
 
 /* Inference on the current state.  `outputs` receives one tensor per model output, in the model's order, whose memory
- * belongs to the trainer and is valid until its next call. */
+ * belongs to the trainer and is valid until its next call.  With "output-device" each there is room for one of each
+ * output and replica: of an output that is split replica 2's part is NAME@r2, also without samples; one that is not is
+ * given once; what is left of the room has name NULL. */
 DPX_API dpx_status dpx_run(dpx_trainer *t, const dpx_tensor *inputs, int n, dpx_tensor *outputs,
                            int n_outputs) DPX_CHECKED;
 /* A forward pass in one call, as torch.nn.parallel.data_parallel: inputs that are as long along axis `dim` (from the

@@ -40,13 +40,22 @@ typedef struct {
     dpx_trainer *trainer;
     int n, n_input, n_out;  /* read as they are; with sequences */
     char *name[MAX_ARRAYS]; /* of the inputs */
-    char *file[MAX_ARRAYS]; /* of the outputs */
-    dpx_tensor input[MAX_ARRAYS], output[MAX_ARRAYS];
+    int room;
+    char **file; /* [room] of the outputs */
+    dpx_tensor input[MAX_ARRAYS], *output;
     void *converted[MAX_ARRAYS];
     Feed sequences; /* inputs of unequal length, and what is told of them */
     Loader *loader; /* holds the one batch of these; NULL: there are none */
     Progress progress;
 } Job;
+
+static void free_room(Job *j)
+{
+    for (int i = 0; j->file && i < j->room; i++)
+        free(j->file[i]);
+    free(j->file);
+    free(j->output);
+}
 
 static void close_job(Job *j)
 {
@@ -54,8 +63,7 @@ static void close_job(Job *j)
         free(j->name[i]);
         free(j->converted[i]);
     }
-    for (int i = 0; i < MAX_ARRAYS; i++)
-        free(j->file[i]);
+    free_room(j);
     loader_free(j->loader);
     feed_close(&j->sequences);
     dpx_trainer_free(j->trainer);
@@ -243,23 +251,39 @@ static Status add_sequences(Job *j, const Args *args)
     return ST_OK;
 }
 
-/* Before anything is computed: every output has a file of its own. */
+static Status make_room(Job *j, int n)
+{
+    free_room(j);
+    j->n_out = j->room = n;
+    j->output = calloc((size_t)n + 1, sizeof *j->output);
+    j->file = calloc((size_t)n + 1, sizeof *j->file);
+    return j->output && j->file ? ST_OK : FAIL_NOMEM();
+}
+
+/* Every output has a file of its own. */
+static Status name_file(Job *j, int i, const char *output, const char *folder)
+{
+    TRY(npy_file_name(&j->file[i], output));
+    if (strlen(folder) + 1 + strlen(j->file[i]) >= MAX_PATH)
+        return FAIL(E_INVALID, "--out: %.40s.../%.40s: a path has at most %d bytes", folder, j->file[i], MAX_PATH - 1);
+    for (int k = 0; k < i; k++)
+        if (!strcmp(j->file[k], j->file[i]))
+            return FAIL(E_INVALID, "output '%s' and another would both be written to %s", output, j->file[i]);
+    return ST_OK;
+}
+
+/* Before anything is computed. */
 static Status name_files(Job *j, const char *folder)
 {
+    const int n = dpx_model_count(j->model, DPX_OUTPUT);
     dpx_info info;
 
-    j->n_out = dpx_model_count(j->model, DPX_OUTPUT);
-    if (j->n_out > MAX_ARRAYS)
-        return FAIL(E_UNSUPPORTED, "%d outputs, at most %d can be written", j->n_out, MAX_ARRAYS);
-    for (int i = 0; i < j->n_out; i++) {
+    if (n > MAX_ARRAYS)
+        return FAIL(E_UNSUPPORTED, "%d outputs, at most %d can be written", n, MAX_ARRAYS);
+    TRY(make_room(j, n));
+    for (int i = 0; i < n; i++) {
         TRY((Status)dpx_model_info(j->model, DPX_OUTPUT, i, &info));
-        TRY(npy_file_name(&j->file[i], info.name));
-        if (strlen(folder) + 1 + strlen(j->file[i]) >= MAX_PATH)
-            return FAIL(E_INVALID, "--out: %.40s.../%.40s: a path has at most %d bytes", folder, j->file[i],
-                        MAX_PATH - 1);
-        for (int k = 0; k < i; k++)
-            if (!strcmp(j->file[k], j->file[i]))
-                return FAIL(E_INVALID, "output '%s' and another would both be written to %s", info.name, j->file[i]);
+        TRY(name_file(j, i, info.name, folder));
     }
     return ST_OK;
 }
@@ -286,6 +310,30 @@ static Status write_sequences(const Job *j, int i, const char *folder, const Arr
     TRY(npy_begin(&out, path, &all));
     unpad_write(outfile_stream(out), &j->output[i], of, 0);
     return outfile_close(out, ST_OK);
+}
+
+/* Which outputs there are in parts is known once they are computed. */
+static Status compute_parts(Job *j, const char *folder)
+{
+    const int n = j->n_out * dpx_trainer_replicas(j->trainer);
+
+    TRY(make_room(j, n));
+    TRY((Status)dpx_run(j->trainer, j->input, j->n_input, j->output, n));
+    for (j->n_out = 0; j->n_out < n && j->output[j->n_out].name; j->n_out++)
+        TRY(name_file(j, j->n_out, j->output[j->n_out].name, folder));
+    return ST_OK;
+}
+
+static Status compute(Job *j, const Args *a, const char *folder)
+{
+    const bool each = !strcmp(dpx_options_get(a->options, "output-device"), "each");
+
+    if (each && j->loader)
+        return FAIL(E_INVALID,
+                    "--output-device each: outputs of sequences are put together, to be written without padding");
+    if (each)
+        return compute_parts(j, folder);
+    return (Status)dpx_run(j->trainer, j->input, j->n_input, j->output, j->n_out);
 }
 
 static Status write_outputs(Job *j, const char *folder)
@@ -322,7 +370,7 @@ static Status run(Job *j, const Args *a)
     TRY(add_sequences(j, a));
     TRY(name_files(j, folder));
     TRY((Status)dpx_trainer_create(&j->trainer, j->model, a->options, report_log, &j->progress));
-    TRY((Status)dpx_run(j->trainer, j->input, j->n_input, j->output, j->n_out));
+    TRY(compute(j, a, folder));
     return write_outputs(j, folder);
 }
 

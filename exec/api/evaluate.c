@@ -17,10 +17,16 @@ static void view_output(dpx_tensor *out, const NamedTensor *x)
 
 /* ---- evaluation ---- */
 
+/* Of outputs that are not put together each replica has one. */
+static int count_outputs(const dpx_trainer *t)
+{
+    return t->model->graph->n_output * (t->options->build.outputs_apart ? t->replicas : 1);
+}
+
 /* `measured`: outputs of the criterion are among them. */
 static Status give_predictions(dpx_trainer *t, dpx_result *r, const NamedTensor *out, int n, bool measured)
 {
-    if (!t->prediction && !(t->prediction = calloc((size_t)t->model->graph->n_output + 1, sizeof *t->prediction)))
+    if (!t->prediction && !(t->prediction = calloc((size_t)count_outputs(t) + 1, sizeof *t->prediction)))
         return FAIL_NOMEM();
     r->outputs = t->prediction;
     r->n_outputs = 0;
@@ -91,6 +97,17 @@ dpx_status dpx_test_part(dpx_trainer *t, int64_t samples, const dpx_tensor *part
 
 /* ---- inference ---- */
 
+/* Those that are there; what is left of the room has no names. */
+static Status give_parts(dpx_tensor *outputs, int room, const NamedTensor *out, int n)
+{
+    if (n > room)
+        return FAIL(E_INTERNAL, "%d outputs, room for %d", n, room);
+    memset(outputs, 0, (size_t)room * sizeof *outputs);
+    for (int i = 0; i < n; i++)
+        view_output(&outputs[i], &out[i]);
+    return ST_OK;
+}
+
 static Status infer(dpx_trainer *t, const dpx_tensor *inputs, int n, const int64_t *samples, dpx_tensor *outputs,
                     int n_outputs)
 {
@@ -100,12 +117,15 @@ static Status infer(dpx_trainer *t, const dpx_tensor *inputs, int n, const int64
     int n_out;
     Feed f;
 
-    if (n_outputs != g->n_output)
-        return FAIL(E_INVALID, "room for %d outputs, the model has %d", n_outputs, g->n_output);
+    if (n_outputs != count_outputs(t))
+        return FAIL(E_INVALID, "room for %d outputs, the model has %d%s", n_outputs, g->n_output,
+                    t->options->build.outputs_apart ? ", of which each replica may give its own" : "");
     TRY(batch_read(&f, t, inputs, n, samples, false));
     TRY(trainer_check_resumed(t, BUILD_INFER, f.tensor, f.n));
     TRY(session_begin(&step, t->session, BUILD_INFER, f.tensor, f.n, f.partly ? &f.part : NULL));
     TRY(session_end(&out, &n_out, &step));
+    if (t->options->build.outputs_apart)
+        return give_parts(outputs, n_outputs, out, n_out);
     for (int i = 0; i < g->n_output; i++) {
         const Tensor *y = named_find(out, n_out, g->output[i].name);
 

@@ -265,8 +265,7 @@ static const Setting table[] = {
       SETTING_CHOICE_OF(Options, build.master, "mirrored|master"), .on_resume = RESUME_FREE },
     { "output-device", "D", "0",
       "where outputs of replicas are put together: the number of a device, counted from 0, or host (-1, cpu), as all "
-      "are "
-      "handed out there",
+      "are handed out there; each: nowhere, replica 2's part of OUTPUT is OUTPUT@r2",
       .set = options_set_output_device, .on_resume = RESUME_FREE },
     { "reduce-dtype", "TYPE", "own",
       "the type in which gradients are summed over devices: own, bf16 or fp16, to which they are rounded before",

@@ -71,16 +71,18 @@ Status options_set_bucket(const Setting *r, void *to, const char *value)
     return ST_OK;
 }
 
-/* What the host is given it gets from the first device. */
+/* What the host is given it gets from the first device; each: what is not put together. */
 Status options_set_output_device(const Setting *r, void *to, const char *value)
 {
     static const Setting number = { .name = "output-device", .min = 0, .max = MAX_DEVICES - 1 };
     const bool host = !strcmp(value, "host") || !strcmp(value, "cpu") || !strcmp(value, "-1");
+    const bool each = !strcmp(value, "each");
     Options *o = to;
     int64_t device = 0;
 
-    if (!host && setting_read_int(&device, &number, value))
-        return setting_bad(r, value, "the number of a device, counted from 0, or host");
+    if (!host && !each && setting_read_int(&device, &number, value))
+        return setting_bad(r, value, "the number of a device, counted from 0, host, or each");
     o->build.output_device = (int)device;
+    o->build.outputs_apart = each;
     return ST_OK;
 }

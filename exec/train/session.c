@@ -298,6 +298,9 @@ static Status report_dynamic(const Graph *g)
 
 static Status compile_interpreted(Session *s, Compiled *c, const NamedTensor *in, int n_in)
 {
+    if (s->base.outputs_apart)
+        return FAIL(E_UNSUPPORTED, "--output-device each: shapes of the model depend on data, so that one device "
+                                   "computes all of it");
     TRY(build(&c->graph, s, c, in, n_in, true));
     for (uint32_t i = 1; i < c->graph->n_value; i++)
         c->graph->value[i]->device = s->devices.first; /* every process computes all of it */

@@ -483,6 +483,12 @@ ValueId given_out(Expander *x, ValueId v)
     return list ? list[at.kind == PL_L ? 0 : device] : NO_VALUE;
 }
 
+const ValueId *own_parts(Expander *x, ValueId v, Place *at)
+{
+    *at = x->t->value[v.i];
+    return at->kind == PL_S ? native_copies(x, v) : NULL;
+}
+
 const ValueId *stacked(Expander *x, ValueId v)
 {
     const ValueId *rows = copies_of(x, v, PLACE_L);

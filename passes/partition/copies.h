@@ -65,6 +65,9 @@ bool is_gathered(const Expander *x, ValueId v);
 const ValueId *gathered_for(Expander *x, ValueId v, const Node *n, int r);
 /* The whole value on the device that gives it out. */
 ValueId given_out(Expander *x, ValueId v);
+/* The parts of a value that is split, [replicas] or [devices]: *at receives how.  NULL, also where nothing failed: it
+ * is not. */
+const ValueId *own_parts(Expander *x, ValueId v, Place *at);
 /* The replicas' rows of a value placed L, stacked, [devices]. */
 const ValueId *stacked(Expander *x, ValueId v);
 /* Copy i, at `at`, of a value whose data are known. */

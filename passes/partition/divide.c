@@ -161,6 +161,7 @@ Status partition_decide(Partition *out, const Graph *g, const BuildOptions *opt,
         return FAIL(E_INVALID, "--output-device %d: expected one of %d devices, counted from 0, or host",
                     opt->output_device, p.devices);
     p.output_device = opt->output_device;
+    p.outputs_apart = opt->outputs_apart && opt->mode < BUILD_TRAIN;
     TRY(choose_shown(&p, opt, a));
     TRY(shard_states(&p, g, opt, a, report));
     *out = p;

@@ -364,15 +364,42 @@ static Status expand_updates(Expander *x)
     return g->status;
 }
 
+/* Whole, or in the parts of the replicas that are shown. */
+static Status expand_output(Expander *x, const Output *o)
+{
+    Place at;
+    const ValueId *part = x->p->outputs_apart ? own_parts(x, o->value, &at) : NULL;
+    const ValueId whole = part || x->g->status ? NO_VALUE : given_out(x, o->value);
+
+    if (!part && !has_value(whole))
+        return fail_or_nomem(x);
+    if (!part) {
+        graph_add_output(x->g, o->name, whole);
+        if (!x->g->status)
+            x->g->output[x->g->n_output - 1].dim_param = o->dim_param;
+        return x->g->status;
+    }
+    for (int i = 0; i < at.split->n; i++) {
+        const char *name = arena_printf(x->once, "%s@r%d", o->name, i);
+
+        if (!name)
+            return FAIL_NOMEM();
+        if (copy_like(x, at, i) == i)
+            graph_add_output(x->g, name, part[i]);
+    }
+    return x->g->status;
+}
+
 static Status expand_outputs(Expander *x)
 {
-    for (int i = 0; i < x->g->n_output; i++) {
-        ValueId v = given_out(x, x->g->output[i].value);
+    const int n = x->g->n_output;
+    const Output *old = arena_memdup(x->a, x->g->output, (size_t)n * sizeof *old);
 
-        if (!has_value(v))
-            return fail_or_nomem(x);
-        x->g->output[i].value = v;
-    }
+    if (n && !old)
+        return FAIL_NOMEM();
+    x->g->n_output = 0;
+    for (int i = 0; i < n; i++)
+        TRY(expand_output(x, &old[i]));
     return ST_OK;
 }
 

@@ -14,6 +14,7 @@ typedef struct {
     const Split *const *shard;  /* by value id: how a state's elements are cut, by device; NULL: whole */
     const Split *const *update; /* by value id: how the update of a parameter is shared out; NULL: as its states are */
     int output_device;          /* that outputs are put together on */
+    bool outputs_apart;         /* they are not, where they are split */
     bool once;                  /* a state that is cut is put together once in a step, else for every use */
     const int *like;            /* [devices] the device that stands for it in the graph, itself where it is shown */
     const int *shown;           /* [devices + 1] how many devices before it are shown: its number in the graph */

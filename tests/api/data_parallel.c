@@ -88,4 +88,88 @@ static void test_kept(void)
     dpx_model_free(m);
 }
 
-DEFINE_SUITE(data_parallel, { "parts", test_parts }, { "what is kept", test_kept });
+/* ---- outputs that are not put together ---- */
+
+static dpx_trainer *make_apart(const char *path, const char *replicas, const char *devices)
+{
+    dpx_options *o = dpx_options_create();
+    dpx_trainer *t = NULL;
+    dpx_model *m = NULL;
+
+    CHECK_DPX(dpx_model_load(&m, path));
+    CHECK_DPX(dpx_options_set(o, "devices", devices));
+    CHECK_DPX(dpx_options_set(o, "replicas", replicas));
+    CHECK_DPX(dpx_options_set(o, "threads", "1"));
+    CHECK_DPX(dpx_options_set(o, "output-device", "each"));
+    CHECK_DPX(dpx_trainer_create(&t, m, o, NULL, NULL));
+    dpx_model_free(m);
+    dpx_options_free(o);
+    return t;
+}
+
+/* One part after the other is the whole; those without samples have none. */
+static void check_parts(const dpx_tensor *y, int n_out, const double *want, int n)
+{
+    static const int count[11][4] = { [10] = { 3, 3, 2, 2 }, [5] = { 2, 1, 1, 1 }, [3] = { 1, 1, 1, 0 } };
+
+    CU_ASSERT_FATAL(n_out == 4);
+    for (int r = 0; r < 4; r++) {
+        const char name[] = { 's', 'c', 'o', 'r', 'e', 's', '@', 'r', (char)('0' + r), 0 };
+
+        CU_ASSERT_STRING_EQUAL(y[r].name, name);
+        CU_ASSERT_FATAL(y[r].rank == 2 && y[r].dim[0] == count[n][r] && y[r].dim[1] == OUT);
+        for (int k = 0; k < count[n][r] * OUT; k++)
+            CU_ASSERT(fabs(((double *)y[r].data)[k] - *want++) < 1e-13);
+    }
+}
+
+static void test_apart(void)
+{
+    static const int sizes[] = { 10, 5, 3 };
+    dpx_trainer *t = make_apart(MODEL, "4", "cpu*2");
+    dpx_model *m = load();
+    double want[MOST * OUT];
+
+    for (size_t i = 0; t && i < sizeof sizes / sizeof *sizes; i++) {
+        dpx_tensor in = batch_of(sizes[i], "x"), y[4];
+        dpx_result r;
+
+        expect(want, m, sizes[i]);
+        CHECK_DPX(dpx_run(t, &in, 1, y, 4));
+        check_parts(y, 4, want, sizes[i]);
+        CHECK_DPX(dpx_val_step(t, &in, 1, &r));
+        check_parts(r.outputs, r.n_outputs, want, sizes[i]);
+        CHECK_DPX_FAILS(DPX_INVALID, "room for 1 outputs, the model has 1, of which each replica may give its own",
+                        dpx_run(t, &in, 1, y, 1));
+    }
+    dpx_model_free(m);
+    dpx_trainer_free(t);
+}
+
+/* Sums over the batch, and what every replica has, are given once. */
+static void test_apart_and_whole(void)
+{
+    static const char *const names[] = { "scores@r0",   "scores@r1",    "loss", "box_loss@r0",
+                                         "box_loss@r1", "Loss_of_size", "acc" };
+    static double a[12], z[6];
+    static int64_t label[3] = { 0, 2, 1 };
+    dpx_tensor in[3] = { { "x", DPX_FLOAT64, 2, { 3, 4 }, a },
+                         { "y", DPX_INT64, 1, { 3 }, label },
+                         { "z", DPX_FLOAT64, 2, { 3, 2 }, z } },
+               y[10];
+    dpx_trainer *t = make_apart(SOURCE_DIR "/tests/api/own_losses.onnx", "2", "cpu:0");
+
+    if (t && CHECK_DPX(dpx_run(t, in, 3, y, 10))) {
+        for (int i = 0; i < 7; i++)
+            CU_ASSERT(y[i].name && !strcmp(y[i].name, names[i]));
+        CU_ASSERT(!y[7].name && !y[8].name && !y[9].name && y[2].rank == 0);
+    }
+    dpx_trainer_free(t);
+    t = make_apart(SOURCE_DIR "/tests/api/own_losses.onnx", "1", "cpu:0");
+    if (t && CHECK_DPX(dpx_run(t, in, 3, y, 5))) /* one replica's are whole */
+        CU_ASSERT(!strcmp(y[0].name, "scores") && y[0].dim[0] == 3);
+    dpx_trainer_free(t);
+}
+
+DEFINE_SUITE(data_parallel, { "parts", test_parts }, { "what is kept", test_kept }, { "apart", test_apart },
+             { "apart and whole", test_apart_and_whole });

@@ -35,6 +35,15 @@ says '"eval_accuracy"' "$dpexec" eval models/mlp.onnx --resume "$out" --data $di
 # run, against numpy.
 check "input" "$python" -c "import numpy as np; np.save('$DIR/x.npy', np.load('$digits')['x'][:5])"
 check "run" "$dpexec" run "$out/model.onnx" --input "x=$DIR/x.npy" --out "$DIR/outputs" --threads 1
+check "run in parts" "$dpexec" run "$out/model.onnx" --input "x=$DIR/x.npy" --out "$DIR/parts" --threads 1 --replicas 3 --output-device each
+check "the parts are the whole" "$python" -c "
+import os, sys
+import numpy as np
+assert sorted(os.listdir('$DIR/parts')) == ['logits@r0.npy', 'logits@r1.npy', 'logits@r2.npy']
+parts = [np.load(f'$DIR/parts/logits@r{r}.npy') for r in range(3)]
+assert [len(p) for p in parts] == [2, 2, 1]
+assert np.allclose(np.concatenate(parts), np.load('$DIR/outputs/logits.npy'), atol=1e-5)"
+refused 2 "--output-device each does not go with it" "$dpexec" eval "$out/model.onnx" --data $digits --predictions "$DIR/none" --output-device each
 check "outputs of run" "$python" - "$out/model.onnx" "$DIR" <<'PY'
 import sys
 import numpy as np, onnx
