@@ -197,6 +197,7 @@ Status model_repair(Graph *g, const BuildOptions *opt, Evaluator eval, Report *r
 #define OUT_LOSS_SUM "loss_sum" /* its numerator and denominator, so that evaluations add up exactly */
 #define OUT_LOSS_WEIGHT "loss_weight"
 #define OUT_LOG_PREFIX "log:"       /* log:NAME, a log variable times the loss's denominator */
+#define OUT_MODEL_PREFIX "model:"   /* model:NAME, an output of the model in an evaluation, called like one of ours */
 #define OUT_METRIC_SUM "metric_sum" /* of the metric alike */
 #define OUT_METRIC_WEIGHT "metric_weight"
 #define OUT_GRAD_NORM "grad_norm"   /* before clipping; of group k that has a clip of its own "grad_norm.k" */

@@ -71,14 +71,14 @@ static Status run(const Args *a, dpx_model **model, dpx_trainer **trainer, Feed 
     *begun = true;
     TRY(predictions_close(kept, evaluate(&e, *trainer, feed, batch_size, false, kept)));
     printf("{");
-    if (has_loss(a))
+    if (has_loss(a) && !feed->lacks)
         printf("\"eval_loss\":%s", json_number(e.loss, text));
     if (e.metric.measured) {
         printf(",\"eval_%s\":", dpx_options_get(a->options, "metric"));
         json_write_metric(stdout, &e.metric);
     }
     TRY(json_write_log(stdout, "eval_log", e.metric.log, e.metric.n_log));
-    printf("%s\"samples\":%lld}\n", has_loss(a) ? "," : "", (long long)e.samples);
+    printf("%s\"samples\":%lld}\n", has_loss(a) && !feed->lacks ? "," : "", (long long)e.samples);
     return ST_OK;
 }
 

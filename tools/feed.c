@@ -276,6 +276,12 @@ static void add_input(Feed *f, const Args *a, const dpx_info *in, const Array *a
     feed_add(f, field, wrong);
 }
 
+/* Predictions need no input that only losses of the model's own do, which the trainer knows. */
+static bool may_lack(const Args *a)
+{
+    return args_has(a, "predictions") && !needs_target(a) && strcmp(dpx_options_get(a->options, "loss"), "none") != 0;
+}
+
 static void match_inputs(Feed *f, const Args *a, const dpx_model *m, Problems *wrong)
 {
     char text[LIST_TEXT];
@@ -289,6 +295,10 @@ static void match_inputs(Feed *f, const Args *a, const dpx_model *m, Problems *w
 
         if (dpx_model_info(m, DPX_INPUT, i, &in) || feed_tells(&kind, &of, f, a, in.name))
             continue;
+        if (may_lack(a) && !dataset_find(f->data, in.name) && !is_only_input(a, m, &in)) {
+            f->lacks = true;
+            continue;
+        }
         if ((array = array_for(f, a, m, &in, wrong)))
             add_input(f, a, &in, array, wrong);
         else

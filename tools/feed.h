@@ -16,6 +16,7 @@ typedef struct {
     const char *target;   /* the name of the target input, NULL when the loss needs none */
     const Array *guessed; /* feeds the model's only input without having its name; NULL: none */
     bool adds_up;         /* the loss of several batches is the sum of theirs */
+    bool lacks;           /* arrays for inputs that only losses of the model's own may need */
 } Feed;
 
 /* Of every command that opens data. */

@@ -30,9 +30,12 @@ static Status give_predictions(dpx_trainer *t, dpx_result *r, const NamedTensor 
         return FAIL_NOMEM();
     r->outputs = t->prediction;
     r->n_outputs = 0;
-    for (int i = 0; i < n; i++)
-        if (!measured || !criterion_adds(out[i].name))
-            view_output(&t->prediction[r->n_outputs++], &out[i]);
+    for (int i = 0; i < n; i++) {
+        const char *name = measured ? criterion_prediction(out[i].name) : out[i].name;
+
+        if (name)
+            view_output(&t->prediction[r->n_outputs++], &(NamedTensor){ name, out[i].tensor });
+    }
     return ST_OK;
 }
 

@@ -10,6 +10,7 @@
 #include "exec/run/interp.h"
 #include "exec/plan/plan_budget.h"
 #include "graph/op.h"
+#include "passes/batch_axis.h"
 #include "passes/train/class_axis.h"
 #include "passes/report.h"
 
@@ -147,9 +148,35 @@ static bool all_shapes_known(const Graph *g)
     return true;
 }
 
+/* The size that a given input has where the model's file says `symbol`; `absent`: none has it. */
+static int64_t size_of_symbol(const Session *s, const char *symbol, const NamedTensor *in, int n_in, int64_t absent)
+{
+    for (int i = 0; symbol && i < s->model->n_input; i++) {
+        const Value *v = value(s->model, s->model->input[i]);
+        const Tensor *t = named_find(in, n_in, v->name);
+        const int axis = t ? symbol_axis(v->dim_param, v->shape->rank, symbol) : -1;
+
+        if (axis >= 0 && axis < t->shape.rank)
+            return t->shape.dim[axis];
+    }
+    return absent;
+}
+
+/* Of input i, which is not given and which predictions may not need: what it was the last time, at the sizes of those
+ * that are. */
+static Shape shape_beside(const Session *s, int i, const NamedTensor *in, int n_in)
+{
+    const Value *v = value(s->model, s->model->input[i]);
+    Shape shape = s->shape[i].shape.rank >= 0 ? s->shape[i].shape : *v->shape;
+
+    for (int k = 0; k < shape.rank && v->dim_param; k++)
+        shape.dim[k] = size_of_symbol(s, v->dim_param[k], in, n_in, shape.dim[k]);
+    return shape_known(&shape) ? shape : shape_unknown();
+}
+
 /* The shapes of this step's inputs; of those not given, what the options say, else what they were the last time (the
  * optimizer step after accumulation has no batch). */
-static InputShape *bind_shapes(Session *s, const NamedTensor *in, int n_in, int *n, bool *batch_known)
+static InputShape *bind_shapes(Session *s, BuildMode mode, const NamedTensor *in, int n_in, int *n, bool *batch_known)
 {
     InputShape *bound = calloc((size_t)s->model->n_input + (size_t)s->base.n_input_shape + 1, sizeof *bound);
 
@@ -159,6 +186,8 @@ static InputShape *bind_shapes(Session *s, const NamedTensor *in, int n_in, int 
 
         if (t)
             s->shape[i].shape = t->shape;
+        else if (mode == BUILD_PREDICT)
+            s->shape[i].shape = shape_beside(s, i, in, n_in);
         if (s->shape[i].shape.rank >= 0)
             bound[(*n)++] = s->shape[i];
     }
@@ -225,7 +254,7 @@ static Status build(Graph **out, Session *s, Compiled *c, const NamedTensor *in,
     const Tensor *target = given_target(s, in, n_in);
     BuildOptions opt = s->base;
     bool batch_known;
-    InputShape *bound = bind_shapes(s, in, n_in, &opt.n_input_shape, &batch_known);
+    InputShape *bound = bind_shapes(s, c->mode, in, n_in, &opt.n_input_shape, &batch_known);
     Graph *g = NULL;
     Status st = ST_OK;
 

@@ -449,12 +449,25 @@ static Status take_mean_of_means(Criterion *c)
 static const char *const ours[] = { OUT_LOSS, OUT_LOSS_SUM, OUT_LOSS_WEIGHT, OUT_METRIC_SUM, OUT_METRIC_WEIGHT };
 enum { N_OURS = sizeof ours / sizeof *ours };
 
-bool criterion_adds(const char *output)
+static bool begins(const char *text, const char *with) { return !strncmp(text, with, strlen(with)); }
+
+/* Those that a step tells, whether an evaluation adds them or not. */
+static bool is_ours(const char *output)
 {
+    static const char *const others[] = { OUT_LOSS_SCALE, OUT_APPLIED };
+
     for (int i = 0; i < N_OURS; i++)
         if (!strcmp(ours[i], output))
             return true;
-    return !strncmp(output, OUT_LOG_PREFIX, sizeof OUT_LOG_PREFIX - 1);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (!strcmp(others[i], output))
+            return true;
+    return begins(output, OUT_LOG_PREFIX) || begins(output, OUT_GRAD_NORM);
+}
+
+const char *criterion_prediction(const char *output)
+{
+    return begins(output, OUT_MODEL_PREFIX) ? output + strlen(OUT_MODEL_PREFIX) : is_ours(output) ? NULL : output;
 }
 
 static Status no_own_loss(const Graph *g, const BuildOptions *opt)
@@ -483,31 +496,37 @@ Status criterion_find_losses(bool *is_loss, const Graph *g, const BuildOptions *
     return own && !any ? no_own_loss(g, opt) : ST_OK;
 }
 
-/* Predictions stay in evaluation. */
-static void drop_outputs(Criterion *c, const bool *is_loss)
+/* Predictions stay in evaluation; one that is called like an output of ours under another name. */
+static Status drop_outputs(Criterion *c, const bool *is_loss)
 {
     int kept = 0;
 
-    for (int i = 0; c->opt->mode == BUILD_EVAL && i < c->g->n_output; i++)
-        if (!is_loss[i])
-            c->g->output[kept++] = c->g->output[i];
+    for (int i = 0; c->opt->mode == BUILD_EVAL && i < c->g->n_output; i++) {
+        Output o = c->g->output[i];
+
+        if (is_loss[i])
+            continue;
+        if (is_ours(o.name) || begins(o.name, OUT_MODEL_PREFIX))
+            o.name = arena_printf(c->g->arena, OUT_MODEL_PREFIX "%s", o.name);
+        if (!o.name)
+            return FAIL_NOMEM();
+        c->g->output[kept++] = o;
+    }
     c->g->n_output = kept;
+    return ST_OK;
 }
 
-static void replace_outputs(Criterion *c, ValueId loss, const bool *is_loss)
+static Status replace_outputs(Criterion *c, ValueId loss, const bool *is_loss)
 {
     ValueId v[N_OURS] = { loss, c->num, c->den, c->metric[0], c->metric[1] };
 
-    drop_outputs(c, is_loss);
+    TRY(drop_outputs(c, is_loss));
     for (int i = 0; i < N_OURS; i++)
-        if (has_value(v[i])) {
-            graph_remove_output(c->g, ours[i]);
+        if (has_value(v[i]))
             graph_add_output(c->g, ours[i], v[i]);
-        }
-    for (int i = 0; i < c->n_log && !c->g->status; i++) {
-        graph_remove_output(c->g, c->log[i].name);
+    for (int i = 0; i < c->n_log; i++)
         graph_add_output(c->g, c->log[i].name, c->log[i].value);
-    }
+    return c->g->status;
 }
 
 static Status run(Graph *g, PassCtx *ctx)
@@ -543,7 +562,7 @@ static Status run(Graph *g, PassCtx *ctx)
         loss = c.num;
     } else if (def->target != TARGET_NONE)
         loss = EMIT(g, Div, NULL, c.num, c.den);
-    replace_outputs(&c, loss, is_loss);
+    TRY(replace_outputs(&c, loss, is_loss));
     if (c.own && ctx->opt->mode != BUILD_EVAL)
         TRY(add_own_losses(&c));
     ctx->n_changed += (int)(g->n_node - before);

@@ -4,8 +4,8 @@
 
 #include "passes/pass.h"
 
-/* Is it the name of an output that the criterion adds, in place of one that the model may have? */
-bool criterion_adds(const char *output);
+/* The name of the model's output that is a prediction; NULL: the output of an evaluation is one that passes add. */
+const char *criterion_prediction(const char *output);
 /* [g->n_output]: is the output a loss that the model computes itself, by the options' loss?  E_INVALID: it is to
  * compute one, and none of its outputs is. */
 Status criterion_find_losses(bool *is_loss, const Graph *g, const BuildOptions *opt) CHECKED;

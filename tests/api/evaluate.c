@@ -83,6 +83,17 @@ static void test_predictions(void)
             batch[1] = x;
             CHECK_DPX_FAILS(DPX_INVALID, "input 'z' is missing", dpx_val_step(t, batch, 1, &r));
             dpx_trainer_free(t);
+            if (!(t = make_own(replicas, "outputs")))
+                return;
+            CHECK_DPX(dpx_val_step(t, batch, 1, &r)); /* the first, of x alone */
+            CU_ASSERT(r.n_outputs == 1 && isnan(r.loss));
+            check_scores(&r, from, n);
+            take(batch, 0, OWN_SAMPLES);
+            CHECK_DPX(dpx_val_step(t, batch, 3, &r));
+            take(batch, from, n); /* and behind a complete batch of another size */
+            CHECK_DPX(dpx_val_step(t, batch, 1, &r));
+            check_scores(&r, from, n);
+            dpx_trainer_free(t);
         }
 }
 

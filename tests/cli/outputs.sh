@@ -66,6 +66,42 @@ assert [o.name for o in a.graph.output] == [o.name for o in b.graph.output]
 assert {t.name for t in a.graph.initializer} <= {t.name for t in b.graph.initializer}
 PY
 
+# Outputs of the model that are called like those of an evaluation are predictions like others, and its numbers are its own.
+check "names of ours" "$python" - "$DIR" <<'PY'
+import sys, onnx
+from onnx import helper as h
+m = onnx.load("models/mlp.onnx")
+for op, name in (("Relu", "loss_sum"), ("Neg", "loss"), ("Exp", "metric_sum"), ("Abs", "grad_norm"), ("Sign", "applied"), ("Floor", "model:loss")):
+    m.graph.node.append(h.make_node(op, ["logits"], [name]))
+    m.graph.output.append(h.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["batch", 10]))
+onnx.save(m, sys.argv[1] + "/names.onnx")
+PY
+evaluate=(--data $digits --loss cross-entropy --metric accuracy --batch-size 10 --replicas 2 --threads 1 --quiet)
+plain=$("$dpexec" eval models/mlp.onnx "${evaluate[@]}")
+found=$("$dpexec" eval "$DIR/names.onnx" "${evaluate[@]}" --predictions "$DIR/names")
+check "loss and metric are those of the model: $found" test "$found" = "$plain" -a -n "$plain"
+check "such predictions" "$python" - "$DIR/names" <<'PY'
+import sys
+import numpy as np
+load = lambda name: np.load("%s/%s.npy" % (sys.argv[1], name))
+y = load("logits")
+assert y.shape == (43, 10)
+for name, f in (("loss_sum", lambda x: np.maximum(x, 0)), ("loss", np.negative), ("metric_sum", np.exp), ("grad_norm", np.abs), ("applied", np.sign),
+                ("model:loss", np.floor)):
+    assert np.allclose(load(name), f(y), rtol=1e-6), name
+PY
+
+# Predictions of a model that computes its losses itself need nothing that only those do.
+check "x alone" "$python" -c "
+import numpy as np; rng = np.random.default_rng(1); x = rng.standard_normal((7, 4))
+np.savez('$DIR/x_alone.npz', x=x); np.savez('$DIR/xyz.npz', x=x, y=rng.integers(0, 3, 7), z=rng.standard_normal((7, 2)))"
+own=("$dpexec" eval tests/api/own_losses.onnx --loss outputs --batch-size 3 --threads 1 --quiet)
+check "predictions and losses" grep -q '"eval_loss":[0-9]' <("${own[@]}" --data "$DIR/xyz.npz" --predictions "$DIR/with")
+check "predictions without targets" test "$("${own[@]}" --data "$DIR/x_alone.npz" --predictions "$DIR/without")" = '{"samples":7}'
+check "the same predictions" cmp "$DIR/with/scores.npy" "$DIR/without/scores.npy"
+refused 2 "no array for input 'y'" "${own[@]}" --data "$DIR/x_alone.npz"
+refused 1 "input 'z' is missing" "${own[@]/outputs/output:loss}" --data "$DIR/x_alone.npz" --predictions "$DIR/no"
+
 # graph-transform writes every format, and exports open.
 transform=("$graph_transform" models/fashion_cnn.onnx --batch-size 8 --loss cross-entropy --optimizer adam --devices 'cpu*2')
 for format in txt onnx dot json svg html; do
