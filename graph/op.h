@@ -67,8 +67,9 @@ enum {
     OPF_OWN_SUMS = 262144, /* takes partial sums as each replica has them, which are not reduced for it; "weight" is the
                             * batch's until it is a part's, "parts" the number of parts, or of those that have samples
                             * where "filled" is set */
-    OPF_ANSWERS_L = 524288, /* with OPF_STACKS_L: output 0 has as many rows as have arrived, on every device */
-    OPF_INPLACE_EACH = 256  /* output i may overwrite input i (instead of `inplace`, for any number of them) */
+    OPF_ANSWERS_L = 524288,   /* with OPF_STACKS_L: output 0 has as many rows as have arrived, on every device */
+    OPF_NEXT_STATE = 1048576, /* output 0 is what the state at input 0 will be after the step */
+    OPF_INPLACE_EACH = 256    /* output i may overwrite input i (instead of `inplace`, for any number of them) */
 };
 
 /* What an operator takes and gives of layouts; a backend has to have a kernel for it as well (passes/plan/layout.c). */

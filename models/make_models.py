@@ -102,7 +102,50 @@ def unet(widths=(12, 24, 48), classes=2):
     return net.model()
 
 
-MODELS = {f.__name__: f for f in (mlp, fashion_cnn, resnet20, transformer, unet)}
+def gan(noise=16, width=32):
+    """Radford et al. 2015, for images of 8x8: `generator.*` makes images of noise, `discriminator.*` is called on images and on those.
+    Its outputs are what each of the two makes small (`d_loss` and `g_loss`, of each sample) and the images (`made`)."""
+    net = Net("gan", seed=6, bn_bias=0.1)
+    shape = lambda *dims: net.ints(-1, *dims)
+
+    def up(x, name, cin, cout, out=None):
+        w = net.normal(f"{name}.weight", (cin, cout, 4, 4), (1 / (cin * 4)) ** 0.5)
+        return net.op("ConvTranspose", x, w, name=name, out=out, kernel_shape=[4, 4], strides=[2, 2], pads=[1] * 4)
+
+    def down(x, name, of):
+        return net.op("Conv", x, f"{name}.weight", name=f"{name}.{of}", kernel_shape=[4, 4], strides=[2, 2], pads=[1] * 4)
+
+    def discriminate(x, of):
+        x = net.op("LeakyRelu", down(x, "discriminator.conv1", of), alpha=0.2)
+        x = net.op("BatchNormalization", down(x, "discriminator.conv2", of),
+                   *[f"discriminator.bn2.{what}" for what in ("weight", "bias", "running_mean", "running_var")],
+                   name=f"discriminator.bn2.{of}", epsilon=1e-5, momentum=0.9)
+        x = net.op("Flatten", net.op("LeakyRelu", x, alpha=0.2))
+        return net.op("Gemm", x, "discriminator.fc.weight", "discriminator.fc.bias", name=f"discriminator.fc.{of}", transB=1)
+
+    z, image = net.input("z", [noise]), net.input("image", [1, 8, 8])
+    x = net.op("Reshape", net.gemm(z, "generator.fc", noise, width * 4), shape(width, 2, 2))
+    x = net.relu(net.bn(x, "generator.bn0", width))
+    x = net.relu(net.bn(up(x, "generator.up1", width, width // 2), "generator.bn1", width // 2))
+    made = net.op("Tanh", up(x, "generator.up2", width // 2, 1), out="made")
+    net.normal("discriminator.conv1.weight", (width // 2, 1, 4, 4), 0.3)
+    net.normal("discriminator.conv2.weight", (width, width // 2, 4, 4), 0.08)
+    for what, start in {"weight": np.ones(width), "bias": 0.1 * net.rng.standard_normal(width), "running_mean": np.zeros(width),
+                        "running_var": np.ones(width)}.items():
+        net.param(f"discriminator.bn2.{what}", start)
+    net.normal("discriminator.fc.weight", (1, width * 4), 0.1)
+    net.param("discriminator.fc.bias", np.zeros(1))
+    real, false = discriminate(image, "image"), discriminate(made, "made")
+    of_real, of_false = net.op("Softplus", net.op("Neg", real)), net.op("Softplus", false)      # -log D, -log (1 - D)
+    net.op("Add", of_real, of_false, out="d_loss")
+    net.op("Softplus", net.op("Neg", false), out="g_loss")
+    net.output("d_loss", [1])
+    net.output("g_loss", [1])
+    net.output("made", [1, 8, 8])
+    return net.model()
+
+
+MODELS = {f.__name__: f for f in (mlp, fashion_cnn, resnet20, transformer, unet, gan)}
 
 
 def main():

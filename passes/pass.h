@@ -103,6 +103,7 @@ typedef struct {
     double ema;               /* decay of the mean of each parameter; 0: none */
     const UpdateGroup *group; /* the first whose pattern matches has the parameter */
     int n_group;
+    bool turns;               /* groups are updated one after another (passes/train/take_turns.c) */
     const char *const *untie; /* fnmatch patterns on names of constants that are untied whatever the file shows */
     int n_untie;
     const char *const *freeze, *const *train; /* fnmatch patterns on parameter names (passes/model/parameters_list.c) */

@@ -237,6 +237,9 @@ static const Setting table[] = {
       "what parameters of these names do otherwise: lr, schedule, optimizer and its flags, loss, clip-norm, "
       "clip-value; the first pattern that matches has them, e.g. 'backbone.*:lr=0.001,weight-decay=0'",
       .set = options_add_group, .repeats = true, .trains = true },
+    { "turns", NULL, "false",
+      "groups with losses of their own are updated one after another in a step, each by its loss as it is then",
+      SETTING_OF(Options, build.turns), .trains = true },
     { "groups", "FILE", "", "a file of groups, one a line", .set = options_add_groups, .repeats = true, .trains = true,
       .on_resume = RESUME_FREE },
     { "devices", "LIST", "cpu:0", "cpu:0,cpu:1, cpu*4, cuda, cuda:0,cuda:1, cuda*2, or all",

@@ -313,9 +313,28 @@ static Status check_flags(const OptionGroup *g, const OptimizerDef *def)
     return problems_fail(&wrong, E_INVALID, "--group '%s': optimizer %s does not have", g->pattern, def->recipe.name);
 }
 
+/* What all gradients of a step are needed for has no place where some follow from what others have changed. */
+static Status check_turns(const Options *o)
+{
+    const char *wrong = o->accumulate > 1        ? "--accumulate: a later loss would need the batches again"
+                        : o->build.clip.norm > 0 ? "--clip-norm of all gradients: give groups clip-norm of their own"
+                        : o->build.loss_scaling == SCALE_DYNAMIC
+                            ? "a dynamic loss scale, by which all gradients are tested: give --loss-scale a number"
+                        : o->build.own_buffers      ? "--broadcast-buffers false"
+                        : o->build.bn == BN_AVERAGE ? "--bn average"
+                                                    : NULL;
+
+    for (int k = 0; k < o->n_group; k++)
+        if (o->group[k].loss)
+            return wrong ? FAIL(E_INVALID, "--turns does not go with %s", wrong) : ST_OK;
+    return FAIL(E_INVALID, "--turns is for groups with a loss of their own: give --group 'PATTERN:loss=NAME'");
+}
+
 Status options_check_groups(const Options *o)
 {
     TRY(check_clip(&o->build.clip, NULL, o));
+    if (o->build.turns)
+        TRY(check_turns(o));
     for (int k = 0; k < o->n_group; k++) {
         const OptionGroup *g = &o->group[k];
         const UpdateGroup *u = &o->build.group[k];

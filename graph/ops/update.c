@@ -129,6 +129,14 @@ static int64_t flops(const Graph *g, const Node *n)
     return (int64_t)node_graph(n, "formula")->n_node * elements;
 }
 
+/* ---- what a step reads of a parameter that it has updated before ---- */
+
+static Status infer_updated(Graph *g, Node *n) { return infer_like(g, n, 0); }
+
+DEFINE_OP(Updated, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1,
+          .dtypes = DTYPES_F32_F64, .flags = OPF_NEXT_STATE, .infer = infer_updated, .grad = grad_none,
+          .doc = "what the state will be after the step; there from take-turns until add-optimizer knows it");
+
 DEFINE_OP(Update, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = -1, .out_min = 1,
           .out_max = -1, .dtypes = DTYPES_F32_F64, .flags = OPF_INPLACE_EACH | OPF_ELEMENTS | OPF_MANY,
           .attrs = (const AttrDecl[]){ { "formula", A_GRAPH, .rule = ATTR_REQUIRED },

@@ -7,11 +7,17 @@
 #include "graph/uses.h"
 #include "passes/plan/layout.h"
 
+/* Does the node read a weight for others, with which it is the same in all programs? */
+static bool passes_on(const Node *n)
+{
+    return n->op->same & (SAME_TENSOR | SAME_TYPED) || n->op->flags & OPF_NEXT_STATE;
+}
+
 static ValueId source(const Graph *g, ValueId v)
 {
     const Node *p;
 
-    while ((p = maker(g, v)) && p->op->same & (SAME_TENSOR | SAME_TYPED))
+    while ((p = maker(g, v)) && passes_on(p))
         v = p->in[0];
     return v;
 }
@@ -20,7 +26,7 @@ static ValueId source(const Graph *g, ValueId v)
 static void mark_uses(Graph *g, bool *other)
 {
     FOR_NODES(g, n)
-        for (int i = 0; i < n->n_in && !(n->op->same & (SAME_TENSOR | SAME_TYPED)); i++)
+        for (int i = 0; i < n->n_in && !passes_on(n); i++)
             if (has_in(n, i) && !(i < 8 && n->op->filter_in >> i & 1))
                 other[source(g, n->in[i]).i] = true;
 }

@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "graph/emit.h"
+#include "graph/rewrite.h"
 #include "passes/pass.h"
 #include "passes/report.h"
 #include "passes/update_groups.h"
@@ -382,6 +383,28 @@ static Status add_rates(Optimizer *o)
     return ST_OK;
 }
 
+/* Where a later loss reads parameters as the step leaves them (passes/train/take_turns.c); one that is not updated
+ * stays. */
+static Status read_updated(Graph *g, Arena *scratch)
+{
+    ValueId *next = ARENA_NEW(scratch, ValueId, g->n_value);
+
+    if (!next)
+        return FAIL_NOMEM();
+    for (int u = 0; u < g->n_update; u++)
+        next[g->update[u].state.i] = g->update[u].next;
+    TRY(rewrite_begin(g, scratch));
+    FOR_NODES(g, n) {
+        const ValueId state = n->op->flags & OPF_NEXT_STATE ? n->in[0] : NO_VALUE;
+
+        if (!has_value(state))
+            continue;
+        graph_replace(g, n->out[0], has_value(next[state.i]) ? next[state.i] : state);
+        graph_remove(g, n);
+    }
+    return rewrite_end(g);
+}
+
 static Status emit_updates(Optimizer *o, Arena *scratch)
 {
     Graph *g = o->g;
@@ -396,7 +419,7 @@ static Status emit_updates(Optimizer *o, Arena *scratch)
     for (int k = 0; k <= o->opt->n_group; k++)
         TRY(emit_nodes(o, k));
     emit_step(o);
-    return g->status;
+    return o->opt->turns ? read_updated(g, scratch) : g->status;
 }
 
 /* ---- accumulation ---- */

@@ -73,6 +73,7 @@ static char *section(const char *text, const char *word)
 typedef struct {
     BuildOptions build;
     const char *freeze[4], *train[4];
+    UpdateGroup group[4];
 } Options;
 
 static int choice(const char *const *names, const char *value)
@@ -88,6 +89,18 @@ static bool set_loss_scale(BuildOptions *b, const char *value)
     b->loss_scaling = strcmp(value, "dynamic") ? SCALE_FIXED : SCALE_DYNAMIC;
     b->loss_scale = atof(value);
     return b->loss_scaling == SCALE_DYNAMIC || b->loss_scale > 0;
+}
+
+/* group=PATTERN:LOSS */
+static bool add_group(Options *o, char *value)
+{
+    char *loss = strchr(value, ':');
+
+    if (!loss || o->build.n_group == 4)
+        return false;
+    *loss++ = '\0';
+    o->group[o->build.n_group++] = (UpdateGroup){ .pattern = value, .loss = loss };
+    return true;
 }
 
 /* lacks=Sigmoid */
@@ -139,6 +152,10 @@ static bool set_option(Options *o, char *word)
         return set_loss_scale(&o->build, value);
     if (!strcmp(word, "clip"))
         return (o->build.clip.norm = atof(value)) > 0;
+    if (!strcmp(word, "group"))
+        return add_group(o, value);
+    if (!strcmp(word, "turns"))
+        return o->build.turns = !strcmp(value, "yes");
     if (!strcmp(word, "freeze") && o->build.n_freeze < 4) {
         o->freeze[o->build.n_freeze++] = value;
         return true;
@@ -158,6 +175,7 @@ static void read_options(Options *o, char *text)
             TEST_FAIL("unknown option '%s'", word);
     o->build.freeze = o->freeze;
     o->build.train = o->train;
+    o->build.group = o->group;
 }
 
 /* ---- running ---- */

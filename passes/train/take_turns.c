@@ -1,0 +1,232 @@
+/* take-turns: groups of parameters that have losses of their own (--group 'PATTERN:loss=NAME') are updated one after
+ * another in a step, in the order of the groups, each by a loss that sees what those before have become.
+ *
+ * Of a later loss the nodes that depend on parameters of earlier groups are there a second time, reading Updated
+ * (graph/ops/update.c) of these parameters; passes/train/add_optimizer.c puts the next values in place of those.  What
+ * depends on none, such as the generator of a GAN whose discriminator comes first, is computed once.  So the step is
+ * what a program does that calls forward, backward and the optimizer for each in turn: the losses that are logged are
+ * those that were differentiated, random operators of the second time draw numbers of their own, and batch-norm takes
+ * the statistics of both times into its running ones.
+ *
+ * It stands before the passes that number random operators and chain running statistics, so that copies get theirs
+ * where a program would have them: nodes are ordered by the first loss that needs them.  A node whose second time is
+ * its only use was never there a first time. */
+#include <string.h>
+
+#include "graph/emit.h"
+#include "passes/pass.h"
+#include "passes/update_groups.h"
+
+typedef struct {
+    Graph *g;
+    PassCtx *ctx;
+    uint32_t n_node, n_value; /* of the model */
+    int *turn;                /* [n_value] of a parameter that is trained, the first group of its loss; else 0 */
+    ValueId *loss;            /* [turn] */
+    ValueId *updated;         /* [n_value] of a parameter, what it becomes in the step, or NO_VALUE */
+    bool *copied;             /* [n_node] a later loss has a copy of it */
+    bool *listed;             /* [n_node] */
+    Node **order;             /* as a program would have it: what the first loss needs, what the second does besides */
+    uint32_t n_order;
+} Turns;
+
+static Status find_turns(Turns *t)
+{
+    const Graph *g = t->g;
+    Problems none = { 0 };
+
+    for (uint32_t i = 1; i < t->n_value; i++) {
+        const Value *v = g->value[i];
+
+        if (v->kind != V_STATE || !v->trainable)
+            continue;
+        t->turn[i] = update_group_loss(t->ctx->opt, update_group_of(t->ctx->opt, v->name));
+        if (!t->turn[i])
+            problems_add(&none, "'%s'", v->name);
+    }
+    return problems_fail(&none, E_INVALID,
+                         "--turns: every parameter that is trained needs a group with a loss of its own; without are");
+}
+
+static Status find_loss(Turns *t, int k)
+{
+    const UpdateGroup *u = &t->ctx->opt->group[k - 1];
+
+    t->loss[k] = graph_output(t->g, u->loss);
+    return has_value(t->loss[k])
+               ? ST_OK
+               : FAIL(E_INVALID, "--group '%s': the model has no output '%s' to be a loss", u->pattern, u->loss);
+}
+
+/* [node] does the value depend on it? */
+static bool *find_needed(const Turns *t, ValueId v)
+{
+    bool *needed = ARENA_NEW(t->ctx->scratch, bool, t->n_node), *wanted = ARENA_NEW(t->ctx->scratch, bool, t->n_value);
+
+    if (!needed || !wanted)
+        return NULL;
+    wanted[v.i] = true;
+    for (uint32_t i = t->n_node; i-- > 0;) {
+        const Node *n = t->g->node[i];
+
+        for (int o = 0; n->op && o < n->n_out; o++)
+            needed[i] |= has_value(n->out[o]) && wanted[n->out[o].i];
+        for (int k = 0; needed[i] && k < n->n_in; k++)
+            wanted[n->in[k].i] |= has_value(n->in[k]);
+    }
+    return needed;
+}
+
+/* What turn k reads instead of v: v itself where no earlier turn changes it. */
+static ValueId read_in(Turns *t, const ValueId *copy, int k, ValueId v)
+{
+    if (!has_value(v) || has_value(copy[v.i]))
+        return has_value(v) ? copy[v.i] : v;
+    if (!t->turn[v.i] || t->turn[v.i] >= k)
+        return v;
+    if (!has_value(t->updated[v.i]))
+        t->updated[v.i] = EMIT(t->g, Updated, NULL, v);
+    return t->updated[v.i];
+}
+
+static Status copy_node(Turns *t, ValueId *copy, const Node *n, const ValueId *in)
+{
+    Graph *g = t->g;
+    const char **name = ARENA_NEW(t->ctx->scratch, const char *, n->n_out + 1);
+    const Node *made;
+
+    for (int o = 0; name && o < n->n_out; o++)
+        name[o] = has_value(n->out[o]) ? NULL : ""; /* absent */
+    made = name ? graph_add_node_like(g, n, n->n_in, in, n->n_out, name) : NULL;
+    TRY(made ? g->status : graph_fail_nomem(g));
+    for (int o = 0; o < n->n_out; o++) {
+        const Value *of = has_value(n->out[o]) ? value(g, n->out[o]) : NULL;
+        Value *v = of ? value(g, made->out[o]) : NULL;
+
+        if (!of)
+            continue;
+        v->dtype = of->dtype;
+        v->batch_axis = of->batch_axis;
+        value_set_shape(g, v, of->shape);
+        copy[n->out[o].i] = made->out[o];
+    }
+    t->copied[n->index] = true;
+    t->ctx->n_changed++;
+    return g->status;
+}
+
+/* Node i, which turn k needs: a copy where it reads what is not as it was, and once itself otherwise. */
+static Status need_node(Turns *t, ValueId *copy, int k, uint32_t i)
+{
+    Graph *g = t->g;
+    Node *n = g->node[i];
+    ValueId *in = ARENA_NEW(t->ctx->scratch, ValueId, n->n_in + 1);
+    const uint32_t before = g->n_node;
+    bool differs = false;
+
+    if (!in)
+        return FAIL_NOMEM();
+    for (int j = 0; j < n->n_in; j++) {
+        in[j] = read_in(t, copy, k, n->in[j]);
+        differs |= !value_eq(in[j], n->in[j]);
+    }
+    if (differs)
+        TRY(copy_node(t, copy, n, in));
+    for (uint32_t made = before; made < g->n_node; made++)
+        t->order[t->n_order++] = g->node[made];
+    if (!differs && !t->listed[i])
+        t->order[t->n_order++] = n;
+    t->listed[i] |= !differs;
+    return g->status;
+}
+
+/* The loss of turn k as it is once the turns before are over. */
+static Status take_turn(Turns *t, int k)
+{
+    Graph *g = t->g;
+    const bool *needed = find_needed(t, t->loss[k]);
+    ValueId *copy = ARENA_NEW(t->ctx->scratch, ValueId, t->n_value);
+
+    if (!needed || !copy)
+        return FAIL_NOMEM();
+    for (uint32_t i = 0; i < t->n_node; i++)
+        if (needed[i])
+            TRY(need_node(t, copy, k, i));
+    for (int i = 0; i < g->n_output; i++)
+        if (value_eq(g->output[i].value, t->loss[k]) && has_value(copy[t->loss[k].i]) &&
+            !strcmp(g->output[i].name, t->ctx->opt->group[k - 1].loss))
+            g->output[i].value = copy[t->loss[k].i];
+    return g->status;
+}
+
+/* Nodes that were there for a later loss alone. */
+static Status drop_unused(Turns *t)
+{
+    uint32_t *uses = graph_count_uses(t->g, t->ctx->scratch);
+
+    if (!uses)
+        return FAIL_NOMEM();
+    for (uint32_t i = t->n_node; i-- > 0;) {
+        Node *n = t->g->node[i];
+        bool used = !t->copied[i];
+
+        for (int o = 0; n->op && o < n->n_out; o++)
+            used |= has_value(n->out[o]) && uses[n->out[o].i];
+        if (used || !n->op)
+            continue;
+        for (int j = 0; j < n->n_in; j++)
+            uses[n->in[j].i] -= has_value(n->in[j]);
+        graph_remove(t->g, n);
+    }
+    return ST_OK;
+}
+
+/* What no loss needs comes last. */
+static Status put_in_order(Turns *t)
+{
+    Graph *g = t->g;
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < t->n_node; i++)
+        if (!t->listed[i])
+            t->order[t->n_order++] = g->node[i];
+    for (uint32_t i = 0; i < t->n_order; i++)
+        if (t->order[i]->op)
+            g->node[n++] = t->order[i];
+    g->n_node = n;
+    return graph_sort(g);
+}
+
+static Status run(Graph *g, PassCtx *ctx)
+{
+    const int n_group = ctx->opt->n_group;
+    Turns t = { .g = g,
+                .ctx = ctx,
+                .n_node = g->n_node,
+                .n_value = g->n_value,
+                .turn = ARENA_NEW(ctx->scratch, int, g->n_value),
+                .loss = ARENA_NEW(ctx->scratch, ValueId, n_group + 1),
+                .updated = ARENA_NEW(ctx->scratch, ValueId, g->n_value),
+                .copied = ARENA_NEW(ctx->scratch, bool, g->n_node + 1),
+                .listed = ARENA_NEW(ctx->scratch, bool, g->n_node + 1) };
+
+    if (!ctx->opt->turns)
+        return ST_OK;
+    /* at most each node and parameter again in each turn */
+    t.order = ARENA_NEW(ctx->scratch, Node *, ((size_t)g->n_node + g->n_value) * ((size_t)n_group + 1));
+    if (!t.turn || !t.loss || !t.updated || !t.copied || !t.listed || !t.order)
+        return FAIL_NOMEM();
+    TRY(find_turns(&t));
+    for (int k = 1; k <= n_group; k++)
+        if (update_group_loss(ctx->opt, k) == k) {
+            TRY(find_loss(&t, k));
+            TRY(take_turn(&t, k));
+        }
+    TRY(drop_unused(&t));
+    return put_in_order(&t);
+}
+
+const Pass pass_take_turns = { .name = "take-turns",
+                               .summary = "later losses of a step see what earlier groups have become",
+                               .modes = 1u << BUILD_TRAIN,
+                               .run = run };

@@ -1,0 +1,155 @@
+/* Two players that train each other, models/gan.onnx, against PyTorch (turns.py): one after the other, in both orders,
+ * and together; on parts of unequal size and empty ones, mirrored and in pieces. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/api/api.h"
+#include "tests/api/turns.h"
+
+enum { NOISE = 16, IMAGE = 64, LOGS = 4, LARGEST = 32 * 16 * 16 };
+
+#define DISCRIMINATOR "group=discriminator.*:loss=d_loss,lr=0.004"
+#define GENERATOR "group=generator.*:loss=g_loss"
+/* What turns.py trains by. */
+#define RUN \
+    "loss=outputs", "optimizer=adam", "beta1=0.5", "lr=0.01", "bn-variance=unbiased", "dtype=float64", "threads=1"
+
+typedef struct {
+    const char *setting[3];
+    const double *logs, *sums;
+} Way;
+
+static const Way ways[] = {
+    { { DISCRIMINATOR, GENERATOR, "turns=true" }, discriminator_first_logs, discriminator_first_sums },
+    { { GENERATOR, DISCRIMINATOR, "turns=true" }, generator_first_logs, generator_first_sums },
+    { { GENERATOR, DISCRIMINATOR, "turns=false" }, together_logs, together_sums },
+};
+
+static void set(dpx_options *o, const char *const *settings, int n)
+{
+    for (int i = 0; i < n; i++) {
+        const char *eq = strchr(settings[i], '=');
+        char name[64];
+
+        snprintf(name, sizeof name, "%.*s", (int)(eq - settings[i]), settings[i]);
+        CHECK_DPX(dpx_options_set(o, name, eq + 1));
+    }
+}
+
+/* `how`: two more settings. */
+static dpx_trainer *make(const Way *way, const char *const *how)
+{
+    static const char *const all[] = { RUN };
+    dpx_options *o = dpx_options_create();
+    dpx_trainer *t = NULL;
+    dpx_model *m = NULL;
+
+    CHECK_DPX(dpx_model_load(&m, SOURCE_DIR "/models/gan.onnx"));
+    set(o, all, sizeof all / sizeof *all);
+    set(o, way->setting, 3);
+    set(o, how, 2);
+    CHECK_DPX(dpx_trainer_create(&t, m, o, NULL, NULL));
+    dpx_model_free(m);
+    dpx_options_free(o);
+    return t;
+}
+
+static double number(int i, double a) { return sin(a * i + 0.001 * i * i); }
+
+static void train_step(dpx_trainer *t, int from, int n, dpx_result *r)
+{
+    double z[BATCH * NOISE], image[BATCH * IMAGE];
+    const dpx_tensor batch[2] = { { "z", DPX_FLOAT64, 2, { n, NOISE }, z },
+                                  { "image", DPX_FLOAT64, 4, { n, 1, 8, 8 }, image } };
+
+    for (int i = 0; i < n * NOISE; i++)
+        z[i] = 1.4 * number(from * NOISE + i, 0.7);
+    for (int i = 0; i < n * IMAGE; i++)
+        image[i] = number(from * IMAGE + i, 0.3);
+    CHECK_DPX(dpx_train_step(t, batch, 2, r));
+}
+
+static void check_logs(const dpx_result *r, const double *expected)
+{
+    static const char *const name[LOGS] = { "loss", "d_loss", "g_loss", "made" };
+
+    CU_ASSERT_FATAL(r->n_log == LOGS);
+    for (int i = 0; i < LOGS; i++) {
+        CHECK_STR(name[i], r->log[i].name);
+        if (!(fabs(r->log[i].value - expected[i]) <= 1e-9))
+            TEST_FAIL("step %d: %s is %.17g, expected %.17g", (int)r->step, name[i], r->log[i].value, expected[i]);
+    }
+}
+
+/* By its norm and by its product with the cosines of the elements' places. */
+static void check_state(dpx_trainer *t, const dpx_info *info, const double *expected)
+{
+    static double got[LARGEST];
+    dpx_tensor out = { .dtype = DPX_FLOAT64, .rank = info->rank, .data = got };
+    double squares = 0, product = 0;
+    int n = 1;
+
+    memcpy(out.dim, info->dim, sizeof info->dim);
+    for (int a = 0; a < info->rank; a++)
+        n *= (int)info->dim[a];
+    CU_ASSERT_FATAL(n <= LARGEST);
+    CHECK_DPX(dpx_trainer_get_state(t, info->name, &out));
+    for (int i = 0; i < n; i++) {
+        squares += got[i] * got[i];
+        product += got[i] * cos(i);
+    }
+    if (!(fabs(sqrt(squares) - expected[0]) <= 1e-8) || !(fabs(product - expected[1]) <= 1e-8))
+        TEST_FAIL("%s: %.17g %.17g, expected %.17g %.17g", info->name, sqrt(squares), product, expected[0],
+                  expected[1]);
+}
+
+static void check_states(dpx_trainer *t, const double *sums)
+{
+    int found = 0;
+    dpx_info info;
+
+    for (int k = 0; k < dpx_trainer_state_count(t); k++) {
+        CHECK_DPX(dpx_trainer_state_info(t, k, &info));
+        for (int i = 0; i < N_STATES; i++)
+            if (!strcmp(info.name, state_names[i])) {
+                check_state(t, &info, sums + 2 * i);
+                found++;
+            }
+    }
+    CU_ASSERT(found == N_STATES);
+}
+
+/* Batches of 5, 5 and 3 samples. */
+static void train(const Way *way, const char *devices, const char *how)
+{
+    dpx_trainer *t = make(way, (const char *[]){ devices, how });
+    dpx_result r;
+
+    for (int k = 0; t && k < STEPS; k++) {
+        train_step(t, k % 3 * BATCH, k % 3 < 2 ? BATCH : N_SAMPLES - 2 * BATCH, &r);
+        check_logs(&r, way->logs + LOGS * k);
+    }
+    if (t)
+        check_states(t, way->sums);
+    dpx_trainer_free(t);
+}
+
+static void test_in_parts(void)
+{
+    static const char *const how[] = { "replicas=1", "replicas=2", "replicas=3", "replicas=5", "split=3,0,1" };
+
+    for (size_t w = 0; w < sizeof ways / sizeof *ways; w++)
+        for (size_t i = 0; i < sizeof how / sizeof *how; i++)
+            train(&ways[w], i < 4 ? "devices=cpu:0" : "devices=cpu*3", how[i]);
+}
+
+static void test_in_pieces(void)
+{
+    static const char *const how[] = { "shard=optimizer", "shard=gradients", "shard=parameters", "strategy=master" };
+
+    for (size_t i = 0; i < sizeof how / sizeof *how; i++)
+        train(&ways[0], "devices=cpu*3", how[i]);
+}
+
+DEFINE_SUITE(turns, { "players, in parts", test_in_parts }, { "players, in pieces", test_in_pieces });

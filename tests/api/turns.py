@@ -1,0 +1,141 @@
+#!/usr/bin/env python3
+"""Writes tests/api/turns.h: how PyTorch trains models/gan.onnx in float64, one player after the other and both together: the log variables
+of each step, and of each tensor of the last state two sums that tell it.  The same losses of each step, a line a run, are tests/cli/turns.txt.
+
+    pip install torch onnx numpy
+    tests/api/turns.py
+"""
+import os
+import subprocess
+
+import numpy as np
+import onnx
+import torch
+import torch.nn.functional as F
+from onnx import numpy_helper as nh
+from torch import nn
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+SAMPLES, BATCH, STEPS = 13, 5, 12
+start = {t.name: nh.to_array(t) for t in onnx.load(os.path.join(HERE, "../../models/gan.onnx")).graph.initializer}
+f32 = lambda a: float(np.float32(a))    # as attributes have it
+
+
+def numbers(n, a):
+    """As turns.c makes them."""
+    i = np.arange(n, dtype=np.float64)
+    return np.sin(a * i + 0.001 * i * i)
+
+
+z = torch.tensor(1.4 * numbers(SAMPLES * 16, 0.7).reshape(SAMPLES, 16))
+image = torch.tensor(numbers(SAMPLES * 64, 0.3).reshape(SAMPLES, 1, 8, 8))
+norm = lambda n: nn.BatchNorm2d(n, eps=f32(1e-5), momentum=1 - f32(0.9))
+
+
+class Generator(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc, self.bn0, self.bn1 = nn.Linear(16, 128), norm(32), norm(16)
+        self.up1, self.up2 = nn.ConvTranspose2d(32, 16, 4, 2, 1, bias=False), nn.ConvTranspose2d(16, 1, 4, 2, 1, bias=False)
+
+    def forward(self, x):
+        x = F.relu(self.bn0(self.fc(x).view(-1, 32, 2, 2)))
+        return torch.tanh(self.up2(F.relu(self.bn1(self.up1(x)))))
+
+
+class Discriminator(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv1, self.conv2 = nn.Conv2d(1, 16, 4, 2, 1, bias=False), nn.Conv2d(16, 32, 4, 2, 1, bias=False)
+        self.bn2, self.fc = norm(32), nn.Linear(128, 1)
+
+    def forward(self, x):
+        x = F.leaky_relu(self.conv1(x), f32(0.2))
+        return self.fc(F.leaky_relu(self.bn2(self.conv2(x)), f32(0.2)).flatten(1))
+
+
+def make(kind, name):
+    net = kind().double()
+    for n, t in net.state_dict().items():
+        if not n.endswith("num_batches_tracked"):
+            t.copy_(torch.tensor(start[f"{name}.{n}"]))
+    return net
+
+
+def step(opt, loss):
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+
+
+def softplus(x):
+    return F.softplus(x, threshold=1e9)
+
+
+def of_discriminator(d, real, made):
+    return (softplus(-d(real)) + softplus(d(made))).mean()
+
+
+def discriminator_first(g, d, opt_g, opt_d, noise, real):
+    """The loop of PyTorch's DCGAN example."""
+    made = g(noise)
+    d_loss = of_discriminator(d, real, made.detach())
+    step(opt_d, d_loss)
+    g_loss = softplus(-d(made)).mean()
+    step(opt_g, g_loss)
+    return d_loss, g_loss, made
+
+
+def generator_first(g, d, opt_g, opt_d, noise, real):
+    made = g(noise)
+    g_loss = softplus(-d(made)).mean()
+    step(opt_g, g_loss)
+    d_loss = of_discriminator(d, real, g(noise).detach())
+    step(opt_d, d_loss)
+    return d_loss, g_loss, made
+
+
+def together(g, d, opt_g, opt_d, noise, real):
+    made = g(noise)
+    of_real, of_made = d(real), d(made)
+    d_loss, g_loss = (softplus(-of_real) + softplus(of_made)).mean(), softplus(-of_made).mean()
+    of_d = torch.autograd.grad(d_loss, list(d.parameters()), retain_graph=True)
+    of_g = torch.autograd.grad(g_loss, list(g.parameters()))
+    for opt, net, grads in ((opt_d, d, of_d), (opt_g, g, of_g)):
+        for p, grad in zip(net.parameters(), grads):
+            p.grad = grad
+        opt.step()
+    return d_loss, g_loss, made
+
+
+def train(way):
+    """--optimizer adam --beta1 0.5 --lr 0.01 --bn-variance unbiased, and the discriminator's rate 0.004"""
+    g, d = make(Generator, "generator"), make(Discriminator, "discriminator")
+    opt_g, opt_d = torch.optim.Adam(g.parameters(), 0.01, (0.5, 0.999)), torch.optim.Adam(d.parameters(), 0.004, (0.5, 0.999))
+    logged = []
+    for k in range(STEPS):
+        at = slice(k % 3 * BATCH, min(k % 3 * BATCH + BATCH, SAMPLES))
+        d_loss, g_loss, made = way(g, d, opt_g, opt_d, z[at], image[at])
+        logged.append([v.item() for v in (d_loss + g_loss, d_loss, g_loss, made.mean())])
+    state = {f"{n}.{k}": t for n, net in (("generator", g), ("discriminator", d)) for k, t in net.state_dict().items()}
+    sums = []
+    for n in start:
+        t = state[n].flatten()
+        sums += [t.norm().item(), (t * torch.cos(torch.arange(len(t), dtype=torch.float64))).sum().item()]
+    return logged, sums
+
+
+def table(name, rows):
+    words = [repr(float(a)) for a in np.asarray(rows).reshape(-1)]
+    return f"static const double {name}[] = {{ " + ", ".join(words) + " };\n"
+
+
+with open(os.path.join(HERE, "turns.h"), "w") as f, open(os.path.join(HERE, "../cli/turns.txt"), "w") as losses:
+    f.write("/* Made by turns.py. */\n")
+    f.write(f"enum {{ N_SAMPLES = {SAMPLES}, BATCH = {BATCH}, STEPS = {STEPS}, N_STATES = {len(start)} }};\n")
+    f.write("static const char *const state_names[N_STATES] = { " + ", ".join(f'"{n}"' for n in start) + " };\n")
+    for way in (discriminator_first, generator_first, together):
+        logged, sums = train(way)
+        f.write(table(f"{way.__name__}_logs", logged) + table(f"{way.__name__}_sums", sums))
+        print(way.__name__, *(repr(row[0]) for row in logged), file=losses)
+subprocess.run(["clang-format", "-i", os.path.join(HERE, "turns.h")], check=True)
