@@ -8,6 +8,7 @@
 #include "exec/train/options_groups.h"
 #include "exec/train/options_numbers.h"
 #include "exec/train/options_presets.h"
+#include "exec/train/options_types.h"
 #include "exec/train/parameter_list.h"
 #include "exec/train/session.h"
 
@@ -42,65 +43,6 @@ static Status set_class_axis(const Setting *r, void *to, const char *value)
     if (!axis)
         return setting_bad(r, value, "an axis from 1 on, or -1 for the last");
     o->build.class_axis = (int)axis;
-    return ST_OK;
-}
-
-static Status set_dtype(const Setting *r, void *to, const char *value)
-{
-    Options *o = to;
-    DType t = dtype_parse(value);
-
-    if (t != DT_FLOAT32 && t != DT_FLOAT64)
-        return setting_bad(r, value, "float32 or float64");
-    o->build.dtype = t;
-    return ST_OK;
-}
-
-static Status set_reduce_dtype(const Setting *r, void *to, const char *value)
-{
-    const bool bf16 = !strcmp(value, "bf16") || !strcmp(value, "bfloat16"),
-               fp16 = !strcmp(value, "fp16") || !strcmp(value, "float16");
-    Options *o = to;
-
-    if (!bf16 && !fp16 && strcmp(value, "own"))
-        return setting_bad(r, value, "own, bf16 (bfloat16) or fp16 (float16)");
-    o->build.reduce = bf16 ? DT_BFLOAT16 : fp16 ? DT_FLOAT16 : DT_NONE;
-    return ST_OK;
-}
-
-static Status set_precision(const Setting *r, void *to, const char *value)
-{
-    Options *o = to;
-    static const struct {
-        const char *name;
-        DType type;
-        bool tf32;
-    } known[] = {
-        { "float32", DT_NONE, false },  { "tf32", DT_NONE, true },        { "bfloat16", DT_BFLOAT16, false },
-        { "bf16", DT_BFLOAT16, false }, { "float16", DT_FLOAT16, false }, { "fp16", DT_FLOAT16, false },
-    };
-
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (!strcmp(known[i].name, value)) {
-            o->build.precision = known[i].type;
-            o->build.tf32 = known[i].tf32;
-            if (!o->loss_scale_given)
-                o->build.loss_scaling = known[i].type == DT_FLOAT16 ? SCALE_DYNAMIC : SCALE_NONE;
-            return ST_OK;
-        }
-    return setting_bad(r, value, "float32, tf32, bfloat16 (bf16) or float16 (fp16)");
-}
-
-static Status set_loss_scale(const Setting *r, void *to, const char *value)
-{
-    Options *o = to;
-    static const Setting number = { .name = "loss-scale", .min = 0, .above_min = true, .max = 1e30 };
-    const bool dynamic = !strcmp(value, "dynamic");
-
-    if (!dynamic && setting_read_real(&o->build.loss_scale, &number, value))
-        return setting_bad(r, value, "dynamic or a number above 0");
-    o->build.loss_scaling = dynamic ? SCALE_DYNAMIC : o->build.loss_scale == 1 ? SCALE_NONE : SCALE_FIXED;
-    o->loss_scale_given = true;
     return ST_OK;
 }
 
@@ -272,7 +214,7 @@ static const Setting table[] = {
       .set = options_set_output_device, .on_resume = RESUME_FREE },
     { "reduce-dtype", "TYPE", "own",
       "the type in which gradients are summed over devices: own, bf16 or fp16, to which they are rounded before",
-      .set = set_reduce_dtype, .trains = true },
+      .set = options_set_reduce_dtype, .trains = true },
     { "shard", "WHAT", "none",
       "what each device keeps only its piece of: optimizer, what the optimizer keeps beside the parameters; gradients, "
       "their sums over replicas as well; parameters, these as well; CPU devices",
@@ -304,14 +246,14 @@ static const Setting table[] = {
     { "untie", "PATTERN", "",
       "tensors of several readers that become one for each module that reads them (docs/onnx.md)", .set = add_untie,
       .repeats = true },
-    { "dtype", "TYPE", "", "compute in float32 or float64; else as the model says", .set = set_dtype },
+    { "dtype", "TYPE", "", "compute in float32 or float64; else as the model says", .set = options_set_dtype },
     { "precision", "P", "float32",
       "of products and their surroundings: float32, tf32 (on GPUs), bfloat16 or float16; state stays float32",
-      .set = set_precision },
+      .set = options_set_precision },
     { "loss-scale", "S", "",
       "with float16: dynamic (which it is unless said) or a number, what the loss is multiplied by before it is "
       "differentiated",
-      .set = set_loss_scale, .trains = true },
+      .set = options_set_loss_scale, .trains = true },
     { "blocks", NULL, "false",
       "store what convolutions of float32 on CPUs work on in blocks of channels: faster where batch norms and "
       "elementwise "

@@ -1,0 +1,65 @@
+/* The types that a run computes in, and the scale that the narrowest of them needs. */
+#include "exec/train/options_types.h"
+
+#include <string.h>
+
+#include "exec/train/options.h"
+
+Status options_set_dtype(const Setting *r, void *to, const char *value)
+{
+    Options *o = to;
+    DType t = dtype_parse(value);
+
+    if (t != DT_FLOAT32 && t != DT_FLOAT64)
+        return setting_bad(r, value, "float32 or float64");
+    o->build.dtype = t;
+    return ST_OK;
+}
+
+Status options_set_reduce_dtype(const Setting *r, void *to, const char *value)
+{
+    const bool bf16 = !strcmp(value, "bf16") || !strcmp(value, "bfloat16"),
+               fp16 = !strcmp(value, "fp16") || !strcmp(value, "float16");
+    Options *o = to;
+
+    if (!bf16 && !fp16 && strcmp(value, "own"))
+        return setting_bad(r, value, "own, bf16 (bfloat16) or fp16 (float16)");
+    o->build.reduce = bf16 ? DT_BFLOAT16 : fp16 ? DT_FLOAT16 : DT_NONE;
+    return ST_OK;
+}
+
+Status options_set_precision(const Setting *r, void *to, const char *value)
+{
+    Options *o = to;
+    static const struct {
+        const char *name;
+        DType type;
+        bool tf32;
+    } known[] = {
+        { "float32", DT_NONE, false },  { "tf32", DT_NONE, true },        { "bfloat16", DT_BFLOAT16, false },
+        { "bf16", DT_BFLOAT16, false }, { "float16", DT_FLOAT16, false }, { "fp16", DT_FLOAT16, false },
+    };
+
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (!strcmp(known[i].name, value)) {
+            o->build.precision = known[i].type;
+            o->build.tf32 = known[i].tf32;
+            if (!o->loss_scale_given)
+                o->build.loss_scaling = known[i].type == DT_FLOAT16 ? SCALE_DYNAMIC : SCALE_NONE;
+            return ST_OK;
+        }
+    return setting_bad(r, value, "float32, tf32, bfloat16 (bf16) or float16 (fp16)");
+}
+
+Status options_set_loss_scale(const Setting *r, void *to, const char *value)
+{
+    Options *o = to;
+    static const Setting number = { .name = "loss-scale", .min = 0, .above_min = true, .max = 1e30 };
+    const bool dynamic = !strcmp(value, "dynamic");
+
+    if (!dynamic && setting_read_real(&o->build.loss_scale, &number, value))
+        return setting_bad(r, value, "dynamic or a number above 0");
+    o->build.loss_scaling = dynamic ? SCALE_DYNAMIC : o->build.loss_scale == 1 ? SCALE_NONE : SCALE_FIXED;
+    o->loss_scale_given = true;
+    return ST_OK;
+}
