@@ -53,10 +53,10 @@ static uint64_t sum_pieces(const Array *a, int64_t most, int field, Share share)
     return sum;
 }
 
-/* What follows from a field's sequences is the same in all processes. */
+/* What follows from a field's sequences is the same in all processes.  How far batches are padded is not theirs. */
 static void add_sequences(XXH3_state_t *state, const Field *f)
 {
-    const int64_t how[] = { (int64_t)f->kind, f->fixed, f->multiple };
+    const int64_t how[] = { (int64_t)f->kind, f->fixed };
 
     XXH3_64bits_update(state, how, sizeof how);
     XXH3_64bits_update(state, &f->padding, sizeof f->padding);

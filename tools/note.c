@@ -22,7 +22,7 @@ static dpx_option_info option_of(const char *name)
     return (dpx_option_info){ .on_resume = DPX_RESUME_FIXED };
 }
 
-/* Where a schedule ends matters only to one that ends. */
+/* Where a schedule ends matters only to one that ends; shapes that nobody gave are those of the data. */
 static const char *text_in_force(const Args *a, const char *name)
 {
     const char *schedule = dpx_options_get(a->options, "lr-schedule");
@@ -33,6 +33,8 @@ static const char *text_in_force(const Args *a, const char *name)
 
         matters |= c.needs && !strncmp(schedule, c.name, strlen(c.name)) && strchr(":", schedule[strlen(c.name)]);
     }
+    if (!strcmp(name, "input-shape") && !args_has(a, name))
+        return "";
     return matters ? dpx_options_get(a->options, name) : "0";
 }
 
@@ -41,8 +43,12 @@ static int64_t batch_size(const RunFacts *f)
     return strtoll(dpx_options_get(f->args->options, "batch-size"), NULL, 10);
 }
 
-/* What is free but where the learning rate follows evaluations. */
-static bool is_observed(const char *name) { return !strcmp(name, "metric") || !strcmp(name, "eval-every"); }
+/* What is free but where the learning rate follows evaluations; and how far sequences are padded, which changes no more
+ * than rounding where the model masks. */
+static bool is_told(const char *name)
+{
+    return !strcmp(name, "metric") || !strcmp(name, "eval-every") || !strcmp(name, "pad-multiple");
+}
 
 /* NULL: no memory. */
 static json_t *describe(const RunFacts *f)
@@ -64,6 +70,8 @@ static json_t *describe(const RunFacts *f)
         good &= !json_object_set_new(j, "metric", json_of_text(dpx_options_get(f->args->options, "metric")));
         good &= !json_object_set_new(j, "eval-every", json_of_text(every ? every : ""));
     }
+    good &= !json_object_set_new(
+        j, "pad-multiple", json_of_text(args_has(f->args, "pad-multiple") ? args_value(f->args, "pad-multiple") : "1"));
     good &= !json_object_set_new(j, "replicas", json_sprintf("%d", f->replicas));
     good &= !json_object_set_new(j, "data by digest", json_of_text(f->data));
     good &= !json_object_set_new(j, "parameters of digest", json_of_text(f->parameters));
@@ -115,7 +123,7 @@ static dpx_on_resume on_resume(const RunFacts *now, const char *name)
 {
     const char *bn = dpx_options_get(now->args->options, "bn");
 
-    if (is_observed(name))
+    if (is_told(name))
         return DPX_RESUME_TOLD;
     return !strcmp(name, "replicas") && !strcmp(bn, "local") ? DPX_RESUME_FIXED : option_of(name).on_resume;
 }

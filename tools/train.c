@@ -250,9 +250,8 @@ static Status open_data(Run *r)
 /* The options are compared by the library. */
 static Status note_given(const Run *r)
 {
-    static const char *const same[] = {
-        "epochs", "steps", "no-shuffle", "drop-last", "eval-every", "checkpoint-every"
-    };
+    static const char *const same[] = { "epochs",           "steps",       "no-shuffle", "drop-last", "eval-every",
+                                        "checkpoint-every", "pad-multiple" };
 
     TRY(world_note_data(&r->world, "--data of digest", &r->train));
     if (r->val.data)

@@ -67,7 +67,10 @@ check "the bits behind a resume" same_run "$DIR/encoder-1" "$DIR/resumed"
 check "begun with zeros" "${encoder[@]}" --data $here/encoder_zeros.npz --steps 4 --out "$DIR/other-file"
 check "goes on with other numbers in the padding" "${encoder[@]}" --data $here/encoder_nan.npz --resume "$DIR/other-file"
 check "the bits behind that" same_run "$DIR/encoder-1" "$DIR/other-file"
-refused 2 "data by digest was" "${encoder[@]}" --pad-multiple 2 --steps 12 --resume "$DIR/resumed"
+check "begun to be padded further" "${encoder[@]}" --steps 4 --out "$DIR/wider"
+says "--resume: --pad-multiple was '1', is '4' from here on" "${encoder[@]/--quiet/--no-shuffle}" --pad-multiple 4 --resume "$DIR/wider"
+check "losses when padded further behind a resume" within 1e-12 "$(losses "$DIR/wider")" "$(losses "$DIR/encoder-1")"
+refused 2 "data by digest was" "${encoder[@]}" --padding x=1 --steps 12 --resume "$DIR/resumed"
 
 # Predictions have the positions that there are: those of a sample alone, which nothing pads.
 arrays() {
