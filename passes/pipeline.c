@@ -13,12 +13,13 @@ extern const Pass pass_infer_shapes, pass_fold_constants, pass_lower, pass_autod
     pass_find_parameters, pass_prepare_training, pass_cse, pass_dce, pass_place_host, pass_precision,
     pass_fuse_attention, pass_fuse_cross_entropy, pass_fold_transpose, pass_layout_weights, pass_layout,
     pass_group_updates, pass_group_casts, pass_fuse_product, pass_fuse_conv, pass_fuse_elementwise, pass_scale_loss,
-    pass_fuse_layer_norm, pass_fuse_gelu, pass_join_biases, pass_fuse_sums, pass_fuse_batch_norm,
+    pass_fuse_layer_norm, pass_fuse_gelu, pass_join_biases, pass_fuse_sums, pass_fuse_batch_norm, pass_own_numbers,
     pass_note_accumulation, pass_take_turns, pass_stochastic_depth, pass_mark_batch, pass_predictions, pass_narrow_sums;
 
 const Pass *const pipeline[] = {
     &pass_convert_dtype,      /* before any type is inferred */
     &pass_mark_batch,         /* before shapes are those of one batch size */
+    &pass_own_numbers,        /* likewise; what it copies is inferred with all else */
     &pass_infer_shapes,       /* everything below needs shapes */
     &pass_find_parameters,    /* parameters must be state before constants are folded */
     &pass_take_turns,         /* once it is known what is trained; before what chains statistics and numbers draws */

@@ -16,6 +16,7 @@ typedef enum {
     NOTE_GUESS,        /* what was decided without evidence: which constants are parameters, whose rows are meant */
     NOTE_EXPORTER,     /* what the exporter did to the model, or may have done */
     NOTE_ACCUMULATION, /* what keeps micro-batches from being exactly one batch */
+    NOTE_NUMBERS,      /* an output that is not of the whole batch */
     NOTE_OTHER         /* anything else worth a line: a frozen pattern, a folded BatchNormalization ... */
 } NoteKind;
 
@@ -28,7 +29,7 @@ typedef struct {
 static inline bool note_is_warning(const Note *n)
 {
     return n->kind == NOTE_MIXES || n->kind == NOTE_NO_GRADIENT || n->kind == NOTE_HOST || n->kind == NOTE_GUESS ||
-           n->kind == NOTE_EXPORTER || n->kind == NOTE_ACCUMULATION;
+           n->kind == NOTE_EXPORTER || n->kind == NOTE_ACCUMULATION || n->kind == NOTE_NUMBERS;
 }
 
 typedef enum { DECISION_DATA, DECISION_STATISTIC, DECISION_UNUSED } DecisionKind;

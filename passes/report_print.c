@@ -15,9 +15,10 @@ static const char *const headings[] = { "inputs",
                                         "what is trained, guessed",
                                         "exporter",
                                         "what accumulation leaves apart",
+                                        "outputs that are not of the whole batch",
                                         "notes" };
 static const char *const keys[] = { "inputs",  "mixes",    "no_gradient",  "replicated", "host",
-                                    "guesses", "exporter", "accumulation", "notes" };
+                                    "guesses", "exporter", "accumulation", "outputs",    "notes" };
 enum { N_KINDS = sizeof keys / sizeof *keys };
 
 static Status finish(FILE *to)

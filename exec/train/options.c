@@ -138,7 +138,7 @@ static const Setting table[] = {
     { "compat", "SYSTEM", "none",
       "another system's defaults, which single options override: dp (torch.nn.DataParallel), ddp "
       "(DistributedDataParallel) or encoding (PyTorch-Encoding)",
-      SETTING_CHOICE_OF(Options, compat, "none|dp|ddp|encoding"), .trains = true },
+      SETTING_CHOICE_OF(Options, compat, "none|dp|ddp|encoding") },
     { "loss-scaling", "HOW", "exact",
       "what training makes small: exact, the mean of a batch's samples, or mean-of-means, that of the replicas' means",
       SETTING_CHOICE_OF(Options, build.mean_of_means, "exact|mean-of-means"), .trains = true },
@@ -196,22 +196,23 @@ static const Setting table[] = {
       .set = options_set_split },
     { "links", "FILE", "",
       "what devices and the links between them can do, as devices --links writes it, or auto: as they are measured "
-      "when "
-      "the run begins; buckets of gradients are as large "
-      "as is cheapest",
+      "when the run begins; buckets of gradients are as large as is cheapest",
       .set = options_set_links, .on_resume = RESUME_TOLD },
     { "bucket-mb", "X", "",
       "the most MiB of gradients that are summed at once, and 1 of the first; else 25, or as --links finds",
       .set = options_set_bucket, .on_resume = RESUME_FREE },
     { "strategy", "WHOSE", "mirrored",
       "mirrored: every device has and updates the parameters; master: the first does, which sends them to the others "
-      "for "
-      "each step and sums gradients; CPU devices",
+      "for each step and sums gradients; CPU devices",
       SETTING_CHOICE_OF(Options, build.master, "mirrored|master"), .on_resume = RESUME_FREE },
     { "output-device", "D", "0",
       "where outputs of replicas are put together: the number of a device, counted from 0, or host (-1, cpu), as all "
       "are handed out there; each: nowhere, replica 2's part of OUTPUT is OUTPUT@r2",
       .set = options_set_output_device, .on_resume = RESUME_FREE },
+    { "scalar-outputs", "HOW", "whole",
+      "outputs of one number, in inference: whole, of all samples, or each, a vector of what each replica has of its "
+      "own",
+      SETTING_CHOICE_OF(Options, build.numbers_apart, "whole|each"), .on_resume = RESUME_FREE },
     { "reduce-dtype", "TYPE", "own",
       "the type in which gradients are summed over devices: own, bf16 or fp16, to which they are rounded before",
       .set = options_set_reduce_dtype, .trains = true },

@@ -13,6 +13,7 @@ static const struct Preset {
     { "compat", "encoding", "split", "chunk" },
     { "compat", "encoding", "loss-scaling", "mean-of-means" },
     { "compat", "encoding", "mean-over", "filled" },
+    { "compat", "dp", "scalar-outputs", "each" },
     { "strategy", "master", "shard", "parameters" },
     { "bn-eps", "clamp", "bn-variance", "unbiased" },
     { "criterion", NULL, "loss", "output:loss" }, /* whatever file it is */

@@ -45,7 +45,7 @@ static int8_t growing_axis(const Shape *less, const Shape *more)
 }
 
 /* What cannot be inferred stays unknown, and so does what depends on it. */
-static Status infer_world(Graph *g, PassCtx *ctx)
+Status infer_world(Graph *g, PassCtx *ctx)
 {
     FOR_NODES(g, n) {
         Status st = infer_and_fold(g, ctx, n);

@@ -42,6 +42,9 @@ typedef struct {
  * caller's to free even on failure. */
 Status open_world(World *w, const Graph *g, const BuildOptions *opt, int64_t batch) CHECKED;
 
+/* Types and shapes of its values, as far as they can be found.  In mark_batch.c. */
+Status infer_world(Graph *g, PassCtx *ctx) CHECKED;
+
 /* ---- rebatch_select.c ---- */
 enum { REBATCH_WORLDS = 3 }; /* at the size of the file, then at two others */
 

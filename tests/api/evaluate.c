@@ -285,6 +285,49 @@ static void test_log_waiting(void)
     dpx_trainer_free(t);
 }
 
+/* torch.nn.DataParallel's, of 4 replicas: numbers of a module are gathered as a vector, in order. */
+static void test_vectors(void)
+{
+    static const struct {
+        int n, parts;
+        const double *values; /* loss, Loss_of_size, acc */
+    } cases[] = { { 13, OWN_PARTS_13, own_parts_13 },
+                  { 5, OWN_PARTS_5, own_parts_5 },
+                  { 3, OWN_PARTS_3, own_parts_3 } };
+    static const int number[] = { 1, 3, 4 };
+    dpx_options *o = dpx_options_create();
+    dpx_trainer *t = NULL;
+    dpx_model *m = NULL;
+    dpx_tensor batch[3], out[5];
+
+    CHECK_DPX(dpx_options_set(o, "compat", "dp"));
+    CHECK_DPX(dpx_options_set(o, "replicas", "4"));
+    CHECK_DPX(dpx_options_set(o, "devices", "cpu*2"));
+    CHECK_DPX(dpx_options_set(o, "threads", "1"));
+    CHECK_DPX(dpx_model_load(&m, OWN));
+    CHECK_DPX(dpx_trainer_create(&t, m, o, NULL, NULL));
+    for (int i = 0; t && i < 3; i++) {
+        take(batch, 0, cases[i].n);
+        CHECK_DPX(dpx_run(t, batch, 3, out, 5));
+        CU_ASSERT(out[0].rank == 2 && out[0].dim[0] == cases[i].n && out[2].rank == 2);
+        for (int k = 0; k < 3; k++) {
+            const dpx_tensor *y = &out[number[k]];
+
+            CU_ASSERT_FATAL(y->rank == 1 && y->dim[0] == cases[i].parts);
+            for (int p = 0; p < cases[i].parts; p++)
+                CU_ASSERT(fabs(((double *)y->data)[p] - cases[i].values[k * cases[i].parts + p]) <= 1e-12);
+        }
+    }
+    dpx_trainer_free(t);
+    CHECK_DPX(dpx_options_set(o, "scalar-outputs", "whole"));
+    CHECK_DPX(dpx_trainer_create(&t, m, o, NULL, NULL));
+    CHECK_DPX(dpx_run(t, batch, 3, out, 5));
+    CU_ASSERT(out[1].rank == 0);
+    dpx_trainer_free(t);
+    dpx_model_free(m);
+    dpx_options_free(o);
+}
+
 static void test_no_own_loss(void)
 {
     dpx_options *o = dpx_options_create();
@@ -304,4 +347,4 @@ static void test_no_own_loss(void)
 DEFINE_SUITE(evaluate, { "predictions", test_predictions }, { "without targets", test_no_targets },
              { "tensors without names", test_order }, { "log variables", test_log }, { "of a set", test_log_of_set },
              { "of groups of batches", test_log_of_groups }, { "of results that wait", test_log_waiting },
-             { "no loss among the outputs", test_no_own_loss });
+             { "vectors of numbers", test_vectors }, { "no loss among the outputs", test_no_own_loss });

@@ -67,6 +67,17 @@ def train(group):
     return list(logs), logged
 
 
+def data_parallel(n, replicas=4):
+    """The numbers that torch.nn.DataParallel gathers of the first n samples: a module's 0-d outputs become a vector, with one for each chunk
+    (torch.chunk leaves out those that would be empty)."""
+    rows = []
+    for at in torch.chunk(torch.arange(n), replicas):
+        scores = torch.tensor(x)[at] @ torch.tensor(w) + torch.tensor(b)
+        rows.append([F.cross_entropy(scores, torch.tensor(y)[at]).item(), scores.abs().mean().item(),
+                     (scores.argmax(1) == torch.tensor(y)[at]).double().mean().item()])
+    return np.array(rows).T
+
+
 def table(name, rows, kind="double"):
     rows = np.asarray(rows)
     text = ", ".join(repr(float(a)) if kind == "double" else f"{int(a)}" for a in rows.reshape(-1))
@@ -90,3 +101,5 @@ with open(os.path.join(HERE, "own_losses.h"), "w") as f:
     f.write(table("own_x", x) + table("own_y", y, "long long") + table("own_z", z))
     f.write(table("own_alone", alone) + table("own_grouped", grouped) + table("own_whole", train(3)[1][0]))
     f.write(table("own_scores", x @ w + b))
+    for n in (13, 5, 3):
+        f.write(f"enum {{ OWN_PARTS_{n} = {data_parallel(n).shape[1]} }};\n" + table(f"own_parts_{n}", data_parallel(n)))

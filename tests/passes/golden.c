@@ -4,6 +4,7 @@
  *   --- options            optional: mode=train batch=4 dtype=float64 precision=bfloat16 loss-scale=dynamic clip=1
  *                          fuse=yes channels_last=yes accelerator=yes lacks=Sigmoid freeze=conv* train=conv2*
  *                          loss=cross-entropy replicas=2 devices=2 bucket=BYTES reduce=bfloat16
+ *                          scalar-outputs=each
  *   --- before
  *   graph "g" { ... }      types of outputs may be left out: they are inferred
  *   --- after              or: --- error TEXT
@@ -130,6 +131,8 @@ static bool set_option(Options *o, char *word)
         return (o->build.batch = atoi(value)) > 0;
     if (!strcmp(word, "replicas"))
         return (o->build.replicas = atoi(value)) > 0;
+    if (!strcmp(word, "scalar-outputs"))
+        return (o->build.numbers_apart = !strcmp(value, "each"));
     if (!strcmp(word, "reduce"))
         return (o->build.reduce = dtype_parse(value)) != DT_NONE;
     if (!strcmp(word, "bucket"))
