@@ -71,7 +71,8 @@ typedef struct {
     const char *reason;
     const char *subject; /* the operator that mixes samples for whose sake it is there, or NULL */
     int phase, tensors;
-    int64_t bytes; /* of all its inputs */
+    int64_t bytes;  /* of all its inputs */
+    double seconds; /* as below */
 } CollectiveLoad;
 
 /* The nodes of a phase, of all devices. */
@@ -79,7 +80,15 @@ typedef struct {
     int nodes, collectives;
     int64_t flops, bytes; /* bytes: that they read and write */
     int64_t sent;         /* bytes that go into collectives */
+    double seconds, wire; /* as below: of the device that is busiest with its nodes; of its collectives */
 } PhaseLoad;
+
+/* What a step would take on devices that somebody described or measured (exec/inspect/step_times.c). */
+typedef struct {
+    const char *devices; /* their name; NULL: nobody did */
+    double seconds;
+    double compute, wire; /* of these: nodes of the busiest device; collectives, which may go on beside them */
+} StepTime;
 
 struct Report {
     Arena *arena;
@@ -97,6 +106,7 @@ struct Report {
     CollectiveLoad *collective; /* [collectives], in the order of the final graph */
     int collectives;
     PhaseLoad phase[N_PHASES];
+    StepTime time;
     int *device_of; /* [replicas]; -1: it has no node */
     size_t cap_note, cap_stage, cap_decision, cap_collective;
     ShapeTable shapes; /* of decisions */

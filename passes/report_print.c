@@ -126,19 +126,35 @@ static void print_replicas(const Report *r, FILE *to)
     }
 }
 
+/* A node takes the longer of what its FLOPs and its operands take, a collective its latency and its bytes. */
+static void print_time(const Report *r, FILE *to)
+{
+    const StepTime *t = &r->time;
+
+    if (!t->devices) {
+        fprintf(to, "  what they take: --links auto measures these devices, --links FILE describes them\n");
+        return;
+    }
+    fprintf(to, "time of a step on ");
+    foreign_print(to, t->devices);
+    fprintf(to, ": %.4g ms, of which the busiest device computes %.4g ms and collectives are %.4g ms\n",
+            1e3 * t->seconds, 1e3 * t->compute, 1e3 * t->wire);
+}
+
 static void print_phases(const Report *r, FILE *to)
 {
-    fprintf(to, "phases%15s %11s %12s %16s %20s\n", "nodes", "collectives", "MFLOP", "MiB of operands",
-            "MiB into collectives");
+    fprintf(to, "phases%15s %11s %12s %16s %20s%s\n", "nodes", "collectives", "MFLOP", "MiB of operands",
+            "MiB into collectives", r->time.devices ? "         ms collectives ms" : "");
     for (int k = PHASE_FORWARD; k < N_PHASES; k++) {
         const PhaseLoad *p = &r->phase[k];
 
-        fprintf(to, "  %-12s %6d %11d %12.4g %16.4g %20.4g\n", phase_name(k), p->nodes, p->collectives,
+        fprintf(to, "  %-12s %6d %11d %12.4g %16.4g %20.4g", phase_name(k), p->nodes, p->collectives,
                 1e-6 * (double)p->flops, (double)p->bytes / (1024 * 1024), (double)p->sent / (1024 * 1024));
+        if (r->time.devices)
+            fprintf(to, " %10.4g %14.4g", 1e3 * p->seconds, 1e3 * p->wire);
+        fprintf(to, "\n");
     }
-    fprintf(to,
-            "  a node takes the longer of FLOP / rate and operands / bandwidth, a collective its latency and bytes / "
-            "bandwidth: --simulate CLUSTER.json has the seconds\n");
+    print_time(r, to);
 }
 
 static void print_collectives(const Report *r, FILE *to)
@@ -149,7 +165,10 @@ static void print_collectives(const Report *r, FILE *to)
 
         fprintf(to, "  %-9s %-14s ", phase_name(c->phase), c->kind);
         print_bytes(to, c->bytes);
-        fprintf(to, " in %d tensor%s: ", c->tensors, c->tensors == 1 ? "" : "s");
+        fprintf(to, " in %d tensor%s", c->tensors, c->tensors == 1 ? "" : "s");
+        if (r->time.devices)
+            fprintf(to, ", %.4g ms", 1e3 * c->seconds);
+        fprintf(to, ": ");
         foreign_print(to, c->name);
         fprintf(to, ": %s\n", c->reason);
     }
@@ -251,6 +270,27 @@ static void json_replicas(const Report *r, FILE *to)
     fprintf(to, "],\n");
 }
 
+/* Where they are known. */
+static void json_seconds(const Report *r, FILE *to, const char *key, double seconds)
+{
+    if (!r->time.devices)
+        return;
+    fprintf(to, ", \"%s\": ", key);
+    json_write_float(to, seconds);
+}
+
+static void json_time(const Report *r, FILE *to)
+{
+    if (!r->time.devices)
+        return;
+    fprintf(to, "  \"time\": {\"devices\": ");
+    json_write_string(to, r->time.devices);
+    json_seconds(r, to, "seconds", r->time.seconds);
+    json_seconds(r, to, "compute_seconds", r->time.compute);
+    json_seconds(r, to, "collective_seconds", r->time.wire);
+    fprintf(to, "},\n");
+}
+
 static void json_phases(const Report *r, FILE *to)
 {
     fprintf(to, "  \"phases\": [");
@@ -259,8 +299,11 @@ static void json_phases(const Report *r, FILE *to)
 
         fprintf(to,
                 "%s\n    {\"phase\": \"%s\", \"nodes\": %d, \"collectives\": %d, \"flops\": %" PRId64
-                ", \"bytes\": %" PRId64 ", \"collective_bytes\": %" PRId64 "}",
+                ", \"bytes\": %" PRId64 ", \"collective_bytes\": %" PRId64,
                 k == PHASE_FORWARD ? "" : ",", phase_name(k), p->nodes, p->collectives, p->flops, p->bytes, p->sent);
+        json_seconds(r, to, "seconds", p->seconds);
+        json_seconds(r, to, "collective_seconds", p->wire);
+        fprintf(to, "}");
     }
     fprintf(to, "\n  ],\n");
 }
@@ -277,6 +320,7 @@ static void json_collectives(const Report *r, FILE *to)
                 ", \"kind\": \"%s\", \"phase\": \"%s\", \"tensors\": %d, \"bytes\": %" PRId64 ", \"reason\": ", c->kind,
                 phase_name(c->phase), c->tensors, c->bytes);
         json_write_string(to, c->reason);
+        json_seconds(r, to, "seconds", c->seconds);
         fprintf(to, "}");
     }
     fprintf(to, "%s]\n", r->collectives ? "\n  " : "");
@@ -306,6 +350,7 @@ Status report_print_json(const Report *r, FILE *to)
     json_replicas(r, to);
     json_loads(r, to);
     json_phases(r, to);
+    json_time(r, to);
     json_collectives(r, to);
     fprintf(to, "}\n");
     return finish(to);

@@ -6,6 +6,7 @@
 #include "exec/run/interp.h"
 #include "exec/plan/plan_budget.h"
 #include "exec/inspect/simulate.h"
+#include "exec/inspect/step_times.h"
 #include "exec/inspect/transform.h"
 #include "exec/inspect/verify.h"
 #include "exec/train/attach.h"
@@ -185,6 +186,8 @@ static Status show(const Graph *model, const OnnxModel *onnx, const Args *a, con
         st = FAIL(E_INVALID, "-o %s: expected a name that ends in .txt, .onnx, .json, .svg, .html or .dot", path);
     if (!st)
         st = transform_run(&g, model, o, args_value(a, "until"), report);
+    if (!st && wants_report && !args_value(a, "until"))
+        st = step_times(report, g, model, o);
     if (!st && path)
         st = transform_write(g, model, onnx, format, path);
     else if (!st && !wants_report)

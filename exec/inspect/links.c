@@ -28,6 +28,11 @@ static Status find_cluster(Cluster *out, const char *path, const DeviceList *lis
     return ST_OK;
 }
 
+Status links_cluster(Cluster *out, const char *path, const DeviceList *list)
+{
+    return find_cluster(out, path, list, list->n);
+}
+
 static SumCost cost_by(const Cluster *c, int devices)
 {
     const double few = 1 << 10, many = 1 << 30, a = simulate_sum(c, devices, few), b = simulate_sum(c, devices, many),

@@ -113,7 +113,7 @@ static Status plan_on_cpus(Simulated *s, const Maker *m, Graph *g)
     if (!st)
         st = take_memory(s, m, program_graph(p), program_plan(p));
     if (!st)
-        st = simulate_step(s, m->c, program_graph(p), m->slower);
+        st = simulate_step(s, m->c, program_graph(p), m->slower, NULL);
     program_free(p);
     for (int d = 0; d < n; d++)
         device_close(device[d]);
@@ -133,7 +133,7 @@ static Status plan_plainly(Simulated *s, const Maker *m, Graph *g)
     if (!st)
         st = take_memory(s, m, g, plan);
     if (!st)
-        st = simulate_step(s, m->c, g, m->slower);
+        st = simulate_step(s, m->c, g, m->slower, NULL);
     arena_free(a);
     graph_free(g);
     return st;
@@ -156,6 +156,19 @@ static Status make_row(Simulated *s, const Maker *m, int devices, int level)
     return m->c->accelerator ? plan_plainly(s, m, g) : plan_on_cpus(s, m, g);
 }
 
+/* The levels as the option lists them. */
+static void list_levels(Maker *m)
+{
+    const char *at = options_choices("shard");
+
+    while (*at && m->n_level < MOST_LEVELS) {
+        size_t n = strcspn(at, "|");
+
+        snprintf(m->level[m->n_level++], LEVEL_TEXT, "%.*s", (int)n, at);
+        at += n + (at[n] == '|');
+    }
+}
+
 /* By what the rates are too fast or too slow for the measured step of one device. */
 static Status calibrate(Maker *m)
 {
@@ -165,6 +178,16 @@ static Status calibrate(Maker *m)
         return ST_OK;
     TRY(make_row(&one, m, 1, 0));
     m->slower = one.seconds > 0 ? (double)one.batch / m->c->samples_per_second / one.seconds : 1;
+    return ST_OK;
+}
+
+Status simulate_slower(double *out, const Graph *model, const Options *o, Cluster *c)
+{
+    Maker m = { model, o, c, false, false, { "" }, 0, 1 };
+
+    list_levels(&m);
+    TRY(calibrate(&m));
+    *out = m.slower;
     return ST_OK;
 }
 
@@ -195,19 +218,6 @@ static Status make_rows(Simulation *out, Maker *m)
             out->n_row++;
         }
     return ST_OK;
-}
-
-/* The levels as the option lists them. */
-static void list_levels(Maker *m)
-{
-    const char *at = options_choices("shard");
-
-    while (*at && m->n_level < MOST_LEVELS) {
-        size_t n = strcspn(at, "|");
-
-        snprintf(m->level[m->n_level++], LEVEL_TEXT, "%.*s", (int)n, at);
-        at += n + (at[n] == '|');
-    }
 }
 
 static Status check(const Maker *m)

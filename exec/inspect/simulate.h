@@ -6,6 +6,7 @@
 
 #include "exec/inspect/cluster.h"
 #include "exec/train/options.h"
+#include "passes/report.h"
 
 typedef struct {
     int devices, shown;     /* shown: of how many of them the graph was made */
@@ -41,8 +42,11 @@ void simulation_print_json(const Simulation *s, FILE *to);
 /* ---- of one planned graph ---- */
 
 /* A step of `s->devices` devices: seconds, bytes, staging, FLOPs and collectives.  `slower`: by what the seconds of
- * each node are multiplied. */
-Status simulate_step(Simulated *s, const Cluster *c, const Graph *g, double slower) CHECKED;
+ * each node are multiplied.  `r`: a report of this graph, whose phases and collectives are told theirs; NULL: none. */
+Status simulate_step(Simulated *s, const Cluster *c, const Graph *g, double slower, Report *r) CHECKED;
+/* By what the nodes of the model's step on one device take longer than the cluster's rates say, where it was measured.
+ */
+Status simulate_slower(double *out, const Graph *model, const Options *o, Cluster *c) CHECKED;
 /* Seconds of a sum of so many bytes for all of `devices` devices. */
 double simulate_sum(const Cluster *c, int devices, double bytes);
 /* Bytes of the node's inputs and outputs, each counted once. */

@@ -14,6 +14,7 @@
 #include "exec/inspect/simulate.h"
 #include "graph/collective.h"
 #include "graph/op.h"
+#include "graph/phase.h"
 #include "passes/plan/plan_memory.h"
 #include "passes/report.h"
 
@@ -40,6 +41,10 @@ typedef struct {
     Traffic *traffic; /* [n] */
     double wire;      /* when the last collective ends */
     double after;     /* OVERLAP_SUMS: seconds of what is given when all is computed */
+    Report *report;   /* that is told; NULL: none */
+    const uint8_t *phase;
+    double (*busy_in)[N_PHASES]; /* [shown] */
+    int n_collective;            /* seen so far */
 } Walk;
 
 /* ---- nodes ---- */
@@ -283,6 +288,10 @@ static void run_collective(Walk *w, const Node *n)
     double t = exchange_seconds(w, n), start = ready_at(w, n->in, n->n_in), end;
 
     w->s->wire += t;
+    if (w->report) {
+        w->report->collective[w->n_collective++].seconds = t;
+        w->report->phase[w->phase[n->index]].wire += t;
+    }
     if (w->c->overlap == OVERLAP_SUMS && exchange_reduces(&e)) {
         w->after += t / 2;
         t /= 2;
@@ -311,6 +320,8 @@ static void run_node(Walk *w, const Node *n)
 
     w->clock[d] = fmax(w->clock[d], ready_at(w, n->in, n->n_in)) + t;
     w->busy[d] += t;
+    if (w->report)
+        w->busy_in[d][w->phase[n->index]] += t;
     w->flops[d] += simulate_is_free(n) ? 0 : (double)node_flops(w->g, n);
     for (int o = 0; o < n->n_out; o++)
         w->ready[n->out[o].i] = w->clock[d];
@@ -358,21 +369,48 @@ double simulate_sum(const Cluster *c, int devices, double bytes)
     return wire_seconds(&w, &e, bytes, 2 * bytes * others) + bytes * others / w.bandwidth;
 }
 
-Status simulate_step(Simulated *s, const Cluster *c, const Graph *g, double slower)
+/* What the report is told by phase. */
+static void tell_phases(const Walk *w)
 {
-    Walk w = { .c = c, .g = g, .s = s, .n_shown = s->shown, .slower = slower, .beside = c->overlap || c->accelerator };
-    Arena *a = arena_create_beside(g->arena);
-    double *table = a ? ARENA_NEW(a, double, (size_t)g->n_value + 3 * (size_t)s->shown) : NULL;
+    for (int k = 0; w->report && k < N_PHASES; k++)
+        for (int d = 0; d < w->n_shown; d++)
+            w->report->phase[k].seconds = fmax(w->report->phase[k].seconds, w->busy_in[d][k]);
+}
 
-    if (!table || !(w.traffic = ARENA_NEW(a, Traffic, s->devices))) {
-        arena_free(a);
+static Status take_room(Walk *w, Arena *a)
+{
+    const size_t values = w->g->n_value, shown = (size_t)w->n_shown;
+
+    w->ready = a ? ARENA_NEW(a, double, values + 3 * shown) : NULL;
+    if (!w->ready || !(w->traffic = ARENA_NEW(a, Traffic, w->s->devices)) ||
+        (w->report &&
+         (!(w->phase = graph_phases(w->g, a)) || !(w->busy_in = arena_alloc(a, shown * sizeof *w->busy_in)))))
         return FAIL_NOMEM();
+    if (w->report)
+        memset(w->busy_in, 0, shown * sizeof *w->busy_in);
+    w->clock = w->ready + values;
+    w->busy = w->clock + shown;
+    w->flops = w->busy + shown;
+    return ST_OK;
+}
+
+Status simulate_step(Simulated *s, const Cluster *c, const Graph *g, double slower, Report *r)
+{
+    Walk w = { .c = c,
+               .g = g,
+               .s = s,
+               .n_shown = s->shown,
+               .slower = slower,
+               .beside = c->overlap || c->accelerator,
+               .report = r };
+    Arena *a = arena_create_beside(g->arena);
+    Status st = take_room(&w, a);
+
+    if (st) {
+        arena_free(a);
+        return st;
     }
     place(&w, c, s);
-    w.ready = table;
-    w.clock = table + g->n_value;
-    w.busy = w.clock + s->shown;
-    w.flops = w.busy + s->shown;
     FOR_NODES(g, n)
         if (n->op->flags & OPF_COLLECTIVE)
             run_collective(&w, n);
@@ -390,6 +428,7 @@ Status simulate_step(Simulated *s, const Cluster *c, const Graph *g, double slow
     if (c->accelerator && c->overlap == OVERLAP_NONE)
         s->seconds = s->compute + s->wire;
     sum_traffic(&w);
+    tell_phases(&w);
     arena_free(a);
     return ST_OK;
 }

@@ -56,6 +56,38 @@ assert seconds <= two["wire_seconds"] <= seconds + 0.001, (two, seconds)
 assert abs(two["seconds"] - two["compute_seconds"] - two["wire_seconds"]) < 1e-9, two
 assert many["planned"] <= 4 and many["batch"] == 100000 and many["bytes_of_node"] > 2 * 2 * 17226 * 4 * 0.99, many
 PY
+# The seconds of a report, by hand: of products alone, of bytes alone, of latencies alone; and those of a step are the simulation's.
+cluster "$DIR/flops.json" 'd["device"].update(flops=1e6, memory_bandwidth=1e18); d["counts"] = [1]'
+cluster "$DIR/bytes.json" 'd["device"].update(flops=1e20, memory_bandwidth=1e6); d["counts"] = [1]'
+cluster "$DIR/latency.json" 'd["links"]["node"] = {"bandwidth": 1e18, "latency": 0.25}; d["device"].update(flops=1e20, memory_bandwidth=1e18)'
+cluster "$DIR/both.json" 'd["counts"] = [3]; d["scaling"] = "strong"'
+step=("$graph_transform" models/fashion_cnn.onnx --loss cross-entropy --optimizer adam --batch-size 9 --json)
+for how in flops bytes; do "${step[@]}" --report --links "$DIR/$how.json" >"$DIR/$how.out"; done
+"${step[@]}" --report --devices 'cpu*2' --links "$DIR/latency.json" >"$DIR/latency.out"
+"${step[@]}" --report --devices 'cpu*3' --links "$DIR/both.json" >"$DIR/both.out"
+"${step[@]}" --shard none --links "$DIR/both.json" --simulate "$DIR/both.json" >"$DIR/rows.out"
+check "seconds of a report" "$python" - "$DIR" <<'PY'
+import json, sys
+flops, moved, latency, both, rows = (json.load(open(f"{sys.argv[1]}/{n}.out")) for n in ("flops", "bytes", "latency", "both", "rows"))
+near = lambda a, b: abs(a - b) <= 1e-9 * abs(b)
+for report, key in ((flops, "flops"), (moved, "bytes")):
+    assert len(report["phases"]) == 4 and all(near(p["seconds"], p[key] / 1e6) for p in report["phases"]), report["phases"]
+    assert near(report["time"]["seconds"], sum(p["seconds"] for p in report["phases"])), report["time"]
+    assert near(report["time"]["compute_seconds"], report["time"]["seconds"]) and report["time"]["collective_seconds"] == 0
+took = {"scatter": 0, "broadcast": 0, "all-gather": 0.25, "all-reduce": 0.5}        # a phase or two, of one other device
+assert {c["kind"] for c in latency["collectives"]} == set(took)
+assert all(near(c["seconds"], took[c["kind"]]) for c in latency["collectives"]), latency["collectives"]
+for p in latency["phases"]:
+    assert near(p["collective_seconds"], sum(took[c["kind"]] for c in latency["collectives"] if c["phase"] == p["phase"])), p
+assert near(latency["time"]["seconds"], sum(took[c["kind"]] for c in latency["collectives"]))
+row = rows["rows"][0]
+assert row["devices"] == 3 and near(both["time"]["seconds"], row["seconds"]), (both["time"], row)
+assert near(both["time"]["compute_seconds"], row["compute_seconds"]) and near(both["time"]["collective_seconds"], row["wire_seconds"])
+PY
+says "time of a step on the devices described: " "${step[@]/--json/--report}" --links "$DIR/bytes.json"
+says "what they take: --links auto measures" "${step[@]/--json/--report}"
+says "ms, of which the busiest device computes" "${step[@]/--json/--report}" --links auto
+
 # Beside nothing, their first half beside what is computed, or all: the second half is never hidden.
 for how in False '"sums"' True; do
     cluster "$DIR/overlap.json" "d['device']['kind'] = 'accelerator'; d['algorithm'] = 'ring'; d['overlap'] = $how; d['counts'] = [8]"
