@@ -1,0 +1,380 @@
+/* Einsum: products and sums by named axes, "bhqd,bhkd->bhqk".
+ *
+ * Written as matrix products, one input joined to the product of those before it at a time.  Of two tensors an axis is in a batch
+ * (both have it and it goes on), summed (both have it and nothing behind needs it) or free (one has it); what one alone has and
+ * nothing needs is summed first.  A product is [batch, free of the first, free of the second], its axes being those of the
+ * inputs, so that a split of the samples stands wherever they have it. */
+#include <ctype.h>
+#include <string.h>
+
+#include "graph/emit.h"
+#include "graph/grad.h"
+#include "graph/op.h"
+
+/* Names of axes: letters by their code, those of "..." from the last backwards. */
+enum { ELLIPSIS = 128, NAMES = ELLIPSIS + MAX_RANK, MAX_TERMS = 32 };
+
+typedef struct {
+    int n;
+    unsigned char axis[MAX_RANK];
+} Term;
+
+typedef struct {
+    Term in[MAX_TERMS], out;
+    int n;
+    int64_t size[NAMES];
+    int ellipsis; /* axes that "..." stands for in the input that has most */
+} Equation;
+
+static Status wrong(const Graph *g, const Node *n, const char *what)
+{
+    return FAIL(E_MODEL, "%s: equation '%.200s': %s", node_text(g, n), node_string(n, "equation"), what);
+}
+
+static bool term_has(const Term *t, int name) { return t->n && memchr(t->axis, name, (size_t)t->n); }
+
+/* Reads one term up to `end`; `dots`: how many axes its "..." has. */
+static Status read_term(Term *t, const Graph *g, const Node *n, const char *s, const char *end, int dots)
+{
+    bool dotted = false;
+
+    t->n = 0;
+    for (; s < end; s++) {
+        int count = 1;
+
+        if (*s == ' ')
+            continue;
+        if (*s == '.') {
+            if (end - s < 3 || s[1] != '.' || s[2] != '.' || dotted)
+                return wrong(g, n, "expected one '...' a term");
+            dotted = true;
+            s += 2;
+            count = dots;
+        } else if (!isalpha((unsigned char)*s)) {
+            return wrong(g, n, "expected letters, ',', '...' and '->'");
+        }
+        if (t->n + count > MAX_RANK)
+            return wrong(g, n, "a term has more than 8 axes");
+        for (int i = 0; i < count; i++)
+            t->axis[t->n++] = (unsigned char)(*s == '.' ? ELLIPSIS + dots - 1 - i : *s);
+    }
+    return ST_OK;
+}
+
+/* Without "->": the axes of "...", then each letter that occurs once, in order. */
+static Status implied_output(Equation *e, const Graph *g, const Node *n)
+{
+    e->out.n = 0;
+    for (int i = e->ellipsis - 1; i >= 0; i--)
+        e->out.axis[e->out.n++] = (unsigned char)(ELLIPSIS + i);
+    for (int name = 0; name < ELLIPSIS; name++) {
+        int count = 0;
+
+        for (int i = 0; i < e->n; i++)
+            for (int k = 0; k < e->in[i].n; k++)
+                count += e->in[i].axis[k] == name;
+        if (count == 1) {
+            if (e->out.n == MAX_RANK)
+                return wrong(g, n, "the output has more than 8 axes");
+            e->out.axis[e->out.n++] = (unsigned char)name;
+        }
+    }
+    return ST_OK;
+}
+
+static Status note_sizes(Equation *e, const Graph *g, const Node *n, int i)
+{
+    const Shape *s = in_value(g, n, i)->shape;
+
+    for (int k = 0; k < s->rank; k++) {
+        int64_t *size = &e->size[e->in[i].axis[k]];
+
+        if (*size >= 0 && *size != 1 && s->dim[k] != 1 && *size != s->dim[k])
+            return FAIL(E_SHAPE, "%s: equation '%.200s': an axis of input %d has size %lld, expected %lld", node_text(g, n),
+                        node_string(n, "equation"), i, (long long)s->dim[k], (long long)*size);
+        if (*size < 0 || *size == 1)
+            *size = s->dim[k];
+    }
+    return ST_OK;
+}
+
+static Status read_inputs(Equation *e, const Graph *g, const Node *n, const char *s, const char *arrow)
+{
+    for (int i = 0; i < n->n_in; i++) {
+        const char *end = memchr(s, ',', (size_t)(arrow - s));
+        int letters = 0, dots, rank = in_value(g, n, i)->shape->rank;
+        bool dotted;
+
+        if ((end == NULL) != (i == n->n_in - 1))
+            return wrong(g, n, "the number of terms is not that of the inputs");
+        end = end ? end : arrow;
+        dotted = memchr(s, '.', (size_t)(end - s)) != NULL;
+        for (const char *c = s; c < end; c++)
+            letters += isalpha((unsigned char)*c) != 0;
+        dots = dotted ? rank - letters : 0;
+        if (letters + dots != rank || dots < 0)
+            return FAIL(E_SHAPE, "%s: equation '%.200s': input %d has %d axes, its term %d", node_text(g, n),
+                        node_string(n, "equation"), i, rank, letters);
+        TRY(read_term(&e->in[i], g, n, s, end, dots));
+        TRY(note_sizes(e, g, n, i));
+        e->ellipsis = dots > e->ellipsis ? dots : e->ellipsis;
+        s = end + 1;
+    }
+    return ST_OK;
+}
+
+static Status read_equation(Equation *e, const Graph *g, const Node *n)
+{
+    const char *s = node_string(n, "equation"), *arrow = strstr(s, "->");
+
+    if (n->n_in > MAX_TERMS)
+        return FAIL(E_UNSUPPORTED, "%s: %d inputs, at most %d", node_text(g, n), n->n_in, MAX_TERMS);
+    *e = (Equation){ .n = n->n_in };
+    for (int i = 0; i < NAMES; i++)
+        e->size[i] = -1;
+    TRY(read_inputs(e, g, n, s, arrow ? arrow : s + strlen(s)));
+    if (!arrow)
+        return implied_output(e, g, n);
+    TRY(read_term(&e->out, g, n, arrow + 2, s + strlen(s), e->ellipsis));
+    for (int k = 0; k < e->out.n; k++) {
+        if (e->size[e->out.axis[k]] < 0)
+            return wrong(g, n, "an axis of the output is in no input");
+        if (memchr(e->out.axis + k + 1, e->out.axis[k], (size_t)(e->out.n - k - 1)))
+            return wrong(g, n, "an axis is twice in the output");
+    }
+    return ST_OK;
+}
+
+static Status infer(Graph *g, Node *n)
+{
+    Equation e;
+    Shape y = { 0 };
+
+    TRY(infer_same_dtype(g, n, 0, n->n_in));
+    TRY(read_equation(&e, g, n));
+    for (int k = 0; k < e.out.n; k++)
+        y.dim[y.rank++] = e.size[e.out.axis[k]];
+    set_out(g, n, 0, in_value(g, n, 0)->dtype, &y);
+    return ST_OK;
+}
+
+/* ---- as products ---- */
+
+typedef struct {
+    Graph *g;
+    ValueId v;
+    Term t;
+} Named;
+
+static int64_t size_of(const Named *x, int k) { return value(x->g, x->v)->shape->dim[k]; }
+
+static int place_of(const Named *x, int name)
+{
+    for (int k = 0; k < x->t.n; k++)
+        if (x->t.axis[k] == name)
+            return k;
+    return -1;
+}
+
+/* The axes in the order of `t`, which has the same. */
+static void arrange(Named *x, const Term *t)
+{
+    int64_t perm[MAX_RANK];
+
+    for (int k = 0; k < t->n; k++)
+        perm[k] = place_of(x, t->axis[k]);
+    x->v = emit_transpose(x->g, x->v, t->n, perm);
+    x->t = *t;
+}
+
+/* Of an axis that occurs twice, the diagonal: the two are one, of which every (d + 1)-th element is taken. */
+static void take_diagonals(Named *x)
+{
+    for (int a = 0; a < x->t.n; a++)
+        for (int b = a + 1; b < x->t.n && !x->g->status; b++) {
+            int64_t perm[MAX_RANK], words[MAX_RANK] = { 0 }, d = size_of(x, b);
+            Term rest = { 0 };
+
+            if (x->t.axis[a] != x->t.axis[b])
+                continue;
+            for (int k = 0; k < x->t.n; k++)
+                if (k != a && k != b) {
+                    perm[rest.n] = k;
+                    rest.axis[rest.n++] = x->t.axis[k];
+                }
+            perm[rest.n] = a;
+            perm[rest.n + 1] = b;
+            rest.axis[rest.n] = x->t.axis[a];
+            words[rest.n] = d * d;
+            x->v = emit_transpose(x->g, x->v, rest.n + 2, perm);
+            x->v = EMIT(x->g, Reshape, NULL, x->v, emit_ints(x->g, rest.n + 1, words));
+            x->v = emit(x->g, &op_Slice, NULL, 5,
+                        (ValueId[]){ x->v, emit_ints(x->g, 1, (int64_t[]){ 0 }), emit_ints(x->g, 1, (int64_t[]){ d * d }),
+                                     emit_ints(x->g, 1, (int64_t[]){ rest.n }), emit_ints(x->g, 1, (int64_t[]){ d + 1 }) });
+            rest.n++;
+            x->t = rest;
+            a = -1;
+            break;
+        }
+}
+
+/* Sums over the axes that `keep` does not name; with `but`, only over those which `but` lacks too. */
+static void sum_alone(Named *x, const bool *keep, const Named *but)
+{
+    int64_t axes[MAX_RANK];
+    Term rest = { 0 };
+    int n = 0;
+
+    for (int k = 0; k < x->t.n; k++)
+        if (!keep[x->t.axis[k]] && !(but && term_has(&but->t, x->t.axis[k])))
+            axes[n++] = k;
+        else
+            rest.axis[rest.n++] = x->t.axis[k];
+    x->v = emit_reduce_sum(x->g, x->v, n, axes, false);
+    x->t = rest;
+}
+
+/* An axis that is summed and of size 1 in one of the two alone is summed in the other. */
+static void even_out(Named *a, Named *b, const bool *keep)
+{
+    for (int k = 0; k < a->t.n; k++) {
+        int other = place_of(b, a->t.axis[k]);
+
+        if (keep[a->t.axis[k]] || other < 0 || a->g->status || size_of(a, k) == size_of(b, other))
+            continue;
+        if (size_of(a, k) == 1)
+            b->v = emit_reduce_sum(b->g, b->v, 1, (int64_t[]){ other }, true);
+        else
+            a->v = emit_reduce_sum(a->g, a->v, 1, (int64_t[]){ k }, true);
+    }
+}
+
+/* The last `n` axes as one. */
+static void merge_last(Named *x, int n)
+{
+    int64_t words[MAX_RANK] = { 0 };
+
+    if (n == 1 || x->g->status)
+        return;
+    words[x->t.n - n] = shape_count(value(x->g, x->v)->shape, x->t.n - n, x->t.n);
+    x->t.n -= n - 1;
+    x->v = EMIT(x->g, Reshape, NULL, x->v, emit_ints(x->g, x->t.n, words));
+}
+
+/* a and b, whose axes are [batch, free, summed], become a [batch, free of a, free of b]. */
+static void multiply(Named *a, const Named *b, int batch, int summed)
+{
+    Graph *g = a->g;
+    int free_a = a->t.n - batch - summed, free_b = b->t.n - batch - summed, rank = batch + free_a + free_b;
+    int64_t ones[MAX_RANK], sizes[MAX_RANK], perm[MAX_RANK];
+    Named x = *a, y = *b;
+    Term t = { .n = rank };
+
+    if (rank > MAX_RANK || batch + free_a + 2 > MAX_RANK) {
+        g->status = FAIL(E_UNSUPPORTED, "Einsum: a product has more than %d axes", MAX_RANK);
+        return;
+    }
+    memcpy(t.axis, a->t.axis, (size_t)(batch + free_a));
+    memcpy(t.axis + batch + free_a, b->t.axis + batch, (size_t)free_b);
+    for (int k = 0; k < free_b; k++)
+        sizes[k] = size_of(b, batch + k);
+    /* x: [batch, free, (1,) summed]; y: [batch, 1 ..., summed, free]. */
+    merge_last(&x, summed);
+    merge_last(&y, summed);
+    for (int k = 0; k < batch + 1; k++)
+        perm[k] = k;
+    if (free_b != 1) { /* the free ones as one, before the summed: [batch, summed, free] */
+        for (int k = 0; k < free_b; k++)
+            perm[batch + 1 + k] = batch + k;
+        perm[batch] = batch + free_b;
+        y.v = emit_transpose(g, y.v, y.t.n, perm);
+        y.t.n = batch + 1 + free_b;
+        merge_last(&y, free_b);
+    } else {
+        perm[batch] = batch + 1;
+        perm[batch + 1] = batch;
+        y.v = emit_transpose(g, y.v, y.t.n, perm);
+    }
+    if (!free_a)
+        x.v = EMIT(g, Unsqueeze, NULL, x.v, emit_ints(g, 1, (int64_t[]){ batch }));
+    for (int k = 0; k < free_a - 1; k++)
+        ones[k] = batch + k;
+    if (free_a > 1)
+        y.v = EMIT(g, Unsqueeze, NULL, y.v, emit_ints(g, free_a - 1, ones));
+    a->v = EMIT(g, MatMul, NULL, x.v, y.v);
+    if (!free_a)
+        a->v = EMIT(g, Squeeze, NULL, a->v, emit_ints(g, 1, (int64_t[]){ batch }));
+    if (free_b != 1) {
+        int64_t words[MAX_RANK] = { 0 };
+
+        memcpy(words + batch + free_a, sizes, (size_t)free_b * sizeof *sizes);
+        a->v = EMIT(g, Reshape, NULL, a->v, emit_ints(g, rank, words));
+    }
+    a->t = t;
+}
+
+/* Appends to `t` the axes of x that both have or not, and that go on or not. */
+static int gather_axes(Term *t, const Named *x, const Named *other, bool both, const bool *keep, bool goes_on)
+{
+    int before = t->n;
+
+    for (int k = 0; k < x->t.n; k++)
+        if (term_has(&other->t, x->t.axis[k]) == both && keep[x->t.axis[k]] == goes_on)
+            t->axis[t->n++] = x->t.axis[k];
+    return t->n - before;
+}
+
+/* a = a b; `keep`: what goes on. */
+static void join(Named *a, Named *b, const bool *keep)
+{
+    Term ta = { 0 }, tb = { 0 };
+    int batch, summed;
+
+    sum_alone(a, keep, b);
+    sum_alone(b, keep, a);
+    even_out(a, b, keep);
+    batch = gather_axes(&ta, a, b, true, keep, true);
+    tb = ta;
+    gather_axes(&ta, a, b, false, keep, true);
+    gather_axes(&tb, b, a, false, keep, true);
+    summed = gather_axes(&ta, a, b, true, keep, false);
+    gather_axes(&tb, a, b, true, keep, false);
+    arrange(a, &ta);
+    arrange(b, &tb);
+    if (!a->g->status)
+        multiply(a, b, batch, summed);
+}
+
+static Status lower(Graph *g, Node *n)
+{
+    Equation e;
+    Named y = { 0 };
+
+    TRY(read_equation(&e, g, n));
+    for (int i = 0; i < n->n_in && !g->status; i++) {
+        Named x = { g, n->in[i], e.in[i] };
+        bool keep[NAMES] = { false };
+
+        for (int k = 0; k < e.out.n; k++)
+            keep[e.out.axis[k]] = true;
+        for (int j = i + 1; j < n->n_in; j++)
+            for (int k = 0; k < e.in[j].n; k++)
+                keep[e.in[j].axis[k]] = true;
+        take_diagonals(&x);
+        if (i)
+            join(&y, &x, keep);
+        else
+            y = x;
+        if (n->n_in == 1 && !g->status)
+            sum_alone(&y, keep, NULL);
+    }
+    if (!g->status)
+        arrange(&y, &e.out);
+    if (!g->status)
+        graph_replace(g, n->out[0], y.v);
+    return g->status;
+}
+
+DEFINE_OP(Einsum, .since = 12, .in_min = 1, .in_max = -1, .out_min = 1, .out_max = 1, .dtypes = DTYPES_NUMERIC,
+          .attrs = (const AttrDecl[]){ { "equation", A_STRING, .rule = ATTR_REQUIRED }, { 0 } },
+          .doc = "products and sums by named axes", .infer = infer, .lower = lower);
