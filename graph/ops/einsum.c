@@ -1,10 +1,9 @@
 /* Einsum: products and sums by named axes, "bhqd,bhkd->bhqk".
  *
- * Written as matrix products, one input joined to the product of those before it at a time.  Of two tensors an axis is in a batch
- * (both have it and it goes on), summed (both have it and nothing behind needs it) or free (one has it); what one alone has and
- * nothing needs is summed first.  A product is [batch, free of the first, free of the second], its axes being those of the
- * inputs, so that a split of the samples stands wherever they have it. */
-#include <ctype.h>
+ * Written as matrix products, one input joined to the product of those before it at a time.  Of two tensors an axis is
+ * in a batch (both have it and it goes on), summed (both have it and nothing behind needs it) or free (one has it);
+ * what one alone has and nothing needs is summed first.  A product is [batch, free of the first, free of the second],
+ * its axes being those of the inputs, so that a split of the samples stands wherever they have it. */
 #include <string.h>
 
 #include "graph/emit.h"
@@ -31,6 +30,8 @@ static Status wrong(const Graph *g, const Node *n, const char *what)
     return FAIL(E_MODEL, "%s: equation '%.200s': %s", node_text(g, n), node_string(n, "equation"), what);
 }
 
+static bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+
 static bool term_has(const Term *t, int name) { return t->n && memchr(t->axis, name, (size_t)t->n); }
 
 /* Reads one term up to `end`; `dots`: how many axes its "..." has. */
@@ -50,7 +51,7 @@ static Status read_term(Term *t, const Graph *g, const Node *n, const char *s, c
             dotted = true;
             s += 2;
             count = dots;
-        } else if (!isalpha((unsigned char)*s)) {
+        } else if (!is_letter(*s)) {
             return wrong(g, n, "expected letters, ',', '...' and '->'");
         }
         if (t->n + count > MAX_RANK)
@@ -90,8 +91,8 @@ static Status note_sizes(Equation *e, const Graph *g, const Node *n, int i)
         int64_t *size = &e->size[e->in[i].axis[k]];
 
         if (*size >= 0 && *size != 1 && s->dim[k] != 1 && *size != s->dim[k])
-            return FAIL(E_SHAPE, "%s: equation '%.200s': an axis of input %d has size %lld, expected %lld", node_text(g, n),
-                        node_string(n, "equation"), i, (long long)s->dim[k], (long long)*size);
+            return FAIL(E_SHAPE, "%s: equation '%.200s': an axis of input %d has size %lld, expected %lld",
+                        node_text(g, n), node_string(n, "equation"), i, (long long)s->dim[k], (long long)*size);
         if (*size < 0 || *size == 1)
             *size = s->dim[k];
     }
@@ -110,7 +111,7 @@ static Status read_inputs(Equation *e, const Graph *g, const Node *n, const char
         end = end ? end : arrow;
         dotted = memchr(s, '.', (size_t)(end - s)) != NULL;
         for (const char *c = s; c < end; c++)
-            letters += isalpha((unsigned char)*c) != 0;
+            letters += is_letter(*c);
         dots = dotted ? rank - letters : 0;
         if (letters + dots != rank || dots < 0)
             return FAIL(E_SHAPE, "%s: equation '%.200s': input %d has %d axes, its term %d", node_text(g, n),
@@ -208,9 +209,10 @@ static void take_diagonals(Named *x)
             words[rest.n] = d * d;
             x->v = emit_transpose(x->g, x->v, rest.n + 2, perm);
             x->v = EMIT(x->g, Reshape, NULL, x->v, emit_ints(x->g, rest.n + 1, words));
-            x->v = emit(x->g, &op_Slice, NULL, 5,
-                        (ValueId[]){ x->v, emit_ints(x->g, 1, (int64_t[]){ 0 }), emit_ints(x->g, 1, (int64_t[]){ d * d }),
-                                     emit_ints(x->g, 1, (int64_t[]){ rest.n }), emit_ints(x->g, 1, (int64_t[]){ d + 1 }) });
+            x->v = emit(
+                x->g, &op_Slice, NULL, 5,
+                (ValueId[]){ x->v, emit_ints(x->g, 1, (int64_t[]){ 0 }), emit_ints(x->g, 1, (int64_t[]){ d * d }),
+                             emit_ints(x->g, 1, (int64_t[]){ rest.n }), emit_ints(x->g, 1, (int64_t[]){ d + 1 }) });
             rest.n++;
             x->t = rest;
             a = -1;

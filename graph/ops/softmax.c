@@ -98,3 +98,37 @@ DEFINE_OP(LogSoftmax, .blocks = BLOCKS_PASS, .layout = LAYOUT_ANY, .precision = 
           .in_max = 1, .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT, .inplace = { 1 }, .attrs = attrs,
           .doc = "y = x - log(sum(exp(x))) along axis", .import = import, .respell = respell, .infer = infer,
           .lower = lower, .grad = grad_log_softmax, .place = place_all_but_axis);
+
+/* ---- Hardmax ---- */
+
+/* 1 at the first of the largest; of what is behind the axis too, taken as one, where `flatten` says so. */
+static Status lower_hardmax(Graph *g, Node *n)
+{
+    const DType t = in_value(g, n, 0)->dtype;
+    Shape x = *in_value(g, n, 0)->shape, words = { 0 };
+    int64_t axis = node_int(n, "axis"), depth = x.dim[axis];
+    ValueId y = n->in[0];
+    bool flat = node_int(n, "flatten") && axis < x.rank - 1;
+
+    if (flat) {
+        words.rank = (int)axis + 1;
+        words.dim[axis] = depth = shape_count(&x, (int)axis, x.rank);
+        y = EMIT(g, Reshape, NULL, y, emit_ints(g, words.rank, words.dim));
+    }
+    y = EMIT(g, ArgMax, ATTRS(INT("axis", axis), INT("keepdims", 0)), y);
+    y = emit(g, &op_OneHot, ATTRS(INT("axis", axis)), 3,
+             (ValueId[]){ y, emit_scalar(g, DT_INT64, (double)depth),
+                          emit_cast(g, emit_ints(g, 2, (int64_t[]){ 0, 1 }), t) });
+    if (flat) {
+        for (int i = 0; i < axis; i++)
+            x.dim[i] = 0;
+        y = EMIT(g, Reshape, NULL, y, emit_ints(g, x.rank, x.dim));
+    }
+    if (!g->status)
+        graph_replace(g, n->out[0], y);
+    return g->status;
+}
+
+DEFINE_OP(Hardmax, .since = 13, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT,
+          .flags = OPF_ZERO_GRAD, .attrs = attrs, .doc = "1 at the first of the largest along axis, else 0",
+          .import = import, .respell = respell, .infer = infer, .lower = lower_hardmax);

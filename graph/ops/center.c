@@ -1,0 +1,82 @@
+/* CenterCropPad: axes cut or filled up with zeros at both ends, the odd one at the far end, until they have the sizes
+ * asked for. */
+#include "graph/emit.h"
+#include "graph/op.h"
+#include "graph/place.h"
+
+typedef struct {
+    int n, axis[MAX_RANK];
+    int64_t size[MAX_RANK];
+} Wanted;
+
+static Status read_wanted(Wanted *w, const Graph *g, const Node *n)
+{
+    const int rank = in_value(g, n, 0)->shape->rank;
+    int count;
+    const int64_t *axes = node_ints(n, "axes", &count);
+
+    TRY(value_const_ints(g, n->in[1], w->size, MAX_RANK, &w->n));
+    if (w->n != (count ? count : rank))
+        return FAIL(E_SHAPE, "%s: %d sizes for %d axes", node_text(g, n), w->n, count ? count : rank);
+    for (int i = 0; i < w->n; i++) {
+        if (w->size[i] < 0)
+            return FAIL(E_SHAPE, "%s: a negative size", node_text(g, n));
+        w->axis[i] = i;
+        if (count)
+            TRY(shape_axis(&w->axis[i], axes[i], rank, node_text(g, n)));
+    }
+    return ST_OK;
+}
+
+static Status infer(Graph *g, Node *n)
+{
+    Shape y = *in_value(g, n, 0)->shape, unknown = shape_unknown();
+    Wanted w;
+
+    set_out(g, n, 0, in_value(g, n, 0)->dtype, &unknown);
+    if (!value_const(g, n->in[1]))
+        return g->status;
+    TRY(read_wanted(&w, g, n));
+    for (int i = 0; i < w.n; i++)
+        y.dim[w.axis[i]] = w.size[i];
+    set_out(g, n, 0, in_value(g, n, 0)->dtype, &y);
+    return g->status;
+}
+
+static Status lower(Graph *g, Node *n)
+{
+    const Shape x = *in_value(g, n, 0)->shape;
+    int64_t from[MAX_RANK], to[MAX_RANK], axes[MAX_RANK], pads[2 * MAX_RANK] = { 0 };
+    ValueId y = n->in[0];
+    int cut = 0, padded = 0;
+    Wanted w;
+
+    if (!value_const(g, n->in[1]))
+        return FAIL(E_UNSUPPORTED, "%s: the sizes depend on data, expected constants", node_text(g, n));
+    TRY(read_wanted(&w, g, n));
+    for (int i = 0; i < w.n; i++) {
+        const int64_t less = x.dim[w.axis[i]] - w.size[i], more = -less;
+
+        if (less > 0) {
+            axes[cut] = w.axis[i];
+            from[cut] = less / 2;
+            to[cut++] = less / 2 + w.size[i];
+        } else if (more > 0) {
+            pads[w.axis[i]] = more / 2;
+            pads[x.rank + w.axis[i]] = more - more / 2;
+            padded++;
+        }
+    }
+    if (cut)
+        y = emit(g, &op_Slice, NULL, 4,
+                 (ValueId[]){ y, emit_ints(g, cut, from), emit_ints(g, cut, to), emit_ints(g, cut, axes) });
+    if (padded)
+        y = EMIT(g, Pad, NULL, y, emit_ints(g, 2 * x.rank, pads));
+    if (!g->status)
+        graph_replace(g, n->out[0], y);
+    return g->status;
+}
+
+DEFINE_OP(CenterCropPad, .since = 18, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .dtypes = DTYPES_ALL,
+          .attrs = (const AttrDecl[]){ { "axes", A_INTS, .range = R_AXIS }, { 0 } },
+          .doc = "axes cut or filled up with zeros at both ends", .infer = infer, .lower = lower);
