@@ -1,0 +1,367 @@
+/* Attention and RotaryEmbedding of ONNX, in simpler operators; what is left as plain attention is fused again
+ * (passes/fuse/fuse_attention.c).
+ *
+ * Attention: heads are [batch, heads, tokens, depth], Q's of a group of Hq / Hk sharing a head of K and V:
+ *
+ *   S = cap(scale Q K^T) + bias,   Y = softmax(S) V
+ *
+ * The bias is the mask, with -inf for keys that it excludes or ends before, for keys behind the query, and for those
+ * from nonpad_kv_seqlen on; cap(s) = softcap tanh(s / softcap).  Past keys and values stand in front of the new ones.
+ */
+#include <math.h>
+
+#include "graph/emit.h"
+#include "graph/op.h"
+
+enum { Q, K, V, MASK, PAST_K, PAST_V, LENGTHS };
+enum { Y, PRESENT_K, PRESENT_V, SCORES };
+
+typedef struct {
+    int64_t heads, kv_heads, tq, tk, past, depth, v_depth; /* tk: with the past */
+} Sizes;
+
+/* [batch, heads, tokens, depth] of input i, which may have its heads side by side. */
+static Status heads_of(Shape *out, const Graph *g, const Node *n, int i, int64_t heads)
+{
+    const Shape *x = in_value(g, n, i)->shape;
+
+    if (x->rank == 4) {
+        *out = *x;
+        return ST_OK;
+    }
+    if (x->rank != 3 || heads < 1 || x->dim[2] % heads)
+        return FAIL(E_SHAPE,
+                    "%s: input %d of rank %d, expected [batch, heads, tokens, depth], or [batch, tokens, heads depth] "
+                    "and the number of heads",
+                    node_text(g, n), i, x->rank);
+    *out = SHAPE(x->dim[0], heads, x->dim[1], x->dim[2] / heads);
+    return ST_OK;
+}
+
+static Status read_past(int64_t *past, const Graph *g, const Node *n, int i, const Shape *now)
+{
+    const Shape *x;
+
+    *past = 0;
+    if (!has_in(n, i))
+        return ST_OK;
+    x = in_value(g, n, i)->shape;
+    if (x->rank != 4 || x->dim[0] != now->dim[0] || x->dim[1] != now->dim[1] || x->dim[3] != now->dim[3])
+        return FAIL(E_SHAPE, "%s: input %d does not stand in front of the new ones", node_text(g, n), i);
+    *past = x->dim[2];
+    return ST_OK;
+}
+
+static Status read_sizes(Sizes *s, const Graph *g, const Node *n)
+{
+    int64_t past_v;
+    Shape q, k, v;
+
+    TRY(heads_of(&q, g, n, Q, node_int(n, "q_num_heads")));
+    TRY(heads_of(&k, g, n, K, node_int(n, "kv_num_heads")));
+    TRY(heads_of(&v, g, n, V, node_int(n, "kv_num_heads")));
+    TRY(read_past(&s->past, g, n, PAST_K, &k));
+    TRY(read_past(&past_v, g, n, PAST_V, &v));
+    if (q.dim[0] != k.dim[0] || k.dim[0] != v.dim[0] || k.dim[1] != v.dim[1] || q.dim[3] != k.dim[3] ||
+        k.dim[2] != v.dim[2] || s->past != past_v || k.dim[1] < 1 || q.dim[1] % k.dim[1])
+        return FAIL(E_SHAPE, "%s: sizes of queries, keys and values do not go together", node_text(g, n));
+    s->heads = q.dim[1];
+    s->kv_heads = k.dim[1];
+    s->tq = q.dim[2];
+    s->tk = k.dim[2] + s->past;
+    s->depth = q.dim[3];
+    s->v_depth = v.dim[3];
+    return ST_OK;
+}
+
+static Status check_attention(const Graph *g, const Node *n, const Sizes *s)
+{
+    const Shape *q = in_value(g, n, Q)->shape;
+    Shape all = SHAPE(q->dim[0], s->heads, s->tq, s->tk), out;
+    DType t = in_value(g, n, Q)->dtype;
+
+    if (node_int(n, "qk_matmul_output_mode") < 0 || node_int(n, "qk_matmul_output_mode") > 3)
+        return FAIL(E_MODEL, "%s: qk_matmul_output_mode must be 0 to 3", node_text(g, n));
+    for (int i = K; i <= V; i++)
+        if (in_value(g, n, i)->dtype != t)
+            return FAIL(E_UNSUPPORTED, "%s: queries, keys and values of different types", node_text(g, n));
+    if (has_in(n, LENGTHS) &&
+        (in_value(g, n, LENGTHS)->shape->rank != 1 || in_value(g, n, LENGTHS)->shape->dim[0] != q->dim[0]))
+        return FAIL(E_SHAPE, "%s: nonpad_kv_seqlen must have one length for each sample", node_text(g, n));
+    if (has_in(n, MASK)) {
+        Shape m = *in_value(g, n, MASK)->shape;
+
+        if (m.rank < 1 || m.dim[m.rank - 1] > s->tk)
+            return FAIL(E_SHAPE, "%s: the mask is for more keys than there are", node_text(g, n));
+        m.dim[m.rank - 1] = s->tk;
+        TRY(shape_broadcast(&out, &m, &all, node_text(g, n)));
+        if (!shape_eq(&out, &all))
+            return FAIL(E_SHAPE, "%s: the mask is larger than the scores", node_text(g, n));
+    }
+    return ST_OK;
+}
+
+static Status infer_attention(Graph *g, Node *n)
+{
+    const Shape *q = in_value(g, n, Q)->shape;
+    const int64_t batch = q->dim[0];
+    const DType t = in_value(g, n, Q)->dtype;
+    Shape y, k, v, scores;
+    Sizes s;
+
+    TRY(read_sizes(&s, g, n));
+    TRY(check_attention(g, n, &s));
+    y = q->rank == 3 ? SHAPE(batch, s.tq, s.heads * s.v_depth) : SHAPE(batch, s.heads, s.tq, s.v_depth);
+    k = SHAPE(batch, s.kv_heads, s.tk, s.depth);
+    v = SHAPE(batch, s.kv_heads, s.tk, s.v_depth);
+    scores = SHAPE(batch, s.heads, s.tq, s.tk);
+    set_out(g, n, Y, t, &y);
+    set_out(g, n, PRESENT_K, t, &k);
+    set_out(g, n, PRESENT_V, t, &v);
+    set_out(g, n, SCORES, t, &scores);
+    return g->status;
+}
+
+/* Heads that stand side by side in a token get an axis, in front of the tokens. */
+static ValueId split_heads(Graph *g, ValueId x, int64_t heads, int64_t depth)
+{
+    if (value(g, x)->shape->rank == 4)
+        return x;
+    x = EMIT(g, Reshape, NULL, x, emit_ints(g, 4, (int64_t[]){ 0, 0, heads, depth }));
+    return emit_transpose(g, x, 4, (int64_t[]){ 0, 2, 1, 3 });
+}
+
+static ValueId join_heads(Graph *g, ValueId x, int64_t width)
+{
+    x = emit_transpose(g, x, 4, (int64_t[]){ 0, 2, 1, 3 });
+    return EMIT(g, Reshape, NULL, x, emit_ints(g, 3, (int64_t[]){ 0, 0, width }));
+}
+
+/* Each head as often as queries share it: of [batch, heads, ...]. */
+static ValueId repeat_heads(Graph *g, ValueId x, const Sizes *s, int64_t depth)
+{
+    const int64_t shared = s->heads / s->kv_heads;
+
+    if (shared == 1 || g->status)
+        return x;
+    x = EMIT(g, Unsqueeze, NULL, x, emit_ints(g, 1, (int64_t[]){ 2 }));
+    x = EMIT(g, Tile, NULL, x, emit_ints(g, 5, (int64_t[]){ 1, 1, shared, 1, 1 }));
+    return EMIT(g, Reshape, NULL, x, emit_ints(g, 4, (int64_t[]){ 0, s->heads, s->tk, depth }));
+}
+
+/* -inf where `shown`, a bool, is not; else 0. */
+static ValueId hide(Graph *g, ValueId shown, DType t)
+{
+    return emit(g, &op_Where, NULL, 3, (ValueId[]){ shown, emit_scalar(g, t, 0), emit_scalar(g, t, -INFINITY) });
+}
+
+/* The mask for all keys: those that it ends before are hidden. */
+static ValueId whole_mask(Graph *g, const Node *n, const Sizes *s)
+{
+    const Value *m = in_value(g, n, MASK);
+    const Shape shape = *m->shape;
+    int64_t pads[2 * MAX_RANK] = { 0 };
+    const DType t = in_value(g, n, Q)->dtype;
+    ValueId mask = m->dtype == DT_BOOL ? hide(g, n->in[MASK], t) : emit_cast(g, n->in[MASK], t);
+
+    pads[2 * shape.rank - 1] = s->tk - shape.dim[shape.rank - 1];
+    if (!pads[2 * shape.rank - 1])
+        return mask;
+    return emit(g, &op_Pad, NULL, 3,
+                (ValueId[]){ mask, emit_ints(g, 2 * shape.rank, pads), emit_scalar(g, t, -INFINITY) });
+}
+
+/* [tq, tk]: -inf where the key is behind the query. */
+static ValueId causal_mask(Graph *g, const Sizes *s, DType t)
+{
+    const Shape shape = SHAPE(s->tq, s->tk);
+    ValueId all = emit_full(g, DT_BOOL, &shape, 1);
+
+    return hide(g, EMIT(g, Trilu, ATTRS(INT("upper", 0)), all, emit_scalar(g, DT_INT64, (double)s->past)), t);
+}
+
+/* [batch, 1, 1, tk]: -inf for keys from the sample's length on. */
+static ValueId length_mask(Graph *g, ValueId lengths, const Sizes *s, DType t)
+{
+    ValueId keys = EMIT(g, Range, NULL, emit_scalar(g, DT_INT64, 0), emit_scalar(g, DT_INT64, (double)s->tk),
+                        emit_scalar(g, DT_INT64, 1));
+
+    lengths = EMIT(g, Unsqueeze, NULL, lengths, emit_ints(g, 3, (int64_t[]){ 1, 2, 3 }));
+    return hide(g, EMIT(g, Less, NULL, keys, lengths), t);
+}
+
+static ValueId add_to(Graph *g, ValueId sum, ValueId x) { return has_value(sum) ? EMIT(g, Add, NULL, sum, x) : x; }
+
+static ValueId bias_of(Graph *g, const Node *n, const Sizes *s)
+{
+    const DType t = in_value(g, n, Q)->dtype;
+    ValueId bias = NO_VALUE;
+
+    if (has_in(n, MASK))
+        bias = whole_mask(g, n, s);
+    if (node_int(n, "is_causal"))
+        bias = add_to(g, bias, causal_mask(g, s, t));
+    if (has_in(n, LENGTHS))
+        bias = add_to(g, bias, length_mask(g, n->in[LENGTHS], s, t));
+    return bias;
+}
+
+/* With the past in front, which is an output too. */
+static ValueId with_past(Graph *g, Node *n, int past, ValueId x)
+{
+    return has_in(n, past) ? EMIT(g, Concat, ATTRS(INT("axis", 2)), n->in[past], x) : x;
+}
+
+static Status lower_attention(Graph *g, Node *n)
+{
+    const DType t = in_value(g, n, Q)->dtype, soft = (DType)node_int(n, "softmax_precision");
+    const double cap = node_float(n, "softcap"), given = node_float(n, "scale");
+    const int64_t mode = node_int(n, "qk_matmul_output_mode");
+    const bool flat = in_value(g, n, Q)->shape->rank == 3;
+    const Attr *last = ATTRS(INT("axis", -1));
+    ValueId q, k, v, s, shown[4], bias, y;
+    Sizes sizes;
+
+    TRY(read_sizes(&sizes, g, n));
+    q = split_heads(g, n->in[Q], sizes.heads, sizes.depth);
+    k = with_past(g, n, PAST_K, split_heads(g, n->in[K], sizes.kv_heads, sizes.depth));
+    v = with_past(g, n, PAST_V, split_heads(g, n->in[V], sizes.kv_heads, sizes.v_depth));
+    bias = bias_of(g, n, &sizes);
+    s = emit_transpose(g, repeat_heads(g, k, &sizes, sizes.depth), 4, (int64_t[]){ 0, 1, 3, 2 });
+    s = EMIT(g, Mul, NULL, EMIT(g, MatMul, NULL, q, s),
+             emit_scalar(g, t, given != 0 ? given : 1 / sqrt((double)sizes.depth)));
+    shown[0] = s;
+    if (cap > 0)
+        s = EMIT(g, Mul, NULL, EMIT(g, Tanh, NULL, EMIT(g, Div, NULL, s, emit_scalar(g, t, cap))),
+                 emit_scalar(g, t, cap));
+    shown[1] = s;
+    if (has_value(bias))
+        s = EMIT(g, Add, NULL, s, bias);
+    shown[2] = s;
+    shown[3] = y = emit_cast(g, EMIT(g, Softmax, last, soft ? emit_cast(g, s, soft) : s), t);
+    y = EMIT(g, MatMul, NULL, y, repeat_heads(g, v, &sizes, sizes.v_depth));
+    if (g->status)
+        return g->status;
+    graph_replace(g, n->out[Y], flat ? join_heads(g, y, sizes.heads * sizes.v_depth) : y);
+    if (has_out(n, PRESENT_K))
+        graph_replace(g, n->out[PRESENT_K], k);
+    if (has_out(n, PRESENT_V))
+        graph_replace(g, n->out[PRESENT_V], v);
+    if (has_out(n, SCORES))
+        graph_replace(g, n->out[SCORES], shown[mode]);
+    return g->status;
+}
+
+DEFINE_OP(Attention, .since = 24, .from = 23, .in_min = 3, .in_max = 7, .out_min = 1, .out_max = 4,
+          .dtypes = DTYPES_FLOAT,
+          .attrs = (const AttrDecl[]){ { "is_causal", A_INT, .i = 0 },
+                                       { "kv_num_heads", A_INT, .i = 0, .range = R_NATURAL },
+                                       { "q_num_heads", A_INT, .i = 0, .range = R_NATURAL },
+                                       { "qk_matmul_output_mode", A_INT, .i = 0 },
+                                       { "scale", A_FLOAT, .f = 0 },
+                                       { "softcap", A_FLOAT, .f = 0 },
+                                       { "softmax_precision", A_INT, .i = 0, .range = R_DTYPE },
+                                       { 0 } },
+          .doc = "softmax(cap(scale Q K^T) + bias) V", .infer = infer_attention, .lower = lower_attention);
+
+/* ---- RotaryEmbedding ---- */
+
+/* Of [batch, tokens, heads, depth]: the first `turned` elements of a head, in pairs, turned by the angles of their
+ * token. */
+typedef struct {
+    int64_t heads, depth, turned;
+} Rotation;
+
+static Status read_rotation(Rotation *r, const Graph *g, const Node *n)
+{
+    const Shape *x = in_value(g, n, 0)->shape, *c = in_value(g, n, 1)->shape;
+    Shape h;
+
+    TRY(heads_of(&h, g, n, 0, node_int(n, "num_heads")));
+    r->heads = h.dim[1];
+    r->depth = h.dim[3];
+    r->turned = node_int(n, "rotary_embedding_dim") ? node_int(n, "rotary_embedding_dim") : r->depth;
+    if (r->turned < 0 || r->turned > r->depth || r->turned % 2)
+        return FAIL(E_MODEL, "%s: rotary_embedding_dim is %lld, expected an even number up to %lld", node_text(g, n),
+                    (long long)r->turned, (long long)r->depth);
+    if (!shape_eq(c, in_value(g, n, 2)->shape) || c->rank != (has_in(n, 3) ? 2 : 3) ||
+        c->dim[c->rank - 1] != r->turned / 2 || (!has_in(n, 3) && (c->dim[0] != x->dim[0] || c->dim[1] != h.dim[2])))
+        return FAIL(E_SHAPE, "%s: cosines and sines must be %s", node_text(g, n),
+                    has_in(n, 3) ? "[positions, half the elements turned]"
+                                 : "[batch, tokens, half the elements turned]");
+    return ST_OK;
+}
+
+static Status infer_rotary(Graph *g, Node *n)
+{
+    Rotation r;
+
+    TRY(infer_same_dtype(g, n, 0, 3));
+    TRY(read_rotation(&r, g, n));
+    return infer_like(g, n, 0);
+}
+
+/* Elements from, from + by ... before `to` of the last of four axes. */
+static ValueId some(Graph *g, ValueId x, int64_t from, int64_t to, int64_t by)
+{
+    return emit(g, &op_Slice, NULL, 5,
+                (ValueId[]){ x, emit_ints(g, 1, (int64_t[]){ from }), emit_ints(g, 1, (int64_t[]){ to }),
+                             emit_ints(g, 1, (int64_t[]){ 3 }), emit_ints(g, 1, (int64_t[]){ by }) });
+}
+
+/* [batch, tokens, 1, half], or with the tokens last but one where they are so in the data. */
+static ValueId angles(Graph *g, const Node *n, int i, bool tokens_first)
+{
+    ValueId c = n->in[i];
+
+    if (has_in(n, 3))
+        c = EMIT(g, Gather, NULL, c, n->in[3]);
+    return EMIT(g, Unsqueeze, NULL, c, emit_ints(g, 1, (int64_t[]){ tokens_first ? 2 : 1 }));
+}
+
+static Status lower_rotary(Graph *g, Node *n)
+{
+    const Shape shape = *in_value(g, n, 0)->shape;
+    const bool flat = shape.rank == 3, between = node_int(n, "interleaved") != 0;
+    const Attr *last = ATTRS(INT("axis", -1));
+    ValueId x = n->in[0], a, b, real, imaginary, cosine, sine, y;
+    Rotation r;
+    int64_t half;
+
+    TRY(read_rotation(&r, g, n));
+    half = r.turned / 2;
+    if (flat)
+        x = EMIT(g, Reshape, NULL, x, emit_ints(g, 4, (int64_t[]){ 0, 0, r.heads, r.depth }));
+    cosine = angles(g, n, 1, flat);
+    sine = angles(g, n, 2, flat);
+    a = between ? some(g, x, 0, r.turned, 2) : some(g, x, 0, half, 1);
+    b = between ? some(g, x, 1, r.turned, 2) : some(g, x, half, r.turned, 1);
+    real = EMIT(g, Mul, NULL, cosine, a);
+    real = EMIT(g, Sub, NULL, real, EMIT(g, Mul, NULL, sine, b));
+    imaginary = EMIT(g, Mul, NULL, sine, a);
+    imaginary = EMIT(g, Add, NULL, imaginary, EMIT(g, Mul, NULL, cosine, b));
+    if (between) {
+        const ValueId four = emit_ints(g, 1, (int64_t[]){ 4 });
+
+        real = EMIT(g, Unsqueeze, NULL, real, four);
+        imaginary = EMIT(g, Unsqueeze, NULL, imaginary, four);
+    }
+    y = EMIT(g, Concat, last, real, imaginary);
+    if (between)
+        y = EMIT(g, Reshape, NULL, y, emit_ints(g, 4, (int64_t[]){ 0, 0, flat ? r.heads : shape.dim[2], r.turned }));
+    if (r.turned < r.depth)
+        y = EMIT(g, Concat, last, y, some(g, x, r.turned, r.depth, 1));
+    if (flat)
+        y = EMIT(g, Reshape, NULL, y, emit_ints(g, 3, (int64_t[]){ 0, 0, shape.dim[2] }));
+    if (!g->status)
+        graph_replace(g, n->out[0], y);
+    return g->status;
+}
+
+DEFINE_OP(RotaryEmbedding, .since = 23, .in_min = 3, .in_max = 4, .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT,
+          .attrs = (const AttrDecl[]){ { "interleaved", A_INT, .i = 0 },
+                                       { "num_heads", A_INT, .i = 0, .range = R_NATURAL },
+                                       { "rotary_embedding_dim", A_INT, .i = 0, .range = R_NATURAL },
+                                       { 0 } },
+          .doc = "pairs of elements turned by the angles of their token's position", .infer = infer_rotary,
+          .lower = lower_rotary);
