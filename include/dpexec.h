@@ -533,11 +533,14 @@ typedef struct {
                          NULL.  The trainer's, valid until its next call */
     const dpx_log_value *log; /* the same of log variables, with a metric or without; lent as the table is */
     int n_log;
+    double loss;     /* likewise over all of these batches; NaN: none had targets */
+    int64_t samples; /* that they had */
 } dpx_metric;
 DPX_API dpx_status dpx_trainer_metric(const dpx_trainer *t, dpx_metric *out) DPX_CHECKED;
 DPX_API void dpx_trainer_restart_metric(dpx_trainer *t);
 /* The same of the batches of training steps whose results were taken, each measured by its step: by parameters before
- * the update, and as training computes (batch statistics, dropout).  Log variables are not among it. */
+ * the update, and as training computes (batch statistics, dropout).  Log variables are not among it.  With a metric,
+ * checkpoints keep it, and who resumes with the same one goes on with it. */
 DPX_API dpx_status dpx_trainer_train_metric(const dpx_trainer *t, dpx_metric *out) DPX_CHECKED;
 DPX_API void dpx_trainer_restart_train_metric(dpx_trainer *t);
 /* The part of a batch of `samples` that this process's replicas take: samples [from, to) of it, counted from 0, along

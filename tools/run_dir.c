@@ -311,20 +311,20 @@ static void log_group_norms(RunDir *r, const dpx_trainer *t, int64_t step)
         fprintf(r->metrics, "]");
 }
 
-static void log_epoch(RunDir *r, const EpochMetric *e)
+static void log_epoch(RunDir *r, const char *metric, const dpx_metric *m)
 {
     char text[NUMBER_TEXT];
 
-    fprintf(r->metrics, ",\"train_loss\":%s,\"train_%s\":", json_number(e->loss, text), e->metric);
-    if (e->measured.measured)
-        json_write_metric(r->metrics, &e->measured);
-    else
-        fputs("null", r->metrics);
-    fprintf(r->metrics, ",\"train_samples\":%lld", (long long)e->samples);
+    fprintf(r->metrics, ",\"train_loss\":%s", json_number(m->loss, text));
+    if (m->measured) {
+        fprintf(r->metrics, ",\"train_%s\":", metric);
+        json_write_metric(r->metrics, m);
+    }
+    fprintf(r->metrics, ",\"train_samples\":%lld", (long long)m->samples);
 }
 
 Status run_dir_log_step(RunDir *r, const dpx_trainer *t, const dpx_result *result, int64_t epoch, double ms,
-                        const RunRead *read, const EpochMetric *trained)
+                        const RunRead *read, const char *metric, const dpx_metric *trained)
 {
     char loss[NUMBER_TEXT], lr[NUMBER_TEXT], norm[NUMBER_TEXT], scale[NUMBER_TEXT], time[NUMBER_TEXT];
 
@@ -339,7 +339,7 @@ Status run_dir_log_step(RunDir *r, const dpx_trainer *t, const dpx_result *resul
                 (long long)read->all.bytes, (long long)read->most.bytes, (long long)read->all.file_bytes,
                 (long long)read->most.file_bytes);
     if (trained)
-        log_epoch(r, trained);
+        log_epoch(r, metric, trained);
     for (int k = 1; !isnan(dpx_trainer_group_lr(t, k, result->step)); k++)
         fprintf(r->metrics, "%s%s", k > 1 ? "," : ",\"group_lr\":[",
                 json_number(dpx_trainer_group_lr(t, k, result->step), lr));

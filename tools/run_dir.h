@@ -37,16 +37,9 @@ Status run_dir_rewind(RunDir *r, int64_t step, bool evaluates, bool *evaluated) 
 typedef struct {
     LoaderRead all, most; /* of all processes together; of the one that read most */
 } RunRead;
-/* What the steps of an epoch measured of their batches. */
-typedef struct {
-    double loss;
-    const char *metric; /* its name */
-    dpx_metric measured;
-    int64_t samples;
-} EpochMetric;
-/* Of the epoch that ends with the step `read` and `trained`, else NULL. */
+/* Of the epoch that ends with the step `read`, and what its steps measured of the metric, else NULL. */
 Status run_dir_log_step(RunDir *r, const dpx_trainer *t, const dpx_result *result, int64_t epoch, double ms,
-                        const RunRead *read, const EpochMetric *trained) CHECKED;
+                        const RunRead *read, const char *metric, const dpx_metric *trained) CHECKED;
 Status run_dir_log_eval(RunDir *r, int64_t step, double loss, const char *metric, const dpx_metric *measured) CHECKED;
 
 /* As JSON, which has no NaN and no infinity: those are null. */

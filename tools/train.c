@@ -73,11 +73,9 @@ typedef struct {
     bool keeps, has_dir; /* there is a folder; this process writes it */
     bool running;        /* the command line and the files were right */
     Evaluation last_eval;
-    int64_t eval_step;              /* of last_eval; -1: none yet */
-    double last_loss;               /* of a step of this run; NaN: none yet */
-    double epoch_sum, epoch_weight; /* of the losses of the epoch's steps, since it began or went on */
-    int64_t epoch_samples;
-    bool is_nll; /* and its loss was not negative so far */
+    int64_t eval_step; /* of last_eval; -1: none yet */
+    double last_loss;  /* of a step of this run; NaN: none yet */
+    bool is_nll;       /* and its loss was not negative so far */
 } Run;
 
 /* ---- signals ---- */
@@ -432,39 +430,32 @@ static Status count_read(RunRead *out, bool *ends, Run *r)
     return *ends ? world_read(&out->all, &out->most, &r->world, loader_take_read(r->loader)) : ST_OK;
 }
 
-/* What the steps of the epoch measured, where there is a metric; the next begins. */
-static Status measure_epoch(EpochMetric *out, bool *measured, Run *r, bool ends)
+/* What the steps of the epoch measured, when this was its last and there is a metric. */
+static Status measure_epoch(dpx_metric *out, bool *measured, Run *r)
 {
     const char *metric = dpx_options_get(r->args->options, "metric");
-    const double loss = r->train.adds_up ? r->epoch_sum : r->epoch_sum / r->epoch_weight;
 
-    *measured = ends && strcmp(metric, "none") != 0;
-    if (!ends)
+    *measured = r->step == r->begun && r->at.batch == loader_batches(r->loader) && strcmp(metric, "none") != 0;
+    if (!*measured)
         return ST_OK;
-    *out = (EpochMetric){ .loss = loss, .metric = metric, .samples = r->epoch_samples };
-    TRY((Status)dpx_trainer_train_metric(r->trainer, &out->measured));
-    if (*measured && !r->progress.quiet && out->measured.measured && !out->measured.table.data)
-        progress_line(&r->progress, "step %" PRId64 ": train loss %.5f, %s %.4f", r->step, loss, metric,
-                      out->measured.value);
-    r->epoch_sum = r->epoch_weight = 0;
-    r->epoch_samples = 0;
+    TRY((Status)dpx_trainer_train_metric(r->trainer, out));
+    if (!r->progress.quiet && out->measured && !out->table.data)
+        progress_line(&r->progress, "step %" PRId64 ": train loss %.5f, %s %.4f", r->step, out->loss, metric,
+                      out->value);
     return ST_OK;
 }
 
 static Status log_step(Run *r, const dpx_result *result)
 {
-    EpochMetric trained;
+    dpx_metric trained;
     RunRead read;
     bool ends, measured;
 
-    r->epoch_sum += result->loss_sum;
-    r->epoch_weight += result->loss_weight;
-    r->epoch_samples += result->samples;
     TRY(count_read(&read, &ends, r));
-    TRY(measure_epoch(&trained, &measured, r, ends));
+    TRY(measure_epoch(&trained, &measured, r));
     TRY(run_dir_log_step(&r->dir, r->trainer, result, r->at.epoch + 1, (seconds_now() - r->since) * 1e3,
-                         ends ? &read : NULL, measured ? &trained : NULL));
-    if (ends)
+                         ends ? &read : NULL, dpx_options_get(r->args->options, "metric"), measured ? &trained : NULL));
+    if (measured)
         dpx_trainer_restart_train_metric(r->trainer);
     return ST_OK;
 }

@@ -55,10 +55,10 @@ static Status evaluate(dpx_trainer *t, const dpx_tensor *batch, int n, const int
     TRY(trainer_begin(t, measured ? BUILD_EVAL : BUILD_PREDICT, &f, &step));
     TRY(session_end(&out, &n_out, &step));
     trainer_read_outputs(t, r, out, measured ? n_out : 0);
-    TRY(measured_add(&t->measured, out, measured ? n_out : 0));
+    r->samples = f.samples;
+    TRY(measured_add(&t->measured, r, out, measured ? n_out : 0));
     log_values_add(&t->log_values, r);
     TRY(give_predictions(t, r, out, n_out, measured));
-    r->samples = f.samples;
     r->step = t->step;
     return ST_OK;
 }

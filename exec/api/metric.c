@@ -18,7 +18,8 @@ void measured_restart(Measured *m)
 {
     free(m->sum.data);
     m->sum = (Tensor){ .data = NULL };
-    m->weight = 0;
+    m->weight = m->loss_sum = m->loss_weight = 0;
+    m->samples = 0;
 }
 
 /* Zeros; integers stay integers, and floats are added in float64 whatever the model's type. */
@@ -32,10 +33,15 @@ static Status begin(Measured *m, const Tensor *like)
     return ST_OK;
 }
 
-Status measured_add(Measured *m, const NamedTensor *out, int n)
+Status measured_add(Measured *m, const dpx_result *r, const NamedTensor *out, int n)
 {
     const Tensor *sum = named_find(out, n, OUT_METRIC_SUM), *weight = named_find(out, n, OUT_METRIC_WEIGHT);
 
+    if (named_find(out, n, OUT_LOSS_SUM)) {
+        m->loss_sum += r->loss_sum;
+        m->loss_weight += r->loss_weight;
+        m->samples += r->samples;
+    }
     if (!sum)
         return ST_OK;
     if (!m->sum.data)
@@ -65,7 +71,9 @@ static void give(dpx_metric *out, const dpx_trainer *t, const Measured *m)
 {
     const MetricDef *def = t->options->build.metric;
 
-    *out = (dpx_metric){ .value = NAN };
+    *out = (dpx_metric){ .value = NAN, .loss = NAN, .samples = m->samples };
+    if (m->samples)
+        out->loss = m->loss_weight != 0 ? m->loss_sum / m->loss_weight : m->loss_sum;
     if (!def || !counted(m, def))
         return;
     out->measured = 1;
@@ -112,4 +120,68 @@ void dpx_trainer_restart_metric(dpx_trainer *t)
     measured_restart(&t->measured);
     t->log_values.n_all = 0;
     t->log_values.weight = 0;
+}
+
+/* ---- in checkpoints: what training measured so far ---- */
+
+/* Of the sums of that very metric. */
+static const char *sums_name(Arena *a, const dpx_trainer *t)
+{
+    return arena_printf(a, TRAINED "_metric:%s", options_get(t->options, "metric"));
+}
+
+Status trainer_keep_trained(Arena *a, const dpx_trainer *t, NamedTensor *list, int *n)
+{
+    const Measured *m = &t->trained;
+    const Shape four = SHAPE(4);
+    const char *name;
+    Tensor *kept;
+
+    if (!t->options->build.metric || !m->sum.data)
+        return ST_OK;
+    if (!(kept = tensor_create(a, DT_FLOAT64, &four)) || !(name = sums_name(a, t)))
+        return FAIL_NOMEM();
+    memcpy(kept->data, (double[]){ m->loss_sum, m->loss_weight, (double)m->samples, m->weight }, 4 * sizeof(double));
+    list[(*n)++] = (NamedTensor){ TRAINED, *kept };
+    list[(*n)++] = (NamedTensor){ name, m->sum };
+    return ST_OK;
+}
+
+static int find_kept(const Checkpoint *c, const char *name)
+{
+    for (int i = 0; i < c->n; i++)
+        if (!strcmp(c->tensor[i].name, name))
+            return i;
+    return -1;
+}
+
+static Status read_sums(Measured *m, const Checkpoint *c, int four, int sums)
+{
+    const Tensor *like = &c->tensor[sums].tensor;
+    double v[4];
+
+    if (c->tensor[four].tensor.dtype != DT_FLOAT64 || tensor_numel(&c->tensor[four].tensor) != 4 ||
+        (like->dtype != DT_FLOAT64 && like->dtype != DT_INT64))
+        return FAIL(E_IO, "the checkpoint's '%s' is not what training measured", c->tensor[sums].name);
+    TRY(tensor_file_read(c->file, four, v, 0, sizeof v));
+    if (!(v[2] >= 0 && v[2] < 0x1p53))
+        return FAIL(E_IO, "the checkpoint's '%s' counts %g samples", TRAINED, v[2]);
+    TRY(begin(m, like));
+    TRY(tensor_file_read(c->file, sums, m->sum.data, 0, tensor_bytes(like)));
+    m->loss_sum = v[0];
+    m->loss_weight = v[1];
+    m->samples = (int64_t)v[2];
+    m->weight = v[3];
+    return ST_OK;
+}
+
+Status trainer_resume_trained(dpx_trainer *t, Arena *a, const Checkpoint *c)
+{
+    const char *name = sums_name(a, t);
+    const int four = find_kept(c, TRAINED), sums = name ? find_kept(c, name) : -1;
+
+    measured_restart(&t->trained);
+    if (!name)
+        return FAIL_NOMEM();
+    return four >= 0 && sums >= 0 && t->options->build.metric ? read_sums(&t->trained, c, four, sums) : ST_OK;
 }

@@ -407,7 +407,7 @@ static Status end(dpx_trainer *t, const SessionStep *step, dpx_result *r)
 
     TRY(session_end(&out, &n, step));
     trainer_read_outputs(t, r, out, n);
-    return measured_add(&t->trained, out, n);
+    return measured_add(&t->trained, r, out, n);
 }
 
 static Status need_loss(const dpx_trainer *t)

@@ -15,11 +15,13 @@ typedef struct {
     dpx_result result; /* else what is known before the outputs are there */
 } BegunStep;
 
-/* What the metric has added up over batches. */
+/* What loss and metric have added up over batches. */
 typedef struct {
     RecipeSettings settings;
-    Tensor sum; /* int64 or float64; data NULL: nothing yet */
+    Tensor sum; /* of the metric: int64 or float64; data NULL: nothing yet */
     double weight;
+    double loss_sum, loss_weight;
+    int64_t samples;
 } Measured;
 
 /* Log variables: names, and values of a result that was given out and of those that wait to be. */
@@ -97,7 +99,11 @@ bool batch_is_complete(const Feed *f, const dpx_trainer *t);
 Status measured_create(Measured *m, const Options *o) CHECKED;
 void measured_restart(Measured *m);
 /* Adds what one batch gave. */
-Status measured_add(Measured *m, const NamedTensor *out, int n) CHECKED;
+Status measured_add(Measured *m, const dpx_result *r, const NamedTensor *out, int n) CHECKED;
+/* float64 [4], and the sums of the metric as TRAINED "_metric:" and how it was given: what training has measured. */
+#define TRAINED "dpexec.trained"
+Status trainer_keep_trained(Arena *a, const dpx_trainer *t, NamedTensor *list, int *n) CHECKED;
+Status trainer_resume_trained(dpx_trainer *t, Arena *a, const Checkpoint *c) CHECKED;
 
 /* exec/api/preprocess.c */
 /* What the caller's function makes of the batch, or of this process's `part` of it: from now on of the samples of this

@@ -123,7 +123,7 @@ static Status collect_state(Arena *a, const dpx_trainer *t, NamedTensor **list, 
     const States *states = session_states(t->session);
 
     *n = 0;
-    if (!(*list = ARENA_NEW(a, NamedTensor, states_count(states) + 2)))
+    if (!(*list = ARENA_NEW(a, NamedTensor, states_count(states) + 4)))
         return FAIL_NOMEM();
     for (int i = 0; i < states_count(states); i++) {
         const State *s = states_at(states, i);
@@ -132,7 +132,8 @@ static Status collect_state(Arena *a, const dpx_trainer *t, NamedTensor **list, 
             (*list)[(*n)++] = (NamedTensor){ s->name, { s->dtype, s->shape, NULL } };
     }
     TRY(collect_class_axis(a, t, *list, n));
-    return trainer_keep_observed(a, t, *list, n);
+    TRY(trainer_keep_observed(a, t, *list, n));
+    return trainer_keep_trained(a, t, *list, n);
 }
 
 typedef struct {
@@ -223,7 +224,7 @@ static Status take_state(dpx_trainer *t, const Checkpoint *c, int entry)
     const char *name = c->tensor[entry].name;
     const Value *v = model_state(t, name);
 
-    if (!strcmp(name, CLASS_AXIS) || !strcmp(name, OBSERVED))
+    if (!strcmp(name, CLASS_AXIS) || !strcmp(name, OBSERVED) || !strncmp(name, TRAINED, strlen(TRAINED)))
         return ST_OK;
     if (states_find(states, name))
         return states_set_file(states, c->file, entry);
@@ -273,7 +274,7 @@ static void log_skipped(const dpx_trainer *t, const Checkpoint *c)
     }
 }
 
-static Status take_checkpoint(dpx_trainer *t, const Checkpoint *c, const char *directory, char **note)
+static Status take_checkpoint(dpx_trainer *t, Arena *a, const Checkpoint *c, const char *directory, char **note)
 {
     char *copy;
     Status st;
@@ -281,6 +282,7 @@ static Status take_checkpoint(dpx_trainer *t, const Checkpoint *c, const char *d
     TRY(check_states(session_states(t->session), c, directory));
     TRY(keep_class_axis(t, c));
     TRY(trainer_resume_observed(t, c));
+    TRY(trainer_resume_trained(t, a, c));
     if (!(copy = strdup(c->note)))
         return FAIL_NOMEM();
     if (!(st = restore(t, c)) && note)
@@ -297,7 +299,7 @@ static Status resume(dpx_trainer *t, Arena *a, const char *directory, char **not
 
     TRY(checkpoint_read(&c, a, directory));
     log_skipped(t, &c);
-    st = take_checkpoint(t, &c, directory, note);
+    st = take_checkpoint(t, a, &c, directory, note);
     checkpoint_close(&c);
     return st;
 }

@@ -154,6 +154,8 @@ static void test_train_metric(void)
     int64_t expected[CLASSES][CLASSES] = { { 0 } };
     dpx_trainer *t = make_trainer(table);
     dpx_metric m = { .measured = 1 };
+    double loss = 0;
+    int all = 0;
     dpx_result r;
     Batch b;
 
@@ -162,6 +164,7 @@ static void test_train_metric(void)
     make_batch(&b, 4);
     CHECK_DPX(dpx_val_step(t, b.tensor, 2, &r));
     CHECK_DPX(dpx_trainer_train_metric(t, &m));
+    CU_ASSERT(isnan(m.loss) && !m.samples);
     CU_ASSERT(!m.measured && isnan(m.value) && !m.table.data);
     CHECK_DPX(dpx_train_step(t, b.tensor, 2, &r));
     dpx_trainer_restart_train_metric(t);
@@ -172,9 +175,12 @@ static void test_train_metric(void)
         CHECK_DPX(dpx_train_step(t, b.tensor, 2, samples % 2 ? &r : NULL));
         if (samples % 2 == 0)
             CHECK_DPX(dpx_train_result(t, &r));
+        loss += r.loss * samples;
+        all += samples;
         CHECK_DPX(dpx_val_step(t, b.tensor, 2, &r));
     }
     CHECK_DPX(dpx_trainer_train_metric(t, &m));
+    CU_ASSERT(m.samples == all && fabs(m.loss - loss / all) < 1e-6 * m.loss);
     CU_ASSERT_FATAL(m.measured && m.table.data && m.table.rank == 2 && m.table.dtype == DPX_INT64);
     CU_ASSERT(!memcmp(m.table.data, expected, sizeof expected));
     dpx_trainer_free(t);

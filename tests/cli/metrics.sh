@@ -52,6 +52,21 @@ class_ignored f1:weighted --replicas 2 --accumulate 3
 numbers rmse --replicas 5
 TRAINED
 
+# A run that goes on in the middle of an epoch, with sums of its metric in the checkpoint; with another metric it measures the rest.
+train=("$dpexec" $here/scores.onnx --data $here/absent.npz --loss cross-entropy --ignore-index=-1 --batch-size 3 --lr 0.1 --threads 1 --quiet)
+for metric in confusion-matrix mean-iou accuracy; do
+    rm -rf "$DIR/through" "$DIR/cut"
+    check "through" "${train[@]}" --metric $metric --epochs 2 --out "$DIR/through"
+    check "to be cut" "${train[@]}" --metric $metric --steps 2 --out "$DIR/cut"
+    check "goes on" "${train[@]}" --metric $metric --epochs 2 --resume "$DIR/cut"
+    check "the same bytes with $metric: $(tail -1 "$DIR/cut/metrics.jsonl")" same_run "$DIR/through" "$DIR/cut"
+done
+rm -rf "$DIR/cut"
+check "to be cut" "${train[@]}" --metric f1 --steps 2 --out "$DIR/cut"
+check "goes on with another metric" "${train[@]}" --metric accuracy --epochs 1 --resume "$DIR/cut"
+samples=$(tail -1 "$DIR/through/metrics.jsonl" | grep -o '"train_samples":[0-9]*' | cut -d: -f2)
+check "and measures the rest" grep -q "\"train_samples\":$((samples - 6))\b" <(tail -1 "$DIR/cut/metrics.jsonl")
+
 # In worlds, whose processes read their parts, beside training that changes nothing: all processes are told the same.
 while read -r size set metric; do
     read -r set loss metric flags value < <(grep "^$set [^ ]* $metric " $here/expected.txt)
