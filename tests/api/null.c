@@ -23,6 +23,7 @@ typedef struct {
     dpx_result r;
     dpx_part part;
     dpx_metric metric;
+    dpx_check_result check;
     dpx_info info;
     dpx_device device;
     dpx_world *w;
@@ -108,6 +109,9 @@ typedef struct {
     X(test_out, "out is NULL", dpx_test_step(a->t, a->b.tensor, 2, NULL))                                              \
     X(measure_options, "dpx_measure: options", dpx_measure(NULL, write_nothing, NULL))                                 \
     X(measure_write, "dpx_measure: write", dpx_measure(a->o, NULL, NULL))                                              \
+    X(check_folder, "dpx_check: folder", dpx_check(NULL, a->o, 0, &a->check))                                          \
+    X(check_options, "dpx_check: options", dpx_check(SOURCE_DIR, NULL, 0, &a->check))                                  \
+    X(check_out, "dpx_check: out", dpx_check(SOURCE_DIR, a->o, 0, NULL))                                               \
     X(metric_trainer, "dpx_trainer_metric: trainer", dpx_trainer_metric(NULL, &a->metric))                             \
     X(preprocess_trainer, "dpx_trainer_set_preprocess: trainer", dpx_trainer_set_preprocess(NULL, NULL, NULL))         \
     X(replicate_trainer, "dpx_trainer_on_replicate: trainer", dpx_trainer_on_replicate(NULL, NULL, NULL, NULL, NULL))  \
