@@ -190,6 +190,9 @@ static Status note_gathered(Report *r, const Graph *g)
     FOR_NODES(g, n)
         for (int i = 0; i < n->n_in; i++)
             meant[n->in[i].i] |= (n->op->flags & OPF_STACKS_L) != 0;
+    FOR_NODES(g, n)
+        if (n->op->flags & OPF_TRANSFER)
+            meant[n->in[0].i] |= meant[n->out[0].i];
     FOR_NODES(g, n) {
         const Value *v =
             exchange_of(n).joined && n->n_out > 1 && in_value(g, n, 0)->replica >= 0 ? value(g, n->out[0]) : NULL;

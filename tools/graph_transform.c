@@ -216,19 +216,31 @@ static Status show_simulation(const Graph *model, const Args *a, const Options *
     return st;
 }
 
-/* With what the options attach to it. */
-static Status read_model(Graph **out, OnnxModel **onnx, const char *path, const Options *o)
+/* With what the options attach to it; `own` are the operators that they bring. */
+static Status read_attached(Graph **out, OnnxModel **onnx, const char *path, const Options *o, const OperatorList *own)
 {
     Graph *model, *attached = NULL;
     Status st;
 
-    TRY(plan_import(&model, onnx, path, interp_node, NULL, o->build.plan_memory));
-    st = attach_graphs(&attached, model, *onnx, o, NULL);
+    TRY(plan_import(&model, onnx, path, interp_node, own, o->build.plan_memory));
+    st = attach_graphs(&attached, model, *onnx, o, own);
     if (st || attached)
         graph_free(model);
     if (st)
         onnx_model_free(*onnx);
     *out = attached ? attached : model;
+    return st;
+}
+
+static Status read_model(Graph **out, OnnxModel **onnx, const char *path, const Options *o)
+{
+    Arena *a = arena_create();
+    OperatorList own = { NULL, 0 };
+    Status st = a ? options_operators(&own, a, o) : FAIL_NOMEM();
+
+    if (!st)
+        st = read_attached(out, onnx, path, o, &own);
+    arena_free(a);
     return st;
 }
 

@@ -31,6 +31,18 @@ static Status check_outputs(const Graph *g, const Node *n)
     return ST_OK;
 }
 
+/* The first float that the node reads or makes, else what it reads first: what kernels are chosen by. */
+static DType type_of(const Graph *g, const Node *n)
+{
+    for (int i = 0; i < n->n_in + n->n_out; i++) {
+        const ValueId v = i < n->n_in ? n->in[i] : n->out[i - n->n_in];
+
+        if (has_value(v) && dtype_is_float(value(g, v)->dtype))
+            return value(g, v)->dtype;
+    }
+    return n->n_in && has_in(n, 0) ? in_value(g, n, 0)->dtype : DT_NONE;
+}
+
 Status interp_node(Arena *arena, const Graph *g, Node *n, const Tensor *const *in, Tensor **out)
 {
     const Kernel *k = n->op->flags & OPF_VIEW ? NULL : kernel_reference(g, n);
@@ -39,7 +51,7 @@ Status interp_node(Arena *arena, const Graph *g, Node *n, const Tensor *const *i
 
     TRY(check_outputs(g, n));
     if (!k && !(n->op->flags & OPF_VIEW))
-        return FAIL(E_UNSUPPORTED, "%s: no reference kernel for this type", node_text(g, n));
+        return FAIL(E_UNSUPPORTED, "%s: no reference kernel for %s", node_text(g, n), dtype_name(type_of(g, n)));
     if (!ins || !outs)
         return FAIL_NOMEM();
     for (int i = 0; i < n->n_in; i++)

@@ -135,6 +135,8 @@ static const Setting table[] = {
       "a graph in front of the model: its outputs are inputs of the model by their names, its inputs those of the "
       "data; not differentiated, and not exported",
       SETTING_OF(Options, preprocess), .on_resume = RESUME_ELSEWHERE },
+    { "operators", "LIB.so", "", "a library of operators (docs/operators.md)", .set = options_add_library,
+      .repeats = true, .on_resume = RESUME_TOLD },
     { "compat", "SYSTEM", "none",
       "another system's defaults, which single options override: dp (torch.nn.DataParallel), ddp "
       "(DistributedDataParallel) or encoding (PyTorch-Encoding)",
@@ -257,8 +259,7 @@ static const Setting table[] = {
       .set = options_set_loss_scale, .trains = true },
     { "blocks", NULL, "false",
       "store what convolutions of float32 on CPUs work on in blocks of channels: faster where batch norms and "
-      "elementwise "
-      "operators alone stand between them, slower with pools, Clip and convolutions by channel",
+      "elementwise operators alone stand between them, slower with pools, Clip and convolutions by channel",
       SETTING_OF(Options, build.blocks) },
     { "tune", NULL, "false", "measure which algorithms of convolutions and products are the fastest; GPUs only",
       SETTING_OF(Options, tune), .on_resume = RESUME_BITS },

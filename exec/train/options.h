@@ -60,6 +60,8 @@ Status options_set(Options *o, const char *name, const char *value) CHECKED;
 Status options_set_class_weights(Options *o, const Tensor *weights) CHECKED;
 Status options_set_target_shape(Options *o, const Shape *shape) CHECKED;
 Status options_set_operators(Options *o, dpx_operators *set) CHECKED;
+/* Adds the operators of a shared library, which stays loaded; `to` is an Options. */
+Status options_add_library(const Setting *r, void *to, const char *path) CHECKED;
 /* Of all sets, in the arena. */
 Status options_operators(OperatorList *out, Arena *a, const Options *o) CHECKED;
 /* Flags that nothing chosen has, and what those of a recipe say together. */

@@ -1,4 +1,10 @@
-/* The operators that options were given: sets of an embedder, held as long as the options are. */
+/* The operators that options were given: sets of an embedder, or of a library, held as long as the options are. */
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
 #include "exec/operators/operators.h"
 #include "exec/train/options.h"
 
@@ -36,4 +42,50 @@ Status options_operators(OperatorList *out, Arena *a, const Options *o)
         for (int k = 0; k < o->operators[i]->list.n; k++)
             list[out->n++] = o->operators[i]->list.op[k];
     return ST_OK;
+}
+
+/* ---- libraries ---- */
+
+static Status find_table(const dpx_library **out, void *library, const char *path)
+{
+    const dpx_library *table = library ? dlsym(library, "dpx_operator_library") : NULL;
+
+    if (!library)
+        return FAIL(E_INVALID, "--operators: cannot be loaded: %s", dlerror());
+    if (!table)
+        return FAIL(E_INVALID, "--operators %s: it brings no operators: there is no dpx_operator_library in it", path);
+    if (table->abi != DPX_LIBRARY_ABI || table->size < sizeof *table || !table->add)
+        return FAIL(E_INVALID,
+                    "--operators %s: it is for another version: interface %d of %zu bytes, expected %d of %zu", path,
+                    table->abi, table->size, DPX_LIBRARY_ABI, sizeof *table);
+    *out = table;
+    return ST_OK;
+}
+
+/* What it adds: all of its operators, or its reason why not. */
+static Status take_set(Options *o, const dpx_library *table, const char *path)
+{
+    dpx_operators *set = NULL;
+    Status st = (Status)dpx_operators_create(&set);
+
+    if (!st)
+        st = (Status)table->add(set);
+    if (!st)
+        st = options_set_operators(o, set);
+    operators_release(set);
+    return status_prefix(st, "--operators %s", path);
+}
+
+/* A name without a slash is a file here, as it is for all that names files, and none of the system's libraries. */
+Status options_add_library(const Setting *r, void *to, const char *path)
+{
+    const dpx_library *table;
+    char file[4096];
+
+    (void)r;
+    snprintf(file, sizeof file, "%s%s", strchr(path, '/') ? "" : "./", path);
+    if (access(file, R_OK))
+        return FAIL(E_INVALID, "--operators %s: %s", path, strerror(errno));
+    TRY(find_table(&table, dlopen(file, RTLD_NOW | RTLD_LOCAL), path));
+    return take_set(to, table, path);
 }
