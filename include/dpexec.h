@@ -598,7 +598,7 @@ DPX_API dpx_status dpx_train_flush(dpx_trainer *t, dpx_result *out) DPX_CHECKED;
 DPX_API dpx_status dpx_trainer_end_epoch(dpx_trainer *t) DPX_CHECKED;
 
 /* An evaluation is over, for "lr-schedule" plateau, of the run or of a group: the rates of the steps that are begun
- * from here on follow from the loss (mode min) or the metric (mode max; DPX_INVALID if such a schedule is given NaN).
+ * from here on follow from the loss (mode min) or the metric (modes max, min-metric; DPX_INVALID for NaN).
  * One of a step that was observed before, as after resuming, changes nothing, nor does one before the end of the
  * warm-up. In a world all processes call it between the same steps, and rank 0's numbers count. */
 DPX_API dpx_status dpx_trainer_observe(dpx_trainer *t, double loss, double metric) DPX_CHECKED;

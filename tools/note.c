@@ -94,6 +94,12 @@ char *note_write(const RunFacts *now, Position at)
         return NULL;
     j = json_pack("{s:I, s:I, s:I, s:I, s:o}", "epoch", (json_int_t)at.epoch, "batch", (json_int_t)at.batch, "samples",
                   (json_int_t)now->samples, "batch_size", (json_int_t)batch_size(now), "run", run);
+    if (j && (at.sum != 0 || at.weight != 0) &&
+        (json_object_set_new(j, "loss_sum", json_real(at.sum)) ||
+         json_object_set_new(j, "loss_weight", json_real(at.weight)))) {
+        json_decref(j);
+        return NULL;
+    }
     text = j ? json_text(j, JSON_COMPACT) : NULL;
     json_decref(j);
     return text;
@@ -162,8 +168,10 @@ static void compare_facts(Problems *differ, const RunFacts *now, const json_t *m
 /* An epoch has a step at least, or a step so many epochs at most, and its end is the batch behind its last. */
 static Status read_position(Position *out, const RunFacts *now, const json_t *j, int64_t step, const char *file)
 {
-    *out =
-        (Position){ json_integer_value(json_object_get(j, "epoch")), json_integer_value(json_object_get(j, "batch")) };
+    *out = (Position){ .epoch = json_integer_value(json_object_get(j, "epoch")),
+                       .batch = json_integer_value(json_object_get(j, "batch")),
+                       .sum = json_number_value(json_object_get(j, "loss_sum")),
+                       .weight = json_number_value(json_object_get(j, "loss_weight")) };
     if (out->epoch < 0 || out->epoch / now->epochs_of_step + (out->epoch % now->epochs_of_step > 0) > step)
         return FAIL(E_IO,
                     "%s: the note says epoch %" PRId64 ", which is more than the %" PRId64 " steps done have seen",

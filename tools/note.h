@@ -16,8 +16,9 @@ typedef struct {
 } RunFacts;
 
 typedef struct {
-    int64_t epoch, batch;
-} Position; /* the next batch to take */
+    int64_t epoch, batch; /* the next to take */
+    double sum, weight;   /* of the losses of the epoch's steps so far, where a schedule follows them; else 0 */
+} Position;
 
 /* The text, to be freed; NULL when memory ran out. */
 char *note_write(const RunFacts *now, Position at);

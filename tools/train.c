@@ -133,6 +133,20 @@ static Status evaluate_due(Run *r)
     return r->val.data ? (Status)dpx_trainer_observe(r->trainer, r->last_eval.loss, r->last_eval.metric.value) : ST_OK;
 }
 
+/* Do schedules follow the training losses, for want of evaluations? */
+static bool observes_training(const Run *r) { return !r->val.data && r->facts.observes; }
+
+/* The losses of the epoch that is over: their mean over samples, or their sum where that is what they are. */
+static Status observe_epoch(Run *r)
+{
+    const double loss = r->train.adds_up ? r->at.sum : r->at.sum / r->at.weight;
+
+    const bool any = r->at.sum != 0 || r->at.weight != 0; /* else a step goes on beyond the epoch */
+
+    r->at.sum = r->at.weight = 0;
+    return any && observes_training(r) ? (Status)dpx_trainer_observe(r->trainer, loss, NAN) : ST_OK;
+}
+
 /* ---- checkpoints ---- */
 
 /* The processes that do not write give the pieces of state that they hold. */
@@ -342,10 +356,11 @@ static Status check_observes(const Run *r)
 {
     const int observes = dpx_trainer_observes(r->trainer);
 
-    if (observes && !r->val.data)
-        return FAIL(E_INVALID, "--lr-schedule plateau follows evaluations: --val is not given");
+    if ((observes & DPX_OBSERVES_METRIC) && !r->val.data)
+        return FAIL(E_INVALID, "--lr-schedule plateau follows the metric of evaluations: --val is not given");
     if ((observes & DPX_OBSERVES_METRIC) && !strcmp(dpx_options_get(r->args->options, "metric"), "none"))
-        return FAIL(E_INVALID, "--lr-schedule plateau with mode max follows the metric: --metric is not given");
+        return FAIL(E_INVALID,
+                    "--lr-schedule plateau with mode max or min-metric follows the metric: --metric is not given");
     return ST_OK;
 }
 
@@ -451,6 +466,8 @@ static Status log_step(Run *r, const dpx_result *result)
     RunRead read;
     bool ends, measured;
 
+    r->at.sum += observes_training(r) ? result->loss_sum : 0;
+    r->at.weight += observes_training(r) ? result->loss_weight : 0;
     TRY(count_read(&read, &ends, r));
     TRY(measure_epoch(&trained, &measured, r));
     TRY(run_dir_log_step(&r->dir, r->trainer, result, r->at.epoch + 1, (seconds_now() - r->since) * 1e3,
@@ -514,6 +531,7 @@ static Status end_epoch(Run *r)
     r->at.epoch++;
     r->at.batch = 0;
     TRY((Status)dpx_trainer_end_epoch(r->trainer));
+    TRY(observe_epoch(r));
     return r->eval_every ? ST_OK : evaluate_due(r);
 }
 

@@ -1,10 +1,40 @@
 /* What the options of a run say together: what contradicts, which devices they name, the learning rate of each step. */
 #include "exec/train/options_groups.h"
 
+static bool has_schedule(const Options *o, int k) { return !k || o->group[k - 1].schedule; }
+
+static const ScheduleDef *schedule_of(const void **settings, const Options *o, int k)
+{
+    const bool own = k && has_schedule(o, k);
+
+    *settings = own ? &o->group[k - 1].schedule_settings : &o->schedule_settings;
+    return own ? o->group[k - 1].schedule : o->schedule;
+}
+
+/* A schedule that waits for a metric to rise must not be given one that falls, nor the other way round. */
+static Status check_observed(const Options *o)
+{
+    const MetricDef *metric = o->build.metric;
+
+    for (int k = 0; k <= o->n_group; k++) {
+        const void *settings;
+        const ScheduleDef *schedule = schedule_of(&settings, o, k);
+
+        if (!metric || !schedule->observes || schedule->observes(settings) != OBSERVES_METRIC ||
+            schedule->falls(settings) == metric->falls)
+            continue;
+        return FAIL(E_INVALID, "--lr-schedule %s: --metric %s should %s, and its MODE is for what should %s: give %s",
+                    schedule->recipe.name, metric->recipe.name, metric->falls ? "fall" : "rise",
+                    metric->falls ? "rise" : "fall", metric->falls ? "min-metric" : "max");
+    }
+    return ST_OK;
+}
+
 Status options_check(const Options *o)
 {
     TRY(options_check_recipes(o));
     TRY(options_check_groups(o));
+    TRY(check_observed(o));
     if (o->export_ema && o->build.ema == 0)
         return FAIL(E_INVALID, "--export-weights ema needs --ema above 0");
     if (o->schedule->ends && !o->total_steps)
@@ -59,16 +89,6 @@ Status options_devices(DeviceList *out, const Options *o)
         out->device[i].exact = o->ways.reproducible;
     }
     return ST_OK;
-}
-
-static bool has_schedule(const Options *o, int k) { return !k || o->group[k - 1].schedule; }
-
-static const ScheduleDef *schedule_of(const void **settings, const Options *o, int k)
-{
-    const bool own = k && has_schedule(o, k);
-
-    *settings = own ? &o->group[k - 1].schedule_settings : &o->schedule_settings;
-    return own ? o->group[k - 1].schedule : o->schedule;
 }
 
 int options_observe(const Options *o)

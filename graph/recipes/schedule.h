@@ -24,6 +24,7 @@ typedef struct {
     double (*factor)(const void *settings, int64_t step, int64_t span);
     /* Of a schedule that follows evaluations, whose state's factor multiplies the rate; NULL: it follows none. */
     ObservedKind (*observes)(const void *settings);
+    bool (*falls)(const void *settings); /* should what it observes fall, or rise? */
     void (*observe)(const void *settings, ScheduleState *s, double lr, double value);
 } ScheduleDef;
 

@@ -86,6 +86,14 @@ def plateaus(p):
                         S.ReduceLROnPlateau(two, "max", factor=0.3, patience=1, threshold=0.01, threshold_mode="abs", min_lr=0.15)], None
 
 
+def plateau_of_training(p):
+    """The rate follows the mean loss of each epoch's samples, as its steps have it."""
+    opt = O.SGD(p.values(), 1.5, momentum=0.8)
+    schedule = S.ReduceLROnPlateau(opt, factor=0.5, patience=0, threshold=0.4)
+    schedule.of_epochs = True
+    return [opt], [schedule], None
+
+
 def plain(lr, how):
     return lambda p: ([O.SGD(p.values(), lr, momentum=0.5)], [], lambda: how(p))
 
@@ -116,6 +124,7 @@ CASES = [
      "*:schedule=multi-step:2,5:0.3", schedule_of_all, 1),
     ("plateaus", "--lr 2 --momentum 0.8 --lr-schedule plateau:0.5:0:0.05:rel:1 --group "
      "body:*:lr=1,schedule=plateau:0.3:1:0.01:abs:0:0.15:max --val tests/cli/groups/data.npz --metric accuracy --eval-every 1", plateaus, 1),
+    ("plateau-of-training", "--lr 1.5 --momentum 0.8 --lr-schedule plateau:0.5:0:0.4", plateau_of_training, 1),
     ("norm", "--lr 0.5 --momentum 0.5 --clip-norm 0.2", plain(0.5, lambda p: clip.clip_grad_norm_(p.values(), 0.2)), 1),
     ("norm-1", "--lr 0.5 --momentum 0.5 --clip-norm 0.2:1", plain(0.5, lambda p: clip.clip_grad_norm_(p.values(), 0.2, 1)), 1),
     ("norm-3.5", "--lr 0.5 --momentum 0.5 --clip-norm 0.1:3.5", plain(0.5, lambda p: clip.clip_grad_norm_(p.values(), 0.1, 3.5)), 1),
@@ -146,6 +155,7 @@ def train(make, accumulate):
     optimizers, schedules, bound = make(p)
     seen, source = [], batches(accumulate)
     rates.clear()
+    epoch = []
     for _ in range(STEPS):
         at = next(source)
         loss = F.cross_entropy(scores(p, at), torch.tensor(target[at]))
@@ -156,8 +166,13 @@ def train(make, accumulate):
             bound()
         for o in optimizers:
             o.step()
+        epoch.append(loss.item() * len(at))
         for s in schedules:
-            if isinstance(s, S.ReduceLROnPlateau):
+            if hasattr(s, "of_epochs"):
+                if at[-1] == SAMPLES - 1:
+                    s.step(sum(epoch) / SAMPLES)
+                    epoch.clear()
+            elif isinstance(s, S.ReduceLROnPlateau):
                 observe(s, p)
             else:
                 s.step()

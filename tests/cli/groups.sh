@@ -151,10 +151,31 @@ for last in 3 6 8 12; do
     check "epochs' ends, goes on after $last" "${train[@]}" "${ends[@]}" --resume "$DIR/cut"
     check "epochs' ends, after $last: the same run" same_run "$DIR/epochs" "$DIR/cut"
 done
+# Without evaluations it follows the training losses of whole epochs, which a run that goes on in one has from its checkpoint.
+falling=$(sed -n 's/^plateau-of-training |\(.*\)|.*/\1/p' $here/torch.txt)
+"${train[@]}" $falling --steps 11 --checkpoint-every 4 --out "$DIR/fall" >"$DIR/log" 2>&1 || cat "$DIR/log"
+check "the rate falls by the training losses" python3 -c "import json
+rates = [json.loads(line)['lr'] for line in open('$DIR/fall/metrics.jsonl')]
+assert rates[0] == 1.5 and rates[-1] == 1.5 * 0.25, rates"
+for last in 4 8; do
+    rm -rf "$DIR/cut"
+    cp -r "$DIR/fall" "$DIR/cut"
+    rm -rf "$DIR/cut/model.onnx" "$DIR/cut/checkpoints/step-000000011"
+    [ $last = 8 ] || rm -r "$DIR/cut/checkpoints/step-000000008"
+    check "by the training losses, goes on after $last" "${train[@]}" $falling --steps 11 --checkpoint-every 4 --resume "$DIR/cut"
+    check "by the training losses, after $last: the same run" same_run "$DIR/fall" "$DIR/cut"
+done
+# A metric that should fall is the loss's mirror: of perplexity, e to the loss, by no threshold the same.
+"${train[@]}" --lr 2 --momentum 0.8 --lr-schedule plateau:0.5:0:0 --val $here/data.npz --eval-every 1 --steps 11 --out "$DIR/by-loss" >"$DIR/log" 2>&1
+"${train[@]}" --lr 2 --momentum 0.8 --lr-schedule plateau:0.5:0:0:rel:0:0:min-metric --metric perplexity --val $here/data.npz --eval-every 1 \
+    --steps 11 --out "$DIR/by-metric" >"$DIR/log" 2>&1 || cat "$DIR/log"
+check "a metric that should fall" cmp "$DIR/by-loss/model.onnx" "$DIR/by-metric/model.onnx"
 says "--resume: --metric was 'accuracy', is 'f1' from here on" "${train[@]}" ${plateaus/accuracy/f1} --steps 12 --resume "$DIR/level"
 says "--resume: --eval-every was '1', is '2' from here on" "${train[@]}" ${plateaus/every 1/every 2} --steps 14 --resume "$DIR/level"
 refused 1 "follows the metric, of which there is no number" "${train[@]}" ${plateaus/accuracy/confusion-matrix} --steps 1
-refused 2 "plateau follows evaluations: --val is not given" "${train[@]}" --steps 1 --group 'body*:schedule=plateau'
+refused 2 "plateau follows the metric of evaluations: --val is not given" "${train[@]}" --steps 1 --metric accuracy --group 'body*:schedule=plateau:0.1:1:0:rel:0:0:max'
+refused 2 "--metric perplexity should fall, and its MODE is for what should rise: give min-metric" "${train[@]}" --steps 1 --val $here/data.npz --metric perplexity --lr-schedule plateau:0.1:1:0:rel:0:0:max
+refused 2 "--metric accuracy should rise, and its MODE is for what should fall: give max" "${train[@]}" --steps 1 --val $here/data.npz --metric accuracy --group 'body*:schedule=plateau:0.1:1:0:rel:0:0:min-metric'
 refused 2 "follows the metric: --metric is not given" "${train[@]}" --steps 1 --val $here/data.npz --lr-schedule plateau:0.1:1:0:rel:0:0:max
 
 # A gradient that is no number stays one, by whatever it is clipped: the slope of sqrt(p * p) at 0.

@@ -50,13 +50,13 @@ static void test_no_memory(void)
         return;
     before = facts_of(&was);
     now = facts_of(&is);
-    whole = note_write(&before, (Position){ 1, 2 });
+    whole = note_write(&before, (Position){ 1, 2, 0.1, 3 });
     CU_ASSERT_FATAL(whole != NULL);
     for (bool reached = true; reached; tried++) {
         char *note;
 
         fail_allocation(tried + 1);
-        note = note_write(&before, (Position){ 1, 2 });
+        note = note_write(&before, (Position){ 1, 2, 0.1, 3 });
         reached = !until_failure;
         fail_allocation(0);
         CU_ASSERT(!note || !strcmp(note, whole));
@@ -80,6 +80,29 @@ static void test_no_memory(void)
     args_free(&is);
 }
 
+/* The sums of an epoch that goes on, to the bit. */
+static void test_sums(void)
+{
+    const Position was = { 1, 2, 0.1 + 0.2, 1e-17 / 3 };
+    char flag[] = "--seed", three[] = "3", *note;
+    RunFacts facts;
+    Position at;
+    Args args;
+
+    if (!CHECK_OK(parse(&args, flag, three)))
+        return;
+    facts = facts_of(&args);
+    note = note_write(&facts, was);
+    CU_ASSERT_FATAL(note != NULL);
+    CHECK_OK(note_read(&at, &facts, note, 9, "manifest.json", NULL, NULL));
+    CU_ASSERT(at.epoch == 1 && at.batch == 2 && at.sum == was.sum && at.weight == was.weight);
+    free(note);
+    note = note_write(&facts, (Position){ .epoch = 1 });
+    CU_ASSERT(note && !strstr(note, "loss_sum"));
+    free(note);
+    args_free(&args);
+}
+
 static void check_text(const char *s, const char *expected)
 {
     json_t *j = json_of_text(s);
@@ -99,4 +122,5 @@ static void test_texts_that_are_no_utf_8(void)
     check_text("", "");
 }
 
-DEFINE_SUITE(note, { "no memory", test_no_memory }, { "texts that are no UTF-8", test_texts_that_are_no_utf_8 });
+DEFINE_SUITE(note, { "sums of an epoch", test_sums }, { "no memory", test_no_memory },
+             { "texts that are no UTF-8", test_texts_that_are_no_utf_8 });

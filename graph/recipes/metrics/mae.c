@@ -7,5 +7,5 @@ static void emit_metric(LossBody *b, const void *settings)
     emit_element_loss(b, "l1");
 }
 
-DEFINE_METRIC(mae, .recipe = { .name = "mae", .help = "mean absolute error" }, .target = TARGET_VALUES,
+DEFINE_METRIC(mae, .recipe = { .name = "mae", .help = "mean absolute error" }, .target = TARGET_VALUES, .falls = true,
               .emit = emit_metric);

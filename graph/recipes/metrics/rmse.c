@@ -16,4 +16,4 @@ static double metric_value(const Tensor *sum, double weight, const void *setting
 }
 
 DEFINE_METRIC(rmse, .recipe = { .name = "rmse", .help = "root of the mean squared error" }, .target = TARGET_VALUES,
-              .emit = emit_metric, .value = metric_value);
+              .falls = true, .emit = emit_metric, .value = metric_value);

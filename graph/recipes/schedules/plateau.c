@@ -5,10 +5,13 @@
 
 static const double LEAST_CHANGE = 1e-8; /* of the rate; PyTorch's eps */
 
+typedef enum { LOSS_FALLS, METRIC_RISES, METRIC_FALLS } Mode;
+
 typedef struct {
     double factor, threshold, final;
     int64_t patience, cooldown;
-    bool absolute, max;
+    bool absolute;
+    Mode mode;
 } Plateau;
 
 static double factor(const void *settings, int64_t step, int64_t span)
@@ -21,14 +24,17 @@ static double factor(const void *settings, int64_t step, int64_t span)
 
 static ObservedKind observes(const void *settings)
 {
-    return ((const Plateau *)settings)->max ? OBSERVES_METRIC : OBSERVES_LOSS;
+    return ((const Plateau *)settings)->mode == LOSS_FALLS ? OBSERVES_LOSS : OBSERVES_METRIC;
 }
+
+static bool falls(const void *settings) { return ((const Plateau *)settings)->mode != METRIC_RISES; }
 
 static bool is_better(const Plateau *p, double value, double best)
 {
-    const double by = p->max ? p->threshold : -p->threshold, bound = p->absolute ? best + by : best * (1 + by);
+    const bool rises = p->mode == METRIC_RISES;
+    const double by = rises ? p->threshold : -p->threshold, bound = p->absolute ? best + by : best * (1 + by);
 
-    return p->max ? value > bound : value < bound;
+    return rises ? value > bound : value < bound;
 }
 
 static void observe(const void *settings, ScheduleState *s, double lr, double value)
@@ -36,7 +42,8 @@ static void observe(const void *settings, ScheduleState *s, double lr, double va
     const Plateau *p = settings;
     const double lower = fmax(s->factor * p->factor, p->final);
 
-    if (isnan(s->best) ? value != (p->max ? -INFINITY : INFINITY) && !isnan(value) : is_better(p, value, s->best)) {
+    if (isnan(s->best) ? value != (p->mode == METRIC_RISES ? -INFINITY : INFINITY) && !isnan(value)
+                       : is_better(p, value, s->best)) {
         s->best = value;
         s->bad = 0;
     } else {
@@ -101,8 +108,8 @@ static const Setting args[] = {
     { .name = "mode",
       .metavar = "MODE",
       .fallback = "min",
-      .help = "min: the loss should fall; max: the metric should rise",
-      SETTING_CHOICE_OF(Plateau, max, "min|max") },
+      .help = "min: the loss should fall; max: the metric should rise; min-metric: it should fall",
+      SETTING_CHOICE_OF(Plateau, mode, "min|max|min-metric") },
     { .name = NULL },
 };
 
@@ -113,8 +120,8 @@ DEFINE_SCHEDULE(
                 .help = "a factor, FACTOR [0.1], when more than PATIENCE [10] evaluations in a row were not better "
                         "by BY [0.0001] of the best (KIND rel) or by as much (abs); after that REST [0] "
                         "are not counted; at least FINAL [0] of lr; of the loss (MODE min), or of the "
-                        "metric, which should rise (max)",
+                        "metric, which should rise (max) or fall (min-metric)",
                 .args = args,
                 RECIPE_SETTINGS(Plateau),
                 .check = check },
-    .factor = factor, .observes = observes, .observe = observe);
+    .factor = factor, .observes = observes, .falls = falls, .observe = observe);
