@@ -15,6 +15,7 @@ enum { MAX_PATH = 4096 };
 typedef struct {
     char *name;
     OutFile *file;    /* NULL: it holds no samples */
+    int axis;         /* along which its samples are given */
     const Array *of;  /* sequences whose positions its axis 1 has, or NULL */
     OutFile *offsets; /* then */
     dpx_tensor like;
@@ -89,7 +90,8 @@ static Status open_offsets(const Predictions *p, Prediction *to)
     return st ? st : unpad_offsets(&to->offsets, path, to->of);
 }
 
-static Status open_file(Predictions *p, Prediction *to, const dpx_tensor *x, int64_t samples)
+/* `x` has its samples first, unless it has none. */
+static Status open_file(Predictions *p, Prediction *to, const dpx_tensor *x)
 {
     char path[2 * MAX_PATH], *file;
     dpx_tensor all = *x;
@@ -98,12 +100,12 @@ static Status open_file(Predictions *p, Prediction *to, const dpx_tensor *x, int
     if (!(to->name = strdup(x->name)))
         return FAIL_NOMEM();
     to->like = *x;
-    if (!x->rank || x->dim[0] != samples) {
+    if (to->axis < 0) {
         if (!p->log->quiet)
-            progress_line(p->log, "output '%s' has not the samples along its first axis: it is not written", x->name);
+            progress_line(p->log, "output '%s' has not the samples along an axis: it is not written", x->name);
         return ST_OK;
     }
-    TRY(unpad_find(&to->of, p->feed, x, 0));
+    TRY(unpad_find(&to->of, p->feed, x, to->axis, 0));
     all.dim[0] = p->samples;
     if (to->of)
         all = unpad_all(x, to->of);
@@ -114,14 +116,44 @@ static Status open_file(Predictions *p, Prediction *to, const dpx_tensor *x, int
     return to->of ? open_offsets(p, to) : ST_OK;
 }
 
+/* The same with the samples along axis 0; its memory is `*held`, NULL where they are there already. */
+static Status turn(dpx_tensor *out, void **held, const dpx_tensor *x, int axis)
+{
+    size_t before = 1, behind = dpx_dtype_size(x->dtype);
+
+    *out = *x;
+    *held = NULL;
+    if (axis < 1 || axis >= x->rank)
+        return ST_OK;
+    for (int k = 0; k < x->rank; k++)
+        *(k < axis ? &before : &behind) *= k == axis ? 1 : (size_t)x->dim[k];
+    if (!(*held = malloc(before * (size_t)x->dim[axis] * behind + 1)))
+        return FAIL_NOMEM();
+    for (size_t n = 0; n < (size_t)x->dim[axis]; n++)
+        for (size_t k = 0; k < before; k++)
+            memcpy((char *)*held + (n * before + k) * behind,
+                   (const char *)x->data + (k * (size_t)x->dim[axis] + n) * behind, behind);
+    memmove(out->dim + 1, x->dim, (size_t)axis * sizeof *out->dim);
+    out->dim[0] = x->dim[axis];
+    out->data = *held;
+    return ST_OK;
+}
+
 static Status begin(Predictions *p, const dpx_result *r)
 {
     if (!(p->at = calloc((size_t)r->n_outputs + 1, sizeof *p->at)))
         return FAIL_NOMEM();
     while (p->n < r->n_outputs) {
         Prediction *to = &p->at[p->n++];
+        dpx_tensor x;
+        void *held;
+        Status st;
 
-        TRY(open_file(p, to, &r->outputs[p->n - 1], r->samples));
+        TRY(unpad_samples_axis(&to->axis, p->feed, &r->outputs[p->n - 1], r->samples));
+        TRY(turn(&x, &held, &r->outputs[p->n - 1], to->axis));
+        st = open_file(p, to, &x);
+        free(held);
+        TRY(st);
     }
     return ST_OK;
 }
@@ -138,7 +170,7 @@ static Status add(const Predictions *p, const Prediction *to, const dpx_tensor *
     for (int k = to->of ? 2 : 1; same && k < x->rank; k++)
         same = x->dim[k] == to->like.dim[k];
     if (same && to->of)
-        TRY(unpad_find(&of, p->feed, x, p->done));
+        TRY(unpad_find(&of, p->feed, x, to->axis, p->done));
     if (!same || of != to->of)
         return FAIL(E_SHAPE, "--predictions: output '%s' has another shape in this batch than in those before",
                     x->name);
@@ -153,9 +185,18 @@ Status predictions_add(Predictions *p, const dpx_result *r)
 {
     if (!p->at)
         TRY(begin(p, r));
-    for (int i = 0; i < p->n; i++)
-        if (p->at[i].file)
-            TRY(add(p, &p->at[i], &r->outputs[i], r->samples));
+    for (int i = 0; i < p->n; i++) {
+        dpx_tensor x;
+        void *held;
+        Status st;
+
+        if (!p->at[i].file)
+            continue;
+        TRY(turn(&x, &held, &r->outputs[i], p->at[i].axis));
+        st = add(p, &p->at[i], &x, r->samples);
+        free(held);
+        TRY(st);
+    }
     p->done += r->samples;
     return ST_OK;
 }

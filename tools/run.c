@@ -345,9 +345,12 @@ static Status write_outputs(Job *j, const char *folder)
     for (int i = 0; i < j->n_out; i++) {
         const dpx_tensor *y = &j->output[i];
         const Array *of = NULL;
+        int axis = -1;
 
-        if (j->loader && y->rank && y->dim[0] == j->sequences.data->samples)
-            TRY(unpad_find(&of, &j->sequences, y, 0));
+        if (j->loader)
+            TRY(unpad_samples_axis(&axis, &j->sequences, y, j->sequences.data->samples));
+        if (!axis)
+            TRY(unpad_find(&of, &j->sequences, y, 0, 0));
         snprintf(path, sizeof path, "%s/%s", folder, j->file[i]);
         TRY(of ? write_sequences(j, i, folder, of) : npy_write(path, y));
     }

@@ -9,17 +9,55 @@
 
 static const char *axis_name(const dpx_info *v, int axis) { return axis < v->rank ? v->dim_name[axis] : NULL; }
 
-/* What the model's file says of the output's axis 1; false: nothing, or a size. */
-static bool is_open(const char **name, const Feed *f, const dpx_tensor *y)
+/* What the model's file says of the output; false: nothing of as many axes. */
+static bool find_declared(dpx_info *v, const Feed *f, const dpx_tensor *y)
 {
+    for (int i = 0; i < dpx_model_count(f->model, DPX_OUTPUT); i++)
+        if (!dpx_model_info(f->model, DPX_OUTPUT, i, v) && !strcmp(v->name, y->name))
+            return v->rank == y->rank;
+    return false;
+}
+
+Status unpad_samples_axis(int *axis, const Feed *f, const dpx_tensor *y, int64_t samples)
+{
+    const bool first = y->rank && y->dim[0] == samples;
+    bool inner = false;
+    dpx_info v, in;
+
+    *axis = first ? 0 : -1;
+    for (int i = 0; i < f->n; i++) {
+        const int of_input = f->field[i].axis;
+
+        if (!f->field[i].split || !feed_input(&in, f->model, f->field[i].name))
+            continue;
+        for (int k = 0; find_declared(&v, f, y) && k < y->rank; k++)
+            if (v.dim_name[k] && axis_name(&in, of_input) && !strcmp(v.dim_name[k], in.dim_name[of_input]) &&
+                y->dim[k] == samples) {
+                *axis = k;
+                return ST_OK;
+            }
+        inner = of_input && of_input < y->rank && y->dim[of_input] == samples;
+        *axis = inner && !first ? of_input : *axis;
+        if (inner && first)
+            return FAIL(E_INVALID,
+                        "output '%s': its samples may lie along axis 0 or %d, which both have %lld elements: give "
+                        "another --batch-size",
+                        y->name, of_input, (long long)samples);
+    }
+    return ST_OK;
+}
+
+/* What the model's file says of the output's axis 1, where that was before its samples came first; false: nothing, or a
+ * size. */
+static bool is_open(const char **name, const Feed *f, const dpx_tensor *y, int axis)
+{
+    const int at = axis > 0 ? 0 : 1;
     dpx_info v;
 
-    for (int i = 0; i < dpx_model_count(f->model, DPX_OUTPUT); i++)
-        if (!dpx_model_info(f->model, DPX_OUTPUT, i, &v) && !strcmp(v.name, y->name)) {
-            *name = axis_name(&v, 1);
-            return v.rank == y->rank && y->rank > 1 && v.dim[1] < 0;
-        }
-    return false;
+    if (y->rank < 2 || !find_declared(&v, f, y))
+        return false;
+    *name = axis_name(&v, at);
+    return v.dim[at] < 0;
 }
 
 /* To what the sequences of the samples from `first` on were padded. */
@@ -41,13 +79,13 @@ static bool same_lengths(const Array *a, const Array *b)
     return same;
 }
 
-Status unpad_find(const Array **out, const Feed *f, const dpx_tensor *y, int64_t first)
+Status unpad_find(const Array **out, const Feed *f, const dpx_tensor *y, int axis, int64_t first)
 {
     const Array *found = NULL, *other = NULL;
     const char *name;
 
     *out = NULL;
-    if (!is_open(&name, f, y))
+    if (!is_open(&name, f, y, axis))
         return ST_OK;
     for (int i = 0; i < f->n; i++) {
         const Field *x = &f->field[i];
