@@ -102,6 +102,26 @@ check "the same predictions" cmp "$DIR/with/scores.npy" "$DIR/without/scores.npy
 refused 2 "no array for input 'y'" "${own[@]}" --data "$DIR/x_alone.npz"
 refused 1 "input 'z' is missing" "${own[@]/outputs/output:loss}" --data "$DIR/x_alone.npz" --predictions "$DIR/no"
 
+# A list of losses counts by the sum of their means, and its tensors are told one by one.
+check "a list" "$python" - "$DIR" <<'PY'
+import sys, onnx
+from onnx import helper as h
+m = onnx.load("tests/api/own_losses.onnx")
+m.graph.node.append(h.make_node("SequenceConstruct", ["loss", "box_loss"], ["all_losses"]))
+kept = [o for o in m.graph.output if o.name not in ("loss", "box_loss")]
+del m.graph.output[:]
+m.graph.output.extend(kept + [h.make_tensor_sequence_value_info("all_losses", onnx.TensorProto.DOUBLE, None)])
+onnx.save(m, sys.argv[1] + "/list.onnx")
+PY
+list=(--loss outputs --batch-size 3 --replicas 2 --threads 1 --quiet --data "$DIR/xyz.npz")
+apart=$("$dpexec" eval tests/api/own_losses.onnx "${list[@]}")
+together=$("$dpexec" eval "$DIR/list.onnx" "${list[@]}" --predictions "$DIR/list")
+check "their sum: $together" test "$(grep -o '"eval_loss":[^,]*' <<<"$together")" = "$(grep -o '"eval_loss":[^,]*' <<<"$apart")"
+check "each by its name" grep -q '"all_losses.0":[-0-9.e]*,"all_losses.1":[-0-9.e]*}' <<<"$together"
+check "train with a list" "$dpexec" "$DIR/list.onnx" "${list[@]}" --lr 0.1 --epochs 2 --out "$DIR/list-run"
+check "train without" "$dpexec" tests/api/own_losses.onnx "${list[@]}" --lr 0.1 --epochs 2 --out "$DIR/apart-run"
+check "the same losses" test "$(losses "$DIR/list-run")" = "$(losses "$DIR/apart-run")" -a -n "$(losses "$DIR/list-run")"
+
 # graph-transform writes every format, and exports open.
 transform=("$graph_transform" models/fashion_cnn.onnx --batch-size 8 --loss cross-entropy --optimizer adam --devices 'cpu*2')
 for format in txt onnx dot json svg html; do
