@@ -100,7 +100,10 @@ typedef struct {
     const OptimizerDef *optimizer; /* NULL: sgd */
     const char *optimizer_args;
     Clip clip;
-    double ema;               /* decay of the mean of each parameter; 0: none */
+    double ema;      /* decay of the mean of each parameter; 0: none */
+    bool eval_means; /* outside of training, parameters that have a mean are read as that */
+    bool (*has_mean)(const void *states, const char *param); /* are there means, and of this one?  NULL: of none */
+    const void *states;
     const UpdateGroup *group; /* the first whose pattern matches has the parameter */
     int n_group;
     bool turns;               /* groups are updated one after another (passes/train/take_turns.c) */

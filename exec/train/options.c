@@ -175,6 +175,8 @@ static const Setting table[] = {
       .max = SETTING_REAL_MAX, .trains = true },
     { "ema", "DECAY", "0", "decay of a mean of each parameter over the steps, which is state of its own; 0: none",
       SETTING_OF(Options, build.ema), .max = 0.9999999999, .trains = true },
+    { "eval-weights", "WHICH", "trained", "what evaluations and predictions of a run take; ema: the means of --ema",
+      SETTING_CHOICE_OF(Options, build.eval_means, "trained|ema"), .trains = true, .on_resume = RESUME_FREE },
     { "export-weights", "WHICH", "trained", "trained: as the last step left them; ema: their mean of --ema",
       SETTING_CHOICE_OF(Options, export_ema, "trained|ema"), .trains = true, .on_resume = RESUME_FREE },
     { "group", "PATTERN:KEY=VALUE,...", "",

@@ -37,6 +37,8 @@ Status options_check(const Options *o)
     TRY(check_observed(o));
     if (o->export_ema && o->build.ema == 0)
         return FAIL(E_INVALID, "--export-weights ema needs --ema above 0");
+    if (o->build.eval_means && o->build.ema == 0)
+        return FAIL(E_INVALID, "--eval-weights ema needs --ema above 0");
     if (o->schedule->ends && !o->total_steps)
         return FAIL(E_INVALID, "--lr-schedule %s needs to know the number of steps", o->schedule->recipe.name);
     if (o->total_steps && o->warmup_steps > o->total_steps)

@@ -20,6 +20,7 @@ typedef struct Compiled {
     BuildMode mode;
     ClassAxis class_axis; /* that it was built with; axis 0: none */
     int64_t samples_each; /* of a replica; 0: parts as the options say */
+    bool means;           /* it reads the means of parameters */
     Program *program;
     Graph *graph; /* interpreted; else NULL */
     Arena *arena; /* interpreted: the last step's values */
@@ -248,6 +249,15 @@ static Status explain_shapes(const Session *s, Status st, BuildMode mode, const 
 /* Are states that the interpreter reads cut? */
 static bool in_pieces(const Session *s) { return s->base.shard == SHARD_PARAMETERS; }
 
+static bool has_mean(const void *states, const char *param)
+{
+    char *name = NULL;
+    const bool has = asprintf(&name, "%s." EMA_SUFFIX, param) >= 0 && states_find(states, name);
+
+    free(name);
+    return has;
+}
+
 /* The graph after all passes.  With `whole` on one device as one replica. */
 static Status build(Graph **out, Session *s, Compiled *c, const NamedTensor *in, int n_in, bool whole)
 {
@@ -262,6 +272,8 @@ static Status build(Graph **out, Session *s, Compiled *c, const NamedTensor *in,
         return FAIL_NOMEM();
     opt.mode = c->mode;
     opt.samples_each = c->samples_each;
+    opt.has_mean = c->means ? has_mean : NULL;
+    opt.states = s->states;
     opt.target_shape = target ? &target->shape : s->base.target_shape;
     opt.class_axis = s->class_axis.decided ? s->class_axis.axis : s->base.class_axis;
     opt.class_axis_found = &c->class_axis;
@@ -454,6 +466,16 @@ void session_keep_programs(Session *s, int most)
 /* An update has no batch that is divided. */
 static int64_t each_of(const Session *s, BuildMode mode) { return mode == BUILD_APPLY ? 0 : s->base.samples_each; }
 
+/* Before the first update, and where that was skipped, means are none yet. */
+static bool reads_means(const Session *s, BuildMode mode)
+{
+    int64_t updates = 0;
+    const Tensor t = { DT_INT64, shape_scalar(), &updates };
+
+    return s->base.eval_means && mode < BUILD_TRAIN && states_find(s->states, STATE_STEP) &&
+           !states_get(s->states, STATE_STEP, &t) && updates > 0;
+}
+
 static Status compile(Compiled **out, Session *s, BuildMode mode, const NamedTensor *in, int n_in)
 {
     Compiled *c = calloc(1, sizeof *c);
@@ -463,6 +485,7 @@ static Status compile(Compiled **out, Session *s, BuildMode mode, const NamedTen
         return FAIL_NOMEM();
     c->mode = mode;
     c->samples_each = each_of(s, mode);
+    c->means = reads_means(s, mode);
     if ((st = compile_into(s, c, in, n_in))) {
         compiled_free(c);
         return st;
@@ -499,9 +522,11 @@ static bool suits(const Compiled *c, BuildMode mode, const NamedTensor *in, int 
 /* Where the program for these inputs stands in the list; its end: there is none. */
 static Compiled **find(Session *s, BuildMode mode, const NamedTensor *in, int n_in, bool partly)
 {
+    const bool means = reads_means(s, mode);
     Compiled **at = &s->compiled;
 
-    while (*at && ((*at)->samples_each != each_of(s, mode) || !suits(*at, mode, in, n_in, partly)))
+    while (*at &&
+           ((*at)->samples_each != each_of(s, mode) || (*at)->means != means || !suits(*at, mode, in, n_in, partly)))
         at = &(*at)->next;
     return at;
 }

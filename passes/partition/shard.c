@@ -144,6 +144,16 @@ static bool applies(const Graph *g, ValueId v)
     return is_state(g, v) && value(g, v)->trainable && value(g, v)->shape->rank > 0;
 }
 
+/* Is it the mean of a parameter, in its place (passes/train/read_means.c)?  Those are cut as what optimizers keep. */
+static bool is_mean(const Graph *g, const BuildOptions *opt, ValueId v)
+{
+    const char *name = value(g, v)->name;
+    const size_t n = strlen(name), end = strlen("." EMA_SUFFIX);
+
+    return opt->has_mean && is_state(g, v) && value(g, v)->trainable && n > end &&
+           !strcmp(name + n - end, "." EMA_SUFFIX);
+}
+
 static const char *level_name(const BuildOptions *opt)
 {
     const ShardMode level = opt->shard;
@@ -193,7 +203,8 @@ Status shard_states(Partition *p, const Graph *g, const BuildOptions *opt, Arena
         TRY(show_fullest(cuts, g, p, a));
     for (uint32_t i = 1; i < g->n_value; i++) {
         any |= has_value(owner[i]);
-        shard[i] = opt->shard == SHARD_PARAMETERS && cuts[i] ? cuts[i] : cuts[owner[i].i];
+        shard[i] =
+            cuts[i] && (opt->shard == SHARD_PARAMETERS || is_mean(g, opt, (ValueId){ i })) ? cuts[i] : cuts[owner[i].i];
     }
     p->shard = shard;
     p->once = opt->master;

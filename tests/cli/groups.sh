@@ -81,6 +81,22 @@ done
 "${ema[@]}" --replicas 3 --steps 4 --out "$DIR/mean" >"$DIR/log" 2>&1 || cat "$DIR/log"
 check "a mean goes on" "${ema[@]}" --replicas 3 --export-weights ema --steps 11 --resume "$DIR/mean"
 check "a mean that went on: the bytes" cmp "$DIR/mean3" "$DIR/mean/model.onnx"
+# Evaluations of a run by the mean are those of its export; of one that goes on, too.
+for how in "cpu:0" "cpu*3" "cpu*3 --shard optimizer" "cpu*3 --shard gradients" "cpu*3 --shard parameters" "cpu*2 --strategy master"; do
+    rm -rf "$DIR/run"
+    for steps in 7 9; do
+        [ $steps = 7 ] && into=--out || into=--resume
+        "${ema[@]}" --eval-weights ema --export-weights ema --val $here/data.npz --steps $steps --devices $how $into "$DIR/run" >"$DIR/log" 2>&1 ||
+            cat "$DIR/log"
+        evaluated "$DIR/run/model.onnx" --data $here/data.npz --loss cross-entropy --batch-size 4 --threads 1 >"$DIR/by-export"
+        grep -o '"eval_loss":[^,}]*' "$DIR/run/metrics.jsonl" | tail -1 | cut -d: -f2 >"$DIR/by-run"
+        check "evaluated by the mean after $steps, $how" near "$(cat "$DIR/by-run")" "$(cat "$DIR/by-export")"
+    done
+done
+"${ema[@]}" --export-weights ema --val $here/data.npz --steps 9 --out "$DIR/other" >"$DIR/log" 2>&1
+grep -o '"eval_loss":[^,}]*' "$DIR/other/metrics.jsonl" | tail -1 | cut -d: -f2 >"$DIR/by-weights"
+check "evaluated by the mean and by the weights" differ "$DIR/by-weights" "$DIR/by-run"
+refused 2 "--eval-weights ema needs --ema" "${train[@]}" --steps 1 --eval-weights ema
 refused 2 "--export-weights ema needs --ema" "${train[@]}" --steps 1 --export-weights ema
 
 # Each group's norm is logged.

@@ -104,6 +104,13 @@ static bool add_group(Options *o, char *value)
     return true;
 }
 
+/* means=yes */
+static bool has_mean_of_w(const void *states, const char *param)
+{
+    (void)states;
+    return !strcmp(param, "w");
+}
+
 /* lacks=Sigmoid */
 static bool computes_no_sigmoid(const Graph *g, const Node *n)
 {
@@ -157,6 +164,8 @@ static bool set_option(Options *o, char *word)
         return (o->build.clip.norm = atof(value)) > 0;
     if (!strcmp(word, "group"))
         return add_group(o, value);
+    if (!strcmp(word, "means"))
+        return (o->build.has_mean = has_mean_of_w, !strcmp(value, "yes"));
     if (!strcmp(word, "turns"))
         return o->build.turns = !strcmp(value, "yes");
     if (!strcmp(word, "freeze") && o->build.n_freeze < 4) {
