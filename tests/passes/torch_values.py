@@ -192,7 +192,8 @@ def optimizers():
     print("};")
 
 
-print("/* Made by torch_values.py. */\n#include \"graph/recipes/metric.h\"\n#include \"graph/recipes/optimizer.h\"\n")
-losses()
-element_losses()
-optimizers()
+if __name__ == "__main__":
+    print("/* Made by torch_values.py. */\n#include \"graph/recipes/metric.h\"\n#include \"graph/recipes/optimizer.h\"\n")
+    losses()
+    element_losses()
+    optimizers()
