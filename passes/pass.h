@@ -119,6 +119,7 @@ typedef struct {
     int devices;
     int world; /* of how many devices the graph shows only REPRESENTATIVES at most, one for each class of equal ones
                 * (passes/partition/divide.c); `devices` is then REPRESENTATIVES; 0: it shows all */
+    bool loss_gathered;           /* the loss is computed there, of all samples' scores, not of each replica's */
     int output_device;            /* that outputs are put together on */
     bool numbers_apart;           /* those of one number are a vector of the replicas' own, in inference */
     bool outputs_apart;           /* they are not: each replica's part of one is an output, NAME@r2 */

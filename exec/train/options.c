@@ -213,6 +213,10 @@ static const Setting table[] = {
       "where outputs of replicas are put together: the number of a device, counted from 0, or host (-1, cpu), as all "
       "are handed out there; each: nowhere, replica 2's part of OUTPUT is OUTPUT@r2",
       .set = options_set_output_device, .on_resume = RESUME_FREE },
+    { "loss-at", "WHERE", "parts",
+      "where losses are computed: parts, each replica's where it lies; outputs, of all outputs, on the output device "
+      "(CPU devices)",
+      SETTING_CHOICE_OF(Options, build.loss_gathered, "parts|outputs"), .on_resume = RESUME_BITS },
     { "scalar-outputs", "HOW", "whole",
       "outputs of one number, in inference: whole, of all samples, or each, a vector of what each replica has of its "
       "own",

@@ -15,6 +15,7 @@ static const struct Preset {
     { "compat", "encoding", "mean-over", "filled" },
     { "compat", "dp", "scalar-outputs", "each" },
     { "strategy", "master", "shard", "parameters" },
+    { "strategy", "master", "loss-at", "outputs" },
     { "bn-eps", "clamp", "bn-variance", "unbiased" },
     { "criterion", NULL, "loss", "output:loss" }, /* whatever file it is */
 };

@@ -47,6 +47,8 @@ Status options_check(const Options *o)
     if (o->build.master && o->build.shard != SHARD_PARAMETERS)
         return FAIL(E_INVALID, "--strategy master keeps all on the first device: --shard %s does not go with it",
                     options_get(o, "shard"));
+    if (options_given(o, "loss-at") && o->build.loss_gathered && o->build.mean_of_means)
+        return FAIL(E_INVALID, "--loss-at outputs: --loss-scaling mean-of-means is of the parts' losses");
     if (o->build.bn_group && o->build.bn != BN_SYNC)
         return FAIL(E_INVALID, "--bn-group goes with --bn sync, found --bn %s", options_get(o, "bn"));
     if (o->loss_scale_given && o->build.precision != DT_FLOAT16)

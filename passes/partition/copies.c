@@ -405,12 +405,28 @@ static ValueId *copies_of_const(Expander *x, ValueId v)
     return list;
 }
 
+/* Of what the loss's device alone has computed, whole on each. */
+static ValueId *wholes_from_there(Expander *x, ValueId v)
+{
+    ValueId *same;
+
+    if (x->p->devices > 1)
+        return to_devices(x, &op_Broadcast, NULL, 1, &x->there[v.i], v, all_devices(x));
+    if ((same = new_list(x, 1)))
+        same[0] = x->there[v.i];
+    return same;
+}
+
 static const ValueId *native_copies(Expander *x, ValueId v)
 {
     if (!x->native[v.i] && value(x->g, v)->kind == V_INPUT)
         x->native[v.i] = copies_of_input(x, v);
     if (!x->native[v.i] && value(x->g, v)->kind == V_CONST)
         x->native[v.i] = copies_of_const(x, v);
+    if (!x->native[v.i] && x->made_there[v.i])
+        x->native[v.i] = x->t->value[v.i].kind == PL_S
+                             ? to_parts(x, &op_Scatter, NULL, 1, &x->there[v.i], v, x->t->value[v.i])
+                             : wholes_from_there(x, v);
     return x->native[v.i];
 }
 
@@ -433,10 +449,15 @@ static const ValueId *parts_of(Expander *x, ValueId v, Place *at)
 static const ValueId *whole_copies(Expander *x, ValueId v)
 {
     Place at = x->t->value[v.i];
-    const ValueId *native = native_copies(x, v), *parts;
+    const ValueId *native, *parts;
 
-    if (at.kind == PL_B || !native || x->whole[v.i])
-        return at.kind == PL_B ? native : x->whole[v.i];
+    if (x->made_there[v.i] && at.kind != PL_B && !x->whole[v.i])
+        x->whole[v.i] = wholes_from_there(x, v);
+    if (x->whole[v.i])
+        return x->whole[v.i];
+    native = native_copies(x, v);
+    if (at.kind == PL_B || !native)
+        return native;
     if ((parts = parts_of(x, v, &at)))
         x->whole[v.i] = gather(x, v, parts, at, all_devices(x));
     else if (at.kind == PL_P)
@@ -468,11 +489,23 @@ const ValueId *gathered_for(Expander *x, ValueId v, const Node *n, int r)
     return *of;
 }
 
+ValueId whole_there(Expander *x, ValueId v)
+{
+    if (!has_value(x->there[v.i]))
+        x->there[v.i] = given_out(x, v);
+    return x->there[v.i];
+}
+
 ValueId given_out(Expander *x, ValueId v)
 {
     const int device = x->p->like[x->p->output_device];
     Place at = x->t->value[v.i];
-    const ValueId *list = native_copies(x, v), *parts = x->whole[v.i] ? NULL : parts_of(x, v, &at);
+    const ValueId *list, *parts;
+
+    if (has_value(x->there[v.i]))
+        return x->there[v.i];
+    list = native_copies(x, v);
+    parts = x->whole[v.i] ? NULL : parts_of(x, v, &at);
 
     if (parts) {
         list = gather(x, v, parts, at, (Devices){ device, 1 });

@@ -20,6 +20,8 @@ typedef struct {
     uint32_t n_value;     /* of the unpartitioned graph: the tables' size */
     Whole *of;            /* by value id: the value of the unpartitioned graph, whose place its first copy may take */
     ValueId **native;     /* by value id: the copies as t->value says, [copies_in]; NULL: not yet */
+    ValueId *there;       /* by value id: the whole on the loss's device, made there alone or put together for it */
+    bool *made_there;     /* by value id */
     ValueId **whole;      /* by value id: the copies [devices] of a value that is not B, once somebody needs them */
     SplitCopies **split;  /* by value id: parts of a value that is not split that way */
     ValueId **other;      /* by value id: the inputs that stand for pieces of other sizes, ended by NO_VALUE */
@@ -65,6 +67,8 @@ bool is_gathered(const Expander *x, ValueId v);
 const ValueId *gathered_for(Expander *x, ValueId v, const Node *n, int r);
 /* The whole value on the device that gives it out. */
 ValueId given_out(Expander *x, ValueId v);
+/* The same on the device of the loss, for nodes that are there alone. */
+ValueId whole_there(Expander *x, ValueId v);
 /* The parts of a value that is split, [replicas] or [devices]: *at receives how.  NULL, also where nothing failed: it
  * is not. */
 const ValueId *own_parts(Expander *x, ValueId v, Place *at);

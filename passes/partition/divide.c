@@ -161,9 +161,12 @@ Status partition_decide(Partition *out, const Graph *g, const BuildOptions *opt,
         return FAIL(E_INVALID, "--output-device %d: expected one of %d devices, counted from 0, or host",
                     opt->output_device, p.devices);
     p.output_device = opt->output_device;
+    p.loss_device = opt->loss_gathered && !opt->mean_of_means && opt->mode >= BUILD_EVAL ? p.output_device : -1;
     p.outputs_apart = opt->outputs_apart && opt->mode < BUILD_TRAIN;
     TRY(choose_shown(&p, opt, a));
     TRY(shard_states(&p, g, opt, a, report));
+    if (opt->loss_gathered && opt->backend.accelerator)
+        return FAIL(E_INVALID, "--loss-at outputs: only CPU devices can, and these are accelerators");
     *out = p;
     return report_division(report, p.replicas, p.batch.count, p.batch.total);
 }

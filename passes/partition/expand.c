@@ -144,7 +144,7 @@ static Node *clone_node(Expander *x, const Node *n, Node *first, const ValueId *
         set_own_share(x, copy, r);
     if (!x->g->status && (x->g->status = node_infer(x->g, copy)))
         status_prefix(x->g->status, "part of replica %d", r);
-    if (!x->g->status)
+    if (!x->g->status && !(x->t->there && x->t->there[n->index]))
         x->g->status = check_outputs(x, n, copy, r, d);
     return x->g->status ? NULL : copy;
 }
@@ -320,6 +320,37 @@ static Status copy_node(Expander *x, Node *n, const Node *was, const ValueId *co
     return ST_OK;
 }
 
+/* One copy, on the device of the loss, of whole values. */
+static Status expand_there(Expander *x, Node *n)
+{
+    const int d = x->p->like[x->p->loss_device];
+    ValueId *in = ARENA_NEW(x->once, ValueId, n->n_in);
+    Node was, *copy;
+
+    if (!in)
+        return FAIL_NOMEM();
+    TRY(remember(x, &was, n));
+    for (int i = 0; i < was.n_in; i++) {
+        const ValueId *list = NULL;
+
+        if (!has_value(was.in[i]))
+            continue;
+        if (is_gathered(x, was.in[i]))
+            list = gathered_for(x, was.in[i], &was, -1);
+        in[i] = list ? list[d] : whole_there(x, was.in[i]);
+        if (!has_value(in[i]))
+            return fail_or_nomem(x);
+    }
+    if (!(copy = clone_node(x, &was, to_renew(n), in, -1, d)))
+        return fail_or_nomem(x);
+    for (int o = 0; o < was.n_out; o++)
+        if (has_value(was.out[o])) {
+            x->there[was.out[o].i] = copy->out[o];
+            x->made_there[was.out[o].i] = true;
+        }
+    return x->g->status;
+}
+
 static Status expand_one(Expander *x, Node *n)
 {
     bool per_replica = runs_per_replica(x, n);
@@ -415,7 +446,7 @@ static Status expand_nodes(Expander *x)
     for (uint32_t i = 0; i < n_old; i++)
         if (x->g->node[i]->op) {
             arena_clear(x->once);
-            TRY(expand_one(x, x->g->node[i]));
+            TRY(x->t->there && x->t->there[i] ? expand_there(x, x->g->node[i]) : expand_one(x, x->g->node[i]));
         }
     TRY(expand_updates(x));
     TRY(expand_outputs(x));
@@ -447,10 +478,13 @@ Status expand_graph(Graph *g, const Partition *p, const Placements *t, Arena *a)
     x.of = find_wholes(g, a);
     x.gathered = ARENA_NEW(a, ValueId **, x.n_value);
     x.native = ARENA_NEW(a, ValueId *, x.n_value);
+    x.there = ARENA_NEW(a, ValueId, x.n_value);
+    x.made_there = ARENA_NEW(a, bool, x.n_value);
     x.whole = ARENA_NEW(a, ValueId *, x.n_value);
     x.split = ARENA_NEW(a, SplitCopies *, x.n_value);
     x.other = ARENA_NEW(a, ValueId *, x.n_value);
-    st = x.once && x.of && x.native && x.whole && x.split && x.other && x.gathered && !(p->shard && !x.backward)
+    st = x.once && x.of && x.native && x.there && x.made_there && x.whole && x.split && x.other && x.gathered &&
+                 !(p->shard && !x.backward)
              ? expand_nodes(&x)
              : FAIL_NOMEM();
     arena_free(x.once);

@@ -65,6 +65,69 @@ static void want_pieces(Placement *p, const Partition *part)
     }
 }
 
+/* ---- a loss of all samples on one device ---- */
+
+typedef struct {
+    bool *fixed; /* by value id: a constant, or computed from constants alone */
+    bool *made;  /* by value id: on that device */
+    bool *read;  /* by value id: by the loss, which has it there */
+} Gathered;
+
+/* What the criterion computes, and of its gradient what needs nothing but that and what the criterion reads. */
+static bool is_there(const Gathered *t, const Node *n)
+{
+    bool any = false, all = true;
+
+    for (int i = 0; i < n->n_in; i++) {
+        if (!has_value(n->in[i]) || t->fixed[n->in[i].i])
+            continue;
+        any = true;
+        all &= t->made[n->in[i].i] || t->read[n->in[i].i];
+    }
+    return any && (n->phase == PHASE_CRITERION || (n->phase == PHASE_BACKWARD && all));
+}
+
+static Status find_there(Placements *out, const Graph *g, Arena *a)
+{
+    Gathered t = { ARENA_NEW(a, bool, g->n_value), ARENA_NEW(a, bool, g->n_value), ARENA_NEW(a, bool, g->n_value) };
+    bool *there = ARENA_NEW(a, bool, g->n_node);
+
+    if (!t.fixed || !t.made || !t.read || !there)
+        return FAIL_NOMEM();
+    for (uint32_t i = 1; i < g->n_value; i++)
+        t.fixed[i] = g->value[i]->kind == V_CONST;
+    FOR_NODES(g, n) {
+        bool fixed = !(n->op->flags & OPF_RANDOM);
+
+        for (int i = 0; i < n->n_in; i++)
+            fixed &= !has_value(n->in[i]) || t.fixed[n->in[i].i];
+        there[n->index] = is_there(&t, n);
+        for (int i = 0; i < n->n_in && there[n->index] && n->phase == PHASE_CRITERION; i++)
+            t.read[n->in[i].i] |= has_value(n->in[i]);
+        for (int o = 0; o < n->n_out; o++) {
+            t.fixed[n->out[o].i] = fixed && has_value(n->out[o]);
+            t.made[n->out[o].i] = there[n->index] && has_value(n->out[o]);
+        }
+    }
+    out->there = there;
+    return ST_OK;
+}
+
+/* By the operator's rule: what all other nodes see of one that is there, its outputs divided as if it were not. */
+static Status apply_there(Placement *p)
+{
+    const Node *n = p->node;
+
+    TRY(place_by_rule(p));
+    p->mixes = NULL;
+    for (int i = 0; i < n->n_in; i++)
+        p->in[i] = PLACE_B;
+    for (int i = 0; i < n->n_out; i++)
+        if (p->out[i].kind != PL_S || p->out[i].blocks != 1 || place_by_device(p->out[i]))
+            p->out[i] = PLACE_B;
+    return ST_OK;
+}
+
 static Status apply(Placement *p, const Placements *t, const Partition *part)
 {
     const Node *n = p->node;
@@ -73,7 +136,7 @@ static Status apply(Placement *p, const Placements *t, const Partition *part)
         p->in[i] = t->early[n->in[i].i] ? place_early(t, n->in[i]) : t->value[n->in[i].i];
     if (part->update && update_is(n))
         want_pieces(p, part);
-    TRY(place_by_rule(p));
+    TRY(t->there && t->there[n->index] ? apply_there(p) : place_by_rule(p));
     for (int i = 0; i < n->n_in; i++)
         TRY(check_split(p, "input", i, n->in[i], p->in[i]));
     for (int i = 0; i < n->n_out; i++) {
@@ -196,10 +259,12 @@ static Status decide_early(Placements *t, const Graph *g, Arena *a)
 Status place_graph(Placements *out, const Graph *g, const Partition *part, Arena *a, Report *report)
 {
     Placements t = { ARENA_NEW(a, Place, g->n_value), ARENA_NEW(a, Place *, g->n_node), ARENA_NEW(a, bool, g->n_value),
-                     ARENA_NEW(a, const Split *, g->n_value) };
+                     ARENA_NEW(a, const Split *, g->n_value), NULL };
 
     if (!t.value || !t.want || !t.early || !t.pieces)
         return FAIL_NOMEM();
+    if (part->loss_device >= 0)
+        TRY(find_there(&t, g, a));
     TRY(place_nodes(&t, g, part, a, NULL));
     TRY(decide_early(&t, g, a));
     TRY(place_nodes(&t, g, part, a, report));

@@ -14,6 +14,7 @@ typedef struct {
     const Split *const *shard;  /* by value id: how a state's elements are cut, by device; NULL: whole */
     const Split *const *update; /* by value id: how the update of a parameter is shared out; NULL: as its states are */
     int output_device;          /* that outputs are put together on */
+    int loss_device;            /* that alone computes the loss, of the whole batch; -1: each replica of its part */
     bool outputs_apart;         /* they are not, where they are split */
     bool once;                  /* a state that is cut is put together once in a step, else for every use */
     const int *like;            /* [devices] the device that stands for it in the graph, itself where it is shown */
@@ -59,6 +60,7 @@ typedef struct {
     Place **want;         /* by node index: [n_in] what the node needs its inputs to be */
     bool *early;          /* by value id: a partial sum that is reduced where it is made */
     const Split **pieces; /* by value id: of an early sum, the pieces that readers want; NULL: all of it */
+    const bool *there;    /* by node index: on Partition.loss_device alone; NULL: none is */
 } Placements;
 
 /* What nodes see of an early sum. */

@@ -101,8 +101,8 @@ check "an empty first replica" "$dpexec" train "${data[@]}" --quiet --threads 1 
     --split 0,1 --bn local --out "$DIR/run"
 check "keeps running statistics" "$python" "$DIR/kept.py" $here/model.onnx "$DIR/run/model.onnx"
 
-# Where the first device is the master the bits are those of mirrored parameters.
-options=(--no-shuffle --quiet --threads 1 --lr 0.2 --optimizer adam --clip-norm 1 --batch-size 5 --steps 10)
+# Where the first device is the master the bits are those of mirrored parameters, wherever the loss is computed.
+options=(--loss-at parts --no-shuffle --quiet --threads 1 --lr 0.2 --optimizer adam --clip-norm 1 --batch-size 5 --steps 10)
 for how in "" "--accumulate 2" "--replicas 8" "--compat dp" "--precision bfloat16 --dtype float32"; do
     for strategy in mirrored master; do
         rm -rf "$DIR/$strategy"
@@ -121,6 +121,25 @@ check "losses too" test "$(losses "$DIR/mirrored")" = "$(losses "$DIR/master")"
 "$dpexec" train models/mlp.onnx --dry-run --loss cross-entropy --batch-size 5 --optimizer adam --devices 'cpu*4' --strategy master >"$DIR/plan" 2>/dev/null
 check "the first device alone has parameters and moments" test "$(grep -c ' states, 8 B:' "$DIR/plan")" = 3
 check "of the others' states there is the count of steps" test "$(grep -c ' states, 201.9 KiB:' "$DIR/plan")" = 1
+
+# The scores go to the output device, which computes the loss of all, and their gradient comes back; the numbers are DataParallel's.
+gathers() { "$graph_transform" $here/model.onnx --loss cross-entropy --batch-size 5 --devices 'cpu*4' --bn local "$@" --report; }
+says "all-gather of Add_5" gathers --strategy master
+says "scatter of gradient of criterion" gathers --strategy master
+check "no scores travel" test "$(gathers | grep -c 'all-gather of Add_5')" = 0
+check "nor where that is asked for" test "$(gathers --strategy master --loss-at parts | grep -c 'all-gather of Add_5')" = 0
+refused 2 "mean-of-means is of the parts' losses" "$dpexec" train "${data[@]}" --loss-at outputs --loss-scaling mean-of-means --steps 1
+while IFS='|' read -r name given want; do
+    name=${name% } given=$here/${given# }
+    for how in "--strategy master" "--strategy master --output-device 2" "--loss-at outputs"; do
+        rm -rf "$DIR/run"
+        "${train[@]}" --devices 'cpu*4' ${given//--data /--data $here/} $how --out "$DIR/run" >"$DIR/log" 2>&1 || cat "$DIR/log"
+        check "$name, $how" "$python" "$DIR/same.py" "$DIR/run" "$name" $want
+    done
+    rm -rf "$DIR/run"
+    check "$name, two processes" together 2 "${train[@]:1}" --devices 'cpu*2' ${given//--data /--data $here/} --strategy master --output-device 3 --out "$DIR/run"
+    check "$name, two processes" "$python" "$DIR/same.py" "$DIR/run" "$name" $want
+done < <(grep "^DP" $here/torch.txt | grep -v compressed)
 
 # Groups over epochs: only the run's last is incomplete, and a run goes on in the middle of an epoch.
 case="MM, groups over epochs, 13 samples"
