@@ -10,6 +10,10 @@
 #include "passes/simplify/infer_shapes.h"
 
 enum { MAX_SHAPE_ARITHMETIC = 1 << 24 }; /* bytes of one folded integer tensor (masks, position indices) */
+enum {
+    MAX_SETTING = 1024,
+    MAX_SETTING_DEPTH = 16
+}; /* bytes of a number that decides a shape; nodes it may come through */
 
 static const InputShape *given_shape(const BuildOptions *opt, const char *name)
 {
@@ -194,9 +198,28 @@ static bool is_integral(const Graph *g, const Node *n)
     return true;
 }
 
+/* What constants alone give is evaluated where it is no parameter but decides a shape, as the scales of a Resize do. */
+static Status fold_settings(Graph *g, PassCtx *ctx, const Node *n, unsigned inputs, int depth)
+{
+    for (int i = 0; i < n->n_in && i < 8; i++) {
+        Node *of = has_in(n, i) && inputs >> i & 1 ? in_value(g, n, i)->producer : NULL;
+
+        if (!of || depth == MAX_SETTING_DEPTH)
+            continue;
+        TRY(fold_settings(g, ctx, of, ~0u, depth + 1));
+        if (fold_possible(g, of))
+            TRY(fold_node(g, ctx, of, MAX_SETTING));
+    }
+    return ST_OK;
+}
+
 Status infer_and_fold(Graph *g, PassCtx *ctx, Node *n)
 {
     TRY(node_infer(g, n));
+    if (n->op->setting_in && has_out(n, 0) && !shape_known(value(g, n->out[0])->shape) && node_inputs_known(g, n)) {
+        TRY(fold_settings(g, ctx, n, n->op->setting_in, 0));
+        TRY(node_infer(g, n));
+    }
     return is_integral(g, n) && fold_possible(g, n) ? fold_node(g, ctx, n, MAX_SHAPE_ARITHMETIC) : ST_OK;
 }
 
