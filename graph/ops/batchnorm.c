@@ -290,7 +290,9 @@ static Status add_sets(ValueId *out, Graph *g, const Node *n, int i)
     if (!name || !t)
         return FAIL_NOMEM();
     if (of->kind != V_STATE || !of->init)
-        return FAIL(E_UNSUPPORTED, "%s: running statistics that several layers share cannot be kept by each replica",
+        return FAIL(E_UNSUPPORTED,
+                    "%s: running statistics that several layers share have one update after the other in a step, and "
+                    "cannot be kept by each replica (--bn average, --broadcast-buffers false): give --bn sync or local",
                     node_text(g, n));
     for (int64_t r = 0; r < sets; r++)
         memcpy((char *)t->data + (size_t)r * tensor_bytes(of->init), of->init->data, tensor_bytes(of->init));
