@@ -69,6 +69,7 @@ enum {
                             * where "filled" is set */
     OPF_ANSWERS_L = 524288,   /* with OPF_STACKS_L: output 0 has as many rows as have arrived, on every device */
     OPF_NEXT_STATE = 1048576, /* output 0 is what the state at input 0 will be after the step */
+    OPF_SHARES = 2097152,     /* what it computes depends on the whole batch, of which its copies tell each other */
     OPF_INPLACE_EACH = 256    /* output i may overwrite input i (instead of `inplace`, for any number of them) */
 };
 

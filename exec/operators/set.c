@@ -232,6 +232,7 @@ static void set_apply(RoleDef *r, const Operator *o)
     r->op.out_min = (int8_t)d->min_outputs;
     r->op.out_max = (int8_t)d->max_outputs;
     r->op.flags &= ~(unsigned)OPF_GAPS;
+    r->op.flags |= o->shares ? OPF_SHARES : 0;
     r->op.lower = o->shares ? own_lower : NULL;
 }
 

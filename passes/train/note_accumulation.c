@@ -2,7 +2,7 @@
  *
  * Sums over samples add up; statistics of a batch do not: batch-norm normalises each micro-batch by its own mean and
  * variance and updates the running ones once a micro-batch.  After prepare-training, which decides which layers are
- * trained. */
+ * trained.  Of an embedder's operator whose copies share the same is true. */
 #include <stdio.h>
 
 #include "graph/op.h"
@@ -11,28 +11,39 @@
 
 enum { LISTED = 5 }; /* names, of all that there may be */
 
+typedef bool Which(const Node *n);
+
 static bool takes_statistics(const Node *n) { return n->op->running_in && n->op->trains(n); }
+static bool shares(const Node *n) { return n->op->flags & OPF_SHARES; }
+
+/* How many of those nodes there are, and the names of the first. */
+static int list(char names[320], const Graph *g, Which *which)
+{
+    int n_node = 0, len = 0;
+
+    FOR_NODES(g, n)
+        if (which(n) && n_node++ < LISTED && len < 320)
+            len += snprintf(names + len, 320 - (size_t)len, "%s'%.48s'", n_node > 1 ? ", " : "", n->name);
+    return n_node;
+}
 
 static Status run(Graph *g, PassCtx *ctx)
 {
-    const Node *first = NULL;
     char names[320];
-    int n_layer = 0, len = 0;
+    int n = list(names, g, takes_statistics);
 
-    FOR_NODES(g, n) {
-        if (!takes_statistics(n))
-            continue;
-        first = first ? first : n;
-        if (n_layer++ < LISTED && len < (int)sizeof names)
-            len += snprintf(names + len, sizeof names - (size_t)len, "%s'%.48s'", n_layer > 1 ? ", " : "", n->name);
-    }
-    if (!first)
-        return ST_OK;
-    return report_note(
-        ctx->report, NOTE_ACCUMULATION, "--accumulate",
-        "batch-norm takes the statistics of every micro-batch by itself, so a group is not exactly one batch: %d "
-        "layer%s (%s%s); --freeze keeps their statistics",
-        n_layer, n_layer > 1 ? "s" : "", names, n_layer > LISTED ? ", ..." : "");
+    if (n)
+        TRY(report_note(
+            ctx->report, NOTE_ACCUMULATION, "--accumulate",
+            "batch-norm takes the statistics of every micro-batch by itself, so a group is not exactly one batch: %d "
+            "layer%s (%s%s); --freeze keeps their statistics",
+            n, n > 1 ? "s" : "", names, n > LISTED ? ", ..." : ""));
+    if ((n = list(names, g, shares)))
+        TRY(report_note(ctx->report, NOTE_ACCUMULATION, "--accumulate",
+                        "copies share what is in every micro-batch by itself, so a group is not exactly one batch: %d "
+                        "node%s (%s%s)",
+                        n, n > 1 ? "s" : "", names, n > LISTED ? ", ..." : ""));
+    return ST_OK;
 }
 
 const Pass pass_note_accumulation = { .name = "note-accumulation",

@@ -1,4 +1,4 @@
-"""Writes own.onnx, whose nodes are of the domain that tests/operators/operators.c brings, known.onnx, which says the same in ONNX's
+"""Writes nested.onnx, whose functions call functions, own.onnx, whose nodes are of the domain that tests/operators/operators.c brings, known.onnx, which says the same in ONNX's
 operators, and function.onnx, which is known.onnx but for a function of its own, Twice of that domain, that computes 3 x.
 
     python tests/operators/models.py        # onnx 1.22
@@ -39,3 +39,16 @@ for name, nodes in ("own", own), ("known", known), ("function", own[:1] + known[
     opsets = [helper.make_opsetid("", 17)] + ([helper.make_opsetid(OWN, 3)] if name != "known" else [])
     onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8,
                                 functions=[triple] if name == "function" else []), HERE / f"{name}.onnx")
+
+# "outer" calls a function whose second node, "inner", calls another; it stands twice, and so do the names in it.
+inner = helper.make_function(OWN, "Inner", ["a"], ["c"], [node("Neg", ["a"], ["b"], name="neg"), node("Abs", ["b"], ["c"], name="abs")],
+                             [helper.make_opsetid("", 17)])
+outer = helper.make_function(OWN, "Outer", ["a"], ["c"], [node("Relu", ["a"], ["b"], name="relu"),
+                                                          node("Inner", ["b"], ["c"], name="inner", domain=OWN)],
+                             [helper.make_opsetid("", 17), helper.make_opsetid(OWN, 3)])
+nodes = [node("MatMul", ["x", "weight"], ["h"], name="product"), node("Outer", ["h"], ["i"], name="outer", domain=OWN),
+         node("Mul", ["i", "gain"], ["j"], name="gain"), node("Outer", ["j"], ["scores"], name="again", domain=OWN)]
+graph = helper.make_graph(nodes, "nested", [info("x", TensorProto.FLOAT, ["batch", WIDTH])],
+                          [info("scores", TensorProto.FLOAT, ["batch", CLASSES])], weights)
+onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid(OWN, 3)], ir_version=8,
+                            functions=[inner, outer]), HERE / "nested.onnx")

@@ -643,7 +643,64 @@ static void test_replication_by_name(void)
     dpx_trainer_free(trainer);
 }
 
+/* Calls within calls: each in front of what is in it, for one copy after the other. */
+static void test_nested(void)
+{
+    static const char *const pair[] = { "loss=cross-entropy", "dtype=float64", "threads=1", "devices=cpu*2", NULL };
+    Told t = { 0 };
+    dpx_trainer *trainer = NULL;
+
+    telling = &t;
+    if (!CHECK_DPX(own_trainer(&trainer, "nested", pair, NULL)))
+        return;
+    CHECK_DPX(dpx_trainer_on_replicate(trainer, "[oa]*", told, release, &t));
+    CHECK_STR("outer 0;outer/relu 0;outer/inner 0;outer/inner/neg 0;outer/inner/abs 0;"
+              "again 0;again/relu 0;again/inner 0;again/inner/neg 0;again/inner/abs 0;"
+              "outer 1;outer/relu 1;outer/inner 1;outer/inner/neg 1;outer/inner/abs 1;"
+              "again 1;again/relu 1;again/inner 1;again/inner/neg 1;again/inner/abs 1;",
+              t.text);
+    CU_ASSERT_EQUAL(t.contexts, 10);
+    dpx_trainer_free(trainer);
+    CU_ASSERT_EQUAL(t.released, 10 * 2);
+}
+
+/* What goes on from a checkpoint tells nothing again; a trainer of its own does, once. */
+static void test_resumed(void)
+{
+    const char *path = BUILD_DIR "/own_resumed";
+    Bench b = { 0 };
+    Told t = { 0 }, later = { 0 };
+    dpx_trainer *first = NULL, *second = NULL;
+    dpx_result r;
+
+    telling = &t;
+    if (!CHECK_DPX(own_trainer(&first, "own", four, make_operators(&b, true))) ||
+        !CHECK_DPX(own_trainer(&second, "own", four, make_operators(&b, true))))
+        return;
+    CHECK_DPX(dpx_trainer_on_replicate(first, NULL, told, release, &t));
+    CHECK_DPX(step(first, 6, &r));
+    CHECK_DPX(dpx_trainer_save(first, path, NULL));
+    *t.text = 0;
+    CHECK_DPX(dpx_trainer_resume(first, path, NULL));
+    CHECK_DPX(step(first, 4, &r));
+    CHECK_STR("", t.text);
+    CHECK_DPX(dpx_trainer_on_replicate(second, "none", told, NULL, &later));
+    CU_ASSERT(!strncmp(later.text, "twice 0;ramp 0;", 15));
+    *later.text = 0;
+    CHECK_DPX(dpx_trainer_resume(second, path, NULL));
+    CHECK_DPX(step(second, 4, &r));
+    CHECK_STR("", later.text);
+    for (int i = 0; i < 5; i++) {
+        static const char *const nodes[] = { "twice", "ramp", "tap", "tap2", "centre" };
+
+        free(dpx_trainer_context(second, nodes[i])); /* nobody was told to release them */
+    }
+    dpx_trainer_free(first);
+    dpx_trainer_free(second);
+}
+
 DEFINE_SUITE(operators, { "as known ones", test_same_as_known }, { "function", test_function },
              { "impure", test_impure }, { "errors", test_errors }, { "unknown", test_unknown },
              { "refused", test_refused }, { "sets", test_sets }, { "export", test_export }, { "world", test_world },
-             { "replication", test_replication }, { "replication by name", test_replication_by_name });
+             { "replication", test_replication }, { "replication by name", test_replication_by_name },
+             { "nested calls", test_nested }, { "resumed", test_resumed });

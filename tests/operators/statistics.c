@@ -25,20 +25,24 @@ static dpx_operators *make_set(void)
     return set;
 }
 
-static dpx_status step(dpx_trainer *t, int samples, int seed, dpx_result *r)
+static dpx_status step_in(dpx_dtype type, dpx_trainer *t, int samples, int seed, dpx_result *r)
 {
-    double x[MOST][CHANNELS][WIDTH];
+    double x[MOST * CHANNELS * WIDTH];
     int64_t label[MOST];
-    const dpx_tensor batch[2] = { { "x", DPX_FLOAT64, 3, { samples, CHANNELS, WIDTH }, x },
+    const dpx_tensor batch[2] = { { "x", type, 3, { samples, CHANNELS, WIDTH }, x },
                                   { "target", DPX_INT64, 1, { samples }, label } };
 
     for (int s = 0; s < samples; s++) {
         label[s] = (s * 7 + seed) % CLASSES;
-        for (int c = 0; c < CHANNELS; c++)
-            for (int i = 0; i < WIDTH; i++)
-                x[s][c][i] = 5 * c + sin(1 + seed + 31 * s + 7 * c + i);
+        for (int i = 0; i < CHANNELS * WIDTH; i++)
+            put(&batch[0], s * CHANNELS * WIDTH + i, 5 * (i / WIDTH) + sin(1 + seed + 31 * s + 3 * i));
     }
     return dpx_train_step(t, batch, 2, r);
+}
+
+static dpx_status step(dpx_trainer *t, int samples, int seed, dpx_result *r)
+{
+    return step_in(DPX_FLOAT64, t, samples, seed, r);
 }
 
 static dpx_status get_all(dpx_trainer *t, Trained *out)
@@ -110,6 +114,93 @@ static void test_batch_norm(void)
             if (!(difference(&own, &known) <= 1e-12))
                 TEST_FAIL("%d samples, case %zu: %g", samples, i, difference(&own, &known));
         }
+}
+
+/* ---- other types ---- */
+
+/* Of the state, whatever its type. */
+static dpx_status read_state(dpx_trainer *t, const char *name, int rank, const int64_t *dim, double *out)
+{
+    float narrow[CHANNELS * WIDTH * CLASSES];
+    dpx_tensor state = { name, DPX_FLOAT32, rank, { dim[0], rank > 1 ? dim[1] : 0 }, narrow };
+    const dpx_status st = dpx_trainer_get_state(t, name, &state);
+
+    for (int64_t i = 0; i < dim[0] * (rank > 1 ? dim[1] : 1); i++)
+        out[i] = (double)narrow[i];
+    return st;
+}
+
+static bool train_narrow(Trained *out, const char *model, const char *const *settings, dpx_operators *set)
+{
+    static const int64_t weight[] = { WIDTH, WIDTH }, channels[] = { CHANNELS }, last[] = { CHANNELS * WIDTH, CLASSES };
+    dpx_trainer *t = NULL;
+    dpx_result r = { 0 };
+    bool good = CHECK_DPX(own_trainer(&t, model, settings, set));
+
+    for (int i = 0; i < STEPS && good; i++) {
+        good = CHECK_DPX(step_in(DPX_FLOAT32, t, MOST, i, &r));
+        out->loss[i] = r.loss;
+    }
+    good = good && CHECK_DPX(read_state(t, "weight", 2, weight, out->weight)) &&
+           CHECK_DPX(read_state(t, "scale", 1, channels, out->scale)) &&
+           CHECK_DPX(read_state(t, "bias", 1, channels, out->bias)) &&
+           CHECK_DPX(read_state(t, "last", 2, last, out->last));
+    dpx_trainer_free(t);
+    return good;
+}
+
+#define NARROW "loss=cross-entropy", "lr=0.1", "threads=1", "devices=cpu*2", "replicas=3"
+
+/* Within one rounding in the type; what has 16 bits is not float32 in disguise. */
+static void test_types(void)
+{
+    static const struct {
+        const char *settings[8];
+        double within;
+    } cases[] = { { { NARROW, "dtype=float32", NULL }, 1e-6 },
+                  { { NARROW, "precision=float16", NULL }, 1.0 / 2048 },
+                  { { NARROW, "precision=bfloat16", NULL }, 1.0 / 256 } };
+    Trained known, own, wide = { 0 };
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        if (!train_narrow(&known, "batch_norm", cases[i].settings, NULL) ||
+            !train_narrow(&own, "statistics", cases[i].settings, make_set()))
+            return;
+        if (!(difference(&own, &known) <= cases[i].within))
+            TEST_FAIL("%s: %g", cases[i].settings[5], difference(&own, &known));
+        CU_ASSERT(!i || difference(&own, &wide) > 1e-5);
+        wide = i ? wide : own;
+    }
+}
+
+static void note_line(void *user, int level, const char *line)
+{
+    (void)level;
+    *(bool *)user |= strstr(line, "1 node ('norm')") != NULL;
+}
+
+/* Micro-batches have statistics of their own, which is told; where there are none nothing is. */
+static void test_accumulate(void)
+{
+    static const char *const settings[][8] = { { COMMON, NULL }, { COMMON, "accumulate=2", NULL } };
+
+    for (int i = 0; i < 2; i++) {
+        dpx_operators *set = make_set();
+        dpx_options *o = own_options(settings[i], set);
+        dpx_model *m = NULL;
+        dpx_trainer *t = NULL;
+        dpx_result r;
+        bool told = false;
+
+        if (CHECK_DPX(dpx_model_load_within(&m, FOLDER "statistics.onnx", o)) &&
+            CHECK_DPX(dpx_trainer_create(&t, m, o, note_line, &told)))
+            CHECK_DPX(step(t, 4, 0, &r));
+        CU_ASSERT_EQUAL(told, i > 0);
+        dpx_trainer_free(t);
+        dpx_model_free(m);
+        dpx_options_free(o);
+        dpx_operators_free(set);
+    }
 }
 
 /* ---- what travels ---- */
@@ -439,5 +530,6 @@ static void test_world(void)
     CHECK_STR("norm 3 first;norm 4;", p[1].told);
 }
 
-DEFINE_SUITE(statistics, { "as batch-norm", test_batch_norm }, { "graph", test_graph }, { "answers", test_answers },
+DEFINE_SUITE(statistics, { "as batch-norm", test_batch_norm }, { "types", test_types },
+             { "accumulate", test_accumulate }, { "graph", test_graph }, { "answers", test_answers },
              { "refused", test_refused }, { "replication", test_replication }, { "world", test_world });
