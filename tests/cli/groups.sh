@@ -96,6 +96,10 @@ done
 "${ema[@]}" --export-weights ema --val $here/data.npz --steps 9 --out "$DIR/other" >"$DIR/log" 2>&1
 grep -o '"eval_loss":[^,}]*' "$DIR/other/metrics.jsonl" | tail -1 | cut -d: -f2 >"$DIR/by-weights"
 check "evaluated by the mean and by the weights" differ "$DIR/by-weights" "$DIR/by-run"
+pieces=("${ema[@]}" --eval-weights ema --val $here/data.npz --eval-every 2 --shard optimizer --steps 7)
+"${pieces[@]}" --devices 'cpu*2' --out "$DIR/pieces" >"$DIR/log" 2>&1 || cat "$DIR/log"
+check "two processes evaluate the mean" "$dpexec" launch -n 2 -- "${pieces[@]:1}" --devices cpu:0 --out "$DIR/pieces-2"
+check "two processes evaluate the mean: the same run" same_run "$DIR/pieces" "$DIR/pieces-2"
 refused 2 "--eval-weights ema needs --ema" "${train[@]}" --steps 1 --eval-weights ema
 refused 2 "--export-weights ema needs --ema" "${train[@]}" --steps 1 --export-weights ema
 

@@ -45,6 +45,9 @@ check "float32" close "$DIR/floats" discriminator_first 2e-3
 check "goes on" "${floats[@]}" --steps 12 --group "$d" --group "$g" --turns --resume "$DIR/cut"
 check "goes on to the same bytes" cmp "$DIR/floats/model.onnx" "$DIR/cut/model.onnx"
 refused 2 "--turns" "${floats[@]}" --steps 13 --group "$d" --group "$g" --resume "$DIR/cut"
+"${floats[@]}" --steps 6 --devices 'cpu*2' --group "$d" --group "$g" --turns --out "$DIR/one" >"$DIR/log" 2>&1 || cat "$DIR/log"
+check "two processes" "$dpexec" launch -n 2 -- "${floats[@]:1}" --steps 6 --group "$d" --group "$g" --turns --out "$DIR/two"
+check "two processes, the same bytes" cmp "$DIR/one/model.onnx" "$DIR/two/model.onnx"
 graph=("$graph_transform" "${settings[@]}" --group "$d" --group "$g" --turns)
 check "in parts" "${graph[@]}" --replicas 3 --verify
 check "in pieces" "${graph[@]}" --devices 'cpu*3' --shard parameters --ema 0.9 --verify
