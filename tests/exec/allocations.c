@@ -304,26 +304,20 @@ static void test_onednn_out_of_memory(void)
 #endif
 }
 
-static const TestCase *list(void)
-{
-    static const TestCase cases[] = { { "an Update out of memory", test_update_out_of_memory },
-                                      { "oneDNN out of memory", test_onednn_out_of_memory },
-                                      { "steps allocate nothing", test_steps_allocate_nothing },
-                                      { NULL, NULL } };
+#define CASES                                                                                                        \
+    { "an Update out of memory", test_update_out_of_memory }, { "oneDNN out of memory", test_onednn_out_of_memory }, \
+    {                                                                                                                \
+        "steps allocate nothing", test_steps_allocate_nothing                                                        \
+    }
 
-    return cases;
-}
+#else /* sanitizers bring their own malloc */
 
-#else
-
-static const TestCase *list(void)
-{
-    static const TestCase none;
-
-    printf("SKIPPED: allocations: sanitizers bring their own malloc\n");
-    return &none;
-}
+#define CASES      \
+    {              \
+        NULL, NULL \
+    }
 
 #endif
 
-DEFINE_SUITE_LIST(allocations, list);
+/* Among the first to run: what oneDNN keeps of others' convolutions would leave few allocations to fail. */
+DEFINE_SUITE(allocations, CASES);
