@@ -435,7 +435,7 @@ static Status lower(Graph *g, Node *n)
         return FAIL(E_UNSUPPORTED, "%s: scales or sizes depend on data, expected constants", node_text(g, n));
     TRY(read_wanted(&w, g, n));
     for (int i = 0; i < w.n; i++) {
-        t[i] = (Tables){ NULL };
+        t[i] = (Tables){ 0 };
         if (w.size[i] == x.dim[w.axis[i]] && w.scale[i] == 1 && !crops(n))
             continue;
         TRY(make_tables(&t[i], g, n, &w, i));
