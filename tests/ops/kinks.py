@@ -11,7 +11,8 @@ NAMES = "abc"
 
 
 def numbers(values):
-    return "{ " + ", ".join(repr(v) for v in values) + " }"
+    rows = [", ".join(repr(v) for v in values[i:i + 5]) for i in range(0, len(values), 5)]
+    return "{ " + ",\n          ".join(rows) + " }"
 
 
 def text(tensor):
@@ -83,6 +84,22 @@ def pools():
     case("GlobalMaxPool", "%y = GlobalMaxPool(%a)", lambda a: F.adaptive_max_pool2d(a, 1), plane)
 
 
+def samples():
+    plane = [[[[1.0, -2.0, 4.0, 0.5], [3.0, -1.0, 2.0, 5.0]]]]
+    places = {
+        "ends": [[[[-1.0, 0.3], [1.0, 1.0], [0.25, 2.6], [-1.7, -0.1]]]],
+        "elements": [[[[-0.25, 0.5], [0.75, -0.5], [-0.5, 0.75], [0.125, -0.9]]]],
+    }
+    for mode, paddings in ("linear", ("zeros", "border", "reflection")), ("cubic", ("reflection",)), ("nearest", ("border",)):
+        for padding in paddings:
+            for align in 0, 1:
+                for at, grid in places.items():
+                    spelt = {"linear": "bilinear", "cubic": "bicubic"}.get(mode, mode)
+                    how = f'{{mode=\\"{mode}\\", padding_mode=\\"{padding}\\", align_corners={align}}}'
+                    case(f"GridSample, {mode}, {padding}, {align}, at {at}", f"%y = GridSample(%a, %b) {how}",
+                         lambda a, b: F.grid_sample(a, b, spelt, padding, bool(align)), plane, grid)
+
+
 print("/* What PyTorch computes; made by tests/ops/kinks.py. */")
 print("/* clang-format off */")
 print("typedef struct { const char *name, *graph; int n, numel[3]; double in[3][12], grad[3][12]; } Kink;")
@@ -90,4 +107,5 @@ print("static const Kink kinks[] = {")
 elementwise()
 reductions()
 pools()
+samples()
 print("};")
