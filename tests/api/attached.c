@@ -236,6 +236,7 @@ static void test_export(void)
     CHECK_DPX(dpx_model_load(&m, path));
     check_names(m, DPX_INPUT, alone);
     check_names(m, DPX_OUTPUT, outputs);
+    CHECK_DPX(dpx_options_set(none, "threads", "1"));
     CHECK_DPX(dpx_trainer_create(&again, m, none, NULL, NULL));
     take_step(x, alone, 0);
     CHECK_DPX(dpx_run(again, x, 1, y, 2));
