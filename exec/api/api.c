@@ -55,11 +55,14 @@ static DType dlpack_dtype(DLDataType t)
     return DT_NONE;
 }
 
-/* Of a tensor whose size has been checked. */
+/* Of a tensor whose size has been checked; where there are no elements steps between them mean nothing. */
 static bool is_dense(const DLTensor *t)
 {
     int64_t expected = 1;
 
+    for (int i = 0; i < t->ndim; i++)
+        if (!t->shape[i])
+            return true;
     for (int i = t->ndim - 1; t->strides && i >= 0; i--) {
         if (t->shape[i] != 1 && t->strides[i] != expected)
             return false;

@@ -236,7 +236,7 @@ static Status restore(dpx_trainer *t, const Checkpoint *c)
 {
     States *states = session_states(t->session);
 
-    t->agreed = false;
+    t->agreed = t->averaged = false;
     t->given = hash_text(HASH_BEGIN, c->digest);
     t->resumed = true;
     states_drop_waiting(states);
