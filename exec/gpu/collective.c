@@ -340,7 +340,7 @@ static Status all_reduce(GpuCollective *c, const KernelCtx *ctx, const Queue *q,
 
 static Status all_gather(GpuCollective *c, const Queue *q, GpuComm *comm, char *bucket, const Tensor *in, Tensor *out)
 {
-    char *all = bucket + c->chunk;
+    char *all = comm ? bucket + c->chunk : NULL;
 
     for (int i = 0; comm && i < c->n_in; i++)
         if (c->part[i].device == c->device)

@@ -14,7 +14,7 @@ static Status run_kernel(Arena *arena, const Kernel *k, const Graph *g, Node *n,
 
     if (k->prepare)
         TRY_TO(done, st, k->prepare(&state, &ctx, g, n));
-    if (ctx.scratch_bytes && !(ctx.scratch = arena_alloc(arena, ctx.scratch_bytes < 256 ? 256 : ctx.scratch_bytes)))
+    if (!(ctx.scratch = arena_alloc(arena, ctx.scratch_bytes < 256 ? 256 : ctx.scratch_bytes)))
         TRY_TO(done, st, FAIL_NOMEM());
     TRY_TO(done, st, k->run(&ctx, state, in, out));
 done:

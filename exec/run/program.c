@@ -123,6 +123,13 @@ static Status list_calls(Program *p, DeviceProgram *part)
 
 /* ---- addresses ---- */
 
+void *program_place(void *at, size_t bytes)
+{
+    static char empty;
+
+    return at || bytes ? at : &empty;
+}
+
 void *program_address(const Program *p, const MemRef *ref)
 {
     char *base = NULL;
@@ -133,7 +140,9 @@ void *program_address(const Program *p, const MemRef *ref)
         base = p->ready.storage[ref->root.i];
     else if (ref->kind == MEM_CONST)
         base = value(p->ready.graph, ref->root)->init->data;
-    return base ? base + ref->offset : NULL;
+    else
+        return NULL;
+    return program_place(base ? base + ref->offset : NULL, ref->bytes);
 }
 
 static void add_binding(Program *p, Tensor *t, const MemRef *ref)
@@ -153,6 +162,7 @@ static Tensor *tensors_of(Program *p, int n, const ValueId *v)
         if (!has_value(v[i]))
             continue;
         t[i] = (Tensor){ value(p->ready.graph, v[i])->dtype, *value(p->ready.graph, v[i])->shape, NULL };
+        t[i].data = program_place(NULL, tensor_bytes(&t[i]));
         add_binding(p, &t[i], &p->ready.plan->value[v[i].i]);
     }
     return t;

@@ -53,6 +53,8 @@ Status program_world_create(Program *p) CHECKED;
 void program_world_free(WorldOutputs *w); /* NULL is legal */
 Status program_world_outputs(Program *p) CHECKED;
 
+/* The address, or one that is not NULL for what has no bytes: kernels may add 0 to it. */
+void *program_place(void *at, size_t bytes);
 void *program_address(const Program *p, const MemRef *ref); /* NULL for MEM_NONE and MEM_INPUT */
 
 #endif

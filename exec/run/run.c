@@ -104,7 +104,7 @@ static void bind_input(const Program *p, const Binding *b)
 {
     const InputPart *w = &p->ready.input_part[b->ref.root.i];
 
-    b->tensor->data = prepared_input(&p->ready, &b->ref);
+    b->tensor->data = program_place(prepared_input(&p->ready, &b->ref), b->ref.bytes);
     if (w->apart)
         b->tensor->shape = w->given;
 }
@@ -150,7 +150,7 @@ static void bind(Program *p)
         CpuCall *c = &p->call[i];
         char *base = p->ready.opt.arenas->base[c->call->device];
 
-        c->scratch = base && c->call->scratch_bytes ? base + p->ready.plan->scratch[i] : NULL;
+        c->scratch = program_place(base ? base + p->ready.plan->scratch[i] : NULL, c->call->scratch_bytes);
     }
     p->bound = p->ready.opt.arenas->generation + 1;
 }

@@ -16,7 +16,7 @@ transports() {
 }
 
 # many FILE COMMAND...: the rows of FILE, shared out to $slices processes "COMMAND ROWS [$references]" that need no other; prints
-# what they print.
+# what they print, and that the rows behind the end of a process have failed.
 many() {
     local file=$1 part
     shift
@@ -26,7 +26,10 @@ many() {
         ROWS_SCRATCH=$part.scratch "$build/world_rows" "$@" "$part" ${references:+"$references"} >"$part.out" 2>"$part.err" &
     done
     wait
-    cat "$file".part-??.out
+    for part in "$file".part-??; do
+        cat "$part.out"
+        tail -n +$(($(grep -c '' "$part.out") + 1)) "$part" | sed 's/$/: not run, its process has ended/'
+    done
     cat "$file".part-??.err >&2
 }
 
