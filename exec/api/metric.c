@@ -147,14 +147,6 @@ Status trainer_keep_trained(Arena *a, const dpx_trainer *t, NamedTensor *list, i
     return ST_OK;
 }
 
-static int find_kept(const Checkpoint *c, const char *name)
-{
-    for (int i = 0; i < c->n; i++)
-        if (!strcmp(c->tensor[i].name, name))
-            return i;
-    return -1;
-}
-
 static Status read_sums(Measured *m, const Checkpoint *c, int four, int sums)
 {
     const Tensor *like = &c->tensor[sums].tensor;
@@ -178,7 +170,7 @@ static Status read_sums(Measured *m, const Checkpoint *c, int four, int sums)
 Status trainer_resume_trained(dpx_trainer *t, Arena *a, const Checkpoint *c)
 {
     const char *name = sums_name(a, t);
-    const int four = find_kept(c, TRAINED), sums = name ? find_kept(c, name) : -1;
+    const int four = checkpoint_find(c, TRAINED), sums = name ? checkpoint_find(c, name) : -1;
 
     measured_restart(&t->trained);
     if (!name)

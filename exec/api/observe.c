@@ -80,12 +80,10 @@ Status trainer_resume_observed(dpx_trainer *t, const Checkpoint *c)
     const Shape want = kept_shape(t);
     ScheduleState row[2 + MAX_GROUPS];
     char has[SHAPE_TEXT], text[SHAPE_TEXT];
-    int i = 0;
+    const int i = checkpoint_find(c, OBSERVED);
 
     trainer_forget_observed(t);
-    while (i < c->n && strcmp(c->tensor[i].name, OBSERVED))
-        i++;
-    if (i == c->n || !options_observe(t->options))
+    if (i < 0 || !options_observe(t->options))
         return ST_OK;
     if (c->tensor[i].tensor.dtype != DT_FLOAT64 || !shape_eq(&c->tensor[i].tensor.shape, &want))
         return FAIL(E_IO, "the checkpoint's '%s' is %s%s, expected float64%s", OBSERVED,

@@ -250,12 +250,10 @@ static Status restore(dpx_trainer *t, const Checkpoint *c)
 
 static Status keep_class_axis(dpx_trainer *t, const Checkpoint *c)
 {
+    const int i = checkpoint_find(c, CLASS_AXIS);
     int64_t axis = 0;
-    int i = 0;
 
-    while (i < c->n && strcmp(c->tensor[i].name, CLASS_AXIS))
-        i++;
-    if (i == c->n)
+    if (i < 0)
         return ST_OK;
     if (c->tensor[i].tensor.dtype == DT_INT64 && tensor_numel(&c->tensor[i].tensor) == 1)
         TRY(tensor_file_read(c->file, i, &axis, 0, sizeof axis));

@@ -24,7 +24,7 @@ typedef struct {
     const Options *options;
     const char *folder;
     DeviceList devices;
-    double atol, rtol;
+    Tolerance tolerance;
     dpx_check_result *result;
 } Check;
 
@@ -63,21 +63,20 @@ static Status read_tolerances(Check *c)
     json_t *root;
     Status st;
 
-    c->atol = 1e-7;
-    c->rtol = 1e-3;
+    c->tolerance = (Tolerance){ 1e-7, 1e-3 };
     snprintf(path, sizeof path, "%s/data.json", c->folder);
     if (access(path, F_OK))
         return ST_OK;
     if (!(root = json_load_file(path, 0, &why)))
         return FAIL(E_INVALID, "%s:%d: %s", path, why.line, why.text);
-    st = read_tolerance(&c->atol, root, "atol", path);
-    st = st ? st : read_tolerance(&c->rtol, root, "rtol", path);
+    st = read_tolerance(&c->tolerance.atol, root, "atol", path);
+    st = st ? st : read_tolerance(&c->tolerance.rtol, root, "rtol", path);
     json_decref(root);
     return st;
 }
 
 /* Data of 2022 hold bfloat16 as the uint16 of its bits. */
-static Status read_as(Tensor **out, Arena *a, const char *path, DType expected)
+Status check_read(Tensor **out, Arena *a, const char *path, DType expected)
 {
     TRY(onnx_read_tensor(out, a, path));
     if ((*out)->dtype == DT_UINT16 && expected == DT_BFLOAT16)
@@ -114,7 +113,7 @@ static Status give_inputs(Try *t, Constants constants)
         Tensor *x;
 
         snprintf(path, sizeof path, "%s/input_%d.pb", t->set, i);
-        TRY(read_as(&x, t->arena, path, v->dtype));
+        TRY(check_read(&x, t->arena, path, v->dtype));
         TRY(give(t, v, x, constants));
         if (v->kind != V_CONST)
             g->input[kept++] = g->input[i];
@@ -164,7 +163,7 @@ static Status run_interpreter(Try *t)
 
 /* ---- comparing ---- */
 
-static bool close_enough(const Check *c, const Tensor *x, const Tensor *y, int64_t i)
+static bool close_enough(const Tensor *x, const Tensor *y, int64_t i, const Tolerance *within)
 {
     double a, b;
 
@@ -172,7 +171,7 @@ static bool close_enough(const Check *c, const Tensor *x, const Tensor *y, int64
         return tensor_int(x, i) == tensor_int(y, i);
     a = tensor_float(x, i);
     b = tensor_float(y, i);
-    return (isnan(a) && isnan(b)) || a == b || fabs(a - b) <= c->atol + c->rtol * fabs(b);
+    return (isnan(a) && isnan(b)) || a == b || fabs(a - b) <= within->atol + within->rtol * fabs(b);
 }
 
 /* "12" or "0.5": element i. */
@@ -185,27 +184,24 @@ static const char *element_text(char text[32], const Tensor *x, int64_t i)
     return text;
 }
 
-static bool differ(const Try *t, const char *name, const Tensor *found, const Tensor *expected)
+bool check_differs(char *text, size_t size, const char *name, const Tensor *found, const Tensor *expected,
+                   const Tolerance *within)
 {
-    dpx_check_result *r = t->check->result;
-    const char *set = strrchr(t->set, '/') + 1;
     char a[SHAPE_TEXT], b[SHAPE_TEXT], x[32], y[32];
     int64_t n = 0, first = -1;
 
     if (found->dtype != expected->dtype || !shape_eq(&found->shape, &expected->shape)) {
-        snprintf(r->text, sizeof r->text, "%s: output '%.200s' is %s%s, expected %s%s", set, name,
-                 dtype_name(found->dtype), shape_text(&found->shape, a), dtype_name(expected->dtype),
-                 shape_text(&expected->shape, b));
+        snprintf(text, size, "output '%.200s' is %s%s, expected %s%s", name, dtype_name(found->dtype),
+                 shape_text(&found->shape, a), dtype_name(expected->dtype), shape_text(&expected->shape, b));
         return true;
     }
-    for (int64_t i = tensor_numel(found) - 1; i >= 0; i--)
-        if (!close_enough(t->check, found, expected, i)) {
+    for (int64_t i = tensor_numel(found) - 1; within && i >= 0; i--)
+        if (!close_enough(found, expected, i, within)) {
             first = i;
             n++;
         }
     if (n)
-        snprintf(r->text, sizeof r->text,
-                 "%s: output '%.200s': %lld of %lld elements differ, first number %lld: %s, expected %s", set, name,
+        snprintf(text, size, "output '%.200s': %lld of %lld elements differ, first number %lld: %s, expected %s", name,
                  (long long)n, (long long)tensor_numel(found), (long long)first, element_text(x, found, first),
                  element_text(y, expected, first));
     return n > 0;
@@ -213,7 +209,8 @@ static bool differ(const Try *t, const char *name, const Tensor *found, const Te
 
 static Status compare(const Try *t, bool *wrong)
 {
-    char path[PATH_LENGTH];
+    dpx_check_result *r = t->check->result;
+    char path[PATH_LENGTH], text[sizeof r->text];
 
     for (int i = 0; i < t->graph->n_output && !*wrong; i++) {
         const char *name = t->graph->output[i].name;
@@ -223,8 +220,10 @@ static Status compare(const Try *t, bool *wrong)
         if (!found)
             return FAIL(E_INTERNAL, "output '%s' was not computed", name);
         snprintf(path, sizeof path, "%s/output_%d.pb", t->set, i);
-        TRY(read_as(&expected, t->arena, path, found->dtype));
-        *wrong = differ(t, name, found, expected);
+        TRY(check_read(&expected, t->arena, path, found->dtype));
+        *wrong = check_differs(text, sizeof text, name, found, expected, &t->check->tolerance);
+        if (*wrong)
+            snprintf(r->text, sizeof r->text, "%.40s: %.900s", strrchr(t->set, '/') + 1, text);
     }
     return ST_OK;
 }

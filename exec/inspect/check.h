@@ -6,6 +6,18 @@
 
 #include "exec/train/options.h"
 
+/* How far numbers may be apart: |found - expected| <= atol + rtol |expected|. */
+typedef struct {
+    double atol, rtol;
+} Tolerance;
+
+/* A file of one tensor, to be compared with one of type `expected`. */
+Status check_read(Tensor **out, Arena *a, const char *path, DType expected) CHECKED;
+/* Is it another type, shape, or has it elements that are not close enough?  Then what differs is in `text`.  NaN equals
+ * NaN; integers are equal.  `within` NULL: types and shapes alone. */
+bool check_differs(char *text, size_t size, const char *name, const Tensor *found, const Tensor *expected,
+                   const Tolerance *within);
+
 /* Compares all data sets; stops at the first that differs.  A step of a program where all shapes are known before it,
  * which is tried with inputs of few elements as constants, too; else interpreted, as all is with `interpreter`.
  *

@@ -348,6 +348,14 @@ Status checkpoint_read(Checkpoint *out, Arena *arena, const char *directory)
                           : FAIL(E_IO, "%s: there is no checkpoint", directory);
 }
 
+int checkpoint_find(const Checkpoint *c, const char *name)
+{
+    for (int i = 0; i < c->n; i++)
+        if (!strcmp(c->tensor[i].name, name))
+            return i;
+    return -1;
+}
+
 void checkpoint_close(Checkpoint *c)
 {
     tensor_file_release(c->file);

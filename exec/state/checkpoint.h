@@ -26,6 +26,7 @@ Status checkpoint_write(const char *directory, int64_t step, const NamedTensor *
 /* The newest checkpoint below `directory` whose hashes and contents verify.  Damaged ones are passed over and told
  * in `skipped`; E_IO when none is left, naming what is wrong with each.  To be closed. */
 Status checkpoint_read(Checkpoint *out, Arena *arena, const char *directory) CHECKED;
-void checkpoint_close(Checkpoint *c); /* of one that was not read: nothing */
+int checkpoint_find(const Checkpoint *c, const char *name); /* which tensor; -1: none */
+void checkpoint_close(Checkpoint *c);                       /* of one that was not read: nothing */
 
 #endif

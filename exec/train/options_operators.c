@@ -81,11 +81,17 @@ Status options_add_library(const Setting *r, void *to, const char *path)
 {
     const dpx_library *table;
     char file[4096];
+    void *library;
+    Status st;
 
     (void)r;
-    snprintf(file, sizeof file, "%s%s", strchr(path, '/') ? "" : "./", path);
+    if (snprintf(file, sizeof file, "%s%s", strchr(path, '/') ? "" : "./", path) >= (int)sizeof file)
+        return FAIL(E_INVALID, "--operators %.80s...: the path is too long", path);
     if (access(file, R_OK))
         return FAIL(E_INVALID, "--operators %s: %s", path, strerror(errno));
-    TRY(find_table(&table, dlopen(file, RTLD_NOW | RTLD_LOCAL), path));
-    return take_set(to, table, path);
+    library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+    st = find_table(&table, library, path);
+    if (st && library)
+        dlclose(library);
+    return st ? st : take_set(to, table, path);
 }

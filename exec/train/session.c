@@ -476,7 +476,7 @@ static bool reads_means(const Session *s, BuildMode mode)
            !states_get(s->states, STATE_STEP, &t) && updates > 0;
 }
 
-static Status compile(Compiled **out, Session *s, BuildMode mode, const NamedTensor *in, int n_in)
+static Status compile(Compiled **out, Session *s, BuildMode mode, bool means, const NamedTensor *in, int n_in)
 {
     Compiled *c = calloc(1, sizeof *c);
     Status st;
@@ -485,7 +485,7 @@ static Status compile(Compiled **out, Session *s, BuildMode mode, const NamedTen
         return FAIL_NOMEM();
     c->mode = mode;
     c->samples_each = each_of(s, mode);
-    c->means = reads_means(s, mode);
+    c->means = means;
     if ((st = compile_into(s, c, in, n_in))) {
         compiled_free(c);
         return st;
@@ -520,9 +520,8 @@ static bool suits(const Compiled *c, BuildMode mode, const NamedTensor *in, int 
 }
 
 /* Where the program for these inputs stands in the list; its end: there is none. */
-static Compiled **find(Session *s, BuildMode mode, const NamedTensor *in, int n_in, bool partly)
+static Compiled **find(Session *s, BuildMode mode, bool means, const NamedTensor *in, int n_in, bool partly)
 {
-    const bool means = reads_means(s, mode);
     Compiled **at = &s->compiled;
 
     while (*at &&
@@ -534,14 +533,15 @@ static Compiled **find(Session *s, BuildMode mode, const NamedTensor *in, int n_
 /* The program for these inputs, moved to the front. */
 static Status obtain(Compiled **out, Session *s, BuildMode mode, const NamedTensor *in, int n_in, bool partly)
 {
-    Compiled **at = find(s, mode, in, n_in, partly), *c;
+    const bool means = reads_means(s, mode);
+    Compiled **at = find(s, mode, means, in, n_in, partly), *c;
 
     if (*at) {
         TRY(decide_class_axis(s, *at, in, n_in));
-        at = find(s, mode, in, n_in, partly);
+        at = find(s, mode, means, in, n_in, partly);
     }
     if (!(c = *at))
-        return compile(out, s, mode, in, n_in);
+        return compile(out, s, mode, means, in, n_in);
     *at = c->next;
     c->next = s->compiled;
     s->compiled = c;

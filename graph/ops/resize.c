@@ -41,7 +41,7 @@ static Status infer_interpolate(Graph *g, Node *n)
     return g->status;
 }
 
-static Status infer_gather_back(Graph *g, Node *n)
+static Status infer_interpolate_grad(Graph *g, Node *n)
 {
     Shape x = *in_value(g, n, 0)->shape;
     int axis;
@@ -65,7 +65,7 @@ static Status grad_interpolate(Grad *gr)
     return gr->g->status;
 }
 
-static Status grad_back(Grad *gr)
+static Status grad_interpolate_grad(Grad *gr)
 {
     const Attr *attrs = ATTRS(INT("axis", node_int(gr->node, "axis")));
 
@@ -102,7 +102,7 @@ DEFINE_OP(InterpolateGrad, INTERPOLATE,
           .attrs = (const AttrDecl[]){ { "axis", A_INT, .rule = ATTR_REQUIRED, .range = R_AXIS },
                                        { "size", A_INT, .rule = ATTR_REQUIRED, .range = R_NATURAL },
                                        { 0 } },
-          .infer = infer_gather_back, .grad = grad_back, .doc = "gradient of Interpolate by its data");
+          .infer = infer_interpolate_grad, .grad = grad_interpolate_grad, .doc = "gradient of Interpolate by its data");
 
 /* ---- Resize: what is asked for ---- */
 

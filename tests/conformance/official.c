@@ -5,12 +5,12 @@
  * equal. */
 #include "tests/conformance/official.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "exec/inspect/check.h"
 #include "exec/run/interp.h"
 #include "graph/onnx/internal.h"
 #include "graph/print.h"
@@ -54,15 +54,6 @@ static Status list_ops(Official *t, Arena *a, const char *path)
 
 /* ---- running ---- */
 
-/* The data sets of 2022 hold bfloat16 as the uint16 of its bits. */
-static Status read_as(Tensor **out, Arena *a, const char *path, DType expected)
-{
-    TRY(onnx_read_tensor(out, a, path));
-    if ((*out)->dtype == DT_UINT16 && expected == DT_BFLOAT16)
-        (*out)->dtype = DT_BFLOAT16;
-    return ST_OK;
-}
-
 static Status fix_inputs(Graph *g, const char *set)
 {
     char path[640];
@@ -72,7 +63,7 @@ static Status fix_inputs(Graph *g, const char *set)
         Tensor *x;
 
         snprintf(path, sizeof path, "%s/input_%d.pb", set, i);
-        TRY(read_as(&x, g->arena, path, v->dtype));
+        TRY(check_read(&x, g->arena, path, v->dtype));
         if (x->dtype != v->dtype)
             return FAIL(E_SHAPE, "input '%s' is %s, expected %s", v->name, dtype_name(x->dtype), dtype_name(v->dtype));
         v->kind = V_CONST;
@@ -96,39 +87,9 @@ static Status compute(Arena *a, Graph *g, const Tensor ***values)
     return interp_run(a, g, *values);
 }
 
-/* ---- comparing ---- */
-
-static bool close_enough(const Tensor *x, const Tensor *y, int64_t i)
-{
-    double a, b;
-
-    if (!dtype_is_float(x->dtype))
-        return tensor_int(x, i) == tensor_int(y, i);
-    a = tensor_float(x, i);
-    b = tensor_float(y, i);
-    return (isnan(a) && isnan(b)) || a == b || fabs(a - b) <= 1e-7 + 1e-3 * fabs(b);
-}
-
-static bool compare(Official *t, int output, const Tensor *found, const Tensor *expected, bool types_only)
-{
-    char a[SHAPE_TEXT], b[SHAPE_TEXT];
-
-    if (found->dtype != expected->dtype || !shape_eq(&found->shape, &expected->shape)) {
-        snprintf(t->text, sizeof t->text, "output %d is %s%s, expected %s%s", output, dtype_name(found->dtype),
-                 shape_text(&found->shape, a), dtype_name(expected->dtype), shape_text(&expected->shape, b));
-        return false;
-    }
-    for (int64_t i = 0; !types_only && i < tensor_numel(found); i++)
-        if (!close_enough(found, expected, i)) {
-            snprintf(t->text, sizeof t->text, "output %d element %lld is %.9g, expected %.9g", output, (long long)i,
-                     tensor_float(found, i), tensor_float(expected, i));
-            return false;
-        }
-    return true;
-}
-
 static Status run_set(Official *t, Arena *a, Graph *g, const char *set, bool types_only)
 {
+    static const Tolerance within = { 1e-7, 1e-3 };
     const Tensor **values;
     char path[640];
 
@@ -141,8 +102,8 @@ static Status run_set(Official *t, Arena *a, Graph *g, const char *set, bool typ
         if (!found)
             return FAIL(E_INTERNAL, "output %d was not computed", i);
         snprintf(path, sizeof path, "%s/output_%d.pb", set, i);
-        TRY(read_as(&expected, a, path, found->dtype));
-        if (!compare(t, i, found, expected, types_only)) {
+        TRY(check_read(&expected, a, path, found->dtype));
+        if (check_differs(t->text, sizeof t->text, g->output[i].name, found, expected, types_only ? NULL : &within)) {
             t->outcome = WRONG;
             return ST_OK;
         }
