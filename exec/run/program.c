@@ -125,9 +125,9 @@ static Status list_calls(Program *p, DeviceProgram *part)
 
 void *program_place(void *at, size_t bytes)
 {
-    static char empty;
+    static const char empty = 0;
 
-    return at || bytes ? at : &empty;
+    return at || bytes ? at : (void *)(uintptr_t)&empty;
 }
 
 void *program_address(const Program *p, const MemRef *ref)
