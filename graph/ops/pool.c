@@ -1,8 +1,10 @@
-/* Pooling: the maximum or the average of a window, or of all positions of a channel.
+/* Pooling: the maximum, the average or the Lp norm of a window, or of all positions of a channel.
  *
  * The gradient of the maximum goes to the first largest element of each window in row-major order (a NaN counts as
  * larger than everything, so that it is seen): it is found again from the input, which costs one more scan of the input
  * and saves the indices.  Gradients take the input's sizes from `spatial`, never its batch. */
+#include <math.h>
+
 #include "graph/grad.h"
 #include "graph/ops/window.h"
 #include "graph/place.h"
@@ -75,6 +77,16 @@ static Status infer_average_grad(Graph *g, Node *n)
     return g->status;
 }
 
+static Status infer_lp_grad(Graph *g, Node *n)
+{
+    const Shape *dy = in_value(g, n, 0)->shape, *x = in_value(g, n, 1)->shape;
+
+    TRY(infer_same_dtype(g, n, 0, 3));
+    TRY(check_pooled(g, n, x, dy));
+    TRY(check_pooled(g, n, x, in_value(g, n, 2)->shape));
+    return infer_like(g, n, 1);
+}
+
 static Status infer_global(Graph *g, Node *n)
 {
     const Value *x = in_value(g, n, 0);
@@ -142,6 +154,30 @@ static Status grad_global_average(Grad *gr)
 
     grad_set(gr, 0, emit_expand(gr->g, EMIT(gr->g, Mul, NULL, grad_dout(gr, 0), share), x->shape));
     return gr->g->status;
+}
+
+static Status grad_lp(Grad *gr)
+{
+    const Attr extra[2] = { INT("p", node_int(gr->node, "p")), { 0 } };
+
+    grad_set(gr, 0,
+             emit_pool(gr, &op_LpPoolGrad, extra, 3, (ValueId[]){ grad_dout(gr, 0), grad_in(gr, 0), grad_out(gr, 0) }));
+    return gr->g->status;
+}
+
+/* LpPool with one window over all positions as one axis. */
+static Status lower_global_lp(Graph *g, Node *n)
+{
+    const Shape *x = in_value(g, n, 0)->shape, y = *value(g, n->out[0])->shape;
+    const int64_t all = shape_count(x, 2, x->rank);
+    const Shape line = SHAPE(x->dim[0], x->dim[1], all);
+    ValueId norm = emit_reshape(g, n->in[0], &line);
+
+    norm = EMIT(g, LpPool, ATTRS(INTS("kernel_shape", 1, &all), INT("p", node_int(n, "p"))), norm);
+    norm = emit_reshape(g, norm, &y);
+    if (!g->status)
+        graph_replace(g, n->out[0], norm);
+    return g->status;
 }
 
 /* MaxPool with one window: up to three spatial axes, as MaxPool. */
@@ -235,6 +271,34 @@ static bool respell_pool(Graph *g, Node *n, int opset)
     return opset >= 10 || respell_without(g, n, "ceil_mode");
 }
 
+/* Opset 1 has p as a float. */
+static Status import_lp(Graph *g, Node *n, int opset)
+{
+    const Attr *p = node_attr(n, "p");
+
+    if (opset > 1 || !p || p->type != A_FLOAT)
+        return ST_OK;
+    if (!(p->f >= 1 && p->f <= INT32_MAX && p->f == floor(p->f)))
+        return FAIL(E_UNSUPPORTED, "%s: p is %.9g, expected a whole number from 1", node_text(g, n), p->f);
+    node_set_int(g, n, "p", (int64_t)p->f);
+    return g->status;
+}
+
+static bool respell_global_lp(Graph *g, Node *n, int opset)
+{
+    const Attr p = FLOAT("p", (double)node_int(n, "p"));
+
+    if (opset < 2)
+        node_set_attr(g, n, &p);
+    return true;
+}
+
+/* Until opset 18 there were neither dilations nor ceil_mode. */
+static bool respell_lp(Graph *g, Node *n, int opset)
+{
+    return respell_pool(g, n, opset) && respell_without(g, n, "ceil_mode") && respell_global_lp(g, n, opset);
+}
+
 #define KERNEL_ATTRS                                                                                              \
     { "kernel_shape", A_INTS, .rule = ATTR_REQUIRED, .range = R_STEPS }, { "strides", A_INTS, .range = R_STEPS }, \
         { "pads", A_INTS, .range = R_PADS }, { "dilations", A_INTS, .range = R_STEPS },                           \
@@ -275,3 +339,22 @@ DEFINE_OP(GlobalAveragePool, .layout = LAYOUT_ANY, .since = 1, .in_min = 1, .in_
 DEFINE_OP(GlobalMaxPool, .layout = LAYOUT_ANY, .since = 1, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1,
           .dtypes = DTYPES_FLOAT, .doc = "the maximum of each channel", .infer = infer_global, .grad = grad_global_max,
           .lower = lower_global_max, .place = place_channels);
+
+#define NORM_ATTR                               \
+    {                                           \
+        "p", A_INT, .i = 2, .range = R_POSITIVE \
+    }
+
+DEFINE_OP(LpPool, .precision = PREC_WIDE, .since = 22, .from = 18, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1,
+          .dtypes = DTYPES_FLOAT, .attrs = (const AttrDecl[]){ KERNEL_ATTRS, AUTO_PAD, NORM_ATTR, { 0 } },
+          .doc = "the Lp norm of each window", .import = import_lp, .respell = respell_lp, .infer = infer_pool,
+          .grad = grad_lp, .place = place_channels, .flops = flops);
+
+DEFINE_OP(LpPoolGrad, .domain = "dpexec", .precision = PREC_WIDE, .since = 1, .in_min = 3, .in_max = 3, .out_min = 1,
+          .out_max = 1, .dtypes = DTYPES_FLOAT, .attrs = (const AttrDecl[]){ KERNEL_ATTRS, NORM_ATTR, { 0 } },
+          .doc = "gradient of LpPool, from (dy, x, y)", .infer = infer_lp_grad, .place = place_channels);
+
+DEFINE_OP(GlobalLpPool, .precision = PREC_WIDE, .since = 22, .from = 2, .in_min = 1, .in_max = 1, .out_min = 1,
+          .out_max = 1, .dtypes = DTYPES_FLOAT, .attrs = (const AttrDecl[]){ NORM_ATTR, { 0 } },
+          .doc = "the Lp norm of each channel", .import = import_lp, .respell = respell_global_lp,
+          .infer = infer_global, .lower = lower_global_lp, .place = place_channels);

@@ -6,7 +6,7 @@
 
 typedef struct {
     Window win;
-    int64_t planes;
+    int64_t planes, norm; /* norm: p of LpPool */
     bool include_pad, column_major, indices;
 } Plan;
 
@@ -19,6 +19,7 @@ static Status make_plan(void **state, const Node *n, const Shape *x, const Shape
     window_read(&p.win, n, x, y, node_ints(n, "kernel_shape", &count));
     p.include_pad = node_attr(n, "count_include_pad") && node_int(n, "count_include_pad");
     p.column_major = node_attr(n, "storage_order") && node_int(n, "storage_order");
+    p.norm = node_attr(n, "p") ? node_int(n, "p") : 0;
     return kernel_state(state, &p, sizeof p);
 }
 
@@ -32,6 +33,13 @@ static Status prepare_backward(void **state, KernelCtx *ctx, const Graph *g, con
 {
     (void)ctx;
     return make_plan(state, n, value(g, n->out[0])->shape, in_value(g, n, 0)->shape);
+}
+
+/* From the shapes of dy and x, inputs 0 and 1. */
+static Status prepare_lp_grad(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+{
+    (void)ctx;
+    return make_plan(state, n, in_value(g, n, 1)->shape, in_value(g, n, 0)->shape);
 }
 
 /* Kernel positions [lo, hi) of the window at output position o that lie inside the input. */
@@ -125,6 +133,12 @@ static double share(const Plan *p, const int64_t *o)
     return count > 0 ? 1 / count : 0;
 }
 
+/* |x|^p */
+static double power(double x, int64_t p)
+{
+    return p == 0 ? 1 : p == 1 ? fabs(x) : p == 2 ? x * x : pow(fabs(x), (double)p);
+}
+
 #define BODY "kernels/ref/pool_max.inc"
 #define TYPES (OF_FLOATS | OF_I8 | OF_U8)
 #include "kernels/each_type.inc"
@@ -145,6 +159,8 @@ static Status run_max(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out
 RUN_FLOAT(run_max_grad, max_grad, state, in[0].data, in[1].data, out[0].data)
 RUN_FLOAT(run_average, average, state, in[0].data, out[0].data)
 RUN_FLOAT(run_average_grad, average_grad, state, in[0].data, out[0].data)
+RUN_FLOAT(run_lp, lp, state, in[0].data, out[0].data)
+RUN_FLOAT(run_lp_grad, lp_grad, state, in[0].data, in[1].data, in[2].data, out[0].data)
 RUN_FLOAT(run_global_average, global_average, PLANES_OF(in[0]), in[0].data, out[0].data)
 RUN_FLOAT(run_global_max, global_max, PLANES_OF(in[0]), in[0].data, out[0].data)
 
@@ -156,6 +172,10 @@ DEFINE_KERNEL(ref_average_pool, .op = &op_AveragePool, .dtypes = DTYPES_F32_F64,
               .run = run_average, .release = free);
 DEFINE_KERNEL(ref_average_pool_grad, .op = &op_AveragePoolGrad, .dtypes = DTYPES_F32_F64, .prepare = prepare_backward,
               .run = run_average_grad, .release = free);
+DEFINE_KERNEL(ref_lp_pool, .op = &op_LpPool, .dtypes = DTYPES_F32_F64, .prepare = prepare_forward, .run = run_lp,
+              .release = free);
+DEFINE_KERNEL(ref_lp_pool_grad, .op = &op_LpPoolGrad, .dtypes = DTYPES_F32_F64, .prepare = prepare_lp_grad,
+              .run = run_lp_grad, .release = free);
 DEFINE_KERNEL(ref_global_average_pool, .op = &op_GlobalAveragePool, .dtypes = DTYPES_F32_F64,
               .run = run_global_average);
 DEFINE_KERNEL(ref_global_max_pool, .op = &op_GlobalMaxPool, .dtypes = DTYPES_F32_F64, .run = run_global_max);

@@ -310,6 +310,46 @@ static const Kink kinks[] = {
           2.0, 0.0, 2.0, 1.0 } },
       { { 0.0, 0.0, 2.0, 0.0, 1.0,
           0.0, 0.0, 3.0, 4.0 } } },
+    { "LpPool of zeros",
+      "graph \"kink\" {\n"
+      "  input %a : float64[1,1,2,3]\n"
+      "  const %w : float64[1,1,1,2] = {1.0,2.0}\n"
+      "  %y = LpPool(%a) {kernel_shape=[2,2]}\n"
+      "  %p = Mul(%y, %w)\n"
+      "  %loss = ReduceSum(%p) {keepdims=0}\n"
+      "  output \"loss\" = %loss\n"
+      "}\n",
+      1, { 6 },
+      { { 0.0, 0.0, 3.0, 0.0, 0.0,
+          4.0 } },
+      { { 0.0, 0.0, 1.2000000000000002, 0.0, 0.0,
+          1.6 } } },
+    { "LpPool of zeros, p 1",
+      "graph \"kink\" {\n"
+      "  input %a : float64[1,1,2,3]\n"
+      "  const %w : float64[1,1,1,2] = {1.0,2.0}\n"
+      "  %y = LpPool(%a) {kernel_shape=[2,2], p=1}\n"
+      "  %p = Mul(%y, %w)\n"
+      "  %loss = ReduceSum(%p) {keepdims=0}\n"
+      "  output \"loss\" = %loss\n"
+      "}\n",
+      1, { 6 },
+      { { 0.0, 0.0, 3.0, 0.0, 0.0,
+          4.0 } },
+      { { 0.0, 0.0, 2.0, 0.0, 0.0,
+          2.0 } } },
+    { "GlobalLpPool of zeros",
+      "graph \"kink\" {\n"
+      "  input %a : float64[1,1,2,2]\n"
+      "  const %w : float64[1,1,1,1] = {1.0}\n"
+      "  %y = GlobalLpPool(%a)\n"
+      "  %p = Mul(%y, %w)\n"
+      "  %loss = ReduceSum(%p) {keepdims=0}\n"
+      "  output \"loss\" = %loss\n"
+      "}\n",
+      1, { 4 },
+      { { 0.0, 0.0, 0.0, 0.0 } },
+      { { 0.0, 0.0, 0.0, 0.0 } } },
     { "GlobalMaxPool",
       "graph \"kink\" {\n"
       "  input %a : float64[1,1,3,3]\n"

@@ -81,6 +81,10 @@ def pools():
     case("MaxPool", "%y = MaxPool(%a) {kernel_shape=[2,2]}", lambda a: F.max_pool2d(a, 2, 1), plane)
     case("MaxPool, apart", "%y = MaxPool(%a) {kernel_shape=[2,2], strides=[2,2], ceil_mode=1}",
          lambda a: F.max_pool2d(a, 2, 2, ceil_mode=True), plane)
+    zeros = [[[[0.0, 0.0, 3.0], [0.0, 0.0, 4.0]]]]
+    case("LpPool of zeros", "%y = LpPool(%a) {kernel_shape=[2,2]}", lambda a: F.lp_pool2d(a, 2, 2, 1), zeros)
+    case("LpPool of zeros, p 1", "%y = LpPool(%a) {kernel_shape=[2,2], p=1}", lambda a: F.lp_pool2d(a.abs(), 1, 2, 1), zeros)
+    case("GlobalLpPool of zeros", "%y = GlobalLpPool(%a)", lambda a: F.lp_pool2d(a, 2, 2), [[[[0.0, 0.0], [0.0, 0.0]]]])
     case("GlobalMaxPool", "%y = GlobalMaxPool(%a)", lambda a: F.adaptive_max_pool2d(a, 1), plane)
 
 
