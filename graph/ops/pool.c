@@ -105,19 +105,27 @@ static Status infer_global(Graph *g, Node *n)
 
 /* ---- gradients ---- */
 
-/* A pooling operator with the window of the node; `extra` ends with a nameless one. */
-static ValueId emit_pool(Grad *gr, const OpDef *op, const Attr extra[2], int n_in, const ValueId *in)
+/* A pooling operator with the window of node n; `extra` ends with a nameless one. */
+static Node *emit_pools(Graph *g, const Node *n, const OpDef *op, const Attr extra[2], int n_in, const ValueId *in,
+                        int n_out, ValueId *out)
 {
-    const Node *n = gr->node;
     int rank, n_pad;
     const int64_t *kernel = node_ints(n, "kernel_shape", &rank), *strides = node_ints(n, "strides", &rank);
     const int64_t *dilations = node_ints(n, "dilations", &rank), *pads = node_ints(n, "pads", &n_pad);
 
-    return emit(gr->g, op,
-                ATTRS(INTS("kernel_shape", rank, kernel), INTS("strides", rank, strides),
-                      INTS("dilations", rank, dilations), INTS("pads", n_pad, pads),
-                      INT("ceil_mode", node_int(n, "ceil_mode")), extra[0], extra[1]),
-                n_in, in);
+    return emit_multi(g, op,
+                      ATTRS(INTS("kernel_shape", rank, kernel), INTS("strides", rank, strides),
+                            INTS("dilations", rank, dilations), INTS("pads", n_pad, pads),
+                            INT("ceil_mode", node_int(n, "ceil_mode")), extra[0], extra[1]),
+                      n_in, in, n_out, out);
+}
+
+static ValueId emit_pool(Grad *gr, const OpDef *op, const Attr extra[2], int n_in, const ValueId *in)
+{
+    ValueId out = NO_VALUE;
+
+    emit_pools(gr->g, gr->node, op, extra, n_in, in, 1, &out);
+    return out;
 }
 
 static Status grad_max(Grad *gr)
@@ -200,6 +208,43 @@ static Status grad_global_max(Grad *gr)
     return gr->g->status;
 }
 
+/* ---- indices ---- */
+
+/* Is there an element of the data in every window? */
+static bool windows_meet_data(const Node *n)
+{
+    int rank;
+    const int64_t *kernel = node_ints(n, "kernel_shape", &rank), *dilations = node_ints(n, "dilations", &rank);
+    const int64_t *pads = node_ints(n, "pads", &rank);
+
+    for (int i = 0; i < rank; i++)
+        if (pads[i] && (pads[i] >= kernel[i % (rank / 2)] || dilations[i % (rank / 2)] > 1))
+            return false;
+    return true;
+}
+
+/* Indices that count through the whole batch, from those of a part: planes are counted apart, so that the batch can be
+ * split.  Not where a window may have no element, whose index is -1. */
+static Status lower_max(Graph *g, Node *n)
+{
+    const Shape x = *in_value(g, n, 0)->shape;
+    const int64_t size = shape_count(&x, 2, x.rank);
+    const Attr extra[] = { INT("storage_order", node_int(n, "storage_order")), INT("part", 1) };
+    ValueId y[2], index;
+
+    if (!has_out(n, 1) || node_int(n, "part") || !windows_meet_data(n))
+        return ST_OK;
+    emit_pools(g, n, &op_MaxPool, extra, 1, (ValueId[]){ n->in[0] }, 2, y);
+    TRY(g->status);
+    index = EMIT(g, Mod, NULL, y[1], emit_scalar(g, DT_INT64, (double)size));
+    index = EMIT(g, Add, NULL, index, emit_plane_starts(g, &x, size));
+    TRY(g->status);
+    if (has_value(n->out[0]))
+        graph_replace(g, n->out[0], y[0]);
+    graph_replace(g, n->out[1], index);
+    return g->status;
+}
+
 /* ---- placement ---- */
 
 /* Every channel of every sample alone: a split along either passes to every output, and from one input to all. */
@@ -225,10 +270,10 @@ static Status place_channels(Placement *p)
     return ST_OK;
 }
 
-/* Indices count through the whole batch, so a split would change them. */
+/* Indices count through the whole batch, so a split would change them, unless they are to be those of a part. */
 static Status place_max(Placement *p)
 {
-    if (!has_out(p->node, 1))
+    if (!has_out(p->node, 1) || node_int(p->node, "part"))
         return place_channels(p);
     return place_all_b(p);
 }
@@ -309,9 +354,13 @@ static bool respell_lp(Graph *g, Node *n, int opset)
 
 DEFINE_OP(MaxPool, .layout = LAYOUT_ANY, .since = 12, .from = 10, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 2,
           .dtypes = DTYPES_MAX,
-          .attrs = (const AttrDecl[]){ KERNEL_ATTRS, AUTO_PAD, { "storage_order", A_INT, .i = 0 }, { 0 } },
-          .doc = "the maximum of each window", .respell = respell_pool, .infer = infer_pool, .grad = grad_max,
-          .place = place_max, .flops = flops);
+          .attrs = (const AttrDecl[]){ KERNEL_ATTRS,
+                                       AUTO_PAD,
+                                       { "storage_order", A_INT, .i = 0 },
+                                       { "part", A_INT, .rule = ATTR_OURS },
+                                       { 0 } },
+          .doc = "the maximum of each window", .respell = respell_pool, .infer = infer_pool, .lower = lower_max,
+          .grad = grad_max, .place = place_max, .flops = flops);
 
 DEFINE_OP(MaxPoolGrad, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 2, .out_min = 1,
           .out_max = 1, .dtypes = DTYPES_FLOAT, .attrs = (const AttrDecl[]){ KERNEL_ATTRS, { 0 } },

@@ -149,3 +149,17 @@ Shape window_out_shape(const Window *w, int64_t n, int64_t c)
         s.dim[2 + j] = w->out[WINDOW_AXES - w->rank + j];
     return s;
 }
+
+ValueId emit_plane_starts(Graph *g, const Shape *x, int64_t size)
+{
+    Shape s = { .rank = x->rank, .dim = { x->dim[0], x->dim[1], 1, 1, 1, 1, 1, 1 } };
+    Tensor *start = tensor_create(g->arena, DT_INT64, &s);
+
+    if (!start) {
+        (void)graph_fail_nomem(g);
+        return NO_VALUE;
+    }
+    for (int64_t i = 0; i < tensor_numel(start); i++)
+        tensor_set_int(start, i, i * size);
+    return graph_add_const_nocopy(g, "plane_starts", start);
+}

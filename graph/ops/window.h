@@ -30,6 +30,9 @@ Status window_list(Graph *g, Node *n, const char *name, int rank, int64_t value,
 /* The shape [n, c, w->out...]. */
 Shape window_out_shape(const Window *w, int64_t n, int64_t c);
 
+/* Where each of the planes of [n, c, ...] begins, of `size` elements each: int64[n, c, 1...]. */
+ValueId emit_plane_starts(Graph *g, const Shape *x, int64_t size);
+
 static inline int64_t window_numel(const int64_t size[WINDOW_AXES]) { return size[0] * size[1] * size[2]; }
 
 /* The output positions [*lo, *hi) along `axis` for which kernel position k lies inside the input; may be empty. */

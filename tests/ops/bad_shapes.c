@@ -28,6 +28,17 @@ static const struct {
     { "DepthToSpace(%x) {blocksize=2}", "rank 2" },
     { "TopK(%x, %zero) {axis=5}", "axis 5" },
     { "ConstantOfShape(%far)", "" },
+    { "LpPool(%line) {kernel_shape=[2], p=0}", "p 0, expected 1" },
+    { "LpPool(%line) {kernel_shape=[4]}", "does not fit" },
+    { "LpPool(%x) {kernel_shape=[2]}", "kernel_shape has 1 entries" },
+    { "GlobalLpPool(%x)", "rank 2" },
+    { "MaxUnpool(%line, %line) {kernel_shape=[2]}", "int64 indices" },
+    { "MaxUnpool(%line, %places) {kernel_shape=[2,2]}", "kernel_shape has 2 entries" },
+    { "MaxUnpool(%line, %places) {kernel_shape=[2], pads=[9,9]}", "exceed" },
+    { "MaxUnpool(%line, %places, %two) {kernel_shape=[2]}", "output_shape has 2 entries" },
+    { "MaxUnpool(%line, %places, %threes) {kernel_shape=[2]}", "output_shape[0] is 3" },
+    { "MaxUnpool(%line, %places, %huge) {kernel_shape=[2]}", "" },
+    { "MaxUnpool(%line, %places) {kernel_shape=[2147483647], strides=[2147483648]}", "strides" },
     { "dpexec.NllSum(%x, %two)", "target" },
     { "dpexec.Fused(%x) {program=graph(%x0) { %y0 = Neg(%x0) return %y0, %t0 }, sum=1}", "%t0 is not defined" },
     { "dpexec.Fused(%x) {program=graph(%x0) { %t0 = Neg(%x0) return %x0 }, sum=1}", "%x0, is not computed" },
@@ -68,7 +79,7 @@ static void test_refused(void)
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         bool two = strstr(bad[i].node, "TopK") || strstr(bad[i].node, "NllSum") || strstr(bad[i].node, "GlobalNorm") ||
                    strstr(bad[i].node, "LossScale") || strstr(bad[i].node, "CastAll(_");
-        char text[1024];
+        char text[2048];
         Graph *g = NULL;
         Status st;
 
@@ -78,7 +89,9 @@ static void test_refused(void)
             "= {0}\n"
             "  const %%far : int64[2] = {-9223372036854775807,9223372036854775807}\n  const %%two : int64[2] = {3,3}\n"
             "  const %%minus : int64[2] = {-1,-1}\n  const %%one : float32[] = {1}\n  const %%count : int64[] = {1}\n"
-            "  const %%line : float32[1,1,2] = all 1\n  %%y%s = %s\n  output \"y\" = %%y\n}\n",
+            "  const %%line : float32[1,1,2] = all 1\n  const %%places : int64[1,1,2] = {0,1}\n"
+            "  const %%threes : int64[3] = {3,3,3}\n  const %%huge : int64[3] = {1,1,9223372036854775807}\n  %%y%s = "
+            "%s\n  output \"y\" = %%y\n}\n",
             two ? ", %z" : "", bad[i].node);
         st = graph_parse(&g, text, strlen(text));
         if (!st || st == E_INTERNAL || !strstr(status_message(), bad[i].text))

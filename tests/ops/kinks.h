@@ -364,6 +364,50 @@ static const Kink kinks[] = {
           2.0, 0.0, 2.0, 1.0 } },
       { { 0.0, 0.0, 1.0, 0.0, 0.0,
           0.0, 0.0, 0.0, 0.0 } } },
+    { "MaxPool and back",
+      "graph \"kink\" {\n"
+      "  input %a : float64[1,2,4]\n"
+      "  const %w : float64[1,2,4] = {1.0,2.0,3.0,4.0,5.0,6.0,7.0,8.0}\n"
+      "  %m, %i = MaxPool(%a) {kernel_shape=[2], strides=[2]}\n"
+      "  %y = MaxUnpool(%m, %i) {kernel_shape=[2], strides=[2]}\n"
+      "  %p = Mul(%y, %w)\n"
+      "  %loss = ReduceSum(%p) {keepdims=0}\n"
+      "  output \"loss\" = %loss\n"
+      "}\n",
+      1, { 8 },
+      { { 1.0, 3.0, 3.0, 2.0, 4.0,
+          2.0, 5.0, 7.0 } },
+      { { 0.0, 2.0, 3.0, 0.0, 5.0,
+          0.0, 0.0, 8.0 } } },
+    { "MaxPool and back, to where strides do not reach",
+      "graph \"kink\" {\n"
+      "  input %a : float64[1,2,5]\n"
+      "  const %w : float64[1,2,5] = {1.0,2.0,3.0,4.0,5.0,6.0,7.0,8.0,9.0,10.0}\n"
+      "  const %s : int64[3] = {1,2,5}\n"
+      "  %m, %i = MaxPool(%a) {kernel_shape=[2], strides=[2]}\n"
+      "  %y = MaxUnpool(%m, %i, %s) {kernel_shape=[2], strides=[2]}\n"
+      "  %p = Mul(%y, %w)\n"
+      "  %loss = ReduceSum(%p) {keepdims=0}\n"
+      "  output \"loss\" = %loss\n"
+      "}\n",
+      1, { 10 },
+      { { 1.0, 3.0, 3.0, 2.0, 9.0,
+          4.0, 2.0, 5.0, 7.0, 9.0 } },
+      { { 0.0, 2.0, 3.0, 0.0, 0.0,
+          6.0, 0.0, 0.0, 9.0, 0.0 } } },
+    { "MaxPool of windows that overlap, and back",
+      "graph \"kink\" {\n"
+      "  input %a : float64[1,1,4]\n"
+      "  const %w : float64[1,1,4] = {1.0,2.0,3.0,4.0}\n"
+      "  %m, %i = MaxPool(%a) {kernel_shape=[2]}\n"
+      "  %y = MaxUnpool(%m, %i) {kernel_shape=[2]}\n"
+      "  %p = Mul(%y, %w)\n"
+      "  %loss = ReduceSum(%p) {keepdims=0}\n"
+      "  output \"loss\" = %loss\n"
+      "}\n",
+      1, { 4 },
+      { { 1.0, 3.0, 2.0, 0.0 } },
+      { { 0.0, 4.0, 3.0, 0.0 } } },
     { "GridSample, linear, zeros, 0, at ends",
       "graph \"kink\" {\n"
       "  input %a : float64[1,1,2,4]\n"

@@ -88,6 +88,23 @@ def pools():
     case("GlobalMaxPool", "%y = GlobalMaxPool(%a)", lambda a: F.adaptive_max_pool2d(a, 1), plane)
 
 
+def back(a, output):
+    return F.max_unpool1d(*F.max_pool1d(a, 2, 2, return_indices=True), 2, 2, output_size=output)
+
+
+def unpools():
+    two = [[[1.0, 3.0, 3.0, 2.0, 9.0], [4.0, 2.0, 5.0, 7.0, 9.0]]]
+    pool = "%m, %i = MaxPool(%a) {kernel_shape=[2], strides=[2]}\\n\"\n      \"  "
+    case("MaxPool and back", f"{pool}%y = MaxUnpool(%m, %i) {{kernel_shape=[2], strides=[2]}}", lambda a: back(a, None),
+         [[[1.0, 3.0, 3.0, 2.0], [4.0, 2.0, 5.0, 7.0]]])
+    size = "const %s : int64[3] = {1,2,5}\\n\"\n      \"  "
+    case("MaxPool and back, to where strides do not reach",
+         f"{size}{pool}%y = MaxUnpool(%m, %i, %s) {{kernel_shape=[2], strides=[2]}}", lambda a: back(a, [5]), two)
+    overlap = "%m, %i = MaxPool(%a) {kernel_shape=[2]}\\n\"\n      \"  "
+    case("MaxPool of windows that overlap, and back", f"{overlap}%y = MaxUnpool(%m, %i) {{kernel_shape=[2]}}",
+         lambda a: F.max_unpool1d(*F.max_pool1d(a, 2, 1, return_indices=True), 2, 1), [[[1.0, 3.0, 2.0, 0.0]]])
+
+
 def samples():
     plane = [[[[1.0, -2.0, 4.0, 0.5], [3.0, -1.0, 2.0, 5.0]]]]
     places = {
@@ -111,5 +128,6 @@ print("static const Kink kinks[] = {")
 elementwise()
 reductions()
 pools()
+unpools()
 samples()
 print("};")

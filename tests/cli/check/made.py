@@ -46,3 +46,15 @@ for i, (equation, *shapes) in enumerate(EINSUM):
     arrays = [x(*s) for s in shapes]
     wide = [a.astype(np.float64) for a in arrays]
     golden(f"einsum_{i}", "Einsum", 12, arrays, [np.einsum(equation, *wide).astype(np.float32)], equation=equation)
+
+
+def norms(a, p, kernel):
+    """The p-norm of each window of `kernel` elements, side by side, of [n, c, length]."""
+    a = np.abs(a.astype(np.float64)) ** p
+    return (a.reshape(*a.shape[:2], -1, kernel).sum(-1) ** (1 / p)).astype(np.float32)
+
+
+for opset, p in ((1, 3.0), (2, 1), (11, 4), (18, 2), (22, 3)):
+    data = x(2, 3, 8)
+    golden(f"lppool_{opset}", "LpPool", opset, [data], [norms(data, p, 2)], kernel_shape=[2], strides=[2], p=p)
+    golden(f"globallppool_{opset}", "GlobalLpPool", opset, [data], [norms(data, p, 8)], p=p)

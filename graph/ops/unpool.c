@@ -1,0 +1,171 @@
+/* MaxUnpool: what MaxPool gave, back where its indices say, zeros elsewhere.
+ *
+ * Indices count through the whole batch of what was pooled, whose sizes the window tells; what output_shape asks for
+ * beyond them stands behind along each axis, and what it does not is cut off, as ONNX's reference has it.  An index of
+ * MaxPool is one of its own sample and channel, so these are split as they are elsewhere; others are refused when they
+ * are met.  As in PyTorch, an element that overlapping windows chose gives its gradient to each of them. */
+#include <string.h>
+
+#include "graph/emit.h"
+#include "graph/ops/window.h"
+#include "graph/uses.h"
+
+#include "graph/emit.h"
+#include "graph/op.h"
+#include "graph/ops/window.h"
+
+/* What output_shape asks for; *known is false where it depends on data. */
+static Status read_asked(const Graph *g, const Node *n, Shape *y, bool *known)
+{
+    const Shape *x = in_value(g, n, 0)->shape;
+    int count;
+
+    *known = has_in(n, 2) && value_const(g, n->in[2]);
+    if (!*known)
+        return ST_OK;
+    TRY(value_const_ints(g, n->in[2], y->dim, MAX_RANK, &count));
+    y->rank = x->rank;
+    if (count != x->rank)
+        return FAIL(E_SHAPE, "%s: output_shape has %d entries for an input of rank %d", node_text(g, n), count,
+                    x->rank);
+    for (int i = 0; i < 2; i++)
+        if (y->dim[i] != x->dim[i])
+            return FAIL(E_SHAPE, "%s: output_shape[%d] is %lld, expected %lld", node_text(g, n), i,
+                        (long long)y->dim[i], (long long)x->dim[i]);
+    return shape_check(y, sizeof(double));
+}
+
+/* Indices of a MaxPool count through what it pooled: where that is what is asked for, the pads at the ends become those
+ * that make it so, whatever the strides left over. */
+static void fit_pads(Graph *g, Node *n, const Shape *asked)
+{
+    const Node *pool = made_by(g, n->in[1], &op_MaxPool);
+    const Shape *x = in_value(g, n, 0)->shape;
+    const int rank = x->rank - 2;
+    int64_t pads[2 * WINDOW_AXES];
+    int count;
+    const int64_t *kernel = node_ints(n, "kernel_shape", &count), *strides = node_ints(n, "strides", &count);
+
+    if (!pool || !has_out(pool, 1) || !value_eq(pool->out[1], n->in[1]) ||
+        !shape_eq(in_value(g, pool, 0)->shape, asked))
+        return;
+    memcpy(pads, node_ints(n, "pads", &count), (size_t)(2 * rank) * sizeof *pads);
+    for (int i = 0; i < rank; i++)
+        pads[rank + i] = (x->dim[2 + i] - 1) * strides[i] + kernel[i] - pads[i] - asked->dim[2 + i];
+    node_set_ints(g, n, "pads", 2 * rank, pads);
+}
+
+static Status check_window(Graph *g, Node *n)
+{
+    const Shape *x = in_value(g, n, 0)->shape;
+    const int rank = x->rank - 2;
+    int count;
+
+    (void)node_ints(n, "kernel_shape", &count);
+    if (rank < 1 || rank > WINDOW_AXES)
+        return FAIL(E_SHAPE, "%s: input of rank %d, expected [batch, channels] and 1 to %d spatial axes",
+                    node_text(g, n), x->rank, WINDOW_AXES);
+    if (count != rank)
+        return FAIL(E_SHAPE, "%s: kernel_shape has %d entries for an input of rank %d", node_text(g, n), count,
+                    x->rank);
+    for (int i = 0; i < rank; i++)
+        if (x->dim[2 + i] >= INT32_MAX)
+            return FAIL(E_SHAPE, "%s: dimension %d is too large", node_text(g, n), i + 2);
+    TRY(window_list(g, n, "strides", rank, 1, 1));
+    return window_list(g, n, "pads", 2 * rank, 0, -INT32_MAX);
+}
+
+/* The shape of what was pooled; of a checked window. */
+static Status pooled_shape(const Graph *g, const Node *n, Shape *y)
+{
+    const Shape *x = in_value(g, n, 0)->shape;
+    const int rank = x->rank - 2;
+    int count;
+    const int64_t *kernel = node_ints(n, "kernel_shape", &count), *strides = node_ints(n, "strides", &count);
+    const int64_t *pads = node_ints(n, "pads", &count);
+
+    *y = *x;
+    for (int i = 0; i < rank; i++) {
+        y->dim[2 + i] = (x->dim[2 + i] - 1) * strides[i] + kernel[i] - pads[i] - pads[rank + i];
+        if (!x->dim[2 + i] || y->dim[2 + i] < 1)
+            return FAIL(E_SHAPE, "%s: axis %d is empty, or its pads exceed it", node_text(g, n), i + 2);
+    }
+    return shape_check(y, sizeof(double));
+}
+
+static Status infer(Graph *g, Node *n)
+{
+    const Value *x = in_value(g, n, 0), *index = in_value(g, n, 1);
+    Shape y, asked;
+    bool known;
+
+    if (index->dtype != DT_INT64 || !shape_eq(index->shape, x->shape))
+        return FAIL(E_SHAPE, "%s: expected int64 indices of the shape of the input", node_text(g, n));
+    TRY(check_window(g, n));
+    TRY(read_asked(g, n, &asked, &known));
+    if (known)
+        fit_pads(g, n, &asked);
+    TRY(pooled_shape(g, n, &y));
+    if (has_in(n, 2))
+        y = known ? asked : shape_unknown();
+    set_out(g, n, 0, x->dtype, &y);
+    return g->status;
+}
+
+/* Indices within each plane of `size` elements; one that is in another plane becomes `size`, which is none. */
+static ValueId emit_local(Graph *g, ValueId index, const Shape *x, int64_t size)
+{
+    ValueId first = emit_plane_starts(g, x, size), local, before;
+
+    local = EMIT(g, Sub, NULL, index, first);
+    before = EMIT(g, Less, NULL, local, emit_scalar(g, DT_INT64, 0));
+    return EMIT(g, Where, NULL, before, emit_scalar(g, DT_INT64, (double)size), local);
+}
+
+static ValueId emit_planes(Graph *g, ValueId x, const Shape *s)
+{
+    const Shape planes = SHAPE(s->dim[0], s->dim[1], shape_count(s, 2, s->rank));
+
+    return emit_reshape(g, x, &planes);
+}
+
+/* x cut or filled up with zeros behind, to the shape `to`. */
+static ValueId emit_fit(Graph *g, ValueId x, const Shape *from, const Shape *to)
+{
+    int64_t pads[2 * MAX_RANK] = { 0 };
+
+    if (shape_eq(from, to))
+        return x;
+    for (int i = 0; i < to->rank; i++)
+        pads[to->rank + i] = to->dim[i] - from->dim[i];
+    return EMIT(g, Pad, NULL, x, emit_ints(g, 2 * to->rank, pads));
+}
+
+static Status lower(Graph *g, Node *n)
+{
+    const Value *x = in_value(g, n, 0);
+    const Shape y = *value(g, n->out[0])->shape;
+    Shape pooled, planes;
+    ValueId zeros, index, out;
+
+    if (!shape_known(&y))
+        return FAIL(E_UNSUPPORTED, "%s: output_shape depends on data, expected a constant", node_text(g, n));
+    TRY(pooled_shape(g, n, &pooled));
+    planes = SHAPE(pooled.dim[0], pooled.dim[1], shape_count(&pooled, 2, pooled.rank));
+    index = emit_planes(g, emit_local(g, n->in[1], x->shape, planes.dim[2]), x->shape);
+    zeros = emit_full(g, x->dtype, &planes, 0);
+    out = emit_planes(g, n->in[0], x->shape);
+    out = EMIT(g, ScatterElements, ATTRS(INT("axis", 2)), zeros, index, out);
+    out = emit_fit(g, emit_reshape(g, out, &pooled), &pooled, &y);
+    if (!g->status)
+        graph_replace(g, n->out[0], out);
+    return g->status;
+}
+
+DEFINE_OP(MaxUnpool, .since = 22, .from = 9, .in_min = 2, .in_max = 3, .out_min = 1, .out_max = 1,
+          .dtypes = DTYPES_FLOAT,
+          .attrs = (const AttrDecl[]){ { "kernel_shape", A_INTS, .rule = ATTR_REQUIRED, .range = R_STEPS },
+                                       { "strides", A_INTS, .range = R_STEPS },
+                                       { "pads", A_INTS, .range = R_PADS },
+                                       { 0 } },
+          .infer = infer, .lower = lower, .doc = "what MaxPool gave, back at its indices");

@@ -1,0 +1,44 @@
+/* Operators whose inputs say where in the batch something is: split like any other where that is their own sample,
+ * gathered where it may be another. */
+#include "graph/op.h"
+#include "tests/harness/graphs.h"
+#include "tests/harness/test.h"
+#include "tests/partition/train.h"
+
+/* What a MaxPool chose goes back to where it was, of 9 by 7, which strides of 2 do not reach. */
+static const char unpool[] = "graph \"unpool\" {\n"
+                             "  input %x : float64[%B,1,9,7]\n"
+                             "  input %t : float64[%B,2,9,7]\n"
+                             "  state %a trainable : float64[3,1,3,3] = all 0\n"
+                             "  state %b trainable : float64[3,3,3,3] = all 0\n"
+                             "  state %c trainable : float64[2,3,3,3] = all 0\n"
+                             "  const %size : int64[4] = {%B,3,9,7}\n"
+                             "  %h = Conv(%x, %a) {pads=[1,1,1,1]}\n"
+                             "  %m, %i = MaxPool(%h) {kernel_shape=[2,2], strides=[2,2]}\n"
+                             "  %k = Conv(%m, %b) {pads=[1,1,1,1]}\n"
+                             "  %u = MaxUnpool(%k, %i, %size) {kernel_shape=[2,2], strides=[2,2]}\n"
+                             "  %y = Conv(%u, %c) {pads=[1,1,1,1]}\n"
+                             "  %p = Mul(%y, %t)\n"
+                             "  %loss = ReduceSum(%p) {keepdims=0}\n"
+                             "  output \"loss\" = %loss\n"
+                             "}\n";
+
+static int gathers(const char *text)
+{
+    Graph *one = train_graph(text, 6), *many = NULL;
+    int n = -1;
+
+    if (one && CHECK_OK(train_divide(&many, one, &(Division){ .replicas = 3, .devices = 3 }, NULL)))
+        n = count_nodes(many, &op_AllGather);
+    graph_free(one);
+    graph_free(many);
+    return n;
+}
+
+static void test_unpool(void)
+{
+    train_check_all(unpool);
+    CU_ASSERT_EQUAL(gathers(unpool), 0);
+}
+
+DEFINE_SUITE(indices, { "MaxPool and back", test_unpool });
