@@ -424,12 +424,12 @@ typedef struct {
 } dpx_check_result;
 
 /* Compares what a model computes with what it is known to compute, in the layout of ONNX's own tests: `folder` has
- * model.onnx and test_data_set_0, test_data_set_1 ..., each with a TensorProto for every input and output of the model,
- * in its order: input_0.pb
- * ..., output_0.pb ...  Types and shapes must be equal, and integers; of other numbers |found - expected| <= 1e-7 +
- * 1e-3 |expected|, or with the "atol" and "rtol" of data.json in the folder.  The model runs as for dpx_run, with the
- * devices and precision of `options`; with `interpreter` not 0 node by node by the reference kernels.  An error only
- * when the folder cannot be read as such; what the model lacks is in `out`. */
+ * model.onnx and test_data_set_0, test_data_set_1 ..., each with a TensorProto, SequenceProto or OptionalProto for
+ * every input and output of the model, in its order: input_0.pb ..., output_0.pb ...  Types and shapes must be equal,
+ * and integers; of other numbers |found - expected| <= 1e-7 + 1e-3 |expected|, or with the "atol" and "rtol" of
+ * data.json in the folder.  The model runs as for dpx_run, with the devices and precision of `options`; with
+ * `interpreter` not 0 node by node by the reference kernels.  An error only when the folder cannot be read as such;
+ * what the model lacks is in `out`. */
 DPX_API dpx_status dpx_check(const char *folder, const dpx_options *options, int interpreter,
                              dpx_check_result *out) DPX_CHECKED;
 

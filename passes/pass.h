@@ -147,6 +147,7 @@ typedef struct {
     uint64_t seed;
     const char *in_force; /* of options that another system's name stands for, for the report; NULL: none */
     int64_t plan_memory;  /* bytes that planning may take; 0: see exec/plan/plan_budget.h */
+    int64_t max_nodes;    /* of a model with functions inlined and loops unrolled or run; 0: ONNX_MAX_NODES */
 } BuildOptions;
 
 enum { REPRESENTATIVES = 4 };

@@ -222,7 +222,7 @@ static Status read_attached(Graph **out, OnnxModel **onnx, const char *path, con
     Graph *model, *attached = NULL;
     Status st;
 
-    TRY(plan_import(&model, onnx, path, interp_node, own, o->build.plan_memory));
+    TRY(plan_import(&model, onnx, path, interp_node, own, &o->build));
     st = attach_graphs(&attached, model, *onnx, o, own);
     if (st || attached)
         graph_free(model);

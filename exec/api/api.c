@@ -241,7 +241,6 @@ Status model_check_attached(const dpx_model *m, const Options *o)
 /* `o` may be NULL. */
 static Status read_model(dpx_model *m, const char *path, const Options *o)
 {
-    const int64_t plan_memory = o ? o->build.plan_memory : 0;
     Arena *a = arena_create();
     OperatorList own = { NULL, 0 };
     Status st = a ? ST_OK : FAIL_NOMEM();
@@ -249,11 +248,11 @@ static Status read_model(dpx_model *m, const char *path, const Options *o)
     if (!st && o && !(st = hold_operators(m, o)))
         st = options_operators(&own, a, o);
     if (!st)
-        st = plan_import(&m->graph, &m->onnx, path, interp_node, &own, plan_memory);
+        st = plan_import(&m->graph, &m->onnx, path, interp_node, &own, o ? &o->build : NULL);
     if (!st)
         st = attach(m, o, &own);
     arena_free(a);
-    return st ? st : plan_explain(m->graph, find_state(m, plan_memory));
+    return st ? st : plan_explain(m->graph, find_state(m, o ? o->build.plan_memory : 0));
 }
 
 static dpx_status load(dpx_model **out, const char *path, const Options *o)

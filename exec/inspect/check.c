@@ -17,8 +17,8 @@
 
 enum { PATH_LENGTH = 4096, MAX_INPUTS = 256, FEW = 64 };
 
-/* Which inputs are constants: many of ONNX's tests give as input what in models is constant (axes, shapes, sizes). */
-typedef enum { NO_INPUT, INPUTS_OF_FEW, ALL_INPUTS } Constants;
+/* How a model is run: many of ONNX's tests give as input what in models is constant (axes, shapes, sizes). */
+typedef enum { AS_IT_IS, FEW_CONSTANT, INTERPRETED } How;
 
 typedef struct {
     const Options *options;
@@ -34,10 +34,11 @@ typedef struct {
     const char *set; /* its folder */
     Arena *arena;
     Graph *graph;
+    OnnxModel *onnx;
     Session *session;
     NamedTensor input[MAX_INPUTS];
     int n_input;
-    const NamedTensor *output;
+    OnnxNamedValue *output; /* in the order of the model's */
     int n_output;
     bool planned;
 } Try;
@@ -76,21 +77,41 @@ static Status read_tolerances(Check *c)
 }
 
 /* Data of 2022 hold bfloat16 as the uint16 of its bits. */
+static Status read_as(OnnxValue *out, Arena *a, const char *path, const OnnxType *expected)
+{
+    TRY(onnx_read_value(out, a, path, expected));
+    for (int i = 0; i < out->n; i++)
+        if (out->item[i]->dtype == DT_UINT16 && expected->dtype == DT_BFLOAT16)
+            ((Tensor *)out->item[i])->dtype = DT_BFLOAT16;
+    return ST_OK;
+}
+
 Status check_read(Tensor **out, Arena *a, const char *path, DType expected)
 {
-    TRY(onnx_read_tensor(out, a, path));
-    if ((*out)->dtype == DT_UINT16 && expected == DT_BFLOAT16)
-        (*out)->dtype = DT_BFLOAT16;
+    OnnxValue v;
+
+    TRY(read_as(&v, a, path, &(OnnxType){ .dtype = expected }));
+    *out = (Tensor *)v.item[0];
     return ST_OK;
 }
 
 /* ---- inputs ---- */
 
-static Status give(Try *t, Value *v, Tensor *x, Constants constants)
+static Status read_input(void *user, OnnxValue *out, Arena *a, int i, const char *name, const OnnxType *type)
+{
+    const Try *t = user;
+    char path[PATH_LENGTH];
+
+    (void)name;
+    snprintf(path, sizeof path, "%s/input_%d.pb", t->set, i);
+    return read_as(out, a, path, type);
+}
+
+static Status give(Try *t, Value *v, const Tensor *x, How how)
 {
     if (x->dtype != v->dtype)
         return FAIL(E_INVALID, "input '%s' is %s, expected %s", v->name, dtype_name(x->dtype), dtype_name(v->dtype));
-    if (constants == ALL_INPUTS || (constants == INPUTS_OF_FEW && x->shape.rank <= 1 && tensor_numel(x) <= FEW)) {
+    if (how == FEW_CONSTANT && x->shape.rank <= 1 && tensor_numel(x) <= FEW) {
         v->kind = V_CONST;
         value_set_shape(t->graph, v, &x->shape);
         v->init = x;
@@ -100,21 +121,19 @@ static Status give(Try *t, Value *v, Tensor *x, Constants constants)
     return t->graph->status;
 }
 
-static Status give_inputs(Try *t, Constants constants)
+static Status give_inputs(Try *t, How how)
 {
     Graph *g = t->graph;
-    char path[PATH_LENGTH];
     int kept = 0;
 
     if (g->n_input > MAX_INPUTS)
         return FAIL(E_UNSUPPORTED, "%d inputs, at most %d can be given", g->n_input, MAX_INPUTS);
     for (int i = 0; i < g->n_input; i++) {
         Value *v = value(g, g->input[i]);
-        Tensor *x;
+        OnnxValue x;
 
-        snprintf(path, sizeof path, "%s/input_%d.pb", t->set, i);
-        TRY(check_read(&x, t->arena, path, v->dtype));
-        TRY(give(t, v, x, constants));
+        TRY(read_input(t, &x, t->arena, i, v->name, &(OnnxType){ .dtype = v->dtype }));
+        TRY(give(t, v, x.item[0], how));
         if (v->kind != V_CONST)
             g->input[kept++] = g->input[i];
     }
@@ -124,40 +143,39 @@ static Status give_inputs(Try *t, Constants constants)
 
 /* ---- computing ---- */
 
-static Status run_session(Try *t)
+/* A sequence is outputs NAME.0, NAME.1, ... of the graph. */
+static Status gather_output(OnnxNamedValue *out, const Try *t, const OnnxOutput *said, const NamedTensor *found, int n)
 {
-    const Check *c = t->check;
+    const Tensor **item = ARENA_NEW(t->arena, const Tensor *, n), *x;
+    const char *name = said->name;
 
-    TRY(session_create(&t->session, t->graph, &c->options->build, &c->devices, NULL, NULL));
-    TRY(session_step(&t->output, &t->n_output, t->session, BUILD_INFER, t->input, t->n_input));
-    t->planned = session_program(t->session, BUILD_INFER) != NULL;
-    return ST_OK;
+    if (!item)
+        return FAIL_NOMEM();
+    *out = (OnnxNamedValue){ name, { .type = { .sequence = said->sequence }, .item = item } };
+    do {
+        if (said->sequence && !(name = arena_printf(t->arena, "%s.%d", said->name, out->value.n)))
+            return FAIL_NOMEM();
+        if ((x = named_find(found, n, name)))
+            item[out->value.n++] = x;
+    } while (x && said->sequence);
+    return out->value.n ? ST_OK : FAIL(E_INTERNAL, "output '%s' was not computed", name);
 }
 
-/* The model as it was imported, node by node. */
-static Status run_interpreter(Try *t)
+static Status run_session(Try *t, How how)
 {
-    Graph *g = t->graph;
-    BuildOptions opt = t->check->options->build;
-    const Tensor **values;
-    NamedTensor *output;
+    const Check *c = t->check;
+    const NamedTensor *out;
+    int n;
 
-    opt.mode = BUILD_INFER;
-    TRY(pipeline_run(g, &opt, interp_node, NULL, &(PipelineOptions){ .until = "lower" }));
-    values = ARENA_NEW(t->arena, const Tensor *, g->n_value);
-    output = ARENA_NEW(t->arena, NamedTensor, (size_t)g->n_output + 1);
-    if (!values || !output)
+    TRY(give_inputs(t, how));
+    TRY(session_create(&t->session, t->graph, &c->options->build, &c->devices, NULL, NULL));
+    TRY(session_step(&out, &n, t->session, BUILD_INFER, t->input, t->n_input));
+    t->planned = session_program(t->session, BUILD_INFER) != NULL;
+    t->n_output = t->onnx->n_output;
+    if (!(t->output = ARENA_NEW(t->arena, OnnxNamedValue, t->n_output)))
         return FAIL_NOMEM();
-    TRY(interp_run(t->arena, g, values));
-    for (int i = 0; i < g->n_output; i++) {
-        const Tensor *found = values[g->output[i].value.i];
-
-        if (!found)
-            return FAIL(E_INTERNAL, "output '%s' was not computed", g->output[i].name);
-        output[i] = (NamedTensor){ g->output[i].name, *found };
-    }
-    t->output = output;
-    t->n_output = g->n_output;
+    for (int i = 0; i < t->n_output; i++)
+        TRY(gather_output(&t->output[i], t, &t->onnx->output[i], out, n));
     return ST_OK;
 }
 
@@ -207,21 +225,37 @@ bool check_differs(char *text, size_t size, const char *name, const Tensor *foun
     return n > 0;
 }
 
+static bool differ(char *text, size_t size, const Try *t, const char *name, const OnnxValue *found,
+                   const OnnxValue *expected)
+{
+    char item[256];
+
+    if (found->nothing != expected->nothing || found->n != expected->n) {
+        snprintf(text, size, "output '%.200s' has %d tensors, expected %d", name, found->n, expected->n);
+        return true;
+    }
+    for (int i = 0; i < found->n; i++) {
+        snprintf(item, sizeof item, found->type.sequence ? "%.200s.%d" : "%.200s", name, i);
+        if (check_differs(text, size, item, found->item[i], expected->item[i], &t->check->tolerance))
+            return true;
+    }
+    return false;
+}
+
 static Status compare(const Try *t, bool *wrong)
 {
     dpx_check_result *r = t->check->result;
     char path[PATH_LENGTH], text[sizeof r->text];
 
-    for (int i = 0; i < t->graph->n_output && !*wrong; i++) {
-        const char *name = t->graph->output[i].name;
-        const Tensor *found = named_find(t->output, t->n_output, name);
-        Tensor *expected;
+    for (int i = 0; i < t->n_output && !*wrong; i++) {
+        const OnnxNamedValue *found = &t->output[i];
+        OnnxType type = found->value.type;
+        OnnxValue expected;
 
-        if (!found)
-            return FAIL(E_INTERNAL, "output '%s' was not computed", name);
+        type.dtype = found->value.n ? found->value.item[0]->dtype : type.dtype;
         snprintf(path, sizeof path, "%s/output_%d.pb", t->set, i);
-        TRY(check_read(&expected, t->arena, path, found->dtype));
-        *wrong = check_differs(text, sizeof text, name, found, expected, &t->check->tolerance);
+        TRY(read_as(&expected, t->arena, path, &type));
+        *wrong = differ(text, sizeof text, t, found->name, &found->value, &expected);
         if (*wrong)
             snprintf(r->text, sizeof r->text, "%.40s: %.900s", strrchr(t->set, '/') + 1, text);
     }
@@ -230,24 +264,32 @@ static Status compare(const Try *t, bool *wrong)
 
 /* ---- one data set ---- */
 
-static Status try_set(const Check *c, const char *set, Constants constants, bool interpreter, bool *planned,
-                      bool *wrong)
+static Status run_model(Try *t, const char *model, How how)
+{
+    const BuildOptions *o = &t->check->options->build;
+    OperatorList own = { NULL, 0 };
+
+    TRY(options_operators(&own, t->arena, t->check->options));
+    if (how == INTERPRETED)
+        return plan_evaluate(&t->output, &t->n_output, t->arena, model, interp_node, &own, o, read_input, t);
+    TRY(plan_import(&t->graph, &t->onnx, model, interp_node, &own, o));
+    return run_session(t, how);
+}
+
+static Status try_set(const Check *c, const char *set, How how, bool *planned, bool *wrong)
 {
     Try t = { .check = c, .set = set, .arena = arena_create() };
-    OperatorList own = { NULL, 0 };
     char model[PATH_LENGTH];
     Status st = t.arena ? ST_OK : FAIL_NOMEM();
 
     snprintf(model, sizeof model, "%s/model.onnx", c->folder);
     *wrong = false;
-    st = st ? st : options_operators(&own, t.arena, c->options);
-    st = st ? st : plan_import(&t.graph, NULL, model, interp_node, &own, c->options->build.plan_memory);
-    st = st ? st : give_inputs(&t, constants);
-    st = st ? st : interpreter ? run_interpreter(&t) : run_session(&t);
+    st = st ? st : run_model(&t, model, how);
     st = st ? st : compare(&t, wrong);
     *planned = t.planned;
     session_free(t.session);
     graph_free(t.graph);
+    onnx_model_free(t.onnx);
     arena_free(t.arena);
     return st;
 }
@@ -260,16 +302,16 @@ static Status run_set(const Check *c, const char *set, bool interpreter, bool *p
     Status st;
 
     if (interpreter)
-        return try_set(c, set, ALL_INPUTS, true, planned, wrong);
-    st = try_set(c, set, NO_INPUT, false, planned, wrong);
+        return try_set(c, set, INTERPRETED, planned, wrong);
+    st = try_set(c, set, AS_IT_IS, planned, wrong);
     if (!st && (*planned || *wrong))
         return ST_OK;
-    if (!try_set(c, set, INPUTS_OF_FEW, false, &other_planned, &other_wrong) && (st || other_planned)) {
+    if (!try_set(c, set, FEW_CONSTANT, &other_planned, &other_wrong) && (st || other_planned)) {
         *planned = other_planned;
         *wrong = other_wrong;
         return ST_OK;
     }
-    return st ? try_set(c, set, ALL_INPUTS, true, planned, wrong) : ST_OK;
+    return st ? try_set(c, set, INTERPRETED, planned, wrong) : ST_OK;
 }
 
 static int is_set(const struct dirent *e) { return !strncmp(e->d_name, "test_data_set_", 14); }

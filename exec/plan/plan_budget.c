@@ -14,13 +14,26 @@ MemoryBudget *plan_budget(int64_t bytes)
 }
 
 Status plan_import(Graph **out, OnnxModel **onnx, const char *path, Evaluator eval, const OperatorList *own,
-                   int64_t bytes)
+                   const BuildOptions *o)
 {
-    MemoryBudget *b = plan_budget(bytes);
-    Status st = b ? onnx_import_file(out, onnx, path, &(ImportOptions){ eval, b, own }) : FAIL_NOMEM();
+    MemoryBudget *b = plan_budget(o ? o->plan_memory : 0);
+    ImportOptions how = { eval, b, own, o ? o->max_nodes : 0 };
+    Status st = b ? onnx_import_file(out, onnx, path, &how) : FAIL_NOMEM();
 
     st = memory_budget_explain(b, st);
     memory_budget_free(b); /* the graph holds it */
+    return st;
+}
+
+Status plan_evaluate(OnnxNamedValue **out, int *n_out, Arena *arena, const char *path, Evaluator eval,
+                     const OperatorList *own, const BuildOptions *o, OnnxInput *input, void *user)
+{
+    MemoryBudget *b = plan_budget(o->plan_memory);
+    ImportOptions how = { eval, b, own, o->max_nodes };
+    Status st = b ? onnx_evaluate_file(out, n_out, arena, path, &how, input, user) : FAIL_NOMEM();
+
+    st = memory_budget_explain(b, st);
+    memory_budget_free(b);
     return st;
 }
 

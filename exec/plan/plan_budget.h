@@ -4,13 +4,18 @@
 #define DPX_PLAN_BUDGET_H
 
 #include "graph/onnx/onnx.h"
+#include "passes/pass.h"
 
 /* Of `bytes`; 0: half of what the machine has, or the group of processes that this one belongs to (cgroup), whichever
  * is less.  NULL when out of memory. */
 MemoryBudget *plan_budget(int64_t bytes);
-/* The model of a file, within a budget of its own; `own` outlives it. */
+/* The model of a file, within a budget of its own and as many nodes as the options allow (NULL: the defaults'); `own`
+ * outlives it. */
 Status plan_import(Graph **out, OnnxModel **onnx, const char *path, Evaluator eval, const OperatorList *own,
-                   int64_t bytes) CHECKED;
+                   const BuildOptions *o) CHECKED;
+/* onnx_evaluate_file within the same. */
+Status plan_evaluate(OnnxNamedValue **out, int *n_out, Arena *arena, const char *path, Evaluator eval,
+                     const OperatorList *own, const BuildOptions *o, OnnxInput *input, void *user) CHECKED;
 /* A copy of the model to be planned, within a budget of its own. */
 Status plan_copy(Graph **out, const Graph *model, int64_t bytes) CHECKED;
 /* memory_budget_explain of the budget that the graph is within. */

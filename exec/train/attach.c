@@ -364,8 +364,7 @@ static Status attach(Attach *a, const char *flag, const char *path, const char *
 
     if (!path)
         return ST_OK;
-    TRY(status_prefix(plan_import(&p.graph, &p.onnx, path, interp_node, a->own, a->o->build.plan_memory), "--%s",
-                      flag));
+    TRY(status_prefix(plan_import(&p.graph, &p.onnx, path, interp_node, a->own, &a->o->build), "--%s", flag));
     st = add_part(a, &p, add);
     graph_free(p.graph);
     onnx_model_free(p.onnx);

@@ -608,18 +608,22 @@ static Status set_values(Session *s, Arena *a, const Graph *g, const Tensor **va
     return ST_OK;
 }
 
+/* What is computed is charged as what is planned. */
 static Status interpret(Session *s, Compiled *c, const NamedTensor *in, int n_in)
 {
+    MemoryBudget *b = plan_budget(s->base.plan_memory);
     const Graph *g = c->graph;
     const Tensor **values;
     Tensor *header;
 
     arena_free(c->arena);
-    if (!(c->arena = arena_create()) || !(values = ARENA_NEW(c->arena, const Tensor *, g->n_value)) ||
+    c->arena = b ? arena_create_within(b) : NULL;
+    memory_budget_free(b); /* the arena holds it */
+    if (!c->arena || !(values = ARENA_NEW(c->arena, const Tensor *, g->n_value)) ||
         !(header = ARENA_NEW(c->arena, Tensor, g->n_value)))
         return FAIL_NOMEM();
     TRY(set_values(s, c->arena, g, values, header, in, n_in));
-    TRY(interp_run(c->arena, g, values));
+    TRY(memory_budget_explain(b, interp_run(c->arena, g, values)));
     for (int i = 0; i < g->n_output; i++)
         c->output[i] = (NamedTensor){ g->output[i].name, *values[g->output[i].value.i] };
     return ST_OK;

@@ -81,6 +81,7 @@ static Status decode_apart(Importer *inner, Importer *im, Body *b, const Onnx__N
     inner->shared = (Scope){ 0 };
     inner->known = NULL;
     inner->n_known = inner->n_inferred = 0;
+    inner->run = NULL;
     st = decode(inner, b, gp);
     im->problems = inner->problems;
     im->newest = inner->newest;

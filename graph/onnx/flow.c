@@ -1,7 +1,8 @@
-/* Control flow that the file itself decides: an If becomes the nodes of the branch that is taken, a Loop or a Scan
- * those of all its trips, so that the graph holds dataflow alone.
+/* Control flow that the file itself decides: an If becomes the nodes of the branch that is taken, a Loop, a Scan or a
+ * SequenceMap those of all its trips, so that the graph holds dataflow alone.
  *
- * Conditions and trip counts are found by known.c; what depends on data is refused by name.  A subgraph sees the names
+ * Conditions and trip counts are found by known.c; what depends on data is refused by name, but where the data are at
+ * hand (evaluate.c).  A subgraph sees the names
  * around its node and must not define one of them again.  Its nodes get the node's name as a prefix, "loop/3/": of trip
  * 3; its constants are the same in all trips, so that a weight in a loop is one parameter.  The branch that is not
  * taken is not looked at. */
@@ -244,7 +245,7 @@ static Status run_trip(Flow *f, size_t first)
         TRY(tensor_result(&grown[f->trips], f, f->gp->output[first + f->n_carried + k]));
     }
     f->trips++;
-    if (arena_bytes(f->im->scratch) + arena_bytes(f->im->g->arena) - f->bytes > MAX_UNROLLED)
+    if (!f->im->run && arena_bytes(f->im->scratch) + arena_bytes(f->im->g->arena) - f->bytes > MAX_UNROLLED)
         return FAIL(E_MODEL, "unrolled it takes more than %zu MiB", MAX_UNROLLED >> 20);
     return ST_OK;
 }
@@ -263,6 +264,8 @@ static Status stack_nothing(ValueId *out, const Flow *f, const Onnx__ValueInfoPr
     if (type && type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE &&
         !tensor_type_problem(type->tensor_type->elem_type) && type->tensor_type->shape)
         TRY(type_shape_decode(&s, &params, f->im->scratch, type->tensor_type->shape, p->name));
+    for (int i = 0; f->im->run && i < s.rank; i++)
+        s.dim[i] = s.dim[i] < 0 ? 0 : s.dim[i]; /* nothing will say, and there is nothing of it */
     if (!shape_known(&s) || s.rank == MAX_RANK)
         return FAIL(E_UNSUPPORTED, "no trip, and the body does not say what its output '%s' would be", p->name);
     axis += axis < 0 ? s.rank + 1 : 0;
@@ -388,8 +391,7 @@ static Status import_loop(Flow *f)
                         "whether it goes on after trip %zu ('%s') depends on data, expected a constant condition",
                         f->trips - 1, f->gp->output[0]->name);
         TRY(decided(f, cond.value, go, "whether it goes on,", f->gp->output[0]->name));
-        cond.problem = NULL;
-        cond.sequence = NULL;
+        cond = (ScopeEntry){ .value = cond.value, .node = -1 };
     }
     set_carried(f);
     for (size_t k = 0; k < f->n_scanned; k++)
@@ -500,12 +502,81 @@ static Status import_scan(Flow *f)
     return scan_outputs(f);
 }
 
+/* ---- SequenceMap ---- */
+
+static Status items(const ValueId **item, int *n, const Flow *f, const ScopeEntry *e)
+{
+    return sequence_items(item, n, f->im, e->sequence,
+                          arena_printf(f->im->scratch, "%s: the length of a sequence", proto_text(f->im, f->p)));
+}
+
+/* An input of the body: of a sequence the trip's tensor, else the same in all trips. */
+static Status bind_mapped(Flow *f, size_t i)
+{
+    const ScopeEntry *e = given(f, i);
+    ScopeEntry one = { .node = -1 };
+    const ValueId *item;
+    int n;
+
+    if (!e)
+        return FAIL(E_MODEL, "input %zu is absent", i);
+    if (!e->sequence)
+        return bind(f, f->gp->input[i], e);
+    TRY(items(&item, &n, f, e));
+    if ((size_t)n <= f->trips)
+        return FAIL(E_MODEL, "sequence '%s' has %d tensors, the first one more", f->p->input[i], n);
+    one.value = item[f->trips];
+    return bind(f, f->gp->input[i], &one);
+}
+
+static Status import_map(Flow *f)
+{
+    const ScopeEntry *e = given(f, 0);
+    const ValueId *item;
+    int n;
+
+    TRY(subgraph(&f->gp, f->p, "body"));
+    if (f->gp->n_input != f->p->n_input)
+        return FAIL(E_MODEL, "a body of %zu inputs, expected %zu", f->gp->n_input, f->p->n_input);
+    if (!e || !e->sequence)
+        return FAIL(E_UNSUPPORTED, "input 0 is no sequence that the file itself gives");
+    TRY(items(&item, &n, f, e));
+    TRY(begin_trips(f, 0, 0));
+    while (f->trips < (size_t)n) {
+        TRY(enter(f, f->gp, (int64_t)f->trips));
+        for (size_t i = 0; i < f->p->n_input; i++)
+            TRY(bind_mapped(f, i));
+        TRY(run_trip(f, 0));
+        if (in_vain(f))
+            return ST_OK;
+    }
+    for (size_t k = 0; k < f->p->n_output; k++) {
+        ScopeEntry to = { .node = -1 };
+
+        TRY(sequence_set(&to, f->im, n, f->scanned[k]));
+        set_output(f, k, &to);
+    }
+    return ST_OK;
+}
+
 /* ---- all ---- */
 
-bool is_flow_operator(const char *name)
+static const struct {
+    const char *name;
+    Status (*import)(Flow *);
+} operators[] = {
+    { "If", import_if }, { "Loop", import_loop }, { "Scan", import_scan }, { "SequenceMap", import_map }
+};
+
+static Status (*find_import(const char *name))(Flow *)
 {
-    return !strcmp(name, "If") || !strcmp(name, "Loop") || !strcmp(name, "Scan");
+    for (size_t i = 0; i < sizeof operators / sizeof *operators; i++)
+        if (!strcmp(operators[i].name, name))
+            return operators[i].import;
+    return NULL;
 }
+
+bool is_flow_operator(const char *name) { return find_import(name) != NULL; }
 
 /* After problems in a body some outputs may stand for nothing: later nodes are looked at all the same. */
 static Status leave_rest(const Flow *f)
@@ -527,9 +598,7 @@ Status import_flow(Importer *im, Body *b, const Onnx__NodeProto *p)
     Status st = check_depth(b);
 
     if (!st)
-        st = !strcmp(p->op_type, "If")     ? import_if(&f)
-             : !strcmp(p->op_type, "Loop") ? import_loop(&f)
-                                           : import_scan(&f);
+        st = find_import(p->op_type)(&f);
     TRY(status_prefix(st, "%s", proto_text(im, p)));
     return leave_rest(&f);
 }

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_NODES = 300000 };
 static const int64_t DENSE_BYTES = (int64_t)256 << 20;
 
 const char *proto_text(const Importer *im, const Onnx__NodeProto *p)
@@ -46,8 +45,9 @@ ScopeEntry *shared_entry(Importer *im, const Body *b, const void *part)
 
 Status spend_nodes(Importer *im, size_t n)
 {
-    if (n > MAX_NODES || (im->n_done += n) > MAX_NODES)
-        return FAIL(E_MODEL, "more than %d nodes with functions inlined and loops unrolled", MAX_NODES);
+    if (n > im->max_nodes || (im->n_done += n) > im->max_nodes)
+        return FAIL(E_MODEL, "more than %zu nodes (--max-nodes) with functions inlined and loops %s", im->max_nodes,
+                    im->run ? "run" : "unrolled");
     return ST_OK;
 }
 
@@ -205,7 +205,7 @@ static Status add_node(Importer *im, Body *b, const Onnx__NodeProto *p, const Op
 }
 
 /* An Identity of a constant is another name for it: weights that exporters share this way are one parameter.  So are
- * those of our own exports. */
+ * those of our own exports.  And of what is no tensor. */
 static bool alias(const Importer *im, Body *b, const Onnx__NodeProto *p)
 {
     const ScopeEntry *e;
@@ -213,6 +213,10 @@ static bool alias(const Importer *im, Body *b, const Onnx__NodeProto *p)
     if (strcmp(p->op_type, "Identity") || p->n_input != 1 || p->n_output != 1 || !*p->input[0] || !*p->output[0])
         return false;
     e = body_find(b, p->input[0]);
+    if (e->sequence || e->nothing) {
+        entry_take(scope_find(&b->scope, p->output[0]), e);
+        return true;
+    }
     if (e->problem || !has_value(e->value))
         return false;
     if (value(im->g, e->value)->kind != V_CONST && !(im->marked && !strcmp(text_or(p->doc_string, ""), ALIAS_NODE)))
@@ -236,10 +240,12 @@ static Status import_operator(Importer *im, Body *b, const Onnx__NodeProto *p)
         im->newest = opset > im->newest ? opset : im->newest;
         if (!strcmp(p->op_type, "Constant"))
             return import_constant(im, b, p);
-        if (is_sequence_operator(p->op_type))
-            return import_sequence(im, b, p);
         if (is_flow_operator(p->op_type))
             return import_flow(im, b, p);
+        if (is_sequence_operator(p->op_type))
+            return import_sequence(im, b, p);
+        if (is_optional_operator(p->op_type))
+            return import_optional(im, b, p);
         if (alias(im, b, p))
             return ST_OK;
     }
@@ -266,7 +272,9 @@ static Status import_node(Importer *im, Body *b, const Onnx__NodeProto *p)
     if (f && operator_find(im->own, p->domain, p->op_type))
         f = NULL; /* which says how it is computed where nobody brings it */
     st = f ? import_call(im, b, p, f) : import_operator(im, b, p);
-    if (st != E_UNSUPPORTED)
+    if (!st && im->run)
+        return evaluate_read(im);
+    if (st != E_UNSUPPORTED || im->run)
         return st;
     problems_add(&im->problems, "%s", status_message());
     if (im->g->status == E_UNSUPPORTED)
@@ -375,6 +383,8 @@ static Status import_input(Importer *im, Body *b, const Onnx__ValueInfoProto *p)
     e->formal = true;
     if (!type || type->value_case == ONNX__TYPE_PROTO__VALUE__NOT_SET)
         return FAIL(E_MODEL, "input '%s' has no type", p->name);
+    if (im->run)
+        return evaluate_input(im, e, p);
     if (type->value_case != ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE)
         problem = "only tensors are supported, not sequences, maps, optional or sparse values";
     else
@@ -484,6 +494,8 @@ static Status import_graph(Importer *im)
     for (size_t i = 0; i < gp->n_input; i++)
         TRY(import_input(im, &b, gp->input[i]));
     TRY(import_body(im, &b));
+    if (im->run)
+        return evaluate_outputs(im, &b);
     TRY(import_outputs(im, &b));
     TRY(problems_fail(&im->problems, E_UNSUPPORTED, "not supported"));
     known_forget(im);
@@ -494,7 +506,7 @@ static Status import_graph(Importer *im)
 
 /* The graph's memory is taken of the budget of `scratch`. */
 static Status import_proto(Graph **out, OnnxModel **model, const Onnx__ModelProto *m, External *ext, Arena *scratch,
-                           const ImportOptions *opt)
+                           const ImportOptions *opt, struct Evaluation *run)
 {
     Body top = { .n_opset = m->n_opset_import, .opset = m->opset_import };
     int64_t opset = opset_of(&top, NULL);
@@ -503,7 +515,9 @@ static Status import_proto(Graph **out, OnnxModel **model, const Onnx__ModelProt
                     .tensors = { .external = ext, .dense_left = DENSE_BYTES },
                     .marked = model_is_marked(m),
                     .eval = opt ? opt->eval : NULL,
-                    .own = opt ? opt->own : NULL };
+                    .own = opt ? opt->own : NULL,
+                    .max_nodes = opt && opt->max_nodes > 0 ? (size_t)opt->max_nodes : ONNX_MAX_NODES,
+                    .run = run };
     OnnxModel *remembered = NULL;
     Status st;
 
@@ -526,7 +540,7 @@ fail:
 
 /* `map`: the file that the data are, of `name`; NULL: they are the caller's. */
 static Status import_bytes(Graph **out, OnnxModel **model, const void *data, size_t size, const Mapped *map,
-                           const char *name, const ImportOptions *opt)
+                           const char *name, const ImportOptions *opt, struct Evaluation *run)
 {
     Arena *scratch = arena_create_within(opt ? opt->budget : NULL);
     External *ext = NULL;
@@ -536,7 +550,7 @@ static Status import_bytes(Graph **out, OnnxModel **model, const void *data, siz
     if (!scratch || (map && !(ext = external_create(scratch, name))))
         TRY_TO(done, st, FAIL_NOMEM());
     TRY_TO(done, st, onnx_unpack(&m, scratch, &onnx__model_proto__descriptor, data, size, map));
-    TRY_TO(done, st, import_proto(out, model, (const Onnx__ModelProto *)m, ext, scratch, opt));
+    TRY_TO(done, st, import_proto(out, model, (const Onnx__ModelProto *)m, ext, scratch, opt, run));
 done:
     external_close(ext);
     if (scratch)
@@ -547,16 +561,21 @@ done:
 Status onnx_import_memory(Graph **out, OnnxModel **model, const void *data, size_t size, const char *name,
                           const ImportOptions *opt)
 {
-    return import_bytes(out, model, data, size, NULL, name, opt);
+    return import_bytes(out, model, data, size, NULL, name, opt, NULL);
 }
 
-Status onnx_import_file(Graph **out, OnnxModel **model, const char *path, const ImportOptions *opt)
+Status import_file(Graph **out, OnnxModel **model, const char *path, const ImportOptions *opt, struct Evaluation *run)
 {
     Mapped map;
     Status st;
 
     TRY(mapped_open(&map, path));
-    st = import_bytes(out, model, map.data, map.size, &map, path, opt);
+    st = import_bytes(out, model, map.data, map.size, &map, path, opt, run);
     mapped_close(&map);
     return st;
+}
+
+Status onnx_import_file(Graph **out, OnnxModel **model, const char *path, const ImportOptions *opt)
+{
+    return import_file(out, model, path, opt, NULL);
 }

@@ -49,6 +49,7 @@ typedef struct {
     const char *problem; /* why it cannot be used, or NULL */
     const Sequence
         *sequence; /* what a sequence consists of; its `problem` keeps operators of tensors from reading it */
+    bool nothing;  /* an optional that holds nothing; likewise */
     int64_t node;  /* the node of the body that makes it; -1: none */
     bool formal;   /* an input of a function */
 } ScopeEntry;
@@ -100,6 +101,7 @@ typedef struct {
     bool marked;       /* the file is an export of ours: its doc_strings are marks */
     int64_t newest;    /* opset of the default domain that a node was spelled in: a function may have its own */
     size_t n_done;     /* nodes imported so far, those of inlined functions and subgraphs too */
+    size_t max_nodes;  /* of these */
     Scope shared;      /* constants and calls of repeated bodies (shared_entry) */
     const char **call; /* of functions, by the names that those of their nodes begin with */
     size_t n_call, cap_call;
@@ -107,8 +109,12 @@ typedef struct {
     const OperatorList *own;
     const struct Known **known; /* known.c: by value, for those below n_known */
     uint32_t n_known, n_inferred;
+    struct Evaluation *run; /* evaluate.c: nodes are computed as they are read; NULL: they are not */
 } Importer;
 
+/* As onnx_import_file; with `run` the graph is what is left of an evaluation. */
+Status import_file(Graph **out, OnnxModel **model, const char *path, const ImportOptions *opt,
+                   struct Evaluation *run) CHECKED;
 Status import_body(Importer *im, Body *b) CHECKED;
 /* A new name of the body: its input, or its initializer. */
 Status declare(ScopeEntry **out, Body *b, const char *name, const char *what) CHECKED;
@@ -167,16 +173,34 @@ void known_forget(Importer *im);
 Status decided_number(Importer *im, ValueId v, int64_t is, const char *what) CHECKED;
 Status decided_size(Importer *im, ValueId x, int64_t axis, int64_t is, const char *what) CHECKED;
 
+/* ---- evaluate.c ---- */
+/* Computes what was read since the last call. */
+Status evaluate_read(Importer *im) CHECKED;
+/* The model's input, whose value is given. */
+Status evaluate_input(Importer *im, ScopeEntry *e, const Onnx__ValueInfoProto *p) CHECKED;
+/* What the model's outputs are, when all nodes have been read. */
+Status evaluate_outputs(Importer *im, const Body *b) CHECKED;
+
 /* ---- flow.c ---- */
 bool is_flow_operator(const char *name);
-/* If, Loop and Scan, inlined and unrolled. */
+/* If, Loop, Scan and SequenceMap, inlined and unrolled. */
 Status import_flow(Importer *im, Body *b, const Onnx__NodeProto *p) CHECKED;
 
 /* ---- sequence.c ---- */
 bool is_sequence_operator(const char *name);
 Status import_sequence(Importer *im, Body *b, const Onnx__NodeProto *p) CHECKED;
+/* The entry stands for a sequence of `n` tensors. */
+Status sequence_set(ScopeEntry *e, Importer *im, int n, const ValueId *item) CHECKED;
+/* The tensors of a sequence; E_UNSUPPORTED: how many there are is not known.  `what` (NULL: no memory) says in messages
+ * that it is how many. */
+Status sequence_items(const ValueId **item, int *n, Importer *im, const Sequence *s, const char *what) CHECKED;
 /* Outputs NAME.0, NAME.1, ... of the graph; E_UNSUPPORTED: how many there are is not known, or none. */
 Status import_sequence_output(Importer *im, const char *name, const Sequence *s) CHECKED;
+
+/* ---- optional.c ---- */
+bool is_optional_operator(const char *name);
+Status import_optional(Importer *im, Body *b, const Onnx__NodeProto *p) CHECKED;
+void optional_set_nothing(ScopeEntry *e);
 
 /* ---- function.c ---- */
 Status functions_index(Importer *im) CHECKED;

@@ -45,7 +45,9 @@ typedef struct {
     Evaluator eval;          /* of what conditions and trip counts are computed from; NULL: only constants are known */
     MemoryBudget *budget;    /* which the graph holds; NULL: none */
     const OperatorList *own; /* the embedder's, which must outlive the graph; NULL: none */
+    int64_t max_nodes;       /* with functions inlined and loops unrolled; 0: ONNX_MAX_NODES */
 } ImportOptions;
+enum { ONNX_MAX_NODES = 300000 };
 
 /* A graph in the order of its nodes: initializers and Constant nodes are V_CONST, inputs have -1 for symbolic
  * dimensions (dim_param names them), operators are spelled as the IR does and normalised, shapes are not inferred.
@@ -55,8 +57,37 @@ Status onnx_import_file(Graph **out, OnnxModel **model, const char *path, const 
 Status onnx_import_memory(Graph **out, OnnxModel **model, const void *data, size_t size, const char *name,
                           const ImportOptions *opt) CHECKED;
 
+/* ---- values ---- */
+
+/* What an input or an output is declared to be: a tensor, a sequence of tensors, or an optional one of either. */
+typedef struct {
+    bool optional, sequence;
+    DType dtype; /* of the tensors; DT_NONE: not said */
+    Shape shape; /* of a tensor, as far as it is said */
+} OnnxType;
+typedef struct {
+    OnnxType type;
+    bool nothing;              /* an optional that holds nothing */
+    int n;                     /* tensors: of a sequence any number, else one */
+    const Tensor *const *item; /* [n] */
+} OnnxValue;
+typedef struct {
+    const char *name;
+    OnnxValue value;
+} OnnxNamedValue;
+/* Input `i` of a model, without those that have a default, which is declared to be of that type. */
+typedef Status OnnxInput(void *user, OnnxValue *out, Arena *arena, int i, const char *name, const OnnxType *type);
+
+/* The model's outputs, in its order, for inputs that `input` gives: node by node as the file is read, so that control
+ * flow, shapes and lengths of sequences may depend on any of it (evaluate.c).  Operators that training changes infer.
+ * What is made is in the arena, beside what the options' budget is charged with on the way. */
+Status onnx_evaluate_file(OnnxNamedValue **out, int *n_out, Arena *arena, const char *path, const ImportOptions *opt,
+                          OnnxInput *input, void *user) CHECKED;
+
 /* A file that holds one TensorProto.  E_UNSUPPORTED: of a type that tensors do not have. */
 Status onnx_read_tensor(Tensor **out, Arena *arena, const char *path) CHECKED;
+/* A file that holds a TensorProto, a SequenceProto or an OptionalProto, as the type says. */
+Status onnx_read_value(OnnxValue *out, Arena *arena, const char *path, const OnnxType *type) CHECKED;
 
 typedef struct {
     const OnnxModel *model; /* of the import; NULL: unknown */

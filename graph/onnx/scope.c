@@ -63,4 +63,5 @@ void entry_take(ScopeEntry *to, const ScopeEntry *from)
     to->value = from->value;
     to->problem = from->problem;
     to->sequence = from->sequence;
+    to->nothing = from->nothing;
 }

@@ -34,6 +34,24 @@ static Status make(Sequence **out, Importer *im, int n)
     return ST_OK;
 }
 
+static void stand_for(ScopeEntry *e, const Sequence *s)
+{
+    e->value = NO_VALUE;
+    e->sequence = s;
+    e->problem = "it is a sequence, which only operators of sequences read";
+}
+
+Status sequence_set(ScopeEntry *e, Importer *im, int n, const ValueId *item)
+{
+    Sequence *s;
+
+    TRY(make(&s, im, n));
+    if (n)
+        memcpy(s->item, item, (size_t)n * sizeof *item);
+    stand_for(e, s);
+    return ST_OK;
+}
+
 static ScopeEntry *entry(const Body *b, const Onnx__NodeProto *p, size_t i)
 {
     return i < p->n_input && *p->input[i] ? body_find(b, p->input[i]) : NULL;
@@ -185,12 +203,14 @@ static Status sequence_at(ValueId *out, Importer *im, Body *b, const Onnx__NodeP
 /* All parts as a list, of an axis of that size; the last may be smaller. */
 static Status split_evenly(Sequence **out, Importer *im, const Sequence *s, int64_t size)
 {
-    int n = (int)((size - 1) / s->part + 1);
+    int n = size ? (int)((size - 1) / s->part + 1) : 0;
     int64_t *sizes = ARENA_NEW(im->scratch, int64_t, n);
     ValueId axes;
 
     if (!sizes)
         return FAIL_NOMEM();
+    if (!n)
+        return make(out, im, 0);
     for (int i = 0; i < n; i++)
         sizes[i] = i < n - 1 ? s->part : size - s->part * (n - 1);
     TRY(split_by_sizes(out, im, s->whole, emit_ints(im->g, n, sizes), n, s->axis));
@@ -209,7 +229,7 @@ static Status listed_as(const Sequence **s, Importer *im, const char *what)
     if ((*s)->n >= 0)
         return ST_OK;
     TRY(known_size(&size, im, (*s)->whole, (*s)->axis));
-    if (size < 1 || size > MAX_ITEMS)
+    if (size < !im->run || size > (im->run ? (*s)->part : 1) * MAX_ITEMS)
         return FAIL(E_UNSUPPORTED, "how many parts the sequence has depends on a shape");
     TRY(decided_size(im, (*s)->whole, (*s)->axis, size, what));
     TRY(split_evenly(&list, im, *s, size));
@@ -220,6 +240,14 @@ static Status listed_as(const Sequence **s, Importer *im, const char *what)
 static Status listed(const Sequence **s, Importer *im, const Onnx__NodeProto *p)
 {
     return listed_as(s, im, what_length(im, p));
+}
+
+Status sequence_items(const ValueId **item, int *n, Importer *im, const Sequence *s, const char *what)
+{
+    TRY(listed_as(&s, im, what));
+    *item = s->item;
+    *n = s->n;
+    return ST_OK;
 }
 
 static Status concat(ValueId *out, Importer *im, Body *b, const Onnx__NodeProto *p)
@@ -340,15 +368,12 @@ Status import_sequence(Importer *im, Body *b, const Onnx__NodeProto *p)
     ValueId v = NO_VALUE;
     ScopeEntry *e;
 
-    if (!strcmp(p->op_type, "SequenceMap"))
-        return FAIL(E_UNSUPPORTED, "%s", proto_text(im, p));
     if (p->n_output != 1 || !*p->output[0])
         return FAIL(E_MODEL, "%s: expected one output", proto_text(im, p));
     TRY(status_prefix(resolve(&s, &v, im, b, p), "%s", proto_text(im, p)));
     e = scope_find(&b->scope, p->output[0]);
     e->value = v;
-    e->sequence = s;
     if (s)
-        e->problem = "it is a sequence, which only operators of sequences read";
+        stand_for(e, s);
     return im->g->status;
 }

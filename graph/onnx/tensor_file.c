@@ -1,23 +1,141 @@
-/* Files that hold one TensorProto, as the data sets of ONNX's tests are. */
+/* Files that hold one value, as the data sets of ONNX's tests are: a TensorProto, a SequenceProto or an OptionalProto.
+ * The definitions of the latter two are in no package's onnx.proto; of their fields few matter, and are read here. */
 #include "graph/onnx/internal.h"
 #include "graph/onnx/onnx.h"
 
-Status onnx_read_tensor(Tensor **out, Arena *arena, const char *path)
+/* Of both: field 1 is the name, 2 the kind of what is held. */
+enum { SEQUENCE_TENSORS = 3, OPTIONAL_TENSOR = 3, OPTIONAL_SEQUENCE = 5, WIRE_VARINT = 0, WIRE_BYTES = 2 };
+
+typedef struct {
+    const uint8_t *at, *end;
+} Span;
+
+typedef struct {
+    TensorReader tensors;
+    const Mapped *map;
+    Arena *scratch;
+} Reader;
+
+static bool read_varint(uint64_t *out, Span *s)
 {
-    TensorReader r = { .arena = arena, .dense_left = (int64_t)1 << 30 };
-    Arena *scratch = arena_create();
-    Mapped map = { NULL, 0 };
+    *out = 0;
+    for (int shift = 0; shift < 64 && s->at < s->end; shift += 7) {
+        *out |= (uint64_t)(*s->at & 127) << shift;
+        if (!(*s->at++ & 128))
+            return true;
+    }
+    return false;
+}
+
+/* The next field that holds bytes; `*tag` 0: there is none. */
+static Status next_field(unsigned *tag, Span *bytes, Span *s)
+{
+    uint64_t key, n;
+
+    *tag = 0;
+    while (s->at < s->end && !*tag) {
+        if (!read_varint(&key, s) || !read_varint(&n, s) || key >> 3 > 7)
+            return FAIL(E_MODEL, "not a valid file of a value");
+        if ((key & 7) == WIRE_VARINT)
+            continue;
+        if ((key & 7) != WIRE_BYTES || n > (uint64_t)(s->end - s->at))
+            return FAIL(E_MODEL, "not a valid file of a value");
+        *bytes = (Span){ s->at, s->at + n };
+        s->at += n;
+        *tag = (unsigned)(key >> 3);
+    }
+    return ST_OK;
+}
+
+static Status read_tensor(Tensor **out, Reader *r, Span s)
+{
     ProtobufCMessage *m;
+
+    TRY(onnx_unpack(&m, r->scratch, &onnx__tensor_proto__descriptor, s.at, (size_t)(s.end - s.at), r->map));
+    return tensor_decode(out, &r->tensors, (const Onnx__TensorProto *)m, text_or(((Onnx__TensorProto *)m)->name, "?"));
+}
+
+static Status add_tensor(OnnxValue *out, Reader *r, size_t *cap, Span s)
+{
+    const Tensor **grown = arena_grow(r->tensors.arena, (void *)out->item, sizeof *grown, (size_t)out->n, cap);
+    Tensor *t;
+
+    if (!grown)
+        return FAIL_NOMEM();
+    out->item = grown;
+    TRY(read_tensor(&t, r, s));
+    grown[out->n++] = t;
+    return ST_OK;
+}
+
+static Status read_sequence(OnnxValue *out, Reader *r, Span s)
+{
+    unsigned tag = 1;
+    size_t cap = 0;
+    Span bytes;
+
+    while (tag) {
+        TRY(next_field(&tag, &bytes, &s));
+        if (tag > SEQUENCE_TENSORS)
+            return FAIL(E_UNSUPPORTED, "a sequence of what is no tensor");
+        if (tag == SEQUENCE_TENSORS)
+            TRY(add_tensor(out, r, &cap, bytes));
+    }
+    return ST_OK;
+}
+
+static Status read_optional(OnnxValue *out, Reader *r, Span s)
+{
+    unsigned tag = 1;
+    size_t cap = 0;
+    Span bytes;
+
+    out->nothing = true;
+    while (tag) {
+        TRY(next_field(&tag, &bytes, &s));
+        if (tag > 1 && (!out->nothing || (tag != OPTIONAL_TENSOR && tag != OPTIONAL_SEQUENCE)))
+            return FAIL(E_UNSUPPORTED, "an optional that holds something else than a tensor or a sequence of them");
+        if (tag <= 1)
+            continue;
+        out->nothing = false;
+        out->type.sequence = tag == OPTIONAL_SEQUENCE;
+        TRY(out->type.sequence ? read_sequence(out, r, bytes) : add_tensor(out, r, &cap, bytes));
+    }
+    return ST_OK;
+}
+
+static Status read_value(OnnxValue *out, Reader *r, Span s, const OnnxType *type)
+{
+    size_t cap = 0;
+
+    *out = (OnnxValue){ .type = *type };
+    return type->optional   ? read_optional(out, r, s)
+           : type->sequence ? read_sequence(out, r, s)
+                            : add_tensor(out, r, &cap, s);
+}
+
+Status onnx_read_value(OnnxValue *out, Arena *arena, const char *path, const OnnxType *type)
+{
+    Reader r = { .tensors = { .arena = arena, .dense_left = (int64_t)1 << 30 }, .scratch = arena_create() };
+    Mapped map = { NULL, 0 };
     Status st;
 
-    if (!scratch)
+    if (!r.scratch)
         return FAIL_NOMEM();
     TRY_TO(done, st, mapped_open(&map, path));
-    if (!(st = onnx_unpack(&m, scratch, &onnx__tensor_proto__descriptor, map.data, map.size, &map)))
-        st = tensor_decode(out, &r, (const Onnx__TensorProto *)m, text_or(((Onnx__TensorProto *)m)->name, "?"));
-    st = status_prefix(st, "%s", path);
+    r.map = type->optional || type->sequence ? NULL : &map;
+    st = status_prefix(read_value(out, &r, (Span){ map.data, map.data + map.size }, type), "%s", path);
 done:
     mapped_close(&map);
-    arena_free(scratch);
+    arena_free(r.scratch);
     return st;
+}
+
+Status onnx_read_tensor(Tensor **out, Arena *arena, const char *path)
+{
+    OnnxValue v;
+
+    TRY(onnx_read_value(&v, arena, path, &(OnnxType){ 0 }));
+    *out = (Tensor *)v.item[0];
+    return ST_OK;
 }

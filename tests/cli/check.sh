@@ -5,7 +5,7 @@
 
 data=$(sed -n 's/^DPX_ONNX_TESTDATA[^=]*=//p' "$build/CMakeCache.txt")
 # How many pass; how many of them without the interpreter; how many pass with it alone.
-passed=953 planned=946 interpreted=953
+passed=982 planned=946 interpreted=982
 
 # counts FILE: "PASSED PLANNED", and the folders that fail, sorted.
 counts() { python3 -c 'import json, sys; j = json.load(open(sys.argv[1])); print(j["passed"], j["planned"])' "$1"; }
@@ -36,6 +36,13 @@ for how in "" --interpreter; do
     check "made data${how:+, }$how" "$dpexec" check "$DIR/made" $how
 done
 rm -r "$DIR/made"
+# What data decide: as Python and, when the script is asked to, ONNX Runtime compute it.
+mkdir "$DIR/dynamic"
+/usr/bin/python3 tests/cli/check/dynamic.py "$DIR/dynamic"
+for how in "" --interpreter; do
+    check "control flow, sequences and shapes by data${how:+, }$how" "$dpexec" check "$DIR/dynamic" $how
+done
+rm -r "$DIR/dynamic"
 
 # Golden data of a user's own.
 cp -rL "$data/node/test_softmax_axis_0" "$DIR/golden"
@@ -62,6 +69,29 @@ def model(name, nodes, inputs, outputs, x):
 f = lambda n, s: helper.make_tensor_value_info(n, 1, s)
 model("unknown", [helper.make_node("NoSuchOperator", ["x"], ["y"])], [f("x", [2])], [f("y", [2])], [np.ones(2, np.float32)])
 model("no_output", [helper.make_node("Relu", ["x"], ["y"])], [f("x", [2])], [f("y", [2])], [np.ones(2, np.float32)])
+body = helper.make_graph([helper.make_node("Add", ["v", "v"], ["w"]), helper.make_node("Identity", ["c"], ["go"])], "body",
+    [helper.make_tensor_value_info("i", 7, []), helper.make_tensor_value_info("c", 9, []), f("v", None)], [helper.make_tensor_value_info("go", 9, []), f("w", None)])
+model("endless", [helper.make_node("Not", ["no"], ["yes"]), helper.make_node("Loop", ["", "yes", "x"], ["y"], body=body)],
+    [f("x", [2]), helper.make_tensor_value_info("no", 9, [])], [f("y", [2])], [np.ones(2, np.float32), np.array(False)])
+const = lambda name, v: helper.make_node("Constant", [], [name], value=numpy_helper.from_array(np.array(v)))
+huge = [helper.make_node("Cast", ["x"], ["d"], to=11), helper.make_node("ReduceMax", ["d"], ["most"], keepdims=0), const("million", 1e6), const("one", [1]), const("zero", 0), const("step", 1),
+    helper.make_node("Mul", ["most", "million"], ["m"]), helper.make_node("Cast", ["m"], ["n"], to=7), helper.make_node("Reshape", ["n", "one"], ["k"]), helper.make_node("Concat", ["k", "k"], ["kk"], axis=0),
+    const("none", [0])]
+bombs = {
+    "range": [const("hundred", 100), helper.make_node("Mul", ["n", "hundred"], ["nn"]), helper.make_node("Range", ["zero", "nn", "step"], ["y"])],
+    "tile": [helper.make_node("Tile", ["u", "kk"], ["y"])],
+    "expand": [helper.make_node("Expand", ["most", "kk"], ["y"])],
+    "constant": [helper.make_node("ConstantOfShape", ["kk"], ["y"])],
+    "pad": [helper.make_node("Concat", ["none", "none", "kk"], ["p"], axis=0), helper.make_node("Pad", ["u", "p"], ["y"])],
+    "resize": [helper.make_node("Resize", ["u", "", "", "kk"], ["y"])],
+}
+for name, nodes in bombs.items():
+    model("bomb_" + name, huge + [helper.make_node("Unsqueeze", ["x", "none"], ["u"])] + nodes, [f("x", [200])], [helper.make_tensor_value_info("y", 7 if name == "range" else 1, None)],
+        [np.full(200, 4, np.float32)[:200]])
+model("bomb_doubling", [helper.make_node("Not", ["no"], ["yes"]), helper.make_node("Loop", ["", "yes", "x"], ["y"], body=helper.make_graph(
+    [helper.make_node("Concat", ["v", "v"], ["w"], axis=0), helper.make_node("Identity", ["c"], ["go"])], "body",
+    [helper.make_tensor_value_info("i", 7, []), helper.make_tensor_value_info("c", 9, []), f("v", None)], [helper.make_tensor_value_info("go", 9, []), f("w", None)]))],
+    [f("x", [2]), helper.make_tensor_value_info("no", 9, [])], [f("y", None)], [np.ones(2, np.float32), np.array(False)])
 model("other_type", [helper.make_node("Relu", ["x"], ["y"])], [f("x", [2])], [f("y", [2])], [np.ones(2, np.float64)])
 END2
 expect() { local want=$1 text=$2; shift 2
@@ -84,7 +114,15 @@ expect 0 "0 passed (0 planned throughout), 0 failed, 1 unsupported" "$DIR/unknow
 expect 0 "unsupported: $DIR/unknown" "$DIR/unknown" --verbose
 expect 1 "output_0.pb" "$DIR/no_output"
 expect 1 "input 'x' is float64, expected float32" "$DIR/other_type"
-expect 1 "0 passed (0 planned throughout), 3 failed, 1 unsupported" "$DIR"
+expect 1 "0 passed (0 planned throughout), 3 failed, 1 unsupported" "$DIR"/{golden,no_output,other_type,unknown}
+rm -r "$DIR/unknown"
+expect 1 "more than 300000 nodes (--max-nodes) with functions inlined and loops run" "$DIR/endless"
+expect 1 "more than 100 nodes (--max-nodes)" "$DIR/endless" --max-nodes 100
+for bomb in "$DIR"/bomb_*; do
+    rm -rf "$bomb/test_data_set_0/output_0.pb"
+    expect 1 "--plan-memory allows: of 100.000 MB" "$bomb" --plan-memory 100M --timeout 20
+    rm -r "$bomb"
+done
 mkfifo "$DIR/no_output/test_data_set_0/output_0.pb"
 expect 1 "FAILED: $DIR/no_output" "$DIR/no_output" --timeout 1
 refused 2 "expected a folder with model.onnx" "$dpexec" check "$build/CMakeFiles"

@@ -1,0 +1,272 @@
+/* The interpreter of models: a file is read for the values at hand, and each node is computed as soon as it has been
+ * read.  What it makes is a constant to all that follows, so that conditions, trip counts, shapes and lengths of
+ * sequences are known where they are needed, and the rules that unroll what a file itself decides (flow.c, sequence.c,
+ * optional.c) are those of what data decide.
+ *
+ * An operator without a kernel is lowered, in a graph of its own.  Nodes are counted, those of each trip too, and what
+ * is computed is charged to the budget, so that a loop without end and a shape of any size end in an error. */
+#include <string.h>
+
+#include "graph/onnx/internal.h"
+
+enum { MAX_LOWERINGS = 16 };
+
+typedef struct Evaluation {
+    OnnxInput *input;
+    void *user;
+    Arena *arena; /* of what is given and returned */
+    OnnxNamedValue *output;
+    int n_output, n_given;
+    uint32_t n_read; /* nodes of the graph that have been computed */
+} Evaluation;
+
+/* ---- nodes ---- */
+
+static Status compute(Importer *im, Graph *g, Node *n, int depth);
+
+static void fix_value(Graph *g, ValueId v, const Tensor *t)
+{
+    Value *x = value(g, v);
+
+    x->kind = V_CONST;
+    x->producer = NULL;
+    x->dtype = t->dtype;
+    x->init = t;
+    value_set_shape(g, x, &t->shape);
+}
+
+/* The node alone, and what it becomes, in a graph whose tensors are in the arena of the importer's. */
+static Status compute_lowered(Tensor **out, Importer *im, Graph *apart, const Node *n, const Tensor *const *in,
+                              int depth)
+{
+    ValueId *ids = ARENA_NEW(apart->arena, ValueId, n->n_in);
+    const char **names = ARENA_NEW(apart->arena, const char *, n->n_out);
+    Node *x;
+
+    if (!ids || !names)
+        return FAIL_NOMEM();
+    for (int i = 0; i < n->n_in; i++)
+        ids[i] = in[i] ? graph_add_const_nocopy(apart, "input", in[i]) : NO_VALUE;
+    for (int i = 0; i < n->n_out; i++)
+        names[i] = has_value(n->out[i]) ? "output" : "";
+    if (!(x = graph_add_node(apart, n->op, n->name, NULL, n->n_in, ids, n->n_out, names)))
+        return apart->status;
+    node_copy_attrs(apart, x, n);
+    for (int i = 0; i < n->n_out; i++)
+        graph_add_output(apart, "", x->out[i]);
+    TRY(node_infer(apart, x));
+    TRY(n->op->lower(apart, x));
+    TRY(apart->status);
+    if (apart->n_node == 1)
+        return FAIL(E_UNSUPPORTED, "%s: no reference kernel for %s", node_text(apart, n),
+                    dtype_name(in[0] ? in[0]->dtype : DT_NONE));
+    graph_remove(apart, x);
+    TRY(graph_sort(apart));
+    FOR_NODES(apart, y)
+        TRY(compute(im, apart, y, depth + 1));
+    for (int i = 0; i < n->n_out; i++) {
+        const Tensor *t = value_const(apart, apart->output[i].value);
+
+        if (has_value(n->out[i]) && !(out[i] = tensor_copy(im->g->arena, t)))
+            return FAIL_NOMEM();
+    }
+    return ST_OK;
+}
+
+static Status lower(Tensor **out, Importer *im, const Node *n, const Tensor *const *in, int depth)
+{
+    Graph *apart = depth < MAX_LOWERINGS ? graph_create_within("", arena_budget(im->scratch)) : NULL;
+    Status st;
+
+    if (!apart)
+        return FAIL_NOMEM();
+    st = compute_lowered(out, im, apart, n, in, depth);
+    graph_free(apart);
+    return st;
+}
+
+/* A node of g whose inputs are constants, as its outputs become. */
+static Status compute(Importer *im, Graph *g, Node *n, int depth)
+{
+    const Tensor **in = ARENA_NEW(g->arena, const Tensor *, n->n_in);
+    Tensor **out = ARENA_NEW(g->arena, Tensor *, n->n_out);
+    Status st;
+
+    if (!in || !out)
+        return FAIL_NOMEM();
+    for (int i = 0; i < n->n_in; i++)
+        in[i] = has_in(n, i) ? value_const(g, n->in[i]) : NULL;
+    if (n->op->train)
+        TRY(n->op->train(g, n, &(TrainMode){ 0 }));
+    TRY(node_infer(g, n));
+    st = im->eval(depth ? im->g->arena : g->arena, g, n, in, out);
+    if (st == E_UNSUPPORTED && n->op->lower)
+        st = lower(out, im, n, in, depth);
+    TRY(st);
+    for (int i = 0; i < n->n_out; i++)
+        if (has_value(n->out[i]))
+            fix_value(g, n->out[i], out[i]);
+    graph_remove(g, n);
+    return g->status;
+}
+
+static bool is_ready(const Graph *g, const Node *n)
+{
+    for (int i = 0; i < n->n_in; i++)
+        if (has_in(n, i) && !value_const(g, n->in[i]))
+            return false;
+    return true;
+}
+
+/* What an older spelling became stands behind the node that reads it. */
+Status evaluate_read(Importer *im)
+{
+    Graph *g = im->g;
+    bool left = true;
+
+    while (left) {
+        const Node *waits = NULL;
+        bool any = false;
+
+        for (uint32_t i = im->run->n_read; i < g->n_node; i++) {
+            Node *n = g->node[i];
+
+            if (!n->op)
+                continue;
+            if (!is_ready(g, n)) {
+                waits = waits ? waits : n;
+                continue;
+            }
+            TRY(compute(im, g, n, 0));
+            any = true;
+        }
+        if (waits && !any)
+            return FAIL(E_INTERNAL, "%s: an input is not known", node_text(g, waits));
+        left = waits != NULL;
+    }
+    im->run->n_read = g->n_node;
+    return g->status;
+}
+
+/* ---- inputs ---- */
+
+static Status read_type(OnnxType *out, Arena *a, const Onnx__ValueInfoProto *p)
+{
+    const Onnx__TypeProto *type = p->type;
+    const char **params = NULL;
+
+    *out = (OnnxType){ .shape = shape_unknown() };
+    if (type && type->value_case == ONNX__TYPE_PROTO__VALUE_OPTIONAL_TYPE) {
+        out->optional = true;
+        type = type->optional_type->elem_type;
+    }
+    if (type && type->value_case == ONNX__TYPE_PROTO__VALUE_SEQUENCE_TYPE) {
+        out->sequence = true;
+        type = type->sequence_type->elem_type;
+    }
+    if (!type || type->value_case != ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE)
+        return ST_OK;
+    out->dtype = (DType)type->tensor_type->elem_type;
+    if (!type->tensor_type->shape || out->sequence)
+        return ST_OK;
+    return type_shape_decode(&out->shape, &params, a, type->tensor_type->shape, p->name);
+}
+
+static Status set_given(Importer *im, ScopeEntry *e, const OnnxValue *given)
+{
+    ValueId *item = ARENA_NEW(im->scratch, ValueId, given->n + 1);
+
+    if (!item)
+        return FAIL_NOMEM();
+    for (int i = 0; i < given->n; i++)
+        item[i] = graph_add_const_nocopy(im->g, e->name, given->item[i]);
+    TRY(im->g->status);
+    if (given->nothing)
+        optional_set_nothing(e);
+    else if (given->type.sequence)
+        return sequence_set(e, im, given->n, item);
+    else
+        e->value = item[0];
+    return ST_OK;
+}
+
+Status evaluate_input(Importer *im, ScopeEntry *e, const Onnx__ValueInfoProto *p)
+{
+    Evaluation *run = im->run;
+    OnnxValue given = { 0 };
+    OnnxType type;
+
+    TRY(status_prefix(read_type(&type, run->arena, p), "input"));
+    if (type.dtype == DT_NONE)
+        return FAIL(E_UNSUPPORTED, "input '%s': expected tensors, sequences of tensors, or optional ones", p->name);
+    if (tensor_type_problem(type.dtype))
+        return FAIL(E_UNSUPPORTED, "input '%s': %s", p->name, tensor_type_problem(type.dtype));
+    TRY(run->input(run->user, &given, run->arena, run->n_given++, e->name, &type));
+    for (int i = 0; i < given.n; i++)
+        if (given.item[i]->dtype != type.dtype)
+            return FAIL(E_INVALID, "input '%s' is %s, expected %s", p->name, dtype_name(given.item[i]->dtype),
+                        dtype_name(type.dtype));
+    return set_given(im, e, &given);
+}
+
+/* ---- outputs ---- */
+
+static Status take_output(OnnxValue *out, Importer *im, const ScopeEntry *e, const Onnx__ValueInfoProto *p)
+{
+    const ValueId *item = &e->value;
+    const Tensor **copy;
+    int n = 1;
+
+    if (read_type(&out->type, im->run->arena, p) == E_NOMEM) /* what makes no sense is passed over */
+        return E_NOMEM;
+    out->type.sequence = e->nothing ? out->type.sequence : e->sequence != NULL;
+    out->nothing = e->nothing;
+    if (e->problem && !e->sequence && !e->nothing)
+        return FAIL(E_UNSUPPORTED, "output '%s': %s", p->name, e->problem);
+    if (e->sequence)
+        TRY(sequence_items(&item, &n, im, e->sequence, p->name));
+    TRY(evaluate_read(im)); /* of a sequence that was cut up only now */
+    n = e->nothing ? 0 : n;
+    if (!(copy = ARENA_NEW(im->run->arena, const Tensor *, n)))
+        return FAIL_NOMEM();
+    for (int i = 0; i < n; i++)
+        if (!(copy[i] = tensor_copy(im->run->arena, value_const(im->g, item[i]))))
+            return FAIL_NOMEM();
+    out->n = n;
+    out->item = copy;
+    return ST_OK;
+}
+
+Status evaluate_outputs(Importer *im, const Body *b)
+{
+    const Onnx__GraphProto *gp = im->model->graph;
+    Evaluation *run = im->run;
+
+    if (!(run->output = ARENA_NEW(run->arena, OnnxNamedValue, gp->n_output)))
+        return FAIL_NOMEM();
+    for (size_t i = 0; i < gp->n_output; i++) {
+        const char *name = text_or(gp->output[i]->name, "");
+        const ScopeEntry *e = scope_find(&b->scope, name);
+
+        if (!e || !(has_value(e->value) || e->problem))
+            return FAIL(E_MODEL, "output '%s' is made by no node", name);
+        if (!(run->output[i].name = arena_strdup(run->arena, name)))
+            return FAIL_NOMEM();
+        TRY(take_output(&run->output[i].value, im, e, gp->output[i]));
+        run->n_output++;
+    }
+    return im->g->status;
+}
+
+Status onnx_evaluate_file(OnnxNamedValue **out, int *n_out, Arena *arena, const char *path, const ImportOptions *opt,
+                          OnnxInput *input, void *user)
+{
+    Evaluation run = { .input = input, .user = user, .arena = arena };
+    Graph *rest;
+
+    TRY(import_file(&rest, NULL, path, opt, &run));
+    graph_free(rest);
+    *out = run.output;
+    *n_out = run.n_output;
+    return ST_OK;
+}
