@@ -29,6 +29,8 @@ static bool remember_outputs(OnnxModel *r, Arena *a, const Onnx__GraphProto *g)
         list[i].name = arena_strdup(a, text_or(g->output[i]->name, ""));
         list[i].shape = shape_unknown();
         ok = list[i].name != NULL;
+        list[i].optional = t && t->value_case == ONNX__TYPE_PROTO__VALUE_OPTIONAL_TYPE;
+        t = list[i].optional ? t->optional_type->elem_type : t;
         list[i].sequence = t && t->value_case == ONNX__TYPE_PROTO__VALUE_SEQUENCE_TYPE;
         t = list[i].sequence ? t->sequence_type->elem_type : t;
         if (!t || t->value_case != ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE ||

@@ -22,6 +22,7 @@ typedef struct {
     Shape shape;
     const char *const *dim_param; /* as in Value */
     bool sequence;                /* of such: outputs NAME.0, NAME.1, ... of the graph */
+    bool optional;                /* of what the rest says */
 } OnnxOutput;
 
 /* What a graph does not hold but an export wants to give back. */

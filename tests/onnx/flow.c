@@ -470,7 +470,7 @@ static void test_loop_refused(void)
     Onnx__NodeProto *n;
     Built b = recurrence("", &n), c = recurrence("9000000000000", &n), d = recurrence("2", &n), e, f;
 
-    REFUSED(&b, E_MODEL, "more than 300000 nodes with functions inlined and loops unrolled");
+    REFUSED(&b, E_MODEL, "more than 300000 nodes (--max-nodes) with functions inlined and loops unrolled");
     n = c.graph->node[0];
     n->attribute[0]->g->n_node = 1; /* the shortest body there is */
     n->attribute[0]->g->node[0] = node_make(c.arena, "Identity", "go", "go_on");
