@@ -39,6 +39,14 @@ static const struct {
     { "MaxUnpool(%line, %places, %threes) {kernel_shape=[2]}", "output_shape[0] is 3" },
     { "MaxUnpool(%line, %places, %huge) {kernel_shape=[2]}", "" },
     { "MaxUnpool(%line, %places) {kernel_shape=[2147483647], strides=[2147483648]}", "strides" },
+    { "Col2Im(%x, %two, %two)", "expected [batch" },
+    { "Col2Im(%line, %places1, %zero)", "block_shape[0] is 0" },
+    { "Col2Im(%line, %two, %places1)", "image_shape has 2 entries" },
+    { "Col2Im(%line, %places1, %places1)", "expected a multiple of 2" },
+    { "Col2Im(%line, %places1, %places1) {pads=[1,1,1]}", "pads" },
+    { "Col2Im(%line, %places1, %places1) {strides=[1,1]}", "strides has 2 entries" },
+    { "Col2Im(%line, %places1, %places1) {dilations=[9]}", "does not fit" },
+    { "Col2Im(%line, %wide, %wide)", "elements of the image are more" },
     { "dpexec.NllSum(%x, %two)", "target" },
     { "dpexec.Fused(%x) {program=graph(%x0) { %y0 = Neg(%x0) return %y0, %t0 }, sum=1}", "%t0 is not defined" },
     { "dpexec.Fused(%x) {program=graph(%x0) { %t0 = Neg(%x0) return %x0 }, sum=1}", "%x0, is not computed" },
@@ -90,6 +98,8 @@ static void test_refused(void)
             "  const %%far : int64[2] = {-9223372036854775807,9223372036854775807}\n  const %%two : int64[2] = {3,3}\n"
             "  const %%minus : int64[2] = {-1,-1}\n  const %%one : float32[] = {1}\n  const %%count : int64[] = {1}\n"
             "  const %%line : float32[1,1,2] = all 1\n  const %%places : int64[1,1,2] = {0,1}\n"
+            "  const %%places1 : int64[1] = {2}\n  const %%wide : int64[4] = "
+            "{2147483647,2147483647,2147483647,2147483647}\n"
             "  const %%threes : int64[3] = {3,3,3}\n  const %%huge : int64[3] = {1,1,9223372036854775807}\n  %%y%s = "
             "%s\n  output \"y\" = %%y\n}\n",
             two ? ", %z" : "", bad[i].node);
