@@ -1,8 +1,8 @@
 /* GridSample: values between elements, at positions that a grid gives for each output; AffineGrid: such a grid.
  *
  * x[N,C,spatial...], grid[N,out...,axes], y[N,C,out...]; a grid's numbers are -1 to 1 along the axes of x, the last one
- * first. Positions are ONNX's: one that is outside is moved inside before its neighbours are taken, and rounded before
- * that. */
+ * first; or, of our own, "elements": places of elements, the first axis first.  Positions are ONNX's: one that is
+ * outside is moved inside before its neighbours are taken, and rounded before that. */
 #include <string.h>
 
 #include "graph/grad.h"
@@ -81,7 +81,7 @@ static Status grad(Grad *gr)
     const Node *n = gr->node;
     const Attr *how =
         ATTRS(STRING("mode", node_string(n, "mode")), STRING("padding_mode", node_string(n, "padding_mode")),
-              INT("align_corners", node_int(n, "align_corners")));
+              INT("align_corners", node_int(n, "align_corners")), INT("elements", node_int(n, "elements")));
     const bool mixed = grad_in_value(gr, 0)->dtype != grad_in_value(gr, 1)->dtype;
     ValueId grid = mixed ? emit_cast(gr->g, grad_in(gr, 1), grad_in_value(gr, 0)->dtype) : grad_in(gr, 1), d[2];
 
@@ -145,11 +145,11 @@ static int64_t flops(const Graph *g, const Node *n)
     return shape_numel(y) * 2 << (y->rank - 2) * (!strcmp(mode, "nearest") ? 0 : !strcmp(mode, "linear") ? 1 : 2);
 }
 
-#define HOW                                                                             \
-    { "mode", A_STRING, .s = "linear", .words = "linear nearest cubic" },               \
-        { "padding_mode", A_STRING, .s = "zeros", .words = "zeros border reflection" }, \
-    {                                                                                   \
-        "align_corners", A_INT, .i = 0                                                  \
+#define HOW                                                                                                         \
+    { "elements", A_INT, .rule = ATTR_OURS }, { "mode", A_STRING, .s = "linear", .words = "linear nearest cubic" }, \
+        { "padding_mode", A_STRING, .s = "zeros", .words = "zeros border reflection" },                             \
+    {                                                                                                               \
+        "align_corners", A_INT, .i = 0                                                                              \
     }
 
 DEFINE_OP(GridSample, .precision = PREC_WIDE, .since = 22, .from = 20, .in_min = 2, .in_max = 2, .out_min = 1,

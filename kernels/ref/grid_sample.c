@@ -13,7 +13,7 @@ enum { ZEROS, BORDER, REFLECTION };
 typedef struct {
     int64_t samples, channels, size, positions, dim[AXES_MAX];
     int axes, mode, padding, taps;
-    bool align, has_grid;
+    bool align, elements, has_grid;
 } Plan;
 
 static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
@@ -33,6 +33,7 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
                           : !strcmp(padding, "border") ? BORDER
                                                        : REFLECTION,
                .align = node_int(n, "align_corners") != 0,
+               .elements = node_int(n, "elements") != 0,
                .has_grid = has_out(n, 1) };
 
     (void)ctx;
@@ -41,6 +42,9 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
         p.dim[i] = x->dim[2 + i];
     return kernel_state(state, &p, sizeof p);
 }
+
+/* Which of a position's numbers is along axis a. */
+static int number_of(const Plan *p, int a) { return p->elements ? a : p->axes - 1 - a; }
 
 #define BODY "kernels/ref/grid_sample.inc"
 #include "kernels/each_type.inc"

@@ -47,6 +47,16 @@ static const struct {
     { "Col2Im(%line, %places1, %places1) {strides=[1,1]}", "strides has 2 entries" },
     { "Col2Im(%line, %places1, %places1) {dilations=[9]}", "does not fit" },
     { "Col2Im(%line, %wide, %wide)", "elements of the image are more" },
+    { "DeformConv(%x, %x, %x)", "input [3,2]" },
+    { "DeformConv(%line, %line, %line)", "the offset is" },
+    { "DeformConv(%line, %line, %line) {group=2}", "2 groups" },
+    { "DeformConv(%line, %line, %line) {group=0}", "group 0" },
+    { "DeformConv(%line, %line, %line) {offset_group=3}", "3 groups of offsets" },
+    { "DeformConv(%line, %line, %line) {offset_group=2147483647}", "groups of offsets" },
+    { "DeformConv(%line, %line, %line) {kernel_shape=[3]}", "kernel_shape" },
+    { "DeformConv(%line, %line, %line) {dilations=[2]}", "does not fit" },
+    { "DeformConv(%line, %line, %twice, %line)", "bias" },
+    { "DeformConv(%line, %line, %twice, _, %line)", "the mask is" },
     { "dpexec.NllSum(%x, %two)", "target" },
     { "dpexec.Fused(%x) {program=graph(%x0) { %y0 = Neg(%x0) return %y0, %t0 }, sum=1}", "%t0 is not defined" },
     { "dpexec.Fused(%x) {program=graph(%x0) { %t0 = Neg(%x0) return %x0 }, sum=1}", "%x0, is not computed" },
@@ -100,6 +110,7 @@ static void test_refused(void)
             "  const %%line : float32[1,1,2] = all 1\n  const %%places : int64[1,1,2] = {0,1}\n"
             "  const %%places1 : int64[1] = {2}\n  const %%wide : int64[4] = "
             "{2147483647,2147483647,2147483647,2147483647}\n"
+            "  const %%twice : float32[1,2,1] = all 1\n"
             "  const %%threes : int64[3] = {3,3,3}\n  const %%huge : int64[3] = {1,1,9223372036854775807}\n  %%y%s = "
             "%s\n  output \"y\" = %%y\n}\n",
             two ? ", %z" : "", bad[i].node);

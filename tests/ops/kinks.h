@@ -788,4 +788,44 @@ static const Kink kinks[] = {
           4.0, 0.0, 0.0 },
         { 0.0, 0.0, 0.0, 0.0, 0.0,
           0.0, 0.0, 0.0 } } },
+    { "DeformConv, offsets of zero",
+      "graph \"kink\" {\n"
+      "  input %a : float64[1,1,2,2]\n"
+      "  input %b : float64[1,1,1,2]\n"
+      "  input %c : float64[1,4,2,1]\n"
+      "  const %w : float64[1,1,2,1] = {1.0,2.0}\n"
+      "  %y = DeformConv(%a, %b, %c)\n"
+      "  %p = Mul(%y, %w)\n"
+      "  %loss = ReduceSum(%p) {keepdims=0}\n"
+      "  output \"loss\" = %loss\n"
+      "}\n",
+      3, { 4, 2, 8 },
+      { { 1.0, -2.0, 3.0, 5.0 },
+        { 2.0, -1.0 },
+        { 0.0, 0.0, 0.0, 0.0, 0.0,
+          0.0, 0.0, 0.0 } },
+      { { 2.0, -1.0, 4.0, -2.0 },
+        { 7.0, 8.0 },
+        { 4.0, -12.0, -6.0, 8.0, -7.0,
+          10.0, -2.0, 10.0 } } },
+    { "DeformConv, offsets of elements",
+      "graph \"kink\" {\n"
+      "  input %a : float64[1,1,2,2]\n"
+      "  input %b : float64[1,1,1,2]\n"
+      "  input %c : float64[1,4,2,1]\n"
+      "  const %w : float64[1,1,2,1] = {1.0,2.0}\n"
+      "  %y = DeformConv(%a, %b, %c)\n"
+      "  %p = Mul(%y, %w)\n"
+      "  %loss = ReduceSum(%p) {keepdims=0}\n"
+      "  output \"loss\" = %loss\n"
+      "}\n",
+      3, { 4, 2, 8 },
+      { { 1.0, -2.0, 3.0, 5.0 },
+        { 2.0, -1.0 },
+        { 1.0, 0.0, -1.0, 1.0, -1.0,
+          2.0, 0.5, -2.0 } },
+      { { 0.0, 0.0, 0.0, 4.0 },
+        { 10.0, 0.0 },
+        { 0.0, -20.0, 6.0, -20.0, 1.0,
+          0.0, 0.0, 0.0 } } },
 };

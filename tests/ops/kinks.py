@@ -5,6 +5,7 @@
 """
 import torch
 import torch.nn.functional as F
+import torchvision
 
 torch.set_default_dtype(torch.float64)
 NAMES = "abc"
@@ -121,6 +122,14 @@ def samples():
                          lambda a, b: F.grid_sample(a, b, spelt, padding, bool(align)), plane, grid)
 
 
+def deformed():
+    plane = [[[[1.0, -2.0], [3.0, 5.0]]]]
+    weight = [[[[2.0, -1.0]]]]
+    for at, offset in {"zero": [0.0] * 8, "elements": [1.0, 0.0, -1.0, 1.0, -1.0, 2.0, 0.5, -2.0]}.items():
+        case(f"DeformConv, offsets of {at}", "%y = DeformConv(%a, %b, %c)", lambda a, b, c: torchvision.ops.deform_conv2d(a, c, b), plane,
+             weight, [[[[v[0]], [v[1]]] for v in zip(offset[::2], offset[1::2])]])
+
+
 print("/* What PyTorch computes; made by tests/ops/kinks.py. */")
 print("/* clang-format off */")
 print("typedef struct { const char *name, *graph; int n, numel[3]; double in[3][12], grad[3][12]; } Kink;")
@@ -130,4 +139,5 @@ reductions()
 pools()
 unpools()
 samples()
+deformed()
 print("};")
