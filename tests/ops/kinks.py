@@ -3,6 +3,8 @@
 
     tests/ops/kinks.py > tests/ops/kinks.h
 """
+import textwrap
+
 import torch
 import torch.nn.functional as F
 import torchvision
@@ -12,8 +14,7 @@ NAMES = "abc"
 
 
 def numbers(values):
-    rows = [", ".join(repr(v) for v in values[i:i + 5]) for i in range(0, len(values), 5)]
-    return "{ " + ",\n          ".join(rows) + " }"
+    return "{ " + textwrap.fill(", ".join(repr(v) for v in values), 100).replace("\n", "\n          ") + " }"
 
 
 def text(tensor):
