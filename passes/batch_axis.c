@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "graph/base/foreign.h"
+
 int named_batch_axis(const BuildOptions *opt, const char *name)
 {
     for (int i = 0; i < opt->n_batch_input; i++)
@@ -27,7 +29,7 @@ static bool names_time(const char *symbol)
     if (*symbol && !symbol[1] && strchr("TLStls", *symbol))
         return true;
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (strcasestr(symbol, words[i]))
+        if (ascii_casestr(symbol, words[i]))
             return true;
     return false;
 }
@@ -35,7 +37,7 @@ static bool names_time(const char *symbol)
 /* How little a dimension's name speaks of a batch, 0..4; 5: it does not. */
 static int distance(const char *symbol, int axis)
 {
-    const bool word = strcasestr(symbol, "batch"), letter = !strcmp(symbol, "N") || !strcmp(symbol, "B");
+    const bool word = ascii_casestr(symbol, "batch"), letter = !strcmp(symbol, "N") || !strcmp(symbol, "B");
 
     if (axis)
         return word ? 1 : letter ? 3 : 5;
@@ -81,8 +83,8 @@ BatchDim find_batch_dim(const Graph *g, const BuildOptions *opt)
 
 static bool names_side(const char *symbol)
 {
-    return (*symbol && !symbol[1] && strchr("HWhw", *symbol)) || strcasestr(symbol, "height") ||
-           strcasestr(symbol, "width");
+    return (*symbol && !symbol[1] && strchr("HWhw", *symbol)) || ascii_casestr(symbol, "height") ||
+           ascii_casestr(symbol, "width");
 }
 
 int rival_batch_axis(const Graph *g, const BuildOptions *opt, const Value *v)

@@ -175,6 +175,13 @@ Status dataset_open(Dataset **out, const char *source, Normalisation norm)
 
 /* ---- samples ---- */
 
+void array_add_channel(Array *a)
+{
+    memmove(a->dim + 2, a->dim + 1, (size_t)(a->rank - 1) * sizeof *a->dim);
+    a->dim[1] = 1;
+    a->rank++;
+}
+
 size_t array_sample_elements(const Array *a)
 {
     size_t n = 1;

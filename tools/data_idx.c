@@ -124,20 +124,11 @@ static Status read_array(Array *a, const char *path)
     return st;
 }
 
-static void add_channel_axis(Array *a)
-{
-    memmove(a->dim + 2, a->dim + 1, (size_t)(a->rank - 1) * sizeof *a->dim);
-    a->dim[1] = 1;
-    a->rank++;
-}
-
 static Status read_pair(Dataset *d, const char *images, const char *labels, Normalisation norm)
 {
     Array x = { .scale = 1, .std = 1 }, y = x;
 
     TRY(read_array(&x, images));
-    if (x.rank == 3)
-        add_channel_axis(&x);
     x.scale = x.dtype == DPX_UINT8 ? 1 / 255.0 : 1;
     x.mean = norm.mean;
     x.std = norm.std;

@@ -377,6 +377,22 @@ static Status read_normalisation(Normalisation *out, const Args *a, const char *
     return ST_OK;
 }
 
+/* Grey images, which files hold without a channel axis, get one unless the model takes them as they are. */
+static void fit_images(Dataset *d, const dpx_model *m)
+{
+    bool plain = false, channels = false;
+    dpx_info in;
+
+    for (int i = 0; i < dpx_model_count(m, DPX_INPUT); i++)
+        if (!dpx_model_info(m, DPX_INPUT, i, &in)) {
+            plain |= in.rank == 3;
+            channels |= in.rank == 4;
+        }
+    for (int i = 0; i < d->n && (channels || !plain); i++)
+        if (d->array[i].rank == 3)
+            array_add_channel(&d->array[i]);
+}
+
 /* Which array was taken without being named. */
 static void tell_guess(const Feed *f, const char *flag, const char *source, Progress *log)
 {
@@ -407,6 +423,8 @@ Status feed_open(Feed *out, const Args *a, const char *flag, const dpx_model *mo
     TRY(read_normalisation(&norm, a, flag, source));
     f.adds_up = !strcmp(dpx_options_get(a->options, "loss-weight"), "sum");
     TRY(dataset_open(&f.data, source, norm));
+    if (data_format_of(source)->scaled)
+        fit_images(f.data, model);
     match_inputs(&f, a, model, &wrong);
     if (needs_target(a))
         match_target(&f, a, model, &wrong);

@@ -108,19 +108,16 @@ static Status differs(const Verify *v, const Options *o)
 static Status verify(const Graph *model, const Options *o)
 {
     Arena *a;
-    BuildOptions build = o->build;
+    TransformBuild decided;
     Verify v = { 0 };
     Status st;
 
     if (graph_is_step(model))
         return FAIL(E_INVALID, "--verify partitions a model; this one is a step that was exported");
     a = arena_create();
-    st = a ? transform_devices(&build.devices, o) : FAIL_NOMEM();
-    build.mode = !build.loss ? BUILD_INFER : BUILD_TRAIN;
-    if (!build.replicas)
-        build.replicas = build.devices;
+    st = a ? transform_options(&decided, o, o->build.loss ? BUILD_TRAIN : BUILD_INFER) : FAIL_NOMEM();
     if (!st)
-        st = verify_partition(&v, a, model, &build, interp_node, build.seed);
+        st = verify_partition(&v, a, model, &decided.build, interp_node, o->build.seed);
     if (!st)
         st = verify_print(&v, stdout, VERIFY_ROWS);
     if (!st && !(v.times <= VERIFY_TIMES))

@@ -401,6 +401,10 @@ dpx_status dpx_options_set_target_shape(dpx_options *o, const dpx_tensor *target
     NEED(target, "target");
     if (target->rank < 0 || target->rank > MAX_RANK)
         return (dpx_status)FAIL(E_INVALID, "the target's shape: a rank of %d is not valid", target->rank);
+    for (int i = 0; i < target->rank; i++)
+        if (target->dim[i] < 0)
+            return (dpx_status)FAIL(E_INVALID, "the target's shape: axis %d of %lld elements", i,
+                                    (long long)target->dim[i]);
     s = shape_of(target->rank, target->dim);
     return (dpx_status)options_set_target_shape((Options *)o, &s);
 }

@@ -162,11 +162,16 @@ static Status name_tensors(Feed *f, const dpx_trainer *t, const dpx_tensor *batc
 }
 
 /* How many a tensor of a batch has. */
-static int64_t samples_of(const dpx_trainer *t, const NamedTensor *x)
+/* By the first tensor that is divided, else by the first axis of the first. */
+static int64_t count_samples(const dpx_trainer *t, const NamedTensor *x, int n)
 {
-    int axis = data_batch_axis(t->model->graph, &t->options->build, x->name);
+    for (int i = 0; i < n; i++) {
+        int axis = data_split_axis(t->model->graph, &t->options->build, x[i].name);
 
-    return x->tensor.shape.dim[axis < x->tensor.shape.rank ? axis : 0];
+        if (axis >= 0 && axis < x[i].tensor.shape.rank)
+            return x[i].tensor.shape.dim[axis];
+    }
+    return n && x[0].tensor.shape.rank > 0 ? x[0].tensor.shape.dim[0] : 0;
 }
 
 Status batch_read(Feed *f, const dpx_trainer *t, const dpx_tensor *batch, int n, const int64_t *samples, bool training)
@@ -182,11 +187,10 @@ Status batch_read(Feed *f, const dpx_trainer *t, const dpx_tensor *batch, int n,
     if (n && !batch)
         return FAIL(E_INVALID, "the batch is NULL, expected %d tensors", n);
     TRY(name_tensors(f, t, batch, n));
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < n; i++)
         TRY(api_tensor(&f->tensor[i].tensor, &batch[i]));
-        if (!samples && !i && batch[i].rank > 0)
-            f->samples = samples_of(t, &f->tensor[i]);
-    }
+    if (!samples)
+        f->samples = count_samples(t, f->tensor, n);
     f->n = n;
     TRY(check_names(t, f));
     if (t->preprocess)

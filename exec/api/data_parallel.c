@@ -15,9 +15,13 @@ static const char *name_of(const dpx_model *m, const dpx_tensor *inputs, int i)
 /* Inputs whose size along `dim` is the first's are split there; others go to every device in full. */
 static Status split_inputs(Options *o, const dpx_model *m, const dpx_tensor *inputs, int n, int dim)
 {
-    const int first = axis_of(dim, inputs[0].rank);
+    int first;
 
-    if (first < 0)
+    for (int i = 0; i < n; i++)
+        if (inputs[i].rank < 0 || inputs[i].rank > MAX_RANK)
+            return FAIL(E_INVALID, "dpx_data_parallel: input '%s': a rank of %d is not valid", name_of(m, inputs, i),
+                        inputs[i].rank);
+    if ((first = axis_of(dim, inputs[0].rank)) < 0)
         return FAIL(E_INVALID, "dpx_data_parallel: input '%s' has rank %d, and no axis %d", name_of(m, inputs, 0),
                     inputs[0].rank, dim);
     for (int i = 0; i < n; i++) {

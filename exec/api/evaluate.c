@@ -90,12 +90,16 @@ dpx_status dpx_val_part(dpx_trainer *t, int64_t samples, const dpx_tensor *part,
 
 dpx_status dpx_test_step(dpx_trainer *t, const dpx_tensor *batch, int n, dpx_result *out)
 {
-    return dpx_val_step(t, batch, n, out);
+    NEED(t, "trainer");
+    NEED(out, "out");
+    return evaluate_and_tell(t, batch, n, NULL, out);
 }
 
 dpx_status dpx_test_part(dpx_trainer *t, int64_t samples, const dpx_tensor *part, int n, dpx_result *out)
 {
-    return dpx_val_part(t, samples, part, n, out);
+    NEED(t, "trainer");
+    NEED(out, "out");
+    return evaluate_and_tell(t, part, n, &samples, out);
 }
 
 /* ---- inference ---- */
@@ -124,8 +128,8 @@ static Status infer(dpx_trainer *t, const dpx_tensor *inputs, int n, const int64
         return FAIL(E_INVALID, "room for %d outputs, the model has %d%s", n_outputs, g->n_output,
                     t->options->build.outputs_apart ? ", of which each replica may give its own" : "");
     TRY(batch_read(&f, t, inputs, n, samples, false));
-    TRY(trainer_check_resumed(t, BUILD_INFER, f.tensor, f.n));
-    TRY(session_begin(&step, t->session, BUILD_INFER, f.tensor, f.n, f.partly ? &f.part : NULL));
+    TRY(trainer_average(t));
+    TRY(trainer_begin(t, BUILD_INFER, &f, &step));
     TRY(session_end(&out, &n_out, &step));
     if (t->options->build.outputs_apart)
         return give_parts(outputs, n_outputs, out, n_out);

@@ -18,12 +18,20 @@
 #include "graph/print.h"
 #include "graph/verify.h"
 
-Status transform_devices(int *out, const Options *o)
+Status transform_options(TransformBuild *out, const Options *o, BuildMode mode)
 {
+    BuildOptions *b = &out->build;
     DeviceList list;
 
+    out->build = o->build;
+    TRY(options_check(o));
     TRY(options_devices(&list, o));
-    *out = list.n;
+    TRY(split_decide(b, out->weight, &list));
+    TRY(links_decide(b, &out->cost, o->links, &list));
+    b->mode = mode;
+    b->devices = list.n;
+    b->replicas = b->replicas ? b->replicas : list.n;
+    out->cuda = list.device[0].cuda;
     return ST_OK;
 }
 
@@ -69,27 +77,19 @@ static Status build(Graph **out, const Graph *model, const Options *o, BuildMode
                     Report *report)
 {
     PipelineOptions how = { .until = until };
-    BuildOptions build = o->build;
-    double weight[MAX_REPLICAS];
-    SumCost cost;
-    DeviceList list;
+    TransformBuild decided;
+    BuildOptions *build = &decided.build;
     Graph *g;
     Status st;
 
-    TRY(options_check(o));
-    TRY(options_devices(&list, o));
-    TRY(split_decide(&build, weight, &list));
-    TRY(links_decide(&build, &cost, o->links, &list));
-    build.mode = mode;
-    build.devices = list.n;
-    build.replicas = build.replicas ? build.replicas : list.n;
-    build.backend = list.device[0].cuda ? cuda_target(build.precision, build.tf32)
-                                        : cpu_target(build.precision, build.tf32, build.blocks);
-    TRY(plan_copy(&g, model, o->build.plan_memory));
-    TRY_TO(fail, st, plan_explain(g, model_repair(g, &build, interp_node, report)));
-    TRY_TO(fail, st, plan_explain(g, pipeline_run(g, &build, interp_node, report, &how)));
+    TRY(transform_options(&decided, o, mode));
+    build->backend = decided.cuda ? cuda_target(build->precision, build->tf32)
+                                  : cpu_target(build->precision, build->tf32, build->blocks);
+    TRY(plan_copy(&g, model, build->plan_memory));
+    TRY_TO(fail, st, plan_explain(g, model_repair(g, build, interp_node, report)));
+    TRY_TO(fail, st, plan_explain(g, pipeline_run(g, build, interp_node, report, &how)));
     if (report && !until)
-        TRY_TO(fail, st, report_graph(report, g, &build.backend));
+        TRY_TO(fail, st, report_graph(report, g, &build->backend));
     *out = g;
     return ST_OK;
 fail:

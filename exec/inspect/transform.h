@@ -6,6 +6,7 @@
 
 #include "exec/train/options.h"
 #include "graph/onnx/onnx.h"
+#include "passes/pass.h"
 #include "passes/report.h"
 
 /* Runs the passes up to `until` (NULL: all) on a copy of the model, for a training graph if the options name a loss,
@@ -16,8 +17,16 @@ Status transform_run(Graph **out, const Graph *model, const Options *o, const ch
 Status transform_check_model(const Graph *model) CHECKED;
 /* The whole pipeline for one mode, of a model that is no step; `report` may be NULL. */
 Status transform_build(Graph **out, const Graph *model, const Options *o, BuildMode mode, Report *report) CHECKED;
-/* The number of devices that the options name. */
-Status transform_devices(int *out, const Options *o) CHECKED;
+/* What passes are told: the options, and what is decided by looking at the devices that they name.  Stays where it is
+ * while it is read: `build` points into it. */
+typedef struct {
+    BuildOptions build; /* for no target in particular */
+    bool cuda;          /* the devices are accelerators */
+    double weight[MAX_REPLICAS];
+    SumCost cost;
+} TransformBuild;
+
+Status transform_options(TransformBuild *out, const Options *o, BuildMode mode) CHECKED;
 
 /* "txt", "dot", "svg", "html", "json" or "onnx"; NULL: unknown ending. */
 const char *transform_format(const char *path);

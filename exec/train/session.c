@@ -22,6 +22,7 @@ typedef struct Compiled {
     int64_t samples_each; /* of a replica; 0: parts as the options say */
     bool means;           /* it reads the means of parameters */
     Program *program;
+    int begun;    /* steps that have not ended, which need it */
     Graph *graph; /* interpreted; else NULL */
     Arena *arena; /* interpreted: the last step's values */
     NamedTensor *output;
@@ -452,6 +453,10 @@ static void forget_programs(Session *s)
     for (int n = 0; *at && n < s->most_programs; n++)
         at = &(*at)->next;
     while (!s->trace && (c = *at)) {
+        if (c->begun) {
+            at = &c->next;
+            continue;
+        }
         *at = c->next;
         compiled_free(c);
     }
@@ -650,6 +655,7 @@ Status session_begin(SessionStep *step, Session *s, BuildMode mode, const NamedT
         TRY(check_whole(in, n_in, part));
     TRY(c->program ? program_begin(c->program, in, n_in, part) : interpret(s, c, in, n_in));
     *step = (SessionStep){ c, c->program ? program_turn(c->program) : 0 };
+    c->begun++;
     return ST_OK;
 }
 
@@ -657,6 +663,7 @@ Status session_end(const NamedTensor **out, int *n_out, const SessionStep *step)
 {
     Compiled *c = step->compiled;
 
+    c->begun--;
     *out = c->output;
     *n_out = c->program ? 0 : c->graph->n_output;
     if (!c->program)

@@ -2,6 +2,8 @@
  * bytes of UTF-8.  https://www.unicode.org/reports/tr9/ lists the marks. */
 #include "graph/base/foreign.h"
 
+#include <string.h>
+
 int utf8_length(const char *text)
 {
     const unsigned char *s = (const unsigned char *)text;
@@ -83,4 +85,13 @@ int ascii_casecmp(const char *a, const char *b, size_t n)
         if (lower(a[i]) != lower(b[i]) || !a[i])
             return lower(a[i]) - lower(b[i]);
     return 0;
+}
+
+const char *ascii_casestr(const char *s, const char *word)
+{
+    const size_t n = strlen(word);
+
+    while (*s && ascii_casecmp(s, word, n))
+        s++;
+    return *s || !n ? s : NULL;
 }

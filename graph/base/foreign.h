@@ -21,6 +21,8 @@ void foreign_clean(char *s);
 /* Such bytes appear as '?'. */
 void foreign_print(FILE *f, const char *s);
 
+/* strcasestr of ASCII letters, in every locale. */
+const char *ascii_casestr(const char *s, const char *word);
 /* strncasecmp of ASCII letters, in every locale. */
 int ascii_casecmp(const char *a, const char *b, size_t n);
 

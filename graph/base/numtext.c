@@ -33,6 +33,12 @@ __attribute__((format(printf, 2, 3))) static void format(char buf[NUMBER_TEXT], 
     va_end(ap);
 }
 
+const char *text_hex64(char buf[NUMBER_TEXT], double v)
+{
+    format(buf, "%a", v);
+    return buf;
+}
+
 static bool read(double *out64, float *out32, const char *s, size_t len)
 {
     char text[NUMBER_MAX], *end;

@@ -12,6 +12,9 @@ enum { NUMBER_TEXT = 32 };
 const char *text_float32(char buf[NUMBER_TEXT], float v);
 const char *text_float64(char buf[NUMBER_TEXT], double v);
 
+/* Exact, for C and CUDA sources: hexadecimal. */
+const char *text_hex64(char buf[NUMBER_TEXT], double v);
+
 /* vsnprintf in the C locale. */
 int text_vformat(char *buf, size_t size, const char *fmt, va_list ap) __attribute__((format(printf, 3, 0)));
 

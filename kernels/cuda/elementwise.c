@@ -1,4 +1,5 @@
 /* The elementwise operators as expressions over the functions of kernels/cuda/device/elementwise.cuh. */
+#include "graph/base/numtext.h"
 #include "kernels/cuda/expr.h"
 
 /* ---- one operand ---- */
@@ -89,9 +90,10 @@ static void write_clip(FILE *f, const Graph *g, const Node *n, const char *const
 static void write_dropout_grad(FILE *f, const Graph *g, const Node *n, const char *const *arg)
 {
     double ratio = node_float(n, "ratio");
+    char number[NUMBER_TEXT];
 
     (void)g;
-    fprintf(f, "ew::masked(%s, %s, %a)", arg[0], arg[1], ratio < 1 ? 1 / (1 - ratio) : 0);
+    fprintf(f, "ew::masked(%s, %s, %s)", arg[0], arg[1], text_hex64(number, ratio < 1 ? 1 / (1 - ratio) : 0));
 }
 
 DEFINE_EXPR(cuda_where, Where, .function = "where");

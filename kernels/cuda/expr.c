@@ -6,6 +6,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "graph/base/numtext.h"
+
 /* ---- types ---- */
 
 static const char *const stored[DT_COUNT] = {
@@ -22,6 +24,7 @@ const char *cuda_computed_type(DType t) { return t == DT_FLOAT16 || t == DT_BFLO
 void cuda_expr_literal(char text[EXPR_TEXT], const Tensor *t)
 {
     double v = dtype_is_float(t->dtype) ? tensor_float(t, 0) : 0;
+    char number[NUMBER_TEXT];
 
     if (t->dtype == DT_BOOL)
         snprintf(text, EXPR_TEXT, "%s", tensor_int(t, 0) ? "true" : "false");
@@ -32,7 +35,7 @@ void cuda_expr_literal(char text[EXPR_TEXT], const Tensor *t)
     else if (isinf(v))
         snprintf(text, EXPR_TEXT, "(%sew::infinity<%s>())", v < 0 ? "-" : "", cuda_computed_type(t->dtype));
     else
-        snprintf(text, EXPR_TEXT, "((%s)%a)", cuda_computed_type(t->dtype), v);
+        snprintf(text, EXPR_TEXT, "((%s)%s)", cuda_computed_type(t->dtype), text_hex64(number, v));
 }
 
 /* ---- expressions ---- */
@@ -51,13 +54,14 @@ const CudaExpr *cuda_expr_find(const Graph *g, const Node *n)
 static void write_attr(FILE *f, const Node *n, const ExprAttr *a)
 {
     const Attr *attr = node_attr(n, a->name);
+    char number[NUMBER_TEXT];
 
     if (a->is)
         fprintf(f, ", %s", !strcmp(node_string(n, a->name), a->is) ? "true" : "false");
     else if (attr->type == A_INT)
         fprintf(f, ", %s", attr->i ? "true" : "false");
     else
-        fprintf(f, ", %a", attr->f);
+        fprintf(f, ", %s", text_hex64(number, attr->f));
 }
 
 static void write_call(FILE *f, const CudaExpr *e, const Graph *g, const Node *n, int n_arg, const char *const *arg)

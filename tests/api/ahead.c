@@ -181,6 +181,34 @@ static void find_bad_step(const char *const *settings)
     dpx_trainer_free(t);
 }
 
+/* Programs of many shapes do not drive out the one whose step is under way. */
+static void keep_what_runs(void)
+{
+    static const char *const few[] = {
+        "loss=cross-entropy", "lr=0.1", "threads=1", "devices=cuda*2", "programs=4", NULL
+    };
+    dpx_trainer *t = make_trainer(few), *u = make_trainer(few);
+    dpx_result r = { 0 }, expected = { 0 };
+    dpx_tensor y;
+    Batch b;
+
+    if (!t || !u)
+        return;
+    make_batch(&b, 1);
+    CHECK_DPX(dpx_train_step(u, b.tensor, 2, &expected));
+    CHECK_DPX(dpx_train_step(t, b.tensor, 2, NULL));
+    for (int n = 1; n <= SAMPLES; n++) {
+        b.tensor[0].dim[0] = n;
+        CHECK_DPX(dpx_run(t, b.tensor, 1, &y, 1));
+        CU_ASSERT_EQUAL(y.dim[0], n);
+    }
+    CHECK_DPX(dpx_train_result(t, &r));
+    CU_ASSERT(r.step == 1 && r.loss == expected.loss);
+    check_same_state(t, u);
+    dpx_trainer_free(t);
+    dpx_trainer_free(u);
+}
+
 static void test_cpu(void)
 {
     compare(one_cpu, 0);
@@ -198,6 +226,7 @@ static void test_cuda(void)
     refuse(two_gpus);
     save_ahead(two_gpus);
     find_bad_step(two_gpus);
+    keep_what_runs();
 }
 
 DEFINE_SUITE(ahead, { "on simulated CUDA devices", test_cuda }, { "on the CPU", test_cpu });

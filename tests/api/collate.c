@@ -8,6 +8,7 @@
 #include "graph/onnx/onnx.h"
 #include "graph/parse.h"
 #include "tests/api/api.h"
+#include "tests/harness/port.h"
 
 enum { MOST = 8 };
 
@@ -541,7 +542,7 @@ static void test_world(void)
     Process p[3] = { { .m = m, .batch = images(7, 3), .size = 1 } };
     pthread_t thread[2];
 
-    snprintf(rendezvous, sizeof rendezvous, "127.0.0.1:%d", 29500 + (int)getpid() % 2000);
+    snprintf(rendezvous, sizeof rendezvous, "127.0.0.1:%d", free_port());
     train_in_world(&p[0]);
     for (int r = 0; r < 2; r++) {
         p[1 + r] = p[0];

@@ -9,6 +9,7 @@
 
 #include "tests/api/api.h"
 #include "tests/harness/gpu.h"
+#include "tests/harness/port.h"
 
 enum { MOST_RANKS = 4, STEPS = 5, STATE_BYTES = 1 << 16, TENSORS = 4, MOST_SETTINGS = 8, OUTPUT_BYTES = 1 << 12 };
 
@@ -48,6 +49,7 @@ typedef struct {
     const char *devices, *rendezvous;
     const char *const *settings; /* more of them */
     int rank, size;              /* size 1: whole batches */
+    bool runs_first;             /* and does no more, rank 1 with other weights */
     int64_t samples[STEPS];
     int bad_step;         /* in which sample `bad_sample` has a bad label; -1: in none */
     int64_t bad_sample;   /* of the batch */
@@ -146,20 +148,40 @@ static dpx_status step(Process *p, dpx_trainer *t, int k)
     return st;
 }
 
-static dpx_status look(Process *p, dpx_trainer *t)
+static dpx_status look(Process *p, dpx_trainer *t, bool only_run)
 {
     dpx_tensor in[TENSORS], out[1];
     const int n = p->scene->n;
-    dpx_status st;
+    dpx_status st = dpx_trainer_part(t, p->samples[0], &p->part[0]);
 
+    if (st)
+        return st;
     make_tensors(in, p, 0, p->part[0]);
-    st = p->size > 1 ? dpx_val_part(t, p->samples[0], in, n, &p->evaluated) : dpx_val_step(t, in, n, &p->evaluated);
+    if (!only_run)
+        st = p->size > 1 ? dpx_val_part(t, p->samples[0], in, n, &p->evaluated) : dpx_val_step(t, in, n, &p->evaluated);
     if (!st) /* the target is passed over */
         st = p->size > 1 ? dpx_run_part(t, p->samples[0], in, n, out, 1) : dpx_run(t, in, n, out, 1);
     if (!st && (p->output_bytes = elements(out) * dpx_dtype_size(out->dtype)) <= OUTPUT_BYTES)
         memcpy(p->output, out->data, p->output_bytes);
     free_tensors(in, n);
     return st;
+}
+
+/* The first state that is trained becomes 7. */
+static dpx_status spoil(dpx_trainer *t)
+{
+    static float seven[STATE_BYTES / sizeof(float)];
+    dpx_info info = { .name = NULL };
+    dpx_tensor view;
+
+    for (int i = 0; i < dpx_trainer_state_count(t) && !info.trainable; i++)
+        if (dpx_trainer_state_info(t, i, &info))
+            return DPX_INTERNAL;
+    view = (dpx_tensor){ .dtype = info.dtype, .rank = info.rank, .data = seven };
+    memcpy(view.dim, info.dim, sizeof view.dim);
+    for (size_t i = 0; i < elements(&view) && i < sizeof seven / sizeof *seven; i++)
+        seven[i] = 7;
+    return info.trainable ? dpx_trainer_set_state(t, info.name, &view) : DPX_INTERNAL;
 }
 
 static dpx_status keep_states(Process *p, dpx_trainer *t)
@@ -206,11 +228,20 @@ static dpx_status run_in(Process *p, dpx_options *o, dpx_model *m)
         st = dpx_options_set(o, "devices", p->devices);
     if (!st)
         st = dpx_trainer_create(&t, m, o, NULL, NULL);
+    if (!st && p->runs_first) {
+        st = p->rank ? spoil(t) : DPX_OK;
+        if (!st)
+            st = look(p, t, true);
+        if (st)
+            snprintf(p->message, sizeof p->message, "%s", dpx_error());
+        dpx_trainer_free(t);
+        return st;
+    }
     for (int k = 0; k < STEPS && !st; k++)
         st = step(p, t, k);
     if (!st)
         st = dpx_train_flush(t, NULL);
-    if (!st && !(st = look(p, t)))
+    if (!st && !(st = look(p, t, false)))
         st = keep_states(p, t);
     if (st)
         snprintf(p->message, sizeof p->message, "%s", dpx_error());
@@ -228,6 +259,8 @@ static void *run(void *arg)
 
     if (!(p->status = dpx_model_load(&m, p->scene->model)) && p->size > 1)
         p->status = dpx_world_join(&w, &how);
+    if (p->status)
+        snprintf(p->message, sizeof p->message, "%s", dpx_error());
     dpx_options_set_world(o, w);
     if (!p->status)
         p->status = run_in(p, o, m);
@@ -239,12 +272,10 @@ static void *run(void *arg)
 
 static void run_world(Process *p, const Process *like, int size)
 {
-    static int port;
     char rendezvous[32];
     pthread_t thread[MOST_RANKS];
 
-    port = port ? port + 1 : 32500 + (int)getpid() % 2000;
-    snprintf(rendezvous, sizeof rendezvous, "127.0.0.1:%d", port);
+    snprintf(rendezvous, sizeof rendezvous, "127.0.0.1:%d", free_port());
     for (int r = 0; r < size; r++) {
         p[r] = *like;
         p[r].rank = r;
@@ -325,6 +356,55 @@ static void test_bytes(void)
     check_bytes(&named, 2, "cpu", "cpu*2", devices);
     check_bytes(&named, 3, "cpu", "cpu*3", each);
     check_bytes(&named, 2, "cpu*2", "cpu*4", each);
+}
+
+/* The samples of a batch are those of the first tensor that is divided. */
+static void test_counted(void)
+{
+    static const int order[] = { 2, 3, 1, 0 };
+    static Process p = { .scene = &named, .size = 1, .bad_step = -1 };
+    dpx_tensor all[TENSORS], in[TENSORS];
+    dpx_options *o = dpx_options_create();
+    dpx_trainer *t = NULL;
+    dpx_model *m = NULL;
+    dpx_result r = { 0 };
+
+    make_tensors(all, &p, 0, (dpx_part){ 0, p.samples[0] = 5 });
+    for (int i = 0; i < TENSORS; i++)
+        in[i] = all[order[i]];
+    if (CHECK_DPX(dpx_model_load(&m, NAMED)) && CHECK_DPX(dpx_options_set(o, "loss", "cross-entropy")) &&
+        CHECK_DPX(dpx_options_set(o, "threads", "1")) && CHECK_DPX(dpx_trainer_create(&t, m, o, NULL, NULL))) {
+        CHECK_DPX(dpx_val_step(t, in, TENSORS, &r));
+        CU_ASSERT_EQUAL(r.samples, 5);
+        CHECK_DPX(dpx_train_step(t, in, TENSORS, &r));
+        CU_ASSERT_EQUAL(r.samples, 5);
+    }
+    free_tensors(all, TENSORS);
+    dpx_trainer_free(t);
+    dpx_model_free(m);
+    dpx_options_free(o);
+}
+
+/* All go on with rank 0's states, also where the first call is one of inference. */
+static void test_agreed(void)
+{
+    static const char *const sized[] = { "batch-size=9", NULL }; /* there are states from the beginning */
+    static Process p[2], alone;
+    Process like = {
+        .scene = &named, .bad_step = -1, .samples = { 9 }, .devices = "cpu", .settings = sized, .runs_first = true
+    };
+
+    alone = like;
+    alone.size = 1;
+    alone.devices = "cpu*2";
+    run(&alone);
+    CU_ASSERT_FATAL(!alone.status);
+    run_world(p, &like, 2);
+    for (int r = 0; r < 2; r++) {
+        if (p[r].status)
+            TEST_FAIL("rank %d: %s", r, p[r].message);
+        CU_ASSERT(p[r].output_bytes == alone.output_bytes && !memcmp(p[r].output, alone.output, alone.output_bytes));
+    }
 }
 
 static void test_inner_axis(void)
@@ -471,4 +551,5 @@ static void test_splits(void)
 DEFINE_SUITE(part, { "the bytes of one process", test_bytes }, { "a batch behind another axis", test_inner_axis },
              { "a model without names", test_sizes }, { "CUDA devices", test_cuda },
              { "bad labels and indices", test_bad_samples }, { "refused", test_refused },
-             { "what is split", test_splits }, { "weights", test_weights });
+             { "what is split", test_splits }, { "weights", test_weights }, { "samples are counted", test_counted },
+             { "the first call is one of inference", test_agreed });

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "tests/api/api.h"
+#include "tests/harness/port.h"
 
 typedef struct {
     int calls, last, training, samples, fail_at, drop_at, odd_at; /* -1: at no replica */
@@ -239,16 +240,16 @@ static void *run_process(void *user)
 static void test_world(void)
 {
     static Process alone, p[RANKS];
-    const int port = 36500 + (int)getpid() % 2000;
     pthread_t thread[RANKS];
 
     alone = (Process){ .size = 1 };
     run_process(&alone);
     for (int parts = 0; parts < 2; parts++) {
+        const int port = free_port();
         int calls = 0;
 
         for (int r = 0; r < RANKS; r++) {
-            p[r] = (Process){ .rank = r, .size = RANKS, .port = port + parts, .parts = parts };
+            p[r] = (Process){ .rank = r, .size = RANKS, .port = port, .parts = parts };
             CU_ASSERT_FATAL(!pthread_create(&thread[r], NULL, run_process, &p[r]));
         }
         for (int r = 0; r < RANKS; r++) {

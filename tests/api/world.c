@@ -9,6 +9,7 @@
 
 #include "tests/api/api.h"
 #include "tests/harness/gpu.h"
+#include "tests/harness/port.h"
 
 enum { RANKS = 2, STEPS = 6, PARAMETERS = 1 << 16 };
 
@@ -224,12 +225,10 @@ static void *run(void *arg)
 /* Rank r on devices[r]; rank 1 with the fault. */
 static void run_patient_world(Process *p, const char *const *devices, Fault fault, double timeout, const char *folder)
 {
-    static int port;
     char rendezvous[32];
     pthread_t thread[RANKS];
 
-    port = port ? port + 1 : 30000 + (int)getpid() % 2000;
-    snprintf(rendezvous, sizeof rendezvous, "127.0.0.1:%d", port);
+    snprintf(rendezvous, sizeof rendezvous, "127.0.0.1:%d", free_port());
     for (int r = 0; r < RANKS; r++) {
         p[r] = (Process){ .rank = r,
                           .devices = devices[r],

@@ -188,6 +188,17 @@ good_idx=("$dpexec" models/fashion_cnn.onnx --loss cross-entropy --batch-size 2 
 check "good idx" "${good_idx[@]}" --data "idx:$DIR/im,$DIR/la"
 gzip -k "$DIR/im" "$DIR/la"
 check "good gzipped idx" "${good_idx[@]}" --data "idx:$DIR/im.gz,$DIR/la.gz"
+/usr/bin/python3 - "$DIR" <<'PY'
+import sys
+import onnx
+from onnx import TensorProto as T, helper as h
+graph = h.make_graph([h.make_node("Flatten", ["x"], ["f"]), h.make_node("Gemm", ["f", "w"], ["y"])], "plain",
+                     [h.make_tensor_value_info("x", T.FLOAT, ["N", 28, 28])], [h.make_tensor_value_info("y", T.FLOAT, ["N", 10])],
+                     [h.make_tensor("w", T.FLOAT, [784, 10], [(i % 13) / 99 for i in range(7840)])])
+onnx.save(h.make_model(graph, opset_imports=[h.make_opsetid("", 17)], ir_version=8), sys.argv[1] + "/plain.onnx")
+PY
+check "idx without channels" "$dpexec" "$DIR/plain.onnx" --loss cross-entropy --batch-size 2 --steps 1 --threads 1 \
+    --data "idx:$DIR/im,$DIR/la"
 bad "idx:" "idx:"
 bad "idx:" "idx:$DIR/im"
 bad_idx "none" "$DIR/none" "$DIR/la"

@@ -12,6 +12,7 @@ for model in mlp fashion_cnn; do
     done
     verify $model --batch-size 7 --replicas 4 --devices 'cpu*2' --optimizer sgd --momentum 0.9 --clip-norm 0.5
     verify $model --batch-size 5 --replicas 4 --split chunk --optimizer adam
+    verify $model --batch-size 5 --devices 'cpu*2' --split auto
     verify $model --batch-size 9 --replicas 4 --ignore-index 3 --class-weights $data/class_weights_10.npy --label-smoothing 0.1
 done
 for model in resnet20 transformer unet exported_resnet exported_mobilenet exported_encoder exported_folded; do

@@ -12,6 +12,7 @@
 #include "exec/world/socket.h"
 #include "graph/op.h"
 #include "graph/parse.h"
+#include "tests/harness/port.h"
 #include "tests/harness/test.h"
 
 enum {
@@ -161,12 +162,12 @@ static void *run(void *arg)
 }
 
 /* The same bytes from one process with four devices and from two with two. */
-static void check_world(const char *text, bool trains, int port)
+static void check_world(const char *text, bool trains)
 {
     static Process p[RANKS], alone;
     pthread_t thread[RANKS];
+    const int port = free_port();
 
-    port += 32000 + (int)getpid() % 500;
     alone = (Process){ .text = text, .devices = "cpu*4", .size = 1, .trains = trains };
     run(&alone);
     for (int r = 0; r < RANKS; r++) {
@@ -190,11 +191,10 @@ static void test_crowd(void)
 {
     static Process p[CROWD];
     pthread_t thread[CROWD];
+    const int port = free_port();
 
     for (int r = 0; r < CROWD; r++) {
-        p[r] = (Process){
-            .text = mixing, .devices = "cpu*256", .rank = r, .size = CROWD, .port = 32002 + (int)getpid() % 500
-        };
+        p[r] = (Process){ .text = mixing, .devices = "cpu*256", .rank = r, .size = CROWD, .port = port };
         CU_ASSERT_FATAL(!pthread_create(&thread[r], NULL, run, &p[r]));
     }
     for (int r = 0; r < CROWD; r++)
@@ -237,14 +237,10 @@ static void test_late(void)
     static const char text[] = "nothing has come from rank 2 of 4 for 1 seconds; waiting: rank 0, 1, 3";
     static Process p[CROWD];
     pthread_t thread[CROWD];
+    const int port = free_port();
 
     for (int r = 0; r < CROWD; r++) {
-        p[r] = (Process){ .text = mixing,
-                          .devices = "cpu",
-                          .rank = r,
-                          .size = CROWD,
-                          .port = 32006 + (int)getpid() % 500,
-                          .trains = true };
+        p[r] = (Process){ .text = mixing, .devices = "cpu", .rank = r, .size = CROWD, .port = port, .trains = true };
         CU_ASSERT_FATAL(!pthread_create(&thread[r], NULL, run_late, &p[r]));
     }
     for (int r = 0; r < CROWD; r++)
@@ -301,10 +297,11 @@ static void test_lying(void)
     pthread_t thread[RANKS];
 
     for (size_t i = 0; i < sizeof lies / sizeof *lies; i++) {
+        const int port = free_port();
         Liar p[RANKS];
 
         for (int r = 0; r < RANKS; r++) {
-            p[r] = (Liar){ .rank = r, .port = 32003 + (int)i + (int)getpid() % 500, .lie = lies[i] };
+            p[r] = (Liar){ .rank = r, .port = port, .lie = lies[i] };
             CU_ASSERT_FATAL(!pthread_create(&thread[r], NULL, run_liar, &p[r]));
         }
         for (int r = 0; r < RANKS; r++)
@@ -323,8 +320,8 @@ static void test_patience(void)
     CU_ASSERT(socket_left_ms(world_now() - 1) == 0);
 }
 
-static void test_collectives(void) { check_world(mixing, true, 0); }
-static void test_interpreted(void) { check_world(dynamic, false, 1); }
+static void test_collectives(void) { check_world(mixing, true); }
+static void test_interpreted(void) { check_world(dynamic, false); }
 
 DEFINE_SUITE(exec_world, { "gathers, scatters and sums between processes", test_collectives },
              { "graphs without static shapes", test_interpreted }, { "more devices than there may be", test_crowd },

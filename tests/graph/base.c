@@ -241,6 +241,9 @@ static void test_numbers(void)
     CHECK_STR("0.1", text_float32(text, 0.1f));
     CHECK_STR("0.1", text_float64(text, 0.1));
     CHECK_STR("0.10000000149011612", text_float64(text, 0.1f));
+    CHECK_STR("0x1.8p+0", text_hex64(text, 1.5));
+    CHECK_STR("Batch_N", ascii_casestr("my Batch_N", "bATCH"));
+    CU_ASSERT(!ascii_casestr("bat", "batch") && !ascii_casestr("", "i") && ascii_casestr("TIME", "time"));
     CHECK_STR("1e-45", text_float32(text, 1e-45f));
     CU_ASSERT(text_to_float32(&f, "16777217", 8) && f == 16777216.0f);
     CU_ASSERT(text_to_float32(&f, "1.00000017881393432617187499", 28) &&

@@ -480,17 +480,15 @@ static Status verify_row(const Row *r)
 {
     Options *o = options_create();
     Arena *a = arena_create();
+    TransformBuild decided;
     Verify v = { 0 };
     Status st = o && a ? set_options((dpx_options *)o, r, r->processes * r->devices) : FAIL_NOMEM();
 
     if (!st)
-        st = options_check(o);
-    if (!st)
-        st = transform_devices(&o->build.devices, o);
+        st = transform_options(&decided, o, BUILD_TRAIN);
     if (!st) {
-        o->build.mode = BUILD_TRAIN;
-        o->build.batch = nets[r->net].batch;
-        st = verify_partition(&v, a, models[r->net]->graph, &o->build, interp_node, o->build.seed);
+        decided.build.batch = nets[r->net].batch;
+        st = verify_partition(&v, a, models[r->net]->graph, &decided.build, interp_node, o->build.seed);
     }
     if (!st && !(v.n_row && v.times <= VERIFY_TIMES))
         st = FAIL(E_INTERNAL, "'%s' differs by %.3g, %.3g times what rounding does", v.n_row ? v.row[0].name : "",

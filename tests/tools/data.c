@@ -340,7 +340,10 @@ static void test_idx(void)
     gzclose(gz);
     write_file("labels", labels, sizeof labels);
     CHECK_OK(open_pair(&d, (Normalisation){ 0.5, 0.25 }));
+    CU_ASSERT_EQUAL(d->array[0].rank, 3);
+    array_add_channel(&d->array[0]);
     CU_ASSERT_EQUAL(d->array[0].rank, 4);
+    CU_ASSERT_EQUAL(d->array[0].dim[0], 2);
     CU_ASSERT_EQUAL(d->array[0].dim[1], 1);
     array_gather(&d->array[0], index, 1, DPX_FLOAT32, x);
     CU_ASSERT_DOUBLE_EQUAL(x[0], (0.4 - 0.5) / 0.25, 1e-6);
