@@ -29,7 +29,7 @@ CASES = {"mlp": (32, 1000, 10, (64,)), "fashion_cnn": (100, 30, 10, (1, 28, 28))
          "transformer": (16, 10, 256, 64), "unet": (8, 12, 2, (3, 64, 64)),
          "resnet18": (16, 6, 1000, (3, 224, 224)), "vgg11_bn": (8, 4, 1000, (3, 224, 224)), "mobilenet_v2": (16, 6, 1000, (3, 224, 224)),
          "convnext_tiny": (4, 3, 1000, (3, 224, 224)), "vit_b_16": (4, 3, 1000, (3, 224, 224)), "gpt2": (4, 3, 50257, 128),
-         "gpt": (16, 10, 256, 128)}
+         "gpt": (16, 10, 256, 128), "lstm": (32, 20, 10, (100, 64))}
 OWN = ("mlp", "fashion_cnn", "resnet20", "transformer", "unet")         # in models/; the others are exported
 LAYOUTS = ("contiguous", "channels_last")
 
@@ -78,6 +78,20 @@ def small_gpt(length, layers, width, heads, vocabulary):
     return Gpt()
 
 
+def lstm_classifier(width, hidden, layers, classes):
+    from torch import nn
+
+    class Classifier(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.lstm, self.out = nn.LSTM(width, hidden, layers, batch_first=True), nn.Linear(hidden, classes)
+
+        def forward(self, x):
+            return self.out(self.lstm(x)[0][:, -1])
+
+    return Classifier()
+
+
 def make_net(model):
     """The module and a sample of its input."""
     import torch
@@ -86,6 +100,8 @@ def make_net(model):
     torch.manual_seed(0)
     if model == "gpt":
         return small_gpt(sample, 6, 256, 8, classes), torch.zeros(batch, sample, dtype=torch.int64)
+    if model == "lstm":
+        return lstm_classifier(sample[1], 256, 2, classes), torch.zeros(batch, *sample)
     if model == "gpt2":
         sys.path.insert(0, str(ROOT / "bench"))
         import gpu_torch
