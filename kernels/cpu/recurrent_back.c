@@ -11,6 +11,9 @@
  * step likewise, gradients by H and C, and of what r is multiplied by. */
 enum { PANELS, PANELS_H, GATES, INNER, BEFORE, DH, DC, RESET };
 
+/* From one row of gates to the next: were they 4 KiB apart, a column of them would fall into a few sets of the cache,
+ * and its products take twice as long. */
+static int64_t gates_row(const Recurrence *r) { return ((r->gates * r->hidden + 15) / 16 | 1) * 16; }
 static int64_t first_gates(const Recurrence *r) { return r->cell == CELL_GRU ? 2 : r->gates; }
 
 static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
@@ -28,7 +31,7 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
     gru = r->cell == CELL_GRU;
     recurrent_take(&p, PANELS, &total, panel * first_gates(r));
     recurrent_take(&p, PANELS_H, &total, gru ? panel : 0);
-    recurrent_take(&p, GATES, &total, rows * r->gates * r->hidden);
+    recurrent_take(&p, GATES, &total, rows * gates_row(r));
     recurrent_take(&p, INNER, &total, gru && r->before_reset ? rows * r->hidden : 0);
     recurrent_take(&p, BEFORE, &total, rows * r->hidden);
     recurrent_take(&p, DH, &total, r->batch * r->hidden);
@@ -47,6 +50,7 @@ typedef struct {
     const float *dy;         /* of the step, [batch, hidden]; NULL: none */
     const float *row, *last; /* of `saved`: of this step, and of the one before */
     const float *h, *c0;     /* H' of the step; the first C, or NULL */
+    int64_t gates_row;
     float *gates, *inner, *dh, *dc, *reset;
 } Step;
 
@@ -56,7 +60,7 @@ static void lstm_back(const Step *s, int64_t b, bool begins)
     const float *row = s->row + b * s->run.row, *i = row, *o = row + n, *f = row + 2 * n, *g = row + 3 * n,
                 *out = row + 5 * n, *dy = s->dy ? s->dy + b * n : NULL;
     const float *before = !begins ? s->last + b * s->run.row + LSTM_CELL * n : s->c0 ? s->c0 + b * n : NULL;
-    float *restrict di = s->gates + b * 4 * n, *restrict d_o = di + n, *restrict df = di + 2 * n,
+    float *restrict di = s->gates + b * s->gates_row, *restrict d_o = di + n, *restrict df = di + 2 * n,
                     *restrict dg = di + 3 * n, *restrict dh = s->dh + b * n, *restrict dc = s->dc + b * n;
 
 #pragma omp simd
@@ -78,7 +82,7 @@ static void rnn_back(const Step *s, int64_t b)
     const int64_t n = s->run.r->hidden;
     const int kind = s->run.r->act[s->run.dir][0].kind;
     const float *h = s->row + b * s->run.row, *dy = s->dy ? s->dy + b * n : NULL;
-    float *restrict d = s->gates + b * n, *restrict dh = s->dh + b * n;
+    float *restrict d = s->gates + b * s->gates_row, *restrict dh = s->dh + b * n;
 
 #pragma omp simd
     for (int64_t j = s->j; j < s->end; j++) {
@@ -96,7 +100,7 @@ static void gru_back(const Step *s, int64_t b)
     const bool after = s->run.r->before_reset;
     const float *row = s->row + b * s->run.row, *z = row, *r = row + n, *g = row + 2 * n, *inner = row + 3 * n,
                 *h = s->h + b * n, *dy = s->dy ? s->dy + b * n : NULL;
-    float *restrict dz = s->gates + b * 3 * n, *restrict dr = dz + n, *restrict dg = dz + 2 * n,
+    float *restrict dz = s->gates + b * s->gates_row, *restrict dr = dz + n, *restrict dg = dz + 2 * n,
                     *restrict dh = s->dh + b * n, *restrict behind = s->inner + b * n;
 
     for (int64_t j = s->j; j < s->end; j++) {
@@ -117,7 +121,7 @@ static void gru_reset(const Step *s, int64_t b)
 {
     const int64_t n = s->run.r->hidden;
     const float *r = s->row + b * s->run.row + n, *h = s->h + b * n, *d = s->reset + b * n;
-    float *restrict dr = s->gates + b * 3 * n + n, *restrict dh = s->dh + b * n;
+    float *restrict dr = s->gates + b * s->gates_row + n, *restrict dh = s->dh + b * n;
 
 #pragma omp simd
     for (int64_t j = s->j; j < s->end; j++) {
@@ -133,7 +137,7 @@ static void skip(const Step *s, int64_t b)
     const size_t bytes = (size_t)(s->end - s->j) * sizeof(float);
 
     for (int q = 0; q < r->gates; q++)
-        memset(s->gates + (b * r->gates + q) * r->hidden + s->j, 0, bytes);
+        memset(s->gates + b * s->gates_row + q * r->hidden + s->j, 0, bytes);
     if (r->cell == CELL_GRU && r->before_reset)
         memset(s->inner + b * r->hidden + s->j, 0, bytes);
 }
@@ -170,7 +174,7 @@ static void reset_step(const Step *s, int64_t t)
 
     for (int64_t b = 0; b < r->batch; b++)
         memset(s->reset + b * n + s->j, 0, (size_t)(s->end - s->j) * sizeof(float));
-    add(s, PANELS_H, n, s->gates + 2 * n, 3 * n, s->reset);
+    add(s, PANELS_H, n, s->gates + 2 * n, s->gates_row, s->reset);
     for (int64_t b = 0; b < r->batch; b++)
         if (recurrent_has(&s->run, b, t))
             gru_reset(s, b);
@@ -181,7 +185,7 @@ static void end_step(const Step *s)
     const Recurrence *r = s->run.r;
     const int64_t n = r->hidden;
 
-    add(s, PANELS, first_gates(r) * n, s->gates, r->gates * n, s->dh);
+    add(s, PANELS, first_gates(r) * n, s->gates, s->gates_row, s->dh);
     if (r->cell == CELL_GRU && r->before_reset)
         add(s, PANELS_H, n, s->inner, n, s->dh);
 }
@@ -232,6 +236,7 @@ static void all_steps(const RecurrentRun *k, const float *dy, const float *c0)
 #pragma omp parallel num_threads(k->p->team)
     {
         Step s = { .run = *k,
+                   .gates_row = gates_row(r),
                    .c0 = c0,
                    .dh = recurrent_part(k, DH),
                    .dc = recurrent_part(k, DC),
@@ -245,7 +250,7 @@ static void all_steps(const RecurrentRun *k, const float *dy, const float *c0)
             s.row = k->saved + t * r->batch * k->row;
             s.last = last >= 0 && last < r->steps ? k->saved + last * r->batch * k->row : s.row;
             s.h = recurrent_part(k, BEFORE) + t * size;
-            s.gates = recurrent_part(k, GATES) + t * size * r->gates;
+            s.gates = recurrent_part(k, GATES) + t * r->batch * s.gates_row;
             s.inner = recurrent_part(k, INNER) + t * size;
             begin_step(&s, t);
 #pragma omp barrier
@@ -260,7 +265,7 @@ static void all_steps(const RecurrentRun *k, const float *dy, const float *c0)
 
 /* ---- gradients of what all steps share ---- */
 
-/* Sums of the columns of x [rows, cols]. */
+/* Sums of the first `used` columns of x [rows, cols]. */
 static void sum_rows(const RecurrentRun *k, const float *x, int64_t cols, int64_t used, float *to)
 {
     const int64_t rows = k->r->steps * k->r->batch;
@@ -283,7 +288,7 @@ static void bias_gradients(const RecurrentRun *k, float *db)
     const Recurrence *r = k->r;
     const int64_t n = r->hidden, gates = r->gates * n;
 
-    sum_rows(k, recurrent_part(k, GATES), gates, gates, db);
+    sum_rows(k, recurrent_part(k, GATES), gates_row(r), gates, db);
     memcpy(db + gates, db, (size_t)gates * sizeof *db);
     if (r->cell == CELL_GRU && r->before_reset)
         sum_rows(k, recurrent_part(k, INNER), n, n, db + gates + 2 * n);
@@ -292,7 +297,8 @@ static void bias_gradients(const RecurrentRun *k, float *db)
 static Status products(const RecurrentRun *k, const Tensor *in, Tensor *out)
 {
     const Recurrence *r = k->r;
-    const int64_t n = r->hidden, rows = r->steps * r->batch, gates = r->gates * n, first = first_gates(r) * n;
+    const int64_t n = r->hidden, rows = r->steps * r->batch, gates = r->gates * n, first = first_gates(r) * n,
+                  row = gates_row(r);
     const int team = k->p->team;
     const float *d = recurrent_part(k, GATES), *h = recurrent_part(k, BEFORE), *x = in[RECG_X].data,
                 *w = (const float *)in[RECG_W].data + k->dir * gates * r->inputs;
@@ -300,14 +306,14 @@ static Status products(const RecurrentRun *k, const Tensor *in, Tensor *out)
           *dr = (float *)out[RECG_DR].data + k->dir * gates * n;
 
     if (out[RECG_DX].data)
-        TRY(recurrent_product(team, false, rows, r->inputs, gates, d, gates, false, w, r->inputs, k->dir ? 1 : 0,
+        TRY(recurrent_product(team, false, rows, r->inputs, gates, d, row, false, w, r->inputs, k->dir ? 1 : 0,
                               out[RECG_DX].data, r->inputs));
-    TRY(recurrent_product(team, true, gates, r->inputs, rows, d, gates, false, x, r->inputs, 0, dw, r->inputs));
-    TRY(recurrent_product(team, true, first, n, rows, d, gates, false, h, n, 0, dr, n));
+    TRY(recurrent_product(team, true, gates, r->inputs, rows, d, row, false, x, r->inputs, 0, dw, r->inputs));
+    TRY(recurrent_product(team, true, first, n, rows, d, row, false, h, n, 0, dr, n));
     if (r->cell == CELL_GRU && r->before_reset)
         TRY(recurrent_product(team, true, n, n, rows, recurrent_part(k, INNER), n, false, h, n, 0, dr + first * n, n));
     else if (r->cell == CELL_GRU)
-        TRY(recurrent_product(team, true, n, n, rows, d + first, gates, false, k->saved + GRU_INNER * n, k->row, 0,
+        TRY(recurrent_product(team, true, n, n, rows, d + first, row, false, k->saved + GRU_INNER * n, k->row, 0,
                               dr + first * n, n));
     bias_gradients(k, (float *)out[RECG_DB].data + k->dir * 2 * gates);
     return ST_OK;

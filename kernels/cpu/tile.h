@@ -35,7 +35,7 @@ enum { TILE_LANES = 1 };
 #define TILE_ADD(x, y, sum) ((x) * (y) + (sum))
 #endif
 
-enum { TILE_ROWS = TILE_LANES == 16 ? 8 : 4, TILE_COLUMNS = 2 * TILE_LANES };
+enum { TILE_ROWS = TILE_LANES == 16 ? 8 : 6, TILE_COLUMNS = 2 * TILE_LANES };
 
 /* c (or zero) + a b for a tile of constant size. */
 __attribute__((always_inline)) static inline void tile_add(const int rows, const int vecs, int64_t k, const float *a,
@@ -56,28 +56,40 @@ __attribute__((always_inline)) static inline void tile_add(const int rows, const
             TILE_STORE(c + r * ldc + v * TILE_LANES, sum[r][v]);
 }
 
+/* The same of up to TILE_ROWS rows. */
+static inline void tile_rows(int64_t rows, const int vecs, int64_t k, const float *a, int64_t ai, int64_t ak,
+                             const float *b, int64_t ldb, bool more, float *c, int64_t ldc)
+{
+    switch (rows) {
+    case 1: tile_add(1, vecs, k, a, ai, ak, b, ldb, more, c, ldc); break;
+    case 2: tile_add(2, vecs, k, a, ai, ak, b, ldb, more, c, ldc); break;
+    case 3: tile_add(3, vecs, k, a, ai, ak, b, ldb, more, c, ldc); break;
+    case 4: tile_add(4, vecs, k, a, ai, ak, b, ldb, more, c, ldc); break;
+    case 5: tile_add(5, vecs, k, a, ai, ak, b, ldb, more, c, ldc); break;
+    case 6: tile_add(6, vecs, k, a, ai, ak, b, ldb, more, c, ldc); break;
+    case 7: tile_add(TILE_ROWS - 1, vecs, k, a, ai, ak, b, ldb, more, c, ldc); break;
+    default: tile_add(TILE_ROWS, vecs, k, a, ai, ak, b, ldb, more, c, ldc); break;
+    }
+}
+
 /* c [m, n] = a b, or c + a b when `more`: element (i, k) of a stands at i * ai + k * ak, rows of b and c are
- * contiguous, n is a multiple of TILE_LANES. */
+ * contiguous, n is a multiple of TILE_LANES.  Rows are divided evenly among tiles. */
 static inline void tile_product(int64_t m, int64_t n, int64_t k, const float *a, int64_t ai, int64_t ak, const float *b,
                                 int64_t ldb, bool more, float *c, int64_t ldc)
 {
-    int64_t j = 0;
+    const int64_t tiles = (m + TILE_ROWS - 1) / TILE_ROWS;
 
-    for (; j + TILE_COLUMNS <= n; j += TILE_COLUMNS) {
-        int64_t i = 0;
+    for (int64_t j = 0; j < n;) {
+        const bool wide = j + TILE_COLUMNS <= n;
 
-        for (; i + TILE_ROWS <= m; i += TILE_ROWS)
-            tile_add(TILE_ROWS, 2, k, a + i * ai, ai, ak, b + j, ldb, more, c + i * ldc + j, ldc);
-        for (; i < m; i++)
-            tile_add(1, 2, k, a + i * ai, ai, ak, b + j, ldb, more, c + i * ldc + j, ldc);
-    }
-    for (; j < n; j += TILE_LANES) {
-        int64_t i = 0;
-
-        for (; i + TILE_ROWS <= m; i += TILE_ROWS)
-            tile_add(TILE_ROWS, 1, k, a + i * ai, ai, ak, b + j, ldb, more, c + i * ldc + j, ldc);
-        for (; i < m; i++)
-            tile_add(1, 1, k, a + i * ai, ai, ak, b + j, ldb, more, c + i * ldc + j, ldc);
+        for (int64_t t = 0, i = 0, rows; t < tiles; t++, i += rows) {
+            rows = (m - i + tiles - t - 1) / (tiles - t);
+            if (wide)
+                tile_rows(rows, 2, k, a + i * ai, ai, ak, b + j, ldb, more, c + i * ldc + j, ldc);
+            else
+                tile_rows(rows, 1, k, a + i * ai, ai, ak, b + j, ldb, more, c + i * ldc + j, ldc);
+        }
+        j += wide ? TILE_COLUMNS : TILE_LANES;
     }
 }
 
