@@ -357,15 +357,97 @@ static Status write_outputs(Job *j, const char *folder)
     return ST_OK;
 }
 
-static Status run(Job *j, const Args *a)
-{
-    const char *folder = args_value(a, "out");
+/* ---- what data decide: without a plan ---- */
 
-    if (args_has(a, "dry-run"))
-        return print_plan(a, args_has(a, "quiet"));
-    if (!folder)
-        return FAIL(E_INVALID, "--out DIR is missing");
-    TRY(run_dir_check_folder(folder));
+static Status read_array(dpx_data **out, Job *j, const char *argument)
+{
+    const char *eq = strchr(argument, '=');
+    Array a = { .scale = 1, .std = 1 };
+    char name[MAX_NAME];
+    Status st;
+
+    argument_name(name, argument);
+    TRY(keep_name(j, name));
+    TRY(mapped_open(&a.map, eq ? eq + 1 : argument));
+    st = npy_parse(&a, eq ? eq + 1 : argument);
+    st = st ? st : convert(j, &a, a.dtype);
+    mapped_close(&a.map);
+    return st ? st : (Status)dpx_data_tensor(out, &j->input[j->n - 1]);
+}
+
+static Status interpret(dpx_data **out, Job *j, const Args *a)
+{
+    dpx_data *array[MAX_ARRAYS] = { NULL }, *map = NULL;
+    Status st = ST_OK;
+
+    for (int i = 0; args_nth(a, "input", i) && !st; i++)
+        st = i < MAX_ARRAYS ? read_array(&array[i], j, args_nth(a, "input", i))
+                            : FAIL(E_UNSUPPORTED, "more than %d inputs", MAX_ARRAYS);
+    st = st ? st : (Status)dpx_data_map(&map, (const char *const *)j->name, (const dpx_data *const *)array, j->n);
+    st = st ? st : (Status)dpx_interpret(out, a->positional[0], a->options, map);
+    for (int i = 0; i < MAX_ARRAYS; i++)
+        dpx_data_free(array[i]);
+    dpx_data_free(map);
+    return st;
+}
+
+static Status add_output(Job *j, const char *folder, const char *name, const dpx_data *one)
+{
+    TRY((Status)dpx_data_view(one, &j->output[j->n_out]));
+    TRY(name_file(j, j->n_out, name, folder));
+    j->n_out++;
+    return ST_OK;
+}
+
+/* Of a sequence y: y.0, y.1, ... */
+static Status add_value(Job *j, const char *folder, const char *key, const dpx_data *v)
+{
+    char name[MAX_NAME];
+
+    if (dpx_data_kind_of(v) != DPX_DATA_LIST)
+        return add_output(j, folder, key, v);
+    for (int i = 0; i < dpx_data_count(v); i++) {
+        snprintf(name, sizeof name, "%.*s.%d", MAX_NAME - 16, key, i);
+        TRY(add_output(j, folder, name, dpx_data_at(v, i)));
+    }
+    return ST_OK;
+}
+
+static Status write_values(Job *j, const dpx_data *map, const char *folder)
+{
+    int n = 0;
+
+    for (int i = 0; i < dpx_data_count(map); i++)
+        n += dpx_data_kind_of(dpx_data_at(map, i)) == DPX_DATA_LIST ? dpx_data_count(dpx_data_at(map, i)) : 1;
+    TRY(make_room(j, n));
+    j->n_out = 0;
+    for (int i = 0; i < dpx_data_count(map); i++)
+        TRY(add_value(j, folder, dpx_data_key(map, i), dpx_data_at(map, i)));
+    return write_outputs(j, folder);
+}
+
+/* What was refused because data decide it, if nothing was asked for that a plan alone can do. */
+static Status run_unplanned(Job *j, const Args *a, const char *folder, Status refused)
+{
+    static const char *const planned[] = { "preprocess", "dtype" };
+    dpx_data *out = NULL;
+    Status st;
+
+    for (size_t i = 0; i < sizeof planned / sizeof *planned; i++)
+        if (*dpx_options_get(a->options, planned[i]))
+            return refused;
+    if (!strcmp(dpx_options_get(a->options, "output-device"), "each") || j->loader)
+        return refused;
+    close_job(j);
+    *j = (Job){ .progress = j->progress };
+    st = interpret(&out, j, a);
+    st = st ? st : write_values(j, out, folder);
+    dpx_data_free(out);
+    return st;
+}
+
+static Status run_planned(Job *j, const Args *a, const char *folder)
+{
     TRY((Status)dpx_model_load_within(&j->model, a->positional[0], a->options));
     for (int i = 0; args_nth(a, "input", i); i++)
         TRY(add_input(j, a, args_nth(a, "input", i)));
@@ -375,6 +457,20 @@ static Status run(Job *j, const Args *a)
     TRY((Status)dpx_trainer_create(&j->trainer, j->model, a->options, report_log, &j->progress));
     TRY(compute(j, a, folder));
     return write_outputs(j, folder);
+}
+
+static Status run(Job *j, const Args *a)
+{
+    const char *folder = args_value(a, "out");
+    Status st;
+
+    if (args_has(a, "dry-run"))
+        return print_plan(a, args_has(a, "quiet"));
+    if (!folder)
+        return FAIL(E_INVALID, "--out DIR is missing");
+    TRY(run_dir_check_folder(folder));
+    st = run_planned(j, a, folder);
+    return st == E_UNSUPPORTED ? run_unplanned(j, a, folder, st) : st;
 }
 
 int run_run(const Args *a)

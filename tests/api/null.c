@@ -112,6 +112,11 @@ typedef struct {
     X(check_folder, "dpx_check: folder", dpx_check(NULL, a->o, 0, &a->check))                                          \
     X(check_options, "dpx_check: options", dpx_check(SOURCE_DIR, NULL, 0, &a->check))                                  \
     X(check_out, "dpx_check: out", dpx_check(SOURCE_DIR, a->o, 0, NULL))                                               \
+    X(interpret_out, "dpx_interpret: outputs", dpx_interpret(NULL, MLP, a->o, a->some))                                \
+    X(interpret_path, "dpx_interpret: path", dpx_interpret(&a->data, NULL, a->o, a->some))                             \
+    X(interpret_options, "dpx_interpret: options", dpx_interpret(&a->data, MLP, NULL, a->some))                        \
+    X(interpret_inputs, "dpx_interpret: inputs", dpx_interpret(&a->data, MLP, a->o, NULL))                             \
+    X(interpret_map, "the inputs are a list, expected a map", dpx_interpret(&a->data, MLP, a->o, a->some))             \
     X(metric_trainer, "dpx_trainer_metric: trainer", dpx_trainer_metric(NULL, &a->metric))                             \
     X(preprocess_trainer, "dpx_trainer_set_preprocess: trainer", dpx_trainer_set_preprocess(NULL, NULL, NULL))         \
     X(replicate_trainer, "dpx_trainer_on_replicate: trainer", dpx_trainer_on_replicate(NULL, NULL, NULL, NULL, NULL))  \
