@@ -221,3 +221,49 @@ shaped("reduce", [N("Sub", ["n", "v1"], ["k"]), N("Sub", ["k", "v1"], ["a"]), N(
 shaped("nonzero", [const("zero", 0, np.float32), N("Greater", ["x", "zero"], ["g"]), N("NonZero", ["g"], ["y"])], np.array(np.nonzero(x > 0)), dtype=I)
 shaped("compress", [const("zero", 0, np.float32), N("Greater", ["x", "zero"], ["g"]), const("all", [-1]), N("Reshape", ["g", "all"], ["f"]),
                     N("Compress", ["x", "f"], ["y"])], x[x > 0])
+
+# ---- outputs as long as data say ----
+def chosen(boxes, scores, most, overlap, least, centers):
+    """Greedy, box by box, in double: no share is near the threshold."""
+    def corners(b):
+        if centers:
+            return b[0] - b[2] / 2, b[1] - b[3] / 2, b[0] + b[2] / 2, b[1] + b[3] / 2
+        return min(b[0], b[2]), min(b[1], b[3]), max(b[0], b[2]), max(b[1], b[3])
+
+    def share(a, b):
+        a, b = corners(a), corners(b)
+        both = max(0, min(a[2], b[2]) - max(a[0], b[0])) * max(0, min(a[3], b[3]) - max(a[1], b[1]))
+        return both / ((a[2] - a[0]) * (a[3] - a[1]) + (b[2] - b[0]) * (b[3] - b[1]) - both)
+    out = []
+    for n in range(scores.shape[0]):
+        for c in range(scores.shape[1]):
+            kept = []
+            for i in sorted(range(scores.shape[2]), key=lambda i: (-scores[n, c, i], i)):
+                if scores[n, c, i] > least and len(kept) < most and all(share(boxes[n, i], boxes[n, k]) <= overlap for k in kept):
+                    kept.append(i)
+            out += [(n, c, i) for i in kept]
+    return np.array(out, np.int64).reshape(-1, 3)
+
+
+for opset in (10, 11, 17):
+    for centers in (0, 1):
+        for most, overlap, least in ((5, 0.3, 0.2), (100, 0.7, 0.5), (0, 0.5, 0), (100, 0, 0.9)):
+            boxes = rng.uniform(0, 1, (2, 80, 4)).astype(np.float32) * ([1, 1, 0.3, 0.3] if centers else 1)
+            boxes = boxes.astype(np.float32)
+            scores = rng.uniform(0, 1, (2, 3, 80)).astype(np.float32).round(2)  # of which some are equal
+            golden(f"boxes_{opset}_{centers}_{most}_{overlap}", [N("NonMaxSuppression", ["b", "s", "m", "o", "l"], ["y"], center_point_box=centers)],
+                   [tensor("b", F, [2, 80, 4]), tensor("s", F, [2, 3, 80]), tensor("m", I, []), tensor("o", F, []), tensor("l", F, [])], [tensor("y", I)],
+                   [boxes, scores, np.int64(most), np.float32(overlap), np.float32(least)],
+                   [chosen(boxes.astype(float), scores.astype(float), most, float(np.float32(overlap)), float(np.float32(least)), centers)], opset)
+for name, x, axis in (("flat", rng.integers(-9, 9, (20, 5)), None), ("rows", rng.integers(0, 2, (70, 4)), 0), ("columns", rng.integers(0, 2, (3, 70)), -1),
+                      ("floats", rng.integers(-3, 3, (30, 4)).astype(np.float32) / 2, 0), ("one", np.array([5]), None), ("none", np.zeros(0, np.int64), None)):
+    y, first, group, count = np.unique(x, True, True, True, axis)
+    for ordered in (1, 0):
+        if not ordered:
+            order = np.argsort(first)
+            y, first, count = np.take(y, order, 0 if axis is None else axis), first[order], count[order]
+            group = np.argsort(order)[group]
+        kind = F if x.dtype == np.float32 else I
+        golden(f"unique_{name}_{ordered}", [N("Unique", ["x"], ["y", "i", "g", "c"], sorted=ordered, **({} if axis is None else {"axis": axis}))],
+               [tensor("x", kind, list(x.shape))], [tensor("y", kind), tensor("i", I), tensor("g", I), tensor("c", I)], [x],
+               [y, first, group.reshape(-1), count])

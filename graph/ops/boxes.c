@@ -1,0 +1,48 @@
+/* NonMaxSuppression: how many boxes stay depends on data. */
+#include "graph/boxes.h"
+#include "graph/grad.h"
+#include "graph/op.h"
+
+static Status check_shapes(const Graph *g, const Node *n)
+{
+    const Shape *box = in_value(g, n, 0)->shape, *score = in_value(g, n, 1)->shape;
+
+    if (in_value(g, n, 1)->dtype != DT_FLOAT32 || box->rank != 3 || score->rank != 3 || box->dim[2] != 4 ||
+        score->dim[0] != box->dim[0] || score->dim[2] != box->dim[1])
+        return FAIL(E_SHAPE, "%s: expected float32 boxes [batch, n, 4] and scores [batch, classes, n]",
+                    node_text(g, n));
+    for (int i = 2; i < n->n_in; i++)
+        if (has_in(n, i) && (shape_numel(in_value(g, n, i)->shape) != 1 ||
+                             in_value(g, n, i)->dtype != (i == 2 ? DT_INT64 : DT_FLOAT32)))
+            return FAIL(E_SHAPE, "%s: input %d must be one number of type %s", node_text(g, n), i,
+                        i == 2 ? "int64" : "float32");
+    return ST_OK;
+}
+
+static Status infer(Graph *g, Node *n)
+{
+    Shape y = shape_unknown();
+    const Tensor *in[5] = { NULL };
+    bool known = true;
+    int64_t *order;
+    BoxChoice c;
+
+    TRY(check_shapes(g, n));
+    set_out(g, n, 0, DT_INT64, &y);
+    for (int i = 0; i < n->n_in; i++)
+        known &= !has_in(n, i) || (in[i] = value_const(g, n->in[i]));
+    if (!known)
+        return g->status;
+    c = boxes_choice(in, node_int(n, "center_point_box") != 0);
+    if (!(order = ARENA_NEW(g->arena, int64_t, 2 * in[0]->shape.dim[1])))
+        return FAIL_NOMEM();
+    y = SHAPE(boxes_choose(&c, order, NULL), 3);
+    arena_give_back(g->arena, order, sizeof *order * 2 * (size_t)in[0]->shape.dim[1]);
+    set_out(g, n, 0, DT_INT64, &y);
+    return g->status;
+}
+
+DEFINE_OP(NonMaxSuppression, .since = 11, .from = 10, .in_min = 2, .in_max = 5, .out_min = 1, .out_max = 1,
+          .dtypes = DTYPE_BIT(DT_FLOAT32), .flags = OPF_DYNAMIC, .setting_in = 24,
+          .attrs = (const AttrDecl[]){ { "center_point_box", A_INT, .i = 0 }, { 0 } }, .infer = infer,
+          .grad = grad_none, .doc = "boxes that no box of a higher score overlaps: [count, 3] of image, class, box");
