@@ -57,6 +57,17 @@ static const struct {
     { "DeformConv(%line, %line, %line) {dilations=[2]}", "does not fit" },
     { "DeformConv(%line, %line, %twice, %line)", "bias" },
     { "DeformConv(%line, %line, %twice, _, %line)", "the mask is" },
+    { "RoiAlign(%x, %x, %two)", "expected [batch" },
+    { "RoiAlign(%plane, %x, %two)", "expected [regions, 4]" },
+    { "RoiAlign(%plane, %plane2, %two)", "int64[1]" },
+    { "RoiAlign(%plane, %plane2, %zero) {sampling_ratio=4097}", "at most 4096" },
+    { "RoiAlign(%plane, %plane2, %zero) {sampling_ratio=-1}", "sampling_ratio" },
+    { "RoiAlign(%plane, %plane2, %zero) {output_height=0}", "output_height" },
+    { "RoiAlign(%plane, %plane2, %zero) {output_height=2147483647, output_width=2147483647}", "overflows" },
+    { "RoiAlign(%plane, %plane2, %zero) {mode=\"sum\"}", "mode 'sum'" },
+    { "MaxRoiPool(%plane, %plane2) {pooled_shape=[1,1]}", "expected [regions, 5]" },
+    { "MaxRoiPool(%plane, %five) {pooled_shape=[1]}", "pooled_shape has 1" },
+    { "MaxRoiPool(%plane, %five) {pooled_shape=[1,0]}", "pooled_shape" },
     { "dpexec.NllSum(%x, %two)", "target" },
     { "dpexec.Fused(%x) {program=graph(%x0) { %y0 = Neg(%x0) return %y0, %t0 }, sum=1}", "%t0 is not defined" },
     { "dpexec.Fused(%x) {program=graph(%x0) { %t0 = Neg(%x0) return %x0 }, sum=1}", "%x0, is not computed" },
@@ -111,6 +122,8 @@ static void test_refused(void)
             "  const %%places1 : int64[1] = {2}\n  const %%wide : int64[4] = "
             "{2147483647,2147483647,2147483647,2147483647}\n"
             "  const %%twice : float32[1,2,1] = all 1\n"
+            "  const %%plane : float32[1,1,2,2] = all 1\n  const %%plane2 : float32[1,4] = all 1\n  const %%five : "
+            "float32[1,5] = all 0\n"
             "  const %%threes : int64[3] = {3,3,3}\n  const %%huge : int64[3] = {1,1,9223372036854775807}\n  %%y%s = "
             "%s\n  output \"y\" = %%y\n}\n",
             two ? ", %z" : "", bad[i].node);

@@ -23,6 +23,25 @@ static const char unpool[] = "graph \"unpool\" {\n"
                              "  output \"loss\" = %loss\n"
                              "}\n";
 
+/* Regions of any samples of the batch, as many as these; channels of them go through a layer. */
+static const char regions[] = "graph \"regions\" {\n"
+                              "  input %x : float64[%B,1,9,7]\n"
+                              "  input %rois : float64[%B,4]\n"
+                              "  input %of : int64[%B]\n"
+                              "  input %t : float64[%B,2]\n"
+                              "  state %a trainable : float64[3,1,3,3] = all 0\n"
+                              "  state %b trainable : float64[12,2] = all 0\n"
+                              "  const %flat : int64[2] = {%B,12}\n"
+                              "  %h = Conv(%x, %a) {pads=[1,1,1,1]}\n"
+                              "  %r = RoiAlign(%h, %rois, %of) {output_height=2, output_width=2, spatial_scale=3.0, "
+                              "coordinate_transformation_mode=\"output_half_pixel\"}\n"
+                              "  %f = Reshape(%r, %flat)\n"
+                              "  %y = MatMul(%f, %b)\n"
+                              "  %p = Mul(%y, %t)\n"
+                              "  %loss = ReduceSum(%p) {keepdims=0}\n"
+                              "  output \"loss\" = %loss\n"
+                              "}\n";
+
 static int gathers(const char *text)
 {
     Graph *one = train_graph(text, 6), *many = NULL;
@@ -41,4 +60,11 @@ static void test_unpool(void)
     CU_ASSERT_EQUAL(gathers(unpool), 0);
 }
 
-DEFINE_SUITE(indices, { "MaxPool and back", test_unpool });
+/* The samples, forwards; their gradient is a sum of the replicas', each of which gets its part. */
+static void test_regions(void)
+{
+    train_check_all(regions);
+    CU_ASSERT_EQUAL(gathers(regions), 1);
+}
+
+DEFINE_SUITE(indices, { "MaxPool and back", test_unpool }, { "regions of any sample", test_regions });
