@@ -30,11 +30,12 @@ typedef struct {
     double value, slope;
 } Activated;
 
+/* Clipped, a number at the bound itself has no slope: PyTorch's. */
 static Activated activate(const Recurrence *r, const Activation *a, double x, bool clipped)
 {
-    const double inside = !clipped || fabs(x) <= r->clip ? x : x != x ? x : copysign(r->clip, x);
+    const bool out = clipped && fabs(x) >= r->clip && r->clip < INFINITY;
 
-    return (Activated){ activation_value(a, inside), inside == x ? activation_slope(a, x) : 0 };
+    return (Activated){ activation_value(a, out ? copysign(r->clip, x) : x), out ? 0 : activation_slope(a, x) };
 }
 
 static double slope_of_value(const Activation *a, double y)

@@ -300,3 +300,18 @@ class Dice(nn.Module):
     def forward(self, image, wanted):
         p = torch.sigmoid(self.body(image))
         return 1 - (2 * (p * wanted).sum() + 1) / (p.sum() + wanted.sum() + 1)
+
+
+# ---- recurrent layers ----
+
+class Words(nn.Module):
+    """A language model: scores of the next word at each position, batch first as exporters write it best."""
+
+    def __init__(self, kind, layers, both=False, vocabulary=20, **more):
+        super().__init__()
+        self.embed = nn.Embedding(vocabulary, 8)
+        self.rnn = kind(8, 12, layers, bidirectional=both, batch_first=True, **more)
+        self.head = nn.Linear(12 * (1 + both), vocabulary)
+
+    def forward(self, ids):
+        return self.head(self.rnn(self.embed(ids))[0]).transpose(1, 2)

@@ -1,6 +1,7 @@
 /* Gradients where a function has none of its own (ties of Max, the corner of Relu, bounds) are PyTorch's; central
  * differences say nothing of them. */
 #include "tests/ops/kinks.h"
+#include "tests/ops/kinks_recurrent.h"
 
 #include <math.h>
 #include <string.h>
@@ -75,4 +76,11 @@ static void test_kinks(void)
         check(&kinks[i]);
 }
 
-DEFINE_SUITE(kinks, { "gradients at ties, corners and bounds are PyTorch's", test_kinks });
+static void test_recurrent(void)
+{
+    for (size_t i = 0; i < sizeof recurrent_kinks / sizeof *recurrent_kinks; i++)
+        check(&recurrent_kinks[i]);
+}
+
+DEFINE_SUITE(kinks, { "gradients at ties, corners and bounds are PyTorch's", test_kinks },
+             { "gradients of recurrent layers are PyTorch's", test_recurrent });

@@ -1,8 +1,11 @@
 #!/usr/bin/python3
-"""Writes kinks.h: PyTorch's gradients where operators have none of their own: at ties, corners and bounds.
+"""Writes kinks.h: PyTorch's gradients where operators have none of their own: at ties, corners and bounds; and kinks_recurrent.h, those
+of recurrent layers.
 
     tests/ops/kinks.py > tests/ops/kinks.h
+    tests/ops/kinks.py recurrent > tests/ops/kinks_recurrent.h
 """
+import sys
 import textwrap
 
 import torch
@@ -131,14 +134,57 @@ def deformed():
              weight, [[[[v[0]], [v[1]]] for v in zip(offset[::2], offset[1::2])]])
 
 
+def recurrent():
+    """Activations where their slope breaks, by one step without a state before it; and whole layers."""
+    corners = {"Relu": (F.relu, "", [-1.0, 0.0, 1.0, 2.0]),
+               "LeakyRelu": (lambda x: F.leaky_relu(x, 0.25), ", activation_alpha=[0.25]", [-1.0, 0.0, 1.0, 2.0]),
+               "ThresholdedRelu": (lambda x: F.threshold(x, 0.5, 0.0), ", activation_alpha=[0.5]", [0.0, 0.5, 1.0, 2.0]),
+               "HardSigmoid": (lambda x: (0.25 * x + 0.5).clamp(0, 1), ", activation_alpha=[0.25], activation_beta=[0.5]", [-3.0, -1.0, 1.0, 3.0]),
+               "Elu": (lambda x: F.elu(x, 0.5), ", activation_alpha=[0.5]", [-1.0, 0.0, 1.0, 2.0]),
+               "Softsign": (F.softsign, "", [-1.0, 0.0, 1.0, 2.0]),
+               "Affine": (lambda x: 2 * x.clamp(-1, 1) + 0.5, ", activation_alpha=[2.0], activation_beta=[0.5], clip=1.0", [-2.0, -1.0, 1.0, 2.0])}
+    for name, (f, more, x) in corners.items():
+        case(f"RNN of {name}", f'%y = RNN(%a, %b, %c) {{activations=[\\"{name}\\"]{more}}}', lambda a, b, c: f(a * b + 0 * c).reshape(1, 1, 4, 1),
+             [[[v] for v in x]], [[[1.0]]], [[[0.5]]])
+    x = [[[0.5], [-1.0]], [[1.5], [0.25]], [[-0.75], [2.0]]]
+    for kind, gates in (torch.nn.LSTM, 4), (torch.nn.GRU, 3), (torch.nn.RNN, 1):
+        weights = [[[0.3 * (-1) ** i + 0.1 * i + 0.05 * d] for i in range(gates)] for d in range(2)]
+        states = [[[0.7 - 0.4 * i + 0.2 * d] for i in range(gates)] for d in range(2)]
+        for lengths in None, (3, 1):
+            more = ", _, %n" if lengths else ""
+            first = '  const %n : int32[2] = {3,1}\\n"\n      "' if lengths else ""
+            reset = ", linear_before_reset=1" if gates == 3 else ""
+            node = f'{first[2:]}{"  " if lengths else ""}%y = {kind.__name__}(%a, %b, %c{more}) {{direction=\\"bidirectional\\"{reset}}}'
+            case(f"{kind.__name__}, both ways{', packed' if lengths else ''}", node, lambda a, b, c: layer(kind, lengths, a, b, c), x, weights, states)
+
+
+def layer(kind, lengths, x, w, r):
+    """PyTorch's gates are in another order; Y is [time, directions, batch, hidden]."""
+    order = {4: [0, 2, 3, 1], 3: [1, 0, 2], 1: [0]}[w.shape[1]]
+    net = kind(1, 1, bidirectional=True)
+    given = {n: torch.zeros_like(p) for n, p in net.named_parameters()}
+    for d, end in enumerate(("", "_reverse")):
+        given["weight_ih_l0" + end], given["weight_hh_l0" + end] = w[d, order], r[d, order]
+    if lengths:
+        x = torch.nn.utils.rnn.pack_padded_sequence(x, torch.tensor(lengths))
+    y = torch.func.functional_call(net, given, (x,))[0]
+    if lengths:
+        y = torch.nn.utils.rnn.pad_packed_sequence(y)[0]
+    return y.reshape(*y.shape[:2], 2, 1).transpose(1, 2)
+
+
 print("/* What PyTorch computes; made by tests/ops/kinks.py. */")
 print("/* clang-format off */")
-print("typedef struct { const char *name, *graph; int n, numel[3]; double in[3][12], grad[3][12]; } Kink;")
-print("static const Kink kinks[] = {")
-elementwise()
-reductions()
-pools()
-unpools()
-samples()
-deformed()
+if sys.argv[1:] == ["recurrent"]:
+    print("static const Kink recurrent_kinks[] = {")
+    recurrent()
+else:
+    print("typedef struct { const char *name, *graph; int n, numel[3]; double in[3][12], grad[3][12]; } Kink;")
+    print("static const Kink kinks[] = {")
+    elementwise()
+    reductions()
+    pools()
+    unpools()
+    samples()
+    deformed()
 print("};")
