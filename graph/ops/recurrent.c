@@ -100,8 +100,11 @@ static bool is_ours(const Node *n) { return n->op == &op_Recurrent || n->op == &
 
 static int cell_of(const Node *n)
 {
-    if (is_ours(n))
-        return (int)node_int(n, "cell");
+    if (is_ours(n)) {
+        const char *cell = node_string(n, "cell");
+
+        return !strcmp(cell, "lstm") ? CELL_LSTM : !strcmp(cell, "gru") ? CELL_GRU : CELL_RNN;
+    }
     return n->op == &op_LSTM ? CELL_LSTM : n->op == &op_GRU ? CELL_GRU : CELL_RNN;
 }
 
@@ -347,11 +350,12 @@ enum { OWN_ATTRS = 8 };
 /* Time first, whatever the layout. */
 static Status lower(Graph *g, Node *n)
 {
+    static const char *const cells[] = { "rnn", "gru", "lstm" };
     static const char *const copied[] = { "direction", "activations",  "activation_alpha",   "activation_beta",
                                           "clip",      "input_forget", "linear_before_reset" };
     const int64_t states[] = { 1, 0, 2 }, sequence[] = { 2, 0, 1, 3 };
     const bool first = is_batch_first(n);
-    Attr attrs[OWN_ATTRS + 1] = { INT("cell", cell_of(n)) };
+    Attr attrs[OWN_ATTRS + 1] = { STRING("cell", cells[cell_of(n)]) };
     ValueId in[REC_P + 1], out[REC_SAVED + 1];
     int n_attr = 1;
 
@@ -512,7 +516,7 @@ DEFINE_OP(LSTM, ONNX, .param_in = 142, .in_max = 8, .out_max = 3,
           .attrs = (const AttrDecl[]){ HOW, FILE_ONLY, INPUT_FORGET, { 0 } }, .doc = "long short-term memory");
 
 static const AttrDecl own_attrs[] = {
-    { "cell", A_INT, .rule = ATTR_REQUIRED, .range = R_RANK }, HOW, INPUT_FORGET, BEFORE_RESET, { 0 }
+    { "cell", A_STRING, .rule = ATTR_REQUIRED, .words = "rnn gru lstm" }, HOW, INPUT_FORGET, BEFORE_RESET, { 0 }
 };
 #define OWN                                                                                             \
     .domain = "dpexec", .precision = PREC_WIDE, .since = 1, .dtypes = DTYPES_FLOAT, .attrs = own_attrs, \
