@@ -1,15 +1,12 @@
 /* Sums of neighbours along an axis, by tables of indices and weights, and the gradient. */
+#include "kernels/ref/interpolate.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/ref/ref.h"
+typedef InterpolatePlan Plan;
 
-/* x[outer, size, inner], y[outer, n, inner]; tables [n, taps]. */
-typedef struct {
-    int64_t outer, size, n, inner, taps;
-} Plan;
-
-static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+Status interpolate_prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     const bool back = n->op == &op_InterpolateGrad;
     const Shape *x = back ? value(g, n->out[0])->shape : in_value(g, n, 0)->shape, *table = in_value(g, n, 1)->shape;
@@ -28,7 +25,7 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
 RUN_FLOAT(run, interpolate, state, in[0].data, in[1].data, in[2].data, out[0].data)
 RUN_FLOAT(run_back, spread, state, in[0].data, in[1].data, in[2].data, out[0].data)
 
-#define COMMON .dtypes = DTYPES_F32_F64, .prepare = prepare, .release = free
+#define COMMON .dtypes = DTYPES_F32_F64, .prepare = interpolate_prepare, .release = free
 
 DEFINE_KERNEL(ref_interpolate, .op = &op_Interpolate, COMMON, .run = run);
 DEFINE_KERNEL(ref_interpolate_grad, .op = &op_InterpolateGrad, COMMON, .run = run_back);
