@@ -267,3 +267,20 @@ for name, x, axis in (("flat", rng.integers(-9, 9, (20, 5)), None), ("rows", rng
         golden(f"unique_{name}_{ordered}", [N("Unique", ["x"], ["y", "i", "g", "c"], sorted=ordered, **({} if axis is None else {"axis": axis}))],
                [tensor("x", kind, list(x.shape))], [tensor("y", kind), tensor("i", I), tensor("g", I), tensor("c", I)], [x],
                [y, first, group.reshape(-1), count])
+for mode in ("TF", "IDF", "TFIDF"):
+    for least, most, skips in ((1, 1, 0), (1, 3, 0), (2, 3, 2), (1, 3, 4), (3, 3, 1)):
+        x = rng.integers(0, 4, (5, 9))
+        pool = [[1], [3], [0, 1], [1, 1], [2, 3], [0, 1, 2], [3, 3, 0], [1, 0, 1]]
+        columns, weights = rng.permutation(len(pool)), floats(len(pool))
+        scale = np.ones(len(pool), np.float32) if mode == "TF" else weights[np.argsort(columns)]
+        y = np.zeros((5, len(pool)), np.float32)
+        for row, gram in ((row, gram) for row in range(5) for gram in pool if least <= len(gram) <= most):
+            for step in range(1, skips + 2 if len(gram) > 1 else 2):
+                for at in range(9 - step * (len(gram) - 1)):
+                    y[row, columns[pool.index(gram)]] += list(x[row, at:at + step * len(gram):step][:len(gram)]) == gram
+        y = np.minimum(y, 1) if mode == "IDF" else y
+        for kind, dtype in ((I, np.int64), (TensorProto.INT32, np.int32)):
+            golden(f"grams_{mode}_{least}_{most}_{skips}_{kind}", [N(
+                "TfIdfVectorizer", ["x"], ["y"], mode=mode, min_gram_length=least, max_gram_length=most, max_skip_count=skips, ngram_counts=[0, 2, 8],
+                ngram_indexes=[int(c) for c in columns], pool_int64s=[i for gram in pool for i in gram], weights=[float(w) for w in weights])],
+                [tensor("x", kind, [5, 9])], [tensor("y")], [x.astype(dtype)], [y * scale])
