@@ -90,5 +90,6 @@ static const AttrDecl attrs[] = {
 
 DEFINE_OP(TfIdfVectorizer, .since = 9, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1,
           .dtypes = DTYPE_BIT(DT_INT32) | DTYPE_BIT(DT_INT64), .attrs = attrs, .infer = infer, .grad = grad_none,
-          .place = place, .doc = "how often each n-gram of a pool, of items that up to max_skip_count others part, is in "
-                                 "a row; whether it is; times its weight");
+          .place = place,
+          .doc = "how often each n-gram of a pool, of items that up to max_skip_count others part, is in "
+                 "a row; whether it is; times its weight");

@@ -23,8 +23,14 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
     (void)g;
     if (!s)
         return FAIL_NOMEM();
-    *s = (State){ node_int(n, "min_gram_length"), node_int(n, "max_gram_length"), node_int(n, "max_skip_count"),
-                  *mode == 'I', strcmp(mode, "TF") && weights->n, sizes, grams, items };
+    *s = (State){ node_int(n, "min_gram_length"),
+                  node_int(n, "max_gram_length"),
+                  node_int(n, "max_skip_count"),
+                  *mode == 'I',
+                  strcmp(mode, "TF") && weights->n,
+                  sizes,
+                  grams,
+                  items };
     for (int k = 0; k <= sizes; k++)
         s->number[k] = k < sizes ? from[k] : items;
     for (int i = 0; i < grams; i++)

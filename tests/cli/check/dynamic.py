@@ -157,6 +157,26 @@ for opset in (9, 11, 16, 21):
             [np.zeros(3, np.float32), a, b, np.array([0]), np.array([n]), np.array([1])],
             [state, np.stack(kept if back else kept[::-1], 1)], opset)
 
+# The form of opset 8, for each sample of a batch along axis 1; behind a sample's length its outputs are not told.
+a, start = floats(2, 4, 3), floats(2, 3)
+for back in (0, 1):
+    order = a[:, ::-1] if back else a
+    kept = start[:, None] + np.cumsum(order, 1, dtype=np.float32)
+    golden(f"scan_8_{back}", [N("Scan", ["", "start", "a"], ["last", "all"], num_scan_inputs=1, directions=[back], body=body(
+        [N("Add", ["state", "u"], ["next"]), N("Identity", ["next"], ["kept"])],
+        [tensor("state", F, [3]), tensor("u", F, [3])], [tensor("next", F, [3]), tensor("kept", F, [3])]))],
+        [tensor("start", F, [2, 3]), tensor("a", F, [2, 4, 3])], [tensor("last", F, [2, 3]), tensor("all", F, [2, 4, 3])],
+        [start, a], [kept[:, -1], kept], 8)
+lengths = np.array([2, 4])
+kept = start[:, None] + np.cumsum(a, 1, dtype=np.float32)
+last = np.stack([kept[0, 1], kept[1, 3]])
+kept[0, 2:] = 0
+golden("scan_8_lengths", [N("Scan", ["lengths", "start", "a"], ["last", "all"], num_scan_inputs=1, body=body(
+    [N("Add", ["state", "u"], ["next"]), N("Identity", ["next"], ["kept"])],
+    [tensor("state", F, [3]), tensor("u", F, [3])], [tensor("next", F, [3]), tensor("kept", F, [3])]))],
+    [tensor("lengths", I, [2]), tensor("start", F, [2, 3]), tensor("a", F, [2, 4, 3])], [tensor("last", F, [2, 3]), tensor("all", F, [2, 4, 3])],
+    [lengths, start, a], [last, kept], 8)
+
 # ---- sequences and optionals ----
 parts = [floats(n, 2) for n in (2, 0, 3)]
 golden("sequence_map", [
