@@ -4,6 +4,7 @@ Heads are 16 wide, so that the scale of attention is a number float32 holds: wha
 """
 import torch
 import torch.nn.functional as F
+import torchvision
 from torch import nn
 
 
@@ -83,6 +84,20 @@ def instance_norm_net():
     return nn.Sequential(nn.Conv2d(3, 16, 3, 2, 1), nn.InstanceNorm2d(16, affine=True), nn.ReLU(), nn.Conv2d(16, 32, 3, 2, 1),
                          nn.InstanceNorm2d(32), nn.ReLU(), nn.Conv2d(32, 32, 3, 1, 1), nn.BatchNorm2d(32, affine=False), nn.ReLU(),
                          *head(32))
+
+
+class RegionHead(nn.Module):
+    """A region of each image is pooled and classified."""
+
+    def __init__(self):
+        super().__init__()
+        self.features = nn.Sequential(conv_bn_relu(3, 8), conv_bn_relu(8, 8, stride=2))
+        self.head = nn.Linear(8 * 9, 10)
+
+    def forward(self, image, boxes):
+        of = torch.arange(image.shape[0], dtype=boxes.dtype)[:, None]
+        regions = torchvision.ops.roi_align(self.features(image), torch.cat([of, boxes], 1), (3, 3), 0.5, 2, True)
+        return self.head(regions.flatten(1))
 
 
 def autoencoder():

@@ -61,6 +61,13 @@ def masks(size=32, classes=4):
     return make
 
 
+def boxed(g):
+    """Images, a box in each and a class."""
+    data = images(32)(g)
+    corner, size = 20 * torch.rand(SAMPLES, 2, generator=g), 4 + 10 * torch.rand(SAMPLES, 2, generator=g)
+    return {"image": data["image"], "boxes": torch.cat([corner, corner + size], 1), "target": data["target"]}
+
+
 def tokens(length, vocabulary):
     """Token numbers, and the token that follows each."""
     def make(g):
@@ -238,6 +245,7 @@ def deeplab():
 NETS.update({n.name: n for n in [
     Net("unet", lambda: blocks.UNet(False), masks()),
     Net("unet_bilinear", lambda: blocks.UNet(True), masks()),
+    Net("regions", blocks.RegionHead, boxed),
     Net("gpt_ntv", lambda: blocks.Gpt(16, 16, last=True), tokens(16, 16), flags=("--class-axis", "2")),
     Net("gpt_nvt", lambda: blocks.Gpt(20, 12, last=False), tokens(12, 20)),
     Net("llama", lambda: blocks.Llama(20, 12), tokens(12, 20)),
