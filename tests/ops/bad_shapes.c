@@ -68,6 +68,28 @@ static const struct {
     { "MaxRoiPool(%plane, %plane2) {pooled_shape=[1,1]}", "expected [regions, 5]" },
     { "MaxRoiPool(%plane, %five) {pooled_shape=[1]}", "pooled_shape has 1" },
     { "MaxRoiPool(%plane, %five) {pooled_shape=[1,0]}", "pooled_shape" },
+    { "ReverseSequence(%x, %two) {time_axis=1}", "time_axis 1 and batch_axis 1" },
+    { "ReverseSequence(%one, %two)", "rank 0" },
+    { "ReverseSequence(%x, %threes)", "input 1 is int64[3], expected int64[2]" },
+    { "TensorScatter(%x, %x) {axis=0}", "axis 0 is that of the batch" },
+    { "TensorScatter(%line, %x)", "does not fit into the cache [1,1,2]" },
+    { "TensorScatter(%line, %line, %two) {axis=2}", "input 2 is int64[2], expected int64[1]" },
+    { "TensorScatter(%line, %line) {mode=\"ring\"}", "mode" },
+    { "CausalConvWithState(%line, %x)", "expected [batch, channels, length]" },
+    { "CausalConvWithState(%line, %line, %line)", "the bias is" },
+    { "CausalConvWithState(%line, %line, _, %line)", "past_state is [1,1,2], expected [1,1,1]" },
+    { "CausalConvWithState(%line, %line) {activation=\"relu\"}", "activation" },
+    { "DFT(%x, %huge)", "dft_length must be one number" },
+    { "DFT(%line) {onesided=1}", "expected a last axis of 1" },
+    { "DFT(%places, %zero)", "" },
+    { "DFT(%line, %zero)", "dft_length 0" },
+    { "DFT(%line, %most)", "dft_length 9223372036854775807" },
+    { "DFT(%line, _, %places1)", "axis 2" },
+    { "STFT(%line, %zero, _, %count)", "frames of 1 every 0" },
+    { "STFT(%line, %count)", "neither window nor frame_length" },
+    { "STFT(%line, %count, _, %most)", "frames of 9223372036854775807" },
+    { "STFT(%line, %count, _, %count)", "no onesided" },
+    { "STFT(%x, %count, _, %count)", "expected a last axis" },
     { "dpexec.NllSum(%x, %two)", "target" },
     { "dpexec.Fused(%x) {program=graph(%x0) { %y0 = Neg(%x0) return %y0, %t0 }, sum=1}", "%t0 is not defined" },
     { "dpexec.Fused(%x) {program=graph(%x0) { %t0 = Neg(%x0) return %x0 }, sum=1}", "%x0, is not computed" },
@@ -133,6 +155,7 @@ static void test_refused(void)
             "  const %%twice : float32[1,2,1] = all 1\n"
             "  const %%plane : float32[1,1,2,2] = all 1\n  const %%plane2 : float32[1,4] = all 1\n  const %%five : "
             "float32[1,5] = all 0\n"
+            "  const %%most : int64[] = {9223372036854775807}\n"
             "  const %%threes : int64[3] = {3,3,3}\n  const %%huge : int64[3] = {1,1,9223372036854775807}\n  %%y%s = "
             "%s\n  output \"y\" = %%y\n}\n",
             two ? ", %z" : "", bad[i].node);
