@@ -1,4 +1,4 @@
-/* ArgMax, ArgMin and CumSum: along one axis. */
+/* ArgMax, ArgMin, CumSum and CumProd: along one axis. */
 #include "graph/grad.h"
 #include "graph/place.h"
 
@@ -101,3 +101,48 @@ DEFINE_OP(CumSum, .since = 14, .from = 11, .in_min = 2, .in_max = 2, .out_min = 
           .dtypes = DTYPES_NUMERIC,
           .attrs = (const AttrDecl[]){ { "exclusive", A_INT, .i = 0 }, { "reverse", A_INT, .i = 0 }, { 0 } },
           .infer = infer_cumsum, .grad = grad_cumsum, .place = place_cumsum, .doc = "running sums along axis");
+
+/* ---- CumProd ---- */
+
+/* dx[i] = (product of x before i) R[i], R[i] = dy[i] + x[i+1] R[i+1]: nothing is divided, so zeros do no harm. */
+static Status grad_cumprod(Grad *gr)
+{
+    const Attr *attrs =
+        ATTRS(INT("exclusive", node_int(gr->node, "exclusive")), INT("reverse", node_int(gr->node, "reverse")));
+
+    grad_set(gr, 0, EMIT(gr->g, CumProdGrad, attrs, grad_in(gr, 0), grad_in(gr, 1), grad_dout(gr, 0)));
+    return gr->g->status;
+}
+
+static Status infer_cumprod_grad(Graph *g, Node *n)
+{
+    const Value *x = in_value(g, n, 0), *dy = in_value(g, n, 2);
+
+    if (x->dtype != dy->dtype || !shape_eq(x->shape, dy->shape))
+        return FAIL(E_SHAPE, "%s: the gradient does not have type and shape of the input", node_text(g, n));
+    return infer_cumsum(g, n);
+}
+
+/* Anything but a split along the axis passes. */
+static Status place_cumprod(Placement *p)
+{
+    int axis;
+
+    if (!value_const(p->g, p->node->in[1]))
+        return place_all_b(p);
+    TRY(cumulated_axis(p->g, p->node, &axis));
+    for (int i = 0; i < p->node->n_in; i++)
+        if (p->in[i].kind == PL_S && p->in[i].axis == axis)
+            return place_all_b(p);
+    return place_elementwise(p);
+}
+
+DEFINE_OP(CumProd, .since = 26, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .dtypes = DTYPES_NUMERIC,
+          .precision = PREC_WIDE,
+          .attrs = (const AttrDecl[]){ { "exclusive", A_INT, .i = 0 }, { "reverse", A_INT, .i = 0 }, { 0 } },
+          .infer = infer_cumsum, .grad = grad_cumprod, .place = place_cumprod, .doc = "running products along axis");
+
+DEFINE_OP(CumProdGrad, .domain = "dpexec", .since = 1, .in_min = 3, .in_max = 3, .out_min = 1, .out_max = 1,
+          .dtypes = DTYPES_FLOAT, .precision = PREC_WIDE,
+          .attrs = (const AttrDecl[]){ { "exclusive", A_INT, .i = 0 }, { "reverse", A_INT, .i = 0 }, { 0 } },
+          .infer = infer_cumprod_grad, .place = place_cumprod, .doc = "gradient of CumProd, from (x, axis, dy)");
