@@ -60,9 +60,10 @@ static Status check_list(const Graph *g, const Node *n, const AttrDecl *d, const
     return d->range == R_PERM || d->range == R_AXIS ? check_distinct(g, n, d, a) : ST_OK;
 }
 
-static Status check_dtype(const Graph *g, const Node *n, const Attr *a)
+static Status check_dtype(const Graph *g, const Node *n, const AttrDecl *d, const Attr *a)
 {
-    bool held = a->i >= 0 && a->i < DT_COUNT && (DTYPES_ALL >> a->i & 1);
+    const unsigned types = d->range == R_STORED ? DTYPES_STORED : DTYPES_ALL;
+    bool held = a->i >= 0 && a->i < DT_COUNT && (types >> a->i & 1);
 
     if (!held && a->i != DT_NONE)
         return FAIL(E_UNSUPPORTED, "%s: %s %" PRId64 " is no type that tensors have here (%s)", node_text(g, n),
@@ -92,8 +93,8 @@ Status attr_check(const Graph *g, const Node *n, const AttrDecl *d, const Attr *
         return ST_OK;
     if (a->type == A_STRING && d->words)
         return check_word(g, n, d, a);
-    if (d->range == R_DTYPE)
-        return check_dtype(g, n, a);
+    if (d->range == R_DTYPE || d->range == R_STORED)
+        return check_dtype(g, n, d, a);
     if (d->range != R_ANY && a->type == A_INT)
         return check_number(g, n, a, &ranges[d->range], a->i);
     return d->range != R_ANY && a->type == A_INTS ? check_list(g, n, d, a, &ranges[d->range]) : ST_OK;

@@ -23,6 +23,16 @@ typedef enum {
     DT_COMPLEX64 = 14,
     DT_COMPLEX128 = 15,
     DT_BFLOAT16 = 16,
+    DT_FLOAT8E4M3FN = 17, /* these and the next in bytes of their own (graph/small.h) */
+    DT_FLOAT8E4M3FNUZ = 18,
+    DT_FLOAT8E5M2 = 19,
+    DT_FLOAT8E5M2FNUZ = 20,
+    DT_UINT4 = 21,
+    DT_INT4 = 22,
+    DT_FLOAT4E2M1 = 23,
+    DT_FLOAT8E8M0 = 24,
+    DT_UINT2 = 25,
+    DT_INT2 = 26,
     DT_COUNT
 } DType;
 
@@ -36,11 +46,22 @@ typedef enum {
 #define DTYPES_NUMERIC (DTYPES_FLOAT | DTYPES_INT)
 #define DTYPES_BOOL DTYPE_BIT(DT_BOOL)
 #define DTYPES_ALL (DTYPES_NUMERIC | DTYPES_BOOL)
+/* What only conversions compute with. */
+#define DTYPES_SMALL_INT (DTYPE_BIT(DT_UINT4) | DTYPE_BIT(DT_INT4) | DTYPE_BIT(DT_UINT2) | DTYPE_BIT(DT_INT2))
+#define DTYPES_SMALL_FLOAT                                                                  \
+    (DTYPE_BIT(DT_FLOAT8E4M3FN) | DTYPE_BIT(DT_FLOAT8E4M3FNUZ) | DTYPE_BIT(DT_FLOAT8E5M2) | \
+     DTYPE_BIT(DT_FLOAT8E5M2FNUZ) | DTYPE_BIT(DT_FLOAT4E2M1) | DTYPE_BIT(DT_FLOAT8E8M0))
+#define DTYPES_SMALL (DTYPES_SMALL_INT | DTYPES_SMALL_FLOAT)
+#define DTYPES_STORED (DTYPES_ALL | DTYPES_SMALL)
 
 size_t dtype_size(DType t);          /* bytes of one element; 0 for what has no fixed size */
 const char *dtype_name(DType t);     /* "float32", "int64", ...; never NULL */
 DType dtype_parse(const char *name); /* DT_NONE when unknown */
 bool dtype_is_float(DType t);
 bool dtype_is_int(DType t);
+bool dtype_is_small(DType t);     /* either of these */
+bool dtype_is_small_int(DType t); /* of which no kernel but of conversions knows, as of small floats */
+bool dtype_is_small_float(DType t);
+unsigned dtype_bits(DType t); /* of an element in a file, where those of fewer than 8 are packed */
 
 #endif

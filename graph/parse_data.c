@@ -159,6 +159,12 @@ static Status int_element(Parser *p, Tensor *t, int64_t i)
     }
     if (p->tok.kind != T_NUMBER || !parse_int_text(&v, p->tok.text))
         return parse_expected(p, "an integer");
+    if (dtype_is_small_float(t->dtype)) { /* its bits */
+        ((uint8_t *)t->data)[i] = (uint8_t)v;
+        if (v < 0 || v >> dtype_bits(t->dtype))
+            return FAIL(E_MODEL, "line %d: %s are no bits of %s", p->tok.line, p->tok.text, dtype_name(t->dtype));
+        return parse_next(p);
+    }
     tensor_set_int(t, i, v);
     if (tensor_int(t, i) != v || (t->dtype == DT_BOOL && v != 0 && v != 1))
         return FAIL(E_MODEL, "line %d: %s is no %s", p->tok.line, p->tok.text, dtype_name(t->dtype));

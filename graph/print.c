@@ -210,6 +210,12 @@ static void print_element(FILE *f, const Tensor *t, int64_t i)
         print_f64(f, at + 8);
         break;
     case DT_UINT64: fprintf(f, "%" PRIu64, (uint64_t)tensor_int(&one, 0)); break;
+    case DT_FLOAT8E4M3FN: /* their bits, as NaN has several */
+    case DT_FLOAT8E4M3FNUZ:
+    case DT_FLOAT8E5M2:
+    case DT_FLOAT8E5M2FNUZ:
+    case DT_FLOAT4E2M1:
+    case DT_FLOAT8E8M0: fprintf(f, "%d", *(const uint8_t *)at); break;
     default: fprintf(f, "%" PRId64, tensor_int(&one, 0)); break;
     }
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "graph/base/saturate.h"
+#include "graph/small.h"
 
 int64_t tensor_numel(const Tensor *t) { return shape_numel(&t->shape); }
 
@@ -119,7 +120,7 @@ int64_t tensor_int(const Tensor *t, int64_t i)
     case D: return (int64_t)((const T *)t->data)[i];
         EACH_INT(X)
 #undef X
-    default: return 0;
+    default: return dtype_is_small(t->dtype) ? saturate(tensor_float(t, i), 63) : 0;
     }
 }
 
@@ -132,7 +133,7 @@ double tensor_float(const Tensor *t, int64_t i)
 #undef X
     case DT_FLOAT16: return half_to_float(((const uint16_t *)t->data)[i]);
     case DT_BFLOAT16: return bfloat_to_float(((const uint16_t *)t->data)[i]);
-    default: return 0;
+    default: return dtype_is_small(t->dtype) ? small_value(t->dtype, ((const uint8_t *)t->data)[i]) : 0;
     }
 }
 
@@ -143,7 +144,11 @@ void tensor_set_int(Tensor *t, int64_t i, int64_t v)
     case D: ((T *)t->data)[i] = (T)v; break;
         EACH_NATIVE(X)
 #undef X
-    default: tensor_set_float(t, i, (double)v);
+    default:
+        if (dtype_is_small_int(t->dtype))
+            ((uint8_t *)t->data)[i] = small_from_int(t->dtype, v);
+        else
+            tensor_set_float(t, i, (double)v);
     }
 }
 
@@ -156,7 +161,9 @@ void tensor_set_float(Tensor *t, int64_t i, double v)
 #undef X
     case DT_FLOAT16: ((uint16_t *)t->data)[i] = half_from_double(v); break;
     case DT_BFLOAT16: ((uint16_t *)t->data)[i] = bfloat_from_float((float)v); break;
-    default: break;
+    default:
+        if (dtype_is_small(t->dtype))
+            ((uint8_t *)t->data)[i] = small_from(t->dtype, v, SMALL_ROUNDING);
     }
 }
 

@@ -72,7 +72,18 @@ typedef enum {
     DPX_FLOAT64 = 11,
     DPX_UINT32 = 12,
     DPX_UINT64 = 13,
-    DPX_BFLOAT16 = 16
+    DPX_BFLOAT16 = 16,
+    /* A byte for each element: of floats the bits, of integers the value.  Models convert from and to them. */
+    DPX_FLOAT8E4M3FN = 17,
+    DPX_FLOAT8E4M3FNUZ = 18,
+    DPX_FLOAT8E5M2 = 19,
+    DPX_FLOAT8E5M2FNUZ = 20,
+    DPX_UINT4 = 21,
+    DPX_INT4 = 22,
+    DPX_FLOAT4E2M1 = 23,
+    DPX_FLOAT8E8M0 = 24,
+    DPX_UINT2 = 25,
+    DPX_INT2 = 26
 } dpx_dtype;
 
 typedef struct {

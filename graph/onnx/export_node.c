@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "graph/base/numtext.h"
+#include "graph/small.h"
 
 #define KIND(k) ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__##k
 
@@ -26,7 +27,11 @@ Onnx__TensorProto *export_tensor(Exporter *x, const Tensor *t, char *name)
     if ((p->dims = export_alloc(x, sizeof *p->dims, p->n_dims)))
         memcpy(p->dims, t->shape.dim, p->n_dims * sizeof *p->dims);
     p->has_raw_data = true;
-    p->raw_data = (ProtobufCBinaryData){ tensor_bytes(t), t->data ? t->data : export_alloc(x, 1, tensor_bytes(t)) };
+    p->raw_data = (ProtobufCBinaryData){ packed_bytes(t->dtype, tensor_numel(t)), t->data };
+    if (!t->data || dtype_bits(t->dtype) < 8)
+        p->raw_data.data = export_alloc(x, 1, p->raw_data.len);
+    if (t->data && p->raw_data.data && dtype_bits(t->dtype) < 8)
+        packed_write(p->raw_data.data, t);
     return p;
 }
 

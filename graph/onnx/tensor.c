@@ -2,7 +2,10 @@
  * data holds, whichever of the fields it stands in; it is compared before anything of that size is allocated. */
 #include "graph/onnx/internal.h"
 
+#include <stdlib.h>
 #include <string.h>
+
+#include "graph/small.h"
 
 const char *tensor_type_problem(int type)
 {
@@ -12,7 +15,7 @@ const char *tensor_type_problem(int type)
         return "complex tensors are not supported";
     if (type <= 0)
         return "the element type is not given";
-    return type < DT_COUNT ? NULL : "the element type (8 bits or less) is not supported";
+    return type < DT_COUNT ? NULL : "the element type is not known";
 }
 
 Status dims_decode(Shape *out, size_t n, const int64_t *dim, size_t element_size, const char *name)
@@ -89,6 +92,19 @@ static Status from_uint64(void *out, DType type, const uint64_t *v, size_t n, co
     return ST_OK;
 }
 
+/* Of less than 8 bits: each of int32_data holds what a byte does. */
+static Status from_packed(Tensor *to, const Onnx__TensorProto *t, const char *name)
+{
+    const size_t n = packed_bytes(to->dtype, tensor_numel(to));
+    uint8_t *bytes = malloc(n + 1);
+    Status st = bytes ? from_int32(bytes, DT_UINT8, t->int32_data, n, name) : FAIL_NOMEM();
+
+    if (!st)
+        packed_read(to, bytes);
+    free(bytes);
+    return st;
+}
+
 static size_t typed_count(const Onnx__TensorProto *t, const char **field)
 {
     switch (t->data_type) {
@@ -113,7 +129,9 @@ static Status from_typed(Tensor *to, const Onnx__TensorProto *t, const char *nam
     case DT_INT64: memcpy(to->data, t->int64_data, n * 8); return ST_OK;
     case DT_UINT32:
     case DT_UINT64: return from_uint64(to->data, to->dtype, t->uint64_data, n, name);
-    default: return from_int32(to->data, to->dtype, t->int32_data, n, name);
+    default:
+        return dtype_bits(to->dtype) < 8 ? from_packed(to, t, name)
+                                         : from_int32(to->data, to->dtype, t->int32_data, n, name);
     }
 }
 
@@ -123,8 +141,7 @@ static void from_bytes(Tensor *to, const uint8_t *bytes)
 {
     size_t n = tensor_bytes(to);
 
-    if (n)
-        memcpy(to->data, bytes, n);
+    packed_read(to, bytes);
     for (size_t i = 0; to->dtype == DT_BOOL && i < n; i++)
         ((uint8_t *)to->data)[i] = ((uint8_t *)to->data)[i] != 0;
 }
@@ -134,7 +151,7 @@ static Tensor *take_raw(const TensorReader *r, const Onnx__TensorProto *t, const
 {
     Tensor *to;
 
-    if (!r->unpacked || t->data_type == DT_BOOL ||
+    if (!r->unpacked || t->data_type == DT_BOOL || dtype_bits((DType)t->data_type) < 8 ||
         !arena_move(r->arena, r->unpacked, t->raw_data.data, t->raw_data.len) ||
         !(to = tensor_zeros(r->arena, (DType)t->data_type, shape)))
         return NULL;
@@ -156,7 +173,7 @@ Status tensor_decode(Tensor **out, TensorReader *r, const Onnx__TensorProto *t, 
         return FAIL(E_UNSUPPORTED, "tensor '%s': data in segments is not supported", name);
     TRY(dims_decode(&shape, t->n_dims, t->dims, dtype_size((DType)t->data_type), name));
     numel = (size_t)shape_numel(&shape);
-    size = layout_bytes((DType)t->data_type, LAYOUT_ROWS, &shape);
+    size = packed_bytes((DType)t->data_type, (int64_t)numel);
     if (t->data_location == ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL) {
         if (!r->external)
             return FAIL(E_UNSUPPORTED, "tensor '%s': external data needs a model in a file", name);
@@ -172,7 +189,7 @@ Status tensor_decode(Tensor **out, TensorReader *r, const Onnx__TensorProto *t, 
     } else {
         size_t found = typed_count(t, &field);
 
-        TRY(check_count(name, field, found, numel));
+        TRY(check_count(name, field, found, dtype_bits((DType)t->data_type) < 8 ? size : numel));
     }
     if (!(to = tensor_create(r->arena, (DType)t->data_type, &shape)))
         return FAIL_NOMEM();

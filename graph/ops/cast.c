@@ -21,16 +21,29 @@ static Status type_from_word(Graph *g, Node *n, const char *word)
     return g->status;
 }
 
-/* How to round into 8 bits says nothing about the types held here. */
+/* How to round matters for the smallest floats alone. */
+static void forget_rounding(Graph *g, Node *n, DType to)
+{
+    if (dtype_is_small_float(to))
+        return;
+    node_remove_attr(g, n, "saturate");
+    node_remove_attr(g, n, "round_mode");
+}
+
 static Status import(Graph *g, Node *n, int opset)
 {
     const Attr *to = node_attr(n, "to");
 
     if (opset < 6 && to && to->type == A_STRING)
         TRY(type_from_word(g, n, to->s));
-    node_remove_attr(g, n, "saturate");
-    node_remove_attr(g, n, "round_mode");
+    if (n->op == &op_Cast)
+        forget_rounding(g, n, (DType)node_int(n, "to"));
     return g->status;
+}
+
+static bool respell(Graph *g, Node *n, int opset)
+{
+    return (opset >= 24 || respell_without(g, n, "round_mode")) && (opset >= 19 || respell_without(g, n, "saturate"));
 }
 
 static Status infer(Graph *g, Node *n)
@@ -64,10 +77,13 @@ static Status place(Placement *p)
     return widens ? place_linear(p) : place_elementwise(p);
 }
 
+#define ROUNDING \
+    { "saturate", A_INT, .i = 1 }, { "round_mode", A_STRING, .s = "up", .words = "up down nearest" }
+
 DEFINE_OP(Cast, .same = SAME_TYPED, .precision = PREC_OWN, .elementwise = true, .since = 13, .from = 6, .in_min = 1,
-          .in_max = 1, .out_min = 1, .out_max = 1, .dtypes = DTYPES_ALL,
-          .attrs = (const AttrDecl[]){ { "to", A_INT, .rule = ATTR_REQUIRED, .range = R_DTYPE }, { 0 } },
-          .doc = "y = (to) x", .import = import, .infer = infer, .grad = grad, .place = place);
+          .in_max = 1, .out_min = 1, .out_max = 1, .dtypes = DTYPES_STORED,
+          .attrs = (const AttrDecl[]){ { "to", A_INT, .rule = ATTR_REQUIRED, .range = R_STORED }, ROUNDING, { 0 } },
+          .doc = "y = (to) x", .import = import, .respell = respell, .infer = infer, .grad = grad, .place = place);
 
 /* ---- CastLike: a Cast whose type is found in the graph ---- */
 
@@ -81,13 +97,17 @@ static Status lower_cast_like(Graph *g, Node *n)
 {
     DType to = in_value(g, n, 1)->dtype;
 
-    graph_replace(g, n->out[0], EMIT(g, Cast, ATTRS(INT("to", to)), n->in[0]));
+    const Attr *rounds = ATTRS(INT("to", to), INT("saturate", node_int(n, "saturate")),
+                               STRING("round_mode", node_string(n, "round_mode")));
+
+    graph_replace(g, n->out[0], EMIT(g, Cast, dtype_is_small_float(to) ? rounds : ATTRS(INT("to", to)), n->in[0]));
     return g->status;
 }
 
 DEFINE_OP(CastLike, .same = SAME_TYPED, .since = 15, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1,
-          .dtypes = DTYPES_ALL, .doc = "x in the type of the second input", .import = import,
-          .infer = infer_like_second, .lower = lower_cast_like);
+          .dtypes = DTYPES_STORED, .attrs = (const AttrDecl[]){ ROUNDING, { 0 } },
+          .doc = "x in the type of the second input", .import = import, .respell = respell, .infer = infer_like_second,
+          .lower = lower_cast_like);
 
 /* All of one type, for all become one; they need not have one shape.  To 16 bits or from 16 bits to float32. */
 static Status infer_all(Graph *g, Node *n)
@@ -117,3 +137,21 @@ DEFINE_OP(CastAll, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = -1, .o
           .attrs = (const AttrDecl[]){ { "to", A_INT, .rule = ATTR_REQUIRED, .range = R_DTYPE }, { 0 } },
           .doc = "y[i] = (to) x[i] for every input, float32 to 16-bit floats or back", .infer = infer_all,
           .grad = grad_none, .place = place_all_b);
+
+/* ---- BitCast ---- */
+
+static Status infer_bits(Graph *g, Node *n)
+{
+    const DType from = in_value(g, n, 0)->dtype, to = (DType)node_int(n, "to");
+
+    if (dtype_bits(from) != dtype_bits(to))
+        return FAIL(E_MODEL, "%s: from %s to %s, which has not as many bits", node_text(g, n), dtype_name(from),
+                    dtype_name(to));
+    set_out(g, n, 0, to, in_value(g, n, 0)->shape);
+    return g->status;
+}
+
+DEFINE_OP(BitCast, .elementwise = true, .since = 26, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1,
+          .dtypes = DTYPES_STORED,
+          .attrs = (const AttrDecl[]){ { "to", A_INT, .rule = ATTR_REQUIRED, .range = R_STORED }, { 0 } },
+          .doc = "the bits of x as another type", .infer = infer_bits, .grad = grad_none, .place = place_elementwise);

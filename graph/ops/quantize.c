@@ -67,16 +67,23 @@ static ValueId centred(Graph *g, ValueId x, ValueId zero, DType to, Along along)
 }
 
 /* Rounds half to even, moves by the zero point, and saturates in the conversion. */
-static ValueId quantised(Graph *g, ValueId real_over_scale, ValueId zero, DType to, Along along)
+static ValueId quantised(Graph *g, ValueId real_over_scale, ValueId zero, DType to, Along along, bool saturate)
 {
-    ValueId q = EMIT(g, Round, NULL, real_over_scale);
+    ValueId q = dtype_is_small_float(to) ? real_over_scale : EMIT(g, Round, NULL, real_over_scale);
 
     if (has_value(zero) && !g->status) {
         Shape s = *value(g, q)->shape;
 
         q = EMIT(g, Add, NULL, q, param(g, zero, value(g, q)->dtype, &s, along));
     }
-    return emit_cast(g, q, to);
+    if (dtype_is_small_int(to) && !g->status) { /* conversion takes the lowest bits */
+        const DType t = value(g, q)->dtype;
+        const bool is_signed = to == DT_INT4 || to == DT_INT2;
+        const double count = (double)(1 << dtype_bits(to)), low = is_signed ? -count / 2 : 0;
+
+        q = EMIT(g, Clip, NULL, q, emit_scalar(g, t, low), emit_scalar(g, t, low + count - 1));
+    }
+    return saturate ? emit_cast(g, q, to) : EMIT(g, Cast, ATTRS(INT("to", to), INT("saturate", 0)), q);
 }
 
 static ValueId optional(const Node *n, int i) { return has_in(n, i) ? n->in[i] : NO_VALUE; }
@@ -148,7 +155,7 @@ static Status infer_quantize(Graph *g, Node *n)
 {
     DType t = quantized_type(g, n);
 
-    if (dtype_size(t) && !dtype_is_int(t))
+    if (dtype_size(t) && !dtype_is_int(t) && !dtype_is_small(t))
         return FAIL(E_UNSUPPORTED, "%s: quantisation to %s is not supported", node_text(g, n), dtype_name(t));
     return infer_linear(g, n, t, false);
 }
@@ -168,7 +175,8 @@ static Status lower_quantize(Graph *g, Node *n)
     TRY(along_of(&along, g, n));
     scale = param(g, n->in[1], t, &x, along);
     ratio = EMIT(g, Div, NULL, emit_cast(g, n->in[0], t), scale);
-    graph_replace(g, n->out[0], quantised(g, ratio, optional(n, 2), quantized_type(g, n), along));
+    graph_replace(g, n->out[0],
+                  quantised(g, ratio, optional(n, 2), quantized_type(g, n), along, node_int(n, "saturate") != 0));
     return g->status;
 }
 
@@ -211,7 +219,7 @@ static bool respell(Graph *g, Node *n, int opset)
 #define LINEAR_ATTRS                                                                         \
     { "axis", A_INT, .i = 1, .range = R_AXIS }, { "block_size", A_INT, .range = R_NATURAL }, \
     {                                                                                        \
-        "output_dtype", A_INT, .range = R_DTYPE                                              \
+        "output_dtype", A_INT, .range = R_STORED                                             \
     }
 
 DEFINE_OP(QuantizeLinear, LINEAR, .dtypes = DTYPES_FLOAT | DTYPE_BIT(DT_INT32), .infer = infer_quantize,
@@ -221,8 +229,9 @@ DEFINE_OP(QuantizeLinear, LINEAR, .dtypes = DTYPES_FLOAT | DTYPE_BIT(DT_INT32), 
                                        { "precision", A_INT, .range = R_DTYPE },
                                        { 0 } },
           .doc = "round(x / scale) + zero_point, saturated");
-DEFINE_OP(DequantizeLinear, LINEAR, .dtypes = DTYPES_INT, .infer = infer_dequantize, .lower = lower_dequantize,
-          .attrs = (const AttrDecl[]){ LINEAR_ATTRS, { 0 } }, .doc = "(x - zero_point) * scale");
+DEFINE_OP(DequantizeLinear, LINEAR, .dtypes = DTYPES_INT | DTYPES_SMALL, .infer = infer_dequantize,
+          .lower = lower_dequantize, .attrs = (const AttrDecl[]){ LINEAR_ATTRS, { 0 } },
+          .doc = "(x - zero_point) * scale");
 
 /* ---- DynamicQuantizeLinear ---- */
 
@@ -249,7 +258,7 @@ static Status rewrite_dynamic(Graph *g, Node *n)
     ValueId zero = EMIT(g, Sub, NULL, none, EMIT(g, Div, NULL, low, scale));
 
     zero = emit_cast(g, EMIT(g, Round, NULL, EMIT(g, Clip, NULL, zero, none, steps)), DT_UINT8);
-    graph_replace(g, n->out[0], quantised(g, EMIT(g, Div, NULL, x, scale), zero, DT_UINT8, (Along){ -1, 0 }));
+    graph_replace(g, n->out[0], quantised(g, EMIT(g, Div, NULL, x, scale), zero, DT_UINT8, (Along){ -1, 0 }, true));
     graph_replace(g, n->out[1], scale);
     graph_replace(g, n->out[2], zero);
     return g->status;
@@ -347,7 +356,7 @@ static Status rescale(Graph *g, Node *n, ValueId sum, Along along, Along along_w
     ValueId real = EMIT(g, Mul, NULL, sum, EMIT(g, Mul, NULL, scale_x, scale_w));
 
     real = EMIT(g, Div, NULL, real, scale_y);
-    graph_replace(g, n->out[0], quantised(g, real, n->in[7], value(g, n->out[0])->dtype, along));
+    graph_replace(g, n->out[0], quantised(g, real, n->in[7], value(g, n->out[0])->dtype, along, true));
     return g->status;
 }
 

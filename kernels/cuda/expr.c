@@ -42,6 +42,12 @@ void cuda_expr_literal(char text[EXPR_TEXT], const Tensor *t)
 
 const CudaExpr *cuda_expr_find(const Graph *g, const Node *n)
 {
+    for (int i = 0; i < n->n_in + n->n_out; i++) {
+        const ValueId v = i < n->n_in ? n->in[i] : n->out[i - n->n_in];
+
+        if (has_value(v) && dtype_is_small(value(g, v)->dtype))
+            return NULL;
+    }
     for (int i = 0; i < cuda_exprs_len; i++) {
         const CudaExpr *e = cuda_exprs[i];
 

@@ -2,9 +2,11 @@
  *
  * Floats are truncated toward zero; what the integer type cannot hold becomes its nearest value, NaN becomes 0 (C
  * leaves that undefined).  Integers wrap.  To bool: is it different from 0?  16-bit floats round once, to nearest
- * even. */
+ * even; smaller ones as the node says. */
 #include <stdlib.h>
+#include <string.h>
 
+#include "graph/small.h"
 #include "kernels/ref/elementwise.h"
 
 /* Elements of `out`, each VALUE of x[i], R being the result's type. */
@@ -21,15 +23,35 @@
 #define TYPES OF_NUMBERS
 #include "kernels/each_type.inc"
 
+typedef struct {
+    SmallRounding how;
+} Into;
+
+static Status prepare_cast(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+{
+    Into *s = dtype_is_small_float(value(g, n->out[0])->dtype) ? malloc(sizeof *s) : NULL;
+
+    (void)ctx;
+    if (!s)
+        return dtype_is_small_float(value(g, n->out[0])->dtype) ? FAIL_NOMEM() : ST_OK;
+    s->how = (SmallRounding){ node_int(n, "saturate") != 0, *node_string(n, "round_mode") };
+    *state = s;
+    return ST_OK;
+}
+
 static Status run_cast(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     static void (*const cast[DT_COUNT])(const void *, Tensor *, int64_t,
                                         int64_t) = { OF_EACH_NUMBER(cast), [DT_BOOL] = cast_u8 };
     const int64_t n = tensor_numel(out);
 
+    const Into *into = state;
+
     (void)ctx;
-    (void)state;
-    if (cast[in->dtype])
+    if (into)
+        for (int64_t i = 0; i < n; i++)
+            ((uint8_t *)out->data)[i] = small_from(out->dtype, tensor_float(in, i), into->how);
+    else if (cast[in->dtype])
         cast[in->dtype](in->data, out, 0, n);
     else
         for (int64_t i = 0; i < n; i++)
@@ -37,9 +59,32 @@ static Status run_cast(KernelCtx *ctx, void *state, const Tensor *in, Tensor *ou
     return ST_OK;
 }
 
-DEFINE_KERNEL(ref_cast, .op = &op_Cast, .dtypes = DTYPES_ALL, .run = run_cast);
-DEFINE_KERNEL(ref_cast_like, .op = &op_CastLike, .dtypes = DTYPES_ALL,
-              .run = run_cast); /* while shapes are found; then it is a Cast */
+DEFINE_KERNEL(ref_cast, .op = &op_Cast, .dtypes = DTYPES_STORED, .prepare = prepare_cast, .run = run_cast,
+              .release = free);
+DEFINE_KERNEL(ref_cast_like, .op = &op_CastLike, .dtypes = DTYPES_STORED, .prepare = prepare_cast, .run = run_cast,
+              .release = free); /* while shapes are found; then it is a Cast */
+
+/* ---- bits ---- */
+
+static Status run_bit_cast(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+{
+    const int64_t n = tensor_numel(out);
+    const uint8_t *x = in->data;
+    uint8_t *y = out->data;
+
+    (void)ctx;
+    (void)state;
+    if (tensor_bytes(out))
+        memcpy(y, x, tensor_bytes(out));
+    for (int64_t i = 0; i < n && out->dtype == DT_BOOL; i++)
+        y[i] = x[i] != 0;
+    for (int64_t i = 0; i < n && dtype_bits(out->dtype) < 8; i++)
+        y[i] = dtype_is_small_int(out->dtype) ? small_from_int(out->dtype, x[i])
+                                              : x[i] & ((1 << dtype_bits(out->dtype)) - 1);
+    return ST_OK;
+}
+
+DEFINE_KERNEL(ref_bit_cast, .op = &op_BitCast, .dtypes = DTYPES_STORED, .run = run_bit_cast);
 
 /* ---- many tensors ---- */
 

@@ -76,6 +76,24 @@ refused 1 "input 'm' is [5,2], expected []" "$dpexec" run "$m/model.onnx" --inpu
 refused 2 "3 inputs are given, of which the model has 2" "$dpexec" run "$m/model.onnx" --input "x=$m/x.npy" --input "m=$m/m.npy" --input "n=$m/m.npy" --out "$m/out"
 rm -r "$DIR/dynamic"
 
+# Types of 8 bits and fewer, by their definition.
+mkdir "$DIR/small"
+/usr/bin/python3 tests/cli/check/small.py "$DIR/small"
+for how in "" --interpreter; do
+    check "small types${how:+, }$how" "$dpexec" check "$DIR/small" $how
+done
+/usr/bin/python3 - "$DIR/small/from_21_0" <<'END2'
+import sys
+import onnx
+path = sys.argv[1] + "/test_data_set_0/input_0.pb"
+t = onnx.TensorProto()
+t.ParseFromString(open(path, "rb").read())
+t.raw_data = t.raw_data[:-1]
+open(path, "wb").write(t.SerializeToString())
+END2
+refused 1 "raw_data of 7 bytes, expected 8" "$dpexec" check "$DIR/small/from_21_0"
+rm -r "$DIR/small"
+
 # Golden data of a user's own.
 cp -rL "$data/node/test_softmax_axis_0" "$DIR/golden"
 set=$DIR/golden/test_data_set_0
