@@ -127,9 +127,9 @@ uint8_t small_from_int(DType t, int64_t v)
 
 size_t packed_bytes(DType t, int64_t numel)
 {
-    const unsigned bits = dtype_bits(t);
+    const size_t n = (size_t)numel, bits = dtype_bits(t);
 
-    return bits && bits < 8 ? ((size_t)numel * bits + 7) / 8 : (size_t)numel * dtype_size(t);
+    return n / 8 * bits + (n % 8 * bits + 7) / 8;
 }
 
 void packed_read(Tensor *to, const uint8_t *from)
