@@ -193,7 +193,7 @@ DPX_API int dpx_batch_axis(const dpx_model *model, const dpx_options *options, c
  * where nothing has a name, inputs whose first axis is open, or was the batch's size at export, are shared. */
 DPX_API int dpx_batch_splits(const dpx_model *model, const dpx_options *options, const char *name);
 
-/* ---- operators of the embedder's own (docs/operators.md) ---- */
+/* ---- operators of the embedder's own (docs/own-operators.md) ---- */
 
 /* A set of operators, made before the models that use them and handed to dpx_options_set_operators.  Models, trainers
  * and options keep what they need of it. */

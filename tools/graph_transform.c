@@ -5,6 +5,7 @@
 
 #include "exec/run/interp.h"
 #include "exec/plan/plan_budget.h"
+#include "exec/inspect/operators.h"
 #include "exec/inspect/simulate.h"
 #include "exec/inspect/step_times.h"
 #include "exec/inspect/transform.h"
@@ -34,6 +35,7 @@ static const Flag flags[] = {
     { "expand", NULL, "with --simulate: plan every device instead of one of each kind; for at most 64" },
     { "class-weights", "FILE.npy", "weight of each class in the loss" },
     { "list-passes", NULL, "list the passes in order" },
+    { "list-operators", NULL, "list the operators of ONNX that are taken, as JSON with --json" },
     { NULL, NULL, NULL },
 };
 
@@ -284,6 +286,8 @@ int main(int argc, char **argv)
         args_help(&a, "graph-transform");
     else if (!st && args_has(&a, "list-passes"))
         code = list_passes();
+    else if (!st && args_has(&a, "list-operators"))
+        code = finish(&a, operators_print(stdout, args_has(&a, "json")));
     else
         code = finish(&a, st ? st : run(&a));
     args_free(&a);

@@ -135,7 +135,7 @@ static const Setting table[] = {
       "a graph in front of the model: its outputs are inputs of the model by their names, its inputs those of the "
       "data; not differentiated, and not exported",
       SETTING_OF(Options, preprocess), .on_resume = RESUME_ELSEWHERE },
-    { "operators", "LIB.so", "", "a library of operators (docs/operators.md)", .set = options_add_library,
+    { "operators", "LIB.so", "", "a library of operators (docs/own-operators.md)", .set = options_add_library,
       .repeats = true, .on_resume = RESUME_TOLD },
     { "compat", "SYSTEM", "none",
       "another system's defaults, which single options override: dp (torch.nn.DataParallel), ddp "

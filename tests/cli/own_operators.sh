@@ -1,12 +1,12 @@
 #!/bin/bash
-# Operators of one's own in a library, --operators: docs/example/statistics.c as docs/operators.md prints it, trained by dpexec, checked by
+# Operators of one's own in a library, --operators: docs/example/statistics.c as docs/own-operators.md prints it, trained by dpexec, checked by
 # graph-transform, run and resumed; what is wrong with a library is told in a line.
 . "$(dirname "$0")/lib.sh"
 cc=$(sed -n 's/^CMAKE_C_COMPILER:[A-Z]*=//p' "$build/CMakeCache.txt")
 sanitize=$(sed -n 's/^DPX_SANITIZE:[A-Z]*=//p' "$build/CMakeCache.txt")
 library() { "$cc" -std=c11 -shared -fPIC -Iinclude ${sanitize:+-fsanitize=$sanitize} "$DIR/$1.c" -lm -o "$DIR/$1.so"; }
-awk '/^```c$/ { n++; on = n == 2; next } /^```/ { on = 0 } on' docs/operators.md >"$DIR/statistics.c"
-check "compile the example of docs/operators.md" library statistics
+awk '/^```c$/ { n++; on = n == 2; next } /^```/ { on = 0 } on' docs/own-operators.md >"$DIR/statistics.c"
+check "compile the example of docs/own-operators.md" library statistics
 
 
 python3 - "$DIR/data.npz" "$DIR/x.npy" <<'EOF'

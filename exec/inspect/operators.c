@@ -1,0 +1,92 @@
+/* Everything comes from the OpDefs and the backends' lists of kernels; nothing is said of an operator by name. */
+#include "exec/inspect/operators.h"
+
+#include <string.h>
+
+#include "graph/grad.h"
+#include "graph/op.h"
+#include "graph/place.h"
+#include "kernels/backend.h"
+
+enum { TYPES_TEXT = 256 };
+
+static bool has_kernel(const Kernel *const *list, int n, const OpDef *op)
+{
+    for (int i = 0; i < n; i++)
+        if (list[i]->op == op)
+            return true;
+    return false;
+}
+
+/* How it is computed. */
+static const char *forward(const OpDef *op)
+{
+    const bool kernel = has_kernel(kernels_ref, kernels_ref_len, op);
+
+    if (op->flags & OPF_DYNAMIC)
+        return "interpreted";
+    return kernel ? "kernel" : op->lower ? "by others" : op->flags & OPF_VIEW ? "view" : "at import";
+}
+
+static const char *gradient(const OpDef *op)
+{
+    if (op->flags & OPF_ZERO_GRAD)
+        return "zero";
+    if (op->grad == grad_none)
+        return "none";
+    return op->grad ? "yes" : op->lower ? "by others" : "no";
+}
+
+static const char *placement(const OpDef *op)
+{
+    if (!op->place)
+        return op->lower ? "by others" : "gathered";
+    return op->elementwise ? "elementwise" : op->place == place_all_b ? "gathered" : "by rule";
+}
+
+static void types_text(char text[TYPES_TEXT], const OpDef *op)
+{
+    size_t n = 0;
+
+    if (!op->dtypes)
+        n += (size_t)snprintf(text, TYPES_TEXT, "any");
+    for (int t = 1; op->dtypes && t < 32; t++)
+        if (op->dtypes >> t & 1 && n < TYPES_TEXT)
+            n += (size_t)snprintf(text + n, TYPES_TEXT - n, "%s%s", n ? " " : "", dtype_name((DType)t));
+}
+
+static void print_row(FILE *to, const OpDef *op, bool json, bool first)
+{
+    const bool fast = has_kernel(kernels_cpu, kernels_cpu_len, op);
+    char types[TYPES_TEXT] = "";
+
+    types_text(types, op);
+    if (json)
+        fprintf(to,
+                "%s {\"name\": \"%s\", \"opset\": %d, \"forward\": \"%s\", \"gradient\": \"%s\", \"placement\": \"%s\", "
+                "\"fast\": %s, \"types\": \"%s\"}",
+                first ? "" : ",\n", op->name, op->since, forward(op), gradient(op), placement(op),
+                fast ? "true" : "false", types);
+    else
+        fprintf(to, "%-28s%5d  %-12s%-11s%-13s%-6s%s\n", op->name, op->since, forward(op), gradient(op), placement(op),
+                fast ? "yes" : "no", types);
+}
+
+Status operators_print(FILE *to, bool json)
+{
+    bool first = true;
+
+    if (json)
+        fputs("[\n", to);
+    else
+        fprintf(to, "%-28s%5s  %-12s%-11s%-13s%-6s%s\n", "operator", "opset", "forward", "gradient", "placement", "fast",
+                "types of the first input");
+    for (int i = 0; i < op_list_len; i++)
+        if (!op_list[i]->domain) {
+            print_row(to, op_list[i], json, first);
+            first = false;
+        }
+    if (json)
+        fputs("\n]\n", to);
+    return ferror(to) ? FAIL(E_IO, "the table could not be written") : ST_OK;
+}
