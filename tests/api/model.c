@@ -71,6 +71,12 @@ static void test_dlpack(void)
     CU_ASSERT(v.data == data + 2);
     t.strides = transposed;
     CHECK_DPX_FAILS(DPX_SHAPE, "dense", dpx_tensor_from_dlpack(&v, "x", &t));
+    shape[1] = 0;
+    t.data = NULL;
+    CHECK_DPX(dpx_tensor_from_dlpack(&v, "x", &t)); /* steps between no elements mean nothing */
+    CU_ASSERT(v.rank == 3 && v.dim[0] == 2 && v.dim[1] == 0 && v.dim[2] == 4);
+    shape[1] = 3;
+    t.data = data;
     t.strides = NULL;
     t.dtype.lanes = 4;
     CHECK_DPX_FAILS(DPX_UNSUPPORTED, "x", dpx_tensor_from_dlpack(&v, "x", &t));

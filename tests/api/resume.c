@@ -278,6 +278,63 @@ static void test_other_output(void)
     dpx_options_free(o);
 }
 
-DEFINE_SUITE(resume, { "goes on with the same losses", test_go_on }, { "on simulated CUDA devices", test_cuda },
+enum { IMAGES = 6, SIDE = 28 };
+
+static dpx_result step_of_images(dpx_trainer *t, int seed, bool trains)
+{
+    static float x[IMAGES * SIDE * SIDE];
+    static int64_t label[IMAGES];
+    dpx_tensor b[2] = { { "image", DPX_FLOAT32, 4, { IMAGES, 1, SIDE, SIDE }, x },
+                        { "target", DPX_INT64, 1, { IMAGES }, label } };
+    dpx_result r = { 0 };
+
+    for (int i = 0; i < IMAGES * SIDE * SIDE; i++)
+        x[i] = (float)((i * 37 + seed * 101) % 89) / 89;
+    for (int i = 0; i < IMAGES; i++)
+        label[i] = (i + seed) % 10;
+    CHECK_DPX(trains ? dpx_train_step(t, b, 2, &r) : dpx_val_step(t, b, 2, &r));
+    return r;
+}
+
+/* An epoch's end brings the replicas' running statistics together: those that were resumed, though those before them
+ * had been. */
+static void test_running_means(void)
+{
+    static const char *const settings[][2] = {
+        { "loss", "cross-entropy" }, { "lr", "0.1" }, { "threads", "1" }, { "devices", "cpu*2" }, { "bn", "average" }
+    };
+    dpx_options *o = dpx_options_create();
+    dpx_trainer *t[3] = { NULL };
+    dpx_model *m = NULL;
+    char folder[256];
+
+    make_folder(folder);
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
+        CHECK_DPX(dpx_options_set(o, settings[i][0], settings[i][1]));
+    CHECK_DPX(dpx_model_load(&m, SOURCE_DIR "/models/fashion_cnn.onnx"));
+    for (int i = 0; i < 3; i++)
+        if (!CHECK_DPX(dpx_trainer_create(&t[i], m, o, NULL, NULL)))
+            return;
+    step_of_images(t[0], 1, true);
+    step_of_images(t[0], 2, true);
+    CHECK_DPX(dpx_trainer_save(t[0], folder, NULL));
+    step_of_images(t[1], 3, true);
+    step_of_images(t[1], 4, false);
+    CHECK_DPX(dpx_trainer_resume(t[1], folder, NULL));
+    CHECK_DPX(dpx_trainer_resume(t[2], folder, NULL));
+    for (int i = 1; i < 3; i++) {
+        CHECK_DPX(dpx_trainer_end_epoch(t[i]));
+        step_of_images(t[i], 5, true);
+    }
+    CU_ASSERT_EQUAL(step_of_images(t[1], 6, false).loss, step_of_images(t[2], 6, false).loss);
+    remove_folder(folder);
+    for (int i = 0; i < 3; i++)
+        dpx_trainer_free(t[i]);
+    dpx_model_free(m);
+    dpx_options_free(o);
+}
+
+DEFINE_SUITE(resume, { "means of running statistics", test_running_means },
+             { "goes on with the same losses", test_go_on }, { "on simulated CUDA devices", test_cuda },
              { "state before the first step", test_before_a_step }, { "checkpoints of another run", test_refuse },
              { "an output that is not trained", test_other_output }, { "a checkpoint of step 0", test_step_zero });
