@@ -62,11 +62,12 @@ static void print_row(FILE *to, const OpDef *op, bool json, bool first)
 
     types_text(types, op);
     if (json)
-        fprintf(to,
-                "%s {\"name\": \"%s\", \"opset\": %d, \"forward\": \"%s\", \"gradient\": \"%s\", \"placement\": \"%s\", "
-                "\"fast\": %s, \"types\": \"%s\"}",
-                first ? "" : ",\n", op->name, op->since, forward(op), gradient(op), placement(op),
-                fast ? "true" : "false", types);
+        fprintf(
+            to,
+            "%s {\"name\": \"%s\", \"opset\": %d, \"forward\": \"%s\", \"gradient\": \"%s\", \"placement\": \"%s\", "
+            "\"fast\": %s, \"types\": \"%s\"}",
+            first ? "" : ",\n", op->name, op->since, forward(op), gradient(op), placement(op), fast ? "true" : "false",
+            types);
     else
         fprintf(to, "%-28s%5d  %-12s%-11s%-13s%-6s%s\n", op->name, op->since, forward(op), gradient(op), placement(op),
                 fast ? "yes" : "no", types);
@@ -79,8 +80,8 @@ Status operators_print(FILE *to, bool json)
     if (json)
         fputs("[\n", to);
     else
-        fprintf(to, "%-28s%5s  %-12s%-11s%-13s%-6s%s\n", "operator", "opset", "forward", "gradient", "placement", "fast",
-                "types of the first input");
+        fprintf(to, "%-28s%5s  %-12s%-11s%-13s%-6s%s\n", "operator", "opset", "forward", "gradient", "placement",
+                "fast", "types of the first input");
     for (int i = 0; i < op_list_len; i++)
         if (!op_list[i]->domain) {
             print_row(to, op_list[i], json, first);
