@@ -249,8 +249,10 @@ static Status import_operator(Importer *im, Body *b, const Onnx__NodeProto *p)
         if (alias(im, b, p))
             return ST_OK;
     }
-    if (!(op = op_find(p->domain, p->op_type)) && !(op = operator_find(im->own, p->domain, p->op_type)) && p->domain &&
-        !strcmp(p->domain, "dpexec")) {
+    if (default_domain(p->domain) && !strcmp(p->op_type, "Scatter"))
+        op = &op_ScatterElements; /* its name up to opset 10 */
+    else if (!(op = op_find(p->domain, p->op_type)) && !(op = operator_find(im->own, p->domain, p->op_type)) &&
+             p->domain && !strcmp(p->domain, "dpexec")) {
         op = op_find(NULL, p->op_type); /* an operator of ONNX with attributes that only we know, spelled as here */
         opset = ONNX_OPSET_MAX;
     }

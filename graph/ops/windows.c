@@ -1,5 +1,8 @@
 /* The windows of signal processing: sums of cosines over `size` places, one period or, where they are symmetric, from
- * end to end. */
+ * end to end; and the matrix that weighs a spectrum by bands of equal width on the mel scale. */
+#include <math.h>
+#include <string.h>
+
 #include "graph/emit.h"
 #include "graph/op.h"
 #include "graph/place.h"
@@ -68,3 +71,89 @@ static Status lower_blackman(Graph *g, Node *n) { return cosines(g, n, 0.42, 0.5
 DEFINE_OP(HannWindow, WINDOW, .lower = lower_hann, .doc = "0.5 - 0.5 cos(2 pi i / N)");
 DEFINE_OP(HammingWindow, WINDOW, .lower = lower_hamming, .doc = "25/46 - 21/46 cos(2 pi i / N)");
 DEFINE_OP(BlackmanWindow, WINDOW, .lower = lower_blackman, .doc = "0.42 - 0.5 cos(2 pi i / N) + 0.08 cos(4 pi i / N)");
+
+/* ---- MelWeightMatrix: [dft_length / 2 + 1, bands] ---- */
+
+enum { MEL_BANDS, MEL_LENGTH, MEL_RATE, MEL_FROM, MEL_TO, MEL_INPUTS };
+enum { MEL_MOST = 1 << 26 }; /* elements */
+
+static Status mel_shape(Shape *out, const Graph *g, const Node *n)
+{
+    const Tensor *bands = value_const(g, n->in[MEL_BANDS]), *length = value_const(g, n->in[MEL_LENGTH]);
+
+    for (int i = 0; i < MEL_INPUTS; i++)
+        if (shape_numel(in_value(g, n, i)->shape) != 1)
+            return FAIL(E_SHAPE, "%s: input %d must be one number", node_text(g, n), i);
+    *out = shape_unknown();
+    if (!bands || !length)
+        return ST_OK;
+    if (tensor_int(bands, 0) < 0 || tensor_int(length, 0) < 0 || tensor_int(bands, 0) > MEL_MOST ||
+        (tensor_int(length, 0) / 2 + 1) > MEL_MOST / (tensor_int(bands, 0) + 1))
+        return FAIL(E_UNSUPPORTED, "%s: %lld bands of a transform of length %lld are not supported", node_text(g, n),
+                    (long long)tensor_int(bands, 0), (long long)tensor_int(length, 0));
+    *out = SHAPE(tensor_int(length, 0) / 2 + 1, tensor_int(bands, 0));
+    return ST_OK;
+}
+
+static Status infer_mel(Graph *g, Node *n)
+{
+    Shape y;
+
+    TRY(mel_shape(&y, g, n));
+    set_out(g, n, 0, (DType)node_int(n, "output_datatype"), &y);
+    return g->status;
+}
+
+static double mel(double hertz) { return 2595 * log10(1 + hertz / 700); }
+
+/* The element of the spectrum at which edge i of the bands lies. */
+static double mel_edge(const Tensor *const in[MEL_INPUTS], int64_t i)
+{
+    const double from = mel(tensor_float(in[MEL_FROM], 0)), to = mel(tensor_float(in[MEL_TO], 0));
+    const double at = from + (double)i * (to - from) / (double)(tensor_int(in[MEL_BANDS], 0) + 2);
+
+    return floor((double)(tensor_int(in[MEL_LENGTH], 0) + 1) * 700 * (pow(10, at / 2595) - 1) /
+                 (double)tensor_int(in[MEL_RATE], 0));
+}
+
+/* A triangle: 1 at its middle edge. */
+static void mel_band(float *y, int64_t bands, int64_t left, int64_t middle, int64_t right)
+{
+    for (int64_t j = left; j < middle; j++)
+        y[j * bands] = (float)(j - left) / (float)(middle - left);
+    y[middle * bands] = 1;
+    for (int64_t j = middle; j < right; j++)
+        y[j * bands] = (float)(right - j) / (float)(right - middle);
+}
+
+static Status lower_mel(Graph *g, Node *n)
+{
+    const Tensor *in[MEL_INPUTS];
+    Shape s;
+    Tensor *y;
+
+    for (int i = 0; i < MEL_INPUTS; i++)
+        if (!(in[i] = value_const(g, n->in[i])))
+            return ST_OK;
+    TRY(mel_shape(&s, g, n));
+    if (!(y = tensor_create(g->arena, DT_FLOAT32, &s)))
+        return FAIL_NOMEM();
+    if (tensor_bytes(y))
+        memset(y->data, 0, tensor_bytes(y));
+    for (int64_t i = 0; i < s.dim[1]; i++) {
+        const double left = mel_edge(in, i), middle = mel_edge(in, i + 1), right = mel_edge(in, i + 2);
+
+        if (!(left >= 0 && left <= middle && middle <= right && right <= (double)s.dim[0]) ||
+            middle >= (double)s.dim[0])
+            return FAIL(E_MODEL, "%s: band %lld does not lie within the spectrum", node_text(g, n), (long long)i);
+        mel_band((float *)y->data + i, s.dim[1], (int64_t)left, (int64_t)middle, (int64_t)right);
+    }
+    graph_replace(g, n->out[0],
+                  EMIT(g, Cast, ATTRS(INT("to", node_int(n, "output_datatype"))), graph_add_const_nocopy(g, "mel", y)));
+    return g->status;
+}
+
+DEFINE_OP(MelWeightMatrix, .since = 17, .in_min = 5, .in_max = 5, .out_min = 1, .out_max = 1,
+          .dtypes = DTYPE_BIT(DT_INT32) | DTYPE_BIT(DT_INT64), .setting_in = 24,
+          .attrs = (const AttrDecl[]){ { "output_datatype", A_INT, .i = DT_FLOAT32, .range = R_DTYPE }, { 0 } },
+          .infer = infer_mel, .lower = lower_mel, .doc = "weights of a spectrum in bands of the mel scale");
