@@ -151,7 +151,8 @@ static Status gather_output(OnnxNamedValue *out, const Try *t, const OnnxOutput 
 
     if (!item)
         return FAIL_NOMEM();
-    *out = (OnnxNamedValue){ name, { .type = { said->optional, said->sequence }, .item = item } };
+    *out =
+        (OnnxNamedValue){ name, { .type = { .optional = said->optional, .sequence = said->sequence }, .item = item } };
     do {
         if (said->sequence && !(name = arena_printf(t->arena, "%s.%d", said->name, out->value.n)))
             return FAIL_NOMEM();
