@@ -250,7 +250,7 @@ static Status import_operator(Importer *im, Body *b, const Onnx__NodeProto *p)
             return ST_OK;
     }
     if (default_domain(p->domain) && !strcmp(p->op_type, "Scatter"))
-        op = &op_ScatterElements; /* its name up to opset 10 */
+        op = op_find(NULL, "ScatterElements"); /* what it was called up to opset 10 */
     else if (!(op = op_find(p->domain, p->op_type)) && !(op = operator_find(im->own, p->domain, p->op_type)) &&
              p->domain && !strcmp(p->domain, "dpexec")) {
         op = op_find(NULL, p->op_type); /* an operator of ONNX with attributes that only we know, spelled as here */
