@@ -16,7 +16,3 @@ if(CMAKE_BUILD_TYPE STREQUAL "Release")
     file(GLOB ref_kernels CONFIGURE_DEPENDS kernels/ref/*.c)
     set_source_files_properties(${ref_kernels} PROPERTIES COMPILE_OPTIONS -O3)     # float64 runs on them
 endif()
-if(DPX_SANITIZE MATCHES "fuzzer")       # harnesses look for ways through what reads, not through what computes
-    file(GLOB_RECURSE kernels CONFIGURE_DEPENDS kernels/*.c)
-    set_property(SOURCE ${kernels} APPEND PROPERTY COMPILE_OPTIONS -fno-sanitize=fuzzer-no-link)
-endif()
