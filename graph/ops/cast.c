@@ -36,8 +36,9 @@ static Status import(Graph *g, Node *n, int opset)
 
     if (opset < 6 && to && to->type == A_STRING)
         TRY(type_from_word(g, n, to->s));
-    if (n->op == &op_Cast)
-        forget_rounding(g, n, (DType)node_int(n, "to"));
+    to = node_attr(n, "to");
+    if (n->op == &op_Cast && to && to->type == A_INT) /* else it is refused when attributes are checked */
+        forget_rounding(g, n, (DType)to->i);
     return g->status;
 }
 
