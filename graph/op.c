@@ -200,6 +200,16 @@ Status infer_broadcast(Graph *g, Node *n, DType out)
     return ST_OK;
 }
 
+Status infer_expect(const Graph *g, const Node *n, int i, const char *what, Shape shape)
+{
+    char a[SHAPE_TEXT], b[SHAPE_TEXT];
+
+    if (has_in(n, i) && !shape_eq(in_value(g, n, i)->shape, &shape))
+        return FAIL(E_SHAPE, "%s: %s is %s, expected %s", node_text(g, n), what,
+                    shape_text(in_value(g, n, i)->shape, a), shape_text(&shape, b));
+    return ST_OK;
+}
+
 Status infer_axis(Graph *g, Node *n, int rank)
 {
     int axis;

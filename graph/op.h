@@ -290,6 +290,8 @@ Status infer_same_dtype(const Graph *g, const Node *n, int from,
 Status infer_wide_dtype(const Graph *g, const Node *n, int from, int to) CHECKED;
 /* Attribute "axis" in [-rank,rank) of input 0 becomes >= 0. */
 Status infer_axis(Graph *g, Node *n, int rank) CHECKED;
+/* E_SHAPE when input i, which `what` names, is there and of another shape. */
+Status infer_expect(const Graph *g, const Node *n, int i, const char *what, Shape shape) CHECKED;
 
 /* ---- for index_range ---- */
 int64_t index_range_axis(const Graph *g, const Node *n, int i); /* input 1 selects along attribute "axis" of input 0 */

@@ -49,19 +49,6 @@ static Status check_bias(const Graph *g, const Node *n, int64_t m)
     return ST_OK;
 }
 
-static Status check_kernel_shape(Graph *g, Node *n, const Shape *w)
-{
-    int count;
-    const int64_t *k = node_ints(n, "kernel_shape", &count);
-
-    for (int i = 0; i < count; i++)
-        if (count != w->rank - 2 || k[i] != w->dim[2 + i])
-            return FAIL(E_SHAPE, "%s: kernel_shape does not fit the weights", node_text(g, n));
-    if (!count)
-        node_set_ints(g, n, "kernel_shape", w->rank - 2, w->dim + 2);
-    return g->status;
-}
-
 static Status infer_conv(Graph *g, Node *n)
 {
     const Shape *x = in_value(g, n, 0)->shape, *w = in_value(g, n, 1)->shape;
@@ -71,7 +58,7 @@ static Status infer_conv(Graph *g, Node *n)
     TRY(check_ranks(g, n, x, w));
     TRY(check_channels(g, n, x->dim[1], w->dim[0], w->dim[1]));
     TRY(check_bias(g, n, w->dim[0]));
-    TRY(check_kernel_shape(g, n, w));
+    TRY(window_kernel_shape(g, n, w));
     TRY(window_infer(&win, g, n, x, w->dim + 2, false));
     y = window_out_shape(&win, x->dim[0], w->dim[0]);
     set_out(g, n, 0, in_value(g, n, 0)->dtype, &y);
@@ -310,7 +297,7 @@ static Status infer_transpose(Graph *g, Node *n)
                     (long long)x->dim[1], (long long)group);
     TRY(check_channels(g, n, w->dim[1] * group, w->dim[0], w->dim[1]));
     TRY(check_bias(g, n, w->dim[1] * group));
-    TRY(check_kernel_shape(g, n, w));
+    TRY(window_kernel_shape(g, n, w));
     TRY(window_list(g, n, "strides", rank, 1, 1));
     TRY(window_list(g, n, "dilations", rank, 1, 1));
     TRY(window_list(g, n, "pads", 2 * rank, 0, 0));

@@ -27,19 +27,6 @@ static Status check_channels(const Graph *g, const Node *n, int64_t groups)
     return ST_OK;
 }
 
-static Status check_kernel_shape(Graph *g, Node *n, const Shape *w)
-{
-    int count;
-    const int64_t *k = node_ints(n, "kernel_shape", &count);
-
-    for (int i = 0; i < count; i++)
-        if (count != w->rank - 2 || k[i] != w->dim[2 + i])
-            return FAIL(E_SHAPE, "%s: kernel_shape does not fit the weights", node_text(g, n));
-    if (!count)
-        node_set_ints(g, n, "kernel_shape", w->rank - 2, w->dim + 2);
-    return g->status;
-}
-
 /* Input i is y's shape with so many channels. */
 static Status check_like(const Graph *g, const Node *n, int i, const char *what, const Shape *y, int64_t channels)
 {
@@ -63,7 +50,7 @@ static Status infer(Graph *g, Node *n)
 
     TRY(infer_same_dtype(g, n, 0, n->n_in));
     TRY(check_channels(g, n, groups));
-    TRY(check_kernel_shape(g, n, w));
+    TRY(window_kernel_shape(g, n, w));
     TRY(window_infer(&win, g, n, x, w->dim + 2, false));
     y = window_out_shape(&win, x->dim[0], w->dim[0]);
     if (__builtin_mul_overflow(window_numel(win.kernel), groups * 3, &elements))

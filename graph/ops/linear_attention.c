@@ -36,16 +36,6 @@ void delta_rule_read(DeltaRule *out, const Graph *g, const Node *n)
     out->scale = scale != 0 ? scale : out->dk ? 1 / sqrt((double)out->dk) : 1;
 }
 
-static Status expect(const Graph *g, const Node *n, int i, const char *what, Shape shape)
-{
-    char a[SHAPE_TEXT], b[SHAPE_TEXT];
-
-    if (has_in(n, i) && !shape_eq(in_value(g, n, i)->shape, &shape))
-        return FAIL(E_SHAPE, "%s: %s is %s, expected %s", node_text(g, n), what,
-                    shape_text(in_value(g, n, i)->shape, a), shape_text(&shape, b));
-    return ST_OK;
-}
-
 static Status check_heads(const Graph *g, const Node *n)
 {
     static const char *const names[] = { "query", "key", "value" };
@@ -88,9 +78,9 @@ static Status check_shapes(DeltaRule *r, const Graph *g, const Node *n)
     TRY(check_gate(g, n, DELTA_DECAY, "decay", heads, q->dim[2] / node_int(n, "q_num_heads") * heads));
     TRY(check_gate(g, n, DELTA_BETA, "beta", heads, 1));
     delta_rule_read(r, g, n);
-    TRY(expect(g, n, DELTA_K, "key", SHAPE(r->batch, r->steps, r->heads * r->dk)));
-    TRY(expect(g, n, DELTA_V, "value", SHAPE(r->batch, r->steps, r->heads * r->dv)));
-    return expect(g, n, DELTA_PAST, "past_state", SHAPE(r->batch, r->heads, r->dk, r->dv));
+    TRY(infer_expect(g, n, DELTA_K, "key", SHAPE(r->batch, r->steps, r->heads * r->dk)));
+    TRY(infer_expect(g, n, DELTA_V, "value", SHAPE(r->batch, r->steps, r->heads * r->dv)));
+    return infer_expect(g, n, DELTA_PAST, "past_state", SHAPE(r->batch, r->heads, r->dk, r->dv));
 }
 
 static Status set_outputs(Graph *g, Node *n, const DeltaRule *r, DType state)
@@ -189,8 +179,8 @@ static Status infer_grad(Graph *g, Node *n)
 
     TRY(check_types(g, n));
     TRY(check_shapes(&r, g, n));
-    TRY(expect(g, n, DELTA_DY, "the gradient of the output", SHAPE(r.batch, r.steps, r.heads * r.group * r.dv)));
-    TRY(expect(g, n, DELTA_DSTATE, "the gradient of the state", SHAPE(r.batch, r.heads, r.dk, r.dv)));
+    TRY(infer_expect(g, n, DELTA_DY, "the gradient of the output", SHAPE(r.batch, r.steps, r.heads * r.group * r.dv)));
+    TRY(infer_expect(g, n, DELTA_DSTATE, "the gradient of the state", SHAPE(r.batch, r.heads, r.dk, r.dv)));
     for (int i = 0; i < DELTA_INPUTS; i++) {
         const Shape nothing = shape_scalar();
 

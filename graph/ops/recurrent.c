@@ -182,16 +182,6 @@ Status recurrence_check_lengths(const Recurrence *r, const int32_t *lengths)
 
 /* ---- shapes ---- */
 
-static Status expect(const Graph *g, const Node *n, int i, const char *what, Shape shape)
-{
-    char a[SHAPE_TEXT], b[SHAPE_TEXT];
-
-    if (has_in(n, i) && !shape_eq(in_value(g, n, i)->shape, &shape))
-        return FAIL(E_SHAPE, "%s: %s is %s, expected %s", node_text(g, n), what,
-                    shape_text(in_value(g, n, i)->shape, a), shape_text(&shape, b));
-    return ST_OK;
-}
-
 /* X, W and R are inputs 0 to 2 of all; the others stand where `at` says. */
 typedef struct {
     int bias, lengths, h, c, p;
@@ -216,7 +206,7 @@ static Status check_lengths(const Graph *g, const Node *n, int i, int64_t batch)
     if (in_value(g, n, i)->dtype != DT_INT32)
         return FAIL(E_MODEL, "%s: sequence_lens is %s, expected int32", node_text(g, n),
                     dtype_name(in_value(g, n, i)->dtype));
-    return expect(g, n, i, "sequence_lens", SHAPE(batch));
+    return infer_expect(g, n, i, "sequence_lens", SHAPE(batch));
 }
 
 /* `batch` samples; `batch_first`: states are [batch,dirs,hidden]. */
@@ -230,14 +220,14 @@ static Status check_inputs(const Graph *g, const Node *n, const Ports *at, int64
     if (r->rank != 3 || hidden < 1 || hidden > INT32_MAX)
         return FAIL(E_SHAPE, "%s: R is %s, expected [directions, %lld * hidden, hidden]", node_text(g, n),
                     shape_text(r, text), (long long)gates);
-    TRY(expect(g, n, REC_R, "R", SHAPE(dirs, gates * hidden, hidden)));
-    TRY(expect(g, n, REC_W, "W", SHAPE(dirs, gates * hidden, x->dim[2])));
+    TRY(infer_expect(g, n, REC_R, "R", SHAPE(dirs, gates * hidden, hidden)));
+    TRY(infer_expect(g, n, REC_W, "W", SHAPE(dirs, gates * hidden, x->dim[2])));
     if (at->bias >= 0)
-        TRY(expect(g, n, at->bias, "B", SHAPE(dirs, 2 * gates * hidden)));
+        TRY(infer_expect(g, n, at->bias, "B", SHAPE(dirs, 2 * gates * hidden)));
     TRY(check_lengths(g, n, at->lengths, batch));
-    TRY(expect(g, n, at->h, "initial_h", state));
-    TRY(expect(g, n, at->c, "initial_c", state));
-    TRY(expect(g, n, at->p, "P", SHAPE(dirs, 3 * hidden)));
+    TRY(infer_expect(g, n, at->h, "initial_h", state));
+    TRY(infer_expect(g, n, at->c, "initial_c", state));
+    TRY(infer_expect(g, n, at->p, "P", SHAPE(dirs, 3 * hidden)));
     for (int i = 0; i < n->n_in; i++)
         if (has_in(n, i) && i != at->lengths && in_value(g, n, i)->dtype != in_value(g, n, 0)->dtype)
             return FAIL(E_MODEL, "%s: input %d is %s, expected %s as X", node_text(g, n), i,
@@ -319,11 +309,11 @@ static Status infer_grad(Graph *g, Node *n)
     state = SHAPE(r.dirs, r.batch, r.hidden);
     bias = SHAPE(r.dirs, 2 * r.gates * r.hidden);
     peepholes = SHAPE(r.dirs, 3 * r.hidden);
-    TRY(expect(g, n, RECG_Y, "Y", y));
-    TRY(expect(g, n, RECG_SAVED, "saved", SHAPE(r.dirs, r.steps, r.batch, r.planes * r.hidden)));
-    TRY(expect(g, n, RECG_DY, "the gradient of Y", y));
-    TRY(expect(g, n, RECG_DYH, "the gradient of Y_h", state));
-    TRY(expect(g, n, RECG_DYC, "the gradient of Y_c", state));
+    TRY(infer_expect(g, n, RECG_Y, "Y", y));
+    TRY(infer_expect(g, n, RECG_SAVED, "saved", SHAPE(r.dirs, r.steps, r.batch, r.planes * r.hidden)));
+    TRY(infer_expect(g, n, RECG_DY, "the gradient of Y", y));
+    TRY(infer_expect(g, n, RECG_DYH, "the gradient of Y_h", state));
+    TRY(infer_expect(g, n, RECG_DYC, "the gradient of Y_c", state));
     for (int i = 0; i < 3; i++)
         set_out(g, n, RECG_DX + i, x->dtype, in_value(g, n, REC_X + i)->shape);
     set_out(g, n, RECG_DB, x->dtype, &bias);

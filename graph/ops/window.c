@@ -141,6 +141,19 @@ void window_read(Window *w, const Node *n, const Shape *x, const Shape *y, const
         w->out[WINDOW_AXES - w->rank + j] = y->dim[2 + j];
 }
 
+Status window_kernel_shape(Graph *g, Node *n, const Shape *w)
+{
+    int count;
+    const int64_t *k = node_ints(n, "kernel_shape", &count);
+
+    for (int i = 0; i < count; i++)
+        if (count != w->rank - 2 || k[i] != w->dim[2 + i])
+            return FAIL(E_SHAPE, "%s: kernel_shape does not fit the weights", node_text(g, n));
+    if (!count)
+        node_set_ints(g, n, "kernel_shape", w->rank - 2, w->dim + 2);
+    return g->status;
+}
+
 Shape window_out_shape(const Window *w, int64_t n, int64_t c)
 {
     Shape s = { .rank = 2 + w->rank, .dim = { n, c } };

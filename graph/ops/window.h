@@ -27,6 +27,8 @@ Status window_infer(Window *w, Graph *g, Node *n, const Shape *x, const int64_t 
 void window_read(Window *w, const Node *n, const Shape *x, const Shape *y, const int64_t *kernel);
 /* The list attribute `name` filled up to `rank` entries by `value` when empty; each must be in [min, 2^31). */
 Status window_list(Graph *g, Node *n, const char *name, int rank, int64_t value, int64_t min) CHECKED;
+/* "kernel_shape", where it is given, is that of the weights [M, C, spatial...]; afterwards it is there. */
+Status window_kernel_shape(Graph *g, Node *n, const Shape *weights) CHECKED;
 /* The shape [n, c, w->out...]. */
 Shape window_out_shape(const Window *w, int64_t n, int64_t c);
 

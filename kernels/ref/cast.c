@@ -23,20 +23,12 @@
 #define TYPES OF_NUMBERS
 #include "kernels/each_type.inc"
 
-typedef struct {
-    SmallRounding how;
-} Into;
-
 static Status prepare_cast(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
-    Into *s = dtype_is_small_float(value(g, n->out[0])->dtype) ? malloc(sizeof *s) : NULL;
+    const SmallRounding how = { node_int(n, "saturate") != 0, *node_string(n, "round_mode") };
 
     (void)ctx;
-    if (!s)
-        return dtype_is_small_float(value(g, n->out[0])->dtype) ? FAIL_NOMEM() : ST_OK;
-    s->how = (SmallRounding){ node_int(n, "saturate") != 0, *node_string(n, "round_mode") };
-    *state = s;
-    return ST_OK;
+    return dtype_is_small_float(value(g, n->out[0])->dtype) ? kernel_state(state, &how, sizeof how) : ST_OK;
 }
 
 static Status run_cast(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
@@ -45,12 +37,12 @@ static Status run_cast(KernelCtx *ctx, void *state, const Tensor *in, Tensor *ou
                                         int64_t) = { OF_EACH_NUMBER(cast), [DT_BOOL] = cast_u8 };
     const int64_t n = tensor_numel(out);
 
-    const Into *into = state;
+    const SmallRounding *how = state;
 
     (void)ctx;
-    if (into)
+    if (how)
         for (int64_t i = 0; i < n; i++)
-            ((uint8_t *)out->data)[i] = small_from(out->dtype, tensor_float(in, i), into->how);
+            ((uint8_t *)out->data)[i] = small_from(out->dtype, tensor_float(in, i), *how);
     else if (cast[in->dtype])
         cast[in->dtype](in->data, out, 0, n);
     else
