@@ -138,6 +138,8 @@ typedef struct {
 
 struct OpDef {
     const char *name, *domain, *doc;         /* domain NULL: ai.onnx; "dpexec": ours */
+    const char *plain;                       /* of ours: what ONNX calls what it computes, of the inputs that are not
+                                              * `beside_in`; NULL: ONNX has nothing */
     int since;                               /* the one opset version the IR speaks */
     int from;                                /* the oldest opset that spells it so, types aside; 0: `since` */
     int8_t in_min, in_max, out_min, out_max; /* max < 0: variadic */
@@ -158,6 +160,7 @@ struct OpDef {
     int8_t running_out; /* the first output of those with their next values, one after the other */
     uint8_t ratio_in;   /* bit i: a constant at input i is a divisor or an exponent */
     uint8_t setting_in; /* bit i: a float at input i is a bound, a ratio ...: never a parameter */
+    uint8_t beside_in;  /* bit i: input i has no part in what the outputs are; it says what becomes of gradients */
     uint8_t layout;     /* LAYOUT_; elementwise ones take any */
     uint8_t filter_in, filter_out; /* inputs and outputs, by bits, that are filters: not data of samples and channels */
     uint8_t precision;             /* PREC_ */
@@ -169,6 +172,9 @@ struct OpDef {
      * for this node.  Changes the node alone, its list of inputs and its attributes: what becomes an attribute must be
      * constant. */
     bool (*respell)(Graph *, Node *, int opset);
+    /* Optional: as soon as shapes are inferred, before its own are: puts into effect what a constant input decides of
+     * the node (graph_replace). */
+    Status (*settle)(Graph *, Node *);
     /* Checks, normalises attributes (axis >= 0 ...), sets dtype and shape of every output.  Inputs are of known type
      * and shape.  A shape that depends on the value of a non-constant input is left unknown (set_out with
      * shape_unknown). */
@@ -242,6 +248,7 @@ static inline int64_t node_view_of(const Graph *g, const Node *n, int o)
     return n->op->view_of ? n->op->view_of(g, n, o) : n->op->flags & OPF_VIEW && o == 0 ? 0 : -1;
 }
 
+static inline bool op_takes_beside(const OpDef *op, int i) { return i < 8 && op->beside_in >> i & 1; }
 static inline bool op_moves(const OpDef *op, int i) { return (op->same ? 1 : op->moves) >> (i < 7 ? i : 7) & 1; }
 /* Is the output made of all the inputs' elements, however many inputs there are? */
 static inline bool op_joins(const OpDef *op) { return op->moves >> 7; }

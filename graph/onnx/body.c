@@ -80,7 +80,8 @@ static Status decode_apart(Importer *inner, Importer *im, Body *b, const Onnx__N
     inner->tensors.arena = inner->g->arena;
     inner->shared = (Scope){ 0 };
     inner->known = NULL;
-    inner->n_known = inner->n_inferred = 0;
+    inner->entering = NULL;
+    inner->n_known = inner->n_inferred = inner->n_entering = inner->n_traced = 0;
     inner->run = NULL;
     st = decode(inner, b, gp);
     im->problems = inner->problems;

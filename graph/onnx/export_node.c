@@ -195,21 +195,20 @@ static void set_domain(Exporter *x, Onnx__NodeProto *p, const Node *n)
 
 Onnx__NodeProto *export_node(Exporter *x, const Node *n)
 {
-    bool decided = x->opt->plain && n->op->holds;
+    const char *plain = x->opt->plain ? n->op->plain : NULL;
     Onnx__NodeProto *p = NEW_MESSAGE(x, Onnx__NodeProto, onnx__node_proto);
 
     if (!p || !(p->attribute = export_alloc(x, sizeof *p->attribute, (size_t)n->n_attr)))
         return NULL;
-    if (decided) /* what it knows is in the metadata */
-        p->op_type = "Identity";
-    else
-        p->op_type = export_text(x, n->op->name);
+    p->op_type = export_text(x, plain ? plain : n->op->name);
     p->name = export_text(x, n->name);
     p->n_input = (size_t)n->n_in;
+    while (plain && p->n_input && op_takes_beside(n->op, (int)p->n_input - 1))
+        p->n_input--;
     p->input = names_of(x, n->n_in, n->in);
     p->n_output = (size_t)n->n_out;
     p->output = names_of(x, n->n_out, n->out);
-    if (decided)
+    if (plain) /* what else it knows is in the metadata (export.c) */
         return p;
     set_domain(x, p, n);
     for (int i = 0; i < n->n_attr; i++)

@@ -1,11 +1,11 @@
-/* Control flow that the file itself decides: an If becomes the nodes of the branch that is taken, a Loop, a Scan or a
- * SequenceMap those of all its trips, so that the graph holds dataflow alone.
+/* Control flow: an If becomes the nodes of the branch that is taken, a Loop, a Scan or a SequenceMap those of all its
+ * trips, so that the graph holds dataflow alone.
  *
- * Conditions and trip counts are found by known.c; what depends on data is refused by name, but where the data are at
- * hand (evaluate.c).  A subgraph sees the names
+ * Conditions and trip counts are found by known.c.  Where data decide, an If becomes both branches and a choice
+ * (branch.c); the rest is refused by name, but where the data are at hand (evaluate.c).  A subgraph sees the names
  * around its node and must not define one of them again.  Its nodes get the node's name as a prefix, "loop/3/": of trip
- * 3; its constants are the same in all trips, so that a weight in a loop is one parameter.  The branch that is not
- * taken is not looked at. */
+ * 3; its constants are the same in all trips, so that a weight in a loop is one parameter.  Where the file decides, the
+ * branch that is not taken is not looked at. */
 #include <stdio.h>
 #include <string.h>
 
@@ -167,20 +167,13 @@ static Status decided(const Flow *f, ValueId v, int64_t is, const char *what, co
 
 /* ---- If ---- */
 
-static Status import_if(Flow *f)
+/* What the outputs of the node are in that branch. */
+static Status import_branch(ScopeEntry *out, Flow *f, const char *which)
 {
-    const ScopeEntry *c = given(f, 0), *e;
     const Onnx__GraphProto *gp;
-    int64_t taken;
+    const ScopeEntry *e;
 
-    if (f->p->n_input != 1 || !c)
-        return FAIL(E_MODEL, "expected one input, the condition");
-    if (!known_number(&taken, f->im, c->value))
-        return FAIL(E_UNSUPPORTED,
-                    "its condition '%s' depends on data, expected one that constants and fixed sizes of the file give",
-                    f->p->input[0]);
-    TRY(decided(f, c->value, taken, "its condition", f->p->input[0]));
-    TRY(subgraph(&gp, f->p, taken ? "then_branch" : "else_branch"));
+    TRY(subgraph(&gp, f->p, which));
     if (gp->n_input || gp->n_output != f->p->n_output)
         return FAIL(E_MODEL, "a branch of %zu inputs and %zu outputs, expected 0 and %zu", gp->n_input, gp->n_output,
                     f->p->n_output);
@@ -188,8 +181,55 @@ static Status import_if(Flow *f)
     TRY(import_body(f->im, &f->inner));
     for (size_t i = 0; i < gp->n_output; i++) {
         TRY(result(&e, &f->inner, gp->output[i]));
-        set_output(f, i, e);
+        entry_take(&out[i], e);
     }
+    return ST_OK;
+}
+
+/* Something in the body is not supported: said once, not for each trip. */
+static bool in_vain(const Flow *f) { return f->im->problems.n > f->problems; }
+
+static Status import_both(ScopeEntry *out, Flow *f, ValueId condition)
+{
+    Importer *im = f->im;
+    ScopeEntry *other = ARENA_NEW(im->scratch, ScopeEntry, f->p->n_output);
+    const ValueId yes = branch_condition(im, condition, false, NO_VALUE);
+    const ValueId no = branch_condition(im, condition, true, NO_VALUE);
+    Branch b = branch_begin(im, yes);
+
+    if (!other)
+        return FAIL_NOMEM();
+    TRY(import_branch(out, f, "then_branch"));
+    TRY(branch_end(&b));
+    b = branch_begin(im, no);
+    TRY(import_branch(other, f, "else_branch"));
+    TRY(branch_end(&b));
+    for (size_t i = 0; i < f->p->n_output && !in_vain(f); i++)
+        TRY(branch_choose(&out[i], im, yes, &other[i], body_name(im, f->b, text_or(f->p->name, "")),
+                          body_name(im, f->b, f->p->output[i])));
+    return im->g->status;
+}
+
+static Status import_if(Flow *f)
+{
+    ScopeEntry *out = ARENA_NEW(f->im->scratch, ScopeEntry, f->p->n_output);
+    const ScopeEntry *c = given(f, 0);
+    int64_t taken;
+
+    if (f->p->n_input != 1 || !c)
+        return FAIL(E_MODEL, "expected one input, the condition");
+    if (c->problem)
+        return FAIL(E_UNSUPPORTED, "its condition '%s': %s", f->p->input[0], c->problem);
+    if (!out)
+        return FAIL_NOMEM();
+    if (known_number(&taken, f->im, c->value)) {
+        TRY(decided(f, c->value, taken, "its condition", f->p->input[0]));
+        TRY(import_branch(out, f, taken ? "then_branch" : "else_branch"));
+    } else {
+        TRY(import_both(out, f, c->value));
+    }
+    for (size_t i = 0; i < f->p->n_output; i++)
+        set_output(f, i, &out[i]);
     return ST_OK;
 }
 
@@ -249,9 +289,6 @@ static Status run_trip(Flow *f, size_t first)
         return FAIL(E_MODEL, "unrolled it takes more than %zu MiB", MAX_UNROLLED >> 20);
     return ST_OK;
 }
-
-/* Something in the body is not supported: said once, not for each trip. */
-static bool in_vain(const Flow *f) { return f->im->problems.n > f->problems; }
 
 /* No trip made one: the body must say what they would be. */
 static Status stack_nothing(ValueId *out, const Flow *f, const Onnx__ValueInfoProto *p, int64_t axis)

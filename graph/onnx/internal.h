@@ -109,6 +109,8 @@ typedef struct {
     const OperatorList *own;
     const struct Known **known; /* known.c: by value, for those below n_known */
     uint32_t n_known, n_inferred;
+    struct Entering *entering; /* branch.c: by value, for those below n_entering */
+    uint32_t n_entering, n_traced;
     struct Evaluation *run; /* evaluate.c: nodes are computed as they are read; NULL: they are not */
 } Importer;
 
@@ -172,6 +174,24 @@ void known_forget(Importer *im);
  * says so in the message to a run of other sizes. */
 Status decided_number(Importer *im, ValueId v, int64_t is, const char *what) CHECKED;
 Status decided_size(Importer *im, ValueId x, int64_t axis, int64_t is, const char *what) CHECKED;
+
+/* ---- branch.c ---- */
+/* Nodes that count only where a condition holds, which data decide: those read between branch_begin and branch_end. */
+typedef struct {
+    Importer *im;
+    ValueId condition;    /* a scalar */
+    uint32_t value, node; /* the first of its own */
+} Branch;
+/* The number that decides, as a condition; with `negate` its opposite, with `and` (NO_VALUE: without) only where that
+ * holds too. */
+ValueId branch_condition(Importer *im, ValueId number, bool negate, ValueId and);
+Branch branch_begin(Importer *im, ValueId condition);
+/* What enters the branch is led in (graph/ops/branch.c). */
+Status branch_end(const Branch *b) CHECKED;
+/* `e` becomes what it is where the condition holds, else `other`, which are tensors; the names are those of the node
+ * and of its output. */
+Status branch_choose(ScopeEntry *e, Importer *im, ValueId condition, const ScopeEntry *other, const char *node,
+                     const char *output) CHECKED;
 
 /* ---- evaluate.c ---- */
 /* Computes what was read since the last call. */

@@ -27,13 +27,14 @@ static bool copy_node(Node *out, Arena *a, const Node *n)
 /* `*out`: the node as `opset` spells it; NULL when it has no words for it. */
 static Status spell(Node **out, Graph *g, Node *n, int opset)
 {
+    const OpDef *op = n->op->plain ? op_find(NULL, n->op->plain) : n->op;
     Node *copy;
 
     *out = n;
-    if (n->op->domain || opset >= op_oldest(n->op))
+    if (op->domain || opset >= op_oldest(op))
         return ST_OK;
     *out = NULL;
-    if (!n->op->respell)
+    if (!op->respell)
         return ST_OK;
     if (!(copy = ARENA_NEW(g->arena, Node, 1)) || !copy_node(copy, g->arena, n))
         return FAIL_NOMEM();

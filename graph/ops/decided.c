@@ -35,8 +35,8 @@ static Status lower_decided(Graph *g, Node *n)
     return g->status;
 }
 
-DEFINE_OP(Decided, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1,
-          .dtypes = DTYPES_INT | DTYPES_BOOL,
+DEFINE_OP(Decided, .domain = "dpexec", .plain = "Identity", .since = 1, .in_min = 1, .in_max = 1, .out_min = 1,
+          .out_max = 1, .dtypes = DTYPES_INT | DTYPES_BOOL,
           .attrs = (const AttrDecl[]){ { "value", A_INT, .rule = ATTR_REQUIRED },
                                        { "what", A_STRING, .rule = ATTR_REQUIRED },
                                        { 0 } },

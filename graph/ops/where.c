@@ -25,10 +25,18 @@ static Status grad_where(Grad *gr)
     return g->status;
 }
 
+/* Its own parts are zeros, too. */
+static bool is_partial(const Placement *p, int i)
+{
+    double number;
+
+    return p->in[i].kind == PL_P || (value_const_number(p->g, p->node->in[i], &number) && number == 0);
+}
+
 /* Linear in X and Y: where the condition is whole, the parts of partial sums are chosen part by part. */
 static Status place_where(Placement *p)
 {
-    if (p->in[0].kind != PL_B || p->in[1].kind != PL_P || p->in[2].kind != PL_P)
+    if (p->in[0].kind != PL_B || !place_any(p, PL_P) || !is_partial(p, 1) || !is_partial(p, 2))
         return place_elementwise(p);
     place_set_all(p, PLACE_P);
     return ST_OK;

@@ -9,7 +9,8 @@ bool fold_possible(const Graph *g, const Node *n)
     if (op_is_unlike(n->op))
         return false;
     for (int i = 0; i < n->n_in; i++)
-        if (has_value(n->in[i]) && !value_const(g, n->in[i]) && !(shape_only && shape_known(in_value(g, n, i)->shape)))
+        if (has_value(n->in[i]) && !value_const(g, n->in[i]) && !op_takes_beside(n->op, i) &&
+            !(shape_only && shape_known(in_value(g, n, i)->shape)))
             return false;
     for (int i = 0; i < n->n_out; i++)
         if (has_value(n->out[i]) && !shape_known(value(g, n->out[i])->shape))

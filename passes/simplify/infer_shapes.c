@@ -215,6 +215,8 @@ static Status fold_settings(Graph *g, PassCtx *ctx, const Node *n, unsigned inpu
 
 Status infer_and_fold(Graph *g, PassCtx *ctx, Node *n)
 {
+    if (n->op->settle)
+        TRY(n->op->settle(g, n));
     TRY(node_infer(g, n));
     if (n->op->setting_in && has_out(n, 0) && !shape_known(value(g, n->out[0])->shape) && node_inputs_known(g, n)) {
         TRY(fold_settings(g, ctx, n, n->op->setting_in, 0));

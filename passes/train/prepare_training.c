@@ -88,6 +88,21 @@ static bool make_states(Prepare *p, const Node *n)
     return true;
 }
 
+/* Statistics that stand behind the gate of a branch would follow some of the batches. */
+static Status check_sees_all(const Prepare *p, const Node *n)
+{
+    for (int i = 0; i < n->n_in; i++) {
+        const Node *gate = is_running(n, i) ? in_value(p->g, n, i)->producer : NULL;
+
+        if (gate && gate->op->beside_in)
+            return FAIL(E_UNSUPPORTED,
+                        "%s: in a branch that data decide, where its running statistics would miss batches: --freeze "
+                        "%s keeps them",
+                        node_text(p->g, n), *n->name ? n->name : in_value(p->g, gate, 0)->name);
+    }
+    return ST_OK;
+}
+
 /* Does the node keep its statistics, though its model is trained? */
 static Status keeps_statistics(bool *out, Prepare *p, const Node *n)
 {
@@ -98,6 +113,8 @@ static Status keeps_statistics(bool *out, Prepare *p, const Node *n)
                         "statistics stay as they are"));
         *out = true;
     }
+    if (!*out && training(p->ctx))
+        TRY(check_sees_all(p, n));
     *out = *out || !make_states(p, n);
     return ST_OK;
 }

@@ -5,7 +5,7 @@
 
 data=$(sed -n 's/^DPX_ONNX_TESTDATA[^=]*=//p' "$build/CMakeCache.txt")
 # How many pass; how many of them without the interpreter; how many pass with it alone.
-passed=1030 planned=982 interpreted=1030
+passed=1030 planned=983 interpreted=1030
 
 # counts FILE: "PASSED PLANNED", and the folders that fail, sorted.
 counts() { python3 -c 'import json, sys; j = json.load(open(sys.argv[1])); print(j["passed"], j["planned"])' "$1"; }

@@ -124,7 +124,8 @@ static void condition_values(Built *b)
     built_init(b, "half2", DT_FLOAT32, "", 4, &(float){ 0.25f });
 }
 
-/* Of x [N,3,4]: by operators that compute, move and choose; `c` is what they come to, -1 what depends on N. */
+/* Of x [N,3,4]: by operators that compute, move and choose; `c` is what they come to, -1 what depends on N: then both
+ * branches are there. */
 static void test_conditions(void)
 {
     static const struct {
@@ -141,9 +142,9 @@ static void test_conditions(void)
             { "Equal", "p,v12", "c" } },
           1 },
         { { { "Shape", "x", "s" }, { "ReduceProd", "s", "p" }, { "Equal", "p,v12", "c" } }, -1 },
-        { { { "Shape", "x", "s" }, { "Tile", "s,v2", "t" }, { "Gather", "t,five", "d" }, { "Less", "d,five", "c" } },
+        { { { "Shape", "x", "s" }, { "Tile", "s,v2", "u" }, { "Gather", "u,five", "d" }, { "Less", "d,five", "c" } },
           1 },
-        { { { "Shape", "x", "s" }, { "Tile", "s,v2", "t" }, { "Gather", "t,three", "d" }, { "Less", "d,five", "c" } },
+        { { { "Shape", "x", "s" }, { "Tile", "s,v2", "u" }, { "Gather", "u,three", "d" }, { "Less", "d,five", "c" } },
           -1 },
         { { { "Shape", "x", "s" }, { "Gather", "s,zero", "d" }, { "Equal", "d,zero", "e" }, { "And", "e,no", "c" } },
           0 },
@@ -174,14 +175,11 @@ static void test_conditions(void)
         for (int k = 0; k < 6 && cases[i].node[k].op; k++)
             built_node(&b, cases[i].node[k].op, cases[i].node[k].in, cases[i].node[k].out);
         choice(&b);
-        if (cases[i].c < 0) {
-            REFUSED(&b, E_UNSUPPORTED, "its condition 'c' depends on data");
-            continue;
-        }
         if (!(g = imported(&b)))
             continue;
-        CU_ASSERT_EQUAL(count(g, &op_Relu), cases[i].c);
-        CU_ASSERT_EQUAL(count(g, &op_Tanh), !cases[i].c);
+        CU_ASSERT_EQUAL(count(g, &op_Relu), cases[i].c != 0);
+        CU_ASSERT_EQUAL(count(g, &op_Tanh), cases[i].c != 1);
+        CU_ASSERT_EQUAL(count(g, &op_Choose), cases[i].c < 0);
         graph_free(g);
     }
 }
@@ -207,6 +205,78 @@ static void test_shapes_stay_open(void)
     graph_free(g);
 }
 
+/* A condition that is an input: x, which both branches read, enters each; so does w, one parameter behind gates; the
+ * axes, which are integers, stand as they are, and so does a result that both take from outside. */
+static void test_if_by_data(void)
+{
+    Built b = built_create(17), yes, no;
+    Onnx__NodeProto *n;
+    const Node *choose;
+    int weights = 0;
+    Graph *g;
+
+    built_input(&b, "x", DT_FLOAT32, "N,3");
+    built_input(&b, "c", DT_BOOL, "");
+    built_init(&b, "w", DT_FLOAT32, "3,3", 36, (float[9]){ 0 });
+    built_init(&b, "axes", DT_INT64, "1", 8, &(int64_t){ 0 });
+    n = built_node(&b, "If", "c", "y,z,same");
+    n->name = "pick";
+    yes = built_subgraph(&b, n, "then_branch");
+    no = built_subgraph(&b, n, "else_branch");
+    built_node(&yes, "MatMul", "x,w", "p");
+    built_node(&yes, "MatMul", "p,w", "q");
+    built_node(&yes, "ReduceSum", "q,axes", "s");
+    built_output(&yes, "q");
+    built_output(&yes, "s");
+    built_output(&yes, "x");
+    built_node(&no, "MatMul", "x,w", "p");
+    built_node(&no, "ReduceSum", "x,axes", "s");
+    built_output(&no, "p");
+    built_output(&no, "s");
+    built_output(&no, "x");
+    built_output(&b, "y");
+    built_output(&b, "z");
+    built_output(&b, "same");
+    if (!(g = imported(&b)))
+        return;
+    choose = value(g, graph_output(g, "y"))->producer;
+    CU_ASSERT_PTR_EQUAL_FATAL(choose->op, &op_Choose);
+    CHECK_STR("pick", choose->name);
+    CHECK_STR("y", value(g, choose->out[0])->name);
+    CHECK_STR("x", value(g, graph_output(g, "same"))->name);
+    CU_ASSERT_EQUAL(count(g, &op_MatMul), 3);
+    CU_ASSERT_EQUAL(count(g, &op_Gate), 2);
+    CU_ASSERT_EQUAL(count(g, &op_Enter), 2);
+    FOR_NODES(g, x) {
+        weights += x->op == &op_Gate && !strcmp(value(g, x->in[0])->name, "w");
+        if (x->op == &op_MatMul)
+            CU_ASSERT_PTR_EQUAL(value(g, x->in[1])->producer->op, &op_Gate);
+        if (x->op == &op_ReduceSum)
+            CHECK_STR("axes", value(g, x->in[1])->name);
+    }
+    CU_ASSERT_EQUAL(weights, 2);
+    graph_free(g);
+}
+
+/* What is no tensor cannot be chosen. */
+static void test_if_by_data_refused(void)
+{
+    Built b = built_create(17), sub;
+    Onnx__NodeProto *n;
+
+    built_input(&b, "x", DT_FLOAT32, "N,3");
+    built_input(&b, "c", DT_BOOL, "");
+    n = built_node(&b, "If", "c", "y");
+    sub = built_subgraph(&b, n, "then_branch");
+    built_node(&sub, "SequenceConstruct", "x", "s");
+    built_output(&sub, "s");
+    sub = built_subgraph(&b, n, "else_branch");
+    built_node(&sub, "SequenceConstruct", "x,x", "t");
+    built_output(&sub, "t");
+    built_output(&b, "y");
+    REFUSED(&b, E_UNSUPPORTED, "data decide what it is, and in a branch it is a sequence");
+}
+
 static void test_if_refused(void)
 {
     Built b = built_create(17), c = built_create(17), d = built_create(17), e = built_create(17), f = built_create(17);
@@ -217,9 +287,7 @@ static void test_if_refused(void)
     built_input(&b, "c", DT_BOOL, "");
     choice(&b);
     built_node(&b, "NoSuchOp", "y", "z");
-    REFUSED(&b, E_UNSUPPORTED,
-            "not supported: If pick (output 'y'): its condition 'c' depends on data, expected one that constants and "
-            "fixed sizes of the file give; NoSuchOp");
+    REFUSED(&b, E_UNSUPPORTED, "not supported: NoSuchOp");
     built_input(&c, "x", DT_FLOAT32, "N,3");
     bool_const(&c, "c", 1);
     n = built_node(&c, "If", "c", "y");
@@ -639,8 +707,9 @@ static void test_sequences_that_multiply(void)
 }
 
 DEFINE_SUITE(flow, { "If", test_if }, { "If by a shape", test_if_by_shape }, { "conditions", test_conditions },
-             { "shapes stay open", test_shapes_stay_open }, { "If refused", test_if_refused }, { "names", test_names },
-             { "nested names", test_nested_names }, { "Loop", test_loop },
+             { "shapes stay open", test_shapes_stay_open }, { "If by data", test_if_by_data },
+             { "If by data, refused", test_if_by_data_refused }, { "If refused", test_if_refused },
+             { "names", test_names }, { "nested names", test_nested_names }, { "Loop", test_loop },
              { "constants in loops", test_loop_constants }, { "a loop that counts", test_loop_counter },
              { "no trips", test_no_trips }, { "Loop refused", test_loop_refused },
              { "loops that multiply", test_loops_that_multiply }, { "long names", test_long_names },

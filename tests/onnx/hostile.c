@@ -413,12 +413,12 @@ static void test_all_listed(void)
 
     built_node(&b, "NoSuchOp", "x", "p")->name = "one";
     built_node(&b, "Relu", "p", "q")->name = "fine";
-    built_node(&b, "If", "q", "r")->name = "two";
+    built_node(&b, "SequenceLength", "q", "r")->name = "two";
     s = built_input(&b, "s", DT_STRING, "1");
     (void)s;
     REFUSED(&b, E_UNSUPPORTED,
-            "input 's': string tensors are not supported; NoSuchOp one (output 'p'); If two (output 'r'): its "
-            "condition 'q'");
+            "input 's': string tensors are not supported; NoSuchOp one (output 'p'); SequenceLength two (output 'r'): "
+            "input 0 is no sequence");
 }
 
 /* An empty list of the wrong type is harmless, and must not reach the operator as what it is not. */

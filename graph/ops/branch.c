@@ -1,0 +1,119 @@
+/* Enter, Gate and Choose: what an If becomes whose condition the file does not decide.  Both branches are computed, and
+ * Choose takes the results of one.  What depends on data enters a branch that is not taken as zeros, so that it selects
+ * nothing that is not there; what does not, parameters among it, passes a gate as it is, through which it is seen.
+ * Either way its gradient is then 0, whatever the branch makes of it: an infinity times a gradient of 0 is no number.
+ *
+ * Where sizes decide the condition once they are bound, the branch that is not taken is left without types, and away:
+ * it may be none that these sizes allow. */
+#include "graph/grad.h"
+#include "graph/place.h"
+
+/* 1, 0, -1: not known. */
+static int known_condition(const Graph *g, const Node *n, int i)
+{
+    const Tensor *c = value_const(g, n->in[i]);
+
+    return c && tensor_numel(c) == 1 ? tensor_int(c, 0) != 0 : -1;
+}
+
+static Status check_condition(const Graph *g, const Node *n, int i)
+{
+    const Value *c = in_value(g, n, i);
+
+    if (c->dtype != DT_BOOL)
+        return FAIL(E_MODEL, "%s: its condition '%s' is %s, expected a bool", node_text(g, n), c->name,
+                    dtype_name(c->dtype));
+    return infer_expect(g, n, i, "its condition", shape_scalar());
+}
+
+/* Output 0 is like x, where the branch may be taken. */
+static Status infer_entering(Graph *g, Node *n, int x, int c)
+{
+    Shape unknown = shape_unknown();
+
+    TRY(check_condition(g, n, c));
+    TRY(infer_like(g, n, x));
+    if (!known_condition(g, n, c))
+        set_out(g, n, 0, in_value(g, n, x)->dtype, &unknown);
+    return ST_OK;
+}
+
+/* ---- Enter ---- */
+
+static Status infer_enter(Graph *g, Node *n)
+{
+    TRY(infer_same_dtype(g, n, 1, 3));
+    return infer_entering(g, n, 1, 0);
+}
+
+static Status lower_enter(Graph *g, Node *n)
+{
+    const int c = known_condition(g, n, 0);
+
+    graph_replace(g, n->out[0], c >= 0 ? n->in[1] : EMIT(g, Where, NULL, n->in[0], n->in[1], n->in[2]));
+    return g->status;
+}
+
+DEFINE_OP(Enter, .domain = "dpexec", .plain = "Where", .moves = 6, .since = 1, .in_min = 3, .in_max = 3, .out_min = 1,
+          .out_max = 1, .dtypes = DTYPES_BOOL, .infer = infer_enter, .lower = lower_enter, .grad = grad_none,
+          .place = place_all_b, .doc = "(c, x, 0): x where c holds, else zeros, for what is read where c holds alone");
+
+/* ---- Gate ---- */
+
+static Status infer_gate(Graph *g, Node *n) { return infer_entering(g, n, 0, 1); }
+
+static Status grad_gate(Grad *gr)
+{
+    grad_set(
+        gr, 0,
+        EMIT(gr->g, Where, NULL, grad_in(gr, 1), grad_dout(gr, 0), emit_scalar(gr->g, grad_in_value(gr, 0)->dtype, 0)));
+    return gr->g->status;
+}
+
+static Status lower_gate(Graph *g, Node *n)
+{
+    if (known_condition(g, n, 1) >= 0)
+        graph_replace(g, n->out[0], n->in[0]);
+    return g->status;
+}
+
+DEFINE_OP(Gate, .domain = "dpexec", .plain = "Identity", .same = SAME_TENSOR, .blocks = BLOCKS_PASS,
+          .layout = LAYOUT_ANY, .since = 1, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .flags = OPF_VIEW,
+          .beside_in = 2, .inplace = { 1 }, .infer = infer_gate, .grad = grad_gate, .lower = lower_gate,
+          .place = place_linear, .doc = "(x, c): x, which gets a gradient where c holds");
+
+/* ---- Choose ---- */
+
+static Status infer_choose(Graph *g, Node *n)
+{
+    const Value *a = in_value(g, n, 1), *b = in_value(g, n, 2);
+    char one[SHAPE_TEXT], other[SHAPE_TEXT];
+
+    TRY(check_condition(g, n, 0));
+    if (a->dtype != b->dtype || !shape_eq(a->shape, b->shape))
+        return FAIL(E_UNSUPPORTED, "%s: data decide whether it is %s %s or %s %s, expected one shape and type",
+                    node_text(g, n), dtype_name(a->dtype), shape_text(a->shape, one), dtype_name(b->dtype),
+                    shape_text(b->shape, other));
+    return infer_like(g, n, 1);
+}
+
+static Status settle_choose(Graph *g, Node *n)
+{
+    const int c = known_condition(g, n, 0);
+
+    if (c >= 0)
+        graph_replace(g, n->out[0], n->in[c ? 1 : 2]);
+    return g->status;
+}
+
+static Status lower_choose(Graph *g, Node *n)
+{
+    TRY(settle_choose(g, n));
+    if (known_condition(g, n, 0) < 0)
+        graph_replace(g, n->out[0], EMIT(g, Where, NULL, n->in[0], n->in[1], n->in[2]));
+    return g->status;
+}
+
+DEFINE_OP(Choose, .domain = "dpexec", .plain = "Where", .moves = 6, .since = 1, .in_min = 3, .in_max = 3, .out_min = 1,
+          .out_max = 1, .dtypes = DTYPES_BOOL, .infer = infer_choose, .settle = settle_choose, .grad = grad_none,
+          .lower = lower_choose, .place = place_all_b, .doc = "(c, x, y): x where c holds, else y, of one shape");

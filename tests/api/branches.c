@@ -1,0 +1,170 @@
+/* An If that data decide, as dataflow: its training is PyTorch's, whoever computes it, and what cannot be planned is
+ * refused by name. */
+#include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/api/api.h"
+#include "tests/api/branches.h"
+
+static const char *const parameters[] = { "a.weight", "a.table", "a.scale", "a.shift", "b.weight", "out.weight" };
+enum { WEIGHTS = sizeof branches_weights / sizeof *branches_weights };
+
+/* `settings`: name, value, ...; ends with NULL. */
+static dpx_status open_trainer(dpx_trainer **t, const char *path, const char *const *settings)
+{
+    dpx_options *o = dpx_options_create();
+    dpx_model *m = NULL;
+    dpx_status st;
+
+    *t = NULL;
+    for (; *settings; settings += 2)
+        CHECK_DPX(dpx_options_set(o, settings[0], settings[1]));
+    CHECK_DPX(dpx_options_set(o, "threads", "1"));
+    CHECK_DPX(dpx_options_set(o, "loss", "mse"));
+    if (!(st = dpx_model_load(&m, path)))
+        st = dpx_trainer_create(t, m, o, NULL, NULL);
+    dpx_model_free(m);
+    dpx_options_free(o);
+    return st;
+}
+
+static dpx_status train_step(dpx_trainer *t, int k, float *loss)
+{
+    const dpx_tensor batch[2] = {
+        { "x", DPX_FLOAT32, 2, { BATCH, WIDTH }, (void *)(uintptr_t)(branches_x + k * BATCH * WIDTH) },
+        { "target", DPX_FLOAT32, 2, { BATCH, OUT }, (void *)(uintptr_t)(branches_target + k * BATCH * OUT) }
+    };
+    dpx_result r = { 0 };
+    const dpx_status st = dpx_train_step(t, batch, 2, &r);
+
+    *loss = (float)r.loss;
+    return st;
+}
+
+static void read_weights(dpx_trainer *t, float *out)
+{
+    for (size_t i = 0; i < sizeof parameters / sizeof *parameters; i++) {
+        dpx_info info = { 0 };
+        dpx_tensor to = { .dtype = DPX_FLOAT32, .data = out };
+
+        for (int k = 0; k < dpx_trainer_state_count(t) && (!info.name || strcmp(info.name, parameters[i])); k++)
+            CHECK_DPX(dpx_trainer_state_info(t, k, &info));
+        to.rank = info.rank;
+        memcpy(to.dim, info.dim, sizeof info.dim);
+        if (!CHECK_DPX(dpx_trainer_get_state(t, parameters[i], &to)))
+            return;
+        for (int a = 0, n = 1; a < info.rank; a++)
+            if (n *= (int)info.dim[a], a == info.rank - 1)
+                out += n;
+    }
+}
+
+static void train(float *weights, const char *replicas, const char *devices)
+{
+    const char *const settings[] = { "optimizer", "sgd", "lr", "0.1", "replicas", replicas, "devices", devices, NULL };
+    dpx_trainer *t;
+
+    if (!CHECK_DPX(open_trainer(&t, SOURCE_DIR "/tests/api/branches_pick.onnx", settings)))
+        return;
+    for (int k = 0; k < STEPS; k++) {
+        float loss;
+
+        if (CHECK_DPX(train_step(t, k, &loss)) && !(fabsf(loss - branches_loss[k]) <= 2e-6F))
+            TEST_FAIL("%s replicas, step %d: loss %.8g, expected %.8g", replicas, k, (double)loss,
+                      (double)branches_loss[k]);
+    }
+    read_weights(t, weights);
+    for (int i = 0; i < WEIGHTS; i++)
+        if (!(fabsf(weights[i] - branches_weights[i]) <= 2e-6F))
+            TEST_FAIL("%s replicas: weight %d is %.8g, expected %.8g", replicas, i, (double)weights[i],
+                      (double)branches_weights[i]);
+    dpx_trainer_free(t);
+}
+
+/* The condition is the whole batch's: of its parts some would decide otherwise.  Which devices compute them makes no
+ * difference to a bit. */
+static void test_training(void)
+{
+    float one[WEIGHTS], three[WEIGHTS], apart[WEIGHTS];
+
+    train(one, "1", "cpu:0");
+    train(three, "3", "cpu:0");
+    train(apart, "3", "cpu*3");
+    CU_ASSERT(!memcmp(three, apart, sizeof three));
+}
+
+/* Where the batch's size decides, each size has its branch, and may have no other. */
+static void test_by_size(void)
+{
+    static const float *const want[] = { [1] = branches_sized_1, [3] = branches_sized_3 };
+    dpx_trainer *t;
+
+    if (!CHECK_DPX(open_trainer(&t, SOURCE_DIR "/tests/api/branches_sized.onnx",
+                                (const char *const[]){ "replicas", "2", NULL })))
+        return;
+    for (int n = 3; n > 0; n -= 2) {
+        dpx_tensor x = { "x", DPX_FLOAT32, 2, { n, WIDTH }, (void *)(uintptr_t)branches_x }, y = { 0 };
+
+        if (!CHECK_DPX(dpx_run(t, &x, 1, &y, 1)))
+            continue;
+        CU_ASSERT_FATAL(y.rank == 2 && y.dim[0] == n && y.dim[1] == OUT);
+        for (int i = 0; i < n * OUT; i++)
+            CU_ASSERT_DOUBLE_EQUAL(((const float *)y.data)[i], want[n][i], 1e-6);
+    }
+    dpx_trainer_free(t);
+}
+
+static void test_refused(void)
+{
+    static const struct {
+        const char *model, *freeze, *said;
+    } cases[] = {
+        { "unlike", "none", "Choose pick (output 'v'): data decide whether it is float32 [7,4] or float32 [4]" },
+        { "norm", "none",
+          "BatchNormalization pick/bn (output 'pick/u'): in a branch that data decide, where its running statistics "
+          "would miss "
+          "batches: --freeze pick/bn keeps them" },
+        { "norm", "pick/bn", NULL },
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *const settings[] = { "freeze", cases[i].freeze, NULL };
+        char path[512];
+        dpx_trainer *t;
+        float loss;
+
+        snprintf(path, sizeof path, SOURCE_DIR "/tests/api/branches_%s.onnx", cases[i].model);
+        if (!CHECK_DPX(open_trainer(&t, path, settings + 2 * !strcmp(cases[i].freeze, "none"))))
+            continue;
+        if (cases[i].said)
+            CHECK_DPX_FAILS(DPX_UNSUPPORTED, cases[i].said, train_step(t, 0, &loss));
+        else
+            CHECK_DPX(train_step(t, 0, &loss));
+        dpx_trainer_free(t);
+    }
+}
+
+/* What is exported chooses as well, in words of ONNX, and goes on from where it was. */
+static void test_export(void)
+{
+    const char *const settings[] = { "optimizer", "sgd", "lr", "0.1", NULL };
+    char folder[256], path[512];
+    dpx_trainer *t, *u = NULL;
+    float loss, again;
+
+    make_folder(folder);
+    snprintf(path, sizeof path, "%s/model.onnx", folder);
+    if (CHECK_DPX(open_trainer(&t, SOURCE_DIR "/tests/api/branches_pick.onnx", settings)) &&
+        CHECK_DPX(train_step(t, 0, &loss)) && CHECK_DPX(dpx_trainer_export(t, path)) &&
+        CHECK_DPX(open_trainer(&u, path, settings)) && CHECK_DPX(train_step(t, 1, &loss)) &&
+        CHECK_DPX(train_step(u, 1, &again)))
+        CU_ASSERT_EQUAL(loss, again);
+    dpx_trainer_free(u);
+    dpx_trainer_free(t);
+    remove_folder(folder);
+}
+
+DEFINE_SUITE(branches, { "trained", test_training }, { "by the batch's size", test_by_size },
+             { "refused", test_refused }, { "exported", test_export });
