@@ -160,7 +160,8 @@ Status branch_choose(ScopeEntry *e, Importer *im, ValueId condition, const Scope
     if (value_eq(x, y))
         return ST_OK;
     TRY(spend_nodes(im, 1));
-    if (!(n = graph_add_node(im->g, &op_Choose, node, NULL, 3, (ValueId[]){ condition, x, y }, 1, &output)))
+    if (!(n = graph_add_node(im->g, &op_Choose, node, NULL, 3, (ValueId[]){ condition, x, y }, 1,
+                             output ? &output : NULL)))
         return im->g->status;
     *e = (ScopeEntry){ .name = e->name, .value = n->out[0], .node = -1 };
     return node_normalise(im->g, n);

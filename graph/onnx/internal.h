@@ -189,7 +189,7 @@ Branch branch_begin(Importer *im, ValueId condition);
 /* What enters the branch is led in (graph/ops/branch.c). */
 Status branch_end(const Branch *b) CHECKED;
 /* `e` becomes what it is where the condition holds, else `other`, which are tensors; the names are those of the node
- * and of its output. */
+ * and of its output, which may be NULL. */
 Status branch_choose(ScopeEntry *e, Importer *im, ValueId condition, const ScopeEntry *other, const char *node,
                      const char *output) CHECKED;
 

@@ -1,5 +1,5 @@
-/* An If that data decide, as dataflow: its training is PyTorch's, whoever computes it, and what cannot be planned is
- * refused by name. */
+/* An If or a Loop that data decide, as dataflow: its training is PyTorch's, whoever computes it, and what cannot be
+ * planned is refused by name. */
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -8,8 +8,22 @@
 #include "tests/api/api.h"
 #include "tests/api/branches.h"
 
-static const char *const parameters[] = { "a.weight", "a.table", "a.scale", "a.shift", "b.weight", "out.weight" };
-enum { WEIGHTS = sizeof branches_weights / sizeof *branches_weights };
+enum { WEIGHTS = 128, PARAMETERS = 6 }; /* at most */
+
+static const struct {
+    const char *name, *parameter[PARAMETERS];
+    const float *loss, *weights;
+    int n_weights;
+} trained[] = { { "pick",
+                  { "a.weight", "a.table", "a.scale", "a.shift", "b.weight", "out.weight" },
+                  branches_pick_loss,
+                  branches_pick_weights,
+                  sizeof branches_pick_weights / sizeof(float) },
+                { "loop",
+                  { "step.weight", "step.bias", "head.weight" },
+                  branches_loop_loss,
+                  branches_loop_weights,
+                  sizeof branches_loop_weights / sizeof(float) } };
 
 /* `settings`: name, value, ...; ends with NULL. */
 static dpx_status open_trainer(dpx_trainer **t, const char *path, const char *const *settings)
@@ -43,43 +57,47 @@ static dpx_status train_step(dpx_trainer *t, int k, float *loss)
     return st;
 }
 
-static void read_weights(dpx_trainer *t, float *out)
+static void read_weights(dpx_trainer *t, int m, float *out)
 {
-    for (size_t i = 0; i < sizeof parameters / sizeof *parameters; i++) {
-        dpx_info info = { 0 };
+    for (int i = 0; i < PARAMETERS && trained[m].parameter[i]; i++) {
+        const char *name = trained[m].parameter[i];
         dpx_tensor to = { .dtype = DPX_FLOAT32, .data = out };
+        dpx_info info = { 0 };
+        int n = 1;
 
-        for (int k = 0; k < dpx_trainer_state_count(t) && (!info.name || strcmp(info.name, parameters[i])); k++)
+        for (int k = 0; k < dpx_trainer_state_count(t) && (!info.name || strcmp(info.name, name)); k++)
             CHECK_DPX(dpx_trainer_state_info(t, k, &info));
         to.rank = info.rank;
         memcpy(to.dim, info.dim, sizeof info.dim);
-        if (!CHECK_DPX(dpx_trainer_get_state(t, parameters[i], &to)))
+        if (!CHECK_DPX(dpx_trainer_get_state(t, name, &to)))
             return;
-        for (int a = 0, n = 1; a < info.rank; a++)
-            if (n *= (int)info.dim[a], a == info.rank - 1)
-                out += n;
+        for (int a = 0; a < info.rank; a++)
+            n *= (int)info.dim[a];
+        out += n;
     }
 }
 
-static void train(float *weights, const char *replicas, const char *devices)
+static void train(int m, float *weights, const char *replicas, const char *devices)
 {
     const char *const settings[] = { "optimizer", "sgd", "lr", "0.1", "replicas", replicas, "devices", devices, NULL };
+    char path[512];
     dpx_trainer *t;
 
-    if (!CHECK_DPX(open_trainer(&t, SOURCE_DIR "/tests/api/branches_pick.onnx", settings)))
+    snprintf(path, sizeof path, SOURCE_DIR "/tests/api/branches_%s.onnx", trained[m].name);
+    if (!CHECK_DPX(open_trainer(&t, path, settings)))
         return;
     for (int k = 0; k < STEPS; k++) {
         float loss;
 
-        if (CHECK_DPX(train_step(t, k, &loss)) && !(fabsf(loss - branches_loss[k]) <= 2e-6F))
-            TEST_FAIL("%s replicas, step %d: loss %.8g, expected %.8g", replicas, k, (double)loss,
-                      (double)branches_loss[k]);
+        if (CHECK_DPX(train_step(t, k, &loss)) && !(fabsf(loss - trained[m].loss[k]) <= 2e-6F * (1 + loss)))
+            TEST_FAIL("%s, %s replicas, step %d: loss %.8g, expected %.8g", trained[m].name, replicas, k, (double)loss,
+                      (double)trained[m].loss[k]);
     }
-    read_weights(t, weights);
-    for (int i = 0; i < WEIGHTS; i++)
-        if (!(fabsf(weights[i] - branches_weights[i]) <= 2e-6F))
-            TEST_FAIL("%s replicas: weight %d is %.8g, expected %.8g", replicas, i, (double)weights[i],
-                      (double)branches_weights[i]);
+    read_weights(t, m, weights);
+    for (int i = 0; i < trained[m].n_weights; i++)
+        if (!(fabsf(weights[i] - trained[m].weights[i]) <= 2e-6F))
+            TEST_FAIL("%s, %s replicas: weight %d is %.8g, expected %.8g", trained[m].name, replicas, i,
+                      (double)weights[i], (double)trained[m].weights[i]);
     dpx_trainer_free(t);
 }
 
@@ -87,12 +105,14 @@ static void train(float *weights, const char *replicas, const char *devices)
  * difference to a bit. */
 static void test_training(void)
 {
-    float one[WEIGHTS], three[WEIGHTS], apart[WEIGHTS];
+    for (size_t m = 0; m < sizeof trained / sizeof *trained; m++) {
+        float one[WEIGHTS] = { 0 }, three[WEIGHTS] = { 0 }, apart[WEIGHTS] = { 0 };
 
-    train(one, "1", "cpu:0");
-    train(three, "3", "cpu:0");
-    train(apart, "3", "cpu*3");
-    CU_ASSERT(!memcmp(three, apart, sizeof three));
+        train((int)m, one, "1", "cpu:0");
+        train((int)m, three, "3", "cpu:0");
+        train((int)m, apart, "3", "cpu*3");
+        CU_ASSERT(!memcmp(three, apart, sizeof three));
+    }
 }
 
 /* Where the batch's size decides, each size has its branch, and may have no other. */

@@ -1,4 +1,4 @@
-"""Writes models with an If that data decide, and what PyTorch's training makes of them; where the size of the batch decides, what
+"""Writes models with an If or a Loop that data decide, and what PyTorch's training makes of them; where the size of the batch decides, what
 onnx.reference computes.
 
     python tests/api/branches.py        # onnx 1.22, torch; writes branches_*.onnx and branches.h, for tools/format.sh
@@ -13,6 +13,7 @@ from onnx.reference import ReferenceEvaluator
 
 HERE = pathlib.Path(__file__).resolve().parent
 BATCH, STEPS, WIDTH, HIDDEN, OUT, RATE = 7, 6, 4, 5, 3, 0.1
+LARGE = 0.3
 N, F, I = helper.make_node, TensorProto.FLOAT, TensorProto.INT64
 rng = np.random.default_rng(5)
 
@@ -34,7 +35,8 @@ PARAMETERS = {"a.weight": floats(WIDTH, HIDDEN), "a.table": floats(4, HIDDEN), "
 
 
 def save(name, nodes, parameters=PARAMETERS, samples="N"):
-    constants = {**parameters, "zero": np.float32(0), "edge": np.int64(4), "two": np.int64(2), "first": np.int64(0)}
+    constants = {**parameters, "zero": np.float32(0), "edge": np.int64(4), "two": np.int64(2), "first": np.int64(0), "large": np.float32(LARGE),
+                 "most": np.int64(5)}
     read = str(nodes)
     model = helper.make_model(helper.make_graph(
         nodes, name, [info("x", F, [samples, WIDTH])], [info("y", F, [samples, OUT])],
@@ -60,6 +62,16 @@ save("pick", [
             N("MatMul", ["x", "b.weight"], ["g0"]), N("Add", ["g0", "sum"], ["g1"]), N("Sigmoid", ["g1"], ["g2"])], ["g2"])),
     N("MatMul", ["h", "out.weight"], ["y"])])
 
+# At most five trips, while the whole batch's numbers are large; the first as well.
+LOOPED = {"step.weight": floats(WIDTH, WIDTH) * np.float32(0.8), "step.bias": floats(WIDTH) / 8, "head.weight": floats(WIDTH, OUT)}
+save("loop", [
+    N("Abs", ["x"], ["size"]), N("ReduceMean", ["size"], ["mean"], keepdims=0), N("Greater", ["mean", "large"], ["begin"]),
+    N("Loop", ["most", "begin", "x", "first"], ["h", "k"], name="loop", body=helper.make_graph(
+        [N("MatMul", ["v", "step.weight"], ["v0"]), N("Add", ["v0", "step.bias"], ["v1"]), N("Tanh", ["v1"], ["v2"]), N("Abs", ["v2"], ["s"]),
+         N("ReduceMean", ["s"], ["m"], keepdims=0), N("Greater", ["m", "large"], ["go"]), N("Add", ["n", "two"], ["n2"])], "body",
+        [info("i", I, []), info("c", TensorProto.BOOL, []), info("v"), info("n", I, [])], [info("go", TensorProto.BOOL, []), info("v2"), info("n2", I, [])])),
+    N("Cast", ["k"], ["trips"], to=F), N("MatMul", ["h", "head.weight"], ["y0"]), N("Add", ["y0", "trips"], ["y"])], LOOPED)
+
 # What torch.jit writes for a squeeze of what may be one sample; for other sizes the branch is none.
 sized = save("sized", [
     N("Shape", ["x"], ["dims"]), N("Gather", ["dims", "first"], ["n"]), N("Less", ["n", "two"], ["c"]),
@@ -81,22 +93,42 @@ save("norm", [
     N("MatMul", ["v", "w"], ["y"])], {"w": floats(WIDTH, OUT), "bn.weight": ones, "bn.bias": zeros, "bn.mean": zeros, "bn.var": ones})
 
 
-def step(p, x, target):
-    """Those that the branch does not reach are left as they are, as by a gradient of 0."""
+def picked(p, x):
     k = int((x[:, 0] > 0).sum())
     if k < 4:
         h = torch.tanh(x @ p["a.weight"] + p["a.table"][k])
         h = h * p["a.scale"] if x.mean() > 0 else h + p["a.shift"]
     else:
         h = torch.sigmoid(x @ p["b.weight"])
-    loss = ((h @ p["out.weight"] - target) ** 2).mean()
-    loss.backward()
-    with torch.no_grad():
-        for v in p.values():
-            if v.grad is not None:
-                v -= RATE * v.grad
-                v.grad = None
-    return (0 if k >= 4 else 2 if x.mean() > 0 else 1), float(loss.detach())
+    return h @ p["out.weight"], 0 if k >= 4 else 2 if x.mean() > 0 else 1
+
+
+def looped(p, x):
+    h, trips = x, 0
+    while trips < 5 and h.abs().mean() > LARGE:
+        h = torch.tanh(h @ p["step.weight"] + p["step.bias"])
+        trips += 1
+    return h @ p["head.weight"] + 2.0 * trips, trips
+
+
+def train(out, name, network, parameters):
+    """What the branch does not reach is left as it is, as by a gradient of 0."""
+    p = {k: torch.tensor(v, requires_grad=True) for k, v in parameters.items()}
+    losses, ways = [], []
+    for i in range(STEPS):
+        y, way = network(p, torch.tensor(x[i]))
+        loss = ((y - torch.tensor(target[i])) ** 2).mean()
+        loss.backward()
+        with torch.no_grad():
+            for v in p.values():
+                if v.grad is not None:
+                    v -= RATE * v.grad
+                    v.grad = None
+        losses.append(float(loss.detach()))
+        ways.append(way)
+    print(name, ways, losses)
+    array(out, f"branches_{name}_loss", losses)
+    array(out, f"branches_{name}_weights", np.concatenate([v.detach().numpy().ravel() for v in p.values()]))
 
 
 def array(out, name, value):
@@ -110,16 +142,14 @@ for i in range(STEPS):
     x[i, :, 0] = np.abs(x[i, :, 0]) + 1 / 16
     x[i, [2, 3, 4, 5, 6][:(0, 4, 4, 5, 3, 4)[i]], 0] *= -1
     x[i, :, 1] += (0, 0.5, -0.5, 0.5, 0, 0.5)[i]
+x[4] /= 2  # no trip
 target = floats(STEPS, BATCH, OUT)
 with open(HERE / "branches.h", "w") as out:
     out.write("/* Made by branches.py. */\n")
     out.write(f"enum {{ BATCH = {BATCH}, STEPS = {STEPS}, WIDTH = {WIDTH}, OUT = {OUT} }};\n")
     array(out, "branches_x", x)
     array(out, "branches_target", target)
-    parameters = {k: torch.tensor(v, requires_grad=True) for k, v in PARAMETERS.items()}
-    steps = [step(parameters, torch.tensor(x[i]), torch.tensor(target[i])) for i in range(STEPS)]
-    print(steps)
-    array(out, "branches_loss", [s[1] for s in steps])
-    array(out, "branches_weights", np.concatenate([v.detach().numpy().ravel() for v in parameters.values()]))
+    train(out, "pick", picked, PARAMETERS)
+    train(out, "loop", looped, LOOPED)
     for n in (1, 3):
         array(out, f"branches_sized_{n}", ReferenceEvaluator(sized).run(None, {"x": x[0, :n]})[0])

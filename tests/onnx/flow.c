@@ -30,6 +30,8 @@ static void int_const(Built *b, const char *name, int64_t v) { built_init(b, nam
 
 static void bool_const(Built *b, const char *name, uint8_t v) { built_init(b, name, DT_BOOL, "", sizeof v, &v); }
 
+static void float_const(Built *b, const char *name, float v) { built_init(b, name, DT_FLOAT32, "", sizeof v, &v); }
+
 static void ints_attr(Built *b, Onnx__NodeProto *n, const char *name, size_t count_, int64_t *v)
 {
     Onnx__AttributeProto *a = attr_make(b->arena, name, KIND(INTS));
@@ -559,7 +561,11 @@ static void test_loop_refused(void)
     e = recurrence("2", &n);
     n->attribute[0]->g->output[0]->name = "next";
     REFUSED(&e, E_UNSUPPORTED,
-            "whether it goes on after trip 0 ('next') depends on data, expected a constant condition");
+            "whether it goes on, 'next', depends on data, and so does the length of its output 'all'");
+    e = recurrence("65", &n);
+    n->attribute[0]->g->output[0]->name = "next";
+    REFUSED(&e, E_UNSUPPORTED,
+            "whether it goes on, 'next', depends on data, expected a constant condition or at most 64 trips");
     e = recurrence("1000", &n);
     n->attribute[0]->g->node[1]->op_type = "NoSuchOp";
     REFUSED(&e, E_UNSUPPORTED, "not supported: NoSuchOp (unnamed) (output 'next')");
@@ -570,6 +576,34 @@ static void test_loop_refused(void)
     e = recurrence("2", &n);
     n->attribute[0]->g->input[2]->name = "go";
     REFUSED(&e, E_MODEL, "input of the subgraph 'go' is defined already");
+}
+
+/* Data decide how many of three trips count: what they carry is chosen behind each but the first, which the file
+ * decides. */
+static void test_loop_by_data(void)
+{
+    Onnx__NodeProto *n;
+    Built b = recurrence("3", &n), sub = { b.arena, b.model, n->attribute[0]->g };
+    const Node *last;
+    Graph *g;
+
+    float_const(&b, "edge", 0.5F);
+    built_node(&sub, "ReduceMean", "next", "mean");
+    built_node(&sub, "Greater", "mean,edge", "more");
+    n->attribute[0]->g->output[0]->name = "more";
+    n->n_output = 1;
+    b.graph->n_output = 1;
+    if (!(g = imported(&b)))
+        return;
+    CU_ASSERT_EQUAL(count(g, &op_Tanh), 3);
+    CU_ASSERT_EQUAL(count(g, &op_Choose), 2);
+    CU_ASSERT_EQUAL(count(g, &op_And), 1);
+    last = value(g, graph_output(g, "last"))->producer;
+    CU_ASSERT_PTR_EQUAL_FATAL(last->op, &op_Choose);
+    CU_ASSERT_PTR_EQUAL(value(g, last->in[0])->producer->op, &op_And);
+    CHECK_STR("loop/2/next", value(g, last->in[1])->name);
+    CU_ASSERT_PTR_EQUAL(value(g, last->in[2])->producer->op, &op_Choose);
+    graph_free(g);
 }
 
 /* 20 loops in each other, of 20 trips each. */
@@ -711,7 +745,7 @@ DEFINE_SUITE(flow, { "If", test_if }, { "If by a shape", test_if_by_shape }, { "
              { "If by data, refused", test_if_by_data_refused }, { "If refused", test_if_refused },
              { "names", test_names }, { "nested names", test_nested_names }, { "Loop", test_loop },
              { "constants in loops", test_loop_constants }, { "a loop that counts", test_loop_counter },
-             { "no trips", test_no_trips }, { "Loop refused", test_loop_refused },
-             { "loops that multiply", test_loops_that_multiply }, { "long names", test_long_names },
-             { "Scan", test_scan }, { "Scan refused", test_scan_refused },
+             { "no trips", test_no_trips }, { "Loop by data", test_loop_by_data },
+             { "Loop refused", test_loop_refused }, { "loops that multiply", test_loops_that_multiply },
+             { "long names", test_long_names }, { "Scan", test_scan }, { "Scan refused", test_scan_refused },
              { "sequences that multiply", test_sequences_that_multiply });
