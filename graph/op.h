@@ -172,9 +172,9 @@ struct OpDef {
      * for this node.  Changes the node alone, its list of inputs and its attributes: what becomes an attribute must be
      * constant. */
     bool (*respell)(Graph *, Node *, int opset);
-    /* Optional: as soon as shapes are inferred, before its own are: puts into effect what a constant input decides of
-     * the node (graph_replace). */
-    Status (*settle)(Graph *, Node *);
+    /* Optional, asked before anything is inferred of it: the input that output 0 is, as constant inputs have it; -1:
+     * they do not.  Where such a node has no shape though its inputs do, nothing behind it is needed. */
+    int (*settle)(const Graph *, const Node *);
     /* Checks, normalises attributes (axis >= 0 ...), sets dtype and shape of every output.  Inputs are of known type
      * and shape.  A shape that depends on the value of a non-constant input is left unknown (set_out with
      * shape_unknown). */

@@ -185,6 +185,7 @@ extern const Pass *const pipeline[]; /* in order */
 extern const int pipeline_len;
 
 typedef struct {
+    const char *after; /* begin behind the pass of this name; NULL: with the first */
     const char *until; /* stop after the pass of this name; NULL: all */
 } PipelineOptions;
 

@@ -123,27 +123,25 @@ Status model_repair(Graph *g, const BuildOptions *opt, Evaluator eval, Report *r
     return ST_OK;
 }
 
-static const Pass *find_pass(const char *name)
+/* Where the pass of this name stands; -1: there is none. */
+static int find_pass(const char *name)
 {
     for (int i = 0; i < pipeline_len; i++)
         if (!strcmp(pipeline[i]->name, name))
-            return pipeline[i];
-    return NULL;
+            return i;
+    return -1;
 }
 
 Status pipeline_run(Graph *g, const BuildOptions *opt, Evaluator eval, Report *report, const PipelineOptions *how)
 {
-    const Pass *last = how && how->until ? find_pass(how->until) : NULL;
+    const int from = how && how->after ? find_pass(how->after) + 1 : 0;
+    const int last = how && how->until ? find_pass(how->until) : pipeline_len - 1;
     Status st = ST_OK;
 
-    if (how && how->until && !last)
-        return FAIL(E_INVALID, "there is no pass '%s'", how->until);
-    for (int i = 0; i < pipeline_len && !st; i++) {
-        if (!applies(pipeline[i], opt->mode))
-            continue;
-        st = run_one(g, pipeline[i], opt, eval, report);
-        if (pipeline[i] == last)
-            break;
-    }
+    if (last < 0 || (how && how->after && !from))
+        return FAIL(E_INVALID, "there is no pass '%s'", last < 0 ? how->until : how->after);
+    for (int i = from; i <= last && !st; i++)
+        if (applies(pipeline[i], opt->mode))
+            st = run_one(g, pipeline[i], opt, eval, report);
     return st ? st : graph_drop_values(g); /* before memory is planned, by tables that go by value id */
 }

@@ -121,7 +121,7 @@ static Status interpret(dpx_data **out, Arena *a, const char *path, const Option
     if (inputs->kind != DPX_DATA_MAP)
         return FAIL(E_INVALID, "the inputs are %s, expected a map", data_kind_name(inputs));
     TRY(options_operators(&own, a, o));
-    TRY(plan_evaluate(&value, &n, a, path, interp_node, &own, &o->build, take_input, &given));
+    TRY(plan_evaluate(&value, &n, a, path, interp_any, &own, &o->build, take_input, &given));
     if (given.used < inputs->n)
         return FAIL(E_INVALID, "%d inputs are given, of which the model has %d", inputs->n, given.used);
     TRY(data_create(&map, DPX_DATA_MAP, n));

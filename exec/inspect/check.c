@@ -272,7 +272,7 @@ static Status run_model(Try *t, const char *model, How how)
 
     TRY(options_operators(&own, t->arena, t->check->options));
     if (how == INTERPRETED)
-        return plan_evaluate(&t->output, &t->n_output, t->arena, model, interp_node, &own, o, read_input, t);
+        return plan_evaluate(&t->output, &t->n_output, t->arena, model, interp_any, &own, o, read_input, t);
     TRY(plan_import(&t->graph, &t->onnx, model, interp_node, &own, o));
     return run_session(t, how);
 }

@@ -72,6 +72,12 @@ Status interp_node(Arena *arena, const Graph *g, Node *n, const Tensor *const *i
     return ST_OK;
 }
 
+/* ---- operators without a kernel ---- */
+
+enum { MAX_LOWERINGS = 16 };
+
+static Status any(Arena *arena, const Graph *g, Node *n, const Tensor *const *in, Tensor **out, int depth);
+
 /* Makes the value a constant of the working copy, so that inference can read it. */
 static void fix_value(Graph *work, ValueId v, const Tensor *t)
 {
@@ -80,6 +86,99 @@ static void fix_value(Graph *work, ValueId v, const Tensor *t)
     value_set_shape(work, value(work, v), &t->shape);
     value(work, v)->init = t;
 }
+
+/* Has `lower` declined? */
+static bool is_left(const Graph *apart, const Node *n)
+{
+    bool is = false;
+
+    for (int i = 0; i < apart->n_output; i++)
+        is |= has_out(n, i) && value_eq(apart->output[i].value, n->out[i]);
+    return is;
+}
+
+/* A graph of the node alone. */
+static Status set_apart(Node **out, Graph *apart, const Node *n, const Tensor *const *in)
+{
+    ValueId *ids = ARENA_NEW(apart->arena, ValueId, n->n_in);
+    const char **names = ARENA_NEW(apart->arena, const char *, n->n_out);
+
+    if (!ids || !names)
+        return FAIL_NOMEM();
+    for (int i = 0; i < n->n_in; i++)
+        ids[i] = in[i] ? graph_add_const_nocopy(apart, "input", in[i]) : NO_VALUE;
+    for (int i = 0; i < n->n_out; i++)
+        names[i] = has_value(n->out[i]) ? "output" : "";
+    if (!(*out = graph_add_node(apart, n->op, n->name, NULL, n->n_in, ids, n->n_out, names)))
+        return apart->status;
+    node_copy_attrs(apart, *out, n);
+    for (int i = 0; i < n->n_out; i++)
+        graph_add_output(apart, "", (*out)->out[i]);
+    return node_infer(apart, *out);
+}
+
+static Status run_apart(Graph *g, int depth)
+{
+    FOR_NODES(g, n) {
+        const Tensor **in = ARENA_NEW(g->arena, const Tensor *, n->n_in);
+        Tensor **out = ARENA_NEW(g->arena, Tensor *, n->n_out);
+
+        if (!in || !out)
+            return FAIL_NOMEM();
+        for (int i = 0; i < n->n_in; i++)
+            in[i] = has_in(n, i) ? value_const(g, n->in[i]) : NULL;
+        TRY(node_infer(g, n));
+        TRY(any(g->arena, g, n, in, out, depth + 1));
+        for (int i = 0; i < n->n_out; i++)
+            if (out[i])
+                fix_value(g, n->out[i], out[i]);
+    }
+    return ST_OK;
+}
+
+static Status run_lowered(Tensor **out, Arena *arena, Graph *apart, const Node *n, const Tensor *const *in, int depth)
+{
+    Node *x;
+
+    TRY(set_apart(&x, apart, n, in));
+    TRY(n->op->lower(apart, x));
+    TRY(apart->status);
+    if (is_left(apart, x))
+        return FAIL(E_UNSUPPORTED, "%s: no reference kernel for %s", node_text(apart, x),
+                    dtype_name(type_of(apart, x)));
+    graph_remove(apart, x);
+    TRY(graph_sort(apart));
+    TRY(run_apart(apart, depth));
+    for (int i = 0; i < n->n_out; i++) {
+        const Tensor *t = value_const(apart, apart->output[i].value);
+
+        out[i] = NULL;
+        if (has_value(n->out[i]) && !(out[i] = tensor_copy(arena, t)))
+            return FAIL_NOMEM();
+    }
+    return ST_OK;
+}
+
+static Status any(Arena *arena, const Graph *g, Node *n, const Tensor *const *in, Tensor **out, int depth)
+{
+    Graph *apart;
+    Status st;
+
+    if (!n->op->lower || n->op->flags & OPF_VIEW || kernel_reference(g, n))
+        return interp_node(arena, g, n, in, out);
+    if (depth == MAX_LOWERINGS || !(apart = graph_create_within("", arena_budget(arena))))
+        return FAIL_NOMEM();
+    st = run_lowered(out, arena, apart, n, in, depth);
+    graph_free(apart);
+    return st;
+}
+
+Status interp_any(Arena *arena, const Graph *g, Node *n, const Tensor *const *in, Tensor **out)
+{
+    return any(arena, g, n, in, out, 0);
+}
+
+/* ---- graphs ---- */
 
 static Status bind_given(Arena *arena, Graph *work, const Graph *g, const Tensor **values)
 {
@@ -99,7 +198,16 @@ static Status bind_given(Arena *arena, Graph *work, const Graph *g, const Tensor
     return ST_OK;
 }
 
-static Status step(Arena *arena, Graph *work, Node *n, const Tensor **values, InterpTouch touch, void *ctx)
+/* Was it, in a branch that is not taken, not computed? */
+static bool is_left_out(const Node *n, const Tensor **values)
+{
+    for (int i = 0; i < n->n_in; i++)
+        if (has_value(n->in[i]) && !values[n->in[i].i])
+            return true;
+    return false;
+}
+
+static Status compute(Arena *arena, Graph *work, Node *n, const Tensor **values, InterpTouch touch, void *ctx)
 {
     const Tensor **in = ARENA_NEW(arena, const Tensor *, n->n_in);
     Tensor **out = ARENA_NEW(arena, Tensor *, n->n_out);
@@ -108,9 +216,7 @@ static Status step(Arena *arena, Graph *work, Node *n, const Tensor **values, In
         return FAIL_NOMEM();
     for (int i = 0; i < n->n_in; i++)
         in[i] = values[n->in[i].i];
-    if (check_outputs(work, n))
-        TRY(node_infer(work, n));
-    TRY(interp_node(arena, work, n, in, out));
+    TRY(interp_any(arena, work, n, in, out));
     if (touch)
         TRY(touch(ctx, n, in, out));
     for (int i = 0; i < n->n_out; i++)
@@ -119,6 +225,21 @@ static Status step(Arena *arena, Graph *work, Node *n, const Tensor **values, In
             fix_value(work, n->out[i], out[i]);
         }
     return ST_OK;
+}
+
+static Status step(Arena *arena, Graph *work, Node *n, const Tensor **values, InterpTouch touch, void *ctx)
+{
+    const int is = n->op->settle ? n->op->settle(work, n) : -1;
+
+    if (is >= 0 && (values[n->out[0].i] = values[n->in[is].i]))
+        fix_value(work, n->out[0], values[n->in[is].i]);
+    if (is >= 0 || is_left_out(n, values))
+        return ST_OK;
+    if (check_outputs(work, n))
+        TRY(node_infer(work, n));
+    if (n->op->settle && check_outputs(work, n))
+        return ST_OK; /* what enters a branch that is not taken */
+    return compute(arena, work, n, values, touch, ctx);
 }
 
 Status interp_run(Arena *arena, const Graph *g, const Tensor **values)

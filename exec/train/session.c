@@ -1,6 +1,7 @@
 /* Sessions.  Shapes are static in a program, so a batch of another size is another program; all of them share the state
- * and one arena per device.  What has no static shape is left to the interpreter, for inference only. */
-#include "exec/train/session.h"
+ * and one arena per device.  What has no static shape is left to the interpreter, for inference only: it is computed
+ * from what a program of all else makes. */
+#include "exec/train/internal.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -8,41 +9,14 @@
 #include "exec/device/unequal.h"
 #include "exec/world/world.h"
 #include "exec/run/interp.h"
+#include "exec/train/interpret.h"
+#include "graph/cut.h"
 #include "exec/plan/plan_budget.h"
 #include "graph/op.h"
 #include "passes/batch_axis.h"
+#include "graph/dynamic.h"
 #include "passes/train/class_axis.h"
 #include "passes/report.h"
-
-/* A compiled step: a program, or a graph for the interpreter. */
-typedef struct Compiled {
-    struct Compiled *next;
-    BuildMode mode;
-    ClassAxis class_axis; /* that it was built with; axis 0: none */
-    int64_t samples_each; /* of a replica; 0: parts as the options say */
-    bool means;           /* it reads the means of parameters */
-    Program *program;
-    int begun;    /* steps that have not ended, which need it */
-    Graph *graph; /* interpreted; else NULL */
-    Arena *arena; /* interpreted: the last step's values */
-    NamedTensor *output;
-} Compiled;
-
-struct Session {
-    Graph *model;
-    BuildOptions base;
-    DeviceSet devices;
-    Ways ways;
-    States *states;
-    Compiled *compiled; /* those used last first */
-    int most_programs;  /* that are kept */
-    InputShape *shape;  /* [model->n_input] given most recently; rank -1: never */
-    Trace *trace;
-    SessionLog *log; /* may be NULL */
-    void *log_user;
-    bool told, told_accumulation; /* what the passes found, once; what only those for micro-batches do */
-    ClassAxis class_axis;         /* in force once it is decided; else what programs were built with */
-};
 
 /* ---- creation ---- */
 
@@ -118,7 +92,7 @@ static void compiled_free(Compiled *c)
     if (!c)
         return;
     program_free(c->program);
-    graph_free(c->graph);
+    graph_free(c->rest);
     arena_free(c->arena);
     free(c->output);
     free(c);
@@ -140,6 +114,9 @@ void session_free(Session *s)
 }
 
 /* ---- compiling ---- */
+
+/* States and their layouts are those of the whole model. */
+#define CUT_AFTER "layout-weights"
 
 static bool all_shapes_known(const Graph *g)
 {
@@ -206,11 +183,11 @@ static InputShape *bind_shapes(Session *s, BuildMode mode, const NamedTensor *in
 }
 
 /* Later steps find what the first one does, but for what concerns micro-batches. */
-static Status run_passes(Session *s, Graph *g, const BuildOptions *opt)
+static Status run_passes(Session *s, Graph *g, const BuildOptions *opt, const PipelineOptions *how)
 {
     const bool news = !s->told || (opt->mode == BUILD_ACCUMULATE && !s->told_accumulation);
     Report *r = s->log && news ? report_create() : NULL;
-    Status st = pipeline_run(g, opt, interp_node, r, NULL);
+    Status st = pipeline_run(g, opt, interp_node, r, how);
 
     if (!st && r && !(st = report_graph(r, g, &opt->backend))) {
         char summary[REPORT_SUMMARY];
@@ -259,43 +236,41 @@ static bool has_mean(const void *states, const char *param)
     return has;
 }
 
-/* The graph after all passes.  With `whole` on one device as one replica. */
-static Status build(Graph **out, Session *s, Compiled *c, const NamedTensor *in, int n_in, bool whole)
+/* For the shapes of the inputs that are given, which `*bound` holds. */
+static Status build_options(BuildOptions *opt, InputShape **bound, Session *s, Compiled *c, const NamedTensor *in,
+                            int n_in)
 {
     const Tensor *target = given_target(s, in, n_in);
-    BuildOptions opt = s->base;
     bool batch_known;
-    InputShape *bound = bind_shapes(s, c->mode, in, n_in, &opt.n_input_shape, &batch_known);
-    Graph *g = NULL;
-    Status st = ST_OK;
 
-    if (!bound)
+    *opt = s->base;
+    if (!(*bound = bind_shapes(s, c->mode, in, n_in, &opt->n_input_shape, &batch_known)))
         return FAIL_NOMEM();
-    opt.mode = c->mode;
-    opt.samples_each = c->samples_each;
-    opt.has_mean = c->means ? has_mean : NULL;
-    opt.states = s->states;
-    opt.target_shape = target ? &target->shape : s->base.target_shape;
-    opt.class_axis = s->class_axis.decided ? s->class_axis.axis : s->base.class_axis;
-    opt.class_axis_found = &c->class_axis;
-    opt.input_shape = bound;
-    opt.batch = batch_known ? 0 : opt.batch;
-    opt.replicas = whole ? 1 : opt.replicas;
-    opt.device_of_replica = whole ? NULL : opt.device_of_replica;
-    opt.devices = whole ? 1 : s->devices.n;
-    opt.replicas = opt.replicas ? opt.replicas : opt.devices;
-    opt.backend =
-        s->devices.group ? cuda_target(opt.precision, opt.tf32) : cpu_target(opt.precision, opt.tf32, opt.blocks);
-    if (whole) /* for the interpreter; layouts stay, for they are those of the states */
-        opt.backend = (Target){ .layouts = in_pieces(s) ? NULL : opt.backend.layouts };
-    TRY_TO(done, st, graph_clone(&g, s->model));
-    if ((st = explain_shapes(s, plan_explain(g, run_passes(s, g, &opt)), c->mode, in, n_in)))
-        graph_free(g);
-    else
-        *out = g;
-done:
-    free(bound);
-    return st;
+    opt->mode = c->mode;
+    opt->samples_each = c->samples_each;
+    opt->has_mean = c->means ? has_mean : NULL;
+    opt->states = s->states;
+    opt->target_shape = target ? &target->shape : s->base.target_shape;
+    opt->class_axis = s->class_axis.decided ? s->class_axis.axis : s->base.class_axis;
+    opt->class_axis_found = &c->class_axis;
+    opt->input_shape = *bound;
+    opt->batch = batch_known ? 0 : opt->batch;
+    opt->devices = s->devices.n;
+    opt->replicas = opt->replicas ? opt->replicas : opt->devices;
+    opt->backend =
+        s->devices.group ? cuda_target(opt->precision, opt->tf32) : cpu_target(opt->precision, opt->tf32, opt->blocks);
+    return ST_OK;
+}
+
+/* One device, one replica; layouts stay, for they are those of the states. */
+static BuildOptions options_for_interpreter(const Session *s, const BuildOptions *opt)
+{
+    BuildOptions whole = *opt;
+
+    whole.replicas = whole.devices = 1;
+    whole.device_of_replica = NULL;
+    whole.backend = (Target){ .layouts = in_pieces(s) ? NULL : opt->backend.layouts };
+    return whole;
 }
 
 static Status state_storage(void **data, void *user, const Value *v) { return states_storage(data, user, v); }
@@ -325,50 +300,96 @@ static Status compile_program(Session *s, Compiled *c, Graph *g)
     return ST_OK;
 }
 
-static Status report_dynamic(const Graph *g)
+static Status begin_rest(Session *s, Compiled *c)
 {
-    Problems p = { 0 };
-
-    FOR_NODES(g, n)
-        if (n->op->flags & OPF_DYNAMIC)
-            problems_add(&p, "%s", node_text(g, n));
-    if (!p.n)
-        problems_add(&p, "a shape computed from an input");
-    return problems_fail(&p, E_UNSUPPORTED,
-                         "training needs shapes that are known before the step; these depend on data");
-}
-
-static Status compile_interpreted(Session *s, Compiled *c, const NamedTensor *in, int n_in)
-{
-    if (s->base.outputs_apart)
-        return FAIL(E_UNSUPPORTED, "--output-device each: shapes of the model depend on data, so that one device "
-                                   "computes all of it");
-    TRY(build(&c->graph, s, c, in, n_in, true));
-    for (uint32_t i = 1; i < c->graph->n_value; i++)
-        c->graph->value[i]->device = s->devices.first; /* every process computes all of it */
-    c->output = calloc((size_t)c->graph->n_output + 1, sizeof *c->output);
-    if (!c->output)
+    for (uint32_t i = 1; i < c->rest->n_value; i++)
+        c->rest->value[i]->device = s->devices.first; /* every process computes all of it */
+    if (!(c->output = calloc((size_t)c->rest->n_output + 1, sizeof *c->output)))
         return FAIL_NOMEM();
-    for (uint32_t i = 1; i < c->graph->n_value; i++) {
+    for (uint32_t i = 1; i < c->rest->n_value; i++) {
         void *data;
 
-        if (c->graph->value[i]->kind == V_STATE && !in_pieces(s))
-            TRY(states_storage(&data, s->states, c->graph->value[i]));
+        if (c->rest->value[i]->kind == V_STATE && !in_pieces(s))
+            TRY(states_storage(&data, s->states, c->rest->value[i]));
     }
     return ST_OK;
 }
 
-static Status compile_into(Session *s, Compiled *c, const NamedTensor *in, int n_in)
+static void tell_of_rest(const Session *s, const Graph *known, const Graph *rest)
+{
+    char line[1200];
+
+    if (!s->log || s->told_rest)
+        return;
+    snprintf(line, sizeof line,
+             "%u nodes run as a program, the %u behind them node by node, whose shapes depend on data",
+             known ? known->n_node : 0, rest->n_node);
+    s->log(s->log_user, false, line);
+}
+
+/* Takes `known`, which may be NULL. */
+static Status compile_both(Session *s, Compiled *c, Graph *known, const BuildOptions *opt)
+{
+    const PipelineOptions behind = { .after = CUT_AFTER };
+    const BuildOptions whole = options_for_interpreter(s, opt);
+    Status st = known ? run_passes(s, known, opt, &behind) : ST_OK;
+
+    if (st || (st = run_passes(s, c->rest, &whole, &behind))) {
+        graph_free(known);
+        return st;
+    }
+    tell_of_rest(s, known, c->rest);
+    s->told_rest = true;
+    if (known)
+        TRY(compile_program(s, c, known));
+    return begin_rest(s, c);
+}
+
+/* What has static shapes is planned, what follows from data is left to the interpreter.  All that is decided of the
+ * model as a whole, which of its tensors are states and how these are stored, is so before it is cut. */
+static Status compile_apart(Session *s, Compiled *c, const BuildOptions *opt)
+{
+    Graph *g, *known;
+    Status st;
+
+    if (s->base.outputs_apart)
+        return FAIL(E_UNSUPPORTED, "--output-device each: shapes of the model depend on data, so that one device "
+                                   "computes all of it");
+    TRY(graph_clone(&g, s->model));
+    TRY_TO(done, st, pipeline_run(g, opt, interp_node, NULL, &(PipelineOptions){ .until = CUT_AFTER }));
+    TRY_TO(done, st, graph_cut(&known, &c->rest, g));
+    st = compile_both(s, c, known, opt);
+done:
+    graph_free(g);
+    return st;
+}
+
+static Status compile_with(Session *s, Compiled *c, const BuildOptions *opt, const NamedTensor *in, int n_in)
 {
     Graph *g;
     Status st;
 
-    TRY(build(&g, s, c, in, n_in, false));
+    TRY(graph_clone(&g, s->model));
+    if ((st = explain_shapes(s, plan_explain(g, run_passes(s, g, opt, NULL)), c->mode, in, n_in))) {
+        graph_free(g);
+        return st;
+    }
     if (all_shapes_known(g))
         return compile_program(s, c, g);
-    st = c->mode < BUILD_EVAL ? ST_OK : report_dynamic(g);
+    st = c->mode < BUILD_EVAL ? ST_OK : fail_dynamic(g);
     graph_free(g);
-    return st ? st : compile_interpreted(s, c, in, n_in);
+    return st ? st : plan_explain(s->model, compile_apart(s, c, opt));
+}
+
+static Status compile_into(Session *s, Compiled *c, const NamedTensor *in, int n_in)
+{
+    InputShape *bound = NULL;
+    BuildOptions opt;
+    Status st = build_options(&opt, &bound, s, c, in, n_in);
+
+    st = st ? st : compile_with(s, c, &opt, in, n_in);
+    free(bound);
+    return st;
 }
 
 /* ---- the axis of the classes ----
@@ -505,7 +526,7 @@ static Status compile(Compiled **out, Session *s, BuildMode mode, bool means, co
 
 /* ---- finding ---- */
 
-static const Graph *graph_of(const Compiled *c) { return c->program ? program_graph(c->program) : c->graph; }
+static const Graph *graph_of(const Compiled *c) { return c->program ? program_graph(c->program) : c->rest; }
 
 /* Do the given shapes suit?  Inputs that are not given suit when `partly`. */
 static bool suits(const Compiled *c, BuildMode mode, const NamedTensor *in, int n_in, bool partly)
@@ -563,75 +584,33 @@ Status session_prepare(Session *s, BuildMode mode, const NamedTensor *in, int n_
 
 /* ---- running ---- */
 
-/* What may be in pieces is put together for the step, by all processes; what nobody has yet is the model's. */
-static Status whole_view(void **data, Session *s, Arena *a, const Value *v)
+static Interpretation interpretation(Session *s)
 {
-    Tensor t = { v->dtype, *v->shape, v->init ? v->init->data : NULL };
+    return (Interpretation){ s->states, &s->devices, in_pieces(s), s->base.plan_memory };
+}
 
-    if (states_find(s->states, v->name)) {
-        if (!(t.data = arena_alloc(a, tensor_bytes(&t))))
-            return FAIL_NOMEM();
-        TRY(states_get(s->states, v->name, &t));
+/* What the program made of the inputs, and they themselves, are what the rest is computed from. */
+static Status run_rest(Session *s, Compiled *c, const NamedTensor *in, int n_in)
+{
+    const Interpretation how = interpretation(s);
+    const NamedTensor *made = NULL;
+    NamedTensor *all;
+    int n = 0;
+    Status st;
+
+    if (c->program) {
+        TRY(program_run(c->program, in, n_in));
+        made = program_outputs(c->program, &n);
     }
-    *data = t.data;
-    return ST_OK;
-}
-
-/* Where the interpreter reads a state: in place on the CPU, else a copy in `a`. */
-static Status state_view(void **data, Session *s, Arena *a, const Value *v)
-{
-    Device *d = s->devices.device[v->device];
-    size_t bytes = layout_bytes(v->dtype, v->layout, v->shape);
-    void *storage;
-
-    if (in_pieces(s))
-        return whole_view(data, s, a, v);
-    TRY(states_storage(&storage, s->states, v));
-    *data = storage;
-    if (!device_runtime(d))
-        return ST_OK;
-    if (!(*data = arena_alloc(a, bytes)))
+    if (!(all = malloc(((size_t)n_in + (size_t)n + 1) * sizeof *all)))
         return FAIL_NOMEM();
-    return memory_read(d, *data, storage, bytes);
-}
-
-static Status set_values(Session *s, Arena *a, const Graph *g, const Tensor **values, Tensor *header,
-                         const NamedTensor *in, int n_in)
-{
-    TRY(program_check_given(g, in, n_in));
-    for (int i = 0; i < g->n_input; i++)
-        values[g->input[i].i] = named_find(in, n_in, value(g, g->input[i])->name);
-    for (uint32_t i = 1; i < g->n_value; i++) {
-        const Value *v = g->value[i];
-
-        if (v->kind != V_STATE)
-            continue;
-        header[i] = (Tensor){ v->dtype, *v->shape, NULL };
-        TRY(state_view(&header[i].data, s, a, v));
-        values[i] = &header[i];
-    }
-    return ST_OK;
-}
-
-/* What is computed is charged as what is planned. */
-static Status interpret(Session *s, Compiled *c, const NamedTensor *in, int n_in)
-{
-    MemoryBudget *b = plan_budget(s->base.plan_memory);
-    const Graph *g = c->graph;
-    const Tensor **values;
-    Tensor *header;
-
-    arena_free(c->arena);
-    c->arena = b ? arena_create_within(b) : NULL;
-    memory_budget_free(b); /* the arena holds it */
-    if (!c->arena || !(values = ARENA_NEW(c->arena, const Tensor *, g->n_value)) ||
-        !(header = ARENA_NEW(c->arena, Tensor, g->n_value)))
-        return FAIL_NOMEM();
-    TRY(set_values(s, c->arena, g, values, header, in, n_in));
-    TRY(memory_budget_explain(b, interp_run(c->arena, g, values)));
-    for (int i = 0; i < g->n_output; i++)
-        c->output[i] = (NamedTensor){ g->output[i].name, *values[g->output[i].value.i] };
-    return ST_OK;
+    if (n_in)
+        memcpy(all, in, (size_t)n_in * sizeof *all);
+    if (n)
+        memcpy(all + n_in, made, (size_t)n * sizeof *all);
+    st = interpret_step(&c->arena, c->output, c->rest, &how, all, n_in + n);
+    free(all);
+    return st;
 }
 
 /* Every process computes all of what is interpreted. */
@@ -651,10 +630,10 @@ Status session_begin(SessionStep *step, Session *s, BuildMode mode, const NamedT
     Compiled *c;
 
     TRY(obtain(&c, s, mode, in, n_in, false));
-    if (!c->program)
+    if (c->rest)
         TRY(check_whole(in, n_in, part));
-    TRY(c->program ? program_begin(c->program, in, n_in, part) : interpret(s, c, in, n_in));
-    *step = (SessionStep){ c, c->program ? program_turn(c->program) : 0 };
+    TRY(c->rest ? run_rest(s, c, in, n_in) : program_begin(c->program, in, n_in, part));
+    *step = (SessionStep){ c, c->rest ? 0 : program_turn(c->program) };
     c->begun++;
     return ST_OK;
 }
@@ -665,8 +644,8 @@ Status session_end(const NamedTensor **out, int *n_out, const SessionStep *step)
 
     c->begun--;
     *out = c->output;
-    *n_out = c->program ? 0 : c->graph->n_output;
-    if (!c->program)
+    *n_out = c->rest ? c->rest->n_output : 0;
+    if (c->rest)
         return ST_OK;
     TRY(program_wait(c->program, step->turn));
     *out = program_outputs(c->program, n_out);
@@ -689,7 +668,7 @@ const Program *session_program(const Session *s, BuildMode mode)
 {
     for (const Compiled *c = s->compiled; c; c = c->next)
         if (c->mode == mode)
-            return c->program;
+            return c->rest ? NULL : c->program;
     return NULL;
 }
 
@@ -707,87 +686,4 @@ void session_set_trace(Session *s, Trace *t)
     for (Compiled *c = s->compiled; c; c = c->next)
         if (c->program)
             program_set_trace(c->program, t);
-}
-
-/* The state's present value in the type that the model gave it; NULL unless `wanted`. */
-static Status present_value(Tensor **out, Arena *a, const States *states, const State *st, DType dtype, bool wanted)
-{
-    const Tensor none = { st->dtype, st->shape, NULL };
-    Tensor *now = wanted ? tensor_create(a, st->dtype, &st->shape) : NULL, *t = now;
-
-    *out = NULL;
-    if (!wanted)
-        return states_get(states, st->name, &none);
-
-    if (!now)
-        return FAIL_NOMEM();
-    TRY(states_get(states, st->name, now));
-    if (dtype != st->dtype) {
-        if (!(t = tensor_create(a, dtype, &st->shape)))
-            return FAIL_NOMEM();
-        for (int64_t i = 0; i < tensor_numel(t); i++)
-            tensor_set_float(t, i, tensor_float(now, i));
-    }
-    *out = t;
-    return ST_OK;
-}
-
-/* So that training goes on with the same parameters where the export is read again. */
-static void mark_trained(Value *v, const State *state)
-{
-    if (v->kind != V_CONST || !dtype_is_float(v->dtype))
-        return;
-    if (state)
-        v->said = state->trainable ? SAID_TRAINED : SAID_NOTHING;
-    else if (v->shape->rank)
-        v->said = SAID_FIXED;
-}
-
-/* The state that stands for a parameter in an export; NULL: none. */
-static const State *state_of(const State *param, const Session *s, Arena *a, const char *suffix)
-{
-    const char *name = param && suffix ? arena_printf(a, "%s.%s", param->name, suffix) : NULL;
-    const State *other = name ? states_find(s->states, name) : NULL;
-
-    return other ? other : param;
-}
-
-/* Repaired as the one that is trained was. */
-static Status copy_given(Graph **out, const Session *s, const Graph *given)
-{
-    Graph *g;
-    Status st;
-
-    TRY(plan_copy(&g, given, s->base.plan_memory));
-    if ((st = plan_explain(g, model_repair(g, &s->base, interp_node, NULL))))
-        graph_free(g);
-    else
-        *out = g;
-    return st;
-}
-
-Status session_model(Graph **out, Session *s, const Graph *given, const char *suffix)
-{
-    Graph *g;
-    Status st = ST_OK;
-
-    TRY(given ? copy_given(&g, s, given) : graph_clone(&g, s->model));
-    for (uint32_t i = 1; i < g->n_value && !st; i++) {
-        Value *v = g->value[i];
-        const State *state = v->init && dtype_is_float(v->dtype) ? states_find(s->states, v->name) : NULL;
-        Tensor *t;
-
-        if (states_count(s->states))
-            mark_trained(v, state);
-        if (!state || !shape_eq(&state->shape, v->shape))
-            continue;
-        state = state_of(state, s, g->arena, suffix);
-        if (!(st = present_value(&t, g->arena, s->states, state, v->dtype, out != NULL)) && t)
-            v->init = t;
-    }
-    if (st || !out)
-        graph_free(g);
-    else
-        *out = g;
-    return st;
 }

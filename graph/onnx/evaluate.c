@@ -3,13 +3,11 @@
  * sequences are known where they are needed, and the rules that unroll what a file itself decides (flow.c, sequence.c,
  * optional.c) are those of what data decide.
  *
- * An operator without a kernel is lowered, in a graph of its own.  Nodes are counted, those of each trip too, and what
+ * Nodes are counted, those of each trip too, and what
  * is computed is charged to the budget, so that a loop without end and a shape of any size end in an error. */
 #include <string.h>
 
 #include "graph/onnx/internal.h"
-
-enum { MAX_LOWERINGS = 16 };
 
 typedef struct Evaluation {
     OnnxInput *input;
@@ -22,8 +20,6 @@ typedef struct Evaluation {
 
 /* ---- nodes ---- */
 
-static Status compute(Importer *im, Graph *g, Node *n, int depth);
-
 static void fix_value(Graph *g, ValueId v, const Tensor *t)
 {
     Value *x = value(g, v);
@@ -35,62 +31,12 @@ static void fix_value(Graph *g, ValueId v, const Tensor *t)
     value_set_shape(g, x, &t->shape);
 }
 
-/* The node alone, and what it becomes, in a graph whose tensors are in the arena of the importer's. */
-static Status compute_lowered(Tensor **out, Importer *im, Graph *apart, const Node *n, const Tensor *const *in,
-                              int depth)
+/* A node whose inputs are constants, as its outputs become. */
+static Status compute(Importer *im, Node *n)
 {
-    ValueId *ids = ARENA_NEW(apart->arena, ValueId, n->n_in);
-    const char **names = ARENA_NEW(apart->arena, const char *, n->n_out);
-    Node *x;
-
-    if (!ids || !names)
-        return FAIL_NOMEM();
-    for (int i = 0; i < n->n_in; i++)
-        ids[i] = in[i] ? graph_add_const_nocopy(apart, "input", in[i]) : NO_VALUE;
-    for (int i = 0; i < n->n_out; i++)
-        names[i] = has_value(n->out[i]) ? "output" : "";
-    if (!(x = graph_add_node(apart, n->op, n->name, NULL, n->n_in, ids, n->n_out, names)))
-        return apart->status;
-    node_copy_attrs(apart, x, n);
-    for (int i = 0; i < n->n_out; i++)
-        graph_add_output(apart, "", x->out[i]);
-    TRY(node_infer(apart, x));
-    TRY(n->op->lower(apart, x));
-    TRY(apart->status);
-    if (apart->n_node == 1)
-        return FAIL(E_UNSUPPORTED, "%s: no reference kernel for %s", node_text(apart, n),
-                    dtype_name(in[0] ? in[0]->dtype : DT_NONE));
-    graph_remove(apart, x);
-    TRY(graph_sort(apart));
-    FOR_NODES(apart, y)
-        TRY(compute(im, apart, y, depth + 1));
-    for (int i = 0; i < n->n_out; i++) {
-        const Tensor *t = value_const(apart, apart->output[i].value);
-
-        if (has_value(n->out[i]) && !(out[i] = tensor_copy(im->g->arena, t)))
-            return FAIL_NOMEM();
-    }
-    return ST_OK;
-}
-
-static Status lower(Tensor **out, Importer *im, const Node *n, const Tensor *const *in, int depth)
-{
-    Graph *apart = depth < MAX_LOWERINGS ? graph_create_within("", arena_budget(im->scratch)) : NULL;
-    Status st;
-
-    if (!apart)
-        return FAIL_NOMEM();
-    st = compute_lowered(out, im, apart, n, in, depth);
-    graph_free(apart);
-    return st;
-}
-
-/* A node of g whose inputs are constants, as its outputs become. */
-static Status compute(Importer *im, Graph *g, Node *n, int depth)
-{
+    Graph *g = im->g;
     const Tensor **in = ARENA_NEW(g->arena, const Tensor *, n->n_in);
     Tensor **out = ARENA_NEW(g->arena, Tensor *, n->n_out);
-    Status st;
 
     if (!in || !out)
         return FAIL_NOMEM();
@@ -99,10 +45,7 @@ static Status compute(Importer *im, Graph *g, Node *n, int depth)
     if (n->op->train)
         TRY(n->op->train(g, n, &(TrainMode){ 0 }));
     TRY(node_infer(g, n));
-    st = im->eval(depth ? im->g->arena : g->arena, g, n, in, out);
-    if (st == E_UNSUPPORTED && n->op->lower)
-        st = lower(out, im, n, in, depth);
-    TRY(st);
+    TRY(im->eval(g->arena, g, n, in, out));
     for (int i = 0; i < n->n_out; i++)
         if (has_value(n->out[i]))
             fix_value(g, n->out[i], out[i]);
@@ -137,7 +80,7 @@ Status evaluate_read(Importer *im)
                 waits = waits ? waits : n;
                 continue;
             }
-            TRY(compute(im, g, n, 0));
+            TRY(compute(im, n));
             any = true;
         }
         if (waits && !any)

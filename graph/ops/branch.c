@@ -46,17 +46,21 @@ static Status infer_enter(Graph *g, Node *n)
     return infer_entering(g, n, 1, 0);
 }
 
+static int settle_enter(const Graph *g, const Node *n) { return known_condition(g, n, 0) == 1 ? 1 : -1; }
+
 static Status lower_enter(Graph *g, Node *n)
 {
-    const int c = known_condition(g, n, 0);
-
-    graph_replace(g, n->out[0], c >= 0 ? n->in[1] : EMIT(g, Where, NULL, n->in[0], n->in[1], n->in[2]));
+    if (known_condition(g, n, 0) < 0)
+        graph_replace(g, n->out[0], EMIT(g, Where, NULL, n->in[0], n->in[1], n->in[2]));
+    else
+        graph_replace(g, n->out[0], n->in[1]);
     return g->status;
 }
 
 DEFINE_OP(Enter, .domain = "dpexec", .plain = "Where", .moves = 6, .since = 1, .in_min = 3, .in_max = 3, .out_min = 1,
-          .out_max = 1, .dtypes = DTYPES_BOOL, .infer = infer_enter, .lower = lower_enter, .grad = grad_none,
-          .place = place_all_b, .doc = "(c, x, 0): x where c holds, else zeros, for what is read where c holds alone");
+          .out_max = 1, .dtypes = DTYPES_BOOL, .infer = infer_enter, .settle = settle_enter, .lower = lower_enter,
+          .grad = grad_none, .place = place_all_b,
+          .doc = "(c, x, 0): x where c holds, else zeros, for what is read where c holds alone");
 
 /* ---- Gate ---- */
 
@@ -70,6 +74,8 @@ static Status grad_gate(Grad *gr)
     return gr->g->status;
 }
 
+static int settle_gate(const Graph *g, const Node *n) { return known_condition(g, n, 1) == 1 ? 0 : -1; }
+
 static Status lower_gate(Graph *g, Node *n)
 {
     if (known_condition(g, n, 1) >= 0)
@@ -79,41 +85,41 @@ static Status lower_gate(Graph *g, Node *n)
 
 DEFINE_OP(Gate, .domain = "dpexec", .plain = "Identity", .same = SAME_TENSOR, .blocks = BLOCKS_PASS,
           .layout = LAYOUT_ANY, .since = 1, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .flags = OPF_VIEW,
-          .beside_in = 2, .inplace = { 1 }, .infer = infer_gate, .grad = grad_gate, .lower = lower_gate,
-          .place = place_linear, .doc = "(x, c): x, which gets a gradient where c holds");
+          .beside_in = 2, .inplace = { 1 }, .infer = infer_gate, .settle = settle_gate, .grad = grad_gate,
+          .lower = lower_gate, .place = place_linear, .doc = "(x, c): x, which gets a gradient where c holds");
 
 /* ---- Choose ---- */
 
+/* Where the branches differ, data decide the shape. */
 static Status infer_choose(Graph *g, Node *n)
 {
     const Value *a = in_value(g, n, 1), *b = in_value(g, n, 2);
-    char one[SHAPE_TEXT], other[SHAPE_TEXT];
+    Shape unknown = shape_unknown();
 
     TRY(check_condition(g, n, 0));
-    if (a->dtype != b->dtype || !shape_eq(a->shape, b->shape))
-        return FAIL(E_UNSUPPORTED, "%s: data decide whether it is %s %s or %s %s, expected one shape and type",
-                    node_text(g, n), dtype_name(a->dtype), shape_text(a->shape, one), dtype_name(b->dtype),
-                    shape_text(b->shape, other));
-    return infer_like(g, n, 1);
+    TRY(infer_same_dtype(g, n, 1, 3));
+    set_out(g, n, 0, a->dtype, shape_eq(a->shape, b->shape) ? a->shape : &unknown);
+    return g->status;
 }
 
-static Status settle_choose(Graph *g, Node *n)
+static int settle_choose(const Graph *g, const Node *n)
 {
     const int c = known_condition(g, n, 0);
 
-    if (c >= 0)
-        graph_replace(g, n->out[0], n->in[c ? 1 : 2]);
-    return g->status;
+    return c < 0 ? -1 : c ? 1 : 2;
 }
 
 static Status lower_choose(Graph *g, Node *n)
 {
-    TRY(settle_choose(g, n));
-    if (known_condition(g, n, 0) < 0)
+    const int is = settle_choose(g, n);
+
+    if (is >= 0)
+        graph_replace(g, n->out[0], n->in[is]);
+    else if (shape_known(value(g, n->out[0])->shape))
         graph_replace(g, n->out[0], EMIT(g, Where, NULL, n->in[0], n->in[1], n->in[2]));
     return g->status;
 }
 
 DEFINE_OP(Choose, .domain = "dpexec", .plain = "Where", .moves = 6, .since = 1, .in_min = 3, .in_max = 3, .out_min = 1,
           .out_max = 1, .dtypes = DTYPES_BOOL, .infer = infer_choose, .settle = settle_choose, .grad = grad_none,
-          .lower = lower_choose, .place = place_all_b, .doc = "(c, x, y): x where c holds, else y, of one shape");
+          .lower = lower_choose, .place = place_all_b, .doc = "(c, x, y): x where c holds, else y");

@@ -213,13 +213,25 @@ static Status fold_settings(Graph *g, PassCtx *ctx, const Node *n, unsigned inpu
     return ST_OK;
 }
 
+/* By bits, the inputs that may decide its shape: integers may have been computed as floats. */
+static unsigned deciding(const Graph *g, const Node *n)
+{
+    unsigned inputs = n->op->setting_in;
+
+    for (int i = 0; i < n->n_in && i < 8; i++)
+        inputs |= has_in(n, i) && !dtype_is_float(in_value(g, n, i)->dtype) ? 1u << i : 0;
+    return inputs;
+}
+
 Status infer_and_fold(Graph *g, PassCtx *ctx, Node *n)
 {
-    if (n->op->settle)
-        TRY(n->op->settle(g, n));
+    const int is = n->op->settle ? n->op->settle(g, n) : -1;
+
+    if (is >= 0)
+        graph_replace(g, n->out[0], n->in[is]);
     TRY(node_infer(g, n));
-    if (n->op->setting_in && has_out(n, 0) && !shape_known(value(g, n->out[0])->shape) && node_inputs_known(g, n)) {
-        TRY(fold_settings(g, ctx, n, n->op->setting_in, 0));
+    if (has_out(n, 0) && !shape_known(value(g, n->out[0])->shape) && node_inputs_known(g, n)) {
+        TRY(fold_settings(g, ctx, n, deciding(g, n), 0));
         TRY(node_infer(g, n));
     }
     return is_integral(g, n) && fold_possible(g, n) ? fold_node(g, ctx, n, MAX_SHAPE_ARITHMETIC) : ST_OK;

@@ -1,0 +1,40 @@
+/* What a session is made of, for session.c and session_model.c. */
+#ifndef DPX_SESSION_INTERNAL_H
+#define DPX_SESSION_INTERNAL_H
+
+#include "exec/device/device_set.h"
+#include "exec/train/session.h"
+#include "passes/train/class_axis.h"
+
+/* A compiled step: a program, and what follows from data for the interpreter. */
+typedef struct Compiled {
+    struct Compiled *next;
+    BuildMode mode;
+    ClassAxis class_axis; /* that it was built with; axis 0: none */
+    int64_t samples_each; /* of a replica; 0: parts as the options say */
+    bool means;           /* it reads the means of parameters */
+    Program *program;     /* of all, or of what shapes are known of; NULL: of nothing */
+    int begun;            /* steps that have not ended, which need it */
+    Graph *rest;          /* interpreted behind it; NULL: nothing is */
+    Arena *arena;         /* of the last step's values of that */
+    NamedTensor *output;
+} Compiled;
+
+struct Session {
+    Graph *model;
+    BuildOptions base;
+    DeviceSet devices;
+    Ways ways;
+    States *states;
+    Compiled *compiled; /* those used last first */
+    int most_programs;  /* that are kept */
+    InputShape *shape;  /* [model->n_input] given most recently; rank -1: never */
+    Trace *trace;
+    SessionLog *log; /* may be NULL */
+    void *log_user;
+    bool told, told_accumulation; /* what the passes found, once; what only those for micro-batches do */
+    bool told_rest;               /* what is interpreted */
+    ClassAxis class_axis;         /* in force once it is decided; else what programs were built with */
+};
+
+#endif

@@ -1,0 +1,90 @@
+/* The model of a session with what training has made of it. */
+#include <stdlib.h>
+
+#include "exec/plan/plan_budget.h"
+#include "exec/run/interp.h"
+#include "exec/train/internal.h"
+#include "graph/op.h"
+
+/* The state's present value in the type that the model gave it; NULL unless `wanted`. */
+static Status present_value(Tensor **out, Arena *a, const States *states, const State *st, DType dtype, bool wanted)
+{
+    const Tensor none = { st->dtype, st->shape, NULL };
+    Tensor *now = wanted ? tensor_create(a, st->dtype, &st->shape) : NULL, *t = now;
+
+    *out = NULL;
+    if (!wanted)
+        return states_get(states, st->name, &none);
+
+    if (!now)
+        return FAIL_NOMEM();
+    TRY(states_get(states, st->name, now));
+    if (dtype != st->dtype) {
+        if (!(t = tensor_create(a, dtype, &st->shape)))
+            return FAIL_NOMEM();
+        for (int64_t i = 0; i < tensor_numel(t); i++)
+            tensor_set_float(t, i, tensor_float(now, i));
+    }
+    *out = t;
+    return ST_OK;
+}
+
+/* So that training goes on with the same parameters where the export is read again. */
+static void mark_trained(Value *v, const State *state)
+{
+    if (v->kind != V_CONST || !dtype_is_float(v->dtype))
+        return;
+    if (state)
+        v->said = state->trainable ? SAID_TRAINED : SAID_NOTHING;
+    else if (v->shape->rank)
+        v->said = SAID_FIXED;
+}
+
+/* The state that stands for a parameter in an export; NULL: none. */
+static const State *state_of(const State *param, const Session *s, Arena *a, const char *suffix)
+{
+    const char *name = param && suffix ? arena_printf(a, "%s.%s", param->name, suffix) : NULL;
+    const State *other = name ? states_find(s->states, name) : NULL;
+
+    return other ? other : param;
+}
+
+/* Repaired as the one that is trained was. */
+static Status copy_given(Graph **out, const Session *s, const Graph *given)
+{
+    Graph *g;
+    Status st;
+
+    TRY(plan_copy(&g, given, s->base.plan_memory));
+    if ((st = plan_explain(g, model_repair(g, &s->base, interp_node, NULL))))
+        graph_free(g);
+    else
+        *out = g;
+    return st;
+}
+
+Status session_model(Graph **out, Session *s, const Graph *given, const char *suffix)
+{
+    Graph *g;
+    Status st = ST_OK;
+
+    TRY(given ? copy_given(&g, s, given) : graph_clone(&g, s->model));
+    for (uint32_t i = 1; i < g->n_value && !st; i++) {
+        Value *v = g->value[i];
+        const State *state = v->init && dtype_is_float(v->dtype) ? states_find(s->states, v->name) : NULL;
+        Tensor *t;
+
+        if (states_count(s->states))
+            mark_trained(v, state);
+        if (!state || !shape_eq(&state->shape, v->shape))
+            continue;
+        state = state_of(state, s, g->arena, suffix);
+        if (!(st = present_value(&t, g->arena, s->states, state, v->dtype, out != NULL)) && t)
+            v->init = t;
+    }
+    if (st || !out)
+        graph_free(g);
+    else
+        *out = g;
+    return st;
+}
