@@ -42,6 +42,25 @@ Status attribute_resolve(const Onnx__AttributeProto **out, const Importer *im, c
     return ST_OK;
 }
 
+const Onnx__AttributeProto *attribute_find(const Onnx__NodeProto *p, const char *name)
+{
+    for (size_t i = 0; i < p->n_attribute; i++)
+        if (!strcmp(text_or(p->attribute[i]->name, ""), name))
+            return p->attribute[i];
+    return NULL;
+}
+
+Status attribute_given(const Onnx__AttributeProto **out, const Importer *im, const Body *b, const Onnx__NodeProto *p,
+                       const char *name, Onnx__AttributeProto__AttributeType type)
+{
+    if (!(*out = attribute_find(p, name)))
+        return ST_OK;
+    TRY(attribute_resolve(out, im, b, p, *out));
+    if (*out && attribute_type(*out) != (int)type && attribute_type(*out) != KIND(UNDEFINED))
+        return FAIL(E_MODEL, "attribute '%s' is of type %d, expected %d", name, attribute_type(*out), (int)type);
+    return ST_OK;
+}
+
 static const char *copy_bytes(Arena *a, ProtobufCBinaryData s)
 {
     char *text = arena_alloc(a, s.len + 1);

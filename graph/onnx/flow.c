@@ -18,17 +18,9 @@ static const size_t MAX_UNROLLED = (size_t)512 << 20; /* bytes: attributes and n
 
 /* ---- attributes ---- */
 
-const Onnx__AttributeProto *flow_attribute(const Onnx__NodeProto *p, const char *name)
-{
-    for (size_t i = 0; i < p->n_attribute; i++)
-        if (!strcmp(text_or(p->attribute[i]->name, ""), name))
-            return p->attribute[i];
-    return NULL;
-}
-
 Status flow_subgraph(const Onnx__GraphProto **out, const Onnx__NodeProto *p, const char *name)
 {
-    const Onnx__AttributeProto *a = flow_attribute(p, name);
+    const Onnx__AttributeProto *a = attribute_find(p, name);
 
     if (a && a->ref_attr_name && *a->ref_attr_name)
         return FAIL(E_UNSUPPORTED, "a subgraph that a function gets as attribute '%s'", name);
@@ -40,12 +32,10 @@ Status flow_subgraph(const Onnx__GraphProto **out, const Onnx__NodeProto *p, con
 
 Status flow_list_element(int64_t *out, const Flow *f, const char *name, size_t n, size_t i, int64_t low, int64_t high)
 {
-    const Onnx__AttributeProto *a = flow_attribute(f->p, name);
+    const Onnx__AttributeProto *a;
 
     *out = 0;
-    if (!a)
-        return ST_OK;
-    TRY(attribute_resolve(&a, f->im, f->b, f->p, a));
+    TRY(attribute_given(&a, f->im, f->b, f->p, name, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INTS));
     if (!a || !a->n_ints)
         return ST_OK;
     if (a->n_ints != n)
@@ -505,6 +495,30 @@ static Status import_map(Flow *f)
         flow_set_output(f, k, &to);
     }
     return ST_OK;
+}
+
+/* ---- a subgraph that is a function ---- */
+
+static Status apply(ValueId *x, Flow *f, const char *name)
+{
+    const ScopeEntry e = { .value = *x, .node = -1 };
+
+    TRY(check_depth(f->b));
+    TRY(flow_subgraph(&f->gp, f->p, name));
+    if (f->gp->n_input != 1 || f->gp->n_output != 1)
+        return FAIL(E_MODEL, "attribute '%s': %zu inputs and %zu outputs, expected one of each", name, f->gp->n_input,
+                    f->gp->n_output);
+    TRY(flow_enter(f, f->gp, -1));
+    TRY(flow_bind(f, f->gp->input[0], &e));
+    TRY(import_body(f->im, &f->inner));
+    return flow_in_vain(f) ? ST_OK : tensor_result(x, f, f->gp->output[0]);
+}
+
+Status import_applied(ValueId *x, Importer *im, Body *b, const Onnx__NodeProto *p, const char *name)
+{
+    Flow f = { .im = im, .b = b, .p = p, .problems = im->problems.n };
+
+    return attribute_find(p, name) ? apply(x, &f, name) : ST_OK;
 }
 
 /* ---- all ---- */

@@ -21,7 +21,6 @@ typedef struct {
 } Flow;
 
 /* ---- the node ---- */
-const Onnx__AttributeProto *flow_attribute(const Onnx__NodeProto *p, const char *name); /* NULL when absent */
 Status flow_subgraph(const Onnx__GraphProto **out, const Onnx__NodeProto *p, const char *name) CHECKED;
 /* Element `i` of a list of `n`, each low to high; 0 where the list is absent. */
 Status flow_list_element(int64_t *out, const Flow *f, const char *name, size_t n, size_t i, int64_t low,

@@ -44,23 +44,13 @@ static Status cut(ValueId **out, int64_t *trips, Flow *f, ValueId x, const char 
     return g->status;
 }
 
-static Status tensor_given(ValueId *out, const Flow *f, size_t i)
-{
-    const ScopeEntry *e = flow_given(f, i);
-
-    if (!e || e->problem)
-        return FAIL(e ? E_UNSUPPORTED : E_MODEL, "input %zu: %s", i, e ? e->problem : "it is absent");
-    *out = e->value;
-    return ST_OK;
-}
-
 static Status cut_input(ValueId **out, int64_t *trips, Flow *f, size_t k, size_t n)
 {
     const size_t i = f->n_carried + k;
     int64_t axis, backward;
     ValueId x;
 
-    TRY(tensor_given(&x, f, i));
+    TRY(tensor_input(&x, f->b, f->p, i));
     TRY(flow_list_element(&axis, f, "scan_input_axes", n, k, -MAX_RANK, MAX_RANK - 1));
     TRY(flow_list_element(&backward, f, "scan_input_directions", n, k, 0, 1));
     return cut(out, trips, f, x, f->p->input[i], axis, backward != 0);
@@ -101,7 +91,7 @@ static Status sample(ValueId *out, const Flow *f, size_t i, int64_t at)
     Shape scalar = shape_scalar();
     ValueId x, index;
 
-    TRY(tensor_given(&x, f, i));
+    TRY(tensor_input(&x, f->b, f->p, i));
     index = graph_add_const(g, "sample", &(Tensor){ DT_INT64, scalar, &at });
     *out = import_emit(g, &op_Gather, ATTRS(INT("axis", 0)), 2, (ValueId[]){ x, index });
     TRY(g->status);
@@ -174,7 +164,7 @@ static Status import_batched_scan(Flow *f, size_t n)
     if (f->gp->n_input + 1 != f->p->n_input)
         return FAIL(E_MODEL, "a body of %zu inputs, expected %zu", f->gp->n_input, f->p->n_input - 1);
     TRY(flow_begin_trips(f, f->p->n_input - 1 - n, 0));
-    TRY(tensor_given(&x, f, f->p->n_input - 1));
+    TRY(tensor_input(&x, f->b, f->p, f->p->n_input - 1));
     TRY(status_prefix(known_size(&samples, f->im, x, 0), "input '%s'", f->p->input[f->p->n_input - 1]));
     if (samples < 1 || samples > MAX_SAMPLES)
         return FAIL(E_UNSUPPORTED, "a batch whose size is not fixed in the file, or not 1 to %d", MAX_SAMPLES);
@@ -205,13 +195,12 @@ static Status import_batched_scan(Flow *f, size_t n)
 
 Status flow_scan(Flow *f)
 {
-    const Onnx__AttributeProto *a = flow_attribute(f->p, "num_scan_inputs");
+    const Onnx__AttributeProto *a;
     int64_t trips = -1;
     ValueId **item;
     size_t n;
 
-    if (a)
-        TRY(attribute_resolve(&a, f->im, f->b, f->p, a));
+    TRY(attribute_given(&a, f->im, f->b, f->p, "num_scan_inputs", ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INT));
     if (!a || a->i < 1 || (uint64_t)a->i > f->p->n_input)
         return FAIL(E_MODEL, "attribute 'num_scan_inputs' is missing, or not between 1 and the number of inputs");
     n = (size_t)a->i;

@@ -107,6 +107,18 @@ static Status gather_inputs(ValueId *in, Importer *im, const Body *b, const Onnx
     return ST_OK;
 }
 
+Status tensor_input(ValueId *out, const Body *b, const Onnx__NodeProto *p, size_t i)
+{
+    const ScopeEntry *e = i < p->n_input && *p->input[i] ? body_find(b, p->input[i]) : NULL;
+
+    if (e && e->problem)
+        return FAIL(E_UNSUPPORTED, "input '%s': %s", p->input[i], e->problem);
+    if (!e || !has_value(e->value))
+        return FAIL(E_MODEL, "input %zu, a tensor, is absent", i);
+    *out = e->value;
+    return ST_OK;
+}
+
 /* op->import may put other values in the place of the node's outputs: listed as outputs of the graph for that while,
  * they are followed by graph_replace. */
 static Status absorb_opset(Importer *im, Node *n, int opset, ValueId *out)
@@ -249,6 +261,8 @@ static Status import_operator(Importer *im, Body *b, const Onnx__NodeProto *p)
         if (alias(im, b, p))
             return ST_OK;
     }
+    if (is_flex_attention(p))
+        return import_flex_attention(im, b, p);
     if (default_domain(p->domain) && !strcmp(p->op_type, "Scatter"))
         op = op_find(NULL, "ScatterElements"); /* what it was called up to opset 10 */
     else if (!(op = op_find(p->domain, p->op_type)) && !(op = operator_find(im->own, p->domain, p->op_type)) &&

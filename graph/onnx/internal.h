@@ -129,6 +129,8 @@ ScopeEntry *shared_entry(Importer *im, const Body *b, const void *part);
 Status spend_nodes(Importer *im, size_t n) CHECKED;
 /* The name in the body or, of a subgraph, in those around it; NULL when unknown. */
 ScopeEntry *body_find(const Body *b, const char *name);
+/* The value of a node's input. */
+Status tensor_input(ValueId *out, const Body *b, const Onnx__NodeProto *p, size_t i) CHECKED;
 /* "Conv conv1 (output 'y')", as node_text calls it, for a node that is not in the graph yet. */
 const char *proto_text(const Importer *im, const Onnx__NodeProto *p);
 /* The name that the graph gives to a body's value or node: with the body's prefix. */
@@ -145,6 +147,10 @@ Status body_order(Importer *im, Body *b, size_t *order) CHECKED;
 /* The attribute with references to the function's attributes followed; NULL: absent in this call. */
 Status attribute_resolve(const Onnx__AttributeProto **out, const Importer *im, const Body *b, const Onnx__NodeProto *p,
                          const Onnx__AttributeProto *a) CHECKED;
+const Onnx__AttributeProto *attribute_find(const Onnx__NodeProto *p, const char *name); /* NULL: absent */
+/* Both, of that type. */
+Status attribute_given(const Onnx__AttributeProto **out, const Importer *im, const Body *b, const Onnx__NodeProto *p,
+                       const char *name, Onnx__AttributeProto__AttributeType type) CHECKED;
 int attribute_type(const Onnx__AttributeProto *a); /* files of IR version 1 do not say it */
 /* `list` gets all attributes of the node in `scratch`, ended by a nameless one. */
 Status attributes_decode(Attr **list, Importer *im, const Body *b, const Onnx__NodeProto *p) CHECKED;
@@ -165,6 +171,8 @@ bool known_number(int64_t *out, Importer *im, ValueId v);
 bool known_by_size(const Importer *im, ValueId v);
 /* The size along an axis, which may count from the end; -1: not fixed.  E_MODEL when there is no such axis. */
 Status known_size(int64_t *out, Importer *im, ValueId v, int64_t axis) CHECKED;
+/* The type of a value that is of floats; DT_NONE: not known. */
+DType known_float(Importer *im, ValueId v);
 
 /* Shapes of inner values that were inferred to that end are unknown again: other sizes may be asked for. */
 void known_forget(Importer *im);
@@ -205,6 +213,12 @@ Status evaluate_outputs(Importer *im, const Body *b) CHECKED;
 bool is_flow_operator(const char *name);
 /* If, Loop, Scan and SequenceMap, inlined and unrolled. */
 Status import_flow(Importer *im, Body *b, const Onnx__NodeProto *p) CHECKED;
+/* What the node's subgraph `name`, of one input and one output, makes of `*x`; nothing where it has no such one. */
+Status import_applied(ValueId *x, Importer *im, Body *b, const Onnx__NodeProto *p, const char *name) CHECKED;
+
+/* ---- flex_attention.c ---- */
+bool is_flex_attention(const Onnx__NodeProto *p);
+Status import_flex_attention(Importer *im, Body *b, const Onnx__NodeProto *p) CHECKED;
 
 /* ---- sequence.c ---- */
 bool is_sequence_operator(const char *name);

@@ -56,6 +56,45 @@ static Shape shape_so_far(Importer *im, ValueId v)
     return *value(g, v)->shape;
 }
 
+static bool may_give_type(const Graph *g, const Node *n, int i)
+{
+    const DType t = has_in(n, i) ? in_value(g, n, i)->dtype : DT_NONE;
+
+    return (!n->op->moves || op_moves(n->op, i)) && (!t || dtype_is_float(t));
+}
+
+/* What computes floats gives them in the type of the first input that may be of floats, where no attribute or input
+ * names another. */
+static bool type_giver(ValueId *out, DType *named, const Graph *g, const Node *n)
+{
+    const Attr *to = n->op ? node_attr(n, n->op->same & SAME_TYPED ? "to" : "dtype") : NULL;
+    int i = 0;
+
+    *named = to && to->type == A_INT ? (DType)to->i : DT_NONE;
+    if (!n->op || *named)
+        return false;
+    if (n->op->same & SAME_TYPED)
+        i = 1;
+    else
+        while (i + 1 < n->n_in && !may_give_type(g, n, i))
+            i++;
+    *out = has_in(n, i) ? n->in[i] : NO_VALUE;
+    return has_in(n, i);
+}
+
+DType known_float(Importer *im, ValueId v)
+{
+    DType t = DT_NONE;
+
+    infer_so_far(im);
+    for (const Value *x = value(im->g, v); !t; x = value(im->g, v)) {
+        t = x->dtype;
+        if (!t && (!x->producer || !type_giver(&v, &t, im->g, x->producer)))
+            break;
+    }
+    return dtype_is_float(t) ? t : DT_NONE;
+}
+
 /* ---- evaluation ---- */
 
 static bool few(const Graph *g, const Node *n)

@@ -57,18 +57,6 @@ static ScopeEntry *entry(const Body *b, const Onnx__NodeProto *p, size_t i)
     return i < p->n_input && *p->input[i] ? body_find(b, p->input[i]) : NULL;
 }
 
-static Status tensor_input(ValueId *out, const Body *b, const Onnx__NodeProto *p, size_t i)
-{
-    const ScopeEntry *e = entry(b, p, i);
-
-    if (e && e->problem)
-        return FAIL(E_UNSUPPORTED, "input '%s': %s", p->input[i], e->problem);
-    if (!e || !has_value(e->value))
-        return FAIL(E_MODEL, "input %zu, a tensor, is absent", i);
-    *out = e->value;
-    return ST_OK;
-}
-
 static Status sequence_input(const Sequence **out, const Body *b, const Onnx__NodeProto *p)
 {
     const ScopeEntry *e = entry(b, p, 0);
