@@ -99,6 +99,14 @@ enum {
     BLOCKS_OWN   /* the rule itself says what becomes of them */
 };
 
+/* What a node is to a branch that data decide (graph/ops/branch.c). */
+enum {
+    BRANCH_NONE,
+    BRANCH_GATE,  /* of a value and a condition: the value, within the branch */
+    BRANCH_ENTER, /* of a condition and a value: likewise */
+    BRANCH_CHOICE /* of a condition and what two branches return */
+};
+
 /* Output 0 has the elements of input 0 in their order; what may differ. */
 enum {
     SAME_TENSOR = 1, /* nothing */
@@ -139,7 +147,7 @@ typedef struct {
 struct OpDef {
     const char *name, *domain, *doc;         /* domain NULL: ai.onnx; "dpexec": ours */
     const char *plain;                       /* of ours: what ONNX calls what it computes, of the inputs that are not
-                                              * `beside_in`; NULL: ONNX has nothing */
+                                              * `beside_in`; NULL: ONNX has nothing, or nothing that is a node alone */
     int since;                               /* the one opset version the IR speaks */
     int from;                                /* the oldest opset that spells it so, types aside; 0: `since` */
     int8_t in_min, in_max, out_min, out_max; /* max < 0: variadic */
@@ -148,6 +156,7 @@ struct OpDef {
     uint8_t blocks;     /* BLOCKS_: what a split in blocks (Place.blocks) is to the rule `place` */
     int8_t shape_in;    /* 1 + index of the input that holds output 0's shape (Reshape: 2); 0: none */
     uint8_t inplace[5]; /* bit j of [i]: output i may overwrite input j when sizes are equal */
+    uint8_t branch;     /* BRANCH_ */
     uint8_t same;       /* SAME_: is output 0 input 0 over again?  0: no */
     uint8_t moves;      /* bit i: outputs consist of elements of input i (7: of all from there on), chosen by shapes and
                          * by the inputs that have no bit */

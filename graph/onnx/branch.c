@@ -8,13 +8,11 @@
 #include "graph/emit.h"
 #include "graph/onnx/internal.h"
 
-ValueId branch_condition(Importer *im, ValueId number, bool negate, ValueId and)
+ValueId branch_condition(Importer *im, ValueId number, ValueId and)
 {
     Graph *g = im->g;
     ValueId c = import_emit(g, &op_Reshape, NULL, 2, (ValueId[]){ number, emit_ints(g, 0, NULL) });
 
-    if (negate)
-        c = import_emit(g, &op_Not, NULL, 1, &c);
     return has_value(and) ? import_emit(g, &op_And, NULL, 2, (ValueId[]){ and, c }) : c;
 }
 

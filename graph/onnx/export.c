@@ -62,6 +62,18 @@ static bool take_name(Exporter *x, const char *name, uint32_t i)
     return true;
 }
 
+char *export_free_name(Exporter *x, const char *base)
+{
+    char *name = export_text(x, base ? base : "");
+
+    x->no_memory |= !base;
+    for (int k = 1; !x->no_memory && scope_find(&x->names, name); k++)
+        if (!(name = arena_printf(x->arena, "%s_%d", base, k)))
+            x->no_memory = true;
+    (void)take_name(x, name, UINT32_MAX - 1);
+    return name;
+}
+
 /* Inputs keep their names, outputs give theirs to the value they stand for, the rest keep theirs where they are
  * free. */
 static Status choose_names(Exporter *x)
@@ -217,7 +229,7 @@ static Onnx__ValueInfoProto *export_output(Exporter *x, const Output *o)
 
 /* ---- the graph ---- */
 
-static void add_identity(Exporter *x, Onnx__GraphProto *gp, uint32_t from, const char *to)
+void export_identity(Exporter *x, Onnx__GraphProto *gp, uint32_t from, const char *to)
 {
     Onnx__NodeProto *p = NEW_MESSAGE(x, Onnx__NodeProto, onnx__node_proto);
     char **ends = export_alloc(x, sizeof *ends, 2);
@@ -239,13 +251,10 @@ static void add_nodes(Exporter *x, Onnx__GraphProto *gp)
 {
     const Graph *g = x->g;
 
-    if (!(gp->node = export_alloc(x, sizeof *gp->node, (size_t)g->n_node + (size_t)g->n_output)))
-        return;
-    FOR_NODES(g, n)
-        gp->node[gp->n_node++] = export_node(x, n);
+    export_nodes(x, gp, 0, (size_t)g->n_output);
     for (int i = 0; i < g->n_output && !x->no_memory; i++)
         if (strcmp(x->name[g->output[i].value.i], g->output[i].name))
-            add_identity(x, gp, g->output[i].value.i, g->output[i].name);
+            export_identity(x, gp, g->output[i].value.i, g->output[i].name);
 }
 
 static Status add_initializers(Exporter *x, Onnx__GraphProto *gp)
@@ -410,6 +419,8 @@ static Status build(Exporter *x, Onnx__ModelProto *m)
     if (!(x->uses = graph_count_uses(g, x->arena)) || !(x->name = export_alloc(x, sizeof *x->name, g->n_value)))
         return FAIL_NOMEM();
     TRY(choose_names(x));
+    if (x->opt->plain)
+        TRY(export_plan_branches(x));
     if (!(m->graph = NEW_MESSAGE(x, Onnx__GraphProto, onnx__graph_proto)))
         return FAIL_NOMEM();
     m->graph->name = export_text(x, *g->name ? g->name : "graph");

@@ -7,13 +7,14 @@
 typedef struct {
     const Graph *g;
     const ExportOptions *opt;
-    Arena *arena;         /* of the messages */
-    const uint32_t *uses; /* of each value */
-    char **name;          /* [n_value] what the file calls each value */
-    Scope names;          /* those that are taken */
-    Problems problems;    /* of plain exports: what ONNX does not have */
-    bool no_memory;       /* sticky: the message is not complete */
-    int64_t opset;        /* of the default domain; of an export that is not plain the newest `since` so far */
+    Arena *arena;              /* of the messages */
+    const uint32_t *uses;      /* of each value */
+    char **name;               /* [n_value] what the file calls each value */
+    Scope names;               /* those that are taken */
+    Problems problems;         /* of plain exports: what ONNX does not have */
+    struct Branches *branches; /* export_branch.c; NULL: none */
+    bool no_memory;            /* sticky: the message is not complete */
+    int64_t opset;             /* of the default domain; of an export that is not plain the newest `since` so far */
     Onnx__OperatorSetIdProto **domain; /* the others */
     size_t n_domain, cap_domain;
 } Exporter;
@@ -31,6 +32,16 @@ char *export_mark(Exporter *x, uint32_t value);
 
 /* ---- export.c ---- */
 Onnx__ValueInfoProto *export_value(Exporter *x, uint32_t value);
+/* A node more, for which there is room. */
+void export_identity(Exporter *x, Onnx__GraphProto *gp, uint32_t from, const char *to);
+/* `base`, or one with a number, that nothing else has; a base of NULL is memory that ran out. */
+char *export_free_name(Exporter *x, const char *base);
+
+/* ---- export_branch.c ---- */
+/* Once names are chosen. */
+Status export_plan_branches(Exporter *x) CHECKED;
+/* The nodes of the graph, or of a branch; with room for some more. */
+void export_nodes(Exporter *x, Onnx__GraphProto *gp, int home, size_t more);
 
 /* ---- export_body.c ---- */
 /* The body that is attribute `a` of node n. */

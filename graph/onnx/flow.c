@@ -164,8 +164,8 @@ static Status import_both(ScopeEntry *out, Flow *f, ValueId condition)
 {
     Importer *im = f->im;
     ScopeEntry *other = ARENA_NEW(im->scratch, ScopeEntry, f->p->n_output);
-    const ValueId yes = branch_condition(im, condition, false, NO_VALUE);
-    const ValueId no = branch_condition(im, condition, true, NO_VALUE);
+    const ValueId yes = branch_condition(im, condition, NO_VALUE);
+    const ValueId no = import_emit(im->g, &op_Not, NULL, 1, &yes);
     Branch b = branch_begin(im, yes);
 
     if (!other)
@@ -401,7 +401,7 @@ static Status loop_goes_on(int64_t *go, Flow *f, ValueId cond, const char *name,
             return FAIL(E_UNSUPPORTED,
                         "whether it goes on, '%s', depends on data, and so does the length of its output '%s'", name,
                         f->p->output[i]);
-    f->goes_on = branch_condition(f->im, cond, false, f->goes_on);
+    f->goes_on = branch_condition(f->im, cond, f->goes_on);
     *go = 1;
     return f->im->g->status;
 }

@@ -190,9 +190,8 @@ typedef struct {
     ValueId condition;    /* a scalar */
     uint32_t value, node; /* the first of its own */
 } Branch;
-/* The number that decides, as a condition; with `negate` its opposite, with `and` (NO_VALUE: without) only where that
- * holds too. */
-ValueId branch_condition(Importer *im, ValueId number, bool negate, ValueId and);
+/* The number that decides, as a condition; with `and` (NO_VALUE: without) only where that holds too. */
+ValueId branch_condition(Importer *im, ValueId number, ValueId and);
 Branch branch_begin(Importer *im, ValueId condition);
 /* What enters the branch is led in (graph/ops/branch.c). */
 Status branch_end(const Branch *b) CHECKED;

@@ -57,9 +57,9 @@ static Status lower_enter(Graph *g, Node *n)
     return g->status;
 }
 
-DEFINE_OP(Enter, .domain = "dpexec", .plain = "Where", .moves = 6, .since = 1, .in_min = 3, .in_max = 3, .out_min = 1,
-          .out_max = 1, .dtypes = DTYPES_BOOL, .infer = infer_enter, .settle = settle_enter, .lower = lower_enter,
-          .grad = grad_none, .place = place_all_b,
+DEFINE_OP(Enter, .domain = "dpexec", .plain = "Where", .branch = BRANCH_ENTER, .moves = 6, .since = 1, .in_min = 3,
+          .in_max = 3, .out_min = 1, .out_max = 1, .dtypes = DTYPES_BOOL, .infer = infer_enter, .settle = settle_enter,
+          .lower = lower_enter, .grad = grad_none, .place = place_all_b,
           .doc = "(c, x, 0): x where c holds, else zeros, for what is read where c holds alone");
 
 /* ---- Gate ---- */
@@ -83,10 +83,11 @@ static Status lower_gate(Graph *g, Node *n)
     return g->status;
 }
 
-DEFINE_OP(Gate, .domain = "dpexec", .plain = "Identity", .same = SAME_TENSOR, .blocks = BLOCKS_PASS,
-          .layout = LAYOUT_ANY, .since = 1, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .flags = OPF_VIEW,
-          .beside_in = 2, .inplace = { 1 }, .infer = infer_gate, .settle = settle_gate, .grad = grad_gate,
-          .lower = lower_gate, .place = place_linear, .doc = "(x, c): x, which gets a gradient where c holds");
+DEFINE_OP(Gate, .domain = "dpexec", .plain = "Identity", .branch = BRANCH_GATE, .same = SAME_TENSOR,
+          .blocks = BLOCKS_PASS, .layout = LAYOUT_ANY, .since = 1, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1,
+          .flags = OPF_VIEW, .beside_in = 2, .inplace = { 1 }, .infer = infer_gate, .settle = settle_gate,
+          .grad = grad_gate, .lower = lower_gate, .place = place_linear,
+          .doc = "(x, c): x, which gets a gradient where c holds");
 
 /* ---- Choose ---- */
 
@@ -120,6 +121,6 @@ static Status lower_choose(Graph *g, Node *n)
     return g->status;
 }
 
-DEFINE_OP(Choose, .domain = "dpexec", .plain = "Where", .moves = 6, .since = 1, .in_min = 3, .in_max = 3, .out_min = 1,
-          .out_max = 1, .dtypes = DTYPES_BOOL, .infer = infer_choose, .settle = settle_choose, .grad = grad_none,
-          .lower = lower_choose, .place = place_all_b, .doc = "(c, x, y): x where c holds, else y");
+DEFINE_OP(Choose, .domain = "dpexec", .branch = BRANCH_CHOICE, .moves = 6, .since = 1, .in_min = 3, .in_max = 3,
+          .out_min = 1, .out_max = 1, .dtypes = DTYPES_BOOL, .infer = infer_choose, .settle = settle_choose,
+          .grad = grad_none, .lower = lower_choose, .place = place_all_b, .doc = "(c, x, y): x where c holds, else y");

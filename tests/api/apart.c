@@ -112,7 +112,7 @@ static void test_trained(void)
     if (t && CHECK_DPX(dpx_trainer_export(t, path)) && (u = open_trainer(path, "2", "cpu*2", said))) {
         if (run(y, t, 0) && run(z, u, 0)) {
             CU_ASSERT(fabsf(((const float *)y[0].data)[0] - apart_scores_0[0]) > 1e-4F);
-            for (int i = 0; i < 2; i++)
+            for (int i = 0; i < OUTPUTS; i++)
                 check_output(&y[i], z[i].data, elements(&z[i]));
         }
         dpx_trainer_free(u);

@@ -115,15 +115,10 @@ static void test_training(void)
     }
 }
 
-/* Where the batch's size decides, each size has its branch, and may have no other. */
-static void test_by_size(void)
+static void run_sizes(dpx_trainer *t)
 {
     static const float *const want[] = { [1] = branches_sized_1, [3] = branches_sized_3 };
-    dpx_trainer *t;
 
-    if (!CHECK_DPX(open_trainer(&t, SOURCE_DIR "/tests/api/branches_sized.onnx",
-                                (const char *const[]){ "replicas", "2", NULL })))
-        return;
     for (int n = 3; n > 0; n -= 2) {
         dpx_tensor x = { "x", DPX_FLOAT32, 2, { n, WIDTH }, (void *)(uintptr_t)branches_x }, y = { 0 };
 
@@ -133,7 +128,25 @@ static void test_by_size(void)
         for (int i = 0; i < n * OUT; i++)
             CU_ASSERT_DOUBLE_EQUAL(((const float *)y.data)[i], want[n][i], 1e-6);
     }
+}
+
+/* Where the batch's size decides, each size has its branch, and may have no other; of the exported model as well. */
+static void test_by_size(void)
+{
+    const char *const settings[] = { "replicas", "2", NULL };
+    char folder[256], path[512];
+    dpx_trainer *t, *u = NULL;
+
+    make_folder(folder);
+    snprintf(path, sizeof path, "%s/model.onnx", folder);
+    if (CHECK_DPX(open_trainer(&t, SOURCE_DIR "/tests/api/branches_sized.onnx", settings))) {
+        run_sizes(t);
+        if (CHECK_DPX(dpx_trainer_export(t, path)) && CHECK_DPX(open_trainer(&u, path, settings)))
+            run_sizes(u);
+    }
+    dpx_trainer_free(u);
     dpx_trainer_free(t);
+    remove_folder(folder);
 }
 
 static void test_refused(void)
@@ -168,7 +181,7 @@ static void test_refused(void)
     }
 }
 
-/* What is exported chooses as well, in words of ONNX, and goes on from where it was. */
+/* What is exported has the choice as well, as an If, and goes on from where it was. */
 static void test_export(void)
 {
     const char *const settings[] = { "optimizer", "sgd", "lr", "0.1", NULL };

@@ -30,6 +30,9 @@ check "noise is kept" "$python" -c "
 import onnx, sys
 sys.exit('RandomNormalLike' not in [n.op_type for n in onnx.load(sys.argv[1]).graph.node])" "$out/model.onnx"
 
+# Branches that data or sizes decide are an If again.
+check "branches" "$python" tests/interop/branches.py "$dpexec" "$DIR/branches" tests/api/branches_{pick,loop,sized}.onnx
+
 # The model alone, where graphs stood around it.
 around=(--preprocess tests/api/attached_image.onnx --threads 1 --quiet)
 cat >"$DIR/images.py" <<'END'

@@ -1,0 +1,337 @@
+/* Branches of a plain export: choices between what data decide are an If again, whose branches hold the nodes that
+ * nothing else needs, so that a runtime computes the one that is taken.
+ *
+ * Where a node stands is where all that read it do: in a branch, if only that chooses what it makes, else around it.
+ * What leads into a branch (graph/ops/branch.c) is not written where it leads into the one that it stands in, whose
+ * subgraph sees the values around it.  Elsewhere it is written as it computes, which is right, if not lazy. */
+#include "graph/onnx/export.h"
+
+#include <string.h>
+
+enum { NOWHERE = -1, ROOT = 0 };
+
+/* Choices of one condition, by a node of one name. */
+typedef struct {
+    ValueId condition;
+    const char *name;
+    int home;             /* where the If stands */
+    uint32_t last;        /* of its choices */
+    int choice, n_choice; /* in Branches.choice */
+} Group;
+
+struct Branches {
+    Exporter *x;
+    Group *group;
+    int n_group;
+    int *group_of; /* by node: of a choice */
+    int *home;     /* by node: ROOT, 1 + 2 k and 2 + 2 k: in the branches of group k */
+    int *read_at;  /* by value */
+    const Node **choice;
+    int *first, *next; /* nodes of a home, in order: 1 + index */
+    bool moved;
+};
+
+static const Group *group_at(const struct Branches *b, int home) { return &b->group[(home - 1) / 2]; }
+static int parent(const struct Branches *b, int home) { return home <= ROOT ? NOWHERE : group_at(b, home)->home; }
+
+static int depth(const struct Branches *b, int home)
+{
+    int n = 0;
+
+    for (; home > ROOT && n <= b->n_group; home = parent(b, home))
+        n++;
+    return n;
+}
+
+/* The innermost that is around both. */
+static int common(const struct Branches *b, int one, int other)
+{
+    int d = depth(b, one), e = depth(b, other);
+
+    if (one == NOWHERE || other == NOWHERE)
+        return one == NOWHERE ? other : one;
+    for (; d > e; d--)
+        one = parent(b, one);
+    for (; e > d; e--)
+        other = parent(b, other);
+    for (; one != other && one > ROOT && other > ROOT; one = parent(b, one))
+        other = parent(b, other);
+    return one == other ? one : ROOT;
+}
+
+static ValueId condition_of(const Node *n) { return n->in[n->op->branch == BRANCH_GATE ? 1 : 0]; }
+static ValueId entering(const Node *n) { return n->in[n->op->branch == BRANCH_GATE ? 0 : 1]; }
+
+/* Does the branch at `home`, or one around it, count where that holds? */
+static bool is_within(const struct Branches *b, int home, ValueId condition)
+{
+    for (; home > ROOT; home = parent(b, home)) {
+        const ValueId c = group_at(b, home)->condition;
+        const Node *not = value(b->x->g, condition)->producer;
+
+        if (home % 2 ? value_eq(c, condition) : not &&not ->n_in == 1 && value_eq(c, not ->in[0]))
+            return true;
+    }
+    return false;
+}
+
+/* Is it but the name of a value that its branch sees? */
+static bool is_entrance(const struct Branches *b, const Node *n)
+{
+    return (n->op->branch == BRANCH_GATE || n->op->branch == BRANCH_ENTER) &&
+           is_within(b, b->home[n->index], condition_of(n));
+}
+
+static void read_at(struct Branches *b, ValueId v, int home)
+{
+    if (has_value(v))
+        b->read_at[v.i] = common(b, b->read_at[v.i], home);
+}
+
+static void place_choice(struct Branches *b, const Node *n, int home)
+{
+    const int k = b->group_of[n->index];
+    Group *g = &b->group[k];
+    const int around = common(b, g->home, home);
+
+    b->moved |= around != g->home;
+    g->home = around;
+    b->home[n->index] = around;
+    read_at(b, n->in[0], around);
+    read_at(b, n->in[1], 1 + 2 * k);
+    read_at(b, n->in[2], 2 + 2 * k);
+}
+
+static void place(struct Branches *b, const Node *n)
+{
+    int home = n->op->holds || n->op->flags & OPF_IMPURE ? ROOT : NOWHERE;
+
+    for (int o = 0; o < n->n_out; o++)
+        if (has_value(n->out[o]))
+            home = common(b, home, b->read_at[n->out[o].i]);
+    b->home[n->index] = home;
+    if (home == NOWHERE)
+        return;
+    if (n->op->branch == BRANCH_CHOICE)
+        place_choice(b, n, home);
+    else if (is_entrance(b, n))
+        read_at(b, entering(n), home);
+    else
+        for (int i = 0; i < n->n_in; i++)
+            read_at(b, n->in[i], home);
+}
+
+/* An If goes outwards when more of its choices are found, and its branches with it, until nothing moves. */
+static void place_all(struct Branches *b)
+{
+    const Graph *g = b->x->g;
+
+    do {
+        b->moved = false;
+        for (uint32_t i = 0; i < g->n_value; i++)
+            b->read_at[i] = NOWHERE;
+        for (int i = 0; i < g->n_output; i++)
+            b->read_at[g->output[i].value.i] = ROOT;
+        for (uint32_t i = g->n_node; i-- > 0;)
+            if (g->node[i]->op)
+                place(b, g->node[i]);
+    } while (b->moved);
+}
+
+/* ---- groups ---- */
+
+static int find_group(const struct Branches *b, const Node *n)
+{
+    int k = b->n_group - 1;
+
+    while (k >= 0 && !(value_eq(b->group[k].condition, n->in[0]) && !strcmp(b->group[k].name, n->name)))
+        k--;
+    return k;
+}
+
+static void group_choices(struct Branches *b)
+{
+    int n_choice = 0;
+
+    FOR_NODES(b->x->g, n) {
+        int k = n->op->branch == BRANCH_CHOICE ? find_group(b, n) : 0;
+
+        if (n->op->branch != BRANCH_CHOICE)
+            continue;
+        if (k < 0)
+            b->group[k = b->n_group++] = (Group){ .condition = n->in[0], .name = n->name, .home = NOWHERE };
+        b->group_of[n->index] = k;
+        b->group[k].last = n->index;
+        b->group[k].n_choice++;
+    }
+    for (int k = 0; k < b->n_group; k++) {
+        b->group[k].choice = n_choice;
+        n_choice += b->group[k].n_choice;
+        b->group[k].n_choice = 0;
+    }
+    FOR_NODES(b->x->g, n)
+        if (n->op->branch == BRANCH_CHOICE) {
+            Group *g = &b->group[b->group_of[n->index]];
+
+            b->choice[g->choice + g->n_choice++] = n;
+        }
+}
+
+/* An If stands at its last choice: what reads an earlier one must be behind. */
+static bool is_in_order(const struct Branches *b, const Node *n)
+{
+    for (int i = 0; i < n->n_in; i++) {
+        const Node *from = has_value(n->in[i]) ? value(b->x->g, n->in[i])->producer : NULL;
+
+        if (from && from->op->branch == BRANCH_CHOICE && b->group[b->group_of[from->index]].last > n->index)
+            return false;
+    }
+    return true;
+}
+
+/* Names of what is not written, how often the rest is read, and the lists. */
+static void settle(struct Branches *b)
+{
+    Exporter *x = b->x;
+    uint32_t *uses = export_alloc(x, sizeof *uses, x->g->n_value);
+
+    if (!uses)
+        return;
+    for (int i = 0; i < x->g->n_output; i++)
+        uses[x->g->output[i].value.i]++;
+    FOR_NODES(x->g, n) {
+        if (b->home[n->index] == NOWHERE)
+            continue;
+        if (!is_in_order(b, n))
+            problems_add(&x->problems, "%s", node_text(x->g, n));
+        if (is_entrance(b, n))
+            x->name[n->out[0].i] = x->name[entering(n).i];
+        for (int i = 0; i < n->n_in; i++)
+            if (!is_entrance(b, n) || value_eq(n->in[i], entering(n)))
+                uses[n->in[i].i]++;
+    }
+    x->uses = uses;
+    for (uint32_t i = x->g->n_node; i-- > 0;) {
+        const int home = x->g->node[i]->op ? b->home[i] : NOWHERE;
+
+        if (home == NOWHERE)
+            continue;
+        b->next[i] = b->first[home];
+        b->first[home] = (int)i + 1;
+    }
+}
+
+Status export_plan_branches(Exporter *x)
+{
+    const size_t n = x->g->n_node;
+    struct Branches *b = export_alloc(x, sizeof *b, 1);
+    bool any = false;
+
+    FOR_NODES(x->g, node)
+        any |= node->op->branch == BRANCH_CHOICE;
+    if (!any || !b)
+        return x->no_memory ? FAIL_NOMEM() : ST_OK;
+    *b = (struct Branches){ .x = x,
+                            .group = export_alloc(x, sizeof *b->group, n),
+                            .group_of = export_alloc(x, sizeof *b->group_of, n),
+                            .home = export_alloc(x, sizeof *b->home, n),
+                            .read_at = export_alloc(x, sizeof *b->read_at, x->g->n_value),
+                            .choice = export_alloc(x, sizeof *b->choice, n),
+                            .first = export_alloc(x, sizeof *b->first, 2 * n + 1),
+                            .next = export_alloc(x, sizeof *b->next, n) };
+    if (x->no_memory)
+        return FAIL_NOMEM();
+    group_choices(b);
+    place_all(b);
+    settle(b);
+    x->branches = b;
+    return x->no_memory ? FAIL_NOMEM() : ST_OK;
+}
+
+/* ---- messages ---- */
+
+static char *result_name(Exporter *x, const Node *choice, int side)
+{
+    const char *name = x->name[choice->out[0].i];
+
+    return export_free_name(x, arena_printf(x->arena, "%s/%s", name, side == 1 ? "then" : "else"));
+}
+
+/* What the branch returns: by a name of its own, for it may be something from around it. */
+static void add_result(Exporter *x, Onnx__GraphProto *gp, const Node *choice, int side)
+{
+    Onnx__ValueInfoProto *info = NEW_MESSAGE(x, Onnx__ValueInfoProto, onnx__value_info_proto);
+    char *name = result_name(x, choice, side);
+
+    export_identity(x, gp, choice->in[side].i, name);
+    if (info)
+        info->name = name;
+    gp->output[gp->n_output++] = info;
+}
+
+static Onnx__AttributeProto *export_side(Exporter *x, int k, int side)
+{
+    const Group *g = &x->branches->group[k];
+    Onnx__AttributeProto *a = NEW_MESSAGE(x, Onnx__AttributeProto, onnx__attribute_proto);
+    Onnx__GraphProto *gp = NEW_MESSAGE(x, Onnx__GraphProto, onnx__graph_proto);
+
+    if (!a || !gp)
+        return NULL;
+    a->name = side == 1 ? "then_branch" : "else_branch";
+    a->has_type = true;
+    a->type = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__GRAPH;
+    a->g = gp;
+    gp->name = a->name;
+    gp->output = export_alloc(x, sizeof *gp->output, (size_t)g->n_choice);
+    export_nodes(x, gp, 2 * k + side, (size_t)g->n_choice);
+    for (int i = 0; i < g->n_choice && !x->no_memory; i++)
+        add_result(x, gp, x->branches->choice[g->choice + i], side);
+    return a;
+}
+
+static Onnx__NodeProto *export_if(Exporter *x, int k)
+{
+    const Group *g = &x->branches->group[k];
+    Onnx__NodeProto *p = NEW_MESSAGE(x, Onnx__NodeProto, onnx__node_proto);
+
+    if (!p || !(p->input = export_alloc(x, sizeof *p->input, 1)) ||
+        !(p->output = export_alloc(x, sizeof *p->output, (size_t)g->n_choice)) ||
+        !(p->attribute = export_alloc(x, sizeof *p->attribute, 2)))
+        return NULL;
+    p->op_type = "If";
+    p->name = export_text(x, g->name);
+    p->n_input = 1;
+    p->input[0] = x->name[g->condition.i];
+    for (int i = 0; i < g->n_choice; i++)
+        p->output[p->n_output++] = x->name[x->branches->choice[g->choice + i]->out[0].i];
+    for (int side = 1; side <= 2; side++)
+        p->attribute[p->n_attribute++] = export_side(x, k, side);
+    return p;
+}
+
+static void export_one(Exporter *x, Onnx__GraphProto *gp, const Node *n)
+{
+    const struct Branches *b = x->branches;
+    const int k = b && n->op->branch == BRANCH_CHOICE ? b->group_of[n->index] : NOWHERE;
+
+    if (b && (is_entrance(b, n) || (k >= 0 && n->index != b->group[k].last)))
+        return;
+    gp->node[gp->n_node++] = k >= 0 ? export_if(x, k) : export_node(x, n);
+}
+
+void export_nodes(Exporter *x, Onnx__GraphProto *gp, int home, size_t more)
+{
+    const Graph *g = x->g;
+    const struct Branches *b = x->branches;
+    size_t n = 0;
+
+    for (int i = b ? b->first[home] : 0; i; i = b->next[i - 1])
+        n++;
+    if (!(gp->node = export_alloc(x, sizeof *gp->node, (b ? n : g->n_node) + more)))
+        return;
+    for (int i = b ? b->first[home] : 0; i && !x->no_memory; i = b->next[i - 1])
+        export_one(x, gp, g->node[i - 1]);
+    if (!b)
+        FOR_NODES(g, node)
+            export_one(x, gp, node);
+}
