@@ -13,7 +13,8 @@
 #include "graph/onnx/flow.h"
 
 enum { MAX_NESTING = 64 };
-enum { MAX_DATA_TRIPS = 64 };                         /* where data decide which of them count: all are computed */
+/* Of a Loop where data decide which trips count: all are computed. */
+enum { MAX_DATA_TRIPS = 64, MAX_DATA_NODES = 1 << 15 };
 static const size_t MAX_UNROLLED = (size_t)512 << 20; /* bytes: attributes and names of a body count in each trip */
 
 /* ---- attributes ---- */
@@ -219,6 +220,7 @@ Status flow_begin_trips(Flow *f, size_t n_carried, size_t first)
     f->scanned = ARENA_NEW(a, ValueId *, f->n_scanned);
     f->cap = ARENA_NEW(a, size_t, f->n_scanned);
     f->bytes = arena_bytes(a) + arena_bytes(f->im->g->arena);
+    f->nodes = f->im->n_done;
     return f->carried && f->scanned && f->cap ? ST_OK : FAIL_NOMEM();
 }
 
@@ -427,6 +429,9 @@ static Status import_loop(Flow *f)
         TRY(loop_goes_on(&go, f, cond.value, f->p->input[1], count));
     while (go && (int64_t)f->trips < count) {
         TRY(has_value(f->goes_on) ? loop_branch(f, &cond) : loop_trip(f, &cond));
+        if (has_value(f->goes_on) && f->im->n_done - f->nodes > MAX_DATA_NODES)
+            return FAIL(E_UNSUPPORTED, "data decide which of its trips count, and they take more than %d nodes",
+                        MAX_DATA_NODES);
         if (flow_in_vain(f))
             return ST_OK;
         TRY(tensor_result(&cond.value, f, f->gp->output[0]));

@@ -17,6 +17,7 @@ typedef struct {
     size_t trips;
     ValueId goes_on; /* Loop: whether the trip at hand counts; NO_VALUE: it does, whatever the data */
     size_t bytes;    /* in use at the beginning */
+    size_t nodes;    /* imported by then */
     int problems;    /* known at the beginning */
 } Flow;
 

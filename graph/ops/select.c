@@ -101,9 +101,34 @@ static Status infer_compress(Graph *g, Node *n)
     return g->status;
 }
 
+/* By a constant condition: the elements at its indices. */
+static Status lower_compress(Graph *g, Node *n)
+{
+    const Tensor *condition = value_const(g, n->in[1]);
+    const bool flat = node_int(n, "axis") == NO_AXIS;
+    const Shape line = SHAPE(shape_numel(in_value(g, n, 0)->shape));
+    ValueId x = n->in[0], chosen;
+    int64_t *index, at = 0, limit;
+    Shape s;
+
+    if (!condition)
+        return ST_OK;
+    limit = flat ? line.dim[0] : in_value(g, n, 0)->shape->dim[node_int(n, "axis")];
+    if (!(index = ARENA_NEW(g->arena, int64_t, tensor_numel(condition) + 1)))
+        return FAIL_NOMEM();
+    for (int64_t i = 0; i < tensor_numel(condition) && i < limit; i++)
+        if (tensor_int(condition, i))
+            index[at++] = i;
+    s = SHAPE(at);
+    chosen = graph_add_const(g, "index", &(Tensor){ DT_INT64, s, index });
+    x = flat ? emit_reshape(g, x, &line) : x;
+    graph_replace(g, n->out[0], EMIT(g, Gather, ATTRS(INT("axis", flat ? 0 : node_int(n, "axis"))), x, chosen));
+    return g->status;
+}
+
 DEFINE_OP(Compress, .since = 11, .from = 9, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .flags = OPF_DYNAMIC,
           .attrs = (const AttrDecl[]){ { "axis", A_INT, .i = NO_AXIS, .range = R_AXIS }, { 0 } },
-          .infer = infer_compress,
+          .infer = infer_compress, .lower = lower_compress,
           .doc = "slices along axis (elements of the flattened x without one) where the condition is true");
 
 /* ---- Trilu ---- */

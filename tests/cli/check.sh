@@ -145,6 +145,36 @@ bombs = {
 for name, nodes in bombs.items():
     model("bomb_" + name, huge + [helper.make_node("Unsqueeze", ["x", "none"], ["u"])] + nodes, [f("x", [200])], [helper.make_tensor_value_info("y", 7 if name == "range" else 1, None)],
         [np.full(200, 4, np.float32)[:200]])
+# Shapes that no data decide; and trips that a plan would have to unroll.
+fixed = [const("large", 1 << 13), const("wide", [1 << 13, 1 << 13]), const("u", np.float32([[4]])), const("none", [0]), const("zero", 0), const("one", 1)]
+planned = {
+    "range": [const("limit", 1 << 26), helper.make_node("Range", ["zero", "limit", "one"], ["r"]), helper.make_node("Cast", ["r"], ["w"], to=1)],
+    "tile": [helper.make_node("Tile", ["u", "wide"], ["w"])],
+    "expand": [helper.make_node("Expand", ["u", "wide"], ["w"])],
+    "constant": [helper.make_node("ConstantOfShape", ["wide"], ["w"])],
+    "pad": [const("p", [0, 0, 1 << 13, 1 << 13]), helper.make_node("Pad", ["u", "p"], ["w"])],
+    "resize": [helper.make_node("Resize", ["u", "", "", "wide"], ["w"])],
+}
+for name, nodes in planned.items():
+    model("bomb_fixed_" + name, fixed + nodes + [helper.make_node("ReduceMax", ["x"], ["most"], keepdims=0), helper.make_node("Mul", ["w", "most"], ["y"])],
+        [f("x", [200])], [f("y", None)], [np.full(200, 4, np.float32)])
+def repeated(inner, name):
+    names = [name + n for n in ("i", "c", "v", "go", "w")]
+    return helper.make_graph(inner(names[2], names[4]) + [helper.make_node("Identity", [names[1]], [names[3]])], name,
+        [helper.make_tensor_value_info(names[0], 7, []), helper.make_tensor_value_info(names[1], 9, []), f(names[2], None)],
+        [helper.make_tensor_value_info(names[3], 9, []), f(names[4], None)])
+trips = lambda level: lambda v, w: [helper.make_node("Add", [v, v], [w])] if not level else [
+    helper.make_node("Loop", ["m", "yes", v], [w], body=repeated(trips(level - 1), "l%d" % level))]
+model("bomb_trips", [const("m", 60), helper.make_node("Not", ["no"], ["yes"]), helper.make_node("Loop", ["m", "yes", "x"], ["y"], body=repeated(
+    lambda v, w: [helper.make_node("Concat", [v, v], [w], axis=0)], "d"))],
+    [f("x", [2]), helper.make_tensor_value_info("no", 9, [])], [f("y", None)], [np.ones(2, np.float32), np.array(False)])
+model("nested", [const("m", 60), const("five", np.float32(5)), helper.make_node("ReduceMax", ["x"], ["most"], keepdims=0),
+    helper.make_node("Greater", ["most", "five"], ["yes"])] + trips(4)("x", "y"), [f("x", [200])], [f("y", [200])], [np.ones(200, np.float32)])
+open(out + "/nested/test_data_set_0/output_0.pb", "wb").write(numpy_helper.from_array(np.ones(200, np.float32)).SerializeToString())
+f_ = helper.make_function("local", "F", ["u"], ["v"], [helper.make_node("F", ["u"], ["v"], domain="local")], [helper.make_opsetid("local", 1)])
+model("recursive", [helper.make_node("Relu", ["x"], ["y"])], [f("x", [2])], [f("y", [2])], [np.ones(2, np.float32)])
+onnx.save(helper.make_model(helper.make_graph([helper.make_node("F", ["x"], ["y"], domain="local")], "recursive", [f("x", [2])], [f("y", [2])]),
+    functions=[f_], opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid("local", 1)]), out + "/recursive/model.onnx")
 model("bomb_doubling", [helper.make_node("Not", ["no"], ["yes"]), helper.make_node("Loop", ["", "yes", "x"], ["y"], body=helper.make_graph(
     [helper.make_node("Concat", ["v", "v"], ["w"], axis=0), helper.make_node("Identity", ["c"], ["go"])], "body",
     [helper.make_tensor_value_info("i", 7, []), helper.make_tensor_value_info("c", 9, []), f("v", None)], [helper.make_tensor_value_info("go", 9, []), f("w", None)]))],
@@ -175,10 +205,17 @@ expect 1 "input 'x' is float64, expected float32" "$DIR/other_type"
 expect 1 "0 passed (0 planned throughout), 3 failed, 1 unsupported" "$DIR"/{golden,no_output,other_type,unknown}
 rm -r "$DIR/unknown"
 expect 1 "more than 300000 nodes (--max-nodes) with functions inlined and loops run" "$DIR/endless"
-expect 1 "more than 100 nodes (--max-nodes)" "$DIR/endless" --max-nodes 100
+for how in "" --interpreter; do
+    expect 1 "more than 100 nodes (--max-nodes)" "$DIR/endless" --max-nodes 100 $how
+    expect 1 "function 'F' calls itself" "$DIR/recursive" --timeout 20 $how
+    expect 0 "1 passed" "$DIR/nested" --timeout 20 $how
+done
+rm -r "$DIR/recursive" "$DIR/nested"
 for bomb in "$DIR"/bomb_*; do
     rm -rf "$bomb/test_data_set_0/output_0.pb"
-    expect 1 "--plan-memory allows: of 100.000 MB" "$bomb" --plan-memory 100M --timeout 20
+    for how in "" --interpreter; do
+        expect 1 "--plan-memory allows: of 100.000 MB" "$bomb" --plan-memory 100M --timeout 20 $how
+    done
     rm -r "$bomb"
 done
 mkfifo "$DIR/no_output/test_data_set_0/output_0.pb"
