@@ -319,12 +319,12 @@ static void tell_of_rest(const Session *s, const Graph *known, const Graph *rest
 {
     char line[1200];
 
-    if (!s->log || s->told_rest)
+    if (!s->log || s->told_rest || !rest->n_node)
         return;
     snprintf(line, sizeof line,
-             "%u nodes run as a program, the %u behind them node by node, whose shapes depend on data",
-             known ? known->n_node : 0, rest->n_node);
-    s->log(s->log_user, false, line);
+             "%s: from here on shapes depend on data: %u nodes run as a program, the %u behind them one by one",
+             node_text(rest, rest->node[0]), known ? known->n_node : 0, rest->n_node);
+    s->log(s->log_user, true, line);
 }
 
 /* Takes `known`, which may be NULL. */

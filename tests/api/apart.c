@@ -26,7 +26,7 @@ static const struct {
 /* Notes what is said of programs. */
 static void listen(void *said, int warning, const char *line)
 {
-    if (!warning && strstr(line, "nodes run as a program"))
+    if (warning && strstr(line, "nodes run as a program"))
         snprintf(said, 256, "%s", line);
 }
 
@@ -87,7 +87,7 @@ static void test_run(void)
         for (int k = 0; t && k < 4; k++)
             for (int i = 0; run(y, t, k % 2) && i < OUTPUTS; i++)
                 check_output(&y[i], batches[k % 2].output[i], batches[k % 2].n[i]);
-        if (!strstr(said, "whose shapes depend on data"))
+        if (!strstr(said, "NonZero"))
             TEST_FAIL("it said '%s'", said);
         dpx_trainer_free(t);
     }
