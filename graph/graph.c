@@ -219,7 +219,9 @@ uint32_t *graph_count_uses(const Graph *g, Arena *a)
 
 const Tensor *value_const(const Graph *g, ValueId v)
 {
-    return has_value(v) && value(g, v)->kind == V_CONST ? value(g, v)->init : NULL;
+    const Value *x = has_value(v) ? value(g, v) : NULL;
+
+    return x && x->kind == V_CONST && !x->next ? x->init : NULL;
 }
 
 bool value_const_number(const Graph *g, ValueId v, double *out)
@@ -402,6 +404,7 @@ static ValueId clone_value(Graph *to, const Graph *g, ValueId v, bool lend)
     if (from->shard && !(copy->shard = arena_memdup(to->arena, from->shard, sizeof *from->shard)))
         graph_fail_nomem(to);
     copy->folded_from = from->folded_from ? arena_strdup(to->arena, from->folded_from) : NULL;
+    copy->next = from->next ? arena_strdup(to->arena, from->next) : NULL;
     if (from->init && !(copy->init = lend ? from->init : tensor_copy(to->arena, from->init)))
         graph_fail_nomem(to);
     copy->dim_param = graph_copy_symbols(to, from->dim_param);

@@ -67,6 +67,7 @@ typedef struct {
     const Shard *shard;  /* V_STATE of a partitioned graph: which elements of the state it holds; NULL: all of it */
     const char *const *dim_param; /* V_INPUT: names of symbolic dimensions, NULL entries for fixed ones; or NULL */
     const char *folded_from;      /* what the exporter computed the constant from: "['fc.weight', 'val_1']"; or NULL */
+    const char *next;             /* the graph's output that a training step of the file makes of it; or NULL */
     int out_index;                /* which of the producer's outputs */
     int16_t replica, device;      /* of a partitioned graph; -1: none (a device -1: on the host: inputs, constants) */
     uint8_t kind;                 /* ValueKind */
@@ -196,7 +197,7 @@ static inline const char *value_logical_name(const Value *v) { return v->logical
 /* Passes have made a step of it, or a part: it has state, or something that has a place, a layout or is a copy, as no
  * model does. */
 bool graph_is_step(const Graph *g);
-/* The value's data if it is a constant, else NULL. */
+/* The value's data if it is a constant, and none that a training step of the file changes (Value.next); else NULL. */
 const Tensor *value_const(const Graph *g, ValueId v);
 /* Is the value a constant of one number?  Then *out is that. */
 bool value_const_number(const Graph *g, ValueId v, double *out);

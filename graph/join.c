@@ -22,7 +22,8 @@ static ValueId join_const(Graph *g, const Value *from, const char *prefix)
     copy->origin = from->origin;
     copy->said = from->said;
     copy->folded_from = from->folded_from ? arena_strdup(g->arena, from->folded_from) : NULL;
-    if (from->folded_from && !copy->folded_from)
+    copy->next = from->next ? arena_strdup(g->arena, from->next) : NULL;
+    if ((from->folded_from && !copy->folded_from) || (from->next && !copy->next))
         graph_fail_nomem(g);
     return v;
 }

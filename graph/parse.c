@@ -247,6 +247,21 @@ static Status shard(Parser *p, const Shard **out, DType dtype)
                : FAIL(E_MODEL, "line %d: elements of %s, expected %s", p->tok.line, dtype_name(of), dtype_name(dtype));
 }
 
+/* "next" and an output's name. */
+static Status next(Parser *p, const char **out)
+{
+    bool found;
+
+    TRY(parse_accept_word(p, "next", &found));
+    if (!found)
+        return ST_OK;
+    if (p->tok.kind != T_STRING)
+        return parse_expected(p, "the name of an output");
+    if (!(*out = arena_strdup(p->g->arena, p->tok.text)))
+        return FAIL_NOMEM();
+    return parse_next(p);
+}
+
 static Status declaration(Parser *p, ValueKind kind)
 {
     const char *name = NULL, *params[MAX_RANK] = { NULL };
@@ -262,6 +277,8 @@ static Status declaration(Parser *p, ValueKind kind)
         TRY(parse_accept_word(p, "transient", &transient));
         TRY(parse_accept_word(p, "partial", &partial));
     }
+    if (kind != V_INPUT)
+        TRY(next(p, &v.next));
     TRY(parse_punct(p, ":"));
     TRY(parse_type(p, &v.dtype, &shape, kind == V_INPUT ? params : NULL));
     TRY(parse_layout(p, &v.layout));
@@ -283,6 +300,7 @@ static Status declaration(Parser *p, ValueKind kind)
     value(p->g, id)->partial = partial;
     value(p->g, id)->layout = v.layout;
     value(p->g, id)->logical = v.logical;
+    value(p->g, id)->next = v.next;
     value(p->g, id)->shard = v.shard;
     value(p->g, id)->replica = v.replica;
     value(p->g, id)->device = v.device;

@@ -193,6 +193,9 @@ typedef struct {
 Status pipeline_run(Graph *g, const BuildOptions *opt, Evaluator eval, Report *report,
                     const PipelineOptions *how) CHECKED;
 
+/* Is a step's update what the model's file says of it, and not one of a gradient? */
+static inline bool follows_file(const BuildOptions *opt) { return opt->optimizer && opt->optimizer->of_file; }
+
 /* The model passes: they mend what exporters did to the model, once between import and the pipeline, in place.  What
  * they make is the model that is trained, run and exported.  `report` may be NULL. */
 extern const Pass *const model_passes[]; /* in order */

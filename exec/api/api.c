@@ -216,7 +216,10 @@ static Status attach(dpx_model *m, const Options *o, const OperatorList *own)
     TRY(attach_graphs(&attached, m->graph, m->onnx, o, own));
     if (!attached)
         return ST_OK;
-    m->given = m->graph;
+    if (m->given)
+        graph_free(m->graph);
+    else
+        m->given = m->graph;
     m->graph = attached;
     TRY(keep_path(&m->preprocess, o->preprocess));
     return keep_path(&m->criterion, o->criterion);
@@ -238,6 +241,17 @@ Status model_check_attached(const dpx_model *m, const Options *o)
     return check_attached("criterion", m->criterion, o->criterion);
 }
 
+/* The model without the training step of its file, as it is exported. */
+static Status read_given(dpx_model *m, const char *path, const Options *o, const OperatorList *own)
+{
+    BuildOptions model = o->build;
+
+    onnx_model_free(m->onnx);
+    m->onnx = NULL;
+    model.optimizer = NULL;
+    return plan_import(&m->given, &m->onnx, path, interp_node, own, &model);
+}
+
 /* `o` may be NULL. */
 static Status read_model(dpx_model *m, const char *path, const Options *o)
 {
@@ -249,6 +263,8 @@ static Status read_model(dpx_model *m, const char *path, const Options *o)
         st = options_operators(&own, a, o);
     if (!st)
         st = plan_import(&m->graph, &m->onnx, path, interp_node, &own, o ? &o->build : NULL);
+    if (!st && o && follows_file(&o->build))
+        st = read_given(m, path, o, &own);
     if (!st)
         st = attach(m, o, &own);
     arena_free(a);

@@ -17,7 +17,7 @@ Status plan_import(Graph **out, OnnxModel **onnx, const char *path, Evaluator ev
                    const BuildOptions *o)
 {
     MemoryBudget *b = plan_budget(o ? o->plan_memory : 0);
-    ImportOptions how = { eval, b, own, o ? o->max_nodes : 0 };
+    ImportOptions how = { eval, b, own, o ? o->max_nodes : 0, o && follows_file(o) };
     Status st = b ? onnx_import_file(out, onnx, path, &how) : FAIL_NOMEM();
 
     st = memory_budget_explain(b, st);
@@ -29,7 +29,7 @@ Status plan_evaluate(OnnxNamedValue **out, int *n_out, Arena *arena, const char 
                      const OperatorList *own, const BuildOptions *o, OnnxInput *input, void *user)
 {
     MemoryBudget *b = plan_budget(o->plan_memory);
-    ImportOptions how = { eval, b, own, o->max_nodes };
+    ImportOptions how = { eval, b, own, o->max_nodes, false };
     Status st = b ? onnx_evaluate_file(out, n_out, arena, path, &how, input, user) : FAIL_NOMEM();
 
     st = memory_budget_explain(b, st);

@@ -30,9 +30,25 @@ static Status check_observed(const Options *o)
     return ST_OK;
 }
 
+/* What the file's own updates leave nothing to say of. */
+static Status check_of_file(const Options *o)
+{
+    static const char *const idle[] = { "lr",    "lr-schedule", "warmup-steps", "clip-norm", "clip-value",  "ema",
+                                        "group", "accumulate",  "shard",        "precision", "loss-scaling" };
+    Problems given = { 0 };
+
+    if (!follows_file(&o->build))
+        return ST_OK;
+    for (size_t i = 0; i < sizeof idle / sizeof *idle; i++)
+        if (options_given(o, idle[i]))
+            problems_add(&given, "--%s", idle[i]);
+    return problems_fail(&given, E_INVALID, "--optimizer file: the model's training_info says all of a step, without");
+}
+
 Status options_check(const Options *o)
 {
     TRY(options_check_recipes(o));
+    TRY(check_of_file(o));
     TRY(options_check_groups(o));
     TRY(check_observed(o));
     if (o->export_ema && o->build.ema == 0)

@@ -509,6 +509,8 @@ static Status import_graph(Importer *im)
     TRY(import_initializers(im, &b, gp));
     for (size_t i = 0; i < gp->n_input; i++)
         TRY(import_input(im, &b, gp->input[i]));
+    if (im->training)
+        TRY(training_bind(im, &b));
     TRY(import_body(im, &b));
     if (im->run)
         return evaluate_outputs(im, &b);
@@ -517,6 +519,8 @@ static Status import_graph(Importer *im)
     known_forget(im);
     TRY(model_restore(im, &b));
     TRY(model_said(im, &b));
+    if (im->training)
+        TRY(training_check(im, &b));
     return graph_sort(im->g);
 }
 
@@ -532,12 +536,18 @@ static Status import_proto(Graph **out, OnnxModel **model, const Onnx__ModelProt
                     .marked = model_is_marked(m),
                     .eval = opt ? opt->eval : NULL,
                     .own = opt ? opt->own : NULL,
+                    .training = opt && opt->training,
                     .max_nodes = opt && opt->max_nodes > 0 ? (size_t)opt->max_nodes : ONNX_MAX_NODES,
                     .run = run };
     OnnxModel *remembered = NULL;
+    Onnx__ModelProto whole;
     Status st;
 
     TRY(check_model(m, opset));
+    if (im.training) {
+        TRY(training_combine(&whole, scratch, m));
+        im.model = &whole;
+    }
     if (!(im.g = graph_create_within(text_or(m->graph->name, "graph"), arena_budget(scratch))))
         return FAIL_NOMEM();
     im.tensors.arena = im.g->arena;

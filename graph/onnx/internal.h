@@ -107,6 +107,7 @@ typedef struct {
     size_t n_call, cap_call;
     Evaluator eval;
     const OperatorList *own;
+    bool training;              /* the model is one of training_combine */
     const struct Known **known; /* known.c: by value, for those below n_known */
     uint32_t n_known, n_inferred;
     struct Entering *entering; /* branch.c: by value, for those below n_entering */
@@ -277,6 +278,14 @@ Status model_remember(OnnxModel **out, const Importer *im, int64_t opset) CHECKE
 bool model_is_marked(const Onnx__ModelProto *m);
 /* When all nodes are there. */
 Status model_restore(Importer *im, const Body *b) CHECKED;
+
+/* ---- training.c ---- */
+/* `out`: a model whose graph is that of `m` and the algorithm of its training_info. */
+Status training_combine(Onnx__ModelProto *out, Arena *scratch, const Onnx__ModelProto *m) CHECKED;
+/* What initializers become after a step, before anything may take them for constants. */
+Status training_bind(Importer *im, const Body *b) CHECKED;
+/* When all else is there: the algorithm's own initializers are no parameters. */
+Status training_check(Importer *im, const Body *b) CHECKED;
 
 /* ---- said.c ---- */
 /* The producer, and what the file says of its constants, when all nodes are there. */

@@ -323,7 +323,7 @@ static const Known *known_of(Importer *im, ValueId v, int steps)
         return NULL;
     if (im->known[v.i])
         return im->known[v.i];
-    if (x->kind == V_CONST)
+    if (value_const(im->g, v))
         k = tensor_numel(x->init) <= MAX_KNOWN ? known_whole(im, x->init) : unknown;
     else if (x->producer)
         k = of_node(im, x->producer, x->out_index, steps - 1);

@@ -47,6 +47,7 @@ typedef struct {
     MemoryBudget *budget;    /* which the graph holds; NULL: none */
     const OperatorList *own; /* the embedder's, which must outlive the graph; NULL: none */
     int64_t max_nodes;       /* with functions inlined and loops unrolled; 0: ONNX_MAX_NODES */
+    bool training;           /* with the algorithm of its training_info, whose updates are Value.next */
 } ImportOptions;
 enum { ONNX_MAX_NODES = 300000 };
 

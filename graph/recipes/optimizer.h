@@ -45,6 +45,7 @@ typedef struct {
 typedef struct {
     Recipe recipe;
     void (*formula)(UpdateRule *f, const void *settings); /* failure is sticky in f->o->g or f->g */
+    bool of_file; /* there is none: updates are those that the model comes with (Value.next) */
 } OptimizerDef;
 
 #define DEFINE_OPTIMIZER(ident, ...) const OptimizerDef optimizer_##ident = { __VA_ARGS__ }

@@ -589,6 +589,9 @@ static Status take_groups(Optimizer *o)
         Group *group = &o->group[k];
         Status st;
 
+        if (def->of_file)
+            return FAIL(E_INVALID, "--group '%s': the file says how all or none of its tensors are updated",
+                        u->pattern);
         *group = (Group){ .def = def, .clip = u && u->clip ? u->clip : &opt->clip, .own_clip = u && u->clip };
         TRY(check_clip(group->clip));
         st = recipe_take(&group->settings, &def->recipe, "optimizer", u ? u->optimizer_args : opt->optimizer_args,
@@ -628,6 +631,8 @@ static Status run(Graph *g, PassCtx *ctx)
     Optimizer o = { .g = g, .opt = ctx->opt };
     uint32_t before = g->n_node;
 
+    if (follows_file(ctx->opt))
+        return ST_OK;
     TRY(take_groups(&o));
     TRY(collect(&o, ctx->scratch));
     TRY(check_groups(&o, ctx->scratch));

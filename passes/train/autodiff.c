@@ -218,6 +218,8 @@ static Status run(Graph *g, PassCtx *ctx)
     ValueId *param = ARENA_NEW(ctx->scratch, ValueId, g->n_value), *grad;
     const int n = param ? collect_trainable(g, param) : 0;
 
+    if (follows_file(ctx->opt))
+        return ST_OK;
     if (!param || !(grad = ARENA_NEW(ctx->scratch, ValueId, n + 1)))
         return FAIL_NOMEM();
     for (int k = 0; k <= ctx->opt->n_group; k++)

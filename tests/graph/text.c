@@ -46,6 +46,8 @@ static void test_every_statement(void)
                 "  state %w trainable : float32[2,3] @d1 = {0.1, -0, 1e-45, 3.4028235e+38, inf, -inf}\n"
                 "  state %s transient : float64[] = {0.1}\n"
                 "  state %w@d1 trainable partial : float32[2] @r2 d1 = {1, 2}\n"
+                "  state %n trainable next \"n'\" : float32[] = {1}\n"
+                "  const %t next \"one more\" : int64[] = {1}\n"
                 "  const %c : int64[2] = {1, -9223372036854775808}\n"
                 "  const %v : float32[3] of \"other\" = {1, 2, 3}\n"
                 "  const %z : float32[100] = all 0.5\n"
