@@ -728,7 +728,8 @@ DPX_API dpx_status dpx_val_data(dpx_trainer *t, const dpx_data *batch, dpx_resul
 DPX_API dpx_status dpx_run_data(dpx_trainer *t, const dpx_data *inputs, dpx_tensor *outputs, int n_outputs) DPX_CHECKED;
 
 /* The outputs of a model whose control flow, sequences or shapes depend on data (DPX_UNSUPPORTED when it is loaded or
- * run otherwise), and of any other: node by node in one thread by the reference kernels, as docs/onnx.md tells.  Maps
+ * run otherwise), and of any other, as docs/onnx.md tells: node by node in one thread by the reference kernels, but for
+ * what has products or convolutions and stands between what data decide, which runs as programs on "devices".  Maps
  * from names to tensors, and to lists of tensors for sequences; an optional that holds nothing is not among them; a
  * single input may be called "".  Of `options` "max-nodes" and "plan-memory" count, and operators of the embedder's. */
 DPX_API dpx_status dpx_interpret(dpx_data **outputs, const char *path, const dpx_options *options,

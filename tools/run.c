@@ -438,7 +438,7 @@ static Status run_unplanned(Job *j, const Args *a, const char *folder, Status re
             return refused;
     if (!strcmp(dpx_options_get(a->options, "output-device"), "each") || j->loader)
         return refused;
-    progress_line(&j->progress, "dpexec: warning: run node by node: %s", dpx_error());
+    progress_line(&j->progress, "dpexec: warning: interpreted: %s", dpx_error());
     close_job(j);
     *j = (Job){ .progress = j->progress };
     st = interpret(&out, j, a);

@@ -4,6 +4,7 @@
 #include "exec/api/data.h"
 #include "exec/plan/plan_budget.h"
 #include "exec/run/interp.h"
+#include "exec/train/part.h"
 
 static Status check_fits(const char *name, const Tensor *t, const OnnxType *type)
 {
@@ -112,6 +113,9 @@ static Status give_outputs(dpx_data *to, const OnnxNamedValue *from, int n)
 static Status interpret(dpx_data **out, Arena *a, const char *path, const Options *o, const dpx_data *inputs)
 {
     OperatorList own = { NULL, 0 };
+    DeviceList devices;
+    PartOptions part = { &o->build, &devices };
+    ImportOptions how = { .eval = interp_any, .own = &own, .compute = part_compute, .compute_user = &part };
     Given given = { inputs, 0 };
     OnnxNamedValue *value;
     dpx_data *map;
@@ -121,7 +125,8 @@ static Status interpret(dpx_data **out, Arena *a, const char *path, const Option
     if (inputs->kind != DPX_DATA_MAP)
         return FAIL(E_INVALID, "the inputs are %s, expected a map", data_kind_name(inputs));
     TRY(options_operators(&own, a, o));
-    TRY(plan_evaluate(&value, &n, a, path, interp_any, &own, &o->build, take_input, &given));
+    TRY(options_devices(&devices, o));
+    TRY(plan_evaluate(&value, &n, a, path, &how, &o->build, take_input, &given));
     if (given.used < inputs->n)
         return FAIL(E_INVALID, "%d inputs are given, of which the model has %d", inputs->n, given.used);
     TRY(data_create(&map, DPX_DATA_MAP, n));

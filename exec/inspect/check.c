@@ -11,6 +11,7 @@
 
 #include "exec/plan/plan_budget.h"
 #include "exec/run/interp.h"
+#include "exec/train/part.h"
 #include "exec/train/session.h"
 #include "graph/onnx/onnx.h"
 #include "graph/print.h"
@@ -26,6 +27,7 @@ typedef struct {
     DeviceList devices;
     Tolerance tolerance;
     dpx_check_result *result;
+    bool interpreter; /* alone */
 } Check;
 
 /* One data set, once. */
@@ -268,11 +270,15 @@ static Status compare(const Try *t, bool *wrong)
 static Status run_model(Try *t, const char *model, How how)
 {
     const BuildOptions *o = &t->check->options->build;
+    PartOptions part = { o, &t->check->devices };
     OperatorList own = { NULL, 0 };
+    ImportOptions read = {
+        .eval = interp_any, .own = &own, .compute = t->check->interpreter ? NULL : part_compute, .compute_user = &part
+    };
 
     TRY(options_operators(&own, t->arena, t->check->options));
     if (how == INTERPRETED)
-        return plan_evaluate(&t->output, &t->n_output, t->arena, model, interp_any, &own, o, read_input, t);
+        return plan_evaluate(&t->output, &t->n_output, t->arena, model, &read, o, read_input, t);
     TRY(plan_import(&t->graph, &t->onnx, model, interp_node, &own, o));
     return run_session(t, how);
 }
@@ -345,7 +351,7 @@ static Status run_sets(const Check *c, bool interpreter)
 
 Status check_folder(dpx_check_result *out, const char *folder, const Options *o, bool interpreter)
 {
-    Check c = { .options = o, .folder = folder, .result = out };
+    Check c = { .options = o, .folder = folder, .result = out, .interpreter = interpreter };
     Status st;
 
     if (strlen(folder) > PATH_LENGTH - 512)

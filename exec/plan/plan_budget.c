@@ -17,7 +17,9 @@ Status plan_import(Graph **out, OnnxModel **onnx, const char *path, Evaluator ev
                    const BuildOptions *o)
 {
     MemoryBudget *b = plan_budget(o ? o->plan_memory : 0);
-    ImportOptions how = { eval, b, own, o ? o->max_nodes : 0, o && follows_file(o) };
+    const ImportOptions how = {
+        .eval = eval, .budget = b, .own = own, .max_nodes = o ? o->max_nodes : 0, .training = o && follows_file(o)
+    };
     Status st = b ? onnx_import_file(out, onnx, path, &how) : FAIL_NOMEM();
 
     st = memory_budget_explain(b, st);
@@ -25,13 +27,15 @@ Status plan_import(Graph **out, OnnxModel **onnx, const char *path, Evaluator ev
     return st;
 }
 
-Status plan_evaluate(OnnxNamedValue **out, int *n_out, Arena *arena, const char *path, Evaluator eval,
-                     const OperatorList *own, const BuildOptions *o, OnnxInput *input, void *user)
+Status plan_evaluate(OnnxNamedValue **out, int *n_out, Arena *arena, const char *path, ImportOptions *how,
+                     const BuildOptions *o, OnnxInput *input, void *user)
 {
     MemoryBudget *b = plan_budget(o->plan_memory);
-    ImportOptions how = { eval, b, own, o->max_nodes, false };
-    Status st = b ? onnx_evaluate_file(out, n_out, arena, path, &how, input, user) : FAIL_NOMEM();
+    Status st;
 
+    how->budget = b;
+    how->max_nodes = o->max_nodes;
+    st = b ? onnx_evaluate_file(out, n_out, arena, path, how, input, user) : FAIL_NOMEM();
     st = memory_budget_explain(b, st);
     memory_budget_free(b);
     return st;

@@ -13,9 +13,9 @@ MemoryBudget *plan_budget(int64_t bytes);
  * outlives it. */
 Status plan_import(Graph **out, OnnxModel **onnx, const char *path, Evaluator eval, const OperatorList *own,
                    const BuildOptions *o) CHECKED;
-/* onnx_evaluate_file within the same. */
-Status plan_evaluate(OnnxNamedValue **out, int *n_out, Arena *arena, const char *path, Evaluator eval,
-                     const OperatorList *own, const BuildOptions *o, OnnxInput *input, void *user) CHECKED;
+/* onnx_evaluate_file within the same, with these options but for `budget` and `max_nodes`, which are set. */
+Status plan_evaluate(OnnxNamedValue **out, int *n_out, Arena *arena, const char *path, ImportOptions *how,
+                     const BuildOptions *o, OnnxInput *input, void *user) CHECKED;
 /* A copy of the model to be planned, within a budget of its own. */
 Status plan_copy(Graph **out, const Graph *model, int64_t bytes) CHECKED;
 /* memory_budget_explain of the budget that the graph is within. */

@@ -3,32 +3,45 @@
  * sequences are known where they are needed, and the rules that unroll what a file itself decides (flow.c, sequence.c,
  * optional.c) are those of what data decide.
  *
- * Nodes are counted, those of each trip too, and what
- * is computed is charged to the budget, so that a loop without end and a shape of any size end in an error. */
+ * Nodes of the model itself wait, where there is somebody who computes many at once, until one is read that asks for
+ * values (evaluate_part.c).  Nodes are counted, those of each trip too, and what is computed is charged to the budget,
+ * so that a loop without end and a shape of any size end in an error. */
 #include <string.h>
 
-#include "graph/onnx/internal.h"
-
-typedef struct Evaluation {
-    OnnxInput *input;
-    void *user;
-    Arena *arena; /* of what is given and returned */
-    OnnxNamedValue *output;
-    int n_output, n_given;
-    uint32_t n_read; /* nodes of the graph that have been computed */
-} Evaluation;
+#include "graph/onnx/evaluate.h"
 
 /* ---- nodes ---- */
 
-static void fix_value(Graph *g, ValueId v, const Tensor *t)
+/* Values below run->n_data are told by run->is_data. */
+static Status make_room(Importer *im)
 {
-    Value *x = value(g, v);
+    Evaluation *run = im->run;
+    const uint32_t n = im->g->n_value * 2;
+    bool *grown;
 
+    if (run->n_data >= im->g->n_value)
+        return ST_OK;
+    if (!(grown = ARENA_NEW(im->scratch, bool, n)))
+        return FAIL_NOMEM();
+    if (run->n_data)
+        memcpy(grown, run->is_data, run->n_data * sizeof *grown);
+    run->is_data = grown;
+    run->n_data = n;
+    return ST_OK;
+}
+
+Status evaluate_fix(Importer *im, ValueId v, const Tensor *t)
+{
+    Value *x = value(im->g, v);
+
+    TRY(make_room(im));
+    im->run->is_data[v.i] = true;
     x->kind = V_CONST;
     x->producer = NULL;
     x->dtype = t->dtype;
     x->init = t;
-    value_set_shape(g, x, &t->shape);
+    value_set_shape(im->g, x, &t->shape);
+    return im->g->status;
 }
 
 /* A node whose inputs are constants, as its outputs become. */
@@ -48,7 +61,7 @@ static Status compute(Importer *im, Node *n)
     TRY(im->eval(g->arena, g, n, in, out));
     for (int i = 0; i < n->n_out; i++)
         if (has_value(n->out[i]))
-            fix_value(g, n->out[i], out[i]);
+            TRY(evaluate_fix(im, n->out[i], out[i]));
     graph_remove(g, n);
     return g->status;
 }
@@ -61,12 +74,23 @@ static bool is_ready(const Graph *g, const Node *n)
     return true;
 }
 
+bool evaluate_waits(const Importer *im, const Body *b, const Onnx__NodeProto *p)
+{
+    const int64_t opset = opset_of(b, p->domain);
+    const OpDef *op = op_find(p->domain && *p->domain ? p->domain : NULL, p->op_type);
+
+    im->run->body = b;
+    return im->run->compute && !b->up && op && opset >= op_oldest(op);
+}
+
 /* What an older spelling became stands behind the node that reads it. */
 Status evaluate_read(Importer *im)
 {
     Graph *g = im->g;
     bool left = true;
 
+    if (im->run->compute)
+        TRY(evaluate_part(im));
     while (left) {
         const Node *waits = NULL;
         bool any = false;
@@ -124,6 +148,8 @@ static Status set_given(Importer *im, ScopeEntry *e, const OnnxValue *given)
     for (int i = 0; i < given->n; i++)
         item[i] = graph_add_const_nocopy(im->g, e->name, given->item[i]);
     TRY(im->g->status);
+    for (int i = 0; i < given->n; i++)
+        TRY(evaluate_fix(im, item[i], given->item[i]));
     if (given->nothing)
         optional_set_nothing(e);
     else if (given->type.sequence)
@@ -185,6 +211,7 @@ Status evaluate_outputs(Importer *im, const Body *b)
     const Onnx__GraphProto *gp = im->model->graph;
     Evaluation *run = im->run;
 
+    TRY(evaluate_read(im));
     if (!(run->output = ARENA_NEW(run->arena, OnnxNamedValue, gp->n_output)))
         return FAIL_NOMEM();
     for (size_t i = 0; i < gp->n_output; i++) {
@@ -204,7 +231,11 @@ Status evaluate_outputs(Importer *im, const Body *b)
 Status onnx_evaluate_file(OnnxNamedValue **out, int *n_out, Arena *arena, const char *path, const ImportOptions *opt,
                           OnnxInput *input, void *user)
 {
-    Evaluation run = { .input = input, .user = user, .arena = arena };
+    Evaluation run = { .input = input,
+                       .user = user,
+                       .arena = arena,
+                       .compute = opt ? opt->compute : NULL,
+                       .compute_user = opt ? opt->compute_user : NULL };
     Graph *rest;
 
     TRY(import_file(&rest, NULL, path, opt, &run));

@@ -279,6 +279,7 @@ static Status import_operator(Importer *im, Body *b, const Onnx__NodeProto *p)
 static Status import_node(Importer *im, Body *b, const Onnx__NodeProto *p)
 {
     const Onnx__FunctionProto *f;
+    bool waits;
     Status st;
 
     TRY(spend_nodes(im, 1));
@@ -287,9 +288,12 @@ static Status import_node(Importer *im, Body *b, const Onnx__NodeProto *p)
     TRY(function_find(&f, im, p));
     if (f && operator_find(im->own, p->domain, p->op_type))
         f = NULL; /* which says how it is computed where nobody brings it */
+    waits = !f && im->run && evaluate_waits(im, b, p);
+    if (im->run && !waits)
+        TRY(evaluate_read(im));
     st = f ? import_call(im, b, p, f) : import_operator(im, b, p);
     if (!st && im->run)
-        return evaluate_read(im);
+        return waits ? ST_OK : evaluate_read(im);
     if (st != E_UNSUPPORTED || im->run)
         return st;
     problems_add(&im->problems, "%s", status_message());

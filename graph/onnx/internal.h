@@ -204,6 +204,9 @@ Status branch_choose(ScopeEntry *e, Importer *im, ValueId condition, const Scope
 /* ---- evaluate.c ---- */
 /* Computes what was read since the last call. */
 Status evaluate_read(Importer *im) CHECKED;
+/* Node p of the body, which is read next, need not be computed before others are read: all that it becomes is nodes, of
+ * whatever values its inputs have. */
+bool evaluate_waits(const Importer *im, const Body *b, const Onnx__NodeProto *p);
 /* The model's input, whose value is given. */
 Status evaluate_input(Importer *im, ScopeEntry *e, const Onnx__ValueInfoProto *p) CHECKED;
 /* What the model's outputs are, when all nodes have been read. */

@@ -42,12 +42,19 @@ void onnx_model_free(OnnxModel *m); /* NULL is legal */
 /* What the file said of the graph's output of this name; NULL: nothing, or `m` is. */
 const OnnxOutput *onnx_model_output(const OnnxModel *m, const char *name);
 
+/* Computes a graph whose outputs follow from its inputs; `out` [part->n_output] in the arena.  E_UNSUPPORTED: its nodes
+ * are computed one by one instead. */
+typedef Status OnnxCompute(void *user, const Tensor **out, Arena *arena, const Graph *part,
+                           const Tensor *const *in /* [part->n_input] */);
+
 typedef struct {
     Evaluator eval;          /* of what conditions and trip counts are computed from; NULL: only constants are known */
     MemoryBudget *budget;    /* which the graph holds; NULL: none */
     const OperatorList *own; /* the embedder's, which must outlive the graph; NULL: none */
-    int64_t max_nodes;       /* with functions inlined and loops unrolled; 0: ONNX_MAX_NODES */
-    bool training;           /* with the algorithm of its training_info, whose updates are Value.next */
+    OnnxCompute *compute;    /* of an evaluation: nodes that can wait until they are many; NULL: none do */
+    void *compute_user;
+    int64_t max_nodes; /* with functions inlined and loops unrolled; 0: ONNX_MAX_NODES */
+    bool training;     /* with the algorithm of its training_info, whose updates are Value.next */
 } ImportOptions;
 enum { ONNX_MAX_NODES = 300000 };
 
