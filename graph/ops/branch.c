@@ -74,6 +74,14 @@ static Status grad_gate(Grad *gr)
     return gr->g->status;
 }
 
+/* Where there are no gradients it is not needed. */
+static Status train_gate(Graph *g, Node *n, const TrainMode *mode)
+{
+    if (!mode->batch)
+        graph_replace(g, n->out[0], n->in[0]);
+    return g->status;
+}
+
 static int settle_gate(const Graph *g, const Node *n) { return known_condition(g, n, 1) == 1 ? 0 : -1; }
 
 static Status lower_gate(Graph *g, Node *n)
@@ -86,7 +94,7 @@ static Status lower_gate(Graph *g, Node *n)
 DEFINE_OP(Gate, .domain = "dpexec", .plain = "Identity", .branch = BRANCH_GATE, .same = SAME_TENSOR,
           .blocks = BLOCKS_PASS, .layout = LAYOUT_ANY, .since = 1, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1,
           .flags = OPF_VIEW, .beside_in = 2, .inplace = { 1 }, .infer = infer_gate, .settle = settle_gate,
-          .grad = grad_gate, .lower = lower_gate, .place = place_linear,
+          .train = train_gate, .grad = grad_gate, .lower = lower_gate, .place = place_linear,
           .doc = "(x, c): x, which gets a gradient where c holds");
 
 /* ---- Choose ---- */
