@@ -33,6 +33,7 @@ static const Flag flags[] = {
       "print what a step takes on the devices of a cluster: time, memory, bytes by link (docs/simulate.md)" },
     { "rates", "TRACE.json", "with --simulate: take the device's rates from a --trace of the step on one device" },
     { "expand", NULL, "with --simulate: plan every device instead of one of each kind; for at most 64" },
+    { "training-info", NULL, "with -o FILE.onnx: the model, and this training of it as its training_info" },
     { "class-weights", "FILE.npy", "weight of each class in the loss" },
     { "list-passes", NULL, "list the passes in order" },
     { "list-operators", NULL, "list the operators of ONNX that are taken, as JSON with --json" },
@@ -198,6 +199,18 @@ static Status show(const Graph *model, const OnnxModel *onnx, const Args *a, con
     return st;
 }
 
+/* The options are those of the run, and decide all that is written. */
+static Status write_training(const Graph *model, const OnnxModel *onnx, const Args *a, const Options *o)
+{
+    static const char *const others[] = { "until", "report", "json", "verify", "parameters", "simulate", NULL };
+    const char *path = args_value(a, "o"), *format = path ? transform_format(path) : NULL;
+
+    TRY(check_alone(a, others, "--training-info writes a model"));
+    if (!format || strcmp(format, "onnx"))
+        return FAIL(E_INVALID, "--training-info: give -o FILE.onnx");
+    return transform_write_training(model, onnx, o, path);
+}
+
 static Status show_simulation(const Graph *model, const Args *a, const Options *o)
 {
     Cluster *cluster = malloc(sizeof *cluster);
@@ -255,7 +268,9 @@ static Status run(const Args *a)
     TRY(check_flags(a, o));
     TRY(feed_class_weights(a, NULL));
     TRY(read_model(&model, &onnx, a->positional[0], o));
-    if (args_has(a, "parameters"))
+    if (args_has(a, "training-info"))
+        st = write_training(model, onnx, a, o);
+    else if (args_has(a, "parameters"))
         st = show_parameters(model, a, o);
     else if (args_has(a, "simulate"))
         st = show_simulation(model, a, o);

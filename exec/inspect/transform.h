@@ -28,6 +28,10 @@ typedef struct {
 
 Status transform_options(TransformBuild *out, const Options *o, BuildMode mode) CHECKED;
 
+/* An ONNX file of the model with the step of its training that the options describe as its training_info: on one
+ * replica, of the batch at hand, at the learning rate of the first step. */
+Status transform_write_training(const Graph *model, const OnnxModel *onnx, const Options *o, const char *path) CHECKED;
+
 /* "txt", "dot", "svg", "html", "json" or "onnx"; NULL: unknown ending. */
 const char *transform_format(const char *path);
 Status transform_check_format(const char *format) CHECKED;

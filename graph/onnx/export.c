@@ -10,8 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OPSET_AT_LEAST = 13 };
-
 /* ---- messages in the arena ---- */
 
 void *export_alloc(Exporter *x, size_t size, size_t n)
@@ -41,11 +39,13 @@ void *export_message(Exporter *x, size_t size, const ProtobufCMessageDescriptor 
 
 /* ---- names ---- */
 
+static bool is_elsewhere(const Exporter *x, uint32_t i) { return x->elsewhere && x->elsewhere[i]; }
+
 static bool is_initializer(const Exporter *x, uint32_t i)
 {
     const Value *v = x->g->value[i];
 
-    return (v->kind == V_CONST || v->kind == V_STATE) && (x->uses[i] || !x->opt->plain);
+    return (v->kind == V_CONST || v->kind == V_STATE) && (x->uses[i] || !x->opt->plain) && !is_elsewhere(x, i);
 }
 
 static bool take_name(Exporter *x, const char *name, uint32_t i)
@@ -83,6 +83,8 @@ static Status choose_names(Exporter *x)
     for (int i = 0; i < g->n_input; i++) {
         const char *name = value(g, g->input[i])->name;
 
+        if (is_elsewhere(x, g->input[i].i))
+            continue;
         x->name[g->input[i].i] = export_text(x, name);
         take_name(x, x->name[g->input[i].i], g->input[i].i);
     }
@@ -285,7 +287,8 @@ static void add_infos(Exporter *x, Onnx__GraphProto *gp)
     gp->output = export_alloc(x, sizeof *gp->output, (size_t)g->n_output);
     gp->value_info = export_alloc(x, sizeof *gp->value_info, g->n_value);
     for (int i = 0; i < g->n_input && !x->no_memory; i++)
-        gp->input[gp->n_input++] = export_value(x, g->input[i].i);
+        if (!is_elsewhere(x, g->input[i].i))
+            gp->input[gp->n_input++] = export_value(x, g->input[i].i);
     for (int i = 0; i < g->n_output && !x->no_memory; i++)
         gp->output[gp->n_output++] = export_output(x, &g->output[i]);
     for (uint32_t i = 1; i < g->n_value && !x->opt->plain && !x->no_memory; i++) {
@@ -390,7 +393,7 @@ static int64_t ir_version(int64_t opset)
     return 7;
 }
 
-static Status finish_model(Exporter *x, Onnx__ModelProto *m)
+Status export_rest(Exporter *x, Onnx__ModelProto *m)
 {
     const OnnxModel *old = x->opt->model;
 
@@ -412,23 +415,33 @@ static Status finish_model(Exporter *x, Onnx__ModelProto *m)
     return x->no_memory ? FAIL_NOMEM() : ST_OK;
 }
 
-static Status build(Exporter *x, Onnx__ModelProto *m)
+Status export_begin(Exporter *x)
 {
-    const Graph *g = x->g;
+    x->uses = graph_count_uses(x->g, x->arena);
+    x->name = export_alloc(x, sizeof *x->name, x->g->n_value);
+    return x->uses && x->name ? ST_OK : FAIL_NOMEM();
+}
 
-    if (!(x->uses = graph_count_uses(g, x->arena)) || !(x->name = export_alloc(x, sizeof *x->name, g->n_value)))
-        return FAIL_NOMEM();
+Status export_graph(Exporter *x, Onnx__GraphProto *gp)
+{
     TRY(choose_names(x));
     if (x->opt->plain)
         TRY(export_plan_branches(x));
+    gp->name = export_text(x, *x->g->name ? x->g->name : "graph");
+    add_nodes(x, gp);
+    TRY(problems_fail(&x->problems, E_UNSUPPORTED, "ONNX does not have these operators"));
+    TRY(add_initializers(x, gp));
+    add_infos(x, gp);
+    return x->no_memory ? FAIL_NOMEM() : ST_OK;
+}
+
+static Status build(Exporter *x, Onnx__ModelProto *m)
+{
+    TRY(export_begin(x));
     if (!(m->graph = NEW_MESSAGE(x, Onnx__GraphProto, onnx__graph_proto)))
         return FAIL_NOMEM();
-    m->graph->name = export_text(x, *g->name ? g->name : "graph");
-    add_nodes(x, m->graph);
-    TRY(problems_fail(&x->problems, E_UNSUPPORTED, "ONNX does not have these operators"));
-    TRY(add_initializers(x, m->graph));
-    add_infos(x, m->graph);
-    return finish_model(x, m);
+    TRY(export_graph(x, m->graph));
+    return export_rest(x, m);
 }
 
 Status onnx_export_file(const Graph *g, const ExportOptions *opt, const char *path)

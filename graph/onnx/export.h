@@ -4,12 +4,15 @@
 
 #include "graph/onnx/internal.h"
 
+enum { OPSET_AT_LEAST = 13 }; /* of an export that is not plain */
+
 typedef struct {
     const Graph *g;
     const ExportOptions *opt;
     Arena *arena;              /* of the messages */
     const uint32_t *uses;      /* of each value */
     char **name;               /* [n_value] what the file calls each value */
+    const bool *elsewhere;     /* [n_value] named and declared by another graph of the file; NULL: nothing is */
     Scope names;               /* those that are taken */
     Problems problems;         /* of plain exports: what ONNX does not have */
     struct Branches *branches; /* export_branch.c; NULL: none */
@@ -36,6 +39,12 @@ Onnx__ValueInfoProto *export_value(Exporter *x, uint32_t value);
 void export_identity(Exporter *x, Onnx__GraphProto *gp, uint32_t from, const char *to);
 /* `base`, or one with a number, that nothing else has; a base of NULL is memory that ran out. */
 char *export_free_name(Exporter *x, const char *base);
+
+/* The exporter's graph, and what else is in the model's message; its opset and domains are those seen so far. */
+Status export_graph(Exporter *x, Onnx__GraphProto *gp) CHECKED;
+Status export_rest(Exporter *x, Onnx__ModelProto *m) CHECKED;
+/* Before either: room for names. */
+Status export_begin(Exporter *x) CHECKED;
 
 /* ---- export_branch.c ---- */
 /* Once names are chosen. */

@@ -104,6 +104,9 @@ typedef struct {
                              * trained; an operator that ONNX does not have is an error */
 } ExportOptions;
 
+/* A model and, as its training_info, a step of its training: inputs, states and constants of the step are the model's
+ * where they have the name of such.  Outputs of the step are the algorithm's; each next value must be one. */
+Status onnx_export_training(const Graph *model, const Graph *step, const ExportOptions *opt, const char *path) CHECKED;
 /* The file appears whole or not at all (graph/base/outfile.h).  `opt` may be NULL. */
 Status onnx_export_file(const Graph *g, const ExportOptions *opt, const char *path) CHECKED;
 

@@ -53,7 +53,7 @@ static Status note_folded(const Graph *g, Report *report, bool torch_export)
                        n_conv);
 }
 
-/* Distinct nodes that read each value, two at most. */
+/* Distinct nodes that read each value, two at most; a training step of the file reads what it updates besides. */
 static Status note_tied(const Graph *g, Report *report, Arena *a)
 {
     uint8_t *readers = ARENA_NEW(a, uint8_t, g->n_value);
@@ -71,7 +71,7 @@ static Status note_tied(const Graph *g, Report *report, Arena *a)
     for (uint32_t i = 1; i < g->n_value; i++) {
         const Value *v = g->value[i];
 
-        if (!v->trainable || readers[i] < 2 || v->origin != ORIGIN_INITIALIZER ||
+        if (!v->trainable || v->next || readers[i] < 2 || v->origin != ORIGIN_INITIALIZER ||
             tensor_looks(v->init) != LOOKS_UNIFORM)
             continue;
         n_tied++;

@@ -87,8 +87,8 @@ static bool kept_apart(const BuildOptions *opt, const char *name)
 
 static bool may_be_twin(const Value *v)
 {
-    return v->kind == V_CONST && dtype_is_float(v->dtype) && v->init && v->init->data && v->init->shape.rank == 2 &&
-           tensor_numel(v->init) > 3 && !tensor_is_filled(v->init);
+    return v->kind == V_CONST && !v->next && dtype_is_float(v->dtype) && v->init && v->init->data &&
+           v->init->shape.rank == 2 && tensor_numel(v->init) > 3 && !tensor_is_filled(v->init);
 }
 
 /* With those that match --untie, or without; sorted. */

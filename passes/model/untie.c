@@ -159,7 +159,7 @@ static const char *place_name(const Node *n, int in)
 
 static bool may_be_several(const Value *v)
 {
-    return v->kind == V_CONST && dtype_is_float(v->dtype) && v->init && v->init->shape.rank > 0;
+    return v->kind == V_CONST && !v->next && dtype_is_float(v->dtype) && v->init && v->init->shape.rank > 0;
 }
 
 static Status list_edges(Untie *u)

@@ -171,6 +171,8 @@ static Status run(Graph *g, PassCtx *ctx)
     Prepare p = { .g = g, .ctx = ctx, .mixed = has_mixed_modes(g) };
     uint32_t n_node = g->n_node;
 
+    if (follows_file(ctx->opt) && ctx->opt->mode == BUILD_TRAIN)
+        return ST_OK; /* the file says what of its step is in which mode, and updated how */
     if (!(p.update_of = ARENA_NEW(ctx->scratch, int, g->n_value)))
         return FAIL_NOMEM();
     for (int i = g->n_update; i-- > 0;)

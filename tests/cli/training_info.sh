@@ -1,6 +1,7 @@
 #!/bin/bash
 # A model that says itself how it is trained (training_info), by PyTorch's figures in float64 (tests/cli/training_info.py): on 1 and 3
-# replicas, stopped and resumed, and what is exported behind it; and options that leave it nothing to say.
+# replicas, stopped and resumed, and what is exported behind it; and options that leave it nothing to say.  A training that was written
+# as such goes as that it was written of.
 . "$(dirname "$0")/lib.sh"
 here=tests/cli/training_info
 args=("$here/net.onnx" --data "$here/data.npz" --loss output:loss --optimizer file --batch-size 5 --no-shuffle --dtype float64 --threads 1)
@@ -45,4 +46,50 @@ check "options of other optimizers" says "without: --lr; --clip-norm; --accumula
 check "a group" says "how all or none of its tensors are updated" "${args[@]:0:3}" --target t --loss mse --batch-size 5 --group 'w:optimizer=file'
 python3 -c "" 
 check "a model without" says "has no training_info" models/mlp.onnx --data "$here/data.npz" --loss cross-entropy --optimizer file
+
+# losses OUT OTHER: those of both are the same, to rounding.
+losses() {
+    /usr/bin/python3 - "$DIR/$1" "$DIR/$2" <<'END2'
+import json, sys
+a, b = [[row["loss"] for row in map(json.loads, open(folder + "/metrics.jsonl")) if "loss" in row] for folder in sys.argv[1:]]
+if len(a) != 4 or len(b) != 4 or not max(abs(x - y) / abs(x) for x, y in zip(a, b)) <= 1e-12:
+    sys.exit("%s, expected %s" % (b, a))
+END2
+}
+
+/usr/bin/python3 -c '
+import sys
+import numpy as np
+r = np.random.RandomState(1)
+np.savez(sys.argv[1], image=r.normal(size=(12, 1, 28, 28)).astype(np.float32), target=r.randint(0, 10, 12))' "$DIR/images.npz"
+run=(--data "$DIR/images.npz" --batch-size 6 --no-shuffle --steps 4 --dtype float64 --threads 1 --quiet)
+for optimizer in 'sgd --momentum 0.9 --nesterov' 'adam --weight-decay 0.01'; do
+    what=(--loss cross-entropy --optimizer $optimizer --lr 0.003)
+    "$graph_transform" models/fashion_cnn.onnx "${what[@]}" --batch-size 6 --dtype float64 --training-info -o "$DIR/step.onnx"
+    "$dpexec" train models/fashion_cnn.onnx "${what[@]}" "${run[@]}" --out "$DIR/given" >"$DIR/log" 2>&1 || cat "$DIR/log"
+    for replicas in 1 3; do
+        "$dpexec" train "$DIR/step.onnx" --loss output:loss --optimizer file "${run[@]}" --replicas $replicas --out "$DIR/read" \
+            >"$DIR/log" 2>&1 || cat "$DIR/log"
+        check "written and read, $optimizer, $replicas replicas" losses given read
+        rm -r "$DIR/read"
+    done
+    rm -r "$DIR/given"
+done
+check "the model of such a file runs" "$dpexec" eval "$DIR/step.onnx" --loss cross-entropy --data "$DIR/images.npz" --batch-size 4
+another() {
+    "$graph_transform" $here/net.onnx --loss mse --logits y --target t --batch-size 5 --training-info -o "$DIR/mse.onnx" &&
+        ! "$dpexec" train "$DIR/mse.onnx" --loss output:loss --optimizer file --data $here/data.npz --batch-size 4 --steps 1 --quiet \
+            --out "$DIR/other" >"$DIR/log" 2>&1 && grep -qF "exported for batches of 5 and cannot be taken to 4" "$DIR/log" || { cat "$DIR/log"; false; }
+}
+check "another batch is refused" another
+# unwritten TEXT ARGUMENTS...: graph-transform says so.
+unwritten() {
+    local text=$1
+    shift
+    ! "$graph_transform" models/mlp.onnx --training-info "$@" >"$DIR/log" 2>&1 && grep -qF -- "$text" "$DIR/log" || { cat "$DIR/log"; false; }
+}
+check "a loss is needed" unwritten "give --loss" -o "$DIR/x.onnx" --batch-size 4
+check "one replica" unwritten "of one replica, found 2" -o "$DIR/x.onnx" --loss cross-entropy --batch-size 4 --replicas 2
+check "one learning rate" unwritten "expected --lr-schedule constant" -o "$DIR/x.onnx" --loss cross-entropy --batch-size 4 --lr-schedule exponential:0.9
+check "a name of ONNX" unwritten "give -o FILE.onnx" -o "$DIR/x.txt" --loss cross-entropy
 finish

@@ -1,0 +1,127 @@
+/* A step of training as the training_info of its model: the graph behind add-optimizer, which is in no device's words
+ * yet.
+ *
+ * What of it is no fact of the file is made one: the learning rate is a constant, and the size of the batch, which
+ * shapes and means rest on, is what a Decided node holds a run to. */
+#include <string.h>
+
+#include "exec/inspect/transform.h"
+#include "exec/plan/plan_budget.h"
+#include "exec/run/interp.h"
+#include "graph/emit.h"
+#include "passes/model/inference.h"
+
+extern const Pass pass_dce;
+
+static Status check(const TransformBuild *b, const Options *o)
+{
+    if (!b->build.loss)
+        return FAIL(E_INVALID, "--training-info: a step of training needs a loss: give --loss");
+    if (b->build.replicas > 1)
+        return FAIL(E_INVALID, "--training-info: the file has one step, of one replica, found %d", b->build.replicas);
+    if (strcmp(options_get(o, "lr-schedule"), "constant") || o->warmup_steps)
+        return FAIL(E_UNSUPPORTED, "--training-info: a learning rate that changes, expected --lr-schedule constant "
+                                   "without --warmup-steps");
+    return ST_OK;
+}
+
+/* Of group k of the parameters. */
+static Status fix_rate(Graph *g, const Options *o, int k)
+{
+    const ValueId id = graph_find(g, k ? o->group[k - 1].rate_name : IN_LR);
+    Value *v = has_value(id) ? value(g, id) : NULL;
+    Tensor *t;
+    int kept = 0;
+
+    if (!v || v->kind != V_INPUT)
+        return ST_OK;
+    if (!(t = tensor_create(g->arena, v->dtype, v->shape)))
+        return FAIL_NOMEM();
+    tensor_set_float(t, 0, options_group_rate(o, k, 0, NULL));
+    v->kind = V_CONST;
+    v->init = t;
+    for (int i = 0; i < g->n_input; i++)
+        if (!value_eq(g->input[i], id))
+            g->input[kept++] = g->input[i];
+    g->n_input = kept;
+    return ST_OK;
+}
+
+/* The loss, and the next value of each state. */
+static Status choose_outputs(Graph *g)
+{
+    const ValueId loss = graph_output(g, OUT_LOSS);
+
+    if (!has_value(loss))
+        return FAIL(E_INTERNAL, "the step has no loss");
+    g->n_output = 0;
+    graph_add_output(g, OUT_LOSS, loss);
+    for (int i = 0; i < g->n_update; i++) {
+        const char *name = arena_printf(g->arena, "%s.next", value(g, g->update[i].state)->name);
+
+        if (!name)
+            return FAIL_NOMEM();
+        graph_add_output(g, name, g->update[i].next);
+    }
+    return g->status;
+}
+
+/* Sizes of inputs that the model leaves open are those that the step was made for. */
+static Status hold_sizes(Graph *g, const Graph *model)
+{
+    for (int i = 0; i < model->n_input; i++) {
+        const Value *open = value(model, model->input[i]);
+        const ValueId id = graph_find(g, open->name);
+
+        for (int64_t d = 0; has_value(id) && d < value(g, id)->shape->rank; d++) {
+            const int64_t is = value(g, id)->shape->dim[d];
+            const char *what = arena_printf(g->arena, "the training_info: axis %d of '%.100s'", (int)d, open->name);
+            ValueId size = EMIT(g, Shape, NULL, id);
+
+            if (!what)
+                return FAIL_NOMEM();
+            size = EMIT(g, Gather, ATTRS(INT("axis", 0)), size, emit_ints(g, 1, &d));
+            size = EMIT(g, Squeeze, NULL, size);
+            (void)EMIT(g, Decided, ATTRS(INT("value", is), STRING("what", what)), size);
+        }
+    }
+    return g->status;
+}
+
+static Status make_step(Graph *g, const Graph *model, const TransformBuild *b, const Options *o)
+{
+    PassCtx ctx = { .opt = &b->build, .eval = interp_node };
+    Status st;
+
+    TRY(pipeline_run(g, &b->build, interp_node, NULL, &(PipelineOptions){ .until = "add-optimizer" }));
+    for (int k = 0; k <= o->n_group; k++)
+        TRY(fix_rate(g, o, k));
+    TRY(choose_outputs(g));
+    TRY(hold_sizes(g, model));
+    if (!(ctx.scratch = arena_create_beside(g->arena)))
+        return FAIL_NOMEM();
+    st = pass_dce.run(g, &ctx);
+    arena_free(ctx.scratch);
+    return st ? st : graph_sort(g);
+}
+
+Status transform_write_training(const Graph *model, const OnnxModel *onnx, const Options *o, const char *path)
+{
+    TransformBuild b;
+    Graph *plain = NULL, *step = NULL;
+    Status st;
+
+    TRY(transform_check_model(model));
+    TRY(transform_options(&b, o, BUILD_TRAIN));
+    TRY(check(&b, o));
+    TRY(plan_copy(&plain, model, b.build.plan_memory));
+    TRY_TO(done, st, plan_explain(plain, model_repair(plain, &b.build, interp_node, NULL)));
+    TRY_TO(done, st, graph_clone(&step, plain));
+    TRY_TO(done, st, plan_explain(step, make_step(step, plain, &b, o)));
+    TRY_TO(done, st, inference_make(plain));
+    st = onnx_export_training(plain, step, &(ExportOptions){ .model = onnx }, path);
+done:
+    graph_free(step);
+    graph_free(plain);
+    return st;
+}
