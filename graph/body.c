@@ -70,6 +70,40 @@ Status body_instance(Graph **out, const Graph *body, const Graph *g, int n, cons
     return st;
 }
 
+/* `at`: what values of the body are in g. */
+static Status inline_node(Graph *g, const Node *x, ValueId *at)
+{
+    ValueId *in = ARENA_NEW(g->arena, ValueId, (size_t)x->n_in), y;
+
+    if (!in)
+        return graph_fail_nomem(g);
+    for (int i = 0; i < x->n_in; i++)
+        in[i] = has_in(x, i) ? at[x->in[i].i] : NO_VALUE;
+    y = body_add_like(g, x, in, NULL);
+    TRY(g->status);
+    at[x->out[0].i] = y;
+    return node_infer(g, value(g, y)->producer);
+}
+
+Status body_inline(ValueId *out, Graph *g, const Graph *body, const ValueId *in)
+{
+    ValueId *at = ARENA_NEW(g->arena, ValueId, body->n_value);
+
+    if (!at)
+        return graph_fail_nomem(g);
+    for (int i = 0; i < body->n_input; i++)
+        at[body->input[i].i] = in[i];
+    for (uint32_t i = 1; i < body->n_value; i++)
+        if (body->value[i]->kind == V_CONST)
+            at[i] = graph_add_const(g, "const", body->value[i]->init);
+    TRY(g->status);
+    FOR_NODES(body, x)
+        TRY(inline_node(g, x, at));
+    for (int i = 0; i < body->n_output; i++)
+        out[i] = at[body->output[i].value.i];
+    return g->status;
+}
+
 int body_operators(char text[BODY_TEXT], const Graph *body)
 {
     int used = 0;

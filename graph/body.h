@@ -21,6 +21,8 @@ void body_drop_output(Graph *body, int i);
 /* A copy with the types and layouts that values `in` of g, `n` of them, give to its inputs, and those that follow; the
  * caller frees it, before the body goes.  E_MODEL for another number of inputs. */
 Status body_instance(Graph **out, const Graph *body, const Graph *g, int n, const ValueId *in) CHECKED;
+/* The body's nodes, which have one output each, as nodes of g over values `in` of it; what it returns in `out`. */
+Status body_inline(ValueId *out, Graph *g, const Graph *body, const ValueId *in) CHECKED;
 /* The same body in the arena of g: itself, one that is there already, or a copy; NULL when g->status says why. */
 const Graph *body_share(Graph *g, const Graph *body);
 /* "Mul, Add, Relu": the operators of a body, in order, as far as there is room; returns the length. */

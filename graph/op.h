@@ -190,6 +190,9 @@ struct OpDef {
     Status (*infer)(Graph *, Node *);
     Status (*grad)(Grad *);           /* emits nodes; grad_none: no gradient exists; NULL: an error by name */
     Status (*lower)(Graph *, Node *); /* optional: rewrite into simpler operators and graph_replace the outputs */
+    /* Optional, of ours: as `lower`, into operators of ai.onnx alone, of any opset up to the one that each is spelt in
+     * (passes/train/standard.c).  Types and shapes are known. */
+    Status (*standard)(Graph *, Node *);
     /* How B / S(axis) / P / L pass from inputs to outputs, where types and shapes of all inputs are known; NULL:
      * place_all_b. */
     Status (*place)(Placement *);

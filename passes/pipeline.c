@@ -15,7 +15,7 @@ extern const Pass pass_infer_shapes, pass_fold_constants, pass_lower, pass_autod
     pass_group_updates, pass_group_casts, pass_fuse_product, pass_fuse_conv, pass_fuse_elementwise, pass_scale_loss,
     pass_fuse_layer_norm, pass_fuse_gelu, pass_join_biases, pass_fuse_sums, pass_fuse_batch_norm, pass_own_numbers,
     pass_note_accumulation, pass_take_turns, pass_read_means, pass_stochastic_depth, pass_mark_batch, pass_predictions,
-    pass_narrow_sums, pass_follow_file;
+    pass_narrow_sums, pass_follow_file, pass_standard;
 
 const Pass *const pipeline[] = {
     &pass_convert_dtype,      /* before any type is inferred */
@@ -50,6 +50,7 @@ const Pass *const pipeline[] = {
     &pass_scale_loss,         /* last of all before autodiff, which differentiates what it makes */
     &pass_autodiff,
     &pass_add_optimizer, /* consumes the gradients */
+    &pass_standard,      /* behind all that appends operators of ours; before cse and dce, which clear up behind it */
     &pass_cse,           /* gradients share sums and transposes */
     &pass_dce,
     &pass_partition,   /* once all of the step is in the graph: forward, loss, backward and update by one mechanism */

@@ -34,6 +34,9 @@ static const Flag flags[] = {
     { "rates", "TRACE.json", "with --simulate: take the device's rates from a --trace of the step on one device" },
     { "expand", NULL, "with --simulate: plan every device instead of one of each kind; for at most 64" },
     { "training-info", NULL, "with -o FILE.onnx: the model, and this training of it as its training_info" },
+    { "standard", NULL,
+      "with --loss and -o FILE.onnx: the step of one replica in operators of ai.onnx alone, for other runtimes "
+      "(docs/standard.md)" },
     { "class-weights", "FILE.npy", "weight of each class in the loss" },
     { "list-passes", NULL, "list the passes in order" },
     { "list-operators", NULL, "list the operators of ONNX that are taken, as JSON with --json" },
@@ -69,6 +72,17 @@ static Status check_alone(const Args *a, const char *const *others, const char *
     return problems_fail(&wrong, E_INVALID, "%s: it does not go with", why);
 }
 
+static Status check_standard(const Args *a)
+{
+    static const char *const others[] = { "until", "verify", "parameters", "training-info", NULL };
+    const char *path = args_value(a, "o"), *format = path ? transform_format(path) : NULL;
+
+    TRY(check_alone(a, others, "--standard writes a whole step"));
+    if (!format || strcmp(format, "onnx"))
+        return FAIL(E_INVALID, "--standard: expected -o FILE.onnx%s%s", path ? ", found -o " : "", path ? path : "");
+    return ST_OK;
+}
+
 static Status check_flags(const Args *a, const Options *o)
 {
     static const char *const shown[] = { "o", "until", "report", "json", NULL }, *const graphs[] = { "o", "until",
@@ -81,6 +95,8 @@ static Status check_flags(const Args *a, const Options *o)
     if (args_has(a, "simulate"))
         return check_alone(a, others, "--simulate prints a table and shows no graph");
     TRY(check_alone(a, simulates, "these belong to --simulate CLUSTER.json and"));
+    if (args_has(a, "standard"))
+        return check_standard(a);
     if (args_has(a, "parameters"))
         return check_alone(a, graphs, "--parameters prints a table and shows no graph (=FILE names what is trained)");
     if (!args_has(a, "verify"))
@@ -178,6 +194,7 @@ static Status show(const Graph *model, const OnnxModel *onnx, const Args *a, con
 {
     const char *path = args_value(a, "o"), *format = path ? transform_format(path) : "txt";
     bool wants_report = args_has(a, "report") || args_has(a, "json");
+    const bool standard = args_has(a, "standard");
     Report *report = report_create();
     Graph *g = NULL;
     Status st = report ? ST_OK : FAIL_NOMEM();
@@ -185,10 +202,13 @@ static Status show(const Graph *model, const OnnxModel *onnx, const Args *a, con
     if (!st && !format)
         st = FAIL(E_INVALID, "-o %s: expected a name that ends in .txt, .onnx, .json, .svg, .html or .dot", path);
     if (!st)
-        st = transform_run(&g, model, o, args_value(a, "until"), report);
-    if (!st && wants_report && !args_value(a, "until"))
+        st = standard ? transform_standard(&g, model, o, report)
+                      : transform_run(&g, model, o, args_value(a, "until"), report);
+    if (!st && wants_report && !standard && !args_value(a, "until"))
         st = step_times(report, g, model, o);
-    if (!st && path)
+    if (!st && standard)
+        st = transform_write_standard(g, onnx, path);
+    else if (!st && path)
         st = transform_write(g, model, onnx, format, path);
     else if (!st && !wants_report)
         st = transform_print(stdout, g, model, format);

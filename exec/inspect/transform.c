@@ -13,6 +13,7 @@
 #include "exec/plan/plan_budget.h"
 #include "graph/base/outfile.h"
 #include "graph/dot.h"
+#include "graph/emit.h"
 #include "graph/json.h"
 #include "graph/op.h"
 #include "graph/print.h"
@@ -73,7 +74,8 @@ Status transform_check_model(const Graph *model)
     return ST_OK;
 }
 
-static Status build(Graph **out, const Graph *model, const Options *o, BuildMode mode, const char *until,
+/* What a run would build, or with `standard` a step of one replica in operators of ONNX. */
+static Status build(Graph **out, const Graph *model, const Options *o, BuildMode mode, const char *until, bool standard,
                     Report *report)
 {
     PipelineOptions how = { .until = until };
@@ -83,8 +85,12 @@ static Status build(Graph **out, const Graph *model, const Options *o, BuildMode
     Status st;
 
     TRY(transform_options(&decided, o, mode));
-    build->backend = decided.cuda ? cuda_target(build->precision, build->tf32)
-                                  : cpu_target(build->precision, build->tf32, build->blocks);
+    build->standard = standard;
+    if (standard && replica_count(build) > 1)
+        return FAIL(E_INVALID, "--standard writes the step of one replica, found %d", replica_count(build));
+    build->backend = standard       ? (Target){ 0 }
+                     : decided.cuda ? cuda_target(build->precision, build->tf32)
+                                    : cpu_target(build->precision, build->tf32, build->blocks);
     TRY(plan_copy(&g, model, build->plan_memory));
     TRY_TO(fail, st, plan_explain(g, model_repair(g, build, interp_node, report)));
     TRY_TO(fail, st, plan_explain(g, pipeline_run(g, build, interp_node, report, &how)));
@@ -103,13 +109,59 @@ Status transform_run(Graph **out, const Graph *model, const Options *o, const ch
 
     if (graph_is_step(model))
         return read_step(out, model, o, until, report);
-    return build(out, model, o, mode, until && strcmp(until, STAGE_PLAN) ? until : NULL, report);
+    return build(out, model, o, mode, until && strcmp(until, STAGE_PLAN) ? until : NULL, false, report);
 }
 
 Status transform_build(Graph **out, const Graph *model, const Options *o, BuildMode mode, Report *report)
 {
     TRY(transform_check_model(model));
-    return build(out, model, o, mode, NULL, report);
+    return build(out, model, o, mode, NULL, false, report);
+}
+
+/* ---- for other runtimes ---- */
+
+/* Learning rates become states: inputs that have a default. */
+static void default_rates(Graph *g, const Options *o)
+{
+    int kept = 0;
+
+    for (int i = 0; i < g->n_input; i++) {
+        Value *v = value(g, g->input[i]);
+        int k = 0;
+
+        while (k <= o->n_group && strcmp(v->name, k ? o->group[k - 1].rate_name : IN_LR))
+            k++;
+        if (k > o->n_group) {
+            g->input[kept++] = g->input[i];
+            continue;
+        }
+        v->init = value(g, emit_scalar(g, v->dtype, options_group_rate(o, k, 0, NULL)))->init;
+        v->kind = V_STATE;
+    }
+    g->n_input = kept;
+}
+
+Status transform_standard(Graph **out, const Graph *model, const Options *o, Report *report)
+{
+    Graph *g;
+
+    if (!o->build.loss)
+        return FAIL(E_INVALID, "--standard writes a training step: give --loss");
+    TRY(transform_check_model(model));
+    TRY(build(&g, model, o, BUILD_TRAIN, NULL, true, report));
+    default_rates(g, o);
+    if (!g->status) {
+        *out = g;
+        return ST_OK;
+    }
+    graph_free(g);
+    return FAIL_NOMEM();
+}
+
+Status transform_write_standard(const Graph *g, const OnnxModel *onnx, const char *path)
+{
+    return onnx_export_file(
+        g, &(ExportOptions){ .model = onnx, .plain = true, .defaults = true, .opset = STANDARD_OPSET }, path);
 }
 
 /* ---- formats ---- */

@@ -17,6 +17,13 @@ Status transform_run(Graph **out, const Graph *model, const Options *o, const ch
 Status transform_check_model(const Graph *model) CHECKED;
 /* The whole pipeline for one mode, of a model that is no step; `report` may be NULL. */
 Status transform_build(Graph **out, const Graph *model, const Options *o, BuildMode mode, Report *report) CHECKED;
+/* The step of one replica that the options describe, in operators of ai.onnx alone: inputs are the batch and its
+ * targets; learning rates are states like all others; outputs "loss" and, for every state NAME that changes,
+ * "NAME.next".  E_UNSUPPORTED lists all operators that ONNX has no words for.  `report` may be NULL. */
+Status transform_standard(Graph **out, const Graph *model, const Options *o, Report *report) CHECKED;
+/* As a file whose inputs are the states too, their values the defaults. */
+enum { STANDARD_OPSET = 18 }; /* at least: reductions of ScatterElements */
+Status transform_write_standard(const Graph *g, const OnnxModel *onnx, const char *path) CHECKED;
 /* What passes are told: the options, and what is decided by looking at the devices that they name.  Stays where it is
  * while it is read: `build` points into it. */
 typedef struct {

@@ -283,12 +283,15 @@ static void add_infos(Exporter *x, Onnx__GraphProto *gp)
 {
     const Graph *g = x->g;
 
-    gp->input = export_alloc(x, sizeof *gp->input, (size_t)g->n_input);
+    gp->input = export_alloc(x, sizeof *gp->input, g->n_value);
     gp->output = export_alloc(x, sizeof *gp->output, (size_t)g->n_output);
     gp->value_info = export_alloc(x, sizeof *gp->value_info, g->n_value);
     for (int i = 0; i < g->n_input && !x->no_memory; i++)
         if (!is_elsewhere(x, g->input[i].i))
             gp->input[gp->n_input++] = export_value(x, g->input[i].i);
+    for (uint32_t i = 1; i < g->n_value && x->opt->defaults && !x->no_memory; i++)
+        if (g->value[i]->kind == V_STATE && is_initializer(x, i))
+            gp->input[gp->n_input++] = export_value(x, i);
     for (int i = 0; i < g->n_output && !x->no_memory; i++)
         gp->output[gp->n_output++] = export_output(x, &g->output[i]);
     for (uint32_t i = 1; i < g->n_value && !x->opt->plain && !x->no_memory; i++) {
@@ -457,6 +460,8 @@ Status onnx_export_file(const Graph *g, const ExportOptions *opt, const char *pa
     x.opset = x.opt->model ? x.opt->model->opset : OPSET_AT_LEAST;
     if (!x.opt->plain && x.opset < OPSET_AT_LEAST)
         x.opset = OPSET_AT_LEAST;
+    if (x.opset < x.opt->opset)
+        x.opset = x.opt->opset;
     if (!st && x.opt->plain)
         st = export_respell(&view, &x.opset);
     if (st)

@@ -193,6 +193,16 @@ static void set_domain(Exporter *x, Onnx__NodeProto *p, const Node *n)
     use_domain(x, domain, strcmp(domain, "dpexec") ? n->op->since : 1);
 }
 
+/* Steps have many nodes of one name, that of what they are for; runtimes may want each to have its own. */
+static ValueId first_output(const Node *n)
+{
+    int i = 0;
+
+    while (!has_out(n, i))
+        i++;
+    return n->out[i];
+}
+
 Onnx__NodeProto *export_node(Exporter *x, const Node *n)
 {
     const char *plain = x->opt->plain ? n->op->plain : NULL;
@@ -201,7 +211,7 @@ Onnx__NodeProto *export_node(Exporter *x, const Node *n)
     if (!p || !(p->attribute = export_alloc(x, sizeof *p->attribute, (size_t)n->n_attr)))
         return NULL;
     p->op_type = export_text(x, plain ? plain : n->op->name);
-    p->name = export_text(x, n->name);
+    p->name = export_text(x, x->opt->defaults ? x->name[first_output(n).i] : n->name);
     p->n_input = (size_t)n->n_in;
     while (plain && p->n_input && op_takes_beside(n->op, (int)p->n_input - 1))
         p->n_input--;

@@ -102,6 +102,9 @@ typedef struct {
     const OnnxModel *model; /* of the import; NULL: unknown */
     bool plain;             /* for inference elsewhere: no devices, no updates, no metadata of ours but what is
                              * trained; an operator that ONNX does not have is an error */
+    bool defaults;          /* with `plain`: states are inputs as well, their values the inputs' defaults,
+                             * and nodes are called like their first outputs */
+    int opset;              /* at least; 0: any */
 } ExportOptions;
 
 /* A model and, as its training_info, a step of its training: inputs, states and constants of the step are the model's

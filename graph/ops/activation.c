@@ -66,6 +66,75 @@ static Status place_gradient(Placement *p) { return p->in[0].kind == PL_P ? plac
     .elementwise = true, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, \
     .inplace = { 3 }, .dtypes = DTYPES_FLOAT, .place = place_gradient
 
+/* ---- the same in ONNX's operators ---- */
+
+static ValueId number(Graph *g, ValueId like, double v) { return emit_scalar(g, value(g, like)->dtype, v); }
+
+static Status standard_relu(Graph *g, Node *n)
+{
+    ValueId zero = number(g, n->in[0], 0), on = EMIT(g, Greater, NULL, n->in[1], zero);
+
+    graph_replace(g, n->out[0], EMIT(g, Where, NULL, on, n->in[0], zero));
+    return g->status;
+}
+
+static Status standard_sigmoid(Graph *g, Node *n)
+{
+    ValueId rest = EMIT(g, Sub, NULL, number(g, n->in[1], 1), n->in[1]);
+    ValueId slope = EMIT(g, Mul, NULL, n->in[1], rest);
+
+    graph_replace(g, n->out[0], EMIT(g, Mul, NULL, n->in[0], slope));
+    return g->status;
+}
+
+static Status standard_tanh(Graph *g, Node *n)
+{
+    ValueId square = EMIT(g, Mul, NULL, n->in[1], n->in[1]);
+    ValueId slope = EMIT(g, Sub, NULL, number(g, n->in[1], 1), square);
+
+    graph_replace(g, n->out[0], EMIT(g, Mul, NULL, n->in[0], slope));
+    return g->status;
+}
+
+static ValueId times(Graph *g, ValueId x, double v) { return EMIT(g, Mul, NULL, x, number(g, x, v)); }
+static ValueId plus(Graph *g, ValueId x, double v) { return EMIT(g, Add, NULL, x, number(g, x, v)); }
+
+/* Phi(x) + x phi(x), of the normal distribution. */
+static ValueId gelu_slope(Graph *g, ValueId x)
+{
+    ValueId square = EMIT(g, Mul, NULL, x, x), share = EMIT(g, Erf, NULL, times(g, x, 0.70710678118654752440));
+    ValueId density = times(g, EMIT(g, Exp, NULL, times(g, square, -0.5)), 0.39894228040143267794);
+
+    share = plus(g, times(g, share, 0.5), 0.5);
+    density = EMIT(g, Mul, NULL, x, density);
+    return EMIT(g, Add, NULL, share, density);
+}
+
+/* With t = tanh(c (x + a x^3)): (1 + t)/2 + x/2 (1 - t^2) c (1 + 3 a x^2). */
+static ValueId gelu_tanh_slope(Graph *g, ValueId x)
+{
+    const double c = 0.79788456080286535588, a = 0.044715;
+    ValueId square = EMIT(g, Mul, NULL, x, x), inner = plus(g, times(g, square, c * a), c), t, bend;
+
+    inner = EMIT(g, Mul, NULL, x, inner);
+    t = EMIT(g, Tanh, NULL, inner);
+    bend = plus(g, times(g, EMIT(g, Mul, NULL, t, t), -0.5), 0.5);
+    inner = plus(g, times(g, square, 3 * a * c), c);
+    bend = EMIT(g, Mul, NULL, bend, inner);
+    bend = EMIT(g, Mul, NULL, bend, x);
+    t = plus(g, times(g, t, 0.5), 0.5);
+    return EMIT(g, Add, NULL, t, bend);
+}
+
+static Status standard_gelu(Graph *g, Node *n)
+{
+    const bool tanh = !strcmp(node_string(n, "approximate"), "tanh");
+    ValueId slope = tanh ? gelu_tanh_slope(g, n->in[1]) : gelu_slope(g, n->in[1]);
+
+    graph_replace(g, n->out[0], EMIT(g, Mul, NULL, n->in[0], slope));
+    return g->status;
+}
+
 static const AttrDecl gelu_attrs[] = { { "approximate", A_STRING, .s = "none", .words = "none tanh" }, { 0 } };
 
 DEFINE_OP(Relu, .elementwise = true, .since = 14, .from = 6, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1,
@@ -76,10 +145,12 @@ DEFINE_OP(Tanh, UNARY(13, 6), .grad = grad_tanh, .doc = "hyperbolic tangent");
 DEFINE_OP(Gelu, .elementwise = true, .since = 20, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1,
           .inplace = { 1 }, .dtypes = DTYPES_FLOAT, .attrs = gelu_attrs, .infer = infer_gelu, .grad = grad_gelu,
           .place = place_elementwise, .doc = "x/2 (1 + erf(x/sqrt 2)), or its tanh approximation");
-DEFINE_OP(ReluGrad, GRAD_OP, .infer = infer_grad_op, .doc = "(dy, y): dy where y > 0, else 0");
-DEFINE_OP(SigmoidGrad, GRAD_OP, .infer = infer_grad_op, .doc = "(dy, y): dy y (1 - y)");
-DEFINE_OP(TanhGrad, GRAD_OP, .infer = infer_grad_op, .doc = "(dy, y): dy (1 - y^2)");
-DEFINE_OP(GeluGrad, GRAD_OP, .attrs = gelu_attrs, .infer = infer_gelu, .doc = "(dy, x): dy times Gelu's derivative");
+DEFINE_OP(ReluGrad, GRAD_OP, .infer = infer_grad_op, .standard = standard_relu,
+          .doc = "(dy, y): dy where y > 0, else 0");
+DEFINE_OP(SigmoidGrad, GRAD_OP, .infer = infer_grad_op, .standard = standard_sigmoid, .doc = "(dy, y): dy y (1 - y)");
+DEFINE_OP(TanhGrad, GRAD_OP, .infer = infer_grad_op, .standard = standard_tanh, .doc = "(dy, y): dy (1 - y^2)");
+DEFINE_OP(GeluGrad, GRAD_OP, .attrs = gelu_attrs, .infer = infer_gelu, .standard = standard_gelu,
+          .doc = "(dy, x): dy times Gelu's derivative");
 
 /* ---- piecewise functions; their gradients select between two formulas ---- */
 

@@ -126,18 +126,6 @@ int64_t loss_index_range(const Graph *g, const Node *n, int i)
     return i == 1 && scores->rank >= 2 ? scores->dim[1] : -1;
 }
 
-DEFINE_OP(NllSum, .blocks = BLOCKS_PASS, .precision = PREC_WIDE, .domain = "dpexec", .since = 1, .in_min = 2,
-          .in_max = 3, .out_min = 2, .out_max = 2, .dtypes = DTYPES_F32_F64, .attrs = nll_attrs, .infer = infer_nll_sum,
-          .grad = grad_nll, .place = place_counted, .index_range = loss_index_range,
-          .doc = "num = -sum((1-e) w[t] logp[t] + e/C sum_c(w[c] logp[c])), den = sum(w[t]) over samples not ignored; "
-                 "inputs logp, target, w");
-
-DEFINE_OP(NllPerSample, .blocks = BLOCKS_PASS, .precision = PREC_WIDE, .domain = "dpexec", .since = 1, .in_min = 2,
-          .in_max = 3, .out_min = 1, .out_max = 1, .dtypes = DTYPES_F32_F64, .attrs = nll_attrs,
-          .infer = infer_nll_per_sample, .grad = grad_nll, .place = place_nll_per_sample,
-          .index_range = loss_index_range,
-          .doc = "the terms of NllSum's numerator, 0 where ignored; inputs logp, target, w");
-
 /* ---- NllGrad ---- */
 
 static Status infer_nll_grad(Graph *g, Node *n)
@@ -178,9 +166,122 @@ static Status place_nll_grad(Placement *p)
     return ST_OK;
 }
 
+/* ---- the same in ONNX's operators ---- */
+
+/* Of each sample, in the shape of the targets: its class, 0 where it is ignored, and the class's weight. */
+typedef struct {
+    ValueId ignored; /* bool; NO_VALUE: none can be */
+    ValueId label, weight;
+    ValueId table; /* the weights as [1, C, 1...]; NO_VALUE, as `weight`: all 1 */
+    double smoothing;
+    int64_t classes;
+} Labels;
+
+static Labels labels_of(Graph *g, const Node *n, ValueId target, ValueId weights, const Shape *x)
+{
+    Labels l = { .label = target, .smoothing = node_float(n, "label_smoothing"), .classes = x->dim[1] };
+    const DType t = value(g, target)->dtype;
+    Shape row = { .rank = x->rank };
+
+    if (node_int(n, "ignore_index") != NO_INDEX) {
+        l.ignored = EMIT(g, Equal, NULL, target, emit_scalar(g, t, (double)node_int(n, "ignore_index")));
+        l.label = EMIT(g, Where, NULL, l.ignored, emit_scalar(g, t, 0), target);
+    }
+    if (!has_value(weights))
+        return l;
+    for (int i = 0; i < x->rank; i++)
+        row.dim[i] = i == 1 ? x->dim[1] : 1;
+    l.weight = EMIT(g, Gather, ATTRS(INT("axis", 0)), weights, l.label);
+    l.table = emit_reshape(g, weights, &row);
+    return l;
+}
+
+static ValueId zero_if_ignored(Graph *g, const Labels *l, ValueId x)
+{
+    return has_value(l->ignored) ? EMIT(g, Where, NULL, l->ignored, emit_scalar(g, value(g, x)->dtype, 0), x) : x;
+}
+
+static ValueId scaled(Graph *g, ValueId x, double by)
+{
+    return by == 1 ? x : EMIT(g, Mul, NULL, x, emit_scalar(g, value(g, x)->dtype, by));
+}
+
+static ValueId weighted(Graph *g, ValueId x, ValueId weight)
+{
+    return has_value(weight) ? EMIT(g, Mul, NULL, x, weight) : x;
+}
+
+static ValueId terms_of(Graph *g, const Labels *l, ValueId logp)
+{
+    const ValueId one = emit_ints(g, 1, (int64_t[]){ 1 });
+    ValueId at = EMIT(g, Unsqueeze, NULL, l->label, one);
+    ValueId picked = EMIT(g, GatherElements, ATTRS(INT("axis", 1)), logp, at), all;
+
+    picked = weighted(g, scaled(g, EMIT(g, Squeeze, NULL, picked, one), l->smoothing - 1), l->weight);
+    if (l->smoothing == 0)
+        return zero_if_ignored(g, l, picked);
+    all = emit_reduce_sum(g, weighted(g, logp, l->table), 1, (int64_t[]){ 1 }, false);
+    picked = EMIT(g, Sub, NULL, picked, scaled(g, all, l->smoothing / (double)l->classes));
+    return zero_if_ignored(g, l, picked);
+}
+
+static ValueId sum_of(Graph *g, ValueId x)
+{
+    const int rank = value(g, x)->shape->rank;
+    int64_t axes[MAX_RANK];
+
+    for (int i = 0; i < rank; i++)
+        axes[i] = i;
+    return emit_reduce_sum(g, x, rank, axes, false);
+}
+
+static Status standard_nll(Graph *g, Node *n)
+{
+    const Value *x = in_value(g, n, 0), *t = in_value(g, n, 1);
+    const Labels l = labels_of(g, n, n->in[1], has_in(n, 2) ? n->in[2] : NO_VALUE, x->shape);
+    ValueId terms = terms_of(g, &l, n->in[0]), ones;
+
+    if (n->op == &op_NllPerSample) {
+        graph_replace(g, n->out[0], terms);
+        return g->status;
+    }
+    ones = has_value(l.weight) ? l.weight : emit_full(g, x->dtype, t->shape, 1);
+    graph_replace(g, n->out[0], sum_of(g, terms));
+    graph_replace(g, n->out[1], sum_of(g, zero_if_ignored(g, &l, ones)));
+    return g->status;
+}
+
+static Status standard_nll_grad(Graph *g, Node *n)
+{
+    const Shape *x = value(g, n->out[0])->shape, *t = in_value(g, n, 1)->shape;
+    const Labels l = labels_of(g, n, n->in[1], has_in(n, 3) ? n->in[3] : NO_VALUE, x);
+    const ValueId one = emit_ints(g, 1, (int64_t[]){ 1 }), at = EMIT(g, Unsqueeze, NULL, l.label, one);
+    ValueId dy = zero_if_ignored(g, &l, scaled(g, emit_expand(g, n->in[0], t), -1)), base, hit;
+
+    hit = weighted(g, scaled(g, dy, 1 - l.smoothing), l.weight);
+    hit = EMIT(g, Unsqueeze, NULL, hit, one);
+    base = scaled(g, EMIT(g, Unsqueeze, NULL, dy, one), l.smoothing / (double)l.classes);
+    base = emit_expand(g, weighted(g, base, l.table), x);
+    graph_replace(g, n->out[0],
+                  EMIT(g, ScatterElements, ATTRS(INT("axis", 1), STRING("reduction", "add")), base, at, hit));
+    return g->status;
+}
+
+DEFINE_OP(NllSum, .blocks = BLOCKS_PASS, .precision = PREC_WIDE, .domain = "dpexec", .since = 1, .in_min = 2,
+          .in_max = 3, .out_min = 2, .out_max = 2, .dtypes = DTYPES_F32_F64, .attrs = nll_attrs, .infer = infer_nll_sum,
+          .grad = grad_nll, .standard = standard_nll, .place = place_counted, .index_range = loss_index_range,
+          .doc = "num = -sum((1-e) w[t] logp[t] + e/C sum_c(w[c] logp[c])), den = sum(w[t]) over samples not ignored; "
+                 "inputs logp, target, w");
+
+DEFINE_OP(NllPerSample, .blocks = BLOCKS_PASS, .precision = PREC_WIDE, .domain = "dpexec", .since = 1, .in_min = 2,
+          .in_max = 3, .out_min = 1, .out_max = 1, .dtypes = DTYPES_F32_F64, .attrs = nll_attrs,
+          .infer = infer_nll_per_sample, .grad = grad_nll, .standard = standard_nll, .place = place_nll_per_sample,
+          .index_range = loss_index_range,
+          .doc = "the terms of NllSum's numerator, 0 where ignored; inputs logp, target, w");
+
 DEFINE_OP(NllGrad, .blocks = BLOCKS_PASS, .domain = "dpexec", .since = 1, .in_min = 3, .in_max = 4, .out_min = 1,
           .out_max = 1, .dtypes = DTYPES_F32_F64, .shape_in = 3, .attrs = nll_attrs, .infer = infer_nll_grad,
-          .place = place_nll_grad,
+          .standard = standard_nll_grad, .place = place_nll_grad,
           .doc = "dlogp[c] = -dy ((1-e) w[t] [c = t] + e/C w[c]), 0 where ignored; inputs dy, target, shape, w");
 
 /* ---- ONNX's losses ---- */
@@ -323,10 +424,94 @@ static Status place_element_loss_grad(Placement *p)
     return ST_OK;
 }
 
+/* ---- the same in ONNX's operators ---- */
+
+typedef struct {
+    Graph *g;
+    ValueId x, z;
+    DType dtype;
+} Pair;
+
+static ValueId pair_number(const Pair *p, double v) { return emit_scalar(p->g, p->dtype, v); }
+
+/* The logarithm of v, at least -100. */
+static ValueId log_clamped(const Pair *p, ValueId v)
+{
+    return EMIT(p->g, Max, NULL, EMIT(p->g, Log, NULL, v), pair_number(p, -100));
+}
+
+static ValueId complement(const Pair *p, ValueId v) { return EMIT(p->g, Sub, NULL, pair_number(p, 1), v); }
+
+/* (z - 1) log(1 - x) - z log(x) */
+static ValueId bce(const Pair *p)
+{
+    ValueId miss = log_clamped(p, complement(p, p->x)), hit = log_clamped(p, p->x);
+
+    miss = EMIT(p->g, Mul, NULL, complement(p, p->z), miss);
+    hit = EMIT(p->g, Mul, NULL, p->z, hit);
+    return EMIT(p->g, Neg, NULL, EMIT(p->g, Add, NULL, miss, hit));
+}
+
+/* max(x, 0) - x z + log(1 + e^-|x|) */
+static ValueId bce_logits(const Pair *p)
+{
+    ValueId size = EMIT(p->g, Neg, NULL, EMIT(p->g, Abs, NULL, p->x));
+    ValueId rest = EMIT(p->g, Softplus, NULL, size), on = EMIT(p->g, Max, NULL, p->x, pair_number(p, 0));
+    ValueId both = EMIT(p->g, Mul, NULL, p->x, p->z);
+
+    return EMIT(p->g, Add, NULL, EMIT(p->g, Sub, NULL, on, both), rest);
+}
+
+static Status standard_element_loss(Graph *g, Node *n)
+{
+    const Pair p = { g, n->in[0], n->in[1], in_value(g, n, 0)->dtype };
+    const char *kind = node_string(n, "kind");
+    ValueId d = EMIT(g, Sub, NULL, p.x, p.z), y;
+
+    y = !strcmp(kind, "mse")   ? EMIT(g, Mul, NULL, d, d)
+        : !strcmp(kind, "l1")  ? EMIT(g, Abs, NULL, d)
+        : !strcmp(kind, "bce") ? bce(&p)
+                               : bce_logits(&p);
+    graph_replace(g, n->out[0], sum_of(g, y));
+    return g->status;
+}
+
+/* (x - z) / max(x (1 - x), 1e-12) */
+static ValueId bce_slope(const Pair *p, ValueId d)
+{
+    ValueId spread = EMIT(p->g, Mul, NULL, p->x, complement(p, p->x));
+
+    return EMIT(p->g, Div, NULL, d, EMIT(p->g, Max, NULL, spread, pair_number(p, 1e-12)));
+}
+
+static ValueId bce_slope_by_target(const Pair *p)
+{
+    ValueId miss = log_clamped(p, complement(p, p->x)), hit = log_clamped(p, p->x);
+
+    return EMIT(p->g, Sub, NULL, miss, hit);
+}
+
+static Status standard_element_loss_grad(Graph *g, Node *n)
+{
+    const Pair p = { g, n->in[1], n->in[2], in_value(g, n, 1)->dtype };
+    const char *kind = node_string(n, "kind");
+    const bool by = node_int(n, "by");
+    ValueId d = by ? EMIT(g, Sub, NULL, p.z, p.x) : EMIT(g, Sub, NULL, p.x, p.z), y;
+
+    y = !strcmp(kind, "mse")   ? scaled(g, d, 2)
+        : !strcmp(kind, "l1")  ? EMIT(g, Sign, NULL, d)
+        : !strcmp(kind, "bce") ? by ? bce_slope_by_target(&p) : bce_slope(&p, d)
+        : by ? EMIT(g, Neg, NULL, p.x)
+                               : EMIT(g, Sub, NULL, EMIT(g, Sigmoid, NULL, p.x), p.z);
+    graph_replace(g, n->out[0], EMIT(g, Mul, NULL, y, n->in[0]));
+    return g->status;
+}
+
 DEFINE_OP(ElementLossSum, .blocks = BLOCKS_PASS, .precision = PREC_WIDE, .domain = "dpexec", .since = 1, .in_min = 2,
           .in_max = 2, .out_min = 1, .out_max = 1, .dtypes = DTYPES_F32_F64,
           .attrs = (const AttrDecl[]){ { "kind", A_STRING, .rule = ATTR_REQUIRED }, { 0 } },
-          .infer = infer_element_loss, .grad = grad_element_loss, .place = place_element_loss,
+          .infer = infer_element_loss, .grad = grad_element_loss, .standard = standard_element_loss,
+          .place = place_element_loss,
           .doc = "the sum over all elements of the squared (mse), absolute (l1) difference, or binary cross-entropy "
                  "(bce, bce-logits); "
                  "inputs x, target");
@@ -334,5 +519,5 @@ DEFINE_OP(ElementLossSum, .blocks = BLOCKS_PASS, .precision = PREC_WIDE, .domain
 DEFINE_OP(ElementLossGrad, .blocks = BLOCKS_PASS, .domain = "dpexec", .since = 1, .in_min = 3, .in_max = 3,
           .out_min = 1, .out_max = 1, .dtypes = DTYPES_F32_F64,
           .attrs = (const AttrDecl[]){ { "kind", A_STRING, .rule = ATTR_REQUIRED }, { "by", A_INT, .i = 0 }, { 0 } },
-          .infer = infer_element_loss_grad, .place = place_element_loss_grad,
+          .infer = infer_element_loss_grad, .standard = standard_element_loss_grad, .place = place_element_loss_grad,
           .doc = "gradient of ElementLossSum by x (by = 0) or by target (1); inputs dy, x, target");

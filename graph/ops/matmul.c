@@ -325,6 +325,40 @@ static int64_t flops(const Graph *g, const Node *n)
     return 2 * shape_numel(value(g, n->out[0])->shape) * r.a.dim[r.k_a];
 }
 
+/* ---- in ONNX's operators ---- */
+
+static ValueId transposed(Graph *g, ValueId x, bool trans)
+{
+    const int rank = value(g, x)->shape->rank;
+    int64_t perm[MAX_RANK];
+
+    if (!trans || rank < 2)
+        return x;
+    for (int i = 0; i < rank; i++)
+        perm[i] = i < rank - 2 ? i : 2 * rank - 3 - i;
+    return emit_transpose(g, x, rank, perm);
+}
+
+static Status standard(Graph *g, Node *n)
+{
+    const bool ta = node_int(n, "transA"), tb = node_int(n, "transB");
+    const Value *a = in_value(g, n, 0), *b = in_value(g, n, 1);
+    const double alpha = node_float(n, "alpha");
+    ValueId y;
+
+    if (a->shape->rank == 2 && b->shape->rank == 2) {
+        y = EMIT(g, Gemm, ATTRS(INT("transA", ta), INT("transB", tb), FLOAT("alpha", alpha)), n->in[0], n->in[1]);
+    } else {
+        ValueId left = transposed(g, n->in[0], ta), right = transposed(g, n->in[1], tb);
+
+        y = EMIT(g, MatMul, NULL, left, right);
+        if (alpha != 1)
+            y = EMIT(g, Mul, NULL, y, emit_scalar(g, a->dtype, alpha));
+    }
+    graph_replace(g, n->out[0], y);
+    return g->status;
+}
+
 #define TRANS_ATTRS \
     { "transA", A_INT, .i = 0 }, { "transB", A_INT, .i = 0 }, { "alpha", A_FLOAT, .f = 1 }
 #define DTYPES_PRODUCT \
@@ -337,7 +371,7 @@ DEFINE_OP(MatMul, .blocks = BLOCKS_PASS, .precision = PREC_LOW, .param_in = 3, .
 DEFINE_OP(BatchMatMul, .blocks = BLOCKS_PASS, .precision = PREC_LOW, .domain = "dpexec", .since = 1, .in_min = 2,
           .in_max = 2, .out_min = 1, .out_max = 1, .dtypes = DTYPES_PRODUCT,
           .attrs = (const AttrDecl[]){ TRANS_ATTRS, { 0 } }, .doc = "alpha * op(A) op(B)", .infer = infer_batch,
-          .grad = grad_product, .place = place_product, .flops = flops);
+          .standard = standard, .grad = grad_product, .place = place_product, .flops = flops);
 
 /* C was not optional. */
 static bool respell_gemm(Graph *g, Node *n, int opset)

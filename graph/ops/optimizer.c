@@ -28,12 +28,43 @@ static Status infer_norm(Graph *g, Node *n)
     return ST_OK;
 }
 
+static ValueId sum_of_squares(Graph *g, ValueId x)
+{
+    const int rank = value(g, x)->shape->rank;
+    int64_t axes[MAX_RANK];
+
+    for (int i = 0; i < rank; i++)
+        axes[i] = i;
+    return emit_reduce_sum(g, EMIT(g, Mul, NULL, x, x), rank, axes, false);
+}
+
+static Status standard_norm(Graph *g, Node *n)
+{
+    const bool scaled = node_int(n, "scaled");
+    const DType t = in_value(g, n, 0)->dtype;
+    ValueId norm = sum_of_squares(g, n->in[0]), scale;
+
+    for (int i = 1; i < n->n_in - scaled; i++)
+        norm = EMIT(g, Add, NULL, norm, sum_of_squares(g, n->in[i]));
+    norm = EMIT(g, Sqrt, NULL, norm);
+    if (scaled)
+        norm = EMIT(g, Mul, NULL, norm, EMIT(g, Abs, NULL, n->in[n->n_in - 1]));
+    scale = EMIT(g, Add, NULL, norm, emit_scalar(g, t, 1e-6));
+    scale = EMIT(g, Div, NULL, emit_scalar(g, t, node_float(n, "max_norm")), scale);
+    scale = EMIT(g, Min, NULL, scale, emit_scalar(g, t, 1));
+    if (scaled)
+        scale = EMIT(g, Mul, NULL, scale, n->in[n->n_in - 1]);
+    graph_replace(g, n->out[0], norm);
+    graph_replace(g, n->out[1], scale);
+    return g->status;
+}
+
 DEFINE_OP(GlobalNorm, .layout = LAYOUT_EACH, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = -1, .out_min = 2,
           .out_max = 2, .dtypes = DTYPES_F32_F64,
           .attrs = (const AttrDecl[]){ { "max_norm", A_FLOAT, .rule = ATTR_REQUIRED },
                                        { "scaled", A_INT, .i = 0 },
                                        { 0 } },
-          .infer = infer_norm, .grad = grad_none, .place = place_all_b,
+          .infer = infer_norm, .grad = grad_none, .standard = standard_norm, .place = place_all_b,
           .doc = "norm = the square root of the sum of squares over all inputs, in their order; scale = min(1, "
                  "max_norm / (norm + 1e-6)); "
                  "with scaled the last input is a scalar s that the others are multiplied by: the norm is of the "

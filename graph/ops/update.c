@@ -129,6 +129,36 @@ static int64_t flops(const Graph *g, const Node *n)
     return (int64_t)node_graph(n, "formula")->n_node * elements;
 }
 
+/* ---- in ONNX's operators ---- */
+
+static Status standard_one(Graph *g, const Node *n, const UpdateForm *f, int p)
+{
+    const int own = f->states + 1, scalars = update_scalars(f, n);
+    ValueId *in = ARENA_NEW(g->arena, ValueId, (size_t)(own + scalars));
+    ValueId *next = ARENA_NEW(g->arena, ValueId, (size_t)f->states);
+
+    if (!in || !next)
+        return graph_fail_nomem(g);
+    for (int k = 0; k < f->states; k++)
+        in[k] = n->in[update_state(f, p, k)];
+    in[f->states] = n->in[update_grad(f, p)];
+    for (int s = 0; s < scalars; s++)
+        in[own + s] = n->in[update_scalar(f, s)];
+    TRY(body_inline(next, g, node_graph(n, "formula"), in));
+    for (int k = 0; k < f->states; k++)
+        graph_replace(g, n->out[update_state(f, p, k)], next[k]);
+    return g->status;
+}
+
+static Status standard(Graph *g, Node *n)
+{
+    const UpdateForm f = update_form(n);
+
+    for (int p = 0; p < f.count; p++)
+        TRY(standard_one(g, n, &f, p));
+    return g->status;
+}
+
 /* ---- what a step reads of a parameter that it has updated before ---- */
 
 static Status infer_updated(Graph *g, Node *n) { return infer_like(g, n, 0); }
@@ -142,6 +172,6 @@ DEFINE_OP(Update, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, .in_min 
           .attrs = (const AttrDecl[]){ { "formula", A_GRAPH, .rule = ATTR_REQUIRED },
                                        { "count", A_INT, .i = 1, .range = R_POSITIVE },
                                        { 0 } },
-          .infer = infer, .grad = grad_none, .place = place_update, .flops = flops,
+          .infer = infer, .grad = grad_none, .standard = standard, .place = place_update, .flops = flops,
           .doc = "the next values of `count` parameters and of their optimizer's states, by a formula of elementwise "
                  "operators; inputs the states of each, the gradient of each, scalars");

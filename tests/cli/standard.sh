@@ -1,0 +1,21 @@
+#!/bin/bash
+# --standard: a step in ONNX's own operators, run by the interpreter, which knows nothing of where it came from, against numpy.
+. "$(dirname "$0")/lib.sh"
+python=${PYTHON:-/usr/bin/python3}
+
+# step NAME MODEL OPTIONS...
+step() {
+    local name=$1 model=$2
+    shift 2
+    check "$name" "$graph_transform" "$model" --batch-size 8 --standard -o "$DIR/$name.onnx" "$@"
+}
+step sgd models/mlp.onnx --loss cross-entropy --lr 0.1 --momentum 0.9
+check "five steps are numpy's" "$python" tests/cli/standard.py "$DIR" "$dpexec" tests/oracle/data/digits.npz
+
+refused 2 "--standard writes a training step: give --loss" "$graph_transform" models/mlp.onnx --standard -o "$DIR/none.onnx"
+refused 2 "--standard: expected -o FILE.onnx" "$graph_transform" models/mlp.onnx --loss cross-entropy --standard
+refused 2 "--standard writes a whole step: it does not go with: --until" "$graph_transform" models/mlp.onnx --loss cross-entropy --standard \
+    --until dce -o "$DIR/none.onnx"
+refused 2 "the step of one replica, found 2" "$graph_transform" models/mlp.onnx --loss cross-entropy --standard --batch-size 8 --replicas 2 \
+    -o "$DIR/none.onnx"
+finish
