@@ -4,7 +4,8 @@
 
 #include "graph/op.h"
 
-/* E_UNSUPPORTED: lists the nodes by which shapes depend on data. */
-Status fail_dynamic(const Graph *g) CHECKED;
+bool all_shapes_known(const Graph *g);
+/* E_UNSUPPORTED: lists the nodes by which shapes depend on data; `what` needs them. */
+Status fail_dynamic(const Graph *g, const char *what) CHECKED;
 
 #endif

@@ -11,6 +11,7 @@
 #include "exec/plan/memory_report.h"
 #include "exec/plan/plan_budget.h"
 #include "exec/inspect/transform.h"
+#include "graph/dynamic.h"
 #include "graph/base/foreign.h"
 #include "graph/op.h"
 #include "graph/ops/fused.h"
@@ -262,6 +263,11 @@ static Status plan_mode(DryRun *d, BuildMode mode, const char *what, Report *rep
     Status st;
 
     TRY(transform_build(&g, d->model, d->options, mode, report));
+    if (!all_shapes_known(g)) {
+        st = fail_dynamic(g, "a plan");
+        graph_free(g);
+        return st;
+    }
     b = memory_budget_keep(arena_budget(g->arena));
     st = memory_budget_explain(b, program_compile(&p, g, &opt));
     memory_budget_free(b);

@@ -13,6 +13,7 @@
 #include "exec/plan/plan_budget.h"
 #include "exec/run/interp.h"
 #include "exec/inspect/transform.h"
+#include "graph/dynamic.h"
 
 enum { MOST_EXPANDED = 64, LEVEL_TEXT = 16, MOST_LEVELS = 8 };
 
@@ -56,6 +57,8 @@ static Status build(Graph **out, const Maker *m, const Simulated *s, int level)
     st = model_repair(g, &b, interp_node, NULL);
     if (!st)
         st = pipeline_run(g, &b, interp_node, NULL, NULL);
+    if (!st && !all_shapes_known(g))
+        st = fail_dynamic(g, "a plan");
     if (st) {
         st = plan_explain(g, st);
         graph_free(g);

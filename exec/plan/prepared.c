@@ -277,7 +277,7 @@ Status prepared_create(Prepared *p, Graph *g, const ProgramOptions *opt)
 void prepared_free(Prepared *p)
 {
     for (uint32_t i = 0; p->call && i < p->graph->n_node; i++)
-        if (p->call[i].kernel && p->call[i].kernel->release && !p->call[i].lent)
+        if (p->call[i].kernel && p->call[i].kernel->release && p->call[i].state && !p->call[i].lent)
             p->call[i].kernel->release(p->call[i].state);
     graph_free(p->graph);
     if (p->arena)

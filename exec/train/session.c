@@ -118,15 +118,6 @@ void session_free(Session *s)
 /* States and their layouts are those of the whole model. */
 #define CUT_AFTER "layout-weights"
 
-static bool all_shapes_known(const Graph *g)
-{
-    FOR_NODES(g, n)
-        for (int o = 0; o < n->n_out; o++)
-            if (has_value(n->out[o]) && !shape_known(value(g, n->out[o])->shape))
-                return false;
-    return true;
-}
-
 /* The size that a given input has where the model's file says `symbol`; `absent`: none has it. */
 static int64_t size_of_symbol(const Session *s, const char *symbol, const NamedTensor *in, int n_in, int64_t absent)
 {
@@ -376,7 +367,7 @@ static Status compile_with(Session *s, Compiled *c, const BuildOptions *opt, con
     }
     if (all_shapes_known(g))
         return compile_program(s, c, g);
-    st = c->mode < BUILD_EVAL ? ST_OK : fail_dynamic(g);
+    st = c->mode < BUILD_EVAL ? ST_OK : fail_dynamic(g, "training");
     graph_free(g);
     return st ? st : plan_explain(s->model, compile_apart(s, c, opt));
 }

@@ -69,7 +69,7 @@ static Status check_output(const Graph *g, const Output *o)
     const Value *v = value(g, o->value);
 
     if (!shape_known(v->shape))
-        return status_prefix(fail_dynamic(g), "output '%s'", v->name);
+        return status_prefix(fail_dynamic(g, "training"), "output '%s'", v->name);
     if (!(DTYPES_F32_F64 & DTYPE_BIT(v->dtype)))
         return FAIL(E_SHAPE, "output '%s' is %s: a loss needs float32 or float64; --dtype float32 computes it so",
                     v->name, dtype_name(v->dtype));

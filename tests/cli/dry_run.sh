@@ -16,6 +16,7 @@ says "the update of a step: " "${plan[@]}" --accumulate 2
 says "inference: " "$dpexec" run models/mlp.onnx --dry-run
 says "training step: " "${plan[@]}" --lr-schedule cosine        # needs no number of steps
 refused 2 "--loss is missing" "$dpexec" models/mlp.onnx --dry-run
+refused 1 "a plan needs shapes that are known before the step; these depend on data: NonZero" "$dpexec" run tests/api/apart.onnx --dry-run
 refused 1 "none.onnx" "$dpexec" none.onnx --loss cross-entropy --dry-run
 refused 1 "cuda:0: the CUDA plug-in /no/plugin.so cannot be loaded" "${plan[@]}" --devices cuda
 
