@@ -5,7 +5,8 @@
  *
  *   product Q K^T       once; its factors may be scaled too
  *   scale               Mul or Div by a constant, in front of masks or behind them
- *   a causal mask       Where by a constant, or Add of one, checked element by element
+ *   a causal mask       Where by a constant, or Add of one, checked element by element, or of what Attention is lowered
+ *                       to (graph/ops/transformer.c)
  *   any other mask      Add of what fits the scores, or one Where with a number, by what is computed from data alone:
  *                       a bias that is trained is left, for the node gives it no gradient
  *
@@ -174,6 +175,33 @@ static bool fits_scores(const Fuse *f, ValueId v, const Shape *scores)
     return true;
 }
 
+static bool is_number(const Graph *g, ValueId v, double is)
+{
+    double number;
+
+    return value_const_number(g, v, &number) && number == is;
+}
+
+/* Where(Trilu(Expand(true)), 0, -inf) of [Tq, Tk], as a causal Attention is lowered: too large, maybe, to be a
+ * constant. */
+static bool is_causal_formula(const Fuse *f, ValueId mask, const Shape *scores)
+{
+    const Graph *g = f->g;
+    const Tensor *one;
+    const Node *where = value(g, mask)->producer, *tril, *all;
+    const Shape all_keys = SHAPE(scores->dim[scores->rank - 2], scores->dim[scores->rank - 1]);
+
+    if (!where || where->op != &op_Where || !is_number(g, where->in[1], 0) || !is_number(g, where->in[2], -INFINITY))
+        return false;
+    tril = in_value(g, where, 0)->producer;
+    if (!tril || tril->op != &op_Trilu || node_int(tril, "upper") || (has_in(tril, 1) && !is_number(g, tril->in[1], 0)))
+        return false;
+    all = in_value(g, tril, 0)->producer;
+    if (!all || all->op != &op_Expand || !(one = value_const(g, all->in[0])))
+        return false;
+    return tensor_numel(one) == 1 && tensor_int(one, 0) && shape_eq(value(g, mask)->shape, &all_keys);
+}
+
 static bool take_add(const Fuse *f, Found *m, const Node *n, ValueId *x)
 {
     const Graph *g = f->g;
@@ -188,6 +216,8 @@ static bool take_add(const Fuse *f, Found *m, const Node *n, ValueId *x)
         *x = input(f, n, data);
         if (t && dtype_is_float(t->dtype) && is_causal(t, m->scale, is_zero, is_hidden))
             return take_causal(m, is_causal(t, m->scale, is_zero, is_gone), (Added){ mask, m->scale }, 0);
+        if (m->scale > 0 && is_causal_formula(f, mask, &m->scores))
+            return take_causal(m, true, (Added){ mask, m->scale }, 0);
         if (m->n_added == MASKS || has_value(m->chosen) || chose_later(m))
             return false;
         m->added[m->n_added++] = (Added){ mask, m->scale };
