@@ -72,9 +72,9 @@ static ValueId number(Graph *g, ValueId like, double v) { return emit_scalar(g, 
 
 static Status standard_relu(Graph *g, Node *n)
 {
-    ValueId zero = number(g, n->in[0], 0), on = EMIT(g, Greater, NULL, n->in[1], zero);
+    ValueId zero = number(g, n->in[0], 0), off = EMIT(g, LessOrEqual, NULL, n->in[1], zero);
 
-    graph_replace(g, n->out[0], EMIT(g, Where, NULL, on, n->in[0], zero));
+    graph_replace(g, n->out[0], EMIT(g, Where, NULL, off, zero, n->in[0]));
     return g->status;
 }
 

@@ -32,6 +32,7 @@
  *
  * Data in 16 bits goes with statistics, scale, bias and their gradients in float32. */
 #include "graph/grad.h"
+#include "graph/ops/batchnorm_standard.h"
 #include "graph/place.h"
 
 #include <string.h>
@@ -628,7 +629,7 @@ DEFINE_OP(BatchNormMerge, .domain = "dpexec", .since = 1, .in_min = 1, .in_max =
                                        { 0 } },
           .doc = "mean, population variance and count from rows of statistics; from (rows, mean, variance) running "
                  "ones as well: old * keep + new * take; unbiased=1: the running variance by n-1",
-          .infer = infer_merge, .grad = grad_none, .place = place_merge);
+          .infer = infer_merge, .standard = batch_norm_standard_merge, .grad = grad_none, .place = place_merge);
 
 DEFINE_OP(BatchNormSets, .domain = "dpexec", .since = 1, .in_min = 3, .in_max = 3, .out_min = 4, .out_max = 4,
           .dtypes = DTYPE_BIT(DT_FLOAT64), .flags = OPF_STACKS_L,
@@ -647,20 +648,20 @@ DEFINE_OP(
     .attrs = (const AttrDecl[]){ EPSILON, { "clamp", A_INT, .i = 0 }, { "group", A_INT, .i = 0 }, { 0 } },
     .doc = "(x - mean) / sqrt(var + epsilon) * scale + bias; with a count the statistics are those of x; clamp=1: "
            "var is 0 where that of x is at most epsilon",
-    .infer = infer_apply, .grad = grad_apply, .place = place_apply);
+    .infer = infer_apply, .standard = batch_norm_standard_apply, .grad = grad_apply, .place = place_apply);
 
 DEFINE_OP(BatchNormGradStats, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, .in_min = 4, .in_max = 6,
           .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT, .attrs = (const AttrDecl[]){ EPSILON, { 0 } },
           .doc = "[2, C]: sum(dy), sum(dy * (x - mean) / sqrt(var + epsilon)) from (x, dy, mean, var); "
                  "with (scale, bias) dy is that of the Relu behind",
-          .infer = infer_grad_stats, .place = place_grad_stats);
+          .infer = infer_grad_stats, .standard = batch_norm_standard_grad_stats, .place = place_grad_stats);
 
 DEFINE_OP(
     BatchNormGradInput, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, .in_min = 7, .in_max = 8, .out_min = 1,
     .out_max = 3, .dtypes = DTYPES_FLOAT, .inplace = { 3 }, .attrs = (const AttrDecl[]){ EPSILON, { 0 } },
     .doc = "gradient of training batch-norm by x, from (x, dy, mean, var, scale, sums, count), and dscale, dbias; "
            "with (bias) dy is that of the Relu behind",
-    .infer = infer_grad_input, .place = place_grad_input);
+    .infer = infer_grad_input, .standard = batch_norm_standard_grad_input, .place = place_grad_input);
 
 DEFINE_OP(BatchNormGroupSums, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1,
           .dtypes = DTYPES_F32_F64, .flags = OPF_STACKS_L,
@@ -670,4 +671,4 @@ DEFINE_OP(BatchNormGroupSums, .domain = "dpexec", .since = 1, .in_min = 1, .in_m
 
 DEFINE_OP(BatchNormGradParams, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = 1, .out_min = 2, .out_max = 2,
           .dtypes = DTYPES_FLOAT, .doc = "dscale and dbias from the sums", .infer = infer_grad_params,
-          .place = place_grad_params);
+          .standard = batch_norm_standard_grad_params, .place = place_grad_params);

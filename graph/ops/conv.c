@@ -398,6 +398,88 @@ static int64_t flops(const Graph *g, const Node *n)
         "strides", A_INTS, .range = R_STEPS                                                     \
     }
 
+/* ---- the gradients in ONNX's operators ---- */
+
+ValueId conv_transposed(Graph *g, const Node *n, ValueId dy, ValueId w, int64_t group, const int64_t *spatial)
+{
+    const Shape *y = value(g, dy)->shape, *k = value(g, w)->shape;
+    const int rank = y->rank - 2;
+    int count;
+    const int64_t *stride = node_ints(n, "strides", &count), *dilation = node_ints(n, "dilations", &count);
+    int64_t pads[2 * WINDOW_AXES], extra[WINDOW_AXES];
+    ValueId x;
+
+    memcpy(pads, node_ints(n, "pads", &count), 2 * (size_t)rank * sizeof *pads);
+    for (int i = 0; i < rank; i++) {
+        const int64_t full = stride[i] * (y->dim[2 + i] - 1) + (k->dim[2 + i] - 1) * dilation[i] + 1;
+
+        extra[i] = spatial[i] - (full - pads[i] - pads[rank + i]);
+        if (extra[i] < 0)
+            pads[rank + i] -= extra[i];
+        extra[i] = extra[i] < 0 ? 0 : extra[i];
+    }
+    x = EMIT(g, ConvTranspose,
+             ATTRS(INTS("strides", rank, stride), INTS("dilations", rank, dilation), INTS("pads", 2 * rank, pads),
+                   INTS("output_padding", rank, extra), INT("group", group)),
+             dy, w);
+    if (!g->status)
+        node_set_ints(g, value(g, x)->producer, "spatial", 0, NULL); /* ours; the padding says it */
+    return x;
+}
+
+static Status standard_grad_input(Graph *g, Node *n)
+{
+    int rank;
+    const int64_t *spatial = node_ints(n, "spatial", &rank);
+
+    graph_replace(g, n->out[0], conv_transposed(g, n, n->in[0], n->in[1], node_int(n, "group"), spatial));
+    return g->status;
+}
+
+/* [N, G Q, ...] as [Q, G N, ...] (`join`: [G Q, N, ...]). */
+static ValueId samples_inside(Graph *g, ValueId x, int64_t group, bool join)
+{
+    const Shape *s = value(g, x)->shape;
+    const int64_t each = s->dim[1] / group;
+    Shape apart = { .rank = s->rank + 1, .dim = { s->dim[0], group, each } }, out = *s;
+    int64_t perm[MAX_RANK] = { join ? 1 : 2, join ? 2 : 1, 0 };
+
+    for (int i = 2; i < s->rank; i++) {
+        apart.dim[i + 1] = s->dim[i];
+        perm[i + 1] = i + 1;
+    }
+    out.dim[0] = join ? s->dim[1] : each;
+    out.dim[1] = join ? s->dim[0] : group * s->dim[0];
+    x = emit_transpose(g, emit_reshape(g, x, &apart), apart.rank, perm);
+    return emit_reshape(g, x, &out);
+}
+
+/* A convolution of x by dy over the samples, where strides and dilations change roles.  It may go on behind the last
+ * place of the kernel. */
+static Status standard_grad_weight(Graph *g, Node *n)
+{
+    const Shape *w = value(g, n->out[0])->shape;
+    const int rank = w->rank - 2;
+    int count;
+    const int64_t group = node_int(n, "group"), *pads = node_ints(n, "pads", &count);
+    const int64_t *stride = node_ints(n, "strides", &count), *dilation = node_ints(n, "dilations", &count);
+    int64_t from[WINDOW_AXES] = { 0 }, axes[WINDOW_AXES], perm[MAX_RANK] = { 1, 0 };
+    ValueId x = samples_inside(g, n->in[0], group, false), dy = samples_inside(g, n->in[1], group, true), y;
+
+    for (int i = 0; i < rank; i++)
+        perm[2 + i] = axes[i] = 2 + i;
+    y = EMIT(g, Conv,
+             ATTRS(INTS("strides", rank, dilation), INTS("dilations", rank, stride), INTS("pads", 2 * rank, pads),
+                   INT("group", group)),
+             x, dy);
+    TRY(g->status);
+    if (memcmp(value(g, y)->shape->dim + 2, w->dim + 2, (size_t)rank * sizeof *w->dim))
+        y = emit(g, &op_Slice, NULL, 4,
+                 (ValueId[]){ y, emit_ints(g, rank, from), emit_ints(g, rank, w->dim + 2), emit_ints(g, rank, axes) });
+    graph_replace(g, n->out[0], emit_transpose(g, y, w->rank, perm));
+    return g->status;
+}
+
 static const AttrDecl conv_attrs[] = { WINDOW_ATTRS, AUTO_PAD, { "kernel_shape", A_INTS, .range = R_STEPS }, { 0 } };
 
 DEFINE_OP(Conv, .layout = LAYOUT_LIKES, .filter_in = 2, .precision = PREC_LOW, .param_in = 6, .since = 11, .from = 1,
@@ -413,8 +495,8 @@ DEFINE_OP(ConvGradInput, .layout = LAYOUT_LIKES, .filter_in = 2, .domain = "dpex
           .attrs = (const AttrDecl[]){ WINDOW_ATTRS,
                                        { "spatial", A_INTS, .rule = ATTR_REQUIRED, .range = R_SIZES },
                                        { 0 } },
-          .doc = "gradient of Conv by its input, from (dy, w)", .infer = infer_grad_input, .grad = grad_of_grad_input,
-          .place = place_conv, .flops = flops);
+          .doc = "gradient of Conv by its input, from (dy, w)", .infer = infer_grad_input,
+          .standard = standard_grad_input, .grad = grad_of_grad_input, .place = place_conv, .flops = flops);
 
 DEFINE_OP(ConvGradWeight, .layout = LAYOUT_LIKES, .filter_out = 1, .domain = "dpexec", .since = 1, .in_min = 2,
           .in_max = 2, .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT,
@@ -422,7 +504,7 @@ DEFINE_OP(ConvGradWeight, .layout = LAYOUT_LIKES, .filter_out = 1, .domain = "dp
                                        { "kernel", A_INTS, .rule = ATTR_REQUIRED, .range = R_SIZES },
                                        { 0 } },
           .doc = "gradient of Conv by its weights, from (x, dy)", .infer = infer_grad_weight,
-          .grad = grad_of_grad_weight, .place = place_grad_weight, .flops = flops);
+          .standard = standard_grad_weight, .grad = grad_of_grad_weight, .place = place_grad_weight, .flops = flops);
 
 DEFINE_OP(ConvTranspose, .filter_in = 2, .precision = PREC_LOW, .param_in = 6, .since = 11, .from = 1, .in_min = 2,
           .in_max = 3, .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT,

@@ -177,13 +177,33 @@ static Status place_gather_grad(Placement *p)
     return ST_OK;
 }
 
+/* The indices as one axis, that of dy which they made, and for every element of dy. */
+static Status standard_gather_grad(Graph *g, Node *n)
+{
+    const Value *dy = in_value(g, n, 0);
+    const Shape *y = value(g, n->out[0])->shape, *ix = in_value(g, n, 1)->shape;
+    const int axis = (int)node_int(n, "axis");
+    Shape full = *y, line = { .rank = y->rank };
+    ValueId at, rows;
+
+    full.dim[axis] = shape_numel(ix);
+    for (int i = 0; i < line.rank; i++)
+        line.dim[i] = i == axis ? full.dim[axis] : 1;
+    at = emit_expand(g, emit_reshape(g, n->in[1], &line), &full);
+    rows = emit_reshape(g, n->in[0], &full);
+    graph_replace(g, n->out[0],
+                  EMIT(g, ScatterElements, ATTRS(INT("axis", axis), STRING("reduction", "add")),
+                       emit_full(g, dy->dtype, y, 0), at, rows));
+    return g->status;
+}
+
 DEFINE_OP(
     GatherGrad, .blocks = BLOCKS_PASS, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 2, .out_min = 1,
     .out_max = 1, .dtypes = DTYPES_F32_F64,
     .attrs = (const AttrDecl[]){ { "axis", A_INT, .range = R_AXIS },
                                  { "dim", A_INT, .rule = ATTR_REQUIRED, .range = R_NATURAL },
                                  { 0 } },
-    .infer = infer_gather_grad, .grad = grad_gather_grad, .place = place_gather_grad,
+    .infer = infer_gather_grad, .standard = standard_gather_grad, .grad = grad_gather_grad, .place = place_gather_grad,
     .doc =
         "gradient of Gather: rows of dy added at their indices into zeros, dim of them along axis; inputs dy, indices");
 

@@ -131,6 +131,47 @@ static Status lower(Graph *g, Node *n)
     return g->status;
 }
 
+/* ---- the gradient in ONNX's operators ---- */
+
+static ValueId mean_of(Graph *g, ValueId x, int axis)
+{
+    int64_t axes[MAX_RANK];
+    int n = 0;
+
+    for (int i = axis; i < value(g, x)->shape->rank; i++)
+        axes[n++] = i;
+    return EMIT(g, ReduceMean, NULL, x, emit_ints(g, n, axes));
+}
+
+/* With s = dy scale and xhat = (x - mean) inv: dx = inv (s - mean(s) - xhat mean(s xhat)). */
+static Status standard_grad(Graph *g, Node *n)
+{
+    const Value *x = in_value(g, n, 0);
+    const int axis = (int)node_int(n, "axis");
+    ValueId d, inv, xhat, s, slope, product;
+    int64_t axes[MAX_RANK];
+
+    if (x->dtype != in_value(g, n, 2)->dtype)
+        return ST_OK;
+    for (int i = 0; i < axis; i++)
+        axes[i] = i;
+    d = EMIT(g, Sub, NULL, n->in[0], mean_of(g, n->in[0], axis));
+    inv = mean_of(g, EMIT(g, Mul, NULL, d, d), axis);
+    inv = EMIT(g, Add, NULL, inv, emit_scalar(g, x->dtype, node_float(n, "epsilon")));
+    inv = EMIT(g, Reciprocal, NULL, EMIT(g, Sqrt, NULL, inv));
+    xhat = EMIT(g, Mul, NULL, d, inv);
+    s = EMIT(g, Mul, NULL, n->in[1], n->in[2]);
+    slope = mean_of(g, EMIT(g, Mul, NULL, s, xhat), axis);
+    slope = EMIT(g, Mul, NULL, xhat, slope);
+    s = EMIT(g, Sub, NULL, s, mean_of(g, s, axis));
+    s = EMIT(g, Sub, NULL, s, slope);
+    product = EMIT(g, Mul, NULL, n->in[1], xhat);
+    graph_replace(g, n->out[0], EMIT(g, Mul, NULL, s, inv));
+    graph_replace(g, n->out[1], emit_reduce_sum(g, product, axis, axes, false));
+    graph_replace(g, n->out[2], emit_reduce_sum(g, n->in[1], axis, axes, false));
+    return g->status;
+}
+
 /* ---- the relatives ---- */
 
 /* [1, C, 1, ...] of x's rank. */
@@ -281,7 +322,7 @@ DEFINE_OP(LayerNormGrad, .blocks = BLOCKS_PASS, .domain = "dpexec", .since = 1, 
           .out_max = 3, .dtypes = DTYPES_FLOAT,
           .attrs = (const AttrDecl[]){ { "axis", A_INT, .i = -1, .range = R_AXIS }, EPSILON, { 0 } },
           .doc = "dx, dscale, dbias of LayerNormalization, from (x, dy, scale)", .infer = infer_backward,
-          .place = place_backward);
+          .standard = standard_grad, .place = place_backward);
 
 DEFINE_OP(GroupNormalization, .param_in = 6, .since = 21, .in_min = 3, .in_max = 3, NORM,
           .attrs = (const AttrDecl[]){ EPSILON,

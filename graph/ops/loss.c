@@ -491,6 +491,17 @@ static ValueId bce_slope_by_target(const Pair *p)
     return EMIT(p->g, Sub, NULL, miss, hit);
 }
 
+/* 0 of what is not a number, as Sign's is not. */
+static ValueId sign_of(Graph *g, ValueId d)
+{
+    const DType t = value(g, d)->dtype;
+    const ValueId zero = emit_scalar(g, t, 0);
+    ValueId above = emit_cast(g, EMIT(g, Greater, NULL, d, zero), t);
+    ValueId below = emit_cast(g, EMIT(g, Less, NULL, d, zero), t);
+
+    return EMIT(g, Sub, NULL, above, below);
+}
+
 static Status standard_element_loss_grad(Graph *g, Node *n)
 {
     const Pair p = { g, n->in[1], n->in[2], in_value(g, n, 1)->dtype };
@@ -499,7 +510,7 @@ static Status standard_element_loss_grad(Graph *g, Node *n)
     ValueId d = by ? EMIT(g, Sub, NULL, p.z, p.x) : EMIT(g, Sub, NULL, p.x, p.z), y;
 
     y = !strcmp(kind, "mse")   ? scaled(g, d, 2)
-        : !strcmp(kind, "l1")  ? EMIT(g, Sign, NULL, d)
+        : !strcmp(kind, "l1")  ? sign_of(g, d)
         : !strcmp(kind, "bce") ? by ? bce_slope_by_target(&p) : bce_slope(&p, d)
         : by ? EMIT(g, Neg, NULL, p.x)
                                : EMIT(g, Sub, NULL, EMIT(g, Sigmoid, NULL, p.x), p.z);

@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "graph/grad.h"
+#include "graph/ops/conv.h"
 #include "graph/ops/window.h"
 #include "graph/place.h"
 
@@ -245,6 +246,82 @@ static Status lower_max(Graph *g, Node *n)
     return g->status;
 }
 
+/* ---- the gradients in ONNX's operators ---- */
+
+/* Indices of MaxPool count through the whole batch: dy is added up there. */
+static Status standard_max_grad(Graph *g, Node *n)
+{
+    const Value *x = in_value(g, n, 1);
+    const ValueId flat = emit_ints(g, 1, (int64_t[]){ -1 });
+    const Shape all = SHAPE(shape_numel(x->shape));
+    ValueId y[2], at, dy, zeros;
+
+    emit_pools(g, n, &op_MaxPool, (Attr[2]){ { 0 } }, 1, n->in + 1, 2, y);
+    TRY(g->status);
+    at = EMIT(g, Reshape, NULL, y[1], flat);
+    dy = EMIT(g, Reshape, NULL, n->in[0], flat);
+    zeros = emit_full(g, x->dtype, &all, 0);
+    dy = EMIT(g, ScatterElements, ATTRS(INT("axis", 0), STRING("reduction", "add")), zeros, at, dy);
+    graph_replace(g, n->out[0], emit_reshape(g, dy, x->shape));
+    return g->status;
+}
+
+/* How many places window `o` of an axis of `size` has its mean over. */
+static int64_t window_places(const Node *n, int axis, int64_t o, int64_t size)
+{
+    const bool padded = node_int(n, "count_include_pad");
+    int rank, count;
+    const int64_t *kernel = node_ints(n, "kernel_shape", &rank), *stride = node_ints(n, "strides", &count);
+    const int64_t *dilation = node_ints(n, "dilations", &count), *pads = node_ints(n, "pads", &count);
+    int64_t places = 0;
+
+    for (int64_t k = 0; k < kernel[axis]; k++) {
+        const int64_t at = o * stride[axis] + k * dilation[axis] - pads[axis];
+
+        places += padded ? at < size + pads[rank + axis] : at >= 0 && at < size;
+    }
+    return places;
+}
+
+/* [1, 1, ...]: 1 over the number of places of each window; one of none has no gradient. */
+static ValueId window_shares(Graph *g, const Node *n, const int64_t *spatial)
+{
+    const Value *dy = in_value(g, n, 0);
+    Shape s = *dy->shape;
+    Tensor *share;
+
+    s.dim[0] = s.dim[1] = 1;
+    if (!(share = tensor_create(g->arena, dy->dtype, &s))) {
+        (void)graph_fail_nomem(g);
+        return NO_VALUE;
+    }
+    for (int64_t i = 0; i < tensor_numel(share); i++) {
+        int64_t places = 1, rest = i;
+
+        for (int a = s.rank - 3; a >= 0; a--) {
+            places *= window_places(n, a, rest % s.dim[2 + a], spatial[a]);
+            rest /= s.dim[2 + a];
+        }
+        tensor_set_float(share, i, places ? 1.0 / (double)places : 0);
+    }
+    return graph_add_const_nocopy(g, "shares", share);
+}
+
+static Status standard_average_grad(Graph *g, Node *n)
+{
+    const Value *dy = in_value(g, n, 0);
+    const int64_t channels = dy->shape->dim[1];
+    int rank;
+    const int64_t *kernel = node_ints(n, "kernel_shape", &rank), *spatial = node_ints(n, "spatial", &rank);
+    Shape w = { .rank = rank + 2, .dim = { channels, 1 } };
+    ValueId share = EMIT(g, Mul, NULL, n->in[0], window_shares(g, n, spatial));
+
+    for (int i = 0; i < rank; i++)
+        w.dim[2 + i] = kernel[i];
+    graph_replace(g, n->out[0], conv_transposed(g, n, share, emit_full(g, dy->dtype, &w, 1), channels, spatial));
+    return g->status;
+}
+
 /* ---- placement ---- */
 
 /* Every channel of every sample alone: a split along either passes to every output, and from one input to all. */
@@ -364,7 +441,8 @@ DEFINE_OP(MaxPool, .layout = LAYOUT_ANY, .since = 12, .from = 10, .in_min = 1, .
 
 DEFINE_OP(MaxPoolGrad, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 2, .out_min = 1,
           .out_max = 1, .dtypes = DTYPES_FLOAT, .attrs = (const AttrDecl[]){ KERNEL_ATTRS, { 0 } },
-          .doc = "gradient of MaxPool, from (dy, x)", .infer = infer_max_grad, .place = place_channels, .flops = flops);
+          .doc = "gradient of MaxPool, from (dy, x)", .infer = infer_max_grad, .standard = standard_max_grad,
+          .place = place_channels, .flops = flops);
 
 DEFINE_OP(AveragePool, .layout = LAYOUT_ANY, .since = 19, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1,
           .dtypes = DTYPES_FLOAT,
@@ -378,8 +456,8 @@ DEFINE_OP(AveragePoolGrad, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1,
                                        { "count_include_pad", A_INT, .i = 0 },
                                        { "spatial", A_INTS, .rule = ATTR_REQUIRED, .range = R_SIZES },
                                        { 0 } },
-          .doc = "gradient of AveragePool, from dy", .infer = infer_average_grad, .grad = grad_of_average_grad,
-          .place = place_average, .flops = flops);
+          .doc = "gradient of AveragePool, from dy", .infer = infer_average_grad, .standard = standard_average_grad,
+          .grad = grad_of_average_grad, .place = place_average, .flops = flops);
 
 DEFINE_OP(GlobalAveragePool, .layout = LAYOUT_ANY, .since = 1, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1,
           .dtypes = DTYPES_FLOAT, .doc = "the average of each channel", .infer = infer_global,

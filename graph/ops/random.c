@@ -88,10 +88,19 @@ static Status grad_dropout_grad(Grad *gr)
     return gr->g->status;
 }
 
+static Status standard_dropout_grad(Graph *g, Node *n)
+{
+    const DType t = in_value(g, n, 0)->dtype;
+    ValueId kept = EMIT(g, Mul, NULL, n->in[0], emit_scalar(g, t, 1 / (1 - node_float(n, "ratio"))));
+
+    graph_replace(g, n->out[0], EMIT(g, Where, NULL, n->in[1], kept, emit_scalar(g, t, 0)));
+    return g->status;
+}
+
 DEFINE_OP(DropoutGrad, .elementwise = true, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 2, .out_min = 1,
           .out_max = 1, .dtypes = DTYPES_FLOAT, .inplace = { 1 },
           .attrs = (const AttrDecl[]){ { "ratio", A_FLOAT, .f = 0.5 }, { 0 } }, .infer = infer_dropout_grad,
-          .grad = grad_dropout_grad, .place = place_mul,
+          .standard = standard_dropout_grad, .grad = grad_dropout_grad, .place = place_mul,
           .doc = "(dy, mask): dy / (1 - ratio) where the mask holds, else 0");
 
 static Status float_type(const Graph *g, const Node *n, DType t)

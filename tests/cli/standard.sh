@@ -12,6 +12,15 @@ step() {
 step sgd models/mlp.onnx --loss cross-entropy --lr 0.1 --momentum 0.9
 check "five steps are numpy's" "$python" tests/cli/standard.py "$DIR" "$dpexec" tests/oracle/data/digits.npz
 
+for model in fashion_cnn transformer; do
+    step $model models/$model.onnx --loss cross-entropy --optimizer adamw --clip-norm 1
+    check "$model: ONNX's operators alone" "$python" -c "
+import onnx
+model = onnx.load('$DIR/$model.onnx')
+assert not any(n.domain for n in model.graph.node) and [o.domain for o in model.opset_import] == ['']"
+done
+refused 1 "these cannot be said in operators of ai.onnx: RandomDropout " "$graph_transform" models/exported_resnet.onnx --loss cross-entropy --batch-size 4 --standard -o "$DIR/none.onnx"
+
 refused 2 "--standard writes a training step: give --loss" "$graph_transform" models/mlp.onnx --standard -o "$DIR/none.onnx"
 refused 2 "--standard: expected -o FILE.onnx" "$graph_transform" models/mlp.onnx --loss cross-entropy --standard
 refused 2 "--standard writes a whole step: it does not go with: --until" "$graph_transform" models/mlp.onnx --loss cross-entropy --standard \

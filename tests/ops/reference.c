@@ -9,7 +9,7 @@
 #include "passes/pass.h"
 #include "tests/ops/check.h"
 
-extern const Pass pass_lower, pass_infer_shapes, pass_fold_constants;
+extern const Pass pass_dce, pass_lower, pass_infer_shapes, pass_fold_constants;
 
 static double tolerance(DType t)
 {
@@ -147,6 +147,45 @@ done:
     return st;
 }
 
+/* In ONNX's operators, as passes/train/standard.c writes it. */
+static Status standard_graph(Graph *g)
+{
+    PassCtx ctx = { .scratch = arena_create(), .opt = &(BuildOptions){ .mode = BUILD_INFER } };
+    Status st = ctx.scratch ? ST_OK : FAIL_NOMEM();
+
+    FOR_NODES(g, n)
+        if (!st && n->op->standard)
+            st = n->op->standard(g, n);
+    if (!st && !(st = graph_sort(g)))
+        st = pass_dce.run(g, &ctx);
+    arena_free(ctx.scratch);
+    return st ? st : graph_verify(g);
+}
+
+/* What an operator of ours is in ONNX's operators is what its kernel computes, unless it declines. */
+static Status check_standard(Check *k, const Eval *e, DType f)
+{
+    Eval in_onnx = { 0 };
+    Status st = ST_OK;
+
+    if (!e->g->n_node || !e->g->node[0]->op->standard)
+        return ST_OK;
+    TRY_TO(done, st, case_graph(&in_onnx.g, k->c, f));
+    TRY_TO(done, st, case_inputs(in_onnx.in, k->arena, k->c, f));
+    TRY_TO(done, st, standard_graph(in_onnx.g));
+    FOR_NODES(in_onnx.g, n)
+        if (n->op->domain)
+            goto done;
+    TRY_TO(done, st, eval_graph(&in_onnx, k->arena));
+    for (int i = 0; i < e->n_out; i++) {
+        TRY_TO(done, st, check_equal(in_onnx.out[i], e->out[i], tolerance(e->out[i]->dtype), "in ONNX's operators"));
+        k->compared++;
+    }
+done:
+    eval_free(&in_onnx);
+    return st;
+}
+
 static Status check_expected(Check *k, const Eval *e)
 {
     Tensor *t;
@@ -183,6 +222,7 @@ static Status check_one(Check *k, const Eval *e, DType f)
 {
     TRY(check_inference(e));
     TRY(check_lowering(k, e, f));
+    TRY(check_standard(k, e, f));
     TRY(check_expected(k, e));
     return check_kernels(k, e);
 }

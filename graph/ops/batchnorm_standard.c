@@ -1,0 +1,152 @@
+/* The steps of batch-norm in training (batchnorm.c) in ONNX's operators: of one replica, and in the data's type.  Each
+ * declines where it is more: data in 16 bits, a clamped variance, what is fused with a Relu. */
+#include "graph/ops/batchnorm_standard.h"
+
+#include "graph/emit.h"
+
+/* [C], to be broadcast against x. */
+static ValueId along_channels(Graph *g, ValueId v, const Shape *x)
+{
+    Shape s = { .rank = x->rank - 1, .dim = { x->dim[1] } };
+
+    for (int i = 1; i < s.rank; i++)
+        s.dim[i] = 1;
+    return emit_reshape(g, v, &s);
+}
+
+static int other_axes(const Shape *x, int64_t axes[MAX_RANK])
+{
+    int n = 0;
+
+    for (int i = 0; i < x->rank; i++)
+        if (i != 1)
+            axes[n++] = i;
+    return n;
+}
+
+static ValueId channel_mean(Graph *g, ValueId x)
+{
+    int64_t axes[MAX_RANK];
+    const int n = other_axes(value(g, x)->shape, axes);
+
+    return EMIT(g, ReduceMean, ATTRS(INT("keepdims", 0)), x, emit_ints(g, n, axes));
+}
+
+static ValueId channel_sum(Graph *g, ValueId x)
+{
+    int64_t axes[MAX_RANK];
+    const int n = other_axes(value(g, x)->shape, axes);
+
+    return emit_reduce_sum(g, x, n, axes, false);
+}
+
+static ValueId next_running(Graph *g, const Node *n, ValueId old, ValueId now)
+{
+    const DType t = value(g, now)->dtype;
+    ValueId kept = EMIT(g, Mul, NULL, old, emit_scalar(g, t, node_float(n, "keep")));
+    ValueId taken = EMIT(g, Mul, NULL, now, emit_scalar(g, t, node_float(n, "take")));
+
+    return EMIT(g, Add, NULL, kept, taken);
+}
+
+/* From the data itself: rows are what replicas tell each other. */
+Status batch_norm_standard_merge(Graph *g, Node *n)
+{
+    const Node *stats = in_value(g, n, 0)->producer;
+    const Shape *x = stats && stats->op == &op_BatchNormStats ? in_value(g, stats, 0)->shape : NULL, one = SHAPE(1);
+    const DType t = (DType)node_int(n, "dtype");
+    ValueId mean, var, d;
+    double count;
+
+    if (!x || in_value(g, stats, 0)->dtype != t)
+        return ST_OK;
+    count = (double)(shape_numel(x) / x->dim[1]);
+    mean = channel_mean(g, stats->in[0]);
+    d = EMIT(g, Sub, NULL, stats->in[0], along_channels(g, mean, x));
+    var = channel_mean(g, EMIT(g, Mul, NULL, d, d));
+    graph_replace(g, n->out[0], mean);
+    graph_replace(g, n->out[1], var);
+    graph_replace(g, n->out[2], emit_full(g, t, &one, count));
+    if (has_out(n, 3))
+        graph_replace(g, n->out[3], next_running(g, n, n->in[1], mean));
+    if (has_out(n, 4) && node_int(n, "unbiased"))
+        var = EMIT(g, Mul, NULL, var, emit_scalar(g, t, count / (count - 1)));
+    if (has_out(n, 4))
+        graph_replace(g, n->out[4], next_running(g, n, n->in[2], var));
+    return g->status;
+}
+
+/* 1 / sqrt(var + epsilon), to be broadcast against x. */
+static ValueId inverse_deviation(Graph *g, const Node *n, ValueId var, const Shape *x)
+{
+    ValueId wide = EMIT(g, Add, NULL, var, emit_scalar(g, value(g, var)->dtype, node_float(n, "epsilon")));
+
+    return along_channels(g, EMIT(g, Reciprocal, NULL, EMIT(g, Sqrt, NULL, wide)), x);
+}
+
+static ValueId standardised(Graph *g, const Node *n, ValueId mean, ValueId var)
+{
+    const Shape *x = in_value(g, n, 0)->shape;
+    ValueId d = EMIT(g, Sub, NULL, n->in[0], along_channels(g, mean, x));
+
+    return EMIT(g, Mul, NULL, d, inverse_deviation(g, n, var, x));
+}
+
+Status batch_norm_standard_apply(Graph *g, Node *n)
+{
+    const Shape *x = in_value(g, n, 0)->shape;
+    ValueId y;
+
+    if (node_int(n, "clamp") || in_value(g, n, 0)->dtype != in_value(g, n, 1)->dtype)
+        return ST_OK;
+    y = EMIT(g, Mul, NULL, standardised(g, n, n->in[1], n->in[2]), along_channels(g, n->in[3], x));
+    graph_replace(g, n->out[0], EMIT(g, Add, NULL, y, along_channels(g, n->in[4], x)));
+    return g->status;
+}
+
+Status batch_norm_standard_grad_stats(Graph *g, Node *n)
+{
+    const ValueId zero = emit_ints(g, 1, (int64_t[]){ 0 });
+    ValueId sum, product;
+
+    if (has_in(n, 4) || in_value(g, n, 0)->dtype != in_value(g, n, 2)->dtype)
+        return ST_OK;
+    sum = EMIT(g, Unsqueeze, NULL, channel_sum(g, n->in[1]), zero);
+    product = channel_sum(g, EMIT(g, Mul, NULL, n->in[1], standardised(g, n, n->in[2], n->in[3])));
+    product = EMIT(g, Unsqueeze, NULL, product, zero);
+    graph_replace(g, n->out[0], EMIT(g, Concat, ATTRS(INT("axis", 0)), sum, product));
+    return g->status;
+}
+
+/* Row k of sums [2, C]. */
+static ValueId sums_row(Graph *g, ValueId sums, int k)
+{
+    return EMIT(g, Gather, ATTRS(INT("axis", 0)), sums, emit_scalar(g, DT_INT64, k));
+}
+
+/* scale / sqrt(var + epsilon) (dy - sums[0] / n - xhat sums[1] / n) */
+Status batch_norm_standard_grad_input(Graph *g, Node *n)
+{
+    const Shape *x = in_value(g, n, 0)->shape;
+    ValueId mean, slope, d, factor;
+
+    if (has_in(n, 7) || has_out(n, 1) || in_value(g, n, 0)->dtype != in_value(g, n, 2)->dtype)
+        return ST_OK;
+    mean = EMIT(g, Div, NULL, sums_row(g, n->in[5], 0), n->in[6]);
+    slope = EMIT(g, Div, NULL, sums_row(g, n->in[5], 1), n->in[6]);
+    d = EMIT(g, Sub, NULL, n->in[1], along_channels(g, mean, x));
+    slope = EMIT(g, Mul, NULL, standardised(g, n, n->in[2], n->in[3]), along_channels(g, slope, x));
+    d = EMIT(g, Sub, NULL, d, slope);
+    factor = EMIT(g, Mul, NULL, along_channels(g, n->in[4], x), inverse_deviation(g, n, n->in[3], x));
+    graph_replace(g, n->out[0], EMIT(g, Mul, NULL, d, factor));
+    return g->status;
+}
+
+Status batch_norm_standard_grad_params(Graph *g, Node *n)
+{
+    if (has_out(n, 0))
+        graph_replace(g, n->out[0], sums_row(g, n->in[0], 1));
+    if (has_out(n, 1))
+        graph_replace(g, n->out[1], sums_row(g, n->in[0], 0));
+    return g->status;
+}
