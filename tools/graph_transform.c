@@ -74,7 +74,7 @@ static Status check_alone(const Args *a, const char *const *others, const char *
 
 static Status check_standard(const Args *a)
 {
-    static const char *const others[] = { "until", "verify", "parameters", "training-info", NULL };
+    static const char *const others[] = { "until", "verify", "parameters", NULL };
     const char *path = args_value(a, "o"), *format = path ? transform_format(path) : NULL;
 
     TRY(check_alone(a, others, "--standard writes a whole step"));
@@ -228,7 +228,7 @@ static Status write_training(const Graph *model, const OnnxModel *onnx, const Ar
     TRY(check_alone(a, others, "--training-info writes a model"));
     if (!format || strcmp(format, "onnx"))
         return FAIL(E_INVALID, "--training-info: give -o FILE.onnx");
-    return transform_write_training(model, onnx, o, path);
+    return transform_write_training(model, onnx, o, args_has(a, "standard"), path);
 }
 
 static Status show_simulation(const Graph *model, const Args *a, const Options *o)

@@ -66,6 +66,21 @@ static Status choose_outputs(Graph *g)
     return g->status;
 }
 
+/* Of a standard step (passes/train/standard.c), whose outputs tell what it updates. */
+static Status restore_updates(Graph *g)
+{
+    for (uint32_t i = 1; i < g->n_value; i++) {
+        const char *name = g->value[i]->kind == V_STATE ? arena_printf(g->arena, "%s.next", g->value[i]->name) : "";
+        ValueId next;
+
+        if (!name)
+            return FAIL_NOMEM();
+        if (*name && has_value(next = graph_output(g, name)))
+            graph_add_update(g, (ValueId){ i }, next);
+    }
+    return g->status;
+}
+
 /* Sizes of inputs that the model leaves open are those that the step was made for. */
 static Status hold_sizes(Graph *g, const Graph *model)
 {
@@ -93,10 +108,11 @@ static Status make_step(Graph *g, const Graph *model, const TransformBuild *b, c
     PassCtx ctx = { .opt = &b->build, .eval = interp_node };
     Status st;
 
-    TRY(pipeline_run(g, &b->build, interp_node, NULL, &(PipelineOptions){ .until = "add-optimizer" }));
+    TRY(pipeline_run(g, &b->build, interp_node, NULL,
+                     &(PipelineOptions){ .until = b->build.standard ? "standard" : "add-optimizer" }));
     for (int k = 0; k <= o->n_group; k++)
         TRY(fix_rate(g, o, k));
-    TRY(choose_outputs(g));
+    TRY(b->build.standard ? restore_updates(g) : choose_outputs(g));
     TRY(hold_sizes(g, model));
     if (!(ctx.scratch = arena_create_beside(g->arena)))
         return FAIL_NOMEM();
@@ -105,7 +121,8 @@ static Status make_step(Graph *g, const Graph *model, const TransformBuild *b, c
     return st ? st : graph_sort(g);
 }
 
-Status transform_write_training(const Graph *model, const OnnxModel *onnx, const Options *o, const char *path)
+Status transform_write_training(const Graph *model, const OnnxModel *onnx, const Options *o, bool standard,
+                                const char *path)
 {
     TransformBuild b;
     Graph *plain = NULL, *step = NULL;
@@ -114,6 +131,7 @@ Status transform_write_training(const Graph *model, const OnnxModel *onnx, const
     TRY(transform_check_model(model));
     TRY(transform_options(&b, o, BUILD_TRAIN));
     TRY(check(&b, o));
+    b.build.standard = standard;
     TRY(plan_copy(&plain, model, b.build.plan_memory));
     TRY_TO(done, st, plan_explain(plain, model_repair(plain, &b.build, interp_node, NULL)));
     TRY_TO(done, st, graph_clone(&step, plain));

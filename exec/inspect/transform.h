@@ -36,8 +36,10 @@ typedef struct {
 Status transform_options(TransformBuild *out, const Options *o, BuildMode mode) CHECKED;
 
 /* An ONNX file of the model with the step of its training that the options describe as its training_info: on one
- * replica, of the batch at hand, at the learning rate of the first step. */
-Status transform_write_training(const Graph *model, const OnnxModel *onnx, const Options *o, const char *path) CHECKED;
+ * replica, of the batch at hand, at the learning rate of the first step; with `standard` in operators of ONNX, but for
+ * what holds a run to its sizes. */
+Status transform_write_training(const Graph *model, const OnnxModel *onnx, const Options *o, bool standard,
+                                const char *path) CHECKED;
 
 /* "txt", "dot", "svg", "html", "json" or "onnx"; NULL: unknown ending. */
 const char *transform_format(const char *path);

@@ -75,6 +75,20 @@ for optimizer in 'sgd --momentum 0.9 --nesterov' 'adam --weight-decay 0.01'; do
     done
     rm -r "$DIR/given"
 done
+/usr/bin/python3 -c '
+import sys
+import numpy as np
+r = np.random.RandomState(1)
+np.savez(sys.argv[1], x=r.normal(size=(12, 64)).astype(np.float32), target=r.randint(0, 10, 12))' "$DIR/rows.npz"
+"$graph_transform" models/mlp.onnx "${what[@]}" --batch-size 6 --dtype float64 --training-info --standard -o "$DIR/standard.onnx"
+"$dpexec" train models/mlp.onnx "${what[@]}" "${run[@]}" --data "$DIR/rows.npz" --out "$DIR/given" >"$DIR/log" 2>&1 || cat "$DIR/log"
+"$dpexec" train "$DIR/standard.onnx" --loss output:loss --optimizer file "${run[@]}" --data "$DIR/rows.npz" --out "$DIR/read" \
+    >"$DIR/log" 2>&1 || cat "$DIR/log"
+check "written in operators of ONNX and read" losses given read
+check "which they are" /usr/bin/python3 -c '
+import sys, onnx
+found = {n.op_type for n in onnx.load(sys.argv[1]).training_info[0].algorithm.node if n.domain}
+assert found == {"Decided"}, found' "$DIR/standard.onnx"
 check "the model of such a file runs" "$dpexec" eval "$DIR/step.onnx" --loss cross-entropy --data "$DIR/images.npz" --batch-size 4
 another() {
     "$graph_transform" $here/net.onnx --loss mse --logits y --target t --batch-size 5 --training-info -o "$DIR/mse.onnx" &&
