@@ -37,6 +37,10 @@ static const Flag flags[] = {
     { "standard", NULL,
       "with --loss and -o FILE.onnx: the step of one replica in operators of ai.onnx alone, for other runtimes "
       "(docs/standard.md)" },
+    { "gradient-of", "OUTPUT",
+      "with --with-respect-to and -o FILE.onnx: the model and gradients of this output of it, in operators of ai.onnx "
+      "alone (docs/standard.md)" },
+    { "with-respect-to", "NAME,...", "the inputs or parameters by which it is differentiated" },
     { "class-weights", "FILE.npy", "weight of each class in the loss" },
     { "list-passes", NULL, "list the passes in order" },
     { "list-operators", NULL, "list the operators of ONNX that are taken, as JSON with --json" },
@@ -72,15 +76,31 @@ static Status check_alone(const Args *a, const char *const *others, const char *
     return problems_fail(&wrong, E_INVALID, "%s: it does not go with", why);
 }
 
-static Status check_standard(const Args *a)
+static Status check_standard(const Args *a, const char *flag, const char *const *others, const char *why)
 {
-    static const char *const others[] = { "until", "verify", "parameters", NULL };
     const char *path = args_value(a, "o"), *format = path ? transform_format(path) : NULL;
 
-    TRY(check_alone(a, others, "--standard writes a whole step"));
+    TRY(check_alone(a, others, why));
     if (!format || strcmp(format, "onnx"))
-        return FAIL(E_INVALID, "--standard: expected -o FILE.onnx%s%s", path ? ", found -o " : "", path ? path : "");
+        return FAIL(E_INVALID, "--%s: expected -o FILE.onnx%s%s", flag, path ? ", found -o " : "", path ? path : "");
     return ST_OK;
+}
+
+static Status write_gradients(const Graph *model, const OnnxModel *onnx, const Args *a, const Options *o)
+{
+    static const char *const others[] = { "until",         "report",   "json", "verify", "parameters",
+                                          "training-info", "standard", "loss", NULL };
+    const char *by = args_value(a, "with-respect-to");
+    Graph *g;
+    Status st;
+
+    TRY(check_standard(a, "gradient-of", others, "--gradient-of writes a model and gradients"));
+    if (!by)
+        return FAIL(E_INVALID, "--gradient-of: give --with-respect-to NAME,...");
+    TRY(transform_gradients(&g, model, o, args_value(a, "gradient-of"), by));
+    st = transform_write_standard(g, onnx, args_value(a, "o"));
+    graph_free(g);
+    return st;
 }
 
 static Status check_flags(const Args *a, const Options *o)
@@ -88,6 +108,7 @@ static Status check_flags(const Args *a, const Options *o)
     static const char *const shown[] = { "o", "until", "report", "json", NULL }, *const graphs[] = { "o", "until",
                                                                                                      "report", "verify",
                                                                                                      NULL };
+    static const char *const not_standard[] = { "until", "verify", "parameters", NULL };
     static const char *const others[] = { "o", "until", "report", "verify", "parameters", NULL }, *const simulates[] = {
         "rates", "expand", NULL
     };
@@ -96,7 +117,9 @@ static Status check_flags(const Args *a, const Options *o)
         return check_alone(a, others, "--simulate prints a table and shows no graph");
     TRY(check_alone(a, simulates, "these belong to --simulate CLUSTER.json and"));
     if (args_has(a, "standard"))
-        return check_standard(a);
+        return check_standard(a, "standard", not_standard, "--standard writes a whole step");
+    if (args_has(a, "with-respect-to") && !args_has(a, "gradient-of"))
+        return FAIL(E_INVALID, "--with-respect-to: give --gradient-of OUTPUT");
     if (args_has(a, "parameters"))
         return check_alone(a, graphs, "--parameters prints a table and shows no graph (=FILE names what is trained)");
     if (!args_has(a, "verify"))
@@ -288,7 +311,9 @@ static Status run(const Args *a)
     TRY(check_flags(a, o));
     TRY(feed_class_weights(a, NULL));
     TRY(read_model(&model, &onnx, a->positional[0], o));
-    if (args_has(a, "training-info"))
+    if (args_has(a, "gradient-of"))
+        st = write_gradients(model, onnx, a, o);
+    else if (args_has(a, "training-info"))
         st = write_training(model, onnx, a, o);
     else if (args_has(a, "parameters"))
         st = show_parameters(model, a, o);

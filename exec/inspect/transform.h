@@ -21,6 +21,11 @@ Status transform_build(Graph **out, const Graph *model, const Options *o, BuildM
  * targets; learning rates are states like all others; outputs "loss" and, for every state NAME that changes,
  * "NAME.next".  E_UNSUPPORTED lists all operators that ONNX has no words for.  `report` may be NULL. */
 Status transform_standard(Graph **out, const Graph *model, const Options *o, Report *report) CHECKED;
+/* The model, in evaluation, with the gradients of its output `of` by the inputs or parameters `names`, "x,w", in such
+ * operators: outputs "NAME.grad".  An output that is no single number is weighed, element by element, by an input
+ * "seed", and the gradients are those of the sum. */
+Status transform_gradients(Graph **out, const Graph *model, const Options *o, const char *of,
+                           const char *names) CHECKED;
 /* As a file whose inputs are the states too, their values the defaults. */
 enum { STANDARD_OPSET = 18 }; /* at least: reductions of ScatterElements */
 Status transform_write_standard(const Graph *g, const OnnxModel *onnx, const char *path) CHECKED;

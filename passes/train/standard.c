@@ -3,9 +3,9 @@
  * Every operator of ours that can be here has an OpDef.standard, which emits what it computes in ONNX's operators and
  * redirects its outputs, as `lower` does for lower; what it emits is looked at too.  What has none is listed, all of it
  * at once.  What ONNX has no place for becomes the graph's interface: the next value of state NAME is the output
- * NAME.next, and nothing else but the loss is one.  A state stays one, for the export to make an input of it that has a
- * default (ExportOptions.defaults); the step's number is called "step".  Legal because runtimes feed back what they are
- * given.  Sizes are those that the graph was built for, so no dimension keeps a symbol's name. */
+ * NAME.next, and of a step nothing else but the loss is one.  A state stays one, for the export to make an input of it
+ * that has a default (ExportOptions.defaults); the step's number is called "step".  Legal because runtimes feed back
+ * what they are given.  Sizes are those that the graph was built for, so no dimension keeps a symbol's name. */
 #include <string.h>
 
 #include "graph/op.h"
@@ -41,11 +41,12 @@ static void drop_outputs(Graph *g)
             graph_remove_output(g, g->output[i].name);
 }
 
-static Status make_interface(Graph *g)
+static Status make_interface(Graph *g, const BuildOptions *opt)
 {
     const ValueId step = graph_find(g, STATE_STEP);
 
-    drop_outputs(g);
+    if (opt->mode == BUILD_TRAIN)
+        drop_outputs(g);
     if (has_value(step))
         graph_rename(g, step, STEP_NAME);
     for (int i = 0; i < g->n_update; i++) {
@@ -68,12 +69,12 @@ static Status run(Graph *g, PassCtx *ctx)
     if (!ctx->opt->standard)
         return ST_OK;
     TRY(lower_all(g, ctx));
-    TRY(make_interface(g));
+    TRY(make_interface(g, ctx->opt));
     TRY(pass_dce.run(g, ctx));
     FOR_NODES(g, n)
         if (n->op->domain)
             problems_add(&left, "%s", node_text(g, n));
-    return problems_fail(&left, E_UNSUPPORTED, "--standard: these cannot be said in operators of ai.onnx");
+    return problems_fail(&left, E_UNSUPPORTED, "these cannot be said in operators of ai.onnx");
 }
 
 const Pass pass_standard = { .name = "standard",
