@@ -66,10 +66,83 @@ static Status grad_random_dropout(Grad *gr)
     return gr->g->status;
 }
 
+/* ---- Philox (kernels/philox.h) in ONNX's operators: 32-bit words in int64, of whose products none reaches 2^63 ----
+ */
+
+static ValueId word_const(Graph *g, uint32_t v) { return emit_scalar(g, DT_INT64, v); }
+
+/* The 64 bits of x * by: with x = h 2^16 + l the upper word is (by h + by l / 2^16) / 2^16. */
+static void word_product(Graph *g, ValueId x, uint32_t by, ValueId *upper, ValueId *lower)
+{
+    const ValueId half = word_const(g, 1u << 16), low = word_const(g, 0xffff), factor = word_const(g, by);
+    ValueId h = EMIT(g, Mul, NULL, EMIT(g, Div, NULL, x, half), factor);
+    ValueId l = EMIT(g, Mul, NULL, EMIT(g, BitwiseAnd, NULL, x, low), factor);
+
+    *upper = EMIT(g, Add, NULL, h, EMIT(g, Div, NULL, l, half));
+    *upper = EMIT(g, Div, NULL, *upper, half);
+    *lower = EMIT(g, Mul, NULL, EMIT(g, BitwiseAnd, NULL, h, low), half);
+    *lower = EMIT(g, Add, NULL, *lower, l);
+    *lower = EMIT(g, BitwiseAnd, NULL, *lower, word_const(g, UINT32_MAX));
+}
+
+static ValueId word_xor(Graph *g, ValueId a, ValueId b, uint32_t key)
+{
+    return EMIT(g, BitwiseXor, NULL, EMIT(g, BitwiseXor, NULL, a, b), word_const(g, key));
+}
+
+/* The words of elements 0, 1 ... count - 1. */
+static ValueId philox_words(Graph *g, const Node *n, ValueId draw, int64_t count)
+{
+    const uint64_t seed = (uint64_t)node_int(n, "seed");
+    const ValueId one = emit_ints(g, 1, (int64_t[]){ 1 }), zero = emit_ints(g, 1, (int64_t[]){ 0 });
+    uint32_t key[2] = { (uint32_t)seed, (uint32_t)(seed >> 32) };
+    ValueId w[4], upper[2], lower[2], all;
+
+    w[0] =
+        EMIT(g, Range, NULL, word_const(g, 0), emit_scalar(g, DT_INT64, (double)((count + 3) / 4)), word_const(g, 1));
+    w[1] = word_const(g, 0);
+    w[2] = EMIT(g, BitwiseAnd, NULL, draw, word_const(g, UINT32_MAX));
+    w[3] = word_const(g, (uint32_t)node_int(n, "key"));
+    for (int round = 0; round < 10; round++) {
+        word_product(g, w[0], 0xD2511F53u, &upper[0], &lower[0]);
+        word_product(g, w[2], 0xCD9E8D57u, &upper[1], &lower[1]);
+        w[0] = word_xor(g, upper[1], w[1], key[0]);
+        w[1] = lower[1];
+        w[2] = word_xor(g, upper[0], w[3], key[1]);
+        w[3] = lower[0];
+        key[0] += 0x9E3779B9u;
+        key[1] += 0xBB67AE85u;
+    }
+    for (int i = 0; i < 4; i++)
+        w[i] = EMIT(g, Unsqueeze, NULL, w[i], one);
+    all = EMIT(g, Reshape, NULL, EMIT(g, Concat, ATTRS(INT("axis", 1)), w[0], w[1], w[2], w[3]),
+               emit_ints(g, 1, (int64_t[]){ -1 }));
+    return EMIT(g, Slice, NULL, all, zero, emit_ints(g, 1, &count), zero);
+}
+
+static Status standard_random_dropout(Graph *g, Node *n)
+{
+    const Value *x = in_value(g, n, 0);
+    const double ratio = node_float(n, "ratio");
+    const int64_t count = shape_numel(x->shape);
+    ValueId mask, kept;
+
+    if (node_int(n, "split_axis") >= 0 || count / 4 >= UINT32_MAX)
+        return ST_OK;
+    mask = EMIT(g, GreaterOrEqual, NULL, philox_words(g, n, n->in[1], count),
+                emit_scalar(g, DT_INT64, floor(ratio * 4294967296.0)));
+    mask = emit_reshape(g, mask, x->shape);
+    kept = EMIT(g, Mul, NULL, n->in[0], emit_scalar(g, x->dtype, ratio < 1 ? 1 / (1 - ratio) : 0));
+    graph_replace(g, n->out[0], EMIT(g, Where, NULL, mask, kept, emit_scalar(g, x->dtype, 0)));
+    if (has_out(n, 1))
+        graph_replace(g, n->out[1], mask);
+    return g->status;
+}
+
 DEFINE_OP(RandomDropout, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 2, .out_min = 2, .out_max = 2,
           .dtypes = DTYPES_FLOAT, .flags = OPF_RANDOM, .inplace = { 1 },
           .attrs = (const AttrDecl[]){ { "ratio", A_FLOAT, .f = 0.5 }, KEYED, { 0 } }, .infer = infer_random_dropout,
-          .grad = grad_random_dropout, .place = place_elementwise,
+          .standard = standard_random_dropout, .grad = grad_random_dropout, .place = place_elementwise,
           .doc = "(x, draw): x / (1 - ratio) where the mask holds, else 0; and the mask");
 
 static Status infer_dropout_grad(Graph *g, Node *n)
