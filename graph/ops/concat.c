@@ -338,6 +338,51 @@ static Status grad_slice_grad(Grad *gr)
 
 static Status place_slice_grad(Placement *p) { return place_range(p, value(p->g, p->node->out[0])->shape, 2); }
 
+/* Along an axis of `size`, elements of y at start, start + step ... and zeros between. */
+static ValueId spread_along(Graph *g, ValueId y, int axis, int64_t size, int64_t start, int64_t step)
+{
+    const Shape *s = value(g, y)->shape;
+    Shape line = { .rank = s->rank }, full = *s;
+    Tensor *at;
+
+    for (int i = 0; i < line.rank; i++)
+        line.dim[i] = i == axis ? s->dim[i] : 1;
+    full.dim[axis] = size;
+    if (!(at = tensor_create(g->arena, DT_INT64, &line))) {
+        (void)graph_fail_nomem(g);
+        return NO_VALUE;
+    }
+    for (int64_t k = 0; k < line.dim[axis]; k++)
+        tensor_set_int(at, k, start + k * step);
+    return EMIT(g, ScatterElements, ATTRS(INT("axis", axis)), emit_full(g, value(g, y)->dtype, &full, 0),
+                emit_expand(g, graph_add_const_nocopy(g, "at", at), s), y);
+}
+
+static Status standard_slice_grad(Graph *g, Node *n)
+{
+    const Shape *x = value(g, n->out[0])->shape;
+    int64_t pads[2 * MAX_RANK] = { 0 };
+    ValueId y = n->in[0];
+    SliceRange r;
+    bool known, padded = false;
+
+    TRY(node_range(&r, &known, g, n, x, 2));
+    if (!known)
+        return ST_OK;
+    for (int i = 0; i < x->rank && !g->status; i++) {
+        if (r.step[i] != 1) {
+            y = spread_along(g, y, i, x->dim[i], r.start[i], r.step[i]);
+            continue;
+        }
+        pads[i] = r.start[i];
+        pads[x->rank + i] = x->dim[i] - r.start[i] - r.count[i];
+        padded |= r.count[i] != x->dim[i];
+    }
+    graph_replace(g, n->out[0], padded ? EMIT(g, Pad, NULL, y, emit_ints(g, 2 * x->rank, pads)) : y);
+    return g->status;
+}
+
 DEFINE_OP(SliceGrad, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, .in_min = 4, .in_max = 6, .out_min = 1,
-          .out_max = 1, .shape_in = 2, .infer = infer_slice_grad, .grad = grad_slice_grad, .place = place_slice_grad,
+          .out_max = 1, .shape_in = 2, .infer = infer_slice_grad, .standard = standard_slice_grad,
+          .grad = grad_slice_grad, .place = place_slice_grad,
           .doc = "zeros of a shape with dy at the slice; inputs dy, shape, starts, ends, axes, steps");

@@ -451,7 +451,19 @@ static Status place_gather_nd_grad(Placement *p)
     return place_any(p, PL_L) ? place_elementwise(p) : place_all_b(p);
 }
 
+/* Of one batch alone, which is all that ScatterND knows. */
+static Status standard_gather_nd_grad(Graph *g, Node *n)
+{
+    ValueId zeros;
+
+    if (node_int(n, "batch_dims"))
+        return ST_OK;
+    zeros = emit_full(g, in_value(g, n, 0)->dtype, value(g, n->out[0])->shape, 0);
+    graph_replace(g, n->out[0], EMIT(g, ScatterND, ATTRS(STRING("reduction", "add")), zeros, n->in[1], n->in[0]));
+    return g->status;
+}
+
 DEFINE_OP(GatherNDGrad, .domain = "dpexec", .since = 1, .in_min = 3, .in_max = 3, .out_min = 1, .out_max = 1,
           .shape_in = 3, .dtypes = DTYPES_F32_F64, .attrs = batch_dims_attr, .infer = infer_gather_nd_grad,
-          .place = place_gather_nd_grad,
+          .standard = standard_gather_nd_grad, .place = place_gather_nd_grad,
           .doc = "gradient of GatherND: slices of dy added at their indices into zeros; inputs dy, indices, shape");
