@@ -4,7 +4,7 @@
  *   --- options            optional: mode=train batch=4 dtype=float64 precision=bfloat16 loss-scale=dynamic clip=1
  *                          fuse=yes channels_last=yes accelerator=yes lacks=Sigmoid freeze=conv* train=conv2*
  *                          loss=cross-entropy replicas=2 devices=2 bucket=BYTES reduce=bfloat16
- *                          scalar-outputs=each
+ *                          scalar-outputs=each standard=yes
  *   --- before
  *   graph "g" { ... }      types of outputs may be left out: they are inferred
  *   --- after              or: --- error TEXT
@@ -154,6 +154,8 @@ static bool set_option(Options *o, char *word)
         return (o->build.precision = dtype_parse(value)) != DT_NONE;
     if (!strcmp(word, "fuse"))
         return (o->build.backend.fuses = fuses_all, !strcmp(value, "yes"));
+    if (!strcmp(word, "standard"))
+        return o->build.standard = !strcmp(value, "yes");
     if (!strcmp(word, "accelerator"))
         return (o->build.backend.accelerator = !strcmp(value, "yes"));
     if (!strcmp(word, "lacks"))
