@@ -30,18 +30,11 @@ struct Entering {
 
 static Status make_room(Importer *im)
 {
-    const uint32_t n = im->g->n_value * 2;
-    struct Entering *grown;
+    struct Entering *e = by_value(im, im->entering, sizeof *e, &im->n_entering);
 
-    if (im->n_entering >= im->g->n_value)
-        return ST_OK;
-    if (!(grown = ARENA_NEW(im->scratch, struct Entering, n)))
-        return FAIL_NOMEM();
-    if (im->n_entering)
-        memcpy(grown, im->entering, im->n_entering * sizeof *grown);
-    im->entering = grown;
-    im->n_entering = n;
-    return ST_OK;
+    if (e)
+        im->entering = e;
+    return e ? ST_OK : FAIL_NOMEM();
 }
 
 static bool of_data(const Importer *im, ValueId v)

@@ -15,19 +15,11 @@
 /* Values below run->n_data are told by run->is_data. */
 static Status make_room(Importer *im)
 {
-    Evaluation *run = im->run;
-    const uint32_t n = im->g->n_value * 2;
-    bool *grown;
+    bool *is_data = by_value(im, im->run->is_data, sizeof *is_data, &im->run->n_data);
 
-    if (run->n_data >= im->g->n_value)
-        return ST_OK;
-    if (!(grown = ARENA_NEW(im->scratch, bool, n)))
-        return FAIL_NOMEM();
-    if (run->n_data)
-        memcpy(grown, run->is_data, run->n_data * sizeof *grown);
-    run->is_data = grown;
-    run->n_data = n;
-    return ST_OK;
+    if (is_data)
+        im->run->is_data = is_data;
+    return is_data ? ST_OK : FAIL_NOMEM();
 }
 
 Status evaluate_fix(Importer *im, ValueId v, const Tensor *t)
@@ -54,7 +46,7 @@ static Status compute(Importer *im, Node *n)
     if (!in || !out)
         return FAIL_NOMEM();
     for (int i = 0; i < n->n_in; i++)
-        in[i] = has_in(n, i) ? value_const(g, n->in[i]) : NULL;
+        in[i] = in_const(g, n, i);
     if (n->op->train)
         TRY(n->op->train(g, n, &(TrainMode){ 0 }));
     TRY(node_infer(g, n));

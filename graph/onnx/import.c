@@ -43,6 +43,21 @@ ScopeEntry *shared_entry(Importer *im, const Body *b, const void *part)
     return (kept = arena_strdup(im->scratch, key)) ? scope_add(&im->shared, kept) : NULL;
 }
 
+void *by_value(const Importer *im, void *array, size_t size, uint32_t *n)
+{
+    const uint32_t grown_n = im->g->n_value * 2;
+    void *grown;
+
+    if (*n && *n >= im->g->n_value)
+        return array;
+    if (!(grown = arena_array(im->scratch, size, grown_n)))
+        return NULL;
+    if (*n)
+        memcpy(grown, array, *n * size);
+    *n = grown_n;
+    return grown;
+}
+
 Status spend_nodes(Importer *im, size_t n)
 {
     if (n > im->max_nodes || (im->n_done += n) > im->max_nodes)

@@ -119,6 +119,9 @@ typedef struct {
 Status import_file(Graph **out, OnnxModel **model, const char *path, const ImportOptions *opt,
                    struct Evaluation *run) CHECKED;
 Status import_body(Importer *im, Body *b) CHECKED;
+/* An array of objects by value: with room, zeroed, for every value that the graph has now; *n: how many it has room
+ * for. NULL: no memory, and it stays where it is. */
+void *by_value(const Importer *im, void *array, size_t size, uint32_t *n);
 /* A new name of the body: its input, or its initializer. */
 Status declare(ScopeEntry **out, Body *b, const char *name, const char *what) CHECKED;
 /* The body's initializers, or those of a subgraph. */

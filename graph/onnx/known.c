@@ -298,18 +298,11 @@ static Known of_node(Importer *im, const Node *n, int o, int steps)
 
 static bool make_room(Importer *im)
 {
-    uint32_t n = im->g->n_value * 2;
-    const Known **grown;
+    const Known **known = by_value(im, (void *)im->known, sizeof *known, &im->n_known);
 
-    if (im->n_known >= im->g->n_value)
-        return true;
-    if (!(grown = ARENA_NEW(im->scratch, const Known *, n)))
-        return false;
-    if (im->n_known)
-        memcpy(grown, im->known, im->n_known * sizeof *grown);
-    im->known = grown;
-    im->n_known = n;
-    return true;
+    if (known)
+        im->known = known;
+    return known;
 }
 
 /* NULL: too long a chain, or out of memory; else kept. */
