@@ -178,6 +178,8 @@ static Status read_directives(const char **s, Case *c)
             c->nograd = true;
         else if (take(s, "nosplit"))
             c->nosplit = true;
+        else if (take(s, "nostandard"))
+            c->nostandard = true;
         else if (take(s, "cuda"))
             c->cuda = true;
         else if (take(s, "of="))

@@ -1,17 +1,31 @@
 /* One line of tests/ops/cases/<family>.txt: an operator applied to inputs of given types and shapes.
  *
- *   Conv(f[2,3,5,5], f[4,3,3,3], _) {pads=[1,1,1,1]}      f: float32 and float64; _: absent; attributes as in
- * docs/ir.md Gather(f[5,3], i64[2,2] in 0..4) {axis=0}             random values from that range, both ends included
- *   Clip(f[3,4], f[] = -0.5, f[] = 1)                     given values (one stands for all): a constant of the graph
- *   Split(f[6], i64[2] = 2,4) -> 2                        number of outputs, when more than the least; "| no=1":
- * without this one Add(i64[2] = 1,2, i64[2] = 3,4) => 4,6                expected elements of output 0
+ *   Conv(f[2,3,5,5], f[4,3,3,3], _) {pads=[1,1,1,1]}
+ *       f: float32 and float64; _: absent; attributes as in docs/ir.md
+ *
+ *   Gather(f[5,3], i64[2,2] in 0..4) {axis=0}
+ *       random values from that range, both ends included
+ *
+ *   Clip(f[3,4], f[] = -0.5, f[] = 1)
+ *       given values (one stands for all): a constant of the graph
+ *
+ *   Split(f[6], i64[2] = 2,4) -> 2
+ *       number of outputs, when more than the least; "| no=1": without this one
+ *
+ *   Add(i64[2] = 1,2, i64[2] = 3,4) => 4,6
+ *       expected elements of output 0
  *
  * Types: f f32 f64 f16 bf16 i8 i16 i32 i64 u8 u16 u32 u64 b; s: that of statistics of f, float32 where f has 16 bits.
- * Without a range floats are in -2..2, integers in -9..9 or 0..9.  What a check cannot be asked for stands behind a
- * bar: "| nograd",
- * "| nosplit", "| of=0,2" (outputs that enter the gradient's loss), "| by=0,1" (inputs whose gradient is checked), "|
- * tol=1e-3" (float32 against float64).  "| cuda": only CUDA's kernels are compared, with the plain ones; a build
- * without CUDA devices, simulated or not, leaves the case out. */
+ * Without a range floats are in -2..2, integers in -9..9 or 0..9.
+ *
+ * What a check cannot be asked for stands behind a bar:
+ *
+ *   nograd, nosplit     no gradient, no parts
+ *   nostandard          OpDef.standard declines, which is checked
+ *   of=0,2  by=0,1      outputs that enter the gradient's loss, inputs whose gradient is checked
+ *   tol=1e-3            float32 against float64
+ *   cuda                only CUDA's kernels are compared, with the plain ones; a build without CUDA devices, simulated
+ *                       or not, leaves the case out */
 #ifndef DPX_TESTS_OPS_CASE_H
 #define DPX_TESTS_OPS_CASE_H
 
@@ -39,7 +53,7 @@ typedef struct {
     char attrs[CASE_TEXT]; /* with the braces, or "" */
     int n_expected;
     double expected[CASE_VALUES];
-    bool nograd, nosplit, cuda;
+    bool nograd, nosplit, nostandard, cuda;
     unsigned of, by, no; /* bits */
     double tol;
 } Case;
