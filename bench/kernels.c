@@ -151,7 +151,7 @@ static Status place(Job *j, const Bench *b, Arena *a, const Case *c, const Graph
 
     TRY(patterns(data, a, c));
     for (int i = 0; i < n->n_in; i++) {
-        const Tensor *constant = has_in(n, i) ? value_const(g, n->in[i]) : NULL;
+        const Tensor *constant = in_const(g, n, i);
 
         j->in[i] = (Tensor){ .shape = shape_unknown() };
         if (!has_in(n, i))

@@ -337,7 +337,7 @@ static void drop_input(Node *n, int i)
 
 bool respell_input_to_attr(Graph *g, Node *n, int i, const char *name)
 {
-    const Tensor *t = has_in(n, i) ? value_const(g, n->in[i]) : NULL;
+    const Tensor *t = in_const(g, n, i);
     int64_t *v;
 
     if (!has_in(n, i))

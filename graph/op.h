@@ -299,6 +299,11 @@ bool attr_is_default(const AttrDecl *d, const Attr *a);
 void set_out(Graph *g, Node *n, int i, DType dtype, const Shape *shape); /* a no-op for an absent output */
 static inline const Value *in_value(const Graph *g, const Node *n, int i) { return value(g, n->in[i]); }
 static inline bool has_in(const Node *n, int i) { return i < n->n_in && has_value(n->in[i]); }
+/* The input's data if it is there and a constant; else NULL. */
+static inline const Tensor *in_const(const Graph *g, const Node *n, int i)
+{
+    return has_in(n, i) ? value_const(g, n->in[i]) : NULL;
+}
 static inline bool has_out(const Node *n, int i) { return i < n->n_out && has_value(n->out[i]); }
 Status infer_like(Graph *g, Node *n, int i) CHECKED; /* output 0 has type and shape of input i */
 Status infer_broadcast(Graph *g, Node *n,

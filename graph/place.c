@@ -278,7 +278,7 @@ Status place_reduce(Placement *p, unsigned mask, bool keepdims, bool sum)
  * as marked, else the one that is left open (-1); 0: unknown. */
 static int growing_axis(const Placement *p)
 {
-    const Tensor *target = has_in(p->node, 1) ? value_const(p->g, p->node->in[1]) : NULL;
+    const Tensor *target = in_const(p->g, p->node, 1);
     int8_t marked = value(p->g, p->node->out[0])->batch_axis;
 
     if (p->split->total != 1 || marked != BATCH_UNKNOWN)

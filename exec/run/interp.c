@@ -126,7 +126,7 @@ static Status run_apart(Graph *g, int depth)
         if (!in || !out)
             return FAIL_NOMEM();
         for (int i = 0; i < n->n_in; i++)
-            in[i] = has_in(n, i) ? value_const(g, n->in[i]) : NULL;
+            in[i] = in_const(g, n, i);
         TRY(node_infer(g, n));
         TRY(any(g->arena, g, n, in, out, depth + 1));
         for (int i = 0; i < n->n_out; i++)
@@ -166,7 +166,9 @@ static Status any(Arena *arena, const Graph *g, Node *n, const Tensor *const *in
 
     if (!n->op->lower || n->op->flags & OPF_VIEW || kernel_reference(g, n))
         return interp_node(arena, g, n, in, out);
-    if (depth == MAX_LOWERINGS || !(apart = graph_create_within("", arena_budget(arena))))
+    if (depth == MAX_LOWERINGS)
+        return FAIL(E_INTERNAL, "%s: lowered %d times, and still no kernel", node_text(g, n), depth);
+    if (!(apart = graph_create_within("", arena_budget(arena))))
         return FAIL_NOMEM();
     st = run_lowered(out, arena, apart, n, in, depth);
     graph_free(apart);

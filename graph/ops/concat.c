@@ -268,7 +268,7 @@ static Status place_slice(Placement *p) { return place_range(p, in_value(p->g, p
 
 static const Tensor *const_ints(const Graph *g, const Node *n, int i)
 {
-    const Tensor *t = has_in(n, i) ? value_const(g, n->in[i]) : NULL;
+    const Tensor *t = in_const(g, n, i);
 
     return t && dtype_is_int(t->dtype) && tensor_numel(t) <= MAX_RANK ? t : NULL;
 }

@@ -188,18 +188,13 @@ static bool respell_pad(Graph *g, Node *n, int opset)
     return opset >= 11 || (respell_input_to_float(g, n, 2, "value") && respell_input_to_attr(g, n, 1, "pads"));
 }
 
-static const Tensor *const_or_null(const Graph *g, const Node *n, int i)
-{
-    return has_in(n, i) ? value_const(g, n->in[i]) : NULL;
-}
-
 static Status node_pads(PadRange *r, const Graph *g, const Node *n)
 {
     const Tensor *pads = value_const(g, n->in[1]);
 
     if (!pads || (has_in(n, 3) && !value_const(g, n->in[3])))
         return FAIL(E_UNSUPPORTED, "%s: pads and axes must be constant", node_text(g, n));
-    return pad_range(r, in_value(g, n, 0)->shape->rank, pads, const_or_null(g, n, 3), node_text(g, n));
+    return pad_range(r, in_value(g, n, 0)->shape->rank, pads, in_const(g, n, 3), node_text(g, n));
 }
 
 /* One axis of Pad's output.  What is added mirrors what is left after negative pads. */
@@ -279,7 +274,7 @@ static Status grad_pad(Grad *gr)
 static Status place_pad(Placement *p)
 {
     int rank = in_value(p->g, p->node, 0)->shape->rank, to[MAX_RANK];
-    const Tensor *v = const_or_null(p->g, p->node, 2);
+    const Tensor *v = in_const(p->g, p->node, 2);
     PadRange r;
 
     TRY(node_pads(&r, p->g, p->node));

@@ -266,7 +266,7 @@ static Status infer_dropout(Graph *g, Node *n)
 
 static Status dropout_ratio(double *out, const Graph *g, const Node *n)
 {
-    const Tensor *t = has_in(n, 1) ? value_const(g, n->in[1]) : NULL;
+    const Tensor *t = in_const(g, n, 1);
 
     if (has_in(n, 1) && !t)
         return FAIL(E_UNSUPPORTED, "%s: the ratio must be a constant", node_text(g, n));
@@ -278,7 +278,7 @@ static ValueId all_true(Graph *g, const Shape *s) { return emit_full(g, DT_BOOL,
 
 bool dropout_keeps_all(const Graph *g, const Node *n)
 {
-    const Tensor *ratio = n->op == &op_Dropout && has_in(n, 1) ? value_const(g, n->in[1]) : NULL;
+    const Tensor *ratio = n->op == &op_Dropout ? in_const(g, n, 1) : NULL;
 
     return ratio && tensor_float(ratio, 0) == 0;
 }
@@ -287,7 +287,7 @@ bool dropout_keeps_all(const Graph *g, const Node *n)
  * is left alone. */
 static Status lower_dropout(Graph *g, Node *n)
 {
-    const Tensor *mode = has_in(n, 2) ? value_const(g, n->in[2]) : NULL;
+    const Tensor *mode = in_const(g, n, 2);
 
     if (has_in(n, 2) && (!mode || tensor_int(mode, 0)) && !dropout_keeps_all(g, n))
         return ST_OK;

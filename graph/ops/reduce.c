@@ -19,7 +19,7 @@ static Status import(Graph *g, Node *n, int opset)
 /* No axes meant all. */
 static bool respell(Graph *g, Node *n, int opset)
 {
-    const Tensor *axes = has_in(n, 1) ? value_const(g, n->in[1]) : NULL;
+    const Tensor *axes = in_const(g, n, 1);
 
     (void)opset;
     if (node_int(n, "noop_with_empty_axes") && (!axes || !tensor_numel(axes)))

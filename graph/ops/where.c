@@ -81,7 +81,7 @@ static Status infer_clip(Graph *g, Node *n)
     DType t = in_value(g, n, 0)->dtype;
 
     for (int i = 1; i < 3; i++) {
-        const Tensor *c = has_in(n, i) ? value_const(g, n->in[i]) : NULL;
+        const Tensor *c = in_const(g, n, i);
 
         if (!has_in(n, i))
             continue;

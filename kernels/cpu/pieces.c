@@ -84,7 +84,7 @@ static Status prepare_split(void **state, KernelCtx *ctx, const Graph *g, const 
 {
     const Shape *x = in_value(g, n, 0)->shape;
     const int axis = (int)node_int(n, "axis");
-    const Tensor *sizes = has_in(n, 1) ? value_const(g, n->in[1]) : NULL;
+    const Tensor *sizes = in_const(g, n, 1);
     const int64_t part = (x->dim[axis] + n->n_out - 1) / n->n_out;
     const size_t size = dtype_size(in_value(g, n, 0)->dtype);
     int64_t xs[MAX_RANK], ys[MAX_RANK], begin = 0;
@@ -106,11 +106,6 @@ static Status prepare_split(void **state, KernelCtx *ctx, const Graph *g, const 
 }
 
 /* ---- Slice, Pad: a box within a larger one ---- */
-
-static const Tensor *constant(const Graph *g, const Node *n, int i)
-{
-    return has_in(n, i) ? value_const(g, n->in[i]) : NULL;
-}
 
 /* Fills what lies around [at, at + inner) in y: for each axis what is before and behind it, of what the axes before
  * left over.  All of y where nothing is inside. */
@@ -147,7 +142,7 @@ static Status prepare_slice(void **state, KernelCtx *ctx, const Graph *g, const 
     SliceRange r;
     Plan *p;
 
-    TRY(slice_range(&r, x, constant(g, n, 1), constant(g, n, 2), constant(g, n, 3), constant(g, n, 4),
+    TRY(slice_range(&r, x, in_const(g, n, 1), in_const(g, n, 2), in_const(g, n, 3), in_const(g, n, 4),
                     node_text(g, n)));
     TRY(create(&p, ctx, g, 1));
     shape_strides(y, ys);
@@ -166,7 +161,7 @@ static Status prepare_slice_grad(void **state, KernelCtx *ctx, const Graph *g, c
     SliceRange r;
     Plan *p;
 
-    TRY(slice_range(&r, dx, constant(g, n, 2), constant(g, n, 3), constant(g, n, 4), constant(g, n, 5),
+    TRY(slice_range(&r, dx, in_const(g, n, 2), in_const(g, n, 3), in_const(g, n, 4), in_const(g, n, 5),
                     node_text(g, n)));
     TRY(create(&p, ctx, g, 2 * dx->rank + 2));
     shape_strides(dy, ys);
@@ -196,7 +191,7 @@ static Status prepare_pad(void **state, KernelCtx *ctx, const Graph *g, const No
     PadRange r;
     Plan *p;
 
-    TRY(pad_range(&r, x->rank, constant(g, n, 1), constant(g, n, 3), node_text(g, n)));
+    TRY(pad_range(&r, x->rank, in_const(g, n, 1), in_const(g, n, 3), node_text(g, n)));
     TRY(create(&p, ctx, g, 2 * x->rank + 2));
     p->value_in = has_in(n, 2) ? 2 : -1;
     shape_strides(x, xs);

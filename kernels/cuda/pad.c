@@ -18,8 +18,7 @@ typedef struct {
 static Status read_pads(PadRange *r, PadMode *mode, const Graph *g, const Node *n)
 {
     TRY(pad_mode(mode, g, n));
-    return pad_range(r, in_value(g, n, 0)->shape->rank, value_const(g, n->in[1]),
-                     has_in(n, 3) ? value_const(g, n->in[3]) : NULL, node_text(g, n));
+    return pad_range(r, in_value(g, n, 0)->shape->rank, value_const(g, n->in[1]), in_const(g, n, 3), node_text(g, n));
 }
 
 static int64_t cut_of(int64_t pad) { return pad < 0 ? -pad : 0; }
@@ -65,7 +64,7 @@ static size_t pad_unit(const State *s)
 /* The constant as 16 bytes of elements; zeros without one. */
 static void read_fill(State *s, const Graph *g, const Node *n)
 {
-    const Tensor *v = has_in(n, 2) ? value_const(g, n->in[2]) : NULL;
+    const Tensor *v = in_const(g, n, 2);
     Tensor one = { in_value(g, n, 0)->dtype, shape_scalar(), s->pad.fill };
 
     s->given = has_in(n, 2) && !v;
