@@ -1,11 +1,21 @@
 # libdpexec_cudasim.so: CUDA devices simulated on the CPU, for the tests (tests/sim/sim.h).  The own kernels of
-# kernels/cuda/device are compiled into it by the host's C++ compiler.
+# kernels/cuda/device are compiled into it by the host's C++ compiler, which takes long: a sanitized build, which does not
+# instrument them, can have them of another build.
 file(GLOB sim_sources CONFIGURE_DEPENDS tests/sim/*.cpp)
 file(GLOB device_sources CONFIGURE_DEPENDS kernels/cuda/device/*.cu)
 file(GLOB device_headers CONFIGURE_DEPENDS kernels/cuda/device/*.cuh)
-add_library(cudasim MODULE ${sim_sources} ${device_sources} graph/base/status.c graph/base/foreign.c graph/base/numtext.c graph/dtype.c)
+set(DPX_SIM_DEVICE "" CACHE FILEPATH "libsim_device.a of another build, instead of compiling kernels/cuda/device for the simulation")
+if(DPX_SIM_DEVICE)
+    add_library(sim_device STATIC IMPORTED)
+    set_target_properties(sim_device PROPERTIES IMPORTED_LOCATION ${DPX_SIM_DEVICE})
+else()
+    add_library(sim_device STATIC ${device_sources})
+    target_include_directories(sim_device PRIVATE ${CMAKE_SOURCE_DIR} kernels/cuda/device)
+    set_target_properties(sim_device PROPERTIES CXX_VISIBILITY_PRESET hidden ARCHIVE_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
+endif()
+add_library(cudasim MODULE ${sim_sources} graph/base/status.c graph/base/foreign.c graph/base/numtext.c graph/dtype.c)
 target_include_directories(cudasim PRIVATE ${CMAKE_SOURCE_DIR} kernels/cuda/device)
-target_link_libraries(cudasim PRIVATE Threads::Threads ${CMAKE_DL_LIBS})
+target_link_libraries(cudasim PRIVATE -Wl,--whole-archive sim_device -Wl,--no-whole-archive Threads::Threads ${CMAKE_DL_LIBS})
 set_target_properties(cudasim PROPERTIES OUTPUT_NAME dpexec_cudasim PREFIX lib CXX_STANDARD 20 CXX_EXTENSIONS OFF CXX_VISIBILITY_PRESET hidden
     LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
 set(gnu_only "$<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>")
@@ -22,12 +32,14 @@ if(NOT DPX_SANITIZE MATCHES "undefined")
     set_source_files_properties(tests/sim/block.cpp PROPERTIES COMPILE_DEFINITIONS SIM_OWN_UBSAN)
 endif()
 if(DPX_SANITIZE)
+    set_property(SOURCE ${sim_sources} APPEND PROPERTY COMPILE_OPTIONS -O1)
     set(computing attention conv gemm)
     if(DPX_SANITIZE MATCHES "thread")
         list(APPEND computing block fiber)
     endif()
     list(TRANSFORM computing REPLACE ".+" "${CMAKE_SOURCE_DIR}/tests/sim/\\0.cpp")
-    set_property(SOURCE ${computing} ${device_sources} APPEND PROPERTY COMPILE_OPTIONS -fno-sanitize=all)
+    set_property(SOURCE ${computing} APPEND PROPERTY COMPILE_OPTIONS -O2 -fno-sanitize=all)
+    set_property(SOURCE ${device_sources} APPEND PROPERTY COMPILE_OPTIONS -fno-sanitize=all)
 endif()
 
 set_source_files_properties(tests/sim/module.cpp PROPERTIES COMPILE_DEFINITIONS
