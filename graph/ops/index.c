@@ -451,15 +451,35 @@ static Status place_gather_nd_grad(Placement *p)
     return place_any(p, PL_L) ? place_elementwise(p) : place_all_b(p);
 }
 
-/* Of one batch alone, which is all that ScatterND knows. */
+/* Where in the batch an index stands, of the type of the indices: [..., batch_dims], by their shape. */
+static ValueId batch_position(Graph *g, const Value *indices, int batch_dims)
+{
+    Shape s = *indices->shape;
+    Tensor *t;
+
+    s.dim[s.rank - 1] = batch_dims;
+    if (!(t = tensor_create(g->arena, indices->dtype, &s))) {
+        (void)graph_fail_nomem(g);
+        return NO_VALUE;
+    }
+    for (int64_t i = 0; i < tensor_numel(t); i++)
+        for (int64_t a = s.rank - 2, rest = i / batch_dims; a >= i % batch_dims; a--) {
+            tensor_set_int(t, i, rest % s.dim[a]);
+            rest /= s.dim[a];
+        }
+    return graph_add_const_nocopy(g, "position", t);
+}
+
+/* ScatterND knows no batches: its indices say where in them they are. */
 static Status standard_gather_nd_grad(Graph *g, Node *n)
 {
-    ValueId zeros;
+    const int batch_dims = (int)node_int(n, "batch_dims");
+    ValueId zeros = emit_full(g, in_value(g, n, 0)->dtype, value(g, n->out[0])->shape, 0), at = n->in[1];
 
-    if (node_int(n, "batch_dims"))
-        return ST_OK;
-    zeros = emit_full(g, in_value(g, n, 0)->dtype, value(g, n->out[0])->shape, 0);
-    graph_replace(g, n->out[0], EMIT(g, ScatterND, ATTRS(STRING("reduction", "add")), zeros, n->in[1], n->in[0]));
+    if (batch_dims)
+        at = EMIT(g, Concat, ATTRS(INT("axis", in_value(g, n, 1)->shape->rank - 1)),
+                  batch_position(g, in_value(g, n, 1), batch_dims), at);
+    graph_replace(g, n->out[0], EMIT(g, ScatterND, ATTRS(STRING("reduction", "add")), zeros, at, n->in[0]));
     return g->status;
 }
 

@@ -309,8 +309,36 @@ static Status infer_pad_grad(Graph *g, Node *n)
     return ST_OK;
 }
 
+/* Axis by axis: each position of dy is added at its source. */
+static Status standard_pad_grad(Graph *g, Node *n)
+{
+    const Shape *dx = value(g, n->out[0])->shape, *dy = in_value(g, n, 0)->shape;
+    ValueId d = n->in[0];
+    PadRange r;
+    PadMode mode;
+
+    TRY(pad_mode(&mode, g, n));
+    TRY(node_pads(&r, g, n));
+    for (int a = 0; a < dx->rank; a++) {
+        const Shape positions = SHAPE(dy->dim[a]);
+        Tensor *source;
+
+        if (!r.before[a] && !r.after[a])
+            continue;
+        if (!(source = tensor_create(g->arena, DT_INT64, &positions)))
+            return FAIL_NOMEM();
+        for (int64_t i = 0; i < dy->dim[a]; i++)
+            tensor_set_int(source, i, pad_source(mode, i - r.before[a], dx->dim[a]));
+        d = EMIT(g, GatherGrad, ATTRS(INT("axis", a), INT("dim", dx->dim[a])), d,
+                 graph_add_const_nocopy(g, "sources", source));
+    }
+    graph_replace(g, n->out[0], d);
+    return g->status;
+}
+
 DEFINE_OP(PadGrad, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 2, .out_min = 1,
-          .out_max = 1, .dtypes = DTYPES_F32_F64, .attrs = pad_attrs, .infer = infer_pad_grad, .place = place_pad,
+          .out_max = 1, .dtypes = DTYPES_F32_F64, .attrs = pad_attrs, .infer = infer_pad_grad,
+          .standard = standard_pad_grad, .place = place_pad,
           .doc = "gradient of Pad that repeats x: dx[source(i)] += dy[i]; inputs dy, pads");
 
 /* ---- DepthToSpace, SpaceToDepth ---- */

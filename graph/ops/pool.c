@@ -322,6 +322,30 @@ static Status standard_average_grad(Graph *g, Node *n)
     return g->status;
 }
 
+/* dx = sign(x) |x|^(p-1) times what dy y^(1-p) of its windows add up to. */
+static Status standard_lp_grad(Graph *g, Node *n)
+{
+    const Value *x = in_value(g, n, 1);
+    const int64_t channels = x->shape->dim[1];
+    int rank;
+    const int64_t *kernel = node_ints(n, "kernel_shape", &rank);
+    const double p = (double)node_int(n, "p");
+    Shape w = { .rank = rank + 2, .dim = { channels, 1 } };
+    ValueId zero = emit_scalar(g, x->dtype, 0), power, dx;
+
+    for (int i = 0; i < rank; i++)
+        w.dim[2 + i] = kernel[i];
+    power = EMIT(g, Pow, NULL, n->in[2], emit_scalar(g, x->dtype, 1 - p));
+    dx = EMIT(g, Mul, NULL, n->in[0], power);
+    dx = EMIT(g, Where, NULL, EMIT(g, Equal, NULL, n->in[2], zero), zero, dx);
+    dx = conv_transposed(g, n, dx, emit_full(g, x->dtype, &w, 1), channels, x->shape->dim + 2);
+    power = EMIT(g, Abs, NULL, n->in[1]);
+    power = EMIT(g, Pow, NULL, power, emit_scalar(g, x->dtype, p - 1));
+    dx = EMIT(g, Mul, NULL, dx, power);
+    graph_replace(g, n->out[0], EMIT(g, Mul, NULL, dx, EMIT(g, Sign, NULL, n->in[1])));
+    return g->status;
+}
+
 /* ---- placement ---- */
 
 /* Every channel of every sample alone: a split along either passes to every output, and from one input to all. */
@@ -479,7 +503,8 @@ DEFINE_OP(LpPool, .precision = PREC_WIDE, .since = 22, .from = 18, .in_min = 1, 
 
 DEFINE_OP(LpPoolGrad, .domain = "dpexec", .precision = PREC_WIDE, .since = 1, .in_min = 3, .in_max = 3, .out_min = 1,
           .out_max = 1, .dtypes = DTYPES_FLOAT, .attrs = (const AttrDecl[]){ KERNEL_ATTRS, NORM_ATTR, { 0 } },
-          .doc = "gradient of LpPool, from (dy, x, y)", .infer = infer_lp_grad, .place = place_channels);
+          .doc = "gradient of LpPool, from (dy, x, y)", .infer = infer_lp_grad, .standard = standard_lp_grad,
+          .place = place_channels);
 
 DEFINE_OP(GlobalLpPool, .precision = PREC_WIDE, .since = 22, .from = 2, .in_min = 1, .in_max = 1, .out_min = 1,
           .out_max = 1, .dtypes = DTYPES_FLOAT, .attrs = (const AttrDecl[]){ NORM_ATTR, { 0 } },

@@ -73,6 +73,60 @@ static Status grad_interpolate_grad(Grad *gr)
     return gr->g->status;
 }
 
+/* The numbers of an axis in two, [places, neighbours], as x stands ... */
+static Shape apart(const Shape *x, int axis, int64_t places, int64_t neighbours)
+{
+    Shape s = *x;
+
+    s.rank++;
+    s.dim[axis] = places;
+    for (int i = axis + 1; i < s.rank; i++)
+        s.dim[i] = i == axis + 1 ? neighbours : x->dim[i - 1];
+    return s;
+}
+
+/* ... and the weights, for the axes from there on. */
+static ValueId weights_before(Graph *g, const Node *n, int rest)
+{
+    const Shape *table = in_value(g, n, 2)->shape;
+    Shape s = SHAPE(table->dim[0], table->dim[1]);
+
+    for (int i = 0; i < rest; i++)
+        s.dim[s.rank++] = 1;
+    return emit_reshape(g, n->in[2], &s);
+}
+
+/* Neighbours gathered, weighed and added up; or dy weighed, once for each neighbour, and added up there. */
+static Status standard(Graph *g, Node *n)
+{
+    const Value *x = in_value(g, n, 0);
+    const Shape *table = in_value(g, n, 1)->shape;
+    const int axis = (int)node_int(n, "axis");
+    const int64_t places = table->dim[0], neighbours = table->dim[1], behind = axis + 1;
+    const Shape flat = SHAPE(places * neighbours);
+    const bool forward = n->op == &op_Interpolate;
+    const Shape split = apart(x->shape, axis, places, forward ? neighbours : 1);
+    Shape line = *x->shape;
+    ValueId y = n->in[0], at, weight;
+
+    if (x->shape->rank == MAX_RANK)
+        return ST_OK;
+    line.dim[axis] = flat.dim[0];
+    at = emit_reshape(g, n->in[1], &flat);
+    weight = weights_before(g, n, x->shape->rank - (int)behind);
+    if (forward)
+        y = EMIT(g, Gather, ATTRS(INT("axis", axis)), y, at);
+    y = emit_reshape(g, emit_cast(g, y, in_value(g, n, 2)->dtype), &split);
+    y = EMIT(g, Mul, NULL, y, weight);
+    if (forward)
+        y = emit_reduce_sum(g, y, 1, &behind, false);
+    else
+        y = EMIT(g, GatherGrad, ATTRS(INT("axis", axis), INT("dim", node_int(n, "size"))), emit_reshape(g, y, &line),
+                 at);
+    graph_replace(g, n->out[0], emit_cast(g, y, x->dtype));
+    return g->status;
+}
+
 static Status place(Placement *p)
 {
     int to[MAX_RANK];
@@ -92,7 +146,7 @@ static int64_t flops(const Graph *g, const Node *n)
 
 #define INTERPOLATE                                                                                               \
     .domain = "dpexec", .since = 1, .in_min = 3, .in_max = 3, .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT, \
-    .setting_in = 4, .wide_in = 4, .place = place, .flops = flops
+    .setting_in = 4, .wide_in = 4, .standard = standard, .place = place, .flops = flops
 
 DEFINE_OP(Interpolate, INTERPOLATE,
           .attrs = (const AttrDecl[]){ { "axis", A_INT, .rule = ATTR_REQUIRED, .range = R_AXIS }, { 0 } },
