@@ -9,12 +9,13 @@
     --budget S       seconds for each command of a case [600]
     --again          run cases that have a result, too;  --again VERDICT: those with that verdict
     --no-verify      leave out graph-transform --verify, which takes the most time
+    --standard       only train five steps in ONNX Runtime, by the file that graph-transform --standard writes, and compare (standard.py)
     --kernels        only train a few steps in float32, and print where their time goes by kernel
     --list           print the cases
     --table FILE     write the results' table into FILE between its two marks, and run nothing
 
 Results: WORK/results/CASE.json.  The exit status is 1 when a network that its file holds was trained differently, or differently
-without a warning, or with --kernels where a reference kernel takes more than 0.5 % of a step.
+without a warning, or with --kernels where a reference kernel takes more than 0.5 % of a step, or with --standard where the two differ.
 """
 import argparse
 import concurrent.futures
@@ -158,7 +159,7 @@ def wanted(args, cases, results):
         path = results / f"{c}.json"
         if args.case and not any(fnmatch.fnmatch(c, p) for p in args.case):
             continue
-        if not args.kernels and path.exists() and (args.again is None or args.again and not json.loads(path.read_text())["verdict"].startswith(args.again)):
+        if not (args.kernels or args.standard) and path.exists() and (args.again is None or args.again and not json.loads(path.read_text())["verdict"].startswith(args.again)):
             continue
         yield c
 
@@ -194,6 +195,27 @@ def profiled(suite, groups):
     return bad
 
 
+def elsewhere(suite, groups):
+    """Prints a line for each case that ONNX Runtime trained, or why it did not."""
+    bad = 0
+    for group in groups:
+        make_files(suite, group)
+        for case in group:
+            name, weights, exporter, batch = case.split(".")
+            spec, folder = suite.nets[name], suite.args.work / f"{name}-{weights}"
+            model = folder / f"{exporter}-{batch}.onnx"
+            if not model.exists():
+                print(f"{case:44} no file", flush=True)
+                continue
+            flags = suite.flags(spec, "float32")
+            status, said = suite.command(sys.executable, HERE / "standard.py", suite.args.build, model, folder / "data.npz", 4,
+                                         *flags[:flags.index("--dtype")], *spec["flags"])
+            bad += bool(status)
+            said = (said.strip().splitlines() or ["nothing was said"])[-1]
+            print(f"{case:44} {said.split(': ', 1)[-1]}{'; DIFFERS' if status else ''}", flush=True)
+    return bad
+
+
 def together(suite, group):
     """One network: its files first, then each case."""
     make_files(suite, group)
@@ -216,6 +238,7 @@ def main():
     ap.add_argument("--again", nargs="?", const="")
     ap.add_argument("--no-verify", action="store_true")
     ap.add_argument("--kernels", action="store_true")
+    ap.add_argument("--standard", action="store_true")
     ap.add_argument("--list", action="store_true")
     ap.add_argument("--table", type=pathlib.Path)
     args = ap.parse_args()
@@ -233,6 +256,8 @@ def main():
     groups = {}
     for c in wanted(args, cases, suite.results):
         groups.setdefault(tuple(c.split(".")[:2]), []).append(c)
+    if args.standard:
+        return 1 if elsewhere(suite, groups.values()) else 0
     if args.kernels:
         return 1 if profiled(suite, groups.values()) else 0
     with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
