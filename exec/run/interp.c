@@ -200,11 +200,18 @@ static Status bind_given(Arena *arena, Graph *work, const Graph *g, const Tensor
     return ST_OK;
 }
 
+/* Inference may have given a node of the copy constants that the graph does not know: `values` has no place for them.
+ */
+static const Tensor *computed(const Graph *work, ValueId v)
+{
+    return value(work, v)->kind == V_TEMP ? NULL : value(work, v)->init;
+}
+
 /* Was it, in a branch that is not taken, not computed? */
-static bool is_left_out(const Node *n, const Tensor **values)
+static bool is_left_out(const Graph *work, const Node *n)
 {
     for (int i = 0; i < n->n_in; i++)
-        if (has_value(n->in[i]) && !values[n->in[i].i])
+        if (has_value(n->in[i]) && !computed(work, n->in[i]))
             return true;
     return false;
 }
@@ -217,7 +224,7 @@ static Status compute(Arena *arena, Graph *work, Node *n, const Tensor **values,
     if (!in || !out)
         return FAIL_NOMEM();
     for (int i = 0; i < n->n_in; i++)
-        in[i] = values[n->in[i].i];
+        in[i] = has_in(n, i) ? computed(work, n->in[i]) : NULL;
     TRY(interp_any(arena, work, n, in, out));
     if (touch)
         TRY(touch(ctx, n, in, out));
@@ -235,7 +242,7 @@ static Status step(Arena *arena, Graph *work, Node *n, const Tensor **values, In
 
     if (is >= 0 && (values[n->out[0].i] = values[n->in[is].i]))
         fix_value(work, n->out[0], values[n->in[is].i]);
-    if (is >= 0 || is_left_out(n, values))
+    if (is >= 0 || is_left_out(work, n))
         return ST_OK;
     if (check_outputs(work, n))
         TRY(node_infer(work, n));

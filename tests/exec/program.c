@@ -165,7 +165,30 @@ static void test_failure_releases_all(void)
     arena_free(a);
 }
 
+/* Squeeze without axes is given a constant for them when its input has a shape, which the caller's graph has no value
+ * for. */
+static void test_what_inference_adds(void)
+{
+    const Shape unknown = shape_unknown(), pair = SHAPE(2);
+    Graph *g = graph_create("late");
+    const ValueId x = graph_add_input(g, "x", DT_FLOAT32, &unknown);
+    const Node *n = graph_add_node(g, &op_Squeeze, "squeeze", NULL, 1, &x, 1, NULL);
+    const Tensor in = { DT_FLOAT32, SHAPE(1, 2, 1), (float[]){ 3, 4 } };
+    Arena *a = arena_create();
+    const Tensor **values = ARENA_NEW(a, const Tensor *, g->n_value + 1);
+
+    values[x.i] = &in;
+    values[g->n_value] = (const Tensor *)64; /* whoever reads on fails */
+    if (CHECK_OK(interp_run(a, g, values))) {
+        CU_ASSERT(shape_eq(&values[n->out[0].i]->shape, &pair));
+        CU_ASSERT_EQUAL(tensor_float(values[n->out[0].i], 1), 4);
+    }
+    arena_free(a);
+    graph_free(g);
+}
+
 DEFINE_SUITE(program, { "agrees with the interpreter", test_agrees_with_interpreter },
              { "four replicas give the same bits on 1, 2 and 4 devices", test_same_bits_on_any_devices },
              { "inputs are checked", test_inputs_are_checked },
-             { "a failure releases all devices", test_failure_releases_all });
+             { "a failure releases all devices", test_failure_releases_all },
+             { "inference may add constants", test_what_inference_adds });

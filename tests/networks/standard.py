@@ -58,15 +58,16 @@ def session_of(path, dtype):
     return onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
 
 
-def train_there(path, dtype, arrays, batch):
+def train_there(path, dtype, arrays, batch, options):
     """-> losses, states by name."""
     session, state, losses = session_of(path, dtype), {}, []
     graph = onnx.load(path).graph
     names = [o.name for o in graph.output]
     fed = {i.name: arrays[i.name].astype(onnx.helper.tensor_dtype_to_np_dtype(i.type.tensor_type.elem_type))
            for i in graph.input if i.name in arrays}
+    axis = batch_axes(options)
     for k in range(STEPS):
-        out = dict(zip(names, session.run(names, {**{n: a[k * batch:(k + 1) * batch] for n, a in fed.items()}, **state})))
+        out = dict(zip(names, session.run(names, {**{n: np.moveaxis(a[k * batch:(k + 1) * batch], 0, axis.get(n, 0)) for n, a in fed.items()}, **state})))
         losses.append(float(out["loss"]))
         state = {name.removesuffix(".next"): v for name, v in out.items() if name.endswith(".next")}
     return losses, state
@@ -93,7 +94,13 @@ def compare(folder, dtype, arrays, model, batch, options):
     np.savez(shown, **arrays)
     run(f"{build}/graph-transform", model, "--batch-size", str(batch), *words, "--standard", "-o", step)
     onnx.checker.check_model(onnx.load(step), full_check=True)
-    return apart(train_there(step, dtype, arrays, batch), train_here(f"{folder}/{dtype}", model, shown, batch, words))
+    return apart(train_there(step, dtype, arrays, batch, options), train_here(f"{folder}/{dtype}", model, shown, batch, words))
+
+
+def batch_axes(options):
+    """-> {input: axis} of --batch-input NAME:AXIS."""
+    given = [o for flag, words in zip(options, options[1:]) if flag == "--batch-input" for o in words.split(",")]
+    return {n: int(a) for n, a in (o.rsplit(":", 1) for o in given if ":" in o)}
 
 
 def main(model, data, batch, *options):
