@@ -7,12 +7,18 @@
 
 enum { SLOTS = 2, LARGE = 4096 /* bytes of a sample that is worth a request of its own */ };
 
+/* A sample with what it is sorted by: its length, and of equals its place. */
+typedef struct {
+    int64_t length, place, sample;
+} Placed;
+
 struct Loader {
     const Dataset *data;
     Field field[MAX_FIELDS];
     int n;
     LoaderOptions options;
     int64_t *order;   /* a permutation of the samples */
+    Placed *placed;   /* of a batch size's multiple of samples; NULL unless they are grouped by length */
     dpx_part part[2]; /* of a batch, and of the last, smaller one */
     LoaderRead read;
     bool shared;  /* of what is split other processes read the rest */
@@ -82,6 +88,54 @@ static uint64_t random_below(uint64_t *state, uint64_t n)
     return r % n;
 }
 
+/* Exchanges pieces of `size` numbers until each of the n! orders is as likely (Fisher and Yates). */
+static void shuffle(int64_t *piece, int64_t n, int64_t size, uint64_t *state)
+{
+    for (int64_t i = n - 1; i > 0; i--) {
+        const int64_t j = (int64_t)random_below(state, (uint64_t)i + 1);
+
+        for (int64_t k = 0; k < size; k++) {
+            const int64_t t = piece[i * size + k];
+
+            piece[i * size + k] = piece[j * size + k];
+            piece[j * size + k] = t;
+        }
+    }
+}
+
+/* Positions of all sequences of a sample. */
+static int64_t sample_length(const Loader *l, int64_t sample)
+{
+    int64_t n = 0;
+
+    for (int i = 0; i < l->n; i++)
+        if (l->field[i].kind == FIELD_SAMPLES && l->field[i].array->row)
+            n += l->field[i].array->row[sample].n;
+    return n;
+}
+
+static int by_length(const void *a, const void *b)
+{
+    const Placed *x = a, *y = b;
+
+    return x->length != y->length ? (x->length > y->length) - (x->length < y->length)
+                                  : (x->place > y->place) - (x->place < y->place);
+}
+
+/* Sorts what fills batches.  The rest, which the last batch has, stays: so any sample may be in it, of any length. */
+static void group_by_length(Loader *l, uint64_t *state)
+{
+    const int64_t size = l->options.batch_size, batches = l->data->samples / size, n = batches * size;
+
+    for (int64_t i = 0; i < n; i++)
+        l->placed[i] = (Placed){ sample_length(l, l->order[i]), i, l->order[i] };
+    qsort(l->placed, (size_t)n, sizeof *l->placed, by_length);
+    for (int64_t i = 0; i < n; i++)
+        l->order[i] = l->placed[i].sample;
+    if (l->options.shuffle)
+        shuffle(l->order, batches, size, state);
+}
+
 static void make_order(Loader *l, int64_t epoch)
 {
     uint64_t state = l->options.seed * 0xd1342543de82ef95u + (uint64_t)epoch;
@@ -89,12 +143,9 @@ static void make_order(Loader *l, int64_t epoch)
     for (int64_t i = 0; i < l->data->samples; i++)
         l->order[i] = i;
     if (l->options.shuffle)
-        for (int64_t i = l->data->samples - 1; i > 0; i--) {
-            int64_t j = (int64_t)random_below(&state, (uint64_t)i + 1), t = l->order[i];
-
-            l->order[i] = l->order[j];
-            l->order[j] = t;
-        }
+        shuffle(l->order, l->data->samples, 1, &state);
+    if (l->placed)
+        group_by_length(l, &state);
 }
 
 int64_t loader_batches(const Loader *l)
@@ -292,10 +343,25 @@ static Status allocate_slots(Loader *l)
     return ST_OK;
 }
 
+static Status allocate_placed(Loader *l)
+{
+    bool any = false;
+
+    for (int i = 0; i < l->n; i++)
+        any |= l->field[i].array->row != NULL;
+    if (!any)
+        return FAIL(E_INVALID, "--group-by-length: no array of the data is of sequences (NAME beside NAME.offsets or "
+                               "NAME.lengths)");
+    l->placed = malloc((size_t)l->data->samples * sizeof *l->placed);
+    return l->placed ? ST_OK : FAIL_NOMEM();
+}
+
 static Status allocate(Loader *l)
 {
     if (!(l->order = malloc((size_t)l->data->samples * sizeof *l->order)))
         return FAIL_NOMEM();
+    if (l->options.group_by_length)
+        TRY(allocate_placed(l));
     return allocate_sample(l);
 }
 
@@ -338,6 +404,7 @@ void loader_free(Loader *l)
     stop_thread(l);
     free_slots(l);
     free(l->order);
+    free(l->placed);
     free(l->sample);
     pthread_cond_destroy(&l->changed);
     pthread_mutex_destroy(&l->lock);

@@ -36,6 +36,7 @@ int64_t field_longest(const Field *f); /* that of all samples */
 typedef struct {
     int64_t batch_size;
     bool shuffle, drop_last;
+    bool group_by_length; /* batches of samples whose sequences have like lengths */
     uint64_t seed;
 } LoaderOptions;
 

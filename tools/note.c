@@ -64,6 +64,8 @@ static json_t *describe(const RunFacts *f)
     }
     good &= !json_object_set_new(j, "no-shuffle", json_of_text(args_has(f->args, "no-shuffle") ? "given" : ""));
     good &= !json_object_set_new(j, "drop-last", json_of_text(args_has(f->args, "drop-last") ? "given" : ""));
+    good &=
+        !json_object_set_new(j, "group-by-length", json_of_text(args_has(f->args, "group-by-length") ? "given" : ""));
     if (f->observes) {
         const char *every = args_value(f->args, "eval-every");
 

@@ -32,6 +32,7 @@ static const Flag flags[] = {
     { "epochs", "N", "passes over the data [1, unless --steps is given]" },
     { "steps", "N", "optimizer steps, whatever the epochs" },
     { "no-shuffle", NULL, "keep the order of the data" },
+    { "group-by-length", NULL, "put sequences of like lengths into a batch" },
     { "drop-last", NULL, "leave out an epoch's last, smaller batch" },
     { "out", "DIR", "folder for args.json, metrics.jsonl, checkpoints/ and model.onnx" },
     { "checkpoint-every", "N", "steps between checkpoints [only at the end]" },
@@ -234,7 +235,9 @@ static Status open_data(Run *r)
 {
     const Args *a = r->args;
     Progress *log = r->world.rank ? NULL : &r->progress;
-    LoaderOptions how = { .shuffle = !args_has(a, "no-shuffle"), .drop_last = args_has(a, "drop-last") };
+    LoaderOptions how = { .shuffle = !args_has(a, "no-shuffle"),
+                          .drop_last = args_has(a, "drop-last"),
+                          .group_by_length = args_has(a, "group-by-length") };
 
     TRY(set_default(a, "batch-size", "32"));
     how.batch_size = r->batch_size = strtoll(dpx_options_get(a->options, "batch-size"), NULL, 10);
@@ -262,8 +265,8 @@ static Status open_data(Run *r)
 /* The options are compared by the library. */
 static Status note_given(const Run *r)
 {
-    static const char *const same[] = { "epochs",           "steps",       "no-shuffle", "drop-last", "eval-every",
-                                        "checkpoint-every", "pad-multiple" };
+    static const char *const same[] = { "epochs",           "steps",        "no-shuffle",     "drop-last", "eval-every",
+                                        "checkpoint-every", "pad-multiple", "group-by-length" };
 
     TRY(world_note_data(&r->world, "--data of digest", &r->train));
     if (r->val.data)

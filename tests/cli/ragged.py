@@ -9,6 +9,7 @@ encoder.onnx   nn.TransformerEncoder as PyTorch exports it, with a key padding m
 words.onnx     embedding, two convolutions and a mean over the positions that there are, by an input `lengths`; a class for each sequence
 *.npz          the same sequences one behind the other, and padded with numbers, with NaN, and to another length
 """
+import copy
 import os
 import warnings
 
@@ -108,17 +109,49 @@ def save_words(net):
     onnx.save(model, os.path.join(HERE, "words.onnx"))
 
 
-def batches():
-    while True:
+MASK = 2**64 - 1
+
+
+def grouped(epoch):
+    """The order of --group-by-length --seed 3, as docs/ragged.md says it, of samples whose arrays are all `lengths` long."""
+    state = (3 * 0xD1342543DE82EF95 + epoch) & MASK
+
+    def below(n):
+        nonlocal state
+        while True:
+            state = (state + 0x9E3779B97F4A7C15) & MASK
+            z = ((state ^ state >> 30) * 0xBF58476D1CE4E5B9) & MASK
+            z = ((z ^ z >> 27) * 0x94D049BB133111EB) & MASK
+            r = z ^ z >> 31
+            if r >= 2**64 % n:
+                return r % n
+
+    def shuffle(things):
+        for i in range(len(things) - 1, 0, -1):
+            j = below(i + 1)
+            things[i], things[j] = things[j], things[i]
+
+    order = list(range(SAMPLES))
+    shuffle(order)
+    full = SAMPLES // BATCH * BATCH
+    alike = sorted(order[:full], key=lambda i: lengths[i])
+    groups = [alike[i : i + BATCH] for i in range(0, full, BATCH)]
+    shuffle(groups)
+    return np.array(sum(groups, []) + order[full:])
+
+
+def batches(order_of=lambda epoch: np.arange(SAMPLES)):
+    for epoch in range(STEPS):
+        order = order_of(epoch)
         for i in range(0, SAMPLES, BATCH):
-            yield np.arange(i, min(i + BATCH, SAMPLES))
+            yield order[i : i + BATCH]
 
 
-def trained(net, loss_of):
+def trained(net, loss_of, *order_of):
     """The loss of all, then those of the steps."""
     losses = [loss_of(net, np.arange(SAMPLES)).item()]
     sgd = torch.optim.SGD(net.parameters(), LR)
-    for _, rows in zip(range(STEPS), batches()):
+    for _, rows in zip(range(STEPS), batches(*order_of)):
         loss = loss_of(net, rows)
         sgd.zero_grad()
         loss.backward()
@@ -167,7 +200,9 @@ def main():
             save(net.train())
             if name == "encoder":
                 f.write("right %.17g\n" % encoder_right(net.double(), np.arange(SAMPLES)))
-            f.write(" ".join([name] + ["%.17g" % v for v in trained(net.double(), loss)]) + "\n")
+            again = copy.deepcopy(net.double())
+            for line, losses in ((name, trained(net, loss)), (name + "-grouped", trained(again, loss, grouped))):
+                f.write(" ".join([line] + ["%.17g" % v for v in losses]) + "\n")
 
 
 main()

@@ -30,6 +30,19 @@ done
 # Micro-batches of other lengths than their group's.
 trains encoder accumulated "${encoder[@]}" --batch-size 2 --accumulate 2 --replicas 2
 
+# Batches of like lengths, in an order that seed and epoch decide; a run goes on in it, and not in another.
+like=(--group-by-length --seed 3)
+for replicas in 1 3; do
+    trains encoder-grouped grouped-$replicas "${encoder[@]/--no-shuffle/--quiet}" "${like[@]}" --replicas $replicas
+    trains words-grouped grouped-words-$replicas "${words[@]/--no-shuffle/--quiet}" "${like[@]}" --replicas $replicas
+done
+check "grouped, to be resumed" "${encoder[@]/--no-shuffle/--quiet}" "${like[@]}" --steps 4 --out "$DIR/like"
+refused 2 "group-by-length was 'given', is ''" "${encoder[@]/--no-shuffle/--quiet}" --seed 3 --resume "$DIR/like"
+check "grouped, resumed" "${encoder[@]/--no-shuffle/--quiet}" "${like[@]}" --resume "$DIR/like"
+check "the bits of groups behind a resume" same_run "$DIR/grouped-1" "$DIR/like"
+refused 2 "--group-by-length: no array of the data is of sequences" "$dpexec" models/mlp.onnx --data tests/oracle/data/digits.npz --loss cross-entropy \
+    --group-by-length --quiet
+
 # Numbers in the padding of a file, be they none, and how far the file is padded, change nothing; how far batches are, no more than rounding.
 for data in zeros nan huge longer; do
     check "padding of $data" "${encoder[@]}" --data $here/encoder_$data.npz --replicas 3 --out "$DIR/$data"

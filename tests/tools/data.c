@@ -377,7 +377,7 @@ static void test_loader(void)
     write_file("y.npy", file, make_npy(file, "{'descr': '|u1', 'fortran_order': False, 'shape': (23,), }\n", N));
     CHECK_OK(dataset_open(&d, folder, plain));
     field.array = dataset_find(d, "y");
-    CHECK_OK(loader_create(&l, d, &field, 1, (LoaderOptions){ B, true, false, 42 }));
+    CHECK_OK(loader_create(&l, d, &field, 1, (LoaderOptions){ .batch_size = B, .shuffle = true, .seed = 42 }));
     CU_ASSERT_EQUAL(loader_batches(l), 5);
     for (int epoch = 0; epoch < 2; epoch++) {
         int seen[N] = { 0 };
