@@ -32,6 +32,12 @@ typedef enum { MEAN_OVER_ALL, MEAN_OVER_FILLED } MeanOver;
  * first replica's; a part's, and the mean of all replicas' (docs/semantics.md). */
 typedef enum { BN_SYNC, BN_LOCAL, BN_AVERAGE } BatchNormMode;
 typedef enum { SCALE_NONE, SCALE_FIXED, SCALE_DYNAMIC } LossScaling;
+/* A dynamic scale begins with `first`; times growth after `interval` updates in a row, times backoff where a step is
+ * skipped.  interval 0: the usual rule (loss_scale_rule). */
+typedef struct {
+    double first, growth, backoff;
+    int64_t interval;
+} LossScaleRule;
 
 typedef struct {
     const char *name;
@@ -78,6 +84,7 @@ typedef struct {
     DType precision;          /* DT_FLOAT16 / DT_BFLOAT16: of products and their surroundings; DT_NONE: as dtype */
     LossScaling loss_scaling; /* of the loss that is differentiated (passes/train/scale_loss.c) */
     double loss_scale;        /* SCALE_FIXED: the factor */
+    LossScaleRule scale_rule; /* SCALE_DYNAMIC */
 
     /* criterion */
     const LossDef *loss;     /* NULL: none */
@@ -150,6 +157,8 @@ typedef struct {
     int64_t plan_memory;  /* bytes that planning may take; 0: see exec/plan/plan_budget.h */
     int64_t max_nodes;    /* of a model with functions inlined and loops unrolled or run; 0: ONNX_MAX_NODES */
 } BuildOptions;
+
+LossScaleRule loss_scale_rule(const BuildOptions *opt); /* in force: passes/train/scale_loss.c */
 
 enum { REPRESENTATIVES = 4 };
 

@@ -260,8 +260,8 @@ static const Setting table[] = {
       "of products and their surroundings: float32, tf32 (on GPUs), bfloat16 or float16; state stays float32",
       .set = options_set_precision },
     { "loss-scale", "S", "",
-      "with float16: dynamic (which it is unless said) or a number, what the loss is multiplied by before it is "
-      "differentiated",
+      "with float16: dynamic[:FIRST[:GROWTH[:BACKOFF[:INTERVAL]]]] (which it is unless said, 65536:2:0.5:2000) or a "
+      "number, what the loss is multiplied by before it is differentiated",
       .set = options_set_loss_scale, .trains = true },
     { "blocks", NULL, "false",
       "store what convolutions of float32 on CPUs work on in blocks of channels: faster where batch norms and "

@@ -51,14 +51,47 @@ Status options_set_precision(const Setting *r, void *to, const char *value)
     return setting_bad(r, value, "float32, tf32, bfloat16 (bf16) or float16 (fp16)");
 }
 
+/* Behind "dynamic": up to four numbers, each behind a colon; the usual rule has the others. */
+static Status read_scale_rule(LossScaleRule *out, const char *text)
+{
+    static const Setting number[] = {
+        { .name = "loss-scale", .min = 0x1p-126, .max = 1e30 },
+        { .name = "loss-scale", .min = 1, .above_min = true, .max = 1e6 },
+        { .name = "loss-scale", .min = 0, .above_min = true, .max = 0.999999 },
+        { .name = "loss-scale", .min = 1, .max = 1e15 },
+    };
+    LossScaleRule rule = loss_scale_rule(&(BuildOptions){ .loss = NULL });
+    double *to[] = { &rule.first, &rule.growth, &rule.backoff };
+    size_t i = 0;
+
+    for (; *text; i++) {
+        const size_t len = strcspn(text + 1, ":");
+        char one[64];
+
+        if (*text != ':' || i == sizeof number / sizeof *number || len >= sizeof one)
+            return FAIL(E_INVALID, "no rule");
+        memcpy(one, text + 1, len);
+        one[len] = '\0';
+        TRY(i < 3 ? setting_read_real(to[i], &number[i], one) : setting_read_int(&rule.interval, &number[i], one));
+        text += 1 + len;
+    }
+    *out = rule;
+    return ST_OK;
+}
+
 Status options_set_loss_scale(const Setting *r, void *to, const char *value)
 {
     Options *o = to;
     static const Setting number = { .name = "loss-scale", .min = 0, .above_min = true, .max = 1e30 };
-    const bool dynamic = !strcmp(value, "dynamic");
+    static const char word[] = "dynamic";
+    const bool dynamic = !strncmp(value, word, strlen(word));
 
-    if (!dynamic && setting_read_real(&o->build.loss_scale, &number, value))
-        return setting_bad(r, value, "dynamic or a number above 0");
+    if (dynamic ? read_scale_rule(&o->build.scale_rule, value + strlen(word))
+                : setting_read_real(&o->build.loss_scale, &number, value))
+        return setting_bad(
+            r, value,
+            "dynamic[:FIRST[:GROWTH[:BACKOFF[:INTERVAL]]]], FIRST above 0, GROWTH above 1, BACKOFF between 0 "
+            "and 1, INTERVAL from 1, or a number above 0");
     o->build.loss_scaling = dynamic ? SCALE_DYNAMIC : o->build.loss_scale == 1 ? SCALE_NONE : SCALE_FIXED;
     o->loss_scale_given = true;
     return ST_OK;

@@ -149,11 +149,14 @@ static void emit_dynamic_scale(Optimizer *o, Norm *all, DType t)
 {
     Graph *g = o->g;
     Shape scalar = shape_scalar();
+    const LossScaleRule rule = loss_scale_rule(o->opt);
     ValueId scale = graph_find(g, STATE_LOSS_SCALE),
             good = add_zero_state(g, STATE_GOOD_STEPS, NULL, DT_INT64, &scalar), next[2];
 
     o->ok = all_finite(o, all, t);
-    EMIT_MULTI(g, LossScaleUpdate, NULL, 2, next, scale, good, o->ok);
+    EMIT_MULTI(g, LossScaleUpdate,
+               ATTRS(FLOAT("growth", rule.growth), FLOAT("backoff", rule.backoff), INT("interval", rule.interval)), 2,
+               next, scale, good, o->ok);
     graph_add_update(g, scale, next[0]);
     graph_add_update(g, good, next[1]);
     o->factor = emit_cast(g, EMIT(g, Div, NULL, emit_scalar(g, DT_FLOAT32, 1), scale), t);

@@ -4,19 +4,25 @@
  * The output "scaled_loss" is what passes/train/autodiff.c differentiates; passes/train/add_optimizer.c divides the
  * gradients, float32 by then, by the scale again.  Loss, its sums and the metric stay as they are.  A fixed scale is a
  * constant. A dynamic one is a state that goes as high as the gradients allow (Micikevicius et al. 2018, section 3.2):
- * it doubles after 2000 steps whose gradients were finite and is halved when one is not, and that step changes nothing
- * else.  A dynamic scale is always a power of two, so that scaling by it rounds nothing; a fixed one is what was asked
- * for. */
+ * it grows after so many steps whose gradients were finite and falls when one is not, and that step changes nothing
+ * else (LossScaleRule).  By the usual rule it is always a power of two, so that scaling by it rounds nothing; other
+ * rules and a fixed scale are what was asked for. */
 #include <string.h>
 
 #include "graph/emit.h"
 #include "passes/pass.h"
 
-static const float first_scale = 65536;
+LossScaleRule loss_scale_rule(const BuildOptions *opt)
+{
+    static const LossScaleRule usual = { .first = 65536, .growth = 2, .backoff = 0.5, .interval = 2000 };
+
+    return opt->scale_rule.interval ? opt->scale_rule : usual;
+}
 
 static ValueId add_scale(Graph *g, const BuildOptions *opt, DType dtype)
 {
-    const Tensor first = { DT_FLOAT32, shape_scalar(), (void *)(uintptr_t)&first_scale };
+    float number = (float)loss_scale_rule(opt).first;
+    const Tensor first = { DT_FLOAT32, shape_scalar(), &number };
     ValueId v;
 
     if (opt->loss_scaling == SCALE_FIXED)

@@ -107,6 +107,12 @@ ignore-index x
 loss-scale 0
 loss-scale -1
 loss-scale automatic
+loss-scale dynamic:0
+loss-scale dynamic:8:1
+loss-scale dynamic:8:2:1
+loss-scale dynamic:8:2:0.5:0
+loss-scale dynamic:8:2:0.5:1:1
+loss-scale dynamic2
 checkpoint-every 0
 eval-every 0
 VALUES

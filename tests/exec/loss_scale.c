@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "exec/train/options.h"
 #include "exec/train/session.h"
 #include "graph/emit.h"
 #include "tests/exec/torch_scaler.h"
@@ -26,6 +27,7 @@ typedef struct {
     double w, m, scale, norm;
     int64_t good, updates;
     bool ok;
+    LossScaleRule rule;
 } Expected;
 
 /* The step's error y - t of its one sample that has any. */
@@ -41,7 +43,7 @@ static void expect_step(Expected *x, double e, double weight, double clip)
     x->ok = fabs(scaled) < 65520;
     x->norm = fabs(g);
     if (!x->ok) {
-        x->scale /= 2;
+        x->scale *= x->rule.backoff;
         x->good = 0;
         return;
     }
@@ -50,8 +52,8 @@ static void expect_step(Expected *x, double e, double weight, double clip)
     x->m = (float)(momentum * x->m + (float)g);
     x->w = (float)(x->w - lr * x->m);
     x->updates++;
-    if (++x->good == 2000) {
-        x->scale *= 2;
+    if (++x->good == x->rule.interval) {
+        x->scale *= x->rule.growth;
         x->good = 0;
     }
 }
@@ -172,7 +174,7 @@ static void check_setting(const Scaling *how)
                                .precision = DT_FLOAT16,
                                .loss_scaling = SCALE_DYNAMIC,
                                .clip.norm = how->clip };
-    Expected x = { .w = 0.5, .scale = 65536 };
+    Expected x = { .w = 0.5, .scale = 65536, .rule = { 65536, 2, 0.5, 2000 } };
     int skipped = 0, grown = 0;
     Session *s = NULL;
 
@@ -195,6 +197,39 @@ static void check_setting(const Scaling *how)
         TEST_FAIL("%s: %d of %d steps skipped, the scale grew %d times: the test tests too little", how->devices,
                   skipped, STEPS, grown);
     session_free(s);
+}
+
+/* A rule of the user's own: dynamic:FIRST:GROWTH:BACKOFF:INTERVAL. */
+static void check_rule(const char *text, const LossScaleRule *rule)
+{
+    Scaling how = { "cpu*2", 3, 1, 0 };
+    Expected x = { .w = 0.5, .scale = rule->first, .rule = *rule };
+    Options *o = options_create();
+    int skipped = 0, grown = 0;
+    Session *s = NULL;
+
+    CHECK_OK(options_set(o, "precision", "float16"));
+    CHECK_OK(options_set(o, "loss-scale", text));
+    o->build.loss = &loss_mse;
+    o->build.settings = momentum_setting;
+    o->build.replicas = how.replicas;
+    if (CHECK_OK(open_session(&s, &o->build, how.devices)))
+        for (int step = 0; step < STEPS; step++) {
+            double before = x.scale;
+
+            check_step(s, &how, step, &x);
+            skipped += !x.ok;
+            grown += x.scale > before;
+        }
+    CU_ASSERT(skipped >= 2 && grown >= 2);
+    session_free(s);
+    options_free(o);
+}
+
+static void test_rule(void)
+{
+    check_rule("dynamic:262144:8:0.25:2", &(LossScaleRule){ 262144, 8, 0.25, 2 });
+    check_rule("dynamic:4096:16:0.125:1", &(LossScaleRule){ 4096, 16, 0.125, 1 });
 }
 
 /* ---- PyTorch ---- */
@@ -299,4 +334,4 @@ static void test_fixed(void)
 }
 
 DEFINE_SUITE(loss_scale, { "on simulated CUDA devices", test_cuda }, { "as the algorithm says", test_cpu },
-             { "as PyTorch's GradScaler", test_torch }, { "fixed", test_fixed });
+             { "as PyTorch's GradScaler", test_torch }, { "a rule of one's own", test_rule }, { "fixed", test_fixed });
