@@ -467,7 +467,7 @@ typedef struct {
     double grad_norm;                 /* before clipping; NaN when it is not computed */
     int updated;       /* 0: a micro-batch was accumulated, the parameters did not change yet: no loss (NaN) */
     double loss_scale; /* dynamic: that this step used; else NaN */
-    int skipped;       /* 1: a gradient was not finite: nothing changed but loss_scale, halved for the next step */
+    int skipped;       /* 1: a gradient was not finite: nothing changed but a dynamic loss_scale, which falls */
     /* Predictions, of evaluation: all outputs of the model that are no losses, whole and in the order of the batch, or
      * with "output-device" each in the parts of the replicas, as dpx_run gives them.
      * The trainer's, valid until its next call; elsewhere NULL, 0. */

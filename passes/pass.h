@@ -224,7 +224,7 @@ Status model_repair(Graph *g, const BuildOptions *opt, Evaluator eval, Report *r
 #define OUT_GRAD_NORM "grad_norm"   /* before clipping; of group k that has a clip of its own "grad_norm.k" */
 #define OUT_LOSS_SCALE "loss_scale" /* SCALE_DYNAMIC: that this step used */
 #define OUT_APPLIED \
-    "applied" /* SCALE_DYNAMIC: bool: all gradients were finite; else the step changed nothing but the scale */
+    "applied" /* with a scale: bool: all gradients were finite; else the step changed nothing but a dynamic scale */
 #define OUT_SCALED_LOSS \
     "scaled_loss" /* what is differentiated instead of the loss; gone after passes/train/autodiff.c */
 #define OUT_OWN_LOSS_PREFIX \

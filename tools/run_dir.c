@@ -351,6 +351,8 @@ Status run_dir_log_step(RunDir *r, const dpx_trainer *t, const dpx_result *resul
     if (!isnan(result->loss_scale))
         fprintf(r->metrics, ",\"loss_scale\":%s,\"skipped\":%s", json_number(result->loss_scale, scale),
                 result->skipped ? "true" : "false");
+    else if (result->skipped) /* at a fixed scale */
+        fprintf(r->metrics, ",\"skipped\":true");
     TRY(json_write_log(r->metrics, "log", result->log, result->n_log));
     fprintf(r->metrics, "}\n");
     return flush(r);

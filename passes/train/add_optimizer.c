@@ -144,8 +144,8 @@ static ValueId all_finite(Optimizer *o, Norm *all, DType t)
     return EMIT(o->g, AllFinite, NULL, square_sums(o->g, all));
 }
 
-/* Whether all gradients are finite, and what becomes of the scale; the factor is 1 / scale. */
-static void emit_dynamic_scale(Optimizer *o, Norm *all, DType t)
+/* What becomes of the scale; the factor is 1 / scale. */
+static void emit_dynamic_scale(Optimizer *o, DType t)
 {
     Graph *g = o->g;
     Shape scalar = shape_scalar();
@@ -153,7 +153,6 @@ static void emit_dynamic_scale(Optimizer *o, Norm *all, DType t)
     ValueId scale = graph_find(g, STATE_LOSS_SCALE),
             good = add_zero_state(g, STATE_GOOD_STEPS, NULL, DT_INT64, &scalar), next[2];
 
-    o->ok = all_finite(o, all, t);
     EMIT_MULTI(g, LossScaleUpdate,
                ATTRS(FLOAT("growth", rule.growth), FLOAT("backoff", rule.backoff), INT("interval", rule.interval)), 2,
                next, scale, good, o->ok);
@@ -162,7 +161,6 @@ static void emit_dynamic_scale(Optimizer *o, Norm *all, DType t)
     o->factor = emit_cast(g, EMIT(g, Div, NULL, emit_scalar(g, DT_FLOAT32, 1), scale), t);
     /* a copy: the state is the next step's scale when the caller reads it */
     graph_add_output(g, OUT_LOSS_SCALE, EMIT(g, Add, NULL, scale, emit_scalar(g, DT_FLOAT32, 0)));
-    graph_add_output(g, OUT_APPLIED, o->ok);
 }
 
 static ValueId times(Graph *g, ValueId grad, ValueId factor)
@@ -295,10 +293,14 @@ static Status emit_factor(Optimizer *o, Arena *scratch)
     for (int i = 0; i < o->n; i++)
         all.grad[i] = emit_cast(g, o->pair[i].grad, t);
     TRY(g->status);
+    if (o->opt->loss_scaling != SCALE_NONE && !o->opt->turns)
+        o->ok = all_finite(o, &all, t); /* else the step is not done */
     if (o->opt->loss_scaling == SCALE_FIXED)
         o->factor = emit_scalar(g, t, 1 / o->opt->loss_scale);
     else if (o->opt->loss_scaling == SCALE_DYNAMIC)
-        emit_dynamic_scale(o, &all, t);
+        emit_dynamic_scale(o, t);
+    if (has_value(o->ok))
+        graph_add_output(g, OUT_APPLIED, o->ok);
     if (has_value(o->factor) && o->opt->keep_gradients)
         unscale_outputs(o);
     for (int k = 0; k <= o->opt->n_group && !g->status; k++)

@@ -325,7 +325,7 @@ static void test_fixed(void)
         if (CHECK_OK(open_session(&s, &opt, "cpu")) && CHECK_OK(run(s, &how, 4, error[4], 0.5, &out, &n)) &&
             CHECK_OK(run(s, &how, 5, error[5], 0.5, &out, &n))) {
             w[k] = state(s, "w");
-            CU_ASSERT_PTR_NULL(named_find(out, n, OUT_APPLIED));
+            check_number(&how, 5, "applied", output(out, n, OUT_APPLIED), 1, 0);
             CU_ASSERT_PTR_NULL(states_find(session_states(s), STATE_LOSS_SCALE));
         }
         session_free(s);
@@ -333,5 +333,35 @@ static void test_fixed(void)
     CU_ASSERT(w[0] != 0.5 && w[0] == w[1]);
 }
 
+/* A fixed scale stays, and a step that overflows at it leaves no trace: of errors 4 and 1, 2 * 4 * 32768 / 4 does. */
+static void test_fixed_skips(void)
+{
+    const BuildOptions opt = { .loss = &loss_mse,
+                               .settings = momentum_setting,
+                               .replicas = 3,
+                               .precision = DT_FLOAT16,
+                               .loss_scaling = SCALE_FIXED,
+                               .loss_scale = 32768 };
+    const Scaling how = { "cpu*2", 3, 1, 0 };
+    const double of[] = { 1, 4, -1, -4, 2 };
+    Expected x = { .w = 0.5, .scale = 32768, .rule = { 32768, 1, 1, 2000 } };
+    const NamedTensor *out;
+    Session *s = NULL;
+    int n, skipped = 0;
+
+    if (CHECK_OK(open_session(&s, &opt, how.devices)))
+        for (int i = 0; i < 5 && CHECK_OK(run(s, &how, i, of[i], x.w, &out, &n)); i++) {
+            expect_step(&x, of[i], 1.0 / N, 0);
+            skipped += !x.ok;
+            check_number(&how, i, "applied", output(out, n, OUT_APPLIED), x.ok, 0);
+            check_number(&how, i, "w", state(s, "w"), x.w, 0);
+            check_number(&how, i, "momentum", state(s, "w.momentum"), x.m, 0);
+            check_number(&how, i, "updates", state(s, STATE_STEP), (double)x.updates, 0);
+        }
+    CU_ASSERT(skipped == 2);
+    session_free(s);
+}
+
 DEFINE_SUITE(loss_scale, { "on simulated CUDA devices", test_cuda }, { "as the algorithm says", test_cpu },
-             { "as PyTorch's GradScaler", test_torch }, { "a rule of one's own", test_rule }, { "fixed", test_fixed });
+             { "as PyTorch's GradScaler", test_torch }, { "a rule of one's own", test_rule }, { "fixed", test_fixed },
+             { "fixed, and steps that are skipped", test_fixed_skips });
