@@ -1,0 +1,157 @@
+/* The optimizers of ai.onnx.preview.training, as nodes of a model: inputs R (the learning rate), T (the number of
+ * updates done), then X1, X2 ..., their gradients and each of their states; outputs what X and the states become.
+ * They are written in simpler operators, tensor by tensor.  Formulas: ONNX, operators of ai.onnx.preview.training. */
+#include <string.h>
+
+#include "graph/emit.h"
+
+#define DOMAIN "ai.onnx.preview.training"
+
+enum { R, T, FIRST };
+
+/* Of one tensor: its values, its gradient with the penalty of its norm, its states; and what it and they become. */
+typedef struct {
+    Graph *g;
+    const Node *n;
+    DType type;
+    ValueId x, gradient, state[2], next_x, next[2];
+} Updating;
+
+static ValueId number(const Updating *u, double v) { return emit_scalar(u->g, u->type, v); }
+
+static ValueId scaled(const Updating *u, ValueId x, double by) { return EMIT(u->g, Mul, NULL, x, number(u, by)); }
+
+static ValueId sum(const Updating *u, ValueId a, ValueId b) { return EMIT(u->g, Add, NULL, a, b); }
+
+static ValueId square(const Updating *u, ValueId x) { return EMIT(u->g, Mul, NULL, x, x); }
+
+/* x less `rate` times `step`. */
+static void descend(Updating *u, ValueId rate, ValueId step)
+{
+    u->next_x = EMIT(u->g, Sub, NULL, u->x, EMIT(u->g, Mul, NULL, rate, step));
+}
+
+static ValueId is_later(const Updating *u)
+{
+    return EMIT(u->g, Greater, NULL, u->n->in[T], emit_scalar(u->g, DT_INT64, 0));
+}
+
+static ValueId root(const Updating *u, ValueId x)
+{
+    return sum(u, EMIT(u->g, Sqrt, NULL, x), number(u, node_float(u->n, "epsilon")));
+}
+
+static void update_adagrad(Updating *u)
+{
+    const ValueId t = emit_cast(u->g, u->n->in[T], u->type);
+    ValueId decay = sum(u, number(u, 1), scaled(u, t, node_float(u->n, "decay_factor")));
+
+    u->next[0] = sum(u, u->state[0], square(u, u->gradient));
+    decay = EMIT(u->g, Div, NULL, u->n->in[R], decay);
+    descend(u, decay, EMIT(u->g, Div, NULL, u->gradient, root(u, u->next[0])));
+}
+
+/* 1 - by^T */
+static ValueId bias(const Updating *u, double by)
+{
+    return EMIT(u->g, Sub, NULL, number(u, 1),
+                EMIT(u->g, Pow, NULL, number(u, by), emit_cast(u->g, u->n->in[T], u->type)));
+}
+
+static void update_adam(Updating *u)
+{
+    const double alpha = node_float(u->n, "alpha"), beta = node_float(u->n, "beta");
+    ValueId rate = EMIT(u->g, Sqrt, NULL, bias(u, beta));
+
+    rate = EMIT(u->g, Div, NULL, EMIT(u->g, Mul, NULL, u->n->in[R], rate), bias(u, alpha));
+    rate = EMIT(u->g, Where, NULL, is_later(u), rate, u->n->in[R]);
+    u->next[0] = sum(u, scaled(u, u->state[0], alpha), scaled(u, u->gradient, 1 - alpha));
+    u->next[1] = sum(u, scaled(u, u->state[1], beta), scaled(u, square(u, u->gradient), 1 - beta));
+    descend(u, rate, EMIT(u->g, Div, NULL, u->next[0], root(u, u->next[1])));
+    u->next_x = scaled(u, u->next_x, 1 - node_float(u->n, "norm_coefficient_post"));
+}
+
+static void update_momentum(Updating *u)
+{
+    const double alpha = node_float(u->n, "alpha");
+    ValueId weight = EMIT(u->g, Where, NULL, is_later(u), number(u, node_float(u->n, "beta")), number(u, 1)), step;
+
+    u->next[0] = sum(u, scaled(u, u->state[0], alpha), EMIT(u->g, Mul, NULL, weight, u->gradient));
+    step = u->next[0];
+    if (!strcmp(node_string(u->n, "mode"), "nesterov"))
+        step = sum(u, u->gradient, scaled(u, step, alpha));
+    descend(u, u->n->in[R], step);
+}
+
+static int states_of(const Node *n) { return n->op == &op_Adam ? 2 : 1; }
+
+static Status infer(Graph *g, Node *n)
+{
+    const int groups = 2 + states_of(n), count = (n->n_in - FIRST) / groups;
+    const DType type = in_value(g, n, R)->dtype;
+
+    if (!count || n->n_in != FIRST + groups * count || n->n_out > (groups - 1) * count)
+        return FAIL(E_MODEL, "%s: %d inputs and %d outputs, expected 2 + %d and %d for each tensor", node_text(g, n),
+                    n->n_in, n->n_out, groups, groups - 1);
+    for (int i = 0; i < FIRST; i++)
+        if (!has_in(n, i) || shape_numel(in_value(g, n, i)->shape) != 1 || in_value(g, n, i)->shape->rank > 1)
+            return FAIL(E_SHAPE, "%s: %s must be one number", node_text(g, n), i ? "T" : "R");
+    if (in_value(g, n, T)->dtype != DT_INT64)
+        return FAIL(E_MODEL, "%s: T is %s, expected int64", node_text(g, n), dtype_name(in_value(g, n, T)->dtype));
+    for (int i = FIRST; i < n->n_in; i++) {
+        const Value *x = has_in(n, FIRST + (i - FIRST) % count) ? in_value(g, n, FIRST + (i - FIRST) % count) : NULL;
+
+        if (!x || !has_in(n, i) || in_value(g, n, i)->dtype != type || !shape_eq(in_value(g, n, i)->shape, x->shape))
+            return FAIL(E_SHAPE, "%s: input %d does not have the type of R and the shape of its tensor",
+                        node_text(g, n), i);
+    }
+    for (int i = 0; i < n->n_out; i++)
+        set_out(g, n, i, type, in_value(g, n, FIRST + i % count)->shape);
+    return g->status;
+}
+
+static Status lower(Graph *g, Node *n)
+{
+    const int states = states_of(n), count = (n->n_in - FIRST) / (2 + states);
+
+    for (int i = 0; i < count && !g->status; i++) {
+        Updating u = { .g = g, .n = n, .type = in_value(g, n, R)->dtype, .x = n->in[FIRST + i] };
+
+        u.gradient = sum(&u, scaled(&u, u.x, node_float(n, "norm_coefficient")), n->in[FIRST + count + i]);
+        for (int s = 0; s < states; s++)
+            u.state[s] = n->in[FIRST + (2 + s) * count + i];
+        (n->op == &op_Adam ? update_adam : n->op == &op_Adagrad ? update_adagrad : update_momentum)(&u);
+        if (!g->status && has_out(n, i))
+            graph_replace(g, n->out[i], u.next_x);
+        for (int s = 0; s < states && !g->status; s++)
+            if (has_out(n, (1 + s) * count + i))
+                graph_replace(g, n->out[(1 + s) * count + i], u.next[s]);
+    }
+    return g->status;
+}
+
+#define OPTIMIZER                                                                                                      \
+    .domain = DOMAIN, .since = 1, .in_max = -1, .out_min = 1, .out_max = -1, .dtypes = DTYPES_F32_F64, .infer = infer, \
+    .lower = lower
+
+DEFINE_OP(Adagrad, OPTIMIZER, .in_min = 5,
+          .attrs = (const AttrDecl[]){ { "decay_factor", A_FLOAT, .f = 0 },
+                                       { "epsilon", A_FLOAT, .f = 1e-6 },
+                                       { "norm_coefficient", A_FLOAT, .f = 0 },
+                                       { 0 } },
+          .doc = "a step of Adagrad");
+DEFINE_OP(Adam, OPTIMIZER, .in_min = 6,
+          .attrs = (const AttrDecl[]){ { "alpha", A_FLOAT, .f = 0.9 },
+                                       { "beta", A_FLOAT, .f = 0.999 },
+                                       { "epsilon", A_FLOAT, .f = 1e-6 },
+                                       { "norm_coefficient", A_FLOAT, .f = 0 },
+                                       { "norm_coefficient_post", A_FLOAT, .f = 0 },
+                                       { 0 } },
+          .doc = "a step of Adam");
+DEFINE_OP(Momentum, OPTIMIZER, .in_min = 5,
+          .attrs = (const AttrDecl[]){ { "alpha", A_FLOAT, .rule = ATTR_REQUIRED },
+                                       { "beta", A_FLOAT, .rule = ATTR_REQUIRED },
+                                       { "mode", A_STRING, .rule = ATTR_REQUIRED, .words = "standard nesterov" },
+                                       { "norm_coefficient", A_FLOAT, .rule = ATTR_REQUIRED },
+                                       { 0 } },
+          .doc = "a step of stochastic gradient descent with momentum");
