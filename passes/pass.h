@@ -146,6 +146,7 @@ typedef struct {
     int bn_group; /* BN_SYNC: statistics of so many replicas; 0: of all */
     bool bn_unbiased;
     bool bn_clamp;       /* several replicas: max(variance, epsilon) instead of their sum */
+    bool file_modes;     /* in inference, operators that training changes are in the mode that the file says */
     bool own_buffers;    /* BN_LOCAL: each replica keeps running statistics of its own */
     Target backend;      /* what the devices can do */
     bool tf32;           /* accelerators: products of float32 may round their inputs to TF32 */

@@ -115,7 +115,11 @@ static Status interpret(dpx_data **out, Arena *a, const char *path, const Option
     OperatorList own = { NULL, 0 };
     DeviceList devices;
     PartOptions part = { &o->build, &devices };
-    ImportOptions how = { .eval = interp_any, .own = &own, .compute = part_compute, .compute_user = &part };
+    ImportOptions how = { .eval = interp_any,
+                          .own = &own,
+                          .compute = part_compute,
+                          .compute_user = &part,
+                          .file_modes = o->build.file_modes };
     Given given = { inputs, 0 };
     OnnxNamedValue *value;
     dpx_data *map;

@@ -273,7 +273,11 @@ static Status run_model(Try *t, const char *model, How how)
     PartOptions part = { o, &t->check->devices };
     OperatorList own = { NULL, 0 };
     ImportOptions read = {
-        .eval = interp_any, .own = &own, .compute = t->check->interpreter ? NULL : part_compute, .compute_user = &part
+        .eval = interp_any,
+        .own = &own,
+        .compute = t->check->interpreter ? NULL : part_compute,
+        .compute_user = &part,
+        .file_modes = o->file_modes,
     };
 
     TRY(options_operators(&own, t->arena, t->check->options));

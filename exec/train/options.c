@@ -263,6 +263,10 @@ static const Setting table[] = {
       "with float16: dynamic[:FIRST[:GROWTH[:BACKOFF[:INTERVAL]]]] (which it is unless said, 65536:2:0.5:2000) or a "
       "number, what the loss is multiplied by before it is differentiated",
       .set = options_set_loss_scale, .trains = true },
+    { "training", NULL, "false",
+      "run and check: batch-norm and dropout in the mode that the file says; else all by running statistics, and "
+      "nothing is dropped",
+      SETTING_OF(Options, build.file_modes), .on_resume = RESUME_FREE },
     { "blocks", NULL, "false",
       "store what convolutions of float32 on CPUs work on in blocks of channels: faster where batch norms and "
       "elementwise operators alone stand between them, slower with pools, Clip and convolutions by channel",

@@ -60,6 +60,8 @@ Status options_check(const Options *o)
     if (o->total_steps && o->warmup_steps > o->total_steps)
         return FAIL(E_INVALID, "--warmup-steps %lld is more than the %lld steps of the run", (long long)o->warmup_steps,
                     (long long)o->total_steps);
+    if (o->build.file_modes && o->build.loss)
+        return FAIL(E_INVALID, "--training is for run and check: what has a --loss chooses its modes itself");
     if (o->build.master && o->build.shard != SHARD_PARAMETERS)
         return FAIL(E_INVALID, "--strategy master keeps all on the first device: --shard %s does not go with it",
                     options_get(o, "shard"));

@@ -47,7 +47,7 @@ static Status compute(Importer *im, Node *n)
         return FAIL_NOMEM();
     for (int i = 0; i < n->n_in; i++)
         in[i] = in_const(g, n, i);
-    if (n->op->train)
+    if (n->op->train && !im->run->file_modes)
         TRY(n->op->train(g, n, &(TrainMode){ 0 }));
     TRY(node_infer(g, n));
     TRY(im->eval(g->arena, g, n, in, out));
@@ -226,6 +226,7 @@ Status onnx_evaluate_file(OnnxNamedValue **out, int *n_out, Arena *arena, const 
     Evaluation run = { .input = input,
                        .user = user,
                        .arena = arena,
+                       .file_modes = opt && opt->file_modes,
                        .compute = opt ? opt->compute : NULL,
                        .compute_user = opt ? opt->compute_user : NULL };
     Graph *rest;

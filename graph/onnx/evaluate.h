@@ -9,7 +9,8 @@ typedef struct Evaluation {
     void *user;
     OnnxCompute *compute; /* NULL: nodes are computed one by one */
     void *compute_user;
-    Arena *arena; /* of what is given and returned */
+    bool file_modes; /* as ImportOptions */
+    Arena *arena;    /* of what is given and returned */
     OnnxNamedValue *output;
     int n_output, n_given;
     uint32_t n_read;  /* nodes of the graph that have been computed */

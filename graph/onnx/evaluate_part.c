@@ -111,10 +111,10 @@ static Status make_outputs(Part *p, const Body *b)
     return p->part->status;
 }
 
-static Status set_operators(Graph *part)
+static Status set_operators(Graph *part, const Evaluation *run)
 {
     FOR_NODES(part, n)
-        if (n->op->train)
+        if (n->op->train && !run->file_modes)
             TRY(n->op->train(part, n, &(TrainMode){ 0 }));
     return graph_sort(part);
 }
@@ -125,7 +125,7 @@ static Status build(Part *p, const Body *b)
     TRY(graph_clone_lending(&p->part, p->im->g));
     TRY(make_outputs(p, b));
     TRY(make_inputs(p));
-    return set_operators(p->part);
+    return set_operators(p->part, p->im->run);
 }
 
 /* ---- computing ---- */

@@ -55,6 +55,7 @@ typedef struct {
     void *compute_user;
     int64_t max_nodes; /* with functions inlined and loops unrolled; 0: ONNX_MAX_NODES */
     bool training;     /* with the algorithm of its training_info, whose updates are Value.next */
+    bool file_modes;   /* of an evaluation: operators that training changes are in the mode that the file says */
 } ImportOptions;
 enum { ONNX_MAX_NODES = 300000 };
 
@@ -88,8 +89,9 @@ typedef struct {
 typedef Status OnnxInput(void *user, OnnxValue *out, Arena *arena, int i, const char *name, const OnnxType *type);
 
 /* The model's outputs, in its order, for inputs that `input` gives: node by node as the file is read, so that control
- * flow, shapes and lengths of sequences may depend on any of it (evaluate.c).  Operators that training changes infer.
- * What is made is in the arena, beside what the options' budget is charged with on the way. */
+ * flow, shapes and lengths of sequences may depend on any of it (evaluate.c).  Operators that training changes infer,
+ * unless the options say otherwise.  What is made is in the arena, beside what the options' budget is charged with on
+ * the way. */
 Status onnx_evaluate_file(OnnxNamedValue **out, int *n_out, Arena *arena, const char *path, const ImportOptions *opt,
                           OnnxInput *input, void *user) CHECKED;
 

@@ -173,6 +173,8 @@ static Status run(Graph *g, PassCtx *ctx)
 
     if (follows_file(ctx->opt) && ctx->opt->mode == BUILD_TRAIN)
         return ST_OK; /* the file says what of its step is in which mode, and updated how */
+    if (ctx->opt->file_modes && (ctx->opt->mode == BUILD_INFER || ctx->opt->mode == BUILD_PREDICT))
+        return ST_OK;
     if (!(p.update_of = ARENA_NEW(ctx->scratch, int, g->n_value)))
         return FAIL_NOMEM();
     for (int i = g->n_update; i-- > 0;)
