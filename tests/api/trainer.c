@@ -455,8 +455,7 @@ static void test_loss_scale_options(void)
 
     CHECK_DPX(dpx_model_load(&m, MLP));
     CHECK_DPX(dpx_options_set(o, "loss", "cross-entropy"));
-    CHECK_DPX_FAILS(DPX_INVALID, "expected dynamic or a number above 0, found '0'",
-                    dpx_options_set(o, "loss-scale", "0"));
+    CHECK_DPX_FAILS(DPX_INVALID, "or a number above 0, found '0'", dpx_options_set(o, "loss-scale", "0"));
     CHECK_DPX(dpx_options_set(o, "loss-scale", "128"));
     CHECK_DPX_FAILS(DPX_INVALID, "--loss-scale needs --precision float16", dpx_trainer_create(&t, m, o, NULL, NULL));
     CHECK_DPX(dpx_options_set(o, "precision", "bfloat16"));
