@@ -201,6 +201,26 @@ const char *args_nth(const Args *a, const char *name, int index)
     return NULL;
 }
 
+Status args_list(char **out, const Args *a, const char *name)
+{
+    const char *text;
+    size_t size = 0;
+
+    for (int i = 0; (text = args_nth(a, name, i)); i++)
+        size += strlen(text) + 1;
+    *out = NULL;
+    if (!size)
+        return ST_OK;
+    if (!(*out = calloc(size, 1)))
+        return FAIL_NOMEM();
+    for (int i = 0; (text = args_nth(a, name, i)); i++) {
+        if (i)
+            strcat(*out, ",");
+        strcat(*out, text);
+    }
+    return ST_OK;
+}
+
 const char *args_value(const Args *a, const char *name)
 {
     for (int i = a->n_given; i-- > 0;)

@@ -47,6 +47,8 @@ int args_failed(const Args *a, const char *program, Status s);
 bool args_has(const Args *a, const char *name);
 const char *args_value(const Args *a, const char *name);          /* the last one given, or NULL */
 const char *args_nth(const Args *a, const char *name, int index); /* of a repeated flag, or NULL */
+/* "a,b" and "c" of a repeated flag as "a,b,c", to be freed; NULL: it was not given. */
+Status args_list(char **out, const Args *a, const char *name) CHECKED;
 /* The flag's whole number in [min, max], or `fallback` when it was not given. */
 Status args_int(int64_t *out, const Args *a, const char *name, int64_t fallback, int64_t min, int64_t max) CHECKED;
 Status args_real(double *out, const Args *a, const char *name, double fallback) CHECKED;

@@ -40,7 +40,7 @@ static const Flag flags[] = {
     { "gradient-of", "OUTPUT",
       "with --with-respect-to and -o FILE.onnx: the model and gradients of this output of it, in operators of ai.onnx "
       "alone (docs/standard.md)" },
-    { "with-respect-to", "NAME,...", "the inputs or parameters by which it is differentiated" },
+    { "with-respect-to", "NAME,...", "the inputs or parameters by which it is differentiated; may be given again" },
     { "class-weights", "FILE.npy", "weight of each class in the loss" },
     { "list-passes", NULL, "list the passes in order" },
     { "list-operators", NULL, "list the operators of ONNX that are taken, as JSON with --json" },
@@ -90,14 +90,17 @@ static Status write_gradients(const Graph *model, const OnnxModel *onnx, const A
 {
     static const char *const others[] = { "until",         "report",   "json", "verify", "parameters",
                                           "training-info", "standard", "loss", NULL };
-    const char *by = args_value(a, "with-respect-to");
+    char *by;
     Graph *g;
     Status st;
 
     TRY(check_standard(a, "gradient-of", others, "--gradient-of writes a model and gradients"));
-    if (!by)
+    if (!args_has(a, "with-respect-to"))
         return FAIL(E_INVALID, "--gradient-of: give --with-respect-to NAME,...");
-    TRY(transform_gradients(&g, model, o, args_value(a, "gradient-of"), by));
+    TRY(args_list(&by, a, "with-respect-to"));
+    st = transform_gradients(&g, model, o, args_value(a, "gradient-of"), by);
+    free(by);
+    TRY(st);
     st = transform_write_standard(g, onnx, args_value(a, "o"));
     graph_free(g);
     return st;

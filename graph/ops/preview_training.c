@@ -9,12 +9,13 @@
 
 enum { R, T, FIRST };
 
-/* Of one tensor: its values, its gradient with the penalty of its norm, its states; and what it and they become. */
+/* Of one tensor: the learning rate and the number of updates, its values, its gradient with the penalty of its norm,
+ * its states; and what it and they become. */
 typedef struct {
     Graph *g;
     const Node *n;
     DType type;
-    ValueId x, gradient, state[2], next_x, next[2];
+    ValueId rate, t, x, gradient, state[2], next_x, next[2];
 } Updating;
 
 static ValueId number(const Updating *u, double v) { return emit_scalar(u->g, u->type, v); }
@@ -31,10 +32,7 @@ static void descend(Updating *u, ValueId rate, ValueId step)
     u->next_x = EMIT(u->g, Sub, NULL, u->x, EMIT(u->g, Mul, NULL, rate, step));
 }
 
-static ValueId is_later(const Updating *u)
-{
-    return EMIT(u->g, Greater, NULL, u->n->in[T], emit_scalar(u->g, DT_INT64, 0));
-}
+static ValueId is_later(const Updating *u) { return EMIT(u->g, Greater, NULL, u->t, emit_scalar(u->g, DT_INT64, 0)); }
 
 static ValueId root(const Updating *u, ValueId x)
 {
@@ -43,19 +41,18 @@ static ValueId root(const Updating *u, ValueId x)
 
 static void update_adagrad(Updating *u)
 {
-    const ValueId t = emit_cast(u->g, u->n->in[T], u->type);
+    const ValueId t = emit_cast(u->g, u->t, u->type);
     ValueId decay = sum(u, number(u, 1), scaled(u, t, node_float(u->n, "decay_factor")));
 
     u->next[0] = sum(u, u->state[0], square(u, u->gradient));
-    decay = EMIT(u->g, Div, NULL, u->n->in[R], decay);
+    decay = EMIT(u->g, Div, NULL, u->rate, decay);
     descend(u, decay, EMIT(u->g, Div, NULL, u->gradient, root(u, u->next[0])));
 }
 
 /* 1 - by^T */
 static ValueId bias(const Updating *u, double by)
 {
-    return EMIT(u->g, Sub, NULL, number(u, 1),
-                EMIT(u->g, Pow, NULL, number(u, by), emit_cast(u->g, u->n->in[T], u->type)));
+    return EMIT(u->g, Sub, NULL, number(u, 1), EMIT(u->g, Pow, NULL, number(u, by), emit_cast(u->g, u->t, u->type)));
 }
 
 static void update_adam(Updating *u)
@@ -63,8 +60,8 @@ static void update_adam(Updating *u)
     const double alpha = node_float(u->n, "alpha"), beta = node_float(u->n, "beta");
     ValueId rate = EMIT(u->g, Sqrt, NULL, bias(u, beta));
 
-    rate = EMIT(u->g, Div, NULL, EMIT(u->g, Mul, NULL, u->n->in[R], rate), bias(u, alpha));
-    rate = EMIT(u->g, Where, NULL, is_later(u), rate, u->n->in[R]);
+    rate = EMIT(u->g, Div, NULL, EMIT(u->g, Mul, NULL, u->rate, rate), bias(u, alpha));
+    rate = EMIT(u->g, Where, NULL, is_later(u), rate, u->rate);
     u->next[0] = sum(u, scaled(u, u->state[0], alpha), scaled(u, u->gradient, 1 - alpha));
     u->next[1] = sum(u, scaled(u, u->state[1], beta), scaled(u, square(u, u->gradient), 1 - beta));
     descend(u, rate, EMIT(u->g, Div, NULL, u->next[0], root(u, u->next[1])));
@@ -80,7 +77,7 @@ static void update_momentum(Updating *u)
     step = u->next[0];
     if (!strcmp(node_string(u->n, "mode"), "nesterov"))
         step = sum(u, u->gradient, scaled(u, step, alpha));
-    descend(u, u->n->in[R], step);
+    descend(u, u->rate, step);
 }
 
 static int states_of(const Node *n) { return n->op == &op_Adam ? 2 : 1; }
@@ -113,9 +110,11 @@ static Status infer(Graph *g, Node *n)
 static Status lower(Graph *g, Node *n)
 {
     const int states = states_of(n), count = (n->n_in - FIRST) / (2 + states);
+    const Shape scalar = shape_scalar();
+    const ValueId rate = emit_reshape(g, n->in[R], &scalar), t = emit_reshape(g, n->in[T], &scalar);
 
     for (int i = 0; i < count && !g->status; i++) {
-        Updating u = { .g = g, .n = n, .type = in_value(g, n, R)->dtype, .x = n->in[FIRST + i] };
+        Updating u = { .g = g, .n = n, .type = in_value(g, n, R)->dtype, .rate = rate, .t = t, .x = n->in[FIRST + i] };
 
         u.gradient = sum(&u, scaled(&u, u.x, node_float(n, "norm_coefficient")), n->in[FIRST + count + i]);
         for (int s = 0; s < states; s++)

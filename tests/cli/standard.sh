@@ -30,7 +30,7 @@ refused 2 "--standard writes a whole step: it does not go with: --until" "$graph
 refused 2 "the step of one replica, found 2" "$graph_transform" models/mlp.onnx --loss cross-entropy --standard --batch-size 8 --replicas 2 \
     -o "$DIR/none.onnx"
 gradients=("$graph_transform" models/mlp.onnx --batch-size 3)
-check "gradients" "${gradients[@]}" --gradient-of logits --with-respect-to x,fc1.weight -o "$DIR/gradients.onnx"
+check "gradients" "${gradients[@]}" --gradient-of logits --with-respect-to x --with-respect-to fc1.weight -o "$DIR/gradients.onnx"
 check "gradients are numpy's" "$python" tests/cli/standard_gradients.py "$DIR" "$dpexec" tests/oracle/data/digits.npz
 refused 2 "--gradient-of scores: the model has no output of that name" "${gradients[@]}" --gradient-of scores --with-respect-to x -o "$DIR/none.onnx"
 refused 2 "'y' is neither" "${gradients[@]}" --gradient-of logits --with-respect-to x,y -o "$DIR/none.onnx"
