@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Writes docs/operators.md: graph-transform's list of operators, CUDA kernels by the sources, and official tests by what
-`dpexec check DATA --json FILE` found.
+`dpexec check DATA --training --json FILE` found.
 
     docs/operators.py BUILD/graph-transform FILE.json >docs/operators.md
 """

@@ -36,7 +36,7 @@ static Status infer_det_grad(Graph *g, Node *n)
     return infer_like(g, n, 0);
 }
 
-enum { MAX_MINORS = 1 << 20 };
+enum { MAX_SIZE = 32, MAX_MINORS = 1 << 20 /* numbers that all minors have */ };
 
 /* [n, n - 1]: all but i, in order. */
 static ValueId others(Graph *g, int64_t n)
@@ -75,12 +75,13 @@ static Status standard_grad(Graph *g, Node *n)
 {
     const Value *x = in_value(g, n, 0);
     const int rank = x->shape->rank;
-    const int64_t size = x->shape->dim[rank - 1], minors = size * size * (size - 1) * (size - 1);
+    const int64_t size = x->shape->dim[rank - 1];
     Shape each = *in_value(g, n, 1)->shape;
     int64_t perm[MAX_RANK];
     ValueId y, but;
 
-    if (rank + 2 > MAX_RANK || size < 2 || size > 32 || minors * shape_numel(&each) > MAX_MINORS)
+    if (rank + 2 > MAX_RANK || size < 2 || size > MAX_SIZE ||
+        shape_numel(&each) > MAX_MINORS / (size * size * (size - 1) * (size - 1)))
         return ST_OK;
     each.dim[each.rank++] = 1;
     each.dim[each.rank++] = 1;

@@ -5,8 +5,6 @@
 
 #include "graph/emit.h"
 
-#define DOMAIN "ai.onnx.preview.training"
-
 enum { R, T, FIRST };
 
 /* Of one tensor: the learning rate and the number of updates, its values, its gradient with the penalty of its norm,
@@ -85,7 +83,7 @@ static int states_of(const Node *n) { return n->op == &op_Adam ? 2 : 1; }
 static Status infer(Graph *g, Node *n)
 {
     const int groups = 2 + states_of(n), count = (n->n_in - FIRST) / groups;
-    const DType type = in_value(g, n, R)->dtype;
+    DType type;
 
     if (!count || n->n_in != FIRST + groups * count || n->n_out > (groups - 1) * count)
         return FAIL(E_MODEL, "%s: %d inputs and %d outputs, expected 2 + %d and %d for each tensor", node_text(g, n),
@@ -93,6 +91,7 @@ static Status infer(Graph *g, Node *n)
     for (int i = 0; i < FIRST; i++)
         if (!has_in(n, i) || shape_numel(in_value(g, n, i)->shape) != 1 || in_value(g, n, i)->shape->rank > 1)
             return FAIL(E_SHAPE, "%s: %s must be one number", node_text(g, n), i ? "T" : "R");
+    type = in_value(g, n, R)->dtype;
     if (in_value(g, n, T)->dtype != DT_INT64)
         return FAIL(E_MODEL, "%s: T is %s, expected int64", node_text(g, n), dtype_name(in_value(g, n, T)->dtype));
     for (int i = FIRST; i < n->n_in; i++) {
@@ -129,9 +128,9 @@ static Status lower(Graph *g, Node *n)
     return g->status;
 }
 
-#define OPTIMIZER                                                                                                      \
-    .domain = DOMAIN, .since = 1, .in_max = -1, .out_min = 1, .out_max = -1, .dtypes = DTYPES_F32_F64, .infer = infer, \
-    .lower = lower
+#define OPTIMIZER                                                                                \
+    .domain = "ai.onnx.preview.training", .since = 1, .in_max = -1, .out_min = 1, .out_max = -1, \
+    .dtypes = DTYPES_F32_F64, .infer = infer, .lower = lower
 
 DEFINE_OP(Adagrad, OPTIMIZER, .in_min = 5,
           .attrs = (const AttrDecl[]){ { "decay_factor", A_FLOAT, .f = 0 },

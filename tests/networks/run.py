@@ -68,7 +68,7 @@ class Suite:
     def flags(self, spec, dtype="float64"):
         """Data-independent flags, the same for a run and for graph-transform."""
         return ["--loss", spec["loss"], "--lr", str(spec["lr"]), "--momentum", "0.9", "--bn-variance", "unbiased",
-                "--dtype", dtype, *spec["flags"]]
+                *(["--dtype", dtype] if dtype else []), *spec["flags"]]
 
     def train(self, spec, folder, model, result):
         out = self.args.work / "runs" / result["case"]
@@ -207,9 +207,8 @@ def elsewhere(suite, groups):
             if not model.exists():
                 print(f"{case:44} no file", flush=True)
                 continue
-            flags = suite.flags(spec, "float32")
             status, said = suite.command(sys.executable, HERE / "standard.py", suite.args.build, model, folder / "data.npz", 4,
-                                         *flags[:flags.index("--dtype")], *spec["flags"])
+                                         *suite.flags(spec, None))
             bad += bool(status)
             said = (said.strip().splitlines() or ["nothing was said"])[-1]
             print(f"{case:44} {said.split(': ', 1)[-1]}{'; DIFFERS' if status else ''}", flush=True)

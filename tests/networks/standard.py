@@ -45,11 +45,11 @@ class ConvTranspose(OpRun):
         assert auto_pad == "NOTSET" and not output_shape
         rank = x.ndim - 2
         transposed = (torch.conv_transpose1d, torch.conv_transpose2d, torch.conv_transpose3d)[rank - 1]
-        full = transposed(torch.tensor(x), torch.tensor(w), None if b is None else torch.tensor(b), strides or 1, 0, 0, group or 1,
-                          dilations or 1)
+        full = transposed(torch.tensor(x), torch.tensor(w), None, strides or 1, 0, 0, group or 1, dilations or 1)
         pads, extra = pads or [0] * 2 * rank, output_padding or [0] * rank
         cut = [p for i in reversed(range(rank)) for p in (-pads[i], extra[i] - pads[rank + i])]
-        return (torch.nn.functional.pad(full, cut).numpy(),)
+        y = torch.nn.functional.pad(full, cut).numpy()
+        return (y if b is None else y + b.reshape(-1, *[1] * rank),)
 
 
 def session_of(path, dtype):
