@@ -50,9 +50,12 @@ static bool is_told(const char *name)
     return !strcmp(name, "metric") || !strcmp(name, "eval-every") || !strcmp(name, "pad-multiple");
 }
 
+#define FLAG_GIVEN "given"
+
 /* NULL: no memory. */
 static json_t *describe(const RunFacts *f)
 {
+    static const char *const flags[] = { "no-shuffle", "drop-last", "group-by-length" };
     json_t *j = json_object();
     bool good = j != NULL;
 
@@ -62,10 +65,8 @@ static json_t *describe(const RunFacts *f)
         if (o.on_resume != DPX_RESUME_FREE && o.on_resume != DPX_RESUME_ELSEWHERE)
             good &= !json_object_set_new(j, o.name, json_of_text(text_in_force(f->args, o.name)));
     }
-    good &= !json_object_set_new(j, "no-shuffle", json_of_text(args_has(f->args, "no-shuffle") ? "given" : ""));
-    good &= !json_object_set_new(j, "drop-last", json_of_text(args_has(f->args, "drop-last") ? "given" : ""));
-    good &=
-        !json_object_set_new(j, "group-by-length", json_of_text(args_has(f->args, "group-by-length") ? "given" : ""));
+    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
+        good &= !json_object_set_new(j, flags[i], json_of_text(args_has(f->args, flags[i]) ? FLAG_GIVEN : ""));
     if (f->observes) {
         const char *every = args_value(f->args, "eval-every");
 
@@ -158,6 +159,8 @@ static void compare_facts(Problems *differ, const RunFacts *now, const json_t *m
     {
         const char *was = json_string_value(json_object_get(had, name)), *is = json_string_value(value);
 
+        if (!was && is && !strcmp(is, FLAG_GIVEN))
+            was = ""; /* a note from before there was such a flag */
         if (!was || !is || same_value(was, is) || telling != (on_resume(now, name) != DPX_RESUME_FIXED))
             continue;
         if (telling)
