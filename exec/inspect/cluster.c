@@ -24,6 +24,8 @@ static const Number device_numbers[] = {
     NUMBER("memory", memory, 1, 1e18, false),
     NUMBER("cores", cores, 0.001, 1e6, false),
     NUMBER("launch", launch, 0, 1, false),
+    NUMBER("between_steps", between_steps, 0, 1000, false),
+    NUMBER("jitter", jitter, 0, 1000, false),
     NUMBER("samples_per_second", samples_per_second, 1e-9, 1e12, false),
 };
 static const Number node_numbers[] = {
@@ -39,7 +41,16 @@ static const Number between_numbers[] = {
     NUMBER("bandwidth", between.bandwidth, 1, 1e18, true),
     NUMBER("latency", between.latency, 0, 1000, true),
 };
-enum { N_DEVICE = 7, N_NODE = 3, N_LINK = 2 };
+enum { N_DEVICE = 9, N_NODE = 3, N_LINK = 2 };
+
+double cluster_latest(double n)
+{
+    double sum = 0;
+
+    for (int i = 1; i <= n; i++)
+        sum += 1.0 / i;
+    return sum;
+}
 
 /* ---- what is found ---- */
 

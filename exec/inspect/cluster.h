@@ -40,18 +40,24 @@ typedef struct {
     double bandwidth;          /* of its memory, bytes a second */
     double memory;             /* bytes; 0: not told */
     double launch;             /* seconds that a node takes at least */
+    double between_steps;      /* seconds from the last node of a step to the first of the next */
     double samples_per_second; /* of one device on its own, as measured; 0: as its rates say */
     OpRate rate[CLUSTER_RATES];
     int n_rate;
     int nodes, per_node;
     double node_cores, node_bandwidth; /* that a node's devices share; 0: each has its own */
-    double node_slowdown;              /* of a piece of work, when all devices of a node have one and meet; 0: none */
+    double node_slowdown;              /* of long work, when all devices of a node have some; 0: none */
+    double jitter;                     /* seconds: by how much a device is late where all meet, on average */
     Link within, between;              /* of a pair of devices of a node; of a node to all others */
     WireAlgorithm algorithm;
     Overlap overlap;
     bool strong;                        /* the batch is that of all devices, however many; else of each */
     int count[CLUSTER_COUNTS], n_count; /* of how many devices it is asked */
 } Cluster;
+
+/* The expected latest of n devices, each late by an exponentially distributed time of mean 1: the harmonic number
+ * (Renyi, On the theory of order statistics, 1953). */
+double cluster_latest(double n);
 
 /* E_INVALID names the file, and all keys that are wrong, with what was expected and found. */
 Status cluster_read(Cluster *out, const char *path) CHECKED;

@@ -15,7 +15,7 @@
 #include "graph/json.h"
 #include "graph/parse.h"
 
-enum { CHAIN = 2, CPU_SIZE = 256, GPU_SIZE = 2048, LEAST_TURNS = 5, TURNS = 400 };
+enum { CHAIN = 2, CPU_SIZE = 256, GPU_SIZE = 2048, LEAST_TURNS = 5, ROUNDS = 9, PIECES = 21 };
 enum { STREAM = 64 << 20, FEW_BYTES = 64, MANY_BYTES = 4 << 20, EXCHANGES = 31 };
 static const double SECONDS = 0.15;
 
@@ -132,46 +132,88 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Median seconds of TURNS pieces: of a process while no other computes, the mean of all; and, when all do and meet
- * after each, of the slowest. */
-static Status time_pieces(double *alone, double *together, Work *work, World *w)
+/* ---- devices of a node beside each other ---- */
+
+/* What a round measures: seconds of PIECES pieces in a row, and of each. */
+typedef struct {
+    double run, piece[PIECES];
+} Round;
+
+/* `meets`: all processes compute, and meet after each piece; then it is the slowest that counts. */
+static Status time_round(Round *r, Work *work, World *meets)
 {
-    double took[TURNS] = { 0 };
+    double before = world_now();
     int64_t most;
 
-    TRY(work_turn(took, work));
-    for (int r = 0; r < world_size(w); r++) {
-        for (int i = 0; i < TURNS && r == world_rank(w); i++)
-            TRY(work_turn(&took[i], work));
-        qsort(took, TURNS, sizeof *took, compare);
-        TRY(world_max(w, r == world_rank(w) ? (int64_t)(took[TURNS / 2] * 1e9) : 0, &most));
-        *alone += (double)most / world_size(w);
+    for (int i = 0; i < PIECES; i++)
+        TRY(work_turn(&r->piece[i], work));
+    r->run = world_now() - before;
+    if (!meets)
+        return ST_OK;
+    TRY(world_max(meets, (int64_t)(r->run * 1e9), &most));
+    r->run = (double)most * 1e-9;
+    for (int i = 0; i < PIECES; i++) {
+        TRY(work_turn(&r->piece[i], work));
+        TRY(world_max(meets, (int64_t)(r->piece[i] * 1e9), &most));
+        r->piece[i] = (double)most * 1e-9;
     }
-    for (int i = 0; i < TURNS; i++) {
-        TRY(work_turn(&took[i], work));
-        TRY(world_max(w, (int64_t)(took[i] * 1e9), &most));
-        took[i] = (double)most;
-    }
-    qsort(took, TURNS, sizeof *took, compare);
-    *together = took[TURNS / 2];
     return ST_OK;
 }
 
-/* How many times as long. */
-static Status measure_slowdown(double *out, const DeviceList *list)
+static double median(double *v, int n)
+{
+    qsort(v, (size_t)n, sizeof *v, compare);
+    return v[n / 2];
+}
+
+/* One process after another, the mean of them; then all at once. */
+static Status time_alone_and_together(Round *alone, Round *together, Work *work, World *w)
+{
+    const double n = world_size(w);
+
+    *alone = (Round){ .run = 0 };
+    for (int who = 0; who < world_size(w); who++) {
+        Round r = { .run = 0 };
+        int64_t of_who;
+
+        if (who == world_rank(w))
+            TRY(time_round(&r, work, NULL));
+        TRY(world_max(w, (int64_t)(r.run * 1e9), &of_who));
+        alone->run += (double)of_who * 1e-9 / n;
+        TRY(world_max(w, (int64_t)(median(r.piece, PIECES) * 1e9), &of_who));
+        alone->piece[0] += (double)of_who * 1e-9 / n;
+    }
+    return time_round(together, work, w);
+}
+
+/* By how much longer a long piece of work takes beside others; and what a short one takes besides where all meet after
+ * it. */
+static Status measure_beside(Cluster *c, const DeviceList *list)
 {
     const Shape square = SHAPE(CPU_SIZE, CPU_SIZE);
-    double alone = 0, together = 0;
+    double slower[ROUNDS], short_alone[ROUNDS], late[ROUNDS];
     char text[PRODUCTS_TEXT];
     Work work;
     Status st;
 
     write_products(text, CPU_SIZE);
     TRY(work_open(&work, &list->device[0], text, &square));
-    st = time_pieces(&alone, &together, &work, list->world);
+    st = work_turn(slower, &work); /* which compiles */
+    for (int i = 0; i < ROUNDS && !st; i++) {
+        Round alone, together;
+
+        if ((st = time_alone_and_together(&alone, &together, &work, list->world)))
+            break;
+        slower[i] = together.run / alone.run;
+        short_alone[i] = alone.piece[0];
+        late[i] = median(together.piece, PIECES);
+    }
     work_close(&work);
-    *out = st ? 1 : fmax(1, together / alone);
-    return st;
+    TRY(st);
+    c->node_slowdown = fmax(1, median(slower, ROUNDS));
+    c->jitter = fmax(0, median(late, ROUNDS) - c->node_slowdown * median(short_alone, ROUNDS)) /
+                cluster_latest(world_size(list->world));
+    return ST_OK;
 }
 
 /* ---- links ---- */
@@ -366,7 +408,7 @@ static Status measure_devices(Cluster *c, const DeviceList *list, const int64_t 
     c->memory = (double)list->device[0].memory / (list->n * neighbours);
     TRY(least_of(&c->memory, list->world));
     if (neighbours > 1 && !list->device[0].cuda)
-        TRY(measure_slowdown(&c->node_slowdown, list));
+        TRY(measure_beside(c, list));
     c->cores = list->device[0].threads;
     TRY(count_cores(&c->node_cores, list->world, machine));
     return least_of(&c->node_cores, list->world);
@@ -431,6 +473,10 @@ void cluster_print(const Cluster *c, FILE *to)
     print_number(to, "memory_bandwidth", c->bandwidth);
     fputs(", ", to);
     print_number(to, "memory", c->memory);
+    if (c->jitter > 0) {
+        fputs(", ", to);
+        print_number(to, "jitter", c->jitter);
+    }
     fprintf(to, " },\n    \"nodes\": %d,\n    \"devices_per_node\": %d,\n", c->nodes, c->per_node);
     if (!c->accelerator) {
         fputs("    \"node\": { ", to);

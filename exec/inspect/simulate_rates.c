@@ -1,7 +1,7 @@
-/* Rates of operators from a trace: what all nodes of an operator took together in a step, the median of the steps, over
- * what they compute (where the operator has FLOPs) or move.  The first steps touch memory for the first time, and any
- * may be disturbed.  The graph says how much that is, so the trace must be of the same step: as many nodes
- * and as many bytes, for every operator. */
+/* Rates of operators, and what passes between two steps, from a trace: what all nodes of an operator took together in a
+ * step, the median of the steps, over what they compute (where the operator has FLOPs) or move.  The first steps touch
+ * memory for the first time, and any may be disturbed.  The graph says how much that is, so the trace must be of the
+ * same step: as many nodes and as many bytes, for every operator. */
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
@@ -23,6 +23,9 @@ typedef struct {
     Sum sum[CLUSTER_RATES];
     int n;
     double nodes; /* of all */
+    double end;   /* of the node before, seconds */
+    int64_t events;
+    double *between; /* [steps of the trace] from the last node of the step before to the first of this */
 } Sums;
 
 static int compare(const void *a, const void *b)
@@ -64,14 +67,16 @@ static void add_graph(Sums *s, const Graph *g)
 
 static Status add_event(Sums *s, const json_t *e, size_t most_steps, const char *path)
 {
-    const json_t *op = json_object_get(e, "cat"), *dur = json_object_get(e, "dur"),
+    const json_t *op = json_object_get(e, "cat"), *ts = json_object_get(e, "ts"), *dur = json_object_get(e, "dur"),
                  *bytes = json_object_get(json_object_get(e, "args"), "bytes");
     size_t step;
     Sum *x;
 
-    if (!json_is_string(op) || !json_is_number(dur) || !json_is_number(bytes) || json_number_value(dur) < 0)
+    if (!json_is_string(op) || !json_is_number(ts) || !json_is_number(dur) || !json_is_number(bytes) ||
+        json_number_value(dur) < 0)
         return FAIL(E_INVALID,
-                    "%s: 'traceEvents': expected events with 'cat', 'dur' and 'args.bytes', as --trace writes", path);
+                    "%s: 'traceEvents': expected events with 'cat', 'ts', 'dur' and 'args.bytes', as --trace writes",
+                    path);
     if (json_integer_value(json_object_get(e, "pid")))
         return FAIL(E_INVALID, "%s: expected a trace of one device, found an event of device %lld", path,
                     (long long)json_integer_value(json_object_get(e, "pid")));
@@ -81,12 +86,19 @@ static Status add_event(Sums *s, const json_t *e, size_t most_steps, const char 
     step = (size_t)(x->events++ / (int64_t)x->nodes);
     if (step < most_steps)
         x->seconds[step] += 1e-6 * json_number_value(dur);
+    step = (size_t)(s->events / (int64_t)s->nodes);
+    if (s->events++ % (int64_t)s->nodes == 0 && step < most_steps)
+        s->between[step] = fmax(0, 1e-6 * json_number_value(ts) - s->end);
+    s->end = 1e-6 * (json_number_value(ts) + json_number_value(dur));
     return ST_OK;
 }
 
 static Status take(Cluster *c, const Sums *s, size_t most_steps, const char *path)
 {
+    const int steps_begun = s->n ? (int)fmin(ceil((double)s->events / s->nodes), (double)most_steps) : 0;
+
     c->n_rate = 0;
+    c->between_steps = steps_begun > 1 ? median(s->between + 1, steps_begun - 1) : 0; /* nothing is before the first */
     for (int i = 0; i < s->n; i++) {
         const Sum *x = &s->sum[i];
         const double steps = (double)x->events / x->nodes;
@@ -128,6 +140,8 @@ Status simulate_read_rates(Cluster *c, const Graph *g, const char *path)
         st = FAIL(E_INVALID, "%s: 'traceEvents': expected a list of events, found none", path);
     add_graph(&s, g);
     most_steps = json_array_size(list) / (size_t)fmax(s.nodes, 1) + 1;
+    if (!st && !(s.between = a ? ARENA_NEW(a, double, most_steps) : NULL))
+        st = FAIL_NOMEM();
     for (int i = 0; i < s.n && !st; i++)
         if (!a || !(s.sum[i].seconds = ARENA_NEW(a, double, most_steps)))
             st = FAIL_NOMEM();

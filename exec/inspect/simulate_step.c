@@ -32,6 +32,7 @@ typedef struct {
     Simulated *s;
     int n_shown;
     double n, per_node, nodes; /* devices; of the fullest node; nodes with devices */
+    double late;               /* seconds that all wait for the latest where they meet */
     double share, slowdown;    /* by how much a device is slower for those beside it, on its cores and otherwise */
     double bandwidth, slower;
     bool beside;   /* collectives have a stream of their own */
@@ -302,6 +303,7 @@ static void run_collective(Walk *w, const Node *n)
             start = fmax(start, w->clock[d]);
         if (!w->beside)
             start += rounds_seconds(w, start - w->wire);
+        start += w->late;
     }
     end = start + t;
     for (int d = 0; d < w->n_shown && !w->beside && t > 0; d++)
@@ -353,6 +355,7 @@ static void place(Walk *w, const Cluster *c, const Simulated *s)
     w->nodes = ceil(w->n / c->per_node);
     w->share = c->node_cores > 0 && wanted > c->node_cores ? wanted / c->node_cores : 1;
     w->slowdown = c->node_slowdown > 0 && w->per_node > 1 ? c->node_slowdown : 1;
+    w->late = w->n > 1 ? c->jitter * cluster_latest(w->n) * w->share : 0;
     w->bandwidth = c->bandwidth;
     if (c->node_bandwidth > 0)
         w->bandwidth = fmin(w->bandwidth, c->node_bandwidth / w->per_node);
@@ -424,7 +427,7 @@ Status simulate_step(Simulated *s, const Cluster *c, const Graph *g, double slow
     }
     if (!w.beside)
         s->seconds += rounds_seconds(&w, s->seconds - w.wire);
-    s->seconds += w.after;
+    s->seconds += w.after + c->between_steps * w.share;
     if (c->accelerator && c->overlap == OVERLAP_NONE)
         s->seconds = s->compute + s->wire;
     sum_traffic(&w);

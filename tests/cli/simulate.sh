@@ -115,6 +115,18 @@ for row, ratio in zip(long, (1, 1.25, 1.875, 2.5)):
     more = row["seconds"] - ratio * long[0]["seconds"]
     assert -1e-6 < more < 0.004 * (row["collectives"] + 1) + 1e-6 and (more > 0.002) == (row["devices"] == 3), (row, long[0])
 PY
+# Where n devices meet, all wait for the latest of them: 1 + 1/2 + ... + 1/n of the mean.  What is between steps is no node's.
+for more in 'jitter=0' 'jitter=0.01' 'between_steps=0.5'; do
+    cluster "$DIR/late.json" "d['device'].update($more); d['counts'] = [1, 2, 4]"
+    "$graph_transform" models/mlp.onnx --loss mse --batch-size 10 --shard none --simulate "$DIR/late.json" --json
+done >"$DIR/late.out"
+check "devices that are late, time between steps" "$python" - "$DIR/late.out" <<'PY'
+import json, re, sys
+none, late, between = (json.loads(t)["rows"] for t in re.split(r"(?<=\]})\n", open(sys.argv[1]).read()) if t.strip())
+for a, b, c, harmonic in zip(none, late, between, (0, 1.5, 25 / 12)):
+    assert a["collectives"] > (0 if harmonic else -1) and abs(b["seconds"] - a["seconds"] - a["collectives"] * 0.01 * harmonic) < 1e-9, (a, b)
+    assert abs(c["seconds"] - a["seconds"] - 0.5) < 1e-9, (a, c)
+PY
 says "2 nodes of 4, shares, collectives in place" "$graph_transform" models/mlp.onnx --loss mse --batch-size 10 --simulate \
     <(cluster /dev/stdout 'd["nodes"] = 2; d["counts"] = [8]; d["name"] = "two"')
 cluster "$DIR/small.json" 'd["device"]["memory"] = 1000'
@@ -131,12 +143,14 @@ check "a trace" "${train[@]}" --batch-size 32 --trace "$DIR/trace.json"
 check "rates of a trace" "$python" - "$DIR/rates.out" "$DIR/trace.json" <<'PY'
 import json, statistics, sys
 row, = json.load(open(sys.argv[1]))["rows"]
-calls, took = {}, 0
-for e in json.load(open(sys.argv[2]))["traceEvents"]:
+calls, took, events = {}, 0, json.load(open(sys.argv[2]))["traceEvents"]
+for e in events:
     calls.setdefault(e["cat"], []).append(e["dur"] * 1e-6)
 for durations in calls.values():
     n = len(durations) // 20
     took += statistics.median(sum(durations[i:i + n]) for i in range(0, 20 * n, n))
+nodes = len(events) // 20
+took += statistics.median(b["ts"] - a["ts"] - a["dur"] for a, b in zip(events[nodes - 1::nodes], events[nodes::nodes])) * 1e-6
 assert abs(row["seconds"] / took - 1) < 0.02, (row["seconds"], took)
 PY
 refused 2 "is it of this batch size?" "$graph_transform" models/mlp.onnx --loss cross-entropy --batch-size 16 --simulate "$DIR/one.json" \
