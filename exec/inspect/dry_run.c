@@ -256,7 +256,10 @@ static Status print_program(DryRun *d, const Program *p, const char *what)
 
 static Status plan_mode(DryRun *d, BuildMode mode, const char *what, Report *report)
 {
-    ProgramOptions opt = { .device = d->device, .n_device = d->n_device, .plan_only = true };
+    ProgramOptions opt = { .device = d->device,
+                           .n_device = d->n_device,
+                           .plan_only = true,
+                           .ways = { .library_sums = d->options->ways.library_sums } };
     Program *p;
     MemoryBudget *b;
     Graph *g;

@@ -245,6 +245,12 @@ Status span_create(Span **out, const Graph *g, const Node *n, const Site *site)
     return ST_OK;
 }
 
+/* What the world is asked for (world_sum_space). */
+static size_t space_bytes(const Span *s)
+{
+    return s->way == BY_LIBRARY ? (size_t)s->size * (size_t)s->chunk * s->element : 0;
+}
+
 size_t span_staging_bytes(const Graph *g, const Node *n, const Site *site)
 {
     Span *s;
@@ -253,6 +259,18 @@ size_t span_staging_bytes(const Graph *g, const Node *n, const Site *site)
     if (!span_is_needed(n, site) || span_create(&s, g, n, site))
         return 0;
     bytes = staging_bytes(s, g, n);
+    span_free(s);
+    return bytes;
+}
+
+size_t span_sum_bytes(const Graph *g, const Node *n, const Site *site)
+{
+    Span *s;
+    size_t bytes;
+
+    if (!span_is_needed(n, site) || span_create(&s, g, n, site))
+        return 0;
+    bytes = 2 * space_bytes(s);
     span_free(s);
     return bytes;
 }
@@ -416,7 +434,7 @@ static Status gather_sums(Span *s, int round)
 {
     void *sums;
 
-    TRY(world_sum_space(&sums, s->world, (size_t)s->size * (size_t)s->chunk * s->element));
+    TRY(world_sum_space(&sums, s->world, space_bytes(s)));
     s->sums = sums;
     s->n_segment = 0;
     for (int t = 0; t < s->x.tensors; t++)

@@ -52,7 +52,8 @@ static Status find_site(Site *site, const Program *p, const Node *n, Arena *a)
                     .member = member,
                     .from = from,
                     .to = to,
-                    .by_library = p->ready.opt.ways.library_sums && world_can_add(p->ready.opt.world) };
+                    .by_library =
+                        p->ready.opt.ways.library_sums && (!p->ready.opt.world || world_can_add(p->ready.opt.world)) };
     return ST_OK;
 }
 
@@ -68,8 +69,9 @@ static Status create_collective(Program *p, CpuCall *c, const Node *n)
                                            : ST_OK;
 }
 
-/* The most that a collective stages where the n_local devices from `first` on are a process. */
-static Status staging_bytes(size_t *out, const Program *p, int first, int n_local)
+/* The most that a collective needs, of one of these kinds, where the n_local devices from `first` on are a process. */
+static Status most_bytes(size_t *out, size_t (*of)(const Graph *, const Node *, const Site *), const Program *p,
+                         int first, int n_local)
 {
     Arena *a = arena_create();
     Site site;
@@ -82,14 +84,22 @@ static Status staging_bytes(size_t *out, const Program *p, int first, int n_loca
 
             site.first = first;
             site.n_local = n_local;
-            bytes = span_staging_bytes(p->ready.graph, n, &site);
+            bytes = of(p->ready.graph, n, &site);
             *out = bytes > *out ? bytes : *out;
         }
     arena_free(a);
     return st;
 }
 
-Status program_staging_bytes(size_t *out, const Program *p, int device) { return staging_bytes(out, p, device, 1); }
+Status program_staging_bytes(size_t *out, const Program *p, int device)
+{
+    size_t staged, summed;
+
+    TRY(most_bytes(&staged, span_staging_bytes, p, device, 1));
+    TRY(most_bytes(&summed, span_sum_bytes, p, device, 1));
+    *out = staged + summed;
+    return ST_OK;
+}
 
 static Status create_collectives(Program *p)
 {
@@ -98,7 +108,7 @@ static Status create_collectives(Program *p)
     FOR_NODES(p->ready.graph, n)
         if (n->op->flags & OPF_COLLECTIVE)
             TRY(create_collective(p, &p->call[n->index], n));
-    TRY(staging_bytes(&bytes, p, p->ready.opt.first, p->ready.opt.n_local));
+    TRY(most_bytes(&bytes, span_staging_bytes, p, p->ready.opt.first, p->ready.opt.n_local));
     if (bytes && !(p->staging = aligned_alloc(64, bytes)))
         return FAIL_NOMEM();
     for (uint32_t i = 0; i < p->ready.graph->n_node; i++)

@@ -31,7 +31,8 @@ Status program_check_given(const Graph *g, const NamedTensor *in, int n) CHECKED
 
 const Graph *program_graph(const Program *p); /* scheduled */
 const MemoryPlan *program_plan(const Program *p);
-/* What collectives of CPUs stage on the device where every device is a process of its own: bytes beside its arena. */
+/* What collectives of CPUs take on the device where every device is a process of its own, bytes beside its arena: what
+ * comes from other processes, and what a library that adds keeps. */
 Status program_staging_bytes(size_t *out, const Program *p, int device) CHECKED;
 /* The kernel that runs the node at this position of the schedule; NULL for views and collectives. */
 const char *program_kernel(const Program *p, uint32_t node);
