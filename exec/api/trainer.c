@@ -220,10 +220,20 @@ static Status decide_links(dpx_trainer *t, const DeviceList *list)
 {
     BuildOptions all = t->options->build;
     SumCost cost;
-    char text[LINKS_TEXT];
+    char text[LINKS_TEXT + 160];
 
     TRY(links_decide(&all, &cost, t->options->links, list));
-    return all.sum_cost == &cost ? options_set(t->options, "links", links_text(text, &cost)) : ST_OK;
+    if (all.sum_cost == &cost)
+        TRY(options_set(t->options, "links", links_text(text, &cost)));
+    t->options->ways.latency_bytes = links_latency_bytes(t->options->build.sum_cost, list->n * world_size(list->world));
+    if (t->options->ways.latency_bytes > 0 && world_size(list->world) > 1) {
+        snprintf(text, sizeof text,
+                 "--links: a message takes as long as %.0f bytes do, and sums for which that saves time are sent whole "
+                 "to all processes",
+                 t->options->ways.latency_bytes);
+        forward_log(t, false, text);
+    }
+    return ST_OK;
 }
 
 static Status create(dpx_trainer *t, const dpx_options *options)

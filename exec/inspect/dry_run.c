@@ -10,6 +10,7 @@
 #include "exec/run/interp.h"
 #include "exec/plan/memory_report.h"
 #include "exec/plan/plan_budget.h"
+#include "exec/inspect/links.h"
 #include "exec/inspect/transform.h"
 #include "graph/dynamic.h"
 #include "graph/base/foreign.h"
@@ -259,7 +260,8 @@ static Status plan_mode(DryRun *d, BuildMode mode, const char *what, Report *rep
     ProgramOptions opt = { .device = d->device,
                            .n_device = d->n_device,
                            .plan_only = true,
-                           .ways = { .library_sums = d->options->ways.library_sums } };
+                           .ways = { .library_sums = d->options->ways.library_sums,
+                                     .latency_bytes = links_latency_bytes(d->options->build.sum_cost, d->n_device) } };
     Program *p;
     MemoryBudget *b;
     Graph *g;

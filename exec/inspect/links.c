@@ -59,6 +59,12 @@ Status links_decide(BuildOptions *b, SumCost *cost, const char *path, const Devi
     return ST_OK;
 }
 
+/* A sum is 2 (n - 1) messages, and 2 (n - 1) / n of its bytes. */
+double links_latency_bytes(const SumCost *cost, int devices)
+{
+    return cost && cost->per_byte > 0 ? cost->seconds / (cost->per_byte * devices) : 0;
+}
+
 const char *links_text(char text[LINKS_TEXT], const SumCost *cost)
 {
     char a[NUMBER_TEXT], b[NUMBER_TEXT], c[NUMBER_TEXT];

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "exec/inspect/simulate.h"
+#include "exec/run/collective_span.h"
 #include "graph/collective.h"
 #include "graph/op.h"
 #include "graph/phase.h"
@@ -32,6 +33,7 @@ typedef struct {
     Simulated *s;
     int n_shown;
     double n, per_node, nodes; /* devices; of the fullest node; nodes with devices */
+    bool whole;                /* of the collective at hand: small sums' parts are sent whole */
     double late;               /* seconds that all wait for the latest where they meet */
     double share, slowdown;    /* by how much a device is slower for those beside it, on its cores and otherwise */
     double bandwidth, slower;
@@ -139,7 +141,9 @@ static void count_tensor(Walk *w, const Exchange *e, const Node *n, int t)
         Traffic *x = &w->traffic[d];
         double own, sent, received;
 
-        if (exchange_reduces(e)) {
+        if (w->whole) {
+            x->kept += sent = received = one * others;
+        } else if (exchange_reduces(e)) {
             sent = received = 2 * one * others / w->n;
             x->kept += one * others / w->n;
         } else if (e->sum) {
@@ -211,9 +215,12 @@ static double hierarchical_seconds(const Walk *w, double whole, double phases)
     return phases * t;
 }
 
+/* A sum for all is made first and then sent to all, unless all make it. */
+static double phases_of(const Walk *w, const Exchange *e) { return exchange_reduces(e) && !w->whole ? 2 : 1; }
+
 static double wire_seconds(const Walk *w, const Exchange *e, double whole, double most)
 {
-    const double phases = e->sum && !e->split ? 2 : 1;
+    const double phases = phases_of(w, e);
 
     if (!(most > 0))
         return 0;
@@ -227,7 +234,7 @@ static double wire_seconds(const Walk *w, const Exchange *e, double whole, doubl
 /* What passes over the links for it where all send equally much. */
 static void count_links(Walk *w, const Exchange *e, double whole, double most)
 {
-    const double m = w->per_node, k = w->nodes, all = w->n - 1, phases = e->sum && !e->split ? 2 : 1;
+    const double m = w->per_node, k = w->nodes, all = w->n - 1, phases = phases_of(w, e);
 
     if (!(most > 0) || w->c->algorithm == WIRE_SHARES)
         return;
@@ -240,12 +247,25 @@ static void count_links(Walk *w, const Exchange *e, double whole, double most)
     }
 }
 
+/* As CPU devices in processes of their own do (exec/run/collective_span.h). */
+static bool is_sent_whole(const Walk *w, const Node *n, const Exchange *e)
+{
+    double bytes = 0;
+
+    if (!exchange_reduces(e) || w->c->algorithm != WIRE_SHARES || w->c->accelerator || w->n < 2)
+        return false;
+    for (int t = 0; t < e->tensors; t++)
+        bytes += bytes_of(w->g, n->in[t * e->parts]);
+    return span_is_small((int64_t)bytes, (int)w->n, (int)w->n, 0);
+}
+
 /* Seconds of the collective, the sums included. */
 static double exchange_seconds(Walk *w, const Node *n)
 {
     const Exchange e = exchange_of(n);
     double whole = 0, most = 0, added = 0;
 
+    w->whole = is_sent_whole(w, n, &e);
     for (int d = 0; d < (int)w->n; d++)
         w->traffic[d] = (Traffic){ .staging = w->traffic[d].staging, .all = w->traffic[d].all };
     for (int t = 0; t < e.tensors; t++) {

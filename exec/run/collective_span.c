@@ -1,4 +1,4 @@
-/* Three ways of crossing, all made of exchanges between every pair of processes, and one by a library's own sums.
+/* Four ways of crossing, all made of exchanges between every pair of processes but one, by a library's own sums.
  *
  * Sums are shared out by elements: each process gets everybody's parts of its share, and adds them by the same tree as
  * one process would (graph/reduce_tree.h), so the bits do not depend on how the devices are spread over processes.  Of
@@ -10,18 +10,24 @@
  * Pieces that are joined (AllGather) go to where they belong in the first copy that the receiver has.
  *
  * What is rarer, pieces that are not each in one stretch of memory among it, goes whole to every process that has
- * outputs, and each computes its own.
+ * outputs, and each computes its own.  So do the parts of small sums for all, such as batch-norm's statistics: by the
+ * same tree everybody adds everything, in one turn of messages instead of two.
  *
  * By a library: each process adds its own parts of all shares, side by side, and the world adds those, as it pleases
  * (world_add).  That is for sums of floats of which every process can tell whose part is whose. */
 #include "exec/run/collective_span.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "kernels/exchange.h"
 
 enum { ROUND = 4 << 20 /* bytes of a part that come at a time */, STAGE_ALIGN = 64 };
+/* Of a sum whose parts are sent whole, which wait all at once; and what a message may be longer by, at no great cost,
+ * where links are not known: 20 microseconds of some gigabytes a second. */
+enum { MOST_WHOLE = 1 << 20, USUAL = 1 << 16 };
+static const double ADDED = 0.25; /* adding bytes takes so much of the time of sending them */
 
 /* How it crosses. */
 typedef enum { IN_SHARES, IN_PLACE, WHOLE, BY_LIBRARY } Way;
@@ -80,6 +86,22 @@ static bool parts_alike(const Exchange *x, const Site *site)
     return true;
 }
 
+bool span_is_small(int64_t bytes, int parts, int processes, double latency_bytes)
+{
+    const double n = processes, each = ceil(parts / n), sent = (each * (n - 1) - 1) / n;
+
+    return bytes <= MOST_WHOLE && (double)bytes * (sent + ADDED * each) < (latency_bytes > 0 ? latency_bytes : USUAL);
+}
+
+static bool is_small(const Graph *g, const Node *n, const Exchange *x, const Site *site)
+{
+    int64_t bytes = 0;
+
+    for (int t = 0; t < x->tensors; t++)
+        bytes += (int64_t)value_bytes(g, n->in[t * x->parts]);
+    return span_is_small(bytes, x->parts, site->n_device / site->n_local, site->latency_bytes);
+}
+
 static Way way_of(const Graph *g, const Node *n, const Exchange *x, const Site *site)
 {
     const DType type = in_value(g, n, 0)->dtype;
@@ -88,8 +110,9 @@ static Way way_of(const Graph *g, const Node *n, const Exchange *x, const Site *
         return WHOLE;
     if (!x->sum)
         return IN_PLACE;
-    return site->by_library && (type == DT_FLOAT32 || type == DT_FLOAT64) && parts_alike(x, site) ? BY_LIBRARY
-                                                                                                  : IN_SHARES;
+    if (site->by_library && (type == DT_FLOAT32 || type == DT_FLOAT64) && parts_alike(x, site))
+        return BY_LIBRARY;
+    return exchange_reduces(x) && is_small(g, n, x, site) ? WHOLE : IN_SHARES;
 }
 
 /* The elements of tensor t that process r adds up. */
@@ -301,7 +324,7 @@ void span_free(Span *s)
 
 int span_rounds(const Span *s) { return s->n_round; }
 bool span_in_segments(const Span *s) { return s->way == IN_SHARES || s->way == BY_LIBRARY; }
-bool span_spreads(const Span *s) { return exchange_reduces(&s->x) || s->way == BY_LIBRARY; }
+bool span_spreads(const Span *s) { return s->way == BY_LIBRARY || (s->way == IN_SHARES && exchange_reduces(&s->x)); }
 const Tensor *span_in(const Span *s) { return s->in; }
 Tensor *span_out(const Span *s) { return s->out; }
 

@@ -16,9 +16,15 @@ typedef struct {
     const bool *member;   /* [n_device] whose memory it reads or writes */
     const int *from, *to; /* [n_in], [n_out] the device in whose memory the tensor is; -1: the host's, or nowhere */
     bool by_library;      /* what carries the world's messages is to add, in its own order, where it can */
+    double latency_bytes; /* that a link takes as long for as for an empty message; 0: not known */
 } Site;
 
 typedef struct Span Span;
+
+/* Is a sum of so many bytes, of so many parts, faster when every process gets and adds all parts (n - 1 messages, of
+ * the parts of one) than when each adds a share and sends it on (twice as many, of 1/n of that)?  The same in all
+ * processes. */
+bool span_is_small(int64_t bytes, int parts, int processes, double latency_bytes);
 
 /* Does the collective need what is in another process?  Then it spans all processes. */
 bool span_is_needed(const Node *n, const Site *site);

@@ -52,6 +52,7 @@ static Status find_site(Site *site, const Program *p, const Node *n, Arena *a)
                     .member = member,
                     .from = from,
                     .to = to,
+                    .latency_bytes = p->ready.opt.ways.latency_bytes,
                     .by_library =
                         p->ready.opt.ways.library_sums && (!p->ready.opt.world || world_can_add(p->ready.opt.world)) };
     return ST_OK;

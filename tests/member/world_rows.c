@@ -125,6 +125,9 @@ static Status set_options(dpx_options *o, const Row *r, int devices)
     DPX(dpx_options_set(o, "lr", "0.01"));
     DPX(dpx_options_set(o, "threads", "1"));
     DPX(dpx_options_set(o, "optimizer", r->optimizer));
+    if ((r->replicas + r->accumulate) %
+        2) /* bytes cost so much there that small sums are shared out as large ones are */
+        DPX(dpx_options_set(o, "links", "1e-9,1,1e10,0"));
     if (!strcmp(r->optimizer, "sgd"))
         DPX(dpx_options_set(o, "momentum", "0.9"));
     DPX(dpx_options_set(o, "shard", r->level));
