@@ -3,6 +3,7 @@
 # An operator is a line DEFINE_OP(Name, ...) in graph/ops/*.c, a kernel DEFINE_KERNEL(name, ...) in kernels/<backend>/*.c*,
 # all in column 0; a loss, metric, optimizer or schedule DEFINE_LOSS(name, ...) and so on in graph/recipes/*/*.c; DEFINE_EXPR(name, ...) in
 # kernels/cuda is a kernel and an expression of generated kernels; DEFINE_DATA_FORMAT(name, ...) is in tools/data_*.c.
+# A pass is a line "const Pass pass_name = {" in passes/*/*.c: declared here, while their order is passes/pipeline.c's.
 
 function(collect out pattern)
     set(names)
@@ -57,6 +58,17 @@ foreach(kind loss:losses:LossDef metric:metrics:MetricDef optimizer:optimizers:O
     write_changed(${OUT_DIR}/graph/recipes/${folder}.gen.h "${header}")
     write_changed(${OUT_DIR}/graph/recipes/${folder}.gen.c "${source}")
 endforeach()
+
+set(header "/* Generated from where passes are defined. */\n#include \"passes/pass.h\"\n\n")
+file(GLOB files ${SOURCE_DIR}/passes/*/*.c)
+foreach(file ${files})
+    file(STRINGS ${file} found REGEX "^const Pass pass_[a-z0-9_]+ = {")
+    foreach(definition ${found})
+        string(REGEX REPLACE "^const Pass (pass_[a-z0-9_]+) = {.*" "extern const Pass \\1;\n" declaration "${definition}")
+        string(APPEND header "${declaration}")
+    endforeach()
+endforeach()
+write_changed(${OUT_DIR}/passes/passes.gen.h "${header}")
 
 collect(formats DEFINE_DATA_FORMAT ${SOURCE_DIR}/tools/data_*.c)
 set(source "/* Generated from the DEFINE_DATA_FORMAT lines of tools. */\n#include \"tools/data.h\"\n\n")

@@ -1,21 +1,12 @@
-/* The order of the passes, with the reason for each place.  Adding a pass: its file, its declaration and its line
- * here. */
+/* The order of the passes, with the reason for each place.  Adding a pass: its file, and its line here. */
 #include <string.h>
 
 #include "graph/compact.h"
 #include "graph/rewrite.h"
 #include "graph/verify.h"
 #include "passes/pass.h"
+#include "passes/passes.gen.h"
 #include "passes/report.h"
-
-extern const Pass pass_infer_shapes, pass_fold_constants, pass_lower, pass_autodiff, pass_partition,
-    pass_bucket_gradients, pass_criterion, pass_add_optimizer, pass_key_random, pass_schedule, pass_convert_dtype,
-    pass_find_parameters, pass_prepare_training, pass_cse, pass_dce, pass_place_host, pass_precision,
-    pass_fuse_attention, pass_fuse_cross_entropy, pass_fold_transpose, pass_layout_weights, pass_layout,
-    pass_group_updates, pass_group_casts, pass_fuse_product, pass_fuse_conv, pass_fuse_elementwise, pass_scale_loss,
-    pass_fuse_layer_norm, pass_fuse_gelu, pass_join_biases, pass_fuse_sums, pass_fuse_batch_norm, pass_own_numbers,
-    pass_note_accumulation, pass_take_turns, pass_read_means, pass_stochastic_depth, pass_mark_batch, pass_predictions,
-    pass_narrow_sums, pass_follow_file, pass_standard;
 
 const Pass *const pipeline[] = {
     &pass_convert_dtype,      /* before any type is inferred */
@@ -73,8 +64,6 @@ const Pass *const pipeline[] = {
 };
 const int pipeline_len = sizeof pipeline / sizeof *pipeline;
 
-extern const Pass pass_untie, pass_tie_twins, pass_rebatch;
-
 const Pass *const model_passes[] = {
     &pass_untie,     /* first: what is one tensor in the file may be several, each with its own readers */
     &pass_tie_twins, /* behind untie, whose copies are no twins */
@@ -125,11 +114,16 @@ Status model_repair(Graph *g, const BuildOptions *opt, Evaluator eval, Report *r
     return ST_OK;
 }
 
-/* Where the pass of this name stands; -1: there is none. */
+/* Where the pass of this name stands, of "NAME:K" the K-th that does; -1: there is none. */
 static int find_pass(const char *name)
 {
+    const size_t len = strcspn(name, ":");
+    int turn = name[len] ? name[len + 1] - '0' : 1;
+
+    if (name[len] && (turn < 1 || turn > 9 || name[len + 2]))
+        return -1;
     for (int i = 0; i < pipeline_len; i++)
-        if (!strcmp(pipeline[i]->name, name))
+        if (!strncmp(pipeline[i]->name, name, len) && !pipeline[i]->name[len] && !--turn)
             return i;
     return -1;
 }

@@ -17,7 +17,7 @@
 #include "tools/shrunk.h"
 
 static const Flag flags[] = {
-    { "until", "PASS", "stop after this pass [all of them]" },
+    { "until", "PASS", "stop after this pass, NAME:2 the second of its name [all of them]" },
     { "o", "FILE",
       "write the graph to FILE.txt, .onnx, .json, or as a picture to .svg, .html or .dot; text to a device or pipe "
       "[text to standard output]" },

@@ -171,6 +171,10 @@ says "partition" "$graph_transform" --list-passes
 check "verify" "${transform[@]}" --verify
 refused 2 "bogus" "${transform[@]}" --bogus
 refused 2 "no-such" "${transform[@]}" --until no-such
+refused 2 "there is no pass 'cse:3'" "${transform[@]}" --until cse:3
+first=$("${transform[@]}" --until cse 2>/dev/null | grep -c ' = ') second=$("${transform[@]}" --until cse:2 2>/dev/null | grep -c ' = ')
+check "a pass that runs twice: the first time ($first nodes), the second ($second)" test "$first" -lt "$second"
+check "the first time is NAME:1" cmp <("${transform[@]}" --until cse 2>/dev/null) <("${transform[@]}" --until cse:1 2>/dev/null)
 check "an unknown format is refused" bash -c "! $graph_transform models/mlp.onnx --batch-size 2 -o $DIR/graph.pdf"
 check "and nothing is written" test ! -e "$DIR/graph.pdf"
 finish
