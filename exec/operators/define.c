@@ -20,7 +20,9 @@ static Status check_sizes(const Node *n, const SharedSizes *s)
 
 static Status call_shape(SharedSizes *sizes, Graph *g, Node *n, dpx_tensor *in, bool *set)
 {
-    dpx_node node = { .g = g, .n = n, .role = node_role(n), .infers = g, .set = set, .at = node_slots(n), .in = in };
+    dpx_node node = {
+        .g = g, .n = n, .role = node_role(n), .infers = g, .set = set, .at = node_slots(n), .in = in, .n_in = n->n_in
+    };
 
     for (int i = 0; i < n->n_in; i++)
         node_tensor(&in[i], g, n->in[i]);
@@ -207,19 +209,26 @@ Status own_place(Placement *p)
 
 /* ---- the gradient that is a kernel ---- */
 
-static Status check_flow(const Grad *gr, const dpx_operator *d, int n_in)
+Status own_check_flow(const Grad *gr)
+{
+    const dpx_operator *d = &node_role(gr->node)->of->def;
+
+    for (int i = 0; i < gr->node->n_out; i++)
+        if (has_value(gr->dout[i]) && d->flags & DPX_OPERATOR_PER_SAMPLE && !carries_samples(d->sample_outputs, i))
+            return FAIL(E_UNSUPPORTED, "%s: a gradient comes through output %d, which carries no samples",
+                        node_text(gr->g, gr->node), i);
+    return ST_OK;
+}
+
+/* A kernel has one type. */
+static Status check_types(const Grad *gr, int n_in)
 {
     const Graph *g = gr->g;
     DType t = DT_NONE;
 
-    for (int i = 0; i < gr->node->n_out; i++) {
-        if (!has_value(gr->dout[i]))
-            continue;
-        if (d->flags & DPX_OPERATOR_PER_SAMPLE && !carries_samples(d->sample_outputs, i))
-            return FAIL(E_UNSUPPORTED, "%s: a gradient comes through output %d, which carries no samples",
-                        node_text(g, gr->node), i);
-        t = t ? t : value(g, gr->dout[i])->dtype;
-    }
+    for (int i = 0; i < gr->node->n_out && !t; i++)
+        if (has_value(gr->dout[i]))
+            t = value(g, gr->dout[i])->dtype;
     for (int i = 0; i < n_in; i++)
         if (gr->wanted[i] && value(g, gr->node->in[i])->dtype != t)
             return FAIL(E_UNSUPPORTED, "%s: input %d is %s, the gradient by an output %s", node_text(g, gr->node), i,
@@ -315,7 +324,8 @@ Status own_grad_kernel(Grad *gr)
                *attrs = node_attrs_with(g, n, more);
     Node *made;
 
-    TRY(check_flow(gr, &o->def, at.n_in));
+    TRY(own_check_flow(gr));
+    TRY(check_types(gr, at.n_in));
     if (!in || !names || !shapes || !attrs)
         return FAIL_NOMEM();
     for (int i = 0; i < at.n_in; i++)

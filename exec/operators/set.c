@@ -48,19 +48,18 @@ void operator_text(char name[OPERATOR_TEXT], char says[OPERATOR_TEXT], const dpx
 
     snprintf(name, OPERATOR_TEXT, "operator %s of domain %s", d->name, d->domain);
     snprintf(says, OPERATOR_TEXT,
-             "version %d, %d-%d inputs, %d-%d outputs, flags %u, samples %d %x %x, %x %x %x, %d%d%d%d%d%d", d->version,
-             d->min_inputs, d->max_inputs, d->min_outputs, d->max_outputs, d->flags, d->sample_axis,
+             "version %d, %d-%d inputs, %d-%d outputs, flags %u, samples %d %x %x, %x %x %x, %d%d%d%d%d%d%d",
+             d->version, d->min_inputs, d->max_inputs, d->min_outputs, d->max_outputs, d->flags, d->sample_axis,
              (unsigned)d->sample_inputs, (unsigned)d->sample_outputs, (unsigned)d->parameter_inputs,
              (unsigned)d->gradient_inputs, (unsigned)d->gradient_outputs, op->float32.apply != NULL,
              op->float32.gradient != NULL, op->float64.apply != NULL, op->float64.gradient != NULL, op->shares,
-             op->gradient_shares);
+             op->gradient_shares, d->make_gradient != NULL);
 }
 
 /* ---- what the caller hands over ---- */
 
-/* A structure of the caller's, of the size that it had when the caller was compiled, as we know it: members behind its
- * end are zero.  One that is newer must have zeros in what we do not know. */
-static Status take(void *out, size_t own, const void *from, const char *what)
+/* Members behind the end of the caller's are zero.  One that is newer must have zeros in what we do not know. */
+Status operators_take(void *out, size_t own, const void *from, const char *what)
 {
     const size_t size = *(const size_t *)from, most = size < own ? size : own;
 
@@ -112,8 +111,10 @@ static Status check_functions(const Operator *op)
         return FAIL(E_INVALID, "operator %s: it has no shape function", d->name);
     if (!op->float32.apply && !op->float64.apply)
         return FAIL(E_INVALID, "operator %s: it has no kernel, neither in float32 nor in float64", d->name);
-    if (d->flags & DPX_OPERATOR_ZERO_GRADIENT && kernel)
+    if (d->flags & DPX_OPERATOR_ZERO_GRADIENT && (kernel || d->make_gradient))
         return FAIL(E_INVALID, "operator %s: its gradient is zero, and it has one", d->name);
+    if (d->make_gradient && kernel)
+        return FAIL(E_INVALID, "operator %s: its gradient is a kernel and nodes, expected one of both", d->name);
     return ST_OK;
 }
 
@@ -131,7 +132,7 @@ static Status check_name(const dpx_operators *o, const dpx_operator *d)
 
 /* ---- attributes ---- */
 
-static AttrType attr_type(dpx_attribute_type t)
+AttrType operators_attr_type(dpx_attribute_type t)
 {
     switch (t) {
     case DPX_ATTRIBUTE_FLOAT: return A_FLOAT;
@@ -147,11 +148,11 @@ static Status take_attribute(AttrDecl *out, Arena *a, const dpx_operator *d, con
 {
     dpx_attribute t;
 
-    TRY(status_prefix(take(&t, sizeof t, from, "dpx_attribute"), "operator %s", d->name));
-    if (!is_word(t.name, false) || attr_type(t.type) == A_NONE)
+    TRY(status_prefix(operators_take(&t, sizeof t, from, "dpx_attribute"), "operator %s", d->name));
+    if (!is_word(t.name, false) || operators_attr_type(t.type) == A_NONE)
         return FAIL(E_INVALID, "operator %s: attribute '%s' of type %d", d->name, t.name ? t.name : "", (int)t.type);
     *out = (AttrDecl){ .name = arena_strdup(a, t.name),
-                       .type = attr_type(t.type),
+                       .type = operators_attr_type(t.type),
                        .i = t.i,
                        .f = t.f,
                        .s = t.s ? arena_strdup(a, t.s) : NULL,
@@ -251,9 +252,10 @@ static void set_outputs(RoleDef *r, const Operator *o)
     r->op.param_in = (uint8_t)d->parameter_inputs;
     if (d->flags & DPX_OPERATOR_ZERO_GRADIENT)
         r->op.flags |= OPF_ZERO_GRAD;
-    r->op.grad = o->float32.gradient || o->float64.gradient ? own_grad_kernel
-                 : d->flags & DPX_OPERATOR_ZERO_GRADIENT    ? grad_none
-                                                            : NULL;
+    r->op.grad = d->make_gradient                             ? own_grad_nodes
+                 : o->float32.gradient || o->float64.gradient ? own_grad_kernel
+                 : d->flags & DPX_OPERATOR_ZERO_GRADIENT      ? grad_none
+                                                              : NULL;
 }
 
 static Status make_role(Operator *o, Arena *a, Role role)
@@ -295,7 +297,7 @@ static Status take_kernels(dpx_kernels *out, const dpx_operator *d, const dpx_ke
 {
     if (!from)
         return ST_OK;
-    TRY(status_prefix(take(out, sizeof *out, from, "dpx_kernels"), "operator %s", d->name));
+    TRY(status_prefix(operators_take(out, sizeof *out, from, "dpx_kernels"), "operator %s", d->name));
     if (!out->apply)
         return FAIL(E_INVALID, "operator %s: dpx_kernels without apply", d->name);
     if (!out->collect != !out->combine || !out->gradient_collect != !out->gradient_combine)
@@ -329,7 +331,8 @@ static Status read_operator(Operator *to, const dpx_operators *o, const dpx_oper
 {
     dpx_operator *d = &to->def;
 
-    TRY(take(d, sizeof *d, from, "dpx_operator"));
+    TRY(operators_take(d, sizeof *d, from, "dpx_operator"));
+    to->set = o;
     TRY(check_name(o, d));
     TRY(check_counts(d));
     TRY(take_kernels(&to->float32, d, d->float32));
