@@ -1,5 +1,6 @@
 """Writes nested.onnx, whose functions call functions, own.onnx, whose nodes are of the domain that tests/operators/operators.c brings, known.onnx, which says the same in ONNX's
-operators, and function.onnx, which is known.onnx but for a function of its own, Twice of that domain, that computes 3 x.
+operators, and function.onnx, which is known.onnx but for a function of its own, Twice of that domain, that computes 3 x; and
+soft_clip.onnx, with the operator of docs/example/soft_clip.c, and soft_clip_known.onnx, which says the same.
 
     python tests/operators/models.py        # onnx 1.22
 """
@@ -52,3 +53,17 @@ graph = helper.make_graph(nodes, "nested", [info("x", TensorProto.FLOAT, ["batch
                           [info("scores", TensorProto.FLOAT, ["batch", CLASSES])], weights)
 onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid(OWN, 3)], ir_version=8,
                             functions=[inner, outer]), HERE / "nested.onnx")
+
+clip = {"soft_clip": [node("SoftClip", ["h"], ["c"], name="clip", domain=OWN, limit=1.5)],
+        "soft_clip_known": [node("Div", ["h", "limit"], ["d"], name="divide"), node("Tanh", ["d"], ["t"], name="tanh"),
+                            node("Mul", ["t", "limit"], ["c"], name="multiply")]}
+for name, nodes in clip.items():
+    random = np.random.default_rng(13)
+    weights = [numpy_helper.from_array(random.standard_normal(s).astype(np.float32), k)
+               for k, s in (("weight", (WIDTH, WIDTH)), ("last", (WIDTH, CLASSES)))]
+    limit = [] if name == "soft_clip" else [numpy_helper.from_array(np.float32(1.5), "limit")]
+    nodes = [node("MatMul", ["x", "weight"], ["h"], name="product")] + nodes + [node("MatMul", ["c", "last"], ["scores"], name="last")]
+    graph = helper.make_graph(nodes, name, [info("x", TensorProto.FLOAT, ["batch", WIDTH])],
+                              [info("scores", TensorProto.FLOAT, ["batch", CLASSES])], weights + limit)
+    opsets = [helper.make_opsetid("", 17)] + ([helper.make_opsetid(OWN, 1)] if name == "soft_clip" else [])
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), HERE / f"{name}.onnx")
