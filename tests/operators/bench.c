@@ -2,6 +2,7 @@
 #include "tests/operators/bench.h"
 
 #include <math.h>
+#include <stddef.h>
 
 /* ---- the operators ---- */
 
@@ -276,6 +277,14 @@ dpx_operators *bench_operators(Bench *b, bool wide)
         take_nodes(&first, &twice_alone, twice_nodes);
         take_nodes(&second, &ramp_alone, ramp_nodes);
         take_nodes(&fourth, &centre_alone, centre_nodes);
+    }
+    if (b->make_gradient) {
+        take_nodes(&first, &twice_alone, b->make_gradient);
+        first.shape = b->shape ? b->shape : first.shape;
+    }
+    if (b->older) {
+        first.size = offsetof(dpx_operator, make_gradient);
+        first.make_gradient = (dpx_node_fn *)(uintptr_t)1;
     }
     CHECK_DPX(dpx_operators_create(&set));
     CHECK_DPX(dpx_operators_add(set, &first));

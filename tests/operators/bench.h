@@ -12,11 +12,14 @@ enum { MOST = 11, WIDTH = 4, CLASSES = 3 };
 
 typedef struct {
     atomic_int taps, destroyed;
-    dpx_status shape_status; /* what Twice's shape function returns */
-    bool wrong_shape;        /* it sets a shape that is not its input's */
-    bool silent;             /* it sets none */
-    dpx_status run_status;   /* what its kernels return */
-    bool nodes;              /* gradients are nodes */
+    dpx_status shape_status;            /* what Twice's shape function returns */
+    bool wrong_shape;                   /* it sets a shape that is not its input's */
+    bool silent;                        /* it sets none */
+    dpx_status run_status;              /* what its kernels return */
+    bool nodes;                         /* gradients are nodes */
+    dpx_node_fn *shape, *make_gradient; /* Twice's, instead of its own; NULL: those */
+    int asked;
+    bool older; /* Twice is of a dpexec.h that ends with `destroy` */
 } Bench;
 
 /* `wide`: Twice has a kernel in float64. */
