@@ -122,6 +122,8 @@ static dpx_status tap(void *user, dpx_node *n)
     if (!dpx_node_input(n, 0, &x) || !dpx_node_output(n, 0, &y))
         return DPX_INTERNAL;
     b->taps++;
+    if (b->meet)
+        b->meet(n);
     for (int64_t i = 0; i < numel(&x); i++)
         put(&y, i, get(&x, i));
     return DPX_OK;

@@ -19,7 +19,8 @@ typedef struct {
     bool nodes;                         /* gradients are nodes */
     dpx_node_fn *shape, *make_gradient; /* Twice's, instead of its own; NULL: those */
     int asked;
-    bool older; /* Twice is of a dpexec.h that ends with `destroy` */
+    void (*meet)(dpx_node *n); /* what Tap does besides; NULL: nothing */
+    bool older;                /* Twice is of a dpexec.h that ends with `destroy` */
 } Bench;
 
 /* `wide`: Twice has a kernel in float64. */
