@@ -11,7 +11,7 @@
 enum { MOST = 11, WIDTH = 4, CLASSES = 3 };
 
 typedef struct {
-    atomic_int taps, destroyed;
+    atomic_int taps, twices, destroyed; /* calls of Tap's and Twice's kernels; ends of operators */
     dpx_status shape_status;            /* what Twice's shape function returns */
     bool wrong_shape;                   /* it sets a shape that is not its input's */
     bool silent;                        /* it sets none */

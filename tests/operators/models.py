@@ -1,6 +1,6 @@
 """Writes nested.onnx, whose functions call functions, own.onnx, whose nodes are of the domain that tests/operators/operators.c brings, known.onnx, which says the same in ONNX's
-operators, and function.onnx, which is known.onnx but for a function of its own, Twice of that domain, that computes 3 x; and
-soft_clip.onnx, with the operator of docs/example/soft_clip.c, and soft_clip_known.onnx, which says the same.
+operators, and function.onnx, which is known.onnx but for a function of its own, Twice of that domain, that computes 3 x;
+impure.onnx, where nodes read a constant, are alike, and are read by nobody; and soft_clip.onnx, with the operator of docs/example/soft_clip.c, and soft_clip_known.onnx, which says the same.
 
     python tests/operators/models.py        # onnx 1.22
 """
@@ -67,3 +67,16 @@ for name, nodes in clip.items():
                               [info("scores", TensorProto.FLOAT, ["batch", CLASSES])], weights + limit)
     opsets = [helper.make_opsetid("", 17)] + ([helper.make_opsetid(OWN, 1)] if name == "soft_clip" else [])
     onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), HERE / f"{name}.onnx")
+
+# Of each of Tap, which is impure, and Twice, which is not: two that are alike and read a constant, and one that nobody reads.
+nodes = [node("MatMul", ["x", "weight"], ["h"], name="product")]
+for i, op in enumerate(("Tap", "Tap", "Twice", "Twice")):
+    nodes += [node(op, ["offset"], [f"o{i}"], name=f"constant{i}", domain=OWN),
+              node("Add", ["h" if not i else f"s{i - 1}", f"o{i}"], ["scores" if i == 3 else f"s{i}"], name=f"add{i}")]
+nodes += [node(op, ["h"], [op], name=f"unread_{op}", domain=OWN) for op in ("Tap", "Twice")]
+random = np.random.default_rng(17)
+weights = [numpy_helper.from_array(random.standard_normal(s).astype(np.float32), k) for k, s in (("weight", (WIDTH, CLASSES)), ("offset", (CLASSES,)))]
+graph = helper.make_graph(nodes, "impure", [info("x", TensorProto.FLOAT, ["batch", WIDTH])],
+                          [info("scores", TensorProto.FLOAT, ["batch", CLASSES])], weights)
+onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid(OWN, 3)], ir_version=8),
+          HERE / "impure.onnx")

@@ -93,6 +93,33 @@ static void test_impure(void)
         CU_ASSERT_EQUAL(b.taps, 2 * 3 * STEPS);
 }
 
+/* What is pure and reads constants is evaluated once, beforehand; what is impure is so in every step, however alike two
+ * are: on each replica, or where nothing of the batch is read on each device. */
+static void test_constants(void)
+{
+    enum { per_step = 2 * 2 + 3 };
+    static const char *const settings[] = {
+        "loss=cross-entropy", "dtype=float64", "devices=cpu*2", "replicas=3", "threads=1", "freeze=offset", NULL
+    };
+    Bench b = { 0 };
+    dpx_trainer *t = NULL;
+    dpx_result r;
+    int before;
+
+    if (!CHECK_DPX(own_trainer(&t, "impure", settings, bench_operators(&b, true))))
+        return;
+    CU_ASSERT_EQUAL(b.taps, 0);
+    CHECK_DPX(bench_step(t, 6, &r));
+    before = b.twices;
+    CU_ASSERT(before > 0);
+    CU_ASSERT_EQUAL(b.taps, per_step);
+    CHECK_DPX(bench_step(t, 6, &r));
+    CHECK_DPX(bench_step(t, 6, &r));
+    CU_ASSERT_EQUAL(b.twices, before);
+    CU_ASSERT_EQUAL(b.taps, 3 * per_step);
+    dpx_trainer_free(t);
+}
+
 /* ---- what is wrong ---- */
 
 static void test_errors(void)
@@ -234,5 +261,6 @@ static void test_export(void)
 }
 
 DEFINE_SUITE(operators, { "as known ones", test_same_as_known }, { "function", test_function },
-             { "impure", test_impure }, { "errors", test_errors }, { "unknown", test_unknown },
-             { "refused", test_refused }, { "sets", test_sets }, { "export", test_export });
+             { "impure", test_impure }, { "constants", test_constants }, { "errors", test_errors },
+             { "unknown", test_unknown }, { "refused", test_refused }, { "sets", test_sets },
+             { "export", test_export });
