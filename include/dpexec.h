@@ -278,6 +278,12 @@ typedef struct {
      * when a node is differentiated; `gradient_inputs` and `gradient_outputs` then mean nothing.  NULL: there is none.
      */
     dpx_node_fn *make_gradient;
+    /* State that the forward pass writes, as running statistics are: bit i < 8: a constant at input i is such, and no
+     * parameter; what these become are the outputs from `state_outputs` on, in their order, of their types and shapes.
+     * They are there in steps that train.  Where a batch is split state follows the first replica, which the run
+     * warns of. */
+    uint32_t state_inputs;
+    int state_outputs;
 } dpx_operator;
 
 DPX_API dpx_status dpx_operators_create(dpx_operators **out) DPX_CHECKED;

@@ -18,6 +18,30 @@ static Status check_sizes(const Node *n, const SharedSizes *s)
     return ST_OK;
 }
 
+/* What state becomes is like it. */
+static Status check_states(const Graph *g, const Node *n)
+{
+    const RoleDef *r = node_role(n);
+    int out = r->of->def.state_outputs;
+
+    for (int i = 0; i < 8; i++) {
+        const Value *x, *next;
+        char a[SHAPE_TEXT], b[SHAPE_TEXT];
+
+        if (!(r->of->def.state_inputs >> i & 1) || !has_out(n, out++) || !has_in(n, i))
+            continue;
+        x = in_value(g, n, i);
+        next = value(g, n->out[out - 1]);
+        if (x->dtype != next->dtype || !shape_eq(x->shape, next->shape))
+            return FAIL(E_SHAPE,
+                        "the shape function of operator %s of domain %s: output %d is %s%s, the state at "
+                        "input %d %s%s",
+                        r->of->def.name, n->op->domain, out - 1, dtype_name(next->dtype), shape_text(next->shape, a), i,
+                        dtype_name(x->dtype), shape_text(x->shape, b));
+    }
+    return ST_OK;
+}
+
 static Status call_shape(SharedSizes *sizes, Graph *g, Node *n, dpx_tensor *in, bool *set)
 {
     dpx_node node = {
@@ -32,6 +56,7 @@ static Status call_shape(SharedSizes *sizes, Graph *g, Node *n, dpx_tensor *in, 
         if (has_out(n, i) && !set[i])
             return FAIL(E_SHAPE, "the shape function of operator %s of domain %s sets no output %d",
                         node.role->of->def.name, n->op->domain, i);
+    TRY(check_states(g, n));
     if (sizes)
         *sizes = node.sizes;
     return check_sizes(n, &node.sizes);
@@ -121,6 +146,12 @@ Status own_infer(Graph *g, Node *n)
     return r == ROLE_GRADIENT                     ? infer_gradient(g, n)
            : role_collects(r) || role_combines(r) ? own_infer_message(g, n)
                                                   : node_shape(NULL, g, n);
+}
+
+Status own_train(Graph *g, Node *n, const TrainMode *mode)
+{
+    (void)n, (void)mode;
+    return g->status;
 }
 
 /* ---- placement ---- */

@@ -103,6 +103,8 @@ Status own_grad_kernel(Grad *gr) CHECKED;            /* a node of ROLE_GRADIENT,
 Status own_grad_nodes(Grad *gr) CHECKED;             /* what make_gradient emits */
 extern const Kernel own_kernel;                      /* op and name are to be filled in */
 
+/* Of operators with state: they see that they train by their outputs. */
+Status own_train(Graph *g, Node *n, const TrainMode *mode) CHECKED;
 /* E_UNSUPPORTED: a gradient comes through an output that carries no samples. */
 Status own_check_flow(const Grad *gr) CHECKED;
 

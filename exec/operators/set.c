@@ -9,6 +9,8 @@
 #include "exec/operators/operators.h"
 #include "graph/grad.h"
 
+enum { MOST_OUTPUTS = 127 };
+
 /* ---- life ---- */
 
 dpx_status dpx_operators_create(dpx_operators **out)
@@ -47,13 +49,14 @@ void operator_text(char name[OPERATOR_TEXT], char says[OPERATOR_TEXT], const dpx
     const dpx_operator *d = &op->def;
 
     snprintf(name, OPERATOR_TEXT, "operator %s of domain %s", d->name, d->domain);
-    snprintf(says, OPERATOR_TEXT,
-             "version %d, %d-%d inputs, %d-%d outputs, flags %u, samples %d %x %x, %x %x %x, %d%d%d%d%d%d%d",
-             d->version, d->min_inputs, d->max_inputs, d->min_outputs, d->max_outputs, d->flags, d->sample_axis,
-             (unsigned)d->sample_inputs, (unsigned)d->sample_outputs, (unsigned)d->parameter_inputs,
-             (unsigned)d->gradient_inputs, (unsigned)d->gradient_outputs, op->float32.apply != NULL,
-             op->float32.gradient != NULL, op->float64.apply != NULL, op->float64.gradient != NULL, op->shares,
-             op->gradient_shares, d->make_gradient != NULL);
+    snprintf(
+        says, OPERATOR_TEXT,
+        "version %d, %d-%d inputs, %d-%d outputs, flags %u, samples %d %x %x, %x %x %x, state %x %d, %d%d%d%d%d%d%d",
+        d->version, d->min_inputs, d->max_inputs, d->min_outputs, d->max_outputs, d->flags, d->sample_axis,
+        (unsigned)d->sample_inputs, (unsigned)d->sample_outputs, (unsigned)d->parameter_inputs,
+        (unsigned)d->gradient_inputs, (unsigned)d->gradient_outputs, (unsigned)d->state_inputs, d->state_outputs,
+        op->float32.apply != NULL, op->float32.gradient != NULL, op->float64.apply != NULL,
+        op->float64.gradient != NULL, op->shares, op->gradient_shares, d->make_gradient != NULL);
 }
 
 /* ---- what the caller hands over ---- */
@@ -84,6 +87,28 @@ static bool is_word(const char *s, bool dots)
     return true;
 }
 
+/* State is on no sample's side, and its outputs may be left out. */
+static Status check_state(const dpx_operator *d)
+{
+    int n = 0;
+
+    if (d->state_inputs > 0xff || d->state_inputs & d->parameter_inputs)
+        return FAIL(E_INVALID, "operator %s: state_inputs %#x, expected 8 bits that are no parameter's", d->name,
+                    (unsigned)d->state_inputs);
+    for (int i = 0; i < 8; i++)
+        n += d->state_inputs >> i & 1;
+    if (n && (d->state_outputs < 1 || d->state_outputs < d->min_outputs || d->state_outputs > MOST_OUTPUTS ||
+              (d->max_outputs >= 0 && d->state_outputs + n > d->max_outputs)))
+        return FAIL(E_INVALID, "operator %s: state_outputs is %d, expected %d outputs that may be absent from there on",
+                    d->name, d->state_outputs, n);
+    for (int i = 0; n && d->flags & DPX_OPERATOR_PER_SAMPLE && i < 8; i++)
+        if ((d->state_inputs >> i & 1 && carries_samples(d->sample_inputs, i)) ||
+            (i < n && carries_samples(d->sample_outputs, d->state_outputs + i)))
+            return FAIL(E_INVALID, "operator %s: its state carries samples, as sample_inputs and sample_outputs say",
+                        d->name);
+    return ST_OK;
+}
+
 static Status check_counts(const dpx_operator *d)
 {
     if (d->min_inputs < 0 || (d->max_inputs >= 0 && d->max_inputs < d->min_inputs) || d->max_inputs > 127 ||
@@ -99,7 +124,7 @@ static Status check_counts(const dpx_operator *d)
         return FAIL(E_INVALID, "operator %s: parameter_inputs has more than 8 bits", d->name);
     if (d->flags & ~7u)
         return FAIL(E_INVALID, "operator %s: flags %#x are not known", d->name, d->flags & ~7u);
-    return ST_OK;
+    return check_state(d);
 }
 
 static Status check_functions(const Operator *op)
@@ -235,6 +260,7 @@ static void set_apply(RoleDef *r, const Operator *o)
     r->op.flags &= ~(unsigned)OPF_GAPS;
     r->op.flags |= o->shares ? OPF_SHARES : 0;
     r->op.lower = o->shares ? own_lower : NULL;
+    r->op.train = d->state_inputs ? own_train : NULL;
 }
 
 static void set_combine(RoleDef *r)
@@ -250,6 +276,8 @@ static void set_outputs(RoleDef *r, const Operator *o)
     const dpx_operator *d = &o->def;
 
     r->op.param_in = (uint8_t)d->parameter_inputs;
+    r->op.running_in = (uint8_t)d->state_inputs;
+    r->op.running_out = (int8_t)d->state_outputs;
     if (d->flags & DPX_OPERATOR_ZERO_GRADIENT)
         r->op.flags |= OPF_ZERO_GRAD;
     r->op.grad = d->make_gradient                             ? own_grad_nodes

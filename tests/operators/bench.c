@@ -299,17 +299,23 @@ dpx_operators *bench_operators(Bench *b, bool wide)
 
 /* ---- a step ---- */
 
-dpx_status bench_step(dpx_trainer *t, int samples, dpx_result *r)
+typedef dpx_status Step(dpx_trainer *t, const dpx_tensor *batch, int n, dpx_result *out);
+
+static dpx_status run_step(Step *run, dpx_trainer *t, int samples, dpx_result *r)
 {
     double x[MOST][WIDTH];
     int64_t label[MOST];
-    dpx_tensor batch[2] = { { "x", DPX_FLOAT64, 2, { samples, WIDTH }, x },
-                            { "target", DPX_INT64, 1, { samples }, label } };
+    const dpx_tensor batch[2] = { { "x", DPX_FLOAT64, 2, { samples, WIDTH }, x },
+                                  { "target", DPX_INT64, 1, { samples }, label } };
 
     for (int s = 0; s < samples; s++) {
         label[s] = (s * 7 + 2) % CLASSES;
         for (int i = 0; i < WIDTH; i++)
             x[s][i] = sin(1 + s * WIDTH + i);
     }
-    return dpx_train_step(t, batch, 2, r);
+    return run(t, batch, 2, r);
 }
+
+dpx_status bench_step(dpx_trainer *t, int samples, dpx_result *r) { return run_step(dpx_train_step, t, samples, r); }
+
+dpx_status bench_evaluate(dpx_trainer *t, int samples, dpx_result *r) { return run_step(dpx_val_step, t, samples, r); }

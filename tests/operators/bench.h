@@ -32,5 +32,6 @@ extern const dpx_kernels bench_tap;
 
 /* A batch in float64, the same whenever it is called. */
 dpx_status bench_step(dpx_trainer *t, int samples, dpx_result *r);
+dpx_status bench_evaluate(dpx_trainer *t, int samples, dpx_result *r);
 
 #endif

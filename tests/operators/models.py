@@ -1,6 +1,8 @@
-"""Writes nested.onnx, whose functions call functions, own.onnx, whose nodes are of the domain that tests/operators/operators.c brings, known.onnx, which says the same in ONNX's
-operators, and function.onnx, which is known.onnx but for a function of its own, Twice of that domain, that computes 3 x;
-impure.onnx, where nodes read a constant, are alike, and are read by nobody; and soft_clip.onnx, with the operator of docs/example/soft_clip.c, and soft_clip_known.onnx, which says the same.
+"""Writes the models of tests/operators/*.c but for statistics.c, whose nodes are of the domain com.example that these bring:
+own.onnx; known.onnx, which says the same in ONNX's operators; function.onnx, which is known.onnx but for a function of its own,
+Twice of that domain, that computes 3 x; nested.onnx, whose functions call functions; impure.onnx, where nodes read a constant, are
+alike, and are read by nobody; state.onnx, whose operator keeps a state; and soft_clip.onnx, with the operator of
+docs/example/soft_clip.c, and soft_clip_known.onnx, which says the same.
 
     python tests/operators/models.py        # onnx 1.22
 """
@@ -80,3 +82,12 @@ graph = helper.make_graph(nodes, "impure", [info("x", TensorProto.FLOAT, ["batch
                           [info("scores", TensorProto.FLOAT, ["batch", CLASSES])], weights)
 onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid(OWN, 3)], ir_version=8),
           HERE / "impure.onnx")
+
+# y = h, beside which the operator keeps a state, in steps that train.
+weights = [numpy_helper.from_array(np.random.default_rng(19).standard_normal((WIDTH, CLASSES)).astype(np.float32), "weight"),
+           numpy_helper.from_array(np.array([2], np.float32), "seen")]
+nodes = [node("MatMul", ["x", "weight"], ["h"], name="product"), node("Seen", ["h", "seen"], ["scores"], name="counter", domain=OWN)]
+graph = helper.make_graph(nodes, "state", [info("x", TensorProto.FLOAT, ["batch", WIDTH])],
+                          [info("scores", TensorProto.FLOAT, ["batch", CLASSES])], weights)
+onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid(OWN, 1)], ir_version=8),
+          HERE / "state.onnx")
