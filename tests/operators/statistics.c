@@ -500,6 +500,115 @@ static void test_answers(void)
         }
 }
 
+/* ---- written into a gradient ---- */
+
+/* In soft_clip.onnx an operator that changes nothing, and normalises its gradient over the batch: by Statistics, whose
+ * copies then share in the backward pass, or in ONNX's words. */
+static dpx_status pass_on(void *user, dpx_node *n)
+{
+    dpx_tensor x, y;
+
+    (void)user;
+    if (!dpx_node_input(n, 0, &x) || !dpx_node_output(n, 0, &y))
+        return DPX_INTERNAL;
+    memcpy(y.data, x.data, (size_t)(x.dim[0] * x.dim[1]) * sizeof(double));
+    return DPX_OK;
+}
+
+static dpx_status pass_shape(void *user, dpx_node *n)
+{
+    dpx_tensor x;
+
+    (void)user;
+    return dpx_node_input(n, 0, &x) ? dpx_node_set_output(n, 0, x.dtype, x.rank, x.dim) : DPX_SHAPE;
+}
+
+static dpx_status normalise_by_own(void *user, dpx_node *n)
+{
+    double ones[WIDTH] = { 1, 1, 1, 1 }, zeros[WIDTH] = { 0 };
+    const dpx_tensor one = { NULL, DPX_FLOAT64, 1, { WIDTH }, ones }, zero = { NULL, DPX_FLOAT64, 1, { WIDTH }, zeros };
+    const dpx_value in[] = { dpx_graph_output_gradient(n, 0), dpx_graph_constant(n, &one),
+                             dpx_graph_constant(n, &zero) };
+
+    (void)user;
+    return dpx_graph_set_input_gradient(n, 0, dpx_graph_emit(n, "com.example", "Statistics", in, 3, NULL, 0));
+}
+
+static dpx_value mean_of(dpx_node *n, dpx_value x)
+{
+    int64_t axis = 0;
+    const dpx_tensor axes = { NULL, DPX_INT64, 1, { 1 }, &axis };
+
+    return emit_two(n, "ReduceMean", x, dpx_graph_constant(n, &axes));
+}
+
+static dpx_status normalise_by_formula(void *user, dpx_node *n)
+{
+    const dpx_value dy = dpx_graph_output_gradient(n, 0), centred = emit_two(n, "Sub", dy, mean_of(n, dy)),
+                    square = emit_two(n, "Mul", centred, centred),
+                    moved = emit_two(n, "Add", mean_of(n, square), dpx_graph_number(n, dy, 1e-5));
+
+    (void)user;
+    return dpx_graph_set_input_gradient(n, 0,
+                                        emit_two(n, "Div", centred, dpx_graph_emit(n, "", "Sqrt", &moved, 1, NULL, 0)));
+}
+
+static dpx_operators *passing_set(dpx_node_fn *gradient_fn)
+{
+    static const dpx_kernels kernels = { .size = sizeof kernels, .apply = pass_on };
+    const dpx_attribute limit = { .size = sizeof limit, .name = "limit", .type = DPX_ATTRIBUTE_FLOAT };
+    dpx_operator op = turn_operator(NULL);
+    dpx_operators *set = make_set();
+
+    op.name = "SoftClip";
+    op.attributes = &limit;
+    op.n_attributes = 1;
+    op.shape = pass_shape;
+    op.float64 = &kernels;
+    op.make_gradient = gradient_fn;
+    CHECK_DPX(dpx_operators_add(set, &op));
+    return set;
+}
+
+static bool train_passing(double *weight, const char *const *settings, dpx_node_fn *gradient_fn)
+{
+    const dpx_tensor state = { "weight", DPX_FLOAT64, 2, { WIDTH, WIDTH }, weight };
+    double x[MOST * WIDTH];
+    int64_t label[MOST];
+    const dpx_tensor batch[2] = { { "x", DPX_FLOAT64, 2, { MOST, WIDTH }, x },
+                                  { "target", DPX_INT64, 1, { MOST }, label } };
+    dpx_trainer *t = NULL;
+    dpx_result r;
+    bool good = CHECK_DPX(own_trainer(&t, "soft_clip", settings, passing_set(gradient_fn)));
+
+    for (int i = 0; i < MOST * WIDTH; i++) {
+        x[i] = sin(1 + 7 * i);
+        label[i / WIDTH] = i / WIDTH % CLASSES;
+    }
+    for (int i = 0; i < STEPS && good; i++)
+        good = CHECK_DPX(dpx_train_step(t, batch, 2, &r));
+    good = good && CHECK_DPX(dpx_trainer_get_state(t, "weight", &state));
+    dpx_trainer_free(t);
+    return good;
+}
+
+#define SLOW "loss=cross-entropy", "dtype=float64", "lr=0.01", "optimizer=sgd", "threads=1"
+
+static void test_emitted(void)
+{
+    static const char *const many[][8] = { { SLOW, NULL },
+                                           { SLOW, "devices=cpu*2", NULL },
+                                           { SLOW, "devices=cpu*2", "replicas=5", NULL },
+                                           { SLOW, "devices=cpu*3", "split=1,0,2", NULL } };
+    double known[WIDTH * WIDTH], own[WIDTH * WIDTH];
+
+    if (!train_passing(known, many[0], normalise_by_formula))
+        return;
+    for (size_t i = 0; i < LEN(many); i++)
+        if (train_passing(own, many[i], normalise_by_own) && !(distance(own, known, LEN(own)) <= 1e-12))
+            TEST_FAIL("case %zu: %g", i, distance(own, known, LEN(own)));
+}
+
 /* ---- what is wrong ---- */
 
 static dpx_status no_message(void *user, dpx_node *n)
@@ -675,4 +784,5 @@ static void test_world(void)
 
 DEFINE_SUITE(statistics, { "as batch-norm", test_batch_norm }, { "gradients", test_gradients }, { "types", test_types },
              { "accumulate", test_accumulate }, { "graph", test_graph }, { "answers", test_answers },
-             { "refused", test_refused }, { "replication", test_replication }, { "world", test_world });
+             { "emitted", test_emitted }, { "refused", test_refused }, { "replication", test_replication },
+             { "world", test_world });
