@@ -81,6 +81,28 @@ static void test_function(void)
     CU_ASSERT(difference(&thrice, &known) > 1e-3);
 }
 
+/* Two sets with operators of the same names, each of its own model's: there is no registry of the process. */
+static void test_apart(void)
+{
+    static const char *const settings[] = { "loss=cross-entropy", "dtype=float64", "threads=1", NULL };
+    Bench b[2] = { { 0 }, { 0 } };
+    dpx_trainer *t[2] = { NULL };
+    dpx_result r;
+
+    for (int i = 0; i < 2; i++)
+        if (!CHECK_DPX(own_trainer(&t[i], "own", settings, bench_operators(&b[i], true))))
+            return;
+    CHECK_DPX(bench_step(t[1], 6, &r));
+    CU_ASSERT(b[0].taps == 0 && b[1].taps == 2);
+    CHECK_DPX(bench_step(t[0], 6, &r));
+    CU_ASSERT(b[0].taps == 2 && b[1].taps == 2);
+    dpx_trainer_free(t[0]);
+    CU_ASSERT(b[0].destroyed == 4 && b[1].destroyed == 0);
+    CHECK_DPX(bench_step(t[1], 6, &r));
+    dpx_trainer_free(t[1]);
+    CU_ASSERT_EQUAL(b[1].destroyed, 4);
+}
+
 /* Two nodes that are alike and that nobody reads, each computed for every replica in every step. */
 static void test_impure(void)
 {
@@ -260,7 +282,7 @@ static void test_export(void)
     remove(path);
 }
 
-DEFINE_SUITE(operators, { "as known ones", test_same_as_known }, { "function", test_function },
+DEFINE_SUITE(operators, { "as known ones", test_same_as_known }, { "function", test_function }, { "apart", test_apart },
              { "impure", test_impure }, { "constants", test_constants }, { "errors", test_errors },
              { "unknown", test_unknown }, { "refused", test_refused }, { "sets", test_sets },
              { "export", test_export });
