@@ -188,7 +188,7 @@ static Status check_wanted(dpx_node *node, Wanted *w)
     if (!(w->op = find_operator(node, w)))
         return fail(b, E_UNSUPPORTED, "operator %.100s of domain %.100s is neither ONNX's nor of its set", w->name,
                     domain);
-    if (op_is_unlike(w->op) & (OPF_RANDOM | OPF_COLLECTIVE) || w->op->train)
+    if (w->op->flags & (OPF_RANDOM | OPF_COLLECTIVE) || w->op->train)
         return fail(b, E_UNSUPPORTED, "operator %s of domain %s draws random numbers, or training changes it", w->name,
                     domain);
     if (w->n_in < 0 || w->n_in > MOST_TENSORS || w->n_out < 1 || w->n_out > MOST_TENSORS || w->n_attributes < 0 ||
