@@ -70,6 +70,12 @@ for parts in "--replicas 1" "--devices cpu*2 --replicas 5" "--devices cpu*3 --sp
     check "train soft clip $parts" "$dpexec" $clip "${narrow[@]}" "${nodes[@]}" $parts --out "$DIR/clip"
     check "losses of soft clip $parts: $(losses "$DIR/clip")" near "$(losses "$DIR/clip")" "$known_clip"
 done
+for parts in "--accumulate 2" "--strategy master" "--shard parameters" "--clip-norm 0.1 --optimizer adam"; do
+    rm -rf "$DIR/clip" "$DIR/clip_as"
+    check "ONNX's $parts" "$dpexec" $folder/soft_clip_known.onnx "${narrow[@]}" --replicas 3 $parts --out "$DIR/clip_as"
+    check "soft clip $parts" "$dpexec" $clip "${narrow[@]}" "${nodes[@]}" --devices 'cpu*2' --replicas 3 $parts --out "$DIR/clip"
+    check "losses of soft clip $parts: $(losses "$DIR/clip")" near "$(losses "$DIR/clip")" "$(losses "$DIR/clip_as")"
+done
 check "soft clip in two processes" "$dpexec" launch -n 2 -- $clip "${narrow[@]}" "${nodes[@]}" --replicas 5 --out "$DIR/clip_two"
 check "losses of soft clip in two processes" near "$(losses "$DIR/clip_two")" "$known_clip"
 check "--verify of soft clip" "$graph_transform" $clip "${nodes[@]}" --batch-size 7 --loss cross-entropy --replicas 3 --verify
