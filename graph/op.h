@@ -200,7 +200,8 @@ struct OpDef {
                      const Node *); /* optional, for reports: 2 per multiply-add; NULL: elements of output 0 */
     /* Optional: sets the node's mode, but for its running statistics and types, which are the caller's concern. */
     Status (*train)(Graph *, Node *, const TrainMode *);
-    bool (*trains)(const Node *); /* optional: is it in training mode, as its file says or `train` has left it? */
+    bool (*trains)(
+        const Node *); /* is it in training mode, as its file says or `train` has left it?  NULL: it has none */
     /* Optional, instead of `inplace`: may output o overwrite input j when their sizes are equal? */
     bool (*overwrites)(const Graph *, const Node *, int o, int j);
     /* Optional: the bytes of input 0 before those that output o is; -1: it is no piece of them.  NULL: by OPF_VIEW. */

@@ -274,6 +274,16 @@ typedef struct {
     uint32_t gradient_inputs, gradient_outputs;
     void *user;
     void (*destroy)(void *user); /* when nobody needs the operator any more; NULL: nothing is to be done */
+    /* Instead of the kernels' `gradient`: writes the gradient as nodes of the graph (dpx_graph_emit).  It is called
+     * when a node is differentiated; `gradient_inputs` and `gradient_outputs` then mean nothing.  NULL: there is none.
+     */
+    dpx_node_fn *make_gradient;
+    /* State that the forward pass writes, as running statistics are: bit i < 8: a constant at input i is such, and no
+     * parameter; what these become are the outputs from `state_outputs` on, in their order, of their types and shapes.
+     * They are there in steps that train.  Where a batch is split state follows the first replica, which the run
+     * warns of. */
+    uint32_t state_inputs;
+    int state_outputs;
 } dpx_operator;
 
 DPX_API dpx_status dpx_operators_create(dpx_operators **out) DPX_CHECKED;
@@ -329,6 +339,28 @@ DPX_API dpx_status dpx_node_set_message(dpx_node *node, int64_t message, int64_t
 DPX_API dpx_status dpx_node_set_gradient_message(dpx_node *node, int64_t message, int64_t answer) DPX_CHECKED;
 /* Notes why the function fails, and returns `status`: return dpx_node_fail(node, DPX_SHAPE, "..."). */
 DPX_API dpx_status dpx_node_fail(dpx_node *node, dpx_status status, const char *why);
+
+/* In `make_gradient`, which writes the gradient of the whole batch, as a model's nodes are of it: replicas and
+ * collectives follow from it.  The functions above tell types, shapes and attributes there, and which gradients are
+ * there or needed.  What fails sticks: the functions below then do nothing more, and differentiating fails with the
+ * first reason, whatever make_gradient returns.  A value is the node's, for that call; 0: none. */
+typedef uint32_t dpx_value;
+DPX_API dpx_value dpx_graph_input(dpx_node *node, int i); /* 0: it is absent */
+DPX_API dpx_value dpx_graph_output(dpx_node *node, int i);
+DPX_API dpx_value dpx_graph_output_gradient(dpx_node *node, int i); /* of the loss by output i; 0: it is zero */
+DPX_API dpx_value dpx_graph_constant(dpx_node *node, const dpx_tensor *tensor);    /* its data are copied */
+DPX_API dpx_value dpx_graph_number(dpx_node *node, dpx_value like, double number); /* rank 0, of the type of `like` */
+DPX_API int dpx_graph_tensor(const dpx_node *node, dpx_value v, dpx_tensor *out);  /* 1, and its type and shape */
+/* A node of an operator of ONNX (domain "" or NULL, ...), in the spelling of docs/operators.md, or of the set, and its
+ * output 0, or its first `n_out`.  Of `in` 0 is an input that is absent.  Not those that draw random numbers, that
+ * training changes, or whose shapes depend on data. */
+DPX_API dpx_value dpx_graph_emit(dpx_node *node, const char *domain, const char *name, const dpx_value *in, int n_in,
+                                 const dpx_attribute *attributes, int n_attributes);
+DPX_API dpx_status dpx_graph_emit_outputs(dpx_node *node, const char *domain, const char *name, const dpx_value *in,
+                                          int n_in, const dpx_attribute *attributes, int n_attributes, dpx_value *out,
+                                          int n_out) DPX_CHECKED;
+/* By input i, of its type and shape; what is not set is zero, and what nobody needs is dropped. */
+DPX_API dpx_status dpx_graph_set_input_gradient(dpx_node *node, int i, dpx_value v) DPX_CHECKED;
 
 /* ---- several processes ---- */
 
@@ -502,6 +534,10 @@ DPX_API const char *dpx_trainer_option(const dpx_trainer *trainer, const char *n
  * for all copies in this process: *context is NULL at first, and what is put there is handed to `release` (NULL: to
  * nobody) when the trainer is freed.  A status other than DPX_OK ends the calls. */
 typedef dpx_status dpx_replicate_fn(void *user, const char *node, int copy, void **context);
+/* Trainers that are created with these options begin so: dpx_trainer_on_replicate, at the end of dpx_trainer_create,
+ * which fails where a callback does. */
+DPX_API dpx_status dpx_options_on_replicate(dpx_options *options, const char *pattern, dpx_replicate_fn *replicate,
+                                            void (*release)(void *context), void *user) DPX_CHECKED;
 /* Calls `replicate` before it returns, in this thread: for all nodes of the lowest copy of this process, in the order
  * of the model, calls in front of what is in them; then for those of the next copy.  Nodes are those of the operators
  * that the program brought (dpx_options_set_operators), and those whose names match `pattern`, as in a shell (NULL:

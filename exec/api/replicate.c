@@ -127,25 +127,39 @@ static Status tell(Contexts *c, int first, int last, dpx_replicate_fn *replicate
     return ST_OK;
 }
 
-dpx_status dpx_trainer_on_replicate(dpx_trainer *t, const char *pattern, dpx_replicate_fn *replicate,
-                                    void (*release)(void *context), void *user)
+Status trainer_replicate(dpx_trainer *t, const Replication *r)
 {
     int first, last;
     Contexts *c;
-    Status st;
 
-    NEED(t, "trainer");
-    NEED(replicate, "replicate");
+    if (!r->replicate)
+        return ST_OK;
     if (t->stepped || t->contexts)
-        return (dpx_status)FAIL(E_INVALID, "a callback on replication is given once, before the first step");
-    if (!(c = create(t->model, release)))
-        return (dpx_status)FAIL_NOMEM();
+        return FAIL(E_INVALID, "a callback on replication is given once, before the first step");
+    if (!(c = create(t->model, r->release)))
+        return FAIL_NOMEM();
     t->contexts = c;
     if (t->replicas < 2)
-        return DPX_OK;
-    list_nodes(c, t->model, pattern);
-    st = find_copies(t, &first, &last);
-    return (dpx_status)(st ? st : tell(c, first, last, replicate, user));
+        return ST_OK;
+    list_nodes(c, t->model, r->pattern);
+    TRY(find_copies(t, &first, &last));
+    return tell(c, first, last, r->replicate, r->user);
+}
+
+dpx_status dpx_trainer_on_replicate(dpx_trainer *t, const char *pattern, dpx_replicate_fn *replicate,
+                                    void (*release)(void *context), void *user)
+{
+    NEED(t, "trainer");
+    NEED(replicate, "replicate");
+    return (dpx_status)trainer_replicate(t, &(Replication){ pattern, replicate, release, user });
+}
+
+dpx_status dpx_options_on_replicate(dpx_options *o, const char *pattern, dpx_replicate_fn *replicate,
+                                    void (*release)(void *context), void *user)
+{
+    NEED(o, "options");
+    NEED(replicate, "replicate");
+    return (dpx_status)options_set_replication((Options *)o, &(Replication){ pattern, replicate, release, user });
 }
 
 void *dpx_trainer_context(const dpx_trainer *t, const char *node)

@@ -257,7 +257,8 @@ static Status create(dpx_trainer *t, const dpx_options *options)
     TRY(session_create(&t->session, t->model->graph, &t->options->build, &devices, forward_log, t));
     session_set_ways(t->session, &t->options->ways);
     session_keep_programs(t->session, t->options->programs);
-    return prepare(t);
+    TRY(prepare(t));
+    return trainer_replicate(t, &t->options->replication);
 }
 
 Status trainer_told(const dpx_trainer *t, Status st)

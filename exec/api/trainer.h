@@ -113,6 +113,8 @@ void preprocess_free(Preprocess *p); /* NULL is legal */
 
 /* exec/api/replicate.c */
 void contexts_free(Contexts *c); /* NULL is legal */
+/* Tells of all copies; nobody where there is no callback.  Once a trainer. */
+Status trainer_replicate(dpx_trainer *t, const Replication *r) CHECKED;
 
 /* exec/api/log_values.c */
 /* E_INVALID: the model is to compute its loss itself, and none of its outputs is one. */

@@ -18,9 +18,35 @@ static Status check_sizes(const Node *n, const SharedSizes *s)
     return ST_OK;
 }
 
+/* What state becomes is like it. */
+static Status check_states(const Graph *g, const Node *n)
+{
+    const RoleDef *r = node_role(n);
+    int out = r->of->def.state_outputs;
+
+    for (int i = 0; i < 8; i++) {
+        const Value *x, *next;
+        char a[SHAPE_TEXT], b[SHAPE_TEXT];
+
+        if (!(r->of->def.state_inputs >> i & 1) || !has_out(n, out++) || !has_in(n, i))
+            continue;
+        x = in_value(g, n, i);
+        next = value(g, n->out[out - 1]);
+        if (x->dtype != next->dtype || !shape_eq(x->shape, next->shape))
+            return FAIL(E_SHAPE,
+                        "the shape function of operator %s of domain %s: output %d is %s%s, the state at "
+                        "input %d %s%s",
+                        r->of->def.name, n->op->domain, out - 1, dtype_name(next->dtype), shape_text(next->shape, a), i,
+                        dtype_name(x->dtype), shape_text(x->shape, b));
+    }
+    return ST_OK;
+}
+
 static Status call_shape(SharedSizes *sizes, Graph *g, Node *n, dpx_tensor *in, bool *set)
 {
-    dpx_node node = { .g = g, .n = n, .role = node_role(n), .infers = g, .set = set, .at = node_slots(n), .in = in };
+    dpx_node node = {
+        .g = g, .n = n, .role = node_role(n), .infers = g, .set = set, .at = node_slots(n), .in = in, .n_in = n->n_in
+    };
 
     for (int i = 0; i < n->n_in; i++)
         node_tensor(&in[i], g, n->in[i]);
@@ -30,6 +56,7 @@ static Status call_shape(SharedSizes *sizes, Graph *g, Node *n, dpx_tensor *in, 
         if (has_out(n, i) && !set[i])
             return FAIL(E_SHAPE, "the shape function of operator %s of domain %s sets no output %d",
                         node.role->of->def.name, n->op->domain, i);
+    TRY(check_states(g, n));
     if (sizes)
         *sizes = node.sizes;
     return check_sizes(n, &node.sizes);
@@ -121,6 +148,12 @@ Status own_infer(Graph *g, Node *n)
                                                   : node_shape(NULL, g, n);
 }
 
+Status own_train(Graph *g, Node *n, const TrainMode *mode)
+{
+    (void)n, (void)mode;
+    return g->status;
+}
+
 /* ---- placement ---- */
 
 /* Does what the node reads at i carry samples?  Answers do not. */
@@ -207,19 +240,26 @@ Status own_place(Placement *p)
 
 /* ---- the gradient that is a kernel ---- */
 
-static Status check_flow(const Grad *gr, const dpx_operator *d, int n_in)
+Status own_check_flow(const Grad *gr)
+{
+    const dpx_operator *d = &node_role(gr->node)->of->def;
+
+    for (int i = 0; i < gr->node->n_out; i++)
+        if (has_value(gr->dout[i]) && d->flags & DPX_OPERATOR_PER_SAMPLE && !carries_samples(d->sample_outputs, i))
+            return FAIL(E_UNSUPPORTED, "%s: a gradient comes through output %d, which carries no samples",
+                        node_text(gr->g, gr->node), i);
+    return ST_OK;
+}
+
+/* A kernel has one type. */
+static Status check_types(const Grad *gr, int n_in)
 {
     const Graph *g = gr->g;
     DType t = DT_NONE;
 
-    for (int i = 0; i < gr->node->n_out; i++) {
-        if (!has_value(gr->dout[i]))
-            continue;
-        if (d->flags & DPX_OPERATOR_PER_SAMPLE && !carries_samples(d->sample_outputs, i))
-            return FAIL(E_UNSUPPORTED, "%s: a gradient comes through output %d, which carries no samples",
-                        node_text(g, gr->node), i);
-        t = t ? t : value(g, gr->dout[i])->dtype;
-    }
+    for (int i = 0; i < gr->node->n_out && !t; i++)
+        if (has_value(gr->dout[i]))
+            t = value(g, gr->dout[i])->dtype;
     for (int i = 0; i < n_in; i++)
         if (gr->wanted[i] && value(g, gr->node->in[i])->dtype != t)
             return FAIL(E_UNSUPPORTED, "%s: input %d is %s, the gradient by an output %s", node_text(g, gr->node), i,
@@ -315,7 +355,8 @@ Status own_grad_kernel(Grad *gr)
                *attrs = node_attrs_with(g, n, more);
     Node *made;
 
-    TRY(check_flow(gr, &o->def, at.n_in));
+    TRY(own_check_flow(gr));
+    TRY(check_types(gr, at.n_in));
     if (!in || !names || !shapes || !attrs)
         return FAIL_NOMEM();
     for (int i = 0; i < at.n_in; i++)

@@ -57,9 +57,14 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
         return FAIL_NOMEM();
     p->fn = function_of(g, n);
     p->what = node_type(g, n) == DT_FLOAT64 ? "float64 kernel" : "float32 kernel";
-    p->node = (dpx_node){
-        .g = g, .n = n, .role = node_role(n), .at = node_slots(n), .in = p->tensor, .out = p->tensor + n->n_in
-    };
+    p->node = (dpx_node){ .g = g,
+                          .n = n,
+                          .role = node_role(n),
+                          .at = node_slots(n),
+                          .in = p->tensor,
+                          .out = p->tensor + n->n_in,
+                          .n_in = n->n_in,
+                          .n_out = n->n_out };
     for (int i = 0; i < n->n_in; i++)
         node_tensor(&p->node.in[i], g, n->in[i]);
     for (int i = 0; i < n->n_out; i++)

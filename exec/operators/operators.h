@@ -43,6 +43,7 @@ struct Operator {
     dpx_operator def;             /* what it points to is in the set's arena */
     dpx_kernels float32, float64; /* all NULL: none */
     bool shares, gradient_shares; /* between the copies of a node */
+    const dpx_operators *set;     /* that it is in */
     RoleDef role[N_ROLES];
 };
 
@@ -99,7 +100,17 @@ Status own_place(Placement *p) CHECKED;
 Status own_lower(Graph *g, Node *n) CHECKED;         /* of ROLE_APPLY where copies share */
 Status own_infer_message(Graph *g, Node *n) CHECKED; /* of roles that collect or combine */
 Status own_grad_kernel(Grad *gr) CHECKED;            /* a node of ROLE_GRADIENT, with what it shares */
+Status own_grad_nodes(Grad *gr) CHECKED;             /* what make_gradient emits */
 extern const Kernel own_kernel;                      /* op and name are to be filled in */
+
+/* Of operators with state: they see that they train by their outputs. */
+Status own_train(Graph *g, Node *n, const TrainMode *mode) CHECKED;
+/* E_UNSUPPORTED: a gradient comes through an output that carries no samples. */
+Status own_check_flow(const Grad *gr) CHECKED;
+
+/* What the caller hands over: a structure of the size that it had when the caller was compiled, as we know it. */
+Status operators_take(void *out, size_t own, const void *from, const char *what) CHECKED;
+AttrType operators_attr_type(dpx_attribute_type t); /* A_NONE: none that there is */
 
 /* ---- dpx_node ---- */
 
@@ -112,15 +123,19 @@ typedef struct {
     Sizes forward, gradient;
 } SharedSizes;
 
+typedef struct Building Building; /* exec/operators/gradient.c */
+
 struct dpx_node {
     const Graph *g;
     const Node *n;
     const RoleDef *role;
-    Graph *infers; /* `shape` is called: whose outputs it sets; else NULL */
-    bool *set;     /* [n_out] it has */
+    Graph *infers;    /* `shape` is called: whose outputs it sets; else NULL */
+    bool *set;        /* [n_out] it has */
+    Building *builds; /* `make_gradient` is called; else NULL */
     SharedSizes sizes;
     Slots at;
-    dpx_tensor *in, *out; /* [n->n_in], [n->n_out] of the graph's node; rank -1: absent */
+    dpx_tensor *in, *out; /* [n_in], [n_out]: what the role reads and makes; rank -1: absent */
+    int n_in, n_out;
     char why[512];
 };
 

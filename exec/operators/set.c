@@ -9,6 +9,8 @@
 #include "exec/operators/operators.h"
 #include "graph/grad.h"
 
+enum { MOST_OUTPUTS = 127 };
+
 /* ---- life ---- */
 
 dpx_status dpx_operators_create(dpx_operators **out)
@@ -47,20 +49,20 @@ void operator_text(char name[OPERATOR_TEXT], char says[OPERATOR_TEXT], const dpx
     const dpx_operator *d = &op->def;
 
     snprintf(name, OPERATOR_TEXT, "operator %s of domain %s", d->name, d->domain);
-    snprintf(says, OPERATOR_TEXT,
-             "version %d, %d-%d inputs, %d-%d outputs, flags %u, samples %d %x %x, %x %x %x, %d%d%d%d%d%d", d->version,
-             d->min_inputs, d->max_inputs, d->min_outputs, d->max_outputs, d->flags, d->sample_axis,
-             (unsigned)d->sample_inputs, (unsigned)d->sample_outputs, (unsigned)d->parameter_inputs,
-             (unsigned)d->gradient_inputs, (unsigned)d->gradient_outputs, op->float32.apply != NULL,
-             op->float32.gradient != NULL, op->float64.apply != NULL, op->float64.gradient != NULL, op->shares,
-             op->gradient_shares);
+    snprintf(
+        says, OPERATOR_TEXT,
+        "version %d, %d-%d inputs, %d-%d outputs, flags %u, samples %d %x %x, %x %x %x, state %x %d, %d%d%d%d%d%d%d",
+        d->version, d->min_inputs, d->max_inputs, d->min_outputs, d->max_outputs, d->flags, d->sample_axis,
+        (unsigned)d->sample_inputs, (unsigned)d->sample_outputs, (unsigned)d->parameter_inputs,
+        (unsigned)d->gradient_inputs, (unsigned)d->gradient_outputs, (unsigned)d->state_inputs, d->state_outputs,
+        op->float32.apply != NULL, op->float32.gradient != NULL, op->float64.apply != NULL,
+        op->float64.gradient != NULL, op->shares, op->gradient_shares, d->make_gradient != NULL);
 }
 
 /* ---- what the caller hands over ---- */
 
-/* A structure of the caller's, of the size that it had when the caller was compiled, as we know it: members behind its
- * end are zero.  One that is newer must have zeros in what we do not know. */
-static Status take(void *out, size_t own, const void *from, const char *what)
+/* Members behind the end of the caller's are zero.  One that is newer must have zeros in what we do not know. */
+Status operators_take(void *out, size_t own, const void *from, const char *what)
 {
     const size_t size = *(const size_t *)from, most = size < own ? size : own;
 
@@ -85,6 +87,28 @@ static bool is_word(const char *s, bool dots)
     return true;
 }
 
+/* State is on no sample's side, and its outputs may be left out. */
+static Status check_state(const dpx_operator *d)
+{
+    int n = 0;
+
+    if (d->state_inputs > 0xff || d->state_inputs & d->parameter_inputs)
+        return FAIL(E_INVALID, "operator %s: state_inputs %#x, expected 8 bits that are no parameter's", d->name,
+                    (unsigned)d->state_inputs);
+    for (int i = 0; i < 8; i++)
+        n += d->state_inputs >> i & 1;
+    if (n && (d->state_outputs < 1 || d->state_outputs < d->min_outputs || d->state_outputs > MOST_OUTPUTS ||
+              (d->max_outputs >= 0 && d->state_outputs + n > d->max_outputs)))
+        return FAIL(E_INVALID, "operator %s: state_outputs is %d, expected %d outputs that may be absent from there on",
+                    d->name, d->state_outputs, n);
+    for (int i = 0; n && d->flags & DPX_OPERATOR_PER_SAMPLE && i < 8; i++)
+        if ((d->state_inputs >> i & 1 && carries_samples(d->sample_inputs, i)) ||
+            (i < n && carries_samples(d->sample_outputs, d->state_outputs + i)))
+            return FAIL(E_INVALID, "operator %s: its state carries samples, as sample_inputs and sample_outputs say",
+                        d->name);
+    return ST_OK;
+}
+
 static Status check_counts(const dpx_operator *d)
 {
     if (d->min_inputs < 0 || (d->max_inputs >= 0 && d->max_inputs < d->min_inputs) || d->max_inputs > 127 ||
@@ -100,7 +124,7 @@ static Status check_counts(const dpx_operator *d)
         return FAIL(E_INVALID, "operator %s: parameter_inputs has more than 8 bits", d->name);
     if (d->flags & ~7u)
         return FAIL(E_INVALID, "operator %s: flags %#x are not known", d->name, d->flags & ~7u);
-    return ST_OK;
+    return check_state(d);
 }
 
 static Status check_functions(const Operator *op)
@@ -112,8 +136,10 @@ static Status check_functions(const Operator *op)
         return FAIL(E_INVALID, "operator %s: it has no shape function", d->name);
     if (!op->float32.apply && !op->float64.apply)
         return FAIL(E_INVALID, "operator %s: it has no kernel, neither in float32 nor in float64", d->name);
-    if (d->flags & DPX_OPERATOR_ZERO_GRADIENT && kernel)
+    if (d->flags & DPX_OPERATOR_ZERO_GRADIENT && (kernel || d->make_gradient))
         return FAIL(E_INVALID, "operator %s: its gradient is zero, and it has one", d->name);
+    if (d->make_gradient && kernel)
+        return FAIL(E_INVALID, "operator %s: its gradient is a kernel and nodes, expected one of both", d->name);
     return ST_OK;
 }
 
@@ -131,7 +157,7 @@ static Status check_name(const dpx_operators *o, const dpx_operator *d)
 
 /* ---- attributes ---- */
 
-static AttrType attr_type(dpx_attribute_type t)
+AttrType operators_attr_type(dpx_attribute_type t)
 {
     switch (t) {
     case DPX_ATTRIBUTE_FLOAT: return A_FLOAT;
@@ -147,11 +173,11 @@ static Status take_attribute(AttrDecl *out, Arena *a, const dpx_operator *d, con
 {
     dpx_attribute t;
 
-    TRY(status_prefix(take(&t, sizeof t, from, "dpx_attribute"), "operator %s", d->name));
-    if (!is_word(t.name, false) || attr_type(t.type) == A_NONE)
+    TRY(status_prefix(operators_take(&t, sizeof t, from, "dpx_attribute"), "operator %s", d->name));
+    if (!is_word(t.name, false) || operators_attr_type(t.type) == A_NONE)
         return FAIL(E_INVALID, "operator %s: attribute '%s' of type %d", d->name, t.name ? t.name : "", (int)t.type);
     *out = (AttrDecl){ .name = arena_strdup(a, t.name),
-                       .type = attr_type(t.type),
+                       .type = operators_attr_type(t.type),
                        .i = t.i,
                        .f = t.f,
                        .s = t.s ? arena_strdup(a, t.s) : NULL,
@@ -234,6 +260,7 @@ static void set_apply(RoleDef *r, const Operator *o)
     r->op.flags &= ~(unsigned)OPF_GAPS;
     r->op.flags |= o->shares ? OPF_SHARES : 0;
     r->op.lower = o->shares ? own_lower : NULL;
+    r->op.train = d->state_inputs ? own_train : NULL;
 }
 
 static void set_combine(RoleDef *r)
@@ -249,11 +276,14 @@ static void set_outputs(RoleDef *r, const Operator *o)
     const dpx_operator *d = &o->def;
 
     r->op.param_in = (uint8_t)d->parameter_inputs;
+    r->op.running_in = (uint8_t)d->state_inputs;
+    r->op.running_out = (int8_t)d->state_outputs;
     if (d->flags & DPX_OPERATOR_ZERO_GRADIENT)
         r->op.flags |= OPF_ZERO_GRAD;
-    r->op.grad = o->float32.gradient || o->float64.gradient ? own_grad_kernel
-                 : d->flags & DPX_OPERATOR_ZERO_GRADIENT    ? grad_none
-                                                            : NULL;
+    r->op.grad = d->make_gradient                             ? own_grad_nodes
+                 : o->float32.gradient || o->float64.gradient ? own_grad_kernel
+                 : d->flags & DPX_OPERATOR_ZERO_GRADIENT      ? grad_none
+                                                              : NULL;
 }
 
 static Status make_role(Operator *o, Arena *a, Role role)
@@ -295,7 +325,7 @@ static Status take_kernels(dpx_kernels *out, const dpx_operator *d, const dpx_ke
 {
     if (!from)
         return ST_OK;
-    TRY(status_prefix(take(out, sizeof *out, from, "dpx_kernels"), "operator %s", d->name));
+    TRY(status_prefix(operators_take(out, sizeof *out, from, "dpx_kernels"), "operator %s", d->name));
     if (!out->apply)
         return FAIL(E_INVALID, "operator %s: dpx_kernels without apply", d->name);
     if (!out->collect != !out->combine || !out->gradient_collect != !out->gradient_combine)
@@ -329,7 +359,8 @@ static Status read_operator(Operator *to, const dpx_operators *o, const dpx_oper
 {
     dpx_operator *d = &to->def;
 
-    TRY(take(d, sizeof *d, from, "dpx_operator"));
+    TRY(operators_take(d, sizeof *d, from, "dpx_operator"));
+    to->set = o;
     TRY(check_name(o, d));
     TRY(check_counts(d));
     TRY(take_kernels(&to->float32, d, d->float32));

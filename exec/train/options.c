@@ -642,6 +642,8 @@ Status options_copy(Options **out, const Options *o)
         copy->world = o->world;
     for (int i = 0; i < o->n_operators && !st; i++)
         st = options_set_operators(copy, o->operators[i]);
+    if (!st)
+        st = options_set_replication(copy, &o->replication);
     if (st) {
         options_free(copy);
         return st;

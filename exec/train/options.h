@@ -25,6 +25,14 @@ typedef struct {
     const char *loss;  /* NULL: the run's */
 } OptionGroup;
 
+/* Who is told of copies when a trainer is made (dpx_options_on_replicate). */
+typedef struct {
+    const char *pattern;         /* NULL: none */
+    dpx_replicate_fn *replicate; /* NULL: nobody is told */
+    void (*release)(void *context);
+    void *user;
+} Replication;
+
 /* See options.c for what each means on the command line. */
 typedef struct {
     BuildOptions build; /* its pointers live in `arena` */
@@ -49,6 +57,7 @@ typedef struct {
     dpx_world *world;          /* lent; NULL: this process alone */
     dpx_operators **operators; /* [n_operators] held */
     int n_operators;
+    Replication replication;
     const char **text; /* by option index: the text in force, NULL: the default */
     Arena *arena;
 } Options;
@@ -60,6 +69,7 @@ Status options_set(Options *o, const char *name, const char *value) CHECKED;
 Status options_set_class_weights(Options *o, const Tensor *weights) CHECKED;
 Status options_set_target_shape(Options *o, const Shape *shape) CHECKED;
 Status options_set_operators(Options *o, dpx_operators *set) CHECKED;
+Status options_set_replication(Options *o, const Replication *r) CHECKED; /* the pattern is copied */
 /* Adds the operators of a shared library, which stays loaded; `to` is an Options. */
 Status options_add_library(const Setting *r, void *to, const char *path) CHECKED;
 /* Of all sets, in the arena. */

@@ -1,4 +1,5 @@
-/* The operators that options were given: sets of an embedder, or of a library, held as long as the options are. */
+/* The operators that options were given: sets of an embedder, or of a library, held as long as the options are; and who
+ * is told of the copies of their nodes. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdio.h>
@@ -41,6 +42,17 @@ Status options_operators(OperatorList *out, Arena *a, const Options *o)
     for (int i = 0; i < o->n_operators; i++)
         for (int k = 0; k < o->operators[i]->list.n; k++)
             list[out->n++] = o->operators[i]->list.op[k];
+    return ST_OK;
+}
+
+Status options_set_replication(Options *o, const Replication *r)
+{
+    const char *pattern = r->pattern ? arena_strdup(o->arena, r->pattern) : NULL;
+
+    if (r->pattern && !pattern)
+        return FAIL_NOMEM();
+    o->replication = *r;
+    o->replication.pattern = pattern;
     return ST_OK;
 }
 

@@ -182,6 +182,19 @@ static Status place_nodes(Placements *t, const Graph *g, const Partition *part, 
     return ST_OK;
 }
 
+/* State that an operator writes on each replica, and that has no mode to make it the whole batch's. */
+static Status note_states(const Placements *t, const Graph *g, Report *report)
+{
+    for (int i = 0; i < g->n_update; i++) {
+        const Node *n = value(g, g->update[i].next)->producer;
+
+        if (n && n->op->running_in && !n->op->trains && t->value[g->update[i].next.i].kind == PL_L)
+            TRY(report_note(report, NOTE_NUMBERS, value(g, g->update[i].state)->name,
+                            "%s writes this state on each replica: it follows the first replica", node_text(g, n)));
+    }
+    return ST_OK;
+}
+
 static int partial_inputs(const Placements *t, const Node *n)
 {
     int count = 0;
@@ -269,5 +282,5 @@ Status place_graph(Placements *out, const Graph *g, const Partition *part, Arena
     TRY(decide_early(&t, g, a));
     TRY(place_nodes(&t, g, part, a, report));
     *out = t;
-    return ST_OK;
+    return note_states(&t, g, report);
 }

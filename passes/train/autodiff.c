@@ -142,7 +142,7 @@ Status autodiff(Graph *g, Arena *scratch, ValueId loss, int n_wrt, const ValueId
                       w.missing.n == 1 ? "" : "s"));
     for (int i = 0; i < n_wrt; i++)
         grads[i] = w.grad[wrt[i].i];
-    return g->status;
+    return graph_sort(g); /* what an embedder's gradient wrote may have been lowered where it stands */
 }
 
 /* ---- the pass ---- */

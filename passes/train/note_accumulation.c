@@ -13,7 +13,7 @@ enum { LISTED = 5 }; /* names, of all that there may be */
 
 typedef bool Which(const Node *n);
 
-static bool takes_statistics(const Node *n) { return n->op->running_in && n->op->trains(n); }
+static bool takes_statistics(const Node *n) { return n->op->running_in && n->op->trains && n->op->trains(n); }
 static bool shares(const Node *n) { return n->op->flags & OPF_SHARES; }
 
 /* How many of those nodes there are, and the names of the first. */

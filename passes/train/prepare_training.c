@@ -107,7 +107,7 @@ static Status check_sees_all(const Prepare *p, const Node *n)
 static Status keeps_statistics(bool *out, Prepare *p, const Node *n)
 {
     *out = is_frozen(p, n);
-    if (p->mixed && !n->op->trains(n)) {
+    if (p->mixed && n->op->trains && !n->op->trains(n)) {
         TRY(report_note(p->ctx->report, NOTE_OTHER, n->name,
                         "in evaluation mode in a file that has others in training mode: its running "
                         "statistics stay as they are"));
@@ -147,7 +147,7 @@ static Status prepare_node(Prepare *p, Node *n)
 
     if (n->op->running_in) {
         TRY(keeps_statistics(&keeps, p, n));
-        p->ctx->n_changed += n->op->trains(n) || (mode.batch && !keeps);
+        p->ctx->n_changed += (n->op->trains && n->op->trains(n)) || (mode.batch && !keeps);
     }
     if (keeps)
         mode = (TrainMode){ 0 };
@@ -161,7 +161,7 @@ static bool has_mixed_modes(const Graph *g)
     bool has[2] = { false, false };
 
     FOR_NODES(g, n)
-        if (n->op->running_in)
+        if (n->op->running_in && n->op->trains)
             has[n->op->trains(n)] = true;
     return has[0] && has[1];
 }

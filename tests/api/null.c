@@ -69,6 +69,8 @@ typedef struct {
     X(node_set, "outside of a shape function", dpx_node_set_output(NULL, 0, DPX_FLOAT32, 0, NULL))                     \
     X(node_message, "outside of a shape function", dpx_node_set_message(NULL, 1, 1))                                   \
     X(node_gradient, "outside of a shape function", dpx_node_set_gradient_message(NULL, 1, 1))                         \
+    X(graph_outputs, "outside of make_gradient", dpx_graph_emit_outputs(NULL, "", "Neg", NULL, 0, NULL, 0, NULL, 0))   \
+    X(graph_set, "outside of make_gradient", dpx_graph_set_input_gradient(NULL, 0, 0))                                 \
     X(join_out, "dpx_world_join: out", dpx_world_join(NULL, &a->alone))                                                \
     X(join_options, "dpx_world_join: options", dpx_world_join(&a->w, NULL))                                            \
     X(join_rendezvous, "rendezvous: expected HOST:PORT", dpx_world_join(&a->w, &a->two))                               \
@@ -119,6 +121,8 @@ typedef struct {
     X(interpret_map, "the inputs are a list, expected a map", dpx_interpret(&a->data, MLP, a->o, a->some))             \
     X(metric_trainer, "dpx_trainer_metric: trainer", dpx_trainer_metric(NULL, &a->metric))                             \
     X(preprocess_trainer, "dpx_trainer_set_preprocess: trainer", dpx_trainer_set_preprocess(NULL, NULL, NULL))         \
+    X(replicate_options, "dpx_options_on_replicate: options", dpx_options_on_replicate(NULL, NULL, NULL, NULL, NULL))  \
+    X(replicate_none, "dpx_options_on_replicate: replicate", dpx_options_on_replicate(a->o, NULL, NULL, NULL, NULL))   \
     X(replicate_trainer, "dpx_trainer_on_replicate: trainer", dpx_trainer_on_replicate(NULL, NULL, NULL, NULL, NULL))  \
     X(replicate_function, "dpx_trainer_on_replicate: replicate",                                                       \
       dpx_trainer_on_replicate(a->t, NULL, NULL, NULL, NULL))                                                          \
@@ -270,6 +274,9 @@ static void test_harmless(void)
     CU_ASSERT(!dpx_node_count_messages(NULL) && !dpx_node_message(NULL, 0, NULL));
     CU_ASSERT(!dpx_node_answer(NULL, 0, NULL) && !dpx_node_gradient_answer(NULL, NULL));
     CU_ASSERT_EQUAL(dpx_node_fail(NULL, DPX_IO, "why"), DPX_IO);
+    CU_ASSERT(!dpx_graph_input(NULL, 0) && !dpx_graph_output(NULL, 0) && !dpx_graph_output_gradient(NULL, 0));
+    CU_ASSERT(!dpx_graph_constant(NULL, NULL) && !dpx_graph_number(NULL, 0, 1) && !dpx_graph_tensor(NULL, 0, NULL));
+    CU_ASSERT(!dpx_graph_emit(NULL, "", "Neg", NULL, 0, NULL, 0));
     CU_ASSERT(!dpx_batch_axis(NULL, NULL, NULL) && !dpx_batch_splits(NULL, o, "x"));
     CU_ASSERT(!dpx_model_is_step(NULL) && !dpx_model_count(NULL, DPX_INPUT) && !dpx_trainer_replicas(NULL) &&
               isnan(dpx_trainer_group_lr(NULL, 0, 1)) && isnan(dpx_trainer_group_norm(NULL, 0)));

@@ -1,15 +1,17 @@
 #!/bin/bash
-# Operators of one's own in a library, --operators: docs/example/statistics.c as docs/own-operators.md prints it, trained by dpexec, checked by
-# graph-transform, run and resumed; what is wrong with a library is told in a line.
+# Operators of one's own in a library, --operators: docs/example/statistics.c and soft_clip.c as docs/own-operators.md prints them, trained by
+# dpexec, checked by graph-transform, run and resumed; what is wrong with a library is told in a line.
 . "$(dirname "$0")/lib.sh"
 cc=$(sed -n 's/^CMAKE_C_COMPILER:[A-Z]*=//p' "$build/CMakeCache.txt")
 sanitize=$(sed -n 's/^DPX_SANITIZE:[A-Z]*=//p' "$build/CMakeCache.txt")
 library() { "$cc" -std=c11 -shared -fPIC -Iinclude ${sanitize:+-fsanitize=$sanitize} "$DIR/$1.c" -lm -o "$DIR/$1.so"; }
-awk '/^```c$/ { n++; on = n == 2; next } /^```/ { on = 0 } on' docs/own-operators.md >"$DIR/statistics.c"
+example() { awk -v which="$1" '/^```c$/ { n++; on = n == which; next } /^```/ { on = 0 } on' docs/own-operators.md >"$DIR/$2.c"; }
+example 2 statistics
+example 3 soft_clip
 check "compile the example of docs/own-operators.md" library statistics
+check "compile its example of a gradient in nodes" library soft_clip
 
-
-python3 - "$DIR/data.npz" "$DIR/x.npy" <<'EOF'
+python3 - "$DIR/data.npz" "$DIR/x.npy" "$DIR/narrow.npz" <<'EOF'
 import io, math, struct, sys, zipfile
 
 def npy(descr, shape, data):
@@ -20,6 +22,9 @@ with zipfile.ZipFile(sys.argv[1], "w") as z:
     x = npy("<f4", (22, 3, 4), struct.pack("<264f", *[math.sin(1 + 0.7 * i * i) for i in range(264)]))
     z.writestr("x.npy", x)
     open(sys.argv[2], "wb").write(x)
+    z.writestr("target.npy", npy("<i8", (22,), struct.pack("<22q", *[i % 3 for i in range(22)])))
+with zipfile.ZipFile(sys.argv[3], "w") as z:
+    z.writestr("x.npy", npy("<f4", (22, 4), struct.pack("<88f", *[2 * math.sin(1 + 0.7 * i * i) for i in range(88)])))
     z.writestr("target.npy", npy("<i8", (22,), struct.pack("<22q", *[i % 3 for i in range(22)])))
 EOF
 folder=tests/operators
@@ -51,6 +56,39 @@ if [ -e "$build/libdpexec_cudasim.so" ]; then
     unset DPEXEC_CUDA_PLUGIN
 else
     skip "operators of one's own on a GPU" "no simulated one was built"
+fi
+
+# A gradient in nodes: over replicas, in two processes, and on a GPU, whose the gradient is though the operator is the host's.
+clip=$folder/soft_clip.onnx
+nodes=(--operators "$DIR/soft_clip.so")
+narrow=(--data "$DIR/narrow.npz" "${how[@]:2}")
+check "soft clip in ONNX's operators" "$dpexec" $folder/soft_clip_known.onnx "${narrow[@]}" --out "$DIR/clip_known"
+known_clip=$(losses "$DIR/clip_known")
+check "six steps of it" test "$(wc -w <<<"$known_clip")" = 6
+for parts in "--replicas 1" "--devices cpu*2 --replicas 5" "--devices cpu*3 --split 1,0,2"; do
+    rm -rf "$DIR/clip"
+    check "train soft clip $parts" "$dpexec" $clip "${narrow[@]}" "${nodes[@]}" $parts --out "$DIR/clip"
+    check "losses of soft clip $parts: $(losses "$DIR/clip")" near "$(losses "$DIR/clip")" "$known_clip"
+done
+for parts in "--accumulate 2" "--strategy master" "--shard parameters" "--clip-norm 0.1 --optimizer adam"; do
+    rm -rf "$DIR/clip" "$DIR/clip_as"
+    check "ONNX's $parts" "$dpexec" $folder/soft_clip_known.onnx "${narrow[@]}" --replicas 3 $parts --out "$DIR/clip_as"
+    check "soft clip $parts" "$dpexec" $clip "${narrow[@]}" "${nodes[@]}" --devices 'cpu*2' --replicas 3 $parts --out "$DIR/clip"
+    check "losses of soft clip $parts: $(losses "$DIR/clip")" near "$(losses "$DIR/clip")" "$(losses "$DIR/clip_as")"
+done
+check "soft clip in two processes" "$dpexec" launch -n 2 -- $clip "${narrow[@]}" "${nodes[@]}" --replicas 5 --out "$DIR/clip_two"
+check "losses of soft clip in two processes" near "$(losses "$DIR/clip_two")" "$known_clip"
+check "--verify of soft clip" "$graph_transform" $clip "${nodes[@]}" --batch-size 7 --loss cross-entropy --replicas 3 --verify
+says '"gradient of clip" @r2' "$graph_transform" $clip "${nodes[@]}" --batch-size 6 --loss cross-entropy --replicas 3 --until partition
+if [ -e "$build/libdpexec_cudasim.so" ]; then
+    export DPEXEC_CUDA_PLUGIN=$build/libdpexec_cudasim.so
+    rm -rf "$DIR/clip"
+    says "SoftClip clip" "$dpexec" $clip "${narrow[@]}" "${nodes[@]}" --replicas 3 --devices cuda:0 --out "$DIR/clip"
+    check "its gradient is not the host's" bash -c "! grep -q 'gradient of clip' '$DIR/says.log'"
+    check "losses of soft clip on cuda:0: $(losses "$DIR/clip")" near "$(losses "$DIR/clip")" "$known_clip"
+    unset DPEXEC_CUDA_PLUGIN
+else
+    skip "a gradient in nodes on a GPU" "no simulated one was built"
 fi
 
 # The run says what it was given; resuming, evaluating and running need it again.

@@ -1,5 +1,8 @@
-"""Writes nested.onnx, whose functions call functions, own.onnx, whose nodes are of the domain that tests/operators/operators.c brings, known.onnx, which says the same in ONNX's
-operators, and function.onnx, which is known.onnx but for a function of its own, Twice of that domain, that computes 3 x.
+"""Writes the models of tests/operators/*.c but for statistics.c, whose nodes are of the domain com.example that these bring:
+own.onnx; known.onnx, which says the same in ONNX's operators; function.onnx, which is known.onnx but for a function of its own,
+Twice of that domain, that computes 3 x; nested.onnx, whose functions call functions; impure.onnx, where nodes read a constant, are
+alike, and are read by nobody; state.onnx, whose operator keeps a state; and soft_clip.onnx, with the operator of
+docs/example/soft_clip.c, and soft_clip_known.onnx, which says the same.
 
     python tests/operators/models.py        # onnx 1.22
 """
@@ -52,3 +55,39 @@ graph = helper.make_graph(nodes, "nested", [info("x", TensorProto.FLOAT, ["batch
                           [info("scores", TensorProto.FLOAT, ["batch", CLASSES])], weights)
 onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid(OWN, 3)], ir_version=8,
                             functions=[inner, outer]), HERE / "nested.onnx")
+
+clip = {"soft_clip": [node("SoftClip", ["h"], ["c"], name="clip", domain=OWN, limit=1.5)],
+        "soft_clip_known": [node("Div", ["h", "limit"], ["d"], name="divide"), node("Tanh", ["d"], ["t"], name="tanh"),
+                            node("Mul", ["t", "limit"], ["c"], name="multiply")]}
+for name, nodes in clip.items():
+    random = np.random.default_rng(13)
+    weights = [numpy_helper.from_array(random.standard_normal(s).astype(np.float32), k)
+               for k, s in (("weight", (WIDTH, WIDTH)), ("last", (WIDTH, CLASSES)))]
+    limit = [] if name == "soft_clip" else [numpy_helper.from_array(np.float32(1.5), "limit")]
+    nodes = [node("MatMul", ["x", "weight"], ["h"], name="product")] + nodes + [node("MatMul", ["c", "last"], ["scores"], name="last")]
+    graph = helper.make_graph(nodes, name, [info("x", TensorProto.FLOAT, ["batch", WIDTH])],
+                              [info("scores", TensorProto.FLOAT, ["batch", CLASSES])], weights + limit)
+    opsets = [helper.make_opsetid("", 17)] + ([helper.make_opsetid(OWN, 1)] if name == "soft_clip" else [])
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), HERE / f"{name}.onnx")
+
+# Of each of Tap, which is impure, and Twice, which is not: two that are alike and read a constant, and one that nobody reads.
+nodes = [node("MatMul", ["x", "weight"], ["h"], name="product")]
+for i, op in enumerate(("Tap", "Tap", "Twice", "Twice")):
+    nodes += [node(op, ["offset"], [f"o{i}"], name=f"constant{i}", domain=OWN),
+              node("Add", ["h" if not i else f"s{i - 1}", f"o{i}"], ["scores" if i == 3 else f"s{i}"], name=f"add{i}")]
+nodes += [node(op, ["h"], [op], name=f"unread_{op}", domain=OWN) for op in ("Tap", "Twice")]
+random = np.random.default_rng(17)
+weights = [numpy_helper.from_array(random.standard_normal(s).astype(np.float32), k) for k, s in (("weight", (WIDTH, CLASSES)), ("offset", (CLASSES,)))]
+graph = helper.make_graph(nodes, "impure", [info("x", TensorProto.FLOAT, ["batch", WIDTH])],
+                          [info("scores", TensorProto.FLOAT, ["batch", CLASSES])], weights)
+onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid(OWN, 3)], ir_version=8),
+          HERE / "impure.onnx")
+
+# y = h, beside which the operator keeps a state, in steps that train.
+weights = [numpy_helper.from_array(np.random.default_rng(19).standard_normal((WIDTH, CLASSES)).astype(np.float32), "weight"),
+           numpy_helper.from_array(np.array([2], np.float32), "seen")]
+nodes = [node("MatMul", ["x", "weight"], ["h"], name="product"), node("Seen", ["h", "seen"], ["scores"], name="counter", domain=OWN)]
+graph = helper.make_graph(nodes, "state", [info("x", TensorProto.FLOAT, ["batch", WIDTH])],
+                          [info("scores", TensorProto.FLOAT, ["batch", CLASSES])], weights)
+onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid(OWN, 1)], ir_version=8),
+          HERE / "state.onnx")

@@ -30,23 +30,42 @@ static inline dpx_options *own_options(const char *const *settings, dpx_operator
     return o;
 }
 
-/* Sets are let go as soon as the model is there: it holds them. */
-static inline dpx_status own_trainer(dpx_trainer **t, const char *model, const char *const *settings,
-                                     dpx_operators *set)
+/* Who is told of copies as a trainer is made. */
+typedef struct {
+    const char *pattern;
+    dpx_replicate_fn *replicate;
+    void (*release)(void *context);
+    void *user;
+} OwnReplication;
+
+/* Sets are let go as soon as the model is there: it holds them.  `how` may be NULL. */
+static inline dpx_status own_trainer_telling(dpx_trainer **t, const char *model, const char *const *settings,
+                                             dpx_operators *set, const OwnReplication *how)
 {
     dpx_options *o = own_options(settings, set);
     dpx_model *m = NULL;
-    char path[512];
+    char path[512], pattern[64];
     dpx_status st;
 
     snprintf(path, sizeof path, "%s%s.onnx", FOLDER, model);
     st = dpx_model_load_within(&m, path, o);
+    if (!st && how) {
+        snprintf(pattern, sizeof pattern, "%s", how->pattern ? how->pattern : "");
+        st = dpx_options_on_replicate(o, how->pattern ? pattern : NULL, how->replicate, how->release, how->user);
+        memset(pattern, 'x', sizeof pattern); /* it was copied */
+    }
     if (!st)
         st = dpx_trainer_create(t, m, o, NULL, NULL);
     dpx_options_free(o);
     dpx_model_free(m);
     dpx_operators_free(set);
     return st;
+}
+
+static inline dpx_status own_trainer(dpx_trainer **t, const char *model, const char *const *settings,
+                                     dpx_operators *set)
+{
+    return own_trainer_telling(t, model, settings, set, NULL);
 }
 
 /* For a world of threads. */

@@ -116,6 +116,149 @@ static void test_batch_norm(void)
         }
 }
 
+/* ---- gradients ---- */
+
+/* What one step of plain descent at a rate of 1 takes away is the gradient. */
+static bool find_gradient(Trained *out, const char *model, const char *const *settings, dpx_operators *set)
+{
+    Trained before, after;
+    dpx_trainer *t = NULL;
+    dpx_result r;
+    const bool good = CHECK_DPX(own_trainer(&t, model, settings, set)) && CHECK_DPX(get_all(t, &before)) &&
+                      CHECK_DPX(step(t, MOST, 0, &r)) && CHECK_DPX(get_all(t, &after));
+    const double *a = (const double *)&before, *b = (const double *)&after;
+
+    dpx_trainer_free(t);
+    for (size_t i = STEPS; good && i < sizeof before / sizeof *a; i++)
+        ((double *)out)[i] = a[i] - b[i];
+    out->loss[0] = good ? r.loss : NAN;
+    return good;
+}
+
+/* By norm, and relative. */
+static double distance(const double *a, const double *b, size_t n)
+{
+    double sum = 0, norm = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        sum += (a[i] - b[i]) * (a[i] - b[i]);
+        norm += b[i] * b[i];
+    }
+    return sqrt(sum / norm);
+}
+
+#define LEN(a) (sizeof(a) / sizeof *(a))
+#define PLAIN "loss=cross-entropy", "dtype=float64", "lr=1", "optimizer=sgd", "threads=1", "batch-size=11"
+
+/* As the example's, without messages of the gradient. */
+static dpx_status shape_of_nodes(void *user, dpx_node *n)
+{
+    dpx_tensor x;
+
+    (void)user;
+    if (!dpx_node_input(n, 0, &x) || dpx_node_set_output(n, 0, x.dtype, x.rank, x.dim))
+        return DPX_SHAPE;
+    return dpx_node_set_message(n, CHANNELS * NUMBERS_OF_MOMENTS, CHANNELS * NUMBERS_OF_MOMENTS);
+}
+
+/* The gradient as nodes, of the whole batch: what one replica would write is made right on several by collectives. */
+static dpx_value emit_two(dpx_node *n, const char *name, dpx_value a, dpx_value b)
+{
+    return dpx_graph_emit(n, "", name, (const dpx_value[]){ a, b }, 2, NULL, 0);
+}
+
+/* Over samples and what is inside of a channel; `keep`: as dimensions of 1. */
+static dpx_value over_batch(dpx_node *n, const char *name, dpx_value x, int64_t keep)
+{
+    int64_t axes[] = { 0, 2 };
+    const dpx_tensor list = { NULL, DPX_INT64, 1, { 2 }, axes };
+    const dpx_attribute dims = { .size = sizeof dims, .name = "keepdims", .type = DPX_ATTRIBUTE_INT, .i = keep };
+
+    return dpx_graph_emit(n, "", name, (const dpx_value[]){ x, dpx_graph_constant(n, &list) }, 2, &dims, 1);
+}
+
+static dpx_status make_gradient(void *user, dpx_node *n)
+{
+    int64_t one_each[] = { CHANNELS, 1 };
+    const dpx_tensor sizes = { NULL, DPX_INT64, 1, { 2 }, one_each };
+    const dpx_value x = dpx_graph_input(n, 0), dy = dpx_graph_output_gradient(n, 0),
+                    centred = emit_two(n, "Sub", x, over_batch(n, "ReduceMean", x, 1)),
+                    variance = over_batch(n, "ReduceMean", emit_two(n, "Mul", centred, centred), 1),
+                    moved = emit_two(n, "Add", variance, dpx_graph_number(n, x, dpx_node_float(n, "epsilon"))),
+                    sd = dpx_graph_emit(n, "", "Sqrt", &moved, 1, NULL, 0), unit = emit_two(n, "Div", centred, sd),
+                    scale = emit_two(n, "Reshape", dpx_graph_input(n, 1), dpx_graph_constant(n, &sizes)),
+                    along = emit_two(n, "Mul", unit, over_batch(n, "ReduceMean", emit_two(n, "Mul", dy, unit), 1)),
+                    rest = emit_two(n, "Sub", emit_two(n, "Sub", dy, over_batch(n, "ReduceMean", dy, 1)), along);
+    dpx_status st = dpx_graph_set_input_gradient(n, 0, emit_two(n, "Mul", emit_two(n, "Div", scale, sd), rest));
+
+    (void)user;
+    if (!st)
+        st = dpx_graph_set_input_gradient(n, 1, over_batch(n, "ReduceSum", emit_two(n, "Mul", dy, unit), 0));
+    return st ? st : dpx_graph_set_input_gradient(n, 2, over_batch(n, "ReduceSum", dy, 0));
+}
+
+static dpx_operators *make_set_of_nodes(void)
+{
+    static const dpx_kernels kernels = {
+        .size = sizeof kernels, .apply = apply, .collect = collect, .combine = combine
+    };
+    const dpx_attribute epsilon = { .size = sizeof epsilon, .name = "epsilon", .type = DPX_ATTRIBUTE_FLOAT, .f = 1e-5 };
+    const dpx_operator op = { .size = sizeof op,
+                              .domain = "com.example",
+                              .name = "Statistics",
+                              .min_inputs = 3,
+                              .max_inputs = 3,
+                              .min_outputs = 1,
+                              .max_outputs = 1,
+                              .attributes = &epsilon,
+                              .n_attributes = 1,
+                              .flags = DPX_OPERATOR_PER_SAMPLE,
+                              .sample_inputs = 1,
+                              .parameter_inputs = 2 | 4,
+                              .shape = shape_of_nodes,
+                              .float32 = &kernels,
+                              .float64 = &kernels,
+                              .make_gradient = make_gradient };
+    dpx_operators *set = NULL;
+
+    CHECK_DPX(dpx_operators_create(&set));
+    CHECK_DPX(dpx_operators_add(set, &op));
+    return set;
+}
+
+static void compare_gradients(const Trained *own, const Trained *known, const char *what, size_t i)
+{
+    if (!(distance(own->weight, known->weight, LEN(own->weight)) <= 1e-12) ||
+        !(distance(own->scale, known->scale, LEN(own->scale)) <= 1e-12) ||
+        !(distance(own->bias, known->bias, LEN(own->bias)) <= 1e-12) ||
+        !(distance(own->last, known->last, LEN(own->last)) <= 1e-12) ||
+        !(fabs(own->loss[0] - known->loss[0]) <= 1e-12 * known->loss[0]))
+        TEST_FAIL("%s, case %zu: %g %g %g %g", what, i, distance(own->weight, known->weight, LEN(own->weight)),
+                  distance(own->scale, known->scale, LEN(own->scale)), distance(own->bias, known->bias, LEN(own->bias)),
+                  distance(own->last, known->last, LEN(own->last)));
+}
+
+/* On 1, 2 and 5 replicas, and with an empty one; the operator's gradient as kernels and as nodes. */
+static void test_gradients(void)
+{
+    static const char *const many[][9] = {
+        { PLAIN, NULL },
+        { PLAIN, "devices=cpu*2", NULL },
+        { PLAIN, "devices=cpu*2", "replicas=5", NULL },
+        { PLAIN, "devices=cpu*3", "split=1,0,2", NULL },
+    };
+    Trained known, own;
+
+    if (!find_gradient(&known, "batch_norm", many[0], NULL))
+        return;
+    for (size_t i = 0; i < sizeof many / sizeof *many; i++) {
+        if (find_gradient(&own, "statistics", many[i], make_set()))
+            compare_gradients(&own, &known, "kernels", i);
+        if (find_gradient(&own, "statistics", many[i], make_set_of_nodes()))
+            compare_gradients(&own, &known, "nodes", i);
+    }
+}
+
 /* ---- other types ---- */
 
 /* Of the state, whatever its type. */
@@ -357,6 +500,115 @@ static void test_answers(void)
         }
 }
 
+/* ---- written into a gradient ---- */
+
+/* In soft_clip.onnx an operator that changes nothing, and normalises its gradient over the batch: by Statistics, whose
+ * copies then share in the backward pass, or in ONNX's words. */
+static dpx_status pass_on(void *user, dpx_node *n)
+{
+    dpx_tensor x, y;
+
+    (void)user;
+    if (!dpx_node_input(n, 0, &x) || !dpx_node_output(n, 0, &y))
+        return DPX_INTERNAL;
+    memcpy(y.data, x.data, (size_t)(x.dim[0] * x.dim[1]) * sizeof(double));
+    return DPX_OK;
+}
+
+static dpx_status pass_shape(void *user, dpx_node *n)
+{
+    dpx_tensor x;
+
+    (void)user;
+    return dpx_node_input(n, 0, &x) ? dpx_node_set_output(n, 0, x.dtype, x.rank, x.dim) : DPX_SHAPE;
+}
+
+static dpx_status normalise_by_own(void *user, dpx_node *n)
+{
+    double ones[WIDTH] = { 1, 1, 1, 1 }, zeros[WIDTH] = { 0 };
+    const dpx_tensor one = { NULL, DPX_FLOAT64, 1, { WIDTH }, ones }, zero = { NULL, DPX_FLOAT64, 1, { WIDTH }, zeros };
+    const dpx_value in[] = { dpx_graph_output_gradient(n, 0), dpx_graph_constant(n, &one),
+                             dpx_graph_constant(n, &zero) };
+
+    (void)user;
+    return dpx_graph_set_input_gradient(n, 0, dpx_graph_emit(n, "com.example", "Statistics", in, 3, NULL, 0));
+}
+
+static dpx_value mean_of(dpx_node *n, dpx_value x)
+{
+    int64_t axis = 0;
+    const dpx_tensor axes = { NULL, DPX_INT64, 1, { 1 }, &axis };
+
+    return emit_two(n, "ReduceMean", x, dpx_graph_constant(n, &axes));
+}
+
+static dpx_status normalise_by_formula(void *user, dpx_node *n)
+{
+    const dpx_value dy = dpx_graph_output_gradient(n, 0), centred = emit_two(n, "Sub", dy, mean_of(n, dy)),
+                    square = emit_two(n, "Mul", centred, centred),
+                    moved = emit_two(n, "Add", mean_of(n, square), dpx_graph_number(n, dy, 1e-5));
+
+    (void)user;
+    return dpx_graph_set_input_gradient(n, 0,
+                                        emit_two(n, "Div", centred, dpx_graph_emit(n, "", "Sqrt", &moved, 1, NULL, 0)));
+}
+
+static dpx_operators *passing_set(dpx_node_fn *gradient_fn)
+{
+    static const dpx_kernels kernels = { .size = sizeof kernels, .apply = pass_on };
+    const dpx_attribute limit = { .size = sizeof limit, .name = "limit", .type = DPX_ATTRIBUTE_FLOAT };
+    dpx_operator op = turn_operator(NULL);
+    dpx_operators *set = make_set();
+
+    op.name = "SoftClip";
+    op.attributes = &limit;
+    op.n_attributes = 1;
+    op.shape = pass_shape;
+    op.float64 = &kernels;
+    op.make_gradient = gradient_fn;
+    CHECK_DPX(dpx_operators_add(set, &op));
+    return set;
+}
+
+static bool train_passing(double *weight, const char *const *settings, dpx_node_fn *gradient_fn)
+{
+    const dpx_tensor state = { "weight", DPX_FLOAT64, 2, { WIDTH, WIDTH }, weight };
+    double x[MOST * WIDTH];
+    int64_t label[MOST];
+    const dpx_tensor batch[2] = { { "x", DPX_FLOAT64, 2, { MOST, WIDTH }, x },
+                                  { "target", DPX_INT64, 1, { MOST }, label } };
+    dpx_trainer *t = NULL;
+    dpx_result r;
+    bool good = CHECK_DPX(own_trainer(&t, "soft_clip", settings, passing_set(gradient_fn)));
+
+    for (int i = 0; i < MOST * WIDTH; i++) {
+        x[i] = sin(1 + 7 * i);
+        label[i / WIDTH] = i / WIDTH % CLASSES;
+    }
+    for (int i = 0; i < STEPS && good; i++)
+        good = CHECK_DPX(dpx_train_step(t, batch, 2, &r));
+    good = good && CHECK_DPX(dpx_trainer_get_state(t, "weight", &state));
+    dpx_trainer_free(t);
+    return good;
+}
+
+#define SLOW "loss=cross-entropy", "dtype=float64", "lr=0.01", "optimizer=sgd", "threads=1"
+
+static void test_emitted(void)
+{
+    static const char *const many[][8] = { { SLOW, NULL },
+                                           { SLOW, "devices=cpu*2", NULL },
+                                           { SLOW, "devices=cpu*2", "replicas=5", NULL },
+                                           { SLOW, "devices=cpu*3", "split=1,0,2", NULL } };
+    double known[WIDTH * WIDTH], own[WIDTH * WIDTH];
+
+    if (!train_passing(known, many[0], normalise_by_formula))
+        return;
+    for (size_t i = 0; i < LEN(many); i++)
+        if (train_passing(own, many[i], normalise_by_own) && !(distance(own, known, LEN(own)) <= 1e-12))
+            TEST_FAIL("case %zu: %g", i, distance(own, known, LEN(own)));
+}
+
 /* ---- what is wrong ---- */
 
 static dpx_status no_message(void *user, dpx_node *n)
@@ -530,6 +782,7 @@ static void test_world(void)
     CHECK_STR("norm 3 first;norm 4;", p[1].told);
 }
 
-DEFINE_SUITE(statistics, { "as batch-norm", test_batch_norm }, { "types", test_types },
+DEFINE_SUITE(statistics, { "as batch-norm", test_batch_norm }, { "gradients", test_gradients }, { "types", test_types },
              { "accumulate", test_accumulate }, { "graph", test_graph }, { "answers", test_answers },
-             { "refused", test_refused }, { "replication", test_replication }, { "world", test_world });
+             { "emitted", test_emitted }, { "refused", test_refused }, { "replication", test_replication },
+             { "world", test_world });
