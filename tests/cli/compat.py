@@ -9,13 +9,12 @@ in after.npz the parameters and running statistics at the end).  Their published
     Encoding   parts by chunk; the sum of the parts' mean losses by the number of parts
     jactorch   the variance's larger of itself and epsilon, its running one by n - 1
 
-A part without samples adds 0.  `--gloo` has two processes train under DistributedDataParallel and compares what they find with the rule.
+A part without samples adds 0.  tests/cli/compat_gloo.py has processes under DistributedDataParallel itself compute the same.
 
     pip install torch onnx numpy
-    tests/cli/compat.py [--gloo]
+    tests/cli/compat.py
 """
 import os
-import sys
 
 import numpy as np
 import onnx
@@ -201,52 +200,7 @@ CASES = [
 ]
 
 
-def rank(r, port, found):
-    import torch.distributed as dist
-    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
-    dist.init_process_group("gloo", rank=r, world_size=REPLICAS)
-
-    class Net(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.conv, self.bn, self.head = torch.nn.Conv1d(3, 5, 2), torch.nn.BatchNorm1d(5, EPSILON), torch.nn.Linear(15, 4)
-
-        def forward(self, x):
-            return self.head(torch.relu(self.bn(self.conv(x))).flatten(1))
-
-    net = Net().double()
-    state = {n: torch.tensor(a.T if n == "head.weight" else a) for n, a in start.items()}
-    net.load_state_dict(state, strict=False)
-    net = torch.nn.parallel.DistributedDataParallel(net)
-    optimizer = torch.optim.SGD(net.parameters(), LR, momentum=0.5)
-    losses = []
-    for _ in range(STEPS):
-        part = list(balanced(5)[r]) or [0]
-        loss = F.cross_entropy(net(torch.tensor(data[5][0][part])), torch.tensor(data[5][1][part]))
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        dist.all_reduce(loss)
-        losses.append(loss.item() / REPLICAS)
-    if r == 0:
-        found["losses"] = losses
-        found["weight"] = net.module.conv.weight.detach().numpy()
-    dist.destroy_process_group()
-
-
-def compare_with_processes():
-    import torch.multiprocessing as mp
-    found = mp.Manager().dict()
-    mp.spawn(rank, (29411, found), nprocs=REPLICAS)
-    losses, after = train(5, 5, balanced, over_all)
-    worst = max(map(abs, np.subtract(losses, found["losses"])))
-    print("DistributedDataParallel, 4 processes, 5 samples:", worst, abs(after["conv.weight"] - found["weight"]).max())
-    assert worst < 1e-12 and abs(after["conv.weight"] - found["weight"]).max() < 1e-12
-
-
-if __name__ == "__main__" and "--gloo" in sys.argv:
-    compare_with_processes()
-elif __name__ == "__main__":
+if __name__ == "__main__":
     os.makedirs(HERE, exist_ok=True)
     save(MODEL, EPSILON)
     save(CLAMPED, CLAMP)
