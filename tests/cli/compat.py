@@ -5,7 +5,7 @@ in after.npz the parameters and running statistics at the end).  Their published
 
     DP         scatter by chunk; the loss on the gathered scores; statistics of each part, the running ones those of part 0
     DDP        every rank's own mean loss; gradients summed and divided by the number of ranks; buffers of rank 0 before each forward
-    MM         as DDP, with running statistics of each rank, whose mean all take after each epoch
+    MM         as DDP, with running statistics of each rank, whose mean all take after each epoch, and for an evaluation within one
     Encoding   parts by chunk; the sum of the parts' mean losses by the number of parts
     jactorch   the variance's larger of itself and epsilon, its running one by n - 1
 
@@ -97,9 +97,10 @@ def counts(criterion, target):
     return len(target) > 0 and not (criterion is weighted and bool((target == 3).all()))
 
 
-def train(samples, batch, parts, total, criterion=mean_loss, accumulate=1, bn="local", group=1, clamp=False, across=False, reduce=None):
+def train(samples, batch, parts, total, criterion=mean_loss, accumulate=1, bn="local", group=1, clamp=False, across=False, reduce=None,
+          every=False):
     """`total` makes the loss of the parts' scores and targets; statistics are those of `group` replicas together.  bn local: every step
-    begins with the first group's running statistics; own: each keeps its own; average: so, and their mean after each epoch."""
+    begins with the first group's running statistics; own: each keeps its own; average: so, and their mean after each epoch, or `every` batch."""
     p = {n: torch.tensor(a, requires_grad="running" not in n) for n, a in start.items()}
     sets = [[p["bn.running_mean"].clone(), p["bn.running_var"].clone()] for _ in range(0, REPLICAS, group)]
     x, target = torch.tensor(data[samples][0]), torch.tensor(data[samples][1] if criterion in (mean_loss, weighted) else values[samples])
@@ -120,7 +121,7 @@ def train(samples, batch, parts, total, criterion=mean_loss, accumulate=1, bn="l
             partial.append([total([s if i == r else None for i, s in enumerate(scores)], criterion, len(sum(index, []))) if scores[r] else 0
                             for r in range(REPLICAS)] if reduce else [])
             at = (at + n) % samples
-            if bn == "local" or bn == "average" and at == 0:
+            if bn == "local" or bn == "average" and (at == 0 or every):
                 means = [sum(s) / len(s) for s in zip(*sets)] if bn == "average" else [t.clone() for t in sets[0]]
                 sets = [[t.clone() for t in means] for _ in sets]
             if len(losses) == accumulate or at == 0 and not across:
@@ -181,6 +182,8 @@ CASES = [
     ("groups of three", MODEL, CE + " --split chunk --bn-group 3", chunks, gathered, mean_loss, dict(group=3)),
     ("jactorch, clamped groups", CLAMPED, CE + " --bn-eps clamp --bn-group 2", balanced, gathered, mean_loss, dict(group=2, clamp=True)),
     ("MM, averaged buffers", MODEL, CE + " --compat ddp --bn average", balanced, over_all, mean_loss, dict(bn="average")),
+    ("MM, averaged for evaluations", MODEL, CE + " --compat ddp --bn average --val data{}.npz --eval-every 1", balanced, over_all, mean_loss,
+     dict(bn="average", every=True)),
     ("MM, averaged buffers, chunks", MODEL, CE + " --split chunk --bn average", chunks, gathered, mean_loss, dict(bn="average")),
     ("MM, averaged buffers, two micro-batches", MODEL, CE + " --compat ddp --bn average --accumulate 2", balanced, over_all, mean_loss,
      dict(bn="average", accumulate=2)),
@@ -210,6 +213,6 @@ if __name__ == "__main__":
             for samples, batch in ((13, 10), (5, 5)):
                 losses, after = train(samples, batch, parts, total, criterion, **more)
                 case = f"{name}, {samples} samples"
-                print(case, "|", f"{model} {options.format(samples)} --batch-size {batch}", "|", " ".join(map(repr, losses)), file=f)
+                print(case, "|", f"{model} {options.replace('{}', str(samples))} --batch-size {batch}", "|", " ".join(map(repr, losses)), file=f)
                 ends.update({case + "/" + n: a for n, a in after.items()})
     np.savez_compressed(os.path.join(HERE, "after.npz"), **ends)

@@ -7,7 +7,7 @@ follow from the rules written down there; these are the system's own.
     tests/cli/compat_gloo.py
 
 Told to the processes, because DistributedDataParallel leaves it to its user: a part without samples, or of which none counts, has the loss
-0 (PyTorch's is NaN); a group's batches are divided by their number; means of buffers are taken after each epoch (mmengine's
+0 (PyTorch's is NaN); a group's batches are divided by their number; means of buffers are taken after each epoch, or for an evaluation (mmengine's
 SyncBuffersHook).  The running variance is of the population, as in the file.  Not among the cases: SyncBatchNorm, which needs GPUs, and
 compression, which gloo adds in 16 bits.
 """
@@ -77,7 +77,7 @@ def part_loss(net, x, target, part, criterion):
     return criterion(net(x[part]), target[part])
 
 
-def train(rank, samples, batch, parts, criterion=compat.mean_loss, accumulate=1, bn="local", across=False):
+def train(rank, samples, batch, parts, criterion=compat.mean_loss, accumulate=1, bn="local", across=False, every=False):
     x = torch.tensor(compat.data[samples][0])
     target = torch.tensor(compat.data[samples][1] if criterion in (compat.mean_loss, compat.weighted) else compat.values[samples])
     net = Net().double()
@@ -93,7 +93,7 @@ def train(rank, samples, batch, parts, criterion=compat.mean_loss, accumulate=1,
                 loss = part_loss(net, x, target, [at + i for i in parts(n)[rank]], criterion) / len(group)
                 loss.backward()
             total += loss.detach()
-            if ends and bn == "average":
+            if (ends or every) and bn == "average":
                 average_buffers(net)
         optimizer.step()
         dist.all_reduce(total)
