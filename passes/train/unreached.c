@@ -68,9 +68,10 @@ Status report_unreached(Report *r, const Graph *g, ValueId param, const char *lo
         return FAIL_NOMEM();
     follow(&w, param);
     shape_text(v->shape, shape);
-    if (loss)
-        return report_note(r, NOTE_NO_GRADIENT, v->name, "shape %s: its group's loss '%s' does not depend on it", shape,
-                           loss);
+    if (loss && (w.stop || w.end))
+        return report_note(r, NOTE_NO_GRADIENT, v->name,
+                           "shape %s: its group's loss '%s' does not depend on it: its way ends at %s", shape, loss,
+                           node_text(g, w.stop ? w.stop : w.end));
     if (w.stop)
         return report_note(r, NOTE_NO_GRADIENT, v->name, "shape %s: the way to the loss ends at %s", shape,
                            node_text(g, w.stop));
