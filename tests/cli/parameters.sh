@@ -84,6 +84,9 @@ dpexec: warning: aux.bias: shape [3]: used, but not for the loss: its way ends a
 dpexec: warning: pick.bias: shape [3]: the way to the loss ends at ArgMax choose (output 'k')
 END
 done
+rm -rf "$DIR/reached"
+check "nothing hangs in two processes" together 2 "${reach[@]:1}" --replicas 3 --momentum 0.9 --weight-decay 0.5 --out "$DIR/reached"
+check "nor does it move there" "${PYTHON:-/usr/bin/python3}" "$DIR/unmoved.py" "$DIR/reach.onnx" "$DIR/reached/model.onnx"
 "${reach[@]}" --freeze 'idle.*' --freeze 'aux.*' --freeze 'pick.*' >"$DIR/log" 2>&1
 check "of what is frozen nothing is said" test "$(grep -c '^dpexec: warning' "$DIR/log")" = 0
 
