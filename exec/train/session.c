@@ -199,32 +199,10 @@ static const Tensor *given_target(const Session *s, const NamedTensor *in, int n
     return named_find(in, n_in, s->base.target ? s->base.target : "target");
 }
 
-/* Input i, where it is not as long along a dimension as an input before it whose dimension has the same name. */
-static void add_other_lengths(Problems *wrong, const Session *s, int i, const NamedTensor *in, int n_in)
-{
-    const Value *v = value(s->model, s->model->input[i]);
-    const Tensor *t = named_find(in, n_in, v->name);
-
-    for (int axis = 0; t && v->dim_param && axis < t->shape.rank && axis < v->shape->rank; axis++)
-        for (int k = 0; v->dim_param[axis] && k < i; k++) {
-            const Value *w = value(s->model, s->model->input[k]);
-            const Tensor *u = named_find(in, n_in, w->name);
-            const int at = u ? symbol_axis(w->dim_param, w->shape->rank, v->dim_param[axis]) : -1;
-
-            if (at < 0 || at >= u->shape.rank || u->shape.dim[at] == t->shape.dim[axis])
-                continue;
-            problems_add(wrong, "input '%s' is %lld long along axis %d ('%s'), expected %lld as '%s' along axis %d",
-                         v->name, (long long)t->shape.dim[axis], axis, v->dim_param[axis], (long long)u->shape.dim[at],
-                         w->name, at);
-            break;
-        }
-}
-
-/* Why shapes do not meet: an input of open shape was not given, or those that are given do not belong together; told of
- * all of them. */
+/* Shapes are not known where an input of open shape was not given: then that is told, for all of them. */
 static Status explain_shapes(const Session *s, Status st, BuildMode mode, const NamedTensor *in, int n_in)
 {
-    Problems wrong = { 0 };
+    Problems missing = { 0 };
 
     if (st != E_SHAPE || !n_in || mode == BUILD_APPLY)
         return st;
@@ -232,10 +210,9 @@ static Status explain_shapes(const Session *s, Status st, BuildMode mode, const 
         const Value *v = value(s->model, s->model->input[i]);
 
         if (!shape_known(v->shape) && s->shape[i].shape.rank < 0 && !named_find(in, n_in, v->name))
-            problems_add(&wrong, "input '%s' is missing", v->name);
-        add_other_lengths(&wrong, s, i, in, n_in);
+            problems_add(&missing, "input '%s' is missing", v->name);
     }
-    return wrong.n ? problems_fail(&wrong, E_INVALID, "a step of this model") : st;
+    return missing.n ? problems_fail(&missing, E_INVALID, "a step of this model") : st;
 }
 
 /* Are states that the interpreter reads cut? */
