@@ -79,6 +79,7 @@ typedef struct {
                           or BATCH_ */
     bool trainable : 1; /* V_STATE: a parameter that the optimizer updates */
     bool transient : 1; /* V_STATE: not part of a checkpoint (gradient accumulators) */
+    bool tied : 1;      /* V_CONST of a model: what read it reads another one, which is the same parameter */
     bool partial : 1;   /* V_STATE: placed P: each replica keeps its own partial sum from step to step, and nothing is
                          * reduced until a reader needs the total.  Its initial value is zero on every replica, and an
                          * update of it is P, or a B that is zero */

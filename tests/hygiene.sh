@@ -6,6 +6,7 @@
 #   - no macro of the kernels of host memory is longer than 8 lines: what is longer is a template or a function;
 #   - every file of the library and the tools begins with what it does;
 #   - nothing is in the root of the repository but what is named here;
+#   - what the table of behaviours in docs/semantics.md names is there: files, checks of tests, options, functions;
 #   - include/dpexec.h compiles alone, as C11 and, where there is a compiler for it, as C++;
 #   - with BUILD_DIR: the library has no variable that can be written but the thread's own.
 cd "$(dirname "$0")/.." || exit 1
@@ -74,6 +75,25 @@ root="$root|bench|cmake|docs|exec|graph|include|kernels|models|passes|tests|tool
 check 'the root of the repository holds what is named in tests/hygiene.sh' \
     "$(git ls-files 2>/dev/null | cut -d/ -f1 | sort -u | grep -vxE "$root")"
 check 'lines end where they end' "$(grep -nE '[[:space:]]+$' $library $device)"
+
+# A row names `FILES` with *checks* of theirs, `--options` and `dpx_functions`.
+behaviours=$(sed -n '/^| behaviour | of |/,/^$/p' docs/semantics.md)
+# Rows of option tables: { "name", what its value is called or NULL.
+options=$(cat exec/train/options.c graph/recipes/*.[ch] tools/*.[ch] | tr '\n\\' '  ' |
+    grep -oE '"[a-z-]+", *(NULL|"[^"a-z][^"]*"|"true\|false"|\.metavar)' | sed -E 's/^"([a-z-]+)".*/\1/' | sort -u)
+check 'the table of behaviours is there' "$([ "$(echo "$behaviours" | grep -c '^| ')" -gt 90 ] || echo 'docs/semantics.md: no rows found')"
+check 'the table of behaviours names files that are not there' \
+    "$(echo "$behaviours" | grep -oE '`tests/[^`]*`' | tr -d '`' | sort -u | while read -r f; do [ -f "$f" ] || echo "$f"; done)"
+check 'the table of behaviours names checks that its files do not have' "$(echo "$behaviours" | awk -F '`' '{
+    for (i = 2; i <= NF; i += 2) {
+        if ($i ~ /^tests\//) file = $i
+        n = split($(i + 1), part, "*")
+        for (k = 2; $i ~ /^tests\// && k <= n; k += 2) print file ":" part[k]
+    } }' | while IFS=: read -r f name; do grep -qF -- "$name" "$f" || echo "$f: no check '$name'"; done)"
+check 'the table of behaviours names options that there are not' \
+    "$(echo "$behaviours" | grep -oE '`--[a-z-]+' | sed 's/`--//' | sort -u | while read -r o; do echo "$options" | grep -qx -- "$o" || echo "--$o"; done)"
+check 'the table of behaviours names functions that include/dpexec.h does not declare' \
+    "$(echo "$behaviours" | grep -oE '`dpx_[a-z_]+' | tr -d '`' | sort -u | while read -r f; do grep -qw -- "$f" include/dpexec.h || echo "$f"; done)"
 
 if [ -f include/dpexec.h ]; then
     header='-fsyntax-only -Wall -Wextra -pedantic -Werror'

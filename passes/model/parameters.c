@@ -19,6 +19,7 @@ typedef struct {
 
 #define TRAINED(why) ((Verdict){ true, false, (why) })
 #define FIXED(why) ((Verdict){ false, false, (why) })
+#define REASON_NOT_READ "the forward pass does not use it"
 #define GUESS(trained, why) ((Verdict){ (trained), true, (why) })
 
 typedef struct {
@@ -26,6 +27,7 @@ typedef struct {
     PassCtx *ctx;
     Reach reach;
     ParameterMatch list;  /* of --parameters; NULLs without */
+    bool *read;           /* by value id: by a node that some output needs, or it is an output */
     bool literal_weights; /* the file keeps its weights in Constant nodes */
     bool torch_export;
 } Parameters;
@@ -206,7 +208,7 @@ static Verdict judge(const Parameters *p, uint32_t i)
     if (f.reach & REACH_STATISTIC)
         return FIXED("a running mean or variance: updated, not trained");
     if (!f.reach)
-        return FIXED("no output depends on it by a derivative");
+        return FIXED(p->read[i] ? "no output depends on it by a derivative" : REASON_NOT_READ);
     if (v->said == SAID_BESIDE)
         return FIXED("of a graph beside the model, whose constants stay as they are");
     if (rule != PATTERN_SILENT)
@@ -250,6 +252,47 @@ static Status name_group(const Parameters *p, const Value *v, Verdict *verdict)
     return ST_OK;
 }
 
+static Status find_read(Parameters *p)
+{
+    const Graph *g = p->g;
+
+    if (!(p->read = ARENA_NEW(p->ctx->scratch, bool, g->n_value)))
+        return FAIL_NOMEM();
+    for (int i = 0; i < g->n_output; i++)
+        p->read[g->output[i].value.i] = true;
+    FOR_NODES(g, n)
+        for (int i = 0; p->reach.live[n->index] && i < n->n_in; i++)
+            p->read[n->in[i].i] = true;
+    return ST_OK;
+}
+
+/* Is it a parameter of the module's, as far as can be told of what does nothing? */
+static bool is_meant_to_train(const Parameters *p, uint32_t i)
+{
+    const Value *v = p->g->value[i];
+    const PatternRule rule = pattern_rule(p->ctx->opt, v->name, NULL);
+
+    if (v->tied || v->origin != ORIGIN_INITIALIZER || v->said == SAID_BESIDE)
+        return false;
+    if (rule != PATTERN_SILENT || p->ctx->opt->parameters)
+        return rule == PATTERN_TRAIN || (rule == PATTERN_SILENT && p->list.key[i]);
+    if (v->said != SAID_NOTHING)
+        return v->said == SAID_TRAINED || v->said == SAID_PARAMETER;
+    return name_form(p->g, v, p->torch_export) != NAME_MADE && name_meaning(v->name) == MEANS_PARAMETER;
+}
+
+/* Of parameters that are used, and not for the loss, passes/train/unreached.c tells. */
+static Status note_unused(const Parameters *p, uint32_t i)
+{
+    const Value *v = p->g->value[i];
+    char shape[SHAPE_TEXT];
+
+    if (p->ctx->opt->mode < BUILD_TRAIN || p->read[i] || !is_meant_to_train(p, i))
+        return ST_OK;
+    return report_note(p->ctx->report, NOTE_NO_GRADIENT, v->name, "shape %s: " REASON_NOT_READ,
+                       shape_text(v->shape, shape));
+}
+
 static Status decide(Parameters *p)
 {
     for (uint32_t i = 1; i < p->g->n_value; i++) {
@@ -260,6 +303,7 @@ static Status decide(Parameters *p)
             continue;
         verdict = judge(p, i);
         TRY(name_group(p, v, &verdict));
+        TRY(note_unused(p, i));
         TRY(report_decision(p->ctx->report, v, verdict.trained, verdict.guess, verdict.reason,
                             p->reach.reach[i] & REACH_STATISTIC ? DECISION_STATISTIC
                             : p->reach.reach[i]                 ? DECISION_DATA
@@ -310,6 +354,7 @@ static Status run(Graph *g, PassCtx *ctx)
     TRY(reach_find(&p.reach, g, ctx->scratch));
     if (ctx->opt->parameters)
         TRY(parameter_list_match(&p.list, ctx->opt->parameters, g, &p.reach, ctx->scratch));
+    TRY(find_read(&p));
     p.literal_weights = has_literal_weights(&p);
     p.torch_export = from_torch_export(g);
     TRY(decide(&p));

@@ -152,6 +152,7 @@ static Status tie(Graph *g, PassCtx *ctx, ValueId kept, ValueId twin)
 
     graph_replace(g, twin, EMIT(g, Transpose, ATTRS(INTS("perm", 2, perm)), kept));
     TRY(g->status);
+    value(g, twin)->tied = true;
     ctx->n_changed++;
     return report_note(ctx->report, NOTE_OTHER, value(g, twin)->name,
                        "is the transpose of %s: one parameter (--untie '%s' makes them two)", value(g, kept)->name,

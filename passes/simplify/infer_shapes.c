@@ -134,7 +134,7 @@ static Status check_samples(const Graph *g, const BuildOptions *opt)
     Problems wrong = { 0 };
     int at = 0;
 
-    for (int i = 0; batch && !opt->n_batch_input && i < g->n_input; i++) {
+    for (int i = 0; batch && i < g->n_input; i++) {
         const Value *v = value(g, g->input[i]);
         const int axis = symbol_axis(v->dim_param, v->shape->rank, batch);
 

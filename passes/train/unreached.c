@@ -1,10 +1,17 @@
 /* Why a parameter gets no gradient: the node at which every way from it to the loss ends.
  *
  * Follows the parameter forward through what can be differentiated.  The first node that nothing passes through
- * (integers, ArgMax, Floor ...) is named; where there is none, no output that the loss is computed from reads the
- * parameter. */
+ * (integers, ArgMax, Floor ...) is named; where there is none, the first that no other node reads, whose result is an
+ * output that the loss is not computed from.  Where no node reads the parameter the forward pass does not use it. */
 #include "graph/grad.h"
 #include "passes/report.h"
+
+typedef struct {
+    const Graph *g;
+    bool *from; /* by value id: it follows from the parameter by derivatives */
+    bool *read; /* likewise: and something is computed from it */
+    const Node *stop, *end;
+} Way;
 
 static bool stops(const Graph *g, const Node *n)
 {
@@ -16,35 +23,60 @@ static bool stops(const Graph *g, const Node *n)
     return true;
 }
 
+static bool follows(const Way *w, const Node *n)
+{
+    bool reads = false;
+
+    for (int i = 0; i < n->n_in; i++)
+        if (has_value(n->in[i]) && w->from[n->in[i].i])
+            reads = w->read[n->in[i].i] = true;
+    return reads;
+}
+
+static void follow(Way *w, ValueId param)
+{
+    w->from[param.i] = true;
+    FOR_NODES(w->g, n) {
+        if (!follows(w, n))
+            continue;
+        if (stops(w->g, n)) {
+            w->stop = w->stop ? w->stop : n;
+            continue;
+        }
+        for (int i = 0; i < n->n_out; i++)
+            w->from[n->out[i].i] = has_value(n->out[i]);
+    }
+    FOR_NODES(w->g, n) {
+        bool last = !w->end;
+
+        for (int i = 0; i < n->n_out; i++)
+            last = last && (!has_value(n->out[i]) || (w->from[n->out[i].i] && !w->read[n->out[i].i]));
+        w->end = last ? n : w->end;
+    }
+}
+
 Status report_unreached(Report *r, const Graph *g, ValueId param, const char *loss)
 {
     const Value *v = value(g, param);
+    Way w = { g, r ? ARENA_NEW(r->arena, bool, g->n_value) : NULL, r ? ARENA_NEW(r->arena, bool, g->n_value) : NULL,
+              NULL, NULL };
     char shape[SHAPE_TEXT];
-    bool *from = r ? ARENA_NEW(r->arena, bool, g->n_value) : NULL;
-    const Node *end = NULL;
 
     if (!r)
         return ST_OK;
-    if (!from)
+    if (!w.from || !w.read)
         return FAIL_NOMEM();
-    from[param.i] = true;
-    FOR_NODES(g, n) {
-        bool reads = false;
-
-        for (int i = 0; i < n->n_in; i++)
-            reads |= has_value(n->in[i]) && from[n->in[i].i];
-        if (reads && stops(g, n) && !end)
-            end = n;
-        for (int i = 0; reads && i < n->n_out && !stops(g, n); i++)
-            from[n->out[i].i] = has_value(n->out[i]);
-    }
+    follow(&w, param);
     shape_text(v->shape, shape);
-    if (loss)
-        return report_note(r, NOTE_NO_GRADIENT, v->name, "shape %s: its group's loss '%s' does not depend on it", shape,
-                           loss);
-    if (end)
+    if (loss && (w.stop || w.end))
+        return report_note(r, NOTE_NO_GRADIENT, v->name,
+                           "shape %s: its group's loss '%s' does not depend on it: its way ends at %s", shape, loss,
+                           node_text(g, w.stop ? w.stop : w.end));
+    if (w.stop)
         return report_note(r, NOTE_NO_GRADIENT, v->name, "shape %s: the way to the loss ends at %s", shape,
-                           node_text(g, end));
-    return report_note(r, NOTE_NO_GRADIENT, v->name, "shape %s: nothing that the loss is computed from reads it",
-                       shape);
+                           node_text(g, w.stop));
+    if (w.end)
+        return report_note(r, NOTE_NO_GRADIENT, v->name, "shape %s: used, but not for the loss: its way ends at %s",
+                           shape, node_text(g, w.end));
+    return report_note(r, NOTE_NO_GRADIENT, v->name, "shape %s: the forward pass does not use it", shape);
 }

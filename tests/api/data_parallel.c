@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "tests/api/api.h"
+#include "tests/api/own_losses.h"
 
 #define MODEL SOURCE_DIR "/tests/cli/compat/model.onnx"
 
@@ -84,6 +85,40 @@ static void test_kept(void)
                     dpx_data_parallel(&keep, m, &in, 1, "cpu*3", 0, -4, &y, 1));
     CHECK_DPX_FAILS(DPX_INVALID, "expected 1 or more", dpx_data_parallel(&keep, m, &in, 0, NULL, 0, 0, &y, 1));
     CHECK_DPX_FAILS(DPX_INVALID, "devices: 'tpu'", dpx_data_parallel(&keep, m, &in, 1, "tpu", 0, 0, &y, 1));
+    dpx_trainer_free(keep);
+    dpx_model_free(m);
+}
+
+/* What module_kwargs are there: inputs by name, in any order; each output as it is spread, one number once.  Inputs of
+ * unequal lengths are no parts of one batch. */
+static void test_named(void)
+{
+    dpx_tensor in[3] = { { "z", DPX_FLOAT64, 2, { OWN_SAMPLES, 2 }, (void *)(uintptr_t)own_z },
+                         { "y", DPX_INT64, 1, { OWN_SAMPLES }, (void *)(uintptr_t)own_y },
+                         { "x", DPX_FLOAT64, 2, { OWN_SAMPLES, 4 }, (void *)(uintptr_t)own_x } },
+               y[5];
+    dpx_trainer *keep = NULL;
+    dpx_model *m = NULL;
+
+    CHECK_DPX(dpx_model_load(&m, SOURCE_DIR "/tests/api/own_losses.onnx"));
+    for (int devices = 1; devices <= 4; devices++) {
+        const char list[] = { 'c', 'p', 'u', '*', (char)('0' + devices), 0 };
+        double worst = 0;
+
+        if (!CHECK_DPX(dpx_data_parallel(&keep, m, in, 3, list, 0, 0, y, 5)))
+            break;
+        CU_ASSERT_FATAL(y[0].rank == 2 && y[0].dim[0] == OWN_SAMPLES && y[1].rank == 0 && y[2].rank == 2 &&
+                        y[2].dim[0] == OWN_SAMPLES && y[3].rank == 0 && y[4].rank == 0);
+        for (int k = 0; k < OWN_SAMPLES * 3; k++)
+            worst = fmax(worst, fabs(((double *)y[0].data)[k] - own_scores[k]));
+        CU_ASSERT(worst < 1e-12);
+    }
+    in[0].dim[0] = OWN_SAMPLES - 1;
+    CHECK_DPX_FAILS(DPX_SHAPE, "a batch of 13 samples (input 'x'): input 'z' has 12",
+                    dpx_data_parallel(&keep, m, in, 3, "cpu*4", 0, 0, y, 5));
+    in[0].dim[0] = OWN_SAMPLES, in[1].dim[0] = OWN_SAMPLES - 5;
+    CHECK_DPX_FAILS(DPX_SHAPE, "a batch of 13 samples (input 'x'): input 'y' has 8",
+                    dpx_data_parallel(&keep, m, in, 3, "cpu*4", 0, 0, y, 5));
     dpx_trainer_free(keep);
     dpx_model_free(m);
 }
@@ -171,5 +206,5 @@ static void test_apart_and_whole(void)
     dpx_trainer_free(t);
 }
 
-DEFINE_SUITE(data_parallel, { "parts", test_parts }, { "what is kept", test_kept }, { "apart", test_apart },
-             { "apart and whole", test_apart_and_whole });
+DEFINE_SUITE(data_parallel, { "parts", test_parts }, { "what is kept", test_kept }, { "by name", test_named },
+             { "apart", test_apart }, { "apart and whole", test_apart_and_whole });

@@ -5,17 +5,16 @@ in after.npz the parameters and running statistics at the end).  Their published
 
     DP         scatter by chunk; the loss on the gathered scores; statistics of each part, the running ones those of part 0
     DDP        every rank's own mean loss; gradients summed and divided by the number of ranks; buffers of rank 0 before each forward
-    MM         as DDP, with running statistics of each rank, whose mean all take after each epoch
+    MM         as DDP, with running statistics of each rank, whose mean all take after each epoch, and for an evaluation within one
     Encoding   parts by chunk; the sum of the parts' mean losses by the number of parts
     jactorch   the variance's larger of itself and epsilon, its running one by n - 1
 
-A part without samples adds 0.  `--gloo` has two processes train under DistributedDataParallel and compares what they find with the rule.
+A part without samples adds 0.  tests/cli/compat_gloo.py has processes under DistributedDataParallel itself compute the same.
 
     pip install torch onnx numpy
-    tests/cli/compat.py [--gloo]
+    tests/cli/compat.py
 """
 import os
-import sys
 
 import numpy as np
 import onnx
@@ -98,9 +97,10 @@ def counts(criterion, target):
     return len(target) > 0 and not (criterion is weighted and bool((target == 3).all()))
 
 
-def train(samples, batch, parts, total, criterion=mean_loss, accumulate=1, bn="local", group=1, clamp=False, across=False, reduce=None):
+def train(samples, batch, parts, total, criterion=mean_loss, accumulate=1, bn="local", group=1, clamp=False, across=False, reduce=None,
+          every=False):
     """`total` makes the loss of the parts' scores and targets; statistics are those of `group` replicas together.  bn local: every step
-    begins with the first group's running statistics; own: each keeps its own; average: so, and their mean after each epoch."""
+    begins with the first group's running statistics; own: each keeps its own; average: so, and their mean after each epoch, or `every` batch."""
     p = {n: torch.tensor(a, requires_grad="running" not in n) for n, a in start.items()}
     sets = [[p["bn.running_mean"].clone(), p["bn.running_var"].clone()] for _ in range(0, REPLICAS, group)]
     x, target = torch.tensor(data[samples][0]), torch.tensor(data[samples][1] if criterion in (mean_loss, weighted) else values[samples])
@@ -121,7 +121,7 @@ def train(samples, batch, parts, total, criterion=mean_loss, accumulate=1, bn="l
             partial.append([total([s if i == r else None for i, s in enumerate(scores)], criterion, len(sum(index, []))) if scores[r] else 0
                             for r in range(REPLICAS)] if reduce else [])
             at = (at + n) % samples
-            if bn == "local" or bn == "average" and at == 0:
+            if bn == "local" or bn == "average" and (at == 0 or every):
                 means = [sum(s) / len(s) for s in zip(*sets)] if bn == "average" else [t.clone() for t in sets[0]]
                 sets = [[t.clone() for t in means] for _ in sets]
             if len(losses) == accumulate or at == 0 and not across:
@@ -182,6 +182,8 @@ CASES = [
     ("groups of three", MODEL, CE + " --split chunk --bn-group 3", chunks, gathered, mean_loss, dict(group=3)),
     ("jactorch, clamped groups", CLAMPED, CE + " --bn-eps clamp --bn-group 2", balanced, gathered, mean_loss, dict(group=2, clamp=True)),
     ("MM, averaged buffers", MODEL, CE + " --compat ddp --bn average", balanced, over_all, mean_loss, dict(bn="average")),
+    ("MM, averaged for evaluations", MODEL, CE + " --compat ddp --bn average --val data{}.npz --eval-every 1", balanced, over_all, mean_loss,
+     dict(bn="average", every=True)),
     ("MM, averaged buffers, chunks", MODEL, CE + " --split chunk --bn average", chunks, gathered, mean_loss, dict(bn="average")),
     ("MM, averaged buffers, two micro-batches", MODEL, CE + " --compat ddp --bn average --accumulate 2", balanced, over_all, mean_loss,
      dict(bn="average", accumulate=2)),
@@ -201,52 +203,7 @@ CASES = [
 ]
 
 
-def rank(r, port, found):
-    import torch.distributed as dist
-    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
-    dist.init_process_group("gloo", rank=r, world_size=REPLICAS)
-
-    class Net(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.conv, self.bn, self.head = torch.nn.Conv1d(3, 5, 2), torch.nn.BatchNorm1d(5, EPSILON), torch.nn.Linear(15, 4)
-
-        def forward(self, x):
-            return self.head(torch.relu(self.bn(self.conv(x))).flatten(1))
-
-    net = Net().double()
-    state = {n: torch.tensor(a.T if n == "head.weight" else a) for n, a in start.items()}
-    net.load_state_dict(state, strict=False)
-    net = torch.nn.parallel.DistributedDataParallel(net)
-    optimizer = torch.optim.SGD(net.parameters(), LR, momentum=0.5)
-    losses = []
-    for _ in range(STEPS):
-        part = list(balanced(5)[r]) or [0]
-        loss = F.cross_entropy(net(torch.tensor(data[5][0][part])), torch.tensor(data[5][1][part]))
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        dist.all_reduce(loss)
-        losses.append(loss.item() / REPLICAS)
-    if r == 0:
-        found["losses"] = losses
-        found["weight"] = net.module.conv.weight.detach().numpy()
-    dist.destroy_process_group()
-
-
-def compare_with_processes():
-    import torch.multiprocessing as mp
-    found = mp.Manager().dict()
-    mp.spawn(rank, (29411, found), nprocs=REPLICAS)
-    losses, after = train(5, 5, balanced, over_all)
-    worst = max(map(abs, np.subtract(losses, found["losses"])))
-    print("DistributedDataParallel, 4 processes, 5 samples:", worst, abs(after["conv.weight"] - found["weight"]).max())
-    assert worst < 1e-12 and abs(after["conv.weight"] - found["weight"]).max() < 1e-12
-
-
-if __name__ == "__main__" and "--gloo" in sys.argv:
-    compare_with_processes()
-elif __name__ == "__main__":
+if __name__ == "__main__":
     os.makedirs(HERE, exist_ok=True)
     save(MODEL, EPSILON)
     save(CLAMPED, CLAMP)
@@ -256,6 +213,6 @@ elif __name__ == "__main__":
             for samples, batch in ((13, 10), (5, 5)):
                 losses, after = train(samples, batch, parts, total, criterion, **more)
                 case = f"{name}, {samples} samples"
-                print(case, "|", f"{model} {options.format(samples)} --batch-size {batch}", "|", " ".join(map(repr, losses)), file=f)
+                print(case, "|", f"{model} {options.replace('{}', str(samples))} --batch-size {batch}", "|", " ".join(map(repr, losses)), file=f)
                 ends.update({case + "/" + n: a for n, a in after.items()})
     np.savez_compressed(os.path.join(HERE, "after.npz"), **ends)

@@ -15,7 +15,7 @@ import onnx
 from onnx import numpy_helper
 
 run, case, *want = sys.argv[1:]
-got = [json.loads(line)["loss"] for line in open(run + "/metrics.jsonl")]
+got = [row["loss"] for row in map(json.loads, open(run + "/metrics.jsonl")) if "loss" in row]
 assert len(got) == len(want), (got, want)
 worst = max(abs(g - float(w)) for g, w in zip(got, want))
 after = np.load("tests/cli/compat/after.npz")
@@ -34,6 +34,7 @@ while IFS='|' read -r name options want; do
     options=$here/${options# }
     options=${options//--data /--data $here/}
     options=${options//--class-weights /--class-weights $here/}
+    options=${options//--val /--val $here/}
     for devices in cpu:0 'cpu*4'; do
         [[ $options$devices != *--reduce-dtype*cpu:0 ]] || continue # nothing crosses devices
         rm -rf "$DIR/run"
@@ -41,6 +42,24 @@ while IFS='|' read -r name options want; do
         check "$name, $devices" "$python" "$DIR/same.py" "$DIR/run" "$name" $want
     done
 done <$here/torch.txt
+
+# An evaluation within an epoch is by the replicas' mean, which is what is exported.
+rm -rf "$DIR/run"
+check "evaluated within an epoch" "${train[@]}" --steps 3 --replicas 4 $here/model.onnx --data $here/data13.npz --loss cross-entropy --batch-size 10 \
+    --bn average --val $here/data13.npz --eval-every 1 --out "$DIR/run"
+check "by the mean" near "$(grep -o '"eval_loss":[^,}]*' "$DIR/run/metrics.jsonl" | tail -1 | cut -d: -f2)" \
+    "$(evaluated "$DIR/run/model.onnx" --data $here/data13.npz --loss cross-entropy --threads 1)"
+
+# Only several copies clamp, in training: one copy adds epsilon, and so does evaluation.
+one=("${train[@]}" $here/clamped.onnx --data $here/data13.npz --loss cross-entropy --batch-size 10)
+for how in "clamped --replicas 1 --bn-eps clamp" "added --replicas 1 --bn-variance unbiased" "both --replicas 4 --bn-eps clamp --bn-variance population" \
+    "parts --replicas 4"; do
+    check "$how" "${one[@]}" ${how#* } --out "$DIR/eps-${how%% *}"
+done
+check "one copy adds" cmp "$DIR/eps-clamped/model.onnx" "$DIR/eps-added/model.onnx"
+check "four clamp" differ "$DIR/eps-both/model.onnx" "$DIR/eps-parts/model.onnx"
+check "evaluation adds" test "$(evaluated $here/clamped.onnx --data $here/data13.npz --loss cross-entropy --threads 1 --replicas 4)" = \
+    "$(evaluated $here/clamped.onnx --data $here/data13.npz --loss cross-entropy --threads 1 --replicas 4 --bn-eps clamp)"
 
 # A sum is divided by the same number: four parts that count, or the two of four that have samples, are a rate of a fourth or a half.
 sum=(tests/cli/losses/own_loss.onnx --data tests/cli/losses/masked.npz --loss output:total --loss-weight sum --steps 4 --threads 1 --no-shuffle

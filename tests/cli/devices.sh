@@ -25,6 +25,13 @@ DPEXEC_CUDA_PLUGIN=libm.so.6 refused 1 "libm.so.6 is no plug-in" "$alone" "${run
 sim=$build/libdpexec_cudasim.so
 DPEXEC_CUDA_PLUGIN=$sim says "cuda:3  Simulated GPU, 4 multiprocessors, 4.0 GiB, compute capability 9.0, driver for CUDA 13.0" "$dpexec" devices
 
+# All: as many GPUs as there are, or the CPU.
+planned() { "$@" run models/mlp.onnx --batch-size 8 --devices all --dry-run 2>/dev/null | sed -nE 's/^(c[a-z]+:[0-9]+): .*/\1/p' | tr '\n' ' '; }
+gpus=$(DPEXEC_CUDA_PLUGIN=$sim "$dpexec" devices | sed -nE 's/^(cuda:[0-9]+)  .*/\1/p' | tr '\n' ' ')
+check "several GPUs: $gpus" test "${gpus#* }" != ""
+check "all are the GPUs" test "$(DPEXEC_CUDA_PLUGIN=$sim planned "$dpexec")" = "$gpus"
+check "without any all are the CPU" test "$(planned "$alone")" = "cpu:0 "
+
 # Measured: a description that --simulate takes, of as many devices as there are, the same whoever carries the messages.
 measured() { # NODES PER_NODE LINKS FILE
     "${PYTHON:-/usr/bin/python3}" - "$@" <<'PY'

@@ -75,6 +75,23 @@ check "metadata of other files says nothing" "$dpexec" train foreign.onnx "${tra
 # JSON has no NaN.
 says '{"eval_loss":null,"samples":20}' "$dpexec" eval lin.onnx --data ignored.npz --loss cross-entropy --ignore-index -1 --threads 1 --quiet
 
+# Where no sample counts the loss is 0 / 0 on any number of replicas, or on some of which none counts, as on one; a mean of means has 0 there.
+all=(--data ignored.npz --loss cross-entropy --ignore-index -1 --batch-size 10 --threads 1)
+for how in "" "--replicas 3" "--replicas 12 --devices cpu*2" "--replicas 3 --accumulate 2"; do
+    says '{"eval_loss":null,"samples":20}' "$dpexec" eval lin.onnx "${all[@]}" ${how/--accumulate 2/} --quiet
+    refused 1 "the loss of step 1 is" "$dpexec" train lin.onnx "${all[@]}" --steps 1 $how --quiet
+done
+says "trained 1 steps in " "$dpexec" train lin.onnx "${all[@]}" --steps 1 --replicas 3 --loss-scaling mean-of-means
+says ", loss 0" "$dpexec" train lin.onnx "${all[@]}" --steps 1 --replicas 3 --loss-scaling mean-of-means
+
+# What is split, and along which axis, is printed before the first step.
+"$dpexec" train lin.onnx "${train[@]/--quiet/--no-shuffle}" --replicas 2 >decided.txt 2>&1
+check "the input by its dimension's name" grep -qx 'x: split along axis 0 (N)' decided.txt
+check "the target by its size" grep -qx 'target: split along axis 0 (it has the batch size)' decided.txt
+check "a number goes to all" grep -qx 'learning_rate: given to every device in full' decided.txt
+"$dpexec" train lin.onnx "${train[@]/--quiet/--no-shuffle}" --replicas 2 --batch-input x >decided.txt 2>&1
+check "as told" grep -qx 'x: split along axis 0 (as told)' decided.txt
+
 # A trace that cannot be written is told before the run, and the model comes first.
 refused 1 "--trace none/t.json: cannot write" "$dpexec" train lin.onnx "${train[@]}" --out traced --trace none/t.json
 check "nothing has run" test ! -e traced

@@ -45,4 +45,49 @@ says "4 constants are fixed, all as in the run that wrote this file; --train '*'
     "$graph_transform" "$DIR/run/model.onnx" --parameters
 check "and can be overruled" "$graph_transform" "$DIR/run/model.onnx" --parameters --train '*'
 
+# What the loss does not reach: what the forward pass never uses is told from what it uses for another output, by name and shape with the
+# node where the way ends; none of it is updated, not by momentum or decay either, on any number of replicas.
+"${PYTHON:-/usr/bin/python3}" - "$DIR" <<'END'
+import sys
+import numpy as np, onnx
+from onnx import TensorProto as T, helper as h, numpy_helper
+rng = np.random.default_rng(3)
+gemm = lambda name, out: h.make_node("Gemm", ["x", name + ".weight", name + ".bias"], [out], name=name)
+nodes = [gemm("fc", "y"), gemm("aux", "aux"), gemm("pick", "p"), h.make_node("ArgMax", ["p"], ["k"], name="choose", axis=1, keepdims=0)]
+tensors = {n + ".weight": (4, 3) for n in ("fc", "aux", "pick")} | {n + ".bias": (3,) for n in ("fc", "aux", "pick")} | {"idle.weight": (5, 2)}
+info = h.make_tensor_value_info
+graph = h.make_graph(nodes, "reach", [info("x", T.DOUBLE, ["N", 4])],
+                     [info("y", T.DOUBLE, ["N", 3]), info("aux", T.DOUBLE, ["N", 3]), info("k", T.INT64, ["N"])],
+                     [numpy_helper.from_array(rng.normal(size=s), n) for n, s in tensors.items()])
+onnx.save(h.make_model(graph, opset_imports=[h.make_opsetid("", 17)], ir_version=8), sys.argv[1] + "/reach.onnx")
+np.savez(sys.argv[1] + "/reach.npz", x=rng.normal(size=(5, 4)), target=rng.integers(0, 3, 5))
+END
+reach=("$dpexec" train "$DIR/reach.onnx" --data "$DIR/reach.npz" --loss cross-entropy --batch-size 5 --steps 3 --threads 1 --lr 0.1)
+cat >"$DIR/unmoved.py" <<'END'
+import sys
+import onnx
+from onnx import numpy_helper
+before, after = ({t.name: numpy_helper.to_array(t) for t in onnx.load(f).graph.initializer} for f in sys.argv[1:])
+assert sorted(after) == sorted(set(before) - {"idle.weight"})
+assert all((after[n] == before[n]).all() == (not n.startswith("fc.")) for n in after)
+END
+for how in "--replicas 1 --momentum 0.9" "--devices cpu*2 --replicas 3 --momentum 0.9" "--replicas 2 --optimizer adamw" "--devices cpu*2 --shard parameters"; do
+    rm -rf "$DIR/reached"
+    "${reach[@]}" $how --weight-decay 0.5 --out "$DIR/reached" >"$DIR/log" 2>&1
+    check "what the loss does not reach stays, $how" "${PYTHON:-/usr/bin/python3}" "$DIR/unmoved.py" "$DIR/reach.onnx" "$DIR/reached/model.onnx"
+    grep '^dpexec: warning' "$DIR/log" >"$DIR/found.txt"
+    check "what the loss does not reach, $how" diff - "$DIR/found.txt" <<'END'
+dpexec: warning: idle.weight: shape [5,2]: the forward pass does not use it
+dpexec: warning: aux.weight: shape [4,3]: used, but not for the loss: its way ends at Gemm aux (output 'aux')
+dpexec: warning: pick.weight: shape [4,3]: the way to the loss ends at ArgMax choose (output 'k')
+dpexec: warning: aux.bias: shape [3]: used, but not for the loss: its way ends at Gemm aux (output 'aux')
+dpexec: warning: pick.bias: shape [3]: the way to the loss ends at ArgMax choose (output 'k')
+END
+done
+rm -rf "$DIR/reached"
+check "nothing hangs in two processes" together 2 "${reach[@]:1}" --replicas 3 --momentum 0.9 --weight-decay 0.5 --out "$DIR/reached"
+check "nor does it move there" "${PYTHON:-/usr/bin/python3}" "$DIR/unmoved.py" "$DIR/reach.onnx" "$DIR/reached/model.onnx"
+"${reach[@]}" --freeze 'idle.*' --freeze 'aux.*' --freeze 'pick.*' >"$DIR/log" 2>&1
+check "of what is frozen nothing is said" test "$(grep -c '^dpexec: warning' "$DIR/log")" = 0
+
 finish

@@ -1,0 +1,55 @@
+#!/bin/bash
+# Batch-norms of several ranks, of a transposed input, of data far from zero, without parameters of their own, and frozen, against PyTorch's
+# layers in float64 (tests/cli/batch_norm.py): losses, evaluation and what is left in the exported model, on any number of replicas.
+. "$(dirname "$0")/lib.sh"
+here=tests/cli/batch_norm
+python=${PYTHON:-/usr/bin/python3}
+
+cat >"$DIR/same.py" <<'END'
+import sys
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+
+case, limit = sys.argv[2], float(sys.argv[3])
+model = onnx.load(sys.argv[1] + "/model.onnx")
+left = {t.name: numpy_helper.to_array(t) for t in model.graph.initializer}
+after = np.load("tests/cli/batch_norm/after.npz")
+tensors = [n for n in after.files if n.startswith(case + "/")]
+assert len(tensors) == 10
+worst = max(abs(after[n] - left[n.split("/")[1]]).max() / abs(after[n]).max() for n in tensors)
+norms = [n for n in model.graph.node if n.op_type == "BatchNormalization"]
+assert len(norms) == 3 and all(len(n.output) == 1 and not [a for a in n.attribute if a.name == "training_mode" and a.i] for n in norms)
+one = left[norms[2].input[1]] if norms[2].input[1] in left else [numpy_helper.to_array(n.attribute[0].t) for n in model.graph.node
+                                                               if norms[2].input[1] in n.output][0]
+assert (one == 1).all()
+print(worst)
+sys.exit(not worst <= limit)
+END
+
+# close LIMIT A B: lists of as many numbers, each within LIMIT of the other's.
+close() {
+    awk -v limit="$1" -v a="$2" -v b="$3" 'BEGIN { n = split(a, x, " "); m = split(b, y, " "); if (n != m || !n) exit 1
+        for (i = 1; i <= n; i++) { d = x[i] - y[i]; if (d < 0) d = -d; if (!(d <= limit * (y[i] < 0 ? -y[i] : y[i]))) exit 1 } }'
+}
+
+# trains CASE LIMIT MODEL FLAG...
+trains() {
+    local name=$1 limit=$2 model=$here/$3.onnx data=(--data $here/data.npz --loss cross-entropy --threads 1)
+    shift 3
+    rm -rf "$DIR/run"
+    check "$name $*" "$dpexec" "$model" "${data[@]}" --batch-size 5 --lr 0.2 --momentum 0.5 --epochs 2 --no-shuffle --quiet \
+        --bn-variance unbiased --out "$DIR/run" "$@"
+    check "losses of $name $*: $(losses "$DIR/run")" close "$limit" "$(losses "$DIR/run")" "$(expected "$name" 3-)"
+    check "evaluation of $name $*" close "$limit" "$(evaluated "$DIR/run/model.onnx" "${data[@]}")" "$(expected "$name" 2)"
+    check "what is left of $name $*" "$python" "$DIR/same.py" "$DIR/run" "$name" "$limit"
+}
+
+for how in "--replicas 1" "--replicas 3" "--devices cpu*2 --replicas 4" "--devices cpu*3 --replicas 7 --split chunk"; do
+    trains near 1e-12 near $how
+    trains frozen 1e-12 near --freeze 'rows*' $how
+    trains far 1e-9 far $how
+    trains near 1e-5 near --dtype float32 $how
+done
+finish
