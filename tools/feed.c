@@ -407,22 +407,33 @@ static void tell_guess(const Feed *f, const char *flag, const char *source, Prog
         }
 }
 
+Status feed_read(Feed *f, const Args *a, const char *flag)
+{
+    const char *source = args_value(a, flag);
+    char forms[DATA_FORMS];
+    Normalisation norm;
+
+    if (f->data)
+        return ST_OK;
+    if (!source)
+        return FAIL(E_INVALID, "--%s is missing: %s", flag, data_forms(forms));
+    TRY(read_normalisation(&norm, a, flag, source));
+    return dataset_open(&f->data, source, norm);
+}
+
 Status feed_open(Feed *out, const Args *a, const char *flag, const dpx_model *model, Share share, Progress *log)
 {
     Feed f = { .model = model, .share = share };
     Problems wrong = { 0 };
-    Normalisation norm;
-    char forms[DATA_FORMS];
     const char *source = args_value(a, flag);
     Status st;
 
     if (dpx_model_is_step(model))
         return FAIL(E_MODEL, "the model is a step that graph-transform exported: give the model that it was made from");
-    if (!source)
-        return FAIL(E_INVALID, "--%s is missing: %s", flag, data_forms(forms));
-    TRY(read_normalisation(&norm, a, flag, source));
     f.adds_up = !strcmp(dpx_options_get(a->options, "loss-weight"), "sum");
-    TRY(dataset_open(&f.data, source, norm));
+    TRY(feed_read(out, a, flag));
+    f.data = out->data;
+    out->data = NULL;
     if (data_format_of(source)->scaled)
         fit_images(f.data, model);
     match_inputs(&f, a, model, &wrong);

@@ -398,6 +398,14 @@ dpx_status dpx_options_set_operators(dpx_options *o, dpx_operators *operators)
     return (dpx_status)options_set_operators((Options *)o, operators);
 }
 
+void dpx_options_set_members(dpx_options *o, dpx_members_fn *members, void *user)
+{
+    if (!o)
+        return;
+    ((Options *)o)->build.members = members;
+    ((Options *)o)->build.members_user = user;
+}
+
 dpx_status dpx_options_set_class_weights(dpx_options *o, const dpx_tensor *weights)
 {
     Tensor t;

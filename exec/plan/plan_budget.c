@@ -2,6 +2,8 @@
  * planned is charged. */
 #include "exec/plan/plan_budget.h"
 
+#include <string.h>
+
 #include "exec/device/machine.h"
 #include "graph/base/arena.h"
 
@@ -13,13 +15,29 @@ MemoryBudget *plan_budget(int64_t bytes)
                                 "--plan-memory (half of the memory there is, unless given)");
 }
 
+/* An OnnxMembers: by the options, else by who is asked through them. */
+static Status find_members(void *user, int *n, const char *name, const OnnxType *type)
+{
+    const BuildOptions *o = user;
+
+    *n = o->members ? o->members(o->members_user, name, type->sequence, type->optional) : ONNX_UNSAID;
+    for (int i = 0; i < o->n_input_members; i++)
+        if (!strcmp(o->input_members[i].name, name))
+            *n = o->input_members[i].n;
+    return ST_OK;
+}
+
 Status plan_import(Graph **out, OnnxModel **onnx, const char *path, Evaluator eval, const OperatorList *own,
                    const BuildOptions *o)
 {
     MemoryBudget *b = plan_budget(o ? o->plan_memory : 0);
-    const ImportOptions how = {
-        .eval = eval, .budget = b, .own = own, .max_nodes = o ? o->max_nodes : 0, .training = o && follows_file(o)
-    };
+    const ImportOptions how = { .eval = eval,
+                                .budget = b,
+                                .own = own,
+                                .max_nodes = o ? o->max_nodes : 0,
+                                .training = o && follows_file(o),
+                                .members = o ? find_members : NULL,
+                                .members_user = (void *)(uintptr_t)o };
     Status st = b ? onnx_import_file(out, onnx, path, &how) : FAIL_NOMEM();
 
     st = memory_budget_explain(b, st);

@@ -421,10 +421,8 @@ static Status import_input(Importer *im, Body *b, const Onnx__ValueInfoProto *p)
     if (im->run)
         return evaluate_input(im, e, p);
     if (type->value_case != ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE)
-        problem = "only tensors are supported, not sequences, maps, optional or sparse values";
-    else
-        problem = tensor_type_problem(type->tensor_type->elem_type);
-    if (problem) {
+        return import_structured(im, e, p);
+    if ((problem = tensor_type_problem(type->tensor_type->elem_type))) {
         problems_add(&im->problems, "input '%s': %s", p->name, problem);
         e->value = graph_add_value(im->g, V_TEMP, p->name, DT_NONE, &shape);
         return im->g->status;
@@ -528,6 +526,8 @@ static Status import_graph(Importer *im)
     TRY(import_initializers(im, &b, gp));
     for (size_t i = 0; i < gp->n_input; i++)
         TRY(import_input(im, &b, gp->input[i]));
+    if (im->unsaid) /* operators that read it would be refused for want of it alone */
+        return problems_fail(&im->problems, E_UNSUPPORTED, "not supported");
     if (im->training)
         TRY(training_bind(im, &b));
     TRY(import_body(im, &b));
@@ -555,6 +555,8 @@ static Status import_proto(Graph **out, OnnxModel **model, const Onnx__ModelProt
                     .marked = model_is_marked(m),
                     .eval = opt ? opt->eval : NULL,
                     .own = opt ? opt->own : NULL,
+                    .members = opt ? opt->members : NULL,
+                    .members_user = opt ? opt->members_user : NULL,
                     .training = opt && opt->training,
                     .max_nodes = opt && opt->max_nodes > 0 ? (size_t)opt->max_nodes : ONNX_MAX_NODES,
                     .run = run };

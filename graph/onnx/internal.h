@@ -107,6 +107,9 @@ typedef struct {
     size_t n_call, cap_call;
     Evaluator eval;
     const OperatorList *own;
+    OnnxMembers *members;
+    void *members_user;
+    bool unsaid;                /* of an input what it has */
     bool training;              /* the model is one of training_combine */
     const struct Known **known; /* known.c: by value, for those below n_known */
     uint32_t n_known, n_inferred;
@@ -226,7 +229,14 @@ Status import_applied(ValueId *x, Importer *im, Body *b, const Onnx__NodeProto *
 bool is_flex_attention(const Onnx__NodeProto *p);
 Status import_flex_attention(Importer *im, Body *b, const Onnx__NodeProto *p) CHECKED;
 
+/* ---- structure.c ---- */
+/* What the type says, but for the shape: the type of the tensors; NULL: it is not of tensors. */
+const Onnx__TypeProto__Tensor *input_type(OnnxType *out, const Onnx__TypeProto *type);
+/* The model's input that is no tensor. */
+Status import_structured(Importer *im, ScopeEntry *e, const Onnx__ValueInfoProto *p) CHECKED;
+
 /* ---- sequence.c ---- */
+enum { MAX_SEQUENCE = 4096 }; /* tensors */
 bool is_sequence_operator(const char *name);
 Status import_sequence(Importer *im, Body *b, const Onnx__NodeProto *p) CHECKED;
 /* The entry stands for a sequence of `n` tensors. */
