@@ -71,6 +71,10 @@ bool feed_input(dpx_info *out, const dpx_model *m, const char *name);
 /* The type in which a run with these options takes an input of type `t`: --dtype is that of every float. */
 dpx_dtype feed_dtype(const Args *a, dpx_dtype t);
 
+/* The axis of an input, or of the target, along which the samples are, of an array of that rank; outside of it where
+ * --batch-input says so. */
+int feed_axis(const dpx_model *m, const Args *a, const char *name, int rank);
+
 /* --class-weights FILE.npy goes into the options, and its digest, "" without the flag, into `digest` unless that is
  * NULL. */
 Status feed_class_weights(const Args *a, char digest[DIGEST_TEXT]) CHECKED;

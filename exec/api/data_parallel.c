@@ -3,9 +3,7 @@
 #include <string.h>
 
 #include "exec/api/trainer.h"
-
-/* `dim` of a tensor of that rank; -1: it has none such. */
-static int axis_of(int dim, int rank) { return dim < -rank || dim >= rank ? -1 : dim < 0 ? dim + rank : dim; }
+#include "passes/batch_axis.h"
 
 static const char *name_of(const dpx_model *m, const dpx_tensor *inputs, int i)
 {
@@ -21,11 +19,11 @@ static Status split_inputs(Options *o, const dpx_model *m, const dpx_tensor *inp
         if (inputs[i].rank < 0 || inputs[i].rank > MAX_RANK)
             return FAIL(E_INVALID, "dpx_data_parallel: input '%s': a rank of %d is not valid", name_of(m, inputs, i),
                         inputs[i].rank);
-    if ((first = axis_of(dim, inputs[0].rank)) < 0)
+    if ((first = axis_of_rank(dim, inputs[0].rank)) < 0)
         return FAIL(E_INVALID, "dpx_data_parallel: input '%s' has rank %d, and no axis %d", name_of(m, inputs, 0),
                     inputs[0].rank, dim);
     for (int i = 0; i < n; i++) {
-        const int axis = axis_of(dim, inputs[i].rank);
+        const int axis = axis_of_rank(dim, inputs[i].rank);
         const char *text;
 
         if (axis < 0 || inputs[i].dim[axis] != inputs[0].dim[first])

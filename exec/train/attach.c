@@ -186,8 +186,10 @@ static Status share_input(Attach *a, const Part *p, ValueId in)
         graph_rename(g, taken, arena_printf(g->arena, "%s.result", x->name));
     p->is[in.i] = graph_add_input(g, x->name, x->dtype, x->shape);
     graph_rename(g, p->is[in.i], x->name); /* which the model may have given back */
-    if (!g->status)
-        value(g, p->is[in.i])->dim_param = graph_copy_symbols(g, x->dim_param);
+    if (g->status)
+        return g->status;
+    value(g, p->is[in.i])->dim_param = graph_copy_symbols(g, x->dim_param);
+    value(g, p->is[in.i])->member = x->member;
     return g->status;
 }
 
