@@ -469,6 +469,21 @@ static Status add_sequence(Importer *im, Scope *seen, const char *name, const Se
     return st == E_UNSUPPORTED ? ST_OK : st;
 }
 
+/* What a graph has no output of: an optional that holds nothing, a sequence without tensors. */
+static Status check_any_output(Importer *im, const Body *b)
+{
+    const Onnx__GraphProto *gp = im->model->graph;
+
+    for (size_t i = 0; i < gp->n_output && !im->g->n_output && !im->problems.n; i++) {
+        const ScopeEntry *e = scope_find(&b->scope, text_or(gp->output[i]->name, ""));
+
+        if (i + 1 == gp->n_output)
+            return FAIL(E_UNSUPPORTED, "output '%s': %s", e->name,
+                        e->nothing ? e->problem : "the sequence has no tensors");
+    }
+    return ST_OK;
+}
+
 static Status import_outputs(Importer *im, const Body *b)
 {
     const Onnx__GraphProto *gp = im->model->graph;
@@ -488,14 +503,15 @@ static Status import_outputs(Importer *im, const Body *b)
             return FAIL_NOMEM();
         if (e->sequence)
             TRY(add_sequence(im, &seen, name, e->sequence));
-        else if (e->problem)
+        else if (e->problem && !e->nothing)
             problems_add(&im->problems, "output '%s': %s", name, e->problem);
-        else {
+        else if (!e->nothing) {
             graph_add_output(im->g, name, e->value);
             TRY(name_dims(im, gp->output[i]));
         }
     }
-    return im->g->status;
+    TRY(im->g->status);
+    return check_any_output(im, b);
 }
 
 /* ---- the model ---- */

@@ -244,7 +244,7 @@ Status sequence_set(ScopeEntry *e, Importer *im, int n, const ValueId *item) CHE
 /* The tensors of a sequence; E_UNSUPPORTED: how many there are is not known.  `what` (NULL: no memory) says in messages
  * that it is how many. */
 Status sequence_items(const ValueId **item, int *n, Importer *im, const Sequence *s, const char *what) CHECKED;
-/* Outputs NAME.0, NAME.1, ... of the graph; E_UNSUPPORTED: how many there are is not known, or none. */
+/* Outputs NAME.0, NAME.1, ... of the graph; E_UNSUPPORTED: how many there are is not known. */
 Status import_sequence_output(Importer *im, const char *name, const Sequence *s) CHECKED;
 
 /* ---- optional.c ---- */

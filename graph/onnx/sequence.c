@@ -331,8 +331,6 @@ static Status resolve(Sequence **s, ValueId *v, Importer *im, Body *b, const Onn
 Status import_sequence_output(Importer *im, const char *name, const Sequence *s)
 {
     TRY(listed_as(&s, im, arena_printf(im->scratch, "output '%.100s': its length", name)));
-    if (!s->n)
-        return FAIL(E_UNSUPPORTED, "the sequence has no tensors");
     for (int i = 0; i < s->n; i++) {
         const char *item = arena_printf(im->scratch, "%s.%d", name, i);
 
