@@ -6,6 +6,7 @@ end and outputs for all samples).
     sequences.onnx  a sequence of any number of inputs `xs`, an optional factor `m`; a loop over the sequence, whose length decides the
                     trips; outputs are the scores, a sequence `all` of what each trip gave, and an optional `gate`
     open.onnx       the same, whose file says no shapes of the tensors
+    scaled.onnx     scores = xs[0] xs[1] + how many tensors `more` has; for tensors without axes, and sequences without tensors
     scripted.onnx   as torch.jit.script and PyTorch's older exporter write a module of List[Tensor], of 6 samples
     exported.onnx   as its default exporter writes one that takes a list and a map and returns a map
 
@@ -64,6 +65,18 @@ def sequences(name, batch):
     onnx.save(model, os.path.join(HERE, name + ".onnx"))
 
 
+def scaled():
+    nodes = [h.make_node("SequenceAt", ["xs", "zero"], ["x"]), h.make_node("SequenceAt", ["xs", "one"], ["scale"]),
+             h.make_node("Mul", ["x", "scale"], ["product"]), h.make_node("SequenceLength", ["more"], ["n"]),
+             h.make_node("Cast", ["n"], ["count"], to=T.DOUBLE), h.make_node("Add", ["product", "count"], ["scores"])]
+    graph = h.make_graph(nodes, "scaled", [h.make_tensor_sequence_value_info(n, T.DOUBLE, None) for n in ("xs", "more")],
+                         [h.make_tensor_value_info("scores", T.DOUBLE, [None, 2])],
+                         [nh.from_array(np.array(i), n) for i, n in enumerate(("zero", "one"))])
+    model = h.make_model(graph, opset_imports=[h.make_opsetid("", 18)], ir_version=8)
+    onnx.checker.check_model(model)
+    onnx.save(model, os.path.join(HERE, "scaled.onnx"))
+
+
 def of_sequences(p, inputs, factor):
     parts = [torch.tanh(x @ p["w"] + p["b"]) for x in inputs]
     added = torch.tanh(inputs[0] @ p["v"]) + sum(parts)
@@ -112,6 +125,7 @@ if __name__ == "__main__":
     os.makedirs(HERE, exist_ok=True)
     sequences("sequences", "N")
     sequences("open", None)
+    scaled()
     example = [torch.tensor(x[:6]) for x in xs]
     torch.onnx.export(torch.jit.script(Listed()), (example[:2],), os.path.join(HERE, "scripted.onnx"), dynamo=False, input_names=["xs"],
                       output_names=["scores"])
