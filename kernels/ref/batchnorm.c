@@ -1,7 +1,6 @@
 /* Batch normalisation.  Sums run in double whatever the type: variance by two passes, gradients of scale and bias
  * exactly. */
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "kernels/ref/moments.h"
@@ -63,7 +62,6 @@ Status ref_merge_prepare(void **state, KernelCtx *ctx, const Graph *g, const Nod
                     .running = { has_in(n, 1), has_in(n, 2) } };
 
     (void)ctx;
-    snprintf(p.name, sizeof p.name, "%s", node_text(g, n));
     return kernel_state(state, &p, sizeof p);
 }
 
@@ -105,7 +103,7 @@ Status ref_merge_count(double *out, const MergePlan *p, const Tensor *rows)
     for (int64_t i = 0; i < rows->shape.dim[0]; i++)
         count += row[i * (2 * p->channels + 1)];
     if (p->check && count == 1)
-        return FAIL(E_SHAPE, "%s: the whole batch has one value per channel, its variance does not exist", p->name);
+        return FAIL(E_SHAPE, "the whole batch has one value per channel, its variance does not exist");
     *out = count;
     return ST_OK;
 }

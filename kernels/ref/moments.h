@@ -8,7 +8,6 @@ typedef struct {
     int64_t channels;
     double keep, take;
     bool check, unbiased, running[2];
-    char name[160];
 } MergePlan;
 
 typedef struct {
@@ -16,7 +15,7 @@ typedef struct {
 } Moments;
 
 Status ref_merge_prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n) CHECKED;
-/* Elements of a channel in all rows; E_SHAPE names the node when their variance must exist and does not. */
+/* Elements of a channel in all rows; E_SHAPE: their variance must exist and does not. */
 Status ref_merge_count(double *out, const MergePlan *p, const Tensor *rows) CHECKED;
 /* Rows [lo, hi) of channel c, lo < hi, by a binary tree that depends on the row numbers alone. */
 Moments ref_merge_rows(const double *rows, int64_t channels, int64_t c, int64_t lo, int64_t hi);
