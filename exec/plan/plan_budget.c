@@ -16,30 +16,38 @@ MemoryBudget *plan_budget(int64_t bytes)
 }
 
 /* An OnnxMembers: by the options, else by who is asked through them. */
-static Status find_members(void *user, int *n, const char *name, const OnnxType *type)
+static Status find_members(void *user, int *n, int i, const char *name, const OnnxType *type)
 {
     const BuildOptions *o = user;
 
+    (void)i;
     *n = o->members ? o->members(o->members_user, name, type->sequence, type->optional) : ONNX_UNSAID;
-    for (int i = 0; i < o->n_input_members; i++)
-        if (!strcmp(o->input_members[i].name, name))
-            *n = o->input_members[i].n;
+    for (int k = 0; k < o->n_input_members; k++)
+        if (!strcmp(o->input_members[k].name, name))
+            *n = o->input_members[k].n;
     return ST_OK;
 }
 
 Status plan_import(Graph **out, OnnxModel **onnx, const char *path, Evaluator eval, const OperatorList *own,
                    const BuildOptions *o)
 {
-    MemoryBudget *b = plan_budget(o ? o->plan_memory : 0);
-    const ImportOptions how = { .eval = eval,
-                                .budget = b,
-                                .own = own,
-                                .max_nodes = o ? o->max_nodes : 0,
-                                .training = o && follows_file(o),
-                                .members = o ? find_members : NULL,
-                                .members_user = (void *)(uintptr_t)o };
-    Status st = b ? onnx_import_file(out, onnx, path, &how) : FAIL_NOMEM();
+    return plan_import_as(
+        out, onnx, path,
+        &(ImportOptions){
+            .eval = eval, .own = own, .members = o ? find_members : NULL, .members_user = (void *)(uintptr_t)o },
+        o);
+}
 
+Status plan_import_as(Graph **out, OnnxModel **onnx, const char *path, const ImportOptions *as, const BuildOptions *o)
+{
+    MemoryBudget *b = plan_budget(o ? o->plan_memory : 0);
+    ImportOptions how = *as;
+    Status st;
+
+    how.budget = b;
+    how.max_nodes = o ? o->max_nodes : 0;
+    how.training = o && follows_file(o);
+    st = b ? onnx_import_file(out, onnx, path, &how) : FAIL_NOMEM();
     st = memory_budget_explain(b, st);
     memory_budget_free(b); /* the graph holds it */
     return st;

@@ -402,13 +402,30 @@ Status import_initializers(Importer *im, Body *b, const Onnx__GraphProto *gp)
     return im->g->status;
 }
 
+static Status import_tensor(Importer *im, ScopeEntry *e, const Onnx__ValueInfoProto *p)
+{
+    const Onnx__TypeProto__Tensor *t = p->type->tensor_type;
+    const char *problem = tensor_type_problem(t->elem_type), **params = NULL;
+    Shape shape = shape_unknown();
+
+    if (problem) {
+        problems_add(&im->problems, "input '%s': %s", p->name, problem);
+        e->value = graph_add_value(im->g, V_TEMP, p->name, DT_NONE, &shape);
+        return im->g->status;
+    }
+    if (t->shape)
+        TRY(status_prefix(type_shape_decode(&shape, &params, im->g->arena, t->shape, p->name), "input"));
+    e->value = graph_add_input(im->g, p->name, (DType)t->elem_type, &shape);
+    if (!has_value(e->value))
+        return im->g->status;
+    value(im->g, e->value)->dim_param = params;
+    return ST_OK;
+}
+
 static Status import_input(Importer *im, Body *b, const Onnx__ValueInfoProto *p)
 {
     const Onnx__TypeProto *type = p->type;
-    const char *problem, **params = NULL;
-    Shape shape = shape_unknown();
     ScopeEntry *e;
-    ValueId v;
 
     if (p->name && (e = scope_find(&b->scope, p->name)) && !e->formal && (has_value(e->value) || e->problem)) {
         e->formal = true; /* an initializer that is also an input: its default, a constant to us */
@@ -420,20 +437,9 @@ static Status import_input(Importer *im, Body *b, const Onnx__ValueInfoProto *p)
         return FAIL(E_MODEL, "input '%s' has no type", p->name);
     if (im->run)
         return evaluate_input(im, e, p);
-    if (type->value_case != ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE)
-        return import_structured(im, e, p);
-    if ((problem = tensor_type_problem(type->tensor_type->elem_type))) {
-        problems_add(&im->problems, "input '%s': %s", p->name, problem);
-        e->value = graph_add_value(im->g, V_TEMP, p->name, DT_NONE, &shape);
-        return im->g->status;
-    }
-    if (type->tensor_type->shape)
-        TRY(status_prefix(type_shape_decode(&shape, &params, im->g->arena, type->tensor_type->shape, p->name),
-                          "input"));
-    e->value = v = graph_add_input(im->g, p->name, (DType)type->tensor_type->elem_type, &shape);
-    if (!has_value(v))
-        return im->g->status;
-    value(im->g, v)->dim_param = params;
+    TRY(type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE ? import_tensor(im, e, p)
+                                                                : import_structured(im, e, p));
+    im->n_given++;
     return ST_OK;
 }
 

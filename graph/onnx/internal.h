@@ -109,6 +109,7 @@ typedef struct {
     const OperatorList *own;
     OnnxMembers *members;
     void *members_user;
+    int n_given;                /* inputs without a default, read so far */
     bool unsaid;                /* of an input what it has */
     bool training;              /* the model is one of training_combine */
     const struct Known **known; /* known.c: by value, for those below n_known */

@@ -54,9 +54,9 @@ typedef struct {
     Shape shape; /* of a tensor, as far as it is said */
 } OnnxType;
 
-/* How many tensors the input has, which is a sequence or optional; ONNX_ABSENT: an optional that holds nothing;
- * ONNX_UNSAID: nobody knows. */
-typedef Status OnnxMembers(void *user, int *n, const char *name, const OnnxType *type);
+/* How many tensors input `i` of the model has, without those that have a default, which is a sequence or optional;
+ * ONNX_ABSENT: an optional that holds nothing; ONNX_UNSAID: nobody knows. */
+typedef Status OnnxMembers(void *user, int *n, int i, const char *name, const OnnxType *type);
 enum { ONNX_ABSENT = -1, ONNX_UNSAID = -2 };
 
 typedef struct {

@@ -102,7 +102,7 @@ Status import_structured(Importer *im, ScopeEntry *e, const Onnx__ValueInfoProto
     int n = ONNX_UNSAID;
 
     if (!problem && im->members)
-        TRY(im->members(im->members_user, &n, e->name, &type));
+        TRY(im->members(im->members_user, &n, im->n_given, e->name, &type));
     if (!problem && n == ONNX_UNSAID)
         problem = unsaid(im, e->name, &type);
     im->unsaid |= !problem ? false : n == ONNX_UNSAID && t && !tensor_type_problem(t->elem_type);
