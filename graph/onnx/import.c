@@ -413,6 +413,8 @@ static Status import_tensor(Importer *im, ScopeEntry *e, const Onnx__ValueInfoPr
         e->value = graph_add_value(im->g, V_TEMP, p->name, DT_NONE, &shape);
         return im->g->status;
     }
+    if (has_value(graph_find(im->g, p->name)))
+        return FAIL(E_MODEL, "input '%s' has the name of a member of a sequence", p->name);
     if (t->shape)
         TRY(status_prefix(type_shape_decode(&shape, &params, im->g->arena, t->shape, p->name), "input"));
     e->value = graph_add_input(im->g, p->name, (DType)t->elem_type, &shape);

@@ -7,6 +7,7 @@ end and outputs for all samples).
                     trips; outputs are the scores, a sequence `all` of what each trip gave, and an optional `gate`
     open.onnx       the same, whose file says no shapes of the tensors
     scaled.onnx     scores = xs[0] xs[1] + how many tensors `more` has; for tensors without axes, and sequences without tensors
+    counted.onnx    scores = the sum of the first k of xs, where data say k: for the interpreter
     scripted.onnx   as torch.jit.script and PyTorch's older exporter write a module of List[Tensor], of 6 samples
     exported.onnx   as its default exporter writes one that takes a list and a map and returns a map
 
@@ -77,6 +78,20 @@ def scaled():
     onnx.save(model, os.path.join(HERE, "scaled.onnx"))
 
 
+def counted():
+    body = h.make_graph([h.make_node("Identity", ["going"], ["on"]), h.make_node("SequenceAt", ["xs", "trip"], ["x"]),
+                         h.make_node("Add", ["sum", "x"], ["next"])], "trip",
+                        [h.make_tensor_value_info("trip", T.INT64, []), h.make_tensor_value_info("going", T.BOOL, []),
+                         h.make_tensor_value_info("sum", T.DOUBLE, None)],
+                        [h.make_tensor_value_info("on", T.BOOL, []), h.make_tensor_value_info("next", T.DOUBLE, None)])
+    graph = h.make_graph([h.make_node("Loop", ["k", "", "none"], ["scores"], body=body)], "counted",
+                         [h.make_tensor_sequence_value_info("xs", T.DOUBLE, ["N", WIDE]), h.make_tensor_value_info("k", T.INT64, [])],
+                         [h.make_tensor_value_info("scores", T.DOUBLE, ["N", WIDE])], [nh.from_array(np.array(0.0), "none")])
+    model = h.make_model(graph, opset_imports=[h.make_opsetid("", 18)], ir_version=8)
+    onnx.checker.check_model(model)
+    onnx.save(model, os.path.join(HERE, "counted.onnx"))
+
+
 def of_sequences(p, inputs, factor):
     parts = [torch.tanh(x @ p["w"] + p["b"]) for x in inputs]
     added = torch.tanh(inputs[0] @ p["v"]) + sum(parts)
@@ -126,6 +141,7 @@ if __name__ == "__main__":
     sequences("sequences", "N")
     sequences("open", None)
     scaled()
+    counted()
     example = [torch.tensor(x[:6]) for x in xs]
     torch.onnx.export(torch.jit.script(Listed()), (example[:2],), os.path.join(HERE, "scripted.onnx"), dynamo=False, input_names=["xs"],
                       output_names=["scores"])

@@ -88,6 +88,7 @@ data = np.load("tests/cli/structure/data3m.npz")
 for n in data.files:
     np.save(f"{sys.argv[1]}/{n}.npy", data[n])
 np.save(sys.argv[1] + "/short.npy", data["xs.1"][:7])
+np.save(sys.argv[1] + "/k.npy", np.array(2))
 END
 given=(--input "xs.0=$DIR/xs.0.npy" --input "xs.1=$DIR/xs.1.npy")
 for model in sequences open; do
@@ -116,6 +117,14 @@ END
 check "each part: outputs" "$python" "$DIR/same.py" before data2 "$DIR/out"
 check "predictions" "$dpexec" eval $here/sequences.onnx --data $here/data2m.npz --batch-size 4 --replicas 3 --predictions "$DIR/predictions" --quiet
 check "predictions: outputs" "$python" "$DIR/same.py" before data2m "$DIR/predictions"
+
+# What data decide is interpreted, and takes a sequence by its tensors' names as well.
+says "warning: interpreted" "$dpexec" run $here/counted.onnx --input "xs.0=$DIR/xs.0.npy" --input "xs.1=$DIR/xs.1.npy" --input "xs.2=$DIR/xs.2.npy" \
+    --input "k=$DIR/k.npy" --out "$DIR/counted"
+check "the first two" "$python" -c "
+import numpy as np
+a, b, y = (np.load('$DIR/' + n) for n in ('xs.0.npy', 'xs.1.npy', 'counted/scores.npy'))
+assert (y == a + b).all()"
 
 # What does not fit names the tensor.
 for model in sequences open; do
