@@ -19,6 +19,13 @@ bool batch_input_names(const BatchInput *b, const Value *input)
     return !strcmp(b->name, input->name) || names_sequence(b, input);
 }
 
+bool same_sequence(const Value *a, const Value *b)
+{
+    const size_t n = a->member ? (size_t)(strrchr(a->name, '.') - a->name) : 0;
+
+    return a->member && b->member && !strncmp(a->name, b->name, n) && b->name + n == strrchr(b->name, '.');
+}
+
 static const BatchInput *find_named(const BuildOptions *opt, const char *name)
 {
     for (int i = 0; i < opt->n_batch_input; i++)

@@ -15,6 +15,8 @@ typedef struct {
 
 /* Does it name the input, or the sequence that the input is a member of? */
 bool batch_input_names(const BatchInput *b, const Value *input);
+/* Are both inputs tensors of one sequence? */
+bool same_sequence(const Value *a, const Value *b);
 /* The axis that --batch-input names in an input; -1: none, or it is counted from the end and the rank is not known.  Of
  * a member of a sequence that is named, the sequence's; -1 where the member has no axes. */
 int named_batch_axis(const BuildOptions *opt, const Value *input);

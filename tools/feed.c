@@ -414,6 +414,29 @@ static void tell_guess(const Feed *f, const char *flag, const char *source, Prog
         }
 }
 
+/* Arrays that go on behind those of a sequence that the model was read for are not its. */
+static void tell_left_over(const Feed *f, const char *flag, const char *source, Progress *log)
+{
+    char line[512];
+
+    for (int i = 0; log && !log->quiet && i < f->data->n; i++) {
+        const char *name = f->data->array[i].name, *dot = strrchr(name, '.');
+        const int k = dot && dot[1] && !dot[1 + strspn(dot + 1, "0123456789")] ? (int)strtol(dot + 1, NULL, 10) : 0;
+        dpx_info in;
+
+        if (k < 1 || is_fed(f, &f->data->array[i]))
+            continue;
+        snprintf(line, sizeof line, "%.*s.%d", (int)(dot - name), name, k - 1);
+        if (!feed_input(&in, f->model, line))
+            continue;
+        snprintf(line, sizeof line,
+                 "dpexec: warning: --%.40s %.80s: array '%.80s' is not used: the model has inputs to '%.80s'", flag,
+                 source, name, in.name);
+        foreign_clean(line);
+        progress_line(log, "%s", line);
+    }
+}
+
 Status feed_read(Feed *f, const Args *a, const char *flag)
 {
     const char *source = args_value(a, flag);
@@ -452,6 +475,7 @@ Status feed_open(Feed *out, const Args *a, const char *flag, const dpx_model *mo
         return st;
     }
     tell_guess(&f, flag, source, log);
+    tell_left_over(&f, flag, source, log);
     feed_say_sequences(&f, a, log);
     f.flag = flag;
     f.source = source;

@@ -22,7 +22,7 @@ static int member_number(const char *array, const char *input)
     if (strncmp(array, input, n) || array[n] != '.' || !*digits || strlen(digits) > 6 ||
         digits[strspn(digits, "0123456789")] || (*digits == '0' && digits[1]))
         return -1;
-    return atoi(digits);
+    return (int)strtol(digits, NULL, 10);
 }
 
 /* A dpx_members_fn.  A member that is missing in between is looked for, in vain, when inputs are given their arrays. */

@@ -263,6 +263,8 @@ static Status read_model(dpx_model *m, const char *path, const Options *o)
         st = options_operators(&own, a, o);
     if (!st)
         st = plan_import(&m->graph, &m->onnx, path, interp_node, &own, o ? &o->build : NULL);
+    if (!st && o && !o->preprocess && !o->criterion) /* whose inputs may be what is said */
+        st = plan_check_members(m->onnx, &o->build);
     if (!st && o && follows_file(&o->build))
         st = read_given(m, path, o, &own);
     if (!st)

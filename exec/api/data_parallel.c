@@ -10,6 +10,31 @@ static const char *name_of(const dpx_model *m, const dpx_tensor *inputs, int i)
     return inputs[i].name ? inputs[i].name : i < m->graph->n_input ? value(m->graph, m->graph->input[i])->name : "";
 }
 
+static const Value *input_of(const dpx_model *m, const char *name)
+{
+    const ValueId v = graph_find(m->graph, name);
+
+    return has_value(v) ? value(m->graph, v) : NULL;
+}
+
+/* Input i, which is not split: tensors of its sequence may not be, but where it has no axes. */
+static Status check_unsplit(const dpx_model *m, const dpx_tensor *inputs, int n, int i, int dim, int64_t size)
+{
+    const Value *v = input_of(m, name_of(m, inputs, i));
+
+    for (int k = 0; k < n && v && inputs[i].rank; k++) {
+        const Value *x = input_of(m, name_of(m, inputs, k));
+        const int axis = axis_of_rank(dim, inputs[k].rank);
+
+        if (x && same_sequence(v, x) && axis >= 0 && inputs[k].dim[axis] == size)
+            return FAIL(E_SHAPE,
+                        "dpx_data_parallel: input '%s' has another size along axis %d than '%s' of the same "
+                        "sequence, which has %lld",
+                        v->name, dim, x->name, (long long)size);
+    }
+    return ST_OK;
+}
+
 /* Inputs whose size along `dim` is the first's are split there; others go to every device in full. */
 static Status split_inputs(Options *o, const dpx_model *m, const dpx_tensor *inputs, int n, int dim)
 {
@@ -26,8 +51,10 @@ static Status split_inputs(Options *o, const dpx_model *m, const dpx_tensor *inp
         const int axis = axis_of_rank(dim, inputs[i].rank);
         const char *text;
 
-        if (axis < 0 || inputs[i].dim[axis] != inputs[0].dim[first])
+        if (axis < 0 || inputs[i].dim[axis] != inputs[0].dim[first]) {
+            TRY(check_unsplit(m, inputs, n, i, dim, inputs[0].dim[first]));
             continue;
+        }
         if (!(text = arena_printf(o->arena, "%s:%d", name_of(m, inputs, i), axis)))
             return FAIL_NOMEM();
         TRY(options_set(o, "batch-input", text));

@@ -53,6 +53,21 @@ Status plan_import_as(Graph **out, OnnxModel **onnx, const char *path, const Imp
     return st;
 }
 
+Status plan_check_members(const OnnxModel *onnx, const BuildOptions *o)
+{
+    Problems none = { 0 };
+
+    for (int k = 0; k < o->n_input_members; k++) {
+        bool found = false;
+
+        for (int i = 0; i < onnx->n_structured && !found; i++)
+            found = !strcmp(onnx->structured[i], o->input_members[k].name);
+        if (!found)
+            problems_add(&none, "the model has no input '%s' that is a sequence or optional", o->input_members[k].name);
+    }
+    return problems_fail(&none, E_INVALID, "--input-members");
+}
+
 Status plan_evaluate(OnnxNamedValue **out, int *n_out, Arena *arena, const char *path, ImportOptions *how,
                      const BuildOptions *o, OnnxInput *input, void *user)
 {

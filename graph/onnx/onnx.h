@@ -33,6 +33,8 @@ typedef struct {
     int n_prop;
     const OnnxOutput *output;
     int n_output;
+    const char *const *structured; /* inputs that are sequences or optional */
+    int n_structured;
     const char *const *call; /* of functions: what the names of their nodes begin with; callers first */
     int n_call;
     Arena *arena; /* of all of it */

@@ -162,14 +162,6 @@ static Status check_samples(const Graph *g, const BuildOptions *opt)
                          first ? (long long)first->shape->dim[at] : 0, first ? first->name : "");
 }
 
-/* Are they tensors of one sequence? */
-static bool are_siblings(const Value *a, const Value *b)
-{
-    const size_t n = (size_t)(strrchr(a->name, '.') - a->name);
-
-    return b->member && !strncmp(a->name, b->name, n) && b->name + n == strrchr(b->name, '.');
-}
-
 /* Where sizes alone tell what carries the batch, tensors of a sequence do, or none of them; those without axes go to
  * all. */
 static Status check_members(const Graph *g, const BuildOptions *opt)
@@ -186,7 +178,7 @@ static Status check_members(const Graph *g, const BuildOptions *opt)
         for (int k = 0; k < g->n_input && !with; k++) {
             const Value *x = value(g, g->input[k]);
 
-            with = are_siblings(v, x) && x->shape->rank > 0 && x->shape->dim[0] == size ? x : NULL;
+            with = same_sequence(v, x) && x->shape->rank > 0 && x->shape->dim[0] == size ? x : NULL;
         }
         if (with)
             problems_add(&wrong, "input '%s' has %lld, '%s' of the same sequence %lld", v->name,

@@ -98,6 +98,7 @@ static void test_members_disagree(void)
 {
     dpx_model *m = load("scaled.onnx", (const char *[]){ "xs=2", "more=0", NULL });
     dpx_tensor in[2] = { rows("xs.0", 5), rows("xs.1", 3) }, y;
+    dpx_trainer *keep = NULL;
 
     for (int d = 0; d < 2; d++) {
         dpx_trainer *t = trainer_on(m, d ? "cpu*2" : "cpu:0");
@@ -105,6 +106,10 @@ static void test_members_disagree(void)
         CHECK_DPX_FAILS(DPX_SHAPE, "input 'xs.1' has 3, 'xs.0' of the same sequence 5", dpx_run(t, in, 2, &y, 1));
         dpx_trainer_free(t);
     }
+    CHECK_DPX_FAILS(DPX_SHAPE,
+                    "input 'xs.1' has another size along axis -2 than 'xs.0' of the same sequence, which has 5",
+                    dpx_data_parallel(&keep, m, in, 2, "cpu*2", 0, -2, &y, 1));
+    dpx_trainer_free(keep);
     dpx_model_free(m);
 }
 

@@ -64,6 +64,11 @@ rm -rf "$DIR/run"
 check "told" "${train[@]}" $here/sequences.onnx --data $here/data2.npz --input-members xs=2 --input-members m=absent --out "$DIR/run"
 check "told: losses" near "$(losses "$DIR/run")" "$(expected_losses data2)"
 says "input 'm' is optional, and absent: no array is called 'm'" "${train[@]/--quiet/--no-shuffle}" $here/sequences.onnx --data $here/data2.npz
+says "warning: --val $here/data3.npz: array 'xs.2' is not used: the model has inputs to 'xs.1'" "${train[@]/--quiet/--no-shuffle}" \
+    $here/sequences.onnx --data $here/data2.npz --val $here/data3.npz
+refused 2 "the model has no input 'ys' that is a sequence or optional" "${train[@]}" $here/sequences.onnx --data $here/data2.npz --input-members ys=2
+refused 2 "the model has no input 'xs.0' that is a sequence or optional" "$graph_transform" $here/sequences.onnx --loss mse --input-members xs=1 \
+    --input-members m=absent --input-members xs.0=1
 refused 2 "no array for input 'xs.2'" "${train[@]}" $here/sequences.onnx --data $here/data2.npz --input-members xs=3
 refused 2 "input 'xs' is said to be absent: it is a sequence, and not optional" "${train[@]}" $here/sequences.onnx --data $here/data2.npz \
     --input-members xs=absent
