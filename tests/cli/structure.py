@@ -8,6 +8,7 @@ end and outputs for all samples).
     open.onnx       the same, whose file says no shapes of the tensors
     scaled.onnx     scores = xs[0] xs[1] + how many tensors `more` has; for tensors without axes, and sequences without tensors
     counted.onnx    scores = the sum of the first k of xs, where data say k: for the interpreter
+    criterion.onnx  the mean of (all[0] + all[-1] - target)^2, of the sequence `all` that the models give
     scripted.onnx   as torch.jit.script and PyTorch's older exporter write a module of List[Tensor], of 6 samples
     exported.onnx   as its default exporter writes one that takes a list and a map and returns a map
 
@@ -92,6 +93,19 @@ def counted():
     onnx.save(model, os.path.join(HERE, "counted.onnx"))
 
 
+def criterion():
+    nodes = [h.make_node("SequenceAt", ["all", "zero"], ["first"]), h.make_node("SequenceAt", ["all", "minus"], ["last"]),
+             h.make_node("Add", ["first", "last"], ["both"]), h.make_node("Sub", ["both", "target"], ["error"]),
+             h.make_node("Mul", ["error", "error"], ["square"]), h.make_node("ReduceMean", ["square"], ["loss"], keepdims=0)]
+    graph = h.make_graph(nodes, "criterion", [h.make_tensor_sequence_value_info("all", T.DOUBLE, ["N", OUT]),
+                                              h.make_tensor_value_info("target", T.DOUBLE, ["N", OUT])],
+                         [h.make_tensor_value_info("loss", T.DOUBLE, [])],
+                         [nh.from_array(np.array(0), "zero"), nh.from_array(np.array(-1), "minus")])
+    model = h.make_model(graph, opset_imports=[h.make_opsetid("", 17)], ir_version=8)
+    onnx.checker.check_model(model)
+    onnx.save(model, os.path.join(HERE, "criterion.onnx"))
+
+
 def of_sequences(p, inputs, factor):
     parts = [torch.tanh(x @ p["w"] + p["b"]) for x in inputs]
     added = torch.tanh(inputs[0] @ p["v"]) + sum(parts)
@@ -142,6 +156,7 @@ if __name__ == "__main__":
     sequences("open", None)
     scaled()
     counted()
+    criterion()
     example = [torch.tensor(x[:6]) for x in xs]
     torch.onnx.export(torch.jit.script(Listed()), (example[:2],), os.path.join(HERE, "scripted.onnx"), dynamo=False, input_names=["xs"],
                       output_names=["scores"])
@@ -168,6 +183,9 @@ if __name__ == "__main__":
                 p = {k: torch.tensor(a, requires_grad=True) for k, a in start.items()}
                 case(f"data{n}{'m' * there}", train(lambda inputs, factor: of_sequences(p, inputs, factor), p, lambda batch: (
                     [torch.tensor(x[batch]) for x in xs[:n]], torch.tensor(m[batch]) if there else None)))
+        p = {k: torch.tensor(a, requires_grad=True) for k, a in start.items()}
+        case("criterion", train(lambda inputs: {"scores": sum(torch.tanh(x @ p["w"] + p["b"]) for x in inputs)}, {k: p[k] for k in "wb"},
+                                lambda batch: ([torch.tensor(x[batch]) for x in xs[:2]],)))
         net = Listed()
         case("scripted", train(lambda inputs: {"scores": net(inputs)}, dict(net.named_parameters()),
                                lambda batch: ([torch.tensor(x[batch]) for x in xs],)))

@@ -52,6 +52,12 @@ trains scripted scripted data3
 trains scripted scripted data3 --replicas 3
 trains exported exported mapped
 trains exported exported mapped --replicas 3
+for replicas in 1 3 5; do
+    rm -rf "$DIR/run"
+    check "criterion, $replicas" "${train[@]:0:2}" --criterion $here/criterion.onnx "${train[@]:6}" $here/sequences.onnx --data $here/data2.npz --replicas $replicas --out "$DIR/run"
+    check "criterion, $replicas: losses" near "$(losses "$DIR/run")" "$(expected_losses criterion)"
+    check "criterion, $replicas: parameters" "$python" "$DIR/same.py" after criterion "$DIR/run"
+done
 rm -rf "$DIR/run"
 check "two processes" together 2 "${train[@]:1}" $here/sequences.onnx --data $here/data3m.npz --devices 'cpu*2' --out "$DIR/run"
 check "two processes: losses" near "$(losses "$DIR/run")" "$(expected_losses data3m)"
