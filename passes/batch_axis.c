@@ -21,9 +21,10 @@ bool batch_input_names(const BatchInput *b, const Value *input)
 
 bool same_sequence(const Value *a, const Value *b)
 {
-    const size_t n = a->member ? (size_t)(strrchr(a->name, '.') - a->name) : 0;
+    const char *dot = strrchr(a->name, '.');
+    const size_t n = dot ? (size_t)(dot - a->name) : 0;
 
-    return a->member && b->member && !strncmp(a->name, b->name, n) && b->name + n == strrchr(b->name, '.');
+    return dot && a->member && b->member && !strncmp(a->name, b->name, n) && b->name + n == strrchr(b->name, '.');
 }
 
 static const BatchInput *find_named(const BuildOptions *opt, const char *name)

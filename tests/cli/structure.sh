@@ -65,6 +65,20 @@ check "part of a run" "${train[@]}" $here/open.onnx --data $here/data3m.npz --st
 check "goes on" "${train[@]}" $here/open.onnx --data $here/data3m.npz --replicas 3 --resume "$DIR/part"
 check "goes on: parameters" "$python" "$DIR/same.py" after data3m "$DIR/part"
 
+# Processes whose data have another structure are refused, by the input.
+starts_apart() { # DATA of rank 1, WHAT rank 0 says
+    next_port
+    for r in 0 1; do
+        local given=data2m
+        [ $r = 0 ] || given=$1
+        start $r 2 "${train[@]:1}" $here/sequences.onnx --data $here/$given.npz
+    done
+    wait
+    tells 0 2 "$2"
+}
+starts_apart data2 "rank 1 has no input 'm' of type"
+starts_apart data3m "rank 1 has input 'xs.2' of type 'float64', rank 0 has none"
+
 # Structure that is told, against what the arrays have.
 rm -rf "$DIR/run"
 check "told" "${train[@]}" $here/sequences.onnx --data $here/data2.npz --input-members xs=2 --input-members m=absent --out "$DIR/run"
