@@ -65,6 +65,43 @@ check "part of a run" "${train[@]}" $here/open.onnx --data $here/data3m.npz --st
 check "goes on" "${train[@]}" $here/open.onnx --data $here/data3m.npz --replicas 3 --resume "$DIR/part"
 check "goes on: parameters" "$python" "$DIR/same.py" after data3m "$DIR/part"
 
+# What is exported has tensors alone, in the eyes of onnx.checker too, and the formula's scores.
+"$python" - "$DIR" <<'END'
+import sys
+
+import numpy as np
+
+data = np.load("tests/cli/structure/data3m.npz")
+for n in data.files:
+    np.save(f"{sys.argv[1]}/{n}.npy", data[n])
+np.save(sys.argv[1] + "/short.npy", data["xs.1"][:7])
+np.save(sys.argv[1] + "/k.npy", np.array(2))
+END
+for data in data2 data2m; do
+    rm -rf "$DIR/run" "$DIR/out"
+    check "trained on $data" "${train[@]}" $here/sequences.onnx --data $here/$data.npz --replicas 3 --out "$DIR/run"
+    given=(--input "xs.0=$DIR/xs.0.npy" --input "xs.1=$DIR/xs.1.npy")
+    [ $data = data2 ] || given+=(--input "m=$DIR/m.npy")
+    check "exported, $data" "$dpexec" run "$DIR/run/model.onnx" "${given[@]}" --out "$DIR/out"
+    check "exported, $data, to others" "$python" - "$DIR" "$data" <<'END'
+import sys
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+
+folder, there = sys.argv[1], sys.argv[2] == "data2m"
+model = onnx.load(folder + "/run/model.onnx")
+onnx.checker.check_model(model, full_check=True)
+assert [i.name for i in model.graph.input] == ["xs.0", "xs.1"] + ["m"] * there
+assert [o.name for o in model.graph.output] == ["scores", "all.0", "all.1"] + ["gate"] * there
+p = {t.name: numpy_helper.to_array(t) for t in model.graph.initializer}
+x, y, m = (np.load(f"{folder}/{n}.npy") for n in ("xs.0", "xs.1", "m"))
+scores = (np.tanh(x @ p["v"]) + np.tanh(x @ p["w"] + p["b"]) + np.tanh(y @ p["w"] + p["b"])) * (m if there else 1)
+assert abs(np.load(folder + "/out/scores.npy") - scores).max() <= 1e-12
+END
+done
+
 # Processes whose data have another structure are refused, by the input.
 starts_apart() { # DATA of rank 1, WHAT rank 0 says
     next_port
@@ -104,17 +141,6 @@ check "partitioned and not" "$graph_transform" $here/sequences.onnx --loss mse -
     --input-members m=present --verify
 
 # Outputs: gathered, in parts, of a whole set; the gate is what the mask is, or no output.
-"$python" - "$DIR" <<'END'
-import sys
-
-import numpy as np
-
-data = np.load("tests/cli/structure/data3m.npz")
-for n in data.files:
-    np.save(f"{sys.argv[1]}/{n}.npy", data[n])
-np.save(sys.argv[1] + "/short.npy", data["xs.1"][:7])
-np.save(sys.argv[1] + "/k.npy", np.array(2))
-END
 given=(--input "xs.0=$DIR/xs.0.npy" --input "xs.1=$DIR/xs.1.npy")
 for model in sequences open; do
     for how in "" "--replicas 3" "--devices cpu*3 --output-device host" "--devices cpu*3 --output-device 2"; do
