@@ -32,8 +32,8 @@ the same of the program at hand.
 | operator | opset | forward | gradient | placement | fast | CUDA | types | official tests |
 |---|---|---|---|---|---|---|---|---|"""
 
-READ = """Control flow, sequences, optionals and strings are what the file's reader deals with: they are gone from the graph where the file
-decides them, and else the model is read and computed node by node for the inputs at hand, which trains nothing. With official tests"""
+READ = """Control flow, sequences, optionals and strings are what the file's reader deals with: they are gone from the graph where the file,
+or the arrays at hand, decide them, and else the model is read and computed node by node for the inputs at hand, which trains nothing. With official tests"""
 MISSING = "Not taken, with the number of their official tests"
 
 

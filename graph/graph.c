@@ -393,6 +393,7 @@ static ValueId clone_value(Graph *to, const Graph *g, ValueId v, bool lend)
     copy->trainable = from->trainable;
     copy->transient = from->transient;
     copy->partial = from->partial;
+    copy->member = from->member;
     copy->layout = from->layout;
     copy->batch_axis = from->batch_axis;
     copy->replica = from->replica;

@@ -78,6 +78,7 @@ typedef struct {
     int8_t batch_axis; /* for batches of one sample (passes/model/mark_batch.c): 1 + the axis that grows with the batch,
                           or BATCH_ */
     bool trainable : 1; /* V_STATE: a parameter that the optimizer updates */
+    bool member : 1;    /* V_INPUT: NAME.0, NAME.1, ... of an input NAME of the file that is a sequence */
     bool transient : 1; /* V_STATE: not part of a checkpoint (gradient accumulators) */
     bool tied : 1;      /* V_CONST of a model: what read it reads another one, which is the same parameter */
     bool partial : 1;   /* V_STATE: placed P: each replica keeps its own partial sum from step to step, and nothing is

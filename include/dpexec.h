@@ -138,6 +138,12 @@ DPX_API dpx_status dpx_model_load_within(dpx_model **out, const char *path, cons
 /* E.g. ("lr", "0.1"), ("nesterov", "true"), ("freeze", "backbone.*"), on GPUs ("tune", "true"), ("no-capture", "true");
  * what may be repeated is added. */
 DPX_API dpx_status dpx_options_set(dpx_options *options, const char *name, const char *value) DPX_CHECKED;
+/* Asked by dpx_model_load_within for every input of the model that is a sequence, optional, or both, where option
+ * "input-members" does not say: how many tensors it has (of an optional tensor 1), which become inputs "NAME.0",
+ * "NAME.1" ... of a sequence, and an input NAME of an optional tensor. */
+enum { DPX_ABSENT = -1, DPX_UNSAID = -2 }; /* an optional that holds nothing; not known: the model is refused */
+typedef int dpx_members_fn(void *user, const char *input, int sequence, int optional);
+DPX_API void dpx_options_set_members(dpx_options *options, dpx_members_fn *members, void *user); /* NULL: nobody */
 /* Weights of the classes for the cross-entropy and nll losses: a vector of floats, copied. */
 DPX_API dpx_status dpx_options_set_class_weights(dpx_options *options, const dpx_tensor *weights) DPX_CHECKED;
 /* The shape of the batches' targets, where it is known before the first batch; data is not looked at.  The class losses

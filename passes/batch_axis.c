@@ -6,12 +6,61 @@
 
 #include "graph/base/foreign.h"
 
-int named_batch_axis(const BuildOptions *opt, const char *name)
+static bool names_sequence(const BatchInput *b, const Value *input)
+{
+    const size_t n = strlen(b->name);
+
+    return input->member && !strncmp(input->name, b->name, n) && input->name[n] == '.' &&
+           !input->name[n + 1 + strspn(input->name + n + 1, "0123456789")];
+}
+
+bool batch_input_names(const BatchInput *b, const Value *input)
+{
+    return !strcmp(b->name, input->name) || names_sequence(b, input);
+}
+
+bool same_sequence(const Value *a, const Value *b)
+{
+    const char *dot = strrchr(a->name, '.');
+    const size_t n = dot ? (size_t)(dot - a->name) : 0;
+
+    return dot && a->member && b->member && !strncmp(a->name, b->name, n) && b->name + n == strrchr(b->name, '.');
+}
+
+static const BatchInput *find_named(const BuildOptions *opt, const char *name)
 {
     for (int i = 0; i < opt->n_batch_input; i++)
         if (!strcmp(opt->batch_input[i].name, name))
-            return opt->batch_input[i].axis;
-    return -1;
+            return &opt->batch_input[i];
+    return NULL;
+}
+
+int named_batch_axis(const BuildOptions *opt, const Value *input)
+{
+    const BatchInput *b = find_named(opt, input->name);
+    const int rank = input->shape->rank;
+
+    for (int i = 0; i < opt->n_batch_input && !b && rank; i++)
+        b = names_sequence(&opt->batch_input[i], input) ? &opt->batch_input[i] : NULL;
+    if (!b)
+        return -1;
+    return b->axis >= 0 ? b->axis : rank < 0 ? -1 : axis_of_rank(b->axis, rank);
+}
+
+/* Of data for an input, or (NULL) for the target: as data_batch_axis gives it; false: nothing is named. */
+static bool named_data_axis(int *out, const BuildOptions *opt, const char *name, const Value *input)
+{
+    const BatchInput *b = find_named(opt, name);
+    const int rank = opt->target_shape ? opt->target_shape->rank : -1;
+
+    if (input && (*out = named_batch_axis(opt, input)) >= 0)
+        return true;
+    for (int i = 0; i < opt->n_batch_input && !b && input && input->shape->rank < 0; i++)
+        b = names_sequence(&opt->batch_input[i], input) ? &opt->batch_input[i] : NULL;
+    if (!b)
+        return false;
+    *out = !input && rank >= 0 && axis_of_rank(b->axis, rank) >= 0 ? axis_of_rank(b->axis, rank) : b->axis;
+    return true;
 }
 
 int symbol_axis(const char *const *dim_param, int rank, const char *symbol)
@@ -73,7 +122,7 @@ BatchDim find_batch_dim(const Graph *g, const BuildOptions *opt)
 
     for (int i = 0; !found.symbol && i < g->n_input; i++) {
         const Value *v = value(g, g->input[i]);
-        int axis = opt->n_batch_input ? named_batch_axis(opt, v->name) : 0;
+        int axis = opt->n_batch_input ? named_batch_axis(opt, v) : 0;
 
         if (axis >= 0 && axis < v->shape->rank)
             return dim_of(v, axis);
@@ -171,10 +220,11 @@ int data_batch_axis(const Graph *model, const BuildOptions *opt, const char *nam
     const ValueId id = graph_find(model, name);
     const Value *v = has_value(id) && value(model, id)->kind == V_INPUT ? value(model, id) : NULL;
     const Output *scores = loss_scores(model, opt);
-    int axis = named_batch_axis(opt, name);
+    int axis;
 
-    if (axis >= 0)
+    if (named_data_axis(&axis, opt, name, v))
         return axis;
+    axis = -1;
     if (v)
         axis = symbol_axis(v->dim_param, v->shape->rank, find_batch_dim(model, opt).symbol);
     else if (scores && opt->loss && opt->loss->target != TARGET_NONE)
@@ -189,7 +239,7 @@ int data_split_axis(const Graph *model, const BuildOptions *opt, const char *nam
     const BatchDim batch = find_batch_dim(model, opt);
     const bool by_size = !opt->n_batch_input && !batch.symbol,
                is_target = opt->loss && !strcmp(name, opt->target ? opt->target : "target");
-    int axis = named_batch_axis(opt, name);
+    int axis = v ? named_batch_axis(opt, v) : -1;
 
     if (!v)
         return data_batch_axis(model, opt, name);

@@ -13,8 +13,18 @@ typedef struct {
     int axis;
 } BatchDim;
 
-/* The axis that --batch-input names in an input of this name; -1: none. */
-int named_batch_axis(const BuildOptions *opt, const char *name);
+/* Does it name the input, or the sequence that the input is a member of? */
+bool batch_input_names(const BatchInput *b, const Value *input);
+/* Are both inputs tensors of one sequence? */
+bool same_sequence(const Value *a, const Value *b);
+/* The axis that --batch-input names in an input; -1: none, or it is counted from the end and the rank is not known.  Of
+ * a member of a sequence that is named, the sequence's; -1 where the member has no axes. */
+int named_batch_axis(const BuildOptions *opt, const Value *input);
+/* The axis that is meant, of that rank; -1: there is none such. */
+static inline int axis_of_rank(int axis, int rank)
+{
+    return axis < -rank || axis >= rank ? -1 : axis < 0 ? axis + rank : axis;
+}
 /* By --batch-input; else by the dimension whose name speaks most of a batch: one called a batch on the first axis, one
  * with "batch" in its name on another, any on the first axis but one called like a time, N or B on another, any on the
  * first axis.  Else the first axis of the first input that has one, without a symbol; size -1: open, or no input
@@ -38,7 +48,7 @@ Status mark_batch_axis(Graph *g, const BuildOptions *opt, Value *target, int axi
 int marked_batch_axis(const Graph *g, const BuildOptions *opt, const Value *target); /* -1: nothing is noted */
 
 /* The axis along which data for the input, or for the target that the loss adds, has its samples; 0 where nothing
- * tells. */
+ * tells; negative where --batch-input counts it from the end, and the rank is not known. */
 int data_batch_axis(const Graph *model, const BuildOptions *opt, const char *name);
 /* The axis along which replicas share such data, as far as it can be told without a batch: -1 where every one has all
  * of it.  Without names, an input whose first axis is open, or was the batch's size at export. */

@@ -48,6 +48,11 @@ typedef struct {
     int axis;
 } BatchInput;
 
+typedef struct {
+    const char *name;
+    int n;
+} InputMembers;
+
 /* How gradients are bounded. */
 typedef struct {
     double norm;  /* the most of the norm of all together; 0: unbounded */
@@ -80,6 +85,10 @@ typedef struct {
     int n_input_shape;
     const BatchInput *batch_input; /* which inputs carry the batch; none: found (see passes/partition/place.c) */
     int n_batch_input;
+    const InputMembers *input_members; /* of inputs that are sequences or optional: tensors, -1 where it is absent */
+    int n_input_members;
+    int (*members)(void *user, const char *input, int sequence, int optional); /* of others: -2: not known; or NULL */
+    void *members_user;
     DType dtype;              /* DT_FLOAT32 / DT_FLOAT64: convert the model's floats; DT_NONE: leave */
     DType precision;          /* DT_FLOAT16 / DT_BFLOAT16: of products and their surroundings; DT_NONE: as dtype */
     LossScaling loss_scaling; /* of the loss that is differentiated (passes/train/scale_loss.c) */

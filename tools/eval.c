@@ -5,6 +5,7 @@
 
 #include "tools/commands.h"
 #include "tools/evaluate.h"
+#include "tools/members.h"
 #include "tools/progress.h"
 #include "tools/run_dir.h"
 
@@ -58,7 +59,7 @@ static Status run(const Args *a, dpx_model **model, dpx_trainer **trainer, Feed 
     if (!*dpx_options_get(a->options, "batch-size"))
         TRY((Status)dpx_options_set(a->options, "batch-size", "32"));
     batch_size = strtoll(dpx_options_get(a->options, "batch-size"), NULL, 10);
-    TRY((Status)dpx_model_load_within(model, a->positional[0], a->options));
+    TRY(members_load_fed(model, feed, a, "data", progress));
     TRY(feed_class_weights(a, NULL));
     TRY(feed_open(feed, a, "data", *model, SHARE_ALL, progress));
     if (!args_has(a, "resume")) /* else the checkpoint says what the run decided by it */

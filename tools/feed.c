@@ -43,7 +43,7 @@ static const char *array_text(int rank, const int64_t *dim, dpx_dtype dtype, cha
 static bool fits_shape(const dpx_info *in, const Field *f)
 {
     int64_t dim[DPX_MAX_RANK];
-    bool fits = f->axis < field_rank(f) && (in->rank < 0 || in->rank == field_rank(f));
+    bool fits = f->axis >= 0 && f->axis < field_rank(f) && (in->rank < 0 || in->rank == field_rank(f));
 
     if (fits)
         field_dims(dim, f, 0, f->array->rank > 1 ? f->array->dim[1] : 0);
@@ -104,7 +104,7 @@ static void check_shape(const dpx_info *in, const Field *f, Problems *wrong)
     char want[160], have[160], help[REMEDY_TEXT];
     dpx_info expected;
 
-    if (f->axis >= f->array->rank || fits_shape(in, f))
+    if (f->axis < 0 || f->axis >= f->array->rank || fits_shape(in, f))
         return; /* the former is told by feed_add */
     samples_first(&expected, in, f->axis);
     problems_add(wrong, "input '%s' is %s%s, the data's array is %s%s%s", in->name,
@@ -119,7 +119,7 @@ void feed_add(Feed *f, Field field, Problems *wrong)
         problems_add(wrong, "more than %d inputs", MAX_FIELDS);
     else if (field.kind == FIELD_SAMPLES && array_check_share(field.array, field.dtype, field.name, f->share))
         problems_add(wrong, "%s", dpx_error());
-    else if (field.axis >= field_rank(&field))
+    else if (field.axis < 0 || field.axis >= field_rank(&field))
         problems_add(wrong, "--batch-input %s:%d: the data's array has rank %d", field.name, field.axis,
                      field_rank(&field));
     else
@@ -133,6 +133,13 @@ dpx_dtype feed_dtype(const Args *a, dpx_dtype t)
     if ((t == DPX_FLOAT32 || t == DPX_FLOAT64 || t == DPX_FLOAT16 || t == DPX_BFLOAT16) && *dtype)
         return !strcmp(dtype, "float64") ? DPX_FLOAT64 : DPX_FLOAT32;
     return t;
+}
+
+int feed_axis(const dpx_model *m, const Args *a, const char *name, int rank)
+{
+    const int axis = dpx_batch_axis(m, a->options, name);
+
+    return axis < 0 && axis >= -rank ? axis + rank : axis;
 }
 
 static bool is_fed(const Feed *f, const Array *a)
@@ -189,7 +196,7 @@ static Fit find_fitting(const Feed *f, const Args *a, const dpx_info *in)
         const Array *x = &f->data->array[i];
 
         if (x == target || x->describes ||
-            !fits_shape(in, &(Field){ .array = x, .axis = dpx_batch_axis(f->model, a->options, in->name) }))
+            !fits_shape(in, &(Field){ .array = x, .axis = feed_axis(f->model, a, in->name, x->rank) }))
             continue;
         fit.shaped = x;
         fit.n_shaped++;
@@ -229,7 +236,7 @@ static void tell_missing(const Feed *f, const Args *a, const dpx_info *in, const
     char want[192], help[2 * REMEDY_TEXT];
     dpx_info expected;
 
-    samples_first(&expected, in, dpx_batch_axis(f->model, a->options, in->name));
+    samples_first(&expected, in, feed_axis(f->model, a, in->name, in->rank));
     array_text(expected.rank, expected.dim, dtype, want);
     if (!fit)
         problems_add(wrong, "no array for input '%s' %s", in->name, want);
@@ -266,7 +273,7 @@ static void add_input(Feed *f, const Args *a, const dpx_info *in, const Array *a
     Field field = { .name = in->name,
                     .array = array,
                     .dtype = feed_dtype(a, in->dtype),
-                    .axis = dpx_batch_axis(f->model, a->options, in->name),
+                    .axis = feed_axis(f->model, a, in->name, array->rank),
                     .split = dpx_batch_splits(f->model, a->options, in->name) };
     const int length_axis = field_length_axis(&field);
 
@@ -353,7 +360,7 @@ static void match_target(Feed *f, const Args *a, const dpx_model *m, Problems *w
     if (!classes && !*dpx_options_get(a->options, "dtype") && dpx_model_count(m, DPX_OUTPUT) &&
         !dpx_model_info(m, DPX_INPUT, 0, &in) && in.dtype == DPX_FLOAT64)
         wanted = DPX_FLOAT64;
-    axis = dpx_batch_axis(m, a->options, array->name);
+    axis = feed_axis(m, a, array->name, array->rank);
     feed_add(f,
              (Field){ .name = array->name,
                       .array = array,
@@ -407,22 +414,56 @@ static void tell_guess(const Feed *f, const char *flag, const char *source, Prog
         }
 }
 
+/* Arrays that go on behind those of a sequence that the model was read for are not its. */
+static void tell_left_over(const Feed *f, const char *flag, const char *source, Progress *log)
+{
+    char line[512];
+
+    for (int i = 0; log && !log->quiet && i < f->data->n; i++) {
+        const char *name = f->data->array[i].name, *dot = strrchr(name, '.');
+        const int k = dot && dot[1] && !dot[1 + strspn(dot + 1, "0123456789")] ? (int)strtol(dot + 1, NULL, 10) : 0;
+        dpx_info in;
+
+        if (k < 1 || is_fed(f, &f->data->array[i]))
+            continue;
+        snprintf(line, sizeof line, "%.*s.%d", (int)(dot - name), name, k - 1);
+        if (!feed_input(&in, f->model, line))
+            continue;
+        snprintf(line, sizeof line,
+                 "dpexec: warning: --%.40s %.80s: array '%.80s' is not used: the model has inputs to '%.80s'", flag,
+                 source, name, in.name);
+        foreign_clean(line);
+        progress_line(log, "%s", line);
+    }
+}
+
+Status feed_read(Feed *f, const Args *a, const char *flag)
+{
+    const char *source = args_value(a, flag);
+    char forms[DATA_FORMS];
+    Normalisation norm;
+
+    if (f->data)
+        return ST_OK;
+    if (!source)
+        return FAIL(E_INVALID, "--%s is missing: %s", flag, data_forms(forms));
+    TRY(read_normalisation(&norm, a, flag, source));
+    return dataset_open(&f->data, source, norm);
+}
+
 Status feed_open(Feed *out, const Args *a, const char *flag, const dpx_model *model, Share share, Progress *log)
 {
     Feed f = { .model = model, .share = share };
     Problems wrong = { 0 };
-    Normalisation norm;
-    char forms[DATA_FORMS];
     const char *source = args_value(a, flag);
     Status st;
 
     if (dpx_model_is_step(model))
         return FAIL(E_MODEL, "the model is a step that graph-transform exported: give the model that it was made from");
-    if (!source)
-        return FAIL(E_INVALID, "--%s is missing: %s", flag, data_forms(forms));
-    TRY(read_normalisation(&norm, a, flag, source));
     f.adds_up = !strcmp(dpx_options_get(a->options, "loss-weight"), "sum");
-    TRY(dataset_open(&f.data, source, norm));
+    TRY(feed_read(out, a, flag));
+    f.data = out->data;
+    out->data = NULL;
     if (data_format_of(source)->scaled)
         fit_images(f.data, model);
     match_inputs(&f, a, model, &wrong);
@@ -434,6 +475,7 @@ Status feed_open(Feed *out, const Args *a, const char *flag, const dpx_model *mo
         return st;
     }
     tell_guess(&f, flag, source, log);
+    tell_left_over(&f, flag, source, log);
     feed_say_sequences(&f, a, log);
     f.flag = flag;
     f.source = source;

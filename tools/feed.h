@@ -29,6 +29,8 @@ typedef struct {
         "padding-mask", "INPUT[=ARRAY]", "an input that has 1 at the padding of sequences, and 0 at what they have" \
     }
 
+/* Opens the flag's data set alone, which feed_open then takes. */
+Status feed_read(Feed *f, const Args *a, const char *flag) CHECKED;
 /* Opens the flag's data set (--data or --val; --mean and --std apply to idx images) and matches its arrays to the
  * model's inputs by name.  A model's only input, where none has its name, is fed by an idx pair's images, or by the one
  * array besides the target that fits, which `log` is told (NULL: nobody).  The array named by --target, else the one
@@ -68,6 +70,10 @@ bool feed_input(dpx_info *out, const dpx_model *m, const char *name);
 
 /* The type in which a run with these options takes an input of type `t`: --dtype is that of every float. */
 dpx_dtype feed_dtype(const Args *a, dpx_dtype t);
+
+/* The axis of an input, or of the target, along which the samples are, of an array of that rank; outside of it where
+ * --batch-input says so. */
+int feed_axis(const dpx_model *m, const Args *a, const char *name, int rank);
 
 /* --class-weights FILE.npy goes into the options, and its digest, "" without the flag, into `digest` unless that is
  * NULL. */

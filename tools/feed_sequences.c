@@ -120,7 +120,7 @@ static void add_telling(Feed *f, const Args *a, const dpx_info *in, FieldKind ki
 
     for (int k = 0; k < KINDS; k++)
         flag = kinds[k].kind == kind ? kinds[k].flag : flag;
-    field.axis = dpx_batch_axis(f->model, a->options, in->name);
+    field.axis = feed_axis(f->model, a, in->name, in->rank);
     field.split = dpx_batch_splits(f->model, a->options, in->name);
     if (!(field.array = find_sequences(f, flag, in->name, of, wrong)))
         return;

@@ -281,7 +281,8 @@ static Status read_attached(Graph **out, OnnxModel **onnx, const char *path, con
     Status st;
 
     TRY(plan_import(&model, onnx, path, interp_node, own, &o->build));
-    st = attach_graphs(&attached, model, *onnx, o, own);
+    st = o->preprocess || o->criterion ? ST_OK : plan_check_members(*onnx, &o->build);
+    st = st ? st : attach_graphs(&attached, model, *onnx, o, own);
     if (st || attached)
         graph_free(model);
     if (st)

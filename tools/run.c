@@ -8,6 +8,7 @@
 #include "graph/base/outfile.h"
 #include "tools/commands.h"
 #include "tools/feed.h"
+#include "tools/members.h"
 #include "tools/npy_write.h"
 #include "tools/progress.h"
 #include "tools/run_dir.h"
@@ -447,9 +448,25 @@ static Status run_unplanned(Job *j, const Args *a, const char *folder, Status re
     return st;
 }
 
+typedef struct {
+    const Args *args;
+    char name[MAX_NAME];
+} GivenName;
+
+/* An ArrayName. */
+static const char *given_name(void *user, int i)
+{
+    GivenName *g = user;
+    const char *argument = args_nth(g->args, "input", i);
+
+    if (argument)
+        argument_name(g->name, argument);
+    return argument ? g->name : NULL;
+}
+
 static Status run_planned(Job *j, const Args *a, const char *folder)
 {
-    TRY((Status)dpx_model_load_within(&j->model, a->positional[0], a->options));
+    TRY(members_load(&j->model, a, given_name, &(GivenName){ .args = a }, &j->progress));
     for (int i = 0; args_nth(a, "input", i); i++)
         TRY(add_input(j, a, args_nth(a, "input", i)));
     j->n_input = j->n;

@@ -12,6 +12,7 @@
 #include "graph/base/outfile.h"
 #include "tools/commands.h"
 #include "tools/evaluate.h"
+#include "tools/members.h"
 #include "tools/note.h"
 #include "tools/progress.h"
 #include "tools/run_dir.h"
@@ -373,7 +374,7 @@ static Status load_all(Run *r)
 
     if (args_has(a, "trace") && !r->world.rank)
         TRY(check_trace(args_value(a, "trace")));
-    TRY((Status)dpx_model_load_within(&r->model, a->positional[0], a->options));
+    TRY(members_load_fed(&r->model, &r->train, a, "data", r->world.rank ? NULL : &r->progress));
     TRY(open_data(r));
     TRY(keep_parts(a));
     TRY(note_given(r));

@@ -263,6 +263,8 @@ static Status read_model(dpx_model *m, const char *path, const Options *o)
         st = options_operators(&own, a, o);
     if (!st)
         st = plan_import(&m->graph, &m->onnx, path, interp_node, &own, o ? &o->build : NULL);
+    if (!st && o && !o->preprocess && !o->criterion) /* whose inputs may be what is said */
+        st = plan_check_members(m->onnx, &o->build);
     if (!st && o && follows_file(&o->build))
         st = read_given(m, path, o, &own);
     if (!st)
@@ -396,6 +398,14 @@ dpx_status dpx_options_set_operators(dpx_options *o, dpx_operators *operators)
     NEED(o, "options");
     NEED(operators, "operators");
     return (dpx_status)options_set_operators((Options *)o, operators);
+}
+
+void dpx_options_set_members(dpx_options *o, dpx_members_fn *members, void *user)
+{
+    if (!o)
+        return;
+    ((Options *)o)->build.members = members;
+    ((Options *)o)->build.members_user = user;
 }
 
 dpx_status dpx_options_set_class_weights(dpx_options *o, const dpx_tensor *weights)

@@ -3,13 +3,36 @@
 #include <string.h>
 
 #include "exec/api/trainer.h"
-
-/* `dim` of a tensor of that rank; -1: it has none such. */
-static int axis_of(int dim, int rank) { return dim < -rank || dim >= rank ? -1 : dim < 0 ? dim + rank : dim; }
+#include "passes/batch_axis.h"
 
 static const char *name_of(const dpx_model *m, const dpx_tensor *inputs, int i)
 {
     return inputs[i].name ? inputs[i].name : i < m->graph->n_input ? value(m->graph, m->graph->input[i])->name : "";
+}
+
+static const Value *input_of(const dpx_model *m, const char *name)
+{
+    const ValueId v = graph_find(m->graph, name);
+
+    return has_value(v) ? value(m->graph, v) : NULL;
+}
+
+/* Input i, which is not split: tensors of its sequence may not be, but where it has no axes. */
+static Status check_unsplit(const dpx_model *m, const dpx_tensor *inputs, int n, int i, int dim, int64_t size)
+{
+    const Value *v = input_of(m, name_of(m, inputs, i));
+
+    for (int k = 0; k < n && v && inputs[i].rank; k++) {
+        const Value *x = input_of(m, name_of(m, inputs, k));
+        const int axis = axis_of_rank(dim, inputs[k].rank);
+
+        if (x && same_sequence(v, x) && axis >= 0 && inputs[k].dim[axis] == size)
+            return FAIL(E_SHAPE,
+                        "dpx_data_parallel: input '%s' has another size along axis %d than '%s' of the same "
+                        "sequence, which has %lld",
+                        v->name, dim, x->name, (long long)size);
+    }
+    return ST_OK;
 }
 
 /* Inputs whose size along `dim` is the first's are split there; others go to every device in full. */
@@ -21,15 +44,17 @@ static Status split_inputs(Options *o, const dpx_model *m, const dpx_tensor *inp
         if (inputs[i].rank < 0 || inputs[i].rank > MAX_RANK)
             return FAIL(E_INVALID, "dpx_data_parallel: input '%s': a rank of %d is not valid", name_of(m, inputs, i),
                         inputs[i].rank);
-    if ((first = axis_of(dim, inputs[0].rank)) < 0)
+    if ((first = axis_of_rank(dim, inputs[0].rank)) < 0)
         return FAIL(E_INVALID, "dpx_data_parallel: input '%s' has rank %d, and no axis %d", name_of(m, inputs, 0),
                     inputs[0].rank, dim);
     for (int i = 0; i < n; i++) {
-        const int axis = axis_of(dim, inputs[i].rank);
+        const int axis = axis_of_rank(dim, inputs[i].rank);
         const char *text;
 
-        if (axis < 0 || inputs[i].dim[axis] != inputs[0].dim[first])
+        if (axis < 0 || inputs[i].dim[axis] != inputs[0].dim[first]) {
+            TRY(check_unsplit(m, inputs, n, i, dim, inputs[0].dim[first]));
             continue;
+        }
         if (!(text = arena_printf(o->arena, "%s:%d", name_of(m, inputs, i), axis)))
             return FAIL_NOMEM();
         TRY(options_set(o, "batch-input", text));

@@ -1,4 +1,6 @@
-/* Steps of collated batches: groups become one tensor of the step's shape, and its parts are the groups. */
+/* Steps of collated batches: groups become one tensor of the step's shape, and its parts are the groups.  A list is a
+ * sequence that the model has as an input, and a map an input for each of its keys, member by member. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,6 +11,7 @@
 typedef struct {
     dpx_tensor tensor[MAX_BATCH_TENSORS];
     dpx_data *made[MAX_BATCH_TENSORS]; /* what they are views of, where that is not the batch's; else NULL */
+    char *name[MAX_BATCH_TENSORS];
     int n;
     int64_t group; /* samples; 0: there are no groups */
 } Given;
@@ -77,19 +80,65 @@ static Status add_groups(Given *b, const dpx_data *groups, const char *key)
     return (Status)dpx_data_view(b->made[b->n], &b->tensor[b->n]);
 }
 
-static Status add_member(Given *b, const dpx_trainer *t, const dpx_data *d, const char *key)
+static Status add_tensor(Given *b, const dpx_trainer *t, const dpx_data *d, const char *key)
 {
     if (d->kind == DPX_DATA_GROUPS && d->how.cpu_only)
         return ST_OK;
     if (b->n == MAX_BATCH_TENSORS - 1)
         return FAIL(E_INVALID, "a batch of more than %d tensors", b->n);
-    if (d->kind == DPX_DATA_LIST || d->kind == DPX_DATA_MAP)
-        return FAIL(E_INVALID, "'%s': %s, and an input is a tensor", key, data_kind_name(d));
     if (dpx_batch_axis(t->model, (const dpx_options *)t->options, key))
         return FAIL(E_INVALID, "'%s': its samples lie along axis 0, the model has them along axis %d", key,
                     dpx_batch_axis(t->model, (const dpx_options *)t->options, key));
     TRY(d->kind == DPX_DATA_GROUPS ? add_groups(b, d, key) : (Status)dpx_data_view(d, &b->tensor[b->n]));
     b->tensor[b->n++].name = key;
+    return ST_OK;
+}
+
+static bool has_input(const dpx_trainer *t, const char *name)
+{
+    const ValueId v = graph_find(t->model->graph, name);
+
+    return has_value(v) && value(t->model->graph, v)->kind == V_INPUT;
+}
+
+/* A member is called "s.0" or "map.key", or "s_0" and "map_key", as PyTorch's exporter calls inputs that it has taken
+ * apart. */
+enum { MEMBER_TEXT = 512 };
+typedef struct {
+    char dotted[MEMBER_TEXT], joined[MEMBER_TEXT];
+} MemberName;
+
+static Status member_name(MemberName *out, const MemberName *of, const dpx_data *d, int i)
+{
+    char number[16];
+    const char *key = d->key ? d->key[i] : number;
+
+    snprintf(number, sizeof number, "%d", i);
+    if (snprintf(out->dotted, MEMBER_TEXT, "%s.%s", of->dotted, key) >= MEMBER_TEXT)
+        return FAIL(E_INVALID, "'%.80s...': names of members have at most %d bytes", of->dotted, MEMBER_TEXT - 1);
+    snprintf(out->joined, MEMBER_TEXT, "%s_%s", of->joined, key);
+    return ST_OK;
+}
+
+static Status add_member(Given *b, const dpx_trainer *t, const dpx_data *d, const MemberName *name)
+{
+    const char *key = has_input(t, name->joined) && !has_input(t, name->dotted) ? name->joined : name->dotted;
+    const int had = b->n;
+
+    if (d->kind != DPX_DATA_LIST && d->kind != DPX_DATA_MAP) {
+        TRY(add_tensor(b, t, d, key));
+        if (b->n > had && !(b->tensor[had].name = b->name[had] = strdup(key)))
+            return FAIL_NOMEM();
+        return ST_OK;
+    }
+    if (has_input(t, key))
+        return FAIL(E_INVALID, "'%s': %s, and an input is a tensor", key, data_kind_name(d));
+    for (int i = 0; i < d->n; i++) {
+        MemberName member;
+
+        TRY(member_name(&member, name, d, i));
+        TRY(add_member(b, t, d->member[i], &member));
+    }
     return ST_OK;
 }
 
@@ -103,8 +152,15 @@ static Status take_batch(Given *b, const dpx_trainer *t, const dpx_data *batch)
     if (groups.n > t->replicas)
         return FAIL(E_INVALID, "the batch has %d groups, more than the %d replicas", groups.n, t->replicas);
     b->group = groups.n ? groups.samples[0] : 0;
-    for (int i = 0; i < batch->n; i++)
-        TRY(add_member(b, t, batch->member[i], batch->key[i]));
+    for (int i = 0; i < batch->n; i++) {
+        MemberName name;
+
+        if (strlen(batch->key[i]) >= MEMBER_TEXT)
+            return FAIL(E_INVALID, "'%.80s...': names of inputs have at most %d bytes", batch->key[i], MEMBER_TEXT - 1);
+        strcpy(name.dotted, batch->key[i]);
+        strcpy(name.joined, batch->key[i]);
+        TRY(add_member(b, t, batch->member[i], &name));
+    }
     return ST_OK;
 }
 
@@ -121,8 +177,10 @@ static dpx_status with_batch(dpx_trainer *t, const dpx_data *batch, Step *step, 
         st = step(t, b, out);
         session_set_samples_each(t->session, 0);
     }
-    for (int i = 0; b && i < MAX_BATCH_TENSORS; i++)
+    for (int i = 0; b && i < MAX_BATCH_TENSORS; i++) {
         data_release(b->made[i]);
+        free(b->name[i]);
+    }
     free(b);
     return st;
 }

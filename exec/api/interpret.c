@@ -1,4 +1,5 @@
 /* dpx_interpret: tensors, and lists of them, in and out. */
+#include <stdio.h>
 #include <string.h>
 
 #include "exec/api/data.h"
@@ -22,6 +23,8 @@ typedef struct {
     const dpx_data *map;
     int used; /* of its members */
 } Given;
+
+enum { MAX_NAME = 512 };
 
 /* Floats become those that the model declares. */
 static Status take_tensor(const Tensor **out, Arena *arena, const char *name, const dpx_data *from,
@@ -53,25 +56,56 @@ static const dpx_data *find(Given *g, const char *name)
     return found;
 }
 
+/* Member k of a sequence: of a list, or what is called NAME.k; NULL: there are no more. */
+static const dpx_data *find_member(const Given *g, const dpx_data *list, const char *name, int k)
+{
+    char member[MAX_NAME];
+
+    if (list)
+        return k < list->n ? list->member[k] : NULL;
+    snprintf(member, sizeof member, "%s.%d", name, k);
+    return dpx_data_find(g->map, member);
+}
+
+static Status take_sequence(OnnxValue *out, Arena *arena, Given *g, const char *name, const OnnxType *type)
+{
+    const dpx_data *list = find(g, name);
+    const Tensor **item;
+    int n = 0;
+
+    if (list && list->kind != DPX_DATA_LIST)
+        return FAIL(E_INVALID, "input '%s' is %s, expected a list of tensors", name, data_kind_name(list));
+    while (find_member(g, list, name, n))
+        n++;
+    *out = (OnnxValue){ .type = *type, .nothing = !list && !n && type->optional, .n = n };
+    if (!list && !n && !type->optional)
+        return FAIL(E_INVALID, "input '%s' was not given, as a list or as '%s.0', '%s.1' ...", name, name, name);
+    if (!(item = ARENA_NEW(arena, const Tensor *, n)))
+        return FAIL_NOMEM();
+    out->item = item;
+    g->used += list ? 0 : n;
+    for (int k = 0; k < n; k++)
+        TRY(take_tensor(&item[k], arena, name, find_member(g, list, name, k), type));
+    return ST_OK;
+}
+
 /* An OnnxInput. */
 static Status take_input(void *user, OnnxValue *out, Arena *arena, int i, const char *name, const OnnxType *type)
 {
-    const dpx_data *given = find(user, name);
+    const dpx_data *given;
     const Tensor **item;
 
     (void)i;
-    *out = (OnnxValue){ .type = *type, .nothing = !given && type->optional };
+    if (type->sequence)
+        return take_sequence(out, arena, user, name, type);
+    given = find(user, name);
+    *out = (OnnxValue){ .type = *type, .nothing = !given && type->optional, .n = given != NULL };
     if (!given)
         return type->optional ? ST_OK : FAIL(E_INVALID, "input '%s' was not given", name);
-    if (type->sequence && given->kind != DPX_DATA_LIST)
-        return FAIL(E_INVALID, "input '%s' is %s, expected a list of tensors", name, data_kind_name(given));
-    out->n = type->sequence ? given->n : 1;
-    if (!(item = ARENA_NEW(arena, const Tensor *, out->n)))
+    if (!(item = ARENA_NEW(arena, const Tensor *, 1)))
         return FAIL_NOMEM();
     out->item = item;
-    for (int k = 0; k < out->n; k++)
-        TRY(take_tensor(&item[k], arena, name, type->sequence ? given->member[k] : given, type));
-    return ST_OK;
+    return take_tensor(item, arena, name, given, type);
 }
 
 static Status give_tensor(const dpx_data **out, const Tensor *t)

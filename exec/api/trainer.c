@@ -40,6 +40,19 @@ static void digest_values(XXH3_state_t *state, const Graph *g)
             XXH3_64bits_update(state, g->value[i]->init->data, tensor_bytes(g->value[i]->init));
 }
 
+/* What each process's data made of inputs that are sequences or optional differs by their names; the first that do. */
+static Status add_inputs(Facts *f, const Graph *g)
+{
+    enum { FEW = 64 };
+    char name[160];
+
+    for (int i = 0; i < g->n_input && i < FEW; i++) {
+        snprintf(name, sizeof name, "input '%.120s' of type", value(g, g->input[i])->name);
+        TRY(facts_add(f, name, dtype_name(value(g, g->input[i])->dtype)));
+    }
+    return ST_OK;
+}
+
 /* The graph's text without tensors, and the bytes of those that cannot be state. */
 static Status add_model(Facts *f, const Graph *g)
 {
@@ -101,6 +114,7 @@ static Status add_operators(Facts *f, const dpx_model *m)
 static Status add_all(Facts *f, const dpx_trainer *t, const DeviceList *list)
 {
     TRY(facts_add(f, "version", dpx_version()));
+    TRY(add_inputs(f, t->model->graph));
     TRY(add_model(f, t->model->graph));
     TRY(add_operators(f, t->model));
     TRY(add_options(f, t->options));

@@ -30,6 +30,12 @@ typedef struct {
     bool interpreter; /* alone */
 } Check;
 
+/* An input that is a sequence or optional: the tensors that it has. */
+typedef struct {
+    int input, n;
+    const Tensor *const *item;
+} Structured;
+
 /* One data set, once. */
 typedef struct {
     const Check *check;
@@ -40,6 +46,8 @@ typedef struct {
     Session *session;
     NamedTensor input[MAX_INPUTS];
     int n_input;
+    Structured structured[MAX_INPUTS]; /* in the order of the model's inputs */
+    int n_structured;
     OnnxNamedValue *output; /* in the order of the model's */
     int n_output;
     bool planned;
@@ -109,6 +117,42 @@ static Status read_input(void *user, OnnxValue *out, Arena *a, int i, const char
     return read_as(out, a, path, type);
 }
 
+/* An OnnxMembers. */
+static Status read_members(void *user, int *n, int i, const char *name, const OnnxType *type)
+{
+    Try *t = user;
+    OnnxValue v;
+
+    if (t->n_structured == MAX_INPUTS)
+        return FAIL(E_UNSUPPORTED, "%d inputs, at most %d can be given", i, MAX_INPUTS);
+    TRY(read_input(user, &v, t->arena, i, name, type));
+    *n = v.nothing ? ONNX_ABSENT : v.n;
+    t->structured[t->n_structured++] = (Structured){ i, v.nothing ? 0 : v.n, v.item };
+    return ST_OK;
+}
+
+/* The tensor for the graph's next input, of which `*i` counts the model's, and `*k` the members of the present one. */
+static Status next_tensor(const Tensor **out, Try *t, const Value *v, int *i, int *k)
+{
+    OnnxValue x;
+
+    for (int s = 0; s < t->n_structured; s++) {
+        const Structured *of = &t->structured[s];
+
+        if (of->input != *i)
+            continue;
+        if (*k < of->n) {
+            *out = of->item[(*k)++];
+            return ST_OK;
+        }
+        (*i)++;
+        *k = 0;
+    }
+    TRY(read_input(t, &x, t->arena, (*i)++, v->name, &(OnnxType){ .dtype = v->dtype }));
+    *out = x.item[0];
+    return ST_OK;
+}
+
 static Status give(Try *t, Value *v, const Tensor *x, How how)
 {
     if (x->dtype != v->dtype)
@@ -126,16 +170,16 @@ static Status give(Try *t, Value *v, const Tensor *x, How how)
 static Status give_inputs(Try *t, How how)
 {
     Graph *g = t->graph;
-    int kept = 0;
+    int kept = 0, input = 0, member = 0;
 
     if (g->n_input > MAX_INPUTS)
         return FAIL(E_UNSUPPORTED, "%d inputs, at most %d can be given", g->n_input, MAX_INPUTS);
     for (int i = 0; i < g->n_input; i++) {
         Value *v = value(g, g->input[i]);
-        OnnxValue x;
+        const Tensor *x;
 
-        TRY(read_input(t, &x, t->arena, i, v->name, &(OnnxType){ .dtype = v->dtype }));
-        TRY(give(t, v, x.item[0], how));
+        TRY(next_tensor(&x, t, v, &input, &member));
+        TRY(give(t, v, x, how));
         if (v->kind != V_CONST)
             g->input[kept++] = g->input[i];
     }
@@ -161,7 +205,11 @@ static Status gather_output(OnnxNamedValue *out, const Try *t, const OnnxOutput 
         if ((x = named_find(found, n, name)))
             item[out->value.n++] = x;
     } while (x && said->sequence);
-    return out->value.n ? ST_OK : FAIL(E_INTERNAL, "output '%s' was not computed", name);
+    if (!out->value.n && said->optional && said->sequence)
+        return FAIL(E_UNSUPPORTED, "output '%s' is absent, or a sequence of no tensors", said->name);
+    out->value.nothing = !out->value.n && said->optional;
+    return out->value.n || said->optional || said->sequence ? ST_OK
+                                                            : FAIL(E_INTERNAL, "output '%s' was not computed", name);
 }
 
 static Status run_session(Try *t, How how)
@@ -283,7 +331,10 @@ static Status run_model(Try *t, const char *model, How how)
     TRY(options_operators(&own, t->arena, t->check->options));
     if (how == INTERPRETED)
         return plan_evaluate(&t->output, &t->n_output, t->arena, model, &read, o, read_input, t);
-    TRY(plan_import(&t->graph, &t->onnx, model, interp_node, &own, o));
+    read.eval = interp_node;
+    read.members = read_members;
+    read.members_user = t;
+    TRY(plan_import_as(&t->graph, &t->onnx, model, &read, o));
     return run_session(t, how);
 }
 

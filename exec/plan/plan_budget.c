@@ -2,6 +2,8 @@
  * planned is charged. */
 #include "exec/plan/plan_budget.h"
 
+#include <string.h>
+
 #include "exec/device/machine.h"
 #include "graph/base/arena.h"
 
@@ -13,18 +15,57 @@ MemoryBudget *plan_budget(int64_t bytes)
                                 "--plan-memory (half of the memory there is, unless given)");
 }
 
+/* An OnnxMembers: by the options, else by who is asked through them. */
+static Status find_members(void *user, int *n, int i, const char *name, const OnnxType *type)
+{
+    const BuildOptions *o = user;
+
+    (void)i;
+    *n = o->members ? o->members(o->members_user, name, type->sequence, type->optional) : ONNX_UNSAID;
+    for (int k = 0; k < o->n_input_members; k++)
+        if (!strcmp(o->input_members[k].name, name))
+            *n = o->input_members[k].n;
+    return ST_OK;
+}
+
 Status plan_import(Graph **out, OnnxModel **onnx, const char *path, Evaluator eval, const OperatorList *own,
                    const BuildOptions *o)
 {
-    MemoryBudget *b = plan_budget(o ? o->plan_memory : 0);
-    const ImportOptions how = {
-        .eval = eval, .budget = b, .own = own, .max_nodes = o ? o->max_nodes : 0, .training = o && follows_file(o)
-    };
-    Status st = b ? onnx_import_file(out, onnx, path, &how) : FAIL_NOMEM();
+    return plan_import_as(
+        out, onnx, path,
+        &(ImportOptions){
+            .eval = eval, .own = own, .members = o ? find_members : NULL, .members_user = (void *)(uintptr_t)o },
+        o);
+}
 
+Status plan_import_as(Graph **out, OnnxModel **onnx, const char *path, const ImportOptions *as, const BuildOptions *o)
+{
+    MemoryBudget *b = plan_budget(o ? o->plan_memory : 0);
+    ImportOptions how = *as;
+    Status st;
+
+    how.budget = b;
+    how.max_nodes = o ? o->max_nodes : 0;
+    how.training = o && follows_file(o);
+    st = b ? onnx_import_file(out, onnx, path, &how) : FAIL_NOMEM();
     st = memory_budget_explain(b, st);
     memory_budget_free(b); /* the graph holds it */
     return st;
+}
+
+Status plan_check_members(const OnnxModel *onnx, const BuildOptions *o)
+{
+    Problems none = { 0 };
+
+    for (int k = 0; k < o->n_input_members; k++) {
+        bool found = false;
+
+        for (int i = 0; i < onnx->n_structured && !found; i++)
+            found = !strcmp(onnx->structured[i], o->input_members[k].name);
+        if (!found)
+            problems_add(&none, "the model has no input '%s' that is a sequence or optional", o->input_members[k].name);
+    }
+    return problems_fail(&none, E_INVALID, "--input-members");
 }
 
 Status plan_evaluate(OnnxNamedValue **out, int *n_out, Arena *arena, const char *path, ImportOptions *how,

@@ -13,6 +13,11 @@ MemoryBudget *plan_budget(int64_t bytes);
  * outlives it. */
 Status plan_import(Graph **out, OnnxModel **onnx, const char *path, Evaluator eval, const OperatorList *own,
                    const BuildOptions *o) CHECKED;
+/* The same with these options but for `budget`, `max_nodes` and `training`, which are set. */
+Status plan_import_as(Graph **out, OnnxModel **onnx, const char *path, const ImportOptions *as,
+                      const BuildOptions *o) CHECKED;
+/* E_INVALID: the options say what inputs have that are no sequences, nor optional, in this file. */
+Status plan_check_members(const OnnxModel *onnx, const BuildOptions *o) CHECKED;
 /* onnx_evaluate_file within the same, with these options but for `budget` and `max_nodes`, which are set. */
 Status plan_evaluate(OnnxNamedValue **out, int *n_out, Arena *arena, const char *path, ImportOptions *how,
                      const BuildOptions *o, OnnxInput *input, void *user) CHECKED;

@@ -4,6 +4,7 @@
  * parameters.  What is exported is the model as it was given. */
 #include "exec/train/attach.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "exec/plan/plan_budget.h"
@@ -186,8 +187,10 @@ static Status share_input(Attach *a, const Part *p, ValueId in)
         graph_rename(g, taken, arena_printf(g->arena, "%s.result", x->name));
     p->is[in.i] = graph_add_input(g, x->name, x->dtype, x->shape);
     graph_rename(g, p->is[in.i], x->name); /* which the model may have given back */
-    if (!g->status)
-        value(g, p->is[in.i])->dim_param = graph_copy_symbols(g, x->dim_param);
+    if (g->status)
+        return g->status;
+    value(g, p->is[in.i])->dim_param = graph_copy_symbols(g, x->dim_param);
+    value(g, p->is[in.i])->member = x->member;
     return g->status;
 }
 
@@ -356,15 +359,34 @@ static Status add_part(Attach *a, Part *p, Status (*add)(Attach *, const Part *)
     return p->is ? add(a, p) : FAIL_NOMEM();
 }
 
+/* BuildOptions.members: what the model has of that name, NAME.0, NAME.1, ... of a sequence; else what the data have. */
+static int count_members(void *user, const char *input, int sequence, int optional)
+{
+    const Attach *a = user;
+    char name[512];
+    int n = 0;
+
+    for (;; n++) {
+        snprintf(name, sizeof name, sequence ? "%s.%d" : "%s", input, n);
+        if ((output_named(a->g, name) < 0 && input_named(a->g, name) < 0) || (!sequence && n))
+            break;
+    }
+    return n || !a->o->build.members ? n ? n : ONNX_UNSAID
+                                     : a->o->build.members(a->o->build.members_user, input, sequence, optional);
+}
+
 static Status attach(Attach *a, const char *flag, const char *path, const char *prefix,
                      Status (*add)(Attach *, const Part *))
 {
     Part p = { .prefix = prefix };
+    BuildOptions build = a->o->build;
     Status st;
 
     if (!path)
         return ST_OK;
-    TRY(status_prefix(plan_import(&p.graph, &p.onnx, path, interp_node, a->own, &a->o->build), "--%s", flag));
+    build.members = count_members;
+    build.members_user = a;
+    TRY(status_prefix(plan_import(&p.graph, &p.onnx, path, interp_node, a->own, &build), "--%s", flag));
     st = add_part(a, &p, add);
     graph_free(p.graph);
     onnx_model_free(p.onnx);

@@ -297,6 +297,9 @@ static const Setting table[] = {
       SETTING_OF(Options, programs), .min = SESSION_LEAST_PROGRAMS, .max = 1e6, .on_resume = RESUME_FREE },
     { "input-shape", "NAME=2,3,4", "", "shape of an input whose dimensions the model leaves open",
       .set = options_add_input_shape, .repeats = true },
+    { "input-members", "NAME=N", "",
+      "how many tensors an input has that is a sequence; of an optional one that, present or absent",
+      .set = options_add_input_members, .repeats = true },
     { "batch-input", "NAME[:AXIS]", "", "an input that carries the batch, when it is not found rightly",
       .set = options_add_batch_input, .repeats = true },
 };
@@ -595,7 +598,10 @@ static Status copy_lists(Options *copy, const Options *o)
     BuildOptions *to = &copy->build;
     BatchInput *batch = arena_memdup(copy->arena, from->batch_input, (size_t)from->n_batch_input * sizeof *batch);
     InputShape *shape = arena_memdup(copy->arena, from->input_shape, (size_t)from->n_input_shape * sizeof *shape);
-    bool ok = batch && shape && copy_patterns(copy->arena, &to->freeze, &to->n_freeze, from->freeze, from->n_freeze) &&
+    InputMembers *members =
+        arena_memdup(copy->arena, from->input_members, (size_t)from->n_input_members * sizeof *members);
+    bool ok = batch && shape && members &&
+              copy_patterns(copy->arena, &to->freeze, &to->n_freeze, from->freeze, from->n_freeze) &&
               copy_patterns(copy->arena, &to->train, &to->n_train, from->train, from->n_train) &&
               copy_patterns(copy->arena, &to->untie, &to->n_untie, from->untie, from->n_untie);
 
@@ -603,6 +609,8 @@ static Status copy_lists(Options *copy, const Options *o)
         ok = (batch[i].name = arena_strdup(copy->arena, batch[i].name));
     for (int i = 0; ok && i < from->n_input_shape; i++)
         ok = (shape[i].name = arena_strdup(copy->arena, shape[i].name));
+    for (int i = 0; ok && i < from->n_input_members; i++)
+        ok = (members[i].name = arena_strdup(copy->arena, members[i].name));
     for (int i = 0; ok && i < options_count(); i++)
         if (o->text[i] && option_at(i)->repeats)
             ok = (copy->text[i] = arena_strdup(copy->arena, o->text[i]));
@@ -610,6 +618,8 @@ static Status copy_lists(Options *copy, const Options *o)
         return FAIL_NOMEM();
     to->batch_input = batch;
     to->n_batch_input = from->n_batch_input;
+    to->input_members = members;
+    to->n_input_members = from->n_input_members;
     to->input_shape = shape;
     to->n_input_shape = from->n_input_shape;
     return ST_OK;

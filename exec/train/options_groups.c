@@ -320,9 +320,7 @@ static Status check_turns(const Options *o)
                         : o->build.clip.norm > 0 ? "--clip-norm of all gradients: give groups clip-norm of their own"
                         : o->build.loss_scaling == SCALE_DYNAMIC
                             ? "a dynamic loss scale, by which all gradients are tested: give --loss-scale a number"
-                        : o->build.own_buffers      ? "--broadcast-buffers false"
-                        : o->build.bn == BN_AVERAGE ? "--bn average"
-                                                    : NULL;
+                            : NULL;
 
     for (int k = 0; k < o->n_group; k++)
         if (o->group[k].loss)

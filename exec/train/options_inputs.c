@@ -46,11 +46,46 @@ Status options_add_input_shape(const Setting *r, void *to, const char *value)
     return grown[o->build.n_input_shape - 1].name ? ST_OK : FAIL_NOMEM();
 }
 
+/* "3", "present" or "absent". */
+static bool read_members(int *out, const char *text)
+{
+    static const Setting number = { .name = "input-members", .min = 0, .max = 4096 };
+    int64_t n;
+
+    *out = !strcmp(text, "absent") ? -1 : 1;
+    if (!strcmp(text, "absent") || !strcmp(text, "present"))
+        return true;
+    if (setting_read_int(&n, &number, text))
+        return false;
+    *out = (int)n;
+    return true;
+}
+
+Status options_add_input_members(const Setting *r, void *to, const char *value)
+{
+    Options *o = to;
+    InputMembers *grown = ARENA_NEW(o->arena, InputMembers, o->build.n_input_members + 1), *m;
+    const char *eq = strrchr(value, '=');
+    int n;
+
+    if (!eq || eq == value || !read_members(&n, eq + 1))
+        return setting_bad(r, value, "NAME=N, NAME=present or NAME=absent");
+    if (!grown)
+        return FAIL_NOMEM();
+    if (o->build.n_input_members)
+        memcpy(grown, o->build.input_members, (size_t)o->build.n_input_members * sizeof *grown);
+    m = &grown[o->build.n_input_members];
+    *m = (InputMembers){ arena_printf(o->arena, "%.*s", (int)(eq - value), value), n };
+    o->build.input_members = grown;
+    o->build.n_input_members++;
+    return m->name ? ST_OK : FAIL_NOMEM();
+}
+
 Status options_add_batch_input(const Setting *r, void *to, const char *value)
 {
     Options *o = to;
     BatchInput *grown = ARENA_NEW(o->arena, BatchInput, o->build.n_batch_input + 1), *b;
-    const Setting axis = { .name = r->name, .min = 0, .max = MAX_RANK - 1 };
+    const Setting axis = { .name = r->name, .min = -MAX_RANK, .max = MAX_RANK - 1 };
     const char *colon = strrchr(value, ':');
     int64_t a = 0;
 

@@ -14,6 +14,8 @@ Status options_set_output_device(const Setting *r, void *to, const char *value) 
 Status options_set_bucket(const Setting *r, void *to, const char *value) CHECKED;
 /* --input-shape NAME=2,3,4; --batch-input NAME[:AXIS]: exec/train/options_inputs.c. */
 Status options_add_input_shape(const Setting *r, void *to, const char *value) CHECKED;
+/* --input-members NAME=N|present|absent: likewise. */
+Status options_add_input_members(const Setting *r, void *to, const char *value) CHECKED;
 Status options_add_batch_input(const Setting *r, void *to, const char *value) CHECKED;
 
 #endif

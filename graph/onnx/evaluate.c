@@ -111,24 +111,10 @@ Status evaluate_read(Importer *im)
 
 static Status read_type(OnnxType *out, Arena *a, const Onnx__ValueInfoProto *p)
 {
-    const Onnx__TypeProto *type = p->type;
+    const Onnx__TypeProto__Tensor *t = input_type(out, p->type);
     const char **params = NULL;
 
-    *out = (OnnxType){ .shape = shape_unknown() };
-    if (type && type->value_case == ONNX__TYPE_PROTO__VALUE_OPTIONAL_TYPE) {
-        out->optional = true;
-        type = type->optional_type->elem_type;
-    }
-    if (type && type->value_case == ONNX__TYPE_PROTO__VALUE_SEQUENCE_TYPE) {
-        out->sequence = true;
-        type = type->sequence_type->elem_type;
-    }
-    if (!type || type->value_case != ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE)
-        return ST_OK;
-    out->dtype = (DType)type->tensor_type->elem_type;
-    if (!type->tensor_type->shape || out->sequence)
-        return ST_OK;
-    return type_shape_decode(&out->shape, &params, a, type->tensor_type->shape, p->name);
+    return t && t->shape && !out->sequence ? type_shape_decode(&out->shape, &params, a, t->shape, p->name) : ST_OK;
 }
 
 static Status set_given(Importer *im, ScopeEntry *e, const OnnxValue *given)

@@ -402,13 +402,32 @@ Status import_initializers(Importer *im, Body *b, const Onnx__GraphProto *gp)
     return im->g->status;
 }
 
+static Status import_tensor(Importer *im, ScopeEntry *e, const Onnx__ValueInfoProto *p)
+{
+    const Onnx__TypeProto__Tensor *t = p->type->tensor_type;
+    const char *problem = tensor_type_problem(t->elem_type), **params = NULL;
+    Shape shape = shape_unknown();
+
+    if (problem) {
+        problems_add(&im->problems, "input '%s': %s", p->name, problem);
+        e->value = graph_add_value(im->g, V_TEMP, p->name, DT_NONE, &shape);
+        return im->g->status;
+    }
+    if (has_value(graph_find(im->g, p->name)))
+        return FAIL(E_MODEL, "input '%s' has the name of a member of a sequence", p->name);
+    if (t->shape)
+        TRY(status_prefix(type_shape_decode(&shape, &params, im->g->arena, t->shape, p->name), "input"));
+    e->value = graph_add_input(im->g, p->name, (DType)t->elem_type, &shape);
+    if (!has_value(e->value))
+        return im->g->status;
+    value(im->g, e->value)->dim_param = params;
+    return ST_OK;
+}
+
 static Status import_input(Importer *im, Body *b, const Onnx__ValueInfoProto *p)
 {
     const Onnx__TypeProto *type = p->type;
-    const char *problem, **params = NULL;
-    Shape shape = shape_unknown();
     ScopeEntry *e;
-    ValueId v;
 
     if (p->name && (e = scope_find(&b->scope, p->name)) && !e->formal && (has_value(e->value) || e->problem)) {
         e->formal = true; /* an initializer that is also an input: its default, a constant to us */
@@ -420,22 +439,9 @@ static Status import_input(Importer *im, Body *b, const Onnx__ValueInfoProto *p)
         return FAIL(E_MODEL, "input '%s' has no type", p->name);
     if (im->run)
         return evaluate_input(im, e, p);
-    if (type->value_case != ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE)
-        problem = "only tensors are supported, not sequences, maps, optional or sparse values";
-    else
-        problem = tensor_type_problem(type->tensor_type->elem_type);
-    if (problem) {
-        problems_add(&im->problems, "input '%s': %s", p->name, problem);
-        e->value = graph_add_value(im->g, V_TEMP, p->name, DT_NONE, &shape);
-        return im->g->status;
-    }
-    if (type->tensor_type->shape)
-        TRY(status_prefix(type_shape_decode(&shape, &params, im->g->arena, type->tensor_type->shape, p->name),
-                          "input"));
-    e->value = v = graph_add_input(im->g, p->name, (DType)type->tensor_type->elem_type, &shape);
-    if (!has_value(v))
-        return im->g->status;
-    value(im->g, v)->dim_param = params;
+    TRY(type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE ? import_tensor(im, e, p)
+                                                                : import_structured(im, e, p));
+    im->n_given++;
     return ST_OK;
 }
 
@@ -471,6 +477,21 @@ static Status add_sequence(Importer *im, Scope *seen, const char *name, const Se
     return st == E_UNSUPPORTED ? ST_OK : st;
 }
 
+/* What a graph has no output of: an optional that holds nothing, a sequence without tensors. */
+static Status check_any_output(Importer *im, const Body *b)
+{
+    const Onnx__GraphProto *gp = im->model->graph;
+
+    for (size_t i = 0; i < gp->n_output && !im->g->n_output && !im->problems.n; i++) {
+        const ScopeEntry *e = scope_find(&b->scope, text_or(gp->output[i]->name, ""));
+
+        if (i + 1 == gp->n_output)
+            return FAIL(E_UNSUPPORTED, "output '%s': %s", e->name,
+                        e->nothing ? e->problem : "the sequence has no tensors");
+    }
+    return ST_OK;
+}
+
 static Status import_outputs(Importer *im, const Body *b)
 {
     const Onnx__GraphProto *gp = im->model->graph;
@@ -490,14 +511,15 @@ static Status import_outputs(Importer *im, const Body *b)
             return FAIL_NOMEM();
         if (e->sequence)
             TRY(add_sequence(im, &seen, name, e->sequence));
-        else if (e->problem)
+        else if (e->problem && !e->nothing)
             problems_add(&im->problems, "output '%s': %s", name, e->problem);
-        else {
+        else if (!e->nothing) {
             graph_add_output(im->g, name, e->value);
             TRY(name_dims(im, gp->output[i]));
         }
     }
-    return im->g->status;
+    TRY(im->g->status);
+    return check_any_output(im, b);
 }
 
 /* ---- the model ---- */
@@ -528,6 +550,8 @@ static Status import_graph(Importer *im)
     TRY(import_initializers(im, &b, gp));
     for (size_t i = 0; i < gp->n_input; i++)
         TRY(import_input(im, &b, gp->input[i]));
+    if (im->unsaid) /* operators that read it would be refused for want of it alone */
+        return problems_fail(&im->problems, E_UNSUPPORTED, "not supported");
     if (im->training)
         TRY(training_bind(im, &b));
     TRY(import_body(im, &b));
@@ -555,6 +579,8 @@ static Status import_proto(Graph **out, OnnxModel **model, const Onnx__ModelProt
                     .marked = model_is_marked(m),
                     .eval = opt ? opt->eval : NULL,
                     .own = opt ? opt->own : NULL,
+                    .members = opt ? opt->members : NULL,
+                    .members_user = opt ? opt->members_user : NULL,
                     .training = opt && opt->training,
                     .max_nodes = opt && opt->max_nodes > 0 ? (size_t)opt->max_nodes : ONNX_MAX_NODES,
                     .run = run };

@@ -107,6 +107,10 @@ typedef struct {
     size_t n_call, cap_call;
     Evaluator eval;
     const OperatorList *own;
+    OnnxMembers *members;
+    void *members_user;
+    int n_given;                /* inputs without a default, read so far */
+    bool unsaid;                /* of an input what it has */
     bool training;              /* the model is one of training_combine */
     const struct Known **known; /* known.c: by value, for those below n_known */
     uint32_t n_known, n_inferred;
@@ -226,7 +230,14 @@ Status import_applied(ValueId *x, Importer *im, Body *b, const Onnx__NodeProto *
 bool is_flex_attention(const Onnx__NodeProto *p);
 Status import_flex_attention(Importer *im, Body *b, const Onnx__NodeProto *p) CHECKED;
 
+/* ---- structure.c ---- */
+/* What the type says, but for the shape: the type of the tensors; NULL: it is not of tensors. */
+const Onnx__TypeProto__Tensor *input_type(OnnxType *out, const Onnx__TypeProto *type);
+/* The model's input that is no tensor. */
+Status import_structured(Importer *im, ScopeEntry *e, const Onnx__ValueInfoProto *p) CHECKED;
+
 /* ---- sequence.c ---- */
+enum { MAX_SEQUENCE = 4096 }; /* tensors */
 bool is_sequence_operator(const char *name);
 Status import_sequence(Importer *im, Body *b, const Onnx__NodeProto *p) CHECKED;
 /* The entry stands for a sequence of `n` tensors. */
@@ -234,7 +245,7 @@ Status sequence_set(ScopeEntry *e, Importer *im, int n, const ValueId *item) CHE
 /* The tensors of a sequence; E_UNSUPPORTED: how many there are is not known.  `what` (NULL: no memory) says in messages
  * that it is how many. */
 Status sequence_items(const ValueId **item, int *n, Importer *im, const Sequence *s, const char *what) CHECKED;
-/* Outputs NAME.0, NAME.1, ... of the graph; E_UNSUPPORTED: how many there are is not known, or none. */
+/* Outputs NAME.0, NAME.1, ... of the graph; E_UNSUPPORTED: how many there are is not known. */
 Status import_sequence_output(Importer *im, const char *name, const Sequence *s) CHECKED;
 
 /* ---- optional.c ---- */

@@ -68,6 +68,22 @@ const OnnxOutput *onnx_model_output(const OnnxModel *m, const char *name)
     return NULL;
 }
 
+static bool remember_structured(OnnxModel *r, Arena *a, const Onnx__GraphProto *g)
+{
+    const char **names = ARENA_NEW(a, const char *, g->n_input);
+    bool ok = names != NULL;
+
+    for (size_t i = 0; ok && i < g->n_input; i++) {
+        const Onnx__TypeProto *t = g->input[i]->type;
+
+        if (t && (t->value_case == ONNX__TYPE_PROTO__VALUE_SEQUENCE_TYPE ||
+                  t->value_case == ONNX__TYPE_PROTO__VALUE_OPTIONAL_TYPE))
+            ok = (names[r->n_structured++] = arena_strdup(a, text_or(g->input[i]->name, ""))) != NULL;
+    }
+    r->structured = names;
+    return ok;
+}
+
 static bool remember_calls(OnnxModel *r, Arena *a, const Importer *im)
 {
     const char **call = ARENA_NEW(a, const char *, im->n_call);
@@ -105,7 +121,7 @@ Status model_remember(OnnxModel **out, const Importer *im, int64_t opset)
         r->prop = props;
         r->producer_name = keep(a, m->producer_name, &ok);
         r->doc = keep(a, m->doc_string, &ok);
-        ok &= remember_outputs(r, a, m->graph) && remember_calls(r, a, im);
+        ok &= remember_outputs(r, a, m->graph) && remember_structured(r, a, m->graph) && remember_calls(r, a, im);
     }
     if (!ok) {
         arena_free(a);

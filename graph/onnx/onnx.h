@@ -33,6 +33,8 @@ typedef struct {
     int n_prop;
     const OnnxOutput *output;
     int n_output;
+    const char *const *structured; /* inputs that are sequences or optional */
+    int n_structured;
     const char *const *call; /* of functions: what the names of their nodes begin with; callers first */
     int n_call;
     Arena *arena; /* of all of it */
@@ -47,11 +49,25 @@ const OnnxOutput *onnx_model_output(const OnnxModel *m, const char *name);
 typedef Status OnnxCompute(void *user, const Tensor **out, Arena *arena, const Graph *part,
                            const Tensor *const *in /* [part->n_input] */);
 
+/* What an input or an output is declared to be: a tensor, a sequence of tensors, or an optional one of either. */
+typedef struct {
+    bool optional, sequence;
+    DType dtype; /* of the tensors; DT_NONE: not said */
+    Shape shape; /* of a tensor, as far as it is said */
+} OnnxType;
+
+/* How many tensors input `i` of the model has, without those that have a default, which is a sequence or optional;
+ * ONNX_ABSENT: an optional that holds nothing; ONNX_UNSAID: nobody knows. */
+typedef Status OnnxMembers(void *user, int *n, int i, const char *name, const OnnxType *type);
+enum { ONNX_ABSENT = -1, ONNX_UNSAID = -2 };
+
 typedef struct {
     Evaluator eval;          /* of what conditions and trip counts are computed from; NULL: only constants are known */
     MemoryBudget *budget;    /* which the graph holds; NULL: none */
     const OperatorList *own; /* the embedder's, which must outlive the graph; NULL: none */
-    OnnxCompute *compute;    /* of an evaluation: nodes that can wait until they are many; NULL: none do */
+    OnnxMembers *members;    /* of inputs that are no tensors; NULL: there must be none */
+    void *members_user;
+    OnnxCompute *compute; /* of an evaluation: nodes that can wait until they are many; NULL: none do */
     void *compute_user;
     int64_t max_nodes; /* with functions inlined and loops unrolled; 0: ONNX_MAX_NODES */
     bool training;     /* with the algorithm of its training_info, whose updates are Value.next */
@@ -69,12 +85,6 @@ Status onnx_import_memory(Graph **out, OnnxModel **model, const void *data, size
 
 /* ---- values ---- */
 
-/* What an input or an output is declared to be: a tensor, a sequence of tensors, or an optional one of either. */
-typedef struct {
-    bool optional, sequence;
-    DType dtype; /* of the tensors; DT_NONE: not said */
-    Shape shape; /* of a tensor, as far as it is said */
-} OnnxType;
 typedef struct {
     OnnxType type;
     bool nothing;              /* an optional that holds nothing */

@@ -9,8 +9,6 @@
 #include "graph/emit.h"
 #include "graph/onnx/internal.h"
 
-enum { MAX_ITEMS = 4096 };
-
 /* Either a list of tensors, or all parts of `part` elements of one tensor along an axis. */
 struct Sequence {
     int n; /* -1: parts */
@@ -24,8 +22,8 @@ static Status make(Sequence **out, Importer *im, int n)
 {
     Sequence *s = ARENA_NEW(im->scratch, Sequence, 1);
 
-    if (n > MAX_ITEMS)
-        return FAIL(E_UNSUPPORTED, "a sequence of more than %d tensors", MAX_ITEMS);
+    if (n > MAX_SEQUENCE)
+        return FAIL(E_UNSUPPORTED, "a sequence of more than %d tensors", MAX_SEQUENCE);
     TRY(spend_nodes(im, n > 0 ? (size_t)n / 4 : 0)); /* each list is a copy */
     if (!s || (n > 0 && !(s->item = ARENA_NEW(im->scratch, ValueId, n))))
         return FAIL_NOMEM();
@@ -124,7 +122,7 @@ static Status split_to_sequence(Sequence **out, Importer *im, Body *b, const Onn
 
         TRY(tensor_input(&sizes, b, p, 1));
         if (!(t = value_const(im->g, sizes)) || !dtype_is_int(t->dtype) || t->shape.rank > 1 ||
-            tensor_numel(t) > MAX_ITEMS)
+            tensor_numel(t) > MAX_SEQUENCE)
             return FAIL(E_UNSUPPORTED, "the sizes of the parts must be constant integers");
         if (t->shape.rank == 1)
             return split_by_sizes(out, im, x, sizes, (int)tensor_numel(t), axis);
@@ -176,7 +174,7 @@ static Status sequence_at(ValueId *out, Importer *im, Body *b, const Onnx__NodeP
             TRY(decided_size(im, s->whole, s->axis, size, what_length(im, p)));
         if (size >= 0)
             TRY(check_index(&i, size ? (size - 1) / s->part + 1 : 0, false));
-        if (i < 0 || i > MAX_ITEMS)
+        if (i < 0 || i > MAX_SEQUENCE)
             return FAIL(E_UNSUPPORTED, "part %lld: how many parts there are depends on a shape", (long long)i);
         *out = slice_part(im, s, i);
         if (has_value(*out))
@@ -217,7 +215,7 @@ static Status listed_as(const Sequence **s, Importer *im, const char *what)
     if ((*s)->n >= 0)
         return ST_OK;
     TRY(known_size(&size, im, (*s)->whole, (*s)->axis));
-    if (size < !im->run || size > (im->run ? (*s)->part : 1) * MAX_ITEMS)
+    if (size < !im->run || size > (im->run ? (*s)->part : 1) * MAX_SEQUENCE)
         return FAIL(E_UNSUPPORTED, "how many parts the sequence has depends on a shape");
     TRY(decided_size(im, (*s)->whole, (*s)->axis, size, what));
     TRY(split_evenly(&list, im, *s, size));
@@ -281,7 +279,7 @@ static Status length(ValueId *out, Importer *im, Body *b, const Onnx__NodeProto 
 
 static Status construct(Sequence **out, Importer *im, Body *b, const Onnx__NodeProto *p)
 {
-    TRY(make(out, im, p->n_input > MAX_ITEMS ? MAX_ITEMS + 1 : (int)p->n_input));
+    TRY(make(out, im, p->n_input > MAX_SEQUENCE ? MAX_SEQUENCE + 1 : (int)p->n_input));
     for (size_t i = 0; i < p->n_input; i++)
         TRY(tensor_input(&(*out)->item[i], b, p, i));
     return ST_OK;
@@ -333,8 +331,6 @@ static Status resolve(Sequence **s, ValueId *v, Importer *im, Body *b, const Onn
 Status import_sequence_output(Importer *im, const char *name, const Sequence *s)
 {
     TRY(listed_as(&s, im, arena_printf(im->scratch, "output '%.100s': its length", name)));
-    if (!s->n)
-        return FAIL(E_UNSUPPORTED, "the sequence has no tensors");
     for (int i = 0; i < s->n; i++) {
         const char *item = arena_printf(im->scratch, "%s.%d", name, i);
 

@@ -292,13 +292,33 @@ static Status add_sets(ValueId *out, Graph *g, const Node *n, int i)
         return FAIL_NOMEM();
     if (of->kind != V_STATE || !of->init)
         return FAIL(E_UNSUPPORTED,
-                    "%s: running statistics that several layers share have one update after the other in a step, and "
-                    "cannot be kept by each replica (--bn average, --broadcast-buffers false): give --bn sync or local",
-                    node_text(g, n));
+                    "%s: input %d, running statistics, is computed by the model, and cannot be kept by each replica "
+                    "(--bn average, --broadcast-buffers false): give --bn sync or local",
+                    node_text(g, n), i);
     for (int64_t r = 0; r < sets; r++)
         memcpy((char *)t->data + (size_t)r * tensor_bytes(of->init), of->init->data, tensor_bytes(of->init));
     *out = graph_add_state(g, name, t, false);
     return g->status;
+}
+
+/* The sets as the layer in front leaves them that has the same statistics (a module that is called twice); NO_VALUE:
+ * there is none. */
+static ValueId sets_of_last(const Graph *g, const Node *n, int i)
+{
+    const Value *of = in_value(g, n, i);
+
+    return of->producer && of->producer->op == &op_BatchNormSets ? of->producer->out[2 + of->out_index] : NO_VALUE;
+}
+
+/* `sets`, a state or what was to be the next value of one, is followed by `next`. */
+static void set_next(Graph *g, ValueId sets, ValueId next)
+{
+    for (int i = 0; i < g->n_update; i++)
+        if (value_eq(g->update[i].next, sets)) {
+            g->update[i].next = next;
+            return;
+        }
+    graph_add_update(g, sets, next);
 }
 
 /* The layer's next running statistics, of the sets of all replicas. */
@@ -307,15 +327,16 @@ static Status update_sets(Graph *g, const Node *n, ValueId rows, ValueId next[2]
     const double momentum = node_float(n, "momentum");
     ValueId in[3] = { rows }, out[4];
 
-    TRY(add_sets(&in[1], g, n, 3));
-    TRY(add_sets(&in[2], g, n, 4));
+    for (int i = 0; i < 2; i++)
+        if (!has_value(in[1 + i] = sets_of_last(g, n, 3 + i)))
+            TRY(add_sets(&in[1 + i], g, n, 3 + i));
     emit_multi(g, &op_BatchNormSets,
                ATTRS(FLOAT("keep", momentum), FLOAT("take", 1 - momentum), INT("unbiased", node_int(n, "unbiased")),
                      INT("average", node_int(n, "average"))),
                3, in, 4, out);
     TRY(g->status);
     for (int i = 0; i < 2; i++) {
-        graph_add_update(g, in[1 + i], out[2 + i]);
+        set_next(g, in[1 + i], out[2 + i]);
         next[i] = out[i];
     }
     return g->status;

@@ -12,7 +12,7 @@
 
 static int given_axis(const Value *v, const BuildOptions *opt, const char *symbol)
 {
-    return opt->n_batch_input ? named_batch_axis(opt, v->name) : symbol_axis(v->dim_param, v->shape->rank, symbol);
+    return opt->n_batch_input ? named_batch_axis(opt, v) : symbol_axis(v->dim_param, v->shape->rank, symbol);
 }
 
 static bool is_target(const Value *v, const BuildOptions *opt)
@@ -23,14 +23,20 @@ static bool is_target(const Value *v, const BuildOptions *opt)
 static Status check_named(const Graph *g, const BuildOptions *opt)
 {
     for (int i = 0; i < opt->n_batch_input; i++) {
-        ValueId v = graph_find(g, opt->batch_input[i].name);
-        int rank, axis = opt->batch_input[i].axis;
+        const BatchInput *b = &opt->batch_input[i];
+        bool any = false;
 
-        if (!has_value(v) || value(g, v)->kind != V_INPUT)
-            return FAIL(E_INVALID, "batch input '%s': the model has no such input", opt->batch_input[i].name);
-        rank = value(g, v)->shape->rank;
-        if (axis < 0 || axis >= rank)
-            return FAIL(E_INVALID, "batch input '%s': axis %d of rank %d", opt->batch_input[i].name, axis, rank);
+        for (int k = 0; k < g->n_input; k++) {
+            const Value *v = value(g, g->input[k]);
+
+            if (!batch_input_names(b, v))
+                continue;
+            any = true;
+            if (axis_of_rank(b->axis, v->shape->rank) < 0 && (v->shape->rank || !strcmp(b->name, v->name)))
+                return FAIL(E_INVALID, "batch input '%s': axis %d of rank %d", v->name, b->axis, v->shape->rank);
+        }
+        if (!any)
+            return FAIL(E_INVALID, "batch input '%s': the model has no such input", b->name);
     }
     return ST_OK;
 }

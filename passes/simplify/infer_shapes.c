@@ -50,7 +50,7 @@ static Status bind_given(Graph *g, Value *v, const InputShape *given, int named)
 
 static void bind_batch(Graph *g, Value *v, const BuildOptions *opt, BatchDim batch)
 {
-    int named = named_batch_axis(opt, v->name);
+    int named = named_batch_axis(opt, v);
     Shape s = *v->shape;
 
     for (int i = 0; opt->batch && i < s.rank; i++) {
@@ -86,23 +86,36 @@ static bool names_wrong_axis(const BuildOptions *opt, const Value *v, int axis)
     return open && v->shape->dim[axis] >= 0 && v->shape->dim[axis] != opt->batch && !given_shape(opt, v->name);
 }
 
+static Status check_batch_input(const Value *v, const BatchInput *b, const BuildOptions *opt)
+{
+    const int rank = v->shape->rank;
+    char text[SHAPE_TEXT];
+
+    if (rank < 0 || (!rank && strcmp(b->name, v->name))) /* a member without axes goes to all */
+        return ST_OK;
+    if (axis_of_rank(b->axis, rank) < 0)
+        return FAIL(E_INVALID, "--batch-input %s:%d: the input%s%s has shape %s", b->name, b->axis,
+                    v->member ? " " : "", v->member ? v->name : "", shape_text(v->shape, text));
+    if (names_wrong_axis(opt, v, axis_of_rank(b->axis, rank)))
+        return FAIL(E_INVALID, "--batch-input %s:%d: the input has shape %s, in which another axis is open", b->name,
+                    b->axis, shape_text(v->shape, text));
+    return ST_OK;
+}
+
 /* The target, which is no input yet, may be named as well. */
 Status check_batch_inputs(const Graph *g, const BuildOptions *opt)
 {
     for (int i = 0; i < opt->n_batch_input; i++) {
         const BatchInput *b = &opt->batch_input[i];
-        ValueId id = graph_find(g, b->name);
-        const Value *v = has_value(id) ? value(g, id) : NULL;
-        char text[SHAPE_TEXT];
+        bool any = !strcmp(b->name, opt->target ? opt->target : "target");
 
-        if ((!v || v->kind != V_INPUT) && strcmp(b->name, opt->target ? opt->target : "target"))
+        for (int k = 0; k < g->n_input; k++)
+            if (batch_input_names(b, value(g, g->input[k]))) {
+                TRY(check_batch_input(value(g, g->input[k]), b, opt));
+                any = true;
+            }
+        if (!any)
             return FAIL(E_INVALID, "--batch-input %s: the model has no such input", b->name);
-        if (v && v->shape->rank >= 0 && b->axis >= v->shape->rank)
-            return FAIL(E_INVALID, "--batch-input %s:%d: the input has shape %s", b->name, b->axis,
-                        shape_text(v->shape, text));
-        if (v && v->shape->rank >= 0 && names_wrong_axis(opt, v, b->axis))
-            return FAIL(E_INVALID, "--batch-input %s:%d: the input has shape %s, in which another axis is open",
-                        b->name, b->axis, shape_text(v->shape, text));
     }
     return ST_OK;
 }
@@ -149,6 +162,31 @@ static Status check_samples(const Graph *g, const BuildOptions *opt)
                          first ? (long long)first->shape->dim[at] : 0, first ? first->name : "");
 }
 
+/* Where sizes alone tell what carries the batch, tensors of a sequence do, or none of them; those without axes go to
+ * all. */
+static Status check_members(const Graph *g, const BuildOptions *opt)
+{
+    const BatchDim batch = find_batch_dim(g, opt);
+    const int64_t size = opt->batch > 0 ? opt->batch : batch.size;
+    Problems wrong = { 0 };
+
+    for (int i = 0; !batch.symbol && !opt->n_batch_input && i < g->n_input; i++) {
+        const Value *v = value(g, g->input[i]), *with = NULL;
+
+        if (!v->member || v->shape->rank < 1 || v->shape->dim[0] == size)
+            continue;
+        for (int k = 0; k < g->n_input && !with; k++) {
+            const Value *x = value(g, g->input[k]);
+
+            with = same_sequence(v, x) && x->shape->rank > 0 && x->shape->dim[0] == size ? x : NULL;
+        }
+        if (with)
+            problems_add(&wrong, "input '%s' has %lld, '%s' of the same sequence %lld", v->name,
+                         (long long)v->shape->dim[0], with->name, (long long)size);
+    }
+    return problems_fail(&wrong, E_SHAPE, "tensors of a sequence disagree in their number of samples");
+}
+
 static Status check_only_batch(const Graph *g, const BuildOptions *opt)
 {
     int64_t size = declared_batch(g, opt);
@@ -178,7 +216,7 @@ static Status bind_inputs(Graph *g, const BuildOptions *opt)
         char text[SHAPE_TEXT];
 
         if (given)
-            TRY(bind_given(g, v, given, named_batch_axis(opt, v->name)));
+            TRY(bind_given(g, v, given, named_batch_axis(opt, v)));
         else
             bind_batch(g, v, opt, batch);
         if (!shape_known(v->shape))
@@ -186,7 +224,9 @@ static Status bind_inputs(Graph *g, const BuildOptions *opt)
     }
     TRY(problems_fail(&unbound, E_SHAPE,
                       "shapes of inputs are not known, give --batch-size or --input-shape NAME=DIMS for"));
+    TRY(check_batch_inputs(g, opt)); /* of ranks that were not known */
     TRY(check_samples(g, opt));
+    TRY(check_members(g, opt));
     return check_only_batch(g, opt);
 }
 

@@ -37,7 +37,7 @@ static void set(dpx_options *o, const char *const *settings, int n)
     }
 }
 
-/* `how`: two more settings. */
+/* `how`: more settings, two at least, ended by NULL. */
 static dpx_trainer *make(const Way *way, const char *const *how)
 {
     static const char *const all[] = { RUN };
@@ -49,6 +49,8 @@ static dpx_trainer *make(const Way *way, const char *const *how)
     set(o, all, sizeof all / sizeof *all);
     set(o, way->setting, 3);
     set(o, how, 2);
+    for (int i = 2; how[i]; i++)
+        set(o, how + i, 1);
     CHECK_DPX(dpx_trainer_create(&t, m, o, NULL, NULL));
     dpx_model_free(m);
     dpx_options_free(o);
@@ -120,15 +122,28 @@ static void check_states(dpx_trainer *t, const double *sums)
     CU_ASSERT(found == N_STATES);
 }
 
-/* Batches of 5, 5 and 3 samples. */
-static void train(const Way *way, const char *devices, const char *how)
+/* Each replica's own running statistics. */
+static const Way own_ways[] = {
+    { { DISCRIMINATOR, GENERATOR, "turns=true" }, own_discriminator_first_logs, own_discriminator_first_sums },
+    { { GENERATOR, DISCRIMINATOR, "turns=true" }, own_generator_first_logs, own_generator_first_sums },
+    { { GENERATOR, DISCRIMINATOR, "turns=false" }, own_together_logs, own_together_sums },
+}, average_ways[] = {
+    { { DISCRIMINATOR, GENERATOR, "turns=true" }, average_discriminator_first_logs, average_discriminator_first_sums },
+    { { GENERATOR, DISCRIMINATOR, "turns=true" }, average_generator_first_logs, average_generator_first_sums },
+    { { GENERATOR, DISCRIMINATOR, "turns=false" }, average_together_logs, average_together_sums },
+};
+
+/* Batches of 5, 5 and 3 samples, an epoch. */
+static void train(const Way *way, const char *devices, const char *how, const char *bn, const char *buffers)
 {
-    dpx_trainer *t = make(way, (const char *[]){ devices, how });
+    dpx_trainer *t = make(way, (const char *[]){ devices, how, bn, buffers, NULL });
     dpx_result r;
 
     for (int k = 0; t && k < STEPS; k++) {
         train_step(t, k % 3 * BATCH, k % 3 < 2 ? BATCH : N_SAMPLES - 2 * BATCH, &r);
         check_logs(&r, way->logs + LOGS * k);
+        if (k % 3 == 2)
+            CHECK_DPX(dpx_trainer_end_epoch(t));
     }
     if (t)
         check_states(t, way->sums);
@@ -141,7 +156,7 @@ static void test_in_parts(void)
 
     for (size_t w = 0; w < sizeof ways / sizeof *ways; w++)
         for (size_t i = 0; i < sizeof how / sizeof *how; i++)
-            train(&ways[w], i < 4 ? "devices=cpu:0" : "devices=cpu*3", how[i]);
+            train(&ways[w], i < 4 ? "devices=cpu:0" : "devices=cpu*3", how[i], NULL, NULL);
 }
 
 static void test_in_pieces(void)
@@ -149,7 +164,20 @@ static void test_in_pieces(void)
     static const char *const how[] = { "shard=optimizer", "shard=gradients", "shard=parameters", "strategy=master" };
 
     for (size_t i = 0; i < sizeof how / sizeof *how; i++)
-        train(&ways[0], "devices=cpu*3", how[i]);
+        train(&ways[0], "devices=cpu*3", how[i], NULL, NULL);
 }
 
-DEFINE_SUITE(turns, { "players, in parts", test_in_parts }, { "players, in pieces", test_in_pieces });
+/* Of parts, of which the last is empty at the end of an epoch. */
+static void test_own_statistics(void)
+{
+    for (size_t w = 0; w < sizeof own_ways / sizeof *own_ways; w++)
+        for (int d = 0; d < 2; d++) {
+            const char *devices = d ? "devices=cpu*2" : "devices=cpu:0";
+
+            train(&own_ways[w], devices, "replicas=4", "bn=local", "broadcast-buffers=false");
+            train(&average_ways[w], devices, "replicas=4", "bn=average", NULL);
+        }
+}
+
+DEFINE_SUITE(turns, { "players, in parts", test_in_parts }, { "players, in pieces", test_in_pieces },
+             { "players, with statistics of each replica", test_own_statistics });

@@ -2,9 +2,13 @@
 """Writes tests/api/turns.h: how PyTorch trains models/gan.onnx in float64, one player after the other and both together: the log variables
 of each step, and of each tensor of the last state two sums that tell it.  The same losses of each step, a line a run, are tests/cli/turns.txt.
 
+The runs of `own_` names have the batch-norm of DistributedDataParallel, on PARTS parts, some of which are empty: statistics of each part, running ones
+of each replica, those of the first or (`average_`) the mean of all, which all go on with after an epoch.
+
     pip install torch onnx numpy
     tests/api/turns.py
 """
+import copy
 import os
 import subprocess
 
@@ -16,7 +20,8 @@ from onnx import numpy_helper as nh
 from torch import nn
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-SAMPLES, BATCH, STEPS = 13, 5, 12
+SAMPLES, BATCH, STEPS, PARTS = 13, 5, 12, 4
+torch.set_num_threads(1)
 start = {t.name: nh.to_array(t) for t in onnx.load(os.path.join(HERE, "../../models/gan.onnx")).graph.initializer}
 f32 = lambda a: float(np.float32(a))    # as attributes have it
 
@@ -52,6 +57,26 @@ class Discriminator(nn.Module):
     def forward(self, x):
         x = F.leaky_relu(self.conv1(x), f32(0.2))
         return self.fc(F.leaky_relu(self.bn2(self.conv2(x)), f32(0.2)).flatten(1))
+
+
+class Parted(nn.Module):
+    """Copies that share parameters, each with running statistics of its own and its part of the samples."""
+    def __init__(self, net):
+        super().__init__()
+        self.copies = nn.ModuleList([net] + [copy.deepcopy(net) for _ in range(PARTS - 1)])
+        for other in self.copies[1:]:
+            for name, p in net.named_parameters():
+                setattr(other.get_submodule(name.rpartition(".")[0]), name.rpartition(".")[2], p)
+
+    def forward(self, x):
+        sizes = [len(x) // PARTS + (r < len(x) % PARTS) for r in range(PARTS)]
+        return torch.cat([net(part) for net, part in zip(self.copies, x.split(sizes)) if len(part)])
+
+    def average(self):
+        for same in zip(*(net.buffers() for net in self.copies)):
+            mean = sum(same) / PARTS
+            for t in same:
+                t.copy_(mean)
 
 
 def make(kind, name):
@@ -108,15 +133,18 @@ def together(g, d, opt_g, opt_d, noise, real):
     return d_loss, g_loss, made
 
 
-def train(way):
+def train(way, bn="sync"):
     """--optimizer adam --beta1 0.5 --lr 0.01 --bn-variance unbiased, and the discriminator's rate 0.004"""
     g, d = make(Generator, "generator"), make(Discriminator, "discriminator")
     opt_g, opt_d = torch.optim.Adam(g.parameters(), 0.01, (0.5, 0.999)), torch.optim.Adam(d.parameters(), 0.004, (0.5, 0.999))
+    run_g, run_d = (g, d) if bn == "sync" else (Parted(g), Parted(d))
     logged = []
     for k in range(STEPS):
         at = slice(k % 3 * BATCH, min(k % 3 * BATCH + BATCH, SAMPLES))
-        d_loss, g_loss, made = way(g, d, opt_g, opt_d, z[at], image[at])
+        d_loss, g_loss, made = way(run_g, run_d, opt_g, opt_d, z[at], image[at])
         logged.append([v.item() for v in (d_loss + g_loss, d_loss, g_loss, made.mean())])
+        if bn == "average" and k % 3 == 2:
+            run_g.average(), run_d.average()
     state = {f"{n}.{k}": t for n, net in (("generator", g), ("discriminator", d)) for k, t in net.state_dict().items()}
     sums = []
     for n in start:
@@ -132,10 +160,13 @@ def table(name, rows):
 
 with open(os.path.join(HERE, "turns.h"), "w") as f, open(os.path.join(HERE, "../cli/turns.txt"), "w") as losses:
     f.write("/* Made by turns.py. */\n")
-    f.write(f"enum {{ N_SAMPLES = {SAMPLES}, BATCH = {BATCH}, STEPS = {STEPS}, N_STATES = {len(start)} }};\n")
+    f.write(f"enum {{ N_SAMPLES = {SAMPLES}, BATCH = {BATCH}, STEPS = {STEPS}, PARTS = {PARTS}, N_STATES = {len(start)} }};\n")
     f.write("static const char *const state_names[N_STATES] = { " + ", ".join(f'"{n}"' for n in start) + " };\n")
     for way in (discriminator_first, generator_first, together):
         logged, sums = train(way)
         f.write(table(f"{way.__name__}_logs", logged) + table(f"{way.__name__}_sums", sums))
         print(way.__name__, *(repr(row[0]) for row in logged), file=losses)
+        for bn in ("own", "average"):
+            logged, sums = train(way, bn)
+            f.write(table(f"{bn}_{way.__name__}_logs", logged) + table(f"{bn}_{way.__name__}_sums", sums))
 subprocess.run(["clang-format", "-i", os.path.join(HERE, "turns.h")], check=True)

@@ -37,10 +37,14 @@ values = {n: rng.standard_normal((n, 4)) for n in (13, 5)}
 class_weights = rng.uniform(0.5, 2, 4)
 
 
-def save(name, epsilon):
+def save(name, epsilon, twice=False):
+    """`twice`: the batch-norm is called a second time, on the tanh of what it gave."""
+    def norm(x, y):
+        return h.make_node("BatchNormalization", [x, "bn.weight", "bn.bias", "bn.running_mean", "bn.running_var"], [y], momentum=0.9,
+                           epsilon=epsilon)
+
     nodes = [h.make_node("Conv", ["x", "conv.weight", "conv.bias"], ["c"]),
-             h.make_node("BatchNormalization", ["c", "bn.weight", "bn.bias", "bn.running_mean", "bn.running_var"], ["b"], momentum=0.9,
-                         epsilon=epsilon),
+             *([norm("c", "b1"), h.make_node("Tanh", ["b1"], ["t"]), norm("t", "b")] if twice else [norm("c", "b")]),
              h.make_node("Relu", ["b"], ["r"]), h.make_node("Flatten", ["r"], ["f"]), h.make_node("MatMul", ["f", "head.weight"], ["m"]),
              h.make_node("Add", ["m", "head.bias"], ["scores"])]
     graph = h.make_graph(nodes, "compat", [h.make_tensor_value_info("x", T.DOUBLE, ["batch", 3, 4])],
@@ -65,15 +69,20 @@ def balanced(n):
     return [range(sum(sizes[:r]), sum(sizes[:r + 1])) for r in range(REPLICAS)]
 
 
-def forward(p, x, stats, clamp=False):
+def forward(p, x, stats, clamp=False, twice=False):
     """Scores in training mode; `stats`, running mean and variance, is updated (population variance, as ONNX)."""
-    c = F.conv1d(x, p["conv.weight"], p["conv.bias"])
+    b = norm(p, F.conv1d(x, p["conv.weight"], p["conv.bias"]), stats, clamp)
+    if twice:
+        b = norm(p, torch.tanh(b), stats, clamp)
+    return torch.relu(b).flatten(1) @ p["head.weight"] + p["head.bias"]
+
+
+def norm(p, c, stats, clamp):
     mean, var = c.mean((0, 2)), c.var((0, 2), unbiased=False)
     n = c.numel() // 5
     for s, new in zip(stats, (mean, var * n / (n - 1) if clamp else var)):
         s.mul_(MOMENTUM).add_((1 - MOMENTUM) * new.detach())
-    b = (c - mean[:, None]) * (torch.clamp(var, CLAMP) if clamp else var + EPSILON)[:, None] ** -0.5 * p["bn.weight"][:, None] + p["bn.bias"][:, None]
-    return torch.relu(b).flatten(1) @ p["head.weight"] + p["head.bias"]
+    return (c - mean[:, None]) * (torch.clamp(var, CLAMP) if clamp else var + EPSILON)[:, None] ** -0.5 * p["bn.weight"][:, None] + p["bn.bias"][:, None]
 
 
 def mean_loss(scores, target):
@@ -98,7 +107,7 @@ def counts(criterion, target):
 
 
 def train(samples, batch, parts, total, criterion=mean_loss, accumulate=1, bn="local", group=1, clamp=False, across=False, reduce=None,
-          every=False):
+          twice=False, every=False):
     """`total` makes the loss of the parts' scores and targets; statistics are those of `group` replicas together.  bn local: every step
     begins with the first group's running statistics; own: each keeps its own; average: so, and their mean after each epoch, or `every` batch."""
     p = {n: torch.tensor(a, requires_grad="running" not in n) for n, a in start.items()}
@@ -115,7 +124,7 @@ def train(samples, batch, parts, total, criterion=mean_loss, accumulate=1, bn="l
             scores = []
             for k, stats in enumerate(sets):
                 mine = index[k * group:(k + 1) * group]
-                y = forward(p, x[sum(mine, [])], stats, clamp).split([len(i) for i in mine]) if sum(mine, []) else [None] * len(mine)
+                y = forward(p, x[sum(mine, [])], stats, clamp, twice).split([len(i) for i in mine]) if sum(mine, []) else [None] * len(mine)
                 scores += [(y[i], target[mine[i]]) if mine[i] else None for i in range(len(mine))]
             losses.append(total(scores, criterion))
             partial.append([total([s if i == r else None for i, s in enumerate(scores)], criterion, len(sum(index, []))) if scores[r] else 0
@@ -161,7 +170,7 @@ def over_filled(parts, criterion, _=None):
     return sum(criterion(y, t) for y, t in filter(None, parts) if counts(criterion, t)) / len([part for part in parts if part])
 
 
-MODEL, CLAMPED = "model.onnx", "clamped.onnx"
+MODEL, CLAMPED, TWICE = "model.onnx", "clamped.onnx", "twice.onnx"
 CE, MSE, HUBER = "--data data{}.npz --loss cross-entropy", "--data values{}.npz --loss mse", "--data values{}.npz --loss huber"
 WEIGHTS = " --class-weights weights.npy --ignore-index 3"
 MEANS = " --bn local --loss-scaling mean-of-means"
@@ -200,6 +209,16 @@ CASES = [
     ("Encoding, huber, two micro-batches", MODEL, HUBER + FILLED + " --accumulate 2", chunks, over_filled, huber, BOTH),
     ("jactorch, clamped", CLAMPED, CE + " --split chunk --bn-eps clamp", chunks, gathered, mean_loss, dict(group=REPLICAS, clamp=True)),
     ("jactorch, clamped parts", CLAMPED, CE + " --bn-eps clamp --bn local", balanced, gathered, mean_loss, dict(clamp=True)),
+    ("a module called twice", TWICE, CE, balanced, gathered, mean_loss, dict(group=REPLICAS, twice=True)),
+    ("DDP, called twice", TWICE, CE + " --compat ddp", balanced, over_all, mean_loss, dict(twice=True)),
+    ("DDP, own buffers, called twice", TWICE, CE + " --compat ddp --broadcast-buffers false", balanced, over_all, mean_loss,
+     dict(bn="own", twice=True)),
+    ("MM, averaged buffers, called twice", TWICE, CE + " --compat ddp --bn average", balanced, over_all, mean_loss,
+     dict(bn="average", twice=True)),
+    ("MM, averaged buffers, chunks, called twice", TWICE, CE + " --split chunk --bn average", chunks, gathered, mean_loss,
+     dict(bn="average", twice=True)),
+    ("MM, averaged buffers, two micro-batches, called twice", TWICE, CE + " --compat ddp --bn average --accumulate 2", balanced, over_all,
+     mean_loss, dict(bn="average", accumulate=2, twice=True)),
 ]
 
 
@@ -207,6 +226,7 @@ if __name__ == "__main__":
     os.makedirs(HERE, exist_ok=True)
     save(MODEL, EPSILON)
     save(CLAMPED, CLAMP)
+    save(TWICE, EPSILON, twice=True)
     ends = {}
     with open(os.path.join(HERE, "torch.txt"), "w") as f:
         for name, model, options, parts, total, criterion, more in CASES:

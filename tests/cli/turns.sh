@@ -60,5 +60,4 @@ both=("${floats[@]}" --steps 1 --group "$d" --group "$g" --turns)
 refused 2 "--turns does not go with --accumulate" "${both[@]}" --accumulate 2
 refused 2 "--turns does not go with --clip-norm of all gradients: give groups clip-norm of their own" "${both[@]}" --clip-norm 1
 refused 2 "--turns does not go with a dynamic loss scale" "${both[@]}" --precision float16
-refused 2 "--turns does not go with --bn average" "${both[@]}" --bn average
 finish
