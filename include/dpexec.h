@@ -600,8 +600,13 @@ DPX_API dpx_status dpx_trainer_set_preprocess(dpx_trainer *t, dpx_preprocess_fn 
  * is over when train_step returns, in any case. */
 DPX_API dpx_status dpx_train_result(dpx_trainer *t, dpx_result *out) DPX_CHECKED;
 DPX_API int dpx_trainer_runs_ahead(const dpx_trainer *t); /* 1: steps begun go on behind the call */
-/* Applies what was accumulated so far: the last, incomplete group of an epoch.  Nothing when there is none. */
+/* Applies what was accumulated so far: the last, incomplete group of an epoch.  Nothing when there is none.  With
+ * "turns" all losses are then those of before the step: no batch is left that a later one could be computed of by what
+ * the ones before it have changed. */
 DPX_API dpx_status dpx_train_flush(dpx_trainer *t, dpx_result *out) DPX_CHECKED;
+/* The batch that is given next is the last of its accumulated group, however few there are: train_step applies them,
+ * with "turns" as it does a complete group.  Nothing without "accumulate".  In a world all processes call it. */
+DPX_API dpx_status dpx_trainer_close_group(dpx_trainer *t) DPX_CHECKED;
 
 /* An epoch is over: with "bn" average all replicas go on with the mean of their running statistics, which an evaluation
  * takes too if it comes first.  DPX_INVALID in the middle of an accumulated group, unless "accumulate-across-epochs" is

@@ -538,10 +538,12 @@ static Status end_epoch(Run *r)
     return r->eval_every ? ST_OK : evaluate_due(r);
 }
 
-/* The next epoch, where the present one's last group goes on; not of the run's last. */
+/* Does the present epoch's last group go on in the next one?  Not in the run's last. */
+static bool goes_on(const Run *r) { return r->across_epochs && r->at.epoch + 1 < r->epochs; }
+
 static Status go_on(bool *on, Run *r)
 {
-    *on = r->across_epochs && r->at.epoch + 1 < r->epochs;
+    *on = goes_on(r);
     if (!*on)
         return ST_OK;
     TRY(end_epoch(r));
@@ -553,8 +555,11 @@ static Status begin_step(Run *r, const Batch *b)
 {
     for (int64_t k = 1;; k++) {
         bool last = b->index + 1 == loader_batches(r->loader), on = true;
+        Status st;
 
-        Status st = (Status)(r->world.world ? dpx_train_part(r->trainer, b->samples, b->tensor, b->n, NULL)
+        if (last && !goes_on(r))
+            TRY((Status)dpx_trainer_close_group(r->trainer));
+        st = (Status)(r->world.world ? dpx_train_part(r->trainer, b->samples, b->tensor, b->n, NULL)
                                             : dpx_train_step(r->trainer, b->tensor, b->n, NULL));
 
         TRY(feed_name_sample(st, &r->train, r->loader, b));
@@ -564,7 +569,6 @@ static Status begin_step(Run *r, const Batch *b)
         if (k == r->accumulate || !on || !(b = loader_next(r->loader)))
             break;
     }
-    TRY((Status)dpx_train_flush(r->trainer, NULL)); /* a group that is not complete */
     r->begun++;
     return ST_OK;
 }

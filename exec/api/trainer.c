@@ -5,7 +5,7 @@
  *
  * With `accumulate` K a step is K micro-batches whose unnormalised gradients and loss terms are summed in transient
  * state, then one BUILD_APPLY step that divides by the summed weight and updates: exact for micro-batches of unequal
- * size.
+ * size.  Where players take turns the last micro-batch is one BUILD_FINISH step with the update.
  *
  * The processes of a world settle before they begin that they were given the same, and that their devices fit
  * together. */
@@ -199,7 +199,7 @@ static Status prepare(dpx_trainer *t)
     if (t->options->accumulate == 1)
         return session_prepare(t->session, BUILD_TRAIN, NULL, 0);
     TRY(session_prepare(t->session, BUILD_ACCUMULATE, NULL, 0));
-    return session_prepare(t->session, BUILD_APPLY, NULL, 0);
+    return session_prepare(t->session, b->turns ? BUILD_FINISH : BUILD_APPLY, NULL, 0);
 }
 
 /* What is decided by looking at the devices is an option like one that was given: the same parts when a run goes on. */
@@ -445,6 +445,13 @@ static void add_to_group(dpx_trainer *t, const dpx_result *r)
     t->group.samples += r->samples;
 }
 
+static void end_group(dpx_trainer *t, dpx_result *r, double lr)
+{
+    t->pending = 0;
+    t->closes = false;
+    number_step(t, r, lr);
+}
+
 static Status begin_apply(dpx_trainer *t, BegunStep *b)
 {
     double lr = options_group_rate(t->options, 0, t->step, t->seen);
@@ -456,21 +463,37 @@ static Status begin_apply(dpx_trainer *t, BegunStep *b)
     add_learning_rates(t, &f);
     b->result = t->group;
     TRY(trainer_begin(t, BUILD_APPLY, &f, &b->step));
-    t->pending = 0;
-    number_step(t, &b->result, lr);
+    end_group(t, &b->result, lr);
+    return ST_OK;
+}
+
+/* The last micro-batch, and the step: by what players have become, the losses of others are computed. */
+static Status begin_finish(dpx_trainer *t, Feed *f, BegunStep *b)
+{
+    double lr = options_group_rate(t->options, 0, t->step, t->seen);
+
+    add_learning_rates(t, f);
+    TRY(trainer_begin(t, BUILD_FINISH, f, &b->step));
+    add_to_group(t, &b->result);
+    b->result = t->group;
+    end_group(t, &b->result, lr);
     return ST_OK;
 }
 
 static Status begin_micro_batch(dpx_trainer *t, Feed *f, BegunStep *b)
 {
+    const bool last = t->closes || t->pending + 1 >= t->options->accumulate;
+
     if (!t->pending)
         keep_shapes(t, f);
     trainer_tell_weights(t, "--accumulate");
+    if (last && t->options->build.turns)
+        return begin_finish(t, f, b);
     TRY(trainer_begin(t, BUILD_ACCUMULATE, f, &b->step));
     b->result.step = t->step;
     b->result.lr = options_group_rate(t->options, 0, t->step, t->seen);
     add_to_group(t, &b->result);
-    return t->pending >= t->options->accumulate ? begin_apply(t, b) : ST_OK;
+    return last ? begin_apply(t, b) : ST_OK;
 }
 
 static Status begin_batch(dpx_trainer *t, const dpx_tensor *batch, int n, const int64_t *samples, BegunStep *b)
@@ -585,6 +608,13 @@ dpx_status dpx_train_part(dpx_trainer *t, int64_t samples, const dpx_tensor *par
 {
     NEED(t, "trainer");
     return step_and_tell(t, part, n, &samples, out);
+}
+
+dpx_status dpx_trainer_close_group(dpx_trainer *t)
+{
+    NEED(t, "trainer");
+    t->closes = t->options->accumulate > 1;
+    return DPX_OK;
 }
 
 dpx_status dpx_train_flush(dpx_trainer *t, dpx_result *out)

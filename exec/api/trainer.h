@@ -47,6 +47,7 @@ struct dpx_trainer {
     BegunStep begun[MAX_BEGUN]; /* the oldest first */
     int n_begun;
     int64_t pending;                   /* micro-batches in the present group */
+    bool closes;                       /* the next one is its last */
     double group_norm[1 + MAX_GROUPS]; /* of the last result */
     bool has_norms;
     ScheduleState seen[1 + MAX_GROUPS];   /* of the run's schedule and of each group's own */

@@ -147,5 +147,5 @@ static Status run(Graph *g, PassCtx *ctx)
 
 const Pass pass_narrow_sums = { .name = "narrow-sums",
                                 .summary = "gradients cross devices in 16 bits",
-                                .modes = 1u << BUILD_TRAIN | 1u << BUILD_APPLY,
+                                .modes = MODES_UPDATE,
                                 .run = run };

@@ -461,7 +461,7 @@ static bool is_ours(const char *output)
         if (!strcmp(ours[i], output))
             return true;
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        if (!strcmp(others[i], output))
+        if (!strcmp(others[i], output) || (begins(output, others[i]) && output[strlen(others[i])] == '.'))
             return true;
     return begins(output, OUT_LOG_PREFIX) || begins(output, OUT_GRAD_NORM);
 }
@@ -572,6 +572,5 @@ static Status run(Graph *g, PassCtx *ctx)
 
 const Pass pass_criterion = { .name = "criterion",
                               .summary = "append the loss and the metric",
-                              .modes =
-                                  1u << BUILD_EVAL | 1u << BUILD_TRAIN | 1u << BUILD_ACCUMULATE | 1u << BUILD_APPLY,
+                              .modes = 1u << BUILD_EVAL | MODES_TRAIN,
                               .run = run };

@@ -1,5 +1,5 @@
 /* Two players that train each other, models/gan.onnx, against PyTorch (turns.py): one after the other, in both orders,
- * and together; on parts of unequal size and empty ones, mirrored and in pieces. */
+ * and together, of one batch a step and of several; on parts of unequal size and empty ones, mirrored and in pieces. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,16 +15,46 @@ enum { NOISE = 16, IMAGE = 64, LOGS = 4, LARGEST = 32 * 16 * 16 };
 #define RUN \
     "loss=outputs", "optimizer=adam", "beta1=0.5", "lr=0.01", "bn-variance=unbiased", "dtype=float64", "threads=1"
 
+/* Who says that an epoch's last group is over. */
+typedef enum { END_TOLD, END_FLUSHED, END_ACROSS } End;
+
 typedef struct {
-    const char *setting[3];
+    const char *setting[4];
     const double *logs, *sums;
+    End end;
 } Way;
 
+#define ONE "accumulate=1"
+#define TWO "accumulate=2"
+
 static const Way ways[] = {
-    { { DISCRIMINATOR, GENERATOR, "turns=true" }, discriminator_first_logs, discriminator_first_sums },
-    { { GENERATOR, DISCRIMINATOR, "turns=true" }, generator_first_logs, generator_first_sums },
-    { { GENERATOR, DISCRIMINATOR, "turns=false" }, together_logs, together_sums },
+    { { DISCRIMINATOR, GENERATOR, "turns=true", ONE }, discriminator_first_logs, discriminator_first_sums, END_TOLD },
+    { { GENERATOR, DISCRIMINATOR, "turns=true", ONE }, generator_first_logs, generator_first_sums, END_TOLD },
+    { { GENERATOR, DISCRIMINATOR, "turns=false", ONE }, together_logs, together_sums, END_TOLD },
 };
+static const Way grouped[] = {
+    { { DISCRIMINATOR, GENERATOR, "turns=true", TWO },
+      discriminator_first_of_two_logs,
+      discriminator_first_of_two_sums,
+      END_TOLD },
+    { { GENERATOR, DISCRIMINATOR, "turns=true", TWO },
+      generator_first_of_two_logs,
+      generator_first_of_two_sums,
+      END_TOLD },
+    { { DISCRIMINATOR, GENERATOR, "turns=true", "accumulate=3" },
+      discriminator_first_of_three_logs,
+      discriminator_first_of_three_sums,
+      END_FLUSHED },
+    { { GENERATOR, DISCRIMINATOR, "turns=true", TWO },
+      generator_first_across_logs,
+      generator_first_across_sums,
+      END_ACROSS },
+    { { DISCRIMINATOR, GENERATOR, "turns=true", TWO },
+      discriminator_first_flushed_logs,
+      discriminator_first_flushed_sums,
+      END_FLUSHED },
+};
+enum { WAYS = sizeof ways / sizeof *ways, GROUPED = sizeof grouped / sizeof *grouped };
 
 static void set(dpx_options *o, const char *const *settings, int n)
 {
@@ -47,7 +77,7 @@ static dpx_trainer *make(const Way *way, const char *const *how)
 
     CHECK_DPX(dpx_model_load(&m, SOURCE_DIR "/models/gan.onnx"));
     set(o, all, sizeof all / sizeof *all);
-    set(o, way->setting, 3);
+    set(o, way->setting, 4);
     set(o, how, 2);
     CHECK_DPX(dpx_trainer_create(&t, m, o, NULL, NULL));
     dpx_model_free(m);
@@ -126,9 +156,16 @@ static void train(const Way *way, const char *devices, const char *how)
     dpx_trainer *t = make(way, (const char *[]){ devices, how });
     dpx_result r;
 
-    for (int k = 0; t && k < STEPS; k++) {
-        train_step(t, k % 3 * BATCH, k % 3 < 2 ? BATCH : N_SAMPLES - 2 * BATCH, &r);
-        check_logs(&r, way->logs + LOGS * k);
+    for (int k = 0, done = 0; t && done < STEPS && k < 4 * STEPS; k++) {
+        const int last = k % 3 == 2;
+
+        if (last && way->end == END_TOLD)
+            CHECK_DPX(dpx_trainer_close_group(t));
+        train_step(t, k % 3 * BATCH, last ? N_SAMPLES - 2 * BATCH : BATCH, &r);
+        if (last && !r.updated && way->end == END_FLUSHED)
+            CHECK_DPX(dpx_train_flush(t, &r));
+        if (r.updated)
+            check_logs(&r, way->logs + LOGS * done++);
     }
     if (t)
         check_states(t, way->sums);
@@ -139,17 +176,33 @@ static void test_in_parts(void)
 {
     static const char *const how[] = { "replicas=1", "replicas=2", "replicas=3", "replicas=5", "split=3,0,1" };
 
-    for (size_t w = 0; w < sizeof ways / sizeof *ways; w++)
+    for (size_t w = 0; w < WAYS + GROUPED; w++)
         for (size_t i = 0; i < sizeof how / sizeof *how; i++)
-            train(&ways[w], i < 4 ? "devices=cpu:0" : "devices=cpu*3", how[i]);
+            train(w < WAYS ? &ways[w] : &grouped[w - WAYS], i < 4 ? "devices=cpu:0" : "devices=cpu*3", how[i]);
 }
 
 static void test_in_pieces(void)
 {
     static const char *const how[] = { "shard=optimizer", "shard=gradients", "shard=parameters", "strategy=master" };
 
-    for (size_t i = 0; i < sizeof how / sizeof *how; i++)
+    for (size_t i = 0; i < sizeof how / sizeof *how; i++) {
         train(&ways[0], "devices=cpu*3", how[i]);
+        train(&grouped[0], "devices=cpu*3", how[i]);
+    }
 }
 
-DEFINE_SUITE(turns, { "players, in parts", test_in_parts }, { "players, in pieces", test_in_pieces });
+/* Scales of powers of two, which here nothing overflows by, change nothing; a dynamic one grows twice. */
+static void test_scaled(void)
+{
+    static const char *const how[] = { "loss-scale=1024", "loss-scale=dynamic:1024:2:0.5:5" };
+
+    for (size_t i = 0; i < sizeof how / sizeof *how; i++) {
+        train(&ways[0], "devices=cpu*2", how[i]);
+        train(&ways[1], "devices=cpu:0", how[i]);
+        train(&grouped[0], "devices=cpu*3", how[i]);
+        train(&grouped[3], "devices=cpu*2", how[i]);
+    }
+}
+
+DEFINE_SUITE(turns, { "players, in parts", test_in_parts }, { "players, in pieces", test_in_pieces },
+             { "players, and a scale of their losses", test_scaled });
