@@ -466,8 +466,9 @@ typedef struct {
     double lr;                        /* that this step used */
     double grad_norm;                 /* before clipping; NaN when it is not computed */
     int updated;       /* 0: a micro-batch was accumulated, the parameters did not change yet: no loss (NaN) */
-    double loss_scale; /* dynamic: that this step used; else NaN */
-    int skipped;       /* 1: a gradient was not finite: nothing changed but a dynamic loss_scale, which falls */
+    double loss_scale; /* dynamic: that this step used, with "turns" the least of the players'; else NaN */
+    int skipped;       /* 1: a gradient was not finite: nothing changed but a dynamic loss_scale, which falls; with
+                        * "turns" so for one player at least, and for it alone (dpx_trainer_group_skipped) */
     /* Predictions, of evaluation: all outputs of the model that are no losses, whole and in the order of the batch, or
      * with "output-device" each in the parts of the replicas, as dpx_run gives them.
      * The trainer's, valid until its next call; elsewhere NULL, 0. */
@@ -483,6 +484,10 @@ DPX_API double dpx_trainer_group_lr(const dpx_trainer *trainer, int group, int64
 /* The norm of the gradients of the k-th "group", counted from 1, before clipping, of the step whose result was taken
  * last; 0: dpx_result.grad_norm; NaN: the group clips by no norm of its own, or there is none. */
 DPX_API double dpx_trainer_group_norm(const dpx_trainer *trainer, int group);
+/* Of that step and group likewise: the dynamic scale that its loss had, NaN where there is none; and whether its
+ * parameters stayed as they were because a gradient was not finite.  Without "turns" those of all, as in dpx_result. */
+DPX_API double dpx_trainer_group_scale(const dpx_trainer *trainer, int group);
+DPX_API int dpx_trainer_group_skipped(const dpx_trainer *trainer, int group);
 
 typedef void dpx_progress_fn(void *user, const dpx_result *result);
 

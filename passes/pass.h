@@ -229,7 +229,7 @@ Status model_repair(Graph *g, const BuildOptions *opt, Evaluator eval, Report *r
 #define OUT_MODEL_PREFIX "model:"   /* model:NAME, an output of the model in an evaluation, called like one of ours */
 #define OUT_METRIC_SUM "metric_sum" /* of the metric alike */
 #define OUT_METRIC_WEIGHT "metric_weight"
-#define OUT_GRAD_NORM "grad_norm"   /* before clipping; of group k that has a clip of its own "grad_norm.k" */
+#define OUT_GRAD_NORM "grad_norm" /* before clipping; of group k that has a clip of its own "grad_norm.k" */
 /* With --turns each player has these two of its own (player_name). */
 #define OUT_LOSS_SCALE "loss_scale" /* SCALE_DYNAMIC: that this step used */
 #define OUT_APPLIED \

@@ -27,6 +27,7 @@
 #include "graph/base/outfile.h"
 #include "graph/print.h"
 #include "passes/model/inference.h"
+#include "passes/update_groups.h"
 
 World *trainer_world(const dpx_trainer *t) { return t->options && t->options->world ? t->options->world->world : NULL; }
 
@@ -297,6 +298,16 @@ double dpx_trainer_group_norm(const dpx_trainer *t, int group)
     return t && t->has_norms && group >= 0 && group <= t->options->n_group ? t->group_norm[group] : NAN;
 }
 
+double dpx_trainer_group_scale(const dpx_trainer *t, int group)
+{
+    return t && t->has_norms && group >= 0 && group <= t->options->n_group ? t->group_scale[group] : NAN;
+}
+
+int dpx_trainer_group_skipped(const dpx_trainer *t, int group)
+{
+    return t && group >= 0 && group <= t->options->n_group && t->group_skipped[group];
+}
+
 int dpx_trainer_replicas(const dpx_trainer *t) { return t ? t->replicas : 0; }
 
 void dpx_trainer_on_step(dpx_trainer *t, dpx_progress_fn *progress, void *user)
@@ -357,21 +368,35 @@ static int64_t count_output(const NamedTensor *out, int n, const char *name)
     return t && !t->shape.rank && t->dtype == DT_INT64 ? tensor_int(t, 0) : 0;
 }
 
-static void read_group_norms(dpx_trainer *t, const NamedTensor *out, int n)
+/* The output of group or player k. */
+static const Tensor *output_of(const NamedTensor *out, int n, const char *name, int k)
 {
-    char name[32];
+    char full[64];
 
+    snprintf(full, sizeof full, k ? "%s.%d" : "%s", name, k);
+    return named_find(out, n, full);
+}
+
+static void read_groups(dpx_trainer *t, dpx_result *r, const NamedTensor *out, int n)
+{
+    r->loss_scale = NAN;
+    r->skipped = 0;
     for (int k = 0; k <= t->options->n_group; k++) {
-        snprintf(name, sizeof name, k ? OUT_GRAD_NORM ".%d" : OUT_GRAD_NORM, k);
-        t->group_norm[k] = real_output(out, n, name, NAN);
+        const int player = update_group_player(&t->options->build, k);
+        const Tensor *norm = output_of(out, n, OUT_GRAD_NORM, k), *scale = output_of(out, n, OUT_LOSS_SCALE, player),
+                     *applied = output_of(out, n, OUT_APPLIED, player);
+
+        t->group_norm[k] = norm ? tensor_float(norm, 0) : NAN;
+        t->group_scale[k] = scale ? tensor_float(scale, 0) : NAN;
+        t->group_skipped[k] = applied && !tensor_int(applied, 0);
+        r->loss_scale = fmin(r->loss_scale, t->group_scale[k]); /* NaN is no number to it */
+        r->skipped |= t->group_skipped[k];
     }
     t->has_norms = true;
 }
 
 void trainer_read_outputs(dpx_trainer *t, dpx_result *r, const NamedTensor *out, int n)
 {
-    const Tensor *applied = named_find(out, n, OUT_APPLIED);
-
     r->loss_sum = real_output(out, n, OUT_LOSS_SUM, NAN);
     r->loss_weight = real_output(out, n, OUT_LOSS_WEIGHT, isnan(r->loss_sum) ? NAN : 0);
     r->loss = real_output(out, n, OUT_LOSS, r->loss_sum / r->loss_weight);
@@ -380,9 +405,7 @@ void trainer_read_outputs(dpx_trainer *t, dpx_result *r, const NamedTensor *out,
     r->correct = count_output(out, n, OUT_METRIC_SUM);
     r->counted = count_output(out, n, OUT_METRIC_WEIGHT);
     r->grad_norm = real_output(out, n, OUT_GRAD_NORM, NAN);
-    read_group_norms(t, out, n);
-    r->loss_scale = real_output(out, n, OUT_LOSS_SCALE, NAN);
-    r->skipped = applied && !tensor_int(applied, 0);
+    read_groups(t, r, out, n);
     log_values_read(&t->log_values, r, out, n);
 }
 

@@ -224,9 +224,8 @@ static bool is_or_of_player(const char *output, const char *name)
 
 static bool is_of_gradients(const char *output)
 {
-    return !strncmp(output, OUT_GRAD_PREFIX, strlen(OUT_GRAD_PREFIX)) ||
-           is_or_of_player(output, OUT_GRAD_NORM) || is_or_of_player(output, OUT_LOSS_SCALE) ||
-           is_or_of_player(output, OUT_APPLIED);
+    return !strncmp(output, OUT_GRAD_PREFIX, strlen(OUT_GRAD_PREFIX)) || is_or_of_player(output, OUT_GRAD_NORM) ||
+           is_or_of_player(output, OUT_LOSS_SCALE) || is_or_of_player(output, OUT_APPLIED);
 }
 
 static bool is_sum_of_losses(const char *state)

@@ -5,8 +5,8 @@
  * gradients, float32 by then, by the scale again.  Loss, its sums and the metric stay as they are.  A fixed scale is a
  * constant. A dynamic one is a state that goes as high as the gradients allow (Micikevicius et al. 2018, section 3.2):
  * it grows after so many steps whose gradients were finite and falls when one is not, and that step changes nothing
- * else (LossScaleRule); players that take turns have a scale each.  By the usual rule it is always a power of two, so that scaling by it rounds nothing; other
- * rules and a fixed scale are what was asked for. */
+ * else (LossScaleRule); players that take turns have a scale each.  By the usual rule it is always a power of two, so
+ * that scaling by it rounds nothing; other rules and a fixed scale are what was asked for. */
 #include <string.h>
 
 #include "graph/emit.h"
@@ -78,7 +78,6 @@ static Status run(Graph *g, PassCtx *ctx)
     return g->status;
 }
 
-const Pass pass_scale_loss = { .name = "scale-loss",
-                               .summary = "scale the loss for gradients in float16",
-                               .modes = MODES_TRAIN,
-                               .run = run };
+const Pass pass_scale_loss = {
+    .name = "scale-loss", .summary = "scale the loss for gradients in float16", .modes = MODES_TRAIN, .run = run
+};
