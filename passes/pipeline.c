@@ -15,12 +15,13 @@ extern const Pass pass_infer_shapes, pass_fold_constants, pass_lower, pass_autod
     pass_group_updates, pass_group_casts, pass_fuse_product, pass_fuse_conv, pass_fuse_elementwise, pass_scale_loss,
     pass_fuse_layer_norm, pass_fuse_gelu, pass_join_biases, pass_fuse_sums, pass_fuse_batch_norm, pass_own_numbers,
     pass_note_accumulation, pass_take_turns, pass_read_means, pass_stochastic_depth, pass_mark_batch, pass_predictions,
-    pass_narrow_sums, pass_follow_file, pass_standard;
+    pass_narrow_sums, pass_follow_file, pass_standard, pass_part_losses;
 
 const Pass *const pipeline[] = {
     &pass_convert_dtype,      /* before any type is inferred */
     &pass_mark_batch,         /* before shapes are those of one batch size */
     &pass_own_numbers,        /* likewise; what it copies is inferred with all else */
+    &pass_part_losses,        /* likewise; before take-turns and criterion, which take outputs for losses */
     &pass_infer_shapes,       /* everything below needs shapes */
     &pass_find_parameters,    /* parameters must be state before constants are folded */
     &pass_follow_file,        /* likewise; once parameters are known, which are state already */

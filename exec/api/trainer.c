@@ -509,7 +509,8 @@ static Status begin_micro_batch(dpx_trainer *t, Feed *f, BegunStep *b)
 
     if (!t->pending)
         keep_shapes(t, f);
-    trainer_tell_weights(t, "--accumulate");
+    if (!t->options->build.mean_of_means)
+        trainer_tell_weights(t, "--accumulate");
     if (last && t->options->build.turns)
         return begin_finish(t, f, b);
     TRY(trainer_begin(t, BUILD_ACCUMULATE, f, &b->step));
