@@ -43,9 +43,9 @@ static Status make_vectors(OwnParts *o)
         TRY(own_parts_copy(o, r));
         for (int i = 0; i < n_output; i++)
             if (is_number(o, &o->g->output[i]))
-                number[i * o->parts + parts] = emit_untyped(
-                    o->g, &op_Reshape, NULL, 2,
-                    (ValueId[]){ own_parts_of(o, o->g->output[i].value), emit_ints(o->g, 1, &one) });
+                number[i * o->parts + parts] =
+                    emit_untyped(o->g, &op_Reshape, NULL, 2,
+                                 (ValueId[]){ own_parts_of(o, o->g->output[i].value), emit_ints(o->g, 1, &one) });
         parts++;
     }
     for (int i = 0; i < n_output && parts; i++)

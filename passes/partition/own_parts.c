@@ -1,6 +1,6 @@
-/* What is computed of a batch is of the whole batch, so for each part the nodes between what still has the samples along
- * an axis of their own and the value that is asked for are copied, and what has them is cut along that axis (Split).
- * Which axis that is, two worlds tell, of batches of two and of three samples.
+/* What is computed of a batch is of the whole batch, so for each part the nodes between what still has the samples
+ * along an axis of their own and the value that is asked for are copied, and what has them is cut along that axis
+ * (Split). Which axis that is, two worlds tell, of batches of two and of three samples.
  *
  * What has the samples along an axis may still be of the whole batch: the rows of a table of all pairs, a softmax over
  * the samples, their numbers 0, 1, 2.  So from the first value on that has no axis which grows with the batch, or is
@@ -69,8 +69,7 @@ static Status mixes(bool *out, const OwnParts *o, const Node *n)
     for (int i = 0; i < n->n_in; i++) {
         const int axis = has_value(n->in[i]) && n->in[i].i < o->n_value ? growing_axis(o, n->in[i]) : -1;
 
-        p.in[i] = axis < 0 ? PLACE_B
-                           : (Place){ .kind = PL_S, .axis = axis, .blocks = 1, .split = &parts };
+        p.in[i] = axis < 0 ? PLACE_B : (Place){ .kind = PL_S, .axis = axis, .blocks = 1, .split = &parts };
     }
     for (int i = 0; i < n->n_out; i++)
         if (has_value(n->out[i]) && !shape_known(value(p.g, n->out[i])->shape))

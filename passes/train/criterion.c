@@ -6,9 +6,9 @@
  * of several batches gives the exact loss of an epoch or of a group of micro-batches.  A loss that is a sum has no
  * denominator.
  *
- * With --loss-scaling mean-of-means a training step's loss is the mean of the means of the replicas' parts (PartMean, or
- * what passes/train/part_losses.c has made of the model's own numbers); it is the numerator then, and the denominator is
- * 1: a group of micro-batches takes the mean of their losses.
+ * With --loss-scaling mean-of-means a training step's loss is the mean of the means of the replicas' parts (PartMean,
+ * or what passes/train/part_losses.c has made of the model's own numbers); it is the numerator then, and the
+ * denominator is 1: a group of micro-batches takes the mean of their losses.
  *
  * In training the model's own outputs go: no scores travel between devices, nobody holds those of the whole batch. */
 #include <string.h>
@@ -323,10 +323,10 @@ static ValueId emit_part_mean(const Criterion *c, ValueId sum, double weight, bo
 {
     const ValueId in[2] = { sum, weights };
 
-    return emit(c->g, &op_PartMean,
-                ATTRS(FLOAT("weight", weight), INT("filled", c->opt->mean_over == MEAN_OVER_FILLED),
-                      INT("shared", shared)),
-                has_value(weights) ? 2 : 1, in);
+    return emit(
+        c->g, &op_PartMean,
+        ATTRS(FLOAT("weight", weight), INT("filled", c->opt->mean_over == MEAN_OVER_FILLED), INT("shared", shared)),
+        has_value(weights) ? 2 : 1, in);
 }
 
 /* The mean of an output, in the loss's type; of the parts' means, where that is asked for: of what has become a number
@@ -459,8 +459,8 @@ static Status take_mean_of_means(Criterion *c)
     Graph *g = c->g;
     const Tensor *weight = has_value(c->den) ? value_const(g, c->den) : NULL;
 
-    c->num = emit_part_mean(c, c->num, weight ? tensor_float(weight, 0) : 1, weight != NULL,
-                            weight ? NO_VALUE : c->den);
+    c->num =
+        emit_part_mean(c, c->num, weight ? tensor_float(weight, 0) : 1, weight != NULL, weight ? NO_VALUE : c->den);
     if (has_value(c->den))
         c->den = emit_scalar(g, value(g, c->y)->dtype, 1);
     return g->status;

@@ -2,9 +2,10 @@
  * replica computes of its own part.
  *
  * Only the model knows what its number is a mean over, so its own formula is applied to each part
- * (passes/partition/own_parts.h), and the mean of the parts' numbers is what DistributedDataParallel and PyTorch-Encoding
- * make small; a part without samples adds 0.  Outputs that are logged beside a loss are treated alike, as those systems
- * do.  An output that still has its samples along an axis stays: the criterion takes its mean by parts without copies. */
+ * (passes/partition/own_parts.h), and the mean of the parts' numbers is what DistributedDataParallel and
+ * PyTorch-Encoding make small; a part without samples adds 0.  Outputs that are logged beside a loss are treated alike,
+ * as those systems do.  An output that still has its samples along an axis stays: the criterion takes its mean by parts
+ * without copies. */
 #include "graph/emit.h"
 #include "passes/partition/own_parts.h"
 #include "passes/train/criterion.h"
@@ -21,8 +22,8 @@ static bool *find_numbers(OwnParts *o, const BuildOptions *opt, int *n)
     for (int i = 0; i < g->n_output; i++) {
         const ValueId v = g->output[i].value;
 
-        is_loss[i] = (is_loss[i] || opt->loss->logs) && dtype_is_float(own_parts_value(o, v)->dtype) &&
-                     own_parts_axis(o, v) < 0;
+        is_loss[i] =
+            (is_loss[i] || opt->loss->logs) && dtype_is_float(own_parts_value(o, v)->dtype) && own_parts_axis(o, v) < 0;
         o->needed[v.i] |= is_loss[i] && o->depends[v.i];
         *n += is_loss[i];
     }
