@@ -1,6 +1,6 @@
 /* What is computed of one replica's part alone: where a value that is divided like the batch is cut into just those
- * parts (Split, as passes/train/part_losses.c does), a part is where its replica is, and so is what is computed of it
- * and of values that every replica has, until another part comes in.  What joins the parts again in their order
+ * parts (Split, as passes/partition/part_losses.c does), a part is where its replica is, and so is what is computed of
+ * it and of values that every replica has, until another part comes in.  What joins the parts again in their order
  * (Concat, the gradient of such a cut) is divided like the batch.  So neither moves anything, no device has the whole,
  * and none computes what is another's.  For all other nodes such a value is one that a single device has computed. */
 #include "graph/op.h"

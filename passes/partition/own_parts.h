@@ -1,5 +1,5 @@
 /* What each replica would compute of its own part of the batch alone, in the graph of the whole batch, before shapes
- * are known: what passes/partition/own_numbers.c and passes/train/part_losses.c share. */
+ * are known: what passes/partition/own_numbers.c and passes/partition/part_losses.c share. */
 #ifndef DPX_OWN_PARTS_H
 #define DPX_OWN_PARTS_H
 

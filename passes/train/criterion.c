@@ -7,7 +7,7 @@
  * denominator.
  *
  * With --loss-scaling mean-of-means a training step's loss is the mean of the means of the replicas' parts (PartMean,
- * or what passes/train/part_losses.c has made of the model's own numbers); it is the numerator then, and the
+ * or what passes/partition/part_losses.c has made of the model's own numbers); it is the numerator then, and the
  * denominator is 1: a group of micro-batches takes the mean of their losses.
  *
  * In training the model's own outputs go: no scores travel between devices, nobody holds those of the whole batch. */
@@ -321,12 +321,11 @@ bool criterion_takes_own_means(const BuildOptions *opt)
 
 static ValueId emit_part_mean(const Criterion *c, ValueId sum, double weight, bool shared, ValueId weights)
 {
+    const Attr *attrs =
+        ATTRS(FLOAT("weight", weight), INT("filled", c->opt->mean_over == MEAN_OVER_FILLED), INT("shared", shared));
     const ValueId in[2] = { sum, weights };
 
-    return emit(
-        c->g, &op_PartMean,
-        ATTRS(FLOAT("weight", weight), INT("filled", c->opt->mean_over == MEAN_OVER_FILLED), INT("shared", shared)),
-        has_value(weights) ? 2 : 1, in);
+    return emit(c->g, &op_PartMean, attrs, has_value(weights) ? 2 : 1, in);
 }
 
 /* The mean of an output, in the loss's type; of the parts' means, where that is asked for: of what has become a number

@@ -172,15 +172,9 @@ static bool set_option(Options *o, char *word)
         return (o->build.has_mean = has_mean_of_w, !strcmp(value, "yes"));
     if (!strcmp(word, "turns"))
         return o->build.turns = !strcmp(value, "yes");
-    if (!strcmp(word, "freeze") && o->build.n_freeze < 4) {
-        o->freeze[o->build.n_freeze++] = value;
-        return true;
-    }
-    if (!strcmp(word, "train") && o->build.n_train < 4) {
-        o->train[o->build.n_train++] = value;
-        return true;
-    }
-    return false;
+    if (!strcmp(word, "freeze") && o->build.n_freeze < 4)
+        return (o->freeze[o->build.n_freeze++] = value) != NULL;
+    return !strcmp(word, "train") && o->build.n_train < 4 && (o->train[o->build.n_train++] = value);
 }
 
 static void read_options(Options *o, char *text)
