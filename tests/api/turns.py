@@ -158,6 +158,27 @@ def train(way, group=1, across=False, flush=False):
     return logged, sums
 
 
+def by_parts(replicas, filled):
+    """The discriminator first; each loss is the mean of what each replica makes of its part (--loss-scaling mean-of-means), over all or those
+    that have samples, and so is each batch-norm's share of them (--bn local).  The losses, by each step."""
+    g, d = make(Generator, "generator"), make(Discriminator, "discriminator")
+    opt_g = Wrapper(torch.optim.Adam(g.parameters(), 0.01, (0.5, 0.999)))
+    opt_d = Wrapper(torch.optim.Adam(d.parameters(), 0.004, (0.5, 0.999)))
+    losses = []
+    for k in range(STEPS):
+        n, at = min(BATCH, SAMPLES - k % 3 * BATCH), k % 3 * BATCH
+        sizes = [n // replicas + (r < n % replicas) for r in range(replicas)]
+        parts = [slice(at + sum(sizes[:r]), at + sum(sizes[:r + 1])) for r in range(replicas) if sizes[r]]
+        over = len(parts) if filled else replicas
+        made = [g(z[p]) for p in parts]
+        d_loss = sum(of_discriminator(d, image[p], m.detach()) for p, m in zip(parts, made)) / over
+        step(opt_d, d_loss)
+        g_loss = sum(softplus(-d(m)).mean() for m in made) / over
+        step(opt_g, g_loss)
+        losses.append((d_loss + g_loss).item())
+    return losses
+
+
 def table(name, rows):
     words = [repr(float(a)) for a in np.asarray(rows).reshape(-1)]
     return f"static const double {name}[] = {{ " + ", ".join(words) + " };\n"
@@ -174,4 +195,6 @@ with open(os.path.join(HERE, "turns.h"), "w") as f, open(os.path.join(HERE, "../
         logged, sums = train(way, **how)
         f.write(table(f"{way.__name__}{name}_logs", logged) + table(f"{way.__name__}{name}_sums", sums))
         print(way.__name__ + name, *(repr(float(row[0])) for row in logged), file=losses)
+    for replicas, over in ((3, "all"), (4, "filled"), (5, "all")):
+        print(f"by_{replicas}_{over}", *map(repr, by_parts(replicas, over == "filled")), file=losses)
 subprocess.run(["clang-format", "-i", os.path.join(HERE, "turns.h")], check=True)

@@ -51,6 +51,14 @@ check "across epochs, the run's last group is of one batch" "${exact[@]}" --epoc
     --accumulate-across-epochs --out "$DIR/short"
 check "which is a step like any other" "${exact[@]}" --epochs 1 --group "$g" --group "$d" --turns --accumulate 2 --out "$DIR/plain"
 check "of the same bytes" cmp "$DIR/short/model.onnx" "$DIR/plain/model.onnx"
+# Each loss the mean of what replicas make of their parts, some of which are empty.
+for how in "3 all cpu:0" "4 filled cpu*2" "5 all cpu*3"; do
+    read -r replicas over devices <<<"$how"
+    rm -rf "$DIR/run-d"
+    "${exact[@]}" --steps 12 --devices "$devices" --replicas $replicas --group "$d" --group "$g" --turns --bn local --loss-scaling mean-of-means \
+        --mean-over $over --out "$DIR/run-d" >"$DIR/log" 2>&1 || cat "$DIR/log"
+    check "means of means, $how" close "$DIR/run-d" by_${replicas}_$over 1e-9
+done
 # In float32, where weights are stored as convolutions want them.
 "${floats[@]}" --steps 12 --group "$d" --group "$g" --turns --out "$DIR/floats" >"$DIR/log" 2>&1 || cat "$DIR/log"
 check "float32" close "$DIR/floats" discriminator_first 2e-3
