@@ -42,18 +42,29 @@ static bool is_joined(const Placements *t, const Placement *p, const Partition *
     return any;
 }
 
+static bool is_given(const Placements *t, const Node *n)
+{
+    bool any = false;
+
+    for (int i = 0; i < n->n_out; i++)
+        any |= t->given[n->out[i].i];
+    return any;
+}
+
 int home_find(const Placements *t, const Placement *p, const Partition *part)
 {
     const Node *n = p->node;
     int home = 0;
 
     if (part->loss_device >= 0 || part->shown[part->devices] != part->devices || n->phase == PHASE_UPDATE ||
-        op_is_unlike(n->op))
+        op_is_unlike(n->op) || n->op->flags & (OPF_SHARES | OPF_STACKS_L | OPF_OWN_SUMS))
+        return 0;
+    if (is_joined(t, p, part))
+        return HOME_JOINED;
+    if (is_given(t, n))
         return 0;
     if (is_cut(p, part))
         return HOME_CUT;
-    if (is_joined(t, p, part))
-        return HOME_JOINED;
     for (int i = 0; i < n->n_in; i++) {
         const int of = t->home_of[n->in[i].i];
 
@@ -61,8 +72,6 @@ int home_find(const Placements *t, const Placement *p, const Partition *part)
             return 0;
         home = of ? of : home;
     }
-    for (int i = 0; home && i < n->n_out; i++)
-        home = t->given[n->out[i].i] ? 0 : home;
     return home;
 }
 
