@@ -504,8 +504,9 @@ typedef struct {
     double lr;                        /* that this step used */
     double grad_norm;                 /* before clipping; NaN when it is not computed */
     int updated;       /* 0: a micro-batch was accumulated, the parameters did not change yet: no loss (NaN) */
-    double loss_scale; /* dynamic: that this step used; else NaN */
-    int skipped;       /* 1: a gradient was not finite: nothing changed but a dynamic loss_scale, which falls */
+    double loss_scale; /* dynamic: that this step used, with "turns" the least of the players'; else NaN */
+    int skipped;       /* 1: a gradient was not finite: nothing changed but a dynamic loss_scale, which falls; with
+                        * "turns" so for one player at least, and for it alone (dpx_trainer_group_skipped) */
     /* Predictions, of evaluation: all outputs of the model that are no losses, whole and in the order of the batch, or
      * with "output-device" each in the parts of the replicas, as dpx_run gives them.
      * The trainer's, valid until its next call; elsewhere NULL, 0. */
@@ -521,6 +522,10 @@ DPX_API double dpx_trainer_group_lr(const dpx_trainer *trainer, int group, int64
 /* The norm of the gradients of the k-th "group", counted from 1, before clipping, of the step whose result was taken
  * last; 0: dpx_result.grad_norm; NaN: the group clips by no norm of its own, or there is none. */
 DPX_API double dpx_trainer_group_norm(const dpx_trainer *trainer, int group);
+/* Of that step and group likewise: the dynamic scale that its loss had, NaN where there is none; and whether its
+ * parameters stayed as they were because a gradient was not finite.  Without "turns" those of all, as in dpx_result. */
+DPX_API double dpx_trainer_group_scale(const dpx_trainer *trainer, int group);
+DPX_API int dpx_trainer_group_skipped(const dpx_trainer *trainer, int group);
 
 typedef void dpx_progress_fn(void *user, const dpx_result *result);
 
@@ -642,8 +647,13 @@ DPX_API dpx_status dpx_trainer_set_preprocess(dpx_trainer *t, dpx_preprocess_fn 
  * is over when train_step returns, in any case. */
 DPX_API dpx_status dpx_train_result(dpx_trainer *t, dpx_result *out) DPX_CHECKED;
 DPX_API int dpx_trainer_runs_ahead(const dpx_trainer *t); /* 1: steps begun go on behind the call */
-/* Applies what was accumulated so far: the last, incomplete group of an epoch.  Nothing when there is none. */
+/* Applies what was accumulated so far: the last, incomplete group of an epoch.  Nothing when there is none.  With
+ * "turns" all losses are then those of before the step: no batch is left that a later one could be computed of by what
+ * the ones before it have changed. */
 DPX_API dpx_status dpx_train_flush(dpx_trainer *t, dpx_result *out) DPX_CHECKED;
+/* The batch that is given next is the last of its accumulated group, however few there are: train_step applies them,
+ * with "turns" as it does a complete group.  Nothing without "accumulate".  In a world all processes call it. */
+DPX_API dpx_status dpx_trainer_close_group(dpx_trainer *t) DPX_CHECKED;
 
 /* An epoch is over: with "bn" average all replicas go on with the mean of their running statistics, which an evaluation
  * takes too if it comes first.  DPX_INVALID in the middle of an accumulated group, unless "accumulate-across-epochs" is

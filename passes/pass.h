@@ -15,8 +15,14 @@ typedef enum {
     BUILD_EVAL,       /* BUILD_INFER without such losses + criterion and metrics */
     BUILD_TRAIN,      /* a whole optimizer step from one batch */
     BUILD_ACCUMULATE, /* one micro-batch: gradients and loss sums are added to transient state */
-    BUILD_APPLY       /* the optimizer step from the accumulated state */
+    BUILD_APPLY,      /* the optimizer step from the accumulated state */
+    BUILD_FINISH      /* the last micro-batch and the step: with --turns, where losses of one see what others became */
 } BuildMode;
+enum {
+    MODES_LEARN = 1u << BUILD_TRAIN | 1u << BUILD_ACCUMULATE | 1u << BUILD_FINISH, /* there are samples to learn from */
+    MODES_UPDATE = 1u << BUILD_TRAIN | 1u << BUILD_APPLY | 1u << BUILD_FINISH,     /* parameters change */
+    MODES_TRAIN = MODES_LEARN | MODES_UPDATE
+};
 
 typedef enum {
     SPLIT_BALANCED,
@@ -169,6 +175,7 @@ typedef struct {
 } BuildOptions;
 
 LossScaleRule loss_scale_rule(const BuildOptions *opt); /* in force: passes/train/scale_loss.c */
+static inline bool mode_in(const BuildOptions *opt, unsigned modes) { return modes >> opt->mode & 1; }
 
 enum { REPRESENTATIVES = 4 };
 
@@ -231,7 +238,8 @@ Status model_repair(Graph *g, const BuildOptions *opt, Evaluator eval, Report *r
 #define OUT_MODEL_PREFIX "model:"   /* model:NAME, an output of the model in an evaluation, called like one of ours */
 #define OUT_METRIC_SUM "metric_sum" /* of the metric alike */
 #define OUT_METRIC_WEIGHT "metric_weight"
-#define OUT_GRAD_NORM "grad_norm"   /* before clipping; of group k that has a clip of its own "grad_norm.k" */
+#define OUT_GRAD_NORM "grad_norm" /* before clipping; of group k that has a clip of its own "grad_norm.k" */
+/* With --turns each player has these two of its own (player_name). */
 #define OUT_LOSS_SCALE "loss_scale" /* SCALE_DYNAMIC: that this step used */
 #define OUT_APPLIED \
     "applied" /* with a scale: bool: all gradients were finite; else the step changed nothing but a dynamic scale */
@@ -246,6 +254,7 @@ Status model_repair(Graph *g, const BuildOptions *opt, Evaluator eval, Report *r
 /* Inputs made by passes. */
 #define IN_LR "learning_rate" /* 0-d, of the parameters' type; of group k, counted from 1, "learning_rate.k" */
 /* State made by passes; parameters and running statistics keep the user's names. */
+/* With --turns and a loss scale each player has the first three of its own (player_name). */
 #define STATE_STEP "dpexec.step"             /* int64 0-d: updates of the parameters done */
 #define STATE_LOSS_SCALE "dpexec.loss_scale" /* float32 0-d */
 #define STATE_GOOD_STEPS "dpexec.good_steps" /* int64 0-d: updates since the scale changed */

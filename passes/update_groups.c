@@ -22,6 +22,13 @@ int update_group_loss(const BuildOptions *opt, int k)
     return loss ? first : 0;
 }
 
+int update_group_player(const BuildOptions *opt, int k) { return opt->turns ? update_group_loss(opt, k) : 0; }
+
+const char *player_name(Arena *a, const char *name, int player)
+{
+    return player ? arena_printf(a, "%s.%d", name, player) : name;
+}
+
 static int same_beginning(const char *a, const char *b)
 {
     int n = 0;

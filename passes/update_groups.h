@@ -8,6 +8,10 @@
 int update_group_of(const BuildOptions *opt, const char *name);
 /* The loss that group k takes its gradients of, by the first group that has it; 0: the run's. */
 int update_group_loss(const BuildOptions *opt, int k);
+/* With --turns the groups of one loss are a player, whose number is the first's; without, all are player 0. */
+int update_group_player(const BuildOptions *opt, int k);
+/* What a player has of its own: "NAME.player"; NAME itself of player 0.  NULL: no memory. */
+const char *player_name(Arena *a, const char *name, int player);
 /* Lists the groups that have none of the `n` parameters that are trained. */
 Status update_groups_check(const BuildOptions *opt, const char *const *name, int n) CHECKED;
 

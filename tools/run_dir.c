@@ -311,6 +311,24 @@ static void log_group_norms(RunDir *r, const dpx_trainer *t, int64_t step)
         fprintf(r->metrics, "]");
 }
 
+/* Of players that take turns, in the groups' order; skipped ones of a fixed scale only where there are any. */
+static void log_players(RunDir *r, const dpx_trainer *t, const dpx_result *result)
+{
+    const bool dynamic = !isnan(result->loss_scale);
+    char text[NUMBER_TEXT];
+
+    if (strcmp(dpx_trainer_option(t, "turns"), "true") || (!dynamic && !result->skipped))
+        return;
+    for (int k = 1; dynamic && !isnan(dpx_trainer_group_lr(t, k, result->step)); k++)
+        fprintf(r->metrics, "%s%s", k > 1 ? "," : ",\"group_scale\":[",
+                json_number(dpx_trainer_group_scale(t, k), text));
+    fprintf(r->metrics, "%s", dynamic ? "]" : "");
+    for (int k = 1; !isnan(dpx_trainer_group_lr(t, k, result->step)); k++)
+        fprintf(r->metrics, "%s%s", k > 1 ? "," : ",\"group_skipped\":[",
+                dpx_trainer_group_skipped(t, k) ? "true" : "false");
+    fprintf(r->metrics, "]");
+}
+
 static void log_epoch(RunDir *r, const char *metric, const dpx_metric *m)
 {
     char text[NUMBER_TEXT];
@@ -353,6 +371,7 @@ Status run_dir_log_step(RunDir *r, const dpx_trainer *t, const dpx_result *resul
                 result->skipped ? "true" : "false");
     else if (result->skipped) /* at a fixed scale */
         fprintf(r->metrics, ",\"skipped\":true");
+    log_players(r, t, result);
     TRY(json_write_log(r->metrics, "log", result->log, result->n_log));
     fprintf(r->metrics, "}\n");
     return flush(r);

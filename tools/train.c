@@ -78,6 +78,9 @@ typedef struct {
     int64_t eval_step; /* of last_eval; -1: none yet */
     double last_loss;  /* of a step of this run; NaN: none yet */
     bool is_nll;       /* and its loss was not negative so far */
+    int64_t first;     /* steps that were done when the run began or went on */
+    int64_t skipped;   /* since then: steps whose gradients were not finite at their loss scale */
+    bool told_skipped;
 } Run;
 
 /* ---- signals ---- */
@@ -481,12 +484,44 @@ static Status log_step(Run *r, const dpx_result *result)
     return ST_OK;
 }
 
+/* A step whose gradients are not finite at the least of scales will not be done at any. */
+static Status check_scales(const Run *r, const dpx_result *result)
+{
+    for (int k = 0; result->skipped && !isnan(dpx_trainer_group_lr(r->trainer, k, result->step)); k++) {
+        const double scale = dpx_trainer_group_scale(r->trainer, k);
+
+        if (dpx_trainer_group_skipped(r->trainer, k) && scale <= LEAST_LOSS_SCALE)
+            return FAIL(E_INVALID,
+                        "the gradients of step %" PRId64
+                        " are not finite at a loss scale of %g: look for bad numbers in the data, or "
+                        "give --precision bfloat16",
+                        r->step, scale);
+    }
+    return ST_OK;
+}
+
+/* A fixed scale stays too large: that is told once an epoch is over, or the run. */
+static void warn_of_skipped(Run *r)
+{
+    if (!r->skipped || r->told_skipped || r->world.rank ||
+        !strncmp(dpx_options_get(r->args->options, "loss-scale"), "dynamic", strlen("dynamic")) ||
+        !*dpx_options_get(r->args->options, "loss-scale"))
+        return;
+    r->told_skipped = true;
+    progress_line(&r->progress,
+                  "dpexec: warning: %" PRId64 " of %" PRId64
+                  " steps left parameters as they were: gradients overflow at "
+                  "--loss-scale %s; give a smaller one, or dynamic",
+                  r->skipped, r->step - r->first, dpx_options_get(r->args->options, "loss-scale"));
+}
+
 static Status after_update(Run *r, const dpx_result *result)
 {
     bool was_finite = isfinite(result->loss);
 
     r->step = result->step;
     r->last_loss = result->loss;
+    r->skipped += result->skipped;
     warn_of_logits(r, result->loss);
     TRY(log_step(r, result));
     if (!was_finite)
@@ -495,12 +530,7 @@ static Status after_update(Run *r, const dpx_result *result)
                     " is %g: look for bad numbers in the data or a batch without a label that counts, "
                     "lower --lr, or give --clip-norm",
                     r->step, result->loss);
-    if (result->skipped && result->loss_scale <= LEAST_LOSS_SCALE)
-        return FAIL(E_INVALID,
-                    "the gradients of step %" PRId64
-                    " are not finite at a loss scale of %g: look for bad numbers in the data, or "
-                    "give --precision bfloat16",
-                    r->step, result->loss_scale);
+    TRY(check_scales(r, result));
     progress_step(&r->progress, r->at.epoch + 1, r->epochs, r->step, r->steps, result->loss, result->samples);
     if (r->eval_every && r->step % r->eval_every == 0)
         TRY(evaluate_due(r));
@@ -532,6 +562,7 @@ static bool is_due(const Run *r)
 static Status end_epoch(Run *r)
 {
     TRY(take_results(r, 0));
+    warn_of_skipped(r);
     r->at.epoch++;
     r->at.batch = 0;
     TRY((Status)dpx_trainer_end_epoch(r->trainer));
@@ -539,10 +570,12 @@ static Status end_epoch(Run *r)
     return r->eval_every ? ST_OK : evaluate_due(r);
 }
 
-/* The next epoch, where the present one's last group goes on; not of the run's last. */
+/* Does the present epoch's last group go on in the next one?  Not in the run's last. */
+static bool goes_on(const Run *r) { return r->across_epochs && r->at.epoch + 1 < r->epochs; }
+
 static Status go_on(bool *on, Run *r)
 {
-    *on = r->across_epochs && r->at.epoch + 1 < r->epochs;
+    *on = goes_on(r);
     if (!*on)
         return ST_OK;
     TRY(end_epoch(r));
@@ -554,9 +587,12 @@ static Status begin_step(Run *r, const Batch *b)
 {
     for (int64_t k = 1;; k++) {
         bool last = b->index + 1 == loader_batches(r->loader), on = true;
+        Status st;
 
-        Status st = (Status)(r->world.world ? dpx_train_part(r->trainer, b->samples, b->tensor, b->n, NULL)
-                                            : dpx_train_step(r->trainer, b->tensor, b->n, NULL));
+        if (last && !goes_on(r))
+            TRY((Status)dpx_trainer_close_group(r->trainer));
+        st = (Status)(r->world.world ? dpx_train_part(r->trainer, b->samples, b->tensor, b->n, NULL)
+                                     : dpx_train_step(r->trainer, b->tensor, b->n, NULL));
 
         TRY(feed_name_sample(st, &r->train, r->loader, b));
         r->at.batch = b->index + 1;
@@ -565,7 +601,6 @@ static Status begin_step(Run *r, const Batch *b)
         if (k == r->accumulate || !on || !(b = loader_next(r->loader)))
             break;
     }
-    TRY((Status)dpx_train_flush(r->trainer, NULL)); /* a group that is not complete */
     r->begun++;
     return ST_OK;
 }
@@ -593,6 +628,7 @@ static Status finish(Run *r)
 {
     char path[4096];
 
+    warn_of_skipped(r);
     TRY(evaluate_now(r));
     TRY(save(r));
     if (r->keeps)
@@ -610,6 +646,9 @@ static Status finish(Run *r)
         printf(": eval loss %.6g", r->last_eval.loss);
     if (r->eval_step >= 0 && r->last_eval.metric.measured && !r->last_eval.metric.table.data)
         printf(", test %s %.4f", dpx_options_get(r->args->options, "metric"), r->last_eval.metric.value);
+    if (r->skipped)
+        printf(", %" PRId64 " of %" PRId64 " steps skipped: gradients overflowed at their loss scale", r->skipped,
+               r->step - r->first);
     printf("\n");
     if (r->has_dir)
         printf("model: %s\n", path);
@@ -637,6 +676,7 @@ static Status train(Run *r)
     if (args_has(r->args, "dry-run"))
         return print_plan(r->args, r->progress.quiet);
     TRY(open_run(r));
+    r->first = r->step;
     r->is_nll = !strcmp(dpx_options_get(r->args->options, "loss"), "nll");
     r->running = true;
     while (r->step < r->steps && !r->signal)

@@ -5,7 +5,7 @@
  *
  * With `accumulate` K a step is K micro-batches whose unnormalised gradients and loss terms are summed in transient
  * state, then one BUILD_APPLY step that divides by the summed weight and updates: exact for micro-batches of unequal
- * size.
+ * size.  Where players take turns the last micro-batch is one BUILD_FINISH step with the update.
  *
  * The processes of a world settle before they begin that they were given the same, and that their devices fit
  * together. */
@@ -27,6 +27,7 @@
 #include "graph/base/outfile.h"
 #include "graph/print.h"
 #include "passes/model/inference.h"
+#include "passes/update_groups.h"
 
 World *trainer_world(const dpx_trainer *t) { return t->options && t->options->world ? t->options->world->world : NULL; }
 
@@ -213,7 +214,7 @@ static Status prepare(dpx_trainer *t)
     if (t->options->accumulate == 1)
         return session_prepare(t->session, BUILD_TRAIN, NULL, 0);
     TRY(session_prepare(t->session, BUILD_ACCUMULATE, NULL, 0));
-    return session_prepare(t->session, BUILD_APPLY, NULL, 0);
+    return session_prepare(t->session, b->turns ? BUILD_FINISH : BUILD_APPLY, NULL, 0);
 }
 
 /* What is decided by looking at the devices is an option like one that was given: the same parts when a run goes on. */
@@ -322,6 +323,16 @@ double dpx_trainer_group_norm(const dpx_trainer *t, int group)
     return t && t->has_norms && group >= 0 && group <= t->options->n_group ? t->group_norm[group] : NAN;
 }
 
+double dpx_trainer_group_scale(const dpx_trainer *t, int group)
+{
+    return t && t->has_norms && group >= 0 && group <= t->options->n_group ? t->group_scale[group] : NAN;
+}
+
+int dpx_trainer_group_skipped(const dpx_trainer *t, int group)
+{
+    return t && group >= 0 && group <= t->options->n_group && t->group_skipped[group];
+}
+
 int dpx_trainer_replicas(const dpx_trainer *t) { return t ? t->replicas : 0; }
 
 void dpx_trainer_on_step(dpx_trainer *t, dpx_progress_fn *progress, void *user)
@@ -382,21 +393,35 @@ static int64_t count_output(const NamedTensor *out, int n, const char *name)
     return t && !t->shape.rank && t->dtype == DT_INT64 ? tensor_int(t, 0) : 0;
 }
 
-static void read_group_norms(dpx_trainer *t, const NamedTensor *out, int n)
+/* The output of group or player k. */
+static const Tensor *output_of(const NamedTensor *out, int n, const char *name, int k)
 {
-    char name[32];
+    char full[64];
 
+    snprintf(full, sizeof full, k ? "%s.%d" : "%s", name, k);
+    return named_find(out, n, full);
+}
+
+static void read_groups(dpx_trainer *t, dpx_result *r, const NamedTensor *out, int n)
+{
+    r->loss_scale = NAN;
+    r->skipped = 0;
     for (int k = 0; k <= t->options->n_group; k++) {
-        snprintf(name, sizeof name, k ? OUT_GRAD_NORM ".%d" : OUT_GRAD_NORM, k);
-        t->group_norm[k] = real_output(out, n, name, NAN);
+        const int player = update_group_player(&t->options->build, k);
+        const Tensor *norm = output_of(out, n, OUT_GRAD_NORM, k), *scale = output_of(out, n, OUT_LOSS_SCALE, player),
+                     *applied = output_of(out, n, OUT_APPLIED, player);
+
+        t->group_norm[k] = norm ? tensor_float(norm, 0) : NAN;
+        t->group_scale[k] = scale ? tensor_float(scale, 0) : NAN;
+        t->group_skipped[k] = applied && !tensor_int(applied, 0);
+        r->loss_scale = fmin(r->loss_scale, t->group_scale[k]); /* NaN is no number to it */
+        r->skipped |= t->group_skipped[k];
     }
     t->has_norms = true;
 }
 
 void trainer_read_outputs(dpx_trainer *t, dpx_result *r, const NamedTensor *out, int n)
 {
-    const Tensor *applied = named_find(out, n, OUT_APPLIED);
-
     r->loss_sum = real_output(out, n, OUT_LOSS_SUM, NAN);
     r->loss_weight = real_output(out, n, OUT_LOSS_WEIGHT, isnan(r->loss_sum) ? NAN : 0);
     r->loss = real_output(out, n, OUT_LOSS, r->loss_sum / r->loss_weight);
@@ -405,9 +430,7 @@ void trainer_read_outputs(dpx_trainer *t, dpx_result *r, const NamedTensor *out,
     r->correct = count_output(out, n, OUT_METRIC_SUM);
     r->counted = count_output(out, n, OUT_METRIC_WEIGHT);
     r->grad_norm = real_output(out, n, OUT_GRAD_NORM, NAN);
-    read_group_norms(t, out, n);
-    r->loss_scale = real_output(out, n, OUT_LOSS_SCALE, NAN);
-    r->skipped = applied && !tensor_int(applied, 0);
+    read_groups(t, r, out, n);
     log_values_read(&t->log_values, r, out, n);
 }
 
@@ -470,6 +493,13 @@ static void add_to_group(dpx_trainer *t, const dpx_result *r)
     t->group.samples += r->samples;
 }
 
+static void end_group(dpx_trainer *t, dpx_result *r, double lr)
+{
+    t->pending = 0;
+    t->closes = false;
+    number_step(t, r, lr);
+}
+
 static Status begin_apply(dpx_trainer *t, BegunStep *b)
 {
     double lr = options_group_rate(t->options, 0, t->step, t->seen);
@@ -481,21 +511,38 @@ static Status begin_apply(dpx_trainer *t, BegunStep *b)
     add_learning_rates(t, &f);
     b->result = t->group;
     TRY(trainer_begin(t, BUILD_APPLY, &f, &b->step));
-    t->pending = 0;
-    number_step(t, &b->result, lr);
+    end_group(t, &b->result, lr);
+    return ST_OK;
+}
+
+/* The last micro-batch, and the step: by what players have become, the losses of others are computed. */
+static Status begin_finish(dpx_trainer *t, Feed *f, BegunStep *b)
+{
+    double lr = options_group_rate(t->options, 0, t->step, t->seen);
+
+    add_learning_rates(t, f);
+    TRY(trainer_begin(t, BUILD_FINISH, f, &b->step));
+    add_to_group(t, &b->result);
+    b->result = t->group;
+    end_group(t, &b->result, lr);
     return ST_OK;
 }
 
 static Status begin_micro_batch(dpx_trainer *t, Feed *f, BegunStep *b)
 {
+    const bool last = t->closes || t->pending + 1 >= t->options->accumulate;
+
     if (!t->pending)
         keep_shapes(t, f);
-    trainer_tell_weights(t, "--accumulate");
+    if (!t->options->build.mean_of_means)
+        trainer_tell_weights(t, "--accumulate");
+    if (last && t->options->build.turns)
+        return begin_finish(t, f, b);
     TRY(trainer_begin(t, BUILD_ACCUMULATE, f, &b->step));
     b->result.step = t->step;
     b->result.lr = options_group_rate(t->options, 0, t->step, t->seen);
     add_to_group(t, &b->result);
-    return t->pending >= t->options->accumulate ? begin_apply(t, b) : ST_OK;
+    return last ? begin_apply(t, b) : ST_OK;
 }
 
 static Status begin_batch(dpx_trainer *t, const dpx_tensor *batch, int n, const int64_t *samples, BegunStep *b)
@@ -610,6 +657,13 @@ dpx_status dpx_train_part(dpx_trainer *t, int64_t samples, const dpx_tensor *par
 {
     NEED(t, "trainer");
     return step_and_tell(t, part, n, &samples, out);
+}
+
+dpx_status dpx_trainer_close_group(dpx_trainer *t)
+{
+    NEED(t, "trainer");
+    t->closes = t->options->accumulate > 1;
+    return DPX_OK;
 }
 
 dpx_status dpx_train_flush(dpx_trainer *t, dpx_result *out)

@@ -46,9 +46,11 @@ struct dpx_trainer {
     int64_t step;               /* optimizer steps begun */
     BegunStep begun[MAX_BEGUN]; /* the oldest first */
     int n_begun;
-    int64_t pending;                   /* micro-batches in the present group */
-    double group_norm[1 + MAX_GROUPS]; /* of the last result */
-    bool has_norms;
+    int64_t pending;                                                /* micro-batches in the present group */
+    bool closes;                                                    /* the next one is its last */
+    double group_norm[1 + MAX_GROUPS], group_scale[1 + MAX_GROUPS]; /* of the last result */
+    bool group_skipped[1 + MAX_GROUPS];
+    bool has_norms;                       /* and these */
     ScheduleState seen[1 + MAX_GROUPS];   /* of the run's schedule and of each group's own */
     int64_t seen_step;                    /* of the last observation; -1: none */
     dpx_result group;                     /* sums over the group */

@@ -376,7 +376,7 @@ Status trainer_check_resumed(dpx_trainer *t, BuildMode mode, const NamedTensor *
         return ST_OK;
     TRY(session_prepare(t->session, mode, in, n_in));
     if (mode == BUILD_ACCUMULATE)
-        TRY(session_prepare(t->session, BUILD_APPLY, in, n_in));
+        TRY(session_prepare(t->session, t->options->build.turns ? BUILD_FINISH : BUILD_APPLY, in, n_in));
     list_missing(&wrong, t, mode);
     if (trains)
         list_foreign(&wrong, t);

@@ -290,6 +290,8 @@ static Status plan_all(DryRun *d, Report *report)
         return plan_mode(d, BUILD_TRAIN, "training step", report);
     TRY(plan_mode(d, BUILD_ACCUMULATE, "one of the batches of a step", report));
     putc('\n', d->to);
+    if (d->options->build.turns)
+        return plan_mode(d, BUILD_FINISH, "the last of the batches of a step, and its update", NULL);
     return plan_mode(d, BUILD_APPLY, "the update of a step", NULL);
 }
 

@@ -316,11 +316,8 @@ static Status check_flags(const OptionGroup *g, const OptimizerDef *def)
 /* What all gradients of a step are needed for has no place where some follow from what others have changed. */
 static Status check_turns(const Options *o)
 {
-    const char *wrong = o->accumulate > 1        ? "--accumulate: a later loss would need the batches again"
-                        : o->build.clip.norm > 0 ? "--clip-norm of all gradients: give groups clip-norm of their own"
-                        : o->build.loss_scaling == SCALE_DYNAMIC
-                            ? "a dynamic loss scale, by which all gradients are tested: give --loss-scale a number"
-                            : NULL;
+    const char *wrong =
+        o->build.clip.norm > 0 ? "--clip-norm of all gradients: give groups clip-norm of their own" : NULL;
 
     for (int k = 0; k < o->n_group; k++)
         if (o->group[k].loss)

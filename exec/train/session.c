@@ -483,14 +483,29 @@ void session_keep_programs(Session *s, int most)
 /* An update has no batch that is divided. */
 static int64_t each_of(const Session *s, BuildMode mode) { return mode == BUILD_APPLY ? 0 : s->base.samples_each; }
 
+/* The updates done; of players that count their own those of the one that has fewest. */
+static int64_t count_updates(const Session *s)
+{
+    const size_t n = strlen(STATE_STEP);
+    int64_t least = INT64_MAX;
+
+    for (int i = 0; i < states_count(s->states); i++) {
+        const char *name = states_at(s->states, i)->name;
+        int64_t updates = 0;
+        const Tensor t = { DT_INT64, shape_scalar(), &updates };
+
+        if (strncmp(name, STATE_STEP, n) || (name[n] && name[n] != '.'))
+            continue;
+        if (states_get(s->states, name, &t) || updates < least)
+            least = updates;
+    }
+    return least == INT64_MAX ? 0 : least;
+}
+
 /* Before the first update, and where that was skipped, means are none yet. */
 static bool reads_means(const Session *s, BuildMode mode)
 {
-    int64_t updates = 0;
-    const Tensor t = { DT_INT64, shape_scalar(), &updates };
-
-    return s->base.eval_means && mode < BUILD_TRAIN && states_find(s->states, STATE_STEP) &&
-           !states_get(s->states, STATE_STEP, &t) && updates > 0;
+    return s->base.eval_means && mode < BUILD_TRAIN && count_updates(s) > 0;
 }
 
 static Status compile(Compiled **out, Session *s, BuildMode mode, bool means, const NamedTensor *in, int n_in)

@@ -206,5 +206,5 @@ static Status run(Graph *g, PassCtx *ctx)
 
 const Pass pass_fuse_batch_norm = { .name = "fuse-batch-norm",
                                     .summary = "make Relu's gradient and those of the parameters part of batch-norm's",
-                                    .modes = 1u << BUILD_TRAIN | 1u << BUILD_ACCUMULATE,
+                                    .modes = MODES_LEARN,
                                     .run = run };

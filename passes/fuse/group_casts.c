@@ -87,5 +87,5 @@ static Status run(Graph *g, PassCtx *ctx)
 
 const Pass pass_group_casts = { .name = "group-casts",
                                 .summary = "one node converts all parameters of an accelerator",
-                                .modes = 1u << BUILD_TRAIN | 1u << BUILD_ACCUMULATE,
+                                .modes = MODES_LEARN,
                                 .run = run };

@@ -291,5 +291,5 @@ static Status run(Graph *g, PassCtx *ctx)
 
 const Pass pass_group_updates = { .name = "group-updates",
                                   .summary = "one node updates all parameters of an accelerator, or many small ones",
-                                  .modes = 1u << BUILD_TRAIN | 1u << BUILD_APPLY,
+                                  .modes = MODES_UPDATE,
                                   .run = run };

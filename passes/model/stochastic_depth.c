@@ -382,7 +382,7 @@ static Status tell(const Graph *g, PassCtx *ctx, const DropSites *sites)
 
 static Status run(Graph *g, PassCtx *ctx)
 {
-    bool training = ctx->opt->mode == BUILD_TRAIN || ctx->opt->mode == BUILD_ACCUMULATE;
+    bool training = mode_in(ctx->opt, MODES_LEARN);
     DropSites sites = { 0 };
 
     TRY(drop_sites_find(&sites, g, ctx->scratch));

@@ -268,7 +268,7 @@ static Status run(Graph *g, PassCtx *ctx)
 
     if (!b.height || !b.turn || !all || !bucket)
         return FAIL_NOMEM();
-    n = list_all(&b, all, ctx->opt->mode == BUILD_TRAIN || ctx->opt->mode == BUILD_APPLY);
+    n = list_all(&b, all, mode_in(ctx->opt, MODES_UPDATE));
     if (ctx->opt->sum_cost && !b.given)
         TRY(choose(&b, all, n, ctx));
     pass_draft(&d, g, ctx);

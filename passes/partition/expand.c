@@ -351,6 +351,68 @@ static Status expand_there(Expander *x, Node *n)
     return x->g->status;
 }
 
+/* ---- of one replica's part ---- */
+
+/* A value that every replica has, or that replica r alone does, where r is. */
+static ValueId at_home(Expander *x, ValueId v, int r)
+{
+    const ValueId *list;
+
+    if (x->t->home_of[v.i])
+        return x->there[v.i];
+    list = copies_of(x, v, PLACE_B);
+    return list ? list[x->p->device_of[r]] : NO_VALUE;
+}
+
+static Status expand_home(Expander *x, Node *n, int r)
+{
+    ValueId *in = ARENA_NEW(x->once, ValueId, n->n_in);
+    Node was, *copy;
+
+    if (!in)
+        return FAIL_NOMEM();
+    TRY(remember(x, &was, n));
+    for (int i = 0; i < was.n_in; i++)
+        if (has_value(was.in[i]) && !has_value(in[i] = at_home(x, was.in[i], r)))
+            return fail_or_nomem(x);
+    if (!(copy = clone_node(x, &was, to_renew(n), in, r, x->p->device_of[r])))
+        return fail_or_nomem(x);
+    for (int o = 0; o < was.n_out; o++)
+        if (has_value(was.out[o])) {
+            x->there[was.out[o].i] = copy->out[o];
+            x->made_there[was.out[o].i] = true;
+        }
+    return x->g->status;
+}
+
+/* Each replica's copy of what is cut is its part. */
+static Status expand_cut(Expander *x, const Node *n)
+{
+    const ValueId *list = copies_of(x, n->in[0], x->t->want[n->index][0]);
+
+    if (!list)
+        return fail_or_nomem(x);
+    for (int r = 0; r < n->n_out; r++) {
+        x->there[n->out[r].i] = list[r];
+        x->made_there[n->out[r].i] = true;
+    }
+    return ST_OK;
+}
+
+/* And the other way. */
+static Status expand_joined(Expander *x, const Node *n)
+{
+    ValueId *list = ARENA_NEW(x->a, ValueId, n->n_in);
+
+    if (!list)
+        return FAIL_NOMEM();
+    for (int r = 0; r < n->n_in; r++)
+        if (!has_value(list[r] = at_home(x, n->in[r], r)))
+            return fail_or_nomem(x);
+    x->native[n->out[0].i] = list;
+    return ST_OK;
+}
+
 static Status expand_one(Expander *x, Node *n)
 {
     bool per_replica = runs_per_replica(x, n);
@@ -369,6 +431,17 @@ static Status expand_one(Expander *x, Node *n)
                 return fail_or_nomem(x);
         }
     return ST_OK;
+}
+
+static Status expand_node(Expander *x, Node *n)
+{
+    const int home = x->t->home[n->index];
+
+    if (home == HOME_CUT || home == HOME_JOINED)
+        return home == HOME_CUT ? expand_cut(x, n) : expand_joined(x, n);
+    if (home)
+        return expand_home(x, n, home - 1);
+    return x->t->there && x->t->there[n->index] ? expand_there(x, n) : expand_one(x, n);
 }
 
 /* ---- the rest ---- */
@@ -446,7 +519,7 @@ static Status expand_nodes(Expander *x)
     for (uint32_t i = 0; i < n_old; i++)
         if (x->g->node[i]->op) {
             arena_clear(x->once);
-            TRY(x->t->there && x->t->there[i] ? expand_there(x, x->g->node[i]) : expand_one(x, x->g->node[i]));
+            TRY(expand_node(x, x->g->node[i]));
         }
     TRY(expand_updates(x));
     TRY(expand_outputs(x));

@@ -145,7 +145,6 @@ static Status run(Graph *g, PassCtx *ctx)
     return ctx->n_changed ? graph_sort(g) : ST_OK;
 }
 
-const Pass pass_narrow_sums = { .name = "narrow-sums",
-                                .summary = "gradients cross devices in 16 bits",
-                                .modes = 1u << BUILD_TRAIN | 1u << BUILD_APPLY,
-                                .run = run };
+const Pass pass_narrow_sums = {
+    .name = "narrow-sums", .summary = "gradients cross devices in 16 bits", .modes = MODES_UPDATE, .run = run
+};

@@ -128,7 +128,18 @@ static Status apply_there(Placement *p)
     return ST_OK;
 }
 
-static Status apply(Placement *p, const Placements *t, const Partition *part)
+static Status place_node(Placement *p, Placements *t, const Partition *part)
+{
+    const int home = t->home[p->node->index] = home_find(t, p, part);
+
+    if (home) {
+        home_place(t, p, part, home);
+        return ST_OK;
+    }
+    return t->there && t->there[p->node->index] ? apply_there(p) : place_by_rule(p);
+}
+
+static Status apply(Placement *p, Placements *t, const Partition *part)
 {
     const Node *n = p->node;
 
@@ -136,7 +147,7 @@ static Status apply(Placement *p, const Placements *t, const Partition *part)
         p->in[i] = t->early[n->in[i].i] ? place_early(t, n->in[i]) : t->value[n->in[i].i];
     if (part->update && update_is(n))
         want_pieces(p, part);
-    TRY(t->there && t->there[n->index] ? apply_there(p) : place_by_rule(p));
+    TRY(place_node(p, t, part));
     for (int i = 0; i < n->n_in; i++)
         TRY(check_split(p, "input", i, n->in[i], p->in[i]));
     for (int i = 0; i < n->n_out; i++) {
@@ -162,8 +173,10 @@ static Status place_nodes(Placements *t, const Graph *g, const Partition *part, 
 
     if (!out)
         return FAIL_NOMEM();
-    for (uint32_t i = 1; i < g->n_value; i++)
+    for (uint32_t i = 1; i < g->n_value; i++) {
         t->value[i] = start(g, part, i);
+        t->home_of[i] = 0;
+    }
     FOR_NODES(g, n) {
         Placement p = { .g = g, .node = n, .split = &part->batch };
 
@@ -269,12 +282,28 @@ static Status decide_early(Placements *t, const Graph *g, Arena *a)
     return ST_OK;
 }
 
+static bool *find_given(const Graph *g, Arena *a)
+{
+    bool *given = ARENA_NEW(a, bool, g->n_value);
+
+    for (int i = 0; given && i < g->n_output; i++)
+        given[g->output[i].value.i] = true;
+    for (int i = 0; given && i < g->n_update; i++)
+        given[g->update[i].next.i] = true;
+    return given;
+}
+
 Status place_graph(Placements *out, const Graph *g, const Partition *part, Arena *a, Report *report)
 {
-    Placements t = { ARENA_NEW(a, Place, g->n_value), ARENA_NEW(a, Place *, g->n_node), ARENA_NEW(a, bool, g->n_value),
-                     ARENA_NEW(a, const Split *, g->n_value), NULL };
+    Placements t = { .value = ARENA_NEW(a, Place, g->n_value),
+                     .want = ARENA_NEW(a, Place *, g->n_node),
+                     .early = ARENA_NEW(a, bool, g->n_value),
+                     .pieces = ARENA_NEW(a, const Split *, g->n_value),
+                     .home = ARENA_NEW(a, int, g->n_node),
+                     .home_of = ARENA_NEW(a, int, g->n_value),
+                     .given = find_given(g, a) };
 
-    if (!t.value || !t.want || !t.early || !t.pieces)
+    if (!t.value || !t.want || !t.early || !t.pieces || !t.home || !t.home_of || !t.given)
         return FAIL_NOMEM();
     if (part->loss_device >= 0)
         TRY(find_there(&t, g, a));

@@ -61,7 +61,17 @@ typedef struct {
     bool *early;          /* by value id: a partial sum that is reduced where it is made */
     const Split **pieces; /* by value id: of an early sum, the pieces that readers want; NULL: all of it */
     const bool *there;    /* by node index: on Partition.loss_device alone; NULL: none is */
+    int *home;         /* by node index: 1 + the replica of whose part alone it is computed; HOME_CUT, HOME_JOINED; 0 */
+    int *home_of;      /* by value id: of the node that makes it, or of the part that it is; 0 */
+    const bool *given; /* by value id: the graph gives it out, or a state becomes it */
 } Placements;
+
+/* Nodes that cut a divided value into the replicas' parts, and that join them (passes/partition/homes.c). */
+enum { HOME_CUT = -1, HOME_JOINED = -2 };
+
+/* For Placements.home of the node, whose inputs' placements are known; and what the node then needs and has. */
+int home_find(const Placements *t, const Placement *p, const Partition *part);
+void home_place(Placements *t, Placement *p, const Partition *part, int home);
 
 /* What nodes see of an early sum. */
 static inline Place place_early(const Placements *t, ValueId v)

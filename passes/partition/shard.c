@@ -167,7 +167,7 @@ static const char *level_name(const BuildOptions *opt)
 
 static Status tell(const Graph *g, const BuildOptions *opt, bool any, Report *report)
 {
-    if (opt->shard == SHARD_OPTIMIZER && !any && (opt->mode == BUILD_TRAIN || opt->mode == BUILD_APPLY))
+    if (opt->shard == SHARD_OPTIMIZER && !any && mode_in(opt, MODES_UPDATE))
         return report_note(report, NOTE_OTHER, g->name,
                            "--shard optimizer: this optimizer keeps nothing beside the parameters");
     if (opt->shard >= SHARD_GRADIENTS && opt->mode == BUILD_ACCUMULATE)
@@ -214,11 +214,18 @@ Status shard_states(Partition *p, const Graph *g, const BuildOptions *opt, Arena
 
 /* ---- behind the losses ---- */
 
+/* NAME, or NAME.k of a group or of a player. */
+static bool is_or_of_player(const char *output, const char *name)
+{
+    const size_t n = strlen(name);
+
+    return !strncmp(output, name, n) && (!output[n] || output[n] == '.');
+}
+
 static bool is_of_gradients(const char *output)
 {
-    return !strncmp(output, OUT_GRAD_PREFIX, strlen(OUT_GRAD_PREFIX)) || !strcmp(output, OUT_GRAD_NORM) ||
-           !strncmp(output, OUT_GRAD_NORM ".", strlen(OUT_GRAD_NORM ".")) || !strcmp(output, OUT_LOSS_SCALE) ||
-           !strcmp(output, OUT_APPLIED);
+    return !strncmp(output, OUT_GRAD_PREFIX, strlen(OUT_GRAD_PREFIX)) || is_or_of_player(output, OUT_GRAD_NORM) ||
+           is_or_of_player(output, OUT_LOSS_SCALE) || is_or_of_player(output, OUT_APPLIED);
 }
 
 static bool is_sum_of_losses(const char *state)

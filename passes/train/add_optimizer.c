@@ -14,7 +14,12 @@
  * PARAM.grad_sum / sum of denominators (1 when the loss is a sum and has none), then as BUILD_TRAIN, and the sums
  * become zero. The passes before have built the forward and backward graph here too, which tells which parameters have
  * a gradient; everything they made is removed. One denominator for the whole group makes uneven micro-batches, and a
- * last, incomplete group, exact. */
+ * last, incomplete group, exact.
+ *
+ * Players that take turns (passes/train/take_turns.c) are tested, scaled and skipped each by itself.  Of theirs
+ *   BUILD_FINISH is a group's last micro-batch with the step: its own gradients and losses are added to the sums before
+ * it, and what a player becomes by that is what the next ones' losses read.  In the micro-batches before nobody has
+ * changed, so there they read what is. */
 #include <math.h>
 #include <string.h>
 
@@ -46,16 +51,24 @@ typedef struct {
     int64_t *count; /* [n] */
 } Norm;
 
+/* What gradients that are tested together are updated by (update_group_player). */
+typedef struct {
+    bool any;       /* it has gradients */
+    ValueId step;   /* the updates before this one */
+    ValueId factor; /* what every gradient is to be multiplied by; NO_VALUE: nothing */
+    ValueId ok;     /* all gradients are finite; NO_VALUE: not asked */
+} Player;
+
 typedef struct {
     Graph *g;
     const BuildOptions *opt;
-    Group *group; /* [1 + opt->n_group], the first that of all others */
-    Pair *pair;   /* parameters that have a gradient, in the order of the outputs */
+    Group *group;   /* [1 + opt->n_group], the first that of all others */
+    Player *player; /* [1 + opt->n_group] */
+    Pair *pair;     /* parameters that have a gradient, in the order of the outputs */
     int n;
-    ValueId step;
-    ValueId factor; /* what every gradient is to be multiplied by; NO_VALUE: nothing */
-    ValueId ok;     /* all gradients are finite; NO_VALUE: not asked */
 } Optimizer;
+
+static Player *player_of(const Optimizer *o, int group) { return &o->player[update_group_player(o->opt, group)]; }
 
 /* ---- shared ---- */
 
@@ -86,6 +99,16 @@ static void drop_gradient_outputs(Graph *g)
         if (strncmp(g->output[i].name, OUT_GRAD_PREFIX, strlen(OUT_GRAD_PREFIX)))
             g->output[n++] = g->output[i];
     g->n_output = n;
+}
+
+/* NAME of a player, in the graph's arena; NULL: it has failed. */
+static const char *own_name(const Optimizer *o, const Player *p, const char *name)
+{
+    const char *own = player_name(o->g->arena, name, (int)(p - o->player));
+
+    if (!own)
+        graph_fail_nomem(o->g);
+    return own;
 }
 
 /* State PARAM.suffix (or just `name` when there is no suffix), zeros. */
@@ -145,22 +168,27 @@ static ValueId all_finite(Optimizer *o, Norm *all, DType t)
 }
 
 /* What becomes of the scale; the factor is 1 / scale. */
-static void emit_dynamic_scale(Optimizer *o, DType t)
+static Status emit_dynamic_scale(Optimizer *o, Player *p, DType t)
 {
     Graph *g = o->g;
     Shape scalar = shape_scalar();
     const LossScaleRule rule = loss_scale_rule(o->opt);
-    ValueId scale = graph_find(g, STATE_LOSS_SCALE),
-            good = add_zero_state(g, STATE_GOOD_STEPS, NULL, DT_INT64, &scalar), next[2];
+    const char *name = own_name(o, p, STATE_LOSS_SCALE), *count = own_name(o, p, STATE_GOOD_STEPS),
+               *told = own_name(o, p, OUT_LOSS_SCALE);
+    ValueId scale, good, next[2];
 
+    TRY(g->status);
+    scale = graph_find(g, name);
+    good = add_zero_state(g, count, NULL, DT_INT64, &scalar);
     EMIT_MULTI(g, LossScaleUpdate,
                ATTRS(FLOAT("growth", rule.growth), FLOAT("backoff", rule.backoff), INT("interval", rule.interval)), 2,
-               next, scale, good, o->ok);
+               next, scale, good, p->ok);
     graph_add_update(g, scale, next[0]);
     graph_add_update(g, good, next[1]);
-    o->factor = emit_cast(g, EMIT(g, Div, NULL, emit_scalar(g, DT_FLOAT32, 1), scale), t);
+    p->factor = emit_cast(g, EMIT(g, Div, NULL, emit_scalar(g, DT_FLOAT32, 1), scale), t);
     /* a copy: the state is the next step's scale when the caller reads it */
-    graph_add_output(g, OUT_LOSS_SCALE, EMIT(g, Add, NULL, scale, emit_scalar(g, DT_FLOAT32, 0)));
+    graph_add_output(g, told, EMIT(g, Add, NULL, scale, emit_scalar(g, DT_FLOAT32, 0)));
+    return g->status;
 }
 
 static ValueId times(Graph *g, ValueId grad, ValueId factor)
@@ -169,11 +197,13 @@ static ValueId times(Graph *g, ValueId grad, ValueId factor)
 }
 
 /* What the caller asked to see are the loss's gradients, not the scaled ones'. */
-static void unscale_outputs(const Optimizer *o)
+static void unscale_outputs(const Optimizer *o, const Player *p)
 {
     Graph *g = o->g;
 
     for (int i = 0; i < o->n && !g->status; i++) {
+        if (player_of(o, o->pair[i].group) != p)
+            continue;
         const char *name = arena_printf(g->arena, OUT_GRAD_PREFIX "%s", value(g, o->pair[i].param)->name);
 
         if (!name) {
@@ -181,7 +211,7 @@ static void unscale_outputs(const Optimizer *o)
             return;
         }
         graph_remove_output(g, name);
-        graph_add_output(g, name, times(g, o->pair[i].grad, o->factor));
+        graph_add_output(g, name, times(g, o->pair[i].grad, p->factor));
     }
 }
 
@@ -223,9 +253,9 @@ static ValueId power_norm(Graph *g, const Norm *of, double power, DType t)
 }
 
 /* out: the norm of these gradients together, and min(1, max / (norm + 1e-6)) times the factor so far. */
-static void emit_clip(Optimizer *o, Norm *of, const Clip *clip, DType t, ValueId out[2])
+static void emit_clip(Optimizer *o, Norm *of, const Clip *clip, ValueId factor, DType t, ValueId out[2])
 {
-    const bool scaled = has_value(o->factor);
+    const bool scaled = has_value(factor);
     Graph *g = o->g;
     ValueId in[2] = { NO_VALUE };
 
@@ -233,92 +263,114 @@ static void emit_clip(Optimizer *o, Norm *of, const Clip *clip, DType t, ValueId
         const ValueId raw = power_norm(g, of, clip->power, t), one = emit_scalar(g, t, 1);
         ValueId scale;
 
-        out[0] = scaled ? EMIT(g, Mul, NULL, raw, o->factor) : raw;
+        out[0] = scaled ? EMIT(g, Mul, NULL, raw, factor) : raw;
         scale = EMIT(g, Add, NULL, out[0], emit_scalar(g, t, 1e-6));
         scale = EMIT(g, Min, NULL, one, EMIT(g, Div, NULL, emit_scalar(g, t, clip->norm), scale));
-        out[1] = scaled ? EMIT(g, Mul, NULL, scale, o->factor) : scale;
+        out[1] = scaled ? EMIT(g, Mul, NULL, scale, factor) : scale;
     } else if (o->opt->shard) {
         in[0] = square_sums(g, of);
-        in[1] = o->factor;
+        in[1] = factor;
         emit_multi(g, &op_NormOfSums, ATTRS(FLOAT("max_norm", clip->norm), INTS("count", of->n, of->count)), 1 + scaled,
                    in, 2, out);
         out[0] = emit_cast(g, out[0], t);
         out[1] = emit_cast(g, out[1], t);
     } else {
-        of->grad[of->n] = o->factor;
+        of->grad[of->n] = factor;
         emit_multi(g, &op_GlobalNorm, ATTRS(FLOAT("max_norm", clip->norm), INT("scaled", scaled)), of->n + scaled,
                    of->grad, 2, out);
     }
 }
 
-/* Does the norm of gradients that group k has part of take in those of pair p? */
-static bool shares_norm(const Optimizer *o, int k, const Pair *p)
+/* Is the pair the player's, and does the norm of gradients that group k has part of take it in? */
+static bool shares_norm(const Optimizer *o, const Player *player, int k, const Pair *p)
 {
-    return p->group == k || (!o->group[k].own_clip && !o->group[p->group].own_clip);
+    return player_of(o, p->group) == player &&
+           (p->group == k || (!o->group[k].own_clip && !o->group[p->group].own_clip));
 }
 
 /* The gradients of group k, or of all that have no clip of their own, times their factor. */
-static Status scale_gradients(Optimizer *o, int k, Norm *all, DType t, Arena *scratch)
+static Status scale_gradients(Optimizer *o, const Player *p, int k, Norm *all, DType t, Arena *scratch)
 {
     Norm some = { .grad = ARENA_NEW(scratch, ValueId, o->n + 1) }, *of;
-    ValueId out[2] = { NO_VALUE, o->factor };
+    ValueId out[2] = { NO_VALUE, p->factor };
     const char *name;
+    int at = 0;
 
     if (!some.grad)
         return FAIL_NOMEM();
-    for (int i = 0; i < o->n; i++)
-        if (shares_norm(o, k, &o->pair[i]))
-            some.grad[some.n++] = all->grad[i];
-    of = some.n == o->n ? all : &some;
+    for (int i = 0; i < o->n; i++) {
+        if (shares_norm(o, p, k, &o->pair[i]))
+            some.grad[some.n++] = all->grad[at];
+        at += player_of(o, o->pair[i].group) == p;
+    }
+    of = some.n == all->n ? all : &some;
     if (of->n && o->group[k].clip->norm > 0) {
-        emit_clip(o, of, o->group[k].clip, t, out);
+        emit_clip(o, of, o->group[k].clip, p->factor, t, out);
         if (!(name = k ? arena_printf(o->g->arena, OUT_GRAD_NORM ".%d", k) : OUT_GRAD_NORM))
             return FAIL_NOMEM();
         graph_add_output(o->g, name, out[0]);
     }
     for (int i = 0; i < o->n && has_value(out[1]) && !o->g->status; i++)
-        if (shares_norm(o, k, &o->pair[i]))
+        if (shares_norm(o, p, k, &o->pair[i]))
             o->pair[i].grad = times(o->g, o->pair[i].grad, out[1]);
     return o->g->status;
 }
 
-static Status emit_factor(Optimizer *o, Arena *scratch)
+/* Whether the player's update happens, and what its gradients are multiplied by. */
+static Status emit_factor(Optimizer *o, Player *p, Arena *scratch)
 {
     Graph *g = o->g;
-    Norm all = { .grad = ARENA_NEW(scratch, ValueId, o->n + 1), .n = o->n };
+    Norm all = { .grad = ARENA_NEW(scratch, ValueId, o->n + 1) };
     DType t = value(g, o->pair[0].param)->dtype;
+    const char *applied = own_name(o, p, OUT_APPLIED);
 
-    if (!all.grad)
+    if (!all.grad || !applied)
         return FAIL_NOMEM();
     for (int i = 0; i < o->n; i++)
-        all.grad[i] = emit_cast(g, o->pair[i].grad, t);
+        if (player_of(o, o->pair[i].group) == p)
+            all.grad[all.n++] = emit_cast(g, o->pair[i].grad, t);
     TRY(g->status);
-    if (o->opt->loss_scaling != SCALE_NONE && !o->opt->turns)
-        o->ok = all_finite(o, &all, t); /* else the step is not done */
+    if (o->opt->loss_scaling != SCALE_NONE)
+        p->ok = all_finite(o, &all, t); /* else its update is not done */
     if (o->opt->loss_scaling == SCALE_FIXED)
-        o->factor = emit_scalar(g, t, 1 / o->opt->loss_scale);
+        p->factor = emit_scalar(g, t, 1 / o->opt->loss_scale);
     else if (o->opt->loss_scaling == SCALE_DYNAMIC)
-        emit_dynamic_scale(o, t);
-    if (has_value(o->ok))
-        graph_add_output(g, OUT_APPLIED, o->ok);
-    if (has_value(o->factor) && o->opt->keep_gradients)
-        unscale_outputs(o);
+        TRY(emit_dynamic_scale(o, p, t));
+    if (has_value(p->ok))
+        graph_add_output(g, applied, p->ok);
+    if (has_value(p->factor) && o->opt->keep_gradients)
+        unscale_outputs(o, p);
     for (int k = 0; k <= o->opt->n_group && !g->status; k++)
         if (!k || o->group[k].own_clip)
-            TRY(scale_gradients(o, k, &all, t, scratch));
+            TRY(scale_gradients(o, p, k, &all, t, scratch));
     return g->status;
 }
 
+/* Updates are counted by player where a scale may skip some of them. */
+static Status add_step(Optimizer *o, Player *p)
+{
+    Graph *g = o->g;
+    const char *name = own_name(o, o->opt->loss_scaling != SCALE_NONE ? p : o->player, STATE_STEP);
+    Shape scalar = shape_scalar();
+
+    TRY(g->status);
+    p->step = add_zero_state(g, name, NULL, DT_INT64, &scalar);
+    TRY(g->status);
+    if (strcmp(value(g, p->step)->name, name))
+        return FAIL(E_MODEL, "the model has a value of its own named '%s'", name);
+    return ST_OK;
+}
+
 /* The step counter goes up by one when the update happens. */
-static void emit_step(Optimizer *o)
+static void emit_step(Optimizer *o, const Player *p)
 {
     Graph *g = o->g;
     ValueId by;
 
     graph_begin_purpose(g, PHASE_UPDATE, UPDATE_OF STATE_STEP);
-    by = has_value(o->ok) ? emit_cast(g, o->ok, DT_INT64) : emit_scalar(g, DT_INT64, 1);
+    by = has_value(p->ok) ? emit_cast(g, p->ok, DT_INT64) : emit_scalar(g, DT_INT64, 1);
 
-    graph_add_update(g, o->step, EMIT(g, Add, NULL, o->step, by));
+    graph_add_update(g, p->step, EMIT(g, Add, NULL, p->step, by));
 }
 
 static bool begin_update(Graph *g, ValueId state)
@@ -335,11 +387,12 @@ static bool begin_update(Graph *g, ValueId state)
 static Status emit_type(const Optimizer *o, int k, DType t)
 {
     const Group *group = &o->group[k];
+    const Player *player = player_of(o, k);
     const OptimizerStep step = { .g = o->g,
                                  .type = t,
                                  .lr = group->lr,
-                                 .step = o->step,
-                                 .ok = o->ok,
+                                 .step = player->step,
+                                 .ok = player->ok,
                                  .clip = group->clip->value,
                                  .ema = o->opt->ema,
                                  .pieces = o->opt->shard != SHARD_NONE };
@@ -410,21 +463,45 @@ static Status read_updated(Graph *g, Arena *scratch)
     return rewrite_end(g);
 }
 
+static Status follow_turns(const Optimizer *o, Arena *scratch)
+{
+    return o->opt->turns && !o->g->status ? read_updated(o->g, scratch) : o->g->status;
+}
+
+/* The first of those that count their updates together. */
+static bool counts(const Optimizer *o, const Player *p)
+{
+    const Player *first = o->player;
+
+    while (!first->any)
+        first++;
+    return p->any && (p == first || !value_eq(p->step, first->step));
+}
+
 static Status emit_updates(Optimizer *o, Arena *scratch)
 {
-    Graph *g = o->g;
-    Shape scalar = shape_scalar();
+    const Player *end = o->player + 1 + o->opt->n_group;
+    ValueId shared = NO_VALUE;
 
     TRY(add_rates(o));
-    o->step = add_zero_state(g, STATE_STEP, NULL, DT_INT64, &scalar);
-    TRY(g->status);
-    if (strcmp(value(g, o->step)->name, STATE_STEP))
-        return FAIL(E_MODEL, "the model has a value of its own named '%s'", STATE_STEP);
-    TRY(emit_factor(o, scratch));
+    for (Player *p = o->player; p < end; p++) {
+        if (!p->any)
+            continue;
+        p->step = shared;
+        if (!has_value(shared))
+            TRY(add_step(o, p));
+        if (o->opt->loss_scaling == SCALE_NONE)
+            shared = p->step;
+    }
+    for (Player *p = o->player; p < end; p++)
+        if (p->any)
+            TRY(emit_factor(o, p, scratch));
     for (int k = 0; k <= o->opt->n_group; k++)
         TRY(emit_nodes(o, k));
-    emit_step(o);
-    return o->opt->turns ? read_updated(g, scratch) : g->status;
+    for (Player *p = o->player; p < end; p++)
+        if (counts(o, p))
+            emit_step(o, p);
+    return follow_turns(o, scratch);
 }
 
 /* ---- accumulation ---- */
@@ -504,7 +581,7 @@ static Status accumulate(Optimizer *o, Arena *scratch)
         graph_remove_output(g, s[i].output);
     }
     graph_remove_output(g, OUT_LOSS);
-    return g->status;
+    return follow_turns(o, scratch); /* nobody has changed yet */
 }
 
 /* What is left are constants and states; values that nodes and inputs had are nobody's. */
@@ -517,6 +594,9 @@ static void clear_graph(Graph *g)
     g->n_input = g->n_output = g->n_update = 0;
 }
 
+/* Is the last micro-batch in this graph, and its share not in the sums yet? */
+static bool finishes(const Optimizer *o) { return o->opt->mode == BUILD_FINISH; }
+
 /* Divides the summed gradients, and has all sums zero after the step. */
 static Status divide_sums(Optimizer *o, ValueId weight)
 {
@@ -524,35 +604,46 @@ static Status divide_sums(Optimizer *o, ValueId weight)
 
     for (int i = 0; i < o->n && !g->status; i++) {
         const char *name = arena_printf(g->arena, OUT_GRAD_PREFIX "%s", value(g, o->pair[i].param)->name);
-        ValueId sum = add_gradient_sum(g, &o->pair[i]);
+        const ValueId state = add_gradient_sum(g, &o->pair[i]);
+        ValueId sum = state;
 
         if (g->status || !name)
             return g->status ? g->status : FAIL_NOMEM();
-        o->pair[i].grad = EMIT(g, Div, NULL, sum, emit_cast(g, weight, value(g, sum)->dtype));
-        graph_add_update(g, sum, emit_zeros_like(g, sum));
-        if (o->opt->keep_gradients)
+        if (finishes(o))
+            sum = EMIT(g, Add, NULL, state, o->pair[i].grad);
+        o->pair[i].grad = EMIT(g, Div, NULL, sum, emit_cast(g, weight, value(g, state)->dtype));
+        graph_add_update(g, state, emit_zeros_like(g, state));
+        if (o->opt->keep_gradients) {
+            graph_remove_output(g, name);
             graph_add_output(g, name, o->pair[i].grad);
+        }
     }
     return g->status;
 }
 
-/* Outputs are copies, by adding 0: the state itself is zero again when the caller reads them. */
+/* Outputs are copies, by adding 0 where nothing else is added: the state itself is zero again when the caller reads
+ * them. */
 static Status output_sums(Optimizer *o, Sum *s, int n)
 {
     Graph *g = o->g;
 
     for (int i = 0; i < n && !g->status; i++) {
+        ValueId state, out;
+
         if (!has_value(s[i].addend))
             continue;
-        s[i].total = sum_state(g, &s[i]);
+        state = sum_state(g, &s[i]);
         TRY(g->status);
-        graph_add_output(g, s[i].output,
-                         EMIT(g, Add, NULL, s[i].total, emit_scalar(g, value(g, s[i].total)->dtype, 0)));
-        graph_add_update(g, s[i].total, emit_zeros_like(g, s[i].total));
+        out = EMIT(g, Add, NULL, state, finishes(o) ? s[i].addend : emit_scalar(g, value(g, state)->dtype, 0));
+        s[i].total = finishes(o) ? out : state;
+        graph_remove_output(g, s[i].output);
+        graph_add_output(g, s[i].output, out);
+        graph_add_update(g, state, emit_zeros_like(g, state));
     }
     return g->status;
 }
 
+/* The step of a group: from the sums alone, or with those of the micro-batch at hand. */
 static Status apply(Optimizer *o, Arena *scratch)
 {
     Graph *g = o->g;
@@ -561,7 +652,10 @@ static Status apply(Optimizer *o, Arena *scratch)
     int n;
 
     TRY(find_sums(&s, &n, g, scratch));
-    clear_graph(g);
+    if (finishes(o))
+        graph_remove_output(g, OUT_LOSS);
+    else
+        clear_graph(g);
     graph_begin_purpose(g, PHASE_UPDATE, "mean over micro-batches");
     TRY(output_sums(o, s, n));
     weight = has_value(s[1].total) ? s[1].total : emit_scalar(g, value(g, s[0].total)->dtype, 1);
@@ -586,7 +680,7 @@ static Status take_groups(Optimizer *o)
     const BuildOptions *opt = o->opt;
     Arena *a = o->g->arena;
 
-    if (!(o->group = ARENA_NEW(a, Group, 1 + opt->n_group)))
+    if (!(o->group = ARENA_NEW(a, Group, 1 + opt->n_group)) || !(o->player = ARENA_NEW(a, Player, 1 + opt->n_group)))
         return FAIL_NOMEM();
     for (int k = 0; k <= opt->n_group; k++) {
         const UpdateGroup *u = k ? &opt->group[k - 1] : NULL;
@@ -640,6 +734,8 @@ static Status run(Graph *g, PassCtx *ctx)
         return ST_OK;
     TRY(take_groups(&o));
     TRY(collect(&o, ctx->scratch));
+    for (int i = 0; i < o.n; i++)
+        player_of(&o, o.pair[i].group)->any = true;
     TRY(check_groups(&o, ctx->scratch));
     TRY(tell_groups(&o, ctx->report));
     if (!ctx->opt->keep_gradients)
@@ -647,7 +743,8 @@ static Status run(Graph *g, PassCtx *ctx)
     graph_begin_purpose(g, PHASE_UPDATE, "factor of gradients");
     switch (ctx->opt->mode) {
     case BUILD_ACCUMULATE: TRY(accumulate(&o, ctx->scratch)); break;
-    case BUILD_APPLY: TRY(apply(&o, ctx->scratch)); break;
+    case BUILD_APPLY:
+    case BUILD_FINISH: TRY(apply(&o, ctx->scratch)); break;
     default: TRY(emit_updates(&o, ctx->scratch));
     }
     ctx->n_changed += (int)(g->n_node - before);
@@ -656,5 +753,5 @@ static Status run(Graph *g, PassCtx *ctx)
 
 const Pass pass_add_optimizer = { .name = "add-optimizer",
                                   .summary = "append the updates of parameters and optimizer state",
-                                  .modes = 1u << BUILD_TRAIN | 1u << BUILD_ACCUMULATE | 1u << BUILD_APPLY,
+                                  .modes = MODES_TRAIN,
                                   .run = run };

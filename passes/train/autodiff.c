@@ -240,5 +240,5 @@ static Status run(Graph *g, PassCtx *ctx)
 
 const Pass pass_autodiff = { .name = "autodiff",
                              .summary = "append the gradients of the loss by every trainable parameter",
-                             .modes = 1u << BUILD_TRAIN | 1u << BUILD_ACCUMULATE | 1u << BUILD_APPLY,
+                             .modes = MODES_TRAIN,
                              .run = run };

@@ -6,8 +6,9 @@
  * of several batches gives the exact loss of an epoch or of a group of micro-batches.  A loss that is a sum has no
  * denominator.
  *
- * With --loss-scaling mean-of-means a training step's loss is the mean of the means of the replicas' parts (PartMean);
- * it is the numerator then, and the denominator is 1: a group of micro-batches takes the mean of their losses.
+ * With --loss-scaling mean-of-means a training step's loss is the mean of the means of the replicas' parts (PartMean,
+ * or what passes/partition/part_losses.c has made of the model's own numbers); it is the numerator then, and the
+ * denominator is 1: a group of micro-batches takes the mean of their losses.
  *
  * In training the model's own outputs go: no scores travel between devices, nobody holds those of the whole batch. */
 #include <string.h>
@@ -312,23 +313,64 @@ static Status add_weight_output(Criterion *c, Arena *scratch)
     return g->status;
 }
 
+bool criterion_takes_own_means(const BuildOptions *opt)
+{
+    return opt->mean_of_means && opt->loss && opt->loss->target == TARGET_NONE && !opt->loss_is_sum &&
+           opt->mode != BUILD_EVAL;
+}
+
+static ValueId emit_part_mean(const Criterion *c, ValueId sum, double weight, bool shared, ValueId weights)
+{
+    const Attr *attrs =
+        ATTRS(FLOAT("weight", weight), INT("filled", c->opt->mean_over == MEAN_OVER_FILLED), INT("shared", shared));
+    const ValueId in[2] = { sum, weights };
+
+    return emit(c->g, &op_PartMean, attrs, has_value(weights) ? 2 : 1, in);
+}
+
+/* The mean of an output, in the loss's type; of the parts' means, where that is asked for: of what has become a number
+ * it is taken already, and all else has samples along an axis. */
+static ValueId emit_mean(Criterion *c, const Output *o)
+{
+    const DType t = value(c->g, c->y)->dtype;
+    const Shape scalar = shape_scalar();
+    const int64_t n = shape_numel(value(c->g, o->value)->shape);
+    const ValueId sum = emit_sum_to_shape(c->g, emit_cast(c->g, o->value, t), &scalar);
+
+    if (criterion_takes_own_means(c->opt) && value(c->g, o->value)->shape->rank)
+        return emit_part_mean(c, sum, (double)n, true, NO_VALUE);
+    return n == 1 ? sum : EMIT(c->g, Div, NULL, sum, emit_scalar(c->g, t, (double)n));
+}
+
+/* What the means of a batch weigh beside those of others, once `loss` is known: as much as an output says, or as many
+ * samples as the batch has, and all alike where they are means of means. */
+static Status add_weight(Criterion *c, Arena *scratch)
+{
+    const DType t = value(c->g, c->y)->dtype;
+
+    if (c->opt->loss_weight)
+        TRY(add_weight_output(c, scratch));
+    if (criterion_takes_own_means(c->opt))
+        c->den = emit_scalar(c->g, t, 1);
+    else if (!c->opt->loss_weight)
+        c->den = emit_scalar(c->g, t, (double)batch_size(c->g, c->opt));
+    return c->g->status;
+}
+
 /* A mean over the batch, which weighs as much as an output says, or as many samples as the batch has; or a sum, which
  * weighs nothing. */
 static Status add_output_loss(Criterion *c, ValueId *loss, Arena *scratch)
 {
     Graph *g = c->g;
-    DType t = value(g, c->y)->dtype;
-    int64_t n = shape_numel(value(g, c->y)->shape);
-    Shape scalar = shape_scalar();
+    const Shape scalar = shape_scalar();
 
-    if (c->opt->loss_weight)
-        TRY(add_weight_output(c, scratch));
-    else if (!c->opt->loss_is_sum)
-        c->den = emit_scalar(g, t, (double)batch_size(g, c->opt));
-    *loss = emit_sum_to_shape(g, c->y, &scalar);
-    if (n != 1 && !c->opt->loss_is_sum)
-        *loss = EMIT(g, Div, NULL, *loss, emit_scalar(g, t, (double)n));
-    c->num = has_value(c->den) ? EMIT(g, Mul, NULL, *loss, c->den) : *loss;
+    if (c->opt->loss_is_sum) {
+        *loss = c->num = emit_sum_to_shape(g, c->y, &scalar);
+        return g->status;
+    }
+    TRY(add_weight(c, scratch));
+    *loss = emit_mean(c, c->scores);
+    c->num = EMIT(g, Mul, NULL, *loss, c->den);
     return g->status;
 }
 
@@ -354,17 +396,6 @@ static Status check_logged(const Criterion *c, const Output *o, bool is_loss)
     return ST_OK;
 }
 
-/* The mean of an output, in the loss's type. */
-static ValueId emit_mean(Criterion *c, const Output *o)
-{
-    const DType t = value(c->g, c->y)->dtype;
-    const Shape scalar = shape_scalar();
-    const int64_t n = shape_numel(value(c->g, o->value)->shape);
-    const ValueId sum = emit_sum_to_shape(c->g, emit_cast(c->g, o->value, t), &scalar);
-
-    return n == 1 ? sum : EMIT(c->g, Div, NULL, sum, emit_scalar(c->g, t, (double)n));
-}
-
 /* The sum of the means of all losses, and each output's mean, all of which weigh alike beside other batches. */
 static Status add_logged_losses(Criterion *c, ValueId *loss, const bool *is_loss, Arena *scratch)
 {
@@ -375,10 +406,7 @@ static Status add_logged_losses(Criterion *c, ValueId *loss, const bool *is_loss
     if (!(c->log = ARENA_NEW(g->arena, Output, (size_t)g->n_output + 1)) ||
         !(c->own = ARENA_NEW(scratch, ValueId, (size_t)c->opt->n_group + 1)))
         return FAIL_NOMEM();
-    if (c->opt->loss_weight)
-        TRY(add_weight_output(c, scratch));
-    else
-        c->den = emit_scalar(g, value(g, c->y)->dtype, (double)batch_size(g, c->opt));
+    TRY(add_weight(c, scratch));
     for (int i = 0; i < g->n_output; i++) {
         const Output *o = &g->output[i];
         ValueId mean;
@@ -429,17 +457,9 @@ static Status take_mean_of_means(Criterion *c)
 {
     Graph *g = c->g;
     const Tensor *weight = has_value(c->den) ? value_const(g, c->den) : NULL;
-    const ValueId in[2] = { c->num, c->den };
 
-    if (c->opt->loss->target == TARGET_NONE && !c->opt->loss_is_sum)
-        return FAIL(E_INVALID,
-                    "--loss-scaling mean-of-means: only the model knows what the mean '%s' is over; give --loss-weight "
-                    "sum where it is a sum, or another --loss",
-                    c->scores->name);
-    c->num = emit(g, &op_PartMean,
-                  ATTRS(FLOAT("weight", weight ? tensor_float(weight, 0) : 1),
-                        INT("filled", c->opt->mean_over == MEAN_OVER_FILLED), INT("shared", weight != NULL)),
-                  has_value(c->den) && !weight ? 2 : 1, in);
+    c->num =
+        emit_part_mean(c, c->num, weight ? tensor_float(weight, 0) : 1, weight != NULL, weight ? NO_VALUE : c->den);
     if (has_value(c->den))
         c->den = emit_scalar(g, value(g, c->y)->dtype, 1);
     return g->status;
@@ -461,7 +481,7 @@ static bool is_ours(const char *output)
         if (!strcmp(ours[i], output))
             return true;
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        if (!strcmp(others[i], output))
+        if (!strcmp(others[i], output) || (begins(output, others[i]) && output[strlen(others[i])] == '.'))
             return true;
     return begins(output, OUT_LOG_PREFIX) || begins(output, OUT_GRAD_NORM);
 }
@@ -558,7 +578,7 @@ static Status run(Graph *g, PassCtx *ctx)
     else
         TRY(add_element_loss(&c));
     TRY(g->status);
-    if (ctx->opt->mean_of_means && ctx->opt->mode != BUILD_EVAL) {
+    if (ctx->opt->mean_of_means && ctx->opt->mode != BUILD_EVAL && !criterion_takes_own_means(ctx->opt)) {
         TRY(take_mean_of_means(&c));
         loss = c.num;
     } else if (def->target != TARGET_NONE)
@@ -572,6 +592,5 @@ static Status run(Graph *g, PassCtx *ctx)
 
 const Pass pass_criterion = { .name = "criterion",
                               .summary = "append the loss and the metric",
-                              .modes =
-                                  1u << BUILD_EVAL | 1u << BUILD_TRAIN | 1u << BUILD_ACCUMULATE | 1u << BUILD_APPLY,
+                              .modes = 1u << BUILD_EVAL | MODES_TRAIN,
                               .run = run };

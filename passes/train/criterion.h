@@ -10,6 +10,9 @@ const char *criterion_prediction(const char *output);
  * compute one, and none of its outputs is. */
 Status criterion_find_losses(bool *is_loss, const Graph *g, const BuildOptions *opt) CHECKED;
 
+/* Is the loss the mean of numbers that the model makes of the replicas' parts (passes/partition/part_losses.c)? */
+bool criterion_takes_own_means(const BuildOptions *opt);
+
 /* The name under which an output of the model is logged: its own, unless that is the total's. */
 const char *criterion_log_name(const char *output);
 

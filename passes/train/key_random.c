@@ -43,5 +43,5 @@ static Status run(Graph *g, PassCtx *ctx)
 
 const Pass pass_key_random = { .name = "key-random",
                                .summary = "key random operators by seed, batch, node and element",
-                               .modes = 1u << BUILD_TRAIN | 1u << BUILD_ACCUMULATE,
+                               .modes = MODES_LEARN,
                                .run = run };

@@ -21,10 +21,7 @@ typedef struct {
 static bool training(const PassCtx *ctx) { return ctx->opt->mode >= BUILD_TRAIN; }
 
 /* BUILD_APPLY has no batch: nothing that a batch changes is updated there. */
-static bool sees_batch(const PassCtx *ctx)
-{
-    return ctx->opt->mode == BUILD_TRAIN || ctx->opt->mode == BUILD_ACCUMULATE;
-}
+static bool sees_batch(const PassCtx *ctx) { return mode_in(ctx->opt, MODES_LEARN); }
 
 static bool frozen(const Prepare *p, const char *name)
 {

@@ -228,5 +228,5 @@ static Status run(Graph *g, PassCtx *ctx)
 
 const Pass pass_take_turns = { .name = "take-turns",
                                .summary = "later losses of a step see what earlier groups have become",
-                               .modes = 1u << BUILD_TRAIN,
+                               .modes = MODES_LEARN,
                                .run = run };

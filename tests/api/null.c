@@ -143,6 +143,7 @@ typedef struct {
     X(result_trainer, "dpx_train_result: trainer", dpx_train_result(NULL, &a->r))                                      \
     X(result_out, "dpx_train_result: out", dpx_train_result(a->t, NULL))                                               \
     X(flush_trainer, "dpx_train_flush: trainer", dpx_train_flush(NULL, &a->r))                                         \
+    X(close_trainer, "dpx_trainer_close_group: trainer", dpx_trainer_close_group(NULL))                                \
     X(epoch_trainer, "dpx_trainer_end_epoch: trainer", dpx_trainer_end_epoch(NULL))                                    \
     X(parallel_keep, "data_parallel: keep", dpx_data_parallel(NULL, a->m, a->b.tensor, 1, NULL, 0, 0, a->out, 1))      \
     X(run_trainer, "dpx_run: trainer", dpx_run(NULL, a->b.tensor, 1, a->out, 1))                                       \
@@ -279,7 +280,8 @@ static void test_harmless(void)
     CU_ASSERT(!dpx_graph_emit(NULL, "", "Neg", NULL, 0, NULL, 0));
     CU_ASSERT(!dpx_batch_axis(NULL, NULL, NULL) && !dpx_batch_splits(NULL, o, "x"));
     CU_ASSERT(!dpx_model_is_step(NULL) && !dpx_model_count(NULL, DPX_INPUT) && !dpx_trainer_replicas(NULL) &&
-              isnan(dpx_trainer_group_lr(NULL, 0, 1)) && isnan(dpx_trainer_group_norm(NULL, 0)));
+              isnan(dpx_trainer_group_lr(NULL, 0, 1)) && isnan(dpx_trainer_group_norm(NULL, 0)) &&
+              isnan(dpx_trainer_group_scale(NULL, 0)) && !dpx_trainer_group_skipped(NULL, 0));
     CU_ASSERT(!dpx_trainer_observes(NULL) && dpx_trainer_observe(NULL, 0, 0) == DPX_INVALID);
     CU_ASSERT(!dpx_trainer_context(NULL, "node"));
     CU_ASSERT(!dpx_trainer_option(NULL, "split"));

@@ -5,6 +5,9 @@ of each step, and of each tensor of the last state two sums that tell it.  The s
 The runs of `own_` names have the batch-norm of DistributedDataParallel, on PARTS parts, some of which are empty: statistics of each part, running ones
 of each replica, those of the first or (`average_`) the mean of all, which all go on with after an epoch.
 
+Accumulated as mmengine's OptimWrapper does, one of each player: its gradients of all batches of a group are added up, and with the last it
+updates, so that what comes behind it in that batch sees the update, and what came before did not.  Losses weigh by samples.
+
     pip install torch onnx numpy
     tests/api/turns.py
 """
@@ -87,10 +90,28 @@ def make(kind, name):
     return net
 
 
+class Wrapper:
+    """A player's optimizer.  `last`: the batch ends its group; `samples` are the batch's."""
+    def __init__(self, opt):
+        self.opt, self.params = opt, [p for group in opt.param_groups for p in group["params"]]
+        self.seen, self.sums, self.last, self.samples = 0, [0] * len(self.params), True, 1
+
+    def add(self, loss):
+        grads = torch.autograd.grad(loss * self.samples, self.params, retain_graph=True)
+        self.sums = [a + b for a, b in zip(self.sums, grads)]
+        self.seen += self.samples
+
+    def update(self):
+        for p, total in zip(self.params, self.sums):
+            p.grad = total / self.seen
+        self.opt.step()
+        self.seen, self.sums = 0, [0] * len(self.params)
+
+
 def step(opt, loss):
-    opt.zero_grad()
-    loss.backward()
-    opt.step()
+    opt.add(loss)
+    if opt.last:
+        opt.update()
 
 
 def softplus(x):
@@ -124,26 +145,37 @@ def together(g, d, opt_g, opt_d, noise, real):
     made = g(noise)
     of_real, of_made = d(real), d(made)
     d_loss, g_loss = (softplus(-of_real) + softplus(of_made)).mean(), softplus(-of_made).mean()
-    of_d = torch.autograd.grad(d_loss, list(d.parameters()), retain_graph=True)
-    of_g = torch.autograd.grad(g_loss, list(g.parameters()))
-    for opt, net, grads in ((opt_d, d, of_d), (opt_g, g, of_g)):
-        for p, grad in zip(net.parameters(), grads):
-            p.grad = grad
-        opt.step()
+    opt_d.add(d_loss)
+    opt_g.add(g_loss)
+    for opt in (opt_d, opt_g):
+        if opt.last:
+            opt.update()
     return d_loss, g_loss, made
 
 
-def train(way, bn="sync"):
-    """--optimizer adam --beta1 0.5 --lr 0.01 --bn-variance unbiased, and the discriminator's rate 0.004"""
+def train(way, bn="sync", group=1, across=False, flush=False):
+    """--optimizer adam --beta1 0.5 --lr 0.01 --bn-variance unbiased, and the discriminator's rate 0.004.  `across`: groups of batches go on
+    in the next epoch; `flush`: an incomplete one is updated when its last batch, which nobody took for the last, is over."""
     g, d = make(Generator, "generator"), make(Discriminator, "discriminator")
-    opt_g, opt_d = torch.optim.Adam(g.parameters(), 0.01, (0.5, 0.999)), torch.optim.Adam(d.parameters(), 0.004, (0.5, 0.999))
+    opt_g = Wrapper(torch.optim.Adam(g.parameters(), 0.01, (0.5, 0.999)))
+    opt_d = Wrapper(torch.optim.Adam(d.parameters(), 0.004, (0.5, 0.999)))
     run_g, run_d = (g, d) if bn == "sync" else (Parted(g), Parted(d))
-    logged = []
-    for k in range(STEPS):
-        at = slice(k % 3 * BATCH, min(k % 3 * BATCH + BATCH, SAMPLES))
+    logged, batch, inside, sums = [], 0, 0, 0
+    while len(logged) < STEPS:
+        at = slice(batch % 3 * BATCH, min(batch % 3 * BATCH + BATCH, SAMPLES))
+        batch, inside = batch + 1, inside + 1
+        last = inside == group or batch % 3 == 0 and not across
+        for opt in (opt_g, opt_d):
+            opt.last, opt.samples = last and not (flush and inside < group), len(z[at])
         d_loss, g_loss, made = way(run_g, run_d, opt_g, opt_d, z[at], image[at])
-        logged.append([v.item() for v in (d_loss + g_loss, d_loss, g_loss, made.mean())])
-        if bn == "average" and k % 3 == 2:
+        sums = sums + opt.samples * np.array([v.item() for v in (d_loss + g_loss, d_loss, g_loss, made.mean())] + [1])
+        if last and not opt.last:
+            opt_g.update()
+            opt_d.update()
+        if last:
+            logged.append(sums[:-1] / sums[-1])
+            inside, sums = 0, 0
+        if bn == "average" and batch % 3 == 0:
             run_g.average(), run_d.average()
     state = {f"{n}.{k}": t for n, net in (("generator", g), ("discriminator", d)) for k, t in net.state_dict().items()}
     sums = []
@@ -151,6 +183,27 @@ def train(way, bn="sync"):
         t = state[n].flatten()
         sums += [t.norm().item(), (t * torch.cos(torch.arange(len(t), dtype=torch.float64))).sum().item()]
     return logged, sums
+
+
+def by_parts(replicas, filled):
+    """The discriminator first; each loss is the mean of what each replica makes of its part (--loss-scaling mean-of-means), over all or those
+    that have samples, and so is each batch-norm's share of them (--bn local).  The losses, by each step."""
+    g, d = make(Generator, "generator"), make(Discriminator, "discriminator")
+    opt_g = Wrapper(torch.optim.Adam(g.parameters(), 0.01, (0.5, 0.999)))
+    opt_d = Wrapper(torch.optim.Adam(d.parameters(), 0.004, (0.5, 0.999)))
+    losses = []
+    for k in range(STEPS):
+        n, at = min(BATCH, SAMPLES - k % 3 * BATCH), k % 3 * BATCH
+        sizes = [n // replicas + (r < n % replicas) for r in range(replicas)]
+        parts = [slice(at + sum(sizes[:r]), at + sum(sizes[:r + 1])) for r in range(replicas) if sizes[r]]
+        over = len(parts) if filled else replicas
+        made = [g(z[p]) for p in parts]
+        d_loss = sum(of_discriminator(d, image[p], m.detach()) for p, m in zip(parts, made)) / over
+        step(opt_d, d_loss)
+        g_loss = sum(softplus(-d(m)).mean() for m in made) / over
+        step(opt_g, g_loss)
+        losses.append((d_loss + g_loss).item())
+    return losses
 
 
 def table(name, rows):
@@ -162,11 +215,17 @@ with open(os.path.join(HERE, "turns.h"), "w") as f, open(os.path.join(HERE, "../
     f.write("/* Made by turns.py. */\n")
     f.write(f"enum {{ N_SAMPLES = {SAMPLES}, BATCH = {BATCH}, STEPS = {STEPS}, PARTS = {PARTS}, N_STATES = {len(start)} }};\n")
     f.write("static const char *const state_names[N_STATES] = { " + ", ".join(f'"{n}"' for n in start) + " };\n")
+    for way, name, how in ((discriminator_first, "", {}), (generator_first, "", {}), (together, "", {}),
+                           (discriminator_first, "_of_two", dict(group=2)), (generator_first, "_of_two", dict(group=2)),
+                           (discriminator_first, "_of_three", dict(group=3)), (generator_first, "_across", dict(group=2, across=True)),
+                           (discriminator_first, "_flushed", dict(group=2, flush=True))):
+        logged, sums = train(way, **how)
+        f.write(table(f"{way.__name__}{name}_logs", logged) + table(f"{way.__name__}{name}_sums", sums))
+        print(way.__name__ + name, *(repr(float(row[0])) for row in logged), file=losses)
     for way in (discriminator_first, generator_first, together):
-        logged, sums = train(way)
-        f.write(table(f"{way.__name__}_logs", logged) + table(f"{way.__name__}_sums", sums))
-        print(way.__name__, *(repr(row[0]) for row in logged), file=losses)
         for bn in ("own", "average"):
             logged, sums = train(way, bn)
             f.write(table(f"{bn}_{way.__name__}_logs", logged) + table(f"{bn}_{way.__name__}_sums", sums))
+    for replicas, over in ((3, "all"), (4, "filled"), (5, "all")):
+        print(f"by_{replicas}_{over}", *map(repr, by_parts(replicas, over == "filled")), file=losses)
 subprocess.run(["clang-format", "-i", os.path.join(HERE, "turns.h")], check=True)

@@ -56,6 +56,18 @@ far=("$dpexec" models/mlp.onnx --data "$DIR/far" --loss mse --batch-size 4 --ste
 refused 1 "the gradients of step 41 are not finite at a loss scale of 5.96046e-08" "${far[@]}" --out "$DIR/far_out"
 check "all steps were skipped" test "$(grep -c '"skipped":true' "$DIR/far_out/metrics.jsonl")" = 41
 
+# A fixed scale that is too large for some steps or all: said once, when the first epoch is over, and with the result.
+fixed=("$dpexec" models/mlp.onnx --data "$digits" --loss cross-entropy --batch-size 16 --threads 1 --precision float16 --quiet --epochs 2)
+"${fixed[@]}" --loss-scale 1e12 --out "$DIR/high" >"$DIR/high.log" 2>&1
+steps=$(grep -c '"skipped":true' "$DIR/high/metrics.jsonl")
+check "all of them" test "$steps" = "$(grep -c '"loss":' "$DIR/high/metrics.jsonl")"
+check "are told once" test "$(grep -c "warning: $((steps / 2)) of $((steps / 2)) steps left parameters as they were: gradients overflow at --loss-scale 1e12" "$DIR/high.log")" = 1
+check "by one line" test "$(grep -c 'left parameters as they were' "$DIR/high.log")" = 1
+check "and with the result" grep -qE "^trained $steps steps in [0-9.]+ s, loss [0-9.]+, $steps of $steps steps skipped: gradients overflowed" "$DIR/high.log"
+says ", $((steps / 2)) of $((steps / 2)) steps skipped" "${fixed[@]/%2/3}" --loss-scale 1e12 --resume "$DIR/high"
+"${fixed[@]}" --loss-scale 128 >"$DIR/low.log" 2>&1
+check "a scale that suits is not talked of" test "$(grep -c 'skipped\|left parameters' "$DIR/low.log")" = 0
+
 # .npz: cut at many places, bytes changed, not an archive.
 size=$(stat -c %s "$digits")
 for n in 0 1 10 100 1000 $((size / 2)) $((size - 100)) $((size - 1)); do

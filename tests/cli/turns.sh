@@ -38,6 +38,27 @@ for how in "cpu:0" "cpu*2 --replicas 3"; do
     "${exact[@]}" --steps 12 --devices $how --group "$g" --group "$d" --out "$DIR/run-t" >"$DIR/log" 2>&1 || cat "$DIR/log"
     check "together, $how" close "$DIR/run-t" together 1e-9
 done
+# Of several batches each; the last group of an epoch has one of three samples.
+for how in "cpu:0" "cpu*2 --replicas 3"; do
+    rm -rf "$DIR/run-d" "$DIR/run-a"
+    "${exact[@]}" --steps 12 --devices $how --group "$d" --group "$g" --turns --accumulate 2 --out "$DIR/run-d" >"$DIR/log" 2>&1 || cat "$DIR/log"
+    check "two batches a step, $how" close "$DIR/run-d" discriminator_first_of_two 1e-9
+    "${exact[@]}" --steps 12 --devices $how --group "$g" --group "$d" --turns --accumulate 2 --accumulate-across-epochs --out "$DIR/run-a" \
+        >"$DIR/log" 2>&1 || cat "$DIR/log"
+    check "groups over epochs, $how" close "$DIR/run-a" generator_first_across 1e-9
+done
+check "across epochs, the run's last group is of one batch" "${exact[@]}" --epochs 1 --group "$g" --group "$d" --turns --accumulate 2 \
+    --accumulate-across-epochs --out "$DIR/short"
+check "which is a step like any other" "${exact[@]}" --epochs 1 --group "$g" --group "$d" --turns --accumulate 2 --out "$DIR/plain"
+check "of the same bytes" cmp "$DIR/short/model.onnx" "$DIR/plain/model.onnx"
+# Each loss the mean of what replicas make of their parts, some of which are empty.
+for how in "3 all cpu:0" "4 filled cpu*2" "5 all cpu*3"; do
+    read -r replicas over devices <<<"$how"
+    rm -rf "$DIR/run-d"
+    "${exact[@]}" --steps 12 --devices "$devices" --replicas $replicas --group "$d" --group "$g" --turns --bn local --loss-scaling mean-of-means \
+        --mean-over $over --out "$DIR/run-d" >"$DIR/log" 2>&1 || cat "$DIR/log"
+    check "means of means, $how" close "$DIR/run-d" by_${replicas}_$over 1e-9
+done
 # In float32, where weights are stored as convolutions want them.
 "${floats[@]}" --steps 12 --group "$d" --group "$g" --turns --out "$DIR/floats" >"$DIR/log" 2>&1 || cat "$DIR/log"
 check "float32" close "$DIR/floats" discriminator_first 2e-3
@@ -48,16 +69,40 @@ refused 2 "--turns" "${floats[@]}" --steps 13 --group "$d" --group "$g" --resume
 "${floats[@]}" --steps 6 --devices 'cpu*2' --group "$d" --group "$g" --turns --out "$DIR/one" >"$DIR/log" 2>&1 || cat "$DIR/log"
 check "two processes" "$dpexec" launch -n 2 -- "${floats[@]:1}" --steps 6 --group "$d" --group "$g" --turns --out "$DIR/two"
 check "two processes, the same bytes" cmp "$DIR/one/model.onnx" "$DIR/two/model.onnx"
+# Scales of the players' own are in checkpoints, and stop where they were; in two processes too.
+scaled=("${floats[@]}" --group "$d" --group "$g" --turns --accumulate 2 --precision float16 --loss-scale dynamic:1e6:2:0.5:3)
+"${scaled[@]}" --steps 12 --devices 'cpu*2' --out "$DIR/scaled" >"$DIR/log" 2>&1 || cat "$DIR/log"
+check "players are skipped by themselves" python3 -c "
+import json, sys
+rows = [json.loads(line) for line in open(sys.argv[1] + '/metrics.jsonl')]
+scale, good = [1e6, 1e6], [0, 0]
+for row in rows:
+    assert row['group_scale'] == scale and row['loss_scale'] == min(scale) and row['skipped'] == any(row['group_skipped']), row
+    for k, skipped in enumerate(row['group_skipped']):
+        good[k] = 0 if skipped else good[k] + 1
+        scale[k] *= 0.5 if skipped else 2 if good[k] == 3 else 1
+        good[k] %= 3
+apart = sum(a != b for a, b in (row['group_skipped'] for row in rows))
+assert len(rows) == 12 and apart and any(not any(row['group_skipped']) for row in rows), (apart, rows)" "$DIR/scaled"
+for steps in 1 5; do
+    rm -rf "$DIR/cut"
+    "${scaled[@]}" --steps $steps --devices 'cpu*2' --out "$DIR/cut" >"$DIR/log" 2>&1 || cat "$DIR/log"
+    check "scaled, goes on after $steps" "${scaled[@]}" --steps 12 --devices 'cpu*2' --resume "$DIR/cut"
+    check "scaled, after $steps, to the same bytes" cmp "$DIR/scaled/model.onnx" "$DIR/cut/model.onnx"
+done
+check "scaled, two processes" "$dpexec" launch -n 2 -- "${scaled[@]:1}" --steps 12 --out "$DIR/scaled-two"
+check "scaled, two processes, the same bytes" cmp "$DIR/scaled/model.onnx" "$DIR/scaled-two/model.onnx"
+check "scaled, in pieces" "${scaled[@]}" --steps 12 --devices 'cpu*2' --shard gradients --out "$DIR/pieces"
+check "scaled, in pieces, the same bytes" cmp "$DIR/scaled/model.onnx" "$DIR/pieces/model.onnx"
 graph=("$graph_transform" "${settings[@]}" --group "$d" --group "$g" --turns)
 check "in parts" "${graph[@]}" --replicas 3 --verify
 check "in pieces" "${graph[@]}" --devices 'cpu*3' --shard parameters --ema 0.9 --verify
+check "its plan" grep -q "^the last of the batches of a step, and its update: " <("${floats[@]}" --group "$d" --group "$g" --turns --accumulate 2 --dry-run 2>/dev/null)
 check "what the generator makes is made once" [ "$("${graph[@]}" --until take-turns | grep -c '= ConvTranspose(')" = 2 ]
 
 refused 2 "--turns: every parameter that is trained needs a group with a loss of its own; without are: 'generator.fc.weight'" \
     "${floats[@]}" --steps 1 --group "$d" --turns
 refused 2 "--turns is for groups with a loss of their own" "${floats[@]}" --steps 1 --turns
 both=("${floats[@]}" --steps 1 --group "$d" --group "$g" --turns)
-refused 2 "--turns does not go with --accumulate" "${both[@]}" --accumulate 2
 refused 2 "--turns does not go with --clip-norm of all gradients: give groups clip-norm of their own" "${both[@]}" --clip-norm 1
-refused 2 "--turns does not go with a dynamic loss scale" "${both[@]}" --precision float16
 finish

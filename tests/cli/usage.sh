@@ -132,8 +132,6 @@ refused 2 "--batch-input x:1: the input has shape [?,64], in which another axis 
 refused 2 "--batch-input y: the model has no such input" "$graph_transform" models/mlp.onnx --batch-size 8 --batch-input y
 refused 2 "--batch-input y: the model has no such input" "$graph_transform" models/mlp.onnx --batch-size 8 --batch-input y --loss cross-entropy --replicas 2
 check "the target may be named" "${train[@]}" --batch-input x --batch-input target --replicas 2
-refused 2 "--loss-scaling mean-of-means: only the model knows what the mean 'logits' is over" "${train[@]}" --loss output:logits \
-    --loss-scaling mean-of-means
 refused 2 "--strategy master keeps all on the first device: --shard optimizer" "${train[@]}" --shard optimizer --strategy master
 refused 2 "--output-device 2: expected one of 2 devices, counted from 0, or host" "${train[@]}" --devices 'cpu*2' --output-device 2
 refused 2 "--bn-group goes with --bn sync, found --bn local" "${train[@]}" --bn-group 2 --compat ddp

@@ -4,7 +4,7 @@
  *   --- options            optional: mode=train batch=4 dtype=float64 precision=bfloat16 loss-scale=dynamic clip=1
  *                          fuse=yes channels_last=yes accelerator=yes lacks=Sigmoid freeze=conv* train=conv2*
  *                          loss=cross-entropy replicas=2 devices=2 bucket=BYTES reduce=bfloat16
- *                          scalar-outputs=each standard=yes
+ *                          scalar-outputs=each standard=yes loss-scaling=mean-of-means
  *   --- before
  *   graph "g" { ... }      types of outputs may be left out: they are inferred
  *   --- after              or: --- error TEXT
@@ -120,7 +120,7 @@ static bool computes_no_sigmoid(const Graph *g, const Node *n)
 
 static bool set_option(Options *o, char *word)
 {
-    static const char *const modes[] = { "infer", "predict", "eval", "train", "accumulate", "apply", NULL };
+    static const char *const modes[] = { "infer", "predict", "eval", "train", "accumulate", "apply", "finish", NULL };
     char *value = strchr(word, '=');
 
     if (!value)
@@ -140,6 +140,8 @@ static bool set_option(Options *o, char *word)
         return (o->build.replicas = atoi(value)) > 0;
     if (!strcmp(word, "scalar-outputs"))
         return (o->build.numbers_apart = !strcmp(value, "each"));
+    if (!strcmp(word, "loss-scaling"))
+        return (o->build.mean_of_means = !strcmp(value, "mean-of-means"));
     if (!strcmp(word, "reduce"))
         return (o->build.reduce = dtype_parse(value)) != DT_NONE;
     if (!strcmp(word, "bucket"))
@@ -170,15 +172,9 @@ static bool set_option(Options *o, char *word)
         return (o->build.has_mean = has_mean_of_w, !strcmp(value, "yes"));
     if (!strcmp(word, "turns"))
         return o->build.turns = !strcmp(value, "yes");
-    if (!strcmp(word, "freeze") && o->build.n_freeze < 4) {
-        o->freeze[o->build.n_freeze++] = value;
-        return true;
-    }
-    if (!strcmp(word, "train") && o->build.n_train < 4) {
-        o->train[o->build.n_train++] = value;
-        return true;
-    }
-    return false;
+    if (!strcmp(word, "freeze") && o->build.n_freeze < 4)
+        return (o->freeze[o->build.n_freeze++] = value) != NULL;
+    return !strcmp(word, "train") && o->build.n_train < 4 && (o->train[o->build.n_train++] = value);
 }
 
 static void read_options(Options *o, char *text)

@@ -1,0 +1,47 @@
+/* What each replica would compute of its own part of the batch alone, in the graph of the whole batch, before shapes
+ * are known: what passes/partition/own_numbers.c and passes/partition/part_losses.c share. */
+#ifndef DPX_OWN_PARTS_H
+#define DPX_OWN_PARTS_H
+
+#include "passes/model/rebatch.h"
+#include "passes/partition/place.h"
+
+enum { OWN_WORLDS = 2 };
+
+typedef struct {
+    Graph *g;
+    PassCtx *ctx;
+    uint32_t n_value, n_node; /* as they were */
+    World world[OWN_WORLDS];
+    bool *depends;                    /* by value id: on samples, or on how many there are */
+    bool *mixed;                      /* by value id: a sample's part of it depends on others of the batch */
+    bool *needed;                     /* by value id: of a part's own copies */
+    ValueId *own;                     /* by value id: of the part at hand */
+    ValueId **piece;                  /* by value id: [parts] of what is cut; NULL: it is not */
+    int64_t offset[MAX_REPLICAS + 1]; /* of each replica's samples */
+    int part, parts;                  /* at hand, in all: some have no samples */
+} OwnParts;
+
+/* own_parts_close is due even on failure.  The graph is sorted.  o->parts is 0 where the batch's size is not known. */
+Status own_parts_open(OwnParts *o, Graph *g, PassCtx *ctx) CHECKED;
+void own_parts_close(OwnParts *o);
+
+/* Where the samples of a value are one by one, each the same whatever batch it is in (but for what batch-norm makes of
+ * others): along this axis it can be cut.  -1: nowhere. */
+int own_parts_axis(const OwnParts *o, ValueId v);
+/* As a batch of some size would have it: its shape and type. */
+const Value *own_parts_value(const OwnParts *o, ValueId v);
+
+/* For the values that o->needed marks: marks what has to be copied, back to what has the samples along an axis. */
+void own_parts_find(OwnParts *o);
+/* E_UNSUPPORTED lists what is to be copied and cannot be by parts: it draws random numbers, or trains otherwise than it
+ * infers; `why` begins the message. */
+Status own_parts_check(const OwnParts *o, const char *why) CHECKED;
+/* Copies for a part that has samples; then own_parts_of is what the part makes of a value. */
+Status own_parts_copy(OwnParts *o, int part) CHECKED;
+ValueId own_parts_of(OwnParts *o, ValueId v);
+
+/* Emits a node of one output before types are inferred. */
+ValueId emit_untyped(Graph *g, const OpDef *op, const Attr *attrs, int n_in, const ValueId *in);
+
+#endif

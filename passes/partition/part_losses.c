@@ -1,0 +1,109 @@
+/* part-losses: with --loss-scaling mean-of-means, losses that the model computes itself become the mean of what each
+ * replica computes of its own part.
+ *
+ * Only the model knows what its number is a mean over, so its own formula is applied to each part
+ * (passes/partition/own_parts.h), and the mean of the parts' numbers is what DistributedDataParallel and
+ * PyTorch-Encoding make small; a part without samples adds 0.  Outputs that are logged beside a loss are treated alike,
+ * as those systems do.  An output that still has its samples along an axis stays: the criterion takes its mean by parts
+ * without copies. */
+#include "graph/emit.h"
+#include "passes/partition/own_parts.h"
+#include "passes/train/criterion.h"
+
+/* Its mean is a number of the part's own: [n_output]. */
+static bool *find_numbers(OwnParts *o, const BuildOptions *opt, int *n)
+{
+    const Graph *g = o->g;
+    bool *is_loss = ARENA_NEW(o->ctx->scratch, bool, (size_t)g->n_output + 1);
+
+    *n = 0;
+    if (!is_loss || criterion_find_losses(is_loss, g, opt))
+        return is_loss; /* the criterion says what is wrong */
+    for (int i = 0; i < g->n_output; i++) {
+        const ValueId v = g->output[i].value;
+
+        is_loss[i] =
+            (is_loss[i] || opt->loss->logs) && dtype_is_float(own_parts_value(o, v)->dtype) && own_parts_axis(o, v) < 0;
+        o->needed[v.i] |= is_loss[i] && o->depends[v.i];
+        *n += is_loss[i];
+    }
+    return is_loss;
+}
+
+/* Of replica `part`. */
+static ValueId own_mean(OwnParts *o, ValueId v)
+{
+    const ValueId own = own_parts_of(o, v);
+    const Shape *s = own_parts_value(o, v)->shape;
+
+    return shape_known(s) && !s->rank ? own : emit_untyped(o->g, &op_ReduceMean, ATTRS(INT("keepdims", 0)), 1, &own);
+}
+
+static Status take_means(OwnParts *o, const bool *is_number)
+{
+    const bool filled = o->ctx->opt->mean_over == MEAN_OVER_FILLED;
+    const int n_output = o->g->n_output;
+    ValueId *number = ARENA_NEW(o->ctx->scratch, ValueId, (size_t)n_output * (size_t)o->parts);
+    int parts = 0;
+
+    if (!number)
+        return FAIL_NOMEM();
+    for (int r = 0; r < o->parts; r++) {
+        if (o->offset[r] == o->offset[r + 1])
+            continue;
+        TRY(own_parts_copy(o, r));
+        for (int i = 0; i < n_output; i++)
+            if (is_number[i])
+                number[i * o->parts + parts] = own_mean(o, o->g->output[i].value);
+        parts++;
+    }
+    for (int i = 0; i < n_output && parts && !o->g->status; i++) {
+        Output *y = &o->g->output[i];
+        ValueId pair[2];
+
+        if (!is_number[i])
+            continue;
+        pair[1] = emit_scalar(o->g, own_parts_value(o, y->value)->dtype, filled ? parts : o->parts);
+        pair[0] = emit_untyped(o->g, &op_Sum, NULL, parts, number + i * o->parts);
+        y->value = emit_untyped(o->g, &op_Div, NULL, 2, pair);
+        y->dim_param = NULL;
+    }
+    TRY(o->g->status);
+    o->ctx->n_changed += parts;
+    return graph_sort(o->g);
+}
+
+static Status find_and_take(OwnParts *o, Graph *g, PassCtx *ctx)
+{
+    const bool *is_number;
+    int n;
+
+    TRY(own_parts_open(o, g, ctx));
+    if (!(is_number = find_numbers(o, ctx->opt, &n)))
+        return FAIL_NOMEM();
+    if (!n || (!o->parts && ctx->opt->mode == BUILD_APPLY)) /* where nothing is computed of a batch */
+        return ST_OK;
+    if (!o->parts)
+        return FAIL(E_SHAPE, "--loss-scaling mean-of-means: the size of the batch is not known, give --batch-size");
+    own_parts_find(o);
+    TRY(own_parts_check(o, "--loss-scaling mean-of-means: each part would have its own of what stands between the "
+                           "samples and the model's loss; that cannot be of"));
+    return take_means(o, is_number);
+}
+
+static Status run(Graph *g, PassCtx *ctx)
+{
+    OwnParts o = { .g = g };
+    Status st;
+
+    if (!criterion_takes_own_means(ctx->opt) || replica_count(ctx->opt) < 2)
+        return ST_OK;
+    st = find_and_take(&o, g, ctx);
+    own_parts_close(&o);
+    return st;
+}
+
+const Pass pass_part_losses = { .name = "part-losses",
+                                .summary = "the model's own losses as means of what each replica's part makes of them",
+                                .modes = MODES_TRAIN,
+                                .run = run };
