@@ -257,6 +257,7 @@ static void test_harmless(void)
     dpx_data_free(NULL);
     CU_ASSERT(!dpx_data_count(NULL) && !dpx_data_at(NULL, 0) && !dpx_data_key(NULL, 0) && !dpx_data_find(NULL, "x"));
     CU_ASSERT_EQUAL(dpx_data_kind_of(NULL), DPX_DATA_LIST);
+    dpx_options_set_members(NULL, NULL, NULL);
     dpx_trainer_restart_metric(NULL);
     dpx_trainer_restart_train_metric(NULL);
     dpx_world_leave(NULL);
