@@ -6,11 +6,18 @@
 
 #include "graph/base/foreign.h"
 
-int named_batch_axis(const BuildOptions *opt, const char *name)
+int batch_input_axis(const BatchInput *b, int rank)
+{
+    const int axis = b->axis < 0 && rank >= 0 ? b->axis + rank : b->axis;
+
+    return axis < 0 || (rank >= 0 && axis >= rank) ? -1 : axis;
+}
+
+int named_batch_axis(const BuildOptions *opt, const char *name, int rank)
 {
     for (int i = 0; i < opt->n_batch_input; i++)
         if (!strcmp(opt->batch_input[i].name, name))
-            return opt->batch_input[i].axis;
+            return batch_input_axis(&opt->batch_input[i], rank);
     return -1;
 }
 
@@ -73,7 +80,7 @@ BatchDim find_batch_dim(const Graph *g, const BuildOptions *opt)
 
     for (int i = 0; !found.symbol && i < g->n_input; i++) {
         const Value *v = value(g, g->input[i]);
-        int axis = opt->n_batch_input ? named_batch_axis(opt, v->name) : 0;
+        int axis = opt->n_batch_input ? named_batch_axis(opt, v->name, v->shape->rank) : 0;
 
         if (axis >= 0 && axis < v->shape->rank)
             return dim_of(v, axis);
@@ -171,7 +178,7 @@ int data_batch_axis(const Graph *model, const BuildOptions *opt, const char *nam
     const ValueId id = graph_find(model, name);
     const Value *v = has_value(id) && value(model, id)->kind == V_INPUT ? value(model, id) : NULL;
     const Output *scores = loss_scores(model, opt);
-    int axis = named_batch_axis(opt, name);
+    int axis = named_batch_axis(opt, name, v ? v->shape->rank : -1);
 
     if (axis >= 0)
         return axis;
@@ -189,7 +196,7 @@ int data_split_axis(const Graph *model, const BuildOptions *opt, const char *nam
     const BatchDim batch = find_batch_dim(model, opt);
     const bool by_size = !opt->n_batch_input && !batch.symbol,
                is_target = opt->loss && !strcmp(name, opt->target ? opt->target : "target");
-    int axis = named_batch_axis(opt, name);
+    int axis = named_batch_axis(opt, name, v ? v->shape->rank : -1);
 
     if (!v)
         return data_batch_axis(model, opt, name);

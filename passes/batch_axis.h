@@ -13,8 +13,11 @@ typedef struct {
     int axis;
 } BatchDim;
 
-/* The axis that --batch-input names in an input of this name; -1: none. */
-int named_batch_axis(const BuildOptions *opt, const char *name);
+/* Of `rank` axes, of which negative ones count from the end; -1: there is no such axis, or the rank is not known (-1)
+ * and decides. */
+int batch_input_axis(const BatchInput *b, int rank);
+/* The axis that --batch-input names in an input of this name and rank; -1: none. */
+int named_batch_axis(const BuildOptions *opt, const char *name, int rank);
 /* By --batch-input; else by the dimension whose name speaks most of a batch: one called a batch on the first axis, one
  * with "batch" in its name on another, any on the first axis but one called like a time, N or B on another, any on the
  * first axis.  Else the first axis of the first input that has one, without a symbol; size -1: open, or no input

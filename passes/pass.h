@@ -45,7 +45,7 @@ typedef struct {
 } InputShape;
 typedef struct {
     const char *name;
-    int axis;
+    int axis; /* negative: from the end */
 } BatchInput;
 
 /* How gradients are bounded. */

@@ -297,7 +297,8 @@ static const Setting table[] = {
       SETTING_OF(Options, programs), .min = SESSION_LEAST_PROGRAMS, .max = 1e6, .on_resume = RESUME_FREE },
     { "input-shape", "NAME=2,3,4", "", "shape of an input whose dimensions the model leaves open",
       .set = options_add_input_shape, .repeats = true },
-    { "batch-input", "NAME[:AXIS]", "", "an input that carries the batch, when it is not found rightly",
+    { "batch-input", "NAME[:AXIS]", "",
+      "an input that carries the batch, when it is not found rightly; of its axes [0] negative ones count from the end",
       .set = options_add_batch_input, .repeats = true },
 };
 enum { N_TABLE = sizeof table / sizeof *table };

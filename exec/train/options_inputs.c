@@ -50,7 +50,7 @@ Status options_add_batch_input(const Setting *r, void *to, const char *value)
 {
     Options *o = to;
     BatchInput *grown = ARENA_NEW(o->arena, BatchInput, o->build.n_batch_input + 1), *b;
-    const Setting axis = { .name = r->name, .min = 0, .max = MAX_RANK - 1 };
+    const Setting axis = { .name = r->name, .min = -MAX_RANK, .max = MAX_RANK - 1 };
     const char *colon = strrchr(value, ':');
     int64_t a = 0;
 

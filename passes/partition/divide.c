@@ -12,7 +12,8 @@
 
 static int given_axis(const Value *v, const BuildOptions *opt, const char *symbol)
 {
-    return opt->n_batch_input ? named_batch_axis(opt, v->name) : symbol_axis(v->dim_param, v->shape->rank, symbol);
+    return opt->n_batch_input ? named_batch_axis(opt, v->name, v->shape->rank)
+                              : symbol_axis(v->dim_param, v->shape->rank, symbol);
 }
 
 static bool is_target(const Value *v, const BuildOptions *opt)
@@ -24,13 +25,14 @@ static Status check_named(const Graph *g, const BuildOptions *opt)
 {
     for (int i = 0; i < opt->n_batch_input; i++) {
         ValueId v = graph_find(g, opt->batch_input[i].name);
-        int rank, axis = opt->batch_input[i].axis;
+        int rank;
 
         if (!has_value(v) || value(g, v)->kind != V_INPUT)
             return FAIL(E_INVALID, "batch input '%s': the model has no such input", opt->batch_input[i].name);
         rank = value(g, v)->shape->rank;
-        if (axis < 0 || axis >= rank)
-            return FAIL(E_INVALID, "batch input '%s': axis %d of rank %d", opt->batch_input[i].name, axis, rank);
+        if (batch_input_axis(&opt->batch_input[i], rank) < 0)
+            return FAIL(E_INVALID, "batch input '%s': axis %d of rank %d", opt->batch_input[i].name,
+                        opt->batch_input[i].axis, rank);
     }
     return ST_OK;
 }

@@ -50,7 +50,7 @@ static Status bind_given(Graph *g, Value *v, const InputShape *given, int named)
 
 static void bind_batch(Graph *g, Value *v, const BuildOptions *opt, BatchDim batch)
 {
-    int named = named_batch_axis(opt, v->name);
+    int named = named_batch_axis(opt, v->name, v->shape->rank);
     Shape s = *v->shape;
 
     for (int i = 0; opt->batch && i < s.rank; i++) {
@@ -97,10 +97,13 @@ Status check_batch_inputs(const Graph *g, const BuildOptions *opt)
 
         if ((!v || v->kind != V_INPUT) && strcmp(b->name, opt->target ? opt->target : "target"))
             return FAIL(E_INVALID, "--batch-input %s: the model has no such input", b->name);
-        if (v && v->shape->rank >= 0 && b->axis >= v->shape->rank)
+        if (!v && b->axis < 0)
+            return FAIL(E_INVALID, "--batch-input %s:%d: axes of what is no input of the model count from the front",
+                        b->name, b->axis);
+        if (v && v->shape->rank >= 0 && batch_input_axis(b, v->shape->rank) < 0)
             return FAIL(E_INVALID, "--batch-input %s:%d: the input has shape %s", b->name, b->axis,
                         shape_text(v->shape, text));
-        if (v && v->shape->rank >= 0 && names_wrong_axis(opt, v, b->axis))
+        if (v && v->shape->rank >= 0 && names_wrong_axis(opt, v, batch_input_axis(b, v->shape->rank)))
             return FAIL(E_INVALID, "--batch-input %s:%d: the input has shape %s, in which another axis is open",
                         b->name, b->axis, shape_text(v->shape, text));
     }
@@ -178,7 +181,7 @@ static Status bind_inputs(Graph *g, const BuildOptions *opt)
         char text[SHAPE_TEXT];
 
         if (given)
-            TRY(bind_given(g, v, given, named_batch_axis(opt, v->name)));
+            TRY(bind_given(g, v, given, named_batch_axis(opt, v->name, given->shape.rank)));
         else
             bind_batch(g, v, opt, batch);
         if (!shape_known(v->shape))
