@@ -4,10 +4,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "graph/onnx/onnx.h"
-#include "graph/parse.h"
 #include "tests/api/api.h"
 #include "tests/harness/port.h"
 
@@ -363,21 +360,6 @@ static void test_scatter_refused(void)
 
 /* ---- steps ---- */
 
-static dpx_model *model_of(const char *text)
-{
-    char folder[256], path[300];
-    dpx_model *m = NULL;
-    Graph *g = NULL;
-
-    make_folder(folder);
-    snprintf(path, sizeof path, "%s/m.onnx", folder);
-    if (CHECK_OK(graph_parse(&g, text, strlen(text))) && CHECK_OK(onnx_export_file(g, NULL, path)))
-        CHECK_DPX(dpx_model_load(&m, path));
-    graph_free(g);
-    remove_folder(folder);
-    return m;
-}
-
 /* Images of any size: a convolution and a sum over all places, trained by mse. */
 static dpx_model *any_size(void)
 {
@@ -393,7 +375,7 @@ static dpx_model *any_size(void)
                                "  output \"y\" = %y\n"
                                "}\n";
 
-    return model_of(text);
+    return model_of_text(text);
 }
 
 /* w NULL: of this process alone. */
@@ -546,7 +528,7 @@ static dpx_model *attention(void)
                                "  output \"y\" = %y\n"
                                "}\n";
 
-    return model_of(text);
+    return model_of_text(text);
 }
 
 /* Sequence i has 1 + 3 i mod 6 positions. */

@@ -5,12 +5,11 @@
  * Masks are read off the loss.  The elements are powers of two, the targets 0: the sum of squares is a number in base 4
  * whose digits are the mask. */
 #include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/onnx/onnx.h"
-#include "graph/parse.h"
 #include "kernels/philox.h"
 #include "tests/api/api.h"
 
@@ -21,22 +20,14 @@ enum { WIDTH = 4, MOST = 6, STEPS = 3 };
 /* `dims` of x and y, `body` from %s, which is x, to %y. */
 static dpx_model *model_of(const char *dims, const char *body)
 {
-    char text[2048], folder[256], path[300];
-    dpx_model *m = NULL;
-    Graph *g = NULL;
+    char text[2048];
 
     snprintf(text, sizeof text,
              "graph \"m\" {\n  input %%x : float64%s\n  const %%scale.weight : float64[4] = {1, 1, 1, 1}\n"
              "  const %%half : float32[] = {0.5}\n  const %%on : bool[] = {1}\n"
              "  %%s = Mul(%%x, %%scale.weight)\n%s  output \"y\" = %%y\n}\n",
              dims, body);
-    make_folder(folder);
-    snprintf(path, sizeof path, "%s/m.onnx", folder);
-    if (CHECK_OK(graph_parse(&g, text, strlen(text))) && CHECK_OK(onnx_export_file(g, NULL, path)))
-        CHECK_DPX(dpx_model_load(&m, path));
-    graph_free(g);
-    remove_folder(folder);
-    return m;
+    return model_of_text(text);
 }
 
 static dpx_trainer *trainer_of(const dpx_model *m, const char *seed, int replicas, const char *devices)
