@@ -347,6 +347,15 @@ static void join_row(Picture *p, Row *to, const Row *from)
         to->cell[i].nodes += from->cell[i].nodes;
 }
 
+/* "conv1.weight and 2 more alike": as bars say it. */
+static Status tell_repeats(const Picture *p, const Row *r, Arena *a)
+{
+    for (int i = 0; r->cell && r->repeats > 1 && i < p->n_lane; i++)
+        if (r->cell[i].of && !(r->cell[i].of = arena_printf(a, "%s and %d more alike", r->cell[i].of, r->repeats - 1)))
+            return FAIL_NOMEM();
+    return ST_OK;
+}
+
 static Status fold_rows(Picture *p, Arena *a)
 {
     int *now = ARENA_NEW(a, int, p->n_row), n = 0, groups = 0;
@@ -369,6 +378,8 @@ static Status fold_rows(Picture *p, Arena *a)
         }
         n += period;
     }
+    for (int i = 0; i < n; i++)
+        TRY(tell_repeats(p, &folded[i], a));
     FOR_NODES(p->g, x)
         p->row_of[x->index] = now[p->row_of[x->index]];
     p->row = folded;
