@@ -54,7 +54,9 @@ static int compare_edges(const void *a, const void *b)
 
 static bool is_drawn(const Picture *p, const Node *from, const Node *to)
 {
-    return p->row_of[to->index] > p->row_of[from->index] &&
+    const int down = p->row_of[to->index] - p->row_of[from->index];
+
+    return (down > 0 || (!down && p->lane_of[from->index] != p->lane_of[to->index])) &&
            (p->phase[from->index] != PHASE_FORWARD || p->phase[to->index] <= PHASE_CRITERION);
 }
 
@@ -101,6 +103,7 @@ static void print_edge(const Dot *d, const Edge *e)
 {
     const Value *v = value(d->p->g, (ValueId){ e->value });
     const bool labelled = d->n_edge <= LABELLED_EDGES;
+    const int lanes = d->p->n_lane + 1;
     char shape[SHAPE_TEXT];
 
     if (e->from < 0)
@@ -114,7 +117,8 @@ static void print_edge(const Dot *d, const Edge *e)
         fprintf(d->f, "%d values", e->count);
     else
         fprintf(d->f, "%s%s", dtype_name(v->dtype), shape_text(v->shape, shape));
-    fputs("\"];\n", d->f);
+    fputs(e->from >= 0 && e->from / lanes == e->to / lanes && e->from > e->to ? "\", constraint=false];\n" : "\"];\n",
+          d->f); /* up, to a replica */
 }
 
 /* ---- boxes and bars ---- */
@@ -237,22 +241,37 @@ static void print_lanes(const Dot *d)
     }
 }
 
-/* Time goes down: a rank for each row, one below the other. */
+static bool is_shared(const Picture *p, int lane) { return lane >= 0 && p->lane[lane].replica < 0; }
+
+/* Boxes of a row, of replicas or of what those of a device share, or its bar; the first of them, or -1. */
+static int print_rank(const Dot *d, int row, bool shared)
+{
+    const Row *r = &d->p->row[row];
+    int first = r->bar && !shared ? place_of(d->p, row, -1) : -1;
+
+    for (int i = 0; !r->bar && i < d->p->n_lane && first < 0; i++)
+        if (r->cell[i].label && is_shared(d->p, i) == shared)
+            first = place_of(d->p, row, i);
+    if (first < 0)
+        return -1;
+    fprintf(d->f, "  {rank=same; n%d;", first);
+    for (int i = 0; !r->bar && i < d->p->n_lane; i++)
+        if (r->cell[i].label && is_shared(d->p, i) == shared && place_of(d->p, row, i) != first)
+            fprintf(d->f, " n%d;", place_of(d->p, row, i));
+    fputs("}\n", d->f);
+    return first;
+}
+
+/* Time goes down: a rank for each row, one below the other.  What the replicas of a device share, above all the sums of
+ * what they made, stands below them, for `dot` loses boxes of frames that have an edge within a rank. */
 static void print_ranks(const Dot *d)
 {
-    for (int k = 0, last = -1, first; k < d->p->n_row; k++, last = first) {
-        const Row *r = &d->p->row[k];
+    for (int k = 0, last = -1; k < 2 * d->p->n_row; k++) {
+        const int first = print_rank(d, k / 2, k % 2);
 
-        first = r->bar ? place_of(d->p, k, -1) : -1;
-        fprintf(d->f, r->bar ? "  {rank=same; n%d;" : "  {rank=same;", first);
-        for (int i = 0; !r->bar && i < d->p->n_lane; i++)
-            if (r->cell[i].label) {
-                first = first < 0 ? place_of(d->p, k, i) : first;
-                fprintf(d->f, " n%d;", place_of(d->p, k, i));
-            }
-        fputs("}\n", d->f);
         if (last >= 0 && first >= 0)
             fprintf(d->f, "  n%d -> n%d [style=invis];\n", last, first);
+        last = first < 0 ? last : first;
     }
 }
 

@@ -181,6 +181,18 @@ row = {n: k for k, r in enumerate(ranks) for n in r}
 edges = re.findall(r"^  (n\d+) -> (n\d+) \[tooltip", dot, re.M)
 assert len(edges) > 20 and all(row[a] < row[b] for a, b in edges) # time goes down
 PY
+# Gradients of replicas that share a device go into its sum, side by side.
+"${transform[@]}" --replicas 4 -o "$DIR/shared.dot"
+check "replicas of a device meet" "$python" - "$DIR/shared.dot" <<'PY'
+import re, sys
+dot = open(sys.argv[1]).read()
+box = {n: label for n, label in re.findall(r'^  (n\d+) \[shape=box.*label="(.*?)", tooltip', dot, re.M)}
+into = {}
+for a, b in re.findall(r"^  (n\d+) -> (n\d+) \[tooltip", dot, re.M):
+    into.setdefault(b, set()).add(box[a])
+sums = [n for n, label in box.items() if re.match(r"Add( x\d+)?\\n", label) and "gradient of conv1.weight" in label]
+assert len(sums) == 2 and all(any("ConvGradWeight" in x for x in into[n]) for n in sums), sums
+PY
 if command -v dot >/dev/null; then
     check "laid out" timeout 60 dot -Tsvg "$DIR/graph.dot" -o "$DIR/laid.svg"
 fi
