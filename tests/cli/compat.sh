@@ -157,7 +157,7 @@ refused 2 "--accumulate-across-epochs" "$dpexec" train "${data[@]}" "${options[@
     --resume "$DIR/within"
 
 # The gradients of fc3 and fc2 fill a bucket of 0.034 MiB, those of fc1 are another.
-buckets() { "$graph_transform" models/mlp.onnx --loss cross-entropy --batch-size 5 --devices 'cpu*4' "$@" --report | grep -c 'all-reduce bucket'; }
+buckets() { "$graph_transform" models/mlp.onnx --loss cross-entropy --batch-size 5 --devices 'cpu*4' "$@" --report | grep -c ': all-reduce bucket'; }
 check "one bucket" test "$(buckets)" = 1
 check "two buckets" test "$(buckets --bucket-mb 0.034)" = 2
 
