@@ -26,6 +26,7 @@ typedef struct {
     FILE *f;
     const Graph *g;
     const char *prefix; /* of the names of boxes: two graphs may stand in one picture */
+    bool bare;          /* edges have no labels */
     uint8_t *phase;     /* by node index */
     uint32_t *chain;    /* by node index: the first node of its chain */
     uint32_t *next;     /* by node index: the next of its chain, or itself */
@@ -37,7 +38,7 @@ static const char *const colours[] = { "#dce9f7", "#fbe3d0", "#dff0d8", "#f3dff0
                                        "#fff5cc", "#d9f0f0", "#f0dada", "#e6e6e6" };
 
 /* Inside double quotes; "\l" and "\n" of labels are written by the caller. */
-static void print_escaped(FILE *f, const char *s, size_t max)
+void dot_text(FILE *f, const char *s, size_t max)
 {
     const char *end = s + max;
 
@@ -77,7 +78,7 @@ static void print_source(const Dot *d, uint32_t id, const char *shape)
     FILE *f = d->f;
 
     fprintf(f, "  %sv%u [shape=%s, style=filled, fillcolor=\"%s\", label=\"", d->prefix, id, shape, colour(v->device));
-    print_escaped(f, v->name, LABEL_MAX);
+    dot_text(f, v->name, LABEL_MAX);
     fputs("\\n", f);
     print_type(f, v);
     print_place(f, v->replica, v->device);
@@ -274,7 +275,7 @@ static void print_node(const Dot *d, const Node *n)
     int constants = count_constants(d->g, n);
 
     fprintf(d->f, "%s\\n", n->op->name);
-    print_escaped(d->f, n->name, LABEL_MAX);
+    dot_text(d->f, n->name, LABEL_MAX);
     print_bodies(d->f, n);
     if (constants)
         fprintf(d->f, "\\n%d constant%s", constants, constants == 1 ? "" : "s");
@@ -314,11 +315,11 @@ static void print_origin(const Dot *d, ValueId v)
         fprintf(d->f, "  %sv%u", d->prefix, v.i);
 }
 
-static void print_edge_label(FILE *f, const Value *v)
+static void print_edge_label(const Dot *d, const Value *v)
 {
-    fputs(" [label=\"", f);
-    print_type(f, v);
-    fputs("\"];\n", f);
+    fprintf(d->f, d->bare ? " [tooltip=\"" : " [label=\"");
+    print_type(d->f, v);
+    fputs("\"];\n", d->f);
 }
 
 static void print_edges(const Dot *d, const Node *n)
@@ -331,7 +332,7 @@ static void print_edges(const Dot *d, const Node *n)
             continue;
         print_origin(d, n->in[i]);
         fprintf(d->f, " -> %sn%u", d->prefix, d->chain[n->index]);
-        print_edge_label(d->f, value(d->g, n->in[i]));
+        print_edge_label(d, value(d->g, n->in[i]));
     }
 }
 
@@ -341,11 +342,11 @@ static void print_ends(const Dot *d)
 
     for (int i = 0; i < g->n_output; i++) {
         fprintf(d->f, "  %so%d [shape=ellipse, peripheries=2, label=\"", d->prefix, i);
-        print_escaped(d->f, g->output[i].name, LABEL_MAX);
+        dot_text(d->f, g->output[i].name, LABEL_MAX);
         fputs("\"];\n", d->f);
         print_origin(d, g->output[i].value);
         fprintf(d->f, " -> %so%d", d->prefix, i);
-        print_edge_label(d->f, value(g, g->output[i].value));
+        print_edge_label(d, value(g, g->output[i].value));
     }
     for (int i = 0; i < g->n_update; i++) {
         print_origin(d, g->update[i].next);
@@ -354,9 +355,9 @@ static void print_ends(const Dot *d)
     }
 }
 
-static Status print_graph(FILE *f, const Graph *g, const char *prefix, Arena *a)
+static Status print_graph(FILE *f, const Graph *g, const char *prefix, bool bare, Arena *a)
 {
-    Dot d = { .f = f, .g = g, .prefix = prefix };
+    Dot d = { .f = f, .g = g, .prefix = prefix, .bare = bare };
     int open[N_FRAMES] = { -1, -1, -1 };
 
     TRY(find_boxes(&d, a));
@@ -375,24 +376,31 @@ static Status print_graph(FILE *f, const Graph *g, const char *prefix, Arena *a)
     return ST_OK;
 }
 
-Status graph_dot(FILE *f, const Graph *g, const Graph *model)
+Status graph_dot_part(FILE *f, const Graph *g, const char *prefix, bool bare)
 {
     Arena *a = arena_create_beside(g->arena);
-    Status st = a ? ST_OK : FAIL_NOMEM();
+    Status st = a ? print_graph(f, g, prefix, bare, a) : FAIL_NOMEM();
+
+    arena_free(a);
+    return st;
+}
+
+Status graph_dot(FILE *f, const Graph *g, const Graph *model)
+{
+    Status st = ST_OK;
 
     fputs("digraph \"", f);
-    print_escaped(f, g->name, LABEL_MAX);
+    dot_text(f, g->name, LABEL_MAX);
     fputs("\" {\n  rankdir=TB;\n  node [fontname=\"Helvetica\", fontsize=10];\n  edge [fontname=\"Helvetica\", "
           "fontsize=8];\n",
           f);
-    if (!st && model) {
+    if (model) {
         fputs("  subgraph \"cluster_model\" {\n  label=\"the model\";\n", f);
-        st = print_graph(f, model, "m", a);
+        st = graph_dot_part(f, model, "m", false);
         fputs("  }\n", f);
     }
     if (!st)
-        st = print_graph(f, g, "", a);
+        st = graph_dot_part(f, g, "", false);
     fputs("}\n", f);
-    arena_free(a);
     return st ? st : ferror(f) ? FAIL(E_IO, "writing the picture of graph '%s' failed", g->name) : ST_OK;
 }

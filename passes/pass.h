@@ -51,7 +51,7 @@ typedef struct {
 } InputShape;
 typedef struct {
     const char *name;
-    int axis;
+    int axis; /* negative: from the end */
 } BatchInput;
 
 typedef struct {

@@ -70,6 +70,7 @@ typedef struct {
     const char *name, *kind; /* kind: exchange_verb */
     const char *reason;
     const char *subject; /* the operator that mixes samples for whose sake it is there, or NULL */
+    const char **of;     /* [tensors]: what makes each, "gradient of conv1.weight", or the input or state that it is */
     int phase, tensors;
     int64_t bytes;  /* of all its inputs */
     double seconds; /* as below */
@@ -82,6 +83,13 @@ typedef struct {
     int64_t sent;         /* bytes that go into collectives */
     double seconds, wire; /* as below: of the device that is busiest with its nodes; of its collectives */
 } PhaseLoad;
+
+/* What becomes of a parameter in a step. */
+typedef struct {
+    const char *parameter;
+    const char *reduced_by; /* the sum over replicas that its gradient comes from last, or NULL */
+    const char *updated_by;
+} Way;
 
 /* What a step would take on devices that somebody described or measured (exec/inspect/step_times.c). */
 typedef struct {
@@ -105,10 +113,12 @@ struct Report {
     int n_load;
     CollectiveLoad *collective; /* [collectives], in the order of the final graph */
     int collectives;
+    Way *way; /* [n_way], in the order of updates */
+    int n_way;
     PhaseLoad phase[N_PHASES];
     StepTime time;
     int *device_of; /* [replicas]; -1: it has no node */
-    size_t cap_note, cap_stage, cap_decision, cap_collective;
+    size_t cap_note, cap_stage, cap_decision, cap_collective, cap_way;
     ShapeTable shapes; /* of decisions */
 };
 typedef struct Report Report;
@@ -133,11 +143,13 @@ Status report_division(Report *r, int replicas, const int64_t *count, int64_t ba
 /* Notes that a parameter gets no gradient, and where the way from it to the loss ends; `loss`: the output that is its
  * group's own, NULL: the run's. */
 Status report_unreached(Report *r, const Graph *g, ValueId param, const char *loss) CHECKED;
-/* Fills `load`, `collective`, `phase` and `device_of` from a final graph, and notes the computed values that every
- * device holds in full.  Call after the pipeline. */
+/* Fills `load`, `collective`, `way`, `phase` and `device_of` from a final graph, and notes the computed values that
+ * every device holds in full.  Call after the pipeline. */
 Status report_graph(Report *r, const Graph *g, const Target *t) CHECKED;
 /* The part of it in passes/report_step.c. */
 Status report_step(Report *r, const Graph *g) CHECKED;
+/* NULL: it is not updated, or no step was seen. */
+const Way *report_way(const Report *r, const char *parameter);
 
 /* Of one run of the node; multiply and add count as two, of what has no formula each element of output 0 as one. */
 int64_t node_flops(const Graph *g, const Node *n);

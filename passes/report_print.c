@@ -111,10 +111,12 @@ static void print_loads(const Report *r, FILE *to)
 
 static void print_replicas(const Report *r, FILE *to)
 {
+    int64_t from = 0;
+
     if (!r->device_of)
         return;
     fprintf(to, "replicas\n");
-    for (int i = 0; i < r->replicas; i++) {
+    for (int i = 0; i < r->replicas; from += r->count ? r->count[i] : 0, i++) {
         fprintf(to, "  replica %d: ", i);
         if (r->device_of[i] < 0)
             fprintf(to, "no device");
@@ -122,6 +124,9 @@ static void print_replicas(const Report *r, FILE *to)
             fprintf(to, "device %d", r->device_of[i]);
         if (r->count)
             fprintf(to, ", %" PRId64 " sample%s", r->count[i], r->count[i] == 1 ? "" : "s");
+        if (r->count && r->count[i])
+            fprintf(to, r->count[i] > 1 ? " (%" PRId64 " to %" PRId64 ")" : " (%" PRId64 ")", from,
+                    from + r->count[i] - 1);
         fprintf(to, "\n");
     }
 }
@@ -157,6 +162,25 @@ static void print_phases(const Report *r, FILE *to)
     print_time(r, to);
 }
 
+enum { NAMED_TENSORS = 3 }; /* as many the name of a bucket says */
+
+/* Those of a bucket whose name does not say them all. */
+static void print_tensors(const CollectiveLoad *c, FILE *to)
+{
+    static const char gradient[] = "gradient of ";
+
+    if (c->tensors <= NAMED_TENSORS)
+        return;
+    fprintf(to, "%27sof", "");
+    for (int t = 0; t < c->tensors; t++) {
+        const bool known = !strncmp(c->of[t], gradient, sizeof gradient - 1);
+
+        fputs(t ? ", " : " ", to);
+        foreign_print(to, c->of[t] + (known ? sizeof gradient - 1 : 0));
+    }
+    fprintf(to, "\n");
+}
+
 static void print_collectives(const Report *r, FILE *to)
 {
     fprintf(to, "collectives: %d\n", r->collectives);
@@ -171,6 +195,7 @@ static void print_collectives(const Report *r, FILE *to)
         fprintf(to, ": ");
         foreign_print(to, c->name);
         fprintf(to, ": %s\n", c->reason);
+        print_tensors(c, to);
     }
 }
 
@@ -320,6 +345,12 @@ static void json_collectives(const Report *r, FILE *to)
                 ", \"kind\": \"%s\", \"phase\": \"%s\", \"tensors\": %d, \"bytes\": %" PRId64 ", \"reason\": ", c->kind,
                 phase_name(c->phase), c->tensors, c->bytes);
         json_write_string(to, c->reason);
+        fprintf(to, ", \"of\": [");
+        for (int t = 0; t < c->tensors; t++) {
+            fputs(t ? ", " : "", to);
+            json_write_string(to, c->of[t]);
+        }
+        fprintf(to, "]");
         json_seconds(r, to, "seconds", c->seconds);
         fprintf(to, "}");
     }

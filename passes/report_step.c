@@ -3,6 +3,7 @@
 
 #include "graph/collective.h"
 #include "graph/op.h"
+#include "graph/ops/update.h"
 #include "graph/phase.h"
 #include "passes/report.h"
 
@@ -94,6 +95,19 @@ static const char *reason_of(const Graph *g, const Node *n, const Exchange *e, i
                                     : "partial sums over the batch are needed whole";
 }
 
+static Status name_tensors(CollectiveLoad *c, Report *r, const Graph *g, const Node *n, const Exchange *e)
+{
+    if (!(c->of = ARENA_NEW(r->arena, const char *, e->tensors)))
+        return FAIL_NOMEM();
+    for (int t = 0; t < e->tensors; t++) {
+        const Value *v = in_value(g, n, t * e->parts);
+
+        if (!(c->of[t] = arena_strdup(r->arena, v->producer ? v->producer->name : value_logical_name(v))))
+            return FAIL_NOMEM();
+    }
+    return ST_OK;
+}
+
 static Status add_collective(Report *r, const Graph *g, const Node *n, int phase, const Readers *readers)
 {
     const Exchange e = exchange_of(n);
@@ -112,10 +126,89 @@ static Status add_collective(Report *r, const Graph *g, const Node *n, int phase
         c.reason = arena_printf(r->arena, "%s mixes samples of the batch", mixes);
     if (!c.name || !c.reason || !grown)
         return FAIL_NOMEM();
+    TRY(name_tensors(&c, r, g, n, &e));
     r->phase[phase].collectives++;
     r->phase[phase].sent += c.bytes;
     r->collective = grown;
     r->collective[r->collectives++] = c;
+    return ST_OK;
+}
+
+/* ---- ways of parameters ---- */
+
+typedef struct {
+    uint32_t *queue, *stamp; /* of nodes; by node index: the last search that met it */
+    uint32_t search;
+} Search;
+
+static void look_at(Search *s, int *n, const Value *v)
+{
+    const Node *from = v->producer;
+
+    if (!from || s->stamp[from->index] == s->search)
+        return;
+    s->stamp[from->index] = s->search;
+    s->queue[(*n)++] = from->index;
+}
+
+/* The sum over replicas that is fewest nodes before the value, or NULL.  What other collectives bring is no gradient.
+ */
+static const Node *sum_before(Search *s, const Graph *g, ValueId v)
+{
+    int n = 0;
+
+    s->search++;
+    look_at(s, &n, value(g, v));
+    for (int at = 0; at < n; at++) {
+        const Node *x = g->node[s->queue[at]];
+
+        if (exchange_of(x).sum)
+            return x;
+        for (int i = 0; i < x->n_in && !(x->op->flags & OPF_COLLECTIVE); i++)
+            if (has_value(x->in[i]))
+                look_at(s, &n, in_value(g, x, i));
+    }
+    return NULL;
+}
+
+const Way *report_way(const Report *r, const char *parameter)
+{
+    for (int i = 0; i < r->n_way; i++)
+        if (!strcmp(r->way[i].parameter, parameter))
+            return &r->way[i];
+    return NULL;
+}
+
+static Status add_way(Report *r, const Graph *g, const Node *n, const UpdateForm *form, int p, Search *s)
+{
+    const char *parameter = value_logical_name(in_value(g, n, update_state(form, p, 0)));
+    const Node *from = r->collectives ? sum_before(s, g, n->in[update_grad(form, p)]) : NULL;
+    Way w = { .updated_by = arena_strdup(r->arena, n->name) }, *grown;
+
+    if (report_way(r, parameter)) /* a copy of it */
+        return ST_OK;
+    w.parameter = arena_strdup(r->arena, parameter);
+    w.reduced_by = from ? arena_strdup(r->arena, from->name) : NULL;
+    grown = arena_grow(r->arena, r->way, sizeof *r->way, (size_t)r->n_way, &r->cap_way);
+    if (!w.parameter || !w.updated_by || (from && !w.reduced_by) || !grown)
+        return FAIL_NOMEM();
+    r->way = grown;
+    r->way[r->n_way++] = w;
+    return ST_OK;
+}
+
+static Status add_ways(Report *r, const Graph *g, Arena *a)
+{
+    Search s = { ARENA_NEW(a, uint32_t, g->n_node), ARENA_NEW(a, uint32_t, g->n_node), 0 };
+
+    if (!s.queue || !s.stamp)
+        return FAIL_NOMEM();
+    FOR_NODES(g, n) {
+        const UpdateForm form = update_is(n) ? update_form(n) : (UpdateForm){ 0 };
+
+        for (int p = 0; p < form.count; p++)
+            TRY(add_way(r, g, n, &form, p, &s));
+    }
     return ST_OK;
 }
 
@@ -152,6 +245,7 @@ static Status collect(Report *r, const Graph *g, Arena *a)
         load->flops += node_flops(g, n);
         load->bytes += n->op->flags & OPF_VIEW ? 0 : bytes_of(g, n->in, n->n_in) + bytes_of(g, n->out, n->n_out);
     }
+    TRY(add_ways(r, g, a));
     return add_replicas(r, g);
 }
 

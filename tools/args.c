@@ -231,6 +231,17 @@ const char *args_value(const Args *a, const char *name)
 
 bool args_has(const Args *a, const char *name) { return args_value(a, name) != NULL; }
 
+static bool outputs_apart(const Args *a) { return !strcmp(dpx_options_get(a->options, "output-device"), "each"); }
+
+bool args_want_parts(const Args *a) { return args_has(a, "output-device") && outputs_apart(a); }
+
+Status args_join_outputs(const Args *a, const char *why)
+{
+    if (args_want_parts(a))
+        return FAIL(E_INVALID, "%s: --output-device each does not go with it", why);
+    return outputs_apart(a) ? (Status)dpx_options_set(a->options, "output-device", "0") : ST_OK;
+}
+
 Status args_int(int64_t *out, const Args *a, const char *name, int64_t fallback, int64_t min, int64_t max)
 {
     const char *text = args_value(a, name);

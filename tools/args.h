@@ -45,6 +45,11 @@ void args_free(Args *a);
 /* Prints "PROGRAM: MESSAGE" of a failed status; returns the exit status: 2 of usage errors, 1 of all others. */
 int args_failed(const Args *a, const char *program, Status s);
 bool args_has(const Args *a, const char *name);
+/* Whether --output-device each was given, and not made of --compat. */
+bool args_want_parts(const Args *a);
+/* Has outputs put together on the first device where --compat leaves them apart; E_INVALID with `why` where the user
+ * does. */
+Status args_join_outputs(const Args *a, const char *why) CHECKED;
 const char *args_value(const Args *a, const char *name);          /* the last one given, or NULL */
 const char *args_nth(const Args *a, const char *name, int index); /* of a repeated flag, or NULL */
 /* "a,b" and "c" of a repeated flag as "a,b,c", to be freed; NULL: it was not given. */

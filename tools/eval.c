@@ -52,8 +52,8 @@ static Status run(const Args *a, dpx_model **model, dpx_trainer **trainer, Feed 
 
     if (!has_loss(a) && strcmp(dpx_options_get(a->options, "metric"), "none") != 0)
         return FAIL(E_INVALID, "--metric %s goes with a --loss", dpx_options_get(a->options, "metric"));
-    if (args_has(a, "predictions") && !strcmp(dpx_options_get(a->options, "output-device"), "each"))
-        return FAIL(E_INVALID, "--predictions puts outputs together: --output-device each does not go with it");
+    if (args_has(a, "predictions"))
+        TRY(args_join_outputs(a, "--predictions puts outputs together"));
     if (!has_loss(a) && !args_has(a, "predictions"))
         return FAIL(E_INVALID, "give --loss KIND, which is measured, or --predictions DIR");
     if (!*dpx_options_get(a->options, "batch-size"))

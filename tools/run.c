@@ -327,12 +327,7 @@ static Status compute_parts(Job *j, const char *folder)
 
 static Status compute(Job *j, const Args *a, const char *folder)
 {
-    const bool each = !strcmp(dpx_options_get(a->options, "output-device"), "each");
-
-    if (each && j->loader)
-        return FAIL(E_INVALID,
-                    "--output-device each: outputs of sequences are put together, to be written without padding");
-    if (each)
+    if (!strcmp(dpx_options_get(a->options, "output-device"), "each"))
         return compute_parts(j, folder);
     return (Status)dpx_run(j->trainer, j->input, j->n_input, j->output, j->n_out);
 }
@@ -437,7 +432,7 @@ static Status run_unplanned(Job *j, const Args *a, const char *folder, Status re
     for (size_t i = 0; i < sizeof planned / sizeof *planned; i++)
         if (*dpx_options_get(a->options, planned[i]))
             return refused;
-    if (!strcmp(dpx_options_get(a->options, "output-device"), "each") || j->loader)
+    if (args_want_parts(a) || j->loader)
         return refused;
     progress_line(&j->progress, "dpexec: warning: interpreted: %s", dpx_error());
     close_job(j);
@@ -472,6 +467,8 @@ static Status run_planned(Job *j, const Args *a, const char *folder)
     j->n_input = j->n;
     TRY(add_sequences(j, a));
     TRY(name_files(j, folder));
+    if (j->loader)
+        TRY(args_join_outputs(a, "outputs of sequences are put together, to be written without padding"));
     TRY((Status)dpx_trainer_create(&j->trainer, j->model, a->options, report_log, &j->progress));
     TRY(compute(j, a, folder));
     return write_outputs(j, folder);

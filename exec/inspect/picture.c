@@ -185,6 +185,63 @@ static Status find_spots(Spot **out, int *count, Picture *p, Arena *a)
 
 static bool is_plumbing(const Node *n) { return n->op->flags & OPF_VIEW; }
 
+/* ---- parameters ---- */
+
+enum { SHOWN_NAMES = 2 };
+static const char gradient[] = "gradient of ";
+
+static bool is_trained(const Graph *g, const char *name)
+{
+    for (uint32_t i = 1; i < g->n_value; i++)
+        if (g->value[i]->kind == V_STATE && g->value[i]->trainable && !strcmp(value_logical_name(g->value[i]), name))
+            return true;
+    return false;
+}
+
+static void add_name(const char **name, int *n, const char *s)
+{
+    for (int i = 0; i < *n; i++)
+        if (!strcmp(name[i], s))
+            return;
+    name[(*n)++] = s;
+}
+
+/* Those of node x: parameters that it reads; in the backward pass its name, if that is a parameter's gradient. */
+static void add_names(const char **name, int *n, const Picture *p, const Node *x)
+{
+    if (p->phase[x->index] == PHASE_BACKWARD) {
+        if (!strncmp(x->name, gradient, sizeof gradient - 1) && is_trained(p->g, x->name + sizeof gradient - 1))
+            add_name(name, n, x->name);
+        return;
+    }
+    for (int i = 0; i < x->n_in; i++) {
+        const Value *v = has_value(x->in[i]) ? value(p->g, x->in[i]) : NULL;
+
+        if (v && v->kind == V_STATE && v->trainable)
+            add_name(name, n, value_logical_name(v));
+    }
+}
+
+static Status name_parameters(Cell *out, const Picture *p, const Spot *spot, int n, Arena *a)
+{
+    int most = 0, found = 0;
+    const char **name, *text = NULL;
+
+    for (int i = 0; i < n; i++)
+        most += p->g->node[spot[i].node]->n_in + 1;
+    if (!(name = ARENA_NEW(a, const char *, most)))
+        return FAIL_NOMEM();
+    for (int i = 0; i < n; i++)
+        add_names(name, &found, p, p->g->node[spot[i].node]);
+    for (int i = 0; i < found && i < SHOWN_NAMES; i++)
+        if (!(text = text ? arena_printf(a, "%s, %s", text, name[i]) : arena_strdup(a, name[i])))
+            return FAIL_NOMEM();
+    if (found > SHOWN_NAMES && !(text = arena_printf(a, "%s ... %d in all", text, found)))
+        return FAIL_NOMEM();
+    out->of = text;
+    return ST_OK;
+}
+
 /* The box of spots [0, n), all of one lane. */
 static Status make_cell(Cell *out, const Picture *p, const Spot *spot, int n, Arena *a)
 {
@@ -203,7 +260,7 @@ static Status make_cell(Cell *out, const Picture *p, const Spot *spot, int n, Ar
         op[k++] = p->g->node[spot->node]->op->name;
     out->nodes = n;
     out->label = picture_chain(a, op, k, SHOWN_LINKS);
-    return out->label ? ST_OK : FAIL_NOMEM();
+    return out->label ? name_parameters(out, p, spot, n, a) : FAIL_NOMEM();
 }
 
 static Row *new_row(Picture *p, int phase)
@@ -290,6 +347,15 @@ static void join_row(Picture *p, Row *to, const Row *from)
         to->cell[i].nodes += from->cell[i].nodes;
 }
 
+/* "conv1.weight and 2 more alike": as bars say it. */
+static Status tell_repeats(const Picture *p, const Row *r, Arena *a)
+{
+    for (int i = 0; r->cell && r->repeats > 1 && i < p->n_lane; i++)
+        if (r->cell[i].of && !(r->cell[i].of = arena_printf(a, "%s and %d more alike", r->cell[i].of, r->repeats - 1)))
+            return FAIL_NOMEM();
+    return ST_OK;
+}
+
 static Status fold_rows(Picture *p, Arena *a)
 {
     int *now = ARENA_NEW(a, int, p->n_row), n = 0, groups = 0;
@@ -312,6 +378,8 @@ static Status fold_rows(Picture *p, Arena *a)
         }
         n += period;
     }
+    for (int i = 0; i < n; i++)
+        TRY(tell_repeats(p, &folded[i], a));
     FOR_NODES(p->g, x)
         p->row_of[x->index] = now[p->row_of[x->index]];
     p->row = folded;
@@ -328,12 +396,74 @@ int64_t picture_bytes(const Graph *g, const Node *n)
     return bytes;
 }
 
+static int64_t bytes_of_bars(const Picture *p, int row)
+{
+    int64_t bytes = 0;
+
+    FOR_NODES(p->g, n)
+        if (p->row_of[n->index] == row && p->lane_of[n->index] < 0)
+            bytes += picture_bytes(p->g, n);
+    return bytes;
+}
+
+const char *picture_bar(Arena *a, const Picture *p, int row)
+{
+    const Row *r = &p->row[row];
+    const double bytes = (double)bytes_of_bars(p, row), kib = bytes / 1024;
+    const char *more = r->bars > 1 ? arena_printf(a, " and %d more alike", r->bars - 1) : "";
+
+    if (!more)
+        return NULL;
+    if (kib < 10)
+        return arena_printf(a, "%s%s, %.0f B", r->bar->name, more, bytes);
+    return arena_printf(a, kib < 10240 ? "%s%s, %.1f KiB" : "%s%s, %.1f MiB", r->bar->name, more,
+                        kib < 10240 ? kib : kib / 1024);
+}
+
+void picture_tensors(FILE *f, const Graph *g, const Node *n, void (*write)(FILE *f, const char *s, size_t max))
+{
+    const Exchange e = exchange_of(n);
+
+    for (int t = 0; e.tensors > 1 && t < e.tensors; t++) {
+        const Value *v = in_value(g, n, t * e.parts);
+
+        fputs(t ? ", " : ": ", f);
+        write(f, v->producer ? v->producer->name : value_logical_name(v), 120);
+    }
+}
+
+static const Node *find_scatter(const Graph *g)
+{
+    FOR_NODES(g, x) {
+        const Exchange e = exchange_of(x);
+
+        if (exchange_spreads(&e) && e.split && in_value(g, x, 0)->kind == V_INPUT)
+            return x;
+    }
+    return NULL;
+}
+
+void picture_samples(const Picture *p, int replica, int64_t *from, int64_t *n)
+{
+    const Node *x = p->scatter;
+    const int axis = x ? exchange_of(x).axis : 0;
+
+    *from = *n = 0;
+    for (int r = 0; x && r <= replica && r < x->n_out; r++) {
+        *from += *n;
+        *n = value(p->g, x->out[r])->shape->dim[axis];
+    }
+    if (!x || replica >= x->n_out)
+        *n = 0;
+}
+
 Status picture_fold(Picture *out, const Graph *g, Arena *a)
 {
     Spot *spot;
     int n;
 
     *out = (Picture){ .g = g,
+                      .scatter = find_scatter(g),
                       .phase = graph_phases(g, a),
                       .row_of = ARENA_NEW(a, int, g->n_node),
                       .lane_of = ARENA_NEW(a, int, g->n_node) };

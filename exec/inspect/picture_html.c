@@ -171,18 +171,14 @@ static void write_node(FILE *f, const Picture *p, const Node *n)
 }
 
 /* How many samples each replica has, as the input's pieces say. */
-static void write_samples(FILE *f, const Graph *g)
+static void write_samples(FILE *f, const Picture *p)
 {
-    int n = 0;
-
     fputs("  \"samples\": [", f);
-    FOR_NODES(g, x) {
-        const Exchange e = exchange_of(x);
+    for (int r = 0; p->scatter && r < p->scatter->n_out; r++) {
+        int64_t from, n;
 
-        if (n || !exchange_spreads(&e) || !e.split || in_value(g, x, 0)->kind != V_INPUT)
-            continue;
-        for (; n < x->n_out; n++)
-            fprintf(f, "%s%" PRId64, n ? "," : "", value(g, x->out[n])->shape->dim[e.axis]);
+        picture_samples(p, r, &from, &n);
+        fprintf(f, "%s%" PRId64, r ? "," : "", n);
     }
     fputs("],\n", f);
 }
@@ -222,7 +218,7 @@ static void write_graph(FILE *f, const Picture *p)
     bool first = true;
 
     fputs("<script type=\"application/json\" id=\"graph\">\n{\n", f);
-    write_samples(f, p->g);
+    write_samples(f, p);
     write_states(f, p->g);
     fputs("  \"nodes\": [\n", f);
     FOR_NODES(p->g, n) {

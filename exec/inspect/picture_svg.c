@@ -1,4 +1,5 @@
 /* The picture as SVG: measures are in pixels of a page WIDTH wide. */
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,6 +21,7 @@ enum {
     GROUP_PAD = 6,    /* around rows that repeat */
     CHAR = 6,         /* at most, of the fonts' width at 10.5 pixels */
     MOST_LINES = 9,   /* of a box */
+    NAME_LINES = 2,   /* of the parameters that it reads */
     MODEL_LINES = 48, /* of the model's */
     MOST_LANES = 8    /* that are drawn; others are told of */
 };
@@ -108,6 +110,8 @@ static void draw_box(const Draw *d, int x, int y, int w, int h, const char *fill
 
 /* ---- rows ---- */
 
+static int label_lines(const Draw *d, const Cell *c) { return count_lines(c->label, d->chars, MOST_LINES); }
+
 static int row_height(const Draw *d, const Row *r)
 {
     int lines = 1;
@@ -115,8 +119,10 @@ static int row_height(const Draw *d, const Row *r)
     if (r->bar)
         return LINE + 4;
     for (int i = 0; i < d->lanes; i++) {
-        int n = r->cell[i].label ? count_lines(r->cell[i].label, d->chars, MOST_LINES) : 0;
+        const Cell *c = &r->cell[i];
+        int n = c->label ? label_lines(d, c) : 0;
 
+        n += n && c->of ? count_lines(c->of, d->chars, NAME_LINES) : 0;
         lines = n > lines ? n : lines;
     }
     return lines * LINE + 2 * PAD;
@@ -129,9 +135,21 @@ static void draw_title(const Draw *d, int row, int lane)
     FOR_NODES(d->p->g, n)
         if (d->p->row_of[n->index] == row && d->p->lane_of[n->index] == lane) {
             picture_text(d->f, n->name, 120);
-            fprintf(d->f, " (%s)\n", n->op->name);
+            fprintf(d->f, " (%s", n->op->name);
+            picture_tensors(d->f, d->p->g, n, picture_text);
+            fputs(")\n", d->f);
         }
     fputs("</title>\n", d->f);
+}
+
+/* Below the operators: what they read. */
+static void draw_names(const Draw *d, const Cell *c, int x)
+{
+    if (!c->of)
+        return;
+    fputs("<g font-style=\"italic\" fill=\"#557\">\n", d->f);
+    draw_lines(d, c->of, x, d->y + PAD + 10 + LINE * label_lines(d, c), d->chars, NAME_LINES);
+    fputs("</g>\n", d->f);
 }
 
 static void draw_cells(const Draw *d, int k, int h)
@@ -147,6 +165,7 @@ static void draw_cells(const Draw *d, int k, int h)
         draw_title(d, k, i);
         draw_box(d, x + 4, d->y, d->lane - 8, h, fills[r->phase]);
         draw_lines(d, r->cell[i].label, x + 10, d->y + PAD + 10, d->chars, MOST_LINES);
+        draw_names(d, &r->cell[i], x + 10);
         fputs("</g>\n", d->f);
     }
 }
@@ -176,39 +195,16 @@ static void lanes_of_bar(const Draw *d, const Node *n, int *from, int *to)
     }
 }
 
-static const char *bytes_text(char text[32], int64_t n)
-{
-    if (n < 10000)
-        snprintf(text, 32, "%d B", (int)n);
-    else
-        snprintf(text, 32, n < 10000000 ? "%.1f kB" : "%.1f MB", (double)n / (n < 10000000 ? 1e3 : 1e6));
-    return text;
-}
-
-static int64_t bytes_of_bars(const Draw *d, int k)
-{
-    int64_t bytes = 0;
-
-    FOR_NODES(d->p->g, n)
-        if (d->p->row_of[n->index] == k && d->p->lane_of[n->index] < 0)
-            bytes += picture_bytes(d->p->g, n);
-    return bytes;
-}
-
 static void draw_bar(const Draw *d, int k, int h)
 {
     const Row *r = &d->p->row[k];
     const Exchange e = exchange_of(r->bar);
+    const char *label = picture_bar(d->a, d->p, k);
     int from, to, x, w;
-    char bytes[32];
-    const char *label;
 
     lanes_of_bar(d, r->bar, &from, &to);
     x = d->left + from * d->lane + 4;
     w = (to - from) * d->lane - 8;
-    bytes_text(bytes, bytes_of_bars(d, k));
-    label = r->bars > 1 ? arena_printf(d->a, "%s and %d more alike, %s", r->bar->name, r->bars - 1, bytes)
-                        : arena_printf(d->a, "%s, %s", r->bar->name, bytes);
     fprintf(d->f, "<g class=\"e c\" id=\"b%d_-1\">\n", k);
     draw_title(d, k, -1);
     fprintf(d->f, "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" rx=\"%d\" fill=\"%s\"/>\n", x, d->y, w, h, h / 2,
@@ -327,15 +323,32 @@ static int draw_band(Draw *d, int first)
     return next;
 }
 
+static void draw_samples(const Draw *d, const Lane *lane, int x)
+{
+    int64_t from, n;
+
+    if (lane->replica < 0 || !d->p->scatter)
+        return;
+    picture_samples(d->p, lane->replica, &from, &n);
+    fprintf(d->f, "<text x=\"%d\" y=\"52\">", x);
+    if (n > 1)
+        fprintf(d->f, "samples %" PRId64 " to %" PRId64 "</text>\n", from, from + n - 1);
+    else if (n == 1)
+        fprintf(d->f, "sample %" PRId64 "</text>\n", from);
+    else
+        fputs("no samples</text>\n", d->f);
+}
+
 static void draw_heads(const Draw *d)
 {
     if (d->model)
-        fprintf(d->f, "<text x=\"%d\" y=\"52\" font-weight=\"bold\">the model, before</text>\n", GUTTER + 10);
+        fprintf(d->f, "<text x=\"%d\" y=\"38\" font-weight=\"bold\">the model, before</text>\n", GUTTER + 10);
     for (int i = 0; i < d->lanes; i++) {
         const Lane *lane = &d->p->lane[i];
         int x = d->left + i * d->lane;
 
-        fprintf(d->f, "<text x=\"%d\" y=\"52\" font-weight=\"bold\">", x + 10);
+        draw_samples(d, lane, x + 10);
+        fprintf(d->f, "<text x=\"%d\" y=\"38\" font-weight=\"bold\">", x + 10);
         if (lane->device < 0)
             fputs("host</text>\n", d->f);
         else if (lane->replica < 0)

@@ -188,11 +188,19 @@ Status transform_check_format(const char *format)
     return FAIL(E_INVALID, "format '%s': expected txt, dot, svg, html, json or onnx", format);
 }
 
+static bool is_divided(const Graph *g)
+{
+    FOR_NODES(g, n)
+        if (n->op->flags & OPF_COLLECTIVE)
+            return true;
+    return false;
+}
+
 Status transform_print(FILE *to, const Graph *g, const Graph *model, const char *format)
 {
     TRY(transform_check_format(format));
     if (!strcmp(format, "dot"))
-        return graph_dot(to, g, model);
+        return is_divided(g) ? picture_dot(to, g, model) : graph_dot(to, g, model);
     if (!strcmp(format, "svg"))
         return picture_svg(to, g, model);
     if (!strcmp(format, "html"))

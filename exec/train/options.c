@@ -300,7 +300,8 @@ static const Setting table[] = {
     { "input-members", "NAME=N", "",
       "how many tensors an input has that is a sequence; of an optional one that, present or absent",
       .set = options_add_input_members, .repeats = true },
-    { "batch-input", "NAME[:AXIS]", "", "an input that carries the batch, when it is not found rightly",
+    { "batch-input", "NAME[:AXIS]", "",
+      "an input that carries the batch, when it is not found rightly; of its axes [0] negative ones count from the end",
       .set = options_add_batch_input, .repeats = true },
 };
 enum { N_TABLE = sizeof table / sizeof *table };

@@ -13,6 +13,7 @@ static const struct Preset {
     { "compat", "encoding", "split", "chunk" },
     { "compat", "encoding", "loss-scaling", "mean-of-means" },
     { "compat", "encoding", "mean-over", "filled" },
+    { "compat", "encoding", "output-device", "each" },
     { "compat", "dp", "scalar-outputs", "each" },
     { "strategy", "master", "shard", "parameters" },
     { "strategy", "master", "loss-at", "outputs" },

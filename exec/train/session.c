@@ -345,7 +345,7 @@ static Status compile_apart(Session *s, Compiled *c, const BuildOptions *opt)
 
     if (s->base.outputs_apart)
         return FAIL(E_UNSUPPORTED, "--output-device each: shapes of the model depend on data, so that one device "
-                                   "computes all of it");
+                                   "computes all of it: give --output-device 0");
     TRY(graph_clone(&g, s->model));
     TRY_TO(done, st, pipeline_run(g, opt, interp_node, NULL, &(PipelineOptions){ .until = CUT_AFTER }));
     TRY_TO(done, st, graph_cut(&known, &c->rest, g));

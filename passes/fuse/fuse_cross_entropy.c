@@ -70,8 +70,8 @@ static bool batch_leads(const Graph *g, const BuildOptions *opt)
 {
     if (find_batch_dim(g, opt).axis)
         return false;
-    for (int i = 0; i < opt->n_batch_input; i++)
-        if (opt->batch_input[i].axis)
+    for (int i = 0; i < g->n_input; i++)
+        if (named_batch_axis(opt, value(g, g->input[i])) > 0)
             return false;
     return true;
 }

@@ -134,10 +134,12 @@ static Status note_padding(const Graph *g, Report *report, const Reach *r, Arena
         return FAIL_NOMEM();
     FOR_NODES(g, n) {
         const Value *table = embedding_of(g, n, r);
-        int64_t zero = table && !seen[n->in[0].i] ? zero_row(table->init) : -1;
+        int64_t zero;
 
-        seen[n->in[0].i] |= table != NULL;
-        if (zero < 0)
+        if (!table || seen[n->in[0].i])
+            continue;
+        seen[n->in[0].i] = true;
+        if ((zero = zero_row(table->init)) < 0)
             continue;
         n_more += first != NULL;
         row = first ? row : zero;

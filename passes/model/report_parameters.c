@@ -47,17 +47,47 @@ void report_summary(char text[REPORT_SUMMARY], const Report *r)
         fixed == 1 ? " is" : "s are", why);
 }
 
-static void print_row(const Decision *d, int width, FILE *to)
+/* "; gradient by all-reduce bucket 1": without what else goes there. */
+static void print_way(const Way *w, FILE *to)
+{
+    char name[160];
+    const char *rest;
+
+    if (!w || !w->reduced_by)
+        return;
+    rest = strstr(w->reduced_by, " (");
+    snprintf(name, sizeof name, "%.*s", (int)(rest ? rest - w->reduced_by : (ptrdiff_t)strlen(w->reduced_by)),
+             w->reduced_by);
+    fprintf(to, "; gradient by ");
+    foreign_print(to, name);
+}
+
+static void print_row(const Report *r, const Decision *d, int width, FILE *to)
 {
     const int length = (int)strlen(d->name);
     char shape[SHAPE_TEXT];
 
     foreign_print(to, d->name);
-    fprintf(to, "%*s  %-16s  %-7s  %s%s\n", length < width ? width - length : 0, "", shape_text(d->shape, shape),
+    fprintf(to, "%*s  %-16s  %-7s  %s%s", length < width ? width - length : 0, "", shape_text(d->shape, shape),
             d->trained ? "trained" : "fixed", d->reason, d->guess ? " (a guess)" : "");
+    print_way(report_way(r, d->name), to);
+    fprintf(to, "\n");
 }
 
-static void json_row(const Decision *d, FILE *to)
+static void json_way(const Way *w, FILE *to)
+{
+    if (!w)
+        return;
+    fprintf(to, ", \"gradient_by\": ");
+    if (w->reduced_by)
+        json_write_string(to, w->reduced_by);
+    else
+        fprintf(to, "null");
+    fprintf(to, ", \"updated_by\": ");
+    json_write_string(to, w->updated_by);
+}
+
+static void json_row(const Report *r, const Decision *d, FILE *to)
 {
     fprintf(to, "    {\"name\": ");
     json_write_string(to, d->name);
@@ -67,6 +97,7 @@ static void json_row(const Decision *d, FILE *to)
     fprintf(to, "], \"trained\": %s, \"guess\": %s, \"reason\": ", d->trained ? "true" : "false",
             d->guess ? "true" : "false");
     json_write_string(to, d->reason);
+    json_way(report_way(r, d->name), to);
     fprintf(to, "}");
 }
 
@@ -80,7 +111,7 @@ void report_print_decisions(const Report *r, FILE *to)
     for (int trained = 1; trained >= 0; trained--)
         for (int i = 0; i < r->n_decision; i++)
             if (r->decision[i].trained == (trained != 0))
-                print_row(&r->decision[i], width, to);
+                print_row(r, &r->decision[i], width, to);
 }
 
 void report_json_decisions(const Report *r, FILE *to)
@@ -88,7 +119,7 @@ void report_json_decisions(const Report *r, FILE *to)
     fprintf(to, "  \"parameters\": [");
     for (int i = 0; i < r->n_decision; i++) {
         fprintf(to, "%s\n", i ? "," : "");
-        json_row(&r->decision[i], to);
+        json_row(r, &r->decision[i], to);
     }
     fprintf(to, "%s]", r->n_decision ? "\n  " : "");
 }

@@ -7,6 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "graph/onnx/onnx.h"
+#include "graph/parse.h"
+
 void make_batch(Batch *b, unsigned seed)
 {
     for (int n = 0; n < SAMPLES; n++) {
@@ -59,3 +62,18 @@ static int remove_entry(const char *path, const struct stat *s, int type, struct
 }
 
 void remove_folder(const char *path) { nftw(path, remove_entry, 8, FTW_DEPTH | FTW_PHYS); }
+
+dpx_model *model_of_text(const char *text)
+{
+    char folder[256], path[300];
+    dpx_model *m = NULL;
+    Graph *g = NULL;
+
+    make_folder(folder);
+    snprintf(path, sizeof path, "%s/m.onnx", folder);
+    if (CHECK_OK(graph_parse(&g, text, strlen(text))) && CHECK_OK(onnx_export_file(g, NULL, path)))
+        CHECK_DPX(dpx_model_load(&m, path));
+    graph_free(g);
+    remove_folder(folder);
+    return m;
+}

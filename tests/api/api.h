@@ -23,6 +23,8 @@ void make_batch(Batch *b, unsigned seed);
 /* A trainer of models/mlp.onnx with the given "name=value" options (NULL ends them); NULL and a failed check if it
  * cannot be made. */
 dpx_trainer *make_trainer(const char *const *settings);
+/* A model of the graph's text, by way of a file; NULL and a failed check if it cannot be read. */
+dpx_model *model_of_text(const char *text);
 /* A new, empty folder below the system's temporary one; `buf` holds its path.  remove_folder deletes it with all it
  * holds. */
 void make_folder(char buf[256]);

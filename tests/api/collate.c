@@ -1,12 +1,10 @@
 /* Samples of any structure: containers, what dpx_collate makes of them, and what dpx_scatter gives each replica.  What
  * is expected follows by hand from the rules of mmcv.parallel's DataContainer, collate and scatter. */
+#include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "graph/onnx/onnx.h"
-#include "graph/parse.h"
 #include "tests/api/api.h"
 #include "tests/harness/port.h"
 
@@ -376,17 +374,8 @@ static dpx_model *any_size(void)
                                "  %y = MatMul(%s, %head.weight)\n"
                                "  output \"y\" = %y\n"
                                "}\n";
-    char folder[256], path[300];
-    dpx_model *m = NULL;
-    Graph *g = NULL;
 
-    make_folder(folder);
-    snprintf(path, sizeof path, "%s/m.onnx", folder);
-    if (CHECK_OK(graph_parse(&g, text, strlen(text))) && CHECK_OK(onnx_export_file(g, NULL, path)))
-        CHECK_DPX(dpx_model_load(&m, path));
-    graph_free(g);
-    remove_folder(folder);
-    return m;
+    return model_of_text(text);
 }
 
 /* w NULL: of this process alone. */
@@ -504,6 +493,123 @@ static void test_steps(void)
     train_groups(4, 5, "4,0,0,0");
 }
 
+/* ---- attention ---- */
+
+enum { WIDE = 2, ATTENDED = 5, LONGEST = 6, LONGER = LONGEST + 5 };
+
+/* Scores of positions [batch, T] of x [batch, 2, T], which attend to those that `mask` [batch, 1, T] has 1 for; their
+ * mean over these positions. */
+static dpx_model *attention(void)
+{
+    static const char text[] = "graph \"attention\" {\n"
+                               "  input %x : float64[\"N\"=?,2,\"T\"=?]\n"
+                               "  input %mask : float64[\"N\"=?,1,\"T\"=?]\n"
+                               "  const %q.weight : float64[2,2] = {0.5, -0.25, 0.75, 1}\n"
+                               "  const %k.weight : float64[2,2] = {-0.5, 0.125, 1, 0.25}\n"
+                               "  const %v.weight : float64[2,2] = {1, 0.5, -0.75, 0.25}\n"
+                               "  const %zero : float64[] = {0}\n"
+                               "  const %never : float64[] = {-inf}\n"
+                               "  const %time : int64[1] = {2}\n"
+                               "  %t = Transpose(%x) {perm=[0,2,1]}\n"
+                               "  %q = MatMul(%t, %q.weight)\n"
+                               "  %k = MatMul(%t, %k.weight)\n"
+                               "  %kt = Transpose(%k) {perm=[0,2,1]}\n"
+                               "  %s = MatMul(%q, %kt)\n"
+                               "  %there = Greater(%mask, %zero)\n"
+                               "  %seen = Where(%there, %s, %never)\n"
+                               "  %p = Softmax(%seen) {axis=2}\n"
+                               "  %v = MatMul(%t, %v.weight)\n"
+                               "  %o = MatMul(%p, %v)\n"
+                               "  %ot = Transpose(%o) {perm=[0,2,1]}\n"
+                               "  %kept = Where(%there, %ot, %zero)\n"
+                               "  %sum = ReduceSum(%kept, %time) {keepdims=0}\n"
+                               "  %count = ReduceSum(%mask, %time) {keepdims=0}\n"
+                               "  %y = Div(%sum, %count)\n"
+                               "  output \"y\" = %y\n"
+                               "}\n";
+
+    return model_of_text(text);
+}
+
+/* Sequence i has 1 + 3 i mod 6 positions. */
+static int length_of(int i) { return 1 + 3 * i % LONGEST; }
+static double element(int i, int row, int t) { return sin(7 * i + 3 * row + 11 * t) / 2; }
+
+/* As many as there are positions, padded with `padding`; the mask with 0. */
+static const dpx_data *sequences(int each, double padding)
+{
+    dpx_data *s[ATTENDED];
+
+    for (int i = 0; i < ATTENDED; i++) {
+        const int n = length_of(i);
+        double x[WIDE * LONGEST], ones[LONGEST], target[WIDE] = { i, -i };
+        const dpx_tensor t[] = { { .dtype = DPX_FLOAT64, .rank = 2, .dim = { WIDE, n }, .data = x },
+                                 { .dtype = DPX_FLOAT64, .rank = 2, .dim = { 1, n }, .data = ones },
+                                 { .dtype = DPX_FLOAT64, .rank = 1, .dim = { WIDE }, .data = target } };
+        dpx_data *d[3] = { NULL }, *map = NULL;
+
+        for (int k = 0; k < n; k++) {
+            ones[k] = 1;
+            for (int row = 0; row < WIDE; row++)
+                x[row * n + k] = element(i, row, k);
+        }
+        for (int k = 0; k < 3; k++) {
+            CHECK_DPX(dpx_data_tensor(&d[k], &t[k]));
+            keep(d[k]);
+        }
+        CHECK_DPX(dpx_data_map(
+            &map, (const char *[]){ "x", "mask", "target" },
+            (const dpx_data *[]){ contained(d[0], 1, padding, 1, 0), contained(d[1], 1, 0, 1, 0), d[2] }, 3));
+        s[i] = keep(map);
+    }
+    return collated(each, ATTENDED, s);
+}
+
+/* The same padded by hand, with zeros, to LONGER positions. */
+static void step_by_hand(dpx_trainer *t, dpx_result *r)
+{
+    static double x[ATTENDED][WIDE][LONGER], mask[ATTENDED][LONGER], target[ATTENDED][WIDE];
+    dpx_tensor batch[] = { { "x", DPX_FLOAT64, 3, { ATTENDED, WIDE, LONGER }, x },
+                           { "mask", DPX_FLOAT64, 3, { ATTENDED, 1, LONGER }, mask },
+                           { "target", DPX_FLOAT64, 2, { ATTENDED, WIDE }, target } };
+
+    for (int i = 0; i < ATTENDED; i++) {
+        target[i][0] = i;
+        target[i][1] = -i;
+        for (int k = 0; k < length_of(i); k++) {
+            mask[i][k] = 1;
+            for (int row = 0; row < WIDE; row++)
+                x[i][row][k] = element(i, row, k);
+        }
+    }
+    CHECK_DPX(dpx_train_step(t, batch, 3, r));
+}
+
+/* Whatever is in the padding, no bit; another padded length, rounding; also in groups, whose lengths differ. */
+static void test_attention(void)
+{
+    dpx_model *m = attention();
+
+    for (int each = 1; m && each <= 3; each++) {
+        dpx_trainer *zeros = trainer_of(m, "balanced", "5"), *huge = trainer_of(m, "balanced", "5"),
+                    *longer = trainer_of(m, "balanced", "1");
+        dpx_result a, b, c;
+
+        for (int step = 0; step < 5; step++) {
+            CHECK_DPX(dpx_train_data(zeros, sequences(each, 0), &a));
+            CHECK_DPX(dpx_train_data(huge, sequences(each, 1e30), &b));
+            step_by_hand(longer, &c);
+            CU_ASSERT(a.loss == b.loss && a.samples == ATTENDED && isfinite(a.loss));
+            CU_ASSERT(fabs(a.loss - c.loss) <= 1e-12 * fabs(c.loss));
+            free_made();
+        }
+        dpx_trainer_free(zeros);
+        dpx_trainer_free(huge);
+        dpx_trainer_free(longer);
+    }
+    dpx_model_free(m);
+}
+
 enum { WORLD_STEPS = 3 };
 
 typedef struct {
@@ -592,4 +698,5 @@ DEFINE_SUITE(collate, { "defaults of a container", test_defaults }, { "padded to
              { "lists, maps and tensors", test_structure }, { "errors name the path", test_paths },
              { "scatter", test_scatter }, { "scatter without groups", test_scatter_without_groups },
              { "scatter refuses", test_scatter_refused }, { "steps of groups", test_steps },
-             { "steps of groups in two processes", test_world }, { "steps that are refused", test_steps_refused });
+             { "attention", test_attention }, { "steps of groups in two processes", test_world },
+             { "steps that are refused", test_steps_refused });

@@ -71,12 +71,16 @@ static void test_kept(void)
     dpx_model *m = load();
     dpx_trainer *keep = NULL, *before;
     dpx_tensor in = batch_of(5, "x"), y;
+    double first[3 * OUT];
 
     CHECK_DPX(dpx_data_parallel(&keep, m, &in, 1, "cpu*2", 0, 0, &y, 1));
     before = keep;
     in = batch_of(3, "x");
     CHECK_DPX(dpx_data_parallel(&keep, m, &in, 1, "cpu*2", 0, 0, &y, 1));
     CU_ASSERT(keep == before && y.dim[0] == 3);
+    memcpy(first, y.data, sizeof first);
+    CHECK_DPX(dpx_data_parallel(&keep, m, &in, 1, "cpu*2", 0, 0, &y, 1)); /* nothing has changed: no state, no step */
+    CU_ASSERT(!memcmp(first, y.data, sizeof first) && dpx_trainer_step_count(keep) == 0);
     CHECK_DPX(dpx_data_parallel(&keep, m, &in, 1, "cpu*3", 0, 0, &y, 1));
     CU_ASSERT(dpx_trainer_replicas(keep) == 3);
     CHECK_DPX_FAILS(DPX_INVALID, "--output-device 3: expected one of 3 devices",

@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/onnx/onnx.h"
-#include "graph/parse.h"
 #include "tests/api/api.h"
 
 static const char *const sgd[] = { "loss=cross-entropy", "metric=accuracy", "lr=0.1", "momentum=0.9",
@@ -623,22 +621,6 @@ static void test_sequence_first(void)
     dpx_model_free(m);
 }
 
-/* A model of the text, by way of a file. */
-static dpx_model *model_of(const char *text)
-{
-    char folder[256], path[300];
-    dpx_model *m = NULL;
-    Graph *g = NULL;
-
-    make_folder(folder);
-    snprintf(path, sizeof path, "%s/m.onnx", folder);
-    if (CHECK_OK(graph_parse(&g, text, strlen(text))) && CHECK_OK(onnx_export_file(g, NULL, path)))
-        CHECK_DPX(dpx_model_load(&m, path));
-    graph_free(g);
-    remove_folder(folder);
-    return m;
-}
-
 /* Sizes that the model leaves open and that only data fit: what a parameter is is not known before, its type is. */
 static void test_open_sizes(void)
 {
@@ -646,16 +628,16 @@ static void test_open_sizes(void)
     dpx_tensor batch[] = { { .name = "x", .dtype = DPX_FLOAT64, .rank = 2, .dim = { 4, 6 }, .data = x },
                            { .name = "target", .dtype = DPX_FLOAT64, .rank = 2, .dim = { 4, 2 }, .data = y },
                            { .name = "more", .dtype = DPX_FLOAT64, .rank = 2, .dim = { 6, 3 }, .data = more } };
-    dpx_model *m = model_of("graph \"open\" {\n"
-                            "  input %x : float64[?,?]\n"
-                            "  input %more : float64[?,3]\n"
-                            "  const %w : float64[3,2] = {1, 2, 3, 4, 5, 6}\n"
-                            "  const %six : float64[6,1] = {1, 2, 3, 4, 5, 6}\n"
-                            "  %scaled = Mul(%more, %six)\n"
-                            "  %h = MatMul(%x, %scaled)\n"
-                            "  %y = MatMul(%h, %w)\n"
-                            "  output \"y\" = %y\n"
-                            "}\n");
+    dpx_model *m = model_of_text("graph \"open\" {\n"
+                                 "  input %x : float64[?,?]\n"
+                                 "  input %more : float64[?,3]\n"
+                                 "  const %w : float64[3,2] = {1, 2, 3, 4, 5, 6}\n"
+                                 "  const %six : float64[6,1] = {1, 2, 3, 4, 5, 6}\n"
+                                 "  %scaled = Mul(%more, %six)\n"
+                                 "  %h = MatMul(%x, %scaled)\n"
+                                 "  %y = MatMul(%h, %w)\n"
+                                 "  output \"y\" = %y\n"
+                                 "}\n");
     dpx_options *o = dpx_options_create();
     dpx_trainer *t = NULL;
     dpx_result r = { 0 };
@@ -672,7 +654,98 @@ static void test_open_sizes(void)
     dpx_model_free(m);
 }
 
+/* ---- evaluation of what training makes state of ---- */
+
+enum { WIDE = 3, ROWS = 5 };
+
+static const char normalised[] = "graph \"normalised\" {\n"
+                                 "  input %x : float64[\"batch\"=?,3]\n"
+                                 "  const %bn.weight : float64[3] = {1, 2, 0.5}\n"
+                                 "  const %bn.bias : float64[3] = {0.25, 0, -1}\n"
+                                 "  const %bn.running_mean : float64[3] = {0, 0.5, 1}\n"
+                                 "  const %bn.running_var : float64[3] = {1, 2, 3}\n"
+                                 "  const %half : float32[] = {0.5}\n"
+                                 "  const %on : bool[] = {1}\n"
+                                 "  %n = BatchNormalization(%x, %bn.weight, %bn.bias, %bn.running_mean, "
+                                 "%bn.running_var) {epsilon=0.125, training_mode=0}\n"
+                                 "  %y = Dropout(%n, %half, %on)\n"
+                                 "  output \"y\" = %y\n"
+                                 "}\n";
+
+static void read_row(dpx_trainer *t, const char *name, double *out)
+{
+    CHECK_DPX(
+        dpx_trainer_get_state(t, name, &(dpx_tensor){ .dtype = DPX_FLOAT64, .rank = 1, .dim = { WIDE }, .data = out }));
+}
+
+/* Of the running statistics, as they are. */
+static void check_normalised(dpx_trainer *t, const dpx_tensor *y, const double *x)
+{
+    double w[WIDE], b[WIDE], mean[WIDE], var[WIDE];
+
+    read_row(t, "bn.weight", w);
+    read_row(t, "bn.bias", b);
+    read_row(t, "bn.running_mean", mean);
+    read_row(t, "bn.running_var", var);
+    CU_ASSERT_FATAL(y->rank == 2 && y->dim[0] == ROWS && y->dim[1] == WIDE && y->dtype == DPX_FLOAT64);
+    CU_ASSERT(mean[0] != 0 && var[0] != 1); /* training has changed them */
+    for (int i = 0; i < ROWS * WIDE; i++) {
+        const int c = i % WIDE;
+
+        CU_ASSERT(fabs(((double *)y->data)[i] - (w[c] * (x[i] - mean[c]) / sqrt(var[c] + 0.125) + b[c])) < 1e-13);
+    }
+}
+
+static void check_evaluation(const char *bn, const char *replicas)
+{
+    double x[ROWS * WIDE], target[ROWS * WIDE] = { 1, -1 };
+    dpx_tensor batch[] = { { "x", DPX_FLOAT64, 2, { ROWS, WIDE }, x },
+                           { "target", DPX_FLOAT64, 2, { ROWS, WIDE }, target } },
+               y;
+    dpx_options *o = dpx_options_create();
+    dpx_model *m = model_of_text(normalised);
+    dpx_trainer *t = NULL;
+    size_t n = 0, k = 0;
+    char *before, *after;
+    dpx_result r;
+
+    for (int i = 0; i < ROWS * WIDE; i++)
+        x[i] = sin(5 * i) + i % WIDE;
+    CHECK_DPX(dpx_options_set(o, "loss", "mse"));
+    CHECK_DPX(dpx_options_set(o, "momentum", "0.5"));
+    CHECK_DPX(dpx_options_set(o, "threads", "1"));
+    CHECK_DPX(dpx_options_set(o, "bn", bn));
+    CHECK_DPX(dpx_options_set(o, "replicas", replicas));
+    if (m && CHECK_DPX(dpx_trainer_create(&t, m, o, NULL, NULL))) {
+        for (int i = 0; i < 2; i++)
+            CHECK_DPX(dpx_train_step(t, batch, 2, &r));
+        before = all_state(t, &n);
+        CHECK_DPX(dpx_val_step(t, batch, 2, &r));
+        check_normalised(t, r.outputs, x);
+        CHECK_DPX(dpx_test_step(t, batch, 1, &r));
+        check_normalised(t, r.outputs, x);
+        CHECK_DPX(dpx_run(t, batch, 1, &y, 1));
+        check_normalised(t, &y, x);
+        after = all_state(t, &k);
+        CU_ASSERT(n > 0 && n == k && !memcmp(before, after, n));
+        free(before);
+        free(after);
+    }
+    dpx_trainer_free(t);
+    dpx_options_free(o);
+    dpx_model_free(m);
+}
+
+static void test_running_statistics(void)
+{
+    check_evaluation("sync", "1");
+    check_evaluation("sync", "3");
+    check_evaluation("local", "4");
+    check_evaluation("sync", "7"); /* more than there are samples */
+}
+
 DEFINE_SUITE(trainer, { "steps", test_steps }, { "evaluation changes nothing", test_val_keeps_state },
+             { "evaluation takes running statistics", test_running_statistics },
              { "the metric over batches", test_metric }, { "the metric of training", test_train_metric },
              { "run gives the loss's logits", test_run_and_loss }, { "bad batches", test_bad_batches },
              { "no loss", test_no_loss }, { "set and get state", test_set_state },

@@ -177,7 +177,7 @@ refused 2 "--accumulate-across-epochs" "$dpexec" train "${data[@]}" "${options[@
     --resume "$DIR/within"
 
 # The gradients of fc3 and fc2 fill a bucket of 0.034 MiB, those of fc1 are another.
-buckets() { "$graph_transform" models/mlp.onnx --loss cross-entropy --batch-size 5 --devices 'cpu*4' "$@" --report | grep -c 'all-reduce bucket'; }
+buckets() { "$graph_transform" models/mlp.onnx --loss cross-entropy --batch-size 5 --devices 'cpu*4' "$@" --report | grep -c ': all-reduce bucket'; }
 check "one bucket" test "$(buckets)" = 1
 check "two buckets" test "$(buckets --bucket-mb 0.034)" = 2
 
@@ -186,6 +186,27 @@ for said in '--bn sync --compat dp' '--compat dp --bn sync' '--compat ddp --comp
     says "in force are --split chunk, --bn sync, --loss-scaling exact, --mean-over all" "$graph_transform" $here/model.onnx --loss cross-entropy \
         --batch-size 5 --replicas 4 $said --report
 done
-says "in force are --split chunk, --bn sync, --loss-scaling mean-of-means, --mean-over filled" "$graph_transform" $here/model.onnx \
+says "in force are --split chunk, --bn sync, --loss-scaling mean-of-means, --mean-over filled, --output-device each" "$graph_transform" $here/model.onnx \
     --loss cross-entropy --batch-size 5 --replicas 4 --compat encoding --report
+
+# Under `encoding` outputs stay in the parts of the replicas, 3, 3, 3 and 1 of 10 samples, unless they must be whole.
+"$python" -c "
+import numpy as np
+d = np.load('$here/data13.npz')
+np.save('$DIR/x.npy', d['x'][:10])"
+outputs=("$dpexec" run $here/model.onnx --input "x=$DIR/x.npy" --threads 1 --quiet)
+check "outputs of one" "${outputs[@]}" --out "$DIR/one"
+check "outputs in parts" "${outputs[@]}" --replicas 4 --compat encoding --out "$DIR/parts"
+check "outputs put together" "${outputs[@]}" --replicas 4 --compat encoding --output-device 0 --out "$DIR/joined"
+check "predictions are" "$dpexec" eval $here/model.onnx --data $here/data13.npz --batch-size 10 --replicas 4 --compat encoding --threads 1 --quiet \
+    --predictions "$DIR/predicted"
+check "the parts are the whole" "$python" -c "
+import os
+import numpy as np
+one, joined, all = (np.load(f'$DIR/{d}/scores.npy') for d in ('one', 'joined', 'predicted'))
+assert sorted(os.listdir('$DIR/parts')) == [f'scores@r{r}.npy' for r in range(4)]
+parts = [np.load(f'$DIR/parts/scores@r{r}.npy') for r in range(4)]
+assert [len(p) for p in parts] == [3, 3, 3, 1]
+for y in np.concatenate(parts), joined, all[:10]:
+    assert abs(y - one).max() < 1e-13"
 finish

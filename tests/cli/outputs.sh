@@ -166,6 +166,64 @@ for p in data["parameters"]:
     assert all(made[g]["phase"] == "backward" for _, g in pairs), p
 assert "conv1" in phase["forward"] and "criterion" in phase["criterion"]
 PY
+# The same of the picture for Graphviz, whose tooltips have all nodes; and it is laid out.
+check "the picture for Graphviz is whole" "$python" - "$DIR" <<'PY'
+import json, re, sys
+graph = json.load(open(sys.argv[1] + "/graph.json"))
+dot = open(sys.argv[1] + "/graph.dot").read()
+shown = [line.rsplit(" (", 1)[0] for tip in re.findall(r'^  n\d+ \[shape=box.*tooltip="(.*)"\];$', dot, re.M) for line in tip.split(r"\n") if line]
+assert sorted(shown) == sorted(n["name"] for n in graph["nodes"])
+assert "gradient of conv2.weight, gradient of conv1.weight, criterion)" in dot # all of the bucket
+for frame in "device 0", "device 1", "replica 0, samples 0 to 3", "replica 1, samples 4 to 7", "forward", "criterion", "backward", "update":
+    assert f'label="{frame}";' in dot, frame
+ranks = [re.findall(r"n\d+", r) for r in re.findall(r"\{rank=same;(.*)\}", dot)]
+row = {n: k for k, r in enumerate(ranks) for n in r}
+edges = re.findall(r"^  (n\d+) -> (n\d+) \[tooltip", dot, re.M)
+assert len(edges) > 20 and all(row[a] < row[b] for a, b in edges) # time goes down
+PY
+# Gradients of replicas that share a device go into its sum, side by side.
+"${transform[@]}" --replicas 4 -o "$DIR/shared.dot"
+check "replicas of a device meet" "$python" - "$DIR/shared.dot" <<'PY'
+import re, sys
+dot = open(sys.argv[1]).read()
+box = {n: label for n, label in re.findall(r'^  (n\d+) \[shape=box.*label="(.*?)", tooltip', dot, re.M)}
+into = {}
+for a, b in re.findall(r"^  (n\d+) -> (n\d+) \[tooltip", dot, re.M):
+    into.setdefault(b, set()).add(box[a])
+sums = [n for n, label in box.items() if re.match(r"Add( x\d+)?\\n", label) and "gradient of conv1.weight" in label]
+assert len(sums) == 2 and all(any("ConvGradWeight" in x for x in into[n]) for n in sums), sums
+PY
+if command -v dot >/dev/null; then
+    check "laid out" timeout 60 dot -Tsvg "$DIR/graph.dot" -o "$DIR/laid.svg"
+fi
+
+# A report: a parameter's gradient is found in the collective that it names, which lists all of its tensors and takes in their bytes.
+"${transform[@]}" --replicas 3 --report --json >"$DIR/report.json"
+"${transform[@]}" --replicas 3 --report >"$DIR/report.txt"
+check "ways through a report" "$python" - "$DIR" <<'PY'
+import json, math, re, sys
+report, text = json.load(open(sys.argv[1] + "/report.json")), open(sys.argv[1] + "/report.txt").read()
+by_name = {c["name"]: c for c in report["collectives"]}
+numel = {p["name"]: math.prod(p["shape"]) for p in report["parameters"]}
+trained = [p for p in report["parameters"] if p["trained"]]
+assert len(trained) == 11 and len(by_name) == len(report["collectives"])
+for p in trained:
+    by = by_name[p["gradient_by"]]
+    assert by["kind"] == "all-reduce" and by["phase"] == "backward" and len(by["of"]) == by["tensors"]
+    layer = p["name"].rsplit(".", 1)[0] # the sums of batch-norm are its parameters' gradients
+    assert ("gradient of " + (layer if layer.startswith("bn") else p["name"])) in by["of"], p
+    assert p["updated_by"].startswith("update "), p
+bucket = by_name[trained[0]["gradient_by"]]
+members = [n[len("gradient of "):] for n in bucket["of"] if n != "criterion"]
+assert bucket["of"].count("criterion") == 1 and len(members) == 5
+# of two devices, one of which adds up two replicas first: float32
+assert bucket["bytes"] == 2 * 4 * (sum(numel[m] for m in members) + 1), bucket
+assert ("of " + ", ".join(members) + ", criterion\n") in text
+for line in ("replica 0: device 0, 3 samples (0 to 2)", "replica 1: device 0, 3 samples (3 to 5)", "replica 2: device 1, 2 samples (6 to 7)"):
+    assert line in text, line
+assert report["samples"] == [3, 3, 2] and report["device_of_replica"] == [0, 0, 1]
+assert all(re.search(rf"^{re.escape(p['name'])} .*; gradient by all-reduce ", text, re.M) for p in trained)
+PY
 check "graph.onnx opens" "$python" -c "import onnx; m = onnx.load('$DIR/graph.onnx'); assert len(m.graph.node) > 50"
 says "partition" "$graph_transform" --list-passes
 check "verify" "${transform[@]}" --verify

@@ -19,7 +19,7 @@ trains() {
     local name=$1 run=$DIR/$2
     shift 2
     check "$*" "$@" --out "$run"
-    check "losses of $*: $(losses "$run")" within 1e-8 "$(losses "$run")" "$(expected "$name" 3-)"
+    check "losses of $*: $(losses "$run")" within 1e-11 "$(losses "$run")" "$(expected "$name" 3-)"
 }
 
 # Batches of 4, 4 and 2: parts are uneven on 3 replicas, and of 5 one is always empty.

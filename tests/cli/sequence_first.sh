@@ -20,11 +20,14 @@ for replicas in 1 3; do
     trains classes silent data cross-entropy --replicas $replicas       # the scores' symbol is another
     trains classes fixed data cross-entropy --batch-input x:1 --replicas $replicas
     trains classes unnamed data cross-entropy --batch-input x:1 --replicas $replicas
+    trains classes fixed data cross-entropy --batch-input x:-2 --replicas $replicas # from the end
+    trains classes unnamed data cross-entropy --batch-input x:-2 --replicas $replicas
     trains classes words data cross-entropy --batch-input x:1 --batch-input target:1 --replicas $replicas
     trains open open data cross-entropy --input-shape x=7,4,5 --replicas $replicas
     trains pooled pooled pooled cross-entropy --replicas $replicas
     trains mse words reals mse --replicas $replicas
 done
+refused 2 "--batch-input x:-4: the input has shape [7,?,5]" "$dpexec" $here/words.onnx --data $here/data.npz --loss cross-entropy --batch-input x:-4
 says "target: split along axis 1 (batch_size)" "$graph_transform" $here/words.onnx --batch-size 4 --loss cross-entropy --class-axis 2 --devices 2 --report
 check "whole against divided" "$graph_transform" $here/words.onnx --batch-size 5 --loss cross-entropy --class-axis 2 --devices 3 --verify
 

@@ -362,6 +362,49 @@ static void test_fixed_skips(void)
     session_free(s);
 }
 
+/* A gradient that is no number skips the step as one that overflows does, whichever replica has it, and by a fixed
+ * scale too; losses and steps behind it are as if it had not been. */
+static void check_not_a_number(const char *devices, int replicas, LossScaling scaling)
+{
+    const BuildOptions opt = { .loss = &loss_mse,
+                               .settings = momentum_setting,
+                               .replicas = replicas,
+                               .precision = DT_FLOAT16,
+                               .loss_scaling = scaling,
+                               .loss_scale = 1024 };
+    const Scaling how = { devices, replicas, 1, 0 };
+    Expected x = { .w = 0.5, .scale = scaling == SCALE_DYNAMIC ? 65536 : 1024, .rule = { 65536, 2, 0.5, 2000 } };
+    const NamedTensor *out;
+    Session *s = NULL;
+    int n;
+
+    if (CHECK_OK(open_session(&s, &opt, devices)))
+        for (int i = 0; i < 2 * N; i++) { /* every sample once, and so every replica that has one */
+            const double e = i % 2 ? NAN : 0.25, scale = x.scale;
+
+            if (!CHECK_OK(run(s, &how, i, e, x.w, &out, &n)))
+                break;
+            expect_step(&x, e, 1.0 / N, 0);
+            CU_ASSERT(x.ok == !(i % 2) && isnan(output(out, n, OUT_LOSS)) == !x.ok);
+            x.scale = scaling == SCALE_DYNAMIC ? x.scale : scale;
+            check_number(&how, i, "applied", output(out, n, OUT_APPLIED), x.ok, 0);
+            check_number(&how, i, "w", state(s, "w"), x.w, 0);
+            check_number(&how, i, "momentum", state(s, "w.momentum"), x.m, 0);
+            if (scaling == SCALE_DYNAMIC)
+                check_number(&how, i, "the scale", state(s, STATE_LOSS_SCALE), x.scale, 0);
+        }
+    session_free(s);
+}
+
+static void test_not_a_number(void)
+{
+    setenv("DPEXEC_CUDA_PLUGIN", BUILD_DIR "/libdpexec_cudasim.so", 0);
+    check_not_a_number("cpu", 1, SCALE_DYNAMIC);
+    check_not_a_number("cpu*2", 4, SCALE_DYNAMIC);
+    check_not_a_number("cpu*2", 3, SCALE_FIXED);
+    check_not_a_number("cuda*2", 2, SCALE_DYNAMIC);
+}
+
 DEFINE_SUITE(loss_scale, { "on simulated CUDA devices", test_cuda }, { "as the algorithm says", test_cpu },
              { "as PyTorch's GradScaler", test_torch }, { "a rule of one's own", test_rule }, { "fixed", test_fixed },
-             { "fixed, and steps that are skipped", test_fixed_skips });
+             { "not a number", test_not_a_number }, { "fixed, and steps that are skipped", test_fixed_skips });

@@ -1,0 +1,341 @@
+/* The picture for Graphviz: its boxes and bars are nodes, in frames of devices, in these of replicas, in these of
+ * phases; what nodes of one take from those of another is an edge, and each row has a rank of its own.  A deep network
+ * has thousands of nodes and of values, which `dot` does not lay out in any time that a person waits; the boxes of a
+ * picture are few, and what each stands for is its tooltip.  For the same reason, and for the eye's, there are no edges
+ * for what the backward pass takes from the forward pass, nor from rows that repeat back to themselves. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "exec/inspect/picture.h"
+#include "graph/collective.h"
+#include "graph/dot.h"
+#include "graph/op.h"
+#include "graph/phase.h"
+
+enum { LABEL_MAX = 400, LINE_CHARS = 36, NAME_MAX = 120, LABELLED_EDGES = 400 }; /* of more edges none has a label */
+
+static const char *const fills[N_PHASES] = { "#ffffff", "#dbe9f6", "#fff2cc", "#f9e0d2", "#dcefd8" };
+
+/* Between boxes and bars, by number (place_of), or from an input. */
+typedef struct {
+    int from, to;   /* from -1: of an input */
+    uint32_t value; /* the first that goes there */
+    int count;
+} Edge;
+
+typedef struct {
+    FILE *f;
+    const Picture *p;
+    Arena *a;
+    Edge *edge;
+    int n_edge;
+} Dot;
+
+/* Of a row's bar, or of its box in a lane. */
+static int place_of(const Picture *p, int row, int lane) { return row * (p->n_lane + 1) + lane + 1; }
+
+static int place_of_node(const Picture *p, const Node *n)
+{
+    return place_of(p, p->row_of[n->index], p->lane_of[n->index]);
+}
+
+/* ---- edges ---- */
+
+static int compare_edges(const void *a, const void *b)
+{
+    const Edge *x = a, *y = b;
+
+    if (x->to != y->to)
+        return x->to < y->to ? -1 : 1;
+    if (x->from != y->from)
+        return x->from < y->from ? -1 : 1;
+    return (x->value > y->value) - (x->value < y->value);
+}
+
+static bool is_drawn(const Picture *p, const Node *from, const Node *to)
+{
+    const int down = p->row_of[to->index] - p->row_of[from->index];
+
+    return (down > 0 || (!down && p->lane_of[from->index] != p->lane_of[to->index])) &&
+           (p->phase[from->index] != PHASE_FORWARD || p->phase[to->index] <= PHASE_CRITERION);
+}
+
+static void add_edges(Dot *d, const Node *n)
+{
+    const int to = place_of_node(d->p, n);
+
+    for (int i = 0; i < n->n_in; i++) {
+        const Value *v = has_value(n->in[i]) ? value(d->p->g, n->in[i]) : NULL;
+
+        if (v && (v->producer ? is_drawn(d->p, v->producer, n) : v->kind == V_INPUT))
+            d->edge[d->n_edge++] = (Edge){ v->producer ? place_of_node(d->p, v->producer) : -1, to, n->in[i].i, 1 };
+    }
+}
+
+/* Those of the same ends as one; of inputs each has its own. */
+static Status find_edges(Dot *d)
+{
+    const Graph *g = d->p->g;
+    int most = 0, kept = 0;
+
+    FOR_NODES(g, n)
+        most += n->n_in;
+    if (!(d->edge = ARENA_NEW(d->a, Edge, most)))
+        return FAIL_NOMEM();
+    FOR_NODES(g, n)
+        add_edges(d, n);
+    if (d->n_edge)
+        qsort(d->edge, (size_t)d->n_edge, sizeof *d->edge, compare_edges);
+    for (int i = 0; i < d->n_edge; i++) {
+        Edge *last = kept ? &d->edge[kept - 1] : NULL;
+        const Edge e = d->edge[i];
+
+        if (last && last->to == e.to && last->from == e.from && (e.from >= 0 || last->value == e.value))
+            last->count += last->value != e.value;
+        else
+            d->edge[kept++] = e;
+    }
+    d->n_edge = kept;
+    return ST_OK;
+}
+
+static void print_edge(const Dot *d, const Edge *e)
+{
+    const Value *v = value(d->p->g, (ValueId){ e->value });
+    const bool labelled = d->n_edge <= LABELLED_EDGES;
+    const int lanes = d->p->n_lane + 1;
+    char shape[SHAPE_TEXT];
+
+    if (e->from < 0)
+        fprintf(d->f, "  v%u", e->value);
+    else
+        fprintf(d->f, "  n%d", e->from);
+    fprintf(d->f, " -> n%d [tooltip=\"", e->to);
+    dot_text(d->f, v->name, NAME_MAX);
+    fputs(labelled ? "\", label=\"" : ": ", d->f);
+    if (e->count > 1)
+        fprintf(d->f, "%d values", e->count);
+    else
+        fprintf(d->f, "%s%s", dtype_name(v->dtype), shape_text(v->shape, shape));
+    fputs(e->from >= 0 && e->from / lanes == e->to / lanes && e->from > e->to ? "\", constraint=false];\n" : "\"];\n",
+          d->f); /* up, to a replica */
+}
+
+/* ---- boxes and bars ---- */
+
+/* At most LINE_CHARS a line, broken at blanks. */
+static void print_label(FILE *f, const char *s)
+{
+    for (size_t n, end; *s; s += n) {
+        char line[LABEL_MAX];
+
+        s += strspn(s, " ");
+        n = strlen(s);
+        for (end = LINE_CHARS; n > LINE_CHARS && end > 0 && s[end] != ' ';)
+            end--;
+        n = n <= LINE_CHARS ? n : end ? end : strcspn(s, " ");
+        snprintf(line, sizeof line, "%.*s", (int)n, s);
+        dot_text(f, line, LABEL_MAX);
+        fputs("\\n", f);
+    }
+}
+
+static void print_tooltip(const Dot *d, int place)
+{
+    fputs("\", tooltip=\"", d->f);
+    FOR_NODES(d->p->g, n)
+        if (place_of_node(d->p, n) == place) {
+            dot_text(d->f, n->name, NAME_MAX);
+            fprintf(d->f, " (%s", n->op->name);
+            picture_tensors(d->f, d->p->g, n, dot_text);
+            fputs(")\\n", d->f);
+        }
+    fputs("\"];\n", d->f);
+}
+
+static void print_cell(const Dot *d, int row, int lane)
+{
+    const Row *r = &d->p->row[row];
+    const Cell *c = &r->cell[lane];
+
+    fprintf(d->f, "  n%d [shape=box, style=filled, fillcolor=\"%s\", label=\"", place_of(d->p, row, lane),
+            fills[r->phase]);
+    print_label(d->f, c->label);
+    if (c->of)
+        print_label(d->f, c->of);
+    if (r->repeats > 1)
+        fprintf(d->f, "x%d\\n", r->repeats);
+    print_tooltip(d, place_of(d->p, row, lane));
+}
+
+static Status print_bar(const Dot *d, int row)
+{
+    const Exchange e = exchange_of(d->p->row[row].bar);
+    const char *label = picture_bar(d->a, d->p, row);
+
+    if (!label)
+        return FAIL_NOMEM();
+    fprintf(d->f, "  n%d [shape=box, style=\"filled,rounded\", fontcolor=\"#ffffff\", fillcolor=\"%s\", label=\"",
+            place_of(d->p, row, -1),
+            e.sum      ? "#a33c2a"
+            : e.joined ? "#6a4c93"
+                       : "#3f6e8c");
+    print_label(d->f, label);
+    print_tooltip(d, place_of(d->p, row, -1));
+    return ST_OK;
+}
+
+/* ---- frames ---- */
+
+static void print_phases(const Dot *d, int lane)
+{
+    int open = -1;
+
+    for (int k = 0; k < d->p->n_row; k++) {
+        const Row *r = &d->p->row[k];
+
+        if (!r->cell || !r->cell[lane].label)
+            continue;
+        if (open != r->phase) {
+            fprintf(d->f, "%s  subgraph \"cluster_%d_%d\" {\n  color=\"#bbbbbb\"; label=\"%s\";\n",
+                    open >= 0 ? "  }\n" : "", lane, r->phase, phase_name(r->phase));
+            open = r->phase;
+        }
+        print_cell(d, k, lane);
+    }
+    fputs(open >= 0 ? "  }\n" : "", d->f);
+}
+
+static void print_lane(const Dot *d, int i)
+{
+    const Lane *lane = &d->p->lane[i];
+    int64_t from, n;
+
+    if (lane->replica < 0) {
+        print_phases(d, i);
+        return;
+    }
+    picture_samples(d->p, lane->replica, &from, &n);
+    fprintf(d->f, "  subgraph \"cluster_r%d\" {\n  color=\"#888888\"; label=\"replica %d", lane->replica,
+            lane->replica);
+    if (d->p->scatter && !n)
+        fputs(", no samples", d->f);
+    else if (n)
+        fprintf(d->f, n > 1 ? ", samples %lld to %lld" : ", sample %lld", (long long)from, (long long)(from + n - 1));
+    fputs("\";\n", d->f);
+    print_phases(d, i);
+    fputs("  }\n", d->f);
+}
+
+/* Lanes of a device stand together. */
+static void print_lanes(const Dot *d)
+{
+    for (int i = 0; i < d->p->n_lane; i++) {
+        const int device = d->p->lane[i].device;
+
+        if (device >= 0 && (!i || d->p->lane[i - 1].device != device))
+            fprintf(d->f, "  subgraph \"cluster_d%d\" {\n  color=\"#444444\"; label=\"device %d\";\n", device, device);
+        print_lane(d, i);
+        if (device >= 0 && (i + 1 == d->p->n_lane || d->p->lane[i + 1].device != device))
+            fputs("  }\n", d->f);
+    }
+}
+
+static bool is_shared(const Picture *p, int lane) { return lane >= 0 && p->lane[lane].replica < 0; }
+
+/* Boxes of a row, of replicas or of what those of a device share, or its bar; the first of them, or -1. */
+static int print_rank(const Dot *d, int row, bool shared)
+{
+    const Row *r = &d->p->row[row];
+    int first = r->bar && !shared ? place_of(d->p, row, -1) : -1;
+
+    for (int i = 0; !r->bar && i < d->p->n_lane && first < 0; i++)
+        if (r->cell[i].label && is_shared(d->p, i) == shared)
+            first = place_of(d->p, row, i);
+    if (first < 0)
+        return -1;
+    fprintf(d->f, "  {rank=same; n%d;", first);
+    for (int i = 0; !r->bar && i < d->p->n_lane; i++)
+        if (r->cell[i].label && is_shared(d->p, i) == shared && place_of(d->p, row, i) != first)
+            fprintf(d->f, " n%d;", place_of(d->p, row, i));
+    fputs("}\n", d->f);
+    return first;
+}
+
+/* Time goes down: a rank for each row, one below the other.  What the replicas of a device share, above all the sums of
+ * what they made, stands below them, for `dot` loses boxes of frames that have an edge within a rank. */
+static void print_ranks(const Dot *d)
+{
+    for (int k = 0, last = -1; k < 2 * d->p->n_row; k++) {
+        const int first = print_rank(d, k / 2, k % 2);
+
+        if (last >= 0 && first >= 0)
+            fprintf(d->f, "  n%d -> n%d [style=invis];\n", last, first);
+        last = first < 0 ? last : first;
+    }
+}
+
+static void print_ends(const Dot *d)
+{
+    const Graph *g = d->p->g;
+
+    for (int i = 0; i < g->n_input; i++) {
+        char shape[SHAPE_TEXT];
+        const Value *v = value(g, g->input[i]);
+
+        fprintf(d->f, "  v%u [shape=ellipse, label=\"", g->input[i].i);
+        dot_text(d->f, v->name, NAME_MAX);
+        fprintf(d->f, "\\n%s%s\"];\n", dtype_name(v->dtype), shape_text(v->shape, shape));
+    }
+    for (int i = 0; i < g->n_output; i++) {
+        const Value *v = value(g, g->output[i].value);
+
+        fprintf(d->f, "  o%d [shape=ellipse, peripheries=2, label=\"", i);
+        dot_text(d->f, g->output[i].name, NAME_MAX);
+        fputs("\"];\n", d->f);
+        if (v->producer)
+            fprintf(d->f, "  n%d -> o%d;\n", place_of_node(d->p, v->producer), i);
+        else if (v->kind == V_INPUT)
+            fprintf(d->f, "  v%u -> o%d;\n", g->output[i].value.i, i);
+    }
+}
+
+static Status print_picture(FILE *f, const Picture *p, const Graph *model, Arena *a)
+{
+    Dot d = { .f = f, .p = p, .a = a };
+
+    TRY(find_edges(&d));
+    fputs("digraph \"", f);
+    dot_text(f, p->g->name, NAME_MAX);
+    fputs("\" {\n  newrank=true;\n  ranksep=0.25;\n  nodesep=0.1;\n  node [fontname=\"Helvetica\", fontsize=10];\n  "
+          "edge [fontname=\"Helvetica\", "
+          "fontsize=8];\n",
+          f);
+    if (model) {
+        fputs("  subgraph \"cluster_model\" {\n  label=\"the model, before\";\n", f);
+        TRY(graph_dot_part(f, model, "m", d.n_edge > LABELLED_EDGES));
+        fputs("  }\n", f);
+    }
+    for (int k = 0; k < p->n_row; k++)
+        if (p->row[k].bar)
+            TRY(print_bar(&d, k));
+    print_lanes(&d);
+    print_ranks(&d);
+    print_ends(&d);
+    for (int i = 0; i < d.n_edge; i++)
+        print_edge(&d, &d.edge[i]);
+    fputs("}\n", f);
+    return ferror(f) ? FAIL(E_IO, "writing the picture of graph '%s' failed", p->g->name) : ST_OK;
+}
+
+Status picture_dot(FILE *f, const Graph *g, const Graph *model)
+{
+    Arena *a = arena_create_beside(g->arena);
+    Picture p;
+    Status st = a ? picture_fold(&p, g, a) : FAIL_NOMEM();
+
+    if (!st)
+        st = print_picture(f, &p, model, a);
+    arena_free(a);
+    return st;
+}
