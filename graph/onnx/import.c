@@ -383,7 +383,7 @@ Status import_initializers(Importer *im, Body *b, const Onnx__GraphProto *gp)
 
         TRY(declare(&e, b, p->name, "initializer"));
         TRY(take_shared(&shared, &done, im, b, e, p));
-        if (done || (e->problem = tensor_type_problem(p->data_type)))
+        if (done || (e->problem = tensor_type_problem(p->data_type, im->tensors.texts)))
             continue;
         TRY(tensor_decode(&t, &reader, p, p->name));
         TRY(add_initializer(im, e, shared, p->name, t));
@@ -394,7 +394,7 @@ Status import_initializers(Importer *im, Body *b, const Onnx__GraphProto *gp)
 
         TRY(declare(&e, b, name, "sparse initializer"));
         TRY(take_shared(&shared, &done, im, b, e, p));
-        if (done || (e->problem = tensor_type_problem(p->values->data_type)))
+        if (done || (e->problem = tensor_type_problem(p->values->data_type, im->tensors.texts)))
             continue;
         TRY(tensor_decode_sparse(&t, &im->tensors, p, name));
         TRY(add_initializer(im, e, shared, name, t));
@@ -423,7 +423,7 @@ static Status import_input(Importer *im, Body *b, const Onnx__ValueInfoProto *p)
     if (type->value_case != ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE)
         problem = "only tensors are supported, not sequences, maps, optional or sparse values";
     else
-        problem = tensor_type_problem(type->tensor_type->elem_type);
+        problem = tensor_type_problem(type->tensor_type->elem_type, false);
     if (problem) {
         problems_add(&im->problems, "input '%s': %s", p->name, problem);
         e->value = graph_add_value(im->g, V_TEMP, p->name, DT_NONE, &shape);
@@ -551,7 +551,7 @@ static Status import_proto(Graph **out, OnnxModel **model, const Onnx__ModelProt
     int64_t opset = opset_of(&top, NULL);
     Importer im = { .scratch = scratch,
                     .model = m,
-                    .tensors = { .external = ext, .dense_left = DENSE_BYTES },
+                    .tensors = { .external = ext, .dense_left = DENSE_BYTES, .texts = run != NULL },
                     .marked = model_is_marked(m),
                     .eval = opt ? opt->eval : NULL,
                     .own = opt ? opt->own : NULL,
