@@ -276,6 +276,8 @@ static Status import_operator(Importer *im, Body *b, const Onnx__NodeProto *p)
         if (alias(im, b, p))
             return ST_OK;
     }
+    if (is_gradient(p))
+        return import_gradient(im, b, p);
     if (is_flex_attention(p))
         return import_flex_attention(im, b, p);
     if (default_domain(p->domain) && !strcmp(p->op_type, "Scatter"))

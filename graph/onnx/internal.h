@@ -227,6 +227,10 @@ Status import_applied(ValueId *x, Importer *im, Body *b, const Onnx__NodeProto *
 bool is_flex_attention(const Onnx__NodeProto *p);
 Status import_flex_attention(Importer *im, Body *b, const Onnx__NodeProto *p) CHECKED;
 
+/* ---- gradient.c ---- */
+bool is_gradient(const Onnx__NodeProto *p);
+Status import_gradient(Importer *im, Body *b, const Onnx__NodeProto *p) CHECKED;
+
 /* ---- sequence.c ---- */
 bool is_sequence_operator(const char *name);
 Status import_sequence(Importer *im, Body *b, const Onnx__NodeProto *p) CHECKED;
