@@ -13,7 +13,7 @@ bool is_gradient(const Onnx__NodeProto *p)
 
 typedef struct {
     Importer *im;
-    const Body *b;
+    const Body *b;          /* the model's graph, also where it is a part that is differentiated again */
     Onnx__GraphProto *part; /* with the inputs, the output, and room for all nodes and initializers */
     bool *taken;            /* [b->n_node] */
     Scope seen;             /* names that have been followed */
@@ -106,11 +106,10 @@ static Status take(Part *t, const char *name)
 
     if (!e)
         return FAIL(E_MODEL, "'%s' is not in the graph", name);
-    if (e->node < 0) /* of a part that is differentiated in its turn, inputs are no initializers any more */
-        return !(e->formal && t->b->up) && take_initializer(t, name)
-                   ? ST_OK
-                   : FAIL(E_MODEL, "'%s', on which '%s' depends, is in neither xs nor zs", name,
-                          t->part->output[0]->name);
+    if (e->node < 0)
+        return take_initializer(t, name) ? ST_OK
+                                         : FAIL(E_MODEL, "'%s', on which '%s' depends, is in neither xs nor zs", name,
+                                                t->part->output[0]->name);
     if (t->taken[e->node])
         return ST_OK;
     t->taken[e->node] = true;
@@ -203,8 +202,9 @@ Status import_gradient(Importer *im, Body *b, const Onnx__NodeProto *p)
     Part t = { .im = im, .b = b, .seen.arena = im->scratch };
     const Graph *body;
 
-    if (b->function || b->outer)
-        return FAIL(E_UNSUPPORTED, "%s: in a function or a subgraph", proto_text(im, p));
+    for (; t.b->up; t.b = t.b->up)
+        if (t.b->function || t.b->outer)
+            return FAIL(E_UNSUPPORTED, "%s: in a function or a subgraph", proto_text(im, p));
     TRY(status_prefix(make_part(&t, p), "%s", proto_text(im, p)));
     TRY(status_prefix(body_decode(&body, im, b, p, t.part), "%s", proto_text(im, p)));
     return im->problems.n ? ST_OK : add(im, b, p, body);
