@@ -127,7 +127,8 @@ import numpy as np
 np.save(sys.argv[1] + "/words.npy", np.array([["The", "CAT"]]))
 np.save(sys.argv[1] + "/swapped.npy", np.array([["The", "CAT"]]).astype(">U3"))
 np.save(sys.argv[1] + "/columns.npy", np.asfortranarray([["ab", "c"], ["日本", ""]]))
-np.save(sys.argv[1] + "/more.npy", np.array(["é\0x", "", "\U0001f600"]))
+np.save(sys.argv[1] + "/more.npy", np.array(["é\0x", "", "\U0001f600", "a", "bc", "def", " "]))
+np.save(sys.argv[1] + "/one.npy", np.array(["\0ß"]))
 END2
 for words in words swapped; do
     check "dpexec run, $words" "$dpexec" run "$m/model.onnx" --input "x0=$DIR/$words.npy" --out "$DIR/ran" --quiet
