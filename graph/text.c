@@ -26,9 +26,9 @@ bool text_is_utf8(Text t)
 
 char *text_make(Tensor *t, int64_t i, Arena *a, size_t n)
 {
-    static char nothing[1];
+    static const char nothing[1];
     Text *x = n && n < SIZE_MAX - sizeof *x ? arena_alloc(a, sizeof *x + n + 1) : NULL;
-    char *bytes = x ? (char *)(x + 1) : n ? NULL : nothing;
+    char *bytes = x ? (char *)(x + 1) : n ? NULL : (char *)(uintptr_t)nothing;
 
     if (x)
         *x = (Text){ n, bytes };
