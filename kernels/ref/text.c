@@ -81,11 +81,12 @@ DEFINE_KERNEL(ref_regex_full_match, .op = &op_RegexFullMatch, .prepare = prepare
 typedef struct {
     Text by;
     int64_t most;
+    bool counts; /* its second output is there */
 } Split;
 
 static Status prepare_split(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
-    const Split s = { text_of(node_string(n, "delimiter")), node_int(n, "maxsplit") };
+    const Split s = { text_of(node_string(n, "delimiter")), node_int(n, "maxsplit"), has_out(n, 1) };
 
     (void)ctx;
     (void)g;
@@ -105,7 +106,7 @@ static Status run_split(KernelCtx *ctx, void *state, const Tensor *in, Tensor *o
         for (; text_split_next(&part, &s); n++)
             if (!text_set(&out[0], i * wide + n, ctx->texts, part))
                 return FAIL_NOMEM();
-        if (out[1].data)
+        if (how->counts)
             ((int64_t *)out[1].data)[i] = n;
     }
     return ST_OK;

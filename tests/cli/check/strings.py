@@ -84,6 +84,7 @@ split("split_most", S("a b c", "a  b"), None, 1, maxsplit=1)
 split("split_none", S("a b", " c"), None, 0, maxsplit=0)
 split("split_spaces", S("\u2003a\u00a0b\tc \x0bd\u3000", "", " \n", "日本 語"))
 split("split_empty", np.empty((0, 2), object))
+one("split_alone", "StringSplit", [S("a b")], [S("a", "b", shape=(1, 2))])
 # As ONNX's text says and ONNX Runtime does; Python keeps what stands behind: 'b '.
 one("split_rest", "StringSplit", [S(" a b ", "a b c ")], [S("a", "b", "a", "b c", shape=(2, 2)), np.array([2, 2], np.int64)], maxsplit=1)
 
