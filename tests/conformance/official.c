@@ -158,13 +158,19 @@ static Status evaluate_set(Official *t, Arena *a, const char *model, char *set, 
     return ST_OK;
 }
 
+/* Outputs that are sequences are several of the graph, and one file. */
 static Status import_and_run(Official *t, Arena *a, const char *model, const char *set, bool types_only)
 {
+    Status st = ST_OK;
+    OnnxModel *onnx;
     Graph *g;
-    Status st;
 
-    TRY(onnx_import_file(&g, NULL, model, &(ImportOptions){ .eval = interp_node }));
-    st = run_set(t, a, g, set, types_only);
+    TRY(onnx_import_file(&g, &onnx, model, &(ImportOptions){ .eval = interp_node }));
+    for (int i = 0; i < onnx->n_output; i++)
+        if (onnx->output[i].sequence)
+            st = FAIL(E_UNSUPPORTED, "output '%s' is a sequence", onnx->output[i].name);
+    st = st ? st : run_set(t, a, g, set, types_only);
+    onnx_model_free(onnx);
     graph_free(g);
     return st;
 }
