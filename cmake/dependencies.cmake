@@ -32,6 +32,10 @@ target_include_directories(onnx_proto SYSTEM PUBLIC ${onnx_proto_out})
 target_link_libraries(onnx_proto PUBLIC PkgConfig::PROTOBUF_C)
 target_link_libraries(core PUBLIC onnx_proto)
 
+# RE2: the regular expressions of RegexFullMatch, whose words ONNX says they are in (kernels/ref/regex.cpp).
+pkg_check_modules(RE2 REQUIRED IMPORTED_TARGET re2)
+target_link_libraries(core PUBLIC PkgConfig::RE2)
+
 # DLPack: the tensor header that array libraries share (a header only).
 find_path(DLPACK_INCLUDE dlpack/dlpack.h REQUIRED)
 target_include_directories(core PRIVATE ${DLPACK_INCLUDE})

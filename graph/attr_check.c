@@ -62,7 +62,9 @@ static Status check_list(const Graph *g, const Node *n, const AttrDecl *d, const
 
 static Status check_dtype(const Graph *g, const Node *n, const AttrDecl *d, const Attr *a)
 {
-    const unsigned types = d->range == R_STORED ? DTYPES_STORED : DTYPES_ALL;
+    const unsigned types = d->range == R_HELD     ? DTYPES_STORED | DTYPES_TEXT
+                           : d->range == R_STORED ? DTYPES_STORED
+                                                  : DTYPES_ALL;
     bool held = a->i >= 0 && a->i < DT_COUNT && (types >> a->i & 1);
 
     if (!held && a->i != DT_NONE)
@@ -93,7 +95,7 @@ Status attr_check(const Graph *g, const Node *n, const AttrDecl *d, const Attr *
         return ST_OK;
     if (a->type == A_STRING && d->words)
         return check_word(g, n, d, a);
-    if (d->range == R_DTYPE || d->range == R_STORED)
+    if (d->range == R_DTYPE || d->range == R_STORED || d->range == R_HELD)
         return check_dtype(g, n, d, a);
     if (d->range != R_ANY && a->type == A_INT)
         return check_number(g, n, a, &ranges[d->range], a->i);

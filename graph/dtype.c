@@ -16,7 +16,7 @@ static const struct {
     [DT_INT16] = { "int16", 2, 0 },
     [DT_INT32] = { "int32", 4, 0 },
     [DT_INT64] = { "int64", 8, 0 },
-    [DT_STRING] = { "string", 0, 0 },
+    [DT_STRING] = { "string", sizeof(void *), 0 },
     [DT_BOOL] = { "bool", 1, 0 },
     [DT_FLOAT16] = { "float16", 2, 0 },
     [DT_FLOAT64] = { "float64", 8, 0 },

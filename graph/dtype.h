@@ -14,7 +14,7 @@ typedef enum {
     DT_INT16 = 5,
     DT_INT32 = 6,
     DT_INT64 = 7,
-    DT_STRING = 8, /* read and named in errors; no kernel computes with it */
+    DT_STRING = 8, /* handles of strings, with which the interpreter alone computes (graph/text.h) */
     DT_BOOL = 9,   /* one byte, 0 or 1 */
     DT_FLOAT16 = 10,
     DT_FLOAT64 = 11,
@@ -53,8 +53,9 @@ typedef enum {
      DTYPE_BIT(DT_FLOAT8E5M2FNUZ) | DTYPE_BIT(DT_FLOAT4E2M1) | DTYPE_BIT(DT_FLOAT8E8M0))
 #define DTYPES_SMALL (DTYPES_SMALL_INT | DTYPES_SMALL_FLOAT)
 #define DTYPES_STORED (DTYPES_ALL | DTYPES_SMALL)
+#define DTYPES_TEXT DTYPE_BIT(DT_STRING)
 
-size_t dtype_size(DType t);          /* bytes of one element; 0 for what has no fixed size */
+size_t dtype_size(DType t);          /* bytes of one element; 0 for what is no type */
 const char *dtype_name(DType t);     /* "float32", "int64", ...; never NULL */
 DType dtype_parse(const char *name); /* DT_NONE when unknown */
 bool dtype_is_float(DType t);

@@ -1,4 +1,4 @@
-/* The vocabulary of an operator's gradient.  passes/train/autodiff.c makes one Grad per node of the backward walk. */
+/* The vocabulary of an operator's gradient.  graph/autodiff.c makes one Grad per node of the backward walk. */
 #ifndef DPX_GRAD_H
 #define DPX_GRAD_H
 

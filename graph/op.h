@@ -41,8 +41,9 @@ enum {
     R_DEVICES, /* any number, each -1 (the host) to MAX_DEVICES - 1 */
     R_NATURAL, /* not negative */
     R_POSITIVE,
-    R_DTYPE, /* a type that is computed with, or 0 */
-    R_STORED /* a type that tensors may have, or 0 */
+    R_DTYPE,  /* a type that is computed with, or 0 */
+    R_STORED, /* a type that tensors may have, or 0 */
+    R_HELD    /* one of these, or strings */
 };
 
 enum {

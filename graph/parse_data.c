@@ -213,7 +213,7 @@ static Status listed_data(Parser *p, Tensor **out, DType dtype, const Shape *s, 
 {
     Tensor *t;
 
-    if (!dtype_size(dtype))
+    if (!dtype_size(dtype) || dtype == DT_STRING)
         n = 0;
     if (n > p->lex.end - p->lex.at + 1)
         return FAIL(E_MODEL, "line %d: %" PRId64 " elements expected, the text ends before", p->tok.line, n);

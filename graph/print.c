@@ -230,7 +230,7 @@ static bool is_splat(const Tensor *t, int64_t n)
 
 static void print_data(Printer *p, const Tensor *t)
 {
-    int64_t n = dtype_size(t->dtype) ? tensor_numel(t) : 0;
+    int64_t n = dtype_size(t->dtype) && t->dtype != DT_STRING ? tensor_numel(t) : 0;
     int64_t shown = p->opt.max_elements && n > p->opt.max_elements ? p->opt.max_elements : n;
 
     if (is_splat(t, n)) {

@@ -9,6 +9,7 @@
 
 #include "graph/base/saturate.h"
 #include "graph/small.h"
+#include "graph/text.h"
 
 int64_t tensor_numel(const Tensor *t) { return shape_numel(&t->shape); }
 
@@ -41,7 +42,7 @@ Tensor *tensor_copy(Arena *a, const Tensor *t)
 
     if (copy && t->data && !(copy->data = arena_memdup(a, t->data, tensor_bytes(t))))
         return NULL;
-    return copy;
+    return copy && t->dtype == DT_STRING && !text_copy_all(copy, a, t) ? NULL : copy;
 }
 
 float half_to_float(uint16_t h)
@@ -120,7 +121,7 @@ int64_t tensor_int(const Tensor *t, int64_t i)
     case D: return (int64_t)((const T *)t->data)[i];
         EACH_INT(X)
 #undef X
-    default: return dtype_is_small(t->dtype) ? saturate(tensor_float(t, i), 63) : 0;
+    default: return saturate(tensor_float(t, i), 63);
     }
 }
 
@@ -133,6 +134,7 @@ double tensor_float(const Tensor *t, int64_t i)
 #undef X
     case DT_FLOAT16: return half_to_float(((const uint16_t *)t->data)[i]);
     case DT_BFLOAT16: return bfloat_to_float(((const uint16_t *)t->data)[i]);
+    case DT_STRING: return text_at(t, i).n > 0;
     default: return dtype_is_small(t->dtype) ? small_value(t->dtype, ((const uint8_t *)t->data)[i]) : 0;
     }
 }
@@ -167,10 +169,21 @@ void tensor_set_float(Tensor *t, int64_t i, double v)
     }
 }
 
+static bool texts_same(const Tensor *a, const Tensor *b)
+{
+    for (int64_t i = 0; i < tensor_numel(a); i++)
+        if (!text_same(text_at(a, i), text_at(b, i)))
+            return false;
+    return true;
+}
+
 bool tensor_same(const Tensor *a, const Tensor *b)
 {
-    return a->dtype == b->dtype && shape_eq(&a->shape, &b->shape) &&
-           (!tensor_bytes(a) || !memcmp(a->data, b->data, tensor_bytes(a)));
+    if (a->dtype != b->dtype || !shape_eq(&a->shape, &b->shape))
+        return false;
+    if (a->dtype == DT_STRING)
+        return texts_same(a, b);
+    return !tensor_bytes(a) || !memcmp(a->data, b->data, tensor_bytes(a));
 }
 
 bool tensor_is_filled(const Tensor *t)
@@ -178,6 +191,8 @@ bool tensor_is_filled(const Tensor *t)
     int64_t n = tensor_numel(t);
     double v = n ? tensor_float(t, 0) : 0;
 
+    if (t->dtype == DT_STRING)
+        return false;
     for (int64_t i = 1; i < n; i++)
         if (tensor_float(t, i) != v)
             return false;

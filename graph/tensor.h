@@ -18,11 +18,11 @@ bool tensor_same(const Tensor *a, const Tensor *b); /* to the last bit */
 bool tensor_is_filled(const Tensor *t);             /* with one number throughout */
 /* Zeroed data and the header in the arena; NULL when out of memory. */
 Tensor *tensor_create(Arena *a, DType dtype, const Shape *shape);
-Tensor *tensor_copy(Arena *a, const Tensor *t);
+Tensor *tensor_copy(Arena *a, const Tensor *t); /* strings with what they say */
 /* Zeros that take no memory, which a state may begin with (Value.init): no data, whatever the shape. */
 Tensor *tensor_zeros(Arena *a, DType dtype, const Shape *shape);
 /* Element `i` of any real type; floats are truncated toward zero by the integer form, to the nearest int64 where they
- * lie outside, to 0 if NaN: a file may hold any number where a size is expected. */
+ * lie outside, to 0 if NaN: a file may hold any number where a size is expected.  A string is 1 unless it is empty. */
 int64_t tensor_int(const Tensor *t, int64_t i);
 double tensor_float(const Tensor *t, int64_t i);
 void tensor_set_int(Tensor *t, int64_t i, int64_t v);

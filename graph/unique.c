@@ -4,6 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "graph/text.h"
+
 typedef struct {
     const Tensor *x;
     int64_t n, outer, inner; /* slices; elements before and behind the axis */
@@ -25,6 +27,8 @@ static int compare_elements(const Tensor *x, int64_t i, int64_t j)
 {
     int64_t a, b;
 
+    if (x->dtype == DT_STRING)
+        return text_compare(text_at(x, i), text_at(x, j));
     if (dtype_is_float(x->dtype))
         return compare_floats(tensor_float(x, i), tensor_float(x, j));
     a = tensor_int(x, i);

@@ -67,6 +67,7 @@ typedef enum {
     DPX_INT16 = 5,
     DPX_INT32 = 6,
     DPX_INT64 = 7,
+    DPX_STRING = 8, /* elements are `const dpx_text *`; of dpx_data alone, which dpx_interpret takes and gives */
     DPX_BOOL = 9,
     DPX_FLOAT16 = 10,
     DPX_FLOAT64 = 11,
@@ -85,6 +86,12 @@ typedef enum {
     DPX_UINT2 = 25,
     DPX_INT2 = 26
 } dpx_dtype;
+
+/* A string: UTF-8, in which bytes may be 0.  NULL instead of one: the empty string. */
+typedef struct {
+    size_t n; /* bytes */
+    const char *bytes;
+} dpx_text;
 
 typedef struct {
     const char *name; /* of the graph input, output or state it is for; NULL in a batch: by its place there */
@@ -740,7 +747,8 @@ typedef struct {
         sizeof(dpx_container), 0, 0, 2, 0 \
     }
 
-/* The tensor's elements are copied. */
+/* The tensor's elements are copied, strings with what they say, which dpx_collate, dpx_scatter and steps do not
+ * take. */
 DPX_API dpx_status dpx_data_tensor(dpx_data **out, const dpx_tensor *tensor) DPX_CHECKED;
 /* Members are held, and may be freed by the caller.  NULL is legal for those of none. */
 DPX_API dpx_status dpx_data_list(dpx_data **out, const dpx_data *const *member, int n) DPX_CHECKED;

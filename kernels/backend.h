@@ -16,6 +16,8 @@ typedef struct {
     int n_threads; /* of the OpenMP team that `run` may use */
     size_t scratch_bytes, table_bytes;
     void *scratch, *table;
+    Arena *texts;           /* what strings are made of, which their kernels take of it as they run; NULL but in the
+                             * interpreter, which alone runs those */
     const Runtime *runtime; /* NULL: a CPU device */
     GpuDevice *gpu;
     GpuStream *stream; /* of the node that runs; NULL while preparing */

@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include "graph/autodiff.h"
 #include "graph/draft.h"
 #include "graph/recipes/metric.h"
 #include "graph/recipes/optimizer.h"
@@ -248,8 +249,7 @@ Status model_repair(Graph *g, const BuildOptions *opt, Evaluator eval, Report *r
 #define OUT_OWN_LOSS_PREFIX \
     "loss:" /* loss:NAME, what is differentiated for groups whose loss is output NAME; gone likewise */
 #define OUT_GRAD_PREFIX "grad:" /* grad:NAME, the gradient by parameter NAME */
-/* Names of nodes that say what they are for (graph_begin_purpose). */
-#define GRADIENT_OF "gradient of "
+/* Names of nodes that say what they are for (graph_begin_purpose); GRADIENT_OF is graph/autodiff.h's. */
 #define UPDATE_OF "update of "
 /* Inputs made by passes. */
 #define IN_LR "learning_rate" /* 0-d, of the parameters' type; of group k, counted from 1, "learning_rate.k" */

@@ -31,6 +31,8 @@ typedef struct {
     int64_t rows;   /* positions that are stored */
     bool describes; /* it is another array's offsets or lengths */
     bool swapped;   /* elements are big-endian */
+    bool texts;     /* asked for by who can take strings, which then are of dtype DPX_STRING */
+    int64_t width;  /* of these: code points of an element (tools/npy_text.h) */
     double scale;   /* value = (element * scale - mean) / std, when converted to a float type */
     double mean, std;
     Mapped map; /* what `data` points into; empty when another array owns it */

@@ -131,6 +131,11 @@ static Status read_type(const Header *h, Array *out, const char *label)
             out->dtype = types[i].dtype;
             return ST_OK;
         }
+    if (*d == 'U' && out->texts && d[1] >= '1' && d[1] <= '9' && strlen(d) < 11) {
+        out->dtype = DPX_STRING;
+        out->width = strtoll(d + 1, NULL, 10);
+        return ST_OK;
+    }
     if (*d == 'U' || *d == 'S')
         return FAIL(
             E_IO, "%s: holds text ('%s'), expected bool, (u)int8 to 64 or float16, 32, 64; classes are numbered from 0",
@@ -142,7 +147,7 @@ static Status read_type(const Header *h, Array *out, const char *label)
 /* Bytes of the data, or -1 when they overflow. */
 static int64_t data_bytes(const Array *a)
 {
-    int64_t n = (int64_t)dpx_dtype_size(a->dtype);
+    int64_t n = a->dtype == DPX_STRING ? 4 * a->width : (int64_t)dpx_dtype_size(a->dtype);
 
     for (int i = 0; i < a->rank; i++)
         if (__builtin_mul_overflow(n, a->dim[i], &n))
@@ -289,6 +294,8 @@ Status npy_parse(Array *a, const char *label)
     bool fortran = false;
     Status st = parse(a, &fortran, label);
 
+    if (!st && fortran && a->dtype == DPX_STRING)
+        st = FAIL(E_UNSUPPORTED, "%s: strings in Fortran's order", label);
     if (!st && fortran)
         st = make_row_major(a, label);
     if (st)

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/npy_text.h"
+
 static const char *descr(dpx_dtype t)
 {
     switch (t) {
@@ -25,9 +27,9 @@ static const char *descr(dpx_dtype t)
 }
 
 /* Magic, version, length and dictionary: padded with spaces to a multiple of 64 and ended by a newline. */
-static size_t make_header(char out[512], const dpx_tensor *t)
+static size_t make_header(char out[512], const dpx_tensor *t, const char *type)
 {
-    int n = 10 + snprintf(out + 10, 400, "{'descr': '%s', 'fortran_order': False, 'shape': (", descr(t->dtype));
+    int n = 10 + snprintf(out + 10, 400, "{'descr': '%s', 'fortran_order': False, 'shape': (", type);
     size_t padded;
 
     for (int i = 0; i < t->rank; i++)
@@ -49,10 +51,27 @@ Status npy_begin(OutFile **out, const char *path, const dpx_tensor *like)
 
     if (!descr(like->dtype))
         return FAIL(E_UNSUPPORTED, "%s: .npy has no type %s", path, dpx_dtype_name(like->dtype));
-    len = make_header(header, like);
+    len = make_header(header, like, descr(like->dtype));
     TRY(outfile_open(out, path));
     fwrite(header, 1, len, outfile_stream(*out));
     return ST_OK;
+}
+
+static Status write_texts(const char *path, const dpx_tensor *t)
+{
+    char header[512], type[32];
+    int64_t n = 1;
+    size_t width;
+    OutFile *file;
+
+    for (int i = 0; i < t->rank; i++)
+        n *= t->dim[i];
+    TRY(npy_text_width(&width, t->data, n, path));
+    snprintf(type, sizeof type, "<U%zu", width);
+    TRY(outfile_open(&file, path));
+    fwrite(header, 1, make_header(header, t, type), outfile_stream(file));
+    npy_text_write(outfile_stream(file), t->data, n, width);
+    return outfile_close(file, ST_OK);
 }
 
 Status npy_write(const char *path, const dpx_tensor *t)
@@ -60,6 +79,8 @@ Status npy_write(const char *path, const dpx_tensor *t)
     size_t bytes = dpx_dtype_size(t->dtype);
     OutFile *file;
 
+    if (t->dtype == DPX_STRING)
+        return write_texts(path, t);
     for (int i = 0; i < t->rank; i++)
         bytes *= (size_t)t->dim[i];
     TRY(npy_begin(&file, path, t));

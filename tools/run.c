@@ -9,6 +9,7 @@
 #include "tools/commands.h"
 #include "tools/feed.h"
 #include "tools/members.h"
+#include "tools/npy_text.h"
 #include "tools/npy_write.h"
 #include "tools/progress.h"
 #include "tools/run_dir.h"
@@ -355,10 +356,21 @@ static Status write_outputs(Job *j, const char *folder)
 
 /* ---- what data decide: without a plan ---- */
 
+static Status take_texts(Job *j, const Array *a, const char *path)
+{
+    dpx_tensor *t = &j->input[j->n - 1];
+
+    *t = (dpx_tensor){ .name = j->name[j->n - 1], .dtype = DPX_STRING, .rank = a->rank };
+    memcpy(t->dim, a->dim, sizeof t->dim);
+    TRY(npy_text_read(&j->converted[j->n - 1], a, path));
+    t->data = j->converted[j->n - 1];
+    return ST_OK;
+}
+
 static Status read_array(dpx_data **out, Job *j, const char *argument)
 {
     const char *eq = strchr(argument, '=');
-    Array a = { .scale = 1, .std = 1 };
+    Array a = { .scale = 1, .std = 1, .texts = true };
     char name[MAX_NAME];
     Status st;
 
@@ -366,7 +378,8 @@ static Status read_array(dpx_data **out, Job *j, const char *argument)
     TRY(keep_name(j, name));
     TRY(mapped_open(&a.map, eq ? eq + 1 : argument));
     st = npy_parse(&a, eq ? eq + 1 : argument);
-    st = st ? st : convert(j, &a, a.dtype);
+    if (!st)
+        st = a.dtype == DPX_STRING ? take_texts(j, &a, eq ? eq + 1 : argument) : convert(j, &a, a.dtype);
     mapped_close(&a.map);
     return st ? st : (Status)dpx_data_tensor(out, &j->input[j->n - 1]);
 }

@@ -8,11 +8,14 @@
 #include "exec/run/interp.h"
 #include "exec/plan/plan_budget.h"
 #include "exec/train/attach.h"
+#include "graph/text.h"
 #include "passes/batch_axis.h"
 
 _Static_assert((int)DPX_INTERRUPTED == (int)E_INTERRUPTED && (int)DPX_BFLOAT16 == (int)DT_BFLOAT16 &&
                    (int)DPX_MAX_RANK == (int)MAX_RANK,
                "the public numbers are the internal ones");
+_Static_assert(sizeof(dpx_text) == sizeof(Text) && offsetof(dpx_text, bytes) == offsetof(Text, bytes),
+               "the public strings are the internal ones");
 
 const char *dpx_error(void) { return status_message(); }
 
@@ -25,6 +28,13 @@ size_t dpx_dtype_size(dpx_dtype dtype) { return dtype_size((DType)dtype); }
 const char *dpx_dtype_name(dpx_dtype dtype) { return dtype_name((DType)dtype); }
 
 Status api_tensor(Tensor *out, const dpx_tensor *t)
+{
+    if (t->dtype == DPX_STRING)
+        return FAIL(E_INVALID, "tensor '%s': strings are for dpx_interpret", t->name ? t->name : "");
+    return api_tensor_or_text(out, t);
+}
+
+Status api_tensor_or_text(Tensor *out, const dpx_tensor *t)
 {
     if (!dtype_size((DType)t->dtype) || t->rank < 0 || t->rank > MAX_RANK)
         return FAIL(E_INVALID, "tensor '%s': type %d and rank %d are not valid", t->name ? t->name : "", (int)t->dtype,

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/text.h"
+
 Status data_create(dpx_data **out, dpx_data_kind kind, int n)
 {
     dpx_data *d = calloc(1, sizeof *d);
@@ -26,7 +28,7 @@ Status data_create(dpx_data **out, dpx_data_kind kind, int n)
     return ST_OK;
 }
 
-Status data_create_tensor(dpx_data **out, DType dtype, const Shape *shape)
+static Status create_tensor(dpx_data **out, DType dtype, const Shape *shape)
 {
     dpx_data *d;
     size_t bytes;
@@ -40,6 +42,28 @@ Status data_create_tensor(dpx_data **out, DType dtype, const Shape *shape)
         return FAIL(E_NOMEM, "no memory for a tensor of %zu bytes", bytes);
     }
     memset(d->tensor.data, 0, bytes);
+    *out = d;
+    return ST_OK;
+}
+
+Status data_create_tensor(dpx_data **out, DType dtype, const Shape *shape)
+{
+    if (dtype == DT_STRING)
+        return FAIL(E_INVALID, "a tensor of strings: those are for dpx_interpret, and in no batch");
+    return create_tensor(out, dtype, shape);
+}
+
+Status data_copy_tensor(dpx_data **out, const Tensor *from)
+{
+    dpx_data *d;
+
+    TRY(create_tensor(&d, from->dtype, &from->shape));
+    if (from->dtype == DT_STRING && (!(d->texts = arena_create()) || !text_copy_all(&d->tensor, d->texts, from))) {
+        data_release(d);
+        return FAIL_NOMEM();
+    }
+    if (from->dtype != DT_STRING && tensor_bytes(from))
+        memcpy(d->tensor.data, from->data, tensor_bytes(from));
     *out = d;
     return ST_OK;
 }
@@ -67,6 +91,7 @@ void data_release(const dpx_data *shared)
     free(d->samples);
     free(d->padding);
     free(d->tensor.data);
+    arena_free(d->texts);
     free(d);
 }
 
@@ -148,6 +173,14 @@ void data_pad(void *to, const Shape *wide, const Tensor *from, const unsigned ch
 
 /* ---- the C API ---- */
 
+static Status check_strings(const dpx_data *d, const char *name)
+{
+    for (int64_t i = 0; d->texts && i < tensor_numel(&d->tensor); i++)
+        if (!text_is_utf8(text_at(&d->tensor, i)))
+            return FAIL(E_INVALID, "tensor '%s': string %lld is no UTF-8", name ? name : "", (long long)i);
+    return ST_OK;
+}
+
 dpx_status dpx_data_tensor(dpx_data **out, const dpx_tensor *tensor)
 {
     dpx_data *d;
@@ -156,10 +189,12 @@ dpx_status dpx_data_tensor(dpx_data **out, const dpx_tensor *tensor)
 
     NEED(out, "out");
     NEED(tensor, "tensor");
-    if ((st = api_tensor(&t, tensor)) || (st = data_create_tensor(&d, t.dtype, &t.shape)))
+    if ((st = api_tensor_or_text(&t, tensor)) || (st = data_copy_tensor(&d, &t)))
         return (dpx_status)st;
-    if (tensor_bytes(&t))
-        memcpy(d->tensor.data, t.data, tensor_bytes(&t));
+    if ((st = check_strings(d, tensor->name))) {
+        data_release(d);
+        return (dpx_status)st;
+    }
     *out = d;
     return DPX_OK;
 }

@@ -12,14 +12,16 @@ struct dpx_data {
     char **key;              /* [n] of a map */
     dpx_container how;       /* of a container, of groups that of their first sample, of a stacked tensor its group's */
     Tensor tensor;
+    Arena *texts;     /* what a tensor of strings points into; else NULL */
     double *padding;  /* [dim 0] of a stacked tensor: with what each sample is padded; else NULL */
     int64_t *samples; /* [n] of groups */
 };
 
 /* Room for n members, none of them there yet, and of a map for keys. */
 Status data_create(dpx_data **out, dpx_data_kind kind, int n) CHECKED;
-/* A tensor of zeros. */
+/* A tensor of zeros; of strings there is none. */
 Status data_create_tensor(dpx_data **out, DType dtype, const Shape *shape) CHECKED;
+Status data_copy_tensor(dpx_data **out, const Tensor *from) CHECKED;
 const dpx_data *data_keep(const dpx_data *d);
 void data_release(const dpx_data *d); /* NULL is legal */
 Status data_set_key(dpx_data *d, int i, const char *key) CHECKED;

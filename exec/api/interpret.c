@@ -112,9 +112,7 @@ static Status give_tensor(const dpx_data **out, const Tensor *t)
 {
     dpx_data *d;
 
-    TRY(data_create_tensor(&d, t->dtype, &t->shape));
-    if (tensor_bytes(t))
-        memcpy(d->tensor.data, t->data, tensor_bytes(t));
+    TRY(data_copy_tensor(&d, t));
     *out = d;
     return ST_OK;
 }

@@ -13,8 +13,10 @@
 #include "exec/run/interp.h"
 #include "exec/train/part.h"
 #include "exec/train/session.h"
+#include "graph/base/foreign.h"
 #include "graph/onnx/onnx.h"
 #include "graph/print.h"
+#include "graph/text.h"
 
 enum { PATH_LENGTH = 4096, MAX_INPUTS = 256, FEW = 64 };
 
@@ -236,6 +238,8 @@ static bool close_enough(const Tensor *x, const Tensor *y, int64_t i, const Tole
 {
     double a, b;
 
+    if (x->dtype == DT_STRING)
+        return text_same(text_at(x, i), text_at(y, i));
     if (!dtype_is_float(x->dtype))
         return tensor_int(x, i) == tensor_int(y, i);
     a = tensor_float(x, i);
@@ -243,10 +247,13 @@ static bool close_enough(const Tensor *x, const Tensor *y, int64_t i, const Tole
     return (isnan(a) && isnan(b)) || a == b || fabs(a - b) <= within->atol + within->rtol * fabs(b);
 }
 
-/* "12" or "0.5": element i. */
+/* "12", "0.5" or "'word'": element i. */
 static const char *element_text(char text[32], const Tensor *x, int64_t i)
 {
-    if (dtype_is_float(x->dtype))
+    if (x->dtype == DT_STRING) {
+        snprintf(text, 32, "'%.29s'", text_at(x, i).bytes);
+        foreign_clean(text);
+    } else if (dtype_is_float(x->dtype))
         snprintf(text, 32, "%.9g", tensor_float(x, i));
     else
         snprintf(text, 32, "%lld", (long long)tensor_int(x, i));

@@ -6,7 +6,7 @@
 #include "exec/plan/plan_budget.h"
 #include "exec/run/interp.h"
 #include "graph/emit.h"
-#include "passes/train/autodiff.h"
+#include "graph/autodiff.h"
 
 #define GRADIENT_SUFFIX ".grad"
 #define SEED_NAME "seed"

@@ -8,7 +8,7 @@
 
 static Status run_kernel(Arena *arena, const Kernel *k, const Graph *g, Node *n, const Tensor *in, Tensor *out)
 {
-    KernelCtx ctx = { .n_threads = 1 };
+    KernelCtx ctx = { .n_threads = 1, .texts = arena };
     void *state = NULL;
     Status st = ST_OK;
 

@@ -68,10 +68,30 @@ static const char *copy_bytes(Arena *a, ProtobufCBinaryData s)
     return text && s.len ? memcpy(text, s.data, s.len) : text;
 }
 
+/* A string ends with its first 0, so nothing else may stand behind one. */
+static Status check_bytes(ProtobufCBinaryData s)
+{
+    const uint8_t *end = s.len ? memchr(s.data, 0, s.len) : NULL;
+
+    for (; end && end < s.data + s.len; end++)
+        if (*end)
+            return FAIL(E_UNSUPPORTED, "a string with a byte of 0 in it");
+    return ST_OK;
+}
+
+static Status decode_string(Attr *to, Importer *im, const Onnx__AttributeProto *a)
+{
+    TRY(check_bytes(a->s));
+    *to = (Attr){ .type = A_STRING, .s = copy_bytes(im->scratch, a->s) };
+    return to->s ? ST_OK : FAIL_NOMEM();
+}
+
 static Status decode_strings(Attr *to, Importer *im, const Onnx__AttributeProto *a)
 {
     const char **list = ARENA_NEW(im->scratch, const char *, a->n_strings);
 
+    for (size_t i = 0; i < a->n_strings; i++)
+        TRY(check_bytes(a->strings[i]));
     for (size_t i = 0; list && i < a->n_strings; i++)
         if (!(list[i] = copy_bytes(im->scratch, a->strings[i])))
             return FAIL_NOMEM();
@@ -127,9 +147,7 @@ static Status decode(Attr *to, Importer *im, const Body *b, const Onnx__NodeProt
     switch (attribute_type(a)) {
     case KIND(INT): *to = (Attr){ .type = A_INT, .i = a->i }; return ST_OK;
     case KIND(FLOAT): *to = (Attr){ .type = A_FLOAT, .f = exact_float(im, a) }; return ST_OK;
-    case KIND(STRING):
-        *to = (Attr){ .type = A_STRING, .s = copy_bytes(im->scratch, a->s) };
-        return to->s ? ST_OK : FAIL_NOMEM();
+    case KIND(STRING): return decode_string(to, im, a);
     case KIND(INTS): *to = (Attr){ .type = A_INTS, .n = (int)a->n_ints, .ints = a->ints }; return ST_OK;
     case KIND(FLOATS): return decode_floats(to, im, a);
     case KIND(STRINGS): return decode_strings(to, im, a);

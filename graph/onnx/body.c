@@ -16,8 +16,8 @@ static Status body_input_decode(Importer *im, Body *b, const Onnx__ValueInfoProt
     ScopeEntry *e;
 
     TRY(declare(&e, b, p->name, "input of a body"));
-    if (type && tensor_type_problem(type->elem_type))
-        return FAIL(E_UNSUPPORTED, "input '%s': %s", p->name, tensor_type_problem(type->elem_type));
+    if (type && tensor_type_problem(type->elem_type, false))
+        return FAIL(E_UNSUPPORTED, "input '%s': %s", p->name, tensor_type_problem(type->elem_type, false));
     if (type && type->shape)
         TRY(type_shape_decode(&shape, &params, im->g->arena, type->shape, p->name));
     e->formal = true;
@@ -83,6 +83,7 @@ static Status decode_apart(Importer *inner, Importer *im, Body *b, const Onnx__N
     inner->entering = NULL;
     inner->n_known = inner->n_inferred = inner->n_entering = inner->n_traced = 0;
     inner->run = NULL;
+    inner->tensors.texts = false;
     st = decode(inner, b, gp);
     im->problems = inner->problems;
     im->newest = inner->newest;

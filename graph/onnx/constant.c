@@ -14,16 +14,34 @@ static Tensor *make(Arena *a, DType dtype, const Shape *shape, const void *data)
     return t;
 }
 
+/* An attribute's string, or its list of strings. */
+static Status make_texts(Tensor **out, Importer *im, const ProtobufCBinaryData *s, const Shape *shape, const char *name)
+{
+    Onnx__TensorProto t = ONNX__TENSOR_PROTO__INIT;
+
+    t.data_type = DT_STRING;
+    t.n_dims = (size_t)shape->rank;
+    t.dims = (int64_t *)(uintptr_t)shape->dim;
+    t.n_string_data = (size_t)shape_numel(shape);
+    t.string_data = (ProtobufCBinaryData *)(uintptr_t)s;
+    return tensor_decode(out, &im->tensors, &t, name);
+}
+
 static Status decode(Tensor **out, Importer *im, const Onnx__AttributeProto *a, const char *kind, const char *name)
 {
     Arena *arena = im->g->arena;
-    Shape scalar = shape_scalar(), ints = SHAPE((int64_t)a->n_ints), floats = SHAPE((int64_t)a->n_floats);
+    Shape scalar = shape_scalar(), ints = SHAPE((int64_t)a->n_ints), floats = SHAPE((int64_t)a->n_floats),
+          strings = SHAPE((int64_t)a->n_strings);
 
     *out = NULL;
     if (!strcmp(kind, "value") && a->t)
         return tensor_decode(out, &im->tensors, a->t, name);
     if (!strcmp(kind, "sparse_value") && a->sparse_tensor)
         return tensor_decode_sparse(out, &im->tensors, a->sparse_tensor, name);
+    if (!strcmp(kind, "value_string") && attribute_type(a) == KIND(STRING))
+        return make_texts(out, im, &a->s, &scalar, name);
+    if (!strcmp(kind, "value_strings") && attribute_type(a) == KIND(STRINGS))
+        return make_texts(out, im, a->strings, &strings, name);
     if (!strcmp(kind, "value_int") && attribute_type(a) == KIND(INT))
         *out = make(arena, DT_INT64, &scalar, &a->i);
     else if (!strcmp(kind, "value_ints") && attribute_type(a) == KIND(INTS))
@@ -32,8 +50,6 @@ static Status decode(Tensor **out, Importer *im, const Onnx__AttributeProto *a, 
         *out = make(arena, DT_FLOAT32, &scalar, &a->f);
     else if (!strcmp(kind, "value_floats") && attribute_type(a) == KIND(FLOATS))
         *out = make(arena, DT_FLOAT32, &floats, a->floats);
-    else if (!strncmp(kind, "value_string", 12))
-        return FAIL(E_UNSUPPORTED, "string constants are not supported");
     else
         return FAIL(E_MODEL, "attribute '%s' does not hold a constant", kind);
     return *out ? ST_OK : FAIL_NOMEM();

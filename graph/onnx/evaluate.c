@@ -66,13 +66,29 @@ static bool is_ready(const Graph *g, const Node *n)
     return true;
 }
 
+/* Does the node read strings, or make them of numbers?  What a node of strings makes is there before another is read.
+ */
+static bool is_of_strings(const Importer *im, const Body *b, const Onnx__NodeProto *p)
+{
+    for (size_t i = 0; i < p->n_input; i++) {
+        const ScopeEntry *e = *p->input[i] ? body_find(b, p->input[i]) : NULL;
+
+        if (e && has_value(e->value) && value(im->g, e->value)->dtype == DT_STRING)
+            return true;
+    }
+    for (size_t i = 0; i < p->n_attribute; i++)
+        if (!strcmp(text_or(p->attribute[i]->name, ""), "to") && p->attribute[i]->i == DT_STRING)
+            return true;
+    return false;
+}
+
 bool evaluate_waits(const Importer *im, const Body *b, const Onnx__NodeProto *p)
 {
     const int64_t opset = opset_of(b, p->domain);
     const OpDef *op = op_find(p->domain && *p->domain ? p->domain : NULL, p->op_type);
 
     im->run->body = b;
-    return im->run->compute && !b->up && op && opset >= op_oldest(op);
+    return im->run->compute && !b->up && op && opset >= op_oldest(op) && !is_of_strings(im, b, p);
 }
 
 /* What an older spelling became stands behind the node that reads it. */
@@ -146,8 +162,8 @@ Status evaluate_input(Importer *im, ScopeEntry *e, const Onnx__ValueInfoProto *p
     TRY(status_prefix(read_type(&type, run->arena, p), "input"));
     if (type.dtype == DT_NONE)
         return FAIL(E_UNSUPPORTED, "input '%s': expected tensors, sequences of tensors, or optional ones", p->name);
-    if (tensor_type_problem(type.dtype))
-        return FAIL(E_UNSUPPORTED, "input '%s': %s", p->name, tensor_type_problem(type.dtype));
+    if (tensor_type_problem(type.dtype, true))
+        return FAIL(E_UNSUPPORTED, "input '%s': %s", p->name, tensor_type_problem(type.dtype, true));
     TRY(run->input(run->user, &given, run->arena, run->n_given++, e->name, &type));
     for (int i = 0; i < given.n; i++)
         if (given.item[i]->dtype != type.dtype)

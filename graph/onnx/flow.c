@@ -270,7 +270,7 @@ Status flow_stack_nothing(ValueId *out, const Flow *f, const Onnx__ValueInfoProt
     Tensor *t;
 
     if (type && type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE &&
-        !tensor_type_problem(type->tensor_type->elem_type) && type->tensor_type->shape)
+        !tensor_type_problem(type->tensor_type->elem_type, f->im->tensors.texts) && type->tensor_type->shape)
         TRY(type_shape_decode(&s, &params, f->im->scratch, type->tensor_type->shape, p->name));
     for (int i = 0; f->im->run && i < s.rank; i++)
         s.dim[i] = s.dim[i] < 0 ? 0 : s.dim[i]; /* nothing will say, and there is nothing of it */

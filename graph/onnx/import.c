@@ -276,6 +276,8 @@ static Status import_operator(Importer *im, Body *b, const Onnx__NodeProto *p)
         if (alias(im, b, p))
             return ST_OK;
     }
+    if (is_gradient(p))
+        return import_gradient(im, b, p);
     if (is_flex_attention(p))
         return import_flex_attention(im, b, p);
     if (default_domain(p->domain) && !strcmp(p->op_type, "Scatter"))
@@ -383,7 +385,7 @@ Status import_initializers(Importer *im, Body *b, const Onnx__GraphProto *gp)
 
         TRY(declare(&e, b, p->name, "initializer"));
         TRY(take_shared(&shared, &done, im, b, e, p));
-        if (done || (e->problem = tensor_type_problem(p->data_type)))
+        if (done || (e->problem = tensor_type_problem(p->data_type, im->tensors.texts)))
             continue;
         TRY(tensor_decode(&t, &reader, p, p->name));
         TRY(add_initializer(im, e, shared, p->name, t));
@@ -394,7 +396,7 @@ Status import_initializers(Importer *im, Body *b, const Onnx__GraphProto *gp)
 
         TRY(declare(&e, b, name, "sparse initializer"));
         TRY(take_shared(&shared, &done, im, b, e, p));
-        if (done || (e->problem = tensor_type_problem(p->values->data_type)))
+        if (done || (e->problem = tensor_type_problem(p->values->data_type, im->tensors.texts)))
             continue;
         TRY(tensor_decode_sparse(&t, &im->tensors, p, name));
         TRY(add_initializer(im, e, shared, name, t));
@@ -405,7 +407,7 @@ Status import_initializers(Importer *im, Body *b, const Onnx__GraphProto *gp)
 static Status import_tensor(Importer *im, ScopeEntry *e, const Onnx__ValueInfoProto *p)
 {
     const Onnx__TypeProto__Tensor *t = p->type->tensor_type;
-    const char *problem = tensor_type_problem(t->elem_type), **params = NULL;
+    const char *problem = tensor_type_problem(t->elem_type, false), **params = NULL;
     Shape shape = shape_unknown();
 
     if (problem) {
@@ -575,7 +577,7 @@ static Status import_proto(Graph **out, OnnxModel **model, const Onnx__ModelProt
     int64_t opset = opset_of(&top, NULL);
     Importer im = { .scratch = scratch,
                     .model = m,
-                    .tensors = { .external = ext, .dense_left = DENSE_BYTES },
+                    .tensors = { .external = ext, .dense_left = DENSE_BYTES, .texts = run != NULL },
                     .marked = model_is_marked(m),
                     .eval = opt ? opt->eval : NULL,
                     .own = opt ? opt->own : NULL,

@@ -30,9 +30,10 @@ typedef struct {
     External *external; /* NULL: external data is refused */
     Arena *unpacked;    /* whose large raw data tensors take over; NULL: they copy them */
     int64_t dense_left; /* bytes that sparse tensors may still fill */
+    bool texts;         /* tensors of strings are held */
 } TensorReader;
-/* Why tensors of this type cannot be held, or NULL. */
-const char *tensor_type_problem(int data_type);
+/* Why tensors of this type cannot be held, or NULL; `texts`: those of strings can. */
+const char *tensor_type_problem(int data_type, bool texts);
 Status tensor_decode(Tensor **out, TensorReader *r, const Onnx__TensorProto *t, const char *name) CHECKED;
 Status tensor_decode_sparse(Tensor **out, TensorReader *r, const Onnx__SparseTensorProto *t, const char *name) CHECKED;
 /* The shape of an input or output; unknown dimensions are -1, those with a name get it in `params` (else left
@@ -235,6 +236,9 @@ Status import_flex_attention(Importer *im, Body *b, const Onnx__NodeProto *p) CH
 const Onnx__TypeProto__Tensor *input_type(OnnxType *out, const Onnx__TypeProto *type);
 /* The model's input that is no tensor. */
 Status import_structured(Importer *im, ScopeEntry *e, const Onnx__ValueInfoProto *p) CHECKED;
+/* ---- gradient.c ---- */
+bool is_gradient(const Onnx__NodeProto *p);
+Status import_gradient(Importer *im, Body *b, const Onnx__NodeProto *p) CHECKED;
 
 /* ---- sequence.c ---- */
 enum { MAX_SEQUENCE = 4096 }; /* tensors */

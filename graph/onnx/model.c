@@ -34,7 +34,7 @@ static bool remember_outputs(OnnxModel *r, Arena *a, const Onnx__GraphProto *g)
         list[i].sequence = t && t->value_case == ONNX__TYPE_PROTO__VALUE_SEQUENCE_TYPE;
         t = list[i].sequence ? t->sequence_type->elem_type : t;
         if (!t || t->value_case != ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE ||
-            tensor_type_problem(t->tensor_type->elem_type))
+            tensor_type_problem(t->tensor_type->elem_type, false))
             continue;
         list[i].dtype = (DType)t->tensor_type->elem_type;
         if (t->tensor_type->shape)

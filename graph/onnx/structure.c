@@ -98,14 +98,14 @@ Status import_structured(Importer *im, ScopeEntry *e, const Onnx__ValueInfoProto
 {
     OnnxType type;
     const Onnx__TypeProto__Tensor *t = input_type(&type, p->type);
-    const char *problem = t ? tensor_type_problem(t->elem_type) : kind_problem(p->type);
+    const char *problem = t ? tensor_type_problem(t->elem_type, false) : kind_problem(p->type);
     int n = ONNX_UNSAID;
 
     if (!problem && im->members)
         TRY(im->members(im->members_user, &n, im->n_given, e->name, &type));
     if (!problem && n == ONNX_UNSAID)
         problem = unsaid(im, e->name, &type);
-    im->unsaid |= !problem ? false : n == ONNX_UNSAID && t && !tensor_type_problem(t->elem_type);
+    im->unsaid |= !problem ? false : n == ONNX_UNSAID && t && !tensor_type_problem(t->elem_type, false);
     if (problem) {
         Shape shape = shape_unknown();
 

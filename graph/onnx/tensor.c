@@ -6,11 +6,12 @@
 #include <string.h>
 
 #include "graph/small.h"
+#include "graph/text.h"
 
-const char *tensor_type_problem(int type)
+const char *tensor_type_problem(int type, bool texts)
 {
-    if (type == DT_STRING)
-        return "string tensors are not supported";
+    if (type == DT_STRING && !texts)
+        return "string tensors are interpreted only, forward";
     if (type == DT_COMPLEX64 || type == DT_COMPLEX128)
         return "complex tensors are not supported";
     if (type <= 0)
@@ -113,11 +114,23 @@ static size_t typed_count(const Onnx__TensorProto *t, const char **field)
     case DT_INT64: *field = "int64_data"; return t->n_int64_data;
     case DT_UINT32:
     case DT_UINT64: *field = "uint64_data"; return t->n_uint64_data;
+    case DT_STRING: *field = "string_data"; return t->n_string_data;
     default: *field = "int32_data"; return t->n_int32_data;
     }
 }
 
-static Status from_typed(Tensor *to, const Onnx__TensorProto *t, const char *name)
+static Status from_strings(Tensor *to, Arena *a, const ProtobufCBinaryData *s, const char *name)
+{
+    for (int64_t i = 0; i < tensor_numel(to); i++) {
+        if (!text_set(to, i, a, (Text){ s[i].len, (const char *)s[i].data }))
+            return FAIL_NOMEM();
+        if (!text_is_utf8(text_at(to, i)))
+            return FAIL(E_MODEL, "tensor '%s': string %lld is no UTF-8", name, (long long)i);
+    }
+    return ST_OK;
+}
+
+static Status from_typed(Tensor *to, Arena *a, const Onnx__TensorProto *t, const char *name)
 {
     size_t n = (size_t)tensor_numel(to);
 
@@ -129,6 +142,7 @@ static Status from_typed(Tensor *to, const Onnx__TensorProto *t, const char *nam
     case DT_INT64: memcpy(to->data, t->int64_data, n * 8); return ST_OK;
     case DT_UINT32:
     case DT_UINT64: return from_uint64(to->data, to->dtype, t->uint64_data, n, name);
+    case DT_STRING: return from_strings(to, a, t->string_data, name);
     default:
         return dtype_bits(to->dtype) < 8 ? from_packed(to, t, name)
                                          : from_int32(to->data, to->dtype, t->int32_data, n, name);
@@ -161,7 +175,7 @@ static Tensor *take_raw(const TensorReader *r, const Onnx__TensorProto *t, const
 
 Status tensor_decode(Tensor **out, TensorReader *r, const Onnx__TensorProto *t, const char *name)
 {
-    const char *problem = tensor_type_problem(t->data_type), *field = "raw_data";
+    const char *problem = tensor_type_problem(t->data_type, r->texts), *field = "raw_data";
     const uint8_t *bytes = NULL;
     size_t numel, size;
     Tensor *to;
@@ -171,6 +185,9 @@ Status tensor_decode(Tensor **out, TensorReader *r, const Onnx__TensorProto *t, 
         return FAIL(E_UNSUPPORTED, "tensor '%s': %s", name, problem);
     if (t->segment)
         return FAIL(E_UNSUPPORTED, "tensor '%s': data in segments is not supported", name);
+    if (t->data_type == DT_STRING &&
+        (t->has_raw_data || t->data_location == ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL))
+        return FAIL(E_MODEL, "tensor '%s': strings stand in string_data alone", name);
     TRY(dims_decode(&shape, t->n_dims, t->dims, dtype_size((DType)t->data_type), name));
     numel = (size_t)shape_numel(&shape);
     size = packed_bytes((DType)t->data_type, (int64_t)numel);
@@ -196,7 +213,7 @@ Status tensor_decode(Tensor **out, TensorReader *r, const Onnx__TensorProto *t, 
     if (bytes)
         from_bytes(to, bytes);
     else
-        TRY(from_typed(to, t, name));
+        TRY(from_typed(to, r->arena, t, name));
     *out = to;
     return ST_OK;
 }

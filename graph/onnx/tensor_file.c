@@ -116,7 +116,8 @@ static Status read_value(OnnxValue *out, Reader *r, Span s, const OnnxType *type
 
 Status onnx_read_value(OnnxValue *out, Arena *arena, const char *path, const OnnxType *type)
 {
-    Reader r = { .tensors = { .arena = arena, .dense_left = (int64_t)1 << 30 }, .scratch = arena_create() };
+    Reader r = { .tensors = { .arena = arena, .dense_left = (int64_t)1 << 30, .texts = true },
+                 .scratch = arena_create() };
     Mapped map = { NULL, 0 };
     Status st;
 

@@ -82,8 +82,8 @@ static Status place(Placement *p)
     { "saturate", A_INT, .i = 1 }, { "round_mode", A_STRING, .s = "up", .words = "up down nearest" }
 
 DEFINE_OP(Cast, .same = SAME_TYPED, .precision = PREC_OWN, .elementwise = true, .since = 13, .from = 6, .in_min = 1,
-          .in_max = 1, .out_min = 1, .out_max = 1, .dtypes = DTYPES_STORED,
-          .attrs = (const AttrDecl[]){ { "to", A_INT, .rule = ATTR_REQUIRED, .range = R_STORED }, ROUNDING, { 0 } },
+          .in_max = 1, .out_min = 1, .out_max = 1, .dtypes = DTYPES_STORED | DTYPES_TEXT,
+          .attrs = (const AttrDecl[]){ { "to", A_INT, .rule = ATTR_REQUIRED, .range = R_HELD }, ROUNDING, { 0 } },
           .doc = "y = (to) x", .import = import, .respell = respell, .infer = infer, .grad = grad, .place = place);
 
 /* ---- CastLike: a Cast whose type is found in the graph ---- */
@@ -106,7 +106,7 @@ static Status lower_cast_like(Graph *g, Node *n)
 }
 
 DEFINE_OP(CastLike, .same = SAME_TYPED, .since = 15, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1,
-          .dtypes = DTYPES_STORED, .attrs = (const AttrDecl[]){ ROUNDING, { 0 } },
+          .dtypes = DTYPES_STORED | DTYPES_TEXT, .attrs = (const AttrDecl[]){ ROUNDING, { 0 } },
           .doc = "x in the type of the second input", .import = import, .respell = respell, .infer = infer_like_second,
           .lower = lower_cast_like);
 

@@ -12,7 +12,7 @@ static Status infer(Graph *g, Node *n)
     .elementwise = true, .since = (version), .from = (first), .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, \
     .dtypes = (types), .import = import_broadcast, .infer = infer, .grad = grad_none, .place = place_elementwise
 
-DEFINE_OP(Equal, COMPARE(13, 7, DTYPES_ALL), .doc = "a == b");
+DEFINE_OP(Equal, COMPARE(13, 7, DTYPES_ALL | DTYPES_TEXT), .doc = "a == b");
 DEFINE_OP(Greater, COMPARE(13, 7, DTYPES_NUMERIC), .doc = "a > b");
 DEFINE_OP(Less, COMPARE(13, 7, DTYPES_NUMERIC), .doc = "a < b");
 DEFINE_OP(GreaterOrEqual, COMPARE(16, 12, DTYPES_NUMERIC), .doc = "a >= b");

@@ -138,7 +138,7 @@ static Status infer_linear(Graph *g, Node *n, DType out, bool zero_is_input)
         TRY(check_same_type(g, n, 2, zero_is_input ? x->dtype : out));
         TRY(check_param(g, n, 2, x->shape, along));
     }
-    if (!dtype_size(out))
+    if (!dtype_size(out) || out == DT_STRING)
         return FAIL(E_UNSUPPORTED, "%s: type %d (%s) is not supported", node_text(g, n), (int)out, dtype_name(out));
     set_out(g, n, 0, out, x->shape);
     return ST_OK;

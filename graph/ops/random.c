@@ -413,7 +413,7 @@ static Status infer_bernoulli(Graph *g, Node *n)
 {
     DType t = like_type(g, n);
 
-    if (!dtype_size(t))
+    if (!dtype_size(t) || t == DT_STRING)
         return FAIL(E_UNSUPPORTED, "%s: dtype %s is not supported", node_text(g, n), dtype_name(t));
     set_out(g, n, 0, t, in_value(g, n, 0)->shape);
     return ST_OK;

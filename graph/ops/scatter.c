@@ -26,6 +26,8 @@ static Status check_scatter(const Graph *g, const Node *n)
     if (in_value(g, n, 0)->dtype != in_value(g, n, 2)->dtype)
         return FAIL(E_SHAPE, "%s: updates are %s, expected %s", node_text(g, n), dtype_name(in_value(g, n, 2)->dtype),
                     dtype_name(in_value(g, n, 0)->dtype));
+    if (in_value(g, n, 0)->dtype == DT_STRING && strcmp(reduction, "none"))
+        return FAIL(E_UNSUPPORTED, "%s: reduction '%s' of strings", node_text(g, n), reduction);
     for (int i = 0; i < 5; i++)
         if (!strcmp(reduction, known[i]))
             return ST_OK;

@@ -48,9 +48,9 @@ static int64_t index_range_one_hot(const Graph *g, const Node *n, int i)
 }
 
 DEFINE_OP(OneHot, .setting_in = 4, .since = 11, .from = 9, .in_min = 3, .in_max = 3, .out_min = 1, .out_max = 1,
-          .attrs = (const AttrDecl[]){ { "axis", A_INT, .i = -1, .range = R_AXIS }, { 0 } }, .infer = infer_one_hot,
-          .grad = grad_none, .place = place_one_hot, .index_range = index_range_one_hot, .index_misses = true,
-          .doc = "a new axis with one value on, the others off");
+          .dtypes = DTYPES_ALL, .attrs = (const AttrDecl[]){ { "axis", A_INT, .i = -1, .range = R_AXIS }, { 0 } },
+          .infer = infer_one_hot, .grad = grad_none, .place = place_one_hot, .index_range = index_range_one_hot,
+          .index_misses = true, .doc = "a new axis with one value on, the others off");
 
 /* ---- NonZero ---- */
 

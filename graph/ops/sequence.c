@@ -85,7 +85,8 @@ static Status lower_reverse(Graph *g, Node *n)
     return replace(g, n, EMIT(g, GatherElements, ATTRS(INT("axis", time)), n->in[INPUT], emit_expand(g, from, &x)));
 }
 
-DEFINE_OP(ReverseSequence, .since = 10, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .dtypes = DTYPES_ALL,
+DEFINE_OP(ReverseSequence, .since = 10, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1,
+          .dtypes = DTYPES_ALL | DTYPES_TEXT,
           .attrs = (const AttrDecl[]){ { "batch_axis", A_INT, .i = 1 }, { "time_axis", A_INT, .i = 0 }, { 0 } },
           .infer = infer_reverse, .lower = lower_reverse,
           .doc = "the first elements of each sample, as many as its length, backward");
@@ -143,7 +144,8 @@ static Status lower_tensor_scatter(Graph *g, Node *n)
         g, n, EMIT(g, ScatterElements, ATTRS(INT("axis", axis)), n->in[CACHE], emit_expand(g, at, &u), n->in[UPDATE]));
 }
 
-DEFINE_OP(TensorScatter, .since = 24, .in_min = 2, .in_max = 3, .out_min = 1, .out_max = 1, .dtypes = DTYPES_ALL,
+DEFINE_OP(TensorScatter, .since = 24, .in_min = 2, .in_max = 3, .out_min = 1, .out_max = 1,
+          .dtypes = DTYPES_ALL | DTYPES_TEXT,
           .attrs = (const AttrDecl[]){ { "mode", A_STRING, .s = "linear", .words = "linear circular" },
                                        { "axis", A_INT, .i = -2, .range = R_AXIS },
                                        { 0 } },

@@ -2,13 +2,31 @@
 #include "graph/grad.h"
 #include "graph/place.h"
 
+static const char *pool_of(const Graph *g, const Node *n)
+{
+    return in_value(g, n, 0)->dtype == DT_STRING ? "pool_strings" : "pool_int64s";
+}
+
+static Status check_pool(const Graph *g, const Node *n)
+{
+    const Attr *strings = node_attr(n, "pool_strings"), *numbers = node_attr(n, "pool_int64s");
+
+    if (node_attr(n, pool_of(g, n))->n < strings->n + numbers->n)
+        return FAIL(E_MODEL, "%s: the pool is of %s, the input of %s", node_text(g, n),
+                    !numbers->n   ? "strings"
+                    : !strings->n ? "integers"
+                                  : "strings and integers",
+                    dtype_name(in_value(g, n, 0)->dtype));
+    return ST_OK;
+}
+
 /* The pool holds all 1-grams, then all 2-grams ..., which begin where ngram_counts says. */
 static Status count_grams(const Graph *g, const Node *n, int64_t *total)
 {
-    int sizes, items;
+    int sizes;
     const int64_t *from = node_ints(n, "ngram_counts", &sizes);
+    const int items = node_attr(n, pool_of(g, n))->n;
 
-    (void)node_ints(n, "pool_int64s", &items);
     *total = 0;
     for (int k = 0; k < sizes; k++) {
         const int64_t end = k + 1 < sizes ? from[k + 1] : items;
@@ -30,8 +48,7 @@ static Status check_lengths(const Graph *g, const Node *n, int64_t *columns)
     int64_t total;
 
     (void)node_ints(n, "ngram_counts", &sizes);
-    if (node_attr(n, "pool_strings")->n)
-        return FAIL(E_UNSUPPORTED, "%s: a pool of strings", node_text(g, n));
+    TRY(check_pool(g, n));
     if (least < 1 || most < least || most > sizes)
         return FAIL(E_MODEL, "%s: n-grams of %lld to %lld items, ngram_counts has %d sizes", node_text(g, n),
                     (long long)least, (long long)most, sizes);
@@ -89,7 +106,7 @@ static const AttrDecl attrs[] = {
 };
 
 DEFINE_OP(TfIdfVectorizer, .since = 9, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1,
-          .dtypes = DTYPE_BIT(DT_INT32) | DTYPE_BIT(DT_INT64), .attrs = attrs, .infer = infer, .grad = grad_none,
-          .place = place,
+          .dtypes = DTYPE_BIT(DT_INT32) | DTYPE_BIT(DT_INT64) | DTYPES_TEXT, .attrs = attrs, .infer = infer,
+          .grad = grad_none, .place = place,
           .doc = "how often each n-gram of a pool, of items that up to max_skip_count others part, is in "
                  "a row; whether it is; times its weight");

@@ -1,4 +1,4 @@
-/* The only C++ of the library: see the header. */
+/* C++ for what oneDNN throws: see the header. */
 #include "kernels/cpu/onednn_guard.h"
 
 #include <new>

@@ -2,11 +2,16 @@
  *
  * Floats are truncated toward zero; what the integer type cannot hold becomes its nearest value, NaN becomes 0 (C
  * leaves that undefined).  Integers wrap.  To bool: is it different from 0?  16-bit floats round once, to nearest
- * even; smaller ones as the node says. */
+ * even; smaller ones as the node says.  Strings are numbers as they are written, and what is none is an error. */
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/base/foreign.h"
+#include "graph/base/numtext.h"
 #include "graph/small.h"
+#include "graph/text.h"
 #include "kernels/ref/elementwise.h"
 
 /* Elements of `out`, each VALUE of x[i], R being the result's type. */
@@ -31,6 +36,78 @@ static Status prepare_cast(void **state, KernelCtx *ctx, const Graph *g, const N
     return dtype_is_small_float(value(g, n->out[0])->dtype) ? kernel_state(state, &how, sizeof how) : ST_OK;
 }
 
+/* ---- strings ---- */
+
+/* As short as reads back to the same number; "NaN", "INF" and "-INF", as ONNX spells them. */
+static const char *number_text(char buf[NUMBER_TEXT], const Tensor *x, int64_t i)
+{
+    const double v = tensor_float(x, i);
+
+    if (!dtype_is_float(x->dtype) && !dtype_is_small_float(x->dtype)) {
+        snprintf(buf, NUMBER_TEXT, x->dtype == DT_UINT64 ? "%" PRIu64 : "%" PRId64, tensor_int(x, i));
+        return buf;
+    }
+    if (isnan(v) || isinf(v))
+        return isnan(v) ? "NaN" : v > 0 ? "INF" : "-INF";
+    return x->dtype == DT_FLOAT64 ? text_float64(buf, v) : text_float32(buf, (float)v);
+}
+
+static Status to_strings(KernelCtx *ctx, const Tensor *in, Tensor *out)
+{
+    char buf[NUMBER_TEXT];
+
+    for (int64_t i = 0; i < tensor_numel(out); i++)
+        if (!text_set(out, i, ctx->texts, text_of(number_text(buf, in, i))))
+            return FAIL_NOMEM();
+    return ST_OK;
+}
+
+/* Digits alone, with a sign or none: exactly. */
+static bool read_integer(Tensor *y, int64_t i, Text s)
+{
+    const bool negative = s.n && *s.bytes == '-';
+    uint64_t v = 0;
+
+    for (size_t k = negative || (s.n && *s.bytes == '+'); k < s.n; k++)
+        if (s.bytes[k] < '0' || s.bytes[k] > '9' || __builtin_mul_overflow(v, 10u, &v) ||
+            __builtin_add_overflow(v, (uint64_t)(s.bytes[k] - '0'), &v))
+            return false;
+    if (!s.n || v > (uint64_t)INT64_MAX + (y->dtype == DT_UINT64 && !negative ? UINT64_MAX / 2 + 1 : 0))
+        return false;
+    tensor_set_int(y, i, (int64_t)(negative ? 0 - v : v));
+    return true;
+}
+
+static Status no_number(Text s, int64_t i)
+{
+    char shown[64];
+
+    snprintf(shown, sizeof shown, "%.*s", (int)(s.n < 40 ? s.n : 40), s.bytes);
+    foreign_clean(shown);
+    return FAIL(E_INVALID, "string %lld, '%s', is no number", (long long)i, shown);
+}
+
+static Status from_strings(const Tensor *in, Tensor *out, const SmallRounding *how)
+{
+    for (int64_t i = 0; i < tensor_numel(out); i++) {
+        const Text s = text_at(in, i);
+        float single;
+        double v;
+
+        if (dtype_is_int(out->dtype) && read_integer(out, i, s))
+            continue;
+        if (!text_to_float64(&v, s.bytes, s.n))
+            return no_number(s, i);
+        if (how)
+            ((uint8_t *)out->data)[i] = small_from(out->dtype, v, *how);
+        else if (out->dtype == DT_FLOAT32 && text_to_float32(&single, s.bytes, s.n))
+            ((float *)out->data)[i] = single;
+        else
+            cast_f64(&v, out, i, 1);
+    }
+    return ST_OK;
+}
+
 static Status run_cast(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     static void (*const cast[DT_COUNT])(const void *, Tensor *, int64_t,
@@ -39,8 +116,13 @@ static Status run_cast(KernelCtx *ctx, void *state, const Tensor *in, Tensor *ou
 
     const SmallRounding *how = state;
 
-    (void)ctx;
-    if (how)
+    if (in->dtype == DT_STRING && out->dtype == DT_STRING)
+        memcpy(out->data, in->data, (size_t)n * sizeof(Text *));
+    else if (out->dtype == DT_STRING)
+        return to_strings(ctx, in, out);
+    else if (in->dtype == DT_STRING)
+        return from_strings(in, out, how);
+    else if (how)
         for (int64_t i = 0; i < n; i++)
             ((uint8_t *)out->data)[i] = small_from(out->dtype, tensor_float(in, i), *how);
     else if (cast[in->dtype])
@@ -51,10 +133,10 @@ static Status run_cast(KernelCtx *ctx, void *state, const Tensor *in, Tensor *ou
     return ST_OK;
 }
 
-DEFINE_KERNEL(ref_cast, .op = &op_Cast, .dtypes = DTYPES_STORED, .prepare = prepare_cast, .run = run_cast,
+DEFINE_KERNEL(ref_cast, .op = &op_Cast, .dtypes = DTYPES_STORED | DTYPES_TEXT, .prepare = prepare_cast, .run = run_cast,
               .release = free);
-DEFINE_KERNEL(ref_cast_like, .op = &op_CastLike, .dtypes = DTYPES_STORED, .prepare = prepare_cast, .run = run_cast,
-              .release = free); /* while shapes are found; then it is a Cast */
+DEFINE_KERNEL(ref_cast_like, .op = &op_CastLike, .dtypes = DTYPES_STORED | DTYPES_TEXT, .prepare = prepare_cast,
+              .run = run_cast, .release = free); /* while shapes are found; then it is a Cast */
 
 /* ---- bits ---- */
 

@@ -277,11 +277,21 @@ Status infer_and_fold(Graph *g, PassCtx *ctx, Node *n)
     return is_integral(g, n) && fold_possible(g, n) ? fold_node(g, ctx, n, MAX_SHAPE_ARITHMETIC) : ST_OK;
 }
 
+/* Strings have no place in what is planned. */
+static Status check_types(const Graph *g, const Node *n)
+{
+    for (int i = 0; n->op && i < n->n_out; i++)
+        if (has_value(n->out[i]) && value(g, n->out[i])->dtype == DT_STRING)
+            return FAIL(E_UNSUPPORTED, "%s: string tensors are interpreted only, forward", node_text(g, n));
+    return ST_OK;
+}
+
 static Status run(Graph *g, PassCtx *ctx)
 {
     TRY(bind_inputs(g, ctx->opt));
     FOR_NODES(g, n) {
         TRY(infer_and_fold(g, ctx, n));
+        TRY(check_types(g, n));
         if (n->op && n->op->holds)
             TRY(n->op->holds(g, n));
     }

@@ -5,7 +5,7 @@
 
 data=$(sed -n 's/^DPX_ONNX_TESTDATA[^=]*=//p' "$build/CMakeCache.txt")
 # How many pass; how many of them without the interpreter; how many pass with it alone.
-passed=1042 planned=995 interpreted=1042
+passed=1062 planned=997 interpreted=1062
 
 # counts FILE: "PASSED PLANNED", and the folders that fail, sorted.
 counts() { python3 -c 'import json, sys; j = json.load(open(sys.argv[1])); print(j["passed"], j["planned"])' "$1"; }
@@ -104,6 +104,54 @@ assert np.allclose(load("training/y"), by(x.mean((0, 2, 3)), x.var((0, 2, 3))), 
 assert np.allclose(load("training/output_var"), 0.9 * var + 0.1 * x.var((0, 2, 3)), atol=1e-5)
 END2
 refused 2 "--training is for run and check" "$graph_transform" "$m/model.onnx" --training --loss mse --batch-size 2
+
+# Strings, by Python; what of them is refused says so by the words that the folder is called.
+mkdir "$DIR"/{strings,refused}
+/usr/bin/python3 tests/cli/check/strings.py "$DIR/strings" "$DIR/refused"
+for how in "" --interpreter; do
+    check "strings${how:+, }$how" "$dpexec" check "$DIR/strings" $how
+    "$dpexec" check "$DIR/refused" --plan-memory 100M --timeout 20 --verbose $how >"$DIR/said" 2>&1
+    for m in "$DIR"/refused/*; do
+        words=$(basename "$m")
+        check "refused${how:+, }$how: $words" grep -qE "^(FAILED|unsupported): $DIR/refused/[^:]*: .*: .*$(sed 's/[][().]/\\&/g' <<<"${words% }")" "$DIR/said"
+    done
+done
+check "ten of them" test "$(find "$DIR/refused" -name model.onnx | wc -l)" = 10
+m=$DIR/strings/classifier
+"$dpexec" check "$m" --verbose >"$DIR/said"
+refused 1 "string tensors are interpreted only, forward" "$dpexec" "$m/model.onnx" --data "$DIR/none.npz" --loss mse
+refused 1 "string tensors are interpreted only, forward" "$graph_transform" "$m/model.onnx"
+/usr/bin/python3 - "$DIR" <<'END2'
+import sys
+import numpy as np
+np.save(sys.argv[1] + "/words.npy", np.array([["The", "CAT"]]))
+np.save(sys.argv[1] + "/swapped.npy", np.array([["The", "CAT"]]).astype(">U3"))
+np.save(sys.argv[1] + "/columns.npy", np.asfortranarray([["ab", "c"], ["日本", ""]]))
+np.save(sys.argv[1] + "/more.npy", np.array(["é\0x", "", "\U0001f600", "a", "bc", "def", " "]))
+np.save(sys.argv[1] + "/one.npy", np.array(["\0ß"]))
+END2
+for words in words swapped; do
+    check "dpexec run, $words" "$dpexec" run "$m/model.onnx" --input "x0=$DIR/$words.npy" --out "$DIR/ran" --quiet
+    check "what it wrote" /usr/bin/python3 -c '
+import sys
+import numpy as np
+y0, y1 = (np.load("%s/ran/y%d.npy" % (sys.argv[1], i)) for i in range(2))
+assert y0.tolist() == [[12, 15, 18]] and y1.tolist() == [["12", "15", "18"]] and y1.dtype == "<U2"' "$DIR"
+done
+check "dpexec run on other strings" "$dpexec" run "$DIR/strings/concat/model.onnx" --input "x0=$DIR/more.npy" --input "x1=$DIR/one.npy" --out "$DIR/ran" --quiet
+check "what that wrote" /usr/bin/python3 -c '
+import sys
+import numpy as np
+x = np.load(sys.argv[1] + "/more.npy")
+assert np.load(sys.argv[1] + "/ran/y0.npy").tolist() == [s + "\0ß" for s in x.tolist()]' "$DIR"
+refused 1 "columns.npy: strings in Fortran's order" "$dpexec" run "$m/model.onnx" --input "x0=$DIR/columns.npy" --out "$DIR/ran" --quiet
+rm -r "$DIR/strings" "$DIR/refused"
+# Gradients that a file asks for, in closed form.
+mkdir "$DIR/gradients"
+/usr/bin/python3 tests/cli/check/gradients.py "$DIR/gradients"
+for how in "" --interpreter; do
+    check "gradients${how:+, }$how" "$dpexec" check "$DIR/gradients" $how
+done
 
 # Types of 8 bits and fewer, by their definition.
 mkdir "$DIR/small"

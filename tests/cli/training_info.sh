@@ -36,6 +36,19 @@ train --steps 20 --resume "$DIR/stopped" --out "$DIR/resumed"
 check "the same behind a resume" alike resumed 10
 check "one replica and three compute the same" "$graph_transform" "${args[@]:0:1}" --loss output:loss --optimizer file --batch-size 5 --replicas 3 --verify
 
+# An algorithm that asks for the gradient itself.
+mkdir "$DIR/gradient"
+/usr/bin/python3 tests/cli/training_info_gradient.py "$DIR/gradient"
+for replicas in 1 3; do
+    "$dpexec" train "$DIR/gradient/net.onnx" --data "$DIR/gradient/data.npz" --loss output:loss --optimizer file --batch-size 5 --no-shuffle \
+        --dtype float64 --threads 1 --steps 10 --replicas $replicas --quiet --out "$DIR/gradient/$replicas" >"$DIR/log" 2>&1 || cat "$DIR/log"
+    check "its own gradient, $replicas replicas" /usr/bin/python3 -c '
+import json, sys
+want = list(map(float, open(sys.argv[1] + "/losses.txt")))
+got = [row["loss"] for row in map(json.loads, open(sys.argv[1] + "/" + sys.argv[2] + "/metrics.jsonl")) if "loss" in row]
+assert len(got) == 10 and max(abs(g - w) for g, w in zip(got, want)) <= 1e-12, got' "$DIR/gradient" $replicas
+done
+
 # says TEXT ARGUMENTS...: it is refused so.
 says() {
     local text=$1

@@ -182,7 +182,7 @@ static void test_values(void)
         { "Concat", "axis", -9, "axis -9, expected an axis", E_MODEL },
         { "Flatten", "axis", 9, "axis 9, expected an axis, -8 to 8", E_MODEL },
         { "Cast", "to", 99, "to 99 is no type that tensors have here (unknown)", E_UNSUPPORTED },
-        { "Cast", "to", 8, "to 8 is no type that tensors have here (string)", E_UNSUPPORTED },
+        { "Cast", "to", 14, "to 14 is no type that tensors have here (complex64)", E_UNSUPPORTED },
         { "SpaceToDepth", "blocksize", 0, "blocksize 0, expected 1 to 2147483647", E_MODEL },
     };
 

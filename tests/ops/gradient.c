@@ -9,7 +9,7 @@
 
 #include "graph/grad.h"
 #include "graph/verify.h"
-#include "passes/train/autodiff.h"
+#include "graph/autodiff.h"
 #include "tests/ops/check.h"
 
 #define EPS 1e-6

@@ -9,7 +9,7 @@
 #include "exec/run/interp.h"
 #include "graph/graph.h"
 #include "graph/parse.h"
-#include "passes/train/autodiff.h"
+#include "graph/autodiff.h"
 #include "tests/harness/test.h"
 #include "tests/ops/check.h"
 

@@ -4,6 +4,8 @@
 
 #include "graph/graph.h"
 
+#define GRADIENT_OF "gradient of " /* names of nodes that say what they are for (graph_begin_purpose) begin so */
+
 /* Appends the nodes that compute d loss / d wrt[i] for a scalar `loss`; grads[i] is NO_VALUE where the loss does not
  * depend on wrt[i].  The graph must be sorted, shaped and lowered.  E_UNSUPPORTED lists all operators on the way that
  * have no gradient.  Needs 3 tables of n_value entries in `scratch`. */

@@ -1,0 +1,121 @@
+/* Gradient, of ai.onnx.preview.training: of a part of the model, which the importer has put into `body`, the gradients
+ * of its output, or of the sum of its elements, by the inputs, in front, for which the node has outputs.
+ *
+ * Types and shapes are known when it is lowered: the part is written out for them, differentiated, and its backward
+ * pass put in the place of the node.  What it computes forward the model mostly computes as well; cse makes these one.
+ */
+#include "graph/autodiff.h"
+#include "graph/emit.h"
+#include "graph/grad.h"
+#include "graph/join.h"
+#include "graph/uses.h"
+
+static Status infer(Graph *g, Node *n)
+{
+    const Graph *body = node_attr(n, "body")->graph;
+
+    if (body->n_input != n->n_in || body->n_output != 1)
+        return FAIL(E_MODEL, "%s: its body has %d inputs and %d outputs, expected %d and 1", node_text(g, n),
+                    body->n_input, body->n_output, n->n_in);
+    if (n->n_out > n->n_in)
+        return FAIL(E_MODEL, "%s: %d outputs, of %d inputs", node_text(g, n), n->n_out, n->n_in);
+    for (int i = 0; i < n->n_out; i++) {
+        if (has_out(n, i) && !dtype_is_float(in_value(g, n, i)->dtype))
+            return FAIL(E_SHAPE, "%s: input %d is %s, expected a float", node_text(g, n), i,
+                        dtype_name(in_value(g, n, i)->dtype));
+        set_out(g, n, i, in_value(g, n, i)->dtype, in_value(g, n, i)->shape);
+    }
+    return g->status;
+}
+
+/* Inputs have the types of the node's; those by which nothing is differentiated are constants where the node's are. */
+static void bind_inputs(Graph *part, const Graph *g, const Node *n)
+{
+    for (int i = 0; i < n->n_in; i++) {
+        Value *v = value(part, part->input[i]);
+        const Tensor *t = has_out(n, i) ? NULL : in_const(g, n, i);
+
+        v->dtype = in_value(g, n, i)->dtype;
+        value_set_shape(part, v, in_value(g, n, i)->shape);
+        v->kind = t ? V_CONST : v->kind;
+        v->init = t;
+    }
+}
+
+/* Finds types and shapes, and lowers what is differentiated as others. */
+static Status prepare(Graph *part)
+{
+    const uint32_t *uses;
+
+    FOR_NODES(part, n) {
+        TRY(node_infer(part, n));
+        if (n->op->lower && node_inputs_known(part, n))
+            TRY(n->op->lower(part, n));
+        TRY(part->status);
+    }
+    if (!(uses = graph_count_uses(part, part->arena)))
+        return FAIL_NOMEM();
+    FOR_NODES(part, n)
+        if (n->op->lower && has_out(n, 0) && !uses[n->out[0].i])
+            graph_remove(part, n);
+    return graph_sort(part);
+}
+
+static Status differentiate(Graph *part, const Node *n, ValueId *grad)
+{
+    ValueId y = part->output[0].value;
+    const Shape scalar = shape_scalar();
+    int64_t axes[MAX_RANK];
+
+    if (!shape_known(value(part, y)->shape) || !dtype_is_float(value(part, y)->dtype))
+        return FAIL(E_UNSUPPORTED, "what is differentiated is of no known shape, or no float");
+    for (int i = 0; i < MAX_RANK; i++)
+        axes[i] = i;
+    y = shape_numel(value(part, y)->shape) == 1 ? emit_reshape(part, y, &scalar)
+                                                : emit_reduce_sum(part, y, value(part, y)->shape->rank, axes, false);
+    TRY(part->status);
+    return autodiff(part, part->arena, y, n->n_out, part->input, grad);
+}
+
+/* `is`: what values of the part are in g. */
+static Status put(Graph *g, const Node *n, Graph *part, const ValueId *grad)
+{
+    const char *prefix = arena_printf(g->arena, "%s/", n->name);
+    ValueId *is = ARENA_NEW(g->arena, ValueId, part->n_value);
+    const uint32_t from = g->n_node;
+
+    if (!prefix || !is)
+        return FAIL_NOMEM();
+    for (int i = 0; i < part->n_input; i++)
+        is[part->input[i].i] = n->in[i];
+    TRY(graph_join(g, part, is, prefix, n->phase));
+    for (uint32_t i = from; i < g->n_node; i++)
+        TRY(node_infer(g, g->node[i]));
+    for (int i = 0; i < n->n_out; i++)
+        if (has_out(n, i))
+            graph_replace(g, n->out[i],
+                          has_value(grad[i]) ? is[grad[i].i]
+                                             : emit_full(g, in_value(g, n, i)->dtype, in_value(g, n, i)->shape, 0));
+    return g->status;
+}
+
+static Status lower(Graph *g, Node *n)
+{
+    ValueId *grad = ARENA_NEW(g->arena, ValueId, n->n_out);
+    Graph *part;
+    Status st;
+
+    if (!grad)
+        return FAIL_NOMEM();
+    TRY(graph_clone(&part, node_attr(n, "body")->graph));
+    bind_inputs(part, g, n);
+    st = prepare(part);
+    st = st ? st : differentiate(part, n, grad);
+    st = st ? st : put(g, n, part, grad);
+    graph_free(part);
+    return st ? status_prefix(st, "%s", node_text(g, n)) : ST_OK;
+}
+
+DEFINE_OP(Gradient, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = -1, .out_min = 1, .out_max = -1,
+          .attrs = (const AttrDecl[]){ { "body", A_GRAPH, .rule = ATTR_REQUIRED }, { 0 } }, .infer = infer,
+          .lower = lower, .doc = "gradients of what the body computes, by the inputs in front");
