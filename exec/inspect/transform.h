@@ -40,6 +40,9 @@ typedef struct {
 
 Status transform_options(TransformBuild *out, const Options *o, BuildMode mode) CHECKED;
 
+/* Do the options say how large batches are?  Else --standard and --gradient-of write graphs for any (any_batch.h). */
+bool transform_one_size(const Graph *model, const BuildOptions *build);
+
 /* An ONNX file of the model with the step of its training that the options describe as its training_info: on one
  * replica, of the batch at hand, at the learning rate of the first step; with `standard` in operators of ONNX, but for
  * what holds a run to its sizes. */

@@ -49,6 +49,14 @@ static ValueId next_running(Graph *g, const Node *n, ValueId old, ValueId now)
     return EMIT(g, Add, NULL, kept, taken);
 }
 
+/* n / (n - 1), of which n alone follows the size of the batch. */
+static ValueId unbiased_factor(Graph *g, DType t, double count)
+{
+    const ValueId n = emit_scalar(g, t, count);
+
+    return EMIT(g, Div, NULL, n, EMIT(g, Sub, NULL, n, emit_scalar(g, t, 1)));
+}
+
 /* From the data itself: rows are what replicas tell each other. */
 Status batch_norm_standard_merge(Graph *g, Node *n)
 {
@@ -70,7 +78,7 @@ Status batch_norm_standard_merge(Graph *g, Node *n)
     if (has_out(n, 3))
         graph_replace(g, n->out[3], next_running(g, n, n->in[1], mean));
     if (has_out(n, 4) && node_int(n, "unbiased"))
-        var = EMIT(g, Mul, NULL, var, emit_scalar(g, t, count / (count - 1)));
+        var = EMIT(g, Mul, NULL, var, unbiased_factor(g, t, count));
     if (has_out(n, 4))
         graph_replace(g, n->out[4], next_running(g, n, n->in[2], var));
     return g->status;
