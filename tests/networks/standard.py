@@ -45,6 +45,16 @@ class Conv(OpRun):
                          strides or 1, 0, dilations or 1, group or 1).numpy(),)
 
 
+class Erf(OpRun):     # onnx.reference's is float32
+    def _run(self, x):
+        return (torch.erf(torch.tensor(x)).numpy(),)
+
+
+class Gelu(OpRun):    # made of that
+    def _run(self, x, approximate=None):
+        return (torch.nn.functional.gelu(torch.tensor(x), approximate=approximate or "none").numpy(),)
+
+
 class ConvTranspose(OpRun):
     def _run(self, x, w, b=None, auto_pad=None, dilations=None, group=None, kernel_shape=None, output_padding=None, output_shape=None,
              pads=None, strides=None):
@@ -79,7 +89,7 @@ class MaxPool(OpRun):
 
 def session_of(path, dtype):
     if dtype == "float64":
-        return onnx.reference.ReferenceEvaluator(path, new_ops=[Conv, ConvTranspose, MaxPool])
+        return onnx.reference.ReferenceEvaluator(path, new_ops=[Conv, ConvTranspose, Erf, Gelu, MaxPool])
     return onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
 
 
