@@ -217,12 +217,38 @@ static ValueId emit_filled(AnyBatch *r, const Tensor *const at[WORLDS])
     return has_value(as) ? EMIT(g, Expand, NULL, y, as) : NO_VALUE;
 }
 
-/* Integers that count from one number by steps, as far as the size says. */
-static ValueId emit_count(AnyBatch *r, const Tensor *const at[WORLDS])
+/* The only axis of several elements; -1. */
+static int only_axis(const Shape *s)
+{
+    int axis = -1;
+
+    for (int a = 0; a < s->rank; a++) {
+        if (s->dim[a] == 1)
+            continue;
+        if (axis >= 0)
+            return -1;
+        axis = a;
+    }
+    return axis;
+}
+
+/* Is it from, from + step ... along one axis? */
+static bool counts(const Tensor *t, int axis, int64_t from, int64_t step)
+{
+    if (only_axis(&t->shape) != axis || !t->data)
+        return false;
+    for (int64_t i = 0; i < tensor_numel(t); i++)
+        if (tensor_float(t, i) != (double)(from + i * step))
+            return false;
+    return true;
+}
+
+/* Whole numbers that count from one by steps, as far as the size says. */
+static ValueId emit_count(AnyBatch *r, const Tensor *const at[WORLDS], int axis)
 {
     Graph *g = r->g[0];
     const int64_t from = tensor_int(at[0], 0), step = tensor_int(at[0], 1) - from;
-    const Shape one = shape_scalar();
+    Shape one = shape_scalar(), as = at[0]->shape;
     const Tensor *end[WORLDS];
     ValueId y;
 
@@ -233,36 +259,31 @@ static ValueId emit_count(AnyBatch *r, const Tensor *const at[WORLDS])
             graph_fail_nomem(g);
             return NO_VALUE;
         }
-        for (int64_t i = 0; i < tensor_numel(at[k]); i++)
-            if (tensor_int(at[k], i) != from + i * step)
-                return NO_VALUE;
+        if (!counts(at[k], axis, from, step))
+            return NO_VALUE;
         tensor_set_int(e, 0, from + tensor_numel(at[k]) * step);
         end[k] = e;
     }
     if (!step || !has_value(y = emit_ints_of(r, end)))
         return NO_VALUE;
     y = EMIT(g, Range, NULL, emit_scalar(g, DT_INT64, (double)from), y, emit_scalar(g, DT_INT64, (double)step));
+    as.dim[axis] = -1;
+    if (as.rank > 1)
+        y = EMIT(g, Reshape, NULL, y, emit_shape_const(g, &as));
     return emit_cast(g, y, at[0]->dtype);
-}
-
-/* Tensors of integers of one axis, long enough to be counts. */
-static bool may_count(const Tensor *const at[WORLDS])
-{
-    for (int k = 0; k < WORLDS; k++)
-        if (!dtype_is_int(at[k]->dtype) || at[k]->shape.rank != 1 || tensor_numel(at[k]) < sizes[k] || !at[k]->data)
-            return false;
-    return true;
 }
 
 static ValueId emit_constant(AnyBatch *r, const Tensor *const at[WORLDS])
 {
+    const int axis = only_axis(&at[0]->shape);
     bool alike = dtype_is_int(at[0]->dtype) && at[0]->data;
 
     for (int k = 1; k < WORLDS; k++)
         alike &= shape_eq(&at[0]->shape, &at[k]->shape) && at[0]->dtype == at[k]->dtype;
     if (alike)
         return emit_ints_of(r, at);
-    return may_count(at) && !tensor_is_filled(at[0]) ? emit_count(r, at) : emit_filled(r, at);
+    return axis >= 0 && tensor_numel(at[0]) > 1 && !tensor_is_filled(at[0]) ? emit_count(r, at, axis)
+                                                                            : emit_filled(r, at);
 }
 
 /* ---- the graph ---- */

@@ -172,6 +172,30 @@ static Status standard_grad(Graph *g, Node *n)
     return g->status;
 }
 
+/* Epsilon is a float32 attribute: in float64 one that none holds is a constant instead. */
+static Status standard(Graph *g, Node *n)
+{
+    const Value *x = in_value(g, n, 0);
+    const double epsilon = node_float(n, "epsilon");
+    const int axis = (int)node_int(n, "axis");
+    ValueId mean, d, inv, y;
+
+    if (x->dtype != DT_FLOAT64 || (double)(float)epsilon == epsilon)
+        return ST_OK;
+    mean = mean_of(g, n->in[0], axis);
+    d = EMIT(g, Sub, NULL, n->in[0], mean);
+    inv = mean_of(g, EMIT(g, Mul, NULL, d, d), axis);
+    inv = EMIT(g, Sqrt, NULL, EMIT(g, Add, NULL, inv, emit_scalar(g, x->dtype, epsilon)));
+    inv = EMIT(g, Reciprocal, NULL, inv);
+    y = EMIT(g, Mul, NULL, EMIT(g, Mul, NULL, d, inv), n->in[1]);
+    graph_replace(g, n->out[0], has_in(n, 2) ? EMIT(g, Add, NULL, y, n->in[2]) : y);
+    if (has_out(n, 1))
+        graph_replace(g, n->out[1], mean);
+    if (has_out(n, 2))
+        graph_replace(g, n->out[2], inv);
+    return g->status;
+}
+
 /* ---- the relatives ---- */
 
 /* [1, C, 1, ...] of x's rank. */
@@ -316,7 +340,7 @@ DEFINE_OP(LayerNormalization, .blocks = BLOCKS_PASS, .param_in = 6, .wide_in = 6
                                        { "stash_type", A_INT, .i = 1 },
                                        { 0 } },
           .doc = "(x - mean) * inv_std * scale + bias over the last axes", .infer = infer, .grad = grad, .lower = lower,
-          .place = place);
+          .standard = standard, .place = place);
 
 DEFINE_OP(LayerNormGrad, .blocks = BLOCKS_PASS, .domain = "dpexec", .since = 1, .in_min = 3, .in_max = 3, .out_min = 3,
           .out_max = 3, .dtypes = DTYPES_FLOAT,

@@ -36,6 +36,9 @@ g (float[N,4] x) => (float y) <float[4,4] w = {1,2,3,4,5,6,7,8,9,10,11,12,13,14,
 refused 1 "follow the size of the batch in no way that can be written (give --batch-size for a file of one size): " \
     "$graph_transform" "$DIR/pairs.onnx" --gradient-of y --with-respect-to w -o "$DIR/none.onnx"
 check "of one size" "$graph_transform" "$DIR/pairs.onnx" --batch-size 4 --gradient-of y --with-respect-to w -o "$DIR/pairs4.onnx"
+check "labels that count samples" "$python" tests/cli/standard_pairs.py make "$DIR/self.onnx"
+check "of any size" "$graph_transform" "$DIR/self.onnx" --gradient-of loss --with-respect-to w -o "$DIR/self_gradients.onnx"
+check "are numpy's" "$python" tests/cli/standard_pairs.py check "$DIR/self_gradients.onnx" "$dpexec"
 refused 1 "these cannot be said in operators of ai.onnx: BatchNormStats bn1 (output 'BatchNormStats_14'); BatchNormMerge bn1" \
     "$graph_transform" models/fashion_cnn.onnx --loss cross-entropy --batch-size 4 --precision bf16 --standard -o "$DIR/none.onnx"
 check "dropout" "$graph_transform" models/exported_resnet.onnx --loss cross-entropy --batch-size 4 --standard -o "$DIR/dropout.onnx"
