@@ -203,10 +203,20 @@ Status transform_standard(Graph **out, const Graph *model, const Options *o, Rep
     return FAIL_NOMEM();
 }
 
+/* Products of bfloat16 are in newer ones. */
+static int standard_opset(const Graph *g)
+{
+    bool brain = false;
+
+    for (uint32_t i = 1; i < g->n_value; i++)
+        brain |= g->value[i] && g->value[i]->dtype == DT_BFLOAT16;
+    return brain ? BFLOAT16_OPSET : STANDARD_OPSET;
+}
+
 Status transform_write_standard(const Graph *g, const OnnxModel *onnx, const char *path)
 {
     return onnx_export_file(
-        g, &(ExportOptions){ .model = onnx, .plain = true, .defaults = true, .opset = STANDARD_OPSET }, path);
+        g, &(ExportOptions){ .model = onnx, .plain = true, .defaults = true, .opset = standard_opset(g) }, path);
 }
 
 /* ---- formats ---- */

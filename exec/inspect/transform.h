@@ -27,7 +27,7 @@ Status transform_standard(Graph **out, const Graph *model, const Options *o, Rep
 Status transform_gradients(Graph **out, const Graph *model, const Options *o, const char *of,
                            const char *names) CHECKED;
 /* As a file whose inputs are the states too, their values the defaults. */
-enum { STANDARD_OPSET = 18 }; /* at least: reductions of ScatterElements */
+enum { STANDARD_OPSET = 18, BFLOAT16_OPSET = 22 }; /* at least: reductions of ScatterElements; Conv of bfloat16 */
 Status transform_write_standard(const Graph *g, const OnnxModel *onnx, const char *path) CHECKED;
 /* What passes are told: the options, and what is decided by looking at the devices that they name.  Stays where it is
  * while it is read: `build` points into it. */

@@ -39,8 +39,18 @@ check "of one size" "$graph_transform" "$DIR/pairs.onnx" --batch-size 4 --gradie
 check "labels that count samples" "$python" tests/cli/standard_pairs.py make "$DIR/self.onnx"
 check "of any size" "$graph_transform" "$DIR/self.onnx" --gradient-of loss --with-respect-to w -o "$DIR/self_gradients.onnx"
 check "are numpy's" "$python" tests/cli/standard_pairs.py check "$DIR/self_gradients.onnx" "$dpexec"
-refused 1 "these cannot be said in operators of ai.onnx: BatchNormStats bn1 (output 'BatchNormStats_14'); BatchNormMerge bn1" \
-    "$graph_transform" models/fashion_cnn.onnx --loss cross-entropy --batch-size 4 --precision bf16 --standard -o "$DIR/none.onnx"
+for precision in fp16 bf16; do
+    for model in fashion_cnn transformer; do
+        check "$model in $precision" "$graph_transform" models/$model.onnx --loss cross-entropy --precision $precision --standard \
+            -o "$DIR/$precision.onnx"
+    done
+done
+check "a grid" "$python" -c "
+import onnx.parser
+onnx.save(onnx.helper.make_model(onnx.parser.parse_graph('''
+g (float[N,1,4,4] x, float[N,2,2,2] grid) => (float[N,1,2,2] y) { y = GridSample(x, grid) }'''), opset_imports=[onnx.helper.make_opsetid('', 17)]), '$DIR/grid.onnx')"
+refused 1 "these cannot be said in operators of ai.onnx: GridSampleGrad" \
+    "$graph_transform" "$DIR/grid.onnx" --gradient-of y --with-respect-to x -o "$DIR/none.onnx"
 check "dropout" "$graph_transform" models/exported_resnet.onnx --loss cross-entropy --batch-size 4 --standard -o "$DIR/dropout.onnx"
 
 refused 2 "--standard writes a training step: give --loss" "$graph_transform" models/mlp.onnx --standard -o "$DIR/none.onnx"
