@@ -78,8 +78,8 @@ def distances(build, name, draw):
     expected = autograd(copy.deepcopy(module).double(), x.double(), seed.double(), parameters)
     theirs = autograd(copy.deepcopy(module), x, seed, parameters)
     with tempfile.TemporaryDirectory() as folder:
-        torch.onnx.export(module, (torch.randn(2, 3, size, size),), f"{folder}/model.onnx", input_names=["x"], output_names=["y"], dynamo=True, optimize=False,
-                          verbose=False)
+        torch.onnx.export(module, (torch.randn(2, 3, size, size),), f"{folder}/model.onnx", input_names=["x"], output_names=["y"],
+                          dynamo=True, optimize=False, verbose=False)
         subprocess.run([f"{build}/graph-transform", f"{folder}/model.onnx", "--gradient-of", "y", "--with-respect-to", ",".join(expected),
                         "-o", f"{folder}/gradients.onnx"], check=True)
         session = onnxruntime.InferenceSession(f"{folder}/gradients.onnx", providers=["CPUExecutionProvider"])
