@@ -39,6 +39,15 @@ check "of one size" "$graph_transform" "$DIR/pairs.onnx" --batch-size 4 --gradie
 check "labels that count samples" "$python" tests/cli/standard_pairs.py make "$DIR/self.onnx"
 check "of any size" "$graph_transform" "$DIR/self.onnx" --gradient-of loss --with-respect-to w -o "$DIR/self_gradients.onnx"
 check "are numpy's" "$python" tests/cli/standard_pairs.py check "$DIR/self_gradients.onnx" "$dpexec"
+check "a sixth" "$python" -c "
+import onnx.parser
+onnx.save(onnx.helper.make_model(onnx.parser.parse_graph('''
+g (float[N,4] x) => (float[N,4] y) { y = HardSigmoid<alpha=0.16666667, beta=0.5>(x) }'''), opset_imports=[onnx.helper.make_opsetid('', 17)]), '$DIR/sixth.onnx')"
+check "in float64" "$graph_transform" "$DIR/sixth.onnx" --dtype float64 --gradient-of y --with-respect-to x -o "$DIR/sixth64.onnx"
+check "is a constant, for attributes are float32" "$python" -c "
+import onnx.numpy_helper
+graph = onnx.load('$DIR/sixth64.onnx').graph
+assert any((onnx.numpy_helper.to_array(t) == 1 / 6).any() for t in graph.initializer) and all(n.op_type != 'HardSigmoid' for n in graph.node)"
 for precision in fp16 bf16; do
     for model in fashion_cnn transformer; do
         check "$model in $precision" "$graph_transform" models/$model.onnx --loss cross-entropy --precision $precision --standard \
