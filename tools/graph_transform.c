@@ -35,8 +35,8 @@ static const Flag flags[] = {
     { "expand", NULL, "with --simulate: plan every device instead of one of each kind; for at most 64" },
     { "training-info", NULL, "with -o FILE.onnx: the model, and this training of it as its training_info" },
     { "standard", NULL,
-      "with --loss and -o FILE.onnx: the step of one replica in operators of ai.onnx alone, for other runtimes "
-      "(docs/standard.md)" },
+      "with --loss and -o FILE.onnx: the step of one replica in operators of ai.onnx alone, for other runtimes and "
+      "batches of any size, or that of --batch-size (docs/standard.md)" },
     { "gradient-of", "OUTPUT",
       "with --with-respect-to and -o FILE.onnx: the model and gradients of this output of it, in operators of ai.onnx "
       "alone (docs/standard.md)" },

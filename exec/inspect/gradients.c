@@ -2,11 +2,13 @@
  * there and written as passes/train/standard.c writes a step. */
 #include <string.h>
 
+#include "exec/inspect/any_batch.h"
 #include "exec/inspect/transform.h"
 #include "exec/plan/plan_budget.h"
 #include "exec/run/interp.h"
 #include "graph/emit.h"
 #include "graph/autodiff.h"
+#include "passes/batch_axis.h"
 
 #define GRADIENT_SUFFIX ".grad"
 #define SEED_NAME "seed"
@@ -103,34 +105,51 @@ static Status add_gradients(Gradients *r)
     return graph_sort(r->g);
 }
 
-static Status make(Gradients *r, const Graph *model, const TransformBuild *b, const char *names)
+static Status make(Gradients *r, const char *names, const Graph *model, const BuildOptions *b)
 {
     TRY(read_names(r, names));
-    TRY(plan_copy(&r->g, model, b->build.plan_memory));
-    TRY(plan_explain(r->g, model_repair(r->g, &b->build, interp_node, NULL)));
-    TRY(plan_explain(r->g, pipeline_run(r->g, &b->build, interp_node, NULL, &(PipelineOptions){ .until = "dce" })));
+    TRY(plan_copy(&r->g, model, b->plan_memory));
+    TRY(plan_explain(r->g, model_repair(r->g, b, interp_node, NULL)));
+    TRY(plan_explain(r->g, pipeline_run(r->g, b, interp_node, NULL, &(PipelineOptions){ .until = "dce" })));
     TRY(add_gradients(r));
-    return plan_explain(
-        r->g, pipeline_run(r->g, &b->build, interp_node, NULL, &(PipelineOptions){ .after = "add-optimizer" }));
+    return plan_explain(r->g, pipeline_run(r->g, b, interp_node, NULL, &(PipelineOptions){ .after = "add-optimizer" }));
+}
+
+typedef struct {
+    const Graph *model;
+    const char *of, *names;
+    BuildOptions *build;
+} Asked;
+
+static Status build_at(Graph **out, void *user, int64_t batch, Report *report)
+{
+    const Asked *a = user;
+    Gradients r = { .of = a->of, .scratch = arena_create() };
+    Status st;
+
+    (void)report;
+    if (!r.scratch)
+        return FAIL_NOMEM();
+    a->build->batch = batch;
+    if (!(st = make(&r, a->names, a->model, a->build)))
+        *out = r.g;
+    else
+        graph_free(r.g);
+    arena_free(r.scratch);
+    return st;
 }
 
 Status transform_gradients(Graph **out, const Graph *model, const Options *o, const char *of, const char *names)
 {
-    Gradients r = { .of = of };
     TransformBuild b;
-    Status st;
+    Asked asked = { model, of, names, &b.build };
 
     TRY(transform_check_model(model));
     TRY(transform_options(&b, o, BUILD_INFER));
     b.build.standard = true;
     if (replica_count(&b.build) > 1)
         return FAIL(E_INVALID, "--gradient-of writes the graph of one replica, found %d", replica_count(&b.build));
-    if (!(r.scratch = arena_create()))
-        return FAIL_NOMEM();
-    if (!(st = make(&r, model, &b, names)))
-        *out = r.g;
-    else
-        graph_free(r.g);
-    arena_free(r.scratch);
-    return st;
+    if (transform_one_size(model, &b.build))
+        return build_at(out, &asked, b.build.batch, NULL);
+    return any_batch(out, build_at, &asked, find_batch_dim(model, &b.build).symbol, NULL);
 }

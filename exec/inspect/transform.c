@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "exec/inspect/any_batch.h"
 #include "exec/inspect/links.h"
 #include "exec/inspect/picture.h"
 #include "exec/inspect/split.h"
@@ -18,6 +19,7 @@
 #include "graph/op.h"
 #include "graph/print.h"
 #include "graph/verify.h"
+#include "passes/batch_axis.h"
 
 Status transform_options(TransformBuild *out, const Options *o, BuildMode mode)
 {
@@ -74,23 +76,13 @@ Status transform_check_model(const Graph *model)
     return ST_OK;
 }
 
-/* What a run would build, or with `standard` a step of one replica in operators of ONNX. */
-static Status build(Graph **out, const Graph *model, const Options *o, BuildMode mode, const char *until, bool standard,
-                    Report *report)
+static Status build_decided(Graph **out, const Graph *model, const BuildOptions *build, const char *until,
+                            Report *report)
 {
     PipelineOptions how = { .until = until };
-    TransformBuild decided;
-    BuildOptions *build = &decided.build;
     Graph *g;
     Status st;
 
-    TRY(transform_options(&decided, o, mode));
-    build->standard = standard;
-    if (standard && replica_count(build) > 1)
-        return FAIL(E_INVALID, "--standard writes the step of one replica, found %d", replica_count(build));
-    build->backend = standard       ? (Target){ 0 }
-                     : decided.cuda ? cuda_target(build->precision, build->tf32)
-                                    : cpu_target(build->precision, build->tf32, build->blocks);
     TRY(plan_copy(&g, model, build->plan_memory));
     TRY_TO(fail, st, plan_explain(g, model_repair(g, build, interp_node, report)));
     TRY_TO(fail, st, plan_explain(g, pipeline_run(g, build, interp_node, report, &how)));
@@ -103,19 +95,31 @@ fail:
     return st;
 }
 
+static Status build(Graph **out, const Graph *model, const Options *o, BuildMode mode, const char *until,
+                    Report *report)
+{
+    TransformBuild decided;
+    BuildOptions *build = &decided.build;
+
+    TRY(transform_options(&decided, o, mode));
+    build->backend = decided.cuda ? cuda_target(build->precision, build->tf32)
+                                  : cpu_target(build->precision, build->tf32, build->blocks);
+    return build_decided(out, model, build, until, report);
+}
+
 Status transform_run(Graph **out, const Graph *model, const Options *o, const char *until, Report *report)
 {
     BuildMode mode = !o->build.loss ? BUILD_INFER : BUILD_TRAIN;
 
     if (graph_is_step(model))
         return read_step(out, model, o, until, report);
-    return build(out, model, o, mode, until && strcmp(until, STAGE_PLAN) ? until : NULL, false, report);
+    return build(out, model, o, mode, until && strcmp(until, STAGE_PLAN) ? until : NULL, report);
 }
 
 Status transform_build(Graph **out, const Graph *model, const Options *o, BuildMode mode, Report *report)
 {
     TRY(transform_check_model(model));
-    return build(out, model, o, mode, NULL, false, report);
+    return build(out, model, o, mode, NULL, report);
 }
 
 /* ---- for other runtimes ---- */
@@ -141,6 +145,47 @@ static void default_rates(Graph *g, const Options *o)
     g->n_input = kept;
 }
 
+bool transform_one_size(const Graph *model, const BuildOptions *build)
+{
+    bool said = build->batch > 0;
+
+    for (int i = 0; i < build->n_input_shape; i++) {
+        const Shape *s = &build->input_shape[i].shape;
+        const int axis = data_batch_axis(model, build, build->input_shape[i].name);
+
+        said |= axis < s->rank && s->dim[axis] > 0;
+    }
+    return said;
+}
+
+typedef struct {
+    const Graph *model;
+    BuildOptions *build;
+} Step;
+
+static Status build_step(Graph **out, void *user, int64_t batch, Report *report)
+{
+    const Step *s = user;
+
+    s->build->batch = batch;
+    return build_decided(out, s->model, s->build, NULL, report);
+}
+
+static Status build_standard(Graph **out, const Graph *model, const Options *o, Report *report)
+{
+    TransformBuild decided;
+    BuildOptions *build = &decided.build;
+
+    TRY(transform_options(&decided, o, BUILD_TRAIN));
+    build->standard = true;
+    build->backend = (Target){ 0 };
+    if (replica_count(build) > 1)
+        return FAIL(E_INVALID, "--standard writes the step of one replica, found %d", replica_count(build));
+    if (transform_one_size(model, build))
+        return build_decided(out, model, build, NULL, report);
+    return any_batch(out, build_step, &(Step){ model, build }, find_batch_dim(model, build).symbol, report);
+}
+
 Status transform_standard(Graph **out, const Graph *model, const Options *o, Report *report)
 {
     Graph *g;
@@ -148,7 +193,7 @@ Status transform_standard(Graph **out, const Graph *model, const Options *o, Rep
     if (!o->build.loss)
         return FAIL(E_INVALID, "--standard writes a training step: give --loss");
     TRY(transform_check_model(model));
-    TRY(build(&g, model, o, BUILD_TRAIN, NULL, true, report));
+    TRY(build_standard(&g, model, o, report));
     default_rates(g, o);
     if (!g->status) {
         *out = g;
@@ -158,10 +203,20 @@ Status transform_standard(Graph **out, const Graph *model, const Options *o, Rep
     return FAIL_NOMEM();
 }
 
+/* Products of bfloat16 are in newer ones. */
+static int standard_opset(const Graph *g)
+{
+    bool brain = false;
+
+    for (uint32_t i = 1; i < g->n_value; i++)
+        brain |= g->value[i] && g->value[i]->dtype == DT_BFLOAT16;
+    return brain ? BFLOAT16_OPSET : STANDARD_OPSET;
+}
+
 Status transform_write_standard(const Graph *g, const OnnxModel *onnx, const char *path)
 {
     return onnx_export_file(
-        g, &(ExportOptions){ .model = onnx, .plain = true, .defaults = true, .opset = STANDARD_OPSET }, path);
+        g, &(ExportOptions){ .model = onnx, .plain = true, .defaults = true, .opset = standard_opset(g) }, path);
 }
 
 /* ---- formats ---- */

@@ -27,7 +27,7 @@ Status transform_standard(Graph **out, const Graph *model, const Options *o, Rep
 Status transform_gradients(Graph **out, const Graph *model, const Options *o, const char *of,
                            const char *names) CHECKED;
 /* As a file whose inputs are the states too, their values the defaults. */
-enum { STANDARD_OPSET = 18 }; /* at least: reductions of ScatterElements */
+enum { STANDARD_OPSET = 18, BFLOAT16_OPSET = 22 }; /* at least: reductions of ScatterElements; Conv of bfloat16 */
 Status transform_write_standard(const Graph *g, const OnnxModel *onnx, const char *path) CHECKED;
 /* What passes are told: the options, and what is decided by looking at the devices that they name.  Stays where it is
  * while it is read: `build` points into it. */
@@ -39,6 +39,9 @@ typedef struct {
 } TransformBuild;
 
 Status transform_options(TransformBuild *out, const Options *o, BuildMode mode) CHECKED;
+
+/* Do the options say how large batches are?  Else --standard and --gradient-of write graphs for any (any_batch.h). */
+bool transform_one_size(const Graph *model, const BuildOptions *build);
 
 /* An ONNX file of the model with the step of its training that the options describe as its training_info: on one
  * replica, of the batch at hand, at the learning rate of the first step; with `standard` in operators of ONNX, but for

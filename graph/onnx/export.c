@@ -213,7 +213,7 @@ static Onnx__ValueInfoProto *export_output(Exporter *x, const Output *o)
 {
     const Value *v = value(x->g, o->value);
     const OnnxOutput *said = onnx_model_output(x->opt->model, o->name);
-    Declared d = { v->dtype, v->shape, v->dim_param, true };
+    Declared d = { v->dtype, v->shape, v->dim_param, !v->dim_param };
     Onnx__ValueInfoProto *p;
 
     if (said && (d.dtype == DT_NONE || d.dtype == said->dtype)) {

@@ -268,7 +268,6 @@ static Status grad_softsign(Grad *gr)
         { "alpha", A_FLOAT, .f = default_value }, { 0 } \
     }
 
-DEFINE_OP(LeakyRelu, UNARY(16, 6), .attrs = ALPHA(0.01), .grad = grad_leaky_relu, .doc = "x, or alpha x below 0");
 DEFINE_OP(ThresholdedRelu, UNARY(22, 10), .attrs = ALPHA(1), .grad = grad_thresholded_relu,
           .doc = "x above alpha, else 0");
 DEFINE_OP(Elu, UNARY(22, 6), .attrs = ALPHA(1), .grad = grad_elu, .doc = "x, or alpha (e^x - 1) below 0");
@@ -290,9 +289,43 @@ static Status import_hard_sigmoid(Graph *g, Node *n, int opset)
     return g->status;
 }
 
+/* An attribute is a float32: in float64 a number that none holds (1/6) is a constant instead. */
+static bool is_exact(const Graph *g, const Node *n, const char *name)
+{
+    const double v = node_float(n, name);
+
+    return in_value(g, n, 0)->dtype != DT_FLOAT64 || (double)(float)v == v;
+}
+
+static Status standard_hard_sigmoid(Graph *g, Node *n)
+{
+    ValueId x = n->in[0];
+
+    if (is_exact(g, n, "alpha") && is_exact(g, n, "beta"))
+        return ST_OK;
+    x = plus(g, times(g, x, node_float(n, "alpha")), node_float(n, "beta"));
+    graph_replace(g, n->out[0], EMIT(g, Clip, NULL, x, number(g, x, 0), number(g, x, 1)));
+    return g->status;
+}
+
+static Status standard_leaky_relu(Graph *g, Node *n)
+{
+    const ValueId x = n->in[0];
+    ValueId left;
+
+    if (is_exact(g, n, "alpha"))
+        return ST_OK;
+    left = EMIT(g, Less, NULL, x, number(g, x, 0));
+    graph_replace(g, n->out[0], EMIT(g, Where, NULL, left, times(g, x, node_float(n, "alpha")), x));
+    return g->status;
+}
+
 DEFINE_OP(HardSigmoid, UNARY(22, 6), .import = import_hard_sigmoid, .grad = grad_hard_sigmoid,
-          .doc = "alpha x + beta, kept within 0 and 1",
+          .standard = standard_hard_sigmoid, .doc = "alpha x + beta, kept within 0 and 1",
           .attrs = (const AttrDecl[]){ { "alpha", A_FLOAT, .f = 0.2 }, { "beta", A_FLOAT, .f = 0.5 }, { 0 } });
+
+DEFINE_OP(LeakyRelu, UNARY(16, 6), .attrs = ALPHA(0.01), .grad = grad_leaky_relu, .standard = standard_leaky_relu,
+          .doc = "x, or alpha x below 0");
 DEFINE_OP(Shrink, .elementwise = true, .since = 9, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1,
           .inplace = { 1 }, .dtypes = DTYPES_NUMERIC,
           .attrs = (const AttrDecl[]){ { "bias", A_FLOAT, .f = 0 }, { "lambd", A_FLOAT, .f = 0.5 }, { 0 } },

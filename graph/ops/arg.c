@@ -1,4 +1,5 @@
 /* ArgMax, ArgMin, CumSum and CumProd: along one axis. */
+#include "graph/emit.h"
 #include "graph/grad.h"
 #include "graph/place.h"
 
@@ -142,7 +143,45 @@ DEFINE_OP(CumProd, .since = 26, .in_min = 2, .in_max = 2, .out_min = 1, .out_max
           .attrs = (const AttrDecl[]){ { "exclusive", A_INT, .i = 0 }, { "reverse", A_INT, .i = 0 }, { 0 } },
           .infer = infer_cumsum, .grad = grad_cumprod, .place = place_cumprod, .doc = "running products along axis");
 
+/* The same, element by element along the axis.  exclusive: of y[i] x[i] has no part, so R begins one further on. */
+static Status standard_cumprod_grad(Graph *g, Node *n)
+{
+    const Value *x = in_value(g, n, 0);
+    const int64_t reverse = node_int(n, "reverse"), exclusive = node_int(n, "exclusive");
+    ValueId *row, before, rest = NO_VALUE, r;
+    int64_t size;
+    int axis;
+
+    if (!value_const(g, n->in[1]))
+        return ST_OK;
+    TRY(cumulated_axis(g, n, &axis));
+    size = x->shape->dim[axis];
+    if (!shape_numel(x->shape))
+        return ST_OK;
+    if (!(row = ARENA_NEW(g->arena, ValueId, size)))
+        return FAIL_NOMEM();
+    before = EMIT(g, CumProd, ATTRS(INT("exclusive", 1), INT("reverse", reverse)), n->in[0], n->in[1]);
+    for (int64_t k = size - 1; k >= 0 && !g->status; k--) {
+        const int64_t i = reverse ? size - 1 - k : k;
+        const ValueId at = emit_ints(g, 1, &i);
+        const Attr *along = ATTRS(INT("axis", axis));
+        const ValueId dy = EMIT(g, Gather, along, n->in[2], at), now = EMIT(g, Gather, along, n->in[0], at);
+
+        r = !has_value(rest) ? (exclusive ? emit_zeros_like(g, dy) : dy)
+            : exclusive      ? rest
+                             : EMIT(g, Add, NULL, dy, rest);
+        row[i] = EMIT(g, Mul, NULL, EMIT(g, Gather, along, before, at), r);
+        rest = EMIT(g, Mul, NULL, now, r);
+        if (exclusive)
+            rest = EMIT(g, Add, NULL, rest, dy);
+    }
+    TRY(g->status);
+    graph_replace(g, n->out[0], size == 1 ? row[0] : emit(g, &op_Concat, ATTRS(INT("axis", axis)), (int)size, row));
+    return g->status;
+}
+
 DEFINE_OP(CumProdGrad, .domain = "dpexec", .since = 1, .in_min = 3, .in_max = 3, .out_min = 1, .out_max = 1,
           .dtypes = DTYPES_FLOAT, .precision = PREC_WIDE,
           .attrs = (const AttrDecl[]){ { "exclusive", A_INT, .i = 0 }, { "reverse", A_INT, .i = 0 }, { 0 } },
-          .infer = infer_cumprod_grad, .place = place_cumprod, .doc = "gradient of CumProd, from (x, axis, dy)");
+          .infer = infer_cumprod_grad, .standard = standard_cumprod_grad, .place = place_cumprod,
+          .doc = "gradient of CumProd, from (x, axis, dy)");

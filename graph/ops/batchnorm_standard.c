@@ -1,5 +1,5 @@
-/* The steps of batch-norm in training (batchnorm.c) in ONNX's operators: of one replica, and in the data's type.  Each
- * declines where it is more: data in 16 bits, a clamped variance, what is fused with a Relu. */
+/* The steps of batch-norm in training (batchnorm.c) in ONNX's operators: of one replica, and in the statistics' type.
+ * Each declines where it is more: a clamped variance, what is fused with a Relu. */
 #include "graph/ops/batchnorm_standard.h"
 
 #include "graph/emit.h"
@@ -49,6 +49,14 @@ static ValueId next_running(Graph *g, const Node *n, ValueId old, ValueId now)
     return EMIT(g, Add, NULL, kept, taken);
 }
 
+/* n / (n - 1), of which n alone follows the size of the batch. */
+static ValueId unbiased_factor(Graph *g, DType t, double count)
+{
+    const ValueId n = emit_scalar(g, t, count);
+
+    return EMIT(g, Div, NULL, n, EMIT(g, Sub, NULL, n, emit_scalar(g, t, 1)));
+}
+
 /* From the data itself: rows are what replicas tell each other. */
 Status batch_norm_standard_merge(Graph *g, Node *n)
 {
@@ -56,13 +64,15 @@ Status batch_norm_standard_merge(Graph *g, Node *n)
     const Shape *x = stats && stats->op == &op_BatchNormStats ? in_value(g, stats, 0)->shape : NULL, one = SHAPE(1);
     const DType t = (DType)node_int(n, "dtype");
     ValueId mean, var, d;
+    ValueId data;
     double count;
 
-    if (!x || in_value(g, stats, 0)->dtype != t)
+    if (!x)
         return ST_OK;
+    data = emit_cast(g, stats->in[0], t);
     count = (double)(shape_numel(x) / x->dim[1]);
-    mean = channel_mean(g, stats->in[0]);
-    d = EMIT(g, Sub, NULL, stats->in[0], along_channels(g, mean, x));
+    mean = channel_mean(g, data);
+    d = EMIT(g, Sub, NULL, data, along_channels(g, mean, x));
     var = channel_mean(g, EMIT(g, Mul, NULL, d, d));
     graph_replace(g, n->out[0], mean);
     graph_replace(g, n->out[1], var);
@@ -70,7 +80,7 @@ Status batch_norm_standard_merge(Graph *g, Node *n)
     if (has_out(n, 3))
         graph_replace(g, n->out[3], next_running(g, n, n->in[1], mean));
     if (has_out(n, 4) && node_int(n, "unbiased"))
-        var = EMIT(g, Mul, NULL, var, emit_scalar(g, t, count / (count - 1)));
+        var = EMIT(g, Mul, NULL, var, unbiased_factor(g, t, count));
     if (has_out(n, 4))
         graph_replace(g, n->out[4], next_running(g, n, n->in[2], var));
     return g->status;
@@ -87,7 +97,8 @@ static ValueId inverse_deviation(Graph *g, const Node *n, ValueId var, const Sha
 static ValueId standardised(Graph *g, const Node *n, ValueId mean, ValueId var)
 {
     const Shape *x = in_value(g, n, 0)->shape;
-    ValueId d = EMIT(g, Sub, NULL, n->in[0], along_channels(g, mean, x));
+    const ValueId data = emit_cast(g, n->in[0], g->status ? DT_NONE : value(g, mean)->dtype);
+    ValueId d = EMIT(g, Sub, NULL, data, along_channels(g, mean, x));
 
     return EMIT(g, Mul, NULL, d, inverse_deviation(g, n, var, x));
 }
@@ -97,22 +108,24 @@ Status batch_norm_standard_apply(Graph *g, Node *n)
     const Shape *x = in_value(g, n, 0)->shape;
     ValueId y;
 
-    if (node_int(n, "clamp") || in_value(g, n, 0)->dtype != in_value(g, n, 1)->dtype)
+    if (node_int(n, "clamp"))
         return ST_OK;
     y = EMIT(g, Mul, NULL, standardised(g, n, n->in[1], n->in[2]), along_channels(g, n->in[3], x));
-    graph_replace(g, n->out[0], EMIT(g, Add, NULL, y, along_channels(g, n->in[4], x)));
+    y = EMIT(g, Add, NULL, y, along_channels(g, n->in[4], x));
+    graph_replace(g, n->out[0], emit_cast(g, y, in_value(g, n, 0)->dtype));
     return g->status;
 }
 
 Status batch_norm_standard_grad_stats(Graph *g, Node *n)
 {
     const ValueId zero = emit_ints(g, 1, (int64_t[]){ 0 });
-    ValueId sum, product;
+    ValueId dy, sum, product;
 
-    if (has_in(n, 4) || in_value(g, n, 0)->dtype != in_value(g, n, 2)->dtype)
+    if (has_in(n, 4))
         return ST_OK;
-    sum = EMIT(g, Unsqueeze, NULL, channel_sum(g, n->in[1]), zero);
-    product = channel_sum(g, EMIT(g, Mul, NULL, n->in[1], standardised(g, n, n->in[2], n->in[3])));
+    dy = emit_cast(g, n->in[1], in_value(g, n, 2)->dtype);
+    sum = EMIT(g, Unsqueeze, NULL, channel_sum(g, dy), zero);
+    product = channel_sum(g, EMIT(g, Mul, NULL, dy, standardised(g, n, n->in[2], n->in[3])));
     product = EMIT(g, Unsqueeze, NULL, product, zero);
     graph_replace(g, n->out[0], EMIT(g, Concat, ATTRS(INT("axis", 0)), sum, product));
     return g->status;
@@ -130,15 +143,16 @@ Status batch_norm_standard_grad_input(Graph *g, Node *n)
     const Shape *x = in_value(g, n, 0)->shape;
     ValueId mean, slope, d, factor;
 
-    if (has_in(n, 7) || has_out(n, 1) || in_value(g, n, 0)->dtype != in_value(g, n, 2)->dtype)
+    if (has_in(n, 7) || has_out(n, 1))
         return ST_OK;
     mean = EMIT(g, Div, NULL, sums_row(g, n->in[5], 0), n->in[6]);
     slope = EMIT(g, Div, NULL, sums_row(g, n->in[5], 1), n->in[6]);
-    d = EMIT(g, Sub, NULL, n->in[1], along_channels(g, mean, x));
+    d = emit_cast(g, n->in[1], in_value(g, n, 2)->dtype);
+    d = EMIT(g, Sub, NULL, d, along_channels(g, mean, x));
     slope = EMIT(g, Mul, NULL, standardised(g, n, n->in[2], n->in[3]), along_channels(g, slope, x));
     d = EMIT(g, Sub, NULL, d, slope);
     factor = EMIT(g, Mul, NULL, along_channels(g, n->in[4], x), inverse_deviation(g, n, n->in[3], x));
-    graph_replace(g, n->out[0], EMIT(g, Mul, NULL, d, factor));
+    graph_replace(g, n->out[0], emit_cast(g, EMIT(g, Mul, NULL, d, factor), in_value(g, n, 0)->dtype));
     return g->status;
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "graph/grad.h"
+#include "graph/ops/grid_sample_standard.h"
 #include "graph/place.h"
 
 enum { AXES_MAX = 3 };
@@ -159,7 +160,8 @@ DEFINE_OP(GridSample, .precision = PREC_WIDE, .since = 22, .from = 20, .in_min =
 
 DEFINE_OP(GridSampleGrad, .domain = "dpexec", .precision = PREC_WIDE, .since = 1, .in_min = 3, .in_max = 3,
           .out_min = 1, .out_max = 2, .dtypes = DTYPES_FLOAT, .attrs = (const AttrDecl[]){ HOW, { 0 } },
-          .infer = infer_grad, .place = place, .doc = "gradients of GridSample by x and grid, from (dy, x, grid)");
+          .infer = infer_grad, .standard = grid_sample_standard_grad, .place = place,
+          .doc = "gradients of GridSample by x and grid, from (dy, x, grid)");
 
 /* ---- AffineGrid: theta[N,axes,axes+1] applied to the positions of the elements of an array ---- */
 

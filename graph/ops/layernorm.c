@@ -146,29 +146,70 @@ static ValueId mean_of(Graph *g, ValueId x, int axis)
 /* With s = dy scale and xhat = (x - mean) inv: dx = inv (s - mean(s) - xhat mean(s xhat)). */
 static Status standard_grad(Graph *g, Node *n)
 {
-    const Value *x = in_value(g, n, 0);
+    const DType own = in_value(g, n, 0)->dtype, t = in_value(g, n, 2)->dtype;
+    const ValueId x = emit_cast(g, n->in[0], t), dy = emit_cast(g, n->in[1], t);
     const int axis = (int)node_int(n, "axis");
     ValueId d, inv, xhat, s, slope, product;
     int64_t axes[MAX_RANK];
 
-    if (x->dtype != in_value(g, n, 2)->dtype)
-        return ST_OK;
     for (int i = 0; i < axis; i++)
         axes[i] = i;
-    d = EMIT(g, Sub, NULL, n->in[0], mean_of(g, n->in[0], axis));
+    d = EMIT(g, Sub, NULL, x, mean_of(g, x, axis));
     inv = mean_of(g, EMIT(g, Mul, NULL, d, d), axis);
-    inv = EMIT(g, Add, NULL, inv, emit_scalar(g, x->dtype, node_float(n, "epsilon")));
+    inv = EMIT(g, Add, NULL, inv, emit_scalar(g, t, node_float(n, "epsilon")));
     inv = EMIT(g, Reciprocal, NULL, EMIT(g, Sqrt, NULL, inv));
     xhat = EMIT(g, Mul, NULL, d, inv);
-    s = EMIT(g, Mul, NULL, n->in[1], n->in[2]);
+    s = EMIT(g, Mul, NULL, dy, n->in[2]);
     slope = mean_of(g, EMIT(g, Mul, NULL, s, xhat), axis);
     slope = EMIT(g, Mul, NULL, xhat, slope);
     s = EMIT(g, Sub, NULL, s, mean_of(g, s, axis));
     s = EMIT(g, Sub, NULL, s, slope);
-    product = EMIT(g, Mul, NULL, n->in[1], xhat);
-    graph_replace(g, n->out[0], EMIT(g, Mul, NULL, s, inv));
+    product = EMIT(g, Mul, NULL, dy, xhat);
+    graph_replace(g, n->out[0], emit_cast(g, EMIT(g, Mul, NULL, s, inv), own));
     graph_replace(g, n->out[1], emit_reduce_sum(g, product, axis, axes, false));
-    graph_replace(g, n->out[2], emit_reduce_sum(g, n->in[1], axis, axes, false));
+    graph_replace(g, n->out[2], emit_reduce_sum(g, dy, axis, axes, false));
+    return g->status;
+}
+
+/* ONNX's has scale and bias in the data's type: of 16 bits, wide ones want wide data. */
+static Status standard_wide(Graph *g, Node *n)
+{
+    const Attr *how = ATTRS(INT("axis", node_int(n, "axis")), FLOAT("epsilon", node_float(n, "epsilon")));
+    const DType own = in_value(g, n, 0)->dtype;
+    ValueId in[3] = { NO_VALUE }, out[3];
+
+    for (int i = 0; i < n->n_in; i++)
+        in[i] = has_value(n->in[i]) ? emit_cast(g, n->in[i], in_value(g, n, 1)->dtype) : NO_VALUE;
+    emit_multi(g, &op_LayerNormalization, how, n->n_in, in, n->n_out, out);
+    for (int i = 0; i < n->n_out && !g->status; i++)
+        if (has_out(n, i))
+            graph_replace(g, n->out[i], i ? out[i] : emit_cast(g, out[i], own));
+    return g->status;
+}
+
+/* Epsilon is a float32 attribute: in float64 one that none holds is a constant instead. */
+static Status standard(Graph *g, Node *n)
+{
+    const Value *x = in_value(g, n, 0);
+    const double epsilon = node_float(n, "epsilon");
+    const int axis = (int)node_int(n, "axis");
+    ValueId mean, d, inv, y;
+
+    if (x->dtype != in_value(g, n, 1)->dtype)
+        return standard_wide(g, n);
+    if (x->dtype != DT_FLOAT64 || (double)(float)epsilon == epsilon)
+        return ST_OK;
+    mean = mean_of(g, n->in[0], axis);
+    d = EMIT(g, Sub, NULL, n->in[0], mean);
+    inv = mean_of(g, EMIT(g, Mul, NULL, d, d), axis);
+    inv = EMIT(g, Sqrt, NULL, EMIT(g, Add, NULL, inv, emit_scalar(g, x->dtype, epsilon)));
+    inv = EMIT(g, Reciprocal, NULL, inv);
+    y = EMIT(g, Mul, NULL, EMIT(g, Mul, NULL, d, inv), n->in[1]);
+    graph_replace(g, n->out[0], has_in(n, 2) ? EMIT(g, Add, NULL, y, n->in[2]) : y);
+    if (has_out(n, 1))
+        graph_replace(g, n->out[1], mean);
+    if (has_out(n, 2))
+        graph_replace(g, n->out[2], inv);
     return g->status;
 }
 
@@ -316,7 +357,7 @@ DEFINE_OP(LayerNormalization, .blocks = BLOCKS_PASS, .param_in = 6, .wide_in = 6
                                        { "stash_type", A_INT, .i = 1 },
                                        { 0 } },
           .doc = "(x - mean) * inv_std * scale + bias over the last axes", .infer = infer, .grad = grad, .lower = lower,
-          .place = place);
+          .standard = standard, .place = place);
 
 DEFINE_OP(LayerNormGrad, .blocks = BLOCKS_PASS, .domain = "dpexec", .since = 1, .in_min = 3, .in_max = 3, .out_min = 3,
           .out_max = 3, .dtypes = DTYPES_FLOAT,

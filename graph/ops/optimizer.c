@@ -2,6 +2,8 @@
  * and the rule of a dynamic loss scale.
  *
  * Everything is whole on every replica: gradients are reduced before they come here, so all replicas decide alike. */
+#include <float.h>
+
 #include "graph/body.h"
 #include "graph/grad.h"
 #include "graph/ops/update.h"
@@ -170,9 +172,32 @@ static Status infer_finite(Graph *g, Node *n)
     return ST_OK;
 }
 
+/* What is finite is 0 times 0; the rest is not a number. */
+static Status standard_finite(Graph *g, Node *n)
+{
+    const DType t = in_value(g, n, 0)->dtype;
+    const ValueId zero = emit_scalar(g, t, 0);
+    ValueId sum = NO_VALUE;
+
+    for (int i = 0; i < n->n_in; i++) {
+        const int rank = in_value(g, n, i)->shape->rank;
+        const ValueId nothing = EMIT(g, Mul, NULL, n->in[i], zero);
+        int64_t axes[MAX_RANK];
+        ValueId one;
+
+        for (int a = 0; a < rank; a++)
+            axes[a] = a;
+        one = emit_reduce_sum(g, nothing, rank, axes, false);
+        sum = i ? EMIT(g, Add, NULL, sum, one) : one;
+    }
+    graph_replace(g, n->out[0], EMIT(g, Equal, NULL, sum, zero));
+    return g->status;
+}
+
 DEFINE_OP(AllFinite, .layout = LAYOUT_EACH, .precision = PREC_WIDE, .domain = "dpexec", .since = 1, .in_min = 1,
           .in_max = -1, .out_min = 1, .out_max = 1, .dtypes = DTYPES_F32_F64, .infer = infer_finite, .grad = grad_none,
-          .place = place_all_b, .doc = "whether no element of any input is infinite or not a number");
+          .standard = standard_finite, .place = place_all_b,
+          .doc = "whether no element of any input is infinite or not a number");
 
 static Status infer_loss_scale(Graph *g, Node *n)
 {
@@ -191,6 +216,25 @@ static Status infer_loss_scale(Graph *g, Node *n)
     return ST_OK;
 }
 
+static Status standard_loss_scale(Graph *g, Node *n)
+{
+    const ValueId scale = n->in[0], ok = n->in[2], zero = emit_scalar(g, DT_INT64, 0);
+    const DType t = in_value(g, n, 0)->dtype;
+    ValueId good = EMIT(g, Add, NULL, n->in[1], emit_scalar(g, DT_INT64, 1)), grows, up, next, normal;
+
+    grows = EMIT(g, Equal, NULL, good, emit_scalar(g, DT_INT64, (double)node_int(n, "interval")));
+    up = EMIT(g, Mul, NULL, scale, emit_scalar(g, t, node_float(n, "growth")));
+    up = EMIT(g, Where, NULL, grows, up, scale);
+    next = EMIT(g, Mul, NULL, scale, emit_scalar(g, t, node_float(n, "backoff")));
+    next = EMIT(g, Where, NULL, ok, up, next);
+    normal = EMIT(g, GreaterOrEqual, NULL, next, emit_scalar(g, t, FLT_MIN));
+    normal = EMIT(g, And, NULL, normal, EMIT(g, LessOrEqual, NULL, next, emit_scalar(g, t, FLT_MAX)));
+    graph_replace(g, n->out[0], EMIT(g, Where, NULL, normal, next, scale));
+    good = EMIT(g, Where, NULL, EMIT(g, And, NULL, ok, EMIT(g, Not, NULL, grows)), good, zero);
+    graph_replace(g, n->out[1], good);
+    return g->status;
+}
+
 /* The rule of PyTorch's GradScaler (torch/amp/grad_scaler.py); unlike there the scale cannot fall to 0. */
 DEFINE_OP(LossScaleUpdate, .precision = PREC_WIDE, .domain = "dpexec", .since = 1, .in_min = 3, .in_max = 3,
           .out_min = 2, .out_max = 2, .dtypes = DTYPES_F32_F64, .inplace = { 1, 1 << 1 },
@@ -198,7 +242,7 @@ DEFINE_OP(LossScaleUpdate, .precision = PREC_WIDE, .domain = "dpexec", .since = 
                                        { "backoff", A_FLOAT, .f = 0.5 },
                                        { "interval", A_INT, .i = 2000, .range = R_POSITIVE },
                                        { 0 } },
-          .infer = infer_loss_scale, .grad = grad_none, .place = place_all_b,
+          .infer = infer_loss_scale, .grad = grad_none, .standard = standard_loss_scale, .place = place_all_b,
           .doc = "inputs scale, good, ok; not ok: scale' = backoff scale, good' = 0; else good' = good + 1, and when "
                  "that is interval: "
                  "scale' = growth scale, good' = 0; scale stays where scale' is not a normal float32 number");

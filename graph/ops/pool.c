@@ -248,10 +248,12 @@ static Status lower_max(Graph *g, Node *n)
 
 /* ---- the gradients in ONNX's operators ---- */
 
-/* Indices of MaxPool count through the whole batch: dy is added up there. */
+/* Indices of MaxPool count through the whole batch: dy is added up there, wide, as ONNX Runtime adds nothing in
+ * float16. */
 static Status standard_max_grad(Graph *g, Node *n)
 {
     const Value *x = in_value(g, n, 1);
+    const DType wide = x->dtype == DT_FLOAT64 ? DT_FLOAT64 : DT_FLOAT32;
     const ValueId flat = emit_ints(g, 1, (int64_t[]){ -1 });
     const Shape all = SHAPE(shape_numel(x->shape));
     ValueId y[2], at, dy, zeros;
@@ -259,10 +261,10 @@ static Status standard_max_grad(Graph *g, Node *n)
     emit_pools(g, n, &op_MaxPool, (Attr[2]){ { 0 } }, 1, n->in + 1, 2, y);
     TRY(g->status);
     at = EMIT(g, Reshape, NULL, y[1], flat);
-    dy = EMIT(g, Reshape, NULL, n->in[0], flat);
-    zeros = emit_full(g, x->dtype, &all, 0);
+    dy = emit_cast(g, EMIT(g, Reshape, NULL, n->in[0], flat), wide);
+    zeros = emit_full(g, wide, &all, 0);
     dy = EMIT(g, ScatterElements, ATTRS(INT("axis", 0), STRING("reduction", "add")), zeros, at, dy);
-    graph_replace(g, n->out[0], emit_reshape(g, dy, x->shape));
+    graph_replace(g, n->out[0], emit_cast(g, emit_reshape(g, dy, x->shape), x->dtype));
     return g->status;
 }
 

@@ -90,16 +90,20 @@ static ValueId word_xor(Graph *g, ValueId a, ValueId b, uint32_t key)
     return EMIT(g, BitwiseXor, NULL, EMIT(g, BitwiseXor, NULL, a, b), word_const(g, key));
 }
 
-/* The words of elements 0, 1 ... count - 1. */
-static ValueId philox_words(Graph *g, const Node *n, ValueId draw, int64_t count)
+/* Blocks for so many elements: more than they need where that is what follows the size of a batch by a constant share.
+ */
+static int64_t count_blocks(int64_t count) { return count % 4 == 0 ? count / 4 : count % 2 == 0 ? count / 2 : count; }
+
+/* The words [4] of blocks 0, 1 ...: 4 of [blocks,1]. */
+static void philox_blocks(Graph *g, const Node *n, ValueId draw, int64_t count, ValueId w[4])
 {
     const uint64_t seed = (uint64_t)node_int(n, "seed");
-    const ValueId one = emit_ints(g, 1, (int64_t[]){ 1 }), zero = emit_ints(g, 1, (int64_t[]){ 0 });
+    const ValueId one = emit_ints(g, 1, (int64_t[]){ 1 });
     uint32_t key[2] = { (uint32_t)seed, (uint32_t)(seed >> 32) };
-    ValueId w[4], upper[2], lower[2], all;
+    ValueId upper[2], lower[2];
 
     w[0] =
-        EMIT(g, Range, NULL, word_const(g, 0), emit_scalar(g, DT_INT64, (double)((count + 3) / 4)), word_const(g, 1));
+        EMIT(g, Range, NULL, word_const(g, 0), emit_scalar(g, DT_INT64, (double)count_blocks(count)), word_const(g, 1));
     w[1] = word_const(g, 0);
     w[2] = EMIT(g, BitwiseAnd, NULL, draw, word_const(g, UINT32_MAX));
     w[3] = word_const(g, (uint32_t)node_int(n, "key"));
@@ -115,9 +119,24 @@ static ValueId philox_words(Graph *g, const Node *n, ValueId draw, int64_t count
     }
     for (int i = 0; i < 4; i++)
         w[i] = EMIT(g, Unsqueeze, NULL, w[i], one);
-    all = EMIT(g, Reshape, NULL, EMIT(g, Concat, ATTRS(INT("axis", 1)), w[0], w[1], w[2], w[3]),
-               emit_ints(g, 1, (int64_t[]){ -1 }));
+}
+
+/* Elements 0, 1 ... count - 1 of four a block. */
+static ValueId philox_elements(Graph *g, const ValueId w[4], int64_t count)
+{
+    const ValueId zero = emit_ints(g, 1, (int64_t[]){ 0 });
+    const ValueId all = EMIT(g, Reshape, NULL, EMIT(g, Concat, ATTRS(INT("axis", 1)), w[0], w[1], w[2], w[3]),
+                             emit_ints(g, 1, (int64_t[]){ -1 }));
+
     return EMIT(g, Slice, NULL, all, zero, emit_ints(g, 1, &count), zero);
+}
+
+static ValueId philox_words(Graph *g, const Node *n, ValueId draw, int64_t count)
+{
+    ValueId w[4];
+
+    philox_blocks(g, n, draw, count, w);
+    return philox_elements(g, w, count);
 }
 
 static Status standard_random_dropout(Graph *g, Node *n)
@@ -210,6 +229,59 @@ static Status place_random(Placement *p)
     return ST_OK;
 }
 
+/* Uniform in (0, 1), as philox_uniform. */
+static ValueId uniform_of(Graph *g, ValueId word, DType t)
+{
+    word = EMIT(g, Add, NULL, emit_cast(g, word, t), emit_scalar(g, t, 0.5));
+    return EMIT(g, Mul, NULL, word, emit_scalar(g, t, 0x1p-32));
+}
+
+/* Box and Muller: of each pair of a block's words two normal numbers.  The radius is that of a double, which tells
+ * numbers near 1 apart. */
+static ValueId normal_elements(Graph *g, const ValueId w[4], DType t, int64_t count)
+{
+    ValueId y[4];
+
+    for (int i = 0; i < 4; i += 2) {
+        ValueId radius = EMIT(g, Log, NULL, uniform_of(g, w[i], DT_FLOAT64)), angle;
+
+        radius = EMIT(g, Sqrt, NULL, EMIT(g, Mul, NULL, radius, emit_scalar(g, DT_FLOAT64, -2)));
+        angle = EMIT(g, Mul, NULL, uniform_of(g, w[i + 1], DT_FLOAT64),
+                     emit_scalar(g, DT_FLOAT64, 6.283185307179586476925));
+        radius = emit_cast(g, radius, t);
+        angle = emit_cast(g, angle, t);
+        y[i] = EMIT(g, Mul, NULL, radius, EMIT(g, Cos, NULL, angle));
+        y[i + 1] = EMIT(g, Mul, NULL, radius, EMIT(g, Sin, NULL, angle));
+    }
+    return philox_elements(g, y, count);
+}
+
+static Status standard_random(Graph *g, Node *n)
+{
+    const Value *out = value(g, n->out[0]);
+    const DType t = out->dtype;
+    const int64_t count = shape_numel(out->shape);
+    const double a = node_float(n, "a"), b = node_float(n, "b");
+    const bool normal = node_int(n, "normal") != 0;
+    ValueId w[4], y;
+
+    if (node_int(n, "split_axis") >= 0 || count / 4 >= UINT32_MAX || (t != DT_FLOAT32 && t != DT_FLOAT64))
+        return ST_OK;
+    philox_blocks(g, n, n->in[0], count, w);
+    if (normal)
+        y = normal_elements(g, w, t, count);
+    else if (t == DT_FLOAT64)
+        y = uniform_of(g, philox_elements(g, w, count), t);
+    else {
+        y = EMIT(g, Div, NULL, philox_elements(g, w, count), word_const(g, 256));
+        y = EMIT(g, Mul, NULL, emit_cast(g, y, t), emit_scalar(g, t, 0x1p-24));
+    }
+    y = EMIT(g, Mul, NULL, y, emit_scalar(g, t, normal ? b : b - a));
+    y = EMIT(g, Add, NULL, y, emit_scalar(g, t, a));
+    graph_replace(g, n->out[0], EMIT(g, Reshape, NULL, y, emit_shape_const(g, out->shape)));
+    return g->status;
+}
+
 DEFINE_OP(Random, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = 2, .out_min = 1, .out_max = 1,
           .flags = OPF_RANDOM,
           .attrs = (const AttrDecl[]){ { "normal", A_INT, .i = 0 },
@@ -219,7 +291,7 @@ DEFINE_OP(Random, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = 2, .out
                                        { "shape", A_INTS, .range = R_SIZES },
                                        KEYED,
                                        { 0 } },
-          .infer = infer_random, .grad = grad_none, .place = place_random,
+          .infer = infer_random, .standard = standard_random, .grad = grad_none, .place = place_random,
           .doc = "(draw, like?): uniform in [a, b), or normal with mean a and deviation b, in like's shape or `shape`");
 
 /* ---- Dropout ---- */

@@ -24,6 +24,7 @@
 
 #include "graph/base/foreign.h"
 #include "graph/grad.h"
+#include "graph/ops/recurrent_standard.h"
 #include "graph/place.h"
 #include "graph/rewrite.h"
 
@@ -513,8 +514,8 @@ static const AttrDecl own_attrs[] = {
     .place = place, .flops = flops, .index_range = length_range
 
 DEFINE_OP(Recurrent, OWN, .param_in = 142, .in_min = 3, .in_max = 8, .out_min = 4, .out_max = 4, .infer = infer,
-          .grad = grad, .doc = "RNN, GRU or LSTM, and what the gradient needs of it");
+          .standard = recurrent_standard, .grad = grad, .doc = "RNN, GRU or LSTM, and what the gradient needs of it");
 
 DEFINE_OP(RecurrentGrad, OWN, .in_min = 3, .in_max = RECG_INPUTS, .out_min = RECG_OUTPUTS, .out_max = RECG_OUTPUTS,
-          .infer = infer_grad,
+          .infer = infer_grad, .standard = recurrent_standard_grad,
           .doc = "gradients of Recurrent, from (x, w, r, lengths, h0, c0, p, y, saved, dy, dy_h, dy_c)");

@@ -76,14 +76,27 @@ Status class_axis_decide(ClassAxis *c, const Shape *target)
     return ST_OK;
 }
 
-void class_axis_assume(ClassAxis *c)
+/* Those without which the scores have the shape of one of the graph's inputs, as targets do that are a class for each
+ * of its elements (tokens). */
+static unsigned axes_beside_inputs(const ClassAxis *c, const Graph *g)
 {
-    unsigned all = 0;
+    unsigned axes = 0;
+
+    for (int i = 0; i < g->n_input; i++)
+        for (int k = 1; k < c->scores.rank; k++)
+            axes |= fits(c, value(g, g->input[i])->shape, k) ? 1u << k : 0;
+    return axes;
+}
+
+void class_axis_assume(ClassAxis *c, const Graph *g)
+{
+    unsigned all = 0, fewer;
 
     for (int k = 1; k < c->scores.rank; k++)
         all |= may_count(c, k) ? 1u << k : 0;
-    c->axis = only(all) ? only(all) : 1;
     c->decided = only(all) != 0;
+    fewer = only(all & ~c->open) ? all & ~c->open : all & axes_beside_inputs(c, g);
+    c->axis = c->decided ? only(all) : only(fewer) ? only(fewer) : 1;
 }
 
 Status class_axis_set(ClassAxis *c, int axis)

@@ -20,8 +20,9 @@ typedef struct ClassAxis ClassAxis;
  * the batch's, without which the scores have the targets' shape.  Where several fit, axes of open length are left out
  * first.  E_INVALID: several fit still; E_SHAPE: none does. */
 Status class_axis_decide(ClassAxis *c, const Shape *target) CHECKED;
-/* Without targets: the only axis that can be it, else axis 1 is assumed. */
-void class_axis_assume(ClassAxis *c);
+/* Without targets: the only axis that can be it.  Else one is assumed: the only one of fixed length, or without which
+ * the scores have the shape of an input of g, or axis 1. */
+void class_axis_assume(ClassAxis *c, const Graph *g);
 /* As the user says it, from the end when negative. */
 Status class_axis_set(ClassAxis *c, int axis) CHECKED;
 

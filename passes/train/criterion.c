@@ -171,7 +171,7 @@ static Status find_class_axis(Criterion *c, int *out)
     else if (c->opt->target_shape)
         TRY(class_axis_decide(&a, c->opt->target_shape));
     else
-        class_axis_assume(&a);
+        class_axis_assume(&a, c->g);
     if (c->opt->class_axis_found)
         *c->opt->class_axis_found = a;
     *out = a.axis;

@@ -1,4 +1,5 @@
-"""DIR DPEXEC DATA.npz: five steps of DIR/sgd.onnx, an MLP's with momentum 0.9 at rate 0.1, against the same in numpy in float64."""
+"""DIR DPEXEC DATA.npz: five steps of DIR/sgd.onnx, an MLP's with momentum 0.9 at rate 0.1, on batches of as many sizes, against
+the same in numpy in float64."""
 import subprocess
 import sys
 
@@ -10,6 +11,9 @@ folder, dpexec, data = sys.argv[1:]
 model = onnx.load(f"{folder}/sgd.onnx")
 onnx.checker.check_model(model, full_check=True)
 assert [o.domain for o in model.opset_import] == [""] and not any(n.domain for n in model.graph.node)
+sizes = {i.name: [d.dim_param or d.dim_value for d in i.type.tensor_type.shape.dim] for i in model.graph.input}
+assert sizes["x"] == ["batch", 64] and sizes["target"] == ["batch"], sizes
+assert not any(d.dim_param for o in model.graph.output for d in o.type.tensor_type.shape.dim)
 state = {t.name: t for t in model.graph.initializer}
 changes = [o.name for o in model.graph.output if o.name.endswith(".next")]
 defaults = {i.name for i in model.graph.input} & set(state)
@@ -40,8 +44,8 @@ def loss_and_gradient(x, t):
     return loss, grad
 
 
-for k in range(5):
-    x, t = (arrays[a][8 * k:8 * k + 8] for a in ("x", "target"))
+for k, size in enumerate((8, 1, 36, 3, 7)):
+    x, t = (arrays[a][k:k + size] for a in ("x", "target"))
     np.save(f"{folder}/x.npy", x)
     np.save(f"{folder}/t.npy", t)
     onnx.save(model, f"{folder}/now.onnx")

@@ -7,7 +7,7 @@ python=${PYTHON:-/usr/bin/python3}
 step() {
     local name=$1 model=$2
     shift 2
-    check "$name" "$graph_transform" "$model" --batch-size 8 --standard -o "$DIR/$name.onnx" "$@"
+    check "$name" "$graph_transform" "$model" --standard -o "$DIR/$name.onnx" "$@"
 }
 step sgd models/mlp.onnx --loss cross-entropy --lr 0.1 --momentum 0.9
 check "five steps are numpy's" "$python" tests/cli/standard.py "$DIR" "$dpexec" tests/oracle/data/digits.npz
@@ -19,8 +19,47 @@ import onnx
 model = onnx.load('$DIR/$model.onnx')
 assert not any(n.domain for n in model.graph.node) and [o.domain for o in model.opset_import] == ['']"
 done
-refused 1 "these cannot be said in operators of ai.onnx: BatchNormStats bn1 (output 'BatchNormStats_14'); BatchNormMerge bn1" \
-    "$graph_transform" models/fashion_cnn.onnx --loss cross-entropy --batch-size 4 --precision bf16 --standard -o "$DIR/none.onnx"
+check "one size, that is asked for" "$graph_transform" models/mlp.onnx --loss cross-entropy --batch-size 8 --standard -o "$DIR/eight.onnx"
+check "is in the file" "$python" -c "
+import onnx
+inputs = onnx.load('$DIR/eight.onnx').graph.input
+assert [[d.dim_value for d in i.type.tensor_type.shape.dim] for i in inputs[:2]] == [[8, 64], [8]]"
+check "a mean over pairs of samples" "$python" -c "
+import onnx.parser
+onnx.save(onnx.helper.make_model(onnx.parser.parse_graph('''
+g (float[N,4] x) => (float y) <float[4,4] w = {1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16}> {
+    h = MatMul(x, w)
+    t = Transpose<perm=[1,0]>(h)
+    all = MatMul(h, t)
+    y = ReduceMean<keepdims=0>(all)
+}'''), opset_imports=[onnx.helper.make_opsetid('', 17)]), '$DIR/pairs.onnx')"
+refused 1 "follow the size of the batch in no way that can be written (give --batch-size for a file of one size): " \
+    "$graph_transform" "$DIR/pairs.onnx" --gradient-of y --with-respect-to w -o "$DIR/none.onnx"
+check "of one size" "$graph_transform" "$DIR/pairs.onnx" --batch-size 4 --gradient-of y --with-respect-to w -o "$DIR/pairs4.onnx"
+check "labels that count samples" "$python" tests/cli/standard_pairs.py make "$DIR/self.onnx"
+check "of any size" "$graph_transform" "$DIR/self.onnx" --gradient-of loss --with-respect-to w -o "$DIR/self_gradients.onnx"
+check "are numpy's" "$python" tests/cli/standard_pairs.py check "$DIR/self_gradients.onnx" "$dpexec"
+check "a sixth" "$python" -c "
+import onnx.parser
+onnx.save(onnx.helper.make_model(onnx.parser.parse_graph('''
+g (float[N,4] x) => (float[N,4] y) { y = HardSigmoid<alpha=0.16666667, beta=0.5>(x) }'''), opset_imports=[onnx.helper.make_opsetid('', 17)]), '$DIR/sixth.onnx')"
+check "in float64" "$graph_transform" "$DIR/sixth.onnx" --dtype float64 --gradient-of y --with-respect-to x -o "$DIR/sixth64.onnx"
+check "is a constant, for attributes are float32" "$python" -c "
+import onnx.numpy_helper
+graph = onnx.load('$DIR/sixth64.onnx').graph
+assert any((onnx.numpy_helper.to_array(t) == 1 / 6).any() for t in graph.initializer) and all(n.op_type != 'HardSigmoid' for n in graph.node)"
+for precision in fp16 bf16; do
+    for model in fashion_cnn transformer; do
+        check "$model in $precision" "$graph_transform" models/$model.onnx --loss cross-entropy --precision $precision --standard \
+            -o "$DIR/$precision.onnx"
+    done
+done
+check "a grid" "$python" -c "
+import onnx.parser
+onnx.save(onnx.helper.make_model(onnx.parser.parse_graph('''
+g (float[N,1,4,4] x, float[N,2,2,2] grid) => (float[N,1,2,2] y) { y = GridSample<mode=\"bicubic\">(x, grid) }'''), opset_imports=[onnx.helper.make_opsetid('', 17)]), '$DIR/grid.onnx')"
+refused 1 "these cannot be said in operators of ai.onnx: GridSampleGrad gradient of" \
+    "$graph_transform" "$DIR/grid.onnx" --gradient-of y --with-respect-to x -o "$DIR/none.onnx"
 check "dropout" "$graph_transform" models/exported_resnet.onnx --loss cross-entropy --batch-size 4 --standard -o "$DIR/dropout.onnx"
 
 refused 2 "--standard writes a training step: give --loss" "$graph_transform" models/mlp.onnx --standard -o "$DIR/none.onnx"
@@ -29,7 +68,7 @@ refused 2 "--standard writes a whole step: it does not go with: --until" "$graph
     --until dce -o "$DIR/none.onnx"
 refused 2 "the step of one replica, found 2" "$graph_transform" models/mlp.onnx --loss cross-entropy --standard --batch-size 8 --replicas 2 \
     -o "$DIR/none.onnx"
-gradients=("$graph_transform" models/mlp.onnx --batch-size 3)
+gradients=("$graph_transform" models/mlp.onnx)
 check "gradients" "${gradients[@]}" --gradient-of logits --with-respect-to x --with-respect-to fc1.weight -o "$DIR/gradients.onnx"
 check "gradients are numpy's" "$python" tests/cli/standard_gradients.py "$DIR" "$dpexec" tests/oracle/data/digits.npz
 refused 2 "--gradient-of scores: the model has no output of that name" "${gradients[@]}" --gradient-of scores --with-respect-to x -o "$DIR/none.onnx"

@@ -1,8 +1,16 @@
-"""BUILD MODEL.onnx DATA.npz BATCH [OPTIONS of a run]: five steps of the file that --standard writes, run by ONNX Runtime, against dpexec train.
+"""BUILD MODEL.onnx DATA.npz BATCH[,BATCH...] [OPTIONS of a run]: the file that --standard writes, run by ONNX Runtime, against dpexec train.
 
-Losses, relative to the larger of 1 and their size, and states, by norm, must agree to 1e-4.  Where they do not, for a step may amplify
-rounding (Relu's decisions, Adam's divisions), the same is done in float64, to 1e-6, with onnx.reference, whose convolutions are
-PyTorch's here: its own are slow, and wrong for ConvTranspose in groups."""
+One file is written for all sizes of batches.  At each size five steps are compared, each from the states that our own run had before it,
+and all five in a row:
+
+  in float32   by ONNX Runtime.  Each step's losses must agree to 1e-4, and what the steps changed of all states together.  In a row
+               rounding may grow from step to step (Relu's decisions, statistics of few values), which is shown
+  in float64   by onnx.reference, to 1e-9, whose convolutions, poolings and Erf are PyTorch's here: its own are slow, of float32, or
+               wrong (ConvTranspose in groups, ceil_mode).  In a row they must agree to 1e-6
+
+Losses are compared relative to the larger of 1 and their size, states by norm.  Where float32 is further apart, that is what rounding does
+(float64 tells): how far both are from float64 says whose.  --blame, ahead of BUILD, always says that: the median over states and steps,
+and how many states are ten times as far with one as with the other."""
 import json
 import os
 import pathlib
@@ -15,11 +23,12 @@ import onnx
 import onnx.reference
 import onnxruntime
 import torch
+from onnx import numpy_helper
 from onnx.reference.op_run import OpRun
 
 import judge
 
-STEPS, TOLERANCE, EXACTLY = 5, 1e-4, 1e-6
+STEPS, TOLERANCE, EXACTLY, IN_A_ROW = 5, 1e-4, 1e-9, 1e-6
 
 
 def run(*command):
@@ -39,6 +48,16 @@ class Conv(OpRun):
                          strides or 1, 0, dilations or 1, group or 1).numpy(),)
 
 
+class Erf(OpRun):     # onnx.reference's is float32
+    def _run(self, x):
+        return (torch.erf(torch.tensor(x)).numpy(),)
+
+
+class Gelu(OpRun):    # made of that
+    def _run(self, x, approximate=None):
+        return (torch.nn.functional.gelu(torch.tensor(x), approximate=approximate or "none").numpy(),)
+
+
 class ConvTranspose(OpRun):
     def _run(self, x, w, b=None, auto_pad=None, dilations=None, group=None, kernel_shape=None, output_padding=None, output_shape=None,
              pads=None, strides=None):
@@ -52,49 +71,145 @@ class ConvTranspose(OpRun):
         return (y if b is None else y + b.reshape(-1, *[1] * rank),)
 
 
+class MaxPool(OpRun):
+    def _run(self, x, auto_pad=None, ceil_mode=None, dilations=None, kernel_shape=None, pads=None, storage_order=None, strides=None):
+        assert auto_pad == "NOTSET" and not storage_order
+        rank = x.ndim - 2
+        strides, dilations, pads = strides or [1] * rank, dilations or [1] * rank, pads or [0] * 2 * rank
+        ends = list(pads[rank:])
+        for i in range(rank):       # up to the last window that begins in front of the padding behind
+            reach, length = dilations[i] * (kernel_shape[i] - 1) + 1, x.shape[2 + i] + pads[i] + pads[rank + i]
+            count = (length - reach) // strides[i] + 1
+            if ceil_mode and (length - reach) % strides[i] and count * strides[i] < x.shape[2 + i] + pads[i]:
+                ends[i] += count * strides[i] + reach - length
+        around = [p for i in reversed(range(rank)) for p in (pads[i], ends[i])]
+        pool = (torch.nn.functional.max_pool1d, torch.nn.functional.max_pool2d, torch.nn.functional.max_pool3d)[rank - 1]
+        places = torch.nn.functional.pad(torch.arange(x.size, dtype=torch.float64).reshape(x.shape), around)
+        y, at = pool(torch.nn.functional.pad(torch.tensor(x), around, value=-np.inf), kernel_shape, strides, 0, dilations, return_indices=True)
+        index = places.flatten(2).gather(2, at.flatten(2)).reshape(at.shape).to(torch.int64)
+        return (y.numpy(), index.numpy())[:len(self.onnx_node.output)]
+
+
 def session_of(path, dtype):
     if dtype == "float64":
-        return onnx.reference.ReferenceEvaluator(path, new_ops=[Conv, ConvTranspose])
+        return onnx.reference.ReferenceEvaluator(path, new_ops=[Conv, ConvTranspose, Erf, Gelu, MaxPool])
     return onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
 
 
-def train_there(path, dtype, arrays, batch, options):
-    """-> losses, states by name."""
-    session, state, losses = session_of(path, dtype), {}, []
-    graph = onnx.load(path).graph
-    names = [o.name for o in graph.output]
-    fed = {i.name: arrays[i.name].astype(onnx.helper.tensor_dtype_to_np_dtype(i.type.tensor_type.elem_type))
-           for i in graph.input if i.name in arrays}
-    axis = batch_axes(options)
-    for k in range(STEPS):
-        out = dict(zip(names, session.run(names, {**{n: np.moveaxis(a[k * batch:(k + 1) * batch], 0, axis.get(n, 0)) for n, a in fed.items()}, **state})))
-        losses.append(float(out["loss"]))
-        state = {name.removesuffix(".next"): v for name, v in out.items() if name.endswith(".next")}
-    return losses, state
+# ---- there ----
+
+class There:
+    """The file that is written for a type."""
+    def __init__(self, folder, dtype, model, options):
+        path, self.dtype = f"{folder}/{dtype}.onnx", dtype
+        run(f"{build}/graph-transform", model, *options, "--dtype", dtype, "--standard", "-o", path)
+        file = onnx.load(path)
+        onnx.checker.check_model(file, full_check=True)
+        self.session = session_of(path, dtype)
+        inputs = {i.name for i in file.graph.input}
+        self.first = {t.name: numpy_helper.to_array(t) for t in file.graph.initializer if t.name in inputs}
+        self.types = {i.name: onnx.helper.tensor_dtype_to_np_dtype(i.type.tensor_type.elem_type) for i in file.graph.input}
+        self.outputs = [o.name for o in file.graph.output]
+
+    def step(self, batch, state):
+        """-> loss, the states after it."""
+        fed = {n: a.astype(self.types[n]) for n, a in {**state, **batch}.items() if n in self.types}
+        out = dict(zip(self.outputs, self.session.run(self.outputs, fed)))
+        return float(out.pop("loss")), {n.removesuffix(".next"): a for n, a in out.items()}
+
+    def steps(self, batches):
+        state, losses = {}, []
+        for batch in batches:
+            loss, state = self.step(batch, state)
+            losses.append(loss)
+        return losses, state
 
 
-def train_here(out, model, data, batch, words):
+# ---- here ----
+
+def train_here(folder, dtype, model, data, batch, options):
+    """-> losses, the states after each step."""
+    out = f"{folder}/{dtype}-{batch}"
     run(f"{build}/dpexec", "train", model, "--data", data, "--batch-size", str(batch), "--steps", str(STEPS), "--no-shuffle",
-        "--threads", "1", "--out", out, *words)
+        "--threads", "1", "--checkpoint-every", "1", "--out", out, "--dtype", dtype, *options)
     losses = [m["loss"] for m in map(json.loads, open(f"{out}/metrics.jsonl")) if "loss" in m]
-    assert len(losses) == STEPS
-    return losses, judge.state(next(pathlib.Path(out, "checkpoints").glob("step-*/state.safetensors")))
+    files = sorted(pathlib.Path(out, "checkpoints").glob("step-*/state.safetensors"))
+    assert len(losses) == len(files) == STEPS
+    states = [judge.state(f) for f in files]
+    for s in states:
+        s["step"] = s.pop("dpexec.step")
+    return losses, states
 
 
-def apart(a, b):
-    """Two results of training: the largest difference of a loss, of a state, and which state that is."""
-    common = a[1].keys() & b[1].keys()
+# ---- both ----
+
+def far(a, b):
+    return float(np.linalg.norm(a - b) / max(np.linalg.norm(b), 1e-3))
+
+
+def states_apart(a, b):
+    """The largest difference by norm, and whose it is."""
+    common = a.keys() & b.keys()
     assert common
-    worst = max((np.linalg.norm(a[1][n] - b[1][n]) / max(np.linalg.norm(b[1][n]), 1e-3), n) for n in common)
-    return (max(abs(x - y) / max(1, abs(y)) for x, y in zip(a[0], b[0], strict=True)), *worst)
+    return max((far(a[n], b[n]), n) for n in common)
 
 
-def compare(folder, dtype, arrays, model, batch, options):
-    step, shown, words = f"{folder}/{dtype}.onnx", f"{folder}/data.npz", (*options, "--dtype", dtype)
+def losses_apart(a, b):
+    return max(abs(x - y) / max(1, abs(y)) for x, y in zip(a, b, strict=True))
+
+
+def change_apart(theirs, ours, before):
+    """Of all states together, relative to what the step changed; counters aside."""
+    names = [n for n in theirs.keys() & ours.keys() if ours[n].dtype.kind == "f"]
+    changed = sum(float(np.sum(np.square(ours[n] - before.get(n, 0)))) for n in names if n in before)
+    return (sum(float(np.sum(np.square(theirs[n] - ours[n]))) for n in names) / changed) ** 0.5 if changed else 0.0
+
+
+def compare_steps(there, first, losses, states, batches):
+    """Each step from our states before it: -> losses, changes of all states, the worst state, whose."""
+    befores = [first, *states]
+    found = [there.step(b, s) for b, s in zip(batches, befores)]
+    changes = max(change_apart(f, s, before) for (_, f), s, before in zip(found, states, befores))
+    return losses_apart([loss for loss, _ in found], losses), changes, *max(states_apart(f, s) for (_, f), s in zip(found, states))
+
+
+def blame(there, exact, first, states, batches):
+    """Of the steps from our states: medians of how far ours and theirs are from float64, and the states far beyond the other's."""
+    apart = []
+    for batch, before, ours in zip(batches, [first, *states], states):
+        theirs, true = there.step(batch, before)[1], exact.step(batch, before)[1]
+        apart += [(far(ours[n], true[n]), far(theirs[n], true[n])) for n in true.keys() & ours.keys() if ours[n].dtype.kind == "f"]
+    here, other = np.array(apart).T
+    beyond = [int(np.sum(a > 10 * np.maximum(b, 1e-6))) for a, b in ((here, other), (other, here))]
+    return f"; from float64 ours {np.median(here):.1e}, theirs {np.median(other):.1e} in the median; far beyond the other {beyond[0]} and {beyond[1]} of {len(here)}"
+
+
+def compare_type(folder, file, arrays, batches, model, batch, options):
+    """-> each step alone, all in a row, our states."""
+    losses, states = train_here(folder, file.dtype, model, arrays, batch, options)
+    alone = compare_steps(file, file.first, losses, states, batches)
+    there = file.steps(batches)
+    return alone, (losses_apart(there[0], losses), *states_apart(there[1], states[-1])), states
+
+
+def compare(folder, files, arrays, model, batch, options):
+    """-> a line, and whether all is well."""
+    shown, axis = f"{folder}/data-{batch}.npz", batch_axes(options)
+    arrays = {k: np.concatenate([v] * (STEPS * batch // len(v) + 1))[:STEPS * batch] for k, v in arrays.items()}
     np.savez(shown, **arrays)
-    run(f"{build}/graph-transform", model, "--batch-size", str(batch), *words, "--standard", "-o", step)
-    onnx.checker.check_model(onnx.load(step), full_check=True)
-    return apart(train_there(step, dtype, arrays, batch, options), train_here(f"{folder}/{dtype}", model, shown, batch, words))
+    batches = [{n: np.moveaxis(a[k * batch:(k + 1) * batch], 0, axis.get(n, 0)) for n, a in arrays.items()} for k in range(STEPS)]
+    line, good = "", True
+    for dtype, file in files.items():
+        alone, row, states = compare_type(folder, file, shown, batches, model, batch, options)
+        line += (f"{dtype}: each step {alone[0]:.1e}, {alone[1]:.1e}, worst {alone[2]:.1e} ({alone[3]}), "
+                 f"in a row {row[0]:.1e}, {row[1]:.1e} ({row[2]}); ")
+        if dtype == "float32":
+            near, first, ours = max(alone[:2]) < TOLERANCE, file.first, states
+        else:
+            good = max(alone[:3]) < EXACTLY and max(row[:2]) < IN_A_ROW
+    if blaming or not near:
+        line += blame(files["float32"], files["float64"], first, ours, batches)[2:]
+    return line.rstrip("; "), good
 
 
 def batch_axes(options):
@@ -103,19 +218,19 @@ def batch_axes(options):
     return {n: int(a) for n, a in (o.rsplit(":", 1) for o in given if ":" in o)}
 
 
-def main(model, data, batch, *options):
-    batch = int(batch)
-    arrays = {k: np.concatenate([v] * (STEPS * batch // len(v) + 1))[:STEPS * batch] for k, v in np.load(data).items()}
+def main(model, data, batches, *options):
+    good, arrays = True, dict(np.load(data))
     with tempfile.TemporaryDirectory() as folder:
-        loss, state, name = compare(folder, "float32", arrays, model, batch, options)
-        line, agrees = f"losses {loss:.1e}, states {state:.1e} ({name})", max(loss, state) < TOLERANCE
-        if not agrees:
-            loss, state, name = compare(folder, "float64", arrays, model, batch, options)
-            line, agrees = f"{line}; in float64 {loss:.1e}, {state:.1e} ({name})", max(loss, state) < EXACTLY
-    print(f"{os.path.basename(model)} {' '.join(options)}: {line}")
-    return not agrees
+        files = {dtype: There(folder, dtype, model, options) for dtype in ("float32", "float64")}
+        for batch in map(int, batches.split(",")):
+            line, agrees = compare(folder, files, arrays, model, batch, options)
+            good &= agrees
+            print(f"batch {batch}: {line}{'' if agrees else '; DIFFERS'}", flush=True)
+    return not good
 
 
+torch.set_num_threads(1)
 onnxruntime.set_default_logger_severity(3)
-build = sys.argv[1]
-sys.exit(main(*sys.argv[2:]))
+blaming = sys.argv[1] == "--blame"
+build, *words = sys.argv[1 + blaming:]
+sys.exit(main(*words))

@@ -161,6 +161,37 @@ static void test_class_axis(void)
     }
 }
 
+/* What is assumed without targets: [batch,time,classes] beside tokens [batch,time], [batch,classes,time] beside them.
+ */
+static void test_class_axis_assumed(void)
+{
+    static const struct {
+        Shape scores, input;
+        unsigned open;
+        int axis;
+        bool decided;
+    } cases[] = {
+        { { 2, { 8, 10 } }, { 2, { 8, 64 } }, 0, 1, true },
+        { { 3, { 8, 5, 7 } }, { 2, { 8, 5 } }, 0, 2, false },
+        { { 3, { 8, 7, 5 } }, { 2, { 8, 5 } }, 0, 1, false },
+        { { 3, { 8, 5, 5 } }, { 2, { 8, 5 } }, 0, 1, false },
+        { { 3, { 8, 5, 5 } }, { 2, { 8, 5 } }, 1 | 2, 2, false },
+        { { 3, { 8, 5, 7 } }, { 3, { 8, 5, 3 } }, 0, 1, false },
+        { { 4, { 8, 4, 32, 32 } }, { 4, { 8, 3, 32, 32 } }, 0, 1, false },
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        ClassAxis a = { .scores = cases[i].scores, .open = cases[i].open, .classes = -1, .output = "y" };
+        Graph *g = graph_create("assumed");
+
+        graph_add_input(g, "x", DT_INT64, &cases[i].input);
+        class_axis_assume(&a, g);
+        CU_ASSERT_EQUAL(a.axis, cases[i].axis);
+        CU_ASSERT_EQUAL(a.decided, cases[i].decided);
+        graph_free(g);
+    }
+}
+
 static void test_element_losses(void)
 {
     Shape shape = SHAPE(3, 2);
@@ -294,7 +325,8 @@ static void test_label_out_of_range(void)
 }
 
 DEFINE_SUITE(criterion, { "class losses are torch's", test_class_losses }, { "classes last", test_classes_last },
-             { "the axis of the classes", test_class_axis }, { "element losses are torch's", test_element_losses },
-             { "accuracy", test_accuracy }, { "an output is the loss", test_output_is_the_loss },
-             { "the weight of a batch", test_weight_of_a_batch }, { "wrong options", test_wrong_options },
-             { "a label out of range", test_label_out_of_range });
+             { "the axis of the classes", test_class_axis },
+             { "the axis of the classes without targets", test_class_axis_assumed },
+             { "element losses are torch's", test_element_losses }, { "accuracy", test_accuracy },
+             { "an output is the loss", test_output_is_the_loss }, { "the weight of a batch", test_weight_of_a_batch },
+             { "wrong options", test_wrong_options }, { "a label out of range", test_label_out_of_range });

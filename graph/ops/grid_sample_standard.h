@@ -1,0 +1,9 @@
+/* OpDef.standard of grid_sample.c's. */
+#ifndef DPX_OPS_GRID_SAMPLE_STANDARD_H
+#define DPX_OPS_GRID_SAMPLE_STANDARD_H
+
+#include "graph/graph.h"
+
+Status grid_sample_standard_grad(Graph *g, Node *n);
+
+#endif

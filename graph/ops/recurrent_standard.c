@@ -1,0 +1,483 @@
+/* Recurrent and RecurrentGrad (recurrent.c) in ONNX's operators, unrolled: ONNX's own RNN, GRU and LSTM keep nothing
+ * that a gradient could be made of, and its Scan would carry a step's node as a graph of its own.
+ *
+ * A direction works on sequences that begin at 0: what goes backward is turned around before and behind.  Behind the
+ * end of a sequence states stay, and Y, what is saved and gradients are zero.  Gates whose derivative does not follow
+ * from their value (Recurrence.slopes) are declined, and so are tensors of no elements. */
+#include "graph/ops/recurrent.h"
+
+#include "graph/emit.h"
+#include "graph/ops/recurrent_standard.h"
+
+/* One direction. */
+typedef struct {
+    Graph *g;
+    const Recurrence *r;
+    const Node *n;
+    int dir;
+    DType type;
+    ValueId lengths; /* int64[batch]; none: all are whole */
+    ValueId *within; /* [steps] bool[batch,1]: is the step within its sequence?  none without lengths */
+    ValueId zero;    /* [batch,hidden] */
+} Way;
+
+enum { PARTS = 6 };
+
+/* ---- pieces ---- */
+
+static ValueId mul(const Way *w, ValueId a, ValueId b) { return EMIT(w->g, Mul, NULL, a, b); }
+static ValueId add(const Way *w, ValueId a, ValueId b) { return EMIT(w->g, Add, NULL, a, b); }
+
+static ValueId rest_of_one(const Way *w, ValueId a) { return EMIT(w->g, Sub, NULL, emit_scalar(w->g, w->type, 1), a); }
+
+/* a b^T */
+static ValueId times_transposed(const Way *w, ValueId a, ValueId b)
+{
+    return EMIT(w->g, MatMul, NULL, a, emit_transpose(w->g, b, 2, (int64_t[]){ 1, 0 }));
+}
+
+/* x[i] along its first axis, which goes. */
+static ValueId item(Graph *g, ValueId x, int64_t i)
+{
+    return EMIT(g, Gather, ATTRS(INT("axis", 0)), x, emit_scalar(g, DT_INT64, (double)i));
+}
+
+/* x[..., from, from + count) of the last axis, in numbers of `hidden`. */
+static ValueId columns(const Way *w, ValueId x, int64_t from, int64_t count)
+{
+    const int64_t last = w->g->status ? 0 : value(w->g, x)->shape->rank - 1;
+    const int64_t ends[] = { from * w->r->hidden, (from + count) * w->r->hidden };
+
+    return EMIT(w->g, Slice, NULL, x, emit_ints(w->g, 1, ends), emit_ints(w->g, 1, ends + 1),
+                emit_ints(w->g, 1, &last));
+}
+
+/* The direction's part of an input, or none. */
+static ValueId own(const Way *w, int i) { return has_in(w->n, i) ? item(w->g, w->n->in[i], w->dir) : NO_VALUE; }
+static ValueId own_or_zero(const Way *w, int i) { return has_in(w->n, i) ? own(w, i) : w->zero; }
+
+static ValueId joined(Graph *g, int n, const ValueId *part, int64_t axis)
+{
+    return n == 1 ? part[0] : emit(g, &op_Concat, ATTRS(INT("axis", axis)), n, part);
+}
+
+/* [n,...] of n parts. */
+static ValueId stacked(Graph *g, int64_t n, const ValueId *part)
+{
+    ValueId *row = ARENA_NEW(g->arena, ValueId, n);
+
+    if (!row) {
+        graph_fail_nomem(g);
+        return NO_VALUE;
+    }
+    for (int64_t i = 0; i < n; i++)
+        row[i] = EMIT(g, Unsqueeze, NULL, part[i], emit_ints(g, 1, (int64_t[]){ 0 }));
+    return joined(g, (int)n, row, 0);
+}
+
+/* Sequences x[steps,batch,...] that begin at the direction's end, or back. */
+static ValueId turned(const Way *w, ValueId x)
+{
+    const int64_t from = -1, to = INT64_MIN, axis = 0;
+
+    if (w->g->status || !w->r->backward[w->dir])
+        return x;
+    if (has_value(w->lengths))
+        return EMIT(w->g, ReverseSequence, NULL, x, w->lengths);
+    return EMIT(w->g, Slice, NULL, x, emit_ints(w->g, 1, &from), emit_ints(w->g, 1, &to), emit_ints(w->g, 1, &axis),
+                emit_ints(w->g, 1, &from));
+}
+
+/* x within the sequence, else y. */
+static ValueId kept(const Way *w, int64_t step, ValueId x, ValueId y)
+{
+    return has_value(w->lengths) ? EMIT(w->g, Where, NULL, w->within[step], x, y) : x;
+}
+
+static Status open_way(Way *w, Graph *g, const Node *n, const Recurrence *r, int dir, int lengths)
+{
+    const Shape state = SHAPE(r->batch, r->hidden);
+
+    *w = (Way){ .g = g, .r = r, .n = n, .dir = dir, .type = in_value(g, n, REC_X)->dtype };
+    w->zero = emit_full(g, w->type, &state, 0);
+    if (!has_in(n, lengths))
+        return g->status;
+    if (!(w->within = ARENA_NEW(g->arena, ValueId, r->steps)))
+        return FAIL_NOMEM();
+    w->lengths = emit_cast(g, n->in[lengths], DT_INT64);
+    for (int64_t s = 0; s < r->steps; s++) {
+        w->within[s] = EMIT(g, Greater, NULL, w->lengths, emit_scalar(g, DT_INT64, (double)s));
+        w->within[s] = EMIT(g, Unsqueeze, NULL, w->within[s], emit_ints(g, 1, (int64_t[]){ 1 }));
+    }
+    return g->status;
+}
+
+/* ---- forward ---- */
+
+typedef struct {
+    ValueId wx;      /* [steps,batch,gates*hidden]: W x + Wb, of turned sequences */
+    ValueId rec, rb; /* [gates*hidden,hidden], [gates*hidden] or none */
+    ValueId peep;    /* [3*hidden] or none */
+    ValueId h, c;
+} Cell;
+
+static ValueId activated(const Way *w, int which, ValueId x)
+{
+    switch (w->r->act[w->dir][which].kind) {
+    case ACT_RELU: return EMIT(w->g, Relu, NULL, x);
+    case ACT_SIGMOID: return EMIT(w->g, Sigmoid, NULL, x);
+    default: return EMIT(w->g, Tanh, NULL, x);
+    }
+}
+
+/* R h + Rb of gates [from, from + count). */
+static ValueId from_state(const Way *w, const Cell *c, ValueId h, int64_t from, int64_t count)
+{
+    Graph *g = w->g;
+    const int64_t ends[] = { from * w->r->hidden, (from + count) * w->r->hidden }, axis = 0;
+    ValueId rows = c->rec, y;
+
+    if (count < w->r->gates)
+        rows = EMIT(g, Slice, NULL, rows, emit_ints(g, 1, ends), emit_ints(g, 1, ends + 1), emit_ints(g, 1, &axis));
+    y = times_transposed(w, h, rows);
+    return has_value(c->rb) ? add(w, y, columns(w, c->rb, from, count)) : y;
+}
+
+static void step_rnn(const Way *w, Cell *c, ValueId wx, ValueId *saved)
+{
+    saved[0] = c->h = activated(w, 0, add(w, wx, from_state(w, c, c->h, 0, 1)));
+}
+
+static void step_gru(const Way *w, Cell *c, ValueId wx, ValueId *saved)
+{
+    const ValueId both = activated(w, 0, add(w, columns(w, wx, 0, 2), from_state(w, c, c->h, 0, 2)));
+    const ValueId z = columns(w, both, 0, 1), reset = columns(w, both, 1, 1);
+    ValueId h = columns(w, wx, 2, 1), inner, old;
+
+    inner = w->r->before_reset ? from_state(w, c, c->h, 2, 1) : mul(w, reset, c->h);
+    h = add(w, h, w->r->before_reset ? mul(w, reset, inner) : from_state(w, c, inner, 2, 1));
+    h = activated(w, 1, h);
+    saved[GRU_Z] = z, saved[GRU_R] = reset, saved[GRU_H] = h, saved[GRU_INNER] = inner;
+    old = mul(w, z, c->h);
+    c->h = add(w, mul(w, rest_of_one(w, z), h), old);
+}
+
+static ValueId peeped(const Way *w, const Cell *c, ValueId a, int gate, ValueId state)
+{
+    return has_value(c->peep) ? add(w, a, mul(w, columns(w, c->peep, gate, 1), state)) : a;
+}
+
+static void step_lstm(const Way *w, Cell *c, ValueId wx, ValueId *saved)
+{
+    const ValueId all = add(w, wx, from_state(w, c, c->h, 0, 4));
+    ValueId a[4], new;
+
+    for (int q = 0; q < 4; q++)
+        a[q] = columns(w, all, q, 1);
+    saved[LSTM_I] = activated(w, 0, peeped(w, c, a[LSTM_I], LSTM_I, c->c));
+    saved[LSTM_F] =
+        w->r->input_forget ? rest_of_one(w, saved[LSTM_I]) : activated(w, 0, peeped(w, c, a[LSTM_F], LSTM_F, c->c));
+    saved[LSTM_C] = activated(w, 1, a[LSTM_C]);
+    new = mul(w, saved[LSTM_I], saved[LSTM_C]);
+    c->c = saved[LSTM_CELL] = add(w, mul(w, saved[LSTM_F], c->c), new);
+    saved[LSTM_O] = activated(w, 0, peeped(w, c, a[LSTM_O], LSTM_O, c->c));
+    saved[LSTM_OUT] = activated(w, 2, c->c);
+    c->h = mul(w, saved[LSTM_O], saved[LSTM_OUT]);
+}
+
+static void open_cell(Cell *c, const Way *w)
+{
+    const int64_t gates = w->r->gates;
+    const ValueId bias = own(w, REC_B);
+
+    *c = (Cell){ .rec = own(w, REC_R), .peep = own(w, REC_P) };
+    c->h = own_or_zero(w, REC_H0);
+    c->c = own_or_zero(w, REC_C0);
+    c->wx = times_transposed(w, turned(w, w->n->in[REC_X]), own(w, REC_W));
+    if (has_value(bias)) {
+        c->wx = add(w, c->wx, columns(w, bias, 0, gates));
+        c->rb = columns(w, bias, gates, gates);
+    }
+}
+
+/* -> y[steps,batch,hidden], saved[steps,batch,planes*hidden]; c->h and c->c are the last. */
+static Status walk(const Way *w, Cell *c, ValueId *y, ValueId *saved)
+{
+    static void (*const steps[])(const Way *, Cell *, ValueId,
+                                 ValueId *) = { [CELL_RNN] = step_rnn, [CELL_GRU] = step_gru, [CELL_LSTM] = step_lstm };
+    const int64_t n = w->r->steps;
+    ValueId *ys = ARENA_NEW(w->g->arena, ValueId, n), *rows = ARENA_NEW(w->g->arena, ValueId, n);
+    const ValueId nought = emit_scalar(w->g, w->type, 0);
+
+    if (!ys || !rows)
+        return FAIL_NOMEM();
+    for (int64_t s = 0; s < n; s++) {
+        const Cell before = *c;
+        ValueId part[PARTS] = { NO_VALUE };
+
+        steps[w->r->cell](w, c, item(w->g, c->wx, s), part);
+        rows[s] = kept(w, s, joined(w->g, w->r->values, part, 1), nought);
+        ys[s] = kept(w, s, c->h, nought);
+        c->h = kept(w, s, c->h, before.h);
+        if (w->r->cell == CELL_LSTM)
+            c->c = kept(w, s, c->c, before.c);
+        TRY(w->g->status);
+    }
+    *y = turned(w, stacked(w->g, n, ys));
+    *saved = turned(w, stacked(w->g, n, rows));
+    return w->g->status;
+}
+
+static bool declines(const Recurrence *r) { return r->slopes || !r->steps || !r->batch || !r->inputs; }
+
+Status recurrent_standard(Graph *g, Node *n)
+{
+    ValueId y[2], saved[2], h[2], last[2];
+    Recurrence r;
+
+    recurrence_read(&r, g, n);
+    if (declines(&r))
+        return ST_OK;
+    for (int d = 0; d < r.dirs; d++) {
+        Way w;
+        Cell c;
+
+        TRY(open_way(&w, g, n, &r, d, REC_LENS));
+        open_cell(&c, &w);
+        TRY(g->status);
+        TRY(walk(&w, &c, &y[d], &saved[d]));
+        y[d] = EMIT(g, Unsqueeze, NULL, y[d], emit_ints(g, 1, (int64_t[]){ 1 }));
+        h[d] = c.h;
+        last[d] = c.c;
+    }
+    if (has_out(n, REC_Y))
+        graph_replace(g, n->out[REC_Y], joined(g, r.dirs, y, 1));
+    if (has_out(n, REC_YH))
+        graph_replace(g, n->out[REC_YH], stacked(g, r.dirs, h));
+    if (has_out(n, REC_YC))
+        graph_replace(g, n->out[REC_YC], stacked(g, r.dirs, last));
+    if (has_out(n, REC_SAVED))
+        graph_replace(g, n->out[REC_SAVED], stacked(g, r.dirs, saved));
+    return g->status;
+}
+
+/* ---- backward ---- */
+
+/* What a step has, and gradients: by W x + Wb of each gate, by R h + Rb, by the states before it. */
+typedef struct {
+    ValueId part[PARTS], h, c;
+    ValueId of_w[4], of_r[4], dh, dc, dp;
+} Back;
+
+static ValueId slope(const Way *w, int which, ValueId dy, ValueId y)
+{
+    switch (w->r->act[w->dir][which].kind) {
+    case ACT_RELU: {
+        const ValueId zero = emit_scalar(w->g, w->type, 0);
+
+        return EMIT(w->g, Where, NULL, EMIT(w->g, Greater, NULL, y, zero), dy, zero);
+    }
+    case ACT_SIGMOID: return mul(w, dy, mul(w, y, rest_of_one(w, y)));
+    default: return mul(w, dy, rest_of_one(w, mul(w, y, y)));
+    }
+}
+
+/* What R's rows of gates [from, from + count) carry back of these gradients. */
+static ValueId through_state(const Way *w, ValueId rec, const ValueId *of_r, int64_t from, int64_t count)
+{
+    Graph *g = w->g;
+    const int64_t ends[] = { from * w->r->hidden, (from + count) * w->r->hidden }, axis = 0;
+    ValueId d = joined(g, (int)count, of_r + from, 1);
+
+    if (count < w->r->gates)
+        rec = EMIT(g, Slice, NULL, rec, emit_ints(g, 1, ends), emit_ints(g, 1, ends + 1), emit_ints(g, 1, &axis));
+    return EMIT(g, MatMul, NULL, d, rec);
+}
+
+static void back_rnn(const Way *w, Back *b, ValueId rec)
+{
+    b->of_w[0] = b->of_r[0] = slope(w, 0, b->dh, b->part[0]);
+    b->dh = through_state(w, rec, b->of_r, 0, 1);
+}
+
+static void back_gru(const Way *w, Back *b, ValueId rec)
+{
+    const ValueId z = b->part[GRU_Z], reset = b->part[GRU_R], d = b->dh;
+    const ValueId by_h = slope(w, 1, mul(w, d, rest_of_one(w, z)), b->part[GRU_H]);
+    const ValueId apart = EMIT(w->g, Sub, NULL, b->h, b->part[GRU_H]);
+    ValueId by_reset, inner;
+
+    b->dh = mul(w, d, z);
+    b->of_w[GRU_H] = b->of_r[GRU_H] = by_h;
+    b->of_w[GRU_Z] = b->of_r[GRU_Z] = slope(w, 0, mul(w, d, apart), z);
+    if (w->r->before_reset) {
+        by_reset = mul(w, by_h, b->part[GRU_INNER]);
+        b->of_r[GRU_H] = mul(w, by_h, reset);
+    } else {
+        inner = through_state(w, rec, b->of_r, GRU_H, 1);
+        by_reset = mul(w, inner, b->h);
+        b->dh = add(w, b->dh, mul(w, inner, reset));
+    }
+    b->of_w[GRU_R] = b->of_r[GRU_R] = slope(w, 0, by_reset, reset);
+    b->dh = add(w, b->dh, through_state(w, rec, b->of_r, 0, w->r->before_reset ? 3 : 2));
+}
+
+static void back_lstm(const Way *w, Back *b, ValueId rec, ValueId peep)
+{
+    const ValueId *part = b->part;
+    const ValueId by_o = slope(w, 0, mul(w, b->dh, part[LSTM_OUT]), part[LSTM_O]);
+    ValueId all = slope(w, 2, mul(w, b->dh, part[LSTM_O]), part[LSTM_OUT]), d;
+
+    all = add(w, b->dc, all);
+    if (has_value(peep))
+        all = add(w, all, mul(w, by_o, columns(w, peep, LSTM_O, 1)));
+    d = w->r->input_forget ? EMIT(w->g, Sub, NULL, part[LSTM_C], b->c) : part[LSTM_C];
+    b->of_w[LSTM_I] = slope(w, 0, mul(w, all, d), part[LSTM_I]);
+    b->of_w[LSTM_O] = by_o;
+    b->of_w[LSTM_F] = w->r->input_forget ? w->zero : slope(w, 0, mul(w, all, b->c), part[LSTM_F]);
+    b->of_w[LSTM_C] = slope(w, 1, mul(w, all, part[LSTM_I]), part[LSTM_C]);
+    b->dc = mul(w, all, part[LSTM_F]);
+    for (int q = 0; q < 4; q++)
+        b->of_r[q] = b->of_w[q];
+    b->dh = through_state(w, rec, b->of_r, 0, 4);
+    if (!has_value(peep))
+        return;
+    b->dc = add(w, b->dc, mul(w, b->of_w[LSTM_I], columns(w, peep, LSTM_I, 1)));
+    b->dc = add(w, b->dc, mul(w, b->of_w[LSTM_F], columns(w, peep, LSTM_F, 1)));
+    b->dp = joined(
+        w->g, 3,
+        (ValueId[]){ mul(w, b->of_w[LSTM_I], b->c), mul(w, by_o, part[LSTM_CELL]), mul(w, b->of_w[LSTM_F], b->c) }, 1);
+}
+
+/* A direction's sequences, turned, and what is gathered of all steps. */
+typedef struct {
+    ValueId x, y, saved, dy, rec, peep;
+    ValueId *of_w, *of_r, *before, *inner, *dp; /* [steps] */
+    ValueId dh, dc;
+} Tape;
+
+static Status open_tape(Tape *t, const Way *w)
+{
+    Graph *g = w->g;
+    const int64_t n = w->r->steps;
+    ValueId dy = w->n->in[RECG_DY];
+    ValueId **lists[] = { &t->of_w, &t->of_r, &t->before, &t->inner, &t->dp };
+
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
+        if (!(*lists[i] = ARENA_NEW(g->arena, ValueId, n)))
+            return FAIL_NOMEM();
+    t->x = turned(w, w->n->in[RECG_X]);
+    t->y = turned(w, EMIT(g, Gather, ATTRS(INT("axis", 1)), w->n->in[RECG_Y], emit_scalar(g, DT_INT64, w->dir)));
+    t->saved = turned(w, own(w, RECG_SAVED));
+    t->dy = NO_VALUE;
+    if (has_in(w->n, RECG_DY))
+        t->dy = turned(w, EMIT(g, Gather, ATTRS(INT("axis", 1)), dy, emit_scalar(g, DT_INT64, w->dir)));
+    t->rec = own(w, RECG_R);
+    t->peep = own(w, RECG_P);
+    t->dh = own_or_zero(w, RECG_DYH);
+    t->dc = own_or_zero(w, RECG_DYC);
+    return g->status;
+}
+
+static void step_back(const Way *w, Tape *t, int64_t s)
+{
+    Graph *g = w->g;
+    const ValueId saved = item(g, t->saved, s), nought = emit_scalar(g, w->type, 0);
+    Back b = { .dh = t->dh, .dc = t->dc };
+
+    for (int i = 0; i < w->r->values; i++)
+        b.part[i] = columns(w, saved, i, 1);
+    b.h = t->before[s] = s ? item(g, t->y, s - 1) : own_or_zero(w, RECG_H0);
+    if (has_value(t->dy))
+        b.dh = add(w, b.dh, item(g, t->dy, s));
+    if (w->r->cell == CELL_LSTM) {
+        b.c = s ? columns(w, item(g, t->saved, s - 1), LSTM_CELL, 1) : own_or_zero(w, RECG_C0);
+        back_lstm(w, &b, t->rec, t->peep);
+        t->dc = kept(w, s, b.dc, t->dc);
+    } else if (w->r->cell == CELL_GRU)
+        back_gru(w, &b, t->rec);
+    else
+        back_rnn(w, &b, t->rec);
+    t->dh = kept(w, s, b.dh, t->dh);
+    t->of_w[s] = kept(w, s, joined(g, w->r->gates, b.of_w, 1), nought);
+    t->of_r[s] = kept(w, s, joined(g, w->r->gates, b.of_r, 1), nought);
+    t->inner[s] = w->r->cell == CELL_GRU && !w->r->before_reset ? b.part[GRU_INNER] : NO_VALUE;
+    t->dp[s] = has_value(b.dp) ? kept(w, s, b.dp, nought) : NO_VALUE;
+}
+
+/* [steps*batch, of] */
+static ValueId rows_of(Graph *g, ValueId x)
+{
+    const Shape *s = g->status ? NULL : value(g, x)->shape;
+    const Shape rows = s ? SHAPE(shape_rows(s), shape_columns(s)) : shape_scalar();
+
+    return emit_reshape(g, x, &rows);
+}
+
+/* a^T b */
+static ValueId transposed_times(const Way *w, ValueId a, ValueId b)
+{
+    return EMIT(w->g, MatMul, NULL, emit_transpose(w->g, a, 2, (int64_t[]){ 1, 0 }), b);
+}
+
+static void gather(const Way *w, const Tape *t, ValueId d[RECG_OUTPUTS])
+{
+    Graph *g = w->g;
+    const int64_t n = w->r->steps, zero = 0;
+    const ValueId of_w = stacked(g, n, t->of_w), of_r = stacked(g, n, t->of_r);
+    const ValueId a = rows_of(g, of_w), b = rows_of(g, of_r), h = rows_of(g, stacked(g, n, t->before));
+    ValueId part[2];
+
+    d[RECG_DX] = turned(w, EMIT(g, MatMul, NULL, of_w, own(w, RECG_W)));
+    d[RECG_DW] = transposed_times(w, a, rows_of(g, t->x));
+    if (has_value(t->inner[0])) {
+        part[0] = transposed_times(w, columns(w, b, 0, 2), h);
+        part[1] = transposed_times(w, columns(w, b, 2, 1), rows_of(g, stacked(g, n, t->inner)));
+        d[RECG_DR] = joined(g, 2, part, 0);
+    } else
+        d[RECG_DR] = transposed_times(w, b, h);
+    part[0] = emit_reduce_sum(g, a, 1, &zero, false);
+    part[1] = emit_reduce_sum(g, b, 1, &zero, false);
+    d[RECG_DB] = joined(g, 2, part, 0);
+    d[RECG_DH0] = t->dh;
+    d[RECG_DC0] = t->dc;
+    if (has_value(t->dp[0]))
+        d[RECG_DP] = emit_reduce_sum(g, rows_of(g, stacked(g, n, t->dp)), 1, &zero, false);
+    else {
+        const Shape none = SHAPE(3 * w->r->hidden);
+
+        d[RECG_DP] = emit_full(g, w->type, &none, 0);
+    }
+}
+
+Status recurrent_standard_grad(Graph *g, Node *n)
+{
+    ValueId d[2][RECG_OUTPUTS], both[2];
+    Recurrence r;
+
+    recurrence_read(&r, g, n);
+    if (declines(&r))
+        return ST_OK;
+    for (int k = 0; k < r.dirs; k++) {
+        Tape t;
+        Way w;
+
+        TRY(open_way(&w, g, n, &r, k, RECG_LENS));
+        TRY(open_tape(&t, &w));
+        for (int64_t s = r.steps; s-- > 0;)
+            step_back(&w, &t, s);
+        TRY(g->status);
+        gather(&w, &t, d[k]);
+    }
+    for (int i = 0; i < RECG_OUTPUTS && !g->status; i++) {
+        for (int k = 0; k < r.dirs; k++)
+            both[k] = d[k][i];
+        if (!has_out(n, i))
+            continue;
+        if (i != RECG_DX)
+            graph_replace(g, n->out[i], stacked(g, r.dirs, both));
+        else
+            graph_replace(g, n->out[i], r.dirs == 2 ? EMIT(g, Add, NULL, both[0], both[1]) : both[0]);
+    }
+    return g->status;
+}

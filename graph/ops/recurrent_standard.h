@@ -1,0 +1,10 @@
+/* OpDef.standard of recurrent.c's. */
+#ifndef DPX_OPS_RECURRENT_STANDARD_H
+#define DPX_OPS_RECURRENT_STANDARD_H
+
+#include "graph/graph.h"
+
+Status recurrent_standard(Graph *g, Node *n);
+Status recurrent_standard_grad(Graph *g, Node *n);
+
+#endif
