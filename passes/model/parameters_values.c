@@ -51,8 +51,8 @@ static bool is_window(const Tensor *t)
     return size >= MIN_WINDOW;
 }
 
-/* One coordinate of points, every `stride`-th number from `first` on: runs that go up (down: sign -1) by one step, or stay,
- * as each coordinate of a grid does; three numbers a run or more. */
+/* One coordinate of points, every `stride`-th number from `first` on: runs that go up (down: sign -1) by one step, or
+ * stay, as each coordinate of a grid does; three numbers a run or more. */
 static bool is_even(const Tensor *t, int64_t first, int64_t stride, int sign)
 {
     const int64_t numel = tensor_numel(t), n = numel / stride;

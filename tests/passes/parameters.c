@@ -466,7 +466,8 @@ static void test_summary(void)
     report_free(r);
 }
 
-DEFINE_SUITE(parameters, { "reach", test_reach }, { "origin", test_origin }, { "values", test_values }, { "steps", test_steps },
-             { "scale", test_scale }, { "said", test_said }, { "folded", test_folded }, { "patterns", test_patterns },
-             { "state_dict", test_state_dict }, { "name_list", test_name_list }, { "exporter", test_exporter },
-             { "padding", test_padding }, { "summary", test_summary }, { "norms as formulas", test_norm_formulas });
+DEFINE_SUITE(parameters, { "reach", test_reach }, { "origin", test_origin }, { "values", test_values },
+             { "steps", test_steps }, { "scale", test_scale }, { "said", test_said }, { "folded", test_folded },
+             { "patterns", test_patterns }, { "state_dict", test_state_dict }, { "name_list", test_name_list },
+             { "exporter", test_exporter }, { "padding", test_padding }, { "summary", test_summary },
+             { "norms as formulas", test_norm_formulas });
