@@ -61,6 +61,8 @@ def forward(build, work, name):
 
 def narrower(shape):
     """Of a layer, or of what is reshaped to its input: channels and features, but for colours and classes."""
+    if list(shape[:2]) == [1, 1]:     # a matrix
+        return [1, 1, *narrower(shape[2:])]
     return [n if n in (1, COLOURS, CLASSES) or i > 1 else n // NARROWER for i, n in enumerate(shape)]
 
 
@@ -69,6 +71,7 @@ def drawn(name, model):
     graph, rng = model.graph, np.random.default_rng(zlib.crc32(name.encode()))
     shapes = {t.name: narrower(numpy_helper.to_array(t).tolist()) for t in graph.initializer if t.data_type == TensorProto.INT64}
     filled = {n.output[0]: shapes[n.input[0]] for n in graph.node if n.op_type == "ConstantOfShape"}
+    filled |= {t.name: narrower(t.dims) for t in graph.initializer if t.data_type == TensorProto.FLOAT}     # small ones are there
     scales, variances = [{n.input[k] for n in graph.node if n.op_type == "BatchNormalization"} for k in (1, 4)]
     out = {}
     for key, shape in filled.items():
@@ -93,7 +96,7 @@ def with_numbers(name, path):
         for i, x in enumerate(n.input):
             n.input[i] = gone.get(x, x)
     read = {x for n in nodes for x in n.input}
-    kept = [numpy_helper.from_array(np.array(narrower(numpy_helper.to_array(t).tolist())), t.name) for t in graph.initializer if t.name in read]
+    kept = [numpy_helper.from_array(np.array(narrower(numpy_helper.to_array(t).tolist())), t.name) for t in graph.initializer if t.name in read and t.name not in numbers]
     inputs = [i for i in fed(model) if i.name in read]
     initializers = kept + [numpy_helper.from_array(v, k) for k, v in numbers.items() if k in read]
     model = helper.make_model(helper.make_graph(nodes, name, inputs, list(graph.output), initializers),
