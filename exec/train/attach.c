@@ -79,10 +79,11 @@ static Status check_fit(const Attach *a, const Declared *to, const Declared *fro
                                     shape_text(from->shape, found));
 }
 
-/* An input's dimensions of the one name get the other. */
-static Status rename_symbol(Graph *g, Value *in, const char *from, const char *to)
+/* An input's dimension of the one name gets the other; without one (NULL) it is of this size. */
+static Status rename_symbol(Graph *g, Value *in, const char *from, const char *to, int64_t size)
 {
     const char **names;
+    Shape s = *in->shape;
     int axis = -1;
 
     for (int i = 0; in->dim_param && i < in->shape->rank; i++)
@@ -91,20 +92,30 @@ static Status rename_symbol(Graph *g, Value *in, const char *from, const char *t
     if (axis < 0)
         return ST_OK;
     if (!(names = arena_memdup(g->arena, in->dim_param, MAX_RANK * sizeof *names)) ||
-        !(names[axis] = arena_strdup(g->arena, to)))
+        (to && !(to = arena_strdup(g->arena, to))))
         return FAIL_NOMEM();
+    names[axis] = to;
     in->dim_param = names;
-    return ST_OK;
+    if (!to) {
+        s.dim[axis] = size;
+        value_set_shape(g, in, &s);
+    }
+    return g->status;
 }
 
-/* Where both have a name for one dimension, the part's inputs take the model's. */
+/* Where both have a name for one dimension, the part's inputs take the model's; where the model was exported at one
+ * size of it, such as its batch, they take that, and go along when it is taken to another. */
 static Status take_symbols(const Part *p, const Declared *of_part, const Declared *of_model)
 {
-    const int rank = of_part->symbol && of_model->symbol ? of_part->shape->rank : 0;
+    const int rank = of_part->symbol && of_model->dtype ? of_part->shape->rank : 0;
 
-    for (int d = 0; d < rank; d++)
-        for (int i = 0; of_part->symbol[d] && of_model->symbol[d] && i < p->graph->n_input; i++)
-            TRY(rename_symbol(p->graph, value(p->graph, p->graph->input[i]), of_part->symbol[d], of_model->symbol[d]));
+    for (int d = 0; d < rank && d < of_model->shape->rank; d++) {
+        const char *symbol = of_model->symbol ? of_model->symbol[d] : NULL;
+        const int64_t size = of_model->shape->dim[d];
+
+        for (int i = 0; of_part->symbol[d] && (symbol || size >= 0) && i < p->graph->n_input; i++)
+            TRY(rename_symbol(p->graph, value(p->graph, p->graph->input[i]), of_part->symbol[d], symbol, size));
+    }
     return ST_OK;
 }
 

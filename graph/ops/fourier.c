@@ -198,14 +198,15 @@ typedef struct {
     int64_t step, size, frames, c;
 } Frames;
 
+/* A signal without its axis of parts is real: PyTorch's older exporter writes it so, and ONNX Runtime takes it. */
 static Status read_frames(Frames *f, const Graph *g, const Node *n)
 {
     const Shape *x = in_value(g, n, SIGNAL)->shape, *w = has_in(n, WINDOW) ? in_value(g, n, WINDOW)->shape : NULL;
     char text[SHAPE_TEXT];
 
-    TRY(check_parts(g, n, x, 3, false, false));
-    if (x->rank != 3)
-        return FAIL(E_SHAPE, "%s: signal %s, expected [batch, length, 1 or 2]", node_text(g, n), shape_text(x, text));
+    if (x->rank != 2 && (x->rank != 3 || x->dim[2] < 1 || x->dim[2] > 2))
+        return FAIL(E_SHAPE, "%s: signal %s, expected [batch, length, 1 or 2], or [batch, length] of reals",
+                    node_text(g, n), shape_text(x, text));
     if (!w && !has_in(n, FRAME))
         return FAIL(E_MODEL, "%s: neither window nor frame_length", node_text(g, n));
     if (w && w->rank != 1)
@@ -218,7 +219,7 @@ static Status read_frames(Frames *f, const Graph *g, const Node *n)
         return FAIL(E_SHAPE, "%s: frames of %lld every %lld, a window %s and a signal %s do not go together",
                     node_text(g, n), (long long)f->size, (long long)f->step, w ? shape_text(w, text) : "of none",
                     shape_text(x, (char[SHAPE_TEXT]){ 0 }));
-    f->c = x->dim[2];
+    f->c = x->rank == 2 ? 1 : x->dim[2];
     if (f->c == 2 && node_int(n, "onesided"))
         return FAIL(E_SHAPE, "%s: a complex signal has no onesided transform", node_text(g, n));
     f->frames = (x->dim[1] - f->size) / f->step + 1;
@@ -277,7 +278,10 @@ static Status lower_stft(Graph *g, Node *n)
         return FAIL(E_UNSUPPORTED, "%s: frame_step or frame_length depends on data, expected constants",
                     node_text(g, n));
     TRY(read_frames(&f, g, n));
-    y = EMIT(g, Gather, ATTRS(INT("axis", 1)), n->in[SIGNAL], emit_frames(g, &f));
+    y = n->in[SIGNAL];
+    if (in_value(g, n, SIGNAL)->shape->rank == 2)
+        y = EMIT(g, Unsqueeze, NULL, y, emit_ints(g, 1, (int64_t[]){ 2 }));
+    y = EMIT(g, Gather, ATTRS(INT("axis", 1)), y, emit_frames(g, &f));
     if (has_in(n, WINDOW)) {
         window = EMIT(g, Unsqueeze, NULL, n->in[WINDOW], emit_ints(g, 1, (int64_t[]){ 1 }));
         y = EMIT(g, Mul, NULL, y, window);

@@ -2,7 +2,8 @@
  *
  * x[N,C,spatial...], grid[N,out...,axes], y[N,C,out...]; a grid's numbers are -1 to 1 along the axes of x, the last one
  * first; or, of our own, "elements": places of elements, the first axis first.  Positions are ONNX's: one that is
- * outside is moved inside before its neighbours are taken, and rounded before that. */
+ * outside is moved inside before its neighbours are taken, and rounded before that.  Of mode cubic over a border each
+ * neighbour is moved instead, as PyTorch and ONNX Runtime do and onnx.reference does not. */
 #include <string.h>
 
 #include "graph/grad.h"

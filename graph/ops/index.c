@@ -370,10 +370,19 @@ static Status lower_gather_nd(Graph *g, Node *n)
     return g->status;
 }
 
-/* Split along batch dimensions, or a whole table read at split indices. */
+/* How far axes of the slices, those behind what indices pick from, move from the input to the output. */
+static int slice_axis_of(const Graph *g, const Node *n)
+{
+    const Shape *ix = in_value(g, n, 1)->shape;
+
+    return ix->rank - 1 - (int)node_int(n, "batch_dims") - (int)ix->dim[ix->rank - 1];
+}
+
+/* Split along batch dimensions or within the slices, or a whole table read at split indices. */
 static Status place_gather_nd(Placement *p)
 {
-    int64_t batch_dims = node_int(p->node, "batch_dims");
+    const int64_t batch_dims = node_int(p->node, "batch_dims");
+    const Shape *indices = in_value(p->g, p->node, 1)->shape;
     Place x = p->in[0], ix = p->in[1], split = x.kind == PL_S ? x : ix;
 
     if (split.kind != PL_S) {
@@ -388,7 +397,12 @@ static Status place_gather_nd(Placement *p)
         place_set_all(p, split);
         return ST_OK;
     }
-    if (x.kind == PL_S || split.axis == in_value(p->g, p->node, 1)->shape->rank - 1)
+    if (x.kind == PL_S && x.axis >= batch_dims + indices->dim[indices->rank - 1]) {
+        p->in[1] = PLACE_B;
+        place_set_all(p, PLACE_S(x.axis + slice_axis_of(p->g, p->node)));
+        return ST_OK;
+    }
+    if (x.kind == PL_S || split.axis == indices->rank - 1)
         return place_all_b(p);
     p->in[0] = PLACE_B;
     place_set_all(p, split);
@@ -442,6 +456,11 @@ static Status place_gather_nd_grad(Placement *p)
     if (split.kind == PL_S && split.axis < in_value(p->g, p->node, 1)->shape->rank - 1) {
         p->in[0] = p->in[1] = split;
         place_set_all(p, split.axis < batch_dims ? split : PLACE_P);
+        return ST_OK;
+    }
+    if (dy.kind == PL_S) { /* within the slices */
+        p->in[1] = PLACE_B;
+        place_set_all(p, PLACE_S(dy.axis - slice_axis_of(p->g, p->node)));
         return ST_OK;
     }
     if (dy.kind == PL_P && p->in[1].kind == PL_B) {

@@ -52,15 +52,80 @@ static Status infer_scatter_elements(Graph *g, Node *n)
     return infer_like(g, n, 0);
 }
 
+typedef struct {
+    Graph *g;
+    const OpDef *scatter, *gather;
+    const Attr *axis; /* the attribute of both; NULL: they have none */
+    ValueId ix;
+} At;
+
+static ValueId gathered(const At *at, ValueId x)
+{
+    return emit(at->g, at->gather, at->axis, 2, (ValueId[]){ x, at->ix });
+}
+
+/* `updates` go to `x`. */
+static ValueId scattered(const At *at, ValueId x, ValueId updates, const char *how)
+{
+    const Attr *attrs =
+        at->axis ? ATTRS(INT("axis", at->axis->i), STRING("reduction", how)) : ATTRS(STRING("reduction", how));
+
+    return emit(at->g, at->scatter, attrs, 3, (ValueId[]){ x, at->ix, updates });
+}
+
+/* 1 where they are equal, else 0. */
+static ValueId is_same(Graph *g, ValueId x, ValueId y)
+{
+    return emit_cast(g, EMIT(g, Equal, NULL, x, y), value(g, x)->dtype);
+}
+
+/* All that are the largest, or the smallest, share alike. */
+static Status grad_extreme(Grad *gr, const At *at)
+{
+    Graph *g = gr->g;
+    const ValueId own = is_same(g, grad_in(gr, 0), grad_out(gr, 0)),
+                  put = is_same(g, grad_in(gr, 2), gathered(at, grad_out(gr, 0)));
+    const ValueId share = EMIT(g, Div, NULL, grad_dout(gr, 0), scattered(at, own, put, "add"));
+
+    grad_set(gr, 0, EMIT(g, Mul, NULL, share, own));
+    if (grad_wanted(gr, 2))
+        grad_set(gr, 2, EMIT(g, Mul, NULL, gathered(at, share), put));
+    return g->status;
+}
+
+/* Each factor's is the product of the others: of zeros beside it there is none, and those that are none are divided
+ * by. */
+static Status grad_product(Grad *gr, const At *at)
+{
+    Graph *g = gr->g;
+    const ValueId x = grad_in(gr, 0), u = grad_in(gr, 2), dy = grad_dout(gr, 0);
+    const DType type = value(g, u)->dtype;
+    const ValueId zero = emit_scalar(g, type, 0), one = emit_scalar(g, type, 1), zeros = emit_zeros_like(g, x);
+    const ValueId ones = EMIT(g, Add, NULL, zeros, one), none = is_same(g, u, zero);
+    const ValueId factor = EMIT(g, Add, NULL, u, none), others = scattered(at, ones, factor, "mul");
+    ValueId beside, product;
+
+    grad_set(gr, 0, EMIT(g, Mul, NULL, dy, scattered(at, ones, u, "mul")));
+    if (!grad_wanted(gr, 2))
+        return g->status;
+    beside = EMIT(g, Sub, NULL, gathered(at, scattered(at, zeros, none, "add")), none);
+    product = EMIT(g, Mul, NULL, others, EMIT(g, Mul, NULL, dy, x));
+    product = EMIT(g, Div, NULL, gathered(at, product), factor);
+    grad_set(gr, 2, EMIT(g, Mul, NULL, product, is_same(g, beside, zero)));
+    return g->status;
+}
+
 /* Elements that were overwritten get no gradient; those that were written or added get it from where they went. */
 static Status grad_scatter(Grad *gr, const OpDef *gather, const Attr *attrs)
 {
     Graph *g = gr->g;
     ValueId dy = grad_dout(gr, 0), ix = grad_in(gr, 1);
+    const At at = { g, gr->node->op, gather, attrs, ix };
 
-    if (!reduces(gr->node, "none") && !reduces(gr->node, "add"))
-        return FAIL(E_UNSUPPORTED, "%s: no gradient for reduction '%s'", node_text(g, gr->node),
-                    node_string(gr->node, "reduction"));
+    if (reduces(gr->node, "max") || reduces(gr->node, "min"))
+        return grad_extreme(gr, &at);
+    if (reduces(gr->node, "mul"))
+        return grad_product(gr, &at);
     if (grad_wanted(gr, 0) && reduces(gr->node, "none"))
         grad_set(gr, 0,
                  emit(g, gr->node->op, attrs, 3, (const ValueId[]){ dy, ix, emit_zeros_like(g, grad_in(gr, 2)) }));

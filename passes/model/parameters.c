@@ -151,6 +151,8 @@ static Verdict judge_by_rules(const Parameters *p, const Facts *f, bool normalis
         return judge_number(f);
     if (f->meaning == MEANS_BUFFER && !(f->reach & REACH_NORM))
         return GUESS(false, "has the name of a buffer");
+    if (f->form == NAME_KEY && f->meaning != MEANS_PARAMETER && f->looks == LOOKS_STEPS)
+        return GUESS(false, "evenly spaced, as positions and grids are");
     if (in_weights_place(f))
         return f->form == NAME_KEY ? GUESS(true, "stands where weights do; a parameter, or a buffer")
                                    : TRAINED("stands where weights do");

@@ -44,6 +44,7 @@ typedef enum {
     LOOKS_SWITCH,  /* zeros and ones, both */
     LOOKS_MASK,    /* zeros and one large negative number, or any number below -1e4 */
     LOOKS_WINDOW,  /* a filter whose numbers are not negative and sum to 1: it smooths */
+    LOOKS_STEPS,   /* evenly spaced, or each a multiple of the one before: positions, the points of a grid, rates */
     LOOKS_WAVES    /* sines and cosines of one angle: a table of positions */
 } Looks;
 

@@ -7,7 +7,7 @@
 /* Zeros beside one number: what a mask that is added to scores holds.  A bias of zeros and one such number is not
  * likely. */
 static const double LARGE_NEGATIVE = -10, CERTAINLY_MASK = -1e4;
-enum { MIN_WAVES = 16, MIN_WINDOW = 3 };
+enum { MIN_WAVES = 16, MIN_WINDOW = 3, MIN_STEPS = 4, MAX_COORDINATES = 4 };
 
 /* Pairs of numbers in a row, side by side or a half row apart, that are sine and cosine of one angle. */
 static bool is_waves(const Tensor *t)
@@ -51,6 +51,61 @@ static bool is_window(const Tensor *t)
     return size >= MIN_WINDOW;
 }
 
+/* One coordinate of points, every `stride`-th number from `first` on: runs that go up (down: sign -1) by one step, or
+ * stay, as each coordinate of a grid does; three numbers a run or more. */
+static bool is_even(const Tensor *t, int64_t first, int64_t stride, int sign)
+{
+    const int64_t numel = tensor_numel(t), n = numel / stride;
+    int64_t runs = 1;
+    double step = 0;
+    bool moves = false;
+
+    for (int64_t i = first + stride; i < numel; i += stride) {
+        double v = tensor_float(t, i), d = sign * (v - tensor_float(t, i - stride));
+
+        if (d < 0) {
+            runs++;
+            step = 0;
+        } else if (d > 0) {
+            if (step > 0 && fabs(d - step) > 1e-4 * step + 4e-7 * fabs(v))
+                return false;
+            step = d;
+            moves = true;
+        }
+    }
+    return moves && runs <= n / 3;
+}
+
+/* Each number a multiple of the one before, by the same factor. */
+static bool is_rates(const Tensor *t)
+{
+    const int64_t numel = tensor_numel(t);
+    const double ratio = tensor_float(t, 1) / tensor_float(t, 0);
+
+    for (int64_t i = 1; i < numel; i++) {
+        double v = tensor_float(t, i);
+
+        if (!(fabs(v - ratio * tensor_float(t, i - 1)) <= 1e-5 * fabs(v)))
+            return false;
+    }
+    return ratio > 0;
+}
+
+static bool is_steps(const Tensor *t)
+{
+    const int64_t numel = tensor_numel(t), last = shape_columns(&t->shape);
+    const int64_t stride = t->shape.rank > 1 && last <= MAX_COORDINATES ? last : 1;
+    bool up = true, down = true;
+
+    if (numel / stride < MIN_STEPS)
+        return false;
+    for (int64_t i = 0; i < stride; i++) {
+        up = up && is_even(t, i, stride, 1);
+        down = down && is_even(t, i, stride, -1);
+    }
+    return up || down || (numel == last && is_rates(t));
+}
+
 Looks tensor_looks(const Tensor *t)
 {
     const int64_t numel = t && t->data ? tensor_numel(t) : 0;
@@ -77,7 +132,7 @@ Looks tensor_looks(const Tensor *t)
         return LOOKS_SWITCH;
     if (two && zero && other <= LARGE_NEGATIVE)
         return LOOKS_MASK;
-    return is_waves(t) ? LOOKS_WAVES : is_window(t) ? LOOKS_WINDOW : LOOKS_PLAIN;
+    return is_waves(t) ? LOOKS_WAVES : is_window(t) ? LOOKS_WINDOW : is_steps(t) ? LOOKS_STEPS : LOOKS_PLAIN;
 }
 
 uint64_t tensor_digest(const Tensor *t, bool transposed)

@@ -263,13 +263,56 @@ static unsigned deciding(const Graph *g, const Node *n)
     return inputs;
 }
 
+/* Does it follow from what enters a branch that data decide?  `stack` [n_value], `seen` [n_value]: all false. */
+static bool in_branch(const Graph *g, const Node *n, const Node **stack, bool *seen)
+{
+    size_t depth = 0;
+
+    stack[depth++] = n;
+    while (depth) {
+        const Node *at = stack[--depth];
+
+        for (int i = 0; i < at->n_in; i++) {
+            const Node *of = has_in(at, i) && !seen[at->in[i].i] ? in_value(g, at, i)->producer : NULL;
+
+            if (!of)
+                continue;
+            if (of->op->branch == BRANCH_ENTER || of->op->branch == BRANCH_GATE)
+                return true;
+            seen[at->in[i].i] = true;
+            stack[depth++] = of;
+        }
+    }
+    return false;
+}
+
+/* These sizes may allow one branch alone: what cannot be there in the other is no fault of the model, but a plan of
+ * both cannot be made. */
+static Status infer_either(Graph *g, PassCtx *ctx, Node *n)
+{
+    const Status st = node_infer(g, n);
+    const Node **stack;
+    bool *seen;
+
+    if (st != E_SHAPE)
+        return st;
+    stack = ARENA_NEW(ctx->scratch, const Node *, g->n_value + 1);
+    seen = ARENA_NEW(ctx->scratch, bool, g->n_value);
+    if (!stack || !seen)
+        return FAIL_NOMEM();
+    return in_branch(g, n, stack, seen)
+               ? status_prefix(E_UNSUPPORTED, "data decide which branch is taken, and one that may be is "
+                                              "none at these sizes")
+               : st;
+}
+
 Status infer_and_fold(Graph *g, PassCtx *ctx, Node *n)
 {
     const int is = n->op->settle ? n->op->settle(g, n) : -1;
 
     if (is >= 0)
         graph_replace(g, n->out[0], n->in[is]);
-    TRY(node_infer(g, n));
+    TRY(infer_either(g, ctx, n));
     if (has_out(n, 0) && !shape_known(value(g, n->out[0])->shape) && node_inputs_known(g, n)) {
         TRY(fold_settings(g, ctx, n, deciding(g, n), 0));
         TRY(node_infer(g, n));

@@ -3,6 +3,7 @@
 in float64, all of it in one place.
 
     net          x to scores and box, with a batch-norm, opset 17
+    fixed        the same, exported for batches of one
     both_old     criterion: cross-entropy with weights and an ignored class, and a mixture of squares and distances; by PyTorch's
     both_new     older exporter at opset 13 and by its newer one at opset 20
     several      criterion of two losses, loss_class and loss_box, by the older exporter
@@ -99,12 +100,16 @@ def export(module, name, inputs, outputs, new=False, opset=13, batch="batch"):
 def write_net():
     real = lambda name, *shape: h.make_tensor_value_info(name, T.DOUBLE, shape)
     constants = [nh.from_array(a, n) for n, a in {**start, **running}.items()]
-    for name, outputs in (("net", ["scores", "box"]), ("one", ["box"])):
+    constants.append(nh.from_array(np.array([1, HIDDEN]), "row"))
+    for name, outputs, batch in (("net", ["scores", "box"], "batch"), ("fixed", ["scores", "box"], 1), ("one", ["box"], "batch")):
         nodes = [h.make_node("MatMul", ["x", "w"], ["h"]), h.make_node("BatchNormalization", ["h", "gamma", "beta", "mean", "var"], ["b"]),
                  h.make_node("Relu", ["b"], ["r"]), h.make_node("MatMul", ["r", "v"], ["scores"]), h.make_node("MatMul", ["r", "u"], ["box"])]
-        given = [real("scores", "batch", CLASSES), real("box", "batch", SIDES)]
-        graph = h.make_graph([n for n in nodes if name == "net" or n.output[0] != "scores"], name, [real("x", "batch", WIDTH)],
-                             [g for g in given if g.name in outputs], [c for c in constants if name == "net" or c.name != "v"])
+        nodes = [n for n in nodes if n.output[0] in outputs or n.output[0] not in ("scores", "box")]
+        if name == "fixed":
+            nodes[2:3] = [h.make_node("Reshape", ["b", "row"], ["f"]), h.make_node("Relu", ["f"], ["r"])]
+        given, read = [real("scores", batch, CLASSES), real("box", batch, SIDES)], {i for n in nodes for i in n.input}
+        graph = h.make_graph(nodes, name, [real("x", batch, WIDTH)], [g for g in given if g.name in outputs],
+                             [c for c in constants if c.name in read])
         model = h.make_model(graph, opset_imports=[h.make_opsetid("", 17)], ir_version=8)
         onnx.checker.check_model(model, full_check=True)
         onnx.save(model, os.path.join(HERE, f"attached_{name}.onnx"))

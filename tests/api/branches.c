@@ -201,5 +201,47 @@ static void test_export(void)
     remove_folder(folder);
 }
 
-DEFINE_SUITE(branches, { "trained", test_training }, { "by the batch's size", test_by_size },
-             { "refused", test_refused }, { "exported", test_export });
+static dpx_data *rate_inputs(dpx_tensor *x, int64_t *rate)
+{
+    const dpx_tensor r = { "rate", DPX_INT64, 0, { 0 }, rate };
+    dpx_data *part[2] = { NULL }, *all = NULL;
+
+    CHECK_DPX(dpx_data_tensor(&part[0], x));
+    CHECK_DPX(dpx_data_tensor(&part[1], &r));
+    CHECK_DPX(dpx_data_map(&all, (const char *const[]){ "x", "rate" }, (const dpx_data *const *)part, 2));
+    dpx_data_free(part[0]);
+    dpx_data_free(part[1]);
+    return all;
+}
+
+/* Each branch is one of a length alone, so that no plan holds both; interpreted, the one that is taken is what counts.
+ */
+static void test_rates(void)
+{
+    static const float *const want[] = { branches_rate_8, branches_rate_16 };
+    dpx_options *o = dpx_options_create();
+
+    for (int k = 0; k < 2; k++) {
+        int64_t rate = k ? 16 : 8;
+        dpx_tensor x = { "x", DPX_FLOAT32, 2, { 1, k ? WIDTH + 2 : WIDTH }, (void *)(uintptr_t)branches_x }, y = { 0 };
+        const dpx_tensor both[2] = { x, { "rate", DPX_INT64, 0, { 0 }, &rate } };
+        dpx_data *in = rate_inputs(&x, &rate), *out = NULL;
+        dpx_trainer *t;
+
+        if (CHECK_DPX(open_trainer(&t, SOURCE_DIR "/tests/api/branches_rates.onnx", (const char *const[]){ NULL })))
+            CHECK_DPX_FAILS(DPX_UNSUPPORTED,
+                            "data decide which branch is taken, and one that may be is none at these sizes: MatMul",
+                            dpx_run(t, both, 2, &y, 1));
+        dpx_trainer_free(t);
+        if (CHECK_DPX(dpx_interpret(&out, SOURCE_DIR "/tests/api/branches_rates.onnx", o, in)) &&
+            CHECK_DPX(dpx_data_view(dpx_data_at(out, 0), &y)))
+            for (int i = 0; i < OUT; i++)
+                CU_ASSERT_DOUBLE_EQUAL(((const float *)y.data)[i], want[k][i], 1e-6);
+        dpx_data_free(in);
+        dpx_data_free(out);
+    }
+    dpx_options_free(o);
+}
+
+DEFINE_SUITE(branches, { "by a rate", test_rates }, { "trained", test_training },
+             { "by the batch's size", test_by_size }, { "refused", test_refused }, { "exported", test_export });

@@ -61,6 +61,8 @@ static const float branches_loop_weights[] = {
     -0.014263352F, -1.066676F,   0.14347988F,  1.160295F,    0.7307889F,   0.034295484F, -0.993512F,   1.5537887F,
     0.91048956F,   0.35656428F,  0.6867128F,   0.2489141F,   -0.05440356F, -0.98201954F, -1.1866587F,  -0.72952837F
 };
-static const float branches_sized_1[] = { -0.07980738F, 0.037009597F, -0.026101828F };
+static const float branches_rate_8[] = { -0.73071235F, 0.54511386F, 0.63626075F };
+static const float branches_rate_16[] = { 0.9016084F, 0.09825518F, 3.9016345F };
+static const float branches_sized_1[] = { -0.07980739F, 0.037009597F, -0.026101828F };
 static const float branches_sized_3[] = { -0.092014894F, 0.03661045F, -0.033929914F, -0.33224615F, 0.47371444F,
                                           0.46937078F,   0.47939044F, -0.17929329F,  0.19014177F };

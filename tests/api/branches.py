@@ -84,6 +84,15 @@ unlike = save("unlike", [
     N("If", ["high"], ["v"], name="pick", then_branch=graph("whole", [N("Neg", ["x"], ["u"])], ["u"]),
       else_branch=graph("row", [N("Gather", ["x", "first"], ["t"])], ["t"])),
     N("MatMul", ["v", "w"], ["y"])], {"w": floats(WIDTH, OUT)})
+# Each branch is one of a length, as a network for two rates of samples has them.
+RATES = {k: np.random.default_rng(n).standard_normal((n, OUT)).astype(np.float32) for k, n in (("a", WIDTH), ("b", WIDTH + 2))}
+rates = helper.make_model(helper.make_graph(
+    [N("Equal", ["rate", "low"], ["c"]),
+     N("If", ["c"], ["y"], name="rate", then_branch=graph("slow", [N("MatMul", ["x", "a"], ["u"])], ["u"]),
+       else_branch=graph("fast", [N("MatMul", ["x", "b"], ["v"]), N("Neg", ["v"], ["w"])], ["w"]))], "rates",
+    [info("x", F, ["N", "length"]), info("rate", I, [])], [info("y", F, ["N", OUT])],
+    [numpy_helper.from_array(v, k) for k, v in {**RATES, "low": np.int64(8)}.items()]), opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+onnx.save(rates, HERE / "branches_rates.onnx")
 ones, zeros = np.ones(WIDTH, np.float32), np.zeros(WIDTH, np.float32)
 save("norm", [
     N("ReduceMean", ["x"], ["mean"], keepdims=0), N("Greater", ["mean", "zero"], ["high"]),
@@ -151,5 +160,7 @@ with open(HERE / "branches.h", "w") as out:
     array(out, "branches_target", target)
     train(out, "pick", picked, PARAMETERS)
     train(out, "loop", looped, LOOPED)
+    for rate, n in ((8, WIDTH), (16, WIDTH + 2)):
+        array(out, f"branches_rate_{rate}", ReferenceEvaluator(rates).run(None, {"x": x[0].reshape(-1)[None, :n], "rate": np.array(rate)})[0])
     for n in (1, 3):
         array(out, f"branches_sized_{n}", ReferenceEvaluator(sized).run(None, {"x": x[0, :n]})[0])

@@ -235,4 +235,13 @@ check "a pass that runs twice: the first time ($first nodes), the second ($secon
 check "the first time is NAME:1" cmp <("${transform[@]}" --until cse 2>/dev/null) <("${transform[@]}" --until cse:1 2>/dev/null)
 check "an unknown format is refused" bash -c "! $graph_transform models/mlp.onnx --batch-size 2 -o $DIR/graph.pdf"
 check "and nothing is written" test ! -e "$DIR/graph.pdf"
+"$python" - "$DIR" <<'PY'
+import numpy as np, sys
+np.save(sys.argv[1] + "/six.npy", np.zeros((1, 6), np.float32))
+np.save(sys.argv[1] + "/rate.npy", np.array(16))
+PY
+# Data decide between two branches, one of which these sizes do not allow.
+says "warning: interpreted: data decide which branch is taken" "$dpexec" run tests/api/branches_rates.onnx --input x="$DIR/six.npy" \
+    --input rate="$DIR/rate.npy" --out "$DIR/rates"
+check "its output" test -s "$DIR/rates/y.npy"
 finish

@@ -114,6 +114,11 @@ def lost(oracle, path):
     return {"absent": absent, "merged": merged, "batch_norms": max(oracle["batch_norms"] - norms, 0)}
 
 
+def apart(losses, wanted):
+    """The relative difference of each loss."""
+    return [abs(a - b) / abs(b) for a, b in zip(losses, wanted, strict=True)]
+
+
 # ---- the verdict ----
 
 def warnings_in(said, general=True):
@@ -122,10 +127,12 @@ def warnings_in(said, general=True):
 
 
 def verdict(result):
-    """agrees: as PyTorch; warned: another network, and the run named what is lost; noted: another, and the run said what the exporter
+    """agrees: as PyTorch, on 3 replicas as on one; warned: another network, and the run named what is lost; noted: another, and the run said what the exporter
     is known to lose; SILENT: another without a word; DIFFERS: the file holds the network, and the run is another; refused: no run."""
     if "error" in result:
         return "refused"
+    if not result.get("replicas", {"losses": 0}).get("losses", np.inf) <= CLOSE:
+        return "DIFFERS"
     gone, trained = result["lost"], result["trained"]
     whole = not gone["absent"] and not gone["batch_norms"] and not gone["merged"]
     close = result["losses"] <= CLOSE and trained["worst"][0] <= MOVED

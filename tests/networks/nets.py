@@ -14,6 +14,8 @@ import torchvision.models as tv
 from torch import nn
 
 import blocks
+import variety
+import vision
 
 SAMPLES = 80    # 20 batches of 4
 CLASSES = 10
@@ -30,6 +32,7 @@ class Net:
     axes: dict = dataclasses.field(default_factory=dict)    # batch axis of an input, where it is not 0
     symbol: dict = dataclasses.field(default_factory=dict)  # further symbolic dimensions of inputs
     lr: float = 1e-3
+    opset: int = 17                             # of the legacy exporter
 
 
 NETS = {}
@@ -103,9 +106,51 @@ def series(name="x", length=12, width=16):
     return make
 
 
-def itself(g):
-    x = torch.rand(SAMPLES, 1, 16, 16, generator=g)
+def itself(g, height=16, width=16):
+    x = torch.rand(SAMPLES, 1, height, width, generator=g)
     return {"image": x, "target": x.clone()}
+
+
+def odd(*shape):
+    """Images, or volumes, of this shape, and a class."""
+    def make(g):
+        return {"image": torch.randn(SAMPLES, *shape, generator=g), "target": torch.randint(CLASSES, (SAMPLES,), generator=g)}
+    return make
+
+
+def found(g):
+    """Images, a box in each, and its class."""
+    data = boxed(g)
+    return {"image": data["image"], "boxes": data["boxes"], "kind": data["target"] % 5}
+
+
+def noised(g):
+    """Noised images, how far the noise has come, and the noise."""
+    noise, step = torch.randn(SAMPLES, 3, 16, 16, generator=g), torch.randint(1000, (SAMPLES,), generator=g)
+    kept = (step / 1000)[:, None, None, None]
+    return {"image": torch.randn(SAMPLES, 3, 16, 16, generator=g) * kept.sqrt() + noise * (1 - kept).sqrt(), "step": step, "target": noise}
+
+
+def moved(g):
+    """Images, and the same a little to the side."""
+    x = torch.rand(SAMPLES, 1, 15, 18, generator=g)
+    return {"image": x, "target": x.roll((1, -1), (2, 3))}
+
+
+def translated(g):
+    """Sentences of unequal length with a mask, what was said of them so far, and the words that follow."""
+    source, words = padded(g), torch.randint(20, (SAMPLES, 9), generator=g)
+    return {"ids": source["ids"], "mask": source["mask"], "said": words[:, :-1].contiguous(), "target": words[:, 1:].contiguous()}
+
+
+def molecules(g, atoms=7, edges=9):
+    """Kinds of atoms, edges between them, and a class."""
+    draw = lambda below, *shape: torch.randint(below, (SAMPLES, *shape), generator=g)
+    return {"kinds": draw(6, atoms), "sources": draw(atoms, edges), "targets": draw(atoms, edges), "target": draw(CLASSES)}
+
+
+def waves(g):
+    return {"wave": torch.randn(SAMPLES, 70, generator=g), "target": torch.randint(CLASSES, (SAMPLES,), generator=g)}
 
 
 # ---- torchvision ----
@@ -240,7 +285,7 @@ def deeplab():
         return First(tv.segmentation.deeplabv3_resnet50(weights=None, weights_backbone=None, num_classes=4)).apply(blocks.no_dropout)
 
 
-# ---- written here, as users do (blocks.py) ----
+# ---- written here, as users do (blocks.py, vision.py, variety.py) ----
 
 NETS.update({n.name: n for n in [
     Net("unet", lambda: blocks.UNet(False), masks()),
@@ -266,4 +311,27 @@ NETS.update({n.name: n for n in [
     Net("autoencoder", blocks.autoencoder, itself, loss="mse"),
     Net("contrastive", blocks.Contrastive, pairs, loss="output:loss"),
     Net("dice", blocks.Dice, dice_data, loss="output:loss"),
+    Net("yolo", vision.Yolo, found, loss="output:loss"),
+    Net("deformable", vision.Deformable, odd(3, 21, 18), opset=19),
+    Net("diffusion", vision.Diffusion, noised, loss="mse"),
+    Net("transformer", lambda: vision.Transformer("bilinear", "zeros", False), odd(3, 16, 32), opset=20),
+    Net("transformer_border", lambda: vision.Transformer("bilinear", "border", True, (21, 18)), odd(3, 21, 18), opset=20),
+    Net("transformer_cubic", lambda: vision.Transformer("bicubic", "reflection", False), odd(3, 16, 32), opset=20),
+    Net("flow", lambda: vision.Flow("bilinear", "reflection", True), moved, loss="mse"),
+    Net("flow_cubic", lambda: vision.Flow("bicubic", "zeros", True), moved, loss="mse"),
+    Net("einsum", variety.EinsumAttention, series(length=12, width=16)),
+    Net("edges", variety.edges, odd(3, 19, 16)),
+    Net("sizes", variety.Sizes, odd(3, 9, 8), opset=18),
+    Net("sizes_old", variety.SizesOld, odd(3, 9, 8)),
+    Net("pools", variety.pools, odd(3, 21, 18)),
+    Net("transposed", variety.transposed, functools.partial(itself, height=13, width=14), loss="mse"),
+    Net("volumes", variety.volumes, odd(1, 7, 13, 10)),
+    Net("shuffle", variety.Shuffle, itself, loss="mse"),
+    Net("windows", variety.Windows, odd(3, 9, 10), opset=18),
+    Net("spectrum", variety.Spectrum, waves),
+    Net("fourier", variety.Fourier, series(length=18, width=4)),
+    Net("translator", variety.Translator, translated),
+    Net("experts", variety.Experts, rows, loss="mse"),
+    Net("messages", variety.Messages, molecules),
+    Net("functions", variety.Functions, series(length=12, width=16)),
 ]})

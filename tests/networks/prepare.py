@@ -117,6 +117,7 @@ def oracle(spec, weights, data, folder):
 def export(spec, weights, data, name, path):
     kind, batch = name.rsplit("-", 1)
     default, training, opset, more = EXPORTERS[kind]
+    opset = spec.opset if opset == 17 else opset
     net = build(spec, weights).train(training)
     inputs = [k for k in data if k != "target"]
     example = tuple(fed(spec, data, slice(0, BATCH)))

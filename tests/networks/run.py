@@ -71,25 +71,33 @@ class Suite:
         return ["--loss", spec["loss"], "--lr", str(spec["lr"]), "--momentum", "0.9", "--bn-variance", "unbiased",
                 *(["--dtype", dtype] if dtype else []), *spec["flags"]]
 
-    def train(self, spec, folder, model, result):
-        out = self.args.work / "runs" / result["case"]
+    def steps(self, spec, folder, model, case, steps, replicas):
+        """Trains the file: the run's folder, what was said, the losses; no losses where it failed, and its errors in their place."""
+        out = self.args.work / "runs" / (case if replicas == 1 else f"{case}.replicas")
         out.parent.mkdir(exist_ok=True)
         shutil.rmtree(out, ignore_errors=True)
+        status, said = self.command(self.dpexec, "train", model, "--data", folder / "data.npz", *self.flags(spec), "--batch-size", "4",
+                                    "--steps", steps, "--no-shuffle", "--threads", "1", "--replicas", replicas, "--out", out)
+        if status:
+            lines = [x for x in said.splitlines() if x.startswith("dpexec: ") and "warning: " not in x]
+            return out, "\n".join(lines) or f"exit status {status}: {said}", None
+        return out, said, [m["loss"] for m in map(json.loads, (out / "metrics.jsonl").read_text().splitlines()) if "loss" in m]
+
+    def train(self, spec, folder, model, result):
         oracle = json.loads((folder / "oracle.json").read_text()) | {"npz": folder / "oracle.npz"}
         steps = len(oracle["losses"])
         start = time.time()
-        status, said = self.command(self.dpexec, "train", model, "--data", folder / "data.npz", *self.flags(spec), "--batch-size", "4",
-                                    "--steps", steps, "--no-shuffle", "--threads", "1", "--out", out)
+        out, said, losses = self.steps(spec, folder, model, result["case"], steps, 1)
         result |= {"said": said, "seconds": time.time() - start}
-        if status:
-            lines = [x for x in said.splitlines() if x.startswith("dpexec: ") and "warning: " not in x]
-            result["error"] = "\n".join(lines) or f"exit status {status}: {said}"
+        if not losses:
+            result["error"] = said
             return
-        losses = [m["loss"] for m in map(json.loads, (out / "metrics.jsonl").read_text().splitlines()) if "loss" in m]
-        apart = [abs(a - b) / abs(b) for a, b in zip(losses, oracle["losses"], strict=True)]
+        apart = judge.apart(losses, oracle["losses"])
         checkpoint = judge.state(next((out / "checkpoints").glob("step-*/state.safetensors")))
         result |= {"steps": steps, "first": apart[0], "losses": max(apart), "amplified": oracle["amplified"], "lost": judge.lost(oracle, model),
                    "trained": judge.compare_parameters(oracle, judge.tensors(model)[0], checkpoint)}
+        _, said, split = self.steps(spec, folder, model, result["case"], steps, 3)
+        result["replicas"] = {"losses": max(judge.apart(split, losses))} if split else {"error": said}
 
     def runtimes(self, spec, folder, result):
         """The trained model in ONNX Runtime and onnx.reference, the whole batch and single samples (tests/interop)."""

@@ -1,7 +1,9 @@
 #!/bin/bash
 # Trains exported networks with dpexec and compares with PyTorch (docs/networks.md).  Makes a virtual environment with PyTorch from
 # PyPI when it is first run, unless $NETWORKS_PYTHON names a python that has the packages of requirements.txt.
-#   tests/networks/run.sh [OPTIONS]       options of run.py; --help lists them
+#   tests/networks/run.sh [OPTIONS]                   options of run.py; --help lists them
+#   tests/networks/run.sh --light [NAME...]           the graphs that come with ONNX (light.py)
+#   tests/networks/run.sh --third-party [PATTERN...]  models of others' packages, in ONNX Runtime (third_party.py)
 # Everything is written to $NETWORKS_WORK [/tmp/networks]: 6 GB of packages, files, data, and the results.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
@@ -14,4 +16,10 @@ if [ -z "${NETWORKS_PYTHON:-}" ] && [ ! -e "$work/venv/complete" ]; then
     "$work/venv/bin/pip" install --quiet --requirement "$here/requirements.txt"
     touch "$work/venv/complete"
 fi
+case ${1:-} in
+--light | --third-party)
+    script=${1#--}
+    shift
+    exec "$python" "$here/${script//-/_}.py" "${NETWORKS_BUILD:-$here/../../build}" "$work" "$@" ;;
+esac
 exec "$python" "$here/run.py" --work "$work" "$@"

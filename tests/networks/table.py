@@ -23,12 +23,18 @@ def sent(r):
     return f"{report['sent'] / report['gradients']:.2f}" if report.get("gradients") else "-"
 
 
+def split(r):
+    """How far the losses of 3 replicas are from those of one."""
+    found = r.get("replicas", {})
+    return f"{found['losses']:.0e}" if "losses" in found else "FAILED" if found else "-"
+
+
 def line(r):
     if "trained" not in r:
         return f"{r['case']:48s} {r['verdict']:12s} {r['error'].splitlines()[0][:150]}"
     t = r["trained"]
     return (f"{r['case']:48s} {r['verdict']:12s} first {r['first']:.0e} losses {r['losses']:.0e} weights {t['worst'][0]:.0e} "
-            f"steps {r['steps']} trained {t['found']}/{t['parameters']}+{len(t['extra'])} runtimes {elsewhere(r)} verify {checked(r)} sent {sent(r)} {r['seconds']:.0f} s")
+            f"steps {r['steps']} trained {t['found']}/{t['parameters']}+{len(t['extra'])} replicas {split(r)} runtimes {elsewhere(r)} verify {checked(r)} sent {sent(r)} {r['seconds']:.0f} s")
 
 
 def cell(r):
@@ -54,17 +60,23 @@ def over(found, what):
     return words[0] if len(set(words)) == 1 else ", ".join(words) or "-"
 
 
-def main_table(results, cases):
+def main_table(results, cases, before):
     rows = collections.defaultdict(list)
     for c in cases:
         rows[c.split(".")[0]].append(load(results, c))
-    yield "| network | " + " | ".join(SHORT.values()) + " | runtimes | verify | sent |"
-    yield "|---" * (len(SHORT) + 4) + "|"
+    yield "| network | " + " | ".join(SHORT.values()) + " | 3 replicas | runtimes | verify | sent |"
+    yield "|---" * (len(SHORT) + 5) + "|"
     for name, found in rows.items():
-        yield f"| {name} | " + " | ".join(map(cell, found)) + f" | {over(found, elsewhere)} | {over(found, checked)} | {over(found, sent)} |"
+        if not any(found) and name in before:
+            yield before[name]
+            continue
+        yield f"| {name} | " + " | ".join(map(cell, found)) + f" | {over(found, split)} | {over(found, elsewhere)} | {over(found, checked)} | {over(found, sent)} |"
 
 
-def cross_table(results, cases):
+def cross_table(results, cases, before):
+    if not any(load(results, c) for c in cases):
+        yield from before.values()
+        return
     counts = collections.defaultdict(collections.Counter)
     for c in cases:
         r = load(results, c)
@@ -75,8 +87,15 @@ def cross_table(results, cases):
         yield f"| {exporter} | {sum(n.values())} | " + ", ".join(f"{v} {k}" for k, v in n.most_common()) + " |"
 
 
+def written(text):
+    """-> the rows that stand there, each by its first cell: those of the first table, and of the second."""
+    return [{row.split("|")[1].strip(): row for row in part.splitlines()} for part in text.strip().split("\n\n")]
+
+
 def write(path, results, main_cases, cross_cases):
+    """A network of which nothing was run here keeps its row, and so does the second table."""
     text = path.read_text()
-    body = "\n".join([*main_table(results, main_cases), "", *cross_table(results, cross_cases)])
     head, rest = text.split(BEGIN)
+    networks, exports = written(rest.split(END)[0])
+    body = "\n".join([*main_table(results, main_cases, networks), "", *cross_table(results, cross_cases, exports)])
     path.write_text(f"{head}{BEGIN}\n\n{body}\n\n{END}{rest.split(END)[1]}")

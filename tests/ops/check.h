@@ -37,6 +37,12 @@ Status eval_reference(Eval *e, Check *k, DType f) CHECKED;
 Status lower_graph(Graph *g) CHECKED;
 void eval_free(Eval *e);
 
+/* ---- whole graphs of up to so many inputs, which have an output "loss" ---- */
+enum { CHECK_INPUTS = 4 };
+extern const char *const gradient_names[CHECK_INPUTS];
+/* Lowered, with the loss's gradients by the inputs as outputs of these names, in their order. */
+Status graph_with_gradients(Graph **out, Arena *a, const char *text) CHECKED;
+
 /* `e` evaluated in float32 and float64, by lowering, and against the expected values of the case. */
 Status check_reference(Check *k) CHECKED;
 /* One kernel on the data of `e`, guard bytes around every buffer, in place where OpDef allows it, with 1 and 3

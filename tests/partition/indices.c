@@ -42,6 +42,27 @@ static const char regions[] = "graph \"regions\" {\n"
                               "  output \"loss\" = %loss\n"
                               "}\n";
 
+/* Positions of images are picked where the batch stands behind the axes of space, as an image is resized by indices. */
+static const char positions[] =
+    "graph \"positions\" {\n"
+    "  input %x : float64[%B,1,3,4]\n"
+    "  input %t : float64[5,3,%B,2]\n"
+    "  state %w trainable : float64[2,1,3,3] = all 0\n"
+    "  const %at : int64[5,1] = {2,0,1,1,-1}\n"
+    "  const %pairs : int64[5,3,2] = {0,0,0,1,0,2,1,2,1,0,2,1,2,0,2,2,2,3,1,0,1,1,1,2,0,3,1,3,2,3}\n"
+    "  %h = Conv(%x, %w) {pads=[1,1,1,1]}\n"
+    "  %r = Transpose(%h) {perm=[2,0,1,3]}\n"
+    "  %g = GatherND(%r, %at)\n"
+    "  %l = Transpose(%h) {perm=[2,3,0,1]}\n"
+    "  %f = GatherND(%l, %pairs)\n"
+    "  %s = ReduceSum(%g) {keepdims=0}\n"
+    "  %p = Mul(%f, %t)\n"
+    "  %q = Mul(%p, %f)\n"
+    "  %u = ReduceSum(%q) {keepdims=0}\n"
+    "  %loss = Add(%s, %u)\n"
+    "  output \"loss\" = %loss\n"
+    "}\n";
+
 static int gathers(const char *text)
 {
     Graph *one = train_graph(text, 6), *many = NULL;
@@ -67,4 +88,11 @@ static void test_regions(void)
     CU_ASSERT_EQUAL(gathers(regions), 1);
 }
 
-DEFINE_SUITE(indices, { "MaxPool and back", test_unpool }, { "regions of any sample", test_regions });
+static void test_positions(void)
+{
+    train_check_all(positions);
+    CU_ASSERT_EQUAL(gathers(positions), 0);
+}
+
+DEFINE_SUITE(indices, { "positions beside the batch", test_positions }, { "MaxPool and back", test_unpool },
+             { "regions of any sample", test_regions });

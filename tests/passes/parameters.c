@@ -220,6 +220,26 @@ static const char values[] =
 
 static void test_values(void) { check(values, "pytorch", NULL, "swin- inf- attn.ones- waves-? pos+? encoder.pe-?"); }
 
+/* Points of two grids, frequencies, distances that are multiplied as weights are, a grid that is added: buffers, which
+ * PyTorch's older exporter does not tell from parameters.  Numbers that rise, but not evenly, may be learned. */
+static void test_steps(void)
+{
+    static const char text[] =
+        "graph \"g\" { input %x : float32[2,10]\n"
+        "const %points : float32[10,2] = {1,1,3,1,5,1,1,3,3,3,5,3,0,2,4,2,8,2,12,2}\n"
+        "const %rates : float32[10] = {1,0.5,0.25,0.125,0.0625,0.03125,0.015625,0.0078125,0.00390625,0.001953125}\n"
+        "const %distances : float32[10,1] = {0,1,2,3,4,5,6,7,8,9}\n"
+        "const %back : float32[10] = {0.9,0.7,0.5,0.3,0.1,-0.1,-0.3,-0.5,-0.7,-0.9}\n"
+        "const %uneven : float32[10] = {0,1,2,4,7,8,9,11,14,15}\n const %short : float32[10] = {0,1,0,2,0,3,0,4,0,5}\n"
+        "const %head.weight : float32[10,1] = {0,1,2,3,4,5,6,7,8,9}\n const %flat : int64[2] = {2,10}\n"
+        "%p = Reshape(%points, %flat)\n %a = Sub(%p, %x)\n %b = Mul(%a, %rates)\n %c = Add(%b, %back)\n"
+        "%d = Add(%c, %uneven)\n %e = Add(%d, %short)\n %y = MatMul(%e, %distances)\n %z = MatMul(%e, %head.weight)\n"
+        "output \"y\" = %y\n output \"z\" = %z }";
+
+    check(text, "pytorch", NULL, "points-? rates-? distances-? back-? uneven+? short+? head.weight+");
+    check(text, "", NULL, "uneven+ short+ head.weight+ distances+ rates+");
+}
+
 /* The scale of attention as PyTorch's default exporter writes it is no parameter; one that scales a factor alone may
  * be. */
 static void test_scale(void)
@@ -447,6 +467,7 @@ static void test_summary(void)
 }
 
 DEFINE_SUITE(parameters, { "reach", test_reach }, { "origin", test_origin }, { "values", test_values },
-             { "scale", test_scale }, { "said", test_said }, { "folded", test_folded }, { "patterns", test_patterns },
-             { "state_dict", test_state_dict }, { "name_list", test_name_list }, { "exporter", test_exporter },
-             { "padding", test_padding }, { "summary", test_summary }, { "norms as formulas", test_norm_formulas });
+             { "steps", test_steps }, { "scale", test_scale }, { "said", test_said }, { "folded", test_folded },
+             { "patterns", test_patterns }, { "state_dict", test_state_dict }, { "name_list", test_name_list },
+             { "exporter", test_exporter }, { "padding", test_padding }, { "summary", test_summary },
+             { "norms as formulas", test_norm_formulas });
