@@ -11,7 +11,7 @@ typedef struct {
     bool *from; /* by value id: it follows from the parameter by derivatives */
     bool *read; /* likewise: and something is computed from it */
     const Node *stop, *end;
-} Way;
+} Walk;
 
 static bool stops(const Graph *g, const Node *n)
 {
@@ -23,7 +23,7 @@ static bool stops(const Graph *g, const Node *n)
     return true;
 }
 
-static bool follows(const Way *w, const Node *n)
+static bool follows(const Walk *w, const Node *n)
 {
     bool reads = false;
 
@@ -33,7 +33,7 @@ static bool follows(const Way *w, const Node *n)
     return reads;
 }
 
-static void follow(Way *w, ValueId param)
+static void follow(Walk *w, ValueId param)
 {
     w->from[param.i] = true;
     FOR_NODES(w->g, n) {
@@ -58,7 +58,7 @@ static void follow(Way *w, ValueId param)
 Status report_unreached(Report *r, const Graph *g, ValueId param, const char *loss)
 {
     const Value *v = value(g, param);
-    Way w = { g, r ? ARENA_NEW(r->arena, bool, g->n_value) : NULL, r ? ARENA_NEW(r->arena, bool, g->n_value) : NULL,
+    Walk w = { g, r ? ARENA_NEW(r->arena, bool, g->n_value) : NULL, r ? ARENA_NEW(r->arena, bool, g->n_value) : NULL,
               NULL, NULL };
     char shape[SHAPE_TEXT];
 

@@ -11,7 +11,7 @@
 #include "exec/operators/operators.h"
 #include "exec/run/interp.h"
 #include "graph/emit.h"
-#include "passes/train/autodiff.h"
+#include "graph/autodiff.h"
 #include "tests/operators/bench.h"
 
 #define COMMON "loss=cross-entropy", "lr=0.1", "optimizer=sgd", "threads=1"
