@@ -287,9 +287,8 @@ typedef struct {
     uint32_t gradient_inputs, gradient_outputs;
     void *user;
     void (*destroy)(void *user); /* when nobody needs the operator any more; NULL: nothing is to be done */
-    /* Instead of the kernels' `gradient`: writes the gradient as nodes of the graph (dpx_graph_emit).  It is called
-     * when a node is differentiated; `gradient_inputs` and `gradient_outputs` then mean nothing.  NULL: there is none.
-     */
+    /* Instead of the kernels' `gradient`: writes the gradient as nodes of the graph (dpx_graph_emit), when a node is
+     * differentiated; `gradient_inputs` and `gradient_outputs` then mean nothing.  NULL: there is none. */
     dpx_node_fn *make_gradient;
     /* State that the forward pass writes, as running statistics are: bit i < 8: a constant at input i is such, and no
      * parameter; what these become are the outputs from `state_outputs` on, in their order, of their types and shapes.
@@ -552,8 +551,8 @@ DPX_API const char *dpx_trainer_option(const dpx_trainer *trainer, const char *n
  * for all copies in this process: *context is NULL at first, and what is put there is handed to `release` (NULL: to
  * nobody) when the trainer is freed.  A status other than DPX_OK ends the calls. */
 typedef dpx_status dpx_replicate_fn(void *user, const char *node, int copy, void **context);
-/* Trainers that are created with these options begin so: dpx_trainer_on_replicate, at the end of dpx_trainer_create,
- * which fails where a callback does. */
+/* dpx_trainer_on_replicate at the end of each dpx_trainer_create with these options, which fails where a callback does.
+ */
 DPX_API dpx_status dpx_options_on_replicate(dpx_options *options, const char *pattern, dpx_replicate_fn *replicate,
                                             void (*release)(void *context), void *user) DPX_CHECKED;
 /* Calls `replicate` before it returns, in this thread: for all nodes of the lowest copy of this process, in the order
@@ -747,8 +746,7 @@ typedef struct {
         sizeof(dpx_container), 0, 0, 2, 0 \
     }
 
-/* The tensor's elements are copied, strings with what they say, which dpx_collate, dpx_scatter and steps do not
- * take. */
+/* The elements are copied, strings with what they say, which dpx_collate, dpx_scatter and steps do not take. */
 DPX_API dpx_status dpx_data_tensor(dpx_data **out, const dpx_tensor *tensor) DPX_CHECKED;
 /* Members are held, and may be freed by the caller.  NULL is legal for those of none. */
 DPX_API dpx_status dpx_data_list(dpx_data **out, const dpx_data *const *member, int n) DPX_CHECKED;

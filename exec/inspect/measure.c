@@ -15,7 +15,7 @@
 #include "graph/json.h"
 #include "graph/parse.h"
 
-enum { CHAIN = 2, CPU_SIZE = 256, GPU_SIZE = 2048, LEAST_TURNS = 5, ROUNDS = 9, PIECES = 21 };
+enum { CHAIN = 2, CPU_SIZE = 256, GPU_SIZE = 2048, LEAST_TURNS = 5, ROUNDS = 15, PIECES = 21 };
 enum { STREAM = 64 << 20, FEW_BYTES = 64, MANY_BYTES = 4 << 20, EXCHANGES = 31 };
 static const double SECONDS = 0.15;
 
@@ -191,28 +191,29 @@ static Status time_alone_and_together(Round *alone, Round *together, Work *work,
 static Status measure_beside(Cluster *c, const DeviceList *list)
 {
     const Shape square = SHAPE(CPU_SIZE, CPU_SIZE);
-    double slower[ROUNDS], short_alone[ROUNDS], late[ROUNDS];
+    double alone_least = INFINITY, together_least = INFINITY, short_least = INFINITY, late[ROUNDS];
     char text[PRODUCTS_TEXT];
     Work work;
     Status st;
 
     write_products(text, CPU_SIZE);
     TRY(work_open(&work, &list->device[0], text, &square));
-    st = work_turn(slower, &work); /* which compiles */
+    st = work_turn(late, &work); /* which compiles */
     for (int i = 0; i < ROUNDS && !st; i++) {
         Round alone, together;
 
         if ((st = time_alone_and_together(&alone, &together, &work, list->world)))
             break;
-        slower[i] = together.run / alone.run;
-        short_alone[i] = alone.piece[0];
+        alone_least = fmin(alone_least, alone.run);
+        together_least = fmin(together_least, together.run);
+        short_least = fmin(short_least, alone.piece[0]);
         late[i] = median(together.piece, PIECES);
     }
     work_close(&work);
     TRY(st);
-    c->node_slowdown = fmax(1, median(slower, ROUNDS));
-    c->jitter = fmax(0, median(late, ROUNDS) - c->node_slowdown * median(short_alone, ROUNDS)) /
-                cluster_latest(world_size(list->world));
+    c->node_slowdown = fmax(1, together_least / alone_least);
+    c->jitter =
+        fmax(0, median(late, ROUNDS) - c->node_slowdown * short_least) / cluster_latest(world_size(list->world));
     return ST_OK;
 }
 

@@ -59,7 +59,7 @@ Status report_unreached(Report *r, const Graph *g, ValueId param, const char *lo
 {
     const Value *v = value(g, param);
     Walk w = { g, r ? ARENA_NEW(r->arena, bool, g->n_value) : NULL, r ? ARENA_NEW(r->arena, bool, g->n_value) : NULL,
-              NULL, NULL };
+               NULL, NULL };
     char shape[SHAPE_TEXT];
 
     if (!r)

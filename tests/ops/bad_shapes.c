@@ -98,7 +98,7 @@ static const struct {
     { "STFT(%line, %count)", "neither window nor frame_length" },
     { "STFT(%line, %count, _, %most)", "frames of 9223372036854775807" },
     { "STFT(%line, %count, _, %count)", "no onesided" },
-    { "STFT(%x, %count, _, %count)", "expected a last axis" },
+    { "STFT(%plane, %count, _, %count)", "or [batch, length] of reals" },
     { "dpexec.NllSum(%x, %two)", "target" },
     { "dpexec.Fused(%x) {program=graph(%x0) { %y0 = Neg(%x0) return %y0, %t0 }, sum=1}", "%t0 is not defined" },
     { "dpexec.Fused(%x) {program=graph(%x0) { %t0 = Neg(%x0) return %x0 }, sum=1}", "%x0, is not computed" },
