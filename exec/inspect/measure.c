@@ -15,7 +15,16 @@
 #include "graph/json.h"
 #include "graph/parse.h"
 
-enum { CHAIN = 2, CPU_SIZE = 256, GPU_SIZE = 2048, LEAST_TURNS = 5, ROUNDS = 15, PIECES = 21 };
+enum {
+    CHAIN = 2,
+    LONG_CHAIN = 40,
+    CPU_SIZE = 256,
+    GPU_SIZE = 2048,
+    LEAST_TURNS = 5,
+    ROUNDS = 15,
+    PIECE = 4096,
+    MEETINGS = 401
+};
 enum { STREAM = 64 << 20, FEW_BYTES = 64, MANY_BYTES = 4 << 20, EXCHANGES = 31 };
 static const double SECONDS = 0.15;
 
@@ -84,17 +93,17 @@ static Status time_work(double *least, const DeviceSpec *d, const char *text, co
     return st;
 }
 
-enum { PRODUCTS_TEXT = 512 };
+enum { PRODUCTS_TEXT = 4096 };
 
-/* CHAIN products of n x n matrices, one of another. */
-static void write_products(char text[PRODUCTS_TEXT], int n)
+/* A chain of products of n x n matrices, one of another. */
+static void write_products(char text[PRODUCTS_TEXT], int n, int chain)
 {
     int len = snprintf(text, PRODUCTS_TEXT, "graph \"products\" {\n  input %%x : float32[%d,%d]\n", n, n);
 
-    for (int i = 1; i <= CHAIN; i++)
+    for (int i = 1; i <= chain; i++)
         len += snprintf(text + len, PRODUCTS_TEXT - (size_t)len, "  %%y%d : float32[%d,%d] = MatMul(%%%s%.0d, %%x)\n",
                         i, n, n, i > 1 ? "y" : "x", i - 1);
-    snprintf(text + len, PRODUCTS_TEXT - (size_t)len, "  output \"y\" = %%y%d\n}\n", CHAIN);
+    snprintf(text + len, PRODUCTS_TEXT - (size_t)len, "  output \"y\" = %%y%d\n}\n", chain);
 }
 
 Status measure_flops(double *out, const DeviceSpec *d)
@@ -104,7 +113,7 @@ Status measure_flops(double *out, const DeviceSpec *d)
     char text[PRODUCTS_TEXT];
     double seconds;
 
-    write_products(text, n);
+    write_products(text, n, CHAIN);
     TRY(time_work(&seconds, d, text, &square));
     *out = 2.0 * CHAIN * n * n * n / seconds;
     return ST_OK;
@@ -134,30 +143,20 @@ static int compare(const void *a, const void *b)
 
 /* ---- devices of a node beside each other ---- */
 
-/* What a round measures: seconds of PIECES pieces in a row, and of each. */
+/* About a millisecond of work in the calling thread, as what a device computes between two collectives is. */
 typedef struct {
-    double run, piece[PIECES];
-} Round;
+    float number[PIECE];
+    int passes;
+} Piece;
 
-/* `meets`: all processes compute, and meet after each piece; then it is the slowest that counts. */
-static Status time_round(Round *r, Work *work, World *meets)
+static double piece_turn(Piece *p)
 {
-    double before = world_now();
-    int64_t most;
+    const double before = world_now();
 
-    for (int i = 0; i < PIECES; i++)
-        TRY(work_turn(&r->piece[i], work));
-    r->run = world_now() - before;
-    if (!meets)
-        return ST_OK;
-    TRY(world_max(meets, (int64_t)(r->run * 1e9), &most));
-    r->run = (double)most * 1e-9;
-    for (int i = 0; i < PIECES; i++) {
-        TRY(work_turn(&r->piece[i], work));
-        TRY(world_max(meets, (int64_t)(r->piece[i] * 1e9), &most));
-        r->piece[i] = (double)most * 1e-9;
-    }
-    return ST_OK;
+    for (int k = 0; k < p->passes; k++)
+        for (int i = 0; i < PIECE; i++)
+            p->number[i] = p->number[i] * 0.5f + 1;
+    return world_now() - before;
 }
 
 static double median(double *v, int n)
@@ -166,55 +165,78 @@ static double median(double *v, int n)
     return v[n / 2];
 }
 
-/* One process after another, the mean of them; then all at once. */
-static Status time_alone_and_together(Round *alone, Round *together, Work *work, World *w)
+/* Of the slowest of all processes. */
+static Status slowest(double *seconds, World *w)
 {
-    const double n = world_size(w);
+    int64_t most;
 
-    *alone = (Round){ .run = 0 };
-    for (int who = 0; who < world_size(w); who++) {
-        Round r = { .run = 0 };
-        int64_t of_who;
-
-        if (who == world_rank(w))
-            TRY(time_round(&r, work, NULL));
-        TRY(world_max(w, (int64_t)(r.run * 1e9), &of_who));
-        alone->run += (double)of_who * 1e-9 / n;
-        TRY(world_max(w, (int64_t)(median(r.piece, PIECES) * 1e9), &of_who));
-        alone->piece[0] += (double)of_who * 1e-9 / n;
-    }
-    return time_round(together, work, w);
+    TRY(world_max(w, (int64_t)(*seconds * 1e9), &most));
+    *seconds = (double)most * 1e-9;
+    return ST_OK;
 }
 
-/* By how much longer a long piece of work takes beside others; and what a short one takes besides where all meet after
- * it. */
+/* By how much longer a long piece of work takes on the slowest of all than on one alone, at the best moment of either.
+ */
+static Status measure_slowdown(double *out, Work *work, World *w)
+{
+    double alone = 0, together = INFINITY, took, least;
+
+    TRY(work_turn(&took, work)); /* which compiles */
+    for (int who = 0; who < world_size(w); who++) {
+        least = who == world_rank(w) ? INFINITY : 0;
+        for (int i = 0; i < ROUNDS && who == world_rank(w); i++) {
+            TRY(work_turn(&took, work));
+            least = fmin(least, took);
+        }
+        TRY(slowest(&least, w)); /* the others have 0 */
+        alone += least / world_size(w);
+    }
+    for (int i = 0; i < ROUNDS; i++) {
+        TRY(work_turn(&took, work));
+        TRY(slowest(&took, w));
+        together = fmin(together, took);
+    }
+    *out = fmax(1, together / alone);
+    return ST_OK;
+}
+
+/* How late a device is where all meet after a millisecond of work each, on average, the largest of n being so much. */
+static Status measure_jitter(double *out, World *w)
+{
+    Piece *p = calloc(1, sizeof *p);
+    double took[MEETINGS], own[MEETINGS], typical;
+    Status st = p ? ST_OK : FAIL_NOMEM();
+
+    if (!st) {
+        p->passes = 1;
+        while (piece_turn(p) < 1e-3)
+            p->passes *= 2;
+    }
+    for (int i = 0; i < MEETINGS && !st; i++) {
+        took[i] = own[i] = piece_turn(p);
+        st = slowest(&took[i], w);
+    }
+    free(p);
+    TRY(st);
+    typical = median(own, MEETINGS);
+    TRY(slowest(&typical, w)); /* a device that is slower throughout is not late by chance */
+    *out = fmax(0, median(took, MEETINGS) - typical) / cluster_latest(world_size(w));
+    return ST_OK;
+}
+
 static Status measure_beside(Cluster *c, const DeviceList *list)
 {
     const Shape square = SHAPE(CPU_SIZE, CPU_SIZE);
-    double alone_least = INFINITY, together_least = INFINITY, short_least = INFINITY, late[ROUNDS];
     char text[PRODUCTS_TEXT];
     Work work;
     Status st;
 
-    write_products(text, CPU_SIZE);
+    write_products(text, CPU_SIZE, LONG_CHAIN);
     TRY(work_open(&work, &list->device[0], text, &square));
-    st = work_turn(late, &work); /* which compiles */
-    for (int i = 0; i < ROUNDS && !st; i++) {
-        Round alone, together;
-
-        if ((st = time_alone_and_together(&alone, &together, &work, list->world)))
-            break;
-        alone_least = fmin(alone_least, alone.run);
-        together_least = fmin(together_least, together.run);
-        short_least = fmin(short_least, alone.piece[0]);
-        late[i] = median(together.piece, PIECES);
-    }
+    st = measure_slowdown(&c->node_slowdown, &work, list->world);
     work_close(&work);
     TRY(st);
-    c->node_slowdown = fmax(1, together_least / alone_least);
-    c->jitter =
-        fmax(0, median(late, ROUNDS) - c->node_slowdown * short_least) / cluster_latest(world_size(list->world));
-    return ST_OK;
+    return measure_jitter(&c->jitter, list->world);
 }
 
 /* ---- links ---- */

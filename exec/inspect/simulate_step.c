@@ -21,6 +21,7 @@
 
 /* Seconds that Linux leaves a thread its core for while others want it: a tick, of which there are 250 a second. */
 static const double SLICE = 0.004;
+enum { CROWD = 32 }; /* devices of a node whose cores are thought of one by one */
 
 typedef struct {
     double sent, received, kept; /* bytes, for the collective at hand */
@@ -35,6 +36,7 @@ typedef struct {
     double n, per_node, nodes; /* devices; of the fullest node; nodes with devices */
     bool whole;                /* of the collective at hand: small sums' parts are sent whole */
     double late;               /* seconds that all wait for the latest where they meet */
+    double rounds;             /* devices of the core that has most, expected */
     double share, slowdown;    /* by how much a device is slower for those beside it, on its cores and otherwise */
     double bandwidth, slower;
     bool beside;   /* collectives have a stream of their own */
@@ -86,6 +88,15 @@ static double peak(const Walk *w, const Node *n)
     return half && w->c->flops_half > 0 ? w->c->flops_half : w->c->flops;
 }
 
+/* How much longer a node takes beside others: what devices of a node share are units that only products keep busy, so
+ * one that is slower than they are is slowed by as much less. */
+static double slowdown_of(const Walk *w, const Node *n, const OpRate *rate)
+{
+    const double used = !rate ? 1 : fmin(1, rate->flops / peak(w, n));
+
+    return w->share * (1 + (w->slowdown - 1) * used);
+}
+
 static double node_seconds(const Walk *w, const Node *n)
 {
     const OpRate *rate = find_rate(w->c, n);
@@ -97,7 +108,7 @@ static double node_seconds(const Walk *w, const Node *n)
         t = flops / peak(w, n);
     else
         t = rate->flops > 0 ? flops / rate->flops : bytes / rate->bytes;
-    return (fmax(t * w->share * w->slowdown, bytes / w->bandwidth) + w->c->launch) * w->slower;
+    return (fmax(t * slowdown_of(w, n, rate), bytes / w->bandwidth) + w->c->launch) * w->slower;
 }
 
 /* ---- collectives ---- */
@@ -297,10 +308,11 @@ static double ready_at(const Walk *w, const ValueId *v, int n)
 }
 
 /* What devices that share cores wait longer for when they meet after `seconds` than if each core were always busy: who
- * has its turn keeps it for a SLICE, and with pieces shorter than that three devices take two rounds on two cores. */
+ * wakes up where no core is idle is put on one by chance, and the core that has most is waited for.  The system evens
+ * that out, and who has its turn keeps it, for a SLICE. */
 static double rounds_seconds(const Walk *w, double seconds)
 {
-    return fmin((ceil(w->share) / w->share - 1) * seconds, SLICE);
+    return w->share > 1 ? fmin((w->rounds / w->share - 1) * seconds, SLICE) : 0;
 }
 
 static void run_collective(Walk *w, const Node *n)
@@ -366,6 +378,44 @@ static void sum_traffic(Walk *w)
     w->s->between = w->per_node * sum / w->n * (w->n - w->per_node) / (w->n - 1);
 }
 
+/* The chance that of n, each 1 with probability p, exactly k are. */
+static double binomial(int n, int k, double p)
+{
+    double chance = k < n ? pow(1 - p, n - k) : 1;
+
+    for (int i = 0; i < k; i++)
+        chance *= p * (n - i) / (i + 1);
+    return chance;
+}
+
+/* The chance that no core of `cores` has more than `most` of n that are put on them by chance. */
+static double chance_of_most(int n, int cores, int most)
+{
+    double stand[CROWD + 1] = { 1 }; /* [i] that i of n are on the cores so far, and nowhere more than `most` */
+
+    for (int k = 0; k < cores; k++)
+        for (int i = n; i >= 0; i--) {
+            double sum = 0;
+
+            for (int j = 0; j <= most && j <= i; j++)
+                sum += stand[i - j] * binomial(n - (i - j), j, 1.0 / (cores - k));
+            stand[i] = sum;
+        }
+    return stand[n];
+}
+
+/* The expected most that a core has of n devices; of a crowd what each has, evened out. */
+static double expected_rounds(double n, double cores)
+{
+    double sum = 0;
+
+    if (n > CROWD || cores < 1)
+        return ceil(n / cores);
+    for (int most = 0; most < (int)n; most++)
+        sum += 1 - chance_of_most((int)n, (int)cores, most);
+    return sum;
+}
+
 static void place(Walk *w, const Cluster *c, const Simulated *s)
 {
     const double wanted = c->cores * fmin(s->devices, c->per_node);
@@ -374,6 +424,7 @@ static void place(Walk *w, const Cluster *c, const Simulated *s)
     w->per_node = fmin(s->devices, c->per_node);
     w->nodes = ceil(w->n / c->per_node);
     w->share = c->node_cores > 0 && wanted > c->node_cores ? wanted / c->node_cores : 1;
+    w->rounds = w->share > 1 ? fmax(w->share, expected_rounds(w->per_node, c->node_cores / c->cores)) : 1;
     w->slowdown = c->node_slowdown > 0 && w->per_node > 1 ? c->node_slowdown : 1;
     w->late = w->n > 1 ? c->jitter * cluster_latest(w->n) * w->share : 0;
     w->bandwidth = c->bandwidth;

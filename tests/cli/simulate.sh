@@ -100,8 +100,9 @@ none, sums, every = (json.loads(t)["rows"][0] for t in re.split(r"(?<=\]})\n", o
 assert none["seconds"] > sums["seconds"] >= every["seconds"] - 1e-9, (none, sums, every)
 assert abs(none["seconds"] - none["compute_seconds"] - none["wire_seconds"]) < 1e-9, none
 PY
-# Devices that share two cores: three take two rounds of pieces that are short, and half as long again as one alone, and up to 4 ms
-# for each time that they meet, of long ones.  What they slow each other by besides multiplies what is computed.
+# Devices that share two cores, put on them by chance: of three the core that has most has 3 with probability 2/8, else 2, which is 9/4;
+# of four 4, 3 or 2 with 2/16, 8/16 and 6/16, which is 11/4.  So short pieces take; of long ones, which the system spreads evenly, it is
+# up to 4 ms for each time that they meet.  What devices slow each other by besides multiplies what is computed.
 for flops in 8e10 1e6; do
     cluster "$DIR/shared.json" "d['device'].update(flops=$flops, memory_bandwidth=1e17); d['counts'] = [1, 2, 3, 4];
 d['links'] = {'node': {'bandwidth': 1e17, 'latency': 0}, 'network': {'bandwidth': 1e17, 'latency': 0}}; d['node'] = {'cores': 2, 'slowdown': 1.25}"
@@ -110,11 +111,11 @@ done >"$DIR/shared.out"
 check "devices that share cores" "$python" - "$DIR/shared.out" <<'PY'
 import json, re, sys
 short, long = ([row for row in json.loads(t)["rows"]] for t in re.split(r"(?<=\]})\n", open(sys.argv[1]).read()) if t.strip())
-for row, ratio in zip(short, (1, 1.25, 2.5, 2.5)):
+for row, ratio in zip(short, (1, 1.25, 1.25 * 9 / 4, 1.25 * 11 / 4)):
     assert abs(row["seconds"] / short[0]["seconds"] - ratio) < 1e-3, (row, short[0])
 for row, ratio in zip(long, (1, 1.25, 1.875, 2.5)):
     more = row["seconds"] - ratio * long[0]["seconds"]
-    assert -1e-6 < more < 0.004 * (row["collectives"] + 1) + 1e-6 and (more > 0.002) == (row["devices"] == 3), (row, long[0])
+    assert -1e-6 < more < 0.004 * (row["collectives"] + 1) + 1e-6 and (more > 0.002) == (row["devices"] > 2), (row, long[0])
 PY
 # Where n devices meet, all wait for the latest of them: 1 + 1/2 + ... + 1/n of the mean.  What is between steps is no node's.
 for more in 'jitter=0' 'jitter=0.01' 'between_steps=0.5'; do
