@@ -153,7 +153,7 @@ bool transform_one_size(const Graph *model, const BuildOptions *build)
         const Shape *s = &build->input_shape[i].shape;
         const int axis = data_batch_axis(model, build, build->input_shape[i].name);
 
-        said |= axis < s->rank && s->dim[axis] > 0;
+        said |= axis_of_rank(axis, s->rank) >= 0 && s->dim[axis_of_rank(axis, s->rank)] > 0;
     }
     return said;
 }

@@ -106,7 +106,7 @@ static Status add_constant(ValueId *out, Graph *g, const dpx_tensor *t)
     Tensor *made;
     Shape s;
 
-    if (!t || t->rank < 0 || t->rank > MAX_RANK || !dtype_size((DType)t->dtype))
+    if (!t || t->rank < 0 || t->rank > MAX_RANK || !dtype_size((DType)t->dtype) || t->dtype == DPX_STRING)
         return FAIL(E_INVALID, "tensor is %s", t ? "of a type or rank that there is not" : "NULL");
     s = shape_of(t->rank, t->dim);
     for (int k = 0; k < s.rank; k++)

@@ -42,6 +42,14 @@ static void bind_inputs(Graph *part, const Graph *g, const Node *n)
     }
 }
 
+static bool is_read(const Node *n, const uint32_t *uses)
+{
+    for (int i = 0; i < n->n_out; i++)
+        if (has_out(n, i) && uses[n->out[i].i])
+            return true;
+    return false;
+}
+
 /* Finds types and shapes, and lowers what is differentiated as others. */
 static Status prepare(Graph *part)
 {
@@ -56,7 +64,7 @@ static Status prepare(Graph *part)
     if (!(uses = graph_count_uses(part, part->arena)))
         return FAIL_NOMEM();
     FOR_NODES(part, n)
-        if (n->op->lower && has_out(n, 0) && !uses[n->out[0].i])
+        if (n->op->lower && !is_read(n, uses))
             graph_remove(part, n);
     return graph_sort(part);
 }
@@ -107,7 +115,7 @@ static Status lower(Graph *g, Node *n)
 
     if (!grad)
         return FAIL_NOMEM();
-    TRY(graph_clone(&part, node_attr(n, "body")->graph));
+    TRY(graph_clone_lending(&part, node_attr(n, "body")->graph)); /* g, which takes it in, holds the body */
     bind_inputs(part, g, n);
     st = prepare(part);
     st = st ? st : differentiate(part, n, grad);
@@ -116,6 +124,15 @@ static Status lower(Graph *g, Node *n)
     return st ? status_prefix(st, "%s", node_text(g, n)) : ST_OK;
 }
 
+/* The part is of the file's values and in the file's mode, whatever becomes of either while the model trains. */
+static Status train(Graph *g, Node *n, const TrainMode *mode)
+{
+    return mode->batch
+               ? FAIL(E_UNSUPPORTED, "%s: a model with gradients in it trains by a training_info of its file alone",
+                      node_text(g, n))
+               : ST_OK;
+}
+
 DEFINE_OP(Gradient, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = -1, .out_min = 1, .out_max = -1,
           .attrs = (const AttrDecl[]){ { "body", A_GRAPH, .rule = ATTR_REQUIRED }, { 0 } }, .infer = infer,
-          .lower = lower, .doc = "gradients of what the body computes, by the inputs in front");
+          .train = train, .lower = lower, .doc = "gradients of what the body computes, by the inputs in front");

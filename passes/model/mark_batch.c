@@ -19,9 +19,9 @@ static bool may_be_one(const Graph *g, const BuildOptions *opt)
         return opt->batch == 1;
     for (int i = 0; i < opt->n_input_shape; i++) {
         const InputShape *given = &opt->input_shape[i];
-        int axis = data_batch_axis(g, opt, given->name);
+        const int axis = axis_of_rank(data_batch_axis(g, opt, given->name), given->shape.rank);
 
-        if (axis < given->shape.rank && given->shape.dim[axis] == 1)
+        if (axis >= 0 && given->shape.dim[axis] == 1)
             return true;
     }
     return declared_batch(g, opt) == 1;

@@ -76,6 +76,8 @@ static Status mixes(bool *out, const OwnParts *o, const Node *n)
             return ST_OK;
     if (n->op->place)
         *out = !place_by_rule(&p) && p.mixes;
+    for (int i = 0; i < n->n_in && !n->op->place && !n->op->elementwise && !n->op->train; i++)
+        *out |= p.in[i].kind == PL_S; /* what is composed of others may mix; batch-norm is what --bn says */
     return ST_OK;
 }
 

@@ -152,6 +152,8 @@ mkdir "$DIR/gradients"
 for how in "" --interpreter; do
     check "gradients${how:+, }$how" "$dpexec" check "$DIR/gradients" $how
 done
+refused 1 "a model with gradients in it trains by a training_info of its file alone" "$graph_transform" \
+    "$DIR/gradients/held/model.onnx" --loss output:dv --batch-size 3 --report
 
 # Types of 8 bits and fewer, by their definition.
 mkdir "$DIR/small"

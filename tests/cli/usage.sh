@@ -128,7 +128,7 @@ refused 2 "--mean and --std are for idx images" "$dpexec" eval models/mlp.onnx -
 refused 2 "--batch-input x:2: the data's array has rank 2" "${train[@]}" --batch-input x:2
 refused 2 "--batch-input x:-3: the data's array has rank 2" "${train[@]}" --batch-input x:-3
 refused 2 "batch input 'target': axis 1 of rank 1" "${train[@]}" --batch-input x --batch-input target:1
-refused 2 "--batch-input x:2: the data's array has rank 2" "$graph_transform" models/mlp.onnx --batch-size 8 --batch-input x:2
+refused 2 "--batch-input x:2: the input has shape [?,64]" "$graph_transform" models/mlp.onnx --batch-size 8 --batch-input x:2
 refused 2 "--batch-input x:1: the input has shape [?,64], in which another axis is open" "$graph_transform" models/mlp.onnx --batch-size 8 \
     --batch-input x:1
 refused 2 "--batch-input y: the model has no such input" "$graph_transform" models/mlp.onnx --batch-size 8 --batch-input y

@@ -51,3 +51,6 @@ write("third", cube + [gradient(["s"], ["d"], xs=["s"], y="c"), gradient(["s"], 
 u = np.linspace(-4, 4, 5)
 write("composite", [node("HardSwish", ["u"], ["a"]), node("Sum", ["a", "u", "k"], ["b"]), gradient(["u"], ["du"], xs=["u"], y="b")], {"u": u},
       {"du": 1 + np.where(u <= -3, 0, np.where(u >= 3, 1, (2 * u + 3) / 6))}, {"k": 2.0})
+# What becomes others, of an output that is not its first: a mean of four.
+write("mean", [node("LayerNormalization", ["x", "one"], ["n", "mean"]), node("Cast", ["mean"], ["m"], to=T.DOUBLE),
+               gradient(["x"], ["dx"], xs=["x"], y="m")], {"x": x}, {"dx": np.full((3, 4), 0.25)}, {"one": np.ones(4)})
