@@ -33,7 +33,7 @@ Status links_cluster(Cluster *out, const char *path, const DeviceList *list)
     return find_cluster(out, path, list, list->n);
 }
 
-static SumCost cost_by(const Cluster *c, int devices)
+SumCost links_cost(const Cluster *c, int devices)
 {
     const double few = 1 << 10, many = 1 << 30, a = simulate_sum(c, devices, few), b = simulate_sum(c, devices, many),
                  per_byte = (b - a) / (many - few);
@@ -52,7 +52,7 @@ Status links_decide(BuildOptions *b, SumCost *cost, const char *path, const Devi
     if (!path || b->sum_cost || devices == 1)
         return ST_OK;
     TRY(find_cluster(&c, path, list, devices));
-    *cost = world_rank(list->world) ? (SumCost){ 0 } : cost_by(&c, devices);
+    *cost = world_rank(list->world) ? (SumCost){ 0 } : links_cost(&c, devices);
     if (world_size(list->world) > 1)
         TRY(world_share(list->world, 0, cost, sizeof *cost));
     b->sum_cost = cost;

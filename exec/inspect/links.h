@@ -14,6 +14,7 @@ enum { LINKS_TEXT = 128 };
 Status links_decide(BuildOptions *b, SumCost *cost, const char *path, const DeviceList *list) CHECKED;
 /* The devices of this process, as the file says or as they are measured. */
 Status links_cluster(Cluster *out, const char *path, const DeviceList *list) CHECKED;
+SumCost links_cost(const Cluster *c, int devices);
 /* How many bytes take as long on a link between devices as an empty message, by the cost of sums of so many. */
 double links_latency_bytes(const SumCost *cost, int devices);
 /* As the option takes it. */

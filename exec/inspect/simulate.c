@@ -12,6 +12,7 @@
 #include "exec/plan/memory_report.h"
 #include "exec/plan/plan_budget.h"
 #include "exec/run/interp.h"
+#include "exec/inspect/links.h"
 #include "exec/inspect/transform.h"
 #include "graph/dynamic.h"
 
@@ -25,6 +26,7 @@ typedef struct {
     char level[MOST_LEVELS][LEVEL_TEXT];
     int n_level;
     double slower;
+    SumCost cost; /* of the row's sums, for a run that is told its links */
 } Maker;
 
 /* ---- the graph of one row ---- */
@@ -38,6 +40,7 @@ static void set_options(BuildOptions *b, const Maker *m, const Simulated *s, int
     b->device_of_replica = NULL;
     b->split = b->split == SPLIT_AUTO ? SPLIT_BALANCED : b->split; /* equal devices */
     b->shard = (ShardMode)level;
+    b->sum_cost = m->o->links && s->devices > 1 ? &m->cost : NULL;
     b->devices = s->devices;
     if (!m->expand && s->devices > REPRESENTATIVES) {
         b->devices = REPRESENTATIVES;
@@ -144,13 +147,17 @@ static Status plan_plainly(Simulated *s, const Maker *m, Graph *g)
 
 /* ---- rows ---- */
 
-static Status make_row(Simulated *s, const Maker *m, int devices, int level)
+static Status make_row(Simulated *s, Maker *m, int devices, int level)
 {
     Graph *g;
     Status st;
 
     *s = (Simulated){ .devices = devices, .batch = m->o->build.batch };
     snprintf(s->shard, sizeof s->shard, "%s", m->level[level]);
+    if (m->o->links && devices > 1) {
+        m->cost = links_cost(m->c, devices);
+        s->latency_bytes = links_latency_bytes(&m->cost, devices);
+    }
     if (!m->c->strong)
         s->batch *= devices;
     if ((st = build(&g, m, s, level)))
@@ -186,7 +193,7 @@ static Status calibrate(Maker *m)
 
 Status simulate_slower(double *out, const Graph *model, const Options *o, Cluster *c)
 {
-    Maker m = { model, o, c, false, false, { "" }, 0, 1 };
+    Maker m = { .model = model, .o = o, .c = c, .slower = 1 };
 
     list_levels(&m);
     TRY(calibrate(&m));
@@ -247,7 +254,9 @@ static Status check(const Maker *m)
 
 Status simulate(Simulation *out, const Graph *model, const Options *o, Cluster *cluster, const char *rates, bool expand)
 {
-    Maker m = { model, o, cluster, expand, options_given(o, "shard"), { "" }, 0, 1 };
+    Maker m = {
+        .model = model, .o = o, .c = cluster, .expand = expand, .given = options_given(o, "shard"), .slower = 1
+    };
     Simulation s = { .cluster = cluster };
     Status st;
 

@@ -267,7 +267,7 @@ static bool is_sent_whole(const Walk *w, const Node *n, const Exchange *e)
         return false;
     for (int t = 0; t < e->tensors; t++)
         bytes += bytes_of(w->g, n->in[t * e->parts]);
-    return span_is_small((int64_t)bytes, (int)w->n, (int)w->n, 0);
+    return span_is_small((int64_t)bytes, (int)w->n, (int)w->n, w->s->latency_bytes);
 }
 
 /* Seconds of the collective, the sums included. */
