@@ -244,4 +244,59 @@ PY
 says "warning: interpreted: data decide which branch is taken" "$dpexec" run tests/api/branches_rates.onnx --input x="$DIR/six.npy" \
     --input rate="$DIR/rate.npy" --out "$DIR/rates"
 check "its output" test -s "$DIR/rates/y.npy"
+
+# Put together as torch.nn.DataParallel does: of chunks, along the axis of the inputs or a given one, be the samples there or not.
+"$python" - "$DIR" <<'PY'
+import sys
+import numpy as np, onnx, onnx.parser
+onnx.save(onnx.parser.parse_model('''<ir_version: 8, opset_import: ["": 17]> g (float[N,4] x) =>
+    (float[N,3] rows, float[1,3] mean, float[3] total, float[N,3] mixed, float[3,N] across, float[2,2] fixed, float number)
+    <float[4,3] w = {1,-2,3,0.4,5,-0.6,0.7,0.8,-0.9,1,1.1,1.2}, float[2,2] c = {1,2,3,4}, int64[1] zero = {0}> {
+        rows = MatMul(x, w)
+        mean = ReduceMean<axes=[0], keepdims=1>(rows)
+        total = ReduceSum<keepdims=0>(rows, zero)
+        mixed = Softmax<axis=0>(rows)
+        across = Transpose<perm=[1,0]>(rows)
+        fixed = Identity(c)
+        number = ReduceMean<keepdims=0>(rows)
+    }'''), f"{sys.argv[1]}/joined.onnx")
+for n in 6, 7:
+    np.save(f"{sys.argv[1]}/joined{n}.npy", np.random.default_rng(n).standard_normal((n, 4)).astype(np.float32))
+PY
+cat >"$DIR/joined.py" <<'PY'
+import os, sys
+import numpy as np
+folder, rows, replicas, axis = sys.argv[1], *map(int, sys.argv[2:])
+x, w = np.load(f"{folder}/joined{rows}.npy").astype(float), np.array([1, -2, 3, .4, 5, -.6, .7, .8, -.9, 1, 1.1, 1.2]).reshape(4, 3)
+def module(x):
+    y = x @ w
+    e = np.exp(y - y.max(0))
+    return {"rows": y, "mean": y.mean(0, keepdims=True), "total": y.sum(0), "mixed": e / e.sum(0), "across": y.T,
+            "fixed": np.array([[1., 2], [3, 4]]), "number": y.mean()}
+size = -(-rows // replicas)
+parts = [module(x[at:at + size]) for at in range(0, rows, size)]
+for name, value in parts[0].items():
+    want = np.array([p[name] for p in parts]) if value.ndim == 0 else np.concatenate([p[name] for p in parts], axis)
+    found = np.load(f"{folder}/joined/{name}.npy")
+    assert found.shape == want.shape and np.abs(found - want).max() < 1e-5, (name, found, want)
+assert len(os.listdir(f"{folder}/joined")) == 7
+PY
+while read -r rows replicas axis flags; do
+    rm -rf "$DIR/joined"
+    # shellcheck disable=SC2086     # several words
+    check "outputs joined: $flags" "$dpexec" run "$DIR/joined.onnx" --input "x=$DIR/joined$rows.npy" --replicas "$replicas" --threads 1 --split chunk \
+        --out "$DIR/joined" $flags
+    check "are each replica's own, along axis $axis" "$python" "$DIR/joined.py" "$DIR" "$rows" "$replicas" "$axis"
+done <<'JOINED'
+6 3 0 --compat dp
+6 2 -1 --compat dp --output-axis -1
+6 3 0 --output-axis 0 --scalar-outputs each --devices cpu*2
+JOINED
+says "warning: mixed: what each of 3 replicas computes of its own samples, along axis 0 (--output-axis inputs (0))" \
+    "$dpexec" run "$DIR/joined.onnx" --input "x=$DIR/joined6.npy" --replicas 3 --compat dp --out "$DIR/joined" --threads 1
+refused 1 "output 'across' has its samples along axis 1, and parts of 3 and 1 of them cannot be put together along another" \
+    "$dpexec" run "$DIR/joined.onnx" --input "x=$DIR/joined7.npy" --replicas 3 --compat dp --out "$DIR/joined" --threads 1
+refused 1 "--output-axis 1: output 'total' has rank 1, and no such axis" \
+    "$dpexec" run "$DIR/joined.onnx" --input "x=$DIR/joined6.npy" --replicas 3 --output-axis 1 --out "$DIR/joined" --threads 1
+refused 2 "placed, inputs, or the number of an axis" "$dpexec" run "$DIR/joined.onnx" --input "x=$DIR/joined6.npy" --output-axis rows
 finish
