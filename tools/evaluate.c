@@ -29,8 +29,7 @@ Status evaluate(Evaluation *out, dpx_trainer *t, const Feed *f, int64_t batch_si
         e.samples += b->samples;
     }
     loader_free(l);
-    e.loss = f->adds_up ? sum : sum / weight;
-    e.loss = isnan(e.loss) ? (double)NAN : e.loss; /* of either sign: no text shows which */
+    e.loss = shown_number(f->adds_up ? sum : sum / weight);
     if (!st)
         st = (Status)dpx_trainer_metric(t, &e.metric);
     if (!st)
