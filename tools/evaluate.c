@@ -2,7 +2,6 @@
  * are sums are only added. */
 #include "tools/evaluate.h"
 
-
 Status evaluate(Evaluation *out, dpx_trainer *t, const Feed *f, int64_t batch_size, bool parts, Predictions *kept)
 {
     double sum = 0, weight = 0;

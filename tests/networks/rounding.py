@@ -1,8 +1,9 @@
 """BUILD WORK NET...: what float32 leaves of the gradients of one step, in the environment of run.sh.
 
-A network as prepare.py builds it, on its first four samples.  A row each: how far, by the norm of all parameters' gradients together, dpexec is from ONNX Runtime, which runs the step that --standard writes, and PyTorch
-from itself in its other layout of memory (channels_last); then how far each of the four is from PyTorch in float64.  Nothing that agrees better
-than PyTorch agrees with itself can be asked of float32."""
+A network as prepare.py builds it, on its first four samples.  A row each: how far, by the norm of all parameters' gradients together,
+dpexec is from ONNX Runtime, which runs the step that --standard writes, and PyTorch from itself in its other layout of memory
+(channels_last); then how far each of the four is from PyTorch in float64.  Nothing that agrees better than PyTorch agrees with itself can be
+asked of float32."""
 import copy
 import pathlib
 import subprocess
@@ -35,9 +36,9 @@ def by_files(build, folder, model, names, arrays, flags):
     """-> of dpexec, of ONNX Runtime: after the first step a momentum is the gradient."""
     np.savez(folder / "data.npz", **arrays)
     flags = ["--loss", "cross-entropy", "--lr", "0.01", "--momentum", "0.9", *flags]
+    once = ["--batch-size", str(len(arrays["target"])), "--steps", "1", "--no-shuffle", "--threads", "1", "--checkpoint-every", "1"]
     for command in ([build / "graph-transform", model, *flags, "--standard", "-o", folder / "step.onnx"],
-                    [build / "dpexec", "train", model, *flags, "--data", folder / "data.npz", "--batch-size", str(len(arrays["target"])), "--steps", "1",
-                     "--no-shuffle", "--threads", "1", "--checkpoint-every", "1", "--quiet", "--out", folder / "run"]):
+                    [build / "dpexec", "train", model, *flags, *once, "--data", folder / "data.npz", "--out", folder / "run"]):
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     ours = judge.state(next((folder / "run/checkpoints").glob("step-*/state.safetensors")))
     session = onnxruntime.InferenceSession(folder / "step.onnx", providers=["CPUExecutionProvider"])
