@@ -205,6 +205,8 @@ struct OpDef {
         const Node *); /* is it in training mode, as its file says or `train` has left it?  NULL: it has none */
     /* Optional, instead of `inplace`: may output o overwrite input j when their sizes are equal? */
     bool (*overwrites)(const Graph *, const Node *, int o, int j);
+    const OpDef *applies; /* OPF_RANDOM: what it draws is output 1, and output 0 what this operator makes of input 0 and
+                           * that; NULL: another kind */
     /* Optional: the bytes of input 0 before those that output o is; -1: it is no piece of them.  NULL: by OPF_VIEW. */
     int64_t (*view_of)(const Graph *, const Node *, int o);
     /* Optional, of known types and shapes: `s`, which says how input 0 steps through some value, becomes what output o

@@ -617,6 +617,21 @@ typedef struct {
 } dpx_part;
 DPX_API dpx_status dpx_trainer_part(const dpx_trainer *t, int64_t samples, dpx_part *out) DPX_CHECKED;
 
+/* With "pad-to" replica: how long each sample of the next step is along an axis behind the samples of the tensor `name`,
+ * [n] of the whole batch, in all processes the same.  What is behind is padding: each replica computes what it has to the
+ * longest of its samples, rounded up to a multiple, and the rest of its tensor is not read.  Once for each tensor that
+ * has sequences, masks and targets too; those that a step does not take are passed over.  Outputs that have the axis
+ * have zeros there.  With "pad-to" step they are counted alone.
+ * DPX_INVALID, also from the step: lengths that do not fit the batch. */
+DPX_API dpx_status dpx_trainer_lengths(dpx_trainer *t, const char *name, int axis, int64_t multiple,
+                                       const int64_t *length, int64_t n) DPX_CHECKED;
+/* Of all tensors whose lengths were given, in all steps so far: the positions that there are, and those that were
+ * computed. */
+typedef struct {
+    int64_t positions, computed;
+} dpx_padding;
+DPX_API dpx_status dpx_trainer_padding(const dpx_trainer *t, dpx_padding *out) DPX_CHECKED;
+
 /* The steps by parts, for callers that load in every process only what it needs:
  *
  *     dpx_part own;

@@ -67,6 +67,13 @@ typedef struct {
     int n;
 } InputMembers;
 
+/* How far along an axis behind the samples each replica's part of an input reaches. */
+typedef struct {
+    const char *name;
+    int axis;
+    const int64_t *size; /* [replicas] */
+} InputReach;
+
 /* How gradients are bounded. */
 typedef struct {
     double norm;  /* the most of the norm of all together; 0: unbounded */
@@ -103,6 +110,8 @@ typedef struct {
     int n_input_members;
     int (*members)(void *user, const char *input, int sequence, int optional); /* of others: -2: not known; or NULL */
     void *members_user;
+    const InputReach *reach; /* inputs, or targets, whose parts end before the whole does; what is behind is padding */
+    int n_reach;
     DType dtype;              /* DT_FLOAT32 / DT_FLOAT64: convert the model's floats; DT_NONE: leave */
     DType precision;          /* DT_FLOAT16 / DT_BFLOAT16: of products and their surroundings; DT_NONE: as dtype */
     LossScaling loss_scaling; /* of the loss that is differentiated (passes/train/scale_loss.c) */
@@ -189,6 +198,7 @@ static inline bool mode_in(const BuildOptions *opt, unsigned modes) { return mod
 
 enum { REPRESENTATIVES = 4 };
 
+typedef struct Variants Variants; /* passes/partition/variants.h */
 typedef struct Report Report; /* passes/report.h: what was found, for --report and the log */
 
 typedef struct {
@@ -196,6 +206,7 @@ typedef struct {
     const BuildOptions *opt;
     Evaluator eval; /* NULL: nothing is folded */
     Report *report; /* may be NULL */
+    Variants *variants; /* the same graph for replicas whose parts are shorter; NULL: none is */
     int n_changed;
 } PassCtx;
 

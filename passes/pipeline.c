@@ -4,6 +4,7 @@
 #include "graph/compact.h"
 #include "graph/rewrite.h"
 #include "graph/verify.h"
+#include "passes/partition/variants.h"
 #include "passes/pass.h"
 #include "passes/passes.gen.h"
 #include "passes/report.h"
@@ -89,9 +90,12 @@ static Status run_pass(Graph *g, const Pass *pass, PassCtx *ctx)
 static bool applies(const Pass *pass, BuildMode mode) { return !pass->modes || (pass->modes >> mode & 1); }
 
 /* One pass with a scratch arena of its own. */
-static Status run_one(Graph *g, const Pass *pass, const BuildOptions *opt, Evaluator eval, Report *report)
+static Status run_one(Graph *g, const Pass *pass, const BuildOptions *opt, Evaluator eval, Report *report,
+                      Variants *variants)
 {
-    PassCtx ctx = { .scratch = arena_create_beside(g->arena), .opt = opt, .eval = eval, .report = report };
+    PassCtx ctx = {
+        .scratch = arena_create_beside(g->arena), .opt = opt, .eval = eval, .report = report, .variants = variants
+    };
     Stage stage = { .pass = pass->name };
     Status st;
 
@@ -111,7 +115,7 @@ Status model_repair(Graph *g, const BuildOptions *opt, Evaluator eval, Report *r
     if (graph_is_step(g))
         return ST_OK;
     for (int i = 0; i < model_passes_len; i++)
-        TRY(run_one(g, model_passes[i], opt, eval, report));
+        TRY(run_one(g, model_passes[i], opt, eval, report, NULL));
     return ST_OK;
 }
 
@@ -129,16 +133,43 @@ static int find_pass(const char *name)
     return -1;
 }
 
+static Status run_range(Graph *g, const BuildOptions *opt, Evaluator eval, Report *report, int from, int last,
+                        Variants *variants)
+{
+    Status st = ST_OK;
+
+    for (int i = from; i <= last && !st; i++)
+        if (applies(pipeline[i], opt->mode))
+            st = run_one(g, pipeline[i], opt, eval, report, variants);
+    return st;
+}
+
+/* The graphs of other lengths, as far as partition, which takes them together. */
+static Status build_variants(Variants *v, const BuildOptions *opt, Evaluator eval)
+{
+    for (int i = v ? v->n : 0; i-- > 0;) {
+        const BuildOptions own = variant_options(v, i, opt);
+
+        TRY(variants_drop(v, i, run_range(v->list[i].g, &own, eval, NULL, 0, find_pass(pass_partition.name) - 1, NULL)));
+    }
+    return ST_OK;
+}
+
 Status pipeline_run(Graph *g, const BuildOptions *opt, Evaluator eval, Report *report, const PipelineOptions *how)
 {
     const int from = how && how->after ? find_pass(how->after) + 1 : 0;
     const int last = how && how->until ? find_pass(how->until) : pipeline_len - 1;
+    Variants *variants = NULL;
     Status st = ST_OK;
 
     if (last < 0 || (how && how->after && !from))
         return FAIL(E_INVALID, "there is no pass '%s'", last < 0 ? how->until : how->after);
-    for (int i = from; i <= last && !st; i++)
-        if (applies(pipeline[i], opt->mode))
-            st = run_one(g, pipeline[i], opt, eval, report);
+    if (!from && last >= find_pass(pass_partition.name))
+        st = variants_create(&variants, g, opt);
+    if (!st)
+        st = build_variants(variants, opt, eval);
+    if (!st)
+        st = run_range(g, opt, eval, report, from, last, variants);
+    variants_free(variants);
     return st ? st : graph_drop_values(g); /* before memory is planned, by tables that go by value id */
 }

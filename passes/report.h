@@ -17,6 +17,7 @@ typedef enum {
     NOTE_EXPORTER,     /* what the exporter did to the model, or may have done */
     NOTE_ACCUMULATION, /* what keeps micro-batches from being exactly one batch */
     NOTE_NUMBERS,      /* an output that is not of the whole batch */
+    NOTE_PADDING,      /* replicas whose samples are padded further than their own ask for */
     NOTE_OTHER         /* anything else worth a line: a frozen pattern, a folded BatchNormalization ... */
 } NoteKind;
 
@@ -29,7 +30,8 @@ typedef struct {
 static inline bool note_is_warning(const Note *n)
 {
     return n->kind == NOTE_MIXES || n->kind == NOTE_NO_GRADIENT || n->kind == NOTE_HOST || n->kind == NOTE_GUESS ||
-           n->kind == NOTE_EXPORTER || n->kind == NOTE_ACCUMULATION || n->kind == NOTE_NUMBERS;
+           n->kind == NOTE_EXPORTER || n->kind == NOTE_ACCUMULATION || n->kind == NOTE_NUMBERS ||
+           n->kind == NOTE_PADDING;
 }
 
 typedef enum { DECISION_DATA, DECISION_STATISTIC, DECISION_UNUSED } DecisionKind;

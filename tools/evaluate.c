@@ -17,6 +17,8 @@ Status evaluate(Evaluation *out, dpx_trainer *t, const Feed *f, int64_t batch_si
     for (const Batch *b; !st && (b = loader_next(l));) {
         dpx_result r;
 
+        if ((st = loader_tell_lengths(l, b, t)))
+            break;
         st = (Status)(parts ? dpx_val_part(t, b->samples, b->tensor, b->n, &r) : dpx_val_step(t, b->tensor, b->n, &r));
         if ((st = feed_name_sample(st, f, l, b)))
             break;

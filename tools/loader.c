@@ -248,6 +248,8 @@ static void fill(Loader *l, Batch *b, int64_t index)
         int64_t bytes = 0;
 
         field_dims(b->tensor[i].dim, f, n, length);
+        for (int64_t s = 0; b->length[i] && s < b->samples; s++)
+            b->length[i][s] = f->array->row[whole[s]].n;
         if (is_expected(l, f))
             array_expect(f->array, order, n);
         fill_field(l, f, order, length, &b->tensor[i]);
@@ -323,14 +325,20 @@ static Status allocate_field(Loader *l, Batch *b, int i)
     if (__builtin_mul_overflow((size_t)most * dpx_dtype_size(t->dtype), sample_elements(f, field_longest(f)), &bytes) ||
         !(t->data = aligned_alloc(64, (bytes + 64) / 64 * 64)))
         return FAIL(E_NOMEM, "no memory for a batch of %lld samples of '%s'", (long long)most, t->name);
+    if (f->array->row && !(b->length[i] = malloc(((size_t)l->options.batch_size + 1) * sizeof *b->length[i]))) {
+        free(t->data);
+        return FAIL_NOMEM();
+    }
     return ST_OK;
 }
 
 static void free_slots(Loader *l)
 {
     for (int s = 0; s < SLOTS; s++) {
-        for (int i = 0; i < l->slot[s].n; i++)
+        for (int i = 0; i < l->slot[s].n; i++) {
             free(l->slot[s].tensor[i].data);
+            free(l->slot[s].length[i]);
+        }
         l->slot[s] = (Batch){ .n = 0 };
     }
 }
@@ -470,6 +478,18 @@ const Batch *loader_next(Loader *l)
     }
     pthread_mutex_unlock(&l->lock);
     return b;
+}
+
+Status loader_tell_lengths(const Loader *l, const Batch *b, dpx_trainer *t)
+{
+    for (int i = 0; i < b->n; i++) {
+        const Field *f = &l->field[i];
+        const int axis = field_length_axis(f);
+
+        if (axis >= 0 && !f->fixed)
+            TRY((Status)dpx_trainer_lengths(t, f->name, axis, f->multiple ? f->multiple : 1, b->length[i], b->samples));
+    }
+    return ST_OK;
 }
 
 int64_t loader_sample(const Loader *l, const Batch *b, const void *at)

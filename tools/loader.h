@@ -45,6 +45,7 @@ typedef struct {
     int64_t samples;
     dpx_tensor tensor[MAX_FIELDS]; /* what this process needs of it (loader_share) */
     int n;
+    int64_t *length[MAX_FIELDS]; /* [samples] of the whole batch: how long sequences are; NULL: it has none */
     dpx_part part;
     int64_t bytes, file_bytes; /* of samples as the arrays hold them; of those, read in the files that were given */
 } Batch;
@@ -69,6 +70,8 @@ Status loader_start(Loader *l, int64_t epoch, int64_t first) CHECKED;
 /* The number, counted from 0 as the arrays hold them, of the sample that has its element of the batch at this address;
  * -1: none has. */
 int64_t loader_sample(const Loader *l, const Batch *b, const void *at);
+/* How long the batch's sequences are, for the trainer's next step. */
+Status loader_tell_lengths(const Loader *l, const Batch *b, dpx_trainer *t) CHECKED;
 /* The next batch of the epoch, valid until the next call; NULL after the last. */
 const Batch *loader_next(Loader *l);
 

@@ -48,6 +48,7 @@ typedef struct {
     void *converted[MAX_ARRAYS];
     Feed sequences; /* inputs of unequal length, and what is told of them */
     Loader *loader; /* holds the one batch of these; NULL: there are none */
+    const Batch *batch; /* that it has lent */
     Progress progress;
 } Job;
 
@@ -246,7 +247,7 @@ static Status add_sequences(Job *j, const Args *args)
     TRY(loader_create(&j->loader, data, j->sequences.field, j->sequences.n,
                       (LoaderOptions){ .batch_size = data->samples }));
     TRY(loader_start(j->loader, 0, 0));
-    if (!(b = loader_next(j->loader)) || j->n + b->n > MAX_ARRAYS)
+    if (!(j->batch = b = loader_next(j->loader)) || j->n + b->n > MAX_ARRAYS)
         return FAIL(E_UNSUPPORTED, "more than %d inputs", MAX_ARRAYS);
     memcpy(j->input + j->n, b->tensor, (size_t)b->n * sizeof *b->tensor);
     j->n_input = j->n + b->n;
@@ -328,6 +329,8 @@ static Status compute_parts(Job *j, const char *folder)
 
 static Status compute(Job *j, const Args *a, const char *folder)
 {
+    if (j->loader)
+        TRY(loader_tell_lengths(j->loader, j->batch, j->trainer));
     if (!strcmp(dpx_options_get(a->options, "output-device"), "each"))
         return compute_parts(j, folder);
     return (Status)dpx_run(j->trainer, j->input, j->n_input, j->output, j->n_out);

@@ -591,6 +591,7 @@ static Status begin_step(Run *r, const Batch *b)
 
         if (last && !goes_on(r))
             TRY((Status)dpx_trainer_close_group(r->trainer));
+        TRY(loader_tell_lengths(r->loader, b, r->trainer));
         st = (Status)(r->world.world ? dpx_train_part(r->trainer, b->samples, b->tensor, b->n, NULL)
                                      : dpx_train_step(r->trainer, b->tensor, b->n, NULL));
 

@@ -68,7 +68,35 @@ static Status join_groups(dpx_data **out, const dpx_data *groups, const char *ke
     return ST_OK;
 }
 
-static Status add_groups(Given *b, const dpx_data *groups, const char *key)
+/* How long the groups' samples are, along the axes where these differ. */
+static Status tell_lengths(dpx_trainer *t, const dpx_data *groups, const char *key)
+{
+    const Shape *first = &groups->member[0]->tensor.shape;
+    int64_t *length, n = 0;
+    Status st = ST_OK;
+
+    for (int g = 0; g < groups->n; g++)
+        n += groups->member[g]->tensor.shape.dim[0];
+    if (!(length = malloc(((size_t)n + 1) * sizeof *length)))
+        return FAIL_NOMEM();
+    for (int k = 1; k < first->rank && !st; k++) {
+        bool differ = false;
+        int64_t s = 0;
+
+        for (int g = 0; g < groups->n; g++) {
+            const Shape *own = &groups->member[g]->tensor.shape;
+
+            differ |= own->dim[k] != first->dim[k];
+            for (int64_t i = 0; i < own->dim[0]; i++)
+                length[s++] = own->dim[k];
+        }
+        st = differ ? (Status)dpx_trainer_lengths(t, key, k, 1, length, n) : ST_OK;
+    }
+    free(length);
+    return st;
+}
+
+static Status add_groups(Given *b, dpx_trainer *t, const dpx_data *groups, const char *key)
 {
     for (int g = 0; g < groups->n; g++)
         if (groups->member[g]->kind != DPX_DATA_TENSOR)
@@ -77,10 +105,11 @@ static Status add_groups(Given *b, const dpx_data *groups, const char *key)
     if (groups->n == 1)
         return (Status)dpx_data_view(groups->member[0], &b->tensor[b->n]);
     TRY(join_groups(&b->made[b->n], groups, key));
+    TRY(tell_lengths(t, groups, key));
     return (Status)dpx_data_view(b->made[b->n], &b->tensor[b->n]);
 }
 
-static Status add_tensor(Given *b, const dpx_trainer *t, const dpx_data *d, const char *key)
+static Status add_tensor(Given *b, dpx_trainer *t, const dpx_data *d, const char *key)
 {
     if (d->kind == DPX_DATA_GROUPS && d->how.cpu_only)
         return ST_OK;
@@ -89,7 +118,7 @@ static Status add_tensor(Given *b, const dpx_trainer *t, const dpx_data *d, cons
     if (dpx_batch_axis(t->model, (const dpx_options *)t->options, key))
         return FAIL(E_INVALID, "'%s': its samples lie along axis 0, the model has them along axis %d", key,
                     dpx_batch_axis(t->model, (const dpx_options *)t->options, key));
-    TRY(d->kind == DPX_DATA_GROUPS ? add_groups(b, d, key) : (Status)dpx_data_view(d, &b->tensor[b->n]));
+    TRY(d->kind == DPX_DATA_GROUPS ? add_groups(b, t, d, key) : (Status)dpx_data_view(d, &b->tensor[b->n]));
     b->tensor[b->n++].name = key;
     return ST_OK;
 }
@@ -120,7 +149,7 @@ static Status member_name(MemberName *out, const MemberName *of, const dpx_data 
     return ST_OK;
 }
 
-static Status add_member(Given *b, const dpx_trainer *t, const dpx_data *d, const MemberName *name)
+static Status add_member(Given *b, dpx_trainer *t, const dpx_data *d, const MemberName *name)
 {
     const char *key = has_input(t, name->joined) && !has_input(t, name->dotted) ? name->joined : name->dotted;
     const int had = b->n;
@@ -142,7 +171,7 @@ static Status add_member(Given *b, const dpx_trainer *t, const dpx_data *d, cons
     return ST_OK;
 }
 
-static Status take_batch(Given *b, const dpx_trainer *t, const dpx_data *batch)
+static Status take_batch(Given *b, dpx_trainer *t, const dpx_data *batch)
 {
     DataGroups groups;
 
@@ -172,6 +201,8 @@ static dpx_status with_batch(dpx_trainer *t, const dpx_data *batch, Step *step, 
     Given *b = calloc(1, sizeof *b);
     dpx_status st = (dpx_status)(b ? take_batch(b, t, batch) : FAIL_NOMEM());
 
+    if (st)
+        lengths_forget(&t->lengths);
     if (!st) {
         session_set_samples_each(t->session, b->group);
         st = step(t, b, out);

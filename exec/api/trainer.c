@@ -189,6 +189,7 @@ void dpx_trainer_free(dpx_trainer *t)
     measured_restart(&t->measured);
     measured_restart(&t->trained);
     free(t->prediction);
+    lengths_forget(&t->lengths);
     preprocess_free(t->preprocess);
     contexts_free(t->contexts);
     options_free(t->options);
@@ -439,6 +440,7 @@ Status trainer_begin(dpx_trainer *t, BuildMode mode, const Feed *f, SessionStep 
     int before = dpx_trainer_state_count(t);
 
     t->stepped |= mode >= BUILD_TRAIN;
+    TRY(trainer_take_lengths(t, f));
     TRY(trainer_check_resumed(t, mode, f->tensor, f->n));
     if (trainer_world(t)) {
         TRY(session_prepare(t->session, mode, f->tensor, f->n));

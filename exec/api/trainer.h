@@ -34,6 +34,18 @@ typedef struct {
     double weight;
 } LogValues;
 
+/* How long samples are along an axis of a tensor. */
+typedef struct {
+    char *name;
+    int axis;
+    int64_t multiple, n, *length;
+} SampleLengths;
+
+typedef struct {
+    SampleLengths *list;
+    int n;
+} Lengths;
+
 typedef struct Preprocess Preprocess; /* exec/api/preprocess.c */
 typedef struct Contexts Contexts;     /* exec/api/replicate.c */
 
@@ -68,6 +80,8 @@ struct dpx_trainer {
     Contexts *contexts;     /* of nodes that were told of; NULL: none were */
     bool stepped;           /* a step was begun */
     LogValues log_values;
+    Lengths lengths; /* of the next step */
+    dpx_padding padding;
     dpx_tensor *prediction; /* [outputs of the model] that the last evaluation gave; NULL: there was none */
     int n_resumed;          /* the first states: those that the checkpoint had */
     Trace *trace;           /* NULL: nothing is timed */
@@ -117,6 +131,11 @@ void preprocess_free(Preprocess *p); /* NULL is legal */
 void contexts_free(Contexts *c); /* NULL is legal */
 /* Tells of all copies; nobody where there is no callback.  Once a trainer. */
 Status trainer_replicate(dpx_trainer *t, const Replication *r) CHECKED;
+
+/* exec/api/lengths.c */
+void lengths_forget(Lengths *l);
+/* What was said of this step's samples holds for it, and no other. */
+Status trainer_take_lengths(dpx_trainer *t, const Feed *f) CHECKED;
 
 /* exec/api/log_values.c */
 /* E_INVALID: the model is to compute its loss itself, and none of its outputs is one. */

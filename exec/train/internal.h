@@ -3,6 +3,7 @@
 #define DPX_SESSION_INTERNAL_H
 
 #include "exec/device/device_set.h"
+#include "exec/train/reach.h"
 #include "exec/train/session.h"
 #include "passes/train/class_axis.h"
 
@@ -12,6 +13,7 @@ typedef struct Compiled {
     BuildMode mode;
     ClassAxis class_axis; /* that it was built with; axis 0: none */
     int64_t samples_each; /* of a replica; 0: parts as the options say */
+    Reach reach;          /* of the replicas' parts; nothing: all have the whole's length */
     bool means;           /* it reads the means of parameters */
     Program *program;     /* of all, or of what shapes are known of; NULL: of nothing */
     int begun;            /* steps that have not ended, which need it */
@@ -28,11 +30,13 @@ struct Session {
     States *states;
     Compiled *compiled; /* those used last first */
     int most_programs;  /* that are kept */
+    Reach reach;        /* of the following steps */
     InputShape *shape;  /* [model->n_input] given most recently; rank -1: never */
     Trace *trace;
     SessionLog *log; /* may be NULL */
     void *log_user;
     bool told, told_accumulation; /* what the passes found, once; what only those for micro-batches do */
+    bool told_padding;            /* why replicas have the step's length */
     bool told_rest;               /* what is interpreted */
     ClassAxis class_axis;         /* in force once it is decided; else what programs were built with */
 };

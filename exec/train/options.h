@@ -52,6 +52,7 @@ typedef struct {
     bool loss_scale_given; /* else what precision makes of it */
     bool tune;             /* on accelerators: measure algorithms */
     Ways ways;
+    bool pad_parts;            /* samples are as long as the longest of their replica's, not of the step's */
     int programs;              /* that a session keeps */
     int threads;               /* per device; 0: cores / devices */
     dpx_world *world;          /* lent; NULL: this process alone */

@@ -34,13 +34,19 @@ static Status compare_devices(const Session *s, const DeviceList *list)
     return ST_OK;
 }
 
-static void tell(const Session *s, const Report *r)
+static bool is_news(const Session *s, const Note *n)
+{
+    return n->kind == NOTE_PADDING ? !s->told_padding : !s->told || n->kind == NOTE_ACCUMULATION;
+}
+
+static void tell(Session *s, const Report *r)
 {
     for (int i = 0; i < r->n_note; i++) {
         char line[1200];
 
-        if (s->told && r->note[i].kind != NOTE_ACCUMULATION)
+        if (!is_news(s, &r->note[i]))
             continue;
+        s->told_padding |= r->note[i].kind == NOTE_PADDING;
         snprintf(line, sizeof line, "%s: %s", r->note[i].subject, r->note[i].text);
         s->log(s->log_user, note_is_warning(&r->note[i]), line);
     }
@@ -94,6 +100,7 @@ static void compiled_free(Compiled *c)
     program_free(c->program);
     graph_free(c->rest);
     arena_free(c->arena);
+    reach_free(&c->reach);
     free(c->output);
     free(c);
 }
@@ -109,6 +116,7 @@ void session_free(Session *s)
     states_free(s->states);
     device_set_close(&s->devices);
     graph_free(s->model);
+    reach_free(&s->reach);
     free(s->shape);
     free(s);
 }
@@ -173,18 +181,18 @@ static InputShape *bind_shapes(Session *s, BuildMode mode, const NamedTensor *in
     return bound;
 }
 
-/* Later steps find what the first one does, but for what concerns micro-batches. */
+/* Later steps find what the first one does, but for what concerns micro-batches, or lengths. */
 static Status run_passes(Session *s, Graph *g, const BuildOptions *opt, const PipelineOptions *how)
 {
     const bool news = !s->told || (opt->mode == BUILD_ACCUMULATE && !s->told_accumulation);
-    Report *r = s->log && news ? report_create() : NULL;
+    Report *r = s->log && (news || (opt->n_reach && !s->told_padding)) ? report_create() : NULL;
     Status st = pipeline_run(g, opt, interp_node, r, how);
 
     if (!st && r && !(st = report_graph(r, g, &opt->backend))) {
         char summary[REPORT_SUMMARY];
 
         report_summary(summary, r);
-        if (opt->mode >= BUILD_TRAIN)
+        if (opt->mode >= BUILD_TRAIN && news)
             s->log(s->log_user, false, summary);
         tell(s, r);
         s->told = true;
@@ -239,6 +247,8 @@ static Status build_options(BuildOptions *opt, InputShape **bound, Session *s, C
         return FAIL_NOMEM();
     opt->mode = c->mode;
     opt->samples_each = c->samples_each;
+    opt->reach = c->reach.list;
+    opt->n_reach = c->reach.n;
     opt->has_mean = c->means ? has_mean : NULL;
     opt->states = s->states;
     opt->target_shape = target ? &target->shape : s->base.target_shape;
@@ -260,6 +270,7 @@ static BuildOptions options_for_interpreter(const Session *s, const BuildOptions
 
     whole.replicas = whole.devices = 1;
     whole.device_of_replica = NULL;
+    whole.n_reach = 0;
     whole.backend = (Target){ .layouts = in_pieces(s) ? NULL : opt->backend.layouts };
     return whole;
 }
@@ -483,6 +494,13 @@ void session_keep_programs(Session *s, int most)
 /* An update has no batch that is divided. */
 static int64_t each_of(const Session *s, BuildMode mode) { return mode == BUILD_APPLY ? 0 : s->base.samples_each; }
 
+static const Reach *reach_of(const Session *s, BuildMode mode)
+{
+    static const Reach none;
+
+    return mode == BUILD_APPLY ? &none : &s->reach;
+}
+
 /* The updates done; of players that count their own those of the one that has fewest. */
 static int64_t count_updates(const Session *s)
 {
@@ -518,6 +536,10 @@ static Status compile(Compiled **out, Session *s, BuildMode mode, bool means, co
     c->mode = mode;
     c->samples_each = each_of(s, mode);
     c->means = means;
+    if ((st = reach_copy(&c->reach, reach_of(s, mode)))) {
+        compiled_free(c);
+        return st;
+    }
     if ((st = compile_into(s, c, in, n_in))) {
         compiled_free(c);
         return st;
@@ -557,7 +579,8 @@ static Compiled **find(Session *s, BuildMode mode, bool means, const NamedTensor
     Compiled **at = &s->compiled;
 
     while (*at &&
-           ((*at)->samples_each != each_of(s, mode) || (*at)->means != means || !suits(*at, mode, in, n_in, partly)))
+           ((*at)->samples_each != each_of(s, mode) || (*at)->means != means ||
+            !reach_same(&(*at)->reach, reach_of(s, mode)) || !suits(*at, mode, in, n_in, partly)))
         at = &(*at)->next;
     return at;
 }
@@ -685,6 +708,14 @@ void session_set_ways(Session *s, const Ways *ways) { s->ways = *ways; }
 int64_t session_samples_each(const Session *s) { return s->base.samples_each; }
 
 void session_set_samples_each(Session *s, int64_t samples) { s->base.samples_each = samples; }
+
+Status session_set_reach(Session *s, const InputReach *list, int n)
+{
+    const int replicas = s->base.replicas ? s->base.replicas : s->devices.n;
+
+    reach_free(&s->reach);
+    return reach_copy(&s->reach, &(Reach){ (InputReach *)(uintptr_t)list, n, replicas });
+}
 
 void session_set_trace(Session *s, Trace *t)
 {

@@ -63,6 +63,9 @@ int session_count_programs(const Session *s);
 /* Of the following steps every replica has so many samples, until there are none left; 0: as the options say. */
 int64_t session_samples_each(const Session *s);
 void session_set_samples_each(Session *s, int64_t samples);
+/* In the following steps replicas' parts of these inputs and targets end before the whole does, and what is behind is
+ * left out of what they compute; n 0: they do not. */
+Status session_set_reach(Session *s, const InputReach *list, int n) CHECKED;
 /* Times the following steps; NULL: no more. */
 void session_set_trace(Session *s, Trace *t);
 

@@ -20,9 +20,9 @@ struct SplitCopies {
 
 /* ---- one copy ---- */
 
-Shape local_shape(const Expander *x, ValueId v, Place at, int i)
+Shape piece_shape(const Shape *whole, Place at, int i)
 {
-    Shape s = *x->of[v.i].shape;
+    Shape s = *whole;
 
     if (at.kind != PL_S)
         return s;
@@ -30,6 +30,19 @@ Shape local_shape(const Expander *x, ValueId v, Place at, int i)
         return (Shape){ 1, { split_count(at.split, shape_numel(&s), i) } };
     s.dim[at.axis] = split_count(at.split, s.dim[at.axis], i);
     return s;
+}
+
+/* Of which copy i is a part, or all. */
+static const Shape *whole_shape(const Expander *x, ValueId v, Place at, int i)
+{
+    const Variant *k = place_by_device(at) ? NULL : variant_of(x->p, i);
+
+    return k && has_value(k->of[v.i]) ? value(k->g, k->of[v.i])->shape : x->of[v.i].shape;
+}
+
+Shape local_shape(const Expander *x, ValueId v, Place at, int i)
+{
+    return piece_shape(whole_shape(x, v, at, i), at, i);
 }
 
 enum { MAX_OTHER = 7 }; /* pieces: as many blocks, one more, and those that the end of the tensor cuts */
@@ -106,10 +119,8 @@ static Status name_exchange(Graph *g, Node *n)
     return n->name ? ST_OK : FAIL_NOMEM();
 }
 
-/* Appends a node whose outputs are copies of v: for output i on device device[i]; replica[i] >= 0 names "v@r1", else
- * "v@d0". */
-static Node *emit_copies(Expander *x, const OpDef *op, const Attr *attrs, int n_in, const ValueId *in, ValueId v,
-                         int n_out, const int *replica, const int *device)
+Node *emit_copies(Expander *x, const OpDef *op, const Attr *attrs, int n_in, const ValueId *in, ValueId v, int n_out,
+                  const int *replica, const int *device)
 {
     const char **names = ARENA_NEW(x->once, const char *, n_out);
     Node *n;
@@ -231,8 +242,7 @@ static ValueId *to_parts(Expander *x, const OpDef *op, const Attr *spans, int n_
 
 /* ---- splits in blocks ---- */
 
-/* A copy of v, of replica r or r < 0 device d, under another shape. */
-static ValueId reshape_copy(Expander *x, ValueId v, ValueId copy, const Shape *to, int r, int d)
+ValueId reshape_copy(Expander *x, ValueId v, ValueId copy, const Shape *to, int r, int d)
 {
     ValueId in[2] = { copy, emit_shape_const(x->g, to) };
     Node *made = emit_copies(x, &op_Reshape, ATTRS(INT("allowzero", 1)), 2, in, v, 1, r < 0 ? NULL : &r, &d);
@@ -387,8 +397,12 @@ static ValueId *copies_of_input(Expander *x, ValueId v)
     Place at = x->t->value[v.i];
     ValueId *same;
 
-    if (at.kind == PL_S)
-        return to_parts(x, &op_Scatter, NULL, 1, &v, v, at);
+    if (at.kind == PL_S) {
+        same = to_parts(x, &op_Scatter, NULL, 1, &v, v, at);
+        for (int i = 0; same && varies(x, v) && i < at.split->n; i++)
+            same[i] = cut_part(x, v, same[i], at, i);
+        return same;
+    }
     if (x->p->devices > 1)
         return to_devices(x, &op_Broadcast, NULL, 1, &v, v, all_devices(x));
     if ((same = new_list(x, 1)))
@@ -506,7 +520,8 @@ ValueId given_out(Expander *x, ValueId v)
         return x->there[v.i];
     list = native_copies(x, v);
     parts = x->whole[v.i] ? NULL : parts_of(x, v, &at);
-
+    if (parts)
+        parts = padded_parts(x, v, parts, at);
     if (parts) {
         list = gather(x, v, parts, at, (Devices){ device, 1 });
         return list ? list[0] : NO_VALUE;
@@ -519,7 +534,7 @@ ValueId given_out(Expander *x, ValueId v)
 const ValueId *own_parts(Expander *x, ValueId v, Place *at)
 {
     *at = x->t->value[v.i];
-    return at->kind == PL_S ? native_copies(x, v) : NULL;
+    return at->kind == PL_S ? padded_parts(x, v, native_copies(x, v), *at) : NULL;
 }
 
 const ValueId *stacked(Expander *x, ValueId v)
@@ -541,10 +556,9 @@ static Tensor *tensor_within(Expander *x, const Tensor *t, const Shape *s, int64
     return part;
 }
 
-ValueId const_part(Expander *x, ValueId v, Place at, int i)
+ValueId tensor_part(Expander *x, const char *name, const Tensor *t, Place at, int i)
 {
-    const Tensor *t = value(x->g, v)->init;
-    Shape s = local_shape(x, v, at, i);
+    Shape s = piece_shape(&t->shape, at, i);
     bool flat = at.axis == AXIS_ELEMENTS;
     Tensor *part = flat ? tensor_within(x, t, &s, split_offset(at.split, tensor_numel(t), i))
                         : tensor_create(x->g->arena, t->dtype, &s);
@@ -560,7 +574,12 @@ ValueId const_part(Expander *x, ValueId v, Place at, int i)
     }
     for (int64_t k = 0; row && !flat && k < rounds; k++)
         memcpy((char *)part->data + (size_t)k * row, (const char *)t->data + (size_t)k * wide + offset, row);
-    return graph_add_const_nocopy(x->g, value(x->g, v)->name, part);
+    return graph_add_const_nocopy(x->g, name, part);
+}
+
+ValueId const_part(Expander *x, ValueId v, Place at, int i)
+{
+    return tensor_part(x, value(x->g, v)->name, value(x->g, v)->init, at, i);
 }
 
 /* A value that only repeats others along the split axis (a broadcast, a fill) is made in parts: nobody holds the
@@ -610,7 +629,7 @@ static ValueId repeated_part(Expander *x, ValueId v, Place at, int r)
 /* Of `whole`, the copies by device, or of each replica's own. */
 static ValueId slice_part(Expander *x, ValueId v, const ValueId *whole, Place at, int i)
 {
-    const Shape *shape = x->of[v.i].shape;
+    const Shape *shape = whole_shape(x, v, at, i);
     bool flat = at.axis == AXIS_ELEMENTS, apart = at.blocks > 1 || (flat && shape->rank != 1);
     int64_t dim = flat ? shape_numel(shape) : shape->dim[at.axis] / at.blocks, from = split_offset(at.split, dim, i),
             to = from + split_count(at.split, dim, i), along = axis_apart(at);

@@ -2,7 +2,7 @@
 #ifndef DPX_COPIES_H
 #define DPX_COPIES_H
 
-#include "passes/partition/place.h"
+#include "passes/partition/variants.h"
 
 typedef struct SplitCopies SplitCopies;
 
@@ -27,6 +27,7 @@ typedef struct {
     SplitCopies **split;  /* by value id: parts of a value that is not split that way */
     ValueId **other;      /* by value id: the inputs that stand for pieces of other sizes, ended by NO_VALUE */
     ValueId ***gathered;  /* by value id, of a state in pieces: its copies [devices] by use, [uses]; NULL: not yet */
+    ValueId **borrowed;   /* by variant and its value id: its constants; NULL: there are no variants */
     const bool *backward; /* by node index; NULL: no state is in pieces */
     int turns;            /* the most replicas of a device */
 } Expander;
@@ -51,7 +52,8 @@ static inline int copy_like(const Expander *x, Place at, int i)
  * stands for it, or, where that is a piece of another size, an input of the graph. */
 ValueId stand_in(Expander *x, ValueId v, Place at, int i, ValueId like);
 
-/* The shape of copy i of v at placement `at`. */
+/* The shape of piece i of what is `whole`, and of copy i of v, at placement `at`. */
+Shape piece_shape(const Shape *whole, Place at, int i);
 Shape local_shape(const Expander *x, ValueId v, Place at, int i);
 /* "v@r1", or r < 0 "v@d0"; "" when memory ran out.  Devices have the numbers of the partition, and in the graph those
  * of Partition.shown. */
@@ -77,6 +79,31 @@ const ValueId *own_parts(Expander *x, ValueId v, Place *at);
 const ValueId *stacked(Expander *x, ValueId v);
 /* Copy i, at `at`, of a value whose data are known. */
 ValueId const_part(Expander *x, ValueId v, Place at, int i);
+/* The same of such data. */
+ValueId tensor_part(Expander *x, const char *name, const Tensor *t, Place at, int i);
+/* Appends a node whose outputs are copies of v: for output i on device device[i]; replica[i] >= 0 names "v@r1", else
+ * "v@d0". */
+Node *emit_copies(Expander *x, const OpDef *op, const Attr *attrs, int n_in, const ValueId *in, ValueId v, int n_out,
+                  const int *replica, const int *device);
+/* A copy of v, of replica r or r < 0 device d, under another shape. */
+ValueId reshape_copy(Expander *x, ValueId v, ValueId copy, const Shape *to, int r, int d);
+
+/* ---- passes/partition/reach.c: parts of unlike lengths ---- */
+
+static inline bool varies(const Expander *x, ValueId v) { return x->t->varies && x->t->varies[v.i]; }
+/* What replica r has of its part in the length of the longest. */
+ValueId cut_part(Expander *x, ValueId v, ValueId part, Place at, int r);
+/* The parts in the length of the longest, zeros behind their own ends; NULL as above. */
+const ValueId *padded_parts(Expander *x, ValueId v, const ValueId *parts, Place at);
+/* What the copy of n for replica r reads instead of its constant input i; NO_VALUE, where nothing failed: that. */
+ValueId own_constant(Expander *x, const Node *n, int i, int r);
+/* A node that draws for all positions of the longest, of which replica r has some: out [2] receives its outputs. */
+Status draw_part(Expander *x, const Node *n, const ValueId *in, int r, ValueId out[2]) CHECKED;
+
+/* ---- passes/partition/expand.c ---- */
+/* Random numbers are keyed by the position in the whole value, wherever the part is computed: n is the copy of `of` for
+ * replica r. */
+Status set_random_key(Expander *x, const Node *of, Node *n, int r) CHECKED;
 
 static inline Status fail_or_nomem(const Expander *x) { return x->g->status ? x->g->status : FAIL_NOMEM(); }
 

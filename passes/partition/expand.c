@@ -9,6 +9,8 @@
  * Where a consumer needs another placement than the producer has, copies.c converts. */
 #include "passes/partition/expand.h"
 
+#include <string.h>
+
 #include "graph/emit.h"
 #include "passes/partition/copies.h"
 
@@ -24,8 +26,7 @@ static void set_local_shape(Expander *x, const Node *of, Node *n, int r)
         node_set_int(x->g, n, "allowzero", 1); /* a part may be empty: 0 means none, not "as the input" */
 }
 
-/* Random numbers are keyed by the position in the whole value, wherever the part is computed. */
-static Status set_random_key(Expander *x, const Node *of, Node *n, int r)
+Status set_random_key(Expander *x, const Node *of, Node *n, int r)
 {
     Place at = x->t->value[of->out[0].i];
     int64_t dim = x->of[of->out[0].i].shape->dim[at.axis];
@@ -126,6 +127,15 @@ static Node *append_copy(Expander *x, const Node *of, Node *first, const ValueId
     return copy;
 }
 
+/* Those that it has in the graph of replica r's length. */
+static void take_attributes(Expander *x, const Node *of, Node *copy, int r)
+{
+    const Variant *k = r < 0 ? NULL : variant_of(x->p, r);
+
+    if (k && x->p->variants->differ[of->index])
+        node_copy_attrs(x->g, copy, k->node[of->index]);
+}
+
 /* A copy for replica r (or, r < 0, for device d) that reads in[]. */
 static Node *clone_node(Expander *x, const Node *n, Node *first, const ValueId *in, int r, int d)
 {
@@ -134,6 +144,7 @@ static Node *clone_node(Expander *x, const Node *n, Node *first, const ValueId *
 
     if (!copy)
         return NULL;
+    take_attributes(x, n, copy, r);
     if (split && n->op->shape_in)
         set_local_shape(x, n, copy, r);
     if (split && (n->op->flags & OPF_RANDOM) && !x->g->status)
@@ -289,6 +300,18 @@ static Status remember(Expander *x, Node *out, const Node *n)
     return out->in || !n->n_in ? ST_OK : FAIL_NOMEM();
 }
 
+/* Of replica r's length. */
+static Status take_constants(Expander *x, const Node *was, ValueId *in, int r)
+{
+    for (int i = 0; i < was->n_in; i++) {
+        const ValueId own = own_constant(x, was, i, r);
+
+        TRY(x->g->status);
+        in[i] = has_value(own) ? own : in[i];
+    }
+    return ST_OK;
+}
+
 static Status copy_node(Expander *x, Node *n, const Node *was, const ValueId *const *lists, bool per_replica,
                         Node **copy)
 {
@@ -313,11 +336,44 @@ static Status copy_node(Expander *x, Node *n, const Node *was, const ValueId *co
                 return fail_or_nomem(x);
             in[i] = !list ? NO_VALUE : list[place_by_device(x->t->want[was->index][i]) ? d : k];
         }
+        if (per_replica)
+            TRY(take_constants(x, was, in, k));
         if (!(copy[k] = clone_node(x, was, first, in, per_replica ? k : -1, d)))
             return fail_or_nomem(x);
         first = NULL;
     }
     return ST_OK;
+}
+
+/* One that draws: each replica's outputs are its positions of what a part of the longest's length would have. */
+static Status expand_drawn(Expander *x, Node *n)
+{
+    const ValueId **lists = ARENA_NEW(x->once, const ValueId *, n->n_in);
+    ValueId *in = ARENA_NEW(x->once, ValueId, n->n_in);
+
+    if (!lists || !in)
+        return FAIL_NOMEM();
+    TRY(gather_inputs(x, n, true, lists));
+    for (int o = 0; o < 2; o++)
+        if (!(x->native[n->out[o].i] = ARENA_NEW(x->a, ValueId, x->p->replicas)))
+            return FAIL_NOMEM();
+    for (int r = 0; r < x->p->replicas; r++) {
+        ValueId out[2];
+        Node *drawn;
+
+        for (int i = 0; i < n->n_in; i++)
+            in[i] = lists[i][place_by_device(x->t->want[n->index][i]) ? x->p->device_of[r] : r];
+        if (variant_of(x->p, r)) {
+            TRY(draw_part(x, n, in, r, out));
+        } else {
+            if (!(drawn = clone_node(x, n, NULL, in, r, x->p->device_of[r])))
+                return fail_or_nomem(x);
+            memcpy(out, drawn->out, sizeof out);
+        }
+        for (int o = 0; o < 2; o++)
+            x->native[n->out[o].i][r] = out[o];
+    }
+    return x->g->status;
 }
 
 /* One copy, on the device of the loss, of whole values. */
@@ -441,6 +497,8 @@ static Status expand_node(Expander *x, Node *n)
         return home == HOME_CUT ? expand_cut(x, n) : expand_joined(x, n);
     if (home)
         return expand_home(x, n, home - 1);
+    if (n->op->flags & OPF_RANDOM && varies(x, n->out[0]))
+        return expand_drawn(x, n);
     return x->t->there && x->t->there[n->index] ? expand_there(x, n) : expand_one(x, n);
 }
 
@@ -550,6 +608,7 @@ Status expand_graph(Graph *g, const Partition *p, const Placements *t, Arena *a)
     x.backward = p->shard ? find_backward(g, a) : NULL;
     x.of = find_wholes(g, a);
     x.gathered = ARENA_NEW(a, ValueId **, x.n_value);
+    x.borrowed = p->variants && p->variants->n ? ARENA_NEW(a, ValueId *, p->variants->n) : NULL;
     x.native = ARENA_NEW(a, ValueId *, x.n_value);
     x.there = ARENA_NEW(a, ValueId, x.n_value);
     x.made_there = ARENA_NEW(a, bool, x.n_value);
@@ -557,7 +616,7 @@ Status expand_graph(Graph *g, const Partition *p, const Placements *t, Arena *a)
     x.split = ARENA_NEW(a, SplitCopies *, x.n_value);
     x.other = ARENA_NEW(a, ValueId *, x.n_value);
     st = x.once && x.of && x.native && x.there && x.made_there && x.whole && x.split && x.other && x.gathered &&
-                 !(p->shard && !x.backward)
+                 !(p->shard && !x.backward) && !(p->variants && p->variants->n && !x.borrowed)
              ? expand_nodes(&x)
              : FAIL_NOMEM();
     arena_free(x.once);

@@ -4,6 +4,7 @@
  * place.c finds where every value lives then, expand.c makes the copies and the collectives between them.  One replica
  * on one device stays as it is. */
 #include "passes/partition/expand.h"
+#include "passes/partition/variants.h"
 #include "passes/report.h"
 
 /* Removes nodes whose outputs nobody reads: the whole of a value that was only needed in parts, unused conversions. */
@@ -51,12 +52,44 @@ static bool carries_batch(const Graph *g, const Partition *p)
     return false;
 }
 
+/* Can replicas have lengths of their own? */
+static Status try_variants(Graph *g, Partition *p, PassCtx *ctx, Arena *a)
+{
+    Placements t;
+
+    for (int i = 0; i < ctx->variants->n; i++)
+        TRY(sweep(ctx->variants->list[i].g));
+    TRY(variants_match(ctx->variants, g, a));
+    TRY(place_graph(&t, g, p, a, NULL));
+    TRY(variants_compare(ctx->variants, g, &t, ctx, a));
+    if (!ctx->variants->n)
+        return ST_OK;
+    p->variants = ctx->variants;
+    TRY(place_graph(&t, g, p, a, NULL));
+    return variants_check(&t, g, p);
+}
+
+static Status place_parts(Placements *t, Graph *g, Partition *p, PassCtx *ctx, Arena *a)
+{
+    if (ctx->variants && ctx->variants->n)
+        TRY(variants_drop(ctx->variants, -1, try_variants(g, p, ctx, a)));
+    if (ctx->variants && *ctx->variants->why)
+        TRY(report_note(ctx->report, NOTE_PADDING, "--pad-to replica",
+                        "%s padded to the longest of the step: %s",
+                        ctx->variants->n ? "some replicas' parts are" : "every replica's part is",
+                        ctx->variants->why));
+    TRY(place_graph(t, g, p, a, ctx->report));
+    if (t->varies)
+        variants_settle(t, g);
+    return ST_OK;
+}
+
 /* In an arena of its own: the tables go before the graph of all replicas is sorted. */
-static Status place_and_expand(Graph *g, const Partition *p, PassCtx *ctx)
+static Status place_and_expand(Graph *g, Partition *p, PassCtx *ctx)
 {
     Arena *a = arena_create_beside(ctx->scratch);
     Placements t;
-    Status st = a ? place_graph(&t, g, p, a, ctx->report) : FAIL_NOMEM();
+    Status st = a ? place_parts(&t, g, p, ctx, a) : FAIL_NOMEM();
 
     if (!st)
         st = expand_graph(g, p, &t, a);

@@ -11,14 +11,15 @@
  * A partial sum is reduced where it is made, to what its readers want of it, all or a device's piece, unless that would
  * be too early: it stays partial on a way that leads to an addition of two partial sums (a weight used twice is reduced
  * once), to a state that is one, to a reader that needs only parts of it (then a ReduceScatter does), to a
- * conversion that widens it (sums over replicas are not rounded to 16 bits), or to one that asks for each replica's own
- * (OPF_OWN_SUMS).  Otherwise the scaling, clipping and the
+ * conversion that widens it (sums over replicas are not rounded to 16 bits), to one that asks for each replica's own
+ * (OPF_OWN_SUMS), or to one that is not the same for all replicas (passes/partition/variants.h).  Otherwise the scaling, clipping and the
  * update that follow would run once per replica, and a gradient that is read in two ways would be reduced twice. */
 #include "passes/partition/place.h"
 
 #include <string.h>
 
 #include "graph/ops/update.h"
+#include "passes/partition/variants.h"
 #include "passes/report.h"
 
 static Place start(const Graph *g, const Partition *p, uint32_t i)
@@ -262,6 +263,7 @@ static Status decide_early(Placements *t, const Graph *g, Arena *a)
         bool on_way = sums > 1 || (sums == 1 && (widens(g, n) || shows_pieces(t, n))),
              by_itself = sums && n->op->flags & OPF_OWN_SUMS;
 
+        on_way |= n->op && sums && t->own && t->own[n->index];
         for (int o = 0; n->op && o < n->n_out; o++) {
             on_way |= leads[n->out[o].i];
             by_itself |= own[n->out[o].i];
@@ -278,7 +280,8 @@ static Status decide_early(Placements *t, const Graph *g, Arena *a)
         }
     }
     for (uint32_t i = 1; i < g->n_value; i++)
-        t->early[i] = t->value[i].kind == PL_P && !own[i] && (read[i] || !leads[i]);
+        t->early[i] =
+            t->value[i].kind == PL_P && !own[i] && (read[i] || !leads[i]) && !(t->varies && t->varies[i]);
     return ST_OK;
 }
 
@@ -308,8 +311,10 @@ Status place_graph(Placements *out, const Graph *g, const Partition *part, Arena
     if (part->loss_device >= 0)
         TRY(find_there(&t, g, a));
     TRY(place_nodes(&t, g, part, a, NULL));
+    TRY(variants_spread(&t, g, part, a));
     TRY(decide_early(&t, g, a));
     TRY(place_nodes(&t, g, part, a, report));
+    TRY(variants_spread(&t, g, part, a));
     *out = t;
     return note_states(&t, g, report);
 }

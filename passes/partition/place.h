@@ -18,6 +18,7 @@ typedef struct {
     bool outputs_apart;         /* they are not, where they are split */
     bool once;                  /* a state that is cut is put together once in a step, else for every use */
     const int *like;            /* [devices] the device that stands for it in the graph, itself where it is shown */
+    const Variants *variants;   /* of replicas whose parts are shorter; NULL: none is */
     const int *shown;           /* [devices + 1] how many devices before it are shown: its number in the graph */
 } Partition;
 
@@ -64,6 +65,8 @@ typedef struct {
     int *home;         /* by node index: 1 + the replica of whose part alone it is computed; HOME_CUT, HOME_JOINED; 0 */
     int *home_of;      /* by value id: of the node that makes it, or of the part that it is; 0 */
     const bool *given; /* by value id: the graph gives it out, or a state becomes it */
+    bool *varies;      /* by value id: not the same for all replicas (variants_spread); NULL: all are */
+    bool *own;         /* by node index: reads such a one that is not split; NULL: none does */
 } Placements;
 
 /* Nodes that cut a divided value into the replicas' parts, and that join them (passes/partition/homes.c). */

@@ -1,0 +1,153 @@
+/* How long the samples of a step are along an axis of its tensors, and what follows for the parts of its replicas. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "exec/api/trainer.h"
+#include "passes/partition/place.h"
+
+void lengths_forget(Lengths *l)
+{
+    for (int i = 0; i < l->n; i++) {
+        free(l->list[i].name);
+        free(l->list[i].length);
+    }
+    free(l->list);
+    *l = (Lengths){ 0 };
+}
+
+static Status keep(Lengths *l, const char *name, int axis, int64_t multiple, const int64_t *length, int64_t n)
+{
+    SampleLengths *grown = realloc(l->list, ((size_t)l->n + 1) * sizeof *grown), *x;
+
+    if (!grown)
+        return FAIL_NOMEM();
+    l->list = grown;
+    x = &grown[l->n++];
+    *x = (SampleLengths){ strdup(name), axis, multiple, n, malloc(((size_t)n + 1) * sizeof *x->length) };
+    if (!x->name || !x->length)
+        return FAIL_NOMEM();
+    if (n)
+        memcpy(x->length, length, (size_t)n * sizeof *x->length);
+    return ST_OK;
+}
+
+dpx_status dpx_trainer_lengths(dpx_trainer *t, const char *name, int axis, int64_t multiple, const int64_t *length,
+                               int64_t n)
+{
+    NEED(t, "trainer");
+    NEED(name, "name");
+    if (n)
+        NEED(length, "length");
+    if (axis < 0 || axis >= DPX_MAX_RANK || multiple < 1 || n < 0)
+        return (dpx_status)FAIL(E_INVALID,
+                                "lengths of '%s': %" PRId64 " along axis %d, in multiples of %" PRId64
+                                ": expected an axis from 0 to %d, and multiples from 1",
+                                name, n, axis, multiple, DPX_MAX_RANK - 1);
+    for (int64_t i = 0; i < n; i++)
+        if (length[i] < 0)
+            return (dpx_status)FAIL(E_INVALID, "lengths of '%s': sample %" PRId64 " has %" PRId64, name, i, length[i]);
+    return (dpx_status)keep(&t->lengths, name, axis, multiple, length, n);
+}
+
+static Status check(const SampleLengths *x, const Feed *f, int i)
+{
+    const Tensor *t = &f->tensor[i].tensor;
+
+    if (x->n != f->samples)
+        return FAIL(E_INVALID, "lengths of '%s': %" PRId64 " are given, and the batch has %" PRId64 " samples", x->name,
+                    x->n, f->samples);
+    if (x->axis >= t->shape.rank)
+        return FAIL(E_INVALID, "lengths of '%s': along axis %d, and its rank is %d", x->name, x->axis, t->shape.rank);
+    for (int64_t s = 0; s < x->n; s++)
+        if (x->length[s] > t->shape.dim[x->axis])
+            return FAIL(E_INVALID, "lengths of '%s': sample %" PRId64 " has %" PRId64 " of %" PRId64, x->name, s,
+                        x->length[s], t->shape.dim[x->axis]);
+    return ST_OK;
+}
+
+/* Fewer are more often something else to a model, that of an axis of one element. */
+enum { LEAST = 2 };
+
+/* Of samples [from, to) the longest, in multiples, at most `most`; of none that. */
+static int64_t longest(const SampleLengths *x, int64_t from, int64_t to, int64_t most)
+{
+    int64_t n = from < to ? LEAST : most;
+
+    for (int64_t s = from; s < to; s++)
+        n = x->length[s] > n ? x->length[s] : n;
+    n = (n + x->multiple - 1) / x->multiple * x->multiple;
+    return n < most ? n : most;
+}
+
+/* Of tensor i in the whole.  `size`: [replicas]; *shorter: one is. */
+static void measure(dpx_trainer *t, const SampleLengths *x, const Tensor *whole, const int64_t *offset, int64_t *size,
+                    bool *shorter)
+{
+    const int64_t most = whole->shape.dim[x->axis];
+
+    *shorter = false;
+    for (int r = 0; r < t->replicas; r++) {
+        size[r] = t->options->pad_parts ? longest(x, offset[r], offset[r + 1], most) : most;
+        *shorter |= size[r] < most;
+    }
+}
+
+static void count(dpx_padding *p, const SampleLengths *x, const int64_t *offset, const int64_t *size, int replicas)
+{
+    for (int64_t s = 0; s < x->n; s++)
+        p->positions += x->length[s];
+    for (int r = 0; r < replicas; r++)
+        p->computed += size[r] * (offset[r + 1] - offset[r]);
+}
+
+/* `list` and `size` have room for all lengths. */
+static Status find_reach(dpx_trainer *t, const Feed *f, InputReach *list, int64_t *size)
+{
+    BuildOptions opt = t->options->build;
+    int64_t offset[MAX_REPLICAS + 1];
+    int first, last, n = 0;
+
+    opt.devices = t->devices;
+    opt.replicas = t->replicas;
+    opt.samples_each = session_samples_each(t->session);
+    TRY(batch_offsets(offset, &first, &last, &opt, f->samples, 0, t->devices));
+    for (int k = 0; k < t->lengths.n; k++) {
+        const SampleLengths *x = &t->lengths.list[k];
+
+        for (int i = 0; i < f->n; i++) {
+            bool shorter;
+
+            if (strcmp(f->tensor[i].name, x->name))
+                continue;
+            TRY(check(x, f, i));
+            measure(t, x, &f->tensor[i].tensor, offset, size + (size_t)n * (size_t)t->replicas, &shorter);
+            count(&t->padding, x, offset, size + (size_t)n * (size_t)t->replicas, t->replicas);
+            list[n] = (InputReach){ x->name, x->axis, size + (size_t)n * (size_t)t->replicas };
+            n += shorter;
+        }
+    }
+    return session_set_reach(t->session, list, n);
+}
+
+Status trainer_take_lengths(dpx_trainer *t, const Feed *f)
+{
+    InputReach *list = calloc((size_t)t->lengths.n + 1, sizeof *list);
+    int64_t *size = calloc(((size_t)t->lengths.n + 1) * (size_t)t->replicas, sizeof *size);
+    Status st = list && size ? t->lengths.n && f->samples ? find_reach(t, f, list, size)
+                                                          : session_set_reach(t->session, NULL, 0)
+                             : FAIL_NOMEM();
+
+    lengths_forget(&t->lengths);
+    free(list);
+    free(size);
+    return st;
+}
+
+dpx_status dpx_trainer_padding(const dpx_trainer *t, dpx_padding *out)
+{
+    NEED(t, "trainer");
+    NEED(out, "out");
+    *out = t->padding;
+    return DPX_OK;
+}

@@ -1,0 +1,489 @@
+/* Replicas whose samples reach less far than the batch's longest.
+ *
+ * What a step computes of a length is written in its graph: the sizes of what it reshapes, masks and positions that were
+ * folded.  So each length that a replica has takes all passes up to here as a batch of that length would, and of the
+ * graphs so made each node is the same node in all: they are walked side by side, and where one is of another form the
+ * longest is taken for all.  A replica's copy of a node then has the attributes, constants and shapes of its graph.
+ *
+ * That is right where nothing brings together what differs.  A sample's part of a split value is what the model makes of
+ * that sample at its length; a partial sum adds up such; what is whole differs by length and is each replica's own. What
+ * needs all parts in one tensor of one shape, or a number that holds for the whole batch and follows its length (a mean
+ * over all positions), is found here, and named. */
+#include "passes/partition/variants.h"
+
+#include <string.h>
+
+#include "graph/op.h"
+
+/* ---- which lengths there are ---- */
+
+static bool same_reach(const BuildOptions *opt, int r, int s)
+{
+    for (int i = 0; i < opt->n_reach; i++)
+        if (opt->reach[i].size[r] != opt->reach[i].size[s])
+            return false;
+    return true;
+}
+
+static const Shape *bound_shape(const BuildOptions *opt, const char *name)
+{
+    for (int i = 0; i < opt->n_input_shape; i++)
+        if (!strcmp(opt->input_shape[i].name, name))
+            return &opt->input_shape[i].shape;
+    return opt->target_shape && !strcmp(name, opt->target ? opt->target : "target") ? opt->target_shape : NULL;
+}
+
+static bool is_longest(const BuildOptions *opt, int r)
+{
+    for (int i = 0; i < opt->n_reach; i++) {
+        const Shape *s = bound_shape(opt, opt->reach[i].name);
+
+        if (s && opt->reach[i].axis < s->rank && opt->reach[i].size[r] < s->dim[opt->reach[i].axis])
+            return false;
+    }
+    return true;
+}
+
+static void shorten(Shape *s, const InputReach *x, int r)
+{
+    if (x->axis < s->rank && x->size[r] < s->dim[x->axis])
+        s->dim[x->axis] = x->size[r];
+}
+
+/* Of replica r. */
+static Status describe(Variant *k, const BuildOptions *opt, int r, Arena *a)
+{
+    if (!(k->input = arena_memdup(a, opt->input_shape, (size_t)opt->n_input_shape * sizeof *k->input)))
+        return FAIL_NOMEM();
+    k->target = opt->target_shape ? *opt->target_shape : shape_unknown();
+    for (int i = 0; i < opt->n_reach; i++) {
+        for (int n = 0; n < opt->n_input_shape; n++)
+            if (!strcmp(k->input[n].name, opt->reach[i].name))
+                shorten(&k->input[n].shape, &opt->reach[i], r);
+        if (opt->target_shape && !strcmp(opt->reach[i].name, opt->target ? opt->target : "target"))
+            shorten(&k->target, &opt->reach[i], r);
+    }
+    return ST_OK;
+}
+
+static Status find_lengths(Variants *v, const BuildOptions *opt)
+{
+    const int replicas = v->replicas = replica_count(opt);
+
+    v->of = ARENA_NEW(v->arena, int, replicas);
+    v->list = ARENA_NEW(v->arena, Variant, replicas);
+    if (!v->of || !v->list)
+        return FAIL_NOMEM();
+    for (int r = 0; r < replicas; r++) {
+        int like = 0;
+
+        v->of[r] = -1;
+        if (is_longest(opt, r))
+            continue;
+        while (like < r && !same_reach(opt, like, r))
+            like++;
+        v->of[r] = like < r ? v->of[like] : v->n;
+        if (like == r)
+            TRY(describe(&v->list[v->n++], opt, r, v->arena));
+    }
+    return ST_OK;
+}
+
+Status variants_create(Variants **out, const Graph *g, const BuildOptions *opt)
+{
+    Arena *a;
+    Variants *v;
+    Status st;
+
+    *out = NULL;
+    if (!opt->n_reach || replica_count(opt) < 2 || opt->world || opt->mode == BUILD_APPLY)
+        return ST_OK;
+    a = arena_create_beside(g->arena);
+    if (!a || !(v = ARENA_NEW(a, Variants, 1))) {
+        arena_free(a);
+        return FAIL_NOMEM();
+    }
+    v->arena = a;
+    st = find_lengths(v, opt);
+    for (int i = 0; i < v->n && !st; i++)
+        st = graph_clone_lending(&v->list[i].g, g);
+    if (st || !v->n)
+        variants_free(v);
+    else
+        *out = v;
+    return st;
+}
+
+void variants_free(Variants *v)
+{
+    if (!v)
+        return;
+    for (int i = 0; v->list && i < v->n; i++)
+        graph_free(v->list[i].g);
+    arena_free(v->arena);
+}
+
+/* The last takes its place. */
+static void drop_one(Variants *v, int i)
+{
+    graph_free(v->list[i].g);
+    v->n--;
+    for (int r = 0; r < v->replicas; r++)
+        v->of[r] = v->of[r] == i ? -1 : v->of[r] == v->n ? i : v->of[r];
+    v->list[i] = v->list[v->n];
+}
+
+Status variants_drop(Variants *v, int i, Status why)
+{
+    if (!why || why == E_NOMEM)
+        return why;
+    snprintf(v->why, sizeof v->why, "%s", status_message());
+    if (i >= 0)
+        drop_one(v, i);
+    while (i < 0 && v->n)
+        drop_one(v, 0);
+    return ST_OK;
+}
+
+BuildOptions variant_options(const Variants *v, int i, const BuildOptions *opt)
+{
+    BuildOptions own = *opt;
+
+    own.n_reach = 0;
+    own.input_shape = v->list[i].input;
+    own.target_shape = opt->target_shape ? &v->list[i].target : NULL;
+    own.class_axis_found = NULL;
+    return own;
+}
+
+/* ---- side by side ---- */
+
+typedef struct {
+    const Graph *g;
+    Variant *k;
+    bool *differ;
+} Match;
+
+static Status unlike(const Match *m, const Node *n, const char *what)
+{
+    return FAIL(E_UNSUPPORTED, "%s: a shorter batch has another %s here", node_text(m->g, n), what);
+}
+
+static bool same_data(const Tensor *a, const Tensor *b)
+{
+    return shape_eq(&a->shape, &b->shape) &&
+           (a->data == b->data || (a->data && b->data && !memcmp(a->data, b->data, tensor_bytes(a))));
+}
+
+/* A number of the loss that follows how long the batch is: it holds for all positions of the batch. */
+static bool counts_positions(const Node *n, const Tensor *a, const Tensor *b)
+{
+    return n->phase == PHASE_CRITERION && dtype_is_float(a->dtype) && shape_eq(&a->shape, &b->shape);
+}
+
+static Status match_constant(const Match *m, const Node *n, const Value *a, const Value *b)
+{
+    if (b->kind != V_CONST || a->dtype != b->dtype)
+        return unlike(m, n, "input");
+    if (same_data(a->init, b->init))
+        return ST_OK;
+    if (counts_positions(n, a->init, b->init))
+        return FAIL(E_UNSUPPORTED, "%s: the loss is a mean over all positions of the batch", node_text(m->g, n));
+    m->differ[n->index] = true;
+    return ST_OK;
+}
+
+static bool same_attrs(const Node *a, const Node *b)
+{
+    if (a->n_attr != b->n_attr)
+        return false;
+    for (int i = 0; i < a->n_attr; i++)
+        if (strcmp(a->attr[i].name, b->attr[i].name) || a->attr[i].type != b->attr[i].type ||
+            !attr_same(&a->attr[i], &b->attr[i]))
+            return false;
+    return true;
+}
+
+/* Two values that are the same one, when their kinds are. */
+static Status pair(const Match *m, ValueId a, ValueId b, const char *what)
+{
+    const Value *x = value(m->g, a), *y = value(m->k->g, b);
+    bool fits = x->kind == y->kind && x->dtype == y->dtype && x->shape->rank == y->shape->rank;
+
+    if (fits && (x->kind == V_INPUT || x->kind == V_STATE))
+        fits = !strcmp(x->name, y->name) && (x->kind == V_INPUT || shape_eq(x->shape, y->shape));
+    if (!fits)
+        return FAIL(E_UNSUPPORTED, "'%s': a shorter batch has another %s", x->name, what);
+    m->k->of[a.i] = b;
+    return ST_OK;
+}
+
+static Status match_inputs(const Match *m, const Node *n, const Node *o)
+{
+    for (int i = 0; i < n->n_in; i++) {
+        if (has_value(n->in[i]) != has_value(o->in[i]))
+            return unlike(m, n, "input");
+        if (!has_value(n->in[i]))
+            continue;
+        if (in_value(m->g, n, i)->kind == V_CONST)
+            TRY(match_constant(m, n, in_value(m->g, n, i), in_value(m->k->g, o, i)));
+        else if (!value_eq(m->k->of[n->in[i].i], o->in[i]))
+            return unlike(m, n, "input");
+    }
+    return ST_OK;
+}
+
+static Status match_node(const Match *m, const Node *n, const Node *o)
+{
+    if (n->op != o->op || n->n_in != o->n_in || n->n_out != o->n_out)
+        return unlike(m, n, "operator");
+    TRY(match_inputs(m, n, o));
+    m->differ[n->index] |= !same_attrs(n, o);
+    for (int i = 0; i < n->n_out; i++) {
+        if (has_value(n->out[i]) != has_value(o->out[i]))
+            return unlike(m, n, "output");
+        if (has_value(n->out[i]))
+            TRY(pair(m, n->out[i], o->out[i], "value"));
+    }
+    m->k->node[n->index] = o;
+    return ST_OK;
+}
+
+static Status match_named(const Match *m)
+{
+    const Graph *g = m->g, *h = m->k->g;
+
+    for (uint32_t i = 1; i < g->n_value; i++) {
+        const Value *v = g->value[i];
+        const ValueId other = v->kind == V_INPUT || v->kind == V_STATE ? graph_find(h, v->name) : NO_VALUE;
+
+        if (has_value(other))
+            TRY(pair(m, (ValueId){ i }, other, "shape"));
+    }
+    return ST_OK;
+}
+
+static bool same_end(const Match *m, ValueId a, ValueId b)
+{
+    const Value *x = value(m->g, a), *y = value(m->k->g, b);
+
+    return x->kind == V_CONST ? y->kind == V_CONST && x->dtype == y->dtype && same_data(x->init, y->init)
+                              : value_eq(m->k->of[a.i], b);
+}
+
+/* What each graph gives out, and its states become. */
+static Status match_ends(const Match *m)
+{
+    const Graph *g = m->g, *h = m->k->g;
+    bool fits = g->n_output == h->n_output && g->n_update == h->n_update;
+
+    for (int i = 0; fits && i < g->n_output; i++)
+        fits = !strcmp(g->output[i].name, h->output[i].name) && same_end(m, g->output[i].value, h->output[i].value);
+    for (int i = 0; fits && i < g->n_update; i++)
+        fits = same_end(m, g->update[i].state, h->update[i].state) && same_end(m, g->update[i].next, h->update[i].next);
+    return fits ? ST_OK : FAIL(E_UNSUPPORTED, "what the graph gives out follows the length");
+}
+
+static Status match_one(const Match *m)
+{
+    const Graph *h = m->k->g;
+    uint32_t at = 0;
+
+    TRY(match_named(m));
+    FOR_NODES(m->g, n) {
+        while (at < h->n_node && !h->node[at]->op)
+            at++;
+        if (at == h->n_node)
+            return unlike(m, n, "end");
+        TRY(match_node(m, n, h->node[at++]));
+    }
+    while (at < h->n_node && !h->node[at]->op)
+        at++;
+    if (at < h->n_node)
+        return unlike(m, h->node[at], "node");
+    return match_ends(m);
+}
+
+Status variants_match(Variants *v, const Graph *g, Arena *a)
+{
+    if (!(v->differ = ARENA_NEW(a, bool, g->n_node)))
+        return FAIL_NOMEM();
+    for (int i = v->n; i-- > 0;) {
+        Variant *k = &v->list[i];
+
+        k->of = ARENA_NEW(a, ValueId, g->n_value);
+        k->node = ARENA_NEW(a, const Node *, g->n_node);
+        if (!k->of || !k->node)
+            return FAIL_NOMEM();
+        TRY(variants_drop(v, i, match_one(&(Match){ g, k, v->differ })));
+    }
+    return ST_OK;
+}
+
+/* ---- placements ---- */
+
+static bool alike(Place a, Place b) { return a.kind == b.kind && a.axis == b.axis && !a.blocks == !b.blocks; }
+
+static Status compare_one(const Variant *k, const Graph *g, const Placements *t, const Placements *own)
+{
+    FOR_NODES(g, n) {
+        const uint32_t other = k->node[n->index]->index;
+        bool same = t->home[n->index] == own->home[other];
+
+        for (int i = 0; i < n->n_in; i++)
+            same &= alike(t->want[n->index][i], own->want[other][i]);
+        for (int i = 0; i < n->n_out; i++)
+            same &= !has_value(n->out[i]) || alike(t->value[n->out[i].i], own->value[k->of[n->out[i].i].i]);
+        if (!same)
+            return FAIL(E_UNSUPPORTED, "%s: a shorter batch is divided otherwise here", node_text(g, n));
+    }
+    return ST_OK;
+}
+
+static Status place_one(const Variant *k, const Graph *g, const Placements *t, const BuildOptions *opt, Arena *a)
+{
+    Placements mine;
+    Partition p;
+
+    TRY(partition_decide(&p, k->g, opt, a, NULL));
+    TRY(place_graph(&mine, k->g, &p, a, NULL));
+    return compare_one(k, g, t, &mine);
+}
+
+Status variants_compare(Variants *v, const Graph *g, const Placements *t, PassCtx *ctx, Arena *a)
+{
+    for (int i = v->n; i-- > 0;) {
+        const BuildOptions own = variant_options(v, i, ctx->opt);
+
+        TRY(variants_drop(v, i, place_one(&v->list[i], g, t, &own, a)));
+    }
+    return ST_OK;
+}
+
+static bool shape_varies(const Variants *v, const Graph *g, ValueId x)
+{
+    for (int i = 0; i < v->n; i++)
+        if (has_value(v->list[i].of[x.i]) && !shape_eq(value(g, x)->shape, value(v->list[i].g, v->list[i].of[x.i])->shape))
+            return true;
+    return false;
+}
+
+Status variants_spread(Placements *t, const Graph *g, const Partition *p, Arena *a)
+{
+    const Variants *v = p->variants;
+
+    if (!v || !v->n)
+        return ST_OK;
+    t->varies = ARENA_NEW(a, bool, g->n_value);
+    t->own = ARENA_NEW(a, bool, g->n_node);
+    if (!t->varies || !t->own)
+        return FAIL_NOMEM();
+    for (int i = 0; i < g->n_input; i++)
+        t->varies[g->input[i].i] = shape_varies(v, g, g->input[i]);
+    FOR_NODES(g, n) {
+        bool own = v->differ[n->index];
+
+        for (int i = 0; i < n->n_in; i++)
+            own |= t->varies[n->in[i].i] && t->value[n->in[i].i].kind != PL_S;
+        t->own[n->index] = own;
+        for (int o = 0; o < n->n_out; o++) {
+            const PlaceKind kind = t->value[n->out[o].i].kind;
+
+            t->varies[n->out[o].i] = has_value(n->out[o]) && (shape_varies(v, g, n->out[o]) ||
+                                                              (own && (kind == PL_B || kind == PL_L)));
+        }
+    }
+    return ST_OK;
+}
+
+/* ---- what brings together ---- */
+
+static bool any_varies(const Placements *t, const Node *n)
+{
+    bool any = t->own[n->index];
+
+    for (int i = 0; i < n->n_in; i++)
+        any |= t->varies[n->in[i].i];
+    return any;
+}
+
+/* By positions of the longest, of which a part is cut. */
+static bool can_be_drawn(const Placements *t, const Graph *g, const Node *n)
+{
+    const Place at = t->value[n->out[0].i];
+
+    return n->op->applies && at.kind == PL_S && at.blocks == 1 && !place_by_device(at) &&
+           value(g, n->out[0])->shape->rank < MAX_RANK;
+}
+
+static Status check_node(const Placements *t, const Graph *g, const Variants *v, const Node *n)
+{
+    const char *why = NULL;
+
+    if (!any_varies(t, n))
+        return ST_OK;
+    for (int i = 0; i < n->n_in && !why; i++) {
+        const Place want = t->want[n->index][i], at = t->value[n->in[i].i];
+        const bool constant = has_value(n->in[i]) && in_value(g, n, i)->kind == V_CONST;
+
+        if (constant && v->differ[n->index] && (want.kind == PL_P || place_by_device(want) != (want.kind == PL_B)))
+            why = "adds up a constant that follows the length";
+        else if (!constant && t->varies[n->in[i].i] && !place_eq(want, at) && !(want.kind == PL_S && at.kind == PL_B))
+            why = "needs the parts of all replicas as one";
+    }
+    for (int o = 0; o < n->n_out && !why; o++)
+        if (has_value(n->out[o]) && t->value[n->out[o].i].kind == PL_L)
+            why = "measures all positions of a part, padding too";
+    if (!why && n->op->flags & (OPF_STACKS_L | OPF_SHARES))
+        why = "shares what it computes of each part";
+    if (!why && t->home[n->index])
+        why = "is computed of one part alone";
+    if (!why && n->op->flags & OPF_RANDOM && !can_be_drawn(t, g, n))
+        why = "draws random numbers by where they are in the batch";
+    return why ? FAIL(E_UNSUPPORTED, "%s %s", node_text(g, n), why) : ST_OK;
+}
+
+/* Parts of unlike lengths are padded to be put together: along axes of their own. */
+static bool can_be_given(const Placements *t, const Graph *g, const Variants *v, ValueId x)
+{
+    const Place at = t->value[x.i];
+
+    if (at.kind != PL_S || at.blocks != 1 || place_by_device(at) || value(g, x)->kind == V_INPUT)
+        return false;
+    for (int i = 0; i < v->n; i++)
+        if (value(v->list[i].g, v->list[i].of[x.i])->shape->dim[at.axis] != value(g, x)->shape->dim[at.axis])
+            return false;
+    return true;
+}
+
+Status variants_check(const Placements *t, const Graph *g, const Partition *p)
+{
+    const Variants *v = p->variants;
+
+    if (p->loss_device >= 0)
+        return FAIL(E_UNSUPPORTED, "--loss-at outputs takes the outputs of all replicas as one");
+    for (int i = 0; i < g->n_input; i++)
+        if (t->varies[g->input[i].i] && t->value[g->input[i].i].kind != PL_S)
+            return FAIL(E_UNSUPPORTED, "input '%s' is given to every replica in full", value(g, g->input[i])->name);
+    FOR_NODES(g, n)
+        TRY(check_node(t, g, v, n));
+    for (int i = 0; i < g->n_output; i++)
+        if (t->varies[g->output[i].value.i] && !can_be_given(t, g, v, g->output[i].value))
+            return FAIL(E_UNSUPPORTED, "output '%s' cannot be put together of parts of unlike lengths",
+                        g->output[i].name);
+    for (int i = 0; i < g->n_update; i++)
+        if (t->varies[g->update[i].next.i])
+            return FAIL(E_UNSUPPORTED, "state '%s' would follow the length", value(g, g->update[i].state)->name);
+    return ST_OK;
+}
+
+void variants_settle(Placements *t, const Graph *g)
+{
+    FOR_NODES(g, n)
+        for (int i = 0; i < n->n_in; i++)
+            if (t->varies[n->in[i].i] && t->want[n->index][i].kind == PL_B)
+                t->want[n->index][i] = PLACE_L;
+    for (uint32_t i = 1; i < g->n_value; i++)
+        if (t->varies[i] && t->value[i].kind == PL_B)
+            t->value[i] = PLACE_L;
+}
