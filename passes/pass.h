@@ -112,6 +112,7 @@ typedef struct {
     void *members_user;
     const InputReach *reach; /* inputs, or targets, whose parts end before the whole does; what is behind is padding */
     int n_reach;
+    bool *reach_kept; /* [replicas] receives which of them end there too where they are computed; may be NULL */
     DType dtype;              /* DT_FLOAT32 / DT_FLOAT64: convert the model's floats; DT_NONE: leave */
     DType precision;          /* DT_FLOAT16 / DT_BFLOAT16: of products and their surroundings; DT_NONE: as dtype */
     LossScaling loss_scaling; /* of the loss that is differentiated (passes/train/scale_loss.c) */

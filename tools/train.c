@@ -81,6 +81,7 @@ typedef struct {
     int64_t first;     /* steps that were done when the run began or went on */
     int64_t skipped;   /* since then: steps whose gradients were not finite at their loss scale */
     bool told_skipped;
+    dpx_padding padded; /* what the trainer had counted before the epoch */
 } Run;
 
 /* ---- signals ---- */
@@ -113,14 +114,28 @@ static Status look_for_signal(Run *r) { return world_most(&r->signal, &r->world,
 
 /* ---- evaluation ---- */
 
+/* Counted by an evaluation, and not of an epoch. */
+static Status pass_over_padding(Run *r, const dpx_padding *before)
+{
+    dpx_padding now;
+
+    TRY((Status)dpx_trainer_padding(r->trainer, &now));
+    r->padded.positions += now.positions - before->positions;
+    r->padded.computed += now.computed - before->computed;
+    return ST_OK;
+}
+
 static Status evaluate_now(Run *r)
 {
     const char *metric = dpx_options_get(r->args->options, "metric");
+    dpx_padding before;
     Evaluation e;
 
     if (!r->val.data || r->eval_step == r->step)
         return ST_OK;
+    TRY((Status)dpx_trainer_padding(r->trainer, &before));
     TRY(evaluate(&e, r->trainer, &r->val, r->batch_size, r->world.world, NULL));
+    TRY(pass_over_padding(r, &before));
     r->last_eval = e;
     r->eval_step = r->step;
     if (!r->progress.quiet && e.metric.measured && !e.metric.table.data)
@@ -449,7 +464,12 @@ static void warn_of_logits(Run *r, double loss)
 static Status count_read(RunRead *out, bool *ends, Run *r)
 {
     *ends = r->step == r->begun && (r->at.batch == loader_batches(r->loader) || r->step == r->steps);
-    return *ends ? world_read(&out->all, &out->most, &r->world, loader_take_read(r->loader)) : ST_OK;
+    if (!*ends)
+        return ST_OK;
+    TRY((Status)dpx_trainer_padding(r->trainer, &out->padding));
+    out->padding.positions -= r->padded.positions;
+    out->padding.computed -= r->padded.computed;
+    return world_read(&out->all, &out->most, &r->world, loader_take_read(r->loader));
 }
 
 /* What the steps of the epoch measured, when this was its last and there is a metric. */
@@ -616,6 +636,7 @@ static Status run_epoch(Run *r)
     r->since = seconds_now();
     TRY(look_for_signal(r));
     TRY(loader_start(r->loader, r->at.epoch, r->at.batch));
+    TRY((Status)dpx_trainer_padding(r->trainer, &r->padded));
     for (const Batch *b; r->begun < r->steps && !r->signal && (b = loader_next(r->loader));) {
         TRY(begin_step(r, b));
         TRY(take_results(r, is_due(r) ? 0 : ahead));

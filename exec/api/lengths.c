@@ -50,10 +50,8 @@ dpx_status dpx_trainer_lengths(dpx_trainer *t, const char *name, int axis, int64
     return (dpx_status)keep(&t->lengths, name, axis, multiple, length, n);
 }
 
-static Status check(const SampleLengths *x, const Feed *f, int i)
+static Status check(const SampleLengths *x, const Feed *f, const Tensor *t)
 {
-    const Tensor *t = &f->tensor[i].tensor;
-
     if (x->n != f->samples)
         return FAIL(E_INVALID, "lengths of '%s': %" PRId64 " are given, and the batch has %" PRId64 " samples", x->name,
                     x->n, f->samples);
@@ -80,8 +78,8 @@ static int64_t longest(const SampleLengths *x, int64_t from, int64_t to, int64_t
     return n < most ? n : most;
 }
 
-/* Of tensor i in the whole.  `size`: [replicas]; *shorter: one is. */
-static void measure(dpx_trainer *t, const SampleLengths *x, const Tensor *whole, const int64_t *offset, int64_t *size,
+/* Of a tensor of the whole.  `size`: [replicas]; *shorter: one is. */
+static void measure(const dpx_trainer *t, const SampleLengths *x, const Tensor *whole, const int64_t *offset, int64_t *size,
                     bool *shorter)
 {
     const int64_t most = whole->shape.dim[x->axis];
@@ -93,39 +91,37 @@ static void measure(dpx_trainer *t, const SampleLengths *x, const Tensor *whole,
     }
 }
 
-static void count(dpx_padding *p, const SampleLengths *x, const int64_t *offset, const int64_t *size, int replicas)
-{
-    for (int64_t s = 0; s < x->n; s++)
-        p->positions += x->length[s];
-    for (int r = 0; r < replicas; r++)
-        p->computed += size[r] * (offset[r + 1] - offset[r]);
-}
-
-/* `list` and `size` have room for all lengths. */
-static Status find_reach(dpx_trainer *t, const Feed *f, InputReach *list, int64_t *size)
+/* Where the replicas' parts begin in the step's batch. */
+static Status find_offsets(int64_t *offset, const dpx_trainer *t, const Feed *f)
 {
     BuildOptions opt = t->options->build;
-    int64_t offset[MAX_REPLICAS + 1];
-    int first, last, n = 0;
+    int first, last;
 
     opt.devices = t->devices;
     opt.replicas = t->replicas;
     opt.samples_each = session_samples_each(t->session);
-    TRY(batch_offsets(offset, &first, &last, &opt, f->samples, 0, t->devices));
+    return batch_offsets(offset, &first, &last, &opt, f->samples, 0, t->devices);
+}
+
+/* `list` and `size` have room for all lengths. */
+static Status find_reach(const dpx_trainer *t, const Feed *f, InputReach *list, int64_t *size)
+{
+    int64_t offset[MAX_REPLICAS + 1];
+    int n = 0;
+
+    TRY(find_offsets(offset, t, f));
     for (int k = 0; k < t->lengths.n; k++) {
         const SampleLengths *x = &t->lengths.list[k];
+        const Tensor *whole = named_find(f->tensor, f->n, x->name);
+        int64_t *own = size + (size_t)n * (size_t)t->replicas;
+        bool shorter;
 
-        for (int i = 0; i < f->n; i++) {
-            bool shorter;
-
-            if (strcmp(f->tensor[i].name, x->name))
-                continue;
-            TRY(check(x, f, i));
-            measure(t, x, &f->tensor[i].tensor, offset, size + (size_t)n * (size_t)t->replicas, &shorter);
-            count(&t->padding, x, offset, size + (size_t)n * (size_t)t->replicas, t->replicas);
-            list[n] = (InputReach){ x->name, x->axis, size + (size_t)n * (size_t)t->replicas };
-            n += shorter;
-        }
+        if (!whole)
+            continue;
+        TRY(check(x, f, whole));
+        measure(t, x, whole, offset, own, &shorter);
+        list[n] = (InputReach){ x->name, x->axis, own };
+        n += shorter;
     }
     return session_set_reach(t->session, list, n);
 }
@@ -138,10 +134,37 @@ Status trainer_take_lengths(dpx_trainer *t, const Feed *f)
                                                           : session_set_reach(t->session, NULL, 0)
                              : FAIL_NOMEM();
 
-    lengths_forget(&t->lengths);
     free(list);
     free(size);
     return st;
+}
+
+/* ---- what was computed ---- */
+
+static void count(dpx_padding *p, const SampleLengths *x, const Tensor *whole, const int64_t *offset, const bool *kept,
+                  int replicas)
+{
+    const int64_t most = whole->shape.dim[x->axis];
+
+    for (int64_t s = 0; s < x->n; s++)
+        p->positions += x->length[s];
+    for (int r = 0; r < replicas; r++)
+        p->computed += (kept && kept[r] ? longest(x, offset[r], offset[r + 1], most) : most) * (offset[r + 1] - offset[r]);
+}
+
+Status trainer_count_padding(dpx_trainer *t, const Feed *f, const SessionStep *step)
+{
+    int64_t offset[MAX_REPLICAS + 1];
+
+    if (t->lengths.n)
+        TRY(find_offsets(offset, t, f));
+    for (int k = 0; k < t->lengths.n; k++) {
+        const Tensor *whole = named_find(f->tensor, f->n, t->lengths.list[k].name);
+
+        if (whole)
+            count(&t->padding, &t->lengths.list[k], whole, offset, session_reach_kept(step), t->replicas);
+    }
+    return ST_OK;
 }
 
 dpx_status dpx_trainer_padding(const dpx_trainer *t, dpx_padding *out)

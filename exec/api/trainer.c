@@ -435,7 +435,7 @@ void trainer_read_outputs(dpx_trainer *t, dpx_result *r, const NamedTensor *out,
     log_values_read(&t->log_values, r, out, n);
 }
 
-Status trainer_begin(dpx_trainer *t, BuildMode mode, const Feed *f, SessionStep *step)
+static Status begin(dpx_trainer *t, BuildMode mode, const Feed *f, SessionStep *step)
 {
     int before = dpx_trainer_state_count(t);
 
@@ -447,7 +447,16 @@ Status trainer_begin(dpx_trainer *t, BuildMode mode, const Feed *f, SessionStep 
         t->agreed &= dpx_trainer_state_count(t) == before;
         TRY(trainer_agree_states(t));
     }
-    return session_begin(step, t->session, mode, f->tensor, f->n, f->partly ? &f->part : NULL);
+    TRY(session_begin(step, t->session, mode, f->tensor, f->n, f->partly ? &f->part : NULL));
+    return trainer_count_padding(t, f, step);
+}
+
+Status trainer_begin(dpx_trainer *t, BuildMode mode, const Feed *f, SessionStep *step)
+{
+    const Status st = begin(t, mode, f, step);
+
+    lengths_forget(&t->lengths); /* they were of this step */
+    return st;
 }
 
 static Status end(dpx_trainer *t, const SessionStep *step, dpx_result *r)

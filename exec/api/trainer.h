@@ -134,8 +134,9 @@ Status trainer_replicate(dpx_trainer *t, const Replication *r) CHECKED;
 
 /* exec/api/lengths.c */
 void lengths_forget(Lengths *l);
-/* What was said of this step's samples holds for it, and no other. */
+/* What was said of this step's samples is the session's to go by; and counted, once the step has begun. */
 Status trainer_take_lengths(dpx_trainer *t, const Feed *f) CHECKED;
+Status trainer_count_padding(dpx_trainer *t, const Feed *f, const SessionStep *step) CHECKED;
 
 /* exec/api/log_values.c */
 /* E_INVALID: the model is to compute its loss itself, and none of its outputs is one. */

@@ -14,6 +14,7 @@ typedef struct Compiled {
     ClassAxis class_axis; /* that it was built with; axis 0: none */
     int64_t samples_each; /* of a replica; 0: parts as the options say */
     Reach reach;          /* of the replicas' parts; nothing: all have the whole's length */
+    bool *kept;           /* [reach.replicas] which parts end there; NULL: there is no reach */
     bool means;           /* it reads the means of parameters */
     Program *program;     /* of all, or of what shapes are known of; NULL: of nothing */
     int begun;            /* steps that have not ended, which need it */

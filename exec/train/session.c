@@ -101,6 +101,7 @@ static void compiled_free(Compiled *c)
     graph_free(c->rest);
     arena_free(c->arena);
     reach_free(&c->reach);
+    free(c->kept);
     free(c->output);
     free(c);
 }
@@ -249,6 +250,7 @@ static Status build_options(BuildOptions *opt, InputShape **bound, Session *s, C
     opt->samples_each = c->samples_each;
     opt->reach = c->reach.list;
     opt->n_reach = c->reach.n;
+    opt->reach_kept = c->kept;
     opt->has_mean = c->means ? has_mean : NULL;
     opt->states = s->states;
     opt->target_shape = target ? &target->shape : s->base.target_shape;
@@ -536,11 +538,9 @@ static Status compile(Compiled **out, Session *s, BuildMode mode, bool means, co
     c->mode = mode;
     c->samples_each = each_of(s, mode);
     c->means = means;
-    if ((st = reach_copy(&c->reach, reach_of(s, mode)))) {
-        compiled_free(c);
-        return st;
-    }
-    if ((st = compile_into(s, c, in, n_in))) {
+    if ((st = reach_copy(&c->reach, reach_of(s, mode))) ||
+        (st = c->reach.n && !(c->kept = calloc((size_t)c->reach.replicas, sizeof *c->kept)) ? FAIL_NOMEM() : ST_OK) ||
+        (st = compile_into(s, c, in, n_in))) {
         compiled_free(c);
         return st;
     }
@@ -708,6 +708,8 @@ void session_set_ways(Session *s, const Ways *ways) { s->ways = *ways; }
 int64_t session_samples_each(const Session *s) { return s->base.samples_each; }
 
 void session_set_samples_each(Session *s, int64_t samples) { s->base.samples_each = samples; }
+
+const bool *session_reach_kept(const SessionStep *step) { return step->compiled->kept; }
 
 Status session_set_reach(Session *s, const InputReach *list, int n)
 {

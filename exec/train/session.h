@@ -66,6 +66,8 @@ void session_set_samples_each(Session *s, int64_t samples);
 /* In the following steps replicas' parts of these inputs and targets end before the whole does, and what is behind is
  * left out of what they compute; n 0: they do not. */
 Status session_set_reach(Session *s, const InputReach *list, int n) CHECKED;
+/* Of a step that has begun: whose parts did, [replicas]; NULL: nobody's. */
+const bool *session_reach_kept(const SessionStep *step);
 /* Times the following steps; NULL: no more. */
 void session_set_trace(Session *s, Trace *t);
 

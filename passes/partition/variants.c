@@ -153,6 +153,7 @@ BuildOptions variant_options(const Variants *v, int i, const BuildOptions *opt)
     own.input_shape = v->list[i].input;
     own.target_shape = opt->target_shape ? &v->list[i].target : NULL;
     own.class_axis_found = NULL;
+    own.reach_kept = NULL;
     return own;
 }
 
