@@ -619,9 +619,10 @@ DPX_API dpx_status dpx_trainer_part(const dpx_trainer *t, int64_t samples, dpx_p
 
 /* With "pad-to" replica: how long each sample of the next step is along an axis behind the samples of the tensor `name`,
  * [n] of the whole batch, in all processes the same.  What is behind is padding: each replica computes what it has to the
- * longest of its samples, rounded up to a multiple, and the rest of its tensor is not read.  Once for each tensor that
- * has sequences, masks and targets too; those that a step does not take are passed over.  Outputs that have the axis
- * have zeros there.  With "pad-to" step they are counted alone.
+ * longest of its samples, at least two (an axis of one is another formula to many models), rounded up to a multiple, and
+ * the rest of its tensor is not read.  Once for each tensor that has sequences, masks and targets too; those that a step
+ * does not take are passed over.  Outputs that have the axis have zeros there.  With "pad-to" step they are counted
+ * alone.
  * DPX_INVALID, also from the step: lengths that do not fit the batch. */
 DPX_API dpx_status dpx_trainer_lengths(dpx_trainer *t, const char *name, int axis, int64_t multiple,
                                        const int64_t *length, int64_t n) DPX_CHECKED;

@@ -90,7 +90,7 @@ static Status tell_lengths(dpx_trainer *t, const dpx_data *groups, const char *k
             for (int64_t i = 0; i < own->dim[0]; i++)
                 length[s++] = own->dim[k];
         }
-        st = differ ? (Status)dpx_trainer_lengths(t, key, k, 1, length, n) : ST_OK;
+        st = differ ? lengths_keep(&t->lengths, key, k, 1, 1, length, n) : ST_OK;
     }
     free(length);
     return st;

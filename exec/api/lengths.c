@@ -16,7 +16,8 @@ void lengths_forget(Lengths *l)
     *l = (Lengths){ 0 };
 }
 
-static Status keep(Lengths *l, const char *name, int axis, int64_t multiple, const int64_t *length, int64_t n)
+Status lengths_keep(Lengths *l, const char *name, int axis, int64_t least, int64_t multiple, const int64_t *length,
+                    int64_t n)
 {
     SampleLengths *grown = realloc(l->list, ((size_t)l->n + 1) * sizeof *grown), *x;
 
@@ -24,7 +25,7 @@ static Status keep(Lengths *l, const char *name, int axis, int64_t multiple, con
         return FAIL_NOMEM();
     l->list = grown;
     x = &grown[l->n++];
-    *x = (SampleLengths){ strdup(name), axis, multiple, n, malloc(((size_t)n + 1) * sizeof *x->length) };
+    *x = (SampleLengths){ strdup(name), axis, least, multiple, n, malloc(((size_t)n + 1) * sizeof *x->length) };
     if (!x->name || !x->length)
         return FAIL_NOMEM();
     if (n)
@@ -47,7 +48,7 @@ dpx_status dpx_trainer_lengths(dpx_trainer *t, const char *name, int axis, int64
     for (int64_t i = 0; i < n; i++)
         if (length[i] < 0)
             return (dpx_status)FAIL(E_INVALID, "lengths of '%s': sample %" PRId64 " has %" PRId64, name, i, length[i]);
-    return (dpx_status)keep(&t->lengths, name, axis, multiple, length, n);
+    return (dpx_status)lengths_keep(&t->lengths, name, axis, 2, multiple, length, n);
 }
 
 static Status check(const SampleLengths *x, const Feed *f, const Tensor *t)
@@ -64,13 +65,10 @@ static Status check(const SampleLengths *x, const Feed *f, const Tensor *t)
     return ST_OK;
 }
 
-/* Fewer are more often something else to a model, that of an axis of one element. */
-enum { LEAST = 2 };
-
 /* Of samples [from, to) the longest, in multiples, at most `most`; of none that. */
 static int64_t longest(const SampleLengths *x, int64_t from, int64_t to, int64_t most)
 {
-    int64_t n = from < to ? LEAST : most;
+    int64_t n = from < to ? x->least : most;
 
     for (int64_t s = from; s < to; s++)
         n = x->length[s] > n ? x->length[s] : n;

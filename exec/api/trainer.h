@@ -38,7 +38,7 @@ typedef struct {
 typedef struct {
     char *name;
     int axis;
-    int64_t multiple, n, *length;
+    int64_t least, multiple, n, *length; /* parts are as long as their longest, at least `least`, in multiples */
 } SampleLengths;
 
 typedef struct {
@@ -133,6 +133,8 @@ void contexts_free(Contexts *c); /* NULL is legal */
 Status trainer_replicate(dpx_trainer *t, const Replication *r) CHECKED;
 
 /* exec/api/lengths.c */
+Status lengths_keep(Lengths *l, const char *name, int axis, int64_t least, int64_t multiple, const int64_t *length,
+                    int64_t n) CHECKED;
 void lengths_forget(Lengths *l);
 /* What was said of this step's samples is the session's to go by; and counted, once the step has begun. */
 Status trainer_take_lengths(dpx_trainer *t, const Feed *f) CHECKED;

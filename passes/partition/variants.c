@@ -237,7 +237,7 @@ static Status match_inputs(const Match *m, const Node *n, const Node *o)
 static Status match_node(const Match *m, const Node *n, const Node *o)
 {
     if (n->op != o->op || n->n_in != o->n_in || n->n_out != o->n_out)
-        return unlike(m, n, "operator");
+        return FAIL(E_UNSUPPORTED, "%s: a shorter batch has %s here", node_text(m->g, n), node_text(m->k->g, o));
     TRY(match_inputs(m, n, o));
     m->differ[n->index] |= !same_attrs(n, o);
     for (int i = 0; i < n->n_out; i++) {
@@ -417,6 +417,21 @@ static bool can_be_drawn(const Placements *t, const Graph *g, const Node *n)
            value(g, n->out[0])->shape->rank < MAX_RANK;
 }
 
+/* A sum over the batch times, or over, a number that follows the length is the whole batch's to make. */
+static bool scales_sum(const Placements *t, const Graph *g, const Variants *v, const Node *n)
+{
+    bool sum = false, number = false;
+
+    for (int i = 0; i < n->n_in; i++) {
+        const Value *x = has_value(n->in[i]) ? in_value(g, n, i) : NULL;
+
+        sum |= x && t->want[n->index][i].kind == PL_P;
+        number |= x && dtype_is_float(x->dtype) && t->value[n->in[i].i].kind == PL_B &&
+                  (x->kind == V_CONST ? v->differ[n->index] : t->varies[n->in[i].i]);
+    }
+    return sum && number;
+}
+
 static Status check_node(const Placements *t, const Graph *g, const Variants *v, const Node *n)
 {
     const char *why = NULL;
@@ -435,6 +450,8 @@ static Status check_node(const Placements *t, const Graph *g, const Variants *v,
     for (int o = 0; o < n->n_out && !why; o++)
         if (has_value(n->out[o]) && t->value[n->out[o].i].kind == PL_L)
             why = "measures all positions of a part, padding too";
+    if (!why && scales_sum(t, g, v, n))
+        why = "scales a sum over the batch by a number that follows its length";
     if (!why && n->op->flags & (OPF_STACKS_L | OPF_SHARES))
         why = "shares what it computes of each part";
     if (!why && t->home[n->index])

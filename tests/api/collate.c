@@ -531,8 +531,8 @@ static dpx_model *attention(void)
     return model_of_text(text);
 }
 
-/* Sequence i has 1 + 3 i mod 6 positions. */
-static int length_of(int i) { return 1 + 3 * i % LONGEST; }
+/* Sequence i has 2 + 3 i mod 6 positions. */
+static int length_of(int i) { return 2 + 3 * i % LONGEST; }
 static double element(int i, int row, int t) { return sin(7 * i + 3 * row + 11 * t) / 2; }
 
 /* As many as there are positions, padded with `padding`; the mask with 0. */
@@ -607,6 +607,156 @@ static void test_attention(void)
         dpx_trainer_free(huge);
         dpx_trainer_free(longer);
     }
+    dpx_model_free(m);
+}
+
+/* ---- lengths of replicas ---- */
+
+static dpx_trainer *padded_trainer(const dpx_model *m, const char *replicas, const char *to, const char *accumulate)
+{
+    const char *const set[][2] = { { "loss", "mse" },         { "lr", "0.001" },     { "threads", "1" },
+                                   { "replicas", replicas }, { "pad-to", to }, { "accumulate", accumulate } };
+    dpx_options *o = dpx_options_create();
+    dpx_trainer *t = NULL;
+
+    for (size_t i = 0; i < sizeof set / sizeof *set; i++)
+        CHECK_DPX(dpx_options_set(o, set[i][0], set[i][1]));
+    CHECK_DPX(dpx_trainer_create(&t, m, o, NULL, NULL));
+    dpx_options_free(o);
+    return t;
+}
+
+static int near_weights(dpx_trainer *a, dpx_trainer *b)
+{
+    int near = 1;
+
+    for (int i = 0; i < 2; i++) {
+        static const char *const names[] = { "conv.weight", "head.weight" };
+        float x[8] = { 0 }, y[8] = { 1 };
+        dpx_tensor t = { .dtype = DPX_FLOAT32, .rank = i ? 2 : 4, .dim = { 2, 1, 2, 2 } };
+
+        t.data = x;
+        CHECK_DPX(dpx_trainer_get_state(a, names[i], &t));
+        t.data = y;
+        CHECK_DPX(dpx_trainer_get_state(b, names[i], &t));
+        for (int k = 0; k < (i ? 2 : 8); k++)
+            near &= fabsf(x[k] - y[k]) <= 1e-5f * fabsf(y[k]) + 1e-6f;
+    }
+    return near;
+}
+
+/* Each group computed at its own size, both axes: what the groups alone give, one after the other. */
+static void test_own_lengths(void)
+{
+    enum { N = 6, EACH = 2, GROUPS = 3 };
+    dpx_model *m = any_size();
+    dpx_trainer *own = padded_trainer(m, "3", "replica", "1"), *step = padded_trainer(m, "3", "step", "1"),
+                *alone = padded_trainer(m, "1", "step", "3");
+    dpx_data *part[GROUPS] = { NULL };
+    const dpx_data *batch = images(N, EACH);
+    dpx_result a, b, c = { 0 };
+    double sum = 0;
+
+    CHECK_DPX(dpx_scatter(part, batch, GROUPS));
+    for (int r = 0; r < GROUPS; r++) {
+        keep(part[r]);
+        part[r] = map_of("img", dpx_data_find(part[r], "img"), "target", dpx_data_find(part[r], "target"));
+        CHECK_DPX(dpx_val_data(alone, part[r], &c));
+        sum += c.loss_sum;
+    }
+    CHECK_DPX(dpx_val_data(own, batch, &a));
+    CHECK_DPX(dpx_val_data(step, batch, &b));
+    CU_ASSERT(fabs(a.loss_sum - sum) <= 1e-5 * sum);
+    CU_ASSERT(fabs(b.loss_sum - sum) > 1e-3 * sum); /* the padding is data to this model */
+    for (int i = 0; i < 3; i++) {
+        CHECK_DPX(dpx_train_data(own, batch, &a));
+        for (int r = 0; r < GROUPS; r++)
+            CHECK_DPX(dpx_train_data(alone, part[r], &c));
+        CU_ASSERT(fabs(a.loss - c.loss) <= 1e-5 * c.loss);
+    }
+    CU_ASSERT(near_weights(own, alone));
+    dpx_trainer_free(own);
+    dpx_trainer_free(step);
+    dpx_trainer_free(alone);
+    dpx_model_free(m);
+    free_made();
+}
+
+/* Groups of one sample have no padding: what they would be padded with is nowhere, be it no number. */
+static void test_no_padding(void)
+{
+    dpx_model *m = attention();
+    dpx_trainer *zeros = padded_trainer(m, "5", "replica", "1"), *nan = padded_trainer(m, "5", "replica", "1"),
+                *longer = padded_trainer(m, "1", "step", "1");
+    dpx_padding p = { 0 };
+    int64_t positions = 0;
+    dpx_result a, b, c;
+
+    for (int step = 0; step < 5; step++) {
+        CHECK_DPX(dpx_train_data(zeros, sequences(1, 0), &a));
+        CHECK_DPX(dpx_train_data(nan, sequences(1, (double)NAN), &b));
+        step_by_hand(longer, &c);
+        CU_ASSERT(a.loss == b.loss && isfinite(a.loss));
+        CU_ASSERT(fabs(a.loss - c.loss) <= 1e-12 * fabs(c.loss));
+        free_made();
+    }
+    for (int i = 0; i < ATTENDED; i++)
+        positions += 5 * 2 * length_of(i); /* of x and the mask */
+    CHECK_DPX(dpx_trainer_padding(zeros, &p));
+    CU_ASSERT(p.positions == positions && p.computed == positions);
+    dpx_trainer_free(zeros);
+    dpx_trainer_free(nan);
+    dpx_trainer_free(longer);
+    dpx_model_free(m);
+}
+
+/* Of plain tensors the caller says it. */
+static void test_said_lengths(void)
+{
+    enum { N = 4, T = 6 };
+    static const int64_t length[N] = { 2, 3, 6, 5 }, wide[N] = { 2, 3, 7, 5 };
+    static double x[N][WIDE][T], mask[N][T], target[N][WIDE];
+    dpx_tensor batch[] = { { "x", DPX_FLOAT64, 3, { N, WIDE, T }, x },
+                           { "mask", DPX_FLOAT64, 3, { N, 1, T }, mask },
+                           { "target", DPX_FLOAT64, 2, { N, WIDE }, target } };
+    dpx_model *m = attention();
+    dpx_trainer *own = padded_trainer(m, "2", "replica", "1"), *step = padded_trainer(m, "2", "step", "1");
+    dpx_padding p;
+    dpx_result a, b;
+
+    for (int i = 0; i < N; i++)
+        for (int k = 0; k < T; k++) {
+            mask[i][k] = k < length[i];
+            for (int row = 0; row < WIDE; row++)
+                x[i][row][k] = k < length[i] ? element(i, row, k) : 1e30;
+        }
+    for (int i = 0; i < 3; i++) {
+        dpx_trainer *both[] = { own, step };
+
+        for (int k = 0; k < 2; k++) {
+            CHECK_DPX(dpx_trainer_lengths(both[k], "x", 2, 2, length, N));
+            CHECK_DPX(dpx_trainer_lengths(both[k], "mask", 2, 2, length, N));
+            CHECK_DPX(dpx_trainer_lengths(both[k], "nobody's", 2, 2, length, N));
+            CHECK_DPX(dpx_train_step(both[k], batch, 3, k ? &b : &a));
+        }
+        CU_ASSERT(fabs(a.loss - b.loss) <= 1e-12 * fabs(b.loss));
+    }
+    CHECK_DPX(dpx_trainer_padding(own, &p)); /* the first part to 4, in multiples of 2; the second to 6 */
+    CU_ASSERT(p.positions == 3 * 2 * 16 && p.computed == 3 * 2 * (2 * 4 + 2 * 6));
+    CHECK_DPX(dpx_trainer_padding(step, &p));
+    CU_ASSERT(p.positions == 3 * 2 * 16 && p.computed == 3 * 2 * 4 * 6);
+    CHECK_DPX_FAILS(DPX_INVALID, "expected an axis from 0", dpx_trainer_lengths(own, "x", -1, 1, length, N));
+    CHECK_DPX_FAILS(DPX_INVALID, "multiples from 1", dpx_trainer_lengths(own, "x", 2, 0, length, N));
+    CHECK_DPX_FAILS(DPX_INVALID, "sample 1 has -3", dpx_trainer_lengths(own, "x", 2, 1, (int64_t[]){ 2, -3 }, 2));
+    CHECK_DPX(dpx_trainer_lengths(own, "x", 2, 1, length, 3));
+    CHECK_DPX_FAILS(DPX_INVALID, "3 are given, and the batch has 4 samples", dpx_train_step(own, batch, 3, &a));
+    CHECK_DPX(dpx_trainer_lengths(own, "x", 3, 1, length, N));
+    CHECK_DPX_FAILS(DPX_INVALID, "along axis 3, and its rank is 3", dpx_train_step(own, batch, 3, &a));
+    CHECK_DPX(dpx_trainer_lengths(own, "x", 2, 1, wide, N));
+    CHECK_DPX_FAILS(DPX_INVALID, "sample 2 has 7 of 6", dpx_train_step(own, batch, 3, &a));
+    CHECK_DPX(dpx_train_step(own, batch, 3, &a)); /* they were of that step */
+    dpx_trainer_free(own);
+    dpx_trainer_free(step);
     dpx_model_free(m);
 }
 
@@ -698,5 +848,6 @@ DEFINE_SUITE(collate, { "defaults of a container", test_defaults }, { "padded to
              { "lists, maps and tensors", test_structure }, { "errors name the path", test_paths },
              { "scatter", test_scatter }, { "scatter without groups", test_scatter_without_groups },
              { "scatter refuses", test_scatter_refused }, { "steps of groups", test_steps },
-             { "attention", test_attention }, { "steps of groups in two processes", test_world },
+             { "attention", test_attention }, { "each group at its own size", test_own_lengths },
+             { "groups without padding", test_no_padding }, { "lengths that are said", test_said_lengths }, { "steps of groups in two processes", test_world },
              { "steps that are refused", test_steps_refused });
