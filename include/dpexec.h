@@ -103,8 +103,7 @@ typedef struct {
 
 DPX_API size_t dpx_dtype_size(dpx_dtype dtype);      /* bytes; 0 for an unknown type */
 DPX_API const char *dpx_dtype_name(dpx_dtype dtype); /* "float32" ... */
-/* Views a DLPack tensor (`const DLTensor *` of dlpack/dlpack.h) without a copy.  It must be dense row-major CPU
- * memory. */
+/* Views a DLPack tensor (`const DLTensor *` of dlpack/dlpack.h) without a copy: dense row-major CPU memory. */
 DPX_API dpx_status dpx_tensor_from_dlpack(dpx_tensor *out, const char *name, const void *dl_tensor) DPX_CHECKED;
 
 /* ---- models ---- */
@@ -125,8 +124,7 @@ typedef struct {
     int trainable;                      /* state: a parameter that the optimizer updates */
 } dpx_info;
 
-/* Is it a step, or a part of one, that dpx_transform wrote?  That again writes it as it is; nothing can be trained or
- * run from it. */
+/* Is it a step, or part of one, that dpx_transform wrote?  That writes it again as it is; nothing trains or runs it. */
 DPX_API int dpx_model_is_step(const dpx_model *model);
 DPX_API int dpx_model_count(const dpx_model *model, dpx_kind kind);
 DPX_API dpx_status dpx_model_info(const dpx_model *model, dpx_kind kind, int index, dpx_info *out) DPX_CHECKED;
@@ -195,8 +193,7 @@ DPX_API dpx_target_kind dpx_target(const dpx_options *options);
 
 DPX_API int dpx_option_count(void);
 DPX_API dpx_option_info dpx_option_at(int index); /* all zero and NULL where there is none */
-/* The value in force as text ("" when unset); lists are joined by ";".  Valid until the next set.  NULL: no such
- * option. */
+/* The value in force as text ("" when unset); lists are joined by ";".  Valid until the next set.  NULL: none such. */
 DPX_API const char *dpx_options_get(const dpx_options *options, const char *name);
 /* The axis along which a batch has its samples in an input of the model, or in the target that the options' loss adds:
  * as "batch-input" says it, else as the names of the model's dimensions do; 0 where nothing tells. */
@@ -250,8 +247,7 @@ typedef struct {
     /* What the copies of a node on several replicas share, as batch-norm does its statistics: `collect` makes a copy's
      * message from its inputs, `combine` from the messages of all copies an answer to each, which `apply` then has.
      * The gradient likewise, from what it declares that it reads.  Copies without samples send messages too.
-     * `combine` depends on the messages and the attributes alone: it runs once for a device.  NULL: nothing is
-     * shared. */
+     * `combine` depends on the messages and the attributes alone: it runs once for a device.  NULL: none is. */
     dpx_node_fn *collect, *combine, *gradient_collect, *gradient_combine;
 } dpx_kernels;
 
@@ -413,15 +409,13 @@ DPX_API void dpx_world_leave(dpx_world *world);
 DPX_API void dpx_world_end(dpx_world *world, int status);
 /* Tells the others why this process cannot go on.  Steps that fail do so themselves.  NULL is legal. */
 DPX_API void dpx_world_abort(dpx_world *world, const char *reason);
-/* What the processes must have in common besides model and options, such as a digest of the data: compared when the
- * next trainer is created. */
+/* What processes must have in common besides model and options, as a digest of data: compared by the next trainer. */
 DPX_API dpx_status dpx_world_note(dpx_world *world, const char *name, const char *value) DPX_CHECKED;
 /* Every process calls it: the largest `mine`.  For decisions that all must make alike. */
 DPX_API dpx_status dpx_world_max(dpx_world *world, int64_t mine, int64_t *out) DPX_CHECKED;
 /* Every process calls it: the sum of all `mine`, modulo 2^64. */
 DPX_API dpx_status dpx_world_sum(dpx_world *world, int64_t mine, int64_t *out) DPX_CHECKED;
-/* Trainers that are created with these options train in the world, which must outlive them; NULL: this process
- * alone. */
+/* Trainers that are created with these options train in the world, which must outlive them; NULL: it alone. */
 DPX_API void dpx_options_set_world(dpx_options *options, dpx_world *world);
 
 /* ---- devices ---- */
@@ -542,8 +536,7 @@ DPX_API void dpx_trainer_free(dpx_trainer *trainer);
 /* Into how many parts every batch is cut: "replicas", else as many as there are devices in all processes. */
 DPX_API int dpx_trainer_replicas(const dpx_trainer *trainer);
 /* The value in force as text, as dpx_options_get has it; of "split", when it is "auto" or weights, the weight of each
- * replica: a run that goes on elsewhere with this text has the same parts; of "links" what was read.  NULL: no such
- * option. */
+ * replica: a run that goes on elsewhere with this text has the same parts; of "links" what was read.  NULL: none. */
 DPX_API const char *dpx_trainer_option(const dpx_trainer *trainer, const char *name);
 /* Told once of every copy of a node that replication makes, so that copies may share something.  `node` is a name of
  * the model as it was loaded: of a node, or of a call of an ONNX function, by which the names of its nodes begin
@@ -559,8 +552,7 @@ DPX_API dpx_status dpx_options_on_replicate(dpx_options *options, const char *pa
  * of the model, calls in front of what is in them; then for those of the next copy.  Nodes are those of the operators
  * that the program brought (dpx_options_set_operators), and those whose names match `pattern`, as in a shell (NULL:
  * none); nodes of one name count as one.  With one replica there are no copies, and nothing is called; else all are
- * told of, also those without samples.  Once a trainer, before its first step; DPX_INVALID afterwards.  A failure names
- * node and copy. */
+ * told of, those without samples too.  Once a trainer, before its first step; else DPX_INVALID.  Failures name both. */
 DPX_API dpx_status dpx_trainer_on_replicate(dpx_trainer *trainer, const char *pattern, dpx_replicate_fn *replicate,
                                             void (*release)(void *context), void *user) DPX_CHECKED;
 /* The context of that node; NULL: it has none.  Kernels have the name from dpx_node_name, those of gradients
@@ -617,21 +609,14 @@ typedef struct {
 } dpx_part;
 DPX_API dpx_status dpx_trainer_part(const dpx_trainer *t, int64_t samples, dpx_part *out) DPX_CHECKED;
 
-/* With "pad-to" replica: how long each sample of the next step is along an axis behind the samples of the tensor `name`,
- * [n] of the whole batch, in all processes the same.  What is behind is padding: each replica computes what it has to the
- * longest of its samples, at least two (an axis of one is another formula to many models), rounded up to a multiple, and
- * the rest of its tensor is not read.  Once for each tensor that has sequences, masks and targets too; those that a step
- * does not take are passed over.  Outputs that have the axis have zeros there.  With "pad-to" step they are counted
- * alone.
- * DPX_INVALID, also from the step: lengths that do not fit the batch. */
+/* With "pad-to" replica: how long the samples, [n] of the whole batch, of the next step are along an axis of tensor
+ * `name`; what is behind is not read.  A replica computes what it has to its longest, at least two (an axis of one is
+ * another formula to many models), in multiples.  For each tensor that has sequences; those that the step does not take
+ * are passed over.  Outputs have zeros there.  DPX_INVALID, also from the step: what does not fit the batch. */
 DPX_API dpx_status dpx_trainer_lengths(dpx_trainer *t, const char *name, int axis, int64_t multiple,
                                        const int64_t *length, int64_t n) DPX_CHECKED;
-/* Of all tensors whose lengths were given, in all steps so far: the positions that there are, and those that were
- * computed. */
-typedef struct {
-    int64_t positions, computed;
-} dpx_padding;
-DPX_API dpx_status dpx_trainer_padding(const dpx_trainer *t, dpx_padding *out) DPX_CHECKED;
+/* Of those tensors in all steps so far: positions that there are, and those that were computed. */
+DPX_API void dpx_trainer_padding(const dpx_trainer *t, int64_t *positions, int64_t *computed);
 
 /* The steps by parts, for callers that load in every process only what it needs:
  *
@@ -725,8 +710,7 @@ DPX_API dpx_status dpx_trainer_set_state(dpx_trainer *t, const char *name, const
 DPX_API int64_t dpx_trainer_step_count(const dpx_trainer *t); /* begun */
 
 /* A checkpoint: `directory`/step-N/{state.safetensors,manifest.json}, written under a temporary name, synced and
- * renamed. `note` is kept in the manifest and handed back by resume (the caller's position in its data); may be
- * NULL. */
+ * renamed. `note`, or NULL, is kept in the manifest and handed back by resume (the caller's position in its data). */
 DPX_API dpx_status dpx_trainer_save(dpx_trainer *t, const char *directory, const char *note) DPX_CHECKED;
 /* Loads the newest checkpoint below `directory` that verifies; the trainer's log is warned of
  * each newer one that does not.  `note`, when not NULL, receives a copy to free(). */

@@ -112,7 +112,7 @@ typedef struct {
     void *members_user;
     const InputReach *reach; /* inputs, or targets, whose parts end before the whole does; what is behind is padding */
     int n_reach;
-    bool *reach_kept; /* [replicas] receives which of them end there too where they are computed; may be NULL */
+    bool *reach_kept;         /* [replicas] receives which of them end there too where they are computed; may be NULL */
     DType dtype;              /* DT_FLOAT32 / DT_FLOAT64: convert the model's floats; DT_NONE: leave */
     DType precision;          /* DT_FLOAT16 / DT_BFLOAT16: of products and their surroundings; DT_NONE: as dtype */
     LossScaling loss_scaling; /* of the loss that is differentiated (passes/train/scale_loss.c) */
@@ -200,13 +200,13 @@ static inline bool mode_in(const BuildOptions *opt, unsigned modes) { return mod
 enum { REPRESENTATIVES = 4 };
 
 typedef struct Variants Variants; /* passes/partition/variants.h */
-typedef struct Report Report; /* passes/report.h: what was found, for --report and the log */
+typedef struct Report Report;     /* passes/report.h: what was found, for --report and the log */
 
 typedef struct {
     Arena *scratch; /* emptied after each pass */
     const BuildOptions *opt;
-    Evaluator eval; /* NULL: nothing is folded */
-    Report *report; /* may be NULL */
+    Evaluator eval;     /* NULL: nothing is folded */
+    Report *report;     /* may be NULL */
     Variants *variants; /* the same graph for replicas whose parts are shorter; NULL: none is */
     int n_changed;
 } PassCtx;

@@ -150,7 +150,8 @@ static Status build_variants(Variants *v, const BuildOptions *opt, Evaluator eva
     for (int i = v ? v->n : 0; i-- > 0;) {
         const BuildOptions own = variant_options(v, i, opt);
 
-        TRY(variants_drop(v, i, run_range(v->list[i].g, &own, eval, NULL, 0, find_pass(pass_partition.name) - 1, NULL)));
+        TRY(variants_drop(v, i,
+                          run_range(v->list[i].g, &own, eval, NULL, 0, find_pass(pass_partition.name) - 1, NULL)));
     }
     return ST_OK;
 }

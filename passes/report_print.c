@@ -18,8 +18,8 @@ static const char *const headings[] = { "inputs",
                                         "outputs that are not of the whole batch",
                                         "parts that are padded like the longest",
                                         "notes" };
-static const char *const keys[] = { "inputs",  "mixes",    "no_gradient",  "replicated", "host",
-                                    "guesses", "exporter", "accumulation", "outputs",    "padding",    "notes" };
+static const char *const keys[] = { "inputs",   "mixes",        "no_gradient", "replicated", "host", "guesses",
+                                    "exporter", "accumulation", "outputs",     "padding",    "notes" };
 enum { N_KINDS = sizeof keys / sizeof *keys };
 
 static Status finish(FILE *to)

@@ -257,9 +257,10 @@ static int64_t count_lengths(const Field *f)
     return n;
 }
 
-/* Each length is a program. */
+/* Each length is a program; with --pad-to replica all that two replicas may have. */
 static void warn_of_lengths(const Feed *f, const Args *a, Progress *log)
 {
+    const bool apart = !strcmp(dpx_options_get(a->options, "pad-to"), "replica");
     const int64_t kept = strtoll(dpx_options_get(a->options, "programs"), NULL, 10);
     int64_t most = 0;
 
@@ -268,7 +269,13 @@ static void warn_of_lengths(const Feed *f, const Args *a, Progress *log)
 
         most = n > most ? n : most;
     }
-    if (most > kept)
+    if (apart && most * most > kept)
+        progress_line(log,
+                      "dpexec: warning: --pad-to replica: sequences have %lld lengths, each choice of which for the "
+                      "replicas is a program, and %lld are kept (--programs), so most steps will compile one: "
+                      "--pad-multiple makes them fewer",
+                      (long long)most, (long long)kept);
+    else if (most > kept)
         progress_line(log,
                       "dpexec: warning: sequences have %lld lengths, and %lld programs are kept (--programs), so some "
                       "will be compiled again and again: --pad-multiple makes them fewer",

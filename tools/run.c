@@ -46,8 +46,8 @@ typedef struct {
     char **file; /* [room] of the outputs */
     dpx_tensor input[MAX_ARRAYS], *output;
     void *converted[MAX_ARRAYS];
-    Feed sequences; /* inputs of unequal length, and what is told of them */
-    Loader *loader; /* holds the one batch of these; NULL: there are none */
+    Feed sequences;     /* inputs of unequal length, and what is told of them */
+    Loader *loader;     /* holds the one batch of these; NULL: there are none */
     const Batch *batch; /* that it has lent */
     Progress progress;
 } Job;

@@ -356,9 +356,9 @@ Status run_dir_log_step(RunDir *r, const dpx_trainer *t, const dpx_result *resul
                 ",\"read\":{\"bytes\":%lld,\"most_bytes\":%lld,\"file_bytes\":%lld,\"most_file_bytes\":%lld}",
                 (long long)read->all.bytes, (long long)read->most.bytes, (long long)read->all.file_bytes,
                 (long long)read->most.file_bytes);
-    if (read && read->padding.computed)
-        fprintf(r->metrics, ",\"padding\":{\"positions\":%lld,\"computed\":%lld}", (long long)read->padding.positions,
-                (long long)read->padding.computed);
+    if (read && read->computed)
+        fprintf(r->metrics, ",\"padding\":{\"positions\":%lld,\"computed\":%lld}", (long long)read->positions,
+                (long long)read->computed);
     if (trained)
         log_epoch(r, metric, trained);
     for (int k = 1; !isnan(dpx_trainer_group_lr(t, k, result->step)); k++)

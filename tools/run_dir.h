@@ -35,8 +35,8 @@ Status run_dir_write_args(const RunDir *r, const Args *a) CHECKED;
 Status run_dir_rewind(RunDir *r, int64_t step, bool evaluates, bool *evaluated) CHECKED;
 /* One line a step, one an evaluation; numbers read back to the same bits.  E_IO when the disk is full. */
 typedef struct {
-    LoaderRead all, most; /* of all processes together; of the one that read most */
-    dpx_padding padding;  /* of sequences; nothing: there are none */
+    LoaderRead all, most;        /* of all processes together; of the one that read most */
+    int64_t positions, computed; /* of sequences; 0: there are none */
 } RunRead;
 /* Of the epoch that ends with the step `read`, and what its steps measured of the metric, else NULL. */
 Status run_dir_log_step(RunDir *r, const dpx_trainer *t, const dpx_result *result, int64_t epoch, double ms,

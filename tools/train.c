@@ -81,7 +81,7 @@ typedef struct {
     int64_t first;     /* steps that were done when the run began or went on */
     int64_t skipped;   /* since then: steps whose gradients were not finite at their loss scale */
     bool told_skipped;
-    dpx_padding padded; /* what the trainer had counted before the epoch */
+    int64_t positions, computed; /* what the trainer had counted before the epoch */
 } Run;
 
 /* ---- signals ---- */
@@ -114,28 +114,19 @@ static Status look_for_signal(Run *r) { return world_most(&r->signal, &r->world,
 
 /* ---- evaluation ---- */
 
-/* Counted by an evaluation, and not of an epoch. */
-static Status pass_over_padding(Run *r, const dpx_padding *before)
-{
-    dpx_padding now;
-
-    TRY((Status)dpx_trainer_padding(r->trainer, &now));
-    r->padded.positions += now.positions - before->positions;
-    r->padded.computed += now.computed - before->computed;
-    return ST_OK;
-}
-
 static Status evaluate_now(Run *r)
 {
     const char *metric = dpx_options_get(r->args->options, "metric");
-    dpx_padding before;
+    int64_t positions, computed, positions_now, computed_now;
     Evaluation e;
 
     if (!r->val.data || r->eval_step == r->step)
         return ST_OK;
-    TRY((Status)dpx_trainer_padding(r->trainer, &before));
+    dpx_trainer_padding(r->trainer, &positions, &computed);
     TRY(evaluate(&e, r->trainer, &r->val, r->batch_size, r->world.world, NULL));
-    TRY(pass_over_padding(r, &before));
+    dpx_trainer_padding(r->trainer, &positions_now, &computed_now);
+    r->positions += positions_now - positions; /* they are not of the epoch */
+    r->computed += computed_now - computed;
     r->last_eval = e;
     r->eval_step = r->step;
     if (!r->progress.quiet && e.metric.measured && !e.metric.table.data)
@@ -466,9 +457,9 @@ static Status count_read(RunRead *out, bool *ends, Run *r)
     *ends = r->step == r->begun && (r->at.batch == loader_batches(r->loader) || r->step == r->steps);
     if (!*ends)
         return ST_OK;
-    TRY((Status)dpx_trainer_padding(r->trainer, &out->padding));
-    out->padding.positions -= r->padded.positions;
-    out->padding.computed -= r->padded.computed;
+    dpx_trainer_padding(r->trainer, &out->positions, &out->computed);
+    out->positions -= r->positions;
+    out->computed -= r->computed;
     return world_read(&out->all, &out->most, &r->world, loader_take_read(r->loader));
 }
 
@@ -636,7 +627,7 @@ static Status run_epoch(Run *r)
     r->since = seconds_now();
     TRY(look_for_signal(r));
     TRY(loader_start(r->loader, r->at.epoch, r->at.batch));
-    TRY((Status)dpx_trainer_padding(r->trainer, &r->padded));
+    dpx_trainer_padding(r->trainer, &r->positions, &r->computed);
     for (const Batch *b; r->begun < r->steps && !r->signal && (b = loader_next(r->loader));) {
         TRY(begin_step(r, b));
         TRY(take_results(r, is_due(r) ? 0 : ahead));

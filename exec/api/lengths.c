@@ -77,8 +77,8 @@ static int64_t longest(const SampleLengths *x, int64_t from, int64_t to, int64_t
 }
 
 /* Of a tensor of the whole.  `size`: [replicas]; *shorter: one is. */
-static void measure(const dpx_trainer *t, const SampleLengths *x, const Tensor *whole, const int64_t *offset, int64_t *size,
-                    bool *shorter)
+static void measure(const dpx_trainer *t, const SampleLengths *x, const Tensor *whole, const int64_t *offset,
+                    int64_t *size, bool *shorter)
 {
     const int64_t most = whole->shape.dim[x->axis];
 
@@ -128,9 +128,9 @@ Status trainer_take_lengths(dpx_trainer *t, const Feed *f)
 {
     InputReach *list = calloc((size_t)t->lengths.n + 1, sizeof *list);
     int64_t *size = calloc(((size_t)t->lengths.n + 1) * (size_t)t->replicas, sizeof *size);
-    Status st = list && size ? t->lengths.n && f->samples ? find_reach(t, f, list, size)
-                                                          : session_set_reach(t->session, NULL, 0)
-                             : FAIL_NOMEM();
+    Status st = list && size
+                    ? t->lengths.n && f->samples ? find_reach(t, f, list, size) : session_set_reach(t->session, NULL, 0)
+                    : FAIL_NOMEM();
 
     free(list);
     free(size);
@@ -139,7 +139,7 @@ Status trainer_take_lengths(dpx_trainer *t, const Feed *f)
 
 /* ---- what was computed ---- */
 
-static void count(dpx_padding *p, const SampleLengths *x, const Tensor *whole, const int64_t *offset, const bool *kept,
+static void count(Padding *p, const SampleLengths *x, const Tensor *whole, const int64_t *offset, const bool *kept,
                   int replicas)
 {
     const int64_t most = whole->shape.dim[x->axis];
@@ -147,7 +147,8 @@ static void count(dpx_padding *p, const SampleLengths *x, const Tensor *whole, c
     for (int64_t s = 0; s < x->n; s++)
         p->positions += x->length[s];
     for (int r = 0; r < replicas; r++)
-        p->computed += (kept && kept[r] ? longest(x, offset[r], offset[r + 1], most) : most) * (offset[r + 1] - offset[r]);
+        p->computed +=
+            (kept && kept[r] ? longest(x, offset[r], offset[r + 1], most) : most) * (offset[r + 1] - offset[r]);
 }
 
 Status trainer_count_padding(dpx_trainer *t, const Feed *f, const SessionStep *step)
@@ -165,10 +166,10 @@ Status trainer_count_padding(dpx_trainer *t, const Feed *f, const SessionStep *s
     return ST_OK;
 }
 
-dpx_status dpx_trainer_padding(const dpx_trainer *t, dpx_padding *out)
+void dpx_trainer_padding(const dpx_trainer *t, int64_t *positions, int64_t *computed)
 {
-    NEED(t, "trainer");
-    NEED(out, "out");
-    *out = t->padding;
-    return DPX_OK;
+    if (positions)
+        *positions = t ? t->padding.positions : 0;
+    if (computed)
+        *computed = t ? t->padding.computed : 0;
 }

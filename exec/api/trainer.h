@@ -46,6 +46,10 @@ typedef struct {
     int n;
 } Lengths;
 
+typedef struct {
+    int64_t positions, computed;
+} Padding;
+
 typedef struct Preprocess Preprocess; /* exec/api/preprocess.c */
 typedef struct Contexts Contexts;     /* exec/api/replicate.c */
 
@@ -81,7 +85,7 @@ struct dpx_trainer {
     bool stepped;           /* a step was begun */
     LogValues log_values;
     Lengths lengths; /* of the next step */
-    dpx_padding padding;
+    Padding padding;
     dpx_tensor *prediction; /* [outputs of the model] that the last evaluation gave; NULL: there was none */
     int n_resumed;          /* the first states: those that the checkpoint had */
     Trace *trace;           /* NULL: nothing is timed */

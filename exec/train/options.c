@@ -298,7 +298,8 @@ static const Setting table[] = {
       "nodes that a model may have with functions inlined and loops unrolled, or run by the interpreter",
       SETTING_OF(Options, build.max_nodes), .min = 1, .max = 1e9, .on_resume = RESUME_FREE },
     { "pad-to", "WHOSE", "step",
-      "to which longest sequence a replica's samples are padded: the step's, one length for all replicas, or that of the "
+      "to which longest sequence a replica's samples are padded: the step's, one length for all replicas, or that of "
+      "the "
       "replica's own",
       SETTING_CHOICE_OF(Options, pad_parts, "step|replica"), .on_resume = RESUME_BITS },
     { "programs", "N", "32",

@@ -578,9 +578,8 @@ static Compiled **find(Session *s, BuildMode mode, bool means, const NamedTensor
 {
     Compiled **at = &s->compiled;
 
-    while (*at &&
-           ((*at)->samples_each != each_of(s, mode) || (*at)->means != means ||
-            !reach_same(&(*at)->reach, reach_of(s, mode)) || !suits(*at, mode, in, n_in, partly)))
+    while (*at && ((*at)->samples_each != each_of(s, mode) || (*at)->means != means ||
+                   !reach_same(&(*at)->reach, reach_of(s, mode)) || !suits(*at, mode, in, n_in, partly)))
         at = &(*at)->next;
     return at;
 }

@@ -158,8 +158,8 @@ static Status standard_random_dropout(Graph *g, Node *n)
     return g->status;
 }
 
-DEFINE_OP(RandomDropout, .applies = &op_DropoutGrad, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 2, .out_min = 2, .out_max = 2,
-          .dtypes = DTYPES_FLOAT, .flags = OPF_RANDOM, .inplace = { 1 },
+DEFINE_OP(RandomDropout, .applies = &op_DropoutGrad, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 2,
+          .out_min = 2, .out_max = 2, .dtypes = DTYPES_FLOAT, .flags = OPF_RANDOM, .inplace = { 1 },
           .attrs = (const AttrDecl[]){ { "ratio", A_FLOAT, .f = 0.5 }, KEYED, { 0 } }, .infer = infer_random_dropout,
           .standard = standard_random_dropout, .grad = grad_random_dropout, .place = place_elementwise,
           .doc = "(x, draw): x / (1 - ratio) where the mask holds, else 0; and the mask");

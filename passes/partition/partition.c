@@ -74,10 +74,8 @@ static Status place_parts(Placements *t, Graph *g, Partition *p, PassCtx *ctx, A
     if (ctx->variants && ctx->variants->n)
         TRY(variants_drop(ctx->variants, -1, try_variants(g, p, ctx, a)));
     if (ctx->variants && *ctx->variants->why)
-        TRY(report_note(ctx->report, NOTE_PADDING, "--pad-to replica",
-                        "%s padded to the longest of the step: %s",
-                        ctx->variants->n ? "some replicas' parts are" : "every replica's part is",
-                        ctx->variants->why));
+        TRY(report_note(ctx->report, NOTE_PADDING, "--pad-to replica", "%s padded to the longest of the step: %s",
+                        ctx->variants->n ? "some replicas' parts are" : "every replica's part is", ctx->variants->why));
     for (int r = 0; r < p->replicas && ctx->variants && ctx->opt->reach_kept; r++)
         ctx->opt->reach_kept[r] = ctx->variants->of[r] >= 0;
     TRY(place_graph(t, g, p, a, ctx->report));

@@ -12,8 +12,9 @@
  * be too early: it stays partial on a way that leads to an addition of two partial sums (a weight used twice is reduced
  * once), to a state that is one, to a reader that needs only parts of it (then a ReduceScatter does), to a
  * conversion that widens it (sums over replicas are not rounded to 16 bits), to one that asks for each replica's own
- * (OPF_OWN_SUMS), or to one that is not the same for all replicas (passes/partition/variants.h).  Otherwise the scaling, clipping and the
- * update that follow would run once per replica, and a gradient that is read in two ways would be reduced twice. */
+ * (OPF_OWN_SUMS), or to one that is not the same for all replicas (passes/partition/variants.h).  Otherwise the
+ * scaling, clipping and the update that follow would run once per replica, and a gradient that is read in two ways
+ * would be reduced twice. */
 #include "passes/partition/place.h"
 
 #include <string.h>
@@ -280,8 +281,7 @@ static Status decide_early(Placements *t, const Graph *g, Arena *a)
         }
     }
     for (uint32_t i = 1; i < g->n_value; i++)
-        t->early[i] =
-            t->value[i].kind == PL_P && !own[i] && (read[i] || !leads[i]) && !(t->varies && t->varies[i]);
+        t->early[i] = t->value[i].kind == PL_P && !own[i] && (read[i] || !leads[i]) && !(t->varies && t->varies[i]);
     return ST_OK;
 }
 

@@ -1,5 +1,5 @@
-/* Parts of unlike lengths: what is cut off where they come in, constants that follow the length, random numbers, and what
- * is padded where parts are put together. */
+/* Parts of unlike lengths: what is cut off where they come in, constants that follow the length, random numbers, and
+ * what is padded where parts are put together. */
 #include "graph/emit.h"
 #include "graph/op.h"
 #include "passes/partition/copies.h"
@@ -12,6 +12,7 @@ static ValueId slice_to(Expander *x, ValueId v, ValueId copy, const Shape *to, i
     const Shape *from = value(x->g, copy)->shape;
     const int d = x->p->device_of[r];
     int64_t zero[MAX_RANK] = { 0 }, end[MAX_RANK], axis[MAX_RANK];
+    ValueId in[4] = { copy };
     int n = 0;
     Node *made;
 
@@ -22,9 +23,10 @@ static ValueId slice_to(Expander *x, ValueId v, ValueId copy, const Shape *to, i
         }
     if (!n || x->g->status)
         return copy;
-    made = emit_copies(
-        x, &op_Slice, NULL, 4,
-        (ValueId[]){ copy, emit_ints(x->g, n, zero), emit_ints(x->g, n, end), emit_ints(x->g, n, axis) }, v, 1, &r, &d);
+    in[1] = emit_ints(x->g, n, zero);
+    in[2] = emit_ints(x->g, n, end);
+    in[3] = emit_ints(x->g, n, axis);
+    made = emit_copies(x, &op_Slice, NULL, 4, in, v, 1, &r, &d);
     return made ? made->out[0] : NO_VALUE;
 }
 
@@ -110,12 +112,10 @@ ValueId own_constant(Expander *x, const Node *n, int i, int r)
     const Place want = x->t->want[n->index][i];
     ValueId of;
 
-    if (!k || !x->p->variants->differ[n->index] || !has_value(n->in[i]) ||
-        value(x->g, n->in[i])->kind != V_CONST)
+    if (!k || !x->p->variants->differ[n->index] || !has_value(n->in[i]) || value(x->g, n->in[i])->kind != V_CONST)
         return NO_VALUE;
     of = k->node[n->index]->in[i];
-    return want.kind == PL_S ? tensor_part(x, value(k->g, of)->name, value(k->g, of)->init, want, r)
-                             : borrow(x, k, of);
+    return want.kind == PL_S ? tensor_part(x, value(k->g, of)->name, value(k->g, of)->init, want, r) : borrow(x, k, of);
 }
 
 /* Zeros, on replica r's device. */

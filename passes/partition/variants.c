@@ -1,14 +1,14 @@
 /* Replicas whose samples reach less far than the batch's longest.
  *
- * What a step computes of a length is written in its graph: the sizes of what it reshapes, masks and positions that were
- * folded.  So each length that a replica has takes all passes up to here as a batch of that length would, and of the
- * graphs so made each node is the same node in all: they are walked side by side, and where one is of another form the
- * longest is taken for all.  A replica's copy of a node then has the attributes, constants and shapes of its graph.
+ * What a step computes of a length is written in its graph: the sizes of what it reshapes, masks and positions that
+ * were folded.  So each length that a replica has takes all passes up to here as a batch of that length would, and of
+ * the graphs so made each node is the same node in all: they are walked side by side, and where one is of another form
+ * the longest is taken for all.  A replica's copy of a node then has the attributes, constants and shapes of its graph.
  *
- * That is right where nothing brings together what differs.  A sample's part of a split value is what the model makes of
- * that sample at its length; a partial sum adds up such; what is whole differs by length and is each replica's own. What
- * needs all parts in one tensor of one shape, or a number that holds for the whole batch and follows its length (a mean
- * over all positions), is found here, and named. */
+ * That is right where nothing brings together what differs.  A sample's part of a split value is what the model makes
+ * of that sample at its length; a partial sum adds up such; what is whole differs by length and is each replica's own.
+ * What needs all parts in one tensor of one shape, or a number that holds for the whole batch and follows its length (a
+ * mean over all positions), is found here, and named. */
 #include "passes/partition/variants.h"
 
 #include <string.h>
@@ -364,7 +364,8 @@ Status variants_compare(Variants *v, const Graph *g, const Placements *t, PassCt
 static bool shape_varies(const Variants *v, const Graph *g, ValueId x)
 {
     for (int i = 0; i < v->n; i++)
-        if (has_value(v->list[i].of[x.i]) && !shape_eq(value(g, x)->shape, value(v->list[i].g, v->list[i].of[x.i])->shape))
+        if (has_value(v->list[i].of[x.i]) &&
+            !shape_eq(value(g, x)->shape, value(v->list[i].g, v->list[i].of[x.i])->shape))
             return true;
     return false;
 }
@@ -390,8 +391,8 @@ Status variants_spread(Placements *t, const Graph *g, const Partition *p, Arena 
         for (int o = 0; o < n->n_out; o++) {
             const PlaceKind kind = t->value[n->out[o].i].kind;
 
-            t->varies[n->out[o].i] = has_value(n->out[o]) && (shape_varies(v, g, n->out[o]) ||
-                                                              (own && (kind == PL_B || kind == PL_L)));
+            t->varies[n->out[o].i] =
+                has_value(n->out[o]) && (shape_varies(v, g, n->out[o]) || (own && (kind == PL_B || kind == PL_L)));
         }
     }
     return ST_OK;

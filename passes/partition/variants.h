@@ -18,9 +18,9 @@ struct Variants {
     Arena *arena;
     Variant *list;
     int n, replicas; /* n 0: all replicas have the longest */
-    int *of;      /* [replicas] the variant; -1: the longest */
-    bool *differ; /* by node index: attributes, or what constants hold, are not the same in all */
-    char why[512]; /* some replicas have the longest although theirs are shorter; "": none */
+    int *of;         /* [replicas] the variant; -1: the longest */
+    bool *differ;    /* by node index: attributes, or what constants hold, are not the same in all */
+    char why[512];   /* some replicas have the longest although theirs are shorter; "": none */
 };
 
 /* Lengths that differ, of a graph that no pass has seen; NULL: there are none.  variants_free is due. */
@@ -37,8 +37,8 @@ Status variants_match(Variants *v, const Graph *g, Arena *a) CHECKED;
 /* And those whose own partition would not be like that of the longest, `t`. */
 Status variants_compare(Variants *v, const Graph *g, const Placements *t, PassCtx *ctx, Arena *a) CHECKED;
 
-/* Which values are not the same in all, of the placements `t`: in shape, or, of what is not split, in content; and which
- * nodes read such a one that is not split. */
+/* Which values are not the same in all, of the placements `t`: in shape, or, of what is not split, in content; and
+ * which nodes read such a one that is not split. */
 Status variants_spread(Placements *t, const Graph *g, const Partition *p, Arena *a) CHECKED;
 /* Does nothing bring together what differs? */
 Status variants_check(const Placements *t, const Graph *g, const Partition *p) CHECKED;

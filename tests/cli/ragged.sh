@@ -1,5 +1,5 @@
 #!/bin/bash
-# Sequences of unequal length against PyTorch (tests/cli/ragged.py): an encoder with a key padding mask, whose scores are for each
+# Sequences of unequal length against PyTorch (tests/cli/ragged.py), and against themselves (tests/cli/ragged_own.py): an encoder with a key padding mask, whose scores are for each
 # position, and convolutions with an input `lengths`, whose scores are for each sequence.
 . "$(dirname "$0")/lib.sh"
 python=${PYTHON:-/usr/bin/python3}
@@ -52,6 +52,59 @@ check "padded further" "${encoder[@]}" --pad-multiple 16 --replicas 3 --out "$DI
 check "losses when padded further: $(losses "$DIR/further")" within 1e-12 "$(losses "$DIR/further")" "$(losses "$DIR/encoder-3")"
 check "other padding" "${encoder[@]}" --padding x=1e30 --padding-mask src_key_padding_mask=x --replicas 3 --out "$DIR/other"
 check "losses with other padding" within 1e-12 "$(losses "$DIR/other")" "$(losses "$DIR/encoder-3")"
+
+# --pad-to replica: each replica's part is as long as its own longest.  The same losses, whatever is in the padding, in processes too;
+# of 10 samples of 42 positions, in batches of 4, 4 and 2, the parts that there are have fewer positions than the batches.
+own=(--pad-to replica)
+for replicas in 1 2 3 5; do
+    trains encoder encoder-own-$replicas "${encoder[@]}" "${own[@]}" --replicas $replicas
+    trains words words-own-$replicas "${words[@]}" "${own[@]}" --replicas $replicas
+    check "losses of own lengths on $replicas" within 1e-12 "$(losses "$DIR/encoder-own-$replicas")" "$(losses "$DIR/encoder-$replicas")"
+done
+trains encoder accumulated-own "${encoder[@]}" "${own[@]}" --batch-size 2 --accumulate 2 --replicas 2
+for data in nan huge; do
+    check "own lengths, padding of $data" "${encoder[@]}" "${own[@]}" --data $here/encoder_$data.npz --replicas 3 --out "$DIR/own-$data"
+    check "the bits of own lengths with padding of $data" same_run "$DIR/encoder-own-3" "$DIR/own-$data"
+done
+check "own lengths in multiples" "${encoder[@]}" "${own[@]}" --pad-multiple 4 --replicas 3 --out "$DIR/own-further"
+check "losses of own lengths in multiples" within 1e-12 "$(losses "$DIR/own-further")" "$(losses "$DIR/encoder-3")"
+check "own lengths in two processes" together 2 "${encoder[@]:1}" "${own[@]}" --out "$DIR/own-world"
+check "the bits of own lengths in two processes" same_run "$DIR/encoder-own-2" "$DIR/own-world"
+check "what is computed" "$python" - "$DIR" <<'PY'
+import json, sys
+# lengths 3 7 1 5 | 6 2 4 4 | 1 9: two replicas 7 5 | 6 4 | 2 9 (at least two), three 7 2 5 | 6 4 4 | 2 9 and one without samples
+def computed(run):
+    records = [json.loads(line) for line in open(sys.argv[1] + "/" + run + "/metrics.jsonl")]
+    return next((p["positions"], p["computed"]) for p in (r.get("padding") for r in records) if p)
+tensors = 3     # x, the mask and the target
+assert computed("encoder-2") == (42 * tensors, (4 * 7 + 4 * 6 + 2 * 9) * tensors), computed("encoder-2")
+assert computed("encoder-own-2") == (42 * tensors, (2 * 7 + 2 * 5 + 2 * 6 + 2 * 4 + 2 + 9) * tensors), computed("encoder-own-2")
+assert computed("encoder-own-3") == (42 * tensors, (2 * 7 + 2 + 5 + 2 * 6 + 4 + 4 + 2 + 9) * tensors), computed("encoder-own-3")
+PY
+check "own lengths, to be resumed" "${encoder[@]}" "${own[@]}" --replicas 3 --steps 4 --out "$DIR/own-resumed"
+check "a copy of that" cp -r "$DIR/own-resumed" "$DIR/own-changed"
+says "--pad-to was 'replica', is 'step' from here on: the last bits depend on it" "${encoder[@]/--quiet/--no-shuffle}" --replicas 3 --resume "$DIR/own-changed"
+check "own lengths, resumed" "${encoder[@]}" "${own[@]}" --replicas 3 --resume "$DIR/own-resumed"
+check "the bits of own lengths behind a resume" same_run "$DIR/encoder-own-3" "$DIR/own-resumed"
+
+# Positions that are learned, dropout and a mean over what there is, as PyTorch exports them: the numbers that are drawn are those of the
+# step's length, so that masks are the same.
+dropout=("$dpexec" $here/dropout.onnx "${common[@]}" --data $here/words.npz)
+for replicas in 2 3 4; do
+    check "dropout of $replicas" "${dropout[@]}" --replicas $replicas --out "$DIR/dropout-$replicas"
+    check "dropout of own lengths" "${dropout[@]}" "${own[@]}" --replicas $replicas --out "$DIR/dropout-own-$replicas"
+    check "losses of dropout of $replicas" within 1e-12 "$(losses "$DIR/dropout-own-$replicas")" "$(losses "$DIR/dropout-$replicas")"
+done
+
+# What brings together all positions of a batch keeps the step's length, and says why.
+for model in "mean:scales a sum over the batch by a number that follows its length" "norm:measures all positions of a part, padding too"; do
+    name=${model%%:*}
+    case $name in mean) what=(--loss output:loss --data $here/only.npz);; norm) what=(--loss cross-entropy --data $here/words.npz);; esac
+    of=("$dpexec" $here/$name.onnx "${what[@]}" --dtype float64 --batch-size 4 --lr 0.1 --no-shuffle --steps 10 --threads 1 --replicas 3)
+    check "$name" "${of[@]}" --quiet --out "$DIR/$name"
+    says "${model#*:}" "${of[@]}" "${own[@]}" --out "$DIR/$name-own"
+    check "the bits of $name" same_run "$DIR/$name" "$DIR/$name-own"
+done
 
 # A model of six positions has its inputs, and targets, padded to six; one whose positions do not see each other needs no mask.
 plain=("${common[@]}" --data $here/short.npz)
