@@ -87,12 +87,16 @@ says "--pad-to was 'replica', is 'step' from here on: the last bits depend on it
 check "own lengths, resumed" "${encoder[@]}" "${own[@]}" --replicas 3 --resume "$DIR/own-resumed"
 check "the bits of own lengths behind a resume" same_run "$DIR/encoder-own-3" "$DIR/own-resumed"
 
+# computed RUN: the positions computed in its first epoch.
+computed() { grep -o '"computed":[0-9]*' "$DIR/$1/metrics.jsonl" | head -1 | cut -d: -f2; }
+
 # Positions that are learned, dropout and a mean over what there is, as PyTorch exports them: the numbers that are drawn are those of the
 # step's length, so that masks are the same.
 dropout=("$dpexec" $here/dropout.onnx "${common[@]}" --data $here/words.npz)
 for replicas in 2 3 4; do
     check "dropout of $replicas" "${dropout[@]}" --replicas $replicas --out "$DIR/dropout-$replicas"
     check "dropout of own lengths" "${dropout[@]}" "${own[@]}" --replicas $replicas --out "$DIR/dropout-own-$replicas"
+    check "fewer positions of dropout" test "$(computed dropout-own-$replicas)" -lt "$(computed dropout-$replicas)"
     check "losses of dropout of $replicas" within 1e-12 "$(losses "$DIR/dropout-own-$replicas")" "$(losses "$DIR/dropout-$replicas")"
 done
 
@@ -157,7 +161,7 @@ import numpy as np
 d = sys.argv[1]
 load = lambda *p: np.load("/".join((d,) + p))
 ends = load("ends.npy")
-for run in ("predicted", "run", "run-lengths"):
+for run in ("predicted", "run", "run-lengths", "own", "run-own"):
     y = load(run, "scores.npy")
     assert y.shape == (ends[-1], 5) and np.array_equal(load(run, "scores.offsets.npy"), ends), (run, y.shape)
     for i in (0, 4, 9):
@@ -170,6 +174,10 @@ PY
 exact=(--dtype float64 --threads 1 --quiet)
 check "arrays" arrays
 check "predictions" "$dpexec" eval $here/encoder.onnx --data $here/encoder.npz --batch-size 4 --replicas 3 --predictions "$DIR/predicted" "${exact[@]}"
+check "predictions of own lengths" "$dpexec" eval $here/encoder.onnx --data $here/encoder.npz --batch-size 4 --replicas 3 --predictions "$DIR/own" \
+    "${own[@]}" "${exact[@]}"
+check "run with own lengths" "$dpexec" run $here/encoder.onnx --input "x=$DIR/nan.npy" --input "x.lengths=$DIR/lengths.npy" --out "$DIR/run-own" \
+    --replicas 4 "${own[@]}" "${exact[@]}"
 check "run by offsets" "$dpexec" run $here/encoder.onnx --input "x=$DIR/x.npy" --input "x.offsets=$DIR/ends.npy" --out "$DIR/run" "${exact[@]}"
 check "run by lengths" "$dpexec" run $here/encoder.onnx --input "x.lengths=$DIR/lengths.npy" --input "x=$DIR/nan.npy" --out "$DIR/run-lengths" \
     "${exact[@]}"
