@@ -619,8 +619,10 @@ static ValueId repeated_part(Expander *x, ValueId v, Place at, int r)
     }
     if (n->n_attr)
         memcpy(attrs, n->attr, (size_t)n->n_attr * sizeof *attrs);
-    if (data)
-        in[0] = data[own ? r : d];
+    if (data) {
+        in[0] = own_constant(x, n, 0, r);
+        in[0] = has_value(in[0]) ? in[0] : data[own ? r : d];
+    }
     in[shape_in] = emit_shape_const(x->g, &s);
     made = emit_copies(x, n->op, attrs, n->n_in, in, v, 1, &r, &d);
     return made ? made->out[0] : NO_VALUE;

@@ -295,10 +295,9 @@ static int near_weights(dpx_trainer *a, dpx_trainer *b)
 }
 
 /* Each group computed at its own size, both axes: what the groups alone give, one after the other. */
-static void test_own_lengths(void)
+static void compare_alone(dpx_model *m)
 {
     enum { N = 6, EACH = 2, GROUPS = 3 };
-    dpx_model *m = any_size();
     dpx_trainer *own = padded_trainer(m, "3", "replica", "1"), *step = padded_trainer(m, "3", "step", "1"),
                 *alone = padded_trainer(m, "1", "step", "3");
     dpx_data *part[GROUPS] = { NULL };
@@ -329,6 +328,38 @@ static void test_own_lengths(void)
     dpx_trainer_free(alone);
     dpx_model_free(m);
     free_made();
+}
+
+/* One over the length, repeated over all positions: a constant of each group. */
+static dpx_model *mean_by_length(void)
+{
+    static const char text[] = "graph \"mean\" {\n"
+                               "  input %img : float32[\"N\"=?,1,\"H\"=?,\"W\"=?]\n"
+                               "  const %conv.weight : float32[2,1,2,2] = {1, -0.5, 0.25, 2, -1, 0.5, 0.75, -0.25}\n"
+                               "  const %head.weight : float32[2,1] = {0.5, -0.25}\n"
+                               "  const %axes : int64[2] = {2, 3}\n"
+                               "  const %one : float32[] = {1}\n"
+                               "  const %at : int64[] = {2}\n"
+                               "  %shape = Shape(%img)\n"
+                               "  %h = Gather(%shape, %at)\n"
+                               "  %hf = Cast(%h) {to=1}\n"
+                               "  %share = Div(%one, %hf)\n"
+                               "  %shares = Expand(%share, %shape)\n"
+                               "  %x = Concat(%img, %shares) {axis=2}\n"
+                               "  %c = Conv(%x, %conv.weight, _) {pads=[1,1,0,0]}\n"
+                               "  %r = Relu(%c)\n"
+                               "  %s = ReduceSum(%r, %axes) {keepdims=0}\n"
+                               "  %y = MatMul(%s, %head.weight)\n"
+                               "  output \"y\" = %y\n"
+                               "}\n";
+
+    return model_of_text(text);
+}
+
+static void test_own_lengths(void)
+{
+    compare_alone(any_size());
+    compare_alone(mean_by_length());
 }
 
 /* Groups of one sample have no padding: what they would be padded with is nowhere, be it no number. */
