@@ -174,7 +174,8 @@ static int64_t count_samples(const dpx_trainer *t, const NamedTensor *x, int n)
     return n && x[0].tensor.shape.rank > 0 ? x[0].tensor.shape.dim[0] : 0;
 }
 
-Status batch_read(Feed *f, const dpx_trainer *t, const dpx_tensor *batch, int n, const int64_t *samples, bool training)
+static Status read_batch(Feed *f, const dpx_trainer *t, const dpx_tensor *batch, int n, const int64_t *samples,
+                         bool training)
 {
     f->n = 0;
     f->samples = samples ? *samples : 0;
@@ -203,4 +204,13 @@ Status batch_read(Feed *f, const dpx_trainer *t, const dpx_tensor *batch, int n,
     for (int i = 0; i < n && samples; i++)
         TRY(take_part(f, t, i));
     return ST_OK;
+}
+
+Status batch_read(Feed *f, dpx_trainer *t, const dpx_tensor *batch, int n, const int64_t *samples, bool training)
+{
+    const Status st = read_batch(f, t, batch, n, samples, training);
+
+    if (st)
+        lengths_forget(&t->lengths); /* there is no step that they are of */
+    return st;
 }

@@ -124,13 +124,15 @@ static Status find_reach(const dpx_trainer *t, const Feed *f, InputReach *list, 
     return session_set_reach(t->session, list, n);
 }
 
+/* What the caller's function makes of a batch may be of any length. */
+static bool has_lengths(const dpx_trainer *t, const Feed *f) { return t->lengths.n && f->samples && !t->preprocess; }
+
 Status trainer_take_lengths(dpx_trainer *t, const Feed *f)
 {
     InputReach *list = calloc((size_t)t->lengths.n + 1, sizeof *list);
     int64_t *size = calloc(((size_t)t->lengths.n + 1) * (size_t)t->replicas, sizeof *size);
-    Status st = list && size
-                    ? t->lengths.n && f->samples ? find_reach(t, f, list, size) : session_set_reach(t->session, NULL, 0)
-                    : FAIL_NOMEM();
+    Status st = list && size ? has_lengths(t, f) ? find_reach(t, f, list, size) : session_set_reach(t->session, NULL, 0)
+                             : FAIL_NOMEM();
 
     free(list);
     free(size);
@@ -155,8 +157,9 @@ Status trainer_count_padding(dpx_trainer *t, const Feed *f, const SessionStep *s
 {
     int64_t offset[MAX_REPLICAS + 1];
 
-    if (t->lengths.n)
-        TRY(find_offsets(offset, t, f));
+    if (!has_lengths(t, f))
+        return ST_OK;
+    TRY(find_offsets(offset, t, f));
     for (int k = 0; k < t->lengths.n; k++) {
         const Tensor *whole = named_find(f->tensor, f->n, t->lengths.list[k].name);
 

@@ -110,7 +110,7 @@ typedef struct {
 } Feed;
 
 /* Takes a batch of the caller's; `samples`: the tensors are this process's part of so many; NULL: all of the batch. */
-Status batch_read(Feed *f, const dpx_trainer *t, const dpx_tensor *batch, int n, const int64_t *samples,
+Status batch_read(Feed *f, dpx_trainer *t, const dpx_tensor *batch, int n, const int64_t *samples,
                   bool training) CHECKED;
 /* Is all there that the model and its loss ask for? */
 bool batch_is_complete(const Feed *f, const dpx_trainer *t);

@@ -301,7 +301,7 @@ static const Setting table[] = {
       "to which longest sequence a replica's samples are padded: the step's, one length for all replicas, or that of "
       "the "
       "replica's own",
-      SETTING_CHOICE_OF(Options, pad_parts, "step|replica"), .on_resume = RESUME_BITS },
+      SETTING_CHOICE_OF(Options, pad_parts, "step|replica"), .on_resume = RESUME_TOLD },
     { "programs", "N", "32",
       "how many programs, one for each mode and set of input shapes, are kept; the one not used for longest goes",
       SETTING_OF(Options, programs), .min = SESSION_LEAST_PROGRAMS, .max = 1e6, .on_resume = RESUME_FREE },

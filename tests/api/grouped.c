@@ -433,6 +433,8 @@ static void test_said_lengths(void)
     CHECK_DPX_FAILS(DPX_INVALID, "along axis 3, and its rank is 3", dpx_train_step(own, batch, 3, &a));
     CHECK_DPX(dpx_trainer_lengths(own, "x", 2, 1, wide, N));
     CHECK_DPX_FAILS(DPX_INVALID, "sample 2 has 7 of 6", dpx_train_step(own, batch, 3, &a));
+    CHECK_DPX(dpx_trainer_lengths(own, "x", 2, 1, wide, N));
+    CHECK_DPX_FAILS(DPX_INVALID, "a batch of -1 tensors", dpx_train_step(own, batch, -1, &a));
     CHECK_DPX(dpx_train_step(own, batch, 3, &a)); /* they were of that step */
     dpx_trainer_free(own);
     dpx_trainer_free(step);
