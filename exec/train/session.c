@@ -1,6 +1,6 @@
-/* Sessions.  Shapes are static in a program, so a batch of another size is another program; all of them share the state
- * and one arena per device.  What has no static shape is left to the interpreter, for inference only: it is computed
- * from what a program of all else makes. */
+/* Sessions.  Shapes are static in a program, so a batch of another size, or in parts of other lengths, is another
+ * program; all of them share the state and one arena per device.  What has no static shape is left to the interpreter,
+ * for inference only: it is computed from what a program of all else makes. */
 #include "exec/train/internal.h"
 
 #include <stdlib.h>

@@ -29,11 +29,10 @@ static dpx_model *any_size(void)
 
 /* w NULL: of this process alone. */
 static dpx_status create_trainer(dpx_trainer **out, const dpx_model *m, const char *split, const char *replicas,
-                                 dpx_world *w)
+                                 const char *pad_to, dpx_world *w)
 {
-    const char *const set[][2] = {
-        { "loss", "mse" }, { "lr", "0.001" }, { "threads", "1" }, { "replicas", replicas }, { "split", split }
-    };
+    const char *const set[][2] = { { "loss", "mse" },        { "lr", "0.001" },  { "threads", "1" },
+                                   { "replicas", replicas }, { "split", split }, { "pad-to", pad_to } };
     dpx_options *o = dpx_options_create();
     dpx_status st = DPX_OK;
 
@@ -50,7 +49,7 @@ static dpx_trainer *trainer_of(const dpx_model *m, const char *split, const char
 {
     dpx_trainer *t = NULL;
 
-    CHECK_DPX(create_trainer(&t, m, split, replicas, NULL));
+    CHECK_DPX(create_trainer(&t, m, split, replicas, "step", NULL));
     return t;
 }
 
@@ -445,7 +444,7 @@ enum { WORLD_STEPS = 3 };
 
 typedef struct {
     int size, rank;
-    const char *rendezvous;
+    const char *rendezvous, *pad_to;
     const dpx_model *m;
     const dpx_data *batch;
     dpx_status status;
@@ -461,7 +460,7 @@ static void *train_in_world(void *arg)
     dpx_result r = { 0 };
 
     if (!(p->status = dpx_world_join(&w, &how)))
-        p->status = create_trainer(&t, p->m, "balanced", "4", w);
+        p->status = create_trainer(&t, p->m, "balanced", "4", p->pad_to, w);
     for (int i = 0; i <= WORLD_STEPS && !p->status; i++) {
         p->status = i < WORLD_STEPS ? dpx_train_data(t, p->batch, &r) : dpx_val_data(t, p->batch, &r);
         p->loss[i] = r.loss;
@@ -472,11 +471,11 @@ static void *train_in_world(void *arg)
 }
 
 /* Every process gives the whole batch: the bits of one process.  Of three groups the second process has one. */
-static void test_world(void)
+static void train_together(const char *pad_to)
 {
     dpx_model *m = any_size();
     char rendezvous[32];
-    Process p[3] = { { .m = m, .batch = images(7, 3), .size = 1 } };
+    Process p[3] = { { .m = m, .batch = images(7, 3), .size = 1, .pad_to = pad_to } };
     pthread_t thread[2];
 
     snprintf(rendezvous, sizeof rendezvous, "127.0.0.1:%d", free_port());
@@ -494,6 +493,12 @@ static void test_world(void)
         CU_ASSERT(!p[r].status && !memcmp(p[r].loss, p[0].loss, sizeof p[r].loss) && p[r].loss[0] > 0);
     dpx_model_free(m);
     free_made();
+}
+
+static void test_world(void)
+{
+    train_together("step");
+    train_together("replica");
 }
 
 static void test_steps_refused(void)
