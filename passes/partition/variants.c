@@ -414,8 +414,8 @@ static bool can_be_drawn(const Placements *t, const Graph *g, const Node *n)
 {
     const Place at = t->value[n->out[0].i];
 
-    return n->op->applies && at.kind == PL_S && at.blocks == 1 && !place_by_device(at) &&
-           value(g, n->out[0])->shape->rank < MAX_RANK;
+    return n->op->applies && n->n_out == 2 && has_value(n->out[1]) && at.kind == PL_S && at.blocks == 1 &&
+           !place_by_device(at) && value(g, n->out[0])->shape->rank < MAX_RANK;
 }
 
 /* A sum over the batch times, or over, a number that follows the length is the whole batch's to make. */
@@ -448,9 +448,14 @@ static Status check_node(const Placements *t, const Graph *g, const Variants *v,
         else if (!constant && t->varies[n->in[i].i] && !place_eq(want, at) && !(want.kind == PL_S && at.kind == PL_B))
             why = "needs the parts of all replicas as one";
     }
-    for (int o = 0; o < n->n_out && !why; o++)
-        if (has_value(n->out[o]) && t->value[n->out[o].i].kind == PL_L)
+    for (int o = 0; o < n->n_out && !why; o++) {
+        const Place at = t->value[n->out[o].i];
+
+        if (has_value(n->out[o]) && at.kind == PL_L)
             why = "measures all positions of a part, padding too";
+        else if (has_value(n->out[o]) && at.kind != PL_B && place_by_device(at))
+            why = "makes a piece of a state of what follows the length";
+    }
     if (!why && scales_sum(t, g, v, n))
         why = "scales a sum over the batch by a number that follows its length";
     if (!why && n->op->flags & (OPF_STACKS_L | OPF_SHARES))
