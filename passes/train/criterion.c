@@ -92,9 +92,9 @@ static Status note_applied_twice(const Criterion *c, const LossDef *loss)
 {
     const Node *n = value(c->g, c->y)->producer;
 
-    while (n && (n->op->flags & OPF_VIEW || n->op == &op_Transpose || n->op == &op_Cast))
+    while (n && op_is_strided(n->op))
         n = value(c->g, n->in[0])->producer;
-    if (!n || n->op != loss->applies)
+    if (!n || !loss->applies || strcmp(n->op->name, loss->applies) != 0)
         return ST_OK;
     return report_note(c->report, NOTE_GUESS, c->scores->name,
                        "is what %s makes, and --loss %s applies %s to it again: expected the scores in front of it",

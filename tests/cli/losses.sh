@@ -110,11 +110,11 @@ check "the metric is reported by its name" grep -q '"eval_mae":[0-9.e-]*[1-9]' "
 check "huber in parts" "$graph_transform" models/mlp.onnx --batch-size 5 --replicas 3 --loss huber:0.5 --metric mae --verify
 refused 2 "--metric mae needs a target of the output's shape" "$graph_transform" models/mlp.onnx --batch-size 5 --loss nll --metric mae
 
-# A loss of logits says so where the model ends with what it applies itself, also behind a change of shape or type.
+# A loss of logits says so where the model ends with what it applies itself, also behind a change of shape.
 /usr/bin/python3 - "$DIR" <<'END'
 import sys
 import onnx, onnx.parser
-for name, made in {"softmax": "p = Softmax<axis=1>(h)", "sigmoid": "s = Sigmoid(h) d = Cast<to=11>(s) p = Cast<to=1>(d)",
+for name, made in {"softmax": "p = Softmax<axis=1>(h)", "sigmoid": "s = Sigmoid(h) d = Unsqueeze<axes=[0]>(s) p = Squeeze<axes=[0]>(d)",
                    "log": "p = LogSoftmax<axis=1>(h)", "scores": "s = Sigmoid(h) p = Neg(s)"}.items():
     onnx.save(onnx.parser.parse_model('<ir_version: 8, opset_import: ["": 11]> g (float[N,3] x) => (float[N,3] p) '
         '<float[3,3] w = {1,2,3,4,5,6,7,8,9}> { h = MatMul(x, w) ' + made + ' }'), f"{sys.argv[1]}/{name}.onnx")
