@@ -294,6 +294,8 @@ done <<'JOINED'
 JOINED
 says "warning: mixed: what each of 3 replicas computes of its own samples, along axis 0 (--output-axis inputs (0))" \
     "$dpexec" run "$DIR/joined.onnx" --input "x=$DIR/joined6.npy" --replicas 3 --compat dp --out "$DIR/joined" --threads 1
+says "warning: number: a vector of what each of 3 replicas computes of its own samples (--scalar-outputs each)" \
+    "$dpexec" run "$DIR/joined.onnx" --input "x=$DIR/joined6.npy" --replicas 3 --compat dp --out "$DIR/joined" --threads 1
 refused 1 "output 'across' has its samples along axis 1, and parts of 3 and 1 of them cannot be put together along another" \
     "$dpexec" run "$DIR/joined.onnx" --input "x=$DIR/joined7.npy" --replicas 3 --compat dp --out "$DIR/joined" --threads 1
 refused 1 "--output-axis 1: output 'total' has rank 1, and no such axis" \
