@@ -147,6 +147,8 @@ gathers() { "$graph_transform" $here/model.onnx --loss cross-entropy --batch-siz
 says "all-gather of Add_5" gathers --strategy master
 says "scatter of gradient of criterion" gathers --strategy master
 check "no scores travel" test "$(gathers | grep -c 'all-gather of Add_5')" = 0
+check "nor for a metric of the training" test "$(gathers --metric accuracy | grep -c 'all-gather of Add_5')" = 0
+says "all-reduce bucket 2 (criterion, criterion)" gathers --metric accuracy
 check "nor where that is asked for" test "$(gathers --strategy master --loss-at parts | grep -c 'all-gather of Add_5')" = 0
 refused 2 "mean-of-means is of the parts' losses" "$dpexec" train "${data[@]}" --loss-at outputs --loss-scaling mean-of-means --steps 1
 while IFS='|' read -r name given want; do
