@@ -115,6 +115,16 @@ for row, (rest, body) in zip(rows, want):
     assert abs(row['grad_norm'] - rest) < 1e-9 and abs(row['group_norm'][0] - body) < 1e-9 and row['group_norm'][1:] == [None], row"
 done
 
+# There is no norm where values are clipped: no number of all, and null of a group.
+"${train[@]}" --steps 3 --lr 0.5 --clip-value 0.03 --out "$DIR/by-value" >"$DIR/log" 2>&1 || cat "$DIR/log"
+"${train[@]}" --steps 3 --lr 0.5 --clip-norm 0.2 --group 'body:*:clip-norm=0.05' --group 'head*:clip-value=0.03' --out "$DIR/by-both" >"$DIR/log" 2>&1 ||
+    cat "$DIR/log"
+check "no norm where values are clipped" python3 -c "import json
+value, both = ([json.loads(line) for line in open('$DIR/by-%s/metrics.jsonl' % name)] for name in ('value', 'both'))
+assert len(value) == len(both) == 3
+assert all('loss' in row and 'grad_norm' not in row and 'group_norm' not in row for row in value), value
+assert all(row['grad_norm'] > 0 and row['group_norm'][0] > 0 and row['group_norm'][1:] == [None] for row in both), both"
+
 # Each group's rate is logged; a run that is resumed ends with the same bytes; another group is another run.
 one=(--lr 0.3 --lr-schedule step:3:0.5 --group "body:*:optimizer=adamw,lr=0.02,schedule=exponential:0.9")
 "${train[@]}" "${one[@]}" --steps 9 --out "$DIR/whole" >"$DIR/log" 2>&1
