@@ -81,6 +81,22 @@ done
 "${ema[@]}" --replicas 3 --steps 4 --out "$DIR/mean" >"$DIR/log" 2>&1 || cat "$DIR/log"
 check "a mean goes on" "${ema[@]}" --replicas 3 --export-weights ema --steps 11 --resume "$DIR/mean"
 check "a mean that went on: the bytes" cmp "$DIR/mean3" "$DIR/mean/model.onnx"
+# Running statistics have no mean, and are exported as the training has them.
+"$python" -c "import numpy as np
+rng = np.random.default_rng(3)
+np.savez('$DIR/images.npz', x=rng.normal(size=(24, 1, 28, 28)).astype('f4'), target=rng.integers(0, 10, 24))"
+for which in trained ema; do
+    check "export of a batch-norm's $which" "$dpexec" train models/fashion_cnn.onnx --data "$DIR/images.npz" --loss cross-entropy --batch-size 8 \
+        --steps 4 --lr 0.1 --threads 1 --quiet --ema 0.8 --export-weights $which --out "$DIR/export-$which"
+done
+check "running statistics are the training's" "$python" - "$DIR" <<'END'
+import sys, onnx, onnx.numpy_helper
+start, trained, ema = ({t.name: onnx.numpy_helper.to_array(t).tobytes() for t in onnx.load(f).graph.initializer}
+                       for f in ("models/fashion_cnn.onnx", sys.argv[1] + "/export-trained/model.onnx", sys.argv[1] + "/export-ema/model.onnx"))
+assert sum("running" in n for n in start) == 6 and len(start) == 17
+for n in start:
+    assert start[n] != trained[n] and start[n] != ema[n] and (trained[n] == ema[n]) == ("running" in n), n
+END
 # Evaluations of a run by the mean are those of its export; of one that goes on, too.
 for how in "cpu:0" "cpu*3" "cpu*3 --shard optimizer" "cpu*3 --shard gradients" "cpu*3 --shard parameters" "cpu*2 --strategy master"; do
     rm -rf "$DIR/run"
