@@ -18,6 +18,17 @@ sys.exit(len(got) != len(want) or not worst <= 1e-8)
 END
 }
 
+# frozen MODEL: of the parameters the stem's alone have the bytes that they had.
+frozen() {
+    "$python" - "$1" <<'END'
+import sys, onnx, onnx.numpy_helper
+before, after = ({t.name: onnx.numpy_helper.to_array(t).tobytes() for t in onnx.load(f).graph.initializer}
+                 for f in ("tests/cli/groups/model.onnx", sys.argv[1]))
+assert sorted(before) == ["body:0.bias", "body:0.weight", "head.bias", "head.weight", "stem.bias", "stem.weight"]
+assert all((before[n] == after[n]) == n.startswith("stem.") for n in before)
+END
+}
+
 # The patterns hold wildcards that no file answers to.
 set -f
 while IFS='|' read -r name options want; do
@@ -27,6 +38,7 @@ while IFS='|' read -r name options want; do
         rm -rf "$DIR/run"
         "${train[@]}" --steps 11 --devices $how $options --out "$DIR/run" >"$DIR/log" 2>&1 || cat "$DIR/log"
         check "$name, $how" losses "$DIR/run" $want
+        [[ $name != frozen* ]] || check "$name, $how: what is frozen, and that alone, stays" frozen "$DIR/run/model.onnx"
     done
 done <$here/torch.txt
 
