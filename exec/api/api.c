@@ -155,13 +155,14 @@ static void bind_open_dims(Graph *g, int64_t size)
 /* What is state in g, without its values. */
 static Status note_states(dpx_model *m, const Graph *g)
 {
-    DType constant = DT_NONE;
+    DType constant = DT_NONE, number = DT_NONE; /* of several elements, of one */
 
     for (uint32_t i = 1; i < g->n_value; i++) {
         const Value *v = g->value[i];
+        DType *found = shape_numel(v->shape) > 1 ? &constant : &number;
 
-        if (!constant && v->kind == V_CONST && dtype_is_float(v->dtype) && shape_numel(v->shape) > 1)
-            constant = v->dtype;
+        if (!*found && v->kind == V_CONST && dtype_is_float(v->dtype))
+            *found = v->dtype;
         if (v->kind != V_STATE)
             continue;
         graph_add_value(m->states, V_STATE, v->name, v->dtype, v->shape);
@@ -169,7 +170,7 @@ static Status note_states(dpx_model *m, const Graph *g)
         m->states->value[m->states->n_value - 1]->trainable = v->trainable;
         m->dtype = v->trainable && !m->dtype ? v->dtype : m->dtype;
     }
-    m->dtype = m->dtype ? m->dtype : constant ? constant : DT_FLOAT32;
+    m->dtype = m->dtype ? m->dtype : constant ? constant : number ? number : DT_FLOAT32;
     return ST_OK;
 }
 
