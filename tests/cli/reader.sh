@@ -68,11 +68,13 @@ cnn=(models/fashion_cnn.onnx --loss cross-entropy --lr 0.01 --threads 1 --quiet)
 # what DIR FIELD: what the epochs' last steps say was read, one number an epoch.
 what() { grep -o '"read":{[^}]*}' "$1/metrics.jsonl" | sed -E "s/.*\"$2\":([0-9]+).*/\1/" | tr '\n' ' '; }
 
-# reads DIR ALL MOST FILES: samples' bytes of each epoch, by all and by the one that read most; the files' bytes by all, in the same terms.
+# reads DIR ALL MOST FILES [MOST_OF_FILES]: samples' bytes of each epoch, by all and by the one that read most; the files' bytes by all,
+# in the same terms, and by the one that read most, which of samples that are read where they lie are those samples' bytes.
 reads() {
     check "$1: bytes of all" test "$(what "$DIR/$1" bytes)" = "$2 "
     check "$1: bytes of one" test "$(what "$DIR/$1" most_bytes)" = "$3 "
     check "$1: bytes of files" test "$(what "$DIR/$1" file_bytes)" = "$4 "
+    check "$1: bytes of files of one" test "$(what "$DIR/$1" most_file_bytes)" = "${5:-$3} "
 }
 
 # same NAME N ARGS...: one process of N devices, and N processes of one; if N is 4, also 2 of 2.
@@ -107,16 +109,22 @@ reads few-4 $((12 * 264)) $((4 * 264)) $((12 * 264))
 same groups 3 "${mlp[@]}" --data "$DIR/folder" --batch-size 5 --accumulate 4 --replicas 7 --val "$DIR/stored.npz" --metric accuracy
 # What is unpacked is read once, by every process.
 same stored 2 "${mlp[@]}" --data "$DIR/stored.npz" --batch-size 10 --epochs 2
-reads stored-2 "$all $all" "$((22 * 264)) $((22 * 264))" "$((2 * (43 * 264 + 2 * 128))) 0"
+reads stored-2 "$all $all" "$((22 * 264)) $((22 * 264))" "$((2 * (43 * 264 + 2 * 128))) 0" \
+    "$((43 * 264 + 2 * 128)) 0"
 same deflated 2 "${mlp[@]}" --data "$DIR/deflated.npz" --batch-size 10
+deflated=$("$python" -c 'import sys, zipfile; print(sum(f.compress_size for f in zipfile.ZipFile(sys.argv[1]).infolist()))' "$DIR/deflated.npz")
+reads deflated-2 "$all" $((22 * 264)) $((2 * deflated)) "$deflated"
 check "the same data, deflated" cmp "$DIR/deflated-1/model.onnx" <(cat "$DIR/deflated-2/model.onnx")
 same columns 3 "${mlp[@]}" --data "$DIR/columns" --batch-size 10
+# Columns are put in order once, by every process; the labels, of 4 bytes, lie as they are read.
+columns=$((128 + 43 * 256))
+reads columns-3 $((43 * 260)) $((17 * 260)) $((3 * columns + 43 * 4)) $((columns + 17 * 4))
 same idx 2 "${cnn[@]}" --data "idx:$DIR/images,$DIR/labels" --batch-size 10 --no-shuffle
 reads idx-2 $((46 * 785)) $((23 * 785)) $((46 * 785))
 same packed 2 "${cnn[@]}" --data "idx:$DIR/images.gz,$DIR/labels.gz" --batch-size 10 --no-shuffle
 check "the same images, packed" cmp "$DIR/idx-2/model.onnx" "$DIR/packed-2/model.onnx"
-check "packed images are read by both" test "$(what "$DIR/packed-2" file_bytes)" = \
-    "$((2 * $(cat "$DIR/images.gz" "$DIR/labels.gz" | wc -c))) "
+packed=$(cat "$DIR/images.gz" "$DIR/labels.gz" | wc -c)
+reads packed-2 $((46 * 785)) $((23 * 785)) $((2 * packed)) "$packed"
 # 42 samples in batches of 3: 32 bytes of each are shared, 2, 1 and 0 samples of the three processes... 12 bytes of a batch are not.
 same table 2 tests/api/part_named.onnx --data "$DIR/table" --loss cross-entropy --batch-size 3 --lr 0.1 --threads 1 --quiet
 reads table-1 $((42 * 36)) $((42 * 36)) $((42 * 36))
