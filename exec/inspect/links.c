@@ -9,6 +9,8 @@
 #include "exec/world/world.h"
 #include "graph/base/numtext.h"
 
+enum { LINKS_TEXT = 128 };
+
 static Status find_cluster(Cluster *out, const char *path, const DeviceList *list, int devices)
 {
     if (!strcmp(path, LINKS_AUTO)) {
@@ -33,7 +35,7 @@ Status links_cluster(Cluster *out, const char *path, const DeviceList *list)
     return find_cluster(out, path, list, list->n);
 }
 
-static SumCost cost_by(const Cluster *c, int devices)
+SumCost links_cost(const Cluster *c, int devices)
 {
     const double few = 1 << 10, many = 1 << 30, a = simulate_sum(c, devices, few), b = simulate_sum(c, devices, many),
                  per_byte = (b - a) / (many - few);
@@ -52,10 +54,33 @@ Status links_decide(BuildOptions *b, SumCost *cost, const char *path, const Devi
     if (!path || b->sum_cost || devices == 1)
         return ST_OK;
     TRY(find_cluster(&c, path, list, devices));
-    *cost = world_rank(list->world) ? (SumCost){ 0 } : cost_by(&c, devices);
+    *cost = world_rank(list->world) ? (SumCost){ 0 } : links_cost(&c, devices);
     if (world_size(list->world) > 1)
         TRY(world_share(list->world, 0, cost, sizeof *cost));
     b->sum_cost = cost;
+    return ST_OK;
+}
+
+/* As the option takes it. */
+static const char *links_text(char text[LINKS_TEXT], const SumCost *cost)
+{
+    char a[NUMBER_TEXT], b[NUMBER_TEXT], c[NUMBER_TEXT];
+
+    snprintf(text, LINKS_TEXT, "%s,%s,%s,%d", text_float64(a, cost->seconds), text_float64(b, cost->per_byte),
+             text_float64(c, cost->flops), cost->beside);
+    return text;
+}
+
+Status links_settle(Options *o, const DeviceList *list)
+{
+    BuildOptions all = o->build;
+    SumCost cost;
+    char text[LINKS_TEXT];
+
+    TRY(links_decide(&all, &cost, o->links, list));
+    if (all.sum_cost == &cost)
+        TRY(options_set(o, "links", links_text(text, &cost)));
+    o->ways.latency_bytes = links_latency_bytes(o->build.sum_cost, list->n * world_size(list->world));
     return ST_OK;
 }
 
@@ -63,13 +88,4 @@ Status links_decide(BuildOptions *b, SumCost *cost, const char *path, const Devi
 double links_latency_bytes(const SumCost *cost, int devices)
 {
     return cost && cost->per_byte > 0 ? cost->seconds / (cost->per_byte * devices) : 0;
-}
-
-const char *links_text(char text[LINKS_TEXT], const SumCost *cost)
-{
-    char a[NUMBER_TEXT], b[NUMBER_TEXT], c[NUMBER_TEXT];
-
-    snprintf(text, LINKS_TEXT, "%s,%s,%s,%d", text_float64(a, cost->seconds), text_float64(b, cost->per_byte),
-             text_float64(c, cost->flops), cost->beside);
-    return text;
 }

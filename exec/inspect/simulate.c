@@ -12,6 +12,7 @@
 #include "exec/plan/memory_report.h"
 #include "exec/plan/plan_budget.h"
 #include "exec/run/interp.h"
+#include "exec/inspect/links.h"
 #include "exec/inspect/transform.h"
 #include "graph/dynamic.h"
 
@@ -29,8 +30,17 @@ typedef struct {
 
 /* ---- the graph of one row ---- */
 
-static void set_options(BuildOptions *b, const Maker *m, const Simulated *s, int level)
+static Target target_of(const Maker *m)
 {
+    const BuildOptions *b = &m->o->build;
+
+    return m->c->accelerator ? cuda_target(b->precision, b->tf32) : cpu_target(b->precision, b->tf32, b->blocks);
+}
+
+/* Those of a run with --links and the description of the cluster; *b points to *cost. */
+static void set_options(BuildOptions *b, SumCost *cost, const Maker *m, const Simulated *s, int level)
+{
+    *cost = links_cost(m->c, s->devices);
     *b = m->o->build;
     b->mode = b->loss ? BUILD_TRAIN : BUILD_INFER;
     b->batch = s->batch;
@@ -43,16 +53,18 @@ static void set_options(BuildOptions *b, const Maker *m, const Simulated *s, int
         b->devices = REPRESENTATIVES;
         b->world = s->devices;
     }
-    b->backend = m->c->accelerator ? cuda_target(b->precision, b->tf32) : cpu_target(b->precision, b->tf32, b->blocks);
+    b->sum_cost = s->devices > 1 ? cost : NULL;
+    b->backend = target_of(m);
 }
 
 static Status build(Graph **out, const Maker *m, const Simulated *s, int level)
 {
     BuildOptions b;
+    SumCost cost;
     Graph *g;
     Status st;
 
-    set_options(&b, m, s, level);
+    set_options(&b, &cost, m, s, level);
     TRY(plan_copy(&g, m->model, b.plan_memory));
     st = model_repair(g, &b, interp_node, NULL);
     if (!st)
@@ -125,13 +137,10 @@ static Status plan_on_cpus(Simulated *s, const Maker *m, Graph *g)
 
 static Status plan_plainly(Simulated *s, const Maker *m, Graph *g)
 {
-    BuildOptions b;
+    const Target target = target_of(m);
     Arena *a = arena_create_beside(g->arena);
     MemoryPlan *plan = NULL;
-    Status st;
-
-    set_options(&b, m, s, 0);
-    st = a ? plan_memory(&plan, g, NULL, target_align(&b.backend), a) : FAIL_NOMEM();
+    Status st = a ? plan_memory(&plan, g, NULL, target_align(&target), a) : FAIL_NOMEM();
 
     if (!st)
         st = take_memory(s, m, g, plan);
@@ -225,7 +234,7 @@ static Status make_rows(Simulation *out, Maker *m)
 
 static Status check(const Maker *m)
 {
-    static const char *const others[] = { "devices", "replicas", NULL };
+    static const char *const others[] = { "devices", "replicas", "links", NULL };
     Problems wrong = { 0 };
 
     TRY(options_check(m->o));
@@ -234,7 +243,7 @@ static Status check(const Maker *m)
         if (options_given(m->o, others[i]))
             problems_add(&wrong, "--%s", others[i]);
     TRY(problems_fail(&wrong, E_INVALID,
-                      "--simulate has one replica on each device of the cluster: it does not go with"));
+                      "--simulate has one replica on each device of the cluster, and its links: it does not go with"));
     if (m->o->build.batch < 1)
         return FAIL(E_INVALID, "--simulate: expected --batch-size, the samples of %s",
                     m->c->strong ? "all devices" : "one device");

@@ -11,6 +11,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "exec/inspect/links.h"
 #include "exec/inspect/simulate.h"
 #include "exec/run/collective_span.h"
 #include "graph/collective.h"
@@ -34,6 +35,7 @@ typedef struct {
     Simulated *s;
     int n_shown;
     double n, per_node, nodes; /* devices; of the fullest node; nodes with devices */
+    double latency_bytes;      /* as a run has it that is given these links */
     bool whole;                /* of the collective at hand: small sums' parts are sent whole */
     double late;               /* seconds that all wait for the latest where they meet */
     double rounds;             /* devices of the core that has most, expected */
@@ -259,15 +261,10 @@ static void count_links(Walk *w, const Exchange *e, double whole, double most)
 }
 
 /* As CPU devices in processes of their own do (exec/run/collective_span.h). */
-static bool is_sent_whole(const Walk *w, const Node *n, const Exchange *e)
+static bool is_sent_whole(const Walk *w, const Node *n)
 {
-    double bytes = 0;
-
-    if (!exchange_reduces(e) || w->c->algorithm != WIRE_SHARES || w->c->accelerator || w->n < 2)
-        return false;
-    for (int t = 0; t < e->tensors; t++)
-        bytes += bytes_of(w->g, n->in[t * e->parts]);
-    return span_is_small((int64_t)bytes, (int)w->n, (int)w->n, 0);
+    return w->c->algorithm == WIRE_SHARES && !w->c->accelerator && w->n > 1 &&
+           span_sends_whole(w->g, n, (int)w->n, (int)w->n, w->latency_bytes);
 }
 
 /* Seconds of the collective, the sums included. */
@@ -276,7 +273,7 @@ static double exchange_seconds(Walk *w, const Node *n)
     const Exchange e = exchange_of(n);
     double whole = 0, most = 0, added = 0;
 
-    w->whole = is_sent_whole(w, n, &e);
+    w->whole = is_sent_whole(w, n);
     for (int d = 0; d < (int)w->n; d++)
         w->traffic[d] = (Traffic){ .staging = w->traffic[d].staging, .all = w->traffic[d].all };
     for (int t = 0; t < e.tensors; t++) {
@@ -477,6 +474,7 @@ Status simulate_step(Simulated *s, const Cluster *c, const Graph *g, double slow
                .slower = slower,
                .beside = c->overlap || c->accelerator,
                .report = r };
+    const SumCost cost = links_cost(c, s->devices);
     Arena *a = arena_create_beside(g->arena);
     Status st = take_room(&w, a);
 
@@ -485,6 +483,7 @@ Status simulate_step(Simulated *s, const Cluster *c, const Graph *g, double slow
         return st;
     }
     place(&w, c, s);
+    w.latency_bytes = links_latency_bytes(&cost, s->devices);
     FOR_NODES(g, n)
         if (n->op->flags & OPF_COLLECTIVE)
             run_collective(&w, n);
