@@ -3,10 +3,9 @@
 
     bench/simulate.py [--build build] [--rounds 9] [--steps 25] [--models resnet20,transformer,unet] [--out FILE.json]
 
-The machine is described by `dpexec launch -n 2 -- devices --links`, which the processes are given (--links), one process by a trace of a
-step of its own; nothing is fitted.  3 and 4 processes are described as what they are, sharing the machine's 2 cores ("node": {"cores":
-2}).  Each round measures all numbers of processes, one after another, so that what disturbs the machine disturbs all; processes may run
-on two cores alone (one on the first).
+The machine is described by `dpexec launch -n 2 -- devices --links`, one process by a trace of a step of its own; nothing is fitted.  3
+and 4 processes are described as what they are, sharing the machine's 2 cores ("node": {"cores": 2}).  Each round measures all numbers of
+processes, one after another, so that what disturbs the machine disturbs all; processes may run on two cores alone (one on the first).
 A run's time is the median of its steps without the first five.  Compared are ratios to one process, medians of the rounds' ratios;
 the script fails when one is off by more than 15 %.  mlp and fashion_cnn have steps of a few milliseconds and less, of which the operating
 system decides more than the model does, by where it puts two processes.
@@ -91,8 +90,7 @@ class Machine:
 
 def compare(machine, model, cluster, rounds):
     simulated = machine.simulate(model, cluster)
-    links = {n: ["--links", cluster] if n > 1 else [] for n in PROCESSES}
-    took = [{n: machine.step(model, n, *links[n]) for n in PROCESSES} for _ in range(rounds)]
+    took = [{n: machine.step(model, n) for n in PROCESSES} for _ in range(rounds)]
     rows = []
     print(f"\n{model}, {MODELS[model][4]} samples a process: {1000 * statistics.median(t[1] for t in took):.2f} ms a step of one, "
           f"simulated {1000 * simulated[1]['seconds']:.2f}\n{'processes':>10}{'measured':>10}{'spread':>16}{'simulated':>11}{'off by':>9}")

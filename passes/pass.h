@@ -31,6 +31,13 @@ typedef enum {
     SPLIT_WEIGHTS,
     SPLIT_AUTO /* weights that are still to be found (exec/train/split.h) */
 } SplitMode;
+
+/* Along which axis outputs of replicas are put together. */
+typedef enum {
+    JOIN_PLACED, /* each along its own */
+    JOIN_INPUTS, /* along that of the inputs, where they have one */
+    JOIN_AXIS
+} OutputJoin;
 /* Each level with what the one before it has. */
 typedef enum { SHARD_NONE, SHARD_OPTIMIZER, SHARD_GRADIENTS, SHARD_PARAMETERS } ShardMode;
 /* Which parts the mean of the parts' losses is over: all, or those that have samples. */
@@ -142,10 +149,12 @@ typedef struct {
     int devices;
     int world; /* of how many devices the graph shows only REPRESENTATIVES at most, one for each class of equal ones
                 * (passes/partition/divide.c); `devices` is then REPRESENTATIVES; 0: it shows all */
-    bool loss_gathered;           /* the loss is computed there, of all samples' scores, not of each replica's */
-    int output_device;            /* that outputs are put together on */
-    bool numbers_apart;           /* those of one number are a vector of the replicas' own, in inference */
-    bool outputs_apart;           /* they are not: each replica's part of one is an output, NAME@r2 */
+    bool loss_gathered; /* the loss is computed there, of all samples' scores, not of each replica's */
+    int output_device;  /* that outputs are put together on */
+    bool numbers_apart; /* those of one number are a vector of the replicas' own, in inference */
+    OutputJoin join;    /* where those are that replicas have, in inference (passes/partition/own_outputs.c) */
+    int join_axis;      /* JOIN_AXIS: of each, from its end where it is negative */
+    bool outputs_apart; /* they are not: each replica's part of one is an output, NAME@r2 */
     const int *device_of_replica; /* [replicas], non-decreasing; NULL: contiguous, as even as possible */
     SplitMode split;
     const double *weight; /* SPLIT_WEIGHTS: of each device, or of each replica; none negative, not all 0 */

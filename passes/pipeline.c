@@ -11,7 +11,7 @@
 const Pass *const pipeline[] = {
     &pass_convert_dtype,      /* before any type is inferred */
     &pass_mark_batch,         /* before shapes are those of one batch size */
-    &pass_own_numbers,        /* likewise; what it copies is inferred with all else */
+    &pass_own_outputs,        /* likewise; what it copies is inferred with all else */
     &pass_part_losses,        /* likewise; before take-turns and criterion, which take outputs for losses */
     &pass_infer_shapes,       /* everything below needs shapes */
     &pass_find_parameters,    /* parameters must be state before constants are folded */

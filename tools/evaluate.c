@@ -2,8 +2,6 @@
  * are sums are only added. */
 #include "tools/evaluate.h"
 
-#include <math.h>
-
 Status evaluate(Evaluation *out, dpx_trainer *t, const Feed *f, int64_t batch_size, bool parts, Predictions *kept)
 {
     double sum = 0, weight = 0;
@@ -29,8 +27,7 @@ Status evaluate(Evaluation *out, dpx_trainer *t, const Feed *f, int64_t batch_si
         e.samples += b->samples;
     }
     loader_free(l);
-    e.loss = f->adds_up ? sum : sum / weight;
-    e.loss = isnan(e.loss) ? (double)NAN : e.loss; /* of either sign: no text shows which */
+    e.loss = shown_number(f->adds_up ? sum : sum / weight);
     if (!st)
         st = (Status)dpx_trainer_metric(t, &e.metric);
     if (!st)

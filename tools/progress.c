@@ -47,8 +47,8 @@ void progress_step(Progress *p, int64_t epoch, int64_t epochs, int64_t done, int
     if (epochs > 0)
         snprintf(of, sizeof of, "/%lld", (long long)epochs);
     fprintf(stderr, "%sepoch %lld%s  step %lld/%lld  loss %.4f  %.0f samples/s  ETA %s%s", p->terminal ? "\r" : "",
-            (long long)epoch, of, (long long)done, (long long)total, isnan(loss) ? (double)NAN : loss,
-            (double)p->samples / spent, left, p->terminal ? "\033[K" : "\n");
+            (long long)epoch, of, (long long)done, (long long)total, shown_number(loss), (double)p->samples / spent,
+            left, p->terminal ? "\033[K" : "\n");
     p->open = p->terminal;
     fflush(stderr);
 }

@@ -2,6 +2,7 @@
 #ifndef DPX_TOOLS_PROGRESS_H
 #define DPX_TOOLS_PROGRESS_H
 
+#include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -13,6 +14,8 @@ typedef struct {
 } Progress;
 
 double seconds_now(void);
+/* As it is shown: 0 / 0 has a sign that says nothing. */
+static inline double shown_number(double x) { return isnan(x) ? (double)NAN : x; }
 void progress_start(Progress *p, bool quiet);
 /* After each step: `done` of `total` steps; samples of this step.  Shows at most a few times a second. */
 void progress_step(Progress *p, int64_t epoch, int64_t epochs, int64_t done, int64_t total, double loss,

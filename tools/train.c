@@ -470,8 +470,8 @@ static Status measure_epoch(dpx_metric *out, bool *measured, Run *r)
         return ST_OK;
     TRY((Status)dpx_trainer_train_metric(r->trainer, out));
     if (!r->progress.quiet && out->measured && !out->table.data)
-        progress_line(&r->progress, "step %" PRId64 ": train loss %.5f, %s %.4f", r->step, out->loss, metric,
-                      out->value);
+        progress_line(&r->progress, "step %" PRId64 ": train loss %.5f, %s %.4f", r->step, shown_number(out->loss),
+                      metric, out->value);
     return ST_OK;
 }
 
@@ -537,7 +537,7 @@ static Status after_update(Run *r, const dpx_result *result)
                     "the loss of step %" PRId64
                     " is %g: look for bad numbers in the data or a batch without a label that counts, "
                     "lower --lr, or give --clip-norm",
-                    r->step, result->loss);
+                    r->step, shown_number(result->loss));
     TRY(check_scales(r, result));
     progress_step(&r->progress, r->at.epoch + 1, r->epochs, r->step, r->steps, result->loss, result->samples);
     if (r->eval_every && r->step % r->eval_every == 0)
@@ -649,7 +649,7 @@ static Status finish(Run *r)
         return ST_OK;
     printf("trained %" PRId64 " steps in %.1f s", r->step, seconds_now() - r->progress.start);
     if (r->eval_step < 0 && !isnan(r->last_loss))
-        printf(", loss %.6g", r->last_loss);
+        printf(", loss %.6g", shown_number(r->last_loss));
     if (r->eval_step >= 0)
         printf(": eval loss %.6g", r->last_eval.loss);
     if (r->eval_step >= 0 && r->last_eval.metric.measured && !r->last_eval.metric.table.data)

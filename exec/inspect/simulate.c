@@ -26,21 +26,13 @@ typedef struct {
     char level[MOST_LEVELS][LEVEL_TEXT];
     int n_level;
     double slower;
+    SumCost cost; /* of the row's sums, for a run that is told its links */
 } Maker;
 
 /* ---- the graph of one row ---- */
 
-static Target target_of(const Maker *m)
+static void set_options(BuildOptions *b, const Maker *m, const Simulated *s, int level)
 {
-    const BuildOptions *b = &m->o->build;
-
-    return m->c->accelerator ? cuda_target(b->precision, b->tf32) : cpu_target(b->precision, b->tf32, b->blocks);
-}
-
-/* Those of a run with --links and the description of the cluster; *b points to *cost. */
-static void set_options(BuildOptions *b, SumCost *cost, const Maker *m, const Simulated *s, int level)
-{
-    *cost = links_cost(m->c, s->devices);
     *b = m->o->build;
     b->mode = b->loss ? BUILD_TRAIN : BUILD_INFER;
     b->batch = s->batch;
@@ -48,23 +40,22 @@ static void set_options(BuildOptions *b, SumCost *cost, const Maker *m, const Si
     b->device_of_replica = NULL;
     b->split = b->split == SPLIT_AUTO ? SPLIT_BALANCED : b->split; /* equal devices */
     b->shard = (ShardMode)level;
+    b->sum_cost = m->o->links && s->devices > 1 ? &m->cost : NULL;
     b->devices = s->devices;
     if (!m->expand && s->devices > REPRESENTATIVES) {
         b->devices = REPRESENTATIVES;
         b->world = s->devices;
     }
-    b->sum_cost = s->devices > 1 ? cost : NULL;
-    b->backend = target_of(m);
+    b->backend = m->c->accelerator ? cuda_target(b->precision, b->tf32) : cpu_target(b->precision, b->tf32, b->blocks);
 }
 
 static Status build(Graph **out, const Maker *m, const Simulated *s, int level)
 {
     BuildOptions b;
-    SumCost cost;
     Graph *g;
     Status st;
 
-    set_options(&b, &cost, m, s, level);
+    set_options(&b, m, s, level);
     TRY(plan_copy(&g, m->model, b.plan_memory));
     st = model_repair(g, &b, interp_node, NULL);
     if (!st)
@@ -137,10 +128,13 @@ static Status plan_on_cpus(Simulated *s, const Maker *m, Graph *g)
 
 static Status plan_plainly(Simulated *s, const Maker *m, Graph *g)
 {
-    const Target target = target_of(m);
+    BuildOptions b;
     Arena *a = arena_create_beside(g->arena);
     MemoryPlan *plan = NULL;
-    Status st = a ? plan_memory(&plan, g, NULL, target_align(&target), a) : FAIL_NOMEM();
+    Status st;
+
+    set_options(&b, m, s, 0);
+    st = a ? plan_memory(&plan, g, NULL, target_align(&b.backend), a) : FAIL_NOMEM();
 
     if (!st)
         st = take_memory(s, m, g, plan);
@@ -153,13 +147,17 @@ static Status plan_plainly(Simulated *s, const Maker *m, Graph *g)
 
 /* ---- rows ---- */
 
-static Status make_row(Simulated *s, const Maker *m, int devices, int level)
+static Status make_row(Simulated *s, Maker *m, int devices, int level)
 {
     Graph *g;
     Status st;
 
     *s = (Simulated){ .devices = devices, .batch = m->o->build.batch };
     snprintf(s->shard, sizeof s->shard, "%s", m->level[level]);
+    if (m->o->links && devices > 1) {
+        m->cost = links_cost(m->c, devices);
+        s->latency_bytes = links_latency_bytes(&m->cost, devices);
+    }
     if (!m->c->strong)
         s->batch *= devices;
     if ((st = build(&g, m, s, level)))
@@ -195,7 +193,7 @@ static Status calibrate(Maker *m)
 
 Status simulate_slower(double *out, const Graph *model, const Options *o, Cluster *c)
 {
-    Maker m = { model, o, c, false, false, { "" }, 0, 1 };
+    Maker m = { .model = model, .o = o, .c = c, .slower = 1 };
 
     list_levels(&m);
     TRY(calibrate(&m));
@@ -234,7 +232,7 @@ static Status make_rows(Simulation *out, Maker *m)
 
 static Status check(const Maker *m)
 {
-    static const char *const others[] = { "devices", "replicas", "links", NULL };
+    static const char *const others[] = { "devices", "replicas", NULL };
     Problems wrong = { 0 };
 
     TRY(options_check(m->o));
@@ -243,7 +241,7 @@ static Status check(const Maker *m)
         if (options_given(m->o, others[i]))
             problems_add(&wrong, "--%s", others[i]);
     TRY(problems_fail(&wrong, E_INVALID,
-                      "--simulate has one replica on each device of the cluster, and its links: it does not go with"));
+                      "--simulate has one replica on each device of the cluster: it does not go with"));
     if (m->o->build.batch < 1)
         return FAIL(E_INVALID, "--simulate: expected --batch-size, the samples of %s",
                     m->c->strong ? "all devices" : "one device");
@@ -256,7 +254,9 @@ static Status check(const Maker *m)
 
 Status simulate(Simulation *out, const Graph *model, const Options *o, Cluster *cluster, const char *rates, bool expand)
 {
-    Maker m = { model, o, cluster, expand, options_given(o, "shard"), { "" }, 0, 1 };
+    Maker m = {
+        .model = model, .o = o, .c = cluster, .expand = expand, .given = options_given(o, "shard"), .slower = 1
+    };
     Simulation s = { .cluster = cluster };
     Status st;
 

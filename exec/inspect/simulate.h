@@ -12,6 +12,7 @@ typedef struct {
     int devices, shown;     /* shown: of how many of them the graph was made */
     char shard[16];         /* the level */
     int64_t batch;          /* samples of a step, of all devices */
+    double latency_bytes;   /* as a run knows it of its links (exec/run/collective_span.h); 0: it does not */
     double seconds;         /* of a step */
     double compute, wire;   /* of these: the busiest device's nodes; the collectives, which may go on beside them */
     double within, between; /* bytes that a device sends to others of its node, and a node to other nodes */

@@ -11,7 +11,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "exec/inspect/links.h"
 #include "exec/inspect/simulate.h"
 #include "exec/run/collective_span.h"
 #include "graph/collective.h"
@@ -35,7 +34,6 @@ typedef struct {
     Simulated *s;
     int n_shown;
     double n, per_node, nodes; /* devices; of the fullest node; nodes with devices */
-    double latency_bytes;      /* as a run has it that is given these links */
     bool whole;                /* of the collective at hand: small sums' parts are sent whole */
     double late;               /* seconds that all wait for the latest where they meet */
     double rounds;             /* devices of the core that has most, expected */
@@ -264,7 +262,7 @@ static void count_links(Walk *w, const Exchange *e, double whole, double most)
 static bool is_sent_whole(const Walk *w, const Node *n)
 {
     return w->c->algorithm == WIRE_SHARES && !w->c->accelerator && w->n > 1 &&
-           span_sends_whole(w->g, n, (int)w->n, (int)w->n, w->latency_bytes);
+           span_sends_whole(w->g, n, (int)w->n, (int)w->n, w->s->latency_bytes);
 }
 
 /* Seconds of the collective, the sums included. */
@@ -474,7 +472,6 @@ Status simulate_step(Simulated *s, const Cluster *c, const Graph *g, double slow
                .slower = slower,
                .beside = c->overlap || c->accelerator,
                .report = r };
-    const SumCost cost = links_cost(c, s->devices);
     Arena *a = arena_create_beside(g->arena);
     Status st = take_room(&w, a);
 
@@ -483,7 +480,6 @@ Status simulate_step(Simulated *s, const Cluster *c, const Graph *g, double slow
         return st;
     }
     place(&w, c, s);
-    w.latency_bytes = links_latency_bytes(&cost, s->devices);
     FOR_NODES(g, n)
         if (n->op->flags & OPF_COLLECTIVE)
             run_collective(&w, n);

@@ -30,8 +30,10 @@ Status step_times(Report *r, const Graph *g, const Graph *model, const Options *
     TRY(check_shapes(g));
     TRY(options_devices(&list, o));
     TRY(links_cluster(&c, o->links, &list));
+    const SumCost cost = links_cost(&c, list.n);
     TRY(simulate_slower(&slower, model, o, &c));
     s.devices = s.shown = list.n;
+    s.latency_bytes = links_latency_bytes(&cost, list.n);
     TRY(simulate_step(&s, &c, g, slower, r));
     r->time =
         (StepTime){ arena_strdup(r->arena, *c.name ? c.name : "the devices described"), s.seconds, s.compute, s.wire };

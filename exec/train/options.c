@@ -221,6 +221,11 @@ static const Setting table[] = {
       "outputs of one number, in inference: whole, of all samples, or each, a vector of what each replica has of its "
       "own",
       SETTING_CHOICE_OF(Options, build.numbers_apart, "whole|each"), .on_resume = RESUME_FREE },
+    { "output-axis", "A", "placed",
+      "where outputs of replicas are put together, in inference: placed, along the axis that has the samples; an axis, "
+      "or inputs, the one of the inputs: an output that has no samples there is what each replica has of its own, "
+      "joined there",
+      .set = options_set_output_axis, .on_resume = RESUME_FREE },
     { "reduce-dtype", "TYPE", "own",
       "the type in which gradients are summed over devices: own, bf16 or fp16, to which they are rounded before",
       .set = options_set_reduce_dtype, .trains = true },

@@ -86,3 +86,21 @@ Status options_set_output_device(const Setting *r, void *to, const char *value)
     o->build.outputs_apart = each;
     return ST_OK;
 }
+
+Status options_set_output_axis(const Setting *r, void *to, const char *value)
+{
+    static const Setting number = { .name = "output-axis", .min = -MAX_RANK, .max = MAX_RANK - 1 };
+    Options *o = to;
+    int64_t axis = 0;
+
+    if (!strcmp(value, "placed"))
+        o->build.join = JOIN_PLACED;
+    else if (!strcmp(value, "inputs"))
+        o->build.join = JOIN_INPUTS;
+    else if (setting_read_int(&axis, &number, value))
+        return setting_bad(r, value, "placed, inputs, or the number of an axis");
+    else
+        o->build.join = JOIN_AXIS;
+    o->build.join_axis = (int)axis;
+    return ST_OK;
+}

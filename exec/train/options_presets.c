@@ -15,6 +15,7 @@ static const struct Preset {
     { "compat", "encoding", "mean-over", "filled" },
     { "compat", "encoding", "output-device", "each" },
     { "compat", "dp", "scalar-outputs", "each" },
+    { "compat", "dp", "output-axis", "inputs" },
     { "strategy", "master", "shard", "parameters" },
     { "strategy", "master", "loss-at", "outputs" },
     { "bn-eps", "clamp", "bn-variance", "unbiased" },

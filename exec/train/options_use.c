@@ -69,6 +69,11 @@ Status options_check(const Options *o)
         return FAIL(E_INVALID, "--loss-at outputs: --loss-scaling mean-of-means is of the parts' losses");
     if (o->build.bn_group && o->build.bn != BN_SYNC)
         return FAIL(E_INVALID, "--bn-group goes with --bn sync, found --bn %s", options_get(o, "bn"));
+    if (o->build.own_buffers && o->build.bn == BN_SYNC)
+        return FAIL(E_INVALID, "--broadcast-buffers false goes with --bn local, found --bn sync, which has one set of "
+                               "running statistics");
+    if (options_given(o, "mean-over") && o->build.mean_over && !o->build.mean_of_means)
+        return FAIL(E_INVALID, "--mean-over filled goes with --loss-scaling mean-of-means, found exact");
     if (o->loss_scale_given && o->build.precision != DT_FLOAT16)
         return FAIL(E_INVALID, "--loss-scale needs --precision float16");
     if (o->ways.reproducible && o->tune)

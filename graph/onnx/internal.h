@@ -241,7 +241,6 @@ bool is_gradient(const Onnx__NodeProto *p);
 Status import_gradient(Importer *im, Body *b, const Onnx__NodeProto *p) CHECKED;
 
 /* ---- sequence.c ---- */
-enum { MAX_SEQUENCE = 4096 }; /* tensors */
 bool is_sequence_operator(const char *name);
 Status import_sequence(Importer *im, Body *b, const Onnx__NodeProto *p) CHECKED;
 /* The entry stands for a sequence of `n` tensors. */

@@ -60,6 +60,7 @@ typedef struct {
  * ONNX_ABSENT: an optional that holds nothing; ONNX_UNSAID: nobody knows. */
 typedef Status OnnxMembers(void *user, int *n, int i, const char *name, const OnnxType *type);
 enum { ONNX_ABSENT = -1, ONNX_UNSAID = -2 };
+enum { MAX_SEQUENCE = 4096 }; /* tensors */
 
 typedef struct {
     Evaluator eval;          /* of what conditions and trip counts are computed from; NULL: only constants are known */

@@ -10,7 +10,7 @@
 #include "passes/simplify/infer_shapes.h"
 #include "passes/model/rebatch.h"
 
-enum { WORLDS = 2, LESS = 2, MORE = 3 };
+enum { WORLDS = 2 };
 
 /* May the batch be of one sample? */
 static bool may_be_one(const Graph *g, const BuildOptions *opt)
@@ -27,21 +27,20 @@ static bool may_be_one(const Graph *g, const BuildOptions *opt)
     return declared_batch(g, opt) == 1;
 }
 
-/* For Value.batch_axis, of a value that has these shapes for LESS and for MORE samples. */
-static int8_t growing_axis(const Shape *less, const Shape *more)
+int growing_axis(const Shape *less, const Shape *more)
 {
-    int found = -1;
+    int found = GROWS_NOWHERE;
 
     if (!shape_known(less) || !shape_known(more) || less->rank != more->rank)
-        return BATCH_UNKNOWN;
+        return GROWS_OTHERWISE;
     for (int a = 0; a < less->rank; a++) {
         if (less->dim[a] == more->dim[a])
             continue;
-        if (found >= 0 || less->dim[a] % LESS || less->dim[a] / LESS * MORE != more->dim[a])
-            return BATCH_UNKNOWN;
+        if (found >= 0 || less->dim[a] % LESS_SAMPLES || less->dim[a] / LESS_SAMPLES * MORE_SAMPLES != more->dim[a])
+            return GROWS_OTHERWISE;
         found = a;
     }
-    return (int8_t)(found < 0 ? BATCH_NOWHERE : found + 1);
+    return found;
 }
 
 /* What cannot be inferred stays unknown, and so does what depends on it. */
@@ -60,11 +59,15 @@ Status infer_world(Graph *g, PassCtx *ctx)
 static Status mark(Graph *g, PassCtx *ctx, World *world)
 {
     for (int i = 0; i < WORLDS; i++) {
-        TRY(open_world(&world[i], g, ctx->opt, i ? MORE : LESS));
+        TRY(open_world(&world[i], g, ctx->opt, i ? MORE_SAMPLES : LESS_SAMPLES));
         TRY(infer_world(world[i].g, ctx));
     }
     for (uint32_t i = 1; i < g->n_value; i++) {
-        g->value[i]->batch_axis = growing_axis(world[0].g->value[i]->shape, world[1].g->value[i]->shape);
+        const int axis = growing_axis(world[0].g->value[i]->shape, world[1].g->value[i]->shape);
+
+        g->value[i]->batch_axis = (int8_t)(axis >= 0               ? axis + 1
+                                           : axis == GROWS_NOWHERE ? BATCH_NOWHERE
+                                                                   : BATCH_UNKNOWN);
         ctx->n_changed += g->value[i]->batch_axis > 0;
     }
     return ST_OK;

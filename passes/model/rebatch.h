@@ -42,8 +42,14 @@ typedef struct {
  * caller's to free even on failure. */
 Status open_world(World *w, const Graph *g, const BuildOptions *opt, int64_t batch) CHECKED;
 
-/* Types and shapes of its values, as far as they can be found.  In mark_batch.c. */
+/* ---- mark_batch.c ---- */
+/* Types and shapes of its values, as far as they can be found. */
 Status infer_world(Graph *g, PassCtx *ctx) CHECKED;
+
+enum { LESS_SAMPLES = 2, MORE_SAMPLES = 3 }; /* batches whose shapes tell what grows with them */
+enum { GROWS_NOWHERE = -1, GROWS_OTHERWISE = -2 };
+/* The one axis that is a multiple of the batch, of a value that has these shapes for LESS_SAMPLES and MORE_SAMPLES. */
+int growing_axis(const Shape *less, const Shape *more);
 
 /* ---- rebatch_select.c ---- */
 enum { REBATCH_WORLDS = 3 }; /* at the size of the file, then at two others */

@@ -15,22 +15,11 @@
 #include "passes/batch_axis.h"
 #include "passes/simplify/infer_shapes.h"
 
-enum { LESS = 2, MORE = 3 };
-
-/* The one axis that is a multiple of the batch; -1. */
-static int growing_axis(const OwnParts *o, ValueId v)
+int own_parts_growing(const OwnParts *o, ValueId v)
 {
-    const Shape *less = o->world[0].g->value[v.i]->shape, *more = o->world[1].g->value[v.i]->shape;
-    int found = -1;
+    const int axis = growing_axis(o->world[0].g->value[v.i]->shape, o->world[1].g->value[v.i]->shape);
 
-    for (int a = 0; shape_known(less) && shape_known(more) && less->rank == more->rank && a < less->rank; a++) {
-        if (less->dim[a] == more->dim[a])
-            continue;
-        if (found >= 0 || less->dim[a] % LESS || less->dim[a] / LESS * MORE != more->dim[a])
-            return -1;
-        found = a;
-    }
-    return found;
+    return axis >= 0 ? axis : -1;
 }
 
 /* What follows from shapes alone. */
@@ -43,20 +32,20 @@ static const Tensor *known(const OwnParts *o, ValueId v)
 
 int own_parts_axis(const OwnParts *o, ValueId v)
 {
-    const int axis = known(o, v) || o->mixed[v.i] ? -1 : growing_axis(o, v);
+    const int axis = known(o, v) || o->mixed[v.i] ? -1 : own_parts_growing(o, v);
 
-    return axis >= 0 && o->world[0].g->value[v.i]->shape->dim[axis] == LESS ? axis : -1;
+    return axis >= 0 && o->world[0].g->value[v.i]->shape->dim[axis] == LESS_SAMPLES ? axis : -1;
 }
 
 const Value *own_parts_value(const OwnParts *o, ValueId v) { return o->world[0].g->value[v.i]; }
 
 /* ---- opening ---- */
 
-/* Does the operator's placement rule say that it mixes samples?  Of the world of MORE samples, each a part. */
+/* Does the operator's placement rule say that it mixes samples?  Of the world of MORE_SAMPLES samples, each a part. */
 static Status mixes(bool *out, const OwnParts *o, const Node *n)
 {
-    static const int64_t count[MORE] = { 1, 1, 1 }, offset[MORE] = { 0, 1, 2 };
-    const Split parts = { .n = MORE, .total = MORE, .count = count, .offset = offset };
+    static const int64_t count[MORE_SAMPLES] = { 1, 1, 1 }, offset[MORE_SAMPLES] = { 0, 1, 2 };
+    const Split parts = { .n = MORE_SAMPLES, .total = MORE_SAMPLES, .count = count, .offset = offset };
     Placement p = { .g = o->world[1].g,
                     .node = n,
                     .split = &parts,
@@ -67,7 +56,7 @@ static Status mixes(bool *out, const OwnParts *o, const Node *n)
     if (!p.in || !p.out)
         return FAIL_NOMEM();
     for (int i = 0; i < n->n_in; i++) {
-        const int axis = has_value(n->in[i]) && n->in[i].i < o->n_value ? growing_axis(o, n->in[i]) : -1;
+        const int axis = has_value(n->in[i]) && n->in[i].i < o->n_value ? own_parts_growing(o, n->in[i]) : -1;
 
         p.in[i] = axis < 0 ? PLACE_B : (Place){ .kind = PL_S, .axis = axis, .blocks = 1, .split = &parts };
     }
@@ -85,7 +74,7 @@ static Status mixes(bool *out, const OwnParts *o, const Node *n)
 static bool counts_samples(const OwnParts *o, const Node *n, int i)
 {
     const Tensor *t = has_value(n->in[i]) && o->depends[n->in[i].i] ? known(o, n->in[i]) : NULL;
-    const int axis = t ? growing_axis(o, n->in[i]) : -1;
+    const int axis = t ? own_parts_growing(o, n->in[i]) : -1;
 
     return t && n->op->shape_in != i + 1 && !(axis >= 0 && rows_equal(t, axis));
 }
@@ -104,7 +93,7 @@ static Status find_mixed(OwnParts *o)
             any |= has_value(n->in[i]) && (o->mixed[n->in[i].i] || counts_samples(o, n, i));
         for (int i = 0; i < n->n_out; i++)
             o->mixed[n->out[i].i] = has_value(n->out[i]) && !known(o, n->out[i]) &&
-                                    (any || (o->depends[n->out[i].i] && growing_axis(o, n->out[i]) < 0));
+                                    (any || (o->depends[n->out[i].i] && own_parts_growing(o, n->out[i]) < 0));
     }
     return ST_OK;
 }
@@ -112,11 +101,11 @@ static Status find_mixed(OwnParts *o)
 static Status find_worlds(OwnParts *o)
 {
     for (int i = 0; i < OWN_WORLDS; i++) {
-        TRY(open_world(&o->world[i], o->g, o->ctx->opt, i ? MORE : LESS));
+        TRY(open_world(&o->world[i], o->g, o->ctx->opt, i ? MORE_SAMPLES : LESS_SAMPLES));
         TRY(infer_world(o->world[i].g, o->ctx));
     }
     for (int i = 0; i < o->g->n_input; i++)
-        o->depends[o->g->input[i].i] = growing_axis(o, o->g->input[i]) >= 0;
+        o->depends[o->g->input[i].i] = own_parts_growing(o, o->g->input[i]) >= 0;
     FOR_NODES(o->g, n) {
         bool any = false;
 

@@ -1,5 +1,5 @@
 /* What each replica would compute of its own part of the batch alone, in the graph of the whole batch, before shapes
- * are known: what passes/partition/own_numbers.c and passes/partition/part_losses.c share. */
+ * are known: what passes/partition/own_outputs.c and passes/partition/part_losses.c share. */
 #ifndef DPX_OWN_PARTS_H
 #define DPX_OWN_PARTS_H
 
@@ -29,6 +29,8 @@ void own_parts_close(OwnParts *o);
 /* Where the samples of a value are one by one, each the same whatever batch it is in (but for what batch-norm makes of
  * others): along this axis it can be cut.  -1: nowhere. */
 int own_parts_axis(const OwnParts *o, ValueId v);
+/* Its one axis that is a multiple of the batch; -1. */
+int own_parts_growing(const OwnParts *o, ValueId v);
 /* As a batch of some size would have it: its shape and type. */
 const Value *own_parts_value(const OwnParts *o, ValueId v);
 

@@ -79,7 +79,7 @@ says '{"eval_loss":null,"samples":20}' "$dpexec" eval lin.onnx --data ignored.np
 all=(--data ignored.npz --loss cross-entropy --ignore-index -1 --batch-size 10 --threads 1)
 for how in "" "--replicas 3" "--replicas 12 --devices cpu*2" "--replicas 3 --accumulate 2"; do
     says '{"eval_loss":null,"samples":20}' "$dpexec" eval lin.onnx "${all[@]}" ${how/--accumulate 2/} --quiet
-    refused 1 "the loss of step 1 is" "$dpexec" train lin.onnx "${all[@]}" --steps 1 $how --quiet
+    refused 1 "the loss of step 1 is nan: look for" "$dpexec" train lin.onnx "${all[@]}" --steps 1 $how --quiet
 done
 says "trained 1 steps in " "$dpexec" train lin.onnx "${all[@]}" --steps 1 --replicas 3 --loss-scaling mean-of-means
 says ", loss 0" "$dpexec" train lin.onnx "${all[@]}" --steps 1 --replicas 3 --loss-scaling mean-of-means

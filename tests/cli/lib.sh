@@ -100,7 +100,7 @@ start() {
     rm -f "$DIR/status-$rank"
     (
         exec 2>"$DIR/rank-$rank"
-        "$dpexec" "$@" --world "$size" --rank "$rank" --rendezvous "localhost:$port" --world-timeout "${patience:-60}" >"$DIR/out-$rank" &
+        "$dpexec" "$@" --world "$size" --rank "$rank" --rendezvous "127.0.0.1:$port" --world-timeout "${patience:-60}" >"$DIR/out-$rank" &
         echo $! >"$DIR/pid-$rank"
         wait $! 2>/dev/null
         echo $? >"$DIR/status-$rank"

@@ -145,6 +145,14 @@ assert sorted(shown) == sorted(n["name"] for n in graph["nodes"])
 text = [t.text for t in svg.iter("{http://www.w3.org/2000/svg}text")]
 for word in ("forward", "criterion", "backward", "update", "device 0, replica 0", "device 1, replica 1"):
     assert word in text, word
+# The model as it was stands left of the devices.
+places = [(int(t.get("x")), t.text) for t in svg.iter("{http://www.w3.org/2000/svg}text") if t.get("x")]
+left = [x for x, t in places if t == "the model, before"]
+assert len(left) == 1 and all(left[0] < x for x, t in places if t.startswith("device ")), places
+before = [t for x, t in places if x == left[0]][1:]
+assert " ".join(before) == "(Conv + BatchNormalization + Relu + MaxPool) x3 + Gemm", before
+framed = [r for r in svg.iter("{http://www.w3.org/2000/svg}rect") if r.get("stroke-dasharray")]
+assert len(framed) == sum(bool(re.fullmatch(r"x\d+", t)) for t in text) > 0 # how often it comes
 page = open(sys.argv[1] + "/graph.html").read()
 assert not re.search(r"(src|href)\s*=", page)
 data = json.loads(re.search(r'<script type="application/json" id="graph">(.*?)</script>', page, re.S)[1])
@@ -176,6 +184,11 @@ assert sorted(shown) == sorted(n["name"] for n in graph["nodes"])
 assert "gradient of conv2.weight, gradient of conv1.weight, criterion)" in dot # all of the bucket
 for frame in "device 0", "device 1", "replica 0, samples 0 to 3", "replica 1, samples 4 to 7", "forward", "criterion", "backward", "update":
     assert f'label="{frame}";' in dot, frame
+model = re.search(r'^  subgraph "cluster_model" \{\n  label="the model, before";\n(.*?)^  \}$', dot, re.M | re.S)[1]
+before = re.findall(r'^ *mn\d+ \[.*label="(.*?)"', model, re.M)
+words = [word for label in before for word in label.split(r"\n")]
+assert [w for w in words if w in ("Conv", "BatchNormalization", "Relu", "MaxPool")] == ["Conv", "BatchNormalization", "Relu", "MaxPool"] * 2, before
+assert words[-1] == "... 6 more", before # of three times four, a flatten and a product
 ranks = [re.findall(r"n\d+", r) for r in re.findall(r"\{rank=same;(.*)\}", dot)]
 row = {n: k for k, r in enumerate(ranks) for n in r}
 edges = re.findall(r"^  (n\d+) -> (n\d+) \[tooltip", dot, re.M)
@@ -244,4 +257,61 @@ PY
 says "warning: interpreted: data decide which branch is taken" "$dpexec" run tests/api/branches_rates.onnx --input x="$DIR/six.npy" \
     --input rate="$DIR/rate.npy" --out "$DIR/rates"
 check "its output" test -s "$DIR/rates/y.npy"
+
+# Put together as torch.nn.DataParallel does: of chunks, along the axis of the inputs or a given one, be the samples there or not.
+"$python" - "$DIR" <<'PY'
+import sys
+import numpy as np, onnx, onnx.parser
+onnx.save(onnx.parser.parse_model('''<ir_version: 8, opset_import: ["": 17]> g (float[N,4] x) =>
+    (float[N,3] rows, float[1,3] mean, float[3] total, float[N,3] mixed, float[3,N] across, float[2,2] fixed, float number)
+    <float[4,3] w = {1,-2,3,0.4,5,-0.6,0.7,0.8,-0.9,1,1.1,1.2}, float[2,2] c = {1,2,3,4}, int64[1] zero = {0}> {
+        rows = MatMul(x, w)
+        mean = ReduceMean<axes=[0], keepdims=1>(rows)
+        total = ReduceSum<keepdims=0>(rows, zero)
+        mixed = Softmax<axis=0>(rows)
+        across = Transpose<perm=[1,0]>(rows)
+        fixed = Identity(c)
+        number = ReduceMean<keepdims=0>(rows)
+    }'''), f"{sys.argv[1]}/joined.onnx")
+for n in 6, 7:
+    np.save(f"{sys.argv[1]}/joined{n}.npy", np.random.default_rng(n).standard_normal((n, 4)).astype(np.float32))
+PY
+cat >"$DIR/joined.py" <<'PY'
+import os, sys
+import numpy as np
+folder, rows, replicas, axis = sys.argv[1], *map(int, sys.argv[2:])
+x, w = np.load(f"{folder}/joined{rows}.npy").astype(float), np.array([1, -2, 3, .4, 5, -.6, .7, .8, -.9, 1, 1.1, 1.2]).reshape(4, 3)
+def module(x):
+    y = x @ w
+    e = np.exp(y - y.max(0))
+    return {"rows": y, "mean": y.mean(0, keepdims=True), "total": y.sum(0), "mixed": e / e.sum(0), "across": y.T,
+            "fixed": np.array([[1., 2], [3, 4]]), "number": y.mean()}
+size = -(-rows // replicas)
+parts = [module(x[at:at + size]) for at in range(0, rows, size)]
+for name, value in parts[0].items():
+    want = np.array([p[name] for p in parts]) if value.ndim == 0 else np.concatenate([p[name] for p in parts], axis)
+    found = np.load(f"{folder}/joined/{name}.npy")
+    assert found.shape == want.shape and np.abs(found - want).max() < 1e-5, (name, found, want)
+assert len(os.listdir(f"{folder}/joined")) == 7
+PY
+while read -r rows replicas axis flags; do
+    rm -rf "$DIR/joined"
+    # shellcheck disable=SC2086     # several words
+    check "outputs joined: $flags" "$dpexec" run "$DIR/joined.onnx" --input "x=$DIR/joined$rows.npy" --replicas "$replicas" --threads 1 --split chunk \
+        --out "$DIR/joined" $flags
+    check "are each replica's own, along axis $axis" "$python" "$DIR/joined.py" "$DIR" "$rows" "$replicas" "$axis"
+done <<'JOINED'
+6 3 0 --compat dp
+6 2 -1 --compat dp --output-axis -1
+6 3 0 --output-axis 0 --scalar-outputs each --devices cpu*2
+JOINED
+says "warning: mixed: what each of 3 replicas computes of its own samples, along axis 0 (--output-axis inputs (0))" \
+    "$dpexec" run "$DIR/joined.onnx" --input "x=$DIR/joined6.npy" --replicas 3 --compat dp --out "$DIR/joined" --threads 1
+says "warning: number: a vector of what each of 3 replicas computes of its own samples (--scalar-outputs each)" \
+    "$dpexec" run "$DIR/joined.onnx" --input "x=$DIR/joined6.npy" --replicas 3 --compat dp --out "$DIR/joined" --threads 1
+refused 1 "output 'across' has its samples along axis 1, and parts of 3 and 1 of them cannot be put together along another" \
+    "$dpexec" run "$DIR/joined.onnx" --input "x=$DIR/joined7.npy" --replicas 3 --compat dp --out "$DIR/joined" --threads 1
+refused 1 "--output-axis 1: output 'total' has rank 1, and no such axis" \
+    "$dpexec" run "$DIR/joined.onnx" --input "x=$DIR/joined6.npy" --replicas 3 --output-axis 1 --out "$DIR/joined" --threads 1
+refused 2 "placed, inputs, or the number of an axis" "$dpexec" run "$DIR/joined.onnx" --input "x=$DIR/joined6.npy" --output-axis rows
 finish

@@ -88,7 +88,7 @@ next_port
 "${stranger[@]}" server $port &
 start 1 2 "${with[@]}"
 wait
-tells 1 1 "rank 1: what answers at localhost:$port does not know the secret"
+tells 1 1 "rank 1: what answers at 127.0.0.1:$port does not know the secret"
 
 # ---- strangers ----
 

@@ -137,6 +137,8 @@ check "the target may be named" "${train[@]}" --batch-input x --batch-input targ
 refused 2 "--strategy master keeps all on the first device: --shard optimizer" "${train[@]}" --shard optimizer --strategy master
 refused 2 "--output-device 2: expected one of 2 devices, counted from 0, or host" "${train[@]}" --devices 'cpu*2' --output-device 2
 refused 2 "--bn-group goes with --bn sync, found --bn local" "${train[@]}" --bn-group 2 --compat ddp
+refused 2 "--broadcast-buffers false goes with --bn local, found --bn sync" "${train[@]}" --broadcast-buffers false
+refused 2 "--mean-over filled goes with --loss-scaling mean-of-means, found exact" "${train[@]}" --mean-over filled --compat dp
 refused 2 "--loss-scale needs --precision float16" "${train[@]}" --loss-scale 1024
 refused 2 "--loss-scale needs --precision float16" "${train[@]}" --loss-scale dynamic --precision bfloat16
 refused 2 "--tune is for GPUs: --devices names cpu:0" "${train[@]}" --tune

@@ -29,7 +29,7 @@ NCCL = {"NCCL_SOCKET_IFNAME": "lo", "NCCL_NET": "Socket", "NCCL_IB_DISABLE": "1"
 
 def free_port():
     with socket.socket() as s:
-        s.bind(("localhost", 0))
+        s.bind(("127.0.0.1", 0))
         return s.getsockname()[1]
 
 
@@ -38,7 +38,7 @@ class World(Run):
 
     def __init__(self, dpexec, case, size, device):
         self.error, self.losses, self.said = None, [], ""
-        meet = ["--world", str(size), "--rendezvous", f"localhost:{free_port()}", "--devices", device, "--steps", str(case["steps"]), "--quiet"]
+        meet = ["--world", str(size), "--rendezvous", f"127.0.0.1:{free_port()}", "--devices", device, "--steps", str(case["steps"]), "--quiet"]
         with tempfile.TemporaryDirectory() as tmp:
             ranks = []
             for rank in range(size):

@@ -11,6 +11,7 @@
     --no-verify      leave out graph-transform --verify, which takes the most time
     --standard       only train five steps in ONNX Runtime, by the file that graph-transform --standard writes, and compare (standard.py)
     --batches N,...  with --standard: at these sizes of batches, by one file [4]
+    --after N        with --standard: of the networks as N steps of training leave them [0]
     --kernels        only train a few steps in float32, and print where their time goes by kernel
     --list           print the cases
     --table FILE     write the results' table into FILE between its two marks, and run nothing
@@ -216,8 +217,8 @@ def elsewhere(suite, groups):
             if not model.exists():
                 print(f"{case:44} no file", flush=True)
                 continue
-            status, said = suite.command(sys.executable, HERE / "standard.py", suite.args.build, model, folder / "data.npz",
-                                         suite.args.batches,
+            status, said = suite.command(sys.executable, HERE / "standard.py", "--after", suite.args.after, suite.args.build, model,
+                                         folder / "data.npz", suite.args.batches,
                                          *suite.flags(spec, None))
             bad += bool(status)
             for line in (said.strip().splitlines() or ["nothing was said"])[-len(suite.args.batches.split(",")):]:
@@ -249,6 +250,7 @@ def main():
     ap.add_argument("--kernels", action="store_true")
     ap.add_argument("--standard", action="store_true")
     ap.add_argument("--batches", default="4")
+    ap.add_argument("--after", default="0")
     ap.add_argument("--list", action="store_true")
     ap.add_argument("--table", type=pathlib.Path)
     args = ap.parse_args()

@@ -1,4 +1,4 @@
-"""BUILD MODEL.onnx DATA.npz BATCH[,BATCH...] [OPTIONS of a run]: the file that --standard writes, run by ONNX Runtime, against dpexec train.
+"""[--blame] [--after N] BUILD MODEL.onnx DATA.npz BATCH[,BATCH...] [OPTIONS of a run]: the file that --standard writes, run by ONNX Runtime, against dpexec train.
 
 One file is written for all sizes of batches.  At each size five steps are compared, each from the states that our own run had before it,
 and all five in a row:
@@ -9,8 +9,12 @@ and all five in a row:
                wrong (ConvTranspose in groups, ceil_mode).  In a row they must agree to 1e-6
 
 Losses are compared relative to the larger of 1 and their size, states by norm.  Where float32 is further apart, that is what rounding does
-(float64 tells): how far both are from float64 says whose.  --blame, ahead of BUILD, always says that: the median over states and steps,
-and how many states are ten times as far with one as with the other."""
+(float64 tells): how far both are from float64 says whose.  --blame always says that: the median over states and steps, and how many
+states are ten times as far with one as with the other.
+
+--after N: what is compared is the model that N steps of `dpexec train` on batches of 16 leave, instead of the one in the file, whose weights
+may be as they were drawn."""
+import argparse
 import json
 import os
 import pathlib
@@ -218,9 +222,18 @@ def batch_axes(options):
     return {n: int(a) for n, a in (o.rsplit(":", 1) for o in given if ":" in o)}
 
 
+def trained(folder, model, data, options):
+    """The model after some steps, so that its activations and gradients are those of a network that trains."""
+    run(f"{build}/dpexec", "train", model, "--data", data, "--batch-size", "16", "--steps", str(after), "--threads", "1", "--out",
+        f"{folder}/before", *options)
+    return f"{folder}/before/model.onnx"
+
+
 def main(model, data, batches, *options):
     good, arrays = True, dict(np.load(data))
     with tempfile.TemporaryDirectory() as folder:
+        if after:
+            model = trained(folder, model, data, options)
         files = {dtype: There(folder, dtype, model, options) for dtype in ("float32", "float64")}
         for batch in map(int, batches.split(",")):
             line, agrees = compare(folder, files, arrays, model, batch, options)
@@ -231,6 +244,11 @@ def main(model, data, batches, *options):
 
 torch.set_num_threads(1)
 onnxruntime.set_default_logger_severity(3)
-blaming = sys.argv[1] == "--blame"
-build, *words = sys.argv[1 + blaming:]
-sys.exit(main(*words))
+arguments = argparse.ArgumentParser()
+arguments.add_argument("--blame", action="store_true")
+arguments.add_argument("--after", type=int, default=0)
+arguments.add_argument("build")
+arguments.add_argument("words", nargs=argparse.REMAINDER)
+given = arguments.parse_args()
+blaming, after, build = given.blame, given.after, given.build
+sys.exit(main(*given.words))

@@ -1,0 +1,190 @@
+/* own-outputs: outputs that are put together of what each replica computes of its own part, in inference.
+ *
+ * torch.nn.DataParallel puts a module's outputs together as they come: numbers, a mean loss above all, as a vector with
+ * an entry for each replica that has samples (--scalar-outputs each), others along the axis that its caller names, be
+ * the samples there or not (--output-axis).  Legal because that is what was asked for; an output that has its samples
+ * along that axis, one by one, is what partitioning makes of it in any case, and stays as it is. */
+#include "graph/emit.h"
+#include "graph/shape.h"
+#include "passes/batch_axis.h"
+#include "passes/partition/own_parts.h"
+#include "passes/report.h"
+
+enum { AS_PLACED = -1, AS_VECTOR = -2 };
+
+typedef struct {
+    OwnParts own;
+    bool placed; /* all but numbers */
+    int given;   /* else the axis, of each */
+    int *axis;   /* by output: where replicas' are joined; AS_PLACED, AS_VECTOR */
+    int filled;
+    ValueId *of; /* [filled] of one output */
+} OwnOutputs;
+
+/* The axis along which all inputs that are split have the samples; -1: there is no such one, and outputs are put
+ * together where they are placed. */
+static Status find_inputs_axis(int *out, const Graph *g, PassCtx *ctx)
+{
+    *out = -1;
+    for (int i = 0; i < g->n_input; i++) {
+        const char *name = value(g, g->input[i])->name;
+        const int axis = data_split_axis(g, ctx->opt, name);
+
+        if (axis >= 0 && *out >= 0 && axis != *out) {
+            TRY(report_note(ctx->report, NOTE_NUMBERS, name,
+                            "has its samples along axis %d, and another input along %d: outputs are put together "
+                            "where they have theirs (--output-axis inputs)",
+                            axis, *out));
+            *out = -1;
+            return ST_OK;
+        }
+        *out = axis >= 0 ? axis : *out;
+    }
+    return ST_OK;
+}
+
+static const char *axis_text(PassCtx *ctx, int axis)
+{
+    return ctx->opt->join == JOIN_INPUTS ? arena_printf(ctx->scratch, "inputs (%d)", axis)
+                                         : arena_printf(ctx->scratch, "%d", axis);
+}
+
+/* Parts of other sizes cannot be joined but along the samples. */
+static Status check_joined(const OwnOutputs *u, const Output *y, int axis)
+{
+    const OwnParts *o = &u->own;
+    const int samples = own_parts_growing(o, y->value);
+    int64_t first = 0;
+
+    for (int r = 0; samples >= 0 && samples != axis && r < o->parts; r++) {
+        const int64_t size = o->offset[r + 1] - o->offset[r];
+
+        if (size && first && size != first)
+            return FAIL(E_SHAPE,
+                        "--output-axis %s: output '%s' has its samples along axis %d, and parts of %lld and %lld of "
+                        "them cannot be put together along another: expected equal parts, or --output-axis placed",
+                        axis_text(o->ctx, axis), y->name, samples, (long long)first, (long long)size);
+        first = size ? size : first;
+    }
+    return ST_OK;
+}
+
+static Status find_axis(int *out, const OwnOutputs *u, const Output *y)
+{
+    const OwnParts *o = &u->own;
+    const BuildOptions *opt = o->ctx->opt;
+    const Shape *s = own_parts_value(o, y->value)->shape;
+    int axis;
+
+    *out = AS_PLACED;
+    if (!shape_known(s) || (s->rank && u->placed))
+        return ST_OK;
+    if (!s->rank) {
+        *out = opt->numbers_apart && o->depends[y->value.i] ? AS_VECTOR : AS_PLACED;
+        return ST_OK;
+    }
+    if ((axis = axis_of_rank(u->given, s->rank)) < 0)
+        return FAIL(E_SHAPE, "--output-axis %s: output '%s' has rank %d, and no such axis", axis_text(o->ctx, u->given),
+                    y->name, s->rank);
+    if (own_parts_axis(o, y->value) != axis)
+        *out = axis;
+    return o->parts ? check_joined(u, y, axis) : ST_OK;
+}
+
+/* What a part computes of output i, in the shape in which it is joined. */
+static ValueId part_of(OwnOutputs *u, int i)
+{
+    const int64_t one = 1;
+    Graph *g = u->own.g;
+    ValueId own = own_parts_of(&u->own, g->output[i].value);
+
+    return u->axis[i] == AS_VECTOR ? emit_untyped(g, &op_Reshape, NULL, 2, (ValueId[]){ own, emit_ints(g, 1, &one) })
+                                   : own;
+}
+
+static Status join(OwnOutputs *u, int i, const ValueId *of)
+{
+    const OwnParts *o = &u->own;
+    Output *y = &o->g->output[i];
+    const bool vector = u->axis[i] == AS_VECTOR;
+
+    y->value = emit_untyped(o->g, &op_Concat, ATTRS(INT("axis", vector ? 0 : u->axis[i])), u->filled, of);
+    y->dim_param = NULL;
+    TRY(o->g->status);
+    if (vector)
+        return report_note(o->ctx->report, NOTE_NUMBERS, y->name,
+                           "a vector of what each of %d replicas computes of its own samples (--scalar-outputs each)",
+                           u->filled);
+    return report_note(o->ctx->report, NOTE_NUMBERS, y->name,
+                       "what each of %d replicas computes of its own samples, along axis %d (--output-axis %s)",
+                       u->filled, u->axis[i], axis_text(o->ctx, u->axis[i]));
+}
+
+static Status make(OwnOutputs *u)
+{
+    OwnParts *o = &u->own;
+    const int n_output = o->g->n_output;
+    ValueId *of = ARENA_NEW(o->ctx->scratch, ValueId, (size_t)n_output * (size_t)o->parts);
+
+    if (!of)
+        return FAIL_NOMEM();
+    for (int r = 0; r < o->parts; r++) {
+        if (o->offset[r] == o->offset[r + 1])
+            continue;
+        TRY(own_parts_copy(o, r));
+        for (int i = 0; i < n_output; i++)
+            if (u->axis[i] != AS_PLACED)
+                of[i * o->parts + u->filled] = part_of(u, i);
+        u->filled++;
+    }
+    for (int i = 0; i < n_output && u->filled; i++)
+        if (u->axis[i] != AS_PLACED)
+            TRY(join(u, i, of + i * o->parts));
+    o->ctx->n_changed += u->filled;
+    return graph_sort(o->g);
+}
+
+static Status find_and_make(OwnOutputs *u, Graph *g, PassCtx *ctx)
+{
+    int n = 0;
+
+    u->given = ctx->opt->join_axis;
+    if (ctx->opt->join == JOIN_INPUTS)
+        TRY(find_inputs_axis(&u->given, g, ctx));
+    u->placed = ctx->opt->join == JOIN_PLACED || (ctx->opt->join == JOIN_INPUTS && u->given < 0);
+    TRY(own_parts_open(&u->own, g, ctx));
+    if (!(u->axis = ARENA_NEW(ctx->scratch, int, g->n_output)))
+        return FAIL_NOMEM();
+    for (int i = 0; i < g->n_output; i++) {
+        TRY(find_axis(&u->axis[i], u, &g->output[i]));
+        if (u->axis[i] == AS_PLACED)
+            continue;
+        u->own.needed[g->output[i].value.i] |= u->own.depends[g->output[i].value.i];
+        n++;
+    }
+    if (!n)
+        return ST_OK;
+    if (!u->own.parts)
+        return FAIL(E_SHAPE, "--scalar-outputs each and --output-axis need the size of the batch, which is not known: "
+                             "give --batch-size");
+    own_parts_find(&u->own);
+    return make(u);
+}
+
+static Status run(Graph *g, PassCtx *ctx)
+{
+    const BuildOptions *opt = ctx->opt;
+    OwnOutputs u = { .own = { .g = g } };
+    Status st;
+
+    if ((!opt->numbers_apart && opt->join == JOIN_PLACED) || replica_count(opt) < 2)
+        return ST_OK;
+    st = find_and_make(&u, g, ctx);
+    own_parts_close(&u.own);
+    return st;
+}
+
+const Pass pass_own_outputs = { .name = "own-outputs",
+                                .summary = "outputs that are the replicas' own, put together",
+                                .modes = 1u << BUILD_INFER | 1u << BUILD_PREDICT,
+                                .run = run };
