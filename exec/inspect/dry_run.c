@@ -22,7 +22,7 @@
 typedef struct {
     FILE *to;
     const Graph *model;
-    Options *options; /* of its own */
+    const Options *options;
     SessionLog *log;
     void *user;
     DeviceList list;
@@ -260,13 +260,16 @@ static Status plan_mode(DryRun *d, BuildMode mode, const char *what, Report *rep
     ProgramOptions opt = { .device = d->device,
                            .n_device = d->n_device,
                            .plan_only = true,
-                           .ways = { .library_sums = d->options->ways.library_sums,
-                                     .latency_bytes = d->options->ways.latency_bytes } };
+                           .ways = { .library_sums = d->options->ways.library_sums } };
+    BuildOptions all = d->options->build;
+    SumCost cost;
     Program *p;
     MemoryBudget *b;
     Graph *g;
     Status st;
 
+    TRY(links_decide(&all, &cost, d->options->links, &d->list));
+    opt.ways.latency_bytes = links_latency_bytes(all.sum_cost, d->n_device);
     TRY(transform_build(&g, d->model, d->options, mode, report));
     if (!all_shapes_known(g)) {
         st = fail_dynamic(g, "a plan");
@@ -348,7 +351,6 @@ static Status run(DryRun *d)
 
     TRY(options_check(d->options));
     TRY(options_devices(&d->list, d->options));
-    TRY(links_settle(d->options, &d->list));
     for (; d->n_device < d->list.n; d->n_device++)
         TRY(device_open(&d->device[d->n_device], &d->list.device[d->n_device], false));
     if (!(report = report_create()))
@@ -370,12 +372,9 @@ Status dry_run(FILE *to, const Graph *model, const Options *o, SessionLog *log, 
 
     if (!d)
         return FAIL_NOMEM();
-    *d = (DryRun){ .to = to, .model = model, .log = log, .user = user };
-    st = options_copy(&d->options, o);
-    if (!st)
-        st = run(d);
+    *d = (DryRun){ .to = to, .model = model, .options = o, .log = log, .user = user };
+    st = run(d);
     free(d->too_large.text);
-    options_free(d->options);
     for (int i = 0; i < d->n_device; i++)
         device_close(d->device[i]);
     free(d);

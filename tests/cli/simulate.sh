@@ -82,7 +82,7 @@ PY
 cluster "$DIR/levels.json" "d['device'].update(memory_bandwidth=1e17); d['counts'] = [16, 10000]; d['nodes'] = 1250; d['devices_per_node'] = 8
 d['links'] = {'node': {'bandwidth': 1e6, 'latency': 0.05}, 'network': {'bandwidth': 1e6, 'latency': 0}}"
 for net in mlp transformer; do
-    "$graph_transform" models/$net.onnx --loss cross-entropy --optimizer adam --batch-size 2 --simulate "$DIR/levels.json" --json
+    "$graph_transform" models/$net.onnx --loss cross-entropy --optimizer adam --batch-size 2 --simulate "$DIR/levels.json" --links "$DIR/levels.json" --json
 done >"$DIR/levels.out"
 check "10,000 devices at every level" "$python" - "$DIR/levels.out" <<'PY'
 import json, math, re, sys
@@ -106,19 +106,35 @@ PY
 # What comes from others at once is what the run that is given these links would have, as it says: of each of 7 tensors 7 parts, which take
 # up to 64 bytes more; or 7 shares, the last of which has up to 72 elements more than an eighth.
 for latency in 0.5 0.05; do
-    cluster "$DIR/staged.json" "d['counts'] = [8]; d['nodes'] = 1; d['devices_per_node'] = 8
-d['links']['node'] = {'bandwidth': 1e6, 'latency': $latency}"
-    "${hand[@]/hand.json/staged.json}" --links "$DIR/staged.json" >>"$DIR/staged.out"
+    cluster "$DIR/hand.$latency.json" "d['counts'] = [1, 2, 8]; d['nodes'] = 1; d['devices_per_node'] = 8
+d['links'] = {'node': {'bandwidth': 1e6, 'latency': $latency}, 'network': {'bandwidth': 1e6, 'latency': 0}}"
+    "$graph_transform" models/mlp.onnx --loss mse --batch-size 10 --shard none --simulate "$DIR/hand.$latency.json" --links "$DIR/hand.$latency.json" \
+        --json >>"$DIR/staged.out"
     "$dpexec" train models/mlp.onnx --data tests/oracle/data/digits.npz --loss mse --batch-size 80 --devices 'cpu*8' \
-        --links "$DIR/staged.json" --dry-run 2>"$DIR/dry.err"
+        --links "$DIR/hand.$latency.json" --dry-run 2>"$DIR/dry.err"
 done >"$DIR/dry.out"
 check "staging of a run with these links" "$python" - "$DIR/staged.out" "$DIR/dry.out" <<'PY'
 import json, re, sys
-rows = [json.loads(t)["rows"][0] for t in re.split(r"(?<=\]})\n", open(sys.argv[1]).read()) if t.strip()]
+rows = [json.loads(t)["rows"][2] for t in re.split(r"(?<=\]})\n", open(sys.argv[1]).read()) if t.strip()]
 found = [float(x) * 1024 for x in re.findall(r"([\d.]+) KiB that come from the others at once", open(sys.argv[2]).read())]
 assert len(found) == 16 and len(set(found)) == 2, found
 for row, staged, more in zip(rows, (found[0], found[8]), (7 * 7 * 64, 7 * 7 * 72 * 4)):
     assert -52 <= staged - row["staging"] <= more + 52, (row["devices"], row["staging"], staged)
+PY
+# So are its buckets: of 4.3 MB of gradients, where sums cost no latency and hide behind what is computed, and where they cost seconds.
+for latency in 0 1; do
+    cluster "$DIR/buckets.json" "d['device'].update(kind='accelerator', flops=1e9); d['overlap'] = True; d['counts'] = [4];
+d['links']['node'] = {'bandwidth': 1e9, 'latency': $latency}"
+    step=("$graph_transform" models/transformer.onnx --loss cross-entropy --json)
+    "${step[@]}" --batch-size 4 --shard none --simulate "$DIR/buckets.json" --links "$DIR/buckets.json"
+    "${step[@]}" --batch-size 16 --devices 'cpu*4' --report --links "$DIR/buckets.json" >"$DIR/buckets.$latency.report"
+done >"$DIR/buckets.out"
+check "buckets of a run with these links" "$python" - "$DIR/buckets.out" "$DIR"/buckets.{0,1}.report <<'PY'
+import json, re, sys
+rows = [json.loads(t)["rows"][0]["collectives"] for t in re.split(r"(?<=\]})\n", open(sys.argv[1]).read()) if t.strip()]
+runs = [json.load(open(f)) for f in sys.argv[2:]]
+sums = [sum(c["kind"] == "all-reduce" for c in r["collectives"]) for r in runs]
+assert rows == sums and rows[0] > rows[1] >= 1, (rows, sums)
 PY
 # The seconds of a report, by hand: of products alone, of bytes alone, of latencies alone; and those of a step are the simulation's.
 cluster "$DIR/flops.json" 'd["device"].update(flops=1e6, memory_bandwidth=1e18); d["counts"] = [1]'
