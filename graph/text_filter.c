@@ -26,17 +26,6 @@ static uint32_t changed(const TextFilter *f, Case to, uint32_t c)
                               : (uint32_t)towupper_l((wint_t)c, f->locale);
 }
 
-static size_t encode(char *to, uint32_t c)
-{
-    const size_t n = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
-
-    for (size_t i = n; to && i-- > 1; c >>= 6)
-        to[i] = (char)(0x80 | (c & 0x3f));
-    if (to)
-        *to = (char)(n == 1 ? c : c | (0xf00u >> n & 0xffu));
-    return n;
-}
-
 /* The bytes of the string in that case; `to`, if not NULL, gets them. */
 static size_t convert(char *to, const TextFilter *f, Case how, Text t)
 {
@@ -45,7 +34,7 @@ static size_t convert(char *to, const TextFilter *f, Case how, Text t)
     for (size_t i = 0; i < t.n;) {
         const int len = t.bytes[i] ? utf8_length(t.bytes + i) : 0;
 
-        n += encode(to ? to + n : NULL, len ? changed(f, how, utf8_code(t.bytes + i)) : (unsigned char)t.bytes[i]);
+        n += utf8_encode(to ? to + n : NULL, len ? changed(f, how, utf8_code(t.bytes + i)) : (unsigned char)t.bytes[i]);
         i += len ? (size_t)len : 1;
     }
     return n;

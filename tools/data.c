@@ -104,6 +104,7 @@ void dataset_free(Dataset *d)
         free(d->array[i].name);
         free(d->array[i].row);
     }
+    mapped_close(&d->archive);
     free(d->array);
     free(d);
 }

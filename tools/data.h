@@ -38,12 +38,15 @@ typedef struct {
     Mapped map; /* what `data` points into; empty when another array owns it */
     int64_t
         unpacked; /* bytes of the file that were read to unpack it, or put it in order; 0: its samples are read there */
+    Mapped summed; /* a stretch that is read in place, and what its checksum is to be; empty: there is none */
+    uint32_t checksum;
 } Array;
 
 typedef struct {
     Array *array;
     int n;
     int64_t samples;
+    Mapped archive; /* that arrays are read in */
 } Dataset;
 
 typedef struct {
@@ -86,6 +89,8 @@ Status sequences_pair(Dataset *d, const char *source) CHECKED;
 /* The .npy file in a->map, which it closes on failure; fills dtype, rank, dim, data.  `label` names the file or archive
  * member. */
 Status npy_parse(Array *a, const char *label) CHECKED;
+/* The same of a .npy file that lies in memory, and stays there; *fortran: its samples do not stand one by one. */
+Status npy_view(Array *a, bool *fortran, const unsigned char *file, size_t size, const char *label) CHECKED;
 /* How long the whole file is, by the header, which must lie in the first `n` bytes. */
 Status npy_length(uint64_t *out, const unsigned char *file, size_t n, const char *label) CHECKED;
 bool ends_with(const char *s, const char *end);

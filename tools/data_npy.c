@@ -198,17 +198,16 @@ Status npy_length(uint64_t *out, const unsigned char *file, size_t n, const char
     return ST_OK;
 }
 
-/* a->map is the whole file. */
-static Status parse(Array *a, bool *fortran, const char *label)
+Status npy_view(Array *a, bool *fortran, const unsigned char *file, size_t size, const char *label)
 {
     size_t header;
     uint64_t bytes;
 
-    TRY(read_header(a, fortran, &header, &bytes, a->map.data, a->map.size, label));
-    if (bytes != a->map.size - header)
+    TRY(read_header(a, fortran, &header, &bytes, file, size, label));
+    if (bytes != size - header)
         return FAIL(E_IO, "%s: the shape asks for %" PRIu64 " bytes of data, the file has %zu", label, bytes,
-                    a->map.size - header);
-    a->data = a->map.data + header;
+                    size - header);
+    a->data = file + header;
     return ST_OK;
 }
 
@@ -292,7 +291,7 @@ static Status make_row_major(Array *a, const char *label)
 Status npy_parse(Array *a, const char *label)
 {
     bool fortran = false;
-    Status st = parse(a, &fortran, label);
+    Status st = npy_view(a, &fortran, a->map.data, a->map.size, label);
 
     if (!st && fortran && a->dtype == DPX_STRING)
         st = FAIL(E_UNSUPPORTED, "%s: strings in Fortran's order", label);

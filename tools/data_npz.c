@@ -1,4 +1,5 @@
-/* .npz: a zip archive of .npy files, opened with libzip.  Members are unpacked into unnamed temporary files. */
+/* .npz: a zip archive of .npy files, opened with libzip.  Members that are stored as they are are read where they lie,
+ * the others are unpacked into unnamed temporary files. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -6,8 +7,9 @@
 #include <zip.h>
 
 #include "tools/data.h"
+#include "tools/zip_stored.h"
 
-/* Of one archive; each is a file of its own, unpacked and mapped. */
+/* Of one archive. */
 enum { MAX_MEMBERS = 4096, CHUNK = 1 << 18 };
 
 /* The next bytes of the member, as many as a chunk holds unless it ends. */
@@ -68,18 +70,49 @@ static Status unpack_member(Mapped *out, int64_t *read, zip_t *archive, zip_uint
     return st ? st : map_stream(out, f, label);
 }
 
+/* The member where it lies, into `a`; *found: it is stored there, row by row. */
+static Status view_member(bool *found, Array *a, Dataset *d, zip_t *archive, zip_uint64_t i, const char *path,
+                          const char *label)
+{
+    const zip_uint64_t needed = ZIP_STAT_SIZE | ZIP_STAT_CRC | ZIP_STAT_COMP_METHOD;
+    zip_stat_t about;
+    const uint8_t *at;
+    Array seen = *a;
+    bool fortran;
+
+    *found = false;
+    if (zip_stat_index(archive, i, 0, &about) || (about.valid & needed) != needed || about.comp_method != ZIP_CM_STORE)
+        return ST_OK;
+    if (!d->archive.data)
+        TRY(mapped_open(&d->archive, path));
+    if (!zip_stored(&at, &d->archive, i, about.size, about.crc))
+        return ST_OK;
+    TRY(npy_view(&seen, &fortran, at, (size_t)about.size, label));
+    if (fortran)
+        return ST_OK;
+    *a = seen;
+    a->summed = (Mapped){ at, (size_t)about.size };
+    a->checksum = about.crc;
+    *found = true;
+    return ST_OK;
+}
+
 static Status add_member(Dataset *d, zip_t *archive, zip_uint64_t i, const char *path)
 {
     const char *name = zip_get_name(archive, i, 0);
     size_t len = name ? strlen(name) : 0;
     Array a = { .scale = 1, .std = 1 };
     char label[1024];
+    bool found;
 
     if (len < 5 || strcmp(name + len - 4, ".npy"))
         return FAIL(E_IO, "%s: member '%s' is not a .npy file", path, name ? name : "");
     snprintf(label, sizeof label, "%s: %s", path, name);
-    TRY(unpack_member(&a.map, &a.unpacked, archive, i, label));
-    TRY(npy_parse(&a, label));
+    TRY(view_member(&found, &a, d, archive, i, path, label));
+    if (!found) {
+        TRY(unpack_member(&a.map, &a.unpacked, archive, i, label));
+        TRY(npy_parse(&a, label));
+    }
     if (!(a.name = strndup(name, len - 4))) {
         mapped_close(&a.map);
         return FAIL_NOMEM();

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <xxhash.h>
+#include <zlib.h>
 
 /* 64 MiB of pieces at most for a digest, 1 MiB for a probe. */
 enum { CHUNK = 1 << 16, CHUNKS = 1024, PROBES = 16 };
@@ -114,6 +115,69 @@ Status digest_probe(char text[DIGEST_TEXT], const Field *field, int n)
     for (int i = 0; i < n; i++)
         sum += sum_pieces(field[i].array, PROBES, i, SHARE_ALL);
     return finish(text, field, n, sum);
+}
+
+/* Of all processes' bits, 32 each, those that an odd number of them has: a sum has room for so many of so many. */
+static Status add_bits(uint32_t *bits, dpx_world *world)
+{
+    enum { LANE = 9, LANES = 7 };
+    uint32_t all = 0;
+
+    for (int from = 0; from < 32; from += LANES) {
+        int64_t lanes = 0;
+
+        for (int k = 0; k < LANES && from + k < 32; k++)
+            lanes |= (int64_t)(*bits >> (from + k) & 1) << LANE * k;
+        TRY((Status)dpx_world_sum(world, lanes, &lanes));
+        for (int k = 0; k < LANES && from + k < 32; k++)
+            all |= (uint32_t)(lanes >> LANE * k & 1) << (from + k);
+    }
+    *bits = all;
+    return ST_OK;
+}
+
+/* Have all processes the same checksums to compare?  Not where their data differ, or how they are packed. */
+static Status have_same(bool *same, const Dataset *d, dpx_world *world)
+{
+    uint64_t hash = 0;
+    int64_t most, least;
+
+    for (int i = 0; i < d->n; i++) {
+        const uint64_t about[] = { (uint64_t)i, d->array[i].summed.size, d->array[i].checksum };
+
+        hash = d->array[i].summed.size ? XXH3_64bits_withSeed(about, sizeof about, hash) : hash;
+    }
+    hash >>= 1;
+    TRY((Status)dpx_world_max(world, (int64_t)hash, &most));
+    TRY((Status)dpx_world_max(world, -(int64_t)hash, &least));
+    *same = most == -least;
+    return ST_OK;
+}
+
+/* The checksum of all is the sum of everybody's, each moved as far to the left as bytes stand behind his. */
+Status digest_check(const Dataset *d, const char *source, dpx_world *world, Share share)
+{
+    bool same = true;
+
+    if (world)
+        TRY(have_same(&same, d, world));
+    for (int i = 0; i < d->n; i++) {
+        const Array *a = &d->array[i];
+        const int64_t bytes = (int64_t)a->summed.size;
+        int64_t from, to;
+        uint32_t sum;
+
+        if (!bytes || !same)
+            continue;
+        share_range(share, bytes, &from, &to);
+        sum = (uint32_t)crc32_z(0, a->summed.data + from, (size_t)(to - from));
+        sum = (uint32_t)crc32_combine(sum, 0, bytes - to);
+        if (world)
+            TRY(add_bits(&sum, world));
+        if (sum != a->checksum)
+            return FAIL(E_IO, "%s: %s: damaged: the checksum is not the archive's", source, a->name);
+    }
+    return ST_OK;
 }
 
 Status digest_file(char text[DIGEST_TEXT], const char *path)

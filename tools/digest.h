@@ -14,6 +14,10 @@ Status digest_fields(char text[DIGEST_TEXT], const Field *field, int n, dpx_worl
  */
 Status digest_probe(char text[DIGEST_TEXT], const Field *field, int n) CHECKED;
 
+/* Compares checksums of what is read in place with those that its file, `source`, has.  All processes call it, and each
+ * reads its share, unless their files differ: then nothing is compared.  E_IO in all of them. */
+Status digest_check(const Dataset *d, const char *source, dpx_world *world, Share share) CHECKED;
+
 /* Of a file's bytes; "" without one (NULL or ""). */
 Status digest_file(char text[DIGEST_TEXT], const char *path) CHECKED;
 

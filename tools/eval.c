@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "tools/commands.h"
+#include "tools/digest.h"
 #include "tools/evaluate.h"
 #include "tools/members.h"
 #include "tools/progress.h"
@@ -62,6 +63,7 @@ static Status run(const Args *a, dpx_model **model, dpx_trainer **trainer, Feed 
     TRY(members_load_fed(model, feed, a, "data", progress));
     TRY(feed_class_weights(a, NULL));
     TRY(feed_open(feed, a, "data", *model, SHARE_ALL, progress));
+    TRY(digest_check(feed->data, feed->source, NULL, SHARE_ALL));
     if (!args_has(a, "resume")) /* else the checkpoint says what the run decided by it */
         TRY(feed_target_shape(a, feed, batch_size));
     TRY(feed_input_shapes(a, feed, batch_size));

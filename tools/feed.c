@@ -602,9 +602,10 @@ Status feed_class_weights(const Args *a, char digest[DIGEST_TEXT])
     if (!path)
         return ST_OK;
     TRY(dataset_open(&d, path, (Normalisation){ 0, 1 }));
-    if (d->n != 1 || d->array[0].rank != 1)
+    st = digest_check(d, path, NULL, SHARE_ALL);
+    if (!st && (d->n != 1 || d->array[0].rank != 1))
         st = FAIL(E_INVALID, "expected one vector");
-    else
+    if (!st)
         st = set_class_weights(a, d);
     if (!st && digest)
         st = digest_fields(digest, &(Field){ .name = "class weights", .array = &d->array[0] }, 1, NULL, SHARE_ALL);

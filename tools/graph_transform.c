@@ -245,16 +245,37 @@ static Status show(const Graph *model, const OnnxModel *onnx, const Args *a, con
     return st;
 }
 
+/* The model without the training_info of its file, where that is followed; else NULL. */
+static Status read_given(Graph **out, const char *path, const Options *o)
+{
+    OnnxModel *onnx = NULL;
+    OperatorList own = { NULL, 0 };
+    Arena *a = arena_create();
+    Status st = a ? ST_OK : FAIL_NOMEM();
+
+    *out = NULL;
+    if (!st && follows_file(&o->build) && !(st = options_operators(&own, a, o)))
+        st = plan_import_given(out, &onnx, path, interp_any, &own, &o->build);
+    onnx_model_free(onnx);
+    arena_free(a);
+    return st;
+}
+
 /* The options are those of the run, and decide all that is written. */
 static Status write_training(const Graph *model, const OnnxModel *onnx, const Args *a, const Options *o)
 {
     static const char *const others[] = { "until", "report", "json", "verify", "parameters", "simulate", NULL };
     const char *path = args_value(a, "o"), *format = path ? transform_format(path) : NULL;
+    Graph *given;
+    Status st;
 
     TRY(check_alone(a, others, "--training-info writes a model"));
     if (!format || strcmp(format, "onnx"))
         return FAIL(E_INVALID, "--training-info: give -o FILE.onnx");
-    return transform_write_training(model, onnx, o, args_has(a, "standard"), path);
+    TRY(read_given(&given, a->positional[0], o));
+    st = transform_write_training(model, given, onnx, o, args_has(a, "standard"), path);
+    graph_free(given);
+    return st;
 }
 
 static Status show_simulation(const Graph *model, const Args *a, const Options *o)
@@ -280,7 +301,7 @@ static Status read_attached(Graph **out, OnnxModel **onnx, const char *path, con
     Graph *model, *attached = NULL;
     Status st;
 
-    TRY(plan_import(&model, onnx, path, interp_node, own, &o->build));
+    TRY(plan_import(&model, onnx, path, follows_file(&o->build) ? interp_any : interp_node, own, &o->build));
     st = o->preprocess || o->criterion ? ST_OK : plan_check_members(*onnx, &o->build);
     st = st ? st : attach_graphs(&attached, model, *onnx, o, own);
     if (st || attached)

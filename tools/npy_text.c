@@ -14,19 +14,6 @@ static uint32_t code_at(const Array *a, int64_t i)
     return a->swapped ? __builtin_bswap32(code) : code;
 }
 
-/* Bytes of a code point; 0: it is none. */
-static size_t encode(char to[4], uint32_t c)
-{
-    const size_t n = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : c < 0x110000 ? 4 : 0;
-
-    if (!n || (c >= 0xd800 && c < 0xe000))
-        return 0;
-    for (size_t i = n; i-- > 1; c >>= 6)
-        to[i] = (char)(0x80 | (c & 0x3f));
-    to[0] = (char)(n == 1 ? c : c | (0xf00u >> n & 0xffu));
-    return n;
-}
-
 /* Code points of element `i`, without the zeros behind. */
 static int64_t length_of(const Array *a, int64_t i)
 {
@@ -56,7 +43,7 @@ Status npy_text_read(void **out, const Array *a, const char *label)
 
         text[i].bytes = bytes;
         for (int64_t k = 0; k < length; k++) {
-            const size_t more = encode(bytes, code_at(a, (int64_t)i * a->width + k));
+            const size_t more = utf8_encode(bytes, code_at(a, (int64_t)i * a->width + k));
 
             if (!more) {
                 free(element);

@@ -241,6 +241,14 @@ static Status read_counts(Run *r)
     return (Status)dpx_options_set(a->options, "total-steps", text);
 }
 
+static Status open_feed(Run *r, Feed *feed, const char *flag, Progress *log)
+{
+    const Share share = world_share_of(&r->world);
+
+    TRY(feed_open(feed, r->args, flag, r->model, share, log));
+    return digest_check(feed->data, feed->source, r->world.world, share);
+}
+
 static Status open_data(Run *r)
 {
     const Args *a = r->args;
@@ -258,13 +266,13 @@ static Status open_data(Run *r)
     TRY(digest_file(r->facts.parameters, dpx_options_get(a->options, "parameters")));
     TRY(digest_file(r->facts.criterion, dpx_options_get(a->options, "criterion")));
     TRY(digest_file(r->facts.preprocess, dpx_options_get(a->options, "preprocess")));
-    TRY(feed_open(&r->train, a, "data", r->model, world_share_of(&r->world), log));
+    TRY(open_feed(r, &r->train, "data", log));
     if (!args_has(a, "resume")) /* else the checkpoint says what the run decided by it */
         TRY(feed_target_shape(a, &r->train, r->batch_size));
     TRY(feed_input_shapes(a, &r->train, r->batch_size));
     TRY(digest_fields(r->facts.data, r->train.field, r->train.n, r->world.world, world_share_of(&r->world)));
     if (args_has(a, "val"))
-        TRY(feed_open(&r->val, a, "val", r->model, world_share_of(&r->world), log));
+        TRY(open_feed(r, &r->val, "val", log));
     else if (log && strcmp(dpx_options_get(a->options, "metric"), "none"))
         progress_line(log, "dpexec: warning: --metric %s is measured on training batches alone: --val is not given",
                       dpx_options_get(a->options, "metric"));

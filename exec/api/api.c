@@ -155,13 +155,14 @@ static void bind_open_dims(Graph *g, int64_t size)
 /* What is state in g, without its values. */
 static Status note_states(dpx_model *m, const Graph *g)
 {
-    DType constant = DT_NONE;
+    DType constant = DT_NONE, number = DT_NONE; /* of several elements, of one */
 
     for (uint32_t i = 1; i < g->n_value; i++) {
         const Value *v = g->value[i];
+        DType *found = shape_numel(v->shape) > 1 ? &constant : &number;
 
-        if (!constant && v->kind == V_CONST && dtype_is_float(v->dtype) && shape_numel(v->shape) > 1)
-            constant = v->dtype;
+        if (!*found && v->kind == V_CONST && dtype_is_float(v->dtype))
+            *found = v->dtype;
         if (v->kind != V_STATE)
             continue;
         graph_add_value(m->states, V_STATE, v->name, v->dtype, v->shape);
@@ -169,7 +170,7 @@ static Status note_states(dpx_model *m, const Graph *g)
         m->states->value[m->states->n_value - 1]->trainable = v->trainable;
         m->dtype = v->trainable && !m->dtype ? v->dtype : m->dtype;
     }
-    m->dtype = m->dtype ? m->dtype : constant ? constant : DT_FLOAT32;
+    m->dtype = m->dtype ? m->dtype : constant ? constant : number ? number : DT_FLOAT32;
     return ST_OK;
 }
 
@@ -254,17 +255,15 @@ Status model_check_attached(const dpx_model *m, const Options *o)
 /* The model without the training step of its file, as it is exported. */
 static Status read_given(dpx_model *m, const char *path, const Options *o, const OperatorList *own)
 {
-    BuildOptions model = o->build;
-
     onnx_model_free(m->onnx);
     m->onnx = NULL;
-    model.optimizer = NULL;
-    return plan_import(&m->given, &m->onnx, path, interp_node, own, &model);
+    return plan_import_given(&m->given, &m->onnx, path, interp_any, own, &o->build);
 }
 
 /* `o` may be NULL. */
 static Status read_model(dpx_model *m, const char *path, const Options *o)
 {
+    const bool computes = o && follows_file(&o->build);
     Arena *a = arena_create();
     OperatorList own = { NULL, 0 };
     Status st = a ? ST_OK : FAIL_NOMEM();
@@ -272,10 +271,10 @@ static Status read_model(dpx_model *m, const char *path, const Options *o)
     if (!st && o && !(st = hold_operators(m, o)))
         st = options_operators(&own, a, o);
     if (!st)
-        st = plan_import(&m->graph, &m->onnx, path, interp_node, &own, o ? &o->build : NULL);
+        st = plan_import(&m->graph, &m->onnx, path, computes ? interp_any : interp_node, &own, o ? &o->build : NULL);
     if (!st && o && !o->preprocess && !o->criterion) /* whose inputs may be what is said */
         st = plan_check_members(m->onnx, &o->build);
-    if (!st && o && follows_file(&o->build))
+    if (!st && computes)
         st = read_given(m, path, o, &own);
     if (!st)
         st = attach(m, o, &own);

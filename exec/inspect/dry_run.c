@@ -260,13 +260,16 @@ static Status plan_mode(DryRun *d, BuildMode mode, const char *what, Report *rep
     ProgramOptions opt = { .device = d->device,
                            .n_device = d->n_device,
                            .plan_only = true,
-                           .ways = { .library_sums = d->options->ways.library_sums,
-                                     .latency_bytes = links_latency_bytes(d->options->build.sum_cost, d->n_device) } };
+                           .ways = { .library_sums = d->options->ways.library_sums } };
+    BuildOptions all = d->options->build;
+    SumCost cost;
     Program *p;
     MemoryBudget *b;
     Graph *g;
     Status st;
 
+    TRY(links_decide(&all, &cost, d->options->links, &d->list));
+    opt.ways.latency_bytes = links_latency_bytes(all.sum_cost, d->n_device);
     TRY(transform_build(&g, d->model, d->options, mode, report));
     if (!all_shapes_known(g)) {
         st = fail_dynamic(g, "a plan");

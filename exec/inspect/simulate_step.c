@@ -259,15 +259,10 @@ static void count_links(Walk *w, const Exchange *e, double whole, double most)
 }
 
 /* As CPU devices in processes of their own do (exec/run/collective_span.h). */
-static bool is_sent_whole(const Walk *w, const Node *n, const Exchange *e)
+static bool is_sent_whole(const Walk *w, const Node *n)
 {
-    double bytes = 0;
-
-    if (!exchange_reduces(e) || w->c->algorithm != WIRE_SHARES || w->c->accelerator || w->n < 2)
-        return false;
-    for (int t = 0; t < e->tensors; t++)
-        bytes += bytes_of(w->g, n->in[t * e->parts]);
-    return span_is_small((int64_t)bytes, (int)w->n, (int)w->n, w->s->latency_bytes);
+    return w->c->algorithm == WIRE_SHARES && !w->c->accelerator && w->n > 1 &&
+           span_sends_whole(w->g, n, (int)w->n, (int)w->n, w->s->latency_bytes);
 }
 
 /* Seconds of the collective, the sums included. */
@@ -276,7 +271,7 @@ static double exchange_seconds(Walk *w, const Node *n)
     const Exchange e = exchange_of(n);
     double whole = 0, most = 0, added = 0;
 
-    w->whole = is_sent_whole(w, n, &e);
+    w->whole = is_sent_whole(w, n);
     for (int d = 0; d < (int)w->n; d++)
         w->traffic[d] = (Traffic){ .staging = w->traffic[d].staging, .all = w->traffic[d].all };
     for (int t = 0; t < e.tensors; t++) {

@@ -103,11 +103,23 @@ static Status hold_sizes(Graph *g, const Graph *model)
     return g->status;
 }
 
-static Status make_step(Graph *g, const Graph *model, const TransformBuild *b, const Options *o)
+/* What the file gives its first value by a graph is no constant to the passes, also where nothing updates it. */
+static void keep_first(Graph *g, const OnnxModel *onnx)
+{
+    for (int i = 0; onnx && i < onnx->n_first; i++) {
+        const ValueId id = graph_find(g, onnx->first[i].key);
+
+        if (has_value(id) && value(g, id)->kind == V_CONST && !value(g, id)->next)
+            value(g, id)->kind = V_STATE;
+    }
+}
+
+static Status make_step(Graph *g, const Graph *model, const OnnxModel *onnx, const TransformBuild *b, const Options *o)
 {
     PassCtx ctx = { .opt = &b->build, .eval = interp_node };
     Status st;
 
+    keep_first(g, onnx);
     TRY(pipeline_run(g, &b->build, interp_node, NULL,
                      &(PipelineOptions){ .until = b->build.standard ? "standard" : "add-optimizer" }));
     for (int k = 0; k <= o->n_group; k++)
@@ -121,25 +133,29 @@ static Status make_step(Graph *g, const Graph *model, const TransformBuild *b, c
     return st ? st : graph_sort(g);
 }
 
-Status transform_write_training(const Graph *model, const OnnxModel *onnx, const Options *o, bool standard,
-                                const char *path)
+Status transform_write_training(const Graph *model, const Graph *given, const OnnxModel *onnx, const Options *o,
+                                bool standard, const char *path)
 {
     TransformBuild b;
-    Graph *plain = NULL, *step = NULL;
+    Graph *trained = NULL, *plain = NULL, *step = NULL;
     Status st;
 
     TRY(transform_check_model(model));
     TRY(transform_options(&b, o, BUILD_TRAIN));
     TRY(check(&b, o));
     b.build.standard = standard;
-    TRY(plan_copy(&plain, model, b.build.plan_memory));
-    TRY_TO(done, st, plan_explain(plain, model_repair(plain, &b.build, interp_node, NULL)));
-    TRY_TO(done, st, graph_clone(&step, plain));
-    TRY_TO(done, st, plan_explain(step, make_step(step, plain, &b, o)));
+    TRY(plan_copy(&trained, model, b.build.plan_memory));
+    TRY_TO(done, st, plan_explain(trained, model_repair(trained, &b.build, interp_node, NULL)));
+    TRY_TO(done, st, graph_clone(&step, trained));
+    TRY_TO(done, st, plan_explain(step, make_step(step, trained, onnx, &b, o)));
+    TRY_TO(done, st, plan_copy(&plain, given ? given : trained, b.build.plan_memory));
+    if (given)
+        TRY_TO(done, st, plan_explain(plain, model_repair(plain, &b.build, interp_node, NULL)));
     TRY_TO(done, st, inference_make(plain));
     st = onnx_export_training(plain, step, &(ExportOptions){ .model = onnx }, path);
 done:
     graph_free(step);
     graph_free(plain);
+    graph_free(trained);
     return st;
 }

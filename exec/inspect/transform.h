@@ -45,9 +45,10 @@ bool transform_one_size(const Graph *model, const BuildOptions *build);
 
 /* An ONNX file of the model with the step of its training that the options describe as its training_info: on one
  * replica, of the batch at hand, at the learning rate of the first step; with `standard` in operators of ONNX, but for
- * what holds a run to its sizes. */
-Status transform_write_training(const Graph *model, const OnnxModel *onnx, const Options *o, bool standard,
-                                const char *path) CHECKED;
+ * what holds a run to its sizes.  `given`: the model alone, where `model` is with the training_info of its file; else
+ * NULL. */
+Status transform_write_training(const Graph *model, const Graph *given, const OnnxModel *onnx, const Options *o,
+                                bool standard, const char *path) CHECKED;
 
 /* "txt", "dot", "svg", "html", "json" or "onnx"; NULL: unknown ending. */
 const char *transform_format(const char *path);

@@ -38,6 +38,21 @@ Status plan_import(Graph **out, OnnxModel **onnx, const char *path, Evaluator ev
         o);
 }
 
+Status plan_import_given(Graph **out, OnnxModel **onnx, const char *path, Evaluator eval, const OperatorList *own,
+                         const BuildOptions *o)
+{
+    BuildOptions alone = *o;
+
+    alone.optimizer = NULL;
+    return plan_import_as(out, onnx, path,
+                          &(ImportOptions){ .eval = eval,
+                                            .own = own,
+                                            .members = find_members,
+                                            .members_user = (void *)(uintptr_t)o,
+                                            .initialize = true },
+                          &alone);
+}
+
 Status plan_import_as(Graph **out, OnnxModel **onnx, const char *path, const ImportOptions *as, const BuildOptions *o)
 {
     MemoryBudget *b = plan_budget(o ? o->plan_memory : 0);
@@ -47,6 +62,7 @@ Status plan_import_as(Graph **out, OnnxModel **onnx, const char *path, const Imp
     how.budget = b;
     how.max_nodes = o ? o->max_nodes : 0;
     how.training = o && follows_file(o);
+    how.seed = o ? o->seed : 0;
     st = b ? onnx_import_file(out, onnx, path, &how) : FAIL_NOMEM();
     st = memory_budget_explain(b, st);
     memory_budget_free(b); /* the graph holds it */

@@ -13,7 +13,10 @@ MemoryBudget *plan_budget(int64_t bytes);
  * outlives it. */
 Status plan_import(Graph **out, OnnxModel **onnx, const char *path, Evaluator eval, const OperatorList *own,
                    const BuildOptions *o) CHECKED;
-/* The same with these options but for `budget`, `max_nodes` and `training`, which are set. */
+/* Where the file's training_info is followed: the model without it, with the first values that it gives. */
+Status plan_import_given(Graph **out, OnnxModel **onnx, const char *path, Evaluator eval, const OperatorList *own,
+                         const BuildOptions *o) CHECKED;
+/* The same with these options but for `budget`, `max_nodes`, `training` and `seed`, which are set. */
 Status plan_import_as(Graph **out, OnnxModel **onnx, const char *path, const ImportOptions *as,
                       const BuildOptions *o) CHECKED;
 /* E_INVALID: the options say what inputs have that are no sequences, nor optional, in this file. */

@@ -93,13 +93,14 @@ bool span_is_small(int64_t bytes, int parts, int processes, double latency_bytes
     return bytes <= MOST_WHOLE && (double)bytes * (sent + ADDED * each) < (latency_bytes > 0 ? latency_bytes : USUAL);
 }
 
-static bool is_small(const Graph *g, const Node *n, const Exchange *x, const Site *site)
+bool span_sends_whole(const Graph *g, const Node *n, int parts, int processes, double latency_bytes)
 {
+    const Exchange x = exchange_of(n);
     int64_t bytes = 0;
 
-    for (int t = 0; t < x->tensors; t++)
-        bytes += (int64_t)value_bytes(g, n->in[t * x->parts]);
-    return span_is_small(bytes, x->parts, site->n_device / site->n_local, site->latency_bytes);
+    for (int t = 0; t < x.tensors; t++)
+        bytes += (int64_t)value_bytes(g, n->in[t * x.parts]);
+    return exchange_reduces(&x) && span_is_small(bytes, parts, processes, latency_bytes);
 }
 
 static Way way_of(const Graph *g, const Node *n, const Exchange *x, const Site *site)
@@ -112,7 +113,7 @@ static Way way_of(const Graph *g, const Node *n, const Exchange *x, const Site *
         return IN_PLACE;
     if (site->by_library && (type == DT_FLOAT32 || type == DT_FLOAT64) && parts_alike(x, site))
         return BY_LIBRARY;
-    return exchange_reduces(x) && is_small(g, n, x, site) ? WHOLE : IN_SHARES;
+    return span_sends_whole(g, n, x->parts, site->n_device / site->n_local, site->latency_bytes) ? WHOLE : IN_SHARES;
 }
 
 /* The elements of tensor t that process r adds up. */

@@ -25,6 +25,10 @@ typedef struct Span Span;
  * the parts of one) than when each adds a share and sends it on (twice as many, of 1/n of that)?  The same in all
  * processes. */
 bool span_is_small(int64_t bytes, int parts, int processes, double latency_bytes);
+/* Are the parts of this sum, so many of each tensor, sent whole?  The graph may show fewer of them
+ * (BuildOptions.world).
+ */
+bool span_sends_whole(const Graph *g, const Node *n, int parts, int processes, double latency_bytes);
 
 /* Does the collective need what is in another process?  Then it spans all processes. */
 bool span_is_needed(const Node *n, const Site *site);

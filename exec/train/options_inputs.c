@@ -5,6 +5,7 @@
 
 #include "exec/train/options.h"
 #include "exec/train/options_numbers.h"
+#include "graph/onnx/onnx.h"
 
 /* "2,3,4"; "" is a scalar. */
 static bool read_dims(Shape *out, const char *text)
@@ -49,7 +50,7 @@ Status options_add_input_shape(const Setting *r, void *to, const char *value)
 /* "3", "present" or "absent". */
 static bool read_members(int *out, const char *text)
 {
-    static const Setting number = { .name = "input-members", .min = 0, .max = 4096 };
+    static const Setting number = { .name = "input-members", .min = 0, .max = MAX_SEQUENCE };
     int64_t n;
 
     *out = !strcmp(text, "absent") ? -1 : 1;

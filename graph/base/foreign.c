@@ -41,6 +41,19 @@ uint32_t utf8_code(const char *text)
     return c;
 }
 
+size_t utf8_encode(char *to, uint32_t c)
+{
+    const size_t n = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : c < 0x110000 ? 4 : 0;
+
+    if (!n || (c >= 0xd800 && c < 0xe000))
+        return 0;
+    for (size_t i = n; to && i-- > 1; c >>= 6)
+        to[i] = (char)(0x80 | (c & 0x3f));
+    if (to)
+        *to = (char)(n == 1 ? c : c | (0xf00u >> n & 0xffu));
+    return n;
+}
+
 int foreign_length(const char *s)
 {
     int n = utf8_length(s);

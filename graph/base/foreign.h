@@ -12,6 +12,8 @@
 int utf8_length(const char *s);
 bool utf8_valid(const char *s);
 uint32_t utf8_code(const char *s); /* the code point of a sequence that is one */
+/* Its bytes, at most 4, to `to` where that is not NULL; returns how many, 0 of what is no code point. */
+size_t utf8_encode(char *to, uint32_t c);
 /* Bytes of the character at `s` if it is one that may be shown, 0 if not: controls (C0, C1, delete), line and paragraph
  * separators, marks that turn the direction of text, bytes that are no UTF-8. */
 int foreign_length(const char *s);

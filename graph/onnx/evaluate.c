@@ -8,6 +8,7 @@
  * so that a loop without end and a shape of any size end in an error. */
 #include <string.h>
 
+#include "graph/emit.h"
 #include "graph/onnx/evaluate.h"
 
 /* ---- nodes ---- */
@@ -36,6 +37,19 @@ Status evaluate_fix(Importer *im, ValueId v, const Tensor *t)
     return im->g->status;
 }
 
+/* Nodes that draw, and are nothing else out of training, draw apart from each other: those that name no seed have one
+ * of the run's and their place (splitmix64), which a float64 holds. */
+static void seed_node(Graph *g, Node *n, uint64_t seed)
+{
+    uint64_t z = (seed << 32) + seed + n->index * UINT64_C(0x9e3779b97f4a7c15) + 1;
+
+    if (!(n->op->flags & OPF_RANDOM) || n->op->domain || n->op->train || node_float(n, "seed") != 0)
+        return;
+    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+    node_set_attr(g, n, &(Attr)FLOAT("seed", (double)(((z ^ z >> 31) >> 11) | 1)));
+}
+
 /* A node whose inputs are constants, as its outputs become. */
 static Status compute(Importer *im, Node *n)
 {
@@ -49,6 +63,7 @@ static Status compute(Importer *im, Node *n)
         in[i] = in_const(g, n, i);
     if (n->op->train && !im->run->file_modes)
         TRY(n->op->train(g, n, &(TrainMode){ 0 }));
+    seed_node(g, n, im->run->seed);
     TRY(node_infer(g, n));
     TRY(im->eval(g->arena, g, n, in, out));
     for (int i = 0; i < n->n_out; i++)
@@ -229,6 +244,7 @@ Status onnx_evaluate_file(OnnxNamedValue **out, int *n_out, Arena *arena, const 
                        .user = user,
                        .arena = arena,
                        .file_modes = opt && opt->file_modes,
+                       .seed = opt ? opt->seed : 0,
                        .compute = opt ? opt->compute : NULL,
                        .compute_user = opt ? opt->compute_user : NULL };
     Graph *rest;

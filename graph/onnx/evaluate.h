@@ -10,6 +10,8 @@ typedef struct Evaluation {
     OnnxCompute *compute; /* NULL: nodes are computed one by one */
     void *compute_user;
     bool file_modes; /* as ImportOptions */
+    uint64_t seed;   /* of what draws */
+    bool again;      /* the message is read again later: what is read of it stays there */
     Arena *arena;    /* of what is given and returned */
     OnnxNamedValue *output;
     int n_output, n_given;

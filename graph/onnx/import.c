@@ -2,7 +2,8 @@
  *
  * What is malformed fails at once.  What is well formed but not supported is collected, so that one error lists all of
  * it; the nodes behind it are still read, on values of unknown type, to find what else is missing. */
-#include "graph/onnx/internal.h"
+#include "graph/onnx/evaluate.h"
+#include "graph/onnx/training.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -379,7 +380,7 @@ Status import_initializers(Importer *im, Body *b, const Onnx__GraphProto *gp)
     Tensor *t;
     bool done;
 
-    reader.unpacked = gp == im->model->graph ? im->scratch : NULL; /* others may be read more than once */
+    reader.unpacked = gp == im->model->graph && !(im->run && im->run->again) ? im->scratch : NULL; /* read once */
     for (size_t i = 0; i < gp->n_initializer; i++) {
         const Onnx__TensorProto *p = gp->initializer[i];
 
@@ -554,6 +555,8 @@ static Status import_graph(Importer *im)
         TRY(import_input(im, &b, gp->input[i]));
     if (im->unsaid) /* operators that read it would be refused for want of it alone */
         return problems_fail(&im->problems, E_UNSUPPORTED, "not supported");
+    if (im->info)
+        TRY(training_initialize(im, &b));
     if (im->training)
         TRY(training_bind(im, &b));
     TRY(import_body(im, &b));
@@ -584,15 +587,21 @@ static Status import_proto(Graph **out, OnnxModel **model, const Onnx__ModelProt
                     .members = opt ? opt->members : NULL,
                     .members_user = opt ? opt->members_user : NULL,
                     .training = opt && opt->training,
+                    .seed = opt ? opt->seed : 0,
                     .max_nodes = opt && opt->max_nodes > 0 ? (size_t)opt->max_nodes : ONNX_MAX_NODES,
                     .run = run };
     OnnxModel *remembered = NULL;
     Onnx__ModelProto whole;
+    Training *info = NULL;
     Status st;
 
     TRY(check_model(m, opset));
+    if (im.training || (opt && opt->initialize))
+        TRY(training_combine(&info, scratch, m, im.training, im.max_nodes));
+    im.info = info;
     if (im.training) {
-        TRY(training_combine(&whole, scratch, m));
+        whole = *m;
+        whole.graph = im.info->whole;
         im.model = &whole;
     }
     if (!(im.g = graph_create_within(text_or(m->graph->name, "graph"), arena_budget(scratch))))
@@ -601,14 +610,26 @@ static Status import_proto(Graph **out, OnnxModel **model, const Onnx__ModelProt
     TRY_TO(fail, st, import_graph(&im));
     if (model)
         TRY_TO(fail, st, model_remember(&remembered, &im, im.newest > opset ? im.newest : opset));
+    if (remembered && im.training)
+        TRY_TO(fail, st, training_remember(remembered, &im));
     *out = im.g;
     if (model)
         *model = remembered;
     return ST_OK;
 fail:
     free(im.problems.text);
+    onnx_model_free(remembered);
     graph_free(im.g);
     return st;
+}
+
+Status import_part(Graph **out, const Importer *im, const Onnx__ModelProto *m, struct Evaluation *run)
+{
+    const ImportOptions as_said = {
+        .eval = im->eval, .own = im->own, .max_nodes = (int64_t)im->max_nodes, .seed = im->seed
+    };
+
+    return import_proto(out, NULL, m, im->tensors.external, im->scratch, &as_said, run);
 }
 
 /* `map`: the file that the data are, of `name`; NULL: they are the caller's. */

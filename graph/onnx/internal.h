@@ -110,9 +110,11 @@ typedef struct {
     const OperatorList *own;
     OnnxMembers *members;
     void *members_user;
-    int n_given;                /* inputs without a default, read so far */
-    bool unsaid;                /* of an input what it has */
-    bool training;              /* the model is one of training_combine */
+    int n_given;                 /* inputs without a default, read so far */
+    bool unsaid;                 /* of an input what it has */
+    bool training;               /* the model's graph is that of `info` */
+    const struct Training *info; /* training.h; NULL: no training_info is read */
+    uint64_t seed;
     const struct Known **known; /* known.c: by value, for those below n_known */
     uint32_t n_known, n_inferred;
     struct Entering *entering; /* branch.c: by value, for those below n_entering */
@@ -123,6 +125,8 @@ typedef struct {
 /* As onnx_import_file; with `run` the graph is what is left of an evaluation. */
 Status import_file(Graph **out, OnnxModel **model, const char *path, const ImportOptions *opt,
                    struct Evaluation *run) CHECKED;
+/* A model that is part of the importer's file, as ImportOptions said of the whole. */
+Status import_part(Graph **out, const Importer *im, const Onnx__ModelProto *m, struct Evaluation *run) CHECKED;
 Status import_body(Importer *im, Body *b) CHECKED;
 /* An array of objects by value: with room, zeroed, for every value that the graph has now; *n: how many it has room
  * for. NULL: no memory, and it stays where it is. */
@@ -241,7 +245,6 @@ bool is_gradient(const Onnx__NodeProto *p);
 Status import_gradient(Importer *im, Body *b, const Onnx__NodeProto *p) CHECKED;
 
 /* ---- sequence.c ---- */
-enum { MAX_SEQUENCE = 4096 }; /* tensors */
 bool is_sequence_operator(const char *name);
 Status import_sequence(Importer *im, Body *b, const Onnx__NodeProto *p) CHECKED;
 /* The entry stands for a sequence of `n` tensors. */
@@ -299,14 +302,6 @@ Status model_remember(OnnxModel **out, const Importer *im, int64_t opset) CHECKE
 bool model_is_marked(const Onnx__ModelProto *m);
 /* When all nodes are there. */
 Status model_restore(Importer *im, const Body *b) CHECKED;
-
-/* ---- training.c ---- */
-/* `out`: a model whose graph is that of `m` and the algorithm of its training_info. */
-Status training_combine(Onnx__ModelProto *out, Arena *scratch, const Onnx__ModelProto *m) CHECKED;
-/* What initializers become after a step, before anything may take them for constants. */
-Status training_bind(Importer *im, const Body *b) CHECKED;
-/* When all else is there: the algorithm's own initializers are no parameters. */
-Status training_check(Importer *im, const Body *b) CHECKED;
 
 /* ---- said.c ---- */
 /* The producer, and what the file says of its constants, when all nodes are there. */

@@ -133,8 +133,10 @@ Status model_remember(OnnxModel **out, const Importer *im, int64_t opset)
 
 void onnx_model_free(OnnxModel *m)
 {
-    if (m)
-        arena_free(m->arena);
+    if (!m)
+        return;
+    graph_free(m->initial);
+    arena_free(m->arena);
 }
 
 /* "4096 of 80,60": the elements of a state that a copy of it holds. */

@@ -37,7 +37,11 @@ typedef struct {
     int n_structured;
     const char *const *call; /* of functions: what the names of their nodes begin with; callers first */
     int n_call;
-    Arena *arena; /* of all of it */
+    Graph *initial;        /* what gives tensors their first values (training_info), where training was read; or NULL */
+    const OnnxProp *first; /* names of these tensors, and of the outputs of `initial` */
+    int n_first;           /* 0: none */
+    const char *not_initial; /* why there is no `initial` for them */
+    Arena *arena;            /* of all else */
 } OnnxModel;
 
 void onnx_model_free(OnnxModel *m); /* NULL is legal */
@@ -60,6 +64,7 @@ typedef struct {
  * ONNX_ABSENT: an optional that holds nothing; ONNX_UNSAID: nobody knows. */
 typedef Status OnnxMembers(void *user, int *n, int i, const char *name, const OnnxType *type);
 enum { ONNX_ABSENT = -1, ONNX_UNSAID = -2 };
+enum { MAX_SEQUENCE = 4096 }; /* tensors */
 
 typedef struct {
     Evaluator eval;          /* of what conditions and trip counts are computed from; NULL: only constants are known */
@@ -70,8 +75,10 @@ typedef struct {
     OnnxCompute *compute; /* of an evaluation: nodes that can wait until they are many; NULL: none do */
     void *compute_user;
     int64_t max_nodes; /* with functions inlined and loops unrolled; 0: ONNX_MAX_NODES */
-    bool training;     /* with the algorithm of its training_info, whose updates are Value.next */
-    bool file_modes;   /* of an evaluation: operators that training changes are in the mode that the file says */
+    bool training;     /* with the algorithms of its training_info, whose updates are Value.next */
+    bool initialize; /* the model's tensors have the first values that its training_info computes; so with `training` */
+    uint64_t seed;   /* of what is drawn for these, and in an evaluation */
+    bool file_modes; /* of an evaluation: operators that training changes are in the mode that the file says */
 } ImportOptions;
 enum { ONNX_MAX_NODES = 300000 };
 

@@ -1,51 +1,10 @@
-/* The algorithm of a model's training_info: a step of training is the model's graph and the algorithm's as one, whose
- * lists are those of both, one after the other.  Initializers of either take the values of outputs after it
- * (update_binding). */
-#include "graph/onnx/internal.h"
+/* A model's training_info, read with the model (training_combine.c): first values that initializations compute, and
+ * initializers that take the values of outputs after a step (update_binding). */
+#include "graph/onnx/training.h"
 
 #include <string.h>
 
-/* The elements of both lists; NULL: no memory. */
-static void *joined(Arena *a, void *const *first, size_t n, void *const *second, size_t m)
-{
-    void **all = ARENA_NEW(a, void *, n + m);
-
-    if (all && n)
-        memcpy(all, first, n * sizeof *all);
-    if (all && m)
-        memcpy(all + n, second, m * sizeof *all);
-    return all;
-}
-
-#define JOIN(field)                                                                                                 \
-    (g->field =                                                                                                     \
-         joined(a, (void *const *)first->field, first->n_##field, (void *const *)second->field, second->n_##field), \
-     g->n_##field = first->n_##field + second->n_##field, g->field != NULL)
-
-static bool join(Onnx__GraphProto *g, Arena *a, const Onnx__GraphProto *first, const Onnx__GraphProto *second)
-{
-    *g = *first;
-    return JOIN(node) && JOIN(initializer) && JOIN(sparse_initializer) && JOIN(input) && JOIN(output) &&
-           JOIN(value_info);
-}
-
-Status training_combine(Onnx__ModelProto *out, Arena *scratch, const Onnx__ModelProto *m)
-{
-    const Onnx__TrainingInfoProto *info = m->n_training_info ? m->training_info[0] : NULL;
-
-    if (!info || !info->algorithm || !info->n_update_binding)
-        return FAIL(E_MODEL, "the model has no training_info that updates anything");
-    if (m->n_training_info > 1)
-        return FAIL(E_UNSUPPORTED, "a training_info of %zu steps in turn, expected one", m->n_training_info);
-    if (info->n_initialization_binding)
-        return FAIL(E_UNSUPPORTED, "training_info: '%s' gets its first value by a graph, expected an initializer's",
-                    text_or(info->initialization_binding[0]->key, ""));
-    *out = *m;
-    if (!(out->graph = ARENA_NEW(scratch, Onnx__GraphProto, 1)) ||
-        !join(out->graph, scratch, m->graph, info->algorithm))
-        return FAIL_NOMEM();
-    return ST_OK;
-}
+#include "graph/onnx/evaluate.h"
 
 /* The constant that is an initializer of this name, or NULL. */
 static Value *initializer(const Importer *im, const Body *b, const char *name)
@@ -56,43 +15,131 @@ static Value *initializer(const Importer *im, const Body *b, const char *name)
     return v && v->kind == V_CONST && v->origin == ORIGIN_INITIALIZER ? v : NULL;
 }
 
+/* ---- first values ---- */
+
+static Status set_first(Importer *im, const Body *b, const TrainingBinding *first, const OnnxNamedValue *is)
+{
+    Value *v = initializer(im, b, first->key);
+    const Tensor *t = is && !is->value.type.sequence && !is->value.nothing ? is->value.item[0] : NULL;
+    char want[SHAPE_TEXT], have[SHAPE_TEXT];
+
+    if (!v)
+        return FAIL(E_MODEL, "training_info: '%s', which is initialized, is no initializer", first->key);
+    if (!t)
+        return FAIL(E_MODEL, "training_info: '%s', the first value of '%s', is no tensor that the initialization gives",
+                    first->value, first->key);
+    if (t->dtype != v->dtype || !shape_eq(&t->shape, v->shape))
+        return FAIL(E_SHAPE, "training_info: '%s' is %s%s, its first value '%s' %s%s", first->key, dtype_name(v->dtype),
+                    shape_text(v->shape, want), first->value, dtype_name(t->dtype), shape_text(&t->shape, have));
+    v->init = tensor_copy(im->g->arena, t);
+    return v->init ? ST_OK : FAIL_NOMEM();
+}
+
+static Status set_all(Importer *im, const Body *b, const Evaluation *run)
+{
+    Scope output = { .arena = im->scratch };
+
+    for (int i = 0; i < run->n_output; i++) {
+        ScopeEntry *e = scope_add(&output, run->output[i].name);
+
+        if (!e)
+            return FAIL_NOMEM();
+        e->node = i;
+    }
+    for (size_t i = 0; i < im->info->n_first; i++) {
+        const TrainingBinding *first = &im->info->first[i];
+        const ScopeEntry *e = scope_find(&output, first->value);
+
+        if (im->training || first->of_model)
+            TRY(set_first(im, b, first, e ? &run->output[e->node] : NULL));
+    }
+    return ST_OK;
+}
+
+static Onnx__ModelProto initial_model(Importer *im)
+{
+    Onnx__ModelProto m = *im->model;
+
+    m.graph = im->info->initial;
+    m.n_training_info = 0;
+    return m;
+}
+
+Status training_initialize(Importer *im, const Body *b)
+{
+    Evaluation run = { .arena = im->scratch, .seed = im->seed, .again = true };
+    const Onnx__ModelProto m = initial_model(im);
+    Graph *rest;
+
+    if (!im->info->n_first)
+        return ST_OK;
+    if (!im->eval)
+        return FAIL(E_UNSUPPORTED, "training_info: '%s' gets its first value by a graph, which nobody here computes",
+                    im->info->first[0].key);
+    TRY(status_prefix(import_part(&rest, im, &m, &run), "training_info: the initialization"));
+    graph_free(rest);
+    return set_all(im, b, &run);
+}
+
+Status training_remember(OnnxModel *out, Importer *im)
+{
+    const Onnx__ModelProto m = initial_model(im);
+    OnnxProp *first = ARENA_NEW(out->arena, OnnxProp, im->info->n_first);
+    bool ok = first != NULL;
+    Status st;
+
+    if (!im->info->n_first)
+        return ST_OK;
+    for (size_t i = 0; ok && i < im->info->n_first; i++) {
+        first[i].key = arena_strdup(out->arena, im->info->first[i].key);
+        first[i].value = arena_strdup(out->arena, im->info->first[i].value);
+        ok = first[i].key && first[i].value;
+    }
+    if (!ok)
+        return FAIL_NOMEM();
+    out->first = first;
+    out->n_first = (int)im->info->n_first;
+    if ((st = import_part(&out->initial, im, &m, NULL)) != E_UNSUPPORTED)
+        return st;
+    out->initial = NULL;
+    out->not_initial = arena_strdup(out->arena, status_message());
+    return out->not_initial ? ST_OK : FAIL_NOMEM();
+}
+
+/* ---- updates ---- */
+
 static Status bind(Importer *im, const Body *b, const char *key, const char *next)
 {
     Value *v = initializer(im, b, key);
 
     if (!v)
-        return FAIL(E_MODEL, "training_info: '%s', which is updated, is no initializer", text_or(key, ""));
+        return FAIL(E_MODEL, "training_info: '%s', which is updated, is no initializer", key);
     if (v->next)
         return FAIL(E_MODEL, "training_info: '%s' is updated twice", key);
-    v->next = arena_strdup(im->g->arena, text_or(next, ""));
+    v->next = arena_strdup(im->g->arena, next);
     return v->next ? ST_OK : FAIL_NOMEM();
 }
 
 Status training_bind(Importer *im, const Body *b)
 {
-    const Onnx__TrainingInfoProto *info = im->model->training_info[0];
-
-    for (size_t i = 0; i < info->n_update_binding; i++)
-        TRY(bind(im, b, info->update_binding[i]->key, info->update_binding[i]->value));
+    for (size_t i = 0; i < im->info->n_update; i++)
+        TRY(bind(im, b, im->info->update[i].key, im->info->update[i].value));
     return ST_OK;
 }
 
 Status training_check(Importer *im, const Body *b)
 {
-    const Onnx__TrainingInfoProto *info = im->model->training_info[0];
-
-    for (size_t i = 0; i < info->algorithm->n_initializer; i++) {
-        Value *v = initializer(im, b, info->algorithm->initializer[i]->name);
+    for (size_t i = 0; i < im->info->n_own; i++) {
+        Value *v = initializer(im, b, im->info->own[i]);
 
         if (v)
             v->said = SAID_FIXED;
     }
-    for (size_t i = 0; i < info->n_update_binding; i++) {
-        const char *next = text_or(info->update_binding[i]->value, "");
+    for (size_t i = 0; i < im->info->n_update; i++) {
+        const TrainingBinding *u = &im->info->update[i];
 
-        if (!has_value(graph_output(im->g, next)))
-            return FAIL(E_MODEL, "training_info: '%s', the next value of '%s', is no output", next,
-                        info->update_binding[i]->key);
+        if (!has_value(graph_output(im->g, u->value)))
+            return FAIL(E_MODEL, "training_info: '%s', the next value of '%s', is no output", u->value, u->key);
     }
     return ST_OK;
 }

@@ -284,12 +284,53 @@ static Status transpose_sizes(Graph *g, Node *n, const Shape *x, const Shape *w,
     return g->status;
 }
 
+/* Of an output y what windows of x reach: where output_padding or output_shape leave a stride or more behind the last
+ * one, which a dilation may be larger than, zeros follow it. */
+static Shape transpose_reached(const Node *n, const Shape *x, const Shape *w, const Shape *y)
+{
+    int count;
+    const int64_t *stride = node_ints(n, "strides", &count), *dilation = node_ints(n, "dilations", &count);
+    const int64_t *pads = node_ints(n, "pads", &count);
+    const int rank = x->rank - 2;
+    Shape reached = *y;
+
+    for (int i = 0; i < rank; i++) {
+        const int64_t first = stride[i] * (x->dim[2 + i] - 1) + (w->dim[2 + i] - 1) * dilation[i] + 1;
+        const int64_t left = y->dim[2 + i] + pads[i] + pads[rank + i] - first;
+
+        if (left >= stride[i])
+            reached.dim[2 + i] -= left - (stride[i] - 1);
+    }
+    return reached;
+}
+
+bool conv_reaches_all(const Graph *g, const Node *n)
+{
+    const Shape *y = value(g, n->out[0])->shape;
+    const Shape reached =
+        n->op == &op_ConvTranspose ? transpose_reached(n, in_value(g, n, 0)->shape, in_value(g, n, 1)->shape, y) : *y;
+
+    return shape_eq(&reached, y);
+}
+
+/* Zeros behind along each axis, or what is there taken off. */
+static ValueId emit_resized(Graph *g, ValueId x, const Shape *from, const Shape *to)
+{
+    int64_t pads[2 * MAX_RANK] = { 0 };
+
+    if (shape_eq(from, to))
+        return x;
+    for (int i = 0; i < to->rank; i++)
+        pads[to->rank + i] = to->dim[i] - from->dim[i];
+    return EMIT(g, Pad, NULL, x, emit_ints(g, 2 * to->rank, pads));
+}
+
 static Status infer_transpose(Graph *g, Node *n)
 {
     const Shape *x = in_value(g, n, 0)->shape, *w = in_value(g, n, 1)->shape;
     int rank = x->rank - 2, count;
     int64_t group = node_int(n, "group"), out[WINDOW_AXES];
-    Shape y = { .rank = x->rank };
+    Shape y = { .rank = x->rank }, reached;
 
     TRY(check_ranks(g, n, x, w));
     if (group < 1 || group > GROUP_LIMIT || w->dim[1] > GROUP_LIMIT || x->dim[1] != w->dim[0])
@@ -311,7 +352,8 @@ static Status infer_transpose(Graph *g, Node *n)
     y.dim[1] = w->dim[1] * group;
     for (int i = 0; i < rank; i++)
         y.dim[2 + i] = node_ints(n, "spatial", &count)[i];
-    TRY(check_gradient_window(g, n, &y, w->dim + 2, x));
+    reached = transpose_reached(n, x, w, &y);
+    TRY(check_gradient_window(g, n, &reached, w->dim + 2, x));
     set_out(g, n, 0, in_value(g, n, 0)->dtype, &y);
     return g->status;
 }
@@ -319,7 +361,8 @@ static Status infer_transpose(Graph *g, Node *n)
 static Status lower_transpose(Graph *g, Node *n)
 {
     const Shape *y = value(g, n->out[0])->shape;
-    ValueId sum = grad_input(g, n, n->in[0], n->in[1], y);
+    const Shape reached = transpose_reached(n, in_value(g, n, 0)->shape, in_value(g, n, 1)->shape, y);
+    ValueId sum = emit_resized(g, grad_input(g, n, n->in[0], n->in[1], &reached), &reached, y);
     Shape b = { .rank = y->rank };
 
     for (int i = 0; i < y->rank; i++)
@@ -335,11 +378,14 @@ static Status grad_transpose(Grad *gr)
 {
     Graph *g = gr->g;
     ValueId x = grad_in(gr, 0), w = grad_in(gr, 1), dy = grad_dout(gr, 0);
+    const Shape y = *value(g, dy)->shape,
+                reached = transpose_reached(gr->node, value(g, x)->shape, value(g, w)->shape, &y);
+    const ValueId by_windows = emit_resized(g, dy, &y, &reached);
 
     if (grad_wanted(gr, 0))
-        grad_set(gr, 0, forward(g, gr->node, dy, w));
+        grad_set(gr, 0, forward(g, gr->node, by_windows, w));
     if (grad_wanted(gr, 1))
-        grad_set(gr, 1, grad_weight(g, gr->node, dy, x, value(g, w)->shape));
+        grad_set(gr, 1, grad_weight(g, gr->node, by_windows, x, value(g, w)->shape));
     if (grad_wanted(gr, 2))
         grad_set(gr, 2, grad_bias(g, dy));
     return g->status;

@@ -16,4 +16,7 @@ enum {
 /* ConvTranspose of dy by w with the window of n, of which every place of `spatial` is there, and none more. */
 ValueId conv_transposed(Graph *g, const Node *n, ValueId dy, ValueId w, int64_t group, const int64_t *spatial);
 
+/* Is none of the output further behind the last window than a stride?  Of what a library computes it has to be so. */
+bool conv_reaches_all(const Graph *g, const Node *n);
+
 #endif

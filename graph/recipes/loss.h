@@ -31,7 +31,8 @@ typedef struct {
     TargetKind target;
     void (*emit)(LossBody *b, const void *settings);           /* failure is sticky in b->g */
     bool (*is_loss)(const void *settings, const char *output); /* TARGET_NONE: is the model's output the loss? */
-    bool logs; /* TARGET_NONE: losses are several, each by its mean, and the means of all outputs are told */
+    const char *applies; /* the operator that it applies to the scores: behind another they are no logits; NULL: none */
+    bool logs;           /* TARGET_NONE: losses are several, each by its mean, and the means of all outputs are told */
 } LossDef;
 
 #define DEFINE_LOSS(ident, ...) const LossDef loss_##ident = { __VA_ARGS__ }

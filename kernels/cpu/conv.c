@@ -26,7 +26,8 @@ static bool supports_forward(const Graph *g, const Node *n)
 
 static bool supports_input(const Graph *g, const Node *n)
 {
-    return !has_in(n, 2) && fits_roles(value(g, n->out[0])->shape, in_shape(g, n, 1), in_shape(g, n, 0));
+    return !has_in(n, 2) && conv_reaches_all(g, n) &&
+           fits_roles(value(g, n->out[0])->shape, in_shape(g, n, 1), in_shape(g, n, 0));
 }
 
 static bool supports_weight(const Graph *g, const Node *n)

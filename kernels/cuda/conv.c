@@ -48,7 +48,8 @@ static bool fits(const Graph *g, const Node *n)
 {
     Roles r = roles(g, n);
 
-    return (is_forward(n) || !has_in(n, CONV_IN_BIAS)) && sizes_fit(r.x) && sizes_fit(r.w) && sizes_fit(r.y);
+    return (is_forward(n) || (!has_in(n, CONV_IN_BIAS) && conv_reaches_all(g, n))) && sizes_fit(r.x) &&
+           sizes_fit(r.w) && sizes_fit(r.y);
 }
 
 /* What is not marked channels last then has the same order in both layouts. */

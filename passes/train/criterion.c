@@ -87,6 +87,20 @@ static Status find_output(Criterion *c, const char *name)
     return check_output(c->g, c->scores);
 }
 
+/* A loss of logits behind the operator that it applies itself trains, badly: a Softmax of a Softmax is nearly even. */
+static Status note_applied_twice(const Criterion *c, const LossDef *loss)
+{
+    const Node *n = value(c->g, c->y)->producer;
+
+    while (n && op_is_strided(n->op))
+        n = value(c->g, n->in[0])->producer;
+    if (!n || !loss->applies || strcmp(n->op->name, loss->applies) != 0)
+        return ST_OK;
+    return report_note(c->report, NOTE_GUESS, c->scores->name,
+                       "is what %s makes, and --loss %s applies %s to it again: expected the scores in front of it",
+                       node_text(c->g, n), loss->recipe.name, n->op->name);
+}
+
 /* The first. */
 static Status find_own_loss(Criterion *c, const bool *is_loss)
 {
@@ -569,6 +583,7 @@ static Status run(Graph *g, PassCtx *ctx)
         return FAIL_NOMEM();
     TRY(criterion_find_losses(is_loss, g, ctx->opt));
     TRY(def->target == TARGET_NONE ? find_own_loss(&c, is_loss) : find_output(&c, ctx->opt->logits));
+    TRY(note_applied_twice(&c, def));
     if (def->logs)
         TRY(add_logged_losses(&c, &loss, is_loss, ctx->scratch));
     else if (def->target == TARGET_NONE)

@@ -35,6 +35,11 @@ CASES = [   # settings, the schedule behind the warm-up (of the optimizer and th
     ("optimizer=lion lr=0.01 weight-decay=0.05 lr-schedule=linear:0.1", lambda o, n: S.LinearLR(o, 1.0, 0.1, n)),
     ("optimizer=lamb lr=0.05 weight-decay=0.05 lr-schedule=cosine", lambda o, n: S.CosineAnnealingLR(o, n)),
     ("optimizer=lars lr=0.5 momentum=0.9 trust=0.1 weight-decay=0.02 lr-schedule=step:5", lambda o, n: S.StepLR(o, 5, 0.1)),
+    ("optimizer=sgd lr=0.1 momentum=0.5 lr-schedule=constant warmup-steps=4", None),
+    ("optimizer=sgd lr=0.1 momentum=0.9 lr-schedule=multi-step:3,7:0.3 warmup-steps=2", lambda o, n: S.MultiStepLR(o, [3, 7], 0.3)),
+    ("optimizer=adam lr=0.05 lr-schedule=poly:0.9 warmup-steps=3", lambda o, n: S.PolynomialLR(o, n, 0.9)),
+    ("optimizer=sgd lr=0.1 lr-schedule=restarts:3:2 warmup-steps=2", lambda o, n: S.CosineAnnealingWarmRestarts(o, 3, 2)),
+    ("optimizer=rmsprop lr=0.02 lr-schedule=one-cycle warmup-steps=3", lambda o, n: S.OneCycleLR(o, 0.02, n, cycle_momentum=False)),
 ]
 
 

@@ -16,7 +16,7 @@ enum { RANKS = 2, STEPS = 6, PARAMETERS = 1 << 16 };
 /* What a rank does otherwise than the others; GROWS: what all do, whose third batch is of four samples, the rest of
  * three; BY_TREE: all have six replicas and are reproducible; IN_CALL: rank 1 gives up when the others have no step
  * under way; from IN_PIECES on, of several processes each has a piece of the momentum: all read it, rank 1 sets what it
- * begins with, or is alone in reading it. */
+ * begins with, or is alone in reading, saving or exporting it (parameters are in pieces then too). */
 typedef enum {
     ALIKE,
     OTHER_LR,
@@ -32,7 +32,9 @@ typedef enum {
     IN_CALL,
     IN_PIECES,
     OTHER_PIECES,
-    READS_ALONE
+    READS_ALONE,
+    SAVES_ALONE,
+    EXPORTS_ALONE
 } Fault;
 
 typedef struct {
@@ -47,6 +49,14 @@ typedef struct {
     float weight[PARAMETERS];
     size_t n_weight;
 } Process;
+
+static double seconds(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
 
 static dpx_status set(dpx_options *o, const char *name, const char *value) { return dpx_options_set(o, name, value); }
 
@@ -92,16 +102,22 @@ static dpx_status disturb_state(dpx_trainer *t, int trainable)
     return dpx_trainer_set_state(t, info.name, &view);
 }
 
-/* Rank 1 reads what rank 0, which is busy elsewhere, has a piece of. */
+/* Rank 1 reads, saves or exports what rank 0, which is busy elsewhere, has a piece of. */
 static dpx_status read_alone(const Process *p, dpx_trainer *t)
 {
     static float momentum[PARAMETERS];
     dpx_tensor view = { .dtype = DPX_FLOAT32, .rank = 2, .dim = { 128, 64 }, .data = momentum };
 
-    if (p->rank)
-        return dpx_trainer_get_state(t, "fc1.weight.momentum", &view);
-    sleep(4);
-    return dpx_trainer_get_state(t, "fc1.weight.momentum", NULL);
+    char path[300];
+
+    snprintf(path, sizeof path, "%s/alone.onnx", p->folder ? p->folder : "");
+    if (!p->rank)
+        sleep(4);
+    if (p->fault == SAVES_ALONE)
+        return dpx_trainer_save(t, p->folder, NULL);
+    if (p->fault == EXPORTS_ALONE)
+        return dpx_trainer_export(t, path);
+    return dpx_trainer_get_state(t, "fc1.weight.momentum", p->rank ? &view : NULL);
 }
 
 /* A name that no state has, and a shape that it has not: both are refused. */
@@ -157,7 +173,7 @@ static dpx_status train(Process *p, dpx_trainer *t, dpx_world *w)
     }
     if (!st && !p->at_once && !(st = dpx_train_result(t, &r)))
         p->loss[STEPS - 1] = r.loss;
-    if (!st && p->fault == READS_ALONE)
+    if (!st && p->fault >= READS_ALONE)
         return read_alone(p, t);
     return st ? st : read_weights(p, t);
 }
@@ -185,7 +201,7 @@ static dpx_status run_in(Process *p, dpx_options *o, dpx_world *w, dpx_model *m)
     if (!st && p->fault == BY_TREE && !(st = set(o, "replicas", "6")))
         st = set(o, "reproducible", "true");
     if (!st && p->fault >= IN_PIECES && p->rendezvous)
-        st = set(o, "shard", "optimizer");
+        st = set(o, "shard", p->fault == EXPORTS_ALONE ? "parameters" : "optimizer");
     if (!st && p->fault == OTHER_LR)
         st = set(o, "lr", "0.2");
     if (!st)
@@ -358,22 +374,35 @@ static void test_state(void)
     check_state(pairs, OTHER_MODEL, "different values of 6 of 13 states");
 }
 
-/* Read together they are whole; nothing goes on from pieces of different tensors; who reads alone is told so, and what
- * of, in time. */
-static void test_pieces(void)
+/* Rank 1 is told that it is alone, and with what, in time; rank 0 that it is not waited for. */
+static void check_alone(Fault fault, const char *what, const char *folder)
 {
     static Process p[RANKS];
+    const double begin = seconds();
+
+    run_patient_world(p, cpus, fault, 2, folder);
+    CU_ASSERT(seconds() - begin < 20);
+    if (p[1].status != DPX_DEVICE || !strstr(p[1].message, what) ||
+        !strstr(p[1].message, "is in pieces that all processes read together: nothing has come from rank 0 of 2 for 2"))
+        TEST_FAIL("rank 1, status %d: %s", p[1].status, p[1].message);
+    if (p[0].status != DPX_DEVICE || !strstr(p[0].message, "rank 1 of 2: nothing has come from rank 0"))
+        TEST_FAIL("rank 0, status %d: %s", p[0].status, p[0].message);
+}
+
+/* Read together they are whole; nothing goes on from pieces of different tensors; who reads, saves or exports alone
+ * is told so, and what of, in time. */
+static void test_pieces(void)
+{
+    char folder[256];
 
     check_bits(cpus, "cpu*2", IN_PIECES);
     check_bits(pairs, "cpu*4", IN_PIECES);
     check_refused(OTHER_PIECES, DPX_INVALID, "what was given to states in pieces, of digest", NULL);
-    run_patient_world(p, cpus, READS_ALONE, 2, NULL);
-    if (p[1].status != DPX_DEVICE ||
-        !strstr(p[1].message, "state 'fc1.weight.momentum' is in pieces that all processes read together: nothing has "
-                              "come from rank 0 of 2 for 2 seconds"))
-        TEST_FAIL("rank 1, status %d: %s", p[1].status, p[1].message);
-    if (p[0].status != DPX_DEVICE || !strstr(p[0].message, "rank 1 of 2: nothing has come from rank 0"))
-        TEST_FAIL("rank 0, status %d: %s", p[0].status, p[0].message);
+    make_folder(folder);
+    check_alone(READS_ALONE, "state 'fc1.weight.momentum'", NULL);
+    check_alone(SAVES_ALONE, "state 'fc1.weight.momentum'", folder);
+    check_alone(EXPORTS_ALONE, "state 'fc1.weight'", folder);
+    remove_folder(folder);
 }
 
 /* What was refused changed nothing: nobody but rank 1 knows of it, all go on. */
@@ -430,14 +459,6 @@ static void test_lost_in_capture(void)
             !strstr(p[r].message, r ? "cuda:1: AllReduce " : "rank 1 of 2: cuda:1: AllReduce ") ||
             !strstr(p[r].message, "all_reduce_sum: injected failure of rank 1"))
             TEST_FAIL("rank %d, status %d: '%s', warns: '%s'", r, p[r].status, p[r].message, p[r].warning);
-}
-
-static double seconds(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
 /* Rank 0, which hears of it from a call of the world, does not wait for rank 1 to leave the communicator; nor does

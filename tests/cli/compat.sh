@@ -86,6 +86,28 @@ check "a part of it" "$dpexec" train "${data[@]}" "${options[@]}" --replicas 4 -
 check "goes on" "$dpexec" train "${data[@]}" "${options[@]}" --replicas 4 --steps 10 --resume "$DIR/cut"
 check "$case, resumed" cmp "$DIR/run/model.onnx" "$DIR/cut/model.onnx"
 
+# A counter beside the statistics, here one that the model gives out, is no statistic: it is what it was, and changes nothing.
+check "a model with a counter" "$python" - $here/model.onnx "$DIR/counted.onnx" <<'END'
+import sys
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+m = onnx.load(sys.argv[1])
+m.graph.initializer.append(numpy_helper.from_array(np.array(7), "bn.num_batches_tracked"))
+m.graph.node.append(helper.make_node("Identity", ["bn.num_batches_tracked"], ["count"]))
+m.graph.output.append(helper.make_tensor_value_info("count", onnx.TensorProto.INT64, []))
+onnx.save(m, sys.argv[2])
+END
+check "averaged beside a counter" "$dpexec" train "$DIR/counted.onnx" "${data[@]:1}" "${options[@]}" --replicas 4 --steps 10 --out "$DIR/counter"
+check "$case, beside a counter" "$python" "$DIR/same.py" "$DIR/counter" "$case" $want
+check "which is not averaged" "$python" -c "
+import onnx
+from onnx import numpy_helper
+count = [numpy_helper.to_array(t) for t in onnx.load('$DIR/counter/model.onnx').graph.initializer if t.name == 'bn.num_batches_tracked']
+assert len(count) == 1 and count[0].dtype == 'int64' and count[0] == 7, count"
+
 # What crosses processes is rounded as what crosses devices is.
 case="DDP, compressed to float16, 13 samples"
 want=$(grep "^$case |" $here/torch.txt | cut -d'|' -f3)
@@ -147,6 +169,8 @@ gathers() { "$graph_transform" $here/model.onnx --loss cross-entropy --batch-siz
 says "all-gather of Add_5" gathers --strategy master
 says "scatter of gradient of criterion" gathers --strategy master
 check "no scores travel" test "$(gathers | grep -c 'all-gather of Add_5')" = 0
+check "nor for a metric of the training" test "$(gathers --metric accuracy | grep -c 'all-gather of Add_5')" = 0
+says "all-reduce bucket 2 (criterion, criterion)" gathers --metric accuracy
 check "nor where that is asked for" test "$(gathers --strategy master --loss-at parts | grep -c 'all-gather of Add_5')" = 0
 refused 2 "mean-of-means is of the parts' losses" "$dpexec" train "${data[@]}" --loss-at outputs --loss-scaling mean-of-means --steps 1
 while IFS='|' read -r name given want; do

@@ -18,6 +18,17 @@ sys.exit(len(got) != len(want) or not worst <= 1e-8)
 END
 }
 
+# frozen MODEL: of the parameters the stem's alone have the bytes that they had.
+frozen() {
+    "$python" - "$1" <<'END'
+import sys, onnx, onnx.numpy_helper
+before, after = ({t.name: onnx.numpy_helper.to_array(t).tobytes() for t in onnx.load(f).graph.initializer}
+                 for f in ("tests/cli/groups/model.onnx", sys.argv[1]))
+assert sorted(before) == ["body:0.bias", "body:0.weight", "head.bias", "head.weight", "stem.bias", "stem.weight"]
+assert all((before[n] == after[n]) == n.startswith("stem.") for n in before)
+END
+}
+
 # The patterns hold wildcards that no file answers to.
 set -f
 while IFS='|' read -r name options want; do
@@ -27,6 +38,7 @@ while IFS='|' read -r name options want; do
         rm -rf "$DIR/run"
         "${train[@]}" --steps 11 --devices $how $options --out "$DIR/run" >"$DIR/log" 2>&1 || cat "$DIR/log"
         check "$name, $how" losses "$DIR/run" $want
+        [[ $name != frozen* ]] || check "$name, $how: what is frozen, and that alone, stays" frozen "$DIR/run/model.onnx"
     done
 done <$here/torch.txt
 
@@ -81,6 +93,22 @@ done
 "${ema[@]}" --replicas 3 --steps 4 --out "$DIR/mean" >"$DIR/log" 2>&1 || cat "$DIR/log"
 check "a mean goes on" "${ema[@]}" --replicas 3 --export-weights ema --steps 11 --resume "$DIR/mean"
 check "a mean that went on: the bytes" cmp "$DIR/mean3" "$DIR/mean/model.onnx"
+# Running statistics have no mean, and are exported as the training has them.
+"$python" -c "import numpy as np
+rng = np.random.default_rng(3)
+np.savez('$DIR/images.npz', x=rng.normal(size=(24, 1, 28, 28)).astype('f4'), target=rng.integers(0, 10, 24))"
+for which in trained ema; do
+    check "export of a batch-norm's $which" "$dpexec" train models/fashion_cnn.onnx --data "$DIR/images.npz" --loss cross-entropy --batch-size 8 \
+        --steps 4 --lr 0.1 --threads 1 --quiet --ema 0.8 --export-weights $which --out "$DIR/export-$which"
+done
+check "running statistics are the training's" "$python" - "$DIR" <<'END'
+import sys, onnx, onnx.numpy_helper
+start, trained, ema = ({t.name: onnx.numpy_helper.to_array(t).tobytes() for t in onnx.load(f).graph.initializer}
+                       for f in ("models/fashion_cnn.onnx", sys.argv[1] + "/export-trained/model.onnx", sys.argv[1] + "/export-ema/model.onnx"))
+assert sum("running" in n for n in start) == 6 and len(start) == 17
+for n in start:
+    assert start[n] != trained[n] and start[n] != ema[n] and (trained[n] == ema[n]) == ("running" in n), n
+END
 # Evaluations of a run by the mean are those of its export; of one that goes on, too.
 for how in "cpu:0" "cpu*3" "cpu*3 --shard optimizer" "cpu*3 --shard gradients" "cpu*3 --shard parameters" "cpu*2 --strategy master"; do
     rm -rf "$DIR/run"
@@ -114,6 +142,16 @@ assert len(rows) == len(want) == 11
 for row, (rest, body) in zip(rows, want):
     assert abs(row['grad_norm'] - rest) < 1e-9 and abs(row['group_norm'][0] - body) < 1e-9 and row['group_norm'][1:] == [None], row"
 done
+
+# There is no norm where values are clipped: no number of all, and null of a group.
+"${train[@]}" --steps 3 --lr 0.5 --clip-value 0.03 --out "$DIR/by-value" >"$DIR/log" 2>&1 || cat "$DIR/log"
+"${train[@]}" --steps 3 --lr 0.5 --clip-norm 0.2 --group 'body:*:clip-norm=0.05' --group 'head*:clip-value=0.03' --out "$DIR/by-both" >"$DIR/log" 2>&1 ||
+    cat "$DIR/log"
+check "no norm where values are clipped" python3 -c "import json
+value, both = ([json.loads(line) for line in open('$DIR/by-%s/metrics.jsonl' % name)] for name in ('value', 'both'))
+assert len(value) == len(both) == 3
+assert all('loss' in row and 'grad_norm' not in row and 'group_norm' not in row for row in value), value
+assert all(row['grad_norm'] > 0 and row['group_norm'][0] > 0 and row['group_norm'][1:] == [None] for row in both), both"
 
 # Each group's rate is logged; a run that is resumed ends with the same bytes; another group is another run.
 one=(--lr 0.3 --lr-schedule step:3:0.5 --group "body:*:optimizer=adamw,lr=0.02,schedule=exponential:0.9")

@@ -109,4 +109,23 @@ check "huber, mae, one-cycle" "$dpexec" "${values[@]}" --val "$DIR/values" --lr-
 check "the metric is reported by its name" grep -q '"eval_mae":[0-9.e-]*[1-9]' "$DIR/huber/metrics.jsonl"
 check "huber in parts" "$graph_transform" models/mlp.onnx --batch-size 5 --replicas 3 --loss huber:0.5 --metric mae --verify
 refused 2 "--metric mae needs a target of the output's shape" "$graph_transform" models/mlp.onnx --batch-size 5 --loss nll --metric mae
+
+# A loss of logits says so where the model ends with what it applies itself, also behind a change of shape.
+/usr/bin/python3 - "$DIR" <<'END'
+import sys
+import onnx, onnx.parser
+for name, made in {"softmax": "p = Softmax<axis=1>(h)", "sigmoid": "s = Sigmoid(h) d = Unsqueeze<axes=[0]>(s) p = Squeeze<axes=[0]>(d)",
+                   "log": "p = LogSoftmax<axis=1>(h)", "scores": "s = Sigmoid(h) p = Neg(s)"}.items():
+    onnx.save(onnx.parser.parse_model('<ir_version: 8, opset_import: ["": 11]> g (float[N,3] x) => (float[N,3] p) '
+        '<float[3,3] w = {1,2,3,4,5,6,7,8,9}> { h = MatMul(x, w) ' + made + ' }'), f"{sys.argv[1]}/{name}.onnx")
+END
+applied() { "$graph_transform" "$DIR/$1.onnx" --batch-size 4 --loss "$2" --report -o "$DIR/$1.txt" 2>&1; }
+check "softmax, twice" grep -q "p: is what Softmax .* makes, and --loss cross-entropy applies Softmax to it again: expected the scores in front" \
+    <(applied softmax cross-entropy)
+check "sigmoid, twice" grep -q "makes, and --loss bce-logits applies Sigmoid to it again" <(applied sigmoid bce-logits)
+for once in "softmax nll" "log cross-entropy" "scores bce-logits" "sigmoid cross-entropy"; do
+    # shellcheck disable=SC2086     # two words
+    check "once: $once" sh -c '! grep -q again' <<<"$(applied $once)"
+    check "made: $once" test -s "$DIR/${once% *}.txt"
+done
 finish

@@ -164,6 +164,21 @@ ended_by() {
     goes_on "$library" 3
 }
 
+# named LIBRARY: the others name the node at which they wait for a stopped one.  Batch-norm has them wait at one for most of a step; one
+# that is stopped between steps is waited for at none, and then another is.
+named() {
+    local node="rank [02]: All(Reduce|Gather) .* \\(output '[^']+@d[0-9]+'\\): nothing has come from rank 1 of 3 for 4 seconds"
+    for _ in 1 2 3 4; do
+        rm -rf "$DIR/ended"
+        launch "$1" 3 '' "${cnn[@]}" --steps 100000000 --checkpoint-every 5 --world-timeout 4 --out "$DIR/ended"
+        begun
+        kill -STOP "$(cat "$DIR/pid-1")"
+        ends "$1" 'nothing has come from rank 1 of 3 for 4 seconds; waiting: rank 0, 2'
+        grep -qE "$node" "$DIR/said" && break
+    done
+    check "$1: the node is named" grep -E "$node" "$DIR/said"
+}
+
 # What devices need to meet in a communicator of their own goes over MPI too, and a failure of one is told.
 devices() {
     export DPEXEC_CUDA_PLUGIN=$build/libdpexec_cudasim.so
@@ -245,6 +260,7 @@ for library in openmpi mpich; do
     differences $library
     ended_by $library STOP 'nothing has come from rank 1 of 3 for 4 seconds; waiting: rank 0, 2'
     ended_by $library STOP 'nothing has come from rank 1 of 3 for 4 seconds; waiting: rank 0, 2' -- --reduce library
+    named $library
     ended_by $library KILL
     ended_by $library TERM
     devices $library

@@ -145,6 +145,14 @@ assert sorted(shown) == sorted(n["name"] for n in graph["nodes"])
 text = [t.text for t in svg.iter("{http://www.w3.org/2000/svg}text")]
 for word in ("forward", "criterion", "backward", "update", "device 0, replica 0", "device 1, replica 1"):
     assert word in text, word
+# The model as it was stands left of the devices.
+places = [(int(t.get("x")), t.text) for t in svg.iter("{http://www.w3.org/2000/svg}text") if t.get("x")]
+left = [x for x, t in places if t == "the model, before"]
+assert len(left) == 1 and all(left[0] < x for x, t in places if t.startswith("device ")), places
+before = [t for x, t in places if x == left[0]][1:]
+assert " ".join(before) == "(Conv + BatchNormalization + Relu + MaxPool) x3 + Gemm", before
+framed = [r for r in svg.iter("{http://www.w3.org/2000/svg}rect") if r.get("stroke-dasharray")]
+assert len(framed) == sum(bool(re.fullmatch(r"x\d+", t)) for t in text) > 0 # how often it comes
 page = open(sys.argv[1] + "/graph.html").read()
 assert not re.search(r"(src|href)\s*=", page)
 data = json.loads(re.search(r'<script type="application/json" id="graph">(.*?)</script>', page, re.S)[1])
@@ -176,6 +184,11 @@ assert sorted(shown) == sorted(n["name"] for n in graph["nodes"])
 assert "gradient of conv2.weight, gradient of conv1.weight, criterion)" in dot # all of the bucket
 for frame in "device 0", "device 1", "replica 0, samples 0 to 3", "replica 1, samples 4 to 7", "forward", "criterion", "backward", "update":
     assert f'label="{frame}";' in dot, frame
+model = re.search(r'^  subgraph "cluster_model" \{\n  label="the model, before";\n(.*?)^  \}$', dot, re.M | re.S)[1]
+before = re.findall(r'^ *mn\d+ \[.*label="(.*?)"', model, re.M)
+words = [word for label in before for word in label.split(r"\n")]
+assert [w for w in words if w in ("Conv", "BatchNormalization", "Relu", "MaxPool")] == ["Conv", "BatchNormalization", "Relu", "MaxPool"] * 2, before
+assert words[-1] == "... 6 more", before # of three times four, a flatten and a product
 ranks = [re.findall(r"n\d+", r) for r in re.findall(r"\{rank=same;(.*)\}", dot)]
 row = {n: k for k, r in enumerate(ranks) for n in r}
 edges = re.findall(r"^  (n\d+) -> (n\d+) \[tooltip", dot, re.M)
@@ -293,6 +306,8 @@ done <<'JOINED'
 6 3 0 --output-axis 0 --scalar-outputs each --devices cpu*2
 JOINED
 says "warning: mixed: what each of 3 replicas computes of its own samples, along axis 0 (--output-axis inputs (0))" \
+    "$dpexec" run "$DIR/joined.onnx" --input "x=$DIR/joined6.npy" --replicas 3 --compat dp --out "$DIR/joined" --threads 1
+says "warning: number: a vector of what each of 3 replicas computes of its own samples (--scalar-outputs each)" \
     "$dpexec" run "$DIR/joined.onnx" --input "x=$DIR/joined6.npy" --replicas 3 --compat dp --out "$DIR/joined" --threads 1
 refused 1 "output 'across' has its samples along axis 1, and parts of 3 and 1 of them cannot be put together along another" \
     "$dpexec" run "$DIR/joined.onnx" --input "x=$DIR/joined7.npy" --replicas 3 --compat dp --out "$DIR/joined" --threads 1

@@ -90,4 +90,27 @@ check "nor does it move there" "${PYTHON:-/usr/bin/python3}" "$DIR/unmoved.py" "
 "${reach[@]}" --freeze 'idle.*' --freeze 'aux.*' --freeze 'pick.*' >"$DIR/log" 2>&1
 check "of what is frozen nothing is said" test "$(grep -c '^dpexec: warning' "$DIR/log")" = 0
 
+# A parameter of one element, which nothing but its name tells, of a model in float64.
+"${PYTHON:-/usr/bin/python3}" - "$DIR" <<'END'
+import sys
+import numpy as np
+import onnx
+from onnx import TensorProto as T, helper as h, numpy_helper
+graph = h.make_graph([h.make_node("Add", ["x", "w"], ["a"]), h.make_node("Sin", ["a"], ["b"]), h.make_node("ReduceSum", ["b"], ["loss"], keepdims=0)], "one",
+                     [h.make_tensor_value_info("x", T.DOUBLE, ["n", 1])], [h.make_tensor_value_info("loss", T.DOUBLE, [])],
+                     [numpy_helper.from_array(np.array([[0.25]]), "w")])
+onnx.save(h.make_model(graph, opset_imports=[h.make_opsetid("", 17)], ir_version=8), sys.argv[1] + "/one.onnx")
+np.savez(sys.argv[1] + "/one.npz", x=np.arange(5.0).reshape(5, 1))
+END
+echo w >"$DIR/one.txt"
+one() {
+    "$dpexec" train "$DIR/one.onnx" --data "$DIR/one.npz" --loss output:loss --batch-size 5 --steps 1 --lr 1 --parameters "$DIR/one.txt" --out "$DIR/one" &&
+        "${PYTHON:-/usr/bin/python3}" -c '
+import sys, numpy as np, onnx
+from onnx import numpy_helper
+w = numpy_helper.to_array(onnx.load(sys.argv[1]).graph.initializer[0])
+assert w.dtype == np.float64 and abs(w.item() - (0.25 - np.cos(np.arange(5) + 0.25).sum())) < 1e-14, w' "$DIR/one/model.onnx"
+}
+check "one number in float64" one
+
 finish

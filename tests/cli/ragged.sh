@@ -51,6 +51,10 @@ done
 check "padded further" "${encoder[@]}" --pad-multiple 16 --replicas 3 --out "$DIR/further"
 check "losses when padded further: $(losses "$DIR/further")" within 1e-12 "$(losses "$DIR/further")" "$(losses "$DIR/encoder-3")"
 check "other padding" "${encoder[@]}" --padding x=1e30 --padding-mask src_key_padding_mask=x --replicas 3 --out "$DIR/other"
+check "the bits with other padding" cmp "$DIR/encoder-3/model.onnx" "$DIR/other/model.onnx"
+for number in nan inf; do
+    refused 1 "the loss of step 1 is nan" "${encoder[@]}" --padding x=$number
+done
 check "losses with other padding" within 1e-12 "$(losses "$DIR/other")" "$(losses "$DIR/encoder-3")"
 
 # --pad-to replica: each replica's part is as long as its own longest.  The same losses, whatever is in the padding, in processes too;

@@ -7,7 +7,7 @@ python=${PYTHON:-/usr/bin/python3}
 data=tests/oracle/data
 
 check "files" "$python" - "$DIR" <<'PY'
-import gzip, os, struct, sys
+import gzip, io, os, struct, sys, zipfile
 import numpy as np
 out, data = sys.argv[1], 'tests/oracle/data/'
 digits, fashion = (dict(np.load(f'{data}{n}.npz')) for n in ('digits', 'fashion'))
@@ -26,6 +26,29 @@ def idx(name, array):
 
 np.savez(f'{out}/stored.npz', x=x, target=y)
 np.savez_compressed(f'{out}/deflated.npz', x=x, target=y)
+# Stored ones as other programs write them: wide numbers wherever they may stand, a comment, something before the archive, two ways of
+# packing, columns before rows.
+def archive(name, comment=b'', packed=(), order='C', wide=False, before=b''):
+    limit = zipfile.ZIP64_LIMIT
+    zipfile.ZIP64_LIMIT = 100 if wide else limit
+    with open(f'{out}/{name}.npz', 'wb') as f:
+        f.write(before)
+        with zipfile.ZipFile(f, 'w') as z:
+            z.comment = comment
+            for k, v in (('x', np.asarray(x, order=order)), ('target', y)):
+                text = io.BytesIO()
+                np.save(text, v)
+                z.writestr(f'{k}.npy', text.getvalue(), zipfile.ZIP_DEFLATED if k in packed else zipfile.ZIP_STORED)
+    zipfile.ZIP64_LIMIT = limit
+archive('plain')
+archive('wide', wide=True)
+archive('comment', comment=b'of a camera')
+archive('behind', before=b'#!/bin/sh\n')
+archive('mixed', packed=('target',))
+archive('standing', order='F')
+whole = open(f'{out}/plain.npz', 'rb').read()
+at = whole.index(x[20].tobytes())
+open(f'{out}/spoilt.npz', 'wb').write(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1:])
 folder('folder', x=x, target=y)
 folder('columns', x=np.asfortranarray(x), target=y.astype('f4'))
 idx('images', (fashion['image'][:, 0] * 255).round())
@@ -68,11 +91,13 @@ cnn=(models/fashion_cnn.onnx --loss cross-entropy --lr 0.01 --threads 1 --quiet)
 # what DIR FIELD: what the epochs' last steps say was read, one number an epoch.
 what() { grep -o '"read":{[^}]*}' "$1/metrics.jsonl" | sed -E "s/.*\"$2\":([0-9]+).*/\1/" | tr '\n' ' '; }
 
-# reads DIR ALL MOST FILES: samples' bytes of each epoch, by all and by the one that read most; the files' bytes by all, in the same terms.
+# reads DIR ALL MOST FILES [MOST_OF_FILES]: samples' bytes of each epoch, by all and by the one that read most; the files' bytes by all,
+# in the same terms, and by the one that read most, which of samples that are read where they lie are those samples' bytes.
 reads() {
     check "$1: bytes of all" test "$(what "$DIR/$1" bytes)" = "$2 "
     check "$1: bytes of one" test "$(what "$DIR/$1" most_bytes)" = "$3 "
     check "$1: bytes of files" test "$(what "$DIR/$1" file_bytes)" = "$4 "
+    check "$1: bytes of files of one" test "$(what "$DIR/$1" most_file_bytes)" = "${5:-$3} "
 }
 
 # same NAME N ARGS...: one process of N devices, and N processes of one; if N is 4, also 2 of 2.
@@ -85,6 +110,12 @@ same() {
     [ "$n" = 4 ] || return 0
     check "$name: 2 processes of 2 devices" "$dpexec" launch -n 2 -- "$@" --devices 'cpu*2' --out "$DIR/$name-2x2"
     check "$name: the bytes of 2 processes of 2 devices" same_run "$DIR/$name-1" "$DIR/$name-2x2"
+}
+
+# zipped NAME [MEMBER]: bytes that the archive's members take in it.
+zipped() {
+    "$python" -c 'import sys, zipfile
+print(sum(f.compress_size for f in zipfile.ZipFile(sys.argv[1]).infolist() if sys.argv[2] in f.filename))' "$DIR/$1.npz" "${2:-}"
 }
 
 # ---- formats, orders, sizes ----
@@ -105,18 +136,47 @@ reads dropped-2x2 $((36 * 264)) $((18 * 264)) $((36 * 264))
 same few 4 "${mlp[@]}" --data "$DIR/folder" --batch-size 3 --steps 4
 reads few-4 $((12 * 264)) $((4 * 264)) $((12 * 264))
 same groups 3 "${mlp[@]}" --data "$DIR/folder" --batch-size 5 --accumulate 4 --replicas 7 --val "$DIR/stored.npz" --metric accuracy
-# What is unpacked is read once, by every process.
+# What an archive stores as it is is read there.
 same stored 2 "${mlp[@]}" --data "$DIR/stored.npz" --batch-size 10 --epochs 2
-reads stored-2 "$all $all" "$((22 * 264)) $((22 * 264))" "$((2 * (43 * 264 + 2 * 128))) 0"
+reads stored-2 "$all $all" "$((22 * 264)) $((22 * 264))" "$all $all"
+check "the same data, stored" cmp "$DIR/stored-2/model.onnx" "$DIR/folder-2/model.onnx"
+# What is unpacked is read once, by every process.
 same deflated 2 "${mlp[@]}" --data "$DIR/deflated.npz" --batch-size 10
+deflated=$(zipped deflated)
+reads deflated-2 "$all" $((22 * 264)) $((2 * deflated)) "$deflated"
 check "the same data, deflated" cmp "$DIR/deflated-1/model.onnx" <(cat "$DIR/deflated-2/model.onnx")
+behind=$((2 * 128 + 43 * 264))
+for kind in "plain $all" "wide $all" "comment $((2 * behind)) $behind" "behind $all" \
+    "mixed $((2 * $(zipped mixed target) + 43 * 256)) $(($(zipped mixed target) + 22 * 256))" \
+    "standing $((2 * (128 + 43 * 256) + 43 * 8)) $((128 + 43 * 256 + 22 * 8))"; do
+    read -r name files most <<<"$kind"
+    check "$name" "$dpexec" launch -n 2 -- "${mlp[@]}" --data "$DIR/$name.npz" --batch-size 10 --epochs 1 --out "$DIR/$name-2"
+    reads "$name-2" "$all" $((22 * 264)) "$files" "$most"
+    check "the same data, $name" cmp "$DIR/$name-2/model.onnx" "$DIR/deflated-2/model.onnx"
+done
+spoilt="spoilt.npz: x: damaged: the checksum is not the archive's"
+for role in --data --val; do
+    refused 1 "$spoilt" "$dpexec" "${mlp[@]}" --data "$DIR/plain.npz" $role "$DIR/spoilt.npz"
+    for n in 2 3; do
+        refused 1 "$spoilt" "$dpexec" launch -n $n -- "${mlp[@]}" --data "$DIR/plain.npz" $role "$DIR/spoilt.npz"
+        check "all of $n say so" test "$(grep -c 'spoilt.npz: x: damaged' "$DIR/refused.err")" = $n
+    done
+done
+cp "$DIR/plain.npz" "$DIR/packed0.npz"
+cp "$DIR/deflated.npz" "$DIR/packed1.npz"
+check "packed in two ways" "$dpexec" launch -n 2 -- "${mlp[@]}" --data "$DIR/packed{rank}.npz" --batch-size 10 --out "$DIR/two-ways"
+check "the same data, packed in two ways" cmp "$DIR/two-ways/model.onnx" "$DIR/deflated-2/model.onnx"
+refused 1 "$spoilt" "$dpexec" eval models/mlp.onnx --loss cross-entropy --data "$DIR/spoilt.npz"
 same columns 3 "${mlp[@]}" --data "$DIR/columns" --batch-size 10
+# Columns are put in order once, by every process; the labels, of 4 bytes, lie as they are read.
+columns=$((128 + 43 * 256))
+reads columns-3 $((43 * 260)) $((17 * 260)) $((3 * columns + 43 * 4)) $((columns + 17 * 4))
 same idx 2 "${cnn[@]}" --data "idx:$DIR/images,$DIR/labels" --batch-size 10 --no-shuffle
 reads idx-2 $((46 * 785)) $((23 * 785)) $((46 * 785))
 same packed 2 "${cnn[@]}" --data "idx:$DIR/images.gz,$DIR/labels.gz" --batch-size 10 --no-shuffle
 check "the same images, packed" cmp "$DIR/idx-2/model.onnx" "$DIR/packed-2/model.onnx"
-check "packed images are read by both" test "$(what "$DIR/packed-2" file_bytes)" = \
-    "$((2 * $(cat "$DIR/images.gz" "$DIR/labels.gz" | wc -c))) "
+packed=$(cat "$DIR/images.gz" "$DIR/labels.gz" | wc -c)
+reads packed-2 $((46 * 785)) $((23 * 785)) $((2 * packed)) "$packed"
 # 42 samples in batches of 3: 32 bytes of each are shared, 2, 1 and 0 samples of the three processes... 12 bytes of a batch are not.
 same table 2 tests/api/part_named.onnx --data "$DIR/table" --loss cross-entropy --batch-size 3 --lr 0.1 --threads 1 --quiet
 reads table-1 $((42 * 36)) $((42 * 36)) $((42 * 36))

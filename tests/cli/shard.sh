@@ -129,6 +129,20 @@ go_on_together() {
         cmp "$DIR/unbroken/checkpoints/step-000000009/state.safetensors" "$DIR/begun/checkpoints/step-000000009/state.safetensors"
     rm -rf "$DIR/begun"
 }
+# Lengths of whole parameters, of which each process has a piece.
+lengths() {
+    local name=$1 level
+    shift
+    check "$name on three devices" "$dpexec" "$@" --devices 'cpu*3' --out "$DIR/lengths"
+    for level in optimizer gradients parameters; do
+        check "$name in three processes, $level in pieces" "$dpexec" launch -n 3 -- "$@" --devices cpu:0 --shard $level --out "$DIR/lengths-3"
+        check "$name in three processes: the bytes with $level in pieces" same_run "$DIR/lengths" "$DIR/lengths-3"
+        rm -rf "$DIR/lengths-3"
+    done
+    rm -rf "$DIR/lengths"
+}
+lengths lamb "${mlp[@]}" "${five[@]}" --optimizer lamb --weight-decay 0.01 --clip-norm 1
+lengths lars "${cnn[@]}" "${five[@]}" --optimizer lars --momentum 0.9 --weight-decay 0.01
 begin_together 3 --shard optimizer; go_on_together 2 --shard optimizer
 begin_together 2 --shard optimizer; go_on_together 4
 begin_together 3 --shard parameters; go_on_together 2 --shard parameters

@@ -61,6 +61,81 @@ for row, sent, messages in ((two, 17226 * 4, 1), (eight, 17226 * 4 * 2 * 7 / 8, 
     assert abs(row["seconds"] - row["compute_seconds"] - row["wire_seconds"]) < 1e-9, row
 assert many["planned"] <= 4 and many["batch"] == 100000 and many["bytes_of_node"] > 8 * 2 * 17226 * 4 * 0.99, many
 PY
+# Over the network, by hand: in each of two phases a device sends its share to every device of other nodes, one after another, over the
+# link of its node, which one device has to itself, or two share; links within nodes and adding cost nothing.
+for each in 1 2; do
+    cluster "$DIR/network.json" "d['device'].update(memory_bandwidth=1e17); d['counts'] = [4, 8]; d['nodes'] = 8; d['devices_per_node'] = $each
+d['links'] = {'node': {'bandwidth': 1e17, 'latency': 0}, 'network': {'bandwidth': 1e6, 'latency': 0.001}}"
+    "$graph_transform" models/mlp.onnx --loss mse --batch-size 10 --shard none --simulate "$DIR/network.json" --links "$DIR/network.json" --json
+done >"$DIR/network.out"
+check "the network by hand" "$python" - "$DIR/network.out" <<'PY'
+import json, re, sys
+alone, shared = (json.loads(t)["rows"] for t in re.split(r"(?<=\]})\n", open(sys.argv[1]).read()) if t.strip())
+for rows, m in ((alone, 1), (shared, 2)):
+    for row, n in zip(rows, (4, 8)):
+        sent = 2 * m * (n - m) * 17226 * 4 / n
+        assert row["devices"] == n and row["collectives"] == 1 and sent <= row["bytes_of_node"] <= sent + 64 * m, (row, sent)
+        assert abs(row["wire_seconds"] - row["bytes_of_node"] / 1e6 - 2 * (n - m) * 0.001) < 1e-9, row
+PY
+# 10,000 devices at every level.  Mirrored, seven devices of the node and a network link that eight share, twice; in pieces the device that
+# holds most has the least that a tensor is cut into, 4096 elements, of adam's two moments, or of parameters too, and the counter of steps.
+cluster "$DIR/levels.json" "d['device'].update(memory_bandwidth=1e17); d['counts'] = [16, 10000]; d['nodes'] = 1250; d['devices_per_node'] = 8
+d['links'] = {'node': {'bandwidth': 1e6, 'latency': 0.05}, 'network': {'bandwidth': 1e6, 'latency': 0}}"
+for net in mlp transformer; do
+    "$graph_transform" models/$net.onnx --loss cross-entropy --optimizer adam --batch-size 2 --simulate "$DIR/levels.json" --links "$DIR/levels.json" --json
+done >"$DIR/levels.out"
+check "10,000 devices at every level" "$python" - "$DIR/levels.out" <<'PY'
+import json, math, re, sys
+mlp, net = (json.loads(t)["rows"] for t in re.split(r"(?<=\]})\n", open(sys.argv[1]).read()) if t.strip())
+levels = ["none", "optimizer", "gradients", "parameters"]
+for rows, p in ((mlp, 17226 * 4), (net, 4130304)):
+    assert [(r["devices"], r["shard"]) for r in rows] == [(n, level) for n in (16, 10000) for level in levels], rows
+    for r in rows:
+        assert r["planned"] <= 4 and all(math.isfinite(v) for v in r.values() if not isinstance(v, str)), r
+        assert r["seconds"] > 0 and r["batch"] == 2 * r["devices"], r
+    least = 4096 * 4
+    assert [r["states"] for r in rows[4:]] == [3 * p + 8, p + 2 * least + 8, p + 2 * least + 8, 3 * least + 8], rows[4:]
+for r, whole, cut in zip(net[:4], (3, 1, 1, 0), (0, 2, 2, 3)):      # of 16, to a tenth
+    assert 0 <= r["states"] - 8 - (whole + cut / 16) * 4130304 <= 0.1 * cut / 16 * 4130304, r
+many = mlp[4]
+assert many["collectives"] == 1, many
+for size, sign in ((17226 * 4, 1), (17226 * 4 + 8, -1)):
+    seconds = 2 * (7 * (size / 10000 / 1e6 + 0.05) + 8 * 9992 * size / 10000 / 1e6)
+    assert sign * (many["wire_seconds"] - seconds) > -1e-6, (many, seconds)
+PY
+# What comes from others at once is what the run that is given these links would have, as it says: of each of 7 tensors 7 parts, which take
+# up to 64 bytes more; or 7 shares, the last of which has up to 72 elements more than an eighth.
+for latency in 0.5 0.05; do
+    cluster "$DIR/hand.$latency.json" "d['counts'] = [1, 2, 8]; d['nodes'] = 1; d['devices_per_node'] = 8
+d['links'] = {'node': {'bandwidth': 1e6, 'latency': $latency}, 'network': {'bandwidth': 1e6, 'latency': 0}}"
+    "$graph_transform" models/mlp.onnx --loss mse --batch-size 10 --shard none --simulate "$DIR/hand.$latency.json" --links "$DIR/hand.$latency.json" \
+        --json >>"$DIR/staged.out"
+    "$dpexec" train models/mlp.onnx --data tests/oracle/data/digits.npz --loss mse --batch-size 80 --devices 'cpu*8' \
+        --links "$DIR/hand.$latency.json" --dry-run 2>"$DIR/dry.err"
+done >"$DIR/dry.out"
+check "staging of a run with these links" "$python" - "$DIR/staged.out" "$DIR/dry.out" <<'PY'
+import json, re, sys
+rows = [json.loads(t)["rows"][2] for t in re.split(r"(?<=\]})\n", open(sys.argv[1]).read()) if t.strip()]
+found = [float(x) * 1024 for x in re.findall(r"([\d.]+) KiB that come from the others at once", open(sys.argv[2]).read())]
+assert len(found) == 16 and len(set(found)) == 2, found
+for row, staged, more in zip(rows, (found[0], found[8]), (7 * 7 * 64, 7 * 7 * 72 * 4)):
+    assert -52 <= staged - row["staging"] <= more + 52, (row["devices"], row["staging"], staged)
+PY
+# So are its buckets: of 4.3 MB of gradients, where sums cost no latency and hide behind what is computed, and where they cost seconds.
+for latency in 0 1; do
+    cluster "$DIR/buckets.json" "d['device'].update(kind='accelerator', flops=1e9); d['overlap'] = True; d['counts'] = [4];
+d['links']['node'] = {'bandwidth': 1e9, 'latency': $latency}"
+    step=("$graph_transform" models/transformer.onnx --loss cross-entropy --json)
+    "${step[@]}" --batch-size 4 --shard none --simulate "$DIR/buckets.json" --links "$DIR/buckets.json"
+    "${step[@]}" --batch-size 16 --devices 'cpu*4' --report --links "$DIR/buckets.json" >"$DIR/buckets.$latency.report"
+done >"$DIR/buckets.out"
+check "buckets of a run with these links" "$python" - "$DIR/buckets.out" "$DIR"/buckets.{0,1}.report <<'PY'
+import json, re, sys
+rows = [json.loads(t)["rows"][0]["collectives"] for t in re.split(r"(?<=\]})\n", open(sys.argv[1]).read()) if t.strip()]
+runs = [json.load(open(f)) for f in sys.argv[2:]]
+sums = [sum(c["kind"] == "all-reduce" for c in r["collectives"]) for r in runs]
+assert rows == sums and rows[0] > rows[1] >= 1, (rows, sums)
+PY
 # The seconds of a report, by hand: of products alone, of bytes alone, of latencies alone; and those of a step are the simulation's.
 cluster "$DIR/flops.json" 'd["device"].update(flops=1e6, memory_bandwidth=1e18); d["counts"] = [1]'
 cluster "$DIR/bytes.json" 'd["device"].update(flops=1e20, memory_bandwidth=1e6); d["counts"] = [1]'

@@ -49,6 +49,72 @@ got = [row["loss"] for row in map(json.loads, open(sys.argv[1] + "/" + sys.argv[
 assert len(got) == 10 and max(abs(g - w) for g, w in zip(got, want)) <= 1e-12, got' "$DIR/gradient" $replicas
 done
 
+# Several steps in an iteration, and first values that a graph computes.
+mkdir "$DIR/steps"
+/usr/bin/python3 tests/cli/training_info_steps.py "$DIR/steps"
+by_file=(--loss output:loss --optimizer file --batch-size 5)
+go() {
+    local model=$1 out=$2
+    shift 2
+    rm -rf "$DIR/steps/$out"
+    "$dpexec" train "$DIR/steps/$model.onnx" --data "$DIR/steps/data.npz" "${by_file[@]}" --no-shuffle --dtype float64 --threads 1 --quiet \
+        --out "$DIR/steps/$out" "$@" >"$DIR/log" 2>&1 || cat "$DIR/log"
+}
+# as_numpy OUT COLUMN FROM: the losses of that step of each iteration, from that iteration on.
+as_numpy() {
+    /usr/bin/python3 -c '
+import json, sys
+folder, out, column, first = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+want = [float(line.split()[column]) for line in open(folder + "/steps.txt")][first:]
+got = [row["loss"] for row in map(json.loads, open(folder + "/" + out + "/metrics.jsonl")) if "loss" in row]
+assert len(got) == len(want) and max(abs(g - w) for g, w in zip(got, want)) <= 1e-12, (got, want)' "$DIR/steps" "$@"
+}
+for replicas in 1 3; do
+    go steps first --steps 10 --replicas $replicas
+    check "two steps an iteration, $replicas replicas" as_numpy first 0 0
+    go steps second --steps 10 --replicas $replicas --loss output:training_info.1/loss
+    check "the second's loss, $replicas replicas" as_numpy second 1 0
+done
+go steps stopped --steps 4
+go steps resumed --steps 10 --resume "$DIR/steps/stopped"
+check "first values are those of a run, not of a resume" as_numpy resumed 0 4
+"$graph_transform" "$DIR/steps/steps.onnx" "${by_file[@]}" --dtype float64 --training-info -o "$DIR/steps/again.onnx"
+go again again --steps 10
+check "steps and first values, written and read" as_numpy again 0 0
+
+# drawn OUT OTHER: the first loss of both is the same; the exported f, which nothing updates, was drawn as its file says.
+drawn() {
+    /usr/bin/python3 -c '
+import json, sys
+import onnx
+from onnx import numpy_helper
+rows = [[json.loads(line)["loss"] for line in open(sys.argv[1] + "/" + out + "/metrics.jsonl") if "loss" in json.loads(line)] for out in sys.argv[2:]]
+assert all(abs(a - b) <= 1e-12 * abs(a) for a, b in zip(*rows)), rows
+held = {i.name: numpy_helper.to_array(i) for i in onnx.load(sys.argv[1] + "/" + sys.argv[2] + "/model.onnx").graph.initializer}
+f = held["f"].ravel()
+assert f.min() >= -0.25 and f.max() <= 0.125 and abs(f.mean() + 0.0625) < 0.02 and len(set(f)) > 1000, f' "$DIR/steps" "$@"
+}
+for replicas in 1 3; do
+    go random drawn-$replicas --steps 3 --replicas $replicas
+done
+check "first values are drawn, the same on any number of replicas" drawn drawn-1 drawn-3
+"$graph_transform" "$DIR/steps/random.onnx" "${by_file[@]}" --dtype float64 --training-info -o "$DIR/steps/again.onnx"
+go again drawn-again --steps 3
+check "they are drawn anew from what is written" drawn drawn-1 drawn-again
+go random other --steps 3 --seed 7
+differ() { ! drawn drawn-1 other; }
+check "another seed draws others" differ
+go random w --steps 1 --seed 7
+weights() {
+    /usr/bin/python3 -c '
+import sys
+import onnx
+from onnx import numpy_helper
+w = {i.name: numpy_helper.to_array(i) for i in onnx.load(sys.argv[1]).graph.initializer}["w"].ravel()
+assert abs(w.mean() - 0.5) < 0.05 and 0.04 < w.std() < 0.12 and len(set(w)) > 2000, (w.mean(), w.std())' "$1"
+}
+check "normally" weights "$DIR/steps/w/model.onnx"
+
 # says TEXT ARGUMENTS...: it is refused so.
 says() {
     local text=$1
@@ -57,7 +123,6 @@ says() {
 }
 check "options of other optimizers" says "without: --lr; --clip-norm; --accumulate" "${args[@]}" --lr 1 --clip-norm 1 --accumulate 2
 check "a group" says "how all or none of its tensors are updated" "${args[@]:0:3}" --target t --loss mse --batch-size 5 --group 'w:optimizer=file'
-python3 -c "" 
 check "a model without" says "has no training_info" models/mlp.onnx --data "$here/data.npz" --loss cross-entropy --optimizer file
 
 # losses OUT OTHER: those of both are the same, to rounding.

@@ -100,6 +100,27 @@ check "in pieces" "${graph[@]}" --devices 'cpu*3' --shard parameters --ema 0.9 -
 check "its plan" grep -q "^the last of the batches of a step, and its update: " <("${floats[@]}" --group "$d" --group "$g" --turns --accumulate 2 --dry-run 2>/dev/null)
 check "what the generator makes is made once" [ "$("${graph[@]}" --until take-turns | grep -c '= ConvTranspose(')" = 2 ]
 
+# One player alone, where the other's parameters are frozen: no gradient of them is summed over devices.
+frozen=(--group "$d" --turns --freeze generator.*)
+"${floats[@]}" --steps 3 --devices 'cpu*2' "${frozen[@]}" --out "$DIR/alone" >"$DIR/log" 2>&1 || cat "$DIR/log"
+check "the discriminator alone changes" /usr/bin/python3 - "$DIR/alone/model.onnx" <<'END'
+import sys, onnx
+from onnx import numpy_helper
+before, after = ({t.name: numpy_helper.to_array(t) for t in onnx.load(f).graph.initializer} for f in ("models/gan.onnx", sys.argv[1]))
+assert set(before) <= set(after) and sum(n.startswith("generator.") for n in before) == 12, list(before)
+for name in before:
+    assert (before[name].tobytes() == after[name].tobytes()) == name.startswith("generator."), name
+END
+reductions() {
+    "$graph_transform" "${settings[@]}" --turns --devices 'cpu*2' --report --json "$@" | /usr/bin/python3 -c "
+import json, sys
+print(*sorted({word.split('.')[0] for c in json.load(sys.stdin)['collectives'] if c['phase'] == 'backward' for name in c['of'] for word in name.split()
+               if '.' in word}))"
+}
+check "gradients of both are summed" test "$(reductions --group "$d" --group "$g")" = "discriminator generator"
+check "the discriminator's alone are" test "$(reductions "${frozen[@]}")" = "discriminator"
+refused 2 "--group 'generator.*' matches no parameter that is trained" "${floats[@]}" --steps 1 --group "$g" "${frozen[@]}"
+
 refused 2 "--turns: every parameter that is trained needs a group with a loss of its own; without are: 'generator.fc.weight'" \
     "${floats[@]}" --steps 1 --group "$d" --turns
 refused 2 "--turns is for groups with a loss of their own" "${floats[@]}" --steps 1 --turns

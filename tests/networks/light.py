@@ -1,4 +1,4 @@
-"""ONNX's graphs of known networks (onnx/backend/test/data/light), as they are and trained: light.py BUILD WORK [NAME...]
+"""ONNX's graphs of known networks (onnx/backend/test/data/light), as they are and trained: light.py BUILD WORK [--full] [NAME...]
 
 They come with ConstantOfShape in place of weights.  As they are, `dpexec check` runs them on the input and against the output that ONNX's
 tests use.  For training they get numbers drawn from a seed, in the file and in PyTorch, which runs the graph node by node; layers are
@@ -108,8 +108,9 @@ def with_numbers(name, path):
 def criterion(model, path):
     """Writes -log of the right class's probability, the mean over the batch."""
     p = model.graph.output[0].name
-    nodes = [helper.make_node("Log", [p], ["logs"]), helper.make_node("NegativeLogLikelihoodLoss", ["logs", "target"], ["loss"])]
-    graph = helper.make_graph(nodes, "criterion", [helper.make_tensor_value_info(p, TensorProto.FLOAT, ["n", "classes"]),
+    nodes = [helper.make_node("Flatten", [p], ["rows"]), helper.make_node("Log", ["rows"], ["logs"]),
+             helper.make_node("NegativeLogLikelihoodLoss", ["logs", "target"], ["loss"])]
+    graph = helper.make_graph(nodes, "criterion", [helper.make_tensor_value_info(p, TensorProto.FLOAT, ["n", *dims(model.graph.output[0])[1:]]),
                                                   helper.make_tensor_value_info("target", TensorProto.INT64, ["n"])],
                               [helper.make_tensor_value_info("loss", TensorProto.FLOAT, [])])
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), str(path))
@@ -236,12 +237,14 @@ def train(build, work, name):
 
 
 def main():
-    build, work, *names = sys.argv[1:]
-    build, work = pathlib.Path(build).resolve(), pathlib.Path(work) / "light"
+    global NARROWER
+    full, (build, work, *names) = "--full" in sys.argv, [a for a in sys.argv[1:] if a != "--full"]
+    build, work = pathlib.Path(build).resolve(), pathlib.Path(work) / ("full" if full else "light")
+    NARROWER = 1 if full else NARROWER
     torch.set_num_threads(1)
     bad = 0
     for name in names or NAMES:
-        for what in ("forward", "trained") if name in TRAINED else ("forward",):
+        for what in [*([] if full else ["forward"]), *(["trained"] if name in TRAINED else [])]:
             good, said = (forward if what == "forward" else train)(build, work, name)
             print(f"{name:14} {what}  {'agrees ' if good else 'DIFFERS'}  {said}", flush=True)
             bad += not good

@@ -2,6 +2,7 @@
  * by nothing, and no parameter where it is the algorithm's own. */
 #include <string.h>
 
+#include "exec/run/interp.h"
 #include "tests/onnx/build.h"
 
 static Onnx__StringStringEntryProto *entry(Built *b, const char *key, const char *text)
@@ -59,7 +60,8 @@ static Status import(Graph **out, const Built *b, bool training)
     size_t size;
     const uint8_t *data = built_bytes(b, &size);
 
-    return onnx_import_memory(out, NULL, data, size, "model", &(ImportOptions){ .training = training });
+    return onnx_import_memory(out, NULL, data, size, "model",
+                              &(ImportOptions){ .eval = interp_any, .training = training });
 }
 
 static void test_read(void)
@@ -115,14 +117,6 @@ static void test_refused(void)
 
     refused_training(&b, E_MODEL, "the model has no training_info that updates anything");
     b = trained();
-    add_info(&b);
-    refused_training(&b, E_UNSUPPORTED, "a training_info of 2 steps in turn, expected one");
-    b = trained();
-    ADD(b.arena, b.model->training_info[0]->initialization_binding, b.model->training_info[0]->n_initialization_binding,
-        entry(&b, "w", "random"));
-    refused_training(&b, E_UNSUPPORTED,
-                     "training_info: 'w' gets its first value by a graph, expected an initializer's");
-    b = trained();
     update(&b, "x", "next_w");
     refused_training(&b, E_MODEL, "training_info: 'x', which is updated, is no initializer");
     b = trained();
@@ -133,4 +127,101 @@ static void test_refused(void)
     refused_training(&b, E_MODEL, "training_info: 't', the next value of 'w', is no output");
 }
 
-DEFINE_SUITE(training, { "read", test_read }, { "left", test_left }, { "refused", test_refused });
+/* ---- several steps ---- */
+
+/* A second one, of the same names, updates what is the model's under the name of `key`. */
+static void add_step(Built *b, const char *key)
+{
+    static const float two = 2;
+    Onnx__TrainingInfoProto *info = add_info(b);
+    Built step = { b->arena, b->model, info->algorithm };
+
+    built_input(&step, "t", DT_FLOAT32, "");
+    built_init(&step, "k", DT_FLOAT32, "", sizeof two, &two);
+    built_node(&step, "Sub", "w,t", "next_w");
+    built_output(&step, "next_w");
+    ADD(b->arena, info->update_binding, info->n_update_binding, entry(b, key, "next_w"));
+}
+
+/* Behind the first: it reads what that one has made of w. */
+static void test_steps(void)
+{
+    Built b = trained();
+    Graph *g = NULL;
+    const Node *n;
+
+    add_step(&b, "k");
+    CHECK_OK(import(&g, &b, true));
+    built_free(&b);
+    if (!g)
+        return;
+    CU_ASSERT_EQUAL(g->n_input, 2);
+    CU_ASSERT_EQUAL(g->n_output, 4);
+    CHECK_STR("training_info.1/next_w", value(g, graph_find(g, "training_info.1/k"))->next);
+    n = value(g, graph_find(g, "training_info.1/next_w"))->producer;
+    CHECK_STR("next_w", value(g, n->in[0])->name);
+    CHECK_STR("t", value(g, n->in[1])->name);
+    n = value(g, graph_find(g, "training_info.1/y"))->producer;
+    CHECK_STR("x", value(g, n->in[0])->name);
+    CHECK_STR("next_w", value(g, n->in[1])->name);
+    graph_free(g);
+}
+
+static void test_steps_refused(void)
+{
+    Built b = trained();
+
+    add_step(&b, "w");
+    refused_training(&b, E_MODEL, "training_info: 'w' is updated twice");
+    b = trained();
+    add_step(&b, "m"); /* the first one's own */
+    refused_training(&b, E_MODEL, "training_info: 'training_info.1/m', which is updated, is no initializer");
+}
+
+/* ---- first values ---- */
+
+/* w becomes 3 and 3. */
+static Onnx__TrainingInfoProto *initialize(Built *b, const char *key, const char *next, const char *dims)
+{
+    static const float three[2] = { 3, 3 };
+    Onnx__TrainingInfoProto *info = b->model->training_info[0];
+    Built first = { b->arena, b->model, info->initialization = ARENA_NEW(b->arena, Onnx__GraphProto, 1) };
+
+    onnx__graph_proto__init(info->initialization);
+    built_init(&first, "three", DT_FLOAT32, dims, *dims ? sizeof three : sizeof *three, three);
+    built_node(&first, "Neg", "three", "minus");
+    built_output(&first, "minus");
+    ADD(b->arena, info->initialization_binding, info->n_initialization_binding, entry(b, key, next));
+    return info;
+}
+
+static void test_first_refused(void)
+{
+    Built b = trained();
+    Onnx__TrainingInfoProto *info;
+
+    initialize(&b, "x", "minus", "");
+    refused_training(&b, E_MODEL, "training_info: 'x', which is initialized, is no initializer");
+    b = trained();
+    initialize(&b, "w", "minus", "2");
+    refused_training(&b, E_SHAPE, "training_info: 'w' is float32[], its first value 'minus' float32[2]");
+    b = trained();
+    initialize(&b, "m", "w", "");
+    refused_training(&b, E_MODEL,
+                     "training_info: 'w', the first value of 'm', is no tensor that the initialization gives");
+    b = trained();
+    info = initialize(&b, "m", "minus", "");
+    built_input(&(Built){ b.arena, b.model, info->initialization }, "x", DT_FLOAT32, "");
+    refused_training(&b, E_MODEL, "training_info: the initialization has an input 'x', expected none");
+    b = trained();
+    info = initialize(&b, "m", "minus", "");
+    info->initialization->node[0]->input[0] = (char *)"w"; /* it sees nothing but its own */
+    refused_training(&b, E_MODEL, "training_info: the initialization");
+    b = trained();
+    initialize(&b, "m", "minus", "")->initialization = NULL;
+    refused_training(&b, E_MODEL, "training_info: 'm' gets its first value by an initialization that is not there");
+}
+
+DEFINE_SUITE(training, { "read", test_read }, { "left", test_left }, { "refused", test_refused },
+             { "steps", test_steps }, { "steps refused", test_steps_refused },
+             { "first values refused", test_first_refused });

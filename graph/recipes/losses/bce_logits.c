@@ -8,4 +8,4 @@ static void emit_loss(LossBody *b, const void *settings)
 }
 
 DEFINE_LOSS(bce_logits, .recipe = { .name = "bce-logits", .help = "binary cross-entropy of logits" },
-            .target = TARGET_VALUES, .emit = emit_loss);
+            .target = TARGET_VALUES, .applies = "Sigmoid", .emit = emit_loss);

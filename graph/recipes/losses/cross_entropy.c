@@ -30,4 +30,4 @@ DEFINE_LOSS(cross_entropy,
                         .help = "logits against class numbers",
                         .flags = flags,
                         RECIPE_SETTINGS(CrossEntropy) },
-            .target = TARGET_CLASSES, .emit = emit_loss);
+            .target = TARGET_CLASSES, .applies = "Softmax", .emit = emit_loss);

@@ -1,0 +1,120 @@
+/* libzip reads archives and checks them, but does not tell where a member lies.  Here the directory is read a second
+ * time (PKWARE's APPNOTE.TXT, 4.3), of archives of one file without a comment, as numpy writes them; every number is
+ * compared with the file's length, and what is not as expected is not found. */
+#include "tools/zip_stored.h"
+
+#include <string.h>
+
+enum { END = 22, END_64 = 56, LOCATOR_64 = 20, ENTRY = 46, LOCAL = 30, EXTRA = 4, ZIP64 = 1, ENCRYPTED = 1 };
+
+/* A stretch of the archive. */
+typedef struct {
+    const uint8_t *at;
+    uint64_t bytes;
+} Stretch;
+
+static uint64_t number(const uint8_t *p, int bytes)
+{
+    uint64_t n = 0;
+
+    while (bytes--)
+        n = n << 8 | p[bytes];
+    return n;
+}
+
+/* [at, at + bytes) of the first `limit` bytes. */
+static bool take(Stretch *out, const Mapped *f, uint64_t at, uint64_t bytes, uint64_t limit)
+{
+    if (at > limit || bytes > limit - at)
+        return false;
+    *out = (Stretch){ f->data + at, bytes };
+    return true;
+}
+
+/* All entries of the directory, which are *n. */
+static bool find_directory(Stretch *out, uint64_t *n, const Mapped *f)
+{
+    const uint64_t limit = f->size < END ? 0 : f->size - END;
+    const uint8_t *end = f->data + limit;
+    Stretch found;
+
+    if (f->size < END || memcmp(end, "PK\5\6", 4) || number(end + 20, 2))
+        return false;
+    *n = number(end + 10, 2);
+    if (*n < 0xffff && number(end + 12, 4) < 0xffffffff && number(end + 16, 4) < 0xffffffff)
+        return take(out, f, number(end + 16, 4), number(end + 12, 4), limit);
+    if (limit < LOCATOR_64 || memcmp(end - LOCATOR_64, "PK\6\7", 4) ||
+        !take(&found, f, number(end - LOCATOR_64 + 8, 8), END_64, limit - LOCATOR_64) || memcmp(found.at, "PK\6\6", 4))
+        return false;
+    *n = number(found.at + 32, 8);
+    return take(out, f, number(found.at + 48, 8), number(found.at + 40, 8), (uint64_t)(found.at - f->data));
+}
+
+/* Of the entry's numbers that have no room in it, those that stand in the extra field come in this order. */
+static bool read_wide(uint64_t *const number_of[3], Stretch extra)
+{
+    while (extra.bytes >= EXTRA) {
+        const uint64_t bytes = number(extra.at + 2, 2);
+        uint64_t at = EXTRA;
+
+        if (bytes > extra.bytes - EXTRA)
+            return false;
+        for (int k = 0; number(extra.at, 2) == ZIP64 && k < 3; k++)
+            if (*number_of[k] == 0xffffffff) {
+                if (at + 8 > EXTRA + bytes)
+                    return false;
+                *number_of[k] = number(extra.at + at, 8);
+                at += 8;
+            }
+        extra.at += EXTRA + bytes;
+        extra.bytes -= EXTRA + bytes;
+    }
+    return true;
+}
+
+/* Entry `index`, with its name and extra field. */
+static bool find_entry(Stretch *out, Stretch directory, uint64_t index)
+{
+    for (uint64_t k = 0;; k++) {
+        const uint8_t *e = directory.at;
+        uint64_t bytes;
+
+        if (directory.bytes < ENTRY || memcmp(e, "PK\1\2", 4))
+            return false;
+        bytes = ENTRY + number(e + 28, 2) + number(e + 30, 2) + number(e + 32, 2);
+        if (bytes > directory.bytes)
+            return false;
+        if (k == index) {
+            *out = (Stretch){ e, bytes };
+            return true;
+        }
+        directory.at += bytes;
+        directory.bytes -= bytes;
+    }
+}
+
+/* What stands both in an entry (at 8) and before the member (at 6): flags, and how it is packed. */
+static bool is_stored(const uint8_t *about) { return !(number(about, 2) & ENCRYPTED) && !number(about + 2, 2); }
+
+bool zip_stored(const uint8_t **out, const Mapped *archive, uint64_t index, uint64_t size, uint32_t crc)
+{
+    Stretch directory, entry, local, member;
+    uint64_t n, packed, unpacked, at, name;
+
+    if (!find_directory(&directory, &n, archive) || index >= n || !find_entry(&entry, directory, index))
+        return false;
+    packed = number(entry.at + 20, 4);
+    unpacked = number(entry.at + 24, 4);
+    at = number(entry.at + 42, 4);
+    name = ENTRY + number(entry.at + 28, 2);
+    if (!read_wide((uint64_t *const[]){ &unpacked, &packed, &at },
+                   (Stretch){ entry.at + name, number(entry.at + 30, 2) }) ||
+        !is_stored(entry.at + 8) || number(entry.at + 16, 4) != crc || packed != size || unpacked != size ||
+        !take(&local, archive, at, LOCAL, (uint64_t)(directory.at - archive->data)) || memcmp(local.at, "PK\3\4", 4) ||
+        !is_stored(local.at + 6) ||
+        !take(&member, archive, at + LOCAL + number(local.at + 26, 2) + number(local.at + 28, 2), size,
+              (uint64_t)(directory.at - archive->data)))
+        return false;
+    *out = member.at;
+    return true;
+}
