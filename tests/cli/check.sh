@@ -267,6 +267,17 @@ expect 1 "FAILED: $DIR/golden: test_data_set_0: output 'y': 1 of 60 elements dif
 expect 1 "0 passed (0 planned throughout), 1 failed, 0 unsupported" "$DIR/golden"
 echo '{"rtol": 0.01}' >"$DIR/golden/data.json"
 expect 0 "1 passed" "$DIR/golden"
+for kind in input output; do
+    more=${kind}_$(find "$set" -name "${kind}_*.pb" | wc -l).pb
+    cp "$set/${kind}_0.pb" "$set/$more"
+    expect 1 "FAILED: $DIR/golden: test_data_set_0: there is $more, and the model has" "$DIR/golden"
+    expect 1 "test_data_set_0: there is $more" "$DIR/golden" --interpreter
+    rm "$set/$more"
+done
+mkdir -p "$DIR/several/whole" "$DIR/several/without/test_data_set_0"
+cp -r "$DIR/golden/." "$DIR/several/whole"
+expect 1 "FAILED: $DIR/several/without: $DIR/several/without/model.onnx: No such file or directory" "$DIR/several"
+rm -r "$DIR/several"
 echo '{"rtol": "much"}' >"$DIR/golden/data.json"
 expect 1 "data.json: rtol: expected a number from 0" "$DIR/golden"
 echo '{"rtol": 0.01' >"$DIR/golden/data.json"
