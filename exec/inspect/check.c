@@ -49,8 +49,8 @@ typedef struct {
     NamedTensor input[MAX_INPUTS];
     int n_input;
     Structured structured[MAX_INPUTS]; /* in the order of the model's inputs */
-    int n_structured, n_asked; /* the latter: inputs of the model, of which it has so many */
-    OnnxNamedValue *output;    /* in the order of the model's */
+    int n_structured, n_asked;         /* the latter: inputs of the model, of which it has so many */
+    OnnxNamedValue *output;            /* in the order of the model's */
     int n_output;
     bool planned;
 } Try;
