@@ -5,7 +5,7 @@
 
 data=$(sed -n 's/^DPX_ONNX_TESTDATA[^=]*=//p' "$build/CMakeCache.txt")
 # How many pass; how many of them without the interpreter; how many pass with it alone.
-passed=1062 planned=997 interpreted=1062
+passed=1062 planned=1014 interpreted=1062
 
 # counts FILE: "PASSED PLANNED", and the folders that fail, sorted.
 counts() { python3 -c 'import json, sys; j = json.load(open(sys.argv[1])); print(j["passed"], j["planned"])' "$1"; }
