@@ -118,6 +118,19 @@ bool node_inputs_known(const Graph *g, const Node *n)
     return true;
 }
 
+static bool is_text(const Graph *g, ValueId v) { return has_value(v) && value(g, v)->dtype == DT_STRING; }
+
+/* Of an operator of ONNX's: text stands beside text, or becomes a result; it is no number. */
+static Status check_text(const Graph *g, const Node *n)
+{
+    if (n->op->domain || is_text(g, n->in[0]) || is_text(g, n->out[0]))
+        return ST_OK;
+    for (int i = 1; i < n->n_in; i++)
+        if (is_text(g, n->in[i]))
+            return FAIL(E_SHAPE, "%s: input %d is string, expected numbers", node_text(g, n), i);
+    return ST_OK;
+}
+
 Status node_infer(Graph *g, Node *n)
 {
     if (!node_inputs_known(g, n))
@@ -125,6 +138,8 @@ Status node_infer(Graph *g, Node *n)
     if (n->n_in && has_value(n->in[0]))
         TRY(check_dtype(g, n, in_value(g, n, 0)));
     TRY(n->op->infer(g, n));
+    if (n->n_in > 1 && n->n_out)
+        TRY(check_text(g, n));
     for (int i = 0; i < n->n_out && !g->status; i++)
         if (has_value(n->out[i]) && shape_known(value(g, n->out[i])->shape)) {
             Value *v = value(g, n->out[i]);

@@ -66,12 +66,16 @@ static Status add_folder(Checks *c, const char *path)
 
 static int shown(const struct dirent *e) { return e->d_name[0] != '.'; }
 
-static bool has_model(const char *path)
+/* A model, or data for one. */
+static bool is_test(const char *path)
 {
-    char model[MAX_PATH + 16];
+    char part[MAX_PATH + 32];
 
-    snprintf(model, sizeof model, "%s/model.onnx", path);
-    return !access(model, F_OK);
+    snprintf(part, sizeof part, "%s/model.onnx", path);
+    if (!access(part, F_OK))
+        return true;
+    snprintf(part, sizeof part, "%s/test_data_set_0", path);
+    return !access(part, F_OK);
 }
 
 /* The folder, or those within it. */
@@ -81,7 +85,7 @@ static Status find_folders(Checks *c, const char *path, int depth)
     Status st = ST_OK;
     int n;
 
-    if (has_model(path))
+    if (is_test(path))
         return add_folder(c, path);
     if (depth == DEPTH || (n = scandir(path, &entry, shown, alphasort)) < 0)
         return depth ? ST_OK : FAIL(E_IO, "%s: cannot be read: %s", path, strerror(errno));

@@ -49,8 +49,8 @@ typedef struct {
     NamedTensor input[MAX_INPUTS];
     int n_input;
     Structured structured[MAX_INPUTS]; /* in the order of the model's inputs */
-    int n_structured;
-    OnnxNamedValue *output; /* in the order of the model's */
+    int n_structured, n_asked;         /* the latter: inputs of the model, of which it has so many */
+    OnnxNamedValue *output;            /* in the order of the model's */
     int n_output;
     bool planned;
 } Try;
@@ -111,10 +111,11 @@ Status check_read(Tensor **out, Arena *a, const char *path, DType expected)
 
 static Status read_input(void *user, OnnxValue *out, Arena *a, int i, const char *name, const OnnxType *type)
 {
-    const Try *t = user;
+    Try *t = user;
     char path[PATH_LENGTH];
 
     (void)name;
+    t->n_asked = i >= t->n_asked ? i + 1 : t->n_asked;
     snprintf(path, sizeof path, "%s/input_%d.pb", t->set, i);
     return read_as(out, a, path, type);
 }
@@ -320,6 +321,24 @@ static Status compare(const Try *t, bool *wrong)
     return ST_OK;
 }
 
+/* Data that the model has no use for are those of another. */
+static void find_more(const Try *t, bool *wrong)
+{
+    const struct {
+        const char *what;
+        int n;
+    } kind[] = { { "input", t->n_asked }, { "output", t->n_output } };
+    char path[PATH_LENGTH];
+
+    for (int i = 0; i < 2 && !*wrong; i++) {
+        snprintf(path, sizeof path, "%s/%s_%d.pb", t->set, kind[i].what, kind[i].n);
+        if ((*wrong = !access(path, F_OK)))
+            snprintf(t->check->result->text, sizeof t->check->result->text,
+                     "%.40s: there is %s_%d.pb, and the model has %d %s%s", strrchr(t->set, '/') + 1, kind[i].what,
+                     kind[i].n, kind[i].n, kind[i].what, kind[i].n == 1 ? "" : "s");
+    }
+}
+
 /* ---- one data set ---- */
 
 static Status run_model(Try *t, const char *model, How how)
@@ -355,6 +374,8 @@ static Status try_set(const Check *c, const char *set, How how, bool *planned, b
     *wrong = false;
     st = st ? st : run_model(&t, model, how);
     st = st ? st : compare(&t, wrong);
+    if (!st && !*wrong)
+        find_more(&t, wrong);
     *planned = t.planned;
     session_free(t.session);
     graph_free(t.graph);

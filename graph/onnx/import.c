@@ -607,7 +607,9 @@ static Status import_proto(Graph **out, OnnxModel **model, const Onnx__ModelProt
     if (!(im.g = graph_create_within(text_or(m->graph->name, "graph"), arena_budget(scratch))))
         return FAIL_NOMEM();
     im.tensors.arena = im.g->arena;
-    TRY_TO(fail, st, import_graph(&im));
+    st = import_graph(&im);
+    probes_free(&im);
+    TRY_TO(fail, st, st);
     if (model)
         TRY_TO(fail, st, model_remember(&remembered, &im, im.newest > opset ? im.newest : opset));
     if (remembered && im.training)

@@ -69,6 +69,7 @@ static inline bool entry_made(const ScopeEntry *e) { return has_value(e->value) 
 
 /* ---- import.c ---- */
 typedef struct Body Body;
+typedef struct Probes Probes;
 /* A function's attributes as one call gives them. */
 typedef struct {
     int n;
@@ -117,6 +118,7 @@ typedef struct {
     uint64_t seed;
     const struct Known **known; /* known.c: by value, for those below n_known */
     uint32_t n_known, n_inferred;
+    Probes *probes;            /* probe.c; NULL: nothing has been asked of them */
     struct Entering *entering; /* branch.c: by value, for those below n_entering */
     uint32_t n_entering, n_traced;
     struct Evaluation *run; /* evaluate.c: nodes are computed as they are read; NULL: they are not */
@@ -223,6 +225,11 @@ bool evaluate_waits(const Importer *im, const Body *b, const Onnx__NodeProto *p)
 Status evaluate_input(Importer *im, ScopeEntry *e, const Onnx__ValueInfoProto *p) CHECKED;
 /* What the model's outputs are, when all nodes have been read. */
 Status evaluate_outputs(Importer *im, const Body *b) CHECKED;
+
+/* ---- probe.c ---- */
+/* -1 for sizes that are open; rank -1: nothing is known. */
+Shape probed_shape(Importer *im, ValueId v);
+void probes_free(Importer *im);
 
 /* ---- flow.c ---- */
 bool is_flow_operator(const char *name);

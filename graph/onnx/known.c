@@ -44,13 +44,14 @@ static void infer_so_far(Importer *im)
 static Shape shape_so_far(Importer *im, ValueId v)
 {
     const Graph *g = im->g;
+    const ValueId asked = v;
 
     infer_so_far(im);
     while (value(g, v)->producer && !shape_known(value(g, v)->shape)) {
         const Node *n = value(g, v)->producer;
 
         if (!n->op || n->n_in != 1 || !has_value(n->in[0]) || !(n->op->elementwise || n->op->same & SAME_TENSOR))
-            return shape_unknown();
+            return probed_shape(im, asked);
         v = n->in[0];
     }
     return *value(g, v)->shape;

@@ -142,34 +142,43 @@ static Status infer_grad_weight(Graph *g, Node *n)
 
 /* ---- gradients ---- */
 
-/* An operator of the family with the window of node `like`. */
-static ValueId emit_family(Graph *g, const OpDef *op, const Node *like, Attr size, int n_in, const ValueId *in)
+static const int64_t *pads_of(const Node *n)
 {
-    int n_stride, n_pad, n_dilation;
-    const int64_t *strides = node_ints(like, "strides", &n_stride), *pads = node_ints(like, "pads", &n_pad);
+    int count;
+
+    return node_ints(n, "pads", &count);
+}
+
+/* An operator of the family with the window of node `like`, but for its pads. */
+static ValueId emit_family(Graph *g, const OpDef *op, const Node *like, const int64_t *pads, Attr size, int n_in,
+                           const ValueId *in)
+{
+    int n_stride, n_dilation;
+    const int64_t *strides = node_ints(like, "strides", &n_stride);
     const int64_t *dilations = node_ints(like, "dilations", &n_dilation);
     const Attr *attrs = ATTRS(INT("group", node_int(like, "group")), INTS("strides", n_stride, strides),
-                              INTS("pads", n_pad, pads), INTS("dilations", n_dilation, dilations), size);
+                              INTS("pads", 2 * n_stride, pads), INTS("dilations", n_dilation, dilations), size);
 
     return g->status ? NO_VALUE : emit(g, op, attrs, n_in, in);
 }
 
-static ValueId forward(Graph *g, const Node *like, ValueId x, ValueId w)
+static ValueId forward(Graph *g, const Node *like, const int64_t *pads, ValueId x, ValueId w)
 {
     const Shape *s = value(g, w)->shape;
 
-    return emit_family(g, &op_Conv, like, (Attr)INTS("kernel_shape", s->rank - 2, s->dim + 2), 2, (ValueId[]){ x, w });
+    return emit_family(g, &op_Conv, like, pads, (Attr)INTS("kernel_shape", s->rank - 2, s->dim + 2), 2,
+                       (ValueId[]){ x, w });
 }
 
-static ValueId grad_input(Graph *g, const Node *like, ValueId dy, ValueId w, const Shape *x)
+static ValueId grad_input(Graph *g, const Node *like, const int64_t *pads, ValueId dy, ValueId w, const Shape *x)
 {
-    return emit_family(g, &op_ConvGradInput, like, (Attr)INTS("spatial", x->rank - 2, x->dim + 2), 2,
+    return emit_family(g, &op_ConvGradInput, like, pads, (Attr)INTS("spatial", x->rank - 2, x->dim + 2), 2,
                        (ValueId[]){ dy, w });
 }
 
-static ValueId grad_weight(Graph *g, const Node *like, ValueId x, ValueId dy, const Shape *w)
+static ValueId grad_weight(Graph *g, const Node *like, const int64_t *pads, ValueId x, ValueId dy, const Shape *w)
 {
-    return emit_family(g, &op_ConvGradWeight, like, (Attr)INTS("kernel", w->rank - 2, w->dim + 2), 2,
+    return emit_family(g, &op_ConvGradWeight, like, pads, (Attr)INTS("kernel", w->rank - 2, w->dim + 2), 2,
                        (ValueId[]){ x, dy });
 }
 
@@ -187,9 +196,9 @@ static Status grad_conv(Grad *gr)
     ValueId x = grad_in(gr, 0), w = grad_in(gr, 1), dy = grad_dout(gr, 0);
 
     if (grad_wanted(gr, 0))
-        grad_set(gr, 0, grad_input(g, n, dy, w, value(g, x)->shape));
+        grad_set(gr, 0, grad_input(g, n, pads_of(n), dy, w, value(g, x)->shape));
     if (grad_wanted(gr, 1))
-        grad_set(gr, 1, grad_weight(g, n, x, dy, value(g, w)->shape));
+        grad_set(gr, 1, grad_weight(g, n, pads_of(n), x, dy, value(g, w)->shape));
     if (grad_wanted(gr, 2))
         grad_set(gr, 2, grad_bias(g, dy));
     return g->status;
@@ -201,9 +210,9 @@ static Status grad_of_grad_input(Grad *gr)
     ValueId dy = grad_in(gr, 0), w = grad_in(gr, 1), d = grad_dout(gr, 0);
 
     if (grad_wanted(gr, 0))
-        grad_set(gr, 0, forward(g, gr->node, d, w));
+        grad_set(gr, 0, forward(g, gr->node, pads_of(gr->node), d, w));
     if (grad_wanted(gr, 1))
-        grad_set(gr, 1, grad_weight(g, gr->node, d, dy, value(g, w)->shape));
+        grad_set(gr, 1, grad_weight(g, gr->node, pads_of(gr->node), d, dy, value(g, w)->shape));
     return g->status;
 }
 
@@ -213,9 +222,9 @@ static Status grad_of_grad_weight(Grad *gr)
     ValueId x = grad_in(gr, 0), dy = grad_in(gr, 1), d = grad_dout(gr, 0);
 
     if (grad_wanted(gr, 0))
-        grad_set(gr, 0, grad_input(g, gr->node, dy, d, value(g, x)->shape));
+        grad_set(gr, 0, grad_input(g, gr->node, pads_of(gr->node), dy, d, value(g, x)->shape));
     if (grad_wanted(gr, 1))
-        grad_set(gr, 1, forward(g, gr->node, x, d));
+        grad_set(gr, 1, forward(g, gr->node, pads_of(gr->node), x, d));
     return g->status;
 }
 
@@ -225,7 +234,7 @@ static Status lower_conv_relu(Graph *g, Node *n)
 {
     const Shape *w = in_value(g, n, CONV_IN_W)->shape;
     const Attr kernel = INTS("kernel_shape", w->rank - 2, w->dim + 2);
-    ValueId y = emit_family(g, &op_Conv, n, kernel, has_in(n, CONV_IN_BIAS) ? 3 : 2, n->in);
+    ValueId y = emit_family(g, &op_Conv, n, pads_of(n), kernel, has_in(n, CONV_IN_BIAS) ? 3 : 2, n->in);
 
     if (has_in(n, CONV_IN_ADDED))
         y = EMIT(g, Add, NULL, y, n->in[CONV_IN_ADDED]);
@@ -284,33 +293,46 @@ static Status transpose_sizes(Graph *g, Node *n, const Shape *x, const Shape *w,
     return g->status;
 }
 
-/* Of an output y what windows of x reach: where output_padding or output_shape leave a stride or more behind the last
- * one, which a dilation may be larger than, zeros follow it. */
-static Shape transpose_reached(const Node *n, const Shape *x, const Shape *w, const Shape *y)
+/* Elements along axis i of an output y that stand a stride or more behind the last window of x: output_padding or
+ * output_shape leave so many where a dilation is larger than the stride. */
+static int64_t transpose_beyond(const Node *n, const Shape *x, const Shape *w, const Shape *y, int i)
 {
     int count;
-    const int64_t *stride = node_ints(n, "strides", &count), *dilation = node_ints(n, "dilations", &count);
+    const int64_t stride = node_ints(n, "strides", &count)[i], dilation = node_ints(n, "dilations", &count)[i];
     const int64_t *pads = node_ints(n, "pads", &count);
+    const int64_t first = stride * (x->dim[2 + i] - 1) + (w->dim[2 + i] - 1) * dilation + 1;
+    const int64_t left = y->dim[2 + i] + pads[i] + pads[x->rank - 2 + i] - first;
+
+    return left < stride ? 0 : left - (stride - 1);
+}
+
+/* Those are first of what the pads at the end take off, then of the output: zeros, behind what windows reach. */
+static Shape transpose_reached(const Node *n, const Shape *x, const Shape *w, const Shape *y, int64_t *pads)
+{
+    int count;
+    const int64_t *given = node_ints(n, "pads", &count);
     const int rank = x->rank - 2;
     Shape reached = *y;
 
+    memcpy(pads, given, 2 * (size_t)rank * sizeof *pads);
     for (int i = 0; i < rank; i++) {
-        const int64_t first = stride[i] * (x->dim[2 + i] - 1) + (w->dim[2 + i] - 1) * dilation[i] + 1;
-        const int64_t left = y->dim[2 + i] + pads[i] + pads[rank + i] - first;
+        const int64_t beyond = transpose_beyond(n, x, w, y, i),
+                      of_pads = beyond < pads[rank + i] ? beyond : pads[rank + i];
 
-        if (left >= stride[i])
-            reached.dim[2 + i] -= left - (stride[i] - 1);
+        pads[rank + i] -= of_pads;
+        reached.dim[2 + i] -= beyond - of_pads;
     }
     return reached;
 }
 
 bool conv_reaches_all(const Graph *g, const Node *n)
 {
-    const Shape *y = value(g, n->out[0])->shape;
-    const Shape reached =
-        n->op == &op_ConvTranspose ? transpose_reached(n, in_value(g, n, 0)->shape, in_value(g, n, 1)->shape, y) : *y;
+    const Shape *x = in_value(g, n, 0)->shape, *w = in_value(g, n, 1)->shape;
 
-    return shape_eq(&reached, y);
+    for (int i = 0; n->op == &op_ConvTranspose && i < x->rank - 2; i++)
+        if (transpose_beyond(n, x, w, value(g, n->out[0])->shape, i))
+            return false;
+    return true;
 }
 
 /* Zeros behind along each axis, or what is there taken off. */
@@ -330,7 +352,8 @@ static Status infer_transpose(Graph *g, Node *n)
     const Shape *x = in_value(g, n, 0)->shape, *w = in_value(g, n, 1)->shape;
     int rank = x->rank - 2, count;
     int64_t group = node_int(n, "group"), out[WINDOW_AXES];
-    Shape y = { .rank = x->rank }, reached;
+    const int64_t *spatial;
+    Shape y = { .rank = x->rank };
 
     TRY(check_ranks(g, n, x, w));
     if (group < 1 || group > GROUP_LIMIT || w->dim[1] > GROUP_LIMIT || x->dim[1] != w->dim[0])
@@ -343,17 +366,15 @@ static Status infer_transpose(Graph *g, Node *n)
     TRY(window_list(g, n, "dilations", rank, 1, 1));
     TRY(window_list(g, n, "pads", 2 * rank, 0, 0));
     TRY(window_list(g, n, "output_padding", rank, 0, 0));
-    node_ints(n, "spatial", &count);
-    if (count != rank) {
-        TRY(transpose_sizes(g, n, x, w, out));
+    TRY(transpose_sizes(g, n, x, w, out));
+    spatial = node_ints(n, "spatial", &count);
+    if (count == rank && memcmp(spatial, out, (size_t)rank * sizeof *out)) /* sizes have changed since */
+        return FAIL(E_SHAPE, "%s: made for another size of the input", node_text(g, n));
+    if (count != rank)
         node_set_ints(g, n, "spatial", rank, out);
-    }
     y.dim[0] = x->dim[0];
     y.dim[1] = w->dim[1] * group;
-    for (int i = 0; i < rank; i++)
-        y.dim[2 + i] = node_ints(n, "spatial", &count)[i];
-    reached = transpose_reached(n, x, w, &y);
-    TRY(check_gradient_window(g, n, &reached, w->dim + 2, x));
+    memcpy(y.dim + 2, out, (size_t)rank * sizeof *out);
     set_out(g, n, 0, in_value(g, n, 0)->dtype, &y);
     return g->status;
 }
@@ -361,8 +382,9 @@ static Status infer_transpose(Graph *g, Node *n)
 static Status lower_transpose(Graph *g, Node *n)
 {
     const Shape *y = value(g, n->out[0])->shape;
-    const Shape reached = transpose_reached(n, in_value(g, n, 0)->shape, in_value(g, n, 1)->shape, y);
-    ValueId sum = emit_resized(g, grad_input(g, n, n->in[0], n->in[1], &reached), &reached, y);
+    int64_t pads[2 * WINDOW_AXES];
+    const Shape reached = transpose_reached(n, in_value(g, n, 0)->shape, in_value(g, n, 1)->shape, y, pads);
+    ValueId sum = emit_resized(g, grad_input(g, n, pads, n->in[0], n->in[1], &reached), &reached, y);
     Shape b = { .rank = y->rank };
 
     for (int i = 0; i < y->rank; i++)
@@ -378,14 +400,15 @@ static Status grad_transpose(Grad *gr)
 {
     Graph *g = gr->g;
     ValueId x = grad_in(gr, 0), w = grad_in(gr, 1), dy = grad_dout(gr, 0);
-    const Shape y = *value(g, dy)->shape,
-                reached = transpose_reached(gr->node, value(g, x)->shape, value(g, w)->shape, &y);
+    const Shape y = *value(g, dy)->shape;
+    int64_t pads[2 * WINDOW_AXES];
+    const Shape reached = transpose_reached(gr->node, value(g, x)->shape, value(g, w)->shape, &y, pads);
     const ValueId by_windows = emit_resized(g, dy, &y, &reached);
 
     if (grad_wanted(gr, 0))
-        grad_set(gr, 0, forward(g, gr->node, by_windows, w));
+        grad_set(gr, 0, forward(g, gr->node, pads, by_windows, w));
     if (grad_wanted(gr, 1))
-        grad_set(gr, 1, grad_weight(g, gr->node, by_windows, x, value(g, w)->shape));
+        grad_set(gr, 1, grad_weight(g, gr->node, pads, by_windows, x, value(g, w)->shape));
     if (grad_wanted(gr, 2))
         grad_set(gr, 2, grad_bias(g, dy));
     return g->status;

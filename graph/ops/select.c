@@ -11,6 +11,8 @@ static Status infer_one_hot(Graph *g, Node *n)
     Shape y = shape_unknown();
     int axis;
 
+    if (in_value(g, n, 1)->dtype == DT_STRING)
+        return FAIL(E_SHAPE, "%s: depth is string, expected a number", node_text(g, n));
     set_out(g, n, 0, in_value(g, n, 2)->dtype, &y);
     if (in_value(g, n, 2)->shape->rank != 1 || in_value(g, n, 2)->shape->dim[0] != 2)
         return FAIL(E_SHAPE, "%s: values must be a vector of two", node_text(g, n));

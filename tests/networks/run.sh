@@ -2,7 +2,7 @@
 # Trains exported networks with dpexec and compares with PyTorch (docs/networks.md).  Makes a virtual environment with PyTorch from
 # PyPI when it is first run, unless $NETWORKS_PYTHON names a python that has the packages of requirements.txt.
 #   tests/networks/run.sh [OPTIONS]                   options of run.py; --help lists them
-#   tests/networks/run.sh --light [NAME...]           the graphs that come with ONNX (light.py)
+#   tests/networks/run.sh --light [--full] [NAME...]  the graphs that come with ONNX (light.py)
 #   tests/networks/run.sh --third-party [PATTERN...]  models of others' packages, in ONNX Runtime (third_party.py)
 # Everything is written to $NETWORKS_WORK [/tmp/networks]: 6 GB of packages, files, data, and the results.
 set -eu

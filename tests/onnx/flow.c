@@ -693,6 +693,36 @@ static void test_scan(void)
     graph_free(g);
 }
 
+/* The same of what a product and a sum make of x. */
+static Built behind_nodes(const char *dims)
+{
+    const float one[9] = { 1 };
+    Onnx__NodeProto *n;
+    Built b = running_sum(17, dims, &n);
+
+    built_init(&b, "w", DT_FLOAT32, "3,3", sizeof one, one);
+    built_node(&b, "MatMul", "x,w", "xw");
+    built_node(&b, "Add", "xw,x", "made");
+    n->input[1] = (char *)"made";
+    return b;
+}
+
+/* A size is known behind what is open beside it. */
+static void test_scan_of_open_batch(void)
+{
+    Built b = behind_nodes("N,5,3"), c = behind_nodes("2,T,3");
+    Graph *g = imported(&b);
+    const Node *split = NULL;
+
+    REFUSED(&c, E_UNSUPPORTED, "the length of 'made' along axis 1, which is scanned, is not fixed in the file");
+    if (!g)
+        return;
+    FOR_NODES(g, x)
+        split = x->op == &op_Split ? x : split;
+    CU_ASSERT(split && split->n_out == 5);
+    graph_free(g);
+}
+
 static void test_scan_refused(void)
 {
     static int64_t two[2] = { 0, 0 }, far = 8;
@@ -747,5 +777,6 @@ DEFINE_SUITE(flow, { "If", test_if }, { "If by a shape", test_if_by_shape }, { "
              { "constants in loops", test_loop_constants }, { "a loop that counts", test_loop_counter },
              { "no trips", test_no_trips }, { "Loop by data", test_loop_by_data },
              { "Loop refused", test_loop_refused }, { "loops that multiply", test_loops_that_multiply },
-             { "long names", test_long_names }, { "Scan", test_scan }, { "Scan refused", test_scan_refused },
+             { "long names", test_long_names }, { "Scan", test_scan },
+             { "Scan of an open batch", test_scan_of_open_batch }, { "Scan refused", test_scan_refused },
              { "sequences that multiply", test_sequences_that_multiply });
