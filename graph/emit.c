@@ -73,6 +73,18 @@ ValueId emit_reshape(Graph *g, ValueId x, const Shape *s)
     return EMIT(g, Reshape, ATTRS(INT("allowzero", 1)), x, emit_shape_const(g, s));
 }
 
+ValueId emit_fit(Graph *g, ValueId x, const Shape *s)
+{
+    int64_t pads[2 * MAX_RANK] = { 0 };
+    const Shape *from;
+
+    if (g->status || shape_eq(from = value(g, x)->shape, s))
+        return x;
+    for (int i = 0; i < s->rank; i++)
+        pads[s->rank + i] = s->dim[i] - from->dim[i];
+    return EMIT(g, Pad, NULL, x, emit_ints(g, 2 * s->rank, pads));
+}
+
 ValueId emit_expand(Graph *g, ValueId x, const Shape *s)
 {
     if (g->status || shape_eq(value(g, x)->shape, s))

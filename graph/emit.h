@@ -24,6 +24,8 @@ ValueId emit_full(Graph *g, DType dtype, const Shape *s, double v); /* scalar co
 ValueId emit_zeros_like(Graph *g, ValueId like);
 /* x itself when nothing changes. */
 ValueId emit_reshape(Graph *g, ValueId x, const Shape *s);
+/* Cut off at the end of each axis, or filled up there with zeros. */
+ValueId emit_fit(Graph *g, ValueId x, const Shape *s);
 ValueId emit_expand(Graph *g, ValueId x, const Shape *s);
 ValueId emit_cast(Graph *g, ValueId x, DType to);
 ValueId emit_transpose(Graph *g, ValueId x, int rank, const int64_t *perm);

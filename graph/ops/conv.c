@@ -335,18 +335,6 @@ bool conv_reaches_all(const Graph *g, const Node *n)
     return true;
 }
 
-/* Zeros behind along each axis, or what is there taken off. */
-static ValueId emit_resized(Graph *g, ValueId x, const Shape *from, const Shape *to)
-{
-    int64_t pads[2 * MAX_RANK] = { 0 };
-
-    if (shape_eq(from, to))
-        return x;
-    for (int i = 0; i < to->rank; i++)
-        pads[to->rank + i] = to->dim[i] - from->dim[i];
-    return EMIT(g, Pad, NULL, x, emit_ints(g, 2 * to->rank, pads));
-}
-
 static Status infer_transpose(Graph *g, Node *n)
 {
     const Shape *x = in_value(g, n, 0)->shape, *w = in_value(g, n, 1)->shape;
@@ -384,7 +372,7 @@ static Status lower_transpose(Graph *g, Node *n)
     const Shape *y = value(g, n->out[0])->shape;
     int64_t pads[2 * WINDOW_AXES];
     const Shape reached = transpose_reached(n, in_value(g, n, 0)->shape, in_value(g, n, 1)->shape, y, pads);
-    ValueId sum = emit_resized(g, grad_input(g, n, pads, n->in[0], n->in[1], &reached), &reached, y);
+    ValueId sum = emit_fit(g, grad_input(g, n, pads, n->in[0], n->in[1], &reached), y);
     Shape b = { .rank = y->rank };
 
     for (int i = 0; i < y->rank; i++)
@@ -403,7 +391,7 @@ static Status grad_transpose(Grad *gr)
     const Shape y = *value(g, dy)->shape;
     int64_t pads[2 * WINDOW_AXES];
     const Shape reached = transpose_reached(gr->node, value(g, x)->shape, value(g, w)->shape, &y, pads);
-    const ValueId by_windows = emit_resized(g, dy, &y, &reached);
+    const ValueId by_windows = emit_fit(g, dy, &reached);
 
     if (grad_wanted(gr, 0))
         grad_set(gr, 0, forward(g, gr->node, pads, by_windows, w));

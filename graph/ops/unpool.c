@@ -129,18 +129,6 @@ static ValueId emit_planes(Graph *g, ValueId x, const Shape *s)
     return emit_reshape(g, x, &planes);
 }
 
-/* x cut or filled up with zeros behind, to the shape `to`. */
-static ValueId emit_fit(Graph *g, ValueId x, const Shape *from, const Shape *to)
-{
-    int64_t pads[2 * MAX_RANK] = { 0 };
-
-    if (shape_eq(from, to))
-        return x;
-    for (int i = 0; i < to->rank; i++)
-        pads[to->rank + i] = to->dim[i] - from->dim[i];
-    return EMIT(g, Pad, NULL, x, emit_ints(g, 2 * to->rank, pads));
-}
-
 static Status lower(Graph *g, Node *n)
 {
     const Value *x = in_value(g, n, 0);
@@ -156,7 +144,7 @@ static Status lower(Graph *g, Node *n)
     zeros = emit_full(g, x->dtype, &planes, 0);
     out = emit_planes(g, n->in[0], x->shape);
     out = EMIT(g, ScatterElements, ATTRS(INT("axis", 2)), zeros, index, out);
-    out = emit_fit(g, emit_reshape(g, out, &pooled), &pooled, &y);
+    out = emit_fit(g, emit_reshape(g, out, &pooled), &y);
     if (!g->status)
         graph_replace(g, n->out[0], out);
     return g->status;
