@@ -17,8 +17,7 @@ typedef struct {
     bool placed; /* all but numbers */
     int given;   /* else the axis, of each */
     int *axis;   /* by output: where replicas' are joined; AS_PLACED, AS_VECTOR */
-    int filled;
-    ValueId *of; /* [filled] of one output */
+    int filled;  /* parts that have samples */
 } OwnOutputs;
 
 /* The axis along which all inputs that are split have the samples; -1: there is no such one, and outputs are put
@@ -91,15 +90,15 @@ static Status find_axis(int *out, const OwnOutputs *u, const Output *y)
     return o->parts ? check_joined(u, y, axis) : ST_OK;
 }
 
-/* What a part computes of output i, in the shape in which it is joined. */
-static ValueId part_of(OwnOutputs *u, int i)
+/* What a part computes of an output, in the shape in which it is joined: a number as a vector of one. */
+static ValueId own_output(OwnParts *o, int output)
 {
+    const ValueId v = o->g->output[output].value, own = own_parts_of(o, v);
     const int64_t one = 1;
-    Graph *g = u->own.g;
-    ValueId own = own_parts_of(&u->own, g->output[i].value);
 
-    return u->axis[i] == AS_VECTOR ? emit_untyped(g, &op_Reshape, NULL, 2, (ValueId[]){ own, emit_ints(g, 1, &one) })
-                                   : own;
+    return own_parts_value(o, v)->shape->rank
+               ? own
+               : emit_untyped(o->g, &op_Reshape, NULL, 2, (ValueId[]){ own, emit_ints(o->g, 1, &one) });
 }
 
 static Status join(OwnOutputs *u, int i, const ValueId *of)
@@ -120,32 +119,21 @@ static Status join(OwnOutputs *u, int i, const ValueId *of)
                        u->filled, u->axis[i], axis_text(o->ctx, u->axis[i]));
 }
 
-static Status make(OwnOutputs *u)
+static Status make(OwnOutputs *u, const bool *wanted)
 {
     OwnParts *o = &u->own;
-    const int n_output = o->g->n_output;
-    ValueId *of = ARENA_NEW(o->ctx->scratch, ValueId, (size_t)n_output * (size_t)o->parts);
+    ValueId *of;
 
-    if (!of)
-        return FAIL_NOMEM();
-    for (int r = 0; r < o->parts; r++) {
-        if (o->offset[r] == o->offset[r + 1])
-            continue;
-        TRY(own_parts_copy(o, r));
-        for (int i = 0; i < n_output; i++)
-            if (u->axis[i] != AS_PLACED)
-                of[i * o->parts + u->filled] = part_of(u, i);
-        u->filled++;
-    }
-    for (int i = 0; i < n_output && u->filled; i++)
-        if (u->axis[i] != AS_PLACED)
+    TRY(own_parts_collect(&of, &u->filled, o, wanted, own_output));
+    for (int i = 0; i < o->g->n_output && u->filled; i++)
+        if (wanted[i])
             TRY(join(u, i, of + i * o->parts));
-    o->ctx->n_changed += u->filled;
     return graph_sort(o->g);
 }
 
 static Status find_and_make(OwnOutputs *u, Graph *g, PassCtx *ctx)
 {
+    bool *wanted = ARENA_NEW(ctx->scratch, bool, (size_t)g->n_output + 1);
     int n = 0;
 
     u->given = ctx->opt->join_axis;
@@ -153,14 +141,13 @@ static Status find_and_make(OwnOutputs *u, Graph *g, PassCtx *ctx)
         TRY(find_inputs_axis(&u->given, g, ctx));
     u->placed = ctx->opt->join == JOIN_PLACED || (ctx->opt->join == JOIN_INPUTS && u->given < 0);
     TRY(own_parts_open(&u->own, g, ctx));
-    if (!(u->axis = ARENA_NEW(ctx->scratch, int, g->n_output)))
+    if (!wanted || !(u->axis = ARENA_NEW(ctx->scratch, int, (size_t)g->n_output + 1)))
         return FAIL_NOMEM();
     for (int i = 0; i < g->n_output; i++) {
         TRY(find_axis(&u->axis[i], u, &g->output[i]));
-        if (u->axis[i] == AS_PLACED)
-            continue;
-        u->own.needed[g->output[i].value.i] |= u->own.depends[g->output[i].value.i];
-        n++;
+        wanted[i] = u->axis[i] != AS_PLACED;
+        u->own.needed[g->output[i].value.i] |= wanted[i] && u->own.depends[g->output[i].value.i];
+        n += wanted[i];
     }
     if (!n)
         return ST_OK;
@@ -168,7 +155,7 @@ static Status find_and_make(OwnOutputs *u, Graph *g, PassCtx *ctx)
         return FAIL(E_SHAPE, "--scalar-outputs each and --output-axis need the size of the batch, which is not known: "
                              "give --batch-size");
     own_parts_find(&u->own);
-    return make(u);
+    return make(u, wanted);
 }
 
 static Status run(Graph *g, PassCtx *ctx)

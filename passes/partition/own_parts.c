@@ -271,3 +271,23 @@ Status own_parts_copy(OwnParts *o, int part)
             TRY(copy_node(o, o->g->node[k]));
     return o->g->status;
 }
+
+Status own_parts_collect(ValueId **of, int *filled, OwnParts *o, const bool *wanted, OwnTake *take)
+{
+    const int n_output = o->g->n_output;
+
+    *filled = 0;
+    if (!(*of = ARENA_NEW(o->ctx->scratch, ValueId, (size_t)n_output * (size_t)o->parts)))
+        return FAIL_NOMEM();
+    for (int r = 0; r < o->parts; r++) {
+        if (o->offset[r] == o->offset[r + 1])
+            continue;
+        TRY(own_parts_copy(o, r));
+        for (int i = 0; i < n_output; i++)
+            if (wanted[i])
+                (*of)[i * o->parts + *filled] = take(o, i);
+        ++*filled;
+    }
+    o->ctx->n_changed += *filled;
+    return o->g->status;
+}

@@ -42,6 +42,10 @@ Status own_parts_check(const OwnParts *o, const char *why) CHECKED;
 /* Copies for a part that has samples; then own_parts_of is what the part makes of a value. */
 Status own_parts_copy(OwnParts *o, int part) CHECKED;
 ValueId own_parts_of(OwnParts *o, ValueId v);
+/* Of the outputs that `wanted` marks, what `take` makes of each part that has samples: (*of)[i * o->parts + k], of the
+ * k-th of *filled such parts; and ctx->n_changed. */
+typedef ValueId OwnTake(OwnParts *o, int output);
+Status own_parts_collect(ValueId **of, int *filled, OwnParts *o, const bool *wanted, OwnTake *take) CHECKED;
 
 /* Emits a node of one output before types are inferred. */
 ValueId emit_untyped(Graph *g, const OpDef *op, const Attr *attrs, int n_in, const ValueId *in);

@@ -31,9 +31,9 @@ static bool *find_numbers(OwnParts *o, const BuildOptions *opt, int *n)
 }
 
 /* Of replica `part`. */
-static ValueId own_mean(OwnParts *o, ValueId v)
+static ValueId own_mean(OwnParts *o, int output)
 {
-    const ValueId own = own_parts_of(o, v);
+    const ValueId v = o->g->output[output].value, own = own_parts_of(o, v);
     const Shape *s = own_parts_value(o, v)->shape;
 
     return shape_known(s) && !s->rank ? own : emit_untyped(o->g, &op_ReduceMean, ATTRS(INT("keepdims", 0)), 1, &own);
@@ -42,22 +42,11 @@ static ValueId own_mean(OwnParts *o, ValueId v)
 static Status take_means(OwnParts *o, const bool *is_number)
 {
     const bool filled = o->ctx->opt->mean_over == MEAN_OVER_FILLED;
-    const int n_output = o->g->n_output;
-    ValueId *number = ARENA_NEW(o->ctx->scratch, ValueId, (size_t)n_output * (size_t)o->parts);
-    int parts = 0;
+    ValueId *number;
+    int parts;
 
-    if (!number)
-        return FAIL_NOMEM();
-    for (int r = 0; r < o->parts; r++) {
-        if (o->offset[r] == o->offset[r + 1])
-            continue;
-        TRY(own_parts_copy(o, r));
-        for (int i = 0; i < n_output; i++)
-            if (is_number[i])
-                number[i * o->parts + parts] = own_mean(o, o->g->output[i].value);
-        parts++;
-    }
-    for (int i = 0; i < n_output && parts && !o->g->status; i++) {
+    TRY(own_parts_collect(&number, &parts, o, is_number, own_mean));
+    for (int i = 0; i < o->g->n_output && parts && !o->g->status; i++) {
         Output *y = &o->g->output[i];
         ValueId pair[2];
 
@@ -69,7 +58,6 @@ static Status take_means(OwnParts *o, const bool *is_number)
         y->dim_param = NULL;
     }
     TRY(o->g->status);
-    o->ctx->n_changed += parts;
     return graph_sort(o->g);
 }
 
