@@ -234,14 +234,9 @@ static Status decide_split(dpx_trainer *t, const DeviceList *list)
 
 static Status decide_links(dpx_trainer *t, const DeviceList *list)
 {
-    BuildOptions all = t->options->build;
-    SumCost cost;
-    char text[LINKS_TEXT + 160];
+    char text[256];
 
-    TRY(links_decide(&all, &cost, t->options->links, list));
-    if (all.sum_cost == &cost)
-        TRY(options_set(t->options, "links", links_text(text, &cost)));
-    t->options->ways.latency_bytes = links_latency_bytes(t->options->build.sum_cost, list->n * world_size(list->world));
+    TRY(links_settle(t->options, list));
     if (t->options->ways.latency_bytes > 0 && world_size(list->world) > 1) {
         snprintf(text, sizeof text,
                  "--links: a message takes as long as %.0f bytes do, and sums for which that saves time are sent whole "

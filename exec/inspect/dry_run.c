@@ -22,7 +22,7 @@
 typedef struct {
     FILE *to;
     const Graph *model;
-    const Options *options;
+    Options *options; /* of its own */
     SessionLog *log;
     void *user;
     DeviceList list;
@@ -260,16 +260,13 @@ static Status plan_mode(DryRun *d, BuildMode mode, const char *what, Report *rep
     ProgramOptions opt = { .device = d->device,
                            .n_device = d->n_device,
                            .plan_only = true,
-                           .ways = { .library_sums = d->options->ways.library_sums } };
-    BuildOptions all = d->options->build;
-    SumCost cost;
+                           .ways = { .library_sums = d->options->ways.library_sums,
+                                     .latency_bytes = d->options->ways.latency_bytes } };
     Program *p;
     MemoryBudget *b;
     Graph *g;
     Status st;
 
-    TRY(links_decide(&all, &cost, d->options->links, &d->list));
-    opt.ways.latency_bytes = links_latency_bytes(all.sum_cost, d->n_device);
     TRY(transform_build(&g, d->model, d->options, mode, report));
     if (!all_shapes_known(g)) {
         st = fail_dynamic(g, "a plan");
@@ -351,6 +348,7 @@ static Status run(DryRun *d)
 
     TRY(options_check(d->options));
     TRY(options_devices(&d->list, d->options));
+    TRY(links_settle(d->options, &d->list));
     for (; d->n_device < d->list.n; d->n_device++)
         TRY(device_open(&d->device[d->n_device], &d->list.device[d->n_device], false));
     if (!(report = report_create()))
@@ -372,8 +370,11 @@ Status dry_run(FILE *to, const Graph *model, const Options *o, SessionLog *log, 
 
     if (!d)
         return FAIL_NOMEM();
-    *d = (DryRun){ .to = to, .model = model, .options = o, .log = log, .user = user };
-    st = run(d);
+    *d = (DryRun){ .to = to, .model = model, .log = log, .user = user };
+    st = options_copy(&d->options, o);
+    if (!st)
+        st = run(d);
+    options_free(d->options);
     free(d->too_large.text);
     for (int i = 0; i < d->n_device; i++)
         device_close(d->device[i]);

@@ -65,11 +65,27 @@ double links_latency_bytes(const SumCost *cost, int devices)
     return cost && cost->per_byte > 0 ? cost->seconds / (cost->per_byte * devices) : 0;
 }
 
-const char *links_text(char text[LINKS_TEXT], const SumCost *cost)
+enum { LINKS_TEXT = 128 };
+
+/* As the option takes it. */
+static const char *links_text(char text[LINKS_TEXT], const SumCost *cost)
 {
     char a[NUMBER_TEXT], b[NUMBER_TEXT], c[NUMBER_TEXT];
 
     snprintf(text, LINKS_TEXT, "%s,%s,%s,%d", text_float64(a, cost->seconds), text_float64(b, cost->per_byte),
              text_float64(c, cost->flops), cost->beside);
     return text;
+}
+
+Status links_settle(Options *o, const DeviceList *list)
+{
+    BuildOptions all = o->build;
+    SumCost cost;
+    char text[LINKS_TEXT];
+
+    TRY(links_decide(&all, &cost, o->links, list));
+    if (all.sum_cost == &cost)
+        TRY(options_set(o, "links", links_text(text, &cost)));
+    o->ways.latency_bytes = links_latency_bytes(o->build.sum_cost, list->n * world_size(list->world));
+    return ST_OK;
 }

@@ -22,6 +22,7 @@ Status step_times(Report *r, const Graph *g, const Graph *model, const Options *
 {
     Simulated s = { .batch = o->build.batch };
     double slower = 1;
+    SumCost cost;
     DeviceList list;
     Cluster c;
 
@@ -30,9 +31,9 @@ Status step_times(Report *r, const Graph *g, const Graph *model, const Options *
     TRY(check_shapes(g));
     TRY(options_devices(&list, o));
     TRY(links_cluster(&c, o->links, &list));
-    const SumCost cost = links_cost(&c, list.n);
     TRY(simulate_slower(&slower, model, o, &c));
     s.devices = s.shown = list.n;
+    cost = links_cost(&c, list.n);
     s.latency_bytes = links_latency_bytes(&cost, list.n);
     TRY(simulate_step(&s, &c, g, slower, r));
     r->time =
