@@ -298,9 +298,7 @@ static const Setting table[] = {
       "nodes that a model may have with functions inlined and loops unrolled, or run by the interpreter",
       SETTING_OF(Options, build.max_nodes), .min = 1, .max = 1e9, .on_resume = RESUME_FREE },
     { "pad-to", "WHOSE", "step",
-      "to which longest sequence a replica's samples are padded: the step's, one length for all replicas, or that of "
-      "the "
-      "replica's own",
+      "to which longest sequence a replica's samples are padded: the step's, one length for all replicas, or its own",
       SETTING_CHOICE_OF(Options, pad_parts, "step|replica"), .on_resume = RESUME_TOLD },
     { "programs", "N", "32",
       "how many programs, one for each mode and set of input shapes, are kept; the one not used for longest goes",

@@ -528,6 +528,14 @@ static bool reads_means(const Session *s, BuildMode mode)
     return s->base.eval_means && mode < BUILD_TRAIN && count_updates(s) > 0;
 }
 
+static Status take_reach(Compiled *c, const Reach *reach)
+{
+    TRY(reach_copy(&c->reach, reach));
+    if (reach->n && !(c->kept = calloc((size_t)reach->replicas, sizeof *c->kept)))
+        return FAIL_NOMEM();
+    return ST_OK;
+}
+
 static Status compile(Compiled **out, Session *s, BuildMode mode, bool means, const NamedTensor *in, int n_in)
 {
     Compiled *c = calloc(1, sizeof *c);
@@ -538,9 +546,7 @@ static Status compile(Compiled **out, Session *s, BuildMode mode, bool means, co
     c->mode = mode;
     c->samples_each = each_of(s, mode);
     c->means = means;
-    if ((st = reach_copy(&c->reach, reach_of(s, mode))) ||
-        (st = c->reach.n && !(c->kept = calloc((size_t)c->reach.replicas, sizeof *c->kept)) ? FAIL_NOMEM() : ST_OK) ||
-        (st = compile_into(s, c, in, n_in))) {
+    if ((st = take_reach(c, reach_of(s, mode))) || (st = compile_into(s, c, in, n_in))) {
         compiled_free(c);
         return st;
     }

@@ -172,7 +172,6 @@ static Onnx__NodeProto *copy_node(Names *s, const Onnx__NodeProto *from)
     if (gradient)
         list_also(s, from);
     more = s->n_also;
-
     if (!n || !(n->attribute = list(s, sizeof *n->attribute, n->n_attribute + 1)))
         return NULL;
     n->name = renamed(s, n->name);
@@ -309,17 +308,17 @@ static void list_changing(Names *s, const Training *t, const Onnx__ModelProto *m
 /* Those of an earlier one are there. */
 static void add_inputs(Names *s, Training *t, const Onnx__GraphProto *algorithm)
 {
-    Onnx__GraphProto new = { .input = list(s, sizeof *new.input, algorithm->n_input) };
+    Onnx__GraphProto added = { .input = list(s, sizeof *added.input, algorithm->n_input) };
 
-    for (size_t i = 0; new.input &&i < algorithm->n_input; i++) {
+    for (size_t i = 0; added.input && i < algorithm->n_input; i++) {
         const char *name = text_or(algorithm->input[i]->name, "");
 
         if (*s->prefix && scope_find(&t->input, name))
             continue;
         s->no_memory |= !scope_add(&t->input, name);
-        new.input[new.n_input++] = algorithm->input[i];
+        added.input[added.n_input++] = algorithm->input[i];
     }
-    ADD_COPIES(s, t->whole, &new, input, copy_value);
+    ADD_COPIES(s, t->whole, &added, input, copy_value);
 }
 
 /* Those of the model's outputs that are next values: of all but the first algorithm the others are left out. */
