@@ -86,22 +86,23 @@ static void whole_images(float img[MOST][3][2], float *target, int n)
     }
 }
 
+enum { WEIGHTS = 10 }; /* of both layers */
+
+static void get_weights(dpx_trainer *t, float out[WEIGHTS])
+{
+    CHECK_DPX(dpx_trainer_get_state(
+        t, "conv.weight", &(dpx_tensor){ .dtype = DPX_FLOAT32, .rank = 4, .dim = { 2, 1, 2, 2 }, .data = out }));
+    CHECK_DPX(dpx_trainer_get_state(
+        t, "head.weight", &(dpx_tensor){ .dtype = DPX_FLOAT32, .rank = 2, .dim = { 2, 1 }, .data = out + 8 }));
+}
+
 static int same_weights(dpx_trainer *a, dpx_trainer *b)
 {
-    int same = 1;
+    float x[WEIGHTS] = { 0 }, y[WEIGHTS] = { 1 };
 
-    for (int i = 0; i < 2; i++) {
-        static const char *const names[] = { "conv.weight", "head.weight" };
-        float x[8] = { 0 }, y[8] = { 1 };
-        dpx_tensor t = { .dtype = DPX_FLOAT32, .rank = i ? 2 : 4, .dim = { 2, 1, 2, 2 } };
-
-        t.data = x;
-        CHECK_DPX(dpx_trainer_get_state(a, names[i], &t));
-        t.data = y;
-        CHECK_DPX(dpx_trainer_get_state(b, names[i], &t));
-        same &= !memcmp(x, y, i ? 8 : 32);
-    }
-    return same;
+    get_weights(a, x);
+    get_weights(b, y);
+    return !memcmp(x, y, sizeof x);
 }
 
 /* Groups are the parts of the batch, whatever `split` says: the bits of the same parts by weight. */
@@ -276,20 +277,13 @@ static dpx_trainer *padded_trainer(const dpx_model *m, const char *replicas, con
 
 static int near_weights(dpx_trainer *a, dpx_trainer *b)
 {
+    float x[WEIGHTS] = { 0 }, y[WEIGHTS] = { 1 };
     int near = 1;
 
-    for (int i = 0; i < 2; i++) {
-        static const char *const names[] = { "conv.weight", "head.weight" };
-        float x[8] = { 0 }, y[8] = { 1 };
-        dpx_tensor t = { .dtype = DPX_FLOAT32, .rank = i ? 2 : 4, .dim = { 2, 1, 2, 2 } };
-
-        t.data = x;
-        CHECK_DPX(dpx_trainer_get_state(a, names[i], &t));
-        t.data = y;
-        CHECK_DPX(dpx_trainer_get_state(b, names[i], &t));
-        for (int k = 0; k < (i ? 2 : 8); k++)
-            near &= fabsf(x[k] - y[k]) <= 1e-5f * fabsf(y[k]) + 1e-6f;
-    }
+    get_weights(a, x);
+    get_weights(b, y);
+    for (int k = 0; k < WEIGHTS; k++)
+        near &= fabsf(x[k] - y[k]) <= 1e-5f * fabsf(y[k]) + 1e-6f;
     return near;
 }
 
