@@ -8,7 +8,7 @@
 #include "exec/operators/operators.h"
 #include "graph/emit.h"
 #include "graph/grad.h"
-#include "graph/rewrite.h"
+#include "graph/lower.h"
 
 enum { MOST_TENSORS = 127 }; /* of a node */
 
@@ -234,40 +234,6 @@ static Status read_attributes(Attr **out, Arena *a, const Wanted *w)
     return ST_OK;
 }
 
-static bool replaced(const Graph *g, const Node *n)
-{
-    for (int i = 0; i < n->n_out; i++)
-        if (has_value(n->out[i]) && value_eq(rewrite_in(g, n->out[i]), n->out[i]))
-            return false;
-    return true;
-}
-
-/* As the pass lower, of the nodes from `first` on; out[i] becomes what stands for it. */
-static Status lower(Graph *g, uint32_t first, int n_out, ValueId *out)
-{
-    bool any = false;
-
-    for (uint32_t i = first; i < g->n_node; i++)
-        any |= g->node[i]->op->lower != NULL;
-    if (!any)
-        return ST_OK;
-    TRY(rewrite_begin(g, g->arena));
-    for (uint32_t i = first; i < g->n_node; i++) {
-        Node *n = g->node[i];
-
-        rewrite_read(g, n);
-        if (!n->op->lower)
-            continue;
-        TRY(n->op->lower(g, n));
-        TRY(g->status);
-        if (replaced(g, n))
-            graph_remove(g, n);
-    }
-    for (int i = 0; i < n_out; i++)
-        out[i] = rewrite_in(g, out[i]);
-    return rewrite_end(g);
-}
-
 static Status add_node(dpx_node *node, const Wanted *w, ValueId *out)
 {
     Graph *g = node->builds->gr->g;
@@ -285,7 +251,7 @@ static Status add_node(dpx_node *node, const Wanted *w, ValueId *out)
     for (int i = 0; i < w->n_out; i++)
         if (!shape_known(value(g, out[i])->shape))
             return FAIL(E_UNSUPPORTED, "the shape of output %d depends on data", i);
-    return lower(g, first, w->n_out, out);
+    return graph_lower(g, first, g->arena, w->n_out, out, NULL);
 }
 
 static Status emit_wanted(dpx_node *node, Wanted *w, dpx_value *out)

@@ -8,7 +8,7 @@
 #include "graph/emit.h"
 #include "graph/grad.h"
 #include "graph/join.h"
-#include "graph/uses.h"
+#include "graph/lower.h"
 
 static Status infer(Graph *g, Node *n)
 {
@@ -42,30 +42,10 @@ static void bind_inputs(Graph *part, const Graph *g, const Node *n)
     }
 }
 
-static bool is_read(const Node *n, const uint32_t *uses)
-{
-    for (int i = 0; i < n->n_out; i++)
-        if (has_out(n, i) && uses[n->out[i].i])
-            return true;
-    return false;
-}
-
 /* Finds types and shapes, and lowers what is differentiated as others. */
 static Status prepare(Graph *part)
 {
-    const uint32_t *uses;
-
-    FOR_NODES(part, n) {
-        TRY(node_infer(part, n));
-        if (n->op->lower && node_inputs_known(part, n))
-            TRY(n->op->lower(part, n));
-        TRY(part->status);
-    }
-    if (!(uses = graph_count_uses(part, part->arena)))
-        return FAIL_NOMEM();
-    FOR_NODES(part, n)
-        if (n->op->lower && !is_read(n, uses))
-            graph_remove(part, n);
+    TRY(graph_lower(part, 0, part->arena, 0, NULL, NULL));
     return graph_sort(part);
 }
 
