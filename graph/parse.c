@@ -265,7 +265,7 @@ static Status next(Parser *p, const char **out)
 static Status declaration(Parser *p, ValueKind kind)
 {
     const char *name = NULL, *params[MAX_RANK] = { NULL };
-    bool has_data, trainable = false, transient = false, partial = false;
+    bool has_data, trainable = false, transient = false, partial = false, member = false;
     Tensor *init = NULL;
     Value v = { .replica = -1, .device = -1 };
     Shape shape;
@@ -277,7 +277,9 @@ static Status declaration(Parser *p, ValueKind kind)
         TRY(parse_accept_word(p, "transient", &transient));
         TRY(parse_accept_word(p, "partial", &partial));
     }
-    if (kind != V_INPUT)
+    if (kind == V_INPUT)
+        TRY(parse_accept_word(p, "member", &member));
+    else
         TRY(next(p, &v.next));
     TRY(parse_punct(p, ":"));
     TRY(parse_type(p, &v.dtype, &shape, kind == V_INPUT ? params : NULL));
@@ -298,6 +300,7 @@ static Status declaration(Parser *p, ValueKind kind)
     value(p->g, id)->trainable = trainable;
     value(p->g, id)->transient = transient;
     value(p->g, id)->partial = partial;
+    value(p->g, id)->member = member;
     value(p->g, id)->layout = v.layout;
     value(p->g, id)->logical = v.logical;
     value(p->g, id)->next = v.next;

@@ -368,6 +368,8 @@ static Status print_declaration(Printer *p, const char *word, ValueId id)
     if (v->kind == V_STATE)
         fprintf(p->f, "%s%s%s", v->trainable ? " trainable" : "", v->transient ? " transient" : "",
                 v->partial ? " partial" : "");
+    if (v->member)
+        fputs(" member", p->f);
     if (v->next) {
         fputs(" next ", p->f);
         print_quoted(p->f, v->next);

@@ -43,6 +43,7 @@ static void test_every_statement(void)
                 "  input %x : float32[\"batch\"=?,3,32,?]\n"
                 "  input %\"odd name:0\" : int64[*] @r1 d2\n"
                 "  input %e : float64[2,0]\n"
+                "  input %many.0 member : float32[?,2]\n"
                 "  state %w trainable : float32[2,3] @d1 = {0.1, -0, 1e-45, 3.4028235e+38, inf, -inf}\n"
                 "  state %s transient : float64[] = {0.1}\n"
                 "  state %w@d1 trainable partial : float32[2] @r2 d1 = {1, 2}\n"
