@@ -10,6 +10,7 @@
 #include "exec/run/interp.h"
 #include "graph/emit.h"
 #include "passes/model/inference.h"
+#include "passes/train/next_outputs.h"
 
 extern const Pass pass_dce;
 
@@ -47,38 +48,13 @@ static Status fix_rate(Graph *g, const Options *o, int k)
     return ST_OK;
 }
 
-/* The loss, and the next value of each state. */
-static Status choose_outputs(Graph *g)
+/* The loss, and the next value of each state.  A standard step (passes/train/standard.c) has these alone. */
+static Status choose_outputs(Graph *g, bool standard)
 {
-    const ValueId loss = graph_output(g, OUT_LOSS);
-
-    if (!has_value(loss))
-        return FAIL(E_INTERNAL, "the step has no loss");
-    g->n_output = 0;
-    graph_add_output(g, OUT_LOSS, loss);
-    for (int i = 0; i < g->n_update; i++) {
-        const char *name = arena_printf(g->arena, "%s.next", value(g, g->update[i].state)->name);
-
-        if (!name)
-            return FAIL_NOMEM();
-        graph_add_output(g, name, g->update[i].next);
-    }
-    return g->status;
-}
-
-/* Of a standard step (passes/train/standard.c), whose outputs tell what it updates. */
-static Status restore_updates(Graph *g)
-{
-    for (uint32_t i = 1; i < g->n_value; i++) {
-        const char *name = g->value[i]->kind == V_STATE ? arena_printf(g->arena, "%s.next", g->value[i]->name) : "";
-        ValueId next;
-
-        if (!name)
-            return FAIL_NOMEM();
-        if (*name && has_value(next = graph_output(g, name)))
-            graph_add_update(g, (ValueId){ i }, next);
-    }
-    return g->status;
+    if (standard)
+        return next_outputs_follow(g);
+    next_outputs_drop_others(g);
+    return next_outputs_add(g);
 }
 
 /* Sizes of inputs that the model leaves open are those that the step was made for. */
@@ -124,7 +100,7 @@ static Status make_step(Graph *g, const Graph *model, const OnnxModel *onnx, con
                      &(PipelineOptions){ .until = b->build.standard ? "standard" : "add-optimizer" }));
     for (int k = 0; k <= o->n_group; k++)
         TRY(fix_rate(g, o, k));
-    TRY(b->build.standard ? restore_updates(g) : choose_outputs(g));
+    TRY(choose_outputs(g, b->build.standard));
     TRY(hold_sizes(g, model));
     if (!(ctx.scratch = arena_create_beside(g->arena)))
         return FAIL_NOMEM();

@@ -2,17 +2,15 @@
  *
  * Every operator of ours that can be here has an OpDef.standard, which emits what it computes in ONNX's operators and
  * redirects its outputs, as `lower` does for lower; what it emits is looked at too.  What has none is listed, all of it
- * at once.  What ONNX has no place for becomes the graph's interface: the next value of state NAME is the output
- * NAME.next, and of a step nothing else but the loss is one.  A state stays one, for the export to make an input of it
- * that has a default (ExportOptions.defaults); the step's number is called "step".  Legal because runtimes feed back
- * what they are given.  Sizes are those that the graph was built for, so no dimension keeps a symbol's name. */
-#include <string.h>
-
+ * at once.  What ONNX has no place for becomes the graph's interface: updates are outputs (next_outputs.h), and of a
+ * step nothing else but the loss is one.  A state stays one, for the export to make an input of it that has a default
+ * (ExportOptions.defaults); the step's number is called "step".  Legal because runtimes feed back what they are given.
+ * Sizes are those that the graph was built for, so no dimension keeps a symbol's name. */
 #include "graph/op.h"
 #include "graph/rewrite.h"
 #include "passes/pass.h"
+#include "passes/train/next_outputs.h"
 
-#define NEXT_SUFFIX ".next"
 #define STEP_NAME "step"
 
 extern const Pass pass_dce;
@@ -34,28 +32,15 @@ static Status lower_all(Graph *g, PassCtx *ctx)
     return graph_sort(g);
 }
 
-static void drop_outputs(Graph *g)
-{
-    for (int i = g->n_output - 1; i >= 0; i--)
-        if (strcmp(g->output[i].name, OUT_LOSS))
-            graph_remove_output(g, g->output[i].name);
-}
-
 static Status make_interface(Graph *g, const BuildOptions *opt)
 {
     const ValueId step = graph_find(g, STATE_STEP);
 
     if (opt->mode == BUILD_TRAIN)
-        drop_outputs(g);
+        next_outputs_drop_others(g);
     if (has_value(step))
         graph_rename(g, step, STEP_NAME);
-    for (int i = 0; i < g->n_update; i++) {
-        const char *name = arena_printf(g->arena, "%s" NEXT_SUFFIX, value(g, g->update[i].state)->name);
-
-        if (!name)
-            return graph_fail_nomem(g);
-        graph_add_output(g, name, g->update[i].next);
-    }
+    TRY(next_outputs_add(g));
     g->n_update = 0;
     for (int i = 0; i < g->n_input; i++)
         value(g, g->input[i])->dim_param = NULL;
