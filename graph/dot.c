@@ -57,6 +57,9 @@ static const char *colour(int device)
     return device < 0 ? "#ffffff" : colours[(size_t)device % (sizeof colours / sizeof *colours)];
 }
 
+/* What a model computes has no types before passes infer them. */
+static bool is_typed(const Value *v) { return v->dtype != DT_NONE || shape_known(v->shape); }
+
 static void print_type(FILE *f, const Value *v)
 {
     char text[SHAPE_TEXT];
@@ -317,6 +320,10 @@ static void print_origin(const Dot *d, ValueId v)
 
 static void print_edge_label(const Dot *d, const Value *v)
 {
+    if (!is_typed(v)) {
+        fputs(";\n", d->f);
+        return;
+    }
     fprintf(d->f, d->bare ? " [tooltip=\"" : " [label=\"");
     print_type(d->f, v);
     fputs("\"];\n", d->f);

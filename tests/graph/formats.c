@@ -5,6 +5,7 @@
 
 #include "graph/dot.h"
 #include "graph/json.h"
+#include "graph/op.h"
 #include "graph/parse.h"
 #include "tests/harness/test.h"
 
@@ -90,4 +91,22 @@ static void test_dot(void)
     graph_free(g);
 }
 
-DEFINE_SUITE(formats, { "JSON is read by another library", test_json }, { "Graphviz quotes hold", test_dot });
+/* As a model is before its types are inferred. */
+static void test_untyped(void)
+{
+    Graph *g = graph_create("g");
+    Shape two = SHAPE(2);
+    ValueId x = graph_add_input(g, "x", DT_FLOAT32, &two);
+    Node *n = graph_add_node(g, &op_Relu, "relu", NULL, 1, &x, 1, NULL);
+    char *out;
+
+    graph_add_output(g, "y", n->out[0]);
+    out = write_to_text(write_dot, g);
+    CU_ASSERT_PTR_NOT_NULL(strstr(out, "v1 -> n0 [label=\"float32[2]\"];\n"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(out, "n0 -> o0;\n"));
+    free(out);
+    graph_free(g);
+}
+
+DEFINE_SUITE(formats, { "JSON is read by another library", test_json }, { "Graphviz quotes hold", test_dot },
+             { "no types, no labels", test_untyped });
