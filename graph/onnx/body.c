@@ -7,6 +7,15 @@
 
 enum { MAX_NESTING = 64 };
 
+Status body_check_depth(const Body *b)
+{
+    int depth = 0;
+
+    for (; b; b = b->up)
+        depth++;
+    return depth > MAX_NESTING ? FAIL(E_MODEL, "subgraphs and functions nest more than %d deep", MAX_NESTING) : ST_OK;
+}
+
 static Status body_input_decode(Importer *im, Body *b, const Onnx__ValueInfoProto *p)
 {
     const Onnx__TypeProto__Tensor *type =
@@ -96,6 +105,7 @@ Status body_decode(const Graph **out, Importer *im, const Body *up, const Onnx__
                    const Onnx__GraphProto *gp)
 {
     Body b = { .up = up,
+               .of = p,
                .function = up->function,
                .bindings = up->bindings,
                .prefix = "",
@@ -106,13 +116,9 @@ Status body_decode(const Graph **out, Importer *im, const Body *up, const Onnx__
                .n_opset = up->n_opset,
                .opset = up->opset };
     Importer inner = *im;
-    int depth = 0;
     Status st;
 
-    for (const Body *at = up; at; at = at->up)
-        depth++;
-    if (depth > MAX_NESTING)
-        return FAIL(E_MODEL, "subgraphs and functions nest more than %d deep", MAX_NESTING);
+    TRY(body_check_depth(up));
     if (!(inner.g = graph_create_within("body", arena_budget(im->scratch))))
         return FAIL_NOMEM();
     if (!(st = decode_apart(&inner, im, &b, p, gp))) {

@@ -12,7 +12,6 @@
 #include "graph/emit.h"
 #include "graph/onnx/flow.h"
 
-enum { MAX_NESTING = 64 };
 /* Of a Loop where data decide which trips count: all are computed. */
 enum { MAX_DATA_TRIPS = 64, MAX_DATA_NODES = 1 << 15 };
 static const size_t MAX_UNROLLED = (size_t)512 << 20; /* bytes: attributes and names of a body count in each trip */
@@ -49,15 +48,6 @@ Status flow_list_element(int64_t *out, const Flow *f, const char *name, size_t n
 }
 
 /* ---- subgraphs ---- */
-
-static Status check_depth(const Body *b)
-{
-    int depth = 0;
-
-    for (; b; b = b->up)
-        depth++;
-    return depth > MAX_NESTING ? FAIL(E_MODEL, "subgraphs and functions nest more than %d deep", MAX_NESTING) : ST_OK;
-}
 
 Status flow_enter(Flow *f, const Onnx__GraphProto *gp, int64_t trip)
 {
@@ -508,7 +498,7 @@ static Status apply(ValueId *x, Flow *f, const char *name)
 {
     const ScopeEntry e = { .value = *x, .node = -1 };
 
-    TRY(check_depth(f->b));
+    TRY(body_check_depth(f->b));
     TRY(flow_subgraph(&f->gp, f->p, name));
     if (f->gp->n_input != 1 || f->gp->n_output != 1)
         return FAIL(E_MODEL, "attribute '%s': %zu inputs and %zu outputs, expected one of each", name, f->gp->n_input,
@@ -560,7 +550,7 @@ static Status leave_rest(const Flow *f)
 Status import_flow(Importer *im, Body *b, const Onnx__NodeProto *p)
 {
     Flow f = { .im = im, .b = b, .p = p, .problems = im->problems.n };
-    Status st = check_depth(b);
+    Status st = body_check_depth(b);
 
     if (!st)
         st = find_import(p->op_type)(&f);

@@ -8,8 +8,6 @@
 
 #include <string.h>
 
-enum { MAX_NESTING = 64 };
-
 enum { TAG_NODE_OVERLOAD = 8, TAG_FUNCTION_DEFAULTS = 11, TAG_FUNCTION_OVERLOAD = 13 };
 
 /* Appends the function's default attributes that `to` does not bind yet; `to` has room. */
@@ -96,13 +94,10 @@ Status function_find(const Onnx__FunctionProto **out, const Importer *im, const 
 
 static Status check_call(const Importer *im, const Body *b, const Onnx__NodeProto *p, const Onnx__FunctionProto *f)
 {
-    int depth = 0;
-
-    for (const Body *up = b; up; up = up->up, depth++)
+    for (const Body *up = b; up; up = up->up)
         if (up->function == f)
             return FAIL(E_MODEL, "%s: function '%s' calls itself", proto_text(im, p), f->name);
-    if (depth > MAX_NESTING)
-        return FAIL(E_MODEL, "%s: functions call each other more than %d deep", proto_text(im, p), MAX_NESTING);
+    TRY(status_prefix(body_check_depth(b), "%s", proto_text(im, p)));
     if (p->n_input > f->n_input || p->n_output > f->n_output)
         return FAIL(E_MODEL, "%s: %zu inputs and %zu outputs, the function has %zu and %zu", proto_text(im, p),
                     p->n_input, p->n_output, f->n_input, f->n_output);

@@ -202,9 +202,12 @@ Status import_gradient(Importer *im, Body *b, const Onnx__NodeProto *p)
     Part t = { .im = im, .b = b, .seen.arena = im->scratch };
     const Graph *body;
 
-    for (; t.b->up; t.b = t.b->up)
+    for (; t.b->up; t.b = t.b->up) {
         if (t.b->function || t.b->outer)
             return FAIL(E_UNSUPPORTED, "%s: in a function or a subgraph", proto_text(im, p));
+        if (t.b->of == p)
+            return FAIL(E_MODEL, "its y depends on what %s makes", proto_text(im, p));
+    }
     TRY(status_prefix(make_part(&t, p), "%s", proto_text(im, p)));
     TRY(status_prefix(body_decode(&body, im, b, p, t.part), "%s", proto_text(im, p)));
     return im->problems.n ? ST_OK : add(im, b, p, body);

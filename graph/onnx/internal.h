@@ -79,8 +79,9 @@ typedef struct {
 
 /* One list of nodes being imported: the graph's, a function's for one call, or a subgraph's for one trip. */
 struct Body {
-    const Body *up;    /* the caller's; NULL for the graph */
-    const Body *outer; /* of a subgraph: the body of its node, whose names it sees; else NULL */
+    const Body *up;            /* the caller's; NULL for the graph */
+    const Body *outer;         /* of a subgraph: the body of its node, whose names it sees; else NULL */
+    const Onnx__NodeProto *of; /* the node whose attribute it becomes (body.c), or NULL */
     const Onnx__FunctionProto *function;
     Bindings bindings;
     const char *prefix;    /* of names of nodes and values: "", "call/" or "loop/3/" */
@@ -173,6 +174,8 @@ Status attributes_decode(Attr **list, Importer *im, const Body *b, const Onnx__N
 /* ---- body.c ---- */
 #define BODY_SEPARATOR "//" /* between what an export calls a node's output and a name in the node's body */
 /* The body of a node of ours, in the graph's arena; where problems are noted it may be incomplete. */
+/* E_MODEL: bodies nest deeper than any that means something. */
+Status body_check_depth(const Body *b) CHECKED;
 Status body_decode(const Graph **out, Importer *im, const Body *up, const Onnx__NodeProto *p,
                    const Onnx__GraphProto *gp) CHECKED;
 

@@ -601,8 +601,47 @@ static void test_hard_sigmoid(void)
     }
 }
 
-DEFINE_SUITE(import, { "inputs", test_inputs }, { "an alpha of 1/6", test_hard_sigmoid },
-             { "opset 1", test_first_opset }, { "sequences", test_sequences },
+/* Node `name` is the gradient of y by x. */
+static void add_gradient(Built *b, char *name, char *y, const char *out)
+{
+    Onnx__NodeProto *n = built_node(b, "Gradient", "x", out);
+    Onnx__AttributeProto *xs = attr_make(b->arena, "xs", KIND(STRINGS)), *of = attr_make(b->arena, "y", KIND(STRING));
+    ProtobufCBinaryData *x = arena_alloc(b->arena, sizeof *x);
+
+    n->name = name;
+    n->domain = (char *)(uintptr_t) "ai.onnx.preview.training";
+    *x = (ProtobufCBinaryData){ 1, (uint8_t *)(uintptr_t) "x" };
+    xs->n_strings = 1;
+    xs->strings = x;
+    of->has_s = 1;
+    of->s = (ProtobufCBinaryData){ strlen(y), (uint8_t *)y };
+    node_add_attr(b->arena, n, xs);
+    node_add_attr(b->arena, n, of);
+}
+
+/* Of itself, and of one that is its own. */
+static void test_circular_gradients(void)
+{
+    for (int n = 1; n <= 2; n++) {
+        Built b = built_create(17);
+        Graph *g = NULL;
+
+        built_opset(&b, "ai.onnx.preview.training", 1);
+        built_input(&b, "x", DT_FLOAT32, "3");
+        add_gradient(&b, (char[]){ "first" }, n == 1 ? (char[]){ "p" } : (char[]){ "q" }, "p");
+        if (n == 2)
+            add_gradient(&b, (char[]){ "second" }, (char[]){ "p" }, "q");
+        built_output(&b, "p");
+        CHECK_FAILS(E_MODEL,
+                    n == 1 ? "Gradient first (output 'p'): its y depends on what Gradient first (output 'p') makes"
+                           : "Gradient second (output 'q'): its y depends on what Gradient first (output 'p') makes",
+                    built_import(&g, &b));
+        built_free(&b);
+    }
+}
+
+DEFINE_SUITE(import, { "gradients of themselves", test_circular_gradients }, { "inputs", test_inputs },
+             { "an alpha of 1/6", test_hard_sigmoid }, { "opset 1", test_first_opset }, { "sequences", test_sequences },
              { "outputs that are sequences", test_sequence_outputs }, { "saved statistics", test_saved_statistics },
              { "types of initializers", test_initializer_types }, { "raw and wide data", test_raw_and_wide },
              { "sparse initializers", test_sparse }, { "constants", test_constants },
