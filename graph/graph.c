@@ -379,36 +379,40 @@ const char *const *graph_copy_symbols(Graph *to, const char *const *from)
 
 /* ---- copying ---- */
 
+/* NULL for NULL; else in the graph's arena. */
+static const char *clone_text(Graph *to, const char *text)
+{
+    const char *copy = text ? arena_strdup(to->arena, text) : NULL;
+
+    if (text && !copy)
+        graph_fail_nomem(to);
+    return copy;
+}
+
 static ValueId clone_value(Graph *to, const Graph *g, ValueId v, bool lend)
 {
     const Value *from = value(g, v);
     ValueId id = graph_add_value(to, from->kind, from->name, from->dtype, from->shape);
-    Value *copy;
+    Value *copy, own;
 
     if (!has_value(id))
         return id;
     assert(id.i == v.i);
     copy = value(to, id);
-    copy->name = copy->name[0] ? copy->name : from->name;
-    copy->trainable = from->trainable;
-    copy->transient = from->transient;
-    copy->partial = from->partial;
-    copy->member = from->member;
-    copy->layout = from->layout;
-    copy->batch_axis = from->batch_axis;
-    copy->replica = from->replica;
-    copy->device = from->device;
-    copy->logical = from->logical ? arena_strdup(to->arena, from->logical) : NULL;
-    copy->out_index = from->out_index;
-    copy->origin = from->origin;
-    copy->said = from->said;
+    own = *copy;
+    *copy = *from;
+    copy->name = own.name[0] ? own.name : from->name;
+    copy->shape = own.shape;
+    copy->producer = NULL;
+    copy->init = NULL;
+    copy->logical = clone_text(to, from->logical);
+    copy->folded_from = clone_text(to, from->folded_from);
+    copy->next = clone_text(to, from->next);
+    copy->dim_param = graph_copy_symbols(to, from->dim_param);
     if (from->shard && !(copy->shard = arena_memdup(to->arena, from->shard, sizeof *from->shard)))
         graph_fail_nomem(to);
-    copy->folded_from = from->folded_from ? arena_strdup(to->arena, from->folded_from) : NULL;
-    copy->next = from->next ? arena_strdup(to->arena, from->next) : NULL;
     if (from->init && !(copy->init = lend ? from->init : tensor_copy(to->arena, from->init)))
         graph_fail_nomem(to);
-    copy->dim_param = graph_copy_symbols(to, from->dim_param);
     return id;
 }
 

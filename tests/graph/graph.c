@@ -45,9 +45,16 @@ static void test_clone_is_equal(void)
     Node *n = graph_add_node(g, &op_Softmax, "a", ATTRS(INT("axis", 1)), 1, &x, 1, NULL);
 
     graph_add_output(g, "y", n->out[0]);
+    value(g, x)->tied = value(g, x)->member = true;
+    value(g, x)->said = SAID_PARAMETER;
+    value(g, x)->next = "z";
     CHECK_OK(node_normalise(g, n));
     CHECK_OK(node_infer(g, n));
     CHECK_OK(graph_clone(&copy, g));
+    CU_ASSERT(value(copy, x)->tied && value(copy, x)->member);
+    CU_ASSERT_EQUAL(value(copy, x)->said, SAID_PARAMETER);
+    CHECK_STR("z", value(copy, x)->next);
+    CU_ASSERT_PTR_NOT_EQUAL(value(copy, x)->next, value(g, x)->next);
     CU_ASSERT_EQUAL(copy->n_node, 1);
     CU_ASSERT_EQUAL(node_int(copy->node[0], "axis"), 1);
     CU_ASSERT_PTR_EQUAL(value(copy, copy->node[0]->out[0])->producer, copy->node[0]);
