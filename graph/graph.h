@@ -81,6 +81,7 @@ typedef struct {
     bool member : 1;    /* V_INPUT: NAME.0, NAME.1, ... of an input NAME of the file that is a sequence */
     bool transient : 1; /* V_STATE: not part of a checkpoint (gradient accumulators) */
     bool tied : 1;      /* V_CONST of a model: what read it reads another one, which is the same parameter */
+    bool idle : 1;      /* V_CONST of a model: nothing in its file reads it */
     bool partial : 1;   /* V_STATE: placed P: each replica keeps its own partial sum from step to step, and nothing is
                          * reduced until a reader needs the total.  Its initial value is zero on every replica, and an
                          * update of it is P, or a B that is zero */

@@ -45,7 +45,8 @@ static bool is_initializer(const Exporter *x, uint32_t i)
 {
     const Value *v = x->g->value[i];
 
-    return (v->kind == V_CONST || v->kind == V_STATE) && (x->uses[i] || !x->opt->plain) && !is_elsewhere(x, i);
+    return (v->kind == V_CONST || v->kind == V_STATE) && (x->uses[i] || v->idle || !x->opt->plain) &&
+           !is_elsewhere(x, i);
 }
 
 static bool take_name(Exporter *x, const char *name, uint32_t i)

@@ -1,7 +1,7 @@
 /* What a file says of its own constants, for passes/model/parameters.c: who wrote it, which tensors a training step
  * would update (training_info), which were trained before (exports of ours), and which PyTorch's exporter knows as
  * parameters or buffers of the module, or as computed from such (metadata of the values, a field that older definitions
- * of the format do not have). */
+ * of the format do not have); and which tensors it has for nobody. */
 #include "graph/onnx/internal.h"
 
 #include <stdlib.h>
@@ -46,6 +46,42 @@ static Status read_values(Importer *im, const Body *b, size_t n, Onnx__ValueInfo
         if (d.v)
             TRY(status_prefix(late_entries(take_entry, &d, &list[i]->base, TAG_VALUE_METADATA), "metadata of '%s'",
                               list[i]->name));
+    }
+    return ST_OK;
+}
+
+/* ---- what nothing reads ---- */
+
+/* Names that nodes read, in the branches and the bodies of loops too, and those of outputs. */
+static Status add_reads(Scope *read, const Onnx__GraphProto *gp)
+{
+    for (size_t i = 0; i < gp->n_output; i++)
+        if (!scope_add(read, text_or(gp->output[i]->name, "")))
+            return FAIL_NOMEM();
+    for (size_t i = 0; i < gp->n_node; i++) {
+        const Onnx__NodeProto *p = gp->node[i];
+
+        for (size_t k = 0; k < p->n_input; k++)
+            if (!scope_add(read, p->input[k]))
+                return FAIL_NOMEM();
+        for (size_t k = 0; k < p->n_attribute; k++)
+            if (p->attribute[k]->g)
+                TRY(add_reads(read, p->attribute[k]->g));
+    }
+    return ST_OK;
+}
+
+static Status find_idle(Importer *im, const Body *b, const Onnx__GraphProto *gp)
+{
+    Scope read = { .arena = im->scratch };
+
+    TRY(add_reads(&read, gp));
+    for (size_t i = 0; i < gp->n_initializer; i++) {
+        const char *name = text_or(gp->initializer[i]->name, "");
+        Value *v = find_constant(im, b, name);
+
+        if (v)
+            v->idle = !scope_find(&read, name);
     }
     return ST_OK;
 }
@@ -127,6 +163,7 @@ Status model_said(Importer *im, const Body *b)
         return FAIL_NOMEM();
     TRY(read_values(im, b, gp->n_value_info, gp->value_info));
     TRY(read_values(im, b, gp->n_input, gp->input));
+    TRY(find_idle(im, b, gp));
     read_training_info(im, b);
     read_our_own(im, b);
     read_decided(im, b);

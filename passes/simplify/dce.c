@@ -3,8 +3,8 @@
  * Legal because nodes have no effects: a step's results are its outputs and its updates, and what reaches neither does
  * not matter.  Those of embedders that have effects say so, and stay where there is a batch for them.  What sizes
  * decided is no result, but holds for all of them: it stays until it is checked and lowered. Inputs and states stay:
- * they are the interface of the graph and the contents of a checkpoint.  Ids stay too; a constant that is gone is a
- * temporary that nothing computes. */
+ * they are the interface of the graph and the contents of a checkpoint; and what a model's file has for nobody stays in
+ * the model.  Ids stay too; a constant that is gone is a temporary that nothing computes. */
 #include "graph/op.h"
 #include "passes/pass.h"
 
@@ -22,6 +22,9 @@ static bool is_dead(const Node *n, const uint32_t *n_use)
             return false;
     return true;
 }
+
+/* Models have no options: nothing is built of them yet. */
+static bool is_kept(const Value *v, const PassCtx *ctx) { return v->idle && !ctx->opt; }
 
 /* Backwards, so that what only dead nodes read dies in the same walk. */
 static Status run(Graph *g, PassCtx *ctx)
@@ -41,7 +44,7 @@ static Status run(Graph *g, PassCtx *ctx)
         ctx->n_changed++;
     }
     for (uint32_t i = 1; i < g->n_value; i++)
-        if (g->value[i]->kind == V_CONST && !n_use[i]) {
+        if (g->value[i]->kind == V_CONST && !n_use[i] && !is_kept(g->value[i], ctx)) {
             g->value[i]->kind = V_TEMP;
             g->value[i]->init = NULL;
             g->value[i]->producer = NULL;

@@ -9,6 +9,7 @@
 #include "graph/parse.h"
 #include "graph/print.h"
 #include "graph/verify.h"
+#include "passes/model/inference.h"
 #include "tests/onnx/build.h"
 
 static const char *out_path(void)
@@ -184,6 +185,44 @@ static void test_plain(void)
     }
     arena_free(a);
     graph_free(g);
+}
+
+static bool has_initializer(const Onnx__ModelProto *m, const char *name)
+{
+    for (size_t i = 0; i < m->graph->n_initializer; i++)
+        if (!strcmp(m->graph->initializer[i]->name, name))
+            return true;
+    return false;
+}
+
+/* What the file has for nobody stays, what nobody needs any more goes. */
+static void test_idle_initializers(void)
+{
+    static const char *const name[] = { "weight", "idle", "dead" };
+    Built b = built_create(17);
+    Arena *a = arena_create();
+    const char *path = out_path();
+    const Onnx__ModelProto *m;
+    Graph *g;
+
+    built_input(&b, "x", DT_FLOAT32, "3");
+    for (int i = 0; i < 3; i++)
+        built_init(&b, name[i], DT_FLOAT32, "3", 3 * sizeof(float), (float[]){ 1, 2, 3 });
+    built_node(&b, "Mul", "x,weight", "y");
+    built_node(&b, "Add", "x,dead", "unread");
+    built_output(&b, "y");
+    if (CHECK_OK(built_import(&g, &b))) {
+        CHECK_OK(inference_make(g));
+        CHECK_OK(onnx_export_file(g, &(ExportOptions){ .plain = true }, path));
+        if ((m = read_back(a, path))) {
+            CU_ASSERT(has_initializer(m, "weight") && has_initializer(m, "idle"));
+            CU_ASSERT(!has_initializer(m, "dead"));
+        }
+        graph_free(g);
+    }
+    unlink(path);
+    built_free(&b);
+    arena_free(a);
 }
 
 /* Softmax's `flatten` is ours: absent from ONNX's Softmax, and in our own domain where it matters. */
@@ -452,7 +491,7 @@ static void test_wrong_metadata(void)
 
 DEFINE_SUITE(export, { "nothing is lost", test_nothing_is_lost }, { "Softmax of old opsets", test_old_softmax },
              { "nothing of a value is lost", test_marks }, { "bodies read back", test_bodies }, { "plain", test_plain },
-             { "our attributes", test_our_attributes }, { "names of outputs", test_output_names },
-             { "the model is given back", test_model_is_given_back },
+             { "initializers for nobody", test_idle_initializers }, { "our attributes", test_our_attributes },
+             { "names of outputs", test_output_names }, { "the model is given back", test_model_is_given_back },
              { "a sequence is given back", test_sequence_is_given_back },
              { "failure leaves nothing", test_failure_leaves_nothing }, { "wrong metadata", test_wrong_metadata });
