@@ -29,7 +29,7 @@ typedef enum {
     SPLIT_BALANCED,
     SPLIT_CHUNK,
     SPLIT_WEIGHTS,
-    SPLIT_AUTO /* weights that are still to be found (exec/train/split.h) */
+    SPLIT_AUTO /* weights that are still to be found (exec/inspect/split.h) */
 } SplitMode;
 
 /* Along which axis outputs of replicas are put together. */

@@ -5,6 +5,7 @@
 #   - C and CUDA are laid out by .clang-format, and no line of theirs is longer than 120 characters;
 #   - no macro of the kernels of host memory is longer than 8 lines: what is longer is a template or a function;
 #   - every file of the library and the tools begins with what it does;
+#   - files that comments and pages name are there;
 #   - nothing is in the root of the repository but what is named here;
 #   - what the table of behaviours in docs/semantics.md names is there: files, checks of tests, options, functions;
 #   - include/dpexec.h compiles alone, as C11 and, where there is a compiler for it, as C++;
@@ -79,6 +80,11 @@ root='\.(ci|clang-format|gitignore|git-blame-ignore-revs)|CMakeLists\.txt|(CONTR
 root="$root|bench|cmake|docs|exec|graph|include|kernels|models|passes|tests|tools"
 check 'the root of the repository holds what is named in tests/hygiene.sh' \
     "$(git ls-files 2>/dev/null | cut -d/ -f1 | sort -u | grep -vxE "$root")"
+# Words in capitals stand for any: graph/ops/FAMILY.c.
+check 'comments and pages name files that are there' "$(git grep -ohE \
+    '(^|[^a-zA-Z0-9_/.$*-])(graph|passes|exec|kernels|tools|tests|models|cmake|docs|bench|include)/[a-z0-9_/-]+\.(c|h|cpp|cu|cuh|inc|py|sh|md|txt|cmake)\>' \
+    -- '*.[ch]' '*.inc' '*.cpp' '*.cu' '*.cuh' '*.sh' '*.py' '*.md' '*.cmake' CMakeLists.txt 2>/dev/null | sed -E 's/^[^a-z]//' | sort -u |
+    while read -r f; do [ -f "$f" ] || echo "$f, in $(git grep -lF "$f" | tr '\n' ' ')"; done)"
 check 'lines end where they end' "$(grep -nE '[[:space:]]+$' $library $device)"
 
 # A row names `FILES` with *checks* of theirs, `--options` and `dpx_functions`.
