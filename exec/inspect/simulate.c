@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "exec/device/machine.h"
 #include "exec/plan/memory_report.h"
 #include "exec/plan/plan_budget.h"
 #include "exec/run/interp.h"

@@ -8,7 +8,6 @@
 #include "exec/device/machine.h"
 #include "exec/plan/alike.h"
 #include "exec/plan/memory_report.h"
-#include "passes/plan/pack.h"
 
 /* ---- kernels ---- */
 

@@ -10,7 +10,6 @@
 #include "graph/collective.h"
 #include "graph/emit.h"
 #include "passes/pass.h"
-#include "passes/report.h"
 
 typedef struct {
     Graph *g;

@@ -13,7 +13,6 @@
 
 #include "graph/collective.h"
 #include "graph/op.h"
-#include "passes/plan/plan_memory.h"
 
 typedef struct {
     Graph *g;
