@@ -12,31 +12,21 @@ static bool is_read(const Node *n, const uint32_t *uses)
     return false;
 }
 
-static bool outputs_known(const Graph *g, const Node *n)
-{
-    for (int i = 0; i < n->n_out; i++)
-        if (has_out(n, i) && (value(g, n->out[i])->dtype == DT_NONE || !shape_known(value(g, n->out[i])->shape)))
-            return false;
-    return true;
-}
-
-static bool concerns(const Graph *g, const Node *n) { return n->op && (n->op->lower || !outputs_known(g, n)); }
-
-static bool any_concerns(const Graph *g, uint32_t first)
+static bool any_composite(const Graph *g, uint32_t first)
 {
     for (uint32_t i = first; i < g->n_node; i++)
-        if (concerns(g, g->node[i]))
+        if (g->node[i]->op && g->node[i]->op->lower)
             return true;
     return false;
 }
 
 /* What it becomes is of the same part of a step, and has its name. */
-static Status lower(Graph *g, Node *n, int *n_lowered)
+static Status lower(Graph *g, Node *n, bool infer, int *n_lowered)
 {
     const uint32_t before = g->n_node;
 
     rewrite_read(g, n);
-    if (!outputs_known(g, n))
+    if (infer)
         TRY(node_infer(g, n));
     if (!n->op->lower || !node_inputs_known(g, n))
         return ST_OK;
@@ -61,17 +51,17 @@ static Status remove_unread(Graph *g, uint32_t first, Arena *scratch, int n_held
     return g->status;
 }
 
-Status graph_lower(Graph *g, uint32_t first, Arena *scratch, int n_held, ValueId *held, int *n_lowered)
+Status graph_lower(Graph *g, uint32_t first, bool infer, Arena *scratch, int n_held, ValueId *held, int *n_lowered)
 {
     const Phase phase = g->phase;
     const char *purpose = g->purpose;
 
-    if (!any_concerns(g, first)) /* without a walk over what stands before: embedders ask node by node */
+    if (!infer && !any_composite(g, first)) /* without a walk over what stands before: embedders ask node by node */
         return g->status;
     TRY(rewrite_begin(g, scratch));
     for (uint32_t i = first; i < g->n_node; i++)
         if (g->node[i]->op)
-            TRY(lower(g, g->node[i], n_lowered));
+            TRY(lower(g, g->node[i], infer, n_lowered));
     graph_begin_purpose(g, phase, purpose);
     for (int i = 0; i < n_held; i++)
         held[i] = rewrite_in(g, held[i]);

@@ -251,7 +251,7 @@ static Status add_node(dpx_node *node, const Wanted *w, ValueId *out)
     for (int i = 0; i < w->n_out; i++)
         if (!shape_known(value(g, out[i])->shape))
             return FAIL(E_UNSUPPORTED, "the shape of output %d depends on data", i);
-    return graph_lower(g, first, g->arena, w->n_out, out, NULL);
+    return graph_lower(g, first, false, g->arena, w->n_out, out, NULL);
 }
 
 static Status emit_wanted(dpx_node *node, Wanted *w, dpx_value *out)
