@@ -278,17 +278,20 @@ static Status infer_instance(Graph *g, Node *n)
 
 static Status lower_instance(Graph *g, Node *n) { return normalise_groups(g, n, in_value(g, n, 0)->shape->dim[1]); }
 
+/* The result has the scale's type. */
 static Status infer_rms(Graph *g, Node *n)
 {
-    const Value *x = in_value(g, n, 0);
+    const Value *x = in_value(g, n, 0), *scale = in_value(g, n, 1);
 
     TRY(infer_axis(g, n, x->shape->rank));
-    TRY(infer_same_dtype(g, n, 0, 2));
     TRY(check_vector(g, n, 1, x->shape, (int)node_int(n, "axis")));
-    return infer_like(g, n, 0);
+    if (!(DTYPES_FLOAT & DTYPE_BIT(scale->dtype)))
+        return FAIL(E_SHAPE, "%s: the scale is %s, expected floats", node_text(g, n), dtype_name(scale->dtype));
+    set_out(g, n, 0, scale->dtype, x->shape);
+    return ST_OK;
 }
 
-/* y = x / sqrt(mean(x^2) + epsilon) * scale. */
+/* y = x / sqrt(mean(x^2) + epsilon) * scale; where types differ, x is normalised in its own first. */
 static Status lower_rms(Graph *g, Node *n)
 {
     const Value *x = in_value(g, n, 0);
@@ -303,7 +306,8 @@ static Status lower_rms(Graph *g, Node *n)
     mean = EMIT(g, Mul, NULL, emit_reduce_sum(g, squares, count, axes, true),
                 emit_scalar(g, x->dtype, elements > 0 ? 1 / elements : 0));
     root = EMIT(g, Sqrt, NULL, EMIT(g, Add, NULL, mean, emit_scalar(g, x->dtype, node_float(n, "epsilon"))));
-    y = EMIT(g, Mul, NULL, EMIT(g, Div, NULL, n->in[0], root), n->in[1]);
+    y = emit_cast(g, EMIT(g, Div, NULL, n->in[0], root), in_value(g, n, 1)->dtype);
+    y = EMIT(g, Mul, NULL, y, n->in[1]);
     if (!g->status)
         graph_replace(g, n->out[0], y);
     return g->status;

@@ -299,21 +299,26 @@ static Status infer_onnx(Graph *g, Node *n)
     return ST_OK;
 }
 
-/* The denominator is known from shapes when every sample counts 1: then no collective is needed for it. */
+/* The denominator is known from shapes when every sample counts 1: then no collective is needed for it.  Of 16 bits the
+ * sums are those of float32, and what they give is rounded. */
 static Status lower_nll(Graph *g, Node *n, ValueId logp)
 {
     const Attr *attrs = ATTRS(INT("ignore_index", node_int(n, "ignore_index")));
-    ValueId w = has_in(n, 2) ? n->in[2] : NO_VALUE, out[2] = { NO_VALUE, NO_VALUE };
+    const DType type = value(g, logp)->dtype, sums = type == DT_FLOAT64 ? type : DT_FLOAT32;
+    ValueId w = has_in(n, 2) ? emit_cast(g, n->in[2], sums) : NO_VALUE, out[2] = { NO_VALUE, NO_VALUE };
     const char *reduction = node_string(n, "reduction");
 
+    logp = emit_cast(g, logp, sums);
     if (!strcmp(reduction, "none")) {
-        graph_replace(g, n->out[0], EMIT(g, NllPerSample, attrs, logp, n->in[1], w));
-        return g->status;
+        out[0] = EMIT(g, NllPerSample, attrs, logp, n->in[1], w);
+    } else {
+        EMIT_MULTI(g, NllSum, attrs, 2, out, logp, n->in[1], w);
+        if (!has_value(w) && node_int(n, "ignore_index") == NO_INDEX)
+            out[1] = emit_scalar(g, sums, (double)shape_numel(in_value(g, n, 1)->shape));
+        if (!strcmp(reduction, "mean"))
+            out[0] = EMIT(g, Div, NULL, out[0], out[1]);
     }
-    EMIT_MULTI(g, NllSum, attrs, 2, out, logp, n->in[1], w);
-    if (!has_value(w) && node_int(n, "ignore_index") == NO_INDEX)
-        out[1] = emit_scalar(g, in_value(g, n, 0)->dtype, (double)shape_numel(in_value(g, n, 1)->shape));
-    graph_replace(g, n->out[0], strcmp(reduction, "mean") ? out[0] : EMIT(g, Div, NULL, out[0], out[1]));
+    graph_replace(g, n->out[0], emit_cast(g, out[0], type));
     return g->status;
 }
 

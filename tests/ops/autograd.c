@@ -1,11 +1,12 @@
-/* Results and gradients of operators are PyTorch's, in float64 (autograd.py): central differences know the gradient of
- * what we compute, not whether it is what ONNX and PyTorch mean. */
+/* Results and gradients of operators are PyTorch's, in float64 (autograd.py, sweep.py): central differences know the
+ * gradient of what we compute, not whether it is what ONNX and PyTorch mean. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "exec/run/interp.h"
+#include "graph/grad.h"
 #include "graph/graph.h"
 #include "tests/harness/test.h"
 #include "tests/ops/check.h"
@@ -53,18 +54,22 @@ static char *read_text(FILE *f)
     return text;
 }
 
+/* What has no gradient has one of 0. */
 static void compare(const char *name, const char *what, const Tensor *found, const Tensor *wanted)
 {
     double largest = 1;
 
     for (int64_t i = 0; i < tensor_numel(wanted); i++)
         largest = fmax(largest, fabs(tensor_float(wanted, i)));
-    for (int64_t i = 0; i < tensor_numel(wanted); i++)
-        if (!found || !(fabs(tensor_float(found, i) - tensor_float(wanted, i)) <= LIMIT * largest)) {
-            TEST_FAIL("%s: element %lld of %s is %.15g, PyTorch's %.15g", name, (long long)i, what,
-                      found ? tensor_float(found, i) : NAN, tensor_float(wanted, i));
+    for (int64_t i = 0; i < tensor_numel(wanted); i++) {
+        const double x = found ? tensor_float(found, i) : 0;
+
+        if (!(fabs(x - tensor_float(wanted, i)) <= LIMIT * largest)) {
+            TEST_FAIL("%s: element %lld of %s is %.15g, PyTorch's %.15g", name, (long long)i, what, x,
+                      tensor_float(wanted, i));
             return;
         }
+    }
 }
 
 /* The numbers of inputs are in order; those of `loss` before them, those of gradients behind. */
@@ -92,15 +97,17 @@ static void check_numbers(const char *name, Graph *g, Arena *a, FILE *f)
         compare(name, gradient_names[i], values[graph_output(g, gradient_names[i]).i], d[i]);
 }
 
-static void test_autograd(void)
+/* -> how many cases there are */
+static int check_file(const char *path)
 {
-    FILE *f = fopen(SOURCE_DIR "/tests/ops/autograd.txt", "r");
+    FILE *f = fopen(path, "r");
     char *line = NULL;
     size_t size = 0;
     int n = 0;
 
-    CU_ASSERT_PTR_NOT_NULL_FATAL(f);
-    for (const char *at; (at = next_line(f, &line, &size)); n += !strncmp(at, "case ", 5)) {
+    if (!f)
+        TEST_FAIL("%s cannot be read", path);
+    for (const char *at; f && (at = next_line(f, &line, &size)); n += !strncmp(at, "case ", 5)) {
         Arena *a = arena_create();
         char *text;
         Graph *g = NULL;
@@ -116,9 +123,57 @@ static void test_autograd(void)
         graph_free(g);
         arena_free(a);
     }
-    CU_ASSERT(n >= 100);
     free(line);
-    fclose(f);
+    if (f)
+        fclose(f);
+    return n;
 }
 
-DEFINE_SUITE(autograd, { "results and gradients are PyTorch's", test_autograd });
+static void test_autograd(void) { CU_ASSERT(check_file(SOURCE_DIR "/tests/ops/autograd.txt") >= 100); }
+
+/* And those of a file that the environment names. */
+static void test_sweep(void)
+{
+    const char *more = getenv("AUTOGRAD_CASES");
+
+    CU_ASSERT(check_file(SOURCE_DIR "/tests/ops/sweep.txt") >= 60);
+    if (more)
+        CU_ASSERT(check_file(more) >= 1);
+}
+
+/* Whether a line of the file has the operator. */
+static bool file_has(const char *path, const char *name)
+{
+    FILE *f = fopen(path, "r");
+    char *line = NULL, call[96];
+    size_t size = 0;
+    bool found = false;
+
+    snprintf(call, sizeof call, " %s(", name);
+    while (f && !found && getline(&line, &size, f) > 0)
+        found = strstr(line, call) != NULL;
+    free(line);
+    if (f)
+        fclose(f);
+    return found;
+}
+
+/* Of ONNX's operators, all of floats that have a gradient, or become others that may. */
+static void test_complete(void)
+{
+    for (int i = 0; i < op_list_len; i++) {
+        const OpDef *op = op_list[i];
+        const bool floats = !op->dtypes || op->dtypes & DTYPE_BIT(DT_FLOAT64);
+
+        if (op->domain || !floats || op->grad == grad_none || !(op->grad || op->lower || op->flags & OPF_ZERO_GRAD))
+            continue;
+        if (!file_has(SOURCE_DIR "/tests/ops/autograd.txt", op->name) &&
+            !file_has(SOURCE_DIR "/tests/ops/sweep.txt", op->name) &&
+            !file_has(SOURCE_DIR "/tests/ops/kinks.h", op->name))
+            TEST_FAIL("%s has a gradient that is not compared with PyTorch's", op->name);
+    }
+}
+
+DEFINE_SUITE(autograd, { "every operator with a gradient is compared", test_complete },
+             { "results and gradients are PyTorch's", test_autograd },
+             { "of attributes drawn at random, too", test_sweep });

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """Writes autograd.txt: PyTorch's results and gradients in float64 of operators with attributes, inputs and axes of many kinds, where
-functions are smooth; kinks.py has the corners.
+functions are smooth; kinks.py has the corners, sweep.py more kinds.
 
     tests/ops/autograd.py > tests/ops/autograd.txt        # torch, torchvision
 
@@ -14,7 +14,7 @@ import torchvision
 
 torch.set_default_dtype(torch.float64)
 torch.set_num_threads(1)
-NAMES = "abcd"
+NAMES = "abcdefg"
 generator = torch.Generator().manual_seed(7)
 
 
@@ -48,7 +48,7 @@ def case(name, node, f, *xs, constants=()):
     print('graph "g" {', *(f"  input %{n} : float64[{text(x)}]" for n, x in zip(NAMES, xs)), *(f"  {c}" for c in constants),
           f"  const %w : float64[{text(w)}] = {{{','.join(repr(v) for v in w.reshape(-1).tolist())}}}", *(f"  {n}" for n in node.split("; ")),
           "  %p = Mul(%y, %w)", "  %loss = ReduceSum(%p) {keepdims=0}", '  output "loss" = %loss', "}", sep="\n")
-    print(row(loss), *map(row, xs), *(row(x.grad) for x in xs), sep="\n")
+    print(row(loss), *map(row, xs), *(row(torch.zeros_like(x) if x.grad is None else x.grad) for x in xs), sep="\n")
 
 
 # ---- spectra ----
@@ -220,5 +220,6 @@ def norms():
     case("Gelu, tanh", '%y = Gelu(%a) {approximate="tanh"}', lambda a: F.gelu(a, approximate="tanh"), draw(6))
 
 
-for group in spectra, resized, sampled, windows, axes, picked, products, norms:
-    group()
+if __name__ == "__main__":
+    for group in spectra, resized, sampled, windows, axes, picked, products, norms:
+        group()

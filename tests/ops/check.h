@@ -38,7 +38,7 @@ Status lower_graph(Graph *g) CHECKED;
 void eval_free(Eval *e);
 
 /* ---- whole graphs of up to so many inputs, which have an output "loss" ---- */
-enum { CHECK_INPUTS = 4 };
+enum { CHECK_INPUTS = 7 };
 extern const char *const gradient_names[CHECK_INPUTS];
 /* Lowered, with the loss's gradients by the inputs as outputs of these names, in their order. */
 Status graph_with_gradients(Graph **out, Arena *a, const char *text) CHECKED;

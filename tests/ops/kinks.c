@@ -13,7 +13,7 @@
 #include "tests/harness/test.h"
 #include "tests/ops/check.h"
 
-const char *const gradient_names[CHECK_INPUTS] = { "da", "db", "dc", "dd" };
+const char *const gradient_names[CHECK_INPUTS] = { "da", "db", "dc", "dd", "de", "df", "dg" };
 
 Status graph_with_gradients(Graph **out, Arena *a, const char *text)
 {
