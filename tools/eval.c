@@ -60,6 +60,7 @@ static Status run(const Args *a, dpx_model **model, dpx_trainer **trainer, Feed 
     if (!*dpx_options_get(a->options, "batch-size"))
         TRY((Status)dpx_options_set(a->options, "batch-size", "32"));
     batch_size = strtoll(dpx_options_get(a->options, "batch-size"), NULL, 10);
+    TRY((Status)dpx_options_set(a->options, "evaluation", "true"));
     TRY(members_load_fed(model, feed, a, "data", progress));
     TRY(feed_class_weights(a, NULL));
     TRY(feed_open(feed, a, "data", *model, SHARE_ALL, progress));

@@ -476,9 +476,9 @@ Status feed_open(Feed *out, const Args *a, const char *flag, const dpx_model *mo
     }
     tell_guess(&f, flag, source, log);
     tell_left_over(&f, flag, source, log);
-    feed_say_sequences(&f, a, log);
     f.flag = flag;
     f.source = source;
+    feed_say_sequences(&f, a, log);
     *out = f;
     return ST_OK;
 }

@@ -257,13 +257,27 @@ static int64_t count_lengths(const Field *f)
     return n;
 }
 
+enum { SOURCE_TEXT = 200 };
+
+/* "--val val.npz: ", which need not have the lengths of --data; "" of what has no source. */
+static const char *source_text(char text[SOURCE_TEXT], const Feed *f)
+{
+    *text = '\0';
+    if (*f->source)
+        snprintf(text, SOURCE_TEXT, "--%.40s %.150s: ", f->flag, f->source);
+    foreign_clean(text);
+    return text;
+}
+
 /* Each length is a program; with --pad-to replica all that two replicas may have. */
 static void warn_of_lengths(const Feed *f, const Args *a, Progress *log)
 {
     const bool apart = !strcmp(dpx_options_get(a->options, "pad-to"), "replica");
     const int64_t kept = strtoll(dpx_options_get(a->options, "programs"), NULL, 10);
     int64_t most = 0;
+    char of[SOURCE_TEXT];
 
+    source_text(of, f);
     for (int i = 0; i < f->n; i++) {
         const int64_t n = f->field[i].array->row ? count_lengths(&f->field[i]) : 0;
 
@@ -271,21 +285,22 @@ static void warn_of_lengths(const Feed *f, const Args *a, Progress *log)
     }
     if (apart && most * most > kept)
         progress_line(log,
-                      "dpexec: warning: --pad-to replica: sequences have %lld lengths, each choice of which for the "
+                      "dpexec: warning: %s--pad-to replica: sequences have %lld lengths, each choice of which for the "
                       "replicas is a program, and %lld are kept (--programs), so most steps will compile one: "
                       "--pad-multiple makes them fewer",
-                      (long long)most, (long long)kept);
+                      of, (long long)most, (long long)kept);
     else if (most > kept)
-        progress_line(log,
-                      "dpexec: warning: sequences have %lld lengths, and %lld programs are kept (--programs), so some "
-                      "will be compiled again and again: --pad-multiple makes them fewer",
-                      (long long)most, (long long)kept);
+        progress_line(
+            log,
+            "dpexec: warning: %ssequences have %lld lengths, and %lld programs are kept (--programs), so some "
+            "will be compiled again and again: --pad-multiple makes them fewer",
+            of, (long long)most, (long long)kept);
 }
 
 void feed_say_sequences(const Feed *f, const Args *a, Progress *log)
 {
     bool told = false, any = false;
-    char line[512];
+    char line[512], of[SOURCE_TEXT];
 
     for (int i = 0; i < f->data->n; i++)
         told |= f->data->array[i].describes && !f->data->array[i].data; /* an input that is given beside */
@@ -295,8 +310,8 @@ void feed_say_sequences(const Feed *f, const Args *a, Progress *log)
         any |= field->array->row && (!f->target || strcmp(field->name, f->target));
         for (int k = 0; k < KINDS && field->kind != FIELD_SAMPLES; k++)
             if (kinds[k].kind == field->kind) {
-                snprintf(line, sizeof line, "the sequences of '%s': input '%s' %s", field->array->name, field->name,
-                         kinds[k].says);
+                snprintf(line, sizeof line, "%sthe sequences of '%s': input '%s' %s", source_text(of, f),
+                         field->array->name, field->name, kinds[k].says);
                 foreign_clean(line);
                 progress_line(log, "%s", line);
                 told = true;

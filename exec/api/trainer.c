@@ -212,6 +212,8 @@ static Status prepare(dpx_trainer *t)
         return ST_OK;
     if (!b->loss)
         return session_prepare(t->session, BUILD_INFER, NULL, 0);
+    if (t->options->evaluation)
+        return session_prepare(t->session, BUILD_EVAL, NULL, 0);
     if (t->options->accumulate == 1)
         return session_prepare(t->session, BUILD_TRAIN, NULL, 0);
     TRY(session_prepare(t->session, BUILD_ACCUMULATE, NULL, 0));

@@ -163,6 +163,8 @@ static const Setting table[] = {
     { "total-steps", "N", "0", "where schedules end that do; the command line has it from --epochs or --steps",
       SETTING_OF(Options, total_steps), .max = SETTING_COUNT_MAX, .trains = true, .on_resume = RESUME_TOLD,
       .derived = true },
+    { "evaluation", NULL, "false", "a trainer plans an evaluation in advance, not a training step; dpexec eval sets it",
+      SETTING_OF(Options, evaluation), .on_resume = RESUME_FREE, .derived = true },
     { "accumulate", "K", "1", "batches whose gradients make one optimizer step", SETTING_OF(Options, accumulate),
       .min = 1, .max = 1e9, .trains = true },
     { "accumulate-across-epochs", NULL, "false",

@@ -42,6 +42,7 @@ typedef struct {
     double lr;
     OptionGroup *group; /* as build.group */
     int n_group;
+    bool evaluation; /* is all that a trainer is for: no training step is planned in advance */
     bool export_ema; /* else the parameters as they are trained */
     int64_t accumulate;
     bool across_epochs;                 /* groups of them */

@@ -222,8 +222,8 @@ static Status bind_inputs(Graph *g, const BuildOptions *opt)
         if (!shape_known(v->shape))
             problems_add(&unbound, "'%s' %s", v->name, shape_text(v->shape, text));
     }
-    TRY(problems_fail(&unbound, E_SHAPE,
-                      "shapes of inputs are not known, give --batch-size or --input-shape NAME=DIMS for"));
+    TRY(problems_fail(&unbound, E_SHAPE, "shapes of inputs are not known, give %s--input-shape NAME=DIMS for",
+                      opt->batch ? "" : "--batch-size or "));
     TRY(check_batch_inputs(g, opt)); /* of ranks that were not known */
     TRY(check_samples(g, opt));
     TRY(check_members(g, opt));

@@ -77,12 +77,26 @@ static Status check_output(const Graph *g, const Output *o)
     return ST_OK;
 }
 
+enum { OUTPUTS_TEXT = 512 };
+
+/* "'scores', 'hidden'", or "no outputs". */
+static const char *list_outputs(char text[OUTPUTS_TEXT], const Graph *g)
+{
+    size_t len = (size_t)snprintf(text, OUTPUTS_TEXT, "%s", g->n_output ? "" : "no outputs");
+
+    for (int i = 0; i < g->n_output && len < OUTPUTS_TEXT; i++)
+        len += (size_t)snprintf(text + len, OUTPUTS_TEXT - len, "%s'%s'", i ? ", " : "", g->output[i].name);
+    return text;
+}
+
 static Status find_output(Criterion *c, const char *name)
 {
+    char list[OUTPUTS_TEXT];
+
     if (!name && !c->g->n_output)
         return FAIL(E_MODEL, "the model has no output to compute a loss from");
     if (!(c->scores = output_named(c->g, name)))
-        return FAIL(E_INVALID, "the model has no output '%s'", name);
+        return FAIL(E_INVALID, "--logits %s: the model has no such output; it has %s", name, list_outputs(list, c->g));
     c->y = c->scores->value;
     return check_output(c->g, c->scores);
 }
@@ -507,15 +521,12 @@ const char *criterion_prediction(const char *output)
 
 static Status no_own_loss(const Graph *g, const BuildOptions *opt)
 {
-    char list[512] = "";
-    size_t len = 0;
+    char list[OUTPUTS_TEXT];
 
-    if (!opt->loss->logs)
-        return FAIL(E_INVALID, "the model has no output '%s'", opt->loss_args);
-    for (int i = 0; i < g->n_output && len < sizeof list; i++)
-        len += (size_t)snprintf(list + len, sizeof list - len, "%s'%s'", i ? ", " : "", g->output[i].name);
-    return FAIL(E_INVALID, "--loss outputs: the name of no output contains 'loss'; the model has %s",
-                *list ? list : "no outputs");
+    list_outputs(list, g);
+    return opt->loss->logs
+               ? FAIL(E_INVALID, "--loss outputs: the name of no output contains 'loss'; the model has %s", list)
+               : FAIL(E_INVALID, "--loss output:%s: the model has no such output; it has %s", opt->loss_args, list);
 }
 
 Status criterion_find_losses(bool *is_loss, const Graph *g, const BuildOptions *opt)

@@ -198,10 +198,10 @@ refused 2 "--mask is for sequences" "$dpexec" run $here/encoder.onnx --input "x=
 
 # What is told, and what is refused.
 loud=("${encoder[@]/--quiet/--no-shuffle}")
-says "the sequences of 'x': input 'src_key_padding_mask' has 1 at their padding" "${loud[@]}" --steps 1
+says "--data $here/encoder.npz: the sequences of 'x': input 'src_key_padding_mask' has 1 at their padding" "${loud[@]}" --steps 1
 says "the sequences of 'words': input 'lengths' is told how long they are" "${words[@]/--quiet/--no-shuffle}" --lengths lengths=words --steps 1
 says "along axis 2, as the targets' shape says" "${loud[@]}" --steps 1
-says "sequences have 8 lengths, and 4 programs are kept" "${loud[@]}" --programs 4
+says "--data $here/encoder.npz: sequences have 8 lengths, and 4 programs are kept" "${loud[@]}" --programs 4
 says "8 lengths, each choice of which for the replicas is a program, and 32 are kept" "${loud[@]}" "${own[@]}"
 "${loud[@]}" --programs 4 --pad-multiple 3 >"$DIR/log" 2>&1 # 3, 6 and 9
 check "three lengths are few" test "$(grep -c "programs are kept" "$DIR/log")" = 0

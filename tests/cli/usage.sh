@@ -154,6 +154,12 @@ refused 1 "README.md" "$dpexec" README.md --data "$digits" --loss cross-entropy
 refused 1 "none.npy" "$dpexec" run models/mlp.onnx --input x=none.npy --out "$DIR/o"
 refused 2 "--input y: the model has no such input; it has 'x'" "$dpexec" run models/mlp.onnx --input y=none.npy --out "$DIR/o"
 refused 1 "none" "${train[@]}" --resume "$DIR/none"
+refused 2 "--logits y: the model has no such output; it has 'logits'" "${train[@]}" --logits y
+refused 2 "--loss output:y: the model has no such output; it has 'logits'" "$dpexec" models/mlp.onnx --data "$digits" --loss output:y
+
+# An evaluation plans no training step, and tells of none.
+"$dpexec" eval models/mlp.onnx --data "$digits" --loss cross-entropy --batch-size 10 >"$DIR/eval.json" 2>"$DIR/eval.log"
+check "an evaluation tells of what it evaluates alone" test "$(cut -d: -f1 "$DIR/eval.log" | paste -sd ' ')" = "x target"
 
 # Output folders that cannot be written: below a file, on a full disk (a limit on the size of files stands in for it).
 touch "$DIR/file"

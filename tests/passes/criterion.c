@@ -290,8 +290,10 @@ static void test_wrong_options(void)
     Tensor weights = { DT_FLOAT64, two, (void *)(uintptr_t)w };
 
     refused("--loss", E_INVALID, &matrix, (BuildOptions){ .loss = NULL });
-    refused("no output 'z'", E_INVALID, &matrix, (BuildOptions){ .loss = &loss_mse, .logits = "z" });
-    refused("no output 'z'", E_INVALID, &matrix, (BuildOptions){ .loss = &loss_output, .loss_args = "z" });
+    refused("--logits z: the model has no such output; it has 'y'", E_INVALID, &matrix,
+            (BuildOptions){ .loss = &loss_mse, .logits = "z" });
+    refused("--loss output:z: the model has no such output; it has 'y'", E_INVALID, &matrix,
+            (BuildOptions){ .loss = &loss_output, .loss_args = "z" });
     refused("[N, classes, ...]", E_SHAPE, &vector, (BuildOptions){ .loss = &loss_cross_entropy });
     refused("3 classes", E_INVALID, &matrix, (BuildOptions){ .loss = &loss_nll, .class_weights = &weights });
     refused("--label-smoothing: expected a number from 0 to 1, found '1.5'", E_INVALID, &matrix,
