@@ -411,10 +411,10 @@ DPX_API void dpx_world_end(dpx_world *world, int status);
 DPX_API void dpx_world_abort(dpx_world *world, const char *reason);
 /* What processes must have in common besides model and options, as a digest of data: compared by the next trainer. */
 DPX_API dpx_status dpx_world_note(dpx_world *world, const char *name, const char *value) DPX_CHECKED;
-/* Every process calls it: the largest `mine`.  For decisions that all must make alike. */
+/* Every process calls them: the largest `mine`, for decisions that all must make alike; their sum, modulo 2^64. */
 DPX_API dpx_status dpx_world_max(dpx_world *world, int64_t mine, int64_t *out) DPX_CHECKED;
-/* Every process calls it: the sum of all `mine`, modulo 2^64. */
 DPX_API dpx_status dpx_world_sum(dpx_world *world, int64_t mine, int64_t *out) DPX_CHECKED;
+DPX_API void dpx_world_set_purpose(dpx_world *world, const char *what); /* of those to come, for who waits in vain */
 /* Trainers that are created with these options train in the world, which must outlive them; NULL: it alone. */
 DPX_API void dpx_options_set_world(dpx_options *options, dpx_world *world);
 

@@ -58,7 +58,7 @@ begin() {
 }
 
 # Those that take longest come first, lest one is left over when all others are done.
-longest=(ops exec mpi nvrtc plugin passes verify partition api slurm oracle onnx stop_resume replicas stops shard simulate gpu)
+longest=(ops exec mpi halts nvrtc plugin passes verify partition api slurm oracle onnx stop_resume replicas stops shard simulate gpu)
 run_all() {
     local name
     for name in "${longest[@]}" "${started[@]}"; do

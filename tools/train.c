@@ -109,8 +109,14 @@ static void catch_signals(void)
     sigaction(SIGXFSZ, &ignore, NULL); /* a file over the limit is an error of write(), told like a full disk */
 }
 
-/* Between two steps: all processes stop at the same one. */
-static Status look_for_signal(Run *r) { return world_most(&r->signal, &r->world, (int)caught); }
+/* Between two steps: all processes stop at the same one. `over`: this was the last. */
+static Status look_for_signal(Run *r, bool over)
+{
+    world_is_for(&r->world,
+                 over ? "the end, when all files are written" : "whether the run goes on after step %" PRId64,
+                 r->begun);
+    return world_most(&r->signal, &r->world, (int)caught);
+}
 
 /* ---- evaluation ---- */
 
@@ -187,6 +193,7 @@ static Status rewind_metrics(Run *r)
 
     if (r->has_dir)
         TRY(run_dir_rewind(&r->dir, r->step, r->val.data, &evaluated));
+    world_is_for(&r->world, "whether step %" PRId64 " is evaluated again", r->step);
     TRY(world_most(&again, &r->world, evaluated));
     return again ? evaluate_now(r) : ST_OK;
 }
@@ -245,6 +252,7 @@ static Status open_feed(Run *r, Feed *feed, const char *flag, Progress *log)
 {
     const Share share = world_share_of(&r->world);
 
+    world_is_for(&r->world, "the check of --%s", flag);
     TRY(feed_open(feed, r->args, flag, r->model, share, log));
     return digest_check(feed->data, feed->source, r->world.world, share);
 }
@@ -270,6 +278,7 @@ static Status open_data(Run *r)
     if (!args_has(a, "resume")) /* else the checkpoint says what the run decided by it */
         TRY(feed_target_shape(a, &r->train, r->batch_size));
     TRY(feed_input_shapes(a, &r->train, r->batch_size));
+    world_is_for(&r->world, "the digest of --data");
     TRY(digest_fields(r->facts.data, r->train.field, r->train.n, r->world.world, world_share_of(&r->world)));
     if (args_has(a, "val"))
         TRY(open_feed(r, &r->val, "val", log));
@@ -468,6 +477,7 @@ static Status count_read(RunRead *out, bool *ends, Run *r)
     dpx_trainer_padding(r->trainer, &out->positions, &out->computed);
     out->positions -= r->positions;
     out->computed -= r->computed;
+    world_is_for(&r->world, "the metrics of epoch %" PRId64, r->at.epoch + 1);
     return world_read(&out->all, &out->most, &r->world, loader_take_read(r->loader));
 }
 
@@ -633,13 +643,13 @@ static Status run_epoch(Run *r)
 
     r->begun = r->step;
     r->since = seconds_now();
-    TRY(look_for_signal(r));
+    TRY(look_for_signal(r, false));
     TRY(loader_start(r->loader, r->at.epoch, r->at.batch));
     dpx_trainer_padding(r->trainer, &r->positions, &r->computed);
     for (const Batch *b; r->begun < r->steps && !r->signal && (b = loader_next(r->loader));) {
         TRY(begin_step(r, b));
         TRY(take_results(r, is_due(r) ? 0 : ahead));
-        TRY(look_for_signal(r));
+        TRY(look_for_signal(r, false));
     }
     TRY(take_results(r, 0));
     return r->at.batch == loader_batches(r->loader) ? end_epoch(r) : ST_OK;
@@ -657,7 +667,7 @@ static Status finish(Run *r)
     if (args_has(r->args, "trace") && !r->world.rank)
         TRY((Status)dpx_trainer_write_trace(r->trainer, args_value(r->args, "trace")));
     progress_end(&r->progress);
-    TRY(look_for_signal(r)); /* the others end when rank 0 has written everything, or fail with it */
+    TRY(look_for_signal(r, true)); /* the others end when rank 0 has written everything, or fail with it */
     if (r->world.rank)
         return ST_OK;
     printf("trained %" PRId64 " steps in %.1f s", r->step, seconds_now() - r->progress.start);
@@ -705,7 +715,7 @@ static Status train(Run *r)
     if (!r->signal)
         return finish(r);
     TRY(save(r));
-    TRY(look_for_signal(r));
+    TRY(look_for_signal(r, true));
     if (!r->world.rank)
         progress_line(&r->progress, "stopped by a signal at step %" PRId64 "%s", r->step,
                       r->has_dir ? "; --resume goes on from here" : "");

@@ -1,9 +1,11 @@
 /* Flags come first, then what a launcher's environment says (tools/launcher.h). */
 #include "tools/world.h"
 
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/base/numtext.h"
 #include "tools/launched.h"
 #include "tools/launcher.h"
 
@@ -142,6 +144,17 @@ Status world_note_flag(const ToolWorld *w, const Args *a, const char *name)
     snprintf(label, sizeof label, "--%s", name);
     return w->world ? (Status)dpx_world_note(w->world, label, args_has(a, name) ? args_value(a, name) : "not given")
                     : ST_OK;
+}
+
+void world_is_for(const ToolWorld *w, const char *form, ...)
+{
+    char text[128];
+    va_list ap;
+
+    va_start(ap, form);
+    text_vformat(text, sizeof text, form, ap);
+    va_end(ap);
+    dpx_world_set_purpose(w->world, text);
 }
 
 Status world_most(int *out, const ToolWorld *w, int mine)

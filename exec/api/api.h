@@ -22,6 +22,7 @@ struct dpx_model {
 struct dpx_world {
     World *world;
     Facts *notes;
+    char purpose[128]; /* dpx_world_set_purpose */
 };
 
 /* A pointer that a function of dpexec.h cannot do without; `name`: what the header calls it. */

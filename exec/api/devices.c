@@ -79,6 +79,7 @@ static Status measure(Cluster *out, const Options *o)
             return FAIL(E_INVALID, "cuda:%d is only described (%s): there is nothing to measure", list.device[i].index,
                         list.device[i].described);
     list.world = o->world ? o->world->world : NULL;
+    world_set_purpose(list.world, "the number of devices");
     TRY(world_max(list.world, list.n, &most));
     if (most != list.n)
         return FAIL(E_INVALID, "--devices: %d here and %d in another process: expected as many in each", list.n,

@@ -1,4 +1,5 @@
 /* Schedules that follow evaluations: what they have observed is the trainer's, and goes into its checkpoints. */
+#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
@@ -22,6 +23,7 @@ static Status observe(dpx_trainer *t, double loss, double metric)
 
     if (!options_observe(t->options))
         return ST_OK;
+    world_set_purpose(trainer_world(t), "what schedules follow after step %" PRId64, t->step);
     if (trainer_may_look_on(t))
         TRY(world_share(trainer_world(t), 0, both, sizeof both));
     if ((options_observe(t->options) & OBSERVES_METRIC) && isnan(both[1]))

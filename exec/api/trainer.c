@@ -166,6 +166,7 @@ static Status enter_world(const dpx_trainer *t, DeviceList *list)
         return ST_OK;
     if (!(f = facts_create()))
         return FAIL_NOMEM();
+    world_set_purpose(w, "comparing how the processes were started");
     st = add_all(f, t, list);
     if (!st)
         st = world_agree(w, f, "the processes were not started alike");
@@ -780,5 +781,6 @@ dpx_status dpx_trainer_export(dpx_trainer *t, const char *path)
     NEED(t, "trainer");
     if (!trainer_may_look_on(t))
         NEED(path, "path");
+    world_set_purpose(trainer_world(t), "the exported model");
     return (dpx_status)export_model(t, path);
 }

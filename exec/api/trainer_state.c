@@ -65,6 +65,7 @@ dpx_status dpx_trainer_get_state(dpx_trainer *t, const char *name, const dpx_ten
 
     NEED(t, "trainer");
     NEED(name, "name");
+    world_set_purpose(trainer_world(t), "dpx_trainer_get_state of '%s'", name);
     if (!out && trainer_may_look_on(t))
         return (dpx_status)look_on(t, name);
     NEED(out, "out");
@@ -177,6 +178,7 @@ dpx_status dpx_trainer_save(dpx_trainer *t, const char *directory, const char *n
     NEED(t, "trainer");
     if (!trainer_may_look_on(t))
         NEED(directory, "directory");
+    world_set_purpose(trainer_world(t), "the checkpoint of step %" PRId64, t->step);
     st = (a = arena_create()) ? save(t, a, directory, note) : FAIL_NOMEM();
     arena_free(a);
     return (dpx_status)st;
@@ -552,6 +554,7 @@ Status trainer_agree_states(dpx_trainer *t)
 
     if (world_size(trainer_world(t)) == 1 || t->agreed)
         return ST_OK;
+    world_set_purpose(trainer_world(t), "comparing the states with which the processes begin");
     st = list_shared(&s, session_states(t->session));
     if (!st)
         st = agree_on_beginning(t, &s);

@@ -1,4 +1,5 @@
 /* The C API around worlds. */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "exec/api/api.h"
@@ -66,10 +67,17 @@ dpx_status dpx_world_note(dpx_world *w, const char *name, const char *value)
     return (dpx_status)facts_add(w->notes, name, value);
 }
 
+void dpx_world_set_purpose(dpx_world *w, const char *what)
+{
+    if (w)
+        snprintf(w->purpose, sizeof w->purpose, "%s", what ? what : "");
+}
+
 dpx_status dpx_world_max(dpx_world *w, int64_t mine, int64_t *out)
 {
     NEED(w, "world");
     NEED(out, "out");
+    world_set_purpose(w->world, "%s", *w->purpose ? w->purpose : __func__);
     return (dpx_status)world_max(w->world, mine, out);
 }
 
@@ -77,6 +85,7 @@ dpx_status dpx_world_sum(dpx_world *w, int64_t mine, int64_t *out)
 {
     NEED(w, "world");
     NEED(out, "out");
+    world_set_purpose(w->world, "%s", *w->purpose ? w->purpose : __func__);
     return (dpx_status)world_sum(w->world, mine, out);
 }
 

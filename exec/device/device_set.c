@@ -13,6 +13,7 @@ Status device_list_equal_teams(DeviceList *list, int asked)
     const int64_t share = (int64_t)cores;
     int64_t least;
 
+    world_set_purpose(w, "the threads of devices");
     TRY(world_max(w, asked ? -asked : share > 1 ? -share : -1, &least));
     for (int i = 0; i < list->n; i++) {
         list->device[i].threads = (int)-least;

@@ -90,6 +90,7 @@ static Status connect_members(GpuGroup *g, Device *const *device)
 
     if (!me)
         return FAIL_NOMEM();
+    world_set_purpose(g->world, "the communicator of the devices");
     st = agree_id(g, &id);
     if (!st && world_size(g->world) > 1)
         st = world_max(g->world, 0, &all);

@@ -69,6 +69,7 @@ Status device_set_compare(char text[UNEQUAL_TEXT], const DeviceSet *s, const Dev
                                          .index = d->index,
                                          .cuda = d->cuda };
     }
+    world_set_purpose(s->world, "the sizes of devices");
     for (int r = 0; r < world_size(s->world) && s->world; r++)
         TRY(world_share(s->world, r, f + r * s->n_local, (size_t)s->n_local * sizeof *f));
     if (!device_facts_unequal(f, s->n, s->n_local, text))

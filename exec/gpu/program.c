@@ -312,6 +312,7 @@ static Status agree_on_addresses(const Prepared *p)
 
     if (world_size(p->opt.world) == 1)
         return ST_OK;
+    world_set_purpose(p->opt.world, "where the memory of devices lies");
     TRY(world_max(p->opt.world, p->opt.arenas->generation, &arenas));
     TRY(world_max(p->opt.world, p->opt.group->generation, &group));
     p->opt.arenas->generation = (unsigned)arenas;

@@ -137,6 +137,7 @@ static Status agree_on_capture(GpuProgram *g, int worst)
     char why[GPU_MESSAGE] = "";
     int rank;
 
+    world_set_purpose(w, "how a step is captured");
     if (world_size(w) > 1)
         TRY(world_max(w, found, &found));
     if (found / WORLD_MAX == CAPTURED)

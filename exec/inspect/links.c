@@ -52,6 +52,7 @@ Status links_decide(BuildOptions *b, SumCost *cost, const char *path, const Devi
     if (!path || b->sum_cost || devices == 1)
         return ST_OK;
     TRY(find_cluster(&c, path, list, devices));
+    world_set_purpose(list->world, "--links");
     *cost = world_rank(list->world) ? (SumCost){ 0 } : links_cost(&c, devices);
     if (world_size(list->world) > 1)
         TRY(world_share(list->world, 0, cost, sizeof *cost));

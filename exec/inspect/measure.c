@@ -444,6 +444,7 @@ Status measure_cluster(Cluster *out, const DeviceList *list)
     int64_t machine[WORLD_MAX] = { 0 }, neighbours;
     int count;
 
+    world_set_purpose(w, "measuring devices and links");
     TRY(world_max(w, world_neighbours(w), &neighbours));
     c.per_node = list->n * (int)neighbours;
     c.nodes = (world_size(w) + (int)neighbours - 1) / (int)neighbours;

@@ -24,6 +24,7 @@ static Status measure_all(double *weight, const DeviceList *list)
 
     for (int i = 0; i < list->n; i++)
         TRY(measure_flops(&weight[first + i], &list->device[i]));
+    world_set_purpose(list->world, "--split auto: the rates of devices");
     for (int r = 0; r < size && size > 1; r++)
         TRY(world_share(list->world, r, weight + r * list->n, (size_t)list->n * sizeof *weight));
     for (int i = 0; i < size * list->n; i++)

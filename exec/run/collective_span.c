@@ -34,6 +34,7 @@ typedef enum { IN_SHARES, IN_PLACE, WHOLE, BY_LIBRARY } Way;
 
 struct Span {
     World *world;
+    char *name; /* of the node, for who waits */
     int size, rank, n_in, n_out;
     Way way;
     Exchange x;
@@ -253,13 +254,15 @@ Status span_create(Span **out, const Graph *g, const Node *n, const Site *site)
     if (!s)
         return FAIL_NOMEM();
     s->world = site->world;
+    s->name = strdup(node_text(g, n));
     s->size = site->n_device / site->n_local;
     s->rank = site->first / site->n_local;
     s->n_in = n->n_in;
     s->n_out = n->n_out;
     s->x = exchange_of(n);
     s->way = way_of(g, n, &s->x, site);
-    if ((st = allocate(s))) {
+    st = s->name ? allocate(s) : FAIL_NOMEM();
+    if (st) {
         span_free(s);
         return st;
     }
@@ -312,6 +315,7 @@ void span_free(Span *s)
     free(s->at);
     free(s->in);
     free(s->out);
+    free(s->name);
     free(s->part);
     free(s->segment);
     free(s->count);
@@ -515,6 +519,7 @@ Status span_gather(Span *s, int round, const Tensor *in, const Tensor *out, cons
     memcpy(s->out, out, (size_t)s->n_out * sizeof *out);
     if (s->way == BY_LIBRARY)
         return gather_sums(s, round);
+    world_set_node(s->world, s->name);
     clear_parcels(s);
     if (s->way == IN_SHARES)
         gather_shares(s, round);
@@ -593,6 +598,7 @@ static Status add_by_library(Span *s, const atomic_bool *cancelled)
 
 Status span_spread(Span *s, int round, const atomic_bool *cancelled)
 {
+    world_set_node(s->world, s->name);
     if (s->way == BY_LIBRARY)
         return add_by_library(s, cancelled);
     clear_parcels(s);

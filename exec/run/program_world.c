@@ -93,5 +93,6 @@ Status program_world_outputs(Program *p)
             else if (r != rank && w->owner[i] == r)
                 w->recv[r].piece[w->recv[r].n++] = piece;
     }
+    world_set_purpose(p->ready.opt.world, "the outputs of a step");
     return world_exchange(p->ready.opt.world, w->send, w->recv, NULL);
 }

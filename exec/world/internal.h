@@ -6,15 +6,18 @@
 
 #include "exec/world/world.h"
 
+enum { WORLD_PURPOSE = 384 };
+
 /* Small messages apart from the data, so that they get through when data is half sent. */
 typedef enum { NOTE_ABORT = 1, NOTE_LEAVE, NOTE_ASK, NOTE_PROGRESS } NoteKind;
 typedef struct {
     uint32_t kind;
     int32_t origin; /* NOTE_ABORT: the rank that failed, which need not be the one that tells it */
+    bool waited;    /* NOTE_ABORT: in an exchange */
     bool knows;     /* NOTE_PROGRESS, the answer to NOTE_ASK: `progress` is known; */
     uint64_t turn;  /* so many exchanges are done */
     WorldProgress progress;
-    char reason[WORLD_REASON];
+    char reason[WORLD_REASON]; /* of NOTE_PROGRESS what the present exchange is for */
 } Note;
 
 typedef enum { CHANNEL_DATA, CHANNEL_NOTES, N_CHANNELS } Channel;
@@ -22,9 +25,11 @@ typedef enum { CHANNEL_DATA, CHANNEL_NOTES, N_CHANNELS } Channel;
 typedef struct {
     int fd[N_CHANNELS];  /* of sockets; -1: not open */
     bool left, closed;   /* under the world's lock: has left in order; nothing more will come from it */
+    bool failed, waited; /* under the lock: has told of a failure, which ended its waiting */
     bool answered, told; /* under the lock: has answered how many exchanges it has done, and how far it has come */
     uint64_t turn;
     WorldProgress progress;
+    char purpose[WORLD_PURPOSE]; /* of the exchange in which it waits */
 } Peer;
 
 /* Before the bytes of every parcel: what the receiver expects, or the two processes do not run the same program. */
@@ -36,6 +41,8 @@ typedef struct {
 typedef struct {
     /* One exchange (world_exchange), that of the world's turn.  The world's lock is free. */
     Status (*exchange)(World *w, const Parcel *send, const Parcel *recv, const atomic_bool *cancelled);
+    /* Behind an exchange that failed, of which others have been told; NULL: nothing is left of it. */
+    void (*settle)(World *w);
     /* world_sum_space, world_add; NULL: it cannot add */
     Status (*sum_space)(void **out, World *w, size_t bytes);
     Status (*add)(const void **sums, World *w, WorldNumber type, const int *n, bool all, const atomic_bool *cancelled);
@@ -58,9 +65,12 @@ struct World {
     uint64_t turn;                     /* exchanges and sums done; changed by the thread that does them */
     WorldProgress (*where)(void *arg); /* NULL: this process does not know */
     void *where_arg;
-    bool aborted; /* the others have been told */
-    bool known;   /* they have found the latest failure themselves and need not be told */
-    int origin;   /* the rank that ended the world; -1: none yet */
+    char purpose[WORLD_PURPOSE]; /* world_set_purpose; "": not said */
+    bool at_node;                /* the purpose is a node's name, by which the caller's messages begin */
+    bool lost;                   /* `origin` has gone without a word, and who waits for it is not known yet */
+    bool aborted;                /* the others have been told */
+    bool known;                  /* they have found the latest failure themselves and need not be told */
+    int origin;                  /* the rank that ended the world; -1: none yet */
     char reason[WORLD_REASON];
 };
 
@@ -76,6 +86,7 @@ Status world_count_neighbours(World *w) CHECKED;
 void world_fail(World *w, int origin, const char *reason); /* the first reason stands */
 void world_take_note(World *w, int from, Note *note);
 void world_lose(World *w, int rank); /* nothing more will come from it, and unless it has left that is a failure */
+void world_miss(World *w, int rank); /* it has left, and is waited for */
 
 /* ---- what transports have in common ---- */
 

@@ -117,10 +117,12 @@ Status mpi_join(World **out, const WorldOptions *opt)
     TRY_TO(fail, st, begin(m, opt->mpi_comm != NULL));
     TRY_TO(fail, st, open_group(m, opt));
     TRY_TO(fail, st, attach(&w, m, opt));
+    world_set_purpose(w, "meeting");
     if ((st = world_count_neighbours(w))) {
         world_release(w);
         return st;
     }
+    world_set_purpose(w, "%s", "");
     *out = w;
     return ST_OK;
 fail:

@@ -361,7 +361,7 @@ static void settle(World *w)
 {
     double begin = world_now(), now = begin;
     Mpi *m = w->link;
-    bool all = false;
+    bool all = !m->exchanging;
 
     for (bool first = true; !all && now - begin < LAST_WORDS; first = false) {
         pthread_mutex_lock(&w->lock);
@@ -372,24 +372,22 @@ static void settle(World *w)
         now = world_now();
     }
     pthread_mutex_lock(&w->lock);
-    m->stuck = !all;
+    m->stuck |= !all;
+    m->exchanging = false;
     pthread_mutex_unlock(&w->lock);
 }
 
 static Status exchange(World *w, const Parcel *send, const Parcel *recv, const atomic_bool *cancelled)
 {
     Mpi *m = w->link;
-    Status st;
 
     if (m->stuck || m->adding)
         return FAIL(E_DEVICE, "an exchange was broken off: nothing can follow it");
     begin_exchange(w, send, recv);
-    st = wait_for(w, (Wait){ look, exchange_late }, cancelled);
-    if (st && st != E_INTERRUPTED)
-        world_abort(w, status_message()); /* before the wait */
-    if (st)
-        settle(w);
-    return st;
+    m->exchanging = true;
+    TRY(wait_for(w, (Wait){ look, exchange_late }, cancelled));
+    m->exchanging = false;
+    return ST_OK;
 }
 
 /* ---- sums ---- */
@@ -530,6 +528,7 @@ static void end_all(World *w, int status)
 }
 
 const Transport mpi_transport = { .exchange = exchange,
+                                  .settle = settle,
                                   .sum_space = sum_space,
                                   .add = add,
                                   .read_notes = read_notes,

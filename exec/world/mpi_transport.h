@@ -24,6 +24,7 @@ typedef struct {
     MpiGroup *group;
     bool ours;                 /* MPI was begun here, and ends here */
     bool stuck;                /* MPI may still touch memory that is not ours any more: no call of it but `kill` */
+    bool exchanging;           /* parcels are under way */
     bool adding;               /* and the sum's space: nothing but notes goes on after a sum that has not ended */
     size_t most;               /* bytes of a message */
     const Parcel *out, *in;    /* [size] of this exchange; lent */

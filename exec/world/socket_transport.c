@@ -77,16 +77,6 @@ static bool is_closed(World *w, int r)
     return closed;
 }
 
-static bool has_left(World *w, int r)
-{
-    bool left;
-
-    pthread_mutex_lock(&w->lock);
-    left = w->peer[r].left;
-    pthread_mutex_unlock(&w->lock);
-    return left;
-}
-
 /* A peer's data has ended: the reason may still be on its way. */
 static Status peer_gone(World *w, int r)
 {
@@ -97,10 +87,10 @@ static Status peer_gone(World *w, int r)
         TRY(world_poll(w));
         (void)!poll(&f, 1, (int)(1e3 * (until - now)) + 1);
     }
-    TRY(world_poll(w));
-    return FAIL(E_DEVICE, "rank %d of %d: %s", r, w->size,
-                has_left(w, r) ? "has ended its part while others go on"
-                               : "the process has gone: its connection is closed");
+    pthread_mutex_lock(&w->lock);
+    world_miss(w, r);
+    pthread_mutex_unlock(&w->lock);
+    return world_poll(w);
 }
 
 /* ---- exchanges ---- */
@@ -182,8 +172,22 @@ static bool waits_for(const void *arg, int r)
     return !(s->sending[r].done && s->receiving[r].done);
 }
 
-/* Waits until something can be moved; `n` of the descriptors are of data. */
-static Status wait_ready(World *w, struct pollfd *f, int *rank, int *n)
+/* What others tell ends an exchange; not that one has gone who has done its part in it. */
+static Status heed(World *w)
+{
+    bool done;
+
+    pthread_mutex_lock(&w->lock);
+    read_notes(w);
+    done = w->lost && !waits_for(w->link, w->origin);
+    for (int r = 0; r < w->size; r++)
+        done = done && !w->peer[r].failed;
+    pthread_mutex_unlock(&w->lock);
+    return done ? ST_OK : world_poll(w);
+}
+
+/* Waits until something can be moved; `n` of the descriptors are of data.  `noted`: there are notes. */
+static Status wait_ready(World *w, struct pollfd *f, int *rank, int *n, bool *noted)
 {
     const Sockets *s = w->link;
     int all;
@@ -205,9 +209,9 @@ static Status wait_ready(World *w, struct pollfd *f, int *rank, int *n)
     pthread_mutex_unlock(&w->lock);
     if (poll(f, (nfds_t)all, LOOK) < 0 && errno != EINTR)
         return FAIL(E_DEVICE, "waiting for other processes: %s", strerror(errno));
+    *noted = false;
     for (int i = *n; i < all; i++)
-        if (f[i].revents)
-            return world_poll(w);
+        *noted |= f[i].revents != 0;
     return ST_OK;
 }
 
@@ -247,10 +251,12 @@ static Status exchange(World *w, const Parcel *send, const Parcel *recv, const a
         s->receiving[r] = (Progress){ .done = false };
     }
     while (!all_done(w)) {
-        bool moved = false;
+        bool moved = false, noted;
 
-        TRY(wait_ready(w, f, rank, &n));
+        TRY(wait_ready(w, f, rank, &n, &noted));
         TRY(move_ready(w, send, recv, f, rank, n, &moved));
+        if (noted && !moved) /* what has come before counts */
+            TRY(heed(w));
         if (cancelled && atomic_load(cancelled))
             return E_INTERRUPTED;
         last = moved ? world_now() : last;

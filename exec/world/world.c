@@ -2,14 +2,16 @@
  * affair (exec/world/internal.h). */
 #include "exec/world/world.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "exec/world/internal.h"
+#include "graph/base/numtext.h"
 
-enum { PATIENCE = 1 /* seconds for the others' answers */ };
+enum { PATIENCE = 1, OF_LOSS = 2 /* seconds for the others' answers */ };
 
 double world_now(void)
 {
@@ -47,6 +49,37 @@ Status world_create(World **out, const WorldOptions *opt)
     return ST_OK;
 }
 
+/* ---- what exchanges are for ---- */
+
+void world_set_purpose(World *w, const char *form, ...)
+{
+    va_list ap;
+
+    if (!w)
+        return;
+    va_start(ap, form);
+    pthread_mutex_lock(&w->lock);
+    text_vformat(w->purpose, sizeof w->purpose, form, ap);
+    w->at_node = false;
+    pthread_mutex_unlock(&w->lock);
+    va_end(ap);
+}
+
+void world_set_node(World *w, const char *node)
+{
+    pthread_mutex_lock(&w->lock);
+    snprintf(w->purpose, sizeof w->purpose, "%s", node);
+    w->at_node = true;
+    pthread_mutex_unlock(&w->lock);
+}
+
+/* "PURPOSE: " */
+static const char *with_purpose(char text[WORLD_PURPOSE + 2], const World *w)
+{
+    snprintf(text, WORLD_PURPOSE + 2, *w->purpose ? "%s: " : "", w->purpose);
+    return text;
+}
+
 /* ---- notes ---- */
 
 void world_fail(World *w, int origin, const char *reason)
@@ -79,12 +112,16 @@ void world_take_note(World *w, int from, Note *note)
     note->reason[WORLD_REASON - 1] = '\0';
     if (note->kind == NOTE_LEAVE)
         p->left = true;
-    if (note->kind == NOTE_ABORT && note->origin >= 0 && note->origin < w->size)
+    if (note->kind == NOTE_ABORT && note->origin >= 0 && note->origin < w->size) {
+        p->failed = true;
+        p->waited = note->waited;
         world_fail(w, note->origin, note->reason);
+    }
     if (note->kind == NOTE_ASK) {
         answer.knows = w->where;
         if (w->where)
             answer.progress = w->where(w->where_arg);
+        snprintf(answer.reason, sizeof answer.reason, "%s", w->purpose);
         w->transport->send_note(w, from, &answer);
     }
     if (note->kind == NOTE_PROGRESS) {
@@ -92,20 +129,34 @@ void world_take_note(World *w, int from, Note *note)
         p->told = note->knows;
         p->turn = note->turn;
         p->progress = note->progress;
+        snprintf(p->purpose, sizeof p->purpose, "%.*s", (int)strcspn(note->reason, "\n"), note->reason);
     }
+}
+
+static void find_lost(World *w, int rank, const char *how)
+{
+    w->lost |= w->origin < 0;
+    world_fail(w, rank, how);
 }
 
 void world_lose(World *w, int rank)
 {
     w->peer[rank].closed = true;
     if (!w->peer[rank].left)
-        world_fail(w, rank, "the process has gone: its connection is closed");
+        find_lost(w, rank, "the process has gone: its connection is closed");
 }
 
+void world_miss(World *w, int rank) { find_lost(w, rank, "has ended its part while others go on"); }
+
+/* What the reason was for is said once, where it is what this process does, too. */
 static Status ended(const World *w)
 {
+    char purpose[WORLD_PURPOSE + 2];
+    size_t n = strlen(with_purpose(purpose, w));
+    const char *reason = w->reason + (strncmp(w->reason, purpose, n) ? 0 : n);
+
     return w->origin == w->rank ? FAIL(E_DEVICE, "an earlier step failed: %s", w->reason)
-                                : FAIL(E_DEVICE, "rank %d of %d: %s", w->origin, w->size, w->reason);
+                                : FAIL(E_DEVICE, "rank %d of %d: %s", w->origin, w->size, reason);
 }
 
 Status world_poll(World *w)
@@ -126,12 +177,10 @@ void world_set_known(World *w, bool known)
     pthread_mutex_unlock(&w->lock);
 }
 
-void world_abort(World *w, const char *reason)
+static void abort_all(World *w, const char *reason, bool waited)
 {
-    Note note = { .kind = NOTE_ABORT };
+    Note note = { .kind = NOTE_ABORT, .waited = waited };
 
-    if (!w)
-        return;
     pthread_mutex_lock(&w->lock);
     if (!w->known) {
         read_notes(w);
@@ -145,6 +194,12 @@ void world_abort(World *w, const char *reason)
     pthread_mutex_unlock(&w->lock);
 }
 
+void world_abort(World *w, const char *reason)
+{
+    if (w)
+        abort_all(w, reason, false);
+}
+
 /* ---- who is late ---- */
 
 void world_set_progress(World *w, WorldProgress (*where)(void *arg), void *arg)
@@ -155,40 +210,47 @@ void world_set_progress(World *w, WorldProgress (*where)(void *arg), void *arg)
     pthread_mutex_unlock(&w->lock);
 }
 
+static void ask(World *w)
+{
+    const Note note = { .kind = NOTE_ASK, .origin = w->rank };
+
+    pthread_mutex_lock(&w->lock);
+    for (int r = 0; r < w->size; r++)
+        w->peer[r].answered = w->peer[r].told = false;
+    send_all(w, &note);
+    pthread_mutex_unlock(&w->lock);
+}
+
+/* From who has gone, or told why it fails, no answer will come. */
 static bool all_answered(World *w)
 {
     bool all = true;
 
     pthread_mutex_lock(&w->lock);
-    for (int r = 0; r < w->size; r++)
-        all = all && (w->peer[r].answered || r == w->rank);
+    read_notes(w);
+    for (int r = 0; r < w->size; r++) {
+        const Peer *p = &w->peer[r];
+
+        all = all && (p->answered || p->closed || p->left || p->failed || r == w->rank);
+    }
     pthread_mutex_unlock(&w->lock);
     return all;
 }
 
-/* Returns when all have answered, or the time is over. */
-static Status ask_all(World *w, double seconds)
+/* Returns when all have answered, or the time is over; with `heed` also when one has failed, or gone. */
+static Status ask_all(World *w, double seconds, bool heed)
 {
-    const Note ask = { .kind = NOTE_ASK, .origin = w->rank };
     double until = world_now() + seconds;
 
-    pthread_mutex_lock(&w->lock);
-    for (int r = 0; r < w->size; r++)
-        w->peer[r].answered = w->peer[r].told = false;
-    send_all(w, &ask);
-    pthread_mutex_unlock(&w->lock);
-    do {
-        TRY(world_poll(w));
-        if (all_answered(w))
-            break;
-        nanosleep(&(struct timespec){ 0, 5000000 }, NULL);
-    } while (world_now() < until);
-    return ST_OK;
+    for (ask(w); !all_answered(w) && world_now() < until; nanosleep(&(struct timespec){ 0, 5000000 }, NULL))
+        if (heed)
+            TRY(world_poll(w));
+    return heed ? world_poll(w) : ST_OK;
 }
 
 Status world_ask_progress(World *w, double seconds, WorldProgress progress[WORLD_MAX], bool told[WORLD_MAX])
 {
-    TRY(ask_all(w, seconds));
+    TRY(ask_all(w, seconds, true));
     pthread_mutex_lock(&w->lock);
     for (int r = 0; r < w->size; r++) {
         told[r] = w->peer[r].told;
@@ -251,15 +313,22 @@ Status world_check_head(const World *w, int r, const Head *head, size_t bytes)
                       (unsigned long long)w->turn, bytes);
 }
 
-/* "1, 3" */
-static const char *list_ranks(char text[256], const World *w, const bool *missing, bool which)
+enum { LIST = 2048 };
+
+/* "1, 3"; of those that wait for something else, that too. */
+static const char *list_ranks(char text[LIST], const World *w, const bool *of)
 {
     size_t len = 0;
 
     *text = '\0';
-    for (int r = 0; r < w->size && len < 256; r++)
-        if (missing[r] == which)
-            len += (size_t)snprintf(text + len, 256 - len, "%s%d", len ? ", " : "", r);
+    for (int r = 0; r < w->size && len < LIST; r++) {
+        const Peer *p = &w->peer[r];
+        bool apart = r != w->rank && p->answered && *p->purpose && strcmp(p->purpose, w->purpose) != 0;
+
+        if (of[r])
+            len += (size_t)snprintf(text + len, LIST - len, "%s%d%s%s%s", len ? ", " : "", r, apart ? " (" : "",
+                                    apart ? p->purpose : "", apart ? ")" : "");
+    }
     return text;
 }
 
@@ -282,35 +351,83 @@ static bool find_missing(bool missing[WORLD_MAX], const World *w, bool (*waits)(
 
 Status world_late(World *w, bool (*waits)(const void *arg, int rank), const void *arg)
 {
-    bool missing[WORLD_MAX], any;
-    char those[256], here[256];
+    bool missing[WORLD_MAX] = { false }, here[WORLD_MAX] = { false }, any;
+    char those[LIST], these[LIST];
 
-    TRY(ask_all(w, PATIENCE));
+    TRY(ask_all(w, PATIENCE, true));
     pthread_mutex_lock(&w->lock);
     any = find_missing(missing, w, waits, arg);
+    for (int r = 0; r < w->size; r++)
+        here[r] = !missing[r];
+    list_ranks(those, w, missing);
+    list_ranks(these, w, here);
     pthread_mutex_unlock(&w->lock);
     if (!any)
         return FAIL(E_DEVICE, "all %d processes have come, and nothing has moved for %g seconds", w->size, w->timeout);
-    return FAIL(E_DEVICE, "nothing has come from rank %s of %d for %g seconds; waiting: rank %s",
-                list_ranks(those, w, missing, true), w->size, w->timeout, list_ranks(here, w, missing, false));
+    return FAIL(E_DEVICE, "nothing has come from rank %s of %d for %g seconds; waiting: rank %s", those, w->size,
+                w->timeout, these);
 }
 
-/* What was done together, or what is told to those who wait for it. */
+/* One has gone without a word: who waits for it, and who has gone too, is added to the reason. */
+static Status add_waiting(World *w)
+{
+    bool here[WORLD_MAX] = { false }, gone[WORLD_MAX] = { false }, more = false;
+    char reason[WORLD_REASON], these[LIST], those[LIST], purpose[WORLD_PURPOSE + 2];
+
+    TRY(ask_all(w, OF_LOSS, false));
+    pthread_mutex_lock(&w->lock);
+    for (int r = 0; r < w->size; r++) {
+        const Peer *p = &w->peer[r];
+
+        here[r] = r == w->rank || p->answered || (p->failed && p->waited);
+        gone[r] = r != w->origin && p->closed && !p->left && !p->failed;
+        more |= gone[r];
+    }
+    snprintf(reason, sizeof reason, "%s%s%s%s; waiting: rank %s", with_purpose(purpose, w), w->reason,
+             more ? "; gone too: rank " : "", more ? list_ranks(those, w, gone) : "", list_ranks(these, w, here));
+    snprintf(w->reason, sizeof w->reason, "%s", reason);
+    w->lost = false;
+    pthread_mutex_unlock(&w->lock);
+    return world_poll(w);
+}
+
+/* What has failed while others were waited for, told to them. */
+static Status fail_waiting(World *w, Status st)
+{
+    char text[WORLD_REASON], purpose[WORLD_PURPOSE + 2];
+    bool lost;
+
+    pthread_mutex_lock(&w->lock);
+    lost = w->lost;
+    pthread_mutex_unlock(&w->lock);
+    if (lost)
+        st = add_waiting(w);
+    snprintf(text, sizeof text, "%s%s", with_purpose(purpose, w), status_message());
+    abort_all(w, text, true);
+    return w->at_node || !*w->purpose ? st : status_prefix(st, "%s", w->purpose);
+}
+
+/* What was done together, or is told to those who wait for it. */
 static Status after(World *w, Status st)
 {
     pthread_mutex_lock(&w->lock);
     w->turn += !st;
     pthread_mutex_unlock(&w->lock);
     if (st && st != E_INTERRUPTED)
-        world_abort(w, status_message());
+        st = fail_waiting(w, st);
+    if (st && w->transport && w->transport->settle)
+        w->transport->settle(w);
     return st;
 }
 
 /* Ended by others, or by what broke off an exchange: parcels are half sent then, and nothing can follow them. */
 Status world_exchange(World *w, const Parcel *send, const Parcel *recv, const atomic_bool *cancelled)
 {
-    TRY(world_poll(w));
-    return w->transport ? after(w, w->transport->exchange(w, send, recv, cancelled)) : ST_OK;
+    Status st = world_poll(w);
+
+    if (!w->transport)
+        return st;
+    return after(w, st ? st : w->transport->exchange(w, send, recv, cancelled));
 }
 
 /* ---- sums ---- */
@@ -321,6 +438,7 @@ Status world_sum_space(void **out, World *w, size_t bytes) { return w->transport
 
 Status world_add(const void **sums, World *w, WorldNumber type, const int *n, bool all, const atomic_bool *cancelled)
 {
-    TRY(world_poll(w));
-    return after(w, w->transport->add(sums, w, type, n, all, cancelled));
+    Status st = world_poll(w);
+
+    return after(w, st ? st : w->transport->add(sums, w, type, n, all, cancelled));
 }

@@ -56,6 +56,12 @@ typedef struct {
     int n;
 } Parcel;
 
+/* What the exchanges and sums that follow are for, until it is said again: "the checkpoint of step 20".  So begins the
+ * message when one of them fails, here and, behind the rank, elsewhere.  A NULL world is legal. */
+void world_set_purpose(World *w, const char *form, ...) __attribute__((format(printf, 2, 3)));
+/* The same of a node, by which the caller begins every message himself. */
+void world_set_node(World *w, const char *node);
+
 /* Sends send[r] to every other rank r and fills recv[r] by what it sends here: [size] each, the own rank's are passed
  * over. Both sides know the sizes.  E_INTERRUPTED when `cancelled`, which may be NULL, becomes true. */
 Status world_exchange(World *w, const Parcel *send, const Parcel *recv, const atomic_bool *cancelled) CHECKED;

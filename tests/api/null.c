@@ -266,6 +266,7 @@ static void test_harmless(void)
     dpx_trainer_padding(NULL, NULL, NULL);
     dpx_world_leave(NULL);
     dpx_world_abort(NULL, "why");
+    dpx_world_set_purpose(NULL, "what");
     dpx_world_end(NULL, 1);
     CU_ASSERT(dpx_world_size(NULL) == 1 && dpx_world_rank(NULL) == 0);
     dpx_options_set_world(NULL, NULL);

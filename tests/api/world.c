@@ -374,18 +374,21 @@ static void test_state(void)
     check_state(pairs, OTHER_MODEL, "different values of 6 of 13 states");
 }
 
-/* Rank 1 is told that it is alone, and with what, in time; rank 0 that it is not waited for. */
-static void check_alone(Fault fault, const char *what, const char *folder)
+/* Rank 1 is told that it is alone, and with which state of what, in time; rank 0 that it is not waited for. */
+static void check_alone(Fault fault, const char *state, const char *what, const char *folder)
 {
     static Process p[RANKS];
     const double begin = seconds();
+    static const char late[] = "nothing has come from rank 0 of 2 for 2 seconds; waiting: rank 1";
+    char text[512];
 
+    snprintf(text, sizeof text, "state '%s' is in pieces that all processes read together: %s: %s", state, what, late);
     run_patient_world(p, cpus, fault, 2, folder);
     CU_ASSERT(seconds() - begin < 20);
-    if (p[1].status != DPX_DEVICE || !strstr(p[1].message, what) ||
-        !strstr(p[1].message, "is in pieces that all processes read together: nothing has come from rank 0 of 2 for 2"))
+    if (p[1].status != DPX_DEVICE || !strstr(p[1].message, text))
         TEST_FAIL("rank 1, status %d: %s", p[1].status, p[1].message);
-    if (p[0].status != DPX_DEVICE || !strstr(p[0].message, "rank 1 of 2: nothing has come from rank 0"))
+    snprintf(text, sizeof text, "%s: rank 1 of 2: %s", what, late); /* it has come, too late */
+    if (p[0].status != DPX_DEVICE || !strstr(p[0].message, text))
         TEST_FAIL("rank 0, status %d: %s", p[0].status, p[0].message);
 }
 
@@ -399,9 +402,9 @@ static void test_pieces(void)
     check_bits(pairs, "cpu*4", IN_PIECES);
     check_refused(OTHER_PIECES, DPX_INVALID, "what was given to states in pieces, of digest", NULL);
     make_folder(folder);
-    check_alone(READS_ALONE, "state 'fc1.weight.momentum'", NULL);
-    check_alone(SAVES_ALONE, "state 'fc1.weight.momentum'", folder);
-    check_alone(EXPORTS_ALONE, "state 'fc1.weight'", folder);
+    check_alone(READS_ALONE, "fc1.weight.momentum", "dpx_trainer_get_state of 'fc1.weight.momentum'", NULL);
+    check_alone(SAVES_ALONE, "fc1.weight.momentum", "the checkpoint of step 6", folder);
+    check_alone(EXPORTS_ALONE, "fc1.weight", "the exported model", folder);
     remove_folder(folder);
 }
 

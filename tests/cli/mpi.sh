@@ -164,21 +164,6 @@ ended_by() {
     goes_on "$library" 3
 }
 
-# named LIBRARY: the others name the node at which they wait for a stopped one.  Batch-norm has them wait at one for most of a step; one
-# that is stopped between steps is waited for at none, and then another is.
-named() {
-    local node="rank [02]: All(Reduce|Gather) .* \\(output '[^']+@d[0-9]+'\\): nothing has come from rank 1 of 3 for 4 seconds"
-    for _ in 1 2 3 4; do
-        rm -rf "$DIR/ended"
-        launch "$1" 3 '' "${cnn[@]}" --steps 100000000 --checkpoint-every 5 --world-timeout 4 --out "$DIR/ended"
-        begun
-        kill -STOP "$(cat "$DIR/pid-1")"
-        ends "$1" 'nothing has come from rank 1 of 3 for 4 seconds; waiting: rank 0, 2'
-        grep -qE "$node" "$DIR/said" && break
-    done
-    check "$1: the node is named" grep -E "$node" "$DIR/said"
-}
-
 # What devices need to meet in a communicator of their own goes over MPI too, and a failure of one is told.
 devices() {
     export DPEXEC_CUDA_PLUGIN=$build/libdpexec_cudasim.so
@@ -204,9 +189,37 @@ members() {
     for n in 2 5; do check "$1: members: sums of $n" started "$1" $n "$build/world_member" "$1" sums; done
     talks "$1" broken-off 'member 0: the milk is finished' 'member 2: rank 0 of 3: the milk is finished'
     talks "$1" other-size 'rank 1 of 3 is at exchange 1 of 8 bytes, expected exchange 1 of 16 bytes'
-    talks "$1" absent 'nothing has come from rank 2 of 3 for 1 seconds'
+    talks "$1" absent 'the number of cups: nothing has come from rank 2 of 3 for 1 seconds; waiting: rank 0, 1'
     talks "$1" absent-from-sum 'nothing has come from rank 2 of 3 for 1 seconds; waiting: rank 0, 1'
+    check "$1: members: patient" started "$1" 3 "$build/world_member" "$1" patient
     check "$1: a communicator of an embedder" started "$1" 3 "$build/embedder_$1"
+    started "$1" 3 "$build/embedder_$1" outlive >"$DIR/said" 2>&1
+    check "$1: the status that the embedder gives" test $? = 42
+    check "$1: all outlive a failed world" test "$(grep -c 'has outlived its world' "$DIR/said")" = 3
+}
+
+# watched LIBRARY ARGS...: a run under tests/member/faulty_mpi.c, which ends a process that makes a call that waits or sends a message
+# above 1 MiB; what is written of the end is in $DIR/diary.
+watched() {
+    local library=$1
+    shift
+    rm -rf "$DIR/diary" "$DIR/watched"
+    MPI_DIARY=$DIR/diary launch "$library" 3 'export LD_PRELOAD='"$build/libfaulty_$library.so"'; ' "$@"
+    wait "$launched"
+}
+noted() { test "$(grep -c "$1" "$DIR/diary")" = "$2"; }
+
+# MPI is finalized where all is well and only there; MPI_Abort is the tool's, after a failure (an embedder's failed world: `members`).
+calls() {
+    check "$1: no call waits, no message is large" watched "$1" models/fashion_cnn.onnx --data $data/fashion.npz --loss cross-entropy \
+        --steps 2 --batch-size 10 --threads 1 --quiet --shard parameters --out "$DIR/watched"
+    check "$1: all finalize" noted MPI_Finalize 3
+    check "$1: nobody aborts" noted MPI_Abort 0
+    check "$1: messages were sent" grep -qE 'messages [1-9][0-9]{2}' "$DIR/diary"
+    check "$1: none waits with --reduce library" watched "$1" "${mlp[@]}" --reduce library
+    MPI_DIARY=$DIR/diary FAULTY_MPI=1:MPI_Isend:30 watched "$1" "${mlp[@]}" && fail "$1: a run that fails ends well"
+    check "$1: nobody finalizes after a failure" noted MPI_Finalize 0
+    check "$1: the tool aborts" grep -q 'MPI_Abort' "$DIR/diary"
 }
 
 # faulty LIBRARY CALL N TEXT ARGS...: rank 1's Nth call of MPI's fails; it says what MPI says, and the others say it after it.
@@ -254,13 +267,13 @@ for library in openmpi mpich; do
     fi
     members $library
     errors $library
+    calls $library
     bytes $library
     reductions $library
     resumes $library
     differences $library
     ended_by $library STOP 'nothing has come from rank 1 of 3 for 4 seconds; waiting: rank 0, 2'
     ended_by $library STOP 'nothing has come from rank 1 of 3 for 4 seconds; waiting: rank 0, 2' -- --reduce library
-    named $library
     ended_by $library KILL
     ended_by $library TERM
     devices $library

@@ -282,9 +282,54 @@ static Status absent(World *w)
 {
     int64_t all;
 
+    world_set_purpose(w, "the number of %s", "cups");
     if (world_rank(w) == world_size(w) - 1)
         nap(1e-3 * 3500);
     return world_max(w, 0, &all);
+}
+
+/* All but the last wait for it, for some seconds, and take next to no processor time for that. */
+static Status patient(World *w)
+{
+    enum { SECONDS = 3 };
+    const int last = world_size(w) - 1;
+    struct timespec before, now;
+    int64_t all;
+    double took;
+
+    TRY(world_max(w, 0, &all)); /* all are here */
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &before);
+    if (world_rank(w) == last)
+        nap(SECONDS);
+    TRY(world_max(w, 0, &all));
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    took = (double)(now.tv_sec - before.tv_sec) + 1e-9 * (double)(now.tv_nsec - before.tv_nsec);
+    printf("rank %d took %.3f of %d seconds\n", world_rank(w), took, SECONDS);
+    return took < 0.05 * SECONDS ? ST_OK : FAIL(E_INTERNAL, "waiting took %.3g seconds of processor time", took);
+}
+
+/* More than 2^31 bytes in a piece from rank 0 to rank 1, by hand: both take 2 GiB of memory. */
+static Status huge(World *w)
+{
+    const size_t bytes = ((size_t)1 << 31) + 5, stride = 1021;
+    unsigned char *data = world_rank(w) < 2 ? calloc(bytes, 1) : NULL;
+    struct iovec piece = { data, bytes };
+    Parcel send[WORLD_MAX] = { { NULL, 0 } }, recv[WORLD_MAX] = { { NULL, 0 } };
+    Status st = data || world_rank(w) > 1 ? ST_OK : FAIL_NOMEM();
+
+    for (size_t i = 0; i < bytes && !world_rank(w) && data; i += stride)
+        data[i] = byte_of(0, 0, 1, i);
+    if (world_rank(w) == 0)
+        send[1] = (Parcel){ &piece, 1 };
+    if (world_rank(w) == 1)
+        recv[0] = (Parcel){ &piece, 1 };
+    if (!st)
+        st = world_exchange(w, send, recv, NULL);
+    for (size_t i = 0; i < bytes && world_rank(w) == 1 && !st; i += stride)
+        if (data[i] != byte_of(0, 0, 1, i))
+            st = FAIL(E_INTERNAL, "byte %zu is wrong", i);
+    free(data);
+    return st;
 }
 
 static Status absent_from_sum(World *w)
@@ -327,6 +372,8 @@ int main(int argc, char **argv)
                   { "absent", absent },
                   { "absent-from-sum", absent_from_sum },
                   { "neighbours", neighbours },
+                  { "patient", patient },
+                  { "huge", huge },
                   { "small", small } };
     WorldOptions opt = { .timeout = 60, .mpi = argv[1] };
     Status st = argc == 3 ? ST_OK : FAIL(E_INVALID, "usage: world_member LIBRARY CASE");
@@ -334,6 +381,8 @@ int main(int argc, char **argv)
 
     if (argc == 3 && !strncmp(argv[2], "absent", 6))
         opt.timeout = 1;
+    if (argc == 3 && !strcmp(argv[2], "huge"))
+        opt.timeout = 600;
     if (!st)
         st = world_join(&w, &opt);
     for (size_t i = 0; !st && i < sizeof cases / sizeof *cases; i++)

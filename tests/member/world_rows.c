@@ -5,11 +5,14 @@
  *     world_rows verify ROWS                  the graphs alone, in float64, to the limit of graph-transform --verify
  *     world_rows alone ROWS REFERENCES        one process
  *     world_rows launch:N ROWS REFERENCES     starts N processes, joined as those of `dpexec launch` are
+ *     world_rows tcp:N ROWS REFERENCES        starts N processes, which meet at a port of this machine
  *     world_rows openmpi ROWS REFERENCES      one of those that the library's launcher starts; mpich alike
  *
- * A row is a line "NET PROCESSES DEVICES REPLICAS ACCUMULATE CLIP SPLIT OPTIMIZER LEVEL"; for each a line goes to
+ * A row is a line "NET PROCESSES DEVICES REPLICAS ACCUMULATE CLIP SPLIT OPTIMIZER LEVEL
+ * DTYPE"; for each a line goes to
  * standard output, "ROW: ok" or what is wrong; of `references` "KEY: DIGESTS".  A failure of a call ends all processes,
  * so what follows the last line printed is the row that failed.  Files of a row lie below $ROWS_SCRATCH. */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <math.h>
 #include <signal.h>
@@ -54,7 +57,7 @@ static dpx_model *models[NETS];
 
 typedef struct {
     int net, processes, devices, replicas, accumulate;
-    char clip[8], split[16], optimizer[8], level[16];
+    char clip[8], split[16], optimizer[8], level[16], dtype[16];
     char text[128], key[96]; /* as it was given; what its reference depends on */
 } Row;
 
@@ -64,18 +67,20 @@ static Status read_row(Row *r, const char *line)
 
     *r = (Row){ .net = -1 };
     snprintf(r->text, sizeof r->text, "%.*s", (int)strcspn(line, "\n"), line);
-    if (sscanf(line, "%15s %d %d %d %d %7s %15s %7s %15s", net, &r->processes, &r->devices, &r->replicas,
-               &r->accumulate, r->clip, r->split, r->optimizer, r->level) != 9)
+    if (sscanf(line, "%15s %d %d %d %d %7s %15s %7s %15s %15s", net, &r->processes, &r->devices, &r->replicas,
+               &r->accumulate, r->clip, r->split, r->optimizer, r->level, r->dtype) != 10)
         return FAIL(E_INVALID, "expected a row, found '%s'", r->text);
     for (int i = 0; i < NETS; i++)
         if (!strcmp(nets[i].name, net))
             r->net = i;
     if (r->net < 0)
         return FAIL(E_INVALID, "there is no net '%s'", net);
-    snprintf(r->key, sizeof r->key, "%s %d %d %s %s %s", net, r->replicas, r->accumulate, r->clip, r->split,
-             r->optimizer);
+    snprintf(r->key, sizeof r->key, "%s %d %d %s %s %s %s", net, r->replicas, r->accumulate, r->clip, r->split,
+             r->optimizer, r->dtype);
     return ST_OK;
 }
+
+static bool is_wide(const Row *r) { return !strcmp(r->dtype, "float64"); }
 
 static Status load_models(void)
 {
@@ -125,6 +130,7 @@ static Status set_options(dpx_options *o, const Row *r, int devices)
     DPX(dpx_options_set(o, "lr", "0.01"));
     DPX(dpx_options_set(o, "threads", "1"));
     DPX(dpx_options_set(o, "optimizer", r->optimizer));
+    DPX(dpx_options_set(o, "dtype", r->dtype));
     if ((r->replicas + r->accumulate) %
         2) /* bytes cost so much there that small sums are shared out as large ones are */
         DPX(dpx_options_set(o, "links", "1e-9,1,1e10,0"));
@@ -155,7 +161,8 @@ static uint32_t noise(uint32_t a, uint32_t b)
 }
 
 typedef struct {
-    float x[BATCH * SAMPLE];
+    float narrow[BATCH * SAMPLE];
+    double wide[BATCH * SAMPLE];
     int64_t label[BATCH];
     dpx_tensor tensor[2];
     int64_t samples, elements; /* of a sample */
@@ -168,14 +175,18 @@ static Status make_batch(Batch *b, const Row *r, int k)
     DPX(dpx_model_info(models[r->net], DPX_INPUT, 0, &info));
     b->samples = k & 1 ? nets[r->net].other : nets[r->net].batch;
     b->elements = 1;
-    b->tensor[0] = (dpx_tensor){ info.name, DPX_FLOAT32, info.rank, { b->samples }, b->x };
+    b->tensor[0] = (dpx_tensor){ info.name, DPX_FLOAT32, info.rank, { b->samples }, b->narrow };
+    if (is_wide(r)) {
+        b->tensor[0].dtype = DPX_FLOAT64;
+        b->tensor[0].data = b->wide;
+    }
     for (int i = 1; i < info.rank; i++) {
         b->tensor[0].dim[i] = info.dim[i];
         b->elements *= info.dim[i];
     }
     b->tensor[1] = (dpx_tensor){ "target", DPX_INT64, 1, { b->samples }, b->label };
     for (uint32_t i = 0; i < (uint32_t)(b->samples * b->elements); i++)
-        b->x[i] = (float)(noise((uint32_t)k, i) >> 8) * 0x1p-23F - 1;
+        b->wide[i] = b->narrow[i] = (float)(noise((uint32_t)k, i) >> 8) * 0x1p-23F - 1;
     for (uint32_t i = 0; i < (uint32_t)b->samples; i++) {
         uint32_t draw = noise((uint32_t)k + 1000, i);
 
@@ -193,7 +204,7 @@ static Status micro_batch(dpx_trainer *t, const Row *r, int k, dpx_result *out)
     if (nets[r->net].whole)
         return (Status)dpx_train_step(t, b.tensor, 2, out);
     DPX(dpx_trainer_part(t, b.samples, &own));
-    b.tensor[0].data = b.x + own.from * b.elements;
+    b.tensor[0].data = (char *)b.tensor[0].data + (size_t)(own.from * b.elements) * dpx_dtype_size(b.tensor[0].dtype);
     b.tensor[1].data = b.label + own.from;
     b.tensor[0].dim[0] = b.tensor[1].dim[0] = own.to - own.from;
     return (Status)dpx_train_part(t, b.samples, b.tensor, 2, out);
@@ -221,7 +232,7 @@ typedef struct {
 
 typedef struct {
     char name[48];
-    float value[NUMBERS];
+    double value[NUMBERS];
     int64_t n;
 } Copy;
 
@@ -229,6 +240,14 @@ typedef struct {
     Copy state[STATES];
     int n;
 } Copies;
+
+static void keep_copy(Copy *out, const dpx_info *info, const void *values, int64_t n)
+{
+    snprintf(out->name, sizeof out->name, "%s", info->name);
+    out->n = n;
+    for (int64_t i = 0; i < n; i++)
+        out->value[i] = info->dtype == DPX_FLOAT32 ? (double)((const float *)values)[i] : ((const double *)values)[i];
+}
 
 /* All states but sums that a step leaves behind; every process gets them whole, and this one's copies are equal.  The
  * digest does not depend on their order.  `copies` may be NULL. */
@@ -256,11 +275,8 @@ static Status look_at_states(dpx_trainer *t, uint64_t *digest, Copies *copies)
         DPX(dpx_trainer_get_state(t, info.name, &out));
         bytes = (size_t)n * dpx_dtype_size(info.dtype);
         *digest += XXH3_64bits_withSeed(values, bytes, XXH3_64bits(info.name, strlen(info.name)));
-        if (!copies || info.dtype != DPX_FLOAT32)
-            continue;
-        snprintf(copies->state[copies->n].name, sizeof copies->state->name, "%s", info.name);
-        copies->state[copies->n].n = n;
-        memcpy(copies->state[copies->n++].value, values, bytes);
+        if (copies && (info.dtype == DPX_FLOAT32 || info.dtype == DPX_FLOAT64))
+            keep_copy(&copies->state[copies->n++], &info, values, n);
     }
     return ST_OK;
 }
@@ -364,7 +380,7 @@ static Status single(const Copies **out, const Row *r)
 
     for (; n < 127 && kept[n]; n++)
         if (kept[n]->row.net == r->net && kept[n]->row.accumulate == r->accumulate &&
-            !strcmp(kept[n]->row.clip, r->clip))
+            !strcmp(kept[n]->row.clip, r->clip) && !strcmp(kept[n]->row.dtype, r->dtype))
             break;
     if (!kept[n]) {
         if (!(kept[n] = calloc(1, sizeof *kept[n])))
@@ -383,18 +399,17 @@ static double norm(const Copy *a, const Copy *b)
     double sum = 0;
 
     for (int64_t i = 0; i < a->n; i++) {
-        double d = (double)a->value[i] - (b ? (double)b->value[i] : 0);
+        const double d = a->value[i] - (b ? b->value[i] : 0);
 
         sum += d * d;
     }
     return sqrt(sum);
 }
 
-/* Each tensor within 1e-5 of the other, relative to its norm; where its exact value may be zero, relative to the norm
- * of the largest. */
-static Status check_near(const Copies *a, const Copies *b)
+/* Each tensor within `limit` of the other, relative to its norm; where its exact value may be zero, relative to the
+ * norm of the largest. */
+static Status check_near(const Copies *a, const Copies *b, double limit)
 {
-    const double limit = 1e-5;
     double largest = 0;
 
     if (a->n != b->n || !a->n)
@@ -426,7 +441,7 @@ static Status refer(const Row *r)
     TRY(run(&d, r, NULL, STEPS, &mine));
     if (!strcmp(r->optimizer, "sgd")) {
         TRY(single(&one, r));
-        TRY(check_near(&mine, one));
+        TRY(check_near(&mine, one, is_wide(r) ? 1e-12 : 1e-5));
     }
     printf("%s:", r->key);
     for (int i = 0; i < DIGESTS; i++)
@@ -582,6 +597,25 @@ static int member(const dpx_world_options *opt, const char *path)
     return st ? 3 : 0;
 }
 
+/* A port where nobody listens, as "HOST:PORT". */
+static int find_port(char text[32])
+{
+    struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    socklen_t n = sizeof at;
+    int fd = socket(AF_INET, SOCK_STREAM, 0), bad;
+
+    bad = fd < 0 || bind(fd, (struct sockaddr *)&at, n) || getsockname(fd, (struct sockaddr *)&at, &n);
+    if (fd >= 0)
+        close(fd);
+    snprintf(text, 32, "127.0.0.1:%d", ntohs(at.sin_port));
+    return bad;
+}
+
+static int met(int rank, int size, const char *rendezvous, const char *path)
+{
+    return member(&(dpx_world_options){ .size = size, .rank = rank, .rendezvous = rendezvous, .timeout = 60 }, path);
+}
+
 static int launched(int rank, int size, int (*end)[MOST][CHANNELS], const char *path)
 {
     char text[16 * MOST * CHANNELS] = "fd=";
@@ -597,12 +631,15 @@ static int launched(int rank, int size, int (*end)[MOST][CHANNELS], const char *
     return member(&opt, path);
 }
 
-/* Starts `size` processes that are joined in pairs, and waits for them. */
-static int launch(int size, const char *path)
+/* Starts `size` processes that are joined in pairs, or meet, and waits for them. */
+static int launch(int size, bool meet, const char *path)
 {
     int end[MOST][MOST][CHANNELS], pair[2], worst = 0, status;
     pid_t launcher = getpid();
+    char rendezvous[32];
 
+    if (find_port(rendezvous))
+        return 1;
     for (int r = 0; r < size; r++)
         for (int s = r + 1; s < size; s++)
             for (int c = 0; c < CHANNELS; c++) {
@@ -617,7 +654,7 @@ static int launch(int size, const char *path)
         case 0:
             if (prctl(PR_SET_PDEATHSIG, SIGKILL) || getppid() != launcher)
                 _exit(1);
-            exit(launched(r, size, end, path));
+            exit(meet ? met(r, size, rendezvous, path) : launched(r, size, end, path));
         default: break;
         }
     for (int r = 0; r < size; r++)
@@ -650,8 +687,8 @@ int main(int argc, char **argv)
     }
     if (argc == 3)
         return alone(argv[2], *how == 'v' ? VERIFY : REFER);
-    if (sscanf(how, "launch:%d", &size) == 1)
-        status = size > 1 && size <= MOST ? launch(size, argv[2]) : 2;
+    if (sscanf(how, "launch:%d", &size) == 1 || sscanf(how, "tcp:%d", &size) == 1)
+        status = size > 1 && size <= MOST ? launch(size, *how == 't', argv[2]) : 2;
     else if (!strcmp(how, "alone"))
         status = alone(argv[2], COMPARE);
     else

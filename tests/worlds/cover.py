@@ -13,7 +13,8 @@ COLUMNS = {
     "split": ["balanced", "chunk", "weights"],
     "optimizer": ["adam", "sgd"],
     "level": ["none", "optimizer", "gradients", "parameters"],
-    "transport": ["launch", "openmpi", "mpich"],
+    "dtype": ["float32", "float64"],
+    "transport": ["launch", "tcp", "openmpi", "mpich"],
 }
 NAMES = list(COLUMNS)
 ALONE = "alone"  # the transport of one process

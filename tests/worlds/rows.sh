@@ -2,7 +2,7 @@
 # tests/worlds/table.sh (all), after tests/cli/lib.sh.  A row must give
 # - the bytes of the same replicas on one device without shards: states after one step and after three, losses, checkpoint,
 #   exported model;
-# - in float32, after one step, what one replica gives, to 1e-5 of each tensor's norm: which the run on one device is held to,
+# - after one step, what one replica gives, to 1e-5 of each tensor's norm, in float64 1e-12: which the run on one device is held to,
 #   whose bytes the row's are;
 # - in float64 what the unpartitioned graph gives, to the limit of graph-transform --verify.
 # All rows of as many processes over the same transport run in one world, one after another (tests/member/world_rows.c).
@@ -12,6 +12,7 @@ for variable in $(compgen -e | grep -E '^(OMPI_|PMI_|PMIX_|SLURM_|HYDI_)'); do u
 # The transports that can be tested here.
 transports() {
     echo launch
+    echo tcp
     for library in openmpi mpich; do [ ! -e "$build/libdpexec_$library.so" ] || echo "$library"; done
 }
 
@@ -43,7 +44,7 @@ world() {
         all=$(grep -c '' "$left")
         rm -rf "$ROWS_SCRATCH" && mkdir "$ROWS_SCRATCH"
         timeout $((120 + all)) "$@" "$left" "$references" </dev/null 2>"$left.err" |
-            grep -E '^[a-z]+( [a-z0-9.]+){8}: ' >"$left.out"        # not what a launcher says
+            grep -E '^[a-z]+( [a-z0-9.]+){9}: ' >"$left.out"        # not what a launcher says
         cat "$left.out"
         had=$(grep -c '' "$left.out")
         [ "$had" -lt "$all" ] || break
@@ -61,7 +62,7 @@ world() {
 of() {
     case $1 in
     alone) many "$3" alone ;;
-    launch) world "$3" "$build/world_rows" "launch:$2" ;;
+    launch | tcp) world "$3" "$build/world_rows" "$1:$2" ;;
     openmpi) world "$3" mpirun.openmpi --allow-run-as-root --oversubscribe -n "$2" "$build/world_rows" openmpi ;;
     mpich) world "$3" mpirun.mpich -n "$2" "$build/world_rows" mpich ;;
     esac
@@ -72,15 +73,15 @@ of() {
 outcomes() {
     local dir processes transport
     dir=$(mktemp -d -p /dev/shm 2>/dev/null || mktemp -d)
-    awk '{ print $1, 1, 1, $4, $5, $6, $7, $8, "none" }' "$1" | sort -u >"$dir/references"
-    awk '{ print $1, 1, $2 * $3, $4, 1, $6, $7, $8, $9 }' "$1" | sort -u >"$dir/verify"
+    awk '{ print $1, 1, 1, $4, $5, $6, $7, $8, "none", $10 }' "$1" | sort -u >"$dir/references"
+    awk '{ print $1, 1, $2 * $3, $4, 1, $6, $7, $8, $9, "float32" }' "$1" | sort -u >"$dir/verify"
     references='' many "$dir/references" references >"$dir/found"
     sed -E 's/^/reference /; s/: [0-9a-f]{16} .*/: ok/' "$dir/found"
     references='' many "$dir/verify" verify | sed 's/^/verify /'
     export references=$dir/found
     while read -r processes transport; do
-        awk -v p="$processes" -v t="$transport" '$2 == p && $10 == t { sub(" " t "$", ""); print }' "$1" >"$dir/rows"
+        awk -v p="$processes" -v t="$transport" '$2 == p && $11 == t { sub(" " t "$", ""); print }' "$1" >"$dir/rows"
         of "$transport" "$processes" "$dir/rows" | sed "s/:/ $transport:/"
-    done < <(awk '{ print $2, $10 }' "$1" | sort -u)
+    done < <(awk '{ print $2, $11 }' "$1" | sort -u)
     rm -rf "$dir"
 }

@@ -1,6 +1,6 @@
 #!/bin/bash
 # The whole table of worlds (tests/worlds/cover.py --all), or every N-th row of it (N prime: else some values never come), and a summary of the outcomes.
-# Usage: tests/worlds/table.sh BUILD_DIR SUMMARY.json [N]    half an hour on two cores; outcomes and details stay in BUILD_DIR/worlds
+# Usage: tests/worlds/table.sh BUILD_DIR SUMMARY.json [N]    an hour on two cores; outcomes and details stay in BUILD_DIR/worlds
 cd "$(dirname "$0")/../.." || exit 1
 set -- "$(realpath "${1:-build}")" "$(realpath "${2:-/dev/stdout}")" "${3:-1}"
 summary=$2 every=$3
