@@ -81,3 +81,33 @@ void piece_copy(const Piece *p, const Tensor *part, const Tensor *whole, size_t 
         memcpy(join ? w : x, join ? x : w, p->row);
     }
 }
+
+Shape box_of(const Tensor *from, const Tensor *to, int cut)
+{
+    Shape box = from->shape;
+
+    box.dim[cut] = to->shape.dim[cut];
+    return box;
+}
+
+/* Element `high` along `hi`, in row i of all up to `lo` and row m of what is between both. */
+static char *row_of(const Tensor *t, int lo, int hi, int64_t i, int64_t m, int64_t high)
+{
+    const int64_t between = shape_count(&t->shape, lo + 1, hi), behind = shape_count(&t->shape, hi + 1, t->shape.rank);
+
+    return (char *)t->data + (size_t)(((i * between + m) * t->shape.dim[hi] + high) * behind) * dtype_size(t->dtype);
+}
+
+void box_copy(const Shape *box, const Tensor *to, int axis, int64_t to_at, const Tensor *from, int cut, int64_t from_at)
+{
+    const int lo = axis < cut ? axis : cut, hi = axis < cut ? cut : axis;
+    const int64_t rounds = shape_count(box, 0, lo), between = shape_count(box, lo + 1, hi),
+                  to_low = axis == lo ? to_at : 0, from_low = cut == lo ? from_at : 0;
+    const size_t row = (size_t)shape_count(box, hi, box->rank) * dtype_size(to->dtype);
+
+    for (int64_t k = 0; row && k < rounds; k++)
+        for (int64_t i = 0; i < box->dim[lo]; i++)
+            for (int64_t m = 0; m < between; m++)
+                memcpy(row_of(to, lo, hi, k * to->shape.dim[lo] + to_low + i, m, to_at - to_low),
+                       row_of(from, lo, hi, k * from->shape.dim[lo] + from_low + i, m, from_at - from_low), row);
+}

@@ -29,4 +29,13 @@ Piece piece_of(const Tensor *part, const Tensor *whole, int axis);
 /* Copies the part to (join) or from its place in the whole, `offset` bytes into each of its rows. */
 void piece_copy(const Piece *p, const Tensor *part, const Tensor *whole, size_t offset, bool join);
 
+/* ---- pieces along one axis that become pieces along another ---- */
+
+/* What `from`, a piece along `axis`, and `to`, a piece along `cut` of the same whole, have in common. */
+Shape box_of(const Tensor *from, const Tensor *to, int cut);
+/* Copies a box of elements: from element `from_at` of `from` along `cut` to element `to_at` of `to` along `axis`; all
+ * of what either has along the other axis. */
+void box_copy(const Shape *box, const Tensor *to, int axis, int64_t to_at, const Tensor *from, int cut,
+              int64_t from_at);
+
 #endif
