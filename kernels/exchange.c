@@ -90,24 +90,36 @@ Shape box_of(const Tensor *from, const Tensor *to, int cut)
     return box;
 }
 
-/* Element `high` along `hi`, in row i of all up to `lo` and row m of what is between both. */
-static char *row_of(const Tensor *t, int lo, int hi, int64_t i, int64_t m, int64_t high)
+/* Bytes of t from one row to the next, where rows are what is behind axis hi and go on over all axes between both. */
+static size_t row_wide(const Tensor *t, int hi)
 {
-    const int64_t between = shape_count(&t->shape, lo + 1, hi), behind = shape_count(&t->shape, hi + 1, t->shape.rank);
+    return (size_t)shape_count(&t->shape, hi, t->shape.rank) * dtype_size(t->dtype);
+}
 
-    return (char *)t->data + (size_t)(((i * between + m) * t->shape.dim[hi] + high) * behind) * dtype_size(t->dtype);
+Box box_lines(const Shape *box, const Tensor *to, int axis, int64_t to_at, const Tensor *from, int cut, int64_t from_at)
+{
+    const int lo = axis < cut ? axis : cut, hi = axis < cut ? cut : axis;
+    const size_t between = (size_t)shape_count(box, lo + 1, hi), size = dtype_size(to->dtype),
+                 behind = (size_t)shape_count(box, hi + 1, box->rank) * size;
+    Box b = { .rounds = (size_t)shape_count(box, 0, lo),
+              .rows = (size_t)box->dim[lo] * between,
+              .row = (size_t)box->dim[hi] * behind,
+              .from_wide = row_wide(from, hi),
+              .to_wide = row_wide(to, hi) };
+
+    b.from = (size_t)from_at * (cut == lo ? between * b.from_wide : behind);
+    b.to = (size_t)to_at * (axis == lo ? between * b.to_wide : behind);
+    b.from_round = (size_t)from->shape.dim[lo] * between * b.from_wide;
+    b.to_round = (size_t)to->shape.dim[lo] * between * b.to_wide;
+    return b;
 }
 
 void box_copy(const Shape *box, const Tensor *to, int axis, int64_t to_at, const Tensor *from, int cut, int64_t from_at)
 {
-    const int lo = axis < cut ? axis : cut, hi = axis < cut ? cut : axis;
-    const int64_t rounds = shape_count(box, 0, lo), between = shape_count(box, lo + 1, hi),
-                  to_low = axis == lo ? to_at : 0, from_low = cut == lo ? from_at : 0;
-    const size_t row = (size_t)shape_count(box, hi, box->rank) * dtype_size(to->dtype);
+    const Box b = box_lines(box, to, axis, to_at, from, cut, from_at);
 
-    for (int64_t k = 0; row && k < rounds; k++)
-        for (int64_t i = 0; i < box->dim[lo]; i++)
-            for (int64_t m = 0; m < between; m++)
-                memcpy(row_of(to, lo, hi, k * to->shape.dim[lo] + to_low + i, m, to_at - to_low),
-                       row_of(from, lo, hi, k * from->shape.dim[lo] + from_low + i, m, from_at - from_low), row);
+    for (size_t k = 0; b.row && k < b.rounds; k++)
+        for (size_t i = 0; i < b.rows; i++)
+            memcpy((char *)to->data + b.to + k * b.to_round + i * b.to_wide,
+                   (const char *)from->data + b.from + k * b.from_round + i * b.from_wide, b.row);
 }

@@ -300,16 +300,30 @@ static Status open(Mix *m)
     return ST_OK;
 }
 
+/* Does the rule want some input whole that is divided? */
+static bool gathers(const Mix *m)
+{
+    for (int i = 0; i < m->p->node->n_in; i++)
+        if (is_disputed(m, i) && m->p->in[i].kind != PL_S)
+            return true;
+    return false;
+}
+
 static Status say(const Mix *m, bool chosen, double gathered)
 {
     const char **how = &m->t->how[m->p->node->index];
 
-    *how = chosen ? arena_printf(m->a, "exchanged for slices along axis %d: a replica receives %.0f bytes, gathered it "
-                                       "would be %.0f",
-                                 m->best_axis, m->best_bytes, gathered)
-                  : arena_printf(m->a, "gathered: a replica receives %.0f bytes, exchanged for slices along axis %d it "
-                                       "would be %.0f",
-                                 gathered, m->best_axis, m->best_bytes);
+    if (!gathers(m))
+        *how = arena_printf(m->a, "exchanged: a replica receives %.0f bytes", chosen ? m->best_bytes : gathered);
+    else
+        *how = chosen ? arena_printf(m->a,
+                                     "exchanged for slices along axis %d: a replica receives %.0f bytes, gathered it "
+                                     "would be %.0f",
+                                     m->best_axis, m->best_bytes, gathered)
+                      : arena_printf(m->a,
+                                     "gathered: a replica receives %.0f bytes, exchanged for slices along axis %d it "
+                                     "would be %.0f",
+                                     gathered, m->best_axis, m->best_bytes);
     return *how ? ST_OK : FAIL_NOMEM();
 }
 
@@ -320,7 +334,7 @@ static Status choose(Mix *m)
     bool better;
 
     TRY(try_axes(m));
-    if (isinf(m->best_cost))
+    if (isinf(m->best_cost) && gathers(m))
         return ST_OK;
     better = m->part->mix == MIX_EXCHANGE || m->best_cost < cost;
     TRY(say(m, better, gathered));
