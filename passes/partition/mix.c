@@ -99,7 +99,7 @@ static double computed_share(const Placement *p)
         if (has_value(p->node->out[o]) && p->out[o].kind == PL_S)
             return largest_share(p->out[o].split);
     for (int i = 0; i < p->node->n_in; i++)
-        if (has_value(p->node->in[i]) && p->in[i].kind == PL_S && place_any(p, PL_S))
+        if (has_value(p->node->in[i]) && p->in[i].kind == PL_S)
             return largest_share(p->in[i].split);
     return 1;
 }
