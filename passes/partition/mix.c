@@ -6,7 +6,8 @@
  * in such slices: if it then mixes nothing, it is.  So no operator says anything for it.
  *
  * What comes out lies in slices.  Nodes behind it are asked first whether they can go on in slices; what cannot sees
- * the value divided along the batch again (Placements.seen), and is given it so.
+ * the value divided along the batch again (Placements.seen), and is given it so, and then are all that can take it so:
+ * which those are a first visit of all nodes tells.
  *
  * The choice goes by what a replica receives, the messages and the work, all of them functions of the graph, the number
  * of replicas and their parts: bits must not depend on devices, processes or links. */
@@ -274,7 +275,7 @@ static bool any_elsewhere(const Mix *m, bool anew)
         const ValueId v = m->p->node->in[i];
 
         if (has_value(v) && !m->t->early[v.i] && !place_eq(m->t->seen[v.i], m->t->value[v.i]) &&
-            !(anew && m->t->asked[v.i] & ASKED_SEEN))
+            !(anew && m->t->asked[v.i] & (ASKED_SEEN | ASKED_BEFORE)))
             return true;
     }
     return false;

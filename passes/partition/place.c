@@ -184,7 +184,7 @@ static Status place_nodes(Placements *t, const Graph *g, const Partition *part, 
     for (uint32_t i = 1; i < g->n_value; i++) {
         t->value[i] = t->seen[i] = start(g, part, i);
         t->home_of[i] = 0;
-        t->asked[i] = 0;
+        t->asked[i] = t->asked[i] & (ASKED_SEEN | ASKED_BEFORE) ? ASKED_BEFORE : 0;
     }
     FOR_NODES(g, n) {
         Placement p = { .g = g, .node = n, .split = &part->batch };

@@ -64,8 +64,9 @@ struct SliceSplit {
     SliceSplit *next;
 };
 
-/* Placements.asked: by whom comes before in the order. */
-enum { ASKED_WHOLE = 1, ASKED_SEEN = 2 };
+/* Placements.asked: whole, or where rules see it, by whom comes before in the order; there by anybody, when all nodes
+ * were visited before. */
+enum { ASKED_WHOLE = 1, ASKED_SEEN = 2, ASKED_BEFORE = 4 };
 
 typedef struct {
     Place *value;     /* by value id: where it lives as it is produced */

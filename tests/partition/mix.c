@@ -9,16 +9,16 @@
 #include "tests/harness/test.h"
 #include "tests/partition/train.h"
 
-#define HEAD \
-    "  input %x : float64[%B,4]\n" \
-    "  input %t : float64[%B,5]\n" \
+#define HEAD                                        \
+    "  input %x : float64[%B,4]\n"                  \
+    "  input %t : float64[%B,5]\n"                  \
     "  state %w trainable : float64[4,5] = all 0\n" \
     "  %h = MatMul(%x, %w)\n"
-#define TAIL \
-    "  %e = Sub(%y, %t)\n" \
-    "  %sq = Mul(%e, %e)\n" \
+#define TAIL                                  \
+    "  %e = Sub(%y, %t)\n"                    \
+    "  %sq = Mul(%e, %e)\n"                   \
     "  %loss = ReduceSum(%sq) {keepdims=0}\n" \
-    "  output \"loss\" = %loss\n" \
+    "  output \"loss\" = %loss\n"             \
     "}\n"
 
 static const char over_batch[] = "graph \"softmax\" {\n" HEAD "  %y = Softmax(%h) {axis=0}\n" TAIL;
@@ -113,8 +113,8 @@ static Wire wire_of(const char *text, int64_t batch, int replicas, int devices, 
     Report *r = report_create();
     Wire w = { 0 };
 
-    if (one && CHECK_OK(train_divide(&many, one,
-                                     &(Division){ .replicas = replicas, .devices = devices, .mix = mix }, r)) &&
+    if (one &&
+        CHECK_OK(train_divide(&many, one, &(Division){ .replicas = replicas, .devices = devices, .mix = mix }, r)) &&
         CHECK_OK(report_graph(r, many, &(Target){ 0 }))) {
         w.gathers = count_nodes(many, &op_AllGather);
         w.turns = count_nodes(many, &op_AllToAll);
@@ -176,8 +176,9 @@ static void test_told(void)
     static const struct {
         MixMode mix;
         const char *says;
-    } cases[] = { { MIX_AUTO, "works along the split axis; gathered: a replica receives 240 bytes, exchanged for slices "
-                              "along axis 1 it would be 192" },
+    } cases[] = { { MIX_AUTO,
+                    "works along the split axis; gathered: a replica receives 240 bytes, exchanged for slices "
+                    "along axis 1 it would be 192" },
                   { MIX_EXCHANGE, "works along the split axis; exchanged for slices along axis 1: a replica receives "
                                   "192 bytes, gathered it would be 240" },
                   { MIX_GATHER, "works along the split axis" } };
@@ -187,8 +188,8 @@ static void test_told(void)
         Report *r = report_create();
         const char *said = NULL;
 
-        if (one && CHECK_OK(train_divide(&many, one,
-                                         &(Division){ .replicas = 4, .devices = 2, .mix = cases[i].mix }, r)))
+        if (one &&
+            CHECK_OK(train_divide(&many, one, &(Division){ .replicas = 4, .devices = 2, .mix = cases[i].mix }, r)))
             for (int k = 0; k < r->n_note; k++)
                 said = r->note[k].kind == NOTE_MIXES ? strstr(r->note[k].text, "works along") : said;
         CHECK_STR(said ? said : "", cases[i].says);
