@@ -18,6 +18,7 @@
 #include <stdlib.h>
 
 #include "exec/device/plugin.h"
+#include "graph/layout.h"
 #include "graph/reduce_tree.h"
 #include "kernels/exchange.h"
 
@@ -130,7 +131,7 @@ static Status lay_boxes(GpuCollective *c, const Graph *g, const MemoryPlan *plan
             Part *p = &c->to[(size_t)i * out + (size_t)o];
             size_t *at = &used[(size_t)c->part[i].device * devices];
 
-            *p = (Part){ holder(c, plan, n->out[o]), 0, (size_t)shape_numel(&box) * dtype_size(c->dtype) };
+            *p = (Part){ holder(c, plan, n->out[o]), 0, layout_bytes(c->dtype, LAYOUT_ROWS, &box) };
             at += p->device;
             p->offset = *at;
             *at += plan_aligned(plan, p->bytes);
