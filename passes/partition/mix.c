@@ -77,7 +77,10 @@ static double largest_share(const Split *s)
 
 static double others_share(const Mix *m) { return 1 - 1.0 / m->part->replicas; }
 
-static double whole_bytes(const Mix *m, ValueId v) { return has_value(v) ? (double)value_bytes(m->p->g, v) : 0; }
+static double whole_bytes(const Mix *m, ValueId v)
+{
+    return has_value(v) && shape_known(value(m->p->g, v)->shape) ? (double)value_bytes(m->p->g, v) : 0;
+}
 
 /* What a replica receives, at most, for a value that it is to have at `want`, unless another node has asked for it. */
 static double received(const Mix *m, ValueId v, Place want)
@@ -337,7 +340,7 @@ static Status choose(Mix *m)
     TRY(try_axes(m));
     if (isinf(m->best_cost) && gathers(m))
         return ST_OK;
-    better = m->part->mix == MIX_EXCHANGE || m->best_cost < cost;
+    better = m->best_cost < cost || (m->part->mix == MIX_EXCHANGE && gathers(m));
     TRY(say(m, better, gathered));
     if (better)
         take(m->p, &m->best);
