@@ -7,6 +7,7 @@
  *   AllReduce        yes                   partial sums; every copy is the total
  *   ReduceScatter    yes           yes     partial sums; copy c is a piece of the total
  *   AllGather              yes             pieces; every copy is the whole
+ *   AllToAll               yes     yes     pieces along `axis`; copy c is a piece along `cut`
  *   Scatter                        yes     the whole; copy c is a piece of it
  *   Broadcast                              the whole; so is every copy */
 #ifndef DPX_GRAPH_COLLECTIVE_H
@@ -17,8 +18,8 @@
 typedef struct {
     int tensors, parts, copies; /* tensors 0: the node is no collective */
     bool sum;                   /* parts are added by the tree of `span` (graph/reduce_tree.h) */
-    bool joined, split;         /* parts, copies are pieces along `axis` */
-    int axis;                   /* -1: there are no pieces */
+    bool joined, split;         /* parts are pieces along `axis`, copies along `cut` */
+    int axis, cut;              /* -1: there are no pieces.  `axis` is `cut` where parts are none */
     const int64_t *span;        /* [2 * parts] of a sum: the replicas of each part */
     const int64_t *device;      /* [n_device] of the copies, in turn; -1: the host */
     int n_device;
@@ -27,14 +28,25 @@ typedef struct {
 /* Of a node whose attributes were checked (node_infer); graph/ops/collective.c. */
 Exchange exchange_of(const Node *n);
 
+/* What is not told of links: a message takes as long as so many more bytes would, 20 microseconds of some gigabytes a
+ * second; adding bytes, so much of the time of sending them. */
+enum { EXCHANGE_LATENCY = 1 << 16 };
+#define EXCHANGE_ADDED 0.25
+
 /* In words: "all-reduce". */
 static inline const char *exchange_verb(const Exchange *e)
 {
     if (e->sum)
         return e->split ? "reduce-scatter" : "all-reduce";
-    return e->joined ? "all-gather" : e->split ? "scatter" : "broadcast";
+    if (e->joined)
+        return e->split ? "all-to-all" : "all-gather";
+    return e->split ? "scatter" : "broadcast";
 }
 
+/* The whole of its pieces goes to all. */
+static inline bool exchange_gathers(const Exchange *e) { return e->joined && !e->split; }
+/* Pieces along one axis become pieces along another; nobody has the whole. */
+static inline bool exchange_turns(const Exchange *e) { return e->joined && e->split; }
 /* One sum for all: it is shared out by elements. */
 static inline bool exchange_reduces(const Exchange *e) { return e->sum && !e->split; }
 /* The one input, or a piece of it, goes to each. */

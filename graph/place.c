@@ -373,15 +373,19 @@ static void set_blocks(Place *at, int n, int64_t blocks)
             at[i].blocks = blocks;
 }
 
-/* One Split for all inputs that are split: the batch's, if any of them is split by it or is each replica's own.  What
- * is split by device is whole otherwise, and so is all of it where the operator does not compute element by element. */
+/* One Split for all inputs that are split: the batch's, if any of them is split by it or is each replica's own; those
+ * in slices of other sizes are whole then, and mixed.  What is split by device is whole otherwise, and so is all of it
+ * where the operator does not compute element by element. */
 static void agree_on_split(Placement *p, bool by_element)
 {
     const Split *found = NULL;
     bool per_replica = !by_element || place_any(p, PL_L);
 
     for (int i = 0; i < p->node->n_in; i++)
-        per_replica |= has_value(p->node->in[i]) && p->in[i].kind == PL_S && !place_by_device(p->in[i]);
+        if (has_value(p->node->in[i]) && p->in[i].kind == PL_S && !place_by_device(p->in[i])) {
+            per_replica = true;
+            found = split_eq(p->in[i].split, p->split) ? p->split : found;
+        }
     for (int i = 0; i < p->node->n_in; i++) {
         if (!has_value(p->node->in[i]) || p->in[i].kind != PL_S)
             continue;
@@ -389,6 +393,10 @@ static void agree_on_split(Placement *p, bool by_element)
             p->in[i] = PLACE_B;
         else if (!found)
             p->split = found = p->in[i].split;
+        else if (!split_eq(found, p->in[i].split)) {
+            place_mixes(p, "its inputs are split along different axes");
+            p->in[i] = PLACE_B;
+        }
     }
 }
 

@@ -3,8 +3,8 @@
  * passes/partition/place.c visits the nodes in order and calls op->place with the placements that the inputs have.  The
  * rule may ask for other placements of its inputs (place_need: a conversion node will be inserted by
  * passes/partition/expand.c) and must set the placement of every output.  Conversions: P->B AllReduce, S->B AllGather,
- * B->S each replica takes its slice, L->S of its own, P->S ReduceScatter, L->B replica 0's value is broadcast, B->L a
- * copy, B->P replica 0 has it and the others zeros. */
+ * B->S each replica takes its slice, L->S of its own, P->S ReduceScatter, S->S along another axis AllToAll,
+ * L->B replica 0's value is broadcast, B->L a copy, B->P replica 0 has it and the others zeros. */
 #ifndef DPX_PLACE_H
 #define DPX_PLACE_H
 

@@ -81,3 +81,45 @@ void piece_copy(const Piece *p, const Tensor *part, const Tensor *whole, size_t 
         memcpy(join ? w : x, join ? x : w, p->row);
     }
 }
+
+Shape box_of(const Tensor *from, const Tensor *to, int cut)
+{
+    Shape box = from->shape;
+
+    box.dim[cut] = to->shape.dim[cut];
+    return box;
+}
+
+/* Bytes of t from one row to the next, where rows are what is behind axis hi and go on over all axes between both. */
+static size_t row_wide(const Tensor *t, int hi)
+{
+    return (size_t)shape_count(&t->shape, hi, t->shape.rank) * dtype_size(t->dtype);
+}
+
+Box box_lines(const Shape *box, const Tensor *to, int axis, int64_t to_at, const Tensor *from, int cut, int64_t from_at)
+{
+    const int lo = axis < cut ? axis : cut, hi = axis < cut ? cut : axis;
+    const size_t between = (size_t)shape_count(box, lo + 1, hi), size = dtype_size(to->dtype),
+                 behind = (size_t)shape_count(box, hi + 1, box->rank) * size;
+    Box b = { .rounds = (size_t)shape_count(box, 0, lo),
+              .rows = (size_t)box->dim[lo] * between,
+              .row = (size_t)box->dim[hi] * behind,
+              .from_wide = row_wide(from, hi),
+              .to_wide = row_wide(to, hi) };
+
+    b.from = (size_t)from_at * (cut == lo ? between * b.from_wide : behind);
+    b.to = (size_t)to_at * (axis == lo ? between * b.to_wide : behind);
+    b.from_round = (size_t)from->shape.dim[lo] * between * b.from_wide;
+    b.to_round = (size_t)to->shape.dim[lo] * between * b.to_wide;
+    return b;
+}
+
+void box_copy(const Shape *box, const Tensor *to, int axis, int64_t to_at, const Tensor *from, int cut, int64_t from_at)
+{
+    const Box b = box_lines(box, to, axis, to_at, from, cut, from_at);
+
+    for (size_t k = 0; b.row && k < b.rounds; k++)
+        for (size_t i = 0; i < b.rows; i++)
+            memcpy((char *)to->data + b.to + k * b.to_round + i * b.to_wide,
+                   (const char *)from->data + b.from + k * b.from_round + i * b.from_wide, b.row);
+}

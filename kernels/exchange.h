@@ -29,4 +29,24 @@ Piece piece_of(const Tensor *part, const Tensor *whole, int axis);
 /* Copies the part to (join) or from its place in the whole, `offset` bytes into each of its rows. */
 void piece_copy(const Piece *p, const Tensor *part, const Tensor *whole, size_t offset, bool join);
 
+/* ---- pieces along one axis that become pieces along another ---- */
+
+/* What `from`, a piece along an axis, and `to`, a piece along `cut` of the same whole, have in common. */
+Shape box_of(const Tensor *from, const Tensor *to, int cut);
+
+/* How it lies in memory: `rounds` times `rows` rows of `row` bytes. */
+typedef struct {
+    size_t rounds, rows, row;
+    size_t from, to;             /* bytes before the first row, */
+    size_t from_wide, to_wide;   /* from one row to the next, */
+    size_t from_round, to_round; /* from one round to the next */
+} Box;
+
+/* From element `from_at` of `from` along `cut` to element `to_at` of `to` along `axis`; all of what either has along
+ * the other axis. */
+Box box_lines(const Shape *box, const Tensor *to, int axis, int64_t to_at, const Tensor *from, int cut,
+              int64_t from_at);
+void box_copy(const Shape *box, const Tensor *to, int axis, int64_t to_at, const Tensor *from, int cut,
+              int64_t from_at);
+
 #endif

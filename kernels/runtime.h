@@ -129,10 +129,12 @@ typedef struct Runtime {
     Status (*comm_register)(GpuComm *c, void *p, size_t bytes); /* all of a comm_alloc */
     /* Frees it, and ends its registration with `c`; NULL: it has none, or that member is gone. */
     void (*comm_release)(GpuDevice *d, GpuComm *c, void *p);
-    /* n elements; send may be recv.  All_gather: recv holds n_rank * n; reduce_scatter: send does. */
+    /* n elements; send may be recv, but for all_to_all.  All_gather: recv holds n_rank * n; reduce_scatter: send does;
+     * all_to_all: both do. */
     Status (*all_reduce_sum)(GpuComm *c, GpuStream *s, const void *send, void *recv, size_t n, DType dtype);
     Status (*reduce_scatter_sum)(GpuComm *c, GpuStream *s, const void *send, void *recv, size_t n, DType dtype);
     Status (*all_gather)(GpuComm *c, GpuStream *s, const void *send, void *recv, size_t bytes);
+    Status (*all_to_all)(GpuComm *c, GpuStream *s, const void *send, void *recv, size_t bytes);
     Status (*broadcast)(GpuComm *c, GpuStream *s, const void *send, void *recv, size_t bytes, int root);
 } Runtime;
 

@@ -90,6 +90,9 @@ typedef struct {
     const char *loss;                      /* an output that is logged, whose gradient it takes; NULL: the loss's */
 } UpdateGroup;
 
+/* How an operator that mixes samples gets those of other replicas (passes/partition/mix.c). */
+typedef enum { MIX_AUTO, MIX_GATHER, MIX_EXCHANGE } MixMode;
+
 /* What a sum of S bytes over all devices costs: seconds + per_byte * S. */
 typedef struct {
     double seconds, per_byte;
@@ -169,6 +172,7 @@ typedef struct {
     SplitMode split;
     const double *weight; /* SPLIT_WEIGHTS: of each device, or of each replica; none negative, not all 0 */
     int n_weight;
+    MixMode mix;
     int64_t samples_each; /* every replica has so many samples, until there are none left, whatever `split`; 0: as that
                              says */
     bool master;          /* SHARD_PARAMETERS: all pieces are the first device's */

@@ -154,6 +154,21 @@ static DeviceLoad *load_of(Report *r, int device)
     return device >= 0 && device < r->n_load ? &r->load[device] : NULL;
 }
 
+/* Of a piece along one axis, a device sends what pieces along the other have of it that are not its own. */
+static void count_turned(Report *r, const Graph *g, const Node *n, const Exchange *e)
+{
+    for (int i = 0; i < n->n_in; i++) {
+        DeviceLoad *from = load_of(r, value(g, n->in[i])->device);
+        const int64_t whole = in_value(g, n, i)->shape->dim[e->cut];
+        int64_t others = 0;
+
+        for (int o = 0; from && o < n->n_out; o++)
+            others += exchange_device(e, o) == from->device ? 0 : value(g, n->out[o])->shape->dim[e->cut];
+        if (from && whole)
+            from->sent_bytes += bytes_of(g, n->in[i]) / whole * others;
+    }
+}
+
 /* What each device sends: a ring for AllReduce and ReduceScatter, a ring for AllGather, a star for Broadcast.  What
  * comes from the caller (Scatter and Broadcast of graph inputs) crosses no link between devices. */
 static void count_traffic(Report *r, const Graph *g, const Node *n)
@@ -162,6 +177,8 @@ static void count_traffic(Report *r, const Graph *g, const Node *n)
     int64_t total = 0;
     int d = r->n_load;
 
+    if (exchange_turns(&e))
+        count_turned(r, g, n, &e);
     for (int i = 0; !e.sum && !e.split && i < n->n_in; i++) {
         DeviceLoad *from = load_of(r, value(g, n->in[i])->device);
 
@@ -194,8 +211,9 @@ static Status note_gathered(Report *r, const Graph *g)
         if (n->op->flags & OPF_TRANSFER)
             meant[n->in[0].i] |= meant[n->out[0].i];
     FOR_NODES(g, n) {
+        const Exchange e = exchange_of(n);
         const Value *v =
-            exchange_of(n).joined && n->n_out > 1 && in_value(g, n, 0)->replica >= 0 ? value(g, n->out[0]) : NULL;
+            exchange_gathers(&e) && n->n_out > 1 && in_value(g, n, 0)->replica >= 0 ? value(g, n->out[0]) : NULL;
 
         if (v && !meant[n->out[0].i])
             TRY(report_note(r, NOTE_REPLICATED, value_logical_name(v), "shape %s, %lld bytes",

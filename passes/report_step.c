@@ -85,6 +85,8 @@ static const char *reason_of(const Graph *g, const Node *n, const Exchange *e, i
         return first && first->kind == V_INPUT ? "what the caller gives" : "what one device has";
     if (stacked)
         return "statistics of the whole batch, or of a group of replicas, merged in their order";
+    if (exchange_turns(e))
+        return "parts of the batch are needed in slices of all samples, or again in parts";
     if (e->joined)
         return first && first->kind == V_STATE ? "a parameter kept in pieces is needed whole"
                : phase == PHASE_UPDATE         ? "pieces that were updated are needed whole"

@@ -18,6 +18,7 @@
 #include <stdlib.h>
 
 #include "exec/device/plugin.h"
+#include "graph/layout.h"
 #include "graph/reduce_tree.h"
 #include "kernels/exchange.h"
 
@@ -35,6 +36,8 @@ struct GpuCollective {
     bool by_tree;        /* a sum of parts that are gathered */
     int n_in, n_out, root;
     Part *part;           /* of what is joined, or by_tree: the inputs; of what is split: the outputs */
+    Part *to;             /* of pieces that turn: [n_in][n_out] the device of the output, where in the chunk between two
+                           * devices is what the input has of it, and bytes; .part: the inputs' devices alone */
     size_t chunk;         /* bytes that one device puts into a gather or gets from a scatter */
     size_t *place;        /* [n_tensor] of a sum: offsets in the bucket */
     size_t total, count;  /* bytes of all of them; elements up to the end of the last */
@@ -108,6 +111,37 @@ static Status lay_parts(GpuCollective *c, const Graph *g, const MemoryPlan *plan
     return ST_OK;
 }
 
+/* What each device has of each other's pieces, side by side in the chunk between both. */
+static Status lay_boxes(GpuCollective *c, const Graph *g, const MemoryPlan *plan, const Node *n)
+{
+    const size_t devices = (size_t)c->n_device, out = (size_t)n->n_out;
+    size_t *used = calloc(devices * devices, sizeof *used);
+
+    c->part = calloc((size_t)n->n_in, sizeof *c->part);
+    c->to = calloc((size_t)n->n_in * out, sizeof *c->to);
+    if (!used || !c->part || !c->to) {
+        free(used);
+        return FAIL_NOMEM();
+    }
+    for (int i = 0; i < n->n_in; i++) {
+        c->part[i].device = holder(c, plan, n->in[i]);
+        for (int o = 0; o < n->n_out; o++) {
+            const Tensor from = { .shape = *in_value(g, n, i)->shape }, to = { .shape = *value(g, n->out[o])->shape };
+            const Shape box = box_of(&from, &to, c->x.cut);
+            Part *p = &c->to[(size_t)i * out + (size_t)o];
+            size_t *at = &used[(size_t)c->part[i].device * devices];
+
+            *p = (Part){ holder(c, plan, n->out[o]), 0, layout_bytes(c->dtype, LAYOUT_ROWS, &box) };
+            at += p->device;
+            p->offset = *at;
+            *at += plan_aligned(plan, p->bytes);
+            c->chunk = *at > c->chunk && p->device != c->part[i].device ? *at : c->chunk;
+        }
+    }
+    free(used);
+    return ST_OK;
+}
+
 /* Where the sum of every tensor lies in the bucket, and the kernel that makes the device's share of it. */
 static Status prepare_sum(GpuCollective *c, KernelCtx *ctx, const Graph *g, const Node *n, const MemoryPlan *plan)
 {
@@ -156,6 +190,8 @@ static Status prepare(GpuCollective *c, size_t *bucket_bytes, KernelCtx *ctx, co
     c->by_tree = c->by_tree && needs_tree(c);
     if (c->by_tree)
         TRY(prepare_tree(c, g, n, plan));
+    else if (exchange_turns(&c->x))
+        TRY(lay_boxes(c, g, plan, n));
     else if (c->x.joined)
         TRY(lay_parts(c, g, plan, n->n_in, n->in));
     else if (c->x.split)
@@ -170,6 +206,8 @@ static Status prepare(GpuCollective *c, size_t *bucket_bytes, KernelCtx *ctx, co
         *bucket_bytes = c->chunk + all;
     else if (c->x.sum)
         *bucket_bytes = c->x.split && c->shared ? c->total + all + c->chunk : c->total;
+    else if (exchange_turns(&c->x))
+        *bucket_bytes = c->shared ? 2 * all : 0;
     else if (c->x.joined)
         *bucket_bytes = c->shared ? c->chunk + all : 0;
     else
@@ -208,6 +246,7 @@ void gpu_collective_free(GpuCollective *c)
     if (c->kernel && c->kernel->release && c->state)
         c->kernel->release(c->state);
     free(c->part);
+    free(c->to);
     free(c->place);
     free(c->packed);
     free(c->held);
@@ -361,6 +400,61 @@ static Status all_gather(GpuCollective *c, const Queue *q, GpuComm *comm, char *
     return ST_OK;
 }
 
+static Status copy_box(const Queue *q, const Shape *box, const Tensor *to, int axis, int64_t to_at, const Tensor *from,
+                       int cut, int64_t from_at)
+{
+    const Box b = box_lines(box, to, axis, to_at, from, cut, from_at);
+
+    for (size_t k = 0; b.row && b.rows && k < b.rounds; k++)
+        TRY(runtime_check(q->r, q->r->copy_rows(q->s, (char *)to->data + b.to + k * b.to_round, b.to_wide,
+                                                (const char *)from->data + b.from + k * b.from_round, b.from_wide,
+                                                b.row, b.rows)));
+    return ST_OK;
+}
+
+/* What input i has of output o: straight there where both are here, else to its place in the bucket, or, `came`, from
+ * it. */
+static Status move_box(const GpuCollective *c, const Queue *q, char *bucket, bool came, const Tensor *in,
+                       int64_t from_at, const Tensor *out, int64_t to_at, const Part *to, int from)
+{
+    const Shape box = box_of(in, out, c->x.cut);
+    const bool sends = from == c->device, receives = to->device == c->device;
+    Tensor packed = { in->dtype, box, NULL };
+
+    if (!to->bytes || (sends && receives ? came : came ? !receives : !sends))
+        return ST_OK;
+    if (sends && receives)
+        return copy_box(q, &box, out, c->x.axis, to_at, in, c->x.cut, from_at);
+    packed.data = bucket + c->chunk * (size_t)(came ? c->n_device + from : to->device) + to->offset;
+    return came ? copy_box(q, &box, out, c->x.axis, to_at, &packed, c->x.cut, 0)
+                : copy_box(q, &box, &packed, c->x.axis, 0, in, c->x.cut, from_at);
+}
+
+static Status move_boxes(const GpuCollective *c, const Queue *q, char *bucket, bool came, const Tensor *in,
+                         const Tensor *out)
+{
+    int64_t from_at = 0;
+
+    for (int o = 0; o < c->n_out; from_at += out[o++].shape.dim[c->x.cut]) {
+        int64_t to_at = 0;
+
+        for (int i = 0; i < c->n_in; to_at += in[i++].shape.dim[c->x.axis])
+            TRY(move_box(c, q, bucket, came, &in[i], from_at, &out[o], to_at,
+                         &c->to[(size_t)i * (size_t)c->n_out + (size_t)o], c->part[i].device));
+    }
+    return ST_OK;
+}
+
+static Status all_to_all(const GpuCollective *c, const Queue *q, GpuComm *comm, char *bucket, const Tensor *in,
+                         const Tensor *out)
+{
+    TRY(move_boxes(c, q, bucket, false, in, out));
+    if (!comm || !c->chunk)
+        return ST_OK;
+    TRY(runtime_check(q->r, q->r->all_to_all(comm, q->s, bucket, bucket + c->chunk * (size_t)c->n_device, c->chunk)));
+    return move_boxes(c, q, bucket, true, in, out);
+}
+
 /* Every device's parts of the sum, dense in its chunk; or, alone, straight to the outputs. */
 static Status cut_sum(const GpuCollective *c, const Queue *q, char *chunks, Tensor *out)
 {
@@ -435,6 +529,8 @@ Status gpu_collective_run(GpuCollective *c, const KernelCtx *ctx, GpuComm *comm,
         return all_reduce(c, ctx, &q, comm, bucket, in, out);
     if (c->x.sum)
         return reduce_scatter(c, ctx, &q, comm, bucket, in, out);
+    if (exchange_turns(&c->x))
+        return all_to_all(c, &q, comm, bucket, in, out);
     if (c->x.joined)
         return all_gather(c, &q, comm, bucket, in, out);
     return c->x.split ? scatter(c, &q, in, out) : broadcast(c, &q, comm, bucket, in, out);

@@ -129,7 +129,7 @@ static double whole_of(const Walk *w, const ValueId *v, int n)
     return sum;
 }
 
-/* Bytes of the piece of device d of tensor t, whose sum is `whole` bytes. */
+/* Bytes of the piece that device d gets of tensor t, which is `whole` bytes. */
 static double piece_bytes(const Walk *w, const Exchange *e, const Node *n, int t, int d, double whole)
 {
     const Shape *s = in_value(w->g, n, t * e->parts)->shape;
@@ -137,7 +137,26 @@ static double piece_bytes(const Walk *w, const Exchange *e, const Node *n, int t
     const int64_t *counts = node_ints(n, "counts", &count);
     int at = count > e->copies ? t * e->copies + d : d;
 
-    return at < count && s->dim[e->axis] ? whole / (double)s->dim[e->axis] * (double)counts[at] : 0;
+    return at < count && s->dim[e->cut] ? whole / (double)s->dim[e->cut] * (double)counts[at] : 0;
+}
+
+/* Pieces along one axis that become pieces along another: each device sends what it has of the others'. */
+static void count_turned(Walk *w, const Exchange *e, const Node *n)
+{
+    const double whole = whole_of(w, n->in, e->parts);
+    const bool packs = shape_count(in_value(w->g, n, 0)->shape, 0, e->cut) != 1,
+               unpacks = shape_count(value(w->g, n->out[0])->shape, 0, e->axis) != 1;
+
+    for (int d = 0; d < (int)w->n; d++) {
+        Traffic *x = &w->traffic[d];
+        const double had = e->parts == (int)w->n ? bytes_of(w->g, n->in[d]) : whole / w->n,
+                     got = e->copies == (int)w->n ? piece_bytes(w, e, n, 0, d, whole) : whole / w->n,
+                     both = whole > 0 ? had * got / whole : 0;
+
+        x->sent += had - both;
+        x->received += got - both;
+        x->kept += (packs ? had - both : 0) + (unpacks ? got - both : 0);
+    }
 }
 
 /* Of tensor t: what each device sends to all others and receives from them, when it is sent where it is needed and no
@@ -275,7 +294,10 @@ static double exchange_seconds(Walk *w, const Node *n)
     for (int d = 0; d < (int)w->n; d++)
         w->traffic[d] = (Traffic){ .staging = w->traffic[d].staging, .all = w->traffic[d].all };
     for (int t = 0; t < e.tensors; t++) {
-        count_tensor(w, &e, n, t);
+        if (exchange_turns(&e))
+            count_turned(w, &e, n);
+        else
+            count_tensor(w, &e, n, t);
         whole += e.joined ? whole_of(w, n->in + t * e.parts, e.parts) : bytes_of(w->g, n->in[t * e.parts]);
     }
     for (int d = 0; d < (int)w->n; d++) {
@@ -286,6 +308,8 @@ static double exchange_seconds(Walk *w, const Node *n)
         most = fmax(most, fmax(x->sent, x->received));
         added = fmax(added, e.sum ? x->kept : 0);
     }
+    if (exchange_turns(&e))
+        whole /= w->n; /* of which each device sends as much as of what goes round */
     count_links(w, &e, whole, most);
     w->s->collectives += most > 0;
     return wire_seconds(w, &e, whole, most) + added / w->bandwidth;

@@ -231,6 +231,27 @@ static void copy_outputs(const Collective *c, int device, const Tensor *in, Tens
     }
 }
 
+/* The outputs of this device, of what each input has of them: of another process's, in the message that came. */
+static void turn_pieces(const Collective *c, int device, const Tensor *in, Tensor *out)
+{
+    int64_t from_at = 0;
+
+    for (int o = 0; o < c->n_out; from_at += out[o++].shape.dim[c->x.cut]) {
+        const bool mine = c->device[o] == device && out[o].data;
+        int64_t to_at = 0;
+
+        for (int i = 0; mine && i < c->n_in; to_at += in[i++].shape.dim[c->x.axis]) {
+            const Shape box = box_of(&in[i], &out[o], c->x.cut);
+            const Tensor came = { in[i].dtype, box, c->span ? span_box(c->span, i, o) : NULL };
+
+            if (came.data)
+                box_copy(&box, &out[o], c->x.axis, to_at, &came, c->x.cut, 0);
+            else if (in[i].data)
+                box_copy(&box, &out[o], c->x.axis, to_at, &in[i], c->x.cut, from_at);
+        }
+    }
+}
+
 /* ---- creation ---- */
 
 /* ((0 + 1) + 2) + ..., for exchange_sum. */
@@ -348,7 +369,9 @@ static void compute(const Collective *c, int device, const Tensor *in, Tensor *o
         else
             reduce_pieces(c, device, t, all.in, out);
     }
-    if (!c->x.sum)
+    if (exchange_turns(&c->x))
+        turn_pieces(c, device, in, out);
+    else if (!c->x.sum)
         copy_outputs(c, device, in, out);
 }
 

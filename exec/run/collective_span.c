@@ -1,4 +1,4 @@
-/* Four ways of crossing, all made of exchanges between every pair of processes but one, by a library's own sums.
+/* Five ways of crossing, all made of exchanges between every pair of processes but one, by a library's own sums.
  *
  * Sums are shared out by elements: each process gets everybody's parts of its share, and adds them by the same tree as
  * one process would (graph/reduce_tree.h), so the bits do not depend on how the devices are spread over processes.  Of
@@ -7,7 +7,9 @@
  * the process's devices get, (P - 1) / P of the tensor.  What comes of the shares is added round by round, a few
  * elements at a time, so that little memory serves sums of any size.
  *
- * Pieces that are joined (AllGather) go to where they belong in the first copy that the receiver has.
+ * Pieces that are joined (AllGather) go to where they belong in the first copy that the receiver has.  Of pieces that
+ * become pieces along another axis (AllToAll) each process gets what its own have of the others': what does not lie in
+ * one stretch is packed first, and unpacked by who reads it.
  *
  * What is rarer, pieces that are not each in one stretch of memory among it, goes whole to every process that has
  * outputs, and each computes its own.  So do the parts of small sums for all, such as batch-norm's statistics: by the
@@ -24,13 +26,10 @@
 #include "kernels/exchange.h"
 
 enum { ROUND = 4 << 20 /* bytes of a part that come at a time */, STAGE_ALIGN = 64 };
-/* Of a sum whose parts are sent whole, which wait all at once; and what a message may be longer by, at no great cost,
- * where links are not known: 20 microseconds of some gigabytes a second. */
-enum { MOST_WHOLE = 1 << 20, USUAL = 1 << 16 };
-static const double ADDED = 0.25; /* adding bytes takes so much of the time of sending them */
+enum { MOST_WHOLE = 1 << 20 /* bytes of a sum whose parts are sent whole, which wait all at once */ };
 
 /* How it crosses. */
-typedef enum { IN_SHARES, IN_PLACE, WHOLE, BY_LIBRARY } Way;
+typedef enum { IN_SHARES, IN_PLACE, IN_BOXES, WHOLE, BY_LIBRARY } Way;
 
 struct Span {
     World *world;
@@ -45,6 +44,7 @@ struct Span {
     int n_round, n_slot;    /* parts that come from others, of a tensor */
     char *staging;
     size_t *at; /* WHOLE: [n_in] where in it an input is */
+    void **box; /* IN_BOXES: [n_in][n_out] what came of the input for the output; NULL: nothing, or in its place */
     int n_own;  /* BY_LIBRARY: parts of a tensor that are this process's, */
     int *count; /* [size] elements of each process's share in this round, which lie in `sums`; */
     char *sums;
@@ -91,7 +91,8 @@ bool span_is_small(int64_t bytes, int parts, int processes, double latency_bytes
 {
     const double n = processes, each = ceil(parts / n), sent = (each * (n - 1) - 1) / n;
 
-    return bytes <= MOST_WHOLE && (double)bytes * (sent + ADDED * each) < (latency_bytes > 0 ? latency_bytes : USUAL);
+    return bytes <= MOST_WHOLE &&
+           (double)bytes * (sent + EXCHANGE_ADDED * each) < (latency_bytes > 0 ? latency_bytes : EXCHANGE_LATENCY);
 }
 
 bool span_sends_whole(const Graph *g, const Node *n, int parts, int processes, double latency_bytes)
@@ -108,6 +109,8 @@ static Way way_of(const Graph *g, const Node *n, const Exchange *x, const Site *
 {
     const DType type = in_value(g, n, 0)->dtype;
 
+    if (exchange_turns(x))
+        return IN_BOXES;
     if (!exchange_reduces(x) && !((x->sum || x->joined) && in_one_stretch(g, n, x)))
         return WHOLE;
     if (!x->sum)
@@ -175,9 +178,36 @@ static void plan_rounds(Span *s)
     }
 }
 
-static size_t slot_bytes(const Span *s)
+static size_t aligned(size_t bytes) { return (bytes + STAGE_ALIGN - 1) & ~(size_t)(STAGE_ALIGN - 1); }
+
+static size_t slot_bytes(const Span *s) { return aligned((size_t)s->chunk * s->element); }
+
+/* Does what input i has of output o, which are in different processes, lie in one stretch of this process's? */
+static bool is_stretch(const Span *s, const Shape *box, int i)
 {
-    return ((size_t)s->chunk * s->element + STAGE_ALIGN - 1) & ~(size_t)(STAGE_ALIGN - 1);
+    return shape_count(box, 0, s->owner[i] == s->rank ? s->x.cut : s->x.axis) == 1;
+}
+
+/* Bytes that what input i has of output o is staged in here; 0: in none. */
+static size_t staged_box(const Span *s, const Tensor *in, const Tensor *out, int i, int o)
+{
+    const bool sent = s->owner[i] == s->rank, received = s->holder[o] == s->rank;
+    const Shape box = box_of(in, out, s->x.cut);
+
+    if (sent == received || s->owner[i] < 0 || s->holder[o] < 0 || is_stretch(s, &box, i))
+        return 0;
+    return aligned((size_t)shape_numel(&box) * s->element);
+}
+
+static size_t boxes_bytes(const Span *s, const Graph *g, const Node *n)
+{
+    size_t bytes = 0;
+
+    for (int i = 0; i < s->n_in; i++)
+        for (int o = 0; o < s->n_out; o++)
+            bytes += staged_box(s, &(Tensor){ .shape = *in_value(g, n, i)->shape },
+                                &(Tensor){ .shape = *value(g, n->out[o])->shape }, i, o);
+    return bytes;
 }
 
 /* Of sums for all that this process has no copy of, its share has a slot of its own. */
@@ -185,12 +215,14 @@ static size_t staging_bytes(Span *s, const Graph *g, const Node *n)
 {
     size_t bytes = 0;
 
+    if (s->way == IN_BOXES)
+        return boxes_bytes(s, g, n);
     if (s->way == IN_SHARES)
         return slot_bytes(s) * (size_t)(s->n_slot + (exchange_reduces(&s->x) && !has_outputs(s, s->rank)));
     for (int i = 0; s->way == WHOLE && i < s->n_in && has_outputs(s, s->rank); i++) {
         s->at[i] = bytes;
         if (s->owner[i] >= 0 && s->owner[i] != s->rank)
-            bytes += (value_bytes(g, n->in[i]) + STAGE_ALIGN - 1) & ~(size_t)(STAGE_ALIGN - 1);
+            bytes += aligned(value_bytes(g, n->in[i]));
     }
     return bytes;
 }
@@ -221,13 +253,17 @@ static void describe(Span *s, const Graph *g, const Node *n, const Site *site)
 static Status allocate(Span *s)
 {
     const size_t tensors = (size_t)s->x.tensors, in = (size_t)s->n_in, out = (size_t)s->n_out, size = (size_t)s->size,
-                 most = in > out ? in : out;
+                 boxes = s->way == IN_BOXES ? in * out : 0,
+                 most = boxes      ? boxes
+                        : in > out ? in
+                                   : out;
 
     s->owner = calloc(in, sizeof *s->owner);
     s->holder = calloc(out, sizeof *s->holder);
     s->numel = calloc(tensors, sizeof *s->numel);
     s->start = calloc(out, sizeof *s->start);
     s->at = calloc(in, sizeof *s->at);
+    s->box = calloc(boxes, sizeof *s->box);
     s->in = calloc(in, sizeof *s->in);
     s->out = calloc(out, sizeof *s->out);
     s->part = calloc(in, sizeof *s->part);
@@ -236,8 +272,8 @@ static Status allocate(Span *s)
     s->send = calloc(size, sizeof *s->send);
     s->recv = calloc(size, sizeof *s->recv);
     s->pieces = calloc(2 * size * most, sizeof *s->pieces);
-    if (!s->owner || !s->holder || !s->numel || !s->start || !s->at || !s->in || !s->out || !s->part || !s->segment ||
-        !s->count || !s->send || !s->recv || !s->pieces)
+    if (!s->owner || !s->holder || !s->numel || !s->start || !s->at || (boxes && !s->box) || !s->in || !s->out ||
+        !s->part || !s->segment || !s->count || !s->send || !s->recv || !s->pieces)
         return FAIL_NOMEM();
     for (int r = 0; r < s->size; r++) {
         s->send[r].piece = s->pieces + (size_t)r * most;
@@ -313,6 +349,7 @@ void span_free(Span *s)
     free(s->numel);
     free(s->start);
     free(s->at);
+    free(s->box);
     free(s->in);
     free(s->out);
     free(s->name);
@@ -513,6 +550,42 @@ static void gather_whole(Span *s)
     }
 }
 
+void *span_box(const Span *s, int i, int o) { return s->box[(size_t)i * (size_t)s->n_out + (size_t)o]; }
+
+/* Sends to process r, or gets from it, what input i has of output o; moves `*stage` on. */
+static void add_box(Span *s, int i, int o, int64_t to_at, int64_t from_at, char **stage)
+{
+    const Tensor *in = &s->in[i], *out = &s->out[o];
+    const bool sends = s->owner[i] == s->rank;
+    const Shape box = box_of(in, out, s->x.cut);
+    const size_t staged = staged_box(s, in, out, i, o);
+    Tensor packed = { in->dtype, box, *stage };
+
+    if (!staged)
+        packed.data = sends ? element_of(s, in, from_at * shape_count(&box, s->x.cut + 1, box.rank))
+                            : element_of(s, out, to_at * shape_count(&box, s->x.axis + 1, box.rank));
+    else if (sends)
+        box_copy(&box, &packed, s->x.axis, 0, in, s->x.cut, from_at);
+    else
+        s->box[(size_t)i * (size_t)s->n_out + (size_t)o] = packed.data;
+    add_piece(sends ? &s->send[s->holder[o]] : &s->recv[s->owner[i]], packed.data, tensor_bytes(&packed));
+    *stage += staged;
+}
+
+static void gather_boxes(Span *s)
+{
+    char *stage = s->staging;
+    int64_t from_at = 0;
+
+    for (int o = 0; o < s->n_out; from_at += s->out[o++].shape.dim[s->x.cut]) {
+        int64_t to_at = 0;
+
+        for (int i = 0; i < s->n_in; to_at += s->in[i++].shape.dim[s->x.axis])
+            if (s->owner[i] >= 0 && s->holder[o] >= 0 && (s->owner[i] == s->rank) != (s->holder[o] == s->rank))
+                add_box(s, i, o, to_at, from_at, &stage);
+    }
+}
+
 Status span_gather(Span *s, int round, const Tensor *in, const Tensor *out, const atomic_bool *cancelled)
 {
     memcpy(s->in, in, (size_t)s->n_in * sizeof *in);
@@ -525,6 +598,8 @@ Status span_gather(Span *s, int round, const Tensor *in, const Tensor *out, cons
         gather_shares(s, round);
     else if (s->way == IN_PLACE)
         gather_in_place(s);
+    else if (s->way == IN_BOXES)
+        gather_boxes(s);
     else
         gather_whole(s);
     return world_exchange(s->world, s->send, s->recv, cancelled);

@@ -228,6 +228,11 @@ static const Setting table[] = {
       "or inputs, the one of the inputs: an output that has no samples there is what each replica has of its own, "
       "joined there",
       .set = options_set_output_axis, .on_resume = RESUME_FREE },
+    { "mix", "HOW", "auto",
+      "how an operator that mixes samples of the batch gets those of other replicas: gather, all of them, and every "
+      "device computes the whole; exchange, a slice of all samples, where it is independent along another axis; auto: "
+      "what is cheaper (CPU devices; else gather)",
+      SETTING_CHOICE_OF(Options, build.mix, "auto|gather|exchange"), .on_resume = RESUME_BITS },
     { "reduce-dtype", "TYPE", "own",
       "the type in which gradients are summed over devices: own, bf16 or fp16, to which they are rounded before",
       .set = options_set_reduce_dtype, .trains = true },

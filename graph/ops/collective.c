@@ -8,8 +8,8 @@
 
 Exchange exchange_of(const Node *n)
 {
-    const Attr *tensors = node_attr(n, "tensors"), *axis = node_attr(n, "axis");
-    Exchange e = { .axis = -1 };
+    const Attr *tensors = node_attr(n, "tensors"), *axis = node_attr(n, "axis"), *cut = node_attr(n, "cut");
+    Exchange e = { .axis = -1, .cut = -1 };
     int count;
 
     if (!n->op || !(n->op->flags & OPF_COLLECTIVE))
@@ -21,8 +21,9 @@ Exchange exchange_of(const Node *n)
     e.sum = node_attr(n, "spans") != NULL;
     e.span = e.sum ? node_ints(n, "spans", &count) : NULL;
     e.split = node_attr(n, "counts") != NULL;
-    e.joined = axis && !e.split;
+    e.joined = axis && (!e.split || cut);
     e.axis = axis ? (int)axis->i : -1;
+    e.cut = cut ? (int)cut->i : e.split ? e.axis : -1;
     return e;
 }
 
@@ -48,28 +49,31 @@ static Status check_same(const Graph *g, const Node *n, int from, int to)
     return ST_OK;
 }
 
-/* The outputs [from, to), of `whole`'s type, split along `axis` by their "counts". */
-static Status set_split_outputs(Graph *g, Node *n, const Value *whole, int from, int to)
+/* The outputs [from, to), of that type, are pieces of `whole` along `axis` by their "counts". */
+static Status set_pieces(Graph *g, Node *n, DType t, const Shape *whole, int axis, int from, int to)
 {
     int n_counts;
     const int64_t *counts = node_ints(n, "counts", &n_counts);
-    int64_t axis, left;
-    Shape part = *whole->shape;
+    int64_t left = whole->dim[axis];
+    Shape part = *whole;
 
-    TRY(infer_axis(g, n, part.rank));
     TRY(check_parts(g, n, "counts", n->n_out));
-    axis = node_int(n, "axis");
-    left = part.dim[axis];
     for (int i = from; i < to; i++) {
         if (counts[i] < 0 || counts[i] > left)
-            return FAIL(E_SHAPE, "%s: counts do not add up to %lld", node_text(g, n),
-                        (long long)whole->shape->dim[axis]);
+            return FAIL(E_SHAPE, "%s: counts do not add up to %lld", node_text(g, n), (long long)whole->dim[axis]);
         left -= part.dim[axis] = counts[i];
-        set_out(g, n, i, whole->dtype, &part);
+        set_out(g, n, i, t, &part);
     }
     if (left)
-        return FAIL(E_SHAPE, "%s: counts do not add up to %lld", node_text(g, n), (long long)whole->shape->dim[axis]);
+        return FAIL(E_SHAPE, "%s: counts do not add up to %lld", node_text(g, n), (long long)whole->dim[axis]);
     return ST_OK;
+}
+
+/* The same along the node's `axis`. */
+static Status set_split_outputs(Graph *g, Node *n, const Value *whole, int from, int to)
+{
+    TRY(infer_axis(g, n, whole->shape->rank));
+    return set_pieces(g, n, whole->dtype, whole->shape, (int)node_int(n, "axis"), from, to);
 }
 
 /* Of a node of several tensors of one type: *parts inputs and *copies outputs each, one on each of its devices. */
@@ -253,6 +257,37 @@ DEFINE_OP(AllGather, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = -1, 
           .infer = infer_all_gather,
           .doc = "the replicas' parts joined along axis, on every device of the list (one device: a gather).  Input "
                  "t*parts + i is part i of tensor t; output t*devices + d is tensor t on device d");
+
+/* ---- AllToAll ---- */
+
+static Status infer_all_to_all(Graph *g, Node *n)
+{
+    int64_t cut = node_int(n, "cut");
+    Shape whole;
+    char text[SHAPE_TEXT];
+
+    TRY(check_parts(g, n, "devices", n->n_out));
+    TRY(infer_same_dtype(g, n, 0, n->n_in));
+    TRY(infer_axis(g, n, in_value(g, n, 0)->shape->rank));
+    TRY(joined_shape(&whole, g, n, 0, n->n_in));
+    if (cut < 0)
+        node_set_int(g, n, "cut", cut += whole.rank);
+    if (cut < 0 || cut >= whole.rank || cut == node_int(n, "axis"))
+        return FAIL(E_SHAPE, "%s: pieces along axis %d of %s cannot become pieces along axis %d", node_text(g, n),
+                    (int)node_int(n, "axis"), shape_text(&whole, text), (int)cut);
+    return set_pieces(g, n, in_value(g, n, 0)->dtype, &whole, (int)cut, 0, n->n_out);
+}
+
+DEFINE_OP(AllToAll, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = -1, .out_min = 1, .out_max = -1,
+          .flags = OPF_COLLECTIVE,
+          .attrs = (const AttrDecl[]){ { "axis", A_INT, .range = R_AXIS },
+                                       { "cut", A_INT, .rule = ATTR_REQUIRED, .range = R_AXIS },
+                                       { "counts", A_INTS, .rule = ATTR_REQUIRED, .range = R_COUNTS },
+                                       { "devices", A_INTS, .rule = ATTR_REQUIRED, .range = R_DEVICES },
+                                       { 0 } },
+          .infer = infer_all_to_all,
+          .doc = "the replicas' parts, pieces along axis, dealt out anew: output r is counts[r] elements along the "
+                 "axis `cut` of what they are together");
 
 /* ---- ReduceScatter ---- */
 

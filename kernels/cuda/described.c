@@ -474,6 +474,7 @@ static const CudaDriver driver = {
                  .all_reduce_sum = reduce,
                  .reduce_scatter_sum = reduce,
                  .all_gather = gather,
+                 .all_to_all = gather,
                  .broadcast = broadcast },
     .kernel = kernel,
     .compile = compile,

@@ -92,6 +92,42 @@ static Status run_broadcast(KernelCtx *ctx, void *state, const Tensor *in, Tenso
     return ST_OK;
 }
 
+typedef struct {
+    int axis, cut, n_parts, n_copies;
+} TurnState;
+
+static Status prepare_turn(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+{
+    const Exchange e = exchange_of(n);
+    TurnState *s = calloc(1, sizeof *s);
+
+    (void)ctx, (void)g;
+    if (!s)
+        return FAIL_NOMEM();
+    *s = (TurnState){ e.axis, e.cut, e.parts, e.copies };
+    *state = s;
+    return ST_OK;
+}
+
+static Status run_all_to_all(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+{
+    const TurnState *s = state;
+    int64_t from_at = 0;
+
+    (void)ctx;
+    for (int o = 0; o < s->n_copies; from_at += out[o++].shape.dim[s->cut]) {
+        int64_t to_at = 0;
+
+        for (int i = 0; i < s->n_parts; to_at += in[i++].shape.dim[s->axis]) {
+            const Shape box = box_of(&in[i], &out[o], s->cut);
+
+            box_copy(&box, &out[o], s->axis, to_at, &in[i], s->cut, from_at);
+        }
+    }
+    return ST_OK;
+}
+
+DEFINE_KERNEL(ref_all_to_all, .op = &op_AllToAll, .prepare = prepare_turn, .run = run_all_to_all, .release = free);
 DEFINE_KERNEL(ref_scatter, .op = &op_Scatter, .prepare = prepare_axis, .run = run_scatter, .release = free);
 DEFINE_KERNEL(ref_all_gather, .op = &op_AllGather, .prepare = prepare_gather, .run = run_all_gather, .release = free);
 DEFINE_KERNEL(ref_broadcast, .op = &op_Broadcast, .prepare = prepare_gather, .run = run_broadcast, .release = free);

@@ -198,7 +198,7 @@ static bool is_one(const Graph *g, const Node *n)
 {
     const Exchange e = exchange_of(n);
 
-    if (!n->n_in || e.tensors != 1 || (!e.sum && !e.joined))
+    if (!n->n_in || e.tensors != 1 || (!e.sum && !exchange_gathers(&e)))
         return false;
     return exchange_reduces(&e) || (in_value(g, n, 0)->shape->rank == 1 && in_value(g, n, 0)->layout == LAYOUT_ROWS);
 }

@@ -206,14 +206,15 @@ static ValueId *to_devices(Expander *x, const OpDef *op, const Attr *attr, int n
     return copies;
 }
 
-/* A collective from `in` to the parts of v at `at`, not in blocks. */
-static ValueId *to_parts(Expander *x, const OpDef *op, const Attr *spans, int n_in, const ValueId *in, ValueId v,
-                         Place at)
+/* A collective from `in` to the parts of v at `at`, not in blocks; `along`: the attribute that has their axis, `more`:
+ * another, or NULL. */
+static ValueId *to_parts(Expander *x, const OpDef *op, const char *along, const Attr *more, int n_in, const ValueId *in,
+                         ValueId v, Place at)
 {
     int n = at.split->n, axis = at.axis == AXIS_ELEMENTS ? 0 : at.axis;
     int *replica = ARENA_NEW(x->a, int, n), *device = ARENA_NEW(x->a, int, n);
     int64_t *counts = ARENA_NEW(x->a, int64_t, n), *devices = ARENA_NEW(x->a, int64_t, n);
-    Attr list[5] = { INT("axis", axis) };
+    Attr list[5] = { INT(along, axis) };
     ValueId *parts;
     Node *made;
 
@@ -231,13 +232,21 @@ static ValueId *to_parts(Expander *x, const OpDef *op, const Attr *spans, int n_
     }
     list[1] = (Attr)INTS("counts", n, counts);
     list[2] = (Attr)INTS("devices", n, devices);
-    if (spans)
-        list[3] = *spans;
+    if (more)
+        list[3] = *more;
     made = emit_copies(x, op, list, n_in, in, v, n, replica, device);
     parts = made ? new_list(x, n) : NULL;
     for (int i = 0; parts && i < n; i++)
         parts[i] = stand_in(x, v, at, i, made->out[copy_like(x, at, i)]);
     return x->g->status ? NULL : parts;
+}
+
+/* The parts of v, which lie at `from`, dealt out anew as parts at `at`, along another axis; neither in blocks. */
+static ValueId *turn(Expander *x, ValueId v, Place from, Place at)
+{
+    const Attr axis = INT("axis", from.axis);
+
+    return to_parts(x, &op_AllToAll, "cut", &axis, at.split->n, x->native[v.i], v, at);
 }
 
 /* ---- splits in blocks ---- */
@@ -387,7 +396,7 @@ static ValueId *reduce_to_parts(Expander *x, ValueId v, Place at)
             like == k ? lay_apart(x, v, parts.part[k], at, -1, x->p->device_of[parts.span[2 * k]]) : parts.part[like];
     }
     spans = (Attr)INTS("spans", 2 * parts.n, parts.span);
-    return to_parts(x, &op_ReduceScatter, &spans, parts.n, parts.part, v, at);
+    return to_parts(x, &op_ReduceScatter, "axis", &spans, parts.n, parts.part, v, at);
 }
 
 /* ---- what the caller gives ---- */
@@ -398,7 +407,7 @@ static ValueId *copies_of_input(Expander *x, ValueId v)
     ValueId *same;
 
     if (at.kind == PL_S) {
-        same = to_parts(x, &op_Scatter, NULL, 1, &v, v, at);
+        same = to_parts(x, &op_Scatter, "axis", NULL, 1, &v, v, at);
         for (int i = 0; same && varies(x, v) && i < at.split->n; i++)
             same[i] = cut_part(x, v, same[i], at, i);
         return same;
@@ -439,7 +448,7 @@ static const ValueId *native_copies(Expander *x, ValueId v)
         x->native[v.i] = copies_of_const(x, v);
     if (!x->native[v.i] && x->made_there[v.i])
         x->native[v.i] = x->t->value[v.i].kind == PL_S
-                             ? to_parts(x, &op_Scatter, NULL, 1, &x->there[v.i], v, x->t->value[v.i])
+                             ? to_parts(x, &op_Scatter, "axis", NULL, 1, &x->there[v.i], v, x->t->value[v.i])
                              : wholes_from_there(x, v);
     return x->native[v.i];
 }
@@ -672,6 +681,20 @@ static ValueId *make_parts(Expander *x, ValueId v, Place at)
     return list;
 }
 
+static bool is_of_replicas(Place at)
+{
+    return at.kind == PL_S && at.blocks == 1 && at.axis >= 0 && !place_by_device(at);
+}
+
+/* Do parts along one axis become parts along another, with no whole of which they could be slices? */
+static bool can_turn(Expander *x, ValueId v, Place at)
+{
+    const Place from = x->t->value[v.i];
+
+    return x->p->mix != MIX_GATHER && is_of_replicas(from) && is_of_replicas(at) && from.axis != at.axis &&
+           !x->whole[v.i] && !x->made_there[v.i] && native_copies(x, v);
+}
+
 static const ValueId *split_copies(Expander *x, ValueId v, Place at)
 {
     SplitCopies *s = x->split[v.i];
@@ -684,7 +707,9 @@ static const ValueId *split_copies(Expander *x, ValueId v, Place at)
         return NULL;
     }
     s->at = at;
-    s->part = x->t->value[v.i].kind == PL_P && at.blocks == 1 ? reduce_to_parts(x, v, at) : make_parts(x, v, at);
+    s->part = x->t->value[v.i].kind == PL_P && at.blocks == 1 ? reduce_to_parts(x, v, at)
+              : can_turn(x, v, at)                            ? turn(x, v, x->t->value[v.i], at)
+                                                              : make_parts(x, v, at);
     s->next = x->split[v.i];
     x->split[v.i] = s;
     return x->g->status ? NULL : s->part;

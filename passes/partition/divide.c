@@ -169,6 +169,7 @@ Status partition_decide(Partition *out, const Graph *g, const BuildOptions *opt,
     p.output_device = opt->output_device;
     p.loss_device = opt->loss_gathered && !opt->mean_of_means && opt->mode >= BUILD_EVAL ? p.output_device : -1;
     p.outputs_apart = opt->outputs_apart && opt->mode < BUILD_TRAIN;
+    p.mix = p.outputs_apart || (opt->mix == MIX_AUTO && opt->backend.accelerator) ? MIX_GATHER : opt->mix;
     TRY(choose_shown(&p, opt, a));
     TRY(shard_states(&p, g, opt, a, report));
     if (opt->loss_gathered && opt->backend.accelerator)

@@ -71,8 +71,13 @@ static Status try_variants(Graph *g, Partition *p, PassCtx *ctx, Arena *a)
 
 static Status place_parts(Placements *t, Graph *g, Partition *p, PassCtx *ctx, Arena *a)
 {
-    if (ctx->variants && ctx->variants->n)
+    const MixMode mix = p->mix;
+
+    if (ctx->variants && ctx->variants->n) {
+        p->mix = MIX_GATHER; /* slices are of one length */
         TRY(variants_drop(ctx->variants, -1, try_variants(g, p, ctx, a)));
+        p->mix = ctx->variants->n ? MIX_GATHER : mix;
+    }
     if (ctx->variants && *ctx->variants->why)
         TRY(report_note(ctx->report, NOTE_PADDING, "--pad-to replica", "%s padded to the longest of the step: %s",
                         ctx->variants->n ? "some replicas' parts are" : "every replica's part is", ctx->variants->why));

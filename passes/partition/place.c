@@ -20,6 +20,7 @@
 #include <string.h>
 
 #include "graph/ops/update.h"
+#include "passes/partition/mix.h"
 #include "passes/partition/variants.h"
 #include "passes/report.h"
 
@@ -130,26 +131,31 @@ static Status apply_there(Placement *p)
     return ST_OK;
 }
 
-static Status place_node(Placement *p, Placements *t, const Partition *part)
+static Status place_node(Placement *p, Placements *t, const Partition *part, Arena *a)
 {
     const int home = t->home[p->node->index] = home_find(t, p, part);
 
-    if (home) {
+    if (!home && !(t->there && t->there[p->node->index]))
+        return mix_place(p, t, part, a);
+    if (home)
         home_place(t, p, part, home);
-        return ST_OK;
-    }
-    return t->there && t->there[p->node->index] ? apply_there(p) : place_by_rule(p);
+    else
+        TRY(apply_there(p));
+    for (int i = 0; i < p->node->n_out; i++)
+        if (has_value(p->node->out[i]))
+            t->seen[p->node->out[i].i] = p->out[i];
+    return ST_OK;
 }
 
-static Status apply(Placement *p, Placements *t, const Partition *part)
+static Status apply(Placement *p, Placements *t, const Partition *part, Arena *a)
 {
     const Node *n = p->node;
 
     for (int i = 0; i < n->n_in; i++)
-        p->in[i] = t->early[n->in[i].i] ? place_early(t, n->in[i]) : t->value[n->in[i].i];
+        p->in[i] = t->early[n->in[i].i] ? place_early(t, n->in[i]) : t->seen[n->in[i].i];
     if (part->update && update_is(n))
         want_pieces(p, part);
-    TRY(place_node(p, t, part));
+    TRY(place_node(p, t, part, a));
     for (int i = 0; i < n->n_in; i++)
         TRY(check_split(p, "input", i, n->in[i], p->in[i]));
     for (int i = 0; i < n->n_out; i++) {
@@ -176,8 +182,9 @@ static Status place_nodes(Placements *t, const Graph *g, const Partition *part, 
     if (!out)
         return FAIL_NOMEM();
     for (uint32_t i = 1; i < g->n_value; i++) {
-        t->value[i] = start(g, part, i);
+        t->value[i] = t->seen[i] = start(g, part, i);
         t->home_of[i] = 0;
+        t->asked[i] = t->asked[i] & (ASKED_SEEN | ASKED_BEFORE) ? ASKED_BEFORE : 0;
     }
     FOR_NODES(g, n) {
         Placement p = { .g = g, .node = n, .split = &part->batch };
@@ -189,10 +196,10 @@ static Status place_nodes(Placements *t, const Graph *g, const Partition *part, 
         if (!p.in)
             return FAIL_NOMEM();
         memset(out, 0, (size_t)n->n_out * sizeof *out);
-        TRY(apply(&p, t, part));
+        TRY(apply(&p, t, part, a));
         if (p.mixes)
-            TRY(report_note(report, NOTE_MIXES, n->name, "%s mixes samples of the batch: %s", node_text(g, n),
-                            p.mixes));
+            TRY(report_note(report, NOTE_MIXES, n->name, "%s mixes samples of the batch: %s%s%s", node_text(g, n),
+                            p.mixes, t->how[n->index] ? "; " : "", t->how[n->index] ? t->how[n->index] : ""));
     }
     return ST_OK;
 }
@@ -299,6 +306,9 @@ static bool *find_given(const Graph *g, Arena *a)
 Status place_graph(Placements *out, const Graph *g, const Partition *part, Arena *a, Report *report)
 {
     Placements t = { .value = ARENA_NEW(a, Place, g->n_value),
+                     .seen = ARENA_NEW(a, Place, g->n_value),
+                     .asked = ARENA_NEW(a, uint8_t, g->n_value),
+                     .how = ARENA_NEW(a, const char *, g->n_node),
                      .want = ARENA_NEW(a, Place *, g->n_node),
                      .early = ARENA_NEW(a, bool, g->n_value),
                      .pieces = ARENA_NEW(a, const Split *, g->n_value),
@@ -306,7 +316,8 @@ Status place_graph(Placements *out, const Graph *g, const Partition *part, Arena
                      .home_of = ARENA_NEW(a, int, g->n_value),
                      .given = find_given(g, a) };
 
-    if (!t.value || !t.want || !t.early || !t.pieces || !t.home || !t.home_of || !t.given)
+    if (!t.value || !t.seen || !t.asked || !t.how || !t.want || !t.early || !t.pieces || !t.home || !t.home_of ||
+        !t.given)
         return FAIL_NOMEM();
     if (part->loss_device >= 0)
         TRY(find_there(&t, g, a));

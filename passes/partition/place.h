@@ -16,6 +16,7 @@ typedef struct {
     int output_device;          /* that outputs are put together on */
     int loss_device;            /* that alone computes the loss, of the whole batch; -1: each replica of its part */
     bool outputs_apart;         /* they are not, where they are split */
+    MixMode mix;                /* as a choice is made; MIX_GATHER also where there is none */
     bool once;                  /* a state that is cut is put together once in a step, else for every use */
     const int *like;            /* [devices] the device that stands for it in the graph, itself where it is shown */
     const Variants *variants;   /* of replicas whose parts are shorter; NULL: none is */
@@ -56,8 +57,23 @@ Status shard_states(Partition *p, const Graph *g, const BuildOptions *opt, Arena
 /* By node index: what is computed for gradients alone, behind the losses. */
 const bool *find_backward(const Graph *g, Arena *a);
 
+/* Slices along an axis of a size that the batch does not divide (passes/partition/mix.c). */
+typedef struct SliceSplit SliceSplit;
+struct SliceSplit {
+    Split split;
+    SliceSplit *next;
+};
+
+/* Placements.asked: whole, or where rules see it, by whom comes before in the order; there by anybody, when all nodes
+ * were visited before. */
+enum { ASKED_WHOLE = 1, ASKED_SEEN = 2, ASKED_BEFORE = 4 };
+
 typedef struct {
-    Place *value;         /* by value id: where it lives as it is produced */
+    Place *value;     /* by value id: where it lives as it is produced */
+    Place *seen;      /* by value id: where rules take it to live, `value` but for what is computed in slices */
+    uint8_t *asked;   /* by value id: for what it is converted to */
+    const char **how; /* by node index, of what mixes samples: which way was chosen and why; NULL: there is one */
+    SliceSplit *slices;
     Place **want;         /* by node index: [n_in] what the node needs its inputs to be */
     bool *early;          /* by value id: a partial sum that is reduced where it is made */
     const Split **pieces; /* by value id: of an early sum, the pieces that readers want; NULL: all of it */

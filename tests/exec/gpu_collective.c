@@ -36,7 +36,7 @@ static const char mixing[] =
 
 typedef struct {
     float loss[STEPS], w[12];
-    int reduced, gathered, scattered;
+    int reduced, gathered, scattered, exchanged;
 } Outcome;
 
 static void fill(Arena *a, NamedTensor in[2], int k)
@@ -71,13 +71,14 @@ static void count(Outcome *o, const Graph *g)
         o->reduced += n->op == &op_AllReduce;
         o->gathered += n->op == &op_AllGather;
         o->scattered += n->op == &op_ReduceScatter;
+        o->exchanged += n->op == &op_AllToAll;
     }
 }
 
-static Status train_by(Outcome *o, const char *devices, int replicas, bool reproducible, DType reduce)
+static Status train_by(Outcome *o, const char *devices, int replicas, bool reproducible, DType reduce, MixMode mix)
 {
     const BuildOptions opt = {
-        .batch = BATCH, .loss = &loss_output, .loss_args = "loss", .replicas = replicas, .reduce = reduce
+        .batch = BATCH, .loss = &loss_output, .loss_args = "loss", .replicas = replicas, .reduce = reduce, .mix = mix
     };
     Shape shape = SHAPE(4, 3);
     Tensor w = { DT_FLOAT32, shape, o->w };
@@ -105,7 +106,7 @@ static Status train_by(Outcome *o, const char *devices, int replicas, bool repro
 
 static Status train(Outcome *o, const char *devices, int replicas, bool reproducible)
 {
-    return train_by(o, devices, replicas, reproducible, DT_NONE);
+    return train_by(o, devices, replicas, reproducible, DT_NONE, MIX_GATHER);
 }
 
 /* ||a - b|| / ||b|| */
@@ -144,6 +145,31 @@ static void test_training(void)
         if (!CHECK_OK(train(&cpu, "cpu", replicas[i], false)) || !CHECK_OK(train(&gpu, devices[i], replicas[i], false)))
             continue;
         CU_ASSERT(!i || (gpu.reduced > 0 && gpu.gathered > 0 && gpu.scattered > 0));
+        if (!close_to(gpu.loss, cpu.loss, STEPS) || !close_to(gpu.w, cpu.w, 12))
+            TEST_FAIL("%s: the last loss is %.7g, on the CPU %.7g", devices[i], (double)gpu.loss[STEPS - 1],
+                      (double)cpu.loss[STEPS - 1]);
+    }
+}
+
+/* Slices of all samples instead of all of them: of 11 samples and 3 columns, so that parts and slices are uneven or
+ * empty. */
+static void test_exchanged(void)
+{
+    static const char *const devices[] = { "cuda", "cuda*2", "cuda*3", "cuda*4" };
+    static const int replicas[] = { 5, 3, 8, 5 };
+    const CudaDriver *cuda;
+    int there = gpus(&cuda);
+    Outcome cpu = { .reduced = 0 };
+
+    setenv("DPEXEC_CUDA_PLUGIN", gpu_plugin(), 0);
+    if (!CHECK_OK(train(&cpu, "cpu", 1, false)))
+        return;
+    for (int i = 0; i < 4 && i < there; i++) {
+        Outcome gpu = { .reduced = 0 };
+
+        if (!CHECK_OK(train_by(&gpu, devices[i], replicas[i], false, DT_NONE, MIX_EXCHANGE)))
+            continue;
+        CU_ASSERT(gpu.exchanged > 1);
         if (!close_to(gpu.loss, cpu.loss, STEPS) || !close_to(gpu.w, cpu.w, 12))
             TEST_FAIL("%s: the last loss is %.7g, on the CPU %.7g", devices[i], (double)gpu.loss[STEPS - 1],
                       (double)cpu.loss[STEPS - 1]);
@@ -195,7 +221,7 @@ static void test_narrow(void)
             Outcome narrow = { .reduced = 0 };
             double far;
 
-            if (!CHECK_OK(train_by(&narrow, "cuda*2", 4, reproducible, type[i])))
+            if (!CHECK_OK(train_by(&narrow, "cuda*2", 4, reproducible, type[i], MIX_GATHER)))
                 continue;
             far = apart(narrow.w, wide.w, 12);
             if (!(far > 1e-5 && far <= 2 * unit[i]))
@@ -324,7 +350,7 @@ typedef struct {
     GpuCommId id;
     int rank, size;
     Status status;
-    float out[4][N * MOST]; /* all_reduce_sum, reduce_scatter_sum, all_gather, broadcast */
+    float out[5][N * MOST]; /* all_reduce_sum, reduce_scatter_sum, all_gather, broadcast, all_to_all */
 } Member;
 
 /* Rank r gives 100 r + i at place i. */
@@ -346,6 +372,8 @@ static Status operate(Member *m, GpuDevice *d, GpuStream *s, GpuComm *c, float *
     TRY(r->copy(s, m->out[2], recv, all));
     TRY(r->broadcast(c, s, send, recv, part, m->size - 1));
     TRY(r->copy(s, m->out[3], recv, part));
+    TRY(r->all_to_all(c, s, send, recv, part));
+    TRY(r->copy(s, m->out[4], recv, all));
     TRY(r->all_reduce_sum(c, s, send, send, N, DT_FLOAT32)); /* in place */
     TRY(r->copy(s, m->out[0] + N, send, part));
     return r->stream_wait(s);
@@ -396,7 +424,8 @@ static void check_member(const Member *m)
         good = good && m->out[1][i] == (float)(ranks + n * (m->rank * N + i));
         good = good && m->out[3][i] == (float)(100 * (n - 1) + i);
         for (int r = 0; r < n; r++)
-            good = good && m->out[2][r * N + i] == (float)(100 * r + i);
+            good = good && m->out[2][r * N + i] == (float)(100 * r + i) &&
+                   m->out[4][r * N + i] == (float)(100 * r + m->rank * N + i);
     }
     if (m->status || !good)
         TEST_FAIL("rank %d of %d: %s", m->rank, n, m->status ? "failed" : "another result");
@@ -425,7 +454,8 @@ static void test_runtime(void)
     }
 }
 
-DEFINE_SUITE(gpu_collective, { "training on one to four GPUs", test_training }, { "sums of 16 bits", test_narrow },
+DEFINE_SUITE(gpu_collective, { "training on one to four GPUs", test_training },
+             { "slices of all samples", test_exchanged }, { "sums of 16 bits", test_narrow },
              { "parts that differ between devices", test_uneven },
              { "reproducible on any number of devices", test_reproducible }, { "a bucket that grows", test_grown },
              { "the runtime's operations", test_runtime },

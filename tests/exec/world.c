@@ -43,6 +43,19 @@ static const char mixing[] =
     "  output \"over\" = %over\n"
     "}\n";
 
+/* Of all samples, a column at a time: computed whole of what is gathered, or in slices. */
+static const char columns[] =
+    "graph \"columns\" {\n"
+    "  input %x : float32[7,4]\n"
+    "  state %w trainable : float32[4,3] = {0.1, -0.2, 0.3, 0.4, 0.15, -0.6, 0.7, 0.8, -0.9, 1, 0.11, 0.12}\n"
+    "  %h = MatMul(%x, %w)\n"
+    "  %over = Softmax(%h) {axis=0}\n"
+    "  %sq = Mul(%over, %h)\n"
+    "  %loss = ReduceSum(%sq) {keepdims=0}\n"
+    "  output \"loss\" = %loss\n"
+    "  output \"over\" = %over\n"
+    "}\n";
+
 static const char dynamic[] = "graph \"dynamic\" {\n"
                               "  input %x : float32[7,4]\n"
                               "  state %w trainable : float32[4] = {1, 2, 3, 4}\n"
@@ -55,6 +68,8 @@ typedef struct {
     const char *text, *devices;
     int rank, size, port;
     bool trains, is_late;
+    MixMode mix;
+    Transport counting; /* the world's, but that its exchanges are counted */
     Status status;
     char message[1024];
     int scattered;                   /* ReduceScatter nodes of the training step */
@@ -67,6 +82,27 @@ static void keep(Process *p, const Tensor *t)
     CU_ASSERT_FATAL(p->bytes + tensor_bytes(t) <= OUTCOMES);
     memcpy(p->outcome + p->bytes, t->data, tensor_bytes(t));
     p->bytes += tensor_bytes(t);
+}
+
+static _Atomic(const Transport *) plain;
+static _Atomic int64_t sent[CROWD]; /* by rank: bytes of its exchanges, by whichever thread */
+
+static Status count_exchange(World *w, const Parcel *send, const Parcel *recv, const atomic_bool *cancelled)
+{
+    for (int r = 0; r < w->size; r++)
+        sent[w->rank] += (int64_t)parcel_bytes(&send[r]);
+    return plain->exchange(w, send, recv, cancelled);
+}
+
+static void count_sent(Process *p, World *w)
+{
+    if (!w || p->size < 2)
+        return;
+    plain = w->transport;
+    p->counting = *w->transport;
+    p->counting.exchange = count_exchange;
+    w->transport = &p->counting;
+    sent[p->rank] = 0;
 }
 
 static NamedTensor *batch(Arena *a, int k)
@@ -119,7 +155,7 @@ static Status train(Process *p, Session *s, Arena *a)
 static Status run_session(Process *p, World *w, Arena *a)
 {
     const BuildOptions opt = {
-        .batch = BATCH, .loss = p->trains ? &loss_output : NULL, .loss_args = "loss", .replicas = 5
+        .batch = BATCH, .loss = p->trains ? &loss_output : NULL, .loss_args = "loss", .replicas = 5, .mix = p->mix
     };
     Session *s = NULL;
     DeviceList list;
@@ -131,6 +167,7 @@ static Status run_session(Process *p, World *w, Arena *a)
     list.world = w;
     if (!st)
         st = session_create(&s, g, &opt, &list, NULL, NULL);
+    count_sent(p, w);
     if (!st && p->trains)
         st = train(p, s, a);
     if (!st)
@@ -186,6 +223,42 @@ static void check_world(const char *text, bool trains)
     }
 }
 
+/* In slices three processes or more send less than when all is gathered, and get the bytes of one process either way.
+ */
+static void test_slices(void)
+{
+    static Process p[CROWD], alone;
+    pthread_t thread[CROWD];
+
+    for (int size = 2; size <= CROWD; size++) {
+        int64_t all[MIX_EXCHANGE + 1] = { 0 };
+
+        for (MixMode mix = MIX_GATHER; mix <= MIX_EXCHANGE; mix++) {
+            const int port = free_port();
+
+            alone = (Process){ .text = columns, .devices = "cpu", .size = 1, .trains = true, .mix = mix };
+            run(&alone);
+            for (int r = 0; r < size; r++) {
+                p[r] = (Process){
+                    .text = columns, .devices = "cpu", .rank = r, .size = size, .port = port, .trains = true, .mix = mix
+                };
+                CU_ASSERT_FATAL(!pthread_create(&thread[r], NULL, run, &p[r]));
+            }
+            for (int r = 0; r < size; r++)
+                pthread_join(thread[r], NULL);
+            for (int r = 0; r < size; r++) {
+                if (p[r].status)
+                    TEST_FAIL("rank %d of %d: %s", r, size, p[r].message);
+                CU_ASSERT(p[r].bytes == alone.bytes && !memcmp(p[r].outcome, alone.outcome, alone.bytes));
+                all[mix] += sent[r];
+            }
+        }
+        if (size > 2 && !(all[MIX_EXCHANGE] < all[MIX_GATHER]))
+            TEST_FAIL("%d processes send %lld bytes, gathered %lld", size, (long long)all[MIX_EXCHANGE],
+                      (long long)all[MIX_GATHER]);
+    }
+}
+
 /* More devices than there may be, of all processes together: every one says so. */
 static void test_crowd(void)
 {
@@ -207,7 +280,7 @@ static void test_crowd(void)
 static bool names_node(const char *message)
 {
     return !strncmp(message, "AllReduce ", 10) || !strncmp(message, "AllGather ", 10) ||
-           !strncmp(message, "ReduceScatter ", 14);
+           !strncmp(message, "ReduceScatter ", 14) || !strncmp(message, "AllToAll ", 9);
 }
 
 /* One of several does not come to a step's collectives: all others name the node at which they wait, who waits, and for
@@ -325,5 +398,5 @@ static void test_interpreted(void) { check_world(dynamic, false); }
 
 DEFINE_SUITE(exec_world, { "gathers, scatters and sums between processes", test_collectives },
              { "graphs without static shapes", test_interpreted }, { "more devices than there may be", test_crowd },
-             { "one of four does not come", test_late }, { "facts of an impossible length", test_lying },
-             { "long timeouts", test_patience });
+             { "slices of all samples", test_slices }, { "one of four does not come", test_late },
+             { "facts of an impossible length", test_lying }, { "long timeouts", test_patience });

@@ -22,6 +22,7 @@ static const char text[] =
     "  %copy0, %copy1 = dpexec.Broadcast(%a) {devices=[-1,1]}\n"
     "  %two0, %two1, %small_piece0, %small_piece1 = dpexec.ReduceScatter(%a, %b, %c, %d) {spans=[0,1,1,2], axis=0, "
     "tensors=2, counts=[1,3,2,0], devices=[0,1]}\n"
+    "  %turned0, %turned1, %turned2 = dpexec.AllToAll(%a, %b) {axis=-2, cut=-1, counts=[3,0,3], devices=[0,1,0]}\n"
     "  %both0, %both1, %small_whole0, %small_whole1 = dpexec.AllGather(%a, %b, %c, %d) {axis=0, tensors=2, "
     "devices=[0,1]}\n"
     "  %none = Relu(%a)\n"
@@ -46,6 +47,11 @@ static const struct {
       0,
       -1 },
     { "both0", { .tensors = 2, .parts = 2, .copies = 2, .joined = true, .axis = 0, .n_device = 2 }, false, false, -1 },
+    { "turned0",
+      { .tensors = 1, .parts = 2, .copies = 3, .joined = true, .split = true, .axis = 0, .cut = 1, .n_device = 3 },
+      false,
+      false,
+      -1 },
     { "row0", { .tensors = 1, .parts = 1, .copies = 2, .split = true, .axis = 0, .n_device = 2 }, false, true, 24 },
     { "column0", { .tensors = 1, .parts = 1, .copies = 2, .split = true, .axis = 1, .n_device = 2 }, false, true, -1 },
     { "copy0", { .tensors = 1, .parts = 1, .copies = 2, .axis = -1, .n_device = 2 }, false, true, 0 },
@@ -64,6 +70,9 @@ static void test_table(void)
 
         if (e.tensors != is->tensors || e.parts != is->parts || e.copies != is->copies || e.sum != is->sum ||
             e.joined != is->joined || e.split != is->split || e.axis != is->axis || e.n_device != is->n_device ||
+            e.cut != (!is->split   ? -1
+                      : is->joined ? is->cut
+                                   : is->axis) ||
             exchange_reduces(&e) != expected[i].reduces || exchange_spreads(&e) != expected[i].spreads)
             TEST_FAIL("%s is described otherwise", expected[i].output);
         CU_ASSERT_EQUAL(node_view_of(g, n, 1), expected[i].view_of_second);
@@ -85,6 +94,8 @@ static void test_shapes(void)
         return;
     CU_ASSERT(has_shape(g, "two1", SHAPE(3, 6)) && has_shape(g, "small_piece0", SHAPE(2)) &&
               has_shape(g, "small_piece1", SHAPE(0)));
+    CU_ASSERT(has_shape(g, "turned0", SHAPE(8, 3)) && has_shape(g, "turned1", SHAPE(8, 0)) &&
+              has_shape(g, "turned2", SHAPE(8, 3)));
     CU_ASSERT(has_shape(g, "both1", SHAPE(8, 6)) && has_shape(g, "small_whole1", SHAPE(4)));
     graph_free(g);
 }

@@ -99,7 +99,8 @@ Status train_divide(Graph **out, const Graph *g, const Division *how, Report *re
                          .split = how->split,
                          .weight = how->weight,
                          .n_weight = how->n_weight,
-                         .device_of_replica = how->device_of_replica };
+                         .device_of_replica = how->device_of_replica,
+                         .mix = how->mix };
     Graph *copy;
     Status st;
 

@@ -13,6 +13,7 @@ typedef struct {
     int n_weight;
     const int *device_of_replica;
     bool bucket;
+    MixMode mix;
 } Division;
 
 /* The text's output "loss" is differentiated by every trainable state; w := w - learning_rate * gradient.  `%B` in the

@@ -102,9 +102,18 @@ void gather(const std::vector<const Collective *> &c)
         std::memcpy(one->recv, all.data(), all.size());
 }
 
+/* Rank r's place in what each sends is what r receives of him. */
+void turn(const std::vector<const Collective *> &c)
+{
+    for (size_t r = 0; r < c.size(); r++)
+        for (size_t k = 0; k < c.size(); k++)
+            std::memcpy((char *)c[r]->recv + k * c[0]->n, (const char *)c[k]->send + r * c[0]->n, c[0]->n);
+}
+
 const char *what_name(Reduction r)
 {
-    static const char *const names[] = { "all_reduce_sum", "reduce_scatter_sum", "all_gather", "broadcast" };
+    static const char *const names[] = { "all_reduce_sum", "reduce_scatter_sum", "all_gather", "all_to_all",
+                                         "broadcast" };
 
     return names[r];
 }
@@ -181,6 +190,8 @@ Status collective_run(Instance *i)
     }
     if (c[0]->what == ALL_REDUCE || c[0]->what == REDUCE_SCATTER)
         reduce(c);
+    else if (c[0]->what == ALL_TO_ALL)
+        turn(c);
     else
         gather(c);
     return memory_check_guards(i->op->label.c_str());
@@ -428,6 +439,13 @@ Status sim_all_gather(GpuComm *c, GpuStream *s, const void *send, void *recv, si
 {
     return give(c, s, { nullptr, ALL_GATHER, send, recv, bytes, DT_NONE, 0, false }, bytes,
                 bytes * (size_t)c->member->group->n_rank);
+}
+
+Status sim_all_to_all(GpuComm *c, GpuStream *s, const void *send, void *recv, size_t bytes)
+{
+    const size_t all = bytes * (size_t)c->member->group->n_rank;
+
+    return give(c, s, { nullptr, ALL_TO_ALL, send, recv, bytes, DT_NONE, 0, false }, all, all);
 }
 
 Status sim_broadcast(GpuComm *c, GpuStream *s, const void *send, void *recv, size_t bytes, int root)

@@ -200,6 +200,7 @@ static const CudaDriver driver = {
         .all_reduce_sum = sim_all_reduce_sum,
         .reduce_scatter_sum = sim_reduce_scatter_sum,
         .all_gather = sim_all_gather,
+        .all_to_all = sim_all_to_all,
         .broadcast = sim_broadcast,
     },
     .kernel = sim_kernel,

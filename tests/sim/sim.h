@@ -79,7 +79,7 @@ struct Record {
 };
 
 enum Kind { WORK, HOST, RECORD, AWAIT, COLLECTIVE };
-enum Reduction { ALL_REDUCE, REDUCE_SCATTER, ALL_GATHER, BROADCAST };
+enum Reduction { ALL_REDUCE, REDUCE_SCATTER, ALL_GATHER, ALL_TO_ALL, BROADCAST };
 
 struct Collective {
     std::shared_ptr<Member> member;
@@ -275,6 +275,7 @@ Status sim_comm_register(GpuComm *c, void *p, size_t bytes);
 Status sim_all_reduce_sum(GpuComm *c, GpuStream *s, const void *send, void *recv, size_t n, DType dtype);
 Status sim_reduce_scatter_sum(GpuComm *c, GpuStream *s, const void *send, void *recv, size_t n, DType dtype);
 Status sim_all_gather(GpuComm *c, GpuStream *s, const void *send, void *recv, size_t bytes);
+Status sim_all_to_all(GpuComm *c, GpuStream *s, const void *send, void *recv, size_t bytes);
 Status sim_broadcast(GpuComm *c, GpuStream *s, const void *send, void *recv, size_t bytes, int root);
 Status sim_kernel(GpuDevice *d, const char *name, GpuKernel **out);
 Status sim_compile(GpuDevice *d, const char *source, const char *name, GpuModule **out);

@@ -307,6 +307,27 @@ Status comm_all_gather(GpuComm *c, GpuStream *s, const void *send, void *recv, s
     return settle(c, "ncclAllGather", ncclAllGather(send, recv, bytes, ncclUint8, c->comm, s->stream));
 }
 
+Status comm_all_to_all(GpuComm *c, GpuStream *s, const void *send, void *recv, size_t bytes)
+{
+    ncclResult_t r;
+
+    TRY(device_use(c->device));
+    if ((r = ncclGroupStart()) != ncclSuccess)
+        return nccl_fail(c, "ncclGroupStart", r);
+    for (int k = 0; k < c->n_rank && (r == ncclSuccess || r == ncclInProgress); k++) {
+        const size_t at = (size_t)k * bytes;
+
+        r = ncclSend((const char *)send + at, bytes, ncclUint8, k, c->comm, s->stream);
+        if (r == ncclSuccess || r == ncclInProgress)
+            r = ncclRecv((char *)recv + at, bytes, ncclUint8, k, c->comm, s->stream);
+    }
+    if (r != ncclSuccess && r != ncclInProgress) {
+        (void)ncclGroupEnd();
+        return nccl_fail(c, "ncclSend and ncclRecv", r);
+    }
+    return settle(c, "ncclGroupEnd", ncclGroupEnd());
+}
+
 Status comm_broadcast(GpuComm *c, GpuStream *s, const void *send, void *recv, size_t bytes, int root)
 {
     TRY(device_use(c->device));

@@ -33,7 +33,7 @@ static const CudaDriver driver = {
         .comm_abort = comm_abort, .comm_poll = comm_poll,
         .comm_alloc = comm_alloc, .comm_release = comm_release, .comm_register = comm_register,
         .all_reduce_sum = comm_all_reduce_sum, .reduce_scatter_sum = comm_reduce_scatter_sum,
-        .all_gather = comm_all_gather,
+        .all_gather = comm_all_gather, .all_to_all = comm_all_to_all,
         .broadcast = comm_broadcast,
     },
     .kernel = kernel_find, .compile = module_compile, .module_kernel = module_kernel, .module_free = module_free,

@@ -145,6 +145,7 @@ Status comm_register(GpuComm *c, void *p, size_t bytes);
 Status comm_all_reduce_sum(GpuComm *c, GpuStream *s, const void *send, void *recv, size_t n, DType dtype);
 Status comm_reduce_scatter_sum(GpuComm *c, GpuStream *s, const void *send, void *recv, size_t n, DType dtype);
 Status comm_all_gather(GpuComm *c, GpuStream *s, const void *send, void *recv, size_t bytes);
+Status comm_all_to_all(GpuComm *c, GpuStream *s, const void *send, void *recv, size_t bytes);
 Status comm_broadcast(GpuComm *c, GpuStream *s, const void *send, void *recv, size_t bytes, int root);
 
 /* Chooses the images of kernels/cuda/device that fit d->info.capability and, unless d is described, loads them. */
