@@ -487,7 +487,7 @@ DPX_API dpx_status dpx_check(const char *folder, const dpx_options *options, int
 typedef struct dpx_trainer dpx_trainer;
 
 /* What a step tells of a model whose "loss" is "outputs": the total, named "loss", and each output's mean over the
- * batch; of one that is itself named "loss" as "loss.0". */
+ * batch, of outputs NAME.0, NAME.1 ... the sum as NAME; of one that is itself named "loss" as "loss.0". */
 typedef struct {
     const char *name; /* as long as the trainer lives */
     double value;     /* sum / dpx_result.loss_weight */
