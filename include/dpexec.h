@@ -520,7 +520,7 @@ typedef struct {
  * the parameters of none, which is dpx_result.lr; NaN: there is no such group. */
 DPX_API double dpx_trainer_group_lr(const dpx_trainer *trainer, int group, int64_t step);
 /* The norm of the gradients of the k-th "group", counted from 1, before clipping, of the step whose result was taken
- * last; 0: dpx_result.grad_norm; NaN: the group clips by no norm of its own, or there is none. */
+ * last; 0: dpx_result.grad_norm; NaN: no norm of its own or, with "turns", of its player's; or there is no group. */
 DPX_API double dpx_trainer_group_norm(const dpx_trainer *trainer, int group);
 /* Of that step and group likewise: the dynamic scale that its loss had, NaN where there is none; and whether its
  * parameters stayed as they were because a gradient was not finite.  Without "turns" those of all, as in dpx_result. */
