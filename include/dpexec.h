@@ -487,7 +487,7 @@ DPX_API dpx_status dpx_check(const char *folder, const dpx_options *options, int
 typedef struct dpx_trainer dpx_trainer;
 
 /* What a step tells of a model whose "loss" is "outputs": the total, named "loss", and each output's mean over the
- * batch; of one that is itself named "loss" as "loss.0". */
+ * batch, of outputs NAME.0, NAME.1 ... the sum as NAME; of one that is itself named "loss" as "loss.0". */
 typedef struct {
     const char *name; /* as long as the trainer lives */
     double value;     /* sum / dpx_result.loss_weight */
@@ -520,7 +520,7 @@ typedef struct {
  * the parameters of none, which is dpx_result.lr; NaN: there is no such group. */
 DPX_API double dpx_trainer_group_lr(const dpx_trainer *trainer, int group, int64_t step);
 /* The norm of the gradients of the k-th "group", counted from 1, before clipping, of the step whose result was taken
- * last; 0: dpx_result.grad_norm; NaN: the group clips by no norm of its own, or there is none. */
+ * last; 0: dpx_result.grad_norm; NaN: no norm of its own or, with "turns", of its player's; or there is no group. */
 DPX_API double dpx_trainer_group_norm(const dpx_trainer *trainer, int group);
 /* Of that step and group likewise: the dynamic scale that its loss had, NaN where there is none; and whether its
  * parameters stayed as they were because a gradient was not finite.  Without "turns" those of all, as in dpx_result. */

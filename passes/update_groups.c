@@ -24,6 +24,18 @@ int update_group_loss(const BuildOptions *opt, int k)
 
 int update_group_player(const BuildOptions *opt, int k) { return opt->turns ? update_group_loss(opt, k) : 0; }
 
+int update_group_norm(const BuildOptions *opt, int k)
+{
+    const int player = update_group_player(opt, k);
+    int first = player;
+
+    if (k && opt->group[k - 1].clip)
+        return k;
+    while (first && (opt->group[first - 1].clip || update_group_player(opt, first) != player))
+        first++;
+    return first;
+}
+
 const char *player_name(Arena *a, const char *name, int player)
 {
     return player ? arena_printf(a, "%s.%d", name, player) : name;

@@ -10,6 +10,9 @@ int update_group_of(const BuildOptions *opt, const char *name);
 int update_group_loss(const BuildOptions *opt, int k);
 /* With --turns the groups of one loss are a player, whose number is the first's; without, all are player 0. */
 int update_group_player(const BuildOptions *opt, int k);
+/* By which group the norm of group k's gradients is known, which is clipped: k, where it has a clip of its own; else
+ * all of its player together, by the first of them, 0 where there are no players. */
+int update_group_norm(const BuildOptions *opt, int k);
 /* What a player has of its own: "NAME.player"; NAME itself of player 0.  NULL: no memory. */
 const char *player_name(Arena *a, const char *name, int player);
 /* Lists the groups that have none of the `n` parameters that are trained. */

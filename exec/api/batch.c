@@ -61,6 +61,39 @@ bool batch_is_complete(const Feed *f, const dpx_trainer *t)
     return true;
 }
 
+/* Is it NAME.0, NAME.1, ..., NAME being so many characters? */
+static bool is_member(const char *name, const char *list, size_t length)
+{
+    return !strncmp(name, list, length) && name[length] == '.' && name[length + 1] &&
+           !name[length + 1 + strspn(name + length + 1, "0123456789")];
+}
+
+/* A sequence that a batch has is as long as the model was read for; one that it has not may not be needed. */
+static Status check_structure(const dpx_trainer *t, const Feed *f)
+{
+    const Graph *g = t->model->graph;
+
+    for (int i = 0; i < g->n_input; i++) {
+        const Value *v = value(g, g->input[i]);
+        const char *dot = v->member ? strrchr(v->name, '.') : NULL;
+        const size_t length = dot ? (size_t)(dot - v->name) : 0;
+        int given = 0, expected = 0;
+
+        if (!dot || strcmp(dot, ".0") != 0)
+            continue;
+        for (int k = 0; k < f->n; k++)
+            given += is_member(f->tensor[k].name, v->name, length);
+        for (int k = 0; k < g->n_input; k++)
+            expected += same_sequence(v, value(g, g->input[k]));
+        if (given && given != expected)
+            return FAIL(E_INVALID,
+                        "sequence '%.*s' has %d tensors in this batch, and %d in this model: a trainer has one "
+                        "structure, which \"input-members\" \"%.*s=%d\" gives when the model is loaded",
+                        (int)length, v->name, given, expected, (int)length, v->name, given);
+    }
+    return ST_OK;
+}
+
 /* What no mode of this trainer takes is a mistake; what another mode takes may be there, as targets are in
  * inference. */
 static Status check_names(const dpx_trainer *t, const Feed *f)
@@ -193,6 +226,7 @@ static Status read_batch(Feed *f, const dpx_trainer *t, const dpx_tensor *batch,
     if (!samples)
         f->samples = count_samples(t, f->tensor, n);
     f->n = n;
+    TRY(check_structure(t, f));
     TRY(check_names(t, f));
     if (t->preprocess)
         TRY(preprocess_batch(f, t, training, samples));

@@ -1,11 +1,18 @@
 /* Log variables: what a model's outputs say besides predictions (--loss outputs). */
 #include <math.h>
+#include <string.h>
 
 #include "exec/api/trainer.h"
 #include "passes/train/criterion.h"
 
+/* Of a list once. */
 static Status add_name(LogValues *l, Arena *a, const char *name)
 {
+    for (int i = 1; name && i < l->n; i++)
+        if (!strcmp(l->output[i] + sizeof OUT_LOG_PREFIX - 1, name))
+            return ST_OK;
+    if (!name)
+        return FAIL_NOMEM();
     l->output[l->n] = arena_printf(a, OUT_LOG_PREFIX "%s", name);
     return l->output[l->n++] ? ST_OK : FAIL_NOMEM();
 }
@@ -27,7 +34,7 @@ Status log_values_create(LogValues *l, const Graph *model, Options *o)
         return FAIL_NOMEM();
     TRY(add_name(l, o->arena, OUT_LOSS));
     for (int i = 0; i < model->n_output; i++)
-        TRY(add_name(l, o->arena, criterion_log_name(model->output[i].name)));
+        TRY(add_name(l, o->arena, criterion_log_name(o->arena, model, i)));
     return ST_OK;
 }
 

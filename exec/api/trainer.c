@@ -407,7 +407,8 @@ static void read_groups(dpx_trainer *t, dpx_result *r, const NamedTensor *out, i
     r->skipped = 0;
     for (int k = 0; k <= t->options->n_group; k++) {
         const int player = update_group_player(&t->options->build, k);
-        const Tensor *norm = output_of(out, n, OUT_GRAD_NORM, k), *scale = output_of(out, n, OUT_LOSS_SCALE, player),
+        const int of = player ? update_group_norm(&t->options->build, k) : k; /* else that of all is no group's */
+        const Tensor *norm = output_of(out, n, OUT_GRAD_NORM, of), *scale = output_of(out, n, OUT_LOSS_SCALE, player),
                      *applied = output_of(out, n, OUT_APPLIED, player);
 
         t->group_norm[k] = norm ? tensor_float(norm, 0) : NAN;

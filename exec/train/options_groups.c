@@ -313,15 +313,11 @@ static Status check_flags(const OptionGroup *g, const OptimizerDef *def)
     return problems_fail(&wrong, E_INVALID, "--group '%s': optimizer %s does not have", g->pattern, def->recipe.name);
 }
 
-/* What all gradients of a step are needed for has no place where some follow from what others have changed. */
 static Status check_turns(const Options *o)
 {
-    const char *wrong =
-        o->build.clip.norm > 0 ? "--clip-norm of all gradients: give groups clip-norm of their own" : NULL;
-
     for (int k = 0; k < o->n_group; k++)
         if (o->group[k].loss)
-            return wrong ? FAIL(E_INVALID, "--turns does not go with %s", wrong) : ST_OK;
+            return ST_OK;
     return FAIL(E_INVALID, "--turns is for groups with a loss of their own: give --group 'PATTERN:loss=NAME'");
 }
 

@@ -39,7 +39,6 @@ typedef struct {
     const OptimizerDef *def;
     RecipeSettings settings;
     const Clip *clip;
-    bool own_clip; /* else its gradients are in the norm of all that have none of their own */
     ValueId lr;
 } Group;
 
@@ -281,14 +280,7 @@ static void emit_clip(Optimizer *o, Norm *of, const Clip *clip, ValueId factor, 
     }
 }
 
-/* Is the pair the player's, and does the norm of gradients that group k has part of take it in? */
-static bool shares_norm(const Optimizer *o, const Player *player, int k, const Pair *p)
-{
-    return player_of(o, p->group) == player &&
-           (p->group == k || (!o->group[k].own_clip && !o->group[p->group].own_clip));
-}
-
-/* The gradients of group k, or of all that have no clip of their own, times their factor. */
+/* The gradients that have norm k (update_group_norm), times their factor. */
 static Status scale_gradients(Optimizer *o, const Player *p, int k, Norm *all, DType t, Arena *scratch)
 {
     Norm some = { .grad = ARENA_NEW(scratch, ValueId, o->n + 1) }, *of;
@@ -299,7 +291,7 @@ static Status scale_gradients(Optimizer *o, const Player *p, int k, Norm *all, D
     if (!some.grad)
         return FAIL_NOMEM();
     for (int i = 0; i < o->n; i++) {
-        if (shares_norm(o, p, k, &o->pair[i]))
+        if (update_group_norm(o->opt, o->pair[i].group) == k)
             some.grad[some.n++] = all->grad[at];
         at += player_of(o, o->pair[i].group) == p;
     }
@@ -311,7 +303,7 @@ static Status scale_gradients(Optimizer *o, const Player *p, int k, Norm *all, D
         graph_add_output(o->g, name, out[0]);
     }
     for (int i = 0; i < o->n && has_value(out[1]) && !o->g->status; i++)
-        if (shares_norm(o, p, k, &o->pair[i]))
+        if (update_group_norm(o->opt, o->pair[i].group) == k)
             o->pair[i].grad = times(o->g, o->pair[i].grad, out[1]);
     return o->g->status;
 }
@@ -341,7 +333,7 @@ static Status emit_factor(Optimizer *o, Player *p, Arena *scratch)
     if (has_value(p->factor) && o->opt->keep_gradients)
         unscale_outputs(o, p);
     for (int k = 0; k <= o->opt->n_group && !g->status; k++)
-        if (!k || o->group[k].own_clip)
+        if (update_group_norm(o->opt, k) == k && player_of(o, k) == p)
             TRY(scale_gradients(o, p, k, &all, t, scratch));
     return g->status;
 }
@@ -691,7 +683,7 @@ static Status take_groups(Optimizer *o)
         if (def->of_file)
             return FAIL(E_INVALID, "--group '%s': the file says how all or none of its tensors are updated",
                         u->pattern);
-        *group = (Group){ .def = def, .clip = u && u->clip ? u->clip : &opt->clip, .own_clip = u && u->clip };
+        *group = (Group){ .def = def, .clip = u && u->clip ? u->clip : &opt->clip };
         TRY(check_clip(group->clip));
         st = recipe_take(&group->settings, &def->recipe, "optimizer", u ? u->optimizer_args : opt->optimizer_args,
                          u ? u->settings : opt->settings, a);

@@ -404,9 +404,51 @@ static Status add_output_loss(Criterion *c, ValueId *loss, Arena *scratch)
 
 /* ---- outputs that are losses, and others that are told ---- */
 
-const char *criterion_log_name(const char *output) { return strcmp(output, OUT_LOSS) ? output : OUT_LOSS ".0"; }
+/* Is one called as `length` characters and a suffix? */
+static bool has_output(const Graph *g, const char *name, size_t length, const char *suffix)
+{
+    for (int i = 0; i < g->n_output; i++)
+        if (!strncmp(g->output[i].name, name, length) && !strcmp(g->output[i].name + length, suffix))
+            return true;
+    return false;
+}
 
-static Status check_logged(const Criterion *c, const Output *o, bool is_loss)
+/* The characters of NAME where the output is one of NAME.0, NAME.1, ..., none missing in front of it; else 0. */
+static size_t list_length(const Graph *g, const char *output)
+{
+    const char *dot = strrchr(output, '.');
+    const size_t length = dot ? (size_t)(dot - output) : 0;
+    char suffix[16] = "";
+
+    if (!length || has_output(g, output, length, suffix))
+        return 0;
+    for (int i = 0; strcmp(suffix, dot) != 0; i++) {
+        snprintf(suffix, sizeof suffix, ".%d", i);
+        if (!has_output(g, output, length, suffix))
+            return 0;
+    }
+    return length;
+}
+
+const char *criterion_log_name(Arena *a, const Graph *g, int output)
+{
+    const char *name = g->output[output].name;
+    const size_t list = list_length(g, name);
+
+    if (list)
+        name = arena_printf(a, "%.*s", (int)list, name);
+    return name && !strcmp(name, OUT_LOSS) ? OUT_LOSS ".0" : name;
+}
+
+bool criterion_in_loss(const Graph *g, int output, const char *loss)
+{
+    const char *name = g->output[output].name;
+    const size_t list = list_length(g, name);
+
+    return !strcmp(name, loss) || (list && list == strlen(loss) && !memcmp(name, loss, list));
+}
+
+static Status check_logged(const Criterion *c, const Output *o, const char *log_name, bool is_loss)
 {
     char text[SHAPE_TEXT];
 
@@ -418,13 +460,37 @@ static Status check_logged(const Criterion *c, const Output *o, bool is_loss)
         return FAIL(E_SHAPE, "--loss-weight %s: output '%s', a loss, is %s; expected one number", c->opt->loss_weight,
                     o->name, shape_text(value(c->g, o->value)->shape, text));
     for (int i = 0; i < c->g->n_output; i++)
-        if (&c->g->output[i] != o && !strcmp(criterion_log_name(o->name), c->g->output[i].name))
+        if (&c->g->output[i] != o && !list_length(c->g, c->g->output[i].name) &&
+            !strcmp(log_name, c->g->output[i].name))
             return FAIL(E_INVALID, "--loss outputs: outputs '%s' and '%s' are both logged as %s", o->name,
                         c->g->output[i].name, c->g->output[i].name);
     return ST_OK;
 }
 
-/* The sum of the means of all losses, and each output's mean, all of which weigh alike beside other batches. */
+static void add_to_loss(Graph *g, ValueId *loss, ValueId mean)
+{
+    *loss = has_value(*loss) ? EMIT(g, Add, NULL, *loss, mean) : mean;
+}
+
+/* The log variable of that name, a new one if there is none. */
+static Status log_mean(Criterion *c, const char *log_name, ValueId mean)
+{
+    const char *name = arena_printf(c->g->arena, OUT_LOG_PREFIX "%s", log_name);
+    const ValueId sum = EMIT(c->g, Mul, NULL, mean, c->den);
+    int k = 0;
+
+    if (!name)
+        return FAIL_NOMEM();
+    while (k < c->n_log && strcmp(c->log[k].name, name) != 0)
+        k++;
+    c->log[k].value = k < c->n_log ? EMIT(c->g, Add, NULL, c->log[k].value, sum) : sum;
+    c->log[k].name = name;
+    c->n_log += k == c->n_log;
+    return c->g->status;
+}
+
+/* The sum of the means of all losses, and each output's mean, all of which weigh alike beside other batches; of a list
+ * the sum of its means. */
 static Status add_logged_losses(Criterion *c, ValueId *loss, const bool *is_loss, Arena *scratch)
 {
     Graph *g = c->g;
@@ -437,20 +503,21 @@ static Status add_logged_losses(Criterion *c, ValueId *loss, const bool *is_loss
     TRY(add_weight(c, scratch));
     for (int i = 0; i < g->n_output; i++) {
         const Output *o = &g->output[i];
+        const char *log_name = criterion_log_name(scratch, g, i);
         ValueId mean;
 
+        if (!log_name)
+            return FAIL_NOMEM();
         if (!is_loss[i] && !dtype_is_float(value(g, o->value)->dtype))
             continue;
-        TRY(check_logged(c, o, is_loss[i]));
+        TRY(check_logged(c, o, log_name, is_loss[i]));
         mean = emit_mean(c, o);
         if (is_loss[i])
-            *loss = has_value(*loss) ? EMIT(g, Add, NULL, *loss, mean) : mean;
+            add_to_loss(g, loss, mean);
         for (int k = 0; k < c->opt->n_group; k++)
-            if (c->opt->group[k].loss && !strcmp(c->opt->group[k].loss, o->name))
-                c->own[k] = mean;
-        c->log[c->n_log].name = arena_printf(g->arena, OUT_LOG_PREFIX "%s", criterion_log_name(o->name));
-        c->log[c->n_log++].value = EMIT(g, Mul, NULL, mean, c->den);
-        TRY(g->status);
+            if (c->opt->group[k].loss && criterion_in_loss(g, i, c->opt->group[k].loss))
+                add_to_loss(g, &c->own[k], mean);
+        TRY(log_mean(c, log_name, mean));
     }
     c->num = EMIT(g, Mul, NULL, *loss, c->den);
     return g->status;

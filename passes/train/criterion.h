@@ -13,7 +13,10 @@ Status criterion_find_losses(bool *is_loss, const Graph *g, const BuildOptions *
 /* Is the loss the mean of numbers that the model makes of the replicas' parts (passes/partition/part_losses.c)? */
 bool criterion_takes_own_means(const BuildOptions *opt);
 
-/* The name under which an output of the model is logged: its own, unless that is the total's. */
-const char *criterion_log_name(const char *output);
+/* The name under which an output of the model is logged: its own, unless that is the total's; of a list, as outputs
+ * NAME.0, NAME.1, ... are, NAME.  Maybe in the arena; NULL: no memory. */
+const char *criterion_log_name(Arena *a, const Graph *g, int output);
+/* Is the output the loss of that name, or one of such a list? */
+bool criterion_in_loss(const Graph *g, int output, const char *loss);
 
 #endif

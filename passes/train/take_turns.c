@@ -15,6 +15,7 @@
 
 #include "graph/emit.h"
 #include "passes/pass.h"
+#include "passes/train/criterion.h"
 #include "passes/update_groups.h"
 
 typedef struct {
@@ -22,7 +23,6 @@ typedef struct {
     PassCtx *ctx;
     uint32_t n_node, n_value; /* of the model */
     int *turn;                /* [n_value] of a parameter that is trained, the first group of its loss; else 0 */
-    ValueId *loss;            /* [turn] */
     ValueId *updated;         /* [n_value] of a parameter, what it becomes in the step, or NO_VALUE */
     bool *copied;             /* [n_node] a later loss has a copy of it */
     bool *listed;             /* [n_node] */
@@ -48,24 +48,15 @@ static Status find_turns(Turns *t)
                          "--turns: every parameter that is trained needs a group with a loss of its own; without are");
 }
 
-static Status find_loss(Turns *t, int k)
-{
-    const UpdateGroup *u = &t->ctx->opt->group[k - 1];
-
-    t->loss[k] = graph_output(t->g, u->loss);
-    return has_value(t->loss[k])
-               ? ST_OK
-               : FAIL(E_INVALID, "--group '%s': the model has no output '%s' to be a loss", u->pattern, u->loss);
-}
-
-/* [node] does the value depend on it? */
-static bool *find_needed(const Turns *t, ValueId v)
+/* [node] does one of these outputs depend on it? */
+static bool *find_needed(const Turns *t, const bool *loss)
 {
     bool *needed = ARENA_NEW(t->ctx->scratch, bool, t->n_node), *wanted = ARENA_NEW(t->ctx->scratch, bool, t->n_value);
 
     if (!needed || !wanted)
         return NULL;
-    wanted[v.i] = true;
+    for (int i = 0; i < t->g->n_output; i++)
+        wanted[t->g->output[i].value.i] |= loss[i];
     for (uint32_t i = t->n_node; i-- > 0;) {
         const Node *n = t->g->node[i];
 
@@ -140,22 +131,35 @@ static Status need_node(Turns *t, ValueId *copy, int k, uint32_t i)
     return g->status;
 }
 
-/* The loss of turn k as it is once the turns before are over. */
+/* The outputs that turn k follows, one or those of a list, as they are once the turns before are over. */
 static Status take_turn(Turns *t, int k)
 {
     Graph *g = t->g;
-    const bool *needed = find_needed(t, t->loss[k]);
+    const UpdateGroup *u = &t->ctx->opt->group[k - 1];
+    bool *loss = ARENA_NEW(t->ctx->scratch, bool, g->n_output + 1), any = false;
     ValueId *copy = ARENA_NEW(t->ctx->scratch, ValueId, t->n_value);
+    const bool *needed;
 
-    if (!needed || !copy)
+    if (!loss || !copy)
+        return FAIL_NOMEM();
+    for (int i = 0; i < g->n_output; i++) {
+        any |= loss[i] = criterion_in_loss(g, i, u->loss);
+        for (int j = 1; loss[i] && j < k; j++)
+            if (update_group_loss(t->ctx->opt, j) == j && criterion_in_loss(g, i, t->ctx->opt->group[j - 1].loss))
+                return FAIL(E_INVALID,
+                            "--turns: output '%s' is a loss of group '%s' and of '%s', a turn each: expected one",
+                            g->output[i].name, t->ctx->opt->group[j - 1].pattern, u->pattern);
+    }
+    if (!any)
+        return FAIL(E_INVALID, "--group '%s': the model has no output '%s' to be a loss", u->pattern, u->loss);
+    if (!(needed = find_needed(t, loss)))
         return FAIL_NOMEM();
     for (uint32_t i = 0; i < t->n_node; i++)
         if (needed[i])
             TRY(need_node(t, copy, k, i));
     for (int i = 0; i < g->n_output; i++)
-        if (value_eq(g->output[i].value, t->loss[k]) && has_value(copy[t->loss[k].i]) &&
-            !strcmp(g->output[i].name, t->ctx->opt->group[k - 1].loss))
-            g->output[i].value = copy[t->loss[k].i];
+        if (loss[i] && has_value(copy[g->output[i].value.i]))
+            g->output[i].value = copy[g->output[i].value.i];
     return g->status;
 }
 
@@ -205,7 +209,6 @@ static Status run(Graph *g, PassCtx *ctx)
                 .n_node = g->n_node,
                 .n_value = g->n_value,
                 .turn = ARENA_NEW(ctx->scratch, int, g->n_value),
-                .loss = ARENA_NEW(ctx->scratch, ValueId, n_group + 1),
                 .updated = ARENA_NEW(ctx->scratch, ValueId, g->n_value),
                 .copied = ARENA_NEW(ctx->scratch, bool, g->n_node + 1),
                 .listed = ARENA_NEW(ctx->scratch, bool, g->n_node + 1) };
@@ -214,14 +217,12 @@ static Status run(Graph *g, PassCtx *ctx)
         return ST_OK;
     /* at most each node and parameter again in each turn */
     t.order = ARENA_NEW(ctx->scratch, Node *, ((size_t)g->n_node + g->n_value) * ((size_t)n_group + 1));
-    if (!t.turn || !t.loss || !t.updated || !t.copied || !t.listed || !t.order)
+    if (!t.turn || !t.updated || !t.copied || !t.listed || !t.order)
         return FAIL_NOMEM();
     TRY(find_turns(&t));
     for (int k = 1; k <= n_group; k++)
-        if (update_group_loss(ctx->opt, k) == k) {
-            TRY(find_loss(&t, k));
+        if (update_group_loss(ctx->opt, k) == k)
             TRY(take_turn(&t, k));
-        }
     TRY(drop_unused(&t));
     return put_in_order(&t);
 }

@@ -145,7 +145,7 @@ static void test_lists(void)
 {
     dpx_model *m = load("scaled.onnx", (const char *[]){ "xs=2", "more=0", NULL });
     dpx_trainer *t = trainer_on(m, "cpu*3");
-    dpx_tensor a = rows(NULL, 5), b = number(NULL), y;
+    dpx_tensor a = rows(NULL, 5), b = number(NULL), y, more[3];
     dpx_data *batch = map("xs", list(tensor(&a), tensor(&b)), "more", list(NULL, NULL));
 
     CHECK_DPX(dpx_run_data(t, batch, &y, 1));
@@ -157,8 +157,19 @@ static void test_lists(void)
                     dpx_run_data(t, batch, &y, 1));
     dpx_data_free(batch);
     batch = map("xs", list(tensor(&a), NULL), NULL, NULL);
-    CHECK_DPX_FAILS(DPX_INVALID, "'xs.1'", dpx_run_data(t, batch, &y, 1));
+    CHECK_DPX_FAILS(
+        DPX_INVALID,
+        "sequence 'xs' has 1 tensors in this batch, and 2 in this model: a trainer has one structure, which "
+        "\"input-members\" \"xs=1\" gives",
+        dpx_run_data(t, batch, &y, 1));
     dpx_data_free(batch);
+    more[0] = more[1] = a;
+    more[2] = b;
+    more[0].name = "xs.0";
+    more[1].name = "xs.2";
+    more[2].name = "xs.1";
+    CHECK_DPX_FAILS(DPX_INVALID, "sequence 'xs' has 3 tensors in this batch, and 2 in this model",
+                    dpx_run(t, more, 3, &y, 1));
     batch = map("xs", list(tensor(&a), tensor(&a)), "more", list(tensor(&a), NULL));
     CHECK_DPX_FAILS(DPX_INVALID, "nobody asked for 'more.0'", dpx_run_data(t, batch, &y, 1));
     dpx_data_free(batch);
@@ -214,6 +225,45 @@ static void test_lists_and_maps_of_pytorch(void)
     dpx_trainer_free(one);
     dpx_trainer_free(two);
     dpx_model_free(m);
+}
+
+/* A batch of another length goes on with what a trainer of the first one has learned. */
+static void test_other_structure(void)
+{
+    static double wide[MOST * 3], target[MOST * 4];
+    const dpx_tensor goal = { "target", DPX_FLOAT64, 2, { MOST, 4 }, target };
+    double w[2][3 * 4];
+    char folder[256];
+
+    make_folder(folder);
+    for (int i = 0; i < MOST * 3; i++)
+        wide[i] = sin(i);
+    for (int i = 0; i < MOST * 4; i++)
+        target[i] = cos(i);
+    for (int n = 2; n <= 3; n++) {
+        dpx_model *m = load("sequences.onnx", (const char *[]){ n == 2 ? "xs=2" : "xs=3", "m=absent", NULL });
+        dpx_trainer *t = mapped_trainer(m);
+        const dpx_tensor state = { "w", DPX_FLOAT64, 2, { 3, 4 }, w[n - 2] };
+        dpx_tensor in[4];
+        dpx_result r;
+
+        for (int i = 0; i < 3; i++)
+            in[i] = (dpx_tensor){ (const char *[]){ "xs.0", "xs.1", "xs.2" }[i], DPX_FLOAT64, 2, { MOST, 3 }, wide };
+        in[n] = goal;
+        if (n == 3)
+            CHECK_DPX(dpx_trainer_resume(t, folder, NULL));
+        else
+            CHECK_DPX(dpx_train_step(t, in, n + 1, &r));
+        CHECK_DPX(dpx_trainer_get_state(t, "w", &state));
+        if (n == 2)
+            CHECK_DPX(dpx_trainer_save(t, folder, NULL));
+        CHECK_DPX(dpx_train_step(t, in, n + 1, &r));
+        CU_ASSERT(r.step == 2);
+        dpx_trainer_free(t);
+        dpx_model_free(m);
+    }
+    CU_ASSERT(!memcmp(w[0], w[1], sizeof *w) && w[0][0] != 0);
+    remove_folder(folder);
 }
 
 typedef struct {
@@ -285,5 +335,6 @@ static void test_interpreted(void)
 
 DEFINE_SUITE(structure, { "names of members", test_names }, { "one call", test_one_call },
              { "members that disagree", test_members_disagree }, { "lists", test_lists },
-             { "lists and maps of PyTorch", test_lists_and_maps_of_pytorch }, { "who is asked", test_asked },
+             { "lists and maps of PyTorch", test_lists_and_maps_of_pytorch },
+             { "another structure", test_other_structure }, { "who is asked", test_asked },
              { "interpreted", test_interpreted });

@@ -91,8 +91,9 @@ def make(kind, name):
 
 
 class Wrapper:
-    """A player's optimizer.  `last`: the batch ends its group; `samples` are the batch's."""
-    def __init__(self, opt):
+    """A player's optimizer.  `last`: the batch ends its group; `samples` are the batch's; `clip`: clip_grad_norm_ to that."""
+    def __init__(self, opt, clip=None):
+        self.clip, self.norms = clip, []
         self.opt, self.params = opt, [p for group in opt.param_groups for p in group["params"]]
         self.seen, self.sums, self.last, self.samples = 0, [0] * len(self.params), True, 1
 
@@ -104,6 +105,8 @@ class Wrapper:
     def update(self):
         for p, total in zip(self.params, self.sums):
             p.grad = total / self.seen
+        if self.clip:
+            self.norms.append(nn.utils.clip_grad_norm_(self.params, self.clip).item())
         self.opt.step()
         self.seen, self.sums = 0, [0] * len(self.params)
 
@@ -206,6 +209,18 @@ def by_parts(replicas, filled):
     return losses
 
 
+def clipped(way, clip):
+    """Each player's gradients clipped to `clip` before its optimizer's step, SGD of rate 0.2: the losses, and (discriminator, generator) norms."""
+    g, d = make(Generator, "generator"), make(Discriminator, "discriminator")
+    opt_g, opt_d = (Wrapper(torch.optim.SGD(net.parameters(), 0.2), clip) for net in (g, d))
+    losses = []
+    for k in range(STEPS):
+        at = slice(k % 3 * BATCH, min(k % 3 * BATCH + BATCH, SAMPLES))
+        d_loss, g_loss, _ = way(g, d, opt_g, opt_d, z[at], image[at])
+        losses.append((d_loss + g_loss).item())
+    return losses, [n for pair in zip(opt_d.norms, opt_g.norms) for n in pair]
+
+
 def table(name, rows):
     words = [repr(float(a)) for a in np.asarray(rows).reshape(-1)]
     return f"static const double {name}[] = {{ " + ", ".join(words) + " };\n"
@@ -228,4 +243,9 @@ with open(os.path.join(HERE, "turns.h"), "w") as f, open(os.path.join(HERE, "../
             f.write(table(f"{bn}_{way.__name__}_logs", logged) + table(f"{bn}_{way.__name__}_sums", sums))
     for replicas, over in ((3, "all"), (4, "filled"), (5, "all")):
         print(f"by_{replicas}_{over}", *map(repr, by_parts(replicas, over == "filled")), file=losses)
+    for way in (discriminator_first, generator_first):
+        of_way, norms = clipped(way, 4)
+        assert min(norms) < 4 < max(norms) and min(abs(a - b) for a, b in zip(of_way[1:], clipped(way, 1e9)[0][1:])) > 1e-3, norms
+        print(f"{way.__name__}_clipped", *map(repr, of_way), file=losses)
+        print(f"{way.__name__}_norms", *map(repr, norms), file=losses)
 subprocess.run(["clang-format", "-i", os.path.join(HERE, "turns.h")], check=True)

@@ -14,11 +14,11 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-run, case, *want = sys.argv[1:]
+stored, run, case, *want = sys.argv[1:]
 got = [row["loss"] for row in map(json.loads, open(run + "/metrics.jsonl")) if "loss" in row]
 assert len(got) == len(want), (got, want)
 worst = max(abs(g - float(w)) for g, w in zip(got, want))
-after = np.load("tests/cli/compat/after.npz")
+after = np.load(f"tests/cli/compat/{stored}.npz")
 left = {t.name: numpy_helper.to_array(t) for t in onnx.load(run + "/model.onnx").graph.initializer}
 tensors = [n for n in after.files if n.startswith(case + "/")]
 assert len(tensors) in (8, 9)
@@ -40,9 +40,13 @@ while IFS='|' read -r name options want; do
         [[ $options$devices != *--reduce-dtype*cpu:0 ]] || continue # nothing crosses devices
         rm -rf "$DIR/run"
         "${train[@]}" --devices "$devices" --replicas 4 $options --out "$DIR/run" >"$DIR/log" 2>&1 || cat "$DIR/log"
-        check "$name, $devices" "$python" "$DIR/same.py" "$DIR/run" "$name" $want
+        check "$name, $devices" "$python" "$DIR/same.py" after "$DIR/run" "$name" $want
+        # What processes of gloo made of it, under DistributedDataParallel itself (tests/cli/compat_gloo.py).
+        want_gloo=$(grep "^$name |" $here/gloo.txt | cut -d'|' -f2)
+        [ -z "$want_gloo" ] || [ "$devices" = cpu:0 ] || check "$name, $devices: gloo" "$python" "$DIR/same.py" gloo "$DIR/run" "$name" $want_gloo
     done
 done <$here/torch.txt
+check "cases of gloo" test "$(grep -c . $here/gloo.txt)" = "$(cut -d'|' -f1 $here/torch.txt | grep -cFxf <(cut -d'|' -f1 $here/gloo.txt))"
 
 # An evaluation within an epoch is by the replicas' mean, which is what is exported.
 rm -rf "$DIR/run"
@@ -81,7 +85,7 @@ options=(--no-shuffle --quiet --threads 1 --lr 0.2 --momentum 0.5 --compat ddp -
 data=($here/model.onnx --data $here/data13.npz --loss cross-entropy)
 rm -rf "$DIR/run"
 check "two processes" together 2 train "${data[@]}" "${options[@]}" --replicas 4 --devices 'cpu*2' --steps 10 --out "$DIR/run"
-check "$case, in two processes" "$python" "$DIR/same.py" "$DIR/run" "$case" $want
+check "$case, in two processes" "$python" "$DIR/same.py" after "$DIR/run" "$case" $want
 check "a part of it" "$dpexec" train "${data[@]}" "${options[@]}" --replicas 4 --steps 3 --out "$DIR/cut"
 check "goes on" "$dpexec" train "${data[@]}" "${options[@]}" --replicas 4 --steps 10 --resume "$DIR/cut"
 check "$case, resumed" cmp "$DIR/run/model.onnx" "$DIR/cut/model.onnx"
@@ -101,7 +105,7 @@ m.graph.output.append(helper.make_tensor_value_info("count", onnx.TensorProto.IN
 onnx.save(m, sys.argv[2])
 END
 check "averaged beside a counter" "$dpexec" train "$DIR/counted.onnx" "${data[@]:1}" "${options[@]}" --replicas 4 --steps 10 --out "$DIR/counter"
-check "$case, beside a counter" "$python" "$DIR/same.py" "$DIR/counter" "$case" $want
+check "$case, beside a counter" "$python" "$DIR/same.py" after "$DIR/counter" "$case" $want
 check "which is not averaged" "$python" -c "
 import onnx
 from onnx import numpy_helper
@@ -114,7 +118,7 @@ want=$(grep "^$case |" $here/torch.txt | cut -d'|' -f3)
 rm -rf "$DIR/run"
 check "rounded" together 2 train "${data[@]}" --no-shuffle --quiet --threads 1 --lr 0.2 --momentum 0.5 --compat ddp --reduce-dtype fp16 \
     --accumulate 2 --batch-size 10 --devices 'cpu*2' --steps 10 --out "$DIR/run"
-check "$case, two processes" "$python" "$DIR/same.py" "$DIR/run" "$case" $want
+check "$case, two processes" "$python" "$DIR/same.py" after "$DIR/run" "$case" $want
 
 # Groups of replicas within processes, across two of three, and in all.
 case="groups of three, 13 samples"
@@ -123,7 +127,7 @@ for how in "2 cpu*2" "4 cpu:0"; do
     rm -rf "$DIR/run"
     check "$how" together ${how% *} train "${data[@]}" --no-shuffle --quiet --threads 1 --lr 0.2 --momentum 0.5 --split chunk --bn-group 3 \
         --batch-size 10 --replicas 4 --devices "${how#* }" --steps 10 --out "$DIR/run"
-    check "$case, $how" "$python" "$DIR/same.py" "$DIR/run" "$case" $want
+    check "$case, $how" "$python" "$DIR/same.py" after "$DIR/run" "$case" $want
 done
 
 # A first replica that never has samples leaves running statistics as they are.
@@ -178,11 +182,11 @@ while IFS='|' read -r name given want; do
     for how in "--strategy master" "--strategy master --output-device 2" "--loss-at outputs"; do
         rm -rf "$DIR/run"
         "${train[@]}" --devices 'cpu*4' ${given//--data /--data $here/} $how --out "$DIR/run" >"$DIR/log" 2>&1 || cat "$DIR/log"
-        check "$name, $how" "$python" "$DIR/same.py" "$DIR/run" "$name" $want
+        check "$name, $how" "$python" "$DIR/same.py" after "$DIR/run" "$name" $want
     done
     rm -rf "$DIR/run"
     check "$name, two processes" together 2 "${train[@]:1}" --devices 'cpu*2' ${given//--data /--data $here/} --strategy master --output-device 3 --out "$DIR/run"
-    check "$name, two processes" "$python" "$DIR/same.py" "$DIR/run" "$name" $want
+    check "$name, two processes" "$python" "$DIR/same.py" after "$DIR/run" "$name" $want
 done < <(grep "^DP" $here/torch.txt | grep -v compressed)
 
 # Groups over epochs: only the run's last is incomplete, and a run goes on in the middle of an epoch.
@@ -196,7 +200,7 @@ check "4 epochs" "$dpexec" train "${data[@]}" "${options[@]}" --epochs 4 --out "
 check "3 steps, the last of 2 batches" grep -q '"samples":13' <(tail -1 "$DIR/epochs/metrics.jsonl")
 check "to a step within an epoch" "$dpexec" train "${data[@]}" "${options[@]}" --steps 3 --out "$DIR/within"
 check "goes on within an epoch" "$dpexec" train "${data[@]}" "${options[@]}" --steps 10 --resume "$DIR/within"
-check "$case, resumed" "$python" "$DIR/same.py" "$DIR/within" "$case" $want
+check "$case, resumed" "$python" "$DIR/same.py" after "$DIR/within" "$case" $want
 refused 2 "--accumulate-across-epochs" "$dpexec" train "${data[@]}" "${options[@]/--accumulate-across-epochs/--no-shuffle}" --steps 12 \
     --resume "$DIR/within"
 

@@ -62,6 +62,42 @@ def own_loss_model():
          [nh.from_array(np.array(-100), "none")])
 
 
+def listed_model():
+    """losses and sizes: sequences; reg_loss: a tensor."""
+    body = nodes() + [h.make_node("Transpose", ["scores"], ["s"], perm=[0, 2, 1]),
+                      h.make_node("SoftmaxCrossEntropyLoss", ["s", "y"], ["each"], reduction="none", ignore_index=-100),
+                      h.make_node("Mul", ["weight", "weight"], ["squares"]), h.make_node("ReduceMean", ["squares"], ["of_weight"], keepdims=0),
+                      h.make_node("SequenceConstruct", ["each", "of_weight"], ["losses"]),
+                      h.make_node("Mul", ["e", "e"], ["reg_loss"]), h.make_node("Abs", ["scores"], ["a"]), h.make_node("Abs", ["e"], ["b"]),
+                      h.make_node("SequenceConstruct", ["a", "b"], ["sizes"])]
+    save("listed", body, [h.make_tensor_value_info(n, T.INT64, ["batch", "time"]) for n in ("x", "y")],
+         [h.make_tensor_sequence_value_info(n, T.DOUBLE, None) for n in ("losses", "sizes")] +
+         [h.make_tensor_value_info("reg_loss", T.DOUBLE, ["batch", "time", WIDTH])])
+
+
+def parse_losses(outputs):
+    """mmengine's BaseModel.parse_losses: the total in front of the log variables."""
+    found = [(name, value.mean() if isinstance(value, torch.Tensor) else sum(v.mean() for v in value)) for name, value in outputs.items()]
+    return {"loss": sum(value for name, value in found if "loss" in name), **dict(found)}
+
+
+def train_listed(of_embed="loss", batch=BATCH):
+    """The log variables of the steps of one epoch; the embedding follows one of them, all else the total."""
+    p = [torch.tensor(a, requires_grad=True) for a in (embed, weight, bias)]
+    logged = []
+    for i in range(0, SAMPLES, batch):
+        e, labels = p[0][torch.tensor(x[i:i + batch])], torch.tensor(masked[i:i + batch])
+        scores = e @ p[1] + p[2]
+        logs = parse_losses({"losses": [F.cross_entropy(scores.transpose(1, 2), labels, reduction="none"), (p[1] * p[1]).mean()],
+                             "sizes": [scores.abs(), e.abs()], "reg_loss": e * e})
+        logged += [a.item() for a in logs.values()]
+        grads = torch.autograd.grad(logs["loss"], p, retain_graph=True)
+        grads = torch.autograd.grad(logs[of_embed], p[:1]) + grads[1:]
+        for t, g in zip(p, grads):
+            t.data -= LR * g
+    return logged
+
+
 def train(labels, loss, group, divide=True):
     """Losses of the steps of one epoch, `group` batches each: the sum of loss() over the group, divided by its weight."""
     p = [torch.tensor(a, requires_grad=True) for a in (embed, weight, bias)]
@@ -98,11 +134,13 @@ def main():
     scores_model("fixed", TIME)
     scores_model("first", "time", classes_last=False)
     own_loss_model()
+    listed_model()
     w = torch.tensor(class_weights)
     runs = {"plain": train(target, cross_entropy(), 1),
             "weights": train(target, cross_entropy(weight=w, ignore_index=2, label_smoothing=0.1), 1),
             "group": train(masked, cross_entropy(), 2),
-            "sum": train(masked, cross_entropy(), 2, divide=False)}
+            "sum": train(masked, cross_entropy(), 2, divide=False),
+            "listed": train_listed(), "listed-embed": train_listed("losses"), "listed-whole": train_listed(batch=SAMPLES)}
     with open(os.path.join(HERE, "torch.txt"), "w") as f:
         for name, losses in runs.items():
             print(name, *map(repr, losses), file=f)

@@ -28,6 +28,23 @@ for replicas in 1 3; do
     check "log variables" test "$(grep -c '"log":{"loss.0":[0-9.e-]*,"count":[0-9.e-]*,"total":[0-9.e-]*}}$' "$DIR/run/metrics.jsonl")" = "$(wc -l <"$DIR/run/metrics.jsonl")"
     trains sum own_loss "${own[@]}" output:total --loss-weight sum --replicas $replicas --accumulate 2
 done
+
+# Outputs that are sequences: each is one log variable, the sum of its means, and a group's loss under its name.
+logged() { sed -nE '/log":/{s/.*"(eval_)?loss":([^,]*),.*log":\{([^}]*)\}.*/\2 \3/;s/"[a-z_]*"://g;y/,/ /;p}' "$1" | tr '\n' ' '; }
+for flags in "--replicas 1" "--replicas 3" "--devices cpu*2 --replicas 5" "--replicas 3 --group embed:loss=losses"; do
+    name=listed
+    [[ $flags = *group* ]] && name+=-embed
+    rm -rf "$DIR/run"
+    # shellcheck disable=SC2086     # several words
+    check "lists $flags" "$dpexec" $here/listed.onnx "${common[@]}" "${own[@]}" outputs $flags --out "$DIR/run"
+    check "log variables of lists $flags" near "$(logged "$DIR/run/metrics.jsonl")" "$(expected $name 2-)"
+done
+"$dpexec" eval $here/listed.onnx --batch-size 4 --input-shape x=4,6 --threads 1 "${own[@]}" outputs --replicas 3 --quiet >"$DIR/eval"
+check "lists evaluated over batches: $(cat "$DIR/eval")" near "$(logged "$DIR/eval")" "$(expected listed-whole 2-)"
+check "a list has one name" grep -qE '"eval_log":\{"losses":[0-9.e-]*,"sizes":[0-9.e-]*,"reg_loss":[0-9.e-]*\}' "$DIR/eval"
+refused 2 "has no output 'lossed'" "$dpexec" $here/listed.onnx "${common[@]}" "${own[@]}" outputs --group embed:loss=lossed
+refused 2 "output 'losses.0' is a loss of group 'embed' and of '*', a turn each: expected one" "$dpexec" $here/listed.onnx "${common[@]}" \
+    "${own[@]}" outputs --group embed:loss=losses --group '*:loss=losses.0' --turns
 refused 2 "give --class-axis" "$dpexec" $here/fixed.onnx "${common[@]}" "${scores[@]}"
 refused 2 "expected an axis from 1 on, or -1" "$dpexec" $here/fixed.onnx "${common[@]}" "${scores[@]}" --class-axis=0
 refused 2 "an axis from 1 on" "$dpexec" $here/fixed.onnx "${common[@]}" "${scores[@]}" --class-axis 3

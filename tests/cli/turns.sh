@@ -124,6 +124,30 @@ refused 2 "--group 'generator.*' matches no parameter that is trained" "${floats
 refused 2 "--turns: every parameter that is trained needs a group with a loss of its own; without are: 'generator.fc.weight'" \
     "${floats[@]}" --steps 1 --group "$d" --turns
 refused 2 "--turns is for groups with a loss of their own" "${floats[@]}" --steps 1 --turns
-both=("${floats[@]}" --steps 1 --group "$d" --group "$g" --turns)
-refused 2 "--turns does not go with --clip-norm of all gradients: give groups clip-norm of their own" "${both[@]}" --clip-norm 1
+
+# A clip of all is one of each player's gradients, where a loop calls clip_grad_norm_ before each optimizer's step; also where the players' parameters
+# are several groups, of which one clips by itself.
+norms() { grep -o '"group_norm":[^]]*' "$1/metrics.jsonl" | cut -d[ -f2 | sed 's/,/ /g' | awk -v a="$2" -v b="$3" '{ print $a, $b }' | tr '\n' ' '; }
+clip=("$dpexec" train models/gan.onnx --loss outputs --optimizer sgd --lr 0.2 --bn-variance unbiased --batch-size 5 --threads 1 --no-shuffle --quiet
+    --data "$DIR/data.npz" --dtype float64 --steps 12 --turns)
+of_d='discriminator.*:loss=d_loss' bias='discriminator.fc.*:loss=d_loss'
+# clips NAME ORDER D G FLAG...: losses and norms of the D-th and the G-th group.
+clips() {
+    local name=$1 order=$2 at=$3 and=$4
+    shift 4
+    rm -rf "$DIR/clip"
+    "${clip[@]}" "$@" --out "$DIR/clip" >"$DIR/log" 2>&1 || cat "$DIR/log"
+    check "clipped, $name" close "$DIR/clip" ${order}_clipped 1e-9
+    check "norms, $name: $(norms "$DIR/clip" $at $and)" python3 -c "import sys
+got, want = (list(map(float, a.split())) for a in sys.argv[1:])
+sys.exit(len(got) != 24 or len(want) != 24 or max(abs(a - b) / b for a, b in zip(got, want)) > 1e-9)" \
+        "$(norms "$DIR/clip" $at $and)" "$(grep "^${order}_norms " tests/cli/turns.txt | cut -d' ' -f2-)"
+}
+for how in "cpu:0" "cpu*2 --replicas 3" "cpu*3 --shard gradients"; do
+    clips "$how" discriminator_first 1 2 --clip-norm 4 --devices $how --group "$of_d" --group "$g"
+    clips "generator first, $how" generator_first 2 1 --clip-norm 4 --devices $how --group "$g" --group "$of_d"
+done
+clips "a player of two groups" discriminator_first 1 3 --clip-norm 4 --group "$bias" --group "$of_d" --group "$g"
+clips "the other's by a clip of its own" discriminator_first 1 2 --clip-norm 4 --group "$of_d" --group "$g,clip-norm=4"
+check "no norm of all" sh -c "! grep -q '\"grad_norm\"' $DIR/clip/metrics.jsonl"
 finish
