@@ -35,5 +35,7 @@ Status world_note_flag(const ToolWorld *w, const Args *a, const char *name) CHEC
 Status world_most(int *out, const ToolWorld *w, int mine) CHECKED;
 /* What all processes have read together, and the most that one has. */
 Status world_read(LoaderRead *all, LoaderRead *most, const ToolWorld *w, LoaderRead mine) CHECKED;
+/* The same of a number. */
+Status world_count(int64_t *all, int64_t *most, const ToolWorld *w, int64_t mine) CHECKED;
 
 #endif
