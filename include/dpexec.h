@@ -372,10 +372,9 @@ DPX_API dpx_status dpx_graph_set_input_gradient(dpx_node *node, int i, dpx_value
 
 /* ---- several processes ---- */
 
-/* The processes that train one model together.  Each drives as many devices as the others, of the same kind; replicas
- * are counted over all of them, and every process is given the same model and options, and of each batch its own part
- * (dpx_train_part) or all of it (dpx_train_step), all processes the same batch.  When one fails, the others' calls fail
- * with its rank and reason. */
+/* The processes that train one model together.  Each drives as many devices, of one kind; replicas are counted over all
+ * of them, and every process is given the same model and options, and of each batch its own part (dpx_train_part) or
+ * all of it (dpx_train_step), all the same batch.  When one fails, the others' calls fail with its rank and reason. */
 typedef struct dpx_world dpx_world;
 
 typedef struct {
@@ -709,12 +708,14 @@ DPX_API dpx_status dpx_trainer_get_state(dpx_trainer *t, const char *name, const
 DPX_API dpx_status dpx_trainer_set_state(dpx_trainer *t, const char *name, const dpx_tensor *in) DPX_CHECKED;
 DPX_API int64_t dpx_trainer_step_count(const dpx_trainer *t); /* begun */
 
-/* A checkpoint: `directory`/step-N/{state.safetensors,manifest.json}, written under a temporary name, synced and
- * renamed. `note`, or NULL, is kept in the manifest and handed back by resume (the caller's position in its data). */
+/* A checkpoint: `directory`/step-N/{state.safetensors,state.digests,manifest.json}, written under a temporary name,
+ * synced and renamed.  `note`, or NULL, is kept in it and given back by resume (the caller's position in its data). */
 DPX_API dpx_status dpx_trainer_save(dpx_trainer *t, const char *directory, const char *note) DPX_CHECKED;
-/* Loads the newest checkpoint below `directory` that verifies; the trainer's log is warned of
- * each newer one that does not.  `note`, when not NULL, receives a copy to free(). */
+/* Loads the newest checkpoint below `directory` that verifies; the log is warned of each newer one that does not.  In a
+ * world each process reads and verifies what it holds, some of it with later steps: damage found then ends the world.
+ * `note`, when not NULL, receives a copy to free().  bytes_resumed: what this process has read of checkpoints. */
 DPX_API dpx_status dpx_trainer_resume(dpx_trainer *t, const char *directory, char **note) DPX_CHECKED;
+DPX_API int64_t dpx_trainer_bytes_resumed(const dpx_trainer *t);
 
 /* The trained model for inference in any runtime: original names and opset, running statistics, no operator in training
  * mode, dropout and stochastic depth off.  Operators that draw other random numbers stay. */
@@ -779,8 +780,7 @@ DPX_API dpx_status dpx_scatter(dpx_data **out, const dpx_data *batch, int replic
 /* Steps of a collated map, whose keys are those of the inputs and targets: stacked groups, or tensors.  What is
  * cpu_only is passed over.  If there are groups they are the parts of the batch, whatever "split" says, so at most as
  * many as there are replicas; else "split" makes them.  Groups are padded on to the largest of the step, each sample
- * with its own value, or, with "pad-to" replica, are computed as they are.  In a world every process gives the whole
- * batch. */
+ * with its own value, or, with "pad-to" replica, are computed as they are.  In a world all give the whole batch. */
 DPX_API dpx_status dpx_train_data(dpx_trainer *t, const dpx_data *batch, dpx_result *out) DPX_CHECKED;
 DPX_API dpx_status dpx_val_data(dpx_trainer *t, const dpx_data *batch, dpx_result *out) DPX_CHECKED;
 DPX_API dpx_status dpx_run_data(dpx_trainer *t, const dpx_data *inputs, dpx_tensor *outputs, int n_outputs) DPX_CHECKED;

@@ -341,6 +341,20 @@ static void log_epoch(RunDir *r, const char *metric, const dpx_metric *m)
     fprintf(r->metrics, ",\"train_samples\":%lld", (long long)m->samples);
 }
 
+static void log_read(RunDir *r, const RunRead *read)
+{
+    fprintf(r->metrics, ",\"read\":{\"bytes\":%lld,\"most_bytes\":%lld,\"file_bytes\":%lld,\"most_file_bytes\":%lld",
+            (long long)read->all.bytes, (long long)read->most.bytes, (long long)read->all.file_bytes,
+            (long long)read->most.file_bytes);
+    if (read->resumed)
+        fprintf(r->metrics, ",\"state_bytes\":%lld,\"most_state_bytes\":%lld", (long long)read->state,
+                (long long)read->most_state);
+    fprintf(r->metrics, "}");
+    if (read->computed)
+        fprintf(r->metrics, ",\"padding\":{\"positions\":%lld,\"computed\":%lld}", (long long)read->positions,
+                (long long)read->computed);
+}
+
 Status run_dir_log_step(RunDir *r, const dpx_trainer *t, const dpx_result *result, int64_t epoch, double ms,
                         const RunRead *read, const char *metric, const dpx_metric *trained)
 {
@@ -352,13 +366,7 @@ Status run_dir_log_step(RunDir *r, const dpx_trainer *t, const dpx_result *resul
             (long long)result->step, (long long)epoch, json_number(result->loss, loss), json_number(result->lr, lr),
             (long long)result->samples, json_number(round(ms * 1e3) / 1e3, time));
     if (read)
-        fprintf(r->metrics,
-                ",\"read\":{\"bytes\":%lld,\"most_bytes\":%lld,\"file_bytes\":%lld,\"most_file_bytes\":%lld}",
-                (long long)read->all.bytes, (long long)read->most.bytes, (long long)read->all.file_bytes,
-                (long long)read->most.file_bytes);
-    if (read && read->computed)
-        fprintf(r->metrics, ",\"padding\":{\"positions\":%lld,\"computed\":%lld}", (long long)read->positions,
-                (long long)read->computed);
+        log_read(r, read);
     if (trained)
         log_epoch(r, metric, trained);
     for (int k = 1; !isnan(dpx_trainer_group_lr(t, k, result->step)); k++)

@@ -37,6 +37,8 @@ Status run_dir_rewind(RunDir *r, int64_t step, bool evaluates, bool *evaluated) 
 typedef struct {
     LoaderRead all, most;        /* of all processes together; of the one that read most */
     int64_t positions, computed; /* of sequences; 0: there are none */
+    bool resumed;                /* a checkpoint was read since the last of these: */
+    int64_t state, most_state;   /* its bytes, by all processes together; by the one that read most */
 } RunRead;
 /* Of the epoch that ends with the step `read`, and what its steps measured of the metric, else NULL. */
 Status run_dir_log_step(RunDir *r, const dpx_trainer *t, const dpx_result *result, int64_t epoch, double ms,

@@ -82,6 +82,7 @@ typedef struct {
     int64_t skipped;   /* since then: steps whose gradients were not finite at their loss scale */
     bool told_skipped;
     int64_t positions, computed; /* what the trainer had counted before the epoch */
+    bool resumed;                /* and what was read for it is not told yet */
 } Run;
 
 /* ---- signals ---- */
@@ -205,6 +206,7 @@ static Status resume(Run *r, const char *from)
 
     snprintf(path, sizeof path, "%s/checkpoints", from);
     TRY((Status)dpx_trainer_resume(r->trainer, path, &note));
+    r->resumed = true;
     r->step = r->saved_step = dpx_trainer_step_count(r->trainer);
     snprintf(path, sizeof path, "%s/checkpoints/step-%09" PRId64 "/manifest.json", from, r->step);
     st = note_read(&r->at, &r->facts, note, r->step, path, r->world.rank ? NULL : report_log, &r->progress);
@@ -478,6 +480,10 @@ static Status count_read(RunRead *out, bool *ends, Run *r)
     out->positions -= r->positions;
     out->computed -= r->computed;
     world_is_for(&r->world, "the metrics of epoch %" PRId64, r->at.epoch + 1);
+    out->resumed = r->resumed;
+    r->resumed = false;
+    if (out->resumed)
+        TRY(world_count(&out->state, &out->most_state, &r->world, dpx_trainer_bytes_resumed(r->trainer)));
     return world_read(&out->all, &out->most, &r->world, loader_take_read(r->loader));
 }
 

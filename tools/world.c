@@ -167,13 +167,17 @@ Status world_most(int *out, const ToolWorld *w, int mine)
     return ST_OK;
 }
 
-Status world_read(LoaderRead *all, LoaderRead *most, const ToolWorld *w, LoaderRead mine)
+Status world_count(int64_t *all, int64_t *most, const ToolWorld *w, int64_t mine)
 {
     *all = *most = mine;
     if (!w->world)
         return ST_OK;
-    TRY((Status)dpx_world_sum(w->world, mine.bytes, &all->bytes));
-    TRY((Status)dpx_world_sum(w->world, mine.file_bytes, &all->file_bytes));
-    TRY((Status)dpx_world_max(w->world, mine.bytes, &most->bytes));
-    return (Status)dpx_world_max(w->world, mine.file_bytes, &most->file_bytes);
+    TRY((Status)dpx_world_sum(w->world, mine, all));
+    return (Status)dpx_world_max(w->world, mine, most);
+}
+
+Status world_read(LoaderRead *all, LoaderRead *most, const ToolWorld *w, LoaderRead mine)
+{
+    TRY(world_count(&all->bytes, &most->bytes, w, mine.bytes));
+    return world_count(&all->file_bytes, &most->file_bytes, w, mine.file_bytes);
 }

@@ -37,5 +37,7 @@ void world_is_for(const ToolWorld *w, const char *form, ...) __attribute__((form
 Status world_most(int *out, const ToolWorld *w, int mine) CHECKED;
 /* What all processes have read together, and the most that one has. */
 Status world_read(LoaderRead *all, LoaderRead *most, const ToolWorld *w, LoaderRead mine) CHECKED;
+/* The same of a number. */
+Status world_count(int64_t *all, int64_t *most, const ToolWorld *w, int64_t mine) CHECKED;
 
 #endif

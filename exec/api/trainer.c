@@ -436,14 +436,14 @@ void trainer_read_outputs(dpx_trainer *t, dpx_result *r, const NamedTensor *out,
 
 static Status begin(dpx_trainer *t, BuildMode mode, const Feed *f, SessionStep *step)
 {
-    int before = dpx_trainer_state_count(t);
+    const int before = states_begun(session_states(t->session));
 
     t->stepped |= mode >= BUILD_TRAIN;
     TRY(trainer_take_lengths(t, f));
     TRY(trainer_check_resumed(t, mode, f->tensor, f->n));
     if (trainer_world(t)) {
         TRY(session_prepare(t->session, mode, f->tensor, f->n));
-        t->agreed &= dpx_trainer_state_count(t) == before;
+        t->agreed &= states_begun(session_states(t->session)) == before;
         TRY(trainer_agree_states(t));
     }
     TRY(session_begin(step, t->session, mode, f->tensor, f->n, f->partly ? &f->part : NULL));

@@ -74,6 +74,7 @@ struct dpx_trainer {
     int n_shape;
     uint64_t given;         /* digest of what was given to states that may be in pieces, by resuming and by setting */
     bool agreed;            /* all processes of the world have rank 0's state, as far as there is any */
+    int64_t bytes_resumed;  /* that this process has read of checkpoints */
     bool resumed;           /* and has not trained since, which will tell whether the checkpoint is of this run */
     bool told_weights;      /* what a loss of the model's own weighs */
     bool averaged;          /* running statistics, since the last batch that was trained */
@@ -176,8 +177,8 @@ Status trainer_resume_observed(dpx_trainer *t, const Checkpoint *c) CHECKED;
 Status trainer_agree_observed(Facts *f, const dpx_trainer *t) CHECKED;
 
 /* exec/api/trainer_state.c */
-/* Before the first step, and the first after the state was set or has grown: all processes get rank 0's.  E_INVALID
- * lists how the steps done, the names, types and shapes of the states, and the constants differ. */
+/* Before the first step, and the first after the state was set or programs have more of it: all processes get rank 0's.
+ * E_INVALID lists how the steps done, the names, types and shapes of the states, and the constants differ. */
 Status trainer_agree_states(dpx_trainer *t) CHECKED;
 /* Before a step of a trainer that has resumed: E_IO lists what the checkpoint lacks of its state and, before training,
  * what it has besides. */

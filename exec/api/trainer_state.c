@@ -186,6 +186,9 @@ dpx_status dpx_trainer_save(dpx_trainer *t, const char *directory, const char *n
 
 /* ---- resuming ----
  *
+ * A process alone needs all of a checkpoint, and verifies all before it takes any: one that is damaged is passed over
+ * for an older one.  In a world each reads what it holds, when it comes to hold it, and verifies that.
+ *
  * A state exists once a program that has it is compiled, and that may be after resuming: what a checkpoint has of
  * others waits in the session's states until then.  So whether the checkpoint is of this run is known in two parts: at
  * once for the state that exists, and for the rest when the steps that follow have been compiled. */
@@ -285,7 +288,7 @@ static Status take_checkpoint(dpx_trainer *t, Arena *a, const Checkpoint *c, con
     TRY(trainer_resume_trained(t, a, c));
     if (!(copy = strdup(c->note)))
         return FAIL_NOMEM();
-    if (!(st = restore(t, c)) && note)
+    if (!(st = trainer_told(t, restore(t, c))) && note)
         *note = copy;
     else
         free(copy);
@@ -297,12 +300,14 @@ static Status resume(dpx_trainer *t, Arena *a, const char *directory, char **not
     Checkpoint c;
     Status st;
 
-    TRY(checkpoint_read(&c, a, directory));
+    TRY(checkpoint_read(&c, a, directory, !trainer_may_look_on(t), &t->bytes_resumed));
     log_skipped(t, &c);
     st = take_checkpoint(t, a, &c, directory, note);
     checkpoint_close(&c);
     return st;
 }
+
+int64_t dpx_trainer_bytes_resumed(const dpx_trainer *t) { return t ? t->bytes_resumed : 0; }
 
 dpx_status dpx_trainer_resume(dpx_trainer *t, const char *directory, char **note)
 {
@@ -392,7 +397,7 @@ Status trainer_check_resumed(dpx_trainer *t, BuildMode mode, const NamedTensor *
 /* The states that all processes have, in one order. */
 typedef struct {
     const State **state;
-    uint64_t *mine, *first; /* digests of their values: here, at rank 0 */
+    uint64_t *mine, *first; /* digests of their values, 0 of what is in pieces or waits: here, at rank 0 */
     int n;
 } Shared;
 
@@ -431,7 +436,7 @@ static Status list_shared(Shared *out, const States *states)
         if (s->transient || s->partial)
             continue;
         t.data = NULL;
-        if (!states_spread(states, s))
+        if (!states_spread(states, s) && !state_waits(s))
             TRY(read_state(&t, states, s));
         out->mine[out->n] = out->first[out->n] = t.data ? XXH3_64bits(t.data, tensor_bytes(&t)) : 0;
         out->state[out->n++] = s;

@@ -1,4 +1,7 @@
-/* A checkpoint is a folder; the rename of the folder is the commit. */
+/* A checkpoint is a folder; the rename of the folder is the commit.
+ *
+ * Its manifest vouches for the file of digests, and that for every part of the state: who needs a part reads no more.
+ */
 #include "exec/state/checkpoint.h"
 
 #include <dirent.h>
@@ -19,6 +22,7 @@
 #include "graph/base/jsontext.h"
 
 #define STATE_FILE "state.safetensors"
+#define DIGEST_FILE "state.digests"
 #define MANIFEST_FILE "manifest.json"
 #define FINAL "step-"
 #define ASIDE ".old-step-"
@@ -27,12 +31,16 @@ enum { FORMAT = 1, HASH_TEXT = 33 };
 
 /* ---- files ---- */
 
+static void hash_text_of(char text[HASH_TEXT], XXH128_hash_t h)
+{
+    snprintf(text, HASH_TEXT, "%016" PRIx64 "%016" PRIx64, (uint64_t)h.high64, (uint64_t)h.low64);
+}
+
 static Status hash_file(const char *path, char text[HASH_TEXT], int64_t *bytes)
 {
     XXH3_state_t *state = XXH3_createState();
     FILE *f = state ? fopen(path, "rb") : NULL;
     char *buf = f ? malloc(1 << 20) : NULL;
-    XXH128_hash_t h;
     size_t n;
     bool good;
     int why;
@@ -44,8 +52,7 @@ static Status hash_file(const char *path, char text[HASH_TEXT], int64_t *bytes)
             XXH3_128bits_update(state, buf, n);
             *bytes += (int64_t)n;
         }
-        h = XXH3_128bits_digest(state);
-        snprintf(text, HASH_TEXT, "%016" PRIx64 "%016" PRIx64, (uint64_t)h.high64, (uint64_t)h.low64);
+        hash_text_of(text, XXH3_128bits_digest(state));
     }
     good = buf && !ferror(f);
     why = errno;
@@ -61,9 +68,7 @@ static Status hash_file(const char *path, char text[HASH_TEXT], int64_t *bytes)
 /* Of what the manifest says besides the files. */
 static void hash_note(char text[HASH_TEXT], int64_t step, const char *note)
 {
-    XXH128_hash_t h = XXH3_128bits_withSeed(note, strlen(note), (XXH64_hash_t)step);
-
-    snprintf(text, HASH_TEXT, "%016" PRIx64 "%016" PRIx64, (uint64_t)h.high64, (uint64_t)h.low64);
+    hash_text_of(text, XXH3_128bits_withSeed(note, strlen(note), (XXH64_hash_t)step));
 }
 
 static Status sync_path(const char *path)
@@ -77,10 +82,10 @@ static Status sync_path(const char *path)
     return good ? ST_OK : FAIL(E_IO, "%s: cannot sync: %s", path, strerror(why));
 }
 
-static Status write_text(const char *path, const char *text)
+static Status write_bytes(const char *path, const void *data, size_t bytes)
 {
     FILE *f = fopen(path, "wbx");
-    bool good = f && fputs(text, f) >= 0 && !fflush(f) && !fsync(fileno(f));
+    bool good = f && fwrite(data, 1, bytes, f) == bytes && !fflush(f) && !fsync(fileno(f));
     int why = errno;
 
     if (f && fclose(f) && good) {
@@ -92,51 +97,71 @@ static Status write_text(const char *path, const char *text)
 
 static void remove_folder(const char *path)
 {
+    static const char *const names[] = { STATE_FILE, DIGEST_FILE, MANIFEST_FILE };
     char file[PATH_MAX];
     int why = errno;
 
-    snprintf(file, sizeof file, "%s/%s", path, STATE_FILE);
-    unlink(file);
-    snprintf(file, sizeof file, "%s/%s", path, MANIFEST_FILE);
-    unlink(file);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        snprintf(file, sizeof file, "%s/%s", path, names[i]);
+        unlink(file);
+    }
     rmdir(path);
     errno = why;
 }
 
 /* ---- writing ---- */
 
-static Status write_manifest(const char *folder, int64_t step, const char *note)
+static Status write_manifest(const char *folder, int64_t step, const char *note, int64_t bytes, const TensorDigests *d)
 {
-    char path[PATH_MAX], hash[HASH_TEXT], of_note[HASH_TEXT], *text;
-    int64_t bytes;
+    char path[PATH_MAX], hash[HASH_TEXT], of_digests[HASH_TEXT], of_note[HASH_TEXT], *text;
     json_t *root;
     Status st;
 
-    snprintf(path, sizeof path, "%s/%s", folder, STATE_FILE);
-    if (note && !utf8_valid(note))
-        return FAIL(E_INVALID, "%s: the note is not UTF-8", folder);
-    TRY(hash_file(path, hash, &bytes));
-    hash_note(of_note, step, note ? note : "");
-    root = json_pack("{s:i, s:I, s:s, s:s, s:{s:{s:I, s:s}}}", "format", FORMAT, "step", (json_int_t)step, "note",
-                     note ? note : "", "note_xxh3_128", of_note, "files", STATE_FILE, "bytes", (json_int_t)bytes,
-                     "xxh3_128", hash);
+    hash_text_of(hash, d->whole);
+    hash_text_of(of_digests, XXH3_128bits(d->piece, d->n * sizeof *d->piece));
+    hash_note(of_note, step, note);
+    root = json_pack("{s:i, s:I, s:s, s:s, s:{s:{s:I, s:s}, s:{s:I, s:s, s:i}}}", "format", FORMAT, "step",
+                     (json_int_t)step, "note", note, "note_xxh3_128", of_note, "files", STATE_FILE, "bytes",
+                     (json_int_t)bytes, "xxh3_128", hash, DIGEST_FILE, "bytes", (json_int_t)(d->n * sizeof *d->piece),
+                     "xxh3_128", of_digests, "block", TENSOR_BLOCK);
     text = root ? json_text(root, JSON_INDENT(2)) : NULL;
     json_decref(root);
     snprintf(path, sizeof path, "%s/%s", folder, MANIFEST_FILE);
-    st = text ? write_text(path, text) : FAIL_NOMEM();
+    st = text ? write_bytes(path, text, strlen(text)) : FAIL_NOMEM();
     free(text);
     return st;
+}
+
+static Status size_of(int64_t *bytes, const char *path)
+{
+    struct stat s;
+
+    if (stat(path, &s))
+        return FAIL(E_IO, "%s: cannot read: %s", path, strerror(errno));
+    *bytes = (int64_t)s.st_size;
+    return ST_OK;
 }
 
 static Status fill_folder(const char *folder, int64_t step, const NamedTensor *list, int n, TensorSource *source,
                           void *user, const char *note)
 {
-    char path[PATH_MAX];
+    char state[PATH_MAX], path[PATH_MAX];
+    TensorDigests digests;
+    int64_t bytes;
+    Status st;
 
-    snprintf(path, sizeof path, "%s/%s", folder, STATE_FILE);
-    TRY(safetensors_write(path, list, n, source, user));
-    TRY(write_manifest(folder, step, note));
-    return sync_path(folder);
+    if (!utf8_valid(note))
+        return FAIL(E_INVALID, "%s: the note is not UTF-8", folder);
+    snprintf(state, sizeof state, "%s/%s", folder, STATE_FILE);
+    snprintf(path, sizeof path, "%s/%s", folder, DIGEST_FILE);
+    TRY(safetensors_write(state, list, n, source, user, &digests));
+    st = write_bytes(path, digests.piece, digests.n * sizeof *digests.piece);
+    if (!st)
+        st = size_of(&bytes, state);
+    if (!st)
+        st = write_manifest(folder, step, note, bytes, &digests);
+    free(digests.piece);
+    return st ? st : sync_path(folder);
 }
 
 /* A checkpoint of the same step is moved aside first: a rename cannot replace a folder that is not empty.  Until the
@@ -214,7 +239,7 @@ Status checkpoint_write(const char *directory, int64_t step, const NamedTensor *
         return FAIL(E_IO, "%s: cannot create: %s", directory, strerror(errno));
     remove_left_overs(directory);
     TRY(make_temporary(temporary));
-    st = fill_folder(temporary, step, list, n, source, user, note);
+    st = fill_folder(temporary, step, list, n, source, user, note ? note : "");
     if (!st)
         st = commit_folder(directory, temporary, step);
     if (st)
@@ -238,33 +263,115 @@ static Status check_note(const char *folder, const json_t *root, int64_t step, c
                : FAIL(E_IO, "%s/%s: the hash of the note is not the manifest's", folder, MANIFEST_FILE);
 }
 
-static Status check_manifest(Checkpoint *out, Arena *arena, const char *folder, const json_t *root)
-{
-    const json_t *file = json_object_get(json_object_get(root, "files"), STATE_FILE);
-    const char *hash = json_string_value(json_object_get(file, "xxh3_128")),
-               *note = json_string_value(json_object_get(root, "note"));
-    char path[PATH_MAX], found[HASH_TEXT];
+/* A file as the manifest has it. */
+typedef struct {
+    char path[PATH_MAX];
+    const json_t *said;
+    const char *hash;
     int64_t bytes;
+} Described;
 
-    snprintf(path, sizeof path, "%s/%s", folder, STATE_FILE);
-    if (json_integer_value(json_object_get(root, "format")) != FORMAT || !hash ||
-        !json_is_integer(json_object_get(root, "step")))
-        return FAIL(E_IO, "%s/%s: not a manifest of format %d", folder, MANIFEST_FILE, FORMAT);
-    TRY(hash_file(path, found, &bytes));
-    if (strcmp(found, hash) || bytes != json_integer_value(json_object_get(file, "bytes")))
-        return FAIL(E_IO, "%s: the hash is not the manifest's", path);
-    out->step = json_integer_value(json_object_get(root, "step"));
-    TRY(check_note(folder, root, out->step, note ? note : ""));
-    out->note = arena_strdup(arena, note ? note : "");
-    if (!out->note)
-        return FAIL_NOMEM();
-    TRY(tensor_file_open(&out->file, path));
-    out->tensor = tensor_file_list(out->file, &out->n);
-    snprintf(out->digest, sizeof out->digest, "%s", hash);
+/* Is it said, and as long as is said? */
+static Status find_described(Described *out, const char *folder, const json_t *root, const char *name)
+{
+    snprintf(out->path, sizeof out->path, "%s/%s", folder, name);
+    out->said = json_object_get(json_object_get(root, "files"), name);
+    out->hash = json_string_value(json_object_get(out->said, "xxh3_128"));
+    if (!out->hash)
+        return FAIL(E_IO, "%s/%s: not a manifest of format %d: it has no hash of %s", folder, MANIFEST_FILE, FORMAT,
+                    name);
+    TRY(size_of(&out->bytes, out->path));
+    if (out->bytes != json_integer_value(json_object_get(out->said, "bytes")))
+        return FAIL(E_IO, "%s: %" PRId64 " bytes, the manifest says %lld", out->path, out->bytes,
+                    (long long)json_integer_value(json_object_get(out->said, "bytes")));
     return ST_OK;
 }
 
-static Status read_folder(Checkpoint *out, Arena *arena, const char *folder)
+static Status wrong_hash(const char *path) { return FAIL(E_IO, "%s: the hash is not the manifest's", path); }
+
+/* Reads the file and compares its hash. */
+static Status check_hash(const Described *d, int64_t *bytes)
+{
+    char found[HASH_TEXT];
+    int64_t read;
+
+    TRY(hash_file(d->path, found, &read));
+    if (bytes)
+        *bytes += read;
+    return strcmp(found, d->hash) ? wrong_hash(d->path) : ST_OK;
+}
+
+/* Of a manifest of an earlier version: the digest is the whole file's. */
+static Status open_undivided(Checkpoint *out, const Described *state, int64_t *bytes)
+{
+    TRY(check_hash(state, bytes));
+    snprintf(out->digest, sizeof out->digest, "%s", state->hash);
+    return tensor_file_open(&out->file, state->path, NULL, 0, bytes);
+}
+
+static Status read_digests(XXH64_canonical_t *list, const Described *d, int64_t *bytes)
+{
+    char found[HASH_TEXT];
+    FILE *f = fopen(d->path, "rb");
+    const bool good = f && fread(list, 1, (size_t)d->bytes, f) == (size_t)d->bytes;
+    const int why = errno;
+
+    if (f)
+        fclose(f);
+    if (!good)
+        return FAIL(E_IO, "%s: cannot read: %s", d->path, strerror(why));
+    if (bytes)
+        *bytes += d->bytes;
+    hash_text_of(found, XXH3_128bits(list, (size_t)d->bytes));
+    return strcmp(found, d->hash) ? wrong_hash(d->path) : ST_OK;
+}
+
+/* A piece has a digest of 8 bytes, and more than that of the state: of the header, or in it to describe a tensor. */
+static Status open_divided(Checkpoint *out, const Described *state, const Described *digests, int64_t *bytes)
+{
+    const int64_t block = json_integer_value(json_object_get(digests->said, "block"));
+    XXH64_canonical_t *list;
+    Status st;
+
+    if (block != TENSOR_BLOCK || digests->bytes % (int64_t)sizeof *list || digests->bytes > state->bytes)
+        return FAIL(E_IO, "%s: %" PRId64 " bytes of digests of blocks of %" PRId64 ", expected 8 for each %d",
+                    digests->path, digests->bytes, block, TENSOR_BLOCK);
+    if (!(list = malloc((size_t)digests->bytes + 1)))
+        return FAIL_NOMEM();
+    st = read_digests(list, digests, bytes);
+    if (!st)
+        st = tensor_file_open(&out->file, state->path, list, (size_t)digests->bytes / sizeof *list, bytes);
+    free(list);
+    snprintf(out->digest, sizeof out->digest, "%s", digests->hash);
+    return st;
+}
+
+static Status open_state(Checkpoint *out, const char *folder, const json_t *root, bool whole, int64_t *bytes)
+{
+    Described state, digests;
+
+    TRY(find_described(&state, folder, root, STATE_FILE));
+    if (!json_object_get(json_object_get(root, "files"), DIGEST_FILE))
+        return open_undivided(out, &state, bytes);
+    TRY(find_described(&digests, folder, root, DIGEST_FILE));
+    TRY(open_divided(out, &state, &digests, bytes));
+    return whole ? tensor_file_verify(out->file) : ST_OK;
+}
+
+static Status check_manifest(Checkpoint *out, Arena *arena, const char *folder, const json_t *root)
+{
+    const char *note = json_string_value(json_object_get(root, "note"));
+
+    if (json_integer_value(json_object_get(root, "format")) != FORMAT ||
+        !json_is_integer(json_object_get(root, "step")))
+        return FAIL(E_IO, "%s/%s: not a manifest of format %d", folder, MANIFEST_FILE, FORMAT);
+    out->step = json_integer_value(json_object_get(root, "step"));
+    TRY(check_note(folder, root, out->step, note ? note : ""));
+    out->note = arena_strdup(arena, note ? note : "");
+    return out->note ? ST_OK : FAIL_NOMEM();
+}
+
+static Status read_folder(Checkpoint *out, Arena *arena, const char *folder, bool whole, int64_t *bytes)
 {
     char path[PATH_MAX];
     json_error_t why;
@@ -275,7 +382,13 @@ static Status read_folder(Checkpoint *out, Arena *arena, const char *folder)
     if (!(root = json_load_file(path, JSON_REJECT_DUPLICATES, &why)))
         return FAIL(json_error_code(&why) == json_error_out_of_memory ? E_NOMEM : E_IO, "%s: %s", path, why.text);
     st = check_manifest(out, arena, folder, root);
+    if (!st)
+        st = open_state(out, folder, root, whole, bytes);
     json_decref(root);
+    if (st)
+        checkpoint_close(out);
+    else
+        out->tensor = tensor_file_list(out->file, &out->n);
     return st;
 }
 
@@ -304,7 +417,7 @@ static Status note_skipped(const char **skipped, int *n, Arena *arena)
 
 /* Sets `*found` when one verifies. */
 static Status read_first(Checkpoint *out, bool *found, Arena *arena, const char *directory, struct dirent **entry,
-                         int n)
+                         int n, bool whole, int64_t *bytes)
 {
     const char **skipped = ARENA_NEW(arena, const char *, (size_t)n + 1);
     char folder[PATH_MAX];
@@ -315,7 +428,7 @@ static Status read_first(Checkpoint *out, bool *found, Arena *arena, const char 
     for (int i = 0; i < n && !*found; i++) {
         if (snprintf(folder, sizeof folder, "%s/%s", directory, entry[i]->d_name) >= (int)sizeof folder)
             continue;
-        *found = !read_folder(out, arena, folder);
+        *found = !read_folder(out, arena, folder, whole, bytes);
         if (!*found)
             TRY(note_skipped(skipped, &n_skipped, arena));
     }
@@ -324,7 +437,7 @@ static Status read_first(Checkpoint *out, bool *found, Arena *arena, const char 
     return ST_OK;
 }
 
-Status checkpoint_read(Checkpoint *out, Arena *arena, const char *directory)
+Status checkpoint_read(Checkpoint *out, Arena *arena, const char *directory, bool whole, int64_t *bytes)
 {
     struct dirent **entry;
     Problems damaged = { 0 };
@@ -335,7 +448,7 @@ Status checkpoint_read(Checkpoint *out, Arena *arena, const char *directory)
     *out = (Checkpoint){ 0 };
     if (n < 0)
         return FAIL(E_IO, "%s: cannot read: %s", directory, strerror(errno));
-    st = read_first(out, &found, arena, directory, entry, n);
+    st = read_first(out, &found, arena, directory, entry, n, whole, bytes);
     for (int i = 0; i < n; i++)
         free(entry[i]);
     free(entry);

@@ -1,5 +1,6 @@
 /* Tensors are written in the given order without padding, so the offsets in the header are running sums; they are read
- * by their offsets, all of a tensor or a part of it. */
+ * by their offsets, all of a tensor or a part of it.  Blocks are of one tensor each, so that a digest that does not fit
+ * tells whose bytes are damaged. */
 #include "exec/state/safetensors.h"
 
 #include <errno.h>
@@ -50,6 +51,18 @@ static DType type_parse(const char *name)
     return DT_NONE;
 }
 
+/* ---- digests ---- */
+
+static XXH64_canonical_t digest_of(const void *data, size_t bytes)
+{
+    XXH64_canonical_t out;
+
+    XXH64_canonicalFromHash(&out, XXH3_64bits(data, bytes));
+    return out;
+}
+
+static size_t blocks_of(const Tensor *t) { return (tensor_bytes(t) + TENSOR_BLOCK - 1) / TENSOR_BLOCK; }
+
 /* ---- writing ---- */
 
 /* NULL: no memory. */
@@ -66,12 +79,13 @@ static json_t *describe(const Tensor *t, uint64_t from)
                      (json_int_t)from, (json_int_t)(from + tensor_bytes(t)));
 }
 
-/* The header, padded with spaces to a multiple of 8 so that the data is aligned. */
-static char *make_header(const NamedTensor *list, int n, size_t *len)
+/* The header behind its length, padded with spaces to a multiple of 8 so that the data is aligned; `*bytes` of both. */
+static char *make_header(const NamedTensor *list, int n, size_t *bytes)
 {
     json_t *root = json_object();
     uint64_t at = 0;
     char *text, *padded;
+    size_t len;
 
     for (int i = 0; i < n; i++) {
         if (json_object_set_new(root, list[i].name, describe(&list[i].tensor, at)))
@@ -82,10 +96,14 @@ static char *make_header(const NamedTensor *list, int n, size_t *len)
     json_decref(root);
     if (!text)
         return NULL;
-    *len = (strlen(text) + 7) / 8 * 8;
-    if ((padded = malloc(*len + 1)))
-        snprintf(padded, *len + 1, "%-*s", (int)*len, text);
+    len = (strlen(text) + 7) / 8 * 8;
+    if ((padded = malloc(8 + len + 1))) {
+        for (int i = 0; i < 8; i++)
+            padded[i] = (char)(unsigned char)((uint64_t)len >> (8 * i));
+        snprintf(padded + 8, len + 1, "%-*s", (int)len, text);
+    }
     free(text);
+    *bytes = 8 + len;
     return padded;
 }
 
@@ -96,20 +114,25 @@ typedef struct {
     int n;
     TensorSource *source;
     void *user;
+    XXH3_state_t *whole; /* of what was written; NULL: no digests are wanted */
+    TensorDigests digests;
 } Writer;
 
 static Status cannot_write(const Writer *w) { return FAIL(E_IO, "%s: cannot write: %s", w->path, strerror(errno)); }
 
-static Status write_header(const Writer *w, const char *header, size_t len)
+/* The header, or a tensor: in pieces of at most `block` bytes, each with a digest. */
+static Status write_bytes(Writer *w, const char *data, size_t bytes, size_t block)
 {
-    unsigned char size[8];
-
-    for (int i = 0; i < 8; i++)
-        size[i] = (unsigned char)((uint64_t)len >> (8 * i));
-    return fwrite(size, 1, 8, w->file) == 8 && fwrite(header, 1, len, w->file) == len ? ST_OK : cannot_write(w);
+    if (bytes && fwrite(data, 1, bytes, w->file) != bytes)
+        return cannot_write(w);
+    if (!w->whole)
+        return ST_OK;
+    for (size_t at = 0; at < bytes; at += block)
+        w->digests.piece[w->digests.n++] = digest_of(data + at, bytes - at < block ? bytes - at : block);
+    return XXH3_128bits_update(w->whole, data, bytes) ? FAIL_NOMEM() : ST_OK;
 }
 
-static Status write_tensor(const Writer *w, int i)
+static Status write_tensor(Writer *w, int i)
 {
     const Tensor *t = &w->list[i].tensor;
     const size_t bytes = tensor_bytes(t);
@@ -121,22 +144,45 @@ static Status write_tensor(const Writer *w, int i)
             return FAIL_NOMEM();
         st = w->source(w->user, i, asked);
     }
-    if (!st && bytes && fwrite(asked ? asked : t->data, 1, bytes, w->file) != bytes)
-        st = cannot_write(w);
+    if (!st)
+        st = write_bytes(w, asked ? asked : t->data, bytes, TENSOR_BLOCK);
     free(asked);
     return st;
 }
 
-static Status write_all(const Writer *w)
+static Status write_all(Writer *w)
 {
-    size_t len = 0;
-    char *header = make_header(w->list, w->n, &len);
-    Status st = header ? write_header(w, header, len) : FAIL(E_NOMEM, "%s: no memory for the header", w->path);
+    size_t bytes = 0;
+    char *header = make_header(w->list, w->n, &bytes);
+    Status st = header ? write_bytes(w, header, bytes, bytes) : FAIL(E_NOMEM, "%s: no memory for the header", w->path);
 
     free(header);
     for (int i = 0; i < w->n && !st; i++)
         st = write_tensor(w, i);
     return st ? st : fflush(w->file) || fsync(fileno(w->file)) ? cannot_write(w) : ST_OK;
+}
+
+static Status digests_begin(Writer *w)
+{
+    size_t n = 1;
+
+    for (int i = 0; i < w->n; i++)
+        n += blocks_of(&w->list[i].tensor);
+    w->digests.piece = malloc(n * sizeof *w->digests.piece);
+    w->whole = XXH3_createState();
+    return w->digests.piece && w->whole && !XXH3_128bits_reset(w->whole) ? ST_OK : FAIL_NOMEM();
+}
+
+/* What there is of them is the caller's unless the file failed. */
+static void digests_end(Writer *w, TensorDigests *out, bool failed)
+{
+    if (failed)
+        free(w->digests.piece);
+    else if (out) {
+        *out = w->digests;
+        out->whole = XXH3_128bits_digest(w->whole);
+    }
+    XXH3_freeState(w->whole);
 }
 
 /* The header is JSON, and that is UTF-8. */
@@ -148,17 +194,29 @@ static Status check_names(const char *path, const NamedTensor *list, int n)
     return ST_OK;
 }
 
-Status safetensors_write(const char *path, const NamedTensor *list, int n, TensorSource *source, void *user)
+static Status write_file(Writer *w)
 {
-    Writer w = { path, NULL, list, n, source, user };
     Status st;
 
-    TRY(check_names(path, list, n));
-    if (!(w.file = fopen(path, "wbx")))
-        return cannot_write(&w);
-    st = write_all(&w);
-    if (fclose(w.file) && !st)
-        st = cannot_write(&w);
+    if (!(w->file = fopen(w->path, "wbx")))
+        return cannot_write(w);
+    st = write_all(w);
+    if (fclose(w->file) && !st)
+        st = cannot_write(w);
+    return st;
+}
+
+Status safetensors_write(const char *path, const NamedTensor *list, int n, TensorSource *source, void *user,
+                         TensorDigests *digests)
+{
+    Writer w = { .path = path, .list = list, .n = n, .source = source, .user = user };
+    Status st = check_names(path, list, n);
+
+    if (!st && digests)
+        st = digests_begin(&w);
+    if (!st)
+        st = write_file(&w);
+    digests_end(&w, digests, st != ST_OK);
     return st;
 }
 
@@ -170,7 +228,11 @@ struct TensorFile {
     int fd, n, users;
     uint64_t size, data; /* of the file; where in it the tensors begin */
     NamedTensor *list;
-    uint64_t *at; /* [n] of each, behind `data` */
+    uint64_t *at;             /* [n] of each, behind `data` */
+    size_t *block;            /* [n] which piece the first of each is */
+    XXH64_canonical_t *piece; /* [n_piece] what their digests must be; NULL: nobody has said */
+    size_t n_piece;
+    int64_t *bytes; /* that were read; NULL: nobody counts */
 };
 
 static Status read_bytes(const TensorFile *f, void *to, size_t bytes, uint64_t from)
@@ -184,6 +246,8 @@ static Status read_bytes(const TensorFile *f, void *to, size_t bytes, uint64_t f
             return FAIL(E_IO, "%s: cannot read: %s", f->path, n ? strerror(errno) : "the file became shorter");
         done += (size_t)n;
     }
+    if (f->bytes)
+        *f->bytes += (int64_t)bytes;
     return ST_OK;
 }
 
@@ -234,39 +298,44 @@ static Status read_entry(TensorFile *f, int i, const char *name, const json_t *e
     return (f->list[i].name = arena_strdup(f->arena, name)) ? ST_OK : FAIL_NOMEM();
 }
 
+typedef struct {
+    int64_t from, to;
+    int entry;
+} Range;
+
 static int by_offset(const void *a, const void *b)
 {
-    const int64_t *x = a, *y = b;
+    const Range *x = a, *y = b;
 
-    return x[0] != y[0] ? (x[0] > y[0]) - (x[0] < y[0]) : (x[1] > y[1]) - (x[1] < y[1]);
+    return x->from != y->from ? (x->from > y->from) - (x->from < y->from) : (x->to > y->to) - (x->to < y->to);
 }
 
-/* Every byte belongs to exactly one tensor. */
-static Status check_cover(Arena *arena, const char *path, const json_t *root, uint64_t size)
+/* Every byte belongs to exactly one tensor, and pieces follow one another as the tensors do. */
+static Status check_cover(TensorFile *f)
 {
-    size_t n = json_object_size(root), k = 0;
-    int64_t(*range)[2] = arena_array(arena, sizeof *range, n), end = 0;
-    const char *name;
-    json_t *entry;
+    const uint64_t size = f->size - f->data;
+    Range *range = arena_array(f->arena, sizeof *range, (size_t)f->n);
+    int64_t end = 0;
+    size_t block = 1;
 
     if (!range)
         return FAIL_NOMEM();
-    json_object_foreach((json_t *)(uintptr_t)root, name, entry)
-    {
-        const json_t *offsets = json_object_get(entry, "data_offsets");
-
-        if (strcmp(name, "__metadata__")) {
-            range[k][0] = json_integer_value(json_array_get(offsets, 0));
-            range[k++][1] = json_integer_value(json_array_get(offsets, 1));
-        }
+    for (int i = 0; i < f->n; i++)
+        range[i] = (Range){ (int64_t)f->at[i], (int64_t)(f->at[i] + tensor_bytes(&f->list[i].tensor)), i };
+    qsort(range, (size_t)f->n, sizeof *range, by_offset);
+    for (int i = 0; i < f->n; end = range[i++].to) {
+        if (range[i].from != end)
+            return FAIL(E_IO, "%s: tensors overlap or leave a hole at byte %lld", f->path, (long long)end);
+        f->block[range[i].entry] = block;
+        block += blocks_of(&f->list[range[i].entry].tensor);
     }
-    qsort(range, k, sizeof *range, by_offset);
-    for (size_t i = 0; i < k; end = range[i++][1])
-        if (range[i][0] != end)
-            return FAIL(E_IO, "%s: tensors overlap or leave a hole at byte %lld", path, (long long)end);
-    return (uint64_t)end == size ? ST_OK
-                                 : FAIL(E_IO, "%s: %llu bytes of data, the header covers %lld", path,
-                                        (unsigned long long)size, (long long)end);
+    if ((uint64_t)end != size)
+        return FAIL(E_IO, "%s: %llu bytes of data, the header covers %lld", f->path, (unsigned long long)size,
+                    (long long)end);
+    return !f->piece || f->n_piece == block
+               ? ST_OK
+               : FAIL(E_IO, "%s: %zu digests, expected one of the header and %zu of blocks", f->path, f->n_piece,
+                      block - 1);
 }
 
 static Status read_entries(TensorFile *f, const json_t *root)
@@ -276,11 +345,12 @@ static Status read_entries(TensorFile *f, const json_t *root)
 
     f->list = ARENA_NEW(f->arena, NamedTensor, json_object_size(root));
     f->at = ARENA_NEW(f->arena, uint64_t, json_object_size(root));
-    if (!f->list || !f->at)
+    f->block = ARENA_NEW(f->arena, size_t, json_object_size(root));
+    if (!f->list || !f->at || !f->block)
         return FAIL_NOMEM();
     json_object_foreach((json_t *)(uintptr_t)root, name, entry) if (strcmp(name, "__metadata__"))
         TRY(read_entry(f, f->n++, name, entry));
-    return check_cover(f->arena, f->path, root, f->size - f->data);
+    return check_cover(f);
 }
 
 static Status parse_header(TensorFile *f, const char *text, size_t n)
@@ -300,6 +370,14 @@ static Status parse_header(TensorFile *f, const char *text, size_t n)
     return st;
 }
 
+/* Pieces follow one another from the header, which is the first, on. */
+static bool is_piece(const TensorFile *f, size_t k, const void *data, size_t bytes)
+{
+    const XXH64_canonical_t found = digest_of(data, bytes);
+
+    return !memcmp(&found, &f->piece[k], sizeof found);
+}
+
 static Status read_header(TensorFile *f)
 {
     unsigned char size[9] = { 0 };
@@ -314,16 +392,30 @@ static Status read_header(TensorFile *f)
         return FAIL(E_IO, "%s: not a safetensors file (%llu bytes, header of %llu)", f->path,
                     (unsigned long long)f->size, (unsigned long long)header);
     f->data = 8 + header;
-    if (!(text = malloc((size_t)header)))
+    if (!(text = malloc((size_t)f->data)))
         return FAIL_NOMEM();
-    st = read_bytes(f, text, (size_t)header, 8);
+    st = read_bytes(f, text, (size_t)f->data, 0);
+    if (!st && f->piece && !(f->n_piece && is_piece(f, 0, text, (size_t)f->data)))
+        st = FAIL(E_IO, "%s: the header is damaged: it has not the digest that was written", f->path);
     if (!st)
-        st = parse_header(f, text, (size_t)header);
+        st = parse_header(f, text + 8, (size_t)header);
     free(text);
     return st;
 }
 
-Status tensor_file_open(TensorFile **out, const char *path)
+static Status copy_pieces(TensorFile *f, const XXH64_canonical_t *pieces, size_t n)
+{
+    f->n_piece = n;
+    if (!pieces)
+        return ST_OK;
+    if (!(f->piece = arena_array(f->arena, sizeof *pieces, n + 1)))
+        return FAIL_NOMEM();
+    if (n)
+        memcpy(f->piece, pieces, n * sizeof *pieces);
+    return ST_OK;
+}
+
+Status tensor_file_open(TensorFile **out, const char *path, const XXH64_canonical_t *pieces, size_t n, int64_t *bytes)
 {
     Arena *a = arena_create();
     TensorFile *f = a ? ARENA_NEW(a, TensorFile, 1) : NULL;
@@ -335,7 +427,9 @@ Status tensor_file_open(TensorFile **out, const char *path)
     }
     f->arena = a;
     f->users = 1;
-    if ((st = open_file(f)) || (st = read_header(f))) {
+    f->fd = -1;
+    f->bytes = bytes;
+    if ((st = copy_pieces(f, pieces, n)) || (st = open_file(f)) || (st = read_header(f))) {
         tensor_file_release(f);
         return st;
     }
@@ -364,9 +458,63 @@ const NamedTensor *tensor_file_list(const TensorFile *f, int *n)
     return f->list;
 }
 
+/* Whole blocks, to their place: of tensor i from byte `at` on, where one begins; the last ends them, or the tensor. */
+static Status read_blocks(const TensorFile *f, int i, char *to, size_t at, size_t bytes)
+{
+    TRY(read_bytes(f, to, bytes, f->data + f->at[i] + at));
+    for (size_t done = 0; done < bytes; done += TENSOR_BLOCK) {
+        const size_t n = bytes - done < TENSOR_BLOCK ? bytes - done : TENSOR_BLOCK, from = at + done;
+
+        if (!is_piece(f, f->block[i] + from / TENSOR_BLOCK, to + done, n))
+            return FAIL(E_IO, "%s: tensor '%s' is damaged: bytes %zu to %zu have not the digest that was written",
+                        f->path, f->list[i].name, from, from + n - 1);
+    }
+    return ST_OK;
+}
+
+/* A part of one block. */
+static Status read_part(const TensorFile *f, int i, char *to, size_t from, size_t bytes)
+{
+    const size_t at = from - from % TENSOR_BLOCK, left = tensor_bytes(&f->list[i].tensor) - at;
+    char block[TENSOR_BLOCK];
+
+    TRY(read_blocks(f, i, block, at, left < TENSOR_BLOCK ? left : TENSOR_BLOCK));
+    memcpy(to, block + (from - at), bytes);
+    return ST_OK;
+}
+
+static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
+
+/* The end of a block, whole ones, and the beginning of one. */
 Status tensor_file_read(const TensorFile *f, int i, void *to, size_t from, size_t bytes)
 {
-    return read_bytes(f, to, bytes, f->data + f->at[i] + from);
+    const size_t all = tensor_bytes(&f->list[i].tensor), end = from + bytes;
+    const size_t first = smaller((TENSOR_BLOCK - from % TENSOR_BLOCK) % TENSOR_BLOCK, bytes),
+                 last = end == all ? 0 : smaller(end % TENSOR_BLOCK, bytes - first), whole = bytes - first - last;
+
+    if (!f->piece)
+        return read_bytes(f, to, bytes, f->data + f->at[i] + from);
+    if (first)
+        TRY(read_part(f, i, to, from, first));
+    if (whole)
+        TRY(read_blocks(f, i, (char *)to + first, from + first, whole));
+    return last ? read_part(f, i, (char *)to + first + whole, from + first + whole, last) : ST_OK;
+}
+
+Status tensor_file_verify(const TensorFile *f)
+{
+    enum { ROOM = 64 * TENSOR_BLOCK };
+    char *buffer = malloc(ROOM);
+    Status st = buffer ? ST_OK : FAIL_NOMEM();
+
+    for (int i = 0; i < f->n && f->piece; i++) {
+        const size_t all = tensor_bytes(&f->list[i].tensor);
+
+        for (size_t at = 0; at < all && !st; at += ROOM)
+            st = read_blocks(f, i, buffer, at, smaller(all - at, ROOM));
+    }
+    free(buffer);
+    return st;
 }
 
 Status safetensors_read(NamedTensor **list, int *n, Arena *arena, const char *path)
@@ -375,7 +523,7 @@ Status safetensors_read(NamedTensor **list, int *n, Arena *arena, const char *pa
     NamedTensor *t;
     Status st;
 
-    TRY(tensor_file_open(&f, path));
+    TRY(tensor_file_open(&f, path, NULL, 0, NULL));
     st = (t = ARENA_NEW(arena, NamedTensor, f->n)) ? ST_OK : FAIL_NOMEM();
     for (int i = 0; i < f->n && !st; i++) {
         t[i] = f->list[i];

@@ -3,6 +3,8 @@
 #ifndef DPX_SAFETENSORS_H
 #define DPX_SAFETENSORS_H
 
+#include <xxhash.h>
+
 #include "graph/tensor.h"
 
 typedef struct {
@@ -16,10 +18,22 @@ const Tensor *named_find(const NamedTensor *list, int n, const char *name);
 /* Gives the data of tensor i of a list, row-major, into `to`. */
 typedef Status TensorSource(void *user, int i, void *to);
 
+/* Digests of a file: of all of it, XXH3 of 128 bits, and those by which a part can be checked, XXH3 of 64 bits: first
+ * of the header with its length, then of each TENSOR_BLOCK bytes of every tensor, as they follow one another in the
+ * file; the last block of a tensor may be shorter.  Pieces that "shard" cuts end where blocks do. */
+enum { TENSOR_BLOCK = 1 << 14 };
+typedef struct {
+    XXH128_hash_t whole;
+    XXH64_canonical_t *piece; /* [n] */
+    size_t n;
+} TensorDigests;
+
 /* Writes a new file and syncs it to disk.  Data that are NULL are asked of `source`, one tensor after another in the
- * list's order, so that no more than one is held; it may be NULL when there are none.  E_IO names the path; a partial
- * file may be left, which the caller removes. */
-Status safetensors_write(const char *path, const NamedTensor *list, int n, TensorSource *source, void *user) CHECKED;
+ * list's order, so that no more than one is held; it may be NULL when there are none.  `digests`, unless NULL, receives
+ * those of what was written, `piece` to free().  E_IO names the path; a partial file may be left, which the caller
+ * removes. */
+Status safetensors_write(const char *path, const NamedTensor *list, int n, TensorSource *source, void *user,
+                         TensorDigests *digests) CHECKED;
 /* Reads a whole file into `arena`.  Hostile files are refused: header over 100 MB, not JSON, duplicate names, unknown
  * types, offsets that overlap, leave holes or do not match shapes, trailing bytes. */
 Status safetensors_read(NamedTensor **list, int *n, Arena *arena, const char *path) CHECKED;
@@ -29,12 +43,17 @@ Status safetensors_read(NamedTensor **list, int *n, Arena *arena, const char *pa
 /* An open file, shared by those who read it; it stays what it was when another takes its name. */
 typedef struct TensorFile TensorFile;
 
-/* Refuses what safetensors_read does. */
-Status tensor_file_open(TensorFile **out, const char *path) CHECKED;
+/* Refuses what safetensors_read does.  `pieces`, those of TensorDigests or NULL, are copied: the header, and each block
+ * of which something is read, must have its digest; E_IO names the tensor.  What is read of the file from now on is
+ * added to `*bytes`, which outlives it, unless NULL. */
+Status tensor_file_open(TensorFile **out, const char *path, const XXH64_canonical_t *pieces, size_t n,
+                        int64_t *bytes) CHECKED;
 TensorFile *tensor_file_share(TensorFile *f);
 void tensor_file_release(TensorFile *f);                          /* NULL is legal */
 const NamedTensor *tensor_file_list(const TensorFile *f, int *n); /* without their data */
 /* `bytes` bytes of tensor i, from byte `from` of its row-major data on. */
 Status tensor_file_read(const TensorFile *f, int i, void *to, size_t from, size_t bytes) CHECKED;
+/* Reads all of it, for the digests' sake. */
+Status tensor_file_verify(const TensorFile *f) CHECKED;
 
 #endif

@@ -418,6 +418,16 @@ Status states_zero_transient(States *s)
 }
 
 int states_count(const States *s) { return (int)s->n; }
+
+int states_begun(const States *s)
+{
+    int n = 0;
+
+    for (size_t i = 0; i < s->n; i++)
+        n += s->state[i]->n_copy > 0;
+    return n;
+}
+
 const State *states_at(const States *s, int i) { return s->state[i]; }
 const State *states_find(const States *s, const char *name) { return find(s, name); }
 

@@ -53,6 +53,7 @@ bool states_spread(const States *s, const State *st);
 void states_drop_waiting(States *s);
 Status states_zero_transient(States *s) CHECKED;
 int states_count(const States *s);
+int states_begun(const States *s); /* how many of them have copies */
 const State *states_at(const States *s, int i);
 const State *states_find(const States *s, const char *name); /* NULL: none */
 /* To or from `t`, of the state's type and shape, put together from pieces or cut into them.  A partial sum is written

@@ -292,6 +292,7 @@ static void test_harmless(void)
     CU_ASSERT(!dpx_trainer_context(NULL, "node"));
     CU_ASSERT(!dpx_trainer_option(NULL, "split"));
     CU_ASSERT(!dpx_trainer_runs_ahead(NULL) && !dpx_trainer_state_count(NULL) && !dpx_trainer_step_count(NULL));
+    CU_ASSERT(!dpx_trainer_bytes_resumed(NULL));
     CU_ASSERT(!dpx_options_get(NULL, "lr") && !dpx_options_get(o, NULL) && !dpx_options_get(o, "none"));
     CU_ASSERT(!dpx_choice_at(NULL, 0).name && !dpx_choice_at("optimizer", -1).name && !dpx_choice_at("none", 0).name);
     CU_ASSERT(!dpx_choice_at("optimizer", 1000).name && dpx_choice_at("optimizer", 0).name);

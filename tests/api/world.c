@@ -16,7 +16,9 @@ enum { RANKS = 2, STEPS = 6, PARAMETERS = 1 << 16 };
 /* What a rank does otherwise than the others; GROWS: what all do, whose third batch is of four samples, the rest of
  * three; BY_TREE: all have six replicas and are reproducible; IN_CALL: rank 1 gives up when the others have no step
  * under way; from IN_PIECES on, of several processes each has a piece of the momentum: all read it, rank 1 sets what it
- * begins with, or is alone in reading, saving or exporting it (parameters are in pieces then too). */
+ * begins with, or is alone in reading, saving or exporting it (parameters are in pieces then too); RESUMES_WHOLE and
+ * RESUMES: all go on from `folder`, and evaluate before they train, for nothing is compiled until then; of the former
+ * rank 1 sets what the momentum goes on with. */
 typedef enum {
     ALIKE,
     OTHER_LR,
@@ -30,8 +32,10 @@ typedef enum {
     GROWS,
     BY_TREE,
     IN_CALL,
+    RESUMES_WHOLE,
     IN_PIECES,
     OTHER_PIECES,
+    RESUMES,
     READS_ALONE,
     SAVES_ALONE,
     EXPORTS_ALONE
@@ -48,6 +52,7 @@ typedef struct {
     double loss[STEPS];
     float weight[PARAMETERS];
     size_t n_weight;
+    int64_t read[2]; /* of a checkpoint: by the evaluation, by all steps */
 } Process;
 
 static double seconds(void)
@@ -70,7 +75,7 @@ static dpx_status read_weights(Process *p, dpx_trainer *t)
 
         for (int k = 0; k < info.rank; k++)
             n *= (size_t)info.dim[k];
-        if (st || info.dtype != DPX_FLOAT32 || !(info.trainable || p->fault == IN_PIECES) ||
+        if (st || info.dtype != DPX_FLOAT32 || !(info.trainable || p->fault == IN_PIECES || p->fault == RESUMES) ||
             p->n_weight + n > PARAMETERS)
             continue;
         view =
@@ -132,11 +137,29 @@ static dpx_status mistype(dpx_trainer *t)
                : DPX_OK;
 }
 
+static bool resumes(const Process *p) { return p->fault == RESUMES || p->fault == RESUMES_WHOLE; }
+
+static dpx_status go_on(Process *p, dpx_trainer *t)
+{
+    dpx_status st = dpx_trainer_resume(t, p->folder, NULL);
+    dpx_result r;
+    Batch b;
+
+    make_batch(&b, 99);
+    if (!st && p->fault == RESUMES_WHOLE && p->rank)
+        st = disturb_state(t, 0);
+    if (!st)
+        st = dpx_val_step(t, b.tensor, 2, &r);
+    p->read[0] = dpx_trainer_bytes_resumed(t);
+    return st;
+}
+
 static dpx_status train(Process *p, dpx_trainer *t, dpx_world *w)
 {
     dpx_status st = p->fault == OTHER_STATE               ? disturb_state(t, 1)
                     : p->fault == OTHER_PIECES && p->rank ? disturb_state(t, 0)
                     : p->fault == OTHER_STEP              ? dpx_trainer_resume(t, p->folder, NULL)
+                    : resumes(p)                          ? go_on(p, t)
                                                           : DPX_OK;
     dpx_result r;
     Batch b;
@@ -173,6 +196,7 @@ static dpx_status train(Process *p, dpx_trainer *t, dpx_world *w)
     }
     if (!st && !p->at_once && !(st = dpx_train_result(t, &r)))
         p->loss[STEPS - 1] = r.loss;
+    p->read[1] = dpx_trainer_bytes_resumed(t);
     if (!st && p->fault >= READS_ALONE)
         return read_alone(p, t);
     return st ? st : read_weights(p, t);
@@ -194,7 +218,7 @@ static dpx_status run_in(Process *p, dpx_options *o, dpx_world *w, dpx_model *m)
     dpx_trainer *t;
     dpx_status st = set(o, "devices", p->devices);
 
-    for (size_t i = 0; i < sizeof settings / sizeof *settings && !st; i++)
+    for (size_t i = 0; i < sizeof settings / sizeof *settings - resumes(p) && !st; i++)
         st = set(o, settings[i][0], settings[i][1]);
     if (!st && p->fault == GROWS)
         st = set(o, "batch-size", "3");
@@ -265,12 +289,12 @@ static void run_world(Process *p, const char *const *devices, Fault fault)
 }
 
 /* The same losses and weights, to the bit, as of one process with all the devices. */
-static void check_bits(const char *const *devices, const char *all, Fault fault)
+static void check_bits_of(Process *p, const char *const *devices, const char *all, Fault fault, const char *folder)
 {
-    static Process p[RANKS], alone;
+    static Process alone;
 
-    run_world(p, devices, fault);
-    alone = (Process){ .devices = all, .fault = fault };
+    run_patient_world(p, devices, fault, 20, folder);
+    alone = (Process){ .devices = all, .fault = fault, .folder = folder };
     run(&alone);
     if (alone.status)
         TEST_FAIL("%s: %s", all, alone.message);
@@ -281,6 +305,13 @@ static void check_bits(const char *const *devices, const char *all, Fault fault)
         CU_ASSERT(p[r].n_weight == alone.n_weight && !memcmp(p[r].weight, alone.weight, sizeof alone.weight));
         CU_ASSERT(!memcmp(p[r].loss, alone.loss, sizeof alone.loss));
     }
+}
+
+static void check_bits(const char *const *devices, const char *all, Fault fault)
+{
+    static Process p[RANKS];
+
+    check_bits_of(p, devices, all, fault, NULL);
 }
 
 static const char *const cpus[RANKS] = { "cpu", "cpu" }, *const pairs[RANKS] = { "cpu*2", "cpu*2" };
@@ -406,6 +437,37 @@ static void test_pieces(void)
     check_alone(SAVES_ALONE, "fc1.weight.momentum", "the checkpoint of step 6", folder);
     check_alone(EXPORTS_ALONE, "fc1.weight", "the exported model", folder);
     remove_folder(folder);
+}
+
+/* An evaluation reads what it needs of a checkpoint, which is no momentum; of that each process then reads its pieces,
+ * which end where blocks do: all of it once, and nothing else. */
+static void test_resumed_pieces(void)
+{
+    enum { PARAMETERS_BYTES = 4 * 17226, BESIDE = 4096 }; /* of mlp.onnx; header, digests, counters */
+    static Process p[RANKS];
+    char folder[256];
+
+    make_other_run(folder);
+    check_bits_of(p, cpus, "cpu*2", RESUMES, folder);
+    remove_folder(folder);
+    for (int r = 0; r < RANKS; r++)
+        CU_ASSERT(p[r].read[0] >= PARAMETERS_BYTES && p[r].read[0] < PARAMETERS_BYTES + BESIDE);
+    CU_ASSERT(p[0].read[1] > p[0].read[0] && p[1].read[1] > p[1].read[0]);
+    CU_ASSERT(p[0].read[1] - p[0].read[0] + p[1].read[1] - p[1].read[0] >= PARAMETERS_BYTES);
+    CU_ASSERT(p[0].read[1] - p[0].read[0] + p[1].read[1] - p[1].read[0] < PARAMETERS_BYTES + BESIDE);
+}
+
+/* What no program had when the processes first compared their states is compared when one has it. */
+static void test_resumed_whole(void)
+{
+    static Process p[RANKS];
+    char folder[256];
+
+    make_other_run(folder);
+    check_bits_of(p, cpus, "cpu*2", RESUMES_WHOLE, folder);
+    remove_folder(folder);
+    for (int r = 0; r < RANKS; r++)
+        CU_ASSERT(strstr(p[r].warning, "different values of 1 of ") != NULL);
 }
 
 /* What was refused changed nothing: nobody but rank 1 knows of it, all go on. */
@@ -556,6 +618,8 @@ static void test_alone(void)
 DEFINE_SUITE(world, { "two processes give the bits of one", test_bits },
              { "differences are refused by all", test_differences }, { "rank 0's state goes to all", test_state },
              { "state that one cannot set", test_mistyped }, { "state in pieces", test_pieces },
+             { "pieces of a checkpoint", test_resumed_pieces },
+             { "a checkpoint and another momentum", test_resumed_whole },
              { "a failure ends all with its reason", test_failures }, { "CUDA devices of two processes", test_cuda },
              { "a step that one process cannot capture", test_uncaptured },
              { "a communicator that fails while a step is captured", test_lost_in_capture },

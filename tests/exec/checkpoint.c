@@ -67,7 +67,7 @@ static void write_file(const char *path, const void *data, size_t n)
 static Status read_again(Checkpoint *c, Arena *a, const char *dir)
 {
     checkpoint_close(c);
-    return checkpoint_read(c, a, dir);
+    return checkpoint_read(c, a, dir, true, NULL);
 }
 
 static float first_number(const Checkpoint *c)
@@ -121,7 +121,7 @@ static void test_newest_that_verifies(void)
     CHECK_OK(read_again(&c, a, dir));
     CU_ASSERT_EQUAL(c.step, 9);
     CU_ASSERT_EQUAL_FATAL(c.n_skipped, 1);
-    CU_ASSERT(strstr(c.skipped[0], "step-000000010/state.safetensors: the hash is not the manifest's") != NULL);
+    CU_ASSERT(strstr(c.skipped[0], "step-000000010/state.safetensors: 40 bytes, the manifest says ") != NULL);
     CU_ASSERT_EQUAL(first_number(&c), 9);
     snprintf(path, sizeof path, "%s/step-000000009/manifest.json", dir);
     write_file(path, "{", 1);
@@ -163,13 +163,227 @@ static void test_edited_manifest(void)
     }
     CHECK_OK(checkpoint_write(dir, 3, list, two_tensors(list, 9), NULL, NULL, "at 12"));
     edit_manifest(dir, "\"bytes\": ", "\"bytes\":-");
-    CHECK_FAILS(E_IO, "the hash is not the manifest's", read_again(&c, a, dir));
+    CHECK_FAILS(E_IO, "bytes, the manifest says -", read_again(&c, a, dir));
+    CHECK_OK(checkpoint_write(dir, 3, list, two_tensors(list, 9), NULL, NULL, "at 12"));
+    edit_manifest(dir, "\"block\": 16384", "\"block\": 16385");
+    CHECK_FAILS(E_IO, "of blocks of 16385, expected", read_again(&c, a, dir));
     CHECK_OK(checkpoint_write(dir, 3, list, two_tensors(list, 9), NULL, NULL, "at 12"));
     edit_manifest(dir, "note_xxh3_128", "n0te_xxh3_128"); /* as an earlier version wrote it */
     CHECK_OK(read_again(&c, a, dir));
     edit_manifest(dir, "\"step\": 3", "\"step\":-1");
     CHECK_FAILS(E_IO, "step is -1", read_again(&c, a, dir));
     checkpoint_close(&c);
+    arena_free(a);
+    remove_tree(dir);
+}
+
+/* ---- reading in parts ---- */
+
+enum { NUMBERS = 3 * TENSOR_BLOCK / 8 + 5 }; /* float64: three blocks and 40 bytes */
+static double numbers[NUMBERS];
+
+static Checkpoint write_three(const char *dir, Arena *a, bool whole, int64_t *bytes)
+{
+    const NamedTensor list[] = { { "small", { DT_FLOAT32, SHAPE(2, 3), weights } },
+                                 { "empty", { DT_FLOAT32, SHAPE(0), NULL } },
+                                 { "large", { DT_FLOAT64, SHAPE(NUMBERS), numbers } } };
+    Checkpoint c = { 0 };
+
+    for (int i = 0; i < NUMBERS; i++)
+        numbers[i] = i;
+    CHECK_OK(checkpoint_write(dir, 3, list, 3, NULL, NULL, NULL));
+    CHECK_OK(checkpoint_read(&c, a, dir, whole, bytes));
+    return c;
+}
+
+static size_t read_file(unsigned char *to, size_t room, const char *dir, const char *name)
+{
+    char path[128];
+    size_t n;
+    FILE *f;
+
+    snprintf(path, sizeof path, "%s/step-000000003/%s", dir, name);
+    CU_ASSERT_FATAL((f = fopen(path, "rb")) != NULL);
+    n = fread(to, 1, room, f);
+    fclose(f);
+    return n;
+}
+
+/* Changes a byte; `at` negative: from the end. */
+static void damage(const char *dir, const char *name, long at)
+{
+    char path[128];
+    FILE *f;
+    int c;
+
+    snprintf(path, sizeof path, "%s/step-000000003/%s", dir, name);
+    CU_ASSERT_FATAL((f = fopen(path, "r+b")) != NULL);
+    CU_ASSERT_EQUAL(fseek(f, at, at < 0 ? SEEK_END : SEEK_SET), 0);
+    c = getc(f);
+    CU_ASSERT_EQUAL(fseek(f, -1, SEEK_CUR), 0);
+    putc(c ^ 1, f);
+    fclose(f);
+}
+
+/* The digests are those of the header and of each block of each tensor, in the file's order, as libxxhash has them. */
+static void test_digests(void)
+{
+    static unsigned char file[1 << 19], digests[1024];
+    const char *dir = temporary_folder();
+    Arena *a = arena_create();
+    Checkpoint c = write_three(dir, a, false, NULL);
+    const size_t n = read_file(file, sizeof file, dir, "state.safetensors"), data = n - sizeof weights - sizeof numbers;
+    const size_t from[] = { 0, data, data + 24, data + 24 + 16384, data + 24 + 2 * 16384, data + 24 + 3 * 16384, n };
+    XXH64_canonical_t expected;
+
+    checkpoint_close(&c);
+    CU_ASSERT_EQUAL_FATAL(read_file(digests, sizeof digests, dir, "state.digests"), 6 * 8);
+    for (int i = 0; i < 6; i++) {
+        XXH64_canonicalFromHash(&expected, XXH3_64bits(file + from[i], from[i + 1] - from[i]));
+        CU_ASSERT_EQUAL(memcmp(&expected, digests + 8 * i, 8), 0);
+    }
+    arena_free(a);
+    remove_tree(dir);
+}
+
+/* What is read is what was asked for, and no more than its blocks are read for it. */
+static void test_reads_blocks(void)
+{
+    static const int ranges[][2] = { { 0, NUMBERS },        { 0, 2048 },        { 2048, 2049 }, { 2047, 2049 },
+                                     { 3 * 2048, NUMBERS }, { 1, NUMBERS - 1 }, { 5, 5 } };
+    static double found[NUMBERS];
+    const char *dir = temporary_folder();
+    Arena *a = arena_create();
+    int64_t bytes = 0, before;
+    Checkpoint c = write_three(dir, a, false, &bytes);
+
+    CU_ASSERT(bytes < 1024); /* header and digests */
+    for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++) {
+        const size_t from = (size_t)ranges[i][0] * 8, to = (size_t)ranges[i][1] * 8;
+        const size_t first = from / 16384 * 16384, last = (to + 16383) / 16384 * 16384;
+
+        before = bytes;
+        memset(found, 0, sizeof found);
+        CHECK_OK(tensor_file_read(c.file, 2, found, from, to - from));
+        CU_ASSERT_EQUAL(memcmp(found, numbers + ranges[i][0], to - from), 0);
+        CU_ASSERT_EQUAL(bytes - before,
+                        from == to ? 0 : (int64_t)((last < sizeof numbers ? last : sizeof numbers) - first));
+    }
+    before = bytes;
+    CHECK_OK(tensor_file_read(c.file, 1, found, 0, 0));
+    CU_ASSERT_EQUAL(bytes, before);
+    CHECK_OK(tensor_file_verify(c.file));
+    CU_ASSERT_EQUAL(bytes - before, sizeof weights + sizeof numbers);
+    checkpoint_close(&c);
+    arena_free(a);
+    remove_tree(dir);
+}
+
+/* Whoever reads damaged bytes is told of which tensor; whoever does not is not. */
+static void test_damaged_block(void)
+{
+    const char *dir = temporary_folder();
+    Arena *a = arena_create();
+    Checkpoint c = write_three(dir, a, true, NULL);
+    float small;
+    double found;
+
+    damage(dir, "state.safetensors", -(long)sizeof numbers + 2 * 16384 + 7);
+    CHECK_OK(tensor_file_read(c.file, 0, &small, 0, sizeof small));
+    for (int k = 0; k < 4; k++) {
+        const size_t at = k * (size_t)16384;
+
+        if (k == 2)
+            CHECK_FAILS(E_IO, "state.safetensors: tensor 'large' is damaged: bytes 32768 to 49151",
+                        tensor_file_read(c.file, 2, &found, at + 800, sizeof found));
+        else
+            CHECK_OK(tensor_file_read(c.file, 2, &found, at + 16, sizeof found));
+    }
+    CHECK_FAILS(E_IO, "tensor 'large'", tensor_file_verify(c.file));
+    checkpoint_close(&c);
+    CHECK_OK(checkpoint_read(&c, a, dir, false, NULL));
+    checkpoint_close(&c);
+    CHECK_FAILS(E_IO, "tensor 'large' is damaged", checkpoint_read(&c, a, dir, true, NULL));
+    damage(dir, "state.safetensors", -(long)sizeof numbers - 1);
+    CHECK_FAILS(E_IO, "tensor 'small' is damaged: bytes 0 to 23", checkpoint_read(&c, a, dir, true, NULL));
+    arena_free(a);
+    remove_tree(dir);
+}
+
+/* Each byte of header and digests counts, whoever reads what. */
+static void test_damaged_header(void)
+{
+    static unsigned char file[1 << 19];
+    const char *dir = temporary_folder();
+    Arena *a = arena_create();
+    Checkpoint c = write_three(dir, a, false, NULL);
+    const size_t header = read_file(file, sizeof file, dir, "state.safetensors") - sizeof weights - sizeof numbers;
+
+    checkpoint_close(&c);
+    for (size_t i = 0; i < header; i++) {
+        damage(dir, "state.safetensors", (long)i);
+        CHECK_FAILS(E_IO, i <= 8 ? "state.safetensors: " : "state.safetensors: the header is damaged",
+                    checkpoint_read(&c, a, dir, false, NULL));
+        damage(dir, "state.safetensors", (long)i);
+    }
+    for (long i = 0; i < 6 * 8; i++) {
+        damage(dir, "state.digests", i);
+        CHECK_FAILS(E_IO, "state.digests: the hash is not the manifest's", checkpoint_read(&c, a, dir, false, NULL));
+        damage(dir, "state.digests", i);
+    }
+    CHECK_OK(checkpoint_read(&c, a, dir, false, NULL));
+    checkpoint_close(&c);
+    arena_free(a);
+    remove_tree(dir);
+}
+
+/* Digests of other blocks than the header's tensors have, with the hash that they ought to have. */
+static void test_other_digests(void)
+{
+    const char *dir = temporary_folder();
+    char path[128];
+    Arena *a = arena_create();
+    Checkpoint c = write_three(dir, a, false, NULL);
+    XXH64_canonical_t digests[7] = { 0 };
+    TensorFile *f;
+
+    checkpoint_close(&c);
+    snprintf(path, sizeof path, "%s/step-000000003/state.safetensors", dir);
+    CU_ASSERT_EQUAL(read_file((unsigned char *)digests, sizeof digests, dir, "state.digests"), 6 * 8);
+    CHECK_FAILS(E_IO, "5 digests, expected one of the header and 5 of blocks",
+                tensor_file_open(&f, path, digests, 5, NULL));
+    CHECK_FAILS(E_IO, "7 digests, expected", tensor_file_open(&f, path, digests, 7, NULL));
+    CHECK_FAILS(E_IO, "the header is damaged", tensor_file_open(&f, path, digests, 0, NULL));
+    if (CHECK_OK(tensor_file_open(&f, path, digests, 6, NULL)))
+        tensor_file_release(f);
+    arena_free(a);
+    remove_tree(dir);
+}
+
+/* An earlier version wrote the whole file's digest alone: all is read, and any damage is found at once. */
+static void test_earlier_version(void)
+{
+    const char *dir = temporary_folder();
+    char path[128];
+    Arena *a = arena_create();
+    int64_t bytes = 0;
+    double found;
+    Checkpoint c = write_three(dir, a, false, NULL);
+    struct stat s;
+
+    checkpoint_close(&c);
+    edit_manifest(dir, "state.digests", "s.ate.digests");
+    snprintf(path, sizeof path, "%s/step-000000003/state.digests", dir);
+    CU_ASSERT_EQUAL(unlink(path), 0);
+    snprintf(path, sizeof path, "%s/step-000000003/state.safetensors", dir);
+    CU_ASSERT_EQUAL(stat(path, &s), 0);
+    CHECK_OK(checkpoint_read(&c, a, dir, false, &bytes));
+    CU_ASSERT(bytes >= s.st_size);
+    CHECK_OK(tensor_file_read(c.file, 2, &found, 8 * 5000, sizeof found));
+    CU_ASSERT_EQUAL(found, 5000);
+    checkpoint_close(&c);
+    damage(dir, "state.safetensors", -9);
+    CHECK_FAILS(E_IO, "state.safetensors: the hash is not the manifest's", checkpoint_read(&c, a, dir, false, NULL));
     arena_free(a);
     remove_tree(dir);
 }
@@ -286,7 +500,7 @@ static void test_no_memory_for_header(void)
 
         json_set_alloc_funcs(allocate, free);
         until_failure = tried + 1;
-        st = safetensors_write(path, list, 2, NULL, NULL);
+        st = safetensors_write(path, list, 2, NULL, NULL, NULL);
         reached = !until_failure;
         until_failure = 0;
         json_set_alloc_funcs(malloc, free);
@@ -374,7 +588,7 @@ static void test_every_truncation(void)
     int n;
 
     snprintf(path, sizeof path, "%s/state", dir);
-    CHECK_OK(safetensors_write(path, list, two_tensors(list, 1), NULL, NULL));
+    CHECK_OK(safetensors_write(path, list, two_tensors(list, 1), NULL, NULL, NULL));
     CU_ASSERT_EQUAL(stat(path, &s), 0);
     for (off_t size = s.st_size - 1; size >= 0; size--) {
         Arena *a = arena_create();
@@ -388,7 +602,10 @@ static void test_every_truncation(void)
 
 DEFINE_SUITE(checkpoint, { "round trip", test_round_trip },
              { "the newest that verifies is read", test_newest_that_verifies },
-             { "an edited manifest is refused", test_edited_manifest },
+             { "an edited manifest is refused", test_edited_manifest }, { "digests of blocks", test_digests },
+             { "no more is read than blocks", test_reads_blocks }, { "a damaged block", test_damaged_block },
+             { "a damaged header", test_damaged_header }, { "digests that do not belong", test_other_digests },
+             { "a checkpoint of an earlier version", test_earlier_version },
              { "a crash between two renames", test_crash_between_renames },
              { "what a crash left", test_left_by_a_crash }, { "a name that is not on disk", test_name_not_on_disk },
              { "no memory for the header", test_no_memory_for_header },

@@ -226,7 +226,7 @@ def checkpoints():
     put("checkpoint", "hole.safetensors", struct.pack("<Q", 64) + b'{"a":{"dtype":"I8","shape":[1],"data_offsets":[1,2]}}'.ljust(64) + b"\0\0")
 
 
-# The state that tests/fuzz/checkpoint.c writes, and its XXH3-128 by libxxhash.
+# The state that tests/fuzz/checkpoint.c writes, and its XXH3 by libxxhash.
 STATE = (b"\x78\0\0\0\0\0\0\0" + b'{"w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"n":{"dtype":"I64","shape":[],"data_offsets":[8,16]}}'
          .ljust(120) + struct.pack("<ffq", 1, 2, 3))
 
@@ -243,12 +243,22 @@ def xxh3_128(data, seed=0):
     return f"{h.high:016x}{h.low:016x}"
 
 
+def xxh3_64(data):
+    library = ctypes.CDLL("libxxhash.so.0")
+    library.XXH3_64bits.restype = ctypes.c_uint64
+    library.XXH3_64bits.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
+    return struct.pack(">Q", library.XXH3_64bits(data, len(data)))
+
+
 def manifests():
     note = '{"epoch":1,"batch":2,"samples":100,"batch_size":8,"run":{}}'
     whole = {"format": 1, "step": 7, "note": note, "note_xxh3_128": xxh3_128(note.encode(), 7),
              "files": {"state.safetensors": {"bytes": len(STATE), "xxh3_128": xxh3_128(STATE)}}}
     put("checkpoint", "whole.json", json.dumps(whole))
     put("checkpoint", "old.json", json.dumps({k: v for k, v in whole.items() if k != "note_xxh3_128"}, indent=2))
+    digests = b"".join(xxh3_64(piece) for piece in (STATE[:128], STATE[128:136], STATE[136:]))
+    blocks = {"state.digests": {"bytes": len(digests), "xxh3_128": xxh3_128(digests), "block": 16384}}
+    put("checkpoint", "blocks.json", json.dumps(whole | {"files": whole["files"] | blocks}))
     put("checkpoint", "other_format.json", json.dumps(whole | {"format": 2, "step": -1}))
 
 

@@ -345,10 +345,10 @@ static void test_state_dict(void)
 
     if (fd < 0 || close(fd) || remove(path))
         TEST_FAIL("%s: cannot be made", path);
-    if (CHECK_OK(safetensors_write(path, list, 4, NULL, NULL)) && CHECK_OK(with_list(r, path)))
+    if (CHECK_OK(safetensors_write(path, list, 4, NULL, NULL, NULL)) && CHECK_OK(with_list(r, path)))
         check_decisions(r, "val_5+ fc.bias+ pe-");
     remove(path);
-    if (CHECK_OK(safetensors_write(path, list, 5, NULL, NULL)))
+    if (CHECK_OK(safetensors_write(path, list, 5, NULL, NULL, NULL)))
         CHECK_FAILS(E_INVALID, "'bn.weight'", with_list(r, path));
     remove(path);
     report_free(r);
