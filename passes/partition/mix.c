@@ -316,18 +316,19 @@ static bool gathers(const Mix *m)
 static Status say(const Mix *m, bool chosen, double gathered)
 {
     const char **how = &m->t->how[m->p->node->index];
+    long long all = (long long)gathered, best = (long long)m->best_bytes;
 
     if (!gathers(m))
-        *how = arena_printf(m->a, "exchanged: a replica receives %.0f bytes", chosen ? m->best_bytes : gathered);
+        *how = arena_printf(m->a, "exchanged: a replica receives %lld bytes", chosen ? best : all);
     else
         *how = chosen ? arena_printf(m->a,
-                                     "exchanged for slices along axis %d: a replica receives %.0f bytes, gathered it "
-                                     "would be %.0f",
-                                     m->best_axis, m->best_bytes, gathered)
+                                     "exchanged for slices along axis %d: a replica receives %lld bytes, gathered it "
+                                     "would be %lld",
+                                     m->best_axis, best, all)
                       : arena_printf(m->a,
-                                     "gathered: a replica receives %.0f bytes, exchanged for slices along axis %d it "
-                                     "would be %.0f",
-                                     gathered, m->best_axis, m->best_bytes);
+                                     "gathered: a replica receives %lld bytes, exchanged for slices along axis %d it "
+                                     "would be %lld",
+                                     all, m->best_axis, best);
     return *how ? ST_OK : FAIL_NOMEM();
 }
 

@@ -339,7 +339,8 @@ static void test_no_own_loss(void)
     CHECK_DPX_FAILS(DPX_INVALID, "--loss outputs: the name of no output contains 'loss'; the model has 'logits'",
                     dpx_trainer_create(&t, m, o, NULL, NULL));
     CHECK_DPX(dpx_options_set(o, "loss", "output:lost"));
-    CHECK_DPX_FAILS(DPX_INVALID, "no output 'lost'", dpx_trainer_create(&t, m, o, NULL, NULL));
+    CHECK_DPX_FAILS(DPX_INVALID, "--loss output:lost: the model has no such output; it has 'logits'",
+                    dpx_trainer_create(&t, m, o, NULL, NULL));
     dpx_model_free(m);
     dpx_options_free(o);
 }

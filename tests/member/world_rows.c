@@ -298,6 +298,7 @@ static Status digest_file(uint64_t *digest, const char *path)
 /* Of its files rank 0 alone sees digests. */
 static Status look_at_files(dpx_trainer *t, Digests *d)
 {
+    static const char *const files[] = { "state.safetensors", "state.digests", "manifest.json" };
     const char *scratch = getenv("ROWS_SCRATCH");
     char path[PATH];
 
@@ -307,9 +308,10 @@ static Status look_at_files(dpx_trainer *t, Digests *d)
     TRY(digest_file(&d->of[MODEL], path));
     snprintf(path, sizeof path, "%s/step-%09d/state.safetensors", scratch, STEPS);
     TRY(digest_file(&d->of[CHECKPOINT], path));
-    unlink(path);
-    snprintf(path, sizeof path, "%s/step-%09d/manifest.json", scratch, STEPS);
-    unlink(path);
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        snprintf(path, sizeof path, "%s/step-%09d/%s", scratch, STEPS, files[i]);
+        unlink(path);
+    }
     snprintf(path, sizeof path, "%s/step-%09d", scratch, STEPS);
     return rmdir(path) ? FAIL(E_IO, "%s: %s", path, strerror(errno)) : ST_OK;
 }
