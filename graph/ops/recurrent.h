@@ -68,6 +68,11 @@ static inline int64_t recurrence_time(const Recurrence *r, int dir, int64_t s, i
 {
     return r->backward[dir] ? length - 1 - s : s;
 }
+/* Which of the direction's activations is the gate's; behind the last gate, that of C. */
+static inline int recurrence_activation(const Recurrence *r, int gate)
+{
+    return r->cell == CELL_LSTM ? (gate == r->gates ? 2 : gate == LSTM_C) : r->cell == CELL_GRU && gate == GRU_H;
+}
 double activation_value(const Activation *a, double x);
 double activation_slope(const Activation *a, double x);
 

@@ -2,9 +2,10 @@
  * that a gradient could be made of, and its Scan would carry a step's node as a graph of its own.
  *
  * A direction works on sequences that begin at 0: what goes backward is turned around before and behind.  Behind the
- * end of a sequence states stay, and Y, what is saved and gradients are zero.  Gates whose derivative does not follow
- * from their value (Recurrence.slopes) are declined, and so are tensors of no elements. */
+ * end of a sequence states stay, and Y, what is saved and gradients are zero.  Tensors of no elements are declined. */
 #include "graph/ops/recurrent.h"
+
+#include <math.h>
 
 #include "graph/emit.h"
 #include "graph/ops/recurrent_standard.h"
@@ -21,7 +22,7 @@ typedef struct {
     ValueId zero;    /* [batch,hidden] */
 } Way;
 
-enum { PARTS = 6 };
+enum { PARTS = 11 }; /* planes of `saved`, at most */
 
 /* ---- pieces ---- */
 
@@ -121,13 +122,84 @@ typedef struct {
     ValueId h, c;
 } Cell;
 
-static ValueId activated(const Way *w, int which, ValueId x)
+static ValueId number(const Way *w, double v) { return emit_scalar(w->g, w->type, v); }
+static ValueId times(const Way *w, ValueId x, double by) { return by == 1 ? x : mul(w, x, number(w, by)); }
+static ValueId above(const Way *w, ValueId x, double v) { return EMIT(w->g, Greater, NULL, x, number(w, v)); }
+
+static ValueId line(const Way *w, const Activation *a, ValueId x)
 {
-    switch (w->r->act[w->dir][which].kind) {
-    case ACT_RELU: return EMIT(w->g, Relu, NULL, x);
-    case ACT_SIGMOID: return EMIT(w->g, Sigmoid, NULL, x);
-    default: return EMIT(w->g, Tanh, NULL, x);
+    return add(w, times(w, x, a->alpha), number(w, a->beta));
+}
+
+/* activation_value, in float attributes of which none is written: those of a file are float32. */
+static ValueId activated(const Way *w, const Activation *a, ValueId x)
+{
+    Graph *g = w->g;
+
+    switch (a->kind) {
+    case ACT_AFFINE: return line(w, a, x);
+    case ACT_ELU: return EMIT(g, Where, NULL, above(w, x, 0), x, times(w, EMIT(g, Elu, NULL, x), a->alpha));
+    case ACT_HARD_SIGMOID: return EMIT(g, Clip, NULL, line(w, a, x), number(w, 0), number(w, 1));
+    case ACT_LEAKY_RELU: return EMIT(g, Where, NULL, above(w, x, 0), x, times(w, x, a->alpha));
+    case ACT_RELU: return EMIT(g, Relu, NULL, x);
+    case ACT_SCALED_TANH: return times(w, EMIT(g, Tanh, NULL, times(w, x, a->beta)), a->alpha);
+    case ACT_SIGMOID: return EMIT(g, Sigmoid, NULL, x);
+    case ACT_SOFTPLUS: return EMIT(g, Softplus, NULL, x);
+    case ACT_SOFTSIGN: return EMIT(g, Div, NULL, x, add(w, EMIT(g, Abs, NULL, x), number(w, 1)));
+    case ACT_TANH: return EMIT(g, Tanh, NULL, x);
+    default: return EMIT(g, Where, NULL, EMIT(g, LessOrEqual, NULL, x, number(w, a->alpha)), number(w, 0), x);
     }
+}
+
+static ValueId chosen(const Way *w, ValueId which, double yes, double no)
+{
+    return EMIT(w->g, Where, NULL, which, number(w, yes), number(w, no));
+}
+
+/* activation_slope at x, whose activation is y. */
+static ValueId slope_at(const Way *w, const Activation *a, ValueId x, ValueId y)
+{
+    Graph *g = w->g;
+
+    switch (a->kind) {
+    case ACT_AFFINE: return emit_expand(g, number(w, a->alpha), g->status ? NULL : value(g, x)->shape);
+    case ACT_ELU: return EMIT(g, Where, NULL, above(w, x, 0), number(w, 1), times(w, EMIT(g, Exp, NULL, x), a->alpha));
+    case ACT_HARD_SIGMOID:
+        x = line(w, a, x);
+        return chosen(w, EMIT(g, And, NULL, above(w, x, 0), EMIT(g, Less, NULL, x, number(w, 1))), a->alpha, 0);
+    case ACT_LEAKY_RELU: return chosen(w, above(w, x, 0), 1, a->alpha);
+    case ACT_RELU: return chosen(w, above(w, x, 0), 1, 0);
+    case ACT_SCALED_TANH:
+        y = EMIT(g, Tanh, NULL, times(w, x, a->beta));
+        return times(w, rest_of_one(w, mul(w, y, y)), a->alpha * a->beta);
+    case ACT_SIGMOID: return mul(w, y, rest_of_one(w, y));
+    case ACT_SOFTPLUS: return EMIT(g, Sigmoid, NULL, x);
+    case ACT_SOFTSIGN: x = add(w, EMIT(g, Abs, NULL, x), number(w, 1)); return EMIT(g, Reciprocal, NULL, mul(w, x, x));
+    case ACT_TANH: return rest_of_one(w, mul(w, y, y));
+    default: return chosen(w, above(w, x, a->alpha), 1, 0);
+    }
+}
+
+/* Gate `gate` of what it is given, and its slope where that is kept; behind the last gate h(C), which is not clipped.
+ */
+static ValueId gated(const Way *w, int gate, ValueId x, ValueId *saved)
+{
+    Graph *g = w->g;
+    const Recurrence *r = w->r;
+    const Activation *a = &r->act[w->dir][recurrence_activation(r, gate)];
+    const bool cell = gate == r->gates, clipped = !cell && r->clip < INFINITY;
+    const ValueId in = clipped ? EMIT(g, Clip, NULL, x, number(w, -r->clip), number(w, r->clip)) : x;
+    const ValueId y = activated(w, a, in);
+
+    saved[cell ? LSTM_OUT : gate] = y;
+    if (!r->slopes)
+        return y;
+    saved[r->values + gate] = slope_at(w, a, in, y);
+    if (clipped)
+        x = EMIT(g, GreaterOrEqual, NULL, EMIT(g, Abs, NULL, x), number(w, r->clip));
+    if (clipped)
+        saved[r->values + gate] = EMIT(g, Where, NULL, x, number(w, 0), saved[r->values + gate]);
+    return y;
 }
 
 /* R h + Rb of gates [from, from + count). */
@@ -145,19 +217,20 @@ static ValueId from_state(const Way *w, const Cell *c, ValueId h, int64_t from, 
 
 static void step_rnn(const Way *w, Cell *c, ValueId wx, ValueId *saved)
 {
-    saved[0] = c->h = activated(w, 0, add(w, wx, from_state(w, c, c->h, 0, 1)));
+    c->h = gated(w, 0, add(w, wx, from_state(w, c, c->h, 0, 1)), saved);
 }
 
 static void step_gru(const Way *w, Cell *c, ValueId wx, ValueId *saved)
 {
-    const ValueId both = activated(w, 0, add(w, columns(w, wx, 0, 2), from_state(w, c, c->h, 0, 2)));
-    const ValueId z = columns(w, both, 0, 1), reset = columns(w, both, 1, 1);
+    const ValueId both = add(w, columns(w, wx, 0, 2), from_state(w, c, c->h, 0, 2));
+    const ValueId z = gated(w, GRU_Z, columns(w, both, 0, 1), saved),
+                  reset = gated(w, GRU_R, columns(w, both, 1, 1), saved);
     ValueId h = columns(w, wx, 2, 1), inner, old;
 
     inner = w->r->before_reset ? from_state(w, c, c->h, 2, 1) : mul(w, reset, c->h);
     h = add(w, h, w->r->before_reset ? mul(w, reset, inner) : from_state(w, c, inner, 2, 1));
-    h = activated(w, 1, h);
-    saved[GRU_Z] = z, saved[GRU_R] = reset, saved[GRU_H] = h, saved[GRU_INNER] = inner;
+    h = gated(w, GRU_H, h, saved);
+    saved[GRU_INNER] = inner;
     old = mul(w, z, c->h);
     c->h = add(w, mul(w, rest_of_one(w, z), h), old);
 }
@@ -174,14 +247,15 @@ static void step_lstm(const Way *w, Cell *c, ValueId wx, ValueId *saved)
 
     for (int q = 0; q < 4; q++)
         a[q] = columns(w, all, q, 1);
-    saved[LSTM_I] = activated(w, 0, peeped(w, c, a[LSTM_I], LSTM_I, c->c));
-    saved[LSTM_F] =
-        w->r->input_forget ? rest_of_one(w, saved[LSTM_I]) : activated(w, 0, peeped(w, c, a[LSTM_F], LSTM_F, c->c));
-    saved[LSTM_C] = activated(w, 1, a[LSTM_C]);
+    gated(w, LSTM_I, peeped(w, c, a[LSTM_I], LSTM_I, c->c), saved);
+    gated(w, LSTM_F, peeped(w, c, a[LSTM_F], LSTM_F, c->c), saved);
+    if (w->r->input_forget)
+        saved[LSTM_F] = rest_of_one(w, saved[LSTM_I]);
+    gated(w, LSTM_C, a[LSTM_C], saved);
     new = mul(w, saved[LSTM_I], saved[LSTM_C]);
     c->c = saved[LSTM_CELL] = add(w, mul(w, saved[LSTM_F], c->c), new);
-    saved[LSTM_O] = activated(w, 0, peeped(w, c, a[LSTM_O], LSTM_O, c->c));
-    saved[LSTM_OUT] = activated(w, 2, c->c);
+    gated(w, LSTM_O, peeped(w, c, a[LSTM_O], LSTM_O, c->c), saved);
+    gated(w, w->r->gates, c->c, saved);
     c->h = mul(w, saved[LSTM_O], saved[LSTM_OUT]);
 }
 
@@ -216,7 +290,7 @@ static Status walk(const Way *w, Cell *c, ValueId *y, ValueId *saved)
         ValueId part[PARTS] = { NO_VALUE };
 
         steps[w->r->cell](w, c, item(w->g, c->wx, s), part);
-        rows[s] = kept(w, s, joined(w->g, w->r->values, part, 1), nought);
+        rows[s] = kept(w, s, joined(w->g, w->r->planes, part, 1), nought);
         ys[s] = kept(w, s, c->h, nought);
         c->h = kept(w, s, c->h, before.h);
         if (w->r->cell == CELL_LSTM)
@@ -228,7 +302,7 @@ static Status walk(const Way *w, Cell *c, ValueId *y, ValueId *saved)
     return w->g->status;
 }
 
-static bool declines(const Recurrence *r) { return r->slopes || !r->steps || !r->batch || !r->inputs; }
+static bool declines(const Recurrence *r) { return !r->steps || !r->batch || !r->inputs; }
 
 Status recurrent_standard(Graph *g, Node *n)
 {
@@ -269,17 +343,17 @@ typedef struct {
     ValueId of_w[4], of_r[4], dh, dc, dp;
 } Back;
 
-static ValueId slope(const Way *w, int which, ValueId dy, ValueId y)
+/* What reaches a gate's number of dy, which reaches its value. */
+static ValueId through_gate(const Way *w, const Back *b, int gate, ValueId dy)
 {
-    switch (w->r->act[w->dir][which].kind) {
-    case ACT_RELU: {
-        const ValueId zero = emit_scalar(w->g, w->type, 0);
+    const Recurrence *r = w->r;
+    const ValueId y = b->part[gate == r->gates ? LSTM_OUT : gate];
 
-        return EMIT(w->g, Where, NULL, EMIT(w->g, Greater, NULL, y, zero), dy, zero);
-    }
-    case ACT_SIGMOID: return mul(w, dy, mul(w, y, rest_of_one(w, y)));
-    default: return mul(w, dy, rest_of_one(w, mul(w, y, y)));
-    }
+    if (r->slopes)
+        return mul(w, dy, b->part[r->values + gate]);
+    if (r->act[w->dir][recurrence_activation(r, gate)].kind == ACT_RELU)
+        return EMIT(w->g, Where, NULL, above(w, y, 0), dy, number(w, 0));
+    return mul(w, dy, slope_at(w, &r->act[w->dir][recurrence_activation(r, gate)], NO_VALUE, y));
 }
 
 /* What R's rows of gates [from, from + count) carry back of these gradients. */
@@ -296,20 +370,20 @@ static ValueId through_state(const Way *w, ValueId rec, const ValueId *of_r, int
 
 static void back_rnn(const Way *w, Back *b, ValueId rec)
 {
-    b->of_w[0] = b->of_r[0] = slope(w, 0, b->dh, b->part[0]);
+    b->of_w[0] = b->of_r[0] = through_gate(w, b, 0, b->dh);
     b->dh = through_state(w, rec, b->of_r, 0, 1);
 }
 
 static void back_gru(const Way *w, Back *b, ValueId rec)
 {
     const ValueId z = b->part[GRU_Z], reset = b->part[GRU_R], d = b->dh;
-    const ValueId by_h = slope(w, 1, mul(w, d, rest_of_one(w, z)), b->part[GRU_H]);
+    const ValueId by_h = through_gate(w, b, GRU_H, mul(w, d, rest_of_one(w, z)));
     const ValueId apart = EMIT(w->g, Sub, NULL, b->h, b->part[GRU_H]);
     ValueId by_reset, inner;
 
     b->dh = mul(w, d, z);
     b->of_w[GRU_H] = b->of_r[GRU_H] = by_h;
-    b->of_w[GRU_Z] = b->of_r[GRU_Z] = slope(w, 0, mul(w, d, apart), z);
+    b->of_w[GRU_Z] = b->of_r[GRU_Z] = through_gate(w, b, GRU_Z, mul(w, d, apart));
     if (w->r->before_reset) {
         by_reset = mul(w, by_h, b->part[GRU_INNER]);
         b->of_r[GRU_H] = mul(w, by_h, reset);
@@ -318,24 +392,24 @@ static void back_gru(const Way *w, Back *b, ValueId rec)
         by_reset = mul(w, inner, b->h);
         b->dh = add(w, b->dh, mul(w, inner, reset));
     }
-    b->of_w[GRU_R] = b->of_r[GRU_R] = slope(w, 0, by_reset, reset);
+    b->of_w[GRU_R] = b->of_r[GRU_R] = through_gate(w, b, GRU_R, by_reset);
     b->dh = add(w, b->dh, through_state(w, rec, b->of_r, 0, w->r->before_reset ? 3 : 2));
 }
 
 static void back_lstm(const Way *w, Back *b, ValueId rec, ValueId peep)
 {
     const ValueId *part = b->part;
-    const ValueId by_o = slope(w, 0, mul(w, b->dh, part[LSTM_OUT]), part[LSTM_O]);
-    ValueId all = slope(w, 2, mul(w, b->dh, part[LSTM_O]), part[LSTM_OUT]), d;
+    const ValueId by_o = through_gate(w, b, LSTM_O, mul(w, b->dh, part[LSTM_OUT]));
+    ValueId all = through_gate(w, b, w->r->gates, mul(w, b->dh, part[LSTM_O])), d;
 
     all = add(w, b->dc, all);
     if (has_value(peep))
         all = add(w, all, mul(w, by_o, columns(w, peep, LSTM_O, 1)));
     d = w->r->input_forget ? EMIT(w->g, Sub, NULL, part[LSTM_C], b->c) : part[LSTM_C];
-    b->of_w[LSTM_I] = slope(w, 0, mul(w, all, d), part[LSTM_I]);
+    b->of_w[LSTM_I] = through_gate(w, b, LSTM_I, mul(w, all, d));
     b->of_w[LSTM_O] = by_o;
-    b->of_w[LSTM_F] = w->r->input_forget ? w->zero : slope(w, 0, mul(w, all, b->c), part[LSTM_F]);
-    b->of_w[LSTM_C] = slope(w, 1, mul(w, all, part[LSTM_I]), part[LSTM_C]);
+    b->of_w[LSTM_F] = w->r->input_forget ? w->zero : through_gate(w, b, LSTM_F, mul(w, all, b->c));
+    b->of_w[LSTM_C] = through_gate(w, b, LSTM_C, mul(w, all, part[LSTM_I]));
     b->dc = mul(w, all, part[LSTM_F]);
     for (int q = 0; q < 4; q++)
         b->of_r[q] = b->of_w[q];
@@ -385,7 +459,7 @@ static void step_back(const Way *w, Tape *t, int64_t s)
     const ValueId saved = item(g, t->saved, s), nought = emit_scalar(g, w->type, 0);
     Back b = { .dh = t->dh, .dc = t->dc };
 
-    for (int i = 0; i < w->r->values; i++)
+    for (int i = 0; i < w->r->planes; i++)
         b.part[i] = columns(w, saved, i, 1);
     b.h = t->before[s] = s ? item(g, t->y, s - 1) : own_or_zero(w, RECG_H0);
     if (has_value(t->dy))
