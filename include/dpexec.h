@@ -779,8 +779,8 @@ DPX_API dpx_status dpx_scatter(dpx_data **out, const dpx_data *batch, int replic
 
 /* Steps of a collated map, whose keys are those of the inputs and targets: stacked groups, or tensors.  What is
  * cpu_only is passed over.  If there are groups they are the parts of the batch, whatever "split" says, so at most as
- * many as there are replicas; else "split" makes them.  Groups are padded on to the largest of the step, each sample
- * with its own value, or, with "pad-to" replica, are computed as they are.  In a world all give the whole batch. */
+ * many as there are replicas; else "split" makes them.  Groups are computed as they are, or, with "pad-to" step, are
+ * padded on to the largest of the step, each sample with its own value.  In a world all give the whole batch. */
 DPX_API dpx_status dpx_train_data(dpx_trainer *t, const dpx_data *batch, dpx_result *out) DPX_CHECKED;
 DPX_API dpx_status dpx_val_data(dpx_trainer *t, const dpx_data *batch, dpx_result *out) DPX_CHECKED;
 DPX_API dpx_status dpx_run_data(dpx_trainer *t, const dpx_data *inputs, dpx_tensor *outputs, int n_outputs) DPX_CHECKED;

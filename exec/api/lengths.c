@@ -81,10 +81,12 @@ static void measure(const dpx_trainer *t, const SampleLengths *x, const Tensor *
                     int64_t *size, bool *shorter)
 {
     const int64_t most = whole->shape.dim[x->axis];
+    const PadTo to = t->options->pad_to;
+    const bool own = to == PAD_TO_REPLICA || (to == PAD_TO_AUTO && session_samples_each(t->session));
 
     *shorter = false;
     for (int r = 0; r < t->replicas; r++) {
-        size[r] = t->options->pad_parts ? longest(x, offset[r], offset[r + 1], most) : most;
+        size[r] = own ? longest(x, offset[r], offset[r + 1], most) : most;
         *shorter |= size[r] < most;
     }
 }

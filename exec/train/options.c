@@ -304,9 +304,10 @@ static const Setting table[] = {
     { "max-nodes", "N", "300000",
       "nodes that a model may have with functions inlined and loops unrolled, or run by the interpreter",
       SETTING_OF(Options, build.max_nodes), .min = 1, .max = 1e9, .on_resume = RESUME_FREE },
-    { "pad-to", "WHOSE", "step",
-      "to which longest sequence a replica's samples are padded: the step's, one length for all replicas, or its own",
-      SETTING_CHOICE_OF(Options, pad_parts, "step|replica"), .on_resume = RESUME_TOLD },
+    { "pad-to", "WHOSE", "auto",
+      "to which longest sample a replica's are padded: the step's, one length for all replicas, or its own; auto: of "
+      "groups of dpx_data its own, of others the step's",
+      SETTING_CHOICE_OF(Options, pad_to, "auto|step|replica"), .on_resume = RESUME_TOLD },
     { "programs", "N", "32",
       "how many programs, one for each mode and set of input shapes, are kept; the one not used for longest goes",
       SETTING_OF(Options, programs), .min = SESSION_LEAST_PROGRAMS, .max = 1e6, .on_resume = RESUME_FREE },

@@ -10,6 +10,9 @@
 
 enum { MAX_GROUPS = 64 };
 
+/* To which longest sample a replica's are padded; auto: of groups its own, of others the step's. */
+typedef enum { PAD_TO_AUTO, PAD_TO_STEP, PAD_TO_REPLICA } PadTo;
+
 /* --group: what its parameters do otherwise (options_groups.c). */
 typedef struct {
     const char *text, *pattern;
@@ -53,7 +56,7 @@ typedef struct {
     bool loss_scale_given; /* else what precision makes of it */
     bool tune;             /* on accelerators: measure algorithms */
     Ways ways;
-    bool pad_parts;            /* samples are as long as the longest of their replica's, not of the step's */
+    PadTo pad_to;
     int programs;              /* that a session keeps */
     int threads;               /* per device; 0: cores / devices */
     dpx_world *world;          /* lent; NULL: this process alone */

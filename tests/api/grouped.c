@@ -291,7 +291,7 @@ static int near_weights(dpx_trainer *a, dpx_trainer *b)
 static void compare_alone(dpx_model *m)
 {
     enum { N = 6, EACH = 2, GROUPS = 3 };
-    dpx_trainer *own = padded_trainer(m, "3", "replica", "1"), *step = padded_trainer(m, "3", "step", "1"),
+    dpx_trainer *own = padded_trainer(m, "3", "auto", "1"), *step = padded_trainer(m, "3", "step", "1"),
                 *alone = padded_trainer(m, "1", "step", "3");
     dpx_data *part[GROUPS] = { NULL };
     const dpx_data *batch = images(N, EACH);

@@ -87,7 +87,7 @@ assert computed("encoder-own-3") == (42 * tensors, (2 * 7 + 2 + 5 + 2 * 6 + 4 + 
 PY
 check "own lengths, to be resumed" "${encoder[@]}" "${own[@]}" --replicas 3 --steps 4 --out "$DIR/own-resumed"
 check "a copy of that" cp -r "$DIR/own-resumed" "$DIR/own-changed"
-says "--pad-to was 'replica', is 'step' from here on" "${encoder[@]/--quiet/--no-shuffle}" --replicas 3 --resume "$DIR/own-changed"
+says "--pad-to was 'replica', is 'auto' from here on" "${encoder[@]/--quiet/--no-shuffle}" --replicas 3 --resume "$DIR/own-changed"
 check "own lengths, resumed" "${encoder[@]}" "${own[@]}" --replicas 3 --resume "$DIR/own-resumed"
 check "the bits of own lengths behind a resume" same_run "$DIR/encoder-own-3" "$DIR/own-resumed"
 
