@@ -76,7 +76,7 @@ void world_set_node(World *w, const char *node)
 /* "PURPOSE: " */
 static const char *with_purpose(char text[WORLD_PURPOSE + 2], const World *w)
 {
-    snprintf(text, WORLD_PURPOSE + 2, *w->purpose ? "%s: " : "", w->purpose);
+    snprintf(text, WORLD_PURPOSE + 2, "%s%s", w->purpose, *w->purpose ? ": " : "");
     return text;
 }
 
