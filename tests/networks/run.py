@@ -11,8 +11,10 @@
     --no-verify      leave out graph-transform --verify, which takes the most time
     --standard       only train five steps in ONNX Runtime, by the file that graph-transform --standard writes, and compare (standard.py):
                      in float32 to 1e-4, or to what FLOAT32 says of a network
-    --batches N,...  with --standard: at these sizes of batches, by one file [4]
+    --batches N,...  with --standard: at these sizes of batches, by one file [4, with --determined 32]
     --after N        with --standard: of the networks as N steps of training leave them [0]
+    --determined     with --standard: from where float32 determines what five steps in a row compute, in batches of 32 at a rate of 0.001,
+                     residual branches beginning at zero: losses and all parameters together to 1e-4, for every network
     --kernels        only train a few steps in float32, and print where their time goes by kernel
     --list           print the cases
     --table FILE     write the results' table into FILE between its two marks, and run nothing
@@ -45,6 +47,7 @@ CROSS = tuple(f"legacy-{m}-{o}" for m in ("train", "eval") for o in (11, 13, 17)
 # most that was measured of MAIN's three files.  A bound may shrink, and a network may leave; neither is there to make room.
 FLOAT32 = {"resnet50": 4.5e-2, "mobilenet_v2": 1.6e-2, "densenet121": 2.6e-3, "googlenet": 1.3e-2, "vgg11_bn": 2.0e-3, "regnet": 8.7e-4,
            "fcn": 1.6e-2, "deeplab": 2.1e-2}
+DETERMINED_RATE, DETERMINED_BATCH = 1e-3, "32"      # of --determined
 VERIFIED = [(replicas, batch) for batch in (1, 4, 10) for replicas in (3, 8)] + [(1, 4)]
 
 
@@ -222,9 +225,10 @@ def elsewhere(suite, groups):
             if not model.exists():
                 print(f"{case:44} no file", flush=True)
                 continue
-            status, said = suite.command(sys.executable, HERE / "standard.py", "--after", suite.args.after,
-                                         "--float32", FLOAT32.get(name, 1e-4), suite.args.build, model, folder / "data.npz",
-                                         suite.args.batches, *suite.flags(spec, None))
+            spec = spec | ({"lr": DETERMINED_RATE} if suite.args.determined else {})
+            how = ["--zero-residuals", "--in-a-row"] if suite.args.determined else ["--float32", FLOAT32.get(name, 1e-4)]
+            status, said = suite.command(sys.executable, HERE / "standard.py", "--after", suite.args.after, *how, suite.args.build,
+                                         model, folder / "data.npz", suite.args.batches, *suite.flags(spec, None))
             bad += bool(status)
             for line in (said.strip().splitlines() or ["nothing was said"])[-len(suite.args.batches.split(",")):]:
                 print(f"{case:44} {line}", flush=True)
@@ -254,11 +258,13 @@ def main():
     ap.add_argument("--no-verify", action="store_true")
     ap.add_argument("--kernels", action="store_true")
     ap.add_argument("--standard", action="store_true")
-    ap.add_argument("--batches", default="4")
+    ap.add_argument("--batches")
     ap.add_argument("--after", default="0")
+    ap.add_argument("--determined", action="store_true")
     ap.add_argument("--list", action="store_true")
     ap.add_argument("--table", type=pathlib.Path)
     args = ap.parse_args()
+    args.batches = args.batches or (DETERMINED_BATCH if args.determined else "4")
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     nets = json.loads(subprocess.run([sys.executable, HERE / "prepare.py", "--list"], capture_output=True, check=True, text=True).stdout)
     main_cases, cross_cases = all_cases(nets)
