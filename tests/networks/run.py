@@ -13,8 +13,8 @@
                      in float32 to 1e-4, or to what FLOAT32 says of a network
     --batches N,...  with --standard: at these sizes of batches, by one file [4, with --determined 32]
     --after N        with --standard: of the networks as N steps of training leave them [0]
-    --determined     with --standard: from where float32 determines what five steps in a row compute, in batches of 32 at a rate of 0.001,
-                     residual branches beginning at zero: losses and all parameters together to 1e-4, for every network
+    --determined     with --standard: from where float32 determines what five steps in a row compute, in batches of 32 at a rate of 0.001
+                     or what DETERMINED_RATE says, residual branches beginning at zero: losses and all parameters together to 1e-4, for every network
     --kernels        only train a few steps in float32, and print where their time goes by kernel
     --list           print the cases
     --table FILE     write the results' table into FILE between its two marks, and run nothing
@@ -47,7 +47,7 @@ CROSS = tuple(f"legacy-{m}-{o}" for m in ("train", "eval") for o in (11, 13, 17)
 # most that was measured of MAIN's three files.  A bound may shrink, and a network may leave; neither is there to make room.
 FLOAT32 = {"resnet50": 4.5e-2, "mobilenet_v2": 1.6e-2, "densenet121": 2.6e-3, "googlenet": 1.3e-2, "vgg11_bn": 2.0e-3, "regnet": 8.7e-4,
            "fcn": 1.6e-2, "deeplab": 2.1e-2}
-DETERMINED_RATE, DETERMINED_BATCH = 1e-3, "32"      # of --determined
+DETERMINED_BATCH, DETERMINED_RATE = "32", {"googlenet": 3e-5, "shufflenet_v2": 1e-4}      # of --determined; of others 1e-3
 VERIFIED = [(replicas, batch) for batch in (1, 4, 10) for replicas in (3, 8)] + [(1, 4)]
 
 
@@ -225,7 +225,7 @@ def elsewhere(suite, groups):
             if not model.exists():
                 print(f"{case:44} no file", flush=True)
                 continue
-            spec = spec | ({"lr": DETERMINED_RATE} if suite.args.determined else {})
+            spec = spec | ({"lr": DETERMINED_RATE.get(name, 1e-3)} if suite.args.determined else {})
             how = ["--zero-residuals", "--in-a-row"] if suite.args.determined else ["--float32", FLOAT32.get(name, 1e-4)]
             status, said = suite.command(sys.executable, HERE / "standard.py", "--after", suite.args.after, *how, suite.args.build,
                                          model, folder / "data.npz", suite.args.batches, *suite.flags(spec, None))
