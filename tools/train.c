@@ -76,6 +76,7 @@ typedef struct {
     bool running;        /* the command line and the files were right */
     Evaluation last_eval;
     int64_t eval_step; /* of last_eval; -1: none yet */
+    bool told_eval;    /* that a loss of an evaluation is not finite */
     double last_loss;  /* of a step of this run; NaN: none yet */
     bool is_nll;       /* and its loss was not negative so far */
     int64_t first;     /* steps that were done when the run began or went on */
@@ -121,6 +122,23 @@ static Status look_for_signal(Run *r, bool over)
 
 /* ---- evaluation ---- */
 
+/* Is there an evaluation's loss that is no number to go by?  The model is as trained as it is and is written all the
+ * same. */
+static bool lacks_loss(const Run *r) { return r->eval_step >= 0 && !isfinite(r->last_eval.loss); }
+
+/* What the data of evaluations have wrong need not stop a run that trains: it is told at the first, and by the exit
+ * status of the run if it is so at the end.  `ends`: with that. */
+static void tell_eval(Run *r, bool ends)
+{
+    if (r->world.rank || (r->told_eval && !ends) || !lacks_loss(r))
+        return;
+    r->told_eval = true;
+    progress_line(&r->progress,
+                  "dpexec: %sthe evaluation loss of step %" PRId64
+                  " is %g: look in --val for bad numbers or labels of which none counts, or lower --lr",
+                  ends ? "" : "warning: ", r->eval_step, shown_number(r->last_eval.loss));
+}
+
 static Status evaluate_now(Run *r)
 {
     const char *metric = dpx_options_get(r->args->options, "metric");
@@ -136,6 +154,8 @@ static Status evaluate_now(Run *r)
     r->computed += computed_now - computed;
     r->last_eval = e;
     r->eval_step = r->step;
+    if (r->step < r->steps)
+        tell_eval(r, false);
     if (!r->progress.quiet && e.metric.measured && !e.metric.table.data)
         progress_line(&r->progress, "step %" PRId64 ": eval loss %.5f, %s %.4f", r->step, e.loss, metric,
                       e.metric.value);
@@ -756,8 +776,10 @@ int run_train(const Args *a)
         code = args_failed(a, "dpexec", st);
     if (st && r.running)
         code = EXIT_FAILED;
+    if (!st && !r.signal && lacks_loss(&r)) {
+        tell_eval(&r, true);
+        code = EXIT_FAILED;
+    }
     close_run(&r, st ? code : 0);
-    if (st)
-        return code;
-    return r.signal ? 128 + r.signal : EXIT_DONE;
+    return !st && r.signal ? 128 + r.signal : code;
 }

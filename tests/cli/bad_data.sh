@@ -179,7 +179,20 @@ check "no order makes it fit" test -z "$(grep transpose "$DIR/refused.err")"
 refused 2 "transpose(0,2,3,1) makes it fit" "$dpexec" "$DIR/last.onnx" --data "$DIR/nchw.npz" --loss mse --threads 1
 refused 2 "the data's array is [20,4]: the model has no axis for the samples" "$dpexec" "$DIR/alone.onnx" --data "$DIR/rows.npz" \
     --loss cross-entropy --threads 1
-says "eval loss nan" "$dpexec" models/mlp.onnx --data "$digits" --val "$DIR/minus.npz" --loss cross-entropy --steps 1 --threads 1
+
+# What is wrong with --val alone stops no run that trains: it is warned of once, and at the end the model is written and the status is 1.
+minus=("$dpexec" models/mlp.onnx --data "$digits" --val "$DIR/minus.npz" --loss cross-entropy --threads 1)
+refused 1 "dpexec: the evaluation loss of step 1 is nan: look in --val for bad numbers" "${minus[@]}" --steps 1
+check "as it was measured" grep -q "^step 1: eval loss nan" "$DIR/refused.err"
+refused 1 "dpexec: the evaluation loss of step 9 is nan" "${minus[@]}" --steps 9 --eval-every 2 --quiet --out "$DIR/unmeasured"
+check "at the first and the last" test "$(sed -E 's/(step [0-9]+).*/\1/' "$DIR/refused.err")" = \
+    $'dpexec: warning: the evaluation loss of step 2\ndpexec: the evaluation loss of step 9'
+check "the model is written" test -e "$DIR/unmeasured/model.onnx"
+check "null in JSON" grep -q '{"step":9,"eval_loss":null}' "$DIR/unmeasured/metrics.jsonl"
+check "a good evaluation at the end is what counts" "$dpexec" models/mlp.onnx --data "$digits" --val "$digits" --loss cross-entropy --threads 1 \
+    --resume "$DIR/unmeasured" --steps 9 --eval-every 2 --quiet
+says "dpexec: warning: the loss is nan, which JSON has as null: look for bad numbers in --data" "$dpexec" eval models/mlp.onnx \
+    --data "$DIR/minus.npz" --loss cross-entropy --threads 1
 
 check "a negative label" "${PYTHON:-/usr/bin/python3}" - "$DIR" <<'PY'
 import sys, numpy as np
