@@ -155,6 +155,8 @@ d, r = sys.argv[1], np.random.default_rng(0)
 x, labels = r.normal(size=(20, 64)).astype("f"), r.integers(0, 10, 20)
 np.savez(f"{d}/text.npz", x=x, target=np.array(["cat", "dog"] * 10))
 np.savez(f"{d}/hot.npz", x=x, target=np.eye(10, dtype=int)[labels])
+np.savez(f"{d}/wide.npz", x=x, target=np.zeros((20, 11), "f"))
+np.savez(f"{d}/one.npz", x=x[:, :3], label=x[:, 0])
 np.savez(f"{d}/minus.npz", x=np.copysign(np.full_like(x, np.nan), -1), target=labels)
 np.savez(f"{d}/nhwc.npz", image=r.normal(size=(20, 28, 28, 1)).astype("f"), target=labels)
 np.savez(f"{d}/unnamed.npz", photos=r.normal(size=(20, 28, 28, 1)).astype("f"), target=labels)
@@ -165,11 +167,22 @@ def model(name, nodes, x, y, **w):
                      [N.from_array(v.astype("f"), k) for k, v in w.items()])
     onnx.save(H.make_model(g, opset_imports=[H.make_opsetid("", 17)], ir_version=8), f"{d}/{name}.onnx")
 model("alone", [H.make_node("MatMul", ["x", "w"], ["y"])], [4], [3], w=r.normal(size=(4, 3)))
+model("one", [H.make_node("MatMul", ["x", "w"], ["y"])], ["N", 3], ["N", 1], w=r.normal(size=(3, 1)))
 model("last", [H.make_node("MatMul", ["x", "w"], ["y"])], ["N", 5, 7, 3], ["N", 5, 7, 2], w=r.normal(size=(3, 2)))
 np.savez(f"{d}/nchw.npz", x=r.normal(size=(20, 3, 5, 7)).astype("f"), target=r.normal(size=(20, 5, 7, 2)).astype("f"))
 PY
 bad "target.npy: holds text ('<U3'), expected bool, (u)int8 to 64 or float16, 32, 64" "$DIR/text.npz"
 bad "where the target is one-hot, give its argmax along that axis" "$DIR/hot.npz"
+# Losses of elements: what was expected, of which flag, and what class numbers are for.
+for loss in mse bce-logits huber:2 l1; do
+    refused 1 "--loss ${loss%:*} compares output 'logits' [32,10] element by element: expected 'target' of that shape, found [32]; for classes' numbers give --loss cross-entropy" \
+        "$dpexec" models/mlp.onnx --data "$digits" --loss $loss --threads 1
+done
+refused 1 "expected 'target' of that shape, found [32,11]" "$dpexec" models/mlp.onnx --data "$DIR/wide.npz" --loss mse --threads 1 --replicas 3
+check "not of classes" test -z "$(grep classes "$DIR/refused.err")"
+refused 1 "--loss mse compares output 'y' [8,1] element by element: expected 'label' of that shape, found [8]" \
+    "$dpexec" eval "$DIR/one.onnx" --data "$DIR/one.npz" --loss mse --batch-size 8 --target label --threads 1
+check "nor here" test -z "$(grep classes "$DIR/refused.err")"
 images=("$dpexec" models/fashion_cnn.onnx --loss cross-entropy --steps 1 --threads 1)
 refused 2 "input 'image' is [?,1,28,28], the data's array is [20,28,28,1]: its axes are in another order, transpose(0,3,1,2) makes it fit" \
     "${images[@]}" --data "$DIR/nhwc.npz"
