@@ -157,7 +157,7 @@ static Status evaluate_now(Run *r)
     if (r->step < r->steps)
         tell_eval(r, false);
     if (!r->progress.quiet && e.metric.measured && !e.metric.table.data)
-        progress_line(&r->progress, "step %" PRId64 ": eval loss %.5f, %s %.4f", r->step, e.loss, metric,
+        progress_line(&r->progress, "step %" PRId64 ": eval loss %.5f, eval %s %.4f", r->step, e.loss, metric,
                       e.metric.value);
     else if (!r->progress.quiet)
         progress_line(&r->progress, "step %" PRId64 ": eval loss %.5f", r->step, e.loss);
@@ -517,8 +517,8 @@ static Status measure_epoch(dpx_metric *out, bool *measured, Run *r)
         return ST_OK;
     TRY((Status)dpx_trainer_train_metric(r->trainer, out));
     if (!r->progress.quiet && out->measured && !out->table.data)
-        progress_line(&r->progress, "step %" PRId64 ": train loss %.5f, %s %.4f", r->step, shown_number(out->loss),
-                      metric, out->value);
+        progress_line(&r->progress, "step %" PRId64 ": train loss %.5f, train %s %.4f", r->step,
+                      shown_number(out->loss), metric, out->value);
     return ST_OK;
 }
 
@@ -565,9 +565,10 @@ static void warn_of_skipped(Run *r)
     r->told_skipped = true;
     progress_line(&r->progress,
                   "dpexec: warning: %" PRId64 " of %" PRId64
-                  " steps left parameters as they were: gradients overflow at "
+                  " step%s left parameters as they were: gradients overflow at "
                   "--loss-scale %s; give a smaller one, or dynamic",
-                  r->skipped, r->step - r->first, dpx_options_get(r->args->options, "loss-scale"));
+                  r->skipped, r->step - r->first, r->step - r->first == 1 ? "" : "s",
+                  dpx_options_get(r->args->options, "loss-scale"));
 }
 
 static Status after_update(Run *r, const dpx_result *result)
@@ -696,16 +697,16 @@ static Status finish(Run *r)
     TRY(look_for_signal(r, true)); /* the others end when rank 0 has written everything, or fail with it */
     if (r->world.rank)
         return ST_OK;
-    printf("trained %" PRId64 " steps in %.1f s", r->step, seconds_now() - r->progress.start);
+    printf("trained %" PRId64 " step%s in %.1f s", r->step, r->step == 1 ? "" : "s", seconds_now() - r->progress.start);
     if (r->eval_step < 0 && !isnan(r->last_loss))
         printf(", loss %.6g", shown_number(r->last_loss));
     if (r->eval_step >= 0)
         printf(": eval loss %.6g", r->last_eval.loss);
     if (r->eval_step >= 0 && r->last_eval.metric.measured && !r->last_eval.metric.table.data)
-        printf(", test %s %.4f", dpx_options_get(r->args->options, "metric"), r->last_eval.metric.value);
+        printf(", eval %s %.4f", dpx_options_get(r->args->options, "metric"), r->last_eval.metric.value);
     if (r->skipped)
-        printf(", %" PRId64 " of %" PRId64 " steps skipped: gradients overflowed at their loss scale", r->skipped,
-               r->step - r->first);
+        printf(", %" PRId64 " of %" PRId64 " step%s skipped: gradients overflowed at their loss scale", r->skipped,
+               r->step - r->first, r->step - r->first == 1 ? "" : "s");
     printf("\n");
     if (r->has_dir)
         printf("model: %s\n", path);

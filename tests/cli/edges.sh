@@ -81,7 +81,7 @@ for how in "" "--replicas 3" "--replicas 12 --devices cpu*2" "--replicas 3 --acc
     says '{"eval_loss":null,"samples":20}' "$dpexec" eval lin.onnx "${all[@]}" ${how/--accumulate 2/} --quiet
     refused 1 "the loss of step 1 is nan: look for" "$dpexec" train lin.onnx "${all[@]}" --steps 1 $how --quiet
 done
-says "trained 1 steps in " "$dpexec" train lin.onnx "${all[@]}" --steps 1 --replicas 3 --loss-scaling mean-of-means
+says "trained 1 step in " "$dpexec" train lin.onnx "${all[@]}" --steps 1 --replicas 3 --loss-scaling mean-of-means
 says ", loss 0" "$dpexec" train lin.onnx "${all[@]}" --steps 1 --replicas 3 --loss-scaling mean-of-means
 
 # What is split, and along which axis, is printed before the first step.
