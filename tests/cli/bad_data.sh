@@ -168,6 +168,17 @@ def model(name, nodes, x, y, **w):
     onnx.save(H.make_model(g, opset_imports=[H.make_opsetid("", 17)], ir_version=8), f"{d}/{name}.onnx")
 model("alone", [H.make_node("MatMul", ["x", "w"], ["y"])], [4], [3], w=r.normal(size=(4, 3)))
 model("one", [H.make_node("MatMul", ["x", "w"], ["y"])], ["N", 3], ["N", 1], w=r.normal(size=(3, 1)))
+def traced(name, *x):
+    g = H.make_graph([H.make_node("Reshape", ["x", "like"], ["h"]), H.make_node("MatMul", ["h", "w"], ["s"]),
+                      H.make_node("ReduceMean", ["s"], ["y"], axes=[1, 2], keepdims=0)], "g",
+                     [H.make_tensor_value_info("x", T.FLOAT, x)], [H.make_tensor_value_info("y", T.FLOAT, ["N", 3])],
+                     [N.from_array(np.array([0, 12, 2, 2]), "like"), N.from_array(r.normal(size=(2, 3)).astype("f"), "w")])
+    onnx.save(H.make_model(g, opset_imports=[H.make_opsetid("", 17)], ir_version=8), f"{d}/{name}.onnx")
+traced("said_open", "N", "T", 4)
+traced("fixed", "N", 12, 4)
+for n in 9, 12:
+    np.savez(f"{d}/long{n}.npz", x=r.normal(size=(20, n, 4)).astype("f"), target=labels % 3)
+np.savez(f"{d}/ragged.npz", **{"x": r.normal(size=(260, 4)).astype("f"), "x.offsets": np.arange(21) * 13}, target=labels % 3)
 model("last", [H.make_node("MatMul", ["x", "w"], ["y"])], ["N", 5, 7, 3], ["N", 5, 7, 2], w=r.normal(size=(3, 2)))
 np.savez(f"{d}/nchw.npz", x=r.normal(size=(20, 3, 5, 7)).astype("f"), target=r.normal(size=(20, 5, 7, 2)).astype("f"))
 PY
@@ -190,6 +201,16 @@ refused 2 "'photos': its axes are in another order, transpose(0,3,1,2) makes it 
 refused 2 "the data's array is [20,28,1,27]" "${images[@]}" --data "$DIR/square.npz"
 check "no order makes it fit" test -z "$(grep transpose "$DIR/refused.err")"
 refused 2 "transpose(0,2,3,1) makes it fit" "$dpexec" "$DIR/last.onnx" --data "$DIR/nchw.npz" --loss mse --threads 1
+# Files that hold the length of their example, whether they say so or not.
+for model in fixed said_open; do
+    check "at that length" "$dpexec" "$DIR/$model.onnx" --data "$DIR/long12.npz" --loss cross-entropy --steps 1 --threads 1 --replicas 3
+done
+open='the file fixes axis 1 to 12; if the network takes other sizes, export it with that axis open, in PyTorch by optimize=False, dynamic_shapes=({0: Dim("batch"), 1: Dim("size")},)'
+refused 2 "input 'x' is [?,12,4], the data's array is [20,9,4]: $open" "$dpexec" "$DIR/fixed.onnx" --data "$DIR/long9.npz" --loss cross-entropy
+refused 2 "the data's array is of sequences, at most [20,13,4]: $open" "$dpexec" "$DIR/fixed.onnx" --data "$DIR/ragged.npz" --loss cross-entropy
+refused 1 "the file leaves axis 1 of input 'x' open, which is of 9 here, and a node has sizes that do not fit that; where they are of the example" \
+    "$dpexec" "$DIR/said_open.onnx" --data "$DIR/long9.npz" --loss cross-entropy --threads 1
+check "and by what" grep -qE 'export by the default one with dynamic_shapes: Reshape .* shape \[[0-9]+,9,4\] cannot become' "$DIR/refused.err"
 refused 2 "the data's array is [20,4]: the model has no axis for the samples" "$dpexec" "$DIR/alone.onnx" --data "$DIR/rows.npz" \
     --loss cross-entropy --threads 1
 
