@@ -234,6 +234,16 @@ d = dict(np.load("tests/oracle/data/digits.npz"))
 d["target"][37] = -1
 np.savez(f"{sys.argv[1]}/negative.npz", **d)
 PY
+check "a pixel that segmentation ignores, and a zip archive" "${PYTHON:-/usr/bin/python3}" - "$DIR" <<'PY'
+import sys, numpy as np
+target = np.zeros((3, 64, 64), int)
+target[1, 5, 6] = 255
+np.savez(f"{sys.argv[1]}/void.npz", image=np.zeros((3, 3, 64, 64), np.float32), target=target)
+PY
+refused 1 "sample 1: a label is 255, not one of 2 classes; --ignore-index 255 leaves such labels out" "$dpexec" models/unet.onnx \
+    --data "$DIR/void.npz" --loss cross-entropy --no-shuffle --threads 1
+refused 1 "void.npz: a zip archive, as torch.save and Keras write them, and not an ONNX file: export the network" "$dpexec" "$DIR/void.npz" \
+    --data "$digits" --loss cross-entropy
 refused 1 "sample 37: the label is -1, not one of 10 classes; --ignore-index -1 leaves such labels out" "$dpexec" models/mlp.onnx \
     --data "$DIR/negative.npz" --loss cross-entropy --batch-size 10 --epochs 1 --threads 1
 
