@@ -244,6 +244,8 @@ refused 1 "sample 1: a label is 255, not one of 2 classes; --ignore-index 255 le
     --data "$DIR/void.npz" --loss cross-entropy --no-shuffle --threads 1
 refused 1 "void.npz: a zip archive, as torch.save and Keras write them, and not an ONNX file: export the network" "$dpexec" "$DIR/void.npz" \
     --data "$digits" --loss cross-entropy
+refused 1 "not a .npy file, but a zip archive: one of arrays is called .npz, and given as --data" "$dpexec" run models/mlp.onnx \
+    --input x="$digits" --out "$DIR/none"
 refused 1 "sample 37: the label is -1, not one of 10 classes; --ignore-index -1 leaves such labels out" "$dpexec" models/mlp.onnx \
     --data "$DIR/negative.npz" --loss cross-entropy --batch-size 10 --epochs 1 --threads 1
 
