@@ -217,6 +217,9 @@ refused 2 "the data's array is [20,4]: the model has no axis for the samples" "$
 # What is wrong with --val alone stops no run that trains: it is warned of once, and at the end the model is written and the status is 1.
 minus=("$dpexec" models/mlp.onnx --data "$digits" --val "$DIR/minus.npz" --loss cross-entropy --threads 1)
 refused 1 "dpexec: the evaluation loss of step 1 is nan: look in --val for bad numbers" "${minus[@]}" --steps 1
+refused 1 "dpexec: the evaluation loss of step 2 is nan" "$dpexec" launch -n 2 -- "${minus[@]:1}" --steps 2 --quiet
+check "told once, by one process" test "$(grep -c 'evaluation loss' "$DIR/refused.err")" = 1
+refused 1 "dpexec: the evaluation loss of step 1 is nan" "${minus[@]}" --steps 1
 check "as it was measured" grep -q "^step 1: eval loss nan" "$DIR/refused.err"
 refused 1 "dpexec: the evaluation loss of step 9 is nan" "${minus[@]}" --steps 9 --eval-every 2 --quiet --out "$DIR/unmeasured"
 check "at the first and the last" test "$(sed -E 's/(step [0-9]+).*/\1/' "$DIR/refused.err")" = \
