@@ -97,7 +97,8 @@ static void print_loads(const Report *r, FILE *to)
     for (int i = 0; i < r->n_load; i++) {
         const DeviceLoad *d = &r->load[i];
 
-        fprintf(to, "device %d: %d nodes, %" PRId64 " parameters, state ", d->device, d->nodes, d->parameters);
+        fprintf(to, "device %d: %d node%s, %" PRId64 " parameter%s, state ", d->device, d->nodes,
+                d->nodes == 1 ? "" : "s", d->parameters, d->parameters == 1 ? "" : "s");
         print_bytes(to, d->state_bytes);
         fprintf(to, ", %.4g MFLOP a step, sends ", (double)d->flops * 1e-6);
         print_bytes(to, d->sent_bytes);

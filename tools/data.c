@@ -75,12 +75,13 @@ Status dataset_complete(Dataset *d, const char *source)
         if (a->describes)
             continue;
         if (first && a->dim[0] != first->dim[0])
-            return FAIL(E_IO,
-                        "%s: array '%s' has %lld samples along its first axis, '%s' has %lld; all arrays hold the same "
-                        "samples, "
-                        "and hold them along the first axis%s",
-                        source, a->name, (long long)a->dim[0], first->name, (long long)first->dim[0],
-                        a->row || first->row ? "" : ", or have their NAME.offsets beside them");
+            return FAIL(
+                E_IO,
+                "%s: array '%s' has %lld sample%s along its first axis, '%s' has %lld; all arrays hold the same "
+                "samples, "
+                "and hold them along the first axis%s",
+                source, a->name, (long long)a->dim[0], a->dim[0] == 1 ? "" : "s", first->name, (long long)first->dim[0],
+                a->row || first->row ? "" : ", or have their NAME.offsets beside them");
         first = first ? first : a;
     }
     d->samples = first ? first->dim[0] : 0;

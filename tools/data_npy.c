@@ -166,7 +166,10 @@ static Status read_header(Array *a, bool *fortran, size_t *header, uint64_t *byt
     int64_t n;
 
     if (size < 12 || memcmp(file, "\x93NUMPY", 6) || file[6] < 1 || file[6] > 3)
-        return FAIL(E_IO, "%s: not a .npy file", label);
+        return FAIL(E_IO, "%s: not a .npy file%s", label,
+                    size > 4 && !memcmp(file, "PK\3\4", 4)
+                        ? ", but a zip archive: one of arrays is called .npz, and given as --data"
+                        : "");
     len = file[8] | (size_t)file[9] << 8;
     if (file[6] >= 2) {
         len |= (size_t)file[10] << 16 | (size_t)file[11] << 24;

@@ -1,4 +1,5 @@
 /* dpexec: finds the command and runs it.  `dpexec model.onnx ...` trains. */
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -64,6 +65,17 @@ static const char *meant_command(const char *typed)
     return near.name;
 }
 
+/* A word that is no path, and no file. */
+static bool is_word(const char *typed) { return !strpbrk(typed, "./-") && access(typed, F_OK) != 0; }
+
+static int no_command(const char *typed)
+{
+    fprintf(stderr, "dpexec: there is no command %s, nor a file of that name; commands:", typed);
+    for (int i = 0; i < N_COMMANDS; i++)
+        fprintf(stderr, " %s%s", commands[i].command->name, i + 1 < N_COMMANDS ? "," : "\n");
+    return EXIT_USAGE;
+}
+
 static int dispatch(int which, int argc, char **argv)
 {
     Args a;
@@ -105,5 +117,7 @@ int main(int argc, char **argv)
                 meant_command(argv[1]));
         return EXIT_USAGE;
     }
+    if (is_word(argv[1]))
+        return no_command(argv[1]);
     return dispatch(0, argc - 1, argv + 1);
 }

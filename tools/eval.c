@@ -1,4 +1,5 @@
 /* dpexec eval: loss and accuracy of a model on a data set. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -81,6 +82,11 @@ static Status run(const Args *a, dpx_model **model, dpx_trainer **trainer, Feed 
         printf(",\"eval_%s\":", dpx_options_get(a->options, "metric"));
         json_write_metric(stdout, &e.metric);
     }
+    if (has_loss(a) && !feed->lacks && !isfinite(e.loss))
+        progress_line(progress,
+                      "dpexec: warning: the loss is %g, which JSON has as null: look for bad numbers in --data "
+                      "or the model, or labels of which none counts",
+                      e.loss);
     TRY(json_write_log(stdout, "eval_log", e.metric.log, e.metric.n_log));
     printf("%s\"samples\":%lld}\n", has_loss(a) && !feed->lacks ? "," : "", (long long)e.samples);
     return ST_OK;

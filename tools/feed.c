@@ -7,7 +7,7 @@
 
 #include "graph/base/foreign.h"
 
-enum { LIST_TEXT = 800, REMEDY_TEXT = 128 };
+enum { LIST_TEXT = 800, REMEDY_TEXT = 256 };
 
 static bool needs_target(const Args *a) { return dpx_target(a->options) != DPX_TARGET_NONE; }
 
@@ -99,6 +99,23 @@ static const char *remedy(char text[REMEDY_TEXT], const dpx_info *expected, cons
     return text;
 }
 
+/* How to export a model whose file fixes a size that is another in the data: "" where none is. */
+static const char *export_open(char text[REMEDY_TEXT], const dpx_info *in, const Array *x)
+{
+    int i = 1;
+
+    *text = '\0';
+    while (i < x->rank && (in->dim[i] < 0 || in->dim[i] == x->dim[i] || (i == 1 && x->row && in->dim[i] > x->dim[i])))
+        i++;
+    if (in->rank == x->rank && i < x->rank)
+        snprintf(
+            text, REMEDY_TEXT,
+            ": the file fixes axis %d to %lld; if the network takes other sizes, export it with that axis open, in "
+            "PyTorch by optimize=False, dynamic_shapes=({0: Dim(\"batch\"), %d: Dim(\"size\")},)",
+            i, (long long)in->dim[i], i);
+    return text;
+}
+
 static void check_shape(const dpx_info *in, const Field *f, Problems *wrong)
 {
     char want[160], have[160], help[REMEDY_TEXT];
@@ -107,10 +124,11 @@ static void check_shape(const dpx_info *in, const Field *f, Problems *wrong)
     if (f->axis < 0 || f->axis >= f->array->rank || fits_shape(in, f))
         return; /* the former is told by feed_add */
     samples_first(&expected, in, f->axis);
+    if (!*remedy(help, &expected, f->array) && !f->axis)
+        export_open(help, in, f->array);
     problems_add(wrong, "input '%s' is %s%s, the data's array is %s%s%s", in->name,
                  dims_text(expected.rank, expected.dim, want), f->axis ? " with its samples first" : "",
-                 f->array->row ? "of sequences, at most " : "", dims_text(f->array->rank, f->array->dim, have),
-                 remedy(help, &expected, f->array));
+                 f->array->row ? "of sequences, at most " : "", dims_text(f->array->rank, f->array->dim, have), help);
 }
 
 void feed_add(Feed *f, Field field, Problems *wrong)

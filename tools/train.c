@@ -76,6 +76,7 @@ typedef struct {
     bool running;        /* the command line and the files were right */
     Evaluation last_eval;
     int64_t eval_step; /* of last_eval; -1: none yet */
+    bool told_eval;    /* that a loss of an evaluation is not finite */
     double last_loss;  /* of a step of this run; NaN: none yet */
     bool is_nll;       /* and its loss was not negative so far */
     int64_t first;     /* steps that were done when the run began or went on */
@@ -121,6 +122,23 @@ static Status look_for_signal(Run *r, bool over)
 
 /* ---- evaluation ---- */
 
+/* Is there an evaluation's loss that is no number to go by?  The model is as trained as it is and is written all the
+ * same. */
+static bool lacks_loss(const Run *r) { return r->eval_step >= 0 && !isfinite(r->last_eval.loss); }
+
+/* What the data of evaluations have wrong need not stop a run that trains: it is told at the first, and by the exit
+ * status of the run if it is so at the end.  `ends`: with that. */
+static void tell_eval(Run *r, bool ends)
+{
+    if (r->world.rank || (r->told_eval && !ends) || !lacks_loss(r))
+        return;
+    r->told_eval = true;
+    progress_line(&r->progress,
+                  "dpexec: %sthe evaluation loss of step %" PRId64
+                  " is %g: look in --val for bad numbers or labels of which none counts, or lower --lr",
+                  ends ? "" : "warning: ", r->eval_step, shown_number(r->last_eval.loss));
+}
+
 static Status evaluate_now(Run *r)
 {
     const char *metric = dpx_options_get(r->args->options, "metric");
@@ -136,8 +154,10 @@ static Status evaluate_now(Run *r)
     r->computed += computed_now - computed;
     r->last_eval = e;
     r->eval_step = r->step;
+    if (r->step < r->steps)
+        tell_eval(r, false);
     if (!r->progress.quiet && e.metric.measured && !e.metric.table.data)
-        progress_line(&r->progress, "step %" PRId64 ": eval loss %.5f, %s %.4f", r->step, e.loss, metric,
+        progress_line(&r->progress, "step %" PRId64 ": eval loss %.5f, eval %s %.4f", r->step, e.loss, metric,
                       e.metric.value);
     else if (!r->progress.quiet)
         progress_line(&r->progress, "step %" PRId64 ": eval loss %.5f", r->step, e.loss);
@@ -497,8 +517,8 @@ static Status measure_epoch(dpx_metric *out, bool *measured, Run *r)
         return ST_OK;
     TRY((Status)dpx_trainer_train_metric(r->trainer, out));
     if (!r->progress.quiet && out->measured && !out->table.data)
-        progress_line(&r->progress, "step %" PRId64 ": train loss %.5f, %s %.4f", r->step, shown_number(out->loss),
-                      metric, out->value);
+        progress_line(&r->progress, "step %" PRId64 ": train loss %.5f, train %s %.4f", r->step,
+                      shown_number(out->loss), metric, out->value);
     return ST_OK;
 }
 
@@ -545,9 +565,10 @@ static void warn_of_skipped(Run *r)
     r->told_skipped = true;
     progress_line(&r->progress,
                   "dpexec: warning: %" PRId64 " of %" PRId64
-                  " steps left parameters as they were: gradients overflow at "
+                  " step%s left parameters as they were: gradients overflow at "
                   "--loss-scale %s; give a smaller one, or dynamic",
-                  r->skipped, r->step - r->first, dpx_options_get(r->args->options, "loss-scale"));
+                  r->skipped, r->step - r->first, r->step - r->first == 1 ? "" : "s",
+                  dpx_options_get(r->args->options, "loss-scale"));
 }
 
 static Status after_update(Run *r, const dpx_result *result)
@@ -676,16 +697,16 @@ static Status finish(Run *r)
     TRY(look_for_signal(r, true)); /* the others end when rank 0 has written everything, or fail with it */
     if (r->world.rank)
         return ST_OK;
-    printf("trained %" PRId64 " steps in %.1f s", r->step, seconds_now() - r->progress.start);
+    printf("trained %" PRId64 " step%s in %.1f s", r->step, r->step == 1 ? "" : "s", seconds_now() - r->progress.start);
     if (r->eval_step < 0 && !isnan(r->last_loss))
         printf(", loss %.6g", shown_number(r->last_loss));
     if (r->eval_step >= 0)
         printf(": eval loss %.6g", r->last_eval.loss);
     if (r->eval_step >= 0 && r->last_eval.metric.measured && !r->last_eval.metric.table.data)
-        printf(", test %s %.4f", dpx_options_get(r->args->options, "metric"), r->last_eval.metric.value);
+        printf(", eval %s %.4f", dpx_options_get(r->args->options, "metric"), r->last_eval.metric.value);
     if (r->skipped)
-        printf(", %" PRId64 " of %" PRId64 " steps skipped: gradients overflowed at their loss scale", r->skipped,
-               r->step - r->first);
+        printf(", %" PRId64 " of %" PRId64 " step%s skipped: gradients overflowed at their loss scale", r->skipped,
+               r->step - r->first, r->step - r->first == 1 ? "" : "s");
     printf("\n");
     if (r->has_dir)
         printf("model: %s\n", path);
@@ -756,8 +777,10 @@ int run_train(const Args *a)
         code = args_failed(a, "dpexec", st);
     if (st && r.running)
         code = EXIT_FAILED;
+    if (!st && !r.signal && lacks_loss(&r)) {
+        tell_eval(&r, true);
+        code = EXIT_FAILED;
+    }
     close_run(&r, st ? code : 0);
-    if (st)
-        return code;
-    return r.signal ? 128 + r.signal : EXIT_DONE;
+    return !st && r.signal ? 128 + r.signal : code;
 }

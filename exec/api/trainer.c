@@ -173,8 +173,8 @@ static Status enter_world(const dpx_trainer *t, DeviceList *list)
     facts_free(f);
     TRY(st);
     if (replicas && replicas < devices)
-        return FAIL(E_INVALID, "--replicas %d: fewer than the %d devices of %d processes", replicas, devices,
-                    world_size(w));
+        return FAIL(E_INVALID, "--replicas %d: fewer than the %d devices of %d process%s", replicas, devices,
+                    world_size(w), world_size(w) == 1 ? "" : "es");
     list->world = w;
     return device_list_equal_teams(list, t->options->threads);
 }

@@ -193,12 +193,23 @@ dpx_status dpx_trainer_save(dpx_trainer *t, const char *directory, const char *n
  * others waits in the session's states until then.  So whether the checkpoint is of this run is known in two parts: at
  * once for the state that exists, and for the rest when the steps that follow have been compiled. */
 
+/* Where nothing is wrong but the type of all floating states, it is the run's. */
+static Status fail_checkpoint(Problems *wrong, const char *directory, int retyped, DType was, DType is)
+{
+    if (retyped && retyped == wrong->n && dtype_is_float(was) && dtype_is_float(is))
+        return FAIL(E_IO, "%s: the checkpoint is of a run in %s, and this one is in %s: give --dtype %s", directory,
+                    dtype_name(was), dtype_name(is), dtype_name(was));
+    return problems_fail(wrong, E_IO, "%s: the checkpoint is of another run", directory);
+}
+
 /* All state that programs have must be in the checkpoint, with its type and shape; all that is wrong is listed before
  * anything is changed. */
 static Status check_states(const States *states, const Checkpoint *c, const char *directory)
 {
     Problems wrong = { 0 };
     char want[SHAPE_TEXT], have[SHAPE_TEXT];
+    DType was = DT_NONE, is = DT_NONE;
+    int retyped = 0;
 
     for (int i = 0; i < states_count(states); i++) {
         const State *s = states_at(states, i);
@@ -206,13 +217,18 @@ static Status check_states(const States *states, const Checkpoint *c, const char
 
         if (!is_kept(s) || state_waits(s))
             continue;
+        if (t && t->dtype != s->dtype && shape_eq(&t->shape, &s->shape)) {
+            retyped += !retyped || (t->dtype == was && s->dtype == is);
+            was = t->dtype;
+            is = s->dtype;
+        }
         if (!t)
             problems_add(&wrong, "no '%s'", s->name);
         else if (t->dtype != s->dtype || !shape_eq(&t->shape, &s->shape))
             problems_add(&wrong, "'%s' is %s%s, expected %s%s", s->name, dtype_name(t->dtype),
                          shape_text(&t->shape, have), dtype_name(s->dtype), shape_text(&s->shape, want));
     }
-    return problems_fail(&wrong, E_IO, "%s: the checkpoint is of another run", directory);
+    return fail_checkpoint(&wrong, directory, retyped, was, is);
 }
 
 /* The model's own state of this name; NULL: none. */

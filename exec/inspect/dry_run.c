@@ -248,7 +248,8 @@ static Status print_program(DryRun *d, const Program *p, const char *what)
     if (!st && device_runtime(d->device[0]))
         st = plan_gpu(&streams, d, p, a);
     if (!st)
-        fprintf(d->to, "%s: %" PRIu32 " nodes\n", what, program_graph(p)->n_node);
+        fprintf(d->to, "%s: %" PRIu32 " node%s\n", what, program_graph(p)->n_node,
+                program_graph(p)->n_node == 1 ? "" : "s");
     for (int i = 0; i < d->n_device && !st; i++)
         st = print_device(d, p, streams, i);
     arena_free(a);

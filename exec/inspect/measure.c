@@ -460,8 +460,8 @@ Status measure_cluster(Cluster *out, const DeviceList *list)
     c.count[c.n_count++] = 1;
     if (count > 1)
         c.count[c.n_count++] = count;
-    snprintf(c.name, sizeof c.name, "%d %s on %d machine%s, measured", count, c.accelerator ? "GPUs" : "CPU devices",
-             c.nodes, c.nodes == 1 ? "" : "s");
+    snprintf(c.name, sizeof c.name, "%d %s%s on %d machine%s, measured", count, c.accelerator ? "GPU" : "CPU device",
+             count == 1 ? "" : "s", c.nodes, c.nodes == 1 ? "" : "s");
     *out = c;
     return ST_OK;
 }

@@ -44,22 +44,67 @@ static int best_period(const char *const *op, int n, int *times)
     return best;
 }
 
-const char *picture_chain(Arena *a, const char *const *op, int n, int links)
+/* The links of a chain, and of how many operators each is. */
+typedef struct {
+    const char **text;
+    int *ops, n;
+} Chain;
+
+/* `text`, or that of a link from `from` on that reads alike: links are compared by address. */
+static const char *as_before(const Chain *c, int from, const char *text)
 {
-    const char *text = "";
-    int shown = 0;
+    for (int i = from; i < c->n; i++)
+        if (!strcmp(c->text[i], text))
+            return c->text[i];
+    return text;
+}
 
-    for (int i = 0, p, k; i < n && text; i += p * k) {
-        const char *part = op[i];
+/* Each run of repeats becomes one link. */
+static Status fold_links(Chain *c, Arena *a)
+{
+    Chain out = { c->text, c->ops, 0 }; /* in place: not longer than what was read */
 
-        if (shown++ == links)
-            return arena_printf(a, "%s + %d more", text, n - i);
-        p = best_period(op + i, n - i, &k);
-        for (int j = 1; j < p && part; j++)
-            part = arena_printf(a, "%s + %s", part, op[i + j]);
+    for (int i = 0, p, k; i < c->n; i += p * k, out.n++) {
+        const char *part = c->text[i];
+        int ops = 0;
+
+        p = best_period(c->text + i, c->n - i, &k);
+        for (int j = 1; k > 1 && j < p && part; j++)
+            part = arena_printf(a, "%s + %s", part, c->text[i + j]);
         if (k > 1 && part)
             part = arena_printf(a, p > 1 ? "(%s) x%d" : "%s x%d", part, k);
-        text = part ? arena_printf(a, "%s%s%s", text, *text ? " + " : "", part) : NULL;
+        if (!part)
+            return FAIL_NOMEM();
+        for (int j = 0; j < p * k; j++)
+            ops += c->ops[i + j];
+        out.text[out.n] = k > 1 ? as_before(&out, 0, part) : part;
+        out.ops[out.n] = ops;
+    }
+    *c = out;
+    return ST_OK;
+}
+
+const char *picture_chain(Arena *a, const char *const *op, int n, int links)
+{
+    Chain c = { ARENA_NEW(a, const char *, n + 1), ARENA_NEW(a, int, n + 1), n };
+    const char *text = "";
+    int left = n, before;
+
+    if (!c.text || !c.ops)
+        return NULL;
+    for (int i = 0; i < n; i++) {
+        c.text[i] = op[i];
+        c.ops[i] = 1;
+    }
+    do { /* what repeats may itself come in a sequence that does */
+        before = c.n;
+        if (fold_links(&c, a))
+            return NULL;
+    } while (c.n < before);
+    for (int i = 0; i < c.n && text; left -= c.ops[i++]) {
+        if (i == links)
+            return arena_printf(a, "%s + %d more", text, left);
+        text = arena_printf(a, "%s%s%s", text, *text ? " + " : "", c.text[i]);
     }
     return text;
 }

@@ -21,7 +21,7 @@ enum {
     GROUP_PAD = 6,    /* around rows that repeat */
     CHAR = 6,         /* at most, of the fonts' width at 10.5 pixels */
     MOST_LINES = 9,   /* of a box */
-    NAME_LINES = 2,   /* of the parameters that it reads */
+    NAME_LINES = 3,   /* of the parameters that it reads */
     MODEL_LINES = 48, /* of the model's */
     MOST_LANES = 8    /* that are drawn; others are told of */
 };

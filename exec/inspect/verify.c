@@ -373,6 +373,6 @@ Status verify_print(const Verify *v, FILE *to, int most)
         fprintf(to, "%s%s\n", v->row[i].zero ? "  (zero but for rounding)" : "",
                 v->row[i].not_a_number ? "  (NaN in both)" : "");
     }
-    fprintf(to, "largest relative difference of %d tensors: %.3e\n", v->n_row, v->worst);
+    fprintf(to, "largest relative difference of %d tensor%s: %.3e\n", v->n_row, v->n_row == 1 ? "" : "s", v->worst);
     return ferror(to) ? FAIL(E_IO, "the table could not be written") : ST_OK;
 }

@@ -162,7 +162,7 @@ static Status plan(Prepared *p)
         scratch[i] = p->call[i].scratch_bytes;
     TRY(plan_memory(&p->plan, p->graph, scratch, device_align(p->device[p->opt.first]), p->arena));
     if (p->plan->n_device > most)
-        return FAIL(E_INVALID, "the graph uses %d devices, there are %d", p->plan->n_device, most);
+        return FAIL(E_INVALID, "the graph uses %d devices, and the run has %d", p->plan->n_device, most);
     return ST_OK;
 }
 

@@ -113,7 +113,7 @@ static Status refuse(const Range *r, const Prepared *p, const Tensor *t, int64_t
     const long long x = tensor_int(t, i), at = input_part_element(&p->input_part[id.i], value(p->graph, id), i);
     char hint[96] = "", text[512];
 
-    if (r->ignores && x < 0)
+    if (r->ignores && (x < 0 || x == UINT8_MAX)) /* as segmentation has it */
         snprintf(hint, sizeof hint, "; --ignore-index %lld leaves such labels out", x);
     if (r->ignores) {
         (void)FAIL(E_INVALID, "element %lld of input '%s' is %lld, not one of %lld classes%s", at, input, x,

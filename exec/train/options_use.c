@@ -58,8 +58,8 @@ Status options_check(const Options *o)
     if (o->schedule->ends && !o->total_steps)
         return FAIL(E_INVALID, "--lr-schedule %s needs to know the number of steps", o->schedule->recipe.name);
     if (o->total_steps && o->warmup_steps > o->total_steps)
-        return FAIL(E_INVALID, "--warmup-steps %lld is more than the %lld steps of the run", (long long)o->warmup_steps,
-                    (long long)o->total_steps);
+        return FAIL(E_INVALID, "--warmup-steps %lld is more than the %lld step%s of the run",
+                    (long long)o->warmup_steps, (long long)o->total_steps, o->total_steps == 1 ? "" : "s");
     if (o->build.file_modes && o->build.loss)
         return FAIL(E_INVALID, "--training is for run and check: what has a --loss chooses its modes itself");
     if (o->build.master && o->build.shard != SHARD_PARAMETERS)

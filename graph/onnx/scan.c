@@ -175,6 +175,10 @@ Status onnx_unpack(ProtobufCMessage **out, Arena *arena, const ProtobufCMessageD
 
     if (size > INT32_MAX)
         return FAIL(E_MODEL, "%zu bytes, an ONNX file has at most 2 GiB (large weights belong in external data)", size);
+    if (size >= 4 && !memcmp(data, "PK\3\4", 4))
+        return FAIL(E_MODEL,
+                    "a zip archive, as torch.save and Keras write them, and not an ONNX file: export the network, "
+                    "in PyTorch by torch.onnx.export");
     TRY(scan(type, data, size));
     if (!(m = protobuf_c_message_unpack(type, &allocator, size, data)))
         return budget.no_memory ? FAIL_NOMEM()

@@ -25,7 +25,7 @@ static const char *grouped(char text[32], int64_t n)
 void report_summary(char text[REPORT_SUMMARY], const Report *r)
 {
     int64_t numbers = 0, tensors = 0, fixed = 0, remembered = 0;
-    char a[32], b[32], c[32], d_text[32], why[96] = "";
+    char a[32], b[32], c[32], d_text[32], why[96] = "", constants[64];
 
     for (int i = 0; i < r->n_decision; i++) {
         const Decision *d = &r->decision[i];
@@ -37,14 +37,15 @@ void report_summary(char text[REPORT_SUMMARY], const Report *r)
             remembered += !strcmp(d->reason, REASON_FIXED_BY_FILE);
         }
     }
+    *constants = '\0';
+    if (fixed)
+        snprintf(constants, sizeof constants, "; %s constant%s fixed", grouped(c, fixed), fixed == 1 ? " is" : "s are");
     if (remembered)
         snprintf(why, sizeof why, ", %s as in the run that wrote this file; --train '*' trains all",
                  remembered == fixed ? "all" : grouped(d_text, remembered));
     snprintf(
-        text, REPORT_SUMMARY,
-        "trains %s numbers in %s tensor%s; %s constant%s fixed%s (graph-transform --parameters lists them and why)",
-        grouped(a, numbers), grouped(b, tensors), tensors == 1 ? "" : "s", grouped(c, fixed),
-        fixed == 1 ? " is" : "s are", why);
+        text, REPORT_SUMMARY, "trains %s number%s in %s tensor%s%s%s (graph-transform --parameters lists them and why)",
+        grouped(a, numbers), numbers == 1 ? "" : "s", grouped(b, tensors), tensors == 1 ? "" : "s", constants, why);
 }
 
 /* "; gradient by all-reduce bucket 1": without what else goes there. */

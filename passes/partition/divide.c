@@ -151,7 +151,8 @@ Status partition_decide(Partition *out, const Graph *g, const BuildOptions *opt,
 
     p.replicas = opt->replicas > 0 ? opt->replicas : p.devices;
     if (p.replicas < p.devices)
-        return FAIL(E_INVALID, "%d replicas on %d devices: every device needs one", p.replicas, p.devices);
+        return FAIL(E_INVALID, "%d replica%s on %d devices: every device needs one", p.replicas,
+                    p.replicas == 1 ? "" : "s", p.devices);
     count = ARENA_NEW(a, int64_t, p.replicas);
     offset = ARENA_NEW(a, int64_t, p.replicas);
     if (!axis || !count || !offset)
@@ -164,8 +165,8 @@ Status partition_decide(Partition *out, const Graph *g, const BuildOptions *opt,
     p.batch.count = count;
     p.batch.offset = offset;
     if (opt->output_device >= p.devices)
-        return FAIL(E_INVALID, "--output-device %d: expected one of %d devices, counted from 0, or host",
-                    opt->output_device, p.devices);
+        return FAIL(E_INVALID, "--output-device %d: expected one of %d device%s, counted from 0, or host",
+                    opt->output_device, p.devices, p.devices == 1 ? "" : "s");
     p.output_device = opt->output_device;
     p.loss_device = opt->loss_gathered && !opt->mean_of_means && opt->mode >= BUILD_EVAL ? p.output_device : -1;
     p.outputs_apart = opt->outputs_apart && opt->mode < BUILD_TRAIN;

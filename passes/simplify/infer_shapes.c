@@ -306,6 +306,39 @@ static Status infer_either(Graph *g, PassCtx *ctx, Node *n)
                : st;
 }
 
+/* The axis of an input, not its batch's, that the file leaves open; -1: none.  `of`: the input. */
+static int open_axis(const Value **of, const Graph *g, const char *batch)
+{
+    for (int i = 0; i < g->n_input; i++) {
+        const Value *v = *of = value(g, g->input[i]);
+
+        for (int k = 0; v->dim_param && k < v->shape->rank; k++)
+            if (v->dim_param[k] && (!batch || strcmp(v->dim_param[k], batch) != 0))
+                return k;
+    }
+    return -1;
+}
+
+/* A node that holds sizes and does not fit them where the file leaves a length open: exporters that trace declare what
+ * they are told to, and write down what they saw. */
+static Status tell_example(Status st, const Graph *g, const BuildOptions *opt, const Node *n)
+{
+    const Value *v;
+    const int axis = st == E_SHAPE ? open_axis(&v, g, find_batch_dim(g, opt).symbol) : -1;
+    bool holds = false;
+
+    for (int i = 1; axis >= 0 && i < n->n_in; i++)
+        holds |= has_in(n, i) && in_value(g, n, i)->dtype == DT_INT64 && value_const(g, n->in[i]);
+    if (!holds)
+        return st;
+    return status_prefix(
+        st,
+        "the file leaves axis %d of input '%s' open, which is of %lld here, and a node has sizes that do "
+        "not fit that; where they are of the example that was exported, as PyTorch's legacy exporter "
+        "writes them, export by the default one with dynamic_shapes",
+        axis, v->name, (long long)v->shape->dim[axis]);
+}
+
 Status infer_and_fold(Graph *g, PassCtx *ctx, Node *n)
 {
     const int is = n->op->settle ? n->op->settle(g, n) : -1;
@@ -333,7 +366,7 @@ static Status run(Graph *g, PassCtx *ctx)
 {
     TRY(bind_inputs(g, ctx->opt));
     FOR_NODES(g, n) {
-        TRY(infer_and_fold(g, ctx, n));
+        TRY(tell_example(infer_and_fold(g, ctx, n), g, ctx->opt, n));
         TRY(check_types(g, n));
         if (n->op && n->op->holds)
             TRY(n->op->holds(g, n));

@@ -278,11 +278,46 @@ static Status add_class_loss(Criterion *c)
     return add_sums(c, classes_to_axis_1(g, c->y, axis), w);
 }
 
+/* Are the targets of the output's shape, but for the length along its batch's axis? */
+static bool is_like(const Shape *target, const Shape *y, int batch)
+{
+    bool like = target->rank == y->rank;
+
+    for (int i = 0; like && i < y->rank; i++)
+        like = i == batch || y->dim[i] < 0 || target->dim[i] == y->dim[i];
+    return like;
+}
+
+/* Targets without an axis that the output has are mostly the classes' numbers. */
+static Status check_element_target(const Criterion *c)
+{
+    const Shape *y = value(c->g, c->y)->shape, *target = c->opt->target_shape;
+    const int batch = scores_batch_axis(c->g, c->opt, c->scores);
+    char have[SHAPE_TEXT], want[SHAPE_TEXT];
+    bool drops = false;
+
+    if (!target || !shape_known(y) || is_like(target, y, batch))
+        return ST_OK;
+    for (int k = 0; k < y->rank; k++) {
+        Shape without = { .rank = y->rank - 1 };
+
+        for (int i = 0; i < without.rank; i++)
+            without.dim[i] = y->dim[i < k ? i : i + 1];
+        drops |= k != batch && y->dim[k] > 1 && is_like(target, &without, k < batch ? batch - 1 : batch);
+    }
+    return FAIL(
+        E_SHAPE, "--loss %s compares output '%s' %s element by element: expected '%s' of that shape, found %s%s",
+        c->opt->loss->recipe.name, c->scores->name, shape_text(y, want), c->opt->target ? c->opt->target : "target",
+        shape_text(target, have),
+        drops ? "; for classes' numbers give --loss cross-entropy, or nll where the output is log-probabilities" : "");
+}
+
 /* The mean over all elements. */
 static Status add_element_loss(Criterion *c)
 {
     const Value *y = value(c->g, c->y);
 
+    TRY(check_element_target(c));
     TRY(add_target(c, y->dtype, y->shape, 0));
     return add_sums(c, c->y, NO_VALUE);
 }

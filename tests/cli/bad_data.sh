@@ -155,6 +155,8 @@ d, r = sys.argv[1], np.random.default_rng(0)
 x, labels = r.normal(size=(20, 64)).astype("f"), r.integers(0, 10, 20)
 np.savez(f"{d}/text.npz", x=x, target=np.array(["cat", "dog"] * 10))
 np.savez(f"{d}/hot.npz", x=x, target=np.eye(10, dtype=int)[labels])
+np.savez(f"{d}/wide.npz", x=x, target=np.zeros((20, 11), "f"))
+np.savez(f"{d}/one.npz", x=x[:, :3], label=x[:, 0])
 np.savez(f"{d}/minus.npz", x=np.copysign(np.full_like(x, np.nan), -1), target=labels)
 np.savez(f"{d}/nhwc.npz", image=r.normal(size=(20, 28, 28, 1)).astype("f"), target=labels)
 np.savez(f"{d}/unnamed.npz", photos=r.normal(size=(20, 28, 28, 1)).astype("f"), target=labels)
@@ -165,11 +167,33 @@ def model(name, nodes, x, y, **w):
                      [N.from_array(v.astype("f"), k) for k, v in w.items()])
     onnx.save(H.make_model(g, opset_imports=[H.make_opsetid("", 17)], ir_version=8), f"{d}/{name}.onnx")
 model("alone", [H.make_node("MatMul", ["x", "w"], ["y"])], [4], [3], w=r.normal(size=(4, 3)))
+model("one", [H.make_node("MatMul", ["x", "w"], ["y"])], ["N", 3], ["N", 1], w=r.normal(size=(3, 1)))
+def traced(name, *x):
+    g = H.make_graph([H.make_node("Reshape", ["x", "like"], ["h"]), H.make_node("MatMul", ["h", "w"], ["s"]),
+                      H.make_node("ReduceMean", ["s"], ["y"], axes=[1, 2], keepdims=0)], "g",
+                     [H.make_tensor_value_info("x", T.FLOAT, x)], [H.make_tensor_value_info("y", T.FLOAT, ["N", 3])],
+                     [N.from_array(np.array([0, 12, 2, 2]), "like"), N.from_array(r.normal(size=(2, 3)).astype("f"), "w")])
+    onnx.save(H.make_model(g, opset_imports=[H.make_opsetid("", 17)], ir_version=8), f"{d}/{name}.onnx")
+traced("said_open", "N", "T", 4)
+traced("fixed", "N", 12, 4)
+for n in 9, 12:
+    np.savez(f"{d}/long{n}.npz", x=r.normal(size=(20, n, 4)).astype("f"), target=labels % 3)
+np.savez(f"{d}/ragged.npz", **{"x": r.normal(size=(260, 4)).astype("f"), "x.offsets": np.arange(21) * 13}, target=labels % 3)
 model("last", [H.make_node("MatMul", ["x", "w"], ["y"])], ["N", 5, 7, 3], ["N", 5, 7, 2], w=r.normal(size=(3, 2)))
 np.savez(f"{d}/nchw.npz", x=r.normal(size=(20, 3, 5, 7)).astype("f"), target=r.normal(size=(20, 5, 7, 2)).astype("f"))
 PY
 bad "target.npy: holds text ('<U3'), expected bool, (u)int8 to 64 or float16, 32, 64" "$DIR/text.npz"
 bad "where the target is one-hot, give its argmax along that axis" "$DIR/hot.npz"
+# Losses of elements: what was expected, of which flag, and what class numbers are for.
+for loss in mse bce-logits huber:2 l1; do
+    refused 1 "--loss ${loss%:*} compares output 'logits' [32,10] element by element: expected 'target' of that shape, found [32]; for classes' numbers give --loss cross-entropy" \
+        "$dpexec" models/mlp.onnx --data "$digits" --loss $loss --threads 1
+done
+refused 1 "expected 'target' of that shape, found [32,11]" "$dpexec" models/mlp.onnx --data "$DIR/wide.npz" --loss mse --threads 1 --replicas 3
+check "not of classes" test -z "$(grep classes "$DIR/refused.err")"
+refused 1 "--loss mse compares output 'y' [8,1] element by element: expected 'label' of that shape, found [8]" \
+    "$dpexec" eval "$DIR/one.onnx" --data "$DIR/one.npz" --loss mse --batch-size 8 --target label --threads 1
+check "nor here" test -z "$(grep classes "$DIR/refused.err")"
 images=("$dpexec" models/fashion_cnn.onnx --loss cross-entropy --steps 1 --threads 1)
 refused 2 "input 'image' is [?,1,28,28], the data's array is [20,28,28,1]: its axes are in another order, transpose(0,3,1,2) makes it fit" \
     "${images[@]}" --data "$DIR/nhwc.npz"
@@ -177,9 +201,35 @@ refused 2 "'photos': its axes are in another order, transpose(0,3,1,2) makes it 
 refused 2 "the data's array is [20,28,1,27]" "${images[@]}" --data "$DIR/square.npz"
 check "no order makes it fit" test -z "$(grep transpose "$DIR/refused.err")"
 refused 2 "transpose(0,2,3,1) makes it fit" "$dpexec" "$DIR/last.onnx" --data "$DIR/nchw.npz" --loss mse --threads 1
+# Files that hold the length of their example, whether they say so or not.
+for model in fixed said_open; do
+    check "at that length" "$dpexec" "$DIR/$model.onnx" --data "$DIR/long12.npz" --loss cross-entropy --steps 1 --threads 1 --replicas 3
+done
+open='the file fixes axis 1 to 12; if the network takes other sizes, export it with that axis open, in PyTorch by optimize=False, dynamic_shapes=({0: Dim("batch"), 1: Dim("size")},)'
+refused 2 "input 'x' is [?,12,4], the data's array is [20,9,4]: $open" "$dpexec" "$DIR/fixed.onnx" --data "$DIR/long9.npz" --loss cross-entropy
+refused 2 "the data's array is of sequences, at most [20,13,4]: $open" "$dpexec" "$DIR/fixed.onnx" --data "$DIR/ragged.npz" --loss cross-entropy
+refused 1 "the file leaves axis 1 of input 'x' open, which is of 9 here, and a node has sizes that do not fit that; where they are of the example" \
+    "$dpexec" "$DIR/said_open.onnx" --data "$DIR/long9.npz" --loss cross-entropy --threads 1
+check "and by what" grep -qE 'export by the default one with dynamic_shapes: Reshape .* shape \[[0-9]+,9,4\] cannot become' "$DIR/refused.err"
 refused 2 "the data's array is [20,4]: the model has no axis for the samples" "$dpexec" "$DIR/alone.onnx" --data "$DIR/rows.npz" \
     --loss cross-entropy --threads 1
-says "eval loss nan" "$dpexec" models/mlp.onnx --data "$digits" --val "$DIR/minus.npz" --loss cross-entropy --steps 1 --threads 1
+
+# What is wrong with --val alone stops no run that trains: it is warned of once, and at the end the model is written and the status is 1.
+minus=("$dpexec" models/mlp.onnx --data "$digits" --val "$DIR/minus.npz" --loss cross-entropy --threads 1)
+refused 1 "dpexec: the evaluation loss of step 1 is nan: look in --val for bad numbers" "${minus[@]}" --steps 1
+refused 1 "dpexec: the evaluation loss of step 2 is nan" "$dpexec" launch -n 2 -- "${minus[@]:1}" --steps 2 --quiet
+check "told once, by one process" test "$(grep -c 'evaluation loss' "$DIR/refused.err")" = 1
+refused 1 "dpexec: the evaluation loss of step 1 is nan" "${minus[@]}" --steps 1
+check "as it was measured" grep -q "^step 1: eval loss nan" "$DIR/refused.err"
+refused 1 "dpexec: the evaluation loss of step 9 is nan" "${minus[@]}" --steps 9 --eval-every 2 --quiet --out "$DIR/unmeasured"
+check "at the first and the last" test "$(sed -E 's/(step [0-9]+).*/\1/' "$DIR/refused.err")" = \
+    $'dpexec: warning: the evaluation loss of step 2\ndpexec: the evaluation loss of step 9'
+check "the model is written" test -e "$DIR/unmeasured/model.onnx"
+check "null in JSON" grep -q '{"step":9,"eval_loss":null}' "$DIR/unmeasured/metrics.jsonl"
+check "a good evaluation at the end is what counts" "$dpexec" models/mlp.onnx --data "$digits" --val "$digits" --loss cross-entropy --threads 1 \
+    --resume "$DIR/unmeasured" --steps 9 --eval-every 2 --quiet
+says "dpexec: warning: the loss is nan, which JSON has as null: look for bad numbers in --data" "$dpexec" eval models/mlp.onnx \
+    --data "$DIR/minus.npz" --loss cross-entropy --threads 1
 
 check "a negative label" "${PYTHON:-/usr/bin/python3}" - "$DIR" <<'PY'
 import sys, numpy as np
@@ -187,6 +237,18 @@ d = dict(np.load("tests/oracle/data/digits.npz"))
 d["target"][37] = -1
 np.savez(f"{sys.argv[1]}/negative.npz", **d)
 PY
+check "a pixel that segmentation ignores, and a zip archive" "${PYTHON:-/usr/bin/python3}" - "$DIR" <<'PY'
+import sys, numpy as np
+target = np.zeros((3, 64, 64), int)
+target[1, 5, 6] = 255
+np.savez(f"{sys.argv[1]}/void.npz", image=np.zeros((3, 3, 64, 64), np.float32), target=target)
+PY
+refused 1 "sample 1: a label is 255, not one of 2 classes; --ignore-index 255 leaves such labels out" "$dpexec" models/unet.onnx \
+    --data "$DIR/void.npz" --loss cross-entropy --no-shuffle --threads 1
+refused 1 "void.npz: a zip archive, as torch.save and Keras write them, and not an ONNX file: export the network" "$dpexec" "$DIR/void.npz" \
+    --data "$digits" --loss cross-entropy
+refused 1 "not a .npy file, but a zip archive: one of arrays is called .npz, and given as --data" "$dpexec" run models/mlp.onnx \
+    --input x="$digits" --out "$DIR/none"
 refused 1 "sample 37: the label is -1, not one of 10 classes; --ignore-index -1 leaves such labels out" "$dpexec" models/mlp.onnx \
     --data "$DIR/negative.npz" --loss cross-entropy --batch-size 10 --epochs 1 --threads 1
 

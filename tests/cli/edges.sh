@@ -72,6 +72,11 @@ check "before the folder is made" test ! -e bytes
 check "without one it trains" "$dpexec" train bytes.onnx "${train[@]}"
 check "metadata of other files says nothing" "$dpexec" train foreign.onnx "${train[@]}"
 
+# A checkpoint in float64 and a run in float32.
+"$dpexec" train lin.onnx "${train[@]}" --dtype float64 --out wide >/dev/null 2>&1
+refused 1 "the checkpoint is of a run in float64, and this one is in float32: give --dtype float64" \
+    "$dpexec" eval lin.onnx --resume wide --data d.npz --loss cross-entropy --threads 1
+
 # JSON has no NaN.
 says '{"eval_loss":null,"samples":20}' "$dpexec" eval lin.onnx --data ignored.npz --loss cross-entropy --ignore-index -1 --threads 1 --quiet
 
@@ -81,7 +86,7 @@ for how in "" "--replicas 3" "--replicas 12 --devices cpu*2" "--replicas 3 --acc
     says '{"eval_loss":null,"samples":20}' "$dpexec" eval lin.onnx "${all[@]}" ${how/--accumulate 2/} --quiet
     refused 1 "the loss of step 1 is nan: look for" "$dpexec" train lin.onnx "${all[@]}" --steps 1 $how --quiet
 done
-says "trained 1 steps in " "$dpexec" train lin.onnx "${all[@]}" --steps 1 --replicas 3 --loss-scaling mean-of-means
+says "trained 1 step in " "$dpexec" train lin.onnx "${all[@]}" --steps 1 --replicas 3 --loss-scaling mean-of-means
 says ", loss 0" "$dpexec" train lin.onnx "${all[@]}" --steps 1 --replicas 3 --loss-scaling mean-of-means
 
 # What is split, and along which axis, is printed before the first step.

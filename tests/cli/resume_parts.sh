@@ -115,7 +115,7 @@ all_end() {
     refused 1 "$text" "$dpexec" launch -n 3 -- "${small[@]}" --quiet --world-timeout 60 --shard "$level" --steps 4 --resume "$DIR/on"
     for r in 0 1 2; do
         if [ -n "$who" ] && [ "$r" != "$who" ]; then
-            check "$name: rank $r tells of rank $who" grep -q "rank $r: .*rank $who of 3: $DIR/on/$at/$text" "$DIR/refused.err"
+            check "$name: rank $r tells of rank $who" grep -q "rank $r: whether step 2 is evaluated again: rank $who of 3: $DIR/on/$at/$text" "$DIR/refused.err"
         else
             check "$name: rank $r" grep -q "rank $r: .*$DIR/on/$at/$text" "$DIR/refused.err"
         fi

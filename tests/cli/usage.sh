@@ -19,6 +19,7 @@ refused 2 "there is no option --batchsize (did you mean --batch-size?)" "${train
 refused 2 "there is no option --optimiser (did you mean --optimizer?)" "${train[@]}" --optimiser sgd
 check "what is near nothing is not guessed" test -z "$("${train[@]}" --bogus 2>&1 | grep mean)"
 refused 2 "there is no command evaluate, nor a file: did you mean eval?" "$dpexec" evaluate models/mlp.onnx --data "$digits"
+refused 2 "there is no command predict, nor a file of that name; commands: train, eval, run, check, launch, devices" "$dpexec" predict models/mlp.onnx
 refused 2 "there is no command rum, nor a file: did you mean run?" "$dpexec" rum models/mlp.onnx
 refused 2 "--steps needs a value" "$dpexec" models/mlp.onnx --data "$digits" --steps
 refused 2 "--quiet takes no value" "${train[@]}" --quiet=yes
@@ -182,6 +183,13 @@ untested=("$dpexec" train models/mlp.onnx --data tests/oracle/data/digits.npz --
 says "warning: --metric accuracy is measured on training batches alone: --val is not given" "${untested[@]}" --loss cross-entropy --metric accuracy --out "$DIR/untested"
 loss=$(sed -n '$s/.*"loss":\([^,]*\).*/\1/p' "$DIR/untested/metrics.jsonl")
 check "the last loss" grep -qE "^trained 60 steps in [0-9.]+ s, loss $(printf %.6g "$loss")\$" "$DIR/says.log"
+# One name for the metric of --val: as in metrics.jsonl, but for the _.
+digits=tests/oracle/data/digits.npz
+"$dpexec" models/mlp.onnx --data $digits --val $digits --loss cross-entropy --metric accuracy --batch-size 43 --threads 1 --out "$DIR/named" >"$DIR/named.txt" 2>&1
+check "while it runs" grep -qE '^step 1: eval loss [0-9.]+, eval accuracy [0-9.]+$' "$DIR/named.txt"
+check "of the training batches" grep -qE '^step 1: train loss [0-9.]+, train accuracy [0-9.]+$' "$DIR/named.txt"
+check "at the end" grep -qE '^trained 1 step in [0-9.]+ s: eval loss [0-9.]+, eval accuracy [0-9.]+$' "$DIR/named.txt"
+check "in the file" grep -qE '"eval_loss":[0-9.]+,"eval_accuracy":[0-9.]+' "$DIR/named/metrics.jsonl"
 says "warning: the loss is negative: --loss nll expects log-probabilities; for logits use --loss cross-entropy" "${untested[@]}" --steps 3 --loss nll
 check "once" test "$(grep -c 'is negative' "$DIR/says.log")" = 1
 finish

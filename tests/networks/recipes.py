@@ -4,6 +4,7 @@
 Each runs in an environment of its own (recipes.sh).  A recipe exports a network, trains the file with dpexec, and where it is said to
 hold the same network, compares with the framework's own training.  Prints `ok` or `FAILED` for every claim.
 """
+import contextlib
 import json
 import pathlib
 import shutil
@@ -118,6 +119,24 @@ def recipe_torch():
           "BatchNormalization" not in operators(path) and run.warned("BatchNormalization"))
     path, run = export("fixed.onnx", True, dynamo=True, optimize=False)
     claim("without dynamic_shapes the example's batch is fixed, and another size works", not batch_is_free(path) and run.ok)
+    pages_of_torch(torch, x, t, expected, parameters)
+
+
+def pages_of_torch(torch, x, t, expected, parameters):
+    """The exports that docs/from-*.md show, as they stand there; each writes net.onnx."""
+    docs = pathlib.Path(__file__).resolve().parents[2] / "docs"
+    line = next(l.strip() for l in (docs / "from-torch-dp.md").read_text().splitlines() if l.startswith("    torch.onnx.export("))
+    block = next(b for b in (docs / "from-mmengine.md").read_text().split("```python\n")[1:] if "torch.onnx.export" in b).split("```")[0]
+    for page, text in (("from-torch-dp", line), ("from-mmengine", block)):
+        names = {"torch": torch, "F": torch.nn.functional, "Dim": torch.export.Dim, "net": torch_net(torch), "x": torch.zeros(2, 3, 16, 16),
+                 "y": torch.zeros(2, dtype=torch.int64), "accuracy": lambda scores, y: (scores.argmax(1) == y).float().mean()}
+        with contextlib.chdir(OUT):
+            exec(text, names)
+        data, loss = ({"x": x, "target": t}, "cross-entropy") if page == "from-torch-dp" else ({"x": x, "y": t}, "outputs")
+        run = Run(OUT / "net.onnx", data, "--loss", loss, "--lr", "0.01", *SGD)
+        claim(f"docs/{page}.md: the batch is free", batch_is_free(OUT / "net.onnx"))
+        claim(f"docs/{page}.md: trained as by PyTorch", close(run.losses, expected, 1e-4))
+        claim(f"docs/{page}.md: every parameter is trained", len(run.trained) == len(parameters))
 
 
 # ---- Keras ----

@@ -1,0 +1,89 @@
+#!/bin/bash
+# docs/from-*.md: every command line that a page shows runs as it stands there, and every piece of C is compiled as it stands, linked with a
+# program that calls it (tests/cli/from_pages/PAGE.c) and run.  Without GPUs 'cuda*4' of the pages is 'cpu*4' here, which is all that is changed.
+. "$(dirname "$0")/lib.sh"
+python=${PYTHON:-/usr/bin/python3}
+cc=$(sed -n 's/^CMAKE_C_COMPILER:[A-Z]*=//p' "$build/CMakeCache.txt")
+sanitize=$(sed -n 's/^DPX_SANITIZE:[A-Z]*=//p' "$build/CMakeCache.txt")
+export PATH=$build:$PATH LD_LIBRARY_PATH=$build
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
+here=$root/tests/cli/from_pages
+"$dpexec" devices | grep -q '^cuda:3' && device=cuda || device=cpu
+
+# What the pages call net.onnx, train.npz and val.npz, of a kind that suits the page.
+check "models and data" "$python" - "$DIR" <<'PY'
+import os, sys
+import numpy as np, onnx
+from onnx import TensorProto as T, helper as H, numpy_helper as N
+d, r = sys.argv[1], np.random.default_rng(0)
+def put(page, model, train, val=None):
+    os.makedirs(f"{d}/{page}")
+    onnx.save(model, f"{d}/{page}/net.onnx")
+    np.savez(f"{d}/{page}/train.npz", **train)
+    if val:
+        np.savez(f"{d}/{page}/val.npz", **val)
+cnn, labels = onnx.load("models/fashion_cnn.onnx"), r.integers(0, 10, 270)
+images = dict(image=r.normal(size=(270, 1, 28, 28)).astype("f"), target=labels)
+put("from-ddp", cnn, images)
+some = {k: v[:43] for k, v in images.items()}
+put("from-torch-dp", cnn, some)
+put("from-jactorch", cnn, some)
+mask = r.integers(0, 2, (10, 64, 64))
+mask[r.random(mask.shape) < 0.2] = 255
+put("from-encoding", onnx.load("models/unet.onnx"), dict(image=r.normal(size=(10, 3, 64, 64)).astype("f"), target=mask))
+for old, new in ("image", "img"),:                 # as mmcv's pipelines call it
+    cnn.graph.input[0].name = new
+    for n in cnn.graph.node:
+        n.input[:] = [new if i == old else i for i in n.input]
+put("from-mmcv", cnn, {})
+mlp = onnx.load("models/mlp.onnx")
+mlp.graph.input.append(H.make_tensor_value_info("y", T.INT64, ["batch"]))
+mlp.graph.node.append(H.make_node("SoftmaxCrossEntropyLoss", ["logits", "y"], ["loss"]))
+mlp.graph.output.append(H.make_tensor_value_info("loss", T.FLOAT, []))
+x = r.random(size=(70, 64)).astype("f")
+put("from-mmengine", mlp, dict(x=x, y=labels[:70]), dict(x=x[:9], y=labels[:9]))
+PY
+
+# The indented lines of a page that are commands; those of others' tools and of Python are the user's old ones, or the export.
+commands() { sed -n 's/^    \([a-z]\)/\1/p' "docs/$1.md" | awk '/^```c$/ { c = 1 } /^```$/ { c = 0 } !c' | grep -E '^(dpexec|mpirun|graph-transform) '; }
+others() { awk '/^```/ { code = !code } !code' "docs/$1.md" | grep -E '^    [^ ]' | grep -vE '^    (dpexec|mpirun|graph-transform) ' | grep -vE '^    (torchrun|torch\.onnx\.export)'; }
+
+# one PAGE COMMAND: in the page's folder, as a user's shell runs it.
+one() { (cd "$DIR/$1" && timeout 300 bash -c "${2//cuda\*/$device*}"); }
+
+run=0
+for page in docs/from-*.md; do
+    page=$(basename "$page" .md)
+    check "$page: no line is of another kind" test -z "$(others "$page")"
+    : >"$DIR/$page.txt"
+    while read -r line; do
+        [[ $line != mpirun* || -e $build/libdpexec_openmpi.so ]] || { skip "$page: mpirun" "the plug-in of Open MPI is not built"; continue; }
+        run=$((run + 1))
+        check "$page: $line" one "$page" "$line"
+        cp "$DIR/check.log" "$DIR/said-$run"
+        grep -E '^trained ' "$DIR/check.log" | sed -E 's/ in [0-9.]+ s//' >>"$DIR/$page.txt"
+    done < <(commands "$page")
+done
+check "commands of five pages" test $run -ge 6
+check "one process with four devices and four processes: the same run" test "$(sort -u "$DIR/from-ddp.txt" | grep -c 'loss')" = 1
+check "the metric of the page" grep -q 'train mean-iou' "$DIR"/said-*
+check "an evaluation" grep -qE 'eval loss [0-9.]+$' "$DIR/from-mmengine.txt"
+
+# built PAGE: its C, as it stands but for the device, in front of the program that calls it.
+built() {
+    awk '/^```c$/ { on = 1; next } /^```/ { on = 0 } on' "docs/$1.md" | sed "s/cuda\*/$device*/" >"$DIR/$1.h"
+    "$cc" -std=c11 -D_GNU_SOURCE -Wall -Wextra -Wpedantic -Werror -Wno-unknown-pragmas ${sanitize:+-fsanitize=$sanitize} -I. -Iinclude -I"$DIR" \
+        "$here/$1.c" -L"$build" -ldpexec -lm -o "$DIR/$1.program"
+}
+for page in from-torch-dp from-mmcv from-mmengine; do
+    check "$page: compile" built $page
+    check "$page: run" "$DIR/$page.program" "$DIR/$page/net.onnx"
+done
+check "no other page has C" test "$(grep -lx '```c' docs/from-*.md | wc -l)" = 3
+# Options that the tables name are there.
+{ for c in train eval launch; do "$dpexec" $c --help; done; "$graph_transform" --help; } >"$DIR/help.txt" 2>&1
+gone=$(grep -v '^    torchrun' docs/from-*.md | grep -ohE -- '--[a-z]+[a-z-]*' | sort -u | while read -r flag; do
+    grep -qE -- "(^|[^a-z-])$flag([^a-z-]|\$)" "$DIR/help.txt" || echo "$flag"
+done)
+check "options that the pages name are there: $gone" test -z "$gone"
+finish

@@ -1,0 +1,80 @@
+#!/bin/bash
+# The pictures and reports of ResNet-50 and fashion_cnn on four devices: how large they are, the parts of batches of twice as many samples as
+# devices and of one more, the numbers that synchronised batch-norm sends, and the ways of a sample, a parameter and its gradient.
+. "$(dirname "$0")/lib.sh"
+python=${PYTHON:-/usr/bin/python3}
+check "ResNet-50" "$python" - "$DIR" <<'PY'
+import pathlib, sys
+sys.path.insert(0, "bench")
+import gpu_models
+gpu_models.model_file("resnet50", gpu_models.CASES["resnet50"]["full"], pathlib.Path(sys.argv[1]))
+PY
+cp models/fashion_cnn.onnx "$DIR"
+
+cat >"$DIR/judge.py" <<'PY'
+import json, re, sys
+import xml.etree.ElementTree as et
+folder, net, batch = sys.argv[1], sys.argv[2], int(sys.argv[3])
+devices = 4
+parts = [batch // devices + (r < batch % devices) for r in range(devices)]
+ranges = [(sum(parts[:r]), sum(parts[:r + 1]) - 1) for r in range(devices)]
+report, text = json.load(open(f"{folder}/report.json")), open(f"{folder}/report.txt").read()
+dot, page, svg = (open(f"{folder}/step.{kind}").read() for kind in ("dot", "html", "svg"))
+data = json.loads(re.search(r'<script type="application/json" id="graph">(.*?)</script>', page, re.S)[1])
+drawing = et.fromstring(svg)
+words = [t.text for t in drawing.iter("{http://www.w3.org/2000/svg}text")]
+
+# Parts, wherever they are told.
+assert report["batch"] == batch and report["samples"] == parts and data["samples"] == parts, (report["samples"], parts)
+assert f"batch of {batch} over {devices} replicas: {' '.join(map(str, parts))}\n" in text
+for r, (a, b) in enumerate(ranges):
+    assert f"samples {a} to {b}" in words and f'label="replica {r}, samples {a} to {b}";' in dot, (r, a, b)
+    assert f"replica {r}: device {r}, {parts[r]} samples ({a} to {b})" in text
+
+# Batch-norm of C channels sends a count, C means and C sums of squares, in float64, and back two sums a channel.
+channels = {p["name"].rsplit(".", 1)[0]: p["shape"][0] for p in report["parameters"] if p["trained"] and len(p["shape"]) == 1}
+by = {c["name"]: c for c in report["collectives"]}
+norms = [n for n in channels if f"all-gather of {n}" in by]
+assert len(norms) == {"resnet50": 53, "fashion_cnn": 3}[net], norms
+for n in norms:
+    assert by[f"all-gather of {n}"]["bytes"] == devices * 8 * (2 * channels[n] + 1), by[f"all-gather of {n}"]
+    assert by[f"all-reduce of gradient of {n}"]["bytes"] == devices * 4 * 2 * channels[n], by[f"all-reduce of gradient of {n}"]
+
+# A way each, by the page's own tables: of a parameter to its gradient, the sum over devices and the update.
+boxes = set(re.findall(r'id="(b\d+_-?\d+)"', page))
+made = {v: n for n in data["nodes"] for v in n["out"]}
+assert all(n["box"] in boxes for n in data["nodes"])
+for p in (p for p in report["parameters"] if p["trained"]):
+    ids = {int(i) for i, name in data["states"].items() if name == p["name"]}
+    pairs = [made[g] for n in data["nodes"] for s, g in n["pairs"] if s in ids]
+    assert len(ids) == len(pairs) == devices and all(n["phase"] == "backward" for n in pairs), p["name"]
+    assert by[p["gradient_by"]]["kind"] == "all-reduce" and by[p["gradient_by"]]["phase"] == "backward"
+# ... and of a sample: every replica computes the first convolution of its own.
+assert sorted(n["replica"] for n in data["nodes"] if n["phase"] == "forward" and n["op"] == "Conv" and n["name"].split("@")[0] == "conv1") == [0, 1, 2, 3]
+
+# Sizes: a page's width; high enough for its rows and no more than a few of its screens for 161 parameters; no text cut off in a box.
+width, height = int(drawing.get("width")), int(drawing.get("height"))
+assert width == 1240 and height <= {"resnet50": 7200, "fashion_cnn": 1100}[net], (width, height)
+rects = [[float(r.get(k)) for k in ("x", "y", "width", "height")] for r in drawing.iter("{http://www.w3.org/2000/svg}rect") if r.get("x")]
+assert all(x >= 0 and y >= 0 and x + w <= width and y + h <= height for x, y, w, h in rects)
+cut = [t for t in words if t.endswith("...")]
+assert not cut, cut
+if net == "resnet50":
+    # 3, 4, 6 and 3 blocks, of which the first of each stage has a shortcut of its own.
+    before = " ".join(t.text for t in drawing.iter("{http://www.w3.org/2000/svg}text") if t.get("x") == "74")
+    assert len(re.findall(r"x3\) x\d+", before)) == 4 and len(before) < 700, before
+PY
+
+for net in resnet50 fashion_cnn; do
+    for batch in 8 9; do
+        step=("$graph_transform" "$DIR/$net.onnx" --loss cross-entropy --batch-size "$batch" --devices 'cpu*4')
+        for kind in svg html dot; do check "$net of $batch: step.$kind" "${step[@]}" -o "$DIR/step.$kind"; done
+        "${step[@]}" --report --json >"$DIR/report.json"
+        "${step[@]}" --report >"$DIR/report.txt"
+        check "$net of $batch samples on four devices" "$python" "$DIR/judge.py" "$DIR" $net $batch
+    done
+done
+shown=$(sed -n 's/^    graph-transform \(.* -o step.svg\)$/\1/p' docs/report.md)
+(cd "$DIR" && mkdir models && cp fashion_cnn.onnx models && eval "$graph_transform $shown")
+check "the picture of docs/report.md is what its command draws" cmp "$DIR/step.svg" docs/fashion_cnn.svg
+finish
