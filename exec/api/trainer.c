@@ -395,10 +395,9 @@ static int64_t count_output(const NamedTensor *out, int n, const char *name)
 /* The output of group or player k. */
 static const Tensor *output_of(const NamedTensor *out, int n, const char *name, int k)
 {
-    char full[64];
+    char own[GROUP_NAME];
 
-    snprintf(full, sizeof full, k ? "%s.%d" : "%s", name, k);
-    return named_find(out, n, full);
+    return named_find(out, n, group_name(own, name, k));
 }
 
 static void read_groups(dpx_trainer *t, dpx_result *r, const NamedTensor *out, int n)
