@@ -44,6 +44,7 @@ static Status keep_living(Graph *g, const uint32_t *uses, uint32_t *now)
         return ST_OK;
     if (!(kept = ARENA_NEW(g->arena, Value *, n)))
         return FAIL_NOMEM();
+    kept[0] = g->value[0];
     for (uint32_t i = 1; i < g->n_value; i++)
         if (now[i])
             kept[now[i]] = g->value[i];

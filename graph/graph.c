@@ -20,6 +20,21 @@ Status graph_fail_nomem(Graph *g)
 
 Graph *graph_create(const char *name) { return graph_create_within(name, NULL); }
 
+static const Shape no_shape = { .rank = -1 };
+
+/* What NO_VALUE names: of no type nor shape, so that a formula goes on to its end when memory has run out. */
+static bool add_no_value(Graph *g)
+{
+    Value *none = ARENA_NEW(g->arena, Value, 1);
+
+    if (!none || !(g->value = arena_grow(g->arena, NULL, sizeof *g->value, 0, &g->cap_value)))
+        return false;
+    *none = (Value){ .name = "", .shape = &no_shape, .replica = -1, .device = -1 };
+    g->value[0] = none;
+    g->n_value = 1;
+    return true;
+}
+
 static Graph *create_in(Arena *a, const char *name)
 {
     Graph *g = a ? ARENA_NEW(a, Graph, 1) : NULL;
@@ -30,9 +45,7 @@ static Graph *create_in(Arena *a, const char *name)
     g->name = arena_strdup(a, name);
     g->producer = g->producer_version = "";
     g->names = names_create(a);
-    g->value = arena_grow(a, NULL, sizeof *g->value, 0, &g->cap_value);
-    g->n_value = 1;
-    return g->name && g->names && g->value ? g : NULL;
+    return g->name && g->names && add_no_value(g) ? g : NULL;
 }
 
 Graph *graph_create_within(const char *name, MemoryBudget *b)
@@ -66,10 +79,8 @@ void graph_free(Graph *g)
 
 void value_set_shape(Graph *g, Value *v, const Shape *s)
 {
-    static const Shape unknown = { .rank = -1 };
-
     if (!(v->shape = shapes_share(&g->shapes, g->arena, s))) {
-        v->shape = &unknown;
+        v->shape = &no_shape;
         graph_fail_nomem(g);
     }
 }
@@ -81,7 +92,7 @@ ValueId graph_add_value(Graph *g, ValueKind kind, const char *name, DType dtype,
 
     if (g->status)
         return NO_VALUE;
-    if (!(v = ARENA_NEW(g->arena, Value, 1))) {
+    if (!name || !(v = ARENA_NEW(g->arena, Value, 1))) {
         graph_fail_nomem(g);
         return NO_VALUE;
     }
@@ -138,7 +149,7 @@ ValueId graph_add_state(Graph *g, const char *name, const Tensor *init, bool tra
 
 void graph_add_output(Graph *g, const char *name, ValueId v)
 {
-    Output o = { g->status ? "" : arena_strdup(g->arena, name), v, NULL };
+    Output o = { g->status ? "" : name ? arena_strdup(g->arena, name) : NULL, v, NULL };
 
     if (!o.name)
         graph_fail_nomem(g);
@@ -166,6 +177,8 @@ void graph_add_update(Graph *g, ValueId state, ValueId next)
 
 void graph_rename(Graph *g, ValueId v, const char *name)
 {
+    if (!name)
+        graph_fail_nomem(g);
     if (g->status || !has_value(v) || !strcmp(value(g, v)->name, name))
         return;
     name = names_given_up(g, name) ? arena_strdup(g->arena, name) : graph_unique_name(g, name);
@@ -366,17 +379,6 @@ void graph_remove(Graph *g, Node *n)
     n->op = NULL;
 }
 
-const char *const *graph_copy_symbols(Graph *to, const char *const *from)
-{
-    const char **names = from ? ARENA_NEW(to->arena, const char *, MAX_RANK) : NULL;
-
-    for (int i = 0; names && i < MAX_RANK; i++)
-        names[i] = from[i] ? arena_strdup(to->arena, from[i]) : NULL;
-    if (from && !names)
-        graph_fail_nomem(to);
-    return names;
-}
-
 /* ---- copying ---- */
 
 /* NULL for NULL; else in the graph's arena. */
@@ -387,6 +389,17 @@ static const char *clone_text(Graph *to, const char *text)
     if (text && !copy)
         graph_fail_nomem(to);
     return copy;
+}
+
+const char *const *graph_copy_symbols(Graph *to, const char *const *from)
+{
+    const char **names = from ? ARENA_NEW(to->arena, const char *, MAX_RANK) : NULL;
+
+    if (from && !names)
+        graph_fail_nomem(to);
+    for (int i = 0; names && i < MAX_RANK; i++)
+        names[i] = clone_text(to, from[i]);
+    return names;
 }
 
 static ValueId clone_value(Graph *to, const Graph *g, ValueId v, bool lend)

@@ -178,6 +178,7 @@ const char *const *graph_copy_symbols(Graph *to, const char *const *from);
 Graph *graph_copy_inside(Graph *to, const Graph *g);
 
 /* ---- reading ---- */
+/* Of NO_VALUE, which a failure leaves, one of no type nor shape. */
 static inline Value *value(const Graph *g, ValueId v) { return g->value[v.i]; }
 static inline bool has_value(ValueId v) { return v.i != 0; }
 static inline bool value_eq(ValueId a, ValueId b) { return a.i == b.i; }
@@ -208,7 +209,7 @@ bool value_const_number(const Graph *g, ValueId v, double *out);
  * constant. */
 Status value_const_ints(const Graph *g, ValueId v, int64_t *out, int max, int *n) CHECKED;
 
-/* ---- building; failures are sticky in g->status ---- */
+/* ---- building; failures are sticky in g->status, and a name that is NULL is one that memory ran out for ---- */
 Status graph_fail_nomem(Graph *g); /* records that memory ran out, unless something failed before */
 ValueId graph_add_value(Graph *g, ValueKind kind, const char *name, DType dtype, const Shape *shape);
 ValueId graph_add_input(Graph *g, const char *name, DType dtype, const Shape *shape);

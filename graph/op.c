@@ -131,13 +131,21 @@ static Status check_text(const Graph *g, const Node *n)
     return ST_OK;
 }
 
+/* Where memory has run out shapes may be missing, and what an operator says of that is not why. */
+static Status infer(Graph *g, Node *n)
+{
+    const Status st = n->op->infer(g, n);
+
+    return st && g->status == E_NOMEM ? FAIL_NOMEM() : st;
+}
+
 Status node_infer(Graph *g, Node *n)
 {
     if (!node_inputs_known(g, n))
         return g->status;
     if (n->n_in && has_value(n->in[0]))
         TRY(check_dtype(g, n, in_value(g, n, 0)));
-    TRY(n->op->infer(g, n));
+    TRY(infer(g, n));
     if (n->n_in > 1 && n->n_out)
         TRY(check_text(g, n));
     for (int i = 0; i < n->n_out && !g->status; i++)

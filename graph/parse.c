@@ -366,13 +366,15 @@ static Status op_name(Parser *p, const OpDef **op)
 {
     const char *dot;
     char domain[64] = "";
+    size_t len;
 
     if (p->tok.kind != T_WORD)
         return parse_expected(p, "an operator");
     dot = strrchr(p->tok.text, '.');
-    if (dot && (size_t)(dot - p->tok.text) < sizeof domain)
-        memcpy(domain, p->tok.text, (size_t)(dot - p->tok.text));
-    if (!(*op = op_find(domain, dot ? dot + 1 : p->tok.text)))
+    len = dot ? (size_t)(dot - p->tok.text) : 0;
+    if (len < sizeof domain)
+        memcpy(domain, p->tok.text, len);
+    if (len >= sizeof domain || !(*op = op_find(domain, dot ? dot + 1 : p->tok.text)))
         return FAIL(E_MODEL, "line %d: unknown operator '%.80s'", p->tok.line, p->tok.text);
     return parse_next(p);
 }

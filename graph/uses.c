@@ -1,8 +1,6 @@
 /* Lists of readers laid end to end, by value: counted, summed up, filled in. */
 #include "graph/uses.h"
 
-#include <string.h>
-
 #include "graph/base/arena.h"
 
 static void count(const Graph *g, uint32_t *first, uint32_t *ends)

@@ -265,7 +265,7 @@ Status model_repair(Graph *g, const BuildOptions *opt, Evaluator eval, Report *r
 #define OUT_METRIC_SUM "metric_sum" /* of the metric alike */
 #define OUT_METRIC_WEIGHT "metric_weight"
 #define OUT_GRAD_NORM "grad_norm" /* before clipping; of group k that has a clip of its own "grad_norm.k" */
-/* With --turns each player has these two of its own (player_name). */
+/* With --turns each player has these two of its own (group_name). */
 #define OUT_LOSS_SCALE "loss_scale" /* SCALE_DYNAMIC: that this step used */
 #define OUT_APPLIED \
     "applied" /* with a scale: bool: all gradients were finite; else the step changed nothing but a dynamic scale */
@@ -279,7 +279,7 @@ Status model_repair(Graph *g, const BuildOptions *opt, Evaluator eval, Report *r
 /* Inputs made by passes. */
 #define IN_LR "learning_rate" /* 0-d, of the parameters' type; of group k, counted from 1, "learning_rate.k" */
 /* State made by passes; parameters and running statistics keep the user's names. */
-/* With --turns and a loss scale each player has the first three of its own (player_name). */
+/* With --turns and a loss scale each player has the first three of its own (group_name). */
 #define STATE_STEP "dpexec.step"             /* int64 0-d: updates of the parameters done */
 #define STATE_LOSS_SCALE "dpexec.loss_scale" /* float32 0-d */
 #define STATE_GOOD_STEPS "dpexec.good_steps" /* int64 0-d: updates since the scale changed */

@@ -101,6 +101,8 @@ static Status run_one(Graph *g, const Pass *pass, const BuildOptions *opt, Evalu
 
     report_stage_begin(&stage, g);
     st = ctx.scratch ? run_pass(g, pass, &ctx) : FAIL_NOMEM();
+    if (g->status == E_NOMEM && st != E_NOMEM) /* what the pass made of that is not why */
+        st = FAIL_NOMEM();
     rewrite_drop(g);
     stage.changed = ctx.n_changed;
     stage.scratch_bytes = ctx.scratch ? arena_bytes(ctx.scratch) : 0;

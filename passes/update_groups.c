@@ -2,6 +2,7 @@
 #include "passes/update_groups.h"
 
 #include <fnmatch.h>
+#include <stdio.h>
 #include <string.h>
 
 int update_group_of(const BuildOptions *opt, const char *name)
@@ -36,9 +37,10 @@ int update_group_norm(const BuildOptions *opt, int k)
     return first;
 }
 
-const char *player_name(Arena *a, const char *name, int player)
+const char *group_name(char text[GROUP_NAME], const char *name, int k)
 {
-    return player ? arena_printf(a, "%s.%d", name, player) : name;
+    snprintf(text, GROUP_NAME, k ? "%s.%d" : "%s", name, k);
+    return text;
 }
 
 static int same_beginning(const char *a, const char *b)

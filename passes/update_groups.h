@@ -13,8 +13,9 @@ int update_group_player(const BuildOptions *opt, int k);
 /* By which group the norm of group k's gradients is known, which is clipped: k, where it has a clip of its own; else
  * all of its player together, by the first of them, 0 where there are no players. */
 int update_group_norm(const BuildOptions *opt, int k);
-/* What a player has of its own: "NAME.player"; NAME itself of player 0.  NULL: no memory. */
-const char *player_name(Arena *a, const char *name, int player);
+/* What group or player k has of its own is called "NAME.k"; of 0 it is NAME itself, one of those of passes/pass.h. */
+enum { GROUP_NAME = 64 };
+const char *group_name(char text[GROUP_NAME], const char *name, int k);
 /* Lists the groups that have none of the `n` parameters that are trained. */
 Status update_groups_check(const BuildOptions *opt, const char *const *name, int n) CHECKED;
 

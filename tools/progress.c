@@ -1,7 +1,6 @@
 /* The moving line is redrawn a few times a second; work between two redraws costs one look at the clock. */
 #include "tools/progress.h"
 
-#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <time.h>

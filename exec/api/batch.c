@@ -194,8 +194,7 @@ static Status name_tensors(Feed *f, const dpx_trainer *t, const dpx_tensor *batc
     return ST_OK;
 }
 
-/* How many a tensor of a batch has. */
-/* By the first tensor that is divided, else by the first axis of the first. */
+/* How many a batch has, by the first tensor that is divided, else by the first axis of the first. */
 static int64_t count_samples(const dpx_trainer *t, const NamedTensor *x, int n)
 {
     for (int i = 0; i < n; i++) {

@@ -1,6 +1,5 @@
 /* Steps that change nothing: evaluation, which gives predictions and, where the targets are there, losses and the
  * metric; and inference. */
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 

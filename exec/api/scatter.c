@@ -1,6 +1,5 @@
 /* What each replica has of a batch. */
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "exec/api/data.h"

@@ -395,10 +395,9 @@ static int64_t count_output(const NamedTensor *out, int n, const char *name)
 /* The output of group or player k. */
 static const Tensor *output_of(const NamedTensor *out, int n, const char *name, int k)
 {
-    char full[64];
+    char own[GROUP_NAME];
 
-    snprintf(full, sizeof full, k ? "%s.%d" : "%s", name, k);
-    return named_find(out, n, full);
+    return named_find(out, n, group_name(own, name, k));
 }
 
 static void read_groups(dpx_trainer *t, dpx_result *r, const NamedTensor *out, int n)
@@ -446,14 +445,15 @@ static Status begin(dpx_trainer *t, BuildMode mode, const Feed *f, SessionStep *
         t->agreed &= states_begun(session_states(t->session)) == before;
         TRY(trainer_agree_states(t));
     }
-    TRY(session_begin(step, t->session, mode, f->tensor, f->n, f->partly ? &f->part : NULL));
-    return trainer_count_padding(t, f, step);
+    return session_begin(step, t->session, mode, f->tensor, f->n, f->partly ? &f->part : NULL);
 }
 
 Status trainer_begin(dpx_trainer *t, BuildMode mode, const Feed *f, SessionStep *step)
 {
-    const Status st = begin(t, mode, f, step);
+    Status st = begin(t, mode, f, step);
 
+    if (!st && (st = trainer_count_padding(t, f, step)))
+        session_let_go(step);
     lengths_forget(&t->lengths); /* they were of this step */
     return st;
 }
@@ -552,7 +552,10 @@ static Status begin_micro_batch(dpx_trainer *t, Feed *f, BegunStep *b)
     b->result.step = t->step;
     b->result.lr = options_group_rate(t->options, 0, t->step, t->seen);
     add_to_group(t, &b->result);
-    return last ? begin_apply(t, b) : ST_OK;
+    if (!last)
+        return ST_OK;
+    session_let_go(&b->step); /* what it tells is told of the group */
+    return begin_apply(t, b);
 }
 
 static Status begin_batch(dpx_trainer *t, const dpx_tensor *batch, int n, const int64_t *samples, BegunStep *b)
@@ -591,6 +594,8 @@ static Status keep_begun(dpx_trainer *t, BegunStep *b)
     }
     if (b->result.updated)
         t->begun[t->n_begun++] = *b;
+    else if (!b->ended)
+        session_let_go(&b->step);
     return ST_OK;
 }
 

@@ -1,6 +1,5 @@
 /* A trainer's state: read and written, kept in checkpoints and resumed, and rank 0's in all processes of a world,
  * whatever values their own model files or checkpoints had. */
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,6 @@
 /* Which devices a run uses: the grammar of --devices. */
 #include <ctype.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "exec/device/describe.h"

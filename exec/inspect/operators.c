@@ -1,8 +1,6 @@
 /* Everything comes from the OpDefs and the backends' lists of kernels; nothing is said of an operator by name. */
 #include "exec/inspect/operators.h"
 
-#include <string.h>
-
 #include "graph/grad.h"
 #include "graph/op.h"
 #include "graph/place.h"

@@ -1,6 +1,5 @@
 /* The picture as SVG: measures are in pixels of a page WIDTH wide. */
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "exec/inspect/picture.h"

@@ -1,8 +1,6 @@
 /* The walk of a simulation (simulate_step.c) over the graph that is reported, on as many devices as it is for. */
 #include "exec/inspect/step_times.h"
 
-#include <string.h>
-
 #include "exec/inspect/links.h"
 #include "exec/inspect/simulate.h"
 #include "graph/op.h"

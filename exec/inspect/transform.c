@@ -2,7 +2,6 @@
  * all. */
 #include "exec/inspect/transform.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 

@@ -251,7 +251,7 @@ static Status add_node(dpx_node *node, const Wanted *w, ValueId *out)
     for (int i = 0; i < w->n_out; i++)
         if (!shape_known(value(g, out[i])->shape))
             return FAIL(E_UNSUPPORTED, "the shape of output %d depends on data", i);
-    return graph_lower(g, first, false, g->arena, w->n_out, out, NULL);
+    return graph_lower(g, g->arena, &(Lowering){ .first = first, .held = out, .n_held = w->n_out });
 }
 
 static Status emit_wanted(dpx_node *node, Wanted *w, dpx_value *out)

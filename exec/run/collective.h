@@ -28,7 +28,7 @@ typedef struct Collective Collective;
 /* At least one device of this process takes part: those of site->member, or all when it spans processes. */
 Status collective_create(Collective **out, Rendezvous *r, const Graph *g, const Node *n, const Site *site) CHECKED;
 void collective_free(Collective *c); /* NULL is legal */
-/* Memory of span_staging_bytes, which all collectives of a program may share. */
+/* Memory of SpanBytes.staging, which all collectives of a program may share. */
 void collective_set_staging(Collective *c, void *staging);
 /* Before a step, while no thread is inside: forgets an interrupted meeting. */
 void collective_reset(Collective *c);

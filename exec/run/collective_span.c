@@ -314,28 +314,17 @@ static size_t space_bytes(const Span *s)
     return s->way == BY_LIBRARY ? (size_t)s->size * (size_t)s->chunk * s->element : 0;
 }
 
-size_t span_staging_bytes(const Graph *g, const Node *n, const Site *site)
+Status span_bytes(SpanBytes *out, const Graph *g, const Node *n, const Site *site)
 {
     Span *s;
-    size_t bytes;
 
-    if (!span_is_needed(n, site) || span_create(&s, g, n, site))
-        return 0;
-    bytes = staging_bytes(s, g, n);
+    *out = (SpanBytes){ 0 };
+    if (!span_is_needed(n, site))
+        return ST_OK;
+    TRY(span_create(&s, g, n, site));
+    *out = (SpanBytes){ staging_bytes(s, g, n), 2 * space_bytes(s) };
     span_free(s);
-    return bytes;
-}
-
-size_t span_sum_bytes(const Graph *g, const Node *n, const Site *site)
-{
-    Span *s;
-    size_t bytes;
-
-    if (!span_is_needed(n, site) || span_create(&s, g, n, site))
-        return 0;
-    bytes = 2 * space_bytes(s);
-    span_free(s);
-    return bytes;
+    return ST_OK;
 }
 
 void span_set_staging(Span *s, void *staging) { s->staging = staging; }

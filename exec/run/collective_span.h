@@ -32,10 +32,11 @@ bool span_sends_whole(const Graph *g, const Node *n, int parts, int processes, d
 
 /* Does the collective need what is in another process?  Then it spans all processes. */
 bool span_is_needed(const Node *n, const Site *site);
-/* What comes from other processes and has no place of its own takes so many bytes here while the collective runs. */
-size_t span_staging_bytes(const Graph *g, const Node *n, const Site *site);
-/* So many the world keeps from then on where its library adds: what is added, and what comes of it. */
-size_t span_sum_bytes(const Graph *g, const Node *n, const Site *site);
+typedef struct {
+    size_t staging; /* while the collective runs, of what comes from other processes and has no place of its own */
+    size_t sums;    /* that the world keeps from then on where its library adds: what is added, and what comes of it */
+} SpanBytes;
+Status span_bytes(SpanBytes *out, const Graph *g, const Node *n, const Site *site) CHECKED;
 Status span_create(Span **out, const Graph *g, const Node *n, const Site *site) CHECKED;
 void span_free(Span *s); /* NULL is legal */
 /* Lends it that memory, which may be that of other collectives: none of them runs meanwhile. */

@@ -70,47 +70,53 @@ static Status create_collective(Program *p, CpuCall *c, const Node *n)
                                            : ST_OK;
 }
 
-/* The most that a collective needs, of one of these kinds, where the n_local devices from `first` on are a process. */
-static Status most_bytes(size_t *out, size_t (*of)(const Graph *, const Node *, const Site *), const Program *p,
-                         int first, int n_local)
+static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
+
+static Status add_bytes(SpanBytes *most, const Program *p, const Node *n, int first, int n_local, Arena *a)
+{
+    SpanBytes own;
+    Site site;
+
+    TRY(find_site(&site, p, n, a));
+    site.first = first;
+    site.n_local = n_local;
+    TRY(span_bytes(&own, p->ready.graph, n, &site));
+    *most = (SpanBytes){ larger(own.staging, most->staging), larger(own.sums, most->sums) };
+    return ST_OK;
+}
+
+/* The most that a collective needs of each, where the n_local devices from `first` on are a process. */
+static Status most_bytes(SpanBytes *out, const Program *p, int first, int n_local)
 {
     Arena *a = arena_create();
-    Site site;
     Status st = a ? ST_OK : FAIL_NOMEM();
 
-    *out = 0;
+    *out = (SpanBytes){ 0 };
     FOR_NODES(p->ready.graph, n)
-        if (n->op->flags & OPF_COLLECTIVE && !st && !(st = find_site(&site, p, n, a))) {
-            size_t bytes;
-
-            site.first = first;
-            site.n_local = n_local;
-            bytes = of(p->ready.graph, n, &site);
-            *out = bytes > *out ? bytes : *out;
-        }
+        if (n->op->flags & OPF_COLLECTIVE && !st)
+            st = add_bytes(out, p, n, first, n_local, a);
     arena_free(a);
     return st;
 }
 
 Status program_staging_bytes(size_t *out, const Program *p, int device)
 {
-    size_t staged, summed;
+    SpanBytes most;
 
-    TRY(most_bytes(&staged, span_staging_bytes, p, device, 1));
-    TRY(most_bytes(&summed, span_sum_bytes, p, device, 1));
-    *out = staged + summed;
+    TRY(most_bytes(&most, p, device, 1));
+    *out = most.staging + most.sums;
     return ST_OK;
 }
 
 static Status create_collectives(Program *p)
 {
-    size_t bytes;
+    SpanBytes most;
 
     FOR_NODES(p->ready.graph, n)
         if (n->op->flags & OPF_COLLECTIVE)
             TRY(create_collective(p, &p->call[n->index], n));
-    TRY(most_bytes(&bytes, span_staging_bytes, p, p->ready.opt.first, p->ready.opt.n_local));
-    if (bytes && !(p->staging = aligned_alloc(64, bytes)))
+    TRY(most_bytes(&most, p, p->ready.opt.first, p->ready.opt.n_local));
+    if (most.staging && !(p->staging = aligned_alloc(64, most.staging)))
         return FAIL_NOMEM();
     for (uint32_t i = 0; i < p->ready.graph->n_node; i++)
         if (p->call[i].collective)

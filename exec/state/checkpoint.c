@@ -415,21 +415,25 @@ static Status note_skipped(const char **skipped, int *n, Arena *arena)
     return (skipped[(*n)++] = arena_strdup(arena, status_message())) ? ST_OK : FAIL_NOMEM();
 }
 
-/* Sets `*found` when one verifies. */
+/* Sets `*found` when one verifies.  Want of memory is no damage, for which an older one would do. */
 static Status read_first(Checkpoint *out, bool *found, Arena *arena, const char *directory, struct dirent **entry,
                          int n, bool whole, int64_t *bytes)
 {
     const char **skipped = ARENA_NEW(arena, const char *, (size_t)n + 1);
     char folder[PATH_MAX];
     int n_skipped = 0;
+    Status st;
 
     if (!skipped)
         return FAIL_NOMEM();
     for (int i = 0; i < n && !*found; i++) {
         if (snprintf(folder, sizeof folder, "%s/%s", directory, entry[i]->d_name) >= (int)sizeof folder)
             continue;
-        *found = !read_folder(out, arena, folder, whole, bytes);
-        if (!*found)
+        st = read_folder(out, arena, folder, whole, bytes);
+        *found = !st;
+        if (st == E_NOMEM)
+            return st;
+        if (st)
             TRY(note_skipped(skipped, &n_skipped, arena));
     }
     out->skipped = skipped;

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "passes/update_groups.h"
+
 /* ---- clipping ---- */
 
 Status options_read_clip_norm(Clip *out, const Setting *r, const char *value)
@@ -211,6 +213,7 @@ Status options_add_group(const Setting *r, void *to, const char *value)
 {
     Options *o = to;
     OptionGroup *grown = ARENA_NEW(o->arena, OptionGroup, o->n_group + 1);
+    char name[GROUP_NAME];
 
     (void)r;
     if (!grown)
@@ -220,7 +223,7 @@ Status options_add_group(const Setting *r, void *to, const char *value)
     if (o->n_group)
         memcpy(grown, o->group, (size_t)o->n_group * sizeof *grown);
     TRY(read_group(&grown[o->n_group], value, o->arena));
-    if (!(grown[o->n_group].rate_name = arena_printf(o->arena, IN_LR ".%d", o->n_group + 1)))
+    if (!(grown[o->n_group].rate_name = arena_strdup(o->arena, group_name(name, IN_LR, o->n_group + 1))))
         return FAIL_NOMEM();
     o->group = grown;
     o->n_group++;

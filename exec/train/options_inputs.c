@@ -32,19 +32,19 @@ Status options_add_input_shape(const Setting *r, void *to, const char *value)
 {
     Options *o = to;
     InputShape *grown = ARENA_NEW(o->arena, InputShape, o->build.n_input_shape + 1);
-    const char *eq = strrchr(value, '=');
+    const char *eq = strrchr(value, '='), *name;
     Shape s;
 
     if (!eq || eq == value || !read_dims(&s, eq + 1) || shape_check(&s, 8))
         return setting_bad(r, value, "NAME=DIM,DIM,... of a size that fits into memory");
-    if (!grown)
+    if (!grown || !(name = arena_printf(o->arena, "%.*s", (int)(eq - value), value)))
         return FAIL_NOMEM();
     if (o->build.n_input_shape)
         memcpy(grown, o->build.input_shape, (size_t)o->build.n_input_shape * sizeof *grown);
-    grown[o->build.n_input_shape] = (InputShape){ arena_printf(o->arena, "%.*s", (int)(eq - value), value), s };
+    grown[o->build.n_input_shape] = (InputShape){ name, s };
     o->build.input_shape = grown;
     o->build.n_input_shape++;
-    return grown[o->build.n_input_shape - 1].name ? ST_OK : FAIL_NOMEM();
+    return ST_OK;
 }
 
 /* "3", "present" or "absent". */
@@ -65,29 +65,28 @@ static bool read_members(int *out, const char *text)
 Status options_add_input_members(const Setting *r, void *to, const char *value)
 {
     Options *o = to;
-    InputMembers *grown = ARENA_NEW(o->arena, InputMembers, o->build.n_input_members + 1), *m;
-    const char *eq = strrchr(value, '=');
+    InputMembers *grown = ARENA_NEW(o->arena, InputMembers, o->build.n_input_members + 1);
+    const char *eq = strrchr(value, '='), *name;
     int n;
 
     if (!eq || eq == value || !read_members(&n, eq + 1))
         return setting_bad(r, value, "NAME=N, NAME=present or NAME=absent");
-    if (!grown)
+    if (!grown || !(name = arena_printf(o->arena, "%.*s", (int)(eq - value), value)))
         return FAIL_NOMEM();
     if (o->build.n_input_members)
         memcpy(grown, o->build.input_members, (size_t)o->build.n_input_members * sizeof *grown);
-    m = &grown[o->build.n_input_members];
-    *m = (InputMembers){ arena_printf(o->arena, "%.*s", (int)(eq - value), value), n };
+    grown[o->build.n_input_members] = (InputMembers){ name, n };
     o->build.input_members = grown;
     o->build.n_input_members++;
-    return m->name ? ST_OK : FAIL_NOMEM();
+    return ST_OK;
 }
 
 Status options_add_batch_input(const Setting *r, void *to, const char *value)
 {
     Options *o = to;
-    BatchInput *grown = ARENA_NEW(o->arena, BatchInput, o->build.n_batch_input + 1), *b;
+    BatchInput *grown = ARENA_NEW(o->arena, BatchInput, o->build.n_batch_input + 1);
     const Setting axis = { .name = r->name, .min = -MAX_RANK, .max = MAX_RANK - 1 };
-    const char *colon = strrchr(value, ':');
+    const char *colon = strrchr(value, ':'), *name;
     int64_t a = 0;
 
     if (!*value || colon == value)
@@ -96,12 +95,14 @@ Status options_add_batch_input(const Setting *r, void *to, const char *value)
         return FAIL_NOMEM();
     if (colon && setting_read_int(&a, &axis, colon + 1)) /* a name may hold colons */
         colon = NULL;
+    name = colon ? arena_printf(o->arena, "%.*s", (int)(colon - value), value) : arena_strdup(o->arena, value);
+    if (!name)
+        return FAIL_NOMEM();
     if (o->build.n_batch_input)
         memcpy(grown, o->build.batch_input, (size_t)o->build.n_batch_input * sizeof *grown);
-    b = &grown[o->build.n_batch_input];
-    b->axis = (int)a;
-    b->name = colon ? arena_printf(o->arena, "%.*s", (int)(colon - value), value) : arena_strdup(o->arena, value);
+    grown[o->build.n_batch_input].name = name;
+    grown[o->build.n_batch_input].axis = (int)a;
     o->build.batch_input = grown;
     o->build.n_batch_input++;
-    return b->name ? ST_OK : FAIL_NOMEM();
+    return ST_OK;
 }

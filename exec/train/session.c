@@ -672,11 +672,13 @@ Status session_begin(SessionStep *step, Session *s, BuildMode mode, const NamedT
     return ST_OK;
 }
 
+void session_let_go(const SessionStep *step) { step->compiled->begun--; }
+
 Status session_end(const NamedTensor **out, int *n_out, const SessionStep *step)
 {
     Compiled *c = step->compiled;
 
-    c->begun--;
+    session_let_go(step);
     *out = c->output;
     *n_out = c->rest ? c->rest->n_output : 0;
     if (c->rest)

@@ -37,6 +37,8 @@ Status session_begin(SessionStep *step, Session *s, BuildMode mode, const NamedT
 /* Waits for the step's end.  Its outputs are readable until the next step begins.  On accelerators one other step may
  * have begun since session_begin, elsewhere none. */
 Status session_end(const NamedTensor **out, int *n_out, const SessionStep *step) CHECKED;
+/* In place of session_end: nobody waits for this step nor reads its outputs. */
+void session_let_go(const SessionStep *step);
 bool session_runs_ahead(const Session *s); /* session_begin does not wait */
 /* Compiles without running, so that errors, state and plan are there before the first step.  Only shapes are read;
  * inputs that passes add (the target, the learning rate) may be missing. */

@@ -1,5 +1,4 @@
 /* The model of a session with what training has made of it. */
-#include <stdlib.h>
 
 #include "exec/plan/plan_budget.h"
 #include "exec/run/interp.h"

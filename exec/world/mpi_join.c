@@ -1,6 +1,5 @@
 /* Joining over MPI: the launcher has brought the processes together, and the communicator says who they are. */
 #include <dlfcn.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

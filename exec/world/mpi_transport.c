@@ -15,7 +15,6 @@
 #include "exec/world/mpi_transport.h"
 
 #include <sched.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>

@@ -10,7 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BLOCK_BYTES = 64 * 1024, OWN_FROM = BLOCK_BYTES / 4 + 1, ALIGN = 16, BIG_ALIGN = 64, BIG_ALIGN_FROM = 256 };
+#ifndef ARENA_OWN_FROM
+#define ARENA_OWN_FROM (BLOCK_BYTES / 4 + 1) /* tests/memory has a block for everything */
+#endif
+
+enum { BLOCK_BYTES = 64 * 1024, OWN_FROM = ARENA_OWN_FROM, ALIGN = 16, BIG_ALIGN = 64, BIG_ALIGN_FROM = 256 };
 
 typedef struct Block {
     struct Block *next, *prev;

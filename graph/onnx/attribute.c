@@ -2,7 +2,6 @@
 #include "graph/onnx/internal.h"
 
 #include <limits.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "graph/base/numtext.h"

@@ -6,7 +6,6 @@
 #include "graph/onnx/export.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "graph/base/numtext.h"

@@ -6,7 +6,6 @@
  * hand (evaluate.c).  A subgraph sees the names around its node and must not define one of them again.  Its nodes get
  * the node's name as a prefix, "loop/3/": of trip 3; its constants are the same in all trips, so that a weight in a
  * loop is one parameter.  Where the file decides, the branch that is not taken is not looked at. */
-#include <stdio.h>
 #include <string.h>
 
 #include "graph/emit.h"

@@ -71,6 +71,8 @@ const char *body_name(Importer *im, const Body *b, const char *name)
 {
     const char *text = !*b->prefix || !*name ? name : arena_printf(im->scratch, "%s%s", b->prefix, name);
 
+    if (!text)
+        graph_fail_nomem(im->g);
     return text ? text : name;
 }
 
@@ -82,6 +84,8 @@ static const char *node_name_of(Importer *im, const Body *b, const Onnx__NodePro
     if (*text_or(p->name, "") || !*b->prefix)
         return body_name(im, b, text_or(p->name, ""));
     made = arena_printf(im->scratch, "%s%s_%u", b->prefix, op->name, im->g->n_node);
+    if (!made)
+        graph_fail_nomem(im->g);
     return made ? made : "";
 }
 

@@ -2,8 +2,6 @@
  * initializers that take the values of outputs after a step (update_binding). */
 #include "graph/onnx/training.h"
 
-#include <string.h>
-
 #include "graph/onnx/evaluate.h"
 
 /* The constant that is an initializer of this name, or NULL. */

@@ -68,7 +68,7 @@ static void take_layouts(Graph *body, const Graph *g, const Node *n)
     }
 }
 
-static Status body_of(Graph **out, const Graph *g, const Node *n)
+Status fused_body(Graph **out, const Graph *g, const Node *n)
 {
     const Graph *program = node_graph(n, "program");
     Status st;
@@ -82,11 +82,6 @@ static Status body_of(Graph **out, const Graph *g, const Node *n)
     else
         take_layouts(*out, g, n);
     return st;
-}
-
-Status fused_body(Graph **out, const Graph *g, const Node *n)
-{
-    return status_prefix(body_of(out, g, n), "%s", node_text(g, n));
 }
 
 const char *fused_operators(char text[BODY_TEXT], const Node *n)
@@ -211,7 +206,7 @@ static Status infer(Graph *g, Node *n)
     Graph *body;
     Status st;
 
-    TRY(fused_body(&body, g, n));
+    TRY(status_prefix(fused_body(&body, g, n), "%s", node_text(g, n)));
     st = fused_add_sum(body, n);
     for (int i = 0; i < n->n_out && !st; i++) {
         const Value *y = value(body, body->output[i].value);
@@ -268,7 +263,7 @@ static Status lower(Graph *g, Node *n)
     for (int i = 0; i < n->n_in; i++)
         if (!shape_known(in_value(g, n, i)->shape))
             return ST_OK;
-    TRY(fused_body(&body, g, n));
+    TRY(status_prefix(fused_body(&body, g, n), "%s", node_text(g, n)));
     st = (scratch = arena_create_beside(g->arena)) ? lower_body(g, n, body, scratch) : FAIL_NOMEM();
     arena_free(scratch);
     graph_free(body);

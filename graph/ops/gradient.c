@@ -45,7 +45,7 @@ static void bind_inputs(Graph *part, const Graph *g, const Node *n)
 /* Finds types and shapes, and lowers what is differentiated as others. */
 static Status prepare(Graph *part)
 {
-    TRY(graph_lower(part, 0, true, part->arena, 0, NULL, NULL));
+    TRY(graph_lower(part, part->arena, &(Lowering){ .infer = true }));
     return graph_sort(part);
 }
 

@@ -1,5 +1,4 @@
 /* Operators that read at indices: Gather, GatherElements, GatherND, and the scatter-adds that are their gradients. */
-#include <string.h>
 
 #include "graph/grad.h"
 #include "graph/place.h"

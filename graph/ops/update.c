@@ -43,7 +43,17 @@ static Status check_body(const Graph *body, const Graph *g, const Node *n, int p
     return ST_OK;
 }
 
-static Status body_of(Graph **out, const Graph *g, const Node *n, int p)
+/* What the formula reads for parameter p. */
+static void list_inputs(ValueId *in, const Node *n, const UpdateForm *f, int p)
+{
+    for (int k = 0; k < f->states; k++)
+        in[k] = n->in[update_state(f, p, k)];
+    in[f->states] = n->in[update_grad(f, p)];
+    for (int s = 0; s < update_scalars(f, n); s++)
+        in[f->states + 1 + s] = n->in[update_scalar(f, s)];
+}
+
+Status update_body(Graph **out, const Graph *g, const Node *n, int p)
 {
     const UpdateForm f = update_form(n);
     const int own = f.states + 1, scalars = update_scalars(&f, n);
@@ -52,11 +62,7 @@ static Status body_of(Graph **out, const Graph *g, const Node *n, int p)
 
     if (!in)
         return FAIL_NOMEM();
-    for (int k = 0; k < f.states; k++)
-        in[k] = n->in[update_state(&f, p, k)];
-    in[f.states] = n->in[update_grad(&f, p)];
-    for (int s = 0; s < scalars; s++)
-        in[own + s] = n->in[update_scalar(&f, s)];
+    list_inputs(in, n, &f, p);
     st = body_instance(out, node_graph(n, "formula"), g, own + scalars, in);
     free(in);
     TRY(st);
@@ -66,11 +72,6 @@ static Status body_of(Graph **out, const Graph *g, const Node *n, int p)
         for (int k = 0; k < f.states; k++)
             value(*out, (*out)->output[k].value)->layout = value(g, n->out[update_state(&f, p, k)])->layout;
     return st;
-}
-
-Status update_body(Graph **out, const Graph *g, const Node *n, int p)
-{
-    return status_prefix(body_of(out, g, n, p), "%s", node_text(g, n));
 }
 
 /* ---- the operator ---- */
@@ -111,7 +112,7 @@ static Status infer(Graph *g, Node *n)
     Graph *body;
 
     TRY(status_prefix(check(g, n), "%s", node_text(g, n)));
-    TRY(update_body(&body, g, n, 0));
+    TRY(status_prefix(update_body(&body, g, n, 0), "%s", node_text(g, n)));
     graph_free(body);
     for (int i = 0; i < n->n_out; i++)
         set_out(g, n, i, in_value(g, n, i)->dtype, in_value(g, n, i)->shape);
@@ -133,17 +134,12 @@ static int64_t flops(const Graph *g, const Node *n)
 
 static Status standard_one(Graph *g, const Node *n, const UpdateForm *f, int p)
 {
-    const int own = f->states + 1, scalars = update_scalars(f, n);
-    ValueId *in = ARENA_NEW(g->arena, ValueId, (size_t)(own + scalars));
+    ValueId *in = ARENA_NEW(g->arena, ValueId, f->states + 1 + update_scalars(f, n));
     ValueId *next = ARENA_NEW(g->arena, ValueId, (size_t)f->states);
 
     if (!in || !next)
         return graph_fail_nomem(g);
-    for (int k = 0; k < f->states; k++)
-        in[k] = n->in[update_state(f, p, k)];
-    in[f->states] = n->in[update_grad(f, p)];
-    for (int s = 0; s < scalars; s++)
-        in[own + s] = n->in[update_scalar(f, s)];
+    list_inputs(in, n, f, p);
     TRY(body_inline(next, g, node_graph(n, "formula"), in));
     for (int k = 0; k < f->states; k++)
         graph_replace(g, n->out[update_state(f, p, k)], next[k]);

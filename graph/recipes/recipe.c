@@ -1,7 +1,6 @@
 /* Finding recipes by name, and reading their settings. */
 #include "graph/recipes/recipe.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

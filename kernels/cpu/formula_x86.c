@@ -15,7 +15,6 @@
 #include "kernels/cpu/formula.h"
 
 #if defined __x86_64__ && (defined __linux__ || defined __APPLE__ || defined __FreeBSD__)
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 

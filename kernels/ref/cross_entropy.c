@@ -1,6 +1,5 @@
 /* CrossEntropySum and its gradient by their definition, in double. */
 #include <math.h>
-#include <stdio.h>
 
 #include "kernels/ref/nll.h"
 

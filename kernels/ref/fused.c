@@ -61,11 +61,15 @@ static void release(void *state)
     free(f);
 }
 
+/* Where memory ran out for the body preparing says so. */
+static bool supports_made(Status st, Graph *body) { return st == E_NOMEM || (!st && supports_body(body)); }
+
 static bool supports(const Graph *g, const Node *n)
 {
-    Graph *body;
+    Graph *body = NULL;
+    const Status st = whole_body(&body, g, n);
 
-    return !whole_body(&body, g, n) && supports_body(body);
+    return supports_made(st, body);
 }
 
 static size_t aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
@@ -187,9 +191,10 @@ typedef struct {
 
 static bool supports_update(const Graph *g, const Node *n)
 {
-    Graph *body;
+    Graph *body = NULL;
+    const Status st = update_body(&body, g, n, 0);
 
-    return !update_body(&body, g, n, 0) && supports_body(body);
+    return supports_made(st, body);
 }
 
 static void release_updates(void *state)

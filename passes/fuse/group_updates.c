@@ -73,7 +73,7 @@ static Status scale_formula(Graph **out, const Graph *formula, int grad)
     in[1] = body_input(body, "scale");
     mul = graph_add_node(body, &op_Mul, "scaled", NULL, 2, in, 1, NULL);
     FOR_NODES(body, x)
-        for (int i = 0; x != mul && i < x->n_in; i++)
+        for (int i = 0; mul && x != mul && i < x->n_in; i++)
             if (value_eq(x->in[i], in[0]))
                 node_set_input(body, x, i, mul->out[0]);
     if ((st = body->status ? body->status : graph_sort(body)))

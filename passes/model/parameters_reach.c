@@ -1,6 +1,5 @@
 /* What each constant does in the model, found backwards from the operators that read it.  A constant that only feeds
  * computation on other constants (a transposed, tied or normalised weight) does what the result does. */
-#include <string.h>
 
 #include "passes/model/parameters.h"
 

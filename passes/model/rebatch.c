@@ -222,9 +222,10 @@ static void follow_inner(Rebatch *r, const Node *n, ValueId out)
 
 /* ---- rows ---- */
 
+/* `text` NULL: there was no memory for it. */
 static Status keep_why(Rebatch *r, const char *text)
 {
-    if (!(r->why = arena_strdup(r->ctx->scratch, text)))
+    if (!text || !(r->why = arena_strdup(r->ctx->scratch, text)))
         return FAIL_NOMEM();
     return ST_OK;
 }

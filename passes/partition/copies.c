@@ -84,6 +84,8 @@ const char *copy_name(const Expander *x, ValueId v, int r, int d)
     const char *base = value_logical_name(value(x->g, v));
     const char *name = r >= 0 ? arena_printf(x->once, "%s@r%d", base, r) : arena_printf(x->once, "%s@d%d", base, d);
 
+    if (!name)
+        graph_fail_nomem(x->g);
     return name ? name : "";
 }
 

@@ -55,8 +55,8 @@ ValueId stand_in(Expander *x, ValueId v, Place at, int i, ValueId like);
 /* The shape of piece i of what is `whole`, and of copy i of v, at placement `at`. */
 Shape piece_shape(const Shape *whole, Place at, int i);
 Shape local_shape(const Expander *x, ValueId v, Place at, int i);
-/* "v@r1", or r < 0 "v@d0"; "" when memory ran out.  Devices have the numbers of the partition, and in the graph those
- * of Partition.shown. */
+/* "v@r1", or r < 0 "v@d0"; "" when memory ran out, and the graph has failed.  Devices have the numbers of the
+ * partition, and in the graph those of Partition.shown. */
 const char *copy_name(const Expander *x, ValueId v, int r, int d);
 void mark_copy(const Expander *x, ValueId copy, const char *logical, int r, int d);
 

@@ -92,8 +92,9 @@ static Status check_outputs(const Expander *x, const Node *of, const Node *n, in
         if (of->op->flags & OPF_ANSWERS_L && !i)
             expected.dim[0] = in_value(x->g, n, 0)->shape->dim[0];
         if (local->dtype != x->of[of->out[i].i].dtype || !shape_eq(local->shape, &expected))
-            return FAIL(E_UNSUPPORTED, "%s bakes the batch size: replica %d's output %d is %s, expected %s",
-                        node_text(x->g, of), r, i, shape_text(local->shape, a), shape_text(&expected, b));
+            return FAIL(E_UNSUPPORTED, "%s bakes the batch size: output %d of %s %d is %s, expected %s",
+                        node_text(x->g, of), i, r < 0 ? "device" : "replica", r < 0 ? d : r,
+                        shape_text(local->shape, a), shape_text(&expected, b));
     }
     return ST_OK;
 }
@@ -154,7 +155,7 @@ static Node *clone_node(Expander *x, const Node *n, Node *first, const ValueId *
     if (r >= 0 && n->op->flags & OPF_OWN_SUMS)
         set_own_share(x, copy, r);
     if (!x->g->status && (x->g->status = node_infer(x->g, copy)))
-        status_prefix(x->g->status, "part of replica %d", r);
+        status_prefix(x->g->status, r < 0 ? "copy on device %d" : "part of replica %d", r < 0 ? d : r);
     if (!x->g->status && !(x->t->there && x->t->there[n->index]))
         x->g->status = check_outputs(x, n, copy, r, d);
     return x->g->status ? NULL : copy;

@@ -11,7 +11,6 @@
  * After a step that failed midway, state that was being updated in place is undefined. */
 #include "passes/plan/plan_memory.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "graph/collective.h"

@@ -8,7 +8,7 @@
 
 static Status run(Graph *g, PassCtx *ctx)
 {
-    TRY(graph_lower(g, 0, false, ctx->scratch, 0, NULL, &ctx->n_changed));
+    TRY(graph_lower(g, ctx->scratch, &(Lowering){ .n_lowered = &ctx->n_changed }));
     return graph_sort(g);
 }
 

@@ -100,15 +100,7 @@ static void drop_gradient_outputs(Graph *g)
     g->n_output = n;
 }
 
-/* NAME of a player, in the graph's arena; NULL: it has failed. */
-static const char *own_name(const Optimizer *o, const Player *p, const char *name)
-{
-    const char *own = player_name(o->g->arena, name, (int)(p - o->player));
-
-    if (!own)
-        graph_fail_nomem(o->g);
-    return own;
-}
+static int number_of(const Optimizer *o, const Player *p) { return (int)(p - o->player); }
 
 /* State PARAM.suffix (or just `name` when there is no suffix), zeros. */
 static ValueId add_zero_state(Graph *g, const char *name, const char *suffix, DType t, const Shape *s)
@@ -172,13 +164,12 @@ static Status emit_dynamic_scale(Optimizer *o, Player *p, DType t)
     Graph *g = o->g;
     Shape scalar = shape_scalar();
     const LossScaleRule rule = loss_scale_rule(o->opt);
-    const char *name = own_name(o, p, STATE_LOSS_SCALE), *count = own_name(o, p, STATE_GOOD_STEPS),
-               *told = own_name(o, p, OUT_LOSS_SCALE);
+    const int k = number_of(o, p);
+    char name[GROUP_NAME];
     ValueId scale, good, next[2];
 
-    TRY(g->status);
-    scale = graph_find(g, name);
-    good = add_zero_state(g, count, NULL, DT_INT64, &scalar);
+    scale = graph_find(g, group_name(name, STATE_LOSS_SCALE, k));
+    good = add_zero_state(g, group_name(name, STATE_GOOD_STEPS, k), NULL, DT_INT64, &scalar);
     EMIT_MULTI(g, LossScaleUpdate,
                ATTRS(FLOAT("growth", rule.growth), FLOAT("backoff", rule.backoff), INT("interval", rule.interval)), 2,
                next, scale, good, p->ok);
@@ -186,7 +177,7 @@ static Status emit_dynamic_scale(Optimizer *o, Player *p, DType t)
     graph_add_update(g, good, next[1]);
     p->factor = emit_cast(g, EMIT(g, Div, NULL, emit_scalar(g, DT_FLOAT32, 1), scale), t);
     /* a copy: the state is the next step's scale when the caller reads it */
-    graph_add_output(g, told, EMIT(g, Add, NULL, scale, emit_scalar(g, DT_FLOAT32, 0)));
+    graph_add_output(g, group_name(name, OUT_LOSS_SCALE, k), EMIT(g, Add, NULL, scale, emit_scalar(g, DT_FLOAT32, 0)));
     return g->status;
 }
 
@@ -285,7 +276,7 @@ static Status scale_gradients(Optimizer *o, const Player *p, int k, Norm *all, D
 {
     Norm some = { .grad = ARENA_NEW(scratch, ValueId, o->n + 1) }, *of;
     ValueId out[2] = { NO_VALUE, p->factor };
-    const char *name;
+    char name[GROUP_NAME];
     int at = 0;
 
     if (!some.grad)
@@ -298,9 +289,7 @@ static Status scale_gradients(Optimizer *o, const Player *p, int k, Norm *all, D
     of = some.n == all->n ? all : &some;
     if (of->n && o->group[k].clip->norm > 0) {
         emit_clip(o, of, o->group[k].clip, p->factor, t, out);
-        if (!(name = k ? arena_printf(o->g->arena, OUT_GRAD_NORM ".%d", k) : OUT_GRAD_NORM))
-            return FAIL_NOMEM();
-        graph_add_output(o->g, name, out[0]);
+        graph_add_output(o->g, group_name(name, OUT_GRAD_NORM, k), out[0]);
     }
     for (int i = 0; i < o->n && has_value(out[1]) && !o->g->status; i++)
         if (update_group_norm(o->opt, o->pair[i].group) == k)
@@ -314,9 +303,9 @@ static Status emit_factor(Optimizer *o, Player *p, Arena *scratch)
     Graph *g = o->g;
     Norm all = { .grad = ARENA_NEW(scratch, ValueId, o->n + 1) };
     DType t = value(g, o->pair[0].param)->dtype;
-    const char *applied = own_name(o, p, OUT_APPLIED);
+    char applied[GROUP_NAME];
 
-    if (!all.grad || !applied)
+    if (!all.grad)
         return FAIL_NOMEM();
     for (int i = 0; i < o->n; i++)
         if (player_of(o, o->pair[i].group) == p)
@@ -329,7 +318,7 @@ static Status emit_factor(Optimizer *o, Player *p, Arena *scratch)
     else if (o->opt->loss_scaling == SCALE_DYNAMIC)
         TRY(emit_dynamic_scale(o, p, t));
     if (has_value(p->ok))
-        graph_add_output(g, applied, p->ok);
+        graph_add_output(g, group_name(applied, OUT_APPLIED, number_of(o, p)), p->ok);
     if (has_value(p->factor) && o->opt->keep_gradients)
         unscale_outputs(o, p);
     for (int k = 0; k <= o->opt->n_group && !g->status; k++)
@@ -342,10 +331,10 @@ static Status emit_factor(Optimizer *o, Player *p, Arena *scratch)
 static Status add_step(Optimizer *o, Player *p)
 {
     Graph *g = o->g;
-    const char *name = own_name(o, o->opt->loss_scaling != SCALE_NONE ? p : o->player, STATE_STEP);
     Shape scalar = shape_scalar();
+    char name[GROUP_NAME];
 
-    TRY(g->status);
+    group_name(name, STATE_STEP, o->opt->loss_scaling != SCALE_NONE ? number_of(o, p) : 0);
     p->step = add_zero_state(g, name, NULL, DT_INT64, &scalar);
     TRY(g->status);
     if (strcmp(value(g, p->step)->name, name))
@@ -421,10 +410,9 @@ static Status add_rates(Optimizer *o)
     Shape scalar = shape_scalar();
 
     for (int k = 0; k <= o->opt->n_group; k++) {
-        const char *name = k ? arena_printf(g->arena, IN_LR ".%d", k) : IN_LR;
+        char name[GROUP_NAME];
 
-        if (!name)
-            return FAIL_NOMEM();
+        group_name(name, IN_LR, k);
         o->group[k].lr = graph_add_input(g, name, value(g, o->pair[0].param)->dtype, &scalar);
         TRY(g->status);
         if (strcmp(value(g, o->group[k].lr)->name, name))

@@ -3,8 +3,6 @@
  * there. */
 #include "passes/train/class_axis.h"
 
-#include <stdio.h>
-
 static bool may_count(const ClassAxis *c, int axis)
 {
     return axis >= 1 && axis != c->batch && (c->classes < 0 || c->scores.dim[axis] == c->classes);

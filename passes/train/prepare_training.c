@@ -44,9 +44,12 @@ static Status update_statistic(Prepare *p, Node *n, int in, int out)
 {
     Graph *g = p->g;
     ValueId state = n->in[in];
+    const char *name = arena_printf(g->arena, "%s.next", value(g, state)->name);
     int *update = &p->update_of[state.i];
 
-    TRY(add_output(g, n, out, arena_printf(g->arena, "%s.next", value(g, state)->name)));
+    if (!name)
+        return FAIL_NOMEM();
+    TRY(add_output(g, n, out, name));
     if (!*update) {
         graph_add_update(g, state, n->out[out]);
         *update = g->n_update;

@@ -22,18 +22,14 @@ LossScaleRule loss_scale_rule(const BuildOptions *opt)
 
 static ValueId add_scale(Graph *g, const BuildOptions *opt, DType dtype, int player)
 {
-    const char *name = player_name(g->arena, STATE_LOSS_SCALE, player);
+    char name[GROUP_NAME];
     float number = (float)loss_scale_rule(opt).first;
     const Tensor first = { DT_FLOAT32, shape_scalar(), &number };
     ValueId v;
 
     if (opt->loss_scaling == SCALE_FIXED)
         return emit_scalar(g, dtype, opt->loss_scale);
-    if (!name) {
-        graph_fail_nomem(g);
-        return NO_VALUE;
-    }
-    v = graph_add_state(g, name, &first, false);
+    v = graph_add_state(g, group_name(name, STATE_LOSS_SCALE, player), &first, false);
     if (!g->status && strcmp(value(g, v)->name, name))
         g->status = FAIL(E_MODEL, "the model has a value of its own named '%s'", name);
     return emit_cast(g, v, dtype);

@@ -6,31 +6,13 @@
  * step nothing else but the loss is one.  A state stays one, for the export to make an input of it that has a default
  * (ExportOptions.defaults); the step's number is called "step".  Legal because runtimes feed back what they are given.
  * Sizes are those that the graph was built for, so no dimension keeps a symbol's name. */
-#include "graph/op.h"
-#include "graph/rewrite.h"
+#include "graph/lower.h"
 #include "passes/pass.h"
 #include "passes/train/next_outputs.h"
 
 #define STEP_NAME "step"
 
 extern const Pass pass_dce;
-
-static Status lower_all(Graph *g, PassCtx *ctx)
-{
-    TRY(rewrite_begin(g, ctx->scratch));
-    FOR_NODES(g, n) {
-        rewrite_read(g, n);
-        if (!n->op->standard)
-            continue;
-        graph_begin_purpose(g, n->phase, n->name);
-        TRY(n->op->standard(g, n));
-        TRY(g->status);
-        ctx->n_changed++;
-    }
-    graph_begin_purpose(g, PHASE_NONE, NULL);
-    TRY(rewrite_end(g));
-    return graph_sort(g);
-}
 
 static Status make_interface(Graph *g, const BuildOptions *opt)
 {
@@ -53,7 +35,8 @@ static Status run(Graph *g, PassCtx *ctx)
 
     if (!ctx->opt->standard)
         return ST_OK;
-    TRY(lower_all(g, ctx));
+    TRY(graph_lower(g, ctx->scratch, &(Lowering){ .standard = true, .n_lowered = &ctx->n_changed }));
+    TRY(graph_sort(g));
     TRY(make_interface(g, ctx->opt));
     TRY(pass_dce.run(g, ctx));
     FOR_NODES(g, n)

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "exec/api/trainer.h"
 #include "tests/api/api.h"
 
 enum { CALLS = 9 };
@@ -209,6 +210,26 @@ static void keep_what_runs(void)
     dpx_trainer_free(u);
 }
 
+/* Micro-batches whose outputs nobody reads hold no program: of groups of many shapes no more stay than are kept. */
+static void forget_groups(const char *const *settings)
+{
+    dpx_trainer *t = make_trainer(settings);
+    dpx_result r;
+    Batch b;
+
+    for (int n = 1; t && n <= SAMPLES; n++) {
+        make_batch(&b, 1);
+        b.tensor[0].dim[0] = b.tensor[1].dim[0] = n;
+        CHECK_DPX(dpx_train_step(t, b.tensor, 2, NULL));
+        CHECK_DPX(dpx_train_step(t, b.tensor, 2, NULL));
+        CHECK_DPX(dpx_train_result(t, &r));
+        CU_ASSERT(r.step == n && r.samples == 2 * n);
+    }
+    if (t)
+        CU_ASSERT_EQUAL(session_count_programs(t->session), SESSION_LEAST_PROGRAMS);
+    dpx_trainer_free(t);
+}
+
 static void test_cpu(void)
 {
     compare(one_cpu, 0);
@@ -216,6 +237,7 @@ static void test_cpu(void)
     refuse(one_cpu);
     save_ahead(one_cpu);
     find_bad_step(one_cpu);
+    forget_groups((const char *const[]){ "loss=cross-entropy", "threads=1", "accumulate=2", "programs=4", NULL });
 }
 
 static void test_cuda(void)
@@ -227,6 +249,8 @@ static void test_cuda(void)
     save_ahead(two_gpus);
     find_bad_step(two_gpus);
     keep_what_runs();
+    forget_groups((const char *const[]){ "loss=cross-entropy", "threads=1", "accumulate=2", "programs=4",
+                                         "devices=cuda*2", NULL });
 }
 
 DEFINE_SUITE(ahead, { "on simulated CUDA devices", test_cuda }, { "on the CPU", test_cpu });

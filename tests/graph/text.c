@@ -213,6 +213,8 @@ static const struct {
     { "graph \"g\" { } x", "expected the end, found 'x'" },
     { G "%y = Nonsense(%x) }", "line 3: unknown operator 'Nonsense'" },
     { G "%y = other.Exp(%x) }", "line 3: unknown operator 'other.Exp'" },
+    { G "%y = of.a.domain.whose.name.is.longer.than.any.that.operators.are.of.Exp(%x) }",
+      "line 3: unknown operator 'of.a.domain.whose.name.is.longer" },
     { G "%y = Exp(%z) }", "line 3: %z is not defined before it is used" },
     { G "%y = Exp(%y) }", "line 3: %y is not defined before it is used" },
     { G "%x = Exp(%x) }", "line 3: %x is defined twice" },

@@ -1,0 +1,89 @@
+/* Memory runs out at any place of a build: it fails with E_NOMEM, or makes the graph that it makes with memory enough.
+ * Of a foreign model any allocation can be the one beyond --plan-memory. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "exec/run/interp.h"
+#include "graph/onnx/onnx.h"
+#include "graph/print.h"
+#include "passes/pass.h"
+#include "tests/harness/test.h"
+#include "tests/memory/memory.h"
+
+typedef struct {
+    const char *model;
+    BuildOptions opt;
+    long step; /* of so many allocations one is tried */
+} Build;
+
+static Status build(char **text, const Build *b)
+{
+    Graph *g = NULL;
+    Status st;
+
+    TRY(onnx_import_file(&g, NULL, b->model, NULL));
+    if (!(st = pipeline_run(g, &b->opt, interp_node, NULL, NULL)))
+        st = graph_text(text, g, NULL);
+    graph_free(g);
+    return st;
+}
+
+static void try_all(const Build *b)
+{
+    char *expected = NULL, *text = NULL;
+    long n, failed = 0;
+
+    memory_fail_at(0);
+    if (!CHECK_OK(build(&expected, b)))
+        return;
+    n = memory_count();
+    for (long k = 1; k <= n; k += b->step) {
+        Status st;
+
+        memory_fail_at(k);
+        st = build(&text, b);
+        failed += st == E_NOMEM;
+        if (st && st != E_NOMEM)
+            TEST_FAIL("%s: allocation %ld of %ld: expected E_NOMEM, found %s: %s", b->model, k, n, status_name(st),
+                      status_message());
+        else if (!st && strcmp(text, expected) != 0)
+            TEST_FAIL("%s: allocation %ld of %ld fails, and the graph is another one", b->model, k, n);
+        if (!st)
+            free(text);
+    }
+    memory_fail_at(0);
+    CU_ASSERT(failed > n / b->step / 2); /* few can be done without */
+    free(expected);
+}
+
+static void test_training(void)
+{
+    try_all(&(Build){ SOURCE_DIR "/models/mlp.onnx",
+                      { .mode = BUILD_TRAIN,
+                        .batch = 6,
+                        .loss = &loss_cross_entropy,
+                        .replicas = 2,
+                        .devices = 2,
+                        .clip = { .norm = 1 } },
+                      2 });
+}
+
+static void test_statistics(void)
+{
+    try_all(&(Build){ SOURCE_DIR "/models/fashion_cnn.onnx",
+                      { .mode = BUILD_ACCUMULATE,
+                        .batch = 6,
+                        .loss = &loss_cross_entropy,
+                        .metric = &metric_accuracy,
+                        .replicas = 3,
+                        .devices = 2 },
+                      7 });
+}
+
+static void test_inference(void)
+{
+    try_all(&(Build){ SOURCE_DIR "/models/exported_encoder.onnx", { .mode = BUILD_INFER, .batch = 2 }, 13 });
+}
+
+DEFINE_SUITE(build, { "a training step", test_training }, { "statistics and micro-batches", test_statistics },
+             { "inference", test_inference });
