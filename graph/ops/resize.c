@@ -446,7 +446,8 @@ static Status make_tables(Tables *t, Graph *g, const Node *n, const Wanted *w, i
 
 /* ---- Resize: in Interpolates ---- */
 
-/* Numbers that are no floats are moved where a sample is one of them, and else computed as float64 and cut off. */
+/* Numbers that are no floats are moved where a sample is one of them, and else computed as float64 and cut off, or rounded
+ * with `antialias`, as ONNX Runtime does. */
 static ValueId take(Graph *g, ValueId x, int axis, const Tables *t)
 {
     const Attr *along = ATTRS(INT("axis", axis));
@@ -499,6 +500,8 @@ static Status lower(Graph *g, Node *n)
     for (int i = 0; i < w.n && !g->status; i++)
         if (t[i].any_outside)
             y = put_outside(g, n, y, w.axis[i], &t[i]);
+    if (node_int(n, "antialias") && !dtype_is_float(type) && !g->status && dtype_is_float(value(g, y)->dtype))
+        y = EMIT(g, Round, NULL, y);
     y = emit_cast(g, y, type);
     if (!g->status)
         graph_replace(g, n->out[0], y);

@@ -38,6 +38,13 @@ for how in "" --interpreter; do
     check "made data${how:+, }$how" "$dpexec" check "$DIR/made" $how
 done
 rm -r "$DIR/made"
+# The edges of definitions: worked out, and compared with ONNX Runtime when the script is asked to.
+mkdir "$DIR/edges"
+/usr/bin/python3 tests/cli/check/edges.py "$DIR/edges"
+for how in "" --interpreter; do
+    check "edges of definitions${how:+, }$how" "$dpexec" check "$DIR/edges" $how
+done
+rm -r "$DIR/edges"
 # What data decide: as Python and, when the script is asked to, ONNX Runtime compute it.
 mkdir "$DIR/dynamic"
 /usr/bin/python3 tests/cli/check/dynamic.py "$DIR/dynamic"
