@@ -99,9 +99,9 @@ def others():
     for how, y in (("max", [1, NAN, 5, 3]), ("min", [0, NAN, 2, 2])):
         golden(f"scatter_{how}_nan", "ScatterElements", 18, [data, np.arange(4), update], [np.array(y, f)], reduction=how)
         golden(f"scatter_nd_{how}_nan", "ScatterND", 18, [data, np.arange(4)[:, None], update], [np.array(y, f)], reduction=how)
-    sizes = np.array([2], i)        # weights 3, 3, 1 and 1, 3, 3 of 7: 12/7 and 32/7
-    given = [np.array([1, 2, 3, 7], np.uint8), None, None, sizes]
-    golden("resize_rounds", "Resize", 18, given, [np.array([2, 5], np.uint8)], mode="linear", antialias=1)
+    sizes = np.array([1, 2], i)        # weights 3, 3, 1 and 1, 3, 3 of 7: 12/7 and 32/7
+    given = [np.array([[1, 2, 3, 7]], np.uint8), None, None, sizes]
+    golden("resize_rounds", "Resize", 18, given, [np.array([[2, 5]], np.uint8)], mode="linear", antialias=1)
     golden("hardmax_of_none", "Hardmax", 13, [np.zeros((5, 0, 3), f)], [np.zeros((5, 0, 3), f)], axis=0)
     golden("hardmax_of_none_11", "Hardmax", 11, [np.zeros((5, 0, 3), f)], [np.zeros((5, 0, 3), f)], axis=1)
     golden("thresholded_relu_nan", "ThresholdedRelu", 22, [np.array([NAN, INF, -INF, 1, 2], f)], [np.array([0, INF, 0, 0, 2], f)])
