@@ -1,8 +1,8 @@
 /* GridSampleGrad (grid_sample.c) in ONNX's operators.
  *
- * A sample has so many elements, taps, along each axis: 1 (the nearest), 2 (linear) or 4 (cubic), and taps^axes corners.
- * All corners stand behind each other, [N,corners*M] with M positions: dx adds dy times their weights where they are,
- * dgrid sums dy x over the channels, times the derivatives of the weights.  Positions are those of the kernel
+ * A sample has so many elements, taps, along each axis: 1 (the nearest), 2 (linear) or 4 (cubic), and taps^axes
+ * corners. All corners stand behind each other, [N,corners*M] with M positions: dx adds dy times their weights where
+ * they are, dgrid sums dy x over the channels, times the derivatives of the weights.  Positions are those of the kernel
  * (kernels/ref/grid_sample.inc). */
 #include <string.h>
 
@@ -141,7 +141,8 @@ static void cubic_weight(const Taps *t, ValueId behind, int k, ValueId *weight, 
 {
     static const double a = -0.75;
     static const double near[4] = { a + 2, -(a + 3), 0, 1 }, far[4] = { a, -5 * a, 8 * a, -4 * a };
-    static const double near_slope[4] = { 0, 3 * (a + 2), -2 * (a + 3), 0 }, far_slope[4] = { 0, 3 * a, -10 * a, 8 * a };
+    static const double near_slope[4] = { 0, 3 * (a + 2), -2 * (a + 3), 0 },
+                        far_slope[4] = { 0, 3 * a, -10 * a, 8 * a };
     const bool is_near = k == 1 || k == 2;
     const ValueId u = k < 2 ? sum(t, behind, number(t, 1 - k)) : EMIT(t->g, Sub, NULL, number(t, k - 1), behind);
 
@@ -278,8 +279,12 @@ Status grid_sample_standard_grad(Graph *g, Node *n)
                .axes = x->rank - 2,
                .align = node_int(n, "align_corners") != 0,
                .elements = node_int(n, "elements") != 0,
-               .taps = !strcmp(mode, "nearest") ? 1 : !strcmp(mode, "linear") ? 2 : TAPS,
-               .padding = !strcmp(padding, "zeros") ? ZEROS : !strcmp(padding, "border") ? BORDER : REFLECTION,
+               .taps = !strcmp(mode, "nearest")  ? 1
+                       : !strcmp(mode, "linear") ? 2
+                                                 : TAPS,
+               .padding = !strcmp(padding, "zeros")    ? ZEROS
+                          : !strcmp(padding, "border") ? BORDER
+                                                       : REFLECTION,
                .corners = 1,
                .flat = SHAPE(y->dim[0], places) };
     ValueId corner[CORNERS], dy[CORNERS], place;

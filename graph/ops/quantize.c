@@ -8,7 +8,8 @@
 
 /* ---- parameters ---- */
 
-/* Along which axis a parameter varies; `block` elements of it share one value, of the last fewer may be left (0: none do). */
+/* Along which axis a parameter varies; `block` elements of it share one value, of the last fewer may be left (0: none
+ * do). */
 typedef struct {
     int axis;
     int64_t block;
@@ -29,8 +30,7 @@ static Status check_param(const Graph *g, const Node *n, int i, const Shape *x, 
             fits &= k == along.axis || s->dim[k] == x->dim[k];
     }
     if (!fits)
-        return FAIL(E_SHAPE,
-                    "%s: input %d must be one value, one for each element of the axis, or one for each block",
+        return FAIL(E_SHAPE, "%s: input %d must be one value, one for each element of the axis, or one for each block",
                     node_text(g, n), i);
     return ST_OK;
 }
@@ -240,8 +240,8 @@ static Status import_quantize(Graph *g, Node *n, int opset)
 /* Blocks came with opset 21, what is saturated with 19, an axis with 13. */
 static bool respell(Graph *g, Node *n, int opset)
 {
-    return (opset >= 21 || respell_without(g, n, "block_size")) &&
-           (opset >= 19 || respell_without(g, n, "saturate")) && (opset >= 13 || respell_without(g, n, "axis"));
+    return (opset >= 21 || respell_without(g, n, "block_size")) && (opset >= 19 || respell_without(g, n, "saturate")) &&
+           (opset >= 13 || respell_without(g, n, "axis"));
 }
 
 /* The precision came with opset 23, another type with 21. */

@@ -449,8 +449,8 @@ static Status make_tables(Tables *t, Graph *g, const Node *n, const Wanted *w, i
 
 /* ---- Resize: in Interpolates ---- */
 
-/* Numbers that are no floats are moved where a sample is one of them, and else computed as float64 and cut off, or rounded
- * with `antialias`, as ONNX Runtime does. */
+/* Numbers that are no floats are moved where a sample is one of them, and else computed as float64 and cut off, or
+ * rounded with `antialias`, as ONNX Runtime does. */
 static ValueId take(Graph *g, ValueId x, int axis, const Tables *t)
 {
     const Attr *along = ATTRS(INT("axis", axis));

@@ -45,6 +45,21 @@ for how in "" --interpreter; do
     check "edges of definitions${how:+, }$how" "$dpexec" check "$DIR/edges" $how
 done
 rm -r "$DIR/edges"
+# Numbers out of range: one line for each, which has the words that stand in its folder.
+mkdir "$DIR/hostile"
+/usr/bin/python3 tests/cli/check/hostile.py "$DIR/hostile"
+for how in "" --interpreter; do
+    "$dpexec" check "$DIR/hostile" --plan-memory 100M --timeout 300 --verbose $how >"$DIR/said" 2>&1
+    check "a line for each of what is out of range${how:+, }$how" test "$(wc -l <"$DIR/said")" = $(($(find "$DIR/hostile" -name words | wc -l) + 1))
+    check "67 of them${how:+, }$how" grep -qx "0 passed (0 planned throughout), 64 failed, 3 unsupported" "$DIR/said"
+    for m in "$DIR"/hostile/*; do
+        if grep -E "^(FAILED|unsupported): $m: " "$DIR/said" | grep -qF -- "$(cat "$m/words")"; then pass; else
+            fail "expected '$(cat "$m/words")'${how:+, }$how: $m"
+            grep -F "$m: " "$DIR/said"
+        fi
+    done
+done
+rm -r "$DIR/hostile"
 # What data decide: as Python and, when the script is asked to, ONNX Runtime compute it.
 mkdir "$DIR/dynamic"
 /usr/bin/python3 tests/cli/check/dynamic.py "$DIR/dynamic"
