@@ -88,6 +88,8 @@ Status status_prefix(Status s, const char *fmt, ...)
     va_end(ap);
     foreign_clean(text);
     len = strlen(text);
+    if (!strncmp(message, text, len) && message[len] == ':')
+        return s; /* the deeper layer knew */
     snprintf(text + len, sizeof text - len, ": %s", message);
     memcpy(message, text, strlen(text) + 1);
     return s;

@@ -57,7 +57,8 @@ const void *status_element(void);
 const char *status_element_text(void); /* what is wrong with it, for a caller that names the place; "" */
 void status_clear(void);
 
-/* Puts "context: " in front of this thread's message: the file or node that a deeper layer could not know. */
+/* Puts "context: " in front of this thread's message, unless it is there: the file or node that a deeper layer could
+ * not know. */
 Status status_prefix(Status s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* Several problems reported in one error, each named once. */

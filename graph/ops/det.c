@@ -80,11 +80,15 @@ static Status standard_grad(Graph *g, Node *n)
     int64_t perm[MAX_RANK];
     ValueId y, but;
 
+    each.dim[each.rank++] = 1;
+    each.dim[each.rank++] = 1;
+    if (size == 1) {
+        graph_replace(g, n->out[0], emit_reshape(g, n->in[1], &each));
+        return g->status;
+    }
     if (rank + 2 > MAX_RANK || size < 2 || size > MAX_SIZE ||
         shape_numel(&each) > MAX_MINORS / (size * size * (size - 1) * (size - 1)))
         return ST_OK;
-    each.dim[each.rank++] = 1;
-    each.dim[each.rank++] = 1;
     but = others(g, size);
     y = EMIT(g, Gather, ATTRS(INT("axis", rank - 1)), n->in[0], but);
     y = EMIT(g, Gather, ATTRS(INT("axis", rank - 2)), y, but);

@@ -54,11 +54,15 @@ static bool counts_on(const Tensor *ix, int64_t d, int64_t *first)
 
     if (!n)
         return false;
-    *first = tensor_int(ix, 0) + (tensor_int(ix, 0) < 0 ? d : 0);
     for (int64_t i = 0; i < n; i++) {
         int64_t at = tensor_int(ix, i);
 
-        if (at + (at < 0 ? d : 0) != *first + i)
+        if (at < -d || at >= d)
+            return false;
+        at += at < 0 ? d : 0;
+        if (!i)
+            *first = at;
+        if (at != *first + i)
             return false;
     }
     return *first >= 0 && n <= d - *first;

@@ -8,11 +8,14 @@
 
 /* ---- parameters ---- */
 
-/* Along which axis a parameter varies; `block` elements of it share one value (0: none do). */
+/* Along which axis a parameter varies; `block` elements of it share one value, of the last fewer may be left (0: none
+ * do). */
 typedef struct {
     int axis;
     int64_t block;
 } Along;
+
+static int64_t blocks(int64_t count, int64_t size) { return count / size + (count % size != 0); }
 
 static Status check_param(const Graph *g, const Node *n, int i, const Shape *x, Along along)
 {
@@ -22,16 +25,36 @@ static Status check_param(const Graph *g, const Node *n, int i, const Shape *x, 
     if (!fits && s->rank == 1 && along.axis >= 0)
         fits = s->dim[0] == x->dim[along.axis];
     if (!fits && along.block > 0 && along.axis >= 0 && s->rank == x->rank && x->rank < MAX_RANK) {
-        fits = along.block <= INT64_MAX / (s->dim[along.axis] + 1) &&
-               s->dim[along.axis] * along.block == x->dim[along.axis];
+        fits = s->dim[along.axis] == blocks(x->dim[along.axis], along.block);
         for (int k = 0; k < s->rank; k++)
             fits &= k == along.axis || s->dim[k] == x->dim[k];
     }
     if (!fits)
-        return FAIL(E_SHAPE,
-                    "%s: input %d must be one value, one for each element of the axis, or one for each whole block",
+        return FAIL(E_SHAPE, "%s: input %d must be one value, one for each element of the axis, or one for each block",
                     node_text(g, n), i);
     return ST_OK;
+}
+
+/* v of shape s, a value for each block of x, in x's shape. */
+static ValueId blockwise(Graph *g, ValueId v, const Shape *s, const Shape *x, Along along)
+{
+    const int64_t count = x->dim[along.axis], size = along.block < count ? along.block : count, zero = 0;
+    const int64_t axis = along.axis;
+    Shape wide = { 0 }, whole = *s;
+
+    for (int k = 0; k < x->rank; k++) { /* each block's value is repeated along a new axis behind its own */
+        wide.dim[wide.rank++] = s->dim[k];
+        if (k == along.axis)
+            wide.dim[wide.rank++] = 1;
+    }
+    v = emit_reshape(g, v, &wide);
+    wide.dim[along.axis + 1] = size;
+    whole.dim[along.axis] *= size;
+    v = emit_reshape(g, emit_expand(g, v, &wide), &whole);
+    return whole.dim[along.axis] == count
+               ? v
+               : emit(g, &op_Slice, NULL, 4,
+                      (ValueId[]){ v, emit_ints(g, 1, &zero), emit_ints(g, 1, &count), emit_ints(g, 1, &axis) });
 }
 
 /* v in type `to`, in a shape that broadcasts to x's. */
@@ -42,19 +65,12 @@ static ValueId param(Graph *g, ValueId v, DType to, const Shape *x, Along along)
     v = emit_cast(g, v, to);
     if (shape_numel(&s) == 1)
         return emit_reshape(g, v, &wide);
-    if (s.rank == 1) {
+    if (s.rank == 1 && s.dim[0] == x->dim[along.axis]) {
         for (int k = 0; k < x->rank; k++)
             flat.dim[k] = k == along.axis ? s.dim[0] : 1;
         return emit_reshape(g, v, &flat);
     }
-    for (int k = 0; k < x->rank; k++) { /* each block's value is repeated along a new axis behind its own */
-        wide.dim[wide.rank++] = s.dim[k];
-        if (k == along.axis)
-            wide.dim[wide.rank++] = 1;
-    }
-    v = emit_reshape(g, v, &wide);
-    wide.dim[along.axis + 1] = along.block;
-    return emit_reshape(g, emit_expand(g, v, &wide), x);
+    return blockwise(g, v, &s, x, along);
 }
 
 /* x - zero_point in type `to`. */
@@ -151,13 +167,23 @@ static DType quantized_type(const Graph *g, const Node *n)
                                          : DT_UINT8;
 }
 
+/* x / scale is rounded to this type. */
+static DType division_type(const Graph *g, const Node *n)
+{
+    return node_int(n, "precision") ? (DType)node_int(n, "precision") : in_value(g, n, 1)->dtype;
+}
+
 static Status infer_quantize(Graph *g, Node *n)
 {
     DType t = quantized_type(g, n);
 
     if (dtype_size(t) && !dtype_is_int(t) && !dtype_is_small(t))
         return FAIL(E_UNSUPPORTED, "%s: quantisation to %s is not supported", node_text(g, n), dtype_name(t));
-    return infer_linear(g, n, t, false);
+    TRY(infer_linear(g, n, t, false));
+    if (!dtype_is_float(division_type(g, n)))
+        return FAIL(E_UNSUPPORTED, "%s: precision %d (%s), expected a float type", node_text(g, n),
+                    (int)division_type(g, n), dtype_name(division_type(g, n)));
+    return ST_OK;
 }
 
 /* 16-bit floats are computed in float32. */
@@ -166,7 +192,7 @@ static DType working_type(DType t) { return t == DT_FLOAT64 ? DT_FLOAT64 : DT_FL
 static Status lower_quantize(Graph *g, Node *n)
 {
     Shape x = *in_value(g, n, 0)->shape;
-    DType t = working_type(in_value(g, n, 0)->dtype);
+    DType t = division_type(g, n);
     ValueId scale, ratio;
     Along along;
 
@@ -174,7 +200,7 @@ static Status lower_quantize(Graph *g, Node *n)
         return ST_OK;
     TRY(along_of(&along, g, n));
     scale = param(g, n->in[1], t, &x, along);
-    ratio = EMIT(g, Div, NULL, emit_cast(g, n->in[0], t), scale);
+    ratio = emit_cast(g, EMIT(g, Div, NULL, emit_cast(g, n->in[0], t), scale), working_type(t));
     graph_replace(g, n->out[0],
                   quantised(g, ratio, optional(n, 2), quantized_type(g, n), along, node_int(n, "saturate") != 0));
     return g->status;
@@ -203,19 +229,36 @@ static Status lower_dequantize(Graph *g, Node *n)
     return g->status;
 }
 
-/* Blocks and another type came with opset 21, what is saturated with 19, an axis with 13. */
-static bool respell(Graph *g, Node *n, int opset)
+/* Before opset 23 the type of the scale said nothing of the division: float32, as ONNX Runtime does. */
+static Status import_quantize(Graph *g, Node *n, int opset)
 {
-    (void)g;
-    if (!respell_without(g, n, "block_size") || !respell_without(g, n, "output_dtype") ||
-        !respell_without(g, n, "precision"))
-        return false;
-    return (opset >= 19 || respell_without(g, n, "saturate")) && (opset >= 13 || respell_without(g, n, "axis"));
+    if (opset < 23 && !node_attr(n, "precision"))
+        node_set_int(g, n, "precision", DT_FLOAT32);
+    return g->status;
 }
 
-#define LINEAR                                                                                              \
-    .setting_in = 6, .since = 21, .respell = respell, .in_min = 2, .in_max = 3, .out_min = 1, .out_max = 1, \
-    .grad = grad_none
+/* Blocks came with opset 21, what is saturated with 19, an axis with 13. */
+static bool respell(Graph *g, Node *n, int opset)
+{
+    return (opset >= 21 || respell_without(g, n, "block_size")) && (opset >= 19 || respell_without(g, n, "saturate")) &&
+           (opset >= 13 || respell_without(g, n, "axis"));
+}
+
+/* The precision came with opset 23, another type with 21. */
+static bool respell_quantize(Graph *g, Node *n, int opset)
+{
+    if (division_type(g, n) != DT_FLOAT32 || (opset < 21 && !respell_without(g, n, "output_dtype")))
+        return false;
+    node_remove_attr(g, n, "precision");
+    return respell(g, n, opset);
+}
+
+static bool respell_dequantize(Graph *g, Node *n, int opset)
+{
+    return respell_without(g, n, "output_dtype") && respell(g, n, opset);
+}
+
+#define LINEAR .setting_in = 6, .since = 23, .in_min = 2, .in_max = 3, .out_min = 1, .out_max = 1, .grad = grad_none
 #define LINEAR_ATTRS                                                                         \
     { "axis", A_INT, .i = 1, .range = R_AXIS }, { "block_size", A_INT, .range = R_NATURAL }, \
     {                                                                                        \
@@ -223,14 +266,14 @@ static bool respell(Graph *g, Node *n, int opset)
     }
 
 DEFINE_OP(QuantizeLinear, LINEAR, .dtypes = DTYPES_FLOAT | DTYPE_BIT(DT_INT32), .infer = infer_quantize,
-          .lower = lower_quantize,
+          .lower = lower_quantize, .import = import_quantize, .respell = respell_quantize,
           .attrs = (const AttrDecl[]){ LINEAR_ATTRS,
                                        { "saturate", A_INT, .i = 1 },
                                        { "precision", A_INT, .range = R_DTYPE },
                                        { 0 } },
           .doc = "round(x / scale) + zero_point, saturated");
 DEFINE_OP(DequantizeLinear, LINEAR, .dtypes = DTYPES_INT | DTYPES_SMALL, .infer = infer_dequantize,
-          .lower = lower_dequantize, .attrs = (const AttrDecl[]){ LINEAR_ATTRS, { 0 } },
+          .lower = lower_dequantize, .respell = respell_dequantize, .attrs = (const AttrDecl[]){ LINEAR_ATTRS, { 0 } },
           .doc = "(x - zero_point) * scale");
 
 /* ---- DynamicQuantizeLinear ---- */
@@ -239,24 +282,24 @@ static Status infer_dynamic(Graph *g, Node *n)
 {
     Shape scalar = shape_scalar();
 
-    if (shape_numel(in_value(g, n, 0)->shape) == 0)
-        return FAIL(E_SHAPE, "%s: the input has no elements", node_text(g, n));
     set_out(g, n, 0, DT_UINT8, in_value(g, n, 0)->shape);
     set_out(g, n, 1, DT_FLOAT32, &scalar);
     set_out(g, n, 2, DT_UINT8, &scalar);
     return ST_OK;
 }
 
-/* The range is widened to contain 0 and divided into 255 steps. */
+/* The range is widened to contain 0 and divided into 255 steps; of 0 alone the scale is 1, as in ONNX Runtime. */
 static Status rewrite_dynamic(Graph *g, Node *n)
 {
     const Attr *all = ATTRS(INT("keepdims", 0));
     ValueId x = n->in[0], none = emit_scalar(g, DT_FLOAT32, 0), steps = emit_scalar(g, DT_FLOAT32, 255);
-    ValueId low = EMIT(g, Min, NULL, EMIT(g, ReduceMin, all, x), none);
-    ValueId high = EMIT(g, Max, NULL, EMIT(g, ReduceMax, all, x), none);
-    ValueId scale = EMIT(g, Div, NULL, EMIT(g, Sub, NULL, high, low), steps);
-    ValueId zero = EMIT(g, Sub, NULL, none, EMIT(g, Div, NULL, low, scale));
+    const bool empty = !g->status && shape_numel(value(g, x)->shape) == 0;
+    ValueId low = empty ? none : EMIT(g, Min, NULL, EMIT(g, ReduceMin, all, x), none);
+    ValueId high = empty ? none : EMIT(g, Max, NULL, EMIT(g, ReduceMax, all, x), none);
+    ValueId width = EMIT(g, Sub, NULL, high, low), scale = EMIT(g, Div, NULL, width, steps), zero;
 
+    scale = EMIT(g, Where, NULL, EMIT(g, Equal, NULL, width, none), emit_scalar(g, DT_FLOAT32, 1), scale);
+    zero = EMIT(g, Sub, NULL, none, EMIT(g, Div, NULL, low, scale));
     zero = emit_cast(g, EMIT(g, Round, NULL, EMIT(g, Clip, NULL, zero, none, steps)), DT_UINT8);
     graph_replace(g, n->out[0], quantised(g, EMIT(g, Div, NULL, x, scale), zero, DT_UINT8, (Along){ -1, 0 }, true));
     graph_replace(g, n->out[1], scale);

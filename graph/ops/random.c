@@ -259,13 +259,13 @@ static ValueId normal_elements(Graph *g, const ValueId w[4], DType t, int64_t co
 static Status standard_random(Graph *g, Node *n)
 {
     const Value *out = value(g, n->out[0]);
-    const DType t = out->dtype;
+    const DType t = out->dtype == DT_FLOAT64 ? DT_FLOAT64 : DT_FLOAT32; /* those of 16 bits are rounded from float32 */
     const int64_t count = shape_numel(out->shape);
     const double a = node_float(n, "a"), b = node_float(n, "b");
     const bool normal = node_int(n, "normal") != 0;
     ValueId w[4], y;
 
-    if (node_int(n, "split_axis") >= 0 || count / 4 >= UINT32_MAX || (t != DT_FLOAT32 && t != DT_FLOAT64))
+    if (node_int(n, "split_axis") >= 0 || count / 4 >= UINT32_MAX)
         return ST_OK;
     philox_blocks(g, n, n->in[0], count, w);
     if (normal)
@@ -277,8 +277,8 @@ static Status standard_random(Graph *g, Node *n)
         y = EMIT(g, Mul, NULL, emit_cast(g, y, t), emit_scalar(g, t, 0x1p-24));
     }
     y = EMIT(g, Mul, NULL, y, emit_scalar(g, t, normal ? b : b - a));
-    y = EMIT(g, Add, NULL, y, emit_scalar(g, t, a));
-    graph_replace(g, n->out[0], EMIT(g, Reshape, NULL, y, emit_shape_const(g, out->shape)));
+    y = emit_cast(g, EMIT(g, Add, NULL, y, emit_scalar(g, t, a)), value(g, n->out[0])->dtype);
+    graph_replace(g, n->out[0], EMIT(g, Reshape, NULL, y, emit_shape_const(g, value(g, n->out[0])->shape)));
     return g->status;
 }
 

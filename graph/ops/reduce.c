@@ -241,7 +241,8 @@ static Status lower_mean(Graph *g, Node *n)
     int64_t count;
     ValueId sum;
 
-    if (!shape_known(in_value(g, n, 0)->shape) || (has_in(n, 1) && !value_const(g, n->in[1])))
+    if (!dtype_is_float(in_value(g, n, 0)->dtype) || !shape_known(in_value(g, n, 0)->shape) ||
+        (has_in(n, 1) && !value_const(g, n->in[1])))
         return ST_OK;
     TRY(reduced_count(&count, g, n));
     sum = emit_like(g, n, &op_ReduceSum, n->in[0]);
@@ -251,6 +252,8 @@ static Status lower_mean(Graph *g, Node *n)
 
 static Status lower_log_sum(Graph *g, Node *n)
 {
+    if (!dtype_is_float(in_value(g, n, 0)->dtype))
+        return ST_OK;
     graph_replace(g, n->out[0], EMIT(g, Log, NULL, emit_like(g, n, &op_ReduceSum, n->in[0])));
     return g->status;
 }

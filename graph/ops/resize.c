@@ -198,6 +198,9 @@ static Status read_axes(Wanted *w, const Graph *g, const Node *n)
     return ST_OK;
 }
 
+/* What is larger than any memory is as large as a shape may be told of. */
+static int64_t scaled(double size) { return (int64_t)fmin(floor(size), 1e15); }
+
 static Status read_scales(Wanted *w, const Graph *g, const Node *n)
 {
     const Tensor *scales = value_const(g, n->in[SCALES]);
@@ -205,9 +208,9 @@ static Status read_scales(Wanted *w, const Graph *g, const Node *n)
     TRY(check_length(g, n, SCALES, w->n));
     for (int i = 0; i < w->n; i++) {
         w->scale[i] = tensor_float(scales, i);
-        w->size[i] = (int64_t)fmin(floor((double)in_value(g, n, X)->shape->dim[w->axis[i]] * w->scale[i]), 1e15);
-        if (!(w->scale[i] > 0))
+        if (!(w->scale[i] > 0 && w->scale[i] < INFINITY))
             return FAIL(E_MODEL, "%s: scale %.9g, expected more than 0", node_text(g, n), w->scale[i]);
+        w->size[i] = scaled((double)in_value(g, n, X)->shape->dim[w->axis[i]] * w->scale[i]);
     }
     return ST_OK;
 }
@@ -221,7 +224,7 @@ static void keep_ratio(Wanted *w, const Shape *x, bool largest)
         scale = largest ? fmax(scale, w->scale[i]) : fmin(scale, w->scale[i]);
     for (int i = 0; i < w->n; i++) {
         w->scale[i] = scale;
-        w->size[i] = (int64_t)floor(scale * (double)x->dim[w->axis[i]] + 0.5);
+        w->size[i] = scaled(scale * (double)x->dim[w->axis[i]] + 0.5);
     }
 }
 
@@ -419,7 +422,7 @@ static Status make_tables(Tables *t, Graph *g, const Node *n, const Wanted *w, i
                            ? DT_FLOAT32
                            : DT_FLOAT64;
     const double shrink = h.antialias && w->scale[axis] < 1 ? w->scale[axis] : 1;
-    const int taps = h.mode == NEAREST ? 1 : neighbours(&h, shrink);
+    const int taps = h.mode == NEAREST || !count ? 1 : neighbours(&h, shrink);
     const Shape table = SHAPE(count, taps), row = SHAPE(count);
     double *weight = malloc(((size_t)taps + 1) * sizeof *weight);
 
@@ -446,7 +449,8 @@ static Status make_tables(Tables *t, Graph *g, const Node *n, const Wanted *w, i
 
 /* ---- Resize: in Interpolates ---- */
 
-/* Numbers that are no floats are moved where a sample is one of them, and else computed as float64 and cut off. */
+/* Numbers that are no floats are moved where a sample is one of them, and else computed as float64 and cut off, or
+ * rounded with `antialias`, as ONNX Runtime does. */
 static ValueId take(Graph *g, ValueId x, int axis, const Tables *t)
 {
     const Attr *along = ATTRS(INT("axis", axis));
@@ -499,6 +503,8 @@ static Status lower(Graph *g, Node *n)
     for (int i = 0; i < w.n && !g->status; i++)
         if (t[i].any_outside)
             y = put_outside(g, n, y, w.axis[i], &t[i]);
+    if (node_int(n, "antialias") && !dtype_is_float(type) && !g->status && dtype_is_float(value(g, y)->dtype))
+        y = EMIT(g, Round, NULL, y);
     y = emit_cast(g, y, type);
     if (!g->status)
         graph_replace(g, n->out[0], y);
@@ -573,9 +579,11 @@ static Status infer_upsample(Graph *g, Node *n)
         return g->status;
     TRY(check_length(g, n, 1, x->shape->rank));
     for (int i = 0; i < y.rank; i++) {
-        if (!(tensor_float(scales, i) >= 1))
-            return FAIL(E_MODEL, "%s: scale %.9g, expected 1 or more", node_text(g, n), tensor_float(scales, i));
-        y.dim[i] = (int64_t)fmin(floor((double)y.dim[i] * tensor_float(scales, i)), 1e15);
+        const double scale = tensor_float(scales, i);
+
+        if (!(scale >= 1 && scale < INFINITY))
+            return FAIL(E_MODEL, "%s: scale %.9g, expected 1 or more", node_text(g, n), scale);
+        y.dim[i] = scaled((double)y.dim[i] * scale);
     }
     set_out(g, n, 0, x->dtype, &y);
     return g->status;

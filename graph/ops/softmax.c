@@ -110,6 +110,10 @@ static Status lower_hardmax(Graph *g, Node *n)
     ValueId y = n->in[0];
     bool flat = node_int(n, "flatten") && axis < x.rank - 1;
 
+    if (shape_numel(&x) == 0) {
+        graph_replace(g, n->out[0], y);
+        return g->status;
+    }
     if (flat) {
         words.rank = (int)axis + 1;
         words.dim[axis] = depth = shape_count(&x, (int)axis, x.rank);

@@ -33,7 +33,7 @@ static Status prepare_params(void **state, const Graph *g, const Node *n, RowFn 
 #define CLAMP01(v) ((v) < 0 ? 0 : (v) > 1 ? 1 : (v))
 
 BOTH(leaky_relu, "alpha", NULL, x < 0 ? A * x : x)
-BOTH(thresholded_relu, "alpha", NULL, x <= A ? 0 : x)
+BOTH(thresholded_relu, "alpha", NULL, x > A ? x : 0)
 BOTH(hard_sigmoid, "alpha", "beta", CLAMP01(A *x + B))
 BOTH(hard_swish, NULL, NULL, x *CLAMP01(x / 6 + (T)0.5))
 BOTH(softsign, NULL, NULL, x / (1 + (x < 0 ? -x : x)))

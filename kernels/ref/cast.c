@@ -127,6 +127,9 @@ static Status run_cast(KernelCtx *ctx, void *state, const Tensor *in, Tensor *ou
             ((uint8_t *)out->data)[i] = small_from(out->dtype, tensor_float(in, i), *how);
     else if (cast[in->dtype])
         cast[in->dtype](in->data, out, 0, n);
+    else if (dtype_is_small_int(in->dtype) && !dtype_is_float(out->dtype))
+        for (int64_t i = 0; i < n; i++)
+            cast_i64(&(int64_t){ tensor_int(in, i) }, out, i, 1);
     else
         for (int64_t i = 0; i < n; i++)
             cast_f64(&(double){ tensor_float(in, i) }, out, i, 1);

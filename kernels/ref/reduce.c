@@ -3,10 +3,11 @@
 #include <limits.h>
 #include <math.h>
 
+#include "graph/base/saturate.h"
 #include "graph/ops/reduce.h"
 #include "kernels/ref/ref.h"
 
-/* Those from MEAN on go by way of double in every type. */
+/* Those from MEAN on go by way of double in every type, but the mean of integers, which is their sum, divided. */
 typedef enum { SUM, PROD, L1, SUM_SQUARE, MAX, MIN, MEAN, L2, LOG_SUM, LOG_SUM_EXP, N_HOW } How;
 
 static How how_of(const Node *n)
@@ -122,5 +123,5 @@ DEFINE_KERNEL(ref_reduce_min, KERNEL(ReduceMin, NUMBERS | DTYPES_BOOL));
 DEFINE_KERNEL(ref_reduce_l1, KERNEL(ReduceL1, NUMBERS));
 DEFINE_KERNEL(ref_reduce_l2, KERNEL(ReduceL2, NUMBERS));
 DEFINE_KERNEL(ref_reduce_sum_square, KERNEL(ReduceSumSquare, NUMBERS));
-DEFINE_KERNEL(ref_reduce_log_sum, KERNEL(ReduceLogSum, DTYPES_F32_F64));
-DEFINE_KERNEL(ref_reduce_log_sum_exp, KERNEL(ReduceLogSumExp, DTYPES_F32_F64));
+DEFINE_KERNEL(ref_reduce_log_sum, KERNEL(ReduceLogSum, NUMBERS));
+DEFINE_KERNEL(ref_reduce_log_sum_exp, KERNEL(ReduceLogSumExp, NUMBERS));

@@ -66,12 +66,12 @@ static void bin_range(int64_t i, int64_t bins, int64_t start, int64_t length, in
     *hi = to < 0 ? 0 : to > size ? size : to;
 }
 
-/* A number of a region in elements, rounded; kept to what integers can multiply. */
+/* A number of a region in elements, rounded; kept to what integers can multiply, and 0 if it is none. */
 static int64_t rounded(double v)
 {
     const double most = 0x1p30;
 
-    return (int64_t)round(v > most ? most : v < -most ? -most : v);
+    return isnan(v) ? 0 : (int64_t)round(v > most ? most : v < -most ? -most : v);
 }
 
 #define BODY "kernels/ref/roi.inc"

@@ -158,13 +158,17 @@ static Status edit_element(World *w, const Edit *e, int64_t b0)
 {
     Node *n = w->g->node[e->node];
     const Tensor *old = value_const(w->g, n->in[e->in]);
+    int64_t size;
     Tensor *t;
 
     if (!old || e->at >= tensor_numel(old)) /* a change in front of the node may have made another list of it */
         return FAIL(E_UNSUPPORTED, "%s: input %d has no element %d", node_text(w->g, n), e->in, e->at);
+    if (__builtin_mul_overflow(e->size / b0, w->batch, &size))
+        return FAIL(E_UNSUPPORTED, "%s: element %d of input %d, %lld, is too large at another batch size",
+                    node_text(w->g, n), e->at, e->in, (long long)e->size);
     if (!(t = tensor_copy(w->g->arena, old)))
         return FAIL_NOMEM();
-    tensor_set_int(t, e->at, e->size / b0 * w->batch);
+    tensor_set_int(t, e->at, size);
     node_set_input(w->g, n, e->in, graph_add_const_nocopy(w->g, "", t));
     return w->g->status;
 }

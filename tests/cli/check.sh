@@ -38,6 +38,28 @@ for how in "" --interpreter; do
     check "made data${how:+, }$how" "$dpexec" check "$DIR/made" $how
 done
 rm -r "$DIR/made"
+# The edges of definitions: worked out, and compared with ONNX Runtime when the script is asked to.
+mkdir "$DIR/edges"
+/usr/bin/python3 tests/cli/check/edges.py "$DIR/edges"
+for how in "" --interpreter; do
+    check "edges of definitions${how:+, }$how" "$dpexec" check "$DIR/edges" $how
+done
+rm -r "$DIR/edges"
+# Numbers out of range: one line for each, which has the words that stand in its folder.
+mkdir "$DIR/hostile"
+/usr/bin/python3 tests/cli/check/hostile.py "$DIR/hostile"
+for how in "" --interpreter; do
+    "$dpexec" check "$DIR/hostile" --plan-memory 100M --timeout 300 --verbose $how >"$DIR/said" 2>&1
+    check "a line for each of what is out of range${how:+, }$how" test "$(wc -l <"$DIR/said")" = $(($(find "$DIR/hostile" -name words | wc -l) + 1))
+    check "67 of them${how:+, }$how" grep -qx "0 passed (0 planned throughout), 64 failed, 3 unsupported" "$DIR/said"
+    for m in "$DIR"/hostile/*; do
+        if grep -E "^(FAILED|unsupported): $m: " "$DIR/said" | grep -qF -- "$(cat "$m/words")"; then pass; else
+            fail "expected '$(cat "$m/words")'${how:+, }$how: $m"
+            grep -F "$m: " "$DIR/said"
+        fi
+    done
+done
+rm -r "$DIR/hostile"
 # What data decide: as Python and, when the script is asked to, ONNX Runtime compute it.
 mkdir "$DIR/dynamic"
 /usr/bin/python3 tests/cli/check/dynamic.py "$DIR/dynamic"
@@ -298,6 +320,20 @@ for how in "" --interpreter; do
     expect 1 "more than 100 nodes (--max-nodes)" "$DIR/endless" --max-nodes 100 $how
     expect 1 "function 'F' calls itself" "$DIR/recursive" --timeout 300 $how
     expect 0 "1 passed" "$DIR/nested" --timeout 300 $how
+    # A signal ends one process (here that of its second of the processor): one failure, and the others run.
+    (ulimit -S -t 1 && ulimit -c 0 && exec "$dpexec" check "$data/node/test_relu" "$DIR/endless" "$data/node/test_exp" $how \
+        --max-nodes 1000000000 --plan-memory 4G --timeout 300 --verbose --json "$DIR/crash.json") >"$DIR/said" 2>&1
+    status=$?
+    check "a crash is one failure${how:+, }$how" test $status = 1
+    check "what is said of it${how:+, }$how" diff "$DIR/said" - <<END2
+passed: $data/node/test_relu
+FAILED: $DIR/endless: crashed: CPU time limit exceeded
+passed: $data/node/test_exp
+2 passed ($([ "$how" ] && echo 0 || echo 2) planned throughout), 1 failed, 0 unsupported
+END2
+    check "what is written of it${how:+, }$how" /usr/bin/python3 -c 'import json, sys
+tests = json.load(open(sys.argv[1]))["tests"]
+assert [t["outcome"] for t in tests] == ["passed", "failed", "passed"] and tests[1]["text"].startswith("crashed: "), tests' "$DIR/crash.json"
 done
 rm -r "$DIR/recursive" "$DIR/nested"
 for bomb in "$DIR"/bomb_*; do

@@ -293,7 +293,7 @@ EW relu(T x) { return x < (T)0 ? (T)0 : x; }
 EW sigmoid(T x) { return 1 / (1 + m_exp(-x)); }
 EW tanh(T x) { return m_tanh(x); }
 EW leaky_relu(T x, double alpha) { return x < 0 ? (T)alpha * x : x; }
-EW thresholded_relu(T x, double alpha) { return x <= (T)alpha ? (T)0 : x; }
+EW thresholded_relu(T x, double alpha) { return x > (T)alpha ? x : (T)0; }
 EW elu(T x, double alpha) { return x < 0 ? (T)alpha * m_expm1(x) : x; }
 EW celu(T x, double alpha) { return x < 0 ? (T)alpha * m_expm1(x / (T)alpha) : x; }
 EW selu(T x, double alpha, double gamma) { return (T)gamma * (x < 0 ? (T)alpha * m_expm1(x) : x); }

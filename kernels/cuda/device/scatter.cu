@@ -205,8 +205,8 @@ template <class A> __device__ __forceinline__ A combined(int how, A y, A u)
     switch (how) {
     case SCATTER_ADD: return (A)(y + u);
     case SCATTER_MUL: return (A)(y * u);
-    case SCATTER_MAX: return u > y ? u : y;
-    case SCATTER_MIN: return u < y ? u : y;
+    case SCATTER_MAX: return u > y || u != u ? u : y;
+    case SCATTER_MIN: return u < y || u != u ? u : y;
     default: return u;
     }
 }
