@@ -7,7 +7,7 @@ and all five in a row:
                which is larger where rounding is known to turn over decisions.  In a row rounding may grow from step to step (Relu's
                decisions, statistics of few values), which is shown
   in float64   by onnx.reference, to 1e-9, whose convolutions, poolings and Erf are PyTorch's here: its own are slow, of float32, or
-               wrong (ConvTranspose in groups, ceil_mode).  In a row they must agree to 1e-6
+               wrong (ConvTranspose in groups, ceil_mode). GatherElements and Pad are numpy's: its own refuse what the files have.  In a row they must agree to 1e-6
 
 The exit status is 1 where either does not hold.  Losses are compared relative to the larger of 1 and their size, states by norm.  Where
 float32 is further apart than 1e-4, how far both are from float64 says whose rounding it is.  --blame always says that: the median over states
@@ -69,6 +69,20 @@ class Gelu(OpRun):    # made of that
         return (torch.nn.functional.gelu(torch.tensor(x), approximate=approximate or "none").numpy(),)
 
 
+class GatherElements(OpRun):    # onnx.reference's takes 64 rows at most
+    def _run(self, x, index, axis=None):
+        return (np.take_along_axis(x, index, axis or 0),)
+
+
+class Pad(OpRun):     # onnx.reference's takes nothing away
+    def _run(self, x, pads, value=None, axes=None, mode=None):
+        around = np.zeros((x.ndim, 2), int)
+        around[range(x.ndim) if axes is None else axes] = np.reshape(pads, (2, -1)).T
+        x = x[tuple(slice(max(0, -a), n - max(0, -b)) for n, (a, b) in zip(x.shape, around))]
+        how = {"constant_values": 0 if value is None else value} if mode in (None, "constant") else {}
+        return (np.pad(x, np.maximum(around, 0), mode or "constant", **how),)
+
+
 class ConvTranspose(OpRun):
     def _run(self, x, w, b=None, auto_pad=None, dilations=None, group=None, kernel_shape=None, output_padding=None, output_shape=None,
              pads=None, strides=None):
@@ -103,7 +117,7 @@ class MaxPool(OpRun):
 
 def session_of(path, dtype):
     if dtype == "float64":
-        return onnx.reference.ReferenceEvaluator(path, new_ops=[Conv, ConvTranspose, Erf, Gelu, MaxPool])
+        return onnx.reference.ReferenceEvaluator(path, new_ops=[Conv, ConvTranspose, Erf, GatherElements, Gelu, MaxPool, Pad])
     return onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
 
 
