@@ -6,8 +6,8 @@ and all five in a row:
   in float32   by ONNX Runtime.  Each step's losses must agree to 1e-4, and what the steps changed of all states together to BOUND [1e-4],
                which is larger where rounding is known to turn over decisions.  In a row rounding may grow from step to step (Relu's
                decisions, statistics of few values), which is shown
-  in float64   by onnx.reference, to 1e-9, whose convolutions, poolings and Erf are PyTorch's here: its own are slow, of float32, or
-               wrong (ConvTranspose in groups, ceil_mode). GatherElements and Pad are numpy's: its own refuse what the files have.  In a row they must agree to 1e-6
+  in float64   by onnx.reference, to 1e-9, whose convolutions, poolings, Erf and GridSample are PyTorch's here: its own are slow, of
+               float32, or wrong (ConvTranspose in groups, ceil_mode). GatherElements and Pad are numpy's: its own refuse what the files have.  In a row they must agree to 1e-6
 
 The exit status is 1 where either does not hold.  Losses are compared relative to the larger of 1 and their size, states by norm.  Where
 float32 is further apart than 1e-4, how far both are from float64 says whose rounding it is.  --blame always says that: the median over states
@@ -74,6 +74,14 @@ class GatherElements(OpRun):    # onnx.reference's takes 64 rows at most
         return (np.take_along_axis(x, index, axis or 0),)
 
 
+class GridSample(OpRun):    # onnx.reference's computes in float32, and knows the names of opset 20 alone
+    MODES = {"linear": "bilinear", "cubic": "bicubic"}
+
+    def _run(self, x, grid, align_corners=None, mode=None, padding_mode=None):
+        return (torch.nn.functional.grid_sample(torch.tensor(x), torch.tensor(grid), self.MODES.get(mode, mode or "bilinear"),
+                                                padding_mode or "zeros", bool(align_corners)).numpy(),)
+
+
 class Pad(OpRun):     # onnx.reference's takes nothing away
     def _run(self, x, pads, value=None, axes=None, mode=None):
         around = np.zeros((x.ndim, 2), int)
@@ -117,7 +125,7 @@ class MaxPool(OpRun):
 
 def session_of(path, dtype):
     if dtype == "float64":
-        return onnx.reference.ReferenceEvaluator(path, new_ops=[Conv, ConvTranspose, Erf, GatherElements, Gelu, MaxPool, Pad])
+        return onnx.reference.ReferenceEvaluator(path, new_ops=[Conv, ConvTranspose, Erf, GatherElements, Gelu, GridSample, MaxPool, Pad])
     return onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
 
 
