@@ -156,8 +156,8 @@ static int64_t flops(const Graph *g, const Node *n)
 
 DEFINE_OP(GridSample, .precision = PREC_WIDE, .since = 22, .from = 20, .in_min = 2, .in_max = 2, .out_min = 1,
           .out_max = 1, .dtypes = DTYPES_FLOAT, .attrs = (const AttrDecl[]){ HOW, { 0 } }, .import = import,
-          .respell = respell, .infer = infer, .lower = lower, .grad = grad, .place = place, .flops = flops,
-          .doc = "values between elements, at the positions of a grid");
+          .respell = respell, .infer = infer, .lower = lower, .grad = grad, .standard = grid_sample_standard,
+          .place = place, .flops = flops, .doc = "values between elements, at the positions of a grid");
 
 DEFINE_OP(GridSampleGrad, .domain = "dpexec", .precision = PREC_WIDE, .since = 1, .in_min = 3, .in_max = 3,
           .out_min = 1, .out_max = 2, .dtypes = DTYPES_FLOAT, .attrs = (const AttrDecl[]){ HOW, { 0 } },

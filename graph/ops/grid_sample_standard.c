@@ -1,4 +1,4 @@
-/* GridSampleGrad (grid_sample.c) in ONNX's operators.
+/* GridSample of places among elements and GridSampleGrad (grid_sample.c) in ONNX's operators.
  *
  * A sample has so many elements, taps, along each axis: 1 (the nearest), 2 (linear) or 4 (cubic), and taps^axes
  * corners. All corners stand behind each other, [N,corners*M] with M positions: dx adds dy times their weights where
@@ -300,5 +300,50 @@ Status grid_sample_standard_grad(Graph *g, Node *n)
     all.dim[2] = places * t.corners;
     place = emit_expand(g, all_corners(&t, corner), &all);
     gradients(&t, place, emit(g, &op_Concat, ATTRS(INT("axis", 2)), t.corners, dy));
+    return g->status;
+}
+
+/* ---- forward ---- */
+
+/* A number for each axis, the last axis first: 2 / dim, or 1 / dim - 1. */
+static ValueId by_axis(Graph *g, DType type, const Shape *x, bool shift)
+{
+    const int axes = x->rank - 2;
+    const Shape shape = SHAPE(axes);
+    Tensor *all = tensor_create(g->arena, type, &shape);
+
+    if (!all) {
+        (void)graph_fail_nomem(g);
+        return NO_VALUE;
+    }
+    for (int a = 0; a < axes; a++) {
+        const double dim = (double)x->dim[x->rank - 1 - a];
+
+        tensor_set_float(all, a, shift ? 1 / dim - 1 : 2 / dim);
+    }
+    return graph_add_const_nocopy(g, shift ? "shift" : "scale", all);
+}
+
+/* Place p of an axis is (2 p + 1) / dim - 1 where -1 and 1 are its outer edges, and the last axis comes first.  Mirrors
+ * would stand elsewhere there. */
+Status grid_sample_standard(Graph *g, Node *n)
+{
+    const Value *x = in_value(g, n, 0);
+    const int axes = x->shape->rank - 2, last = in_value(g, n, 1)->shape->rank - 1;
+    int64_t order[AXES];
+    ValueId grid;
+
+    if (!node_int(n, "elements") || !strcmp(node_string(n, "padding_mode"), "reflection") || !shape_numel(x->shape))
+        return ST_OK;
+    for (int a = 0; a < axes; a++)
+        order[a] = axes - 1 - a;
+    grid = EMIT(g, Gather, ATTRS(INT("axis", last)), n->in[1], emit_ints(g, axes, order));
+    grid = EMIT(g, Mul, NULL, grid, by_axis(g, x->dtype, x->shape, false));
+    grid = EMIT(g, Add, NULL, grid, by_axis(g, x->dtype, x->shape, true));
+    graph_replace(
+        g, n->out[0],
+        EMIT(g, GridSample,
+             ATTRS(STRING("mode", node_string(n, "mode")), STRING("padding_mode", node_string(n, "padding_mode"))),
+             n->in[0], grid));
     return g->status;
 }

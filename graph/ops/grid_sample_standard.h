@@ -4,6 +4,7 @@
 
 #include "graph/graph.h"
 
+Status grid_sample_standard(Graph *g, Node *n); /* of "elements"; what ONNX has stays */
 Status grid_sample_standard_grad(Graph *g, Node *n);
 
 #endif
