@@ -7,7 +7,8 @@ and all five in a row:
                which is larger where rounding is known to turn over decisions.  In a row rounding may grow from step to step (Relu's
                decisions, statistics of few values), which is shown
   in float64   by onnx.reference, to 1e-9, whose convolutions, poolings, Erf and GridSample are PyTorch's here: its own are slow, of
-               float32, or wrong (ConvTranspose in groups, ceil_mode). GatherElements and Pad are numpy's: its own refuse what the files have.  In a row they must agree to 1e-6
+               float32, or wrong (ConvTranspose in groups, ceil_mode). GatherElements, ScatterElements and Pad are numpy's: its own refuse what the files
+               have.  In a row they must agree to 1e-6
 
 The exit status is 1 where either does not hold.  Losses are compared relative to the larger of 1 and their size, states by norm.  Where
 float32 is further apart than 1e-4, how far both are from float64 says whose rounding it is.  --blame always says that: the median over states
@@ -74,6 +75,19 @@ class GatherElements(OpRun):    # onnx.reference's takes 64 rows at most
         return (np.take_along_axis(x, index, axis or 0),)
 
 
+class ScatterElements(OpRun):   # onnx.reference's takes four dimensions at most
+    HOW = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
+
+    def _run(self, x, index, updates, axis=None, reduction=None):
+        at, y = list(np.indices(index.shape, sparse=True)), x.copy()
+        at[axis or 0] = index
+        if reduction in self.HOW:
+            self.HOW[reduction].at(y, tuple(at), updates)
+        else:
+            y[tuple(at)] = updates
+        return (y,)
+
+
 class GridSample(OpRun):    # onnx.reference's computes in float32, and knows the names of opset 20 alone
     MODES = {"linear": "bilinear", "cubic": "bicubic"}
 
@@ -125,7 +139,7 @@ class MaxPool(OpRun):
 
 def session_of(path, dtype):
     if dtype == "float64":
-        return onnx.reference.ReferenceEvaluator(path, new_ops=[Conv, ConvTranspose, Erf, GatherElements, Gelu, GridSample, MaxPool, Pad])
+        return onnx.reference.ReferenceEvaluator(path, new_ops=[Conv, ConvTranspose, Erf, GatherElements, Gelu, GridSample, MaxPool, Pad, ScatterElements])
     return onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
 
 
