@@ -31,20 +31,17 @@ failures "$DIR/interpreted.json" >"$DIR/found_interpreted"
 check "no other fails" diff "$DIR/known" "$DIR/found"
 check "no other fails in the interpreter" diff "$DIR/known" "$DIR/found_interpreted"
 
-# What NumPy computes.
-mkdir "$DIR/made"
-/usr/bin/python3 tests/cli/check/made.py "$DIR/made"
-for how in "" --interpreter; do
-    check "made data${how:+, }$how" "$dpexec" check "$DIR/made" $how
-done
-rm -r "$DIR/made"
-# The edges of definitions: worked out, and compared with ONNX Runtime when the script is asked to.
-mkdir "$DIR/edges"
-/usr/bin/python3 tests/cli/check/edges.py "$DIR/edges"
-for how in "" --interpreter; do
-    check "edges of definitions${how:+, }$how" "$dpexec" check "$DIR/edges" $how
-done
-rm -r "$DIR/edges"
+# passes SCRIPT WHAT: the folders that tests/cli/check/SCRIPT makes, by both paths.
+passes() {
+    mkdir "$DIR/folders"
+    /usr/bin/python3 "tests/cli/check/$1" "$DIR/folders"
+    for how in "" --interpreter; do
+        check "$2${how:+, }$how" "$dpexec" check "$DIR/folders" $how
+    done
+    rm -r "$DIR/folders"
+}
+passes made.py "made data"                      # what NumPy computes
+passes edges.py "edges of definitions"          # worked out, and compared with ONNX Runtime when the script is asked to
 # Numbers out of range: one line for each, which has the words that stand in its folder.
 mkdir "$DIR/hostile"
 /usr/bin/python3 tests/cli/check/hostile.py "$DIR/hostile"

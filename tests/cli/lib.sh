@@ -119,9 +119,9 @@ together() {
     done
 }
 
-# tells RANK STATUS PATTERN: how a rank that was started has ended; in one line.
+# tells RANK STATUS TEXT: how a rank that was started has ended; in one line.
 tells() {
-    if [ "$(cat "$DIR/status-$1")" = "$2" ] && grep -q -- "$3" "$DIR/rank-$1" && [ "$(grep -c '' "$DIR/rank-$1")" -le 2 ]; then
+    if [ "$(cat "$DIR/status-$1")" = "$2" ] && grep -qF -- "$3" "$DIR/rank-$1" && [ "$(grep -c '' "$DIR/rank-$1")" -le 2 ]; then
         pass
     else
         fail "rank $1: expected status $2 and '$3', found status $(cat "$DIR/status-$1") and:"

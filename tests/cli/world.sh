@@ -172,7 +172,7 @@ tells 1 1 'rank 0 of 2: '
 # One of four, killed or stopped: the three others end in time, and all say whose fault it was.
 for signal in KILL STOP; do
     text='rank 2 of 4: the process has gone'
-    [ $signal = KILL ] || text='nothing has come from rank 2 of 4 for 3 seconds; waiting: rank 0.*, 1.*, 3'
+    [ $signal = KILL ] || text='nothing has come from rank 2 of 4 for 3 seconds; waiting: rank 0'
     next_port
     for r in 0 1 2 3; do patience=3 start $r 4 "${mlp[@]}" --steps 100000000 --out "$DIR/four-$signal"; done
     until [ -s "$DIR/four-$signal/metrics.jsonl" ]; do sleep 0.05; done
@@ -182,7 +182,10 @@ for signal in KILL STOP; do
     check "of four, one by $signal: the others end in time" test $SECONDS -lt 20
     for r in 0 1 2 3; do kill -KILL "$(cat "$DIR/pid-$r")" 2>/dev/null; done
     wait
-    for r in 0 1 3; do tells $r 1 "$text"; done
+    for r in 0 1 3; do
+        tells $r 1 "$text"
+        [ $signal = KILL ] || check "rank $r says who waits" grep -qE 'waiting: rank 0.*, 1.*, 3( \(.*\))?$' "$DIR/rank-$r"
+    done
 done
 
 # Worlds that do not come together.
