@@ -1,20 +1,22 @@
 #!/bin/bash
 # Proof on a GPU, and benchmarks against PyTorch on it, within eight minutes.  Needs a GPU with its driver and Python with PyTorch and
 # numpy; CUDA's libraries come from PyTorch's packages.  From the root of the tree, with what tests/gpu_bundle.sh has built there:
-#   tests/gpu.sh [--build DIR] [--out DIR] [--minutes N] [--no-bench] [--trial]
+#   tests/gpu.sh [--build DIR] [--out DIR] [--logs DIR] [--minutes N] [--no-bench] [--trial]
 #     --build DIR     programs and plug-in [build-gpu, unpacked from its bundle.tar.gz; else build]
 #     --out DIR       for DEVICE-DATE.json and .md [bench/results]
+#     --logs DIR      what each stage printed, kept there
 #     --trial         the same on a simulated device, with PyTorch on the CPU and tiny sizes: shows that the script works
 # Stages: operator cases, the executor and its collectives, training against the CPU and PyTorch, several processes on one card,
 # compute-sanitizer, benchmarks.  A stage that fails or runs out of time is counted and the next begins; what cannot run here is
 # skipped, which is said and counts as nothing.  Ends with the total "N passed, N failed"; the lines before it name what was skipped.
 set -u
 cd "$(dirname "$0")/.." || exit 2
-build='' out=bench/results minutes=8 trial='' bench=yes
+build='' out=bench/results logs='' minutes=8 trial='' bench=yes
 while [ $# != 0 ]; do
     case $1 in
     --build) build=$2 && shift ;;
     --out) out=$2 && shift ;;
+    --logs) logs=$2 && shift ;;
     --minutes) minutes=$2 && shift ;;
     --no-bench) bench='' ;;
     --trial) trial=yes ;;
@@ -205,6 +207,7 @@ for file in "$work"/*.counts; do
     counts=${counts#*, }
     failed=$((failed + ${counts%% *}))
 done
+[ -z "$logs" ] || { mkdir -p "$logs" && find "$work" -name '*.log' -exec cp {} "$logs" \; ; }
 rm -rf "$work"
 [ ${#skipped[@]} = 0 ] || printf 'SKIPPED: %s\n' "${skipped[@]}"
 printf '%d passed, %d failed in %d s\n%d passed, %d failed\n' $passed $failed $SECONDS $passed $failed

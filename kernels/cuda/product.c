@@ -9,6 +9,7 @@
  *   - Relu's mask: cublasLt sets the bit of a 0 (its mask is x >= 0, as NVIDIA's own tests of it say), and Relu's
  * gradient at 0 is 0 here.  A mask of Y, made by an own kernel, serves its gradient epilogue as well as its own;
  *   - what Gelu keeps, with rows that are no multiple of 8 elements;
+ *   - Gelu in float64: cublasLt 13.1 computes it to 1e-9;
  *   - a sum of another type than Y's, a sum of an operand behind an alpha (whether that takes part is not said) or with
  * a dimension of 1. */
 #include <stdlib.h>
@@ -45,9 +46,9 @@ static void release(void *state)
 
 /* ---- what the library is asked for ---- */
 
-static bool library_activates(const Product *p)
+static bool library_activates(const Product *p, DType y)
 {
-    return p->activation != PRODUCT_GELU_TANH || !p->aux || p->n % 8 == 0;
+    return p->activation != PRODUCT_GELU_TANH || (y != DT_FLOAT64 && (!p->aux || p->n % 8 == 0));
 }
 
 static bool library_sums(const Product *p, DType y, DType sum)
@@ -55,7 +56,7 @@ static bool library_sums(const Product *p, DType y, DType sum)
     if (p->sum == PRODUCT_NO_SUM || y != sum)
         return false;
     if (p->sum == PRODUCT_SUM_RESULT)
-        return p->gradient && library_activates(p);
+        return p->gradient && library_activates(p, y);
     return p->activation == PRODUCT_LINEAR && !p->bias && p->alpha == 1 && p->m > 1 && p->n > 1 && p->k > 1;
 }
 
@@ -66,7 +67,7 @@ static GpuGemm describe(const Product *p, const Graph *g, const Node *n)
 
     d.dtype_c = y;
     d.alpha = p->alpha;
-    if (library_activates(p)) {
+    if (library_activates(p, y)) {
         d.bias = p->bias;
         d.activation = p->activation == PRODUCT_RELU        ? GEMM_RELU
                        : p->activation == PRODUCT_GELU_TANH ? GEMM_GELU_TANH
@@ -168,7 +169,7 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
     s->driver = cuda_driver(ctx);
     TRY_TO(fail, st, product_read(&s->p, g, n));
     d = describe(&s->p, g, n);
-    s->finishes = !library_activates(&s->p) || !d.k;
+    s->finishes = !library_activates(&s->p, d.dtype_c) || !d.k;
     if (d.m && d.n && d.k)
         TRY_TO(fail, st, make_plan(s, &d, ctx, &rest));
     else

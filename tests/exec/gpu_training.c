@@ -99,11 +99,24 @@ static GpuSnapshot take_snapshot(Arena *a, const States *states)
     return s;
 }
 
+static const Tensor *stored(const GpuSnapshot *s, const char *name)
+{
+    for (int i = 0; i < s->n; i++)
+        if (!strcmp(s->state[i].name, name))
+            return &s->state[i].tensor;
+    return NULL;
+}
+
+/* All of these, of a snapshot that may have more: float32 has no loss scale. */
 static void set_states(States *states, const GpuSnapshot *s)
 {
-    CU_ASSERT_FATAL(states_count(states) == s->n);
-    for (int i = 0; i < s->n; i++)
-        CHECK_OK(states_set(states, s->state[i].name, &s->state[i].tensor));
+    for (int i = 0; i < states_count(states); i++) {
+        const char *name = states_at(states, i)->name;
+        const Tensor *t = stored(s, name);
+
+        CU_ASSERT_FATAL(t != NULL);
+        CHECK_OK(states_set(states, name, t));
+    }
 }
 
 static void read_loss(GpuOutcome *o, Rig *rig, int k, unsigned turn)
@@ -195,35 +208,47 @@ void gpu_compare_losses(const GpuRun *r, const GpuOutcome *found, const GpuOutco
                       r->devices, k, (double)found->loss[k], (double)expected->loss[k]);
 }
 
-/* Adds the squares of how own differs from end, and end from begin: of momenta (1) and of all other numbers (0). */
-static void add_squares(double diff[2], double change[2], const NamedTensor *begin, const NamedTensor *end,
-                        const NamedTensor *own)
+GpuOutcome gpu_train_exact(Arena *a, const GpuRun *r, const GpuOutcome *led)
 {
-    const bool momentum = strstr(end->name, ".momentum") != NULL;
+    GpuRun wide = *r;
 
-    CU_ASSERT_STRING_EQUAL(own->name, end->name);
-    for (int64_t j = 0; end->tensor.dtype == DT_FLOAT32 && j < tensor_numel(&end->tensor); j++) {
-        double e = tensor_float(&end->tensor, j);
+    wide.cuda = wide.channels_last = false;
+    wide.precision = DT_NONE;
+    wide.lead = led->begin;
+    return gpu_train(a, &wide);
+}
 
-        diff[momentum] += pow(tensor_float(&own->tensor, j) - e, 2);
-        change[momentum] += pow(e - tensor_float(&begin->tensor, j), 2);
+/* |to - from|^2 over momenta (1) and over all other numbers (0), of the states of `to`. */
+static void add_squares(double sum[2], const GpuSnapshot *to, const GpuSnapshot *from)
+{
+    for (int i = 0; i < to->n; i++) {
+        const Tensor *t = &to->state[i].tensor, *f = stored(from, to->state[i].name);
+        const bool momentum = strstr(to->state[i].name, ".momentum") != NULL;
+
+        CU_ASSERT_FATAL(f != NULL);
+        for (int64_t j = 0; t->dtype == DT_FLOAT32 && j < tensor_numel(t); j++)
+            sum[momentum] += pow(tensor_float(t, j) - tensor_float(f, j), 2);
     }
 }
 
-void gpu_compare_steps(const GpuRun *r, const GpuOutcome *found, const GpuOutcome *expected, double most)
+static double larger(double x, double y) { return x > y ? x : y; }
+
+void gpu_compare_steps(const GpuRun *r, const GpuOutcome *found, const GpuOutcome *expected, const GpuOutcome *exact,
+                       double most)
 {
     for (int k = 0; k < r->steps; k++) {
-        double diff[2] = { 0, 0 }, change[2] = { 0, 0 };
+        double diff[2] = { 0, 0 }, change[2] = { 0, 0 }, rounding[2] = { 0, 0 };
 
         CU_ASSERT_FATAL(expected->end[k].n > 0 && found->end[k].n == expected->end[k].n);
-        for (int i = 0; i < expected->end[k].n; i++)
-            add_squares(diff, change, &expected->begin[k].state[i], &expected->end[k].state[i],
-                        &found->end[k].state[i]);
+        add_squares(diff, &found->end[k], &expected->end[k]);
+        add_squares(change, &expected->end[k], &expected->begin[k]);
+        add_squares(rounding, &exact->end[k], &expected->end[k]);
         for (int m = 0; m < 2; m++)
-            if (!(sqrt(diff[m]) <= most * sqrt(change[m])) || change[m] == 0)
-                TEST_FAIL("%s in %s, %d replicas, step %d: %s differ by %g of a change of %g", r->model,
-                          dtype_name(r->precision), r->replicas, k, m ? "momenta" : "parameters", sqrt(diff[m]),
-                          sqrt(change[m]));
+            if (!(sqrt(diff[m]) <= larger(most * sqrt(change[m]), sqrt(2 * rounding[m]))) || change[m] == 0)
+                TEST_FAIL(
+                    "%s in %s, %d replicas, step %d: %s differ by %g of a change of %g, of which float32 changes %g",
+                    r->model, dtype_name(r->precision), r->replicas, k, m ? "momenta" : "parameters", sqrt(diff[m]),
+                    sqrt(change[m]), sqrt(rounding[m]));
     }
 }
 
@@ -257,8 +282,8 @@ static int measure_of(const GpuSnapshot *s, int i)
 }
 
 /* Step k; what has changed since the beginning of step `since`. */
-static void compare_step(const GpuRun *r, const GpuOutcome *found, const GpuOutcome *expected, int since, int k,
-                         double most)
+static void compare_step(const GpuRun *r, const GpuOutcome *found, const GpuOutcome *expected, const GpuOutcome *exact,
+                         int since, int k, double most)
 {
     const GpuSnapshot *begin = &expected->begin[since], *end = &expected->end[k], *own = &found->end[k];
     int compared = 0;
@@ -266,42 +291,49 @@ static void compare_step(const GpuRun *r, const GpuOutcome *found, const GpuOutc
     CU_ASSERT_FATAL(end->n > 0 && own->n == end->n);
     for (int i = 0; i < end->n; i++) {
         const int m = measure_of(end, i);
-        const Tensor *to = &end->state[i].tensor;
-        double diff, change;
+        const Tensor *to = &end->state[i].tensor, *wide = exact ? stored(&exact->end[k], end->state[i].name) : NULL;
+        double diff, change, rounding = 0;
 
         CU_ASSERT_STRING_EQUAL(own->state[i].name, end->state[i].name);
         if (to->dtype != DT_FLOAT32)
             continue;
         diff = distance(&own->state[i].tensor, to);
         change = distance(&end->state[m].tensor, &begin->state[m].tensor);
-        if (!(diff <= most * change + (k + 1 - since) * 0x1p-23 * distance(to, NULL)))
-            TEST_FAIL("%s in %s, %d replicas on %d devices, step %d: %s differs by %g of a change of %g", r->model,
-                      r->precision ? dtype_name(r->precision) : "float32", r->replicas, r->devices, k,
-                      end->state[i].name, diff, change);
+        if (wide)
+            rounding = distance(wide, to);
+        if (!(diff <= larger(most * change, sqrt(2) * rounding) + (k + 1 - since) * 0x1p-23 * distance(to, NULL)))
+            TEST_FAIL(
+                "%s in %s, %d replicas on %d devices, step %d: %s differs by %g of a change of %g, in float32 by %g",
+                r->model, r->precision ? dtype_name(r->precision) : "float32", r->replicas, r->devices, k,
+                end->state[i].name, diff, change, rounding);
         compared += change > 0;
     }
     CU_ASSERT(compared > 1);
 }
 
-void gpu_compare_each(const GpuRun *r, const GpuOutcome *found, const GpuOutcome *expected)
+void gpu_compare_each(const GpuRun *r, const GpuOutcome *found, const GpuOutcome *expected, const GpuOutcome *exact)
 {
     for (int k = 0; k < r->steps; k++)
-        compare_step(r, found, expected, r->precision ? k : 0, k,
+        compare_step(r, found, expected, exact, r->precision ? k : 0, k,
                      r->precision ? 8 * gpu_run_tolerance(r) : 1e-5 * (k + 1));
 }
 
 void gpu_check_run(GpuRun r)
 {
     Arena *a = arena_create();
-    GpuOutcome expected = gpu_train(a, &r), found;
+    GpuOutcome expected, exact, found;
 
+    r.devices = r.devices < gpu_devices() ? r.devices : gpu_devices();
+    expected = gpu_train(a, &r);
+    if (r.precision)
+        exact = gpu_train_exact(a, &r, &expected);
     r.cuda = true;
     r.lead = r.precision ? expected.begin : NULL;
     found = gpu_train(a, &r);
     gpu_compare_losses(&r, &found, &expected);
-    gpu_compare_each(&r, &found, &expected);
+    gpu_compare_each(&r, &found, &expected, r.precision ? &exact : NULL);
     if (r.precision)
-        gpu_compare_steps(&r, &found, &expected, 4 * gpu_run_tolerance(&r));
+        gpu_compare_steps(&r, &found, &expected, &exact, 4 * gpu_run_tolerance(&r));
     arena_free(a);
 }
 

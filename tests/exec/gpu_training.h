@@ -44,13 +44,17 @@ Graph *gpu_run_build(const GpuRun *r, const BuildOptions *how, int replicas, int
 NamedTensor *gpu_run_batch(Arena *a, const GpuRun *r, const Graph *g, const BuildOptions *opt, int k);
 /* What it gives is in the arena. */
 GpuOutcome gpu_train(Arena *a, const GpuRun *r);
+/* The same steps on the CPU in float32, each from where the other training began it. */
+GpuOutcome gpu_train_exact(Arena *a, const GpuRun *r, const GpuOutcome *led);
 
 /* Of losses, relative. */
 double gpu_run_tolerance(const GpuRun *r);
 /* Fail the test where two outcomes differ: losses by more than the tolerance; steps of trainings in 16 bits, each of
- * which began alike, by more than `most` of what the step has changed, norm-wise, momenta and all else apart. */
+ * which began alike, by more than `most` of what the step has changed, norm-wise, momenta and all else apart, and by
+ * more than the root of 2 times what `exact`, in float32, is away. */
 void gpu_compare_losses(const GpuRun *r, const GpuOutcome *found, const GpuOutcome *expected);
-void gpu_compare_steps(const GpuRun *r, const GpuOutcome *found, const GpuOutcome *expected, double most);
+void gpu_compare_steps(const GpuRun *r, const GpuOutcome *found, const GpuOutcome *expected, const GpuOutcome *exact,
+                       double most);
 
 /* Fails the test where any one state differs, norm-wise, by more than a part of what the training has changed in it.
  *
@@ -63,11 +67,13 @@ void gpu_compare_steps(const GpuRun *r, const GpuOutcome *found, const GpuOutcom
  * roundings of a step together move what is smooth in its gradients, and so what it changes, by less than 4 epsilons
  * (tests/exec/precision.c): no more do those that one of the two makes and the other does not, all states taken
  * together.  Single ones may differ by twice that: the sum over rows that a bias changes by is small beside its terms.
- * What windows and Relu decide by both round in the same places, of sums that differ by their order alone: decisions
- * turn over as seldom as in float32.
+ * What windows and Relu decide by both round in the same places, of sums that differ by their order alone, which turns
+ * over some last bits of 16 and so some decisions.  How much that can move a state shows in `exact`, the same steps in
+ * float32: two that round by themselves are further apart by no more than the root of 2 times what rounding has done to
+ * one of them.
  *
  * Besides, each of the two rounds a state that it has changed to float32, by half an epsilon of it in every step. */
-void gpu_compare_each(const GpuRun *r, const GpuOutcome *found, const GpuOutcome *expected);
+void gpu_compare_each(const GpuRun *r, const GpuOutcome *found, const GpuOutcome *expected, const GpuOutcome *exact);
 
 /* Trains on the CPU and on CUDA devices, and compares; a model with several replicas and devices, `every` spread of
  * them. */

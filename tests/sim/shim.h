@@ -286,6 +286,7 @@ inline double rsqrt(double x) { return 1.0 / sqrt(x); }
 #define __fadd_rn(a, b) ((float)(a) + (float)(b))
 #define __fsub_rn(a, b) ((float)(a) - (float)(b))
 #define __fmul_rn(a, b) ((float)(a) * (float)(b))
+#define __dmul_rn(a, b) ((double)(a) * (double)(b))
 #define __fdiv_rn(a, b) ((float)(a) / (float)(b))
 #define __fsqrt_rn(a) sqrtf(a)
 #define __fmaf_rn(a, b, c) fmaf(a, b, c)

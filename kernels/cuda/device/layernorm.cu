@@ -241,7 +241,8 @@ __device__ __forceinline__ void backward_rows(Team team, const Backward<T> &b,
 
 #pragma unroll
                 for (int j = 0; j < W; j++) {
-                    const A xhat = (to_float(x[k].at[j]) - m) * i, g = to_float(dy[k].at[j]), d = g * s.at[j];
+                    const A xhat = (to_float(x[k].at[j]) - m) * i, g = to_float(dy[k].at[j]),
+                            d = rounded_product(g, s.at[j]);
 
                     h += d;
                     hx += d * xhat;
@@ -261,7 +262,7 @@ __device__ __forceinline__ void backward_rows(Team team, const Backward<T> &b,
                 for (int j = 0; j < W; j++) {
                     const A xhat = (to_float(x[k].at[j]) - m) * i;
 
-                    out.at[j] = from_float<T>(i * (to_float(dy[k].at[j]) * s.at[j] - h - xhat * hx));
+                    out.at[j] = from_float<T>(i * (rounded_product(to_float(dy[k].at[j]), s.at[j]) - h - xhat * hx));
                 }
                 *(Vec<T, W> *)(b.dx + from + first + k * step) = out;
             }
@@ -330,7 +331,8 @@ template <class T> __device__ __forceinline__ void backward_long(const Backward<
 
         moments_long<T, A>(x, b.n, b.epsilon, &m, &i);
         for (i64 at = threadIdx.x; at < b.n; at += blockDim.x) {
-            const A xhat = (to_float(x[at]) - m) * i, g = to_float(dy[at]), d = g * number<T>(b.scale, b.wide, at);
+            const A xhat = (to_float(x[at]) - m) * i, g = to_float(dy[at]),
+                    d = rounded_product(g, number<T>(b.scale, b.wide, at));
 
             h += d;
             hx += d * xhat;
@@ -340,8 +342,9 @@ template <class T> __device__ __forceinline__ void backward_long(const Backward<
         h = block_all<Sum>(h) / (A)b.n;
         hx = block_all<Sum>(hx) / (A)b.n;
         for (i64 at = threadIdx.x; at < b.n; at += blockDim.x)
-            b.dx[row * b.n + at] = from_float<T>(
-                i * (to_float(dy[at]) * number<T>(b.scale, b.wide, at) - h - (to_float(x[at]) - m) * i * hx));
+            b.dx[row * b.n + at] =
+                from_float<T>(i * (rounded_product(to_float(dy[at]), number<T>(b.scale, b.wide, at)) - h -
+                                   (to_float(x[at]) - m) * i * hx));
     }
 }
 

@@ -16,3 +16,6 @@ __device__ __forceinline__ double root(double x) { return sqrt(x); }
  * root(x) is closer. */
 __device__ __forceinline__ float inverse_root(float x) { return rsqrtf(x); }
 __device__ __forceinline__ double inverse_root(double x) { return rsqrt(x); }
+/* a b, rounded: not contracted with what it is added to.  A difference of equal products is 0 only so. */
+__device__ __forceinline__ float rounded_product(float a, float b) { return __fmul_rn(a, b); }
+__device__ __forceinline__ double rounded_product(double a, double b) { return __dmul_rn(a, b); }

@@ -5,14 +5,15 @@
 static Status choose(GemmPlan *p)
 {
     cublasLtMatmulHeuristicResult_t found[GEMM_CANDIDATES];
+    const bool tune = p->plan.device->tune;
     int n = 0;
 
-    if (p->desc.activation == GEMM_RELU && !p->desc.gradient)
-        TRY(gemm_relu_keeps_nan(p->plan.device, p->desc.dtype, p->desc.dtype_c));
     TRY(gemm_ask(p, found, &n));
+    if (p->desc.activation == GEMM_RELU && !p->desc.gradient)
+        TRY(gemm_keep_nan(p, found, &n, tune ? n : 1));
     p->algo = found[0].algo;
     p->workspace = found[0].workspaceSize;
-    return p->plan.device->tune ? gemm_tune(p, found, n) : ST_OK;
+    return tune ? gemm_tune(p, found, n) : ST_OK;
 }
 
 /* On a described device the algorithm stays open, and with it how much of the largest workspace it would take. */

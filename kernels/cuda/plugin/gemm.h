@@ -9,9 +9,9 @@
  * measured. */
 Status gemm_tune(GemmPlan *p, const cublasLtMatmulHeuristicResult_t *candidate, int n) CHECKED;
 
-/* gemm_probe.c: E_UNSUPPORTED when the Relu epilogue of a product of these types, on this device, does not keep a
- * NaN. */
-Status gemm_relu_keeps_nan(GpuDevice *d, DType dtype, DType dtype_c) CHECKED;
+/* gemm_probe.c: of the `*n` candidates for a product with Relu leaves the first `most` that keep a NaN, which each is
+ * tried for; E_UNSUPPORTED when none does, or none can be tried, for lack of memory say. */
+Status gemm_keep_nan(GemmPlan *p, cublasLtMatmulHeuristicResult_t *found, int *n, int most) CHECKED;
 
 /* Zeroed memory for a product and its workspace, and a stream; free with gemm_bench_close, also after a failure.  *b
  * begins zeroed. */

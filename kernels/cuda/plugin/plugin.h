@@ -15,7 +15,6 @@
 #include "kernels/cuda/driver.h"
 #include "kernels/cuda/plugin/images.h"
 
-typedef enum { NAN_UNASKED, NAN_KEPT, NAN_LOST } NanFate; /* of an epilogue: gemm_probe.c */
 typedef struct CudnnState CudnnState; /* cudnn.c: its handle, or what stands for a described device */
 
 /* What a library keeps for a device is ended with it. */
@@ -35,11 +34,10 @@ struct GpuDevice {
     const DeviceImage **image; /* those of kernels/cuda/device that fit it, one a source; n_image */
     cudaLibrary_t *library;    /* each loaded; NULL when described */
     size_t n_image;
-    GpuKernel *kernels;                   /* found so far */
-    cublasLtHandle_t lt;                  /* made when the first product is planned */
-    NanFate relu_nan[DT_COUNT][DT_COUNT]; /* of the Relu of products by their types, dtype and dtype_c */
-    CudnnState *cudnn;                    /* made when the first convolution or attention is planned */
-    CloseHook *closing;                   /* the last made comes first */
+    GpuKernel *kernels;  /* found so far */
+    cublasLtHandle_t lt; /* made when the first product is planned */
+    CudnnState *cudnn;   /* made when the first convolution or attention is planned */
+    CloseHook *closing;  /* the last made comes first */
 };
 
 struct GpuStream {
