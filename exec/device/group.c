@@ -244,6 +244,15 @@ Status gpu_group_host_arena(GpuGroup *g, int d, size_t bytes)
 
 /* ---- failing ---- */
 
+static void end_abort(GpuMember *m)
+{
+    m->left = !m->runtime->comm_abort_end(m->comm);
+    if (m->left)
+        m->runtime->abandon(m->gpu);
+    m->comm = NULL;
+}
+
+/* Communicators first: what they run, graphs that are freed in mid-run included, ends by that alone. */
 void gpu_group_abort(GpuGroup *g)
 {
     if (g->broken)
@@ -251,15 +260,16 @@ void gpu_group_abort(GpuGroup *g)
     snprintf(g->message, sizeof g->message, "%s", status_message());
     g->broken = true;
     atomic_store(&g->failed, true);
+    for (int d = 0; d < g->n_device; d++)
+        if (g->member[d].comm)
+            g->member[d].runtime->comm_abort(g->member[d].comm);
     pthread_mutex_lock(&g->lock);
     for (GpuUser *u = g->users; u; u = u->next)
         u->is->release(u);
     pthread_mutex_unlock(&g->lock);
-    for (int d = 0; d < g->n_device; d++) {
+    for (int d = 0; d < g->n_device; d++)
         if (g->member[d].comm)
-            g->member[d].runtime->comm_abort(g->member[d].comm);
-        g->member[d].comm = NULL;
-    }
+            end_abort(&g->member[d]);
 }
 
 Status gpu_group_check(const GpuGroup *g)

@@ -252,7 +252,12 @@ static Status comm_create(GpuComm **out, GpuDevice *d, const GpuCommId *id, int 
     return ST_OK;
 }
 
-static void comm_abort(GpuComm *c) { ignore(c); }
+static void comm_abort(GpuComm *c) { (void)c; }
+static bool comm_abort_end(GpuComm *c)
+{
+    ignore(c);
+    return true;
+}
 
 static void comm_free(GpuComm *c, const GpuCommWait *wait)
 {
@@ -467,6 +472,7 @@ static const CudaDriver driver = {
                  .comm_create = comm_create,
                  .comm_free = comm_free,
                  .comm_abort = comm_abort,
+                 .comm_abort_end = comm_abort_end,
                  .comm_poll = comm_poll,
                  .comm_alloc = alloc_none,
                  .comm_release = comm_release,

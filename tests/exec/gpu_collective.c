@@ -343,6 +343,32 @@ static void test_read_beside(void)
     arena_free(a);
 }
 
+/* An abort that does not end: the device is left to it, and nobody waits. */
+static void test_abort_hangs(void)
+{
+    Arena *a = arena_create();
+    const CudaDriver *cuda;
+    Rig rig;
+
+    if (!CHECK_OK(gpu_driver(&cuda)) || !cuda->runtime.simulated) {
+        arena_free(a);
+        return;
+    }
+    setenv("DPEXEC_GPU_TIMEOUT", "3", 1);
+    if (CHECK_OK(rig_open_cuda(&rig, training_mlp(8, 2, 2), 2, false)) &&
+        CHECK_OK(program_run(rig.program, training_batch(a, 8, 0), N_BATCH))) {
+        setenv("DPEXEC_SIM_FAIL", "all_reduce_sum@1:1:hang,comm_abort@0:1:hang", 1);
+        CHECK_FAILS(E_DEVICE, "the step has not ended within 3 seconds",
+                    program_run(rig.program, training_batch(a, 8, 1), N_BATCH));
+        unsetenv("DPEXEC_SIM_FAIL");
+        CU_ASSERT(rig.group->member[0].left && !rig.group->member[1].left);
+        CHECK_FAILS(E_DEVICE, "an earlier step failed", program_run(rig.program, training_batch(a, 8, 2), N_BATCH));
+    }
+    rig_close(&rig);
+    unsetenv("DPEXEC_GPU_TIMEOUT");
+    arena_free(a);
+}
+
 /* ---- the runtime's operations ---- */
 
 typedef struct {
@@ -458,6 +484,6 @@ DEFINE_SUITE(gpu_collective, { "training on one to four GPUs", test_training },
              { "slices of all samples", test_exchanged }, { "sums of 16 bits", test_narrow },
              { "parts that differ between devices", test_uneven },
              { "reproducible on any number of devices", test_reproducible }, { "a bucket that grows", test_grown },
-             { "the runtime's operations", test_runtime },
+             { "the runtime's operations", test_runtime }, { "an abort that does not end", test_abort_hangs },
              { "a program compiled beside a step that cannot end", test_compiled_beside },
              { "state read and written beside one", test_read_beside });

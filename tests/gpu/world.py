@@ -5,7 +5,7 @@ of how fast.  Needs nothing but Python.
     tests/gpu/world.py DPEXEC [--trial]
 
 With 2 and with 4 processes the losses must be the CPU's with as many replicas within 1e-3, steps must be captured as one graph, and
-all processes must end well.
+all processes must end well.  When one of two is killed in mid-run the other must end within half a minute, saying why.
 --trial: on the CPU, since simulated devices are those of one process.  Ends with "N passed, N failed".
 """
 import argparse
@@ -60,6 +60,31 @@ class World(Run):
                 self.read(pathlib.Path(tmp) / "run")
 
 
+def killed(dpexec, case, device):
+    """What is wrong with how rank 0 ends when rank 1 is killed while both train, or None."""
+    meet = ["--world", "2", "--rendezvous", f"127.0.0.1:{free_port()}", "--devices", device, "--steps", "10000000"]
+    with tempfile.TemporaryDirectory() as tmp:
+        ranks = [subprocess.Popen([dpexec, "train", *case["args"], *meet, "--rank", str(rank), "--out", f"{tmp}/run"], cwd=ROOT,
+                                  env=dict(os.environ, **NCCL, NCCL_HOSTID=f"dpexec-{rank}"), stdin=subprocess.DEVNULL,
+                                  stdout=subprocess.DEVNULL, stderr=open(f"{tmp}/said-{rank}", "w")) for rank in (0, 1)]
+        try:
+            metrics, end = pathlib.Path(tmp) / "run/metrics.jsonl", time.monotonic() + SECONDS
+            while not (metrics.exists() and metrics.read_text().count("\n") > 5):
+                if time.monotonic() > end or any(r.poll() is not None for r in ranks):
+                    return f"no steps: {pathlib.Path(tmp, 'said-0').read_text().strip()[-400:]}"
+                time.sleep(0.1)
+            ranks[1].kill()
+            status = ranks[0].wait(30)
+            said = pathlib.Path(tmp, "said-0").read_text()
+            return None if status > 0 and "rank 1 of 2" in said else f"exit {status}: {said.strip()[-400:]}"
+        except subprocess.TimeoutExpired:
+            return f"no end within 30 s: {pathlib.Path(tmp, 'said-0').read_text().strip()[-400:]}"
+        finally:
+            for r in ranks:
+                r.kill()
+                r.wait()
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("dpexec")
@@ -77,6 +102,10 @@ def main():
             passed, failed = passed + (not wrong), failed + bool(wrong)
             if wrong:
                 print(f"FAILED: {case['name']}, {size} processes: {wrong}", flush=True)
+    wrong = killed(dpexec, chosen[0], "cpu" if args.trial else "cuda:0")
+    passed, failed = passed + (not wrong), failed + bool(wrong)
+    if wrong:
+        print(f"FAILED: one of 2 processes killed: {wrong}", flush=True)
     print(f"{passed} passed, {failed} failed")
     return failed > 0 or passed == 0
 

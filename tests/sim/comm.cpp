@@ -309,13 +309,19 @@ void sim_comm_free(GpuComm *c, const GpuCommWait *wait)
 
 void sim_comm_abort(GpuComm *c)
 {
-    if (!c)
-        return;
     Guard g(world().lock);
     if (c->member->group->failure.empty())
         c->member->group->failure = "rank " + std::to_string(c->member->rank) + " has aborted";
+}
+
+bool sim_comm_abort_end(GpuComm *c)
+{
+    Guard g(world().lock);
+    const bool ends = injected("comm_abort", c->member->rank) != HOW_HANG;
+
     leave(*c->member);
     delete c;
+    return ends;
 }
 
 Status sim_comm_poll(GpuComm *c)

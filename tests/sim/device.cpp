@@ -193,6 +193,7 @@ static const CudaDriver driver = {
         .comm_create = sim_comm_create,
         .comm_free = sim_comm_free,
         .comm_abort = sim_comm_abort,
+        .comm_abort_end = sim_comm_abort_end,
         .comm_poll = sim_comm_poll,
         .comm_alloc = sim_comm_alloc,
         .comm_register = sim_comm_register,

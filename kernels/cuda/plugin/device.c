@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "kernels/cuda/plugin/plugin.h"
 
@@ -142,7 +143,20 @@ void device_close(GpuDevice *d)
     free(d);
 }
 
-void device_abandon(GpuDevice *d) { d->abandoned = true; }
+/* What the driver and NCCL do at exit would wait for what hangs. */
+static void end_at_once(int status, void *unused)
+{
+    (void)unused;
+    (void)fflush(NULL);
+    _exit(status);
+}
+
+void device_abandon(GpuDevice *d)
+{
+    if (!d->abandoned)
+        (void)on_exit(end_at_once, NULL);
+    d->abandoned = true;
+}
 
 Status device_free_memory(GpuDevice *d, int64_t *out)
 {

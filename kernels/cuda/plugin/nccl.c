@@ -24,6 +24,7 @@ struct GpuComm {
     double timeout;           /* seconds */
     Registration *registered; /* n_registered */
     int n_registered;
+    struct Abort *abort; /* under way */
 };
 
 static double now(void)
@@ -84,35 +85,13 @@ Status comm_id(GpuCommId *out)
     return ST_OK;
 }
 
-Status comm_create(GpuComm **out, GpuDevice *d, const GpuCommId *id, int rank, int n_rank, const GpuCommWait *wait)
-{
-    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-    ncclUniqueId nccl_id;
-    GpuComm *c;
-    Status st;
-
-    TRY(device_use(d));
-    if (!(c = calloc(1, sizeof *c)))
-        return FAIL_NOMEM();
-    *c = (GpuComm){ .device = d, .rank = rank, .n_rank = n_rank, .timeout = wait->timeout };
-    for (int i = 0; i < GPU_COMM_ID; i++)
-        nccl_id.internal[i] = (char)id->byte[i];
-    config.blocking = 0;
-    st = settle_until(c, "ncclCommInitRankConfig", ncclCommInitRankConfig(&c->comm, n_rank, nccl_id, rank, &config),
-                      wait);
-    if (st) {
-        comm_abort(c);
-        return st;
-    }
-    *out = c;
-    return ST_OK;
-}
-
 /* ---- aborting ----
- * ncclCommAbort ends the communicator's kernels, then waits for them and for graphs that hold its collectives.  Behind
- * another kernel that hangs that is for good, so a thread of its own waits, and is left to it after PATIENCE. */
+ * ncclCommAbort first tells the communicator's kernels to end, then waits for them and for graphs that hold its
+ * collectives (init.cc, commDestroySync).  A graph that runs may be freed only when its kernels end, and behind another
+ * kernel that hangs they never do.  So a thread of its own aborts, the caller frees graphs beside it, and the thread is
+ * left to itself after PATIENCE. */
 
-typedef struct {
+typedef struct Abort {
     ncclComm_t comm;
     pthread_mutex_t lock;
     pthread_cond_t ended;
@@ -164,16 +143,11 @@ static Abort *abort_start(ncclComm_t comm)
     return a;
 }
 
-static void abort_bounded(ncclComm_t comm)
+static bool abort_wait(Abort *a)
 {
-    Abort *a = abort_start(comm);
     struct timespec until;
     bool over;
 
-    if (!a) {
-        (void)ncclCommAbort(comm);
-        return;
-    }
     clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_sec += PATIENCE;
     pthread_mutex_lock(&a->lock);
@@ -184,16 +158,57 @@ static void abort_bounded(ncclComm_t comm)
     pthread_mutex_unlock(&a->lock);
     if (over)
         abort_free(a);
+    return over;
 }
 
 void comm_abort(GpuComm *c)
 {
-    if (!c)
-        return;
     if (c->comm && device_frees(c->device))
-        abort_bounded(c->comm);
+        c->abort = abort_start(c->comm);
+}
+
+/* Without memory for a thread nothing is aborted. */
+bool comm_abort_end(GpuComm *c)
+{
+    const bool over = c->abort ? abort_wait(c->abort) : !c->comm || !device_frees(c->device);
+
     free(c->registered);
     free(c);
+    return over;
+}
+
+/* One that no graph holds. */
+static void comm_drop(GpuComm *c)
+{
+    GpuDevice *d = c->device;
+
+    comm_abort(c);
+    if (!comm_abort_end(c))
+        device_abandon(d);
+}
+
+Status comm_create(GpuComm **out, GpuDevice *d, const GpuCommId *id, int rank, int n_rank, const GpuCommWait *wait)
+{
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    ncclUniqueId nccl_id;
+    GpuComm *c;
+    Status st;
+
+    TRY(device_use(d));
+    if (!(c = calloc(1, sizeof *c)))
+        return FAIL_NOMEM();
+    *c = (GpuComm){ .device = d, .rank = rank, .n_rank = n_rank, .timeout = wait->timeout };
+    for (int i = 0; i < GPU_COMM_ID; i++)
+        nccl_id.internal[i] = (char)id->byte[i];
+    config.blocking = 0;
+    st = settle_until(c, "ncclCommInitRankConfig", ncclCommInitRankConfig(&c->comm, n_rank, nccl_id, rank, &config),
+                      wait);
+    if (st) {
+        comm_drop(c);
+        return st;
+    }
+    *out = c;
+    return ST_OK;
 }
 
 /* Members that do not leave in time, or have ended, are left behind. */
@@ -204,7 +219,7 @@ void comm_free(GpuComm *c, const GpuCommWait *wait)
     for (int i = 0; i < c->n_registered; i++)
         (void)settle_until(c, "ncclCommDeregister", ncclCommDeregister(c->comm, c->registered[i].handle), wait);
     if (!device_frees(c->device) || settle_until(c, "ncclCommFinalize", ncclCommFinalize(c->comm), wait)) {
-        comm_abort(c);
+        comm_drop(c);
         return;
     }
     (void)ncclCommDestroy(c->comm);

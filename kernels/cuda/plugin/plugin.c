@@ -30,7 +30,7 @@ static const CudaDriver driver = {
         .capture_begin = capture_begin, .capture_end = capture_end,
         .graph_launch = captured_launch, .graph_free = captured_free,
         .comm_id = comm_id, .comm_create = comm_create, .comm_free = comm_free,
-        .comm_abort = comm_abort, .comm_poll = comm_poll,
+        .comm_abort = comm_abort, .comm_abort_end = comm_abort_end, .comm_poll = comm_poll,
         .comm_alloc = comm_alloc, .comm_release = comm_release, .comm_register = comm_register,
         .all_reduce_sum = comm_all_reduce_sum, .reduce_scatter_sum = comm_reduce_scatter_sum,
         .all_gather = comm_all_gather, .all_to_all = comm_all_to_all,

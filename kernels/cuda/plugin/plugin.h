@@ -136,6 +136,7 @@ Status comm_id(GpuCommId *out);
 Status comm_create(GpuComm **out, GpuDevice *d, const GpuCommId *id, int rank, int n_rank, const GpuCommWait *wait);
 void comm_free(GpuComm *c, const GpuCommWait *wait);
 void comm_abort(GpuComm *c);
+bool comm_abort_end(GpuComm *c);
 Status comm_poll(GpuComm *c);
 Status comm_alloc(GpuDevice *d, void **out, size_t bytes);
 void comm_release(GpuDevice *d, GpuComm *c, void *p);
