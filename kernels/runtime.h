@@ -72,8 +72,7 @@ typedef struct Runtime {
     Status (*open)(GpuDevice **out, int index, const GpuOptions *opt);
     void (*close)(GpuDevice *d); /* NULL is legal; nothing may be running */
     /* Work that does not end holds the device, and freeing what it may use would wait for it: from now on nothing of
-     * the device is freed, closing it included, before the process ends, which it then does without what libraries do
-     * at exit, and without what was registered by atexit before.  Nothing else may be asked of it. */
+     * the device is freed, closing it included, before the process ends.  Nothing else may be asked of it. */
     void (*abandon)(GpuDevice *d);
     Status (*free_memory)(GpuDevice *d, int64_t *out); /* bytes that could be allocated now */
 
@@ -119,8 +118,9 @@ typedef struct Runtime {
     Status (*comm_create)(GpuComm **out, GpuDevice *d, const GpuCommId *id, int rank, int n_rank,
                           const GpuCommWait *wait);
     /* Waits for members that have not come to the end, and aborts when they do not within comm_create's timeout or have
-     * ended. Not while a graph holds a collective of the communicator: it would wait for the graph to be freed. */
-    void (*comm_free)(GpuComm *c, const GpuCommWait *wait);
+     * ended; false when the abort takes too long: then the device is to be abandoned.  Not while a graph holds a
+     * collective of the communicator: it would wait for the graph to be freed. */
+    bool (*comm_free)(GpuComm *c, const GpuCommWait *wait);
     /* Work under way ends, undefined.  Does not wait, and is followed by comm_abort_end, before which graphs that hold
      * collectives of the communicator are freed: those that run end only now. */
     void (*comm_abort)(GpuComm *c);

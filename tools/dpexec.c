@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "graph/base/left.h"
 #include "tools/commands.h"
 #include "tools/man.h"
 #include "tools/patience.h"
@@ -95,6 +96,16 @@ static int dispatch(int which, int argc, char **argv)
     return code;
 }
 
+/* Of a command.  What hangs on a device would hold the process at its exit. */
+static int finish(int code)
+{
+    if (is_left_behind()) {
+        (void)fflush(NULL);
+        _exit(code);
+    }
+    return code;
+}
+
 int main(int argc, char **argv)
 {
     limit_spinning(argv);
@@ -111,7 +122,7 @@ int main(int argc, char **argv)
     }
     for (int i = 0; i < N_COMMANDS; i++)
         if (!strcmp(argv[1], commands[i].command->name))
-            return dispatch(i, argc - 2, argv + 2);
+            return finish(dispatch(i, argc - 2, argv + 2));
     if (meant_command(argv[1])) {
         fprintf(stderr, "dpexec: there is no command %s, nor a file: did you mean %s?\n", argv[1],
                 meant_command(argv[1]));
@@ -119,5 +130,5 @@ int main(int argc, char **argv)
     }
     if (is_word(argv[1]))
         return no_command(argv[1]);
-    return dispatch(0, argc - 1, argv + 1);
+    return finish(dispatch(0, argc - 1, argv + 1));
 }

@@ -147,8 +147,8 @@ static void leave_comm(GpuGroup *g, int d)
     Member me = { .group = g, .rank = d };
     const GpuCommWait wait = { g->timeout, others_ended, &me };
 
-    if (g->member[d].comm)
-        g->member[d].runtime->comm_free(g->member[d].comm, &wait);
+    if (g->member[d].comm && !g->member[d].runtime->comm_free(g->member[d].comm, &wait))
+        gpu_member_leave(&g->member[d]);
     g->member[d].comm = NULL;
 }
 
@@ -246,9 +246,8 @@ Status gpu_group_host_arena(GpuGroup *g, int d, size_t bytes)
 
 static void end_abort(GpuMember *m)
 {
-    m->left = !m->runtime->comm_abort_end(m->comm);
-    if (m->left)
-        m->runtime->abandon(m->gpu);
+    if (!m->runtime->comm_abort_end(m->comm))
+        gpu_member_leave(m);
     m->comm = NULL;
 }
 

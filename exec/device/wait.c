@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "exec/device/late.h"
+#include "graph/base/left.h"
 #include "graph/base/spin.h"
 
 enum { SPINS = 2000, NAP = 20000 /* nanoseconds */ };
@@ -102,6 +103,13 @@ static bool ends(const GpuMember *m, GpuStream *s)
     return done;
 }
 
+void gpu_member_leave(GpuMember *m)
+{
+    m->runtime->abandon(m->gpu);
+    m->left = true;
+    set_left_behind();
+}
+
 /* After a failure: a kernel that hangs by itself is not waited for, and neither is what would wait for it. */
 static void leave_what_hangs(GpuMember *m)
 {
@@ -112,8 +120,7 @@ static void leave_what_hangs(GpuMember *m)
     if (ended && m->drained && m->marks)
         ended = ends(m, m->marks);
     if (!ended)
-        m->runtime->abandon(m->gpu);
-    m->left = !ended;
+        gpu_member_leave(m);
 }
 
 static Status drain_bounded(GpuGroup *g, int d)

@@ -259,10 +259,11 @@ static bool comm_abort_end(GpuComm *c)
     return true;
 }
 
-static void comm_free(GpuComm *c, const GpuCommWait *wait)
+static bool comm_free(GpuComm *c, const GpuCommWait *wait)
 {
     (void)wait;
     ignore(c);
+    return true;
 }
 
 static Status comm_poll(GpuComm *c)

@@ -295,16 +295,17 @@ static void leave(Member &m)
 }
 
 /* With a failure "hang" the others never leave. */
-void sim_comm_free(GpuComm *c, const GpuCommWait *wait)
+bool sim_comm_free(GpuComm *c, const GpuCommWait *wait)
 {
     if (!c)
-        return;
+        return true;
     Guard g(world().lock);
     if (injected("comm_free", c->member->rank) == HOW_HANG)
         for (double deadline = now() + wait->timeout; !has_ended(g, wait) && now() < deadline;)
             world().changed.wait_for(g, std::chrono::milliseconds(20));
     leave(*c->member);
     delete c;
+    return true;
 }
 
 void sim_comm_abort(GpuComm *c)

@@ -266,7 +266,7 @@ Status sim_graph_launch(GpuGraph *g, GpuStream *s);
 void sim_graph_free(GpuGraph *g);
 Status sim_comm_id(GpuCommId *out);
 Status sim_comm_create(GpuComm **out, GpuDevice *d, const GpuCommId *id, int rank, int n_rank, const GpuCommWait *wait);
-void sim_comm_free(GpuComm *c, const GpuCommWait *wait);
+bool sim_comm_free(GpuComm *c, const GpuCommWait *wait);
 void sim_comm_abort(GpuComm *c);
 bool sim_comm_abort_end(GpuComm *c);
 Status sim_comm_poll(GpuComm *c);

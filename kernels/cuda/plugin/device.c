@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "kernels/cuda/plugin/plugin.h"
 
@@ -143,20 +142,7 @@ void device_close(GpuDevice *d)
     free(d);
 }
 
-/* What the driver and NCCL do at exit would wait for what hangs. */
-static void end_at_once(int status, void *unused)
-{
-    (void)unused;
-    (void)fflush(NULL);
-    _exit(status);
-}
-
-void device_abandon(GpuDevice *d)
-{
-    if (!d->abandoned)
-        (void)on_exit(end_at_once, NULL);
-    d->abandoned = true;
-}
+void device_abandon(GpuDevice *d) { d->abandoned = true; }
 
 Status device_free_memory(GpuDevice *d, int64_t *out)
 {

@@ -177,16 +177,6 @@ bool comm_abort_end(GpuComm *c)
     return over;
 }
 
-/* One that no graph holds. */
-static void comm_drop(GpuComm *c)
-{
-    GpuDevice *d = c->device;
-
-    comm_abort(c);
-    if (!comm_abort_end(c))
-        device_abandon(d);
-}
-
 Status comm_create(GpuComm **out, GpuDevice *d, const GpuCommId *id, int rank, int n_rank, const GpuCommWait *wait)
 {
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
@@ -204,7 +194,9 @@ Status comm_create(GpuComm **out, GpuDevice *d, const GpuCommId *id, int rank, i
     st = settle_until(c, "ncclCommInitRankConfig", ncclCommInitRankConfig(&c->comm, n_rank, nccl_id, rank, &config),
                       wait);
     if (st) {
-        comm_drop(c);
+        comm_abort(c);
+        if (!comm_abort_end(c))
+            device_abandon(d);
         return st;
     }
     *out = c;
@@ -212,19 +204,20 @@ Status comm_create(GpuComm **out, GpuDevice *d, const GpuCommId *id, int rank, i
 }
 
 /* Members that do not leave in time, or have ended, are left behind. */
-void comm_free(GpuComm *c, const GpuCommWait *wait)
+bool comm_free(GpuComm *c, const GpuCommWait *wait)
 {
     if (!c)
-        return;
+        return true;
     for (int i = 0; i < c->n_registered; i++)
         (void)settle_until(c, "ncclCommDeregister", ncclCommDeregister(c->comm, c->registered[i].handle), wait);
     if (!device_frees(c->device) || settle_until(c, "ncclCommFinalize", ncclCommFinalize(c->comm), wait)) {
-        comm_drop(c);
-        return;
+        comm_abort(c);
+        return comm_abort_end(c);
     }
     (void)ncclCommDestroy(c->comm);
     free(c->registered);
     free(c);
+    return true;
 }
 
 Status comm_poll(GpuComm *c)

@@ -134,7 +134,7 @@ void captured_free(GpuGraph *g);
 
 Status comm_id(GpuCommId *out);
 Status comm_create(GpuComm **out, GpuDevice *d, const GpuCommId *id, int rank, int n_rank, const GpuCommWait *wait);
-void comm_free(GpuComm *c, const GpuCommWait *wait);
+bool comm_free(GpuComm *c, const GpuCommWait *wait);
 void comm_abort(GpuComm *c);
 bool comm_abort_end(GpuComm *c);
 Status comm_poll(GpuComm *c);
