@@ -99,5 +99,5 @@ DEFINE_OP(CrossEntropySum, .blocks = BLOCKS_PASS, CROSS_ENTROPY, .dtypes = DTYPE
                  "the softmax's denominators");
 
 DEFINE_OP(CrossEntropyGrad, .blocks = BLOCKS_PASS, CROSS_ENTROPY, .wide_in = 1 << 0 | 1 << 3, .in_min = 4, .in_max = 4,
-          .out_min = 1, .out_max = 1, .infer = infer_backward, .place = place_backward,
+          .out_min = 1, .out_max = 1, .inplace = { 1 << 1 }, .infer = infer_backward, .place = place_backward,
           .doc = "the gradient of CrossEntropySum by its scores, from (dy, scores, target, logarithms)");
