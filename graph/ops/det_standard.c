@@ -1,10 +1,11 @@
 /* DetGrad (det.c) in ONNX's operators: the gradient times the matrix of cofactors.
  *
  * Those of a small matrix A are determinants of what is left without a row and a column.  A larger one is brought,
- * together with the identity, to E [A, I] = [X, E] by size - 1 steps of Gauss-Jordan elimination with complete pivoting,
- * in double, as the kernel has it.  X has a one in each pivot's row and column, in the column c that is left the numbers
- * v, in row order of the pivots' columns, and there the last pivot w, by which nothing is divided.  With P the
- * permutation that takes each pivot's row, and the row that is left, to its column, Y = P X = I + (v - e_c) e_c' and
+ * together with the identity, to E [A, I] = [X, E] by size - 1 steps of Gauss-Jordan elimination with complete
+ * pivoting, in double, as the kernel has it.  X has a one in each pivot's row and column, in the column c that is left
+ * the numbers v, in row order of the pivots' columns, and there the last pivot w, by which nothing is divided.  With P
+ * the permutation that takes each pivot's row, and the row that is left, to its column, Y = P X = I + (v - e_c) e_c'
+ * and
  *
  *   adj A = adj(Y) adj(P') adj(E^-1) = det P (product of pivots) (w F - v F_c + e_c F_c),   F = P E
  *

@@ -221,4 +221,5 @@ DEFINE_OP(MaxRoiPool, .precision = PREC_WIDE, .since = 22, .from = 1, .in_min = 
 
 DEFINE_OP(MaxRoiPoolGrad, .domain = "dpexec", .precision = PREC_WIDE, .since = 1, .in_min = 3, .in_max = 3,
           .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT, .attrs = MAX_ATTRS, .infer = infer_max_grad,
-          .standard = roi_standard_max_grad, .place = place_back, .doc = "gradient of MaxRoiPool by x, from (dy, x, rois)");
+          .standard = roi_standard_max_grad, .place = place_back,
+          .doc = "gradient of MaxRoiPool by x, from (dy, x, rois)");

@@ -95,8 +95,7 @@ static Axis roi_axis(const Regions *r, int axis)
     if (!half)
         a.bin = EMIT(g, Max, NULL, a.bin, roi_number(r, 1));
     a.bin = EMIT(g, Div, NULL, a.bin, roi_number(r, (double)a.bins));
-    a.count = ratio ? roi_number(r, (double)ratio)
-                    : EMIT(g, Max, NULL, EMIT(g, Ceil, NULL, a.bin), roi_number(r, 0));
+    a.count = ratio ? roi_number(r, (double)ratio) : EMIT(g, Max, NULL, EMIT(g, Ceil, NULL, a.bin), roi_number(r, 0));
     a.begin = EMIT(g, Add, NULL, start, EMIT(g, Mul, NULL, roi_count(r, r->type, a.bins, 1), a.bin));
     return a;
 }
@@ -449,7 +448,8 @@ Status roi_standard_max_grad(Graph *g, Node *n)
 {
     const Regions r = regions_of(g, n, wide_type(g, n));
     const int64_t plane = r.x.dim[2] * r.x.dim[3], exact = (int64_t)1 << (r.type == DT_FLOAT64 ? 52 : 23);
-    const Attr *how = ATTRS(INTS("pooled_shape", 2, &r.y.dim[2]), FLOAT("spatial_scale", node_float(n, "spatial_scale")));
+    const Attr *how =
+        ATTRS(INTS("pooled_shape", 2, &r.y.dim[2]), FLOAT("spatial_scale", node_float(n, "spatial_scale")));
     const Shape regions = SHAPE(r.y.dim[0]);
     ValueId of, any, which, places;
 
