@@ -175,13 +175,13 @@ static Elimination begin(const Matrices *m)
     Graph *g = m->g;
     const Shape all = SHAPE(m->count, m->size, m->size), rows = SHAPE(m->count, m->size, 1),
                 columns = SHAPE(m->count, 1, m->size), one = SHAPE(m->count, 1, 1);
-    Elimination e = { .m = m,
-                      .rows = emit_full(g, DT_BOOL, &rows, 1),
-                      .columns = emit_full(g, DT_BOOL, &columns, 1),
-                      .pivots = emit_full(g, DT_BOOL, &all, 0),
-                      .product = emit_full(g, DT_FLOAT64, &one, 1) };
+    Elimination e = { .m = m };
     const ValueId units = emit_expand(g, identity(&e), &all);
 
+    e.rows = emit_full(g, DT_BOOL, &rows, 1);
+    e.columns = emit_full(g, DT_BOOL, &columns, 1);
+    e.pivots = emit_full(g, DT_BOOL, &all, 0);
+    e.product = emit_full(g, DT_FLOAT64, &one, 1);
     e.both = EMIT(g, Concat, ATTRS(INT("axis", 2)), emit_cast(g, m->x, DT_FLOAT64), units);
     return e;
 }

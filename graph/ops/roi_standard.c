@@ -18,8 +18,8 @@ typedef struct {
     Graph *g;
     const Node *n;
     DType type;
-    ValueId rois;   /* [regions,4] */
-    ValueId finite; /* bool[regions,1,1] */
+    ValueId rois;   /* [regions,4]; of MaxRoiPool [regions,5] */
+    ValueId finite; /* bool[regions,1,1]; of RoiAlign */
     Shape x, y;
 } Regions;
 
@@ -112,9 +112,9 @@ static ValueId positions(const Regions *r, const Axis *a, ValueId i)
 static ValueId within(const Regions *r, const Axis *a, ValueId x)
 {
     Graph *g = r->g;
+    const ValueId low = EMIT(g, GreaterOrEqual, NULL, x, roi_number(r, -1));
 
-    return EMIT(g, And, NULL, EMIT(g, GreaterOrEqual, NULL, x, roi_number(r, -1)),
-                EMIT(g, LessOrEqual, NULL, x, roi_number(r, (double)a->size)));
+    return EMIT(g, And, NULL, low, EMIT(g, LessOrEqual, NULL, x, roi_number(r, (double)a->size)));
 }
 
 /* How many samples of a bin from its first are before `place`. */
@@ -202,7 +202,7 @@ static Status add_rows(const Regions *r, ValueId any, ValueId place, ValueId dy)
 }
 
 /* Of which sample each row of a gradient is, times `by`: [regions * bins,1]; `of` [regions] int64. */
-static ValueId first_rows(const Regions *r, ValueId of, int64_t by)
+static ValueId sample_rows(const Regions *r, ValueId of, int64_t by)
 {
     Graph *g = r->g;
     const Shape each = SHAPE(r->y.dim[0], r->y.dim[2] * r->y.dim[3]), rows = SHAPE(shape_numel(&each), 1);
@@ -233,7 +233,8 @@ typedef struct {
 
 static ValueId both(Graph *g, ValueId a, ValueId b)
 {
-    return EMIT(g, Concat, ATTRS(INT("axis", 3)), behind(g, a, 3), behind(g, b, 3));
+    a = behind(g, a, 3);
+    return EMIT(g, Concat, ATTRS(INT("axis", 3)), a, behind(g, b, 3));
 }
 
 /* The samples that are listed of each bin, [regions,bins,samples]: with a ratio all of them, else those within, and at
@@ -278,7 +279,8 @@ static Samples samples_of(const Regions *r, const Axis *a)
     x = EMIT(g, Max, NULL, EMIT(g, Where, NULL, s.inside, x, roi_number(r, 0)), roi_number(r, 0));
     at = EMIT(g, Min, NULL, EMIT(g, Floor, NULL, x), last);
     next = EMIT(g, Min, NULL, EMIT(g, Add, NULL, at, one), last);
-    x = EMIT(g, Where, NULL, EMIT(g, Less, NULL, at, last), EMIT(g, Sub, NULL, x, at), roi_number(r, 0));
+    x = EMIT(g, Sub, NULL, x, at);
+    x = EMIT(g, Where, NULL, EMIT(g, Less, NULL, at, last), x, roi_number(r, 0));
     s.place = EMIT(g, Cast, integers, both(g, at, next));
     s.weight = both(g, EMIT(g, Sub, NULL, one, x), x);
     return s;
@@ -294,7 +296,8 @@ static ValueId spread(const Regions *r, ValueId v, int axis, bool pairs)
 
 static ValueId in_both(const Regions *r, ValueId rows, ValueId columns)
 {
-    return EMIT(r->g, And, NULL, spread(r, rows, 0, false), spread(r, columns, 1, false));
+    rows = spread(r, rows, 0, false);
+    return EMIT(r->g, And, NULL, rows, spread(r, columns, 1, false));
 }
 
 /* v, whose shape depends on data, in the shape that it has for all. */
@@ -317,10 +320,12 @@ static void all_products(const Regions *r, const Samples s[2], ValueId *place, V
     ValueId of = EMIT(g, Mul, NULL, emit_reshape(g, r->n->in[3], &first), integer(r, plane));
 
     *place = EMIT(g, Mul, NULL, spread(r, s[0].place, 0, true), integer(r, r->x.dim[3]));
-    *place = EMIT(g, Add, NULL, EMIT(g, Add, NULL, *place, of), spread(r, s[1].place, 1, true));
+    *place = EMIT(g, Add, NULL, *place, of);
+    *place = EMIT(g, Add, NULL, *place, spread(r, s[1].place, 1, true));
     *place = EMIT(g, Where, NULL, inside, *place, integer(r, none));
     *place = EMIT(g, Where, NULL, listed, *place, integer(r, none + 1));
-    *weight = EMIT(g, Mul, NULL, spread(r, s[0].weight, 0, true), spread(r, s[1].weight, 1, true));
+    *weight = spread(r, s[0].weight, 0, true);
+    *weight = EMIT(g, Mul, NULL, *weight, spread(r, s[1].weight, 1, true));
     *weight = EMIT(g, Where, NULL, inside, *weight, roi_number(r, 1));
     *place = EMIT(g, Reshape, NULL, *place, emit_shape_const(g, &flat));
     *weight = EMIT(g, Reshape, NULL, *weight, emit_shape_const(g, &flat));
@@ -331,10 +336,10 @@ static ValueId data_rows(const Regions *r)
 {
     Graph *g = r->g;
     const Shape rows = SHAPE(r->x.dim[0] * r->x.dim[2] * r->x.dim[3], r->x.dim[1]), one = SHAPE(1, r->x.dim[1]);
-    const ValueId x = channels_last(g, emit_cast(g, r->n->in[1], r->type)), zeros = emit_full(g, r->type, &one, 0);
+    const ValueId x = channels_last(g, emit_cast(g, r->n->in[1], r->type)), data = emit_reshape(g, x, &rows);
+    const ValueId outside = emit_full(g, r->type, &one, 0), absent = emit_full(g, r->type, &one, -INFINITY);
 
-    return EMIT(g, Concat, ATTRS(INT("axis", 0)), emit_reshape(g, x, &rows), zeros,
-                emit_full(g, r->type, &one, -INFINITY));
+    return EMIT(g, Concat, ATTRS(INT("axis", 0)), data, outside, absent);
 }
 
 /* The first largest of products [regions,h,w,products,channels]; a NaN is larger than all numbers, among which infinity
@@ -343,8 +348,9 @@ static ValueId first_largest(const Regions *r, ValueId v)
 {
     Graph *g = r->g;
     const ValueId most = roi_number(r, r->type == DT_FLOAT64 ? DBL_MAX : (double)FLT_MAX);
+    const ValueId nan = EMIT(g, IsNaN, NULL, v);
 
-    v = EMIT(g, Where, NULL, EMIT(g, IsNaN, NULL, v), roi_number(r, INFINITY), EMIT(g, Min, NULL, v, most));
+    v = EMIT(g, Where, NULL, nan, roi_number(r, INFINITY), EMIT(g, Min, NULL, v, most));
     return EMIT(g, ArgMax, ATTRS(INT("axis", 3), INT("keepdims", 0)), v);
 }
 
@@ -362,12 +368,14 @@ static ValueId any_left_out(const Regions *r, const Axis a[2], const Samples s[2
 static Status largest_grad(const Regions *r, const Axis axis[2])
 {
     Graph *g = r->g;
-    const Samples s[2] = { samples_of(r, &axis[0]), samples_of(r, &axis[1]) };
     const Shape rows = SHAPE(r->y.dim[0] * r->y.dim[2] * r->y.dim[3], r->y.dim[1]);
     const ValueId x = data_rows(r), dy = bin_rows(r, emit_cast(g, r->n->in[0], r->type));
     const Attr *along = ATTRS(INT("axis", 3)), *first = ATTRS(INT("axis", 0));
     ValueId place, weight, which, any, max;
+    Samples s[2];
 
+    for (int a = 0; a < 2; a++)
+        s[a] = samples_of(r, &axis[a]);
     all_products(r, s, &place, &weight);
     which = EMIT(g, Unsqueeze, NULL, weight, emit_ints(g, 1, (int64_t[]){ 4 }));
     which = first_largest(r, EMIT(g, Mul, NULL, EMIT(g, Gather, first, x, place), which));
@@ -376,7 +384,8 @@ static Status largest_grad(const Regions *r, const Axis axis[2])
     any = EMIT(g, Less, NULL, place, integer(r, r->x.dim[0] * r->x.dim[2] * r->x.dim[3]));
     if (!node_int(r->n, "sampling_ratio")) {
         max = EMIT(g, Mul, NULL, EMIT(g, GatherElements, first, x, place), weight);
-        max = EMIT(g, And, NULL, EMIT(g, Less, NULL, max, roi_number(r, 0)), any_left_out(r, axis, s));
+        max = EMIT(g, Less, NULL, max, roi_number(r, 0));
+        max = EMIT(g, And, NULL, max, any_left_out(r, axis, s));
         any = EMIT(g, And, NULL, any, EMIT(g, Not, NULL, max));
     }
     return add_rows(r, any, place, EMIT(g, Mul, NULL, weight, dy));
@@ -463,8 +472,9 @@ Status roi_standard_max_grad(Graph *g, Node *n)
     which = bin_rows(&r, EMIT(g, MaxRoiPool, how, which, r.rois));
     any = EMIT(g, Less, NULL, which, roi_number(&r, 0));
     which = EMIT(g, Where, NULL, any, EMIT(g, Sub, NULL, roi_number(&r, -1), which), roi_number(&r, 0));
-    which = EMIT(g, Add, NULL, emit_cast(g, which, DT_INT64), first_rows(&r, of, 2 * plane));
+    which = emit_cast(g, which, DT_INT64);
+    which = EMIT(g, Add, NULL, which, sample_rows(&r, of, 2 * plane));
     which = EMIT(g, GatherElements, ATTRS(INT("axis", 0)), places, which);
-    which = EMIT(g, Add, NULL, which, first_rows(&r, of, plane));
+    which = EMIT(g, Add, NULL, which, sample_rows(&r, of, plane));
     return add_rows(&r, any, which, bin_rows(&r, emit_cast(g, n->in[0], r.type)));
 }
