@@ -221,14 +221,14 @@ static ValueId bin_rows(const Regions *r, ValueId y)
 
 /* ---- RoiAlign with mode max ----
  *
- * Of all products of an element and its weight in a bin the first largest counts; a sample outside counts 0, and so do
- * those that are not listed, far outside.  Two rows behind those of the data stand for what is outside, 0, and for what
- * is not there, -infinity. */
+ * Of all products of an element and its weight in a bin the first largest counts; a sample outside counts 0.  Not all
+ * of those are listed, but where any is left out, one that is listed is outside too, before the first within or behind
+ * the last.  Two rows behind those of the data stand for what is outside, 0, and for what is not there, -infinity. */
 
-/* Along an axis: what a sample is between, [regions,bins,samples,2], and how many of it are listed. */
+/* Along an axis: what a sample is between, [regions,bins,samples,2], whether it is listed and whether it is within,
+ * [regions,bins,samples], or what is the same of all. */
 typedef struct {
-    ValueId place, weight, listed, inside; /* bool[regions,bins,samples] */
-    ValueId n_listed;                      /* [regions,bins,1] */
+    ValueId place, weight, listed, inside;
 } Samples;
 
 static ValueId both(Graph *g, ValueId a, ValueId b)
@@ -237,33 +237,31 @@ static ValueId both(Graph *g, ValueId a, ValueId b)
     return EMIT(g, Concat, ATTRS(INT("axis", 3)), a, behind(g, b, 3));
 }
 
-/* The samples that are listed of each bin, [regions,bins,samples]: with a ratio all of them, else those within, and at
- * least one of those in front, where there are such. */
-static ValueId list_samples(const Regions *r, const Axis *a, Samples *s)
+/* The samples that are listed of each bin, [regions,bins,samples]: with a ratio all of them, else those within and,
+ * where there are such, at least one of those before and behind. */
+static ValueId list_samples(const Regions *r, const Axis *a, ValueId *listed)
 {
     Graph *g = r->g;
     const int64_t ratio = node_int(r->n, "sampling_ratio");
-    const Shape each = SHAPE(r->y.dim[0], a->bins, 1);
     const ValueId most = roi_number(r, 0x1p50);
-    ValueId first, end, k = roi_count(r, r->type, ratio, 0), any;
+    ValueId first, n, k = roi_count(r, r->type, ratio, 0), any;
 
     if (ratio) {
-        s->n_listed = emit_full(g, r->type, &each, (double)ratio);
-        s->listed = EMIT(g, And, NULL, EMIT(g, Less, NULL, k, s->n_listed), r->finite);
+        *listed = r->finite;
         return k;
     }
     first = EMIT(g, Sub, NULL, EMIT(g, Floor, NULL, samples_before(r, a, -1)), roi_number(r, 2));
     first = EMIT(g, Min, NULL, EMIT(g, Max, NULL, first, roi_number(r, 0)), a->count, most);
-    end = EMIT(g, Add, NULL, EMIT(g, Ceil, NULL, samples_before(r, a, (double)a->size)), roi_number(r, 3));
-    end = EMIT(g, Sub, NULL, EMIT(g, Min, NULL, end, a->count, most), first);
-    any = EMIT(g, And, NULL, EMIT(g, Greater, NULL, end, roi_number(r, 0)), r->finite);
+    n = EMIT(g, Add, NULL, EMIT(g, Ceil, NULL, samples_before(r, a, (double)a->size)), roi_number(r, 3));
+    n = EMIT(g, Sub, NULL, EMIT(g, Min, NULL, n, a->count, most), first);
+    any = EMIT(g, And, NULL, EMIT(g, Greater, NULL, n, roi_number(r, 0)), r->finite);
     any = EMIT(g, And, NULL, any, EMIT(g, Equal, NULL, EMIT(g, Sub, NULL, a->bin, a->bin), roi_number(r, 0)));
     first = EMIT(g, Where, NULL, any, first, roi_number(r, 0));
-    s->n_listed = EMIT(g, Where, NULL, any, end, roi_number(r, 0));
-    k = emit_cast(g, EMIT(g, ReduceMax, ATTRS(INT("keepdims", 0)), s->n_listed), DT_INT64);
+    n = EMIT(g, Where, NULL, any, n, roi_number(r, 0));
+    k = emit_cast(g, EMIT(g, ReduceMax, ATTRS(INT("keepdims", 0)), n), DT_INT64);
     k = EMIT(g, Range, NULL, integer(r, 0), EMIT(g, Max, NULL, k, integer(r, 1)), integer(r, 1));
     k = EMIT(g, Cast, ATTRS(INT("to", r->type)), k);
-    s->listed = EMIT(g, Less, NULL, k, s->n_listed);
+    *listed = EMIT(g, Less, NULL, k, n);
     return EMIT(g, Add, NULL, first, k);
 }
 
@@ -273,7 +271,7 @@ static Samples samples_of(const Regions *r, const Axis *a)
     const ValueId last = roi_number(r, (double)(a->size - 1)), one = roi_number(r, 1);
     const Attr *integers = ATTRS(INT("to", DT_INT64));
     Samples s;
-    ValueId x = positions(r, a, list_samples(r, a, &s)), at, next;
+    ValueId x = positions(r, a, list_samples(r, a, &s.listed)), at, next;
 
     s.inside = EMIT(g, And, NULL, within(r, a, x), s.listed);
     x = EMIT(g, Max, NULL, EMIT(g, Where, NULL, s.inside, x, roi_number(r, 0)), roi_number(r, 0));
@@ -354,24 +352,13 @@ static ValueId first_largest(const Regions *r, ValueId v)
     return EMIT(g, ArgMax, ATTRS(INT("axis", 3), INT("keepdims", 0)), v);
 }
 
-/* Does a bin have samples that are not listed?  [regions * bins,1] */
-static ValueId any_left_out(const Regions *r, const Axis a[2], const Samples s[2])
-{
-    Graph *g = r->g;
-    const Shape rows = SHAPE(r->y.dim[0] * r->y.dim[2] * r->y.dim[3], 1);
-    const ValueId columns = emit_transpose(g, s[1].n_listed, 3, (int64_t[]){ 0, 2, 1 });
-    const ValueId all = EMIT(g, Mul, NULL, a[0].count, a[1].count);
-
-    return emit_reshape(g, EMIT(g, Less, NULL, EMIT(g, Mul, NULL, s[0].n_listed, columns), all), &rows);
-}
-
 static Status largest_grad(const Regions *r, const Axis axis[2])
 {
     Graph *g = r->g;
     const Shape rows = SHAPE(r->y.dim[0] * r->y.dim[2] * r->y.dim[3], r->y.dim[1]);
     const ValueId x = data_rows(r), dy = bin_rows(r, emit_cast(g, r->n->in[0], r->type));
     const Attr *along = ATTRS(INT("axis", 3)), *first = ATTRS(INT("axis", 0));
-    ValueId place, weight, which, any, max;
+    ValueId place, weight, which, any;
     Samples s[2];
 
     for (int a = 0; a < 2; a++)
@@ -382,12 +369,6 @@ static Status largest_grad(const Regions *r, const Axis axis[2])
     place = settled(r, EMIT(g, GatherElements, along, place, which), DT_INT64, &rows);
     weight = settled(r, EMIT(g, GatherElements, along, weight, which), r->type, &rows);
     any = EMIT(g, Less, NULL, place, integer(r, r->x.dim[0] * r->x.dim[2] * r->x.dim[3]));
-    if (!node_int(r->n, "sampling_ratio")) {
-        max = EMIT(g, Mul, NULL, EMIT(g, GatherElements, first, x, place), weight);
-        max = EMIT(g, Less, NULL, max, roi_number(r, 0));
-        max = EMIT(g, And, NULL, max, any_left_out(r, axis, s));
-        any = EMIT(g, And, NULL, any, EMIT(g, Not, NULL, max));
-    }
     return add_rows(r, any, place, EMIT(g, Mul, NULL, weight, dy));
 }
 
