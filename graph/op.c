@@ -139,10 +139,26 @@ static Status infer(Graph *g, Node *n)
     return st && g->status == E_NOMEM ? FAIL_NOMEM() : st;
 }
 
+/* A shape that is given in full needs none of what is shown in it, only its type. */
+static Status infer_given_shape(Graph *g, Node *n)
+{
+    Shape y = { 0 };
+
+    if (!op_reshapes(n->op) || !in_const(g, n, 1) || !has_in(n, 0) || in_value(g, n, 0)->dtype == DT_NONE)
+        return g->status;
+    TRY(value_const_ints(g, n->in[1], y.dim, MAX_RANK, &y.rank));
+    for (int i = 0; i < y.rank; i++)
+        if (y.dim[i] <= 0)
+            return g->status;
+    TRY(shape_check(&y, dtype_size(in_value(g, n, 0)->dtype)));
+    set_out(g, n, 0, in_value(g, n, 0)->dtype, &y);
+    return g->status;
+}
+
 Status node_infer(Graph *g, Node *n)
 {
     if (!node_inputs_known(g, n))
-        return g->status;
+        return infer_given_shape(g, n);
     if (n->n_in && has_value(n->in[0]))
         TRY(check_dtype(g, n, in_value(g, n, 0)));
     TRY(infer(g, n));

@@ -7,6 +7,7 @@
 
 #include "graph/emit.h"
 #include "graph/grad.h"
+#include "graph/ops/roi_standard.h"
 #include "graph/place.h"
 
 enum { SAMPLES_MAX = 4096 }; /* along an axis of a bin */
@@ -118,129 +119,6 @@ static Status grad_max(Grad *gr)
     return gr->g->status;
 }
 
-/* ---- the gradient in ONNX's operators ----
- *
- * Samples of a bin lie on a grid, so their mean is share Ay x Ax^T, where Ay[region, bin, row] is what the samples'
- * heights weigh a row by, and Ax likewise: max(0, 1 - |position - row|) of those within [-1, size], whose position is
- * kept within the rows.  What a region has of samples may depend on its size: then those are counted from the first
- * within, one of which follows another by more than 1/2. */
-
-typedef struct {
-    Graph *g;
-    const Node *n;
-    DType type;
-    ValueId rois;   /* [regions,4] */
-    ValueId finite; /* bool[regions,1,1] */
-} Regions;
-
-static ValueId roi_number(const Regions *r, double v) { return emit_scalar(r->g, r->type, v); }
-
-/* [regions,1,1] */
-static ValueId roi_column(const Regions *r, int64_t i)
-{
-    const ValueId column = EMIT(r->g, Gather, ATTRS(INT("axis", 1)), r->rois, emit_ints(r->g, 1, (int64_t[]){ i }));
-
-    return EMIT(r->g, Unsqueeze, NULL, column, emit_ints(r->g, 1, (int64_t[]){ 2 }));
-}
-
-/* 0, 1 ... count - 1, as [count] with `behind` axes of 1 behind. */
-static ValueId roi_count(const Regions *r, int64_t count, int behind)
-{
-    Shape s = { .rank = 1 + behind, .dim = { count, 1, 1 } };
-    Tensor *t = r->g->status ? NULL : tensor_create(r->g->arena, r->type, &s);
-
-    if (!t) {
-        graph_fail_nomem(r->g);
-        return NO_VALUE;
-    }
-    for (int64_t i = 0; i < count; i++)
-        tensor_set_float(t, i, (double)i);
-    return graph_add_const_nocopy(r->g, "count", t);
-}
-
-/* The positions of samples [regions,bins,samples] of a bin that begins at `begin` [regions,bins,1] and has so many;
- * *any: those that there are, and within. */
-static ValueId roi_positions(const Regions *r, ValueId begin, ValueId bin, ValueId count, int64_t size, ValueId *any)
-{
-    Graph *g = r->g;
-    const int64_t ratio = node_int(r->n, "sampling_ratio");
-    const ValueId step = EMIT(g, Div, NULL, bin, count);
-    ValueId i = roi_count(r, ratio ? ratio : 2 * size + 6, 0), first, x;
-
-    if (!ratio) {
-        first = EMIT(g, Div, NULL, EMIT(g, Sub, NULL, roi_number(r, -1), begin), step);
-        first = EMIT(g, Floor, NULL, EMIT(g, Sub, NULL, first, roi_number(r, 1)));
-        i = EMIT(g, Add, NULL, EMIT(g, Max, NULL, first, roi_number(r, 0)), i);
-    }
-    x = EMIT(g, Mul, NULL, EMIT(g, Add, NULL, i, roi_number(r, 0.5)), step);
-    x = EMIT(g, Add, NULL, begin, x);
-    *any = EMIT(g, And, NULL, EMIT(g, GreaterOrEqual, NULL, x, roi_number(r, -1)), r->finite);
-    *any = EMIT(g, And, NULL, *any, EMIT(g, LessOrEqual, NULL, x, roi_number(r, (double)size)));
-    *any = EMIT(g, And, NULL, *any, EMIT(g, Less, NULL, i, count));
-    return x;
-}
-
-/* A [regions,1,bins,size] of an axis; *count [regions,1,1] samples of a bin. */
-static ValueId roi_weights(const Regions *r, int axis, int64_t bins, int64_t size, ValueId *count)
-{
-    Graph *g = r->g;
-    const bool half = !strcmp(node_string(r->n, "coordinate_transformation_mode"), "half_pixel");
-    const ValueId scale = roi_number(r, node_float(r->n, "spatial_scale")), shift = roi_number(r, half ? 0.5 : 0);
-    ValueId start = EMIT(g, Sub, NULL, EMIT(g, Mul, NULL, roi_column(r, 1 - axis), scale), shift);
-    ValueId end = EMIT(g, Sub, NULL, EMIT(g, Mul, NULL, roi_column(r, 3 - axis), scale), shift);
-    ValueId bin = EMIT(g, Sub, NULL, end, start), x, any, weight;
-
-    if (!half)
-        bin = EMIT(g, Max, NULL, bin, roi_number(r, 1));
-    bin = EMIT(g, Div, NULL, bin, roi_number(r, (double)bins));
-    *count = node_int(r->n, "sampling_ratio") ? roi_number(r, (double)node_int(r->n, "sampling_ratio"))
-                                              : EMIT(g, Max, NULL, EMIT(g, Ceil, NULL, bin), roi_number(r, 0));
-    start = EMIT(g, Add, NULL, start, EMIT(g, Mul, NULL, roi_count(r, bins, 1), bin));
-    x = roi_positions(r, start, bin, *count, size, &any);
-    x = EMIT(g, Clip, NULL, x, roi_number(r, 0), roi_number(r, (double)(size - 1)));
-    x = EMIT(g, Unsqueeze, NULL, x, emit_ints(g, 1, (int64_t[]){ 3 }));
-    weight = EMIT(g, Abs, NULL, EMIT(g, Sub, NULL, x, roi_count(r, size, 0)));
-    weight = EMIT(g, Sub, NULL, roi_number(r, 1), weight);
-    any = EMIT(g, Unsqueeze, NULL, any, emit_ints(g, 1, (int64_t[]){ 3 }));
-    weight = EMIT(g, Where, NULL, any, EMIT(g, Max, NULL, weight, roi_number(r, 0)), roi_number(r, 0));
-    weight = emit_reduce_sum(g, weight, 1, (int64_t[]){ 2 }, false);
-    return EMIT(g, Unsqueeze, NULL, weight, emit_ints(g, 1, (int64_t[]){ 1 }));
-}
-
-/* 1 over the samples of a bin [regions,1,1,1]; of one without samples: 1. */
-static ValueId roi_share(const Regions *r, ValueId rows, ValueId columns)
-{
-    Graph *g = r->g;
-    ValueId all = EMIT(g, Mul, NULL, rows, columns);
-    ValueId several = EMIT(g, Greater, NULL, all, roi_number(r, 1));
-
-    all = EMIT(g, Where, NULL, several, EMIT(g, Div, NULL, roi_number(r, 1), all), roi_number(r, 1));
-    return g->status || !value(g, all)->shape->rank ? all
-                                                    : EMIT(g, Unsqueeze, NULL, all, emit_ints(g, 1, (int64_t[]){ 3 }));
-}
-
-static Status standard_align_grad(Graph *g, Node *n)
-{
-    const Shape *x = in_value(g, n, 1)->shape, *y = in_value(g, n, 0)->shape;
-    Regions r = { .g = g, .n = n, .type = in_value(g, n, 0)->dtype, .rois = n->in[2] };
-    ValueId rows, columns, counts[2], d;
-
-    if (strcmp(node_string(n, "mode"), "avg") || !shape_numel(x) || !shape_numel(y))
-        return ST_OK;
-    d = EMIT(g, Mul, NULL, n->in[2], roi_number(&r, 0));
-    d = emit_reduce_sum(g, d, 1, (int64_t[]){ 1 }, true);
-    r.finite = EMIT(g, Equal, NULL, d, roi_number(&r, 0));
-    r.finite = EMIT(g, Unsqueeze, NULL, r.finite, emit_ints(g, 1, (int64_t[]){ 2 }));
-    rows = roi_weights(&r, 0, y->dim[2], x->dim[2], &counts[0]);
-    columns = roi_weights(&r, 1, y->dim[3], x->dim[3], &counts[1]);
-    d = EMIT(g, Mul, NULL, n->in[0], roi_share(&r, counts[0], counts[1]));
-    d = EMIT(g, MatMul, NULL, d, columns);
-    rows = emit_transpose(g, rows, 4, (int64_t[]){ 0, 1, 3, 2 });
-    d = EMIT(g, MatMul, NULL, rows, d);
-    graph_replace(g, n->out[0], EMIT(g, GatherGrad, ATTRS(INT("axis", 0), INT("dim", x->dim[0])), d, n->in[3]));
-    return g->status;
-}
-
 /* ---- placement ---- */
 
 /* Are inputs split along `axis`?  The data, input `at`, counts along the channels alone. */
@@ -334,7 +212,7 @@ DEFINE_OP(RoiAlign, .precision = PREC_WIDE, .since = 22, .from = 16, .in_min = 3
 
 DEFINE_OP(RoiAlignGrad, .domain = "dpexec", .precision = PREC_WIDE, .since = 1, .in_min = 4, .in_max = 4, .out_min = 1,
           .out_max = 1, .dtypes = DTYPES_FLOAT, .attrs = ALIGN_ATTRS, .infer = infer_align_grad,
-          .standard = standard_align_grad, .place = place_back,
+          .standard = roi_standard_align_grad, .place = place_back,
           .doc = "gradient of RoiAlign by x, from (dy, x, rois, batch_indices)");
 
 DEFINE_OP(MaxRoiPool, .precision = PREC_WIDE, .since = 22, .from = 1, .in_min = 2, .in_max = 2, .out_min = 1,
@@ -343,4 +221,5 @@ DEFINE_OP(MaxRoiPool, .precision = PREC_WIDE, .since = 22, .from = 1, .in_min = 
 
 DEFINE_OP(MaxRoiPoolGrad, .domain = "dpexec", .precision = PREC_WIDE, .since = 1, .in_min = 3, .in_max = 3,
           .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT, .attrs = MAX_ATTRS, .infer = infer_max_grad,
-          .place = place_back, .doc = "gradient of MaxRoiPool by x, from (dy, x, rois)");
+          .standard = roi_standard_max_grad, .place = place_back,
+          .doc = "gradient of MaxRoiPool by x, from (dy, x, rois)");

@@ -53,7 +53,7 @@ static void pivot(Factors *f, int64_t k)
 
     for (int64_t i = k; i < n; i++)
         for (int64_t j = k; j < n; j++)
-            if (!(fabs(f->a[i * n + j]) <= fabs(f->a[r * n + c]))) {
+            if (!isnan(f->a[r * n + c]) && !(fabs(f->a[i * n + j]) <= fabs(f->a[r * n + c]))) {
                 r = i;
                 c = j;
             }

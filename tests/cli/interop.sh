@@ -30,6 +30,16 @@ check "noise is kept" "$python" -c "
 import onnx, sys
 sys.exit('RandomNormalLike' not in [n.op_type for n in onnx.load(sys.argv[1]).graph.node])" "$out/model.onnx"
 
+# Steps in ONNX's operators.
+"$python" tests/interop/standard.py "$dpexec" "$graph_transform" "$DIR/standard" >"$DIR/log" 2>&1
+while read -r line; do
+    case $line in
+    *" steps agree, "*) pass ;;
+    *) fail "${line#FAILED: }" ;;
+    esac
+done <"$DIR/log"
+check "all of them" test "$(grep -c . "$DIR/log")" = 6
+
 # Branches that data or sizes decide are an If again.
 check "branches" "$python" tests/interop/branches.py "$dpexec" "$DIR/branches" tests/api/branches_{pick,loop,sized}.onnx
 

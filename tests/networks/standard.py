@@ -7,7 +7,7 @@ and all five in a row:
                which is larger where rounding is known to turn over decisions.  In a row rounding may grow from step to step (Relu's
                decisions, statistics of few values), which is shown
   in float64   by onnx.reference, to 1e-9, whose convolutions, poolings, Erf and GridSample are PyTorch's here: its own are slow, of
-               float32, or wrong (ConvTranspose in groups, ceil_mode). GatherElements, ScatterElements and Pad are numpy's: its own refuse what the files
+               float32, wrong (ConvTranspose in groups, ceil_mode), or missing (MaxRoiPool). GatherElements, ScatterElements and Pad are numpy's: its own refuse what the files
                have.  In a row they must agree to 1e-6
 
 The exit status is 1 where either does not hold.  Losses are compared relative to the larger of 1 and their size, states by norm.  Where
@@ -35,6 +35,7 @@ import onnx
 import onnx.reference
 import onnxruntime
 import torch
+import torchvision
 from onnx import numpy_helper
 from onnx.reference.op_run import OpRun
 
@@ -96,6 +97,11 @@ class GridSample(OpRun):    # onnx.reference's computes in float32, and knows th
                                                 padding_mode or "zeros", bool(align_corners)).numpy(),)
 
 
+class MaxRoiPool(OpRun):    # onnx.reference has none
+    def _run(self, x, rois, pooled_shape=None, spatial_scale=None):
+        return (torchvision.ops.roi_pool(torch.tensor(x), torch.tensor(rois), pooled_shape, spatial_scale or 1.0).numpy(),)
+
+
 class Pad(OpRun):     # onnx.reference's takes nothing away
     def _run(self, x, pads, value=None, axes=None, mode=None):
         around = np.zeros((x.ndim, 2), int)
@@ -139,7 +145,8 @@ class MaxPool(OpRun):
 
 def session_of(path, dtype):
     if dtype == "float64":
-        return onnx.reference.ReferenceEvaluator(path, new_ops=[Conv, ConvTranspose, Erf, GatherElements, Gelu, GridSample, MaxPool, Pad, ScatterElements])
+        return onnx.reference.ReferenceEvaluator(path, new_ops=[Conv, ConvTranspose, Erf, GatherElements, Gelu, GridSample, MaxPool, MaxRoiPool, Pad,
+                                                             ScatterElements])
     return onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
 
 

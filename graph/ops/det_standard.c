@@ -1,0 +1,248 @@
+/* DetGrad (det.c) in ONNX's operators: the gradient times the matrix of cofactors.
+ *
+ * Those of a small matrix A are determinants of what is left without a row and a column.  A larger one is brought,
+ * together with the identity, to E [A, I] = [X, E] by size - 1 steps of Gauss-Jordan elimination with complete
+ * pivoting, in double, as the kernel has it.  X has a one in each pivot's row and column, in the column c that is left
+ * the numbers v, in row order of the pivots' columns, and there the last pivot w, by which nothing is divided.  With P
+ * the permutation that takes each pivot's row, and the row that is left, to its column, Y = P X = I + (v - e_c) e_c'
+ * and
+ *
+ *   adj A = adj(Y) adj(P') adj(E^-1) = det P (product of pivots) (w F - v F_c + e_c F_c),   F = P E
+ *
+ * where F_c is row c of F, and row c of the sum F_c itself.  A pivot of 0 leaves a product of 0: all cofactors are 0
+ * then. */
+#include "graph/ops/det_standard.h"
+
+#include "graph/emit.h"
+
+enum { MINORS_SIZE = 4, MAX_SIZE = 256 /* a step of elimination has some twenty nodes */ };
+
+/* Matrices x [matrices,size,size] and the gradient dy [matrices,1,1]. */
+typedef struct {
+    Graph *g;
+    int64_t count, size;
+    ValueId x, dy;
+} Matrices;
+
+/* ---- minors ---- */
+
+/* [n, n - 1]: all but i, in order. */
+static ValueId others(Graph *g, int64_t n)
+{
+    const Shape s = SHAPE(n, n - 1);
+    Tensor *t = tensor_create(g->arena, DT_INT64, &s);
+
+    if (!t) {
+        (void)graph_fail_nomem(g);
+        return NO_VALUE;
+    }
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t k = 0; k < n - 1; k++)
+            tensor_set_int(t, i * (n - 1) + k, k < i ? k : k + 1);
+    return graph_add_const_nocopy(g, "others", t);
+}
+
+/* [n, n]: 1 and -1 by turns. */
+static ValueId signs(Graph *g, DType type, int64_t n)
+{
+    const Shape s = SHAPE(n, n);
+    Tensor *t = tensor_create(g->arena, type, &s);
+
+    if (!t) {
+        (void)graph_fail_nomem(g);
+        return NO_VALUE;
+    }
+    for (int64_t i = 0; i < n * n; i++)
+        tensor_set_float(t, i, (i / n + i % n) % 2 ? -1 : 1);
+    return graph_add_const_nocopy(g, "signs", t);
+}
+
+static ValueId by_minors(const Matrices *m)
+{
+    Graph *g = m->g;
+    const ValueId but = others(g, m->size);
+    ValueId y = EMIT(g, Gather, ATTRS(INT("axis", 2)), m->x, but);
+
+    y = EMIT(g, Gather, ATTRS(INT("axis", 1)), y, but);
+    y = emit_transpose(g, y, 5, (int64_t[]){ 0, 1, 3, 2, 4 }); /* row, column, others, others */
+    y = EMIT(g, Mul, NULL, EMIT(g, Det, NULL, y), signs(g, value(g, m->x)->dtype, m->size));
+    return EMIT(g, Mul, NULL, y, m->dy);
+}
+
+/* ---- elimination ---- */
+
+/* [X, E], the rows [matrices,size,1] and columns [matrices,1,size] that no pivot has been in, where pivots were, and
+ * their product [matrices,1,1]. */
+typedef struct {
+    const Matrices *m;
+    ValueId both, rows, columns, pivots, product;
+} Elimination;
+
+static ValueId number(const Elimination *e, double v) { return emit_scalar(e->m->g, DT_FLOAT64, v); }
+
+/* The sum along an axis of what the condition chooses: of one number there. */
+static ValueId pick(const Elimination *e, ValueId which, ValueId v, int64_t axis)
+{
+    Graph *g = e->m->g;
+
+    return emit_reduce_sum(g, EMIT(g, Where, NULL, which, v, number(e, 0)), 1, &axis, true);
+}
+
+/* X, or E. */
+static ValueId half(const Elimination *e, int which)
+{
+    Graph *g = e->m->g;
+    const int64_t axis = 2, from = which * e->m->size, to = from + e->m->size;
+
+    return EMIT(g, Slice, NULL, e->both, emit_ints(g, 1, &from), emit_ints(g, 1, &to), emit_ints(g, 1, &axis));
+}
+
+/* 0, 1 ... [1,size] or as a column. */
+static ValueId count(const Elimination *e, bool column)
+{
+    const int64_t n = e->m->size;
+    const Shape s = { .rank = 3, .dim = { 1, column ? n : 1, column ? 1 : n } };
+    Tensor *t = tensor_create(e->m->g->arena, DT_INT64, &s);
+
+    if (!t) {
+        (void)graph_fail_nomem(e->m->g);
+        return NO_VALUE;
+    }
+    for (int64_t i = 0; i < n; i++)
+        tensor_set_int(t, i, i);
+    return graph_add_const_nocopy(e->m->g, "count", t);
+}
+
+/* The row and the column of the largest number of what is left. */
+static void find_pivot(const Elimination *e, ValueId x, ValueId *row, ValueId *column)
+{
+    Graph *g = e->m->g;
+    const int64_t n = e->m->size;
+    const Shape flat = SHAPE(e->m->count, n * n), one = SHAPE(e->m->count, 1, 1);
+    const ValueId left = EMIT(g, And, NULL, e->rows, e->columns), size = emit_scalar(g, DT_INT64, (double)n);
+    ValueId at = EMIT(g, Where, NULL, left, EMIT(g, Abs, NULL, x), number(e, -1));
+
+    at = EMIT(g, ArgMax, ATTRS(INT("axis", 1)), emit_reshape(g, at, &flat));
+    at = emit_reshape(g, at, &one);
+    *row = EMIT(g, Equal, NULL, count(e, true), EMIT(g, Div, NULL, at, size));
+    *column = EMIT(g, Equal, NULL, count(e, false), EMIT(g, Mod, NULL, at, size));
+}
+
+static void take_pivot(Elimination *e, ValueId row, ValueId column)
+{
+    Graph *g = e->m->g;
+
+    e->rows = EMIT(g, And, NULL, e->rows, EMIT(g, Not, NULL, row));
+    e->columns = EMIT(g, And, NULL, e->columns, EMIT(g, Not, NULL, column));
+    e->pivots = EMIT(g, Or, NULL, e->pivots, EMIT(g, And, NULL, row, column));
+}
+
+static void eliminate(Elimination *e)
+{
+    Graph *g = e->m->g;
+    const ValueId x = half(e, 0);
+    ValueId row, column, pivot, factors, by;
+
+    find_pivot(e, x, &row, &column);
+    factors = pick(e, column, x, 2);
+    pivot = pick(e, row, factors, 1);
+    e->product = EMIT(g, Mul, NULL, e->product, pivot);
+    pivot = EMIT(g, Where, NULL, EMIT(g, Equal, NULL, pivot, number(e, 0)), number(e, 1), pivot);
+    by = EMIT(g, Div, NULL, pick(e, row, e->both, 1), pivot);
+    factors = EMIT(g, Mul, NULL, factors, by);
+    e->both = EMIT(g, Where, NULL, row, by, EMIT(g, Sub, NULL, e->both, factors));
+    take_pivot(e, row, column);
+}
+
+/* [1,size,size] */
+static ValueId identity(const Elimination *e)
+{
+    const int64_t n = e->m->size;
+    const Shape s = SHAPE(1, n, n);
+    Tensor *t = tensor_create(e->m->g->arena, DT_FLOAT64, &s);
+
+    if (!t) {
+        (void)graph_fail_nomem(e->m->g);
+        return NO_VALUE;
+    }
+    for (int64_t i = 0; i < n * n; i++)
+        tensor_set_float(t, i, i / n == i % n);
+    return graph_add_const_nocopy(e->m->g, "identity", t);
+}
+
+static Elimination begin(const Matrices *m)
+{
+    Graph *g = m->g;
+    const Shape all = SHAPE(m->count, m->size, m->size), rows = SHAPE(m->count, m->size, 1),
+                columns = SHAPE(m->count, 1, m->size), one = SHAPE(m->count, 1, 1);
+    Elimination e = { .m = m };
+    const ValueId units = emit_expand(g, identity(&e), &all);
+
+    e.rows = emit_full(g, DT_BOOL, &rows, 1);
+    e.columns = emit_full(g, DT_BOOL, &columns, 1);
+    e.pivots = emit_full(g, DT_BOOL, &all, 0);
+    e.product = emit_full(g, DT_FLOAT64, &one, 1);
+    e.both = EMIT(g, Concat, ATTRS(INT("axis", 2)), emit_cast(g, m->x, DT_FLOAT64), units);
+    return e;
+}
+
+static ValueId by_elimination(const Matrices *m)
+{
+    static const int64_t turned[] = { 0, 2, 1 };
+    Graph *g = m->g;
+    Elimination e = begin(m);
+    ValueId row, column, x, to, sign, f, v, last, y;
+
+    for (int64_t k = 0; k < m->size - 1; k++)
+        eliminate(&e);
+    row = e.rows;
+    column = e.columns;
+    take_pivot(&e, row, column);
+    to = emit_transpose(g, emit_cast(g, e.pivots, DT_FLOAT32), 3, turned);
+    sign = EMIT(g, Det, NULL, to);
+    to = emit_cast(g, to, DT_FLOAT64);
+    x = pick(&e, column, half(&e, 0), 2);
+    v = EMIT(g, MatMul, NULL, to, x);
+    f = EMIT(g, MatMul, NULL, to, half(&e, 1));
+    last = pick(&e, row, half(&e, 1), 1);
+    y = EMIT(g, Mul, NULL, pick(&e, row, x, 1), f);
+    y = EMIT(g, Sub, NULL, y, EMIT(g, Mul, NULL, v, last));
+    y = EMIT(g, Where, NULL, emit_transpose(g, column, 3, turned), last, y);
+    sign = emit_reshape(g, emit_cast(g, sign, DT_FLOAT64), value(g, m->dy)->shape);
+    sign = EMIT(g, Mul, NULL, sign, EMIT(g, Mul, NULL, e.product, emit_cast(g, m->dy, DT_FLOAT64)));
+    y = emit_transpose(g, EMIT(g, Mul, NULL, y, sign), 3, turned);
+    return emit_cast(g, y, value(g, m->x)->dtype);
+}
+
+/* dy, but NaN for a matrix with a NaN. */
+static ValueId spoilt(const Matrices *m)
+{
+    static const int64_t axes[] = { 1, 2 };
+    Graph *g = m->g;
+    ValueId bad = EMIT(g, Where, NULL, EMIT(g, IsNaN, NULL, m->x), m->x, emit_scalar(g, value(g, m->x)->dtype, 0));
+
+    return EMIT(g, Add, NULL, m->dy, emit_reduce_sum(g, bad, 2, axes, true));
+}
+
+Status det_standard_grad(Graph *g, Node *n)
+{
+    const Shape *x = in_value(g, n, 0)->shape;
+    const int64_t size = x->dim[x->rank - 1];
+    const Shape all = SHAPE(size ? shape_numel(x) / (size * size) : 0, size, size), one = SHAPE(all.dim[0], 1, 1);
+    Matrices m = { .g = g, .count = all.dim[0], .size = size };
+    ValueId y;
+
+    if (size > MAX_SIZE)
+        return ST_OK;
+    if (!shape_numel(x)) {
+        graph_replace(g, n->out[0], emit_zeros_like(g, n->in[0]));
+        return g->status;
+    }
+    m.x = emit_reshape(g, n->in[0], &all);
+    m.dy = emit_reshape(g, n->in[1], &one);
+    if (size > 1)
+        m.dy = spoilt(&m);
+    y = size == 1 ? m.dy : size <= MINORS_SIZE ? by_minors(&m) : by_elimination(&m);
+    graph_replace(g, n->out[0], emit_reshape(g, y, x));
+    return g->status;
+}

@@ -1,0 +1,9 @@
+/* OpDef.standard of det.c's. */
+#ifndef DPX_OPS_DET_STANDARD_H
+#define DPX_OPS_DET_STANDARD_H
+
+#include "graph/graph.h"
+
+Status det_standard_grad(Graph *g, Node *n);
+
+#endif

@@ -1,0 +1,461 @@
+/* Gradients of RoiAlign and MaxRoiPool (roi.c) in ONNX's operators.  Positions are those of the kernel
+ * (kernels/ref/roi.inc).
+ *
+ * Samples of a bin lie on a grid, so the gradient of their mean is share Ay^T dy Ax, where Ay[region, bin, row] is what
+ * the samples' heights weigh a row by, and Ax likewise.
+ *
+ * A maximum is one element's: dx adds dy, times its weight, where that element is.  Data stand as rows
+ * [sample * height * width, channels] for it, and gradients as rows [region * bin, channels]. */
+#include "graph/ops/roi_standard.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+#include "graph/emit.h"
+
+typedef struct {
+    Graph *g;
+    const Node *n;
+    DType type;
+    ValueId rois;   /* [regions,4]; of MaxRoiPool [regions,5] */
+    ValueId finite; /* bool[regions,1,1]; of RoiAlign */
+    Shape x, y;
+} Regions;
+
+static ValueId roi_number(const Regions *r, double v) { return emit_scalar(r->g, r->type, v); }
+
+static ValueId integer(const Regions *r, int64_t v) { return emit_scalar(r->g, DT_INT64, (double)v); }
+
+static ValueId behind(Graph *g, ValueId v, int axis)
+{
+    return EMIT(g, Unsqueeze, NULL, v, emit_ints(g, 1, (int64_t[]){ axis }));
+}
+
+/* Column i of the regions, [regions,1,1]. */
+static ValueId roi_column(const Regions *r, int64_t i)
+{
+    return behind(r->g, EMIT(r->g, Gather, ATTRS(INT("axis", 1)), r->rois, emit_ints(r->g, 1, (int64_t[]){ i })), 2);
+}
+
+/* 0, 1 ... count - 1, as [count] with `after` axes of 1 behind. */
+static ValueId roi_count(const Regions *r, DType type, int64_t count, int after)
+{
+    Shape s = { .rank = 1 + after, .dim = { count, 1, 1 } };
+    Tensor *t = r->g->status ? NULL : tensor_create(r->g->arena, type, &s);
+
+    if (!t) {
+        graph_fail_nomem(r->g);
+        return NO_VALUE;
+    }
+    for (int64_t i = 0; i < count; i++)
+        dtype_is_float(type) ? tensor_set_float(t, i, (double)i) : tensor_set_int(t, i, i);
+    return graph_add_const_nocopy(r->g, "count", t);
+}
+
+static Regions regions_of(Graph *g, const Node *n, DType type)
+{
+    return (Regions){ .g = g,
+                      .n = n,
+                      .type = type,
+                      .rois = emit_cast(g, n->in[2], type),
+                      .x = *in_value(g, n, 1)->shape,
+                      .y = *in_value(g, n, 0)->shape };
+}
+
+static ValueId finite_regions(const Regions *r)
+{
+    Graph *g = r->g;
+    ValueId zero = EMIT(g, Mul, NULL, r->rois, roi_number(r, 0));
+
+    zero = emit_reduce_sum(g, zero, 1, (int64_t[]){ 1 }, true);
+    return behind(g, EMIT(g, Equal, NULL, zero, roi_number(r, 0)), 2);
+}
+
+/* ---- RoiAlign: samples ---- */
+
+/* Along an axis. */
+typedef struct {
+    int64_t bins, size;
+    ValueId begin; /* of bins, [regions,bins,1] */
+    ValueId bin;   /* how large one is, [regions,1,1] */
+    ValueId count; /* its samples: [regions,1,1], or one number */
+} Axis;
+
+static Axis roi_axis(const Regions *r, int axis)
+{
+    Graph *g = r->g;
+    const bool half = !strcmp(node_string(r->n, "coordinate_transformation_mode"), "half_pixel");
+    const int64_t ratio = node_int(r->n, "sampling_ratio");
+    const ValueId scale = roi_number(r, node_float(r->n, "spatial_scale")), shift = roi_number(r, half ? 0.5 : 0);
+    const ValueId start = EMIT(g, Sub, NULL, EMIT(g, Mul, NULL, roi_column(r, 1 - axis), scale), shift);
+    const ValueId end = EMIT(g, Sub, NULL, EMIT(g, Mul, NULL, roi_column(r, 3 - axis), scale), shift);
+    Axis a = { .bins = r->y.dim[2 + axis], .size = r->x.dim[2 + axis], .bin = EMIT(g, Sub, NULL, end, start) };
+
+    if (!half)
+        a.bin = EMIT(g, Max, NULL, a.bin, roi_number(r, 1));
+    a.bin = EMIT(g, Div, NULL, a.bin, roi_number(r, (double)a.bins));
+    a.count = ratio ? roi_number(r, (double)ratio) : EMIT(g, Max, NULL, EMIT(g, Ceil, NULL, a.bin), roi_number(r, 0));
+    a.begin = EMIT(g, Add, NULL, start, EMIT(g, Mul, NULL, roi_count(r, r->type, a.bins, 1), a.bin));
+    return a;
+}
+
+/* Where samples i of bins are. */
+static ValueId positions(const Regions *r, const Axis *a, ValueId i)
+{
+    Graph *g = r->g;
+    const ValueId x = EMIT(g, Mul, NULL, EMIT(g, Add, NULL, i, roi_number(r, 0.5)), a->bin);
+
+    return EMIT(g, Add, NULL, a->begin, EMIT(g, Div, NULL, x, a->count));
+}
+
+static ValueId within(const Regions *r, const Axis *a, ValueId x)
+{
+    Graph *g = r->g;
+    const ValueId low = EMIT(g, GreaterOrEqual, NULL, x, roi_number(r, -1));
+
+    return EMIT(g, And, NULL, low, EMIT(g, LessOrEqual, NULL, x, roi_number(r, (double)a->size)));
+}
+
+/* How many samples of a bin from its first are before `place`. */
+static ValueId samples_before(const Regions *r, const Axis *a, double place)
+{
+    Graph *g = r->g;
+    const ValueId step = EMIT(g, Div, NULL, a->bin, a->count);
+
+    return EMIT(g, Div, NULL, EMIT(g, Sub, NULL, roi_number(r, place), a->begin), step);
+}
+
+/* ---- the mean ----
+ *
+ * A sample weighs a row by max(0, 1 - |position - row|), whose position is kept within the rows.  What a region has of
+ * samples may depend on its size: then those are counted from the first within, one of which follows another by more
+ * than 1/2. */
+
+/* [regions,1,bins,size] of an axis. */
+static ValueId mean_weights(const Regions *r, const Axis *a)
+{
+    Graph *g = r->g;
+    const int64_t ratio = node_int(r->n, "sampling_ratio");
+    ValueId i = roi_count(r, r->type, ratio ? ratio : 2 * a->size + 6, 0), x, any, weight;
+
+    if (!ratio) {
+        ValueId first = EMIT(g, Sub, NULL, samples_before(r, a, -1), roi_number(r, 1));
+
+        first = EMIT(g, Max, NULL, EMIT(g, Floor, NULL, first), roi_number(r, 0));
+        i = EMIT(g, Add, NULL, first, i);
+    }
+    x = positions(r, a, i);
+    any = EMIT(g, And, NULL, within(r, a, x), r->finite);
+    any = behind(g, EMIT(g, And, NULL, any, EMIT(g, Less, NULL, i, a->count)), 3);
+    x = behind(g, EMIT(g, Clip, NULL, x, roi_number(r, 0), roi_number(r, (double)(a->size - 1))), 3);
+    weight = EMIT(g, Abs, NULL, EMIT(g, Sub, NULL, x, roi_count(r, r->type, a->size, 0)));
+    weight = EMIT(g, Sub, NULL, roi_number(r, 1), weight);
+    weight = EMIT(g, Where, NULL, any, EMIT(g, Max, NULL, weight, roi_number(r, 0)), roi_number(r, 0));
+    return behind(g, emit_reduce_sum(g, weight, 1, (int64_t[]){ 2 }, false), 1);
+}
+
+/* 1 over the samples of a bin [regions,1,1,1]; of one without samples: 1. */
+static ValueId mean_share(const Regions *r, const Axis axis[2])
+{
+    Graph *g = r->g;
+    ValueId all = EMIT(g, Mul, NULL, axis[0].count, axis[1].count);
+    ValueId several = EMIT(g, Greater, NULL, all, roi_number(r, 1));
+
+    all = EMIT(g, Where, NULL, several, EMIT(g, Div, NULL, roi_number(r, 1), all), roi_number(r, 1));
+    return g->status || !value(g, all)->shape->rank ? all : behind(g, all, 3);
+}
+
+static Status mean_grad(const Regions *r, const Axis axis[2])
+{
+    Graph *g = r->g;
+    const ValueId columns = mean_weights(r, &axis[1]);
+    ValueId rows = mean_weights(r, &axis[0]), d = EMIT(g, Mul, NULL, r->n->in[0], mean_share(r, axis));
+
+    d = EMIT(g, MatMul, NULL, d, columns);
+    rows = emit_transpose(g, rows, 4, (int64_t[]){ 0, 1, 3, 2 });
+    d = EMIT(g, MatMul, NULL, rows, d);
+    d = EMIT(g, GatherGrad, ATTRS(INT("axis", 0), INT("dim", r->x.dim[0])), d, r->n->in[3]);
+    graph_replace(g, r->n->out[0], d);
+    return g->status;
+}
+
+/* ---- elements of maxima ---- */
+
+static ValueId channels_last(Graph *g, ValueId x) { return emit_transpose(g, x, 4, (int64_t[]){ 0, 2, 3, 1 }); }
+
+/* dx where dy [regions * bins,channels] are added to rows `place`, which has those that `any` says. */
+static Status add_rows(const Regions *r, ValueId any, ValueId place, ValueId dy)
+{
+    Graph *g = r->g;
+    const Shape rows = SHAPE(r->x.dim[0] * r->x.dim[2] * r->x.dim[3], r->x.dim[1]);
+    const Shape last = SHAPE(r->x.dim[0], r->x.dim[2], r->x.dim[3], r->x.dim[1]);
+    const Attr *adding = ATTRS(INT("axis", 0), STRING("reduction", "add"));
+    ValueId d = emit_full(g, r->type, &rows, 0);
+
+    place = EMIT(g, Where, NULL, any, place, integer(r, 0));
+    dy = EMIT(g, Where, NULL, any, dy, roi_number(r, 0));
+    d = emit_reshape(g, EMIT(g, ScatterElements, adding, d, place, dy), &last);
+    d = emit_transpose(g, d, 4, (int64_t[]){ 0, 3, 1, 2 });
+    graph_replace(g, r->n->out[0], emit_cast(g, d, in_value(g, r->n, 1)->dtype));
+    return g->status;
+}
+
+/* Of which sample each row of a gradient is, times `by`: [regions * bins,1]; `of` [regions] int64. */
+static ValueId sample_rows(const Regions *r, ValueId of, int64_t by)
+{
+    Graph *g = r->g;
+    const Shape each = SHAPE(r->y.dim[0], r->y.dim[2] * r->y.dim[3]), rows = SHAPE(shape_numel(&each), 1);
+
+    of = EMIT(g, Mul, NULL, of, integer(r, by));
+    return emit_reshape(g, emit_expand(g, behind(g, of, 1), &each), &rows);
+}
+
+/* [regions,channels,h,w] as rows. */
+static ValueId bin_rows(const Regions *r, ValueId y)
+{
+    const Shape rows = SHAPE(r->y.dim[0] * r->y.dim[2] * r->y.dim[3], r->y.dim[1]);
+
+    return emit_reshape(r->g, channels_last(r->g, y), &rows);
+}
+
+/* ---- RoiAlign with mode max ----
+ *
+ * Of all products of an element and its weight in a bin the first largest counts; a sample outside counts 0.  Not all
+ * of those are listed, but where any is left out, one that is listed is outside too, before the first within or behind
+ * the last.  Two rows behind those of the data stand for what is outside, 0, and for what is not there, -infinity. */
+
+/* Along an axis: what a sample is between, [regions,bins,samples,2], whether it is listed and whether it is within,
+ * [regions,bins,samples], or what is the same of all. */
+typedef struct {
+    ValueId place, weight, listed, inside;
+} Samples;
+
+static ValueId both(Graph *g, ValueId a, ValueId b)
+{
+    a = behind(g, a, 3);
+    return EMIT(g, Concat, ATTRS(INT("axis", 3)), a, behind(g, b, 3));
+}
+
+/* The samples that are listed of each bin, [regions,bins,samples]: with a ratio all of them, else those within and,
+ * where there are such, at least one of those before and behind. */
+static ValueId list_samples(const Regions *r, const Axis *a, ValueId *listed)
+{
+    Graph *g = r->g;
+    const int64_t ratio = node_int(r->n, "sampling_ratio");
+    const ValueId most = roi_number(r, 0x1p50);
+    ValueId first, n, k = roi_count(r, r->type, ratio, 0), any;
+
+    if (ratio) {
+        *listed = r->finite;
+        return k;
+    }
+    first = EMIT(g, Sub, NULL, EMIT(g, Floor, NULL, samples_before(r, a, -1)), roi_number(r, 2));
+    first = EMIT(g, Min, NULL, EMIT(g, Max, NULL, first, roi_number(r, 0)), a->count, most);
+    n = EMIT(g, Add, NULL, EMIT(g, Ceil, NULL, samples_before(r, a, (double)a->size)), roi_number(r, 3));
+    n = EMIT(g, Sub, NULL, EMIT(g, Min, NULL, n, a->count, most), first);
+    any = EMIT(g, And, NULL, EMIT(g, Greater, NULL, n, roi_number(r, 0)), r->finite);
+    any = EMIT(g, And, NULL, any, EMIT(g, Equal, NULL, EMIT(g, Sub, NULL, a->bin, a->bin), roi_number(r, 0)));
+    first = EMIT(g, Where, NULL, any, first, roi_number(r, 0));
+    n = EMIT(g, Where, NULL, any, n, roi_number(r, 0));
+    k = emit_cast(g, EMIT(g, ReduceMax, ATTRS(INT("keepdims", 0)), n), DT_INT64);
+    k = EMIT(g, Range, NULL, integer(r, 0), EMIT(g, Max, NULL, k, integer(r, 1)), integer(r, 1));
+    k = EMIT(g, Cast, ATTRS(INT("to", r->type)), k);
+    *listed = EMIT(g, Less, NULL, k, n);
+    return EMIT(g, Add, NULL, first, k);
+}
+
+static Samples samples_of(const Regions *r, const Axis *a)
+{
+    Graph *g = r->g;
+    const ValueId last = roi_number(r, (double)(a->size - 1)), one = roi_number(r, 1);
+    const Attr *integers = ATTRS(INT("to", DT_INT64));
+    Samples s;
+    ValueId x = positions(r, a, list_samples(r, a, &s.listed)), at, next;
+
+    s.inside = EMIT(g, And, NULL, within(r, a, x), s.listed);
+    x = EMIT(g, Max, NULL, EMIT(g, Where, NULL, s.inside, x, roi_number(r, 0)), roi_number(r, 0));
+    at = EMIT(g, Min, NULL, EMIT(g, Floor, NULL, x), last);
+    next = EMIT(g, Min, NULL, EMIT(g, Add, NULL, at, one), last);
+    x = EMIT(g, Sub, NULL, x, at);
+    x = EMIT(g, Where, NULL, EMIT(g, Less, NULL, at, last), x, roi_number(r, 0));
+    s.place = EMIT(g, Cast, integers, both(g, at, next));
+    s.weight = both(g, EMIT(g, Sub, NULL, one, x), x);
+    return s;
+}
+
+/* [regions,bins,samples,2] or [regions,bins,samples] of an axis among [regions,h,w,samples,samples,2,2]. */
+static ValueId spread(const Regions *r, ValueId v, int axis, bool pairs)
+{
+    const int64_t rows[] = { 2, 4, 6, 5 }, columns[] = { 1, 3, 5, 6 };
+
+    return EMIT(r->g, Unsqueeze, NULL, v, emit_ints(r->g, pairs ? 3 : 4, axis ? columns : rows));
+}
+
+static ValueId in_both(const Regions *r, ValueId rows, ValueId columns)
+{
+    rows = spread(r, rows, 0, false);
+    return EMIT(r->g, And, NULL, rows, spread(r, columns, 1, false));
+}
+
+/* v, whose shape depends on data, in the shape that it has for all. */
+static ValueId settled(const Regions *r, ValueId v, DType type, const Shape *s)
+{
+    const Shape unknown = shape_unknown();
+
+    if (!r->g->status && !shape_known(value(r->g, v)->shape))
+        set_out(r->g, value(r->g, v)->producer, 0, type, &unknown);
+    return emit_reshape(r->g, v, s);
+}
+
+/* The rows and weights of all products of each bin, [regions,h,w,products]. */
+static void all_products(const Regions *r, const Samples s[2], ValueId *place, ValueId *weight)
+{
+    Graph *g = r->g;
+    const int64_t plane = r->x.dim[2] * r->x.dim[3], none = r->x.dim[0] * plane;
+    const Shape first = SHAPE(r->y.dim[0], 1, 1, 1, 1, 1, 1), flat = SHAPE(r->y.dim[0], r->y.dim[2], r->y.dim[3], -1);
+    const ValueId inside = in_both(r, s[0].inside, s[1].inside), listed = in_both(r, s[0].listed, s[1].listed);
+    ValueId of = EMIT(g, Mul, NULL, emit_reshape(g, r->n->in[3], &first), integer(r, plane));
+
+    *place = EMIT(g, Mul, NULL, spread(r, s[0].place, 0, true), integer(r, r->x.dim[3]));
+    *place = EMIT(g, Add, NULL, *place, of);
+    *place = EMIT(g, Add, NULL, *place, spread(r, s[1].place, 1, true));
+    *place = EMIT(g, Where, NULL, inside, *place, integer(r, none));
+    *place = EMIT(g, Where, NULL, listed, *place, integer(r, none + 1));
+    *weight = spread(r, s[0].weight, 0, true);
+    *weight = EMIT(g, Mul, NULL, *weight, spread(r, s[1].weight, 1, true));
+    *weight = EMIT(g, Where, NULL, inside, *weight, roi_number(r, 1));
+    *place = EMIT(g, Reshape, NULL, *place, emit_shape_const(g, &flat));
+    *weight = EMIT(g, Reshape, NULL, *weight, emit_shape_const(g, &flat));
+}
+
+/* x and the two rows behind it. */
+static ValueId data_rows(const Regions *r)
+{
+    Graph *g = r->g;
+    const Shape rows = SHAPE(r->x.dim[0] * r->x.dim[2] * r->x.dim[3], r->x.dim[1]), one = SHAPE(1, r->x.dim[1]);
+    const ValueId x = channels_last(g, emit_cast(g, r->n->in[1], r->type)), data = emit_reshape(g, x, &rows);
+    const ValueId outside = emit_full(g, r->type, &one, 0), absent = emit_full(g, r->type, &one, -INFINITY);
+
+    return EMIT(g, Concat, ATTRS(INT("axis", 0)), data, outside, absent);
+}
+
+/* The first largest of products [regions,h,w,products,channels]; a NaN is larger than all numbers, among which infinity
+ * counts as the largest finite one. */
+static ValueId first_largest(const Regions *r, ValueId v)
+{
+    Graph *g = r->g;
+    const ValueId most = roi_number(r, r->type == DT_FLOAT64 ? DBL_MAX : (double)FLT_MAX);
+    const ValueId nan = EMIT(g, IsNaN, NULL, v);
+
+    v = EMIT(g, Where, NULL, nan, roi_number(r, INFINITY), EMIT(g, Min, NULL, v, most));
+    return EMIT(g, ArgMax, ATTRS(INT("axis", 3), INT("keepdims", 0)), v);
+}
+
+static Status largest_grad(const Regions *r, const Axis axis[2])
+{
+    Graph *g = r->g;
+    const Shape rows = SHAPE(r->y.dim[0] * r->y.dim[2] * r->y.dim[3], r->y.dim[1]);
+    const ValueId x = data_rows(r), dy = bin_rows(r, emit_cast(g, r->n->in[0], r->type));
+    const Attr *along = ATTRS(INT("axis", 3)), *first = ATTRS(INT("axis", 0));
+    ValueId place, weight, which, any;
+    Samples s[2];
+
+    for (int a = 0; a < 2; a++)
+        s[a] = samples_of(r, &axis[a]);
+    all_products(r, s, &place, &weight);
+    which = EMIT(g, Unsqueeze, NULL, weight, emit_ints(g, 1, (int64_t[]){ 4 }));
+    which = first_largest(r, EMIT(g, Mul, NULL, EMIT(g, Gather, first, x, place), which));
+    place = settled(r, EMIT(g, GatherElements, along, place, which), DT_INT64, &rows);
+    weight = settled(r, EMIT(g, GatherElements, along, weight, which), r->type, &rows);
+    any = EMIT(g, Less, NULL, place, integer(r, r->x.dim[0] * r->x.dim[2] * r->x.dim[3]));
+    return add_rows(r, any, place, EMIT(g, Mul, NULL, weight, dy));
+}
+
+/* Numbers that are products of all bins at once, where their number is known. */
+#define MAX_PRODUCTS ((int64_t)1 << 31)
+
+static bool too_many(const Regions *r)
+{
+    const int64_t ratio = node_int(r->n, "sampling_ratio");
+
+    return 4 * ratio * ratio > MAX_PRODUCTS / shape_numel(&r->y);
+}
+
+static DType wide_type(const Graph *g, const Node *n)
+{
+    return in_value(g, n, 1)->dtype == DT_FLOAT64 ? DT_FLOAT64 : DT_FLOAT32;
+}
+
+static Status no_gradient(Graph *g, const Node *n)
+{
+    graph_replace(g, n->out[0], emit_zeros_like(g, n->in[1]));
+    return g->status;
+}
+
+Status roi_standard_align_grad(Graph *g, Node *n)
+{
+    const bool mean = !strcmp(node_string(n, "mode"), "avg");
+    Regions r = regions_of(g, n, mean ? in_value(g, n, 0)->dtype : wide_type(g, n));
+    Axis axis[2];
+
+    if (!shape_numel(&r.x) || !shape_numel(&r.y))
+        return no_gradient(g, n);
+    if (!mean && too_many(&r))
+        return ST_OK;
+    r.finite = finite_regions(&r);
+    for (int a = 0; a < 2; a++)
+        axis[a] = roi_axis(&r, a);
+    return mean ? mean_grad(&r, axis) : largest_grad(&r, axis);
+}
+
+/* ---- MaxRoiPool ----
+ *
+ * The pooling itself finds the largest, of numbers that are all different and less than 0, what a bin without elements
+ * has: -1 - p of a NaN at place p, behind those -1 - places - p of the p-th largest number. */
+
+/* The numbers [samples,channels,h,w], and at which place each stands: rows [samples * 2 places,channels]. */
+static void number_places(const Regions *r, ValueId *numbers, ValueId *places)
+{
+    Graph *g = r->g;
+    const int64_t plane = r->x.dim[2] * r->x.dim[3];
+    const Shape flat = SHAPE(r->x.dim[0], r->x.dim[1], plane), rows = SHAPE(r->x.dim[0] * 2 * plane, r->x.dim[1]);
+    const ValueId x = emit_reshape(g, emit_cast(g, r->n->in[1], r->type), &flat), nan = EMIT(g, IsNaN, NULL, x);
+    const ValueId count = emit_expand(g, roi_count(r, DT_INT64, plane, 0), &flat);
+    const ValueId which = EMIT(g, Sub, NULL, roi_number(r, -1), roi_count(r, r->type, plane, 0));
+    ValueId order[2], rank;
+
+    EMIT_MULTI(g, TopK, ATTRS(INT("axis", 2)), 2, order, EMIT(g, Where, NULL, nan, roi_number(r, 0), x),
+               emit_ints(g, 1, &plane));
+    rank = EMIT(g, ScatterElements, ATTRS(INT("axis", 2)), emit_zeros_like(g, count), order[1], count);
+    rank = EMIT(g, Sub, NULL, roi_number(r, (double)(-1 - plane)), emit_cast(g, rank, r->type));
+    *numbers = emit_reshape(g, EMIT(g, Where, NULL, nan, which, rank), &r->x);
+    *places = EMIT(g, Concat, ATTRS(INT("axis", 2)), count, order[1]);
+    *places = emit_reshape(g, emit_transpose(g, *places, 3, (int64_t[]){ 0, 2, 1 }), &rows);
+}
+
+Status roi_standard_max_grad(Graph *g, Node *n)
+{
+    const Regions r = regions_of(g, n, wide_type(g, n));
+    const int64_t plane = r.x.dim[2] * r.x.dim[3], exact = (int64_t)1 << (r.type == DT_FLOAT64 ? 52 : 23);
+    const Attr *how =
+        ATTRS(INTS("pooled_shape", 2, &r.y.dim[2]), FLOAT("spatial_scale", node_float(n, "spatial_scale")));
+    const Shape regions = SHAPE(r.y.dim[0]);
+    ValueId of, any, which, places;
+
+    if (!shape_numel(&r.x) || !shape_numel(&r.y))
+        return no_gradient(g, n);
+    if (plane >= exact)
+        return ST_OK;
+    of = EMIT(g, Gather, ATTRS(INT("axis", 1)), r.rois, emit_ints(g, 1, (int64_t[]){ 0 }));
+    of = emit_cast(g, emit_reshape(g, of, &regions), DT_INT64);
+    number_places(&r, &which, &places);
+    which = bin_rows(&r, EMIT(g, MaxRoiPool, how, which, r.rois));
+    any = EMIT(g, Less, NULL, which, roi_number(&r, 0));
+    which = EMIT(g, Where, NULL, any, EMIT(g, Sub, NULL, roi_number(&r, -1), which), roi_number(&r, 0));
+    which = emit_cast(g, which, DT_INT64);
+    which = EMIT(g, Add, NULL, which, sample_rows(&r, of, 2 * plane));
+    which = EMIT(g, GatherElements, ATTRS(INT("axis", 0)), places, which);
+    which = EMIT(g, Add, NULL, which, sample_rows(&r, of, plane));
+    return add_rows(&r, any, which, bin_rows(&r, emit_cast(g, n->in[0], r.type)));
+}
