@@ -185,8 +185,13 @@ void args_free(Args *a)
     *a = (Args){ 0 };
 }
 
+static bool device_failed;
+
+bool args_device_failed(void) { return device_failed; }
+
 int args_failed(const Args *a, const char *program, Status s)
 {
+    device_failed |= s == E_DEVICE;
     fprintf(stderr, "%s: %s\n", program, status_message());
     if (a->debug)
         fprintf(stderr, "%s: %s, at %s\n", program, status_name(s), status_trace());

@@ -44,6 +44,8 @@ Status args_parse(Args *out, const Command *c, int argc, char **argv) CHECKED;
 void args_free(Args *a);
 /* Prints "PROGRAM: MESSAGE" of a failed status; returns the exit status: 2 of usage errors, 1 of all others. */
 int args_failed(const Args *a, const char *program, Status s);
+/* Was a failure told by it that of a device, or of a process of the world? */
+bool args_device_failed(void);
 bool args_has(const Args *a, const char *name);
 /* Whether --output-device each was given, and not made of --compat. */
 bool args_want_parts(const Args *a);

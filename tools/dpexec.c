@@ -4,7 +4,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "graph/base/left.h"
 #include "tools/commands.h"
 #include "tools/man.h"
 #include "tools/patience.h"
@@ -96,10 +95,10 @@ static int dispatch(int which, int argc, char **argv)
     return code;
 }
 
-/* Of a command.  What hangs on a device would hold the process at its exit. */
+/* Of a command.  What hangs on a device (Runtime.abandon) would hold what its libraries do at exit. */
 static int finish(int code)
 {
-    if (is_left_behind()) {
+    if (args_device_failed()) {
         (void)fflush(NULL);
         _exit(code);
     }

@@ -93,7 +93,7 @@ bool gpu_group_faulted(const GpuGroup *g, int d);
 /* After a failure, its message being this thread's: ends the collectives that still wait; from now on gpu_group_check
  * fails. */
 void gpu_group_abort(GpuGroup *g);
-/* Gives up a device whose work does not end; the process knows it by is_left_behind. */
+/* Gives up a device whose work does not end. */
 void gpu_member_leave(GpuMember *m);
 Status gpu_group_check(const GpuGroup *g) CHECKED;
 

@@ -8,7 +8,6 @@
 #include <time.h>
 
 #include "exec/device/late.h"
-#include "graph/base/left.h"
 #include "graph/base/spin.h"
 
 enum { SPINS = 2000, NAP = 20000 /* nanoseconds */ };
@@ -107,7 +106,6 @@ void gpu_member_leave(GpuMember *m)
 {
     m->runtime->abandon(m->gpu);
     m->left = true;
-    set_left_behind();
 }
 
 /* After a failure: a kernel that hangs by itself is not waited for, and neither is what would wait for it. */
