@@ -220,6 +220,20 @@ def norms():
     case("Gelu, tanh", '%y = Gelu(%a) {approximate="tanh"}', lambda a: F.gelu(a, approximate="tanh"), draw(6))
 
 
+def loops():
+    def scanned(s, x, y):
+        rows = []
+        for t in range(len(x)):
+            s = torch.sin(s) * x[t] + y[t]
+            rows.append(s * x[t])
+        return torch.cat([s, *rows])
+
+    for trips in (3, 1):
+        case(f"Scan, {trips}", "%s, %r = Scan(%a, %b, %c) {body=graph(%s, %x, %y) { %i = Sin(%s) %m = Mul(%i, %x) %n = Add(%m, %y) "
+             "%o = Mul(%n, %x) return %n, %o }, num_scan_inputs=2}; %f = Reshape(%r, %all); %y = Concat(%s, %f) {axis=0}", scanned,
+             draw(4), draw(trips, 4), draw(trips, 1), constants=[ints("all", [-1])])
+
+
 if __name__ == "__main__":
-    for group in spectra, resized, sampled, windows, axes, picked, products, norms:
+    for group in spectra, resized, sampled, windows, axes, picked, products, norms, loops:
         group()
