@@ -545,7 +545,15 @@ static void test_loop_refused(void)
     REFUSED(&e, E_MODEL, "2 outputs, of a body of 1 that carries 1 values");
     f = recurrence("2", &n);
     n->input[0] = "x";
-    REFUSED(&f, E_UNSUPPORTED, "its trip count 'x' depends on data");
+    REFUSED(&f, E_MODEL, "its trip count 'x' is of type float32, expected int64");
+    f = recurrence("2", &n);
+    built_input(&f, "count", DT_INT64, "");
+    n->input[0] = "count";
+    REFUSED(&f, E_UNSUPPORTED, "its trip count 'count' depends on data");
+    f = recurrence("2", &n);
+    built_input(&f, "counts", DT_INT64, "2");
+    n->input[0] = "counts";
+    REFUSED(&f, E_MODEL, "its trip count 'counts' is of shape [2], expected one number");
     e = recurrence("2", &n);
     n->input[2] = "";
     REFUSED(&e, E_MODEL, "input 2, a value that trips hand on, is absent");
