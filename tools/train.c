@@ -245,6 +245,16 @@ static Status set_default(const Args *a, const char *name, const char *text)
     return *dpx_options_get(a->options, name) ? ST_OK : (Status)dpx_options_set(a->options, name, text);
 }
 
+/* So many batches, and some to round by, are counted in an int64_t. */
+static Status check_batches(int64_t n, const char *flag, int64_t each, const char *of)
+{
+    const int64_t most = INT64_MAX / 2 / each;
+
+    return n > most ? FAIL(E_INVALID, "--%s %" PRId64 ": of %s%" PRId64 " batches each, expected at most %" PRId64,
+                           flag, n, of, each, most)
+                    : ST_OK;
+}
+
 static Status read_counts(Run *r)
 {
     const Args *a = r->args;
@@ -259,6 +269,8 @@ static Status read_counts(Run *r)
     if (!per_epoch)
         return FAIL(E_INVALID, "--drop-last: %" PRId64 " samples do not fill one batch of %" PRId64,
                     r->train.data->samples, r->batch_size);
+    TRY(check_batches(r->epochs, "epochs", per_epoch, ""));
+    TRY(check_batches(r->steps, "steps", r->accumulate, "--accumulate "));
     groups = (per_epoch + r->accumulate - 1) / r->accumulate;
     most = r->across_epochs ? (r->epochs * per_epoch + r->accumulate - 1) / r->accumulate : r->epochs * groups;
     if (r->epochs && (!r->steps || most < r->steps))

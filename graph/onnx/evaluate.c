@@ -103,7 +103,8 @@ bool evaluate_waits(const Importer *im, const Body *b, const Onnx__NodeProto *p)
     const OpDef *op = op_find(p->domain && *p->domain ? p->domain : NULL, p->op_type);
 
     im->run->body = b;
-    return im->run->compute && !b->up && op && opset >= op_oldest(op) && !is_of_strings(im, b, p);
+    return im->run->compute && !b->up && op && opset >= op_oldest(op) && !is_flow_operator(p->op_type) &&
+           !is_of_strings(im, b, p);
 }
 
 /* What an older spelling became stands behind the node that reads it. */

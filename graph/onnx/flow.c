@@ -171,6 +171,20 @@ static Status import_both(ScopeEntry *out, Flow *f, ValueId condition)
     return im->g->status;
 }
 
+/* What is not known: may data tell it?  Not what is known to be no number of type `expected`. */
+static Status check_number(const Flow *f, ValueId v, const char *what, const char *name, const char *expected)
+{
+    const DType t = value(f->im->g, v)->dtype;
+    const Shape *s = value(f->im->g, v)->shape;
+    char text[SHAPE_TEXT];
+
+    if (dtype_is_float(t))
+        return FAIL(E_MODEL, "%s '%s' is of type %s, expected %s", what, name, dtype_name(t), expected);
+    if (shape_known(s) && shape_numel(s) != 1)
+        return FAIL(E_MODEL, "%s '%s' is of shape %s, expected one number", what, name, shape_text(s, text));
+    return ST_OK;
+}
+
 static Status import_if(Flow *f)
 {
     ScopeEntry *out = ARENA_NEW(f->im->scratch, ScopeEntry, f->p->n_output);
@@ -187,6 +201,7 @@ static Status import_if(Flow *f)
         TRY(flow_decided(f, c->value, taken, "its condition", f->p->input[0]));
         TRY(import_branch(out, f, taken ? "then_branch" : "else_branch"));
     } else {
+        TRY(check_number(f, c->value, "its condition", f->p->input[0], "bool"));
         TRY(import_both(out, f, c->value));
     }
     for (size_t i = 0; i < f->p->n_output; i++)
@@ -340,10 +355,12 @@ static Status trip_count(int64_t *out, const Flow *f)
     *out = INT64_MAX;
     if (!e)
         return ST_OK;
-    if (!known_number(out, f->im, e->value))
+    if (!known_number(out, f->im, e->value)) {
+        TRY(check_number(f, e->value, "its trip count", f->p->input[0], "int64"));
         return FAIL(E_UNSUPPORTED,
                     "its trip count '%s' depends on data, expected one that constants and fixed sizes of the file give",
                     f->p->input[0]);
+    }
     return flow_decided(f, e->value, *out, "its trip count", f->p->input[0]);
 }
 
@@ -383,6 +400,7 @@ static Status loop_goes_on(int64_t *go, Flow *f, ValueId cond, const char *name,
 {
     if (known_number(go, f->im, cond))
         return flow_decided(f, cond, *go, "whether it goes on,", name);
+    TRY(check_number(f, cond, "whether it goes on,", name, "bool"));
     if (f->im->run || count > MAX_DATA_TRIPS)
         return FAIL(E_UNSUPPORTED,
                     "whether it goes on, '%s', depends on data, expected a constant condition or at most %d trips",

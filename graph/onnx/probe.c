@@ -1,10 +1,11 @@
 /* Shapes behind sizes that the file leaves open: inferred twice, with all of these 1 and with all of these 7.  A size
- * that is the same both times is the file's.  What cannot be inferred at either is not known.
+ * that is the same both times is the file's.  What cannot be inferred at either is not known.  What is computed of
+ * sizes alone, in few elements, is computed at either, for shapes are made of it.
  *
  * Nodes are followed as they are read, once something is asked for that inference with open sizes does not tell. */
 #include "graph/onnx/internal.h"
 
-enum { PROBES = 2 };
+enum { PROBES = 2, MAX_COMPUTED = 32 };
 static const int64_t open_size[PROBES] = { 1, 7 };
 
 struct Probes {
@@ -41,6 +42,55 @@ static bool find(Probes *p, int k, const Importer *im, ValueId v)
     return has_value(p->is[k][v.i]);
 }
 
+/* What the node reads, where that is constant or by its shape alone; NULL: it is not. */
+static const Tensor **constants(const Graph *g, const Node *n)
+{
+    const bool shape_only = n->op->flags & OPF_SHAPE_ONLY;
+    const Tensor **in = arena_array(g->arena, sizeof *in, n->n_in);
+    Tensor *shapes = arena_array(g->arena, sizeof *shapes, n->n_in);
+
+    for (int i = 0; in && shapes && i < n->n_in; i++) {
+        in[i] = in_const(g, n, i);
+        if (in[i] || !has_in(n, i))
+            continue;
+        if (!shape_only)
+            return NULL;
+        shapes[i] = (Tensor){ .dtype = in_value(g, n, i)->dtype, .shape = *in_value(g, n, i)->shape };
+        in[i] = &shapes[i];
+    }
+    return shapes ? in : NULL;
+}
+
+static bool computable(const Graph *g, const Node *n)
+{
+    if (op_is_unlike(n->op))
+        return false;
+    for (int i = 0; i < n->n_out; i++)
+        if (has_out(n, i) &&
+            (!shape_known(value(g, n->out[i])->shape) || shape_numel(value(g, n->out[i])->shape) > MAX_COMPUTED))
+            return false;
+    return true;
+}
+
+/* Its outputs become constants; nothing where it cannot be computed. */
+static void compute(Graph *g, const Importer *im, Node *n)
+{
+    const Tensor **in = im->eval && computable(g, n) ? constants(g, n) : NULL;
+    Tensor **out = in ? arena_array(g->arena, sizeof *out, n->n_out) : NULL;
+
+    if (!out || im->eval(g->arena, g, n, in, out))
+        return;
+    for (int i = 0; i < n->n_out; i++)
+        if (out[i]) {
+            Value *v = value(g, n->out[i]);
+
+            v->kind = V_CONST;
+            v->producer = NULL;
+            v->init = out[i];
+        }
+    graph_remove(g, n);
+}
+
 static void follow(Probes *p, int k, const Importer *im, const Node *n)
 {
     Graph *g = p->g[k];
@@ -61,6 +111,7 @@ static void follow(Probes *p, int k, const Importer *im, const Node *n)
     for (int i = 0; i < n->n_out; i++)
         if (has_out(n, i) && shape_known(value(g, as->out[i])->shape) && value(g, as->out[i])->dtype != DT_NONE)
             p->is[k][n->out[i].i] = as->out[i];
+    compute(g, im, as);
 }
 
 static bool create(Importer *im)

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "graph/grad.h"
+#include "graph/ops/linear_attention_standard.h"
 #include "graph/place.h"
 #include "graph/rewrite.h"
 
@@ -254,7 +255,9 @@ static int64_t flops(const Graph *g, const Node *n)
     }
 
 DEFINE_OP(DeltaRule, OWN, .in_max = DELTA_INPUTS, .out_min = 2, .out_max = 2, .infer = infer, .grad = grad,
+          .standard = delta_rule_standard,
           .doc = "LinearAttention, its rule by what is given of (q, k, v, past, decay, beta)");
 
 DEFINE_OP(DeltaRuleGrad, OWN, .in_max = DELTA_GRAD_INPUTS, .out_min = DELTA_INPUTS, .out_max = DELTA_INPUTS,
-          .infer = infer_grad, .doc = "gradients of DeltaRule, from (q, k, v, past, decay, beta, dy, dstate)");
+          .infer = infer_grad, .standard = delta_rule_standard_grad,
+          .doc = "gradients of DeltaRule, from (q, k, v, past, decay, beta, dy, dstate)");

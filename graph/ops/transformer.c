@@ -7,7 +7,8 @@
  *
  * The bias is the mask, with -inf for keys that it excludes or ends before, for keys behind the query, and for those
  * from nonpad_kv_seqlen on; cap(s) = softcap tanh(s / softcap).  Past keys and values stand in front of the new ones.
- */
+ * The first query stands behind the past, or as many tokens before nonpad_kv_seqlen as there are queries, else at the
+ * first key.  A query that the bias leaves no key has zeros (ONNX 1.23 on its versions 23 and 24). */
 #include <math.h>
 
 #include "graph/emit.h"
@@ -180,13 +181,25 @@ static ValueId causal_mask(Graph *g, const Sizes *s, DType t)
     return hide(g, EMIT(g, Trilu, ATTRS(INT("upper", 0)), all, emit_scalar(g, DT_INT64, (double)s->past)), t);
 }
 
-/* [batch, 1, 1, tk]: -inf for keys from the sample's length on. */
-static ValueId length_mask(Graph *g, ValueId lengths, const Sizes *s, DType t)
+static ValueId count_to(Graph *g, int64_t n)
 {
-    ValueId keys = EMIT(g, Range, NULL, emit_scalar(g, DT_INT64, 0), emit_scalar(g, DT_INT64, (double)s->tk),
-                        emit_scalar(g, DT_INT64, 1));
+    return EMIT(g, Range, NULL, emit_scalar(g, DT_INT64, 0), emit_scalar(g, DT_INT64, (double)n),
+                emit_scalar(g, DT_INT64, 1));
+}
+
+/* [batch, 1, 1, tk]: -inf for keys from the sample's length on.  [batch, 1, tq, tk] when the queries are the last ones
+ * before that: for those behind the query. */
+static ValueId length_mask(Graph *g, ValueId lengths, const Sizes *s, DType t, bool causal)
+{
+    const ValueId keys = count_to(g, s->tk);
 
     lengths = EMIT(g, Unsqueeze, NULL, lengths, emit_ints(g, 3, (int64_t[]){ 1, 2, 3 }));
+    if (causal) {
+        const ValueId behind = emit_ints(g, 1, (int64_t[]){ s->tq - 1 });
+        const ValueId queries = EMIT(g, Sub, NULL, count_to(g, s->tq), behind);
+
+        lengths = EMIT(g, Add, NULL, lengths, EMIT(g, Unsqueeze, NULL, queries, emit_ints(g, 1, (int64_t[]){ 1 })));
+    }
     return hide(g, EMIT(g, Less, NULL, keys, lengths), t);
 }
 
@@ -195,15 +208,64 @@ static ValueId add_to(Graph *g, ValueId sum, ValueId x) { return has_value(sum) 
 static ValueId bias_of(Graph *g, const Node *n, const Sizes *s)
 {
     const DType t = in_value(g, n, Q)->dtype;
+    const bool causal = node_int(n, "is_causal") != 0, by_length = causal && has_in(n, LENGTHS) && !has_in(n, PAST_K);
     ValueId bias = NO_VALUE;
 
     if (has_in(n, MASK))
         bias = whole_mask(g, n, s);
-    if (node_int(n, "is_causal"))
+    if (causal && !by_length)
         bias = add_to(g, bias, causal_mask(g, s, t));
     if (has_in(n, LENGTHS))
-        bias = add_to(g, bias, length_mask(g, n->in[LENGTHS], s, t));
+        bias = add_to(g, bias, length_mask(g, n->in[LENGTHS], s, t, by_length));
     return bias;
+}
+
+/* ---- queries without keys ---- */
+
+static bool shows(const Tensor *mask, int64_t i)
+{
+    return mask->dtype == DT_BOOL ? tensor_int(mask, i) != 0 : tensor_float(mask, i) != -INFINITY;
+}
+
+/* Does the mask leave each of its rows a key, of those up to the query when causal? */
+static bool shows_each(const Tensor *mask, const Sizes *s, bool causal)
+{
+    const int rank = mask->shape.rank;
+    const int64_t keys = mask->shape.dim[rank - 1], queries = rank > 1 ? mask->shape.dim[rank - 2] : 1;
+
+    for (int64_t row = 0; keys && row < tensor_numel(mask) / keys; row++) {
+        const int64_t last = s->past + row % queries, n = causal && last < keys ? last + 1 : keys;
+        bool any = false;
+
+        for (int64_t i = 0; i < n && !any; i++)
+            any = shows(mask, row * keys + i);
+        if (!any)
+            return false;
+    }
+    return keys != 0;
+}
+
+/* May the bias leave a query no key?  What is causal alone does not. */
+static bool may_hide_all(const Graph *g, const Node *n, const Sizes *s)
+{
+    const Tensor *mask = in_const(g, n, MASK);
+
+    if (has_in(n, LENGTHS))
+        return true;
+    return has_in(n, MASK) && !(mask && shows_each(mask, s, node_int(n, "is_causal") != 0));
+}
+
+/* [..., 1]: is all of a row of the bias -inf? */
+static ValueId hides_all(Graph *g, ValueId bias, DType t)
+{
+    const ValueId most = EMIT(g, ReduceMax, NULL, bias, emit_ints(g, 1, (int64_t[]){ -1 }));
+
+    return EMIT(g, Equal, NULL, most, emit_scalar(g, t, -INFINITY));
+}
+
+static ValueId zero_where(Graph *g, ValueId none, ValueId x, DType t)
+{
+    return has_value(none) ? EMIT(g, Where, NULL, none, emit_scalar(g, t, 0), x) : x;
 }
 
 /* With the past in front, which is an output too. */
@@ -219,7 +281,7 @@ static Status lower_attention(Graph *g, Node *n)
     const int64_t mode = node_int(n, "qk_matmul_output_mode");
     const bool flat = in_value(g, n, Q)->shape->rank == 3;
     const Attr *last = ATTRS(INT("axis", -1));
-    ValueId q, k, v, s, shown[4], bias, y;
+    ValueId q, k, v, s, shown[4], bias, y, none = NO_VALUE;
     Sizes sizes;
 
     TRY(read_sizes(&sizes, g, n));
@@ -235,11 +297,15 @@ static Status lower_attention(Graph *g, Node *n)
         s = EMIT(g, Mul, NULL, EMIT(g, Tanh, NULL, EMIT(g, Div, NULL, s, emit_scalar(g, t, cap))),
                  emit_scalar(g, t, cap));
     shown[1] = s;
-    if (has_value(bias))
-        s = EMIT(g, Add, NULL, s, bias);
-    shown[2] = s;
-    shown[3] = y = emit_cast(g, EMIT(g, Softmax, last, soft ? emit_cast(g, s, soft) : s), t);
+    if (may_hide_all(g, n, &sizes))
+        none = hides_all(g, bias, t);
+    shown[2] = has_out(n, SCORES) && mode == 2 ? add_to(g, bias, s) : NO_VALUE;
+    if (has_value(bias)) /* where all is hidden nothing is, so that nothing here or in a gradient is -inf - -inf */
+        s = EMIT(g, Add, NULL, s, zero_where(g, none, bias, t));
+    y = emit_cast(g, EMIT(g, Softmax, last, soft ? emit_cast(g, s, soft) : s), t);
+    shown[3] = has_out(n, SCORES) && mode == 3 ? zero_where(g, none, y, t) : NO_VALUE;
     y = EMIT(g, MatMul, NULL, y, repeat_heads(g, v, &sizes, sizes.v_depth));
+    y = zero_where(g, none, y, t);
     if (g->status)
         return g->status;
     graph_replace(g, n->out[Y], flat ? join_heads(g, y, sizes.heads * sizes.v_depth) : y);

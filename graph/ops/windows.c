@@ -20,22 +20,25 @@ static Status infer(Graph *g, Node *n)
     if (value_const(g, n->in[0])) {
         TRY(value_const_ints(g, n->in[0], v, 1, &count));
         if (v[0] < 0)
-            return FAIL(E_SHAPE, "%s: a negative size", node_text(g, n));
+            return FAIL(E_SHAPE, "%s: a size of %lld, expected 0 or more", node_text(g, n), (long long)v[0]);
         y = SHAPE(v[0]);
     }
     set_out(g, n, 0, t, &y);
     return g->status;
 }
 
-/* a - b cos(2 pi i / N) + c cos(4 pi i / N), N the size, or one less. */
+/* a - b cos(2 pi i / N) + c cos(4 pi i / N), N the size, or one less.  A size that data tells is left to when it is
+ * told, for infer checks it. */
 static Status cosines(Graph *g, Node *n, double a, double b, double c)
 {
     const DType to = (DType)node_int(n, "output_datatype"), t = to == DT_FLOAT64 ? to : DT_FLOAT32;
     const double pi = 3.14159265358979323846;
     const Shape one = shape_scalar();
-    ValueId size = EMIT(g, Reshape, NULL, emit_cast(g, n->in[0], DT_INT64), emit_shape_const(g, &one)), places, angle,
-            y;
+    ValueId size, places, angle, y;
 
+    if (!value_const(g, n->in[0]))
+        return ST_OK;
+    size = EMIT(g, Reshape, NULL, emit_cast(g, n->in[0], DT_INT64), emit_shape_const(g, &one));
     places = emit_cast(g, EMIT(g, Range, NULL, emit_scalar(g, DT_INT64, 0), size, emit_scalar(g, DT_INT64, 1)), t);
     size = emit_cast(g, size, t);
     if (!node_int(n, "periodic"))

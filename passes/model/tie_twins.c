@@ -7,8 +7,9 @@
  * exception: copies of a layer of which one was transposed.  Those are read by siblings ("layers.0", "layers.1"), and
  * left alone; so is what matches --untie.  The one that has a parameter's name stays, else the first.
  *
- * Candidates are found by two hashes of their numbers, one by rows and one by columns, which change places when a
- * matrix is transposed: sorted by size and by both, whichever is less first, twins stand side by side. */
+ * Candidates have one size and one diagonal, which transposing leaves as it is; of those, which are few, all numbers
+ * are read, for two hashes, one by rows and one by columns, which change places when a matrix is transposed: sorted by
+ * both, whichever is less first, twins stand side by side. */
 #include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +25,8 @@ typedef struct {
     ValueId v;
     const Node *reader;  /* the first */
     int64_t few, many;   /* rows and columns, the smaller number first */
-    uint64_t less, more; /* of the two hashes; `more` is the one by rows of those that are turned */
+    uint64_t diagonal;   /* a hash of it */
+    uint64_t less, more; /* of the two hashes; `more` is the one by rows of those that are turned; 0: it is alone */
     bool turned;
 } Matrix;
 
@@ -47,30 +49,51 @@ static int compare(const void *p, const void *q)
         return a->few < b->few ? -1 : 1;
     if (a->many != b->many)
         return a->many < b->many ? -1 : 1;
-    if ((c = compare_numbers(a->less, b->less)) || (c = compare_numbers(a->more, b->more)))
+    if ((c = compare_numbers(a->diagonal, b->diagonal)) || (c = compare_numbers(a->less, b->less)) ||
+        (c = compare_numbers(a->more, b->more)))
         return c;
     return a->v.i < b->v.i ? -1 : a->v.i > b->v.i;
 }
 
+static bool look_alike(const Matrix *a, const Matrix *b)
+{
+    return a->few == b->few && a->many == b->many && a->diagonal == b->diagonal;
+}
+
 static bool may_pair(const Matrix *a, const Matrix *b)
 {
-    return a->few == b->few && a->many == b->many && a->less == b->less && a->more == b->more;
+    return look_alike(a, b) && a->less == b->less && a->more == b->more;
+}
+
+static uint64_t bits_of(const Tensor *t, int64_t row, int64_t column)
+{
+    const size_t size = dtype_size(t->dtype);
+    uint64_t bits = 0;
+
+    memcpy(&bits, (const char *)t->data + (size_t)(row * t->shape.dim[1] + column) * size, size);
+    return bits;
+}
+
+static uint64_t diagonal_of(const Tensor *t, int64_t n)
+{
+    uint64_t hash = 0;
+
+    for (int64_t i = 0; i < n; i++)
+        hash = mix(hash ^ bits_of(t, i, i));
+    return hash;
 }
 
 /* A sum over the elements of a mixture (splitmix64's) of their bits and places, which no order changes. */
 static void find_hashes(Matrix *m, const Tensor *t)
 {
-    int64_t rows = t->shape.dim[0], columns = t->shape.dim[1];
-    size_t size = dtype_size(t->dtype);
     uint64_t sum[2] = { 0, 0 };
 
-    for (int64_t i = 0; i < rows; i++)
-        for (int64_t k = 0; k < columns; k++) {
-            uint64_t bits = 0;
+    for (int64_t i = 0; i < t->shape.dim[0]; i++)
+        for (int64_t k = 0; k < t->shape.dim[1]; k++) {
+            const uint64_t bits = mix(bits_of(t, i, k));
 
-            memcpy(&bits, (const char *)t->data + (size_t)(i * columns + k) * size, size);
-            sum[0] += mix(mix(mix(bits) ^ (uint64_t)i) ^ (uint64_t)k);
-            sum[1] += mix(mix(mix(bits) ^ (uint64_t)k) ^ (uint64_t)i);
+            sum[0] += mix(mix(bits ^ (uint64_t)i) ^ (uint64_t)k);
+            sum[1] += mix(mix(bits ^ (uint64_t)k) ^ (uint64_t)i);
         }
     m->turned = sum[0] > sum[1];
     m->less = sum[m->turned];
@@ -89,6 +112,17 @@ static bool may_be_twin(const Value *v)
 {
     return v->kind == V_CONST && !v->next && dtype_is_float(v->dtype) && v->init && v->init->data &&
            v->init->shape.rank == 2 && tensor_numel(v->init) > 3 && !tensor_is_filled(v->init);
+}
+
+/* Of those that have others of their size and diagonal. */
+static void find_all_hashes(Matrix *list, int n, const Graph *g)
+{
+    for (int i = 0, end; i < n; i = end) {
+        for (end = i + 1; end < n && look_alike(&list[end], &list[i]); end++)
+            ;
+        for (int k = i; end - i > 1 && k < end; k++)
+            find_hashes(&list[k], value(g, list[k].v)->init);
+    }
 }
 
 /* With those that match --untie, or without; sorted. */
@@ -115,8 +149,11 @@ static Status list_matrices(Matrix **out, int *n_out, const Graph *g, PassCtx *c
         list[n] = (Matrix){ .v = { i }, .reader = reader[i] };
         list[n].few = rows < columns ? rows : columns;
         list[n].many = rows < columns ? columns : rows;
-        find_hashes(&list[n++], t);
+        list[n].diagonal = diagonal_of(t, list[n].few);
+        n++;
     }
+    qsort(list, (size_t)n, sizeof *list, compare);
+    find_all_hashes(list, n, g);
     qsort(list, (size_t)n, sizeof *list, compare);
     *out = list;
     *n_out = n;

@@ -24,6 +24,10 @@ refused 2 "there is no command rum, nor a file: did you mean run?" "$dpexec" rum
 refused 2 "--steps needs a value" "$dpexec" models/mlp.onnx --data "$digits" --steps
 refused 2 "--quiet takes no value" "${train[@]}" --quiet=yes
 refused 2 "--total-steps is not given but derived: where schedules end" "${train[@]}" --total-steps 3
+refused 2 "--steps 4611686018427387903: of --accumulate 3 batches each, expected at most 1537228672809129301" "${train[@]}" \
+    --steps 4611686018427387903 --accumulate 3
+refused 2 "--steps 4611686018427387903: of --accumulate 3 batches each" "${train[@]}" --steps 4611686018427387903 --accumulate 3 \
+    --accumulate-across-epochs
 check "nor is it shown" test -z "$("$dpexec" train --help | grep -e '--total-steps ')"
 refused 2 "unexpected argument 'second.onnx'" "${train[@]}" second.onnx
 refused 2 "expected train MODEL.onnx" "$dpexec" train --data "$digits"

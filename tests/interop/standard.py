@@ -37,6 +37,8 @@ HEADS = {    # opset, what is pooled
                             'spatial_scale=1.5>(features, boxes, count)'),
 }
 MATRICES = {"det_4": 4, "det_9": 9}
+# Numbers of a decay and of a beta at a position, of two heads with keys of two numbers.
+LINEAR = {"linear": (0, 0), "gated": (2, 0), "delta": (0, 1), "gated_delta": (4, 2)}
 
 
 def boxed(opset, pooled):
@@ -54,6 +56,23 @@ def matrices(n):
         y = Add(d, b) }}'''
 
 
+def linear(rule):
+    decay, beta = ("d" if LINEAR[rule][0] else ""), ("e" if LINEAR[rule][1] else "")
+    inputs = ", ".join(["q", "k", "v", "", decay, beta]).rstrip(", ")
+    gates = ("s = MatMul(x, wd) p = Softplus(s) d = Neg(p) " if decay else "") + ("r = MatMul(x, we) e = Sigmoid(r)" if beta else "")
+    return f'''g (float[N,6,8] x) => (float[N,3] y) {{
+        q = MatMul(x, wq)
+        h = MatMul(x, wk)
+        k = Tanh(h)
+        v = MatMul(x, wv)
+        {gates}
+        l, state = LinearAttention<q_num_heads=4, kv_num_heads=2, update_rule="{rule}">({inputs})
+        f = Flatten(l)
+        g = Flatten(state)
+        c = Concat<axis=1>(f, g)
+        y = Gemm(c, w, b) }}'''
+
+
 def draw(rng, name):
     """-> the model with weights, the data."""
     if name in MATRICES:
@@ -64,13 +83,18 @@ def draw(rng, name):
         x[2::3, 2] = 0
         opset, text, data = 17, matrices(n), {"x": x}
         weights = {"w": (n ** -0.5, n, n), "b": (1, 3)}
+    elif name in LINEAR:
+        opset, text, data = 27, linear(name), {"x": rng.standard_normal((SAMPLES, 6, 8)).astype(np.float32)}
+        decay, beta = LINEAR[name]
+        weights = {"wq": (0.3, 8, 8), "wk": (0.3, 8, 4), "wv": (0.3, 8, 6), "w": (0.1, 84, 3), "b": (1, 3)}
+        weights |= ({"wd": (0.3, 8, decay)} if decay else {}) | ({"we": (0.3, 8, beta)} if beta else {})
     else:
         opset, text = HEADS[name][0], boxed(*HEADS[name])
         weights = {"w": (0.3, 4, 2, 3, 3), "v": (0.3, 24, 3), "b": (1, 3)}
         corner, size = rng.uniform(-2, 6, (SAMPLES, 2)), rng.uniform(0, 9, (SAMPLES, 2))
         x = np.round(rng.standard_normal((SAMPLES, 2, 8, 8)))     # with ties
         data = {"x": x.astype(np.float32), "boxes": np.concatenate([corner, corner + size], 1).astype(np.float32)}
-    model = onnx.helper.make_model(onnx.parser.parse_graph(text), opset_imports=[onnx.helper.make_opsetid("", opset)], ir_version=8)
+    model = onnx.helper.make_model(onnx.parser.parse_graph(text), opset_imports=[onnx.helper.make_opsetid("", opset)], ir_version=13 if opset > 21 else 8)
     for weight, (scale, *shape) in weights.items():
         model.graph.initializer.append(numpy_helper.from_array((scale * rng.standard_normal(shape)).astype(np.float32), weight))
     return model, {**data, "target": rng.integers(0, 3, SAMPLES)}
@@ -121,7 +145,7 @@ def main(dpexec, graph_transform, folder):
     failed, folder = 0, pathlib.Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     onnxruntime.set_default_logger_severity(3)
-    for name in [*HEADS, *MATRICES]:
+    for name in [*HEADS, *MATRICES, *LINEAR]:
         try:
             print(f"{name}: {check(dpexec, graph_transform, folder, name)}", flush=True)
         except Exception as e:      # whatever a runtime says of the file

@@ -220,6 +220,35 @@ def norms():
     case("Gelu, tanh", '%y = Gelu(%a) {approximate="tanh"}', lambda a: F.gelu(a, approximate="tanh"), draw(6))
 
 
+def loops():
+    def scanned(s, x, y):
+        rows = []
+        for t in range(len(x)):
+            s = torch.sin(s) * x[t] + y[t]
+            rows.append(s * x[t])
+        return torch.cat([s, *rows])
+
+    for trips in (3, 1):
+        case(f"Scan, {trips}", "%s, %r = Scan(%a, %b, %c) {body=graph(%s, %x, %y) { %i = Sin(%s) %m = Mul(%i, %x) %n = Add(%m, %y) "
+             "%o = Mul(%n, %x) return %n, %o }, num_scan_inputs=2}; %f = Reshape(%r, %all); %y = Concat(%s, %f) {axis=0}", scanned,
+             draw(4), draw(trips, 4), draw(trips, 1), constants=[ints("all", [-1])])
+
+
+def attention():
+    """Of queries that may see no key."""
+    for name, shown in ("all masked", [[1, 0, 1], [0, 0, 0]]), ("some masked", [[1, 0, 1], [0, 1, 0]]):
+        bias = torch.zeros(2, 3).masked_fill(torch.tensor(shown) == 0, -torch.inf)
+
+        def run(q, k, v, m):
+            p = torch.softmax((q @ k.transpose(2, 3) + m + bias).nan_to_num(neginf=-1e300), -1) * torch.tensor(shown).amax(-1, True)
+            return torch.cat([p @ v, p], -1)
+
+        numbers = ",".join("-inf" if x else "0.0" for x in (bias < 0).reshape(-1).tolist())
+        case(f"Attention, {name}", "%h = Add(%d, %bias); %u, _, _, %r = Attention(%a, %b, %c, %h) {scale=1.0, qk_matmul_output_mode=3}; "
+             "%y = Concat(%u, %r) {axis=-1}", run, draw(1, 2, 2, 3), draw(1, 2, 3, 3), draw(1, 2, 3, 2), draw(2, 3),
+             constants=[f"const %bias : float64[2,3] = {{{numbers}}}"])
+
+
 if __name__ == "__main__":
-    for group in spectra, resized, sampled, windows, axes, picked, products, norms:
+    for group in spectra, resized, sampled, windows, axes, picked, products, norms, loops, attention:
         group()

@@ -78,15 +78,16 @@ for i in (3, -4, MOST, LEAST):
 for i in (MOST, LEAST):
     sizes(i)
 refused("ConstantOfShape overflow", "the size overflows", "ConstantOfShape", [ints(2**40, 2**40)])
+for window in "Hann", "Hamming", "Blackman":
+    refused(f"{window} window of -1", "a size of -1, expected 0 or more", f"{window}Window", [np.int64(-1)])
 refused("Range of no step", "from 0 to 5 by 0", "Range", [np.int64(0), np.int64(5), np.int64(0)])
 refused("Range of all", "from -9.22337e+18 to 9.22337e+18 by 1", "Range", [np.int64(LEAST), np.int64(MOST), np.int64(1)])
 for scale in (0, -1, np.inf, -np.inf, np.nan):
     refused(f"Resize by {scale}", f"scale {scale}, expected more than 0", "Resize", [x, None, np.array([1, scale], f)])
 refused("Resize by 3e38", "--plan-memory allows", "Resize", [x, None, np.array([1, 3e38], f)])
-COUNT = "its trip count 'b' depends on data"
-flow("trips of floats", COUNT, m=np.float32(2))
-flow("trips in a list", COUNT, m=ints(2, 3))
-flow("condition of floats", "whether it goes on, 'c', depends on data", condition="c")
+flow("trips of floats", "its trip count 'b' is of type float32, expected int64", m=np.float32(2))
+flow("trips in a list", "its trip count 'b' is of shape [2], expected one number", m=ints(2, 3))
+flow("condition of floats", "whether it goes on, 'c' is of type float32, expected bool", condition="c")
 flow("a body of 1 output", "1 outputs, of a body of 1 that carries 1 values", body_outputs=1)
 flow("carried of another type", "input 1 is float32, expected int64", carried=np.int64(1))
 flow("carried becomes another type", "input 1 is float32, expected int64", gives="k")
