@@ -146,7 +146,7 @@ Status gpu_group_drain(GpuGroup *g, int d)
     if (m->left)
         return gpu_group_check(g);
     st = drain_bounded(g, d);
-    if (g->broken)
+    if (g->broken && !m->left)
         leave_what_hangs(m);
     for (int s = 0; s < N_STREAMS && !m->left; s++)
         if (m->stream[s])

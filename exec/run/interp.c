@@ -244,7 +244,7 @@ static Status step(Arena *arena, Graph *work, Node *n, const Tensor **values, In
         fix_value(work, n->out[0], values[n->in[is].i]);
     if (is >= 0 || is_left_out(work, n))
         return ST_OK;
-    if (check_outputs(work, n))
+    if (check_outputs(work, n) || op_reshapes(n->op)) /* a shape given in full is known before what it is given to */
         TRY(node_infer(work, n));
     if (n->op->settle && check_outputs(work, n))
         return ST_OK; /* what enters a branch that is not taken */

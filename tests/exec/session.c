@@ -299,6 +299,35 @@ static void test_shapes_that_depend_on_data(void)
     graph_free(g);
 }
 
+/* A shape that is given in full is known before what it is given to, which may not fit it. */
+static void test_shapes_that_data_may_not_fit(void)
+{
+    Graph *g = graph_create("g");
+    const Shape s = SHAPE(4);
+    const int64_t three = 3;
+    BuildOptions opt = { .replicas = 1 };
+    float x[4] = { 1, 5, 0, 7 };
+    NamedTensor in = { "x", { DT_FLOAT32, s, x } };
+    const NamedTensor *out;
+    Session *session = NULL;
+    DeviceList list;
+    ValueId where;
+    int n;
+
+    where = EMIT(g, NonZero, NULL, graph_add_input(g, "x", DT_FLOAT32, &s));
+    graph_add_output(g, "y", EMIT(g, Reshape, NULL, where, emit_ints(g, 1, &three)));
+    CHECK_OK(g->status);
+    CHECK_OK(device_list_parse(&list, "cpu", 1));
+    if (CHECK_OK(session_create(&session, g, &opt, &list, NULL, NULL)) &&
+        CHECK_OK(session_step(&out, &n, session, BUILD_INFER, &in, 1))) {
+        CU_ASSERT(out[0].tensor.shape.rank == 1 && ((int64_t *)out[0].tensor.data)[2] == 3);
+        x[0] = 0;
+        CHECK_FAILS(E_SHAPE, "shape [1,2] cannot become [3]", session_step(&out, &n, session, BUILD_INFER, &in, 1));
+    }
+    session_free(session);
+    graph_free(g);
+}
+
 /* The mlp that also says where its scores are above 0: what only the interpreter can infer. */
 static Status open_pointing(Session **s, ShardMode shard)
 {
@@ -423,6 +452,7 @@ DEFINE_SUITE(session, { "four replicas give the same bits on 1, 2 and 4 devices"
              { "state is set and read", test_state_is_set_and_read },
              { "the model with its present values", test_model_of_now }, { "wrong inputs", test_wrong_inputs },
              { "shapes that depend on data", test_shapes_that_depend_on_data },
+             { "shapes that data may not fit", test_shapes_that_data_may_not_fit },
              { "parameters in pieces are interpreted", test_pieces_are_interpreted },
              { "missing kernels are listed", test_missing_kernels_are_listed },
              { "what is found is told once", test_log });

@@ -89,13 +89,14 @@ Status comm_id(GpuCommId *out)
  * ncclCommAbort first tells the communicator's kernels to end, then waits for them and for graphs that hold its
  * collectives (init.cc, commDestroySync).  A graph that runs may be freed only when its kernels end, and behind another
  * kernel that hangs they never do.  So a thread of its own aborts, the caller frees graphs beside it, and the thread is
- * left to itself after PATIENCE. */
+ * left to itself after PATIENCE, which begins for all devices of a process at once. */
 
 typedef struct Abort {
     ncclComm_t comm;
     pthread_mutex_t lock;
     pthread_cond_t ended;
-    bool over, left; /* left: the thread frees this */
+    struct timespec until; /* PATIENCE ends */
+    bool over, left;       /* left: the thread frees this */
 } Abort;
 
 static void abort_free(Abort *a)
@@ -130,6 +131,8 @@ static Abort *abort_start(ncclComm_t comm)
     if (!a)
         return NULL;
     a->comm = comm;
+    clock_gettime(CLOCK_MONOTONIC, &a->until);
+    a->until.tv_sec += PATIENCE;
     pthread_mutex_init(&a->lock, NULL);
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
@@ -145,13 +148,10 @@ static Abort *abort_start(ncclComm_t comm)
 
 static bool abort_wait(Abort *a)
 {
-    struct timespec until;
     bool over;
 
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += PATIENCE;
     pthread_mutex_lock(&a->lock);
-    while (!a->over && pthread_cond_timedwait(&a->ended, &a->lock, &until) != ETIMEDOUT)
+    while (!a->over && pthread_cond_timedwait(&a->ended, &a->lock, &a->until) != ETIMEDOUT)
         ;
     over = a->over;
     a->left = !over;
