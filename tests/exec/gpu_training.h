@@ -69,8 +69,8 @@ void gpu_compare_steps(const GpuRun *r, const GpuOutcome *found, const GpuOutcom
  * together.  Single ones may differ by twice that: the sum over rows that a bias changes by is small beside its terms.
  * What windows and Relu decide by both round in the same places, of sums that differ by their order alone, which turns
  * over some last bits of 16 and so some decisions.  How much that can move a state shows in `exact`, the same steps in
- * float32: two that round by themselves are further apart by no more than the root of 2 times what rounding has done to
- * one of them.
+ * float32: two that round independently are expected to be the root of 2 times as far apart as rounding has taken one
+ * of them, and more than that is told.
  *
  * Besides, each of the two rounds a state that it has changed to float32, by half an epsilon of it in every step. */
 void gpu_compare_each(const GpuRun *r, const GpuOutcome *found, const GpuOutcome *expected, const GpuOutcome *exact);

@@ -66,6 +66,8 @@ Status gemm_keep_nan(GemmPlan *p, cublasLtMatmulHeuristicResult_t *found, int *n
             st = select_keepers(p, &b, found, n, most);
         gemm_bench_close(d, &b);
     }
+    if (st == E_DEVICE)
+        return st;
     if (st || !*n)
         return FAIL(
             E_UNSUPPORTED,

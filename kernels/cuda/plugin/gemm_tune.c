@@ -24,7 +24,7 @@ static void key_of(char key[KEY_SIZE], const GemmPlan *p)
     snprintf(key, KEY_SIZE,
              "cublasLt %zu driver %d %s sm %d tf32 %d; %d %d m %lld n %lld k %lld batch %lld trans %d %d ld %lld %lld "
              "%lld stride %lld %lld "
-             "%lld beta %d epilogue %d %d %d %d %d %lld align %d",
+             "%lld beta %d epilogue %d %d %d %d %d %lld align %d, which keeps NaN",
              cublasLtGetVersion(), d->info.driver, d->info.name, d->info.multiprocessors, d->tf32, g->dtype, g->dtype_c,
              (long long)g->m, (long long)g->n, (long long)g->k, (long long)g->batch, g->trans_a, g->trans_b,
              (long long)g->lda, (long long)g->ldb, (long long)g->ldc, (long long)g->stride_a, (long long)g->stride_b,
