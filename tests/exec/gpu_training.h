@@ -37,8 +37,10 @@ typedef struct {
     int reorders, conv_relus;
 } GpuOutcome;
 
-/* CUDA devices that there are. */
+/* CUDA devices that there are, and whether they are simulated: they add in the CPU's order, and are held to the bounds
+ * without what another order does. */
 int gpu_devices(void);
+bool gpu_simulated(void);
 /* The model for a run; the inputs of its step k for the undivided graph `g`. */
 Graph *gpu_run_build(const GpuRun *r, const BuildOptions *how, int replicas, int devices);
 NamedTensor *gpu_run_batch(Arena *a, const GpuRun *r, const Graph *g, const BuildOptions *opt, int k);
