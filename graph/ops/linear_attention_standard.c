@@ -161,6 +161,16 @@ static ValueId written(Graph *b, const Position *p) { return B(Add, p->decayed, 
 
 /* ---- forward ---- */
 
+/* A Scan from the first position on, which has seen the state and the keys. */
+static Status open_forward(Loop *l, const Attention *a, Position *p, ValueId *state_in)
+{
+    TRY(open_loop(l, a, false));
+    *state_in = seen(l, state(a, DELTA_PAST), "state");
+    decay(l, p, *state_in);
+    see_keys(l, p);
+    return ST_OK;
+}
+
 /* -> state[batch,heads,dk,dv], y[steps,batch,heads,group,dv] */
 static Status read_along(const Attention *a, ValueId out[2])
 {
@@ -170,11 +180,8 @@ static Status read_along(const Attention *a, ValueId out[2])
     Graph *b;
     Loop l;
 
-    TRY(open_loop(&l, a, false));
+    TRY(open_forward(&l, a, &p, &s));
     b = l.body;
-    s = seen(&l, state(a, DELTA_PAST), "state");
-    decay(&l, &p, s);
-    see_keys(&l, &p);
     q = seen(&l, scaled(a, sequence(a, DELTA_Q, r->heads, r->group, r->dk)), "query");
     look(b, &p);
     s = written(b, &p);
@@ -221,11 +228,8 @@ static Status decayed_along(const Attention *a, ValueId *out)
     Graph *b;
     Loop l;
 
-    TRY(open_loop(&l, a, false));
+    TRY(open_forward(&l, a, &p, &s));
     b = l.body;
-    s = seen(&l, state(a, DELTA_PAST), "state");
-    decay(&l, &p, s);
-    see_keys(&l, &p);
     look(b, &p);
     body_return(b, written(b, &p));
     body_return(b, has_value(p.kept) ? p.decayed : B(Identity, s));
