@@ -283,22 +283,35 @@ static void test_grown(void)
     arena_free(a);
 }
 
+/* Real devices cannot be made to hang. */
+static bool can_hang(void)
+{
+    const CudaDriver *cuda;
+
+    return CHECK_OK(gpu_driver(&cuda)) && cuda->runtime.simulated;
+}
+
+/* Two devices, and one step that has ended well. */
+static bool two_at_work(Rig *rig, Arena *a)
+{
+    return CHECK_OK(rig_open_cuda(rig, training_mlp(8, 2, 2), 2, false)) &&
+           CHECK_OK(program_run(rig->program, training_batch(a, 8, 0), N_BATCH));
+}
+
 /* A program compiled while a step cannot end: that step's failure, and not the simulation's word about work that never
- * ends, which comes later.  Real devices cannot be made to hang so. */
+ * ends, which comes later. */
 static void test_compiled_beside(void)
 {
     Arena *a = arena_create();
-    const CudaDriver *cuda;
     Program *other = NULL;
     Rig rig;
 
-    if (!CHECK_OK(gpu_driver(&cuda)) || !cuda->runtime.simulated) {
+    if (!can_hang()) {
         arena_free(a);
         return;
     }
     setenv("DPEXEC_GPU_TIMEOUT", "3", 1);
-    if (CHECK_OK(rig_open_cuda(&rig, training_mlp(8, 2, 2), 2, false)) &&
-        CHECK_OK(program_run(rig.program, training_batch(a, 8, 0), N_BATCH))) {
+    if (two_at_work(&rig, a)) {
         setenv("DPEXEC_SIM_FAIL", "all_reduce_sum@1:1:hang", 1);
         CHECK_OK(program_begin(rig.program, training_batch(a, 8, 1), N_BATCH, NULL));
         unsetenv("DPEXEC_SIM_FAIL");
@@ -315,19 +328,17 @@ static void test_compiled_beside(void)
 static void test_read_beside(void)
 {
     Arena *a = arena_create();
-    const CudaDriver *cuda;
     const State *s;
     Tensor *t;
     Rig rig;
 
-    if (!CHECK_OK(gpu_driver(&cuda)) || !cuda->runtime.simulated) {
+    if (!can_hang()) {
         arena_free(a);
         return;
     }
     setenv("DPEXEC_GPU_TIMEOUT", "3", 1);
     for (int write = 0; write < 2; write++) {
-        if (CHECK_OK(rig_open_cuda(&rig, training_mlp(8, 2, 2), 2, false)) &&
-            CHECK_OK(program_run(rig.program, training_batch(a, 8, 0), N_BATCH))) {
+        if (two_at_work(&rig, a)) {
             s = states_at(rig.states, 0);
             t = tensor_create(a, s->dtype, &s->shape);
             setenv("DPEXEC_SIM_FAIL", "all_reduce_sum@1:1:hang", 1);
@@ -347,16 +358,14 @@ static void test_read_beside(void)
 static void test_abort_hangs(void)
 {
     Arena *a = arena_create();
-    const CudaDriver *cuda;
     Rig rig;
 
-    if (!CHECK_OK(gpu_driver(&cuda)) || !cuda->runtime.simulated) {
+    if (!can_hang()) {
         arena_free(a);
         return;
     }
     setenv("DPEXEC_GPU_TIMEOUT", "3", 1);
-    if (CHECK_OK(rig_open_cuda(&rig, training_mlp(8, 2, 2), 2, false)) &&
-        CHECK_OK(program_run(rig.program, training_batch(a, 8, 0), N_BATCH))) {
+    if (two_at_work(&rig, a)) {
         setenv("DPEXEC_SIM_FAIL", "all_reduce_sum@1:1:hang,comm_abort@0:1:hang", 1);
         CHECK_FAILS(E_DEVICE, "the step has not ended within 3 seconds",
                     program_run(rig.program, training_batch(a, 8, 1), N_BATCH));
