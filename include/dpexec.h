@@ -408,8 +408,9 @@ DPX_API void dpx_world_leave(dpx_world *world);
 DPX_API void dpx_world_end(dpx_world *world, int status);
 /* Tells the others why this process cannot go on.  Steps that fail do so themselves.  NULL is legal. */
 DPX_API void dpx_world_abort(dpx_world *world, const char *reason);
-/* What processes must have in common besides model and options, as a digest of data: compared by the next trainer. */
+/* Notes: what must be alike besides model and options.  Compared by dpx_world_agree and by the next trainer. */
 DPX_API dpx_status dpx_world_note(dpx_world *world, const char *name, const char *value) DPX_CHECKED;
+DPX_API dpx_status dpx_world_agree(dpx_world *world) DPX_CHECKED;
 /* Every process calls them: the largest `mine`, for decisions that all must make alike; their sum, modulo 2^64. */
 DPX_API dpx_status dpx_world_max(dpx_world *world, int64_t mine, int64_t *out) DPX_CHECKED;
 DPX_API dpx_status dpx_world_sum(dpx_world *world, int64_t mine, int64_t *out) DPX_CHECKED;
@@ -759,8 +760,7 @@ DPX_API void dpx_data_free(dpx_data *data); /* NULL is legal */
 
 DPX_API dpx_data_kind dpx_data_kind_of(const dpx_data *data);
 DPX_API int dpx_data_count(const dpx_data *data); /* members; of a container 1; groups; of a tensor 0 */
-/* Lent by `data`; NULL: there is none. */
-DPX_API const dpx_data *dpx_data_at(const dpx_data *data, int index);
+DPX_API const dpx_data *dpx_data_at(const dpx_data *data, int index); /* lent by `data`; NULL: there is none */
 DPX_API const char *dpx_data_key(const dpx_data *data, int index);
 DPX_API const dpx_data *dpx_data_find(const dpx_data *data, const char *key);
 /* Views a tensor, whose name is NULL. */

@@ -137,13 +137,23 @@ Status world_note_data(const ToolWorld *w, const char *name, const Feed *f)
     return (Status)dpx_world_note(w->world, name, text);
 }
 
-Status world_note_flag(const ToolWorld *w, const Args *a, const char *name)
+static Status note(const ToolWorld *w, const char *name, const char *text)
 {
     char label[64];
 
     snprintf(label, sizeof label, "--%s", name);
-    return w->world ? (Status)dpx_world_note(w->world, label, args_has(a, name) ? args_value(a, name) : "not given")
-                    : ST_OK;
+    return w->world ? (Status)dpx_world_note(w->world, label, text) : ST_OK;
+}
+
+Status world_note_flag(const ToolWorld *w, const Args *a, const char *name)
+{
+    return note(w, name, args_has(a, name) ? args_value(a, name) : "not given");
+}
+
+Status world_agree_given(const ToolWorld *w, const Args *a, const char *name)
+{
+    TRY(note(w, name, args_has(a, name) ? "given" : "not given"));
+    return w->world ? (Status)dpx_world_agree(w->world) : ST_OK;
 }
 
 void world_is_for(const ToolWorld *w, const char *form, ...)

@@ -31,6 +31,8 @@ Share world_share_of(const ToolWorld *w);
 Status world_note_data(const ToolWorld *w, const char *name, const Feed *f) CHECKED;
 /* The same of a flag's value. */
 Status world_note_flag(const ToolWorld *w, const Args *a, const char *name) CHECKED;
+/* Is the flag given to all processes or to none?  Compared now. */
+Status world_agree_given(const ToolWorld *w, const Args *a, const char *name) CHECKED;
 /* What the next numbers of all processes are for: "the metrics of epoch 3". */
 void world_is_for(const ToolWorld *w, const char *form, ...) __attribute__((format(printf, 2, 3)));
 /* The largest of all processes' numbers, which all get; alone, the own. */

@@ -19,6 +19,11 @@ struct dpx_model {
     _Atomic int users; /* handles and trainers that hold it */
 };
 
+/* What processes compare before they read data and before a trainer is compiled, and the first words when it differs.
+ */
+#define WORLD_STARTED "comparing how the processes were started"
+#define WORLD_UNLIKE "the processes were not started alike"
+
 struct dpx_world {
     World *world;
     Facts *notes;

@@ -166,10 +166,10 @@ static Status enter_world(const dpx_trainer *t, DeviceList *list)
         return ST_OK;
     if (!(f = facts_create()))
         return FAIL_NOMEM();
-    world_set_purpose(w, "comparing how the processes were started");
+    world_set_purpose(w, WORLD_STARTED);
     st = add_all(f, t, list);
     if (!st)
-        st = world_agree(w, f, "the processes were not started alike");
+        st = world_agree(w, f, WORLD_UNLIKE);
     facts_free(f);
     TRY(st);
     if (replicas && replicas < devices)

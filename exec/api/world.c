@@ -67,6 +67,13 @@ dpx_status dpx_world_note(dpx_world *w, const char *name, const char *value)
     return (dpx_status)facts_add(w->notes, name, value);
 }
 
+dpx_status dpx_world_agree(dpx_world *w)
+{
+    NEED(w, "world");
+    world_set_purpose(w->world, WORLD_STARTED);
+    return (dpx_status)world_agree(w->world, w->notes, WORLD_UNLIKE);
+}
+
 void dpx_world_set_purpose(dpx_world *w, const char *what)
 {
     if (w)

@@ -47,18 +47,42 @@ static Status run(Round *r, World *w)
     return st;
 }
 
+/* A number and what it is for: two processes that are at different places of a run must not take each other's. */
+typedef struct {
+    int64_t number;
+    char purpose[120];
+} Told;
+
+static Status check_purposes(const World *w, Told *all)
+{
+    for (int r = 0; r < w->size; r++) {
+        all[r].purpose[sizeof all[r].purpose - 1] = '\0';
+        if (r != w->rank && strcmp(all[r].purpose, all[w->rank].purpose))
+            return FAIL(E_INVALID,
+                        "rank %d is at '%s', rank %d at '%s': the processes need the same flags, model and data",
+                        w->rank, all[w->rank].purpose, r, all[r].purpose);
+    }
+    return ST_OK;
+}
+
 static Status gather_numbers(World *w, int64_t mine, int64_t all[WORLD_MAX])
 {
+    Told own = { .number = mine }, told[WORLD_MAX];
     Round *r = round_create();
 
     if (!r)
         return FAIL_NOMEM();
+    snprintf(own.purpose, sizeof own.purpose, "%s", w->purpose);
     for (int k = 0; k < w->size; k++) {
-        put(r, k, &mine, sizeof mine);
-        take(r, k, &all[k], sizeof *all);
+        put(r, k, &own, sizeof own);
+        take(r, k, &told[k], sizeof *told);
     }
-    all[w->rank] = mine;
-    return run(r, w);
+    told[w->rank] = own;
+    TRY(run(r, w));
+    TRY(check_purposes(w, told));
+    for (int k = 0; k < w->size; k++)
+        all[k] = told[k].number;
+    return ST_OK;
 }
 
 Status world_count_neighbours(World *w)

@@ -51,6 +51,13 @@ check 'rank 0 says so' grep -q 'stopped by a signal' "$DIR/rank-0"
 check 'the status of the other' grep -qx 143 "$DIR/status-1"
 check 'a checkpoint of the stopped run' test -d "$DIR/stopped/checkpoints"
 
+# Data of one process alone are told before they are read, which all do together.
+next_port
+start 0 2 "${mlp[@]}"
+start 1 2 "${mlp[@]}" --val $data/digits.npz
+wait
+for r in 0 1; do tells $r 2 "not started alike: rank 1 has --val 'given', rank 0 'not given'"; done
+
 # One of the processes may use one core of several: both have their share of what they may use.
 if [ "$(getconf _NPROCESSORS_ONLN)" -gt 1 ] && taskset -c 0,1 true 2>/dev/null; then
     next_port

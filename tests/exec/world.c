@@ -327,6 +327,7 @@ static void test_late(void)
 typedef struct {
     int rank, port;
     int64_t lie;
+    const char *purpose; /* of the one number that it exchanges; NULL: it lies */
     Status status;
     char message[1024];
 } Liar;
@@ -337,6 +338,10 @@ static Status compare_facts(World *w, const Liar *p)
     Facts *f;
     Status st;
 
+    if (p->purpose) {
+        world_set_purpose(w, "%s", p->purpose);
+        return world_max(w, 1, &most);
+    }
     if (p->rank) /* the first exchange of world_agree is of this form */
         return world_max(w, p->lie, &most);
     if (!(f = facts_create()))
@@ -364,25 +369,44 @@ static void *run_liar(void *arg)
     return NULL;
 }
 
+static void run_liars(Liar p[RANKS])
+{
+    const int port = free_port();
+    pthread_t thread[RANKS];
+
+    for (int r = 0; r < RANKS; r++) {
+        p[r].rank = r;
+        p[r].port = port;
+        CU_ASSERT_FATAL(!pthread_create(&thread[r], NULL, run_liar, &p[r]));
+    }
+    for (int r = 0; r < RANKS; r++)
+        pthread_join(thread[r], NULL);
+}
+
 static void test_lying(void)
 {
     static const int64_t lies[] = { -2, INT64_MAX - 1, (64 << 20) + 1 };
-    pthread_t thread[RANKS];
 
     for (size_t i = 0; i < sizeof lies / sizeof *lies; i++) {
-        const int port = free_port();
-        Liar p[RANKS];
+        Liar p[RANKS] = { { .lie = lies[i] }, { .lie = lies[i] } };
 
-        for (int r = 0; r < RANKS; r++) {
-            p[r] = (Liar){ .rank = r, .port = port, .lie = lies[i] };
-            CU_ASSERT_FATAL(!pthread_create(&thread[r], NULL, run_liar, &p[r]));
-        }
-        for (int r = 0; r < RANKS; r++)
-            pthread_join(thread[r], NULL);
+        run_liars(p);
         if (p[0].status != E_INVALID || !strstr(p[0].message, "rank 1 of 2: facts of"))
             TEST_FAIL("%lld bytes: status %d, %s", (long long)lies[i], (int)p[0].status, p[0].message);
         CU_ASSERT(!p[1].status);
     }
+}
+
+/* Neither takes the other's number for its own. */
+static void test_apart(void)
+{
+    static const char *const purpose[RANKS] = { "the check of --val", "the digest of --data" };
+    Liar p[RANKS] = { { .purpose = purpose[0] }, { .purpose = purpose[1] } };
+
+    run_liars(p);
+    for (int r = 0; r < RANKS; r++)
+        if (p[r].status != E_INVALID || !strstr(p[r].message, purpose[0]) || !strstr(p[r].message, purpose[1]))
+            TEST_FAIL("rank %d: status %d, %s", r, (int)p[r].status, p[r].message);
 }
 
 /* What poll() is given never wraps. */
@@ -399,4 +423,5 @@ static void test_interpreted(void) { check_world(dynamic, false); }
 DEFINE_SUITE(exec_world, { "gathers, scatters and sums between processes", test_collectives },
              { "graphs without static shapes", test_interpreted }, { "more devices than there may be", test_crowd },
              { "slices of all samples", test_slices }, { "one of four does not come", test_late },
-             { "facts of an impossible length", test_lying }, { "long timeouts", test_patience });
+             { "facts of an impossible length", test_lying }, { "processes at different places", test_apart },
+             { "long timeouts", test_patience });
