@@ -376,6 +376,8 @@ DPX_API dpx_status dpx_graph_set_input_gradient(dpx_node *node, int i, dpx_value
  * of them, and every process is given the same model and options, and of each batch its own part (dpx_train_part) or
  * all of it (dpx_train_step), all the same batch.  When one fails, the others' calls fail with its rank and reason. */
 typedef struct dpx_world dpx_world;
+enum { DPX_LOG_INFO, DPX_LOG_WARNING };
+typedef void dpx_log_fn(void *user, int level, const char *line);
 
 typedef struct {
     int size, rank;         /* processes; which this is, 0 to size - 1 */
@@ -394,6 +396,8 @@ typedef struct {
                                function of this library runs; it is duplicated, and MPI_Finalize stays with the caller.
                                NULL: MPI_COMM_WORLD; where MPI is not initialized it begins here, and ends when the
                                world is left */
+    dpx_log_fn *log;        /* told who has not come after 10 seconds, and again; may be NULL */
+    void *log_user;
 } dpx_world_options;
 
 /* Returns once all processes are connected.  What they send each other later is neither encrypted nor authenticated. */
@@ -443,12 +447,8 @@ typedef void dpx_write_fn(void *user, const char *text, size_t bytes);
 DPX_API dpx_status dpx_transform(const dpx_model *model, const dpx_options *options, const char *until,
                                  const char *format, dpx_write_fn *write, void *user) DPX_CHECKED;
 
-enum { DPX_LOG_INFO, DPX_LOG_WARNING };
-typedef void dpx_log_fn(void *user, int level, const char *line);
-
-/* What the options' devices and the links between them can do, as they are measured now, which takes a second or so: a
- * description of a cluster (docs/simulate.md), as JSON.  All processes of the options' world call it, and get the same.
- */
+/* What the options' devices and the links between them can do, measured now, which takes a second or so: a description
+ * of a cluster (docs/simulate.md), as JSON.  All processes of the options' world call it, and get the same. */
 DPX_API dpx_status dpx_measure(const dpx_options *options, dpx_write_fn *write, void *user) DPX_CHECKED;
 
 /* What a run with these options would execute: the training step, or inference without a loss.  For each device its

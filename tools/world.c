@@ -9,16 +9,42 @@
 #include "tools/launched.h"
 #include "tools/launcher.h"
 
-/* "HOST:PORT" of the flag, else of MASTER_ADDR and MASTER_PORT; "": neither. */
-static void find_rendezvous(char text[320], const Args *a)
+/* The store of torchrun's own listens at MASTER_PORT: its processes meet at the next port. */
+static Status leave_to_torchrun(char port[16], const Args *a)
 {
-    const char *host = getenv("MASTER_ADDR"), *port = getenv("MASTER_PORT");
+    const char *store = getenv("TORCHELASTIC_USE_AGENT_STORE");
+    char *end;
+    const long number = strtol(port, &end, 10);
+
+    if (!store || strcmp(store, "True"))
+        return ST_OK;
+    if (*end || number < 1 || number > 65534)
+        return FAIL(E_INVALID,
+                    "MASTER_PORT %s is the port of torchrun's own store, and there is none behind it: --rendezvous "
+                    "HOST:PORT says where the processes meet",
+                    port);
+    snprintf(port, 16, "%ld", number + 1);
+    if (!args_has(a, "quiet"))
+        fprintf(stderr, "dpexec: MASTER_PORT %ld is the port of torchrun's own store: the processes meet at %s\n",
+                number, port);
+    return ST_OK;
+}
+
+/* "HOST:PORT" of the flag, else of MASTER_ADDR and MASTER_PORT; "": neither. */
+static Status find_rendezvous(char text[320], const Args *a)
+{
+    const char *host = getenv("MASTER_ADDR"), *given = getenv("MASTER_PORT");
+    char port[16];
 
     *text = '\0';
-    if (args_has(a, "rendezvous"))
+    if (args_has(a, "rendezvous")) {
         snprintf(text, 320, "%s", args_value(a, "rendezvous"));
-    else if (host && port && *host && *port)
+    } else if (host && given && *host && *given) {
+        snprintf(port, sizeof port, "%s", given);
+        TRY(leave_to_torchrun(port, a));
         snprintf(text, 320, strchr(host, ':') ? "[%s]:%s" : "%s:%s", host, port);
+    }
+    return ST_OK;
 }
 
 static Status ask_launcher(dpx_world_options *o, const Args *a, bool has_rendezvous)
@@ -69,7 +95,7 @@ static Status read_world(dpx_world_options *o, const Args *a, char rendezvous[32
 {
     int64_t size, rank;
 
-    find_rendezvous(rendezvous, a);
+    TRY(find_rendezvous(rendezvous, a));
     *o = (dpx_world_options){ .size = 1, .rendezvous = rendezvous };
     TRY(read_timeout(o, a));
     o->secret = args_value(a, "world-secret");
@@ -96,6 +122,14 @@ static Status read_world(dpx_world_options *o, const Args *a, char rendezvous[32
     return ST_OK;
 }
 
+/* Every process says for itself whom it waits for. */
+static void tell_waiting(void *user, int level, const char *line)
+{
+    (void)user;
+    (void)level;
+    fprintf(stderr, "dpexec: %s\n", line);
+}
+
 Status world_open(ToolWorld *out, const Args *a)
 {
     dpx_world_options o;
@@ -103,6 +137,7 @@ Status world_open(ToolWorld *out, const Args *a)
 
     *out = (ToolWorld){ .size = 1 };
     TRY(read_world(&o, a, rendezvous));
+    o.log = args_has(a, "quiet") ? NULL : tell_waiting;
     if (o.size == 1)
         return ST_OK;
     if (args_has(a, "dry-run"))

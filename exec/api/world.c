@@ -6,21 +6,37 @@
 
 static const double PATIENCE = 300; /* seconds */
 
+typedef struct {
+    dpx_log_fn *log;
+    void *user;
+} Log;
+
+static void hand_on(void *user, const char *line)
+{
+    const Log *l = user;
+
+    l->log(l->user, DPX_LOG_WARNING, line);
+}
+
 dpx_status dpx_world_join(dpx_world **out, const dpx_world_options *options)
 {
     WorldOptions own;
+    Log log;
     dpx_world *w;
     Status st;
 
     NEED(out, "out");
     NEED(options, "options");
+    log = (Log){ options->log, options->log_user };
     own = (WorldOptions){ .size = options->size,
                           .rank = options->rank,
                           .rendezvous = options->rendezvous,
                           .timeout = options->timeout != 0 ? options->timeout : PATIENCE,
                           .secret = options->secret,
                           .mpi = options->mpi,
-                          .mpi_comm = options->mpi_comm };
+                          .mpi_comm = options->mpi_comm,
+                          .log = options->log ? hand_on : NULL,
+                          .log_user = &log };
     if (own.mpi_comm && !own.mpi)
         return (dpx_status)FAIL(E_INVALID, "mpi_comm: the library that it belongs to is missing: mpi");
     w = calloc(1, sizeof *w);

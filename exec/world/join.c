@@ -21,6 +21,7 @@
 #include "exec/world/door.h"
 #include "exec/world/internal.h"
 #include "exec/world/socket.h"
+#include "exec/world/waiting.h"
 
 enum { HOST = 256, ADDRESS = 48, FIRST_NAP = 10, LONGEST_NAP = 500 /* milliseconds */ };
 static const double SPEAK = 5; /* seconds that a refusal may take */
@@ -44,6 +45,8 @@ typedef struct {
     Secret secret;
     bool trusting; /* no secret is wanted */
     Door door;
+    Waiting waiting;
+    char loopback[HOST + 128]; /* " (...)": what the rendezvous lacks where others than this machine's are meant */
 } Joining;
 
 /* ---- addresses ---- */
@@ -80,13 +83,32 @@ static Status check_secret(const Joining *j, const struct addrinfo *list)
     return ST_OK;
 }
 
-static Status resolve(const Joining *j, struct addrinfo **out)
+/* What a name stands for is each machine's own business: of a host's own name it is often an address of its own. */
+static void note_loopback(Joining *j, const struct addrinfo *list)
+{
+    char text[ADDRESS] = "";
+
+    *j->loopback = '\0';
+    for (const struct addrinfo *a = list; a; a = a->ai_next)
+        if (!socket_is_loopback(a->ai_addr))
+            return;
+    if (list)
+        (void)getnameinfo(list->ai_addr, list->ai_addrlen, text, sizeof text, NULL, 0, NI_NUMERICHOST);
+    snprintf(j->loopback, sizeof j->loopback,
+             " ('%s' is %s here, which only this machine reaches: several machines need another address)", j->host,
+             text);
+}
+
+static Status resolve(Joining *j, struct addrinfo **out)
 {
     struct addrinfo hints = { .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM };
     int code = getaddrinfo(j->host, j->port_text, &hints, out);
     Status st = code ? FAIL(E_DEVICE, "rendezvous %s: %s", j->rendezvous, gai_strerror(code)) : ST_OK;
 
-    if (!st && (st = check_secret(j, *out)))
+    if (st)
+        return st;
+    note_loopback(j, *out);
+    if ((st = check_secret(j, *out)))
         freeaddrinfo(*out);
     return st;
 }
@@ -139,7 +161,7 @@ static bool is_passing(int why)
 }
 
 /* Rank 0 may not be there yet. */
-static Status connect_rendezvous(const Joining *j, int *out)
+static Status connect_rendezvous(Joining *j, int *out)
 {
     struct addrinfo *list;
     int fd = -1, why = ETIMEDOUT;
@@ -151,12 +173,14 @@ static Status connect_rendezvous(const Joining *j, int *out)
                 why = errno;
         if (fd >= 0 || !is_passing(why) || !socket_left_ms(j->until))
             break;
+        if (waiting_is_due(&j->waiting))
+            waiting_tell(&j->waiting, j->world->rank, "rank 0 at %s: %s%s", j->rendezvous, strerror(why), j->loopback);
         nap_for(nap);
     }
     freeaddrinfo(list);
     if (fd < 0)
-        return FAIL(E_DEVICE, "rank %d cannot reach rank 0 at %s within %g seconds: %s", j->world->rank, j->rendezvous,
-                    j->world->timeout, strerror(why));
+        return FAIL(E_DEVICE, "rank %d cannot reach rank 0 at %s within %g seconds: %s%s", j->world->rank,
+                    j->rendezvous, j->world->timeout, strerror(why), j->loopback);
     *out = fd;
     return ST_OK;
 }
@@ -298,19 +322,40 @@ static void refuse_all(Joining *j, int extra, const char *reason)
         door_refuse(extra, reason);
 }
 
+/* "rank 1, 3": who has not come. */
+static const char *missing(const Joining *j, char text[256])
+{
+    size_t len = (size_t)snprintf(text, 256, "rank ");
+    const size_t begun = len;
+
+    for (int r = 1; r < j->world->size && len < 256; r++)
+        if (!j->member[r].here)
+            len += (size_t)snprintf(text + len, 256 - len, "%s%d", len > begun ? ", " : "", r);
+    return text;
+}
+
+/* Also to those that have come, which wait for rank 0's list. */
+static void tell_missing(Joining *j)
+{
+    Reply r = { .magic = GREETING_MAGIC };
+    char text[256];
+
+    snprintf(r.reason, sizeof r.reason, "%s", missing(j, text));
+    for (int k = 1; k < j->world->size; k++)
+        if (j->member[k].here)
+            (void)!send(j->world->peer[k].fd[CHANNEL_DATA], &r, sizeof r, MSG_NOSIGNAL | MSG_DONTWAIT);
+    waiting_tell(&j->waiting, 0, "%s of %d processes at %s%s", r.reason, j->world->size, j->rendezvous, j->loopback);
+}
+
 static Status nobody_more(const Joining *j, int have)
 {
     char text[256], kept_out[128] = "";
-    size_t len = 0;
 
-    for (int r = 1; r < j->world->size && len < sizeof text; r++)
-        if (!j->member[r].here)
-            len += (size_t)snprintf(text + len, sizeof text - len, "%s%d", len ? ", " : "", r);
     if (j->door.refused >= 0)
         snprintf(kept_out, sizeof kept_out, "; one that said it was rank %d has another --world-secret",
                  j->door.refused);
-    return FAIL(E_DEVICE, "%d of %d processes came to %s within %g seconds: rank %s did not%s", have, j->world->size,
-                j->rendezvous, j->world->timeout, text, kept_out);
+    return FAIL(E_DEVICE, "%d of %d processes came to %s within %g seconds: %s did not%s%s", have, j->world->size,
+                j->rendezvous, j->world->timeout, missing(j, text), kept_out, j->loopback);
 }
 
 static void note_address(Member *m, int fd)
@@ -333,9 +378,15 @@ static Status gather_members(Joining *j)
 
     for (int have = 1; have < w->size;) {
         Hello h;
-        int fd = door_next(&j->door, &h, j->until);
-        Status st = fd < 0 ? nobody_more(j, have) : ST_OK;
+        int fd = door_next(&j->door, &h, waiting_until(&j->waiting, j->until));
+        Status st = ST_OK;
 
+        if (fd < 0 && socket_left_ms(j->until)) {
+            tell_missing(j);
+            continue;
+        }
+        if (fd < 0)
+            st = nobody_more(j, have);
         if (!st && (h.id || h.channel != CHANNEL_DATA)) {
             door_refuse(fd, "the processes have not met yet");
             continue;
@@ -383,8 +434,13 @@ static Status follow(Joining *j)
 
     TRY(open_channel(j, 0, CHANNEL_DATA));
     fd = w->peer[0].fd[CHANNEL_DATA];
-    TRY(read_reply(j, &list, fd, 0, &again));
-    if (!list.id || !socket_move(fd, j->member, sizeof *j->member * (size_t)w->size, j->until + SPEAK, false))
+    for (list.id = 0; !list.id;) { /* until all have come, rank 0 says who has not */
+        TRY(read_reply(j, &list, fd, 0, &again));
+        if (!list.id)
+            waiting_tell(&j->waiting, w->rank, "%s of %d processes, as rank 0 at %s says", list.reason, w->size,
+                         j->rendezvous);
+    }
+    if (!socket_move(fd, j->member, sizeof *j->member * (size_t)w->size, j->until + SPEAK, false))
         return FAIL(E_DEVICE, "rank %d: rank 0 at %s sent no list of the processes", w->rank, j->rendezvous);
     for (int r = 0; r < w->size; r++)
         j->member[r].address[ADDRESS - 1] = '\0';
@@ -488,6 +544,7 @@ static Status meet(World *w, const WorldOptions *opt)
     j->rendezvous = opt->rendezvous;
     j->until = world_now() + opt->timeout;
     j->machine = machine_id();
+    waiting_begin(&j->waiting, opt);
     st = join(j, opt);
     door_close(&j->door);
     secret_forget(&j->secret);

@@ -27,6 +27,17 @@ same local 4 "${cnn[@]}" --bn local --replicas 6
 same few 4 "${mlp[@]}" --batch-size 3
 check 'without --out' together 2 "${mlp[@]}"
 
+# ---- waiting to meet ----
+
+# One of three does not come: those that wait say so after 10 seconds, and that others cannot come to this address.
+next_port
+patience=12 start 0 3 "${mlp[@]:0:${#mlp[@]}-1}"
+patience=12 start 1 3 "${mlp[@]:0:${#mlp[@]}-1}"
+wait
+check 'rank 0 says who is missing' grep -qE "^dpexec: rank 0 has waited 1[0-9] seconds for rank 2 of 3 processes at 127.0.0.1:$port" "$DIR/rank-0"
+check 'rank 1 says who is missing' grep -qE "^dpexec: rank 1 has waited [0-9]+ seconds for rank 2 of 3 processes" "$DIR/rank-1"
+check 'an address of one machine' grep -qF 'only this machine reaches' "$DIR/rank-0"
+
 # ---- stopping and going on ----
 
 check 'the first half' together 2 "${cnn[@]}" --steps 3 --out "$DIR/half"
@@ -79,6 +90,20 @@ start_env RANK=1 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port
 wait
 check 'the bytes of a run from the environment' same_run "$DIR/mlp-1" "$DIR/env-RANK=0"
 check 'rank 1 writes nothing' test ! -e "$DIR/env-RANK=1"
+# torchrun's own store listens at MASTER_PORT.
+next_port
+"${PYTHON:-/usr/bin/python3}" -c 'import socket, sys, time; s = socket.create_server(("127.0.0.1", int(sys.argv[1]))); time.sleep(60)' "$port" &
+store=$!
+for r in 0 1; do
+    start_env TORCH_RANK=$r RANK=$r WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port TORCHELASTIC_USE_AGENT_STORE=True
+done
+until [ -e "$DIR/env-status-TORCH_RANK=0" ] && [ -e "$DIR/env-status-TORCH_RANK=1" ]; do sleep 0.1; done
+kill $store
+wait
+port=$((port + 1))
+check "the bytes of a run under torchrun" same_run "$DIR/mlp-1" "$DIR/env-TORCH_RANK=0"
+refused 2 "is the port of torchrun's own store" env RANK=0 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=65535 \
+    TORCHELASTIC_USE_AGENT_STORE=True "$dpexec" "${mlp[@]}"
 refused 2 'srun started 4 processes: --rendezvous' env SLURM_STEP_NUM_TASKS=4 SLURM_PROCID=0 "$dpexec" "${mlp[@]}"
 refused 2 'SLURM_STEP_NUM_TASKS: expected a whole number' env SLURM_STEP_NUM_TASKS=4x SLURM_PROCID=0 "$dpexec" "${mlp[@]}"
 refused 2 'SLURM_PROCID: expected a whole number' env SLURM_STEP_NUM_TASKS=4 SLURM_PROCID= "$dpexec" "${mlp[@]}"
