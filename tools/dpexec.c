@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "tools/commands.h"
+#include "tools/launcher.h"
 #include "tools/man.h"
 #include "tools/patience.h"
 #include "tools/progress.h"
@@ -13,9 +14,11 @@
 static const struct {
     const Command *command;
     int (*run)(const Args *);
+    bool by_all; /* several processes share it; else the first alone does it */
 } commands[] = {
-    { &command_train, run_train }, { &command_eval, run_eval },     { &command_run, run_run },
-    { &command_check, run_check }, { &command_launch, run_launch }, { &command_devices, run_devices },
+    { &command_train, run_train, true },   { &command_eval, run_eval, false },
+    { &command_run, run_run, false },      { &command_check, run_check, false },
+    { &command_launch, run_launch, true }, { &command_devices, run_devices, true },
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 
@@ -76,6 +79,23 @@ static int no_command(const char *typed)
     return EXIT_USAGE;
 }
 
+/* One of several processes that a launcher has started runs the command; the others have nothing to do. */
+static int run_command(int which, const Args *a)
+{
+    Status st;
+    int rank;
+
+    if (commands[which].by_all)
+        return commands[which].run(a);
+    if ((st = launcher_rank(&rank)))
+        return args_failed(a, "dpexec", st);
+    if (!rank)
+        return commands[which].run(a);
+    if (!args_has(a, "quiet"))
+        fprintf(stderr, "dpexec: rank %d: nothing to do: rank 0 runs dpexec %s\n", rank, commands[which].command->name);
+    return EXIT_DONE;
+}
+
 static int dispatch(int which, int argc, char **argv)
 {
     Args a;
@@ -89,7 +109,7 @@ static int dispatch(int which, int argc, char **argv)
         args_help(&a, "dpexec");
         code = EXIT_DONE;
     } else {
-        code = commands[which].run(&a);
+        code = run_command(which, &a);
     }
     args_free(&a);
     return code;

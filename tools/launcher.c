@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/launched.h"
+
 static Status read_number(int *out, const char *name, int min)
 {
     const char *text = getenv(name);
@@ -77,6 +79,21 @@ Status launcher_find(Launcher *out, const char *mpi, bool rendezvous, bool named
     }
     if (mpi)
         *out = (Launcher){ "--mpi", mpi, 0, 0 };
+    return ST_OK;
+}
+
+Status launcher_rank(int *out)
+{
+    const bool meets = getenv("MASTER_ADDR") && getenv("MASTER_PORT");
+    const char *connections;
+    int size;
+
+    *out = 0;
+    if (launched_is())
+        return launched_read(out, &size, &connections);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (applies(&rows[i], meets))
+            return read_number(out, rows[i].rank, 0);
     return ST_OK;
 }
 

@@ -13,6 +13,8 @@ typedef struct {
 /* `mpi`: the library that the user names, NULL: none; `rendezvous`: HOST:PORT is known, by a flag or by MASTER_ADDR and
  * MASTER_PORT, `named`: by a flag. */
 Status launcher_find(Launcher *out, const char *mpi, bool rendezvous, bool named) CHECKED;
+/* Which process of a launcher this is, for commands that one process does for all; 0: the first, or there is none. */
+Status launcher_rank(int *out) CHECKED;
 /* E_INVALID when this process is one of several that a launcher has started. */
 Status launcher_check_one(void) CHECKED;
 

@@ -104,6 +104,13 @@ port=$((port + 1))
 check "the bytes of a run under torchrun" same_run "$DIR/mlp-1" "$DIR/env-TORCH_RANK=0"
 refused 2 "is the port of torchrun's own store" env RANK=0 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=65535 \
     TORCHELASTIC_USE_AGENT_STORE=True "$dpexec" "${mlp[@]}"
+# What one process does for all, rank 0 does.
+alone=(models/mlp.onnx --data $data/digits.npz --loss cross-entropy)
+says '"eval_loss"' env RANK=0 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port "$dpexec" eval "${alone[@]}"
+for by in RANK=1,WORLD_SIZE=2,MASTER_ADDR=127.0.0.1,MASTER_PORT=$port OMPI_COMM_WORLD_RANK=1,OMPI_COMM_WORLD_SIZE=2 PMIX_RANK=1; do
+    says 'rank 1: nothing to do: rank 0 runs dpexec eval' env ${by//,/ } "$dpexec" eval "${alone[@]}"
+done
+check 'one evaluation of two processes' test "$("$dpexec" launch -n 2 -- eval "${alone[@]}" 2>/dev/null | grep -c eval_loss)" = 1
 refused 2 'srun started 4 processes: --rendezvous' env SLURM_STEP_NUM_TASKS=4 SLURM_PROCID=0 "$dpexec" "${mlp[@]}"
 refused 2 'SLURM_STEP_NUM_TASKS: expected a whole number' env SLURM_STEP_NUM_TASKS=4x SLURM_PROCID=0 "$dpexec" "${mlp[@]}"
 refused 2 'SLURM_PROCID: expected a whole number' env SLURM_STEP_NUM_TASKS=4 SLURM_PROCID= "$dpexec" "${mlp[@]}"
