@@ -6,9 +6,9 @@
 #include "graph/tensor.h"
 
 typedef struct {
-    const Tensor *box, *score; /* [batch, boxes, 4], [batch, classes, boxes] of float32 */
+    const Tensor *box, *score; /* [batch, boxes, 4], [batch, classes, boxes] of float32 or float64, both alike */
     int64_t most;              /* boxes of a class of an image; 0: none */
-    float overlap, least;      /* the share above which the lesser box goes; below or at which a score does not count */
+    double overlap, least;     /* the share above which the lesser box goes; below or at which a score does not count */
     bool scored;               /* `least` is given */
     bool centers;              /* a box is x, y of its center, width, height; else two corners, y first */
 } BoxChoice;

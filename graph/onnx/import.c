@@ -232,6 +232,8 @@ static Status add_node(Importer *im, Body *b, const Onnx__NodeProto *p, const Op
         node_remove_attr(im->g, n, "consumed_inputs"); /* once said which inputs might be overwritten */
     TRY(absorb_opset(im, n, opset, out));
     if (n->op)
+        TRY(import_clamp(im, p, n));
+    if (n->op)
         TRY(node_normalise(im->g, n));
     return bind_outputs(im, b, p, n, out);
 }

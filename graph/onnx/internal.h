@@ -182,6 +182,11 @@ Status body_decode(const Graph **out, Importer *im, const Body *up, const Onnx__
 /* ---- constant.c ---- */
 Status import_constant(Importer *im, Body *b, const Onnx__NodeProto *p) CHECKED;
 
+/* ---- clamp.c ---- */
+/* A Clip that the exporter made of clamp by tensors becomes Max and Min; a Max or Min of clamp by numbers Clip.  n is
+ * of our spelling, and its outputs keep their names. */
+Status import_clamp(Importer *im, const Onnx__NodeProto *p, Node *n) CHECKED;
+
 /* ---- known.c ---- */
 /* The integer or bool, one element, that constants of the file and declared sizes give; false: it depends on more. */
 bool known_number(int64_t *out, Importer *im, ValueId v);
@@ -287,6 +292,8 @@ Status late_message(ProtobufCMessage **out, Arena *a, const ProtobufCMessage *m,
 /* Calls `take` for each entry of a list of metadata; the texts are lent for the call. */
 typedef Status LateEntry(void *user, const char *key, const char *text);
 Status late_entries(LateEntry *take, void *user, const ProtobufCMessage *m, unsigned tag) CHECKED;
+/* Likewise of the node's metadata. */
+Status late_node_entries(LateEntry *take, void *user, const Importer *im, const Onnx__NodeProto *p) CHECKED;
 /* The module that the exporter's metadata says the node comes from (Node.module), in the graph's arena; NULL: it says
  * nothing. */
 Status late_module(const char **out, Importer *im, const Onnx__NodeProto *p) CHECKED;

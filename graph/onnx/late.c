@@ -143,11 +143,15 @@ static Status take_module(void *user, const char *key, const char *text)
     return ST_OK;
 }
 
+Status late_node_entries(LateEntry *take, void *user, const Importer *im, const Onnx__NodeProto *p)
+{
+    return status_prefix(late_entries(take, user, &p->base, TAG_NODE_METADATA), "%s: its metadata", proto_text(im, p));
+}
+
 Status late_module(const char **out, Importer *im, const Onnx__NodeProto *p)
 {
     Module m = { out, im->g->arena };
 
     *out = NULL;
-    return status_prefix(late_entries(take_module, &m, &p->base, TAG_NODE_METADATA), "%s: its metadata",
-                         proto_text(im, p));
+    return late_node_entries(take_module, &m, im, p);
 }

@@ -6,16 +6,18 @@
 static Status check_shapes(const Graph *g, const Node *n)
 {
     const Shape *box = in_value(g, n, 0)->shape, *score = in_value(g, n, 1)->shape;
+    const DType t = in_value(g, n, 0)->dtype;
 
-    if (in_value(g, n, 1)->dtype != DT_FLOAT32 || box->rank != 3 || score->rank != 3 || box->dim[2] != 4 ||
+    if (in_value(g, n, 1)->dtype != t || box->rank != 3 || score->rank != 3 || box->dim[2] != 4 ||
         score->dim[0] != box->dim[0] || score->dim[2] != box->dim[1])
-        return FAIL(E_SHAPE, "%s: expected float32 boxes [batch, n, 4] and scores [batch, classes, n]",
-                    node_text(g, n));
+        return FAIL(E_SHAPE, "%s: expected %s boxes [batch, n, 4] and scores [batch, classes, n]", node_text(g, n),
+                    dtype_name(t));
     for (int i = 2; i < n->n_in; i++)
-        if (has_in(n, i) && (shape_numel(in_value(g, n, i)->shape) != 1 ||
-                             in_value(g, n, i)->dtype != (i == 2 ? DT_INT64 : DT_FLOAT32)))
+        if (has_in(n, i) &&
+            (shape_numel(in_value(g, n, i)->shape) != 1 ||
+             (i == 2 ? in_value(g, n, i)->dtype != DT_INT64 : !dtype_is_float(in_value(g, n, i)->dtype))))
             return FAIL(E_SHAPE, "%s: input %d must be one number of type %s", node_text(g, n), i,
-                        i == 2 ? "int64" : "float32");
+                        i == 2 ? "int64" : dtype_name(t));
     return ST_OK;
 }
 
@@ -42,7 +44,17 @@ static Status infer(Graph *g, Node *n)
     return g->status;
 }
 
-DEFINE_OP(NonMaxSuppression, .since = 11, .from = 10, .in_min = 2, .in_max = 5, .out_min = 1, .out_max = 1,
-          .dtypes = DTYPE_BIT(DT_FLOAT32), .flags = OPF_DYNAMIC, .setting_in = 24,
+/* ONNX has it of float32 alone. */
+static Status standard(Graph *g, Node *n)
+{
+    for (int i = 0; i < n->n_in; i++)
+        if (has_in(n, i) && dtype_is_float(in_value(g, n, i)->dtype))
+            node_set_input(g, n, i, emit_cast(g, n->in[i], DT_FLOAT32));
+    return g->status;
+}
+
+DEFINE_OP(NonMaxSuppression, .precision = PREC_WIDE, .since = 11, .from = 10, .in_min = 2, .in_max = 5, .out_min = 1,
+          .out_max = 1, .dtypes = DTYPES_F32_F64, .flags = OPF_DYNAMIC, .setting_in = 24,
           .attrs = (const AttrDecl[]){ { "center_point_box", A_INT, .i = 0 }, { 0 } }, .infer = infer,
-          .grad = grad_none, .doc = "boxes that no box of a higher score overlaps: [count, 3] of image, class, box");
+          .grad = grad_none, .standard = standard,
+          .doc = "boxes that no box of a higher score overlaps: [count, 3] of image, class, box");

@@ -100,32 +100,76 @@ static ValueId both(Graph *g, ValueId a, ValueId b)
     return !has_value(a) ? b : !has_value(b) ? a : EMIT(g, And, NULL, a, b);
 }
 
-/* dx = dy where min <= x <= max (the bounds included, as in PyTorch).  A bound gets dy from where it is the result; if
- * min > max that is max everywhere. */
-static Status grad_clip(Grad *gr)
+/* Bounds that are numbers: dx = dy where min < x < max. */
+static Status grad_clip_by_numbers(Grad *gr)
 {
     Graph *g = gr->g;
     ValueId x = grad_in(gr, 0), lo = grad_in(gr, 1), hi = grad_in(gr, 2), dy = grad_dout(gr, 0);
-    ValueId zero = emit_scalar(g, grad_in_value(gr, 0)->dtype, 0), at, ordered = NO_VALUE;
+    ValueId zero = emit_scalar(g, grad_in_value(gr, 0)->dtype, 0);
+    ValueId at = has_value(lo) ? EMIT(g, Greater, NULL, x, lo) : NO_VALUE;
 
-    if (grad_wanted(gr, 0)) {
-        at = has_value(lo) ? EMIT(g, GreaterOrEqual, NULL, x, lo) : NO_VALUE;
-        at = both(g, at, has_value(hi) ? EMIT(g, LessOrEqual, NULL, x, hi) : NO_VALUE);
-        grad_set(gr, 0, has_value(at) ? EMIT(g, Where, NULL, at, dy, zero) : dy);
-    }
-    if (has_value(lo) && has_value(hi) && (grad_wanted(gr, 1) || grad_wanted(gr, 2)))
-        ordered = EMIT(g, LessOrEqual, NULL, lo, hi);
-    if (has_value(lo) && grad_wanted(gr, 1)) {
-        at = both(g, EMIT(g, Less, NULL, x, lo), ordered);
-        grad_set_unbroadcast(gr, 1, EMIT(g, Where, NULL, at, dy, zero));
-    }
-    if (has_value(hi) && grad_wanted(gr, 2)) {
-        at = EMIT(g, Greater, NULL, x, hi);
-        if (has_value(ordered))
-            at = EMIT(g, Or, NULL, at, EMIT(g, Not, NULL, ordered));
-        grad_set_unbroadcast(gr, 2, EMIT(g, Where, NULL, at, dy, zero));
-    }
+    at = both(g, at, has_value(hi) ? EMIT(g, Less, NULL, x, hi) : NO_VALUE);
+    grad_set(gr, 0, has_value(at) ? EMIT(g, Where, NULL, at, dy, zero) : dy);
     return g->status;
+}
+
+/* The gradient by a tensor that bounds x: dy where x is beyond it, half of dy where x equals it.  `ordered` and
+ * `apart` (NO_VALUE: true) say whether min <= max and min < max.  The maximum alone (`of_max`) is the result of an
+ * unordered pair. */
+static ValueId grad_by_bound(Graph *g, ValueId beyond, ValueId equal, ValueId dy, ValueId half, ValueId zero,
+                             ValueId ordered, ValueId apart, bool of_max)
+{
+    if (has_value(ordered))
+        beyond = of_max ? EMIT(g, Or, NULL, beyond, EMIT(g, Not, NULL, ordered)) : EMIT(g, And, NULL, beyond, ordered);
+    equal = EMIT(g, Where, NULL, both(g, equal, apart), half, zero);
+    return EMIT(g, Where, NULL, beyond, dy, equal);
+}
+
+/* Bounds that are tensors: as grad_clip_by_numbers, but where x equals one bound dy goes to both in halves, and where
+ * it equals two, which are equal then, to x alone. */
+static Status grad_clip_by_tensors(Grad *gr)
+{
+    Graph *g = gr->g;
+    const DType t = grad_in_value(gr, 0)->dtype;
+    ValueId x = grad_in(gr, 0), lo = grad_in(gr, 1), hi = grad_in(gr, 2), dy = grad_dout(gr, 0);
+    ValueId zero = emit_scalar(g, t, 0), half = EMIT(g, Mul, NULL, dy, emit_scalar(g, t, 0.5));
+    ValueId below = has_value(lo) ? EMIT(g, Less, NULL, x, lo) : NO_VALUE;
+    ValueId above = has_value(hi) ? EMIT(g, Greater, NULL, x, hi) : NO_VALUE;
+    ValueId at_lo = has_value(lo) ? EMIT(g, Equal, NULL, x, lo) : NO_VALUE;
+    ValueId at_hi = has_value(hi) ? EMIT(g, Equal, NULL, x, hi) : NO_VALUE, out = below, at = at_lo;
+    ValueId ordered = NO_VALUE, apart = NO_VALUE;
+
+    if (has_value(lo) && has_value(hi)) {
+        ordered = EMIT(g, LessOrEqual, NULL, lo, hi);
+        apart = EMIT(g, Less, NULL, lo, hi);
+        out = EMIT(g, Or, NULL, below, above);
+        at = EMIT(g, Xor, NULL, at_lo, at_hi);
+    } else if (has_value(hi)) {
+        out = above;
+        at = at_hi;
+    }
+    if (grad_wanted(gr, 0)) {
+        ValueId within = EMIT(g, Where, NULL, at, half, dy);
+
+        grad_set(gr, 0, EMIT(g, Where, NULL, out, zero, within));
+    }
+    if (has_value(lo) && grad_wanted(gr, 1))
+        grad_set_unbroadcast(gr, 1, grad_by_bound(g, below, at_lo, dy, half, zero, ordered, apart, false));
+    if (has_value(hi) && grad_wanted(gr, 2))
+        grad_set_unbroadcast(gr, 2, grad_by_bound(g, above, at_hi, dy, half, zero, ordered, apart, true));
+    return g->status;
+}
+
+/* A bound that is a constant here is a number of the network's code.  One that is trained or computed is a tensor;
+ * Clip by tensors that stay as they are is imported as Max and Min (graph/onnx/clamp.c), whose gradients at ties are
+ * the same. */
+static Status grad_clip(Grad *gr)
+{
+    bool numbers = true;
+
+    for (int i = 1; i < 3; i++)
+        numbers &= !has_value(grad_in(gr, i)) || value_const(gr->g, grad_in(gr, i));
+    return numbers ? grad_clip_by_numbers(gr) : grad_clip_by_tensors(gr);
 }
 
 /* A bound is one number, also where it is written as a vector of one. */

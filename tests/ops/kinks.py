@@ -49,12 +49,26 @@ def least(*x):
     return torch.stack(x).amin(0)
 
 
+def clip():
+    """Bounds that are numbers are constants, those that are tensors inputs."""
+    x = [-1.0, 0.0, 3.0, 6.0, 7.0]
+    case("Clip by numbers", "const %l : float64[] = 0\\n\"\n      \"  const %h : float64[] = 6\\n\"\n      \"  %y = Clip(%a, %l, %h)", F.relu6, x)
+    case("Clip by a least number", "const %l : float64[] = 0\\n\"\n      \"  %y = Clip(%a, %l)", lambda a: a.clamp(min=0.0), x)
+    case("Clip by a greatest number", "const %h : float64[] = 6\\n\"\n      \"  %y = Clip(%a, _, %h)", lambda a: a.clamp(max=6.0), x)
+    case("Clip by tensors", "%y = Clip(%a, %b, %c)", torch.clamp, x, 0.0, 6.0)
+    case("Clip by a least tensor", "%y = Clip(%a, %b)", lambda a, b: a.clamp(min=b), x, 0.0)
+    case("Clip by a greatest tensor", "%y = Clip(%a, _, %b)", lambda a, b: a.clamp(max=b), x, 6.0)
+    case("Clip by equal tensors", "%y = Clip(%a, %b, %c)", torch.clamp, x, 3.0, 3.0)
+    case("Clip by crossed tensors", "%y = Clip(%a, %b, %c)", torch.clamp, x, 6.0, 0.0)
+
+
 def elementwise():
     case("Max of two", "%y = Max(%a, %b)", torch.maximum, [1.0, 2.0, 3.0, -1.0], [1.0, 1.0, 4.0, -1.0])
     case("Max of three", "%y = Max(%a, %b, %c)", most, [1.0, 2.0, 3.0, 0.0], [1.0, 2.0, 4.0, 0.0], [1.0, 1.0, 4.0, 5.0])
     case("Max that broadcasts", "%y = Max(%a, %b)", torch.maximum, [[1.0, 2.0], [3.0, 0.0]], [1.0, 2.0])
     case("Min of two", "%y = Min(%a, %b)", torch.minimum, [1.0, 2.0, 3.0, -1.0], [1.0, 1.0, 4.0, -1.0])
     case("Min of three", "%y = Min(%a, %b, %c)", least, [1.0, 2.0, 3.0, 0.0], [1.0, 2.0, 4.0, 0.0], [1.0, 3.0, 3.0, -5.0])
+    clip()
     corner = [-1.0, -0.0, 0.0, 1.0]
     case("Relu", "%y = Relu(%a)", F.relu, corner)
     case("Abs", "%y = Abs(%a)", torch.abs, corner)
