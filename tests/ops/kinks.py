@@ -52,9 +52,9 @@ def least(*x):
 def clip():
     """Bounds that are numbers are constants, those that are tensors inputs."""
     x = [-1.0, 0.0, 3.0, 6.0, 7.0]
-    case("Clip by numbers", "const %l : float64[] = 0\\n\"\n      \"  const %h : float64[] = 6\\n\"\n      \"  %y = Clip(%a, %l, %h)", F.relu6, x)
-    case("Clip by a least number", "const %l : float64[] = 0\\n\"\n      \"  %y = Clip(%a, %l)", lambda a: a.clamp(min=0.0), x)
-    case("Clip by a greatest number", "const %h : float64[] = 6\\n\"\n      \"  %y = Clip(%a, _, %h)", lambda a: a.clamp(max=6.0), x)
+    case("Clip by numbers", "const %l : float64[] = {0}\\n\"\n      \"  const %h : float64[] = {6}\\n\"\n      \"  %y = Clip(%a, %l, %h)", F.relu6, x)
+    case("Clip by a least number", "const %l : float64[] = {0}\\n\"\n      \"  %y = Clip(%a, %l)", lambda a: a.clamp(min=0.0), x)
+    case("Clip by a greatest number", "const %h : float64[] = {6}\\n\"\n      \"  %y = Clip(%a, _, %h)", lambda a: a.clamp(max=6.0), x)
     case("Clip by tensors", "%y = Clip(%a, %b, %c)", torch.clamp, x, 0.0, 6.0)
     case("Clip by a least tensor", "%y = Clip(%a, %b)", lambda a, b: a.clamp(min=b), x, 0.0)
     case("Clip by a greatest tensor", "%y = Clip(%a, _, %b)", lambda a, b: a.clamp(max=b), x, 6.0)
