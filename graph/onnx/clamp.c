@@ -1,10 +1,10 @@
 /* Clip nodes that PyTorch clamped by tensors, and Max and Min nodes that it clamped by numbers.
  *
- * Where x equals a bound, PyTorch's gradient is 0 for bounds that are numbers (relu6, hardtanh, clamp(x, 0, 6)) and half
- * to x, half to the bound for tensors.  Clip has the first gradient, Max and Min the second, so the node is spelled by
- * whichever fits.  The exporter's call tells (fx_node): aten.clamp.Tensor has tensors, unless its arguments are made by
- * scalar_tensor, as those of clamp(x, 0, 6) by integers are.  Without a call, a constant that the older exporter
- * computed ("onnx::Clip_9") is a tensor of the module: it leaves numbers as Constant nodes. */
+ * Where x equals a bound, PyTorch's gradient is 0 for bounds that are numbers (relu6, hardtanh, clamp(x, 0, 6)) and
+ * half to x, half to the bound for tensors.  Clip has the first gradient, Max and Min the second, so the node is
+ * spelled by whichever fits.  The exporter's call tells (fx_node): aten.clamp.Tensor has tensors, unless its arguments
+ * are made by scalar_tensor, as those of clamp(x, 0, 6) by integers are.  Without a call, a constant that the older
+ * exporter computed ("onnx::Clip_9") is a tensor of the module: it leaves numbers as Constant nodes. */
 #include "graph/onnx/internal.h"
 
 #include <string.h>
@@ -23,8 +23,8 @@ static const char *arguments_of(const char *text, const char *target)
 
 static Status take_call(void *user, const char *key, const char *text)
 {
-    static const char *const by_numbers[] = { "aten.relu6.", "aten.hardtanh", "aten.clamp.default", "aten.clamp_min.default",
-                                              "aten.clamp_max.default" };
+    static const char *const by_numbers[] = { "aten.relu6.", "aten.hardtanh", "aten.clamp.default",
+                                              "aten.clamp_min.default", "aten.clamp_max.default" };
     Bounds *by = user;
     const char *args;
 
@@ -66,11 +66,11 @@ static Status clip_to_extremes(Graph *g, Node *n)
     return g->status;
 }
 
-static void extreme_to_clip(Graph *g, Node *n)
+static void extreme_to_clip(Graph *g, Node *n, bool minimum)
 {
     const ValueId bound = n->in[1];
 
-    if (n->op == &op_Min) {
+    if (minimum) {
         node_set_input(g, n, 2, bound);
         n->in[1] = NO_VALUE;
     }
@@ -79,18 +79,19 @@ static void extreme_to_clip(Graph *g, Node *n)
 
 Status import_clamp(Importer *im, const Onnx__NodeProto *p, Node *n)
 {
-    const bool clip = n->op == &op_Clip && n->n_in > 1;
+    const bool clip = !strcmp(p->op_type, "Clip"), minimum = !strcmp(p->op_type, "Min");
     Bounds by = BY_UNKNOWN;
 
-    if (!clip && ((n->op != &op_Max && n->op != &op_Min) || n->n_in != 2))
+    if (*text_or(p->domain, "") || (clip ? n->n_in < 2 : n->n_in != 2 || !(minimum || !strcmp(p->op_type, "Max"))))
         return ST_OK;
     TRY(late_node_entries(take_call, &by, im, p));
     if (!clip) {
         if (by == BY_NUMBERS)
-            extreme_to_clip(im->g, n);
+            extreme_to_clip(im->g, n, minimum);
         return im->g->status;
     }
-    if (by == BY_UNKNOWN && (is_computed_by_exporter(im, n->in[1]) || (n->n_in > 2 && is_computed_by_exporter(im, n->in[2]))))
+    if (by == BY_UNKNOWN &&
+        (is_computed_by_exporter(im, n->in[1]) || (n->n_in > 2 && is_computed_by_exporter(im, n->in[2]))))
         by = BY_TENSORS;
     for (int i = 1; i < n->n_in; i++)
         if (!is_scalar_constant(im, n->in[i]))

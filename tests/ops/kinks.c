@@ -1,6 +1,7 @@
 /* Gradients where a function has none of its own (ties of Max, the corner of Relu, bounds) are PyTorch's; central
  * differences say nothing of them. */
 #include "tests/ops/kinks.h"
+#include "tests/ops/kinks_clip.h"
 #include "tests/ops/kinks_recurrent.h"
 
 #include <math.h>
@@ -77,6 +78,12 @@ static void test_kinks(void)
         check(&kinks[i]);
 }
 
+static void test_clip(void)
+{
+    for (size_t i = 0; i < sizeof clip_kinks / sizeof *clip_kinks; i++)
+        check(&clip_kinks[i]);
+}
+
 static void test_recurrent(void)
 {
     for (size_t i = 0; i < sizeof recurrent_kinks / sizeof *recurrent_kinks; i++)
@@ -84,4 +91,5 @@ static void test_recurrent(void)
 }
 
 DEFINE_SUITE(kinks, { "gradients at ties, corners and bounds are PyTorch's", test_kinks },
+             { "gradients at Clip's bounds are PyTorch's", test_clip },
              { "gradients of recurrent layers are PyTorch's", test_recurrent });

@@ -1,8 +1,9 @@
 #!/usr/bin/python3
-"""Writes kinks.h: PyTorch's gradients where operators have none of their own: at ties, corners and bounds; and kinks_recurrent.h, those
-of recurrent layers.
+"""Writes kinks.h: PyTorch's gradients where operators have none of their own: at ties, corners and bounds; kinks_clip.h, those
+of Clip; and kinks_recurrent.h, those of recurrent layers.
 
     tests/ops/kinks.py > tests/ops/kinks.h
+    tests/ops/kinks.py clip > tests/ops/kinks_clip.h
     tests/ops/kinks.py recurrent > tests/ops/kinks_recurrent.h
 """
 import sys
@@ -68,7 +69,6 @@ def elementwise():
     case("Max that broadcasts", "%y = Max(%a, %b)", torch.maximum, [[1.0, 2.0], [3.0, 0.0]], [1.0, 2.0])
     case("Min of two", "%y = Min(%a, %b)", torch.minimum, [1.0, 2.0, 3.0, -1.0], [1.0, 1.0, 4.0, -1.0])
     case("Min of three", "%y = Min(%a, %b, %c)", least, [1.0, 2.0, 3.0, 0.0], [1.0, 2.0, 4.0, 0.0], [1.0, 3.0, 3.0, -5.0])
-    clip()
     corner = [-1.0, -0.0, 0.0, 1.0]
     case("Relu", "%y = Relu(%a)", F.relu, corner)
     case("Abs", "%y = Abs(%a)", torch.abs, corner)
@@ -192,6 +192,9 @@ print("/* clang-format off */")
 if sys.argv[1:] == ["recurrent"]:
     print("static const Kink recurrent_kinks[] = {")
     recurrent()
+elif sys.argv[1:] == ["clip"]:
+    print("static const Kink clip_kinks[] = {")
+    clip()
 else:
     print("typedef struct { const char *name, *graph; int n, numel[3]; double in[3][12], grad[3][12]; } Kink;")
     print("static const Kink kinks[] = {")
