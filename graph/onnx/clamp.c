@@ -55,14 +55,16 @@ static bool is_scalar_constant(const Importer *im, ValueId v)
 static Status clip_to_extremes(Graph *g, Node *n)
 {
     const ValueId low = n->n_in > 1 ? n->in[1] : NO_VALUE, high = n->n_in > 2 ? n->in[2] : NO_VALUE;
-    ValueId x = n->in[0];
 
-    if (has_value(low) && has_value(high))
-        x = import_emit(g, &op_Max, NULL, 2, (ValueId[]){ x, low });
-    n->op = has_value(high) ? &op_Min : &op_Max;
-    n->in[0] = x;
-    n->in[1] = has_value(high) ? high : low;
+    n->op = &op_Max;
+    n->in[1] = low;
     n->n_in = 2;
+    if (!has_value(high))
+        return g->status;
+    if (has_value(low))
+        n->in[0] = import_emit(g, &op_Max, NULL, 2, (ValueId[]){ n->in[0], low });
+    n->op = &op_Min;
+    n->in[1] = high;
     return g->status;
 }
 
