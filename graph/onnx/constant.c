@@ -1,4 +1,5 @@
-/* Constant nodes become constants of the graph, whichever of Constant's attributes holds the value. */
+/* Constant nodes become constants of the graph, whichever of Constant's attributes holds the value.  A node in the body
+ * of a loop or function is one constant for all trips and calls, unless the call's attribute is its value. */
 #include "graph/onnx/internal.h"
 
 #include <string.h>
@@ -61,17 +62,19 @@ Status import_constant(Importer *im, Body *b, const Onnx__NodeProto *p)
     const char *kind = "", *name;
     ScopeEntry *e, *shared = NULL;
     Tensor *t;
+    bool of_call = false;
 
     for (size_t i = 0; i < p->n_attribute; i++) {
         if (a)
             return FAIL(E_MODEL, "%s: more than one value", proto_text(im, p));
         TRY(attribute_resolve(&a, im, b, p, p->attribute[i]));
         kind = p->attribute[i]->name;
+        of_call = a != p->attribute[i];
     }
     if (!a || p->n_output != 1 || !*p->output[0] || p->n_input)
         return FAIL(E_MODEL, "%s: one value, one output and no input are expected", proto_text(im, p));
     e = scope_find(&b->scope, p->output[0]);
-    if (b->repeated && !(shared = shared_entry(im, b, p)))
+    if (body_is_shared(b) && !(shared = shared_entry(im, of_call ? b->site : SITE_EVERY, p)))
         return FAIL_NOMEM();
     if (shared && has_value(e->value = shared->value))
         return ST_OK;
@@ -80,7 +83,8 @@ Status import_constant(Importer *im, Body *b, const Onnx__NodeProto *p)
         return FAIL_NOMEM();
     e->value = graph_add_const_nocopy(im->g, name, t);
     TRY(im->g->status);
-    value(im->g, e->value)->origin = ORIGIN_NODE;
+    if (!b->function) /* where weights and numbers of the code alike are Constant nodes: there are no initializers */
+        value(im->g, e->value)->origin = ORIGIN_NODE;
     if (shared)
         shared->value = e->value;
     return ST_OK;

@@ -141,7 +141,7 @@ static Status take_outputs(const Importer *im, const Body *inner, Body *b, const
 /* The same for a call that a loop repeats, another for each other call. */
 static Status call_site(int64_t *out, Importer *im, const Body *b, const Onnx__NodeProto *p)
 {
-    ScopeEntry *e = shared_entry(im, b, p);
+    ScopeEntry *e = shared_entry(im, b->site, p);
 
     if (!e)
         return FAIL_NOMEM();

@@ -31,14 +31,16 @@ ScopeEntry *body_find(const Body *b, const char *name)
     return e;
 }
 
-ScopeEntry *shared_entry(Importer *im, const Body *b, const void *part)
+bool body_is_shared(const Body *b) { return b->repeated || b->function; }
+
+ScopeEntry *shared_entry(Importer *im, int64_t site, const void *part)
 {
     char key[64];
     ScopeEntry *e;
     const char *kept;
 
     im->shared.arena = im->scratch;
-    snprintf(key, sizeof key, "%lld:%p", (long long)b->site, part);
+    snprintf(key, sizeof key, "%lld:%p", (long long)site, part);
     if ((e = scope_find(&im->shared, key)))
         return e;
     return (kept = arena_strdup(im->scratch, key)) ? scope_add(&im->shared, kept) : NULL;
@@ -355,14 +357,15 @@ Status declare(ScopeEntry **out, Body *b, const char *name, const char *what)
     return ST_OK;
 }
 
-/* What an initializer of a repeated body became at the first trip: true when there is nothing left to do. */
+/* An initializer of a loop's or a function's body becomes one value: at the first trip or call, which *shared
+ * remembers for the others; *done: this is another. */
 static Status take_shared(ScopeEntry **shared, bool *done, Importer *im, const Body *b, ScopeEntry *e, const void *part)
 {
     *shared = NULL;
     *done = false;
-    if (!b->repeated)
+    if (!body_is_shared(b))
         return ST_OK;
-    if (!(*shared = shared_entry(im, b, part)))
+    if (!(*shared = shared_entry(im, SITE_EVERY, part)))
         return FAIL_NOMEM();
     e->value = (*shared)->value;
     *done = has_value(e->value);

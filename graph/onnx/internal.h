@@ -138,9 +138,12 @@ void *by_value(const Importer *im, void *array, size_t size, uint32_t *n);
 Status declare(ScopeEntry **out, Body *b, const char *name, const char *what) CHECKED;
 /* The body's initializers, or those of a subgraph. */
 Status import_initializers(Importer *im, Body *b, const Onnx__GraphProto *gp) CHECKED;
-/* Of a repeated body: what `part` of the file (a node, an initializer) became at the first trip; a new entry at that.
- * NULL: no memory. */
-ScopeEntry *shared_entry(Importer *im, const Body *b, const void *part);
+/* Of a shared body: what `part` of the file (a node, an initializer) became when it was first read for the calls of
+ * `site`, or for all of them; a new entry then.  NULL: no memory. */
+enum { SITE_EVERY = -1 };
+ScopeEntry *shared_entry(Importer *im, int64_t site, const void *part);
+/* Is the body read once for each trip of a loop, or once for each call of a function? */
+bool body_is_shared(const Body *b);
 /* Counts nodes, or work of that order, against the limit. */
 Status spend_nodes(Importer *im, size_t n) CHECKED;
 /* The name in the body or, of a subgraph, in those around it; NULL when unknown. */

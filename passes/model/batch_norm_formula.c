@@ -104,13 +104,22 @@ static void find_means(Formula *f)
     }
 }
 
+static void find_instances(Reach *r)
+{
+    FOR_NODES(r->g, n)
+        for (int i = 1; n->op == &op_InstanceNormalization && i < n->n_in; i++)
+            r->by_instance[n->in[i].i] = true;
+}
+
 Status formula_find(Reach *r, Arena *a)
 {
     Formula f = { r, ARENA_NEW(a, bool, r->g->n_value) };
 
     r->normalises = ARENA_NEW(a, bool, r->g->n_value);
-    if (!f.deviation || !r->normalises)
+    r->by_instance = ARENA_NEW(a, bool, r->g->n_value);
+    if (!f.deviation || !r->normalises || !r->by_instance)
         return FAIL_NOMEM();
+    find_instances(r);
     find_variances(&f);
     find_means(&f);
     return ST_OK;

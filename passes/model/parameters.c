@@ -43,8 +43,11 @@ typedef struct {
     Looks looks;
     int64_t numel;
     bool literal;
+    bool spread, by_instance; /* as in Reach */
 } Facts;
 
+/* A Constant node; ORIGIN_NONE: of a function's body. */
+static bool in_node(const Value *v) { return v->origin != ORIGIN_INITIALIZER; }
 static bool in_weights_place(const Facts *f) { return f->reach & (REACH_WEIGHT | REACH_NORM); }
 
 /* A number of the code that has the place of a parameter, as GroupNorm that is exported as InstanceNormalization
@@ -62,13 +65,21 @@ static Verdict judge_literal(const Parameters *p, const Facts *f)
                : GUESS(false, "a Constant node of a file whose weights are initializers");
 }
 
+/* A bias of one channel, and not the 3 that a Hardswish adds to all of them. */
+static bool is_bias_of_one(const Facts *f)
+{
+    const bool of_code = in_node(f->v) || f->form == NAME_MADE;
+
+    return f->v->shape->rank > 0 && f->reach & (REACH_BIAS | REACH_WEIGHT | REACH_NORM) && !(of_code && f->spread);
+}
+
 static Verdict judge_number(const Facts *f)
 {
     if (f->form == NAME_VARIABLE || (f->form == NAME_KEY && f->meaning == MEANS_PARAMETER))
         return TRAINED("one number that has a parameter's name");
     if (f->form == NAME_KEY && f->v->origin == ORIGIN_INITIALIZER)
         return GUESS(true, "one number with a name of the module: a parameter, or a buffer");
-    if (f->v->shape->rank > 0 && f->reach & (REACH_BIAS | REACH_WEIGHT | REACH_NORM))
+    if (is_bias_of_one(f))
         return TRAINED("a bias or weight of one number");
     return FIXED("one number");
 }
@@ -83,6 +94,10 @@ static Verdict judge_term(const Facts *f)
                                              : GUESS(true, "has a name of the module: a parameter, or a buffer");
     if (f->reach & REACH_BIAS)
         return TRAINED("a bias");
+    if (f->form == NAME_MADE && in_node(f->v) && f->reach & (REACH_TERM | REACH_FLOW))
+        return f->looks == LOOKS_UNIFORM && !(f->reach & REACH_TERM)
+                   ? GUESS(false, "the same number throughout, in a Constant node")
+                   : GUESS(true, "in a Constant node: a parameter, or a number of the code");
     if (f->form == NAME_MADE)
         return f->looks == LOOKS_UNIFORM && !(f->reach & REACH_TERM)
                    ? GUESS(false, "the same number throughout, of a name that the exporter made up")
@@ -139,6 +154,8 @@ static Verdict judge_by_rules(const Parameters *p, const Facts *f, bool normalis
 
     if (f->literal)
         return judge_literal(p, f);
+    if (f->by_instance && in_node(f->v) && f->looks == LOOKS_UNIFORM && producer_is(p->g, "pytorch"))
+        return FIXED("the same number throughout, for an InstanceNormalization that has none of its own");
     if (f->v->folded_from)
         return judge_folded(f);
     if (named && in_weights_place(f))
@@ -191,7 +208,13 @@ static bool judge_by_file(Verdict *out, const Value *v)
     return false;
 }
 
-static bool is_literal(const Parameters *p, const Value *v) { return v->origin == ORIGIN_NODE && !p->literal_weights; }
+/* A constant of the code rather than a weight, as far as its kind of node tells.  A function's weights have no other.
+ */
+static bool is_literal(const Parameters *p, const Value *v)
+{
+    return !p->literal_weights &&
+           (v->origin == ORIGIN_NODE || (v->origin == ORIGIN_NONE && producer_is(p->g, "pytorch")));
+}
 
 static Verdict judge(const Parameters *p, uint32_t i)
 {
@@ -203,7 +226,9 @@ static Verdict judge(const Parameters *p, uint32_t i)
                 name_meaning(v->name),
                 LOOKS_PLAIN,
                 shape_numel(v->shape),
-                is_literal(p, v) };
+                is_literal(p, v),
+                p->reach.spread[i],
+                p->reach.by_instance[i] };
     PatternRule rule = pattern_rule(opt, v->name, NULL);
     Verdict verdict;
 
@@ -228,16 +253,26 @@ static Verdict judge(const Parameters *p, uint32_t i)
 
 /* ---- the pass ---- */
 
-/* Of the matrices and filters that stand where weights do, are most in Constant nodes? */
+/* Of the matrices and filters that stand where weights do, are most in Constant nodes?  PyTorch writes them so of a
+ * frozen script alone, and then has no initializer with a name of the module. */
 static bool has_literal_weights(const Parameters *p)
 {
+    const bool torch = producer_is(p->g, "pytorch");
     int literal = 0, initializer = 0;
 
-    for (uint32_t i = 1; i < p->g->n_value && !producer_is(p->g, "pytorch"); i++)
-        if (p->g->value[i]->kind == V_CONST && p->reach.reach[i] & REACH_WEIGHT && p->g->value[i]->shape->rank > 1) {
-            literal += p->g->value[i]->origin == ORIGIN_NODE;
-            initializer += p->g->value[i]->origin != ORIGIN_NODE;
+    for (uint32_t i = 1; i < p->g->n_value; i++) {
+        const Value *v = p->g->value[i];
+        const bool node = in_node(v);
+
+        if (v->kind != V_CONST || !dtype_is_float(v->dtype) || !p->reach.reach[i])
+            continue;
+        if (torch && !node && name_form(p->g, v, p->torch_export) == NAME_KEY)
+            return false;
+        if (p->reach.reach[i] & REACH_WEIGHT && v->shape->rank > 1) {
+            literal += node;
+            initializer += !node;
         }
+    }
     return literal > initializer;
 }
 
@@ -357,8 +392,8 @@ static Status run(Graph *g, PassCtx *ctx)
     if (ctx->opt->parameters)
         TRY(parameter_list_match(&p.list, ctx->opt->parameters, g, &p.reach, ctx->scratch));
     TRY(find_read(&p));
-    p.literal_weights = has_literal_weights(&p);
     p.torch_export = from_torch_export(g);
+    p.literal_weights = has_literal_weights(&p);
     TRY(decide(&p));
     if (!ctx->report)
         return ST_OK;

@@ -24,12 +24,14 @@ enum {
 
 typedef struct {
     const Graph *g;
-    bool *live;       /* by node index: some output needs it */
-    bool *constant;   /* by value id: computed from constants alone */
-    bool *raw;        /* by value id: computed from an input without any operator with weights */
-    uint8_t *reach;   /* by value id: REACH_; 0: nothing that could be differentiated */
-    bool *both;       /* by value id: one number that scales both factors of a matrix product, as attention's is */
-    bool *normalises; /* by value id: mean or variance of a batch-norm that is written as a formula */
+    bool *live;        /* by node index: some output needs it */
+    bool *constant;    /* by value id: computed from constants alone */
+    bool *raw;         /* by value id: computed from an input without any operator with weights */
+    uint8_t *reach;    /* by value id: REACH_; 0: nothing that could be differentiated */
+    bool *both;        /* by value id: one number that scales both factors of a matrix product, as attention's is */
+    bool *spread;      /* by value id: is added to several channels behind weights (told of one number alone) */
+    bool *by_instance; /* by value id: scale or bias of an InstanceNormalization, as a GroupNorm may be written */
+    bool *normalises;  /* by value id: mean or variance of a batch-norm that is written as a formula */
 } Reach;
 
 Status reach_find(Reach *r, const Graph *g, Arena *a) CHECKED;

@@ -91,6 +91,16 @@ static uint8_t reach_of_input(const Reach *r, const Node *n, int i)
     return i < 8 && n->op->ratio_in >> i & 1 ? REACH_RATIO : REACH_FLOW;
 }
 
+/* The constant at input i, one number, is added to several channels of an operator with weights: no bias is. */
+static bool is_spread(const Reach *r, const Node *n, int i)
+{
+    const Node *from = n->op->flags & OPF_SUM && follows_weights(r, n, i) ? in_value(r->g, n, 1 - i)->producer : NULL;
+    const Shape *s = from ? in_value(r->g, n, 1 - i)->shape : NULL;
+    const int axis = from && from->op->filter_in ? 1 : s ? s->rank - 1 : -1;
+
+    return axis >= 0 && axis < s->rank && s->dim[axis] > 1;
+}
+
 static uint8_t reach_of_outputs(const Reach *r, const Node *n)
 {
     uint8_t reach = 0;
@@ -145,6 +155,7 @@ static void find_reach(Reach *r)
             if (!has_value(n->in[k]) || !r->constant[n->in[k].i] || !dtype_is_float(in_value(g, n, k)->dtype))
                 continue;
             r->reach[n->in[k].i] |= !through ? reach_of_input(r, n, k) : differentiable(g, n, k) ? of_outputs : 0;
+            r->spread[n->in[k].i] |= !through && is_spread(r, n, k);
         }
     }
 }
@@ -157,7 +168,8 @@ Status reach_find(Reach *r, const Graph *g, Arena *a)
     r->raw = ARENA_NEW(a, bool, g->n_value);
     r->reach = ARENA_NEW(a, uint8_t, g->n_value);
     r->both = ARENA_NEW(a, bool, g->n_value);
-    if (!r->both || !r->live || !r->constant || !r->raw || !r->reach)
+    r->spread = ARENA_NEW(a, bool, g->n_value);
+    if (!r->both || !r->spread || !r->live || !r->constant || !r->raw || !r->reach)
         return FAIL_NOMEM();
     find_live(r);
     find_origins(r);
