@@ -147,12 +147,21 @@ static Status place_node(Placement *p, Placements *t, const Partition *part, Are
     return ST_OK;
 }
 
+/* What the node sees of its input.  A parameter in pieces is whole for all but its update, so that sums stand where
+ * they do when every device keeps all of it. */
+static Place seen_by(const Node *n, const Placements *t, const Graph *g, ValueId v)
+{
+    if (n->phase != PHASE_UPDATE && has_value(v) && value(g, v)->kind == V_STATE && place_by_device(t->seen[v.i]))
+        return PLACE_B;
+    return t->early[v.i] ? place_early(t, v) : t->seen[v.i];
+}
+
 static Status apply(Placement *p, Placements *t, const Partition *part, Arena *a)
 {
     const Node *n = p->node;
 
     for (int i = 0; i < n->n_in; i++)
-        p->in[i] = t->early[n->in[i].i] ? place_early(t, n->in[i]) : t->seen[n->in[i].i];
+        p->in[i] = seen_by(n, t, p->g, n->in[i]);
     if (part->update && update_is(n))
         want_pieces(p, part);
     TRY(place_node(p, t, part, a));
@@ -248,47 +257,61 @@ static void wish_pieces(Placements *t, const Graph *g, const Node *n, int i)
         t->pieces[v.i] = t->pieces[y.i];
 }
 
-/* Another shape of what is reduced to pieces: not here, where the elements are as good. */
-static bool shows_pieces(const Placements *t, const Node *n)
+/* By value id, of partial sums. */
+typedef struct {
+    bool *leads; /* on the way to an addition, or to another reader that is better served later */
+    bool *read;  /* by one that needs it whole on each replica */
+    bool *own;   /* on the way to one that asks for each replica's own */
+    bool *shown; /* a view of it is reduced to pieces: its elements are as good there ... */
+    bool *plain; /* ... unless it is read in another way, too */
+} Ways;
+
+/* Whether a device keeps all of a state or a piece must not move a sum: another place would round in another way.  Only
+ * a view moves it, which rounds nothing. */
+static bool is_early(const Placements *t, const Ways *w, uint32_t i)
 {
-    return n->op->flags & OPF_VIEW && t->pieces[n->out[0].i] != NULL;
+    const bool later = w->leads[i] || (w->shown[i] && !w->plain[i]);
+
+    return t->value[i].kind == PL_P && !w->own[i] && (w->read[i] || !later) && !(t->varies && t->varies[i]);
 }
 
 /* Which partial sums are reduced where they are made.  In reverse order, so that what is known of a node's outputs says
  * whether its inputs are on the way to an addition. */
 static Status decide_early(Placements *t, const Graph *g, Arena *a)
 {
-    bool *leads = ARENA_NEW(a, bool, g->n_value), *read = ARENA_NEW(a, bool, g->n_value),
-         *own = ARENA_NEW(a, bool, g->n_value);
+    const Ways w = { ARENA_NEW(a, bool, g->n_value), ARENA_NEW(a, bool, g->n_value), ARENA_NEW(a, bool, g->n_value),
+                     ARENA_NEW(a, bool, g->n_value), ARENA_NEW(a, bool, g->n_value) };
 
-    if (!leads || !read || !own)
+    if (!w.leads || !w.read || !w.own || !w.shown || !w.plain)
         return FAIL_NOMEM();
     for (int i = 0; i < g->n_update; i++)
-        leads[g->update[i].next.i] |= t->value[g->update[i].state.i].kind == PL_P;
+        w.leads[g->update[i].next.i] |= t->value[g->update[i].state.i].kind == PL_P;
     for (uint32_t k = g->n_node; k-- > 0;) {
         const Node *n = g->node[k];
         int sums = n->op ? partial_inputs(t, n) : 0;
-        bool on_way = sums > 1 || (sums == 1 && (widens(g, n) || shows_pieces(t, n))),
-             by_itself = sums && n->op->flags & OPF_OWN_SUMS;
+        bool on_way = sums > 1 || (sums == 1 && widens(g, n)), by_itself = sums && n->op->flags & OPF_OWN_SUMS,
+             shows = sums == 1 && n->op->flags & OPF_VIEW && (t->pieces[n->out[0].i] || w.shown[n->out[0].i]);
 
         on_way |= n->op && sums && t->own && t->own[n->index];
         for (int o = 0; n->op && o < n->n_out; o++) {
-            on_way |= leads[n->out[o].i];
-            by_itself |= own[n->out[o].i];
+            on_way |= w.leads[n->out[o].i];
+            by_itself |= w.own[n->out[o].i];
         }
         for (int i = 0; n->op && i < n->n_in; i++) {
             Place want = t->want[n->index][i];
 
             if (!has_value(n->in[i]) || t->value[n->in[i].i].kind != PL_P)
                 continue;
-            own[n->in[i].i] |= want.kind == PL_P && by_itself;
-            leads[n->in[i].i] |= want.kind == PL_P ? on_way : want.kind == PL_S && !place_by_device(want);
-            read[n->in[i].i] |= want.kind == PL_L || place_by_device(want);
+            w.own[n->in[i].i] |= want.kind == PL_P && by_itself;
+            w.leads[n->in[i].i] |= want.kind == PL_P ? on_way : want.kind == PL_S && !place_by_device(want);
+            w.read[n->in[i].i] |= want.kind == PL_L;
+            w.shown[n->in[i].i] |= want.kind == PL_P && shows;
+            w.plain[n->in[i].i] |= want.kind != PL_P || !shows;
             wish_pieces(t, g, n, i);
         }
     }
     for (uint32_t i = 1; i < g->n_value; i++)
-        t->early[i] = t->value[i].kind == PL_P && !own[i] && (read[i] || !leads[i]) && !(t->varies && t->varies[i]);
+        t->early[i] = is_early(t, &w, i);
     return ST_OK;
 }
 
