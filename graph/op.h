@@ -169,7 +169,9 @@ struct OpDef {
     uint8_t running_in; /* bit i: input i is a running statistic, that training updates and the optimizer does not */
     int8_t running_out; /* the first output of those with their next values, one after the other */
     uint8_t ratio_in;   /* bit i: a constant at input i is a divisor or an exponent */
-    uint8_t setting_in; /* bit i: a float at input i is a bound, a ratio ...: never a parameter */
+    uint8_t setting_in; /* bit i: a float at input i is a ratio, a threshold ...: it has no derivative */
+    uint8_t tunable_in; /* bit i: a float at input i is a setting that has a derivative (a bound, a filling value): a
+                         * parameter only where its name, the file or a flag calls it one */
     uint8_t beside_in;  /* bit i: input i has no part in what the outputs are; it says what becomes of gradients */
     uint8_t layout;     /* LAYOUT_; elementwise ones take any */
     uint8_t filter_in, filter_out; /* inputs and outputs, by bits, that are filters: not data of samples and channels */

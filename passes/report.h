@@ -142,6 +142,13 @@ void report_stage_begin(Stage *s, const Graph *g);
 Status report_stage_end(Report *r, Stage *s, const Graph *g) CHECKED;
 /* How the batch is divided: count[r] samples for replica r. */
 Status report_division(Report *r, int replicas, const int64_t *count, int64_t batch) CHECKED;
+/* Where the ways from a parameter to the loss end. */
+typedef struct {
+    const Node *node; /* NULL: nothing reads it */
+    bool stops;       /* no derivative passes the node; else no other node reads what it makes */
+    bool setting;     /* the node takes it for a setting, by which it has no derivative */
+} WayEnd;
+Status report_way_end(WayEnd *out, const Graph *g, ValueId param, Arena *scratch) CHECKED;
 /* Notes that a parameter gets no gradient, and where the way from it to the loss ends; `loss`: the output that is its
  * group's own, NULL: the run's. */
 Status report_unreached(Report *r, const Graph *g, ValueId param, const char *loss) CHECKED;

@@ -67,6 +67,7 @@ passes/train/join_biases                 # p, q = Split(X W); p + b, q + c
 passes/partition/narrow_sums             # AllReduce(g) / w
 passes/partition/homes                   # part, part ... = Split(batch); Concat(part, part ...)
 passes/model/stochastic_depth            # x * mask / keep, with the ways to write a mask
+passes/model/loss_weights                # weights * terms, by way of sums, means and ratios
 passes/model/batch_norm_formula          # (x - mean) * (scale / sqrt(variance + eps)) + bias'
 most=2
 names=$(grep -rnE --include='*.[ch]' '&op_[A-Za-z0-9]+' graph passes exec tools |

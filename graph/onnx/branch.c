@@ -60,7 +60,8 @@ static bool enters(const Branch *b, const Node *n, int i)
 {
     const Value *v;
 
-    if (!has_value(n->in[i]) || n->op->flags & OPF_SHAPE_ONLY || (i < 8 && n->op->setting_in >> i & 1))
+    if (!has_value(n->in[i]) || n->op->flags & OPF_SHAPE_ONLY ||
+        (i < 8 && (n->op->setting_in | n->op->tunable_in) >> i & 1))
         return false;
     v = value(b->im->g, n->in[i]);
     return v->kind == V_CONST ? dtype_is_float(v->dtype) : n->in[i].i < b->value;

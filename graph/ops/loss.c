@@ -338,13 +338,13 @@ static const AttrDecl onnx_attrs[] = { { "ignore_index", A_INT, .i = NO_INDEX },
                                        { "reduction", A_STRING, .s = "mean", .words = "none mean sum" },
                                        { 0 } };
 
-DEFINE_OP(SoftmaxCrossEntropyLoss, .precision = PREC_WIDE, .since = 13, .from = 12, .in_min = 2, .in_max = 3,
-          .out_min = 1, .out_max = 2, .dtypes = DTYPES_FLOAT, .attrs = onnx_attrs, .infer = infer_onnx,
+DEFINE_OP(SoftmaxCrossEntropyLoss, .setting_in = 4, .precision = PREC_WIDE, .since = 13, .from = 12, .in_min = 2,
+          .in_max = 3, .out_min = 1, .out_max = 2, .dtypes = DTYPES_FLOAT, .attrs = onnx_attrs, .infer = infer_onnx,
           .lower = lower_softmax_cross_entropy, .index_range = loss_index_range,
           .doc = "cross-entropy of scores [N, C, d...] and class numbers [N, d...]; becomes LogSoftmax, NllSum, Div");
 
-DEFINE_OP(NegativeLogLikelihoodLoss, .precision = PREC_WIDE, .since = 13, .from = 12, .in_min = 2, .in_max = 3,
-          .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT, .attrs = onnx_attrs, .infer = infer_onnx,
+DEFINE_OP(NegativeLogLikelihoodLoss, .setting_in = 4, .precision = PREC_WIDE, .since = 13, .from = 12, .in_min = 2,
+          .in_max = 3, .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT, .attrs = onnx_attrs, .infer = infer_onnx,
           .lower = lower_negative_log_likelihood, .index_range = loss_index_range,
           .doc = "the mean of -logp at the class numbers; becomes NllSum, Div");
 

@@ -30,6 +30,30 @@ static Status infer_one_hot(Graph *g, Node *n)
     return ST_OK;
 }
 
+/* Of the values (off, on) alone: y = off + (on - off) h, where h is 1 at the index and 0 elsewhere. */
+static Status grad_one_hot(Grad *gr)
+{
+    Graph *g = gr->g;
+    const Attr *attrs = ATTRS(INT("axis", node_int(gr->node, "axis")));
+    const Shape scalar = shape_scalar(), one = SHAPE(1), two = SHAPE(2);
+    ValueId dy = grad_dout(gr, 0), h, all, on;
+    Tensor *off_on;
+
+    if (!grad_wanted(gr, 2))
+        return ST_OK;
+    if (!(off_on = tensor_create(g->arena, grad_in_value(gr, 2)->dtype, &two)))
+        return FAIL_NOMEM();
+    tensor_set_float(off_on, 0, 0);
+    tensor_set_float(off_on, 1, 1);
+    h = EMIT(g, OneHot, attrs, grad_in(gr, 0), grad_in(gr, 1), graph_add_const_nocopy(g, "off_on", off_on));
+    all = emit_sum_to_shape(g, dy, &scalar);
+    on = emit_sum_to_shape(g, EMIT(g, Mul, NULL, dy, h), &scalar);
+    grad_set(gr, 2,
+             EMIT(g, Concat, ATTRS(INT("axis", 0)), emit_reshape(g, EMIT(g, Sub, NULL, all, on), &one),
+                  emit_reshape(g, on, &one)));
+    return g->status;
+}
+
 static Status place_one_hot(Placement *p)
 {
     int rank = in_value(p->g, p->node, 0)->shape->rank, to[MAX_RANK];
@@ -49,9 +73,9 @@ static int64_t index_range_one_hot(const Graph *g, const Node *n, int i)
     return i == 0 && depth ? tensor_int(depth, 0) : -1;
 }
 
-DEFINE_OP(OneHot, .setting_in = 4, .since = 11, .from = 9, .in_min = 3, .in_max = 3, .out_min = 1, .out_max = 1,
+DEFINE_OP(OneHot, .tunable_in = 4, .since = 11, .from = 9, .in_min = 3, .in_max = 3, .out_min = 1, .out_max = 1,
           .dtypes = DTYPES_ALL, .attrs = (const AttrDecl[]){ { "axis", A_INT, .i = -1, .range = R_AXIS }, { 0 } },
-          .infer = infer_one_hot, .grad = grad_none, .place = place_one_hot, .index_range = index_range_one_hot,
+          .infer = infer_one_hot, .grad = grad_one_hot, .place = place_one_hot, .index_range = index_range_one_hot,
           .index_misses = true, .doc = "a new axis with one value on, the others off");
 
 /* ---- NonZero ---- */

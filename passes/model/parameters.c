@@ -12,32 +12,16 @@
 
 #include "passes/update_groups.h"
 
-typedef struct {
-    bool trained, guess;
-    const char *reason;
-} Verdict;
-
 #define TRAINED(why) ((Verdict){ true, false, (why) })
 #define FIXED(why) ((Verdict){ false, false, (why) })
-#define REASON_NOT_READ "the forward pass does not use it"
 #define GUESS(trained, why) ((Verdict){ (trained), true, (why) })
-
-typedef struct {
-    Graph *g;
-    PassCtx *ctx;
-    Reach reach;
-    ParameterMatch list;  /* of --parameters; NULLs without */
-    bool *read;           /* by value id: by a node that some output needs, or it is an output */
-    bool literal_weights; /* the file keeps its weights in Constant nodes */
-    bool torch_export;
-} Parameters;
 
 /* ---- rules ---- */
 
 /* All that rules look at, of one constant. */
 typedef struct {
     const Value *v;
-    uint8_t reach;
+    uint16_t reach; /* REACH_SETTING only where there is no other */
     NameForm form;
     NameMeaning meaning;
     Looks looks;
@@ -82,6 +66,20 @@ static Verdict judge_number(const Facts *f)
     if (is_bias_of_one(f))
         return TRAINED("a bias or weight of one number");
     return FIXED("one number");
+}
+
+/* A bound or a filling value: a number of the code, unless something calls it a parameter. */
+static Verdict judge_setting(const Facts *f)
+{
+    if (f->meaning != MEANS_BUFFER && f->v->origin == ORIGIN_INITIALIZER) {
+        if (f->form == NAME_VARIABLE)
+            return TRAINED("a variable by its name");
+        if (f->form == NAME_KEY && f->meaning == MEANS_PARAMETER)
+            return TRAINED("a parameter by its name");
+        if (f->form == NAME_KEY || (f->form == NAME_PLAIN && f->meaning == MEANS_PARAMETER))
+            return GUESS(true, "a bound or filling value with a name of the module: a parameter, or a buffer");
+    }
+    return FIXED("a bound or a filling value that nothing calls a parameter");
 }
 
 /* Where it does not stand in a declared place. */
@@ -149,6 +147,8 @@ static Verdict judge_by_rules(const Parameters *p, const Facts *f, bool normalis
     const bool named = f->form == NAME_VARIABLE || (f->form == NAME_KEY && f->meaning == MEANS_PARAMETER);
     Verdict verdict;
 
+    if (f->reach == REACH_SETTING)
+        return judge_setting(f);
     if (normalises && !(named && f->meaning == MEANS_PARAMETER))
         return GUESS(false, "mean or variance of a batch normalisation that is written as a formula, out of training");
 
@@ -185,6 +185,8 @@ static Verdict judge_listed(const Parameters *p, uint32_t i, const Facts *f)
 
     if (!key)
         return FIXED("not in the list of --parameters");
+    if (f->reach == REACH_SETTING && strcmp(key->name, f->v->name))
+        return FIXED("a bound or a filling value whose numbers are in the list of --parameters");
     if (key->has_numbers && (f->v->said == SAID_BUFFER || f->v->said == SAID_FIXED))
         return FIXED("in the list of --parameters, but a buffer by the file");
     if (key->has_numbers && judge_looks(&looks, f))
@@ -216,12 +218,28 @@ static bool is_literal(const Parameters *p, const Value *v)
            (v->origin == ORIGIN_NODE || (v->origin == ORIGIN_NONE && producer_is(p->g, "pytorch")));
 }
 
+/* What rules would train, and only a loss meets. */
+static Verdict judge_of_loss(const Reach *r, uint32_t i, Verdict by_rules)
+{
+    if (by_rules.trained && r->weighs[i])
+        return GUESS(false, "only multiplies the terms of a loss, as weights of classes and samples do");
+    if (by_rules.trained && r->of_loss[i])
+        by_rules.guess = true;
+    return by_rules;
+}
+
+/* A wildcard means no numbers of the code, as the bounds of a ReLU6 are. */
+static bool means_setting(const char *pattern, const Facts *f)
+{
+    return pattern_is_name(pattern) || (f->v->origin == ORIGIN_INITIALIZER && f->form != NAME_MADE);
+}
+
 static Verdict judge(const Parameters *p, uint32_t i)
 {
     const Value *v = p->g->value[i];
     const BuildOptions *opt = p->ctx->opt;
     Facts f = { v,
-                p->reach.reach[i],
+                p->reach.reach[i] == REACH_SETTING ? REACH_SETTING : p->reach.reach[i] & ~REACH_SETTING,
                 name_form(p->g, v, p->torch_export),
                 name_meaning(v->name),
                 LOOKS_PLAIN,
@@ -229,7 +247,8 @@ static Verdict judge(const Parameters *p, uint32_t i)
                 is_literal(p, v),
                 p->reach.spread[i],
                 p->reach.by_instance[i] };
-    PatternRule rule = pattern_rule(opt, v->name, NULL);
+    const char *pattern;
+    PatternRule rule = pattern_rule(opt, v->name, &pattern);
     Verdict verdict;
 
     if (f.reach & REACH_STATISTIC)
@@ -238,8 +257,10 @@ static Verdict judge(const Parameters *p, uint32_t i)
         return FIXED(p->read[i] ? "no output depends on it by a derivative" : REASON_NOT_READ);
     if (v->said == SAID_BESIDE)
         return FIXED("of a graph beside the model, whose constants stay as they are");
-    if (rule != PATTERN_SILENT)
-        return rule == PATTERN_TRAIN ? TRAINED("--train") : FIXED("--freeze");
+    if (rule == PATTERN_FREEZE)
+        return FIXED("--freeze");
+    if (rule == PATTERN_TRAIN && (f.reach != REACH_SETTING || means_setting(pattern, &f)))
+        return TRAINED("--train");
     if (!(v->said == SAID_NOTHING && in_weights_place(&f) && f.meaning == MEANS_PARAMETER))
         f.looks = tensor_looks(v->init);
     if (opt->parameters)
@@ -248,7 +269,7 @@ static Verdict judge(const Parameters *p, uint32_t i)
         return verdict;
     if (p->reach.both[i])
         return FIXED("one number that scales both factors of a product");
-    return judge_by_rules(p, &f, p->reach.normalises[i]);
+    return judge_of_loss(&p->reach, i, judge_by_rules(p, &f, p->reach.normalises[i]));
 }
 
 /* ---- the pass ---- */
@@ -303,33 +324,6 @@ static Status find_read(Parameters *p)
     return ST_OK;
 }
 
-/* Is it a parameter of the module's, as far as can be told of what does nothing? */
-static bool is_meant_to_train(const Parameters *p, uint32_t i)
-{
-    const Value *v = p->g->value[i];
-    const PatternRule rule = pattern_rule(p->ctx->opt, v->name, NULL);
-
-    if (v->tied || v->origin != ORIGIN_INITIALIZER || v->said == SAID_BESIDE)
-        return false;
-    if (rule != PATTERN_SILENT || p->ctx->opt->parameters)
-        return rule == PATTERN_TRAIN || (rule == PATTERN_SILENT && p->list.key[i]);
-    if (v->said != SAID_NOTHING)
-        return v->said == SAID_TRAINED || v->said == SAID_PARAMETER;
-    return name_form(p->g, v, p->torch_export) != NAME_MADE && name_meaning(v->name) == MEANS_PARAMETER;
-}
-
-/* Of parameters that are used, and not for the loss, passes/train/unreached.c tells. */
-static Status note_unused(const Parameters *p, uint32_t i)
-{
-    const Value *v = p->g->value[i];
-    char shape[SHAPE_TEXT];
-
-    if (p->ctx->opt->mode < BUILD_TRAIN || p->read[i] || !is_meant_to_train(p, i))
-        return ST_OK;
-    return report_note(p->ctx->report, NOTE_NO_GRADIENT, v->name, "shape %s: " REASON_NOT_READ,
-                       shape_text(v->shape, shape));
-}
-
 static Status decide(Parameters *p)
 {
     for (uint32_t i = 1; i < p->g->n_value; i++) {
@@ -338,13 +332,12 @@ static Status decide(Parameters *p)
 
         if (v->kind != V_CONST || !dtype_is_float(v->dtype))
             continue;
-        verdict = judge(p, i);
+        verdict = p->verdict[i] = judge(p, i);
         TRY(name_group(p, v, &verdict));
-        TRY(note_unused(p, i));
         TRY(report_decision(p->ctx->report, v, verdict.trained, verdict.guess, verdict.reason,
-                            p->reach.reach[i] & REACH_STATISTIC ? DECISION_STATISTIC
-                            : p->reach.reach[i]                 ? DECISION_DATA
-                                                                : DECISION_UNUSED));
+                            p->reach.reach[i] & REACH_STATISTIC  ? DECISION_STATISTIC
+                            : p->reach.reach[i] & ~REACH_SETTING ? DECISION_DATA
+                                                                 : DECISION_UNUSED));
         if (!verdict.trained)
             continue;
         v->kind = V_STATE;
@@ -389,12 +382,16 @@ static Status run(Graph *g, PassCtx *ctx)
 
     TRY(pattern_check(ctx->opt, g));
     TRY(reach_find(&p.reach, g, ctx->scratch));
+    TRY(loss_weights_find(&p.reach, ctx->opt, ctx->scratch));
+    if (!(p.verdict = ARENA_NEW(ctx->scratch, Verdict, g->n_value)))
+        return FAIL_NOMEM();
     if (ctx->opt->parameters)
         TRY(parameter_list_match(&p.list, ctx->opt->parameters, g, &p.reach, ctx->scratch));
     TRY(find_read(&p));
     p.torch_export = from_torch_export(g);
     p.literal_weights = has_literal_weights(&p);
     TRY(decide(&p));
+    TRY(parameters_obeyed(&p));
     if (!ctx->report)
         return ST_OK;
     TRY(note_guesses(ctx->report, ctx->report, true));

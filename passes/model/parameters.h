@@ -19,7 +19,8 @@ enum {
     REACH_TERM = 16,     /* Add and Mul: a bias or a scale, or a piece of a formula */
     REACH_COLOUR = 32,   /* few numbers that meet the model's input before any weights */
     REACH_RATIO = 64,    /* a divisor or an exponent */
-    REACH_FLOW = 128     /* becomes data: Concat, Where, Expand, Sub ... */
+    REACH_FLOW = 128,    /* becomes data: Concat, Where, Expand, Sub ... */
+    REACH_SETTING = 256  /* a bound or a filling value, which has a derivative (OpDef.tunable_in) */
 };
 
 typedef struct {
@@ -27,17 +28,22 @@ typedef struct {
     bool *live;        /* by node index: some output needs it */
     bool *constant;    /* by value id: computed from constants alone */
     bool *raw;         /* by value id: computed from an input without any operator with weights */
-    uint8_t *reach;    /* by value id: REACH_; 0: nothing that could be differentiated */
+    uint16_t *reach;   /* by value id: REACH_; 0: nothing that could be differentiated */
     bool *both;        /* by value id: one number that scales both factors of a matrix product, as attention's is */
     bool *spread;      /* by value id: is added to several channels behind weights (told of one number alone) */
     bool *by_instance; /* by value id: scale or bias of an InstanceNormalization, as a GroupNorm may be written */
     bool *normalises;  /* by value id: mean or variance of a batch-norm that is written as a formula */
+    bool *weighs;      /* by value id: does nothing but multiply the terms of a loss */
+    bool *of_loss;     /* by value id: only a loss depends on it, and the file has other outputs */
 } Reach;
 
 Status reach_find(Reach *r, const Graph *g, Arena *a) CHECKED;
 
 /* ---- batch_norm_formula.c ---- */
 Status formula_find(Reach *r, Arena *a) CHECKED; /* fills `normalises` */
+
+/* ---- loss_weights.c ---- */
+Status loss_weights_find(Reach *r, const BuildOptions *opt, Arena *a) CHECKED; /* fills `weighs`, `of_loss` */
 
 /* ---- parameters_values.c: what the numbers tell ---- */
 typedef enum {
@@ -101,8 +107,32 @@ typedef enum { PATTERN_SILENT, PATTERN_TRAIN, PATTERN_FREEZE } PatternRule;
 /* What --train and --freeze say of a name: the pattern with the most characters that are no wildcards decides, --freeze
  * among equals.  `pattern`, if not NULL, gets it. */
 PatternRule pattern_rule(const BuildOptions *opt, const char *name, const char **pattern);
+bool pattern_is_name(const char *pattern); /* it has no wildcard */
 /* E_INVALID lists the patterns that match no float constant and no BatchNormalization. */
 Status pattern_check(const BuildOptions *opt, const Graph *g) CHECKED;
+
+/* ---- parameters_obeyed.c: parameters by name, file or flag that are not trained ---- */
+#define REASON_NOT_READ "the forward pass does not use it"
+
+typedef struct {
+    bool trained, guess;
+    const char *reason;
+} Verdict;
+
+typedef struct {
+    Graph *g;
+    PassCtx *ctx;
+    Reach reach;
+    ParameterMatch list;  /* of --parameters; NULLs without */
+    bool *read;           /* by value id: by a node that some output needs, or it is an output */
+    Verdict *verdict;     /* by value id, of float constants */
+    bool literal_weights; /* the file keeps its weights in Constant nodes */
+    bool torch_export;
+} Parameters;
+
+/* E_INVALID where all that a --train pattern or --parameters names stays fixed.  Warns of parameters that no derivative
+ * reaches, with the node where their way ends. */
+Status parameters_obeyed(const Parameters *p) CHECKED;
 
 /* ---- parameters_note.c: what exporters lose ---- */
 Status exporter_notes(const Graph *g, Report *report, const Reach *r, Arena *a) CHECKED;

@@ -20,6 +20,8 @@ static int literal_characters(const char *pattern)
     return n;
 }
 
+bool pattern_is_name(const char *pattern) { return !strpbrk(pattern, "*?[\\"); }
+
 static const char *best_match(const char *const *pattern, int n, const char *name)
 {
     const char *best = NULL;

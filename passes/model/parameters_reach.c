@@ -74,12 +74,16 @@ static bool follows_weights(const Reach *r, const Node *n, int i)
     return from && has_weights(from);
 }
 
-static uint8_t reach_of_input(const Reach *r, const Node *n, int i)
+static bool is_tunable(const Node *n, int i) { return i < 8 && n->op->tunable_in >> i & 1; }
+
+static uint16_t reach_of_input(const Reach *r, const Node *n, int i)
 {
     if (i < 8 && n->op->running_in >> i & 1)
         return REACH_STATISTIC;
     if (!differentiable(r->g, n, i))
         return 0;
+    if (is_tunable(n, i))
+        return REACH_SETTING;
     if (has_weights(n) && i < 8 && n->op->param_in >> i & 1)
         return n->op->flags & OPF_NORM ? REACH_NORM : REACH_WEIGHT;
     if (n->op->flags & OPF_SUM && follows_weights(r, n, i))
@@ -101,9 +105,9 @@ static bool is_spread(const Reach *r, const Node *n, int i)
     return axis >= 0 && axis < s->rank && s->dim[axis] > 1;
 }
 
-static uint8_t reach_of_outputs(const Reach *r, const Node *n)
+static uint16_t reach_of_outputs(const Reach *r, const Node *n)
 {
-    uint8_t reach = 0;
+    uint16_t reach = 0;
 
     for (int i = 0; i < n->n_out; i++)
         reach |= has_value(n->out[i]) ? r->reach[n->out[i].i] : 0;
@@ -148,7 +152,7 @@ static void find_reach(Reach *r)
     for (uint32_t i = g->n_node; i-- > 0;) {
         const Node *n = g->node[i];
         bool through = n->op && r->live[i] && is_constant(r, n);
-        uint8_t of_outputs = through ? reach_of_outputs(r, n) : 0;
+        uint16_t of_outputs = through ? reach_of_outputs(r, n) : 0;
 
         find_both(r, n);
         for (int k = 0; n->op && r->live[i] && k < n->n_in; k++) {
@@ -166,7 +170,7 @@ Status reach_find(Reach *r, const Graph *g, Arena *a)
     r->live = ARENA_NEW(a, bool, g->n_node);
     r->constant = ARENA_NEW(a, bool, g->n_value);
     r->raw = ARENA_NEW(a, bool, g->n_value);
-    r->reach = ARENA_NEW(a, uint8_t, g->n_value);
+    r->reach = ARENA_NEW(a, uint16_t, g->n_value);
     r->both = ARENA_NEW(a, bool, g->n_value);
     r->spread = ARENA_NEW(a, bool, g->n_value);
     if (!r->both || !r->spread || !r->live || !r->constant || !r->raw || !r->reach)

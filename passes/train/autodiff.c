@@ -1,7 +1,7 @@
 /* autodiff: the gradients of each loss by the parameters that it trains (graph/autodiff.c). */
 #include "graph/autodiff.h"
 
-#include "passes/pass.h"
+#include "passes/model/parameters.h"
 #include "passes/report.h"
 #include "passes/update_groups.h"
 
@@ -71,6 +71,34 @@ static Status differentiate(Graph *g, PassCtx *ctx, int k, int n, const ValueId 
     return n_found ? ST_OK : no_gradient(ctx->opt, k, m);
 }
 
+/* E_INVALID where the loss depends on nothing that a pattern of --train decides.  Of patterns that match what is fixed
+ * alone passes/model/parameters_obeyed.c tells. */
+static Status check_train_patterns(const Graph *g, PassCtx *ctx, int n, const ValueId *param, const ValueId *grad)
+{
+    Problems wrong = { 0 };
+
+    for (int k = 0; k < ctx->opt->n_train; k++) {
+        const char *pattern;
+        bool any = false;
+        int first = n;
+        WayEnd end;
+
+        for (int i = 0; i < n && !any; i++) {
+            if (pattern_rule(ctx->opt, value(g, param[i])->name, &pattern) != PATTERN_TRAIN ||
+                pattern != ctx->opt->train[k])
+                continue;
+            any = has_value(grad[i]);
+            first = i < first ? i : first;
+        }
+        if (any || first == n)
+            continue;
+        TRY(report_way_end(&end, g, param[first], ctx->scratch));
+        problems_add(&wrong, "--train '%s' trains nothing: the way of '%s' to the loss ends at %s", ctx->opt->train[k],
+                     value(g, param[first])->name, end.node ? node_text(g, end.node) : "an output");
+    }
+    return problems_fail(&wrong, E_INVALID, "what is trained");
+}
+
 static Status run(Graph *g, PassCtx *ctx)
 {
     ValueId *param = ARENA_NEW(ctx->scratch, ValueId, g->n_value), *grad;
@@ -83,6 +111,7 @@ static Status run(Graph *g, PassCtx *ctx)
     for (int k = 0; k <= ctx->opt->n_group; k++)
         if (update_group_loss(ctx->opt, k) == k)
             TRY(differentiate(g, ctx, k, n, param, grad));
+    TRY(check_train_patterns(g, ctx, n, param, grad));
     graph_remove_output(g, OUT_SCALED_LOSS);
     for (int i = 0; i < n; i++) {
         const char *name = arena_printf(g->arena, OUT_GRAD_PREFIX "%s", value(g, param[i])->name);

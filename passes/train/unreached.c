@@ -11,11 +11,12 @@ typedef struct {
     bool *from; /* by value id: it follows from the parameter by derivatives */
     bool *read; /* likewise: and something is computed from it */
     const Node *stop, *end;
+    bool setting; /* that is what `stop` takes it for */
 } Walk;
 
 static bool stops(const Graph *g, const Node *n)
 {
-    if (n->op->grad == grad_none || (n->op->flags & OPF_ZERO_GRAD))
+    if (n->op->grad == grad_none || n->op->flags & (OPF_ZERO_GRAD | OPF_SHAPE_ONLY))
         return true;
     for (int i = 0; i < n->n_out; i++)
         if (has_value(n->out[i]) && dtype_is_float(value(g, n->out[i])->dtype))
@@ -23,23 +24,30 @@ static bool stops(const Graph *g, const Node *n)
     return true;
 }
 
-static bool follows(const Walk *w, const Node *n)
+/* Sets `setting` where all that the node reads of it are its settings. */
+static bool follows(const Walk *w, const Node *n, bool *setting)
 {
     bool reads = false;
 
+    *setting = true;
     for (int i = 0; i < n->n_in; i++)
-        if (has_value(n->in[i]) && w->from[n->in[i].i])
+        if (has_value(n->in[i]) && w->from[n->in[i].i]) {
             reads = w->read[n->in[i].i] = true;
+            *setting = *setting && i < 8 && n->op->setting_in >> i & 1;
+        }
     return reads;
 }
 
 static void follow(Walk *w, ValueId param)
 {
+    bool setting;
+
     w->from[param.i] = true;
     FOR_NODES(w->g, n) {
-        if (!follows(w, n))
+        if (!follows(w, n, &setting))
             continue;
-        if (stops(w->g, n)) {
+        if (setting || stops(w->g, n)) {
+            w->setting = w->stop ? w->setting : setting;
             w->stop = w->stop ? w->stop : n;
             continue;
         }
@@ -55,28 +63,36 @@ static void follow(Walk *w, ValueId param)
     }
 }
 
-Status report_unreached(Report *r, const Graph *g, ValueId param, const char *loss)
+Status report_way_end(WayEnd *out, const Graph *g, ValueId param, Arena *scratch)
 {
-    const Value *v = value(g, param);
-    Walk w = { g, r ? ARENA_NEW(r->arena, bool, g->n_value) : NULL, r ? ARENA_NEW(r->arena, bool, g->n_value) : NULL,
-               NULL, NULL };
-    char shape[SHAPE_TEXT];
+    Walk w = { .g = g, .from = ARENA_NEW(scratch, bool, g->n_value), .read = ARENA_NEW(scratch, bool, g->n_value) };
 
-    if (!r)
-        return ST_OK;
     if (!w.from || !w.read)
         return FAIL_NOMEM();
     follow(&w, param);
+    *out = (WayEnd){ w.stop ? w.stop : w.end, w.stop != NULL, w.setting };
+    return ST_OK;
+}
+
+Status report_unreached(Report *r, const Graph *g, ValueId param, const char *loss)
+{
+    const Value *v = value(g, param);
+    char shape[SHAPE_TEXT];
+    WayEnd end;
+
+    if (!r)
+        return ST_OK;
+    TRY(report_way_end(&end, g, param, r->arena));
     shape_text(v->shape, shape);
-    if (loss && (w.stop || w.end))
+    if (loss && end.node)
         return report_note(r, NOTE_NO_GRADIENT, v->name,
                            "shape %s: its group's loss '%s' does not depend on it: its way ends at %s", shape, loss,
-                           node_text(g, w.stop ? w.stop : w.end));
-    if (w.stop)
+                           node_text(g, end.node));
+    if (end.stops)
         return report_note(r, NOTE_NO_GRADIENT, v->name, "shape %s: the way to the loss ends at %s", shape,
-                           node_text(g, w.stop));
-    if (w.end)
+                           node_text(g, end.node));
+    if (end.node)
         return report_note(r, NOTE_NO_GRADIENT, v->name, "shape %s: used, but not for the loss: its way ends at %s",
-                           shape, node_text(g, w.end));
+                           shape, node_text(g, end.node));
     return report_note(r, NOTE_NO_GRADIENT, v->name, "shape %s: the forward pass does not use it", shape);
 }

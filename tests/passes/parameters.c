@@ -414,6 +414,84 @@ static void test_exporter(void)
 }
 
 /* Embedding(3, 2, padding_idx=0) and what only resembles one: the rows are trained and looked up by the input. */
+/* w ends at Round, of the others the bound is a parameter by its name and the filling value by nothing. */
+static const char unreached[] =
+    "graph \"g\" { input %x : float32[2,3]\n const %fc.weight : float32[3,3] = {1,2,3,4,5,6,7,8,1}\n"
+    "const %q.weight : float32[3,3] = {1,2,3,4,5,6,7,8,9}\n const %act.scale : float32[] = {3}\n"
+    "const %fill : float32[] = {0.5}\n const %pads : int64[4] = {0,1,0,1}\n const %low : float32[] = {0.25}\n"
+    "%h = MatMul(%x, %fc.weight)\n %c = Clip(%h, %low, %act.scale)\n %r = Round(%q.weight)\n %m = MatMul(%c, %r)\n"
+    "%p = Pad(%m, %pads, %fill)\n output \"y\" = %p }";
+
+static void check_refused(const BuildOptions *opt, const char *message)
+{
+    Graph *g = read_graph(unreached, "pytorch", NULL);
+
+    if (g)
+        CHECK_FAILS(E_INVALID, message, find(g, opt, NULL));
+    graph_free(g);
+}
+
+static void test_unreached(void)
+{
+    const ParameterKey key[] = { { .name = "q.weight" }, { .name = "fc.weight" } };
+    const ParameterList list = { "list.txt", key, 1 }, both = { "list.txt", key, 2 };
+    const char *const all[] = { "*" }, *const one[] = { "q.*" }, *const fill[] = { "fill" };
+    const Mark literal[] = { { "low", ORIGIN_NODE, SAID_NOTHING, NULL },
+                             { "fill", ORIGIN_NODE, SAID_NOTHING, NULL },
+                             { NULL, 0, 0, NULL } };
+    BuildOptions opt = { .mode = BUILD_TRAIN, .train = all, .n_train = 1 };
+    Report *r = decisions(unreached, "pytorch", literal, NULL);
+
+    check_decisions(r, "fc.weight+ q.weight- act.scale+ low- fill-");
+    check_notes(r, NOTE_NO_GRADIENT, (const char *const[]){ "not trained: the way to the loss ends at Round", NULL });
+    report_free(r);
+    r = decisions(unreached, "", literal, NULL);
+    check_decisions(r, "fc.weight+ act.scale+? low- fill-");
+    report_free(r);
+    r = decisions(unreached, "pytorch", literal, &opt); /* a wildcard means no numbers of the code, a name does */
+    check_decisions(r, "fc.weight+ q.weight- act.scale+ low- fill-");
+    check_notes(r, NOTE_OTHER,
+                (const char *const[]){ "matches what no derivative reaches and stays fixed: 'q.weight'", NULL });
+    report_free(r);
+    opt.train = fill;
+    r = decisions(unreached, "pytorch", literal, &opt);
+    check_decisions(r, "fill+ low-");
+    report_free(r);
+    opt.train = one;
+    check_refused(
+        &opt,
+        "--train 'q.*' trains nothing: 'q.weight': no derivative reaches it: its way to the outputs ends at Round");
+    opt = (BuildOptions){ .mode = BUILD_TRAIN, .parameters = &list };
+    check_refused(&opt, "--parameters list.txt trains nothing: 'q.weight'");
+    opt.parameters = &both;
+    r = decisions(unreached, "pytorch", literal, &opt);
+    check_decisions(r, "fc.weight+ q.weight-");
+    check_notes(r, NOTE_NO_GRADIENT, (const char *const[]){ "not trained: the way to the loss ends at Round", NULL });
+    report_free(r);
+}
+
+/* The weights of classes multiply terms; a scale of the scores has a logarithm behind it, and other outputs see the
+ * first. */
+static const char weighed[] =
+    "graph \"g\" { input %x : float32[2,3]\n input %t : float32[2,5]\n const %fc.weight : float32[3,5] = all 0.5\n"
+    "const %crit.weight : float32[5] = {1,2,3,4,9}\n const %crit.temper : float32[5] = {1,2,3,4,9}\n"
+    "const %crit.norm : float32[5] = {1,2,3,4,9}\n const %out.weight : float32[5] = {1,2,3,4,9}\n"
+    "%h = MatMul(%x, %fc.weight)\n %y = Mul(%h, %out.weight)\n %s = Mul(%y, %crit.temper)\n %p = Sigmoid(%s)\n"
+    "%l = Log(%p)\n %e = Mul(%l, %t)\n %w = Mul(%e, %crit.weight)\n %v = Mul(%w, %crit.norm)\n"
+    "%a = ReduceMean(%v) {keepdims=0}\n %n = ReduceMean(%crit.norm) {keepdims=0}\n %loss = Div(%a, %n)\n"
+    "output \"scores\" = %y\n output \"loss\" = %loss }";
+
+static void test_loss_weights(void)
+{
+    const Mark said[] = { { "crit.weight", ORIGIN_INITIALIZER, SAID_PARAMETER, NULL },
+                          { "crit.norm", ORIGIN_INITIALIZER, SAID_BUFFER, NULL },
+                          { NULL, 0, 0, NULL } };
+
+    check(weighed, "pytorch", NULL, "fc.weight+ out.weight+ crit.weight-? crit.norm-? crit.temper+?");
+    check(weighed, "", NULL, "fc.weight+ out.weight+ crit.weight-? crit.norm-? crit.temper+?");
+    check(weighed, "pytorch", said, "fc.weight+ crit.weight+ crit.norm- crit.temper+?");
+}
+
 static void test_padding(void)
 {
     const struct {
@@ -470,4 +548,5 @@ DEFINE_SUITE(parameters, { "reach", test_reach }, { "origin", test_origin }, { "
              { "steps", test_steps }, { "scale", test_scale }, { "said", test_said }, { "folded", test_folded },
              { "patterns", test_patterns }, { "state_dict", test_state_dict }, { "name_list", test_name_list },
              { "exporter", test_exporter }, { "padding", test_padding }, { "summary", test_summary },
-             { "norms as formulas", test_norm_formulas });
+             { "norms as formulas", test_norm_formulas }, { "unreached", test_unreached },
+             { "loss weights", test_loss_weights });
