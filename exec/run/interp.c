@@ -153,6 +153,8 @@ static Status run_lowered(Tensor **out, Arena *arena, Graph *apart, const Node *
         const Tensor *t = value_const(apart, apart->output[i].value);
 
         out[i] = NULL;
+        if (has_value(n->out[i]) && !t)
+            return FAIL(E_INTERNAL, "%s: its lowered form does not compute output %d", n->op->name, i);
         if (has_value(n->out[i]) && !(out[i] = tensor_copy(arena, t)))
             return FAIL_NOMEM();
     }

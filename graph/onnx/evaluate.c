@@ -50,6 +50,31 @@ static void seed_node(Graph *g, Node *n, uint64_t seed)
     node_set_attr(g, n, &(Attr)FLOAT("seed", (double)(((z ^ z >> 31) >> 11) | 1)));
 }
 
+/* Sets the mode of inference.  Outputs that the node has in training alone are, from then on, what op->train put in
+ * their place: running statistics stay as they were.  The graph lists the outputs for that while, so that graph_replace
+ * follows them. */
+static Status set_mode(Importer *im, Node *n)
+{
+    Graph *g = im->g;
+    const int base = g->n_output, n_out = n->n_out;
+    ValueId *made = ARENA_NEW(im->scratch, ValueId, n_out);
+    const Tensor *t;
+
+    if (!n->op->train || im->run->file_modes)
+        return ST_OK;
+    if (!made)
+        return FAIL_NOMEM();
+    for (int i = 0; i < n_out; i++)
+        graph_add_output(g, "", made[i] = n->out[i]);
+    TRY(g->status);
+    TRY(n->op->train(g, n, &(TrainMode){ 0 }));
+    for (int i = n->n_out; i < n_out; i++)
+        if (has_value(made[i]) && (t = value_const(g, g->output[base + i].value)))
+            TRY(evaluate_fix(im, made[i], t));
+    g->n_output = base;
+    return g->status;
+}
+
 /* A node whose inputs are constants, as its outputs become. */
 static Status compute(Importer *im, Node *n)
 {
@@ -61,8 +86,7 @@ static Status compute(Importer *im, Node *n)
         return FAIL_NOMEM();
     for (int i = 0; i < n->n_in; i++)
         in[i] = in_const(g, n, i);
-    if (n->op->train && !im->run->file_modes)
-        TRY(n->op->train(g, n, &(TrainMode){ 0 }));
+    TRY(set_mode(im, n));
     seed_node(g, n, im->run->seed);
     TRY(node_infer(g, n));
     TRY(im->eval(g->arena, g, n, in, out));
@@ -102,19 +126,18 @@ bool evaluate_waits(const Importer *im, const Body *b, const Onnx__NodeProto *p)
     const int64_t opset = opset_of(b, p->domain);
     const OpDef *op = op_find(p->domain && *p->domain ? p->domain : NULL, p->op_type);
 
-    im->run->body = b;
     return im->run->compute && !b->up && op && opset >= op_oldest(op) && !is_flow_operator(p->op_type) &&
            !is_of_strings(im, b, p);
 }
 
 /* What an older spelling became stands behind the node that reads it. */
-Status evaluate_read(Importer *im)
+Status evaluate_read(Importer *im, const Body *b)
 {
     Graph *g = im->g;
     bool left = true;
 
     if (im->run->compute)
-        TRY(evaluate_part(im));
+        TRY(evaluate_part(im, b));
     while (left) {
         const Node *waits = NULL;
         bool any = false;
@@ -190,7 +213,8 @@ Status evaluate_input(Importer *im, ScopeEntry *e, const Onnx__ValueInfoProto *p
 
 /* ---- outputs ---- */
 
-static Status take_output(OnnxValue *out, Importer *im, const ScopeEntry *e, const Onnx__ValueInfoProto *p)
+static Status take_output(OnnxValue *out, Importer *im, const Body *b, const ScopeEntry *e,
+                          const Onnx__ValueInfoProto *p)
 {
     const ValueId *item = &e->value;
     const Tensor **copy;
@@ -204,13 +228,16 @@ static Status take_output(OnnxValue *out, Importer *im, const ScopeEntry *e, con
         return FAIL(E_UNSUPPORTED, "output '%s': %s", p->name, e->problem);
     if (e->sequence)
         TRY(sequence_items(&item, &n, im, e->sequence, p->name));
-    TRY(evaluate_read(im)); /* of a sequence that was cut up only now */
+    TRY(evaluate_read(im, b)); /* of a sequence that was cut up only now */
     n = e->nothing ? 0 : n;
     if (!(copy = ARENA_NEW(im->run->arena, const Tensor *, n)))
         return FAIL_NOMEM();
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < n; i++) {
+        if (!value_const(im->g, item[i]))
+            return FAIL(E_INTERNAL, "output '%s' was not computed", p->name);
         if (!(copy[i] = tensor_copy(im->run->arena, value_const(im->g, item[i]))))
             return FAIL_NOMEM();
+    }
     out->n = n;
     out->item = copy;
     return ST_OK;
@@ -221,7 +248,7 @@ Status evaluate_outputs(Importer *im, const Body *b)
     const Onnx__GraphProto *gp = im->model->graph;
     Evaluation *run = im->run;
 
-    TRY(evaluate_read(im));
+    TRY(evaluate_read(im, b));
     if (!(run->output = ARENA_NEW(run->arena, OnnxNamedValue, gp->n_output)))
         return FAIL_NOMEM();
     for (size_t i = 0; i < gp->n_output; i++) {
@@ -232,7 +259,7 @@ Status evaluate_outputs(Importer *im, const Body *b)
             return FAIL(E_MODEL, "output '%s' is made by no node", name);
         if (!(run->output[i].name = arena_strdup(run->arena, name)))
             return FAIL_NOMEM();
-        TRY(take_output(&run->output[i].value, im, e, gp->output[i]));
+        TRY(take_output(&run->output[i].value, im, b, e, gp->output[i]));
         run->n_output++;
     }
     return im->g->status;

@@ -15,15 +15,14 @@ typedef struct Evaluation {
     Arena *arena;    /* of what is given and returned */
     OnnxNamedValue *output;
     int n_output, n_given;
-    uint32_t n_read;  /* nodes of the graph that have been computed */
-    const Body *body; /* the one whose node was read last */
-    bool *is_data;    /* by value, for those below n_data: given, or computed */
+    uint32_t n_read; /* nodes of the graph that have been computed */
+    bool *is_data;   /* by value, for those below n_data: given, or computed */
     uint32_t n_data;
 } Evaluation;
 
 /* The value is this tensor from now on, which lives as long as the graph. */
 Status evaluate_fix(Importer *im, ValueId v, const Tensor *t) CHECKED;
-/* Computes together what was read since the last evaluate_read, if that is worth it and can be. */
-Status evaluate_part(Importer *im) CHECKED;
+/* Computes together what was read of the body since the last evaluate_read, if that is worth it and can be. */
+Status evaluate_part(Importer *im, const Body *b) CHECKED;
 
 #endif

@@ -94,20 +94,43 @@ static Status make_inputs(Part *p)
     return rewrite_end(p->part);
 }
 
-/* Of what nodes make that are not computed yet. */
+static void add_output(Part *p, ValueId v)
+{
+    p->to[p->n_to++] = v;
+    graph_add_output(p->part, value(p->part, v)->name, v);
+}
+
+/* The names that are read later and whose nodes are not computed yet. */
+static void add_named_outputs(Part *p, const Body *b)
+{
+    for (size_t i = 0; i < b->scope.cap; i++) {
+        const ScopeEntry *e = &b->scope.slot[i];
+
+        if (e->name && has_value(e->value) && value(p->im->g, e->value)->producer && scope_find(&p->later, e->name))
+            add_output(p, e->value);
+    }
+}
+
+/* Within a function or a subgraph all that the nodes make: the operator around it may hold values that have no name. */
+static void add_all_outputs(Part *p)
+{
+    const Graph *g = p->im->g;
+
+    for (uint32_t i = p->im->run->n_read; i < g->n_node; i++)
+        for (int k = 0; g->node[i]->op && k < g->node[i]->n_out; k++)
+            if (has_out(g->node[i], k))
+                add_output(p, g->node[i]->out[k]);
+}
+
 static Status make_outputs(Part *p, const Body *b)
 {
     if (!(p->to = ARENA_NEW(p->im->scratch, ValueId, p->part->n_value)))
         return FAIL_NOMEM();
     p->part->n_output = 0;
-    for (size_t i = 0; i < b->scope.cap; i++) {
-        const ScopeEntry *e = &b->scope.slot[i];
-
-        if (!e->name || !has_value(e->value) || !value(p->im->g, e->value)->producer || !scope_find(&p->later, e->name))
-            continue;
-        p->to[p->n_to++] = e->value;
-        graph_add_output(p->part, value(p->part, e->value)->name, e->value);
-    }
+    if (b->up)
+        add_all_outputs(p);
+    else
+        add_named_outputs(p, b);
     return p->part->status;
 }
 
@@ -156,14 +179,14 @@ static Status compute(Part *p)
     return st == E_UNSUPPORTED ? ST_OK : st ? st : take(p, out);
 }
 
-Status evaluate_part(Importer *im)
+Status evaluate_part(Importer *im, const Body *b)
 {
     Part p = { .im = im, .later.arena = im->scratch };
     Status st;
 
-    if (!im->run->body || !is_worth_it(im))
+    if (!is_worth_it(im))
         return ST_OK;
-    st = build(&p, im->run->body);
+    st = build(&p, b);
     if (!st && p.n_to)
         st = compute(&p);
     graph_free(p.part);

@@ -95,7 +95,7 @@ static Status sample(ValueId *out, const Flow *f, size_t i, int64_t at)
     index = graph_add_const(g, "sample", &(Tensor){ DT_INT64, scalar, &at });
     *out = import_emit(g, &op_Gather, ATTRS(INT("axis", 0)), 2, (ValueId[]){ x, index });
     TRY(g->status);
-    return f->im->run ? evaluate_read(f->im) : ST_OK;
+    return f->im->run ? evaluate_read(f->im, f->b) : ST_OK;
 }
 
 /* How many trips a sample has; those behind them are not told by the operator, and zeros here. */

@@ -316,10 +316,10 @@ static Status import_node(Importer *im, Body *b, const Onnx__NodeProto *p)
         f = NULL; /* which says how it is computed where nobody brings it */
     waits = !f && im->run && evaluate_waits(im, b, p);
     if (im->run && !waits)
-        TRY(evaluate_read(im));
+        TRY(evaluate_read(im, b));
     st = f ? import_call(im, b, p, f) : import_operator(im, b, p);
     if (!st && im->run)
-        return waits ? ST_OK : evaluate_read(im);
+        return waits ? ST_OK : evaluate_read(im, b);
     if (st != E_UNSUPPORTED || im->run)
         return st;
     problems_add(&im->problems, "%s", status_message());

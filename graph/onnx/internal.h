@@ -227,8 +227,8 @@ Status branch_choose(ScopeEntry *e, Importer *im, ValueId condition, const Scope
                      const char *output) CHECKED;
 
 /* ---- evaluate.c ---- */
-/* Computes what was read since the last call. */
-Status evaluate_read(Importer *im) CHECKED;
+/* Computes what was read since the last call, the last of it of the body. */
+Status evaluate_read(Importer *im, const Body *b) CHECKED;
 /* Node p of the body, which is read next, need not be computed before others are read: all that it becomes is nodes, of
  * whatever values its inputs have. */
 bool evaluate_waits(const Importer *im, const Body *b, const Onnx__NodeProto *p);

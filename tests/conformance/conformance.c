@@ -243,6 +243,17 @@ static void test_round_trip(void)
             TEST_FAIL("%s: %s", tests[i].name, tests[i].text);
 }
 
+static void test_interpreted(void)
+{
+    const char *folder = strrchr(CU_get_current_test()->pName, ' ') + 1;
+    size_t len = strlen(folder);
+
+    for (int i = 0; i < n_test; i++)
+        if (!strncmp(tests[i].name, folder, len) && tests[i].name[len] == '/' &&
+            !official_interpret(&tests[i], listed(types_only, tests[i].name)))
+            TEST_FAIL("%s: %s", tests[i].name, tests[i].text);
+}
+
 static void write_results(void)
 {
     static const char *const word[] = { "passed", "WRONG", "refused", "unsupported" };
@@ -263,8 +274,8 @@ static void write_results(void)
 
 static const TestCase *list(void)
 {
-    static TestCase cases[2 * MAX_LINES + 2 * MAX_FOLDERS + 2];
-    static char names[2 * MAX_FOLDERS][96];
+    static TestCase cases[2 * MAX_LINES + 3 * MAX_FOLDERS + 2];
+    static char names[3 * MAX_FOLDERS][96];
     int n = 0;
 
     if (!(tests = calloc(MAX_OFFICIAL, sizeof *tests)))
@@ -283,10 +294,12 @@ static const TestCase *list(void)
         if (!op_list[i]->domain && !*exceptions_of(op_list[i]->name))
             n = list_operator(cases, n, op_list[i]->name);
     for (int i = 0; i < n_folder; i++) {
-        snprintf(names[2 * i], sizeof names[0], "no wrong answer in %s", folders[i].name);
-        cases[n++] = (TestCase){ names[2 * i], test_nothing_wrong };
-        snprintf(names[2 * i + 1], sizeof names[0], "round trip of %s", folders[i].name);
-        cases[n++] = (TestCase){ names[2 * i + 1], test_round_trip };
+        snprintf(names[3 * i], sizeof names[0], "no wrong answer in %s", folders[i].name);
+        cases[n++] = (TestCase){ names[3 * i], test_nothing_wrong };
+        snprintf(names[3 * i + 1], sizeof names[0], "round trip of %s", folders[i].name);
+        cases[n++] = (TestCase){ names[3 * i + 1], test_round_trip };
+        snprintf(names[3 * i + 2], sizeof names[0], "interpreted: %s", folders[i].name);
+        cases[n++] = (TestCase){ names[3 * i + 2], test_interpreted };
     }
     return cases;
 }

@@ -26,6 +26,11 @@ typedef struct {
 /* Fills in op, outcome and text.  `types_only`: values are random, only types and shapes are compared. */
 void official_run(Official *t, bool types_only);
 
+/* dpx_check by the interpreter, and dpx_interpret of the inputs of each data set, in the file's modes and in those of
+ * inference: the former must give the expected outputs where the test passed, all must end without a fault of ours.
+ * Else t->text tells why. */
+bool official_interpret(Official *t, bool types_only);
+
 /* import(export(import(model))) gives the same graph; true also when the model is not imported.  Else t->text tells
  * why. */
 bool official_round_trip(Official *t);
