@@ -37,24 +37,43 @@ Status options_set_split(const Setting *r, void *to, const char *value)
     return ST_OK;
 }
 
+/* "N,N,...": how many numbers the text is, of which v gets four; 0: it is something else. */
+static int read_numbers(double v[4], const char *value)
+{
+    const char *at = value;
+    double x;
+    int n = 0;
+
+    for (;; at++) {
+        const size_t len = strcspn(at, ",");
+
+        if (!text_to_float64(&x, at, len))
+            return 0;
+        if (n < 4)
+            v[n] = x;
+        n++;
+        if (!*(at += len))
+            return n;
+    }
+}
+
 /* A file; or, of one that was read, what sums cost: "SECONDS,SECONDS_PER_BYTE,FLOPS,0 or 1". */
 Status options_set_links(const Setting *r, void *to, const char *value)
 {
     Options *o = to;
     SumCost *cost = ARENA_NEW(o->arena, SumCost, 1);
     double v[4] = { 0 };
-    const char *at = value;
-    int n = 0;
+    const int n = read_numbers(v, value);
+    const bool costs =
+        n == 4 && v[0] >= 0 && v[1] >= 0 && v[2] > 0 && isfinite(v[0] + v[1] + v[2]) && (v[3] == 0 || v[3] == 1);
 
     if (!cost)
         return FAIL_NOMEM();
-    for (; n < 4 && text_to_float64(&v[n], at, strcspn(at, ",")) && v[n] >= 0 && isfinite(v[n]); n++)
-        at += strcspn(at, ",") + (n < 3);
+    if (!*value || (n && !costs))
+        return setting_bad(r, value, "a file, auto, or SECONDS,SECONDS_PER_BYTE,FLOPS,0|1 as a checkpoint has it");
     *cost = (SumCost){ v[0], v[1], v[2], v[3] != 0 };
-    if (!*value)
-        return setting_bad(r, value, "a file");
-    o->build.sum_cost = n == 4 && !*at && v[2] > 0 ? cost : NULL;
-    if (!o->build.sum_cost && !(o->links = arena_strdup(o->arena, value)))
+    o->build.sum_cost = costs ? cost : NULL;
+    if (!costs && !(o->links = arena_strdup(o->arena, value)))
         return FAIL_NOMEM();
     return ST_OK;
 }

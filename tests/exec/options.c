@@ -245,7 +245,113 @@ static void test_kinds(void)
     arena_free(a);
 }
 
-DEFINE_SUITE(options, { "PyTorch's schedules", test_torch_schedules }, { "PyTorch's plateaus", test_torch_plateaus },
+/* The text in a block of just its size, so that a sanitizer sees what is read behind it. */
+static Status set_exactly(Options *o, const char *name, const char *text)
+{
+    const size_t size = strlen(text) + 1;
+    char *block = malloc(size);
+    Status st;
+
+    if (!block)
+        return E_NOMEM;
+    memcpy(block, text, size);
+    st = options_set(o, name, block);
+    free(block);
+    return st;
+}
+
+/* What is refused is told by the option's name, and leaves the option as it was. */
+static void try_text(Options *o, const char *name, const char *text)
+{
+    char *before = strdup(options_get(o, name));
+
+    if (set_exactly(o, name, text) && (!before || !*status_message() || strcmp(before, options_get(o, name)) != 0))
+        TEST_FAIL("--%s '%s' was refused and has changed: %.200s", name, text, status_message());
+    free(before);
+}
+
+/* The text, and what is left of it when it is cut off at each place. */
+static void try_cuts(const char *name, const char *text)
+{
+    Options *o = options_create();
+    char cut[64];
+
+    for (size_t n = strlen(text) + 1; n-- > 0;) {
+        snprintf(cut, sizeof cut, "%.*s", (int)n, text);
+        try_text(o, name, cut);
+    }
+    options_free(o);
+}
+
+static void test_exact_texts(void)
+{
+    static const char *const text[] = { "5,5,5,1,2",
+                                        "-1",
+                                        "0x1e5",
+                                        "1.5e-3",
+                                        ",,",
+                                        "1,,1",
+                                        "::1:",
+                                        "x=[1,2,y]",
+                                        "x=y:1;z=lr:2",
+                                        "=1",
+                                        "#;=",
+                                        "cpu*2,cpu:1",
+                                        "cuda:0-3",
+                                        "sim:x.json*2",
+                                        "step:10:0.5",
+                                        "poly:2:1:0",
+                                        "one-cycle:0.3",
+                                        "multi-step:1,2:0.5",
+                                        "output:x:y",
+                                        "balanced",
+                                        "1.5.5",
+                                        "k",
+                                        "12G",
+                                        "groups:3",
+                                        "bias=lr=0.1",
+                                        "adamw",
+                                        "auto",
+                                        "cross-entropy",
+                                        "*",
+                                        "[a-",
+                                        "\\",
+                                        "float16",
+                                        "x=1x2x3",
+                                        "a=b=c",
+                                        "true" };
+
+    for (int i = 0; i < options_count(); i++) {
+        for (size_t k = 0; k < sizeof text / sizeof *text; k++)
+            try_cuts(options_at(i).name, text[k]);
+        try_cuts(options_at(i).name, options_at(i).fallback);
+    }
+}
+
+/* Rows of numbers that are no costs were taken for the names of files, and read behind their end. */
+static void test_links(void)
+{
+    static const char *const wrong[] = { "1",        "5,5,5",     "1,2,3,4",   "1,2,0,1",
+                                         "-1,2,3,1", "1,2,3,1,1", "nan,1,1,1", "inf,1,1,0" };
+    Options *o = options_create();
+
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        CHECK_FAILS(E_INVALID, "--links: expected a file, auto, or SECONDS", set_exactly(o, "links", wrong[i]));
+    CU_ASSERT_PTR_NULL(o->links);
+    CHECK_OK(set_exactly(o, "links", "1e-5,2e-10,3e12,1"));
+    if (!o->build.sum_cost)
+        TEST_FAIL("%s", "no costs");
+    else
+        CU_ASSERT(o->build.sum_cost->seconds == 1e-5 && o->build.sum_cost->per_byte == 2e-10 &&
+                  o->build.sum_cost->flops == 3e12 && o->build.sum_cost->beside);
+    CHECK_OK(set_exactly(o, "links", "5,5,links.json"));
+    CU_ASSERT_PTR_NULL(o->build.sum_cost);
+    CHECK_STR("5,5,links.json", o->links);
+    options_free(o);
+}
+
+DEFINE_SUITE(options, { "every option from blocks of just its text's size", test_exact_texts }, { "links", test_links },
+             { "PyTorch's schedules", test_torch_schedules }, { "PyTorch's plateaus", test_torch_plateaus },
              { "multi-step's steps rise", test_rising_steps }, { "flags of recipes", test_flags_of_recipes },
              { "kinds of settings", test_kinds }, { "refused schedule", test_refused_schedule },
              { "schedule given again", test_schedule_given_again }, { "refused groups", test_refused_groups });
