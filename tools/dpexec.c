@@ -7,9 +7,8 @@
 #include "tools/commands.h"
 #include "tools/launcher.h"
 #include "tools/man.h"
-#include "tools/patience.h"
+#include "tools/program.h"
 #include "tools/progress.h"
-#include "tools/shrunk.h"
 
 static const struct {
     const Command *command;
@@ -115,9 +114,10 @@ static int dispatch(int which, int argc, char **argv)
     return code;
 }
 
-/* Of a command.  What hangs on a device (Runtime.abandon) would hold what its libraries do at exit. */
+/* What hangs on a device (Runtime.abandon) would hold what its libraries do at exit. */
 static int finish(int code)
 {
+    code = tool_end("dpexec", code);
     if (args_device_failed()) {
         (void)fflush(NULL);
         _exit(code);
@@ -125,10 +125,8 @@ static int finish(int code)
     return code;
 }
 
-int main(int argc, char **argv)
+static int run(int argc, char **argv)
 {
-    limit_spinning(argv);
-    catch_shrunk_files();
     if (argc < 2 || !strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")) {
         print_usage();
         return argc < 2 ? EXIT_USAGE : EXIT_DONE;
@@ -141,7 +139,7 @@ int main(int argc, char **argv)
     }
     for (int i = 0; i < N_COMMANDS; i++)
         if (!strcmp(argv[1], commands[i].command->name))
-            return finish(dispatch(i, argc - 2, argv + 2));
+            return dispatch(i, argc - 2, argv + 2);
     if (meant_command(argv[1])) {
         fprintf(stderr, "dpexec: there is no command %s, nor a file: did you mean %s?\n", argv[1],
                 meant_command(argv[1]));
@@ -149,5 +147,11 @@ int main(int argc, char **argv)
     }
     if (is_word(argv[1]))
         return no_command(argv[1]);
-    return finish(dispatch(0, argc - 1, argv + 1));
+    return dispatch(0, argc - 1, argv + 1);
+}
+
+int main(int argc, char **argv)
+{
+    tool_begin("dpexec", argv);
+    return finish(run(argc, argv));
 }

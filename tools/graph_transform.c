@@ -13,8 +13,7 @@
 #include "exec/train/attach.h"
 #include "tools/args.h"
 #include "tools/feed.h"
-#include "tools/patience.h"
-#include "tools/shrunk.h"
+#include "tools/program.h"
 
 static const Flag flags[] = {
     { "until", "PASS", "stop after this pass, NAME:2 the second of its name [all of them]" },
@@ -351,12 +350,7 @@ static Status run(const Args *a)
     return st;
 }
 
-static int finish(const Args *a, Status st)
-{
-    if (!st && fflush(stdout))
-        st = FAIL(E_IO, "cannot write to standard output");
-    return st ? args_failed(a, "graph-transform", st) : EXIT_DONE;
-}
+static int finish(const Args *a, Status st) { return st ? args_failed(a, "graph-transform", st) : EXIT_DONE; }
 
 int main(int argc, char **argv)
 {
@@ -364,8 +358,7 @@ int main(int argc, char **argv)
     Status st;
     Args a;
 
-    limit_spinning(argv);
-    catch_shrunk_files();
+    tool_begin("graph-transform", argv);
     st = args_parse(&a, &command, argc - 1, argv + 1);
     if (!st && a.help)
         args_help(&a, "graph-transform");
@@ -376,5 +369,5 @@ int main(int argc, char **argv)
     else
         code = finish(&a, st ? st : run(&a));
     args_free(&a);
-    return code;
+    return tool_end("graph-transform", code);
 }

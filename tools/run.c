@@ -584,8 +584,6 @@ static int run_measure(const Args *given)
     int code = EXIT_DONE;
     Status st = (a.options = dpx_options_create()) ? measure(&a, &w) : FAIL_NOMEM();
 
-    if (!st && fflush(stdout))
-        st = FAIL(E_IO, "cannot write: %s", strerror(errno));
     if (st)
         code = args_failed(&a, "dpexec", st);
     world_close(&w, code);
@@ -603,7 +601,7 @@ static int list_devices(void)
         print_device(&list[i]);
     if (no_gpu)
         printf("no GPU: %s\n", dpx_error());
-    return fflush(stdout) ? EXIT_FAILED : EXIT_DONE;
+    return EXIT_DONE;
 }
 
 int run_devices(const Args *a)
