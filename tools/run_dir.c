@@ -63,19 +63,25 @@ static int is_checkpoint(const struct dirent *e)
     return !strncmp(e->d_name, "step-", 5) || !strncmp(e->d_name, ".old-step-", 10);
 }
 
-bool run_dir_has_checkpoint(const char *path)
+/* None is there only where the folder is there and has none, or neither it nor a link of its name is. */
+Status run_dir_find_checkpoint(bool *out, const char *path)
 {
     struct dirent **entry;
     char folder[4096];
+    struct stat s;
     int n;
 
+    *out = false;
     snprintf(folder, sizeof folder, "%s/checkpoints", path);
+    if (lstat(folder, &s) && errno == ENOENT)
+        return ST_OK;
     if ((n = scandir(folder, &entry, is_checkpoint, NULL)) < 0)
-        return false;
+        return errno == ENOMEM ? FAIL_NOMEM() : FAIL(E_IO, "%s: cannot read: %s", folder, strerror(errno));
     for (int i = 0; i < n; i++)
         free(entry[i]);
     free(entry);
-    return n > 0;
+    *out = n > 0;
+    return ST_OK;
 }
 
 static bool holds(const char *path, const char *name)
@@ -86,10 +92,7 @@ static bool holds(const char *path, const char *name)
     return !access(file, F_OK);
 }
 
-bool run_dir_is_begun(const char *path)
-{
-    return holds(path, "args.json") || holds(path, "metrics.jsonl") || run_dir_has_checkpoint(path);
-}
+bool run_dir_is_begun(const char *path) { return holds(path, "args.json") || holds(path, "metrics.jsonl"); }
 
 /* metrics.jsonl and args.json become metrics.K.jsonl and args.K.json, K the first number that is free. */
 static Status put_aside(RunDir *r)
@@ -123,15 +126,17 @@ Status run_dir_check_folder(const char *path)
 Status run_dir_open(RunDir *out, const char *path, bool resume)
 {
     char file[4096];
+    bool kept;
 
-    *out = (RunDir){ .lock = -1 };
+    *out = (RunDir){ .lock = -1, .again = -1 };
     if (snprintf(out->path, sizeof out->path, "%s", path) >= (int)sizeof out->path)
         return FAIL(E_IO, "--out: the path is too long");
     TRY(run_dir_check_folder(path));
     if (mkdir(path, 0777) && errno != EEXIST)
         return FAIL(E_IO, "%s: cannot create: %s", path, strerror(errno));
     TRY(lock_folder(out));
-    if (!resume && (run_dir_has_checkpoint(path) || holds(path, "model.onnx")))
+    TRY(run_dir_find_checkpoint(&kept, path));
+    if (!resume && (kept || holds(path, "model.onnx")))
         return FAIL(E_IO, "%s already holds a run: continue it with --resume, or choose another --out", path);
     TRY(sign_lock(out));
     if (!resume)
@@ -162,7 +167,7 @@ void run_dir_close(RunDir *r)
         errno = 0; /* the text is for who finds the lock; it ends all the same */
     if (r->lock >= 0)
         close(r->lock);
-    *r = (RunDir){ .lock = -1 };
+    *r = (RunDir){ .lock = -1, .again = -1 };
 }
 
 /* NULL: no memory. */
@@ -208,24 +213,26 @@ Status run_dir_write_args(const RunDir *r, const Args *a)
 
 /* ---- metrics ---- */
 
-/* Lines up to the first of a later step, or with `evaluates` of an evaluation at `step`; a damaged last line (a crash
- * in mid-write) ends them too. */
-static long bytes_up_to(FILE *f, int64_t step, bool evaluates, bool *evaluated)
+/* Lines up to the first of a later step, or with `evaluates` up to an evaluation at `step`, which *again is the begin
+ * of, else -1; a damaged last line (a crash in mid-write) ends them too. */
+static long bytes_up_to(FILE *f, int64_t step, bool evaluates, long *again)
 {
     char *line = NULL;
     size_t cap = 0;
     ssize_t n;
     long keep = 0;
 
-    while (!*evaluated && (n = getline(&line, &cap, f)) > 0) {
+    *again = -1;
+    while (*again < 0 && (n = getline(&line, &cap, f)) > 0) {
         json_t *j = line[n - 1] == '\n' ? json_loads(line, 0, NULL) : NULL, *at = json_object_get(j, "step");
         bool earlier = json_is_integer(at) && json_integer_value(at) <= step;
 
-        *evaluated = earlier && evaluates && json_integer_value(at) == step && json_object_get(j, "eval_loss");
+        if (earlier && evaluates && json_integer_value(at) == step && json_object_get(j, "eval_loss"))
+            *again = keep;
         json_decref(j);
         if (!earlier)
             break;
-        keep += *evaluated ? 0 : n;
+        keep += n;
     }
     free(line);
     return keep;
@@ -240,10 +247,11 @@ Status run_dir_rewind(RunDir *r, int64_t step, bool evaluates, bool *evaluated)
     *evaluated = false;
     if (!f)
         return FAIL(E_IO, "%s: cannot read: %s", file, strerror(errno));
-    keep = bytes_up_to(f, step, evaluates, evaluated);
+    keep = bytes_up_to(f, step, evaluates, &r->again);
     fclose(f);
     if (truncate(file, keep))
         return FAIL(E_IO, "%s: cannot rewind: %s", file, strerror(errno));
+    *evaluated = r->again >= 0;
     return ST_OK;
 }
 
@@ -388,18 +396,71 @@ Status run_dir_log_step(RunDir *r, const dpx_trainer *t, const dpx_result *resul
     return flush(r);
 }
 
-Status run_dir_log_eval(RunDir *r, int64_t step, double loss, const char *metric, const dpx_metric *measured)
+static Status write_eval(FILE *f, int64_t step, double loss, const char *metric, const dpx_metric *measured)
 {
     char text[NUMBER_TEXT];
 
+    fprintf(f, "{\"step\":%lld,\"eval_loss\":%s", (long long)step, json_number(loss, text));
+    if (metric) {
+        fprintf(f, ",\"eval_%s\":", metric);
+        json_write_metric(f, measured);
+    }
+    TRY(json_write_log(f, "eval_log", measured->log, measured->n_log));
+    fprintf(f, "}\n");
+    return ST_OK;
+}
+
+static Status copy_bytes(FILE *to, const char *path, long n)
+{
+    char block[1 << 16];
+    FILE *from = fopen(path, "r");
+    size_t got = 1;
+
+    for (; from && n && got; n -= (long)got) {
+        got = fread(block, 1, n < (long)sizeof block ? (size_t)n : sizeof block, from);
+        fwrite(block, 1, got, to);
+    }
+    if (from)
+        fclose(from);
+    return n ? FAIL(E_IO, "%s: cannot read: %s", path, strerror(errno)) : ST_OK;
+}
+
+/* The line takes the place of the last one, which begins at r->again: the file is the one before or the new one. */
+static Status replace_last(RunDir *r, const char *line, size_t n)
+{
+    char file[4096];
+    OutFile *to;
+    Status st;
+
+    TRY(outfile_open(&to, run_dir_file(r, "metrics.jsonl", file)));
+    if (!(st = copy_bytes(outfile_stream(to), file, r->again)))
+        fwrite(line, 1, n, outfile_stream(to));
+    TRY(outfile_close(to, st));
+    r->again = -1;
+    fclose(r->metrics);
+    return (r->metrics = fopen(file, "a")) ? ST_OK : FAIL(E_IO, "%s: cannot write: %s", file, strerror(errno));
+}
+
+Status run_dir_log_eval(RunDir *r, int64_t step, double loss, const char *metric, const dpx_metric *measured)
+{
+    char *line = NULL;
+    size_t n = 0;
+    FILE *f;
+    Status st;
+
     if (!r->metrics)
         return ST_OK;
-    fprintf(r->metrics, "{\"step\":%lld,\"eval_loss\":%s", (long long)step, json_number(loss, text));
-    if (metric) {
-        fprintf(r->metrics, ",\"eval_%s\":", metric);
-        json_write_metric(r->metrics, measured);
+    if (!(f = open_memstream(&line, &n)))
+        return FAIL_NOMEM();
+    st = write_eval(f, step, loss, metric, measured);
+    if (fclose(f) && !st)
+        st = FAIL_NOMEM();
+    if (!st && r->again >= 0)
+        st = replace_last(r, line, n);
+    else if (!st) {
+        fwrite(line, 1, n, r->metrics);
+        st = flush(r);
     }
-    TRY(json_write_log(r->metrics, "eval_log", measured->log, measured->n_log));
-    fprintf(r->metrics, "}\n");
-    return flush(r);
+    free(line);
+    return st;
 }

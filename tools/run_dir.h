@@ -11,6 +11,7 @@ typedef struct {
     char path[4000];
     FILE *metrics;
     int lock;       /* descriptor of the locked file; -1: none */
+    long again;     /* where the last line of metrics begins, an evaluation that is written again; -1: none is */
     char aside[32]; /* what metrics.jsonl of an earlier attempt is called now; "": there was none */
 } RunDir;
 
@@ -20,9 +21,9 @@ Status run_dir_check_folder(const char *path) CHECKED;
  * is a checkpoint or a trained model, is refused unless `resume`; what an attempt without either left is kept aside.
  * After a failure run_dir_close. */
 Status run_dir_open(RunDir *out, const char *path, bool resume) CHECKED;
-/* Is there a checkpoint, whole or damaged, in the folder of a run? */
-bool run_dir_has_checkpoint(const char *path);
-/* Has a run begun in the folder? */
+/* Is there a checkpoint, whole or damaged, in the folder of a run?  E_IO: it cannot be told. */
+Status run_dir_find_checkpoint(bool *out, const char *path) CHECKED;
+/* Has a run begun in the folder, if only before its first checkpoint? */
 bool run_dir_is_begun(const char *path);
 /* Can a checkpoint hold the model's state?  E_MODEL lists what has a name that is not UTF-8. */
 Status run_dir_check_names(const dpx_model *m) CHECKED;
@@ -31,7 +32,8 @@ const char *run_dir_file(const RunDir *r, const char *name, char buf[4096]);
 /* args.json: every flag given and every option's value in force. */
 Status run_dir_write_args(const RunDir *r, const Args *a) CHECKED;
 /* Drops the lines of metrics.jsonl that belong to steps after `step`, so that a resumed run writes them once.  With
- * `evaluates` also the evaluation at `step`: `*evaluated` tells that there was one, which the caller writes again. */
+ * `evaluates` `*evaluated` tells that there is an evaluation at `step`: its line stays until run_dir_log_eval writes it
+ * again. */
 Status run_dir_rewind(RunDir *r, int64_t step, bool evaluates, bool *evaluated) CHECKED;
 /* One line a step, one an evaluation; numbers read back to the same bits.  E_IO when the disk is full. */
 typedef struct {

@@ -370,7 +370,12 @@ static Status open_folder(Run *r, const char *out, const char *from)
 /* From where to go on: NULL when the run in the folder ended before its first checkpoint, so that it is begun again. */
 static Status find_checkpoint(const char **from, Run *r)
 {
-    if (!*from || run_dir_has_checkpoint(*from))
+    bool kept;
+
+    if (!*from)
+        return ST_OK;
+    TRY(status_prefix(run_dir_find_checkpoint(&kept, *from), "--resume"));
+    if (kept)
         return ST_OK;
     if (access(*from, F_OK))
         return FAIL(E_IO, "--resume %s: %s", *from, strerror(errno));

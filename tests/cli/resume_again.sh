@@ -1,0 +1,73 @@
+#!/bin/bash
+# Runs that are resumed and do not get far: what the run before has written stays, and a checkpoint that cannot be read is no reason
+# to begin again.
+. "$(dirname "$0")/lib.sh"
+"${PYTHON:-/usr/bin/python3}" - "$DIR" <<'PY'
+import sys
+import numpy as np
+r = np.random.default_rng(3)
+def write(name, n, label=None):
+    target = r.integers(0, 10, n)
+    if label is not None:
+        target[-1] = label
+    np.savez(sys.argv[1] + "/" + name, x=r.standard_normal((n, 64)).astype("f"), target=target)
+write("train", 60)
+write("val", 200)
+write("bad", 200, 77)
+write("long", 100000)
+PY
+run=$DIR/run
+train=("$dpexec" models/mlp.onnx --data "$DIR/train.npz" --loss cross-entropy --batch-size 10 --threads 1 --quiet
+    --eval-every 3 --checkpoint-every 3)
+evaluations() { grep -o '"step":[0-9]*,"eval_loss":[^,}]*' "$1/metrics.jsonl" | tr '\n' ' '; }
+
+# ---- an evaluation that is repeated ----
+check "a run" "${train[@]}" --steps 6 --val "$DIR/val.npz" --out "$run"
+cp "$run/metrics.jsonl" "$DIR/whole.jsonl"
+before=$(evaluations "$run")
+refused 2 "bad.npz" "${train[@]}" --steps 9 --val "$DIR/bad.npz" --resume "$run"
+check "its line stays when it cannot be repeated" test "$(evaluations "$run")" = "$before"
+check "and all lines before it" cmp "$run/metrics.jsonl" "$DIR/whole.jsonl"
+"$dpexec" models/mlp.onnx --data "$DIR/train.npz" --loss cross-entropy --batch-size 10 --threads 1 --eval-every 3 --checkpoint-every 3 \
+    --steps 9 --val "$DIR/long.npz" --resume "$run" 2>"$DIR/said" >/dev/null &
+pid=$!
+until grep -q 'resumed at step 6' "$DIR/said" || ! kill -0 $pid 2>/dev/null; do sleep 0.01; done
+kill -9 $pid
+wait $pid 2>/dev/null
+check "or when the run is killed while it repeats it" test "$(evaluations "$run")" = "$before"
+check "one that is repeated" "${train[@]}" --steps 9 --val "$DIR/val.npz" --resume "$run"
+check "a run that is not resumed" "${train[@]}" --steps 9 --val "$DIR/val.npz" --out "$DIR/once"
+check "each line stands there once" same_run "$DIR/once" "$run"
+
+# ---- checkpoints that cannot be read ----
+# keeps NAME: a run is resumed in vain, and nothing of it is touched.
+keeps() {
+    cp "$run/metrics.jsonl" "$DIR/whole.jsonl"
+    refused 1 "--resume: $run/checkpoints: cannot read: $2" "${train[@]}" --steps 12 --resume "$run"
+    check "$1: nothing is begun again" cmp "$run/metrics.jsonl" "$DIR/whole.jsonl"
+    refused 1 "$run/checkpoints: cannot read: $2" "${train[@]}" --steps 12 --out "$run"
+    check "$1: nor with --out" cmp "$run/metrics.jsonl" "$DIR/whole.jsonl"
+}
+mv "$run/checkpoints" "$DIR/kept"
+rm "$run/model.onnx"
+ln -s "$DIR/not-mounted" "$run/checkpoints"
+keeps "a link to nothing" "No such file or directory"
+rm "$run/checkpoints"
+touch "$run/checkpoints"
+keeps "a file" "Not a directory"
+rm "$run/checkpoints"
+ln -s checkpoints "$run/checkpoints"
+keeps "a link to itself" "Too many levels of symbolic links"
+rm "$run/checkpoints"
+if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
+    chmod -R a+rwX "$DIR"
+    mkdir -m 0 "$run/checkpoints"
+    as=(setpriv --reuid=65534 --regid=65534 --clear-groups)
+    train=("${as[@]}" "${train[@]}")
+    if "${as[@]}" test -x "$dpexec"; then keeps "no permission" "Permission denied"; else skip "permissions" "others cannot run dpexec"; fi
+    train=("${train[@]:${#as[@]}}")
+    rmdir "$run/checkpoints"
+fi
+mv "$DIR/kept" "$run/checkpoints"
+check "checkpoints that are there again" "${train[@]}" --steps 12 --val "$DIR/val.npz" --resume "$run"
+finish
