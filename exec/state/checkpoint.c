@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <xxhash.h>
@@ -189,36 +190,65 @@ static Status commit_folder(const char *directory, const char *temporary, int64_
     return ST_OK;
 }
 
-/* One of the same name is what a process of the same number left when it crashed. */
-static Status make_temporary(const char *path)
+/* Who writes a folder holds a lock on it, which ends with the process, however that ends and in whatever container. */
+static int lock_folder(const char *path, bool *known)
 {
-    if (!mkdir(path, 0777))
-        return ST_OK;
-    if (errno == EEXIST) {
-        remove_folder(path);
-        if (!mkdir(path, 0777))
-            return ST_OK;
-    }
-    return FAIL(E_IO, "%s: cannot create: %s", path, strerror(errno));
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    *known = true;
+    if (fd < 0 || !flock(fd, LOCK_EX | LOCK_NB))
+        return fd;
+    *known = errno == EWOULDBLOCK; /* else the file system has no locks of folders */
+    close(fd);
+    return -1;
 }
 
-static int is_left_over(const struct dirent *e)
+/* Is there nobody who writes the folder?  Where locks are not known its process's number tells. */
+static bool is_given_up(const char *path, const char *name)
 {
     char *end;
-    long pid = strncmp(e->d_name, TEMPORARY, strlen(TEMPORARY)) ? 0 : strtol(e->d_name + strlen(TEMPORARY), &end, 10);
+    long pid = strtol(name + strlen(TEMPORARY), &end, 10);
+    bool known;
+    int fd = lock_folder(path, &known);
 
+    if (fd >= 0)
+        close(fd);
+    if (fd >= 0 || known)
+        return fd >= 0;
     return pid > 0 && *end == '-' && kill((pid_t)pid, 0) && errno == ESRCH;
 }
+
+/* *lock: of the folder, to be closed; -1 where there are none.  One of the same name is what a process of the same
+ * number left when it crashed. */
+static Status make_temporary(int *lock, const char *path)
+{
+    bool known, made = !mkdir(path, 0777);
+    struct stat s;
+
+    for (int i = 0; i < 2 && !made && errno == EEXIST && is_given_up(path, strrchr(path, '/') + 1); i++) {
+        remove_folder(path);
+        made = !mkdir(path, 0777);
+    }
+    if (!made)
+        return FAIL(E_IO, "%s: cannot create: %s", path, strerror(errno));
+    *lock = lock_folder(path, &known);
+    if (*lock < 0 ? known : fstat(*lock, &s) || !s.st_nlink) /* one that tidies up came in between */
+        return FAIL(E_IO, "%s: another process writes or removes it", path);
+    return ST_OK;
+}
+
+static int is_temporary(const struct dirent *e) { return !strncmp(e->d_name, TEMPORARY, strlen(TEMPORARY)); }
 
 /* What a process was writing when it was killed. */
 static void remove_left_overs(const char *directory)
 {
     struct dirent **entry;
     char path[PATH_MAX];
-    int n = scandir(directory, &entry, is_left_over, alphasort);
+    int n = scandir(directory, &entry, is_temporary, alphasort);
 
     for (int i = 0; i < n; i++) {
-        if (snprintf(path, sizeof path, "%s/%s", directory, entry[i]->d_name) < (int)sizeof path)
+        if (snprintf(path, sizeof path, "%s/%s", directory, entry[i]->d_name) < (int)sizeof path &&
+            is_given_up(path, entry[i]->d_name))
             remove_folder(path);
         free(entry[i]);
     }
@@ -230,6 +260,7 @@ Status checkpoint_write(const char *directory, int64_t step, const NamedTensor *
                         void *user, const char *note)
 {
     char temporary[PATH_MAX];
+    int lock;
     Status st;
 
     if (strlen(directory) > PATH_MAX - 64)
@@ -238,12 +269,14 @@ Status checkpoint_write(const char *directory, int64_t step, const NamedTensor *
     if (mkdir(directory, 0777) && errno != EEXIST)
         return FAIL(E_IO, "%s: cannot create: %s", directory, strerror(errno));
     remove_left_overs(directory);
-    TRY(make_temporary(temporary));
+    TRY(make_temporary(&lock, temporary));
     st = fill_folder(temporary, step, list, n, source, user, note ? note : "");
     if (!st)
         st = commit_folder(directory, temporary, step);
     if (st)
         remove_folder(temporary);
+    if (lock >= 0)
+        close(lock);
     return st;
 }
 

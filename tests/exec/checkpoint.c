@@ -2,11 +2,13 @@
 #include "exec/state/checkpoint.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -423,6 +425,29 @@ static void test_crash_between_renames(void)
     remove_tree(dir);
 }
 
+/* A process of another container is known by no number here, or by that of another: its lock tells. */
+static void test_left_in_a_container(void)
+{
+    const char *dir = temporary_folder();
+    char left[160], held[160], path[200];
+    NamedTensor list[2];
+    int lock;
+
+    snprintf(left, sizeof left, "%s/.tmp-1-9", dir); /* there is always a process 1 */
+    snprintf(held, sizeof held, "%s/.tmp-1999999999-9", dir);
+    CU_ASSERT(!mkdir(left, 0777) && !mkdir(held, 0777));
+    snprintf(path, sizeof path, "%s/state.safetensors", left);
+    write_file(path, "x", 1);
+    lock = open(held, O_RDONLY | O_DIRECTORY);
+    CU_ASSERT(lock >= 0 && !flock(lock, LOCK_EX));
+    CHECK_OK(checkpoint_write(dir, 9, list, two_tensors(list, 9), NULL, NULL, NULL));
+    CU_ASSERT(access(left, F_OK) && !access(held, F_OK));
+    close(lock);
+    CHECK_OK(checkpoint_write(dir, 10, list, two_tensors(list, 9), NULL, NULL, NULL));
+    CU_ASSERT(access(held, F_OK) != 0);
+    remove_tree(dir);
+}
+
 /* What a crashed process of the same number left neither blocks nor is taken. */
 static void test_left_by_a_crash(void)
 {
@@ -607,7 +632,8 @@ DEFINE_SUITE(checkpoint, { "round trip", test_round_trip },
              { "a damaged header", test_damaged_header }, { "digests that do not belong", test_other_digests },
              { "a checkpoint of an earlier version", test_earlier_version },
              { "a crash between two renames", test_crash_between_renames },
-             { "what a crash left", test_left_by_a_crash }, { "a name that is not on disk", test_name_not_on_disk },
+             { "what a crash left", test_left_by_a_crash }, { "what a container left", test_left_in_a_container },
+             { "a name that is not on disk", test_name_not_on_disk },
              { "no memory for the header", test_no_memory_for_header },
              { "an unwritable folder is named", test_unwritable_folder },
              { "hostile headers are refused", test_hostile_headers },
