@@ -44,6 +44,16 @@ SumCost links_cost(const Cluster *c, int devices)
                       .beside = c->overlap != OVERLAP_NONE };
 }
 
+/* Rank 0's, as numbers: another process is not believed to send a bool. */
+static Status share_cost(SumCost *cost, World *w)
+{
+    double v[] = { cost->seconds, cost->per_byte, cost->flops, cost->beside };
+
+    TRY(world_share(w, 0, v, sizeof v));
+    *cost = (SumCost){ v[0], v[1], v[2], v[3] != 0 };
+    return ST_OK;
+}
+
 Status links_decide(BuildOptions *b, SumCost *cost, const char *path, const DeviceList *list)
 {
     const int devices = list->n * world_size(list->world);
@@ -55,7 +65,7 @@ Status links_decide(BuildOptions *b, SumCost *cost, const char *path, const Devi
     world_set_purpose(list->world, "--links");
     *cost = world_rank(list->world) ? (SumCost){ 0 } : links_cost(&c, devices);
     if (world_size(list->world) > 1)
-        TRY(world_share(list->world, 0, cost, sizeof *cost));
+        TRY(share_cost(cost, list->world));
     b->sum_cost = cost;
     return ST_OK;
 }

@@ -21,7 +21,7 @@ void door_init(Door *d, const Secret *secret, int rank, int size)
     d->size = size;
     d->secret = secret;
     d->n = 0;
-    d->refused = -1;
+    d->refused = d->other_version = -1;
 }
 
 static void drop(Door *d, int i)
@@ -77,6 +77,23 @@ static bool check_secured(Door *d, const Guest *g)
     return false;
 }
 
+/* Who speaks another version is told so as soon as the first number is there: the rest may be of another length.  What
+ * it has sent is read, or closing would take the answer back. */
+static bool speaks_ours(Door *d, const Guest *g)
+{
+    const int version = greeting_version(g->hello.magic), ours = greeting_version(GREETING_MAGIC);
+    char reason[160], rest[1024];
+
+    if (g->owes || g->got < sizeof g->hello.magic || version < 0 || version == ours)
+        return true;
+    while (recv(g->fd, rest, sizeof rest, MSG_DONTWAIT) > 0)
+        ;
+    snprintf(reason, sizeof reason, WORLD_VERSIONS, d->rank, ours, version);
+    refuse(g->fd, reason);
+    d->other_version = version;
+    return false;
+}
+
 /* false: it is no process of ours, or has gone. */
 static bool challenge(Door *d, Guest *g)
 {
@@ -128,6 +145,8 @@ static int serve(Door *d, Guest *g)
 {
     int taken = take(g);
 
+    if (taken >= 0 && !speaks_ours(d, g))
+        return -1;
     if (taken <= 0)
         return taken;
     return g->owes ? (welcome(d, g) ? 1 : -1) : challenge(d, g) ? 0 : -1;

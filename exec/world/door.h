@@ -4,6 +4,11 @@
 
 #include "exec/world/secret.h"
 
+/* Of rank, its version of the protocol, and that of this process, or of the one that is told. */
+#define WORLD_VERSIONS                                                                                         \
+    "rank %d speaks version %d of the protocol between processes, this one version %d: start the same dpexec " \
+    "everywhere"
+
 /* Waiting at the door.  Those that have said nothing yet and those that owe a proof do not take each other's places,
  * and of each kind the oldest goes when there are too many: to be pushed out, a process must see that many others come
  * while its answer is on its way, and then it comes again. */
@@ -25,6 +30,7 @@ typedef struct {
     const Secret *secret;
     Guest guest[DOOR_MOST]; /* the oldest first */
     int n;
+    int other_version; /* of the protocol, which the latest spoke that was kept out for it; -1: nobody */
     int refused; /* the rank that the latest said it was whom the secret, or the want of one, kept out; -1: nobody */
 } Door;
 

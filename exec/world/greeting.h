@@ -9,7 +9,13 @@
 #include "exec/world/world.h"
 
 enum { GREETING_BYTES = 32 /* of a nonce, and of a proof */ };
-static const uint64_t GREETING_MAGIC = 0x64706578656332ull; /* "dpexec2" */
+static const uint64_t GREETING_MAGIC = 0x64706578656333ull; /* "dpexec3": the last is the version of all that is said */
+
+/* The version that a first number tells; -1: it is no process of dpexec. */
+static inline int greeting_version(uint64_t magic)
+{
+    return magic >> 8 == GREETING_MAGIC >> 8 ? (int)(magic & 0xff) - '0' : -1;
+}
 
 typedef struct {
     uint64_t magic, id;      /* id: rank 0's number of this world, once it is known; tells it from others */

@@ -3,6 +3,7 @@
 #define DPX_WORLD_INTERNAL_H
 
 #include <pthread.h>
+#include <sys/types.h>
 
 #include "exec/world/world.h"
 
@@ -12,10 +13,10 @@ enum { WORLD_PURPOSE = 384 };
 typedef enum { NOTE_ABORT = 1, NOTE_LEAVE, NOTE_ASK, NOTE_PROGRESS } NoteKind;
 typedef struct {
     uint32_t kind;
-    int32_t origin; /* NOTE_ABORT: the rank that failed, which need not be the one that tells it */
-    bool waited;    /* NOTE_ABORT: in an exchange */
-    bool knows;     /* NOTE_PROGRESS, the answer to NOTE_ASK: `progress` is known; */
-    uint64_t turn;  /* so many exchanges are done */
+    int32_t origin;  /* NOTE_ABORT: the rank that failed, which need not be the one that tells it */
+    uint32_t waited; /* NOTE_ABORT: in an exchange, if not 0; no bool, for it comes from another process */
+    uint32_t knows;  /* NOTE_PROGRESS, the answer to NOTE_ASK: `progress` is known; */
+    uint64_t turn;   /* so many exchanges are done */
     WorldProgress progress;
     char reason[WORLD_REASON]; /* of NOTE_PROGRESS what the present exchange is for */
 } Note;
@@ -56,6 +57,7 @@ typedef struct {
 } Transport;
 
 struct World {
+    pid_t owner; /* the process that joined; a fork of it has the same connections and must not use them */
     int size, rank, neighbours;
     double timeout;
     const Transport *transport; /* NULL: alone */

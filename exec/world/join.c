@@ -234,6 +234,8 @@ static Status read_reply(const Joining *j, Reply *r, int fd, int rank, bool *aga
 {
     if (!socket_move(fd, &r->magic, sizeof r->magic, j->until + SPEAK, false))
         return broken_off(j, rank, again);
+    if (r->magic != GREETING_MAGIC && greeting_version(r->magic) >= 0)
+        return FAIL(E_DEVICE, WORLD_VERSIONS, rank, greeting_version(r->magic), greeting_version(GREETING_MAGIC));
     if (r->magic != GREETING_MAGIC)
         return FAIL(E_DEVICE, "rank %d: what answers at %s is not rank %d", j->world->rank, at_whom(j, rank), rank);
     if (!socket_move(fd, (char *)r + sizeof r->magic, sizeof *r - sizeof r->magic, j->until + SPEAK, false))
@@ -354,6 +356,8 @@ static Status nobody_more(const Joining *j, int have)
     if (j->door.refused >= 0)
         snprintf(kept_out, sizeof kept_out, "; one that said it was rank %d has another --world-secret",
                  j->door.refused);
+    else if (j->door.other_version >= 0)
+        snprintf(kept_out, sizeof kept_out, "; one that came is of another dpexec: start the same everywhere");
     return FAIL(E_DEVICE, "%d of %d processes came to %s within %g seconds: %s did not%s%s", have, j->world->size,
                 j->rendezvous, j->world->timeout, missing(j, text), kept_out, j->loopback);
 }

@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 static const double EAGER = 50e-6, SHORTEST_NAP = 50e-6, LONGEST_NAP = 2e-3, LAST_WORDS = 1; /* seconds */
 
@@ -499,7 +500,8 @@ static bool close_group(World *w)
 static void close_all(World *w)
 {
     Mpi *m = w->link;
-    bool whole = m->sending && m->receiving && m->group && w->origin < 0 && !m->stuck && !m->adding;
+    bool whole =
+        m->sending && m->receiving && m->group && w->origin < 0 && !m->stuck && !m->adding && w->owner == getpid();
 
     if (whole && wait_for_all(w, w->timeout, true) && close_group(w)) {
         free(m->sending);

@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "exec/world/internal.h"
@@ -70,6 +71,25 @@ int socket_listen(const struct sockaddr *at, socklen_t n)
     return -1;
 }
 
+/* Where nobody listens at a port of the range that the kernel takes ports of connections from, it may take that very
+ * port, and connect the socket with itself. */
+static bool is_own(int fd)
+{
+    struct sockaddr_storage here = { 0 }, there = { 0 };
+    socklen_t n = sizeof here, m = sizeof there;
+
+    return !getsockname(fd, (struct sockaddr *)&here, &n) && !getpeername(fd, (struct sockaddr *)&there, &m) &&
+           n == m && !memcmp(&here, &there, n);
+}
+
+/* Closed at once: the port does not stay taken for a while, for somebody is to listen there. */
+static void reset(int fd)
+{
+    const struct linger now = { .l_onoff = 1 };
+
+    (void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
+}
+
 int socket_connect(const struct sockaddr *to, socklen_t n, double until)
 {
     int fd = socket(to->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), why = 0;
@@ -84,6 +104,10 @@ int socket_connect(const struct sockaddr *to, socklen_t n, double until)
         why = ETIMEDOUT;
     else if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &why, &len))
         why = errno;
+    else if (!why && is_own(fd)) {
+        reset(fd);
+        why = ECONNREFUSED;
+    }
     if (!why) {
         socket_tune(fd);
         return fd;

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "exec/world/internal.h"
 #include "graph/base/numtext.h"
@@ -33,6 +34,7 @@ Status world_create(World **out, const WorldOptions *opt)
     if (!w)
         return FAIL_NOMEM();
     pthread_mutex_init(&w->lock, NULL);
+    w->owner = getpid();
     w->size = opt->size;
     w->rank = opt->rank;
     w->timeout = opt->timeout;
@@ -90,16 +92,18 @@ void world_fail(World *w, int origin, const char *reason)
     snprintf(w->reason, sizeof w->reason, "%.*s", (int)strcspn(reason, "\n"), reason);
 }
 
+static bool is_ours(const World *w) { return w->owner == getpid(); }
+
 static void read_notes(World *w)
 {
-    if (w->transport)
+    if (w->transport && is_ours(w))
         w->transport->read_notes(w);
 }
 
 /* To all others; the lock is held. */
 static void send_all(World *w, const Note *note)
 {
-    for (int r = 0; r < w->size && w->transport; r++)
+    for (int r = 0; r < w->size && w->transport && is_ours(w); r++)
         if (r != w->rank)
             w->transport->send_note(w, r, note);
 }
@@ -114,11 +118,11 @@ void world_take_note(World *w, int from, Note *note)
         p->left = true;
     if (note->kind == NOTE_ABORT && note->origin >= 0 && note->origin < w->size) {
         p->failed = true;
-        p->waited = note->waited;
+        p->waited = note->waited != 0;
         world_fail(w, note->origin, note->reason);
     }
     if (note->kind == NOTE_ASK) {
-        answer.knows = w->where;
+        answer.knows = w->where != NULL;
         if (w->where)
             answer.progress = w->where(w->where_arg);
         snprintf(answer.reason, sizeof answer.reason, "%s", w->purpose);
@@ -126,7 +130,7 @@ void world_take_note(World *w, int from, Note *note)
     }
     if (note->kind == NOTE_PROGRESS) {
         p->answered = true;
-        p->told = note->knows;
+        p->told = note->knows != 0;
         p->turn = note->turn;
         p->progress = note->progress;
         snprintf(p->purpose, sizeof p->purpose, "%.*s", (int)strcspn(note->reason, "\n"), note->reason);
@@ -165,7 +169,11 @@ Status world_poll(World *w)
 
     pthread_mutex_lock(&w->lock);
     read_notes(w);
-    st = w->origin >= 0 ? ended(w) : ST_OK;
+    if (!is_ours(w))
+        st = FAIL(E_DEVICE, "rank %d of %d is process %ld, of which this one is a fork: join worlds after the fork",
+                  w->rank, w->size, (long)w->owner);
+    else
+        st = w->origin >= 0 ? ended(w) : ST_OK;
     pthread_mutex_unlock(&w->lock);
     return st;
 }
@@ -288,7 +296,7 @@ void world_leave(World *w)
 
 void world_end(World *w, int status)
 {
-    if (w && w->transport && w->transport->end)
+    if (w && w->transport && w->transport->end && is_ours(w))
         w->transport->end(w, status);
 }
 

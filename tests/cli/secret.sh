@@ -90,6 +90,19 @@ start 1 2 "${with[@]}"
 wait
 tells 1 1 "rank 1: what answers at 127.0.0.1:$port does not know the secret"
 
+next_port
+"${stranger[@]}" newer $port &
+start 1 2 "${with[@]}"
+wait
+tells 1 1 "rank 0 speaks version 4 of the protocol between processes, this one version 3: start the same dpexec everywhere"
+next_port
+patience=3
+start 0 2 "${with[@]}"
+listening
+check 'an older dpexec is told so' "${stranger[@]}" older $port
+wait
+tells 0 1 'rank 1 did not; one that came is of another dpexec: start the same everywhere'
+
 # ---- strangers ----
 
 # A greeting is recorded, and said again: in its own world, after it and in another one.

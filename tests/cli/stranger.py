@@ -6,6 +6,8 @@
     stranger.py record PORT TO FILE     hands one connection on to port TO; what the client says is kept in FILE
     stranger.py replay PORT FILE        says it again
     stranger.py mirror PORT             sends back what it is sent, as a proof, over two connections that challenge each other
+    stranger.py older PORT              says who it is in a shorter greeting of the version before
+    stranger.py newer PORT              answers as rank 0 of a later version would
     stranger.py garbage PORT            connections of all kinds of bytes
     stranger.py flood PORT N SECONDS    N connections at a time that say nothing, half of a greeting, or a greeting and no proof
 
@@ -20,7 +22,7 @@ import sys
 import threading
 import time
 
-MAGIC = 0x64706578656332
+MAGIC = 0x64706578656333
 HELLO = struct.Struct("=QQQiiiiii32s")
 PROOF = struct.Struct("=Q32s")
 REPLY = struct.Struct("=QQii32s32s1024s")
@@ -171,6 +173,19 @@ def garbage(port):
         s.close()
 
 
+def older(port):
+    s = connect(port)
+    s.sendall(struct.pack("=Q", MAGIC - 1) + hello()[8:60])
+    said = expect_closed(s)
+    assert len(said) == 1 and said[0].startswith("rank 0 speaks version 3 ") and "this one version 2: " in said[0], said
+
+
+def newer(port):
+    s, _ = socket.create_server(("127.0.0.1", port)).accept()
+    s.sendall(struct.pack("=Q", MAGIC + 1) + bytes(40))
+    s.recv(1)
+
+
 def flood(port, n, seconds):
     held, until = [], time.monotonic() + seconds
     while time.monotonic() < until:
@@ -186,6 +201,6 @@ def flood(port, n, seconds):
 
 
 command, port, rest = sys.argv[1], int(sys.argv[2]), sys.argv[3:]
-{"member": member, "server": server, "replay": replay, "mirror": mirror, "garbage": garbage,
+{"member": member, "server": server, "replay": replay, "mirror": mirror, "garbage": garbage, "older": older, "newer": newer,
  "record": lambda port, to, path: record(port, int(to), path),
  "flood": lambda port, n, seconds: flood(port, int(n), float(seconds))}[command](port, *rest)

@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -146,5 +147,56 @@ static void test_proofs(void)
     CU_ASSERT(secret_equal(first, p));
 }
 
-DEFINE_SUITE(exec_door, { "a crowd that says nothing", test_silent }, { "a crowd that says half of it", test_half },
-             { "a crowd that proves nothing", test_owing }, { "proofs", test_proofs });
+/* A dpexec of another version says at least its first number, in a greeting of another length; it is answered. */
+static void check_version(int version, size_t bytes)
+{
+    double until = world_now() + PATIENCE;
+    House *h = &house;
+    char said[2 * sizeof(Hello)] = { 0 };
+    Hello *hello = (Hello *)said;
+    Reply reply = { .magic = 0 };
+    int fd;
+
+    CU_ASSERT_FATAL(open_house(h));
+    *hello = greeting(1);
+    hello->magic += (uint64_t)version;
+    fd = knock(h);
+    CU_ASSERT(fd >= 0 && socket_move(fd, said, bytes, until, true));
+    CU_ASSERT(socket_move(fd, &reply, sizeof reply, until, false) && reply.refused);
+    CHECK_STR("rank 0 speaks version 3 of the protocol between processes, this one version ",
+              (reply.reason[76] = '\0', reply.reason));
+    if (fd >= 0)
+        close(fd);
+    CU_ASSERT(come_in(h));
+    close_house(h);
+    CU_ASSERT(h->in >= 0 && h->met.rank == 2 && h->door.other_version == 3 + version);
+}
+
+static void test_versions(void)
+{
+    check_version(-1, sizeof(Hello));
+    check_version(1, 2 * sizeof(Hello));
+    check_version(4, sizeof(uint64_t));
+}
+
+/* The kernel takes the ports of connections from a range, one after the other, and so at some time the one that is
+ * connected to, where nobody listens. */
+static void test_own_port(void)
+{
+    struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    int low = 0, high = -1, n = 0, fd = -1;
+    FILE *f = fopen("/proc/sys/net/ipv4/ip_local_port_range", "r");
+
+    CU_ASSERT_FATAL(f && fscanf(f, "%d %d", &low, &high) == 2);
+    (void)fclose(f);
+    at.sin_port = htons((uint16_t)((low + high) / 2));
+    for (int i = low; i <= high && fd < 0; i++, n++)
+        fd = socket_connect((struct sockaddr *)&at, sizeof at, world_now() + PATIENCE);
+    if (fd >= 0)
+        TEST_FAIL("connected with itself at try %d", n);
+}
+
+DEFINE_SUITE(exec_door, { "other versions are told so", test_versions },
+             { "nobody is connected with itself", test_own_port }, { "a crowd that says nothing", test_silent },
+             { "a crowd that says half of it", test_half }, { "a crowd that proves nothing", test_owing },
+             { "proofs", test_proofs });

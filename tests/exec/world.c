@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <pthread.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "exec/train/session.h"
@@ -409,6 +410,70 @@ static void test_apart(void)
             TEST_FAIL("rank %d: status %d, %s", r, (int)p[r].status, p[r].message);
 }
 
+typedef struct {
+    int rank, port;
+    World *world;
+    int64_t most;
+    Status status;
+} Forked;
+
+static void *join_forked(void *arg)
+{
+    Forked *p = arg;
+    char rendezvous[32];
+    WorldOptions how = { .size = RANKS, .rank = p->rank, .rendezvous = rendezvous, .timeout = 20 };
+
+    snprintf(rendezvous, sizeof rendezvous, "127.0.0.1:%d", p->port);
+    p->status = world_join(&p->world, &how);
+    return NULL;
+}
+
+static void *exchange_forked(void *arg)
+{
+    Forked *p = arg;
+
+    p->status = world_max(p->world, p->rank, &p->most);
+    return NULL;
+}
+
+static void run_threads(void *(*run)(void *), Forked p[RANKS])
+{
+    pthread_t thread[RANKS];
+
+    for (int r = 0; r < RANKS; r++)
+        CU_ASSERT_FATAL(!pthread_create(&thread[r], NULL, run, &p[r]));
+    for (int r = 0; r < RANKS; r++)
+        pthread_join(thread[r], NULL);
+}
+
+/* A fork has the parent's connections: what it would send or read there would be the parent's. */
+static void test_forked(void)
+{
+    const int port = free_port();
+    int status = -1;
+    Forked p[RANKS];
+    int64_t most;
+    pid_t child;
+
+    for (int r = 0; r < RANKS; r++)
+        p[r] = (Forked){ .rank = r, .port = port };
+    run_threads(join_forked, p);
+    CU_ASSERT_FATAL(!p[0].status && !p[1].status);
+    if (!(child = fork())) {
+        const bool told = world_max(p[0].world, 1, &most) == E_DEVICE && strstr(status_message(), "is a fork");
+
+        world_abort(p[0].world, "the child gives up");
+        world_leave(p[1].world);
+        _exit(told ? 0 : 1);
+    }
+    CU_ASSERT(child > 0 && waitpid(child, &status, 0) == child && status == 0);
+    run_threads(exchange_forked, p);
+    for (int r = 0; r < RANKS; r++) {
+        CU_ASSERT(!p[r].status && p[r].most == RANKS - 1);
+        world_leave(p[r].world);
+    }
+}
+
 /* What poll() is given never wraps. */
 static void test_patience(void)
 {
@@ -420,7 +485,8 @@ static void test_patience(void)
 static void test_collectives(void) { check_world(mixing, true); }
 static void test_interpreted(void) { check_world(dynamic, false); }
 
-DEFINE_SUITE(exec_world, { "gathers, scatters and sums between processes", test_collectives },
+DEFINE_SUITE(exec_world, { "a fork of a process", test_forked },
+             { "gathers, scatters and sums between processes", test_collectives },
              { "graphs without static shapes", test_interpreted }, { "more devices than there may be", test_crowd },
              { "slices of all samples", test_slices }, { "one of four does not come", test_late },
              { "facts of an impossible length", test_lying }, { "processes at different places", test_apart },
