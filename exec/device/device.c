@@ -4,7 +4,9 @@
  * own, of the size set once when the thread starts.  Work is handed over by a counter: the caller raises `posted`, the
  * thread runs the job and raises `finished` to it.  Whoever waits spins a while, because steps follow each other
  * closely, and then sleeps on the condition variable; the one who raises a counter takes the lock only to wake a
- * sleeper. A GPU is opened and closed on the thread that will drive it. */
+ * sleeper. A GPU is opened and closed on the thread that will drive it.
+ *
+ * fork() copies no thread but the caller's: in the child a device starts nothing, and whoever waits for it is told. */
 #include "exec/device/device.h"
 
 #include <omp.h>
@@ -12,6 +14,8 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/types.h>
+#include <unistd.h>
 
 #include "exec/device/accelerator.h"
 #include "graph/base/spin.h"
@@ -25,6 +29,7 @@ struct Device {
     DeviceSync *sync;
     void *sync_arg;
     bool spin;
+    pid_t owner; /* the process that has the thread */
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -76,6 +81,8 @@ static void *serve(void *arg)
     }
 }
 
+static bool has_thread(const Device *d) { return d->owner == getpid(); }
+
 /* DeviceJobs. */
 static Status open_accelerator(Device *d, void *arg)
 {
@@ -120,6 +127,7 @@ Status device_open(Device **out, const DeviceSpec *spec, bool spin)
     snprintf(d->name, sizeof d->name, "%s:%d", spec->cuda ? "cuda" : "cpu", spec->index);
     d->ctx.n_threads = spec->threads;
     d->spin = spin;
+    d->owner = getpid();
     if ((st = start_thread(d))) {
         free(d);
         return st;
@@ -136,6 +144,10 @@ void device_close(Device *d)
 {
     if (!d)
         return;
+    if (!has_thread(d)) { /* nor may locks be destroyed that another process's thread waited for */
+        free(d);
+        return;
+    }
     if (d->accelerator.runtime)
         (void)!run_job(d, close_accelerator, NULL);
     device_start(d, NULL, NULL);
@@ -147,6 +159,8 @@ void device_close(Device *d)
 
 void device_start(Device *d, DeviceJob *job, void *arg)
 {
+    if (!has_thread(d))
+        return; /* device_wait tells it */
     d->job = job;
     d->arg = arg;
     raise_to(d, &d->posted, atomic_load(&d->posted) + 1);
@@ -154,6 +168,10 @@ void device_start(Device *d, DeviceJob *job, void *arg)
 
 Status device_wait(Device *d)
 {
+    if (!has_thread(d))
+        return FAIL(E_DEVICE,
+                    "%s: its thread is in process %ld, of which this one is a fork: create trainers after the fork",
+                    d->name, (long)d->owner);
     wait_for(d, &d->finished, atomic_load(&d->posted));
     return d->status ? FAIL(d->status, "%s", d->message) : ST_OK;
 }
