@@ -1,6 +1,7 @@
-/* Control groups of version 2 are a tree: each limits what is below it, so the least limit on the way up is in force.
- * Of version 1 the group at the root of what is seen is asked, which in a container is its own.
- * https://docs.kernel.org/admin-guide/cgroup-v2.html */
+/* Control groups are a tree, of version 2 one for all, of version 1 one for each controller: each group limits what is
+ * below it, so the least limit on the way up is in force.  In a container the way ends at the mount's root, which may
+ * be a group itself.
+ * https://docs.kernel.org/admin-guide/cgroup-v2.html, https://docs.kernel.org/admin-guide/cgroup-v1/cgroups.html */
 #include "exec/device/machine.h"
 
 #include <inttypes.h>
@@ -12,58 +13,135 @@
 #include <unistd.h>
 
 #define GROUPS "/sys/fs/cgroup"
+#define VERSION_2 "" /* where version 1 has a controller's name */
 
-/* Up to two numbers of a file; how many there are.  "max" is no number. */
-static int read_numbers(const char *path, uint64_t v[2])
+/* The way from the process's group up. */
+typedef struct {
+    char group[PATH_MAX]; /* by /proc/self/cgroup */
+    char at[PATH_MAX];    /* where groups are mounted, */
+    char top[PATH_MAX];   /* and which of them that is */
+} Way;
+
+static FILE *open_below(const char *root, const char *path)
 {
-    FILE *f = fopen(path, "r");
-    int n = f ? fscanf(f, "%" SCNu64 " %" SCNu64, &v[0], &v[1]) : 0;
+    char file[PATH_MAX];
 
+    return snprintf(file, sizeof file, "%s%s", root, path) < (int)sizeof file ? fopen(file, "r") : NULL;
+}
+
+/* Up to two numbers of a file; how many there are.  "max" is no number, and -1 is larger than all. */
+static int read_numbers(const char *folder, const char *name, uint64_t v[2])
+{
+    char path[2 * PATH_MAX + 64];
+    FILE *f;
+    int n;
+
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    f = fopen(path, "r");
+    n = f ? fscanf(f, "%" SCNu64 " %" SCNu64, &v[0], &v[1]) : 0;
     if (f)
         fclose(f);
     return n > 0 ? n : 0;
 }
 
-/* Calls `look` for the folder of the process's group and of each above it. */
-static void for_groups(void (*look)(const char *folder, void *arg), void *arg)
+/* Is the word in the list, "cpu,cpuacct"?  Lists are empty for version 2, and so is its word. */
+static bool has_word(const char *list, const char *word)
 {
-    FILE *f = fopen("/proc/self/cgroup", "r");
-    char line[PATH_MAX], path[PATH_MAX + 32], *slash;
+    for (size_t n = strcspn(list, ",\n");; list += n + 1, n = strcspn(list, ",\n")) {
+        if (n == strlen(word) && !strncmp(list, word, n))
+            return true;
+        if (list[n] != ',')
+            return false;
+    }
+}
 
-    while (f && fgets(line, sizeof line, f)) {
-        if (strncmp(line, "0::/", 4))
+/* "4:memory:/a/b" */
+static bool find_group(Way *w, const char *root, const char *controller)
+{
+    FILE *f = open_below(root, "/proc/self/cgroup");
+    char line[PATH_MAX + 256];
+    bool found = false;
+
+    while (f && !found && fgets(line, sizeof line, f)) {
+        char *list = strchr(line, ':'), *group = list ? strchr(list + 1, ':') : NULL;
+
+        if (!group)
             continue;
-        line[strcspn(line, "\n")] = '\0';
-        for (char *group = line + 3; (slash = strrchr(group, '/')); *slash = '\0') {
-            snprintf(path, sizeof path, GROUPS "%s", group);
-            look(path, arg);
-        }
+        *group++ = '\0';
+        group[strcspn(group, "\n")] = '\0';
+        if ((found = *group == '/' && has_word(list + 1, controller)))
+            snprintf(w->group, sizeof w->group, "%s", group);
     }
     if (f)
         fclose(f);
-    look(GROUPS, arg);
+    return found;
+}
+
+/* "35 31 0:32 /TOP /AT rw,relatime - cgroup cgroup rw,memory" */
+static void find_mount(Way *w, const char *root, const char *controller)
+{
+    FILE *f = open_below(root, "/proc/self/mountinfo");
+    char line[3 * PATH_MAX], top[PATH_MAX], at[PATH_MAX], kind[32], words[256];
+
+    snprintf(w->at, sizeof w->at, GROUPS "%s%s", *controller ? "/" : "", controller);
+    strcpy(w->top, "/");
+    while (f && fgets(line, sizeof line, f)) {
+        const char *behind = strstr(line, " - ");
+
+        if (!behind || sscanf(line, "%*s %*s %*s %4095s %4095s", top, at) != 2 ||
+            sscanf(behind, " - %31s %*s %255s", kind, words) != 2)
+            continue;
+        if (*controller ? strcmp(kind, "cgroup") || !has_word(words, controller) : strcmp(kind, "cgroup2") != 0)
+            continue;
+        strcpy(w->top, top);
+        strcpy(w->at, at);
+        break;
+    }
+    if (f)
+        fclose(f);
+}
+
+/* Calls `look` for the folder of the process's group and of each above it that can be seen. */
+static void for_groups(const char *root, const char *controller, void (*look)(const char *folder, void *arg), void *arg)
+{
+    char folder[3 * PATH_MAX], *inside, *slash;
+    size_t top;
+    Way w;
+
+    if (!find_group(&w, root, controller) || strstr(w.group, "/.."))
+        strcpy(w.group, "/");
+    find_mount(&w, root, controller);
+    top = strcmp(w.top, "/") ? strlen(w.top) : 0;
+    inside = w.group;
+    if (!strncmp(inside, w.top, top) && (inside[top] == '/' || !inside[top]))
+        inside += top;
+    for (;; *slash = '\0') {
+        snprintf(folder, sizeof folder, "%s%s%s", root, w.at, inside);
+        look(folder, arg);
+        if (!(slash = strrchr(inside, '/')))
+            return;
+    }
 }
 
 static void look_at_memory(const char *folder, void *arg)
 {
     uint64_t *least = arg, v[2];
-    char path[PATH_MAX + 64];
 
-    snprintf(path, sizeof path, "%s/memory.max", folder);
-    if (read_numbers(path, v) && v[0] < *least)
+    if ((read_numbers(folder, "memory.max", v) || read_numbers(folder, "memory.limit_in_bytes", v)) && v[0] < *least)
         *least = v[0];
 }
 
-uint64_t machine_memory(void)
+uint64_t machine_memory_below(const char *root)
 {
     long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
-    uint64_t least = pages > 0 && size > 0 ? (uint64_t)pages * (uint64_t)size : 0, v[2];
+    uint64_t least = pages > 0 && size > 0 ? (uint64_t)pages * (uint64_t)size : 0;
 
-    for_groups(look_at_memory, &least);
-    if (read_numbers(GROUPS "/memory/memory.limit_in_bytes", v) && v[0] < least)
-        least = v[0];
+    for_groups(root, VERSION_2, look_at_memory, &least);
+    for_groups(root, "memory", look_at_memory, &least);
     return least;
 }
+
+uint64_t machine_memory(void) { return machine_memory_below(""); }
 
 /* A quota of 2.5 processors is 2: a third thread would be stopped for half of the time, and the others wait for it. */
 static void take_quota(int *least, uint64_t quota, uint64_t period)
@@ -76,26 +154,26 @@ static void take_quota(int *least, uint64_t quota, uint64_t period)
 
 static void look_at_quota(const char *folder, void *arg)
 {
-    char path[PATH_MAX + 64];
-    uint64_t v[2];
+    uint64_t v[2], period[2];
 
-    snprintf(path, sizeof path, "%s/cpu.max", folder);
-    if (read_numbers(path, v) == 2)
+    if (read_numbers(folder, "cpu.max", v) == 2)
         take_quota(arg, v[0], v[1]);
+    if (read_numbers(folder, "cpu.cfs_quota_us", v) && v[0] < INT64_MAX &&
+        read_numbers(folder, "cpu.cfs_period_us", period))
+        take_quota(arg, v[0], period[0]);
 }
 
-int machine_cores(void)
+int machine_cores_below(const char *root)
 {
     long online = sysconf(_SC_NPROCESSORS_ONLN);
-    uint64_t quota[2], period[2];
     cpu_set_t set;
     int least = online > 0 ? (int)online : 1;
 
     if (!sched_getaffinity(0, sizeof set, &set) && CPU_COUNT(&set) > 0)
         least = CPU_COUNT(&set);
-    for_groups(look_at_quota, &least);
-    if (read_numbers(GROUPS "/cpu/cpu.cfs_quota_us", quota) && quota[0] < INT64_MAX &&
-        read_numbers(GROUPS "/cpu/cpu.cfs_period_us", period))
-        take_quota(&least, quota[0], period[0]);
+    for_groups(root, VERSION_2, look_at_quota, &least);
+    for_groups(root, "cpu", look_at_quota, &least);
     return least;
 }
+
+int machine_cores(void) { return machine_cores_below(""); }

@@ -4,7 +4,12 @@
 
 #include <stdint.h>
 
-int machine_cores(void); /* at least 1: the mask's, and no more than whole processors of the group's quota (cpu.max) */
-uint64_t machine_memory(void); /* bytes: the machine's, and no more than the group's (memory.max); 0: not known */
+/* At least 1: the mask's, and no more than whole processors of the quota of the group or of one above it. */
+int machine_cores(void);
+uint64_t machine_memory(void); /* bytes: the machine's, and no more than such a group's limit; 0: not known */
+
+/* The same by what stands below the folder in place of /proc and /sys. */
+int machine_cores_below(const char *root);
+uint64_t machine_memory_below(const char *root);
 
 #endif
