@@ -1,15 +1,20 @@
 /* External data: weights in files beside the model.
  *
  * The file's name comes from the model, so it must not lead out of the model's folder: no absolute path, no "..", no
- * symbolic link in any part of it, no hard link to something elsewhere, regular files only.  Linux checks the path
- * itself (openat2); where a kernel or a container does not have that call, the path is walked part by part with the
- * same rules. */
+ * hard link to something elsewhere, regular files only.  Linux checks the path itself (openat2); where a kernel or a
+ * container does not have that call, the path is walked part by part with the same rules.
+ *
+ * Caches of models keep files elsewhere and link to them: snapshots/main/model.onnx -> ../../blobs/1a and
+ * snapshots/main/model.onnx_data -> ../../blobs/2b.  So where a part of the path is a symbolic link, the file that all
+ * links lead to must lie beside the file that the model's own path leads to (here in blobs/), or below its folder. */
 #include "graph/onnx/internal.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/openat2.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -87,6 +92,35 @@ static int open_beneath(int folder, const char *location)
     return (int)fd;
 }
 
+/* Of a path with a link in it; all links are followed first, and the result is opened without any.  -1 with errno,
+ * EXDEV where it leads elsewhere. */
+static int open_resolved(const External *e, const char *location)
+{
+    char model[PATH_MAX], joined[PATH_MAX], target[PATH_MAX], *slash;
+    int folder, fd;
+
+    slash = strrchr(e->model_path, '/');
+    if (snprintf(joined, sizeof joined, "%.*s%s", slash ? (int)(slash - e->model_path) + 1 : 0, e->model_path,
+                 location) >= (int)sizeof joined) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
+    if (!realpath(e->model_path, model) || !realpath(joined, target))
+        return -1;
+    slash = strrchr(model, '/');
+    if (strncmp(model, target, (size_t)(slash - model) + 1)) {
+        errno = EXDEV;
+        return -1;
+    }
+    location = target + (slash - model) + 1;
+    slash[slash == model] = '\0';
+    if ((folder = open(model, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0)
+        return -1;
+    fd = open_beneath(folder, location);
+    close(folder);
+    return fd;
+}
+
 /* Relative, and made of plain names only: neither openat2 nor the walk is asked to judge "." and "..". */
 static bool plain_path(const char *location)
 {
@@ -126,8 +160,8 @@ static Status map_file(Mapped *out, int fd, const char *name, const char *locati
     if (fd < 0)
         return FAIL(errno == ELOOP || errno == EXDEV ? E_MODEL : E_IO, "initializer '%s': external data '%s': %s", name,
                     location,
-                    errno == ELOOP   ? "a symbolic link is not followed"
-                    : errno == EXDEV ? "leads out of the model's folder"
+                    errno == ELOOP   ? "its symbolic links lead to no file"
+                    : errno == EXDEV ? "a symbolic link leads out of the model's folder"
                                      : strerror(errno));
     if (fstat(fd, &st))
         return FAIL(E_IO, "initializer '%s': external data '%s': %s", name, location, strerror(errno));
@@ -158,6 +192,8 @@ static Status file_get(File **out, External *e, const char *location, const char
         return FAIL_NOMEM();
     TRY(open_folder(&folder, e));
     fd = open_beneath(folder, location);
+    if (fd < 0 && (errno == ELOOP || errno == ENOTDIR)) /* the latter: a link on the way, by open_by_parts */
+        fd = open_resolved(e, location);
     st = map_file(&map, fd, name, location);
     if (fd >= 0)
         close(fd);

@@ -86,11 +86,11 @@ static void test_paths(void)
     check_refused(folder, NULL, "0", "8", E_MODEL, "without a location");
 
     snprintf(path, sizeof path, "%s/link.bin", folder);
-    CU_ASSERT_EQUAL(symlink("w.bin", path), 0);
-    check_refused(folder, "link.bin", NULL, NULL, E_MODEL, "symbolic link");
+    CU_ASSERT_EQUAL(symlink("link.bin", path), 0);
+    check_refused(folder, "link.bin", NULL, NULL, E_MODEL, "symbolic links lead to no file");
     snprintf(path, sizeof path, "%s/out", folder);
     CU_ASSERT_EQUAL(symlink("/etc", path), 0);
-    check_refused(folder, "out/hostname", NULL, NULL, E_MODEL, "symbolic link");
+    check_refused(folder, "out/hostname", NULL, NULL, E_MODEL, "a symbolic link leads out of the model's folder");
     snprintf(path, sizeof path, "%s/fifo", folder);
     CU_ASSERT_EQUAL(mkfifo(path, 0666), 0);
     check_refused(folder, "fifo", NULL, NULL, E_MODEL, "not a regular file");
@@ -102,6 +102,89 @@ static void test_paths(void)
     snprintf(path, sizeof path, "%s/names.bin", folder);
     CU_ASSERT_EQUAL(link(target, path), 0);
     check_refused(folder, "two.bin", NULL, NULL, E_MODEL, "2 hard links");
+}
+
+/* Symbolic link NAME of the folder. */
+static void link_to(const char *folder, const char *name, const char *target)
+{
+    char path[512];
+
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    unlink(path);
+    CU_ASSERT_EQUAL(symlink(target, path), 0);
+}
+
+/* A model that is itself a link, as caches have it: cache/snapshots/main/model.onnx -> ../../blobs/1a. */
+static Status import_linked(Graph **g, const char *folder, const char *location)
+{
+    Built b = built_relu();
+    char path[600], to[600];
+
+    tensor_external(b.arena, built_init(&b, "w", DT_FLOAT32, "2", 0, NULL), "location", location);
+    built_output(&b, "w");
+    snprintf(path, sizeof path, "%s/blobs", folder);
+    built_write(&b, path);
+    built_free(&b);
+    snprintf(path, sizeof path, "%s/blobs/model.onnx", folder);
+    snprintf(to, sizeof to, "%s/blobs/1a", folder);
+    CU_ASSERT_EQUAL(rename(path, to), 0);
+    snprintf(path, sizeof path, "%s/snapshots/main/model.onnx", folder);
+    *g = NULL;
+    return onnx_import_file(g, NULL, path, NULL);
+}
+
+static void check_linked(const char *folder, const char *location, Status code, const char *text)
+{
+    Graph *g;
+    Status st = import_linked(&g, folder, location);
+
+    if (code)
+        CHECK_FAILS(code, text, st);
+    else if (CHECK_OK(st))
+        CU_ASSERT_EQUAL(tensor_float(value_const(g, g->output[1].value), 1), 2);
+    graph_free(g);
+}
+
+static void test_links(void)
+{
+    static const char *const folders[] = { "blobs", "blobs/more", "blobs2", "snapshots", "snapshots/main", "other" };
+    const char *folder = test_folder("links");
+    char path[512];
+    Graph *g;
+
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, folders[i]);
+        (void)mkdir(path, 0777);
+    }
+    write_file(folder, "blobs/2b");
+    write_file(folder, "blobs/more/3c");
+    write_file(folder, "blobs2/2b");
+    write_file(folder, "other/w");
+    write_file(folder, "snapshots/main/plain");
+    link_to(folder, "snapshots/main/model.onnx", "../../blobs/1a");
+    link_to(folder, "snapshots/main/data", "../../blobs/2b");
+    check_linked(folder, "data", ST_OK, NULL);
+    link_to(folder, "snapshots/main/below", "../../blobs/more/3c");
+    check_linked(folder, "below", ST_OK, NULL);
+    link_to(folder, "snapshots/main/again", "data");
+    check_linked(folder, "again", ST_OK, NULL);
+    link_to(folder, "snapshots/main/way", "../../blobs");
+    check_linked(folder, "way/2b", ST_OK, NULL);
+    check_linked(folder, "plain", ST_OK, NULL); /* no link: beside the path that was given */
+    link_to(folder, "snapshots/main/near", "../../blobs2/2b");
+    check_linked(folder, "near", E_MODEL, "leads out of the model's folder");
+    link_to(folder, "snapshots/main/out", "../../other/w");
+    check_linked(folder, "out", E_MODEL, "leads out of the model's folder");
+    link_to(folder, "snapshots/main/own", "plain"); /* beside the link of the model, not beside the model */
+    check_linked(folder, "own", E_MODEL, "leads out of the model's folder");
+    link_to(folder, "snapshots/main/none", "../../blobs/9z");
+    check_linked(folder, "none", E_IO, "No such file");
+    link_to(folder, "snapshots/main/more", "../../blobs/more");
+    check_linked(folder, "more", E_MODEL, "not a regular file");
+    check_linked(folder, "../../blobs/2b", E_MODEL, "must be a relative path");
+    link_to(folder, "w.bin", "other/w"); /* a model that is no link */
+    if (CHECK_OK(import_with(&g, folder, "w.bin", NULL, NULL)))
+        graph_free(g);
 }
 
 static void test_sizes(void)
@@ -144,5 +227,6 @@ static void test_model_files(void)
     CHECK_FAILS(E_IO, "empty.onnx: the file is empty", onnx_import_file(&g, NULL, path, NULL));
 }
 
-DEFINE_SUITE(external, { "is read", test_read }, { "paths that lead elsewhere", test_paths }, { "sizes", test_sizes },
+DEFINE_SUITE(external, { "is read", test_read }, { "links of a cache", test_links },
+             { "paths that lead elsewhere", test_paths }, { "sizes", test_sizes },
              { "not for models in memory", test_memory_has_none }, { "models that are no files", test_model_files });
