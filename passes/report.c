@@ -1,5 +1,6 @@
 /* Collecting what was found, and the sums over the final graph. */
 #include "graph/base/foreign.h"
+#include "graph/base/numtext.h"
 #include "passes/report.h"
 
 #include "passes/plan/plan_memory.h"
@@ -38,7 +39,7 @@ Status report_note(Report *r, NoteKind kind, const char *subject, const char *fm
     if (!r)
         return ST_OK;
     va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
+    text_vformat(text, sizeof text, fmt, ap);
     va_end(ap);
     foreign_clean(text);
     note.text = arena_strdup(r->arena, text);

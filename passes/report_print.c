@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "graph/base/foreign.h"
+#include "graph/base/numtext.h"
 #include "graph/json.h"
 #include "graph/phase.h"
 #include "passes/report.h"
@@ -34,9 +35,9 @@ static void print_bytes(FILE *to, int64_t n)
     if (n < 10 * 1024)
         fprintf(to, "%" PRId64 " B", n);
     else if (n < 10 * 1024 * 1024)
-        fprintf(to, "%.1f KiB", (double)n / 1024);
+        text_print(to, "%.1f KiB", (double)n / 1024);
     else
-        fprintf(to, "%.1f MiB", (double)n / (1024 * 1024));
+        text_print(to, "%.1f MiB", (double)n / (1024 * 1024));
 }
 
 /* What goes into collectives for the sake of an operator that mixes samples. */
@@ -100,7 +101,7 @@ static void print_loads(const Report *r, FILE *to)
         fprintf(to, "device %d: %d node%s, %" PRId64 " parameter%s, state ", d->device, d->nodes,
                 d->nodes == 1 ? "" : "s", d->parameters, d->parameters == 1 ? "" : "s");
         print_bytes(to, d->state_bytes);
-        fprintf(to, ", %.4g MFLOP a step, sends ", (double)d->flops * 1e-6);
+        text_print(to, ", %.4g MFLOP a step, sends ", (double)d->flops * 1e-6);
         print_bytes(to, d->sent_bytes);
         fprintf(to, " a step");
         if (d->peak_bytes) {
@@ -144,8 +145,8 @@ static void print_time(const Report *r, FILE *to)
     }
     fprintf(to, "time of a step on ");
     foreign_print(to, t->devices);
-    fprintf(to, ": %.4g ms, of which the busiest device computes %.4g ms and collectives are %.4g ms\n",
-            1e3 * t->seconds, 1e3 * t->compute, 1e3 * t->wire);
+    text_print(to, ": %.4g ms, of which the busiest device computes %.4g ms and collectives are %.4g ms\n",
+               1e3 * t->seconds, 1e3 * t->compute, 1e3 * t->wire);
 }
 
 static void print_phases(const Report *r, FILE *to)
@@ -155,10 +156,10 @@ static void print_phases(const Report *r, FILE *to)
     for (int k = PHASE_FORWARD; k < N_PHASES; k++) {
         const PhaseLoad *p = &r->phase[k];
 
-        fprintf(to, "  %-12s %6d %11d %12.4g %16.4g %20.4g", phase_name(k), p->nodes, p->collectives,
-                1e-6 * (double)p->flops, (double)p->bytes / (1024 * 1024), (double)p->sent / (1024 * 1024));
+        text_print(to, "  %-12s %6d %11d %12.4g %16.4g %20.4g", phase_name(k), p->nodes, p->collectives,
+                   1e-6 * (double)p->flops, (double)p->bytes / (1024 * 1024), (double)p->sent / (1024 * 1024));
         if (r->time.devices)
-            fprintf(to, " %10.4g %14.4g", 1e3 * p->seconds, 1e3 * p->wire);
+            text_print(to, " %10.4g %14.4g", 1e3 * p->seconds, 1e3 * p->wire);
         fprintf(to, "\n");
     }
     print_time(r, to);
@@ -193,7 +194,7 @@ static void print_collectives(const Report *r, FILE *to)
         print_bytes(to, c->bytes);
         fprintf(to, " in %d tensor%s", c->tensors, c->tensors == 1 ? "" : "s");
         if (r->time.devices)
-            fprintf(to, ", %.4g ms", 1e3 * c->seconds);
+            text_print(to, ", %.4g ms", 1e3 * c->seconds);
         fprintf(to, ": ");
         foreign_print(to, c->name);
         fprintf(to, ": %s\n", c->reason);
@@ -224,11 +225,11 @@ static void print_stages(const Report *r, FILE *to)
     for (int i = 0; i < r->n_stage; i++) {
         const Stage *s = &r->stage[i];
 
-        fprintf(to, "  %-20s %8d %8d %8d %8d %9.3f %11.1f %12.1f\n", s->pass, s->before, s->nodes, s->values,
-                s->changed, s->seconds, (double)s->graph_bytes / mib, (double)s->scratch_bytes / mib);
+        text_print(to, "  %-20s %8d %8d %8d %8d %9.3f %11.1f %12.1f\n", s->pass, s->before, s->nodes, s->values,
+                   s->changed, s->seconds, (double)s->graph_bytes / mib, (double)s->scratch_bytes / mib);
         seconds += s->seconds;
     }
-    fprintf(to, "  %-20s %36s %9.3f\n", "all of them", "", seconds);
+    text_print(to, "  %-20s %36s %9.3f\n", "all of them", "", seconds);
 }
 
 Status report_print(const Report *r, FILE *to)

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "exec/world/world.h"
+#include "graph/base/numtext.h"
 
 typedef struct {
     int least, most;
@@ -29,9 +30,9 @@ static int describe(char *text, size_t size, const DeviceFacts *f, int i, int ea
 
     if (several)
         snprintf(rank, sizeof rank, " of rank %d", i / each);
-    return snprintf(text, size, "%s:%d%s (%g %s%s, %llu MiB)", f[i].cuda ? "cuda" : "cpu", f[i].index, rank, f[i].cores,
-                    f[i].cuda ? "multiprocessor" : "core", f[i].cores == 1 ? "" : "s",
-                    (unsigned long long)(f[i].memory >> 20));
+    return text_format(text, size, "%s:%d%s (%g %s%s, %llu MiB)", f[i].cuda ? "cuda" : "cpu", f[i].index, rank,
+                       f[i].cores, f[i].cuda ? "multiprocessor" : "core", f[i].cores == 1 ? "" : "s",
+                       (unsigned long long)(f[i].memory >> 20));
 }
 
 bool device_facts_unequal(const DeviceFacts *f, int n, int each, char text[UNEQUAL_TEXT])

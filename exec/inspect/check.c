@@ -14,6 +14,7 @@
 #include "exec/train/part.h"
 #include "exec/train/session.h"
 #include "graph/base/foreign.h"
+#include "graph/base/numtext.h"
 #include "graph/onnx/onnx.h"
 #include "graph/print.h"
 #include "graph/text.h"
@@ -255,7 +256,7 @@ static const char *element_text(char text[32], const Tensor *x, int64_t i)
         snprintf(text, 32, "'%.29s'", text_at(x, i).bytes);
         foreign_clean(text);
     } else if (dtype_is_float(x->dtype))
-        snprintf(text, 32, "%.9g", tensor_float(x, i));
+        text_format(text, 32, "%.9g", tensor_float(x, i));
     else
         snprintf(text, 32, "%lld", (long long)tensor_int(x, i));
     return text;

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "graph/base/numtext.h"
+
 typedef struct {
     const char *key;
     size_t at; /* a double of Cluster */
@@ -108,7 +110,7 @@ static void read_numbers(Reader *r, json_t *o, const char *in, const Number *n, 
 
         if (!v && !n[i].needed)
             continue;
-        snprintf(expected, sizeof expected, "a number from %g to %g", n[i].least, n[i].most);
+        text_format(expected, sizeof expected, "a number from %g to %g", n[i].least, n[i].most);
         if (!json_is_number(v) || !(found >= n[i].least && found <= n[i].most))
             add_wrong(r, in, n[i].key, expected, v);
         else

@@ -4,6 +4,7 @@
 #include "exec/inspect/simulate.h"
 #include "exec/plan/memory_report.h"
 #include "graph/base/foreign.h"
+#include "graph/base/numtext.h"
 #include "graph/json.h"
 
 static double rate_of(const Simulated *r) { return r->seconds > 0 ? (double)r->batch / r->seconds : 0; }
@@ -28,12 +29,12 @@ static void print_row(const Simulated *r, const Simulated *one, const Cluster *c
     char memory[BYTES_TEXT], within[BYTES_TEXT], between[BYTES_TEXT], share[16] = "-";
 
     if (one)
-        snprintf(share, sizeof share, "%.1f %%", 100 * efficiency(r, one));
-    fprintf(to, "%7d  %-10s %9" PRId64 " %12.3f %12.1f %10s %12.3f %12.3f %11s%s %11s %11s\n", r->devices, r->shard,
-            r->batch, 1e3 * r->seconds, rate_of(r), share, 1e3 * r->compute, 1e3 * r->wire,
-            bytes_text(memory, (uint64_t)simulated_memory(r)),
-            c->memory > 0 && simulated_memory(r) > c->memory ? "!" : " ", bytes_text(within, (uint64_t)r->within),
-            bytes_text(between, (uint64_t)r->between));
+        text_format(share, sizeof share, "%.1f %%", 100 * efficiency(r, one));
+    text_print(to, "%7d  %-10s %9" PRId64 " %12.3f %12.1f %10s %12.3f %12.3f %11s%s %11s %11s\n", r->devices, r->shard,
+               r->batch, 1e3 * r->seconds, rate_of(r), share, 1e3 * r->compute, 1e3 * r->wire,
+               bytes_text(memory, (uint64_t)simulated_memory(r)),
+               c->memory > 0 && simulated_memory(r) > c->memory ? "!" : " ", bytes_text(within, (uint64_t)r->within),
+               bytes_text(between, (uint64_t)r->between));
 }
 
 void simulation_print(const Simulation *s, FILE *to)

@@ -10,6 +10,7 @@
 #include "exec/inspect/verify_batch.h"
 #include "exec/inspect/verify_noise.h"
 #include "graph/base/foreign.h"
+#include "graph/base/numtext.h"
 #include "graph/op.h"
 
 /* ---- comparing ---- */
@@ -367,12 +368,12 @@ Status verify_print(const Verify *v, FILE *to, int most)
 
     fprintf(to, "%-12s %-12s %-12s %-6s %s\n", "difference", "rounding", "norm", "copies", "tensor");
     for (int i = 0; i < n; i++) {
-        fprintf(to, "%-12.3e %-12.3e %-12.5e %-6d %s", v->row[i].difference, v->row[i].noise, v->row[i].norm,
-                v->row[i].copies, v->row[i].is_state ? "new state " : "");
+        text_print(to, "%-12.3e %-12.3e %-12.5e %-6d %s", v->row[i].difference, v->row[i].noise, v->row[i].norm,
+                   v->row[i].copies, v->row[i].is_state ? "new state " : "");
         foreign_print(to, v->row[i].name);
         fprintf(to, "%s%s\n", v->row[i].zero ? "  (zero but for rounding)" : "",
                 v->row[i].not_a_number ? "  (NaN in both)" : "");
     }
-    fprintf(to, "largest relative difference of %d tensor%s: %.3e\n", v->n_row, v->n_row == 1 ? "" : "s", v->worst);
+    text_print(to, "largest relative difference of %d tensor%s: %.3e\n", v->n_row, v->n_row == 1 ? "" : "s", v->worst);
     return ferror(to) ? FAIL(E_IO, "the table could not be written") : ST_OK;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "exec/operators/operators.h"
+#include "graph/base/numtext.h"
 #include "graph/emit.h"
 #include "graph/grad.h"
 #include "graph/lower.h"
@@ -31,7 +32,7 @@ static Status fail(Building *b, Status st, const char *fmt, ...)
     if (b->failed)
         return b->failed;
     va_start(args, fmt);
-    vsnprintf(b->why, sizeof b->why, fmt, args);
+    text_vformat(b->why, sizeof b->why, fmt, args);
     va_end(args);
     return b->failed = st;
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "exec/device/memory.h"
+#include "graph/base/numtext.h"
 #include "graph/op.h"
 
 enum { MOST_BUFFERS = 12, MOST_STATES = 5, LINE = 512 };
@@ -21,7 +22,7 @@ const char *bytes_text(char text[BYTES_TEXT], uint64_t bytes)
 
     for (; u < 4 && v >= 1024; u++)
         v /= 1024;
-    snprintf(text, BYTES_TEXT, u ? "%.1f %s" : "%.0f %s", v, unit[u]);
+    text_format(text, BYTES_TEXT, u ? "%.1f %s" : "%.0f %s", v, unit[u]);
     return text;
 }
 

@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/base/numtext.h"
+
 #ifndef ARENA_OWN_FROM
 #define ARENA_OWN_FROM (BLOCK_BYTES / 4 + 1) /* tests/memory has a block for everything */
 #endif
@@ -234,11 +236,11 @@ char *arena_printf(Arena *a, const char *fmt, ...)
     int n;
 
     va_start(ap, fmt);
-    n = vsnprintf(NULL, 0, fmt, ap);
+    n = text_vformat(NULL, 0, fmt, ap);
     va_end(ap);
     if (n >= 0 && (s = alloc_aligned(a, (size_t)n + 1, 1))) {
         va_start(ap, fmt);
-        vsnprintf(s, (size_t)n + 1, fmt, ap);
+        (void)text_vformat(s, (size_t)n + 1, fmt, ap);
         va_end(ap);
     }
     return s;

@@ -6,7 +6,6 @@
 #include <float.h>
 #include <locale.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,6 +16,33 @@ int text_vformat(char *buf, size_t size, const char *fmt, va_list ap)
     locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0), old = c ? uselocale(c) : (locale_t)0;
     int n = vsnprintf(buf, size, fmt, ap);
 
+    if (c) {
+        uselocale(old);
+        freelocale(c);
+    }
+    return n;
+}
+
+int text_format(char *buf, size_t size, const char *fmt, ...)
+{
+    va_list ap;
+    int n;
+
+    va_start(ap, fmt);
+    n = text_vformat(buf, size, fmt, ap);
+    va_end(ap);
+    return n;
+}
+
+int text_print(FILE *f, const char *fmt, ...)
+{
+    locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0), old = c ? uselocale(c) : (locale_t)0;
+    va_list ap;
+    int n;
+
+    va_start(ap, fmt);
+    n = vfprintf(f, fmt, ap);
+    va_end(ap);
     if (c) {
         uselocale(old);
         freelocale(c);

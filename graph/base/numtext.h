@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 
 enum { NUMBER_TEXT = 32 };
 
@@ -17,6 +18,10 @@ const char *text_hex64(char buf[NUMBER_TEXT], double v);
 
 /* vsnprintf in the C locale. */
 int text_vformat(char *buf, size_t size, const char *fmt, va_list ap) __attribute__((format(printf, 3, 0)));
+
+/* snprintf and fprintf in the C locale. */
+int text_format(char *buf, size_t size, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+int text_print(FILE *f, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* All of `s` as a number in C's decimal form or inf / nan with an optional sign.  False when it is anything else. */
 bool text_to_float64(double *out, const char *s, size_t len);

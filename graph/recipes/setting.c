@@ -21,7 +21,7 @@ Status setting_read_int(int64_t *out, const Setting *s, const char *value)
 
     errno = 0;
     v = strtoll(value, &end, 10);
-    snprintf(range, sizeof range, "a whole number from %.0f to %.4g", s->min, s->max);
+    text_format(range, sizeof range, "a whole number from %.0f to %.4g", s->min, s->max);
     if (!*value || *end || errno || (double)v < s->min || (double)v > s->max)
         return setting_bad(s, value, range);
     *out = v;
@@ -33,8 +33,8 @@ Status setting_read_real(double *out, const Setting *s, const char *value)
     char range[96];
     double v;
 
-    snprintf(range, sizeof range, "a number %s %g%s%.4g", s->above_min ? "above" : "from", s->min,
-             s->above_min ? " up to " : " to ", s->max);
+    text_format(range, sizeof range, "a number %s %g%s%.4g", s->above_min ? "above" : "from", s->min,
+                s->above_min ? " up to " : " to ", s->max);
     if (!text_to_float64(&v, value, strlen(value)) || !isfinite(v) || v < s->min || (s->above_min && v == s->min) ||
         v > s->max)
         return setting_bad(s, value, range);
