@@ -24,7 +24,8 @@ static bool copy_node(Node *out, Arena *a, const Node *n)
     return true;
 }
 
-/* `*out`: the node as `opset` spells it; NULL when it has no words for it. */
+/* `*out`: the node as `opset` spells it; NULL when it has no words for it.  What is written as another operator has but
+ * the words of today: that operator's `respell` knows its own attributes. */
 static Status spell(Node **out, Graph *g, Node *n, int opset)
 {
     const OpDef *op = n->op->plain ? op_find(NULL, n->op->plain) : n->op;
@@ -34,11 +35,11 @@ static Status spell(Node **out, Graph *g, Node *n, int opset)
     if (op->domain || opset >= op_oldest(op))
         return ST_OK;
     *out = NULL;
-    if (!op->respell)
+    if (op != n->op || !op->respell)
         return ST_OK;
     if (!(copy = ARENA_NEW(g->arena, Node, 1)) || !copy_node(copy, g->arena, n))
         return FAIL_NOMEM();
-    if (n->op->respell(g, copy, opset))
+    if (op->respell(g, copy, opset))
         *out = copy;
     return g->status;
 }
