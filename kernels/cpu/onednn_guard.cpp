@@ -2,15 +2,29 @@
 #include "kernels/cpu/onednn_guard.h"
 
 #include <new>
+#include <sys/mman.h>
+#include <type_traits>
 
 namespace
 {
+
+/* What generates code uses memory that it did not get: nothing is created where the next few megabytes are not to be
+ * had.  Pages that are not touched cost nothing. */
+bool has_room()
+{
+    constexpr size_t bytes = size_t{ 16 } << 20;
+    void *p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    return p != MAP_FAILED && !munmap(p, bytes);
+}
 
 template <auto F> struct Guard;
 
 template <class... A, dnnl_status_t (*F)(A...)> struct Guard<F> {
     static dnnl_status_t call(A... a) noexcept
     {
+        if (std::is_same_v<decltype(F), decltype(&dnnl_primitive_create)> && !has_room())
+            return dnnl_out_of_memory;
         try {
             return F(a...);
         } catch (const std::bad_alloc &) {
