@@ -115,6 +115,8 @@ static void for_groups(const char *root, const char *controller, void (*look)(co
     inside = w.group;
     if (!strncmp(inside, w.top, top) && (inside[top] == '/' || !inside[top]))
         inside += top;
+    snprintf(folder, sizeof folder, "%s" GROUPS "%s%s", root, *controller ? "/" : "", controller);
+    look(folder, arg);
     for (;; *slash = '\0') {
         snprintf(folder, sizeof folder, "%s%s%s", root, w.at, inside);
         look(folder, arg);
