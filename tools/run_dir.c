@@ -64,7 +64,7 @@ static int is_checkpoint(const struct dirent *e)
 }
 
 /* None is there only where the folder is there and has none, or neither it nor a link of its name is. */
-Status run_dir_find_checkpoint(bool *out, const char *path)
+static Status find_checkpoint(bool *out, const char *path)
 {
     struct dirent **entry;
     char folder[4096];
@@ -92,7 +92,19 @@ static bool holds(const char *path, const char *name)
     return !access(file, F_OK);
 }
 
-bool run_dir_is_begun(const char *path) { return holds(path, "args.json") || holds(path, "metrics.jsonl"); }
+static bool is_begun(const char *path) { return holds(path, "args.json") || holds(path, "metrics.jsonl"); }
+
+Status run_dir_check_resume(bool *kept, const char *path, bool owns)
+{
+    TRY(status_prefix(find_checkpoint(kept, path), "--resume"));
+    if (*kept)
+        return ST_OK;
+    if (access(path, F_OK))
+        return FAIL(E_IO, "--resume %s: %s", path, strerror(errno));
+    return owns && !is_begun(path)
+               ? FAIL(E_IO, "--resume %s: there is no run in this folder: begin one with --out", path)
+               : ST_OK;
+}
 
 /* metrics.jsonl and args.json become metrics.K.jsonl and args.K.json, K the first number that is free. */
 static Status put_aside(RunDir *r)
@@ -135,7 +147,7 @@ Status run_dir_open(RunDir *out, const char *path, bool resume)
     if (mkdir(path, 0777) && errno != EEXIST)
         return FAIL(E_IO, "%s: cannot create: %s", path, strerror(errno));
     TRY(lock_folder(out));
-    TRY(run_dir_find_checkpoint(&kept, path));
+    TRY(find_checkpoint(&kept, path));
     if (!resume && (kept || holds(path, "model.onnx")))
         return FAIL(E_IO, "%s already holds a run: continue it with --resume, or choose another --out", path);
     TRY(sign_lock(out));

@@ -21,10 +21,9 @@ Status run_dir_check_folder(const char *path) CHECKED;
  * is a checkpoint or a trained model, is refused unless `resume`; what an attempt without either left is kept aside.
  * After a failure run_dir_close. */
 Status run_dir_open(RunDir *out, const char *path, bool resume) CHECKED;
-/* Is there a checkpoint, whole or damaged, in the folder of a run?  E_IO: it cannot be told. */
-Status run_dir_find_checkpoint(bool *out, const char *path) CHECKED;
-/* Has a run begun in the folder, if only before its first checkpoint? */
-bool run_dir_is_begun(const char *path);
+/* Can the run in the folder go on?  `*kept`: from a checkpoint, whole or damaged; else it has begun and ended before
+ * its first.  E_IO: that cannot be told, or there is no such folder, or, for who `owns` it, no run in it. */
+Status run_dir_check_resume(bool *kept, const char *path, bool owns) CHECKED;
 /* Can a checkpoint hold the model's state?  E_MODEL lists what has a name that is not UTF-8. */
 Status run_dir_check_names(const dpx_model *m) CHECKED;
 void run_dir_close(RunDir *r);

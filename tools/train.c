@@ -370,17 +370,12 @@ static Status open_folder(Run *r, const char *out, const char *from)
 /* From where to go on: NULL when the run in the folder ended before its first checkpoint, so that it is begun again. */
 static Status find_checkpoint(const char **from, Run *r)
 {
-    bool kept;
+    bool kept = true;
 
-    if (!*from)
-        return ST_OK;
-    TRY(status_prefix(run_dir_find_checkpoint(&kept, *from), "--resume"));
+    if (*from)
+        TRY(run_dir_check_resume(&kept, *from, !r->world.rank));
     if (kept)
         return ST_OK;
-    if (access(*from, F_OK))
-        return FAIL(E_IO, "--resume %s: %s", *from, strerror(errno));
-    if (!r->world.rank && !run_dir_is_begun(*from))
-        return FAIL(E_IO, "--resume %s: there is no run in this folder: begin one with --out", *from);
     if (!r->world.rank)
         progress_line(&r->progress, "dpexec: warning: --resume %s: there is no checkpoint: the run begins again",
                       *from);
