@@ -6,8 +6,8 @@
  * spin (tools/patience.h), which starts the program again, and gives the process its name, by which pgrep finds it. */
 void tool_begin(const char *name, char **argv);
 
-/* The exit status of main: `code`, or in place of EXIT_DONE EXIT_FAILED after a line, when something printed to standard
- * output is lost. */
+/* The exit status of main: `code`, or in place of EXIT_DONE EXIT_FAILED, after a line, when something printed to
+ * standard output is lost. */
 int tool_end(const char *name, int code);
 
 #endif
