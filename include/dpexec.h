@@ -13,9 +13,8 @@
  *         return complain(dpx_error());
  *
  * Every function that can fail returns a dpx_status; the message is dpx_error(), of the calling thread.  Nothing
- * prints, exits or keeps global state.  A handle is used by one thread at a time, of the process that made it and not
- * of its forks. `const` pointers are lent for the call; what a function hands out through `**out` is freed with its
- * _free.
+ * prints, exits or keeps global state.  A handle is for one thread at a time, of the process that made it and not of a
+ * fork. `const` pointers are lent for the call; what a function hands out through `**out` is freed with its _free.
  *
  * NULL is legal for a handle that is freed, left or aborted, and for an argument of which that is said.  Else a
  * function that returns a dpx_status answers DPX_INVALID, naming itself and the argument, and changes nothing; of the
