@@ -332,5 +332,20 @@ def options():
     put("options", "metrics.json", '{"step":1,"epoch":0,"loss":1.5}\n{"step":20,"eval_loss":1.0}\n{"step":21,"loss":null}\n{"step":2')
 
 
-for part in (networks, layout, older, structure, tensors, torch_like, data, checkpoints, manifests, texts, options):
+def calls():
+    """Bytes that calls.c reads: functions by their place in its list, handles, settings and models by theirs."""
+    ready = [0, 0, 0, 0, 6, 0, 1, 0, 0, 3, 0, 0, 0]           # cross-entropy, two samples, mlp, a trainer
+    x, target = [16, 1, 2, 4, 0, 1, 2, 3], [9, 3, 2, 1, 0]
+    step = lambda which: [4, 0, which, 2, *x, *target]
+    put("calls", "steps", bytes(ready + step(0) + step(0) + step(1) + step(2) + [6, 0, 5, 6, 0, 6, 6, 0, 8]))
+    put("calls", "kept", bytes(ready + step(0) + [8, 0, 0] + step(0) + [8, 0, 1, 8, 0, 2, 8, 0, 3]))
+    put("calls", "state", bytes(ready + [7, 0, 0, 0, 0, 1, 7, 0, 1, 0, 0, 1] + step(0) + [7, 0, 0, 16, 5, 1, 1, 0, 0, 5]))
+    put("calls", "outlives", bytes(ready + [11, 0, 0, 11, 0, 1] + step(0) + [6, 0, 3, 11, 0, 2] + step(0)))
+    put("calls", "run", bytes([0, 6, 0, 1, 0, 0, 3, 0, 0, 0, 5, 0, 1, *x, 1, 4, 0, 5, 0, 1, *x, 2, 4, 8]))
+    put("calls", "accumulated", bytes([0, 12, 0, 0, 7, 0] + ready + step(0) + [6, 0, 2] + step(0) + step(0) + [6, 0, 0, 6, 0, 1]))
+    put("calls", "data", bytes([9, 0, 0, 0, *x, 4, 9, 1, 0, 0, 1, 3, 16, 1, 1, 1, 0, 1, 1, 10, 1, 0, 1, 0, 0, 0, 9, 2, 0, 0, 1, 1, 0, 2, 2]))
+    put("calls", "wrong", bytes([3, 0, 0, 0, 2, 0, 0, 0, 0, 0, 1, 1, 1, 7, 1, 3, 0, 1, 0, 4, 0, 0, 4, 255, 1, 0, 0, 254, 1, 253, 1, 37, 9, 1]))
+
+
+for part in (networks, layout, older, structure, tensors, torch_like, data, checkpoints, manifests, texts, options, calls):
     part()

@@ -81,7 +81,8 @@ static void check_options(const Options *o)
         fuzz_refused(st);
 }
 
-/* Files of this machine are none of a fuzzer's business: what names a path is passed over. */
+/* Each in a block of just its size, so that a read behind its end is seen.  Files of this machine are none of a
+ * fuzzer's business: what names a path is passed over. */
 static int split(char **argv, char *text)
 {
     int n = 0;
@@ -89,7 +90,7 @@ static int split(char **argv, char *text)
 
     for (char *line = strtok_r(text, "\n", &rest); line && n < MOST_ARGUMENTS; line = strtok_r(NULL, "\n", &rest))
         if (!strchr(line, '/'))
-            argv[n++] = line;
+            MUST(argv[n++] = strdup(line), "memory");
     return n;
 }
 
@@ -110,6 +111,8 @@ static void read_arguments(char *text)
             fuzz_refused(st);
     }
     args_free(&a);
+    while (n > 0)
+        free(argv[--n]);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
