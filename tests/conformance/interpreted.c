@@ -117,13 +117,24 @@ static Status compare(Official *t, const Given *g, const dpx_data *found, bool t
     return ST_OK;
 }
 
+/* Options of the file's modes, or of inference; they take longer to make than many a model to run. */
+static Status find_options(dpx_options **out, bool training)
+{
+    static dpx_options *o[2];
+
+    if (!o[training] &&
+        (!(o[training] = dpx_options_create()) || (training && dpx_options_set(o[training], "training", "true"))))
+        return FAIL_NOMEM();
+    *out = o[training];
+    return ST_OK;
+}
+
 static Status interpret_set(Official *t, const char *model, const Given *g, bool training, bool types_only)
 {
-    dpx_options *o = dpx_options_create();
     dpx_data *in = NULL, *out = NULL;
-    Status st = o ? ST_OK : FAIL_NOMEM();
+    dpx_options *o;
+    Status st = find_options(&o, training);
 
-    st = st || !training ? st : (Status)dpx_options_set(o, "training", "true");
     st = st ? st : data_create(&in, DPX_DATA_MAP, (int)g->graph->n_input);
     st = st ? st : fill_inputs(in, g);
     st = st ? st : (Status)dpx_interpret(&out, model, o, in);
@@ -131,7 +142,6 @@ static Status interpret_set(Official *t, const char *model, const Given *g, bool
         st = compare(t, g, out, types_only);
     dpx_data_free(in);
     dpx_data_free(out);
-    dpx_options_free(o);
     return st;
 }
 
@@ -139,12 +149,11 @@ static Status interpret_set(Official *t, const char *model, const Given *g, bool
 
 static Status check_interpreted(Official *t)
 {
-    dpx_options *o = dpx_options_create();
     dpx_check_result r;
-    Status st = o ? (Status)dpx_options_set(o, "training", "true") : FAIL_NOMEM();
+    dpx_options *o;
+    Status st = find_options(&o, true);
 
     st = st ? st : (Status)dpx_check(t->path, o, 1, &r);
-    dpx_options_free(o);
     if (!st && r.outcome == DPX_CHECK_FAILED && t->outcome == PASSED) {
         t->outcome = WRONG;
         snprintf(t->text, sizeof t->text, "check --interpreter: %.400s", r.text);
