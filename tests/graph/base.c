@@ -253,6 +253,25 @@ static void test_numbers(void)
     CU_ASSERT(!text_to_float64(&d, "0x10", 4) && !text_to_float64(&d, "1,5", 3));
 }
 
+/* ---- numbers ---- */
+
+/* Under any locale of the program (tests/run.sh: one with a comma), which keeps it. */
+static void test_numbers_as_text(void)
+{
+    char text[64] = "", printed[64] = "";
+    FILE *f = fmemopen(printed, sizeof printed, "w");
+    Arena *a = arena_create();
+
+    CU_ASSERT_PTR_NOT_NULL_FATAL(f);
+    CHECK_STR("all-reduce, 452.4 KiB", arena_printf(a, "%s, %.1f KiB", "all-reduce", 452.4));
+    CU_ASSERT_EQUAL(text_format(text, sizeof text, "%g", 0.25), 4);
+    CHECK_STR("0.25", text);
+    CU_ASSERT_EQUAL(text_print(f, "%.3e", 1.5), 9);
+    fclose(f);
+    CHECK_STR("1.500e+00", printed);
+    arena_free(a);
+}
+
 /* ---- foreign text ---- */
 
 static void test_foreign(void)
@@ -274,8 +293,9 @@ static void test_foreign(void)
     CU_ASSERT_EQUAL(utf8_code("\xe2\x80\xae"), 0x202e);
 }
 
-DEFINE_SUITE(base, { "messages are one line with context", test_messages }, { "problems are listed", test_problems },
-             { "arena", test_arena }, { "an arena gives back", test_arena_grow },
-             { "an arena holds another", test_arena_hold }, { "what an arena gives to another", test_arena_move },
-             { "broadcasting", test_broadcast }, { "limits of shapes", test_shape_limits }, { "strides", test_strides },
-             { "element types", test_dtypes }, { "numbers read back", test_numbers }, { "foreign text", test_foreign });
+DEFINE_SUITE(base, { "numbers as text", test_numbers_as_text }, { "messages are one line with context", test_messages },
+             { "problems are listed", test_problems }, { "arena", test_arena },
+             { "an arena gives back", test_arena_grow }, { "an arena holds another", test_arena_hold },
+             { "what an arena gives to another", test_arena_move }, { "broadcasting", test_broadcast },
+             { "limits of shapes", test_shape_limits }, { "strides", test_strides }, { "element types", test_dtypes },
+             { "numbers read back", test_numbers }, { "foreign text", test_foreign });
