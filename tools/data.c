@@ -393,8 +393,9 @@ Status array_check_share(const Array *a, dpx_dtype to, const char *what, Share s
     if (a->dtype == to)
         return ST_OK;
     if (to == DPX_FLOAT16 || to == DPX_BFLOAT16 || a->dtype == DPX_BFLOAT16 || to == DPX_BOOL)
-        return FAIL(E_INVALID, "%s: the data's %s cannot become %s", what, dpx_dtype_name(a->dtype),
-                    dpx_dtype_name(to));
+        return FAIL(E_INVALID, "%s: the data's %s cannot become %s%s", what, dpx_dtype_name(a->dtype),
+                    dpx_dtype_name(to),
+                    to == DPX_FLOAT16 || to == DPX_BFLOAT16 ? "; --dtype float32 computes the model so" : "");
     if (is_float(to))
         return ST_OK;
     if (is_float(a->dtype))

@@ -32,7 +32,9 @@ static Status take_entry(void *user, const char *key, const char *text)
     const Described *d = user;
 
     if (!strcmp(key, KEY_KIND))
-        d->v->said = !strcmp(text, "PARAMETER") ? SAID_PARAMETER : !strcmp(text, "BUFFER") ? SAID_BUFFER : d->v->said;
+        d->v->said = !strcmp(text, "PARAMETER")                                    ? SAID_PARAMETER
+                     : !strcmp(text, "BUFFER") || !strcmp(text, "CONSTANT_TENSOR") ? SAID_BUFFER
+                                                                                   : d->v->said;
     else if (!strcmp(key, KEY_FOLDED) && !(d->v->folded_from = arena_strdup(d->arena, text)))
         return FAIL_NOMEM();
     return ST_OK;

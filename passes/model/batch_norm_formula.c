@@ -104,6 +104,26 @@ static void find_means(Formula *f)
     }
 }
 
+/* Those of scale * deviation and of shift - mean * s. */
+static void find_affine(Formula *f)
+{
+    const Graph *g = f->r->g;
+
+    FOR_NODES(g, n) {
+        for (int i = 0; i < 2 && (n->op == &op_Mul || n->op == &op_Div); i++) {
+            const ValueId scale =
+                f->r->constant[n->out[0].i] && f->deviation[n->in[1 - i].i] && !f->deviation[n->in[i].i]
+                    ? constant_behind(g, n->in[i])
+                    : NO_VALUE;
+
+            if (has_value(scale) && !f->r->normalises[scale.i])
+                f->r->rescales[scale.i] = true;
+        }
+        if (has_value(shifted(f, n)) && has_value(constant_behind(g, n->in[0])))
+            f->r->rescales[constant_behind(g, n->in[0]).i] = true;
+    }
+}
+
 static void find_instances(Reach *r)
 {
     FOR_NODES(r->g, n)
@@ -116,11 +136,13 @@ Status formula_find(Reach *r, Arena *a)
     Formula f = { r, ARENA_NEW(a, bool, r->g->n_value) };
 
     r->normalises = ARENA_NEW(a, bool, r->g->n_value);
+    r->rescales = ARENA_NEW(a, bool, r->g->n_value);
     r->by_instance = ARENA_NEW(a, bool, r->g->n_value);
-    if (!f.deviation || !r->normalises || !r->by_instance)
+    if (!f.deviation || !r->normalises || !r->by_instance || !r->rescales)
         return FAIL_NOMEM();
     find_instances(r);
     find_variances(&f);
     find_means(&f);
+    find_affine(&f);
     return ST_OK;
 }

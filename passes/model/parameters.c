@@ -14,6 +14,7 @@
 
 #define TRAINED(why) ((Verdict){ true, false, (why) })
 #define FIXED(why) ((Verdict){ false, false, (why) })
+#define REASON_BUFFERS_NAME "has the name of a buffer"
 #define GUESS(trained, why) ((Verdict){ (trained), true, (why) })
 
 /* ---- rules ---- */
@@ -27,7 +28,7 @@ typedef struct {
     Looks looks;
     int64_t numel;
     bool literal;
-    bool spread, by_instance; /* as in Reach */
+    bool spread, by_instance, rescales; /* as in Reach */
 } Facts;
 
 /* A Constant node; ORIGIN_NONE: of a function's body. */
@@ -61,6 +62,8 @@ static Verdict judge_number(const Facts *f)
 {
     if (f->form == NAME_VARIABLE || (f->form == NAME_KEY && f->meaning == MEANS_PARAMETER))
         return TRAINED("one number that has a parameter's name");
+    if (f->form == NAME_KEY && f->meaning == MEANS_BUFFER)
+        return GUESS(false, REASON_BUFFERS_NAME);
     if (f->form == NAME_KEY && f->v->origin == ORIGIN_INITIALIZER)
         return GUESS(true, "one number with a name of the module: a parameter, or a buffer");
     if (is_bias_of_one(f))
@@ -152,12 +155,18 @@ static Verdict judge_by_rules(const Parameters *p, const Facts *f, bool normalis
     if (normalises && !(named && f->meaning == MEANS_PARAMETER))
         return GUESS(false, "mean or variance of a batch normalisation that is written as a formula, out of training");
 
+    if (f->rescales && f->form != NAME_VARIABLE && producer_is(p->g, "pytorch"))
+        return GUESS(false, "scale or shift of a batch normalisation that is written as a formula, as a frozen one is");
     if (f->literal)
         return judge_literal(p, f);
     if (f->by_instance && in_node(f->v) && f->looks == LOOKS_UNIFORM && producer_is(p->g, "pytorch"))
         return FIXED("the same number throughout, for an InstanceNormalization that has none of its own");
     if (f->v->folded_from)
         return judge_folded(f);
+    if (f->form == NAME_KEY && name_is_power_iteration(p->g, f->v->name))
+        return FIXED("a vector of spectral_norm's power iteration, beside the weight that it belongs to");
+    if (f->reach & REACH_WEIGHT && tensor_is_fixed_filter(f->v->init))
+        return GUESS(false, "a filter that nobody learned: one kernel for all channels, or kernels of few magnitudes");
     if (named && in_weights_place(f))
         return TRAINED("a parameter by its name and place");
     if (judge_looks(&verdict, f))
@@ -167,8 +176,9 @@ static Verdict judge_by_rules(const Parameters *p, const Facts *f, bool normalis
     if (f->numel == 1)
         return judge_number(f);
     if (f->meaning == MEANS_BUFFER && !(f->reach & REACH_NORM))
-        return GUESS(false, "has the name of a buffer");
-    if (f->form == NAME_KEY && f->meaning != MEANS_PARAMETER && f->looks == LOOKS_STEPS)
+        return GUESS(false, REASON_BUFFERS_NAME);
+    if (f->form == NAME_KEY && f->looks == LOOKS_STEPS &&
+        (f->meaning != MEANS_PARAMETER || !(f->reach & (REACH_WEIGHT | REACH_NORM | REACH_BIAS))))
         return GUESS(false, "evenly spaced, as positions and grids are");
     if (in_weights_place(f))
         return f->form == NAME_KEY ? GUESS(true, "stands where weights do; a parameter, or a buffer")
@@ -197,12 +207,16 @@ static Verdict judge_listed(const Parameters *p, uint32_t i, const Facts *f)
                                                  : "in the list of --parameters");
 }
 
-static bool judge_by_file(Verdict *out, const Value *v)
+static bool judge_by_file(Verdict *out, const Value *v, Looks looks)
 {
     switch (v->said) {
     case SAID_TRAINED: *out = TRAINED("the file says that it is trained"); return true;
     case SAID_FIXED: *out = FIXED(REASON_FIXED_BY_FILE); return true;
-    case SAID_PARAMETER: *out = TRAINED("the exporter says that it is a parameter"); return true;
+    case SAID_PARAMETER:
+        *out = looks == LOOKS_WAVES
+                   ? GUESS(true, "a parameter by the exporter, but sines and cosines: it may be frozen")
+                   : TRAINED("the exporter says that it is a parameter");
+        return true;
     case SAID_BUFFER: *out = FIXED("the exporter says that it is a buffer"); return true;
     case SAID_BESIDE:
     case SAID_NOTHING: break;
@@ -246,7 +260,8 @@ static Verdict judge(const Parameters *p, uint32_t i)
                 shape_numel(v->shape),
                 is_literal(p, v),
                 p->reach.spread[i],
-                p->reach.by_instance[i] };
+                p->reach.by_instance[i],
+                p->reach.rescales[i] };
     const char *pattern;
     PatternRule rule = pattern_rule(opt, v->name, &pattern);
     Verdict verdict;
@@ -265,7 +280,7 @@ static Verdict judge(const Parameters *p, uint32_t i)
         f.looks = tensor_looks(v->init);
     if (opt->parameters)
         return judge_listed(p, i, &f);
-    if (judge_by_file(&verdict, v))
+    if (judge_by_file(&verdict, v, f.looks))
         return verdict;
     if (p->reach.both[i])
         return FIXED("one number that scales both factors of a product");

@@ -32,6 +32,7 @@ typedef struct {
     bool *both;        /* by value id: one number that scales both factors of a matrix product, as attention's is */
     bool *spread;      /* by value id: is added to several channels behind weights (told of one number alone) */
     bool *by_instance; /* by value id: scale or bias of an InstanceNormalization, as a GroupNorm may be written */
+    bool *rescales;    /* by value id: scale or shift of a batch-norm that is written as a formula */
     bool *normalises;  /* by value id: mean or variance of a batch-norm that is written as a formula */
     bool *weighs;      /* by value id: does nothing but multiply the terms of a loss */
     bool *of_loss;     /* by value id: only a loss depends on it, and the file has other outputs */
@@ -57,6 +58,9 @@ typedef enum {
 } Looks;
 
 Looks tensor_looks(const Tensor *t);
+/* A filter [O, I, spatial...] that nobody learned: the same kernel for all channels, or kernels of few magnitudes
+ * (Gauss, Sobel, Haar).  Kernels of one number throughout alone are none. */
+bool tensor_is_fixed_filter(const Tensor *t);
 /* Of the numbers, whatever type and shape hold them; `transposed`: of the matrix's transpose. */
 uint64_t tensor_digest(const Tensor *t, bool transposed);
 
@@ -71,6 +75,8 @@ typedef enum { MEANS_NOTHING, MEANS_PARAMETER, MEANS_BUFFER } NameMeaning;
 
 NameForm name_form(const Graph *g, const Value *v, bool torch_export);
 NameMeaning name_meaning(const char *name);
+/* The vectors u and v with which spectral_norm estimates a norm: buffers beside the weight NAME_orig. */
+bool name_is_power_iteration(const Graph *g, const char *name);
 /* Of what the exporter says that it computed a constant from (Value.folded_from): the module's own, if any is named. */
 NameMeaning folded_meaning(const char *folded_from);
 

@@ -103,24 +103,59 @@ static bool any_equal(const char *s, const char *const *with)
 
 NameMeaning name_meaning(const char *name)
 {
-    static const char *const buffer_ends[] = { "mask",        "running_mean", "running_var", "num_batches_tracked",
-                                               "inv_freq",    "position_ids", "_grid",       "anchors",
-                                               "anchor_grid", "_buffer",      "_cached",     "_table_const",
-                                               "pixel_mean",  "pixel_std",    "masked_bias", "coords_table",
+    static const char *const buffer_ends[] = { "mask",
+                                               "running_mean",
+                                               "running_var",
+                                               "num_batches_tracked",
+                                               "inv_freq",
+                                               "position_ids",
+                                               "_grid",
+                                               "anchors",
+                                               "anchor_grid",
+                                               "_buffer",
+                                               "_cached",
+                                               "_table_const",
+                                               "pixel_mean",
+                                               "pixel_std",
+                                               "masked_bias",
+                                               "coords_table",
+                                               "final_logits_bias",
+                                               "resample_filter",
                                                NULL };
-    static const char *const buffers[] = { "pe",   "grid", "freqs",  "freqs_cis", "cos",     "sin", "window",
-                                           "mean", "std",  "stride", "strides",   "indices", NULL };
+    static const char *const buffers[] = { "pe",      "grid",    "freqs",    "freqs_cis", "cos",
+                                           "sin",     "window",  "mean",     "std",       "stride",
+                                           "strides", "indices", "vector_u", "sn_u",      NULL };
     static const char *const parameter_ends[] = {
         "weight",     "bias",      "kernel",        "token",         "tokens",    "embed",    "embedding",
         "embeddings", "gamma",     "beta",          "bias_table",    "scale",     "weight_g", "weight_v",
         "weight_ih",  "weight_hh", "layer_scale_1", "layer_scale_2", "lambda_1",  "lambda_2", "q_bias",
-        "v_bias",     "prompt",    "temperature",   "original0",     "original1", NULL
+        "v_bias",     "prompt",    "temperature",   "original0",     "original1", "original", NULL
     };
     const char *s = last_part(name);
 
-    if (any_end(s, buffer_ends) || any_equal(s, buffers))
+    if (any_end(s, buffer_ends) || any_equal(s, buffers) || starts(s, "running_") || starts(s, "ema_"))
         return MEANS_BUFFER;
-    return any_end(s, parameter_ends) || starts(s, "weight_") || starts(s, "bias_") ? MEANS_PARAMETER : MEANS_NOTHING;
+    return any_end(s, parameter_ends) || starts(s, "weight_") || starts(s, "bias_") || starts(s, "gamma_")
+               ? MEANS_PARAMETER
+               : MEANS_NOTHING;
+}
+
+/* "0.weight_u" of "0.weight_orig"; weight_norm's "0.weight_v" has a "0.weight_g" instead.  The newer form is
+ * "0.parametrizations.weight.0._u". */
+bool name_is_power_iteration(const Graph *g, const char *name)
+{
+    const size_t len = strlen(name);
+    char sibling[512];
+
+    if (!ends(name, "_u") && !ends(name, "_v"))
+        return false;
+    if (ends(name, "._u") || ends(name, "._v"))
+        return strstr(name, "parametrizations.") != NULL;
+    if (len + 4 > sizeof sibling)
+        return false;
+    memcpy(sibling, name, len - 1);
+    memcpy(sibling + len - 1, "orig", sizeof "orig");
+    return has_value(graph_find(g, sibling));
 }
 
 /* Operators after which torch.export names results. */

@@ -7,26 +7,73 @@
 /* Zeros beside one number: what a mask that is added to scores holds.  A bias of zeros and one such number is not
  * likely. */
 static const double LARGE_NEGATIVE = -10, CERTAINLY_MASK = -1e4;
-enum { MIN_WAVES = 16, MIN_WINDOW = 3, MIN_STEPS = 4, MAX_COORDINATES = 4 };
+enum { MIN_WAVES = 16, MAX_BLOCKS = 3, MIN_WINDOW = 3, MIN_STEPS = 4, MAX_COORDINATES = 4, MAX_KERNEL = 256 };
 
-/* Pairs of numbers in a row, side by side or a half row apart, that are sine and cosine of one angle. */
+/* One row along an axis: `n` numbers, `stride` apart, from `first` on. */
+typedef struct {
+    const Tensor *t;
+    int64_t first, n, stride;
+} Row;
+
+static double number_of(const Row *r, int64_t k) { return tensor_float(r->t, r->first + k * r->stride); }
+
+static bool is_zero_row(const Row *r)
+{
+    for (int64_t k = 0; k < r->n; k++)
+        if (number_of(r, k) != 0)
+            return false;
+    return true;
+}
+
+/* Are the numbers sine and cosine of one angle, in pairs that stand side by side (blocks 0), or half a block apart in
+ * each of that many blocks, one for each axis of an image? */
+static bool is_wave_row(const Row *r, int blocks)
+{
+    const int64_t half = blocks ? r->n / blocks / 2 : 1;
+
+    for (int64_t k = 0; k < r->n / 2; k++) {
+        int64_t at = k / half * 2 * half + k % half;
+        double a = number_of(r, at), b = number_of(r, at + half);
+
+        if (!(fabs(a * a + b * b - 1) < 1e-3))
+            return false;
+    }
+    return true;
+}
+
+/* Rows along the axis; the first of a table's may be zeros, for a class token. */
+static bool is_waves_along(const Tensor *t, int axis)
+{
+    const int64_t width = t->shape.dim[axis], numel = tensor_numel(t);
+    bool holds[MAX_BLOCKS + 1], any = true;
+    int64_t stride = 1, n_zero = 0;
+
+    for (int i = axis + 1; i < t->shape.rank; i++)
+        stride *= t->shape.dim[i];
+    for (int b = 0; b <= MAX_BLOCKS; b++)
+        holds[b] = width >= 2 && width % (b ? 2 * b : 2) == 0;
+    for (int64_t i = 0; i < numel / width && any; i++) {
+        const Row row = { t, i / stride * stride * width + i % stride, width, stride };
+
+        if (stride == 1 && i == 0 && is_zero_row(&row)) {
+            n_zero++;
+            continue;
+        }
+        any = false;
+        for (int b = 0; b <= MAX_BLOCKS; b++)
+            any |= holds[b] = holds[b] && is_wave_row(&row, b);
+    }
+    return any && n_zero < numel / width;
+}
+
+/* A table of sines and cosines, of positions in rows or of channels in front of an image's axes. */
 static bool is_waves(const Tensor *t)
 {
     const int rank = t->shape.rank;
-    const int64_t width = rank ? t->shape.dim[rank - 1] : 0, numel = tensor_numel(t), half = width / 2;
-    bool beside = true, apart = true;
 
-    if (numel < MIN_WAVES || width < 2 || width % 2)
+    if (!rank || tensor_numel(t) < MIN_WAVES)
         return false;
-    for (int64_t row = 0; row < numel && (beside || apart); row += width)
-        for (int64_t k = 0; k < half && (beside || apart); k++) {
-            double a = tensor_float(t, row + 2 * k), b = tensor_float(t, row + 2 * k + 1);
-            double c = tensor_float(t, row + k), d = tensor_float(t, row + half + k);
-
-            beside = beside && fabs(a * a + b * b - 1) < 1e-3;
-            apart = apart && fabs(c * c + d * d - 1) < 1e-3;
-        }
-    return beside || apart;
+    return is_waves_along(t, rank - 1) || (rank > 2 && is_waves_along(t, rank - 3));
 }
 
 /* Convolutions [O, I, spatial...] that take a weighted mean of each channel. */
@@ -49,6 +96,58 @@ static bool is_window(const Tensor *t)
             return false;
     }
     return size >= MIN_WINDOW;
+}
+
+/* The same magnitudes again and again, zeros aside: on average each at least twice, as a symmetric kernel, a
+ * difference, or a Haar wavelet has them.  Learned numbers are all different. */
+static bool repeats_magnitudes(const Tensor *t, int64_t from, int64_t size)
+{
+    int distinct = 0, n = 0;
+
+    for (int64_t i = 0; i < size; i++) {
+        const double v = fabs(tensor_float(t, from + i));
+        bool new = v != 0;
+
+        for (int64_t k = 0; k < i && new; k++)
+            new = fabs(fabs(tensor_float(t, from + k)) - v) > 1e-6 * v;
+        n += v != 0;
+        distinct += new;
+    }
+    return n >= 2 && distinct <= n / 2;
+}
+
+static bool is_constant_kernel(const Tensor *t, int64_t from, int64_t size)
+{
+    for (int64_t i = 1; i < size; i++)
+        if (tensor_float(t, from + i) != tensor_float(t, from))
+            return false;
+    return true;
+}
+
+static bool is_same_kernel(const Tensor *t, int64_t from, int64_t size)
+{
+    for (int64_t i = 0; i < size; i++)
+        if (tensor_float(t, from + i) != tensor_float(t, i))
+            return false;
+    return true;
+}
+
+bool tensor_is_fixed_filter(const Tensor *t)
+{
+    const int64_t numel = t && t->data ? tensor_numel(t) : 0,
+                  kernels = numel && t->shape.rank > 2 ? t->shape.dim[0] * t->shape.dim[1] : 0,
+                  size = kernels ? numel / kernels : 0;
+    bool same = kernels > 1, repeats = size <= MAX_KERNEL, any = false;
+
+    for (int64_t k = 0; k < kernels && size > 1 && (same || repeats); k++) {
+        const bool constant = is_constant_kernel(t, k * size, size);
+
+        any |= !constant;
+        same = same && is_same_kernel(t, k * size, size);
+        /* Among the four of a Haar transform one is a mean. */
+        repeats = repeats && (constant ? tensor_float(t, k * size) != 0 : repeats_magnitudes(t, k * size, size));
+    }
+    return any && (same || repeats);
 }
 
 /* One coordinate of points, every `stride`-th number from `first` on: runs that go up (down: sign -1) by one step, or
