@@ -137,6 +137,14 @@ static dpx_on_resume on_resume(const RunFacts *now, const char *name)
     return !strcmp(name, "replicas") && !strcmp(bn, "local") ? DPX_RESUME_FIXED : option_of(name).on_resume;
 }
 
+/* Names of tensors beside the patterns of before may be needed for the same parameters where rules have changed; that
+ * they are the same the trainer checks (exec/api/decisions.c). */
+static bool is_added(const char *name, const char *was, const char *is)
+{
+    return (!strcmp(name, "train") || !strcmp(name, "freeze")) && !strncmp(was, is, strlen(was)) &&
+           !strpbrk(is + strlen(was), "*?[\\");
+}
+
 static void tell(const char *name, const char *before, const char *after, dpx_log_fn *warn, void *user)
 {
     const dpx_option_info o = option_of(name);
@@ -161,7 +169,8 @@ static void compare_facts(Problems *differ, const RunFacts *now, const json_t *m
 
         if (!was && is && !strcmp(is, FLAG_GIVEN))
             was = ""; /* a note from before there was such a flag */
-        if (!was || !is || same_value(was, is) || telling != (on_resume(now, name) != DPX_RESUME_FIXED))
+        if (!was || !is || same_value(was, is) ||
+            telling != (is_added(name, was, is) || on_resume(now, name) != DPX_RESUME_FIXED))
             continue;
         if (telling)
             tell(name, was, is, warn, user);

@@ -190,6 +190,7 @@ void dpx_trainer_free(dpx_trainer *t)
     measured_restart(&t->measured);
     measured_restart(&t->trained);
     free(t->prediction);
+    free(t->decided);
     lengths_forget(&t->lengths);
     preprocess_free(t->preprocess);
     contexts_free(t->contexts);

@@ -72,15 +72,17 @@ struct dpx_trainer {
     dpx_result group;                     /* sums over the group */
     NamedTensor shape[MAX_BATCH_TENSORS]; /* of the first micro-batch: what BUILD_APPLY is compiled for */
     int n_shape;
-    uint64_t given;         /* digest of what was given to states that may be in pieces, by resuming and by setting */
-    bool agreed;            /* all processes of the world have rank 0's state, as far as there is any */
-    int64_t bytes_resumed;  /* that this process has read of checkpoints */
-    bool resumed;           /* and has not trained since, which will tell whether the checkpoint is of this run */
-    bool told_weights;      /* what a loss of the model's own weighs */
-    bool averaged;          /* running statistics, since the last batch that was trained */
-    int64_t evaluated;      /* batches since the last that was trained */
-    Measured measured;      /* by evaluations since this began */
-    Measured trained;       /* by training steps; its settings are those of `measured` */
+    char *decided;         /* names of the parameters that the resumed run trains, each with its NUL; NULL: not known */
+    size_t decided_bytes;  /* of them */
+    uint64_t given;        /* digest of what was given to states that may be in pieces, by resuming and by setting */
+    bool agreed;           /* all processes of the world have rank 0's state, as far as there is any */
+    int64_t bytes_resumed; /* that this process has read of checkpoints */
+    bool resumed;          /* and has not trained since, which will tell whether the checkpoint is of this run */
+    bool told_weights;     /* what a loss of the model's own weighs */
+    bool averaged;         /* running statistics, since the last batch that was trained */
+    int64_t evaluated;     /* batches since the last that was trained */
+    Measured measured;     /* by evaluations since this began */
+    Measured trained;      /* by training steps; its settings are those of `measured` */
     Preprocess *preprocess; /* NULL: none */
     Contexts *contexts;     /* of nodes that were told of; NULL: none were */
     bool stepped;           /* a step was begun */
@@ -125,6 +127,15 @@ Status measured_add(Measured *m, const dpx_result *r, const NamedTensor *out, in
 #define TRAINED "dpexec.trained"
 Status trainer_keep_trained(Arena *a, const dpx_trainer *t, NamedTensor *list, int *n) CHECKED;
 Status trainer_resume_trained(dpx_trainer *t, Arena *a, const Checkpoint *c) CHECKED;
+
+/* exec/api/decisions.c: which parameters a run trains, as its checkpoints say */
+Status trainer_keep_decisions(Arena *a, const dpx_trainer *t, NamedTensor *list, int *n) CHECKED;
+Status trainer_resume_decisions(dpx_trainer *t, const Checkpoint *c) CHECKED;
+/* Lists a state that the checkpoint does not have; one of the checkpoint's that this run does not have; parameters that
+ * one of the two runs trains alone. */
+void trainer_list_missing(Problems *wrong, const State *s);
+void trainer_list_foreign(Problems *wrong, const dpx_trainer *t, const char *name);
+void trainer_compare_decisions(Problems *wrong, const dpx_trainer *t);
 
 /* exec/api/preprocess.c */
 /* What the caller's function makes of the batch, or of this process's `part` of it: from now on of the samples of this

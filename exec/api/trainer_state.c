@@ -123,7 +123,7 @@ static Status collect_state(Arena *a, const dpx_trainer *t, NamedTensor **list, 
     const States *states = session_states(t->session);
 
     *n = 0;
-    if (!(*list = ARENA_NEW(a, NamedTensor, states_count(states) + 4)))
+    if (!(*list = ARENA_NEW(a, NamedTensor, states_count(states) + 5)))
         return FAIL_NOMEM();
     for (int i = 0; i < states_count(states); i++) {
         const State *s = states_at(states, i);
@@ -132,6 +132,7 @@ static Status collect_state(Arena *a, const dpx_trainer *t, NamedTensor **list, 
             (*list)[(*n)++] = (NamedTensor){ s->name, { s->dtype, s->shape, NULL } };
     }
     TRY(collect_class_axis(a, t, *list, n));
+    TRY(trainer_keep_decisions(a, t, *list, n));
     TRY(trainer_keep_observed(a, t, *list, n));
     return trainer_keep_trained(a, t, *list, n);
 }
@@ -222,7 +223,7 @@ static Status check_states(const States *states, const Checkpoint *c, const char
             is = s->dtype;
         }
         if (!t)
-            problems_add(&wrong, "no '%s'", s->name);
+            trainer_list_missing(&wrong, s);
         else if (t->dtype != s->dtype || !shape_eq(&t->shape, &s->shape))
             problems_add(&wrong, "'%s' is %s%s, expected %s%s", s->name, dtype_name(t->dtype),
                          shape_text(&t->shape, have), dtype_name(s->dtype), shape_text(&s->shape, want));
@@ -301,6 +302,7 @@ static Status take_checkpoint(dpx_trainer *t, Arena *a, const Checkpoint *c, con
     TRY(keep_class_axis(t, c));
     TRY(trainer_resume_observed(t, c));
     TRY(trainer_resume_trained(t, a, c));
+    TRY(trainer_resume_decisions(t, c));
     if (!(copy = strdup(c->note)))
         return FAIL_NOMEM();
     if (!(st = trainer_told(t, restore(t, c))) && note)
@@ -376,7 +378,7 @@ static void list_missing(Problems *wrong, const dpx_trainer *t, BuildMode mode)
 
     for (int i = t->n_resumed; i < states_count(states); i++)
         if (is_missed(t, mode, states_at(states, i)))
-            problems_add(wrong, "no '%s'", states_at(states, i)->name);
+            trainer_list_missing(wrong, states_at(states, i));
 }
 
 /* Parameters of an output that is not trained may have been state of the run before. */
@@ -386,7 +388,7 @@ static void list_foreign(Problems *wrong, const dpx_trainer *t)
 
     for (int i = 0; i < states_count(states); i++)
         if (state_waits(states_at(states, i)) && !model_state(t, states_at(states, i)->name))
-            problems_add(wrong, "'%s', which this run does not have", states_at(states, i)->name);
+            trainer_list_foreign(wrong, t, states_at(states, i)->name);
 }
 
 Status trainer_check_resumed(dpx_trainer *t, BuildMode mode, const NamedTensor *in, int n_in)
@@ -400,8 +402,10 @@ Status trainer_check_resumed(dpx_trainer *t, BuildMode mode, const NamedTensor *
     if (mode == BUILD_ACCUMULATE)
         TRY(session_prepare(t->session, t->options->build.turns ? BUILD_FINISH : BUILD_APPLY, in, n_in));
     list_missing(&wrong, t, mode);
-    if (trains)
+    if (trains) {
         list_foreign(&wrong, t);
+        trainer_compare_decisions(&wrong, t);
+    }
     TRY(problems_fail(&wrong, E_IO, "the checkpoint that was resumed from is of another run"));
     t->resumed = !trains;
     return ST_OK;

@@ -14,8 +14,10 @@
 typedef struct {
     Graph *g;
     PassCtx *ctx;
-    int *update_of; /* [value] 1 + the update of the state, 0: none */
-    bool mixed;     /* the file has batch-norms in training mode, and others that are not */
+    int *update_of;           /* [value] 1 + the update of the state, 0: none */
+    const char *last, *never; /* first node whose statistics are the last batch's, or never change (by its momentum) */
+    int n_odd;
+    bool mixed; /* the file has batch-norms in training mode, and others that are not */
 } Prepare;
 
 static bool training(const PassCtx *ctx) { return ctx->opt->mode >= BUILD_TRAIN; }
@@ -129,6 +131,34 @@ static Status update_statistics(Prepare *p, Node *n, const TrainMode *mode)
     return node_infer(p->g, n);
 }
 
+/* ONNX's momentum weighs the old value. */
+static void see_momentum(Prepare *p, const Node *n)
+{
+    const double momentum = node_attr(n, "momentum") ? node_float(n, "momentum") : 0.9;
+    const char **first = momentum == 0 ? &p->last : &p->never;
+
+    if (momentum != 0 && momentum != 1)
+        return;
+    *first = *first ? *first : n->name;
+    p->n_odd++;
+}
+
+/* Exporters have no word for PyTorch's momentum=None, the mean of all batches. */
+static Status note_momentum(const Prepare *p)
+{
+    const char *first = p->last ? p->last : p->never;
+
+    if (!first)
+        return ST_OK;
+    return report_note(
+        p->ctx->report, NOTE_EXPORTER, "the exporter",
+        "batch normalisation '%s'%s has momentum %d: %s; PyTorch's momentum=None, the mean of all batches, "
+        "arrives so (docs/export.md)",
+        first, p->n_odd > 1 ? " and others" : "", p->last ? 0 : 1,
+        p->last ? "its running statistics are those of the last batch alone"
+                : "its running statistics never follow the batches");
+}
+
 static Status prepare_node(Prepare *p, Node *n)
 {
     const BuildOptions *opt = p->ctx->opt;
@@ -151,6 +181,8 @@ static Status prepare_node(Prepare *p, Node *n)
     }
     if (keeps)
         mode = (TrainMode){ 0 };
+    else if (n->op->running_in && mode.batch && mode.updates)
+        see_momentum(p, n);
     graph_begin_purpose(p->g, n->phase, n->name);
     TRY(n->op->train(p->g, n, &mode));
     return n->op->running_in ? update_statistics(p, n, &mode) : ST_OK;
@@ -186,6 +218,7 @@ static Status run(Graph *g, PassCtx *ctx)
             TRY(prepare_node(&p, g->node[i]));
     }
     TRY(rewrite_end(g));
+    TRY(note_momentum(&p));
     return graph_sort(g);
 }
 

@@ -115,4 +115,29 @@ assert w.dtype == np.float64 and abs(w.item() - (0.25 - np.cos(np.arange(5) + 0.
 }
 check "one number in float64" one
 
+# A checkpoint says which parameters its run trained: what another file, or another rule, decides otherwise is named, and flags bring it back.
+"${PYTHON:-/usr/bin/python3}" - "$DIR" <<'END'
+import sys
+import onnx
+from onnx import helper as h
+model = onnx.load("models/mlp.onnx")
+names = [i.name for i in model.graph.initializer]
+for file, fixed in (("all", []), ("fewer", ["fc1.weight"])):
+    h.set_model_props(model, {f"dpexec.parameter:{n}": "fixed" if n in fixed else "trained" for n in names})
+    onnx.save(model, f"{sys.argv[1]}/{file}.onnx")
+END
+settings=(--data "$digits" --loss cross-entropy --batch-size 32 --threads 1 --momentum 0.9)
+all=("$dpexec" train "$DIR/all.onnx" "${settings[@]}")
+fewer=("$dpexec" train "$DIR/fewer.onnx" "${settings[@]}")
+"${all[@]}" --steps 2 --out "$DIR/all.run" >"$DIR/log" 2>&1
+"${fewer[@]}" --steps 2 --out "$DIR/fewer.run" >"$DIR/log" 2>&1
+cp -r "$DIR/all.run" "$DIR/all.copy"
+refused 1 "'fc1.weight' was trained in that run and is fixed now (--train 'fc1.weight' trains it)" "${fewer[@]}" --steps 3 --resume "$DIR/all.run"
+refused 1 "no 'fc1.weight': it is trained now and was not in that run (--freeze 'fc1.weight' keeps it fixed)" \
+    "${all[@]}" --steps 3 --resume "$DIR/fewer.run"
+says "--freeze was '', is 'fc1.weight' from here on" "${all[@]}" --steps 3 --resume "$DIR/fewer.run" --freeze fc1.weight
+check "trained as before by a flag" "${fewer[@]}" --steps 3 --resume "$DIR/all.run" --train fc1.weight
+check "trained as before" "${all[@]}" --steps 3 --resume "$DIR/all.copy"
+check "the same bytes" cmp "$DIR/all.run"/checkpoints/step-000000003/state.safetensors "$DIR/all.copy"/checkpoints/step-000000003/state.safetensors
+
 finish

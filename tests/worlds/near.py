@@ -5,7 +5,7 @@ import sys
 
 import numpy as np
 
-TYPES = {"F32": np.float32, "F64": np.float64, "I64": np.int64}
+TYPES = {"F32": np.float32, "F64": np.float64, "I64": np.int64, "U8": np.uint8}
 
 
 def read(path):
