@@ -59,7 +59,7 @@ Status infer_world(Graph *g, PassCtx *ctx)
 static Status mark(Graph *g, PassCtx *ctx, World *world)
 {
     for (int i = 0; i < WORLDS; i++) {
-        TRY(open_world(&world[i], g, ctx->opt, i ? MORE_SAMPLES : LESS_SAMPLES));
+        TRY(open_world(&world[i], g, ctx->opt, i ? MORE_SAMPLES : LESS_SAMPLES, OPEN_SIZE));
         TRY(infer_world(world[i].g, ctx));
     }
     for (uint32_t i = 1; i < g->n_value; i++) {

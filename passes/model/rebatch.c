@@ -10,42 +10,20 @@
  *
  * A Reshape is decided where it stands: elements keep their order, so the batch, which has so many elements in front of
  * it, can only go to an axis that has as many in front of it, and of several (those of size 1 behind each other) to the
- * first, or into one that joins it with what is in front.  Where that turns out wrong, at a node behind it, the next
- * one is tried.
+ * first, or into one that joins it with what is in front.  Where that turns out wrong, at a node behind it that fails
+ * or mixes samples, the next one is tried.
  *
  * At b0 every changed constant has the value that it had: the model computes the same bits.  A constant of equal rows
  * is one row afterwards, which is trained as one. */
 #include <string.h>
 
-#include "graph/op.h"
 #include "passes/batch_axis.h"
+#include "passes/model/rebatch_decide.h"
+#include "passes/report.h"
 #include "passes/simplify/fold.h"
 #include "passes/simplify/infer_shapes.h"
-#include "passes/model/rebatch.h"
-#include "passes/report.h"
 
 enum { WORLDS = REBATCH_WORLDS, MAX_TRIALS = 256, MAX_CONE = 96 };
-
-typedef struct {
-    Graph *g;
-    PassCtx *ctx;
-    World world[WORLDS]; /* at b0, then at two other sizes */
-    int64_t size[WORLDS];
-    Edit *edit;
-    size_t n_edit, cap_edit;
-    uint8_t *choice, *choices; /* by node: which of how many axes a Reshape gives to the batch */
-    int64_t *inner;      /* by value: what is in front of the batch within the axis that holds it, [5, N] as [5N]; 0:
-                            nothing;  -1: it lies in pieces */
-    int64_t *front;      /* by node: that of the rows which it takes; 0: it takes none */
-    bool decide;         /* Reshapes are decided */
-    bool at_b0;          /* what failed does so at b0 too, or depends on data: nothing can be said */
-    bool soft;           /* what failed is a shape that does not grow evenly */
-    bool lost;           /* what failed takes rows that no other constant makes of all samples */
-    bool kept;           /* what failed has as many rows at any size as the batch had */
-    const char *why;     /* the message of what failed */
-    const Node *decided; /* the first Decided node that is another at another size; NULL: none */
-    int trials;
-} Rebatch;
 
 /* ---- worlds ---- */
 
@@ -61,7 +39,7 @@ static Status open_worlds(Rebatch *r)
 {
     close_worlds(r);
     for (int i = 0; i < WORLDS; i++) {
-        TRY(open_world(&r->world[i], r->g, r->ctx->opt, r->size[i]));
+        TRY(open_world(&r->world[i], r->g, r->ctx->opt, r->size[i], OPEN_SIZE));
         for (size_t k = 0; k < r->n_edit; k++)
             if (!edits_reader(&r->edit[k]))
                 TRY(edit_world(&r->world[i], &r->edit[k], r->size[0]));
@@ -69,212 +47,46 @@ static Status open_worlds(Rebatch *r)
     return ST_OK;
 }
 
-/* ---- edits ---- */
-
-static Status add_edit(Rebatch *r, const Edit *e)
-{
-    Edit *grown = arena_grow(r->ctx->scratch, r->edit, sizeof *grown, r->n_edit, &r->cap_edit);
-
-    if (!grown)
-        return FAIL_NOMEM();
-    r->edit = grown;
-    r->edit[r->n_edit++] = *e;
-    return ST_OK;
-}
-
-/* ---- Reshape ---- */
-
-static const Shape *shape_at(const Rebatch *r, int world, ValueId v) { return value(r->world[world].g, v)->shape; }
-
-/* a / b = m / n, where a product may overflow. */
-static bool in_proportion(int64_t a, int64_t b, int64_t m, int64_t n)
-{
-    int64_t an, bm;
-
-    return !__builtin_mul_overflow(a, n, &an) && !__builtin_mul_overflow(b, m, &bm) && an == bm;
-}
-
-/* The one axis along which the value grows with the batch, and by nothing else; -1. */
-static int batch_axis(const Rebatch *r, ValueId v)
-{
-    const Shape *at[WORLDS];
-    int axis = -1;
-
-    for (int i = 0; i < WORLDS; i++)
-        if (!shape_known(at[i] = shape_at(r, i, v)) || at[i]->rank != at[0]->rank)
-            return -1;
-    for (int a = 0; a < at[0]->rank; a++) {
-        if (at[0]->dim[a] == at[1]->dim[a] && at[0]->dim[a] == at[2]->dim[a])
-            continue;
-        if (axis >= 0 || !in_proportion(at[0]->dim[a], at[1]->dim[a], r->size[0], r->size[1]) ||
-            !in_proportion(at[0]->dim[a], at[2]->dim[a], r->size[0], r->size[2]))
-            return -1;
-        axis = a;
-    }
-    return axis;
-}
-
-/* The elements in front of the batch, of one sample behind it. */
-static int64_t in_front(const Rebatch *r, ValueId v, int axis)
-{
-    return shape_count(shape_at(r, 0, v), 0, axis) * (r->inner[v.i] > 0 ? r->inner[v.i] : 1);
-}
-
-/* May the batch, which has `before` elements in front of it, be the outermost part of an axis of this size with `here`
- * in front of it, or (`inside`) another part of it? */
-static bool takes_batch(const Rebatch *r, int64_t before, int64_t here, int64_t dim, bool inside)
-{
-    if (!inside)
-        return here == before && dim && dim % r->size[0] == 0;
-    return here && here < before && before % here == 0 && dim && here * dim % (before * r->size[0]) == 0;
-}
-
-/* The axis of y that the batch goes to: the `choice`-th of those that may take it, the plain ones first. */
-static int choose_axis(Rebatch *r, uint32_t node, int64_t before, const Shape *y)
-{
-    int found = -1, count = 0;
-
-    for (int inside = 0; inside < 2; inside++)
-        for (int j = 0; j < y->rank; j++)
-            if (takes_batch(r, before, shape_count(y, 0, j), y->dim[j], inside) && count++ == r->choice[node])
-                found = j;
-    r->choices[node] = (uint8_t)count;
-    return found;
-}
-
-static bool grows_as_wanted(Rebatch *r, int world, uint32_t node, const Shape *y, int axis)
-{
-    Graph *g = r->world[world].g;
-    Shape want = *y;
-
-    want.dim[axis] = want.dim[axis] / r->size[0] * r->size[world];
-    return !node_infer(g, g->node[node]) && shape_eq(shape_at(r, world, g->node[node]->out[0]), &want);
-}
-
-static Status decide_reshape(Rebatch *r, uint32_t node)
-{
-    Graph *g = r->world[0].g;
-    Node *n = g->node[node];
-    const Tensor *target = fixed_ints(r->world, node, 1);
-    int from = target ? batch_axis(r, n->in[0]) : -1, to;
-    const Shape *y;
-    Edit e = { .kind = EDIT_ELEMENT, .node = node, .in = 1 };
-
-    if (from < 0 || node_infer(g, n))
-        return ST_OK;
-    y = shape_at(r, 0, n->out[0]);
-    to = choose_axis(r, node, in_front(r, n->in[0], from), y);
-    if (to < 0 || tensor_int(target, to) == -1 ||
-        (grows_as_wanted(r, 1, node, y, to) && grows_as_wanted(r, 2, node, y, to)))
-        return ST_OK;
-    e.at = to;
-    e.size = y->dim[to];
-    TRY(add_edit(r, &e));
-    for (int i = 0; i < WORLDS; i++)
-        TRY(edit_world(&r->world[i], &e, r->size[0]));
-    return ST_OK;
-}
-
-/* Of parts [front, batch, step], one behind another, where they have one step. */
-static int64_t inner_of_concat(const Rebatch *r, const Node *n, int to)
-{
-    int64_t sum = 0, step = 0;
-
-    for (int k = 0; k < n->n_in; k++) {
-        int64_t inner = r->inner[n->in[k].i], front = inner ? inner : 1;
-        int64_t whole = front > 0 && batch_axis(r, n->in[k]) == to ? front * r->size[0] : 0;
-        int64_t here = whole ? shape_at(r, 0, n->in[k])->dim[to] / whole : 0;
-
-        if (!here || (step && here != step))
-            return -1;
-        step = here;
-        sum += front;
-    }
-    return sum;
-}
-
-/* Where the batch is within its axis: a Reshape keeps what is in front of it, others the axis. */
-static void follow_inner(Rebatch *r, const Node *n, ValueId out)
-{
-    int to = batch_axis(r, out);
-    int64_t taken = r->front[n->index];
-
-    r->inner[out.i] = 0;
-    if (to >= 0 && op_joins(n->op) && batch_axis(r, n->in[0]) == to) {
-        r->inner[out.i] = shape_at(r, 0, n->in[0])->dim[to] == shape_at(r, 0, out)->dim[to] ? r->inner[n->in[0].i]
-                                                                                            : inner_of_concat(r, n, to);
-        return;
-    }
-    if (taken) {
-        r->inner[out.i] = taken == 1 ? 0 : taken;
-        return;
-    }
-    for (int k = 0; k < n->n_in && to >= 0 && !r->inner[out.i]; k++) {
-        int from = has_value(n->in[k]) ? batch_axis(r, n->in[k]) : -1;
-        int64_t before = from >= 0 ? in_front(r, n->in[k], from) : 0, here = shape_count(shape_at(r, 0, out), 0, to);
-
-        if (op_reshapes(n->op))
-            r->inner[out.i] = here && before > here && before % here == 0 ? before / here : 0;
-        else if (from >= 0 && shape_at(r, 0, n->in[k])->dim[from] == shape_at(r, 0, out)->dim[to])
-            r->inner[out.i] = r->inner[n->in[k].i];
-    }
-}
-
-/* ---- rows ---- */
-
-/* `text` NULL: there was no memory for it. */
-static Status keep_why(Rebatch *r, const char *text)
-{
-    if (!text || !(r->why = arena_strdup(r->ctx->scratch, text)))
-        return FAIL_NOMEM();
-    return ST_OK;
-}
-
-static Status select_at(const Rebatch *r, uint32_t node, Selection *s)
-{
-    ValueId data = r->world[0].g->node[node]->n_in ? r->world[0].g->node[node]->in[0] : NO_VALUE;
-    int axis = has_value(data) ? batch_axis(r, data) : -1;
-
-    *s = (Selection){ .kind = SELECT_OTHER };
-    return axis < 0 ? ST_OK : select_rows(s, r->world, node, axis, r->inner[data.i] ? r->inner[data.i] : 1);
-}
-
-/* What takes rows of b0 samples is made to take them of all, where it stands. */
-static Status decide_rows(Rebatch *r, uint32_t node, bool *good)
-{
-    Selection s;
-
-    TRY(select_at(r, node, &s));
-    r->front[node] = s.front;
-    for (int k = 0; k < s.n_edit; k++) {
-        TRY(add_edit(r, &s.edit[k]));
-        for (int i = 0; i < WORLDS; i++)
-            TRY(edit_world(&r->world[i], &s.edit[k], r->size[0]));
-    }
-    if (s.kind != SELECT_LOSES)
-        return ST_OK;
-    *good = r->soft = false;
-    r->lost = true;
-    return keep_why(r, arena_printf(r->ctx->scratch,
-                                    "%s: takes rows of the batch that are not as many of each sample "
-                                    "at another size",
-                                    node_text(r->g, r->g->node[node])));
-}
-
 /* ---- the walk ---- */
 
-static bool evenly(const Rebatch *r, ValueId v)
+/* Has output 0 as many rows as the batch had in the file, whatever the batch is?  Nothing behind it need fail: one row
+ * broadcasts. */
+static bool keeps_b0(const Rebatch *r, const Node *n)
+{
+    if (!has_in(n, 0) || rebatch_axis(r, n->out[0]) >= 0)
+        return false;
+    return rebatch_drops(r, n) ||
+           (r->decide && keeps_b0_rows(r->world, r->world[0].g->node[n->index], rebatch_axis(r, n->in[0])));
+}
+
+/* Axes whose size the batch changes; 0 where nothing is known. */
+static int n_growing(const Rebatch *r, ValueId v)
 {
     const Shape *at[WORLDS];
+    int n = 0;
 
     for (int i = 0; i < WORLDS; i++)
-        if ((at[i] = shape_at(r, i, v))->rank != at[0]->rank || !shape_known(at[i]))
-            return false;
+        if (!shape_known(at[i] = rebatch_shape(r, i, v)) || at[i]->rank != at[0]->rank)
+            return 0;
     for (int a = 0; a < at[0]->rank; a++)
-        if (!in_proportion(at[1]->dim[a] - at[0]->dim[a], at[2]->dim[a] - at[0]->dim[a], r->size[1] - r->size[0],
-                           r->size[2] - r->size[0]))
-            return false;
-    return true;
+        n += at[0]->dim[a] != at[1]->dim[a] || at[0]->dim[a] != at[2]->dim[a];
+    return n;
+}
+
+/* Is the node the first to take samples together: as pairs, or all as one?  A network may, but mostly a Reshape in
+ * front of it was given the wrong axis for the batch. */
+static bool mixes_samples(const Rebatch *r, const Node *n)
+{
+    const int out = n_growing(r, n->out[0]);
+    int in = 0;
+
+    if (!r->decide || r->may_mix[n->index] || n->op->flags & (OPF_SHAPE_ONLY | OPF_SELECTS) || out == 1 ||
+        !dtype_is_float(value(r->world[0].g, n->out[0])->dtype))
+        return false;
+    for (int k = 0; k < n->n_in; k++)
+        if (has_in(n, k) && n_growing(r, n->in[k]) > in)
+            in = n_growing(r, n->in[k]);
+    return in == 1;
 }
 
 static Status check_outputs(Rebatch *r, const Node *n, bool *good)
@@ -284,19 +96,19 @@ static Status check_outputs(Rebatch *r, const Node *n, bool *good)
     for (int i = 0; i < n->n_out && *good; i++) {
         if (!has_value(n->out[i]))
             continue;
-        if (!shape_known(shape_at(r, 0, n->out[i])))
+        if (!shape_known(rebatch_shape(r, 0, n->out[i])))
             r->at_b0 = true;
-        else if (evenly(r, n->out[i])) {
-            follow_inner(r, n, n->out[i]);
-            if (i || !r->decide || !n->n_in || !has_value(n->in[0]) || batch_axis(r, n->out[0]) >= 0 ||
-                !keeps_b0_rows(r->world, r->world[0].g->node[n->index], batch_axis(r, n->in[0])))
+        else if (rebatch_evenly(r, n->out[i])) {
+            rebatch_follow(r, n, n->out[i]);
+            if (i || (!keeps_b0(r, n) && !mixes_samples(r, n)))
                 continue;
             what = "stays as long as the batch was";
-            r->kept = true;
+            r->kept = keeps_b0(r, n);
+            r->mixed = !r->kept;
         }
         *good = false;
         r->soft = *what == 'd';
-        TRY(keep_why(r, arena_printf(r->ctx->scratch, "%s: output %d %s", node_text(r->g, n), i, what)));
+        TRY(rebatch_say(r, arena_printf(r->ctx->scratch, "%s: output %d %s", node_text(r->g, n), i, what)));
     }
     return ST_OK;
 }
@@ -309,7 +121,8 @@ static Status disagree(Rebatch *r, int world, Status st, bool *good)
     *good = r->soft = false;
     r->at_b0 |= world == 0;
     r->world[world].g->status = ST_OK;
-    return keep_why(r, status_message());
+    r->probe = world;
+    return rebatch_say(r, status_message());
 }
 
 /* One node at all sizes; *good: it agrees. */
@@ -330,10 +143,8 @@ static Status visit(Rebatch *r, uint32_t node, bool *good)
         }
     if (!*good)
         return ST_OK;
-    if (r->decide && !edited && op_reshapes(r->g->node[node]->op))
-        TRY(decide_reshape(r, node));
     if (r->decide)
-        TRY(decide_rows(r, node, good));
+        TRY(rebatch_decide(r, node, edited, good));
     if (!*good)
         return ST_OK;
     for (int i = 0; i < WORLDS; i++) {
@@ -348,12 +159,25 @@ static Status visit(Rebatch *r, uint32_t node, bool *good)
     return check_outputs(r, r->g->node[node], good);
 }
 
+static bool other_dims_open(const Rebatch *r)
+{
+    const Graph *g = r->world[0].g;
+
+    for (int i = 0; i < r->g->n_input; i++)
+        for (int a = 0; a < value(r->g, r->g->input[i])->shape->rank; a++)
+            if (value(r->g, r->g->input[i])->shape->dim[a] < 0 && rebatch_axis(r, g->input[i]) != a)
+                return true;
+    return false;
+}
+
 /* Visits the nodes up to `last`; *failed: the first that does not agree, or n_node. */
 static Status walk(Rebatch *r, uint32_t last, uint32_t *failed)
 {
-    r->at_b0 = r->lost = r->kept = false;
+    r->at_b0 = r->lost = r->kept = r->mixed = false;
+    r->probe = 0;
     r->decided = NULL;
     TRY(open_worlds(r));
+    r->open = other_dims_open(r);
     for (*failed = 0; *failed <= last && *failed < r->g->n_node; (*failed)++) {
         bool good = true;
 
@@ -399,7 +223,7 @@ static Status try_edit(Rebatch *r, const Edit *e, uint32_t node, bool *helps)
     *helps = false;
     if (r->trials++ >= MAX_TRIALS)
         return ST_OK;
-    TRY(add_edit(r, e));
+    TRY(rebatch_add(r, e));
     TRY(walk(r, node, &failed));
     *helps = failed == r->g->n_node && !r->at_b0;
     if (*helps)
@@ -486,10 +310,40 @@ static bool choose_again(Rebatch *r, const uint32_t *cone, int n)
     return false;
 }
 
+/* What was decided before other axes were tried for a node that mixes samples. */
+typedef struct {
+    bool active;
+    uint32_t node;
+    size_t n_edit;
+    Edit *edit;
+    uint8_t *choice;
+} Kept;
+
+static Status keep_choices(Kept *k, const Rebatch *r, uint32_t node)
+{
+    *k = (Kept){ true, node, r->n_edit, arena_array(r->ctx->scratch, sizeof *k->edit, (int64_t)r->n_edit + 1),
+                 arena_memdup(r->ctx->scratch, r->choice, r->g->n_node) };
+    if (!k->edit || !k->choice)
+        return FAIL_NOMEM();
+    memcpy(k->edit, r->edit, r->n_edit * sizeof *k->edit);
+    return ST_OK;
+}
+
+/* No axis keeps the samples apart there: the network mixes them. */
+static void restore_choices(Kept *k, Rebatch *r)
+{
+    memcpy(r->edit, k->edit, k->n_edit * sizeof *k->edit);
+    memcpy(r->choice, k->choice, r->g->n_node);
+    r->n_edit = k->n_edit;
+    r->may_mix[k->node] = true;
+    k->active = false;
+}
+
 /* *failed: the node that stays in disagreement, n_node when none does. */
 static Status search(Rebatch *r, uint32_t *failed)
 {
     uint32_t *cone = ARENA_NEW(r->ctx->scratch, uint32_t, MAX_CONE);
+    Kept kept = { .active = false };
     const char *why;
 
     if (!cone)
@@ -501,13 +355,19 @@ static Status search(Rebatch *r, uint32_t *failed)
         TRY(walk(r, r->g->n_node, failed));
         if (*failed == r->g->n_node || r->at_b0)
             return ST_OK;
+        kept.active &= *failed <= kept.node;
         why = r->why;
         n = list_cone(r, cone, *failed);
-        if (!r->lost)
+        if (r->mixed && !kept.active)
+            TRY(keep_choices(&kept, r, *failed));
+        else if (!r->lost && !r->mixed)
             TRY(search_cone(r, *failed, cone, n, &helps));
         r->why = why;
-        if (!helps && (r->trials++ >= MAX_TRIALS || !choose_again(r, cone, n)))
+        if (helps || (r->trials++ < MAX_TRIALS && choose_again(r, cone, n)))
+            continue;
+        if (!kept.active)
             return ST_OK;
+        restore_choices(&kept, r);
     }
 }
 
@@ -523,7 +383,7 @@ static Status note_own_rows(const Rebatch *r)
 
         if (!n->op)
             continue;
-        TRY(select_at(r, i, &s));
+        TRY(rebatch_select(r, i, &s));
         if (s.kind == SELECT_OWN)
             TRY(report_note(r->ctx->report, NOTE_MIXES, n->name,
                             "%s takes %lld row%s of the batch, from row %lld, whatever the batch's size", n->op->name,
@@ -566,21 +426,10 @@ static Status find_b0(Rebatch *r, int64_t *b0)
 
 /* ---- the result ---- */
 
-static bool other_dims_open(const Rebatch *r)
-{
-    const Graph *g = r->world[0].g;
-
-    for (int i = 0; i < r->g->n_input; i++)
-        for (int a = 0; a < value(r->g, r->g->input[i])->shape->rank; a++)
-            if (value(r->g, r->g->input[i])->shape->dim[a] < 0 && batch_axis(r, g->input[i]) != a)
-                return true;
-    return false;
-}
-
 static ValueId first_batch_input(const Rebatch *r, int *axis)
 {
     for (int i = 0; i < r->g->n_input; i++)
-        if ((*axis = batch_axis(r, r->g->input[i])) >= 0)
+        if ((*axis = rebatch_axis(r, r->g->input[i])) >= 0)
             return r->g->input[i];
     return NO_VALUE;
 }
@@ -619,18 +468,23 @@ static Status note_edit(const Rebatch *r, const Edit *e)
 
 static Status apply(Rebatch *r)
 {
-    bool open = other_dims_open(r);
+    World other = { NULL, r->size[0] };
     int axis, n_constant = 0;
     ValueId input = first_batch_input(r, &axis);
+    Status st = ST_OK;
 
-    if (!has_value(input))
+    if (!has_value(input) || !r->n_edit)
         return ST_OK;
-    for (size_t k = 0; k < r->n_edit; k++) {
-        TRY(note_edit(r, &r->edit[k]));
-        TRY(edit_model(r->g, &r->edit[k], r->size[0], r->world, open, input, axis));
+    if (r->open && !(st = open_world(&other, r->g, r->ctx->opt, r->size[0], OTHER_OPEN_SIZE)))
+        st = infer_world(other.g, r->ctx);
+    for (size_t k = 0; k < r->n_edit && !st; k++) {
+        if (!(st = note_edit(r, &r->edit[k])))
+            st = edit_model(r->g, &r->edit[k], r->size[0], r->world, other.g, input, axis);
         n_constant += r->edit[k].kind != EDIT_ROWS;
         r->ctx->n_changed++;
     }
+    graph_free(other.g);
+    TRY(st);
     if (n_constant)
         TRY(report_note(r->ctx->report, NOTE_OTHER, r->g->name,
                         "%d constant%s written for batches of %lld follow%s the batch's size now", n_constant,
@@ -667,7 +521,7 @@ static int64_t wanted_size(const Rebatch *r)
 
     for (int i = 0; i < opt->n_input_shape; i++) {
         ValueId v = graph_find(r->g, opt->input_shape[i].name);
-        int axis = has_value(v) && value(r->g, v)->kind == V_INPUT ? batch_axis(r, v) : -1;
+        int axis = has_value(v) && value(r->g, v)->kind == V_INPUT ? rebatch_axis(r, v) : -1;
 
         if (axis >= 0 && axis < opt->input_shape[i].shape.rank)
             return opt->input_shape[i].shape.dim[axis];
@@ -675,12 +529,32 @@ static int64_t wanted_size(const Rebatch *r)
     return opt->batch;
 }
 
+/* What inference said at the size that is asked for; the sizes that were tried are nobody's. */
+static Status say_wanted(Rebatch *r, uint32_t node, int64_t want)
+{
+    uint32_t again;
+
+    if (!r->probe)
+        return ST_OK;
+    if (want > 0 && want != r->size[0]) {
+        r->size[1] = want;
+        r->size[2] += r->size[2] == want;
+        TRY(walk(r, node, &again));
+        if (again == node && r->probe == 1)
+            return ST_OK;
+    }
+    return rebatch_say(
+        r, arena_printf(r->ctx->scratch, "%s does not follow the batch", node_text(r->g, r->g->node[node])));
+}
+
 /* A decision at one size is named rather than what follows from it. */
 static Status refuse(Rebatch *r, uint32_t node)
 {
     const char *name = r->decided ? NULL : suspect(r, node), *by = "";
     int64_t want = wanted_size(r);
+    const bool silent = r->lost || r->kept; /* inference would not object */
 
+    TRY(say_wanted(r, node, want));
     if (r->decided &&
         !(r->why = arena_printf(r->ctx->scratch, "%s is %lld at that size alone", node_string(r->decided, "what"),
                                 (long long)node_int(r->decided, "value"))))
@@ -690,7 +564,7 @@ static Status refuse(Rebatch *r, uint32_t node)
     if (want && want != r->size[0])
         return FAIL(E_UNSUPPORTED, "the model was exported for batches of %lld and cannot be taken to %lld: %s%s",
                     (long long)r->size[0], (long long)want, r->why, by);
-    if (r->lost || r->kept) { /* inference would not object */
+    if (silent) {
         r->g->only_batch = r->size[0];
         if (!(r->g->only_why = arena_printf(r->g->arena, "%s%s", r->why, by)))
             return FAIL_NOMEM();
@@ -775,8 +649,9 @@ static Status run(Graph *g, PassCtx *ctx)
                   .choice = ARENA_NEW(ctx->scratch, uint8_t, g->n_node),
                   .choices = ARENA_NEW(ctx->scratch, uint8_t, g->n_node),
                   .inner = ARENA_NEW(ctx->scratch, int64_t, g->n_value),
-                  .front = ARENA_NEW(ctx->scratch, int64_t, g->n_node) };
-    Status st = r.choice && r.choices && r.inner && r.front ? graph_sort(g) : FAIL_NOMEM();
+                  .front = ARENA_NEW(ctx->scratch, int64_t, g->n_node),
+                  .may_mix = ARENA_NEW(ctx->scratch, bool, g->n_node) };
+    Status st = r.choice && r.choices && r.inner && r.front && r.may_mix ? graph_sort(g) : FAIL_NOMEM();
 
     if (!st && !(st = check_batch_inputs(g, ctx->opt))) /* the wrong axis has no batch to speak of */
         st = rebatch(&r);

@@ -38,9 +38,12 @@ typedef struct {
     int64_t batch;
 } World;
 
-/* A copy of g, whose constants must outlive it; sizes that --input-shape leaves open are some number.  w->g is the
- * caller's to free even on failure. */
-Status open_world(World *w, const Graph *g, const BuildOptions *opt, int64_t batch) CHECKED;
+/* Sizes of worlds that --input-shape leaves open. */
+enum { OPEN_SIZE = 16, OTHER_OPEN_SIZE = 32 };
+
+/* A copy of g, whose constants must outlive it; sizes that --input-shape leaves open are `open`.  w->g is the caller's
+ * to free even on failure. */
+Status open_world(World *w, const Graph *g, const BuildOptions *opt, int64_t batch, int64_t open) CHECKED;
 
 /* ---- mark_batch.c ---- */
 /* Types and shapes of its values, as far as they can be found. */
@@ -91,8 +94,9 @@ bool rows_equal_too(const Tensor *t, int at, int axis);
  * once the input is known. */
 Status edit_world(World *w, const Edit *e, int64_t b0) CHECKED;
 /* Makes it in the model, for any batch size.  `known` are the worlds at b0 and at another size, inferred throughout;
- * `open`: inputs have open dimensions besides the batch.  The graph is to be sorted afterwards. */
-Status edit_model(Graph *g, const Edit *e, int64_t b0, const World *known, bool open, ValueId batch_input,
+ * `other`: where inputs have open sizes besides the batch, the model at b0 with other ones of these, else NULL.  The
+ * graph is to be sorted afterwards. */
+Status edit_model(Graph *g, const Edit *e, int64_t b0, const World *known, const Graph *other, ValueId batch_input,
                   int batch_axis) CHECKED;
 
 #endif

@@ -10,11 +10,9 @@
 #include "passes/batch_axis.h"
 #include "passes/simplify/infer_shapes.h"
 
-enum { OPEN_DIM = 16 };
-
 /* ---- worlds ---- */
 
-static void bind_open(Graph *g, const BuildOptions *opt)
+static void bind_open(Graph *g, const BuildOptions *opt, int64_t open)
 {
     for (int i = 0; i < g->n_input; i++) {
         Value *v = value(g, g->input[i]);
@@ -26,17 +24,17 @@ static void bind_open(Graph *g, const BuildOptions *opt)
                     s.dim[a] = opt->input_shape[k].shape.dim[a];
         for (int a = 0; a < s.rank; a++)
             if (s.dim[a] < 0)
-                s.dim[a] = OPEN_DIM;
+                s.dim[a] = open;
         value_set_shape(g, v, &s);
     }
 }
 
-Status open_world(World *w, const Graph *g, const BuildOptions *opt, int64_t batch)
+Status open_world(World *w, const Graph *g, const BuildOptions *opt, int64_t batch, int64_t open)
 {
     *w = (World){ NULL, batch };
     TRY(graph_clone_lending(&w->g, g));
     bind_batch_axes(w->g, opt, batch);
-    bind_open(w->g, opt);
+    bind_open(w->g, opt, open);
     for (int i = 0; i < w->g->n_input; i++) {
         const Value *v = value(w->g, w->g->input[i]);
 
@@ -276,7 +274,39 @@ static bool reshape_target(int64_t *list, int n, const Edit *e, const Node *resh
     return true;
 }
 
-static Status element_in_model(const Batch *b, const Edit *e, int64_t b0, const World *known, bool open)
+/* Elements [from, to) of a list of integers that is computed. */
+static ValueId emit_part(Graph *g, ValueId list, int64_t from, int64_t to)
+{
+    return EMIT(g, Slice, NULL, list, emit_ints(g, 1, &from), emit_ints(g, 1, &to));
+}
+
+/* Of a list that the model computes, of sizes that are open too: only the element that grows is another, and it is what
+ * it is for each of the b0 samples, times the batch.  `other` has the list for other open sizes: an element that is the
+ * same there is a number of the file's. */
+static ValueId computed_element(const Batch *b, const Edit *e, int64_t b0, const Tensor *t, const Graph *other)
+{
+    Graph *g = b->g;
+    const Tensor *there = in_const(other, other->node[e->node], e->in);
+    ValueId list = emit_cast(g, g->node[e->node]->in[e->in], DT_INT64), part[3], size;
+    const int rank = t->shape.rank, n = (int)tensor_numel(t);
+    int count = 0;
+
+    if (there && tensor_numel(there) == n && tensor_int(there, e->at) == e->size)
+        size = rank ? emit_batch(b, e->size / b0) : emit_batch_scalar(b, e->size / b0);
+    else {
+        size = EMIT(g, Div, NULL, rank ? emit_part(g, list, e->at, e->at + 1) : list,
+                    emit_scalar(g, DT_INT64, (double)b0));
+        size = EMIT(g, Mul, NULL, size, rank ? emit_batch(b, 1) : emit_batch_scalar(b, 1));
+    }
+    if (e->at > 0)
+        part[count++] = emit_part(g, list, 0, e->at);
+    part[count++] = size;
+    if (e->at + 1 < n)
+        part[count++] = emit_part(g, list, e->at + 1, n);
+    return count == 1 ? size : emit(g, &op_Concat, ATTRS(INT("axis", 0)), count, part);
+}
+
+static Status element_in_model(const Batch *b, const Edit *e, int64_t b0, const World *known, const Graph *other)
 {
     Graph *g = b->g;
     Node *n = g->node[e->node];
@@ -287,7 +317,9 @@ static Status element_in_model(const Batch *b, const Edit *e, int64_t b0, const 
 
     for (int i = 0; i < count; i++)
         list[i] = tensor_int(t, i);
-    if (op_reshapes(n->op) && reshape_target(list, count, e, n, known, open))
+    if (other && !in_const(g, n, e->in))
+        v = as_type(g, computed_element(b, e, b0, t, other), t->dtype);
+    else if (op_reshapes(n->op) && reshape_target(list, count, e, n, known, other))
         v = emit_ints(g, count, list);
     else if (!t->shape.rank)
         v = as_type(g, emit_batch_scalar(b, e->size / b0), t->dtype);
@@ -379,13 +411,13 @@ static Status list_in_model(const Batch *b, const Edit *e, int64_t b0, const Wor
     return g->status;
 }
 
-Status edit_model(Graph *g, const Edit *e, int64_t b0, const World *known, bool open, ValueId batch_input,
+Status edit_model(Graph *g, const Edit *e, int64_t b0, const World *known, const Graph *other, ValueId batch_input,
                   int batch_axis)
 {
     Batch b = { g, batch_input, batch_axis };
 
     if (e->kind == EDIT_ELEMENT)
-        return element_in_model(&b, e, b0, known, open);
+        return element_in_model(&b, e, b0, known, other);
     if (e->kind == EDIT_LIST)
         return list_in_model(&b, e, b0, known);
     return e->kind == EDIT_ROWS ? rows_in_model(&b, e) : range_in_model(&b, e);

@@ -196,14 +196,16 @@ static bool is_laid_out(const Select *s, const Rows *r, int64_t front, int64_t b
     return true;
 }
 
-/* The axis of the list that holds the samples; -1: none does. */
-static int list_axis(const Select *s, const Shape *list, int64_t front, int64_t behind)
+/* The axis of the list that holds the samples, and (`alone`) nothing else; -1: none does. */
+static int list_axis(const Select *s, const Shape *list, int64_t front, int64_t behind, bool alone)
 {
     int rank = s->how.list_rank;
 
     for (int a = 0; a < rank; a++) {
         int64_t before = shape_count(list, 0, a), after = shape_count(list, a + 1, rank);
 
+        if (alone && (front != before || behind != after))
+            continue;
         if (before && after && front % before == 0 && behind % after == 0 &&
             front / before * s->world[0].batch * (behind / after) == list->dim[a])
             return a;
@@ -218,18 +220,20 @@ static bool lies_so(const Select *s, int64_t front, int64_t behind)
            (s->front == 1 && front == 1);
 }
 
-/* How the list is laid out, and which of its axes holds the samples; -1: in no way that is known. */
+/* How the list is laid out, and which of its axes holds the samples; -1: in no way that is known.  An axis of samples
+ * alone goes first: rows [1,2] of one sample are [batch,2], not [1,2 batch]. */
 static int list_layout(const Select *s, const Rows *r, int64_t *front, int64_t *behind)
 {
     const Tensor *t = const_in(s, 0, 1);
     int64_t each = r->n / s->world[0].batch;
 
-    for (*behind = 1; *behind <= each; ++*behind) {
-        int axis = each % *behind ? -1 : list_axis(s, &t->shape, *front = each / *behind, *behind);
+    for (int alone = 1; alone >= 0; alone--)
+        for (*behind = 1; *behind <= each; ++*behind) {
+            int axis = each % *behind ? -1 : list_axis(s, &t->shape, *front = each / *behind, *behind, alone);
 
-        if (axis >= 0 && lies_so(s, *front, *behind) && is_laid_out(s, r, *front, *behind))
-            return axis;
-    }
+            if (axis >= 0 && (alone || lies_so(s, *front, *behind)) && is_laid_out(s, r, *front, *behind))
+                return axis;
+        }
     return -1;
 }
 

@@ -101,7 +101,7 @@ static Status find_mixed(OwnParts *o)
 static Status find_worlds(OwnParts *o)
 {
     for (int i = 0; i < OWN_WORLDS; i++) {
-        TRY(open_world(&o->world[i], o->g, o->ctx->opt, i ? MORE_SAMPLES : LESS_SAMPLES));
+        TRY(open_world(&o->world[i], o->g, o->ctx->opt, i ? MORE_SAMPLES : LESS_SAMPLES, OPEN_SIZE));
         TRY(infer_world(o->world[i].g, o->ctx));
     }
     for (int i = 0; i < o->g->n_input; i++)

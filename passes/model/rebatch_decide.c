@@ -1,0 +1,293 @@
+/* Nodes that carry a batch's size and are decided where they stand: Reshapes, sizes that a node is given (Resize), rows
+ * that it takes. */
+#include "passes/model/rebatch_decide.h"
+
+#include "passes/pass.h"
+
+enum { WORLDS = REBATCH_WORLDS };
+
+/* ---- edits ---- */
+
+Status rebatch_add(Rebatch *r, const Edit *e)
+{
+    Edit *grown = arena_grow(r->ctx->scratch, r->edit, sizeof *grown, r->n_edit, &r->cap_edit);
+
+    if (!grown)
+        return FAIL_NOMEM();
+    r->edit = grown;
+    r->edit[r->n_edit++] = *e;
+    return ST_OK;
+}
+
+/* ---- Reshape ---- */
+
+const Shape *rebatch_shape(const Rebatch *r, int world, ValueId v) { return value(r->world[world].g, v)->shape; }
+
+/* a / b = m / n, where a product may overflow. */
+static bool in_proportion(int64_t a, int64_t b, int64_t m, int64_t n)
+{
+    int64_t an, bm;
+
+    return !__builtin_mul_overflow(a, n, &an) && !__builtin_mul_overflow(b, m, &bm) && an == bm;
+}
+
+int rebatch_axis(const Rebatch *r, ValueId v)
+{
+    const Shape *at[WORLDS];
+    int axis = -1;
+
+    for (int i = 0; i < WORLDS; i++)
+        if (!shape_known(at[i] = rebatch_shape(r, i, v)) || at[i]->rank != at[0]->rank)
+            return -1;
+    for (int a = 0; a < at[0]->rank; a++) {
+        if (at[0]->dim[a] == at[1]->dim[a] && at[0]->dim[a] == at[2]->dim[a])
+            continue;
+        if (axis >= 0 || !in_proportion(at[0]->dim[a], at[1]->dim[a], r->size[0], r->size[1]) ||
+            !in_proportion(at[0]->dim[a], at[2]->dim[a], r->size[0], r->size[2]))
+            return -1;
+        axis = a;
+    }
+    return axis;
+}
+
+/* The elements in front of the batch, of one sample behind it. */
+static int64_t in_front(const Rebatch *r, ValueId v, int axis)
+{
+    return shape_count(rebatch_shape(r, 0, v), 0, axis) * (r->inner[v.i] > 0 ? r->inner[v.i] : 1);
+}
+
+/* May the batch, which has `before` elements in front of it, be the outermost part of an axis of this size with `here`
+ * in front of it, or (`inside`) another part of it? */
+static bool takes_batch(const Rebatch *r, int64_t before, int64_t here, int64_t dim, bool inside)
+{
+    if (!inside)
+        return here == before && dim && dim % r->size[0] == 0;
+    return here && here < before && before % here == 0 && dim && here * dim % (before * r->size[0]) == 0;
+}
+
+/* The axis of y that the batch goes to: the `choice`-th of those that may take it, the plain ones first. */
+static int choose_axis(Rebatch *r, uint32_t node, int64_t before, const Shape *y)
+{
+    int found = -1, count = 0;
+
+    for (int inside = 0; inside < 2; inside++)
+        for (int j = 0; j < y->rank; j++)
+            if (takes_batch(r, before, shape_count(y, 0, j), y->dim[j], inside) && count++ == r->choice[node])
+                found = j;
+    r->choices[node] = (uint8_t)count;
+    return found;
+}
+
+static bool grows_as_wanted(Rebatch *r, int world, uint32_t node, const Shape *y, int axis)
+{
+    Graph *g = r->world[world].g;
+    Shape want = *y;
+
+    want.dim[axis] = want.dim[axis] / r->size[0] * r->size[world];
+    return !node_infer(g, g->node[node]) && shape_eq(rebatch_shape(r, world, g->node[node]->out[0]), &want);
+}
+
+static Status decide_reshape(Rebatch *r, uint32_t node)
+{
+    Graph *g = r->world[0].g;
+    Node *n = g->node[node];
+    const Tensor *target = fixed_ints(r->world, node, 1);
+    int from = target ? rebatch_axis(r, n->in[0]) : -1, to;
+    const Shape *y;
+    Edit e = { .kind = EDIT_ELEMENT, .node = node, .in = 1 };
+
+    if (from < 0 || node_infer(g, n))
+        return ST_OK;
+    y = rebatch_shape(r, 0, n->out[0]);
+    to = choose_axis(r, node, in_front(r, n->in[0], from), y);
+    if (to < 0 || tensor_int(target, to) == -1 ||
+        (grows_as_wanted(r, 1, node, y, to) && grows_as_wanted(r, 2, node, y, to)))
+        return ST_OK;
+    e.at = to;
+    e.size = y->dim[to];
+    TRY(rebatch_add(r, &e));
+    for (int i = 0; i < WORLDS; i++)
+        TRY(edit_world(&r->world[i], &e, r->size[0]));
+    return ST_OK;
+}
+
+/* Of parts [front, batch, step], one behind another, where they have one step. */
+static int64_t inner_of_concat(const Rebatch *r, const Node *n, int to)
+{
+    int64_t sum = 0, step = 0;
+
+    for (int k = 0; k < n->n_in; k++) {
+        int64_t inner = r->inner[n->in[k].i], front = inner ? inner : 1;
+        int64_t whole = front > 0 && rebatch_axis(r, n->in[k]) == to ? front * r->size[0] : 0;
+        int64_t here = whole ? rebatch_shape(r, 0, n->in[k])->dim[to] / whole : 0;
+
+        if (!here || (step && here != step))
+            return -1;
+        step = here;
+        sum += front;
+    }
+    return sum;
+}
+
+void rebatch_follow(Rebatch *r, const Node *n, ValueId out)
+{
+    int to = rebatch_axis(r, out);
+    int64_t taken = r->front[n->index];
+
+    r->inner[out.i] = 0;
+    if (to >= 0 && op_joins(n->op) && rebatch_axis(r, n->in[0]) == to) {
+        r->inner[out.i] = rebatch_shape(r, 0, n->in[0])->dim[to] == rebatch_shape(r, 0, out)->dim[to]
+                              ? r->inner[n->in[0].i]
+                              : inner_of_concat(r, n, to);
+        return;
+    }
+    if (taken) {
+        r->inner[out.i] = taken == 1 ? 0 : taken;
+        return;
+    }
+    for (int k = 0; k < n->n_in && to >= 0 && !r->inner[out.i]; k++) {
+        int from = has_value(n->in[k]) ? rebatch_axis(r, n->in[k]) : -1;
+        int64_t before = from >= 0 ? in_front(r, n->in[k], from) : 0,
+                here = shape_count(rebatch_shape(r, 0, out), 0, to);
+
+        if (op_reshapes(n->op))
+            r->inner[out.i] = here && before > here && before % here == 0 ? before / here : 0;
+        else if (from >= 0 && rebatch_shape(r, 0, n->in[k])->dim[from] == rebatch_shape(r, 0, out)->dim[to])
+            r->inner[out.i] = r->inner[n->in[k].i];
+    }
+}
+
+bool rebatch_evenly(const Rebatch *r, ValueId v)
+{
+    const Shape *at[WORLDS];
+
+    for (int i = 0; i < WORLDS; i++)
+        if ((at[i] = rebatch_shape(r, i, v))->rank != at[0]->rank || !shape_known(at[i]))
+            return false;
+    for (int a = 0; a < at[0]->rank; a++)
+        if (!in_proportion(at[1]->dim[a] - at[0]->dim[a], at[2]->dim[a] - at[0]->dim[a], r->size[1] - r->size[0],
+                           r->size[2] - r->size[0]))
+            return false;
+    return true;
+}
+
+/* ---- sizes ---- */
+
+bool rebatch_drops(const Rebatch *r, const Node *n)
+{
+    if (!n->op->sizes_in || !has_in(n, 0) || rebatch_axis(r, n->in[0]) < 0 || rebatch_axis(r, n->out[0]) >= 0)
+        return false;
+    for (int i = 1; i < WORLDS; i++)
+        if (!shape_known(rebatch_shape(r, i, n->out[0])) ||
+            !shape_eq(rebatch_shape(r, i, n->out[0]), rebatch_shape(r, 0, n->out[0])))
+            return false;
+    return true;
+}
+
+/* The node at all sizes; false: it cannot be. */
+static bool infer_all(const Rebatch *r, uint32_t node)
+{
+    bool ok = true;
+
+    for (int i = 0; i < WORLDS && ok; i++) {
+        Graph *g = r->world[i].g;
+
+        ok = !node_infer(g, g->node[node]);
+        g->status = ST_OK;
+    }
+    return ok;
+}
+
+/* Makes the edit if the node then has the batch where its input 0 has it; *good says so. */
+static Status try_size(Rebatch *r, const Edit *e, bool *good)
+{
+    ValueId before[WORLDS];
+
+    for (int i = 0; i < WORLDS; i++) {
+        before[i] = r->world[i].g->node[e->node]->in[e->in];
+        TRY(edit_world(&r->world[i], e, r->size[0]));
+    }
+    *good = infer_all(r, e->node) &&
+            rebatch_axis(r, r->g->node[e->node]->out[0]) == rebatch_axis(r, r->g->node[e->node]->in[0]);
+    if (*good)
+        return rebatch_add(r, e);
+    for (int i = 0; i < WORLDS; i++)
+        node_set_input(r->world[i].g, r->world[i].g->node[e->node], e->in, before[i]);
+    return ST_OK;
+}
+
+/* A size of the result that is written for b0, on the axis where the input has the batch.  A 1 that stays would not
+ * fail: it broadcasts. */
+static Status decide_sizes(Rebatch *r, uint32_t node)
+{
+    const Node *n = r->g->node[node];
+    bool done = false;
+
+    if (!has_in(n, 0) || rebatch_axis(r, n->in[0]) < 0 || !infer_all(r, node) || !rebatch_drops(r, n))
+        return ST_OK;
+    for (int in = 1; in < n->n_in && !done; in++) {
+        const Tensor *t = n->op->sizes_in >> in & 1 ? fixed_ints(r->world, node, in) : NULL;
+
+        for (int64_t i = 0; t && i < tensor_numel(t) && !done; i++)
+            if (tensor_int(t, i) > 0 && tensor_int(t, i) % r->size[0] == 0)
+                TRY(try_size(
+                    r, &(Edit){ .kind = EDIT_ELEMENT, .node = node, .in = in, .at = (int)i, .size = tensor_int(t, i) },
+                    &done));
+    }
+    return ST_OK;
+}
+
+/* ---- rows ---- */
+
+Status rebatch_say(Rebatch *r, const char *text)
+{
+    if (!text || !(r->why = arena_strdup(r->ctx->scratch, text)))
+        return FAIL_NOMEM();
+    return ST_OK;
+}
+
+Status rebatch_select(const Rebatch *r, uint32_t node, Selection *s)
+{
+    ValueId data = r->world[0].g->node[node]->n_in ? r->world[0].g->node[node]->in[0] : NO_VALUE;
+    int axis = has_value(data) ? rebatch_axis(r, data) : -1;
+
+    *s = (Selection){ .kind = SELECT_OTHER };
+    return axis < 0 ? ST_OK : select_rows(s, r->world, node, axis, r->inner[data.i] ? r->inner[data.i] : 1);
+}
+
+/* What takes rows of b0 samples is made to take them of all, where it stands. */
+static Status decide_rows(Rebatch *r, uint32_t node, bool *good)
+{
+    Selection s;
+
+    TRY(rebatch_select(r, node, &s));
+    if (s.n_edit && s.edit[0].kind == EDIT_LIST && r->open && !in_const(r->g, r->g->node[node], 1)) {
+        s.n_edit = 0;
+        s.kind = SELECT_LOSES; /* a list that is counted out is of the open sizes at hand */
+    }
+    r->front[node] = s.front;
+    for (int k = 0; k < s.n_edit; k++) {
+        TRY(rebatch_add(r, &s.edit[k]));
+        for (int i = 0; i < WORLDS; i++)
+            TRY(edit_world(&r->world[i], &s.edit[k], r->size[0]));
+    }
+    if (s.kind != SELECT_LOSES)
+        return ST_OK;
+    *good = r->soft = false;
+    r->lost = true;
+    return rebatch_say(r, arena_printf(r->ctx->scratch,
+                                       "%s: takes rows of the batch that are not as many of each sample "
+                                       "at another size",
+                                       node_text(r->g, r->g->node[node])));
+}
+
+Status rebatch_decide(Rebatch *r, uint32_t node, bool edited, bool *good)
+{
+    const OpDef *op = r->g->node[node]->op;
+
+    if (!edited && op_reshapes(op))
+        TRY(decide_reshape(r, node));
+    if (!edited && op->sizes_in)
+        TRY(decide_sizes(r, node));
+    return decide_rows(r, node, good);
+}

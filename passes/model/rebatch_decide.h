@@ -1,0 +1,54 @@
+/* The state of the search for constants that hold a batch's size (rebatch.c), and what is decided where a node stands
+ * (rebatch_decide.c). */
+#ifndef DPX_REBATCH_DECIDE_H
+#define DPX_REBATCH_DECIDE_H
+
+#include "graph/op.h"
+#include "passes/model/rebatch.h"
+
+typedef struct {
+    Graph *g;
+    PassCtx *ctx;
+    World world[REBATCH_WORLDS]; /* at b0, then at two other sizes */
+    int64_t size[REBATCH_WORLDS];
+    Edit *edit;
+    size_t n_edit, cap_edit;
+    uint8_t *choice, *choices; /* by node: which of how many axes a Reshape gives to the batch */
+    int64_t *inner;      /* by value: what is in front of the batch within the axis that holds it, [5, N] as [5N]; 0:
+                            nothing;  -1: it lies in pieces */
+    int64_t *front;      /* by node: that of the rows which it takes; 0: it takes none */
+    bool open;           /* inputs have open sizes besides the batch */
+    bool decide;         /* Reshapes are decided */
+    bool at_b0;          /* what failed does so at b0 too, or depends on data: nothing can be said */
+    bool soft;           /* what failed is a shape that does not grow evenly */
+    bool lost;           /* what failed takes rows that no other constant makes of all samples */
+    bool mixed;          /* what failed is no fault but mixes samples */
+    bool *may_mix;       /* by node: it does, whatever axes Reshapes choose */
+    bool kept;           /* what failed has as many rows at any size as the batch had */
+    int probe;           /* the world in which inference failed; 0: that is not what failed */
+    const char *why;     /* the message of what failed */
+    const Node *decided; /* the first Decided node that is another at another size; NULL: none */
+    int trials;
+} Rebatch;
+
+/* The shape that a value has in a world. */
+const Shape *rebatch_shape(const Rebatch *r, int world, ValueId v);
+/* The one axis along which the value grows with the batch, and by nothing else; -1. */
+int rebatch_axis(const Rebatch *r, ValueId v);
+/* Does every axis grow with the batch by a fixed amount a sample? */
+bool rebatch_evenly(const Rebatch *r, ValueId v);
+Status rebatch_add(Rebatch *r, const Edit *e) CHECKED;
+/* Keeps the reason of a failure.  `text` NULL: there was no memory for it. */
+Status rebatch_say(Rebatch *r, const char *text) CHECKED;
+/* What the node takes of its first input's batch. */
+Status rebatch_select(const Rebatch *r, uint32_t node, Selection *s) CHECKED;
+/* Makes the node follow the batch where that can be told from the node alone.  *good becomes false where it takes rows
+ * that nothing makes follow. */
+Status rebatch_decide(Rebatch *r, uint32_t node, bool edited, bool *good) CHECKED;
+/* Where the batch is within its axis: a Reshape keeps what is in front of it, others the axis. */
+void rebatch_follow(Rebatch *r, const Node *n, ValueId out);
+/* Does output 0 have the same sizes at any batch, by numbers that the node is given for them (OpDef.sizes_in), though
+ * input 0 has the batch? */
+bool rebatch_drops(const Rebatch *r, const Node *n);
+
+#endif
