@@ -310,9 +310,9 @@ static bool choose_again(Rebatch *r, const uint32_t *cone, int n)
     return false;
 }
 
-/* What was decided before other axes were tried for a node that mixes samples. */
+/* What was decided when a node failed, before other axes were tried. */
 typedef struct {
-    bool active;
+    bool active, mixed;
     uint32_t node;
     size_t n_edit;
     Edit *edit;
@@ -321,21 +321,27 @@ typedef struct {
 
 static Status keep_choices(Kept *k, const Rebatch *r, uint32_t node)
 {
-    *k = (Kept){ true, node, r->n_edit, arena_array(r->ctx->scratch, sizeof *k->edit, (int64_t)r->n_edit + 1),
+    *k = (Kept){ true,
+                 r->mixed,
+                 node,
+                 r->n_edit,
+                 arena_array(r->ctx->scratch, sizeof *k->edit, r->n_edit + 1),
                  arena_memdup(r->ctx->scratch, r->choice, r->g->n_node) };
     if (!k->edit || !k->choice)
         return FAIL_NOMEM();
-    memcpy(k->edit, r->edit, r->n_edit * sizeof *k->edit);
+    if (r->n_edit)
+        memcpy(k->edit, r->edit, r->n_edit * sizeof *k->edit);
     return ST_OK;
 }
 
-/* No axis keeps the samples apart there: the network mixes them. */
+/* No other axes help there.  What mixes samples is of the network then. */
 static void restore_choices(Kept *k, Rebatch *r)
 {
-    memcpy(r->edit, k->edit, k->n_edit * sizeof *k->edit);
+    if (k->n_edit)
+        memcpy(r->edit, k->edit, k->n_edit * sizeof *k->edit);
     memcpy(r->choice, k->choice, r->g->n_node);
     r->n_edit = k->n_edit;
-    r->may_mix[k->node] = true;
+    r->may_mix[k->node] |= k->mixed;
     k->active = false;
 }
 
@@ -344,11 +350,11 @@ static Status search(Rebatch *r, uint32_t *failed)
 {
     uint32_t *cone = ARENA_NEW(r->ctx->scratch, uint32_t, MAX_CONE);
     Kept kept = { .active = false };
-    const char *why;
 
     if (!cone)
         return FAIL_NOMEM();
     for (;;) {
+        const char *why;
         bool helps = false;
         int n;
 
@@ -358,16 +364,16 @@ static Status search(Rebatch *r, uint32_t *failed)
         kept.active &= *failed <= kept.node;
         why = r->why;
         n = list_cone(r, cone, *failed);
-        if (r->mixed && !kept.active)
+        if (!kept.active)
             TRY(keep_choices(&kept, r, *failed));
-        else if (!r->lost && !r->mixed)
+        if (!r->lost && !r->mixed)
             TRY(search_cone(r, *failed, cone, n, &helps));
         r->why = why;
         if (helps || (r->trials++ < MAX_TRIALS && choose_again(r, cone, n)))
             continue;
-        if (!kept.active)
-            return ST_OK;
         restore_choices(&kept, r);
+        if (!kept.mixed)
+            return walk(r, r->g->n_node, failed); /* why it failed at first */
     }
 }
 

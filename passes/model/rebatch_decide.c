@@ -263,7 +263,8 @@ static Status decide_rows(Rebatch *r, uint32_t node, bool *good)
     TRY(rebatch_select(r, node, &s));
     if (s.n_edit && s.edit[0].kind == EDIT_LIST && r->open && !in_const(r->g, r->g->node[node], 1)) {
         s.n_edit = 0;
-        s.kind = SELECT_LOSES; /* a list that is counted out is of the open sizes at hand */
+        s.kind = SELECT_LOSES;
+        s.why = "takes rows of the batch that other open sizes have a part in";
     }
     r->front[node] = s.front;
     for (int k = 0; k < s.n_edit; k++) {
@@ -275,10 +276,7 @@ static Status decide_rows(Rebatch *r, uint32_t node, bool *good)
         return ST_OK;
     *good = r->soft = false;
     r->lost = true;
-    return rebatch_say(r, arena_printf(r->ctx->scratch,
-                                       "%s: takes rows of the batch that are not as many of each sample "
-                                       "at another size",
-                                       node_text(r->g, r->g->node[node])));
+    return rebatch_say(r, arena_printf(r->ctx->scratch, "%s: %s", node_text(r->g, r->g->node[node]), s.why));
 }
 
 Status rebatch_decide(Rebatch *r, uint32_t node, bool edited, bool *good)

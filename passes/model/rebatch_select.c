@@ -277,14 +277,21 @@ static bool selects(Select *s)
     return true;
 }
 
-/* Does it take rows of a batch of one by numbers that are not known?  What is added to them to say which sample's they
- * are is then nothing. */
+/* Does it take rows by numbers that are not known, as many as the file's batch has or a multiple?  Of a batch of one,
+ * what is added to them to say which sample's they are is nothing; of a larger one, as many are taken of any. */
 static bool computed(const Select *s)
 {
+    const int64_t b0 = s->world[0].batch;
+    const Shape *list;
     RowsTaken how;
 
-    return s->world[0].batch == 1 && takes(s, 0, &how) && !how.range && !const_in(s, 0, 1) &&
-           value(s->world[0].g, node_in(s, 0)->in[1])->shape->rank > 0;
+    if (!takes(s, 0, &how) || how.range || const_in(s, 0, 1))
+        return false;
+    list = value(s->world[0].g, node_in(s, 0)->in[1])->shape;
+    for (int i = 1; i < REBATCH_WORLDS && b0 > 1; i++)
+        if (!shape_eq(list, value(s->world[i].g, node_in(s, i)->in[1])->shape))
+            return false;
+    return list->rank > 0 && shape_count(list, 0, how.list_rank) % b0 == 0;
 }
 
 static bool same_rows(const Rows *a, const Rows *b)
@@ -342,7 +349,8 @@ Status select_rows(Selection *out, const World *world, uint32_t node, int axis, 
         return ST_OK;
     if (computed(&s)) {
         out->kind = SELECT_LOSES;
-        out->why = "takes rows by computed numbers, in which the first sample's are not told from all samples'";
+        out->why =
+            "takes rows of the batch by computed numbers, which need not be those of all samples at another size";
         return ST_OK;
     }
     s.step = dim / (front * world[0].batch);

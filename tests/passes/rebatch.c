@@ -215,7 +215,86 @@ static void test_rows(void)
     check_rows("2,4", "GatherElements(%x, %many)", 0, "", "cannot be taken to 5: GatherElements n");
 }
 
+/* Exported for one sample: the first of three others is what it is alone. */
+static void check_apart(const char *text)
+{
+    Graph *g[2] = { NULL, NULL };
+    Arena *a = arena_create();
+    const Tensor *alone = NULL, *first = NULL;
+
+    if (CHECK_OK(graph_parse(&g[0], text, strlen(text))) && CHECK_OK(graph_parse(&g[1], text, strlen(text)))) {
+        alone = infer(a, g[0], false, 1, 1);
+        first = infer(a, g[1], true, 3, 3);
+    }
+    if (alone && first) {
+        CU_ASSERT_EQUAL(tensor_numel(first), 3 * tensor_numel(alone));
+        for (int64_t i = 0; i < tensor_numel(alone) && tensor_numel(first) == 3 * tensor_numel(alone); i++)
+            CU_ASSERT_DOUBLE_EQUAL(tensor_float(alone, i), tensor_float(first, i), 1e-6);
+    }
+    graph_free(g[0]);
+    graph_free(g[1]);
+    arena_free(a);
+}
+
+/* A 1 that stays a 1 fails nowhere: it broadcasts. */
+static void test_sizes_of_one(void)
+{
+    check_apart("graph \"g\" {\n  input %x : float32[1,2,2,2]\n  const %to : int64[4] = {1,2,4,4}\n"
+                "  const %back : int64[4] = {1,2,2,2}\n  %up = Resize(%x, _, _, %to) {mode=\"linear\"} \"up\"\n"
+                "  %down = Resize(%up, _, _, %back) {mode=\"nearest\"} \"down\"\n  %y = Add(%x, %down) \"add\"\n"
+                "  output \"y\" = %y\n}\n");
+    check_apart("graph \"g\" {\n  input %x : float32[1,2,3]\n  const %to : int64[3] = {1,1,2}\n"
+                "  %c = CenterCropPad(%x, %to) \"crop\"\n  %y = Mul(%c, %c) \"mul\"\n  output \"y\" = %y\n}\n");
+}
+
+/* Rows of one sample in two columns are [batch,2], not [1,2 batch]. */
+static void test_rows_of_one(void)
+{
+    check_apart("graph \"g\" {\n  input %x : float32[1,3,2]\n  const %at : int64[1,2,2] = {0,1,0,0}\n"
+                "  const %axis : int64[1] = {1}\n  %r = GatherND(%x, %at) \"rows\"\n"
+                "  %y = ReduceSum(%r, %axis) {keepdims=0} \"sum\"\n  output \"y\" = %y\n}\n");
+}
+
+/* [H,N,W,C] of one sample as [H,W,C]: the samples are within the rows, not beside each other within a row. */
+static void test_joined_axes(void)
+{
+    check_apart("graph \"g\" {\n  input %x : float32[1,2,3,4]\n  const %join : int64[3] = {3,4,2}\n"
+                "  const %part : int64[4] = {3,1,4,2}\n  %h = Transpose(%x) {perm=[2,0,3,1]} \"t\"\n"
+                "  %r = Reshape(%h, %join) \"join\"\n  %k = Transpose(%r) {perm=[0,2,1]} \"k\"\n"
+                "  %s = MatMul(%r, %k) \"scores\"\n  %p = Softmax(%s) \"softmax\"\n  %m = MatMul(%p, %r) \"mix\"\n"
+                "  %b = Reshape(%m, %part) \"part\"\n  %y = Transpose(%b) {perm=[1,3,0,2]} \"u\"\n"
+                "  output \"y\" = %y\n}\n");
+}
+
+/* A length that the file leaves open stays open in a list in which the batch is a number. */
+static void test_open_length(void)
+{
+    static const char *const text =
+        "graph \"g\" {\n  input %x : float32[1,?,4]\n  const %1 : int64[1] = {1}\n  const %2 : int64[1] = {2}\n"
+        "  %d = Shape(%x) \"dims\"\n  %t = Slice(%d, %1, %2) \"length\"\n  %to = Concat(%1, %t, %2, %2) {axis=0} "
+        "\"list\"\n"
+        "  %y = Reshape(%x, %to) \"heads\"\n  output \"y\" = %y\n}\n";
+
+    for (int64_t batch = 1; batch <= 3; batch += 2)
+        for (int64_t length = 5; length <= 40; length += 27) {
+            const InputShape shape = { "x", SHAPE(batch, length, 4) };
+            const Shape want = SHAPE(batch, length, 2, 2);
+            BuildOptions opt = { .mode = BUILD_INFER, .batch = batch };
+            Graph *g = NULL;
+
+            if (CHECK_OK(graph_parse(&g, text, strlen(text))) && CHECK_OK(model_repair(g, &opt, interp_node, NULL))) {
+                opt.input_shape = &shape;
+                opt.n_input_shape = 1;
+                if (CHECK_OK(pipeline_run(g, &opt, interp_node, NULL, NULL)))
+                    CU_ASSERT(shape_eq(value(g, g->output[0].value)->shape, &want));
+            }
+            graph_free(g);
+        }
+}
+
 DEFINE_SUITE(rebatch, { "bits at the exported size", test_bits }, { "what cannot be rewritten is named", test_refused },
              { "a list whose length is the batch", test_list_of_another_length },
              { "rows equal along two axes", test_equal_rows }, { "two axes that may be the batch", test_two_axes },
-             { "rows of some samples", test_rows });
+             { "rows of some samples", test_rows }, { "sizes of one sample", test_sizes_of_one },
+             { "rows of one sample", test_rows_of_one }, { "axes joined with one sample", test_joined_axes },
+             { "an open length beside a batch of one", test_open_length });
