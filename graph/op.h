@@ -169,7 +169,6 @@ struct OpDef {
     uint8_t running_in; /* bit i: input i is a running statistic, that training updates and the optimizer does not */
     int8_t running_out; /* the first output of those with their next values, one after the other */
     uint8_t ratio_in;   /* bit i: a constant at input i is a divisor or an exponent */
-    uint8_t sizes_in;   /* bit i: integers at input i are sizes of output 0 for axes of input 0, which they change */
     uint8_t setting_in; /* bit i: a float at input i is a ratio, a threshold ...: it has no derivative */
     uint8_t tunable_in; /* bit i: a float at input i is a setting that has a derivative (a bound, a filling value): a
                          * parameter only where its name, the file or a flag calls it one */

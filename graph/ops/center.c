@@ -77,6 +77,6 @@ static Status lower(Graph *g, Node *n)
     return g->status;
 }
 
-DEFINE_OP(CenterCropPad, .sizes_in = 2, .since = 18, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1,
+DEFINE_OP(CenterCropPad, .since = 18, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1,
           .dtypes = DTYPES_ALL | DTYPES_TEXT, .attrs = (const AttrDecl[]){ { "axes", A_INTS, .range = R_AXIS }, { 0 } },
           .doc = "axes cut or filled up with zeros at both ends", .infer = infer, .lower = lower);

@@ -528,7 +528,7 @@ static Status import(Graph *g, Node *n, int opset)
 }
 
 DEFINE_OP(Resize, .since = 19, .from = 11, .in_min = 1, .in_max = 4, .out_min = 1, .out_max = 1, .dtypes = DTYPES_ALL,
-          .setting_in = 14, .sizes_in = 8,
+          .setting_in = 14,
           .attrs =
               (const AttrDecl[]){
                   { "antialias", A_INT, .i = 0 },

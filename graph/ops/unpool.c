@@ -150,7 +150,7 @@ static Status lower(Graph *g, Node *n)
     return g->status;
 }
 
-DEFINE_OP(MaxUnpool, .sizes_in = 4, .since = 22, .from = 9, .in_min = 2, .in_max = 3, .out_min = 1, .out_max = 1,
+DEFINE_OP(MaxUnpool, .since = 22, .from = 9, .in_min = 2, .in_max = 3, .out_min = 1, .out_max = 1,
           .dtypes = DTYPES_FLOAT,
           .attrs = (const AttrDecl[]){ { "kernel_shape", A_INTS, .rule = ATTR_REQUIRED, .range = R_STEPS },
                                        { "strides", A_INTS, .range = R_STEPS },

@@ -53,10 +53,8 @@ static Status open_worlds(Rebatch *r)
  * broadcasts. */
 static bool keeps_b0(const Rebatch *r, const Node *n)
 {
-    if (!has_in(n, 0) || rebatch_axis(r, n->out[0]) >= 0)
-        return false;
-    return rebatch_drops(r, n) ||
-           (r->decide && keeps_b0_rows(r->world, r->world[0].g->node[n->index], rebatch_axis(r, n->in[0])));
+    return r->decide && has_in(n, 0) && rebatch_axis(r, n->out[0]) < 0 &&
+           keeps_b0_rows(r->world, r->world[0].g->node[n->index], rebatch_axis(r, n->in[0]));
 }
 
 /* Axes whose size the batch changes; 0 where nothing is known. */
@@ -143,8 +141,7 @@ static Status visit(Rebatch *r, uint32_t node, bool *good)
         }
     if (!*good)
         return ST_OK;
-    if (r->decide)
-        TRY(rebatch_decide(r, node, edited, good));
+    TRY(rebatch_decide(r, node, edited, good));
     if (!*good)
         return ST_OK;
     for (int i = 0; i < WORLDS; i++) {

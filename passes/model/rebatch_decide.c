@@ -173,17 +173,6 @@ bool rebatch_evenly(const Rebatch *r, ValueId v)
 
 /* ---- sizes ---- */
 
-bool rebatch_drops(const Rebatch *r, const Node *n)
-{
-    if (!n->op->sizes_in || !has_in(n, 0) || rebatch_axis(r, n->in[0]) < 0 || rebatch_axis(r, n->out[0]) >= 0)
-        return false;
-    for (int i = 1; i < WORLDS; i++)
-        if (!shape_known(rebatch_shape(r, i, n->out[0])) ||
-            !shape_eq(rebatch_shape(r, i, n->out[0]), rebatch_shape(r, 0, n->out[0])))
-            return false;
-    return true;
-}
-
 /* The node at all sizes; false: it cannot be. */
 static bool infer_all(const Rebatch *r, uint32_t node)
 {
@@ -216,23 +205,35 @@ static Status try_size(Rebatch *r, const Edit *e, bool *good)
     return ST_OK;
 }
 
-/* A size of the result that is written for b0, on the axis where the input has the batch.  A 1 that stays would not
- * fail: it broadcasts. */
-static Status decide_sizes(Rebatch *r, uint32_t node)
+/* Has output 0 the same sizes at any batch, though input 0 has the batch? */
+static bool drops_batch(const Rebatch *r, const Node *n)
+{
+    for (int i = 1; i < WORLDS; i++)
+        if (!shape_known(rebatch_shape(r, i, n->out[0])) ||
+            !shape_eq(rebatch_shape(r, i, n->out[0]), rebatch_shape(r, 0, n->out[0])))
+            return false;
+    return rebatch_axis(r, n->in[0]) >= 0;
+}
+
+/* A size of the result that is written for b0, on the axis where the input has the batch (Resize, CenterCropPad,
+ * MaxUnpool): the one number of those that the node is given that makes it follow.  A 1 that stays would not fail: it
+ * broadcasts.  *done: there is one. */
+static Status decide_sizes(Rebatch *r, uint32_t node, bool *done)
 {
     const Node *n = r->g->node[node];
-    bool done = false;
 
-    if (!has_in(n, 0) || rebatch_axis(r, n->in[0]) < 0 || !infer_all(r, node) || !rebatch_drops(r, n))
+    *done = false;
+    if (n->op->flags & (OPF_SELECTS | OPF_SHAPE_ONLY) || n->n_in < 2 || !has_in(n, 0) || !has_out(n, 0) ||
+        rebatch_axis(r, n->in[0]) < 0 || !infer_all(r, node) || !drops_batch(r, n))
         return ST_OK;
-    for (int in = 1; in < n->n_in && !done; in++) {
-        const Tensor *t = n->op->sizes_in >> in & 1 ? fixed_ints(r->world, node, in) : NULL;
+    for (int in = 1; in < n->n_in && !*done; in++) {
+        const Tensor *t = fixed_ints(r->world, node, in);
 
-        for (int64_t i = 0; t && i < tensor_numel(t) && !done; i++)
+        for (int64_t i = 0; t && i < tensor_numel(t) && !*done; i++)
             if (tensor_int(t, i) > 0 && tensor_int(t, i) % r->size[0] == 0)
                 TRY(try_size(
                     r, &(Edit){ .kind = EDIT_ELEMENT, .node = node, .in = in, .at = (int)i, .size = tensor_int(t, i) },
-                    &done));
+                    done));
     }
     return ST_OK;
 }
@@ -281,11 +282,19 @@ static Status decide_rows(Rebatch *r, uint32_t node, bool *good)
 
 Status rebatch_decide(Rebatch *r, uint32_t node, bool edited, bool *good)
 {
-    const OpDef *op = r->g->node[node]->op;
+    bool written = false;
 
-    if (!edited && op_reshapes(op))
+    if (!edited && r->decide && op_reshapes(r->g->node[node]->op))
         TRY(decide_reshape(r, node));
-    if (!edited && op->sizes_in)
-        TRY(decide_sizes(r, node));
-    return decide_rows(r, node, good);
+    else if (!edited)
+        TRY(decide_sizes(r, node, &written));
+    if (r->decide)
+        return decide_rows(r, node, good);
+    if (!written)
+        return ST_OK;
+    r->n_edit--; /* of a batch that is open, b0 is not known yet */
+    *good = r->soft = false;
+    r->kept = true;
+    return rebatch_say(
+        r, arena_printf(r->ctx->scratch, "%s: is given a size of the batch", node_text(r->g, r->g->node[node])));
 }

@@ -42,13 +42,10 @@ Status rebatch_add(Rebatch *r, const Edit *e) CHECKED;
 Status rebatch_say(Rebatch *r, const char *text) CHECKED;
 /* What the node takes of its first input's batch. */
 Status rebatch_select(const Rebatch *r, uint32_t node, Selection *s) CHECKED;
-/* Makes the node follow the batch where that can be told from the node alone.  *good becomes false where it takes rows
- * that nothing makes follow. */
+/* Makes the node follow the batch where that can be told from the node alone (Rebatch.decide).  *good becomes false
+ * where it takes rows that nothing makes follow, and without `decide` where it is given a size of the batch. */
 Status rebatch_decide(Rebatch *r, uint32_t node, bool edited, bool *good) CHECKED;
 /* Where the batch is within its axis: a Reshape keeps what is in front of it, others the axis. */
 void rebatch_follow(Rebatch *r, const Node *n, ValueId out);
-/* Does output 0 have the same sizes at any batch, by numbers that the node is given for them (OpDef.sizes_in), though
- * input 0 has the batch? */
-bool rebatch_drops(const Rebatch *r, const Node *n);
 
 #endif
