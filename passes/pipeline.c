@@ -69,6 +69,7 @@ const int pipeline_len = sizeof pipeline / sizeof *pipeline;
 const Pass *const model_passes[] = {
     &pass_untie,     /* first: what is one tensor in the file may be several, each with its own readers */
     &pass_tie_twins, /* behind untie, whose copies are no twins */
+    &pass_refold,    /* behind tie-twins, which knows transposes by their numbers alone */
     &pass_rebatch,   /* last: what it emits need not be looked through */
 };
 const int model_passes_len = sizeof model_passes / sizeof *model_passes;

@@ -129,11 +129,13 @@ static bool judge_looks(Verdict *out, const Facts *f)
 }
 
 /* The exporter folded constants: it says from what. */
-static Verdict judge_folded(const Facts *f)
+static Verdict judge_folded(const Parameters *p, const Facts *f)
 {
     NameMeaning of = folded_meaning(f->v->folded_from);
     Verdict verdict;
 
+    if (folded_beside(p->g, f->v->folded_from))
+        return GUESS(false, "the exporter computed it from a parameter that the model has, by no formula known here");
     if (of == MEANS_PARAMETER)
         return TRAINED("the exporter computed it from a parameter");
     if (of == MEANS_BUFFER)
@@ -162,7 +164,7 @@ static Verdict judge_by_rules(const Parameters *p, const Facts *f, bool normalis
     if (f->by_instance && in_node(f->v) && f->looks == LOOKS_UNIFORM && producer_is(p->g, "pytorch"))
         return FIXED("the same number throughout, for an InstanceNormalization that has none of its own");
     if (f->v->folded_from)
-        return judge_folded(f);
+        return judge_folded(p, f);
     if (f->form == NAME_KEY && name_is_power_iteration(p->g, f->v->name))
         return FIXED("a vector of spectral_norm's power iteration, beside the weight that it belongs to");
     if (f->reach & REACH_WEIGHT && tensor_is_fixed_filter(f->v->init))

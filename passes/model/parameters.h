@@ -79,6 +79,8 @@ NameMeaning name_meaning(const char *name);
 bool name_is_power_iteration(const Graph *g, const char *name);
 /* Of what the exporter says that it computed a constant from (Value.folded_from): the module's own, if any is named. */
 NameMeaning folded_meaning(const char *folded_from);
+/* Are its sources parameters by the file that the model still has, and none of them gone? */
+bool folded_beside(const Graph *g, const char *folded_from);
 
 bool producer_is(const Graph *g, const char *name);
 /* PyTorch's newer exporter (torch.export), which describes its initializers. */
