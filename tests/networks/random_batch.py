@@ -592,7 +592,11 @@ def make_network(seed):
     for _ in range(r.randint(0, 2)):
         add(FEATURES)
     blocks.append(nn.Linear(x.shape[1], CLASSES))
-    return nn.Sequential(*blocks), sample, names
+    net = nn.Sequential(*blocks)
+    with torch.no_grad():           # zeros and ones of fresh layers are what exporters drop and merge
+        for p in net.parameters():
+            p.add_(torch.randn(p.shape) * 0.05)
+    return net, sample, names
 
 
 def batch_norms(net):
