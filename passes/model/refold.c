@@ -94,9 +94,9 @@ static bool find_constant(double *c, Form form, const Source *a, const Tensor *y
 /* Does the name of the tensor, or of a result on the way to it, tell the form? */
 static bool says(const Value *v, Form form)
 {
-    static const char *const names[][2] = { [INVERSE] = { "'reciprocal", "'div" },
-                                            [NEGATIVE] = { "'neg", "'neg" },
-                                            [REST] = { "'rsub", "'sub" } };
+    static const char *const names[][2] = {
+        [INVERSE] = { "'reciprocal", "'div" }, [NEGATIVE] = { "'neg", "'neg" }, [REST] = { "'rsub", "'sub" }
+    };
 
     for (int i = 0; form != SAME && i < 2; i++)
         if (strstr(v->folded_from, names[form][i]) || !strncmp(v->name, names[form][i] + 1, strlen(names[form][i]) - 1))
@@ -139,9 +139,9 @@ static ValueId operand(Graph *g, const Source *s, const Shape *shape)
 static ValueId emit_form(Graph *g, Form form, const Source *a, const Source *b, double c, const Tensor *y)
 {
     const ValueId x = operand(g, a, &y->shape);
-    const ValueId z = b                                   ? operand(g, b, &y->shape)
+    const ValueId z = b                                ? operand(g, b, &y->shape)
                       : form >= REST && form <= RAISED ? emit_scalar(g, y->dtype, c)
-                                                          : NO_VALUE;
+                                                       : NO_VALUE;
 
     switch (form) {
     case SAME: return x;
@@ -159,7 +159,8 @@ static ValueId emit_form(Graph *g, Form form, const Source *a, const Source *b, 
     return NO_VALUE;
 }
 
-static Status replace(Graph *g, PassCtx *ctx, Value *v, ValueId old, Form form, const Source *a, const Source *b, double c)
+static Status replace(Graph *g, PassCtx *ctx, Value *v, ValueId old, Form form, const Source *a, const Source *b,
+                      double c)
 {
     const ValueId by = emit_form(g, form, a, b, c, v->init);
     char how[256];
@@ -170,10 +171,11 @@ static Status replace(Graph *g, PassCtx *ctx, Value *v, ValueId old, Form form, 
     v->tied = true;
     ctx->n_changed++;
     snprintf(how, sizeof how, "%.100s%s%.100s", value(g, a->v)->name, b ? " and " : "", b ? value(g, b->v)->name : "");
-    return report_note(ctx->report, NOTE_OTHER, v->name,
-                       "the exporter computed it from %s, which the model has: it is computed from there again (--train "
-                       "'%s' trains it apart)",
-                       how, v->name);
+    return report_note(
+        ctx->report, NOTE_OTHER, v->name,
+        "the exporter computed it from %s, which the model has: it is computed from there again (--train "
+        "'%s' trains it apart)",
+        how, v->name);
 }
 
 /* ---- sources ---- */
