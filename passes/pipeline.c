@@ -67,7 +67,8 @@ const Pass *const pipeline[] = {
 const int pipeline_len = sizeof pipeline / sizeof *pipeline;
 
 const Pass *const model_passes[] = {
-    &pass_untie,     /* first: what is one tensor in the file may be several, each with its own readers */
+    &pass_unmerge,   /* first: nodes that a simplifier made one of are several again, each with its own tensors */
+    &pass_untie,     /* what is one tensor in the file may be several, each with its own readers */
     &pass_tie_twins, /* behind untie, whose copies are no twins */
     &pass_refold,    /* behind tie-twins, which knows transposes by their numbers alone */
     &pass_rebatch,   /* last: what it emits need not be looked through */

@@ -3,6 +3,7 @@
  * parameters or buffers of the module, or as computed from such (metadata of the values, a field that older definitions
  * of the format do not have); and which tensors it has for nobody. */
 #include "graph/onnx/internal.h"
+#include "graph/simplified.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -154,6 +155,52 @@ static void read_decided(Importer *im, const Body *b)
     }
 }
 
+/* ---- tools that rewrote the file ---- */
+
+/* PyTorch's default exporter names the modules of every node in metadata, which tools that rewrite files drop. */
+static bool lost_modules(const Importer *im)
+{
+    const Graph *g = im->g;
+    int n_named = 0;
+
+    if (strcmp(g->producer, "pytorch"))
+        return false;
+    FOR_NODES(g, n) {
+        if (n->module)
+            return false;
+        n_named += !strncmp(n->name, "node_", 5);
+    }
+    return n_named > 0;
+}
+
+static const char *rewriting_tool(const Importer *im, bool listed)
+{
+    const Onnx__ModelProto *m = im->model;
+
+    if (listed)
+        return ONNXSIM;
+    for (size_t i = 0; i < m->n_opset_import; i++)
+        if (!strcmp(text_or(m->opset_import[i]->domain, ""), "com.microsoft.nchwc"))
+            return "ONNX Runtime's optimizer";
+    return lost_modules(im) ? "a tool" : NULL;
+}
+
+static Status read_simplified(Importer *im)
+{
+    static const char *const lists[] = { REMOVED_NODES, CHANGED_NODES, REMOVED_VALUES };
+    const Onnx__ModelProto *m = im->model;
+    const char *tool;
+    bool listed = false;
+
+    for (size_t i = 0; i < m->n_metadata_props; i++)
+        for (size_t k = 0; k < sizeof lists / sizeof *lists; k++)
+            if (!strcmp(text_or(m->metadata_props[i]->key, ""), lists[k]) && !has_value(graph_find(im->g, lists[k]))) {
+                TRY(simplified_set(im->g, lists[k], text_or(m->metadata_props[i]->value, "")));
+                listed = true;
+            }
+    return (tool = rewriting_tool(im, listed)) ? simplified_set(im->g, SIMPLIFIER, tool) : ST_OK;
+}
+
 Status model_said(Importer *im, const Body *b)
 {
     const Onnx__ModelProto *m = im->model;
@@ -169,5 +216,6 @@ Status model_said(Importer *im, const Body *b)
     read_training_info(im, b);
     read_our_own(im, b);
     read_decided(im, b);
+    TRY(read_simplified(im));
     return im->g->status;
 }

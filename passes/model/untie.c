@@ -15,8 +15,8 @@
  * - names: copies are siblings (layers.0.w, layers.1.w), and of equal tensors the exporter keeps the first one's name,
  * while a parameter that siblings share has the last one's.
  *
- * A module that is called twice reads the same name twice and keeps its one tensor.  What is not shown stays tied, and
- * is said;
+ * In files that a simplifier rewrote, other signs tell (copies.c).  A module that is called twice reads the same name
+ * twice and keeps its one tensor.  What is not shown stays tied, and is said;
  * --untie PATTERN unties it all the same. */
 #include <fnmatch.h>
 #include <string.h>
@@ -25,6 +25,7 @@
 #include "passes/names.h"
 #include "passes/pass.h"
 #include "passes/report.h"
+#include "passes/model/copies.h"
 #include "passes/model/tie_twins.h"
 
 typedef struct {
@@ -32,13 +33,14 @@ typedef struct {
     int in;
     const char *key; /* the parameter that the reader means, as far as the file shows it */
     bool by_name;    /* it reads it under that name */
+    bool told;       /* a simplifier merged what it means with this one (copies.c) */
     int next;        /* of the same group; -1: none */
 } Edge;
 
 /* Readers that mean the same parameter. */
 typedef struct {
     const char *key;
-    bool by_name, apart;
+    bool by_name, told, apart;
     bool joined;     /* to an earlier group, which stands for it */
     int first, last; /* of its edges */
 } Group;
@@ -67,8 +69,9 @@ typedef struct {
     PassCtx *ctx;
     Edge *edge; /* of all values: those of value i are edge[first[i] .. first[i + 1]) */
     const uint32_t *first;
-    Index pair;      /* "layers.0:layers.1": copies of each other (SEVERAL), one module (ONE) */
-    Index partnered; /* modules, with the first of their partners */
+    const Meant *meant; /* as edge */
+    Index pair;         /* "layers.0:layers.1": copies of each other (SEVERAL), one module (ONE) */
+    Index partnered;    /* modules, with the first of their partners */
     Partner *partner;
     size_t n_partner, cap_partner;
     bool *matched; /* [n_untie] */
@@ -141,20 +144,6 @@ static bool is_part_of(const char *part, const char *whole)
     return p > w && !strncmp(part, whole, w);
 }
 
-/* What modules call the parameter at this place of an operator; NULL: it has no name of its own. */
-static const char *place_name(const Node *n, int in)
-{
-    int before = 0;
-
-    if (in < 8 && n->op->running_in >> in & 1)
-        return in == 3 ? "running_mean" : "running_var";
-    if (in >= 8 || !(n->op->param_in >> in & 1) || n->op->flags & OPF_PARAM_MAYBE)
-        return NULL;
-    for (int i = 0; i < in; i++)
-        before += n->op->param_in >> i & 1;
-    return before == 0 ? "weight" : before == 1 ? "bias" : NULL;
-}
-
 /* ---- readers ---- */
 
 static bool may_be_several(const Value *v)
@@ -165,9 +154,15 @@ static bool may_be_several(const Value *v)
 static Status list_edges(Untie *u)
 {
     uint32_t n;
+    Meant *meant;
+    Trace t;
     Uses r;
 
     TRY(uses_find(&r, u->g, u->ctx->scratch));
+    TRY(trace_read(&t, u->g, u->ctx->scratch));
+    TRY(copies_find(&meant, u->g, &r, &t, u->ctx->scratch));
+    TRY(copies_warn(u->g, &r, meant, &t, u->ctx));
+    u->meant = meant;
     n = r.first[u->g->n_value];
     if (!(u->edge = ARENA_NEW(u->ctx->scratch, Edge, n)))
         return FAIL_NOMEM();
@@ -204,7 +199,10 @@ static Status find_keys(Untie *u, Edge *e, uint32_t n, const char *name)
         const char *place = like_home ? NULL : place_name(reader, e[i].in);
 
         e[i].by_name = e[i].in < reader->n_read_as && reader->read_as[e[i].in];
-        if (e[i].by_name)
+        e[i].told = u->meant[&e[i] - u->edge].name != NULL;
+        if (e[i].told)
+            e[i].key = u->meant[&e[i] - u->edge].name;
+        else if (e[i].by_name)
             e[i].key = reader->read_as[e[i].in];
         else if (!reader->module)
             e[i].key = name;
@@ -234,6 +232,7 @@ static Status list_groups(Untie *u, Group **out, int *n_out, Index *at, Edge *e,
         }
         of = &group[*k - 1];
         of->by_name |= e[i].by_name;
+        of->told |= e[i].told;
         if (of->last != i)
             e[of->last].next = i;
         of->last = i;
@@ -316,7 +315,9 @@ static Status judge_named(Untie *u, const Value *v, Group *group, int n)
         if (!strcmp(group[k].key, v->name))
             continue;
         TRY(shown_of(&shown, u, v->name, group[k].key));
-        if (sibling)
+        if (group[k].told)
+            group[k].apart = true;
+        else if (sibling)
             group[k].apart = group[k].by_name || (order < 0 && !(shown & ONE));
         else
             group[k].apart = filled && (group[k].by_name || !is_part_of(v->name, group[k].key));
@@ -383,7 +384,7 @@ static Status judge_unnamed(const Untie *u, Group *group, int n)
 static bool is_named(const Value *v, const Edge *e, uint32_t n, const Group *group, int n_group)
 {
     for (int k = 0; k < n_group; k++)
-        if (group[k].by_name)
+        if (group[k].by_name || group[k].told)
             return true;
     return home_edge(e, n, v->name) != NULL;
 }

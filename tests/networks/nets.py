@@ -33,6 +33,7 @@ class Net:
     symbol: dict = dataclasses.field(default_factory=dict)  # further symbolic dimensions of inputs
     lr: float = 1e-3
     opset: int = 17                             # of the legacy exporter
+    exports: dict = dataclasses.field(default_factory=dict) # further flags for one exporter's file, such as those its warnings name
 
 
 NETS = {}
@@ -169,9 +170,9 @@ def narrow(by):
             return init(self, *map(less, args[:n_sizes]), *args[n_sizes:], **kw)
         return make
 
-    kept = [(c, c.__init__) for c in (nn.Conv2d, nn.ConvTranspose2d, nn.BatchNorm2d, nn.Linear)]
+    kept = [(c, c.__init__) for c in (nn.Conv2d, nn.ConvTranspose2d, nn.BatchNorm2d, nn.Linear, nn.Conv3d, nn.BatchNorm3d)]
     for cls, init in kept:
-        cls.__init__ = divided(init, 1 if cls is nn.BatchNorm2d else 2)
+        cls.__init__ = divided(init, 1 if cls in (nn.BatchNorm2d, nn.BatchNorm3d) else 2)
     try:
         yield
     finally:

@@ -17,8 +17,10 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+import libraries
 import nets
 
+NETS = {**nets.NETS, **libraries.NETS}
 STEPS, BATCH = 20, 4
 NUDGE = 1e-10       # of the second run, which tells how much the steps amplify
 CHAOS = 1e5         # the steps up to which they amplify by less are compared
@@ -74,7 +76,7 @@ def loss_of(spec, out, target):
 
 
 def train(spec, weights, data, steps=STEPS, nudge=0.0):
-    """-> losses, {parameter or running statistic: value at the end} of so many steps of SGD in float64."""
+    """-> losses, {parameter or running statistic: value at the end} of so many steps of SGD in float64, the parameters that had a gradient."""
     net = build(spec, weights).double().train()
     generator = torch.Generator().manual_seed(11)
     for p in net.parameters():
@@ -90,25 +92,26 @@ def train(spec, weights, data, steps=STEPS, nudge=0.0):
         loss.backward()
         optimizer.step()
         losses.append(loss.item())
-    return losses, {k: v.detach().numpy() for k, v in net.state_dict(keep_vars=True).items() if v.is_floating_point()}
+    reached = {k for k, p in net.named_parameters(remove_duplicate=False) if p.grad is not None}
+    return losses, {k: v.detach().numpy() for k, v in net.state_dict(keep_vars=True).items() if v.is_floating_point()}, reached
 
 
 def oracle(spec, weights, data, folder):
     net = build(spec, weights)
-    losses, final = train(spec, weights, data)
-    nudged, _ = train(spec, weights, data, nudge=NUDGE)
+    losses, final, reached = train(spec, weights, data)
+    nudged, _, _ = train(spec, weights, data, nudge=NUDGE)
     amplified = [abs(a - b) / abs(b) / NUDGE for a, b in zip(nudged, losses)]
     steps = next((i for i, a in enumerate(amplified) if i and a > CHAOS), STEPS)
     if steps < STEPS:
-        losses, final = train(spec, weights, data, steps)
-    names = [k for k, _ in net.named_parameters(remove_duplicate=False)]
+        losses, final, _ = train(spec, weights, data, steps)
+    names = [k for k, _ in net.named_parameters(remove_duplicate=False) if k in reached]
     first = {k: v.detach().numpy() for k, v in net.state_dict(keep_vars=True).items() if v.is_floating_point()}
     np.savez(folder / "oracle.npz", **{"first:" + k: v for k, v in first.items()}, **{"final:" + k: v for k, v in final.items()})
-    tied = [[k for k, q in net.named_parameters(remove_duplicate=False) if q is p] for _, p in net.named_parameters()]
+    tied = [[k for k, q in net.named_parameters(remove_duplicate=False) if q is p] for name, p in net.named_parameters() if name in reached]
     norms = [m for m in net.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)]
     (folder / "oracle.json").write_text(json.dumps({
         "losses": losses, "parameters": names, "tied": [t for t in tied if len(t) > 1],
-        "numbers": sum(p.numel() for p in net.parameters()), "batch_norms": len(norms),
+        "numbers": sum(p.numel() for k, p in net.named_parameters() if k in reached), "batch_norms": len(norms),
         "amplified": max(amplified[:steps])}, indent=1))
 
 
@@ -141,12 +144,13 @@ def export(spec, weights, data, name, path):
 
 def main():
     if sys.argv[1:] == ["--list"]:
-        print(json.dumps({n.name: {"loss": n.loss, "flags": n.flags, "lr": n.lr, "axes": n.axes} for n in nets.NETS.values()}))
+        print(json.dumps({n.name: {"loss": n.loss, "flags": n.flags, "lr": n.lr, "axes": n.axes, "exports": n.exports,
+                          "library": n.name in libraries.NETS} for n in NETS.values()}))
         return
     name, weights, folder, *exports = sys.argv[1:]
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
-    spec, folder = nets.NETS[name], pathlib.Path(folder)
+    spec, folder = NETS[name], pathlib.Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     data = spec.data(torch.Generator().manual_seed(5))
     if not (folder / "oracle.json").exists():

@@ -3,7 +3,8 @@
 
     --build DIR      where dpexec and graph-transform are [build]
     --work DIR       files, data and results; what is there is kept [/tmp/networks]
-    --subset NAME    main: every network, three exports, perturbed weights, dynamic batch; cross: five networks, everything; all [main]
+    --subset NAME    main: every network, three exports, perturbed weights, dynamic batch; cross: five networks, everything; all: both;
+                     libraries: architectures of transformers, timm, diffusers … (libraries.py), the two exports of docs/export.md [main]
     --case PATTERN   only cases whose name matches (as in the shell; repeatable): NET.WEIGHTS.EXPORTER.BATCH
     --jobs N         cases at a time [1]
     --budget S       seconds for each command of a case [600]
@@ -41,6 +42,7 @@ import table
 
 HERE = pathlib.Path(__file__).resolve().parent
 MAIN = ("legacy-train-17", "default-eval", "default-noopt")
+RECOMMENDED = ("legacy-train-17", "default-noopt")
 CROSSED = ("resnet18", "unet", "vit", "bert", "groupnorm")
 CROSS = tuple(f"legacy-{m}-{o}" for m in ("train", "eval") for o in (11, 13, 17)) + ("default-train", "default-eval", "default-noopt")
 # How far a step's changes are from ONNX Runtime's in float32 where rounding turns over a decision, with --standard in batches of 4: the
@@ -52,9 +54,10 @@ VERIFIED = [(replicas, batch) for batch in (1, 4, 10) for replicas in (3, 8)] + 
 
 
 def all_cases(nets):
-    main = [f"{n}.perturbed.{e}.dynamic" for n in nets for e in MAIN]
+    main = [f"{n}.perturbed.{e}.dynamic" for n, spec in nets.items() if not spec["library"] for e in MAIN]
+    libraries = [f"{n}.perturbed.{e}.dynamic" for n, spec in nets.items() if spec["library"] for e in RECOMMENDED]
     cross = [f"{n}.{w}.{e}.{b}" for n in CROSSED for w in ("perturbed", "fresh") for e in CROSS for b in ("dynamic", "fixed")]
-    return main, [c for c in cross if c not in main]
+    return main, [c for c in cross if c not in main], libraries
 
 
 class Suite:
@@ -154,6 +157,7 @@ class Suite:
     def run(self, case):
         name, weights, exporter, batch = case.split(".")
         spec, folder = self.nets[name], self.args.work / f"{name}-{weights}"
+        spec = spec | {"flags": [*spec["flags"], *spec["exports"].get(exporter, [])]}
         model = folder / f"{exporter}-{batch}.onnx"
         result = {"case": case}
         if not model.exists():
@@ -184,7 +188,11 @@ def wanted(args, cases, results):
 
 def make_files(suite, group):
     name, weights = group[0].split(".")[:2]
-    status, said = suite.prepare(name, weights, [".".join(c.split(".")[2:]).replace(".", "-") for c in group])
+    exports = [".".join(c.split(".")[2:]).replace(".", "-") for c in group]
+    folder = suite.args.work / f"{name}-{weights}"
+    if all(any((folder / f"{e}.{kind}").exists() for kind in ("onnx", "refused")) for e in exports) and (folder / "oracle.json").exists():
+        return
+    status, said = suite.prepare(name, weights, exports)
     if status:
         print(f"{name} {weights}: prepare.py: {said.strip().splitlines()[-1] if said.strip() else status}", flush=True)
 
@@ -250,7 +258,7 @@ def main():
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     ap.add_argument("--build", type=pathlib.Path, default=HERE.parents[1] / "build")
     ap.add_argument("--work", type=pathlib.Path, default=pathlib.Path("/tmp/networks"))
-    ap.add_argument("--subset", choices=("main", "cross", "all"), default="main")
+    ap.add_argument("--subset", choices=("main", "cross", "all", "libraries"), default="main")
     ap.add_argument("--case", action="append")
     ap.add_argument("--jobs", type=int, default=1)
     ap.add_argument("--budget", type=int, default=600)
@@ -267,12 +275,13 @@ def main():
     args.batches = args.batches or (DETERMINED_BATCH if args.determined else "4")
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     nets = json.loads(subprocess.run([sys.executable, HERE / "prepare.py", "--list"], capture_output=True, check=True, text=True).stdout)
-    main_cases, cross_cases = all_cases(nets)
+    main_cases, cross_cases, library_cases = all_cases(nets)
     if args.table:
         table.write(args.table, args.work / "results", main_cases, cross_cases)
         return 0
     suite = Suite(args, nets)
-    cases = {"main": main_cases, "cross": cross_cases, "all": main_cases + cross_cases}[args.subset]
+    cases = {"main": main_cases, "cross": cross_cases, "all": main_cases + cross_cases,
+             "libraries": library_cases}[args.subset]
     if args.list:
         print(*cases, sep="\n")
         return 0

@@ -1,0 +1,266 @@
+/* unmerge: a node that a simplifier made of several equal ones becomes several again.
+ *
+ * Two layers that began as copies and read the same input compute the same, and onnxsim keeps one of their nodes.  Its
+ * lists name the nodes that went and those that read another input since: the readers of the one that stayed which are
+ * among them read the copy again, with tensors of its own under the names that went.  The nodes in front of it that
+ * went with it come back likewise.
+ *
+ *     file:   Gemm (/a/Gemm) -> Tanh (/Tanh), Relu (/Relu)      removed: Gemm (/b/Gemm), b.weight; changed: Relu
+ * (/Relu) after:  Gemm (/a/Gemm) -> Tanh,  Gemm (/b/Gemm) with b.weight -> Relu
+ *
+ * Where the lists fit several nodes alike, nothing is changed, and untie warns of the tensors that are missing. */
+#include <string.h>
+
+#include "passes/model/copies.h"
+#include "passes/names.h"
+#include "passes/report.h"
+
+enum { MOST_READERS = 64 };
+
+typedef struct {
+    Graph *g;
+    PassCtx *ctx;
+    Uses uses;
+    Trace t;
+    const char *made; /* names of the tensors of the copy at hand */
+} Unmerge;
+
+static int words(const char *name)
+{
+    int n = 0;
+
+    for (; *name; name++)
+        n += *name == '/';
+    return n;
+}
+
+/* Without "_2" behind it. */
+static size_t base_of(const char *name)
+{
+    size_t len = strlen(name), end = len;
+
+    while (end && name[end - 1] >= '0' && name[end - 1] <= '9')
+        end--;
+    return end && end < len && name[end - 1] == '_' ? end - 1 : len;
+}
+
+/* Could the nodes be the same operation of two modules? */
+static bool names_fit(const char *a, const char *b)
+{
+    const char *x = *a == '/' ? strrchr(a, '/') : a, *y = *b == '/' ? strrchr(b, '/') : b;
+
+    return (*a == '/') == (*b == '/') && words(a) == words(b) && base_of(x) == base_of(y) &&
+           !strncmp(x, y, base_of(x)) && strcmp(a, b);
+}
+
+static bool is_there(const Graph *g, const char *node)
+{
+    FOR_NODES(g, n)
+        if (!strcmp(n->name, node))
+            return true;
+    return false;
+}
+
+static size_t common(const char *a, const char *b)
+{
+    size_t n = 0;
+
+    while (a[n] && a[n] == b[n])
+        n++;
+    return n;
+}
+
+/* Is `n` of the part of the network that the two nodes' names tell apart ("/left/left.1/Conv" for "/left/left.2/Relu"
+ * and
+ * "/right/right.2/Relu"), and `copy` at the same place of the other part? */
+static bool same_part(const char *n, const char *copy, const char *of, const char *of_copy)
+{
+    size_t at = common(of, of_copy), end, end_copy;
+
+    while (at && of[at - 1] != '/')
+        at--;
+    end = at + strcspn(of + at, "/");
+    end_copy = at + strcspn(of_copy + at, "/");
+    return at && of[end] && of_copy[end_copy] && !strncmp(n, of, end + 1) && !strncmp(copy, of_copy, end_copy + 1);
+}
+
+static bool fits(const Node *n, const Removed *r)
+{
+    return !r->taken && !strcmp(r->op, n->op->name) && names_fit(n->name, r->name);
+}
+
+/* The removed node that was the copy of `n`, which stands in front of a node that was copied as `behind`: in the same
+ * part of the network, or where no other node fits it; NULL: there was none. */
+static Removed *copy_before(const Unmerge *u, const Node *n, const Node *of, const Removed *behind)
+{
+    Removed *found = NULL;
+    int n_found = 0, n_node = 0;
+
+    for (int i = 0; i < u->t.n_node; i++) {
+        Removed *r = &u->t.node[i];
+
+        if (!fits(n, r) || is_there(u->g, r->name))
+            continue;
+        if (same_part(n->name, r->name, of->name, behind->name))
+            return r;
+        n_found++;
+        found = r;
+    }
+    FOR_NODES(u->g, m)
+        n_node += n_found == 1 && fits(m, found);
+    return n_found == 1 && n_node == 1 ? found : NULL;
+}
+
+/* ---- tensors ---- */
+
+/* The name that went of the copy's tensor; NULL: none did.  Without scopes, that of the first removed module. */
+static Status tensor_name(const char **out, const Unmerge *u, const Node *n, const char *module, int in)
+{
+    const char *last = names_last(value(u->g, n->in[in])->name), *name;
+
+    *out = NULL;
+    if (module) {
+        if (!(name = arena_printf(u->ctx->scratch, "%s%s%s", module, *module ? "." : "", last)))
+            return FAIL_NOMEM();
+        if (u->t.cut ? !has_value(graph_find(u->g, name)) : trace_lacks(&u->t, u->g, name))
+            *out = name;
+        return ST_OK;
+    }
+    for (int i = 0; i < u->t.n_value && !*out; i++)
+        if (!strcmp(names_last(u->t.value[i]), last) && trace_lacks(&u->t, u->g, u->t.value[i]))
+            *out = u->t.value[i];
+    return ST_OK;
+}
+
+static Status copy_tensor(ValueId *out, Unmerge *u, const Node *n, const char *module, int in)
+{
+    const Value *from = value(u->g, n->in[in]);
+    const char *name;
+    ValueId v;
+
+    *out = n->in[in];
+    TRY(tensor_name(&name, u, n, module, in));
+    if (!name)
+        return ST_OK;
+    v = graph_add_const_nocopy(u->g, name, from->init);
+    TRY(u->g->status);
+    value(u->g, v)->origin = from->origin;
+    value(u->g, v)->said = from->said;
+    value(u->g, v)->folded_from = from->folded_from;
+    *out = v;
+    u->made = arena_printf(u->ctx->scratch, "%s%s%s", u->made, *u->made ? ", " : "", name);
+    return u->made ? ST_OK : FAIL_NOMEM();
+}
+
+/* ---- nodes ---- */
+
+/* The copy of `n` that was called as `r` says, and those in front of it. */
+static Status copy_node(Node **out, Unmerge *u, const Node *n, Removed *r)
+{
+    ValueId *in = ARENA_NEW(u->ctx->scratch, ValueId, n->n_in);
+    Node as = { .name = r->name };
+    const char *module;
+
+    r->taken = true;
+    if (!in)
+        return FAIL_NOMEM();
+    TRY(node_scope(&module, &as, u->ctx->scratch));
+    for (int i = 0; i < n->n_in; i++) {
+        const Value *v = has_value(n->in[i]) ? value(u->g, n->in[i]) : NULL;
+        Removed *before = v && v->producer && v->producer->op ? copy_before(u, v->producer, n, r) : NULL;
+
+        in[i] = n->in[i];
+        if (v && v->kind == V_CONST && v->init && dtype_is_float(v->dtype) && v->init->shape.rank > 0)
+            TRY(copy_tensor(&in[i], u, n, module, i));
+        else if (before) {
+            Node *made;
+
+            TRY(copy_node(&made, u, v->producer, before));
+            for (int k = 0; k < v->producer->n_out; k++)
+                in[i] = value_eq(v->producer->out[k], n->in[i]) ? made->out[k] : in[i];
+        }
+    }
+    *out = graph_add_node_like(u->g, n, n->n_in, in, n->n_out, NULL);
+    TRY(u->g->status);
+    (*out)->name = arena_strdup(u->g->arena, r->name);
+    return (*out)->name ? ST_OK : FAIL_NOMEM();
+}
+
+/* The readers of `n` that had another input before onnxsim; 0 where all of them had. */
+static int moved_readers(const Unmerge *u, const Node *n, Reader *out)
+{
+    uint32_t all = 0;
+    int moved = 0;
+
+    for (int o = 0; o < n->n_out && n->out[o].i < u->uses.n_value; o++)
+        for (uint32_t k = u->uses.first[n->out[o].i]; k < u->uses.first[n->out[o].i + 1]; k++, all++)
+            if (trace_changed(&u->t, u->uses.reader[k].n->name) && moved < MOST_READERS)
+                out[moved++] = u->uses.reader[k];
+    return (uint32_t)moved < all || uses_count(&u->uses, n->out[0]) > all ? moved : 0;
+}
+
+/* Removed nodes that can be copies of `n` alone of all nodes that lost readers. */
+static int fitting(const Unmerge *u, const Node *n, Removed **out)
+{
+    Reader moved[MOST_READERS];
+    int n_fit = 0;
+
+    for (int i = 0; i < u->t.n_node; i++) {
+        Removed *r = &u->t.node[i];
+        bool alone = fits(n, r) && !is_there(u->g, r->name);
+
+        for (uint32_t k = 0; k < u->g->n_node && alone; k++) {
+            const Node *other = u->g->node[k];
+
+            alone = !other || !other->op || other == n || !fits(other, r) || !moved_readers(u, other, moved);
+        }
+        if (alone && n_fit < MOST_READERS)
+            out[n_fit++] = r;
+    }
+    return n_fit;
+}
+
+/* One copy takes all readers that moved, several take one each. */
+static Status split(Unmerge *u, Node *n)
+{
+    Reader moved[MOST_READERS];
+    Removed *copy[MOST_READERS];
+    int n_moved = moved_readers(u, n, moved), n_copy = n_moved ? fitting(u, n, copy) : 0;
+
+    if (!n_copy || (n_copy > 1 && n_copy != n_moved))
+        return ST_OK;
+    for (int i = 0; i < n_copy; i++) {
+        Node *made;
+
+        u->made = "";
+        TRY(copy_node(&made, u, n, copy[i]));
+        for (int k = 0; k < n_moved; k++)
+            for (int o = 0; o < n->n_out && (n_copy == 1 || k == i); o++)
+                if (value_eq(moved[k].n->in[moved[k].in], n->out[o]))
+                    node_set_input(u->g, moved[k].n, moved[k].in, made->out[o]);
+        u->ctx->n_changed++;
+        TRY(report_note(u->ctx->report, NOTE_OTHER, copy[i]->name,
+                        "onnxsim made one node of this and '%s', which were equal when it was written: two again%s%s",
+                        n->name, *u->made ? ", with " : "", u->made));
+    }
+    return ST_OK;
+}
+
+static Status run(Graph *g, PassCtx *ctx)
+{
+    Unmerge u = { .g = g, .ctx = ctx };
+    uint32_t n_node = g->n_node;
+
+    TRY(trace_read(&u.t, g, ctx->scratch));
+    if (!u.t.n_node || !u.t.n_changed)
+        return ST_OK;
+    TRY(uses_find(&u.uses, g, ctx->scratch));
+    for (uint32_t i = 0; i < n_node; i++)
+        if (g->node[i] && g->node[i]->op)
+            TRY(split(&u, g->node[i]));
+    return graph_sort(g);
+}
+
+const Pass pass_unmerge = { .name = "unmerge",
+                            .summary = "give layers their own nodes where onnxsim merged equal ones",
+                            .run = run };
