@@ -77,6 +77,7 @@ typedef struct {
     X(note_world, "dpx_world_note: world", dpx_world_note(NULL, "n", "v"))                                             \
     X(note_name, "dpx_world_note: name", dpx_world_note(a->w, NULL, "v"))                                              \
     X(note_value, "dpx_world_note: value", dpx_world_note(a->w, "n", NULL))                                            \
+    X(agree_world, "dpx_world_agree: world", dpx_world_agree(NULL))                                                    \
     X(max_world, "dpx_world_max: world", dpx_world_max(NULL, 1, &a->number))                                           \
     X(max_out, "dpx_world_max: out", dpx_world_max(a->w, 1, NULL))                                                     \
     X(sum_world, "dpx_world_sum: world", dpx_world_sum(NULL, 1, &a->number))                                           \
