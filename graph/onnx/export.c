@@ -468,7 +468,7 @@ Status onnx_export_file(const Graph *g, const ExportOptions *opt, const char *pa
     if (st)
         goto done;
     TRY_TO(done, st, build(&x, &m));
-    TRY_TO(done, st, message_write(&m.base, path));
+    TRY_TO(done, st, model_write(&m, path, x.arena, x.opt->most_bytes));
 done:
     free(x.problems.text);
     arena_free(x.arena);

@@ -66,7 +66,8 @@ Onnx__TensorProto *export_tensor(Exporter *x, const Tensor *t, char *name);
 Status export_respell(Graph *view, int64_t *opset) CHECKED;
 
 /* ---- write.c ---- */
-/* The file appears whole or not at all. */
-Status message_write(const ProtobufCMessage *m, const char *path) CHECKED;
+/* The file appears whole or not at all.  Above `most` bytes, 0 for what protobuf has room for, weights go to a file
+ * beside it, PATH.DIGEST.data, and `m`, which is the arena's, points to them. */
+Status model_write(Onnx__ModelProto *m, const char *path, Arena *a, size_t most) CHECKED;
 
 #endif

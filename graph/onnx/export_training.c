@@ -178,7 +178,7 @@ Status onnx_export_training(const Graph *model, const Graph *step, const ExportO
     of_model.names.arena = a;
     of_model.opset = opt->model && opt->model->opset > OPSET_AT_LEAST ? opt->model->opset : OPSET_AT_LEAST;
     TRY_TO(done, st, build(&of_model, &of_step, &of_first, &first, &m));
-    TRY_TO(done, st, message_write(&m.base, path));
+    TRY_TO(done, st, model_write(&m, path, a, opt->most_bytes));
 done:
     free(of_model.problems.text);
     free(of_step.problems.text);

@@ -124,6 +124,7 @@ typedef struct {
     bool defaults;          /* with `plain`: states are inputs as well, their values the inputs' defaults,
                              * and nodes are called like their first outputs */
     int opset;              /* at least; 0: any */
+    size_t most_bytes;      /* of the file; weights beyond go to a file beside it.  0: 2 GiB */
 } ExportOptions;
 
 /* A model and, as its training_info, a step of its training: inputs, states and constants of the step are the model's

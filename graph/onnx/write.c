@@ -1,7 +1,25 @@
-/* A message to a file, piece by piece as protobuf-c packs it. */
+/* A model as a file, piece by piece as protobuf-c packs it.  What protobuf has no room for, more than 2 GiB, goes to a
+ * second file beside it: external data.
+ *
+ * Two files cannot appear at one moment.  So the second is named after what it holds, is there before the first names
+ * it, and an older one is removed when no model names it any more: a process that is killed in between leaves a model
+ * that is whole, the old one or the new. */
 #include "graph/onnx/export.h"
 
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <xxhash.h>
+
 #include "graph/base/outfile.h"
+
+enum { LEAST = 1024 /* bytes of a tensor that moves */, ALIGNMENT = 4096, DIGITS = 16 };
+#define SUFFIX ".data"
 
 typedef struct {
     ProtobufCBuffer base;
@@ -10,16 +28,189 @@ typedef struct {
 
 static void append(ProtobufCBuffer *base, size_t n, const uint8_t *data) { fwrite(data, 1, n, ((Sink *)base)->f); }
 
-Status message_write(const ProtobufCMessage *m, const char *path)
+/* ---- external data ---- */
+
+typedef struct {
+    Arena *arena;
+    Onnx__TensorProto **tensor; /* those that move */
+    size_t n, cap;
+    char name[NAME_MAX + 1]; /* of the second file */
+} Aside;
+
+static Status collect(Aside *a, const Onnx__GraphProto *g)
 {
-    size_t size = protobuf_c_message_get_packed_size(m);
+    for (size_t i = 0; i < g->n_initializer; i++) {
+        if (g->initializer[i]->raw_data.len < LEAST)
+            continue;
+        if (!(a->tensor = arena_grow(a->arena, a->tensor, sizeof *a->tensor, a->n, &a->cap)))
+            return FAIL_NOMEM();
+        a->tensor[a->n++] = g->initializer[i];
+    }
+    for (size_t i = 0; i < g->n_node; i++)
+        for (size_t k = 0; k < g->node[i]->n_attribute; k++)
+            if (g->node[i]->attribute[k]->g)
+                TRY(collect(a, g->node[i]->attribute[k]->g));
+    return ST_OK;
+}
+
+static Status collect_all(Aside *a, const Onnx__ModelProto *m)
+{
+    TRY(collect(a, m->graph));
+    for (size_t i = 0; i < m->n_training_info; i++) {
+        if (m->training_info[i]->initialization)
+            TRY(collect(a, m->training_info[i]->initialization));
+        if (m->training_info[i]->algorithm)
+            TRY(collect(a, m->training_info[i]->algorithm));
+    }
+    return ST_OK;
+}
+
+static size_t padding(size_t at) { return (ALIGNMENT - at % ALIGNMENT) % ALIGNMENT; }
+
+/* BASE.DIGEST.data, of a base that leaves room for it. */
+static Status name_aside(Aside *a, const char *base)
+{
+    XXH3_state_t *state = XXH3_createState();
+    int n;
+
+    if (!state)
+        return FAIL_NOMEM();
+    XXH3_64bits_reset(state);
+    for (size_t i = 0; i < a->n; i++) {
+        const ProtobufCBinaryData *d = &a->tensor[i]->raw_data;
+
+        XXH3_64bits_update(state, &d->len, sizeof d->len);
+        XXH3_64bits_update(state, d->data, d->len);
+    }
+    n = snprintf(a->name, sizeof a->name, "%s.%0*" PRIx64 SUFFIX, base, DIGITS, (uint64_t)XXH3_64bits_digest(state));
+    XXH3_freeState(state);
+    return n < (int)sizeof a->name ? ST_OK : FAIL(E_INVALID, "%s: the name is too long for external data", base);
+}
+
+static Onnx__StringStringEntryProto *entry(Arena *a, const char *key, const char *text)
+{
+    Onnx__StringStringEntryProto *e = ARENA_NEW(a, Onnx__StringStringEntryProto, 1);
+
+    if (!e)
+        return NULL;
+    onnx__string_string_entry_proto__init(e);
+    e->key = arena_strdup(a, key);
+    e->value = arena_strdup(a, text);
+    return e->key && e->value ? e : NULL;
+}
+
+/* The tensor says where its numbers are, and has none itself. */
+static Status point(Arena *a, Onnx__TensorProto *t, const char *name, size_t offset)
+{
+    Onnx__StringStringEntryProto **list = ARENA_NEW(a, Onnx__StringStringEntryProto *, 3);
+    char text[24], bytes[24];
+
+    snprintf(text, sizeof text, "%zu", offset);
+    snprintf(bytes, sizeof bytes, "%zu", t->raw_data.len);
+    if (!list || !(list[0] = entry(a, "location", name)) || !(list[1] = entry(a, "offset", text)) ||
+        !(list[2] = entry(a, "length", bytes)))
+        return FAIL_NOMEM();
+    t->external_data = list;
+    t->n_external_data = 3;
+    t->has_data_location = true;
+    t->data_location = ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL;
+    t->has_raw_data = false;
+    t->raw_data = (ProtobufCBinaryData){ 0, NULL };
+    return ST_OK;
+}
+
+static Status write_aside(Aside *a, const char *path)
+{
+    static const char zeros[ALIGNMENT];
+    OutFile *file;
+    size_t at = 0;
+    Status st = ST_OK;
+
+    TRY(outfile_open(&file, path));
+    for (size_t i = 0; i < a->n && !st; i++) {
+        const ProtobufCBinaryData d = a->tensor[i]->raw_data;
+        const size_t pad = padding(at);
+
+        fwrite(zeros, 1, pad, outfile_stream(file));
+        fwrite(d.data, 1, d.len, outfile_stream(file));
+        st = point(a->arena, a->tensor[i], a->name, at + pad);
+        at += pad + d.len;
+    }
+    return outfile_close(file, st);
+}
+
+/* BASE.DIGEST.data: made here, of whatever model. */
+static bool is_aside(const char *name, const char *base)
+{
+    const size_t n = strlen(base);
+
+    return !strncmp(name, base, n) && name[n] == '.' && strspn(name + n + 1, "0123456789abcdef") == DIGITS &&
+           !strcmp(name + n + 1 + DIGITS, SUFFIX);
+}
+
+/* Those of older models; what cannot be removed stays, and harms nothing. */
+static void remove_others(const char *folder, const char *base, const char *kept)
+{
+    DIR *d = opendir(folder);
+
+    for (const struct dirent *e; d && (e = readdir(d));)
+        if (is_aside(e->d_name, base) && strcmp(e->d_name, kept))
+            (void)unlinkat(dirfd(d), e->d_name, 0);
+    if (d)
+        closedir(d);
+}
+
+/* ---- entry ---- */
+
+/* Where the file really is: external data lie beside it, not beside a link to it. */
+static Status find_place(char folder[PATH_MAX], char base[PATH_MAX], const char *path)
+{
+    char real[PATH_MAX];
+    const char *slash;
+    struct stat s;
+
+    if (!realpath(path, real)) {
+        if (errno != ENOENT || snprintf(real, sizeof real, "%s", path) >= (int)sizeof real)
+            return FAIL(E_IO, "%s: %s", path, strerror(errno == ENOENT ? ENAMETOOLONG : errno));
+    } else if (stat(real, &s) || !S_ISREG(s.st_mode)) {
+        return FAIL(E_UNSUPPORTED, "%s: a model of more than 2 GiB needs external data beside it, expected a file",
+                    path);
+    }
+    slash = strrchr(real, '/');
+    snprintf(folder, PATH_MAX, "%.*s", slash ? (int)(slash - real) + 1 : 2, slash ? real : "./");
+    snprintf(base, PATH_MAX, "%s", slash ? slash + 1 : real);
+    return ST_OK;
+}
+
+static Status write_message(const Onnx__ModelProto *m, const char *path)
+{
     Sink s = { .base.append = append };
     OutFile *file;
 
-    if (size > INT32_MAX)
-        return FAIL(E_UNSUPPORTED, "%s: the model has %zu bytes, an ONNX file has at most 2 GiB", path, size);
     TRY(outfile_open(&file, path));
     s.f = outfile_stream(file);
-    protobuf_c_message_pack_to_buffer(m, &s.base);
+    protobuf_c_message_pack_to_buffer(&m->base, &s.base);
     return outfile_close(file, ST_OK);
+}
+
+Status model_write(Onnx__ModelProto *m, const char *path, Arena *a, size_t most)
+{
+    const size_t size = onnx__model_proto__get_packed_size(m);
+    Aside aside = { .arena = a };
+    char folder[PATH_MAX], base[PATH_MAX], data[2 * PATH_MAX];
+
+    most = most ? most : INT32_MAX;
+    if (size <= most)
+        return write_message(m, path);
+    TRY(find_place(folder, base, path));
+    TRY(collect_all(&aside, m));
+    TRY(name_aside(&aside, base));
+    snprintf(data, sizeof data, "%s%s", folder, aside.name);
+    TRY(write_aside(&aside, data));
+    if (onnx__model_proto__get_packed_size(m) > most)
+        return FAIL(E_UNSUPPORTED, "%s: without its weights the model has %zu bytes, an ONNX file has at most 2 GiB",
+                    path, onnx__model_proto__get_packed_size(m));
+    TRY(write_message(m, path));
+    remove_others(folder, base, aside.name);
+    return ST_OK;
 }

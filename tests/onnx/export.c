@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "graph/emit.h"
 #include "graph/onnx/export.h"
 #include "graph/op.h"
 #include "graph/parse.h"
@@ -460,6 +461,65 @@ static void test_failure_leaves_nothing(void)
     graph_free(g);
 }
 
+/* A product with a matrix of one number. */
+static Graph *matrix_graph(float number)
+{
+    Graph *g = graph_create("g");
+    const Shape sx = SHAPE(1, 16), sw = SHAPE(16, 32);
+    float w[16 * 32];
+
+    for (int i = 0; i < 16 * 32; i++)
+        w[i] = number;
+    graph_add_output(g, "y",
+                     EMIT(g, MatMul, NULL, graph_add_input(g, "x", DT_FLOAT32, &sx),
+                          graph_add_const(g, "w", &(Tensor){ DT_FLOAT32, sw, w })));
+    CHECK_OK(g->status);
+    return g;
+}
+
+static void check_number(const char *path, float number)
+{
+    Graph *g = NULL;
+    const Tensor *w;
+
+    if (CHECK_OK(onnx_import_file(&g, NULL, path, NULL))) {
+        w = value_const(g, graph_find(g, "w"));
+        CU_ASSERT(w && tensor_numel(w) == 16 * 32 && tensor_float(w, 0) == number && tensor_float(w, 511) == number);
+    }
+    graph_free(g);
+}
+
+/* What one file has no room for: its weights are beside it, those of an earlier model are gone, a link is followed. */
+static void test_external_data(void)
+{
+    const char *folder = test_folder("external");
+    char path[512], link[512];
+    const ExportOptions how = { .most_bytes = 1000 }, tiny = { .most_bytes = 10 };
+
+    snprintf(path, sizeof path, "%s/m.onnx", folder);
+    for (int i = 0; i < 3; i++) {
+        Graph *g = matrix_graph((float)i);
+
+        CHECK_OK(onnx_export_file(g, &how, path));
+        CU_ASSERT_EQUAL(count_files(folder), 2);
+        check_number(path, (float)i);
+        graph_free(g);
+    }
+    snprintf(link, sizeof link, "%s/l.onnx", folder);
+    CU_ASSERT_FATAL(!symlink(path, link));
+    for (int i = 0; i < 2; i++) {
+        Graph *g = matrix_graph(7);
+
+        CHECK_OK(onnx_export_file(g, &how, link));
+        CU_ASSERT_EQUAL(count_files(folder), 3);
+        check_number(path, 7);
+        CHECK_FAILS(E_UNSUPPORTED, "expected a file", onnx_export_file(g, &how, "/dev/null"));
+        CHECK_FAILS(E_UNSUPPORTED, "without its weights", onnx_export_file(g, &tiny, path));
+        check_number(path, 7);
+        graph_free(g);
+    }
+}
+
 /* Our metadata in a foreign or damaged file. */
 static void test_wrong_metadata(void)
 {
@@ -518,4 +578,5 @@ DEFINE_SUITE(export, { "written as another operator", test_written_as_another },
              { "initializers for nobody", test_idle_initializers }, { "our attributes", test_our_attributes },
              { "names of outputs", test_output_names }, { "the model is given back", test_model_is_given_back },
              { "a sequence is given back", test_sequence_is_given_back },
-             { "failure leaves nothing", test_failure_leaves_nothing }, { "wrong metadata", test_wrong_metadata });
+             { "failure leaves nothing", test_failure_leaves_nothing }, { "external data", test_external_data },
+             { "wrong metadata", test_wrong_metadata });
