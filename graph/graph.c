@@ -440,6 +440,8 @@ static void clone_origin(Graph *to, Node *n, const Node *from)
             ok &= (names[i] = arena_strdup(to->arena, from->read_as[i])) != NULL;
     if (from->module)
         ok &= (n->module = arena_strdup(to->arena, from->module)) != NULL;
+    n->call = clone_text(to, from->call);
+    n->lost_detach = from->lost_detach;
     n->read_as = names;
     n->n_read_as = from->n_read_as;
     if (!ok)
@@ -486,6 +488,7 @@ static Status clone_into(Graph *to, const Graph *g, bool lend)
     to->producer_version = arena_strdup(to->arena, g->producer_version);
     to->only_batch = g->only_batch;
     to->only_why = g->only_why ? arena_strdup(to->arena, g->only_why) : NULL;
+    to->signature = clone_text(to, g->signature);
     if (!to->producer || !to->producer_version || (g->only_why && !to->only_why))
         graph_fail_nomem(to);
     return to->status;

@@ -115,6 +115,7 @@ struct Node {
     ValueId *in, *out; /* NO_VALUE: an optional one that is absent */
     const Attr *attr;  /* every declared attribute, defaults filled in (after node_normalise); one list for all nodes of
                         * the graph that have the same */
+    const char *call;  /* the call of PyTorch's program that it is a part of (graph/call.h); NULL: unknown */
     const char *module; /* path of the exporter's module that the node comes from, "" the model itself; NULL: unknown */
     const char *const
         *read_as; /* the names by which the file reads constants that have another (Identity of an initializer),
@@ -123,6 +124,7 @@ struct Node {
     uint32_t index;                /* in Graph.node */
     int replica : 13, device : 16; /* set by passes/partition/expand.c; -1: none */
     unsigned phase : 3;            /* Phase */
+    unsigned lost_detach : 1;      /* code that it comes from stops gradients; the file does not tell which */
 };
 
 typedef struct {
@@ -138,9 +140,10 @@ struct Graph {
     Arena *arena;
     const char *name;
     const char *producer, *producer_version; /* of the file it was read from; "" when unknown */
-    int64_t only_batch;   /* what it computes for batches of another size is wrong; 0: nothing is known to be */
-    const char *only_why; /* what in it, for messages */
-    Value **value;        /* [1..n_value); [0] is NULL */
+    const char *signature; /* of the program that PyTorch's exporter wrote to the file (graph/call.h); NULL: none */
+    int64_t only_batch;    /* what it computes for batches of another size is wrong; 0: nothing is known to be */
+    const char *only_why;  /* what in it, for messages */
+    Value **value;         /* [1..n_value); [0] is NULL */
     uint32_t n_value;
     Node **node;
     uint32_t n_node;

@@ -43,6 +43,7 @@ static void join_node(Graph *g, const Graph *from, const Node *n, ValueId *is, c
     if (g->status || !(made = graph_add_node(g, n->op, n->name, NULL, n->n_in, in, n->n_out, names)))
         return;
     node_copy_attrs(g, made, n);
+    made->lost_detach = n->lost_detach;
     for (int i = 0; i < n->n_out; i++)
         is[n->out[i].i] = made->out[i];
     is[0] = NO_VALUE;

@@ -465,7 +465,7 @@ static Status update(Parser *p)
     int line = p->tok.line;
 
     TRY(used_value(p, &state, false));
-    if (value(p->g, state)->kind != V_STATE)
+    if (value(p->g, state)->kind != V_STATE && value(p->g, state)->kind != V_CONST)
         return FAIL(E_MODEL, "line %d: expected a state before ':='", line);
     TRY(parse_punct(p, ":="));
     TRY(used_value(p, &new_state, false));

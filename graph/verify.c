@@ -216,13 +216,15 @@ static Status check_update(Check *c, Update u)
         return BROKEN("an update lacks its state or its value");
     s = value(g, u.state);
     next = value(g, u.next);
-    if (s->kind != V_STATE)
+    if (s->kind != V_STATE && (s->kind != V_CONST || graph_is_step(g)))
         return BROKEN("'%s' is updated, but is no state", s->name);
     if (c->seen[u.state.i])
         return BROKEN("state '%s' is updated twice", s->name);
     c->seen[u.state.i] = true;
     if (!c->defined[u.next.i])
         return BROKEN("state '%s' is updated by '%s', which nothing defines", s->name, next->name);
+    if (s->kind == V_CONST)
+        return ST_OK; /* a model's, whose types may not be known */
     if (s->dtype != next->dtype || !shape_eq(s->shape, next->shape))
         return BROKEN("state '%s' %s%s is updated by '%s' %s%s", s->name, dtype_name(s->dtype), shape_text(s->shape, a),
                       next->name, dtype_name(next->dtype), shape_text(next->shape, b));

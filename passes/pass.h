@@ -152,6 +152,10 @@ typedef struct {
     bool turns;               /* groups are updated one after another (passes/train/take_turns.c) */
     const char *const *untie; /* fnmatch patterns on names of constants that are untied whatever the file shows */
     int n_untie;
+    const char *const *stop; /* names, or patterns of them, that no gradient passes (passes/model/stop_gradient.c) */
+    int n_stop;
+    const char *const *state; /* "BUFFER=VALUE": what a buffer is after each step (passes/model/buffers.c) */
+    int n_state;
     const char *const *freeze, *const *train; /* fnmatch patterns on parameter names (passes/model/parameters_list.c) */
     int n_freeze, n_train;
     const struct ParameterList

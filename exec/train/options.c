@@ -46,34 +46,42 @@ static Status set_class_axis(const Setting *r, void *to, const char *value)
     return ST_OK;
 }
 
-static Status add_pattern(const char *const **list, int *n, Options *o, const Setting *r, const char *value)
+/* Options that are lists of texts. */
+static Status add_pattern(const Setting *r, void *to, const char *value)
 {
-    const char **grown = ARENA_NEW(o->arena, const char *, *n + 1);
+    Options *o = to;
+    BuildOptions *b = &o->build;
+    const struct {
+        const char *name;
+        const char *const **list;
+        int *n;
+    } all[] = { { "freeze", &b->freeze, &b->n_freeze },
+                { "train", &b->train, &b->n_train },
+                { "untie", &b->untie, &b->n_untie },
+                { "stop-gradient", &b->stop, &b->n_stop },
+                { "state", &b->state, &b->n_state } };
+    int k = 0;
+    const char **grown;
 
+    while (strcmp(all[k].name, r->name))
+        k++;
     if (!*value)
-        return setting_bad(r, value, "a pattern of parameter names");
-    if (!grown)
+        return setting_bad(r, value, "a pattern of names");
+    if (!(grown = ARENA_NEW(o->arena, const char *, *all[k].n + 1)))
         return FAIL_NOMEM();
-    if (*n)
-        memcpy(grown, *list, (size_t)*n * sizeof *grown);
-    TRY(keep_text(o, &grown[*n], value));
-    *list = grown;
-    (*n)++;
+    if (*all[k].n)
+        memcpy(grown, *all[k].list, (size_t)*all[k].n * sizeof *grown);
+    TRY(keep_text(o, &grown[*all[k].n], value));
+    *all[k].list = grown;
+    (*all[k].n)++;
     return ST_OK;
 }
 
-static Status add_freeze(const Setting *r, void *to, const char *value)
+static Status add_state(const Setting *r, void *to, const char *value)
 {
-    Options *o = to;
+    const char *is = strchr(value, '=');
 
-    return add_pattern(&o->build.freeze, &o->build.n_freeze, o, r, value);
-}
-
-static Status add_train(const Setting *r, void *to, const char *value)
-{
-    Options *o = to;
-
-    return add_pattern(&o->build.train, &o->build.n_train, o, r, value);
+    return is && is > value && is[1] ? add_pattern(r, to, value) : setting_bad(r, value, "BUFFER=VALUE");
 }
 
 static Status set_parameters(const Setting *r, void *to, const char *value)
@@ -81,13 +89,6 @@ static Status set_parameters(const Setting *r, void *to, const char *value)
     Options *o = to;
 
     return *value ? parameter_list_read(&o->build.parameters, o->arena, value) : setting_bad(r, value, "a file");
-}
-
-static Status add_untie(const Setting *r, void *to, const char *value)
-{
-    Options *o = to;
-
-    return add_pattern(&o->build.untie, &o->build.n_untie, o, r, value);
 }
 
 /* A number of bytes, in units of 1000 when a letter follows. */
@@ -258,15 +259,21 @@ static const Setting table[] = {
       "what the running variance averages: population (ONNX) or unbiased (PyTorch)",
       SETTING_CHOICE_OF(Options, build.bn_unbiased, "population|unbiased"), .trains = true },
     { "train", "PATTERN", "",
-      "tensors that are parameters, whatever they look like, e.g. 'head.*' (docs/parameters.md)", .set = add_train,
+      "tensors that are parameters, whatever they look like, e.g. 'head.*' (docs/parameters.md)", .set = add_pattern,
       .repeats = true },
-    { "freeze", "PATTERN", "", "parameters that stay as they are, e.g. 'conv1.*'", .set = add_freeze, .repeats = true },
+    { "freeze", "PATTERN", "", "parameters that stay as they are, e.g. 'conv1.*'", .set = add_pattern,
+      .repeats = true },
     { "parameters", "FILE", "",
       "what is trained and nothing else: names one a line, or a .safetensors whose keys count", .set = set_parameters,
       .on_resume = RESUME_ELSEWHERE },
     { "untie", "PATTERN", "",
-      "tensors of several readers that become one for each module that reads them (docs/onnx.md)", .set = add_untie,
+      "tensors of several readers that become one for each module that reads them (docs/onnx.md)", .set = add_pattern,
       .repeats = true },
+    { "stop-gradient", "PATTERN", "",
+      "values, or VALUE>NODE where a node reads them, that no gradient passes, e.g. 'target.*' (docs/parameters.md)",
+      .set = add_pattern, .repeats = true },
+    { "state", "BUFFER=VALUE", "", "a buffer of the model that each step sets to a value of the graph",
+      .set = add_state, .repeats = true },
     { "dtype", "TYPE", "", "compute in float32 or float64; else as the model says", .set = options_set_dtype },
     { "precision", "P", "float32",
       "of products and their surroundings: float32, tf32 (on GPUs), bfloat16 or float16; state stays float32",
@@ -620,7 +627,9 @@ static Status copy_lists(Options *copy, const Options *o)
     bool ok = batch && shape && members &&
               copy_patterns(copy->arena, &to->freeze, &to->n_freeze, from->freeze, from->n_freeze) &&
               copy_patterns(copy->arena, &to->train, &to->n_train, from->train, from->n_train) &&
-              copy_patterns(copy->arena, &to->untie, &to->n_untie, from->untie, from->n_untie);
+              copy_patterns(copy->arena, &to->untie, &to->n_untie, from->untie, from->n_untie) &&
+              copy_patterns(copy->arena, &to->stop, &to->n_stop, from->stop, from->n_stop) &&
+              copy_patterns(copy->arena, &to->state, &to->n_state, from->state, from->n_state);
 
     for (int i = 0; ok && i < from->n_batch_input; i++)
         ok = (batch[i].name = arena_strdup(copy->arena, batch[i].name));

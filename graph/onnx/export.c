@@ -5,6 +5,7 @@
  * names).  Unless the export is plain, what ONNX has no place for is kept as metadata: which initializers are state and
  * what updates them, and the rest as doc_strings (mark.c), so that importing the file gives the graph back. */
 #include "graph/onnx/export.h"
+#include "graph/stop.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -362,6 +363,22 @@ static void add_decided(Exporter *x, Onnx__ModelProto *m)
         }
 }
 
+/* ONNX has no node for them either. */
+static void add_stopped(Exporter *x, Onnx__ModelProto *m)
+{
+    FOR_NODES(x->g, n)
+        if (op_stops(n->op) && !x->no_memory)
+            add_prop(x, m, PROP_STOP, x->name[n->out[0].i], "");
+}
+
+/* Buffers that steps write: of a model they are constants still. */
+static void add_next(Exporter *x, Onnx__ModelProto *m)
+{
+    for (int i = 0; i < x->g->n_update && !x->no_memory; i++)
+        if (value(x->g, x->g->update[i].state)->kind == V_CONST)
+            add_prop(x, m, PROP_NEXT, x->name[x->g->update[i].state.i], x->name[x->g->update[i].next.i]);
+}
+
 static void add_props(Exporter *x, Onnx__ModelProto *m)
 {
     const Graph *g = x->g;
@@ -369,12 +386,14 @@ static void add_props(Exporter *x, Onnx__ModelProto *m)
 
     m->metadata_props =
         export_alloc(x, sizeof *m->metadata_props,
-                     2 * (size_t)g->n_value + (size_t)g->n_update + (size_t)(old ? old->n_prop : 0) + 1);
+                     2 * (size_t)g->n_value + 2 * (size_t)g->n_update + (size_t)(old ? old->n_prop : 0) + 1);
     for (int i = 0; old && i < old->n_prop && !x->no_memory; i++)
         add_prop(x, m, "", old->prop[i].key, old->prop[i].value);
     add_parameters(x, m);
+    add_next(x, m);
     if (x->opt->plain) {
         add_decided(x, m);
+        add_stopped(x, m);
         return;
     }
     add_prop(x, m, PROP_MARKS, "", MARKS_VERSION);
@@ -382,7 +401,8 @@ static void add_props(Exporter *x, Onnx__ModelProto *m)
         if (g->value[i]->kind == V_STATE)
             add_prop(x, m, PROP_STATE, x->name[i], state_words(x, g->value[i]));
     for (int i = 0; i < g->n_update && !x->no_memory; i++)
-        add_prop(x, m, PROP_UPDATE, x->name[g->update[i].state.i], x->name[g->update[i].next.i]);
+        if (value(g, g->update[i].state)->kind == V_STATE)
+            add_prop(x, m, PROP_UPDATE, x->name[g->update[i].state.i], x->name[g->update[i].next.i]);
 }
 
 static int64_t ir_version(int64_t opset)

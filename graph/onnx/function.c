@@ -175,6 +175,7 @@ Status import_call(Importer *im, Body *b, const Onnx__NodeProto *p, const Onnx__
                    .opset = f->opset_import,
                    .repeated = b->repeated };
     const char *name = text_or(p->name, text_or(p->op_type, "function"));
+    Node call = { 0 };
 
     TRY(check_call(im, b, p, f));
     TRY(bind(&inner.bindings, im, b, p, f));
@@ -184,6 +185,8 @@ Status import_call(Importer *im, Body *b, const Onnx__NodeProto *p, const Onnx__
     if (!inner.prefix || !inner.constants)
         return FAIL_NOMEM();
     TRY(note_call(im, inner.prefix));
+    TRY(late_source(&call, im, b, p));
+    inner.call = call.call;
     TRY(bind_inputs(im, &inner, b, p));
     TRY(status_prefix(import_body(im, &inner), "function '%s'", f->name));
     return take_outputs(im, &inner, b, p);

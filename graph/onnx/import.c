@@ -2,6 +2,7 @@
  *
  * What is malformed fails at once.  What is well formed but not supported is collected, so that one error lists all of
  * it; the nodes behind it are still read, on values of unknown type, to find what else is missing. */
+#include "graph/call.h"
 #include "graph/onnx/evaluate.h"
 #include "graph/onnx/training.h"
 
@@ -182,13 +183,13 @@ static Status bind_outputs(Importer *im, Body *b, const Onnx__NodeProto *p, cons
 }
 
 /* By which names the node reads constants that have another. */
-static Status remember_names(Importer *im, Node *n, const Onnx__NodeProto *p)
+static Status remember_names(Importer *im, const Body *b, Node *n, const Onnx__NodeProto *p)
 {
     const char **names = NULL;
 
     for (int i = 0; i < n->n_in; i++) {
         if (!has_value(n->in[i]) || value(im->g, n->in[i])->kind != V_CONST ||
-            !strcmp(value(im->g, n->in[i])->name, p->input[i]))
+            !strcmp(value(im->g, n->in[i])->name, p->input[i]) || body_find(b, p->input[i])->computed)
             continue;
         if (!names && !(names = ARENA_NEW(im->g->arena, const char *, n->n_in)))
             return FAIL_NOMEM();
@@ -198,6 +199,15 @@ static Status remember_names(Importer *im, Node *n, const Onnx__NodeProto *p)
     n->read_as = names;
     n->n_read_as = names ? n->n_in : 0;
     return ST_OK;
+}
+
+/* Does the node, an Identity that comes from `from`, pass on no gradient? */
+static bool is_stop(const Importer *im, const Node *from, const Onnx__NodeProto *p)
+{
+    if (strcmp(p->op_type, "Identity") || p->n_output != 1)
+        return false;
+    return call_is(from->call, "aten.detach") || call_is(from->call, "aten.detach_copy") ||
+           call_is(from->call, "aten.detach_") || scope_find(&im->stopped, p->output[0]);
 }
 
 static Status add_node(Importer *im, Body *b, const Onnx__NodeProto *p, const OpDef *op, int opset)
@@ -218,9 +228,11 @@ static Status add_node(Importer *im, Body *b, const Onnx__NodeProto *p, const Op
     if (!n)
         return im->g->status;
     if (!b->outer) /* a subgraph reads constants by names of its inputs, which mean nothing */
-        TRY(remember_names(im, n, p));
-    TRY(late_module(&n->module, im, p));
+        TRY(remember_names(im, b, n, p));
+    TRY(late_source(n, im, b, p));
     TRY(status_prefix(place_decode(&device, &replica, im, p->doc_string), "%s", proto_text(im, p)));
+    if (is_stop(im, n, p))
+        n->op = &op_StopGradient;
     n->device = device;
     n->replica = replica;
     for (int i = 0; i < n->n_out; i++) {
@@ -242,29 +254,40 @@ static Status add_node(Importer *im, Body *b, const Onnx__NodeProto *p, const Op
 
 /* An Identity of a constant is another name for it: weights that exporters share this way are one parameter.  So are
  * those of our own exports.  And of what is no tensor. */
-static bool alias(const Importer *im, Body *b, const Onnx__NodeProto *p)
+static Status alias(bool *done, Importer *im, Body *b, const Onnx__NodeProto *p)
 {
     const ScopeEntry *e;
+    ScopeEntry *to;
+    Node from = { 0 };
 
+    *done = false;
     if (strcmp(p->op_type, "Identity") || p->n_input != 1 || p->n_output != 1 || !*p->input[0] || !*p->output[0])
-        return false;
+        return ST_OK;
     e = body_find(b, p->input[0]);
+    to = scope_find(&b->scope, p->output[0]);
     if (e->sequence || e->nothing) {
-        entry_take(scope_find(&b->scope, p->output[0]), e);
-        return true;
+        entry_take(to, e);
+        *done = true;
+        return ST_OK;
     }
     if (e->problem || !has_value(e->value))
-        return false;
+        return ST_OK;
     if (value(im->g, e->value)->kind != V_CONST && !(im->marked && !strcmp(text_or(p->doc_string, ""), ALIAS_NODE)))
-        return false;
-    scope_find(&b->scope, p->output[0])->value = e->value;
-    return true;
+        return ST_OK;
+    TRY(late_source(&from, im, b, p));
+    if (is_stop(im, &from, p))
+        return ST_OK;
+    to->value = e->value;
+    to->computed = e->computed || from.call;
+    *done = true;
+    return ST_OK;
 }
 
 static Status import_operator(Importer *im, Body *b, const Onnx__NodeProto *p)
 {
     int64_t opset = opset_of(b, p->domain);
     const OpDef *op;
+    bool done;
 
     if (!opset)
         return FAIL(E_MODEL, "%s: the opset of domain '%s' is not given", proto_text(im, p),
@@ -282,7 +305,8 @@ static Status import_operator(Importer *im, Body *b, const Onnx__NodeProto *p)
             return import_sequence(im, b, p);
         if (is_optional_operator(p->op_type))
             return import_optional(im, b, p);
-        if (alias(im, b, p))
+        TRY(alias(&done, im, b, p));
+        if (done)
             return ST_OK;
     }
     if (is_gradient(p))
@@ -559,6 +583,7 @@ static Status import_graph(Importer *im)
                .opset = im->model->opset_import };
 
     TRY(functions_index(im));
+    TRY(model_stopped(im));
     TRY(import_initializers(im, &b, gp));
     for (size_t i = 0; i < gp->n_input; i++)
         TRY(import_input(im, &b, gp->input[i]));
@@ -576,6 +601,7 @@ static Status import_graph(Importer *im)
     known_forget(im);
     TRY(model_restore(im, &b));
     TRY(model_said(im, &b));
+    TRY(program_obey(im, &b));
     if (im->training)
         TRY(training_check(im, &b));
     return graph_sort(im->g);

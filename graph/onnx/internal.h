@@ -53,6 +53,7 @@ typedef struct {
     bool nothing;  /* an optional that holds nothing; likewise */
     int64_t node;  /* the node of the body that makes it; -1: none */
     bool formal;   /* an input of a function */
+    bool computed; /* another name of a value, which the program gave to the result of a call: no parameter's name */
 } ScopeEntry;
 /* The names of one body: what each stands for. */
 typedef struct {
@@ -84,6 +85,7 @@ struct Body {
     const Onnx__NodeProto *of; /* the node whose attribute it becomes (body.c), or NULL */
     const Onnx__FunctionProto *function;
     Bindings bindings;
+    const char *call;      /* of a function: Node.call of the node that calls it */
     const char *prefix;    /* of names of nodes and values: "", "call/" or "loop/3/" */
     const char *constants; /* of names of Constant nodes: without the trips of loops */
     bool repeated;         /* within a loop: its constants are the same in each trip */
@@ -98,6 +100,7 @@ typedef struct {
     Graph *g;
     Arena *scratch; /* what lives until the end of the import */
     const Onnx__ModelProto *model;
+    Scope stopped;   /* values that PROP_STOP names */
     Scope functions; /* by domain, name and overload; `node` is the function's number */
     TensorReader tensors;
     Problems problems;
@@ -297,9 +300,14 @@ typedef Status LateEntry(void *user, const char *key, const char *text);
 Status late_entries(LateEntry *take, void *user, const ProtobufCMessage *m, unsigned tag) CHECKED;
 /* Likewise of the node's metadata. */
 Status late_node_entries(LateEntry *take, void *user, const Importer *im, const Onnx__NodeProto *p) CHECKED;
-/* The module that the exporter's metadata says the node comes from (Node.module), in the graph's arena; NULL: it says
- * nothing. */
-Status late_module(const char **out, Importer *im, const Onnx__NodeProto *p) CHECKED;
+/* Where the exporter's metadata say that the node comes from (Node.module, call, lost_detach); a node of a function
+ * without metadata comes from the call of the function. */
+Status late_source(Node *n, Importer *im, const Body *b, const Onnx__NodeProto *p) CHECKED;
+
+/* ---- program.c ---- */
+/* What the metadata say of the program beyond nodes: buffers get updates, gradients that it stops are stopped.  Once
+ * all nodes are there. */
+Status program_obey(Importer *im, const Body *b) CHECKED;
 
 /* ---- model.c ---- */
 Status model_remember(OnnxModel **out, const Importer *im, int64_t opset) CHECKED;
@@ -317,6 +325,10 @@ Status model_remember(OnnxModel **out, const Importer *im, int64_t opset) CHECKE
     PROP_PREFIX "parameter:" /* + name of an initializer, in any export: PARAMETER_TRAINED or PARAMETER_FIXED */
 #define PROP_DECIDED \
     PROP_PREFIX "decided:" /* + name of what an Identity makes, in a plain export: "VALUE WHAT" of a Decided node */
+#define PROP_NEXT \
+    PROP_PREFIX "next:" /* + name of an initializer, in a plain export: name of its value after a step of training */
+#define PROP_STOP \
+    PROP_PREFIX "stop-gradient:" /* + name of what an Identity makes, in a plain export: of a StopGradient node */
 #define PARAMETER_TRAINED "trained"
 #define PARAMETER_FIXED "fixed"
 bool model_is_marked(const Onnx__ModelProto *m);
@@ -324,6 +336,8 @@ bool model_is_marked(const Onnx__ModelProto *m);
 Status model_restore(Importer *im, const Body *b) CHECKED;
 
 /* ---- said.c ---- */
+/* What stops gradients, before nodes are read (Importer.stopped). */
+Status model_stopped(Importer *im) CHECKED;
 /* The producer, and what the file says of its constants, when all nodes are there. */
 Status model_said(Importer *im, const Body *b) CHECKED;
 

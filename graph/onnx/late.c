@@ -5,7 +5,10 @@
 #include <string.h>
 
 enum { TAG_NODE_METADATA = 9, MAX_PATH = 4096 };
+enum { MAX_CALL = 1 << 16 };
 #define KEY_SCOPES "pkg.torch.onnx.name_scopes"
+#define KEY_CALL "pkg.torch.onnx.fx_node"
+#define KEY_CODE "pkg.torch.onnx.stack_trace"
 
 /* ---- fields by their tag ---- */
 
@@ -123,23 +126,21 @@ static const char *innermost(const char *list)
 }
 
 typedef struct {
-    const char **out;
+    Node *n;
     Arena *arena;
-} Module;
+} Source;
 
-static Status take_module(void *user, const char *key, const char *text)
+static Status take_module(const Source *to, const char *text)
 {
-    const Module *m = user;
-    const char *path = !*m->out && !strcmp(key, KEY_SCOPES) ? innermost(text) : NULL,
-               *end = path ? read_quoted(NULL, path) : NULL;
+    const char *path = to->n->module ? NULL : innermost(text), *end = path ? read_quoted(NULL, path) : NULL;
     char *copy;
 
     if (!path || end - path > MAX_PATH)
         return ST_OK;
-    if (!(copy = arena_alloc(m->arena, (size_t)(end - path))))
+    if (!(copy = arena_alloc(to->arena, (size_t)(end - path))))
         return FAIL_NOMEM();
     (void)read_quoted(copy, path);
-    *m->out = copy;
+    to->n->module = copy;
     return ST_OK;
 }
 
@@ -148,10 +149,24 @@ Status late_node_entries(LateEntry *take, void *user, const Importer *im, const 
     return status_prefix(late_entries(take, user, &p->base, TAG_NODE_METADATA), "%s: its metadata", proto_text(im, p));
 }
 
-Status late_module(const char **out, Importer *im, const Onnx__NodeProto *p)
+static Status take_source(void *user, const char *key, const char *text)
 {
-    Module m = { out, im->g->arena };
+    const Source *to = user;
 
-    *out = NULL;
-    return late_node_entries(take_module, &m, im, p);
+    if (!strcmp(key, KEY_SCOPES))
+        return take_module(to, text);
+    if (!strcmp(key, KEY_CALL) && strlen(text) < MAX_CALL && !(to->n->call = arena_strdup(to->arena, text)))
+        return FAIL_NOMEM();
+    to->n->lost_detach |= !strcmp(key, KEY_CODE) && strstr(text, "detach(");
+    return ST_OK;
+}
+
+Status late_source(Node *n, Importer *im, const Body *b, const Onnx__NodeProto *p)
+{
+    Source to = { n, im->g->arena };
+
+    TRY(late_node_entries(take_source, &to, im, p));
+    if (!n->call)
+        n->call = b->call;
+    return ST_OK;
 }

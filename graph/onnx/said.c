@@ -8,8 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TAG_VALUE_METADATA = 4 };
+enum { TAG_VALUE_METADATA = 4, TAG_GRAPH_METADATA = 16 };
 #define KEY_KIND "pkg.torch.export.graph_signature.InputSpec.kind"
+#define KEY_SIGNATURE "pkg.torch.export.ExportedProgram.graph_signature"
 #define KEY_FOLDED "pkg.onnxscript.optimizer.folded_from"
 
 /* The constant behind a name of the file, or NULL. */
@@ -201,6 +202,31 @@ static Status read_simplified(Importer *im)
     return (tool = rewriting_tool(im, listed)) ? simplified_set(im->g, SIMPLIFIER, tool) : ST_OK;
 }
 
+Status model_stopped(Importer *im)
+{
+    const Onnx__ModelProto *m = im->model;
+
+    im->stopped.arena = im->scratch;
+    for (size_t i = 0; i < m->n_metadata_props; i++) {
+        const char *key = text_or(m->metadata_props[i]->key, "");
+
+        if (!strncmp(key, PROP_STOP, strlen(PROP_STOP)) && !scope_add(&im->stopped, key + strlen(PROP_STOP)))
+            return FAIL_NOMEM();
+    }
+    return ST_OK;
+}
+
+/* ---- what the traced program is ---- */
+
+static Status take_signature(void *user, const char *key, const char *text)
+{
+    Graph *g = user;
+
+    if (!strcmp(key, KEY_SIGNATURE) && !(g->signature = arena_strdup(g->arena, text)))
+        return FAIL_NOMEM();
+    return ST_OK;
+}
+
 Status model_said(Importer *im, const Body *b)
 {
     const Onnx__ModelProto *m = im->model;
@@ -212,6 +238,7 @@ Status model_said(Importer *im, const Body *b)
         return FAIL_NOMEM();
     TRY(read_values(im, b, gp->n_value_info, gp->value_info));
     TRY(read_values(im, b, gp->n_input, gp->input));
+    TRY(status_prefix(late_entries(take_signature, im->g, &gp->base, TAG_GRAPH_METADATA), "metadata of the graph"));
     TRY(find_idle(im, b, gp));
     read_training_info(im, b);
     read_our_own(im, b);

@@ -64,4 +64,5 @@ void entry_take(ScopeEntry *to, const ScopeEntry *from)
     to->problem = from->problem;
     to->sequence = from->sequence;
     to->nothing = from->nothing;
+    to->computed = from->computed;
 }

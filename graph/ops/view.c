@@ -1,4 +1,5 @@
-/* Operators that give the same bytes another shape: Reshape, Flatten, Squeeze, Unsqueeze, Identity. */
+/* Operators that give the same bytes another shape: Reshape, Flatten, Squeeze, Unsqueeze, Identity,
+ * StopGradient. */
 #include "graph/grad.h"
 #include "graph/place.h"
 
@@ -261,6 +262,21 @@ static Status grad_identity(Grad *gr)
 DEFINE_OP(Identity, .same = SAME_TENSOR, .blocks = BLOCKS_PASS, .layout = LAYOUT_ANY, .since = 13, .from = 1,
           .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .flags = OPF_VIEW, .inplace = { 1 },
           .infer = infer_identity, .grad = grad_identity, .place = place_linear, .doc = "x");
+
+/* ---- StopGradient ---- */
+
+/* Where there are no gradients it is not needed. */
+static Status train_stop(Graph *g, Node *n, const TrainMode *mode)
+{
+    if (!mode->batch)
+        graph_replace(g, n->out[0], n->in[0]);
+    return g->status;
+}
+
+DEFINE_OP(StopGradient, .domain = "dpexec", .plain = "Identity", .same = SAME_TENSOR, .blocks = BLOCKS_PASS,
+          .layout = LAYOUT_ANY, .since = 1, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1,
+          .flags = OPF_VIEW | OPF_ZERO_GRAD, .inplace = { 1 }, .infer = infer_identity, .grad = grad_none,
+          .train = train_stop, .place = place_linear, .doc = "x, which gets no gradient");
 
 /* ---- layouts ---- */
 

@@ -268,3 +268,4 @@ DEFINE_KERNEL(cuda_flatten, .op = &op_Flatten, VIEW);
 DEFINE_KERNEL(cuda_squeeze, .op = &op_Squeeze, VIEW);
 DEFINE_KERNEL(cuda_unsqueeze, .op = &op_Unsqueeze, VIEW);
 DEFINE_KERNEL(cuda_identity, .op = &op_Identity, VIEW);
+DEFINE_KERNEL(cuda_stop_gradient, .op = &op_StopGradient, VIEW);

@@ -17,3 +17,4 @@ DEFINE_KERNEL(ref_unsqueeze, .op = &op_Unsqueeze, .run = run);
 DEFINE_KERNEL(ref_copy, .op = &op_Copy, .run = run);
 DEFINE_KERNEL(ref_reorder, .op = &op_Reorder, .run = run); /* by rows on both sides: see kernel_reference */
 DEFINE_KERNEL(ref_identity, .op = &op_Identity, .run = run);
+DEFINE_KERNEL(ref_stop_gradient, .op = &op_StopGradient, .run = run);

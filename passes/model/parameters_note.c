@@ -53,6 +53,12 @@ static Status note_folded(const Graph *g, Report *report, bool torch_export)
                        n_conv);
 }
 
+/* A module that is called again reads its own tensors. */
+static bool same_module(const Node *a, const Node *b)
+{
+    return a && a->module && b->module && !strcmp(a->module, b->module);
+}
+
 /* Distinct nodes that read each value, two at most; a training step of the file reads what it updates besides. */
 static Status note_tied(const Graph *g, Report *report, Arena *a)
 {
@@ -65,7 +71,9 @@ static Status note_tied(const Graph *g, Report *report, Arena *a)
         return FAIL_NOMEM();
     FOR_NODES(g, n)
         for (int i = 0; i < n->n_in; i++) {
-            readers[n->in[i].i] += readers[n->in[i].i] < 2 && last[n->in[i].i] != n;
+            const Node *before = last[n->in[i].i];
+
+            readers[n->in[i].i] += readers[n->in[i].i] < 2 && before != n && !same_module(before, n);
             last[n->in[i].i] = n;
         }
     for (uint32_t i = 1; i < g->n_value; i++) {

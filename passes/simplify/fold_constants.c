@@ -13,7 +13,7 @@ static ValueId passed_through(const Graph *g, const Node *n)
 {
     const Value *x, *y;
 
-    if (!n->op->same || !has_value(n->in[0]))
+    if (!n->op->same || n->op->flags & OPF_ZERO_GRAD || !has_value(n->in[0]))
         return NO_VALUE;
     x = value(g, n->in[0]);
     y = value(g, n->out[0]);

@@ -1,6 +1,8 @@
 /* autodiff: the gradients of each loss by the parameters that it trains (graph/autodiff.c). */
 #include "graph/autodiff.h"
 
+#include "graph/rewrite.h"
+#include "graph/stop.h"
 #include "passes/model/parameters.h"
 #include "passes/report.h"
 #include "passes/update_groups.h"
@@ -99,6 +101,18 @@ static Status check_train_patterns(const Graph *g, PassCtx *ctx, int n, const Va
     return problems_fail(&wrong, E_INVALID, "what is trained");
 }
 
+/* Once gradients are made, nothing is stopped any more. */
+static Status drop_stops(Graph *g, Arena *scratch)
+{
+    TRY(rewrite_begin(g, scratch));
+    FOR_NODES(g, n) {
+        rewrite_read(g, n);
+        if (op_stops(n->op))
+            graph_replace(g, n->out[0], n->in[0]);
+    }
+    return rewrite_end(g);
+}
+
 static Status run(Graph *g, PassCtx *ctx)
 {
     ValueId *param = ARENA_NEW(ctx->scratch, ValueId, g->n_value), *grad;
@@ -113,6 +127,7 @@ static Status run(Graph *g, PassCtx *ctx)
             TRY(differentiate(g, ctx, k, n, param, grad));
     TRY(check_train_patterns(g, ctx, n, param, grad));
     graph_remove_output(g, OUT_SCALED_LOSS);
+    TRY(drop_stops(g, ctx->scratch));
     for (int i = 0; i < n; i++) {
         const char *name = arena_printf(g->arena, OUT_GRAD_PREFIX "%s", value(g, param[i])->name);
 

@@ -1,13 +1,20 @@
 /* prepare-training: operators that behave differently in training are told which it is (OpDef.train).
  *
  * Running statistics (OpDef.running_in) are states that are not trained; the node updates them.  In training a
- * batch-norm works in training mode (ONNX's default is off, and exporters leave it so) unless its
- * node, running mean or running variance is frozen, or the file has others in training mode and not this one: a file
- * that says the mode of some means those of the rest.  Elsewhere running statistics are used, and what is
+ * batch-norm works in training mode (ONNX's default is off, and exporters leave it so) unless
+ *
+ * - its node, running mean or running variance matches --freeze (or --train: then it does in any case);
+ * - the file has others in training mode and not this one: a file that says the mode of some means those of the rest.
+ *   It says so by the attribute, or by the call of PyTorch's program (graph/call.h), which default exports name;
+ * - its scale and bias are buffers by the file, which PyTorch's frozen layers have;
+ * - its running statistics are fixed by the file: an export of ours, whose training had kept them.
+ *
+  Elsewhere running statistics are used, and what is
  * random is the identity (in training, passes/train/key_random.c turns it on).  What is a parameter was decided before
  * (passes/model/parameters.c). */
 #include <string.h>
 
+#include "graph/call.h"
 #include "graph/rewrite.h"
 #include "passes/model/parameters.h"
 
@@ -17,18 +24,15 @@ typedef struct {
     int *update_of;           /* [value] 1 + the update of the state, 0: none */
     const char *last, *never; /* first node whose statistics are the last batch's, or never change (by its momentum) */
     int n_odd;
-    bool mixed; /* the file has batch-norms in training mode, and others that are not */
+    bool some_train;   /* the file has batch-norms in training mode */
+    int n_alike;       /* batch-norms of a file that has none, in evaluation mode by their calls, which are trained */
+    const char *alike; /* the first */
 } Prepare;
 
 static bool training(const PassCtx *ctx) { return ctx->opt->mode >= BUILD_TRAIN; }
 
 /* BUILD_APPLY has no batch: nothing that a batch changes is updated there. */
 static bool sees_batch(const PassCtx *ctx) { return mode_in(ctx->opt, MODES_LEARN); }
-
-static bool frozen(const Prepare *p, const char *name)
-{
-    return pattern_rule(p->ctx->opt, name, NULL) == PATTERN_FREEZE;
-}
 
 /* ---- running statistics ---- */
 
@@ -64,14 +68,38 @@ static Status update_statistic(Prepare *p, Node *n, int in, int out)
 
 static bool is_running(const Node *n, int i) { return i < 8 && n->op->running_in >> i & 1; }
 
-/* By the name of the node, or of a statistic. */
-static bool is_frozen(const Prepare *p, const Node *n)
+/* What the user says: by the name of the node, or of a statistic. */
+static PatternRule rule_of(const Prepare *p, const Node *n)
 {
-    bool any = frozen(p, n->name);
+    PatternRule rule = pattern_rule(p->ctx->opt, n->name, NULL);
 
-    for (int i = 0; i < n->n_in; i++)
-        any = any || (is_running(n, i) && frozen(p, in_value(p->g, n, i)->name));
-    return any;
+    for (int i = 0; i < n->n_in && rule != PATTERN_FREEZE; i++) {
+        const PatternRule own =
+            is_running(n, i) ? pattern_rule(p->ctx->opt, in_value(p->g, n, i)->name, NULL) : PATTERN_SILENT;
+
+        rule = own != PATTERN_SILENT ? own : rule;
+    }
+    return rule;
+}
+
+/* The mode in which the file has the node. */
+static NormMode mode_of(const Node *n)
+{
+    return n->op->trains && n->op->trains(n) ? NORM_TRAINING : call_norm(n->call);
+}
+
+/* Does the file say of scale and bias that they are buffers, or of the statistics that they are fixed? */
+static bool is_fixed(const Prepare *p, const Node *n)
+{
+    int parameters = 0, buffers = 0;
+
+    for (int i = 0; i < n->n_in && i < 8; i++) {
+        if (is_running(n, i) && in_value(p->g, n, i)->said == SAID_FIXED)
+            return true;
+        parameters += n->op->param_in >> i & 1;
+        buffers += n->op->param_in >> i & 1 && in_value(p->g, n, i)->said == SAID_BUFFER;
+    }
+    return parameters && buffers == parameters;
 }
 
 /* False where one is no state that training may update. */
@@ -108,13 +136,18 @@ static Status check_sees_all(const Prepare *p, const Node *n)
 /* Does the node keep its statistics, though its model is trained? */
 static Status keeps_statistics(bool *out, Prepare *p, const Node *n)
 {
-    *out = is_frozen(p, n);
-    if (p->mixed && n->op->trains && !n->op->trains(n)) {
-        TRY(report_note(p->ctx->report, NOTE_OTHER, n->name,
-                        "in evaluation mode in a file that has others in training mode: its running "
-                        "statistics stay as they are"));
+    const PatternRule rule = rule_of(p, n);
+    const NormMode mode = mode_of(n);
+
+    *out = rule == PATTERN_FREEZE;
+    if (rule == PATTERN_SILENT && mode != NORM_TRAINING && (is_fixed(p, n) || (p->some_train && n->op->trains))) {
+        TRY(report_note(p->ctx->report, NOTE_OTHER, n->name, "%s: its running statistics stay as they are",
+                        is_fixed(p, n) ? "frozen, as the file says of its tensors"
+                                       : "in evaluation mode in a file that has others in training mode"));
         *out = true;
     }
+    if (!*out && rule == PATTERN_SILENT && mode == NORM_EVALUATION && !p->n_alike++)
+        p->alike = n->name;
     if (!*out && training(p->ctx))
         TRY(check_sees_all(p, n));
     *out = *out || !make_states(p, n);
@@ -188,19 +221,39 @@ static Status prepare_node(Prepare *p, Node *n)
     return n->op->running_in ? update_statistics(p, n, &mode) : ST_OK;
 }
 
-static bool has_mixed_modes(const Graph *g)
+static bool has_training(const Graph *g)
 {
-    bool has[2] = { false, false };
-
     FOR_NODES(g, n)
-        if (n->op->running_in && n->op->trains)
-            has[n->op->trains(n)] = true;
-    return has[0] && has[1];
+        if (n->op->running_in && mode_of(n) == NORM_TRAINING)
+            return true;
+    return false;
+}
+
+/* An exported evaluation and an exported network whose batch-norms are all frozen are the same file. */
+static Status note_alike(const Prepare *p)
+{
+    if (!p->n_alike || !training(p->ctx))
+        return ST_OK;
+    return report_note(p->ctx->report, NOTE_OTHER, p->alike,
+                       "%s exported in evaluation mode, and put into training mode; --freeze keeps what was frozen",
+                       p->n_alike > 1 ? "this and all other batch-norms were" : "this batch-norm was");
+}
+
+/* What an optimizer folds of a layer in training mode is another network. */
+static Status note_folded(const Prepare *p)
+{
+    FOR_NODES(p->g, n)
+        if (training(p->ctx) && !n->op->running_in && n->op->param_in && !(n->op->flags & OPF_PARAM_MAYBE) &&
+            call_norm(n->call) == NORM_TRAINING)
+            TRY(report_note(p->ctx->report, NOTE_EXPORTER, n->name,
+                            "a batch-norm in training mode was folded into its weights by the exporter: it is trained "
+                            "without; export with optimize=False (docs/export.md)"));
+    return ST_OK;
 }
 
 static Status run(Graph *g, PassCtx *ctx)
 {
-    Prepare p = { .g = g, .ctx = ctx, .mixed = has_mixed_modes(g) };
+    Prepare p = { .g = g, .ctx = ctx, .some_train = has_training(g) };
     uint32_t n_node = g->n_node;
 
     if (follows_file(ctx->opt) && ctx->opt->mode == BUILD_TRAIN)
@@ -211,6 +264,7 @@ static Status run(Graph *g, PassCtx *ctx)
         return FAIL_NOMEM();
     for (int i = g->n_update; i-- > 0;)
         p.update_of[g->update[i].state.i] = i + 1;
+    TRY(note_folded(&p));
     TRY(rewrite_begin(g, ctx->scratch));
     for (uint32_t i = 0; i < n_node; i++) {
         rewrite_read(g, g->node[i]);
@@ -219,6 +273,7 @@ static Status run(Graph *g, PassCtx *ctx)
     }
     TRY(rewrite_end(g));
     TRY(note_momentum(&p));
+    TRY(note_alike(&p));
     return graph_sort(g);
 }
 

@@ -1,0 +1,50 @@
+/* buffers: --state BUFFER=VALUE, what a buffer of the model is after each step.
+ *
+ * Where the file tells it, the update was read from there (graph/onnx/program.c); keep-buffers
+ * (passes/train/keep_buffers.c) makes a state of what has one. */
+#include <string.h>
+
+#include "graph/op.h"
+#include "passes/pass.h"
+
+/* A value by its name, or an output's. */
+static ValueId find(const Graph *g, const char *name)
+{
+    const ValueId v = graph_find(g, name);
+
+    return has_value(v) ? v : graph_output(g, name);
+}
+
+static Status set_update(Graph *g, const PassCtx *ctx, const char *text, Problems *wrong)
+{
+    const char *is = strchr(text, '='), *name = arena_printf(ctx->scratch, "%.*s", (int)(is - text), text);
+    const ValueId next = find(g, is + 1), buffer = name ? graph_find(g, name) : NO_VALUE;
+
+    if (!name)
+        return FAIL_NOMEM();
+    if (!has_value(buffer) || value(g, buffer)->kind != V_CONST)
+        problems_add(wrong, "'%s' is no tensor of the model", name);
+    else if (!has_value(next) || value(g, next)->kind != V_TEMP)
+        problems_add(wrong, "no node and no output of the model makes '%s'", is + 1);
+    else {
+        for (int i = 0; i < g->n_update; i++)
+            if (value_eq(g->update[i].state, buffer)) {
+                g->update[i].next = next;
+                return ST_OK;
+            }
+        graph_add_update(g, buffer, next);
+    }
+    return g->status;
+}
+
+static Status run(Graph *g, PassCtx *ctx)
+{
+    Problems wrong = { 0 };
+
+    for (int i = 0; i < ctx->opt->n_state; i++)
+        TRY(set_update(g, ctx, ctx->opt->state[i], &wrong));
+    ctx->n_changed += ctx->opt->n_state;
+    return problems_fail(&wrong, E_INVALID, "--state");
+}
+
+const Pass pass_buffers = { .name = "buffers", .summary = "find what --state BUFFER=VALUE names", .run = run };

@@ -1,0 +1,92 @@
+/* stop-gradient: no gradient passes the values that --stop-gradient names.
+ *
+ * Where the file says itself what stops gradients, it was read from there (graph/onnx/program.c). */
+#include <fnmatch.h>
+#include <string.h>
+
+#include "graph/emit.h"
+#include "graph/stop.h"
+#include "passes/pass.h"
+
+typedef struct {
+    Graph *g;
+    PassCtx *ctx;
+    ValueId *stopped; /* by value id: its StopGradient */
+    uint32_t n_value;
+} Stop;
+
+/* "VALUE>NODE": only where a node of such a name reads it. */
+static bool matches(const Stop *s, const char *pattern, ValueId v, const Node *reader)
+{
+    const char *at = strchr(pattern, '>');
+    const Value *x = value(s->g, v);
+    const char *name = at ? arena_printf(s->ctx->scratch, "%.*s", (int)(at - pattern), pattern) : pattern;
+
+    if (!name || !dtype_is_float(x->dtype == DT_NONE ? DT_FLOAT32 : x->dtype))
+        return false;
+    if (at && (!reader || fnmatch(at + 1, reader->name, 0)))
+        return false;
+    return !fnmatch(name, x->name, 0) || (x->producer && *x->producer->name && !fnmatch(name, x->producer->name, 0));
+}
+
+static Status stop_edge(Stop *s, ValueId *out, ValueId v)
+{
+    if (!has_value(s->stopped[v.i]))
+        s->stopped[v.i] = import_emit(s->g, &op_StopGradient, NULL, 1, &v);
+    *out = s->stopped[v.i];
+    s->ctx->n_changed++;
+    return s->g->status;
+}
+
+static Status apply(Stop *s, const char *pattern, bool *any)
+{
+    Graph *g = s->g;
+    const uint32_t n_node = g->n_node;
+    ValueId by;
+
+    for (uint32_t k = 0; k < n_node; k++) {
+        Node *n = g->node[k];
+
+        for (int i = 0; n->op && !op_stops(n->op) && i < n->n_in; i++) {
+            if (!has_value(n->in[i]) || n->in[i].i >= s->n_value || !matches(s, pattern, n->in[i], n))
+                continue;
+            TRY(stop_edge(s, &by, n->in[i]));
+            node_set_input(g, n, i, by);
+            *any = true;
+        }
+    }
+    for (int i = 0; i < g->n_output; i++) {
+        const ValueId v = g->output[i].value;
+
+        if (v.i >= s->n_value || value(g, v)->kind == V_INPUT || !matches(s, pattern, v, NULL))
+            continue;
+        TRY(stop_edge(s, &g->output[i].value, v));
+        *any = true;
+    }
+    return ST_OK;
+}
+
+static Status run(Graph *g, PassCtx *ctx)
+{
+    Stop s = { .g = g, .ctx = ctx, .n_value = g->n_value };
+    Problems wrong = { 0 };
+
+    if (!ctx->opt->n_stop)
+        return ST_OK;
+    if (!(s.stopped = ARENA_NEW(ctx->scratch, ValueId, g->n_value)))
+        return FAIL_NOMEM();
+    for (int i = 0; i < ctx->opt->n_stop; i++) {
+        bool any = false;
+
+        TRY(apply(&s, ctx->opt->stop[i], &any));
+        if (!any)
+            problems_add(&wrong, "'%s'", ctx->opt->stop[i]);
+    }
+    TRY(problems_fail(&wrong, E_INVALID,
+                      "--stop-gradient: no value that a node reads, or none of a node, has a name like"));
+    return graph_sort(g);
+}
+
+const Pass pass_stop_gradient = { .name = "stop-gradient",
+                                  .summary = "let no gradient pass what --stop-gradient names",
+                                  .run = run };

@@ -1,0 +1,113 @@
+/* keep-buffers: a buffer that the model's forward pass writes becomes a state, which each step of training updates.
+ *
+ * Out of training it is read as training has left it.  Where the file says that the program writes a buffer, but not
+ * with what, the run is warned (as of gradients that it stops at a place that the file lost). */
+#include <string.h>
+
+#include "graph/call.h"
+#include "graph/op.h"
+#include "passes/pass.h"
+#include "passes/report.h"
+
+static bool training(const PassCtx *ctx) { return mode_in(ctx->opt, MODES_LEARN); }
+
+static Status keep(Graph *g, const PassCtx *ctx)
+{
+    int kept = 0;
+
+    for (int i = 0; i < g->n_update; i++) {
+        const Update u = g->update[i];
+        Value *buffer = value(g, u.state), *next = value(g, u.next);
+        char a[SHAPE_TEXT], b[SHAPE_TEXT];
+
+        if (buffer->kind == V_CONST) {
+            if (buffer->dtype != next->dtype || !shape_eq(buffer->shape, next->shape))
+                return FAIL(
+                    E_SHAPE,
+                    "buffer '%s' is %s%s, what each step shall set it to, '%s', is %s%s (--state names another)",
+                    buffer->name, dtype_name(buffer->dtype), shape_text(buffer->shape, a), next->name,
+                    dtype_name(next->dtype), shape_text(next->shape, b));
+            buffer->kind = V_STATE;
+            if (!training(ctx))
+                continue;
+        }
+        g->update[kept++] = u;
+    }
+    g->n_update = kept;
+    return ST_OK;
+}
+
+/* Statistics of batch-norms are updated by their nodes, and the count of batches is read by nothing. */
+static bool is_statistic(const Graph *g, Piece target)
+{
+    static const char *const ends[] = { "num_batches_tracked", "running_mean", "running_var" };
+
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        const size_t n = strlen(ends[i]);
+
+        if (target.n < n || strncmp(target.s + target.n - n, ends[i], n))
+            continue;
+        if (!i)
+            return true;
+        FOR_NODES(g, node)
+            for (int k = 0; k < node->n_in && k < 8; k++)
+                if (has_value(node->in[k]) && piece_is(target, in_value(g, node, k)->name) &&
+                    !(node->op->running_in >> k & 1))
+                    return false;
+        return true;
+    }
+    return false;
+}
+
+static bool is_kept(const Graph *g, Piece target)
+{
+    for (int i = 0; i < g->n_update; i++)
+        if (piece_is(target, value(g, g->update[i].state)->name))
+            return true;
+    return false;
+}
+
+static Status note_written(const Graph *g, PassCtx *ctx)
+{
+    const char *at = g->signature;
+    SignatureLine line;
+
+    while (signature_next(&line, &at)) {
+        const char *name;
+
+        if (!piece_is(line.kind, "BUFFER_MUTATION") || is_statistic(g, line.target) || is_kept(g, line.target))
+            continue;
+        if (!(name = arena_printf(ctx->scratch, "%.*s", PIECE(line.target))))
+            return FAIL_NOMEM();
+        TRY(report_note(ctx->report, NOTE_EXPORTER, name,
+                        "forward() writes this buffer, and the exporter left out what: it stays as it is; return "
+                        "the new value as an output of the network, and give --state '%s=OUTPUT' "
+                        "(docs/parameters.md)",
+                        name));
+    }
+    return ST_OK;
+}
+
+static Status note_stops(const Graph *g, PassCtx *ctx)
+{
+    FOR_NODES(g, n)
+        if (n->lost_detach && !ctx->opt->n_stop)
+            TRY(report_note(ctx->report, NOTE_EXPORTER, n->name,
+                            "its code stops a gradient (detach), and the exporter's optimizer removed where: export "
+                            "with optimize=False, or give --stop-gradient 'VALUE>%s' (docs/parameters.md)",
+                            n->name));
+    return ST_OK;
+}
+
+static Status run(Graph *g, PassCtx *ctx)
+{
+    if (training(ctx)) {
+        TRY(note_written(g, ctx));
+        TRY(note_stops(g, ctx));
+    }
+    return keep(g, ctx);
+}
+
+const Pass pass_keep_buffers = { .name = "keep-buffers",
+                                 .summary = "make states of buffers that the model's forward pass writes",
+                                 .run = run };

@@ -1,0 +1,91 @@
+/* What metadata of PyTorch's exporter say of its program. */
+#include <stdio.h>
+#include <string.h>
+
+#include "graph/call.h"
+#include "tests/onnx/build.h"
+
+static void expect_args(const char *call, const char *wanted)
+{
+    char found[256] = "";
+    Piece arg;
+
+    for (const char *at = call; call_next(&arg, &at);)
+        snprintf(found + strlen(found), sizeof found - strlen(found), "%s%.*s", *found ? " " : "", PIECE(arg));
+    CHECK_STR(wanted, found);
+}
+
+static void test_calls(void)
+{
+    static const char call[] = "%add_1 : [num_users=1] = call_function[target=torch.ops.aten.add.Tensor](args = (%x, "
+                               "[%detach, %p_w.0], 2), kwargs = {alpha: %a})";
+
+    CU_ASSERT(piece_is(call_name(call), "add_1"));
+    CU_ASSERT(call_is(call, "aten.add") && !call_is(call, "aten.ad") && !call_is(call, "aten.add.Tens"));
+    CU_ASSERT(call_is(call, "aten.add.Tensor") && !call_is(NULL, "aten.add"));
+    expect_args(call, "x detach p_w.0 a");
+    expect_args("%x : [num_users=1] = placeholder[target=x]", "");
+    expect_args("%", "");
+    expect_args("", "");
+    expect_args(NULL, "");
+}
+
+static void test_names(void)
+{
+    static const char *const detached[] = {
+        "detach", "detach_1", "detach_23", "detach_", "detach__4", "detach_copy_2"
+    };
+    static const char *const others[] = { "detached", "detach_x", "detach_1a", "detac", "linear", "" };
+
+    for (size_t i = 0; i < sizeof detached / sizeof *detached; i++)
+        CU_ASSERT(call_detaches((Piece){ detached[i], strlen(detached[i]) }));
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        CU_ASSERT(!call_detaches((Piece){ others[i], strlen(others[i]) }));
+}
+
+#define CALL(target, args) \
+    "%n : [num_users=1] = call_function[target=torch.ops.aten." target "](args = (" args "), kwargs = {})"
+
+static void test_norms(void)
+{
+    CU_ASSERT_EQUAL(call_norm(CALL("_native_batch_norm_legit_no_training.default", "%x, %w, 0.1, 1e-5")),
+                    NORM_EVALUATION);
+    CU_ASSERT_EQUAL(call_norm(CALL("_native_batch_norm_legit_functional.default", "%x, %w, True, 0.1")), NORM_TRAINING);
+    CU_ASSERT_EQUAL(call_norm(CALL("batch_norm.default", "%x, %w, False, 0.1, 1e-5, True")), NORM_EVALUATION);
+    CU_ASSERT_EQUAL(call_norm(CALL("layer_norm.default", "%x, True")), NORM_UNSAID);
+    CU_ASSERT_EQUAL(call_norm("BatchNorm"), NORM_UNSAID);
+    CU_ASSERT_EQUAL(call_norm(NULL), NORM_UNSAID);
+}
+
+static void expect_lines(const char *signature, const char *wanted)
+{
+    char found[512] = "";
+    SignatureLine line;
+
+    for (const char *at = signature; signature_next(&line, &at);)
+        snprintf(found + strlen(found), sizeof found - strlen(found), "%.*s:%.*s:%.*s ", PIECE(line.name),
+                 PIECE(line.kind), PIECE(line.target));
+    CHECK_STR(wanted, found);
+}
+
+/* As versions 2.8 and later print it, and those before. */
+static void test_signatures(void)
+{
+    expect_lines(
+        "\n# inputs\np_w: PARAMETER target='a.w'\nx: USER_INPUT\n\n# outputs\nadd: BUFFER_MUTATION target='c'\n"
+        "y: USER_OUTPUT\n",
+        "p_w:PARAMETER:a.w x:USER_INPUT: add:BUFFER_MUTATION:c y:USER_OUTPUT: ");
+    expect_lines(
+        "ExportGraphSignature(input_specs=[InputSpec(kind=<InputKind.PARAMETER: 2>, arg=TensorArgument(name='p_w'), "
+        "target='a.w', persistent=None), InputSpec(kind=<InputKind.USER_INPUT: 1>, arg=TensorArgument(name='x'), "
+        "target=None, persistent=None)], output_specs=[OutputSpec(kind=<OutputKind.BUFFER_MUTATION: 3>, "
+        "arg=TensorArgument(name='add'), target='c')])",
+        "p_w:PARAMETER:a.w x:USER_INPUT: add:BUFFER_MUTATION:c ");
+    expect_lines("", "");
+    expect_lines("nothing of this kind", "");
+    expect_lines("InputSpec(kind=<", "");
+    expect_lines("a: B target='", "a:B: ");
+}
+
+DEFINE_SUITE(program, { "calls", test_calls }, { "names of what is detached", test_names },
+             { "modes of batch-norms", test_norms }, { "signatures", test_signatures });
