@@ -4,8 +4,8 @@
  * wherever it is run, one sample normalised by itself.  What is written for inference must say so in the graph. */
 #include "passes/model/inference.h"
 
-#include "graph/op.h"
 #include "graph/rewrite.h"
+#include "graph/stop.h"
 #include "passes/pass.h"
 
 extern const Pass pass_dce;
@@ -17,7 +17,7 @@ static Status switch_off(Graph *g, Arena *scratch)
     if (!uses)
         return FAIL_NOMEM();
     FOR_NODES(g, n) {
-        if (!n->op->train)
+        if (!n->op->train || op_stops(n->op)) /* where gradients stop is kept for whoever trains the file again */
             continue;
         TRY(n->op->train(g, n, &(TrainMode){ 0 }));
         while (n->n_out > n->op->out_min && !(has_out(n, n->n_out - 1) && uses[n->out[n->n_out - 1].i]))

@@ -13,6 +13,7 @@ A case is a folder CASE with a model, its data and expected.json:
     silent          optional: true when no warning may be printed
     refused         instead of losses: a text of the one-line error; the exit status is not 0
     evaluation      optional: {"data", "flags", "loss"}: `dpexec eval` of the trained model.onnx
+    again           optional: {"data", "flags", "losses"}: `dpexec train` of the trained model.onnx
     tensors         optional: {name: numbers}: initializers of the trained model.onnx, flat
     outputs         optional: {"inputs": {NAME: FILE.npy}, "flags", "file"}: `dpexec run` of "model" itself; "file" is an .npz of its outputs
     replicas        optional: numbers of replicas [1, 3]
@@ -79,7 +80,18 @@ class Case:
             wrong += self.evaluate(out)
         if "tensors" in e:
             wrong += self.tensors(out)
+        if "again" in e:
+            wrong += self.again(out, replicas)
         return wrong
+
+    def again(self, out, replicas):
+        e, then = self.expected["again"], out.with_name(out.name + ".again")
+        status, said = self.tool("train", out / "model.onnx", *self.data(e), "--no-shuffle", "--threads", 1, "--replicas", replicas, *self.dtype,
+                                 "--out", then, *self.arguments(e["flags"]))
+        if status:
+            return [f"again: exit {status}: {said[-300:]}"]
+        losses = [m["loss"] for m in map(json.loads, (then / "metrics.jsonl").read_text().splitlines()) if "loss" in m]
+        return [] if far(losses, e["losses"]) <= CLOSE else [f"losses of what model.onnx trains {losses}, expected {e['losses']}"]
 
     def evaluate(self, out):
         e = self.expected["evaluation"]

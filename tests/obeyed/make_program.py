@@ -19,7 +19,7 @@ from onnx import numpy_helper
 from torch import nn
 
 HERE = pathlib.Path(__file__).resolve().parent
-STEPS, BATCH = 6, 4
+STEPS, BATCH, AGAIN = 6, 4, 3
 warnings.filterwarnings("ignore")
 logging.disable(logging.CRITICAL)
 
@@ -164,15 +164,15 @@ OPTIMIZED = dict(dynamo=True, optimize=True)
 UNBIASED = ["--bn-variance", "unbiased"]
 
 cases = {
-    "detach_siamese": lambda: dict(net=SimSiam(), export=OPTIMIZED, inputs=2, loss="output:loss", lr=0.3),
-    "detach_straight_through": lambda: dict(net=StraightThrough(), export=OPTIMIZED),
+    "detach_siamese": lambda: dict(net=SimSiam(), export=OPTIMIZED, inputs=2, loss="output:loss", lr=0.3, again=True),
+    "detach_straight_through": lambda: dict(net=StraightThrough(), export=OPTIMIZED, again=True),
     "detach_weights": lambda: dict(net=Weights(), export=OPTIMIZED),
     "detach_weights_kept": lambda: dict(net=Weights(), export=CLOSED, silent=True),
     "detach_lost": lambda: dict(net=Lost(), export=OPTIMIZED, untrue=True, says=["its code stops a gradient"]),
-    "stop_gradient_flag": lambda: dict(net=SimSiam(), export=LEGACY, inputs=2, loss="output:loss", lr=0.3,
+    "stop_gradient_flag": lambda: dict(net=SimSiam(), export=LEGACY, inputs=2, loss="output:loss", lr=0.3, again=True,
                                        flags=["--stop-gradient", "/Tanh_1_output_0>/Mul", "--stop-gradient",
                                               "/Tanh_1_output_0>/Mul_2", "--stop-gradient", "/Tanh_output_0>/Mul_[46]"]),
-    "frozen_by_eval": lambda: dict(net=Norms(eval_layer()), mode=frozen, export=CLOSED, shape=(2, 4, 4), flags=UNBIASED, evaluate=True,
+    "frozen_by_eval": lambda: dict(net=Norms(eval_layer()), mode=frozen, export=CLOSED, shape=(2, 4, 4), flags=UNBIASED, evaluate=True, again=True, kept=UNBIASED,
                                    tensors=["first.running_mean", "second.running_mean", "second.running_var"]),
     "frozen_all_buffers": lambda: dict(net=Norms(BufferNorm(4)), second=BufferNorm(4), export=CLOSED, shape=(2, 4, 4), evaluate=True,
                                        tensors=["first.running_mean", "second.running_var"]),
@@ -181,7 +181,7 @@ cases = {
                                       tensors=["first.weight", "first.running_mean", "second.running_mean"]),
     "batchnorm_shared": lambda: dict(net=Shared(), export=CLOSED, flags=UNBIASED, evaluate=True, silent=True,
                                      tensors=["norm.running_mean", "norm.running_var"]),
-    "buffer_written": lambda: dict(net=Center(), export=CLOSED, silent=True, tensors=["center"]),
+    "buffer_written": lambda: dict(net=Center(), export=CLOSED, silent=True, tensors=["center"], again=True),
     "buffer_folded": lambda: dict(net=Center(), export=OPTIMIZED, untrue=True, says=["center: forward() writes this buffer"]),
     "buffer_lost": lambda: dict(net=Unread(), export=CLOSED, untrue=True, says=["center: forward() writes this buffer"]),
     "buffer_by_flag": lambda: dict(net=Unread(), exported=Returned(), export=LEGACY, flags=["--state", "center=new", "--logits", "out"],
@@ -237,13 +237,17 @@ def make(name):
         y = net(*(data[k][rows].double() for k in inputs))
         return F.mse_loss(y, target[rows].double()) if loss == "mse" else y
 
-    losses = []
-    for step in range(STEPS):
-        opt.zero_grad()
-        value = loss_of(slice(step * BATCH, (step + 1) * BATCH))
-        losses.append(value.item())
-        value.backward()
-        opt.step()
+    def train(steps):
+        losses = []
+        for step in range(steps):
+            opt.zero_grad()
+            value = loss_of(slice(step * BATCH, (step + 1) * BATCH))
+            losses.append(value.item())
+            value.backward()
+            opt.step()
+        return losses
+
+    losses = train(STEPS)
     flags = ["--loss", loss, "--batch-size", str(BATCH), "--steps", str(STEPS), "--lr", str(lr), *c.get("flags", [])]
     expected = {"model": "model.onnx", "data": "data.npz", "flags": flags}
     if not c.get("untrue"):
@@ -259,6 +263,10 @@ def make(name):
     if "tensors" in c:
         state = net.state_dict()
         expected["tensors"] = {k: state[k].flatten().tolist() for k in c["tensors"]}
+    if c.get("again"):
+        c.get("mode", nn.Module.train)(net)
+        own = ["--loss", loss, "--batch-size", str(BATCH), "--steps", str(AGAIN), "--lr", str(lr)]
+        expected["again"] = {"data": "data.npz", "flags": [*own, *c.get("kept", [])], "losses": train(AGAIN)}
     expected["source"] = "PyTorch %s in float64, ../make_program.py" % torch.__version__.split("+")[0]
     (folder / "expected.json").write_text(json.dumps(expected, indent=1) + "\n")
 
