@@ -149,7 +149,7 @@ ValueId graph_add_state(Graph *g, const char *name, const Tensor *init, bool tra
 
 void graph_add_output(Graph *g, const char *name, ValueId v)
 {
-    Output o = { g->status ? "" : name ? arena_strdup(g->arena, name) : NULL, v, NULL };
+    Output o = { .name = g->status ? "" : name ? arena_strdup(g->arena, name) : NULL, .value = v };
 
     if (!o.name)
         graph_fail_nomem(g);
@@ -479,13 +479,16 @@ static Status clone_into(Graph *to, const Graph *g, bool lend)
         PUSH(to, input, n_input, cap_input, g->input[i]);
     for (int i = 0; i < g->n_output; i++) {
         graph_add_output(to, g->output[i].name, g->output[i].value);
-        if (!to->status)
-            to->output[i].dim_param = graph_copy_symbols(to, g->output[i].dim_param);
+        if (to->status)
+            continue;
+        to->output[i].dim_param = graph_copy_symbols(to, g->output[i].dim_param);
+        to->output[i].batch_axis = g->output[i].batch_axis;
     }
     for (int i = 0; i < g->n_update; i++)
         graph_add_update(to, g->update[i].state, g->update[i].next);
     to->producer = arena_strdup(to->arena, g->producer);
     to->producer_version = arena_strdup(to->arena, g->producer_version);
+    to->batch_found = g->batch_found;
     to->only_batch = g->only_batch;
     to->only_why = g->only_why ? arena_strdup(to->arena, g->only_why) : NULL;
     to->signature = clone_text(to, g->signature);

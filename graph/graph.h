@@ -48,8 +48,15 @@ typedef enum {
     SAID_BESIDE     /* by nobody: of a graph that was joined to the model, whose constants stay as they are */
 } Said;
 
-/* Value.batch_axis. */
+/* Value.batch_axis and Output.batch_axis: 1 + the axis of the batch, or one of these. */
 enum { BATCH_NOWHERE = -1, BATCH_UNKNOWN = 0 };
+
+/* Whether it is decided which inputs carry the batch, Value.carries (passes/model/find_batch.c). */
+typedef enum {
+    BATCH_NOT_FOUND,
+    BATCH_FOUND,  /* by the model itself */
+    BATCH_AS_TOLD /* by --batch-input: outputs have their axes, inputs go by the option */
+} BatchFound;
 
 /* Elements [from, from + as many as its value has) of a tensor of shape `whole`, in the order of its rows. */
 typedef struct {
@@ -77,6 +84,9 @@ typedef struct {
     uint8_t said;      /* Said */
     int8_t batch_axis; /* for batches of one sample (passes/model/mark_batch.c): 1 + the axis that grows with the batch,
                           or BATCH_ */
+    uint8_t carries;   /* V_INPUT, of a model whose batch is found: bits of the axes along which its samples lie */
+    bool may_carry : 1; /* V_INPUT, likewise, with nothing in `carries`: the model computes rows of the batch as well */
+    bool ordered : 1;   /* V_INPUT, likewise: its numbers say which samples of the batch, so these keep their order */
     bool trainable : 1; /* V_STATE: a parameter that the optimizer updates */
     bool member : 1;    /* V_INPUT: NAME.0, NAME.1, ... of an input NAME of the file that is a sequence */
     bool transient : 1; /* V_STATE: not part of a checkpoint (gradient accumulators) */
@@ -134,6 +144,7 @@ typedef struct {
     const char *name; /* survives replacement of the value */
     ValueId value;
     const char *const *dim_param; /* as in Value, of the shape that the model's file declares */
+    int8_t batch_axis;            /* of a model whose batch is found: 1 + the axis that grows with it, or BATCH_ */
 } Output;
 
 struct Graph {
@@ -141,6 +152,7 @@ struct Graph {
     const char *name;
     const char *producer, *producer_version; /* of the file it was read from; "" when unknown */
     const char *signature; /* of the program that PyTorch's exporter wrote to the file (graph/call.h); NULL: none */
+    uint8_t batch_found;   /* BatchFound */
     int64_t only_batch;    /* what it computes for batches of another size is wrong; 0: nothing is known to be */
     const char *only_why;  /* what in it, for messages */
     Value **value;         /* [1..n_value); [0] is NULL */

@@ -153,8 +153,7 @@ DPX_API void dpx_options_set_members(dpx_options *options, dpx_members_fn *membe
 DPX_API dpx_status dpx_options_set_class_weights(dpx_options *options, const dpx_tensor *weights) DPX_CHECKED;
 /* The shape of the batches' targets, where it is known before the first batch; data is not looked at.  The class losses
  * find by it which axis of the logits counts the classes, unless "class-axis" says so: the axis k >= 1 without which
- * the logits have the target's shape. Else the first batch decides, for the whole run, and axis 1 is assumed until
- * then; a checkpoint keeps the decision. */
+ * the logits have the target's shape. Else axis 1 is assumed until the first batch decides; a checkpoint keeps that. */
 DPX_API dpx_status dpx_options_set_target_shape(dpx_options *options, const dpx_tensor *target) DPX_CHECKED;
 
 /* What another value of an option means to a run that goes on from a checkpoint. */
@@ -198,9 +197,12 @@ DPX_API const char *dpx_options_get(const dpx_options *options, const char *name
 /* The axis along which a batch has its samples in an input of the model, or in the target that the options' loss adds:
  * as "batch-input" says it, else as the names of the model's dimensions do; 0 where nothing tells. */
 DPX_API int dpx_batch_axis(const dpx_model *model, const dpx_options *options, const char *name);
-/* 1: replicas share such a tensor along that axis, so that a part of a batch (dpx_train_part) has a part of it; 0:
- * every replica, and so every process, has all of it.  As "batch-input" or the names of the model's dimensions say it;
- * where nothing has a name, inputs whose first axis is open, or was the batch's size at export, are shared. */
+/* What an input has of a batch: samples; all of itself (a table); either, as dpx_options_set_role says, else all; all,
+ * and it tells samples apart (an adjacency).  UNKNOWN: nothing tells; UNSAID: and axis 0 is fixed, another open. */
+enum { DPX_ROLE_UNKNOWN, DPX_ROLE_UNSAID, DPX_ROLE_SAMPLES, DPX_ROLE_WHOLE, DPX_ROLE_EITHER, DPX_ROLE_ORDERED };
+DPX_API int dpx_batch_role(const dpx_model *model, const dpx_options *options, const char *input);
+DPX_API dpx_status dpx_options_set_role(dpx_options *options, const char *input, int role) DPX_CHECKED;
+/* 1: replicas share such a tensor along that axis, and dpx_train_part has a part of it; 0: every process has all. */
 DPX_API int dpx_batch_splits(const dpx_model *model, const dpx_options *options, const char *name);
 
 /* ---- operators of the embedder's own (docs/own-operators.md) ---- */
@@ -442,8 +444,7 @@ DPX_API dpx_status dpx_devices(dpx_device *out, int max, int *n) DPX_CHECKED;
 /* Receives a text, in one piece or several. */
 typedef void dpx_write_fn(void *user, const char *text, size_t bytes);
 
-/* The graph that training would run, after the pass `until` (NULL: all), in a format "txt", "onnx", "json", "dot",
- * "svg" or "html". */
+/* The graph of training after the pass `until` (NULL: all), in a format "txt", "onnx", "json", "dot", "svg", "html". */
 DPX_API dpx_status dpx_transform(const dpx_model *model, const dpx_options *options, const char *until,
                                  const char *format, dpx_write_fn *write, void *user) DPX_CHECKED;
 
@@ -544,8 +545,7 @@ DPX_API const char *dpx_trainer_option(const dpx_trainer *trainer, const char *n
  * for all copies in this process: *context is NULL at first, and what is put there is handed to `release` (NULL: to
  * nobody) when the trainer is freed.  A status other than DPX_OK ends the calls. */
 typedef dpx_status dpx_replicate_fn(void *user, const char *node, int copy, void **context);
-/* dpx_trainer_on_replicate at the end of each dpx_trainer_create with these options, which fails where a callback does.
- */
+/* dpx_trainer_on_replicate at the end of each dpx_trainer_create with these options, which fails if a callback does. */
 DPX_API dpx_status dpx_options_on_replicate(dpx_options *options, const char *pattern, dpx_replicate_fn *replicate,
                                             void (*release)(void *context), void *user) DPX_CHECKED;
 /* Calls `replicate` before it returns, in this thread: for all nodes of the lowest copy of this process, in the order

@@ -83,14 +83,37 @@ static bool names_time(const char *symbol)
     return false;
 }
 
-/* How little a dimension's name speaks of a batch, 0..4; 5: it does not. */
-static int distance(const char *symbol, int axis)
+int batch_name_distance(const char *symbol, int axis)
 {
     const bool word = ascii_casestr(symbol, "batch"), letter = !strcmp(symbol, "N") || !strcmp(symbol, "B");
 
     if (axis)
-        return word ? 1 : letter ? 3 : 5;
-    return word || letter ? 0 : names_time(symbol) ? 4 : 2;
+        return word ? BATCH_NAME_WORD : letter ? BATCH_NAME_LETTER : BATCH_NAME_NONE;
+    return word || letter ? BATCH_NAME_FIRST : names_time(symbol) ? BATCH_NAME_TIME : BATCH_NAME_ANY;
+}
+
+static const CarryChoice *find_choice(const BuildOptions *opt, const char *name)
+{
+    for (int i = 0; i < opt->n_carry_choice; i++)
+        if (!strcmp(opt->carry_choice[i].name, name))
+            return &opt->carry_choice[i];
+    return NULL;
+}
+
+bool known_batch_axes(unsigned *out, const Graph *g, const BuildOptions *opt, const Value *input)
+{
+    const CarryChoice *choice = find_choice(opt, input->name);
+    const int named = named_batch_axis(opt, input);
+
+    if (opt->n_batch_input) {
+        *out = named >= 0 ? 1u << named : 0;
+        return true;
+    }
+    if (choice)
+        *out = choice->carries;
+    else if (g->batch_found == BATCH_FOUND)
+        *out = input->carries;
+    return choice || g->batch_found == BATCH_FOUND;
 }
 
 static BatchDim dim_of(const Value *v, int axis)
@@ -102,14 +125,14 @@ static BatchDim dim_of(const Value *v, int axis)
 static BatchDim find_by_name(const Graph *g)
 {
     BatchDim best = { NULL, -1, 0 };
-    int least = 5;
+    int least = BATCH_NAME_NONE;
 
     for (int i = 0; i < g->n_input; i++) {
         const Value *v = value(g, g->input[i]);
 
         for (int a = 0; v->dim_param && a < v->shape->rank; a++)
-            if (v->dim_param[a] && distance(v->dim_param[a], a) < least) {
-                least = distance(v->dim_param[a], a);
+            if (v->dim_param[a] && batch_name_distance(v->dim_param[a], a) < least) {
+                least = batch_name_distance(v->dim_param[a], a);
                 best = dim_of(v, a);
             }
     }
@@ -118,11 +141,13 @@ static BatchDim find_by_name(const Graph *g)
 
 BatchDim find_batch_dim(const Graph *g, const BuildOptions *opt)
 {
-    BatchDim found = opt->n_batch_input ? (BatchDim){ NULL, -1, 0 } : find_by_name(g);
+    const bool by_name = !opt->n_batch_input && g->batch_found != BATCH_FOUND;
+    BatchDim found = by_name ? find_by_name(g) : (BatchDim){ NULL, -1, 0 };
 
     for (int i = 0; !found.symbol && i < g->n_input; i++) {
         const Value *v = value(g, g->input[i]);
-        int axis = opt->n_batch_input ? named_batch_axis(opt, v) : 0;
+        unsigned axes;
+        int axis = !known_batch_axes(&axes, g, opt, v) ? 0 : axes ? __builtin_ctz(axes) : -1;
 
         if (axis >= 0 && axis < v->shape->rank)
             return dim_of(v, axis);
@@ -140,7 +165,8 @@ int rival_batch_axis(const Graph *g, const BuildOptions *opt, const Value *v)
 {
     int open = -1;
 
-    if (opt->n_batch_input || v->shape->rank < 2 || v->shape->dim[0] < 2 || find_by_name(g).symbol)
+    if (opt->n_batch_input || g->batch_found == BATCH_FOUND || v->shape->rank < 2 || v->shape->dim[0] < 2 ||
+        find_by_name(g).symbol)
         return -1;
     for (int i = 1; i < v->shape->rank; i++) {
         const char *symbol = v->dim_param ? v->dim_param[i] : NULL;
@@ -165,6 +191,8 @@ int scores_batch_axis(const Graph *g, const BuildOptions *opt, const Output *sco
     const int64_t size = opt->batch > 0 ? opt->batch : batch.size;
     const int by_name = symbol_axis(scores->dim_param, y->rank < 0 ? 0 : y->rank, batch.symbol);
 
+    if (scores->batch_axis > 0 && (opt->n_batch_input ? BATCH_AS_TOLD : BATCH_FOUND) == g->batch_found)
+        return scores->batch_axis - 1;
     if (by_name >= 0)
         return by_name;
     if (y->rank >= 0 && (batch.axis >= y->rank || (is_class_loss(opt) && y->rank == 2)))
@@ -220,12 +248,15 @@ int data_batch_axis(const Graph *model, const BuildOptions *opt, const char *nam
     const ValueId id = graph_find(model, name);
     const Value *v = has_value(id) && value(model, id)->kind == V_INPUT ? value(model, id) : NULL;
     const Output *scores = loss_scores(model, opt);
+    unsigned axes;
     int axis;
 
     if (named_data_axis(&axis, opt, name, v))
         return axis;
     axis = -1;
-    if (v)
+    if (v && known_batch_axes(&axes, model, opt, v))
+        axis = axes ? __builtin_ctz(axes) : 0;
+    else if (v)
         axis = symbol_axis(v->dim_param, v->shape->rank, find_batch_dim(model, opt).symbol);
     else if (scores && opt->loss && opt->loss->target != TARGET_NONE)
         axis = target_batch_axis(opt, scores_batch_axis(model, opt, scores), opt->class_axis > 0 ? opt->class_axis : 0);
@@ -239,10 +270,14 @@ int data_split_axis(const Graph *model, const BuildOptions *opt, const char *nam
     const BatchDim batch = find_batch_dim(model, opt);
     const bool by_size = !opt->n_batch_input && !batch.symbol,
                is_target = opt->loss && !strcmp(name, opt->target ? opt->target : "target");
-    int axis = v ? named_batch_axis(opt, v) : -1;
+    unsigned axes;
+    int axis;
 
     if (!v)
         return data_batch_axis(model, opt, name);
+    if (!opt->n_batch_input && known_batch_axes(&axes, model, opt, v))
+        return only_axis(axes);
+    axis = named_batch_axis(opt, v);
     if (axis < 0)
         axis = symbol_axis(v->dim_param, v->shape->rank, batch.symbol);
     if (axis >= 0 || (!by_size && !is_target) || !v->shape->rank)

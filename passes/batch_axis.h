@@ -25,10 +25,20 @@ static inline int axis_of_rank(int axis, int rank)
 {
     return axis < -rank || axis >= rank ? -1 : axis < 0 ? axis + rank : axis;
 }
-/* By --batch-input; else by the dimension whose name speaks most of a batch: one called a batch on the first axis, one
- * with "batch" in its name on another, any on the first axis but one called like a time, N or B on another, any on the
- * first axis.  Else the first axis of the first input that has one, without a symbol; size -1: open, or no input
- * carries a batch. */
+/* How little the name of an input's dimension speaks of a batch: one called so, or N or B, on the first axis; one with
+ * "batch" in its name on another; any on the first axis but one called like a time; N or B on another; any on the first
+ * axis; else NONE. */
+enum { BATCH_NAME_FIRST, BATCH_NAME_WORD, BATCH_NAME_ANY, BATCH_NAME_LETTER, BATCH_NAME_TIME, BATCH_NAME_NONE };
+int batch_name_distance(const char *symbol, int axis);
+/* The bits of the axes of an input along which the batch's samples lie, as --batch-input says, else as the model does
+ * (passes/model/find_batch.c).  False: neither is known, and names and sizes tell. */
+bool known_batch_axes(unsigned *out, const Graph *g, const BuildOptions *opt, const Value *input);
+/* The only axis that the bits name; -1: they name none, or several. */
+static inline int only_axis(unsigned axes) { return axes && !(axes & (axes - 1)) ? __builtin_ctz(axes) : -1; }
+/* By --batch-input; as the model says; else by the dimension whose name speaks most of a batch: one called a batch on
+ * the first axis, one with "batch" in its name on another, any on the first axis but one called like a time, N or B on
+ * another, any on the first axis.  Else the first axis of the first input that has one, without a symbol; size -1:
+ * open, or no input carries a batch. */
 BatchDim find_batch_dim(const Graph *g, const BuildOptions *opt);
 /* Of an input whose first axis is fixed to more than one: its only open axis, unless its name says a time or a side of
  * an image.  Either may carry the batch; -1: that is no question, or something tells. */

@@ -62,6 +62,12 @@ typedef struct {
     int axis; /* negative: from the end */
 } BatchInput;
 
+/* Of an input that may carry the batch or not, what its data say: bits of axes as in Value.carries. */
+typedef struct {
+    const char *name;
+    unsigned carries;
+} CarryChoice;
+
 typedef struct {
     const char *name;
     int n;
@@ -109,6 +115,8 @@ typedef struct {
     int n_input_shape;
     const BatchInput *batch_input; /* which inputs carry the batch; none: found (see passes/partition/place.c) */
     int n_batch_input;
+    const CarryChoice *carry_choice; /* likewise, of those that the model leaves open */
+    int n_carry_choice;
     const InputMembers *input_members; /* of inputs that are sequences or optional: tensors, -1 where it is absent */
     int n_input_members;
     int (*members)(void *user, const char *input, int sequence, int optional); /* of others: -2: not known; or NULL */
@@ -258,6 +266,9 @@ static inline bool follows_file(const BuildOptions *opt) { return opt->optimizer
 extern const Pass *const model_passes[]; /* in order */
 extern const int model_passes_len;
 Status model_repair(Graph *g, const BuildOptions *opt, Evaluator eval, Report *report) CHECKED;
+
+/* The one that decides which inputs carry the batch, before data are read; later ones keep to that. */
+Status model_find_batch(Graph *g, const BuildOptions *opt, Evaluator eval) CHECKED;
 
 /* ---- names that passes agree on ---- */
 /* Outputs of a training or evaluation graph. */

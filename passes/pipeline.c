@@ -75,6 +75,7 @@ const Pass *const model_passes[] = {
     &pass_untie,         /* what is one tensor in the file may be several, each with its own readers */
     &pass_tie_twins,     /* behind untie, whose copies are no twins */
     &pass_refold,        /* behind tie-twins, which knows transposes by their numbers alone */
+    &pass_find_batch,    /* before rebatch, which takes what carries the batch to other sizes */
     &pass_rebatch,       /* last: what it emits need not be looked through */
 };
 const int model_passes_len = sizeof model_passes / sizeof *model_passes;
@@ -125,6 +126,11 @@ Status model_repair(Graph *g, const BuildOptions *opt, Evaluator eval, Report *r
     for (int i = 0; i < model_passes_len; i++)
         TRY(run_one(g, model_passes[i], opt, eval, report, NULL));
     return ST_OK;
+}
+
+Status model_find_batch(Graph *g, const BuildOptions *opt, Evaluator eval)
+{
+    return run_one(g, &pass_find_batch, opt, eval, NULL, NULL);
 }
 
 /* Where the pass of this name stands, of "NAME:K" the K-th that does; -1: there is none. */

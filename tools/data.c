@@ -46,9 +46,7 @@ Status dataset_add(Dataset *d, const Array *a, const char *path)
     Array *grown;
     Status st = ST_OK;
 
-    if (a->rank < 1)
-        st = FAIL(E_IO, "%s: array '%s' has no axis of samples", path, a->name);
-    else if (*a->name && dataset_find(d, a->name))
+    if (*a->name && dataset_find(d, a->name))
         st = FAIL(E_IO, "%s: two arrays are called '%s'", path, a->name);
     else if (!(grown = realloc(d->array, ((size_t)d->n + 1) * sizeof *grown)))
         st = FAIL_NOMEM();
@@ -61,30 +59,17 @@ Status dataset_add(Dataset *d, const Array *a, const char *path)
     }
     d->array = grown;
     d->array[d->n++] = *a;
+    if (!a->rank)
+        d->array[d->n - 1].dim[0] = 1;
     return ST_OK;
 }
 
 Status dataset_complete(Dataset *d, const char *source)
 {
-    const Array *first = NULL;
-
     TRY(sequences_pair(d, source));
-    for (int i = 0; i < d->n; i++) {
-        const Array *a = &d->array[i];
-
-        if (a->describes)
-            continue;
-        if (first && a->dim[0] != first->dim[0])
-            return FAIL(
-                E_IO,
-                "%s: array '%s' has %lld sample%s along its first axis, '%s' has %lld; all arrays hold the same "
-                "samples, "
-                "and hold them along the first axis%s",
-                source, a->name, (long long)a->dim[0], a->dim[0] == 1 ? "" : "s", first->name, (long long)first->dim[0],
-                a->row || first->row ? "" : ", or have their NAME.offsets beside them");
-        first = first ? first : a;
-    }
-    d->samples = first ? first->dim[0] : 0;
+    for (int i = 0; i < d->n && !d->samples; i++)
+        if (!d->array[i].describes && d->array[i].rank)
+            d->samples = d->array[i].dim[0];
     return d->samples ? ST_OK : FAIL(E_IO, "%s: there are no samples", source);
 }
 

@@ -1,6 +1,7 @@
-/* Data sets: named arrays that share their first axis, the samples.  Files are mapped; compressed ones are first
- * unpacked into an unnamed temporary file, so a set may be larger than memory.  How much is unpacked is what the header
- * of the array asks for: a stream that goes on behind that is an error, and so is one for which there is no room. */
+/* Data sets: named arrays that share their first axis, the samples, but for those that a model takes whole.  Files are
+ * mapped; compressed ones are first unpacked into an unnamed temporary file, so a set may be larger than memory.  How
+ * much is unpacked is what the header of the array asks for: a stream that goes on behind that is an error, and so is
+ * one for which there is no room. */
 #ifndef DPX_TOOLS_DATA_H
 #define DPX_TOOLS_DATA_H
 
@@ -24,7 +25,7 @@ typedef struct {
     char *name; /* "" when the format has none (idx) */
     dpx_dtype dtype;
     int rank;
-    int64_t dim[DPX_MAX_RANK]; /* dim[0]: samples */
+    int64_t dim[DPX_MAX_RANK]; /* dim[0]: samples, 1 where the rank is 0 */
     const unsigned char *data; /* row-major */
     Rows *row; /* [dim[0]] of sequences of unequal length (tools/sequences.c): the positions, each of dim[2..], that a
                 * sample has; dim[1] is the most of them.  NULL: every sample has all of dim[1..] */
@@ -81,7 +82,8 @@ const Array *dataset_find(const Dataset *d, const char *name);
 
 /* ---- for the formats: tools/data_*.c ---- */
 Status dataset_add(Dataset *d, const Array *a, const char *path) CHECKED; /* takes the mapping and the name */
-/* When all arrays have been added: which of them are sequences, and how many samples all have. */
+/* When all arrays have been added: which of them are sequences.  The samples are the first array's until the model says
+ * which arrays hold them (tools/feed_roles.c). */
 Status dataset_complete(Dataset *d, const char *source) CHECKED;
 /* An array that has its offsets, NAME.offsets, or lengths, NAME.lengths, beside it becomes one of sequences.  E_IO:
  * these are no such. */

@@ -66,6 +66,7 @@ static Status run(const Args *a, dpx_model **model, dpx_trainer **trainer, Feed 
     TRY(feed_class_weights(a, NULL));
     TRY(feed_open(feed, a, "data", *model, SHARE_ALL, progress));
     TRY(digest_check(feed->data, feed->source, NULL, SHARE_ALL));
+    TRY(feed_check_order(feed, a, batch_size, false));
     if (!args_has(a, "resume")) /* else the checkpoint says what the run decided by it */
         TRY(feed_target_shape(a, feed, batch_size));
     TRY(feed_input_shapes(a, feed, batch_size));

@@ -43,12 +43,13 @@ static const char *array_text(int rank, const int64_t *dim, dpx_dtype dtype, cha
 static bool fits_shape(const dpx_info *in, const Field *f)
 {
     int64_t dim[DPX_MAX_RANK];
-    bool fits = f->axis >= 0 && f->axis < field_rank(f) && (in->rank < 0 || in->rank == field_rank(f));
+    const bool whole = f->kind == FIELD_WHOLE;
+    bool fits = (whole || (f->axis >= 0 && f->axis < field_rank(f))) && (in->rank < 0 || in->rank == field_rank(f));
 
     if (fits)
         field_dims(dim, f, 0, f->array->rank > 1 ? f->array->dim[1] : 0);
     for (int i = 0; fits && i < in->rank; i++)
-        fits = i == f->axis || in->dim[i] < 0 || in->dim[i] == dim[i] ||
+        fits = (!whole && i == f->axis) || in->dim[i] < 0 || in->dim[i] == dim[i] ||
                (i == field_length_axis(f) && in->dim[i] > dim[i]);
     return fits;
 }
@@ -121,8 +122,17 @@ static void check_shape(const dpx_info *in, const Field *f, Problems *wrong)
     char want[160], have[160], help[REMEDY_TEXT];
     dpx_info expected;
 
-    if (f->axis < 0 || f->axis >= f->array->rank || fits_shape(in, f))
-        return; /* the former is told by feed_add */
+    if (fits_shape(in, f))
+        return;
+    if (f->kind == FIELD_WHOLE) {
+        problems_add(wrong,
+                     "input '%s' %s is given whole, because it need not grow with the batch, and the data's array is "
+                     "%s; --batch-input names the inputs that have samples",
+                     in->name, dims_text(in->rank, in->dim, want), dims_text(f->array->rank, f->array->dim, have));
+        return;
+    }
+    if (f->axis < 0 || f->axis >= f->array->rank)
+        return; /* which feed_add tells */
     samples_first(&expected, in, f->axis);
     if (!*remedy(help, &expected, f->array) && !f->axis)
         export_open(help, in, f->array);
@@ -135,9 +145,10 @@ void feed_add(Feed *f, Field field, Problems *wrong)
 {
     if (f->n == MAX_FIELDS)
         problems_add(wrong, "more than %d inputs", MAX_FIELDS);
-    else if (field.kind == FIELD_SAMPLES && array_check_share(field.array, field.dtype, field.name, f->share))
+    else if ((field.kind == FIELD_SAMPLES || field.kind == FIELD_WHOLE) &&
+             array_check_share(field.array, field.dtype, field.name, f->share))
         problems_add(wrong, "%s", dpx_error());
-    else if (field.axis < 0 || field.axis >= field_rank(&field))
+    else if (field.kind != FIELD_WHOLE && (field.axis < 0 || field.axis >= field_rank(&field)))
         problems_add(wrong, "--batch-input %s:%d: the data's array has rank %d", field.name, field.axis,
                      field_rank(&field));
     else
@@ -286,13 +297,15 @@ static const Array *array_for(Feed *f, const Args *a, const dpx_model *m, const 
     return NULL;
 }
 
-static void add_input(Feed *f, const Args *a, const dpx_info *in, const Array *array, Problems *wrong)
+static void add_input(Feed *f, const Args *a, const dpx_info *in, const Array *array, int64_t samples, Problems *wrong)
 {
+    const bool whole = feed_is_whole(f, a, in, array, samples, wrong);
     Field field = { .name = in->name,
                     .array = array,
                     .dtype = feed_dtype(a, in->dtype),
-                    .axis = feed_axis(f->model, a, in->name, array->rank),
-                    .split = dpx_batch_splits(f->model, a->options, in->name) };
+                    .axis = whole ? 0 : feed_axis(f->model, a, in->name, array->rank),
+                    .split = !whole && dpx_batch_splits(f->model, a->options, in->name),
+                    .kind = whole ? FIELD_WHOLE : FIELD_SAMPLES };
     const int length_axis = field_length_axis(&field);
 
     check_shape(in, &field, wrong);
@@ -309,6 +322,7 @@ static bool may_lack(const Args *a)
 
 static void match_inputs(Feed *f, const Args *a, const dpx_model *m, Problems *wrong)
 {
+    const int64_t samples = feed_samples(f, a);
     char text[LIST_TEXT];
     bool all = true;
 
@@ -325,7 +339,7 @@ static void match_inputs(Feed *f, const Args *a, const dpx_model *m, Problems *w
             continue;
         }
         if ((array = array_for(f, a, m, &in, wrong)))
-            add_input(f, a, &in, array, wrong);
+            add_input(f, a, &in, array, samples, wrong);
         else
             all = false;
     }
@@ -348,7 +362,8 @@ static const Array *find_target(const Feed *f, const Args *a, Problems *wrong)
         return left;
     }
     for (int i = 0; i < f->data->n; i++)
-        if (!is_fed(f, &f->data->array[i]) && !f->data->array[i].describes) {
+        if (!is_fed(f, &f->data->array[i]) && !f->data->array[i].describes && f->data->array[i].rank &&
+            f->data->array[i].dim[0] == feed_samples(f, a)) {
             left = &f->data->array[i];
             n++;
         }
@@ -488,7 +503,11 @@ Status feed_open(Feed *out, const Args *a, const char *flag, const dpx_model *mo
     if (needs_target(a))
         match_target(&f, a, model, &wrong);
     feed_add_sequences(&f, a, &wrong);
-    if ((st = problems_fail(&wrong, E_INVALID, "--%s %s", flag, source))) {
+    if ((st = feed_check_samples(&f, source)))
+        free(wrong.text);
+    else
+        st = problems_fail(&wrong, E_INVALID, "--%s %s", flag, source);
+    if (st) {
         dataset_free(f.data);
         return st;
     }
@@ -497,6 +516,7 @@ Status feed_open(Feed *out, const Args *a, const char *flag, const dpx_model *mo
     f.flag = flag;
     f.source = source;
     feed_say_sequences(&f, a, log);
+    feed_say_roles(&f, a, log);
     *out = f;
     return ST_OK;
 }
@@ -510,7 +530,7 @@ Status feed_sequences(Feed *out, const Args *a, const dpx_model *model, Dataset 
     *out = f;
     for (int i = 0; i < data->n; i++)
         if (data->array[i].row && feed_input(&in, model, data->array[i].name))
-            add_input(&f, a, &in, &data->array[i], &wrong);
+            add_input(&f, a, &in, &data->array[i], data->array[i].dim[0], &wrong);
     feed_add_sequences(&f, a, &wrong);
     TRY(problems_fail(&wrong, E_INVALID, "%s", what));
     feed_say_sequences(&f, a, log);
@@ -530,15 +550,15 @@ static bool has_shape(const Args *a, const char *name)
     return false;
 }
 
-/* Does the model leave open how many samples there are, and more?  Where the former is fixed, the latter may be they.
- */
-static bool is_open(const dpx_info *in, const Field *f)
+/* Does the model leave open more than how many samples there are?  Where that is fixed and it is not said which axis
+ * has them, the open one may be it. */
+static bool is_open(const Feed *f, const Args *a, const dpx_info *in, const Field *field)
 {
     bool open = in->rank < 0;
 
     for (int i = 0; i < in->rank; i++)
-        open |= i != f->axis && in->dim[i] < 0;
-    return open && (in->rank < 0 || in->dim[f->axis] < 0);
+        open |= (field->kind == FIELD_WHOLE || i != field->axis) && in->dim[i] < 0;
+    return open && dpx_batch_role(f->model, a->options, in->name) != DPX_ROLE_UNSAID;
 }
 
 Status feed_input_shapes(const Args *a, const Feed *f, int64_t batch_size)
@@ -550,7 +570,7 @@ Status feed_input_shapes(const Args *a, const Feed *f, int64_t batch_size)
         dpx_info in;
         int n;
 
-        if (!feed_input(&in, f->model, field->name) || !is_open(&in, field) || has_shape(a, field->name))
+        if (!feed_input(&in, f->model, field->name) || !is_open(f, a, &in, field) || has_shape(a, field->name))
             continue;
         field_dims(dim, field, batch_size, field_longest(field));
         n = snprintf(text, sizeof text, "%.256s=", field->name);

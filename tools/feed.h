@@ -55,6 +55,20 @@ Status feed_input_shapes(const Args *a, const Feed *f, int64_t batch_size) CHECK
 /* Tells the options the shape that a batch's targets will have, before feed_input_shapes. */
 Status feed_target_shape(const Args *a, const Feed *f, int64_t batch_size) CHECKED;
 
+/* Whether an input takes the array whole: as the model says, and where it leaves that open as the array's shape does,
+ * which the options are then told.  `samples`: how many there are (feed_samples). */
+bool feed_is_whole(const Feed *f, const Args *a, const dpx_info *in, const Array *array, int64_t samples,
+                   Problems *wrong);
+/* How many samples the data have: as many as the arrays of inputs that carry the batch, or of the target. */
+int64_t feed_samples(const Feed *f, const Args *a);
+/* E_IO: arrays that are no whole ones have unlike numbers of samples; else those are what the data have. */
+Status feed_check_samples(Feed *f, const char *source) CHECKED;
+/* Inputs that may have been meant otherwise. */
+void feed_say_roles(const Feed *f, const Args *a, Progress *log);
+/* E_INVALID: an input tells the samples apart, and they are shuffled, or are more than one batch.  A feed that is not
+ * open is right. */
+Status feed_check_order(const Feed *f, const Args *a, int64_t batch_size, bool shuffled) CHECKED;
+
 /* What an input that no array feeds is told of sequences (tools/feed_sequences.c): false: nothing.  `of`: which
  * array's, NULL: not said. */
 bool feed_tells(FieldKind *kind, const char **of, const Feed *f, const Args *a, const char *input);

@@ -34,14 +34,19 @@ struct Loader {
     int lent;                     /* slot in the caller's hands, or -1 */
 };
 
-int field_rank(const Field *f) { return f->kind == FIELD_SAMPLES ? f->array->rank : f->kind == FIELD_LENGTHS ? 1 : 2; }
+int field_rank(const Field *f)
+{
+    return f->kind == FIELD_SAMPLES || f->kind == FIELD_WHOLE ? f->array->rank : f->kind == FIELD_LENGTHS ? 1 : 2;
+}
 
 int field_length_axis(const Field *f) { return !f->array->row || f->kind == FIELD_LENGTHS ? -1 : f->axis ? 0 : 1; }
 
 void field_dims(int64_t dim[DPX_MAX_RANK], const Field *f, int64_t samples, int64_t length)
 {
     for (int i = 0; i < field_rank(f); i++)
-        dim[i] = i == f->axis ? samples : f->array->dim[i < f->axis ? i + 1 : i];
+        dim[i] = f->kind == FIELD_WHOLE ? f->array->dim[i]
+                 : i == f->axis         ? samples
+                                        : f->array->dim[i < f->axis ? i + 1 : i];
     if (field_length_axis(f) >= 0)
         dim[field_length_axis(f)] = length;
 }
@@ -55,7 +60,7 @@ int64_t field_padded(const Field *f, int64_t longest)
 
 int64_t field_longest(const Field *f) { return field_padded(f, f->array->rank > 1 ? f->array->dim[1] : 0); }
 
-/* Elements of a sample in the tensor. */
+/* Elements of a sample in the tensor, or of all that is whole. */
 static size_t sample_elements(const Field *f, int64_t length)
 {
     int64_t dim[DPX_MAX_RANK];
@@ -244,6 +249,9 @@ static void fill(Loader *l, Batch *b, int64_t index)
     for (int i = 0; i < l->n; i++) {
         const Field *f = &l->field[i];
         const dpx_part p = part_of(b, f);
+
+        if (f->kind == FIELD_WHOLE)
+            continue; /* it is there since the beginning */
         const int64_t *order = whole + p.from, n = p.to - p.from, length = padded_length(f, whole, b->samples);
         int64_t bytes = 0;
 
@@ -319,7 +327,7 @@ static Status allocate_field(Loader *l, Batch *b, int i)
 
     for (int k = 0; k < 2; k++)
         most = l->part[k].to - l->part[k].from > most ? l->part[k].to - l->part[k].from : most;
-    most = f->split ? most : l->options.batch_size;
+    most = f->kind == FIELD_WHOLE ? 1 : f->split ? most : l->options.batch_size;
     *t = (dpx_tensor){ .name = f->name, .dtype = f->dtype, .rank = field_rank(f) };
     field_dims(t->dim, f, most, field_longest(f));
     if (__builtin_mul_overflow((size_t)most * dpx_dtype_size(t->dtype), sample_elements(f, field_longest(f)), &bytes) ||
@@ -329,6 +337,9 @@ static Status allocate_field(Loader *l, Batch *b, int i)
         free(t->data);
         return FAIL_NOMEM();
     }
+    for (int64_t k = 0; f->kind == FIELD_WHOLE && k < (f->array->rank ? f->array->dim[0] : 1); k++)
+        array_gather(f->array, &k, 1, f->dtype,
+                     (char *)t->data + (size_t)k * array_sample_elements(f->array) * dpx_dtype_size(f->dtype));
     return ST_OK;
 }
 
@@ -500,6 +511,8 @@ int64_t loader_sample(const Loader *l, const Batch *b, const void *at)
         size_t size = dpx_dtype_size(t->dtype), behind = 1, n = 1;
         uintptr_t offset = (uintptr_t)at - (uintptr_t)t->data;
 
+        if (l->field[i].kind == FIELD_WHOLE)
+            continue;
         for (int k = 0; k < t->rank; k++) {
             n *= (size_t)t->dim[k];
             behind *= k > l->field[i].axis ? (size_t)t->dim[k] : 1;

@@ -8,7 +8,13 @@ enum { MAX_FIELDS = 64 };
 
 /* What a tensor has of its array: the samples; or of sequences how long they are, and where there is something (1) and
  * where there is padding (0), or the other way about. */
-typedef enum { FIELD_SAMPLES, FIELD_LENGTHS, FIELD_MASK, FIELD_PADDING_MASK } FieldKind;
+typedef enum {
+    FIELD_SAMPLES,
+    FIELD_LENGTHS,
+    FIELD_MASK,
+    FIELD_PADDING_MASK,
+    FIELD_WHOLE /* all of the array, the same in every batch */
+} FieldKind;
 
 /* One tensor of every batch: which array it comes from and what it becomes. */
 typedef struct {

@@ -288,6 +288,7 @@ static Status open_feed(Run *r, Feed *feed, const char *flag, Progress *log)
 
     world_is_for(&r->world, "the check of --%s", flag);
     TRY(feed_open(feed, r->args, flag, r->model, share, log));
+    TRY(feed_check_order(feed, r->args, r->batch_size, feed == &r->train && !args_has(r->args, "no-shuffle")));
     return digest_check(feed->data, feed->source, r->world.world, share);
 }
 

@@ -278,6 +278,8 @@ static Status read_model(dpx_model *m, const char *path, const Options *o)
         st = read_given(m, path, o, &own);
     if (!st)
         st = attach(m, o, &own);
+    if (!st)
+        st = model_find_batch(m->graph, o ? &o->build : &(BuildOptions){ 0 }, interp_node);
     arena_free(a);
     return st ? st : plan_explain(m->graph, find_state(m, o ? o->build.plan_memory : 0));
 }
@@ -388,6 +390,36 @@ int dpx_batch_axis(const dpx_model *m, const dpx_options *o, const char *name)
     return m && o && name ? data_batch_axis(m->graph, &((const Options *)o)->build, name) : 0;
 }
 
+/* Does --batch-input name an input of the model, not the target alone? */
+static bool names_input(const Graph *g, const BuildOptions *opt)
+{
+    bool named = false;
+
+    for (int i = 0; i < g->n_input; i++)
+        named |= named_batch_axis(opt, value(g, g->input[i])) >= 0;
+    return named;
+}
+
+int dpx_batch_role(const dpx_model *m, const dpx_options *o, const char *input)
+{
+    const ValueId id = m && o && input ? graph_find(m->graph, input) : NO_VALUE;
+    const Value *v = has_value(id) && value(m->graph, id)->kind == V_INPUT ? value(m->graph, id) : NULL;
+    const BuildOptions *opt = &((const Options *)o)->build;
+    unsigned axes;
+
+    if (!v)
+        return DPX_ROLE_UNKNOWN;
+    if (v->ordered)
+        return DPX_ROLE_ORDERED;
+    if (!v->shape->rank)
+        return DPX_ROLE_WHOLE;
+    if ((opt->n_batch_input && !names_input(m->graph, opt)) || !known_batch_axes(&axes, m->graph, opt, v))
+        return rival_batch_axis(m->graph, opt, v) >= 0 ? DPX_ROLE_UNSAID : DPX_ROLE_UNKNOWN;
+    if (axes)
+        return only_axis(axes) < 0 ? DPX_ROLE_ORDERED : DPX_ROLE_SAMPLES;
+    return v->may_carry && !opt->n_batch_input ? DPX_ROLE_EITHER : DPX_ROLE_WHOLE;
+}
+
 /* ---- options ---- */
 
 dpx_options *dpx_options_create(void) { return (dpx_options *)options_create(); }
@@ -426,6 +458,16 @@ dpx_status dpx_options_set_class_weights(dpx_options *o, const dpx_tensor *weigh
     NEED(weights, "weights");
     st = api_tensor(&t, weights);
     return (dpx_status)(st ? st : options_set_class_weights((Options *)o, &t));
+}
+
+dpx_status dpx_options_set_role(dpx_options *o, const char *input, int role)
+{
+    NEED(o, "options");
+    NEED(input, "input");
+    if (role != DPX_ROLE_SAMPLES && role != DPX_ROLE_WHOLE)
+        return (dpx_status)FAIL(E_INVALID, "dpx_options_set_role: role %d of '%s', expected samples or whole", role,
+                                input);
+    return (dpx_status)options_set_carries((Options *)o, input, role == DPX_ROLE_SAMPLES);
 }
 
 dpx_status dpx_options_set_target_shape(dpx_options *o, const dpx_tensor *target)

@@ -672,6 +672,8 @@ Status options_copy(Options **out, const Options *o)
         st = options_copy_groups(copy, o);
     if (!st && o->build.class_weights)
         st = options_set_class_weights(copy, o->build.class_weights);
+    for (int i = o->build.n_carry_choice; i-- > 0 && !st;)
+        st = options_set_carries(copy, o->build.carry_choice[i].name, o->build.carry_choice[i].carries);
     if (!st && o->build.target_shape)
         st = options_set_target_shape(copy, o->build.target_shape);
     if (!st)

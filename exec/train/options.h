@@ -73,6 +73,8 @@ Status options_copy(Options **out, const Options *o) CHECKED;
 Status options_set(Options *o, const char *name, const char *value) CHECKED;
 Status options_set_class_weights(Options *o, const Tensor *weights) CHECKED;
 Status options_set_target_shape(Options *o, const Shape *shape) CHECKED;
+/* Of an input that the model leaves open: bits of the axes along which it has samples. */
+Status options_set_carries(Options *o, const char *input, unsigned axes) CHECKED;
 Status options_set_operators(Options *o, dpx_operators *set) CHECKED;
 Status options_set_replication(Options *o, const Replication *r) CHECKED; /* the pattern is copied */
 /* Adds the operators of a shared library, which stays loaded; `to` is an Options. */

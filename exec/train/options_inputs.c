@@ -106,3 +106,19 @@ Status options_add_batch_input(const Setting *r, void *to, const char *value)
     o->build.n_batch_input++;
     return ST_OK;
 }
+
+Status options_set_carries(Options *o, const char *input, unsigned axes)
+{
+    const int n = o->build.n_carry_choice;
+    CarryChoice *grown = ARENA_NEW(o->arena, CarryChoice, n + 1);
+    const char *name = arena_strdup(o->arena, input);
+
+    if (!grown || !name)
+        return FAIL_NOMEM();
+    grown[0] = (CarryChoice){ name, axes }; /* the last word is found first */
+    if (n)
+        memcpy(grown + 1, o->build.carry_choice, (size_t)n * sizeof *grown);
+    o->build.carry_choice = grown;
+    o->build.n_carry_choice = n + 1;
+    return ST_OK;
+}

@@ -10,9 +10,11 @@
 #include "passes/partition/place.h"
 #include "passes/report.h"
 
-static int given_axis(const Value *v, const BuildOptions *opt, const char *symbol)
+static int given_axis(const Graph *g, const Value *v, const BuildOptions *opt, const char *symbol)
 {
-    return opt->n_batch_input ? named_batch_axis(opt, v) : symbol_axis(v->dim_param, v->shape->rank, symbol);
+    unsigned axes;
+
+    return known_batch_axes(&axes, g, opt, v) ? only_axis(axes) : symbol_axis(v->dim_param, v->shape->rank, symbol);
 }
 
 static bool is_target(const Value *v, const BuildOptions *opt)
@@ -49,7 +51,7 @@ static Status find_batch(int64_t *batch, bool *known, const Graph *g, const Buil
     *known = false;
     for (int i = 0; i < g->n_input; i++) {
         const Value *v = value(g, g->input[i]);
-        int axis = given_axis(v, opt, symbol);
+        int axis = given_axis(g, v, opt, symbol);
 
         if (axis < 0)
             continue;
@@ -73,7 +75,7 @@ static Status find_batch(int64_t *batch, bool *known, const Graph *g, const Buil
 static Status choose_axes(int *batch_axis, int64_t *batch, const Graph *g, const BuildOptions *opt, Report *report)
 {
     const char *symbol = opt->n_batch_input ? NULL : find_batch_dim(g, opt).symbol;
-    bool known, by_size = !opt->n_batch_input && !symbol;
+    bool known, by_size = !opt->n_batch_input && !symbol && g->batch_found != BATCH_FOUND;
 
     *batch = 0;
     TRY(check_named(g, opt));
@@ -82,7 +84,7 @@ static Status choose_axes(int *batch_axis, int64_t *batch, const Graph *g, const
         batch_axis[i] = -1;
     for (int i = 0; i < g->n_input && known; i++) {
         const Value *v = value(g, g->input[i]);
-        int axis = given_axis(v, opt, symbol);
+        int axis = given_axis(g, v, opt, symbol);
 
         if (axis < 0 && is_target(v, opt) && (axis = marked_batch_axis(g, opt, v)) >= 0 &&
             v->shape->dim[axis] != *batch)
@@ -92,9 +94,10 @@ static Status choose_axes(int *batch_axis, int64_t *batch, const Graph *g, const
         batch_axis[g->input[i].i] = axis;
         if (axis >= 0)
             TRY(report_note(report, NOTE_INPUT, v->name, "split along axis %d (%s)", axis,
-                            opt->n_batch_input                          ? "as told"
-                            : symbol && given_axis(v, opt, symbol) >= 0 ? symbol
-                                                                        : "it has the batch size"));
+                            opt->n_batch_input                   ? "as told"
+                            : v->dim_param && v->dim_param[axis] ? v->dim_param[axis]
+                            : given_axis(g, v, opt, symbol) >= 0 ? "as the model says"
+                                                                 : "it has the batch size"));
         else
             TRY(report_note(report, NOTE_INPUT, v->name, "given to every device in full"));
     }

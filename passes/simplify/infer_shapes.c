@@ -15,7 +15,7 @@ enum {
     MAX_SETTING_DEPTH = 16
 }; /* bytes of a number that decides a shape; nodes it may come through */
 
-static const InputShape *given_shape(const BuildOptions *opt, const char *name)
+const InputShape *given_shape(const BuildOptions *opt, const char *name)
 {
     for (int i = 0; i < opt->n_input_shape; i++)
         if (!strcmp(opt->input_shape[i].name, name))
@@ -50,9 +50,16 @@ static Status bind_given(Graph *g, Value *v, const InputShape *given, int named)
 
 static void bind_batch(Graph *g, Value *v, const BuildOptions *opt, BatchDim batch)
 {
-    int named = named_batch_axis(opt, v);
+    const int named = named_batch_axis(opt, v);
     Shape s = *v->shape;
+    unsigned axes;
 
+    if (!opt->n_batch_input && known_batch_axes(&axes, g, opt, v)) {
+        for (int i = 0; opt->batch && i < s.rank; i++)
+            s.dim[i] = axes >> i & 1 ? opt->batch : s.dim[i];
+        value_set_shape(g, v, &s);
+        return;
+    }
     for (int i = 0; opt->batch && i < s.rank; i++) {
         bool same_symbol = batch.symbol && symbol(v, i) && !strcmp(symbol(v, i), batch.symbol);
         bool leading =
@@ -139,7 +146,16 @@ static Status check_rivals(const Graph *g, const BuildOptions *opt)
     return problems_fail(&unsaid, E_SHAPE, "which axis of an input is the batch is not said");
 }
 
-/* Inputs that have the batch's name on an axis have one number of samples. */
+static int samples_axis(const Graph *g, const BuildOptions *opt, const Value *v, const char *batch)
+{
+    unsigned axes;
+
+    if (!opt->n_batch_input && known_batch_axes(&axes, g, opt, v))
+        return axes ? __builtin_ctz(axes) : -1;
+    return symbol_axis(v->dim_param, v->shape->rank, batch);
+}
+
+/* Inputs that carry the batch, or have its name on an axis, have one number of samples. */
 static Status check_samples(const Graph *g, const BuildOptions *opt)
 {
     const char *batch = find_batch_dim(g, opt).symbol;
@@ -147,9 +163,9 @@ static Status check_samples(const Graph *g, const BuildOptions *opt)
     Problems wrong = { 0 };
     int at = 0;
 
-    for (int i = 0; batch && i < g->n_input; i++) {
+    for (int i = 0; (batch || g->batch_found == BATCH_FOUND) && i < g->n_input; i++) {
         const Value *v = value(g, g->input[i]);
-        const int axis = symbol_axis(v->dim_param, v->shape->rank, batch);
+        const int axis = samples_axis(g, opt, v, batch);
 
         if (axis < 0)
             continue;
@@ -170,7 +186,7 @@ static Status check_members(const Graph *g, const BuildOptions *opt)
     const int64_t size = opt->batch > 0 ? opt->batch : batch.size;
     Problems wrong = { 0 };
 
-    for (int i = 0; !batch.symbol && !opt->n_batch_input && i < g->n_input; i++) {
+    for (int i = 0; !batch.symbol && !opt->n_batch_input && !g->batch_found && i < g->n_input; i++) {
         const Value *v = value(g, g->input[i]), *with = NULL;
 
         if (!v->member || v->shape->rank < 1 || v->shape->dim[0] == size)
@@ -307,13 +323,17 @@ static Status infer_either(Graph *g, PassCtx *ctx, Node *n)
 }
 
 /* The axis of an input, not its batch's, that the file leaves open; -1: none.  `of`: the input. */
-static int open_axis(const Value **of, const Graph *g, const char *batch)
+static int open_axis(const Value **of, const Graph *g, const BuildOptions *opt)
 {
+    const char *batch = find_batch_dim(g, opt).symbol;
+    unsigned axes;
+
     for (int i = 0; i < g->n_input; i++) {
         const Value *v = *of = value(g, g->input[i]);
 
         for (int k = 0; v->dim_param && k < v->shape->rank; k++)
-            if (v->dim_param[k] && (!batch || strcmp(v->dim_param[k], batch) != 0))
+            if (v->dim_param[k] && (!batch || strcmp(v->dim_param[k], batch) != 0) &&
+                !(known_batch_axes(&axes, g, opt, v) && axes >> k & 1))
                 return k;
     }
     return -1;
@@ -324,7 +344,7 @@ static int open_axis(const Value **of, const Graph *g, const char *batch)
 static Status tell_example(Status st, const Graph *g, const BuildOptions *opt, const Node *n)
 {
     const Value *v;
-    const int axis = st == E_SHAPE ? open_axis(&v, g, find_batch_dim(g, opt).symbol) : -1;
+    const int axis = st == E_SHAPE ? open_axis(&v, g, opt) : -1;
     bool holds = false;
 
     for (int i = 1; axis >= 0 && i < n->n_in; i++)

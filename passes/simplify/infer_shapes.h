@@ -8,6 +8,8 @@
  * (passes/batch_axis.h); 1 when none does. */
 int64_t batch_size(const Graph *g, const BuildOptions *opt);
 
+/* What --input-shape says of the input; NULL: nothing. */
+const InputShape *given_shape(const BuildOptions *opt, const char *name);
 /* The size of the batch that the model's inputs declare; -1: open, or no input carries one. */
 int64_t declared_batch(const Graph *g, const BuildOptions *opt);
 /* E_INVALID: --batch-input names no input, no axis of it, or one whose size is fixed while another's is open. */

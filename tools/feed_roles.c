@@ -1,0 +1,144 @@
+/* Which arrays of a data set hold samples, and which a model takes whole.
+ *
+ * The model says which of its inputs carry the batch (dpx_batch_role).  What it leaves open the array's shape decides:
+ * an array of as many rows as there are samples, for an input that fixes another number, can only be samples. */
+#include <string.h>
+
+#include "graph/base/foreign.h"
+#include "tools/feed.h"
+
+static bool has_target(const Args *a) { return dpx_target(a->options) != DPX_TARGET_NONE; }
+
+static const Array *target_array(const Feed *f, const Args *a)
+{
+    const char *name = args_value(a, "target");
+
+    return has_target(a) ? dataset_find(f->data, name ? name : "target") : NULL;
+}
+
+/* An input whose batch is not said has its samples along the first axis, until shapes are asked for. */
+static int role_of(const Feed *f, const Args *a, const char *input)
+{
+    const int role = dpx_batch_role(f->model, a->options, input);
+
+    return role == DPX_ROLE_UNSAID ? DPX_ROLE_UNKNOWN : role;
+}
+
+/* The first array of an input of this role. */
+static const Array *array_of_role(const Feed *f, const Args *a, int role)
+{
+    for (int i = 0; i < dpx_model_count(f->model, DPX_INPUT); i++) {
+        dpx_info in;
+        const Array *x = dpx_model_info(f->model, DPX_INPUT, i, &in) ? NULL : dataset_find(f->data, in.name);
+
+        if (x && x->rank && !x->describes && role_of(f, a, in.name) == role)
+            return x;
+    }
+    return NULL;
+}
+
+int64_t feed_samples(const Feed *f, const Args *a)
+{
+    const Array *x = array_of_role(f, a, DPX_ROLE_SAMPLES);
+
+    x = x ? x : target_array(f, a);
+    x = x ? x : array_of_role(f, a, DPX_ROLE_UNKNOWN);
+    return x && x->rank ? x->dim[0] : f->data->samples;
+}
+
+/* Has the array the input's shape, as it stands? */
+static bool fits_whole(const dpx_info *in, const Array *x)
+{
+    bool fits = !x->row && (in->rank < 0 || in->rank == x->rank);
+
+    for (int i = 0; fits && i < in->rank; i++)
+        fits = in->dim[i] < 0 || in->dim[i] == x->dim[i];
+    return fits;
+}
+
+/* An array of another number of rows than there are samples: one row is the same for all, and so is an array of the
+ * input's own shape where nothing else tells. */
+static bool is_whole_by_shape(const dpx_info *in, const Array *x, int role, int64_t samples)
+{
+    if (x->dim[0] == samples && x->rank)
+        return false;
+    return fits_whole(in, x) && (role == DPX_ROLE_UNKNOWN ? in->rank >= 0 && in->dim[0] == x->dim[0] : x->dim[0] == 1);
+}
+
+bool feed_is_whole(const Feed *f, const Args *a, const dpx_info *in, const Array *array, int64_t samples,
+                   Problems *wrong)
+{
+    const int role = role_of(f, a, in->name);
+    bool whole;
+
+    if (array->row)
+        return false;
+    if (role == DPX_ROLE_WHOLE || role == DPX_ROLE_ORDERED)
+        return true;
+    whole = role == DPX_ROLE_EITHER ? fits_whole(in, array) || array->dim[0] != samples
+                                    : is_whole_by_shape(in, array, role, samples);
+    if (whole != (role == DPX_ROLE_EITHER) &&
+        dpx_options_set_role(a->options, in->name, whole ? DPX_ROLE_WHOLE : DPX_ROLE_SAMPLES))
+        problems_add(wrong, "%s", dpx_error());
+    return whole;
+}
+
+Status feed_check_samples(Feed *f, const char *source)
+{
+    const Array *first = NULL;
+
+    for (int i = 0; i < f->n; i++) {
+        const Array *a = f->field[i].array;
+
+        if (f->field[i].kind == FIELD_WHOLE)
+            continue;
+        if (!a->rank)
+            return FAIL(E_IO, "%s: array '%s' has no axis of samples", source, a->name);
+        first = first ? first : a;
+        if (a->dim[0] != first->dim[0])
+            return FAIL(
+                E_IO,
+                "%s: array '%s' has %lld sample%s along its first axis, '%s' has %lld; all arrays hold the same "
+                "samples, and hold them along the first axis%s",
+                source, a->name, (long long)a->dim[0], a->dim[0] == 1 ? "" : "s", first->name, (long long)first->dim[0],
+                a->row || first->row ? "" : ", or have their NAME.offsets beside them");
+    }
+    f->data->samples = first ? first->dim[0] : f->data->samples;
+    return ST_OK;
+}
+
+void feed_say_roles(const Feed *f, const Args *a, Progress *log)
+{
+    for (int i = 0; log && i < f->n; i++) {
+        const Field *x = &f->field[i];
+        char line[512];
+
+        if (x->kind == FIELD_WHOLE && x->array->rank && x->array->dim[0] == f->data->samples &&
+            dpx_batch_role(f->model, a->options, x->name) == DPX_ROLE_EITHER) {
+            snprintf(line, sizeof line,
+                     "dpexec: warning: input '%.200s' is given whole to every batch, because it need not grow with the "
+                     "batch; if its %lld rows are the samples, name it and the others that have samples with "
+                     "--batch-input",
+                     x->name, (long long)x->array->dim[0]);
+            foreign_clean(line);
+            progress_line(log, "%s", line);
+        }
+    }
+}
+
+Status feed_check_order(const Feed *f, const Args *a, int64_t batch_size, bool shuffled)
+{
+    for (int i = 0; i < f->n; i++) {
+        const Field *x = &f->field[i];
+        const bool parts = f->data->samples > batch_size;
+
+        if (x->kind != FIELD_WHOLE || dpx_batch_role(f->model, a->options, x->name) != DPX_ROLE_ORDERED ||
+            (!parts && !shuffled))
+            continue;
+        return FAIL(E_INVALID,
+                    "--%s %s: input '%s' tells the samples apart, as an adjacency does, so all of them are one batch "
+                    "in their order: give --no-shuffle and --batch-size %lld",
+                    f->flag, f->source, x->name, (long long)f->data->samples);
+    }
+    return ST_OK;
+}
