@@ -194,7 +194,8 @@ typedef struct {
     DType reduce;         /* of gradients between devices (passes/partition/narrow_sums.c); DT_NONE: their own */
     const SumCost *sum_cost; /* by which it is chosen; NULL: not known */
     BatchNormMode bn;
-    int bn_group; /* BN_SYNC: statistics of so many replicas; 0: of all */
+    int bn_group;    /* BN_SYNC: statistics of so many replicas; 0: of all */
+    int64_t samples; /* of an epoch whose last batch is trained; 0: not known */
     bool bn_unbiased;
     bool bn_clamp;       /* several replicas: max(variance, epsilon) instead of their sum */
     bool file_modes;     /* in inference, operators that training changes are in the mode that the file says */

@@ -247,6 +247,14 @@ Status args_join_outputs(const Args *a, const char *why)
     return outputs_apart(a) ? (Status)dpx_options_set(a->options, "output-device", "0") : ST_OK;
 }
 
+Status args_count(const Args *a, const char *option, int64_t n)
+{
+    char text[24];
+
+    snprintf(text, sizeof text, "%lld", (long long)n);
+    return (Status)dpx_options_set(a->options, option, text);
+}
+
 Status args_int(int64_t *out, const Args *a, const char *name, int64_t fallback, int64_t min, int64_t max)
 {
     const char *text = args_value(a, name);

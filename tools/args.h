@@ -58,6 +58,8 @@ const char *args_nth(const Args *a, const char *name, int index); /* of a repeat
 Status args_list(char **out, const Args *a, const char *name) CHECKED;
 /* The flag's whole number in [min, max], or `fallback` when it was not given. */
 Status args_int(int64_t *out, const Args *a, const char *name, int64_t fallback, int64_t min, int64_t max) CHECKED;
+/* Sets an option of the run to a number. */
+Status args_count(const Args *a, const char *option, int64_t n) CHECKED;
 Status args_real(double *out, const Args *a, const char *name, double fallback) CHECKED;
 /* The nearest to what was typed of the names that were looked at: begins as { 0 }, none. */
 typedef struct {

@@ -259,7 +259,6 @@ static Status read_counts(Run *r)
 {
     const Args *a = r->args;
     int64_t per_epoch, groups, most;
-    char text[32];
 
     TRY(args_int(&r->epochs, a, "epochs", args_has(a, "steps") ? 0 : 1, 1, 1000000000));
     TRY(args_int(&r->steps, a, "steps", 0, 1, INT64_MAX / 2));
@@ -278,8 +277,9 @@ static Status read_counts(Run *r)
     if (!r->epochs)
         r->epochs = r->across_epochs ? (r->steps * r->accumulate + per_epoch - 1) / per_epoch
                                      : (r->steps + groups - 1) / groups;
-    snprintf(text, sizeof text, "%" PRId64, r->steps);
-    return (Status)dpx_options_set(a->options, "total-steps", text);
+    if (!args_has(a, "drop-last") && r->steps * r->accumulate >= per_epoch)
+        TRY(args_count(a, "samples", r->train.data->samples));
+    return args_count(a, "total-steps", r->steps);
 }
 
 static Status open_feed(Run *r, Feed *feed, const char *flag, Progress *log)

@@ -164,6 +164,8 @@ static const Setting table[] = {
     { "total-steps", "N", "0", "where schedules end that do; the command line has it from --epochs or --steps",
       SETTING_OF(Options, total_steps), .max = SETTING_COUNT_MAX, .trains = true, .on_resume = RESUME_TOLD,
       .derived = true },
+    { "samples", "N", "0", "of an epoch whose last batch is trained; the command line has it from --data",
+      SETTING_OF(Options, build.samples), .max = SETTING_COUNT_MAX, .on_resume = RESUME_FREE, .derived = true },
     { "evaluation", NULL, "false", "a trainer plans an evaluation in advance, not a training step; dpexec eval sets it",
       SETTING_OF(Options, evaluation), .on_resume = RESUME_FREE, .derived = true },
     { "accumulate", "K", "1", "batches whose gradients make one optimizer step", SETTING_OF(Options, accumulate),

@@ -109,6 +109,8 @@ static Status run(Graph *g, PassCtx *ctx)
     TRY(partition_decide(&p, g, ctx->opt, ctx->scratch, ctx->report));
     if (ctx->opt->in_force)
         TRY(report_note(ctx->report, NOTE_OTHER, "--compat", "in force are %s", ctx->opt->in_force));
+    if (ctx->opt->mode >= BUILD_TRAIN)
+        TRY(check_statistics(g, &p, ctx->opt, ctx->report, ctx->scratch));
     if (p.replicas == 1) {
         mark_single(g);
         return ST_OK;

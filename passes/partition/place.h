@@ -32,6 +32,8 @@ static inline int replica_like(const Partition *p, int r)
 }
 
 /* Decides which inputs carry the batch (see the .c file) and how it is divided.  Reports the inputs. */
+/* Batch-norms in training whose statistics are of one value per channel: E_SHAPE, or a warning (one_value.c). */
+Status check_statistics(const Graph *g, const Partition *p, const BuildOptions *opt, Report *report, Arena *a) CHECKED;
 Status partition_decide(Partition *out, const Graph *g, const BuildOptions *opt, Arena *a, Report *report) CHECKED;
 
 /* Which device has which replicas, of a partition whose numbers of both are known. */

@@ -52,4 +52,30 @@ for how in "--replicas 1" "--replicas 3" "--devices cpu*2 --replicas 4" "--devic
     trains far 1e-9 far $how
     trains near 1e-5 near --dtype float32 $how
 done
+
+# One value per channel has no variance (rows.onnx: Linear, BatchNorm1d, Relu, Linear): known before the first step.
+"$python" - "$DIR" <<'END'
+import sys, numpy as np
+for n in 11, 12:
+    np.savez(f"{sys.argv[1]}/{n}.npz", x=np.linspace(-1, 1, 4 * n, dtype=np.float32).reshape(n, 4) ** 2, target=np.arange(n) % 3)
+END
+rows() { echo "$dpexec" train "$here/rows.onnx" --loss cross-entropy --threads 1 --out "$DIR/rows-$RANDOM" --data "$DIR/$1.npz" "${@:2}"; }
+none="one value per channel, whose variance does not exist"
+# shellcheck disable=SC2046     # several words
+{
+    refused 1 "in the last batch of an epoch, of 1 sample, there is $none; use --drop-last, or --batch-size 4 or 6" $(rows 11 --batch-size 5)
+    check 'without the last batch' $(rows 11 --batch-size 5 --drop-last)
+    check 'before the last batch' $(rows 11 --batch-size 5 --steps 2)
+    check 'the size that is named' $(rows 11 --batch-size 6)
+    refused 1 "there is $none; use a larger --batch-size" $(rows 12 --batch-size 1 --steps 2)
+    for system in dp ddp; do
+        refused 1 "replica 0 has $none" $(rows 12 --batch-size 4 --replicas 4 --compat $system)
+        refused 1 "of 2 samples, replica 0 has $none" $(rows 12 --batch-size 5 --replicas 2 --compat $system)
+    done
+    for how in '--bn local' '--bn average' '--bn-group 1'; do
+        says "warning: /1/BatchNormalization: replica 0 has one value per channel" $(rows 12 --batch-size 4 --replicas 4 $how)
+    done
+    says "trained 3 steps" $(rows 12 --batch-size 4 --replicas 4 --bn-group 2)
+    check 'statistics of two replicas: no warning' test "$($(rows 12 --batch-size 4 --replicas 4 --bn-group 2) 2>&1 | grep -c 'one value per channel')" = 0
+}
 finish
