@@ -404,11 +404,12 @@ int dpx_batch_role(const dpx_model *m, const dpx_options *o, const char *input)
 {
     const ValueId id = m && o && input ? graph_find(m->graph, input) : NO_VALUE;
     const Value *v = has_value(id) && value(m->graph, id)->kind == V_INPUT ? value(m->graph, id) : NULL;
-    const BuildOptions *opt = &((const Options *)o)->build;
+    const BuildOptions *opt;
     unsigned axes;
 
     if (!v)
         return DPX_ROLE_UNKNOWN;
+    opt = &((const Options *)o)->build;
     if (v->ordered)
         return DPX_ROLE_ORDERED;
     if (!v->shape->rank)

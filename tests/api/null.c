@@ -62,6 +62,9 @@ typedef struct {
     X(weights_data, "has no data", dpx_options_set_class_weights(a->o, &a->bad))                                       \
     X(target_options, "target_shape: options", dpx_options_set_target_shape(NULL, &a->b.tensor[1]))                    \
     X(target_tensor, "target_shape: target", dpx_options_set_target_shape(a->o, NULL))                                 \
+    X(role_options, "set_role: options", dpx_options_set_role(NULL, "x", DPX_ROLE_WHOLE))                              \
+    X(role_input, "set_role: input", dpx_options_set_role(a->o, NULL, DPX_ROLE_WHOLE))                                 \
+    X(role_role, "role 7", dpx_options_set_role(a->o, "x", 7))                                                         \
     X(operators_out, "dpx_operators_create: out", dpx_operators_create(NULL))                                          \
     X(operators_set, "dpx_operators_add: operators", dpx_operators_add(NULL, NULL))                                    \
     X(operators_options, "set_operators: options", dpx_options_set_operators(NULL, NULL))                              \
@@ -286,6 +289,7 @@ static void test_harmless(void)
     CU_ASSERT(!dpx_graph_constant(NULL, NULL) && !dpx_graph_number(NULL, 0, 1) && !dpx_graph_tensor(NULL, 0, NULL));
     CU_ASSERT(!dpx_graph_emit(NULL, "", "Neg", NULL, 0, NULL, 0));
     CU_ASSERT(!dpx_batch_axis(NULL, NULL, NULL) && !dpx_batch_splits(NULL, o, "x"));
+    CU_ASSERT_EQUAL(dpx_batch_role(NULL, o, "x"), DPX_ROLE_UNKNOWN);
     CU_ASSERT(!dpx_model_is_step(NULL) && !dpx_model_count(NULL, DPX_INPUT) && !dpx_trainer_replicas(NULL) &&
               isnan(dpx_trainer_group_lr(NULL, 0, 1)) && isnan(dpx_trainer_group_norm(NULL, 0)) &&
               isnan(dpx_trainer_group_scale(NULL, 0)) && !dpx_trainer_group_skipped(NULL, 0));
