@@ -16,6 +16,7 @@ const Pass *const pipeline[] = {
     &pass_part_losses,        /* likewise; before take-turns and criterion, which take outputs for losses */
     &pass_infer_shapes,       /* everything below needs shapes */
     &pass_keep_buffers,       /* before parameters are found among what is constant */
+    &pass_straight_through,   /* what lies behind quantisers is found to be a parameter */
     &pass_find_parameters,    /* parameters must be state before constants are folded */
     &pass_follow_file,        /* likewise; once parameters are known, which are state already */
     &pass_read_means,         /* likewise; before anything is decided of a state by its name */
@@ -68,15 +69,16 @@ const Pass *const pipeline[] = {
 const int pipeline_len = sizeof pipeline / sizeof *pipeline;
 
 const Pass *const model_passes[] = {
-    &pass_stop_gradient, /* before others give values and readers other names */
-    &pass_buffers,       /* likewise */
-    &pass_unmerge,       /* before untie: nodes that a simplifier made one of are several again, each with its own
-                          * tensors */
-    &pass_untie,         /* what is one tensor in the file may be several, each with its own readers */
-    &pass_tie_twins,     /* behind untie, whose copies are no twins */
-    &pass_refold,        /* behind tie-twins, which knows transposes by their numbers alone */
-    &pass_find_batch,    /* before rebatch, which takes what carries the batch to other sizes */
-    &pass_rebatch,       /* last: what it emits need not be looked through */
+    &pass_stop_gradient,   /* before others give values and readers other names */
+    &pass_buffers,         /* likewise */
+    &pass_unmerge,         /* before untie: nodes that a simplifier made one of are several again, each with its own
+                            * tensors */
+    &pass_untie,           /* what is one tensor in the file may be several, each with its own readers */
+    &pass_tie_twins,       /* behind untie, whose copies are no twins */
+    &pass_refold,          /* behind tie-twins, which knows transposes by their numbers alone */
+    &pass_integer_weights, /* behind all, which know tensors by their file */
+    &pass_find_batch,      /* before rebatch, which takes what carries the batch to other sizes */
+    &pass_rebatch,         /* last: what it emits need not be looked through */
 };
 const int model_passes_len = sizeof model_passes / sizeof *model_passes;
 

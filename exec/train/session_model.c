@@ -4,6 +4,7 @@
 #include "exec/run/interp.h"
 #include "exec/train/internal.h"
 #include "graph/op.h"
+#include "passes/model/integer_weights.h"
 
 /* The state's present value in the type that the model gave it; NULL unless `wanted`. */
 static Status present_value(Tensor **out, Arena *a, const States *states, const State *st, DType dtype, bool wanted)
@@ -81,6 +82,8 @@ Status session_model(Graph **out, Session *s, const Graph *given, const char *su
         if (!(st = present_value(&t, g->arena, s->states, state, v->dtype, out != NULL)) && t)
             v->init = t;
     }
+    if (!st && out)
+        st = integer_weights_write(g);
     if (st || !out)
         graph_free(g);
     else

@@ -3,7 +3,10 @@
  * real = (quantised - zero_point) * scale.  Products of 8-bit integers are added exactly: in int32 for matrices, in
  * float64 for convolutions (sums stay far below 2^53).  Scales and zero points are per tensor, per element of an axis,
  * or per block of an axis. */
+#include <math.h>
+
 #include "graph/grad.h"
+#include "graph/ops/quantize.h"
 #include "graph/ops/window.h"
 
 /* ---- parameters ---- */
@@ -167,9 +170,11 @@ static DType quantized_type(const Graph *g, const Node *n)
                                          : DT_UINT8;
 }
 
-/* x / scale is rounded to this type. */
+/* x / scale is rounded to this type.  In a network that is computed in float64 nothing is rounded to less. */
 static DType division_type(const Graph *g, const Node *n)
 {
+    if (in_value(g, n, 0)->dtype == DT_FLOAT64)
+        return DT_FLOAT64;
     return node_int(n, "precision") ? (DType)node_int(n, "precision") : in_value(g, n, 1)->dtype;
 }
 
@@ -275,6 +280,119 @@ DEFINE_OP(QuantizeLinear, LINEAR, .dtypes = DTYPES_FLOAT | DTYPE_BIT(DT_INT32), 
 DEFINE_OP(DequantizeLinear, LINEAR, .dtypes = DTYPES_INT | DTYPES_SMALL, .infer = infer_dequantize,
           .lower = lower_dequantize, .respell = respell_dequantize, .attrs = (const AttrDecl[]){ LINEAR_ATTRS, { 0 } },
           .doc = "(x - zero_point) * scale");
+
+/* ---- the range of a QuantizeLinear ---- */
+
+static Status infer_range(Graph *g, Node *n)
+{
+    Along along;
+
+    TRY(along_of(&along, g, n));
+    TRY(check_float(g, n, 1));
+    TRY(check_param(g, n, 1, in_value(g, n, 0)->shape, along));
+    if (has_in(n, 2))
+        TRY(check_param(g, n, 2, in_value(g, n, 0)->shape, along));
+    set_out(g, n, 0, DT_BOOL, in_value(g, n, 0)->shape);
+    return ST_OK;
+}
+
+static Status lower_range(Graph *g, Node *n)
+{
+    const DType t = division_type(g, n), working = working_type(t);
+    Shape x = *in_value(g, n, 0)->shape;
+    ValueId q, low;
+    Along along;
+
+    if (!inputs_known(g, n))
+        return ST_OK;
+    TRY(along_of(&along, g, n));
+    q = EMIT(g, Div, NULL, emit_cast(g, n->in[0], t), param(g, n->in[1], t, &x, along));
+    q = EMIT(g, Round, NULL, emit_cast(g, q, working));
+    if (has_in(n, 2))
+        q = EMIT(g, Add, NULL, q, param(g, n->in[2], working, &x, along));
+    low = EMIT(g, GreaterOrEqual, NULL, q, emit_scalar(g, working, node_float(n, "low")));
+    q = EMIT(g, LessOrEqual, NULL, q, emit_scalar(g, working, node_float(n, "high")));
+    graph_replace(g, n->out[0], EMIT(g, And, NULL, low, q));
+    return g->status;
+}
+
+DEFINE_OP(QuantizesWithin, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 3, .out_min = 1, .out_max = 1,
+          .dtypes = DTYPES_FLOAT, .infer = infer_range, .lower = lower_range, .grad = grad_none,
+          .attrs = (const AttrDecl[]){ LINEAR_ATTRS,
+                                       { "precision", A_INT, .range = R_DTYPE },
+                                       { "low", A_FLOAT, .f = 0 },
+                                       { "high", A_FLOAT, .f = 0 },
+                                       { 0 } },
+          .doc = "(x, scale, zero point): low <= round(x / scale) + zero point <= high");
+
+/* ---- constants ---- */
+
+/* Which element of a parameter belongs to element i of x. */
+static int64_t param_at(const Shape *p, const Shape *x, Along along, int64_t i)
+{
+    int64_t inner = 1, at = 0, stride = 1;
+
+    if (shape_numel(p) == 1)
+        return 0;
+    for (int k = along.axis + 1; k < x->rank; k++)
+        inner *= x->dim[k];
+    if (p->rank == 1)
+        return i / inner % x->dim[along.axis];
+    for (int k = x->rank; k-- > 0; i /= x->dim[k]) {
+        const int64_t place = i % x->dim[k];
+
+        at += (k == along.axis ? place / along.block : place) * stride;
+        stride *= p->dim[k];
+    }
+    return at;
+}
+
+static double zero_at(const Graph *g, const Node *n, const Shape *x, Along along, int64_t i)
+{
+    const Tensor *zero = in_const(g, n, 2);
+
+    return zero ? tensor_float(zero, param_at(&zero->shape, x, along, i)) : 0;
+}
+
+Status quantize_constant(Tensor **out, Arena *a, const Graph *g, const Node *n)
+{
+    const Tensor *x = in_const(g, n, 0), *scale = in_const(g, n, 1);
+    const DType t = quantized_type(g, n);
+    double range[2];
+    Along along;
+    Tensor *q;
+
+    TRY(along_of(&along, g, n));
+    quantized_range(range, t);
+    if (!(q = tensor_create(a, t, &x->shape)))
+        return FAIL_NOMEM();
+    for (int64_t i = 0; i < tensor_numel(x); i++) {
+        const double s = tensor_float(scale, param_at(&scale->shape, &x->shape, along, i)), v = tensor_float(x, i) / s;
+        double r = rint(division_type(g, n) == DT_FLOAT64 ? v : (float)v) + zero_at(g, n, &x->shape, along, i);
+
+        r = r < range[0] ? range[0] : r > range[1] ? range[1] : r;
+        tensor_set_int(q, i, isnan(r) ? 0 : (int64_t)r);
+    }
+    *out = q;
+    return ST_OK;
+}
+
+Status dequantize_constant(Tensor **out, Arena *a, const Graph *g, const Node *n)
+{
+    const Tensor *q = in_const(g, n, 0), *scale = in_const(g, n, 1);
+    Along along;
+    Tensor *x;
+
+    TRY(along_of(&along, g, n));
+    if (!(x = tensor_create(a, dequantized_type(g, n), &q->shape)))
+        return FAIL_NOMEM();
+    for (int64_t i = 0; i < tensor_numel(q); i++)
+        tensor_set_float(x, i,
+                         (tensor_float(q, i) - zero_at(g, n, &q->shape, along, i)) *
+                             tensor_float(scale, param_at(&scale->shape, &q->shape, along, i)));
+    *out = x;
+    return ST_OK;
+}
 
 /* ---- DynamicQuantizeLinear ---- */
 

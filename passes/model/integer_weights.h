@@ -1,0 +1,11 @@
+/* Weights that a file holds as integers, and that are trained as floats. */
+#ifndef DPX_INTEGER_WEIGHTS_H
+#define DPX_INTEGER_WEIGHTS_H
+
+#include "graph/graph.h"
+
+/* Weights that the pass integer-weights made floats of become integers again, under their names: for a model that is
+ * written. */
+Status integer_weights_write(Graph *g) CHECKED;
+
+#endif
