@@ -199,7 +199,7 @@ static Status find_keys(Untie *u, Edge *e, uint32_t n, const char *name)
         const char *place = like_home ? NULL : place_name(reader, e[i].in);
 
         e[i].by_name = e[i].in < reader->n_read_as && reader->read_as[e[i].in];
-        e[i].told = u->meant[&e[i] - u->edge].name != NULL;
+        e[i].told = !e[i].by_name && u->meant[&e[i] - u->edge].name;
         if (e[i].told)
             e[i].key = u->meant[&e[i] - u->edge].name;
         else if (e[i].by_name)

@@ -220,6 +220,12 @@ def norms():
     case("Gelu, tanh", '%y = Gelu(%a) {approximate="tanh"}', lambda a: F.gelu(a, approximate="tanh"), draw(6))
 
 
+def encoded():
+    at = torch.tensor([2, 0, 3, 2, -1])
+    case("OneHot, its two values", "%y = OneHot(%i, %d, %a) {axis=0}", lambda a: (F.one_hot(at % 4, 4) * (a[1] - a[0]) + a[0]).T, draw(2),
+         constants=[ints("i", at.tolist()), ints("d", 4)])
+
+
 def loops():
     def scanned(s, x, y):
         rows = []
@@ -250,5 +256,5 @@ def attention():
 
 
 if __name__ == "__main__":
-    for group in spectra, resized, sampled, windows, axes, picked, products, norms, loops, attention:
+    for group in spectra, resized, sampled, windows, axes, picked, products, norms, loops, attention, encoded:
         group()
