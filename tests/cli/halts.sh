@@ -57,10 +57,10 @@ done
 sed -E "s/ (All[A-Za-z]*|ReduceScatter) .*/ \1/; s/ state '[^']*' is in pieces that all processes read together/ state/" "$DIR/places" |
     awk '{ at = $1; sub("[0-9]+ ", ""); if (!seen[$0]++) print at, $0 }' >"$DIR/kinds"
 cat >"$DIR/expected" <<'END'
+comparing how the processes were started
 the check of --data
 the digest of --data
 the check of --val
-comparing how the processes were started
 the threads of devices
 the sizes of devices
 whether the run goes on after step 0
