@@ -337,4 +337,11 @@ check "within 20 MB of files" bombed "idx:$DIR/long.gz,$DIR/la" "unpacks to more
 npy "$DIR/w3.npy" '<f4' '(3,)' <(head -c 12 /dev/zero)
 bad "class" "$digits" --class-weights "$DIR/w3.npy"
 bad "none.npy" "$digits" --class-weights "$DIR/none.npy"
+# Arrays that the model reads as samples have one length.
+"${PYTHON:-/usr/bin/python3}" - "$DIR" <<'PY'
+import sys, numpy as np
+np.savez(f"{sys.argv[1]}/uneven.npz", x=np.zeros((12, 64), np.float32), target=np.zeros(11, np.int64))
+PY
+refused 1 "array 'target' has 11 samples along its first axis, 'x' has 12" "$dpexec" models/mlp.onnx --data "$DIR/uneven.npz" --loss cross-entropy \
+    --batch-size 4
 finish

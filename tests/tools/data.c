@@ -95,7 +95,9 @@ static void test_folder(void)
     CU_ASSERT_EQUAL(floats[3], 0x0203);
     dataset_free(d);
     write_npy("z.npy", "{'descr': '|u1', 'fortran_order': False, 'shape': (4,), }\n", 4);
-    CHECK_FAILS(E_IO, "4 samples", dataset_open(&d, folder, plain));
+    CHECK_OK(dataset_open(&d, folder, plain)); /* a model may take it whole (tools/feed_roles.c) */
+    CU_ASSERT_EQUAL(dataset_find(d, "z")->dim[0], 4);
+    dataset_free(d);
     remove_folder();
 }
 
@@ -303,7 +305,7 @@ static void test_bad_npy(void)
     refuse_npy("not a description", "{'descr': '<f4', 'fortran_order': False}\n", 12);
     refuse_npy("not a description", "{'descr': '<f4', 'fortran_order': False, 'shape': (-3,), }\n", 12);
     refuse_npy("not a description", "{'descr': '<f4', 'fortran_order': False, 'shape': (1,1,1,1,1,1,1,1,1), }\n", 4);
-    refuse_npy("no axis of samples", "{'descr': '<f4', 'fortran_order': False, 'shape': (), }\n", 4);
+    refuse_npy("there are no samples", "{'descr': '<f4', 'fortran_order': False, 'shape': (), }\n", 4);
     refuse_npy("there are no samples", "{'descr': '<f4', 'fortran_order': False, 'shape': (0, 2), }\n", 0);
     n = make_npy(file, "{'descr': '<f4', 'fortran_order': False, 'shape': (3,), }\n", 12);
     for (size_t i = 1; i < n; i++) {
@@ -359,7 +361,8 @@ static void test_idx(void)
     CHECK_FAILS(E_IO, "images", open_pair(&d, plain));
     write_file("images", images, sizeof images);
     write_file("labels", "\0\0\10\1\0\0\0\3abc", 11);
-    CHECK_FAILS(E_IO, "3 samples", open_pair(&d, plain));
+    CHECK_OK(open_pair(&d, plain)); /* who reads both as samples tells them apart (tools/feed_roles.c) */
+    dataset_free(d);
     CHECK_FAILS(E_INVALID, "IMAGES,LABELS", dataset_open(&d, "idx:one", plain));
     remove_folder();
 }

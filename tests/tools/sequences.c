@@ -222,7 +222,8 @@ static void test_refused(void)
     CHECK_FAILS(E_IO, "'x' of rank 1 has no axis of positions", open_folder(&d));
     remove_array("x.lengths");
     WRITE("y", "f4", "(2,)", float, 1, 2);
-    CHECK_FAILS(E_IO, "or have their NAME.offsets beside them", open_folder(&d));
+    CHECK_OK(open_folder(&d)); /* one of them may be taken whole (tools/feed_roles.c) */
+    dataset_free(d);
     remove_folder();
 }
 
