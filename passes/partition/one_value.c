@@ -5,6 +5,7 @@
 #include "passes/report.h"
 
 typedef struct {
+    const Graph *g;
     const BuildOptions *opt;
     const Partition *p;
     Arena *arena;
@@ -68,13 +69,15 @@ static Status suggest(char text[64], const Layer *l, int64_t batch)
 static Status tell(const Layer *l, Report *report, int replica, const char *when, const char *way)
 {
     const bool all = l->group >= l->p->replicas;
-    char whose[48] = "there is";
+    char whose[48] = "the whole batch has";
 
     if (!all)
         snprintf(whose, sizeof whose, "replica %d has", replica);
+    else if (*when)
+        snprintf(whose, sizeof whose, "there is");
     if (all || l->opt->in_force)
-        return FAIL(E_SHAPE, "%s: %s%s one value per channel, whose variance does not exist%s", l->n->name, when, whose,
-                    way);
+        return FAIL(E_SHAPE, "%s: %s%s one value per channel, whose variance does not exist%s", node_text(l->g, l->n),
+                    when, whose, way);
     return report_note(report, NOTE_NUMBERS, l->n->name,
                        "%s%s one value per channel, whose variance is 0: it is trained on no signal%s; --bn sync takes "
                        "the values of all replicas",
@@ -114,7 +117,7 @@ Status check_statistics(const Graph *g, const Partition *p, const BuildOptions *
 
         if (!x || !shape_known(x) || x->rank < 2 || !batch || !x->dim[1] || shape_numel(x) / x->dim[1] % batch)
             continue;
-        TRY(check_layer(&(Layer){ opt, p, a, n,
+        TRY(check_layer(&(Layer){ g, opt, p, a, n,
                                   node_int(n, "group")  ? (int)node_int(n, "group")
                                   : node_int(n, "sync") ? p->replicas
                                                         : 1,

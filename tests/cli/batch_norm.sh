@@ -67,7 +67,7 @@ none="one value per channel, whose variance does not exist"
     check 'without the last batch' $(rows 11 --batch-size 5 --drop-last)
     check 'before the last batch' $(rows 11 --batch-size 5 --steps 2)
     check 'the size that is named' $(rows 11 --batch-size 6)
-    refused 1 "there is $none; use a larger --batch-size" $(rows 12 --batch-size 1 --steps 2)
+    refused 1 "the whole batch has $none; use a larger --batch-size" $(rows 12 --batch-size 1 --steps 2)
     for system in dp ddp; do
         refused 1 "replica 0 has $none" $(rows 12 --batch-size 4 --replicas 4 --compat $system)
         refused 1 "of 2 samples, replica 0 has $none" $(rows 12 --batch-size 5 --replicas 2 --compat $system)

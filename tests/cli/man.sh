@@ -39,7 +39,7 @@ check "graph-transform: the page that was built is current" cmp "$DIR/page" "$bu
 
 # Every option of a run is in args.json, by the name that the help has; also those that the command line derives.
 "$dpexec" models/mlp.onnx --data tests/oracle/data/digits.npz --loss cross-entropy --batch-size 10 --steps 1 --threads 1 --quiet --out "$DIR/run"
-"$dpexec" train --help | sed -n '/^The run:/,$s/^  --\([a-z0-9-]*\).*/\1/p' | { cat; printf "%s\n" evaluation total-steps; } | sort >"$DIR/options"
+"$dpexec" train --help | sed -n '/^The run:/,$s/^  --\([a-z0-9-]*\).*/\1/p' | { cat; printf "%s\n" evaluation samples total-steps; } | sort >"$DIR/options"
 check "the run has options" test "$(wc -l <"$DIR/options")" -ge 30
 sed -n '/"options": {/,/}/s/^ *"\([a-z0-9-]*\)": .*/\1/p' "$DIR/run/args.json" | grep -vx options | sort >"$DIR/in_json"
 check "args.json holds them all" diff "$DIR/options" "$DIR/in_json"
