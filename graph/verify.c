@@ -223,8 +223,8 @@ static Status check_update(Check *c, Update u)
     c->seen[u.state.i] = true;
     if (!c->defined[u.next.i])
         return BROKEN("state '%s' is updated by '%s', which nothing defines", s->name, next->name);
-    if (s->kind == V_CONST)
-        return ST_OK; /* a model's, whose types may not be known */
+    if (s->kind == V_CONST || next->dtype == DT_NONE)
+        return ST_OK; /* a model's, whose types may not be known yet */
     if (s->dtype != next->dtype || !shape_eq(s->shape, next->shape))
         return BROKEN("state '%s' %s%s is updated by '%s' %s%s", s->name, dtype_name(s->dtype), shape_text(s->shape, a),
                       next->name, dtype_name(next->dtype), shape_text(next->shape, b));
