@@ -8,12 +8,13 @@
 enum { MAX_FOLDED = 1 << 24 };
 
 /* The input that the node passes through unchanged, or NO_VALUE.  What makes a batch of one sample out of something
- * that all samples share stays, so that the gradients of all samples are added there as those of more samples are. */
+ * that all samples share stays, so that the gradients of all samples are added there as those of more samples are; and
+ * so does the gate of a branch, which stops the gradient of one that is not taken. */
 static ValueId passed_through(const Graph *g, const Node *n)
 {
     const Value *x, *y;
 
-    if (!n->op->same || n->op->flags & OPF_ZERO_GRAD || !has_value(n->in[0]))
+    if (!n->op->same || n->op->branch || n->op->flags & OPF_ZERO_GRAD || !has_value(n->in[0]))
         return NO_VALUE;
     x = value(g, n->in[0]);
     y = value(g, n->out[0]);
