@@ -174,7 +174,9 @@ static Verdict judge_by_rules(const Parameters *p, const Facts *f, bool normalis
     if (judge_looks(&verdict, f))
         return verdict;
     if (f->reach == REACH_COLOUR && !named)
-        return FIXED("few numbers that meet the input before any weights: mean or deviation of colours");
+        return f->meaning == MEANS_BUFFER || in_node(f->v) || (f->numel == 1 && f->form != NAME_KEY)
+                   ? FIXED("few numbers that meet the input before any weights: mean or deviation of colours")
+                   : GUESS(false, "few numbers that meet the input before any weights: mean or deviation of colours");
     if (f->numel == 1)
         return judge_number(f);
     if (f->meaning == MEANS_BUFFER && !(f->reach & REACH_NORM))

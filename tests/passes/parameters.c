@@ -193,6 +193,21 @@ static const char group_norm[] =
     "%u = Unsqueeze(%g.weight, %axes)\n %v = Unsqueeze(%g.bias, %axes)\n %s = Mul(%m, %u)\n %y = Add(%s, %v)\n output "
     "\"y\" = %y }";
 
+/* A learned gain of the input has the place of a normalisation's deviation. */
+static void test_colours(void)
+{
+    const char *model = "graph \"g\" { input %x : float32[4,3]\n const %mean : float32[3] = {1,2,3}\n"
+                        "const %gain : float32[3] = {0.5,1.25,-0.75}\n const %std : float32[3] = {4,5,6}\n"
+                        "const %w : float32[3,2] = {1,2,3,4,5,6}\n %c = Sub(%x, %mean)\n %d = Div(%c, %std)\n"
+                        "%e = Mul(%d, %gain)\n %y = MatMul(%e, %w)\n output \"y\" = %y }";
+    const Mark literal[] = { { "gain", ORIGIN_NODE, SAID_NOTHING, NULL }, { NULL, 0, 0, NULL } };
+    const Mark said[] = { { "gain", ORIGIN_INITIALIZER, SAID_PARAMETER, NULL }, { NULL, 0, 0, NULL } };
+
+    check(model, "pytorch", NULL, "mean- std- gain-? w+?");
+    check(model, "pytorch", literal, "mean- std- gain- w+?");
+    check(model, "pytorch", said, "mean- std- gain+ w+");
+}
+
 static void test_origin(void)
 {
     const Mark nodes[] = { { "one", ORIGIN_NODE, SAID_NOTHING, NULL },
@@ -544,9 +559,9 @@ static void test_summary(void)
     report_free(r);
 }
 
-DEFINE_SUITE(parameters, { "reach", test_reach }, { "origin", test_origin }, { "values", test_values },
-             { "steps", test_steps }, { "scale", test_scale }, { "said", test_said }, { "folded", test_folded },
-             { "patterns", test_patterns }, { "state_dict", test_state_dict }, { "name_list", test_name_list },
-             { "exporter", test_exporter }, { "padding", test_padding }, { "summary", test_summary },
-             { "norms as formulas", test_norm_formulas }, { "unreached", test_unreached },
+DEFINE_SUITE(parameters, { "reach", test_reach }, { "colours", test_colours }, { "origin", test_origin },
+             { "values", test_values }, { "steps", test_steps }, { "scale", test_scale }, { "said", test_said },
+             { "folded", test_folded }, { "patterns", test_patterns }, { "state_dict", test_state_dict },
+             { "name_list", test_name_list }, { "exporter", test_exporter }, { "padding", test_padding },
+             { "summary", test_summary }, { "norms as formulas", test_norm_formulas }, { "unreached", test_unreached },
              { "loss weights", test_loss_weights });
