@@ -81,17 +81,41 @@ static inline bool conv_nonsense(const GpuConv *c)
     return (c->kind != CONV_FORWARD && c->bias) || (c->relu && !c->bias) || (c->add && !c->relu);
 }
 
-/* O = softmax(scale * Q K^T + mask) V per batch and head; Q, O [B, Tq, H, D], K, V [B, Tk, H, D] dense: as a projection
- * of tokens leaves them, so that nothing is transposed.  The forward writes the log-sum-exp of each row, [B, H, Tq]
- * float32, which the backward reads. */
+/* O = softmax(scale * Q K^T + mask) V per batch and head.  Q and O have Tq tokens, K and V Tk, each with H heads of
+ * depth D.  `heads` says where the heads stand, so that nothing is transposed or cut out of a wider tensor; dQ, dK, dV
+ * and dO stand as Q, K, V and O.  The forward writes the log-sum-exp of each row, [B, H, Tq] float32, which the
+ * backward reads.
+ */
+typedef struct {
+    int64_t batch, token, head; /* elements from one to the next; those of a head's depth are neighbours */
+} GpuHeads;
 typedef struct {
     DType dtype;
     int64_t b, h, tq, tk, d;
+    GpuHeads heads[4]; /* by ATT_Q, ATT_K, ATT_V, ATT_O */
     double scale;
     bool causal; /* column j is seen from row i only when j <= i */
     bool backward;
 } GpuAttention;
 enum { ATT_Q, ATT_K, ATT_V, ATT_O, ATT_STATS, ATT_DO, ATT_DQ, ATT_DK, ATT_DV, ATT_BUFFERS };
+
+static inline int64_t attention_tokens(const GpuAttention *a, int i)
+{
+    return i == ATT_K || i == ATT_V ? a->tk : a->tq;
+}
+/* The heads of a tensor [B, T, H, D] without gaps, for `i` of ATT_Q to ATT_O. */
+static inline GpuHeads attention_dense(const GpuAttention *a, int i)
+{
+    GpuHeads dense = { attention_tokens(a, i) * a->h * a->d, a->h * a->d, a->d };
+
+    return dense;
+}
+static inline bool attention_is_dense(const GpuAttention *a, int i)
+{
+    const GpuHeads dense = attention_dense(a, i), *h = &a->heads[i];
+
+    return h->batch == dense.batch && h->token == dense.token && h->head == dense.head;
+}
 
 typedef struct CudaDriver {
     Runtime runtime; /* first: a Runtime of name "cuda" is a CudaDriver */

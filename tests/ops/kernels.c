@@ -423,10 +423,8 @@ static Status check_refused(Check *k, const Eval *e, const Kernel *kernel, doubl
         const OpDef *op;
         const char *what;
     } refused[] = {
-        { &op_Product, "sums" },
-        { &op_Product, "epilogues" },
-        { &op_Gemm, "epilogues" },
-        { &op_ConvRelu, "relu" },
+        { &op_Product, "sums" },  { &op_Product, "epilogues" },       { &op_Gemm, "epilogues" },
+        { &op_ConvRelu, "relu" }, { &op_PackedAttention, "strides" }, { &op_PackedAttentionGrad, "strides" },
     };
     Status st = ST_OK;
 

@@ -244,7 +244,25 @@ static bool plan_attention(const CudaDriver *driver, GpuDevice *d, const GpuAtte
     return true;
 }
 
-/* GPT-2 124M: 12 heads of depth 64, 1024 tokens.  Plans come back from the cache on disk as they were. */
+/* GPT-2 124M: 12 heads of depth 64, 1024 tokens, with Q, K and V in tensors of their own. */
+static GpuAttention attention_of_gpt2(bool backward)
+{
+    GpuAttention a = { .dtype = DT_BFLOAT16,
+                       .b = 4,
+                       .h = 12,
+                       .tq = 1024,
+                       .tk = 1024,
+                       .d = 64,
+                       .scale = 0.125,
+                       .causal = true,
+                       .backward = backward };
+
+    for (int i = ATT_Q; i <= ATT_O; i++)
+        a.heads[i] = attention_dense(&a, i);
+    return a;
+}
+
+/* Plans come back from the cache on disk as they were. */
 static void test_gpt2(void)
 {
     const CudaDriver *driver = plugin_driver();
@@ -254,15 +272,7 @@ static void test_gpt2(void)
     if (!driver || !folder_make(&cache))
         return;
     for (int i = 0; i < 2 * n_device; i++) {
-        GpuAttention a = { .dtype = DT_BFLOAT16,
-                           .b = 4,
-                           .h = 12,
-                           .tq = 1024,
-                           .tk = 1024,
-                           .d = 64,
-                           .scale = 0.125,
-                           .causal = true,
-                           .backward = i % 2 };
+        const GpuAttention a = attention_of_gpt2(i % 2);
         size_t first = 1, second = 2;
 
         for (int again = 0; again < 2; again++) {
@@ -276,6 +286,35 @@ static void test_gpt2(void)
     }
     CU_ASSERT_EQUAL(planned, 2 * 2 * n_device);
     folder_remove(&cache);
+}
+
+/* Q, K and V in one tensor, [B, T] or [T, B] rows of [3, H, D] or [H, 3, D]: the same engine, by its workspace, which
+ * the cache does not mistake for another's. */
+static void test_packed(void)
+{
+    const CudaDriver *driver = plugin_driver();
+
+    for (int i = 0; driver && i < 2 * count_capabilities(); i++) {
+        GpuDevice *d = plugin_device(driver, plugin_capabilities[i / 2], NULL);
+        const GpuAttention dense = attention_of_gpt2(i % 2);
+        size_t workspace = 0, packed = 1;
+
+        if (!d || !plan_attention(driver, d, &dense, &workspace))
+            return;
+        for (int form = 0; form < 4; form++) {
+            const int64_t head = form & 1 ? 3 * dense.d : dense.d, row = 3 * dense.h * dense.d;
+            const bool tokens_first = form & 2;
+            GpuAttention a = dense;
+
+            for (int t = ATT_Q; t <= ATT_V; t++)
+                a.heads[t] = (GpuHeads){ tokens_first ? row : row * a.tk, tokens_first ? row * a.b : row, head };
+            if (tokens_first)
+                a.heads[ATT_O] = (GpuHeads){ a.h * a.d, a.b * a.h * a.d, a.d };
+            CU_ASSERT(plan_attention(driver, d, &a, &packed));
+            CU_ASSERT_EQUAL(packed, workspace);
+        }
+        driver->runtime.close(d);
+    }
 }
 
 static void test_attention_refused(void)
@@ -298,7 +337,8 @@ static void test_attention_refused(void)
 static bool by_cudnn(const Node *n)
 {
     return n->op == &op_Conv || n->op == &op_ConvRelu || n->op == &op_ConvGradInput || n->op == &op_ConvGradWeight ||
-           n->op == &op_ScaledDotProductAttention || n->op == &op_ScaledDotProductAttentionGrad;
+           n->op == &op_ScaledDotProductAttention || n->op == &op_ScaledDotProductAttentionGrad ||
+           n->op == &op_PackedAttention || n->op == &op_PackedAttentionGrad;
 }
 
 /* How many nodes were prepared; -1 after a failed check. */
@@ -382,5 +422,5 @@ static void test_models(void)
 
 DEFINE_SUITE(cudnn, { "every convolution of ResNet-50", test_resnet50 }, { "other kinds of convolution", test_kinds },
              { "convolutions with Relu", test_relu }, { "convolutions that are refused", test_refused },
-             { "attention of GPT-2", test_gpt2 }, { "attention in float32", test_attention_refused },
-             { "the models' nodes", test_models });
+             { "attention of GPT-2", test_gpt2 }, { "of one tensor", test_packed },
+             { "attention in float32", test_attention_refused }, { "the models' nodes", test_models });

@@ -91,7 +91,7 @@ static void prepare_file(const char *path, int least)
 
 static void test_convolutions(void) { prepare_file(SOURCE_DIR "/tests/ops/cases/conv.txt", 250); }
 static void test_relu(void) { prepare_file(SOURCE_DIR "/tests/ops/cases/conv_relu.txt", 90); }
-static void test_attention(void) { prepare_file(SOURCE_DIR "/tests/ops/cases/attention.txt", 12); }
+static void test_attention(void) { prepare_file(SOURCE_DIR "/tests/ops/cases/attention.txt", 40); }
 
 DEFINE_SUITE(operators, { "convolutions", test_convolutions }, { "convolutions with Relu", test_relu },
              { "attention", test_attention });

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
+#include <string>
 
 #include "tests/sim/numbers.h"
 
@@ -85,23 +87,30 @@ template <class T> void put(const GpuAttention &d, void *p, int64_t at, const st
         store(d.dtype, p, (size_t)at + i, v[i]);
 }
 
-/* Head `i` = (b, h) of a tensor [B, t, H, D], as [t, D]. */
-template <class T> std::vector<T> head(const GpuAttention &d, const void *p, int64_t i, int64_t t)
+/* Where token `k` of head `i` = (b, h) begins, in a tensor that stands as `which` of ATT_Q to ATT_O. */
+int64_t place(const GpuAttention &d, int which, int64_t i, int64_t k)
+{
+    const GpuHeads &h = d.heads[which];
+
+    return i / d.h * h.batch + k * h.token + i % d.h * h.head;
+}
+
+/* A head, as [tokens, D]. */
+template <class T> std::vector<T> head(const GpuAttention &d, int which, const void *p, int64_t i)
 {
     std::vector<T> v, row;
 
-    for (int64_t k = 0; k < t; k++) {
-        row = get<T>(d, p, ((i / d.h * t + k) * d.h + i % d.h) * d.d, d.d);
+    for (int64_t k = 0; k < attention_tokens(&d, which); k++) {
+        row = get<T>(d, p, place(d, which, i, k), d.d);
         v.insert(v.end(), row.begin(), row.end());
     }
     return v;
 }
 
-template <class T> void put_head(const GpuAttention &d, void *p, int64_t i, int64_t t, const std::vector<T> &v)
+template <class T> void put_head(const GpuAttention &d, int which, void *p, int64_t i, const std::vector<T> &v)
 {
-    for (int64_t k = 0; k < t; k++)
-        put(d, p, ((i / d.h * t + k) * d.h + i % d.h) * d.d,
-            std::vector<T>(v.begin() + k * d.d, v.begin() + (k + 1) * d.d));
+    for (int64_t k = 0; k < attention_tokens(&d, which); k++)
+        put(d, p, place(d, which, i, k), std::vector<T>(v.begin() + k * d.d, v.begin() + (k + 1) * d.d));
 }
 
 template <class T> void compute(const GpuAttention &d, void *const *buffer)
@@ -109,9 +118,9 @@ template <class T> void compute(const GpuAttention &d, void *const *buffer)
     size_t nq = (size_t)(d.tq * d.d), nk = (size_t)(d.tk * d.d);
 
     for (int64_t i = 0; i < d.b * d.h; i++) {
-        Head<T> h{ head<T>(d, buffer[ATT_Q], i, d.tq),
-                   head<T>(d, buffer[ATT_K], i, d.tk),
-                   head<T>(d, buffer[ATT_V], i, d.tk),
+        Head<T> h{ head<T>(d, ATT_Q, buffer[ATT_Q], i),
+                   head<T>(d, ATT_K, buffer[ATT_K], i),
+                   head<T>(d, ATT_V, buffer[ATT_V], i),
                    std::vector<T>(nq),
                    {},
                    std::vector<T>(nq),
@@ -120,17 +129,34 @@ template <class T> void compute(const GpuAttention &d, void *const *buffer)
         float *stats = (float *)buffer[ATT_STATS] + i * d.tq;
 
         if (d.backward) {
-            h.o = head<T>(d, buffer[ATT_O], i, d.tq);
-            h.d_o = head<T>(d, buffer[ATT_DO], i, d.tq);
+            h.o = head<T>(d, ATT_O, buffer[ATT_O], i);
+            h.d_o = head<T>(d, ATT_O, buffer[ATT_DO], i);
             backward(d, h, stats);
-            put_head(d, buffer[ATT_DQ], i, d.tq, h.dq);
-            put_head(d, buffer[ATT_DK], i, d.tk, h.dk);
-            put_head(d, buffer[ATT_DV], i, d.tk, h.dv);
+            put_head(d, ATT_Q, buffer[ATT_DQ], i, h.dq);
+            put_head(d, ATT_K, buffer[ATT_DK], i, h.dk);
+            put_head(d, ATT_V, buffer[ATT_DV], i, h.dv);
         } else {
             forward(d, h, stats);
-            put_head(d, buffer[ATT_O], i, d.tq, h.o);
+            put_head(d, ATT_O, buffer[ATT_O], i, h.o);
         }
     }
+}
+
+/* From the first element to the last of a tensor that stands as `which`. */
+size_t extent(const GpuAttention &d, int which)
+{
+    return (size_t)(place(d, which, d.b * d.h - 1, attention_tokens(&d, which) - 1) + d.d) * dtype_size(d.dtype);
+}
+
+/* What a version of cuDNN, or a shape, may lack, as DPEXEC_SIM_REFUSE says. */
+Status check_strides(const GpuAttention &d)
+{
+    const char *text = std::getenv("DPEXEC_SIM_REFUSE");
+
+    for (int i = ATT_Q; i <= ATT_O; i++)
+        if (!attention_is_dense(&d, i) && text && std::string(text) == "strides")
+            return FAIL(E_UNSUPPORTED, "attention: DPEXEC_SIM_REFUSE=%s", text);
+    return ST_OK;
 }
 
 } // namespace
@@ -146,14 +172,14 @@ Status sim_attention(GpuDevice *d, const GpuAttention *desc, GpuPlan **out, size
     if (a.b < 1 || a.h < 1 || a.tq < 1 || a.tk < 1 || a.d < 1)
         return FAIL(E_INVALID, "attention: b %lld, h %lld, tq %lld, tk %lld, d %lld", (long long)a.b, (long long)a.h,
                     (long long)a.tq, (long long)a.tk, (long long)a.d);
-    size_t size = dtype_size(a.dtype), nq = (size_t)(a.b * a.h * a.tq * a.d) * size,
-           nk = (size_t)(a.b * a.h * a.tk * a.d) * size;
-    GpuPlan *p = new GpuPlan{ d, a.backward ? "attention backward" : "attention", {}, ATT_BUFFERS, 1000, 1, {} };
+    TRY(check_strides(a));
+    size_t nq = extent(a, ATT_Q), nk = extent(a, ATT_K), nv = extent(a, ATT_V), no = extent(a, ATT_O);
+    GpuPlan *p = new GpuPlan{ d, a.backward ? "attention backward" : "attention", {}, ATT_BUFFERS, 1000, 16, {} };
     p->buffers = {
-        { ATT_Q, nq }, { ATT_K, nk }, { ATT_V, nk }, { ATT_O, nq }, { ATT_STATS, (size_t)(a.b * a.h * a.tq) * 4 }
+        { ATT_Q, nq }, { ATT_K, nk }, { ATT_V, nv }, { ATT_O, no }, { ATT_STATS, (size_t)(a.b * a.h * a.tq) * 4 }
     };
     if (a.backward)
-        p->buffers.insert(p->buffers.end(), { { ATT_DO, nq }, { ATT_DQ, nq }, { ATT_DK, nk }, { ATT_DV, nk } });
+        p->buffers.insert(p->buffers.end(), { { ATT_DO, no }, { ATT_DQ, nq }, { ATT_DK, nk }, { ATT_DV, nv } });
     p->compute = [=](void *const *buffer) {
         if (a.dtype == DT_FLOAT64)
             compute<double>(a, buffer);

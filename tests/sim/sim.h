@@ -9,11 +9,11 @@
  *   DPEXEC_SIM_MEMORY=1G     bytes of each               DPEXEC_SIM_TIMEOUT=20   seconds until waiting for nothing is
  * an error DPEXEC_SIM_CAPABILITY=90                             DPEXEC_SIM_CACHE=DIR    of compiled modules
  *   DPEXEC_SIM_REFUSE=sums   matrix products have no sums in their epilogue; "epilogues": they have none at all;
- * "relu": convolutions have no Relu, and nothing that is added before it but a bias
- *   DPEXEC_SIM_FAIL=CALL[@RANK]:N[:HOW],...              the Nth call of CALL ("alloc", "launch", "all_reduce_sum" ...)
- * fails: HOW error: it returns one (default), and a communicator keeps it; async: the device fails when the work runs;
- *                            lost: the communicator fails, comm_poll says so; hang: the member never arrives or leaves,
- * the kernel never ends.  RANK is a communicator's; of launch and of captures the device
+ * "relu": convolutions have no Relu, and nothing that is added before it but a bias; "strides": attention has no
+ * tensors but those without gaps DPEXEC_SIM_FAIL=CALL[@RANK]:N[:HOW],...              the Nth call of CALL ("alloc",
+ * "launch", "all_reduce_sum" ...) fails: HOW error: it returns one (default), and a communicator keeps it; async: the
+ * device fails when the work runs; lost: the communicator fails, comm_poll says so; hang: the member never arrives or
+ * leaves, the kernel never ends.  RANK is a communicator's; of launch and of captures the device
  *
  * Everything happens under one lock, in whichever host thread waits. */
 #ifndef DPX_TESTS_SIM_H

@@ -12,6 +12,7 @@
  * time. */
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "kernels/cuda/plugin/cudnn.h"
 
@@ -20,7 +21,7 @@ enum { BATCH, HEADS, ROWS, COLS };
 /* The shapes of the call.  "t": the last two axes exchanged, by strides. */
 typedef struct {
     const GpuAttention *desc;
-    CudnnTensor q, k, kt, vt, o, scores, scores_t, half_t, row, index, seen;
+    CudnnTensor q, k, kt, v, vt, o, scores, scores_t, row, index, seen;
 } Shapes;
 
 /* Scores and their rows. */
@@ -32,11 +33,13 @@ static CudnnTensor dense(const GpuAttention *a, cudnnDataType_t type, int64_t ro
     return t;
 }
 
-/* Q, K, V, O and their gradients: stored [B, T, H, D], seen as [B, H, T, D]. */
-static CudnnTensor tokens(const GpuAttention *a, int64_t rows)
+/* Q, K, V, O or its gradient, by `i` of ATT_Q to ATT_O: seen as [B, H, T, D]. */
+static CudnnTensor tokens(const GpuAttention *a, int i)
 {
+    const GpuHeads *h = &a->heads[i];
+
     return (CudnnTensor){
-        cudnn_type(a->dtype), 4, { a->b, a->h, rows, a->d }, { rows * a->h * a->d, a->d, a->h * a->d, 1 }
+        cudnn_type(a->dtype), 4, { a->b, a->h, attention_tokens(a, i), a->d }, { h->batch, h->head, h->token, 1 }
     };
 }
 
@@ -54,10 +57,12 @@ static CudnnTensor transposed(CudnnTensor t)
 static Shapes read_shapes(const GpuAttention *a)
 {
     cudnnDataType_t type = cudnn_type(a->dtype);
-    Shapes s = { .desc = a, .q = tokens(a, a->tq), .k = tokens(a, a->tk) };
+    Shapes s = {
+        .desc = a, .q = tokens(a, ATT_Q), .k = tokens(a, ATT_K), .v = tokens(a, ATT_V), .o = tokens(a, ATT_O)
+    };
 
-    s.o = s.q;
-    s.kt = s.vt = transposed(s.k);
+    s.kt = transposed(s.k);
+    s.vt = transposed(s.v);
     s.scores = dense(a, CUDNN_DATA_FLOAT, a->tq, a->tk);
     s.scores_t = transposed(dense(a, type, a->tq, a->tk));
     s.row = dense(a, CUDNN_DATA_FLOAT, a->tq, 1);
@@ -108,7 +113,7 @@ static void forward(CudnnGraph *g, const Shapes *s)
 {
     CudnnTensor half = s->scores;
     CudnnDescriptor q = cudnn_tensor(g, &s->q, ATT_Q), kt = cudnn_tensor(g, &s->kt, ATT_K),
-                    v = cudnn_tensor(g, &s->k, ATT_V);
+                    v = cudnn_tensor(g, &s->v, ATT_V);
     CudnnDescriptor x = masked_scores(g, s, q, kt, cudnn_scalar(g, 4, (float)s->desc->scale));
     CudnnDescriptor max = cudnn_virtual(g, &s->row), sum = cudnn_virtual(g, &s->row), log = cudnn_virtual(g, &s->row),
                     e, p;
@@ -157,7 +162,7 @@ static void backward(CudnnGraph *g, const Shapes *s)
 
     p = apply(g, s, CUDNN_POINTWISE_SUB, masked_scores(g, s, q, kt, scale), stats);
     p = apply(g, s, CUDNN_POINTWISE_EXP, p, NULL);
-    transposed_product(g, s, p, d_o, cudnn_tensor(g, &s->k, ATT_DV));
+    transposed_product(g, s, p, d_o, cudnn_tensor(g, &s->v, ATT_DV));
     dp = scores(g, s);
     cudnn_matmul(g, d_o, vt, dp);
     ds = apply(g, s, CUDNN_POINTWISE_MUL, apply(g, s, CUDNN_POINTWISE_SUB, dp, delta), p);
@@ -168,17 +173,31 @@ static void backward(CudnnGraph *g, const Shapes *s)
     cudnn_matmul(g, ds, k, cudnn_tensor(g, &s->q, ATT_DQ));
 }
 
+/* Appends what tells calls of other strides apart; nothing for tensors without gaps. */
+static void add_strides(char *key, size_t size, const GpuAttention *a)
+{
+    for (int i = ATT_Q; i <= ATT_O; i++) {
+        const GpuHeads *h = &a->heads[i];
+        const size_t n = strlen(key);
+
+        if (!attention_is_dense(a, i))
+            snprintf(key + n, size - n, " %c by %lld %lld %lld", "qkvo"[i], (long long)h -> batch,
+                     (long long)h -> token, (long long)h -> head);
+    }
+}
+
 Status attention_plan(GpuDevice *d, const GpuAttention *desc, GpuPlan **out, size_t *workspace)
 {
     CudnnGraph g = { .status = ST_OK };
     Shapes s = read_shapes(desc);
-    char key[256];
+    char key[512];
     CudnnRequest r = { .key = key, .dtype = desc->dtype, .workspace = SIZE_MAX };
     Status st;
 
     snprintf(key, sizeof key, "attention%s %s b %lld h %lld tq %lld tk %lld d %lld scale %a%s",
              desc->backward ? " gradient" : "", dtype_name(desc->dtype), (long long)desc->b, (long long)desc->h,
              (long long)desc->tq, (long long)desc->tk, (long long)desc->d, desc->scale, desc->causal ? " causal" : "");
+    add_strides(key, sizeof key, desc);
     if (desc->backward)
         backward(&g, &s);
     else

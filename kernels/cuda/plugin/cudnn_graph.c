@@ -110,13 +110,14 @@ static void bind(CudnnGraph *g, const CudnnBinding *b)
         g->bind[g->n_bind++] = *b;
 }
 
+/* From the first element to the last, with what stands in between. */
 static size_t tensor_bytes(const CudnnTensor *t)
 {
-    size_t n = type_size(t->type);
+    size_t n = 1;
 
     for (int i = 0; i < t->rank; i++)
-        n *= (size_t)t->dim[i];
-    return n;
+        n += (size_t)((t->dim[i] - 1) * t->stride[i]);
+    return n * type_size(t->type);
 }
 
 CudnnDescriptor cudnn_tensor(CudnnGraph *g, const CudnnTensor *t, int buffer)
