@@ -186,7 +186,7 @@ DPX_API dpx_choice_info dpx_choice_at(const char *option, int index); /* all NUL
 /* The default of the option `flag` where `choice` of `option` has it ("" when there is none), else NULL:
  * ("optimizer", "lion", "beta2") is "0.99". */
 DPX_API const char *dpx_choice_default(const char *option, const char *choice, const char *flag);
-/* What the options' loss compares the scores with. */
+/* What the options' loss compares the scores with.  "cross-entropy" also takes probabilities of the logits' shape. */
 typedef enum { DPX_TARGET_NONE, DPX_TARGET_CLASSES, DPX_TARGET_VALUES } dpx_target_kind;
 DPX_API dpx_target_kind dpx_target(const dpx_options *options);
 

@@ -248,6 +248,7 @@ int data_batch_axis(const Graph *model, const BuildOptions *opt, const char *nam
     const ValueId id = graph_find(model, name);
     const Value *v = has_value(id) && value(model, id)->kind == V_INPUT ? value(model, id) : NULL;
     const Output *scores = loss_scores(model, opt);
+    const int target = opt->target_shape ? opt->target_shape->rank : -1;
     unsigned axes;
     int axis;
 
@@ -258,8 +259,11 @@ int data_batch_axis(const Graph *model, const BuildOptions *opt, const char *nam
         axis = axes ? __builtin_ctz(axes) : 0;
     else if (v)
         axis = symbol_axis(v->dim_param, v->shape->rank, find_batch_dim(model, opt).symbol);
-    else if (scores && opt->loss && opt->loss->target != TARGET_NONE)
-        axis = target_batch_axis(opt, scores_batch_axis(model, opt, scores), opt->class_axis > 0 ? opt->class_axis : 0);
+    else if (scores && opt->loss && opt->loss->target != TARGET_NONE) {
+        axis = scores_batch_axis(model, opt, scores);
+        if (target < 0 || target != value(model, scores->value)->shape->rank) /* else it has the classes' axis too */
+            axis = target_batch_axis(opt, axis, opt->class_axis > 0 ? opt->class_axis : 0);
+    }
     return axis >= 0 ? axis : 0;
 }
 

@@ -218,6 +218,8 @@ static bool is_float(dpx_dtype t)
     return t == DPX_FLOAT32 || t == DPX_FLOAT64 || t == DPX_FLOAT16 || t == DPX_BFLOAT16;
 }
 
+bool array_is_float(const Array *a) { return is_float(a->dtype); }
+
 static void swap_bytes(unsigned char *p, size_t n, size_t size)
 {
     for (; n; n--, p += size)

@@ -97,6 +97,7 @@ Status npy_view(Array *a, bool *fortran, const unsigned char *file, size_t size,
 Status npy_length(uint64_t *out, const unsigned char *file, size_t n, const char *label) CHECKED;
 bool ends_with(const char *s, const char *end);
 
+bool array_is_float(const Array *a);
 void array_add_channel(Array *a);               /* samples [H, W] become [1, H, W] */
 size_t array_sample_elements(const Array *a);   /* of sequences: of the longest */
 size_t array_position_elements(const Array *a); /* of sequences: of one position */

@@ -375,10 +375,48 @@ static const Array *find_target(const Feed *f, const Args *a, Problems *wrong)
     return n == 1 ? left : NULL;
 }
 
+/* How many axes the scores have that the loss compares; -1: the file does not say. */
+static int scores_rank(const Args *a, const dpx_model *m)
+{
+    const char *logits = dpx_options_get(a->options, "logits");
+    dpx_info out = { .rank = -1 };
+
+    for (int i = 0; i < dpx_model_count(m, DPX_OUTPUT); i++)
+        if (!dpx_model_info(m, DPX_OUTPUT, i, &out) && (!*logits || !strcmp(out.name, logits)))
+            return out.rank;
+    return -1;
+}
+
+/* Are targets of a class loss probabilities of the classes, as PyTorch tells it: of the scores' rank?  Where that is
+ * not known, floats that are no whole numbers are. */
+static bool is_soft_target(const Args *a, const dpx_model *m, const Array *x, Problems *wrong)
+{
+    const bool takes = !strcmp(dpx_options_get(a->options, "loss"), "cross-entropy"), floats = array_is_float(x);
+    const int rank = scores_rank(a, m);
+    char have[192];
+
+    if (floats && rank >= 0 && x->rank > rank)
+        problems_add(wrong, "target '%s' %s has more axes than the model's scores, which have %d", x->name,
+                     array_text(x->rank, x->dim, x->dtype, have), rank);
+    if (x->row || (rank >= 0 ? x->rank != rank : !floats || !array_check_convert(x, DPX_INT64, x->name)))
+        return false;
+    if (!takes)
+        problems_add(wrong,
+                     "target '%s' %s has an axis of classes, and --loss %s takes class numbers: --loss cross-entropy "
+                     "takes class probabilities, beside logits",
+                     x->name, array_text(x->rank, x->dim, x->dtype, have), dpx_options_get(a->options, "loss"));
+    else if (!floats)
+        problems_add(wrong,
+                     "target '%s' %s has an axis of classes: expected class probabilities as floats, or class numbers "
+                     "without that axis (the argmax along it, where the target is one-hot)",
+                     x->name, array_text(x->rank, x->dim, x->dtype, have));
+    return true;
+}
+
 static void match_target(Feed *f, const Args *a, const dpx_model *m, Problems *wrong)
 {
-    const bool classes = dpx_target(a->options) == DPX_TARGET_CLASSES;
     const Array *array = find_target(f, a, wrong);
+    bool classes;
     dpx_info in;
     int axis;
 
@@ -389,6 +427,7 @@ static void match_target(Feed *f, const Args *a, const dpx_model *m, Problems *w
         return; /* the model takes the target itself */
     if (dpx_options_set(a->options, "target", array->name))
         problems_add(wrong, "%s", dpx_error());
+    classes = dpx_target(a->options) == DPX_TARGET_CLASSES && !is_soft_target(a, m, array, wrong);
     dpx_dtype wanted = classes ? DPX_INT64 : feed_dtype(a, DPX_FLOAT32);
     if (!classes && !*dpx_options_get(a->options, "dtype") && dpx_model_count(m, DPX_OUTPUT) &&
         !dpx_model_info(m, DPX_INPUT, 0, &in) && in.dtype == DPX_FLOAT64)

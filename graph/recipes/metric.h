@@ -9,9 +9,10 @@
 
 typedef struct {
     Recipe recipe;
-    TargetKind target;                               /* goes with losses of this kind */
-    bool falls;                                      /* the smaller the better */
-    bool table;                                      /* b->sum is a tensor whose elements add up each for itself */
+    TargetKind target; /* goes with losses of this kind */
+    bool soft;         /* takes probabilities; else the most probable class is the target */
+    bool falls;        /* the smaller the better */
+    bool table;        /* b->sum is a tensor whose elements add up each for itself */
     void (*emit)(LossBody *b, const void *settings); /* as of a loss; `weights` is not there */
     /* Of the sums over all batches, of which something counted; NULL: sum / weight, and of a table the table itself. */
     double (*value)(const Tensor *sum, double weight, const void *settings);

@@ -125,10 +125,8 @@ static Status find_own_loss(Criterion *c, const bool *is_loss)
     return find_output(c, c->g->output[i].name);
 }
 
-/* `classes`: the axis of the scores that the targets do not have, else 0. */
-static Status add_target(Criterion *c, DType dtype, const Shape *shape, int classes)
+static Status add_target(Criterion *c, DType dtype, const Shape *shape, int batch)
 {
-    const int scores = scores_batch_axis(c->g, c->opt, c->scores);
     const char *name = c->opt->target ? c->opt->target : "target";
 
     if (has_value(graph_find(c->g, name)))
@@ -136,7 +134,7 @@ static Status add_target(Criterion *c, DType dtype, const Shape *shape, int clas
                     name);
     c->target = graph_add_input(c->g, name, dtype, shape);
     TRY(c->g->status);
-    return mark_batch_axis(c->g, c->opt, value(c->g, c->target), target_batch_axis(c->opt, scores, classes));
+    return mark_batch_axis(c->g, c->opt, value(c->g, c->target), batch);
 }
 
 /* ---- losses ---- */
@@ -182,7 +180,24 @@ static Status note_axis(const Criterion *c, const ClassAxis *a)
                        shape_text(&a->scores, text), a->axis);
 }
 
-static Status find_class_axis(Criterion *c, int *out)
+/* Probabilities have all the scores' axes: what else tells of the classes decides, else PyTorch's order. */
+static Status assume_soft_axis(Criterion *c, ClassAxis *a)
+{
+    char text[SHAPE_TEXT];
+    bool only;
+
+    class_axis_assume(a, c->g);
+    only = a->decided;
+    a->decided = true;
+    return only ? ST_OK
+                : report_note(c->report, NOTE_GUESS, c->scores->name,
+                              "the classes of the scores %s and of their targets, which are class probabilities of the "
+                              "same shape, are taken along axis %d; --class-axis chooses",
+                              shape_text(&a->scores, text), a->axis);
+}
+
+/* `soft`: targets have the scores' shape. */
+static Status find_class_axis(Criterion *c, int *out, bool soft)
 {
     const Value *y = value(c->g, c->y);
     ClassAxis a = { .scores = *y->shape,
@@ -196,6 +211,8 @@ static Status find_class_axis(Criterion *c, int *out)
         a.open |= c->scores->dim_param[i] ? 1u << i : 0;
     if (c->opt->class_axis)
         TRY(class_axis_set(&a, c->opt->class_axis));
+    else if (soft)
+        TRY(assume_soft_axis(c, &a));
     else if (c->opt->target_shape)
         TRY(class_axis_decide(&a, c->opt->target_shape));
     else
@@ -203,7 +220,7 @@ static Status find_class_axis(Criterion *c, int *out)
     if (c->opt->class_axis_found)
         *c->opt->class_axis_found = a;
     *out = a.axis;
-    return note_axis(c, &a);
+    return soft ? ST_OK : note_axis(c, &a);
 }
 
 /* Where the classes are not along axis 1 they are moved there, where the loss's operators have them. */
@@ -217,7 +234,7 @@ static ValueId classes_to_axis_1(Graph *g, ValueId y, int axis)
     return axis == 1 ? y : EMIT(g, Transpose, ATTRS(INTS("perm", rank, perm)), y);
 }
 
-/* ---- scores [N, C, d...], or in another order, against class numbers [N, d...] ---- */
+/* ---- scores [N, C, d...], or in another order, against class numbers [N, d...] or their probabilities ---- */
 
 static Status no_classes(const Criterion *c)
 {
@@ -240,15 +257,17 @@ static void finish_sum(ValueId *sum, ValueId *weight, Graph *g, const LossBody *
                   : emit_scalar(g, value(g, *sum)->dtype, (double)shape_numel(value(g, b->target)->shape));
 }
 
-/* `y`: the scores, with their classes along axis 1. */
-static Status add_sums(Criterion *c, ValueId y, ValueId weights)
+/* `body`: scores and targets, with their classes along axis 1, and weights. */
+static Status add_sums(Criterion *c, const LossBody *body)
 {
-    LossBody b = { .g = c->g, .y = y, .target = c->target, .weights = weights };
+    LossBody b = *body;
 
     c->opt->loss->emit(&b, &c->loss);
     finish_sum(&c->num, &c->den, c->g, &b);
     if (c->opt->metric) {
-        b = (LossBody){ .g = c->g, .y = y, .target = c->target };
+        b = (LossBody){ .g = c->g, .y = body->y, .target = body->target, .soft = body->soft && c->opt->metric->soft };
+        if (body->soft && !b.soft)
+            b.target = EMIT(c->g, ArgMax, ATTRS(INT("axis", 1), INT("keepdims", 0)), body->target);
         c->opt->metric->emit(&b, &c->of_metric);
         if (c->opt->metric->table)
             c->metric[0] = b.sum;
@@ -256,26 +275,6 @@ static Status add_sums(Criterion *c, ValueId y, ValueId weights)
             finish_sum(&c->metric[0], &c->metric[1], c->g, &b);
     }
     return c->g->status;
-}
-
-static Status add_class_loss(Criterion *c)
-{
-    Graph *g = c->g;
-    const Shape y = *value(g, c->y)->shape;
-    Shape t = { .rank = y.rank - 1 };
-    ValueId w;
-    int axis;
-
-    if (y.rank < 2)
-        return no_classes(c);
-    TRY(find_class_axis(c, &axis));
-    if (y.dim[axis] < 1)
-        return no_classes(c);
-    for (int i = 0; i < t.rank; i++)
-        t.dim[i] = y.dim[i < axis ? i : i + 1];
-    TRY(add_target(c, DT_INT64, &t, axis));
-    TRY(class_weights(&w, c, y.dim[axis]));
-    return add_sums(c, classes_to_axis_1(g, c->y, axis), w);
 }
 
 /* Are the targets of the output's shape, but for the length along its batch's axis? */
@@ -286,6 +285,50 @@ static bool is_like(const Shape *target, const Shape *y, int batch)
     for (int i = 0; like && i < y->rank; i++)
         like = i == batch || y->dim[i] < 0 || target->dim[i] == y->dim[i];
     return like;
+}
+
+/* PyTorch's rule: targets of the scores' rank are probabilities of the classes.  Without targets the setting says it.
+ */
+static Status has_soft_targets(bool *out, const Criterion *c)
+{
+    const LossDef *loss = c->opt->loss;
+    const Shape *y = value(c->g, c->y)->shape, *target = c->opt->target_shape;
+    const bool told = loss->soft_labels && loss->soft_labels(&c->loss);
+    char have[SHAPE_TEXT], want[SHAPE_TEXT];
+
+    *out = loss->soft_labels && (target ? target->rank == y->rank : told);
+    if (target && (*out ? !is_like(target, y, scores_batch_axis(c->g, c->opt, c->scores)) : told))
+        return FAIL(E_SHAPE,
+                    "targets of shape %s do not fit the scores of output '%s' %s: expected class probabilities of that "
+                    "shape, or class numbers of that shape without the axis of the classes%s",
+                    shape_text(target, have), c->scores->name, shape_text(y, want),
+                    told && !*out ? " and no --soft-labels" : "");
+    return ST_OK;
+}
+
+static Status add_class_loss(Criterion *c)
+{
+    Graph *g = c->g;
+    const Shape y = *value(g, c->y)->shape;
+    const int batch = scores_batch_axis(g, c->opt, c->scores);
+    LossBody b = { .g = g };
+    Shape t = { .rank = y.rank - 1 };
+    int axis;
+
+    if (y.rank < 2)
+        return no_classes(c);
+    TRY(has_soft_targets(&b.soft, c));
+    TRY(find_class_axis(c, &axis, b.soft));
+    if (y.dim[axis] < 1)
+        return no_classes(c);
+    for (int i = 0; i < t.rank; i++)
+        t.dim[i] = y.dim[i < axis ? i : i + 1];
+    TRY(b.soft ? add_target(c, value(g, c->y)->dtype, &y, batch)
+               : add_target(c, DT_INT64, &t, target_batch_axis(c->opt, batch, axis)));
+    TRY(class_weights(&b.weights, c, y.dim[axis]));
+    b.y = classes_to_axis_1(g, c->y, axis);
+    b.target = b.soft ? classes_to_axis_1(g, c->target, axis) : c->target;
+    return add_sums(c, &b);
 }
 
 /* Targets without an axis that the output has are mostly the classes' numbers. */
@@ -318,8 +361,8 @@ static Status add_element_loss(Criterion *c)
     const Value *y = value(c->g, c->y);
 
     TRY(check_element_target(c));
-    TRY(add_target(c, y->dtype, y->shape, 0));
-    return add_sums(c, c->y, NO_VALUE);
+    TRY(add_target(c, y->dtype, y->shape, scores_batch_axis(c->g, c->opt, c->scores)));
+    return add_sums(c, &(LossBody){ .g = c->g, .y = c->y, .target = c->target });
 }
 
 /* ---- an output that is the loss already ---- */

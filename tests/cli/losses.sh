@@ -69,6 +69,30 @@ check "losses behind a resume: $(losses "$DIR/run")" near "$(losses "$DIR/run")"
 check "eval of a checkpoint" test -n "$(evaluated $here/fixed.onnx "${eval[@]}" "${scores[@]}" --resume "$DIR/run")"
 refused 2 "give --class-axis 2" "$dpexec" $here/fixed.onnx "${common[@]}" "${scores[@]}" --class-axis 1 --resume "$DIR/run" --steps 9
 
+# Class probabilities (tests/obeyed/soft_* compare them with PyTorch): what they need, and what they do not go with.
+soft=(tests/obeyed/soft_labels/model.onnx --batch-size 5 --threads 1)
+check "probabilities in parts" "$graph_transform" "${soft[@]:0:3}" --loss cross-entropy --soft-labels --label-smoothing 0.1 --metric perplexity --replicas 3 --verify
+check "probabilities as a standard graph" "$graph_transform" "${soft[@]:0:3}" --loss cross-entropy --soft-labels --standard -o "$DIR/soft.onnx"
+rm -rf "$DIR/run" "$DIR/soft"
+soft+=(--data tests/obeyed/soft_labels/data.npz --loss cross-entropy)
+check "probabilities at once" "$dpexec" "${soft[@]}" --epochs 2 --out "$DIR/soft" --quiet
+check "to be resumed" "$dpexec" "${soft[@]}" --epochs 2 --steps 4 --out "$DIR/run" --quiet
+check "resumed" "$dpexec" "${soft[@]}" --epochs 2 --resume "$DIR/run" --quiet
+check "the same model" cmp "$DIR/soft/model.onnx" "$DIR/run/model.onnx"
+refused 2 "--ignore-index 1 does not go with targets that are class probabilities" "$dpexec" "${soft[@]}" --ignore-index 1
+refused 2 "--loss nll takes class numbers: --loss cross-entropy takes class probabilities" "$dpexec" "${soft[@]}" --loss nll
+refused 1 "expected class probabilities of that shape, or class numbers" "$dpexec" "${soft[@]}" --data tests/obeyed/soft_labels/hard.npz --soft-labels
+/usr/bin/python3 - "$DIR" <<'END'
+import sys
+import numpy as np
+given = np.load("tests/obeyed/soft_labels/data.npz")
+for name, target in {"whole": np.eye(3, dtype=np.int64)[given["target"].argmax(1)], "wide": np.ones((14, 4)), "deep": given["target"][:, :, None]}.items():
+    np.savez(f"{sys.argv[1]}/{name}.npz", x=given["x"], target=target)
+END
+refused 2 "expected class probabilities as floats, or class numbers without that axis" "$dpexec" "${soft[@]}" --data "$DIR/whole.npz"
+refused 1 "targets of shape [5,4] do not fit the scores of output 'y' [5,3]" "$dpexec" "${soft[@]}" --data "$DIR/wide.npz"
+refused 2 "has more axes than the model's scores, which have 2" "$dpexec" "${soft[@]}" --data "$DIR/deep.npz"
+
 # Where nothing says what a loss weighs, that is said once.
 weighs="is weighed by its samples"
 says "$weighs" "$dpexec" $here/own_loss.onnx "${eval[@]}" "${own[@]}" output:loss --steps 1 --accumulate 2

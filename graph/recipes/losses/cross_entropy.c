@@ -1,9 +1,11 @@
-/* cross-entropy: minus the log-probability of the right class, from logits. */
+/* cross-entropy: minus the log-probability of the right class, from logits; or of all classes by their probabilities.
+ */
 #include "graph/recipes/loss.h"
 
 typedef struct {
     IgnoredClass ignored;
     double label_smoothing;
+    bool soft_labels;
 } CrossEntropy;
 
 static void emit_loss(LossBody *b, const void *settings)
@@ -12,6 +14,8 @@ static void emit_loss(LossBody *b, const void *settings)
 
     emit_nll(b, EMIT(b->g, LogSoftmax, ATTRS(INT("axis", 1)), b->y), &s->ignored, s->label_smoothing);
 }
+
+static bool takes_soft_labels(const void *settings) { return ((const CrossEntropy *)settings)->soft_labels; }
 
 static const Setting flags[] = {
     IGNORE_INDEX(CrossEntropy, ignored),
@@ -22,12 +26,16 @@ static const Setting flags[] = {
       SETTING_OF(CrossEntropy, label_smoothing),
       .min = 0,
       .max = 1 },
+    { .name = "soft-labels",
+      .fallback = "false",
+      .help = "targets are class probabilities, of the logits' shape; else the shape of the data's targets tells it",
+      SETTING_OF(CrossEntropy, soft_labels) },
     { .name = NULL },
 };
 
 DEFINE_LOSS(cross_entropy,
             .recipe = { .name = "cross-entropy",
-                        .help = "logits against class numbers",
+                        .help = "logits against class numbers or probabilities",
                         .flags = flags,
                         RECIPE_SETTINGS(CrossEntropy) },
-            .target = TARGET_CLASSES, .applies = "Softmax", .emit = emit_loss);
+            .target = TARGET_CLASSES, .soft_labels = takes_soft_labels, .applies = "Softmax", .emit = emit_loss);

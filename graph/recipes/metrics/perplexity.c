@@ -29,4 +29,4 @@ DEFINE_METRIC(perplexity,
                           .help = "e to the mean of minus the log-probability of the right class",
                           .flags = flags,
                           RECIPE_SETTINGS(Perplexity) },
-              .target = TARGET_CLASSES, .falls = true, .emit = emit_metric, .value = metric_value);
+              .target = TARGET_CLASSES, .soft = true, .falls = true, .emit = emit_metric, .value = metric_value);
