@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
 """Training on one GPU: dpexec and PyTorch, alternately, on the same card.  Needs torch and numpy.
 
-    bench/gpu.py BUILD [--out FILE.json] [--deadline SECONDS] [--gate FILE] [--only CASE] [--trial]
+    bench/gpu.py BUILD [--out FILE.json] [--deadline SECONDS] [--gate FILE] [--trial]
+                 [--only CASE,...] [--contestants dpexec,tuned,eager,compile] [--kernels PATTERN]
 
 BUILD is the folder of libdpexec.so, graph-transform and bench_kernels.  Each contestant is a process of its own (gpu_worker.py) that
 trains from the same weights on the same batches, which lie in the host's memory.  In a round each trains for about a second; medians
-over the rounds.  Compiled contestants are started first, which takes minutes of the CPU; with --gate the rest waits until FILE
-exists.  When the deadline comes, what has been measured is written.  --trial: tiny networks, on whatever devices there are (dpexec on
-a simulation, PyTorch on the CPU), to see that all of this works.
+over the rounds.  PyTorch's contestants are started first, since they compile for minutes of the CPU, or load PyTorch and then wait
+for their turn; with --gate the rest waits until FILE exists.  When the deadline comes, what has been measured is written.
+
+--only and --contestants choose what is trained; "none" is nothing.  --kernels: lines of kernels.txt that the regular expression finds.
+--trial: tiny networks, on whatever devices there are (dpexec on a simulation, PyTorch on the CPU), to see that all of this works.
 
 Prints tables in Markdown and writes them as JSON too, with what was wanted of each number and whether it was met.
 """
@@ -16,6 +19,7 @@ import json
 import os
 import pathlib
 import queue
+import re
 import statistics
 import subprocess
 import sys
@@ -28,7 +32,8 @@ import gpu_tables
 
 HERE = pathlib.Path(__file__).resolve().parent
 # tuned: dpexec --tune, which measures algorithms as PyTorch's cudnn.benchmark does.
-CONTESTANTS = {"resnet50": ("dpexec", "tuned", "eager", "compile"), "gpt2": ("dpexec", "tuned", "compile"), "mlp": ("dpexec", "eager"),
+CONTESTANTS = {"resnet50": ("dpexec", "tuned", "eager", "compile"), "gpt2": ("dpexec", "tuned", "eager", "compile"),
+               "vit": ("dpexec", "eager", "compile"), "bert": ("dpexec", "eager", "compile"), "mlp": ("dpexec", "eager"),
                "fashion_cnn": ("dpexec", "eager")}
 COMPILE_SHARE = 0.6         # of the time until the deadline
 
@@ -38,7 +43,8 @@ class Failed(Exception):
 
 
 class Contestant:
-    """A worker process.  Started by `start`, which returns at once; `ready` waits for its first step."""
+    """A worker process.  Started by `start`, which returns at once; `ready` waits for its first step, and begins it where the worker
+    has loaded PyTorch and waits: the time between is not counted."""
 
     def __init__(self, bench, case, how):
         self.case, self.how, self.left = case, how, bench.left
@@ -46,7 +52,7 @@ class Contestant:
         sizes, precision = gpu_models.CASES[case][which], gpu_models.CASES[case]["precision"][which]
         self.spec = {"case": case, "how": how, "sizes": sizes, "model": str(gpu_models.model_file(case, sizes, bench.folder)),
                      "precision": precision, "library": f"{bench.args.build}/libdpexec.so", "device": bench.args.device,
-                     "threads": 1 if bench.args.trial else 0}
+                     "threads": 1 if bench.args.trial else 0, "waits": how == "eager"}
         self.process, self.first, self.error, self.lines = None, None, None, queue.Queue()
         self.env = bench.environment(how)
 
@@ -77,8 +83,13 @@ class Contestant:
         return at, json.loads(line)
 
     def ready(self, seconds=1e9):
+        waited = 0
+        if self.spec["waits"]:
+            prepared, _ = self.answer(seconds)
+            waited = time.monotonic() - prepared
+            self.say("begin")
         at, answer = self.answer(seconds)
-        self.first, self.first_loss = at - self.begun, answer["loss"]
+        self.first, self.first_loss = at - self.begun - waited, answer["loss"]
         return self
 
     def settled(self):
@@ -91,12 +102,15 @@ class Contestant:
     def memory(self):
         return self.held if self.how in gpu_tables.OURS else self.ask("memory")
 
-    def ask(self, command):
+    def say(self, command):
         try:
             self.process.stdin.write(command + "\n")
             self.process.stdin.flush()
         except BrokenPipeError:
             pass                                    # answer() says why
+
+    def ask(self, command):
+        self.say(command)
         return self.answer()[1]
 
     def ms(self, steps):
@@ -161,8 +175,9 @@ class Bench:
         return done.stdout
 
     def kernels(self):
-        trial = ["--trial"] if self.args.trial else []
-        lines = self.tool(f"{self.args.build}/bench_kernels", *trial, str(HERE / "kernels.txt")).splitlines()
+        trial, chosen = ["--trial"] if self.args.trial else [], pathlib.Path(self.folder) / "kernels.txt"
+        chosen.write_text("".join(line + "\n" for line in (HERE / "kernels.txt").read_text().splitlines() if re.search(self.args.kernels, line)))
+        lines = self.tool(f"{self.args.build}/bench_kernels", *trial, str(chosen)).splitlines()
         copy, *cases = [json.loads(line) for line in lines]
         self.result.update(copy_gbs=copy["gbs"], kernels=cases)
 
@@ -196,12 +211,14 @@ class Bench:
                 times[one.how].append(one.ms(steps[one.how]))
         return times
 
-    def run_case(self, case, compiled):
+    def run_case(self, case, early):
         row, ones = {"contestants": {}}, []
         self.result["cases"][case] = row
         for how in self.ways(case):
-            one = compiled.get((case, how))
-            if how != "compile":
+            one = early.get((case, how))
+            if how == "eager" and one:
+                one = self.attempt(f"{case}, {how}", one.ready)
+            elif how in gpu_tables.OURS:
                 one = self.attempt(f"{case}, {how}", lambda h=how: Contestant(self, case, h).start().ready().settled())
             if one:
                 ones.append(one)
@@ -228,30 +245,38 @@ class Bench:
     def ways(self, case):
         """The contestants; where nothing can be compiled (a trial), eager PyTorch stands in."""
         can = self.result.get("can_compile")
-        return CONTESTANTS[case] if can else tuple(dict.fromkeys(h.replace("compile", "eager") for h in CONTESTANTS[case]))
+        ways = [how for how in CONTESTANTS[case] if how in self.args.contestants]
+        return ways if can else list(dict.fromkeys(how.replace("compile", "eager") for how in ways))
 
-    def start_compiled(self, cases):
-        """Those that compile for minutes, all at once."""
-        found = {(c, "compile"): Contestant(self, c, "compile").start() for c in cases if "compile" in self.ways(c)}
-        ready, end = {}, time.monotonic() + COMPILE_SHARE * self.left()
-        for key, one in found.items():
-            if self.attempt(f"{key[0]}, {key[1]}", one.ready, end - time.monotonic()):
-                ready[key] = one
-        return ready
+    def start_early(self, cases):
+        """PyTorch's contestants, all at once: those of the first cases first, since compiling starts before the others load."""
+        found = {(case, how): Contestant(self, case, how) for case in cases for how in self.ways(case) if how not in gpu_tables.OURS}
+        for one in sorted(found.values(), key=lambda one: one.spec["waits"]):
+            one.start()
+        return found
+
+    def compiled(self, early, until):
+        """Drops from `early` what has not compiled by then.  What has gives back the memory that it does not need between steps."""
+        for key in [key for key in early if key[1] == "compile"]:
+            if self.attempt(", ".join(key), lambda one=early[key]: one.ready(until - time.monotonic()).ask("rest")) is None:
+                early.pop(key).stop()
 
     def run(self):
-        cases = [c for c in CONTESTANTS if self.args.only in (None, c)]
+        cases = [c for c in CONTESTANTS if self.args.only is None or c in self.args.only]
         self.attempt("look at the machine", self.look)
-        compiled = self.attempt("compiling", self.start_compiled, cases) or {}
+        until = time.monotonic() + COMPILE_SHARE * self.left()
+        early = self.attempt("starting PyTorch", self.start_early, cases) or {}
         while self.args.gate and not os.path.exists(self.args.gate) and self.left() > 0:
             time.sleep(0.2)
+        self.compiled(early, until)
         self.attempt("peak", self.peak)
-        if not self.args.only:
+        if self.args.kernels != "none":
             self.attempt("bench_kernels", self.kernels)
-        for case in cases:
-            self.attempt(case, self.run_case, case, compiled)
             self.write()
-        for one in compiled.values():
+        for case in cases:
+            self.attempt(case, self.run_case, case, early)
+            self.write()
+        for one in early.values():
             one.stop()
 
     def write(self):
@@ -269,7 +294,9 @@ def main():
     p.add_argument("build")
     p.add_argument("--device", default="cuda:0", help="of dpexec")
     p.add_argument("--library-path", default="", help="folders of libraries, for dpexec alone")
-    p.add_argument("--only", choices=CONTESTANTS)
+    p.add_argument("--only", type=lambda text: text.split(","), help="cases, of " + ", ".join(CONTESTANTS))
+    p.add_argument("--contestants", type=lambda text: text.split(","), default=["dpexec", "tuned", "eager", "compile"])
+    p.add_argument("--kernels", default="", metavar="PATTERN")
     p.add_argument("--rounds", type=int, default=5)
     p.add_argument("--seconds", type=float, default=1.0, help="of a contestant in a round")
     p.add_argument("--deadline", type=float, default=1e6, help="seconds from now")

@@ -2,8 +2,14 @@
 
 OURS = ("dpexec", "tuned")
 # (case, contestant of PyTorch, least ratio of its time to dpexec's)
-SPEED = (("resnet50", "eager", 1.4), ("resnet50", "compile", 1.1), ("gpt2", "compile", 1.0), ("mlp", "eager", 3.0), ("fashion_cnn", "eager", 3.0))
+SPEED = (("resnet50", "eager", 1.4), ("resnet50", "compile", 1.1), ("gpt2", "eager", 1.0), ("gpt2", "compile", 1.0), ("vit", "eager", 1.0),
+         ("vit", "compile", 1.0), ("bert", "eager", 1.0), ("bert", "compile", 1.0), ("mlp", "eager", 3.0), ("fashion_cnn", "eager", 3.0))
+# Milliseconds a step and GiB of the driver's memory on an H100, at full size; a second one is the best rate that has been published.
+STEP_MS = (("resnet50", 20.0), ("resnet50", 17.9), ("gpt2", 31.0), ("gpt2", 29.0))
+STEP_GIB = (("gpt2", 6.3),)
 MEMORY, START_SECONDS, BANDWIDTH = 0.7, 5.0, 0.85
+# Kernels that follow indices or overlapping windows, whose accesses are not in one piece.
+SCATTERED, SCATTERED_BANDWIDTH = ("cuda_cumsum", "cuda_scatter_elements", "cuda_gather_grad", "_pool"), 0.5
 SAME_LOSS = {"bfloat16": 2e-2, "float32": 1e-3}
 
 
@@ -47,13 +53,20 @@ def wanted(result):
         ours, theirs = fastest(result, case), ms(result, case, how)
         ratio = theirs / ours if ours and theirs else None
         add(f"{case}: speed against PyTorch {how}", ratio, f">= {least}", ratio and ratio >= least)
+    for case, most in () if result["trial"] else STEP_MS:
+        ours = fastest(result, case)
+        add(f"{case}: milliseconds a step", ours, f"<= {most}", ours and ours <= most)
+    for case, most in () if result["trial"] else STEP_GIB:
+        held = ((result["cases"].get(case, {}).get("contestants", {}).get("dpexec") or {}).get("memory") or {}).get("driver")
+        add(f"{case}: GiB", held and held / 2**30, f"<= {most}", held and held / 2**30 <= most)
     for case, row in result["cases"].items():
         ratio = memory_ratio(row)
         add(f"{case}: memory against what PyTorch reserves", ratio, f"<= {MEMORY}", ratio and ratio <= MEMORY)
     start = result["cases"].get("resnet50", {}).get("contestants", {}).get("dpexec", {}).get("first_step_s")
     add("resnet50: seconds from start to the first step", start, f"<= {START_SECONDS}", start and start <= START_SECONDS)
     for k in result["kernels"]:
-        add(f"{k['kernel']} {k['case'].strip()}: share of the copy bandwidth", k["share"], f">= {BANDWIDTH}", k["share"] >= BANDWIDTH)
+        least = SCATTERED_BANDWIDTH if any(name in k["kernel"] for name in SCATTERED) else BANDWIDTH
+        add(f"{k['kernel']} {k['case'].strip()}: share of the copy bandwidth", k["share"], f">= {least}", k["share"] >= least)
     met, missed = sum(r["met"] is True for r in rows), sum(r["met"] is False for r in rows)
     result["targets"] = [met, missed, len(rows) - met - missed]
     passed, failed = (len(result["kernels"]), 0) if result["trial"] else (met, missed)
@@ -104,7 +117,7 @@ def limits(result, row):
     return by_bytes, by_flops
 
 
-def step_by_kernel(result, case, row, most=12):
+def step_by_kernel(result, case, row, most=20):
     rows = row.get("trace") or []
     total = sum(r["ms"] for r in rows)
     if not total:
@@ -123,7 +136,8 @@ def missed_targets(result):
 
 
 def markdown(result):
-    kernels = [[k["case"].strip(), k["kernel"], show(k["us"]), show(k["gbs"], "{:.0f}"), show(k["share"])] for k in result["kernels"]]
+    kernels = [[k["case"].strip(), k["kernel"], show(k["bytes"] / 2**20, "{:.1f}"), show(k["us"]), show(k["gbs"], "{:.0f}"), show(k["share"])]
+               for k in result["kernels"]]
     found = [[w["what"], show(w["found"]), w["wanted"], {None: "not measured", True: "yes", False: "**no**"}[w["met"]]] for w in result["wanted"]]
     peaks = result.get("matmul_tflops") or {}
     stages = [[s["stage"], s["counts"], str(s["seconds"])] for s in result.get("stages", [])]
@@ -136,7 +150,7 @@ def markdown(result):
     if stages:
         parts.append(table(["stage", "", "s"], stages))
     if kernels:
-        parts.append(table(["kernel", "", "us", "GB/s", "of a copy"], kernels))
+        parts.append(table(["kernel", "", "MiB", "us", "GB/s", "of a copy"], kernels))
     if result["failures"]:
         parts.append("Failures:\n\n" + "\n".join(f"- {f}" for f in result["failures"]))
     return "\n\n".join(p for p in parts if p)

@@ -66,36 +66,44 @@ class Resnet50(nn.Module):
 
 
 class Attention(nn.Module):
-    def __init__(self, width, heads):
+    def __init__(self, width, heads, causal):
         super().__init__()
-        self.heads, self.c_attn, self.c_proj = heads, nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.heads, self.c_attn, self.c_proj, self.causal = heads, nn.Linear(width, 3 * width), nn.Linear(width, width), causal
 
     def forward(self, x):
         b, t, c = x.shape
         q, k, v = [p.view(b, t, self.heads, c // self.heads).transpose(1, 2) for p in self.c_attn(x).split(c, 2)]
         if hasattr(F, "scaled_dot_product_attention"):
-            y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+            y = F.scaled_dot_product_attention(q, k, v, is_causal=self.causal)
         else:
-            hidden = torch.ones(t, t, dtype=torch.bool, device=x.device).triu(1)
-            y = ((q @ k.transpose(2, 3)) * (c // self.heads) ** -0.5).masked_fill(hidden, float("-inf")).softmax(-1) @ v
+            scores = (q @ k.transpose(2, 3)) * (c // self.heads) ** -0.5
+            if self.causal:
+                scores = scores.masked_fill(torch.ones(t, t, dtype=torch.bool, device=x.device).triu(1), float("-inf"))
+            y = scores.softmax(-1) @ v
         return self.c_proj(y.transpose(1, 2).reshape(b, t, c))
 
 
 class Feed(nn.Module):
-    def __init__(self, width):
+    def __init__(self, width, gelu):
         super().__init__()
-        self.c_fc, self.c_proj = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+        self.c_fc, self.c_proj, self.gelu = nn.Linear(width, 4 * width), nn.Linear(4 * width, width), gelu
 
     def forward(self, x):
-        return self.c_proj(F.gelu(self.c_fc(x), approximate="tanh"))
+        return self.c_proj(F.gelu(self.c_fc(x), approximate=self.gelu))
 
 
 class Block(nn.Module):
-    def __init__(self, width, heads):
+    """`post`: norms stand behind the additions."""
+
+    def __init__(self, width, heads, causal=False, gelu="none", post=False):
         super().__init__()
-        self.ln_1, self.attn, self.ln_2, self.mlp = nn.LayerNorm(width), Attention(width, heads), nn.LayerNorm(width), Feed(width)
+        self.ln_1, self.attn, self.ln_2, self.mlp = nn.LayerNorm(width), Attention(width, heads, causal), nn.LayerNorm(width), Feed(width, gelu)
+        self.post = post
 
     def forward(self, x):
+        if self.post:
+            x = self.ln_1(x + self.attn(x))
+            return self.ln_2(x + self.mlp(x))
         x = x + self.attn(self.ln_1(x))
         return x + self.mlp(self.ln_2(x))
 
@@ -104,7 +112,7 @@ class Gpt2(nn.Module):
     def __init__(self, length, layers, width, heads, vocabulary, **_):
         super().__init__()
         self.wte, self.wpe = nn.Embedding(vocabulary, width), nn.Embedding(length, width)
-        self.h, self.ln_f = nn.ModuleList([Block(width, heads) for _ in range(layers)]), nn.LayerNorm(width)
+        self.h, self.ln_f = nn.ModuleList([Block(width, heads, True, "tanh") for _ in range(layers)]), nn.LayerNorm(width)
 
     def forward(self, tokens):
         x = self.wte(tokens) + self.wpe.weight[:tokens.shape[1]]
@@ -113,14 +121,44 @@ class Gpt2(nn.Module):
         return F.linear(self.ln_f(x), self.wte.weight).flatten(0, 1)
 
 
-NETS = {"mlp": Mlp, "fashion_cnn": FashionCnn, "resnet50": Resnet50, "gpt2": Gpt2}
+class Vit(nn.Module):
+    def __init__(self, size, patch, layers, width, heads, classes, **_):
+        super().__init__()
+        self.patches, self.token = nn.Conv2d(3, width, patch, patch), nn.Parameter(torch.zeros(1, 1, width))
+        self.wpe = nn.Embedding((size // patch) ** 2 + 1, width)
+        self.h, self.ln_f, self.head = nn.ModuleList([Block(width, heads) for _ in range(layers)]), nn.LayerNorm(width), nn.Linear(width, classes)
+
+    def forward(self, x):
+        x = self.patches(x).flatten(2).transpose(1, 2)
+        x = torch.cat([self.token.expand(len(x), -1, -1), x], 1) + self.wpe.weight
+        for block in self.h:
+            x = block(x)
+        return self.head(self.ln_f(x)[:, 0])
+
+
+class Bert(nn.Module):
+    def __init__(self, length, layers, width, heads, vocabulary, **_):
+        super().__init__()
+        self.wte, self.wpe, self.wse = nn.Embedding(vocabulary, width), nn.Embedding(length, width), nn.Embedding(2, width)
+        self.ln_0, self.h = nn.LayerNorm(width), nn.ModuleList([Block(width, heads, post=True) for _ in range(layers)])
+        self.head, self.ln_f, self.decoder_bias = nn.Linear(width, width), nn.LayerNorm(width), nn.Parameter(torch.zeros(vocabulary))
+
+    def forward(self, tokens, segments):
+        x = self.ln_0(self.wte(tokens) + self.wpe.weight[:tokens.shape[1]] + self.wse(segments))
+        for block in self.h:
+            x = block(x)
+        return F.linear(self.ln_f(F.gelu(self.head(x))), self.wte.weight, self.decoder_bias).flatten(0, 1)
+
+
+NETS = {"mlp": Mlp, "fashion_cnn": FashionCnn, "resnet50": Resnet50, "gpt2": Gpt2, "vit": Vit, "bert": Bert}
+TRANSFORMERS = ("gpt2", "vit", "bert")
 
 
 def load(case, sizes, path):
     """The network with the weights of the ONNX file."""
     net, weights = NETS[case](**sizes), onnx_file.read_weights(path)
     for name, module in net.named_modules():
-        if case == "gpt2" and isinstance(module, nn.Linear):
+        if case in TRANSFORMERS and isinstance(module, nn.Linear):
             weights[f"{name}.weight"] = weights[f"{name}.weight"].T
     state = {name: torch.tensor(w.copy()) for name, w in weights.items()}
     missing = net.load_state_dict(state, strict=False)
@@ -139,7 +177,7 @@ class Step:
         self.layout = torch.channels_last if case == "resnet50" else torch.contiguous_format
         if case == "resnet50":
             self.net = self.net.to(memory_format=self.layout)
-        if case == "gpt2":
+        if case in TRANSFORMERS:
             torch.set_float32_matmul_precision("high")
         torch.backends.cudnn.benchmark = True
         fused, lr = {"fused": True} if cuda else {}, float(options["lr"])
@@ -159,19 +197,19 @@ class Step:
     def loss(self):
         net, device, low = self.net, self.device.type, self.low
 
-        def loss(x, target):
+        def loss(*batch):
             with torch.autocast(device, torch.bfloat16, enabled=low):
-                return F.cross_entropy(net(x), target.flatten())
+                return F.cross_entropy(net(*batch[:-1]), batch[-1].flatten())
 
         return loss
 
     def __call__(self):
-        x, target = [a.to(self.device, non_blocking=True) for a in self.batches[self.turn % len(self.batches)]]
+        batch = [a.to(self.device, non_blocking=True) for a in self.batches[self.turn % len(self.batches)]]
         self.turn += 1
-        if x.dim() == 4:
-            x = x.contiguous(memory_format=self.layout)
+        if batch[0].dim() == 4:
+            batch[0] = batch[0].contiguous(memory_format=self.layout)
         self.optimizer.zero_grad(set_to_none=True)
-        loss = self.forward(x, target)
+        loss = self.forward(*batch)
         loss.backward()
         self.optimizer.step()
         return loss

@@ -3,7 +3,9 @@
     gpu_worker.py SPEC      SPEC: a JSON object; see gpu.py
 
 Trains the first step, says {"loss": ...}, and then obeys lines of standard input, answering each with a line of JSON:
-"run N": N steps, {"seconds": ...}; "memory": {...} in bytes; "trace N": N steps timed node by node, {"events": [...]}.
+"run N": N steps, {"seconds": ...}; "memory": {...} in bytes; "trace N": N steps timed node by node, {"events": [...]}; "rest": gives
+back the device's memory that is not needed between steps.  With "waits" in SPEC it loads PyTorch, says so, and waits for a line
+before it takes anything of the device.
 """
 import ctypes
 import json
@@ -132,6 +134,11 @@ class Torch:
     def wait(self):
         self.one.wait()
 
+    def rest(self):
+        if self.torch.cuda.is_available():
+            self.torch.cuda.empty_cache()
+        return {}
+
     def memory(self):
         if not self.torch.cuda.is_available():
             return {"reserved": None}
@@ -142,6 +149,11 @@ def main():
     spec = json.loads(sys.argv[1])
     case = gpu_models.CASES[spec["case"]]
     batches = list(gpu_models.batches(spec["case"], spec["sizes"]))
+    if spec.get("waits"):
+        import gpu_torch  # noqa: F401
+
+        print(json.dumps({"prepared": True}), flush=True)
+        sys.stdin.readline()
     one = (Dpexec if spec["how"] in ("dpexec", "tuned") else Torch)(spec, case, batches)
     one.step()
     one.wait()
@@ -156,6 +168,8 @@ def main():
             answer = {"seconds": time.perf_counter() - start, "loss": one.loss()}
         elif what == "trace":
             answer = one.trace(int(n[0]))
+        elif what == "rest":
+            answer = one.rest()
         else:
             answer = one.memory()
         print(json.dumps(answer), flush=True)

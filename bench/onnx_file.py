@@ -60,7 +60,7 @@ def fields(data):
 # ---- messages ----
 
 def tensor(array, name=""):
-    array = np.ascontiguousarray(array)
+    array = np.asarray(array, order="C")
     return b"".join([number(1, d) for d in array.shape] + [number(2, TYPES[array.dtype]), text(8, name), message(9, array.tobytes())])
 
 

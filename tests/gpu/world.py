@@ -2,15 +2,18 @@
 """Several processes that train together on one GPU, which NCCL takes for GPUs of several machines: a test of what they compute, not
 of how fast.  Needs nothing but Python.
 
-    tests/gpu/world.py DPEXEC [--trial]
+    tests/gpu/world.py DPEXEC [--killed] [--logs DIR] [--trial]
 
 With 2 and with 4 processes the losses must be the CPU's with as many replicas within 1e-3, steps must be captured as one graph, and
-all processes must end well.  When one of two is killed in mid-run the other must end within half a minute, saying why.
+all processes must end well.  --killed, in place of that: when one of two is killed in mid-run the other must end within 20 seconds,
+saying why.  If it does not, what its threads wait for is printed, and what cuda-gdb shows of them where it is found; DIR/killed-gdb.log
+and killed-threads.log keep all of it.  --killed takes at most 90 seconds.
 --trial: on the CPU, since simulated devices are those of one process.  Ends with "N passed, N failed".
 """
 import argparse
 import os
 import pathlib
+import shutil
 import socket
 import subprocess
 import sys
@@ -22,6 +25,7 @@ from train import Run, captured, cases, close
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MODELS = ("mlp-sgd", "fashion_cnn-sgd", "resnet20-sgd")
 SECONDS = 60
+START, END, LOOK = 40, 20, 25      # seconds of --killed: to the first steps, to the end of the one that is left, of cuda-gdb
 # NCCL refuses two members on one GPU of one machine, so each is told to be a machine of its own; between machines it has sockets.
 NCCL = {"NCCL_SOCKET_IFNAME": "lo", "NCCL_NET": "Socket", "NCCL_IB_DISABLE": "1", "NCCL_MNNVL_ENABLE": "0", "NCCL_NVLS_ENABLE": "0",
         "NCCL_CUMEM_ENABLE": "0", "NCCL_MAX_NCHANNELS": "2", "NCCL_ALGO": "Ring", "NCCL_PROTO": "Simple"}
@@ -60,38 +64,86 @@ class World(Run):
                 self.read(pathlib.Path(tmp) / "run")
 
 
-def killed(dpexec, case, device):
+def threads(pid):
+    """A line for each thread: its name, its state, what it waits for in the kernel, and the kernel's stack where that may be read."""
+    lines = []
+    for task in sorted(pathlib.Path(f"/proc/{pid}/task").iterdir(), key=lambda t: int(t.name)):
+        found = {}
+        for what in ("comm", "wchan", "syscall", "stack", "status"):
+            try:
+                found[what] = (task / what).read_text().strip()
+            except OSError as e:
+                found[what] = f"({e.strerror})"
+        state = next((line.split(None, 1)[1] for line in found["status"].splitlines() if line.startswith("State:")), "?")
+        stack = " < ".join(line.split()[-1] for line in found["stack"].splitlines()[:6] if line.strip())
+        lines.append(f"thread {task.name} {found['comm']}: {state}, in {found['wchan']}, system call {found['syscall'].split(' ')[0]}: {stack}")
+    return "\n".join(lines)
+
+
+def where(pid, logs):
+    """Where process `pid` hangs, in a few lines; all that is known of it goes to the folder `logs`."""
+    said, gdb = threads(pid), shutil.which("cuda-gdb") or "/usr/local/cuda/bin/cuda-gdb"
+    pathlib.Path(logs, "killed-threads.log").write_text(said + "\n")
+    if not pathlib.Path(gdb).exists():
+        return said
+    try:
+        done = subprocess.run(["timeout", "-k", "2", str(LOOK - 3), gdb, "-p", str(pid), "-batch", "-ex", "thread apply all bt"], stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=LOOK)
+        text = done.stdout.decode(errors="replace")
+    except (OSError, subprocess.TimeoutExpired) as e:
+        text = f"{e}"
+    pathlib.Path(logs, "killed-gdb.log").write_text(text)
+    return said + "\n" + "\n".join(line[:160] for line in text.splitlines() if line.startswith(("Thread ", "#")))
+
+
+def killed(dpexec, case, device, logs):
     """What is wrong with how rank 0 ends when rank 1 is killed while both train, or None."""
     meet = ["--world", "2", "--rendezvous", f"127.0.0.1:{free_port()}", "--devices", device, "--steps", "10000000"]
     with tempfile.TemporaryDirectory() as tmp:
+        def said():
+            return pathlib.Path(tmp, "said-0").read_text().strip()[-800:]
+
         ranks = [subprocess.Popen([dpexec, "train", *case["args"], *meet, "--rank", str(rank), "--out", f"{tmp}/run"], cwd=ROOT,
                                   env=dict(os.environ, **NCCL, NCCL_HOSTID=f"dpexec-{rank}"), stdin=subprocess.DEVNULL,
                                   stdout=subprocess.DEVNULL, stderr=open(f"{tmp}/said-{rank}", "w")) for rank in (0, 1)]
         try:
-            metrics, end = pathlib.Path(tmp) / "run/metrics.jsonl", time.monotonic() + SECONDS
+            metrics, end = pathlib.Path(tmp) / "run/metrics.jsonl", time.monotonic() + START
             while not (metrics.exists() and metrics.read_text().count("\n") > 5):
-                if time.monotonic() > end or any(r.poll() is not None for r in ranks):
-                    return f"no steps: {pathlib.Path(tmp, 'said-0').read_text().strip()[-400:]}"
+                if any(r.poll() is not None for r in ranks):
+                    return f"no steps: {said()}"
+                if time.monotonic() > end:
+                    return f"no steps within {START} s: {said()}\n{where(ranks[0].pid, logs)}"
                 time.sleep(0.1)
             ranks[1].kill()
-            status = ranks[0].wait(30)
-            said = pathlib.Path(tmp, "said-0").read_text()
-            return None if status > 0 and "rank 1 of 2" in said else f"exit {status}: {said.strip()[-400:]}"
+            begun = time.monotonic()
+            status = ranks[0].wait(END)
+            print(f"rank 0 ended {time.monotonic() - begun:.1f} s after rank 1 was killed: exit {status}: {said()}", flush=True)
+            return None if status > 0 and "rank 1 of 2" in said() else f"exit {status}: {said()}"
         except subprocess.TimeoutExpired:
-            return f"no end within 30 s: {pathlib.Path(tmp, 'said-0').read_text().strip()[-400:]}"
+            return f"no end within {END} s: {said()}\n{where(ranks[0].pid, logs)}"
         finally:
             for r in ranks:
                 r.kill()
-                r.wait()
+            for r in ranks:
+                try:
+                    r.wait(5)
+                except subprocess.TimeoutExpired:
+                    print(f"process {r.pid} is left: the kernel does not end it\n{threads(r.pid)}", flush=True)
 
 
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("dpexec")
+    p.add_argument("--killed", action="store_true")
+    p.add_argument("--logs", default=tempfile.gettempdir())
     p.add_argument("--trial", action="store_true")
     args = p.parse_args()
     dpexec = str(pathlib.Path(args.dpexec).resolve())
     chosen = [c for c in cases() if c["name"] in MODELS[:1 if args.trial else None]]
+    if args.killed:
+        wrong = killed(dpexec, chosen[0], "cpu" if args.trial else "cuda:0", args.logs)
+        print((f"FAILED: one of 2 processes killed: {wrong}\n" if wrong else "") + f"{int(not wrong)} passed, {int(bool(wrong))} failed")
+        return bool(wrong)
     passed = failed = 0
     for case in chosen:
         case = dict(case, steps=3) if args.trial else case
@@ -102,10 +154,6 @@ def main():
             passed, failed = passed + (not wrong), failed + bool(wrong)
             if wrong:
                 print(f"FAILED: {case['name']}, {size} processes: {wrong}", flush=True)
-    wrong = killed(dpexec, chosen[0], "cpu" if args.trial else "cuda:0")
-    passed, failed = passed + (not wrong), failed + bool(wrong)
-    if wrong:
-        print(f"FAILED: one of 2 processes killed: {wrong}", flush=True)
     print(f"{passed} passed, {failed} failed")
     return failed > 0 or passed == 0
 
