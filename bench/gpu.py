@@ -228,6 +228,8 @@ class Bench:
             if again:
                 row["warm_start"] = again.first
                 again.stop()
+                if abs(again.first_loss - ones[0].first_loss) > gpu_tables.SAME_LOSS[row["precision"]] * abs(ones[0].first_loss):
+                    self.failures.append(f"{case}: first loss {ones[0].first_loss:.6g}, of a second start {again.first_loss:.6g}")
         times = self.attempt(f"{case}, rounds", self.rounds, ones) or {}
         for one in ones:
             row["contestants"][one.how] = {
