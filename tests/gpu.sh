@@ -80,6 +80,7 @@ sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda*/bin/compute-sani
 stage() {
     local name=$1 limit=$2 counts status start=$SECONDS
     shift 2
+    [ -z "$trial" ] || limit=$((3 * limit))     # on whatever processors there are
     limit=$((limit < until - SECONDS ? limit : until - SECONDS))
     export STAGE_SECONDS=$((limit > 15 ? limit - 5 : limit))
     if [ $limit -le 0 ]; then
