@@ -7,7 +7,7 @@
 #     --only LIST     stages, of: operators executor training depthwise killed processes memcheck racecheck benchmarks
 #     --cases, --contestants, --kernels     of bench/gpu.py, as --only, --contestants and --kernels there; "none" is nothing
 #     --suites LIST   of test_ops for the stage operators [all]; --sanitize LIST: those under compute-sanitizer [with own kernels]
-#     --quick         of the training cases but three, one replica alone
+#     --quick         of the training cases but three, one replica alone; of processes, two models
 #     --build DIR     programs and plug-in [build-gpu, unpacked from its bundle.tar.gz; else build]
 #     --out DIR       for DEVICE-DATE.json and .md [bench/results]
 #     --logs DIR      stages.log, to which a stage adds what it printed when it ends; logs.tar.gz; bench.json and bench.md
@@ -207,7 +207,7 @@ fi
 ! wants killed || stage killed 100 $python tests/gpu/world.py "$build/dpexec" --killed --logs "$work" "${options[@]}" &
 wait_for $(jobs -p | grep -vx "${bench_pid:-0}")
 # Alone: processes on one card take turns, and a collective waits for the turn of each.
-! wants processes || stage processes 60 $python tests/gpu/world.py "$build/dpexec" "${options[@]}"
+! wants processes || stage processes 60 $python tests/gpu/world.py "$build/dpexec" "${options[@]}" "${quick[@]}"
 if ! wants memcheck && ! wants racecheck; then
     :
 elif [ -n "$own" ] && [ -n "$sanitizer" ]; then
