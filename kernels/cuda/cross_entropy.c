@@ -15,7 +15,8 @@ typedef struct {
     DType dtype;
     size_t scores; /* bytes of what a column's classes come to, of one part */
     unsigned blocks, merge_blocks;
-    GpuKernel *kernel, *wide, *merge, *finish;
+    GpuKernel *kernel, *wide, *merge,
+        *finish; /* wide: reads whole chunks of tensors that begin on 16-byte boundaries */
 } Plan;
 
 static size_t sum_bytes(DType t) { return t == DT_FLOAT64 ? sizeof(double) : sizeof(float); }
@@ -40,6 +41,8 @@ static Status plan_rows(Plan *p, const KernelCtx *ctx)
     p->blocks = cuda_blocks(p->box.samples, chunks > LONG_ROW ? 1 : LOSS_THREADS / p->box.lanes,
                             p->grad ? MOST_BLOCKS : LOSS_BLOCKS);
     p->merge_blocks = p->blocks;
+    if (!p->grad && chunks > LONG_ROW && p->box.classes % cuda_chunk(p->dtype) == 0 && dtype_size(p->dtype) == 2)
+        TRY(find(&p->wide, ctx, p, "whole"));
     return find(&p->kernel, ctx, p, chunks > LONG_ROW ? "block" : "lanes");
 }
 
@@ -148,7 +151,8 @@ static Status run_sum(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out
         return ST_OK;
     }
     if (p->rows)
-        TRY(cuda_launch(ctx, p->kernel, p->blocks, LOSS_THREADS, 0,
+        TRY(cuda_launch(ctx, p->wide && !cuda_offset(in[0].data, p->dtype) ? p->wide : p->kernel, p->blocks,
+                        LOSS_THREADS, 0,
                         CUDA_ARGS(&p->box, (void *)&in[0].data, (void *)&in[1].data, &out[0].data, &out[1].data,
                                   &out[2].data, &ctx->scratch)));
     else

@@ -1,5 +1,6 @@
 /* LayerNormalization and its gradient on rows (kernels/cuda/device/layernorm.cu).  Scale and bias may be float32 where
  * the data has 16 bits; so are their gradients then. */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "kernels/cuda/rows.h"
@@ -28,6 +29,7 @@ typedef struct {
     bool has_bias, has_mean, has_inv;
     int wide;
     GpuKernel *lanes1, *lanes4, *block, *over;
+    WholeRows whole;
 } Forward;
 
 static Status forward_kernels(Forward *p, const KernelCtx *ctx, DType t)
@@ -35,6 +37,7 @@ static Status forward_kernels(Forward *p, const KernelCtx *ctx, DType t)
     TRY(cuda_kernel(&p->lanes1, ctx, "layernorm_lanes1", t));
     TRY(cuda_kernel(&p->lanes4, ctx, "layernorm_lanes4", t));
     TRY(cuda_kernel(&p->block, ctx, "layernorm_block", t));
+    TRY(cuda_whole_rows(&p->whole, ctx, "layernorm", t, p->rows, p->n));
     return cuda_kernel(&p->over, ctx, "layernorm_long", t);
 }
 
@@ -62,6 +65,12 @@ static Status prepare_forward(void **state, KernelCtx *ctx, const Graph *g, cons
     return ST_OK;
 }
 
+static bool forward_whole(const Forward *p, const Tensor *in, const Tensor *out)
+{
+    return p->whole.kernel && !cuda_offset(in[0].data, in[0].dtype) && !cuda_offset(in[1].data, in[1].dtype) &&
+           !(p->has_bias && cuda_offset(in[2].data, in[2].dtype)) && !cuda_offset(out[0].data, out[0].dtype);
+}
+
 static Status run_forward(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     const Forward *p = state;
@@ -72,6 +81,11 @@ static Status run_forward(KernelCtx *ctx, void *state, const Tensor *in, Tensor 
 
     if (!p->rows)
         return ST_OK;
+    if (forward_whole(p, in, out)) {
+        k = p->whole.kernel;
+        l.blocks = p->whole.blocks;
+        l.threads = p->whole.threads;
+    }
     return cuda_launch(ctx, k, l.blocks, l.threads, 0,
                        CUDA_ARGS((void *)&in[0].data, (void *)&in[1].data, &bias, (void *)&p->wide, &out[0].data, &mean,
                                  &inv, (void *)&p->rows, (void *)&p->n, (void *)&p->epsilon, &l.lanes));
@@ -84,6 +98,7 @@ DEFINE_KERNEL(cuda_layer_normalization, .op = &op_LayerNormalization, .dtypes = 
 
 enum {
     PARTS = 396,        /* blocks that sum up parameter gradients: three to each multiprocessor of an H100 */
+    FEW_PARTS = 264,    /* two, where a thread has many registers */
     WARP_THREADS = 128, /* of a block whose warps have a row each */
     SUM_THREADS = 32    /* that share a column of partial sums */
 };
@@ -95,8 +110,24 @@ typedef struct {
     unsigned threads;
     size_t shared;
     int wide_scale;
-    GpuKernel *narrow, *wide, *sums;
+    GpuKernel *narrow, *wide, *sums; /* wide: tensors begin on 16-byte boundaries, n is of whole chunks */
 } Backward;
+
+/* A warp's kernel for rows of whole chunks: the one that holds just so many a lane, where there is one. */
+static Status find_wide_warps(Backward *p, const KernelCtx *ctx, DType t)
+{
+    const int64_t chunks = p->n / cuda_chunk(t), each = (chunks + WARP_SIZE - 1) / WARP_SIZE;
+    char name[64];
+
+    if (t == DT_FLOAT64)
+        return cuda_kernel(&p->wide, ctx, "layernorm_grad_wide_warps", t);
+    if (!each)
+        return ST_OK;
+    if (each > (dtype_size(t) == 2 ? 3 : 4))
+        p->parts = p->parts < FEW_PARTS ? p->parts : FEW_PARTS;
+    snprintf(name, sizeof name, "layernorm_grad_whole%d", (int)(each > 4 ? (each + 1) / 2 * 2 : each));
+    return cuda_kernel(&p->wide, ctx, name, t);
+}
 
 /* A warp holds a row of up to 32 elements a thread, a block one of 8 (half as many of float64); longer ones go through
  * memory. */
@@ -109,7 +140,7 @@ static Status choose_backward(Backward *p, const KernelCtx *ctx, DType t)
         p->parts = (p->rows + WARP_THREADS / WARP_SIZE - 1) / (WARP_THREADS / WARP_SIZE);
         p->shared = 2 * (size_t)p->n * p->acc;
         TRY(cuda_kernel(&p->narrow, ctx, "layernorm_grad_warps", t));
-        TRY(cuda_kernel(&p->wide, ctx, "layernorm_grad_wide_warps", t));
+        TRY(find_wide_warps(p, ctx, t));
     } else {
         p->parts = p->rows;
         p->threads = p->n <= ROW_THREADS * held ? (unsigned)((p->n + each - 1) / each * WARP_SIZE) : ROW_THREADS;

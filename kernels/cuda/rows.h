@@ -41,4 +41,14 @@ static inline RowLaunch cuda_rows(const void *x, DType t, int64_t rows, int64_t 
     return l;
 }
 
+/* Launch of the kernel for whole rows; kernel is NULL where the type or the length has none. */
+typedef struct {
+    GpuKernel *kernel;
+    unsigned blocks, threads;
+} WholeRows;
+
+/* Finds the kernel "<base>_whole<K>" (a warp has a row, K chunks a lane) or "<base>_whole_block" for `rows` rows of n
+ * elements.  The caller launches it only if all tensors begin on 16-byte boundaries. */
+Status cuda_whole_rows(WholeRows *w, const KernelCtx *ctx, const char *base, DType t, int64_t rows, int64_t n);
+
 #endif

@@ -8,6 +8,7 @@
 typedef struct {
     int64_t outer, n, inner;
     GpuKernel *lanes1, *lanes4, *block, *over, *columns, *wide;
+    WholeRows whole;
 } Plan;
 
 /* The older meaning is lowered. */
@@ -31,6 +32,7 @@ static Status find_kernels(Plan *p, const KernelCtx *ctx, const Node *n, DType t
         TRY(find(&p->lanes1, ctx, n, "lanes1", t));
         TRY(find(&p->lanes4, ctx, n, "lanes4", t));
         TRY(find(&p->block, ctx, n, "block", t));
+        TRY(cuda_whole_rows(&p->whole, ctx, n->op == &op_Softmax ? "softmax" : "log_softmax", t, p->outer, p->n));
         return find(&p->over, ctx, n, "long", t);
     }
     TRY(find(&p->columns, ctx, n, "columns", t));
@@ -63,6 +65,9 @@ static Status run_rows(const KernelCtx *ctx, const Plan *p, const Tensor *in, Te
     RowLaunch l = cuda_rows(in->data, in->dtype, p->outer, p->n);
     GpuKernel *k = l.lanes ? l.per_thread == 1 ? p->lanes1 : p->lanes4 : l.per_thread ? p->block : p->over;
 
+    if (p->whole.kernel && !cuda_offset(in->data, in->dtype) && !cuda_offset(out->data, in->dtype))
+        return cuda_launch(ctx, p->whole.kernel, p->whole.blocks, p->whole.threads, 0,
+                           CUDA_ARGS((void *)&in->data, &out->data, (void *)&p->outer, (void *)&p->n));
     return cuda_launch(ctx, k, l.blocks, l.threads, 0,
                        CUDA_ARGS((void *)&in->data, &out->data, (void *)&p->outer, (void *)&p->n, &l.lanes));
 }

@@ -7,6 +7,7 @@
  * from the channel's first element; in float64 for float32 data, whose rows replicas merge, in float32 for 16-bit data,
  * which is coarser than that.  The order is fixed by the shapes alone.  An element of s bytes moves s bytes. */
 #include "index.cuh"
+#include "row.cuh"
 
 #define ALL 0xffffffffu
 
@@ -33,6 +34,24 @@ __device__ __forceinline__ Moments merged(const Moments &a, const Moments &b)
 
     return Moments{ n, a.mean + d * share, a.m2 + b.m2 + d * d * a.n * share };
 }
+
+/* Moments of parts, summed up as differences from an origin near their means: one division for all of them. */
+struct Gathered {
+    double n, sum, squares; /* sum of n mean; sum of m2 + n mean^2 */
+
+    __device__ __forceinline__ void add(double count, double mean, double m2)
+    {
+        n += count;
+        sum += count * mean;
+        squares += m2 + count * mean * mean;
+    }
+    __device__ __forceinline__ Moments moments(double origin) const
+    {
+        const double mean = n > 0 ? sum / n : 0, m2 = squares - sum * mean;
+
+        return Moments{ n, origin + mean, m2 < 0 ? 0 : m2 };
+    }
+};
 
 /* What a thread knows of the elements it has seen. */
 template <class A> struct Seen {
@@ -120,12 +139,16 @@ template <class T, int V> __device__ __forceinline__ void stats_first(const Chan
     }
 }
 
-/* Merges the first `count` of v into mean and m2 of n rows, which are of differences from shift. */
-template <class T, int V, class A>
-__device__ __forceinline__ void merge_rows(const Vec<T, V> (&v)[NORM_GROUP], int count, const A (&shift)[V],
-                                           A (&mean)[V], A (&m2)[V], A &n)
+/* a / b with float's fast division, which is within 2 units of the last place. */
+__device__ __forceinline__ float share_of(float a, float b) { return __fdividef(a, b); }
+__device__ __forceinline__ double share_of(double a, double b) { return a / b; }
+
+/* Merges `count` differences from the shift in each of V columns into mean and m2 of n rows: FULL says that all
+ * NORM_GROUP of v are there. */
+template <bool FULL, int V, class A>
+__device__ __forceinline__ void merge_rows(const A (&v)[NORM_GROUP][V], int count, A (&mean)[V], A (&m2)[V], A &n)
 {
-    const A share = (A)count / (n + (A)count);
+    const A all = FULL ? (A)NORM_GROUP : (A)count, share = share_of(all, n + all);
 
 #pragma unroll
     for (int j = 0; j < V; j++) {
@@ -133,18 +156,60 @@ __device__ __forceinline__ void merge_rows(const Vec<T, V> (&v)[NORM_GROUP], int
 
 #pragma unroll
         for (int k = 0; k < NORM_GROUP; k++)
-            sum += k < count ? (A)to_float(v[k].at[j]) - shift[j] : 0;
-        own = sum / (A)count;
+            sum += FULL || k < count ? v[k][j] : 0;
+        own = FULL ? sum * (A)(1.0 / NORM_GROUP) : sum / all;
 #pragma unroll
         for (int k = 0; k < NORM_GROUP; k++) {
-            d = k < count ? (A)to_float(v[k].at[j]) - shift[j] - own : 0;
+            d = FULL || k < count ? v[k][j] - own : 0;
             m2[j] += d * d;
         }
         d = own - mean[j];
         mean[j] += d * share;
         m2[j] += d * d * n * share;
     }
-    n += (A)count;
+    n += all;
+}
+
+/* What differs from the shift in one unit of V elements of T. */
+template <class T, int V, class A> struct Unit {
+    typedef Vec<T, V> Loaded;
+    static __device__ __forceinline__ void get(A (&y)[V], const Loaded &v)
+    {
+#pragma unroll
+        for (int j = 0; j < V; j++)
+            y[j] = (A)to_float(v.at[j]);
+    }
+};
+template <> struct Unit<f16, 8, float> : Packed<f16> {
+    typedef Words Loaded;
+};
+template <> struct Unit<bf16, 8, float> : Packed<bf16> {
+    typedef Words Loaded;
+};
+
+/* The group of rows from `row` on, `lines` apart, below `to`; x points at the thread's first column of row 0. */
+template <bool FULL, class T, int V, class A>
+__device__ __forceinline__ void add_group(const ChannelBox &p, const T *x, int row, int to, int lines,
+                                          const A (&shift)[V], A (&mean)[V], A (&m2)[V], A &n)
+{
+    typename Unit<T, V, A>::Loaded loaded[NORM_GROUP];
+    A v[NORM_GROUP][V];
+    int count = 0;
+
+#pragma unroll
+    for (int k = 0; k < NORM_GROUP; k++)
+        if (FULL || row + k * lines < to) {
+            loaded[k] = *(const typename Unit<T, V, A>::Loaded *)(x + (row + k * lines) * p.channels);
+            count++;
+        }
+#pragma unroll
+    for (int k = 0; k < NORM_GROUP; k++) {
+        Unit<T, V, A>::get(v[k], loaded[k]);
+#pragma unroll
+        for (int j = 0; j < V; j++)
+            v[k][j] -= shift[j];
+    }
+    merge_rows<FULL>(v, count, mean, m2, n);
 }
 
 /* Blocks of (columns, rows) threads; blockIdx.x counts columns of V channels, blockIdx.y chunks of rows. */
@@ -166,17 +231,13 @@ template <class T, int V> __device__ __forceinline__ void stats_last(const Chann
         for (int j = 0; j < V; j++)
             shift[j] = (A)to_float(first.at[j]);
     }
-    for (i64 row = from + line; inside && row < to; row += lines * NORM_GROUP) {
-        Vec<T, V> v[NORM_GROUP];
-        int count = 0;
+    if (inside) {
+        int row = (int)from + line;
 
-#pragma unroll
-        for (int k = 0; k < NORM_GROUP; k++)
-            if (row + k * lines < to) {
-                v[k] = *(const Vec<T, V> *)(x + (row + k * lines) * p.channels + c);
-                count++;
-            }
-        merge_rows(v, count, shift, mean, m2, n);
+        for (; row + (NORM_GROUP - 1) * lines < to; row += lines * NORM_GROUP)
+            add_group<true>(p, x + c, row, (int)to, lines, shift, mean, m2, n);
+        if (row < to)
+            add_group<false>(p, x + c, row, (int)to, lines, shift, mean, m2, n);
     }
 #pragma unroll
     for (int j = 0; j < V; j++) {
@@ -187,12 +248,13 @@ template <class T, int V> __device__ __forceinline__ void stats_last(const Chann
     __syncthreads();
     for (int k = line; inside && k < V; k += lines) {
         const A origin = (A)to_float(x[c + k]);
-        Moments m = { 0, 0, 0 };
+        Gathered g = { 0, 0, 0 };
 
         for (int l = 0; l < lines; l++)
-            m = merged(m, Moments{ (double)counts[l * columns + column],
-                                   (double)origin + (double)means[(l * V + k) * columns + column],
-                                   (double)squares[(l * V + k) * columns + column] });
+            g.add((double)counts[l * columns + column], (double)means[(l * V + k) * columns + column],
+                  (double)squares[(l * V + k) * columns + column]);
+        const Moments m = g.moments((double)origin);
+
         part[(i64)blockIdx.y * 2 * p.channels + c + k] = m.mean;
         part[((i64)blockIdx.y * 2 + 1) * p.channels + c + k] = m.m2;
     }
@@ -219,12 +281,18 @@ STATS(bf16, bf16)
 KERNEL(norm_stats_finish, (const ChannelBox p, double *row, const double *part, int v))
 {
     const i64 c = (i64)blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32;
-    Moments m = { 0, 0, 0 };
+    const double origin = c < p.channels ? part[c] : 0;
+    Gathered g = { 0, 0, 0 };
+    Moments m;
 
-    for (int k = threadIdx.x % 32; c < p.channels && k < p.chunks; k += 32)
-        m = merged(m, Moments{ chunk_count(p, k, v), part[(i64)k * 2 * p.channels + c],
-                               part[((i64)k * 2 + 1) * p.channels + c] });
-    m = merged_warp(m);
+#pragma unroll 4
+    for (int k = threadIdx.x % 32; k < (c < p.channels ? p.chunks : 0); k += 32)
+        g.add(chunk_count(p, k, v), part[(i64)k * 2 * p.channels + c] - origin,
+              part[((i64)k * 2 + 1) * p.channels + c]);
+    g.n = lanes_all<Sum>(g.n, 32);
+    g.sum = lanes_all<Sum>(g.sum, 32);
+    g.squares = lanes_all<Sum>(g.squares, 32);
+    m = g.moments(origin);
     if (c < p.channels && threadIdx.x % 32 == 0) {
         row[1 + c] = m.mean;
         row[1 + p.channels + c] = m.m2;

@@ -8,6 +8,8 @@
 #include "running.cuh"
 #include "loss.cuh"
 
+enum { FLIGHT = 4 }; /* accesses under way at a time */
+
 /* What the scores of a sample, or of a part of its classes, come to. */
 template <class A> struct Scores {
     Running<A> exps;
@@ -122,6 +124,69 @@ __device__ __forceinline__ void sum_rows(Team team, const NllBox &p, const T *x,
     block_sums<A>(num, den, partial, loss, counted);
 }
 
+/* F chunks more of a whole row. */
+template <class T, int F, class A> __device__ __forceinline__ void take_whole(Scores<A> &s, const Words (&w)[F])
+{
+    const int V = Chunk<T>::size;
+    A x[F][V], top = s.exps.max, base;
+
+#pragma unroll
+    for (int f = 0; f < F; f++) {
+        Packed<T>::get(x[f], w[f]);
+#pragma unroll
+        for (int j = 0; j < V; j++) {
+            top = larger(x[f][j], top);
+            s.all += x[f][j];
+        }
+    }
+    if (top > s.exps.max) {
+        s.exps.sum *= exponential(s.exps.max - top);
+        s.exps.max = top;
+    }
+    base = top - top == 0 ? top : 0; /* as in add_all() */
+#pragma unroll
+    for (int f = 0; f < F; f++)
+#pragma unroll
+        for (int j = 0; j < V; j++)
+            s.exps.sum += exponential_fast(x[f][j] - base);
+}
+
+/* A block has a row whose chunks all are whole: 16-bit scores. */
+template <class T>
+__device__ __forceinline__ void sum_whole(const NllBox &p, const T *x, const void *target, void *num, void *den,
+                                          float *logs, double *partial)
+{
+    const BlockTeam team = {};
+    const int chunks = (int)(p.classes / Chunk<T>::size), step = blockDim.x;
+    double loss = 0, counted = 0;
+
+    for (i64 row = blockIdx.x; row < p.samples; row += gridDim.x) {
+        const Words *words = (const Words *)(x + row * p.classes);
+        Scores<float> s = no_scores<float>();
+        int c = threadIdx.x;
+
+        for (; c + (FLIGHT - 1) * step < chunks; c += FLIGHT * step) {
+            Words w[FLIGHT];
+
+#pragma unroll
+            for (int f = 0; f < FLIGHT; f++)
+                w[f] = words[c + f * step];
+            take_whole<T>(s, w);
+        }
+        for (; c < chunks; c += step) {
+            const Words w[1] = { words[c] };
+
+            take_whole<T>(s, w);
+        }
+        s.exps = running_all(team, s.exps);
+        if (p.smoothing != 0)
+            s.all = team.all<Sum>(s.all);
+        if (threadIdx.x == 0)
+            count_sample(p, x + row * p.classes, s, label_of(p, target, row), logs + row, &loss, &counted);
+    }
+    block_sums<float>(num, den, partial, loss, counted);
+}
+
 /* What the gradient needs of a sample: dx = d (exp(x - log_sum) - share - [c = t] rest). */
 template <class A> struct Wanted {
     A d, log_sum;
@@ -183,8 +248,6 @@ template <int W> __device__ __forceinline__ Tile tile_of(const NllBox &p, i64 ti
 
     return { o * p.inner + column, o * p.classes * p.inner + column, column < p.inner };
 }
-
-enum { FLIGHT = 4 }; /* accesses under way at a time */
 
 template <class T, int W, class A>
 __device__ __forceinline__ void take_columns(Scores<A> (&s)[W], const NllBox &p, const T *x, i64 first, i64 step)
@@ -329,6 +392,16 @@ __device__ __forceinline__ void grad_columns(const NllBox &p, const typename Acc
     GRAD(columns, S, T, A, grad_columns<T, 1>(p, dy, x, target, logs, dx, parts))                    \
     GRAD(wide, S, T, A, grad_columns<T, Chunk<T>::size>(p, dy, x, target, logs, dx, parts))
 
+KERNEL(cross_entropy_whole_f16,
+       (const NllBox p, const f16 *x, const void *target, void *num, void *den, float *logs, double *partial))
+{
+    sum_whole(p, x, target, num, den, logs, partial);
+}
+KERNEL(cross_entropy_whole_bf16,
+       (const NllBox p, const bf16 *x, const void *target, void *num, void *den, float *logs, double *partial))
+{
+    sum_whole(p, x, target, num, den, logs, partial);
+}
 SUMS(f32, float, float)
 SUMS(f64, double, double)
 SUMS(f16, f16, float)

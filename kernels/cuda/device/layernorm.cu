@@ -10,6 +10,7 @@
 #include "math.cuh"
 #include "row.cuh"
 
+enum { GRAD_WARPS = 4 };   /* of a block whose warps have a row each: WARP_THREADS of kernels/cuda/layernorm.c */
 enum { SUM_BLOCK = 1024 }; /* threads of layernorm_grad_sums: 32 of SUM_THREADS (kernels/cuda/layernorm.c) */
 
 /* ---- scale and bias ---- */
@@ -39,6 +40,26 @@ __device__ __forceinline__ Vec<typename Accumulator<T>::type, V> numbers(const v
             out.at[j] = to_float(v.at[j]);
     }
     return out;
+}
+
+/* The numbers of one chunk in whole rows. */
+template <class T>
+__device__ __forceinline__ void whole_numbers(float (&y)[Chunk<T>::size], const void *p, int wide, int chunk)
+{
+    const int V = Chunk<T>::size, parts = V / 4;
+
+    if (!wide) {
+        Packed<T>::get(y, ((const Words *)p)[chunk]);
+        return;
+    }
+#pragma unroll
+    for (int k = 0; k < parts; k++) {
+        const Vec<float, 4> v = ((const Vec<float, 4> *)p)[chunk * parts + k];
+
+#pragma unroll
+        for (int j = 0; j < 4; j++)
+            y[4 * k + j] = v.at[j];
+    }
 }
 
 template <class T> __device__ __forceinline__ typename Accumulator<T>::type number(const void *p, int wide, i64 i)
@@ -122,6 +143,68 @@ template <class T, int K, class Team> __device__ __forceinline__ void forward_ro
                 chunk_store<T, V>(f.y + (xs - f.x), count, first + k * step,
                                   f.apply(in[k], count, first + k * step, m, i));
         if (valid && team.rank() == 0)
+            f.keep(row, m, i);
+    }
+}
+
+/* x becomes its distance from the row's mean, 0 in chunks that the row does not have. */
+template <int K, int V, class Team>
+__device__ __forceinline__ void whole_moments(Team team, float (&x)[K][V], int chunks, float epsilon, float *mean,
+                                              float *inv)
+{
+    const float n = (float)(chunks * V);
+    float m = 0, i = 0;
+
+#pragma unroll
+    for (int k = 0; k < K; k++)
+#pragma unroll
+        for (int j = 0; j < V; j++)
+            m += x[k][j];
+    m = team.template all<Sum>(m) / n;
+#pragma unroll
+    for (int k = 0; k < K; k++) {
+        const bool there = team.rank() + k * team.size() < chunks;
+
+#pragma unroll
+        for (int j = 0; j < V; j++) {
+            x[k][j] = there ? x[k][j] - m : 0;
+            i += x[k][j] * x[k][j];
+        }
+    }
+    *mean = m;
+    *inv = 1 / root(team.template all<Sum>(i) / n + epsilon);
+}
+
+/* Whole rows of at most K chunks a thread; scale and bias begin on 16-byte boundaries too. */
+template <class T, int K, class Team> __device__ __forceinline__ void forward_whole(Team team, const Forward<T> &f)
+{
+    const int V = Chunk<T>::size, chunks = (int)f.n / V;
+
+    for (i64 row = team.first(); row < f.rows; row += team.stride()) {
+        Words w[K];
+        float x[K][V], m, i;
+
+        whole_load(w, team, f.x + row * f.n, chunks, 0);
+#pragma unroll
+        for (int k = 0; k < K; k++)
+            Packed<T>::get(x[k], w[k]);
+        whole_moments(team, x, chunks, f.epsilon, &m, &i);
+#pragma unroll
+        for (int k = 0; k < K; k++) {
+            const int c = team.rank() + k * team.size();
+            float s[V], b[V] = {};
+
+            if (c >= chunks)
+                continue;
+            whole_numbers<T>(s, f.scale, f.wide, c);
+            if (f.bias)
+                whole_numbers<T>(b, f.bias, f.wide, c);
+#pragma unroll
+            for (int j = 0; j < V; j++)
+                x[k][j] = x[k][j] * i * s[j] + b[j];
+            whole_store(f.y + row * f.n, c, x[k]);
+        }
+        if (team.rank() == 0)
             f.keep(row, m, i);
     }
 }
@@ -269,16 +352,85 @@ __device__ __forceinline__ void backward_rows(Team team, const Backward<T> &b,
     }
 }
 
-/* A warp has a row: the block's warps add up their sums one after the other in `sum` [2, n] of shared memory. */
-template <class T, int W, int K> __device__ __forceinline__ void backward_warps(const Backward<T> &b)
+/* One whole row of backward_whole(): x and dy as they were loaded, dx written. */
+template <class T, int K>
+__device__ __forceinline__ void backward_row(const Backward<T> &b, i64 row, const Words (&wx)[K], const Words (&wdy)[K],
+                                             float (&dscale)[K][Chunk<T>::size], float (&dbias)[K][Chunk<T>::size])
 {
-    typedef typename Accumulator<T>::type A;
-    DYNAMIC_SHARED(A, sum);
-    const LaneTeam team = { WARP };
-    const int warp = threadIdx.x / WARP, warps = blockDim.x / WARP;
-    A dscale[K][W] = {}, dbias[K][W] = {};
+    const WarpTeam team = {};
+    const int V = Chunk<T>::size, chunks = (int)b.n / V;
+    float x[K][V], d[K][V], m, i, h = 0, hx = 0;
 
-    backward_rows<T, W, K>(team, b, dscale, dbias);
+#pragma unroll
+    for (int k = 0; k < K; k++)
+        Packed<T>::get(x[k], wx[k]);
+    whole_moments(team, x, chunks, b.epsilon, &m, &i);
+#pragma unroll
+    for (int k = 0; k < K; k++) {
+        const int c = team.rank() + k * WARP;
+        float s[V] = {};
+
+        if (c < chunks)
+            whole_numbers<T>(s, b.scale, b.wide, c);
+        Packed<T>::get(d[k], wdy[k]);
+#pragma unroll
+        for (int j = 0; j < V; j++) {
+            x[k][j] *= i;
+            dscale[k][j] += d[k][j] * x[k][j];
+            dbias[k][j] += d[k][j];
+            d[k][j] = rounded_product(d[k][j], s[j]);
+            h += d[k][j];
+            hx += d[k][j] * x[k][j];
+        }
+    }
+    h = team.template all<Sum>(h) / (float)b.n;
+    hx = team.template all<Sum>(hx) / (float)b.n;
+#pragma unroll
+    for (int k = 0; k < K; k++) {
+#pragma unroll
+        for (int j = 0; j < V; j++)
+            d[k][j] = i * (d[k][j] - h - x[k][j] * hx);
+        if (team.rank() + k * WARP < chunks)
+            whole_store(b.dx + row * b.n, team.rank() + k * WARP, d[k]);
+    }
+}
+
+/* Whole rows of at most K chunks a lane, and of 4: the next row is loaded while this one is computed. */
+template <class T, int K>
+__device__ __forceinline__ void backward_whole(const Backward<T> &b, float (&dscale)[K][Chunk<T>::size],
+                                               float (&dbias)[K][Chunk<T>::size])
+{
+    const WarpTeam team = {};
+    const int chunks = (int)b.n / Chunk<T>::size;
+    Words x[K], dy[K];
+
+    if (team.first() < b.rows) {
+        whole_load(x, team, b.x + team.first() * b.n, chunks, 0);
+        whole_load(dy, team, b.dy + team.first() * b.n, chunks, 0);
+    }
+    for (i64 row = team.first(); row < b.rows; row += team.stride()) {
+        const i64 next = row + team.stride() < b.rows ? row + team.stride() : row;
+        Words next_x[K], next_dy[K];
+
+        whole_load(next_x, team, b.x + next * b.n, chunks, 0);
+        whole_load(next_dy, team, b.dy + next * b.n, chunks, 0);
+        backward_row(b, row, x, dy, dscale, dbias);
+#pragma unroll
+        for (int k = 0; k < K; k++) {
+            x[k] = next_x[k];
+            dy[k] = next_dy[k];
+        }
+    }
+}
+
+/* A warp has a row: the block's warps add up their sums one after the other in `sum` [2, n] of shared memory. */
+template <class T, int W, int K, class A>
+__device__ __forceinline__ void warps_sums(const Backward<T> &b, const A (&dscale)[K][W], const A (&dbias)[K][W])
+{
+    DYNAMIC_SHARED(A, sum);
+    const WarpTeam team = {};
+    const int warp = threadIdx.x / WARP, warps = blockDim.x / WARP;
+
     for (int w = 0; w < warps; w++) {
         if (warp == w)
 #pragma unroll
@@ -296,6 +448,22 @@ template <class T, int W, int K> __device__ __forceinline__ void backward_warps(
     }
     for (i64 at = threadIdx.x; at < 2 * b.n; at += blockDim.x)
         b.partial[blockIdx.x * 2 * b.n + at] = sum[at];
+}
+
+template <class T, int W, int K> __device__ __forceinline__ void backward_warps(const Backward<T> &b)
+{
+    typename Accumulator<T>::type dscale[K][W] = {}, dbias[K][W] = {};
+
+    backward_rows<T, W, K>(LaneTeam{ WARP }, b, dscale, dbias);
+    warps_sums<T>(b, dscale, dbias);
+}
+
+template <class T, int K> __device__ __forceinline__ void backward_whole_warps(const Backward<T> &b)
+{
+    float dscale[K][Chunk<T>::size] = {}, dbias[K][Chunk<T>::size] = {};
+
+    backward_whole<T, K>(b, dscale, dbias);
+    warps_sums<T>(b, dscale, dbias);
 }
 
 template <class T, int W, int K> __device__ __forceinline__ void backward_blocks(const Backward<T> &b)
@@ -399,10 +567,6 @@ __device__ __forceinline__ void backward_sums(const typename Accumulator<T>::typ
         forward_long<T>(FORWARD(T));                                                                        \
     }                                                                                                       \
     KERNEL(layernorm_grad_warps_##S, BACKWARD_PARAMS(T)) { backward_warps<T, 1, LANE>(BACKWARD(T)); }       \
-    KERNEL(layernorm_grad_wide_warps_##S, BACKWARD_PARAMS(T))                                               \
-    {                                                                                                       \
-        backward_warps<T, Chunk<T>::size, LANE / Chunk<T>::size>(BACKWARD(T));                              \
-    }                                                                                                       \
     KERNEL_OF(ROW_BLOCK, layernorm_grad_blocks_##S, BACKWARD_PARAMS(T))                                     \
     {                                                                                                       \
         backward_blocks<T, 1, THREAD>(BACKWARD(T));                                                         \
@@ -422,3 +586,43 @@ LAYERNORM(f32, float, 32, 8)
 LAYERNORM(f64, double, 16, 4)
 LAYERNORM(f16, f16, 32, 8)
 LAYERNORM(bf16, bf16, 32, 8)
+KERNEL(layernorm_grad_wide_warps_f64, BACKWARD_PARAMS(double)) { backward_warps<double, 2, 8>(BACKWARD(double)); }
+
+/* Whole rows: a warp holds K chunks a lane, or a block 4 a thread.  More of the gradient are too many for registers. */
+#define WHOLE(S, T, K)                                  \
+    KERNEL(layernorm_whole##K##_##S, FORWARD_PARAMS(T)) \
+    {                                                   \
+        (void)lanes;                                    \
+        forward_whole<T, K>(WarpTeam{}, FORWARD(T));    \
+    }
+/* By their registers; FEW_PARTS of kernels/cuda/layernorm.c is for those that fit twice. */
+#define GRAD_BLOCKS(T, K) (sizeof(T) == 2 ? (K < 4 ? 3 : 2) : K < 6 ? 3 : 2)
+#define WHOLE_GRAD(S, T, K)                                                                            \
+    KERNEL_FIT(GRAD_WARPS *WARP, GRAD_BLOCKS(T, K), layernorm_grad_whole##K##_##S, BACKWARD_PARAMS(T)) \
+    {                                                                                                  \
+        backward_whole_warps<T, K>(BACKWARD(T));                                                       \
+    }
+#define WHOLES(S, T)                                                   \
+    WHOLE(S, T, 1)                                                     \
+    WHOLE(S, T, 2)                                                     \
+    WHOLE(S, T, 3)                                                     \
+    WHOLE(S, T, 4)                                                     \
+    WHOLE(S, T, 6)                                                     \
+    KERNEL_OF(ROW_BLOCK, layernorm_whole_block_##S, FORWARD_PARAMS(T)) \
+    {                                                                  \
+        (void)lanes;                                                   \
+        forward_whole<T, 4>(BlockTeam{}, FORWARD(T));                  \
+    }                                                                  \
+    WHOLE_GRAD(S, T, 1)                                                \
+    WHOLE_GRAD(S, T, 2)                                                \
+    WHOLE_GRAD(S, T, 3)                                                \
+    WHOLE_GRAD(S, T, 4)
+
+WHOLES(f16, f16)
+WHOLES(bf16, bf16)
+WHOLE_GRAD(f32, float, 1)
+WHOLE_GRAD(f32, float, 2)
+WHOLE_GRAD(f32, float, 3)
+WHOLE_GRAD(f32, float, 4)
+WHOLE_GRAD(f32, float, 6)
+WHOLE_GRAD(f32, float, 8)

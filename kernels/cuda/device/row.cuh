@@ -16,6 +16,14 @@ enum {
 }; /* ROW_BLOCK: threads that share a row at most (ROW_THREADS of kernels/cuda/rows.h) */
 #define ALL_LANES 0xffffffffu
 
+/* As KERNEL_OF, for so few registers a thread that `blocks` blocks fit on a multiprocessor at once. */
+#ifndef DPX_SIM
+#define KERNEL_FIT(threads, blocks, name, params) \
+    extern "C" __global__ void __launch_bounds__(threads, blocks) name params
+#else
+#define KERNEL_FIT(threads, blocks, name, params) KERNEL_OF(threads, name, params)
+#endif
+
 /* Elements of 16 bytes. */
 template <class T> struct Chunk {
     static const int size = 16 / (int)sizeof(T);
@@ -31,6 +39,7 @@ template <class A> __device__ __forceinline__ A infinity_of()
 }
 
 template <class A> __device__ __forceinline__ A larger(A a, A b) { return a > b ? a : b; }
+__device__ __forceinline__ float larger(float a, float b) { return fmaxf(a, b); }
 
 /* ---- chunks ---- */
 
@@ -68,6 +77,101 @@ template <class T, int V> __device__ __forceinline__ void chunk_store(T *row, i6
     for (int j = 0; j < V; j++)
         if (at + j >= 0 && at + j < n)
             row[at + j] = v.at[j];
+}
+
+/* ---- whole rows of float, f16 or bf16: n is a multiple of V and every row begins on a 16-byte boundary, so that no
+ * element is masked ---- */
+
+/* Two neighbours of 16 bits in one word, the first in the lower half. */
+template <class T> __device__ __forceinline__ void unpack_pair(u32 w, float &a, float &b)
+{
+    a = to_float(T{ (unsigned short)w });
+    b = to_float(T{ (unsigned short)(w >> 16) });
+}
+template <> __device__ __forceinline__ void unpack_pair<bf16>(u32 w, float &a, float &b)
+{
+    a = __uint_as_float(w << 16);
+    b = __uint_as_float(w & 0xffff0000u);
+}
+template <class T> __device__ __forceinline__ u32 pack_pair(float a, float b)
+{
+    return from_float<T>(a).bits | (u32)from_float<T>(b).bits << 16;
+}
+#ifndef DPX_SIM
+template <> __device__ __forceinline__ u32 pack_pair<f16>(float a, float b)
+{
+    u32 w;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(w) : "f"(b), "f"(a));
+    return w;
+}
+template <> __device__ __forceinline__ u32 pack_pair<bf16>(float a, float b)
+{
+    u32 w;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(w) : "f"(b), "f"(a));
+    return w;
+}
+#endif
+
+/* A chunk as it is loaded. */
+typedef Vec<u32, 4> Words;
+
+/* A chunk's elements of T and float: get() unpacks them, put() rounds them to nearest even. */
+template <class T> struct Packed;
+
+template <> struct Packed<float> {
+    static __device__ __forceinline__ void get(float (&y)[4], const Words &w)
+    {
+#pragma unroll
+        for (int j = 0; j < 4; j++)
+            y[j] = __uint_as_float(w.at[j]);
+    }
+    static __device__ __forceinline__ void put(Words &w, const float (&y)[4])
+    {
+#pragma unroll
+        for (int j = 0; j < 4; j++)
+            w.at[j] = __float_as_uint(y[j]);
+    }
+};
+
+template <class T> struct PackedHalves {
+    static __device__ __forceinline__ void get(float (&y)[8], const Words &w)
+    {
+#pragma unroll
+        for (int j = 0; j < 4; j++)
+            unpack_pair<T>(w.at[j], y[2 * j], y[2 * j + 1]);
+    }
+    static __device__ __forceinline__ void put(Words &w, const float (&y)[8])
+    {
+#pragma unroll
+        for (int j = 0; j < 4; j++)
+            w.at[j] = pack_pair<T>(y[2 * j], y[2 * j + 1]);
+    }
+};
+template <> struct Packed<f16> : PackedHalves<f16> {
+};
+template <> struct Packed<bf16> : PackedHalves<bf16> {
+};
+
+/* Chunks rank, rank + size ... of a row of `chunks`; `fill` for those that the row does not have. */
+template <int K, class T, class Team>
+__device__ __forceinline__ void whole_load(Words (&w)[K], Team team, const T *row, int chunks, u32 fill)
+{
+#pragma unroll
+    for (int k = 0; k < K; k++) {
+        const int c = team.rank() + k * team.size();
+
+        w[k] = Words{ { fill, fill, fill, fill } };
+        if (c < chunks)
+            w[k] = ((const Words *)row)[c];
+    }
+}
+
+template <class T> __device__ __forceinline__ void whole_store(T *row, int chunk, const float (&y)[Chunk<T>::size])
+{
+    Words w;
+
+    Packed<T>::put(w, y);
+    ((Words *)row)[chunk] = w;
 }
 
 /* ---- teams ---- */
@@ -120,6 +224,15 @@ struct LaneTeam {
     __device__ __forceinline__ i64 stride() const { return (i64)gridDim.x * (blockDim.x / lanes); }
     __device__ __forceinline__ i64 base(i64 row) const { return row - threadIdx.x / lanes; }
     template <class Op, class A> __device__ __forceinline__ A all(A v) const { return lanes_all<Op>(v, lanes); }
+};
+
+/* A whole warp has a row: its threads agree on every branch. */
+struct WarpTeam {
+    __device__ __forceinline__ int rank() const { return threadIdx.x % WARP; }
+    __device__ __forceinline__ int size() const { return WARP; }
+    __device__ __forceinline__ i64 first() const { return (i64)blockIdx.x * (blockDim.x / WARP) + threadIdx.x / WARP; }
+    __device__ __forceinline__ i64 stride() const { return (i64)gridDim.x * (blockDim.x / WARP); }
+    template <class Op, class A> __device__ __forceinline__ A all(A v) const { return lanes_all<Op>(v, WARP); }
 };
 
 struct BlockTeam {

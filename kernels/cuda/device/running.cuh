@@ -4,6 +4,20 @@
 #include "math.cuh"
 #include "row.cuh"
 
+/* e^x for sums and results of 16 bits: two instructions.  Its relative error is below 2^-21 (1 + |x|); what is below
+ * 2^-126 becomes 0. */
+__device__ __forceinline__ float exponential_fast(float x)
+{
+    const float scaled = x * 1.4426950408889634f;
+#ifndef DPX_SIM
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(scaled));
+    return y;
+#else
+    return exp2f(scaled);
+#endif
+}
+
 /* The largest so far and the sum of e^(x - largest). */
 template <class A> struct Running {
     A max, sum;
@@ -32,4 +46,31 @@ template <class A> struct Running {
 template <class A> __device__ __forceinline__ Running<A> lane_xor(const Running<A> &v, int o)
 {
     return { __shfl_xor_sync(ALL_LANES, v.max, o), __shfl_xor_sync(ALL_LANES, v.sum, o) };
+}
+
+/* V elements more: one rescaling, then an exponential each.  While the largest is infinite, the sum is relative to 0:
+ * it stays 0 after -infinity alone, and becomes infinite with +infinity. */
+template <int V, class A> __device__ __forceinline__ void add_all(Running<A> &r, const A (&x)[V])
+{
+    A top = r.max, base;
+
+#pragma unroll
+    for (int j = 0; j < V; j++)
+        top = larger(x[j], top);
+    if (top > r.max) {
+        r.sum *= exponential(r.max - top);
+        r.max = top;
+    }
+    base = top - top == 0 ? top : 0;
+#pragma unroll
+    for (int j = 0; j < V; j++)
+        r.sum += exponential(x[j] - base);
+}
+
+/* Of a whole team: as merge() in any order, with one exponential a thread. */
+template <class Team, class A> __device__ __forceinline__ Running<A> running_all(Team team, const Running<A> &r)
+{
+    const A top = team.template all<Larger>(r.max);
+
+    return { top, team.template all<Sum>(r.scaled(top)) };
 }

@@ -64,6 +64,47 @@ __device__ __forceinline__ void softmax_row(Team team, const T *x, T *y, i64 row
     }
 }
 
+/* Whole rows of 16-bit elements, at most K chunks a thread: one exponential an element. */
+template <class T, int K, bool LOG, class Team>
+__device__ __forceinline__ void softmax_whole(Team team, const T *x, T *y, i64 rows, int n)
+{
+    const int V = Chunk<T>::size, chunks = n / V;
+    const float lowest = -infinity_of<float>();
+
+    for (i64 row = team.first(); row < rows; row += team.stride()) {
+        Words w[K];
+        float d[K][V], max = lowest, sum = 0;
+
+        whole_load(w, team, x + row * n, chunks, pack_pair<T>(lowest, lowest));
+#pragma unroll
+        for (int k = 0; k < K; k++) {
+            Packed<T>::get(d[k], w[k]);
+#pragma unroll
+            for (int j = 0; j < V; j++)
+                max = larger(d[k][j], max);
+        }
+        max = team.template all<Larger>(max);
+#pragma unroll
+        for (int k = 0; k < K; k++)
+#pragma unroll
+            for (int j = 0; j < V; j++) {
+                const float e = exponential_fast(d[k][j] - max);
+
+                d[k][j] = LOG ? d[k][j] - max : e;
+                sum += e;
+            }
+        sum = Result<LOG>::prepare(team.template all<Sum>(sum));
+#pragma unroll
+        for (int k = 0; k < K; k++) {
+#pragma unroll
+            for (int j = 0; j < V; j++)
+                d[k][j] = Result<LOG>::of(d[k][j], d[k][j], sum);
+            if (team.rank() + k * team.size() < chunks)
+                whole_store(y + row * n, team.rank() + k * team.size(), d[k]);
+        }
+    }
+}
+
 template <class T, bool LOG> __device__ __forceinline__ void softmax_long(const T *x, T *y, i64 rows, i64 n)
 {
     typedef typename Accumulator<T>::type A;
@@ -185,3 +226,24 @@ BOTH(f32, float)
 BOTH(f64, double)
 BOTH(f16, f16)
 BOTH(bf16, bf16)
+
+#define WHOLE(NAME, S, T, LOG, K)                                      \
+    KERNEL(NAME##_whole##K##_##S, (const T *x, T *y, i64 rows, i64 n)) \
+    {                                                                  \
+        softmax_whole<T, K, LOG>(WarpTeam{}, x, y, rows, (int)n);      \
+    }
+#define WHOLES(NAME, S, T, LOG)                                                       \
+    WHOLE(NAME, S, T, LOG, 1)                                                         \
+    WHOLE(NAME, S, T, LOG, 2)                                                         \
+    WHOLE(NAME, S, T, LOG, 3)                                                         \
+    WHOLE(NAME, S, T, LOG, 4)                                                         \
+    WHOLE(NAME, S, T, LOG, 6)                                                         \
+    KERNEL_OF(ROW_BLOCK, NAME##_whole_block_##S, (const T *x, T *y, i64 rows, i64 n)) \
+    {                                                                                 \
+        softmax_whole<T, 4, LOG>(BlockTeam{}, x, y, rows, (int)n);                    \
+    }
+
+WHOLES(softmax, f16, f16, false)
+WHOLES(softmax, bf16, bf16, false)
+WHOLES(log_softmax, f16, f16, true)
+WHOLES(log_softmax, bf16, bf16, true)
