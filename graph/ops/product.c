@@ -2,6 +2,7 @@
  *
  *     Y = act(alpha op(A) op(B) + bias)                   gradient = 0
  *     Y = alpha op(A) op(B) * act'(aux)                   gradient = 1
+ *     Y = alpha op(A) op(B) + bias + added                no activation, no sums; added has Y's type and elements
  *
  *   A, B       read as matrices [all leading axes, last axis]; op = transpose where transA, transB say so.  Y has
  * op(A)'s leading axes (of a transposed A: its last axis) and op(B)'s columns bias       [n], of Y's type Y          of
@@ -64,6 +65,8 @@ static Status check_ports(const Product *p, const Graph *g, const Node *n)
         return FAIL(E_MODEL, "%s: a gradient takes an activation's aux and nothing else", node_text(g, n));
     if (!p->gradient && has_in(n, PRODUCT_AUX))
         return FAIL(E_MODEL, "%s: only a gradient takes aux", node_text(g, n));
+    if (p->added && (p->gradient || p->activation != PRODUCT_LINEAR || p->sum != PRODUCT_NO_SUM))
+        return FAIL(E_MODEL, "%s: input %d goes with no activation, gradient or sum", node_text(g, n), PRODUCT_ADDED);
     if (p->activation == PRODUCT_LINEAR && has_out(n, PRODUCT_AUX_OUT))
         return FAIL(E_MODEL, "%s: there is no aux without an activation", node_text(g, n));
     if (has_out(n, PRODUCT_BIAS_GRAD) != (p->sum != PRODUCT_NO_SUM))
@@ -83,7 +86,8 @@ Status product_read(Product *out, const Graph *g, const Node *n)
     *out = (Product){ .activation = (ProductActivation)activation,
                       .sum = (ProductSum)sum,
                       .gradient = node_int(n, "gradient"),
-                      .bias = has_in(n, PRODUCT_BIAS) };
+                      .bias = has_in(n, PRODUCT_BIAS),
+                      .added = has_in(n, PRODUCT_ADDED) };
     out->aux = out->gradient || has_out(n, PRODUCT_AUX_OUT);
     TRY(check_ports(out, g, n));
     return read_sizes(out, g, n);
@@ -113,6 +117,8 @@ static Status check_epilogue(const Product *p, const Graph *g, const Node *n, DT
 
     if (has_in(n, PRODUCT_BIAS))
         TRY(check_matrix(g, n, PRODUCT_BIAS, y, 1, p->n));
+    if (has_in(n, PRODUCT_ADDED))
+        TRY(check_matrix(g, n, PRODUCT_ADDED, y, p->m, p->n));
     if (has_in(n, PRODUCT_AUX))
         TRY(check_matrix(g, n, PRODUCT_AUX, mask ? DT_UINT8 : y, p->m, mask ? product_mask_row(p->n) : p->n));
     return ST_OK;
@@ -148,16 +154,17 @@ static int64_t flops(const Graph *g, const Node *n)
     return 2 * shape_numel(value(g, n->out[PRODUCT_Y])->shape) * (node_int(n, "transA") ? rows_of(a) : columns_of(a));
 }
 
-DEFINE_OP(Product, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 4, .out_min = 1, .out_max = 3,
-          .dtypes = DTYPES_FLOAT,
-          .attrs = (const AttrDecl[]){ { "transA", A_INT, .i = 0 },
-                                       { "transB", A_INT, .i = 0 },
-                                       { "alpha", A_FLOAT, .f = 1 },
-                                       { "wide", A_INT, .i = 0 },
-                                       { "activation", A_STRING, .s = "none" },
-                                       { "gradient", A_INT, .i = 0 },
-                                       { "bias_grad", A_STRING, .s = "none" },
-                                       { "wide_bias_grad", A_INT, .i = 0 },
-                                       { 0 } },
-          .doc = "act(alpha op(A) op(B) + bias), or alpha op(A) op(B) act'(aux), and sums of it or its operands",
-          .infer = infer, .flops = flops);
+DEFINE_OP(
+    Product, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 5, .out_min = 1, .out_max = 3,
+    .dtypes = DTYPES_FLOAT,
+    .attrs = (const AttrDecl[]){ { "transA", A_INT, .i = 0 },
+                                 { "transB", A_INT, .i = 0 },
+                                 { "alpha", A_FLOAT, .f = 1 },
+                                 { "wide", A_INT, .i = 0 },
+                                 { "activation", A_STRING, .s = "none" },
+                                 { "gradient", A_INT, .i = 0 },
+                                 { "bias_grad", A_STRING, .s = "none" },
+                                 { "wide_bias_grad", A_INT, .i = 0 },
+                                 { 0 } },
+    .doc = "act(alpha op(A) op(B) + bias) or alpha op(A) op(B) act'(aux) with sums, or op(A) op(B) + bias + added",
+    .infer = infer, .flops = flops);

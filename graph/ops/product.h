@@ -4,8 +4,8 @@
 
 #include "graph/op.h"
 
-enum { PRODUCT_A, PRODUCT_B, PRODUCT_BIAS, PRODUCT_AUX }; /* inputs */
-enum { PRODUCT_Y, PRODUCT_AUX_OUT, PRODUCT_BIAS_GRAD };   /* outputs */
+enum { PRODUCT_A, PRODUCT_B, PRODUCT_BIAS, PRODUCT_AUX, PRODUCT_ADDED }; /* inputs */
+enum { PRODUCT_Y, PRODUCT_AUX_OUT, PRODUCT_BIAS_GRAD };                  /* outputs */
 
 typedef enum { PRODUCT_LINEAR, PRODUCT_RELU, PRODUCT_GELU_TANH } ProductActivation;
 typedef enum { PRODUCT_NO_SUM, PRODUCT_SUM_RESULT, PRODUCT_SUM_OF_A, PRODUCT_SUM_OF_B } ProductSum;
@@ -16,9 +16,9 @@ typedef struct {
     double alpha;
     ProductActivation activation;
     bool gradient;
-    bool bias, aux; /* are there; aux: the gradient's input, else the output */
-    ProductSum sum; /* what output 2 holds; PRODUCT_NO_SUM when there is none */
-    int64_t n_sum;  /* elements of it */
+    bool bias, aux, added; /* are there; aux: the gradient's input, else the output */
+    ProductSum sum;        /* what output 2 holds; PRODUCT_NO_SUM when there is none */
+    int64_t n_sum;         /* elements of it */
 } Product;
 
 /* E_MODEL, E_SHAPE: attributes, inputs or outputs that are no product. */

@@ -67,6 +67,7 @@ static GpuGemm describe(const Product *p, const Graph *g, const Node *n)
 
     d.dtype_c = y;
     d.alpha = p->alpha;
+    d.beta = p->added;
     if (library_activates(p, y)) {
         d.bias = p->bias;
         d.activation = p->activation == PRODUCT_RELU        ? GEMM_RELU
@@ -196,6 +197,7 @@ static Status multiply(const KernelCtx *ctx, const State *s, void *product, void
     void *buffers[GEMM_BUFFERS] = { [GEMM_A] = in[PRODUCT_A].data, [GEMM_B] = in[PRODUCT_B].data, [GEMM_C] = product };
 
     buffers[GEMM_BIAS] = data_of(in, PRODUCT_BIAS, p->bias && epilogue);
+    buffers[GEMM_C0] = data_of(in, PRODUCT_ADDED, p->added && epilogue);
     if (epilogue && p->aux && (p->gradient || p->activation == PRODUCT_GELU_TANH))
         buffers[GEMM_AUX] = p->gradient ? in[PRODUCT_AUX].data : out[PRODUCT_AUX_OUT].data;
     buffers[GEMM_SUM] = data_of(out, PRODUCT_BIAS_GRAD, summed);
@@ -207,12 +209,12 @@ static Status finish(const KernelCtx *ctx, const State *s, void *product, const 
 {
     const Product *p = &s->p;
     void *acc = s->plan ? product : NULL, *bias = data_of(in, PRODUCT_BIAS, p->bias),
-         *aux = data_of(in, PRODUCT_AUX, p->gradient);
+         *aux = data_of(in, PRODUCT_AUX, p->gradient), *added = data_of(in, PRODUCT_ADDED, p->added);
     void *kept = data_of(out, PRODUCT_AUX_OUT, p->aux && !p->gradient && p->activation == PRODUCT_GELU_TANH),
          *y = out[PRODUCT_Y].data;
 
     return cuda_launch(ctx, s->epilogue, cuda_blocks(s->box.n, FINISH_GROUP * FINISH_THREADS, MOST_BLOCKS),
-                       FINISH_THREADS, 0, CUDA_ARGS(&acc, &bias, &aux, &y, &kept, (void *)&s->box));
+                       FINISH_THREADS, 0, CUDA_ARGS(&acc, &bias, &aux, &added, &y, &kept, (void *)&s->box));
 }
 
 static Status make_mask(const KernelCtx *ctx, const State *s, const Tensor *out)

@@ -42,6 +42,8 @@ static double epilogue(const Product *p, double v, int64_t at, const Tensor *in,
     }
     if (p->bias)
         v += tensor_float(&in[PRODUCT_BIAS], j);
+    if (p->added)
+        v += tensor_float(&in[PRODUCT_ADDED], at);
     if (p->activation == PRODUCT_GELU_TANH && p->aux)
         tensor_set_float(&out[PRODUCT_AUX_OUT], at, v);
     return p->activation == PRODUCT_GELU_TANH ? GELU_TANH(double, v) : p->activation == PRODUCT_RELU && v < 0 ? 0 : v;

@@ -10,6 +10,7 @@
  *              mask of bits instead of a second reading of the result; it is written only when a gradient is taken in
  *              that reads it
  *   Cast       to float32 of a plain product of 16 bits: gradients of weights then lose no bits
+ *   Add        of a tensor of the result's shape, as the residual stream of a transformer is; last of all
  *   ReduceSum  of gradients over their rows, by which biases are learned
  *
  * A gradient [rows, n] that a Product makes is summed while that writes it ("result").  Any other is read by the
@@ -507,6 +508,48 @@ static Status each(Fusing *f, Status (*step)(Fusing *, Node *))
     return f->g->status;
 }
 
+/* ---- tensors that are added ---- */
+
+/* Input i of `add`, made by a product, with another input that is a tensor of its shape and type. */
+static bool read_added(Draft *d, const Fusing *f, const Node *add, int i)
+{
+    const Value *x = in_value(f->g, add, i), *other = in_value(f->g, add, 1 - i), *y = value(f->g, add->out[0]);
+
+    return read_product(d, inner_maker(&f->uses, add->in[i])) && is_linear(&d->node) &&
+           !has_in(&d->node, PRODUCT_ADDED) && same_place(d->of, add) && shape_eq(x->shape, y->shape) &&
+           shape_eq(other->shape, y->shape) && other->dtype == x->dtype && other->layout == LAYOUT_ROWS &&
+           y->layout == LAYOUT_ROWS;
+}
+
+/* Is v there when the product is computed: is it an input or a state, or does the product wait for its maker? */
+static bool is_there(Paths *paths, const Graph *g, ValueId v, const Node *product)
+{
+    const Node *n = maker(g, v);
+
+    return !n || paths_lead(paths, n, product);
+}
+
+/* Not taken in is what would make the product wait: its operands would take memory until then. */
+static Status take_added(Fusing *f)
+{
+    Draft *d = &f->product;
+    Paths paths;
+
+    TRY(graph_sort(f->g));
+    TRY(paths_begin(&paths, f->g, f->ctx->scratch));
+    TRY(look(f));
+    FOR_NODES(f->g, add)
+        for (int i = 0; add->op == &op_Add && i < 2; i++)
+            if (read_added(d, f, add, i) && is_there(&paths, f->g, add->in[1 - i], d->of)) {
+                draft_in(d, PRODUCT_ADDED, add->in[1 - i]);
+                draft_out(d, PRODUCT_Y, add->out[0]);
+                draft_absorb(d, add);
+                f->ctx->n_changed += draft_settle(d);
+                break;
+            }
+    return f->g->status;
+}
+
 static Status run(Graph *g, PassCtx *ctx)
 {
     Fusing f = { .g = g, .ctx = ctx };
@@ -523,6 +566,7 @@ static Status run(Graph *g, PassCtx *ctx)
     TRY(look(&f));
     TRY(take_sums(&f));
     TRY(each(&f, widen_sum));
+    TRY(take_added(&f));
     return ctx->n_changed ? graph_sort(g) : g->status;
 }
 

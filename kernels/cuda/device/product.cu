@@ -73,7 +73,7 @@ __device__ __forceinline__ void apply_mask(A (&v)[FINISH_GROUP], const unsigned 
 
 /* Of a group before it is stored.  `aux` is read by a gradient, `kept` (NULL: nobody wants it) written by Gelu. */
 template <class T, class A, class I>
-__device__ __forceinline__ void finish(A (&v)[FINISH_GROUP], const T *bias, const void *aux, T *kept,
+__device__ __forceinline__ void finish(A (&v)[FINISH_GROUP], const T *bias, const void *aux, const T *added, T *kept,
                                        const ProductBox &p, i64 at)
 {
     if (p.gradient && p.relu) {
@@ -91,6 +91,14 @@ __device__ __forceinline__ void finish(A (&v)[FINISH_GROUP], const T *bias, cons
     }
     if (bias)
         add_bias<T, A, I>(v, bias, p, at);
+    if (added) {
+        A x[FINISH_GROUP];
+
+        load_group(x, added, p.n, at);
+#pragma unroll
+        for (int j = 0; j < FINISH_GROUP; j++)
+            v[j] += x[j];
+    }
     if (kept)
         store_group(kept, p.n, at, v);
 #pragma unroll
@@ -100,7 +108,7 @@ __device__ __forceinline__ void finish(A (&v)[FINISH_GROUP], const T *bias, cons
 
 /* y = the epilogue of acc; of zeros where that is NULL. */
 template <class T, class A, class I>
-__device__ __forceinline__ void epilogue(const A *acc, const T *bias, const void *aux, T *y, T *kept,
+__device__ __forceinline__ void epilogue(const A *acc, const T *bias, const void *aux, const T *added, T *y, T *kept,
                                          const ProductBox &p)
 {
     for (i64 g = (i64)blockIdx.x * FINISH_THREADS + threadIdx.x; g * FINISH_GROUP < p.n;
@@ -110,7 +118,7 @@ __device__ __forceinline__ void epilogue(const A *acc, const T *bias, const void
 
         if (acc)
             load_group(v, acc, p.n, at);
-        finish<T, A, I>(v, bias, aux, kept, p, at);
+        finish<T, A, I>(v, bias, aux, added, kept, p, at);
         store_group(y, p.n, at, v);
     }
 }
@@ -138,20 +146,21 @@ __device__ __forceinline__ void relu_mask(const T *y, unsigned char *mask, const
 }
 
 #define SMALL(n) ((n) < 1ll << 31)
-#define PRODUCT(S, T, A)                                                                                      \
-    KERNEL(product_epilogue_##S, (const A *acc, const T *bias, const void *aux, T *y, T *kept, ProductBox p)) \
-    {                                                                                                         \
-        if (SMALL(p.n))                                                                                       \
-            epilogue<T, A, u32>(acc, bias, aux, y, kept, p);                                                  \
-        else                                                                                                  \
-            epilogue<T, A, i64>(acc, bias, aux, y, kept, p);                                                  \
-    }                                                                                                         \
-    KERNEL(product_mask_##S, (const T *y, unsigned char *mask, ProductBox p))                                 \
-    {                                                                                                         \
-        if (SMALL(p.n_mask))                                                                                  \
-            relu_mask<T, u32>(y, mask, p);                                                                    \
-        else                                                                                                  \
-            relu_mask<T, i64>(y, mask, p);                                                                    \
+#define PRODUCT(S, T, A)                                                                                \
+    KERNEL(product_epilogue_##S,                                                                        \
+           (const A *acc, const T *bias, const void *aux, const T *added, T *y, T *kept, ProductBox p)) \
+    {                                                                                                   \
+        if (SMALL(p.n))                                                                                 \
+            epilogue<T, A, u32>(acc, bias, aux, added, y, kept, p);                                     \
+        else                                                                                            \
+            epilogue<T, A, i64>(acc, bias, aux, added, y, kept, p);                                     \
+    }                                                                                                   \
+    KERNEL(product_mask_##S, (const T *y, unsigned char *mask, ProductBox p))                           \
+    {                                                                                                   \
+        if (SMALL(p.n_mask))                                                                            \
+            relu_mask<T, u32>(y, mask, p);                                                              \
+        else                                                                                            \
+            relu_mask<T, i64>(y, mask, p);                                                              \
     }
 PRODUCT(f32, float, float)
 PRODUCT(f64, double, double)
