@@ -8,6 +8,8 @@ three steps of SGD, of which the second and third are captured as one graph, in 
 had wrong results of such convolutions.  What each weight of a product has changed by since the start is compared with the CPU's in float32:
   - in float32 it is within 2^-10 of that, in the norm of the tensor;
   - in 16 bits it is as far as the CPU's change in the same precision is, within a factor of 2 and 2^-8;
+    (the first layers of MobileNetV2 are far from it on the CPU, too, whose roundings 50 layers multiply: there its last layers tell
+    the forward pass, and the net of three tells the gradients);
   - steps issued call by call (--no-capture) give the same bits.
 --trial: three convolutions alone, for a simulated device.  Ends with "N passed, N failed".
 """
@@ -100,13 +102,18 @@ def too_far(found, most):
     return None if found[worst] <= most(worst) else f"{worst} differs by {found[worst]:.3g}, allowed {most(worst):.3g}"
 
 
+def in_precision(precision):
+    """A loss scale at which no gradient overflows: a dynamic one would leave out the first steps."""
+    return ("--precision", precision, *(("--loss-scale", "128") if precision == "float16" else ()))
+
+
 def on_cpu(dpexec, case, precision):
-    return Changes(dpexec, case, "--devices", "cpu", "--threads", "2", "--precision", precision)
+    return Changes(dpexec, case, "--devices", "cpu", "--threads", "2", *in_precision(precision))
 
 
 def check(dpexec, case, precision, cpu):
     """[(what, what is wrong or None)] of one case in one precision; `cpu`: the CPU's changes by precision, in the making."""
-    gpu, reference = ("--devices", "cuda:0", "--precision", precision), cpu["float32"].result()
+    gpu, reference = ("--devices", "cuda:0", *in_precision(precision)), cpu["float32"].result()
     found, again = Changes(dpexec, case, *gpu), Changes(dpexec, case, *gpu, "--no-capture")
     wrong = reference.error or found.error
     if not wrong and precision == "float32":
