@@ -6,7 +6,7 @@
 Trains MobileNetV2 (its channels, images of 64 by 64) and a net of three depthwise convolutions in a row (3x3, 5x5 with stride 2, 7x7) for
 three steps of SGD, of which the second and third are captured as one graph, in float32, float16 and bfloat16.  Older releases of cuDNN
 had wrong results of such convolutions.  What each weight of a product has changed by since the start is compared with the CPU's in float32:
-  - in float32 it is within 2^-10 of that, in the norm of the tensor;
+  - in float32 it is within 2^-10 of that in the norm of the tensor, of MobileNetV2 within 2^-7;
   - in 16 bits it is as far as the CPU's change in the same precision is, within a factor of 2 and 2^-8;
     (the first layers of MobileNetV2 are far from it on the CPU, too, whose roundings 50 layers multiply: there its last layers tell
     the forward pass, and the net of three tells the gradients);
@@ -26,7 +26,8 @@ from train import ROOT, Run, captured, same
 sys.path.insert(0, str(ROOT / "bench"))
 from onnx_file import FLOAT, Net, read_weights  # noqa: E402
 
-CLASSES, STEPS, RATE = 10, 3, "0.0001"      # at which every step begins close to the same weights, and roundings are not multiplied
+CLASSES, STEPS = 10, 3
+MOST = {"three_in_a_row": 2**-10, "mobilenet_v2": 2**-7}        # in float32; 50 layers multiply roundings
 PRECISIONS = ("float32", "float16", "bfloat16")
 # (expansion, channels, blocks, stride of the first), Sandler et al. 2018, table 2
 MOBILENET = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1))
@@ -117,7 +118,7 @@ def check(dpexec, case, precision, cpu):
     found, again = Changes(dpexec, case, *gpu), Changes(dpexec, case, *gpu, "--no-capture")
     wrong = reference.error or found.error
     if not wrong and precision == "float32":
-        wrong = too_far(distances(found, reference), lambda name: 2**-10)
+        wrong = too_far(distances(found, reference), lambda name: MOST[case["name"]])
     elif not wrong:
         same_precision = cpu[precision].result()
         far = distances(same_precision, reference) if not same_precision.error else {}
@@ -135,7 +136,7 @@ def cases(folder, trial):
         np.savez(folder / f"{name}.npz", image=rng.standard_normal((n, 3, size, size), dtype=np.float32), target=rng.integers(0, CLASSES, n))
         yield {"name": name, "steps": STEPS, "model": model, "args": [
             str(model), "--data", str(folder / f"{name}.npz"), "--loss", "cross-entropy", "--batch-size", str(batch), "--optimizer", "sgd", "--lr",
-            RATE, "--no-shuffle", "--seed", "3"]}
+            "0.01", "--no-shuffle", "--seed", "3"]}
 
 
 def main():
