@@ -6,7 +6,7 @@
 Trains MobileNetV2 (its channels, images of 64 by 64) and a net of three depthwise convolutions in a row (3x3, 5x5 with stride 2, 7x7) for
 three steps of SGD, of which the second and third are captured as one graph, in float32, float16 and bfloat16.  Older releases of cuDNN
 had wrong results of such convolutions.  What each weight of a product has changed by since the start is compared with the CPU's in float32:
-  - in float32 it is within 2^-10 of that in the norm of the tensor, of MobileNetV2 within 2^-7;
+  - in float32 it is within 2^-10 of that in the norm of the tensor, or 8 times what other roundings do: those of the CPU with SSE alone;
   - in 16 bits it is as far as the CPU's change in the same precision is, within a factor of 2 and 2^-8;
     (the first layers of MobileNetV2 are far from it on the CPU, too, whose roundings 50 layers multiply: there its last layers tell
     the forward pass, and the net of three tells the gradients);
@@ -27,7 +27,8 @@ sys.path.insert(0, str(ROOT / "bench"))
 from onnx_file import FLOAT, Net, read_weights  # noqa: E402
 
 CLASSES, STEPS = 10, 3
-MOST = {"three_in_a_row": 2**-10, "mobilenet_v2": 2**-7}        # in float32; 50 layers multiply roundings
+# At MobileNetV2's rate all steps begin close to the same weights: its 50 layers multiply roundings.
+RATE = {"three_in_a_row": "0.01", "mobilenet_v2": "0.0001"}
 PRECISIONS = ("float32", "float16", "bfloat16")
 # (expansion, channels, blocks, stride of the first), Sandler et al. 2018, table 2
 MOBILENET = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1))
@@ -109,6 +110,8 @@ def in_precision(precision):
 
 
 def on_cpu(dpexec, case, precision):
+    if precision == "sse":
+        return Changes(["env", "ONEDNN_MAX_CPU_ISA=SSE41", dpexec], case, "--devices", "cpu", "--threads", "2")
     return Changes(dpexec, case, "--devices", "cpu", "--threads", "2", *in_precision(precision))
 
 
@@ -118,7 +121,9 @@ def check(dpexec, case, precision, cpu):
     found, again = Changes(dpexec, case, *gpu), Changes(dpexec, case, *gpu, "--no-capture")
     wrong = reference.error or found.error
     if not wrong and precision == "float32":
-        wrong = too_far(distances(found, reference), lambda name: MOST[case["name"]])
+        other = cpu["sse"].result()
+        far = distances(other, reference) if not other.error else {}
+        wrong = other.error or too_far(distances(found, reference), lambda name: max(2**-10, 8 * far[name]))
     elif not wrong:
         same_precision = cpu[precision].result()
         far = distances(same_precision, reference) if not same_precision.error else {}
@@ -136,7 +141,7 @@ def cases(folder, trial):
         np.savez(folder / f"{name}.npz", image=rng.standard_normal((n, 3, size, size), dtype=np.float32), target=rng.integers(0, CLASSES, n))
         yield {"name": name, "steps": STEPS, "model": model, "args": [
             str(model), "--data", str(folder / f"{name}.npz"), "--loss", "cross-entropy", "--batch-size", str(batch), "--optimizer", "sgd", "--lr",
-            "0.01", "--no-shuffle", "--seed", "3"]}
+            RATE[name], "--no-shuffle", "--seed", "3"]}
 
 
 def main():
@@ -149,7 +154,7 @@ def main():
     # The CPU's runs are begun first: the others wait for them.
     with tempfile.TemporaryDirectory() as tmp, concurrent.futures.ThreadPoolExecutor(2 if args.trial else 8) as pool:
         todo = list(cases(pathlib.Path(tmp), args.trial))
-        cpu = {case["name"]: {p: pool.submit(on_cpu, dpexec, case, p) for p in PRECISIONS} for case in reversed(todo)}
+        cpu = {case["name"]: {p: pool.submit(on_cpu, dpexec, case, p) for p in ("sse", *PRECISIONS)} for case in reversed(todo)}
         jobs = [(case, p, pool.submit(check, dpexec, case, p, cpu[case["name"]])) for case in todo for p in PRECISIONS]
         for case, precision, job in jobs:
             for what, wrong in job.result():

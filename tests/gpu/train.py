@@ -50,7 +50,7 @@ class Run:
     def __init__(self, dpexec, case, *more):
         self.error, self.losses, self.model, self.said = None, [], b"", ""
         with tempfile.TemporaryDirectory() as tmp:
-            command = [dpexec, "train", *case["args"], "--steps", str(case["steps"]), "--quiet", "--out", f"{tmp}/run", *more]
+            command = [*([dpexec] if isinstance(dpexec, str) else dpexec), "train", *case["args"], "--steps", str(case["steps"]), "--quiet", "--out", f"{tmp}/run", *more]
             command = [a.replace("TRACE", f"{tmp}/trace.json") for a in command]
             done = subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True)
             self.said = done.stderr
