@@ -417,7 +417,7 @@ static ValueId clone_value(Graph *to, const Graph *g, ValueId v, bool lend)
     copy->name = own.name[0] ? own.name : from->name;
     copy->shape = own.shape;
     copy->producer = NULL;
-    copy->init = NULL;
+    copy->init = copy->integers = NULL;
     copy->logical = clone_text(to, from->logical);
     copy->folded_from = clone_text(to, from->folded_from);
     copy->next = clone_text(to, from->next);
@@ -425,6 +425,8 @@ static ValueId clone_value(Graph *to, const Graph *g, ValueId v, bool lend)
     if (from->shard && !(copy->shard = arena_memdup(to->arena, from->shard, sizeof *from->shard)))
         graph_fail_nomem(to);
     if (from->init && !(copy->init = lend ? from->init : tensor_copy(to->arena, from->init)))
+        graph_fail_nomem(to);
+    if (from->integers && !(copy->integers = lend ? from->integers : tensor_copy(to->arena, from->integers)))
         graph_fail_nomem(to);
     return id;
 }

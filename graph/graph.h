@@ -73,6 +73,7 @@ typedef struct {
     const char *logical; /* of a partitioned graph: the name of the value this is a copy of ("w" of "w@d0"); or NULL */
     const Shard *shard;  /* V_STATE of a partitioned graph: which elements of the state it holds; NULL: all of it */
     const char *const *dim_param; /* V_INPUT: names of symbolic dimensions, NULL entries for fixed ones; or NULL */
+    const Tensor *integers;       /* V_CONST of floats that stand for integers of the file: those; or NULL */
     const char *folded_from;      /* what the exporter computed the constant from: "['fc.weight', 'val_1']"; or NULL */
     const char *next;             /* the graph's output that a training step of the file makes of it; or NULL */
     int out_index;                /* which of the producer's outputs */

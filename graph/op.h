@@ -161,6 +161,8 @@ struct OpDef {
     uint8_t same;       /* SAME_: is output 0 input 0 over again?  0: no */
     uint8_t moves;      /* bit i: outputs consist of elements of input i (7: of all from there on), chosen by shapes and
                          * by the inputs that have no bit */
+    uint8_t picks; /* bit i: outputs consist of elements of input i (7: of all from there on), chosen by their order
+                    * as well, so that an increasing function may be applied before or behind */
     /* Element by element, of one output: each depends on the elements of the inputs that stand there when all broadcast
      * to the output's shape as numpy does. */
     bool elementwise;
@@ -268,6 +270,7 @@ static inline int64_t node_view_of(const Graph *g, const Node *n, int o)
 
 static inline bool op_takes_beside(const OpDef *op, int i) { return i < 8 && op->beside_in >> i & 1; }
 static inline bool op_moves(const OpDef *op, int i) { return (op->same ? 1 : op->moves) >> (i < 7 ? i : 7) & 1; }
+static inline bool op_picks(const OpDef *op, int i) { return op->picks >> (i < 7 ? i : 7) & 1; }
 /* Is the output made of all the inputs' elements, however many inputs there are? */
 static inline bool op_joins(const OpDef *op) { return op->moves >> 7; }
 /* Does input 1 say under what shape output 0 shows input 0? */

@@ -162,6 +162,7 @@ typedef struct {
     int n_untie;
     const char *const *stop; /* names, or patterns of them, that no gradient passes (passes/model/stop_gradient.c) */
     int n_stop;
+    bool qat_off;             /* no gradient passes quantisers (passes/model/straight_through.c) */
     const char *const *state; /* "BUFFER=VALUE": what a buffer is after each step (passes/model/buffers.c) */
     int n_state;
     const char *const *freeze, *const *train; /* fnmatch patterns on parameter names (passes/model/parameters_list.c) */

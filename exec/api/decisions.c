@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "exec/api/trainer.h"
+#include "passes/model/parameters.h"
 
 /* uint8: the names, each with its NUL */
 #define TRAINED_NAMES TRAINED "_names"
@@ -69,6 +70,43 @@ Status trainer_keep_decisions(Arena *a, const dpx_trainer *t, NamedTensor *list,
     return ST_OK;
 }
 
+bool trainer_was_trained(const dpx_trainer *t, const char *name)
+{
+    for (size_t at = 0; at < t->decided_bytes; at += strlen(t->decided + at) + 1)
+        if (!strcmp(t->decided + at, name))
+            return true;
+    return false;
+}
+
+static bool is_constant(const dpx_trainer *t, const char *name)
+{
+    const ValueId v = graph_find(t->model->graph, name);
+
+    return has_value(v) && value(t->model->graph, v)->kind == V_CONST;
+}
+
+/* What --freeze fixes now must have been fixed in that run, too.  This is known before anything is built or written. */
+static Status refuse_frozen(const dpx_trainer *t, const Checkpoint *c)
+{
+    const BuildOptions *opt = &t->options->build;
+    Problems wrong = { 0 };
+    const char *pattern;
+
+    for (size_t at = 0; at < t->decided_bytes; at += strlen(t->decided + at) + 1)
+        if (pattern_rule(opt, t->decided + at, &pattern) == PATTERN_FREEZE)
+            problems_add(&wrong, "'%s' was trained in that run, and --freeze '%s' fixes it now", t->decided + at,
+                         pattern);
+    for (int i = 0; i < c->n; i++) {
+        const char *name = c->tensor[i].name;
+
+        if (!trainer_was_trained(t, name) && is_constant(t, name) &&
+            pattern_rule(opt, name, &pattern) == PATTERN_FREEZE && pattern_is_name(pattern))
+            problems_add(&wrong, "'%s' followed the batches in that run, and --freeze '%s' fixes it now", name,
+                         pattern);
+    }
+    return problems_fail(&wrong, E_IO, "the checkpoint that was resumed from is of another run");
+}
+
 Status trainer_resume_decisions(dpx_trainer *t, const Checkpoint *c)
 {
     const int i = checkpoint_find(c, TRAINED_NAMES);
@@ -89,25 +127,10 @@ Status trainer_resume_decisions(dpx_trainer *t, const Checkpoint *c)
     if (t->decided[bytes - 1])
         return FAIL(E_IO, "the checkpoint's '%s' is no list of names", TRAINED_NAMES);
     t->decided_bytes = bytes;
-    return ST_OK;
+    return refuse_frozen(t, c);
 }
 
 /* ---- what differs ---- */
-
-static bool was_trained(const dpx_trainer *t, const char *name)
-{
-    for (size_t at = 0; at < t->decided_bytes; at += strlen(t->decided + at) + 1)
-        if (!strcmp(t->decided + at, name))
-            return true;
-    return false;
-}
-
-static bool is_constant(const dpx_trainer *t, const char *name)
-{
-    const ValueId v = graph_find(t->model->graph, name);
-
-    return has_value(v) && value(t->model->graph, v)->kind == V_CONST;
-}
 
 void trainer_list_missing(Problems *wrong, const State *s)
 {
@@ -122,7 +145,7 @@ void trainer_list_foreign(Problems *wrong, const dpx_trainer *t, const char *nam
 {
     if (!is_constant(t, name))
         problems_add(wrong, "'%s', which this run does not have", name);
-    else if (t->decided && !was_trained(t, name))
+    else if (t->decided && !trainer_was_trained(t, name))
         problems_add(wrong, "'%s' followed the batches in that run and is fixed now", name);
     else
         problems_add(wrong, "'%s' was trained in that run and is fixed now (--train '%s' trains it)", name, name);
@@ -134,7 +157,7 @@ void trainer_compare_decisions(Problems *wrong, const dpx_trainer *t)
 
     for (int i = 0; t->decided && i < states_count(states); i++) {
         const State *s = states_at(states, i);
-        const bool was = s->trainable && was_trained(t, s->name), is = is_trained(t, s);
+        const bool was = s->trainable && trainer_was_trained(t, s->name), is = is_trained(t, s);
 
         if (was && !is && !state_waits(s))
             problems_add(wrong, "'%s' was trained in that run, and no derivative reaches it now", s->name);

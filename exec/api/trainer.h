@@ -133,6 +133,7 @@ Status trainer_keep_decisions(Arena *a, const dpx_trainer *t, NamedTensor *list,
 Status trainer_resume_decisions(dpx_trainer *t, const Checkpoint *c) CHECKED;
 /* Lists a state that the checkpoint does not have; one of the checkpoint's that this run does not have; parameters that
  * one of the two runs trains alone. */
+bool trainer_was_trained(const dpx_trainer *t, const char *name); /* by the list of the checkpoint */
 void trainer_list_missing(Problems *wrong, const State *s);
 void trainer_list_foreign(Problems *wrong, const dpx_trainer *t, const char *name);
 void trainer_compare_decisions(Problems *wrong, const dpx_trainer *t);

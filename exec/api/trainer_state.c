@@ -387,7 +387,8 @@ static void list_foreign(Problems *wrong, const dpx_trainer *t)
     const States *states = session_states(t->session);
 
     for (int i = 0; i < states_count(states); i++)
-        if (state_waits(states_at(states, i)) && !model_state(t, states_at(states, i)->name))
+        if (state_waits(states_at(states, i)) &&
+            (!model_state(t, states_at(states, i)->name) || trainer_was_trained(t, states_at(states, i)->name)))
             trainer_list_foreign(wrong, t, states_at(states, i)->name);
 }
 

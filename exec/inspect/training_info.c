@@ -10,6 +10,7 @@
 #include "exec/run/interp.h"
 #include "graph/emit.h"
 #include "passes/model/inference.h"
+#include "passes/model/integer_weights.h"
 #include "passes/train/next_outputs.h"
 
 extern const Pass pass_dce;
@@ -128,6 +129,7 @@ Status transform_write_training(const Graph *model, const Graph *given, const On
     if (given)
         TRY_TO(done, st, plan_explain(plain, model_repair(plain, &b.build, interp_node, NULL)));
     TRY_TO(done, st, inference_make(plain));
+    TRY_TO(done, st, integer_weights_standard(plain));
     st = onnx_export_training(plain, step, &(ExportOptions){ .model = onnx }, path);
 done:
     graph_free(step);

@@ -21,31 +21,6 @@ static Status keep_text(Options *o, const char **to, const char *value)
 
 /* ---- options with a syntax of their own ---- */
 
-/* "sum", or an output's name; "output:sum" is the output of that name. */
-static Status set_loss_weight(const Setting *r, void *to, const char *value)
-{
-    Options *o = to;
-    const bool named = !strncmp(value, "output:", 7) && value[7];
-
-    if (!*value)
-        return setting_bad(r, value, "the name of an output, or sum");
-    o->build.loss_is_sum = !strcmp(value, "sum");
-    o->build.loss_weight = NULL;
-    return o->build.loss_is_sum ? ST_OK : keep_text(o, &o->build.loss_weight, named ? value + 7 : value);
-}
-
-static Status set_class_axis(const Setting *r, void *to, const char *value)
-{
-    Options *o = to;
-    int64_t axis;
-
-    TRY(setting_read_int(&axis, r, value));
-    if (!axis)
-        return setting_bad(r, value, "an axis from 1 on, or -1 for the last");
-    o->build.class_axis = (int)axis;
-    return ST_OK;
-}
-
 /* Options that are lists of texts. */
 static Status add_pattern(const Setting *r, void *to, const char *value)
 {
@@ -127,7 +102,7 @@ static const Setting table[] = {
     { "loss", "KIND", "none", "what training makes small; none: the model is not trained", .set = is_recipe },
     { "loss-weight", "OUTPUT", "",
       "with output:NAME: the output that says what a batch weighs, or sum: batches add up; else their samples",
-      .set = set_loss_weight },
+      .set = options_set_loss_weight },
     { "criterion", "FILE.onnx", "",
       "the loss as a graph of its own: inputs are outputs of the model and targets by their names, its output is the "
       "loss; what is exported is the model alone",
@@ -152,7 +127,7 @@ static const Setting table[] = {
     { "logits", "NAME", "", "the model output that the loss compares with the target; else the first",
       SETTING_OF(Options, build.logits) },
     { "class-axis", "K", "", "the axis of the logits that counts the classes; else found by the targets' shape",
-      .set = set_class_axis, .min = 1 - MAX_RANK, .max = MAX_RANK - 1, .on_resume = RESUME_ELSEWHERE },
+      .set = options_set_class_axis, .min = 1 - MAX_RANK, .max = MAX_RANK - 1, .on_resume = RESUME_ELSEWHERE },
     { "metric", "NAME", "none", "what is measured besides the loss", .set = is_recipe, .on_resume = RESUME_FREE },
     { "optimizer", "NAME", "sgd", "how parameters follow from gradients", .set = is_recipe, .trains = true },
     { "lr", "X", "0.01", "learning rate", SETTING_OF(Options, lr), .max = SETTING_REAL_MAX, .trains = true,
@@ -274,6 +249,9 @@ static const Setting table[] = {
     { "stop-gradient", "PATTERN", "",
       "values, or VALUE>NODE where a node reads them, that no gradient passes, e.g. 'target.*' (docs/parameters.md)",
       .set = add_pattern, .repeats = true },
+    { "qat", "on|off", "on",
+      "gradients pass QuantizeLinear and DequantizeLinear straight through; off: what stands behind them is fixed",
+      SETTING_CHOICE_OF(Options, build.qat_off, "on|off"), .trains = true },
     { "state", "BUFFER=VALUE", "", "a buffer of the model that each step sets to a value of the graph",
       .set = add_state, .repeats = true },
     { "dtype", "TYPE", "", "compute in float32 or float64; else as the model says", .set = options_set_dtype },

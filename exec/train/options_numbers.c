@@ -123,3 +123,30 @@ Status options_set_output_axis(const Setting *r, void *to, const char *value)
     o->build.join_axis = (int)axis;
     return ST_OK;
 }
+
+/* "sum", or an output's name; "output:sum" is the output of that name. */
+Status options_set_loss_weight(const Setting *r, void *to, const char *value)
+{
+    Options *o = to;
+    const bool named = !strncmp(value, "output:", 7) && value[7];
+
+    if (!*value)
+        return setting_bad(r, value, "the name of an output, or sum");
+    o->build.loss_is_sum = !strcmp(value, "sum");
+    o->build.loss_weight = NULL;
+    if (!o->build.loss_is_sum && !(o->build.loss_weight = arena_strdup(o->arena, named ? value + 7 : value)))
+        return FAIL_NOMEM();
+    return ST_OK;
+}
+
+Status options_set_class_axis(const Setting *r, void *to, const char *value)
+{
+    Options *o = to;
+    int64_t axis;
+
+    TRY(setting_read_int(&axis, r, value));
+    if (!axis)
+        return setting_bad(r, value, "an axis from 1 on, or -1 for the last");
+    o->build.class_axis = (int)axis;
+    return ST_OK;
+}

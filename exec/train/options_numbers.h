@@ -10,6 +10,8 @@ Status options_set_split(const Setting *r, void *to, const char *value) CHECKED;
 Status options_set_links(const Setting *r, void *to, const char *value) CHECKED;
 /* --output-device: a number, or the host. */
 Status options_set_output_device(const Setting *r, void *to, const char *value) CHECKED;
+Status options_set_loss_weight(const Setting *r, void *to, const char *value) CHECKED;
+Status options_set_class_axis(const Setting *r, void *to, const char *value) CHECKED;
 Status options_set_output_axis(const Setting *r, void *to, const char *value) CHECKED;
 /* --bucket-mb X: of 2^20 bytes. */
 Status options_set_bucket(const Setting *r, void *to, const char *value) CHECKED;

@@ -137,8 +137,8 @@ static Status standard_gelu(Graph *g, Node *n)
 
 static const AttrDecl gelu_attrs[] = { { "approximate", A_STRING, .s = "none", .words = "none tanh" }, { 0 } };
 
-DEFINE_OP(Relu, .elementwise = true, .since = 14, .from = 6, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1,
-          .inplace = { 1 }, .dtypes = DTYPES_FLOAT | DTYPES_SIGNED, .infer = infer, .grad = grad_relu,
+DEFINE_OP(Relu, .elementwise = true, .picks = 1, .since = 14, .from = 6, .in_min = 1, .in_max = 1, .out_min = 1,
+          .out_max = 1, .inplace = { 1 }, .dtypes = DTYPES_FLOAT | DTYPES_SIGNED, .infer = infer, .grad = grad_relu,
           .place = place_elementwise, .doc = "max(x, 0)");
 DEFINE_OP(Sigmoid, UNARY(13, 6), .grad = grad_sigmoid, .doc = "1 / (1 + e^-x)");
 DEFINE_OP(Tanh, UNARY(13, 6), .grad = grad_tanh, .doc = "hyperbolic tangent");

@@ -275,9 +275,9 @@ DEFINE_OP(Sum, VARIADIC(13, 8, DTYPES_FLOAT), .flags = OPF_SUM, .grad = grad_add
           .place = place_add, .doc = "sum of all inputs");
 DEFINE_OP(Mean, VARIADIC(13, 8, DTYPES_FLOAT), .grad = grad_mean, .lower = lower_mean, .place = place_add,
           .doc = "mean of all inputs");
-DEFINE_OP(Max, VARIADIC(13, 8, DTYPES_NUMERIC), .grad = grad_extreme, .place = place_elementwise,
+DEFINE_OP(Max, .picks = 255, VARIADIC(13, 8, DTYPES_NUMERIC), .grad = grad_extreme, .place = place_elementwise,
           .doc = "largest of all inputs");
-DEFINE_OP(Min, VARIADIC(13, 8, DTYPES_NUMERIC), .grad = grad_extreme, .place = place_elementwise,
+DEFINE_OP(Min, .picks = 255, VARIADIC(13, 8, DTYPES_NUMERIC), .grad = grad_extreme, .place = place_elementwise,
           .doc = "smallest of all inputs");
 
 /* ---- PRelu ---- */

@@ -288,9 +288,9 @@ static Status place_pad(Placement *p)
 static const AttrDecl pad_attrs[] = { { "mode", A_STRING, .s = "constant", .words = "constant reflect edge wrap" },
                                       { 0 } };
 
-DEFINE_OP(Pad, .tunable_in = 4, .layout = LAYOUT_ANY, .since = 19, .from = 18, .in_min = 2, .in_max = 4, .out_min = 1,
-          .out_max = 1, .attrs = pad_attrs, .import = import_pad, .respell = respell_pad, .infer = infer_pad,
-          .grad = grad_pad, .place = place_pad, .doc = "elements added around, or cut off");
+DEFINE_OP(Pad, .picks = 5, .tunable_in = 4, .layout = LAYOUT_ANY, .since = 19, .from = 18, .in_min = 2, .in_max = 4,
+          .out_min = 1, .out_max = 1, .attrs = pad_attrs, .import = import_pad, .respell = respell_pad,
+          .infer = infer_pad, .grad = grad_pad, .place = place_pad, .doc = "elements added around, or cut off");
 
 static Status infer_pad_grad(Graph *g, Node *n)
 {

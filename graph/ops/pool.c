@@ -455,8 +455,8 @@ static bool respell_lp(Graph *g, Node *n, int opset)
     }
 #define DTYPES_MAX (DTYPES_FLOAT | DTYPE_BIT(DT_INT8) | DTYPE_BIT(DT_UINT8))
 
-DEFINE_OP(MaxPool, .layout = LAYOUT_ANY, .since = 12, .from = 10, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 2,
-          .dtypes = DTYPES_MAX,
+DEFINE_OP(MaxPool, .picks = 1, .layout = LAYOUT_ANY, .since = 12, .from = 10, .in_min = 1, .in_max = 1, .out_min = 1,
+          .out_max = 2, .dtypes = DTYPES_MAX,
           .attrs = (const AttrDecl[]){ KERNEL_ATTRS,
                                        AUTO_PAD,
                                        { "storage_order", A_INT, .i = 0 },

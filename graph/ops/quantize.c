@@ -18,6 +18,8 @@ typedef struct {
     int64_t block;
 } Along;
 
+static Status along_of(Along *out, const Graph *g, const Node *n);
+
 static int64_t blocks(int64_t count, int64_t size) { return count / size + (count % size != 0); }
 
 static Status check_param(const Graph *g, const Node *n, int i, const Shape *x, Along along)
@@ -74,6 +76,17 @@ static ValueId param(Graph *g, ValueId v, DType to, const Shape *x, Along along)
         return emit_reshape(g, v, &flat);
     }
     return blockwise(g, v, &s, x, along);
+}
+
+ValueId quantiser_scale(Graph *g, const Node *n)
+{
+    const Value *x = in_value(g, n, 0);
+    const Shape s = *x->shape;
+    Along along;
+
+    if (!g->status)
+        g->status = along_of(&along, g, n);
+    return g->status ? NO_VALUE : param(g, n->in[1], x->dtype, &s, along);
 }
 
 /* x - zero_point in type `to`. */
@@ -377,14 +390,14 @@ Status quantize_constant(Tensor **out, Arena *a, const Graph *g, const Node *n)
     return ST_OK;
 }
 
-Status dequantize_constant(Tensor **out, Arena *a, const Graph *g, const Node *n)
+Status dequantize_constant(Tensor **out, Arena *a, const Graph *g, const Node *n, const Tensor *q)
 {
-    const Tensor *q = in_const(g, n, 0), *scale = in_const(g, n, 1);
+    const Tensor *scale = in_const(g, n, 1);
     Along along;
     Tensor *x;
 
     TRY(along_of(&along, g, n));
-    if (!(x = tensor_create(a, dequantized_type(g, n), &q->shape)))
+    if (!(x = tensor_create(a, working_type(dequantized_type(g, n)), &q->shape)))
         return FAIL_NOMEM();
     for (int64_t i = 0; i < tensor_numel(q); i++)
         tensor_set_float(x, i,

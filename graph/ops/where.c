@@ -180,6 +180,7 @@ static Status place_clip(Placement *p)
     return place_elementwise(p);
 }
 
-DEFINE_OP(Clip, .elementwise = true, .tunable_in = 6, .since = 13, .from = 11, .in_min = 1, .in_max = 3, .out_min = 1,
-          .out_max = 1, .dtypes = DTYPES_NUMERIC, .inplace = { 1 }, .import = import_clip, .respell = respell_clip,
-          .infer = infer_clip, .grad = grad_clip, .place = place_clip, .doc = "min(max(x, min), max)");
+DEFINE_OP(Clip, .elementwise = true, .picks = 7, .tunable_in = 6, .since = 13, .from = 11, .in_min = 1, .in_max = 3,
+          .out_min = 1, .out_max = 1, .dtypes = DTYPES_NUMERIC, .inplace = { 1 }, .import = import_clip,
+          .respell = respell_clip, .infer = infer_clip, .grad = grad_clip, .place = place_clip,
+          .doc = "min(max(x, min), max)");

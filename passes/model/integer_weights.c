@@ -7,27 +7,31 @@
  * (integer_weights_write). */
 #include "passes/model/integer_weights.h"
 
-#include <string.h>
-
 #include "graph/emit.h"
 #include "graph/ops/quantize.h"
 #include "passes/pass.h"
 #include "passes/report.h"
 
-/* The name of nodes that make integers of masters. */
-#define QUANTISES_MASTER "dpexec.integers"
+extern const Pass pass_dce;
 
 static bool is_constant(const Graph *g, const Node *n, int i) { return !has_in(n, i) || value_const(g, n->in[i]); }
 
-/* Does it make floats of integers that stand in the file, by constants? */
-static bool reads_integers(const Graph *g, const Node *n)
+static bool holds_integers(const Graph *g, ValueId v)
 {
-    const Value *q = quant_role(n) == QUANT_TO ? in_value(g, n, 0) : NULL;
+    const Value *q = value(g, v);
 
-    return q && q->kind == V_CONST && q->init && q->init->data &&
-           (dtype_is_int(q->dtype) || dtype_is_small_int(q->dtype)) && dtype_bits(q->dtype) <= 32 &&
-           shape_numel(q->shape) > 0 && is_constant(g, n, 1) && is_constant(g, n, 2);
+    return q->kind == V_CONST && q->init && q->init->data && (dtype_is_int(q->dtype) || dtype_is_small_int(q->dtype)) &&
+           dtype_bits(q->dtype) <= 32 && shape_numel(q->shape) > 0;
 }
+
+/* Does it make floats by constants? */
+static bool is_fixed(const Graph *g, const Node *n)
+{
+    return quant_role(n) == QUANT_TO && is_constant(g, n, 1) && is_constant(g, n, 2);
+}
+
+/* Does it make floats of integers that stand in the file, by constants? */
+static bool reads_integers(const Graph *g, const Node *n) { return is_fixed(g, n) && holds_integers(g, n->in[0]); }
 
 static bool reads_alike(const Node *a, const Node *b)
 {
@@ -42,7 +46,8 @@ static bool is_read_alike(const Graph *g, const Node *of)
 {
     FOR_NODES(g, n)
         for (int i = 0; i < n->n_in; i++)
-            if (value_eq(n->in[i], of->in[0]) && (i || quant_role(n) != QUANT_TO || !reads_alike(n, of)))
+            if (value_eq(n->in[i], of->in[0]) && !(n->op->flags & OPF_SHAPE_ONLY) &&
+                (i || quant_role(n) != QUANT_TO || !reads_alike(n, of)))
                 return false;
     for (int i = 0; i < g->n_output; i++)
         if (value_eq(g->output[i].value, of->in[0]))
@@ -61,7 +66,7 @@ static Status give_master(Graph *g, const Node *to)
     Tensor *floats;
     Value *master;
 
-    TRY(dequantize_constant(&floats, g->arena, g, to));
+    TRY(dequantize_constant(&floats, g->arena, g, to, q->init));
     graph_rename(g, integers, arena_printf(g->arena, "%s_integers", name));
     in[0] = graph_add_const_nocopy(g, "floats", floats);
     graph_rename(g, in[0], name);
@@ -71,7 +76,7 @@ static Status give_master(Graph *g, const Node *to)
     q = value(g, integers);
     master->origin = q->origin;
     master->said = q->said;
-    value(g, from)->producer->name = QUANTISES_MASTER;
+    master->integers = q->init;
     q->idle = false;
     FOR_NODES(g, n)
         if (quant_role(n) == QUANT_TO && value_eq(n->in[0], integers))
@@ -79,13 +84,129 @@ static Status give_master(Graph *g, const Node *to)
     return ST_OK;
 }
 
+/* ---- integers that are moved before they become floats ---- */
+
+enum { MAX_MOVES = 16 };
+
+/* Does n give elements of input i other places, and nothing else? */
+static bool moves(const Node *n, int i)
+{
+    return has_in(n, i) && op_moves(n->op, i) && !(n->op->same & SAME_TYPED) && !n->op->branch && n->n_out == 1;
+}
+
+static bool is_number(const Graph *g, const Node *n, int i)
+{
+    return !has_in(n, i) || shape_numel(in_value(g, n, i)->shape) == 1;
+}
+
+/* The integers at v are constants of the file that at most *left nodes move.  each: along an axis each has its scale.
+ */
+static bool is_moved(const Graph *g, ValueId v, bool each, int *left)
+{
+    const Node *n = value(g, v)->producer;
+    bool any = false;
+
+    if (holds_integers(g, v))
+        return true;
+    if (!n || !n->op || --*left < 0 || n->n_in > MAX_MOVES || (each && !integer_flow_axis(n, &(int64_t){ 0 })))
+        return false;
+    for (int i = 0; i < n->n_in; i++) {
+        if (!moves(n, i))
+            continue;
+        if (!is_moved(g, n->in[i], each, left))
+            return false;
+        any = true;
+    }
+    return any;
+}
+
+/* What `to` would make of v: its constants become floats, which the nodes between move. */
+static ValueId move_floats(Graph *g, ValueId v, const Node *to, int64_t axis)
+{
+    const Node *n = value(g, v)->producer;
+    ValueId in[MAX_MOVES];
+    Node *made;
+
+    if (holds_integers(g, v)) {
+        if (!(made = graph_add_node_like(g, to, to->n_in, to->in, 1, NULL)))
+            return NO_VALUE;
+        made->in[0] = v;
+        node_set_int(g, made, "axis", axis);
+        return made->out[0];
+    }
+    integer_flow_axis(n, &axis);
+    for (int i = 0; i < n->n_in; i++)
+        in[i] = moves(n, i) ? move_floats(g, n->in[i], to, axis) : n->in[i];
+    made = graph_add_node_like(g, n, n->n_in, in, 1, NULL);
+    return made ? made->out[0] : NO_VALUE;
+}
+/* DequantizeLinear changes places with nodes that move constants of integers (Transpose, Gather), where all have one
+ * scale, or each along an axis of a Transpose. */
+static Status move_first(Graph *g, PassCtx *ctx)
+{
+    const uint32_t n_node = g->n_node;
+    bool any = false;
+
+    for (uint32_t i = 0; i < n_node; i++) {
+        Node *to = g->node[i];
+        const bool each = to->op && is_fixed(g, to) && !(is_number(g, to, 1) && is_number(g, to, 2));
+        int left = MAX_MOVES;
+
+        if (!to->op || !is_fixed(g, to) || holds_integers(g, to->in[0]) ||
+            (each && node_attr(to, "block_size") && node_int(to, "block_size")) || !is_moved(g, to->in[0], each, &left))
+            continue;
+        TRY(node_normalise(g, to));
+        graph_replace(g, to->out[0], move_floats(g, to->in[0], to, node_int(to, "axis")));
+        TRY(g->status);
+        graph_remove(g, to);
+        any = true;
+    }
+    if (!any)
+        return ST_OK;
+    TRY(graph_sort(g));
+    return pass_dce.run(g, ctx);
+}
+
+/* Integers that stay as they are, though they stand for weights. */
+static Status warn_of(const Graph *g, const Node *to, Report *report)
+{
+    return shape_numel(in_value(g, to, 0)->shape) == 1
+               ? ST_OK
+               : report_note(report, NOTE_NO_GRADIENT, in_value(g, to, 0)->name,
+                             "not trained: integers of the file that not only DequantizeLinear reads, or with several "
+                             "scales");
+}
+
+static Status keep_integers(const Graph *g, const PassCtx *ctx)
+{
+    const char *first = NULL;
+    int n_kept = 0;
+
+    FOR_NODES(g, n) {
+        if (!reads_integers(g, n))
+            continue;
+        first = first ? first : in_value(g, n, 0)->name;
+        n_kept++;
+    }
+    return !first ? ST_OK
+                  : report_note(ctx->report, NOTE_OTHER, first, "and %d more: integers in the file, fixed by --qat off",
+                                n_kept - 1);
+}
+
 static Status run(Graph *g, PassCtx *ctx)
 {
     const char *first = NULL;
 
+    if (ctx->opt->qat_off)
+        return keep_integers(g, ctx);
+    TRY(move_first(g, ctx));
     FOR_NODES(g, n) {
-        if (!reads_integers(g, n) || !is_read_alike(g, n))
+        if (!reads_integers(g, n))
             continue;
+        if (!is_read_alike(g, n)) {
+            TRY(warn_of(g, n, ctx->report));
+            continue;
+        }
         TRY(node_normalise(g, n));
         TRY(give_master(g, n));
         first = first ? first : value(g, value(g, n->in[0])->producer->in[0])->name;
@@ -102,6 +223,34 @@ static Status run(Graph *g, PassCtx *ctx)
         ctx->n_changed - 1);
 }
 
+/* ---- writing ---- */
+
+static const Node *reader_of(const Graph *g, ValueId v)
+{
+    FOR_NODES(g, n)
+        if (quant_role(n) == QUANT_TO && value_eq(n->in[0], v))
+            return n;
+    return NULL;
+}
+
+/* The integers of a master.  One that still is what the file's integer stands for gets that integer, which division and
+ * rounding need not give where it has more than 24 bits. */
+static Status write_master(Tensor **out, Graph *g, const Node *from, const Value *master)
+{
+    const Node *to = reader_of(g, from->out[0]);
+    Tensor *q, *was;
+
+    TRY(quantize_constant(&q, g->arena, g, from));
+    *out = q;
+    if (!to || !shape_eq(&q->shape, &master->integers->shape) || q->dtype != master->integers->dtype)
+        return ST_OK;
+    TRY(dequantize_constant(&was, g->arena, g, to, master->integers));
+    for (int64_t i = 0; i < tensor_numel(q); i++)
+        if (tensor_float(was, i) == tensor_float(master->init, i))
+            tensor_set_int(q, i, (int64_t)tensor_float(master->integers, i));
+    return ST_OK;
+}
+
 Status integer_weights_write(Graph *g)
 {
     FOR_NODES(g, n) {
@@ -109,16 +258,43 @@ Status integer_weights_write(Graph *g)
         const ValueId id = master ? n->in[0] : NO_VALUE;
         Tensor *q;
 
-        if (!master || strcmp(n->name, QUANTISES_MASTER) || master->kind != V_CONST)
+        if (!master || !master->integers || master->kind != V_CONST)
             continue;
-        TRY(quantize_constant(&q, g->arena, g, n));
+        TRY(write_master(&q, g, n, master));
         master->dtype = q->dtype;
         graph_replace(g, n->out[0], id);
         graph_remove(g, n);
 
         master->init = q;
+        master->integers = NULL;
         TRY(g->status);
     }
+    return graph_sort(g);
+}
+
+Status integer_weights_standard(Graph *g)
+{
+    const uint32_t n_node = g->n_node;
+
+    for (uint32_t i = 0; i < n_node; i++) {
+        Node *to = g->node[i];
+        Node *from = to->op && quant_role(to) == QUANT_TO ? value(g, to->in[0])->producer : NULL;
+        const Tensor *integers = from && quant_role(from) == QUANT_FROM ? in_value(g, from, 0)->integers : NULL;
+        ValueId x;
+
+        if (!integers || dtype_bits(integers->dtype) != 32)
+            continue;
+        x = from->in[0];
+        if (value(g, x)->dtype != in_value(g, to, 1)->dtype)
+            x = import_emit(g, &op_Cast, ATTRS(INT("to", in_value(g, to, 1)->dtype)), 1, &x);
+        TRY(g->status);
+        graph_replace(g, to->out[0], x);
+        graph_remove(g, to);
+    }
+    FOR_NODES(g, n)
+        if (quant_role(n) == QUANT_FROM && in_value(g, n, 0)->integers &&
+            dtype_bits(in_value(g, n, 0)->integers->dtype) == 32)
+            graph_remove(g, n);
     return graph_sort(g);
 }
 

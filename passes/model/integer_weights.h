@@ -8,4 +8,8 @@
  * written. */
 Status integer_weights_write(Graph *g) CHECKED;
 
+/* Where masters stay floats in a file: those of integers of 32 bits, which no QuantizeLinear of ONNX makes, are read as
+ * they are. */
+Status integer_weights_standard(Graph *g) CHECKED;
+
 #endif

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "graph/ops/quantize.h"
 #include "passes/update_groups.h"
 
 #define TRAINED(why) ((Verdict){ true, false, (why) })
@@ -272,6 +273,8 @@ static Verdict judge(const Parameters *p, uint32_t i)
 
     if (f.reach & REACH_STATISTIC)
         return FIXED("a running mean or variance: updated, not trained");
+    if (!f.reach && p->quantised && p->quantised[i])
+        return FIXED(REASON_QAT_OFF);
     if (!f.reach)
         return FIXED(p->read[i] ? "no output depends on it by a derivative" : REASON_NOT_READ);
     if (v->said == SAID_BESIDE)
@@ -343,6 +346,29 @@ static Status find_read(Parameters *p)
     return ST_OK;
 }
 
+/* What reaches quantisers by derivatives, where none passes these. */
+static Status find_quantised(Parameters *p)
+{
+    const Graph *g = p->g;
+
+    if (!p->ctx->opt->qat_off)
+        return ST_OK;
+    if (!(p->quantised = ARENA_NEW(p->ctx->scratch, bool, g->n_value)))
+        return FAIL_NOMEM();
+    for (uint32_t k = g->n_node; k-- > 0;) {
+        const Node *n = g->node[k];
+        bool any = n->op && quant_role(n) == QUANT_FROM;
+
+        if (any)
+            p->quantised[n->in[0].i] = true;
+        for (int i = 0; n->op && !any && i < n->n_out; i++)
+            any = p->quantised[n->out[i].i];
+        for (int i = 0; any && quant_role(n) == QUANT_NONE && i < n->n_in; i++)
+            p->quantised[n->in[i].i] |= !(i < 8 && (n->op->setting_in | n->op->tunable_in) >> i & 1);
+    }
+    return ST_OK;
+}
+
 static Status decide(Parameters *p)
 {
     for (uint32_t i = 1; i < p->g->n_value; i++) {
@@ -407,6 +433,7 @@ static Status run(Graph *g, PassCtx *ctx)
     if (ctx->opt->parameters)
         TRY(parameter_list_match(&p.list, ctx->opt->parameters, g, &p.reach, ctx->scratch));
     TRY(find_read(&p));
+    TRY(find_quantised(&p));
     p.torch_export = from_torch_export(g);
     p.literal_weights = has_literal_weights(&p);
     TRY(decide(&p));

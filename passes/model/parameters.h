@@ -120,6 +120,7 @@ bool pattern_is_name(const char *pattern); /* it has no wildcard */
 Status pattern_check(const BuildOptions *opt, const Graph *g) CHECKED;
 
 /* ---- parameters_obeyed.c: parameters by name, file or flag that are not trained ---- */
+#define REASON_QAT_OFF "behind a quantiser, with --qat off"
 #define REASON_NOT_READ "the forward pass does not use it"
 
 typedef struct {
@@ -132,6 +133,7 @@ typedef struct {
     PassCtx *ctx;
     Reach reach;
     ParameterMatch list;  /* of --parameters; NULLs without */
+    bool *quantised;      /* by value id, with --qat off: stands behind a quantiser; NULL without */
     bool *read;           /* by value id: by a node that some output needs, or it is an output */
     Verdict *verdict;     /* by value id, of float constants */
     bool literal_weights; /* the file keeps its weights in Constant nodes */

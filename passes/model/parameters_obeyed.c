@@ -56,7 +56,8 @@ static Status warn_fixed(const Parameters *p, uint32_t i)
     bool by_name;
     WayEnd end;
 
-    if (p->verdict[i].trained || p->reach.reach[i] & ~REACH_SETTING || !is_called_parameter(p, i, &by_name))
+    if (p->verdict[i].trained || p->reach.reach[i] & ~REACH_SETTING || !strcmp(p->verdict[i].reason, REASON_QAT_OFF) ||
+        !is_called_parameter(p, i, &by_name))
         return ST_OK;
     shape_text(v->shape, shape);
     if (p->reach.reach[i] || !p->read[i])
@@ -151,6 +152,27 @@ static Status check_flag(Problems *wrong, const Parameters *p, const char *patte
                        o.n_fixed > o.n_shown ? " and others" : "");
 }
 
+/* Tensors that --qat off fixes, by name. */
+static Status note_quantised(const Parameters *p)
+{
+    char names[512] = "";
+    size_t len = 0;
+    int n = 0, n_shown = 0;
+
+    for (uint32_t i = 1; p->quantised && i < p->g->n_value; i++) {
+        const char *name = p->g->value[i]->name;
+
+        if (!is_decided(p, i) || strcmp(p->verdict[i].reason, REASON_QAT_OFF))
+            continue;
+        n++;
+        if (len + strlen(name) + 4 < sizeof names)
+            len += (size_t)snprintf(names + len, sizeof names - len, "%s'%s'", n_shown++ ? ", " : "", name);
+    }
+    return !n ? ST_OK
+              : report_note(p->ctx->report, NOTE_OTHER, "what is trained", "fixed by --qat off: %s%s", names,
+                            n > n_shown ? " and others" : "");
+}
+
 Status parameters_obeyed(const Parameters *p)
 {
     const BuildOptions *opt = p->ctx->opt;
@@ -163,6 +185,7 @@ Status parameters_obeyed(const Parameters *p)
     if (opt->parameters)
         TRY(check_flag(&wrong, p, NULL));
     TRY(problems_fail(&wrong, E_INVALID, "what is trained"));
+    TRY(note_quantised(p));
     for (uint32_t i = 1; i < p->g->n_value; i++)
         if (is_decided(p, i))
             TRY(warn_fixed(p, i));

@@ -2,11 +2,16 @@
  *
  * Each DequantizeLinear of what a QuantizeLinear made becomes one whose gradient goes straight to what was quantised
  * (graph/ops/straight_through.c), so that a network of such pairs is trained as PyTorch's quantisation-aware training
- * does.  It stands before parameters are found: what lies behind quantisers is one. */
+ * does.  Between the two may stand operators that move or pick integers (graph/ops/integer_flow.c).  It stands before
+ * parameters are found: what lies behind quantisers is one. */
+#include <string.h>
+
 #include "graph/emit.h"
 #include "graph/ops/quantize.h"
 #include "graph/rewrite.h"
+#include "passes/model/parameters.h"
 #include "passes/pass.h"
+#include "passes/report.h"
 
 /* Operators that compute with integers have no gradient: all are listed. */
 static Status refuse_integers(const Graph *g, const PassCtx *ctx)
@@ -23,25 +28,153 @@ static Status refuse_integers(const Graph *g, const PassCtx *ctx)
                          "QuantizeLinear and DequantizeLinear, or with floats)");
 }
 
+/* ---- scales that are parameters ---- */
+
+static bool is_called_parameter(const Value *v, const BuildOptions *opt)
+{
+    const char *pattern;
+    const PatternRule rule = pattern_rule(opt, v->name, &pattern);
+
+    if (rule != PATTERN_SILENT)
+        return rule == PATTERN_TRAIN && pattern_is_name(pattern);
+    for (int i = 0; opt->parameters && i < opt->parameters->n; i++)
+        if (!strcmp(opt->parameters->key[i].name, v->name))
+            return true;
+    return !opt->parameters && (v->said == SAID_PARAMETER || v->said == SAID_TRAINED);
+}
+
+/* The scale is a parameter, or computed from one by operators of one input that is no number of the code. */
+static bool scale_learns(const void *data, const Graph *g, const Node *from)
+{
+    const PassCtx *ctx = data;
+    ValueId v = from->in[1];
+
+    for (int depth = 0; depth < 16; depth++) {
+        const Node *n = value(g, v)->producer;
+        ValueId next = NO_VALUE;
+
+        if (value(g, v)->kind == V_CONST)
+            return !value_eq(v, from->in[0]) && is_called_parameter(value(g, v), ctx->opt);
+        for (int i = 0; n && i < n->n_in; i++)
+            if (has_in(n, i) && dtype_is_float(in_value(g, n, i)->dtype) &&
+                !(in_const(g, n, i) && in_value(g, n, i)->said == SAID_NOTHING && n->n_in > 1)) {
+                if (has_value(next))
+                    return false;
+                next = n->in[i];
+            }
+        if (!has_value(next))
+            return false;
+        v = next;
+    }
+    return false;
+}
+
+/* ---- what stays behind ---- */
+
+/* Does a weight, or a tensor of several numbers that is quantised itself, stand in front of it? */
+static Status find_learning(bool **out, const Graph *g, Arena *a)
+{
+    bool *learns = ARENA_NEW(a, bool, g->n_value);
+
+    if (!(*out = learns))
+        return FAIL_NOMEM();
+    FOR_NODES(g, n) {
+        bool any = false;
+
+        for (int i = 0; i < n->n_in; i++) {
+            const Value *v = has_in(n, i) ? in_value(g, n, i) : NULL;
+            const bool place = (i < 8 && n->op->param_in >> i & 1 && !(n->op->flags & OPF_PARAM_MAYBE)) ||
+                               (quant_role(n) == QUANT_FROM && !i);
+
+            any |= v && (learns[n->in[i].i] || (place && v->kind == V_CONST && dtype_is_float(v->dtype) &&
+                                                shape_known(v->shape) && shape_numel(v->shape) > 4));
+        }
+        for (int i = 0; i < n->n_out; i++)
+            learns[n->out[i].i] = any;
+    }
+    return ST_OK;
+}
+
+/* The node at which the integers of a quantiser that was not found lose the gradient; NULL: none reads them. */
+static const Node *way_end(const Graph *g, ValueId q)
+{
+    for (int depth = 0; depth < 64; depth++) {
+        const Node *reader = NULL;
+
+        FOR_NODES(g, n)
+            for (int i = 0; i < n->n_in && !reader; i++)
+                reader = value_eq(n->in[i], q) ? n : NULL;
+        if (!reader || !reader->n_out || !has_out(reader, 0) || !integer_flow_passes(g, reader, reader->out[0]))
+            return reader;
+        q = reader->out[0];
+    }
+    return NULL;
+}
+
+static Status warn_of_rest(const Graph *g, const PassCtx *ctx, const bool *passed)
+{
+    bool *learns;
+
+    if (!ctx->report || !mode_in(ctx->opt, MODES_LEARN))
+        return ST_OK;
+    TRY(find_learning(&learns, g, ctx->scratch));
+    FOR_NODES(g, n) {
+        const Node *end =
+            quant_role(n) == QUANT_FROM && !passed[n->out[0].i] && learns[n->out[0].i] ? way_end(g, n->out[0]) : NULL;
+
+        if (end)
+            TRY(report_note(ctx->report, NOTE_NO_GRADIENT, n->name,
+                            "no gradient passes this quantiser: its integers go to %s, and not to a DequantizeLinear "
+                            "alone that takes one scale for all",
+                            node_text(g, end)));
+    }
+    return ST_OK;
+}
+
+static Status note_scales(const PassCtx *ctx, const Graph *g, const IntegerFlow *f)
+{
+    const char *first = NULL;
+    int n_fixed = 0;
+
+    FOR_NODES(g, n) {
+        if (quant_role(n) != QUANT_FROM || n->out[0].i >= f->n_value || !f->passed[n->out[0].i] ||
+            scale_learns(ctx, g, n))
+            continue;
+        first = first ? first : n->name;
+        n_fixed++;
+    }
+    return !first || !mode_in(ctx->opt, MODES_LEARN)
+               ? ST_OK
+               : report_note(ctx->report, NOTE_OTHER, first,
+                             "and %d more: gradients pass these quantisers straight through, and their scales stay as "
+                             "they are (--train NAME trains a scale, --qat off fixes what stands behind quantisers)",
+                             n_fixed - 1);
+}
+
+/* ---- the pass ---- */
 static Status run(Graph *g, PassCtx *ctx)
 {
+    IntegerFlow f = { .scale_learns = scale_learns, .data = ctx };
     const uint32_t n_node = g->n_node;
 
     TRY(refuse_integers(g, ctx));
+    if (ctx->opt->qat_off)
+        return ST_OK;
+    TRY(integer_flow_begin(&f, g, ctx->scratch));
     TRY(rewrite_begin(g, ctx->scratch));
     for (uint32_t i = 0; i < n_node; i++) {
         Node *to = g->node[i];
-        double range[2];
-        const Node *from = to->op && node_inputs_known(g, to) ? quantizer_of(g, to, range) : NULL;
 
-        if (!from)
+        if (!to->op || !integer_flow_find(&f, to) || !f.n_quantiser)
             continue;
-        graph_replace(g, to->out[0], straight_through(g, to, from, range));
+        graph_replace(g, to->out[0], integer_flow_floats(&f, to));
         TRY(g->status);
         graph_remove(g, to);
         ctx->n_changed++;
     }
     TRY(rewrite_end(g));
+    TRY(note_scales(ctx, g, &f));
+    TRY(warn_of_rest(g, ctx, f.passed));
     return graph_sort(g);
 }
 

@@ -138,6 +138,30 @@ refused 1 "no 'fc1.weight': it is trained now and was not in that run (--freeze 
 says "--freeze was '', is 'fc1.weight' from here on" "${all[@]}" --steps 3 --resume "$DIR/fewer.run" --freeze fc1.weight
 check "trained as before by a flag" "${fewer[@]}" --steps 3 --resume "$DIR/all.run" --train fc1.weight
 check "trained as before" "${all[@]}" --steps 3 --resume "$DIR/all.copy"
+# --freeze of what that run trained is refused before a byte is written, also where no optimizer keeps a state beside the parameter.
+for optimizer in "--momentum 0.9" "--momentum 0" "--optimizer adam"; do
+    plain=("$dpexec" train "$DIR/all.onnx" "${settings[@]:0:8}" $optimizer)
+    rm -rf "$DIR/frozen.run" "$DIR/frozen.copy"
+    "${plain[@]}" --steps 2 --out "$DIR/frozen.run" >"$DIR/log" 2>&1
+    cp -r "$DIR/frozen.run" "$DIR/frozen.copy"
+    refused 1 "'fc1.weight' was trained in that run, and --freeze 'fc1.weight' fixes it now" \
+        "${plain[@]}" --steps 3 --resume "$DIR/frozen.run" --freeze fc1.weight
+    check "nothing is written ($optimizer)" diff -r "$DIR/frozen.run" "$DIR/frozen.copy"
+    refused 1 "'fc1.weight' was trained in that run and is fixed now (--train 'fc1.weight' trains it)" \
+        "$dpexec" train "$DIR/fewer.onnx" "${settings[@]:0:8}" $optimizer --steps 3 --resume "$DIR/frozen.run"
+done
 check "the same bytes" cmp "$DIR/all.run"/checkpoints/step-000000003/state.safetensors "$DIR/all.copy"/checkpoints/step-000000003/state.safetensors
+
+# Weights that the file holds as integers are floats in checkpoints: a run that goes on is the run that was never stopped.
+integers=tests/obeyed/qdq_integer_weights
+quantised=("$dpexec" train "$integers/model.onnx" --data "$integers/data.npz" --loss mse --batch-size 2 --lr 0.03 --momentum 0.9 --threads 1)
+"${quantised[@]}" --steps 6 --out "$DIR/whole" >"$DIR/log" 2>&1
+"${quantised[@]}" --steps 3 --out "$DIR/halves" >"$DIR/log" 2>&1
+check "goes on from floats of integer weights" "${quantised[@]}" --steps 6 --resume "$DIR/halves"
+check "the same floats" cmp "$DIR/whole"/checkpoints/step-000000006/state.safetensors "$DIR/halves"/checkpoints/step-000000006/state.safetensors
+check "the same integers" cmp "$DIR/whole/model.onnx" "$DIR/halves/model.onnx"
+aware=("$dpexec" train tests/obeyed/qdq_off/model.onnx --data tests/obeyed/qdq_off/data.npz --loss mse --batch-size 2 --lr 0.001 --threads 1)
+"${aware[@]}" --steps 2 --out "$DIR/aware" >"$DIR/log" 2>&1
+refused 2 "--qat was 'on', is 'off'" "${aware[@]}" --steps 3 --resume "$DIR/aware" --qat off
 
 finish
