@@ -40,7 +40,13 @@ static uint64_t node_hash(const Node *n)
     return hash_int(h, (int64_t)attrs);
 }
 
-static bool node_same(const Node *a, const Node *b)
+/* Nodes of a branch that is never taken have no types, and stand for nobody. */
+static bool same_type(const Graph *g, ValueId a, ValueId b)
+{
+    return value(g, a)->dtype == value(g, b)->dtype && shape_eq(value(g, a)->shape, value(g, b)->shape);
+}
+
+static bool node_same(const Graph *g, const Node *a, const Node *b)
 {
     if (a->op != b->op || a->n_in != b->n_in || a->n_out != b->n_out || a->replica != b->replica ||
         a->device != b->device)
@@ -49,7 +55,8 @@ static bool node_same(const Node *a, const Node *b)
         if (!value_eq(a->in[i], b->in[i]))
             return false;
     for (int i = 0; i < a->n_out; i++)
-        if (has_value(a->out[i]) != has_value(b->out[i]))
+        if (has_value(a->out[i]) != has_value(b->out[i]) ||
+            (has_value(a->out[i]) && !same_type(g, a->out[i], b->out[i])))
             return false;
     return attrs_same(a, b);
 }
@@ -61,7 +68,7 @@ static bool merge_node(Merge *m, Node *n)
 
     for (; m->slot[at]; at = (at + 1) & m->mask) {
         first = m->g->node[m->slot[at] - 1];
-        if (!node_same(first, n))
+        if (!node_same(m->g, first, n))
             continue;
         for (int i = 0; i < n->n_out; i++)
             m->alias[n->out[i].i] = first->out[i];
