@@ -10,10 +10,7 @@
 #include "passes/simplify/infer_shapes.h"
 
 enum { MAX_SHAPE_ARITHMETIC = 1 << 24 }; /* bytes of one folded integer tensor (masks, position indices) */
-enum {
-    MAX_SETTING = 1024,
-    MAX_SETTING_DEPTH = 16
-}; /* bytes of a number that decides a shape; nodes it may come through */
+enum { MAX_SETTING = 1024 };             /* bytes of a number that decides a shape */
 
 const InputShape *given_shape(const BuildOptions *opt, const char *name)
 {
@@ -254,29 +251,56 @@ static bool is_integral(const Graph *g, const Node *n)
     return true;
 }
 
-/* What constants alone give is evaluated where it is no parameter but decides a shape, as the scales of a Resize do. */
-static Status fold_settings(Graph *g, PassCtx *ctx, const Node *n, unsigned inputs, int depth)
+/* A setting is a number or a few; what is larger, or of no known shape, is none. */
+static bool is_small(const Graph *g, const Node *n)
 {
-    for (int i = 0; i < n->n_in && i < 8; i++) {
-        Node *of = has_in(n, i) && inputs >> i & 1 ? in_value(g, n, i)->producer : NULL;
-
-        if (!of || depth == MAX_SETTING_DEPTH)
-            continue;
-        TRY(fold_settings(g, ctx, of, ~0u, depth + 1));
-        if (fold_possible(g, of))
-            TRY(fold_node(g, ctx, of, MAX_SETTING));
-    }
-    return ST_OK;
+    for (int i = 0; i < n->n_out; i++)
+        if (has_value(n->out[i]) &&
+            (!shape_known(value(g, n->out[i])->shape) || value_bytes(g, n->out[i]) > MAX_SETTING))
+            return false;
+    return true;
 }
 
-/* By bits, the inputs that may decide its shape: integers may have been computed as floats. */
-static unsigned deciding(const Graph *g, const Node *n)
+/* May input i decide the shape of n? Integers may have been computed as floats. */
+static bool decides(const Graph *g, const Node *n, int i)
 {
-    unsigned inputs = n->op->setting_in;
+    return (i < 8 && n->op->setting_in >> i & 1) || !dtype_is_float(in_value(g, n, i)->dtype);
+}
 
-    for (int i = 0; i < n->n_in && i < 8; i++)
-        inputs |= has_in(n, i) && !dtype_is_float(in_value(g, n, i)->dtype) ? 1u << i : 0;
-    return inputs;
+/* Marks the producers of the inputs of n, of all or of those that may decide its shape; -> how many it marks. */
+static uint32_t mark_producers(bool *needed, const Graph *g, const Node *n, bool all)
+{
+    uint32_t count = 0;
+
+    for (int i = 0; i < n->n_in; i++) {
+        const Node *of = has_in(n, i) && (all || decides(g, n, i)) ? in_value(g, n, i)->producer : NULL;
+
+        if (of && !needed[of->index] && is_small(g, of))
+            count += needed[of->index] = true;
+    }
+    return count;
+}
+
+/* Evaluates what decides a shape and follows from constants alone, as the scales of a Resize do, through however many
+ * nodes, so long as it is no parameter. */
+static Status fold_settings(Graph *g, PassCtx *ctx, const Node *n)
+{
+    Arena *once = arena_create_beside(ctx->scratch);
+    bool *needed = once ? ARENA_NEW(once, bool, g->n_node) : NULL;
+    uint32_t left = needed ? mark_producers(needed, g, n, false) : 0, first = n->index;
+    Status st = needed ? ST_OK : FAIL_NOMEM();
+
+    while (left && first) {
+        if (!needed[--first])
+            continue;
+        left += mark_producers(needed, g, g->node[first], true);
+        left--;
+    }
+    for (uint32_t i = first; !st && needed && i < n->index; i++)
+        if (needed[i] && fold_possible(g, g->node[i]))
+            st = fold_node(g, ctx, g->node[i], MAX_SETTING);
+    arena_free(once);
+    return st;
 }
 
 /* Does it follow from what enters a branch that data decide?  `stack` [n_value], `seen` [n_value]: all false. */
@@ -367,7 +391,7 @@ Status infer_and_fold(Graph *g, PassCtx *ctx, Node *n)
         graph_replace(g, n->out[0], n->in[is]);
     TRY(infer_either(g, ctx, n));
     if (has_out(n, 0) && !shape_known(value(g, n->out[0])->shape) && node_inputs_known(g, n)) {
-        TRY(fold_settings(g, ctx, n, deciding(g, n), 0));
+        TRY(fold_settings(g, ctx, n));
         TRY(node_infer(g, n));
     }
     return is_integral(g, n) && fold_possible(g, n) ? fold_node(g, ctx, n, MAX_SHAPE_ARITHMETIC) : ST_OK;
