@@ -156,8 +156,10 @@ static Status import_both(ScopeEntry *out, Flow *f, ValueId condition)
     ScopeEntry *other = ARENA_NEW(im->scratch, ScopeEntry, f->p->n_output);
     const ValueId yes = branch_condition(im, condition, NO_VALUE);
     const ValueId no = import_emit(im->g, &op_Not, NULL, 1, &yes);
+    const char *name = text_or(f->p->name, ""); /* one for all that it chooses */
     Branch b = branch_begin(im, yes);
 
+    name = *name || !f->p->n_output ? name : text_or(f->p->output[0], "");
     if (!other)
         return FAIL_NOMEM();
     TRY(import_branch(out, f, "then_branch"));
@@ -166,7 +168,7 @@ static Status import_both(ScopeEntry *out, Flow *f, ValueId condition)
     TRY(import_branch(other, f, "else_branch"));
     TRY(branch_end(&b));
     for (size_t i = 0; i < f->p->n_output && !flow_in_vain(f); i++)
-        TRY(branch_choose(&out[i], im, yes, &other[i], body_name(im, f->b, text_or(f->p->name, "")),
+        TRY(branch_choose(&out[i], im, yes, &other[i], body_name(im, f->b, name),
                           body_name(im, f->b, f->p->output[i])));
     return im->g->status;
 }
