@@ -40,6 +40,8 @@ static bool in_weights_place(const Facts *f) { return f->reach & (REACH_WEIGHT |
  * has. */
 static Verdict judge_literal(const Parameters *p, const Facts *f)
 {
+    if (f->reach & REACH_CELL)
+        return TRAINED("weights of a recurrent cell, which the exporter computed");
     if (producer_is(p->g, "pytorch"))
         return FIXED("a Constant node: PyTorch keeps parameters as initializers");
     if (f->numel == 1)

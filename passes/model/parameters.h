@@ -20,7 +20,8 @@ enum {
     REACH_COLOUR = 32,   /* few numbers that meet the model's input before any weights */
     REACH_RATIO = 64,    /* a divisor or an exponent */
     REACH_FLOW = 128,    /* becomes data: Concat, Where, Expand, Sub ... */
-    REACH_SETTING = 256  /* a bound or a filling value, which has a derivative (OpDef.tunable_in) */
+    REACH_SETTING = 256, /* a bound or a filling value, which has a derivative (OpDef.tunable_in) */
+    REACH_CELL = 512     /* with REACH_WEIGHT: of a recurrent cell, whose weights no code writes as numbers */
 };
 
 typedef struct {

@@ -76,6 +76,9 @@ static bool follows_weights(const Reach *r, const Node *n, int i)
 
 static bool is_tunable(const Node *n, int i) { return i < 8 && n->op->tunable_in >> i & 1; }
 
+/* RNN, GRU and LSTM: the only operators with two matrices of weights and a bias. */
+static bool is_cell(const Node *n) { return (n->op->param_in & 15) == 14; }
+
 static uint16_t reach_of_input(const Reach *r, const Node *n, int i)
 {
     if (i < 8 && n->op->running_in >> i & 1)
@@ -85,7 +88,7 @@ static uint16_t reach_of_input(const Reach *r, const Node *n, int i)
     if (is_tunable(n, i))
         return REACH_SETTING;
     if (has_weights(n) && i < 8 && n->op->param_in >> i & 1)
-        return n->op->flags & OPF_NORM ? REACH_NORM : REACH_WEIGHT;
+        return n->op->flags & OPF_NORM ? REACH_NORM : is_cell(n) ? REACH_WEIGHT | REACH_CELL : REACH_WEIGHT;
     if (n->op->flags & OPF_SUM && follows_weights(r, n, i))
         return REACH_BIAS;
     if (meets_input(r, n, i))
