@@ -174,7 +174,8 @@ static Status verify(const Graph *model, const Options *o)
     return st;
 }
 
-/* The decisions, with every size that the model leaves open taken as `size`; 0: as the options say. */
+/* The decisions with every dimension that the model leaves open taken as `size`, but for the batch where `o` has it;
+ * 0: as the options say. */
 static Status find_parameters(Report *report, const Graph *model, const Options *o, int64_t size)
 {
     Graph *sized, *g = NULL;
@@ -194,20 +195,54 @@ static Status find_parameters(Report *report, const Graph *model, const Options 
     return st;
 }
 
-/* What is trained does not depend on sizes, but shapes must be consistent: 1 and 64 fit nearly all. */
+/* Tries one size for all open dimensions after another. E_SHAPE: none fits. */
+static Status try_sizes(Report **report, const Graph *model, const Options *o)
+{
+    static const int64_t sizes[] = { 1, 64, 256, 576, 1024, 4096, 16384 };
+    const size_t n = sizeof sizes / sizeof *sizes;
+    Options one = *o;
+    Status st = E_SHAPE;
+
+    one.build.batch = 1;
+    for (size_t i = 0; i < 2 * n && (st == E_SHAPE || st == E_UNSUPPORTED); i++) {
+        report_free(*report);
+        *report = report_create();
+        st = *report ? find_parameters(*report, model, i < n ? o : &one, sizes[i % n]) : FAIL_NOMEM();
+    }
+    return st;
+}
+
+/* E_SHAPE with the inputs whose dimensions are open, if any is; else `st`. */
+static Status no_size_fits(Status st, const Graph *model)
+{
+    Problems open = { 0 };
+
+    for (int i = 0; i < model->n_input; i++) {
+        const Value *v = value(model, model->input[i]);
+        char text[SHAPE_TEXT];
+
+        if (!shape_known(v->shape))
+            problems_add(&open, "'%s' %s", v->name, shape_text(v->shape, text));
+    }
+    TRY(problems_fail(&open, E_SHAPE,
+                      "--parameters: the model fits none of the sizes that are tried for open "
+                      "dimensions, give --input-shape NAME=DIMS for"));
+    return st;
+}
+
+/* What is trained does not depend on sizes, but shapes must be consistent. */
 static Status show_parameters(const Graph *model, const Args *a, const Options *o)
 {
-    static const int64_t sizes[] = { 0, 1, 64 };
-    Report *report = NULL;
-    Status st;
+    Report *report = report_create();
+    Status st = report ? transform_check_model(model) : FAIL_NOMEM();
+    bool open = false;
 
-    TRY(transform_check_model(model));
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        report_free(report);
-        if (!(report = report_create()))
-            return FAIL_NOMEM();
-        if ((st = find_parameters(report, model, o, sizes[i])) != E_SHAPE)
-            break;
+    for (int i = 0; i < model->n_input; i++)
+        open |= !shape_known(value(model, model->input[i])->shape);
+    if (!st && (st = find_parameters(report, model, o, 0)) == E_SHAPE && open) {
+        st = try_sizes(&report, model, o);
+        if (st == E_SHAPE || st == E_UNSUPPORTED)
+            st = no_size_fits(st, model);
     }
     if (!st)
         st = report_print_parameters(report, stdout, args_has(a, "json"));
