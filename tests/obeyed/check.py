@@ -15,6 +15,7 @@ A case is a folder CASE with a model, its data and expected.json:
     evaluation      optional: {"data", "flags", "loss"}: `dpexec eval` of the trained model.onnx
     again           optional: {"data", "flags", "losses"}: `dpexec train` of the trained model.onnx
     tensors         optional: {name: numbers}: initializers of the trained model.onnx, flat
+    checked         optional: true when onnx.checker must take the trained model.onnx
     outputs         optional: {"inputs": {NAME: FILE.npy}, "flags", "file"}: `dpexec run` of "model" itself; "file" is an .npz of its outputs
     replicas        optional: numbers of replicas [1, 3]
     dtype           optional: of the training [float64]
@@ -82,6 +83,8 @@ class Case:
             wrong += self.tensors(out)
         if "again" in e:
             wrong += self.again(out, replicas)
+        if e.get("checked"):
+            onnx.checker.check_model(onnx.load(out / "model.onnx"))
         return wrong
 
     def again(self, out, replicas):
