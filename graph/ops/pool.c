@@ -2,12 +2,14 @@
  *
  * The gradient of the maximum goes to the first largest element of each window in row-major order (a NaN counts as
  * larger than everything, so that it is seen): it is found again from the input, which costs one more scan of the input
- * and saves the indices.  Gradients take the input's sizes from `spatial`, never its batch. */
+ * and saves the indices.  MaxPoolPlaces and MaxPoolPlacesGrad keep a byte for each result instead, its place within the
+ * window; passes/fuse/fuse_max_pool.c makes them where a device computes them.  Gradients take the input's sizes from
+ * `spatial`, never its batch. */
 #include <math.h>
 
 #include "graph/grad.h"
 #include "graph/ops/conv.h"
-#include "graph/ops/window.h"
+#include "graph/ops/pool.h"
 #include "graph/place.h"
 
 /* ---- inference ---- */
@@ -59,7 +61,25 @@ static Status infer_max_grad(Graph *g, Node *n)
     return infer_like(g, n, 1);
 }
 
-static Status infer_average_grad(Graph *g, Node *n)
+/* The result, and beside it where in its window it stands. */
+static Status infer_places(Graph *g, Node *n)
+{
+    const Value *x = in_value(g, n, 0);
+    Window w;
+    Shape y;
+
+    TRY(infer_window(&w, g, n, x->shape));
+    if (window_numel(w.kernel) > POOL_PLACES)
+        return FAIL(E_SHAPE, "%s: a window of %lld positions, at most %d are supported", node_text(g, n),
+                    (long long)window_numel(w.kernel), POOL_PLACES);
+    y = window_out_shape(&w, x->shape->dim[0], x->shape->dim[1]);
+    set_out(g, n, 0, x->dtype, &y);
+    set_out(g, n, 1, DT_UINT8, &y);
+    return g->status;
+}
+
+/* The input's shape is that of dy but for `spatial`. */
+static Status infer_spatial(Graph *g, Node *n)
 {
     const Shape *dy = in_value(g, n, 0)->shape;
     Shape x = *dy;
@@ -76,6 +96,17 @@ static Status infer_average_grad(Graph *g, Node *n)
     TRY(check_pooled(g, n, &x, dy));
     set_out(g, n, 0, in_value(g, n, 0)->dtype, &x);
     return g->status;
+}
+
+static Status infer_places_grad(Graph *g, Node *n)
+{
+    const Value *dy = in_value(g, n, 0), *places = in_value(g, n, 1);
+    char a[SHAPE_TEXT], b[SHAPE_TEXT];
+
+    if (places->dtype != DT_UINT8 || !shape_eq(places->shape, dy->shape))
+        return FAIL(E_SHAPE, "%s: the places are %s%s, expected uint8%s", node_text(g, n), dtype_name(places->dtype),
+                    shape_text(places->shape, a), shape_text(dy->shape, b));
+    return infer_spatial(g, n);
 }
 
 static Status infer_lp_grad(Graph *g, Node *n)
@@ -470,6 +501,19 @@ DEFINE_OP(MaxPoolGrad, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, .in
           .doc = "gradient of MaxPool, from (dy, x)", .infer = infer_max_grad, .standard = standard_max_grad,
           .place = place_channels, .flops = flops);
 
+DEFINE_OP(MaxPoolPlaces, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = 1, .out_min = 2,
+          .out_max = 2, .dtypes = DTYPES_FLOAT, .attrs = (const AttrDecl[]){ KERNEL_ATTRS, { 0 } },
+          .doc = "the maximum of each window, and its place there", .infer = infer_places, .place = place_channels,
+          .flops = flops);
+
+DEFINE_OP(MaxPoolPlacesGrad, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 2,
+          .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT,
+          .attrs = (const AttrDecl[]){ KERNEL_ATTRS,
+                                       { "spatial", A_INTS, .rule = ATTR_REQUIRED, .range = R_SIZES },
+                                       { 0 } },
+          .doc = "gradient of MaxPoolPlaces, from (dy, places)", .infer = infer_places_grad, .place = place_channels,
+          .flops = flops);
+
 DEFINE_OP(AveragePool, .layout = LAYOUT_ANY, .since = 19, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1,
           .dtypes = DTYPES_FLOAT,
           .attrs = (const AttrDecl[]){ KERNEL_ATTRS, AUTO_PAD, { "count_include_pad", A_INT, .i = 0 }, { 0 } },
@@ -482,7 +526,7 @@ DEFINE_OP(AveragePoolGrad, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1,
                                        { "count_include_pad", A_INT, .i = 0 },
                                        { "spatial", A_INTS, .rule = ATTR_REQUIRED, .range = R_SIZES },
                                        { 0 } },
-          .doc = "gradient of AveragePool, from dy", .infer = infer_average_grad, .standard = standard_average_grad,
+          .doc = "gradient of AveragePool, from dy", .infer = infer_spatial, .standard = standard_average_grad,
           .grad = grad_of_average_grad, .place = place_average, .flops = flops);
 
 DEFINE_OP(GlobalAveragePool, .layout = LAYOUT_ANY, .since = 1, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1,

@@ -12,9 +12,6 @@ static LineBox line_of(const Shape *x, int axis)
 
 static int64_t lines_of(const LineBox *p) { return p->outer * p->inner; }
 
-/* A thread a column. */
-static unsigned column_blocks(const LineBox *p) { return cuda_blocks(lines_of(p), LINE_THREADS, MOST_BLOCKS); }
-
 /* ---- ArgMax, ArgMin ---- */
 
 typedef struct {
@@ -68,11 +65,23 @@ DEFINE_KERNEL(cuda_arg_min, .op = &op_ArgMin, .dtypes = DTYPES_NUMERIC, .prepare
 
 /* ---- CumSum ---- */
 
+/* Columns are cut into parts while there are fewer than CUT_THREADS threads and a part has CUT_LEAST elements. */
+enum { CUT_THREADS = 1 << 18, CUT_LEAST = 64, CUT_MOST = 256 };
+
 typedef struct {
     LineBox line;
+    int64_t parts; /* of a column */
     int exclusive, reverse;
-    GpuKernel *rows, *columns;
+    GpuKernel *rows, *sums, *columns;
 } CumSum;
+
+static int64_t parts_of(const LineBox *p)
+{
+    const int64_t most = lines_of(p) > 0 ? CUT_THREADS / lines_of(p) : 1, long_enough = p->n / CUT_LEAST;
+    const int64_t parts = most < long_enough ? most : long_enough;
+
+    return p->inner == 1 || parts < 2 ? 1 : parts < CUT_MOST ? parts : CUT_MOST;
+}
 
 static bool axis_known(const Graph *g, const Node *n) { return value_const(g, n->in[1]) != NULL; }
 
@@ -90,7 +99,11 @@ static Status prepare_cumsum(void **state, KernelCtx *ctx, const Graph *g, const
     p->exclusive = node_int(n, "exclusive") != 0;
     p->reverse = node_int(n, "reverse") != 0;
     TRY_TO(fail, st, cuda_kernel(&p->rows, ctx, "cumsum_rows", x->dtype));
+    TRY_TO(fail, st, cuda_kernel(&p->sums, ctx, "cumsum_parts", x->dtype));
     TRY_TO(fail, st, cuda_kernel(&p->columns, ctx, "cumsum_columns", x->dtype));
+    p->parts = parts_of(&p->line);
+    if (p->parts > 1)
+        need_scratch(ctx, (size_t)(lines_of(&p->line) * p->parts) * sizeof(int64_t)); /* or doubles */
     *state = p;
     return ST_OK;
 fail:
@@ -98,20 +111,31 @@ fail:
     return st;
 }
 
+static Status cumsum_columns(KernelCtx *ctx, CumSum *p, const Tensor *in, Tensor *out)
+{
+    const unsigned blocks = cuda_blocks(lines_of(&p->line) * p->parts, LINE_THREADS, MOST_BLOCKS);
+
+    if (p->parts > 1)
+        TRY(cuda_launch(ctx, p->sums, blocks, LINE_THREADS, 0,
+                        CUDA_ARGS(&p->line, (void *)&in->data, &ctx->scratch, &p->parts, &p->reverse)));
+    return cuda_launch(
+        ctx, p->columns, blocks, LINE_THREADS, 0,
+        CUDA_ARGS(&p->line, (void *)&in->data, &out->data, &ctx->scratch, &p->parts, &p->exclusive, &p->reverse));
+}
+
 static Status run_cumsum(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     CumSum *p = state;
     const int64_t chunks = p->line.n / cuda_chunk(in->dtype) + 1;
-    const bool rows = p->line.inner == 1;
     unsigned threads = WARP_SIZE;
 
     if (!tensor_numel(out))
         return ST_OK;
-    while (rows && threads < LINE_THREADS && threads < chunks)
+    if (p->line.inner != 1)
+        return cumsum_columns(ctx, p, in, out);
+    while (threads < LINE_THREADS && threads < chunks)
         threads *= 2;
-    return cuda_launch(ctx, rows ? p->rows : p->columns,
-                       rows ? cuda_blocks(p->line.outer, 1, MOST_BLOCKS) : column_blocks(&p->line),
-                       rows ? threads : LINE_THREADS, 0,
+    return cuda_launch(ctx, p->rows, cuda_blocks(p->line.outer, 1, MOST_BLOCKS), threads, 0,
                        CUDA_ARGS(&p->line, (void *)&in->data, &out->data, &p->exclusive, &p->reverse));
 }
 

@@ -86,6 +86,7 @@ static Status prepare_pad(void **state, KernelCtx *ctx, const Graph *g, const No
     int64_t xs[MAX_RANK];
     PadMode mode;
     PadRange r;
+    bool wide;
     Status st;
 
     if (!s)
@@ -105,7 +106,8 @@ static Status prepare_pad(void **state, KernelCtx *ctx, const Graph *g, const No
     s->unit = pad_unit(s);
     s->pad.box.n = shape_numel(y);
     read_fill(s, g, n);
-    TRY_TO(fail, st, unit_kernels(s->kernel, ctx, s->pad.box.n > INT32_MAX ? "pad_wide" : "pad", s->size, s->unit));
+    wide = s->pad.box.n > INT32_MAX || shape_numel(x) > INT32_MAX;
+    TRY_TO(fail, st, unit_kernels(s->kernel, ctx, wide ? "pad_wide" : "pad", s->size, s->unit));
     *state = s;
     return ST_OK;
 fail:

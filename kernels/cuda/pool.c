@@ -1,20 +1,24 @@
 /* Pooling over windows and whole planes, and its gradients.  Planes are of one channel, or, with the channels last,
- * samples whose positions hold all channels: then units of neighbouring channels go together. */
+ * samples whose positions hold all channels: then units of neighbouring channels go together.
+ *
+ * Windows of 2 x 2 and 3 x 3 positions at stride 2 have kernels of their own (device/pool_stride2.cu), all others those
+ * of device/pool.cu; way_of decides. */
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "graph/ops/window.h"
+#include "graph/ops/pool.h"
 #include "kernels/cuda/move.h"
 
-enum { NARROW = 255 }; /* windows of at most so many positions have them in a byte */
+/* What a thread has: an element, a vector of channels, or what device/pool_stride2.cu gives it. */
+typedef enum { WAY_EACH, WAY_VECTOR, WAY_STRIDE2, WAYS } Way;
 
 typedef struct {
     PoolBox box; /* n and trail in elements */
     Window win;
     int64_t trail, lead;
     int64_t vector; /* elements of the widest unit */
-    bool indices;
-    GpuKernel *kernel[2], *where[2]; /* [a thread has a vector of channels] */
+    bool indices, places, stride2;
+    GpuKernel *kernel[WAYS], *where[WAYS];
 } State;
 
 /* ---- geometry ---- */
@@ -41,6 +45,25 @@ static bool channels_last(const Value *x, const Value *y)
     return x->layout == LAYOUT_CHANNELS_LAST || y->layout == LAYOUT_CHANNELS_LAST;
 }
 
+/* 2 x 2 or 3 x 3 positions at stride 2 behind at most one of padding. */
+static bool usual_window(const State *s)
+{
+    const Window *w = &s->win;
+
+    for (int a = 1; a < WINDOW_AXES; a++)
+        if (w->kernel[a] != w->kernel[1] || w->stride[a] != 2 || w->dilation[a] != 1 || w->pad[a] > 1)
+            return false;
+    return w->rank == 2 && (w->kernel[1] == 2 || w->kernel[1] == 3);
+}
+
+/* Of channels that are last, else of lines, which have to be twice as long as the results'. */
+static bool whole_units(const State *s)
+{
+    if (s->trail > 1)
+        return s->trail % s->vector == 0;
+    return s->win.in[2] % s->vector == 0 && s->win.out[2] * 2 == s->win.in[2];
+}
+
 /* Of node `n` between an input x and a result y. */
 static void read_state(State *s, const Node *n, const Value *x, const Value *y)
 {
@@ -53,12 +76,16 @@ static void read_state(State *s, const Node *n, const Value *x, const Value *y)
     s->lead = x->shape->dim[0] * (channels_last(x, y) ? 1 : x->shape->dim[1]);
     s->box.include_pad = node_attr(n, "count_include_pad") && node_int(n, "count_include_pad");
     s->box.column_major = node_attr(n, "storage_order") && node_int(n, "storage_order");
-    s->indices = has_out(n, 1);
+    s->places = n->op == &op_MaxPoolPlaces || n->op == &op_MaxPoolPlacesGrad;
+    s->indices = has_out(n, 1) && !s->places;
+    s->stride2 = dtype_is_float(x->dtype) && !s->indices && usual_window(s) && whole_units(s);
 }
 
-static int64_t vector_of(const State *s, uint64_t addresses)
+static Way way_of(const State *s, uint64_t addresses)
 {
-    return s->trail % s->vector == 0 && unit_of(addresses) == 16 ? s->vector : 1;
+    if (unit_of(addresses) != 16 || s->indices || s->vector == 1)
+        return WAY_EACH;
+    return s->stride2 ? WAY_STRIDE2 : s->trail % s->vector == 0 ? WAY_VECTOR : WAY_EACH;
 }
 
 /* The box for writing a tensor of `positions` per plane in units of v elements. */
@@ -69,6 +96,37 @@ static PoolBox box_of(const State *s, const int64_t *positions, int64_t v)
     p.trail = s->trail / v;
     p.by_trail = divisor_of(p.trail);
     p.n = s->lead * window_numel(positions) * p.trail;
+    return p;
+}
+
+/* How many elements of an axis lie in different pairs, the first of which ends at element 1 - pad. */
+static int64_t pairs_of(const Window *w, int axis) { return (w->in[axis] - 1 + w->pad[axis]) / 2 + 1; }
+
+/* The box for writing results. */
+static PoolBox forward_box(const State *s, Way way)
+{
+    PoolBox p = box_of(s, s->win.out, way != WAY_EACH && s->trail > 1 ? s->vector : 1);
+
+    if (way == WAY_STRIDE2 && s->trail == 1) {
+        p.out[2] = (int)(s->win.in[2] / s->vector);
+        p.by_out[2] = divisor_of(p.out[2]);
+        p.n = s->lead * s->win.out[1] * p.out[2];
+    }
+    return p;
+}
+
+/* The box for writing the input's gradient. */
+static PoolBox backward_box(const State *s, Way way)
+{
+    PoolBox p = box_of(s, s->win.in, way != WAY_EACH && s->trail > 1 ? s->vector : 1);
+
+    if (way == WAY_STRIDE2) {
+        int64_t lines = pairs_of(&s->win, 1), units = s->trail > 1 ? pairs_of(&s->win, 2) : s->win.in[2] / s->vector;
+
+        p.by_in[1] = divisor_of(lines);
+        p.by_in[2] = divisor_of(units);
+        p.n = s->lead * lines * units * p.trail;
+    }
     return p;
 }
 
@@ -92,7 +150,7 @@ static bool fits_between(const Node *n, const Shape *x, const Shape *y)
 /* Indices count by rows. */
 static bool fits(const Graph *g, const Node *n)
 {
-    return (!has_out(n, 1) || !channels_last(in_value(g, n, 0), value(g, n->out[0]))) &&
+    return (n->op == &op_MaxPoolPlaces || !has_out(n, 1) || !channels_last(in_value(g, n, 0), value(g, n->out[0]))) &&
            fits_between(n, in_value(g, n, 0)->shape, value(g, n->out[0])->shape);
 }
 
@@ -114,6 +172,19 @@ static Status both_kernels(GpuKernel *kernel[2], const KernelCtx *ctx, const cha
     return ST_OK;
 }
 
+/* Both and, where there is one, "pool2_<stride2>_last3_<dtype>" or its like. */
+static Status all_kernels(GpuKernel *kernel[WAYS], const KernelCtx *ctx, const State *s, const char *base,
+                          const char *stride2, DType t)
+{
+    char name[64];
+
+    TRY(both_kernels(kernel, ctx, base, t));
+    if (!s->stride2)
+        return ST_OK;
+    snprintf(name, sizeof name, "pool2_%s_%s%d", stride2, s->trail > 1 ? "last" : "rows", (int)s->win.kernel[1]);
+    return cuda_kernel(&kernel[WAY_STRIDE2], ctx, name, t);
+}
+
 static Status launch(const KernelCtx *ctx, GpuKernel *kernel, const PoolBox *p, void *const *args)
 {
     return p->n ? cuda_launch(ctx, kernel, cuda_blocks(p->n, POOL_THREADS, INT32_MAX), POOL_THREADS, 0, args) : ST_OK;
@@ -124,13 +195,14 @@ static Status launch(const KernelCtx *ctx, GpuKernel *kernel, const PoolBox *p, 
 static Status prepare_forward(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     const Value *x = in_value(g, n, 0);
+    const bool max = n->op != &op_AveragePool;
     State *s = calloc(1, sizeof *s);
     Status st;
 
     if (!s)
         return FAIL_NOMEM();
     read_state(s, n, x, value(g, n->out[0]));
-    if ((st = both_kernels(s->kernel, ctx, n->op == &op_MaxPool ? "pool_max" : "pool_average", x->dtype))) {
+    if ((st = all_kernels(s->kernel, ctx, s, max ? "pool_max" : "pool_average", max ? "max" : "average", x->dtype))) {
         free(s);
         return st;
     }
@@ -141,63 +213,71 @@ static Status prepare_forward(void **state, KernelCtx *ctx, const Graph *g, cons
 static Status run_forward(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     const State *s = state;
-    const void *x = in[0].data, *index = s->indices ? out[1].data : NULL;
-    int64_t v = s->indices ? 1 : vector_of(s, (uintptr_t)x | (uintptr_t)out[0].data);
-    PoolBox p = box_of(s, s->win.out, v);
+    const void *x = in[0].data, *places = s->places ? out[1].data : NULL, *index = s->indices ? out[1].data : NULL;
+    const Way way = way_of(s, (uintptr_t)x | (uintptr_t)out[0].data | (uintptr_t)places);
+    PoolBox p = forward_box(s, way);
 
-    return launch(ctx, s->kernel[v > 1], &p, CUDA_ARGS(&p, &out[0].data, &x, &index));
+    return launch(ctx, s->kernel[way], &p, CUDA_ARGS(&p, &out[0].data, &x, &places, &index));
 }
 
-static bool narrow(const State *s) { return window_numel(s->win.kernel) <= NARROW; }
+static bool narrow(const State *s) { return window_numel(s->win.kernel) <= POOL_PLACES; }
+
+/* A result's place is a byte where that counts a window's positions, else four. */
+static Status prepare_max_grad(KernelCtx *ctx, State *s, const Value *dy)
+{
+    const size_t need = (size_t)shape_numel(dy->shape) * (narrow(s) ? 1 : sizeof(int32_t));
+
+    TRY(all_kernels(s->kernel, ctx, s, narrow(s) ? "pool_max_grad8" : "pool_max_grad32", "max_grad", dy->dtype));
+    TRY(all_kernels(s->where, ctx, s, narrow(s) ? "pool_where8" : "pool_where32", "max", dy->dtype));
+    ctx->scratch_bytes = need > ctx->scratch_bytes ? need : ctx->scratch_bytes;
+    return ST_OK;
+}
 
 static Status prepare_grad(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     const Value *dy = in_value(g, n, 0);
-    bool max = n->op == &op_MaxPoolGrad;
     State *s = calloc(1, sizeof *s);
-    size_t need;
     Status st;
 
     if (!s)
         return FAIL_NOMEM();
     read_state(s, n, value(g, n->out[0]), dy);
-    TRY_TO(fail, st,
-           both_kernels(s->kernel, ctx,
-                        !max        ? "pool_average_grad"
-                        : narrow(s) ? "pool_max_grad8"
-                                    : "pool_max_grad32",
-                        dy->dtype));
-    if (max) {
-        TRY_TO(fail, st, both_kernels(s->where, ctx, narrow(s) ? "pool_where8" : "pool_where32", dy->dtype));
-        need = (size_t)shape_numel(dy->shape) * (narrow(s) ? 1 : sizeof(int32_t));
-        ctx->scratch_bytes = need > ctx->scratch_bytes ? need : ctx->scratch_bytes;
+    if (n->op == &op_MaxPoolGrad)
+        st = prepare_max_grad(ctx, s, dy);
+    else if (n->op == &op_MaxPoolPlacesGrad)
+        st = all_kernels(s->kernel, ctx, s, "pool_max_grad8", "max_grad", dy->dtype);
+    else
+        st = all_kernels(s->kernel, ctx, s, "pool_average_grad", "average_grad", dy->dtype);
+    if (st) {
+        free(s);
+        return st;
     }
     *state = s;
     return ST_OK;
-fail:
-    free(s);
-    return st;
 }
 
 static Status run_max_grad(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     const State *s = state;
-    const void *dy = in[0].data, *x = in[1].data;
-    int64_t v = vector_of(s, (uintptr_t)x | (uintptr_t)dy | (uintptr_t)out[0].data);
-    PoolBox found = box_of(s, s->win.out, v), p = box_of(s, s->win.in, v);
+    const void *dy = in[0].data, *x = in[1].data, *none = NULL;
+    const Way way = way_of(s, (uintptr_t)x | (uintptr_t)dy | (uintptr_t)out[0].data);
+    PoolBox found = forward_box(s, way), p = backward_box(s, way);
+    void *const *args = way == WAY_STRIDE2 ? CUDA_ARGS(&found, (void *)&none, (void *)&x, &ctx->scratch)
+                                           : CUDA_ARGS(&found, &ctx->scratch, (void *)&x);
 
-    TRY(launch(ctx, s->where[v > 1], &found, CUDA_ARGS(&found, &ctx->scratch, &x)));
-    return launch(ctx, s->kernel[v > 1], &p, CUDA_ARGS(&p, &out[0].data, &dy, &ctx->scratch));
+    TRY(launch(ctx, s->where[way], &found, args));
+    return launch(ctx, s->kernel[way], &p, CUDA_ARGS(&p, &out[0].data, &dy, &ctx->scratch));
 }
 
-static Status run_average_grad(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+/* From dy alone, or dy and the places of maxima. */
+static Status run_grad(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     const State *s = state;
-    const void *dy = in[0].data;
-    int64_t v = vector_of(s, (uintptr_t)dy | (uintptr_t)out[0].data);
-    PoolBox p = box_of(s, s->win.in, v);
+    const void *dy = in[0].data, *places = s->places ? in[1].data : NULL;
+    const Way way = way_of(s, (uintptr_t)dy | (uintptr_t)places | (uintptr_t)out[0].data);
+    PoolBox p = backward_box(s, way);
 
-    return launch(ctx, s->kernel[v > 1], &p, CUDA_ARGS(&p, &out[0].data, &dy));
+    return launch(ctx, s->kernel[way], &p, CUDA_ARGS(&p, &out[0].data, &dy, &places));
 }
 
 #define GRADIENT                                                                                             \
@@ -208,9 +288,12 @@ DEFINE_KERNEL(cuda_max_pool, .op = &op_MaxPool, .dtypes = DTYPES_FLOAT | DTYPE_B
               .layouts = kernel_channels_last, .supports = fits, .prepare = prepare_forward, .run = run_forward,
               .release = free);
 DEFINE_KERNEL(cuda_max_pool_grad, .op = &op_MaxPoolGrad, GRADIENT, .run = run_max_grad);
+DEFINE_KERNEL(cuda_max_pool_places, .op = &op_MaxPoolPlaces, .dtypes = DTYPES_FLOAT, .layouts = kernel_channels_last,
+              .supports = fits, .prepare = prepare_forward, .run = run_forward, .release = free);
+DEFINE_KERNEL(cuda_max_pool_places_grad, .op = &op_MaxPoolPlacesGrad, GRADIENT, .run = run_grad);
 DEFINE_KERNEL(cuda_average_pool, .op = &op_AveragePool, .dtypes = DTYPES_FLOAT, .layouts = kernel_channels_last,
               .supports = fits, .prepare = prepare_forward, .run = run_forward, .release = free);
-DEFINE_KERNEL(cuda_average_pool_grad, .op = &op_AveragePoolGrad, GRADIENT, .run = run_average_grad);
+DEFINE_KERNEL(cuda_average_pool_grad, .op = &op_AveragePoolGrad, GRADIENT, .run = run_grad);
 
 /* ---- whole planes ---- */
 

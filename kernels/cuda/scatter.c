@@ -7,6 +7,8 @@
 
 /* ---- lists ---- */
 
+enum { LIST_EACH = 8 }; /* indices that a thread reads before a block has more threads */
+
 typedef struct {
     GpuKernel *kernel;
     int64_t n, d;        /* indices, rows */
@@ -28,10 +30,11 @@ static Status lists_prepare(Lists *l, KernelCtx *ctx, int64_t n, int64_t d, size
 static Status lists_run(const KernelCtx *ctx, Lists *l, const void *index, int wide)
 {
     char *start = (char *)ctx->scratch + l->start, *order = (char *)ctx->scratch + l->order;
-    unsigned blocks = cuda_blocks(l->d, LIST_ROWS, INT32_MAX);
+    unsigned blocks = cuda_blocks(l->d, LIST_ROWS, INT32_MAX), threads = LIST_ROWS;
 
-    return cuda_launch(ctx, l->kernel, blocks, 32 * LIST_WARPS, 0,
-                       CUDA_ARGS(&index, &wide, &l->n, &l->d, &start, &order));
+    while (threads < 32 * LIST_MAKERS && (int64_t)threads * LIST_EACH < l->n)
+        threads *= 2;
+    return cuda_launch(ctx, l->kernel, blocks, threads, 0, CUDA_ARGS(&index, &wide, &l->n, &l->d, &start, &order));
 }
 
 /* Positions and rows are counted in 31 bits. */
@@ -216,10 +219,28 @@ DEFINE_KERNEL(cuda_scatter_nd, .op = &op_ScatterND, .supports = fits_nd, .prepar
 
 /* ---- ScatterElements ---- */
 
+/* LINE_SHARED: bytes of shared memory that every device has for a block. */
+enum { LINE_SHARED = 48 << 10, LINE_LEAST = 16, LINE_WARPS_MOST = 8 };
+
 typedef struct {
     ScatterBox box;
+    int warps; /* of a block, each with a line in shared memory; 0: each element goes through all indices of its line */
+    size_t shared;
     GpuKernel *kernel;
 } ElementState;
+
+/* Along the last axis, where there are indices enough and a line fits.  Floats of 16 bits are held as float32. */
+static void choose_lines(ElementState *s, DType t)
+{
+    const size_t size = dtype_is_float(t) && dtype_size(t) < sizeof(float) ? sizeof(float) : dtype_size(t);
+    const int64_t d = s->box.box.rank ? s->box.box.dim[0] : 0;
+
+    if (s->box.axis != 0 || s->box.line < LINE_LEAST || d < 1 || d > LINE_SHARED / (int64_t)size)
+        return;
+    s->warps = (int)(LINE_SHARED / ((int64_t)size * d));
+    s->warps = s->warps < LINE_WARPS_MOST ? s->warps : LINE_WARPS_MOST;
+    s->shared = (size_t)s->warps * (size_t)d * size;
+}
 
 static Status prepare_elements(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
@@ -231,10 +252,6 @@ static Status prepare_elements(void **state, KernelCtx *ctx, const Graph *g, con
 
     if (!s)
         return FAIL_NOMEM();
-    if ((st = cuda_kernel(&s->kernel, ctx, "scatter_elements", x->dtype))) {
-        free(s);
-        return st;
-    }
     shape_strides(ix->shape, is);
     s->box = (ScatterBox){ .line = ix->shape->dim[axis],
                            .step = is[axis],
@@ -250,6 +267,11 @@ static Status prepare_elements(void **state, KernelCtx *ctx, const Graph *g, con
         s->box.box.from[k] = i == axis ? 0 : is[i];
         s->box.limit[k] = i == axis ? INT64_MAX : ix->shape->dim[i];
     }
+    choose_lines(s, x->dtype);
+    if ((st = cuda_kernel(&s->kernel, ctx, s->warps ? "scatter_lines" : "scatter_elements", x->dtype))) {
+        free(s);
+        return st;
+    }
     *state = s;
     return ST_OK;
 }
@@ -261,6 +283,9 @@ static Status run_elements(KernelCtx *ctx, void *state, const Tensor *in, Tensor
 
     if (!s->box.box.n)
         return ST_OK;
+    if (s->warps)
+        return cuda_launch(ctx, s->kernel, cuda_blocks(s->box.box.n / s->box.box.dim[0], s->warps, 1 << 16),
+                           32 * (unsigned)s->warps, s->shared, CUDA_ARGS(&s->box, &out[0].data, &x, &u, &index));
     return cuda_launch(ctx, s->kernel, cuda_blocks(s->box.box.n, 256, 1 << 16), 256, 0,
                        CUDA_ARGS(&s->box, &out[0].data, &x, &u, &index));
 }

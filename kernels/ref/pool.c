@@ -1,22 +1,23 @@
 /* Pooling by scanning each window in row-major order. */
 #include <math.h>
 
-#include "graph/ops/window.h"
+#include "graph/ops/pool.h"
 #include "kernels/ref/ref.h"
 
 typedef struct {
     Window win;
     int64_t planes, norm; /* norm: p of LpPool */
-    bool include_pad, column_major, indices;
+    bool include_pad, column_major, indices, places;
 } Plan;
 
 /* From the input's and the output's shapes. */
 static Status make_plan(void **state, const Node *n, const Shape *x, const Shape *y)
 {
-    Plan p = { .planes = x->dim[0] * x->dim[1], .indices = has_out(n, 1) };
+    Plan p = { .planes = x->dim[0] * x->dim[1], .indices = has_out(n, 1) && n->op == &op_MaxPool };
     int count;
 
     window_read(&p.win, n, x, y, node_ints(n, "kernel_shape", &count));
+    p.places = n->op == &op_MaxPoolPlaces;
     p.include_pad = node_attr(n, "count_include_pad") && node_int(n, "count_include_pad");
     p.column_major = node_attr(n, "storage_order") && node_int(n, "storage_order");
     p.norm = node_attr(n, "p") ? node_int(n, "p") : 0;
@@ -120,6 +121,38 @@ static int64_t column_major(const Window *w, int64_t at)
     return (x2 * w->in[1] + x1) * w->in[0] + x0;
 }
 
+/* The place within the window at o, in row-major order, of position `at` of the plane. */
+static int64_t place_within(const Window *w, const int64_t *o, int64_t at)
+{
+    int64_t place = 0, step = 1;
+
+    for (int a = 2; a >= 0; a--) {
+        const int64_t x = at % w->in[a];
+
+        place += (x + w->pad[a] - o[a] * w->stride[a]) / w->dilation[a] * step;
+        step *= w->kernel[a];
+        at /= w->in[a];
+    }
+    return place;
+}
+
+/* The inverse; -1 for a place that is outside of the plane, or none. */
+static int64_t position_of(const Window *w, const int64_t *o, int64_t place)
+{
+    int64_t k[3], x;
+
+    if (place >= window_numel(w->kernel))
+        return -1;
+    for (int a = 2; a >= 0; a--) {
+        k[a] = place % w->kernel[a];
+        place /= w->kernel[a];
+        x = o[a] * w->stride[a] + k[a] * w->dilation[a] - w->pad[a];
+        if (x < 0 || x >= w->in[a])
+            return -1;
+    }
+    return offset(w, o, k);
+}
+
 /* 1 / the number of elements that the window at o averages; 0 for none. */
 static double share(const Plan *p, const int64_t *o)
 {
@@ -157,6 +190,7 @@ static Status run_max(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out
 
 #define PLANES_OF(x) shape_count(&(x).shape, 0, 2), shape_count(&(x).shape, 2, (x).shape.rank)
 RUN_FLOAT(run_max_grad, max_grad, state, in[0].data, in[1].data, out[0].data)
+RUN_FLOAT(run_places_grad, places_grad, state, in[0].data, in[1].data, out[0].data)
 RUN_FLOAT(run_average, average, state, in[0].data, out[0].data)
 RUN_FLOAT(run_average_grad, average_grad, state, in[0].data, out[0].data)
 RUN_FLOAT(run_lp, lp, state, in[0].data, out[0].data)
@@ -168,6 +202,10 @@ DEFINE_KERNEL(ref_max_pool, .op = &op_MaxPool, .dtypes = DTYPES_F32_F64 | DTYPE_
               .prepare = prepare_forward, .run = run_max, .release = free);
 DEFINE_KERNEL(ref_max_pool_grad, .op = &op_MaxPoolGrad, .dtypes = DTYPES_F32_F64, .prepare = prepare_backward,
               .run = run_max_grad, .release = free);
+DEFINE_KERNEL(ref_max_pool_places, .op = &op_MaxPoolPlaces, .dtypes = DTYPES_F32_F64, .prepare = prepare_forward,
+              .run = run_max, .release = free);
+DEFINE_KERNEL(ref_max_pool_places_grad, .op = &op_MaxPoolPlacesGrad, .dtypes = DTYPES_F32_F64,
+              .prepare = prepare_backward, .run = run_places_grad, .release = free);
 DEFINE_KERNEL(ref_average_pool, .op = &op_AveragePool, .dtypes = DTYPES_F32_F64, .prepare = prepare_forward,
               .run = run_average, .release = free);
 DEFINE_KERNEL(ref_average_pool_grad, .op = &op_AveragePoolGrad, .dtypes = DTYPES_F32_F64, .prepare = prepare_backward,

@@ -153,6 +153,20 @@ inline unsigned ballot(unsigned mask, bool predicate, const char *file, int line
     return found;
 }
 
+/* The lanes of `mask` that hold the same value. */
+template <class T> inline unsigned match_any(unsigned mask, T v, const char *file, int line)
+{
+    unsigned long long bits = 0, all[32];
+    unsigned found = 0;
+
+    memcpy(&bits, &v, sizeof v);
+    services->sync_warp(WARP_MATCH, mask, bits, all, file, line);
+    for (int i = 0; i < 32; i++)
+        if ((mask >> i & 1) && all[i] == bits)
+            found |= 1u << i;
+    return found;
+}
+
 inline void sync_warp(unsigned mask, const char *file, int line)
 {
     unsigned long long all[32];
@@ -203,6 +217,7 @@ inline void *dynamic_shared() { return state->dynamic_shared; }
 #define __syncthreads_or(p) (dpx_sim::services->vote_block(!!(p), __FILE__, __LINE__) > 0)
 #define __syncthreads_and(p) (dpx_sim::services->vote_block(!(p), __FILE__, __LINE__) == 0)
 #define __ballot_sync(mask, p) dpx_sim::ballot((mask), !!(p), __FILE__, __LINE__)
+#define __match_any_sync(mask, v) dpx_sim::match_any((mask), (v), __FILE__, __LINE__)
 #define __any_sync(mask, p) (dpx_sim::ballot((mask), !!(p), __FILE__, __LINE__) != 0)
 #define __all_sync(mask, p) (dpx_sim::ballot((mask), !(p), __FILE__, __LINE__) == 0)
 

@@ -120,6 +120,34 @@ __device__ __forceinline__ void nll_each(const NllBox &p, const T *x, const void
     }
 }
 
+/* The gradient by the score of class c of a sample whose label is t, d being that of its loss. */
+template <class T> __device__ __forceinline__ T nll_slope(T d, T share, T rest, const T *w, i64 t, i64 c)
+{
+    return d != 0 && (share != 0 || t == c) ? d * (t == c ? share + rest : share) * weight_of(w, c) : (T)0;
+}
+
+/* dx[s, c] where the classes of a sample are whole chunks: each has one label. */
+template <class T, class I>
+__device__ __forceinline__ void nll_grad_chunks(const NllBox &p, const T *dy, const void *target, const T *w, T *dx,
+                                                int scalar)
+{
+    const int V = Chunk<T>::size;
+    const I chunks = (I)(p.classes / V);
+    const T share = (T)(p.smoothing / (double)p.classes), rest = (T)(1 - p.smoothing);
+
+    for (i64 n = (i64)blockIdx.x * blockDim.x + threadIdx.x; n < p.samples * chunks; n += (i64)gridDim.x * blockDim.x) {
+        const I s = (I)n / chunks;
+        const i64 c = (i64)((I)n - s * chunks) * V, t = label_of(p, target, s);
+        const T d = t == p.ignore || t < 0 || t >= p.classes ? (T)0 : -dy[scalar ? 0 : s];
+        Vec<T, V> v;
+
+#pragma unroll
+        for (int j = 0; j < V; j++)
+            v.at[j] = nll_slope(d, share, rest, w, t, c + j);
+        ((Vec<T, V> *)dx)[n] = v;
+    }
+}
+
 /* dx[o, c, i] as one row of elements; positions are counted in I. */
 template <class T, class I>
 __device__ __forceinline__ void nll_grad(const NllBox &p, const T *dy, const void *target, const T *w, T *dx,
@@ -130,6 +158,10 @@ __device__ __forceinline__ void nll_grad(const NllBox &p, const T *dy, const voi
     const I inner = (I)p.inner, classes = (I)p.classes;
     const T share = (T)(p.smoothing / (double)p.classes), rest = (T)(1 - p.smoothing);
 
+    if (p.inner == 1 && p.classes % V == 0 && !offset) {
+        nll_grad_chunks<T, I>(p, dy, target, w, dx, scalar);
+        return;
+    }
     for (i64 at = ((i64)blockIdx.x * blockDim.x + threadIdx.x) * V - offset; at < n;
          at += (i64)gridDim.x * blockDim.x * V) {
         const I first = (I)(at < 0 ? 0 : at), row = first / inner;
@@ -150,8 +182,7 @@ __device__ __forceinline__ void nll_grad(const NllBox &p, const T *dy, const voi
                 d = t == p.ignore || t < 0 || t >= p.classes ? (T)0 : -dy[scalar ? 0 : s];
                 held = s;
             }
-            if (d != 0 && (share != 0 || t == (i64)c))
-                v.at[j] = d * (t == (i64)c ? share + rest : share) * weight_of(w, c);
+            v.at[j] = nll_slope(d, share, rest, w, t, (i64)c);
             if (++i == inner) {
                 i = 0;
                 if (++c == classes) {

@@ -27,6 +27,13 @@ __device__ __forceinline__ i64 source_of(int mode, i64 i, i64 d)
     return -1;
 }
 
+template <class I> struct Unsigned {
+    typedef I type;
+};
+template <> struct Unsigned<i64> {
+    typedef u64 type;
+};
+
 /* Where unit n comes from; false: from nowhere. */
 template <class I> __device__ __forceinline__ bool padded_from(const PadBox &p, I n, i64 *from)
 {
@@ -45,6 +52,29 @@ template <class I> __device__ __forceinline__ bool padded_from(const PadBox &p, 
         }
     }
     *from = f;
+    return inside;
+}
+
+/* The same where a constant stands outside, in as few bits as n has, which hold the source's positions too: one below 0
+ * becomes a very large one. */
+template <class I> __device__ __forceinline__ bool constant_from(const PadBox &p, I n, i64 *from)
+{
+    typedef typename Unsigned<I>::type U;
+    U f = 0;
+    bool inside = true;
+
+#pragma unroll
+    for (int k = 0; k < MOVE_RANK; k++) {
+        if (k < p.box.rank) {
+            const I rest = Division<I>::of(n, p.box.by[k], p.box.dim[k]);
+            const U at = (U)n - (U)rest * (U)p.box.dim[k] - (U)p.shift[k];
+
+            inside = inside && at < (U)p.size[k];
+            f += at * (U)p.box.from[k];
+            n = rest;
+        }
+    }
+    *from = (i64)f;
     return inside;
 }
 
@@ -73,7 +103,8 @@ __device__ __forceinline__ void pad_box(const PadBox &p, T *to, const T *from, c
         i64 f;
 
         if (n < p.box.n)
-            v[k] = padded_from<I>(p, (I)n, &f) ? from[f] : outside;
+            v[k] =
+                (p.mode == CONSTANT ? constant_from<I>(p, (I)n, &f) : padded_from<I>(p, (I)n, &f)) ? from[f] : outside;
     }
 #pragma unroll
     for (int k = 0; k < MOVE_PER_THREAD; k++)

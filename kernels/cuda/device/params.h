@@ -81,7 +81,9 @@ typedef struct {
 } ScatterBox;
 
 enum { SCATTER_NONE, SCATTER_ADD, SCATTER_MUL, SCATTER_MAX, SCATTER_MIN };
-enum { LIST_ROWS = 256, LIST_WARPS = 8 }; /* rows of which a block makes the lists; a row's sum is a warp's work */
+/* LIST_ROWS: of which a block makes the lists, by at most LIST_MAKERS warps.  Of a block that sums rows each of
+ * LIST_WARPS warps has one. */
+enum { LIST_ROWS = 256, LIST_MAKERS = 32, LIST_WARPS = 8 };
 
 /* Data [outer, channels, inner] or, with the channels last, [outer, inner, channels]. */
 typedef struct {

@@ -1,59 +1,13 @@
-/* Pooling over windows and over whole planes.  Each result, and in gradients each element of the input, is one
- * thread's, which gathers what belongs to it in row-major order: nothing is added atomically.
+/* Pooling over windows of any size and over whole planes; pool_stride2.cu has the most usual windows.  Each result, and
+ * in gradients each element of the input, is one thread's, which gathers what belongs to it in row-major order: nothing
+ * is added atomically.
  *
  * The gradient of the maximum first finds where in its window each maximum stands (one byte for windows of up to 254
  * elements), then every input element collects from the windows that point to it.
  *
  * Bytes moved, with s bytes an element, n inputs and m outputs: forward s (n + m); gradient of the maximum s (2 n + m)
  * and twice m positions; gradient of the average s (n + m).  Windows that overlap are read from the caches. */
-#include "index.cuh"
-
-/* How T is compared and added. */
-template <class T> struct Pooled {
-    typedef typename Accumulator<T>::type type;
-    static __device__ __forceinline__ type read(T x) { return to_float(x); }
-    static __device__ __forceinline__ type lowest() { return (type)-INFINITY; }
-    static __device__ __forceinline__ T write(type x) { return from_float<T>(x); }
-};
-#define POOLED_INT(T, LOWEST)                                             \
-    template <> struct Pooled<T> {                                        \
-        typedef int type;                                                 \
-        static __device__ __forceinline__ int read(T x) { return x; }     \
-        static __device__ __forceinline__ int lowest() { return LOWEST; } \
-        static __device__ __forceinline__ T write(int x) { return (T)x; } \
-    };
-POOLED_INT(signed char, -128)
-POOLED_INT(unsigned char, 0)
-
-/* What a thread writes: unit `trail` of position `at` of plane `lead`. */
-struct Place {
-    i64 lead;
-    int at[3];
-    u32 trail;
-};
-
-__device__ __forceinline__ Place place_of(const PoolBox &p, u32 n, const int size[3], const Divisor by[3])
-{
-    Place w;
-    u32 rest = Division<u32>::of(n, p.by_trail, 0);
-
-    w.trail = n - rest * p.by_trail.d;
-#pragma unroll
-    for (int a = 2; a >= 0; a--) {
-        const u32 next = Division<u32>::of(rest, by[a], 0);
-
-        w.at[a] = (int)(rest - next * (u32)size[a]);
-        rest = next;
-    }
-    w.lead = rest;
-    return w;
-}
-
-/* The unit in front of a plane's first position; the step between positions is p.trail. */
-__device__ __forceinline__ i64 plane_of(const PoolBox &p, const Place &w, const int size[3])
-{
-    return w.lead * ((i64)size[0] * size[1] * size[2]) * p.trail + w.trail;
-}
+#include "pool.cuh"
 
 /* Calls body(number of the position within the window, position in the plane) for each of the window that lies
  * inside. */
@@ -112,9 +66,11 @@ template <class T, int V> struct Largest {
     }
 };
 
-/* index: as ONNX counts, through the whole tensor with one channel per plane; may be NULL. */
+/* index: as ONNX counts, through the whole tensor with one channel per plane; places: within the window; either may be
+ * NULL. */
 template <class T, int V>
-__device__ __forceinline__ void max_pool(const PoolBox &p, Vec<T, V> *y, const Vec<T, V> *x, i64 *index)
+__device__ __forceinline__ void max_pool(const PoolBox &p, Vec<T, V> *y, const Vec<T, V> *x,
+                                         Vec<unsigned char, V> *places, i64 *index)
 {
     const i64 n = (i64)blockIdx.x * POOL_THREADS + threadIdx.x;
     Largest<T, V> best;
@@ -129,6 +85,14 @@ __device__ __forceinline__ void max_pool(const PoolBox &p, Vec<T, V> *y, const V
     for (int j = 0; j < V; j++)
         out.at[j] = Pooled<T>::write(best.max[j]);
     y[n] = out;
+    if (places) {
+        Vec<unsigned char, V> place;
+
+#pragma unroll
+        for (int j = 0; j < V; j++)
+            place.at[j] = (unsigned char)best.where[j]; /* -1 becomes 255, which no position is */
+        places[n] = place;
+    }
     if (index && V == 1) {
         const i64 size = (i64)p.in[0] * p.in[1] * p.in[2];
         const int at = best.at[0], x2 = at % p.in[2], x1 = at / p.in[2] % p.in[1], x0 = at / p.in[2] / p.in[1];
@@ -227,23 +191,6 @@ __device__ __forceinline__ void max_grad(const PoolBox &p, Vec<T, V> *dx, const 
 }
 
 /* ---- averages ---- */
-
-/* How many elements the window at o counts along an axis. */
-__device__ __forceinline__ int counted(const PoolBox &p, int a, int o)
-{
-    const int start = o * p.stride[a] - p.pad[a], d = p.dilation[a];
-    const int room = p.in[a] + (p.include_pad ? p.pad_end[a] : 0) - start;
-    const int low = p.include_pad || start >= 0 ? 0 : (d - 1 - start) / d, high = room <= 0 ? 0 : (room - 1) / d + 1;
-
-    return max(0, min(high, p.kernel[a]) - low);
-}
-
-template <class A> __device__ __forceinline__ A share_of(const PoolBox &p, const int o[3])
-{
-    const A count = (A)counted(p, 0, o[0]) * (A)counted(p, 1, o[1]) * (A)counted(p, 2, o[2]);
-
-    return count > 0 ? 1 / count : 0;
-}
 
 template <class T, int V> __device__ __forceinline__ void average(const PoolBox &p, Vec<T, V> *y, const Vec<T, V> *x)
 {
@@ -371,10 +318,11 @@ __device__ __forceinline__ void global_last(Vec<T, V> *y, const Vec<T, V> *x, i6
     y[at] = out;
 }
 
-#define LARGEST(S, T, V, NAME)                                                                     \
-    KERNEL(pool_max_##NAME##_##S, (const PoolBox p, Vec<T, V> *y, const Vec<T, V> *x, i64 *index)) \
-    {                                                                                              \
-        max_pool<T, V>(p, y, x, index);                                                            \
+#define LARGEST(S, T, V, NAME)                                                                             \
+    KERNEL(pool_max_##NAME##_##S,                                                                          \
+           (const PoolBox p, Vec<T, V> *y, const Vec<T, V> *x, Vec<unsigned char, V> *places, i64 *index)) \
+    {                                                                                                      \
+        max_pool<T, V>(p, y, x, places, index);                                                            \
     }
 #define WINDOWS(S, T, V, NAME)                                                                                         \
     LARGEST(S, T, V, NAME)                                                                                             \

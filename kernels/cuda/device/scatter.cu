@@ -8,7 +8,7 @@
  * sizeof(T) (n + d) inner bytes. */
 #include "index.cuh"
 
-enum { HEAVY = 64, LIST_THREADS = 32 * LIST_WARPS }; /* rows of more summands are shared by all warps of a block */
+enum { HEAVY = 64 }; /* rows of more summands are shared by all warps of a block */
 
 /* ---- lists ---- */
 
@@ -17,8 +17,8 @@ enum { HEAVY = 64, LIST_THREADS = 32 * LIST_WARPS }; /* rows of more summands ar
 __device__ __forceinline__ int list_part(const void *index, int wide, i64 n, i64 d, i64 low, u32 (*count)[LIST_ROWS],
                                          u32 *order)
 {
-    const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
-    const i64 part = (n + LIST_WARPS - 1) / LIST_WARPS, end = min(n, (warp + 1) * part);
+    const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, warps = blockDim.x / 32;
+    const i64 part = (n + warps - 1) / warps, end = min(n, (warp + 1) * part);
     int below = 0;
 
     for (i64 first = warp * part; first < end; first += 128) {
@@ -56,8 +56,8 @@ __device__ __forceinline__ int list_part(const void *index, int wide, i64 n, i64
 /* The sum over the block of what the threads before this one hold; the sum of all of them in *total. */
 __device__ __forceinline__ u32 scan_before(u32 v, u32 *total)
 {
-    __shared__ u32 part[LIST_WARPS];
-    const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
+    __shared__ u32 part[LIST_MAKERS];
+    const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, warps = blockDim.x / 32;
     u32 sum = v, before = 0;
 
 #pragma unroll
@@ -71,36 +71,38 @@ __device__ __forceinline__ u32 scan_before(u32 v, u32 *total)
         part[warp] = sum;
     __syncthreads();
     *total = 0;
-    for (int w = 0; w < LIST_WARPS; w++) {
+    for (int w = 0; w < warps; w++) {
         before += w < warp ? part[w] : 0;
         *total += part[w];
     }
     return before + sum - v;
 }
 
-/* start [d + 1], order [n]; blocks of LIST_THREADS, one for each LIST_ROWS rows. */
-KERNEL(index_lists, (const void *index, int wide, i64 n, i64 d, u32 *start, u32 *order))
+/* start [d + 1], order [n]; blocks of at least LIST_ROWS threads, one for each LIST_ROWS rows. */
+KERNEL_OF(32 * LIST_MAKERS, index_lists, (const void *index, int wide, i64 n, i64 d, u32 *start, u32 *order))
 {
-    __shared__ u32 count[LIST_WARPS][LIST_ROWS];
+    __shared__ u32 count[LIST_MAKERS][LIST_ROWS];
     const i64 low = (i64)blockIdx.x * LIST_ROWS;
+    const int row = threadIdx.x, warps = blockDim.x / 32;
+    const bool has_row = row < LIST_ROWS;
     u32 here = 0, total, below, at;
 
-    for (int w = 0; w < LIST_WARPS; w++)
-        count[w][threadIdx.x] = 0;
+    for (int w = 0; has_row && w < warps; w++)
+        count[w][row] = 0;
     __syncthreads();
     scan_before((u32)list_part(index, wide, n, d, low, count, nullptr), &below);
     __syncthreads();
-    for (int w = 0; w < LIST_WARPS; w++)
-        here += count[w][threadIdx.x];
+    for (int w = 0; has_row && w < warps; w++)
+        here += count[w][row];
     at = below + scan_before(here, &total);
-    if (low + threadIdx.x < d)
-        start[low + threadIdx.x] = at;
-    if (threadIdx.x == 0 && low + LIST_ROWS >= d)
+    if (has_row && low + row < d)
+        start[low + row] = at;
+    if (row == 0 && low + LIST_ROWS >= d)
         start[d] = below + total;
-    for (int w = 0; w < LIST_WARPS; w++) {
-        const u32 own = count[w][threadIdx.x];
+    for (int w = 0; has_row && w < warps; w++) {
+        const u32 own = count[w][row];
 
-        count[w][threadIdx.x] = at;
+        count[w][row] = at;
         at += own;
     }
     __syncthreads();
@@ -269,6 +271,64 @@ __device__ __forceinline__ void scatter_elements(const ScatterBox &p, T *y, cons
     }
 }
 
+/* Every lane of a warp puts v at element `at` of a line, -1: nowhere; of those that name one element the lower lane
+ * comes first. */
+template <class N> __device__ __forceinline__ void put_in_order(N *line, int at, N v, int how)
+{
+    const u32 same = __match_any_sync(0xffffffffu, at), before = (1u << (threadIdx.x & 31)) - 1;
+    const int turn = at < 0 ? -1 : __popc(same & before);
+
+    for (int now = 0; __ballot_sync(0xffffffffu, turn >= now); now++) {
+        if (turn == now)
+            line[at] = combined(how, line[at], v);
+        __syncwarp();
+    }
+}
+
+/* Along the last axis: a warp has a line of y in shared memory and goes through the line's indices once, in order. */
+template <class T>
+__device__ __forceinline__ void scatter_lines(const ScatterBox &p, T *y, const T *x, const T *u, const void *index)
+{
+    typedef typename Number<T>::type N;
+    DYNAMIC_SHARED(N, held);
+    const int lane = threadIdx.x & 31, warps = blockDim.x / 32, d = (int)p.box.dim[0];
+    N *own = held + (threadIdx.x >> 5) * d;
+
+    for (i64 line = (i64)blockIdx.x * warps + (threadIdx.x >> 5); line < p.box.n / d; line += (i64)gridDim.x * warps) {
+        i64 rest = line, from = 0;
+        bool inside = true;
+
+        for (int k = 1; k < p.box.rank; k++) {
+            const i64 next = rest / p.box.dim[k], at = rest - next * p.box.dim[k];
+
+            rest = next;
+            inside = inside && at < p.limit[k];
+            from += at * p.box.from[k];
+        }
+        for (int i = lane; i < d; i += 32)
+            own[i] = Number<T>::read(x[line * d + i]);
+        __syncwarp();
+        for (i64 j = lane; inside && j - lane < p.line; j += 128) {
+            int at[4];
+            N v[4];
+
+#pragma unroll
+            for (int k = 0; k < 4; k++) {
+                const bool known = j + 32 * k < p.line;
+
+                at[k] = known ? (int)index_in(index, p.wide, from + j + 32 * k, d) : -1;
+                v[k] = known ? Number<T>::read(u[from + j + 32 * k]) : N();
+            }
+#pragma unroll
+            for (int k = 0; k < 4; k++)
+                put_in_order(own, at[k], v[k], p.how);
+        }
+        for (int i = lane; i < d; i += 32)
+            y[line * d + i] = Number<T>::write(own[i]);
+        __syncwarp();
+    }
+}
+
 #define SUMS(S, T)                                                                                        \
     KERNEL(row_sums_v_##S,                                                                                \
            (T * dx, const T *dy, const u32 *start, const u32 *order, i64 outer, i64 n, i64 d, i64 inner)) \
@@ -289,6 +349,10 @@ __device__ __forceinline__ void scatter_elements(const ScatterBox &p, T *y, cons
     KERNEL(scatter_elements_##S, (const ScatterBox p, T *y, const T *x, const T *u, const void *index))    \
     {                                                                                                      \
         scatter_elements<T>(p, y, x, u, index);                                                            \
+    }                                                                                                      \
+    KERNEL(scatter_lines_##S, (const ScatterBox p, T *y, const T *x, const T *u, const void *index))       \
+    {                                                                                                      \
+        scatter_lines<T>(p, y, x, u, index);                                                               \
     }
 
 SUMS(f32, float)
