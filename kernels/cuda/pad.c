@@ -23,6 +23,14 @@ static Status read_pads(PadRange *r, PadMode *mode, const Graph *g, const Node *
 
 static int64_t cut_of(int64_t pad) { return pad < 0 ? -pad : 0; }
 
+/* What is left of an axis of d elements; more may be cut off than there are. */
+static int64_t kept_of(int64_t d, int64_t before, int64_t after)
+{
+    const int64_t kept = d - cut_of(before) - cut_of(after);
+
+    return kept > 0 ? kept : 0;
+}
+
 /* ---- Pad ---- */
 
 /* Appends axis `d` of the result, of which `shift` come before the `kept` elements that are left of x. */
@@ -100,7 +108,7 @@ static Status prepare_pad(void **state, KernelCtx *ctx, const Graph *g, const No
         int i = layout_axis(order, x->rank, k);
         int64_t shift = r.before[i] > 0 ? r.before[i] : 0;
 
-        add_axis(&s->pad, y->dim[i], shift, x->dim[i] - cut_of(r.before[i]) - cut_of(r.after[i]), xs[i]);
+        add_axis(&s->pad, y->dim[i], shift, kept_of(x->dim[i], r.before[i], r.after[i]), xs[i]);
         s->from0 += cut_of(r.before[i]) * xs[i];
     }
     s->unit = pad_unit(s);

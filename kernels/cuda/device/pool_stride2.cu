@@ -37,6 +37,22 @@ template <int K> __device__ __forceinline__ int first_inside(const bool row[K], 
     return place;
 }
 
+/* How many elements the window at o counts along an axis. */
+template <int K> __device__ __forceinline__ int counted_of(const PoolBox &p, int a, int o)
+{
+    const int start = o * 2 - p.pad[a], room = p.in[a] + (p.include_pad ? p.pad_end[a] : 0) - start;
+
+    return max(0, min(room, K) - (p.include_pad || start >= 0 ? 0 : -start));
+}
+
+/* What share_of computes; most windows count all of their elements, and need no division. */
+template <class A, int K> __device__ __forceinline__ A usual_share(const PoolBox &p, int o1, int o2)
+{
+    const int count = counted_of<K>(p, 1, o1) * counted_of<K>(p, 2, o2);
+
+    return count == K * K ? (A)1 / (A)(K * K) : count > 0 ? (A)1 / (A)count : (A)0;
+}
+
 template <class T, int V, int K, bool MAX>
 __device__ __forceinline__ void pool_last(const PoolBox &p, Vec<T, V> *y, const Vec<T, V> *x,
                                           Vec<unsigned char, V> *places)
@@ -67,7 +83,7 @@ __device__ __forceinline__ void pool_last(const PoolBox &p, Vec<T, V> *y, const 
             v[k] = x[(i64)((top + k / K) * p.in[2] + left + k % K) * p.trail];
     first = first_inside<K>(row, column);
     if (!MAX)
-        share = share_of<A>(p, w.at);
+        share = usual_share<A, K>(p, w.at[1], w.at[2]);
 #pragma unroll
     for (int j = 0; j < V; j++) {
         A all = MAX ? Pooled<T>::lowest() : 0;
@@ -132,7 +148,6 @@ __device__ __forceinline__ void pool_strip(const PoolBox &p, Vec<T, V / 2> *y, c
     }
 #pragma unroll
     for (int t = 0; t < V / 2; t++) {
-        const int o[3] = { 0, w.at[1], w.at[2] * (V / 2) + t };
         A all = MAX ? Pooled<T>::lowest() : 0;
         bool column[K];
         int where;
@@ -150,7 +165,7 @@ __device__ __forceinline__ void pool_strip(const PoolBox &p, Vec<T, V / 2> *y, c
             else
                 all += Pooled<T>::read(e[k / K][2 * t + k % K]);
         }
-        out.at[t] = Pooled<T>::write(MAX ? all : all * share_of<A>(p, o));
+        out.at[t] = Pooled<T>::write(MAX ? all : all * usual_share<A, K>(p, w.at[1], w.at[2] * (V / 2) + t));
         place.at[t] = (unsigned char)where;
     }
     if (y)
@@ -213,7 +228,7 @@ __device__ __forceinline__ void pool_grad_last(const PoolBox &p, Vec<T, V> *dx, 
             if (MAX)
                 there[b] = places[at];
             else
-                share[b] = share_of<A>(p, o);
+                share[b] = usual_share<A, K>(p, o[1], o[2]);
         }
     }
 #pragma unroll
@@ -284,11 +299,8 @@ __device__ __forceinline__ void pool_grad_strip(const PoolBox &p, T *dx, const T
         if (MAX)
             read_results<unsigned char, V, PAD>(there[b], places + line, w.at[2], neighbour);
 #pragma unroll
-        for (int t = 0; !MAX && t < W; t++) {
-            const int o[3] = { 0, o1, w.at[2] * (V / 2) + t - !PAD };
-
-            share[b][t] = share_of<A>(p, o);
-        }
+        for (int t = 0; !MAX && t < W; t++)
+            share[b][t] = usual_share<A, K>(p, o1, w.at[2] * (V / 2) + t - !PAD);
     }
 #pragma unroll
     for (int k = 0; k < 2; k++) {
