@@ -59,15 +59,13 @@ bool call_next(Piece *argument, const char **at)
     return true;
 }
 
-bool call_detaches(Piece name)
+/* Is it one of those names, with a number behind it or none? */
+static bool is_called(Piece name, const char *const *begins, size_t n_begins)
 {
-    static const char *const begins[] = { "detach_copy", "detach_", "detach" };
+    for (size_t i = 0; i < n_begins; i++) {
+        size_t k = strlen(begins[i]);
 
-    for (size_t i = 0; i < sizeof begins / sizeof *begins; i++) {
-        const size_t n = strlen(begins[i]);
-        size_t k = n;
-
-        if (name.n < n || strncmp(name.s, begins[i], n))
+        if (name.n < k || strncmp(name.s, begins[i], k))
             continue;
         if (k < name.n && name.s[k] == '_')
             k++;
@@ -77,6 +75,30 @@ bool call_detaches(Piece name)
             return true;
     }
     return false;
+}
+
+bool call_detaches(Piece name)
+{
+    static const char *const begins[] = { "detach_copy", "detach_", "detach" };
+
+    return is_called(name, begins, sizeof begins / sizeof *begins);
+}
+
+bool call_copies(Piece name)
+{
+    static const char *const begins[] = { "clone" };
+
+    return is_called(name, begins, 1);
+}
+
+int call_users(const char *call)
+{
+    const char *at = call ? strstr(call, "[num_users=") : NULL;
+    int n = 0;
+
+    for (at = at ? at + strlen("[num_users=") : ""; *at >= '0' && *at <= '9' && n < 1000000; at++)
+        n = 10 * n + (*at - '0');
+    return n;
 }
 
 NormMode call_norm(const char *call)

@@ -27,6 +27,10 @@ bool call_is(const char *call, const char *operator); /* "aten.mul", whatever th
 bool call_next(Piece *argument, const char **at);
 /* Is it the result of a stop-gradient ("detach", "detach_3"), by its name? */
 bool call_detaches(Piece name);
+/* Is it a copy ("clone", "clone_1"), by its name? */
+bool call_copies(Piece name);
+/* How many calls of the program read the call's result; 0: unknown. */
+int call_users(const char *call);
 
 /* What the call says of the mode of a batch normalisation. */
 typedef enum { NORM_UNSAID, NORM_TRAINING, NORM_EVALUATION } NormMode;

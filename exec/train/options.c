@@ -247,7 +247,8 @@ static const Setting table[] = {
       "tensors of several readers that become one for each module that reads them (docs/onnx.md)", .set = add_pattern,
       .repeats = true },
     { "stop-gradient", "PATTERN", "",
-      "values, or VALUE>NODE where a node reads them, that no gradient passes, e.g. 'target.*' (docs/parameters.md)",
+      "values, or VALUE>NODE[:INPUT] where a node reads them, that no gradient passes, e.g. 'target.*' "
+      "(docs/parameters.md)",
       .set = add_pattern, .repeats = true },
     { "qat", "on|off", "on",
       "gradients pass QuantizeLinear and DequantizeLinear straight through; off: what stands behind them is fixed",

@@ -343,15 +343,68 @@ static bool lacks_argument(const Program *d, const char *call)
     return false;
 }
 
+/* What argument `at` stands for, though nothing makes it; NO_VALUE: unknown. */
+static ValueId lost_value(const Program *d, const Call *c, int at)
+{
+    ValueId v = count_lost(c) == 1 ? unnamed(d, c) : NO_VALUE;
+
+    for (int k = 0; k < c->n_node && !has_value(v); k++) {
+        const int i = c->n_arg > 1 ? input_at(d, c, c->node[k], at) : -1;
+
+        v = i < 0 ? NO_VALUE : c->node[k]->in[i];
+    }
+    return v;
+}
+
+/* Do others read the value as well, in the file or in the program? */
+static bool has_readers(const Graph *g, ValueId v)
+{
+    const Node *from = value(g, v)->producer;
+    int n = 0;
+
+    FOR_NODES(g, reader)
+        for (int i = 0; i < reader->n_in; i++)
+            n += value_eq(reader->in[i], v);
+    return n > 1 || (from && call_users(from->call) > 1);
+}
+
+/* detach().clone() leaves the clone's name alone, as clone() does.  A copy of what others read as well may have been
+ * detached; one of what was moved before is a copy in another order. */
+static Status mark_copies(Program *d, const Node *first)
+{
+    const Graph *g = d->im->g;
+    Call c;
+
+    TRY(read_call(&c, d, first->call));
+    for (int i = 0; i < c.n_arg; i++) {
+        const ValueId v = call_copies(c.arg[i]) && !has_value(c.is[i]) ? lost_value(d, &c, i) : NO_VALUE;
+        const Node *from = has_value(v) ? value(g, v)->producer : NULL;
+
+        if (has_value(v) && value(g, v)->kind != V_INPUT && !(from && op_moves(from->op, 0)) && has_readers(g, v))
+            c.node[c.n_node - 1]->lost_detach = true;
+    }
+    return ST_OK;
+}
+
+static bool reads_copy(const Program *d, const char *call)
+{
+    Piece arg;
+
+    for (const char *at = call; call_next(&arg, &at);)
+        if (call_copies(arg) && !has_value(value_of(d, arg)))
+            return true;
+    return false;
+}
+
 /* Code that calls detach() is evidence of a lost one only where nothing else of the file is one. */
-static void judge_code(const Program *d)
+static void judge_code(const Program *d, const bool *code, uint32_t n_node)
 {
     bool any = d->any;
 
     FOR_NODES(d->im->g, n)
         any |= op_stops(n->op);
     FOR_NODES(d->im->g, n)
-        n->lost_detach &= !any && n->call && lacks_argument(d, n->call);
+        n->lost_detach |= !any && n->index < n_node && code[n->index] && n->call && lacks_argument(d, n->call);
 }
 
 /* ---- buffers ---- */
@@ -410,9 +463,9 @@ Status program_obey(Importer *im, const Body *b)
 {
     Program d = { .im = im, .b = b };
     const uint32_t n_node = im->g->n_node;
-    bool *reads = ARENA_NEW(im->scratch, bool, n_node);
+    bool *reads = ARENA_NEW(im->scratch, bool, n_node), *code = ARENA_NEW(im->scratch, bool, n_node);
 
-    if (!reads)
+    if (!reads || !code)
         return FAIL_NOMEM();
     if (im->marked || im->run)
         return ST_OK;
@@ -420,11 +473,17 @@ Status program_obey(Importer *im, const Body *b)
     TRY(read_signature(&d));
     TRY(read_outputs(&d, false));
     TRY(update_buffers(&d));
-    FOR_NODES(im->g, n)
+    FOR_NODES(im->g, n) {
         reads[n->index] = n->call && reads_detached(&d, n->call);
-    judge_code(&d);
+        code[n->index] = n->lost_detach;
+        n->lost_detach = false;
+    }
     for (uint32_t i = 0; i < n_node; i++)
         if (reads[i] && first_of_call(im->g, im->g->node[i]))
             TRY(stop_call(&d, im->g->node[i]));
+    judge_code(&d, code, n_node);
+    for (uint32_t i = 0; i < n_node; i++)
+        if (im->g->node[i]->op && reads_copy(&d, im->g->node[i]->call) && first_of_call(im->g, im->g->node[i]))
+            TRY(mark_copies(&d, im->g->node[i]));
     return stop_outputs(&d);
 }

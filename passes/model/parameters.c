@@ -134,7 +134,7 @@ static bool judge_looks(Verdict *out, const Facts *f)
 /* The exporter folded constants: it says from what. */
 static Verdict judge_folded(const Parameters *p, const Facts *f)
 {
-    NameMeaning of = folded_meaning(f->v->folded_from);
+    NameMeaning of = folded_meaning(p->g, f->v->folded_from);
     Verdict verdict;
 
     if (folded_beside(p->g, f->v->folded_from))
@@ -142,7 +142,7 @@ static Verdict judge_folded(const Parameters *p, const Facts *f)
     if (of == MEANS_PARAMETER)
         return TRAINED("the exporter computed it from a parameter");
     if (of == MEANS_BUFFER)
-        return FIXED("the exporter computed it from constants");
+        return FIXED("the exporter computed it from buffers and constants");
     if (judge_looks(&verdict, f))
         return verdict;
     if (f->looks == LOOKS_UNIFORM && f->reach & REACH_NORM)

@@ -78,8 +78,9 @@ NameForm name_form(const Graph *g, const Value *v, bool torch_export);
 NameMeaning name_meaning(const char *name);
 /* The vectors u and v with which spectral_norm estimates a norm: buffers beside the weight NAME_orig. */
 bool name_is_power_iteration(const Graph *g, const char *name);
-/* Of what the exporter says that it computed a constant from (Value.folded_from): the module's own, if any is named. */
-NameMeaning folded_meaning(const char *folded_from);
+/* Of what the exporter says that it computed a constant from (Value.folded_from): the module's own, if any is named;
+ * what the exporter's signature says of these, else what their names do. */
+NameMeaning folded_meaning(const Graph *g, const char *folded_from);
 /* Are its sources parameters by the file that the model still has, and none of them gone? */
 bool folded_beside(const Graph *g, const char *folded_from);
 

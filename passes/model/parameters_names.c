@@ -2,6 +2,8 @@
 #include <ctype.h>
 #include <string.h>
 
+#include "graph/call.h"
+
 #include "graph/base/foreign.h"
 #include "passes/model/parameters.h"
 
@@ -270,10 +272,26 @@ bool folded_beside(const Graph *g, const char *folded_from)
     return beside;
 }
 
-/* "['fc.weight', 'val_3']" */
-NameMeaning folded_meaning(const char *folded_from)
+/* What the exporter's signature of the program says of a name of the module. */
+static NameMeaning signed_meaning(const Graph *g, const char *name)
 {
-    NameMeaning found = MEANS_NOTHING;
+    const char *at = g->signature;
+    SignatureLine line;
+
+    while (signature_next(&line, &at))
+        if (piece_is(line.target, name)) {
+            if (piece_is(line.kind, "PARAMETER"))
+                return MEANS_PARAMETER;
+            if (piece_is(line.kind, "BUFFER") || piece_is(line.kind, "CONSTANT_TENSOR"))
+                return MEANS_BUFFER;
+        }
+    return MEANS_NOTHING;
+}
+
+/* "['fc.weight', 'val_3']" */
+NameMeaning folded_meaning(const Graph *g, const char *folded_from)
+{
+    NameMeaning found = MEANS_NOTHING, by_name = MEANS_NOTHING, of;
     bool all_made = true;
     char part[256];
 
@@ -282,11 +300,12 @@ NameMeaning folded_meaning(const char *folded_from)
 
         memcpy(part, s + 1, len);
         part[len] = '\0';
-        if (name_meaning(part) == MEANS_PARAMETER)
+        if ((of = signed_meaning(g, part)) == MEANS_PARAMETER)
             return MEANS_PARAMETER;
-        if (name_meaning(part) == MEANS_BUFFER)
-            found = MEANS_BUFFER;
+        found = of ? of : found;
+        if (!of && by_name != MEANS_PARAMETER)
+            by_name = name_meaning(part) ? name_meaning(part) : by_name;
         all_made &= is_numbered(part, "val_") || is_operator(part);
     }
-    return all_made ? MEANS_BUFFER : found;
+    return by_name == MEANS_PARAMETER ? by_name : all_made ? MEANS_BUFFER : found ? found : by_name;
 }

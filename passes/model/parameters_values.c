@@ -7,7 +7,15 @@
 /* Zeros beside one number: what a mask that is added to scores holds.  A bias of zeros and one such number is not
  * likely. */
 static const double LARGE_NEGATIVE = -10, CERTAINLY_MASK = -1e4;
-enum { MIN_WAVES = 16, MAX_BLOCKS = 3, MIN_WINDOW = 3, MIN_STEPS = 4, MAX_COORDINATES = 4, MAX_KERNEL = 256 };
+enum {
+    MIN_WAVES = 16,
+    MAX_BLOCKS = 3,
+    ODD_SINES,
+    MIN_WINDOW = 3,
+    MIN_STEPS = 4,
+    MAX_COORDINATES = 4,
+    MAX_KERNEL = 256
+};
 
 /* One row along an axis: `n` numbers, `stride` apart, from `first` on. */
 typedef struct {
@@ -26,10 +34,11 @@ static bool is_zero_row(const Row *r)
 }
 
 /* Are the numbers sine and cosine of one angle, in pairs that stand side by side (blocks 0), or half a block apart in
- * each of that many blocks, one for each axis of an image? */
+ * each of that many blocks, one for each axis of an image?  Of an odd number of them one has no partner: the last, or
+ * (blocks ODD_SINES) the last sine. */
 static bool is_wave_row(const Row *r, int blocks)
 {
-    const int64_t half = blocks ? r->n / blocks / 2 : 1;
+    const int64_t half = blocks == ODD_SINES ? r->n / 2 + 1 : blocks ? r->n / blocks / 2 : 1;
 
     for (int64_t k = 0; k < r->n / 2; k++) {
         int64_t at = k / half * 2 * half + k % half;
@@ -41,39 +50,49 @@ static bool is_wave_row(const Row *r, int blocks)
     return true;
 }
 
-/* Rows along the axis; the first of a table's may be zeros, for a class token. */
+static bool may_hold(int64_t width, int blocks)
+{
+    const bool odd = width % 2;
+
+    if (blocks == ODD_SINES || (odd && blocks < 2))
+        return odd && width > 4;
+    return width >= 2 && width % (blocks ? 2 * blocks : 2) == 0;
+}
+
+/* Rows along the axis; up to half of a table's may be zeros, for a class token or for padding. */
 static bool is_waves_along(const Tensor *t, int axis)
 {
     const int64_t width = t->shape.dim[axis], numel = tensor_numel(t);
-    bool holds[MAX_BLOCKS + 1], any = true;
+    bool holds[ODD_SINES + 1], any = true;
     int64_t stride = 1, n_zero = 0;
 
     for (int i = axis + 1; i < t->shape.rank; i++)
         stride *= t->shape.dim[i];
-    for (int b = 0; b <= MAX_BLOCKS; b++)
-        holds[b] = width >= 2 && width % (b ? 2 * b : 2) == 0;
+    for (int b = 0; b <= ODD_SINES; b++)
+        holds[b] = may_hold(width, b);
     for (int64_t i = 0; i < numel / width && any; i++) {
         const Row row = { t, i / stride * stride * width + i % stride, width, stride };
 
-        if (stride == 1 && i == 0 && is_zero_row(&row)) {
+        if (is_zero_row(&row)) {
             n_zero++;
             continue;
         }
         any = false;
-        for (int b = 0; b <= MAX_BLOCKS; b++)
+        for (int b = 0; b <= ODD_SINES; b++)
             any |= holds[b] = holds[b] && is_wave_row(&row, b);
     }
-    return any && n_zero < numel / width;
+    return any && n_zero <= numel / width / 2;
 }
 
-/* A table of sines and cosines, of positions in rows or of channels in front of an image's axes. */
+/* A table of sines and cosines, of positions in rows or columns, or of channels in front of an image's axes. */
 static bool is_waves(const Tensor *t)
 {
     const int rank = t->shape.rank;
 
     if (!rank || tensor_numel(t) < MIN_WAVES)
         return false;
-    return is_waves_along(t, rank - 1) || (rank > 2 && is_waves_along(t, rank - 3));
+    return is_waves_along(t, rank - 1) || (rank > 2 && is_waves_along(t, rank - 3)) ||
+           (rank == 2 && t->shape.dim[0] > 3 && is_waves_along(t, 0));
 }
 
 /* Convolutions [O, I, spatial...] that take a weighted mean of each channel. */

@@ -2,6 +2,7 @@
  *
  * Where the file says itself what stops gradients, it was read from there (graph/onnx/program.c). */
 #include <fnmatch.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "graph/emit.h"
@@ -15,8 +16,23 @@ typedef struct {
     uint32_t n_value;
 } Stop;
 
+/* A node's name, or NODE:INDEX, of its input with that index alone. */
+static bool is_reader(const Stop *s, const char *pattern, const Node *reader, int input)
+{
+    const char *colon = strrchr(pattern, ':');
+    char *name, number[16];
+
+    if (!fnmatch(pattern, reader->name, 0))
+        return true;
+    snprintf(number, sizeof number, "%d", input);
+    if (!colon || strcmp(colon + 1, number) != 0)
+        return false;
+    name = arena_printf(s->ctx->scratch, "%.*s", (int)(colon - pattern), pattern);
+    return name && !fnmatch(name, reader->name, 0);
+}
+
 /* "VALUE>NODE": only where a node of such a name reads it. */
-static bool matches(const Stop *s, const char *pattern, ValueId v, const Node *reader)
+static bool matches(const Stop *s, const char *pattern, ValueId v, const Node *reader, int input)
 {
     const char *at = strchr(pattern, '>');
     const Value *x = value(s->g, v);
@@ -24,7 +40,7 @@ static bool matches(const Stop *s, const char *pattern, ValueId v, const Node *r
 
     if (!name || !dtype_is_float(x->dtype == DT_NONE ? DT_FLOAT32 : x->dtype))
         return false;
-    if (at && (!reader || fnmatch(at + 1, reader->name, 0)))
+    if (at && (!reader || !is_reader(s, at + 1, reader, input)))
         return false;
     return !fnmatch(name, x->name, 0) || (x->producer && *x->producer->name && !fnmatch(name, x->producer->name, 0));
 }
@@ -48,7 +64,7 @@ static Status apply(Stop *s, const char *pattern, bool *any)
         Node *n = g->node[k];
 
         for (int i = 0; n->op && !op_stops(n->op) && i < n->n_in; i++) {
-            if (!has_value(n->in[i]) || n->in[i].i >= s->n_value || !matches(s, pattern, n->in[i], n))
+            if (!has_value(n->in[i]) || n->in[i].i >= s->n_value || !matches(s, pattern, n->in[i], n, i))
                 continue;
             TRY(stop_edge(s, &by, n->in[i]));
             node_set_input(g, n, i, by);
@@ -58,7 +74,7 @@ static Status apply(Stop *s, const char *pattern, bool *any)
     for (int i = 0; i < g->n_output; i++) {
         const ValueId v = g->output[i].value;
 
-        if (v.i >= s->n_value || value(g, v)->kind == V_INPUT || !matches(s, pattern, v, NULL))
+        if (v.i >= s->n_value || value(g, v)->kind == V_INPUT || !matches(s, pattern, v, NULL, 0))
             continue;
         TRY(stop_edge(s, &g->output[i].value, v));
         *any = true;

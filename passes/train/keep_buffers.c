@@ -88,13 +88,30 @@ static Status note_written(const Graph *g, PassCtx *ctx)
     return ST_OK;
 }
 
+/* Does the call read a copy of something, and no detached value? */
+static bool reads_copy(const char *call)
+{
+    bool copy = false;
+    Piece arg;
+
+    for (const char *at = call; call_next(&arg, &at);) {
+        if (call_detaches(arg))
+            return false;
+        copy |= call_copies(arg);
+    }
+    return copy;
+}
+
 static Status note_stops(const Graph *g, PassCtx *ctx)
 {
     FOR_NODES(g, n)
         if (n->lost_detach && !ctx->opt->n_stop)
             TRY(report_note(ctx->report, NOTE_EXPORTER, n->name,
-                            "its code stops a gradient (detach), and the exporter's optimizer removed where: export "
+                            "%s, and the exporter's optimizer removed where: export "
                             "with optimize=False, or give --stop-gradient 'VALUE>%s' (docs/parameters.md)",
+                            reads_copy(n->call)
+                                ? "its code stops a gradient (detach), or copies a value (clone) and may do so"
+                                : "its code stops a gradient (detach)",
                             n->name));
     return ST_OK;
 }

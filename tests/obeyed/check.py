@@ -10,6 +10,7 @@ A case is a folder CASE with a model, its data and expected.json:
     losses          of each step, from PyTorch in float64 (make.py beside the case, or "source", says how); may be absent beside "says"
     trained         optional: names of all tensors that are trained
     says            optional: texts that the run prints, each as one line's part
+    unsaid          optional: texts that no line of the run may have
     silent          optional: true when no warning may be printed
     refused         instead of losses: a text of the one-line error; the exit status is not 0
     evaluation      optional: {"data", "flags", "loss"}: `dpexec eval` of the trained model.onnx
@@ -67,6 +68,7 @@ class Case:
         status, said = self.tool("train", self.folder / e["model"], *self.data(e), "--no-shuffle", "--threads", 1, "--replicas", replicas,
                                  *self.dtype, "--out", out, *self.arguments(e["flags"]))
         wrong = [f"does not say {text!r}" for text in e.get("says", []) if not any(text in line for line in said.splitlines())]
+        wrong += [f"says {text!r}" for text in e.get("unsaid", []) if text in said]
         if e.get("silent") and "warning" in said:
             wrong.append("warns: " + next(line for line in said.splitlines() if "warning" in line))
         if "refused" in e:

@@ -15,6 +15,7 @@ import numpy as np
 import onnx
 import torch
 import torch.nn.functional as F
+from torchvision.ops import FrozenBatchNorm2d
 from onnx import numpy_helper
 from torch import nn
 
@@ -67,6 +68,50 @@ class Lost(Base):
     def forward(self, x):
         h = self.a(x)
         return self.b(h * h.detach().clone())
+
+
+class Copied(Base):
+    """A copy on a line of its own: the reader's code does not tell of detach()."""
+
+    def forward(self, x):
+        h = torch.tanh(self.a(x))
+        t = h.detach().clone()
+        return self.b(h * t)
+
+
+class Merged(Base):
+    """Two branches that the optimizer makes one, of which one is detached."""
+
+    def forward(self, x):
+        h = self.a(x)
+        t = torch.tanh(h.detach().clone())
+        return self.b(torch.tanh(h) * t)
+
+
+class Forms(Base):
+    """Whatever the optimizer removes besides detach()."""
+
+    def forward(self, x):
+        h = torch.tanh(self.a(x))
+        t, u = h.clone().detach(), h.detach().to(torch.float32).contiguous()
+        v, w = h.detach().reshape(-1, 6), F.dropout(h.detach(), 0.0)
+        return self.b(h * t - 0.5 * u + v * v) + self.b(w.detach().clone().detach())
+
+
+class Frozen(nn.Module):
+    """Two frozen norms of detectors (torchvision's FrozenBatchNorm2d), whose buffers the optimizer folds."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.first, self.second, self.b = nn.Conv2d(2, 4, 5), FrozenBatchNorm2d(4), FrozenBatchNorm2d(4), nn.Linear(16, 3)
+        for norm in (self.first, self.second):
+            for t in (norm.weight, norm.running_var):
+                t.uniform_(0.5, 2)
+            for t in (norm.bias, norm.running_mean):
+                t.normal_()
+
+    def forward(self, x):
+        return self.b(F.relu(self.second(F.relu(self.first(self.a(x))))).flatten(1))
 
 
 class Norms(nn.Module):
@@ -169,6 +214,11 @@ cases = {
     "detach_weights": lambda: dict(net=Weights(), export=OPTIMIZED),
     "detach_weights_kept": lambda: dict(net=Weights(), export=CLOSED, silent=True),
     "detach_lost": lambda: dict(net=Lost(), export=OPTIMIZED, untrue=True, says=["its code stops a gradient"]),
+    "detach_copied": lambda: dict(net=Copied(), export=OPTIMIZED, untrue=True, says=["or copies a value (clone) and may do so"]),
+    "detach_merged": lambda: dict(net=Merged(), export=OPTIMIZED, untrue=True, says=["or copies a value (clone) and may do so"]),
+    "detach_forms": lambda: dict(net=Forms(), export=OPTIMIZED, unsaid=["stops a gradient"], again=True),
+    "detach_by_input": lambda: dict(net=Copied(), export=OPTIMIZED, flags=["--stop-gradient", "tanh>node_mul:1"], again=True),
+    "frozen_folded": lambda: dict(net=Frozen(), export=OPTIMIZED, shape=(2, 6, 6), lr=0.01, unsaid=["mul"], again=True),
     "stop_gradient_flag": lambda: dict(net=SimSiam(), export=LEGACY, inputs=2, loss="output:loss", lr=0.3, again=True,
                                        flags=["--stop-gradient", "/Tanh_1_output_0>/Mul", "--stop-gradient",
                                               "/Tanh_1_output_0>/Mul_2", "--stop-gradient", "/Tanh_output_0>/Mul_[46]"]),
@@ -216,7 +266,7 @@ def make(name):
                       **c["export"], **extra)
     m = onnx.load(folder / "model.onnx")
     for n in m.graph.node:      # lines of code are long, and read in one case alone
-        kept = [p for p in n.metadata_props if name == "detach_lost" or not p.key.endswith("stack_trace")]
+        kept = [p for p in n.metadata_props if name in ("detach_lost", "detach_forms") or not p.key.endswith("stack_trace")]
         del n.metadata_props[:]
         n.metadata_props.extend(kept)
     if not c["export"].get("dynamo"):      # the export ran the network once: statistics go back
@@ -252,7 +302,7 @@ def make(name):
     expected = {"model": "model.onnx", "data": "data.npz", "flags": flags}
     if not c.get("untrue"):
         expected["losses"] = losses
-    for key in ("says", "silent"):
+    for key in ("says", "unsaid", "silent"):
         if key in c:
             expected[key] = c[key]
     if c.get("evaluate"):

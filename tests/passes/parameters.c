@@ -3,6 +3,7 @@
  * The graphs are what exporters write of small networks; what is
  * trained is what PyTorch's named_parameters() says of those. */
 #include <stdlib.h>
+#include <math.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -306,9 +307,62 @@ static void test_folded(void)
         { "['add', 'm.wpe.weight']", MEANS_PARAMETER },
     };
 
+    static const struct {
+        const char *from;
+        NameMeaning meaning;
+    } told[] = { { "['add', 'bn.weight', 'rsqrt', 'val_1']", MEANS_BUFFER },
+                 { "['bn.weight', 'k']", MEANS_BUFFER },
+                 { "['bn.weight', 'w']", MEANS_PARAMETER },
+                 { "['bn.weight', 'other.weight']", MEANS_PARAMETER } };
+    Graph *g = graph_create("signed");
+
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        if (folded_meaning(cases[i].from) != cases[i].meaning)
-            TEST_FAIL("%s: found %d", cases[i].from, (int)folded_meaning(cases[i].from));
+        if (folded_meaning(g, cases[i].from) != cases[i].meaning)
+            TEST_FAIL("%s: found %d", cases[i].from, (int)folded_meaning(g, cases[i].from));
+    g->signature =
+        "p_w: PARAMETER target='w'\nb_bn_weight: BUFFER target='bn.weight'\nc_k: CONSTANT_TENSOR target='k'\n";
+    for (size_t i = 0; i < sizeof told / sizeof *told; i++)
+        if (folded_meaning(g, told[i].from) != told[i].meaning)
+            TEST_FAIL("%s: found %d", told[i].from, (int)folded_meaning(g, told[i].from));
+    graph_free(g);
+}
+
+/* Sines and cosines of positions, as frameworks lay them out: in pairs or halves, with a sine too many, with rows of
+ * zeros for padding, in columns.  `noise`: as after training. */
+static Looks looks_of(int64_t rows, int64_t width, bool pairs, int zeros, bool columns, double noise)
+{
+    Arena *a = arena_create();
+    Shape s = columns ? SHAPE(width, rows) : SHAPE(rows, width);
+    Tensor *t = tensor_create(a, DT_FLOAT32, &s);
+    const int64_t sines = (width + 1) / 2;
+    Looks looks;
+
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t k = 0; k < width; k++) {
+            const bool cosine = pairs ? k % 2 : k >= sines;
+            const double x = (double)(i + 1) * pow(1e4, -(double)(pairs ? k / 2 : k % sines) / (double)sines);
+            const double v = i < zeros ? 0 : (cosine ? cos(x) : sin(x)) + noise * (double)(i * 7 % 5 + k * 3 % 7);
+
+            tensor_set_float(t, columns ? k * rows + i : i * width + k, v);
+        }
+    looks = tensor_looks(t);
+    arena_free(a);
+    return looks;
+}
+
+static void test_waves(void)
+{
+    for (int k = 0; k < 32; k++) {
+        const int64_t width = 8 + (k & 1);
+        const int zeros = k >> 1 & 3;
+
+        if (looks_of(12, width, k & 8, zeros, k & 16, 0) != LOOKS_WAVES)
+            TEST_FAIL("table %d is none of sines", k);
+        if (looks_of(12, width, k & 8, zeros, k & 16, 0.01) != LOOKS_PLAIN)
+            TEST_FAIL("table %d is one of sines, though it was trained", k);
+    }
+    if (looks_of(12, 8, true, 7, false, 0) != LOOKS_PLAIN || looks_of(12, 3, true, 0, false, 0) != LOOKS_PLAIN)
+        TEST_FAIL("zeros, or three numbers a row, are taken for sines");
 }
 
 /* ---- what the user says ---- */
@@ -561,7 +615,7 @@ static void test_summary(void)
 
 DEFINE_SUITE(parameters, { "reach", test_reach }, { "colours", test_colours }, { "origin", test_origin },
              { "values", test_values }, { "steps", test_steps }, { "scale", test_scale }, { "said", test_said },
-             { "folded", test_folded }, { "patterns", test_patterns }, { "state_dict", test_state_dict },
-             { "name_list", test_name_list }, { "exporter", test_exporter }, { "padding", test_padding },
-             { "summary", test_summary }, { "norms as formulas", test_norm_formulas }, { "unreached", test_unreached },
-             { "loss weights", test_loss_weights });
+             { "folded", test_folded }, { "waves", test_waves }, { "patterns", test_patterns },
+             { "state_dict", test_state_dict }, { "name_list", test_name_list }, { "exporter", test_exporter },
+             { "padding", test_padding }, { "summary", test_summary }, { "norms as formulas", test_norm_formulas },
+             { "unreached", test_unreached }, { "loss weights", test_loss_weights });
