@@ -51,4 +51,14 @@ bound layernorm layernorm_grad_whole3_bf16 24 40 40
 bound layernorm layernorm_grad_whole4_bf16 32 40 0
 bound cross_entropy cross_entropy_whole_bf16 32 12 0
 bound batchnorm_stats norm_stats_last_v_bf16 32 9 0
+
+# nvcc 13.0 has made a predicate that is always false of a condition that is not: an H100 then wrote wrong places of maxima.
+for image in "$images"/*.90.cubin; do
+    wrong=$("$tool" -sass "$image" | awk '/Function :/ { kernel = $3 } /PLOP3.LUT.*, 0x0, 0x0 ;/ { print kernel }' | sort -u)
+    if [ -z "$wrong" ]; then
+        pass
+    else
+        fail "$(basename "$image"): a predicate that is always false, in $wrong"
+    fi
+done
 finish

@@ -17,24 +17,13 @@
 
 /* ---- maxima and averages ---- */
 
-/* Takes e at position `place` if it is larger than *max, or the first NaN. */
+/* Takes e at position `place` if it is the first, larger than *max, or the first NaN.  *where is -1 before the first. */
 template <class A> __device__ __forceinline__ void take_larger(A *max, int *where, A e, int place)
 {
-    const bool takes = !(e <= *max) && *max == *max;
+    const bool takes = (*where < 0) | (!(e <= *max) & (*max == *max)); /* without branches */
 
     *max = takes ? e : *max;
     *where = takes ? place : *where;
-}
-
-/* The first position of a window that lies inside, -1: none does. */
-template <int K> __device__ __forceinline__ int first_inside(const bool row[K], const bool column[K])
-{
-    int place = -1;
-
-#pragma unroll
-    for (int k = K * K - 1; k >= 0; k--)
-        place = row[k / K] && column[k % K] ? k : place;
-    return place;
 }
 
 /* How many elements the window at o counts along an axis. */
@@ -62,7 +51,7 @@ __device__ __forceinline__ void pool_last(const PoolBox &p, Vec<T, V> *y, const 
     Vec<unsigned char, V> place;
     Vec<T, V> v[K * K], out;
     bool row[K], column[K];
-    int top, left, first;
+    int top, left;
     A share = 0;
     Place w;
 
@@ -81,13 +70,12 @@ __device__ __forceinline__ void pool_last(const PoolBox &p, Vec<T, V> *y, const 
     for (int k = 0; k < K * K; k++)
         if (row[k / K] && column[k % K])
             v[k] = x[(i64)((top + k / K) * p.in[2] + left + k % K) * p.trail];
-    first = first_inside<K>(row, column);
     if (!MAX)
         share = usual_share<A, K>(p, w.at[1], w.at[2]);
 #pragma unroll
     for (int j = 0; j < V; j++) {
         A all = MAX ? Pooled<T>::lowest() : 0;
-        int where = first;
+        int where = -1;
 
 #pragma unroll
         for (int k = 0; k < K * K; k++) {
@@ -150,12 +138,11 @@ __device__ __forceinline__ void pool_strip(const PoolBox &p, Vec<T, V / 2> *y, c
     for (int t = 0; t < V / 2; t++) {
         A all = MAX ? Pooled<T>::lowest() : 0;
         bool column[K];
-        int where;
+        int where = -1;
 
 #pragma unroll
         for (int k = 0; k < K; k++)
             column[k] = 2 * t + k != (PAD ? 0 : V) || neighbour;
-        where = first_inside<K>(row, column);
 #pragma unroll
         for (int k = 0; k < K * K; k++) {
             if (!row[k / K] || !column[k % K])
