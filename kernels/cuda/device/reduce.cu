@@ -82,6 +82,33 @@ template <class A> struct LogSumExpOf {
     static __device__ __forceinline__ void add(Acc &r, A x) { r.add(x); }
 };
 
+/* Adds the V elements of a whole chunk at once, where that is cheaper than one by one, else returns false. */
+template <class Op, class T, int V> __device__ __forceinline__ bool add_whole(Op, typename Op::Acc &, const Vec<T, V> &)
+{
+    return false;
+}
+template <class A, class T, int V>
+__device__ __forceinline__ bool add_whole(LogSumExpOf<A>, Running<A> &r, const Vec<T, V> &v)
+{
+    A x[V];
+
+#pragma unroll
+    for (int j = 0; j < V; j++)
+        x[j] = widen(v.at[j]);
+    add_all(r, x);
+    return true;
+}
+
+/* Of the team's threads. */
+template <class Op> __device__ __forceinline__ typename Op::Acc all_of(Op, LaneTeam team, const typename Op::Acc &r)
+{
+    return team.all<Op>(r);
+}
+template <class A> __device__ __forceinline__ Running<A> all_of(LogSumExpOf<A>, LaneTeam team, const Running<A> &r)
+{
+    return running_all(team, r);
+}
+
 /* Of integers none is asked for. */
 template <class A> __device__ __forceinline__ A root(A x) { return x; }
 
@@ -108,19 +135,22 @@ __device__ __forceinline__ typename Op::Acc run_part(LaneTeam team, const T *x, 
 
 #pragma unroll
         for (int f = 0; f < FLIGHT; f++) {
-            const u32 mine = c + f * team.size(), run = mine / p.chunks;
-            const T *row = xs + walk(p.reduced, run);
+            const u32 mine = c + f * team.size(), run = p.runs > 1 ? mine / p.chunks : 0;
+            const T *row = xs + (run ? walk(p.reduced, run) : 0);
 
             at[f] = mine < to ? (i64)(mine - run * p.chunks) * V - row_offset(row) : p.n;
             if (at[f] < p.n)
                 v[f] = chunk_load<T, V>(row, p.n, at[f], T());
         }
 #pragma unroll
-        for (int f = 0; f < FLIGHT; f++)
+        for (int f = 0; f < FLIGHT; f++) {
+            if (at[f] >= 0 && at[f] + V <= p.n && add_whole(Op(), r, v[f]))
+                continue;
 #pragma unroll
             for (int j = 0; j < V; j++)
                 if (at[f] + j >= 0 && at[f] + j < p.n)
                     Op::add(r, widen(v[f].at[j]));
+        }
     }
     return r;
 }
@@ -137,7 +167,7 @@ __device__ __forceinline__ void reduce_runs(const T *x, Y *y, typename Op::Acc *
 
         if (valid)
             r = run_part<T, Op>(team, x, p, item);
-        r = team.all<Op>(r);
+        r = all_of(Op(), team, r);
         if (valid && team.rank() == 0) {
             if (p.parts == 1)
                 y[item] = narrow<Y>(result(r, p.finish));
