@@ -155,6 +155,7 @@ struct Graph {
     const char *signature; /* of the program that PyTorch's exporter wrote to the file (graph/call.h); NULL: none */
     uint8_t batch_found;   /* BatchFound */
     int64_t only_batch;    /* what it computes for batches of another size is wrong; 0: nothing is known to be */
+    bool by_sample;        /* and that is so because samples have a group each, of a convolution */
     const char *only_why;  /* what in it, for messages */
     Value **value;         /* [1..n_value); [0] is NULL */
     uint32_t n_value;

@@ -349,19 +349,32 @@ static ValueId number(Flow *f, const Onnx__ValueInfoProto *formal, DType dtype, 
                            &t);
 }
 
+/* Why a number that decides how many trips there are is not known, and what to do. */
+static void say_unknown(const char **why, const char **remedy, const Flow *f, ValueId v)
+{
+    const bool open = known_by_open_sizes(f->im, v);
+
+    *why = open ? "follows from a size that the file leaves open, such as the batch" : "depends on data";
+    *remedy = open ? ": export the model with that size fixed, or without the loop (an EmbeddingBag as Embedding and a "
+                     "sum or mean)"
+                   : "";
+}
+
 /* Absent: for ever. */
 static Status trip_count(int64_t *out, const Flow *f)
 {
     const ScopeEntry *e = flow_given(f, 0);
+    const char *why, *remedy;
 
     *out = INT64_MAX;
     if (!e)
         return ST_OK;
     if (!known_number(out, f->im, e->value)) {
         TRY(check_number(f, e->value, "its trip count", f->p->input[0], "int64"));
+        say_unknown(&why, &remedy, f, e->value);
         return FAIL(E_UNSUPPORTED,
-                    "its trip count '%s' depends on data, expected one that constants and fixed sizes of the file give",
-                    f->p->input[0]);
+                    "its trip count '%s' %s, expected one that constants and fixed sizes of the file give%s",
+                    f->p->input[0], why, remedy);
     }
     return flow_decided(f, e->value, *out, "its trip count", f->p->input[0]);
 }
@@ -400,13 +413,16 @@ static Status loop_branch(Flow *f, const ScopeEntry *cond)
 /* Does it go on, of `count` trips at most?  Where data decide it does, and the trips to come count or not. */
 static Status loop_goes_on(int64_t *go, Flow *f, ValueId cond, const char *name, int64_t count)
 {
+    const char *why, *remedy;
+
     if (known_number(go, f->im, cond))
         return flow_decided(f, cond, *go, "whether it goes on,", name);
     TRY(check_number(f, cond, "whether it goes on,", name, "bool"));
-    if (f->im->run || count > MAX_DATA_TRIPS)
-        return FAIL(E_UNSUPPORTED,
-                    "whether it goes on, '%s', depends on data, expected a constant condition or at most %d trips",
-                    name, MAX_DATA_TRIPS);
+    if (f->im->run || count > MAX_DATA_TRIPS) {
+        say_unknown(&why, &remedy, f, cond);
+        return FAIL(E_UNSUPPORTED, "whether it goes on, '%s', %s, expected a constant condition or at most %d trips%s",
+                    name, why, MAX_DATA_TRIPS, remedy);
+    }
     for (size_t i = f->n_carried; i < f->p->n_output; i++)
         if (*f->p->output[i])
             return FAIL(E_UNSUPPORTED,

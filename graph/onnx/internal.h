@@ -198,6 +198,8 @@ Status import_clamp(Importer *im, const Onnx__NodeProto *p, Node *n) CHECKED;
 bool known_number(int64_t *out, Importer *im, ValueId v);
 /* Of what known_number found: do sizes of inputs have a part in it? */
 bool known_by_size(const Importer *im, ValueId v);
+/* Does it follow from sizes and constants alone, of which the file leaves some open? */
+bool known_by_open_sizes(const Importer *im, ValueId v);
 /* The size along an axis, which may count from the end; -1: not fixed.  E_MODEL when there is no such axis. */
 Status known_size(int64_t *out, Importer *im, ValueId v, int64_t axis) CHECKED;
 /* The type of a value that is of floats; DT_NONE: not known. */

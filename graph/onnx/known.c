@@ -343,6 +343,24 @@ bool known_by_size(const Importer *im, ValueId v)
     return v.i < im->n_known && im->known[v.i] && im->known[v.i]->sized;
 }
 
+static bool of_sizes_alone(const Graph *g, ValueId v, int *steps)
+{
+    const Value *x = value(g, v);
+    const Node *n = x->producer;
+    bool alone = value_const(g, v) != NULL || (n && n->op && --*steps > 0);
+
+    for (int i = 0; n && n->op && alone && !(n->op->flags & OPF_SHAPE_ONLY) && i < n->n_in; i++)
+        alone = !has_value(n->in[i]) || of_sizes_alone(g, n->in[i], steps);
+    return alone;
+}
+
+bool known_by_open_sizes(const Importer *im, ValueId v)
+{
+    int steps = MAX_STEPS;
+
+    return of_sizes_alone(im->g, v, &steps);
+}
+
 void known_forget(Importer *im)
 {
     Shape open = shape_unknown();

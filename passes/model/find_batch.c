@@ -40,6 +40,7 @@ typedef struct {
     int n_group, scores; /* index of the output; -1: there is none */
     int64_t length;      /* of open axes that are not the batch's */
     bool fixed;          /* the file fixes the batch's size: constants may be written for it */
+    bool by_sample;      /* the set tried last has samples with a group each, of a convolution */
     int trials;
 } Find;
 
@@ -192,6 +193,7 @@ static Status accepts(bool *out, Find *f, const uint8_t *set)
 
     TRY(try_set(&t, f, set));
     *out = t.computes && t.grows;
+    f->by_sample = t.model && t.model->by_sample;
     close_trial(&t);
     return ST_OK;
 }
@@ -565,6 +567,8 @@ static Status find_fixed(uint8_t *set, bool *may, Find *f, bool *found)
             TRY(accepts(found, f, set));
             if (*found)
                 return find_spare(set, may, f, size);
+            if (!which && f->by_sample) /* fewer inputs would only give all samples the weights of one */
+                return ST_OK;
         }
     }
     return ST_OK;

@@ -87,6 +87,26 @@ static bool mixes_samples(const Rebatch *r, const Node *n)
     return in == 1;
 }
 
+/* Does a convolution read weights that are made of the samples, and tell by its group, or by nothing, whose each are?
+ * With b0 groups each sample has its own weights, and one group for one sample says the same; at another size the
+ * number of groups would have to be another. */
+static bool convolves_by_sample(const Rebatch *r, const Node *n)
+{
+    if ((n->op != &op_Conv && n->op != &op_ConvTranspose) || !n_growing(r, n->in[1]))
+        return false;
+    return node_int(n, "group") > 1 || r->size[0] == 1 || n_growing(r, n->in[0]);
+}
+
+static Status fail_by_sample(Rebatch *r, const Node *n)
+{
+    r->lost = r->by_sample = true;
+    return rebatch_say(r,
+                       arena_printf(r->ctx->scratch,
+                                    "%s: its weights are computed from the samples and its group is %lld, a group for "
+                                    "each sample, which a file holds for one batch size",
+                                    node_text(r->g, n), (long long)node_int(n, "group")));
+}
+
 static Status check_outputs(Rebatch *r, const Node *n, bool *good)
 {
     const char *what = "does not grow with the batch";
@@ -144,6 +164,10 @@ static Status visit(Rebatch *r, uint32_t node, bool *good)
     TRY(rebatch_decide(r, node, edited, good));
     if (!*good)
         return ST_OK;
+    if (r->decide && r->g->node[node]->op && convolves_by_sample(r, r->g->node[node])) {
+        *good = r->soft = false;
+        return fail_by_sample(r, r->g->node[node]);
+    }
     for (int i = 0; i < WORLDS; i++) {
         Graph *g = r->world[i].g;
         Status st = infer_and_fold(g, r->ctx, g->node[node]);
@@ -170,7 +194,7 @@ static bool other_dims_open(const Rebatch *r)
 /* Visits the nodes up to `last`; *failed: the first that does not agree, or n_node. */
 static Status walk(Rebatch *r, uint32_t last, uint32_t *failed)
 {
-    r->at_b0 = r->lost = r->kept = r->mixed = false;
+    r->at_b0 = r->lost = r->kept = r->mixed = r->by_sample = false;
     r->probe = 0;
     r->decided = NULL;
     TRY(open_worlds(r));
@@ -553,10 +577,11 @@ static Status say_wanted(Rebatch *r, uint32_t node, int64_t want)
 /* A decision at one size is named rather than what follows from it. */
 static Status refuse(Rebatch *r, uint32_t node)
 {
-    const char *name = r->decided ? NULL : suspect(r, node), *by = "";
+    const char *name = r->decided || r->by_sample ? NULL : suspect(r, node), *by = "";
     int64_t want = wanted_size(r);
     const bool silent = r->lost || r->kept; /* inference would not object */
 
+    r->g->by_sample = r->by_sample;
     TRY(say_wanted(r, node, want));
     if (r->decided &&
         !(r->why = arena_printf(r->ctx->scratch, "%s is %lld at that size alone", node_string(r->decided, "what"),

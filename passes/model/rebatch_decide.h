@@ -22,6 +22,7 @@ typedef struct {
     bool at_b0;          /* what failed does so at b0 too, or depends on data: nothing can be said */
     bool soft;           /* what failed is a shape that does not grow evenly */
     bool lost;           /* what failed takes rows that no other constant makes of all samples */
+    bool by_sample;      /* what failed is a convolution with a group for each sample; `lost` then too */
     bool mixed;          /* what failed is no fault but mixes samples */
     bool *may_mix;       /* by node: it does, whatever axes Reshapes choose */
     bool kept;           /* what failed has as many rows at any size as the batch had */
