@@ -252,26 +252,6 @@ static bool is_operator(const char *name)
     return any_equal(stem, operators);
 }
 
-bool folded_beside(const Graph *g, const char *folded_from)
-{
-    bool beside = false;
-    char part[256];
-
-    for (const char *s = strchr(folded_from, '\''), *end; s && (end = strchr(s + 1, '\'')); s = strchr(end + 1, '\'')) {
-        size_t len = (size_t)(end - s - 1) < sizeof part - 1 ? (size_t)(end - s - 1) : sizeof part - 1;
-        const Value *v;
-
-        memcpy(part, s + 1, len);
-        part[len] = '\0';
-        v = has_value(graph_find(g, part)) ? value(g, graph_find(g, part)) : NULL;
-        if (v && v->said == SAID_PARAMETER)
-            beside = true;
-        else if (!v && !is_numbered(part, "val_") && !is_operator(part))
-            return false;
-    }
-    return beside;
-}
-
 /* What the exporter's signature of the program says of a name of the module. */
 static NameMeaning signed_meaning(const Graph *g, const char *name)
 {
@@ -286,6 +266,28 @@ static NameMeaning signed_meaning(const Graph *g, const char *name)
                 return MEANS_BUFFER;
         }
     return MEANS_NOTHING;
+}
+
+bool folded_beside(const Graph *g, const char *folded_from)
+{
+    bool beside = false;
+    char part[256];
+
+    for (const char *s = strchr(folded_from, '\''), *end; s && (end = strchr(s + 1, '\'')); s = strchr(end + 1, '\'')) {
+        size_t len = (size_t)(end - s - 1) < sizeof part - 1 ? (size_t)(end - s - 1) : sizeof part - 1;
+        const Value *v;
+
+        memcpy(part, s + 1, len);
+        part[len] = '\0';
+        v = has_value(graph_find(g, part)) ? value(g, graph_find(g, part)) : NULL;
+        if (v && v->said == SAID_PARAMETER)
+            beside = true;
+        else if (g->signature && !signed_meaning(g, part))
+            continue; /* a result in between */
+        else if (!v && !is_numbered(part, "val_") && !is_operator(part))
+            return false;
+    }
+    return beside;
 }
 
 /* "['fc.weight', 'val_3']" */

@@ -3,7 +3,12 @@
  * PyTorch's default exporter folds 1 / p of a parameter p into a tensor of its own and says from what (folded_from).
  * Trained beside p it would go its own way.  Where one simple formula of a named source, or of two, gives the file's
  * numbers to the last bit, that formula takes the tensor's place: 1 / a, -a, a itself, a * c, c / a, a + c, c - a with
- * a constant c, a + b, a - b, a * b, a / b, of a as it is, reshaped or transposed.
+ * a constant c, a + b, a - b, a * b, a / b, of a as it is, reshaped or transposed.  Of exp, log, sqrt, sigmoid, tanh
+ * and softplus of a or -a, which libraries round differently, the numbers may be two units in the last place apart, and
+ * a name must tell the function.
+ *
+ * The older exporter (TorchScript) folds as well, and does not say from what: there -a, 1 / a and sqrt(a) of a tensor
+ * with a name of the module are looked for, and one alone may fit.
  *
  * Example: p = {3}, mul = {0.33333334} of "['p', 'reciprocal', 'val_6']" becomes Reciprocal(p).
  *
@@ -15,8 +20,35 @@
 #include "graph/emit.h"
 #include "passes/model/parameters.h"
 
-typedef enum { SAME, INVERSE, NEGATIVE, REST, SCALED, RATIO, RAISED, SUM, DIFFERENCE, PRODUCT, QUOTIENT } Form;
+typedef enum {
+    SAME,
+    INVERSE,
+    NEGATIVE,
+    REST,
+    SCALED,
+    RATIO,
+    RAISED,
+    SUM,
+    DIFFERENCE,
+    PRODUCT,
+    QUOTIENT,
+    FUNCTION
+} Form;
 enum { MAX_SOURCES = 8, MAX_AXES = 4 };
+
+static double sigmoid(double x) { return 1 / (1 + exp(-x)); }
+static double softplus(double x) { return x > 0 ? x + log1p(exp(-x)) : log1p(exp(x)); }
+
+typedef struct {
+    const char *name; /* of results in the exporter's words */
+    double (*of)(double);
+    const OpDef *op;
+} Function;
+
+static const Function functions[] = { { "exp", exp, &op_Exp },    { "log", log, &op_Log },
+                                      { "sqrt", sqrt, &op_Sqrt }, { "sigmoid", sigmoid, &op_Sigmoid },
+                                      { "tanh", tanh, &op_Tanh }, { "softplus", softplus, &op_Softplus } };
+enum { N_FUNCTIONS = sizeof functions / sizeof *functions };
 
 /* A source as the result's elements read it: dim and stride by the result's axes before it is reshaped. */
 typedef struct {
@@ -56,6 +88,7 @@ static double compute(Form form, double a, double b, DType dtype)
     case SUM: y = a + b; break;
     case REST: y = b - a; break;
     case DIFFERENCE: y = a - b; break;
+    case FUNCTION: break;
     }
     return dtype == DT_FLOAT32 ? (double)(float)y : y;
 }
@@ -129,6 +162,49 @@ static bool find_unary(Form *out, double *c, const Source *a, const Value *v)
     return false;
 }
 
+/* Is `name` that of the tensor, or of a result on the way to it, with a number behind it or none? */
+static bool is_on_way(const Value *v, const char *name)
+{
+    const size_t n = strlen(name);
+
+    if (!strncmp(v->name, name, n) && (!v->name[n] || v->name[n] == '_'))
+        return true;
+    for (const char *s = v->folded_from; (s = strstr(s, name)); s += n)
+        if (s > v->folded_from && s[-1] == '\'' && (s[n] == '\'' || s[n] == '_'))
+            return true;
+    return false;
+}
+
+/* Two units in the last place apart at most? */
+static bool is_near(double y, double t, DType dtype)
+{
+    const double unit = dtype == DT_FLOAT32 ? (double)nextafterf(fabsf((float)t), INFINITY) - fabs(t)
+                                            : nextafter(fabs(t), INFINITY) - fabs(t);
+
+    return fabs(y - t) <= 2 * unit || (isnan(y) && isnan(t));
+}
+
+static bool fits_function(const Function *f, const Source *a, bool negated, const Tensor *y)
+{
+    for (int64_t i = 0; i < tensor_numel(y); i++)
+        if (!is_near(f->of(negated ? -read(a, i) : read(a, i)), tensor_float(y, i), y->dtype))
+            return false;
+    return true;
+}
+
+/* NULL: none. */
+static const Function *find_function(bool *negated, const Source *a, const Value *v)
+{
+    for (int k = 0; k < N_FUNCTIONS; k++)
+        for (int sign = 0; sign < 2; sign++)
+            if (is_on_way(v, functions[k].name) && sign == is_on_way(v, "neg") &&
+                fits_function(&functions[k], a, sign, v->init)) {
+                *negated = sign;
+                return &functions[k];
+            }
+    return NULL;
+}
+
 static ValueId operand(Graph *g, const Source *s, const Shape *shape)
 {
     const ValueId turned = s->turned ? emit_transpose(g, s->v, s->t->shape.rank, s->perm) : s->v;
@@ -155,14 +231,21 @@ static ValueId emit_form(Graph *g, Form form, const Source *a, const Source *b, 
     case SUM: return EMIT(g, Add, NULL, x, z);
     case REST: return EMIT(g, Sub, NULL, z, x);
     case DIFFERENCE: return EMIT(g, Sub, NULL, x, z);
+    case FUNCTION: break;
     }
     return NO_VALUE;
 }
 
-static Status replace(Graph *g, PassCtx *ctx, Value *v, ValueId old, Form form, const Source *a, const Source *b,
-                      double c)
+static ValueId emit_function(Graph *g, const Function *f, const Source *a, bool negated, const Tensor *y)
 {
-    const ValueId by = emit_form(g, form, a, b, c, v->init);
+    ValueId x = operand(g, a, &y->shape);
+
+    x = negated ? EMIT(g, Neg, NULL, x) : x;
+    return emit(g, f->op, NULL, 1, &x);
+}
+
+static Status replace(Graph *g, PassCtx *ctx, Value *v, ValueId old, ValueId by, const Source *a, const Source *b)
+{
     char how[256];
 
     TRY(g->status);
@@ -252,7 +335,9 @@ static Status refold(Graph *g, PassCtx *ctx, ValueId at)
     Value *v = value(g, at);
     Source list[MAX_SOURCES];
     const int n = list_sources(list, g, v);
+    const Function *function;
     Form form = SAME;
+    bool negated;
     double c = 1;
 
     for (int i = 0; i < n; i++) {
@@ -262,15 +347,71 @@ static Status refold(Graph *g, PassCtx *ctx, ValueId at)
             continue;
         do {
             if (find_unary(&form, &c, &s, v))
-                return replace(g, ctx, v, at, form, &s, NULL, c);
+                return replace(g, ctx, v, at, emit_form(g, form, &s, NULL, c, v->init), &s, NULL);
+            if ((function = find_function(&negated, &s, v)))
+                return replace(g, ctx, v, at, emit_function(g, function, &s, negated, v->init), &s, NULL);
         } while (turn(&s));
     }
     for (int i = 0; i < n; i++)
         for (int k = 0; k < n; k++)
             for (form = SUM; form <= QUOTIENT && i != k && tensor_numel(v->init) > 1; form++)
                 if (!tensor_is_filled(v->init) && fits(form, &list[i], &list[k], 0, v->init))
-                    return replace(g, ctx, v, at, form, &list[i], &list[k], 0);
+                    return replace(g, ctx, v, at, emit_form(g, form, &list[i], &list[k], 0, v->init), &list[i],
+                                   &list[k]);
     return ST_OK;
+}
+
+/* ---- files that do not say from what ---- */
+
+/* 0, 1 and -1 come from anywhere; a 0 that was negated does not. */
+static bool is_telling(const Tensor *y)
+{
+    const double first = tensor_float(y, 0);
+
+    return !tensor_is_filled(y) || (first != 0 ? fabs(first) != 1 : signbit(first) != 0);
+}
+
+static bool fits_legacy(const Source *a, int form, const Tensor *y)
+{
+    return form == FUNCTION ? fits_function(&functions[2], a, false, y) : fits((Form)form, a, NULL, 1, y);
+}
+
+static Status refold_legacy(Graph *g, PassCtx *ctx, ValueId at)
+{
+    static const int forms[] = { INVERSE, NEGATIVE, FUNCTION };
+    Value *v = value(g, at);
+    Source found = { 0 };
+    int form = SAME, n = 0;
+
+    if (!is_telling(v->init))
+        return ST_OK;
+    for (uint32_t i = 1; i < g->n_value; i++) {
+        const Value *x = g->value[i];
+        const Source s = { .v = { i }, .t = x->init, .perm = { 0, 1, 2, 3 } };
+
+        if (x->kind != V_CONST || x->origin != ORIGIN_INITIALIZER || x->dtype != v->dtype || !x->init ||
+            !x->init->data || x->tied || !shape_eq(x->shape, v->shape) || name_form(g, x, false) != NAME_KEY)
+            continue;
+        for (size_t k = 0; k < sizeof forms / sizeof *forms; k++)
+            if (fits_legacy(&s, forms[k], v->init)) {
+                found = s;
+                form = forms[k];
+                n++;
+            }
+    }
+    if (n != 1)
+        return ST_OK;
+    return replace(g, ctx, v, at,
+                   form == FUNCTION ? emit_function(g, &functions[2], &found, false, v->init)
+                                    : emit_form(g, (Form)form, &found, NULL, 1, v->init),
+                   &found, NULL);
+}
+
+/* The older exporter's own initializers ("onnx::Exp_72") are results of its folding. */
+static bool is_legacy_fold(const Graph *g, const Value *v)
+{
+    return !v->folded_from && v->origin == ORIGIN_INITIALIZER && !strncmp(v->name, "onnx::", 6) &&
+           producer_is(g, "pytorch") && !from_torch_export(g);
 }
 
 static Status run(Graph *g, PassCtx *ctx)
@@ -280,10 +421,12 @@ static Status run(Graph *g, PassCtx *ctx)
     for (uint32_t i = 1; i < n; i++) {
         const Value *v = g->value[i];
 
-        if (v->kind == V_CONST && v->folded_from && (v->dtype == DT_FLOAT32 || v->dtype == DT_FLOAT64) && v->init &&
-            v->init->data && tensor_numel(v->init) && !v->next && v->said == SAID_NOTHING &&
+        const bool legacy = v->kind == V_CONST && is_legacy_fold(g, v);
+
+        if (v->kind == V_CONST && (v->folded_from || legacy) && (v->dtype == DT_FLOAT32 || v->dtype == DT_FLOAT64) &&
+            v->init && v->init->data && tensor_numel(v->init) && !v->next && v->said == SAID_NOTHING &&
             pattern_rule(ctx->opt, v->name, NULL) == PATTERN_SILENT)
-            TRY(refold(g, ctx, (ValueId){ i }));
+            TRY(legacy ? refold_legacy(g, ctx, (ValueId){ i }) : refold(g, ctx, (ValueId){ i }));
     }
     return graph_sort(g);
 }
