@@ -255,7 +255,8 @@ static bool reshape_target(int64_t *list, int n, const Edit *e, const Node *resh
     for (int i = 0; i < n; i++)
         remains = list[i] == -1 ? i : remains;
     for (int i = 0; i < 2; i++) {
-        const Shape *from = value(known[i].g, reshape->in[0])->shape, *to = value(known[i].g, reshape->out[0])->shape;
+        const Node *there = known[i].g->node[e->node]; /* the model's may read what another edit has emitted */
+        const Shape *from = value(known[i].g, there->in[0])->shape, *to = value(known[i].g, there->out[0])->shape;
 
         copied &= e->at < from->rank && from->dim[e->at] == to->dim[e->at];
     }

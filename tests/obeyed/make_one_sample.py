@@ -55,6 +55,31 @@ class Axial(nn.Module):
         return self.out(x.mean((2, 3)) + y.view(h, n, w, c).amax((0, 2)))
 
 
+class Stacked(nn.Module):
+    """One row for all samples, stacked with theirs, which the exporter folds, and taken as it is."""
+
+    def __init__(self):
+        super().__init__()
+        self.row, self.first, self.out = nn.Parameter(torch.randn(1, 4)), nn.Linear(4, 4), nn.Linear(4, 3)
+
+    def forward(self, x):
+        y = torch.stack([self.first(x), self.row.expand(x.shape[0], 4)], 1)
+        return self.out(torch.maximum(y.amax(1), torch.where(x > 0, self.row, x)))
+
+
+class Tokens(nn.Module):
+    """Class token and positions of one row."""
+
+    def __init__(self):
+        super().__init__()
+        self.token, self.place = nn.Parameter(torch.randn(1, 1, 4)), nn.Parameter(torch.randn(1, 4, 4))
+        self.first, self.out = nn.Linear(4, 4), nn.Linear(4, 3)
+
+    def forward(self, x):
+        y = torch.cat([self.token.expand(x.shape[0], -1, -1), self.first(x)], 1) + self.place
+        return self.out((torch.softmax(y @ y.transpose(1, 2), -1) @ y)[:, 0])
+
+
 class Heads(nn.Module):
     def __init__(self):
         super().__init__()
@@ -93,6 +118,11 @@ def default(net, x, path, **how):
     onnx.save(model, path)
 
 
+def untouched(net, x, path, **how):
+    """With all that the exporter says of folded tensors."""
+    torch.onnx.export(net, (x,), path, dynamo=True, input_names=["x"], output_names=["y"], verbose=False, external_data=False, **how)
+
+
 def legacy(net, x, path, **how):
     torch.onnx.export(net, (x,), path, dynamo=False, input_names=["x"], output_names=["y"], **how)
 
@@ -105,6 +135,11 @@ def main():
     make("rows_legacy", Rows(), (3, 4), legacy)
     make("joined_axes", Axial(), (4, 3, 3), legacy)
     make("joined_axes_default", Axial(), (4, 3, 3), default)
+    make("row_stacked", Stacked(), (4,), untouched)
+    make("row_stacked_alone", Stacked(), (4,), untouched, batch=1)
+    make("tokens_alone", Tokens(), (3, 4), default, batch=1)
+    make("tokens_alone_plain", Tokens(), (3, 4), default, batch=1, optimize=False)
+    make("tokens_legacy", Tokens(), (3, 4), legacy, batch=1)
     make("open_length", Heads(), (6, 8), default, batch=1, run=(1, 32, 8), dynamic_shapes={"x": {1: torch.export.Dim("length")}})
 
 
