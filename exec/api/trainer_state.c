@@ -123,7 +123,7 @@ static Status collect_state(Arena *a, const dpx_trainer *t, NamedTensor **list, 
     const States *states = session_states(t->session);
 
     *n = 0;
-    if (!(*list = ARENA_NEW(a, NamedTensor, states_count(states) + 5)))
+    if (!(*list = ARENA_NEW(a, NamedTensor, states_count(states) + 6)))
         return FAIL_NOMEM();
     for (int i = 0; i < states_count(states); i++) {
         const State *s = states_at(states, i);
@@ -132,6 +132,7 @@ static Status collect_state(Arena *a, const dpx_trainer *t, NamedTensor **list, 
             (*list)[(*n)++] = (NamedTensor){ s->name, { s->dtype, s->shape, NULL } };
     }
     TRY(collect_class_axis(a, t, *list, n));
+    TRY(trainer_keep_roles(a, t, *list, n));
     TRY(trainer_keep_decisions(a, t, *list, n));
     TRY(trainer_keep_observed(a, t, *list, n));
     return trainer_keep_trained(a, t, *list, n);
@@ -300,6 +301,7 @@ static Status take_checkpoint(dpx_trainer *t, Arena *a, const Checkpoint *c, con
 
     TRY(check_states(session_states(t->session), c, directory));
     TRY(keep_class_axis(t, c));
+    TRY(trainer_compare_roles(t, a, c));
     TRY(trainer_resume_observed(t, c));
     TRY(trainer_resume_trained(t, a, c));
     TRY(trainer_resume_decisions(t, c));

@@ -306,7 +306,7 @@ static const Setting table[] = {
       .set = options_add_input_members, .repeats = true },
     { "batch-input", "NAME[:AXIS]", "",
       "an input that carries the batch, when it is not found rightly; of its axes [0] negative ones count from the end",
-      .set = options_add_batch_input, .repeats = true },
+      .set = options_add_batch_input, .repeats = true, .on_resume = RESUME_ELSEWHERE },
 };
 enum { N_TABLE = sizeof table / sizeof *table };
 

@@ -629,6 +629,39 @@ static Status note_drawn(const Rebatch *r)
     return ST_OK;
 }
 
+static bool has_side_of(const Graph *g, int64_t size)
+{
+    bool has = false;
+
+    for (int i = 0; i < g->n_input; i++) {
+        const Shape *s = value(g, g->input[i])->shape;
+
+        has |= s->rank > 1 && s->dim[0] == size && s->dim[1] == size;
+    }
+    return has;
+}
+
+/* Of a file that fixes all sizes the first axis is taken for the batch.  A recurrent layer that runs along it says that
+ * it is the time; so may what mixes samples, where the axis behind it is as long. */
+static Status note_time(const Rebatch *r)
+{
+    const bool square = has_side_of(r->g, r->size[0]);
+
+    for (uint32_t i = 0; i < r->g->n_node && !r->ctx->opt->n_batch_input; i++) {
+        const Node *n = r->g->node[i];
+        const bool recurs = n->op == &op_LSTM || n->op == &op_GRU || n->op == &op_RNN;
+
+        if (recurs ? rebatch_axis(r, n->in[0]) == (node_int(n, "layout") ? 1 : 0) : square && r->may_mix[i])
+            return report_note(r->ctx->report, NOTE_GUESS, n->name,
+                               "%s %s: the batch is taken along the first axis of the inputs, whose %lld the file "
+                               "fixes; where another axis is the batch give --batch-input NAME:AXIS",
+                               n->op->name,
+                               recurs ? "runs over the samples as over steps of time" : "mixes the samples",
+                               (long long)r->size[0]);
+    }
+    return ST_OK;
+}
+
 /* Is the first axis the batch only for want of a better one?  Not where a shape given has another size there. */
 static bool in_doubt(const Rebatch *r)
 {
@@ -650,6 +683,7 @@ static bool in_doubt(const Rebatch *r)
 static Status rebatch(Rebatch *r)
 {
     int64_t b0 = declared_batch(r->g, r->ctx->opt);
+    const bool fixed = b0 > 0;
     uint32_t failed;
 
     if (in_doubt(r))
@@ -664,6 +698,7 @@ static Status rebatch(Rebatch *r)
     if (failed == r->g->n_node) {
         TRY(note_decided(r));
         TRY(note_own_rows(r));
+        TRY(fixed ? note_time(r) : ST_OK);
         TRY(note_drawn(r));
         return apply(r);
     }

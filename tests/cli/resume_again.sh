@@ -70,4 +70,23 @@ if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
 fi
 mv "$DIR/kept" "$run/checkpoints"
 check "checkpoints that are there again" "${train[@]}" --steps 12 --val "$DIR/val.npz" --resume "$run"
+
+# What inputs are to batches goes on as it was: a table that is given whole, or rows of it for each sample.
+/usr/bin/python3 - "$DIR" <<'END'
+import sys
+import numpy as np, onnx, onnx.parser
+onnx.save(onnx.parser.parse_model('<ir_version: 8, opset_import: ["": 13]> g (float[N,3] x, float[M,3] table) => (float[N,3] y)'
+    '<float[3,3] w = {1,2,3,4,5,6,7,8,9}> { h = MatMul(x, w) m = ReduceMean<axes=[0]>(table) y = Add(h, m) }'), f"{sys.argv[1]}/table.onnx")
+r = np.random.default_rng(0)
+np.savez(f"{sys.argv[1]}/table.npz", x=r.random((8, 3), np.float32), table=r.random((8, 3), np.float32), target=r.random((8, 3), np.float32))
+END
+table=("$dpexec" "$DIR/table.onnx" --data "$DIR/table.npz" --loss mse --batch-size 4 --threads 1 --quiet)
+check "a table" "${table[@]}" --steps 1 --out "$DIR/whole"
+check "its rows" "${table[@]}" --steps 1 --out "$DIR/rows" --batch-input x --batch-input table
+refused 2 "input 'table' has samples along axis 0 now and was given whole in that run" "${table[@]}" --steps 2 --resume "$DIR/whole" \
+    --batch-input x --batch-input table
+refused 2 "(--batch-input names the inputs that have samples, NAME:AXIS): input 'table' is given whole now and had samples" "${table[@]}" \
+    --steps 2 --resume "$DIR/rows"
+check "a table again" "${table[@]}" --steps 2 --resume "$DIR/whole" --batch-input x
+check "its rows again" "${table[@]}" --steps 2 --resume "$DIR/rows" --batch-input table --batch-input x
 finish
