@@ -17,7 +17,7 @@
 
 /* ---- maxima and averages ---- */
 
-/* Takes e at position `place` if it is the first, larger than *max, or the first NaN.  *where is -1 before the first. */
+/* Takes e at position `place` if it is the first, larger than *max, or the first NaN.  *where is -1 until then. */
 template <class A> __device__ __forceinline__ void take_larger(A *max, int *where, A e, int place)
 {
     const bool takes = (*where < 0) | (!(e <= *max) & (*max == *max)); /* without branches */
