@@ -5,6 +5,7 @@
 #include "exec/train/internal.h"
 #include "graph/op.h"
 #include "passes/model/integer_weights.h"
+#include "passes/model/stop_gradient.h"
 
 /* The state's present value in the type that the model gave it; NULL unless `wanted`. */
 static Status present_value(Tensor **out, Arena *a, const States *states, const State *st, DType dtype, bool wanted)
@@ -49,14 +50,24 @@ static const State *state_of(const State *param, const Session *s, Arena *a, con
     return other ? other : param;
 }
 
-/* Repaired as the one that is trained was. */
+/* Repaired as the one that is trained was.  Patterns of --stop-gradient that only a criterion has values for are none
+ * of the model's. */
 static Status copy_given(Graph **out, const Session *s, const Graph *given)
 {
+    BuildOptions own = s->base;
+    const char **stop;
     Graph *g;
     Status st;
 
     TRY(plan_copy(&g, given, s->base.plan_memory));
-    if ((st = plan_explain(g, model_repair(g, &s->base, interp_node, NULL))))
+    stop = ARENA_NEW(g->arena, const char *, s->base.n_stop);
+    own.stop = stop;
+    own.n_stop = 0;
+    for (int i = 0; stop && i < s->base.n_stop; i++)
+        if (stop_gradient_names(g, s->base.stop[i], g->arena))
+            stop[own.n_stop++] = s->base.stop[i];
+    st = stop ? plan_explain(g, model_repair(g, &own, interp_node, NULL)) : FAIL_NOMEM();
+    if (st)
         graph_free(g);
     else
         *out = g;

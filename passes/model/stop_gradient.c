@@ -7,6 +7,7 @@
 
 #include "graph/emit.h"
 #include "graph/stop.h"
+#include "passes/model/stop_gradient.h"
 #include "passes/pass.h"
 
 typedef struct {
@@ -17,7 +18,7 @@ typedef struct {
 } Stop;
 
 /* A node's name, or NODE:INDEX, of its input with that index alone. */
-static bool is_reader(const Stop *s, const char *pattern, const Node *reader, int input)
+static bool is_reader(Arena *a, const char *pattern, const Node *reader, int input)
 {
     const char *colon = strrchr(pattern, ':');
     char *name, number[16];
@@ -27,20 +28,20 @@ static bool is_reader(const Stop *s, const char *pattern, const Node *reader, in
     snprintf(number, sizeof number, "%d", input);
     if (!colon || strcmp(colon + 1, number) != 0)
         return false;
-    name = arena_printf(s->ctx->scratch, "%.*s", (int)(colon - pattern), pattern);
+    name = arena_printf(a, "%.*s", (int)(colon - pattern), pattern);
     return name && !fnmatch(name, reader->name, 0);
 }
 
 /* "VALUE>NODE": only where a node of such a name reads it. */
-static bool matches(const Stop *s, const char *pattern, ValueId v, const Node *reader, int input)
+static bool matches(const Graph *g, Arena *a, const char *pattern, ValueId v, const Node *reader, int input)
 {
     const char *at = strchr(pattern, '>');
-    const Value *x = value(s->g, v);
-    const char *name = at ? arena_printf(s->ctx->scratch, "%.*s", (int)(at - pattern), pattern) : pattern;
+    const Value *x = value(g, v);
+    const char *name = at ? arena_printf(a, "%.*s", (int)(at - pattern), pattern) : pattern;
 
     if (!name || !dtype_is_float(x->dtype == DT_NONE ? DT_FLOAT32 : x->dtype))
         return false;
-    if (at && (!reader || !is_reader(s, at + 1, reader, input)))
+    if (at && (!reader || !is_reader(a, at + 1, reader, input)))
         return false;
     return !fnmatch(name, x->name, 0) || (x->producer && *x->producer->name && !fnmatch(name, x->producer->name, 0));
 }
@@ -64,7 +65,8 @@ static Status apply(Stop *s, const char *pattern, bool *any)
         Node *n = g->node[k];
 
         for (int i = 0; n->op && !op_stops(n->op) && i < n->n_in; i++) {
-            if (!has_value(n->in[i]) || n->in[i].i >= s->n_value || !matches(s, pattern, n->in[i], n, i))
+            if (!has_value(n->in[i]) || n->in[i].i >= s->n_value ||
+                !matches(g, s->ctx->scratch, pattern, n->in[i], n, i))
                 continue;
             TRY(stop_edge(s, &by, n->in[i]));
             node_set_input(g, n, i, by);
@@ -74,12 +76,24 @@ static Status apply(Stop *s, const char *pattern, bool *any)
     for (int i = 0; i < g->n_output; i++) {
         const ValueId v = g->output[i].value;
 
-        if (v.i >= s->n_value || value(g, v)->kind == V_INPUT || !matches(s, pattern, v, NULL, 0))
+        if (v.i >= s->n_value || value(g, v)->kind == V_INPUT || !matches(g, s->ctx->scratch, pattern, v, NULL, 0))
             continue;
         TRY(stop_edge(s, &g->output[i].value, v));
         *any = true;
     }
     return ST_OK;
+}
+
+bool stop_gradient_names(const Graph *g, const char *pattern, Arena *a)
+{
+    FOR_NODES(g, n)
+        for (int i = 0; !op_stops(n->op) && i < n->n_in; i++)
+            if (has_value(n->in[i]) && matches(g, a, pattern, n->in[i], n, i))
+                return true;
+    for (int i = 0; i < g->n_output; i++)
+        if (value(g, g->output[i].value)->kind != V_INPUT && matches(g, a, pattern, g->output[i].value, NULL, 0))
+            return true;
+    return false;
 }
 
 static Status run(Graph *g, PassCtx *ctx)
