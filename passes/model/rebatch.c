@@ -87,12 +87,21 @@ static bool mixes_samples(const Rebatch *r, const Node *n)
     return in == 1;
 }
 
+static bool has_attribute(const Node *n, const char *name)
+{
+    const AttrDecl *d = n->op->attrs;
+
+    while (d && d->name && strcmp(d->name, name) != 0)
+        d++;
+    return d && d->name;
+}
+
 /* Does a convolution read weights that are made of the samples, and tell by its group, or by nothing, whose each are?
  * With b0 groups each sample has its own weights, and one group for one sample says the same; at another size the
  * number of groups would have to be another. */
 static bool convolves_by_sample(const Rebatch *r, const Node *n)
 {
-    if ((n->op != &op_Conv && n->op != &op_ConvTranspose) || !n_growing(r, n->in[1]))
+    if (!has_attribute(n, "group") || !has_attribute(n, "kernel_shape") || !has_in(n, 1) || !n_growing(r, n->in[1]))
         return false;
     return node_int(n, "group") > 1 || r->size[0] == 1 || n_growing(r, n->in[0]);
 }
@@ -649,7 +658,7 @@ static Status note_time(const Rebatch *r)
 
     for (uint32_t i = 0; i < r->g->n_node && !r->ctx->opt->n_batch_input; i++) {
         const Node *n = r->g->node[i];
-        const bool recurs = n->op == &op_LSTM || n->op == &op_GRU || n->op == &op_RNN;
+        const bool recurs = n->op && has_attribute(n, "hidden_size") && has_attribute(n, "layout");
 
         if (recurs ? rebatch_axis(r, n->in[0]) == (node_int(n, "layout") ? 1 : 0) : square && r->may_mix[i])
             return report_note(r->ctx->report, NOTE_GUESS, n->name,
