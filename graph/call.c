@@ -1,6 +1,7 @@
 /* Reading the calls that PyTorch's exporter describes in a file's metadata. */
 #include "graph/call.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 bool piece_is(Piece p, const char *text) { return strlen(text) == p.n && !strncmp(p.s, text, p.n); }
@@ -57,6 +58,23 @@ bool call_next(Piece *argument, const char **at)
     *argument = word_at(s + 1);
     *at = argument->s + argument->n;
     return true;
+}
+
+bool call_number(const char *call, int i, double *number)
+{
+    const char *s = arguments_of(call);
+    int depth = 0;
+    char *end;
+
+    for (; s && *s && i > 0 && depth >= 0; s++) {
+        depth += *s == '(' || *s == '[';
+        depth -= *s == ')' || *s == ']';
+        i -= *s == ',' && !depth;
+    }
+    if (!s || i > 0 || depth < 0)
+        return false;
+    *number = strtod(s, &end);
+    return end > s && (*end == ',' || *end == ')');
 }
 
 /* Is it one of those names, with a number behind it or none? */

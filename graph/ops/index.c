@@ -1,5 +1,6 @@
 /* Operators that read at indices: Gather, GatherElements, GatherND, and the scatter-adds that are their gradients. */
 
+#include "graph/call.h"
 #include "graph/grad.h"
 #include "graph/place.h"
 
@@ -126,10 +127,28 @@ static bool takes_rows_gather(const Graph *g, const Node *n, int axis, RowsTaken
     return axis == (along < 0 ? along + in_value(g, n, 0)->shape->rank : along);
 }
 
+/* Row `padding_idx` of PyTorch's Embedding gets no gradient by it, of which ONNX has no word but the call's. */
+static Status train_gather(Graph *g, Node *n, const TrainMode *mode)
+{
+    const Value *table = in_value(g, n, 0);
+    double padding;
+    ValueId y, stopped, row;
+
+    if (!mode->batch || node_int(n, "axis") || !call_is(n->call, "aten.embedding") ||
+        !call_number(n->call, 2, &padding) || padding < 0 || (table->kind == V_STATE && !table->trainable))
+        return ST_OK;
+    y = EMIT(g, Gather, NULL, n->in[0], n->in[1]);
+    stopped = EMIT(g, StopGradient, NULL, y);
+    row = EMIT(g, Equal, NULL, n->in[1], emit_scalar(g, in_value(g, n, 1)->dtype, padding));
+    row = EMIT(g, Unsqueeze, NULL, row, emit_ints(g, 1, (const int64_t[]){ -1 }));
+    graph_replace(g, n->out[0], EMIT(g, Where, NULL, row, stopped, y));
+    return g->status;
+}
+
 DEFINE_OP(Gather, .moves = 1, .flags = OPF_SELECTS, .takes_rows = takes_rows_gather, .blocks = BLOCKS_PASS,
           .param_in = 1, .since = 13, .from = 1, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1,
           .attrs = axis_attr, .infer = infer_gather, .grad = grad_gather, .lower = lower_gather, .place = place_gather,
-          .index_range = index_range_axis, .doc = "slices of x picked by indices along axis");
+          .index_range = index_range_axis, .train = train_gather, .doc = "slices of x picked by indices along axis");
 
 static Status infer_gather_grad(Graph *g, Node *n)
 {

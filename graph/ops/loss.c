@@ -4,6 +4,7 @@
  * ONNX's two losses are lowered into LogSoftmax, NllSum or NllPerSample, and Div. */
 #include <string.h>
 
+#include "graph/call.h"
 #include "graph/grad.h"
 #include "graph/ops/loss.h"
 
@@ -299,11 +300,19 @@ static Status infer_onnx(Graph *g, Node *n)
     return ST_OK;
 }
 
+double loss_smoothing(const Node *n)
+{
+    double smoothing;
+
+    return call_is(n->call, "aten.cross_entropy_loss") && call_number(n->call, 5, &smoothing) ? smoothing : 0;
+}
+
 /* The denominator is known from shapes when every sample counts 1: then no collective is needed for it.  Of 16 bits the
  * sums are those of float32, and what they give is rounded. */
 static Status lower_nll(Graph *g, Node *n, ValueId logp)
 {
-    const Attr *attrs = ATTRS(INT("ignore_index", node_int(n, "ignore_index")));
+    const Attr *attrs =
+        ATTRS(INT("ignore_index", node_int(n, "ignore_index")), FLOAT("label_smoothing", loss_smoothing(n)));
     const DType type = value(g, logp)->dtype, sums = type == DT_FLOAT64 ? type : DT_FLOAT32;
     ValueId w = has_in(n, 2) ? emit_cast(g, n->in[2], sums) : NO_VALUE, out[2] = { NO_VALUE, NO_VALUE };
     const char *reduction = node_string(n, "reduction");

@@ -16,5 +16,7 @@ static inline int loss_target_axis(int a) { return a ? a - 1 : 0; }
 void loss_align_target(Placement *p, int *axis);
 /* Targets (input 1) are class numbers along axis 1 of the scores (input 0). */
 int64_t loss_index_range(const Graph *g, const Node *n, int i);
+/* The label smoothing of PyTorch's call, of which ONNX's losses have no word; 0: none. */
+double loss_smoothing(const Node *n);
 
 #endif

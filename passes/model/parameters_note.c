@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "graph/call.h"
+#include "graph/ops/loss.h"
 #include "passes/model/parameters.h"
 
 #define EXPORTER "the exporter"
@@ -122,6 +124,8 @@ static const Value *embedding_of(const Graph *g, const Node *n, const Reach *r)
 {
     const Value *table = n->op->param_in & 1 && n->op->index_range && !node_int(n, "axis") ? in_value(g, n, 0) : NULL;
 
+    if (call_is(n->call, "aten.embedding")) /* which says it (graph/ops/index.c) */
+        return NULL;
     if (!table || !table->trainable || !table->init || table->init->shape.rank != 2 || !dtype_is_float(table->dtype) ||
         r->constant[n->in[1].i])
         return NULL;
@@ -203,6 +207,17 @@ static Status note_formulas(const Graph *g, Report *report, const Reach *r)
                        first, n > 1 ? " and others" : "");
 }
 
+/* ONNX Runtime answers without. */
+static Status note_smoothing(const Graph *g, Report *report)
+{
+    FOR_NODES(g, n)
+        if (loss_smoothing(n) != 0)
+            return report_note(report, NOTE_EXPORTER, EXPORTER,
+                               "%s: the ONNX node has lost label_smoothing=%g of PyTorch's call; it is computed here",
+                               node_text(g, n), loss_smoothing(n));
+    return ST_OK;
+}
+
 Status exporter_notes(const Graph *g, Report *report, const Reach *r, Arena *a)
 {
     const bool torch_export = from_torch_export(g);
@@ -210,6 +225,7 @@ Status exporter_notes(const Graph *g, Report *report, const Reach *r, Arena *a)
     TRY(note_folded(g, report, torch_export));
     TRY(note_tied(g, report, a));
     TRY(note_padding(g, report, r, a));
+    TRY(note_smoothing(g, report));
     TRY(note_formulas(g, report, r));
     return note_known(g, report, torch_export);
 }

@@ -57,6 +57,21 @@ static void test_norms(void)
     CU_ASSERT_EQUAL(call_norm(NULL), NORM_UNSAID);
 }
 
+static void test_numbers(void)
+{
+    const char *call = CALL("f.default", "%x, [1, (2, 3)], -4, None, 0.5, [], 6");
+    double v = 7;
+
+    CU_ASSERT(call_number(call, 2, &v) && v == -4);
+    CU_ASSERT(call_number(call, 4, &v) && v == 0.5);
+    CU_ASSERT(call_number(call, 6, &v) && v == 6);
+    for (int i = 0; i < 9; i++)
+        CU_ASSERT_EQUAL(call_number(call, i, &v), i == 2 || i == 4 || i == 6);
+    CU_ASSERT(!call_number(CALL("f.default", "%x"), 1, &v) && !call_number(CALL("f.default", ""), 0, &v));
+    CU_ASSERT(!call_number("%n : [num_users=1] = call_function[target=torch.ops.aten.f](args = (%x, 1", 1, &v));
+    CU_ASSERT(!call_number(NULL, 0, &v));
+}
+
 static void expect_lines(const char *signature, const char *wanted)
 {
     char found[512] = "";
@@ -88,4 +103,4 @@ static void test_signatures(void)
 }
 
 DEFINE_SUITE(program, { "calls", test_calls }, { "names of what is detached", test_names },
-             { "modes of batch-norms", test_norms }, { "signatures", test_signatures });
+             { "modes of batch-norms", test_norms }, { "numbers", test_numbers }, { "signatures", test_signatures });
