@@ -68,6 +68,7 @@ passes/partition/narrow_sums             # AllReduce(g) / w
 passes/partition/homes                   # part, part ... = Split(batch); Concat(part, part ...)
 passes/model/stochastic_depth            # x * mask / keep, with the ways to write a mask
 passes/model/loss_weights                # weights * terms, by way of sums, means and ratios
+passes/model/rebatch_counts              # sum(x) / N and mean(x) * N / (N - 1), where N is a number
 passes/model/refold                      # exp(-a), sqrt(a), softplus(a) of a parameter a, made again
 passes/model/batch_norm_formula          # (x - mean) * (scale / sqrt(variance + eps)) + bias'
 most=2

@@ -709,6 +709,8 @@ static Status rebatch(Rebatch *r)
         TRY(note_own_rows(r));
         TRY(fixed ? note_time(r) : ST_OK);
         TRY(note_drawn(r));
+        if (wanted_size(r) && wanted_size(r) != b0)
+            TRY(rebatch_note_counts(r, wanted_size(r)));
         return apply(r);
     }
     return r->at_b0 || r->soft ? ST_OK : refuse(r, failed);

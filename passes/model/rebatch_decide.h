@@ -49,4 +49,8 @@ Status rebatch_decide(Rebatch *r, uint32_t node, bool edited, bool *good) CHECKE
 /* Where the batch is within its axis: a Reshape keeps what is in front of it, others the axis. */
 void rebatch_follow(Rebatch *r, const Node *n, ValueId out);
 
+/* Warns, where batches of `want` are asked for, of numbers that may count the samples of the file's batch
+ * (rebatch_counts.c). */
+Status rebatch_note_counts(const Rebatch *r, int64_t want) CHECKED;
+
 #endif

@@ -215,6 +215,53 @@ static void test_rows(void)
     check_rows("2,4", "GatherElements(%x, %many)", 0, "", "cannot be taken to 5: GatherElements n");
 }
 
+/* A divisor of a sum over the batch may count the samples of the file, as sum / N does: said at another size. */
+static void check_counts(int b0, const char *nodes, int64_t batch, const char *want)
+{
+    BuildOptions opt = { .mode = BUILD_INFER, .batch = batch };
+    char *text = NULL;
+    Report *r = report_create();
+    Graph *g = NULL;
+    int n_found = 0;
+
+    CU_ASSERT_FATAL(r && asprintf(&text,
+                                  "graph \"g\" {\n  input %%x : float32[%d,9]\n  const %%1 : float32[] = {1}\n"
+                                  "  const %%2 : float32[] = {2}\n  const %%third : float32[] = {0.333333343}\n"
+                                  "  const %%4 : float32[] = {4}\n  const %%5 : float32[] = {5}\n"
+                                  "  const %%8 : float32[] = {8}\n  %s\n  output \"y\" = %%y\n}\n",
+                                  b0, nodes) > 0);
+    if (CHECK_OK(graph_parse(&g, text, strlen(text))) && CHECK_OK(model_repair(g, &opt, interp_node, r)))
+        for (int i = 0; i < r->n_note; i++)
+            if (r->note[i].kind == NOTE_GUESS) {
+                n_found++;
+                CU_ASSERT_PTR_NOT_NULL(strstr(r->note[i].text, want ? want : "nothing"));
+            }
+    CU_ASSERT_EQUAL(n_found, want != NULL);
+    graph_free(g);
+    report_free(r);
+    free(text);
+}
+
+#define SUM_OF "%s = ReduceSum(%x) {keepdims=0} \"sum\"\n  "
+#define VARIANCE "%s = ReduceMean(%x) {keepdims=0} \"mean\"\n  %n = Mul(%s, %4) \"times\"\n  "
+
+static void test_counts(void)
+{
+    check_counts(4, SUM_OF "%y = Div(%s, %4) \"mean\"", 7, "Div by 4 of what is summed");
+    check_counts(4, SUM_OF "%y = Div(%s, %4) \"mean\"", 4, NULL);
+    check_counts(4, SUM_OF "%y = Div(%s, %8) \"mean\"", 7, "Div by 8");
+    check_counts(4, SUM_OF "%y = Div(%s, %5) \"scaled\"", 7, NULL);
+    check_counts(3, SUM_OF "%r = Sqrt(%s) \"root\"\n  %y = Mul(%r, %third) \"mean\"", 7, "Mul by 0.333333");
+    check_counts(2, SUM_OF "%y = Mul(%s, %2) \"twice\"", 7, NULL);
+    check_counts(2, "%t = Transpose(%x) {perm=[1,0]} \"t\"\n  %p = MatMul(%t, %x) \"p\"\n  %y = Div(%p, %1) \"cov\"", 7,
+                 "for batches of 7");
+    check_counts(1, SUM_OF "%y = Div(%s, %2) \"halved\"", 7, NULL);
+    check_counts(1, SUM_OF "%y = Div(%s, %1) \"mean\"", 7, "counts samples of the 1 that");
+    check_counts(4, "%s = ReduceMean(%x) {keepdims=0} \"mean\"\n  %y = Div(%s, %4) \"scaled\"", 7, NULL);
+    check_counts(4, VARIANCE "%y = Div(%n, %4) \"biased\"", 7, "Div by 4");
+    check_counts(4, "%y = Div(%x, %4) \"each\"", 7, NULL);
+}
+
 /* Exported for one sample: the first of three others is what it is alone. */
 static void check_apart(const char *text)
 {
@@ -295,6 +342,7 @@ static void test_open_length(void)
 DEFINE_SUITE(rebatch, { "bits at the exported size", test_bits }, { "what cannot be rewritten is named", test_refused },
              { "a list whose length is the batch", test_list_of_another_length },
              { "rows equal along two axes", test_equal_rows }, { "two axes that may be the batch", test_two_axes },
-             { "rows of some samples", test_rows }, { "sizes of one sample", test_sizes_of_one },
-             { "rows of one sample", test_rows_of_one }, { "axes joined with one sample", test_joined_axes },
+             { "rows of some samples", test_rows }, { "numbers that may count samples", test_counts },
+             { "sizes of one sample", test_sizes_of_one }, { "rows of one sample", test_rows_of_one },
+             { "axes joined with one sample", test_joined_axes },
              { "an open length beside a batch of one", test_open_length });
