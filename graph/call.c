@@ -1,8 +1,9 @@
 /* Reading the calls that PyTorch's exporter describes in a file's metadata. */
 #include "graph/call.h"
 
-#include <stdlib.h>
 #include <string.h>
+
+#include "graph/base/numtext.h"
 
 bool piece_is(Piece p, const char *text) { return strlen(text) == p.n && !strncmp(p.s, text, p.n); }
 bool piece_eq(Piece a, Piece b) { return a.n == b.n && !strncmp(a.s, b.s, a.n); }
@@ -64,7 +65,6 @@ bool call_number(const char *call, int i, double *number)
 {
     const char *s = arguments_of(call);
     int depth = 0;
-    char *end;
 
     for (; s && *s && i > 0 && depth >= 0; s++) {
         depth += *s == '(' || *s == '[';
@@ -73,8 +73,8 @@ bool call_number(const char *call, int i, double *number)
     }
     if (!s || i > 0 || depth < 0)
         return false;
-    *number = strtod(s, &end);
-    return end > s && (*end == ',' || *end == ')');
+    s += strspn(s, " ");
+    return text_to_float64(number, s, strcspn(s, ",)"));
 }
 
 /* Is it one of those names, with a number behind it or none? */

@@ -81,6 +81,7 @@ bool name_is_power_iteration(const Graph *g, const char *name);
 /* Of what the exporter says that it computed a constant from (Value.folded_from): the module's own, if any is named;
  * what the exporter's signature says of these, else what their names do. */
 NameMeaning folded_meaning(const Graph *g, const char *folded_from);
+bool name_is_moved(const char *name);
 /* Are its sources parameters by the file that the model still has, and none of them gone? */
 bool folded_beside(const Graph *g, const char *folded_from);
 
@@ -148,5 +149,7 @@ Status parameters_obeyed(const Parameters *p) CHECKED;
 
 /* ---- parameters_note.c: what exporters lose ---- */
 Status exporter_notes(const Graph *g, Report *report, const Reach *r, Arena *a) CHECKED;
+/* lost_detach.c: straight-through estimators without their detach() */
+Status note_lost_detach(const Graph *g, Report *report) CHECKED;
 
 #endif

@@ -235,8 +235,8 @@ static const char *const operators[] = { "add",
                                          "zeros_like",
                                          NULL };
 
-/* A result that torch.export named after one: "arange_3", "convert_element_type_default". */
-static bool is_operator(const char *name)
+/* Is it a result that torch.export named after one of them: "arange_3", "convert_element_type_default"? */
+static bool is_result_of(const char *name, const char *const *of)
 {
     char stem[64];
     size_t len = strlen(name);
@@ -249,7 +249,21 @@ static bool is_operator(const char *name)
         return false;
     memcpy(stem, name, len);
     stem[len] = '\0';
-    return any_equal(stem, operators);
+    return any_equal(stem, of);
+}
+
+static bool is_operator(const char *name) { return is_result_of(name, operators); }
+
+/* Does it hold the numbers of its sources, in whatever places?  "val_7" is a Linear's weight, transposed. */
+bool name_is_moved(const char *name)
+{
+    static const char *const moves[] = { "_to_copy",   "_unsafe_view", "alias",     "cat",    "clone",
+                                         "contiguous", "detach",       "embedding", "expand", "flatten",
+                                         "index",      "permute",      "reshape",   "select", "slice",
+                                         "split",      "squeeze",      "stack",     "t",      "transpose",
+                                         "unflatten",  "unsqueeze",    "val",       "view",   NULL };
+
+    return is_result_of(name, moves);
 }
 
 /* What the exporter's signature of the program says of a name of the module. */

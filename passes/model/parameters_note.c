@@ -1,6 +1,7 @@
 /* What exporters do to a network on the way into a file, as far as the file shows it, and what they are known to do
  * without a trace. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "graph/call.h"
@@ -167,6 +168,63 @@ static Status note_padding(const Graph *g, Report *report, const Reach *r, Arena
                        (long long)row, first, others);
 }
 
+static int by_size(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* Rows that a table gave several times, as a bias of relative positions is: by chance few numbers are equal. */
+static Status repeats(bool *out, const Tensor *t, Arena *a)
+{
+    const int64_t n = tensor_numel(t);
+    double *x = ARENA_NEW(a, double, n);
+    int64_t distinct = n > 0;
+
+    if (!x)
+        return FAIL_NOMEM();
+    for (int64_t i = 0; i < n; i++)
+        x[i] = tensor_float(t, i);
+    qsort(x, (size_t)n, sizeof *x, by_size);
+    for (int64_t i = 1; i < n; i++)
+        distinct += x[i] != x[i - 1];
+    *out = distinct < n - n / 10;
+    return ST_OK;
+}
+
+/* torch.export's optimizer computes exp(log_scale) once, and drops log_scale. */
+static Status note_computed(const Graph *g, Report *report, Arena *a)
+{
+    bool *filters = ARENA_NEW(a, bool, g->n_value);
+    const char *first = NULL;
+    int n_found = 0;
+
+    if (!filters)
+        return FAIL_NOMEM();
+    FOR_NODES(g, n)
+        if (n->op->filter_in)
+            filters[n->in[1].i] = true; /* told by note_folded */
+    for (uint32_t i = 1; i < g->n_value; i++) {
+        const Value *v = g->value[i];
+        bool found = v->trainable && v->init && v->folded_from && !filters[i];
+
+        if (!found)
+            continue;
+        found = !name_is_moved(v->name);
+        if (!found && strstr(v->folded_from, "'embedding"))
+            TRY(repeats(&found, v->init, a));
+        first = first ? first : found ? v->name : NULL;
+        n_found += found;
+    }
+    if (!n_found)
+        return ST_OK;
+    return report_note(report, NOTE_EXPORTER, EXPORTER,
+                       "'%s'%s computed from parameters that the file does not have, and %s trained instead of them: "
+                       "export with optimize=False to train those (docs/export.md)",
+                       first, n_found > 1 ? " and others are" : " is", n_found > 1 ? "are" : "is");
+}
+
 /* What leaves no trace is told by the exporter alone. */
 static Status note_known(const Graph *g, Report *report, bool torch_export)
 {
@@ -180,12 +238,12 @@ static Status note_known(const Graph *g, Report *report, bool torch_export)
     }
     if (!folds)
         return ST_OK;
-    return report_note(report, NOTE_EXPORTER, EXPORTER,
-                       "%s %s, %s: it is known to fold BatchNormalization%s and to merge tensors that are "
-                       "equal, which a file need not show (docs/export.md)",
-                       g->producer, g->producer_version,
-                       torch_export ? "torch.export with its optimizer" : "in evaluation mode",
-                       torch_export ? ", to drop biases of zeros" : "");
+    return report_note(
+        report, NOTE_EXPORTER, EXPORTER,
+        "%s %s, %s: it is known to fold BatchNormalization and what parameters alone give%s and to merge "
+        "tensors that are equal, which a file need not show (docs/export.md)",
+        g->producer, g->producer_version, torch_export ? "torch.export with its optimizer" : "in evaluation mode",
+        torch_export ? ", to drop biases of zeros" : "");
 }
 
 /* Statistics that stand in formulas: there is no operator that could be put into training mode. */
@@ -223,9 +281,11 @@ Status exporter_notes(const Graph *g, Report *report, const Reach *r, Arena *a)
     const bool torch_export = from_torch_export(g);
 
     TRY(note_folded(g, report, torch_export));
+    TRY(note_computed(g, report, a));
     TRY(note_tied(g, report, a));
     TRY(note_padding(g, report, r, a));
     TRY(note_smoothing(g, report));
     TRY(note_formulas(g, report, r));
+    TRY(note_lost_detach(g, report));
     return note_known(g, report, torch_export);
 }
