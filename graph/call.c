@@ -61,7 +61,8 @@ bool call_next(Piece *argument, const char **at)
     return true;
 }
 
-bool call_number(const char *call, int i, double *number)
+/* Argument i, and the space in front of it; NULL: there are fewer. */
+static const char *argument(const char *call, int i)
 {
     const char *s = arguments_of(call);
     int depth = 0;
@@ -71,10 +72,24 @@ bool call_number(const char *call, int i, double *number)
         depth -= *s == ')' || *s == ']';
         i -= *s == ',' && !depth;
     }
-    if (!s || i > 0 || depth < 0)
+    return i > 0 || depth < 0 ? NULL : s;
+}
+
+bool call_number(const char *call, int i, double *number)
+{
+    const char *s = argument(call, i);
+
+    if (!s)
         return false;
     s += strspn(s, " ");
     return text_to_float64(number, s, strcspn(s, ",)"));
+}
+
+bool call_has_statistics(const char *call)
+{
+    const char *s = call_is(call, "aten.instance_norm") ? argument(call, 3) : NULL;
+
+    return s && s[strspn(s, " ")] == '%';
 }
 
 /* Is it one of those names, with a number behind it or none? */

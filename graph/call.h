@@ -37,6 +37,8 @@ int call_users(const char *call);
 /* What the call says of the mode of a batch normalisation. */
 typedef enum { NORM_UNSAID, NORM_TRAINING, NORM_EVALUATION } NormMode;
 NormMode call_norm(const char *call);
+/* Does it give an instance normalisation running statistics, which ONNX's has not? */
+bool call_has_statistics(const char *call);
 
 /* One line of the program's signature (Graph.signature), which may be NULL. */
 typedef struct {

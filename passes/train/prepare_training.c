@@ -251,6 +251,18 @@ static Status note_folded(const Prepare *p)
     return ST_OK;
 }
 
+/* What the layer keeps in PyTorch and evaluates by. */
+static Status note_lost(const Prepare *p)
+{
+    FOR_NODES(p->g, n)
+        if (training(p->ctx) && call_has_statistics(n->call))
+            TRY(report_note(p->ctx->report, NOTE_EXPORTER, n->name,
+                            "the exporter dropped the running statistics of this instance norm (track_running_stats): "
+                            "training has no use for them, but evaluation takes each sample's own, which PyTorch does "
+                            "not do (docs/export.md)"));
+    return ST_OK;
+}
+
 static Status run(Graph *g, PassCtx *ctx)
 {
     Prepare p = { .g = g, .ctx = ctx, .some_train = has_training(g) };
@@ -265,6 +277,7 @@ static Status run(Graph *g, PassCtx *ctx)
     for (int i = g->n_update; i-- > 0;)
         p.update_of[g->update[i].state.i] = i + 1;
     TRY(note_folded(&p));
+    TRY(note_lost(&p));
     TRY(rewrite_begin(g, ctx->scratch));
     for (uint32_t i = 0; i < n_node; i++) {
         rewrite_read(g, g->node[i]);

@@ -55,6 +55,11 @@ static void test_norms(void)
     CU_ASSERT_EQUAL(call_norm(CALL("layer_norm.default", "%x, True")), NORM_UNSAID);
     CU_ASSERT_EQUAL(call_norm("BatchNorm"), NORM_UNSAID);
     CU_ASSERT_EQUAL(call_norm(NULL), NORM_UNSAID);
+    CU_ASSERT(call_has_statistics(CALL("instance_norm.default", "%x, %w, %b, %b_running_mean, %b_running_var, True")));
+    CU_ASSERT(call_has_statistics(CALL("instance_norm.default", "%x, None, None, %b_running_mean, %b_v, True, 0.1")));
+    CU_ASSERT(!call_has_statistics(CALL("instance_norm.default", "%x, %w, %b, None, None, True, 0.1, 1e-05, False")));
+    CU_ASSERT(!call_has_statistics(CALL("instance_norm.default", "%x, %w")) && !call_has_statistics(NULL));
+    CU_ASSERT(!call_has_statistics(CALL("group_norm.default", "%x, %w, %b, %c, %d")));
 }
 
 static void test_numbers(void)
