@@ -78,11 +78,13 @@ static const char *argument(const char *call, int i)
 bool call_number(const char *call, int i, double *number)
 {
     const char *s = argument(call, i);
+    size_t n;
 
     if (!s)
         return false;
     s += strspn(s, " ");
-    return text_to_float64(number, s, strcspn(s, ",)"));
+    n = strcspn(s, ",)");
+    return s[n] && text_to_float64(number, s, n);
 }
 
 bool call_has_statistics(const char *call)
