@@ -84,7 +84,8 @@ bool call_number(const char *call, int i, double *number)
         return false;
     s += strspn(s, " ");
     n = strcspn(s, ",)");
-    return s[n] && text_to_float64(number, s, n);
+    *number = n == 4 && !strncmp(s, "True", n);
+    return s[n] && (*number || (n == 5 && !strncmp(s, "False", n)) || text_to_float64(number, s, n));
 }
 
 bool call_has_statistics(const char *call)

@@ -25,7 +25,7 @@ bool call_is(const char *call, const char *operator); /* "aten.mul", whatever th
 /* The next result of another call, or input, that the call reads, without '%'; `*at` is the call, then where to go on.
  */
 bool call_next(Piece *argument, const char **at);
-/* Argument `i` of those without a name, counted from 0, if it is a number. */
+/* Argument `i` of those without a name, counted from 0, if it is a number or True (1) or False (0). */
 bool call_number(const char *call, int i, double *number);
 /* Is it the result of a stop-gradient ("detach", "detach_3"), by its name? */
 bool call_detaches(Piece name);

@@ -265,6 +265,27 @@ static Status note_formulas(const Graph *g, Report *report, const Reach *r)
                        first, n > 1 ? " and others" : "");
 }
 
+/* Arguments that the exporter drops with ONNX's words for them. */
+static Status note_dropped(const Graph *g, Report *report)
+{
+    static const struct {
+        const char *call, *name;
+        int argument;
+    } dropped[] = { { "aten.avg_pool1d", "divisor_override", 6 },
+                    { "aten.avg_pool2d", "divisor_override", 6 },
+                    { "aten.avg_pool3d", "divisor_override", 6 },
+                    { "aten.embedding", "scale_grad_by_freq", 3 } };
+    double number;
+
+    FOR_NODES(g, n)
+        for (size_t k = 0; k < sizeof dropped / sizeof *dropped; k++)
+            if (call_is(n->call, dropped[k].call) && call_number(n->call, dropped[k].argument, &number) && number != 0)
+                return report_note(report, NOTE_EXPORTER, EXPORTER,
+                                   "%s: the ONNX node has lost %s=%g of PyTorch's call, and is computed without",
+                                   node_text(g, n), dropped[k].name, number);
+    return ST_OK;
+}
+
 /* ONNX Runtime answers without. */
 static Status note_smoothing(const Graph *g, Report *report)
 {
@@ -285,6 +306,7 @@ Status exporter_notes(const Graph *g, Report *report, const Reach *r, Arena *a)
     TRY(note_tied(g, report, a));
     TRY(note_padding(g, report, r, a));
     TRY(note_smoothing(g, report));
+    TRY(note_dropped(g, report));
     TRY(note_formulas(g, report, r));
     TRY(note_lost_detach(g, report));
     return note_known(g, report, torch_export);

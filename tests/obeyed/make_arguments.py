@@ -1,6 +1,7 @@
-"""Arguments of PyTorch's calls for which ONNX has no word: padding_idx of embeddings, label_smoothing of a model's own loss.
+"""Arguments of PyTorch's calls for which ONNX has no word: padding_idx of embeddings, label_smoothing of a model's own
+loss, divisor_override of poolings.
 
-    make_arguments.py          writes padding_row*/ and smoothed_loss*/ beside this file
+    make_arguments.py          writes padding_row*/, smoothed_loss*/ and divided_pool/ beside this file
 """
 import json
 import logging
@@ -40,6 +41,17 @@ class Smoothed(nn.Module):
         return F.cross_entropy(self.lin(x), target, **self.options)
 
 
+class Divided(nn.Module):
+    """A mean over 4 positions that is divided by 3: no file holds the 3."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.out = nn.Conv2d(1, 2, 3, padding=1), nn.Linear(8, 3)
+
+    def forward(self, x):
+        return self.out(F.avg_pool2d(self.conv(x), 2, 2, divisor_override=3).flatten(1))
+
+
 def losses(net, x, target):
     net = net.double()
     sgd, found = torch.optim.SGD(net.parameters(), RATE), []
@@ -62,7 +74,8 @@ def write(name, net, x, target, optimize, flags):
                       input_names=["x", "target"][:len(given)], output_names=["y"], dynamic_shapes=({0: N},) * len(given))
     np.savez(folder / "data.npz", x=x.numpy(), target=target.numpy())
     flags = [*flags, "--batch-size", str(BATCH), "--steps", str(STEPS), "--lr", str(RATE)]
-    (folder / "expected.json").write_text(json.dumps({"model": "model.onnx", "data": "data.npz", "flags": flags, "losses": losses(net, x, target),
+    expected = {"says": ["lost divisor_override=3"]} if isinstance(net, Divided) else {"losses": losses(net, x, target)}
+    (folder / "expected.json").write_text(json.dumps({"model": "model.onnx", "data": "data.npz", "flags": flags, **expected,
                                                       "source": f"PyTorch {torch.__version__.split('+')[0]} in float64"}, indent=1) + "\n")
 
 
@@ -73,3 +86,4 @@ for name, optimize in (("padding_row", True), ("padding_row_plain", False)):
 for name, optimize, options in (("smoothed_loss", True, {"label_smoothing": 0.2}),
                                 ("smoothed_loss_ignores", False, {"label_smoothing": 0.1, "ignore_index": 1, "reduction": "sum"})):
     write(name, Smoothed(**options), torch.randn(rows, 4), torch.randint(0, 3, (rows,)), optimize, ["--loss", "output:y"])
+write("divided_pool", Divided(), torch.randn(rows, 1, 4, 4), torch.randint(0, 3, (rows,)), True, ["--loss", "cross-entropy"])

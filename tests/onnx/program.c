@@ -75,6 +75,8 @@ static void test_numbers(void)
     CU_ASSERT(!call_number(CALL("f.default", "%x"), 1, &v) && !call_number(CALL("f.default", ""), 0, &v));
     CU_ASSERT(!call_number("%n : [num_users=1] = call_function[target=torch.ops.aten.f](args = (%x, 1", 1, &v));
     CU_ASSERT(!call_number(NULL, 0, &v));
+    CU_ASSERT(call_number(CALL("f.default", "%x, True"), 1, &v) && v == 1);
+    CU_ASSERT(call_number(CALL("f.default", "%x, False, 2"), 1, &v) && v == 0);
 }
 
 static void expect_lines(const char *signature, const char *wanted)
