@@ -183,7 +183,7 @@ model("last", [H.make_node("MatMul", ["x", "w"], ["y"])], ["N", 5, 7, 3], ["N", 
 np.savez(f"{d}/nchw.npz", x=r.normal(size=(20, 3, 5, 7)).astype("f"), target=r.normal(size=(20, 5, 7, 2)).astype("f"))
 PY
 bad "target.npy: holds text ('<U3'), expected bool, (u)int8 to 64 or float16, 32, 64" "$DIR/text.npz"
-bad "where the target is one-hot, give its argmax along that axis" "$DIR/hot.npz"
+bad "target 'target' [20,10] int64 has an axis of classes: expected class probabilities as floats, or class numbers without that axis (the argmax along it, where the target is one-hot)" "$DIR/hot.npz"
 # Losses of elements: what was expected, of which flag, and what class numbers are for.
 for loss in mse bce-logits huber:2 l1; do
     refused 1 "--loss ${loss%:*} compares output 'logits' [32,10] element by element: expected 'target' of that shape, found [32]; for classes' numbers give --loss cross-entropy" \
