@@ -28,7 +28,7 @@ net('small', 64, 1234, 300, 10)
 net('deep', 64, *[512] * 13, 10)
 PY
 
-# state CHECKPOINT WHAT...: `data`: bytes of tensors; `names`: of the list of what is trained; `beside`: of the file, and of the digests;
+# state CHECKPOINT WHAT...: `data`: bytes of tensors; `names`: of the lists of what is trained and of inputs; `beside`: of the file, and of the digests;
 # `damage TENSOR PART`: changes a byte of the
 # tensor, PART of its length from its beginning.
 cat >"$DIR/state.py" <<'PY'
@@ -44,8 +44,8 @@ with open(f'{folder}/state.safetensors', 'r+b') as f:
         f.seek(-1, os.SEEK_CUR)
         f.write(bytes([byte[0] ^ 1]))
     elif what == 'names':
-        begin, end = tensors['dpexec.trained_names']['data_offsets']
-        print(end - begin)
+        spans = [tensors[name]['data_offsets'] for name in ('dpexec.trained_names', 'dpexec.trained_inputs')]
+        print(sum(end - begin for begin, end in spans))
     else:
         print(begin + os.path.getsize(f'{folder}/state.digests') if what == 'beside' else os.path.getsize(f.name) - begin)
 PY
@@ -68,7 +68,7 @@ held() {
         --report --json | grep -o '"state_bytes": *[0-9]*' | grep -o '[0-9]*$'
 }
 
-# reads RUN N LEVEL: what was read is what each holds, the list of what is trained, the header (its length is looked at first), and the digests.  Pieces end where blocks
+# reads RUN N LEVEL: what was read is what each holds, the lists of names, the header (its length is looked at first), and the digests.  Pieces end where blocks
 # do, and of tensors smaller than a block each process that has a piece has all.  A process alone reads twice: to verify, to take.
 reads() {
     local beside all most names sum=0 largest=0 h times=1
