@@ -104,7 +104,7 @@ static Status refuse_frozen(const dpx_trainer *t, const Checkpoint *c)
             problems_add(&wrong, "'%s' followed the batches in that run, and --freeze '%s' fixes it now", name,
                          pattern);
     }
-    return problems_fail(&wrong, E_IO, "the checkpoint that was resumed from is of another run");
+    return problems_fail(&wrong, E_INVALID, "the checkpoint that was resumed from is of another run");
 }
 
 Status trainer_resume_decisions(dpx_trainer *t, const Checkpoint *c)

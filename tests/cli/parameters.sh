@@ -144,7 +144,7 @@ for optimizer in "--momentum 0.9" "--momentum 0" "--optimizer adam"; do
     rm -rf "$DIR/frozen.run" "$DIR/frozen.copy"
     "${plain[@]}" --steps 2 --out "$DIR/frozen.run" >"$DIR/log" 2>&1
     cp -r "$DIR/frozen.run" "$DIR/frozen.copy"
-    refused 1 "'fc1.weight' was trained in that run, and --freeze 'fc1.weight' fixes it now" \
+    refused 2 "'fc1.weight' was trained in that run, and --freeze 'fc1.weight' fixes it now" \
         "${plain[@]}" --steps 3 --resume "$DIR/frozen.run" --freeze fc1.weight
     check "nothing is written ($optimizer)" diff -r "$DIR/frozen.run" "$DIR/frozen.copy"
     refused 1 "'fc1.weight' was trained in that run and is fixed now (--train 'fc1.weight' trains it)" \
