@@ -1,4 +1,4 @@
-/* fuse_max_pool: MaxPool leaves the place of each maximum in its window for its gradient.
+/* fuse-max-pool: MaxPool leaves the place of each maximum in its window for its gradient.
  *
  *   MaxPool(x), MaxPoolGrad(dy, x)   become   MaxPoolPlaces(x) -> (y, places), MaxPoolPlacesGrad(dy, places)
  *

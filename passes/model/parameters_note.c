@@ -271,8 +271,7 @@ static Status note_dropped(const Graph *g, Report *report)
     static const struct {
         const char *call, *name;
         int argument;
-    } dropped[] = { { "aten.avg_pool1d", "divisor_override", 6 },
-                    { "aten.avg_pool2d", "divisor_override", 6 },
+    } dropped[] = { { "aten.avg_pool2d", "divisor_override", 6 },
                     { "aten.avg_pool3d", "divisor_override", 6 },
                     { "aten.embedding", "scale_grad_by_freq", 3 } };
     double number;
