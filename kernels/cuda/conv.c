@@ -4,6 +4,9 @@
  * NaN.  Else the call makes the convolution with its bias, and an own kernel (kernels/cuda/device/conv.cu) the rest, in
  * place on Y: without Z that gives the same, because Relu and rounding to 16 bits can change places.
  *
+ * A filter of one position that takes every element once is a product of matrices, positions by channels, where
+ * channels are last: cublasLt computes it.
+ *
  * Tensors stand in their roles x, w, y whatever the operator: ConvGradInput and ConvTranspose read y and w and give x.
  * Tensors are all stored by rows or all channels last.  Empty tensors and absurd sizes are left to the host. */
 #include <stdlib.h>
@@ -11,11 +14,14 @@
 #include "graph/ops/conv.h"
 #include "graph/ops/window.h"
 #include "kernels/cuda/device/conv.h"
+#include "kernels/cuda/gemm.h"
 #include "kernels/cuda/rows.h"
 
 typedef struct {
     const CudaDriver *driver;
     GpuPlan *plan;
+    bool product; /* the plan is a product's */
+    ConvKind kind;
     bool bias, added;
     GpuKernel *relu; /* of a ConvRelu that the plan leaves without Z and Relu; NULL: nothing is left */
     long long n;     /* elements of Y for it */
@@ -91,6 +97,49 @@ static void describe(GpuConv *c, const Graph *g, const Node *n)
     }
 }
 
+/* ---- as a product ---- */
+
+static bool is_product(const GpuConv *c)
+{
+    if (!c->channels_last || c->group != 1 || c->relu)
+        return false;
+    for (int i = 0; i < c->n_spatial; i++)
+        if (c->kernel[i] != 1 || c->stride[i] != 1 || c->dilation[i] != 1 || c->in[i] != c->out[i] || c->pad_before[i])
+            return false;
+    return true;
+}
+
+/* Y = X W^T + bias, dX = dY W, dW = dY^T X, of X [positions, C], W [K, C] and Y [positions, K]. */
+static GpuGemm product_of(const GpuConv *c)
+{
+    int64_t positions = c->n;
+    GpuGemm d;
+
+    for (int i = 0; i < c->n_spatial; i++)
+        positions *= c->out[i];
+    if (c->kind == CONV_GRAD_WEIGHT)
+        return gemm_of(c->dtype, c->k, c->c, positions, true, false);
+    if (c->kind == CONV_GRAD_INPUT)
+        return gemm_of(c->dtype, positions, c->c, c->k, false, false);
+    d = gemm_of(c->dtype, positions, c->k, c->c, false, true);
+    d.bias = c->bias;
+    return d;
+}
+
+static void product_buffers(void *out[GEMM_BUFFERS], ConvKind kind, void *const buffers[CONV_BUFFERS])
+{
+    static const int roles[][3] = { [CONV_FORWARD] = { CONV_X, CONV_W, CONV_Y },
+                                    [CONV_GRAD_INPUT] = { CONV_Y, CONV_W, CONV_X },
+                                    [CONV_GRAD_WEIGHT] = { CONV_Y, CONV_X, CONV_W } };
+
+    out[GEMM_A] = buffers[roles[kind][0]];
+    out[GEMM_B] = buffers[roles[kind][1]];
+    out[GEMM_C] = buffers[roles[kind][2]];
+    out[GEMM_BIAS] = buffers[CONV_BIAS];
+}
+
+/* ---- preparing and running ---- */
+
 static void release(void *state)
 {
     State *s = state;
@@ -102,8 +151,16 @@ static void release(void *state)
 /* Leaves in *c what the plan does. */
 static Status make_plan(State *s, GpuConv *c, const KernelCtx *ctx, size_t *workspace)
 {
-    Status st = s->driver->conv(ctx->gpu, c, &s->plan, workspace);
+    Status st = E_UNSUPPORTED;
 
+    if (is_product(c)) {
+        const GpuGemm d = product_of(c);
+
+        st = s->driver->gemm(ctx->gpu, &d, &s->plan, workspace);
+        s->product = !st;
+    }
+    if (st == E_UNSUPPORTED)
+        st = s->driver->conv(ctx->gpu, c, &s->plan, workspace);
     if (st == E_UNSUPPORTED && c->relu) {
         TRY(cuda_kernel(&s->relu, ctx, "conv_relu", c->dtype));
         c->add = c->relu = false;
@@ -123,6 +180,7 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
         return FAIL_NOMEM();
     s->driver = cuda_driver(ctx);
     describe(&c, g, n);
+    s->kind = c.kind;
     s->bias = c.bias;
     s->added = c.add;
     s->n = shape_numel(value(g, n->out[0])->shape);
@@ -138,8 +196,11 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
 static Status run_plan(KernelCtx *ctx, void *state, void *const buffers[CONV_BUFFERS])
 {
     State *s = state;
+    void *operands[GEMM_BUFFERS] = { NULL };
 
-    TRY_CUDA(ctx, plan_run(ctx->stream, s->plan, buffers, ctx->scratch));
+    if (s->product)
+        product_buffers(operands, s->kind, buffers);
+    TRY_CUDA(ctx, plan_run(ctx->stream, s->plan, s->product ? operands : buffers, ctx->scratch));
     return ST_OK;
 }
 
