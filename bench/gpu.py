@@ -240,7 +240,8 @@ class Bench:
         if ours:
             row["plan_bytes"] = self.attempt(f"{case}, plan", self.plan, ours)
             row["flops"] = self.attempt(f"{case}, FLOPs", self.flops, ours)
-            row["trace"] = gpu_tables.by_kernel(self.attempt(f"{case}, trace", ours.ask, "trace 3"), 3)
+            trace = self.attempt(f"{case}, trace", ours.ask, "trace 3")
+            row["trace"], row["by_size"] = gpu_tables.by_kernel(trace, 3), gpu_tables.by_size(trace, 3)
         for one in ones:
             one.stop()
 

@@ -13,15 +13,25 @@ SCATTERED, SCATTERED_BANDWIDTH = ("cuda_cumsum", "cuda_scatter_elements", "cuda_
 SAME_LOSS = {"bfloat16": 2e-2, "float32": 1e-3}
 
 
-def by_kernel(trace, steps):
-    """Rows of a traced step, what takes longest first: operator, kernel, calls, milliseconds and bytes of one step."""
+def grouped(trace, steps, key):
+    """Rows of a traced step, what takes longest first: a node's name, operator, kernel, calls, milliseconds and bytes of one step, of
+    all nodes for which `key` is the same."""
     rows = {}
     for e in (trace or {}).get("events", []):
-        row = rows.setdefault((e["op"], e.get("kernel", "")), {"op": e["op"], "kernel": e.get("kernel", ""), "calls": 0, "ms": 0.0, "bytes": 0})
+        row = rows.setdefault(key(e), {"op": e["op"], "kernel": e.get("kernel", ""), "node": e["name"], "calls": 0, "ms": 0.0, "bytes": 0})
         row["calls"] += 1 / steps
         row["ms"] += e["us"] * 1e-3 / steps
         row["bytes"] += e.get("bytes", 0) / steps
     return sorted(rows.values(), key=lambda r: -r["ms"])
+
+
+def by_kernel(trace, steps):
+    return grouped(trace, steps, lambda e: (e["op"], e.get("kernel", "")))
+
+
+def by_size(trace, steps):
+    """Nodes of one operator that move as many bytes: mostly those of one shape."""
+    return grouped(trace, steps, lambda e: (e["op"], e.get("kernel", ""), e.get("bytes", 0)))
 
 
 def ms(result, case, how):

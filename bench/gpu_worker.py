@@ -103,7 +103,7 @@ class Dpexec:
             self.check(self.lib.dpx_trainer_write_trace(self.trainer, f.name.encode()))
             events = json.load(open(f.name))["traceEvents"]
         self.check(self.lib.dpx_trainer_trace(self.trainer, 0))
-        return {"events": [{"op": e["cat"], "us": e["dur"], **e.get("args", {})} for e in events]}
+        return {"events": [{"op": e["cat"], "name": e["name"], "us": e["dur"], **e.get("args", {})} for e in events]}
 
 
 def load_cudart():
