@@ -100,15 +100,36 @@ static const char *remedy(char text[REMEDY_TEXT], const dpx_info *expected, cons
     return text;
 }
 
+/* The axis of the model's input that would be the batch's, were the array to fit with its samples first; 0: there is
+ * none. */
+static int turned_axis(const dpx_info *in, const Array *x)
+{
+    for (int axis = 1; in->rank == x->rank && axis < x->rank; axis++) {
+        dpx_info turned;
+        int i = 1;
+
+        samples_first(&turned, in, axis);
+        while (i < x->rank && (turned.dim[i] < 0 || turned.dim[i] == x->dim[i]))
+            i++;
+        if (i == x->rank)
+            return axis;
+    }
+    return 0;
+}
+
 /* How to export a model whose file fixes a size that is another in the data: "" where none is. */
 static const char *export_open(char text[REMEDY_TEXT], const dpx_info *in, const Array *x)
 {
+    const int axis = turned_axis(in, x);
     int i = 1;
 
     *text = '\0';
     while (i < x->rank && (in->dim[i] < 0 || in->dim[i] == x->dim[i] || (i == 1 && x->row && in->dim[i] > x->dim[i])))
         i++;
-    if (in->rank == x->rank && i < x->rank)
+    if (axis)
+        snprintf(text, REMEDY_TEXT, ": it fits if axis %d of the input is the batch: --batch-input %.80s:%d", axis,
+                 in->name, axis);
+    else if (in->rank == x->rank && i < x->rank)
         snprintf(
             text, REMEDY_TEXT,
             ": the file fixes axis %d to %lld; if the network takes other sizes, export it with that axis open, in "

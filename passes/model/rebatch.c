@@ -27,7 +27,7 @@ enum { WORLDS = REBATCH_WORLDS, MAX_TRIALS = 256, MAX_CONE = 96 };
 
 /* ---- worlds ---- */
 
-static void close_worlds(Rebatch *r)
+void rebatch_close(Rebatch *r)
 {
     for (int i = 0; i < WORLDS; i++) {
         graph_free(r->world[i].g);
@@ -37,7 +37,7 @@ static void close_worlds(Rebatch *r)
 
 static Status open_worlds(Rebatch *r)
 {
-    close_worlds(r);
+    rebatch_close(r);
     for (int i = 0; i < WORLDS; i++) {
         TRY(open_world(&r->world[i], r->g, r->ctx->opt, r->size[i], OPEN_SIZE));
         for (size_t k = 0; k < r->n_edit; k++)
@@ -57,8 +57,7 @@ static bool keeps_b0(const Rebatch *r, const Node *n)
            keeps_b0_rows(r->world, r->world[0].g->node[n->index], rebatch_axis(r, n->in[0]));
 }
 
-/* Axes whose size the batch changes; 0 where nothing is known. */
-static int n_growing(const Rebatch *r, ValueId v)
+int rebatch_n_growing(const Rebatch *r, ValueId v)
 {
     const Shape *at[WORLDS];
     int n = 0;
@@ -75,19 +74,19 @@ static int n_growing(const Rebatch *r, ValueId v)
  * front of it was given the wrong axis for the batch. */
 static bool mixes_samples(const Rebatch *r, const Node *n)
 {
-    const int out = n_growing(r, n->out[0]);
+    const int out = rebatch_n_growing(r, n->out[0]);
     int in = 0;
 
     if (!r->decide || r->may_mix[n->index] || n->op->flags & (OPF_SHAPE_ONLY | OPF_SELECTS) || out == 1 ||
         !dtype_is_float(value(r->world[0].g, n->out[0])->dtype))
         return false;
-    for (int k = 0; k < n->n_in; k++)
-        if (has_in(n, k) && n_growing(r, n->in[k]) > in)
-            in = n_growing(r, n->in[k]);
+    for (int k = 0; k < (n->op->same & SAME_TYPED ? 1 : n->n_in); k++) /* CastLike reads a type */
+        if (has_in(n, k) && rebatch_n_growing(r, n->in[k]) > in)
+            in = rebatch_n_growing(r, n->in[k]);
     return in == 1;
 }
 
-static bool has_attribute(const Node *n, const char *name)
+bool rebatch_has_attribute(const Node *n, const char *name)
 {
     const AttrDecl *d = n->op->attrs;
 
@@ -101,9 +100,10 @@ static bool has_attribute(const Node *n, const char *name)
  * number of groups would have to be another. */
 static bool convolves_by_sample(const Rebatch *r, const Node *n)
 {
-    if (!has_attribute(n, "group") || !has_attribute(n, "kernel_shape") || !has_in(n, 1) || !n_growing(r, n->in[1]))
+    if (!rebatch_has_attribute(n, "group") || !rebatch_has_attribute(n, "kernel_shape") || !has_in(n, 1) ||
+        !rebatch_n_growing(r, n->in[1]))
         return false;
-    return node_int(n, "group") > 1 || r->size[0] == 1 || n_growing(r, n->in[0]);
+    return node_int(n, "group") > 1 || r->size[0] == 1 || rebatch_n_growing(r, n->in[0]);
 }
 
 static Status fail_by_sample(Rebatch *r, const Node *n)
@@ -244,6 +244,20 @@ static int list_cone(const Rebatch *r, uint32_t *cone, uint32_t node)
     return n;
 }
 
+static Status search_cone(Rebatch *r, uint32_t node, const uint32_t *cone, int n, bool *helps);
+
+/* Of a node that fails otherwise with one edit, as an LSTM whose two initial states hold the batch: does another edit
+ * help beside it? */
+static Status try_second(Rebatch *r, uint32_t node, bool *helps)
+{
+    uint32_t cone[MAX_CONE];
+
+    r->second = true;
+    TRY(search_cone(r, node, cone, list_cone(r, cone, node), helps));
+    r->second = false;
+    return ST_OK;
+}
+
 static Status try_edit(Rebatch *r, const Edit *e, uint32_t node, bool *helps)
 {
     size_t before = r->n_edit;
@@ -256,6 +270,8 @@ static Status try_edit(Rebatch *r, const Edit *e, uint32_t node, bool *helps)
     TRY(rebatch_add(r, e));
     TRY(walk(r, node, &failed));
     *helps = failed == r->g->n_node && !r->at_b0;
+    if (!*helps && failed == node && !r->at_b0 && r->probe && !r->second && strcmp(why, r->why) != 0)
+        TRY(try_second(r, node, helps));
     if (*helps)
         return ST_OK;
     r->n_edit = before;
@@ -435,6 +451,30 @@ static void choose_sizes(Rebatch *r, int64_t b0)
     r->size[0] = b0;
     r->size[1] = b0 > 2 ? b0 - 1 : 13;
     r->size[2] = b0 == 29 ? 31 : b0 + 29;
+}
+
+static Status prepare(Rebatch *r, Graph *g, PassCtx *ctx)
+{
+    *r = (Rebatch){ .g = g,
+                    .ctx = ctx,
+                    .choice = ARENA_NEW(ctx->scratch, uint8_t, g->n_node),
+                    .choices = ARENA_NEW(ctx->scratch, uint8_t, g->n_node),
+                    .inner = ARENA_NEW(ctx->scratch, int64_t, g->n_value),
+                    .front = ARENA_NEW(ctx->scratch, int64_t, g->n_node),
+                    .may_mix = ARENA_NEW(ctx->scratch, bool, g->n_node) };
+    return r->choice && r->choices && r->inner && r->front && r->may_mix ? graph_sort(g) : FAIL_NOMEM();
+}
+
+Status rebatch_try(Rebatch *r, Graph *g, PassCtx *ctx, int64_t b0, bool *good)
+{
+    uint32_t failed = 0;
+
+    TRY(prepare(r, g, ctx));
+    choose_sizes(r, b0);
+    r->decide = true;
+    TRY(search(r, &failed));
+    *good = failed == g->n_node;
+    return ST_OK;
 }
 
 /* The batch is open in the file: do its constants agree at any size?  If not, b0 is a size at which they do; 0:
@@ -638,39 +678,6 @@ static Status note_drawn(const Rebatch *r)
     return ST_OK;
 }
 
-static bool has_side_of(const Graph *g, int64_t size)
-{
-    bool has = false;
-
-    for (int i = 0; i < g->n_input; i++) {
-        const Shape *s = value(g, g->input[i])->shape;
-
-        has |= s->rank > 1 && s->dim[0] == size && s->dim[1] == size;
-    }
-    return has;
-}
-
-/* Of a file that fixes all sizes the first axis is taken for the batch.  A recurrent layer that runs along it says that
- * it is the time; so may what mixes samples, where the axis behind it is as long. */
-static Status note_time(const Rebatch *r)
-{
-    const bool square = has_side_of(r->g, r->size[0]);
-
-    for (uint32_t i = 0; i < r->g->n_node && !r->ctx->opt->n_batch_input; i++) {
-        const Node *n = r->g->node[i];
-        const bool recurs = n->op && has_attribute(n, "hidden_size") && has_attribute(n, "layout");
-
-        if (recurs ? rebatch_axis(r, n->in[0]) == (node_int(n, "layout") ? 1 : 0) : square && r->may_mix[i])
-            return report_note(r->ctx->report, NOTE_GUESS, n->name,
-                               "%s %s: the batch is taken along the first axis of the inputs, whose %lld the file "
-                               "fixes; where another axis is the batch give --batch-input NAME:AXIS",
-                               n->op->name,
-                               recurs ? "runs over the samples as over steps of time" : "mixes the samples",
-                               (long long)r->size[0]);
-    }
-    return ST_OK;
-}
-
 /* Is the first axis the batch only for want of a better one?  Not where a shape given has another size there. */
 static bool in_doubt(const Rebatch *r)
 {
@@ -707,7 +714,7 @@ static Status rebatch(Rebatch *r)
     if (failed == r->g->n_node) {
         TRY(note_decided(r));
         TRY(note_own_rows(r));
-        TRY(fixed ? note_time(r) : ST_OK);
+        TRY(fixed ? rebatch_note_time(r) : ST_OK);
         TRY(note_drawn(r));
         if (wanted_size(r) && wanted_size(r) != b0)
             TRY(rebatch_note_counts(r, wanted_size(r)));
@@ -718,18 +725,12 @@ static Status rebatch(Rebatch *r)
 
 static Status run(Graph *g, PassCtx *ctx)
 {
-    Rebatch r = { .g = g,
-                  .ctx = ctx,
-                  .choice = ARENA_NEW(ctx->scratch, uint8_t, g->n_node),
-                  .choices = ARENA_NEW(ctx->scratch, uint8_t, g->n_node),
-                  .inner = ARENA_NEW(ctx->scratch, int64_t, g->n_value),
-                  .front = ARENA_NEW(ctx->scratch, int64_t, g->n_node),
-                  .may_mix = ARENA_NEW(ctx->scratch, bool, g->n_node) };
-    Status st = r.choice && r.choices && r.inner && r.front && r.may_mix ? graph_sort(g) : FAIL_NOMEM();
+    Rebatch r;
+    Status st = prepare(&r, g, ctx);
 
     if (!st && !(st = check_batch_inputs(g, ctx->opt))) /* the wrong axis has no batch to speak of */
         st = rebatch(&r);
-    close_worlds(&r);
+    rebatch_close(&r);
     return st;
 }
 

@@ -30,6 +30,7 @@ typedef struct {
     const char *why;     /* the message of what failed */
     const Node *decided; /* the first Decided node that is another at another size; NULL: none */
     int trials;
+    bool second; /* an edit is tried beside another */
 } Rebatch;
 
 /* The shape that a value has in a world. */
@@ -49,6 +50,16 @@ Status rebatch_decide(Rebatch *r, uint32_t node, bool edited, bool *good) CHECKE
 /* Where the batch is within its axis: a Reshape keeps what is in front of it, others the axis. */
 void rebatch_follow(Rebatch *r, const Node *n, ValueId out);
 
+/* Axes whose size the batch changes; 0 where nothing is known. */
+int rebatch_n_growing(const Rebatch *r, ValueId v);
+bool rebatch_has_attribute(const Node *n, const char *name);
+/* Begins a search of its own in `g` at the size b0; *good: every node agrees at all sizes.  rebatch_close ends it,
+ * after a failure as well. */
+Status rebatch_try(Rebatch *r, Graph *g, PassCtx *ctx, int64_t b0, bool *good) CHECKED;
+void rebatch_close(Rebatch *r);
+
+/* Warns where another axis than the first may be the batch, of a file that fixes its size (rebatch_time.c). */
+Status rebatch_note_time(const Rebatch *r) CHECKED;
 /* Warns, where batches of `want` are asked for, of numbers that may count the samples of the file's batch
  * (rebatch_counts.c). */
 Status rebatch_note_counts(const Rebatch *r, int64_t want) CHECKED;

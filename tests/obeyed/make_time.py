@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes the cases time_first_*: scores [T, N, C] and [T, C, N] with as many steps of time as samples in a batch.
+"""Makes the cases time_first_*: scores [T, N, C] and [T, C, N], mostly with as many steps of time as samples in a batch.
 
     make_time.py [CASE...]      needs the packages of tests/networks/requirements.txt
 """
@@ -29,12 +29,24 @@ class Recurrent(nn.Module):
         return y if self.last else y.permute(0, 2, 1)
 
 
-class Recogniser(nn.Module):
-    """As networks for CTC: x [N, 3, T] through convolutions and an LSTM to log-probabilities [T, N, C]."""
+class Attention(nn.Module):
+    """A Transformer as PyTorch has it by default: x [T, N, 4], the sequence first."""
 
     def __init__(self):
         super().__init__()
-        self.conv, self.norm, self.layer, self.out = nn.Conv1d(3, 6, 3, padding=1), nn.BatchNorm1d(6), nn.LSTM(6, 5), nn.Linear(5, CLASSES)
+        self.layer, self.out = nn.TransformerEncoderLayer(4, 2, 8, dropout=0.0), nn.Linear(4, CLASSES)
+
+    def forward(self, x):
+        return self.out(self.layer(x))
+
+
+class Recogniser(nn.Module):
+    """As networks for CTC: x [N, 3, T] through convolutions and an LSTM to log-probabilities [T, N, C]."""
+
+    def __init__(self, norm=True):
+        super().__init__()
+        self.norm = nn.BatchNorm1d(6) if norm else nn.Identity()
+        self.conv, self.layer, self.out = nn.Conv1d(3, 6, 3, padding=1), nn.LSTM(6, 5), nn.Linear(5, CLASSES)
 
     def forward(self, x):
         h = torch.relu(self.norm(self.conv(x))).permute(2, 0, 1)
@@ -52,11 +64,11 @@ def forget_traces(file):
     onnx.save(model, file)
 
 
-def make(name, net, batch_of_x, how, loss="cross-entropy", class_axis=2, flags=(), says=()):
+def make(name, net, batch_of_x, how, loss="cross-entropy", class_axis=2, flags=(), says=(), length=T, width=3):
     folder = HERE / name
     folder.mkdir(exist_ok=True)
-    x = torch.randn(*((T, SAMPLES, 3) if batch_of_x else (SAMPLES, 3, T)))
-    target = torch.randint(0, CLASSES, (T, SAMPLES))
+    x = torch.randn(*((length, SAMPLES, width) if batch_of_x else (SAMPLES, width, length)))
+    target = torch.randint(0, CLASSES, (length, SAMPLES))
     net.eval()(x)
     example, names = x.narrow(batch_of_x, 0, BATCH if how == "fixed" else 3), {"input_names": ["x"], "output_names": ["y"]}
     training = {"training": torch.onnx.TrainingMode.TRAINING, "do_constant_folding": False} if isinstance(net, Recogniser) else {}
@@ -65,8 +77,8 @@ def make(name, net, batch_of_x, how, loss="cross-entropy", class_axis=2, flags=(
         torch.onnx.export(net, (example,), folder / "model.onnx", dynamo=False, dynamic_axes={"x": {batch_of_x: "batch"}, "y": {axis_of_y: "batch"}},
                           **names, **training)
     else:
-        shapes = {} if how == "fixed" else {"dynamic_shapes": ({batch_of_x: torch.export.Dim("batch")},)}
-        torch.onnx.export(net, (example,), folder / "model.onnx", dynamo=True, external_data=False, verbose=False, optimize=True, **shapes, **names)
+        shapes = {} if how.startswith("fixed") else {"dynamic_shapes": ({batch_of_x: torch.export.Dim("batch")},)}
+        torch.onnx.export(net, (example,), folder / "model.onnx", dynamo=True, external_data=False, verbose=False, optimize=how != "fixed_plain", **shapes, **names)
     forget_traces(folder / "model.onnx")
     np.savez(folder / "data.npz", x=x.movedim(batch_of_x, 0).numpy(), target=target.T.numpy())
     net, losses = net.double().train(), []
@@ -105,7 +117,25 @@ def time_first_fixed():
          says=["GRU runs over the samples as over steps of time", "give --batch-input NAME:AXIS"])
 
 
-CASES = [time_first_lstm, time_first_gru, time_first_recogniser, time_first_told, time_first_fixed]
+def time_first_states():
+    """The example's batch, which is not the run's, in both of an LSTM's first states."""
+    make("time_first_states", Recogniser(norm=False), 0, "fixed_plain", "nll", length=5)
+
+
+def time_first_attention():
+    """Data that fit the first axis of x [5, 3, 4] as samples, too."""
+    make("time_first_attention", Attention(), 1, "fixed_plain", flags=["--class-axis", "2"], length=5, width=4,
+         says=["MatMul mixes the samples: the batch is taken along the first axis of the inputs, whose 5 the file fixes",
+               "give --batch-input NAME:AXIS"])
+    np.savez(HERE / "time_first_attention" / "data.npz", x=np.random.default_rng(1).standard_normal((8, 3, 4), np.float32),
+             target=np.arange(24).reshape(8, 3) % CLASSES)
+
+
+def time_first_attention_told():
+    make("time_first_attention_told", Attention(), 1, "fixed_plain", length=5, width=4, flags=["--batch-input", "x:1", "--class-axis", "2"])
+
+
+CASES = [time_first_states, time_first_attention, time_first_attention_told, time_first_lstm, time_first_gru, time_first_recogniser, time_first_told, time_first_fixed]
 
 if __name__ == "__main__":
     for case in CASES:

@@ -1,0 +1,95 @@
+/* A batch that may lie along another axis than the first, in a file that fixes all sizes.
+ *
+ * The first axis is taken for the batch.  A recurrent layer that runs along it says that it is the time; so does what
+ * mixes samples, where the axis behind it would not be mixed or is as long.
+ *
+ * Example: x [5,3,8] of a Transformer that has the sequence first: its attention multiplies rows of axis 0, and would
+ * keep those of axis 1 apart. */
+#include "graph/op.h"
+#include "passes/model/rebatch_decide.h"
+#include "passes/report.h"
+
+static bool has_side_of(const Graph *g, int64_t size)
+{
+    bool has = false;
+
+    for (int i = 0; i < g->n_input; i++) {
+        const Shape *s = value(g, g->input[i])->shape;
+
+        has |= s->rank > 1 && s->dim[0] == size && s->dim[1] == size;
+    }
+    return has;
+}
+
+/* For the batch along the second axis of those inputs that have it along the first; *size: how long that is.  NULL: not
+ * all have one. */
+static Status turn(Graph **out, const Rebatch *r, int64_t *size)
+{
+    bool same = true;
+
+    *out = NULL;
+    *size = 0;
+    for (int i = 0; i < r->g->n_input; i++) {
+        const Shape *s = value(r->g, r->g->input[i])->shape;
+
+        if (rebatch_axis(r, r->g->input[i]) != 0)
+            continue;
+        same &= s->rank > 1 && s->dim[1] > 0 && (!*size || s->dim[1] == *size);
+        *size = same ? s->dim[1] : -1;
+    }
+    if (*size < 1)
+        return ST_OK;
+    TRY(graph_clone_lending(out, r->g));
+    for (int i = 0; i < r->g->n_input; i++)
+        value(*out, (*out)->input[i])->carries = rebatch_axis(r, r->g->input[i]) ? 0 : 1u << 1;
+    (*out)->batch_found = BATCH_FOUND;
+    return ST_OK;
+}
+
+/* Would the second axis of the inputs do for the batch, and keep apart the samples that the first one mixes? */
+static Status second_axis_fits(bool *out, const Rebatch *r)
+{
+    BuildOptions opt = *r->ctx->opt;
+    PassCtx ctx = *r->ctx;
+    Graph *g;
+    Rebatch t;
+    int64_t size;
+    Status st;
+
+    *out = false;
+    opt.n_carry_choice = opt.n_input_shape = 0;
+    ctx.opt = &opt;
+    TRY(turn(&g, r, &size));
+    if (!g)
+        return ST_OK;
+    st = rebatch_try(&t, g, &ctx, size, out);
+    *out = !st && *out && g->n_output && rebatch_n_growing(&t, g->output[0].value) == 1;
+    for (uint32_t i = 0; i < g->n_node && *out; i++)
+        *out = !t.may_mix[i];
+    rebatch_close(&t);
+    graph_free(g);
+    return st;
+}
+
+Status rebatch_note_time(const Rebatch *r)
+{
+    bool rival = has_side_of(r->g, r->size[0]), asked = rival;
+
+    for (uint32_t i = 0; i < r->g->n_node && !r->ctx->opt->n_batch_input; i++) {
+        const Node *n = r->g->node[i];
+        const bool recurs = n->op && rebatch_has_attribute(n, "hidden_size") && rebatch_has_attribute(n, "layout");
+
+        if (r->may_mix[i] && !asked) {
+            TRY(second_axis_fits(&rival, r));
+            asked = true;
+        }
+        if (recurs ? rebatch_axis(r, n->in[0]) == (node_int(n, "layout") ? 1 : 0) : rival && r->may_mix[i])
+            return report_note(r->ctx->report, NOTE_GUESS, n->name,
+                               "%s %s: the batch is taken along the first axis of the inputs, whose %lld the file "
+                               "fixes; where another axis is the batch give --batch-input NAME:AXIS",
+                               n->op->name,
+                               recurs ? "runs over the samples as over steps of time" : "mixes the samples",
+                               (long long)r->size[0]);
+    }
+    return ST_OK;
+}
