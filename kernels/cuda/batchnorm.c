@@ -1,22 +1,26 @@
-/* Batch normalisation: statistics and sums of the gradient in two stages, the rest element by element.
+/* Batch normalisation: statistics and sums of the gradient by chunks (device/channel_sums.cuh), the rest element by
+ * element.
  *
  * Data with one position per channel, [N, C], counts as stored channels last.  Statistics, scale and bias may be
  * float32 where the data has 16 bits. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "kernels/cuda/move.h"
 
-enum { BLOCKS = 1024, COLUMNS = 32, CHUNK_ELEMENTS = 4096, CHUNK_ROWS = 64 };
+/* SUM_BLOCKS: multiprocessors of the device for which sums with the channels last are laid out, one block for each. */
+enum { BLOCKS = 1024, COLUMNS = 32, CHUNK_ELEMENTS = 4096, CHUNK_ROWS = 64, SUM_BLOCKS = 132 };
 
-/* Kernels: [reads whole vectors][0 first stage or only one, 1 second stage]. */
+/* Kernels: [reads whole vectors]. */
 typedef struct {
     ChannelBox box;     /* units and parts of single elements */
     bool last, relu;    /* relu: dy is that of the Relu behind */
     bool dscale, dbias; /* wanted */
     size_t size;
     int64_t numel;
-    GpuKernel *kernel[2], *finish;
+    int threads; /* of a block of sums over channels that are last; 0: no sums */
+    GpuKernel *kernel[2];
 } State;
 
 /* As the kernels' Given: what is read of each channel; sums that are not of a Relu read the mean alone. */
@@ -92,18 +96,36 @@ static ChannelBox box_of(const State *s, int64_t v)
     return b;
 }
 
-/* Threads of a block over channels and rows. */
-static void last_grid(const ChannelBox *b, int64_t v, unsigned grid[3], unsigned block[3])
+/* Threads of a block over channels and rows: side by side, at most as many as the channels have units of v. */
+static int64_t columns_of(const State *s, int64_t v)
 {
-    int64_t columns = 1;
+    int64_t columns = 1, most = s->threads && v > 1 ? NORM_COLUMNS : COLUMNS;
 
-    while (columns < COLUMNS && columns * v < b->channels)
+    while (columns < most && columns * v < s->box.channels)
         columns *= 2;
+    return columns;
+}
+
+static void last_grid(const State *s, int64_t v, unsigned grid[3], unsigned block[3])
+{
+    const int64_t columns = columns_of(s, v);
+
     block[0] = (unsigned)columns;
-    block[1] = NORM_THREADS / (unsigned)columns;
-    grid[0] = (unsigned)((b->channels + columns * v - 1) / (columns * v));
-    grid[1] = (unsigned)b->chunks;
+    block[1] = (unsigned)((s->threads ? s->threads : NORM_THREADS) / columns);
+    grid[0] = (unsigned)((s->box.channels + columns * v - 1) / (columns * v));
+    grid[1] = (unsigned)s->box.chunks;
     grid[2] = block[2] = 1;
+}
+
+/* Of sums over channels that are last: one wave of blocks, each thread of which has a row. */
+static int sum_chunks(const State *s)
+{
+    const int64_t v = vector_of(s, 0), columns = columns_of(s, v), lines = s->threads / columns,
+                  wide = (s->box.channels + columns * v - 1) / (columns * v), most = (s->box.outer + lines - 1) / lines;
+    int64_t chunks = wide < SUM_BLOCKS ? SUM_BLOCKS / wide : 1;
+
+    chunks = chunks < most ? chunks : most;
+    return chunks < 1 ? 1 : (int)chunks;
 }
 
 static Status launch_chunks(const KernelCtx *ctx, const State *s, const ChannelBox *b, int64_t v, void *const *args)
@@ -111,16 +133,9 @@ static Status launch_chunks(const KernelCtx *ctx, const State *s, const ChannelB
     unsigned grid[3] = { (unsigned)(b->channels * b->chunks), 1, 1 }, block[3] = { NORM_THREADS, 1, 1 };
 
     if (s->last)
-        last_grid(b, v, grid, block);
+        last_grid(s, v, grid, block);
     TRY_CUDA(ctx, launch(ctx->stream, s->kernel[v > 1], grid, block, 0, args));
     return ST_OK;
-}
-
-/* A warp for each channel. */
-static Status launch_finish(const KernelCtx *ctx, const State *s, void *const *args)
-{
-    return cuda_launch(ctx, s->finish, cuda_blocks(s->box.channels, NORM_THREADS / 32, INT32_MAX), NORM_THREADS, 0,
-                       args);
 }
 
 /* Units and rows are counted in 31 bits. */
@@ -156,30 +171,41 @@ static Status make_state(State **out, KernelCtx *ctx, const Graph *g, const Node
     return ST_OK;
 }
 
-/* With a second stage, and room for what the first one writes: float64 [chunks][2][C]. */
-static Status make_staged(void **state, KernelCtx *ctx, const Graph *g, const Node *n, const char *first,
-                          const char *last, const char *finish, DType t)
+/* With room for what chunks leave, two numbers of at most 8 bytes for each channel, and a ticket for each channel that
+ * counts the blocks that have come to their end. */
+static Status make_sums(void **state, KernelCtx *ctx, const Graph *g, const Node *n, const char *first,
+                        const char *last, int threads)
 {
     State *s;
-    Status st;
     size_t need;
 
     TRY(make_state(&s, ctx, g, n, first, last));
-    if ((st = cuda_kernel(&s->finish, ctx, finish, t))) {
-        free(s);
-        return st;
-    }
+    s->threads = threads;
+    if (s->last)
+        s->box.chunks = sum_chunks(s);
     need = (size_t)s->box.chunks * 2 * (size_t)s->box.channels * sizeof(double);
     ctx->scratch_bytes = need > ctx->scratch_bytes ? need : ctx->scratch_bytes;
+    ctx->table_bytes = (size_t)s->box.channels * sizeof(uint32_t);
     *state = s;
     return ST_OK;
+}
+
+/* Every launch leaves its tickets at 0 again. */
+static void clear_tickets(void *table, const void *state, const Tensor *in, const Tensor *out)
+{
+    const State *s = state;
+
+    (void)in;
+    (void)out;
+    memset(table, 0, (size_t)s->box.channels * sizeof(uint32_t));
 }
 
 /* ---- statistics ---- */
 
 static Status prepare_stats(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
-    return make_staged(state, ctx, g, n, "norm_stats_first", "norm_stats_last", "norm_stats_finish", DT_NONE);
+    return make_sums(state, ctx, g, n, "norm_stats_first", "norm_stats_last",
+                     dtype_size(in_value(g, n, 0)->dtype) == 2 ? NORM_STATS_THREADS : NORM_SUMS_THREADS);
 }
 
 static Status run_stats(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
@@ -187,23 +213,21 @@ static Status run_stats(KernelCtx *ctx, void *state, const Tensor *in, Tensor *o
     const State *s = state;
     const void *x = in[0].data;
     int64_t v = vector_of(s, (uintptr_t)x);
-    int width = s->last ? 1 : (int)v; /* elements of a channel in a unit that chunks count */
     ChannelBox b = box_of(s, v);
 
     if (!s->numel) {
         TRY_CUDA(ctx, runtime.zero(ctx->stream, out[0].data, tensor_bytes(&out[0])));
         return ST_OK;
     }
-    TRY(launch_chunks(ctx, s, &b, v, CUDA_ARGS(&b, &ctx->scratch, &x)));
-    return launch_finish(ctx, s, CUDA_ARGS(&b, &out[0].data, &ctx->scratch, &width));
+    return launch_chunks(ctx, s, &b, v, CUDA_ARGS(&b, &out[0].data, &ctx->scratch, &ctx->table, &x));
 }
 
 static Status prepare_sums(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     const bool relu = has_in(n, 5);
 
-    return make_staged(state, ctx, g, n, relu ? "norm_sums_relu_first" : "norm_sums_first",
-                       relu ? "norm_sums_relu_last" : "norm_sums_last", "norm_sums_finish", in_value(g, n, 0)->dtype);
+    return make_sums(state, ctx, g, n, relu ? "norm_sums_relu_first" : "norm_sums_first",
+                     relu ? "norm_sums_relu_last" : "norm_sums_last", NORM_SUMS_THREADS);
 }
 
 static Status run_sums(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
@@ -219,8 +243,7 @@ static Status run_sums(KernelCtx *ctx, void *state, const Tensor *in, Tensor *ou
         TRY_CUDA(ctx, runtime.zero(ctx->stream, out[0].data, tensor_bytes(&out[0])));
     if (!s->numel)
         return ST_OK;
-    TRY(launch_chunks(ctx, s, &b, v, CUDA_ARGS(&b, &ctx->scratch, &given, &x, &dy)));
-    return launch_finish(ctx, s, CUDA_ARGS(&b, &out[0].data, &ctx->scratch, &var));
+    return launch_chunks(ctx, s, &b, v, CUDA_ARGS(&b, &out[0].data, &ctx->scratch, &ctx->table, &var, &given, &x, &dy));
 }
 
 /* ---- element by element ---- */
@@ -351,16 +374,17 @@ static Status run_params(KernelCtx *ctx, void *state, const Tensor *in, Tensor *
 
 static bool fits_inference(const Graph *g, const Node *n) { return !node_int(n, "training_mode") && fits(g, n); }
 
+#define SUMS .tabulate = clear_tickets, NORM
 #define NORM .dtypes = DTYPES_FLOAT, .layouts = kernel_channels_last, .supports = fits, .release = free
 
 DEFINE_KERNEL(cuda_batch_normalization, .op = &op_BatchNormalization, .dtypes = DTYPES_FLOAT,
               .layouts = kernel_channels_last, .supports = fits_inference, .prepare = prepare_apply,
               .run = run_inference, .release = free);
-DEFINE_KERNEL(cuda_batch_norm_stats, .op = &op_BatchNormStats, NORM, .prepare = prepare_stats, .run = run_stats);
+DEFINE_KERNEL(cuda_batch_norm_stats, .op = &op_BatchNormStats, SUMS, .prepare = prepare_stats, .run = run_stats);
 DEFINE_KERNEL(cuda_batch_norm_merge, .op = &op_BatchNormMerge, .prepare = prepare_merge, .run = run_merge,
               .release = free);
 DEFINE_KERNEL(cuda_batch_norm_apply, .op = &op_BatchNormApply, NORM, .prepare = prepare_apply, .run = run_apply);
-DEFINE_KERNEL(cuda_batch_norm_grad_stats, .op = &op_BatchNormGradStats, NORM, .prepare = prepare_sums, .run = run_sums);
+DEFINE_KERNEL(cuda_batch_norm_grad_stats, .op = &op_BatchNormGradStats, SUMS, .prepare = prepare_sums, .run = run_sums);
 DEFINE_KERNEL(cuda_batch_norm_grad_input, .op = &op_BatchNormGradInput, NORM, .prepare = prepare_input,
               .run = run_input);
 DEFINE_KERNEL(cuda_batch_norm_grad_params, .op = &op_BatchNormGradParams, .dtypes = DTYPES_FLOAT, .run = run_params);

@@ -50,7 +50,8 @@ bound layernorm layernorm_whole3_bf16 24 25 0
 bound layernorm layernorm_grad_whole3_bf16 24 40 40
 bound layernorm layernorm_grad_whole4_bf16 32 40 0
 bound cross_entropy cross_entropy_whole_bf16 32 12 0
-bound batchnorm_stats norm_stats_last_v_bf16 32 9 0
+bound batchnorm_stats norm_stats_last_v_bf16 32 8 0
+bound batchnorm norm_sums_relu_last_v_bf16 32 14 0
 
 # nvcc 13.0 has made a predicate that is always false of a condition that is not: an H100 then wrote wrong places of maxima.
 for image in "$images"/*.90.cubin; do

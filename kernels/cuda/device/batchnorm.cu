@@ -1,13 +1,13 @@
 /* Batch normalisation by given statistics (batchnorm_stats.cu) and its gradient, over data [outer, C, inner] ("first":
  * every image of a channel is a run) or [outer, inner, C] ("last": every thread has V neighbouring channels).
  *
- * The gradient's sums take two stages, as the statistics do: chunks of a channel, then a warp for each channel.
+ * The gradient's sums are taken as the statistics are: chunks of a channel, then the last block merges them.
  *
  * The gradient may be that through a Relu behind the batch-norm: dy counts where the batch-norm's result, computed
  * again from x as it was, is more than 0.
  *
  * Bytes moved per element of s bytes: apply 2 s, gradient's sums 2 s, gradient 3 s; through a Relu no more. */
-#include "index.cuh"
+#include "channel_sums.cuh"
 #include "math.cuh"
 
 #define ALL 0xffffffffu
@@ -76,13 +76,40 @@ struct Sums {
     double a, b;
 };
 
+/* sums [2, C]: of dy, and of dy (x - mean) / sqrt(var + epsilon). */
+template <class T>
+__device__ __forceinline__ void put_sums(const ChannelBox &p, void *sums, const void *var, i64 c, const Sums &s)
+{
+    put_number<T>(sums, p.wide, c, s.a);
+    put_number<T>(sums, p.wide, p.channels + c, s.b / sqrt((double)number<T>(var, p.wide, c) + p.epsilon));
+}
+
+/* Adds up the chunks of channel c, part [C][chunks][2]; of a whole block. */
+template <class T>
+__device__ __forceinline__ void finish_first(const ChannelBox &p, void *sums, const double *part, const void *var,
+                                             i64 c)
+{
+    const double *mine = part + c * p.chunks * 2;
+    Sums s = { 0, 0 };
+
+    for (int k = threadIdx.x; k < p.chunks; k += NORM_THREADS) {
+        s.a += mine[2 * k];
+        s.b += mine[2 * k + 1];
+    }
+    s.a = block_all<Sum>(s.a);
+    s.b = block_all<Sum>(s.b);
+    if (threadIdx.x == 0)
+        put_sums<T>(p, sums, var, c, s);
+}
+
 template <class T, int V, class F>
-__device__ __forceinline__ void sums_first(const ChannelBox &p, double *part, const T *x, const T *dy,
-                                           const typename F::Given &given)
+__device__ __forceinline__ void sums_first(const ChannelBox &p, void *out, double *part, u32 *ticket, const void *var,
+                                           const typename F::Given &given, const T *x, const T *dy)
 {
     typedef typename Accumulator<T>::type A;
     __shared__ Sums warp_part[NORM_THREADS / 32];
-    const i64 c = blockIdx.x % p.channels, chunk = blockIdx.x / p.channels, to = min(p.units, (chunk + 1) * p.part);
+    const i64 c = blockIdx.x % p.channels, chunk = p.chunks - 1 - blockIdx.x / p.channels,
+              to = min(p.units, (chunk + 1) * p.part);
     A sum = 0, dot = 0;
     Sums s;
     F f;
@@ -125,84 +152,130 @@ __device__ __forceinline__ void sums_first(const ChannelBox &p, double *part, co
             s.a += warp_part[w].a;
             s.b += warp_part[w].b;
         }
-        part[chunk * 2 * p.channels + c] = s.a;
-        part[(chunk * 2 + 1) * p.channels + c] = s.b;
+        part[(c * p.chunks + chunk) * 2] = s.a;
+        part[(c * p.chunks + chunk) * 2 + 1] = s.b;
     }
+    if (last_block(ticket + c, (u32)p.chunks))
+        finish_first<T>(p, out, part, var, c);
 }
 
-template <class T, int V, class F>
-__device__ __forceinline__ void sums_last(const ChannelBox &p, double *part, const T *x, const T *dy,
-                                          const typename F::Given &given)
+/* What a thread has added up of its V columns. */
+template <class A, int V> struct ColumnSums {
+    A sum[V], dot[V];
+
+    template <class F> __device__ __forceinline__ void add(const F &f, int j, A x, A dy, bool counts)
+    {
+        const A centred = x - f.mean, d = f.of(centred, dy), product = d * centred;
+
+        sum[j] += counts ? d : 0;
+        dot[j] += counts ? product : 0;
+    }
+    /* Of a warp, the first `columns` lanes get what all lanes have of their columns. */
+    __device__ __forceinline__ void merge_lines(int columns)
+    {
+        for (int o = 16; o >= columns; o /= 2)
+#pragma unroll
+            for (int j = 0; j < V; j++) {
+                sum[j] += __shfl_down_sync(ALL, sum[j], o);
+                dot[j] += __shfl_down_sync(ALL, dot[j], o);
+            }
+    }
+};
+
+/* The rows row, row + step ...; what lies beyond the data is read from row 0 and not added, so that no branch stands
+ * between the loads. */
+template <bool FULL, class T, int V, class F, class A>
+__device__ __forceinline__ void add_rows(const ChannelBox &p, const LastPlace<V> &at, const T *x, const T *dy,
+                                         const F (&f)[V], u32 row, ColumnSums<A, V> &seen)
+{
+    Vec<T, V> vx[NORM_GROUP], vy[NORM_GROUP];
+    const int count = FULL ? NORM_GROUP : at.count(row);
+
+#pragma unroll
+    for (int k = 0; k < NORM_GROUP; k++) {
+        vx[k] = *(const Vec<T, V> *)(x + at.at(p, row + k * at.step));
+        vy[k] = *(const Vec<T, V> *)(dy + at.at(p, row + k * at.step));
+    }
+#pragma unroll
+    for (int k = 0; k < NORM_GROUP; k++)
+#pragma unroll
+        for (int j = 0; j < V; j++)
+            seen.add(f[j], j, to_float(vx[k].at[j]), to_float(vy[k].at[j]), FULL || k < count);
+}
+
+/* Shared memory of a block: first two numbers of each column for each warp, then two for each thread. */
+template <class A, int V, int THREADS> union SumsRoom {
+    ByWarp<A, V, THREADS> warp[2];
+    double sums[2][THREADS];
+};
+
+/* Adds up the chunks of the block's channels, part [chunks][2][C]: the threads share each channel's chunks out. */
+template <class T, class A, int V, int THREADS>
+__device__ __forceinline__ void finish_last(const ChannelBox &p, const LastPlace<V> &at, void *sums, const void *var,
+                                            const double *part, SumsRoom<A, V, THREADS> &room)
+{
+    const int width = at.columns * V, slices = THREADS / width, chunks = gridDim.y;
+    const i64 c = at.first + at.t % width;
+    Sums s = { 0, 0 };
+
+#pragma unroll 4
+    for (int k = at.t / width; k < (c < p.channels ? chunks : 0); k += slices) {
+        s.a += part[(i64)k * 2 * p.channels + c];
+        s.b += part[((i64)k * 2 + 1) * p.channels + c];
+    }
+    room.sums[0][at.t] = s.a;
+    room.sums[1][at.t] = s.b;
+    __syncthreads();
+    if (at.t >= width || c >= p.channels)
+        return;
+    for (int k = 1; k < slices; k++) {
+        s.a += room.sums[0][k * width + at.t];
+        s.b += room.sums[1][k * width + at.t];
+    }
+    put_sums<T>(p, sums, var, c, s);
+}
+
+template <class T, int V, class F, int THREADS>
+__device__ __forceinline__ void sums_last(const ChannelBox &p, void *out, double *part, u32 *ticket, const void *var,
+                                          const typename F::Given &given, const T *x, const T *dy)
 {
     typedef typename Accumulator<T>::type A;
-    __shared__ A sums[NORM_THREADS * V], dots[NORM_THREADS * V];
-    const int column = threadIdx.x, line = threadIdx.y, columns = blockDim.x, lines = blockDim.y;
-    const i64 c = ((i64)blockIdx.x * columns + column) * V, from = blockIdx.y * p.part,
-              to = min(p.units, from + p.part);
-    const bool inside = c < p.channels;
-    A sum[V] = {}, dot[V] = {};
+    __shared__ SumsRoom<A, V, THREADS> room;
+    const LastPlace<V> at(p);
+    const i64 c = at.first + at.t;
+    ColumnSums<A, V> seen = {};
+    u32 r = at.row;
     F f[V];
 
 #pragma unroll
     for (int j = 0; j < V; j++)
-        f[j].read(p, given, inside ? c + j : 0);
-    for (i64 row = from + line; inside && row < to; row += lines * NORM_GROUP) {
-        Vec<T, V> vx[NORM_GROUP], vy[NORM_GROUP];
-
-#pragma unroll
-        for (int k = 0; k < NORM_GROUP; k++)
-            if (row + k * lines < to) {
-                vx[k] = *(const Vec<T, V> *)(x + (row + k * lines) * p.channels + c);
-                vy[k] = *(const Vec<T, V> *)(dy + (row + k * lines) * p.channels + c);
-            }
-#pragma unroll
-        for (int k = 0; k < NORM_GROUP; k++)
-            if (row + k * lines < to)
-#pragma unroll
-                for (int j = 0; j < V; j++) {
-                    const A centred = to_float(vx[k].at[j]) - f[j].mean, d = f[j].of(centred, to_float(vy[k].at[j]));
-
-                    sum[j] += d;
-                    dot[j] += d * centred;
-                }
+        f[j].read(p, given, at.inside ? at.first + threadIdx.x * V + j : 0);
+    if (at.inside) {
+        for (; r + (NORM_GROUP - 1) * at.step < at.rows; r += NORM_GROUP * at.step)
+            add_rows<true>(p, at, x, dy, f, r, seen);
+        if (r < at.rows)
+            add_rows<false>(p, at, x, dy, f, r, seen);
     }
+    seen.merge_lines(at.columns);
+    if (at.t % 32 < at.columns)
 #pragma unroll
-    for (int j = 0; j < V; j++) {
-        sums[(line * V + j) * columns + column] = sum[j];
-        dots[(line * V + j) * columns + column] = dot[j];
-    }
-    __syncthreads();
-    for (int k = line; inside && k < V; k += lines) {
-        double a = 0, b = 0;
-
-        for (int l = 0; l < lines; l++) {
-            a += (double)sums[(l * V + k) * columns + column];
-            b += (double)dots[(l * V + k) * columns + column];
+        for (int j = 0; j < V; j++) {
+            room.warp[0].of(at.t / 32, threadIdx.x, j) = seen.sum[j];
+            room.warp[1].of(at.t / 32, threadIdx.x, j) = seen.dot[j];
         }
-        part[(i64)blockIdx.y * 2 * p.channels + c + k] = a;
-        part[((i64)blockIdx.y * 2 + 1) * p.channels + c + k] = b;
-    }
-}
+    __syncthreads();
+    if (at.t < at.columns * V && c < p.channels) {
+        Sums s = { 0, 0 };
 
-/* sums [2, C]: of dy, and of dy (x - mean) / sqrt(var + epsilon). */
-template <class T>
-__device__ __forceinline__ void sums_finish(const ChannelBox &p, void *sums, const double *part, const void *var)
-{
-    const i64 c = (i64)blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32;
-    double a = 0, b = 0;
-
-    for (int k = threadIdx.x % 32; c < p.channels && k < p.chunks; k += 32) {
-        a += part[(i64)k * 2 * p.channels + c];
-        b += part[((i64)k * 2 + 1) * p.channels + c];
+        for (int w = 0; w < THREADS / 32; w++) {
+            s.a += (double)room.warp[0].of(w, at.t / V, at.t % V);
+            s.b += (double)room.warp[1].of(w, at.t / V, at.t % V);
+        }
+        part[(i64)blockIdx.y * 2 * p.channels + c] = s.a;
+        part[((i64)blockIdx.y * 2 + 1) * p.channels + c] = s.b;
     }
-    for (int o = 16; o; o /= 2) {
-        a += __shfl_down_sync(ALL, a, o);
-        b += __shfl_down_sync(ALL, b, o);
-    }
-    if (c < p.channels && threadIdx.x % 32 == 0) {
-        put_number<T>(sums, p.wide, c, a);
-        put_number<T>(sums, p.wide, p.channels + c, b / sqrt((double)number<T>(var, p.wide, c) + p.epsilon));
-    }
+    if (last_block(ticket + blockIdx.x, gridDim.y))
+        finish_last<T, A, V, THREADS>(p, at, out, var, part, room);
 }
 
 /* ---- element by element ---- */
@@ -328,16 +401,17 @@ __device__ __forceinline__ void map_last(const ChannelBox &p, const typename F::
     }
 }
 
-#define SUMS(S, T, V, NAME, KIND, F)                                                      \
-    KERNEL(norm_sums##KIND##_first_##NAME##_##S,                                          \
-           (const ChannelBox p, double *part, const F::Given g, const T *x, const T *dy)) \
-    {                                                                                     \
-        sums_first<T, V, F>(p, part, x, dy, g);                                           \
-    }                                                                                     \
-    KERNEL(norm_sums##KIND##_last_##NAME##_##S,                                           \
-           (const ChannelBox p, double *part, const F::Given g, const T *x, const T *dy)) \
-    {                                                                                     \
-        sums_last<T, V, F>(p, part, x, dy, g);                                            \
+#define SUMS_PARAMS(F, T)                                                                                     \
+    (const ChannelBox p, void *out, double *part, u32 *ticket, const void *var, const F::Given g, const T *x, \
+     const T *dy)
+#define SUMS(S, T, V, NAME, KIND, F)                                                         \
+    KERNEL(norm_sums##KIND##_first_##NAME##_##S, SUMS_PARAMS(F, T))                          \
+    {                                                                                        \
+        sums_first<T, V, F>(p, out, part, ticket, var, g, x, dy);                            \
+    }                                                                                        \
+    KERNEL_FIT(NORM_SUMS_THREADS, 1, norm_sums##KIND##_last_##NAME##_##S, SUMS_PARAMS(F, T)) \
+    {                                                                                        \
+        sums_last<T, V, F, NORM_SUMS_THREADS>(p, out, part, ticket, var, g, x, dy);          \
     }
 #define INPUT(S, T, V, NAME, KIND, RELU)                                                            \
     KERNEL(norm_input##KIND##_first_##NAME##_##S,                                                   \
@@ -365,13 +439,9 @@ __device__ __forceinline__ void map_last(const ChannelBox &p, const typename F::
     }                                                                                                      \
     INPUT(S, T, V, NAME, , false)                                                                          \
     INPUT(S, T, V, NAME, _relu, true)
-#define NORM(S, T)                                                                                      \
-    NORMS(S, T, 1, 1)                                                                                   \
-    NORMS(S, T, 16 / sizeof(T), v)                                                                      \
-    KERNEL(norm_sums_finish_##S, (const ChannelBox p, void *sums, const double *part, const void *var)) \
-    {                                                                                                   \
-        sums_finish<T>(p, sums, part, var);                                                             \
-    }
+#define NORM(S, T)    \
+    NORMS(S, T, 1, 1) \
+    NORMS(S, T, 16 / sizeof(T), v)
 
 NORM(f32, float)
 NORM(f64, double)

@@ -2,12 +2,11 @@
  * inner, C]
  * ("last": every thread has V neighbouring channels).
  *
- * They take two stages: blocks reduce chunks of a channel, then a warp merges the chunks of each channel in float64.
- * A thread reduces four units at a time by their own mean and merges that (Chan, Golub, LeVeque 1979), of differences
- * from the channel's first element; in float64 for float32 data, whose rows replicas merge, in float32 for 16-bit data,
- * which is coarser than that.  The order is fixed by the shapes alone.  An element of s bytes moves s bytes. */
-#include "index.cuh"
-#include "row.cuh"
+ * Blocks reduce chunks of a channel, then the last block merges the chunks in float64.  A thread reduces four units at
+ * a time by their own mean and merges that (Chan, Golub, LeVeque 1979); in float64 for float32 data, whose rows
+ * replicas merge, in float32 for 16-bit data, which is coarser than that.  The order is fixed by the shapes alone.  An
+ * element of s bytes moves s bytes. */
+#include "channel_sums.cuh"
 
 #define ALL 0xffffffffu
 
@@ -78,7 +77,7 @@ __device__ __forceinline__ Moments merged_warp(Moments m)
     return m;
 }
 
-/* Elements of chunk k of a channel; `v` of a unit. */
+/* Elements of chunk k of a channel whose elements are neighbours; `v` of a unit. */
 __device__ __forceinline__ double chunk_count(const ChannelBox &p, int k, int v)
 {
     const i64 from = k * p.part, to = min(p.units, from + p.part);
@@ -86,12 +85,40 @@ __device__ __forceinline__ double chunk_count(const ChannelBox &p, int k, int v)
     return to > from ? (double)((to - from) * v) : 0;
 }
 
-template <class T, int V> __device__ __forceinline__ void stats_first(const ChannelBox &p, double *part, const T *x)
+/* The row [2 C + 1]: count, means, sums of squares of differences from them. */
+__device__ __forceinline__ void put_row(const ChannelBox &p, double *row, i64 c, const Moments &m)
+{
+    row[1 + c] = m.mean;
+    row[1 + p.channels + c] = m.m2;
+    if (c == 0)
+        row[0] = p.count;
+}
+
+/* ---- a channel's elements are neighbours ---- */
+
+/* Merges the chunks of channel c, part [C][chunks][2]; of a whole block. */
+__device__ __forceinline__ void finish_first(const ChannelBox &p, double *row, const double *part, i64 c, int v)
+{
+    const double *mine = part + c * p.chunks * 2, origin = mine[0];
+    Gathered g = { 0, 0, 0 };
+
+    for (int k = threadIdx.x; k < p.chunks; k += NORM_THREADS)
+        g.add(chunk_count(p, k, v), mine[2 * k] - origin, mine[2 * k + 1]);
+    g.n = block_all<Sum>(g.n);
+    g.sum = block_all<Sum>(g.sum);
+    g.squares = block_all<Sum>(g.squares);
+    if (threadIdx.x == 0)
+        put_row(p, row, c, g.moments(origin));
+}
+
+/* Chunks count from the end of the data, as rows do (channel_sums.cuh). */
+template <class T, int V>
+__device__ __forceinline__ void stats_first(const ChannelBox &p, double *row, double *part, u32 *ticket, const T *x)
 {
     typedef typename Precise<T>::type A;
     __shared__ Moments warp_part[NORM_THREADS / 32];
-    const i64 c = blockIdx.x % p.channels, chunk = blockIdx.x / p.channels, to = min(p.units, (chunk + 1) * p.part);
-    const A shift = (A)to_float(x[c * p.inner]);
+    const i64 c = blockIdx.x % p.channels, chunk = p.chunks - 1 - blockIdx.x / p.channels,
+              to = min(p.units, (chunk + 1) * p.part);
     Seen<A> seen = { 0, 0, 0 };
     Moments m;
 
@@ -114,63 +141,86 @@ template <class T, int V> __device__ __forceinline__ void stats_first(const Chan
             if (k < count)
 #pragma unroll
                 for (int j = 0; j < V; j++)
-                    sum += (A)to_float(v[k].at[j]) - shift;
+                    sum += (A)to_float(v[k].at[j]);
         mean = sum / (A)(count * V);
 #pragma unroll
         for (int k = 0; k < NORM_GROUP; k++)
             if (k < count)
 #pragma unroll
                 for (int j = 0; j < V; j++) {
-                    const A d = (A)to_float(v[k].at[j]) - shift - mean;
+                    const A d = (A)to_float(v[k].at[j]) - mean;
 
                     squares += d * d;
                 }
         seen.add((A)(count * V), mean, squares);
     }
-    m = merged_warp(Moments{ (double)seen.n, (double)shift + (double)seen.mean, (double)seen.m2 });
+    m = merged_warp(Moments{ (double)seen.n, (double)seen.mean, (double)seen.m2 });
     if (threadIdx.x % 32 == 0)
         warp_part[threadIdx.x / 32] = m;
     __syncthreads();
     if (threadIdx.x == 0) {
         for (int w = 1; w < NORM_THREADS / 32; w++)
             m = merged(m, warp_part[w]);
-        part[chunk * 2 * p.channels + c] = m.mean;
-        part[(chunk * 2 + 1) * p.channels + c] = m.m2;
+        part[(c * p.chunks + chunk) * 2] = m.mean;
+        part[(c * p.chunks + chunk) * 2 + 1] = m.m2;
     }
+    if (last_block(ticket + c, (u32)p.chunks))
+        finish_first(p, row, part, c, V);
 }
+
+/* ---- the channels are last ---- */
 
 /* a / b with float's fast division, which is within 2 units of the last place. */
 __device__ __forceinline__ float share_of(float a, float b) { return __fdividef(a, b); }
 __device__ __forceinline__ double share_of(double a, double b) { return a / b; }
 
-/* Merges `count` differences from the shift in each of V columns into mean and m2 of n rows: FULL says that all
- * NORM_GROUP of v are there. */
-template <bool FULL, int V, class A>
-__device__ __forceinline__ void merge_rows(const A (&v)[NORM_GROUP][V], int count, A (&mean)[V], A (&m2)[V], A &n)
-{
-    const A all = FULL ? (A)NORM_GROUP : (A)count, share = share_of(all, n + all);
+/* What a thread has seen of its V columns. */
+template <class A, int V> struct Columns {
+    A n, mean[V], m2[V];
+
+    /* Merges `count` numbers of each column: FULL says that all NORM_GROUP of v are there. */
+    template <bool FULL> __device__ __forceinline__ void add(const A (&v)[NORM_GROUP][V], int count)
+    {
+        const A all = FULL ? (A)NORM_GROUP : (A)count, share = share_of(all, n + all);
 
 #pragma unroll
-    for (int j = 0; j < V; j++) {
-        A sum = 0, own, d;
+        for (int j = 0; j < V; j++) {
+            A sum = 0, own, d;
 
 #pragma unroll
-        for (int k = 0; k < NORM_GROUP; k++)
-            sum += FULL || k < count ? v[k][j] : 0;
-        own = FULL ? sum * (A)(1.0 / NORM_GROUP) : sum / all;
+            for (int k = 0; k < NORM_GROUP; k++)
+                sum += FULL || k < count ? v[k][j] : 0;
+            own = FULL ? sum * (A)(1.0 / NORM_GROUP) : sum / all;
 #pragma unroll
-        for (int k = 0; k < NORM_GROUP; k++) {
-            d = FULL || k < count ? v[k][j] - own : 0;
-            m2[j] += d * d;
+            for (int k = 0; k < NORM_GROUP; k++) {
+                d = FULL || k < count ? v[k][j] - own : 0;
+                m2[j] += d * d;
+            }
+            d = own - mean[j];
+            mean[j] += d * share;
+            m2[j] += d * d * n * share;
         }
-        d = own - mean[j];
-        mean[j] += d * share;
-        m2[j] += d * d * n * share;
+        n += all;
     }
-    n += all;
-}
+    /* Of a warp, the first `columns` lanes get what all lanes have seen of their columns. */
+    __device__ __forceinline__ void merge_lines(int columns)
+    {
+        for (int o = 16; o >= columns; o /= 2) {
+            const A other = __shfl_down_sync(ALL, n, o), all = n + other, share = all > 0 ? other / all : 0;
 
-/* What differs from the shift in one unit of V elements of T. */
+#pragma unroll
+            for (int j = 0; j < V; j++) {
+                const A d = __shfl_down_sync(ALL, mean[j], o) - mean[j], squares = __shfl_down_sync(ALL, m2[j], o);
+
+                mean[j] += d * share;
+                m2[j] += squares + d * d * n * share;
+            }
+            n = all;
+        }
+    }
+};
+
+/* One unit of V elements of T. */
 template <class T, int V, class A> struct Unit {
     typedef Vec<T, V> Loaded;
     static __device__ __forceinline__ void get(A (&y)[V], const Loaded &v)
@@ -187,119 +237,127 @@ template <> struct Unit<bf16, 8, float> : Packed<bf16> {
     typedef Words Loaded;
 };
 
-/* The group of rows from `row` on, `lines` apart, below `to`; x points at the thread's first column of row 0. */
+/* The rows row, row + step ...; what lies beyond the data is read from row 0 and not counted, so that no branch stands
+ * between the loads. */
 template <bool FULL, class T, int V, class A>
-__device__ __forceinline__ void add_group(const ChannelBox &p, const T *x, int row, int to, int lines,
-                                          const A (&shift)[V], A (&mean)[V], A (&m2)[V], A &n)
+__device__ __forceinline__ void add_rows(const ChannelBox &p, const LastPlace<V> &at, const T *x, u32 row,
+                                         Columns<A, V> &seen)
 {
     typename Unit<T, V, A>::Loaded loaded[NORM_GROUP];
     A v[NORM_GROUP][V];
-    int count = 0;
 
 #pragma unroll
     for (int k = 0; k < NORM_GROUP; k++)
-        if (FULL || row + k * lines < to) {
-            loaded[k] = *(const typename Unit<T, V, A>::Loaded *)(x + (row + k * lines) * p.channels);
-            count++;
-        }
+        loaded[k] = *(const typename Unit<T, V, A>::Loaded *)(x + at.at(p, row + k * at.step));
 #pragma unroll
-    for (int k = 0; k < NORM_GROUP; k++) {
+    for (int k = 0; k < NORM_GROUP; k++)
         Unit<T, V, A>::get(v[k], loaded[k]);
-#pragma unroll
-        for (int j = 0; j < V; j++)
-            v[k][j] -= shift[j];
-    }
-    merge_rows<FULL>(v, count, mean, m2, n);
+    seen.template add<FULL>(v, FULL ? NORM_GROUP : at.count(row));
 }
 
-/* Blocks of (columns, rows) threads; blockIdx.x counts columns of V channels, blockIdx.y chunks of rows. */
-template <class T, int V> __device__ __forceinline__ void stats_last(const ChannelBox &p, double *part, const T *x)
+/* Shared memory of a block: first a number for each warp, then two for each thread. */
+template <class A, int V, int THREADS> union StatsRoom {
+    struct {
+        ByWarp<A, V, THREADS> mean, m2;
+        A n[THREADS / 32];
+    } warp;
+    double sums[2][THREADS];
+};
+
+/* The chunk's moments of channel t of the block, for t below its channels. */
+template <class A, int V, int THREADS>
+__device__ __forceinline__ Moments chunk_moments(StatsRoom<A, V, THREADS> &room, int t)
 {
-    typedef typename Precise<T>::type A;
-    __shared__ A means[NORM_THREADS * V], squares[NORM_THREADS * V];
-    __shared__ A counts[NORM_THREADS];
-    const int column = threadIdx.x, line = threadIdx.y, columns = blockDim.x, lines = blockDim.y;
-    const i64 c = ((i64)blockIdx.x * columns + column) * V, from = blockIdx.y * p.part,
-              to = min(p.units, from + p.part);
-    const bool inside = c < p.channels;
-    A shift[V], mean[V] = {}, m2[V] = {}, n = 0;
-
-    if (inside) {
-        const Vec<T, V> first = *(const Vec<T, V> *)(x + c);
-
-#pragma unroll
-        for (int j = 0; j < V; j++)
-            shift[j] = (A)to_float(first.at[j]);
-    }
-    if (inside) {
-        int row = (int)from + line;
-
-        for (; row + (NORM_GROUP - 1) * lines < to; row += lines * NORM_GROUP)
-            add_group<true>(p, x + c, row, (int)to, lines, shift, mean, m2, n);
-        if (row < to)
-            add_group<false>(p, x + c, row, (int)to, lines, shift, mean, m2, n);
-    }
-#pragma unroll
-    for (int j = 0; j < V; j++) {
-        means[(line * V + j) * columns + column] = mean[j];
-        squares[(line * V + j) * columns + column] = m2[j];
-    }
-    counts[line * columns + column] = n;
-    __syncthreads();
-    for (int k = line; inside && k < V; k += lines) {
-        const A origin = (A)to_float(x[c + k]);
-        Gathered g = { 0, 0, 0 };
-
-        for (int l = 0; l < lines; l++)
-            g.add((double)counts[l * columns + column], (double)means[(l * V + k) * columns + column],
-                  (double)squares[(l * V + k) * columns + column]);
-        const Moments m = g.moments((double)origin);
-
-        part[(i64)blockIdx.y * 2 * p.channels + c + k] = m.mean;
-        part[((i64)blockIdx.y * 2 + 1) * p.channels + c + k] = m.m2;
-    }
-}
-
-#define STATS_OF(S, T, V, NAME)                                                           \
-    KERNEL(norm_stats_first_##NAME##_##S, (const ChannelBox p, double *part, const T *x)) \
-    {                                                                                     \
-        stats_first<T, V>(p, part, x);                                                    \
-    }                                                                                     \
-    KERNEL(norm_stats_last_##NAME##_##S, (const ChannelBox p, double *part, const T *x))  \
-    {                                                                                     \
-        stats_last<T, V>(p, part, x);                                                     \
-    }
-#define STATS(S, T) STATS_OF(S, T, 1, 1) STATS_OF(S, T, 16 / sizeof(T), v)
-
-STATS(f32, float)
-STATS(f64, double)
-STATS(f16, f16)
-STATS(bf16, bf16)
-
-/* The row [2 C + 1] of BatchNormStats from chunks: part [chunks][2][C] (mean, m2).  A warp for each channel; `v`
- * elements a unit. */
-KERNEL(norm_stats_finish, (const ChannelBox p, double *row, const double *part, int v))
-{
-    const i64 c = (i64)blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32;
-    const double origin = c < p.channels ? part[c] : 0;
+    const double origin = (double)room.warp.mean.of(0, t / V, t % V);
     Gathered g = { 0, 0, 0 };
-    Moments m;
+
+#pragma unroll 8
+    for (int w = 0; w < THREADS / 32; w++)
+        g.add((double)room.warp.n[w], (double)room.warp.mean.of(w, t / V, t % V) - origin,
+              (double)room.warp.m2.of(w, t / V, t % V));
+    return g.moments(origin);
+}
+
+/* Merges the chunks of the block's channels, part [chunks][2][C]: the threads share each channel's chunks out. */
+template <class A, int V, int THREADS>
+__device__ __forceinline__ void finish_last(const ChannelBox &p, const LastPlace<V> &at, double *row, const A *part,
+                                            StatsRoom<A, V, THREADS> &room)
+{
+    const int width = at.columns * V, slices = THREADS / width, chunks = gridDim.y;
+    const i64 c = at.first + at.t % width;
+    const double origin = c < p.channels ? (double)part[c] : 0;
+    Gathered g = { 0, 0, 0 };
 
 #pragma unroll 4
-    for (int k = threadIdx.x % 32; k < (c < p.channels ? p.chunks : 0); k += 32)
-        g.add(chunk_count(p, k, v), part[(i64)k * 2 * p.channels + c] - origin,
-              part[((i64)k * 2 + 1) * p.channels + c]);
-    g.n = lanes_all<Sum>(g.n, 32);
-    g.sum = lanes_all<Sum>(g.sum, 32);
-    g.squares = lanes_all<Sum>(g.squares, 32);
-    m = g.moments(origin);
-    if (c < p.channels && threadIdx.x % 32 == 0) {
-        row[1 + c] = m.mean;
-        row[1 + p.channels + c] = m.m2;
+    for (int k = at.t / width; k < (c < p.channels ? chunks : 0); k += slices)
+        g.add((double)at.of_chunk(k), (double)part[(i64)k * 2 * p.channels + c] - origin,
+              (double)part[((i64)k * 2 + 1) * p.channels + c]);
+    room.sums[0][at.t] = g.sum;
+    room.sums[1][at.t] = g.squares;
+    __syncthreads();
+    if (at.t >= width || c >= p.channels)
+        return;
+    g = Gathered{ (double)at.rows, 0, 0 };
+    for (int s = 0; s < slices; s++) {
+        g.sum += room.sums[0][s * width + at.t];
+        g.squares += room.sums[1][s * width + at.t];
     }
-    if (blockIdx.x == 0 && threadIdx.x == 0)
-        row[0] = p.count;
+    put_row(p, row, c, g.moments(origin));
 }
+
+template <class T, int V, int THREADS>
+__device__ __forceinline__ void stats_last(const ChannelBox &p, double *row, typename Precise<T>::type *part,
+                                           u32 *ticket, const T *x)
+{
+    typedef typename Precise<T>::type A;
+    __shared__ StatsRoom<A, V, THREADS> room;
+    const LastPlace<V> at(p);
+    const i64 c = at.first + at.t;
+    Columns<A, V> seen = {};
+    u32 r = at.row;
+
+    if (at.inside) {
+        for (; r + (NORM_GROUP - 1) * at.step < at.rows; r += NORM_GROUP * at.step)
+            add_rows<true>(p, at, x, r, seen);
+        if (r < at.rows)
+            add_rows<false>(p, at, x, r, seen);
+    }
+    seen.merge_lines(at.columns);
+    if (at.t % 32 < at.columns)
+#pragma unroll
+        for (int j = 0; j < V; j++) {
+            room.warp.mean.of(at.t / 32, threadIdx.x, j) = seen.mean[j];
+            room.warp.m2.of(at.t / 32, threadIdx.x, j) = seen.m2[j];
+        }
+    if (at.t % 32 == 0)
+        room.warp.n[at.t / 32] = seen.n;
+    __syncthreads();
+    if (at.t < at.columns * V && c < p.channels) {
+        const Moments m = chunk_moments<A, V, THREADS>(room, at.t);
+
+        part[(i64)blockIdx.y * 2 * p.channels + c] = (A)m.mean;
+        part[((i64)blockIdx.y * 2 + 1) * p.channels + c] = (A)m.m2;
+    }
+    if (last_block(ticket + blockIdx.x, gridDim.y))
+        finish_last<A, V, THREADS>(p, at, row, part, room);
+}
+
+#define STATS_OF(S, T, V, NAME, THREADS)                                                                            \
+    KERNEL(norm_stats_first_##NAME##_##S, (const ChannelBox p, double *row, double *part, u32 *ticket, const T *x)) \
+    {                                                                                                               \
+        stats_first<T, V>(p, row, part, ticket, x);                                                                 \
+    }                                                                                                               \
+    KERNEL_FIT(THREADS, 1, norm_stats_last_##NAME##_##S,                                                            \
+               (const ChannelBox p, double *row, Precise<T>::type *part, u32 *ticket, const T *x))                  \
+    {                                                                                                               \
+        stats_last<T, V, THREADS>(p, row, part, ticket, x);                                                         \
+    }
+#define STATS(S, T, THREADS) STATS_OF(S, T, 1, 1, THREADS) STATS_OF(S, T, 16 / sizeof(T), v, THREADS)
+
+STATS(f32, float, NORM_SUMS_THREADS)
+STATS(f64, double, NORM_SUMS_THREADS)
+STATS(f16, f16, NORM_STATS_THREADS)
+STATS(bf16, bf16, NORM_STATS_THREADS)
 
 /* ---- over replicas ---- */
 

@@ -96,6 +96,9 @@ typedef struct {
 } ChannelBox;
 
 enum { NORM_THREADS = 256, NORM_GROUP = 4 }; /* units a thread has in flight */
+/* Statistics and sums with the channels last: threads of a block, one block for a multiprocessor; NORM_COLUMNS of them
+ * at most side by side. */
+enum { NORM_STATS_THREADS = 1024, NORM_SUMS_THREADS = 512, NORM_COLUMNS = 16 };
 
 /* Windows over data [lead, in.., trail] whose results are [lead, out.., trail]: planes of one channel with trail 1, or,
  * with the channels last, samples with trail C.  Three axes as in graph/ops/window.h; trail counts units of V
