@@ -59,6 +59,17 @@ Node *only_reader(const Uses *u, ValueId v)
 
 Node *inner_maker(const Uses *u, ValueId v) { return only_reader(u, v) ? maker(u->g, v) : NULL; }
 
+ValueId behind_views(const Graph *g, ValueId v)
+{
+    const int64_t n = shape_columns(value(g, v)->shape);
+    const Node *p;
+
+    while (n >= 0 && value(g, v)->layout == LAYOUT_ROWS && is_view(p = maker(g, v)) &&
+           shape_columns(value(g, p->in[0])->shape) == n)
+        v = p->in[0];
+    return v;
+}
+
 int const_input(const Graph *g, const Node *n, double *number)
 {
     for (int i = n->n_in == 2; i >= 0 && n->n_in == 2; i--)

@@ -51,6 +51,7 @@ const Pass *const pipeline[] = {
     &pass_partition,   /* once all of the step is in the graph: forward, loss, backward and update by one mechanism */
     &pass_narrow_sums, /* before bucket-gradients: sums of one type travel together */
     &pass_bucket_gradients, /* before schedule, which decides when a bucket leaves */
+    &pass_chunk_loss,       /* once each replica has its rows; before place-host, which places what it makes */
     &pass_place_host,       /* once every node has its device; before schedule, which orders the copies too */
     &pass_layout,           /* once it is known what the host computes */
     &pass_group_updates,    /* after layout, which goes by single parameters: one node for each device */

@@ -65,6 +65,7 @@ passes/fuse/group_updates                # Update(w, g * s), Update ... to Updat
 passes/simplify/fold_transpose           # MatMul(A, Transpose(B))
 passes/train/join_biases                 # p, q = Split(X W); p + b, q + c
 passes/partition/narrow_sums             # AllReduce(g) / w
+passes/plan/chunk_loss                   # CrossEntropySum(X W), its gradient D, D W and D X
 passes/partition/homes                   # part, part ... = Split(batch); Concat(part, part ...)
 passes/model/stochastic_depth            # x * mask / keep, with the ways to write a mask
 passes/model/loss_weights                # weights * terms, by way of sums, means and ratios

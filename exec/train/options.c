@@ -193,6 +193,11 @@ static const Setting table[] = {
       "where outputs of replicas are put together: the number of a device, counted from 0, or host (-1, cpu), as all "
       "are handed out there; each: nowhere, replica 2's part of OUTPUT is OUTPUT@r2",
       .set = options_set_output_device, .on_resume = RESUME_FREE },
+    { "chunk-loss", "ROWS", "off",
+      "rows of a cross-entropy's scores that are computed at once: off, all of them; auto, all where they take less "
+      "than "
+      "512 MiB, else as many as take 256; or a number",
+      .set = options_set_chunk_loss, .on_resume = RESUME_BITS },
     { "loss-at", "WHERE", "parts",
       "where losses are computed: parts, each replica's where it lies; outputs, of all outputs, on the output device "
       "(CPU devices)",

@@ -90,6 +90,20 @@ Status options_set_bucket(const Setting *r, void *to, const char *value)
     return ST_OK;
 }
 
+Status options_set_chunk_loss(const Setting *r, void *to, const char *value)
+{
+    static const Setting number = { .name = "chunk-loss", .min = 1, .max = SETTING_COUNT_MAX };
+    Options *o = to;
+    int64_t rows = 0;
+
+    if (!strcmp(value, "off"))
+        rows = -1;
+    else if (strcmp(value, "auto") != 0 && setting_read_int(&rows, &number, value))
+        return setting_bad(r, value, "auto, off, or a number of rows above 0");
+    o->build.chunk_rows = rows;
+    return ST_OK;
+}
+
 /* What the host is given it gets from the first device; each: what is not put together. */
 Status options_set_output_device(const Setting *r, void *to, const char *value)
 {

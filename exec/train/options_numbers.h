@@ -13,6 +13,8 @@ Status options_set_output_device(const Setting *r, void *to, const char *value) 
 Status options_set_loss_weight(const Setting *r, void *to, const char *value) CHECKED;
 Status options_set_class_axis(const Setting *r, void *to, const char *value) CHECKED;
 Status options_set_output_axis(const Setting *r, void *to, const char *value) CHECKED;
+/* --chunk-loss auto|off|ROWS. */
+Status options_set_chunk_loss(const Setting *r, void *to, const char *value) CHECKED;
 /* --bucket-mb X: of 2^20 bytes. */
 Status options_set_bucket(const Setting *r, void *to, const char *value) CHECKED;
 /* --input-shape NAME=2,3,4; --batch-input NAME[:AXIS]: exec/train/options_inputs.c. */

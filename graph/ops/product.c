@@ -156,7 +156,7 @@ static int64_t flops(const Graph *g, const Node *n)
 
 DEFINE_OP(
     Product, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 5, .out_min = 1, .out_max = 3,
-    .dtypes = DTYPES_FLOAT,
+    .dtypes = DTYPES_FLOAT, .inplace = { 1 << PRODUCT_ADDED },
     .attrs = (const AttrDecl[]){ { "transA", A_INT, .i = 0 },
                                  { "transB", A_INT, .i = 0 },
                                  { "alpha", A_FLOAT, .f = 1 },

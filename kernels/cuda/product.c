@@ -153,8 +153,8 @@ static Status prepare_rest(State *s, const GpuGemm *d, size_t *rest, const Kerne
         TRY(cuda_kernel(&s->epilogue, ctx, "product_epilogue", y));
     if (p->activation == PRODUCT_RELU && p->aux && !p->gradient)
         TRY(cuda_kernel(&s->mask, ctx, "product_mask", y));
-    if (s->plan && s->finishes && d->dtype_c != y)
-        s->product_bytes = cuda_aligned(sizeof(float) * (size_t)(p->m * p->n));
+    if (s->plan && s->finishes && (d->dtype_c != y || p->added)) /* Y may lie where `added` does */
+        s->product_bytes = cuda_aligned(dtype_size(d->dtype_c) * (size_t)(p->m * p->n));
     return p->sum == PRODUCT_NO_SUM || d->sum ? ST_OK : prepare_sum(s, rest, ctx, g, n);
 }
 

@@ -45,19 +45,6 @@ typedef struct {
 static int64_t columns(const Graph *g, ValueId v) { return shape_columns(value(g, v)->shape); }
 static int64_t rows(const Graph *g, ValueId v) { return shape_rows(value(g, v)->shape); }
 
-static bool is_view(const Node *n) { return n && n->op->flags & OPF_VIEW && n->n_out == 1; }
-
-/* v, or what it is a view of with the same columns. */
-static ValueId behind_views(const Graph *g, ValueId v)
-{
-    const int64_t n = columns(g, v);
-    const Node *p;
-
-    while (n >= 0 && value(g, v)->layout == LAYOUT_ROWS && is_view(p = maker(g, v)) && columns(g, p->in[0]) == n)
-        v = p->in[0];
-    return v;
-}
-
 /* Is `from` read once, for views that are read once, up to v? */
 static bool is_alone(const Fusing *f, ValueId v, ValueId from)
 {
@@ -125,7 +112,8 @@ static bool says(const Node *n, const char *attr, const char *what) { return !st
 /* Nothing behind the product but a bias. */
 static bool is_linear(const Node *n)
 {
-    return !node_int(n, "gradient") && says(n, "activation", "none") && says(n, "bias_grad", "none");
+    return !node_int(n, "gradient") && says(n, "activation", "none") && says(n, "bias_grad", "none") &&
+           !has_in(n, PRODUCT_ADDED);
 }
 
 static bool is_plain(const Node *n) { return is_linear(n) && !has_in(n, PRODUCT_BIAS); }
@@ -515,10 +503,9 @@ static bool read_added(Draft *d, const Fusing *f, const Node *add, int i)
 {
     const Value *x = in_value(f->g, add, i), *other = in_value(f->g, add, 1 - i), *y = value(f->g, add->out[0]);
 
-    return read_product(d, inner_maker(&f->uses, add->in[i])) && is_linear(&d->node) &&
-           !has_in(&d->node, PRODUCT_ADDED) && same_place(d->of, add) && shape_eq(x->shape, y->shape) &&
-           shape_eq(other->shape, y->shape) && other->dtype == x->dtype && other->layout == LAYOUT_ROWS &&
-           y->layout == LAYOUT_ROWS;
+    return read_product(d, inner_maker(&f->uses, add->in[i])) && is_linear(&d->node) && same_place(d->of, add) &&
+           shape_eq(x->shape, y->shape) && shape_eq(other->shape, y->shape) && other->dtype == x->dtype &&
+           other->layout == LAYOUT_ROWS && y->layout == LAYOUT_ROWS;
 }
 
 /* Is v there when the product is computed: is it an input or a state, or does the product wait for its maker? */

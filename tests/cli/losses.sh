@@ -27,6 +27,9 @@ for replicas in 1 3; do
     trains group own_loss "${own[@]}" outputs --loss-weight count --replicas $replicas --accumulate 2
     check "log variables" test "$(grep -c '"log":{"loss.0":[0-9.e-]*,"count":[0-9.e-]*,"total":[0-9.e-]*}}$' "$DIR/run/metrics.jsonl")" = "$(wc -l <"$DIR/run/metrics.jsonl")"
     trains sum own_loss "${own[@]}" output:total --loss-weight sum --replicas $replicas --accumulate 2
+    trains plain open "${scores[@]}" --replicas $replicas --chunk-loss 5
+    trains group own_loss "${own[@]}" output:loss --loss-weight count --replicas $replicas --accumulate 2 --chunk-loss 5
+    trains sum own_loss "${own[@]}" output:total --loss-weight sum --replicas $replicas --accumulate 2 --chunk-loss 5
 done
 
 # Outputs that are sequences: each is one log variable, the sum of its means, and a group's loss under its name.

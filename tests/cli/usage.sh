@@ -91,6 +91,9 @@ reduce-dtype int8
 bucket-mb 0
 bucket-mb -1
 bucket-mb many
+chunk-loss 0
+chunk-loss -1
+chunk-loss on
 broadcast-buffers no
 compat dpp
 loss-scaling mean

@@ -4,7 +4,7 @@
  *   --- options            optional: mode=train batch=4 dtype=float64 precision=bfloat16 loss-scale=dynamic clip=1
  *                          fuse=yes channels_last=yes accelerator=yes lacks=Sigmoid freeze=conv* train=conv2*
  *                          loss=cross-entropy replicas=2 devices=2 bucket=BYTES reduce=bfloat16
- *                          scalar-outputs=each standard=yes loss-scaling=mean-of-means
+ *                          scalar-outputs=each standard=yes loss-scaling=mean-of-means chunk=ROWS
  *   --- before
  *   graph "g" { ... }      types of outputs may be left out: they are inferred
  *   --- after              or: --- error TEXT
@@ -146,6 +146,8 @@ static bool set_option(Options *o, char *word)
         return (o->build.reduce = dtype_parse(value)) != DT_NONE;
     if (!strcmp(word, "bucket"))
         return (o->build.bucket_bytes = atoi(value)) > 0;
+    if (!strcmp(word, "chunk"))
+        return (o->build.chunk_rows = atoi(value)) > 0;
     if (!strcmp(word, "devices"))
         return (o->build.devices = atoi(value)) > 0;
     if (!strcmp(word, "dtype"))

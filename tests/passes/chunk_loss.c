@@ -1,0 +1,87 @@
+/* A step whose scores are computed in chunks of rows is the step with all scores at once, in float64: loss, gradients
+ * and next states. */
+#include "graph/op.h"
+#include "tests/harness/target.h"
+#include "tests/harness/test.h"
+#include "tests/passes/compare.h"
+
+FUSES_ONLY(fuses_loss, CrossEntropySum)
+
+static bool fuses_products(const Target *t, const OpDef *op)
+{
+    (void)t;
+    return op == &op_CrossEntropySum || op == &op_Product;
+}
+
+static int count_sums(const Graph *g)
+{
+    int count = 0;
+
+    FOR_NODES(g, n)
+        count += n->op == &op_CrossEntropySum;
+    return count;
+}
+
+/* `rows` a chunk: as many chunks of all replicas. */
+static void check_step(const char *name, const char *text, BuildOptions opt, int64_t rows, int chunks)
+{
+    BuildOptions whole = opt;
+    Compared expected = { 0 }, found = { 0 };
+
+    whole.chunk_rows = -1;
+    opt.chunk_rows = rows;
+    if (CHECK_OK(compared_step(&expected, name, text, &whole)) && CHECK_OK(compared_step(&found, name, text, &opt))) {
+        CU_ASSERT_EQUAL(count_sums(expected.g), opt.replicas ? opt.replicas : 1);
+        CU_ASSERT_EQUAL(count_sums(found.g), chunks);
+        compare_outputs(name, &found, &expected, 1e-12);
+        compare_updates(name, &found, &expected, 1e-12);
+    }
+    compared_free(&expected);
+    compared_free(&found);
+}
+
+#define STEP .mode = BUILD_TRAIN, .dtype = DT_FLOAT64, .loss = &loss_cross_entropy, .keep_gradients = true
+
+/* [N, T, C] scores, whose rows end in a smaller chunk. */
+static void test_tokens(void)
+{
+    BuildOptions opt = { STEP, .batch = 3, .settings = "label-smoothing=0.1;ignore-index=1",
+                         .backend.fuses = fuses_loss };
+
+    check_step("transformer", NULL, opt, 50, 4);
+    opt.backend.fuses = fuses_products;
+    check_step("transformer", NULL, opt, 50, 4);
+}
+
+/* Three replicas of 2, 2 and 1 samples on two devices. */
+static void test_replicas(void)
+{
+    BuildOptions opt = { STEP,          .batch = 5,   .settings = "ignore-index=1",
+                         .replicas = 3, .devices = 2, .backend.fuses = fuses_loss };
+
+    check_step("transformer", NULL, opt, 50, 3 + 3 + 2);
+    opt.backend.fuses = fuses_products;
+    check_step("transformer", NULL, opt, 50, 3 + 3 + 2);
+}
+
+/* A layer with a bias, and sums over micro-batches of a loss that is scaled. */
+static void test_modes(void)
+{
+    BuildOptions opt = { STEP, .batch = 7, .backend.fuses = fuses_loss };
+
+    check_step("mlp", NULL, opt, 3, 3);
+    opt.mode = BUILD_ACCUMULATE;
+    opt.loss_scaling = SCALE_FIXED;
+    opt.loss_scale = 8;
+    check_step("mlp", NULL, opt, 3, 3);
+}
+
+/* The metric reads the scores. */
+static void test_metric(void)
+{
+    check_step("mlp", NULL, (BuildOptions){ STEP, .batch = 7, .metric = &metric_accuracy, .backend.fuses = fuses_loss },
+               3, 1);
+}
+
+DEFINE_SUITE(chunk_loss, { "tokens", test_tokens }, { "replicas", test_replicas }, { "modes", test_modes },
+             { "a metric", test_metric });
