@@ -53,3 +53,22 @@ bool paths_lead(Paths *p, const Node *from, const Node *to)
         expand(p, p->g->node[p->stack[--n_stack]], first, &n_stack);
     return p->seen[from->index] == p->walk;
 }
+
+static bool waits(Paths *p, const Node *n, ValueId v)
+{
+    const Node *by = maker(p->g, v);
+
+    return !by || paths_lead(p, by, n);
+}
+
+bool paths_there(Paths *p, ValueId v, const Node *n)
+{
+    const Node *by = maker(p->g, v);
+    bool there = by && by != n;
+
+    if (waits(p, n, v))
+        return true;
+    for (int i = 0; there && i < by->n_in; i++)
+        there = waits(p, n, by->in[i]);
+    return there;
+}

@@ -22,5 +22,8 @@ void paths_bend(Paths *p, const Node *from, const Node *reader);
 /* The graph was sorted. */
 void paths_sorted(Paths *p);
 bool paths_lead(Paths *p, const Node *from, const Node *to);
+/* May `n` read v without waiting for it: is v an input or a state, made by a node that n waits for, or by one that
+ * reads such values alone, as a Cast may be? */
+bool paths_there(Paths *p, ValueId v, const Node *n);
 
 #endif

@@ -57,7 +57,8 @@ const Pass *const pipeline[] = {
     &pass_group_updates,    /* after layout, which goes by single parameters: one node for each device */
     &pass_fuse_product,     /* behind layout, which decides what lies by rows; takes epilogues before fuse-elementwise
                              * does */
-    &pass_fuse_conv,        /* likewise */
+    &pass_fuse_norm_grad,   /* behind fuse-product, which adds the gradient by a norm where it makes the other */
+    &pass_fuse_conv,        /* behind layout and before fuse-elementwise, as fuse-product */
     &pass_fuse_max_pool,    /* behind layout, and once each node has its device; nobody else takes in MaxPool */
     &pass_fuse_batch_norm,  /* behind autodiff and partition; before fuse-elementwise, which would take ReluGrad */
     &pass_group_casts,      /* behind layout, which would make them rows and channels last one by one, and fuse-product,

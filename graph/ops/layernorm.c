@@ -2,8 +2,11 @@
  *
  * The backward pass is one node that finds mean and inv_std again from x (a row stays in cache, so it costs little and
  * keeps nothing alive) and yields all three gradients; those of scale and bias are partial sums when the rows are
- * split. GroupNormalization, InstanceNormalization and RMSNormalization are written in simpler operators. */
+ * split.  It may add another tensor to that of x, the gradient that passes by a residual block's branch: in the type
+ * that it computes in, before rounding. GroupNormalization, InstanceNormalization and RMSNormalization are written in
+ * simpler operators. */
 #include "graph/grad.h"
+#include "graph/ops/layernorm.h"
 #include "graph/place.h"
 
 static Status check_vector(const Graph *g, const Node *n, int i, const Shape *x, int axis)
@@ -41,10 +44,11 @@ static Status infer(Graph *g, Node *n)
     return infer_like(g, n, 0);
 }
 
-/* x, dy, scale -> dx, dscale, dbias. */
+/* x, dy, scale, optionally what is added to dx -> dx, dscale, dbias. */
 static Status infer_backward(Graph *g, Node *n)
 {
     const Value *x = in_value(g, n, 0), *dy = in_value(g, n, 1);
+    const Value *added = has_in(n, LAYER_NORM_GRAD_ADDED) ? in_value(g, n, LAYER_NORM_GRAD_ADDED) : NULL;
     Shape rest = { 0 };
     int axis;
 
@@ -54,6 +58,9 @@ static Status infer_backward(Graph *g, Node *n)
     axis = (int)node_int(n, "axis");
     if (!shape_eq(x->shape, dy->shape))
         return FAIL(E_SHAPE, "%s: input and output gradient differ in shape", node_text(g, n));
+    if (added && (added->dtype != x->dtype || !shape_eq(x->shape, added->shape)))
+        return FAIL(E_SHAPE, "%s: input %d is not of the type and shape of input 0, to whose gradient it is added",
+                    node_text(g, n), LAYER_NORM_GRAD_ADDED);
     for (int k = axis; k < x->shape->rank; k++)
         rest.dim[rest.rank++] = x->shape->dim[k];
     if (!shape_eq(in_value(g, n, 2)->shape, &rest))
@@ -143,7 +150,7 @@ static ValueId mean_of(Graph *g, ValueId x, int axis)
     return EMIT(g, ReduceMean, NULL, x, emit_ints(g, n, axes));
 }
 
-/* With s = dy scale and xhat = (x - mean) inv: dx = inv (s - mean(s) - xhat mean(s xhat)). */
+/* With s = dy scale and xhat = (x - mean) inv: dx = inv (s - mean(s) - xhat mean(s xhat)), plus what is added. */
 static Status standard_grad(Graph *g, Node *n)
 {
     const DType own = in_value(g, n, 0)->dtype, t = in_value(g, n, 2)->dtype;
@@ -165,7 +172,10 @@ static Status standard_grad(Graph *g, Node *n)
     s = EMIT(g, Sub, NULL, s, mean_of(g, s, axis));
     s = EMIT(g, Sub, NULL, s, slope);
     product = EMIT(g, Mul, NULL, dy, xhat);
-    graph_replace(g, n->out[0], emit_cast(g, EMIT(g, Mul, NULL, s, inv), own));
+    s = EMIT(g, Mul, NULL, s, inv);
+    if (has_in(n, LAYER_NORM_GRAD_ADDED))
+        s = EMIT(g, Add, NULL, s, emit_cast(g, n->in[LAYER_NORM_GRAD_ADDED], t));
+    graph_replace(g, n->out[0], emit_cast(g, s, own));
     graph_replace(g, n->out[1], emit_reduce_sum(g, product, axis, axes, false));
     graph_replace(g, n->out[2], emit_reduce_sum(g, dy, axis, axes, false));
     return g->status;
@@ -315,20 +325,22 @@ static Status lower_rms(Graph *g, Node *n)
 
 /* ---- placement ---- */
 
-/* The first `n_data` inputs are split alike along an axis in front of `axis`, or nothing is. */
-static Place place_rows(Placement *p, int n_data)
+/* The inputs whose bits are set in `data` are split alike along an axis in front of `axis`, or nothing is. */
+static Place place_rows(Placement *p, unsigned data)
 {
     int64_t axis = node_int(p->node, "axis");
     Place rows = PLACE_B;
 
-    for (int i = 0; i < n_data; i++) {
+    for (int i = 0; i < p->node->n_in; i++) {
+        if (!(data >> i & 1))
+            continue;
         if (p->in[i].kind == PL_S && p->in[i].axis >= axis)
             place_mixes(p, "it normalises along the split axis");
         else if (rows.kind == PL_B && (p->in[i].kind == PL_S || p->in[i].kind == PL_L))
             rows = p->in[i];
     }
     for (int i = 0; i < p->node->n_in; i++)
-        p->in[i] = i < n_data ? rows : PLACE_B;
+        p->in[i] = data >> i & 1 ? rows : PLACE_B;
     return rows;
 }
 
@@ -340,7 +352,7 @@ static Status place(Placement *p)
 
 static Status place_backward(Placement *p)
 {
-    Place rows = place_rows(p, 2), sums = rows.kind == PL_S ? PLACE_P : rows;
+    Place rows = place_rows(p, 1 | 2 | 1u << LAYER_NORM_GRAD_ADDED), sums = rows.kind == PL_S ? PLACE_P : rows;
 
     place_set(p, 0, rows);
     place_set(p, 1, sums);
@@ -363,11 +375,11 @@ DEFINE_OP(LayerNormalization, .blocks = BLOCKS_PASS, .param_in = 6, .wide_in = 6
           .doc = "(x - mean) * inv_std * scale + bias over the last axes", .infer = infer, .grad = grad, .lower = lower,
           .standard = standard, .place = place);
 
-DEFINE_OP(LayerNormGrad, .blocks = BLOCKS_PASS, .domain = "dpexec", .since = 1, .in_min = 3, .in_max = 3, .out_min = 3,
-          .out_max = 3, .dtypes = DTYPES_FLOAT,
+DEFINE_OP(LayerNormGrad, .blocks = BLOCKS_PASS, .domain = "dpexec", .since = 1, .in_min = 3, .in_max = 4, .out_min = 3,
+          .out_max = 3, .dtypes = DTYPES_FLOAT, .inplace = { 1 | 2 | 1 << LAYER_NORM_GRAD_ADDED },
           .attrs = (const AttrDecl[]){ { "axis", A_INT, .i = -1, .range = R_AXIS }, EPSILON, { 0 } },
-          .doc = "dx, dscale, dbias of LayerNormalization, from (x, dy, scale)", .infer = infer_backward,
-          .standard = standard_grad, .place = place_backward);
+          .doc = "dx, dscale, dbias of LayerNormalization, from (x, dy, scale); a fourth input is added to dx",
+          .infer = infer_backward, .standard = standard_grad, .place = place_backward);
 
 DEFINE_OP(GroupNormalization, .param_in = 6, .since = 21, .in_min = 3, .in_max = 3, NORM,
           .attrs = (const AttrDecl[]){ EPSILON,

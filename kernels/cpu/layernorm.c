@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/ops/layernorm.h"
 #include "kernels/backend.h"
 #include "kernels/cpu/team.h"
 
@@ -13,7 +14,7 @@ typedef struct {
     int64_t rows, n;
     double epsilon;
     int team, parts;
-    bool has_bias, has_mean, has_inv;
+    bool has_bias, has_mean, has_inv, has_added;
 } Plan;
 
 static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
@@ -26,7 +27,8 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
                .team = team_size(ctx->n_threads, shape_numel(x)),
                .has_bias = has_in(n, 2),
                .has_mean = has_out(n, 1),
-               .has_inv = has_out(n, 2) };
+               .has_inv = has_out(n, 2),
+               .has_added = has_in(n, LAYER_NORM_GRAD_ADDED) };
     p.parts = p.team;
     return kernel_state(state, &p, sizeof p);
 }
@@ -51,7 +53,7 @@ static Status prepare_backward(void **state, KernelCtx *ctx, const Graph *g, con
     _Pragma("omp parallel for num_threads(p->team) schedule(static)") for (int part = 0; part < p->parts; part++)
 #define ROWS(p) for (int64_t r = team_begin(p->rows, part, p->parts); r < team_begin(p->rows, part + 1, p->parts); r++)
 
-/* dx = inv * (h - mean(h) - xhat * mean(h * xhat)) with h = dy * scale. */
+/* dx = inv * (h - mean(h) - xhat * mean(h * xhat)) with h = dy * scale; plus what is added. */
 #define BODY "kernels/cpu/layernorm.inc"
 #include "kernels/each_type.inc"
 

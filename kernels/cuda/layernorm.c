@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "graph/ops/layernorm.h"
 #include "kernels/cuda/rows.h"
 
 /* Rows of scale's full size; smaller ones are stretched by the operator's lowering. */
@@ -110,8 +111,17 @@ typedef struct {
     unsigned threads;
     size_t shared;
     int wide_scale;
+    bool has_added;
     GpuKernel *narrow, *wide, *sums; /* wide: tensors begin on 16-byte boundaries, n is of whole chunks */
 } Backward;
+
+/* n elements, rounded up to a chunk for each lane. */
+static size_t lanes_whole(int64_t n, DType t)
+{
+    const int64_t all = WARP_SIZE * cuda_chunk(t);
+
+    return (size_t)((n + all - 1) / all * all);
+}
 
 /* A warp's kernel for rows of whole chunks: the one that holds just so many a lane, where there is one. */
 static Status find_wide_warps(Backward *p, const KernelCtx *ctx, DType t)
@@ -138,7 +148,7 @@ static Status choose_backward(Backward *p, const KernelCtx *ctx, DType t)
     if (p->n <= 4 * each) {
         p->threads = WARP_THREADS;
         p->parts = (p->rows + WARP_THREADS / WARP_SIZE - 1) / (WARP_THREADS / WARP_SIZE);
-        p->shared = 2 * (size_t)p->n * p->acc;
+        p->shared = WARP_THREADS / WARP_SIZE * 2 * lanes_whole(p->n, t) * p->acc;
         TRY(cuda_kernel(&p->narrow, ctx, "layernorm_grad_warps", t));
         TRY(find_wide_warps(p, ctx, t));
     } else {
@@ -169,6 +179,7 @@ static Status prepare_backward(void **state, KernelCtx *ctx, const Graph *g, con
     p->n = shape_count(x->shape, axis, x->shape->rank);
     p->epsilon = node_float(n, "epsilon");
     p->wide_scale = is_wide(g, n, 2);
+    p->has_added = has_in(n, LAYER_NORM_GRAD_ADDED);
     p->acc = x->dtype == DT_FLOAT64 ? sizeof(double) : sizeof(float);
     if ((st = choose_backward(p, ctx, x->dtype))) {
         free(p);
@@ -180,10 +191,15 @@ static Status prepare_backward(void **state, KernelCtx *ctx, const Graph *g, con
     return ST_OK;
 }
 
+static void *added_to(const Backward *p, const Tensor *in)
+{
+    return p->has_added ? in[LAYER_NORM_GRAD_ADDED].data : NULL;
+}
+
 static bool on_boundaries(const Backward *p, const Tensor *in, const Tensor *out)
 {
     const DType t = in[0].dtype;
-    const bool even = p->n % cuda_chunk(t) == 0 && !cuda_offset(out[0].data, t);
+    const bool even = p->n % cuda_chunk(t) == 0 && !cuda_offset(out[0].data, t) && !cuda_offset(added_to(p, in), t);
 
     return even && !cuda_offset(in[0].data, t) && !cuda_offset(in[1].data, t) && !cuda_offset(in[2].data, t);
 }
@@ -194,13 +210,15 @@ static Status run_backward(KernelCtx *ctx, void *state, const Tensor *in, Tensor
     GpuKernel *k = p->wide && on_boundaries(p, in, out) ? p->wide : p->narrow;
     const unsigned grid[3] = { (unsigned)((2 * p->n + WARP_SIZE - 1) / WARP_SIZE), 1, 1 },
                    block[3] = { WARP_SIZE, SUM_THREADS, 1 };
+    void *added = added_to(p, in);
 
     if (!p->n)
         return ST_OK;
     if (p->rows)
         TRY(cuda_launch(ctx, k, (unsigned)p->parts, p->threads, p->shared,
                         CUDA_ARGS((void *)&in[0].data, (void *)&in[1].data, (void *)&in[2].data, (void *)&p->wide_scale,
-                                  &out[0].data, &ctx->scratch, (void *)&p->rows, (void *)&p->n, (void *)&p->epsilon)));
+                                  &added, &out[0].data, &ctx->scratch, (void *)&p->rows, (void *)&p->n,
+                                  (void *)&p->epsilon)));
     TRY_CUDA(ctx, launch(ctx->stream, p->sums, grid, block, 0,
                          CUDA_ARGS(&ctx->scratch, &out[1].data, &out[2].data, (void *)&p->parts, (void *)&p->n,
                                    (void *)&p->wide_scale)));

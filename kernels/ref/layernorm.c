@@ -1,12 +1,13 @@
 /* LayerNormalization and its gradient, row by row; mean and variance in double by two passes. */
 #include <math.h>
 
+#include "graph/ops/layernorm.h"
 #include "kernels/ref/ref.h"
 
 typedef struct {
     int64_t rows, n;
     double epsilon;
-    bool has_bias, has_mean, has_inv;
+    bool has_bias, has_mean, has_inv, has_added;
 } Plan;
 
 static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
@@ -21,7 +22,8 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
                                  .epsilon = node_float(n, "epsilon"),
                                  .has_bias = has_in(n, 2),
                                  .has_mean = has_out(n, 1),
-                                 .has_inv = has_out(n, 2) },
+                                 .has_inv = has_out(n, 2),
+                                 .has_added = has_in(n, LAYER_NORM_GRAD_ADDED) },
                         sizeof(Plan));
 }
 
@@ -31,7 +33,8 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
 #define GIVEN(t, has) (((const Plan *)state)->has ? (t).data : NULL)
 RUN_FLOAT(run_forward, forward, state, in[0].data, in[1].data, GIVEN(in[2], has_bias), out[0].data,
           GIVEN(out[1], has_mean), GIVEN(out[2], has_inv))
-RUN_FLOAT(run_backward, backward, state, in[0].data, in[1].data, in[2].data, out[0].data, out[1].data, out[2].data)
+RUN_FLOAT(run_backward, backward, state, in[0].data, in[1].data, in[2].data,
+          GIVEN(in[LAYER_NORM_GRAD_ADDED], has_added), out[0].data, out[1].data, out[2].data)
 
 /* Scale and bias of the full normalised size; smaller ones are stretched by the operator's lowering. */
 static bool full_size(const Graph *g, const Node *n)

@@ -508,12 +508,19 @@ static bool read_added(Draft *d, const Fusing *f, const Node *add, int i)
            other->layout == LAYOUT_ROWS && y->layout == LAYOUT_ROWS;
 }
 
-/* Is v there when the product is computed: is it an input or a state, or does the product wait for its maker? */
-static bool is_there(Paths *paths, const Graph *g, ValueId v, const Node *product)
+static void take_other(Fusing *f, Paths *paths, Node *add, int i)
 {
-    const Node *n = maker(g, v);
+    const Node *by = maker(f->g, add->in[i]);
+    Draft *d = &f->product;
 
-    return !n || paths_lead(paths, n, product);
+    draft_in(d, PRODUCT_ADDED, add->in[i]);
+    draft_out(d, PRODUCT_Y, add->out[0]);
+    draft_absorb(d, add);
+    if (!draft_settle(d))
+        return;
+    f->ctx->n_changed++;
+    if (by)
+        paths_bend(paths, by, d->of);
 }
 
 /* Not taken in is what would make the product wait: its operands would take memory until then. */
@@ -527,11 +534,8 @@ static Status take_added(Fusing *f)
     TRY(look(f));
     FOR_NODES(f->g, add)
         for (int i = 0; add->op == &op_Add && i < 2; i++)
-            if (read_added(d, f, add, i) && is_there(&paths, f->g, add->in[1 - i], d->of)) {
-                draft_in(d, PRODUCT_ADDED, add->in[1 - i]);
-                draft_out(d, PRODUCT_Y, add->out[0]);
-                draft_absorb(d, add);
-                f->ctx->n_changed += draft_settle(d);
+            if (read_added(d, f, add, i) && paths_there(&paths, add->in[1 - i], d->of)) {
+                take_other(f, &paths, add, 1 - i);
                 break;
             }
     return f->g->status;

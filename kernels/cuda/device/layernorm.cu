@@ -4,7 +4,8 @@
  * rows too long for registers are read three times, from L2 but for the first.  Mean, then the mean square distance
  * from it.
  *
- * Backward: x and dy read once, dx written once: 3 sizeof(T) bytes an element.  A thread has the same columns in every
+ * Backward: x, dy and what is added to dx read once, dx written once: 4 sizeof(T) bytes an element, 3 where nothing is
+ * added.  A thread has the same columns in every
  * row, so it sums their part of dscale and dbias in registers; a block leaves one row [2, n] of partial sums in
  * scratch, and a second kernel adds these up in the order of the blocks, whose number depends on the shape alone. */
 #include "math.cuh"
@@ -261,9 +262,10 @@ template <class T> struct Backward {
     typedef typename Accumulator<T>::type A;
     const T *x, *dy;
     const void *scale;
-    int wide; /* scale is of A, and so are dscale and dbias */
-    T *dx;
-    A *partial; /* [blocks, 2, n] */
+    int wide;       /* scale is of A, and so are dscale and dbias */
+    const T *added; /* to dx; may be NULL */
+    T *dx;          /* perhaps in the place of x, dy or added */
+    A *partial;     /* [blocks, 2, n] */
     i64 rows, n;
     A epsilon;
 };
@@ -307,7 +309,7 @@ __device__ __forceinline__ void backward_rows(Team team, const Backward<T> &b,
 
     for (i64 row = team.first(); team.base(row) < b.rows; row += team.stride()) {
         const i64 count = row < b.rows ? b.n : 0, from = row < b.rows ? row * b.n : 0;
-        Vec<T, W> x[K], dy[K];
+        Vec<T, W> x[K], dy[K], added[K];
         A m, i, h = 0, hx = 0;
 
 #pragma unroll
@@ -315,6 +317,8 @@ __device__ __forceinline__ void backward_rows(Team team, const Backward<T> &b,
             if (first + k * step < count) {
                 x[k] = *(const Vec<T, W> *)(b.x + from + first + k * step);
                 dy[k] = *(const Vec<T, W> *)(b.dy + from + first + k * step);
+                if (b.added)
+                    added[k] = *(const Vec<T, W> *)(b.added + from + first + k * step);
             }
         moments_held(team, x, first, step, count, b, &m, &i);
 #pragma unroll
@@ -343,19 +347,21 @@ __device__ __forceinline__ void backward_rows(Team team, const Backward<T> &b,
 
 #pragma unroll
                 for (int j = 0; j < W; j++) {
-                    const A xhat = (to_float(x[k].at[j]) - m) * i;
+                    const A xhat = (to_float(x[k].at[j]) - m) * i,
+                            d = i * (rounded_product(to_float(dy[k].at[j]), s.at[j]) - h - xhat * hx);
 
-                    out.at[j] = from_float<T>(i * (rounded_product(to_float(dy[k].at[j]), s.at[j]) - h - xhat * hx));
+                    out.at[j] = from_float<T>(b.added ? d + to_float(added[k].at[j]) : d);
                 }
                 *(Vec<T, W> *)(b.dx + from + first + k * step) = out;
             }
     }
 }
 
-/* One whole row of backward_whole(): x and dy as they were loaded, dx written. */
+/* One whole row of backward_whole(): x, dy and what is added as they were loaded, dx written. */
 template <class T, int K>
 __device__ __forceinline__ void backward_row(const Backward<T> &b, i64 row, const Words (&wx)[K], const Words (&wdy)[K],
-                                             float (&dscale)[K][Chunk<T>::size], float (&dbias)[K][Chunk<T>::size])
+                                             const Words (&wadded)[K], float (&dscale)[K][Chunk<T>::size],
+                                             float (&dbias)[K][Chunk<T>::size])
 {
     const WarpTeam team = {};
     const int V = Chunk<T>::size, chunks = (int)b.n / V;
@@ -390,6 +396,12 @@ __device__ __forceinline__ void backward_row(const Backward<T> &b, i64 row, cons
 #pragma unroll
         for (int j = 0; j < V; j++)
             d[k][j] = i * (d[k][j] - h - x[k][j] * hx);
+        if (b.added) {
+            Packed<T>::get(x[k], wadded[k]);
+#pragma unroll
+            for (int j = 0; j < V; j++)
+                d[k][j] += x[k][j];
+        }
         if (team.rank() + k * WARP < chunks)
             whole_store(b.dx + row * b.n, team.rank() + k * WARP, d[k]);
     }
@@ -410,11 +422,13 @@ __device__ __forceinline__ void backward_whole(const Backward<T> &b, float (&dsc
     }
     for (i64 row = team.first(); row < b.rows; row += team.stride()) {
         const i64 next = row + team.stride() < b.rows ? row + team.stride() : row;
-        Words next_x[K], next_dy[K];
+        Words next_x[K], next_dy[K], added[K];
 
+        if (b.added)
+            whole_load(added, team, b.added + row * b.n, chunks, 0);
         whole_load(next_x, team, b.x + next * b.n, chunks, 0);
         whole_load(next_dy, team, b.dy + next * b.n, chunks, 0);
-        backward_row(b, row, x, dy, dscale, dbias);
+        backward_row(b, row, x, dy, added, dscale, dbias);
 #pragma unroll
         for (int k = 0; k < K; k++) {
             x[k] = next_x[k];
@@ -423,31 +437,45 @@ __device__ __forceinline__ void backward_whole(const Backward<T> &b, float (&dsc
     }
 }
 
-/* A warp has a row: the block's warps add up their sums one after the other in `sum` [2, n] of shared memory. */
+/* A warp has a row.  Each leaves its sums in a row [K, 2 W] of vectors for all lanes in shared memory, where lanes
+ * stand side by side; the block then adds up those rows in the order of its warps. */
 template <class T, int W, int K, class A>
 __device__ __forceinline__ void warps_sums(const Backward<T> &b, const A (&dscale)[K][W], const A (&dbias)[K][W])
 {
-    DYNAMIC_SHARED(A, sum);
+    const int P = W < Chunk<A>::size ? W : Chunk<A>::size, parts = W / P;
+    typedef Vec<A, P> Part;
+    DYNAMIC_SHARED(Part, sum);
     const WarpTeam team = {};
-    const int warp = threadIdx.x / WARP, warps = blockDim.x / WARP;
+    const int units = (int)(b.n / P), size = (units + parts * WARP - 1) / (parts * WARP) * parts * WARP;
+    Part *own = sum + (i64)(threadIdx.x / WARP) * 2 * size + team.rank();
 
-    for (int w = 0; w < warps; w++) {
-        if (warp == w)
 #pragma unroll
-            for (int k = 0; k < K; k++)
+    for (int k = 0; k < K; k++)
 #pragma unroll
-                for (int j = 0; j < W; j++) {
-                    const i64 at = (i64)(team.rank() + k * WARP) * W + j;
+        for (int p = 0; p < parts; p++)
+            if (k * parts * WARP < size) {
+                Part s, t;
 
-                    if (at < b.n) {
-                        sum[at] = (w ? sum[at] : 0) + dscale[k][j];
-                        sum[b.n + at] = (w ? sum[b.n + at] : 0) + dbias[k][j];
-                    }
+#pragma unroll
+                for (int j = 0; j < P; j++) {
+                    s.at[j] = dscale[k][p * P + j];
+                    t.at[j] = dbias[k][p * P + j];
                 }
-        __syncthreads();
+                own[(k * parts + p) * WARP] = s;
+                own[(k * parts + p) * WARP + size] = t;
+            }
+    __syncthreads();
+    for (int u = threadIdx.x; u < 2 * units; u += blockDim.x) {
+        const int c = u < units ? u : u - units, lane = c / parts % WARP, k = c / parts / WARP, p = c % parts;
+        const Part *from = sum + (u < units ? 0 : size) + (k * parts + p) * WARP + lane;
+        Part s = from[0];
+
+        for (u32 w = 1; w < blockDim.x / WARP; w++)
+#pragma unroll
+            for (int j = 0; j < P; j++)
+                s.at[j] += from[w * 2 * size].at[j];
+        ((Part *)(b.partial + blockIdx.x * 2 * b.n))[u] = s;
     }
-    for (i64 at = threadIdx.x; at < 2 * b.n; at += blockDim.x)
-        b.partial[blockIdx.x * 2 * b.n + at] = sum[at];
 }
 
 template <class T, int W, int K> __device__ __forceinline__ void backward_warps(const Backward<T> &b)
@@ -509,10 +537,12 @@ template <class T> __device__ __forceinline__ void backward_long(const Backward<
         }
         h = block_all<Sum>(h) / (A)b.n;
         hx = block_all<Sum>(hx) / (A)b.n;
-        for (i64 at = threadIdx.x; at < b.n; at += blockDim.x)
-            b.dx[row * b.n + at] =
-                from_float<T>(i * (rounded_product(to_float(dy[at]), number<T>(b.scale, b.wide, at)) - h -
-                                   (to_float(x[at]) - m) * i * hx));
+        for (i64 at = threadIdx.x; at < b.n; at += blockDim.x) {
+            const A d = i * (rounded_product(to_float(dy[at]), number<T>(b.scale, b.wide, at)) - h -
+                             (to_float(x[at]) - m) * i * hx);
+
+            b.dx[row * b.n + at] = from_float<T>(b.added ? d + to_float(b.added[row * b.n + at]) : d);
+        }
     }
 }
 
@@ -547,10 +577,10 @@ __device__ __forceinline__ void backward_sums(const typename Accumulator<T>::typ
     (const T *x, const void *scale, const void *bias, int wide, T *y, Accumulator<T>::type *mean, \
      Accumulator<T>::type *inv, i64 rows, i64 n, double epsilon, int lanes)
 #define FORWARD(T) (Forward<T>{ x, scale, bias, wide, y, mean, inv, rows, n, (Accumulator<T>::type)epsilon })
-#define BACKWARD_PARAMS(T)                                                                                        \
-    (const T *x, const T *dy, const void *scale, int wide, T *dx, Accumulator<T>::type *partial, i64 rows, i64 n, \
-     double epsilon)
-#define BACKWARD(T) (Backward<T>{ x, dy, scale, wide, dx, partial, rows, n, (Accumulator<T>::type)epsilon })
+#define BACKWARD_PARAMS(T)                                                                                       \
+    (const T *x, const T *dy, const void *scale, int wide, const T *added, T *dx, Accumulator<T>::type *partial, \
+     i64 rows, i64 n, double epsilon)
+#define BACKWARD(T) (Backward<T>{ x, dy, scale, wide, added, dx, partial, rows, n, (Accumulator<T>::type)epsilon })
 
 /* LANE, THREAD: elements that a thread holds when a warp, a block has a row. */
 #define LAYERNORM(S, T, LANE, THREAD)                                                                       \
