@@ -101,7 +101,9 @@ enum {
     PARTS = 396,        /* blocks that sum up parameter gradients: three to each multiprocessor of an H100 */
     FEW_PARTS = 264,    /* two, where a thread has many registers */
     WARP_THREADS = 128, /* of a block whose warps have a row each */
-    SUM_THREADS = 32    /* that share a column of partial sums */
+    SUM_THREADS = 32,   /* that share a column of partial sums */
+    PLACES = 2,         /* rows that a warp has in shared memory at once */
+    TENSORS = 3         /* of which: x, dy and what is added */
 };
 
 typedef struct {
@@ -109,7 +111,7 @@ typedef struct {
     double epsilon;
     size_t acc;
     unsigned threads;
-    size_t shared;
+    size_t shared, wide_shared; /* bytes of a block */
     int wide_scale;
     bool has_added;
     GpuKernel *narrow, *wide, *sums; /* wide: tensors begin on 16-byte boundaries, n is of whole chunks */
@@ -127,16 +129,23 @@ static size_t lanes_whole(int64_t n, DType t)
 static Status find_wide_warps(Backward *p, const KernelCtx *ctx, DType t)
 {
     const int64_t chunks = p->n / cuda_chunk(t), each = (chunks + WARP_SIZE - 1) / WARP_SIZE;
+    int64_t held;
+    size_t rows;
     char name[64];
 
+    p->wide_shared = p->shared;
     if (t == DT_FLOAT64)
         return cuda_kernel(&p->wide, ctx, "layernorm_grad_wide_warps", t);
     if (!each)
         return ST_OK;
     if (each > (dtype_size(t) == 2 ? 3 : 4))
         p->parts = p->parts < FEW_PARTS ? p->parts : FEW_PARTS;
-    snprintf(name, sizeof name, "layernorm_grad_whole%d", (int)(each > 4 ? (each + 1) / 2 * 2 : each));
-    return cuda_kernel(&p->wide, ctx, name, t);
+    held = each > 4 ? (each + 1) / 2 * 2 : each;
+    snprintf(name, sizeof name, "layernorm_grad_whole%d", (int)held);
+    TRY(cuda_kernel(&p->wide, ctx, name, t));
+    rows = WARP_THREADS * PLACES * TENSORS * 16 * (size_t)held;
+    p->wide_shared = p->shared > rows ? p->shared : rows;
+    return cuda_check(ctx, cuda_driver(ctx)->kernel_shared(p->wide, p->wide_shared));
 }
 
 /* A warp holds a row of up to 32 elements a thread, a block one of 8 (half as many of float64); longer ones go through
@@ -207,7 +216,7 @@ static bool on_boundaries(const Backward *p, const Tensor *in, const Tensor *out
 static Status run_backward(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     const Backward *p = state;
-    GpuKernel *k = p->wide && on_boundaries(p, in, out) ? p->wide : p->narrow;
+    const bool wide = p->wide && on_boundaries(p, in, out);
     const unsigned grid[3] = { (unsigned)((2 * p->n + WARP_SIZE - 1) / WARP_SIZE), 1, 1 },
                    block[3] = { WARP_SIZE, SUM_THREADS, 1 };
     void *added = added_to(p, in);
@@ -215,10 +224,10 @@ static Status run_backward(KernelCtx *ctx, void *state, const Tensor *in, Tensor
     if (!p->n)
         return ST_OK;
     if (p->rows)
-        TRY(cuda_launch(ctx, k, (unsigned)p->parts, p->threads, p->shared,
-                        CUDA_ARGS((void *)&in[0].data, (void *)&in[1].data, (void *)&in[2].data, (void *)&p->wide_scale,
-                                  &added, &out[0].data, &ctx->scratch, (void *)&p->rows, (void *)&p->n,
-                                  (void *)&p->epsilon)));
+        TRY(cuda_launch(
+            ctx, wide ? p->wide : p->narrow, (unsigned)p->parts, p->threads, wide ? p->wide_shared : p->shared,
+            CUDA_ARGS((void *)&in[0].data, (void *)&in[1].data, (void *)&in[2].data, (void *)&p->wide_scale, &added,
+                      &out[0].data, &ctx->scratch, (void *)&p->rows, (void *)&p->n, (void *)&p->epsilon)));
     TRY_CUDA(ctx, launch(ctx->stream, p->sums, grid, block, 0,
                          CUDA_ARGS(&ctx->scratch, &out[1].data, &out[2].data, (void *)&p->parts, (void *)&p->n,
                                    (void *)&p->wide_scale)));

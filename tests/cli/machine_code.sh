@@ -18,7 +18,7 @@ loop() {
     "$tool" -sass -fun "$2" "$images/$1.90.cubin" | awk '
         /^[ \t]*\/\*[0-9a-f]+\*\// {
             at = $1; gsub(/[^0-9a-f]/, "", at); n++; index_of[at] = n
-            loads[n] = loads[n - 1] + ($0 ~ /LDG\.E\.128/); spills += $0 ~ /STL/
+            loads[n] = loads[n - 1] + ($0 ~ /LDG\.E\.128|LDGSTS\.E\..*128/); spills += $0 ~ /STL/
             if ($0 ~ /BRA/ && match($0, /0x[0-9a-f]+/)) {
                 to = substr($0, RSTART + 2, RLENGTH - 2)
                 while (length(to) < length(at)) to = "0" to
@@ -47,7 +47,7 @@ bound softmax softmax_whole4_bf16 32 13 0
 bound softmax softmax_whole3_f16 24 14 0
 bound softmax log_softmax_whole4_bf16 32 14 0
 bound layernorm layernorm_whole3_bf16 24 25 0
-bound layernorm layernorm_grad_whole3_bf16 24 40 40
+bound layernorm layernorm_grad_whole3_bf16 24 40 0
 bound layernorm layernorm_grad_whole4_bf16 32 40 0
 bound cross_entropy cross_entropy_whole_bf16 32 12 0
 bound batchnorm_stats norm_stats_last_v_bf16 32 8 0

@@ -357,34 +357,56 @@ __device__ __forceinline__ void backward_rows(Team team, const Backward<T> &b,
     }
 }
 
-/* One whole row of backward_whole(): x, dy and what is added as they were loaded, dx written. */
+/* A warp's shared memory in backward_whole(): places for two rows.  A lane reads back what it has copied, so no lane
+ * waits for another. */
+template <class T, int K> struct RowStore {
+    const Backward<T> &b;
+    Words *own; /* [2, 3, K, lanes] from the lane on: of two rows x, dy and what is added */
+    int chunks, rank;
+
+    __device__ __forceinline__ Words *at(int place, int tensor) const { return own + (place * 3 + tensor) * K * WARP; }
+    __device__ __forceinline__ void begin(int place, i64 row) const
+    {
+        if (row < b.rows) {
+#pragma unroll
+            for (int k = 0; k < K; k++)
+                if (rank + k * WARP < chunks) {
+                    const i64 from = row * chunks + rank + k * WARP;
+
+                    copy_begin(at(place, 0) + k * WARP, (const Words *)b.x + from);
+                    copy_begin(at(place, 1) + k * WARP, (const Words *)b.dy + from);
+                    if (b.added)
+                        copy_begin(at(place, 2) + k * WARP, (const Words *)b.added + from);
+                }
+        }
+        copy_group();
+    }
+};
+
+/* The row in `place` of backward_whole(): dx is written. */
 template <class T, int K>
-__device__ __forceinline__ void backward_row(const Backward<T> &b, i64 row, const Words (&wx)[K], const Words (&wdy)[K],
-                                             const Words (&wadded)[K], float (&dscale)[K][Chunk<T>::size],
-                                             float (&dbias)[K][Chunk<T>::size])
+__device__ __forceinline__ void backward_row(const RowStore<T, K> &r, int place, i64 row,
+                                             const float (&scale)[K][Chunk<T>::size],
+                                             float (&dscale)[K][Chunk<T>::size], float (&dbias)[K][Chunk<T>::size])
 {
     const WarpTeam team = {};
-    const int V = Chunk<T>::size, chunks = (int)b.n / V;
+    const int V = Chunk<T>::size;
+    const Backward<T> &b = r.b;
     float x[K][V], d[K][V], m, i, h = 0, hx = 0;
 
 #pragma unroll
     for (int k = 0; k < K; k++)
-        Packed<T>::get(x[k], wx[k]);
-    whole_moments(team, x, chunks, b.epsilon, &m, &i);
+        Packed<T>::get(x[k], r.at(place, 0)[k * WARP]);
+    whole_moments(team, x, r.chunks, b.epsilon, &m, &i);
 #pragma unroll
     for (int k = 0; k < K; k++) {
-        const int c = team.rank() + k * WARP;
-        float s[V] = {};
-
-        if (c < chunks)
-            whole_numbers<T>(s, b.scale, b.wide, c);
-        Packed<T>::get(d[k], wdy[k]);
+        Packed<T>::get(d[k], r.at(place, 1)[k * WARP]);
 #pragma unroll
         for (int j = 0; j < V; j++) {
             x[k][j] *= i;
             dscale[k][j] += d[k][j] * x[k][j];
             dbias[k][j] += d[k][j];
-            d[k][j] = rounded_product(d[k][j], s[j]);
+            d[k][j] = rounded_product(d[k][j], scale[k][j]);
             h += d[k][j];
             hx += d[k][j] * x[k][j];
         }
@@ -393,48 +415,48 @@ __device__ __forceinline__ void backward_row(const Backward<T> &b, i64 row, cons
     hx = team.template all<Sum>(hx) / (float)b.n;
 #pragma unroll
     for (int k = 0; k < K; k++) {
+        float added[V] = {};
+
+        if (b.added)
+            Packed<T>::get(added, r.at(place, 2)[k * WARP]);
 #pragma unroll
         for (int j = 0; j < V; j++)
-            d[k][j] = i * (d[k][j] - h - x[k][j] * hx);
-        if (b.added) {
-            Packed<T>::get(x[k], wadded[k]);
-#pragma unroll
-            for (int j = 0; j < V; j++)
-                d[k][j] += x[k][j];
-        }
-        if (team.rank() + k * WARP < chunks)
-            whole_store(b.dx + row * b.n, team.rank() + k * WARP, d[k]);
+            d[k][j] = i * (d[k][j] - h - x[k][j] * hx) + added[j];
+        if (r.rank + k * WARP < r.chunks)
+            whole_store(b.dx + row * b.n, r.rank + k * WARP, d[k]);
     }
 }
 
-/* Whole rows of at most K chunks a lane, and of 4: the next row is loaded while this one is computed. */
+/* Whole rows of at most K chunks a lane: while a row is computed the next is copied to shared memory.  Chunks that a
+ * row does not have are zeros there. */
 template <class T, int K>
 __device__ __forceinline__ void backward_whole(const Backward<T> &b, float (&dscale)[K][Chunk<T>::size],
                                                float (&dbias)[K][Chunk<T>::size])
 {
+    DYNAMIC_SHARED(Words, rows);
     const WarpTeam team = {};
-    const int chunks = (int)b.n / Chunk<T>::size;
-    Words x[K], dy[K];
+    const RowStore<T, K> r = { b, rows + (i64)(threadIdx.x / WARP) * 6 * K * WARP + team.rank(),
+                               (int)b.n / Chunk<T>::size, team.rank() };
+    float scale[K][Chunk<T>::size] = {};
+    int place = 0;
 
-    if (team.first() < b.rows) {
-        whole_load(x, team, b.x + team.first() * b.n, chunks, 0);
-        whole_load(dy, team, b.dy + team.first() * b.n, chunks, 0);
-    }
-    for (i64 row = team.first(); row < b.rows; row += team.stride()) {
-        const i64 next = row + team.stride() < b.rows ? row + team.stride() : row;
-        Words next_x[K], next_dy[K], added[K];
-
-        if (b.added)
-            whole_load(added, team, b.added + row * b.n, chunks, 0);
-        whole_load(next_x, team, b.x + next * b.n, chunks, 0);
-        whole_load(next_dy, team, b.dy + next * b.n, chunks, 0);
-        backward_row(b, row, x, dy, added, dscale, dbias);
 #pragma unroll
-        for (int k = 0; k < K; k++) {
-            x[k] = next_x[k];
-            dy[k] = next_dy[k];
-        }
+    for (int k = 0; k < K; k++) {
+        if (r.rank + k * WARP < r.chunks)
+            whole_numbers<T>(scale[k], b.scale, b.wide, r.rank + k * WARP);
+        else
+#pragma unroll
+            for (int t = 0; t < 6; t++)
+                r.at(0, t)[k * WARP] = Words{ { 0, 0, 0, 0 } };
     }
+    r.begin(0, team.first());
+    r.begin(1, team.first() + team.stride());
+    for (i64 row = team.first(); row < b.rows; row += team.stride(), place ^= 1) {
+        copy_wait<1>();
+        backward_row(r, place, row, scale, dscale, dbias);
+        r.begin(place, row + 2 * team.stride());
+    }
+    __syncthreads(); /* this memory is used again */
 }
 
 /* A warp has a row.  Each leaves its sums in a row [K, 2 W] of vectors for all lanes in shared memory, where lanes

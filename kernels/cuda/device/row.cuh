@@ -174,6 +174,27 @@ template <class T> __device__ __forceinline__ void whole_store(T *row, int chunk
     ((Words *)row)[chunk] = w;
 }
 
+/* ---- copies that nobody waits for while they are under way ---- */
+
+/* copy_begin() copies 16 bytes from global memory to shared memory.  What a thread has begun since its last
+ * copy_group() is a group; copy_wait<N>() waits for all of its groups but the last N, whose copies it alone sees. */
+#ifdef DPX_SIM
+__device__ __forceinline__ void copy_begin(Words *to, const Words *from) { *to = *from; }
+__device__ __forceinline__ void copy_group() {}
+template <int N> __device__ __forceinline__ void copy_wait() {}
+#else
+__device__ __forceinline__ void copy_begin(Words *to, const Words *from)
+{
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"((u32)__cvta_generic_to_shared(to)), "l"(from)
+                 : "memory");
+}
+__device__ __forceinline__ void copy_group() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+template <int N> __device__ __forceinline__ void copy_wait()
+{
+    asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
+}
+#endif
+
 /* ---- teams ---- */
 
 struct Sum {
