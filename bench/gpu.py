@@ -2,7 +2,7 @@
 """Training on one GPU: dpexec and PyTorch, alternately, on the same card.  Needs torch and numpy.
 
     bench/gpu.py BUILD [--out FILE.json] [--deadline SECONDS] [--gate FILE] [--trial]
-                 [--only CASE,...] [--contestants dpexec,tuned,eager,compile] [--kernels PATTERN]
+                 [--only CASE,...] [--contestants dpexec,tuned,chunked,eager,compile] [--kernels PATTERN]
 
 BUILD is the folder of libdpexec.so, graph-transform and bench_kernels.  Each contestant is a process of its own (gpu_worker.py) that
 trains from the same weights on the same batches, which lie in the host's memory.  In a round each trains for about a second; medians
@@ -31,8 +31,7 @@ import gpu_models
 import gpu_tables
 
 HERE = pathlib.Path(__file__).resolve().parent
-# tuned: dpexec --tune, which measures algorithms as PyTorch's cudnn.benchmark does.
-CONTESTANTS = {"resnet50": ("dpexec", "tuned", "eager", "compile"), "gpt2": ("dpexec", "tuned", "eager", "compile"),
+CONTESTANTS = {"resnet50": ("dpexec", "tuned", "eager", "compile"), "gpt2": ("dpexec", "tuned", "chunked", "eager", "compile"),
                "vit": ("dpexec", "eager", "compile"), "bert": ("dpexec", "eager", "compile"), "mlp": ("dpexec", "eager"),
                "fashion_cnn": ("dpexec", "eager")}
 COMPILE_SHARE = 0.6         # of the time until the deadline
@@ -94,13 +93,13 @@ class Contestant:
 
     def settled(self):
         """After two more steps all memory is taken; dpexec's is what the driver has less than before, so it is asked alone."""
-        if self.how in gpu_tables.OURS:
+        if self.how in gpu_models.OURS:
             self.ask("run 2")
             self.held = self.ask("memory")
         return self
 
     def memory(self):
-        return self.held if self.how in gpu_tables.OURS else self.ask("memory")
+        return self.held if self.how in gpu_models.OURS else self.ask("memory")
 
     def say(self, command):
         try:
@@ -137,7 +136,7 @@ class Bench:
         env = dict(os.environ, DPEXEC_CACHE_DIR=f"{self.folder}/cache")
         if not self.args.trial:
             env.pop("OMP_NUM_THREADS", None)
-        if how in gpu_tables.OURS:
+        if how in gpu_models.OURS:
             env["LD_LIBRARY_PATH"] = ":".join(filter(None, [self.args.library_path, env.get("LD_LIBRARY_PATH")]))
         return env
 
@@ -218,7 +217,7 @@ class Bench:
             one = early.get((case, how))
             if how == "eager" and one:
                 one = self.attempt(f"{case}, {how}", one.ready)
-            elif how in gpu_tables.OURS:
+            elif how in gpu_models.OURS:
                 one = self.attempt(f"{case}, {how}", lambda h=how: Contestant(self, case, h).start().ready().settled())
             if one:
                 ones.append(one)
@@ -253,7 +252,7 @@ class Bench:
 
     def start_early(self, cases):
         """PyTorch's contestants, all at once: those of the first cases first, since compiling starts before the others load."""
-        found = {(case, how): Contestant(self, case, how) for case in cases for how in self.ways(case) if how not in gpu_tables.OURS}
+        found = {(case, how): Contestant(self, case, how) for case in cases for how in self.ways(case) if how not in gpu_models.OURS}
         for one in sorted(found.values(), key=lambda one: one.spec["waits"]):
             one.start()
         return found
@@ -298,7 +297,7 @@ def main():
     p.add_argument("--device", default="cuda:0", help="of dpexec")
     p.add_argument("--library-path", default="", help="folders of libraries, for dpexec alone")
     p.add_argument("--only", type=lambda text: text.split(","), help="cases, of " + ", ".join(CONTESTANTS))
-    p.add_argument("--contestants", type=lambda text: text.split(","), default=["dpexec", "tuned", "eager", "compile"])
+    p.add_argument("--contestants", type=lambda text: text.split(","), default=["dpexec", "tuned", "chunked", "eager", "compile"])
     p.add_argument("--kernels", default="", metavar="PATTERN")
     p.add_argument("--rounds", type=int, default=5)
     p.add_argument("--seconds", type=float, default=1.0, help="of a contestant in a round")

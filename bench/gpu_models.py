@@ -11,6 +11,8 @@ from onnx_file import FLOAT, INT64, Net
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 ADAMW = {"optimizer": "adamw", "weight-decay": "0.1", "beta2": "0.95", "lr": "0.0003"}
+# Contestants that are dpexec: their options.  --tune measures algorithms, as PyTorch's cudnn.benchmark does.
+OURS = {"dpexec": {}, "tuned": {"tune": "true"}, "chunked": {"tune": "true", "chunk-loss": "auto"}}
 CASES = {
     "resnet50": {
         "full": {"batch": 128, "size": 224, "width": 64, "blocks": [3, 4, 6, 3], "classes": 1000},

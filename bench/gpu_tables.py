@@ -1,6 +1,7 @@
 """What the numbers of bench/gpu.py mean: a step's time by kernel, limits, what was wanted, and all of it as Markdown."""
 
-OURS = ("dpexec", "tuned")
+import gpu_models
+
 # (case, contestant of PyTorch, least ratio of its time to dpexec's)
 SPEED = (("resnet50", "eager", 1.4), ("resnet50", "compile", 1.1), ("gpt2", "eager", 1.0), ("gpt2", "compile", 1.0), ("vit", "eager", 1.0),
          ("vit", "compile", 1.0), ("bert", "eager", 1.0), ("bert", "compile", 1.0), ("mlp", "eager", 3.0), ("fashion_cnn", "eager", 3.0))
@@ -40,12 +41,18 @@ def ms(result, case, how):
 
 def fastest(result, case):
     """dpexec's time, tuned or not."""
-    return min((t for t in (ms(result, case, how) for how in OURS) if t), default=None)
+    return min((t for t in (ms(result, case, how) for how in gpu_models.OURS) if t), default=None)
+
+
+def held(row):
+    """Bytes that the driver has given to dpexec, the least of its contestants."""
+    return min((c["memory"]["driver"] for how, c in row.get("contestants", {}).items()
+                if how in gpu_models.OURS and (c.get("memory") or {}).get("driver")), default=None)
 
 
 def memory_ratio(row):
     """Of the driver's memory where it is known, else of the plan's, to what PyTorch reserves (its least)."""
-    ours = ((row["contestants"].get("dpexec") or {}).get("memory") or {}).get("driver") or row.get("plan_bytes")
+    ours = held(row) or row.get("plan_bytes")
     theirs = [c["memory"]["reserved"] for how, c in row["contestants"].items() if (c.get("memory") or {}).get("reserved")]
     return ours / min(theirs) if ours and theirs else None
 
@@ -67,8 +74,8 @@ def wanted(result):
         ours = fastest(result, case)
         add(f"{case}: milliseconds a step", ours, f"<= {most}", ours and ours <= most)
     for case, most in () if result["trial"] else STEP_GIB:
-        held = ((result["cases"].get(case, {}).get("contestants", {}).get("dpexec") or {}).get("memory") or {}).get("driver")
-        add(f"{case}: GiB", held and held / 2**30, f"<= {most}", held and held / 2**30 <= most)
+        least = held(result["cases"].get(case, {}))
+        add(f"{case}: GiB", least and least / 2**30, f"<= {most}", least and least / 2**30 <= most)
     for case, row in result["cases"].items():
         ratio = memory_ratio(row)
         add(f"{case}: memory against what PyTorch reserves", ratio, f"<= {MEMORY}", ratio and ratio <= MEMORY)
@@ -104,6 +111,13 @@ def table(head, rows):
     return "\n".join(lines + ["| " + " | ".join(r) + " |" for r in rows])
 
 
+def label(how):
+    options = gpu_models.OURS.get(how)
+    if options is None:
+        return f"PyTorch {how}"
+    return " ".join(["dpexec"] + [f"--{name}" if value == "true" else f"--{name} {value}" for name, value in options.items()])
+
+
 def contestants(result):
     rows = []
     for case, row in result["cases"].items():
@@ -112,7 +126,7 @@ def contestants(result):
             held = c.get("memory") or {}
             bytes_held = held.get("driver") or held.get("reserved") or (row.get("plan_bytes") if how == "dpexec" else None)
             spread = show(max(c["rounds"]) / min(c["rounds"]), "{:.3f}") if c["rounds"] else "-"
-            rows.append([case, str(row["batch"]), {"dpexec": "dpexec", "tuned": "dpexec --tune"}.get(how, f"PyTorch {how}"), show(c["ms"], "{:.3f}"), spread,
+            rows.append([case, str(row["batch"]), label(how), show(c["ms"], "{:.3f}"), spread,
                          show(row["batch"] / c["ms"] * 1e3 if c["ms"] else None, "{:.0f}"),
                          show(c["ms"] / ours if c["ms"] and ours else None), show(bytes_held and bytes_held / 2**20, "{:.0f}"), show(c["first_step_s"])])
     return table(["model", "batch", "", "ms/step", "slowest / fastest round", "samples/s", "dpexec is faster by", "MiB", "s to first step"], rows)

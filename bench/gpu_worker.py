@@ -43,8 +43,7 @@ class Dpexec:
         model, options, self.trainer = ctypes.c_void_p(), ctypes.c_void_p(self.lib.dpx_options_create()), ctypes.c_void_p()
         self.check(self.lib.dpx_model_load(ctypes.byref(model), spec["model"].encode()))
         given = dict(case["options"], devices=spec["device"], **{"batch-size": str(spec["sizes"]["batch"]), "precision": spec["precision"]})
-        if spec["how"] == "tuned":
-            given["tune"] = "true"
+        given.update(gpu_models.OURS[spec["how"]])
         for name, value in given.items():
             self.check(self.lib.dpx_options_set(options, name.encode(), str(value).encode()))
         self.batches = [self.tensors(b) for b in batches]
@@ -154,7 +153,7 @@ def main():
 
         print(json.dumps({"prepared": True}), flush=True)
         sys.stdin.readline()
-    one = (Dpexec if spec["how"] in ("dpexec", "tuned") else Torch)(spec, case, batches)
+    one = (Dpexec if spec["how"] in gpu_models.OURS else Torch)(spec, case, batches)
     one.step()
     one.wait()
     print(json.dumps({"loss": one.loss()}), flush=True)
