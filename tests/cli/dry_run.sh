@@ -32,4 +32,20 @@ on_device_alone() {
 for model in models/*.onnx; do
     check "$model has no nodes on the host" on_device_alone "$model"
 done
+
+# A language model of 50,304 words and 16 x 1,024 tokens: its scores, 1.5 GiB, are there a chunk of 2,048 rows at a time.
+/usr/bin/python3 - "$DIR/thin.onnx" <<'END'
+import sys
+sys.path.insert(0, "bench")
+import gpu_models
+gpu_models.gpt2(length=1024, layers=1, width=32, heads=1, vocabulary=50304).save(sys.argv[1])
+END
+# arena_mib FLAG...: of the plan of its step, rounded down.
+arena_mib() {
+    "$dpexec" "$DIR/thin.onnx" --loss output:loss --batch-size 16 --precision bfloat16 --devices cuda:0@tests/devices/h100.json --dry-run --quiet "$@" |
+        awk '/^  memory: /{ sub(/.*arena /, ""); print int($1 * ($2 ~ /^GiB/ ? 1024 : 1)) }'
+}
+check "whole scores: $(arena_mib) MiB" test "$(arena_mib)" -ge 1536
+check "scores in chunks: $(arena_mib --chunk-loss auto) MiB" test "$(arena_mib --chunk-loss auto)" -le 260
+check "in chunks of 512 rows: $(arena_mib --chunk-loss 512) MiB" test "$(arena_mib --chunk-loss 512)" -le 120
 finish

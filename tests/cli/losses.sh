@@ -32,6 +32,20 @@ for replicas in 1 3; do
     trains sum own_loss "${own[@]}" output:total --loss-weight sum --replicas $replicas --accumulate 2 --chunk-loss 5
 done
 
+# Scores in chunks of rows on simulated GPUs, where products add the gradients of chunks up.
+if [ -f "$build/libdpexec_cudasim.so" ]; then
+    export DPEXEC_CUDA_PLUGIN=$build/libdpexec_cudasim.so
+    for devices in "cuda:0" "cuda*2 --replicas 3"; do
+        # shellcheck disable=SC2086     # several words
+        trains plain open "${scores[@]}" --chunk-loss 5 --devices $devices
+        # shellcheck disable=SC2086
+        trains group own_loss "${own[@]}" output:loss --loss-weight count --accumulate 2 --chunk-loss 5 --devices $devices
+    done
+    unset DPEXEC_CUDA_PLUGIN
+else
+    skip "chunks on simulated GPUs" "not built"
+fi
+
 # Outputs that are sequences: each is one log variable, the sum of its means, and a group's loss under its name.
 logged() { sed -nE '/log":/{s/.*"(eval_)?loss":([^,]*),.*log":\{([^}]*)\}.*/\2 \3/;s/"[a-z_]*"://g;y/,/ /;p}' "$1" | tr '\n' ' '; }
 for flags in "--replicas 1" "--replicas 3" "--devices cpu*2 --replicas 5" "--replicas 3 --group embed:loss=losses"; do
