@@ -2,11 +2,12 @@
  * image models pool by.  Results have the bits that pool.cu computes: elements are compared and added in the same
  * order.
  *
- * All loads of a thread are independent of each other and stand before their first use.  With the channels last
- * (pool_last) a thread has a vector of channels: forward of one result, backward of 2 x 2 elements, which share the up
- * to four windows that cover them.  By rows (pool_rows) it has a strip: forward V / 2 results of one line, whose
- * windows cover V columns and a neighbour; backward V elements of two lines.  Lines of results have half as many
- * elements as lines of the input there, so that a strip's results and its columns both lie on vector boundaries.
+ * All loads of a thread are independent of each other and stand before their first use, without a branch between them:
+ * of positions outside the data others are read instead, and counted as what changes neither a maximum nor a sum.  With
+ * the channels last (pool_last) a thread has a vector of channels: forward of one result, backward of 2 x 2 elements,
+ * which share the up to four windows that cover them.  By rows (pool_rows) it has a strip: forward V / 2 results of one
+ * line, whose windows cover V columns and a neighbour; backward V elements of two lines.  Lines of results have half as
+ * many elements as lines of the input there, so that a strip's results and its columns both lie on vector boundaries.
  *
  * Example, 3 x 3 with one position of padding: element 2q - 1 of an axis is position 0 of window q and position 2 of
  * window q - 1; element 2q is position 1 of window q.
@@ -17,13 +18,45 @@
 
 /* ---- maxima and averages ---- */
 
-/* Takes e at position `place` if it is the first, larger than *max, or the first NaN.  *where is -1 until then. */
+/* Takes e at position `place` if it is larger than *max or the first NaN. */
 template <class A> __device__ __forceinline__ void take_larger(A *max, int *where, A e, int place)
 {
-    const bool takes = (*where < 0) | (!(e <= *max) & (*max == *max)); /* without branches */
+    const bool takes = !(e <= *max) & (*max == *max); /* without branches */
 
     *max = takes ? e : *max;
     *where = takes ? place : *where;
+}
+
+/* The first position of the window that is inside, or -1: where the maximum is as long as nothing is larger than what
+ * stands outside.  At most one line and one column of a window lie in front of the data. */
+template <int K> __device__ __forceinline__ int first_inside(const bool (&row)[K], bool first_column, bool any_column)
+{
+    return any_column && (row[0] || row[1]) ? (row[0] ? 0 : K) + (first_column ? 0 : 1) : -1;
+}
+
+/* What stands outside the data: less than all, or nothing of a sum. */
+template <class T, int N, bool MAX> __device__ __forceinline__ Vec<T, N> outside()
+{
+    Vec<T, N> v;
+
+#pragma unroll
+    for (int j = 0; j < N; j++)
+        v.at[j] = Pooled<T>::write(MAX ? Pooled<T>::lowest() : 0);
+    return v;
+}
+
+/* v where it is inside, in words of 4 bytes. */
+template <class T, int N, bool MAX> __device__ __forceinline__ void keep_inside(Vec<T, N> &v, bool inside)
+{
+    const Vec<T, N> fill = outside<T, N, MAX>();
+    u32 w[sizeof v / 4], f[sizeof v / 4];
+
+    memcpy(w, &v, sizeof v);
+    memcpy(f, &fill, sizeof v);
+#pragma unroll
+    for (int k = 0; k < (int)(sizeof v / 4); k++)
+        w[k] = inside ? w[k] : f[k];
+    memcpy(&v, w, sizeof v);
 }
 
 /* How many elements the window at o counts along an axis. */
@@ -51,7 +84,7 @@ __device__ __forceinline__ void pool_last(const PoolBox &p, Vec<T, V> *y, const 
     Vec<unsigned char, V> place;
     Vec<T, V> v[K * K], out;
     bool row[K], column[K];
-    int top, left;
+    int top, left, first;
     A share = 0;
     Place w;
 
@@ -67,25 +100,28 @@ __device__ __forceinline__ void pool_last(const PoolBox &p, Vec<T, V> *y, const 
         column[k] = left + k >= 0 && left + k < p.in[2];
     }
 #pragma unroll
+    for (int k = 0; k < K * K; k++) {
+        const int r = max(0, min(top + k / K, p.in[1] - 1)), c = max(0, min(left + k % K, p.in[2] - 1));
+
+        v[k] = x[(i64)(r * p.in[2] + c) * p.trail];
+    }
+#pragma unroll
     for (int k = 0; k < K * K; k++)
-        if (row[k / K] && column[k % K])
-            v[k] = x[(i64)((top + k / K) * p.in[2] + left + k % K) * p.trail];
+        keep_inside<T, V, MAX>(v[k], row[k / K] & column[k % K]);
+    first = first_inside<K>(row, column[0], column[0] || column[1]);
     if (!MAX)
         share = usual_share<A, K>(p, w.at[1], w.at[2]);
 #pragma unroll
     for (int j = 0; j < V; j++) {
         A all = MAX ? Pooled<T>::lowest() : 0;
-        int where = -1;
+        int where = first;
 
 #pragma unroll
-        for (int k = 0; k < K * K; k++) {
-            if (!row[k / K] || !column[k % K])
-                continue;
+        for (int k = 0; k < K * K; k++)
             if (MAX)
                 take_larger(&all, &where, Pooled<T>::read(v[k].at[j]), k);
             else
                 all += Pooled<T>::read(v[k].at[j]);
-        }
         out.at[j] = Pooled<T>::write(MAX ? all : all * share);
         place.at[j] = (unsigned char)where; /* -1 becomes 255, which no position is */
     }
@@ -95,18 +131,25 @@ __device__ __forceinline__ void pool_last(const PoolBox &p, Vec<T, V> *y, const 
         places[n] = place;
 }
 
-/* Columns [V c - PAD, V c - PAD + V] of a line of the input, the neighbour among them where it is inside. */
-template <class T, int V, bool PAD>
-__device__ __forceinline__ void read_strip(T e[V + 1], const T *line, int c, bool neighbour)
-{
-    const Vec<T, V> v = ((const Vec<T, V> *)line)[c];
+/* Columns [V c - PAD, V c - PAD + V] of a line of the input. */
+template <class T, int V> struct Strip {
+    Vec<T, V> v;
+    T neighbour;
 
-    if (neighbour)
-        e[PAD ? 0 : V] = line[PAD ? c * V - 1 : c * V + V];
+    template <bool PAD> __device__ __forceinline__ void read(const T *line, int c, bool has_neighbour)
+    {
+        v = ((const Vec<T, V> *)line)[c];
+        neighbour = line[!has_neighbour ? c * V : PAD ? c * V - 1 : c * V + V];
+    }
+    template <bool PAD, bool MAX> __device__ __forceinline__ void spread(T e[V + 1], bool row, bool has_neighbour)
+    {
+        keep_inside<T, V, MAX>(v, row);
+        e[PAD ? 0 : V] = row & has_neighbour ? neighbour : outside<T, 1, MAX>().at[0];
 #pragma unroll
-    for (int j = 0; j < V; j++)
-        e[j + PAD] = v.at[j];
-}
+        for (int j = 0; j < V; j++)
+            e[j + PAD] = v.at[j];
+    }
+};
 
 /* p.out[2] counts strips. */
 template <class T, int V, int K, bool MAX, bool PAD>
@@ -117,6 +160,7 @@ __device__ __forceinline__ void pool_strip(const PoolBox &p, Vec<T, V / 2> *y, c
     const i64 n = (i64)blockIdx.x * POOL_THREADS + threadIdx.x;
     Vec<unsigned char, V / 2> place;
     Vec<T, V / 2> out;
+    Strip<T, V> strip[K];
     T e[K][V + 1];
     bool row[K], neighbour;
     Place w;
@@ -131,27 +175,22 @@ __device__ __forceinline__ void pool_strip(const PoolBox &p, Vec<T, V / 2> *y, c
 #pragma unroll
     for (int k = 0; k < K; k++) {
         row[k] = top + k >= 0 && top + k < p.in[1];
-        if (row[k])
-            read_strip<T, V, PAD>(e[k], x + (i64)(top + k) * p.in[2], w.at[2], neighbour);
+        strip[k].template read<PAD>(x + (i64)max(0, min(top + k, p.in[1] - 1)) * p.in[2], w.at[2], neighbour);
     }
+#pragma unroll
+    for (int k = 0; k < K; k++)
+        strip[k].template spread<PAD, MAX>(e[k], row[k], neighbour);
 #pragma unroll
     for (int t = 0; t < V / 2; t++) {
         A all = MAX ? Pooled<T>::lowest() : 0;
-        bool column[K];
-        int where = -1;
+        int where = first_inside<K>(row, t > 0 || !PAD || neighbour, true);
 
 #pragma unroll
-        for (int k = 0; k < K; k++)
-            column[k] = 2 * t + k != (PAD ? 0 : V) || neighbour;
-#pragma unroll
-        for (int k = 0; k < K * K; k++) {
-            if (!row[k / K] || !column[k % K])
-                continue;
+        for (int k = 0; k < K * K; k++)
             if (MAX)
                 take_larger(&all, &where, Pooled<T>::read(e[k / K][2 * t + k % K]), k);
             else
                 all += Pooled<T>::read(e[k / K][2 * t + k % K]);
-        }
         out.at[t] = Pooled<T>::write(MAX ? all : all * usual_share<A, K>(p, w.at[1], w.at[2] * (V / 2) + t));
         place.at[t] = (unsigned char)where;
     }
