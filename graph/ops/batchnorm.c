@@ -144,18 +144,14 @@ static Status infer_sets(Graph *g, Node *n)
     return ST_OK;
 }
 
-static Status infer_merge(Graph *g, Node *n)
+/* The outputs of BatchNormMerge and BatchNormMoments: mean, variance, count, and running ones where they are given. */
+static Status infer_moments_of(Graph *g, Node *n, int64_t channels)
 {
-    const Shape *rows = in_value(g, n, 0)->shape;
     DType t = (DType)node_int(n, "dtype");
     Shape channel, one = SHAPE(1);
-    int64_t channels;
 
-    if (rows->rank != 2 || rows->dim[1] % 2 != 1)
-        return FAIL(E_SHAPE, "%s: expected rows of a count, means and squares", node_text(g, n));
     if (t != DT_FLOAT32 && t != DT_FLOAT64)
         return FAIL(E_SHAPE, "%s: type %s is not supported", node_text(g, n), dtype_name(t));
-    channels = rows->dim[1] / 2;
     TRY(check_vectors(g, n, 1, n->n_in, channels));
     channel = SHAPE(channels);
     set_out(g, n, 0, t, &channel);
@@ -171,6 +167,25 @@ static Status infer_merge(Graph *g, Node *n)
         set_out(g, n, 2 + i, t, &channel);
     }
     return ST_OK;
+}
+
+static Status infer_merge(Graph *g, Node *n)
+{
+    const Shape *rows = in_value(g, n, 0)->shape;
+
+    if (rows->rank != 2 || rows->dim[1] % 2 != 1)
+        return FAIL(E_SHAPE, "%s: expected rows of a count, means and squares", node_text(g, n));
+    return infer_moments_of(g, n, rows->dim[1] / 2);
+}
+
+static Status infer_moments(Graph *g, Node *n)
+{
+    int64_t channels;
+
+    TRY(check_input(g, n, &channels));
+    if (channels > INT64_MAX / 32)
+        return FAIL(E_SHAPE, "%s: too many channels", node_text(g, n));
+    return infer_moments_of(g, n, channels);
 }
 
 static Status check_one(const Graph *g, const Node *n, int i)
@@ -510,6 +525,15 @@ static Status place_merge(Placement *p)
     return ST_OK;
 }
 
+/* Made by fuse-batch-norm, behind partition: of the whole batch. */
+static Status place_moments(Placement *p)
+{
+    for (int i = 0; i < p->node->n_in; i++)
+        p->in[i] = PLACE_B;
+    place_set_all(p, PLACE_B);
+    return ST_OK;
+}
+
 static Status place_group_sums(Placement *p)
 {
     if (p->in[0].kind == PL_S || p->in[0].kind == PL_P)
@@ -651,6 +675,16 @@ DEFINE_OP(BatchNormMerge, .domain = "dpexec", .since = 1, .in_min = 1, .in_max =
           .doc = "mean, population variance and count from rows of statistics; from (rows, mean, variance) running "
                  "ones as well: old * keep + new * take; unbiased=1: the running variance by n-1",
           .infer = infer_merge, .standard = batch_norm_standard_merge, .grad = grad_none, .place = place_merge);
+
+DEFINE_OP(BatchNormMoments, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = 3,
+          .out_min = 3, .out_max = 5, .dtypes = DTYPES_FLOAT, .inplace = { [3] = 1 << 1, [4] = 1 << 2 },
+          .attrs = (const AttrDecl[]){ { "dtype", A_INT, .i = DT_FLOAT32, .range = R_DTYPE },
+                                       { "keep", A_FLOAT, .f = 0 },
+                                       { "take", A_FLOAT, .f = 0 },
+                                       { "unbiased", A_INT, .i = 0 },
+                                       { 0 } },
+          .doc = "BatchNormMerge of the BatchNormStats of (x), or of (x, mean, variance)", .infer = infer_moments,
+          .grad = grad_none, .place = place_moments);
 
 DEFINE_OP(BatchNormSets, .domain = "dpexec", .since = 1, .in_min = 3, .in_max = 3, .out_min = 4, .out_max = 4,
           .dtypes = DTYPE_BIT(DT_FLOAT64), .flags = OPF_STACKS_L,

@@ -12,17 +12,6 @@
 /* SUM_BLOCKS: multiprocessors of the device for which sums with the channels last are laid out, one block for each. */
 enum { BLOCKS = 1024, COLUMNS = 32, CHUNK_ELEMENTS = 4096, CHUNK_ROWS = 64, SUM_BLOCKS = 132 };
 
-/* Kernels: [reads whole vectors]. */
-typedef struct {
-    ChannelBox box;     /* units and parts of single elements */
-    bool last, relu;    /* relu: dy is that of the Relu behind */
-    bool dscale, dbias; /* wanted */
-    size_t size;
-    int64_t numel;
-    int threads; /* of a block of sums over channels that are last; 0: no sums */
-    GpuKernel *kernel[2];
-} State;
-
 /* As the kernels' Given: what is read of each channel; sums that are not of a Relu read the mean alone. */
 typedef struct {
     const void *mean, *var, *scale, *bias;
@@ -37,6 +26,25 @@ typedef struct {
     double keep, take;
     bool unbiased;
 } Running;
+/* Of statistics: the row, or the others. */
+typedef struct {
+    double *row;
+    void *mean, *var, *count;
+    Running running;
+} Outcome;
+
+/* Kernels: [reads whole vectors]. */
+typedef struct {
+    ChannelBox box;     /* units and parts of single elements */
+    bool last, relu;    /* relu: dy is that of the Relu behind */
+    bool dscale, dbias; /* wanted */
+    size_t size;
+    int64_t numel;
+    int threads;     /* of a block of sums over channels that are last; 0: no sums */
+    Running running; /* BatchNormMoments: keep, take, unbiased */
+    bool mean, var;  /* BatchNormMoments: running ones are there */
+    GpuKernel *kernel[2];
+} State;
 
 /* ---- geometry ---- */
 
@@ -71,7 +79,7 @@ static void read_box(State *s, const Graph *g, const Node *n, const Value *x)
         b->inner = 1;
     }
     b->chunks = chunks_of(b, s->last);
-    if (n->n_in > 2)
+    if (n->n_in > 2 && has_in(n, 2))
         b->wide = dtype_size(in_value(g, n, 2)->dtype) > s->size;
     if (node_attr(n, "epsilon"))
         b->epsilon = node_float(n, "epsilon");
@@ -208,18 +216,52 @@ static Status prepare_stats(void **state, KernelCtx *ctx, const Graph *g, const 
                      dtype_size(in_value(g, n, 0)->dtype) == 2 ? NORM_STATS_THREADS : NORM_SUMS_THREADS);
 }
 
-static Status run_stats(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+static Status launch_stats(KernelCtx *ctx, const State *s, const void *x, Outcome *outcome)
 {
-    const State *s = state;
-    const void *x = in[0].data;
     int64_t v = vector_of(s, (uintptr_t)x);
     ChannelBox b = box_of(s, v);
 
-    if (!s->numel) {
-        TRY_CUDA(ctx, runtime.zero(ctx->stream, out[0].data, tensor_bytes(&out[0])));
-        return ST_OK;
+    return launch_chunks(ctx, s, &b, v, CUDA_ARGS(&b, outcome, &ctx->scratch, &ctx->table, &x));
+}
+
+static Status run_stats(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+{
+    const State *s = state;
+    Outcome outcome = { .row = out[0].data };
+
+    if (s->numel)
+        return launch_stats(ctx, s, in[0].data, &outcome);
+    TRY_CUDA(ctx, runtime.zero(ctx->stream, out[0].data, tensor_bytes(&out[0])));
+    return ST_OK;
+}
+
+static Status prepare_moments(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+{
+    State *s;
+
+    TRY(prepare_stats(state, ctx, g, n));
+    s = *state;
+    s->running =
+        (Running){ .keep = node_float(n, "keep"), .take = node_float(n, "take"), .unbiased = node_int(n, "unbiased") };
+    s->mean = has_in(n, 1);
+    s->var = has_in(n, 2);
+    return ST_OK;
+}
+
+static Status run_moments(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+{
+    const State *s = state;
+    Outcome outcome = { NULL, out[0].data, out[1].data, out[2].data, s->running };
+
+    if (s->mean) {
+        outcome.running.mean = in[1].data;
+        outcome.running.next_mean = out[3].data;
     }
-    return launch_chunks(ctx, s, &b, v, CUDA_ARGS(&b, &out[0].data, &ctx->scratch, &ctx->table, &x));
+    if (s->var) {
+        outcome.running.var = in[2].data;
+        outcome.running.next_var = out[4].data;
+    }
+    return launch_stats(ctx, s, in[0].data, &outcome);
 }
 
 static Status prepare_sums(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
@@ -372,6 +414,15 @@ static Status run_params(KernelCtx *ctx, void *state, const Tensor *in, Tensor *
     return split_sums(ctx, &in[0], out[0].data, out[1].data);
 }
 
+/* In the type that sums of x are taken in; an empty batch has no statistics that a block could write. */
+static bool fits_moments(const Graph *g, const Node *n)
+{
+    const Value *x = in_value(g, n, 0);
+    const DType t = x->dtype == DT_FLOAT64 ? DT_FLOAT64 : DT_FLOAT32;
+
+    return fits(g, n) && shape_numel(x->shape) > 0 && (DType)node_int(n, "dtype") == t;
+}
+
 static bool fits_inference(const Graph *g, const Node *n) { return !node_int(n, "training_mode") && fits(g, n); }
 
 #define SUMS .tabulate = clear_tickets, NORM
@@ -381,6 +432,9 @@ DEFINE_KERNEL(cuda_batch_normalization, .op = &op_BatchNormalization, .dtypes = 
               .layouts = kernel_channels_last, .supports = fits_inference, .prepare = prepare_apply,
               .run = run_inference, .release = free);
 DEFINE_KERNEL(cuda_batch_norm_stats, .op = &op_BatchNormStats, SUMS, .prepare = prepare_stats, .run = run_stats);
+DEFINE_KERNEL(cuda_batch_norm_moments, .op = &op_BatchNormMoments, .dtypes = DTYPES_FLOAT,
+              .layouts = kernel_channels_last, .supports = fits_moments, .prepare = prepare_moments,
+              .tabulate = clear_tickets, .run = run_moments, .release = free);
 DEFINE_KERNEL(cuda_batch_norm_merge, .op = &op_BatchNormMerge, .prepare = prepare_merge, .run = run_merge,
               .release = free);
 DEFINE_KERNEL(cuda_batch_norm_apply, .op = &op_BatchNormApply, NORM, .prepare = prepare_apply, .run = run_apply);

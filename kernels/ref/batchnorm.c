@@ -108,15 +108,10 @@ Status ref_merge_count(double *out, const MergePlan *p, const Tensor *rows)
     return ST_OK;
 }
 
-static Status run_merge(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+/* in: running statistics before, behind rows or data. */
+static Status merge_rows(const MergePlan *p, const double *rows, int64_t n_rows, double count, const Tensor *in,
+                         Tensor *out)
 {
-    const MergePlan *p = state;
-    const double *rows = in[0].data;
-    int64_t n_rows = in[0].shape.dim[0];
-    double count;
-
-    (void)ctx;
-    TRY(ref_merge_count(&count, p, &in[0]));
     for (int64_t c = 0; c < p->channels; c++) {
         Moments m = n_rows ? ref_merge_rows(rows, p->channels, c, 0, n_rows) : (Moments){ 0, 0, 0 };
 
@@ -131,6 +126,47 @@ static Status run_merge(KernelCtx *ctx, void *state, const Tensor *in, Tensor *o
             tensor_set_float(&out[3 + i], c, tensor_float(&in[1 + i], c) * keep + tensor_float(&out[i], c) * take);
     }
     return ST_OK;
+}
+
+static Status run_merge(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+{
+    double count;
+
+    (void)ctx;
+    TRY(ref_merge_count(&count, state, &in[0]));
+    return merge_rows(state, in[0].data, in[0].shape.dim[0], count, in, out);
+}
+
+/* ---- statistics of data, merged at once ---- */
+
+typedef struct {
+    Plan data;
+    MergePlan merge;
+} MomentsPlan;
+
+static Status prepare_moments(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+{
+    const Shape *x = in_value(g, n, 0)->shape;
+    const MomentsPlan p = { { .n = x->dim[0], .c = x->dim[1], .inner = shape_count(x, 2, x->rank) },
+                            { .channels = x->dim[1],
+                              .keep = node_float(n, "keep"),
+                              .take = node_float(n, "take"),
+                              .unbiased = node_int(n, "unbiased"),
+                              .running = { has_in(n, 1), has_in(n, 2) } } };
+    const size_t row = (size_t)(2 * x->dim[1] + 1) * sizeof(double);
+
+    ctx->scratch_bytes = row > ctx->scratch_bytes ? row : ctx->scratch_bytes;
+    return kernel_state(state, &p, sizeof p);
+}
+
+static Status run_moments(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+{
+    const MomentsPlan *p = state;
+    Tensor row = { .dtype = DT_FLOAT64, .data = ctx->scratch };
+    Plan data = p->data;
+
+    TRY(run_stats(ctx, &data, in, &row));
+    return merge_rows(&p->merge, ctx->scratch, 1, *(const double *)ctx->scratch, in, out);
 }
 
 typedef struct {
@@ -225,6 +261,8 @@ DEFINE_KERNEL(ref_batch_normalization_training, .op = &op_BatchNormalization, CO
 DEFINE_KERNEL(ref_batch_norm_stats, .op = &op_BatchNormStats, COMMON, .run = run_stats);
 DEFINE_KERNEL(ref_batch_norm_merge, .op = &op_BatchNormMerge, .prepare = ref_merge_prepare, .run = run_merge,
               .release = free);
+DEFINE_KERNEL(ref_batch_norm_moments, .op = &op_BatchNormMoments, .dtypes = DTYPES_F32_F64, .prepare = prepare_moments,
+              .run = run_moments, .release = free);
 DEFINE_KERNEL(ref_batch_norm_sets, .op = &op_BatchNormSets, .prepare = prepare_sets, .run = run_sets, .release = free);
 DEFINE_KERNEL(ref_batch_norm_group_sums, .op = &op_BatchNormGroupSums, .dtypes = DTYPES_F32_F64, .run = run_group_sums);
 DEFINE_KERNEL(ref_batch_norm_apply, .op = &op_BatchNormApply, COMMON, .run = run_apply);

@@ -7,6 +7,8 @@
  *                         which tells the sign of the Relu's result.  They read what ReluGrad read as dy, and nothing
  *                         else
  *   BatchNormGradParams   which takes the sums apart, by the BatchNormGradInput that reads them too
+ *   BatchNormStats        by the BatchNormMerge that alone reads its row, where the batch is not divided over
+ *                         replicas: one BatchNormMoments
  *
  * Legal where nothing else reads what disappears, on one device for one replica, when the device computes such a node.
  * The sign is that of the result before it is rounded to 16 bits.  Before fuse-elementwise, which would take ReluGrad
@@ -154,6 +156,25 @@ static Status take_params(Fusing *f, Node *n)
     return f->g->status;
 }
 
+/* ---- statistics of one replica ---- */
+
+static Status take_stats(Fusing *f, Node *n)
+{
+    Node *stats = n->op == &op_BatchNormMerge ? made_by(f->g, n->in[0], &op_BatchNormStats) : NULL;
+    Draft *d = &f->draft[0];
+
+    if (!stats || !same_place(stats, n) || !target_fuses(&f->ctx->opt->backend, &op_BatchNormMoments))
+        return ST_OK;
+    TRY(look(f));
+    if (uses_count(&f->uses, stats->out[0]) != 1 || f->uses.ends[stats->out[0].i])
+        return ST_OK;
+    draft_begin(d, n, &op_BatchNormMoments);
+    draft_in(d, 0, stats->in[0]);
+    draft_absorb(d, stats);
+    f->ctx->n_changed += draft_settle(d);
+    return f->g->status;
+}
+
 /* ---- entry ---- */
 
 static Status gather(Fusing *f)
@@ -167,7 +188,8 @@ static Status gather(Fusing *f)
     FOR_NODES(g, n) {
         if (n->op == &op_BatchNormGradInput)
             f->input_of[n->in[5].i] = n;
-        if (n->op == &op_BatchNormGradInput || n->op == &op_BatchNormGradStats || n->op == &op_BatchNormGradParams)
+        if (n->op == &op_BatchNormGradInput || n->op == &op_BatchNormGradStats || n->op == &op_BatchNormGradParams ||
+            n->op == &op_BatchNormMerge)
             f->node[f->n_node++] = n;
     }
     return paths_begin(&f->paths, g, f->ctx->scratch);
@@ -191,7 +213,7 @@ static Status apply(Fusing *f, Status (*step)(Fusing *, Node *))
 
 static Status run(Graph *g, PassCtx *ctx)
 {
-    static Status (*const steps[])(Fusing *, Node *) = { take_relu, take_params };
+    static Status (*const steps[])(Fusing *, Node *) = { take_relu, take_params, take_stats };
     Fusing f = { .g = g, .ctx = ctx };
 
     if (!target_fuses(&ctx->opt->backend, &op_BatchNormGradStats) || !g->n_node)

@@ -20,6 +20,14 @@ static bool has_relu_grad(const Graph *program)
     return false;
 }
 
+static bool has_stats(const Graph *g)
+{
+    FOR_NODES(g, n)
+        if (n->op == &op_BatchNormStats)
+            return true;
+    return false;
+}
+
 static Left count_left(const Graph *g)
 {
     Left l = { 0 };
@@ -34,7 +42,7 @@ static Left count_left(const Graph *g)
 static bool fuses(const Target *t, const OpDef *op)
 {
     (void)t;
-    return op == &op_BatchNormGradStats || op == &op_Fused;
+    return op == &op_BatchNormGradStats || op == &op_BatchNormMoments || op == &op_Fused;
 }
 
 static void check_step(const char *name, int replicas, bool local, Computes *computes, Left each)
@@ -60,6 +68,8 @@ static void check_step(const char *name, int replicas, bool local, Computes *com
         if (l.relu_grads != each.relu_grads * replicas || l.params != each.params)
             TEST_FAIL("%s, %d replicas: %d ReluGrad and %d BatchNormGradParams are left", name, replicas, l.relu_grads,
                       l.params);
+        if (has_stats(fused.g) != (replicas > 1 && !local))
+            TEST_FAIL("%s, %d replicas: BatchNormStats stay where nobody merges them, or go", name, replicas);
     }
 done:
     compared_free(&plain);

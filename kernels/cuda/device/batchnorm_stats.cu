@@ -85,19 +85,60 @@ __device__ __forceinline__ double chunk_count(const ChannelBox &p, int k, int v)
     return to > from ? (double)((to - from) * v) : 0;
 }
 
-/* The row [2 C + 1]: count, means, sums of squares of differences from them. */
-__device__ __forceinline__ void put_row(const ChannelBox &p, double *row, i64 c, const Moments &m)
+/* Running statistics that are there become old * keep + fresh * take; an unbiased variance is that of n - 1, or 1. */
+template <class A> struct Running {
+    const A *mean, *var;
+    A *next_mean, *next_var;
+    double keep, take;
+    bool unbiased;
+};
+
+template <class A> __device__ __forceinline__ A correction(const Running<A> &running, double n)
 {
-    row[1 + c] = m.mean;
-    row[1 + p.channels + c] = m.m2;
-    if (c == 0)
-        row[0] = p.count;
+    return running.unbiased ? (A)(n / fmax(n - 1, 1.0)) : (A)1;
 }
+
+template <class A>
+__device__ __forceinline__ void put_moments(A *mean, A *var, const Running<A> &running, i64 c, const Moments &m)
+{
+    const A fresh_mean = (A)m.mean, fresh_var = m.n > 0 ? (A)(m.m2 / m.n) : 0;
+    const A keep = m.n > 0 ? (A)running.keep : (A)1; /* of no samples nothing follows */
+
+    mean[c] = fresh_mean;
+    var[c] = fresh_var;
+    if (running.next_mean)
+        running.next_mean[c] = running.mean[c] * keep + fresh_mean * (A)running.take;
+    if (running.next_var)
+        running.next_var[c] = running.var[c] * keep + fresh_var * correction(running, m.n) * (A)running.take;
+}
+
+/* What becomes of the moments: the row [2 C + 1] of count, means and sums of squares of differences from them, which
+ * replicas merge; or, without a row, mean, variance and count. */
+template <class A> struct Outcome {
+    double *row;
+    A *mean, *var, *count;
+    Running<A> running;
+
+    __device__ __forceinline__ void put(const ChannelBox &p, i64 c, const Moments &m) const
+    {
+        if (row) {
+            row[1 + c] = m.mean;
+            row[1 + p.channels + c] = m.m2;
+        } else {
+            put_moments(mean, var, running, c, m);
+        }
+        if (c == 0 && row)
+            row[0] = p.count;
+        if (c == 0 && !row)
+            *count = (A)p.count;
+    }
+};
 
 /* ---- a channel's elements are neighbours ---- */
 
 /* Merges the chunks of channel c, part [C][chunks][2]; of a whole block. */
-__device__ __forceinline__ void finish_first(const ChannelBox &p, double *row, const double *part, i64 c, int v)
+template <class O>
+__device__ __forceinline__ void finish_first(const ChannelBox &p, const O &outcome, const double *part, i64 c, int v)
 {
     const double *mine = part + c * p.chunks * 2, origin = mine[0];
     Gathered g = { 0, 0, 0 };
@@ -108,12 +149,13 @@ __device__ __forceinline__ void finish_first(const ChannelBox &p, double *row, c
     g.sum = block_all<Sum>(g.sum);
     g.squares = block_all<Sum>(g.squares);
     if (threadIdx.x == 0)
-        put_row(p, row, c, g.moments(origin));
+        outcome.put(p, c, g.moments(origin));
 }
 
 /* Chunks count from the end of the data, as rows do (channel_sums.cuh). */
-template <class T, int V>
-__device__ __forceinline__ void stats_first(const ChannelBox &p, double *row, double *part, u32 *ticket, const T *x)
+template <class T, int V, class O>
+__device__ __forceinline__ void stats_first(const ChannelBox &p, const O &outcome, double *part, u32 *ticket,
+                                            const T *x)
 {
     typedef typename Precise<T>::type A;
     __shared__ Moments warp_part[NORM_THREADS / 32];
@@ -165,7 +207,7 @@ __device__ __forceinline__ void stats_first(const ChannelBox &p, double *row, do
         part[(c * p.chunks + chunk) * 2 + 1] = m.m2;
     }
     if (last_block(ticket + c, (u32)p.chunks))
-        finish_first(p, row, part, c, V);
+        finish_first(p, outcome, part, c, V);
 }
 
 /* ---- the channels are last ---- */
@@ -279,9 +321,9 @@ __device__ __forceinline__ Moments chunk_moments(StatsRoom<A, V, THREADS> &room,
 }
 
 /* Merges the chunks of the block's channels, part [chunks][2][C]: the threads share each channel's chunks out. */
-template <class A, int V, int THREADS>
-__device__ __forceinline__ void finish_last(const ChannelBox &p, const LastPlace<V> &at, double *row, const A *part,
-                                            StatsRoom<A, V, THREADS> &room)
+template <class A, int V, int THREADS, class O>
+__device__ __forceinline__ void finish_last(const ChannelBox &p, const LastPlace<V> &at, const O &outcome,
+                                            const A *part, StatsRoom<A, V, THREADS> &room)
 {
     const int width = at.columns * V, slices = THREADS / width, chunks = gridDim.y;
     const i64 c = at.first + at.t % width;
@@ -302,11 +344,11 @@ __device__ __forceinline__ void finish_last(const ChannelBox &p, const LastPlace
         g.sum += room.sums[0][s * width + at.t];
         g.squares += room.sums[1][s * width + at.t];
     }
-    put_row(p, row, c, g.moments(origin));
+    outcome.put(p, c, g.moments(origin));
 }
 
-template <class T, int V, int THREADS>
-__device__ __forceinline__ void stats_last(const ChannelBox &p, double *row, typename Precise<T>::type *part,
+template <class T, int V, int THREADS, class O>
+__device__ __forceinline__ void stats_last(const ChannelBox &p, const O &outcome, typename Precise<T>::type *part,
                                            u32 *ticket, const T *x)
 {
     typedef typename Precise<T>::type A;
@@ -339,18 +381,20 @@ __device__ __forceinline__ void stats_last(const ChannelBox &p, double *row, typ
         part[((i64)blockIdx.y * 2 + 1) * p.channels + c] = (A)m.m2;
     }
     if (last_block(ticket + blockIdx.x, gridDim.y))
-        finish_last<A, V, THREADS>(p, at, row, part, room);
+        finish_last<A, V, THREADS>(p, at, outcome, part, room);
 }
 
-#define STATS_OF(S, T, V, NAME, THREADS)                                                                            \
-    KERNEL(norm_stats_first_##NAME##_##S, (const ChannelBox p, double *row, double *part, u32 *ticket, const T *x)) \
-    {                                                                                                               \
-        stats_first<T, V>(p, row, part, ticket, x);                                                                 \
-    }                                                                                                               \
-    KERNEL_FIT(THREADS, 1, norm_stats_last_##NAME##_##S,                                                            \
-               (const ChannelBox p, double *row, Precise<T>::type *part, u32 *ticket, const T *x))                  \
-    {                                                                                                               \
-        stats_last<T, V, THREADS>(p, row, part, ticket, x);                                                         \
+#define STATS_OF(S, T, V, NAME, THREADS)                                                                              \
+    KERNEL(norm_stats_first_##NAME##_##S,                                                                             \
+           (const ChannelBox p, const Outcome<Accumulator<T>::type> outcome, double *part, u32 *ticket, const T *x))  \
+    {                                                                                                                 \
+        stats_first<T, V>(p, outcome, part, ticket, x);                                                               \
+    }                                                                                                                 \
+    KERNEL_FIT(THREADS, 1, norm_stats_last_##NAME##_##S,                                                              \
+               (const ChannelBox p, const Outcome<Accumulator<T>::type> outcome, Precise<T>::type *part, u32 *ticket, \
+                const T *x))                                                                                          \
+    {                                                                                                                 \
+        stats_last<T, V, THREADS>(p, outcome, part, ticket, x);                                                       \
     }
 #define STATS(S, T, THREADS) STATS_OF(S, T, 1, 1, THREADS) STATS_OF(S, T, 16 / sizeof(T), v, THREADS)
 
@@ -362,20 +406,7 @@ STATS(bf16, bf16, NORM_STATS_THREADS)
 /* ---- over replicas ---- */
 
 /* Rows [R][2 C + 1] merged by the binary tree over row numbers in which a left part is the largest power of two below
- * the number of rows: equal powers meet as soon as both are there, what is left is merged from the right.  Running
- * statistics that are there become old * keep + fresh * take; an unbiased variance is that of n - 1, or 1. */
-template <class A> struct Running {
-    const A *mean, *var;
-    A *next_mean, *next_var;
-    double keep, take;
-    bool unbiased;
-};
-
-template <class A> __device__ __forceinline__ A correction(const Running<A> &running, double n)
-{
-    return running.unbiased ? (A)(n / fmax(n - 1, 1.0)) : (A)1;
-}
-
+ * the number of rows: equal powers meet as soon as both are there, what is left is merged from the right. */
 template <class A>
 __device__ __forceinline__ void merge_replicas(const double *rows, i64 n_rows, i64 channels, A *mean, A *var, A *count,
                                                const Running<A> &running)
@@ -394,14 +425,7 @@ __device__ __forceinline__ void merge_replicas(const double *rows, i64 n_rows, i
         }
         for (; top > 1; top--)
             stack[top - 2] = merged(stack[top - 2], stack[top - 1]);
-        mean[c] = top ? (A)stack[0].mean : 0;
-        var[c] = top && stack[0].n > 0 ? (A)(stack[0].m2 / stack[0].n) : 0;
-        const A keep = top && stack[0].n > 0 ? (A)running.keep : (A)1; /* of no samples nothing follows */
-        if (running.next_mean)
-            running.next_mean[c] = running.mean[c] * keep + mean[c] * (A)running.take;
-        if (running.next_var)
-            running.next_var[c] =
-                running.var[c] * keep + var[c] * correction(running, top ? stack[0].n : 0) * (A)running.take;
+        put_moments(mean, var, running, c, top ? stack[0] : Moments{ 0, 0, 0 });
     }
     if (blockIdx.x == 0 && threadIdx.x == 0) {
         double all = 0;
