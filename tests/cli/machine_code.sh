@@ -47,8 +47,8 @@ bound softmax softmax_whole4_bf16 32 13 0
 bound softmax softmax_whole3_f16 24 14 0
 bound softmax log_softmax_whole4_bf16 32 14 0
 bound layernorm layernorm_whole3_bf16 24 25 0
-bound layernorm layernorm_grad_whole3_bf16 24 40 0
-bound layernorm layernorm_grad_whole4_bf16 32 40 0
+bound layernorm layernorm_grad_whole3_bf16 24 34 0
+bound layernorm layernorm_grad_whole4_bf16 32 36 0
 bound cross_entropy cross_entropy_whole_bf16 32 12 0
 bound batchnorm_stats norm_stats_last_v_bf16 32 8 0
 bound batchnorm norm_sums_relu_last_v_bf16 32 14 0
