@@ -696,6 +696,14 @@ static bool in_doubt(const Rebatch *r)
     return doubt;
 }
 
+/* A size that batches will have and the file's had not, as the last one of an epoch; 0: none is known. */
+static int64_t other_size(const Rebatch *r)
+{
+    const int64_t want = wanted_size(r), samples = r->ctx->opt->samples;
+
+    return want != r->size[0] ? want : want && samples > 0 ? samples % want : 0;
+}
+
 static Status rebatch(Rebatch *r)
 {
     int64_t b0 = declared_batch(r->g, r->ctx->opt);
@@ -716,8 +724,8 @@ static Status rebatch(Rebatch *r)
         TRY(note_own_rows(r));
         TRY(fixed ? rebatch_note_time(r) : ST_OK);
         TRY(note_drawn(r));
-        if (wanted_size(r) && wanted_size(r) != b0)
-            TRY(rebatch_note_counts(r, wanted_size(r)));
+        if (other_size(r))
+            TRY(rebatch_note_counts(r, other_size(r)));
         return apply(r);
     }
     return r->at_b0 || r->soft ? ST_OK : refuse(r, failed);
