@@ -87,7 +87,7 @@ typedef struct {
                           or BATCH_ */
     uint8_t carries;   /* V_INPUT, of a model whose batch is found: bits of the axes along which its samples lie */
     bool may_carry : 1; /* V_INPUT, likewise, with nothing in `carries`: the model computes rows of the batch as well */
-    bool ordered : 1;   /* V_INPUT, likewise: its numbers say which samples of the batch, so these keep their order */
+    bool ordered : 1;   /* V_INPUT, likewise: its numbers or rows tell which samples, and these keep their order */
     bool trainable : 1; /* V_STATE: a parameter that the optimizer updates */
     bool member : 1;    /* V_INPUT: NAME.0, NAME.1, ... of an input NAME of the file that is a sequence */
     bool transient : 1; /* V_STATE: not part of a checkpoint (gradient accumulators) */

@@ -439,10 +439,14 @@ static Status import_loop(Flow *f)
     ScopeEntry cond = { .node = -1 };
     const ScopeEntry *e = flow_given(f, 1);
     int64_t count, go = 1;
+    bool done;
 
     TRY(flow_subgraph(&f->gp, f->p, "body"));
     if (f->gp->n_input != n_carried + 2)
         return FAIL(E_MODEL, "a body of %zu inputs, expected %zu", f->gp->n_input, n_carried + 2);
+    TRY(flow_bags(&done, f));
+    if (done)
+        return ST_OK;
     TRY(flow_begin_trips(f, n_carried, 1));
     TRY(trip_count(&count, f));
     TRY(flow_carry_in(f, 2));

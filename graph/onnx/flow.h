@@ -53,5 +53,7 @@ Status flow_stack_nothing(ValueId *out, const Flow *f, const Onnx__ValueInfoProt
 Status flow_set_stacked(Flow *f, size_t first, size_t k, int64_t axis, bool backward) CHECKED;
 
 Status flow_scan(Flow *f) CHECKED;
+/* Does the Loop reduce bags of rows, of which the file leaves open how many?  Then its outputs are set (bags.c). */
+Status flow_bags(bool *done, Flow *f) CHECKED;
 
 #endif

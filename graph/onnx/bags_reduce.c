@@ -1,0 +1,292 @@
+/* All bags of rows at once.
+ *
+ * Bags of one length L, whose starts are Range(0, N * L, L), are the rows as [N, L, d], reduced along L, so that a
+ * batch of bags can be split.  Other bags are told by marks: with 1 added at each bag's first row and behind the last
+ * bag, the running sum numbers the bags from 1; 0 and N + 1 are rows of no bag.
+ *
+ *     starts 0 2 2, five rows: marks 1 0 2 0 0 (1), running sum 1 1 3 3 3: bag 2 is empty */
+#include <math.h>
+#include <string.h>
+
+#include "graph/emit.h"
+#include "graph/onnx/bags.h"
+
+typedef struct {
+    Importer *im;
+    Graph *g;
+    const Bags *b;
+    ValueId n, rows;           /* rows: [T, d] */
+    ValueId total;             /* T, a scalar */
+    ValueId kept;              /* [T], bool: rows that are no padding; NO_VALUE: all */
+    ValueId zero, one;         /* scalars */
+    ValueId zeros, ones, rest; /* 0, 1 and -1, vectors of one element */
+} Reduce;
+
+/* Nest none: C leaves the order of evaluation open, and node order must not depend on the compiler. */
+#define NODE(g, Op, attrs, ...) import_emit((g), &op_##Op, (attrs), EMIT_N(__VA_ARGS__), (ValueId[]){ __VA_ARGS__ })
+#define JOINED ATTRS(INT("axis", 0))
+
+static ValueId vector(Reduce *r, ValueId scalar) { return NODE(r->g, Reshape, NULL, scalar, r->rest); }
+
+static ValueId length(Reduce *r, ValueId x)
+{
+    const ValueId shape = NODE(r->g, Shape, NULL, x);
+
+    return NODE(r->g, Gather, ATTRS(INT("axis", 0)), shape, r->zero);
+}
+
+static ValueId like(Graph *g, double v, ValueId x)
+{
+    const ValueId number = emit_scalar(g, DT_FLOAT32, v);
+
+    return NODE(g, CastLike, NULL, number, x);
+}
+
+static ValueId cut(Reduce *r, ValueId x, ValueId from, ValueId to)
+{
+    return NODE(r->g, Slice, NULL, x, from, to, r->zeros);
+}
+
+/* What stands where no row counts. */
+static double nothing(const Bags *b) { return b->reduce == BAG_MAX ? -INFINITY : 0; }
+
+/* `x` from `counted` rows: the largest, or the sum, of which a mean is made. */
+static ValueId finished(Reduce *r, ValueId x, ValueId counted)
+{
+    Graph *g = r->g;
+    const bool max = r->b->reduce == BAG_MAX;
+    ValueId other;
+
+    if (r->b->reduce == BAG_SUM || (max && !r->b->zero_if_empty))
+        return x;
+    if (max) {
+        counted = NODE(g, Cast, ATTRS(INT("to", DT_BOOL)), counted);
+        other = like(g, 0, x);
+        return NODE(g, Where, NULL, counted, x, other);
+    }
+    other = like(g, 1, x);
+    if (r->b->zero_if_empty)
+        counted = NODE(g, Max, NULL, counted, other);
+    return NODE(g, Div, NULL, x, counted);
+}
+
+/* ---- bags of one length ---- */
+
+/* Whether two numbers that sizes give differ is told by a length: known_size infers lengths at two sizes of all that is
+ * open. */
+bool bags_same(Importer *im, ValueId x, ValueId y)
+{
+    Graph *g = im->g;
+    const ValueId zero = emit_scalar(g, DT_INT64, 0), one = emit_scalar(g, DT_INT64, 1);
+    ValueId v = NODE(g, Sub, NULL, x, y);
+    int64_t size;
+
+    v = NODE(g, Mul, NULL, v, v);
+    v = NODE(g, ReduceSum, ATTRS(INT("keepdims", 0)), v);
+    v = NODE(g, Range, NULL, zero, v, one);
+    if (g->status || known_size(&size, im, v, 0)) {
+        status_clear();
+        return false;
+    }
+    return !size;
+}
+
+/* Are these bags of one length that fill all rows? */
+static bool regular(Reduce *r)
+{
+    const Bags *b = r->b;
+    ValueId n;
+
+    if (!has_value(b->starts) || b->first.c)
+        return false;
+    n = length(r, b->starts);
+    return bags_same(r->im, n, r->n) && bags_same(r->im, b->ends, r->total) &&
+           bags_same(r->im, NODE(r->g, Mul, NULL, n, b->each), r->total);
+}
+
+/* [T, ...] as [N, L, ...]; `rows`: of two axes. */
+static ValueId in_bags(Reduce *r, ValueId x, ValueId each, bool rows)
+{
+    Graph *g = r->g;
+    int64_t number;
+    const ValueId one = known_number(&number, r->im, each) ? emit_ints(g, 1, &number) : vector(r, each);
+    ValueId shape;
+
+    if (rows) {
+        x = NODE(g, Unsqueeze, NULL, x, r->ones);
+        shape = NODE(g, Concat, JOINED, r->rest, one, r->zeros);
+    } else {
+        shape = NODE(g, Concat, JOINED, r->rest, one);
+    }
+    return NODE(g, Reshape, NULL, x, shape);
+}
+
+static ValueId reduce_regular(Reduce *r, ValueId each)
+{
+    Graph *g = r->g;
+    const Bags *b = r->b;
+    const Attr *drop = ATTRS(INT("keepdims", 0));
+    const int64_t two = 2;
+    ValueId x = in_bags(r, r->rows, each, true), kept, counted, none;
+
+    if (!has_value(r->kept))
+        return b->reduce == BAG_SUM    ? NODE(g, ReduceSum, drop, x, r->ones)
+               : b->reduce == BAG_MEAN ? NODE(g, ReduceMean, drop, x, r->ones)
+                                       : NODE(g, ReduceMax, drop, x, r->ones);
+    kept = in_bags(r, r->kept, each, false);
+    none = emit_ints(g, 1, &two);
+    kept = NODE(g, Unsqueeze, NULL, kept, none);
+    counted = NODE(g, CastLike, NULL, kept, x);
+    counted = NODE(g, ReduceSum, drop, counted, r->ones);
+    none = like(g, nothing(b), x);
+    x = NODE(g, Where, NULL, kept, x, none);
+    x = b->reduce == BAG_MAX ? NODE(g, ReduceMax, drop, x, r->ones) : NODE(g, ReduceSum, drop, x, r->ones);
+    return finished(r, x, counted);
+}
+
+/* ---- bags of any length ---- */
+
+/* v for each of n: rows, or numbers. */
+static ValueId filled(Reduce *r, ValueId n, bool rows, double v)
+{
+    Graph *g = r->g;
+    ValueId x;
+
+    if (rows) {
+        x = NODE(g, Shape, ATTRS(INT("start", 1)), r->rows);
+        n = NODE(g, Concat, JOINED, n, x);
+    }
+    x = like(g, v, r->rows);
+    return NODE(g, Expand, NULL, x, n);
+}
+
+/* Where bags begin, and where the last one ends: n + 1 positions. */
+static ValueId bounds(Reduce *r)
+{
+    Graph *g = r->g;
+    const BagPosition *first = &r->b->first;
+    const ValueId from = emit_ints(g, 1, &first->c), n = vector(r, r->n), last = NODE(g, Add, NULL, from, n);
+    ValueId x = cut(r, first->vector, from, last), end;
+
+    if (r->b->last_to_end) {
+        end = vector(r, r->total);
+    } else {
+        end = NODE(g, Add, NULL, last, r->ones);
+        end = cut(r, first->vector, last, end);
+    }
+    end = NODE(g, CastLike, NULL, end, x);
+    x = NODE(g, Concat, JOINED, x, end);
+    return NODE(g, Cast, ATTRS(INT("to", DT_INT64)), x);
+}
+
+/* The number of each row's bag, [T, 1]. */
+static ValueId bag_of_rows(Reduce *r)
+{
+    Graph *g = r->g;
+    const ValueId total = vector(r, r->total), at = bounds(r);
+    const Attr *add = ATTRS(INT("axis", 0), STRING("reduction", "add"));
+    ValueId marks = NODE(g, Add, NULL, total, r->ones), mark;
+
+    marks = NODE(g, Expand, NULL, r->zero, marks);
+    mark = NODE(g, Shape, NULL, at);
+    mark = NODE(g, Expand, NULL, r->one, mark);
+    marks = NODE(g, ScatterElements, add, marks, at, mark);
+    marks = NODE(g, CumSum, NULL, marks, r->zero);
+    marks = cut(r, marks, r->zeros, total);
+    if (has_value(r->kept))
+        marks = NODE(g, Where, NULL, r->kept, marks, r->zero);
+    return NODE(g, Unsqueeze, NULL, marks, r->ones);
+}
+
+static ValueId reduce_any(Reduce *r)
+{
+    Graph *g = r->g;
+    const bool max = r->b->reduce == BAG_MAX;
+    const Attr *add = ATTRS(STRING("reduction", "add")), *how = max ? ATTRS(STRING("reduction", "max")) : add;
+    const ValueId bag = bag_of_rows(r), n = vector(r, r->n), end = NODE(g, Add, NULL, n, r->ones);
+    const ValueId with_both = NODE(g, Add, NULL, end, r->ones);
+    ValueId x = filled(r, with_both, true, nothing(r->b)), counted, each;
+
+    x = NODE(g, ScatterND, how, x, bag, r->rows);
+    x = cut(r, x, r->ones, end);
+    counted = filled(r, with_both, false, 0);
+    each = vector(r, r->total);
+    each = filled(r, each, false, 1);
+    counted = NODE(g, ScatterND, add, counted, bag, each);
+    counted = cut(r, counted, r->ones, end);
+    return finished(r, x, NODE(g, Unsqueeze, NULL, counted, r->ones));
+}
+
+/* ---- all ---- */
+
+/* Inputs of the model that the rows are made of: they hold those of all samples, one bag behind the other. */
+static Status mark_ordered(Reduce *r)
+{
+    Graph *g = r->g;
+    bool *seen = ARENA_NEW(r->im->scratch, bool, g->n_value);
+
+    if (!seen)
+        return FAIL_NOMEM();
+    memset(seen, 0, g->n_value * sizeof *seen);
+    seen[r->rows.i] = true;
+    for (uint32_t k = g->n_node; k-- > 0;) {
+        const Node *n = g->node[k];
+        bool read = false;
+
+        for (int o = 0; n->op && o < n->n_out; o++)
+            read |= seen[n->out[o].i];
+        for (int i = 0; read && !(n->op->flags & OPF_SHAPE_ONLY) && i < n->n_in; i++)
+            seen[n->in[i].i] = true;
+    }
+    for (int i = 0; i < g->n_input; i++)
+        value(g, g->input[i])->ordered |= seen[g->input[i].i];
+    return ST_OK;
+}
+
+static ValueId kept_rows(Reduce *r, const Bags *b)
+{
+    Graph *g = r->g;
+    ValueId negative, x;
+
+    if (!has_value(b->tested))
+        return NO_VALUE;
+    x = NODE(g, CastLike, NULL, r->zero, b->tested);
+    negative = NODE(g, Less, NULL, b->tested, x);
+    x = NODE(g, CastLike, NULL, b->count, b->tested);
+    x = NODE(g, Add, NULL, b->tested, x);
+    x = NODE(g, Where, NULL, negative, x, b->tested);
+    negative = NODE(g, CastLike, NULL, b->pad, x);
+    x = NODE(g, Equal, NULL, x, negative);
+    return NODE(g, Not, NULL, x);
+}
+
+Status bags_reduce(ValueId *out, Importer *im, const Bags *b, ValueId n)
+{
+    static const int64_t rest = -1, zero = 0, one = 1;
+    Graph *g = im->g;
+    Reduce r = { .im = im, .g = g, .b = b, .n = n, .rows = b->rows };
+    ValueId each;
+
+    TRY(spend_nodes(im, 64));
+    r.zero = emit_scalar(g, DT_INT64, 0);
+    r.one = emit_scalar(g, DT_INT64, 1);
+    r.zeros = emit_ints(g, 1, &zero);
+    r.ones = emit_ints(g, 1, &one);
+    r.rest = emit_ints(g, 1, &rest);
+    if (has_value(b->indices))
+        r.rows = NODE(g, Gather, ATTRS(INT("axis", 0)), b->rows, b->indices);
+    if (has_value(b->weights)) {
+        each = NODE(g, Unsqueeze, NULL, b->weights, r.ones);
+        r.rows = NODE(g, Mul, NULL, r.rows, each);
+    }
+    r.total = length(&r, r.rows);
+    r.kept = kept_rows(&r, b);
+    TRY(g->status);
+    if (regular(&r)) {
+        *out = reduce_regular(&r, b->each);
+        return g->status;
+    }
+    TRY(mark_ordered(&r));
+    *out = reduce_any(&r);
+    return g->status;
+}
