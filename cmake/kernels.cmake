@@ -9,7 +9,9 @@ if(CMAKE_BUILD_TYPE STREQUAL "Release")
 endif()
 if(DPX_SANITIZE)        # instrumented loops stay scalar; more takes longer to compile than it saves
     list(APPEND cpu_options -O1)
-    list(APPEND ref_options -O1)
+    if(NOT DPX_FUZZ)
+        list(APPEND ref_options -O1)
+    endif()
 endif()
 if(DPX_SANITIZE MATCHES "undefined")    # a quarter of the tests' time; ASan sees where such a pointer is used
     list(APPEND cpu_options -fno-sanitize=pointer-overflow)

@@ -29,7 +29,8 @@ wanted() {
 run() {
     local name=$1 log=$logs/$1 counts status start=$SECONDS
     shift
-    "$@" >"$log" 2>&1
+    TIMEFORMAT='%U %S'
+    { time "$@" >"$log" 2>&1; } 2>"$log.time"
     status=$?
     counts=$(grep -oE '[0-9]+ passed, [0-9]+ failed$' "$log" | tail -1)
     [ -n "$counts" ] || counts="0 passed, 1 failed"
@@ -38,7 +39,8 @@ run() {
     [ "$status" = 0 ] || [ "$f" != 0 ] || f=1
     echo "$p $f" >"$log.counts"
     {
-        printf '%-16s%s (%d s)\n' "$name" "$p passed, $f failed" $((SECONDS - start))
+        awk -v name="$name" -v counts="$p passed, $f failed" -v wall=$((SECONDS - start)) \
+            'END { printf "%-16s%s (%d s, of a processor %.1f)\n", name, counts, wall, $1 + $2 }' "$log.time"
         grep '^SKIPPED: ' "$log"
         if [ "$f" != 0 ]; then
             grep -nE 'FAILED|ERROR|expected|SUMMARY|^ +[0-9]+\. ' "$log" | head -40
@@ -77,10 +79,11 @@ for program in "$build"/test_*; do
     if [ -x "$program" ] && wanted "$name" "$@"; then begin "$name" "$program" ${TEST_SUITES:-}; fi
 done
 # Under a locale whose decimal point is a comma, as a program that embeds the library may have set: what parses or prints numbers.
+# Not where $TEST_SUITES is given: the sanitizers have checked the same suites without it.
 comma() {
     local dir=$1
     shift
-    wanted "$dir" "${names[@]}" && begin "$dir-comma" env LOCPATH="$build/locale" DPEXEC_TEST_LOCALE=de_DE.UTF-8 "$build/test_$dir" "$@"
+    [ -z "${TEST_SUITES:-}" ] && wanted "$dir" "${names[@]}" && begin "$dir-comma" env LOCPATH="$build/locale" DPEXEC_TEST_LOCALE=de_DE.UTF-8 "$build/test_$dir" "$@"
 }
 names=("$@")
 if [ "${#names[@]}" = 0 ] || [[ " ${names[*]} " =~ \ (graph|onnx|passes|tools|exec|api)\  ]]; then
@@ -115,5 +118,9 @@ for name in "${started[@]}"; do
     passed=$((passed + p))
     failed=$((failed + f))
 done
+if [ ${#started[@]} -gt 10 ]; then
+    echo "The longest, in seconds of a processor; all take $(cat "$logs"/*.time | awk '{ s += $1 + $2 } END { printf "%.0f", s }'):"
+    awk '{ name = FILENAME; sub(/.*\//, "", name); sub(/\.time$/, "", name); printf "%9.1f %s\n", $1 + $2, name }' "$logs"/*.time | sort -rn | head
+fi
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ] && [ "$passed" -gt 0 ]

@@ -5,6 +5,7 @@
 
 here=tests/cli/compat
 python=${PYTHON:-/usr/bin/python3}
+serve_python
 
 cat >"$DIR/same.py" <<'END'
 import json
@@ -40,10 +41,10 @@ while IFS='|' read -r name options want; do
         [[ $options$devices != *--reduce-dtype*cpu:0 ]] || continue # nothing crosses devices
         rm -rf "$DIR/run"
         "${train[@]}" --devices "$devices" --replicas 4 $options --out "$DIR/run" >"$DIR/log" 2>&1 || cat "$DIR/log"
-        check "$name, $devices" "$python" "$DIR/same.py" after "$DIR/run" "$name" $want
+        check "$name, $devices" py "$DIR/same.py" after "$DIR/run" "$name" $want
         # What processes of gloo made of it, under DistributedDataParallel itself (tests/cli/compat_gloo.py).
         want_gloo=$(grep "^$name |" $here/gloo.txt | cut -d'|' -f2)
-        [ -z "$want_gloo" ] || [ "$devices" = cpu:0 ] || check "$name, $devices: gloo" "$python" "$DIR/same.py" gloo "$DIR/run" "$name" $want_gloo
+        [ -z "$want_gloo" ] || [ "$devices" = cpu:0 ] || check "$name, $devices: gloo" py "$DIR/same.py" gloo "$DIR/run" "$name" $want_gloo
     done
 done <$here/torch.txt
 check "cases of gloo" test "$(grep -c . $here/gloo.txt)" = "$(cut -d'|' -f1 $here/torch.txt | grep -cFxf <(cut -d'|' -f1 $here/gloo.txt))"
@@ -85,7 +86,7 @@ options=(--no-shuffle --quiet --threads 1 --lr 0.2 --momentum 0.5 --compat ddp -
 data=($here/model.onnx --data $here/data13.npz --loss cross-entropy)
 rm -rf "$DIR/run"
 check "two processes" together 2 train "${data[@]}" "${options[@]}" --replicas 4 --devices 'cpu*2' --steps 10 --out "$DIR/run"
-check "$case, in two processes" "$python" "$DIR/same.py" after "$DIR/run" "$case" $want
+check "$case, in two processes" py "$DIR/same.py" after "$DIR/run" "$case" $want
 check "a part of it" "$dpexec" train "${data[@]}" "${options[@]}" --replicas 4 --steps 3 --out "$DIR/cut"
 check "goes on" "$dpexec" train "${data[@]}" "${options[@]}" --replicas 4 --steps 10 --resume "$DIR/cut"
 check "$case, resumed" cmp "$DIR/run/model.onnx" "$DIR/cut/model.onnx"
@@ -105,8 +106,8 @@ m.graph.output.append(helper.make_tensor_value_info("count", onnx.TensorProto.IN
 onnx.save(m, sys.argv[2])
 END
 check "averaged beside a counter" "$dpexec" train "$DIR/counted.onnx" "${data[@]:1}" "${options[@]}" --replicas 4 --steps 10 --out "$DIR/counter"
-check "$case, beside a counter" "$python" "$DIR/same.py" after "$DIR/counter" "$case" $want
-check "which is not averaged" "$python" -c "
+check "$case, beside a counter" py "$DIR/same.py" after "$DIR/counter" "$case" $want
+check "which is not averaged" py -c "
 import onnx
 from onnx import numpy_helper
 count = [numpy_helper.to_array(t) for t in onnx.load('$DIR/counter/model.onnx').graph.initializer if t.name == 'bn.num_batches_tracked']
@@ -118,7 +119,7 @@ want=$(grep "^$case |" $here/torch.txt | cut -d'|' -f3)
 rm -rf "$DIR/run"
 check "rounded" together 2 train "${data[@]}" --no-shuffle --quiet --threads 1 --lr 0.2 --momentum 0.5 --compat ddp --reduce-dtype fp16 \
     --accumulate 2 --batch-size 10 --devices 'cpu*2' --steps 10 --out "$DIR/run"
-check "$case, two processes" "$python" "$DIR/same.py" after "$DIR/run" "$case" $want
+check "$case, two processes" py "$DIR/same.py" after "$DIR/run" "$case" $want
 
 # Groups of replicas within processes, across two of three, and in all.
 case="groups of three, 13 samples"
@@ -127,7 +128,7 @@ for how in "2 cpu*2" "4 cpu:0"; do
     rm -rf "$DIR/run"
     check "$how" together ${how% *} train "${data[@]}" --no-shuffle --quiet --threads 1 --lr 0.2 --momentum 0.5 --split chunk --bn-group 3 \
         --batch-size 10 --replicas 4 --devices "${how#* }" --steps 10 --out "$DIR/run"
-    check "$case, $how" "$python" "$DIR/same.py" after "$DIR/run" "$case" $want
+    check "$case, $how" py "$DIR/same.py" after "$DIR/run" "$case" $want
 done
 
 # A first replica that never has samples leaves running statistics as they are.
@@ -145,7 +146,7 @@ END
 rm -rf "$DIR/run"
 check "an empty first replica" "$dpexec" train "${data[@]}" --quiet --threads 1 --lr 0.2 --steps 3 --batch-size 10 --devices 'cpu*2' \
     --split 0,1 --bn local --out "$DIR/run"
-check "keeps running statistics" "$python" "$DIR/kept.py" $here/model.onnx "$DIR/run/model.onnx"
+check "keeps running statistics" py "$DIR/kept.py" $here/model.onnx "$DIR/run/model.onnx"
 
 # Where the first device is the master the bits are those of mirrored parameters, wherever the loss is computed.
 options=(--loss-at parts --no-shuffle --quiet --threads 1 --lr 0.2 --optimizer adam --clip-norm 1 --batch-size 5 --steps 10)
@@ -182,11 +183,11 @@ while IFS='|' read -r name given want; do
     for how in "--strategy master" "--strategy master --output-device 2" "--loss-at outputs"; do
         rm -rf "$DIR/run"
         "${train[@]}" --devices 'cpu*4' ${given//--data /--data $here/} $how --out "$DIR/run" >"$DIR/log" 2>&1 || cat "$DIR/log"
-        check "$name, $how" "$python" "$DIR/same.py" after "$DIR/run" "$name" $want
+        check "$name, $how" py "$DIR/same.py" after "$DIR/run" "$name" $want
     done
     rm -rf "$DIR/run"
     check "$name, two processes" together 2 "${train[@]:1}" --devices 'cpu*2' ${given//--data /--data $here/} --strategy master --output-device 3 --out "$DIR/run"
-    check "$name, two processes" "$python" "$DIR/same.py" after "$DIR/run" "$name" $want
+    check "$name, two processes" py "$DIR/same.py" after "$DIR/run" "$name" $want
 done < <(grep "^DP" $here/torch.txt | grep -v compressed)
 
 # Groups over epochs: only the run's last is incomplete, and a run goes on in the middle of an epoch.
@@ -200,7 +201,7 @@ check "4 epochs" "$dpexec" train "${data[@]}" "${options[@]}" --epochs 4 --out "
 check "3 steps, the last of 2 batches" grep -q '"samples":13' <(tail -1 "$DIR/epochs/metrics.jsonl")
 check "to a step within an epoch" "$dpexec" train "${data[@]}" "${options[@]}" --steps 3 --out "$DIR/within"
 check "goes on within an epoch" "$dpexec" train "${data[@]}" "${options[@]}" --steps 10 --resume "$DIR/within"
-check "$case, resumed" "$python" "$DIR/same.py" after "$DIR/within" "$case" $want
+check "$case, resumed" py "$DIR/same.py" after "$DIR/within" "$case" $want
 refused 2 "--accumulate-across-epochs" "$dpexec" train "${data[@]}" "${options[@]/--accumulate-across-epochs/--no-shuffle}" --steps 12 \
     --resume "$DIR/within"
 
@@ -218,7 +219,7 @@ says "in force are --split chunk, --bn sync, --loss-scaling mean-of-means, --mea
     --loss cross-entropy --batch-size 5 --replicas 4 --compat encoding --report
 
 # Under `encoding` outputs stay in the parts of the replicas, 3, 3, 3 and 1 of 10 samples, unless they must be whole.
-"$python" -c "
+py -c "
 import numpy as np
 d = np.load('$here/data13.npz')
 np.save('$DIR/x.npy', d['x'][:10])"
@@ -228,7 +229,7 @@ check "outputs in parts" "${outputs[@]}" --replicas 4 --compat encoding --out "$
 check "outputs put together" "${outputs[@]}" --replicas 4 --compat encoding --output-device 0 --out "$DIR/joined"
 check "predictions are" "$dpexec" eval $here/model.onnx --data $here/data13.npz --batch-size 10 --replicas 4 --compat encoding --threads 1 --quiet \
     --predictions "$DIR/predicted"
-check "the parts are the whole" "$python" -c "
+check "the parts are the whole" py -c "
 import os
 import numpy as np
 one, joined, all = (np.load(f'$DIR/{d}/scores.npy') for d in ('one', 'joined', 'predicted'))

@@ -68,6 +68,21 @@ same_run() { cmp "$1/model.onnx" "$2/model.onnx" && diff <(untimed "$1") <(untim
 # differ A B: two files, and not the same bytes.
 differ() { cmp "$1" "$2"; [ $? = 1 ]; }
 
+# serve_python: starts one Python interpreter, in which `py SCRIPT ARG...` and `py -c CODE ARG...` run from here on, because importing
+# numpy and onnx takes longer than most checks.  The scripts must not read standard input, nor the environment.
+serve_python() {
+    mkfifo "$DIR/py.asked" "$DIR/py.answered"
+    ("${PYTHON:-/usr/bin/python3}" tests/cli/serve.py <"$DIR/py.asked" >"$DIR/py.answered" &)    # no job that `wait` would wait for
+    exec {py_asked}>"$DIR/py.asked" {py_answered}<"$DIR/py.answered"
+}
+py() {
+    local status text
+    printf '%s\0' $# "$@" >&"$py_asked"
+    IFS= read -r -d '' status <&"$py_answered" && IFS= read -r -d '' text <&"$py_answered" || return 125
+    printf '%s' "$text"
+    return "$status"
+}
+
 finish() {
     echo "$n_passed passed, $n_failed failed"
     [ "$n_failed" = 0 ] && [ "$n_passed" -gt 0 ]

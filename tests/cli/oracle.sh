@@ -4,7 +4,8 @@
 #   tests/cli/oracle.sh [BUILD_DIR [CASE...]]     DTYPE=float64 for the other precision
 . "$(dirname "$0")/lib.sh"
 shift
-compare="${PYTHON:-/usr/bin/python3} tests/oracle/compare.py"     # the python that Debian's packages are for
+serve_python
+compare="py tests/oracle/compare.py"
 heavy='resnet20|transformer|unet|exported_'     # in float64 they run on the reference kernels
 
 run_case() {

@@ -5,6 +5,7 @@
 
 here=tests/cli/structure
 python=${PYTHON:-/usr/bin/python3}
+serve_python
 expected_losses() { grep "^$1 |" $here/torch.txt | cut -d'|' -f2; }
 
 # same.py KIND CASE FOLDER: parameters of a model, or outputs in files, within 1e-12.
@@ -35,7 +36,7 @@ trains() { # CASE MODEL DATA OPTIONS...
     rm -rf "$DIR/run"
     check "$case $*" "${train[@]}" $here/$model.onnx --data $here/$data.npz "$@" --out "$DIR/run"
     check "$case $*: losses" near "$(losses "$DIR/run")" "$(expected_losses "$case")"
-    check "$case $*: parameters" "$python" "$DIR/same.py" after "$case" "$DIR/run"
+    check "$case $*: parameters" py "$DIR/same.py" after "$case" "$DIR/run"
 }
 for n in 1 2 3; do
     for model in sequences open; do
@@ -56,14 +57,14 @@ for replicas in 1 3 5; do
     rm -rf "$DIR/run"
     check "criterion, $replicas" "${train[@]:0:2}" --criterion $here/criterion.onnx "${train[@]:6}" $here/sequences.onnx --data $here/data2.npz --replicas $replicas --out "$DIR/run"
     check "criterion, $replicas: losses" near "$(losses "$DIR/run")" "$(expected_losses criterion)"
-    check "criterion, $replicas: parameters" "$python" "$DIR/same.py" after criterion "$DIR/run"
+    check "criterion, $replicas: parameters" py "$DIR/same.py" after criterion "$DIR/run"
 done
 rm -rf "$DIR/run"
 check "two processes" together 2 "${train[@]:1}" $here/sequences.onnx --data $here/data3m.npz --devices 'cpu*2' --out "$DIR/run"
 check "two processes: losses" near "$(losses "$DIR/run")" "$(expected_losses data3m)"
 check "part of a run" "${train[@]}" $here/open.onnx --data $here/data3m.npz --steps 2 --replicas 3 --out "$DIR/part"
 check "goes on" "${train[@]}" $here/open.onnx --data $here/data3m.npz --replicas 3 --resume "$DIR/part"
-check "goes on: parameters" "$python" "$DIR/same.py" after data3m "$DIR/part"
+check "goes on: parameters" py "$DIR/same.py" after data3m "$DIR/part"
 
 # What is exported has tensors alone, in the eyes of onnx.checker too, and the formula's scores.
 "$python" - "$DIR" <<'END'
@@ -146,10 +147,10 @@ for model in sequences open; do
     for how in "" "--replicas 3" "--devices cpu*3 --output-device host" "--devices cpu*3 --output-device 2"; do
         rm -rf "$DIR/out"
         check "run $how" "$dpexec" run $here/$model.onnx "${given[@]}" $how --out "$DIR/out"
-        check "run $how: outputs" "$python" "$DIR/same.py" before data2 "$DIR/out"
+        check "run $how: outputs" py "$DIR/same.py" before data2 "$DIR/out"
         rm -rf "$DIR/out"
         check "run with a factor $how" "$dpexec" run $here/$model.onnx "${given[@]}" --input "m=$DIR/m.npy" $how --out "$DIR/out"
-        check "run with a factor $how: outputs" "$python" "$DIR/same.py" before data2m "$DIR/out"
+        check "run with a factor $how: outputs" py "$DIR/same.py" before data2m "$DIR/out"
     done
 done
 rm -rf "$DIR/out"
@@ -165,9 +166,9 @@ for n in ("scores", "all.0", "all.1"):
     for r in range(3):
         os.remove(f"{sys.argv[1]}/{n}@r{r}.npy")
 END
-check "each part: outputs" "$python" "$DIR/same.py" before data2 "$DIR/out"
+check "each part: outputs" py "$DIR/same.py" before data2 "$DIR/out"
 check "predictions" "$dpexec" eval $here/sequences.onnx --data $here/data2m.npz --batch-size 4 --replicas 3 --predictions "$DIR/predictions" --quiet
-check "predictions: outputs" "$python" "$DIR/same.py" before data2m "$DIR/predictions"
+check "predictions: outputs" py "$DIR/same.py" before data2m "$DIR/predictions"
 
 # What data decide is interpreted, and takes a sequence by its tensors' names as well.
 says "warning: interpreted" "$dpexec" run $here/counted.onnx --input "xs.0=$DIR/xs.0.npy" --input "xs.1=$DIR/xs.1.npy" --input "xs.2=$DIR/xs.2.npy" \
