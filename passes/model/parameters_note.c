@@ -265,8 +265,8 @@ static Status note_formulas(const Graph *g, Report *report, const Reach *r)
                        first, n > 1 ? " and others" : "");
 }
 
-/* Arguments that the exporter drops with ONNX's words for them. */
-static Status note_dropped(const Graph *g, Report *report)
+/* The name and the number of an argument that the exporter drops with ONNX's words for it; NULL: it dropped none. */
+static const char *dropped_argument(const Node *n, double *number)
 {
     static const struct {
         const char *call, *name;
@@ -274,15 +274,32 @@ static Status note_dropped(const Graph *g, Report *report)
     } dropped[] = { { "aten.avg_pool2d", "divisor_override", 6 },
                     { "aten.avg_pool3d", "divisor_override", 6 },
                     { "aten.embedding", "scale_grad_by_freq", 3 } };
-    double number;
 
-    FOR_NODES(g, n)
-        for (size_t k = 0; k < sizeof dropped / sizeof *dropped; k++)
-            if (call_is(n->call, dropped[k].call) && call_number(n->call, dropped[k].argument, &number) && number != 0)
-                return report_note(report, NOTE_EXPORTER, EXPORTER,
-                                   "%s: the ONNX node has lost %s=%g of PyTorch's call, and is computed without",
-                                   node_text(g, n), dropped[k].name, number);
-    return ST_OK;
+    for (size_t k = 0; k < sizeof dropped / sizeof *dropped; k++)
+        if (call_is(n->call, dropped[k].call) && call_number(n->call, dropped[k].argument, number) && *number != 0)
+            return dropped[k].name;
+    return NULL;
+}
+
+static Status note_dropped(const Graph *g, Report *report, Arena *a)
+{
+    const char *list = "";
+    double number;
+    int n_found = 0;
+
+    FOR_NODES(g, n) {
+        const char *name = dropped_argument(n, &number);
+
+        if (name && n_found++ < 3 &&
+            !(list = arena_printf(a, "%s%s%s has lost %s=%g", list, *list ? ", " : "", node_text(g, n), name, number)))
+            return FAIL_NOMEM();
+    }
+    if (!n_found)
+        return ST_OK;
+    if (n_found > 3 &&
+        !(list = arena_printf(a, "%s and %d more node%s such arguments", list, n_found - 3, n_found > 4 ? "s" : "")))
+        return FAIL_NOMEM();
+    return report_note(report, NOTE_EXPORTER, EXPORTER, "%s of PyTorch's calls, and is computed without", list);
 }
 
 /* ONNX Runtime answers without. */
@@ -305,7 +322,7 @@ Status exporter_notes(const Graph *g, Report *report, const Reach *r, Arena *a)
     TRY(note_tied(g, report, a));
     TRY(note_padding(g, report, r, a));
     TRY(note_smoothing(g, report));
-    TRY(note_dropped(g, report));
+    TRY(note_dropped(g, report, a));
     TRY(note_formulas(g, report, r));
     TRY(note_lost_detach(g, report));
     return note_known(g, report, torch_export);

@@ -79,8 +79,8 @@ static Status tell(const Layer *l, Report *report, int replica, const char *when
         return FAIL(E_SHAPE, "%s: %s%s one value per channel, whose variance does not exist%s", node_text(l->g, l->n),
                     when, whose, way);
     return report_note(report, NOTE_NUMBERS, l->n->name,
-                       "%s%s one value per channel, whose variance is 0: it is trained on no signal%s; --bn sync takes "
-                       "the values of all replicas",
+                       "%s%s one value per channel, whose variance is 0: the layer's output there is its bias alone%s; "
+                       "--bn sync takes the values of all replicas",
                        when, whose, way);
 }
 
