@@ -83,8 +83,8 @@ done:
  * weight. */
 static void test_mlp(void)
 {
-    check_step("mlp", NULL, 1, NULL, (Left){ 5, 2, 3, 0, 0, 0 });
-    check_step("mlp", NULL, 3, NULL, (Left){ 5, 2, 3, 0, 0, 0 });
+    check_step("mlp", NULL, 1, NULL, (Left){ 7, 2, 3, 0, 0, 0 });
+    check_step("mlp", NULL, 3, NULL, (Left){ 7, 2, 3, 0, 0, 0 });
 }
 
 /* Gelu by erf stays.  Four products of a layer have a bias: that of queries, keys and values has three in one. */
@@ -110,8 +110,8 @@ static const char tokens_text[] =
 
 static void test_tokens(void)
 {
-    check_step("tokens with Gelu by tanh", tokens_text, 1, NULL, (Left){ 4, 1, 2, 0, 0, 0 });
-    check_step("tokens with Gelu by tanh", tokens_text, 3, NULL, (Left){ 4, 1, 2, 0, 0, 0 });
+    check_step("tokens with Gelu by tanh", tokens_text, 1, NULL, (Left){ 5, 1, 2, 0, 0, 0 });
+    check_step("tokens with Gelu by tanh", tokens_text, 3, NULL, (Left){ 5, 1, 2, 0, 0, 0 });
 }
 
 /* ---- devices that do not compute everything ---- */
