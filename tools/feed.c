@@ -409,17 +409,18 @@ static int scores_rank(const Args *a, const dpx_model *m)
 }
 
 /* Are targets of a class loss probabilities of the classes, as PyTorch tells it: of the scores' rank?  Where that is
- * not known, floats that are no whole numbers are. */
+ * not known, floats are that --soft-labels speaks of or that are no whole numbers. */
 static bool is_soft_target(const Args *a, const dpx_model *m, const Array *x, Problems *wrong)
 {
     const bool takes = !strcmp(dpx_options_get(a->options, "loss"), "cross-entropy"), floats = array_is_float(x);
+    const bool told = takes && !strcmp(dpx_options_get(a->options, "soft-labels"), "true");
     const int rank = scores_rank(a, m);
     char have[192];
 
     if (floats && rank >= 0 && x->rank > rank)
         problems_add(wrong, "target '%s' %s has more axes than the model's scores, which have %d", x->name,
                      array_text(x->rank, x->dim, x->dtype, have), rank);
-    if (x->row || (rank >= 0 ? x->rank != rank : !floats || !array_check_convert(x, DPX_INT64, x->name)))
+    if (x->row || (rank >= 0 ? x->rank != rank : !floats || (!told && !array_check_convert(x, DPX_INT64, x->name))))
         return false;
     if (!takes)
         problems_add(wrong,

@@ -125,9 +125,27 @@ static Status find_own_loss(Criterion *c, const bool *is_loss)
     return find_output(c, c->g->output[i].name);
 }
 
+/* The scores have as many rows as there are targets: others are of a model that joins or picks rows of the batch. */
+static Status check_rows(const Criterion *c, const Shape *expected, int batch)
+{
+    const Shape *have = c->opt->target_shape;
+    char text[SHAPE_TEXT];
+
+    if (!have || !shape_known(expected) || have->rank != expected->rank || batch < 0 || batch >= have->rank ||
+        have->dim[batch] != c->opt->batch || expected->dim[batch] == c->opt->batch)
+        return ST_OK;
+    return FAIL(
+        E_SHAPE,
+        "output '%s' is %s for a batch of %lld: the loss needs scores of each sample; --logits NAME names another "
+        "output, or --loss output:NAME a loss within the model",
+        c->scores->name, shape_text(value(c->g, c->y)->shape, text), (long long)c->opt->batch);
+}
+
 static Status add_target(Criterion *c, DType dtype, const Shape *shape, int batch)
 {
     const char *name = c->opt->target ? c->opt->target : "target";
+
+    TRY(check_rows(c, shape, batch));
 
     if (has_value(graph_find(c->g, name)))
         return FAIL(E_INVALID, "the model already has a value named '%s': give the target another name with --target",
