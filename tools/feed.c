@@ -100,11 +100,11 @@ static const char *remedy(char text[REMEDY_TEXT], const dpx_info *expected, cons
     return text;
 }
 
-/* The axis of the model's input that would be the batch's, were the array to fit with its samples first; 0: there is
- * none. */
+/* Of an input whose first axis is fixed: the axis that would be the batch's, were the array to fit with its samples
+ * first; 0: there is none. */
 static int turned_axis(const dpx_info *in, const Array *x)
 {
-    for (int axis = 1; in->rank == x->rank && axis < x->rank; axis++) {
+    for (int axis = 1; in->rank == x->rank && in->dim[0] >= 0 && axis < x->rank; axis++) {
         dpx_info turned;
         int i = 1;
 
