@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "graph/grad.h"
+#include "graph/ops/tuples.h"
 #include "graph/place.h"
 
 /* Before opset 18 there was no max or min, before 16 no reduction at all. */
@@ -220,8 +221,10 @@ static Status place_scatter_nd(Placement *p)
     return ST_OK;
 }
 
+static int64_t index_range_scatter_nd(const Graph *g, const Node *n, int i) { return tuples_range(g, n, i, 0); }
+
 DEFINE_OP(ScatterND, .since = 18, .respell = respell, .in_min = 3, .in_max = 3, .out_min = 1, .out_max = 1,
           .inplace = { 1 },
           .attrs = (const AttrDecl[]){ { "reduction", A_STRING, .s = "none", .words = "none add mul max min" }, { 0 } },
           .infer = infer_scatter_nd, .grad = grad_scatter_nd, .place = place_scatter_nd,
-          .doc = "x with slices written at tuples of indices");
+          .index_range = index_range_scatter_nd, .doc = "x with slices written at tuples of indices");
