@@ -277,7 +277,7 @@ def main():
     nets = json.loads(subprocess.run([sys.executable, HERE / "prepare.py", "--list"], capture_output=True, check=True, text=True).stdout)
     main_cases, cross_cases, library_cases = all_cases(nets)
     if args.table:
-        table.write(args.table, args.work / "results", main_cases, cross_cases)
+        table.write(args.table, args.work / "results", main_cases, cross_cases, library_cases)
         return 0
     suite = Suite(args, nets)
     cases = {"main": main_cases, "cross": cross_cases, "all": main_cases + cross_cases,

@@ -60,12 +60,14 @@ def over(found, what):
     return words[0] if len(set(words)) == 1 else ", ".join(words) or "-"
 
 
-def main_table(results, cases, before):
-    rows = collections.defaultdict(list)
+def network_table(results, cases, before):
+    """A row for each network, a column for each of its exports."""
+    rows, exports = collections.defaultdict(list), {}
     for c in cases:
         rows[c.split(".")[0]].append(load(results, c))
-    yield "| network | " + " | ".join(SHORT.values()) + " | 3 replicas | runtimes | verify | sent |"
-    yield "|---" * (len(SHORT) + 5) + "|"
+        exports[SHORT[c.split(".")[2]]] = True
+    yield "| network | " + " | ".join(exports) + " | 3 replicas | runtimes | verify | sent |"
+    yield "|---" * (len(exports) + 5) + "|"
     for name, found in rows.items():
         if not any(found) and name in before:
             yield before[name]
@@ -88,14 +90,15 @@ def cross_table(results, cases, before):
 
 
 def written(text):
-    """-> the rows that stand there, each by its first cell: those of the first table, and of the second."""
+    """-> the rows that stand there, each by its first cell, of each table."""
     return [{row.split("|")[1].strip(): row for row in part.splitlines()} for part in text.strip().split("\n\n")]
 
 
-def write(path, results, main_cases, cross_cases):
+def write(path, results, main_cases, cross_cases, library_cases):
     """A network of which nothing was run here keeps its row, and so does the second table."""
     text = path.read_text()
     head, rest = text.split(BEGIN)
-    networks, exports = written(rest.split(END)[0])
-    body = "\n".join([*main_table(results, main_cases, networks), "", *cross_table(results, cross_cases, exports)])
+    networks, exports, libraries = written(rest.split(END)[0])
+    body = "\n".join([*network_table(results, main_cases, networks), "", *cross_table(results, cross_cases, exports), "",
+                      *network_table(results, library_cases, libraries)])
     path.write_text(f"{head}{BEGIN}\n\n{body}\n\n{END}{rest.split(END)[1]}")
