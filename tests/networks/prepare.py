@@ -36,9 +36,10 @@ def float32(x):
 
 
 def perturb(net, generator):
-    """Weights, scales and running statistics as training leaves them: none zero, none one, no two alike."""
+    """Weights, scales and running statistics as training leaves them: none zero, none one, no two alike.  What is frozen stays."""
     for p in net.parameters():
-        p.data += (0.05 if p.dim() > 1 else 0.1) * torch.randn(p.shape, generator=generator)
+        if p.requires_grad:
+            p.data += (0.05 if p.dim() > 1 else 0.1) * torch.randn(p.shape, generator=generator)
     for m in net.modules():
         if isinstance(m, nn.modules.batchnorm._BatchNorm) and m.running_mean is not None:
             m.running_mean += 0.1 * torch.randn(m.running_mean.shape, generator=generator)
