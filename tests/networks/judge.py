@@ -10,6 +10,7 @@ from onnx import numpy_helper
 EXACT, CLOSE = 1e-10, 1e-6      # of the first step's loss where few steps can be compared; of all losses
 MOVED = 1e-4                    # of what training changed of a parameter
 WARNING = "warning: the exporter: "     # how dpexec names what an exporter has lost (docs/export.md)
+GUESSED = "--freeze keeps them as they are"    # what it trains though it may be no parameter, by name
 GENERAL = "it is known to"              # and what it says of an exporter whose losses leave no trace
 
 
@@ -127,7 +128,8 @@ def warnings_in(said, general=True):
 
 
 def verdict(result):
-    """agrees: as PyTorch, on 3 replicas as on one; warned: another network, and the run named what is lost; noted: another, and the run said what the exporter
+    """agrees: as PyTorch, on 3 replicas as on one; warned: another network, and the run named what is lost, or trained what it said may be no
+    parameter, and PyTorch's losses are those of the file; noted: another, and the run said what the exporter
     is known to lose; SILENT: another without a word; DIFFERS: the file holds the network, and the run is another; refused: no run."""
     if "error" in result:
         return "refused"
@@ -139,6 +141,9 @@ def verdict(result):
     close &= result["first"] <= EXACT or result["steps"] == 20
     if close and trained["found"] == trained["parameters"] and not trained["extra"]:
         return "agrees"
+    guessed = [line for line in result["said"].splitlines() if GUESSED in line]
+    if close and trained["found"] == trained["parameters"] and all(any(f"'{name}'" in line for line in guessed) for name in trained["extra"]):
+        return "warned"
     if warnings_in(result["said"], general=False):      # also of a tensor shared with a constant of the code
         return "warned"
     if whole:
