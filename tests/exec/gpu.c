@@ -54,7 +54,7 @@ static void test_labels(void)
 }
 
 static void test_mlp(void) { gpu_check_model("mlp", 8, MAX_STEPS, 1); }
-static void test_fashion_cnn(void) { gpu_check_model("fashion_cnn", 4, MAX_STEPS, 1); }
+static void test_fashion_cnn(void) { gpu_check_model("fashion_cnn", 4, 5, 1); }
 
 /* Relu, and the sum before it, in convolutions; as the library does it, and as the own kernel does. */
 static void test_folded(void)
