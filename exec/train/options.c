@@ -195,8 +195,7 @@ static const Setting table[] = {
       .set = options_set_output_device, .on_resume = RESUME_FREE },
     { "chunk-loss", "ROWS", "off",
       "rows of a cross-entropy's scores that are computed at once: off, all of them; auto, all where they take less "
-      "than "
-      "512 MiB, else as many as take 256; or a number",
+      "than 512 MiB, else as many as take 256 MiB; or a number",
       .set = options_set_chunk_loss, .on_resume = RESUME_BITS },
     { "loss-at", "WHERE", "parts",
       "where losses are computed: parts, each replica's where it lies; outputs, of all outputs, on the output device "

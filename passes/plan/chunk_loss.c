@@ -50,6 +50,7 @@ typedef struct {
     int n_gone;                       /* views of the scores and of their gradient */
     Node *product, *add, *sum, *grad; /* add: of a row to the product; grad: either may be NULL */
     int row;                          /* the input of `add` that is the row */
+    ValueId added;                    /* the row, [columns] */
     ValueId hidden, hidden_k;         /* as [rows, columns]; the chunk's part of it */
     GradReader reader[MOST_READERS];
     int n_reader;
@@ -365,8 +366,7 @@ static Status emit_chunk(Loss *l, ValueId *num, int64_t from, int64_t to)
         return g->status;
     x = n->out[0];
     if (l->add &&
-        (n = emit_like(l, l->add,
-                       l->row ? (const ValueId[]){ x, l->add->in[1] } : (const ValueId[]){ l->add->in[0], x })))
+        (n = emit_like(l, l->add, l->row ? (const ValueId[]){ x, l->added } : (const ValueId[]){ l->added, x })))
         x = n->out[0];
     begin(l, l->sum);
     target = emit_rows(l, l->sum->in[1], from, to);
@@ -434,7 +434,8 @@ static Status rewrite(Loss *l)
 {
     Graph *g = l->g;
     const Shape *s = in_value(g, l->product, 0)->shape;
-    const Shape matrix = SHAPE(l->rows, shape_columns(s));
+    const Shape matrix = SHAPE(l->rows, shape_columns(s)),
+                row = SHAPE(shape_columns(value(g, l->product->out[0])->shape));
     const uint32_t before = g->n_node;
     ValueId num = NO_VALUE, den;
 
@@ -447,6 +448,8 @@ static Status rewrite(Loss *l)
     graph_replace(g, l->sum->out[1], den);
     begin(l, l->product);
     l->hidden = emit_reshape(g, l->product->in[0], &matrix);
+    if (l->add)
+        l->added = emit_reshape(g, l->add->in[l->row], &row);
     for (int64_t from = 0; from < l->rows; from += l->chunk)
         TRY(emit_chunk(l, &num, from, from + l->chunk < l->rows ? from + l->chunk : l->rows));
     graph_replace(g, l->sum->out[0], num);

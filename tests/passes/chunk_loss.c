@@ -76,6 +76,24 @@ static void test_modes(void)
     check_step("mlp", NULL, opt, 3, 3);
 }
 
+/* A bias of as many axes as the scores is a row of each chunk all the same. */
+static void test_bias(void)
+{
+    static const char text[] =
+        "graph \"bias\" {\n"
+        "  input %x : float64[4,5,3]\n"
+        "  state %w trainable : float64[3,4] = {0.5, -0.25, 1, 0.75, -1, 0.125, 0.25, -0.5, 0.375, 1.5, -0.75, 0.625}\n"
+        "  state %b trainable : float64[1,1,4] = {0.1, -0.2, 0.3, 0}\n"
+        "  %p = MatMul(%x, %w)\n"
+        "  const %rows : int64[2] = {-1, 4}\n"
+        "  %q = Add(%b, %p)\n"
+        "  %y = Reshape(%q, %rows)\n"
+        "  output \"y\" = %y\n"
+        "}\n";
+
+    check_step("bias", text, (BuildOptions){ STEP, .batch = 4, .backend.fuses = fuses_loss }, 8, 3);
+}
+
 /* The metric reads the scores. */
 static void test_metric(void)
 {
@@ -84,4 +102,4 @@ static void test_metric(void)
 }
 
 DEFINE_SUITE(chunk_loss, { "tokens", test_tokens }, { "replicas", test_replicas }, { "modes", test_modes },
-             { "a metric", test_metric });
+             { "bias", test_bias }, { "a metric", test_metric });
