@@ -219,7 +219,8 @@ static bool position(BagPosition *out, Look *k, const View *at, const char *name
 {
     const Term t = number_term(k, at, name);
 
-    if (!t.p || !outer(&out->vector, k, t.at, input(t.p, 0)) || !index_of(&out->c, k, t.at, input(t.p, 1)))
+    if (!t.p || !outer(&out->vector, k, t.at, input(t.p, 0)) || !index_of(&out->c, k, t.at, input(t.p, 1)) ||
+        out->c < 0)
         return false;
     return is(t, "Gather") ? int_attribute(t.p, "axis", 0) == 0
                            : along_first(k, t) && is_index(k, t.at, input(t.p, 2), out->c + 1);
@@ -368,7 +369,7 @@ static bool weighted(Bags *b, Look *k, Term t)
 {
     BagPosition first, end;
 
-    return is(t, "Unsqueeze") && is_fixed(k, t.at, input(t.p, 1), 1) &&
+    return !has_value(b->weights) && is(t, "Unsqueeze") && is_fixed(k, t.at, input(t.p, 1), 1) &&
            part(&b->weights, &first, &end, k, term(k, t.at, input(t.p, 0))) && same_bag(b, b->rows, &first, &end);
 }
 
@@ -416,7 +417,7 @@ static bool reduced(Bags *b, Look *k, Term t)
     return false;
 }
 
-/* Does the last bag end where the rows do? */
+/* Does the last bag's `end` lie where the rows end? */
 static bool ends_with_rows(const Look *k, const Bags *b)
 {
     Graph *g = k->f->im->g;
@@ -431,7 +432,9 @@ static bool ends_with_rows(const Look *k, const Bags *b)
 
 static bool is_sum(const Bags *x, const Bags *of)
 {
-    return x->reduce == BAG_SUM && x->keeps == of->keeps && same_bag(of, x->rows, &x->first, &x->end);
+    return x->reduce == BAG_SUM && x->keeps == of->keeps && same_bag(of, x->rows, &x->first, &x->end) &&
+           x->indices.i == of->indices.i && x->weights.i == of->weights.i && x->tested.i == of->tested.i &&
+           x->last_to_end == of->last_to_end;
 }
 
 /* The last bag's mean, of which the exporter divides the sum itself, by T - first if that is more than 0. */
@@ -445,7 +448,7 @@ static bool last_mean(const Bags *b, Look *k, Term t)
     if (!is(cond, "Greater") || !is_fixed(k, cond.at, input(cond.p, 1), 0) || !is(some, "Div"))
         return false;
     by = number_term(k, cond.at, input(cond.p, 0));
-    return is(by, "Sub") && is_total(k, by.at, input(by.p, 0), b->rows) &&
+    return b->reduce == BAG_MEAN && is(by, "Sub") && is_total(k, by.at, input(by.p, 0), b->rows) &&
            is_position(k, by.at, input(by.p, 1), &b->first) && number_term(k, some.at, input(some.p, 1)).p == by.p &&
            reduced(&plain, k, none) && reduced(&divided, k, term(k, some.at, input(some.p, 0))) && is_sum(&plain, b) &&
            is_sum(&divided, b);

@@ -15,6 +15,7 @@ from torch import nn
 
 HERE = pathlib.Path(__file__).resolve().parent
 BATCH, STEPS, LR = 4, 6, 0.5
+OPEN = "follows from a size that the file leaves open, such as the batch, expected "
 
 
 class Bag(nn.Module):
@@ -94,6 +95,52 @@ def make(name, net, inputs, dims, how, samples=10, batch=BATCH, **more):
     (folder / "expected.json").write_text(json.dumps(expected | more, indent=1) + "\n")
 
 
+def nodes(graph):
+    """Those of bodies and branches, too."""
+    for node in graph.node:
+        yield node
+        for attribute in node.attribute:
+            yield from nodes(attribute.g)
+
+
+def weighted_twice(graph):
+    """rows * w becomes (rows * w) * w."""
+    body = next(a.g for n in graph.node for a in n.attribute if n.op_type == "Loop")
+    at = next(i for i, n in enumerate(body.node) if n.op_type == "Mul")
+    again = copy.deepcopy(body.node[at])
+    body.node[at].output[0] = again.input[0] = "once"
+    body.node.insert(at + 1, again)
+
+
+def sums_but_last(graph):
+    """All bags but the last are summed, not averaged."""
+    next(n for n in nodes(graph) if n.op_type == "ReduceMean").op_type = "ReduceSum"
+
+
+def before(graph):
+    """Bag i lies between elements i - 1 and i of the bounds."""
+    body = next(a.g for n in graph.node for a in n.attribute if n.op_type == "Loop")
+    first, end = [n for n in body.node if n.op_type == "Gather"][:2]
+    first.input[1], end.input[0], end.input[1] = "earlier", first.input[0], body.input[0].name
+    body.node.insert(0, onnx.helper.make_node("Constant", [], ["minus_one"], value_int=-1))
+    body.node.insert(1, onnx.helper.make_node("Add", [body.input[0].name, "minus_one"], ["earlier"]))
+
+
+def make_other(name, of, change):
+    """Another loop than an exporter writes for EmbeddingBag: case `of`, changed."""
+    if sys.argv[1:] and name not in sys.argv[1:]:
+        return
+    folder = HERE / name
+    folder.mkdir(exist_ok=True)
+    model = onnx.load(HERE / of / "model.onnx")
+    change(model.graph)
+    onnx.save(model, folder / "model.onnx")
+    expected = json.loads((HERE / of / "expected.json").read_text())
+    (folder / "data.npz").write_bytes((HERE / of / "data.npz").read_bytes())
+    expected = {key: expected[key] for key in ("model", "data", "flags")} | {"refused": OPEN}
+    (folder / "expected.json").write_text(json.dumps(expected, indent=1) + "\n")
+
+
 if __name__ == "__main__":
     torch.manual_seed(4)
     rng = np.random.default_rng(3)
@@ -120,4 +167,7 @@ if __name__ == "__main__":
     make("loop_offsets_last", Offsets("sum", include_last_offset=True), {"x": rows, "offsets": last}, ends, "legacy", samples=6, batch=6,
          refused="all arrays hold the same samples")
     make("loop_other", Offsets("mean", include_last_offset=True), {"x": rows, "offsets": last}, ends, "optimized", samples=6, batch=6,
-         refused="follows from a size that the file leaves open, such as the batch, expected a constant condition")
+         refused=OPEN + "a constant condition")
+    make_other("loop_other_weights", "loop_bags_weighted", weighted_twice)
+    make_other("loop_other_last", "loop_offsets_mean_plain", sums_but_last)
+    make_other("loop_other_bounds", "loop_bags_weighted", before)
