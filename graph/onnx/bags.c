@@ -21,7 +21,7 @@ typedef struct View {
     const struct View *up;
 } View;
 
-/* What a name stands for: a node's output, a subgraph's initializer, or neither. */
+/* The meaning of a name: a node's output, a subgraph's initializer, or neither. */
 typedef struct {
     const View *at;
     const Onnx__NodeProto *p;
@@ -107,7 +107,7 @@ static Term term(Look *k, const View *at, const char *name)
     }
 }
 
-/* Of a single number: behind what changes its type or shape, too. */
+/* The term of a single number: behind nodes that change its type or shape, too. */
 static Term number_term(Look *k, const View *at, const char *name)
 {
     static const char *const passes[] = { "CastLike", "Reshape", "Unsqueeze", "Squeeze", "Cast" };

@@ -47,7 +47,7 @@ static ValueId cut(Reduce *r, ValueId x, ValueId from, ValueId to)
     return NODE(r->g, Slice, NULL, x, from, to, r->zeros);
 }
 
-/* What stands where no row counts. */
+/* The value that stands where no row counts. */
 static double nothing(const Bags *b) { return b->reduce == BAG_MAX ? -INFINITY : 0; }
 
 /* `x` from `counted` rows: the largest, or the sum, of which a mean is made. */

@@ -12,7 +12,7 @@
 /* SUM_BLOCKS: multiprocessors of the device for which sums with the channels last are laid out, one block for each. */
 enum { BLOCKS = 1024, COLUMNS = 32, CHUNK_ELEMENTS = 4096, CHUNK_ROWS = 64, SUM_BLOCKS = 132 };
 
-/* As the kernels' Given: what is read of each channel; sums that are not of a Relu read the mean alone. */
+/* The kernels' Given: the numbers of each channel; sums that are not of a Relu read the mean alone. */
 typedef struct {
     const void *mean, *var, *scale, *bias;
 } ApplyGiven;
@@ -26,7 +26,7 @@ typedef struct {
     double keep, take;
     bool unbiased;
 } Running;
-/* Of statistics: the row, or the others. */
+/* The results of statistics: the row, or the others. */
 typedef struct {
     double *row;
     void *mean, *var, *count;
@@ -125,7 +125,7 @@ static void last_grid(const State *s, int64_t v, unsigned grid[3], unsigned bloc
     grid[2] = block[2] = 1;
 }
 
-/* Of sums over channels that are last: one wave of blocks, each thread of which has a row. */
+/* Chunks of sums over channels that are last: one wave of blocks, each thread of which has a row. */
 static int sum_chunks(const State *s)
 {
     const int64_t v = vector_of(s, 0), columns = columns_of(s, v), lines = s->threads / columns,

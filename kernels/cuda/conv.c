@@ -1,8 +1,8 @@
 /* Convolution and its gradients as prepared calls of the library: bias in the call, sums in float32 (float64).
  *
  * ConvRelu is one call too, which rounds once, where the library has it for the type, shape and layout, and keeps a
- * NaN.  Else the call makes the convolution with its bias, and an own kernel (kernels/cuda/device/conv.cu) the rest, in
- * place on Y: without Z that gives the same, because Relu and rounding to 16 bits can change places.
+ * NaN.  If not, the call makes the convolution with its bias, and an own kernel (kernels/cuda/device/conv.cu) the rest,
+ * in place on Y: without Z that gives the same, because Relu and rounding to 16 bits can change places.
  *
  * A filter of one position that takes every element once is a product of matrices, positions by channels, where
  * channels are last: cublasLt computes it.
@@ -58,7 +58,7 @@ static bool fits(const Graph *g, const Node *n)
            sizes_fit(r.w) && sizes_fit(r.y);
 }
 
-/* What is not marked channels last then has the same order in both layouts. */
+/* Tensors that are not marked channels last then have the same order in both layouts. */
 static bool is_channels_last(const Graph *g, const Node *n)
 {
     return in_value(g, n, 0)->layout == LAYOUT_CHANNELS_LAST || in_value(g, n, 1)->layout == LAYOUT_CHANNELS_LAST ||

@@ -319,7 +319,7 @@ static Status sums_rows(bool *out, const Graph *g, const Node *n)
     return ST_OK;
 }
 
-/* What is left out when the sum comes in another shape or in float32. */
+/* Nodes that are left out when the sum comes in another shape or in float32. */
 static bool is_link(const Graph *g, const Node *n, ValueId v)
 {
     return n->op && value_eq(n->in[0], v) && (is_view(n) || widens(g, n));
@@ -389,7 +389,7 @@ static Status take_sum(bool *out, Sums *all, const Sum *s, const char *what)
     return f->g->status;
 }
 
-/* Of the result of the product that makes it. */
+/* The product that makes the gradient sums its result. */
 static Status by_result(Sums *all, const Sum *s)
 {
     const Node *p = &all->f->product.node;
@@ -414,7 +414,7 @@ static void note_readers(Sums *all, const Node *n, const Sum *s)
             paths_bend(&all->paths, n, u->reader[i].n);
 }
 
-/* Of the operand whose rows n contracts. */
+/* The product n sums the operand whose rows it contracts. */
 static Status by_operand(Sums *all, Node *n, int operand)
 {
     Draft *d = &all->f->product;

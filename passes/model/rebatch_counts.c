@@ -42,7 +42,7 @@ static bool keeps_shape(const Rebatch *r, ValueId v)
     return shape_known(s) && shape_eq(s, rebatch_shape(r, 1, v)) && shape_eq(s, rebatch_shape(r, 2, v));
 }
 
-/* What the node makes of the batch, if that is gone behind it. */
+/* The node's sum over the batch, if its result no longer grows with it. */
 static Sum sum_of(const Rebatch *r, const Node *n, const Sum *of)
 {
     Sum s = { 0 };
@@ -74,7 +74,7 @@ static bool may_count(double x, double b0, double summed)
     return b0 < 2 ? fabs(x - summed) < 1e-5 * x : multiple(x, b0) || (b0 > 2 && multiple(x, b0 - 1));
 }
 
-/* What x is of the batch's size, if it is hardly anything else: roots that are whole are. */
+/* The function of the batch's size that x is; NULL where x may well be something else, as a whole root may. */
 static const char *function_of(double x, double b0)
 {
     const double root = sqrt(b0), log_of = log(b0);
@@ -178,7 +178,7 @@ static Status see_term(const Counts *c, const Node *n)
     return ST_OK;
 }
 
-/* What is divided by the number of samples, and then added up: `by` of values that grow with the batch. */
+/* Values that are divided by the number of samples and then added up: `by` of values that grow with the batch. */
 static Status see_terms(Counts *c, const Node *n)
 {
     double x;

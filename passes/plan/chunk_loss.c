@@ -31,7 +31,7 @@ enum { WHOLE_BYTES = 512 << 20, CHUNK_BYTES = 256 << 20, ACCELERATOR_ROWS = 2048
 
 typedef enum { BY_ROWS, OVER_ROWS, SUM_OF_ROWS } ReaderKind;
 
-/* What becomes of the gradient of the scores. */
+/* A node that reads the gradient of the scores. */
 typedef struct {
     Node *n, *cast; /* cast: the conversion to float32 that alone reads n's result, or NULL */
     ReaderKind kind;
@@ -311,7 +311,7 @@ static ValueId emit_over_rows(Loss *l, const GradReader *r, ValueId d, int64_t f
                 (const ValueId[]){ a, b, r->so_far });
 }
 
-/* What becomes of the gradient d of the chunk's scores. */
+/* The reader r of the gradient, of d: the gradient of the chunk's scores. */
 static void emit_reader(Loss *l, GradReader *r, ValueId d, int64_t from, int64_t to)
 {
     Graph *g = l->g;
@@ -333,7 +333,7 @@ static void emit_reader(Loss *l, GradReader *r, ValueId d, int64_t from, int64_t
 }
 
 /* The rest of hidden is let through a gate once an element of what the chunk ends with is there: its gradient's last
- * reader, or the loss.  Else the products of all chunks could come first, as they do for want of a denominator that
+ * reader, or the loss.  If not, the products of all chunks could come first, as they do for want of a denominator that
  * other replicas count. */
 static void order(Loss *l, ValueId num)
 {
@@ -398,7 +398,7 @@ static void replace_reader(Loss *l, const GradReader *r)
         graph_replace(g, out, y);
 }
 
-/* What was made since there were `before` nodes is where the loss is. */
+/* Puts the nodes that were made since there were `before` on the device and replica of the loss. */
 static void place(Loss *l, uint32_t before)
 {
     for (uint32_t i = before; i < l->g->n_node; i++) {

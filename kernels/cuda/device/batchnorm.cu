@@ -159,7 +159,7 @@ __device__ __forceinline__ void sums_first(const ChannelBox &p, void *out, doubl
         finish_first<T>(p, out, part, var, c);
 }
 
-/* What a thread has added up of its V columns. */
+/* The sums of a thread over its V columns. */
 template <class A, int V> struct ColumnSums {
     A sum[V], dot[V];
 
@@ -170,7 +170,7 @@ template <class A, int V> struct ColumnSums {
         sum[j] += counts ? d : 0;
         dot[j] += counts ? product : 0;
     }
-    /* Of a warp, the first `columns` lanes get what all lanes have of their columns. */
+    /* The first `columns` lanes of a warp get the sums of all lanes over their columns. */
     __device__ __forceinline__ void merge_lines(int columns)
     {
         for (int o = 16; o >= columns; o /= 2)

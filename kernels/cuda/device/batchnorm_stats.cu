@@ -1,6 +1,6 @@
-/* Statistics of batch normalisation over data [outer, C, inner] ("first": every image of a channel is a run) or [outer,
- * inner, C]
- * ("last": every thread has V neighbouring channels).
+/* Statistics of batch normalisation over data [outer, C, inner] ("first": every image of a channel is a run) or
+ * [outer, inner, C] ("last": every thread has V neighbouring
+ * channels).
  *
  * Blocks reduce chunks of a channel, then the last block merges the chunks in float64.  A thread reduces four units at
  * a time by their own mean and merges that (Chan, Golub, LeVeque 1979); in float64 for float32 data, whose rows
@@ -12,7 +12,7 @@
 
 /* ---- moments ---- */
 
-/* What moments of T are taken in. */
+/* The type in which moments of T are taken. */
 template <class T> struct Precise {
     typedef float type;
 };
@@ -52,7 +52,7 @@ struct Gathered {
     }
 };
 
-/* What a thread knows of the elements it has seen. */
+/* The moments of the elements that a thread has seen. */
 template <class A> struct Seen {
     A n, mean, m2;
 
@@ -112,7 +112,7 @@ __device__ __forceinline__ void put_moments(A *mean, A *var, const Running<A> &r
         running.next_var[c] = running.var[c] * keep + fresh_var * correction(running, m.n) * (A)running.take;
 }
 
-/* What becomes of the moments: the row [2 C + 1] of count, means and sums of squares of differences from them, which
+/* Where the moments go: the row [2 C + 1] of count, means and sums of squares of differences from them, which
  * replicas merge; or, without a row, mean, variance and count. */
 template <class A> struct Outcome {
     double *row;
@@ -216,7 +216,7 @@ __device__ __forceinline__ void stats_first(const ChannelBox &p, const O &outcom
 __device__ __forceinline__ float share_of(float a, float b) { return __fdividef(a, b); }
 __device__ __forceinline__ double share_of(double a, double b) { return a / b; }
 
-/* What a thread has seen of its V columns. */
+/* The moments of the elements that a thread has seen in its V columns. */
 template <class A, int V> struct Columns {
     A n, mean[V], m2[V];
 
@@ -244,7 +244,7 @@ template <class A, int V> struct Columns {
         }
         n += all;
     }
-    /* Of a warp, the first `columns` lanes get what all lanes have seen of their columns. */
+    /* The first `columns` lanes of a warp get the moments of all lanes over their columns. */
     __device__ __forceinline__ void merge_lines(int columns)
     {
         for (int o = 16; o >= columns; o /= 2) {

@@ -10,7 +10,7 @@
 #include "index.cuh"
 #include "row.cuh"
 
-/* Of `blocks` blocks that count on `ticket`, is this the last to come here?  It may read what all of them wrote before.
+/* Is this the last to come here of `blocks` blocks that count on `ticket`?  It may read what all of them wrote before.
  * It leaves 0 in the ticket, as the first one found it.  Called by the whole block. */
 __device__ __forceinline__ bool last_block(u32 *ticket, u32 blocks)
 {
@@ -46,7 +46,7 @@ template <int V> struct LastPlace {
         step = gridDim.y * blockDim.y;
         inside = first + threadIdx.x * V < p.channels;
     }
-    /* Of the thread's columns in row `r`, counted from the end; a row beyond the data is row 0. */
+    /* The place of the thread's columns in row `r`, counted from the end; a row beyond the data is row 0. */
     __device__ __forceinline__ i64 at(const ChannelBox &p, u32 r) const
     {
         return (i64)(rows - 1 - min(r, rows - 1)) * p.channels + first + threadIdx.x * V;
