@@ -251,11 +251,12 @@ static Status search_cone(Rebatch *r, uint32_t node, const uint32_t *cone, int n
 static Status try_second(Rebatch *r, uint32_t node, bool *helps)
 {
     uint32_t cone[MAX_CONE];
+    Status st;
 
     r->second = true;
-    TRY(search_cone(r, node, cone, list_cone(r, cone, node), helps));
+    st = search_cone(r, node, cone, list_cone(r, cone, node), helps);
     r->second = false;
-    return ST_OK;
+    return st;
 }
 
 static Status try_edit(Rebatch *r, const Edit *e, uint32_t node, bool *helps)
