@@ -206,9 +206,9 @@ typedef struct {
     bool blocks;         /* CPUs: what convolutions of float32 work on is stored in blocks of channels */
     bool keep_gradients; /* outputs "grad:NAME" stay in the graph (--verify) */
     uint64_t seed;
-    int64_t chunk_rows; /* of the scores of a cross-entropy that are computed at once (passes/plan/chunk_loss.c); 0: by
-                           their size; -1: all */
-    bool standard;      /* a step in operators of ai.onnx alone (passes/train/standard.c) */
+    int64_t chunk_rows;   /* of the scores of a cross-entropy that are computed at once (passes/plan/chunk_loss.c); 0:
+                             all;   -1: by their size */
+    bool standard;        /* a step in operators of ai.onnx alone (passes/train/standard.c) */
     const char *in_force; /* of options that another system's name stands for, for the report; NULL: none */
     int64_t plan_memory;  /* bytes that planning may take; 0: see exec/plan/plan_budget.h */
     int64_t max_nodes;    /* of a model with functions inlined and loops unrolled or run; 0: ONNX_MAX_NODES */

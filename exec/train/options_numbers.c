@@ -96,9 +96,9 @@ Status options_set_chunk_loss(const Setting *r, void *to, const char *value)
     Options *o = to;
     int64_t rows = 0;
 
-    if (!strcmp(value, "off"))
+    if (!strcmp(value, "auto"))
         rows = -1;
-    else if (strcmp(value, "auto") != 0 && setting_read_int(&rows, &number, value))
+    else if (strcmp(value, "off") != 0 && setting_read_int(&rows, &number, value))
         return setting_bad(r, value, "auto, off, or a number of rows above 0");
     o->build.chunk_rows = rows;
     return ST_OK;

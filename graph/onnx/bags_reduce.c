@@ -15,11 +15,11 @@ typedef struct {
     Importer *im;
     Graph *g;
     const Bags *b;
-    ValueId n, rows;           /* rows: [T, d] */
-    ValueId total;             /* T, a scalar */
-    ValueId kept;              /* [T], bool: rows that are no padding; NO_VALUE: all */
-    ValueId zero, one;         /* scalars */
-    ValueId zeros, ones, rest; /* 0, 1 and -1, vectors of one element */
+    ValueId n, rows;                /* rows: [T, d] */
+    ValueId total;                  /* T, a scalar */
+    ValueId kept;                   /* [T], bool: rows that are no padding; NO_VALUE: all */
+    ValueId zero, one;              /* scalars */
+    ValueId zeros, ones, two, rest; /* 0, 1, 2 and -1, vectors of one element */
 } Reduce;
 
 /* Nest none: C leaves the order of evaluation open, and node order must not depend on the compiler. */
@@ -179,11 +179,23 @@ static ValueId bounds(Reduce *r)
     return NODE(g, Cast, ATTRS(INT("to", DT_INT64)), x);
 }
 
+/* A bound that lies before its predecessor becomes one behind all rows, which no step takes: bags would overlap. */
+static ValueId ascending(Reduce *r, ValueId at)
+{
+    Graph *g = r->g;
+    const ValueId n = vector(r, r->n), behind = NODE(g, Add, NULL, vector(r, r->total), r->two),
+                  first = cut(r, at, r->zeros, r->ones), before = cut(r, at, r->zeros, n),
+                  after = cut(r, at, r->ones, NODE(g, Add, NULL, n, r->ones));
+    const ValueId falls = NODE(g, Less, NULL, after, before), bounded = NODE(g, Where, NULL, falls, behind, after);
+
+    return NODE(g, Concat, JOINED, first, bounded);
+}
+
 /* The number of each row's bag, [T, 1]. */
 static ValueId bag_of_rows(Reduce *r)
 {
     Graph *g = r->g;
-    const ValueId total = vector(r, r->total), at = bounds(r);
+    const ValueId total = vector(r, r->total), at = ascending(r, bounds(r));
     const Attr *add = ATTRS(INT("axis", 0), STRING("reduction", "add"));
     ValueId marks = NODE(g, Add, NULL, total, r->ones), mark;
 
@@ -191,6 +203,8 @@ static ValueId bag_of_rows(Reduce *r)
     mark = NODE(g, Shape, NULL, at);
     mark = NODE(g, Expand, NULL, r->one, mark);
     marks = NODE(g, ScatterElements, add, marks, at, mark);
+    if (!g->status)
+        graph_rename(g, marks, "ascending_offsets"); /* for the line about those that are not */
     marks = NODE(g, CumSum, NULL, marks, r->zero);
     marks = cut(r, marks, r->zeros, total);
     if (has_value(r->kept))
@@ -262,7 +276,7 @@ static ValueId kept_rows(Reduce *r, const Bags *b)
 
 Status bags_reduce(ValueId *out, Importer *im, const Bags *b, ValueId n)
 {
-    static const int64_t rest = -1, zero = 0, one = 1;
+    static const int64_t rest = -1, zero = 0, one = 1, two = 2;
     Graph *g = im->g;
     Reduce r = { .im = im, .g = g, .b = b, .n = n, .rows = b->rows };
     ValueId each;
@@ -272,6 +286,7 @@ Status bags_reduce(ValueId *out, Importer *im, const Bags *b, ValueId n)
     r.one = emit_scalar(g, DT_INT64, 1);
     r.zeros = emit_ints(g, 1, &zero);
     r.ones = emit_ints(g, 1, &one);
+    r.two = emit_ints(g, 1, &two);
     r.rest = emit_ints(g, 1, &rest);
     if (has_value(b->indices))
         r.rows = NODE(g, Gather, ATTRS(INT("axis", 0)), b->rows, b->indices);

@@ -26,8 +26,16 @@
 #include "graph/ops/reduce.h"
 #include "graph/uses.h"
 #include "passes/pass.h"
+#include "passes/report.h"
 
-enum { WHOLE_BYTES = 512 << 20, CHUNK_BYTES = 256 << 20, ACCELERATOR_ROWS = 2048, CPU_ROWS = 256, MOST_READERS = 8 };
+enum {
+    WHOLE_BYTES = 512 << 20,
+    CHUNK_BYTES = 256 << 20,
+    ACCELERATOR_ROWS = 2048,
+    CPU_ROWS = 256,
+    MOST_CHUNKS = 1024,
+    MOST_READERS = 8
+};
 
 typedef enum { BY_ROWS, OVER_ROWS, SUM_OF_ROWS } ReaderKind;
 
@@ -232,15 +240,16 @@ static bool recognise(Loss *l)
 
 /* ---- how large chunks are ---- */
 
-/* Rows of a chunk; as many as there are: the scores stay whole.  Below ACCELERATOR_ROWS products of a GPU lose more
- * than memory is worth. */
+/* Rows of a chunk; as many as there are: the scores stay whole.  More than MOST_CHUNKS make no sense.  Below
+ * ACCELERATOR_ROWS products of a GPU lose more than memory is worth. */
 static int64_t chunk_rows(const PassCtx *ctx, const Value *scores)
 {
     const int64_t rows = scores->shape->dim[0], row = scores->shape->dim[1] * (int64_t)dtype_size(scores->dtype);
+    const int64_t least = (rows + MOST_CHUNKS - 1) / MOST_CHUNKS;
     int64_t n = ctx->opt->backend.accelerator ? ACCELERATOR_ROWS : CPU_ROWS;
 
-    if (ctx->opt->chunk_rows)
-        return ctx->opt->chunk_rows < rows ? ctx->opt->chunk_rows : rows;
+    if (ctx->opt->chunk_rows > 0)
+        return least > ctx->opt->chunk_rows ? least : ctx->opt->chunk_rows;
     if (rows * row < WHOLE_BYTES)
         return rows;
     while (n < rows && 2 * n * row <= CHUNK_BYTES)
@@ -467,7 +476,6 @@ static Status rewrite(Loss *l)
 static Status visit(Graph *g, PassCtx *ctx, Node *sum)
 {
     Loss l = { .g = g, .ctx = ctx, .sum = sum, .rows = in_value(g, sum, 0)->shape->dim[0] };
-    Status st;
 
     l.chunk = chunk_rows(ctx, in_value(g, sum, 0));
     if (l.chunk >= l.rows)
@@ -477,8 +485,11 @@ static Status visit(Graph *g, PassCtx *ctx, Node *sum)
     if (!l.late || !l.gone)
         return FAIL_NOMEM();
     TRY(uses_find(&l.uses, g, ctx->scratch));
-    st = recognise(&l) ? rewrite(&l) : ST_OK;
-    return st;
+    if (recognise(&l))
+        return rewrite(&l);
+    return report_note(ctx->report, NOTE_OTHER, in_value(g, sum, 0)->name,
+                       "these scores stay whole in spite of --chunk-loss: they are not rows times one matrix, or more "
+                       "than their cross-entropy reads them");
 }
 
 static Status run(Graph *g, PassCtx *ctx)
@@ -486,7 +497,7 @@ static Status run(Graph *g, PassCtx *ctx)
     Node **sum = ARENA_NEW(ctx->scratch, Node *, g->n_node + 1);
     int n_sum = 0;
 
-    if (ctx->opt->chunk_rows < 0)
+    if (!ctx->opt->chunk_rows)
         return ST_OK;
     if (!sum)
         return FAIL_NOMEM();

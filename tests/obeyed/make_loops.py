@@ -163,6 +163,8 @@ if __name__ == "__main__":
         name = f"loop_offsets_{mode}_{how}" + ("_padded" if more else "")
         make(name, Offsets(mode, **more), {"x": rows, "offsets": offsets}, ends, how, samples=6, batch=6)
     make("loop_offsets_parts", Offsets("sum"), {"x": rows, "offsets": offsets}, ends, "legacy", samples=6, refused="input 'x' tells the samples apart")
+    make("loop_offsets_falling", Offsets("sum"), {"x": rows, "offsets": np.array([0, 9, 3, 3, 12, 18])}, ends, "legacy", samples=6, batch=6,
+         refused="index 25 (number 2) is not in an axis of 24")
     last = np.append(offsets, 23)
     make("loop_offsets_last", Offsets("sum", include_last_offset=True), {"x": rows, "offsets": last}, ends, "legacy", samples=6, batch=6,
          refused="all arrays hold the same samples")

@@ -28,7 +28,7 @@ static void check_step(const char *name, const char *text, BuildOptions opt, int
     BuildOptions whole = opt;
     Compared expected = { 0 }, found = { 0 };
 
-    whole.chunk_rows = -1;
+    whole.chunk_rows = 0;
     opt.chunk_rows = rows;
     if (CHECK_OK(compared_step(&expected, name, text, &whole)) && CHECK_OK(compared_step(&found, name, text, &opt))) {
         CU_ASSERT_EQUAL(count_sums(expected.g), opt.replicas ? opt.replicas : 1);
