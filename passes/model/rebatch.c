@@ -254,6 +254,7 @@ static Status try_second(Rebatch *r, uint32_t node, bool *helps)
     Status st;
 
     r->second = true;
+    r->tried = false;
     st = search_cone(r, node, cone, list_cone(r, cone, node), helps);
     r->second = false;
     return st;
@@ -275,6 +276,7 @@ static Status try_edit(Rebatch *r, const Edit *e, uint32_t node, bool *helps)
         TRY(try_second(r, node, helps));
     if (*helps)
         return ST_OK;
+    r->tried = true;
     r->n_edit = before;
     r->why = why;
     r->at_b0 = false;
@@ -319,6 +321,17 @@ static Status try_constant(Rebatch *r, ValueId v, uint32_t node, bool *helps)
     return ST_OK;
 }
 
+/* What inputs are is asked of the worlds as they are without trials. */
+static Status forget_trial(Rebatch *r, uint32_t node)
+{
+    uint32_t failed;
+
+    if (!r->tried)
+        return ST_OK;
+    r->tried = false;
+    return walk(r, node, &failed);
+}
+
 static Status search_cone(Rebatch *r, uint32_t node, const uint32_t *cone, int n, bool *helps)
 {
     for (int multiples = 0; multiples < 2 && !*helps; multiples++)
@@ -326,13 +339,10 @@ static Status search_cone(Rebatch *r, uint32_t node, const uint32_t *cone, int n
             for (int k = 0; k < r->g->node[cone[i]]->n_in && !*helps; k++) {
                 if (!multiples)
                     TRY(try_constant(r, r->g->node[cone[i]]->in[k], node, helps));
-                if (!*helps) {
-                    uint32_t failed;
-
-                    TRY(walk(r, node,
-                             &failed)); /* what the inputs are is asked of the worlds as they are without trials */
+                if (!*helps)
+                    TRY(forget_trial(r, node));
+                if (!*helps)
                     TRY(try_elements(r, cone[i], k, multiples, node, helps));
-                }
             }
     return ST_OK;
 }
@@ -406,6 +416,7 @@ static Status search(Rebatch *r, uint32_t *failed)
         int n;
 
         TRY(walk(r, r->g->n_node, failed));
+        r->tried = false;
         if (*failed == r->g->n_node || r->at_b0)
             return ST_OK;
         kept.active &= *failed <= kept.node;

@@ -31,6 +31,7 @@ typedef struct {
     const Node *decided; /* the first Decided node that is another at another size; NULL: none */
     int trials;
     bool second; /* an edit is tried beside another */
+    bool tried;  /* the worlds are those of an edit that did not help */
 } Rebatch;
 
 /* The shape that a value has in a world. */
