@@ -71,7 +71,6 @@ passes/partition/homes                   # part, part ... = Split(batch); Concat
 passes/model/stochastic_depth            # x * mask / keep, with the ways to write a mask
 passes/model/loss_weights                # weights * terms, by way of sums, means and ratios
 passes/model/rebatch_counts              # sum(x) / N and mean(x) * N / (N - 1), where N is a number
-passes/model/refold                      # exp(-a), sqrt(a), softplus(a) of a parameter a, made again
 passes/model/lost_detach                 # p + (q - p), (p + q) - p
 passes/model/batch_norm_formula          # (x - mean) * (scale / sqrt(variance + eps)) + bias'
 most=2

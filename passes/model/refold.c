@@ -39,16 +39,14 @@ enum { MAX_SOURCES = 8, MAX_AXES = 4 };
 static double sigmoid(double x) { return 1 / (1 + exp(-x)); }
 static double softplus(double x) { return x > 0 ? x + log1p(exp(-x)) : log1p(exp(x)); }
 
-typedef struct {
+typedef enum { EXP, LOG, SQRT, SIGMOID, TANH, SOFTPLUS, N_FUNCTIONS } Function;
+
+static const struct {
     const char *name; /* of results in the exporter's words */
     double (*of)(double);
-    const OpDef *op;
-} Function;
-
-static const Function functions[] = { { "exp", exp, &op_Exp },    { "log", log, &op_Log },
-                                      { "sqrt", sqrt, &op_Sqrt }, { "sigmoid", sigmoid, &op_Sigmoid },
-                                      { "tanh", tanh, &op_Tanh }, { "softplus", softplus, &op_Softplus } };
-enum { N_FUNCTIONS = sizeof functions / sizeof *functions };
+} functions[] = { [EXP] = { "exp", exp },    [LOG] = { "log", log },
+                  [SQRT] = { "sqrt", sqrt }, [SIGMOID] = { "sigmoid", sigmoid },
+                  [TANH] = { "tanh", tanh }, [SOFTPLUS] = { "softplus", softplus } };
 
 /* A source as the result's elements read it: dim and stride by the result's axes before it is reshaped. */
 typedef struct {
@@ -184,25 +182,24 @@ static bool is_near(double y, double t, DType dtype)
     return fabs(y - t) <= 2 * unit || (isnan(y) && isnan(t));
 }
 
-static bool fits_function(const Function *f, const Source *a, bool negated, const Tensor *y)
+static bool fits_function(Function f, const Source *a, bool negated, const Tensor *y)
 {
     for (int64_t i = 0; i < tensor_numel(y); i++)
-        if (!is_near(f->of(negated ? -read(a, i) : read(a, i)), tensor_float(y, i), y->dtype))
+        if (!is_near(functions[f].of(negated ? -read(a, i) : read(a, i)), tensor_float(y, i), y->dtype))
             return false;
     return true;
 }
 
-/* NULL: none. */
-static const Function *find_function(bool *negated, const Source *a, const Value *v)
+/* N_FUNCTIONS: none. */
+static Function find_function(bool *negated, const Source *a, const Value *v)
 {
-    for (int k = 0; k < N_FUNCTIONS; k++)
+    for (Function f = EXP; f < N_FUNCTIONS; f++)
         for (int sign = 0; sign < 2; sign++)
-            if (is_on_way(v, functions[k].name) && sign == is_on_way(v, "neg") &&
-                fits_function(&functions[k], a, sign, v->init)) {
+            if (is_on_way(v, functions[f].name) && sign == is_on_way(v, "neg") && fits_function(f, a, sign, v->init)) {
                 *negated = sign;
-                return &functions[k];
+                return f;
             }
-    return NULL;
+    return N_FUNCTIONS;
 }
 
 static ValueId operand(Graph *g, const Source *s, const Shape *shape)
@@ -236,12 +233,21 @@ static ValueId emit_form(Graph *g, Form form, const Source *a, const Source *b, 
     return NO_VALUE;
 }
 
-static ValueId emit_function(Graph *g, const Function *f, const Source *a, bool negated, const Tensor *y)
+static ValueId emit_function(Graph *g, Function f, const Source *a, bool negated, const Tensor *y)
 {
     ValueId x = operand(g, a, &y->shape);
 
     x = negated ? EMIT(g, Neg, NULL, x) : x;
-    return emit(g, f->op, NULL, 1, &x);
+    switch (f) {
+    case EXP: return EMIT(g, Exp, NULL, x);
+    case LOG: return EMIT(g, Log, NULL, x);
+    case SQRT: return EMIT(g, Sqrt, NULL, x);
+    case SIGMOID: return EMIT(g, Sigmoid, NULL, x);
+    case TANH: return EMIT(g, Tanh, NULL, x);
+    case SOFTPLUS: return EMIT(g, Softplus, NULL, x);
+    case N_FUNCTIONS: break;
+    }
+    return NO_VALUE;
 }
 
 static Status replace(Graph *g, PassCtx *ctx, Value *v, ValueId old, ValueId by, const Source *a, const Source *b)
@@ -335,7 +341,7 @@ static Status refold(Graph *g, PassCtx *ctx, ValueId at)
     Value *v = value(g, at);
     Source list[MAX_SOURCES];
     const int n = list_sources(list, g, v);
-    const Function *function;
+    Function function;
     Form form = SAME;
     bool negated;
     double c = 1;
@@ -348,7 +354,7 @@ static Status refold(Graph *g, PassCtx *ctx, ValueId at)
         do {
             if (find_unary(&form, &c, &s, v))
                 return replace(g, ctx, v, at, emit_form(g, form, &s, NULL, c, v->init), &s, NULL);
-            if ((function = find_function(&negated, &s, v)))
+            if ((function = find_function(&negated, &s, v)) < N_FUNCTIONS)
                 return replace(g, ctx, v, at, emit_function(g, function, &s, negated, v->init), &s, NULL);
         } while (turn(&s));
     }
@@ -373,7 +379,7 @@ static bool is_telling(const Tensor *y)
 
 static bool fits_legacy(const Source *a, int form, const Tensor *y)
 {
-    return form == FUNCTION ? fits_function(&functions[2], a, false, y) : fits((Form)form, a, NULL, 1, y);
+    return form == FUNCTION ? fits_function(SQRT, a, false, y) : fits((Form)form, a, NULL, 1, y);
 }
 
 static Status refold_legacy(Graph *g, PassCtx *ctx, ValueId at)
@@ -402,7 +408,7 @@ static Status refold_legacy(Graph *g, PassCtx *ctx, ValueId at)
     if (n != 1)
         return ST_OK;
     return replace(g, ctx, v, at,
-                   form == FUNCTION ? emit_function(g, &functions[2], &found, false, v->init)
+                   form == FUNCTION ? emit_function(g, SQRT, &found, false, v->init)
                                     : emit_form(g, (Form)form, &found, NULL, 1, v->init),
                    &found, NULL);
 }
