@@ -1,9 +1,9 @@
-/* What each input of a run is to its batches, samples or the same for all: kept in checkpoints, and compared with a
- * resumed run.
+/* What each input of a run, and the target, is to its batches, samples or the same for all: kept in checkpoints, and
+ * compared with a resumed run.
  *
  * It follows from the model, --batch-input and the data (passes/batch_axis.h).  A run whose data or rules decide
  * otherwise would train another network, so it is refused by the input's name.  Checkpoints of versions that kept no
- * roles are taken. */
+ * roles are taken with a warning. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,6 +29,9 @@ static unsigned axes_of(const dpx_trainer *t, const Value *v, const char *name)
     return axis < 0 ? 0 : 1u << axis;
 }
 
+static bool has_target(const BuildOptions *opt) { return opt->loss && opt->loss->target != TARGET_NONE; }
+static const char *target_name(const BuildOptions *opt) { return opt->target ? opt->target : "target"; }
+
 static size_t add_role(char *to, const dpx_trainer *t, const Value *v, const char *name)
 {
     char number[16];
@@ -51,8 +54,8 @@ static size_t write_roles(char *to, const dpx_trainer *t)
 
         n += add_role(to ? to + n : NULL, t, v, v->name);
     }
-    if (opt->loss && opt->loss->target != TARGET_NONE)
-        n += add_role(to ? to + n : NULL, t, NULL, opt->target ? opt->target : "target");
+    if (has_target(opt))
+        n += add_role(to ? to + n : NULL, t, NULL, target_name(opt));
     return n;
 }
 
@@ -83,21 +86,43 @@ static const char *role_text(char text[64], unsigned axes, bool now)
     return text;
 }
 
-static void compare_role(Problems *wrong, const dpx_trainer *t, const char *kept)
+static void compare_axes(Problems *wrong, const char *what, const char *name, unsigned now, unsigned then)
+{
+    char was[64], is[64];
+
+    if (then != now)
+        problems_add(wrong, "%s '%s' %s now and %s in that run", what, name, role_text(is, now, true),
+                     role_text(was, then, false));
+}
+
+/* `last`: it ends the list, as the target does, whatever its array was called. */
+static void compare_role(Problems *wrong, const dpx_trainer *t, const char *kept, bool last)
 {
     const Graph *g = t->model->graph;
+    const BuildOptions *opt = &t->options->build;
     const char *eq = strrchr(kept, '=');
     const size_t length = eq ? (size_t)(eq - kept) : 0;
-    char was[64], is[64];
+    const unsigned then = eq ? (unsigned)strtoul(eq + 1, NULL, 10) : 0;
 
     for (int i = 0; i < g->n_input && eq; i++) {
         const Value *v = value(g, g->input[i]);
-        const unsigned then = (unsigned)strtoul(eq + 1, NULL, 10), now = axes_of(t, v, v->name);
 
-        if (strlen(v->name) == length && !memcmp(v->name, kept, length) && then != now)
-            problems_add(wrong, "input '%s' %s now and %s in that run", v->name, role_text(is, now, true),
-                         role_text(was, then, false));
+        if (strlen(v->name) == length && !memcmp(v->name, kept, length)) {
+            compare_axes(wrong, "input", v->name, axes_of(t, v, v->name), then);
+            return;
+        }
     }
+    if (last && eq && has_target(opt))
+        compare_axes(wrong, "target", target_name(opt), axes_of(t, NULL, target_name(opt)), then);
+}
+
+static void warn_of_none(const dpx_trainer *t)
+{
+    if (t->log && write_roles(NULL, t))
+        t->log(
+            t->log_user, DPX_LOG_WARNING,
+            "the checkpoint, of an older version, does not say along which axes inputs and target had their samples: "
+            "whether this run has them along the same ones is not compared");
 }
 
 Status trainer_compare_roles(const dpx_trainer *t, Arena *a, const Checkpoint *c)
@@ -108,8 +133,10 @@ Status trainer_compare_roles(const dpx_trainer *t, Arena *a, const Checkpoint *c
     Problems wrong = { 0 };
     char *text;
 
-    if (!kept || t->options->evaluation)
+    if (t->options->evaluation)
         return ST_OK;
+    if (!kept)
+        return warn_of_none(t), ST_OK;
     if (kept->dtype != DT_UINT8 || bytes < 1 || bytes > MOST_ROLES)
         return FAIL(E_IO, "the checkpoint's '%s' is no list of inputs", ROLES);
     if (!(text = ARENA_NEW(a, char, bytes)))
@@ -118,7 +145,7 @@ Status trainer_compare_roles(const dpx_trainer *t, Arena *a, const Checkpoint *c
     if (text[bytes - 1])
         return FAIL(E_IO, "the checkpoint's '%s' is no list of inputs", ROLES);
     for (size_t at = 0; at < bytes; at += strlen(text + at) + 1)
-        compare_role(&wrong, t, text + at);
+        compare_role(&wrong, t, text + at, at + strlen(text + at) + 1 == bytes);
     return problems_fail(&wrong, E_INVALID,
                          "the checkpoint is of another run (--batch-input names the inputs that have samples, "
                          "NAME:AXIS)");

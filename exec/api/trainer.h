@@ -131,7 +131,8 @@ Status trainer_resume_trained(dpx_trainer *t, Arena *a, const Checkpoint *c) CHE
 /* exec/api/decisions.c: which parameters a run trains, as its checkpoints say */
 Status trainer_keep_decisions(Arena *a, const dpx_trainer *t, NamedTensor *list, int *n) CHECKED;
 Status trainer_resume_decisions(dpx_trainer *t, const Checkpoint *c) CHECKED;
-/* exec/api/input_roles.c: which inputs have samples.  E_INVALID: the checkpoint's run had them otherwise. */
+/* exec/api/input_roles.c: along which axes inputs and target have samples.  E_INVALID: the checkpoint's run had them
+ * otherwise.  A checkpoint that does not say is warned of. */
 Status trainer_keep_roles(Arena *a, const dpx_trainer *t, NamedTensor *list, int *n) CHECKED;
 Status trainer_compare_roles(const dpx_trainer *t, Arena *a, const Checkpoint *c) CHECKED;
 /* Lists a state that the checkpoint does not have; one of the checkpoint's that this run does not have; parameters that

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "exec/state/checkpoint.h"
 #include "graph/onnx/internal.h"
 #include "tests/api/api.h"
 
@@ -216,6 +217,77 @@ static void test_step_zero(void)
     dpx_trainer_free(u);
 }
 
+/* The newest checkpoint of `folder`, written again without the list of inputs and target. */
+static bool forget_inputs(const char *folder)
+{
+    Arena *a = arena_create();
+    NamedTensor *list = NULL;
+    Checkpoint c = { 0 };
+    int n = 0;
+    bool ok = a && CHECK_OK(checkpoint_read(&c, a, folder, true, NULL)) && (list = ARENA_NEW(a, NamedTensor, c.n));
+
+    for (int i = 0; i < c.n && ok; i++) {
+        const size_t bytes = tensor_bytes(&c.tensor[i].tensor);
+
+        if (!strcmp(c.tensor[i].name, "dpexec.trained_inputs"))
+            continue;
+        list[n] = c.tensor[i];
+        ok = (list[n].tensor.data = ARENA_NEW(a, char, bytes + 1)) &&
+             CHECK_OK(tensor_file_read(c.file, i, list[n++].tensor.data, 0, bytes));
+    }
+    CU_ASSERT_EQUAL(n, c.n - 1);
+    checkpoint_close(&c);
+    ok = ok && CHECK_OK(checkpoint_write(folder, c.step, list, n, NULL, NULL, c.note));
+    arena_free(a);
+    return ok;
+}
+
+typedef struct {
+    int warnings;
+    char line[256];
+} Heard;
+
+static void hear(void *user, int level, const char *line)
+{
+    Heard *h = user;
+
+    if (level == DPX_LOG_WARNING) {
+        h->warnings++;
+        snprintf(h->line, sizeof h->line, "%s", line);
+    }
+}
+
+/* A checkpoint of a version that kept no axes of samples is taken, and said to be one; a newer one says nothing. */
+static void test_no_axes(void)
+{
+    dpx_trainer *t = make_trainer(open_sgd), *u = NULL;
+    dpx_options *o = dpx_options_create();
+    dpx_model *m = NULL;
+    Heard heard = { 0 };
+    char folder[256];
+
+    make_folder(folder);
+    if (t && CHECK_DPX(dpx_model_load(&m, MLP)) && CHECK_DPX(dpx_options_set(o, "loss", "cross-entropy")) &&
+        CHECK_DPX(dpx_options_set(o, "threads", "1")) && CHECK_DPX(dpx_options_set(o, "lr", "0.01")) &&
+        CHECK_DPX(dpx_trainer_create(&u, m, o, hear, &heard))) {
+        one_step(t, 0, 1);
+        CHECK_DPX(dpx_trainer_save(t, folder, NULL));
+        CHECK_DPX(dpx_trainer_resume(u, folder, NULL));
+        CU_ASSERT_EQUAL(heard.warnings, 0);
+        if (forget_inputs(folder)) {
+            CHECK_DPX(dpx_trainer_resume(u, folder, NULL));
+            CU_ASSERT_EQUAL(heard.warnings, 1);
+            CU_ASSERT_PTR_NOT_NULL(strstr(heard.line, "does not say along which axes inputs and target had their"));
+            CU_ASSERT_EQUAL(one_step(t, 1, 1), one_step(u, 1, 1));
+        }
+    }
+    remove_folder(folder);
+    dpx_trainer_free(t);
+    dpx_trainer_free(u);
+    dpx_options_free(o);
+    dpx_model_free(m);
+}
+
 static void write_two_outputs(const char *path)
 {
     static float w[2][PIXELS][CLASSES];
@@ -337,4 +409,5 @@ static void test_running_means(void)
 DEFINE_SUITE(resume, { "means of running statistics", test_running_means },
              { "goes on with the same losses", test_go_on }, { "on simulated CUDA devices", test_cuda },
              { "state before the first step", test_before_a_step }, { "checkpoints of another run", test_refuse },
-             { "an output that is not trained", test_other_output }, { "a checkpoint of step 0", test_step_zero });
+             { "an output that is not trained", test_other_output }, { "a checkpoint of step 0", test_step_zero },
+             { "a checkpoint without axes of samples", test_no_axes });

@@ -89,4 +89,22 @@ refused 2 "(--batch-input names the inputs that have samples, NAME:AXIS): input 
     --steps 2 --resume "$DIR/rows"
 check "a table again" "${table[@]}" --steps 2 --resume "$DIR/whole" --batch-input x
 check "its rows again" "${table[@]}" --steps 2 --resume "$DIR/rows" --batch-input table --batch-input x
+
+# The target's axis goes on as well, whatever its array is called: y has samples along axis 0, its transpose z along axis 1.
+/usr/bin/python3 - "$DIR" <<'END'
+import sys
+import numpy as np, onnx, onnx.parser
+onnx.save(onnx.parser.parse_model('<ir_version: 8, opset_import: ["": 13]> g (float[N,4] x) => (float[N,4] y, float[4,N] z)'
+    '<float[4,4] w = {1,2,3,4,5,6,7,8,9,1,2,3,4,5,6,7}> { y = MatMul(x, w) z = Transpose<perm=[1,0]>(y) }'), f"{sys.argv[1]}/turned.onnx")
+r = np.random.default_rng(0)
+square = r.random((4, 4), np.float32)
+np.savez(f"{sys.argv[1]}/turned.npz", x=r.random((4, 4), np.float32), target=square, other=square)
+END
+turned=("$dpexec" "$DIR/turned.onnx" --data "$DIR/turned.npz" --loss mse --batch-size 4 --threads 1 --quiet)
+check "a target" "${turned[@]}" --steps 1 --out "$DIR/turned" --logits z
+refused 2 "NAME:AXIS): target 'target' has samples along axis 0 now and had samples along axis 1 in that run" "${turned[@]}" --steps 2 \
+    --resume "$DIR/turned" --logits y
+refused 2 "target 'other' has samples along axis 0 now and had samples along axis 1 in that run" "${turned[@]}" --steps 2 \
+    --resume "$DIR/turned" --logits y --target other
+check "a target again" "${turned[@]}" --steps 2 --resume "$DIR/turned" --logits z
 finish
