@@ -78,7 +78,7 @@ falls_back 2 capture_begin@1:1 "cuda:1: capture_begin: injected failure"
 falls_back 2 capture_end@0:2 "cuda:0: capture_end: injected failure"
 # Half way through a step; of the second a collective has been captured already.
 falls_back 1 launch:20 "cuda:0: Product fc2 (output 'relu_2'): launch of product_mask_f32: injected failure"
-falls_back 2 launch@1:30 "cuda:1: Div gradient of criterion (output 'Div_9@d1'): launch of ew_Div: injected failure"
+falls_back 2 launch@1:32 "cuda:1: Div gradient of criterion (output 'Div_9@d1'): launch of ew_Div: injected failure"
 
 # Memory that does not suffice, whichever part of it: before the first step, the table of what is largest, and nothing written.
 memory() {
