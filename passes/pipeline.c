@@ -183,7 +183,8 @@ Status pipeline_run(Graph *g, const BuildOptions *opt, Evaluator eval, Report *r
     Status st = ST_OK;
 
     if (last < 0 || (how && how->after && !from))
-        return FAIL(E_INVALID, "there is no pass '%s'", last < 0 ? how->until : how->after);
+        return FAIL(E_INVALID, "there is no pass '%s' (graph-transform --list-passes lists them)",
+                    last < 0 ? how->until : how->after);
     if (!from && last >= find_pass(pass_partition.name))
         st = variants_create(&variants, g, opt);
     if (!st)

@@ -19,7 +19,7 @@ static const Flag flags[] = {
     SEQUENCE_FLAGS,
     { "resume", "DIR", "take the state of the newest checkpoint of the run in DIR" },
     { "predictions", "DIR", "folder for what is predicted for all samples, OUTPUT.npy each; needs no --loss" },
-    { "quiet", NULL, "print nothing but errors and the result" },
+    { "quiet", NULL, "print nothing but warnings, errors and the result" },
     { NULL, NULL, NULL },
 };
 

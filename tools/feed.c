@@ -582,6 +582,14 @@ Status feed_open(Feed *out, const Args *a, const char *flag, const dpx_model *mo
     return ST_OK;
 }
 
+Status feed_check_target(const Feed *f, const Feed *train)
+{
+    return !f->target || !train->target || !strcmp(f->target, train->target)
+               ? ST_OK
+               : FAIL(E_INVALID, "--%s %s: the target is array '%s', but in --%s %s it is '%s': give it one name",
+                      f->flag, f->source, f->target, train->flag, train->source, train->target);
+}
+
 Status feed_sequences(Feed *out, const Args *a, const dpx_model *model, Dataset *data, const char *what, Progress *log)
 {
     Feed f = { .flag = what, .source = "", .data = data, .model = model, .share = SHARE_ALL };

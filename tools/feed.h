@@ -69,6 +69,9 @@ void feed_say_roles(const Feed *f, const Args *a, Progress *log);
  * open is right. */
 Status feed_check_order(const Feed *f, const Args *a, int64_t batch_size, bool shuffled) CHECKED;
 
+/* E_INVALID: the target's array has another name than in the training data; the model has one input for both. */
+Status feed_check_target(const Feed *f, const Feed *train) CHECKED;
+
 /* What an input that no array feeds is told of sequences (tools/feed_sequences.c): false: nothing.  `of`: which
  * array's, NULL: not said. */
 bool feed_tells(FieldKind *kind, const char **of, const Feed *f, const Args *a, const char *input);

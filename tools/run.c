@@ -477,9 +477,13 @@ static const char *given_name(void *user, int i)
 
 static Status run_planned(Job *j, const Args *a, const char *folder)
 {
+    char text[LIST_TEXT];
+
     TRY(members_load(&j->model, a, given_name, &(GivenName){ .args = a }, &j->progress));
     for (int i = 0; args_nth(a, "input", i); i++)
         TRY(add_input(j, a, args_nth(a, "input", i)));
+    if (!args_has(a, "input") && !args_has(a, "input-members") && dpx_model_count(j->model, DPX_INPUT))
+        return FAIL(E_INVALID, "--input NAME=FILE.npy is missing: the model has %s", list_inputs(text, j->model));
     j->n_input = j->n;
     TRY(add_sequences(j, a));
     TRY(name_files(j, folder));

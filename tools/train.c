@@ -42,7 +42,7 @@ static const Flag flags[] = {
     { "trace", "FILE.json", "time every node and write Chrome's trace format, for chrome://tracing or Perfetto" },
     { "dry-run", NULL,
       "print what each device would execute and the memory it needs, and run nothing; no data is read" },
-    { "quiet", NULL, "print nothing but errors and the result" },
+    { "quiet", NULL, "print nothing but warnings, errors and the result" },
     WORLD_FLAGS,
     { NULL, NULL, NULL },
 };
@@ -284,12 +284,11 @@ static Status read_counts(Run *r)
 
 static Status open_feed(Run *r, Feed *feed, const char *flag, Progress *log)
 {
-    const Share share = world_share_of(&r->world);
-
     world_is_for(&r->world, "the check of --%s", flag);
-    TRY(feed_open(feed, r->args, flag, r->model, share, log));
+    TRY(feed_open(feed, r->args, flag, r->model, world_share_of(&r->world), log));
+    TRY(feed_check_target(feed, &r->train));
     TRY(feed_check_order(feed, r->args, r->batch_size, feed == &r->train && !args_has(r->args, "no-shuffle")));
-    return digest_check(feed->data, feed->source, r->world.world, share);
+    return digest_check(feed->data, feed->source, r->world.world, world_share_of(&r->world));
 }
 
 static Status open_data(Run *r)

@@ -97,8 +97,8 @@ static Status is_recipe(const Setting *r, void *to, const char *value)
 /* ---- the table ---- */
 
 static const Setting table[] = {
-    { "batch-size", "N", "", "samples of one batch, over all replicas", SETTING_OF(Options, build.batch), .min = 1,
-      .max = 1e9, .on_resume = RESUME_ELSEWHERE },
+    { "batch-size", "N", "", "samples of one batch, over all replicas [train, eval 32]",
+      SETTING_OF(Options, build.batch), .min = 1, .max = 1e9, .on_resume = RESUME_ELSEWHERE },
     { "loss", "KIND", "none", "what training makes small; none: the model is not trained", .set = is_recipe },
     { "loss-weight", "OUTPUT", "",
       "with output:NAME: the output that says what a batch weighs, or sum: batches add up; else their samples",

@@ -145,6 +145,10 @@ for how in "" "--no-shuffle" "--replicas 3" "--accumulate 2" "--replicas 2 --see
 done
 refused 1 "--val $DIR/labelled.npz: sample 37: " "$dpexec" models/mlp.onnx --data "$digits" --val "$DIR/labelled.npz" --loss cross-entropy --batch-size 10 \
     --steps 1 --eval-every 1 --threads 1
+folder renamed && mv "$DIR/renamed/target.npy" "$DIR/renamed/label.npy"
+refused 2 "--val $DIR/renamed: the target is array 'label', but in --data $digits it is 'target'" "$dpexec" models/mlp.onnx --data "$digits" \
+    --val "$DIR/renamed" --loss cross-entropy --steps 1 --threads 1
+refused 2 "--input NAME=FILE.npy is missing: the model has 'x'" "$dpexec" run models/mlp.onnx --out "$DIR/none"
 refused 1 "--data $DIR/labelled.npz: sample 37: " "$dpexec" eval models/mlp.onnx --data "$DIR/labelled.npz" --loss cross-entropy --batch-size 8 --replicas 2
 
 # Data as strangers have it: what would make it fit.
