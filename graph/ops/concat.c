@@ -46,6 +46,10 @@ static Status grad_concat(Grad *gr)
 
     if (!sizes || !parts)
         return FAIL_NOMEM();
+    if (n == 1) {
+        grad_set(gr, 0, grad_dout(gr, 0));
+        return g->status;
+    }
     for (int i = 0; i < n; i++)
         sizes[i] = grad_in_value(gr, i)->shape->dim[axis];
     EMIT_MULTI(g, Split, ATTRS(INT("axis", axis)), n, parts, grad_dout(gr, 0), emit_ints(g, n, sizes));
@@ -54,7 +58,7 @@ static Status grad_concat(Grad *gr)
     return g->status;
 }
 
-/* All inputs split alike along another axis, or all partial; else gathered. */
+/* All inputs split alike along another axis, or all partial; else gathered.  A single input is passed on as it is. */
 static Status place_concat(Placement *p)
 {
     int n = p->node->n_in, partial = 0, split = -1;
@@ -62,7 +66,7 @@ static Status place_concat(Placement *p)
 
     for (int i = 0; i < n; i++) {
         partial += p->in[i].kind == PL_P;
-        if (p->in[i].kind == PL_S && p->in[i].axis == node_int(p->node, "axis"))
+        if (n > 1 && p->in[i].kind == PL_S && p->in[i].axis == node_int(p->node, "axis"))
             place_mixes(p, "it joins along the split axis");
         else if (p->in[i].kind == PL_S && split < 0)
             split = p->in[i].axis;
