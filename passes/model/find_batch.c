@@ -6,9 +6,9 @@
  * is given whole: a table, a mask of positions, a sample rate.  Equal lengths decide nothing: open axes that are not
  * tried have a size of their own.
  *
- * Example: x [a,F] and adjacency [b,c], whose product has b rows.  {x:0} fails, [16,16] by [11,F]; {x:0, adjacency:1}
- * fits, but the scores stay at 16 rows; {x:0, adjacency:0, adjacency:1} is right, and the adjacency carries the batch
- * twice.
+ * Example: x [a,F] and adjacency [b,c], y = adjacency (adjacency x).  {x:0} fails at the first product, [16,16] by
+ * [11,F]; {x:0, adjacency:1} fails at the second; {x:0, adjacency:0, adjacency:1} is right, and the adjacency carries
+ * the batch twice.  Of one product alone {adjacency:0} is right: its rows are samples, x is a table.
  *
  * A batch whose size the file fixes is tried with its constants rewritten (rebatch).  Where nothing fits, as sizes that
  * are made up may not suit the model, nothing is decided, and names and sizes tell (passes/batch_axis.c). */

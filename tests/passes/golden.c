@@ -12,6 +12,8 @@
  *   --- notes              optional: what the pass reports, a line "SUBJECT: TEXT" each
  *   --- marked             optional: a line "NAME: axis K", "NAME: nowhere" or "NAME: unknown" for each value, where it
  *                          has the batch
+ *   --- carried            optional: for each input "NAME: axes 0 1", "NAME: whole" or "NAME: whole, may carry", and
+ *                          for each output "NAME: axis K", "NAME: nowhere" or "NAME: unknown", as find-batch decides
  *
  * As in the pipeline a pass does nothing in a mode that it has no part in.  The result is verified.  Passes that must
  * change nothing when they run again are run again.  GOLDEN_WRITE=1 in the environment writes the result into the file:
@@ -197,6 +199,9 @@ static const Pass *find_pass(const char *name)
     for (int i = 0; i < pipeline_len; i++)
         if (!strcmp(pipeline[i]->name, name))
             return pipeline[i];
+    for (int i = 0; i < model_passes_len; i++)
+        if (!strcmp(model_passes[i]->name, name))
+            return model_passes[i];
     return NULL;
 }
 
@@ -236,6 +241,7 @@ static void write_result(const char *path, const char *file, const char *result)
     if (!f)
         return;
     behind = behind ? behind : strstr(file, "--- marked");
+    behind = behind ? behind : strstr(file, "--- carried");
     after = after ? after : behind;
     fprintf(f, "%.*s--- after\n%s%s", (int)(after ? after - file : (long)strlen(file)), file, result,
             behind ? behind : "");
@@ -302,6 +308,32 @@ static void check_marks(const char *file, const Graph *g)
     free(text);
 }
 
+static void check_carried(const char *file, const Graph *g)
+{
+    char *text = NULL;
+    size_t n;
+    FILE *f = open_memstream(&text, &n);
+
+    for (int i = 0; i < g->n_input; i++) {
+        const Value *v = value(g, g->input[i]);
+
+        fprintf(f, "%s: %s", v->name, v->carries ? "axes" : v->may_carry ? "whole, may carry" : "whole");
+        for (int a = 0; a < MAX_RANK; a++)
+            if (v->carries >> a & 1)
+                fprintf(f, " %d", a);
+        fputc('\n', f);
+    }
+    for (int i = 0; i < g->n_output; i++) {
+        const int axis = g->output[i].batch_axis;
+
+        fprintf(f, "%s: ", g->output[i].name);
+        fprintf(f, axis > 0 ? "axis %d\n" : axis == BATCH_NOWHERE ? "nowhere\n" : "unknown\n", axis - 1);
+    }
+    fclose(f);
+    check_lines(file, "carried\n", text);
+    free(text);
+}
+
 static void check_graph(Graph *g, const Pass *pass, const BuildOptions *opt, const char *path, const char *file)
 {
     char *after = section(file, "after\n"), *error = section(file, "error "), *found, *expected;
@@ -318,6 +350,7 @@ static void check_graph(Graph *g, const Pass *pass, const BuildOptions *opt, con
             write_result(path, file, found);
         check_notes(file, report);
         check_marks(file, g);
+        check_carried(file, g);
         expected = after ? canonical_text(after) : NULL;
         CHECK_STR(expected ? expected : "", found);
         check_again(g, pass, opt, found);
