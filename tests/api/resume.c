@@ -236,8 +236,8 @@ static bool forget_inputs(const char *folder)
              CHECK_OK(tensor_file_read(c.file, i, list[n++].tensor.data, 0, bytes));
     }
     CU_ASSERT_EQUAL(n, c.n - 1);
-    checkpoint_close(&c);
     ok = ok && CHECK_OK(checkpoint_write(folder, c.step, list, n, NULL, NULL, c.note));
+    checkpoint_close(&c); /* whose names the list has */
     arena_free(a);
     return ok;
 }
