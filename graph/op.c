@@ -8,12 +8,21 @@ static int compare_domain(const char *a, const char *b) { return strcmp(a ? a : 
 
 const OpDef *op_find(const char *domain, const char *name)
 {
+    int from = 0, to = op_list_len; /* the first that is not before `name` lies in [from, to] */
+
     if (domain && (!*domain || !strcmp(domain, "ai.onnx")))
         domain = NULL;
-    for (int i = 0; i < op_list_len; i++)
-        if (!strcmp(op_list[i]->name, name) && !compare_domain(op_list[i]->domain, domain))
-            return op_list[i];
-    return NULL;
+    while (from < to) {
+        const int middle = from + (to - from) / 2;
+
+        if (strcmp(op_list[middle]->name, name) < 0)
+            from = middle + 1;
+        else
+            to = middle;
+    }
+    return from < op_list_len && !strcmp(op_list[from]->name, name) && !compare_domain(op_list[from]->domain, domain)
+               ? op_list[from]
+               : NULL;
 }
 
 const OpDef *operator_find(const OperatorList *list, const char *domain, const char *name)

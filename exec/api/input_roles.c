@@ -135,8 +135,10 @@ Status trainer_compare_roles(const dpx_trainer *t, Arena *a, const Checkpoint *c
 
     if (t->options->evaluation)
         return ST_OK;
-    if (!kept)
-        return warn_of_none(t), ST_OK;
+    if (!kept) {
+        warn_of_none(t);
+        return ST_OK;
+    }
     if (kept->dtype != DT_UINT8 || bytes < 1 || bytes > MOST_ROLES)
         return FAIL(E_IO, "the checkpoint's '%s' is no list of inputs", ROLES);
     if (!(text = ARENA_NEW(a, char, bytes)))

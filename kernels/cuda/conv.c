@@ -99,6 +99,7 @@ static void describe(GpuConv *c, const Graph *g, const Node *n)
 
 /* ---- as a product ---- */
 
+/* A dilation means nothing here; with one the library's convolution can be measured beside it (bench/README.md). */
 static bool is_product(const GpuConv *c)
 {
     if (!c->channels_last || c->group != 1 || c->relu)

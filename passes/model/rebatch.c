@@ -246,8 +246,8 @@ static int list_cone(const Rebatch *r, uint32_t *cone, uint32_t node)
 
 static Status search_cone(Rebatch *r, uint32_t node, const uint32_t *cone, int n, bool *helps);
 
-/* Of a node that fails otherwise with one edit, as an LSTM whose two initial states hold the batch: does another edit
- * help beside it? */
+/* An edit changed why the node fails, as with an LSTM whose two initial states hold the batch: does another help beside
+ * it? */
 static Status try_second(Rebatch *r, uint32_t node, bool *helps)
 {
     uint32_t cone[MAX_CONE];

@@ -3,7 +3,6 @@
 #   tests/fuzz/run.sh [SECONDS [NAME...]]       SECONDS each [15]; NAME: text, import, model ... [all]
 # $FUZZ_BUILD is the build folder [build-fuzz]; $FUZZ_CORPUS a folder where what is learned is kept, to go on from [thrown away].
 # $FUZZ_FLAGS are further flags of the compiler: "-O2 -fno-sanitize-coverage=trace-cmp" makes some harnesses up to twice as quick.
-# "-O0" compiles them in a sixth of the time, for short runs.
 # An input that breaks something is kept as $FUZZ_BUILD/NAME-crash-... (-leak-, -timeout-, -oom-).
 # Ends with "N passed, N failed"; a harness fails when it finds anything, or executes nothing.
 set -u
@@ -31,7 +30,7 @@ fuzz() {
     local name=$1 input=$1 log=$scratch/$1.log n status
     [ "$name" = model ] || [ "$name" = interpret ] && input=import
     mkdir -p "$corpus/$name" "$scratch/files-$name"
-    TMPDIR=$scratch/files-$name timeout $((seconds + 120)) "$build/fuzz_$name" -max_total_time="$seconds" -max_len=2048 -timeout=60 \
+    TMPDIR=$scratch/files-$name timeout $((seconds + 120)) "$build/fuzz_$name" -max_total_time="$seconds" -max_len=2048 -timeout=10 \
         -rss_limit_mb=2048 -malloc_limit_mb=1024 -entropic=0 -dict="tests/fuzz/$input.dict" -print_final_stats=1 \
         -artifact_prefix="$build/$name-" "$corpus/$name" "tests/fuzz/corpus/$input" >"$log" 2>&1
     status=$?

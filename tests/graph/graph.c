@@ -90,6 +90,22 @@ static void test_replaced_alike(void)
     }
 }
 
+/* Each by its domain and name, and nothing by another domain or a name that stands between two. */
+static void test_operators_are_found(void)
+{
+    char other[128];
+
+    for (int i = 0; i < op_list_len; i++) {
+        const OpDef *op = op_list[i];
+
+        CU_ASSERT_PTR_EQUAL(op_find(op->domain ? op->domain : "ai.onnx", op->name), op);
+        CU_ASSERT_PTR_NULL(op_find("another", op->name));
+        snprintf(other, sizeof other, "%s~", op->name);
+        CU_ASSERT_PTR_NULL(op_find(op->domain, other));
+    }
+    CU_ASSERT_PTR_NULL(op_find(NULL, ""));
+}
+
 DEFINE_SUITE(graph, { "sort is stable and names cycles", test_sort_is_stable },
              { "names are unique", test_names_are_unique }, { "clone is equal", test_clone_is_equal },
-             { "replaced by its like", test_replaced_alike });
+             { "replaced by its like", test_replaced_alike }, { "operators are found", test_operators_are_found });
