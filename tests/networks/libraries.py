@@ -314,7 +314,7 @@ NETS = {n.name: n for n in [
     Net("hf_mobilevit", hf("MobileViTForImageClassification", ("pixel_values",), image_size=64, hidden_sizes=[16, 24, 32],
                            neck_hidden_sizes=[8, 8, 12, 16, 16, 16, 32], num_attention_heads=2, **CLASSED), images(64)),
     Net("hf_levit", hf("LevitForImageClassification", ("pixel_values",), image_size=64, hidden_sizes=[16, 24, 32], num_attention_heads=[2, 3, 4],
-                       key_dim=[8, 8, 8], depths=[1, 1, 1], **CLASSED), images(64)),
+                       key_dim=[4, 4, 4], depths=[1, 1, 1], **CLASSED), images(64)),
     Net("hf_clip_vision", hf("CLIPVisionModelWithProjection", ("pixel_values",), "image_embeds", projection_dim=CLASSES, **WIDTH, image_size=32,
                              patch_size=8), images(32)),
     Net("hf_siglip", hf("SiglipForImageClassification", ("pixel_values",), vision_config=dict(WIDTH, image_size=32, patch_size=8), **CLASSED), images(32)),
