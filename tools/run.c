@@ -482,14 +482,14 @@ static Status run_planned(Job *j, const Args *a, const char *folder)
     TRY(members_load(&j->model, a, given_name, &(GivenName){ .args = a }, &j->progress));
     for (int i = 0; args_nth(a, "input", i); i++)
         TRY(add_input(j, a, args_nth(a, "input", i)));
-    if (!args_has(a, "input") && !args_has(a, "input-members") && dpx_model_count(j->model, DPX_INPUT))
-        return FAIL(E_INVALID, "--input NAME=FILE.npy is missing: the model has %s", list_inputs(text, j->model));
     j->n_input = j->n;
     TRY(add_sequences(j, a));
     TRY(name_files(j, folder));
     if (j->loader)
         TRY(args_join_outputs(a, "outputs of sequences are put together, to be written without padding"));
     TRY((Status)dpx_trainer_create(&j->trainer, j->model, a->options, report_log, &j->progress));
+    if (!args_has(a, "input") && !args_has(a, "input-members") && dpx_model_count(j->model, DPX_INPUT))
+        return FAIL(E_INVALID, "--input NAME=FILE.npy is missing: the model has %s", list_inputs(text, j->model));
     TRY(compute(j, a, folder));
     return write_outputs(j, folder);
 }
