@@ -45,6 +45,7 @@ typedef enum {
     SAID_FIXED,
     SAID_PARAMETER, /* by the exporter: of the framework's module */
     SAID_BUFFER,    /* likewise: not among its parameters */
+    SAID_GIVEN,     /* by the options: the file has it as an input (--input-value) */
     SAID_BESIDE     /* by nobody: of a graph that was joined to the model, whose constants stay as they are */
 } Said;
 

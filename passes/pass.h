@@ -73,6 +73,11 @@ typedef struct {
     int n;
 } InputMembers;
 
+/* An input that is a constant of these numbers, "16000" or "1,2,3". */
+typedef struct {
+    const char *name, *text;
+} InputValue;
+
 /* How far along an axis behind the samples each replica's part of an input reaches. */
 typedef struct {
     const char *name;
@@ -119,6 +124,8 @@ typedef struct {
     int n_carry_choice;
     const InputMembers *input_members; /* of inputs that are sequences or optional: tensors, -1 where it is absent */
     int n_input_members;
+    const InputValue *input_value; /* of inputs of the model, or of what is attached to it */
+    int n_input_value;
     int (*members)(void *user, const char *input, int sequence, int optional); /* of others: -2: not known; or NULL */
     void *members_user;
     const InputReach *reach; /* inputs, or targets, whose parts end before the whole does; what is behind is padding */

@@ -280,6 +280,19 @@ static const char *remedy_of_any(char text[2 * REMEDY_TEXT], const Feed *f, cons
     return text;
 }
 
+/* "; --input-value ..." of an input of one number. */
+static const char *remedy_of_number(char text[2 * REMEDY_TEXT], const dpx_info *in)
+{
+    bool one = in->rank >= 0;
+
+    for (int i = 0; i < in->rank; i++)
+        one &= in->dim[i] == 1;
+    *text = '\0';
+    if (one)
+        snprintf(text, 2 * REMEDY_TEXT, "; --input-value %.80s=NUMBER gives it one number for the whole run", in->name);
+    return text;
+}
+
 static void tell_missing(const Feed *f, const Args *a, const dpx_info *in, const Fit *fit, Problems *wrong)
 {
     dpx_dtype dtype = feed_dtype(a, in->dtype);
@@ -289,7 +302,7 @@ static void tell_missing(const Feed *f, const Args *a, const dpx_info *in, const
     samples_first(&expected, in, feed_axis(f->model, a, in->name, in->rank));
     array_text(expected.rank, expected.dim, dtype, want);
     if (!fit)
-        problems_add(wrong, "no array for input '%s' %s", in->name, want);
+        problems_add(wrong, "no array for input '%s' %s%s", in->name, want, remedy_of_number(help, in));
     else if (fit->n_fit)
         problems_add(wrong, "no array is called like input '%s' %s, and %d fit", in->name, want, fit->n_fit);
     else if (fit->n_shaped == 1 && array_check_convert(fit->shaped, dtype, fit->shaped->name))

@@ -167,7 +167,7 @@ static void compare_facts(Problems *differ, const RunFacts *now, const json_t *m
     {
         const char *was = json_string_value(json_object_get(had, name)), *is = json_string_value(value);
 
-        if (!was && is && !strcmp(is, FLAG_GIVEN))
+        if (!was && is && (!strcmp(is, FLAG_GIVEN) || option_of(name).repeats))
             was = ""; /* a note from before there was such a flag */
         if (!was || !is || same_value(was, is) ||
             telling != (is_added(name, was, is) || on_resume(now, name) != DPX_RESUME_FIXED))
@@ -269,4 +269,16 @@ char *note_find(const char *folder, const char *name)
             text = find_in(path, name);
     closedir(d);
     return text;
+}
+
+Status note_check_model(const Args *a)
+{
+    const char *is = dpx_options_get(a->options, "input-value");
+    char *was = args_has(a, "resume") ? note_find(args_value(a, "resume"), "input-value") : NULL;
+    Status st = !was || !strcmp(was, is)
+                    ? ST_OK
+                    : FAIL(E_INVALID, "--resume: a run goes on as it began: --input-value was '%s', is '%s'", was, is);
+
+    free(was);
+    return st;
 }

@@ -31,5 +31,8 @@ Status note_read(Position *out, const RunFacts *now, const char *note, int64_t s
 /* What the run in the folder has of the option, as one of its checkpoints says, unchecked, to be freed; NULL: there is
  * none that says. */
 char *note_find(const char *folder, const char *name);
+/* E_INVALID: the run that --resume names gave inputs other values.  For use before the model is read, which has other
+ * inputs and tensors then. */
+Status note_check_model(const Args *a) CHECKED;
 
 #endif

@@ -435,6 +435,7 @@ static Status load_all(Run *r)
     if (args_has(a, "trace") && !r->world.rank)
         TRY(check_trace(args_value(a, "trace")));
     TRY(world_agree_given(&r->world, a, "val")); /* data are read by all together */
+    TRY(note_check_model(a));
     TRY(members_load_fed(&r->model, &r->train, a, "data", r->world.rank ? NULL : &r->progress));
     TRY(open_data(r));
     TRY(keep_parts(a));

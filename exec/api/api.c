@@ -130,6 +130,7 @@ void model_release(const dpx_model *shared)
     graph_free(m->given);
     free(m->preprocess);
     free(m->criterion);
+    free(m->input_value);
     graph_free(m->states);
     onnx_model_free(m->onnx);
     for (int i = 0; i < m->n_operators; i++)
@@ -236,6 +237,12 @@ static Status attach(dpx_model *m, const Options *o, const OperatorList *own)
     return keep_path(&m->criterion, o->criterion);
 }
 
+/* NULL: none. */
+static const char *given_values(const Options *o)
+{
+    return o && o->build.n_input_value ? options_get(o, "input-value") : NULL;
+}
+
 static Status check_attached(const char *flag, const char *loaded, const char *wanted)
 {
     if (loaded == wanted || (loaded && wanted && !strcmp(loaded, wanted)))
@@ -249,7 +256,8 @@ static Status check_attached(const char *flag, const char *loaded, const char *w
 Status model_check_attached(const dpx_model *m, const Options *o)
 {
     TRY(check_attached("preprocess", m->preprocess, o->preprocess));
-    return check_attached("criterion", m->criterion, o->criterion);
+    TRY(check_attached("criterion", m->criterion, o->criterion));
+    return check_attached("input-value", m->input_value, given_values(o));
 }
 
 /* The model without the training step of its file, as it is exported. */
@@ -278,6 +286,8 @@ static Status read_model(dpx_model *m, const char *path, const Options *o)
         st = read_given(m, path, o, &own);
     if (!st)
         st = attach(m, o, &own);
+    if (!st)
+        st = keep_path(&m->input_value, given_values(o));
     if (!st)
         st = model_find_batch(m->graph, o ? &o->build : &(BuildOptions){ 0 }, interp_node);
     arena_free(a);

@@ -11,6 +11,7 @@ struct dpx_model {
     Graph *graph;                 /* as imported, with what is attached to it (exec/train/attach.h) */
     Graph *given;                 /* without that, for export; NULL: nothing is attached */
     char *preprocess, *criterion; /* the files of what is attached, or NULL */
+    char *input_value;            /* the option's text that it was read with, or NULL */
     Graph *states;                /* values alone: what is state after prepare-training, without its data */
     DType dtype;                  /* of a run that is not told another */
     OnnxModel *onnx;
@@ -37,7 +38,7 @@ struct dpx_world {
             return (dpx_status)FAIL(E_INVALID, "%s: %s is NULL", __func__, (name)); \
     } while (0)
 
-/* Was the model loaded with the graphs that the options name? */
+/* Was the model loaded with the graphs that the options name, and the values that they give inputs? */
 Status model_check_attached(const dpx_model *m, const Options *o) CHECKED;
 const dpx_model *model_keep(const dpx_model *m);
 void model_release(const dpx_model *m);

@@ -438,6 +438,8 @@ Status check_folder(dpx_check_result *out, const char *folder, const Options *o,
     Check c = { .options = o, .folder = folder, .result = out, .interpreter = interpreter };
     Status st;
 
+    if (o->build.n_input_value)
+        return FAIL(E_INVALID, "--input-value: golden data hold every input of a model");
     if (strlen(folder) > PATH_LENGTH - 512)
         return FAIL(E_INVALID, "%.80s...: the path is too long", folder);
     *out = (dpx_check_result){ .outcome = DPX_CHECK_PASSED };

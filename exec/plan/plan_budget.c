@@ -28,6 +28,25 @@ static Status find_members(void *user, int *n, int i, const char *name, const On
     return ST_OK;
 }
 
+/* An OnnxInputValue. */
+static const char *find_input_value(void *user, const char *name)
+{
+    const BuildOptions *o = user;
+
+    for (int k = 0; k < o->n_input_value; k++)
+        if (!strcmp(o->input_value[k].name, name))
+            return o->input_value[k].text;
+    return NULL;
+}
+
+static void give_inputs(ImportOptions *how, const BuildOptions *o)
+{
+    if (!o || !o->n_input_value)
+        return;
+    how->input_value = find_input_value;
+    how->input_value_user = (void *)(uintptr_t)o;
+}
+
 Status plan_import(Graph **out, OnnxModel **onnx, const char *path, Evaluator eval, const OperatorList *own,
                    const BuildOptions *o)
 {
@@ -63,6 +82,7 @@ Status plan_import_as(Graph **out, OnnxModel **onnx, const char *path, const Imp
     how.max_nodes = o ? o->max_nodes : 0;
     how.training = o && follows_file(o);
     how.seed = o ? o->seed : 0;
+    give_inputs(&how, o);
     st = b ? onnx_import_file(out, onnx, path, &how) : FAIL_NOMEM();
     st = memory_budget_explain(b, st);
     memory_budget_free(b); /* the graph holds it */
@@ -92,6 +112,7 @@ Status plan_evaluate(OnnxNamedValue **out, int *n_out, Arena *arena, const char 
 
     how->budget = b;
     how->max_nodes = o->max_nodes;
+    give_inputs(how, o);
     st = b ? onnx_evaluate_file(out, n_out, arena, path, how, input, user) : FAIL_NOMEM();
     st = memory_budget_explain(b, st);
     memory_budget_free(b);

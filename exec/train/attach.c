@@ -25,7 +25,9 @@ typedef struct {
 typedef struct {
     Graph *g;              /* the model, and what is attached already */
     const OnnxModel *onnx; /* of the model */
-    bool any_float;        /* floats are converted all alike */
+    OnnxModel *part[2];    /* [n_part] of what is attached already */
+    int n_part;
+    bool any_float; /* floats are converted all alike */
     const Options *o;
     const OperatorList *own;
 } Attach;
@@ -400,8 +402,37 @@ static Status attach(Attach *a, const char *flag, const char *path, const char *
     TRY(status_prefix(plan_import(&p.graph, &p.onnx, path, interp_node, a->own, &build), "--%s", flag));
     st = add_part(a, &p, add);
     graph_free(p.graph);
-    onnx_model_free(p.onnx);
+    a->part[a->n_part++] = p.onnx;
     return status_prefix(st, "--%s %s", flag, path);
+}
+
+/* ---- inputs that the options give ---- */
+
+static bool is_given(const OnnxModel *m, const char *name)
+{
+    for (int i = 0; i < m->n_given; i++)
+        if (!strcmp(m->given[i], name))
+            return true;
+    return false;
+}
+
+/* Each is an input of the model or of a part. */
+static Status check_given(const Attach *a, const Graph *model)
+{
+    const BuildOptions *o = &a->o->build;
+    Problems none = { 0 };
+    char text[LIST_TEXT];
+
+    for (int i = 0; i < o->n_input_value; i++) {
+        const char *name = o->input_value[i].name;
+        bool found = is_given(a->onnx, name);
+
+        for (int k = 0; k < a->n_part && !found; k++)
+            found = is_given(a->part[k], name);
+        if (!found)
+            problems_add(&none, "the model has no input '%s' (inputs: %s)", name, list_names(text, model, true));
+    }
+    return problems_fail(&none, E_INVALID, "--input-value");
 }
 
 Status attach_graphs(Graph **out, const Graph *model, const OnnxModel *onnx, const Options *o, const OperatorList *own)
@@ -410,13 +441,18 @@ Status attach_graphs(Graph **out, const Graph *model, const OnnxModel *onnx, con
     Status st;
 
     *out = NULL;
-    if (!o || (!o->preprocess && !o->criterion))
+    if (!o)
         return ST_OK;
+    if (!o->preprocess && !o->criterion)
+        return check_given(&a, model);
     if (graph_is_step(model))
         return FAIL(E_INVALID, "the model is a step that was exported: --preprocess and --criterion do not go with it");
     TRY(plan_copy(&a.g, model, o->build.plan_memory));
     if (!(st = attach(&a, "preprocess", o->preprocess, "preprocess.", add_preprocess)))
         st = attach(&a, "criterion", o->criterion, "criterion.", add_criterion);
+    st = st ? st : check_given(&a, model);
+    for (int i = 0; i < a.n_part; i++)
+        onnx_model_free(a.part[i]);
     if (st)
         graph_free(a.g);
     else

@@ -7,7 +7,7 @@
 #include "graph/onnx/onnx.h"
 
 /* A copy of the model with the graphs that the options name; NULL: they name none.  `onnx`: what its file declares;
- * `own`, which may be NULL, outlives it. */
+ * `own`, which may be NULL, outlives it.  E_INVALID, too: the options give a value to an input that no file has. */
 Status attach_graphs(Graph **out, const Graph *model, const OnnxModel *onnx, const Options *o,
                      const OperatorList *own) CHECKED;
 

@@ -308,6 +308,10 @@ static const Setting table[] = {
     { "input-members", "NAME=N", "",
       "how many tensors an input has that is a sequence; of an optional one that, present or absent",
       .set = options_add_input_members, .repeats = true },
+    { "input-value", "NAME=NUMBER", "",
+      "an input that is this number for the whole run, or these, NAME=1,2,3: a constant, which decides branches; "
+      "model.onnx no longer has it as an input",
+      .set = options_add_input_value, .repeats = true },
     { "batch-input", "NAME[:AXIS]", "",
       "an input that carries the batch, when it is not found rightly; of its axes [0] negative ones count from the end",
       .set = options_add_batch_input, .repeats = true, .on_resume = RESUME_ELSEWHERE },
@@ -609,7 +613,8 @@ static Status copy_lists(Options *copy, const Options *o)
     InputShape *shape = arena_memdup(copy->arena, from->input_shape, (size_t)from->n_input_shape * sizeof *shape);
     InputMembers *members =
         arena_memdup(copy->arena, from->input_members, (size_t)from->n_input_members * sizeof *members);
-    bool ok = batch && shape && members &&
+    InputValue *given = arena_memdup(copy->arena, from->input_value, (size_t)from->n_input_value * sizeof *given);
+    bool ok = batch && shape && members && given &&
               copy_patterns(copy->arena, &to->freeze, &to->n_freeze, from->freeze, from->n_freeze) &&
               copy_patterns(copy->arena, &to->train, &to->n_train, from->train, from->n_train) &&
               copy_patterns(copy->arena, &to->untie, &to->n_untie, from->untie, from->n_untie) &&
@@ -622,6 +627,9 @@ static Status copy_lists(Options *copy, const Options *o)
         ok = (shape[i].name = arena_strdup(copy->arena, shape[i].name));
     for (int i = 0; ok && i < from->n_input_members; i++)
         ok = (members[i].name = arena_strdup(copy->arena, members[i].name));
+    for (int i = 0; ok && i < from->n_input_value; i++)
+        ok = (given[i].name = arena_strdup(copy->arena, given[i].name)) &&
+             (given[i].text = arena_strdup(copy->arena, given[i].text));
     for (int i = 0; ok && i < options_count(); i++)
         if (o->text[i] && option_at(i)->repeats)
             ok = (copy->text[i] = arena_strdup(copy->arena, o->text[i]));
@@ -631,6 +639,8 @@ static Status copy_lists(Options *copy, const Options *o)
     to->n_batch_input = from->n_batch_input;
     to->input_members = members;
     to->n_input_members = from->n_input_members;
+    to->input_value = given;
+    to->n_input_value = from->n_input_value;
     to->input_shape = shape;
     to->n_input_shape = from->n_input_shape;
     return ST_OK;

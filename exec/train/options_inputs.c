@@ -1,10 +1,11 @@
-/* Options about the model's inputs: shapes that it leaves open, and which of them carry the batch. */
+/* Options about the model's inputs: shapes that it leaves open, values, and which of them carry the batch. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "exec/train/options.h"
 #include "exec/train/options_numbers.h"
+#include "graph/base/numtext.h"
 #include "graph/onnx/onnx.h"
 
 /* "2,3,4"; "" is a scalar. */
@@ -78,6 +79,46 @@ Status options_add_input_members(const Setting *r, void *to, const char *value)
     grown[o->build.n_input_members] = (InputMembers){ name, n };
     o->build.input_members = grown;
     o->build.n_input_members++;
+    return ST_OK;
+}
+
+/* Which numbers the input can hold its file says (graph/onnx/input_value.c). */
+static bool are_numbers(const char *text)
+{
+    double unused;
+
+    for (;; text++) {
+        const size_t len = strcspn(text, ",");
+
+        if (!text_to_float64(&unused, text, len) && !(len == 4 && !memcmp(text, "true", 4)) &&
+            !(len == 5 && !memcmp(text, "false", 5)))
+            return false;
+        text += len;
+        if (!*text)
+            return true;
+    }
+}
+
+Status options_add_input_value(const Setting *r, void *to, const char *value)
+{
+    Options *o = to;
+    const int n = o->build.n_input_value;
+    InputValue *grown = ARENA_NEW(o->arena, InputValue, n + 1);
+    const char *eq = strrchr(value, '='), *name, *text;
+
+    if (!eq || eq == value || !are_numbers(eq + 1))
+        return setting_bad(r, value, "NAME=NUMBER[,NUMBER...]");
+    if (!grown || !(name = arena_printf(o->arena, "%.*s", (int)(eq - value), value)) ||
+        !(text = arena_strdup(o->arena, eq + 1)))
+        return FAIL_NOMEM();
+    for (int i = 0; i < n; i++)
+        if (!strcmp(o->build.input_value[i].name, name))
+            return FAIL(E_INVALID, "--input-value: input '%.200s' has a value already", name);
+    if (n)
+        memcpy(grown, o->build.input_value, (size_t)n * sizeof *grown);
+    grown[n] = (InputValue){ name, text };
+    o->build.input_value = grown;
+    o->build.n_input_value++;
     return ST_OK;
 }
 

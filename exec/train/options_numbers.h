@@ -21,6 +21,8 @@ Status options_set_bucket(const Setting *r, void *to, const char *value) CHECKED
 Status options_add_input_shape(const Setting *r, void *to, const char *value) CHECKED;
 /* --input-members NAME=N|present|absent: likewise. */
 Status options_add_input_members(const Setting *r, void *to, const char *value) CHECKED;
+/* --input-value NAME=NUMBER,...: likewise. */
+Status options_add_input_value(const Setting *r, void *to, const char *value) CHECKED;
 Status options_add_batch_input(const Setting *r, void *to, const char *value) CHECKED;
 
 #endif

@@ -345,7 +345,8 @@ static void add_parameters(Exporter *x, Onnx__ModelProto *m)
     for (uint32_t i = 1; i < x->g->n_value && !x->no_memory; i++) {
         const Value *v = x->g->value[i];
 
-        if (v->kind == V_CONST && x->uses[i] && (v->said == SAID_TRAINED || v->said == SAID_FIXED))
+        if (v->kind == V_CONST && x->uses[i] &&
+            (v->said == SAID_TRAINED || v->said == SAID_FIXED || (v->said == SAID_GIVEN && dtype_is_float(v->dtype))))
             add_prop(x, m, PROP_PARAMETER, x->name[i], v->said == SAID_TRAINED ? PARAMETER_TRAINED : PARAMETER_FIXED);
     }
 }

@@ -467,12 +467,14 @@ static Status import_input(Importer *im, Body *b, const Onnx__ValueInfoProto *p)
 
     if (p->name && (e = scope_find(&b->scope, p->name)) && !e->formal && (has_value(e->value) || e->problem)) {
         e->formal = true; /* an initializer that is also an input: its default, a constant to us */
-        return ST_OK;
+        return import_given_default(im, e);
     }
     TRY(declare(&e, b, p->name, "input"));
     e->formal = true;
     if (!type || type->value_case == ONNX__TYPE_PROTO__VALUE__NOT_SET)
         return FAIL(E_MODEL, "input '%s' has no type", p->name);
+    if (input_is_given(im, p->name))
+        return import_given_input(im, e, p);
     if (im->run)
         return evaluate_input(im, e, p);
     TRY(type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE ? import_tensor(im, e, p)
@@ -601,6 +603,7 @@ static Status import_graph(Importer *im)
     known_forget(im);
     TRY(model_restore(im, &b));
     TRY(model_said(im, &b));
+    inputs_say_given(im, &b);
     TRY(program_obey(im, &b));
     if (im->training)
         TRY(training_check(im, &b));
@@ -621,6 +624,8 @@ static Status import_proto(Graph **out, OnnxModel **model, const Onnx__ModelProt
                     .own = opt ? opt->own : NULL,
                     .members = opt ? opt->members : NULL,
                     .members_user = opt ? opt->members_user : NULL,
+                    .input_value = opt ? opt->input_value : NULL,
+                    .input_value_user = opt ? opt->input_value_user : NULL,
                     .training = opt && opt->training,
                     .seed = opt ? opt->seed : 0,
                     .max_nodes = opt && opt->max_nodes > 0 ? (size_t)opt->max_nodes : ONNX_MAX_NODES,

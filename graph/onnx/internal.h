@@ -115,6 +115,8 @@ typedef struct {
     const OperatorList *own;
     OnnxMembers *members;
     void *members_user;
+    OnnxInputValue *input_value;
+    void *input_value_user;
     int n_given;                 /* inputs without a default, read so far */
     bool unsaid;                 /* of an input what it has */
     bool training;               /* the model's graph is that of `info` */
@@ -263,6 +265,17 @@ Status import_flex_attention(Importer *im, Body *b, const Onnx__NodeProto *p) CH
 const Onnx__TypeProto__Tensor *input_type(OnnxType *out, const Onnx__TypeProto *type);
 /* The model's input that is no tensor. */
 Status import_structured(Importer *im, ScopeEntry *e, const Onnx__ValueInfoProto *p) CHECKED;
+
+/* ---- input_value.c ---- */
+/* Do the options give the input a value? */
+bool input_is_given(const Importer *im, const char *name);
+/* The input becomes a constant of that value. */
+Status import_given_input(Importer *im, ScopeEntry *e, const Onnx__ValueInfoProto *p) CHECKED;
+/* Of an input that has an initializer, where the options give it a value. */
+Status import_given_default(Importer *im, const ScopeEntry *e) CHECKED;
+/* Such constants are not trained.  Behind model_said. */
+void inputs_say_given(const Importer *im, const Body *b);
+
 /* ---- gradient.c ---- */
 bool is_gradient(const Onnx__NodeProto *p);
 Status import_gradient(Importer *im, Body *b, const Onnx__NodeProto *p) CHECKED;

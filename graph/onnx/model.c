@@ -84,6 +84,19 @@ static bool remember_structured(OnnxModel *r, Arena *a, const Onnx__GraphProto *
     return ok;
 }
 
+static bool remember_given(OnnxModel *r, Arena *a, const Importer *im)
+{
+    const Onnx__GraphProto *g = im->model->graph;
+    const char **names = ARENA_NEW(a, const char *, g->n_input);
+    bool ok = names != NULL;
+
+    for (size_t i = 0; ok && i < g->n_input; i++)
+        if (input_is_given(im, g->input[i]->name))
+            ok = (names[r->n_given++] = arena_strdup(a, g->input[i]->name)) != NULL;
+    r->given = names;
+    return ok;
+}
+
 static bool remember_calls(OnnxModel *r, Arena *a, const Importer *im)
 {
     const char **call = ARENA_NEW(a, const char *, im->n_call);
@@ -121,7 +134,8 @@ Status model_remember(OnnxModel **out, const Importer *im, int64_t opset)
         r->prop = props;
         r->producer_name = keep(a, m->producer_name, &ok);
         r->doc = keep(a, m->doc_string, &ok);
-        ok &= remember_outputs(r, a, m->graph) && remember_structured(r, a, m->graph) && remember_calls(r, a, im);
+        ok &= remember_outputs(r, a, m->graph) && remember_structured(r, a, m->graph) && remember_given(r, a, im) &&
+              remember_calls(r, a, im);
     }
     if (!ok) {
         arena_free(a);

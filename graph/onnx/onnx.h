@@ -35,6 +35,8 @@ typedef struct {
     int n_output;
     const char *const *structured; /* inputs that are sequences or optional */
     int n_structured;
+    const char *const *given; /* inputs that the options gave a value */
+    int n_given;
     const char *const *call; /* of functions: what the names of their nodes begin with; callers first */
     int n_call;
     Graph *initial;        /* what gives tensors their first values (training_info), where training was read; or NULL */
@@ -66,12 +68,17 @@ typedef Status OnnxMembers(void *user, int *n, int i, const char *name, const On
 enum { ONNX_ABSENT = -1, ONNX_UNSAID = -2 };
 enum { MAX_SEQUENCE = 4096 }; /* tensors */
 
+/* The numbers that the input is to be, "16000" or "1,2,3"; NULL: it is an input. */
+typedef const char *OnnxInputValue(void *user, const char *name);
+
 typedef struct {
     Evaluator eval;          /* of what conditions and trip counts are computed from; NULL: only constants are known */
     MemoryBudget *budget;    /* which the graph holds; NULL: none */
     const OperatorList *own; /* the embedder's, which must outlive the graph; NULL: none */
     OnnxMembers *members;    /* of inputs that are no tensors; NULL: there must be none */
     void *members_user;
+    OnnxInputValue *input_value; /* of the model's tensors; NULL: all are inputs */
+    void *input_value_user;
     OnnxCompute *compute; /* of an evaluation: nodes that can wait until they are many; NULL: none do */
     void *compute_user;
     int64_t max_nodes; /* with functions inlined and loops unrolled; 0: ONNX_MAX_NODES */

@@ -225,6 +225,7 @@ static bool judge_by_file(Verdict *out, const Value *v, Looks looks)
                    : TRAINED("the exporter says that it is a parameter");
         return true;
     case SAID_BUFFER: *out = FIXED("the exporter says that it is a buffer"); return true;
+    case SAID_GIVEN:
     case SAID_BESIDE:
     case SAID_NOTHING: break;
     }
@@ -281,6 +282,8 @@ static Verdict judge(const Parameters *p, uint32_t i)
         return FIXED(p->read[i] ? "no output depends on it by a derivative" : REASON_NOT_READ);
     if (v->said == SAID_BESIDE)
         return FIXED("of a graph beside the model, whose constants stay as they are");
+    if (v->said == SAID_GIVEN)
+        return FIXED("an input of the model: --input-value");
     if (rule == PATTERN_FREEZE)
         return FIXED("--freeze");
     if (rule == PATTERN_TRAIN && (f.reach != REACH_SETTING || means_setting(pattern, &f)))

@@ -326,11 +326,21 @@ static bool in_branch(const Graph *g, const Node *n, const Node **stack, bool *s
     return false;
 }
 
+/* An input of one number, which may be what decides; NULL: none. */
+static const char *number_input(const Graph *g)
+{
+    for (int i = 0; i < g->n_input; i++)
+        if (shape_numel(value(g, g->input[i])->shape) == 1)
+            return value(g, g->input[i])->name;
+    return NULL;
+}
+
 /* These sizes may allow one branch alone: what cannot be there in the other is no fault of the model, but a plan of
  * both cannot be made. */
 static Status infer_either(Graph *g, PassCtx *ctx, Node *n)
 {
     const Status st = node_infer(g, n);
+    const char *number = number_input(g);
     const Node **stack;
     bool *seen;
 
@@ -340,10 +350,12 @@ static Status infer_either(Graph *g, PassCtx *ctx, Node *n)
     seen = ARENA_NEW(ctx->scratch, bool, g->n_value);
     if (!stack || !seen)
         return FAIL_NOMEM();
-    return in_branch(g, n, stack, seen)
-               ? status_prefix(E_UNSUPPORTED, "data decide which branch is taken, and one that may be is "
-                                              "none at these sizes")
-               : st;
+    if (!in_branch(g, n, stack, seen))
+        return st;
+    return status_prefix(E_UNSUPPORTED,
+                         "data decide which branch is taken, and one that may be is none at these sizes%s%s%s",
+                         number ? " (if '" : "", number ? number : "",
+                         number ? "' decides, --input-value gives it one number for the whole run)" : "");
 }
 
 /* The axis of an input, not its batch's, that the file leaves open; -1: none.  `of`: the input. */

@@ -201,17 +201,58 @@ static void test_export(void)
     remove_folder(folder);
 }
 
+/* `rate` NULL: x alone. */
 static dpx_data *rate_inputs(dpx_tensor *x, int64_t *rate)
 {
     const dpx_tensor r = { "rate", DPX_INT64, 0, { 0 }, rate };
     dpx_data *part[2] = { NULL }, *all = NULL;
 
     CHECK_DPX(dpx_data_tensor(&part[0], x));
-    CHECK_DPX(dpx_data_tensor(&part[1], &r));
-    CHECK_DPX(dpx_data_map(&all, (const char *const[]){ "x", "rate" }, (const dpx_data *const *)part, 2));
+    if (rate)
+        CHECK_DPX(dpx_data_tensor(&part[1], &r));
+    CHECK_DPX(dpx_data_map(&all, (const char *const[]){ "x", "rate" }, (const dpx_data *const *)part, rate ? 2 : 1));
     dpx_data_free(part[0]);
     dpx_data_free(part[1]);
     return all;
+}
+
+/* The model with the rate as a constant has one branch, and a plan. */
+static void test_rate_given(void)
+{
+    static const char *const path = SOURCE_DIR "/tests/api/branches_rates.onnx";
+    static const float *const want[] = { branches_rate_8, branches_rate_16 };
+
+    for (int k = 0; k < 2; k++) {
+        dpx_tensor x = { "x", DPX_FLOAT32, 2, { 1, k ? WIDTH + 2 : WIDTH }, (void *)(uintptr_t)branches_x }, y = { 0 };
+        dpx_options *o = dpx_options_create(), *other = dpx_options_create();
+        dpx_data *in = rate_inputs(&x, NULL), *out = NULL;
+        dpx_model *m = NULL;
+        dpx_trainer *t = NULL;
+
+        CHECK_DPX(dpx_options_set(o, "input-value", k ? "rate=16" : "rate=8"));
+        CHECK_DPX(dpx_options_set(o, "threads", "1"));
+        CHECK_DPX(dpx_options_set(other, "input-value", "rate=9"));
+        CHECK_DPX_FAILS(DPX_INVALID, "input 'rate' has a value already", dpx_options_set(o, "input-value", "rate=9"));
+        if (CHECK_DPX(dpx_model_load_within(&m, path, o)) && CHECK_DPX(dpx_trainer_create(&t, m, o, NULL, NULL)) &&
+            CHECK_DPX(dpx_run(t, &x, 1, &y, 1))) {
+            CU_ASSERT(dpx_model_count(m, DPX_INPUT) == 1);
+            for (int i = 0; i < OUT; i++)
+                CU_ASSERT_DOUBLE_EQUAL(((const float *)y.data)[i], want[k][i], 1e-6);
+        }
+        dpx_trainer_free(t);
+        t = NULL;
+        if (CHECK_DPX(dpx_interpret(&out, path, o, in)) && CHECK_DPX(dpx_data_view(dpx_data_at(out, 0), &y)))
+            for (int i = 0; i < OUT; i++)
+                CU_ASSERT_DOUBLE_EQUAL(((const float *)y.data)[i], want[k][i], 1e-6);
+        dpx_data_free(in);
+        dpx_data_free(out);
+        if (m)
+            CHECK_DPX_FAILS(DPX_INVALID, "--input-value is 'rate=9' and the model was loaded with 'rate=",
+                            dpx_trainer_create(&t, m, other, NULL, NULL));
+        dpx_model_free(m);
+        dpx_options_free(o);
+        dpx_options_free(other);
+    }
 }
 
 /* Each branch is one of a length alone, so that no plan holds both; interpreted, the one that is taken is what counts.
@@ -230,7 +271,8 @@ static void test_rates(void)
 
         if (CHECK_DPX(open_trainer(&t, SOURCE_DIR "/tests/api/branches_rates.onnx", (const char *const[]){ NULL })))
             CHECK_DPX_FAILS(DPX_UNSUPPORTED,
-                            "data decide which branch is taken, and one that may be is none at these sizes: MatMul",
+                            "data decide which branch is taken, and one that may be is none at these sizes (if 'rate' "
+                            "decides, --input-value gives it one number for the whole run): MatMul",
                             dpx_run(t, both, 2, &y, 1));
         dpx_trainer_free(t);
         if (CHECK_DPX(dpx_interpret(&out, SOURCE_DIR "/tests/api/branches_rates.onnx", o, in)) &&
@@ -243,5 +285,6 @@ static void test_rates(void)
     dpx_options_free(o);
 }
 
-DEFINE_SUITE(branches, { "by a rate", test_rates }, { "trained", test_training },
-             { "by the batch's size", test_by_size }, { "refused", test_refused }, { "exported", test_export });
+DEFINE_SUITE(branches, { "by a rate", test_rates }, { "by a rate that is given", test_rate_given },
+             { "trained", test_training }, { "by the batch's size", test_by_size }, { "refused", test_refused },
+             { "exported", test_export });

@@ -43,6 +43,16 @@ check "all of them" test "$(grep -c . "$DIR/log")" = 10
 # Branches that data or sizes decide are an If again.
 check "branches" "$python" tests/interop/branches.py "$dpexec" "$DIR/branches" tests/api/branches_{pick,loop,sized}.onnx
 
+# Inputs that the command line gives.
+"$python" tests/interop/given.py "$dpexec" "$DIR/given" >"$DIR/log" 2>&1
+while read -r line; do
+    case $line in
+    *" outputs agree, ['x']") pass ;;
+    *) fail "${line#FAILED: }" ;;
+    esac
+done <"$DIR/log"
+check "all inputs that are given" test "$(grep -c . "$DIR/log")" = 5
+
 # The model alone, where graphs stood around it.
 around=(--preprocess tests/api/attached_image.onnx --threads 1 --quiet)
 cat >"$DIR/images.py" <<'END'

@@ -19,12 +19,14 @@ LOSS, SLOPE, REPLICAS = 1e-5, 3e-2, 1e-9
 
 
 class Tuned:
-    """One model: `arrays` has the samples of each input first, `axes` where the file has them; `whole` are inputs that are no samples."""
+    """One model: `arrays` has the samples of each input first, `axes` where the file has them; `whole` are inputs that are no samples, `given`
+    those that --input-value gives and that model.onnx has no longer."""
 
-    def __init__(self, build, path, arrays, output=None, axes=None, whole=None, flags=(), drop=DROP):
+    def __init__(self, build, path, arrays, output=None, axes=None, whole=None, given=None, flags=(), drop=DROP):
         self.build, self.path, self.flags = build, path, [str(f) for f in flags]
         self.whole, self.drop = whole or {}, drop
-        self.feeds = {n: np.moveaxis(a, 0, (axes or {}).get(n, 0)) for n, a in arrays.items()} | self.whole
+        self.feeds = {n: np.moveaxis(a, 0, (axes or {}).get(n, 0)) for n, a in arrays.items()} | self.whole | (given or {})
+        self.flags += [f for n, value in (given or {}).items() for f in ("--input-value", f"{n}={value}")]
         graph = onnx.load(str(path)).graph
         self.output = output or graph.output[0].name
         for node in graph.node:     # ONNX Runtime evaluates: batch-norms stay as they are
@@ -46,7 +48,8 @@ class Tuned:
 
     def loss(self, model):
         """By ONNX Runtime."""
-        made = self.session(model).run([self.output], self.feeds)[0].astype(np.float64)
+        session = self.session(model)
+        made = session.run([self.output], {i.name: self.feeds[i.name] for i in session.get_inputs()})[0].astype(np.float64)
         return float(np.mean((made - self.target) ** 2))
 
     def train(self, folder, lr, steps, replicas=1):

@@ -127,8 +127,8 @@ WAKE = "openwakeword==0.4.0"
 
 # (package, the file's name, its cases, how it is fine-tuned)
 MODELS = {
-    # both rates' networks are in the plan of a step, and none takes pieces of the other's length (docs/networks.md)
-    "silero-vad": ("silero-vad", "silero_vad.onnx", lambda: speech(("sr",), (16000, 8000)), None),
+    "silero-vad": ("silero-vad", "silero_vad.onnx", lambda: speech(("sr",), (16000, 8000)),
+                   tuned({"input": VOICES, "state": STATE}, given=RATE, axes={"state": 1})),
     "silero-vad-op15": ("silero-vad", "silero_vad_16k_op15.onnx", lambda: speech(("sr",), (16000,)),
                         tuned({"input": VOICES, "state": STATE}, whole=RATE, axes={"state": 1})),
     "silero-vad-half": ("silero-vad", "silero_vad_half.onnx", lambda: speech((), (16000,)),
