@@ -1,11 +1,20 @@
 #!/bin/bash
 # Runs the test programs of a build and the tests of the command line, and adds up what they count.
-#   tests/run.sh [BUILD_DIR [NAME...]]      NAME: a folder of tests/ (ops, graph ...) or a script (oracle, bad_data, hygiene ...)
-# $TEST_SUITES is given to the test programs: names of suites, or with a - in front those to leave out.
-# One more runs at a time than there are processors, for some wait ($TEST_JOBS says another number); each has one thread.
-# Ends with "N passed, N failed"; a program that ends without such a line counts as one failure, and so does a
-# program that is wanted and was not built; without NAME all are but that of the CUDA plug-in, which is built where that is.
+#   tests/run.sh [BUILD_DIR [NAME...]]            runs all tests, or those named:
+#       ops                     a folder of tests/, which is one program
+#       ops:softmax             a suite of that program; ops:-softmax is all but that suite
+#       ops:softmax:3           a case of a suite, by its number or its name
+#       oracle                  a script of tests/cli or tests/cluster; hygiene and layering are those in tests/
+#   tests/run.sh --list [BUILD_DIR [NAME...]]     prints folders and scripts; suites and the number of their cases (--list build ops);
+#                           or cases (--list build ops:softmax)
+# $TEST_SUITES picks suites in all programs that have them: their names, or with a - in front those to leave out.
+# A name that nothing has is an error (exit status 2).
+# One more test runs at a time than there are processors, for some wait ($TEST_JOBS says another number); each has one thread.
+# Ends with "N passed, N failed".  A program that ends without such a line counts as one failure, and so does a program that is
+# wanted and was not built.  Without NAME every program is wanted, but those of the CUDA plug-in only where that was built.
 set -u
+list=''
+[ "${1:-}" != --list ] || { list=yes; shift; }
 root=$(cd "$(dirname "$0")/.." && pwd)
 build=$(cd "${1:-$root/build}" && pwd) || exit 2
 shift
@@ -59,11 +68,64 @@ begin() {
     command[$1]=$(printf '%q ' "$@")
 }
 
+# ---- names ----
+die() { printf '%s\n' "tests/run.sh: $*" >&2; exit 2; }
+mapfile -t folders < <(grep -lE '^DEFINE_SUITE' tests/*/*.c | cut -d/ -f2 | sort -u)
+scripts=(tests/layering.sh tests/hygiene.sh tests/cli/*.sh tests/cluster/*.sh)
+mapfile -t script_names < <(basename -s .sh "${scripts[@]}" | grep -vx lib)
+if [ -n "$list" ]; then
+    if [ $# = 0 ]; then
+        printf '%s\n' "${folders[@]}" "${script_names[@]}"
+    else
+        for name in "$@"; do
+            program=test_${name%%:*} suite=${name#"${name%%:*}"}
+            [ -x "$build/$program" ] || die "there is no program $build/$program"
+            "$build/$program" --list ${suite:+"${suite#:}"} | sed "s/^/${name%%:*}:/"
+        done
+    fi
+    exit
+fi
+
+# names: what is wanted; picked[NAME]: the suites of it that are, each followed by a line's end.
+names=()
+declare -A picked=()
+for name in "$@"; do
+    folder=${name%%:*}
+    [[ " ${folders[*]} " == *" $folder "* ]] || [ "$name" = "$folder" ] || die "'$name': tests/ has no folder '$folder' with suites (--list prints them)"
+    [[ " ${folders[*]} ${script_names[*]} " == *" $folder "* ]] || die "there is no test '$name' (--list prints them)"
+    [[ " ${names[*]} " == *" $folder "* ]] || names+=("$folder")
+    [ "$name" = "$folder" ] || picked[$folder]+="${name#*:}"$'\n'
+done
+
+# begin_program NAME: with the suites that were asked for by name, or else with those of $TEST_SUITES that it has.
+# A program that has none of the suites that $TEST_SUITES asks for is left out.
+known=' '
+begin_program() {
+    local name=$1 suites=() has word suite asked='' found=''
+    if [ -n "${picked[$name]:-}" ]; then
+        mapfile -t suites < <(printf %s "${picked[$name]}")
+        "$build/test_$name" --list "${suites[@]}" >/dev/null || exit 2
+    elif [ -n "${TEST_SUITES:-}" ]; then
+        has=$("$build/test_$name" --list | cut -d' ' -f1)
+        for word in $TEST_SUITES; do
+            suite=${word#-}
+            [ "$suite" != "$word" ] || asked=yes
+            grep -qxF -- "${suite%%:*}" <<<"$has" || continue
+            [ "$suite" != "$word" ] || found=yes
+            suites+=("$word")
+            known+="$word "
+        done
+        [ "$asked" = "$found" ] || { left_out+=("$name"); return; }
+    fi
+    begin "$name" "$build/test_$name" "${suites[@]}"
+}
+left_out=()
+
 # Those that take longest come first, lest one is left over when all others are done.
-longest=(ops exec mpi halts nvrtc plugin passes verify partition api slurm oracle onnx stop_resume replicas stops shard simulate gpu)
+first=(ops exec mpi halts nvrtc plugin passes verify partition api slurm oracle onnx stop_resume replicas stops shard simulate gpu)
 run_all() {
     local name
-    for name in "${longest[@]}" "${started[@]}"; do
+    for name in "${first[@]}" "${started[@]}"; do
         [ -n "${command[$name]:-}" ] || continue
         [ "$running" -lt "$jobs" ] || { wait -n; running=$((running - 1)); }
         running=$((running + 1))
@@ -73,19 +135,19 @@ run_all() {
     wait
 }
 
-for program in "$build"/test_*; do
-    name=${program##*/test_}
-    # shellcheck disable=SC2086     # several words
-    if [ -x "$program" ] && wanted "$name" "$@"; then begin "$name" "$program" ${TEST_SUITES:-}; fi
+for name in "${folders[@]}"; do
+    [ -x "$build/test_$name" ] && wanted "$name" "${names[@]}" && begin_program "$name"
+done
+for word in ${TEST_SUITES:-}; do
+    [[ "$known" == *" $word "* ]] || [ "${#picked[@]}" != 0 ] || die "no program that is run has a suite '${word#-}' (\$TEST_SUITES)"
 done
 # Under a locale whose decimal point is a comma, as a program that embeds the library may have set: what parses or prints numbers.
 # Not where $TEST_SUITES is given: the sanitizers have checked the same suites without it.
 comma() {
     local dir=$1
     shift
-    [ -z "${TEST_SUITES:-}" ] && wanted "$dir" "${names[@]}" && begin "$dir-comma" env LOCPATH="$build/locale" DPEXEC_TEST_LOCALE=de_DE.UTF-8 "$build/test_$dir" "$@"
+    [ -z "${TEST_SUITES:-}${picked[$dir]:-}" ] && wanted "$dir" "${names[@]}" && begin "$dir-comma" env LOCPATH="$build/locale" DPEXEC_TEST_LOCALE=de_DE.UTF-8 "$build/test_$dir" "$@"
 }
-names=("$@")
 if [ "${#names[@]}" = 0 ] || [[ " ${names[*]} " =~ \ (graph|onnx|passes|tools|exec|api)\  ]]; then
     mkdir -p "$build/locale"
     localedef -i de_DE -f UTF-8 "$build/locale/de_DE.UTF-8" || echo "FAILED: localedef cannot make a locale (Debian: locales)"
@@ -96,21 +158,21 @@ if [ "${#names[@]}" = 0 ] || [[ " ${names[*]} " =~ \ (graph|onnx|passes|tools|ex
     comma exec checkpoint trace
     comma api trainer model
 fi
-for script in tests/layering.sh tests/hygiene.sh tests/cli/*.sh tests/cluster/*.sh; do
+for script in "${scripts[@]}"; do
     name=$(basename "$script" .sh)
-    if [ "$name" != lib ] && wanted "$name" "$@"; then begin "$name" "$script" "$build"; fi
+    if [ "$name" != lib ] && wanted "$name" "${names[@]}"; then begin "$name" "$script" "$build"; fi
 done
 run_all
 passed=0
 failed=0
-expected=("$@")
+expected=("${names[@]}")
 if [ $# = 0 ]; then
-    mapfile -t expected < <(grep -lE '^DEFINE_SUITE' tests/*/*.c | cut -d/ -f2 | sort -u)
+    expected=("${folders[@]}")
     [ -e "$build/libdpexec_cuda.so" ] || mapfile -t expected < <(printf '%s\n' "${expected[@]}" | grep -vxE 'plugin|nvrtc')
 fi
 for name in "${expected[@]}"; do
-    [[ " ${started[*]} " == *" $name "* ]] && continue
-    echo "FAILED: there is no $build/test_$name, nor a script of that name"
+    [[ " ${started[*]} ${left_out[*]} " == *" $name "* ]] && continue
+    echo "FAILED: $build/test_$name was not built"
     failed=$((failed + 1))
 done
 for name in "${started[@]}"; do
@@ -118,9 +180,13 @@ for name in "${started[@]}"; do
     passed=$((passed + p))
     failed=$((failed + f))
 done
-if [ ${#started[@]} -gt 10 ]; then
-    echo "The longest, in seconds of a processor; all take $(cat "$logs"/*.time | awk '{ s += $1 + $2 } END { printf "%.0f", s }'):"
-    awk '{ name = FILENAME; sub(/.*\//, "", name); sub(/\.time$/, "", name); printf "%9.1f %s\n", $1 + $2, name }' "$logs"/*.time | sort -rn | head
+# longest: sorts lines "SECONDS NAME", and prints ten.
+longest() { sort -rn | head | awk '{ printf "%9.1f %s\n", $1, $2 }'; }
+if [ ${#started[@]} -gt 3 ]; then
+    echo "The longest tests, in seconds of a processor; all take $(cat "$logs"/*.time | awk '{ s += $1 + $2 } END { printf "%.0f", s }'):"
+    awk '{ name = FILENAME; sub(/.*\//, "", name); sub(/\.time$/, "", name); print $1 + $2, name }' "$logs"/*.time | longest
+    echo "The longest suites:"
+    grep -E '^suite .* s of a processor$' "$logs"/* | sed -E 's|^.*/([^/:]*):suite (.*): ([0-9.]+) s of.*|\3 \1:\2|' | longest
 fi
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ] && [ "$passed" -gt 0 ]
