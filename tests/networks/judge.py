@@ -127,9 +127,15 @@ def warnings_in(said, general=True):
     return [line for line in said.splitlines() if WARNING in line and (general or GENERAL not in line)]
 
 
+def named_guesses(said, extra):
+    """-> tensors that are trained and no parameters, if the run named each with the flag that freezes it; else none."""
+    guessed = [line for line in said.splitlines() if GUESSED in line]
+    return [name for name in extra if any(f"'{name}'" in line for line in guessed)] if guessed else []
+
+
 def verdict(result):
-    """agrees: as PyTorch, on 3 replicas as on one; warned: another network, and the run named what is lost, or trained what it said may be no
-    parameter, and PyTorch's losses are those of the file; noted: another, and the run said what the exporter
+    """agrees: as PyTorch, on 3 replicas as on one; warned: another network, and the run named what is lost, or agrees with the tensors frozen
+    that it said may be no parameters; noted: another, and the run said what the exporter
     is known to lose; SILENT: another without a word; DIFFERS: the file holds the network, and the run is another; refused: no run."""
     if "error" in result:
         return "refused"
@@ -140,10 +146,7 @@ def verdict(result):
     close = result["losses"] <= CLOSE and trained["worst"][0] <= MOVED
     close &= result["first"] <= EXACT or result["steps"] == 20
     if close and trained["found"] == trained["parameters"] and not trained["extra"]:
-        return "agrees"
-    guessed = [line for line in result["said"].splitlines() if GUESSED in line]
-    if close and trained["found"] == trained["parameters"] and all(any(f"'{name}'" in line for line in guessed) for name in trained["extra"]):
-        return "warned"
+        return "warned" if "frozen" in result else "agrees"
     if warnings_in(result["said"], general=False):      # also of a tensor shared with a constant of the code
         return "warned"
     if whole:

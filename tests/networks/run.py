@@ -96,20 +96,29 @@ class Suite:
         return out, said, [m["loss"] for m in map(json.loads, (out / "metrics.jsonl").read_text().splitlines()) if "loss" in m]
 
     def train(self, spec, folder, model, result):
+        """Fills in what one run and three replicas come to.  Tensors that the run trains and names as no parameters, perhaps, are frozen
+        by the flag that it names, and the run is judged with that flag."""
         oracle = json.loads((folder / "oracle.json").read_text()) | {"npz": folder / "oracle.npz"}
         steps = len(oracle["losses"])
         start = time.time()
         out, said, losses = self.steps(spec, folder, model, result["case"], steps, 1)
         result |= {"said": said, "seconds": time.time() - start}
+        if losses and (named := judge.named_guesses(said, self.compared(oracle, model, out)["extra"])):
+            spec = spec | {"flags": [*spec["flags"], *(word for name in named for word in ("--freeze", name))]}
+            result["frozen"] = named
+            out, said, losses = self.steps(spec, folder, model, result["case"], steps, 1)
         if not losses:
             result["error"] = said
             return
         apart = judge.apart(losses, oracle["losses"])
-        checkpoint = judge.state(next((out / "checkpoints").glob("step-*/state.safetensors")))
         result |= {"steps": steps, "first": apart[0], "losses": max(apart), "amplified": oracle["amplified"], "lost": judge.lost(oracle, model),
-                   "trained": judge.compare_parameters(oracle, judge.tensors(model)[0], checkpoint)}
+                   "trained": self.compared(oracle, model, out)}
         _, said, split = self.steps(spec, folder, model, result["case"], steps, 3)
         result["replicas"] = {"losses": max(judge.apart(split, losses))} if split else {"error": said}
+
+    def compared(self, oracle, model, out):
+        checkpoint = judge.state(next((out / "checkpoints").glob("step-*/state.safetensors")))
+        return judge.compare_parameters(oracle, judge.tensors(model)[0], checkpoint)
 
     def runtimes(self, spec, folder, result):
         """The trained model in ONNX Runtime and onnx.reference, the whole batch and single samples (tests/interop)."""
