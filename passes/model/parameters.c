@@ -447,6 +447,7 @@ static Status run(Graph *g, PassCtx *ctx)
         return ST_OK;
     TRY(note_guesses(ctx->report, ctx->report, true));
     TRY(note_guesses(ctx->report, ctx->report, false));
+    TRY(note_lost_names(&p));
     return exporter_notes(g, ctx->report, &p.reach, ctx->scratch);
 }
 

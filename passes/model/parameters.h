@@ -147,8 +147,14 @@ typedef struct {
  * reaches, with the node where their way ends. */
 Status parameters_obeyed(const Parameters *p) CHECKED;
 
+/* lost_names.c: warns of patterns that miss weights of modules that they match, for an exporter renamed those */
+Status note_lost_names(const Parameters *p) CHECKED;
+
 /* ---- parameters_note.c: what exporters lose ---- */
 Status exporter_notes(const Graph *g, Report *report, const Reach *r, Arena *a) CHECKED;
+/* folded_norm.c: batch-norms that are in the weights of the layers in front of them */
+Status note_folded_norms(const Graph *g, Report *report, bool torch_export) CHECKED;
+
 /* lost_detach.c: straight-through estimators without their detach() */
 Status note_lost_detach(const Graph *g, Report *report) CHECKED;
 

@@ -8,7 +8,7 @@ import torch
 warnings.filterwarnings("ignore")
 
 
-def write(folder, net, x, target, steps=5, lr=0.1, model="model.onnx", forward=None, parameters=None, **more):
+def write(folder, net, x, target, steps=5, lr=0.1, model="model.onnx", forward=None, parameters=None, extra=(), **more):
     """Trains `net` in place on the whole of x, target at each step, and writes data.npz and expected.json beside its model."""
     net = net.double()
     optimizer = torch.optim.SGD(list(net.parameters()) if parameters is None else parameters, lr)
@@ -20,7 +20,7 @@ def write(folder, net, x, target, steps=5, lr=0.1, model="model.onnx", forward=N
         optimizer.step()
         losses.append(loss.item())
     np.savez(folder / "data.npz", x=np.asarray(x, np.float32), target=np.asarray(target, np.int64))
-    flags = ["--loss", "cross-entropy", "--batch-size", str(len(x)), "--steps", str(steps), "--lr", str(lr)]
+    flags = ["--loss", "cross-entropy", "--batch-size", str(len(x)), "--steps", str(steps), "--lr", str(lr), *extra]
     expected = {"model": model, "data": "data.npz", "flags": flags, "losses": losses,
                 "source": f"PyTorch {torch.__version__.split('+')[0]} in float64 (make.py)", **more}
     (folder / "expected.json").write_text(json.dumps(expected, indent=1) + "\n")
