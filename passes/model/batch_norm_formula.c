@@ -1,6 +1,7 @@
 /* Batch normalisation out of training, written in single operators as some exporters do: (x - mean) * (scale /
- * sqrt(variance + eps)) + bias, or x * s + (bias - mean * s), or x * s + (-mean * s + bias).  Mean and variance are
- * what running statistics were, and no parameters. */
+ * sqrt(variance + eps)) + bias, or x * s + (bias - mean * s), or x * s + (-mean * s + bias).  onnxoptimizer writes
+ * it around a convolution's weights: W * s and (b - mean) * s + bias.  Mean and variance are what running statistics
+ * were, and no parameters. */
 #include "passes/model/parameters.h"
 
 typedef struct {
@@ -8,16 +9,26 @@ typedef struct {
     bool *deviation; /* by value id: computed from a 1 / sqrt(variance + eps) */
 } Formula;
 
-static bool one_number(const Graph *g, ValueId v) { return value_const(g, v) && shape_numel(value(g, v)->shape) == 1; }
+/* Only the shape changes, or the type. */
+static bool reshapes(const Node *n) { return n->op->same & (SAME_ANY & ~SAME_TYPED) || n->op == &op_Cast; }
 
-/* Only the shape changes. */
-static bool reshapes(const Node *n) { return n->op->same & (SAME_ANY & ~SAME_TYPED); }
+static ValueId behind(const Graph *g, ValueId v)
+{
+    while (value(g, v)->producer && reshapes(value(g, v)->producer))
+        v = value(g, v)->producer->in[0];
+    return v;
+}
+
+static bool one_number(const Graph *g, ValueId v)
+{
+    v = behind(g, v);
+    return value_const(g, v) && shape_numel(value(g, v)->shape) == 1;
+}
 
 /* The constant of several numbers that `v` is, in another shape; NO_VALUE: none. */
 static ValueId constant_behind(const Graph *g, ValueId v)
 {
-    while (value(g, v)->producer && reshapes(value(g, v)->producer))
-        v = value(g, v)->producer->in[0];
+    v = behind(g, v);
     return value_const(g, v) && value(g, v)->shape->rank > 0 && shape_numel(value(g, v)->shape) > 1 ? v : NO_VALUE;
 }
 
@@ -63,12 +74,12 @@ static bool is_scaled(const Formula *f, const Node *n, ValueId v)
     return false;
 }
 
-/* x - mean, if `v` is that. */
+/* x - mean, if `v` is that; x may be the bias of a convolution that the norm was folded into. */
 static ValueId subtracted(const Formula *f, ValueId v)
 {
     const Node *n = value(f->r->g, v)->producer;
 
-    return n && n->op == &op_Sub && !f->r->constant[n->in[0].i] ? constant_behind(f->r->g, n->in[1]) : NO_VALUE;
+    return n && n->op == &op_Sub ? constant_behind(f->r->g, n->in[1]) : NO_VALUE;
 }
 
 /* bias - mean * s: the mean of the product that a constant is subtracted as. */
@@ -98,10 +109,16 @@ static void find_means(Formula *f)
 
         for (int i = 0; i < n->n_in && !has_value(mean); i++)
             if (has_value(n->in[i]) && is_scaled(f, n, n->in[i]))
-                mean = f->r->constant[n->in[i].i] ? negated(f, n->in[i]) : subtracted(f, n->in[i]);
+                mean = has_value(negated(f, n->in[i])) ? negated(f, n->in[i]) : subtracted(f, n->in[i]);
         if (has_value(mean))
             f->r->normalises[mean.i] = true;
     }
+}
+
+/* A norm's scale, a number for each channel, rather than a filter that the norm was folded into. */
+static bool is_as_long(const Graph *g, ValueId scale, ValueId deviation)
+{
+    return shape_numel(value(g, scale)->shape) <= shape_numel(value(g, deviation)->shape);
 }
 
 /* Those of scale * deviation and of shift - mean * s. */
@@ -116,7 +133,7 @@ static void find_affine(Formula *f)
                     ? constant_behind(g, n->in[i])
                     : NO_VALUE;
 
-            if (has_value(scale) && !f->r->normalises[scale.i])
+            if (has_value(scale) && !f->r->normalises[scale.i] && is_as_long(g, scale, n->in[1 - i]))
                 f->r->rescales[scale.i] = true;
         }
         if (has_value(shifted(f, n)) && has_value(constant_behind(g, n->in[0])))

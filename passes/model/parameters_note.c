@@ -10,52 +10,6 @@
 
 #define EXPORTER "the exporter"
 
-typedef enum { CONV_AS_IT_WAS, CONV_FOLDED, CONV_UNKNOWN } ConvWeight;
-
-/* Does its name, and what the exporter says of it, show that the weight was computed from the module's? */
-static ConvWeight conv_weight(const Graph *g, const Node *n, bool torch_export)
-{
-    const Value *w = in_value(g, n, 1);
-
-    if (w->kind == V_TEMP)
-        return CONV_AS_IT_WAS;
-    if (strstr(w->name, "fused_bn"))
-        return CONV_FOLDED;
-    if (!producer_is(g, "pytorch") || w->origin == ORIGIN_NONE)
-        return CONV_UNKNOWN;
-    if (torch_export)
-        return w->said == SAID_NOTHING ? CONV_FOLDED : CONV_AS_IT_WAS;
-    return name_form(g, w, false) == NAME_MADE ? CONV_FOLDED : CONV_AS_IT_WAS;
-}
-
-static Status note_folded(const Graph *g, Report *report, bool torch_export)
-{
-    int n_conv = 0, n_folded = 0, n_unknown = 0;
-    bool norm = false;
-
-    FOR_NODES(g, n) {
-        ConvWeight w = n->op->filter_in ? conv_weight(g, n, torch_export) : CONV_AS_IT_WAS;
-
-        norm |= n->op->flags & OPF_NORM;
-        n_conv += n->op->filter_in != 0;
-        n_folded += w == CONV_FOLDED;
-        n_unknown += w == CONV_UNKNOWN;
-    }
-    if (n_folded)
-        return report_note(
-            report, NOTE_EXPORTER, EXPORTER,
-            "the weights of %d of %d convolutions are not the module's own but computed "
-            "from them, as when BatchNormalization is folded into them: what is trained is the network without it "
-            "(docs/export.md tells how to keep it)",
-            n_folded, n_conv);
-    if (norm || n_conv < 3 || n_unknown < n_conv || producer_is(g, "dpexec"))
-        return ST_OK;
-    return report_note(report, NOTE_EXPORTER, EXPORTER,
-                       "%d convolutions and no normalisation: if the model had any, the exporter folded "
-                       "it into their weights, and it is trained without (docs/export.md)",
-                       n_conv);
-}
-
 /* A module that is called again reads its own tensors. */
 static bool same_module(const Node *a, const Node *b)
 {
@@ -317,7 +271,7 @@ Status exporter_notes(const Graph *g, Report *report, const Reach *r, Arena *a)
 {
     const bool torch_export = from_torch_export(g);
 
-    TRY(note_folded(g, report, torch_export));
+    TRY(note_folded_norms(g, report, torch_export));
     TRY(note_computed(g, report, a));
     TRY(note_tied(g, report, a));
     TRY(note_padding(g, report, r, a));
