@@ -3,7 +3,7 @@
  *
  * What is generated is learnt where it is asked for: the nodes are prepared for a described device, and the library
  * that would confirm its calls writes down each source that comes to be compiled.  So a kernel that begins to generate
- * needs no line here. A program of its own: it takes 90 seconds of a processor, divided among processes. */
+ * needs no line here. A program of its own: it takes a minute of a processor, divided among processes. */
 #include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@
 #include "tests/plugin/plugin.h"
 
 static const DType types[] = { DT_FLOAT32, DT_FLOAT64, DT_FLOAT16, DT_BFLOAT16 };
-enum { N_TYPES = sizeof types / sizeof *types, MOST_PROCESSES = 8 };
+enum { N_TYPES = sizeof types / sizeof *types, MOST_PROCESSES = 8, BATCH = 16 };
 /* Somewhat fewer than there are: cases come, and seldom go. */
 enum { LEAST_DISTINCT = 800, LEAST_OF_TYPE = 200, LEAST_CHANNELS_LAST = 80 };
 
@@ -188,6 +188,52 @@ static void read_cases(Cases *c)
 
 /* ---- NVRTC ---- */
 
+/* One program of several sources, for NVRTC reads the headers again for each program: source i is in a namespace of its
+ * own and its kernel is called NAME_i, because kernels of several sources have the same name. The headers come first,
+ * outside of the namespaces; where a source lacks one that it needs, test_ops finds it: there each is compiled alone.
+ */
+static char *batch_text(const Source *s, int first, int of, int n)
+{
+    static const char include[] = "#include";
+    char *text = NULL;
+    size_t len;
+    FILE *f = open_memstream(&text, &len);
+
+    CU_ASSERT_PTR_NOT_NULL_FATAL(f);
+    for (int i = first; i < n; i += of)
+        for (const char *at = s[i].text; (at = strstr(at, include)); at += sizeof include - 1)
+            fprintf(f, "%.*s\n", (int)strcspn(at, "\n"), at);
+    for (int i = first; i < n; i += of)
+        fprintf(f, "#define %s %s_%d\nnamespace source_%d\n{\n%s\n}\n#undef %s\n", s[i].name, s[i].name, i, i,
+                s[i].text, s[i].name);
+    fclose(f);
+    return text;
+}
+
+/* Every `of`th source from `first` on and before n, as one program; returns how many kernels it does not have. */
+static int compile_batch(const CudaDriver *driver, GpuDevice *d, const Source *s, int first, int of, int n)
+{
+    char *text = batch_text(s, first, of, n), name[256];
+    GpuModule *m = NULL;
+    GpuKernel *k;
+    int failed = 0;
+
+    if (driver->compile(d, text, s[first].name, &m)) {
+        fprintf(stderr, "%s\n%s\n", driver->runtime.message(), text);
+        failed++;
+    }
+    for (int i = first; m && i < n; i += of) {
+        snprintf(name, sizeof name, "%s_%d", s[i].name, i);
+        if (driver->module_kernel(m, name, &k)) {
+            fprintf(stderr, "%s\n%s\n", driver->runtime.message(), s[i].text);
+            failed++;
+        }
+    }
+    driver->module_free(m);
+    free(text);
+    return failed;
+}
+
 /* Every `of`th source from `first` on; returns how many did not become code with its kernel. */
 static int compile_part(const GpuDevice *written, const Folder *cache, int first, int of)
 {
@@ -200,19 +246,23 @@ static int compile_part(const GpuDevice *written, const Folder *cache, int first
     opt.confirm = NULL;
     if (!driver || !PLUGIN_OK(driver, driver->runtime.open(&d, 0, &opt)))
         return 1;
-    for (int i = first; i < written->n; i += of) {
-        const Source *s = &written->source[i];
-        GpuModule *m = NULL;
-        GpuKernel *k;
+    for (int i = first; i < written->n; i += of * BATCH) {
+        const int end = i + of * BATCH;
 
-        if (driver->compile(d, s->text, s->name, &m) || driver->module_kernel(m, s->name, &k)) {
-            fprintf(stderr, "%s\n%s\n", driver->runtime.message(), s->text);
-            failed++;
-        }
-        driver->module_free(m);
+        failed += compile_batch(driver, d, written->source, i, of, end < written->n ? end : written->n);
     }
     driver->runtime.close(d);
     return failed;
+}
+
+/* How many programs `of` processes make of n sources. */
+static int count_batches(int n, int of)
+{
+    int all = 0;
+
+    for (int first = 0; first < of && first < n; first++)
+        all += ((n - first + of - 1) / of + BATCH - 1) / BATCH;
+    return all;
 }
 
 static void compile_all(const GpuDevice *written)
@@ -232,7 +282,7 @@ static void compile_all(const GpuDevice *written)
 
         CU_ASSERT_TRUE(waitpid(child[i], &status, 0) == child[i] && WIFEXITED(status) && !WEXITSTATUS(status));
     }
-    CU_ASSERT_EQUAL(folder_machine_code(&cache), written->n);
+    CU_ASSERT_EQUAL(folder_machine_code(&cache), count_batches(written->n, n));
     folder_remove(&cache);
 }
 
