@@ -46,5 +46,7 @@ if(DPX_SANITIZE)
     set_property(SOURCE ${device_sources} APPEND PROPERTY COMPILE_OPTIONS -fno-sanitize=all)
 endif()
 
+# Generated kernels are compiled when tests run, and kept by their source and compiler: another build's compiler finds what that has kept.
+set(DPX_SIM_CXX ${CMAKE_CXX_COMPILER} CACHE FILEPATH "C++ compiler for kernels generated for simulated devices")
 set_source_files_properties(tests/sim/module.cpp PROPERTIES COMPILE_DEFINITIONS
-    "SIM_CXX=\"${CMAKE_CXX_COMPILER}\";SIM_CXX_FLAGS=\"\";SOURCE_DIR=\"${CMAKE_SOURCE_DIR}\";BUILD_DIR=\"${CMAKE_BINARY_DIR}\"")
+    "SIM_CXX=\"${DPX_SIM_CXX}\";SIM_CXX_FLAGS=\"\";SOURCE_DIR=\"${CMAKE_SOURCE_DIR}\";BUILD_DIR=\"${CMAKE_BINARY_DIR}\"")

@@ -9,6 +9,7 @@
 #   - nothing is in the root of the repository but what is named here;
 #   - what the table of behaviours in docs/semantics.md names is there: files, checks of tests, options, functions;
 #   - include/dpexec.h compiles alone, as C11 and, where there is a compiler for it, as C++;
+#   - subjects of commits are `scope: imperative`, at most 70 characters long (tests/subjects.sh);
 #   - with BUILD_DIR: the library has no variable that can be written but the thread's own.
 cd "$(dirname "$0")/.." || exit 1
 build=$1
@@ -80,6 +81,7 @@ root='\.(ci|clang-format|gitignore|git-blame-ignore-revs)|CMakeLists\.txt|(CONTR
 root="$root|bench|cmake|docs|exec|graph|include|kernels|models|passes|tests|tools"
 check 'the root of the repository holds what is named in tests/hygiene.sh' \
     "$(git ls-files 2>/dev/null | cut -d/ -f1 | sort -u | grep -vxE "$root")"
+check 'a commit has a subject `scope: imperative` of at most 70 characters' "$(tests/subjects.sh)"
 # Words in capitals stand for any: graph/ops/FAMILY.c.
 check 'comments and pages name files that are there' "$(git grep -ohE \
     '(^|[^a-zA-Z0-9_/.$*-])(graph|passes|exec|kernels|tools|tests|models|cmake|docs|bench|include)/[a-z0-9_/-]+\.(c|h|cpp|cu|cuh|inc|py|sh|md|txt|cmake)\>' \

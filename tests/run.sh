@@ -122,7 +122,7 @@ begin_program() {
 left_out=()
 
 # Those that take longest come first, lest one is left over when all others are done.
-first=(ops exec mpi halts nvrtc plugin passes verify partition api slurm oracle onnx stop_resume replicas stops shard simulate gpu)
+first=(ops exec mpi halts nvrtc plugin verify passes stops stop_resume api slurm partition oracle simulate onnx gpu replicas shard)
 run_all() {
     local name
     for name in "${first[@]}" "${started[@]}"; do
