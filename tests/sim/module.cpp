@@ -23,6 +23,8 @@ namespace
 
 constexpr const char *FLAGS =
     SIM_CXX_FLAGS " -std=c++17 -O1 -fno-strict-aliasing -fPIC -fvisibility=hidden -ffp-contract=off -w";
+/* All that a kernel calls; libstdc++, which none does, takes the linker longer than the rest. */
+constexpr const char *LIBRARIES = " -nostdlib -lm -lc -lgcc";
 constexpr const char *FOLDERS = " -I" SOURCE_DIR " -I" SOURCE_DIR "/kernels/cuda/device";
 /* What every generated source begins with; compiled once, for it takes longer than a source. */
 constexpr const char *PREFIX = "#include \"tests/sim/shim.h\"\n#include \"kernels/cuda/device/elementwise.cuh\"\n";
@@ -63,7 +65,8 @@ uint64_t hash_headers()
     if (n >= 0)
         std::free(entry);
     h = hash(h, read_file(SOURCE_DIR "/tests/sim/shim.h"));
-    return hash(hash(h, read_file(SOURCE_DIR "/tests/sim/half.h")), std::string(SIM_CXX) + FLAGS + PREFIX + FOOTER);
+    return hash(hash(h, read_file(SOURCE_DIR "/tests/sim/half.h")),
+                std::string(SIM_CXX) + FLAGS + LIBRARIES + PREFIX + FOOTER);
 }
 
 /* Of the headers that are named in the source itself and not among those. */
@@ -137,11 +140,12 @@ Status write_new(const std::string &path, const std::string &text)
 }
 
 /* Likewise, what the compiler makes of `source`, a file. */
-Status compile_file(const std::string &path, const std::string &source, const std::string &options, const char *name)
+Status compile_file(const std::string &path, const std::string &source, const std::string &options,
+                    const std::string &libraries, const char *name)
 {
     std::string own = own_name(path, &path), log = own + ".log";
-    std::string command =
-        std::string(SIM_CXX) + FLAGS + FOLDERS + options + " -o '" + own + "' '" + source + "' 2>'" + log + "'";
+    std::string command = std::string(SIM_CXX) + FLAGS + FOLDERS + options + " -o '" + own + "' '" + source + "'" +
+                          libraries + " 2>'" + log + "'";
     int rc = std::system(command.c_str());
     Status st = ST_OK;
 
@@ -158,15 +162,16 @@ Status prefix_build(std::string *file, const std::string &dir, uint64_t headers)
 {
     *file = dir + "/prefix-" + hex(hash(headers, FOLDERS)) + ".h";
     TRY(write_new(*file, PREFIX));
-    return access((*file + ".gch").c_str(), R_OK) ? compile_file(*file + ".gch", *file, " -x c++-header", "the headers")
-                                                  : ST_OK;
+    return access((*file + ".gch").c_str(), R_OK)
+               ? compile_file(*file + ".gch", *file, " -x c++-header", "", "the headers")
+               : ST_OK;
 }
 
 Status source_build(const std::string &path, const std::string &source, const std::string &prefix, const char *name)
 {
     std::string text = own_name(path, &path) + ".cu";
     std::ofstream(text) << "#line 1 \"" << name << "\"\n" << source << FOOTER;
-    Status st = compile_file(path, text, " -x c++ -shared -include '" + prefix + "'", name);
+    Status st = compile_file(path, text, " -x c++ -shared -include '" + prefix + "'", LIBRARIES, name);
     unlink(text.c_str());
     return st;
 }
