@@ -12,7 +12,7 @@
 
 static const char *const gpus[] = { "a100", "h100", "b200" };
 static const int capabilities[] = { 80, 90, 100 };
-enum { N_GPU = 3 };
+enum { H100 = 1, N_GPU = 3 };
 
 typedef struct {
     int told;
@@ -82,13 +82,21 @@ static const char *const models[] = { "exported_encoder", "exported_folded", "ex
                                       "exported_resnet",  "fashion_cnn",     "mlp",
                                       "resnet20",         "transformer",     "unet" };
 
+/* All models on the H100; on the others one with convolutions and one with attention: a step's graph hardly depends on
+ * the architecture, the libraries' plans and the kernels' machine code do. */
+static bool is_planned_for(const char *model, int gpu)
+{
+    return gpu == H100 || !strcmp(model, "fashion_cnn") || !strcmp(model, "transformer");
+}
+
 static void check_models(const char *precision, int from, int step)
 {
     for (int m = from; m < (int)(sizeof models / sizeof *models); m += step) {
         Graph *g = model_import(models[m]);
 
         for (int i = 0; i < N_GPU && g; i++)
-            check_gpu(g, models[m], precision, i);
+            if (is_planned_for(models[m], i))
+                check_gpu(g, models[m], precision, i);
         graph_free(g);
     }
 }
@@ -110,4 +118,4 @@ static void test_models(void)
     folder_remove(&cache);
 }
 
-DEFINE_SUITE(models, { "confirmed on an A100, an H100, a B200", test_models });
+DEFINE_SUITE(models, { "confirmed on an H100, and two on an A100 and a B200", test_models });
