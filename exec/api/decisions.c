@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "exec/api/trainer.h"
+#include "graph/recipes/optimizer.h"
 #include "passes/model/parameters.h"
 
 /* uint8: the names, each with its NUL */
@@ -26,10 +27,27 @@ static bool updates(const Program *p, const char *state)
     return false;
 }
 
+/* PARAM.ema of --ema, which evaluations read in place of PARAM, and which counts as trainable once one did. */
+static bool is_mean(const dpx_trainer *t, const State *s)
+{
+    const size_t n = strlen(s->name), end = strlen("." EMA_SUFFIX);
+    char *of;
+    bool found;
+
+    if (t->options->build.ema == 0 || n <= end || strcmp(s->name + n - end, "." EMA_SUFFIX))
+        return false;
+    of = strndup(s->name, n - end);
+    found = of && states_find(session_states(t->session), of);
+    free(of);
+    return found;
+}
+
 static bool is_trained(const dpx_trainer *t, const State *s)
 {
     bool any = false;
 
+    if (is_mean(t, s))
+        return false;
     for (int i = 0; s->trainable && !any && i < N_MODES; i++)
         any = updates(session_program(t->session, modes[i]), s->name);
     return any;
@@ -157,7 +175,7 @@ void trainer_compare_decisions(Problems *wrong, const dpx_trainer *t)
 
     for (int i = 0; t->decided && i < states_count(states); i++) {
         const State *s = states_at(states, i);
-        const bool was = s->trainable && trainer_was_trained(t, s->name), is = is_trained(t, s);
+        const bool was = s->trainable && !is_mean(t, s) && trainer_was_trained(t, s->name), is = is_trained(t, s);
 
         if (was && !is && !state_waits(s))
             problems_add(wrong, "'%s' was trained in that run, and no derivative reaches it now", s->name);

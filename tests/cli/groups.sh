@@ -128,6 +128,13 @@ pieces=("${ema[@]}" --eval-weights ema --val $here/data.npz --eval-every 2 --sha
 "${pieces[@]}" --devices 'cpu*2' --out "$DIR/pieces" >"$DIR/log" 2>&1 || cat "$DIR/log"
 check "two processes evaluate the mean" "$dpexec" launch -n 2 -- "${pieces[@]:1}" --devices cpu:0 --out "$DIR/pieces-2"
 check "two processes evaluate the mean: the same run" same_run "$DIR/pieces" "$DIR/pieces-2"
+# A checkpoint that was written before the evaluation of its step: that is done first, and what it reads is no parameter.
+early=("${ema[@]}" --eval-weights ema --val $here/data.npz --checkpoint-every 1 --epochs 3)
+"${early[@]}" --out "$DIR/mean-whole" >"$DIR/log" 2>&1 || cat "$DIR/log"
+cp -r "$DIR/mean-whole" "$DIR/mean-cut"
+rm -rf "$DIR/mean-cut/model.onnx" "$DIR"/mean-cut/checkpoints/step-*[4-9]
+check "evaluated by the mean before the first step goes on" "${early[@]}" --resume "$DIR/mean-cut"
+check "evaluated by the mean before the first step: the bytes" cmp "$DIR/mean-whole/model.onnx" "$DIR/mean-cut/model.onnx"
 refused 2 "--eval-weights ema needs --ema" "${train[@]}" --steps 1 --eval-weights ema
 refused 2 "--export-weights ema needs --ema" "${train[@]}" --steps 1 --export-weights ema
 
