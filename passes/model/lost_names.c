@@ -1,4 +1,4 @@
-/* Weights whose names an exporter lost, so that patterns of the module's names do not reach them.
+/* Weights whose names are not their module's, so that patterns of the module's names do not reach them.
  *
  * PyTorch's exporters, unless told otherwise, call the transposed weight of a Linear "val_88" or "onnx::MatMul_104",
  * and likewise those of an LSTM.  `--freeze 'backbone.*'` then stops the biases alone.  The module is known all the
@@ -14,7 +14,14 @@ typedef struct {
     const char **key; /* by value id: the name that the module has for it, "head.weight"; NULL: unknown, or its own */
 } Lost;
 
-/* A weight's first reader of a known module gives the name. */
+static bool owns(const char *module, const char *name)
+{
+    const size_t n = strlen(module);
+
+    return !strncmp(name, module, n) && name[n] == '.';
+}
+
+/* A weight's first reader of a known module gives the name.  A tied weight has that of one of its modules. */
 static Status find_keys(Lost *l)
 {
     const Graph *g = l->p->g;
@@ -24,12 +31,14 @@ static Status find_keys(Lost *l)
         for (int i = 0; i < n->n_in; i++) {
             const Value *v = has_value(n->in[i]) ? value(g, n->in[i]) : NULL;
             const char *module, *place = place_name(n, i);
-            const NameForm form = v ? name_form(g, v, l->p->torch_export) : NAME_KEY;
 
-            if (!v || l->key[n->in[i].i] || !l->p->verdict[n->in[i].i].reason || form != NAME_MADE)
+            if (!v || l->key[n->in[i].i] || !l->p->verdict[n->in[i].i].reason)
                 continue;
             TRY(node_scope(&module, n, a));
-            if (module && *module && !(l->key[n->in[i].i] = arena_printf(a, "%s.%s", module, place ? place : "weight")))
+            if (!module || !*module ||
+                (name_form(g, v, l->p->torch_export) != NAME_MADE && (!place || owns(module, v->name))))
+                continue;
+            if (!(l->key[n->in[i].i] = arena_printf(a, "%s.%s", module, place ? place : "weight")))
                 return FAIL_NOMEM();
         }
     return ST_OK;
@@ -81,9 +90,10 @@ static Status note_pattern(const Lost *l, const char *flag, const char *pattern,
     if (!n)
         return ST_OK;
     return report_note(l->p->ctx->report, NOTE_EXPORTER, "the exporter",
-                       "%s '%s' does not reach %s%s, which the exporter renamed: name %s too, or export with the "
+                       "%s '%s' does not reach %s%s, which ha%s in the file: name %s too, or export with the "
                        "modules' names (docs/export.md)",
-                       flag, pattern, list, n > MOST ? " and others" : "", n > 1 ? "them" : "it");
+                       flag, pattern, list, n > MOST ? " and others" : "", n > 1 ? "ve other names" : "s another name",
+                       n > 1 ? "them" : "it");
 }
 
 Status note_lost_names(const Parameters *p)

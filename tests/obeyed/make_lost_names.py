@@ -27,6 +27,19 @@ class Net(nn.Module):
         return self.head(self.body(x)).mean(1)
 
 
+class Tied(nn.Module):
+    """One matrix, which the file calls head.weight."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(2)
+        self.body, self.head = nn.Sequential(nn.Embedding(5, 4), nn.Linear(4, 4)), nn.Linear(4, 5, bias=False)
+        self.head.weight = self.body[0].weight
+
+    def forward(self, x):
+        return self.head(self.body(x)).mean(1)
+
+
 def net():
     torch.manual_seed(2)
     return Net()
@@ -52,15 +65,15 @@ if __name__ == "__main__":
         export(made, x[:2], folder / "model.onnx")
         body = weights(folder / "model.onnx")[:2]
         head = weights(folder / "model.onnx")[2]
-        both = f"'{body[0]}' of 'body.0', '{body[1]}' of 'body.2', which the exporter renamed"
-        one = f"'{head}' of 'head', which the exporter renamed"
+        both = f"'{body[0]}' of 'body.0', '{body[1]}' of 'body.2', which have other names in the file"
+        one = f"'{head}' of 'head', which has another name in the file"
         p, more = dict(made.named_parameters()), {}
         parameters = list(p.values())
         if kind == "freeze":
             flags, more["says"] = ["--freeze", "body.*"], [f"--freeze 'body.*' does not reach {both}"]
             parameters = [v for k, v in p.items() if k not in ("body.0.bias", "body.2.bias")]
         elif kind == "named":
-            flags, more["unsaid"] = ["--freeze", "body.*", "--freeze", body[0], "--freeze", body[1]], ["renamed"]
+            flags, more["unsaid"] = ["--freeze", "body.*", "--freeze", body[0], "--freeze", body[1]], ["does not reach"]
             parameters = [v for k, v in p.items() if k.startswith("head")]
         elif kind == "train":
             flags, more["says"] = ["--freeze", "*", "--train", "head.*"], [f"--train 'head.*' does not reach {one}"]
@@ -69,3 +82,12 @@ if __name__ == "__main__":
             flags, more["says"] = ["--group", "head.*:lr=0.5"], [f"--group 'head.*' does not reach {one}"]
             parameters = [{"params": [v for k, v in p.items() if k != "head.bias"]}, {"params": [p["head.bias"]], "lr": 0.5}]
         steps.write(folder, made, x, target, parameters=parameters, extra=flags, **more)
+    folder = HERE / "lost_name_tied_plain"
+    folder.mkdir(exist_ok=True)
+    made = Tied()
+    x, target = rng.integers(0, 5, (6, 3)), rng.integers(0, 5, 6)
+    steps.default(made, x[:2], folder / "model.onnx", optimize=False)
+    p = dict(made.named_parameters())
+    steps.write(folder, made, x, target, parameters=[p["body.0.weight"]], extra=["--freeze", "body.*"], forward=lambda x: made(x.long()),
+                says=["--freeze 'body.*' does not reach 'head.weight' of 'body.0', which has another name in the file"])
+    np.savez(folder / "data.npz", x=x, target=target)
