@@ -34,6 +34,22 @@ typedef struct {
 
 /* A Constant node; ORIGIN_NONE: of a function's body. */
 static bool in_node(const Value *v) { return v->origin != ORIGIN_INITIALIZER; }
+
+/* "/norm/Constant_1_output_0" of PyTorch's older exporter: a Constant node that a simplifier made an initializer. */
+static bool was_in_node(const Graph *g, const Value *v)
+{
+    const char *s = strrchr(v->name, '/');
+
+    if (!s || !producer_is(g, "pytorch") || strncmp(s, "/Constant_", strlen("/Constant_")))
+        return false;
+    s += strlen("/Constant_");
+    if (*s >= '0' && *s <= '9') {
+        s += strspn(s, "0123456789");
+        if (*s++ != '_')
+            return false;
+    }
+    return !strcmp(s, "output_0");
+}
 static bool in_weights_place(const Facts *f) { return f->reach & (REACH_WEIGHT | REACH_NORM); }
 
 /* A number of the code that has the place of a parameter, as GroupNorm that is exported as InstanceNormalization
@@ -236,8 +252,8 @@ static bool judge_by_file(Verdict *out, const Value *v, Looks looks)
  */
 static bool is_literal(const Parameters *p, const Value *v)
 {
-    return !p->literal_weights &&
-           (v->origin == ORIGIN_NODE || (v->origin == ORIGIN_NONE && producer_is(p->g, "pytorch")));
+    return !p->literal_weights && (v->origin == ORIGIN_NODE ||
+                                   (v->origin == ORIGIN_NONE && producer_is(p->g, "pytorch")) || was_in_node(p->g, v));
 }
 
 /* What rules would train, and only a loss meets. */
@@ -310,7 +326,7 @@ static bool has_literal_weights(const Parameters *p)
 
     for (uint32_t i = 1; i < p->g->n_value; i++) {
         const Value *v = p->g->value[i];
-        const bool node = in_node(v);
+        const bool node = in_node(v) || was_in_node(p->g, v);
 
         if (v->kind != V_CONST || !dtype_is_float(v->dtype) || !p->reach.reach[i])
             continue;
