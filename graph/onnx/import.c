@@ -483,17 +483,21 @@ static Status import_input(Importer *im, Body *b, const Onnx__ValueInfoProto *p)
     return ST_OK;
 }
 
-/* The symbols of its declared shape; a shape that makes no sense is passed over, as it is inferred. */
+/* The symbols of its declared shape; a shape that makes no sense is passed over, as it is inferred.  A list without any
+ * symbol says that one number is declared. */
 static Status name_dims(Importer *im, const Onnx__ValueInfoProto *p)
 {
     const Onnx__TypeProto *t = p->type;
     const char **params = NULL;
     Shape shape;
+    Status st;
 
     if (!t || t->value_case != ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE || !t->tensor_type->shape || im->g->status)
         return im->g->status;
-    if (type_shape_decode(&shape, &params, im->g->arena, t->tensor_type->shape, p->name) == E_NOMEM)
+    if ((st = type_shape_decode(&shape, &params, im->g->arena, t->tensor_type->shape, p->name)) == E_NOMEM)
         return E_NOMEM;
+    if (!st && !shape.rank && !(params = ARENA_NEW(im->g->arena, const char *, MAX_RANK)))
+        return FAIL_NOMEM();
     im->g->output[im->g->n_output - 1].dim_param = params;
     return ST_OK;
 }

@@ -267,6 +267,38 @@ static Status note_smoothing(const Graph *g, Report *report)
     return ST_OK;
 }
 
+/* Its symbols are then a list without any (graph/onnx/import.c). */
+static bool declares_one_number(const Output *o)
+{
+    bool any = false;
+
+    for (int i = 0; o->dim_param && i < MAX_RANK; i++)
+        any |= o->dim_param[i] != NULL;
+    return o->dim_param && !any;
+}
+
+/* PyTorch declares what its program computes: an output of another rank shows that an operator was lost on the way, as
+ * torch 2.15's default exporter loses the sum of cross_entropy(reduction="none"). */
+static Status note_lost_sums(const Graph *g, Report *report)
+{
+    for (int i = 0; producer_is(g, "pytorch") && i < g->n_output; i++) {
+        const Output *o = &g->output[i];
+        const Shape *shape = value(g, o->value)->shape;
+        char text[SHAPE_TEXT];
+
+        if (!shape || !shape->rank || !declares_one_number(o))
+            continue;
+        shape_text(shape, text);
+        TRY(report_note(
+            report, NOTE_EXPORTER, EXPORTER,
+            "output '%s' is declared as one number, and the file's nodes compute %s: the exporter has lost an "
+            "operator, such as the sum over cross_entropy(reduction=\"none\"), and what is trained is "
+            "another network (docs/export.md)",
+            o->name, text));
+    }
+    return ST_OK;
+}
+
 Status exporter_notes(const Graph *g, Report *report, const Reach *r, Arena *a)
 {
     const bool torch_export = from_torch_export(g);
@@ -279,5 +311,6 @@ Status exporter_notes(const Graph *g, Report *report, const Reach *r, Arena *a)
     TRY(note_dropped(g, report, a));
     TRY(note_formulas(g, report, r));
     TRY(note_lost_detach(g, report));
+    TRY(note_lost_sums(g, report));
     return note_known(g, report, torch_export);
 }
