@@ -9,6 +9,7 @@
 static const double LARGE_NEGATIVE = -10, CERTAINLY_MASK = -1e4;
 enum {
     MIN_WAVES = 16,
+    MAX_FITTED = 16,
     MAX_BLOCKS = 3,
     ODD_SINES,
     MIN_WINDOW = 3,
@@ -33,18 +34,40 @@ static bool is_zero_row(const Row *r)
     return true;
 }
 
-/* Are the numbers sine and cosine of one angle, in pairs that stand side by side (blocks 0), or half a block apart in
- * each of that many blocks, one for each axis of an image?  Of an odd number of them one has no partner: the last, or
- * (blocks ODD_SINES) the last sine. */
-static bool is_wave_row(const Row *r, int blocks)
+/* The circle that sine and cosine of an angle are on when a table of them was shifted and scaled: their distance from
+ * (center, center), squared. */
+typedef struct {
+    double center, square;
+} Circle;
+static const Circle UNIT = { 0, 1 };
+
+/* Where number k of the row's first halves stands, and its partner `half` numbers behind it.  Partners stand side by
+ * side (blocks 0), or half a block apart in each of that many blocks, one for each axis of an image. */
+static int64_t half_of(const Row *r, int blocks)
 {
-    const int64_t half = blocks == ODD_SINES ? r->n / 2 + 1 : blocks ? r->n / blocks / 2 : 1;
+    return blocks == ODD_SINES ? r->n / 2 + 1 : blocks ? r->n / blocks / 2 : 1;
+}
+
+static void pair_of(double *a, double *b, const Row *r, int64_t k, int64_t half)
+{
+    const int64_t at = k / half * 2 * half + k % half;
+
+    *a = number_of(r, at);
+    *b = number_of(r, at + half);
+}
+
+/* Are the pairs of the row on the circle?  Of an odd number of them one has no partner: the last, or (blocks ODD_SINES)
+ * the last sine. */
+static bool is_wave_row(const Row *r, int blocks, const Circle *c)
+{
+    const int64_t half = half_of(r, blocks);
+    double a, b;
 
     for (int64_t k = 0; k < r->n / 2; k++) {
-        int64_t at = k / half * 2 * half + k % half;
-        double a = number_of(r, at), b = number_of(r, at + half);
-
-        if (!(fabs(a * a + b * b - 1) < 1e-3))
+        pair_of(&a, &b, r, k, half);
+        a -= c->center;
+        b -= c->center;
+        if (!(fabs(a * a + b * b - c->square) < 1e-3 * c->square))
             return false;
     }
     return true;
@@ -59,29 +82,94 @@ static bool may_hold(int64_t width, int blocks)
     return width >= 2 && width % (blocks ? 2 * blocks : 2) == 0;
 }
 
-/* Rows along the axis; up to half of a table's may be zeros, for a class token or for padding. */
-static bool is_waves_along(const Tensor *t, int axis)
+static int64_t stride_of(const Tensor *t, int axis)
 {
-    const int64_t width = t->shape.dim[axis], numel = tensor_numel(t);
-    bool holds[ODD_SINES + 1], any = true;
-    int64_t stride = 1, n_zero = 0;
+    int64_t stride = 1;
 
     for (int i = axis + 1; i < t->shape.rank; i++)
         stride *= t->shape.dim[i];
-    for (int b = 0; b <= ODD_SINES; b++)
-        holds[b] = may_hold(width, b);
-    for (int64_t i = 0; i < numel / width && any; i++) {
-        const Row row = { t, i / stride * stride * width + i % stride, width, stride };
+    return stride;
+}
 
-        if (is_zero_row(&row)) {
-            n_zero++;
-            continue;
-        }
-        any = false;
-        for (int b = 0; b <= ODD_SINES; b++)
-            any |= holds[b] = holds[b] && is_wave_row(&row, b);
+static Row row_along(const Tensor *t, int axis, int64_t i)
+{
+    const int64_t width = t->shape.dim[axis], stride = stride_of(t, axis);
+
+    return (Row){ t, i / stride * stride * width + i % stride, width, stride };
+}
+
+/* Tables of one or two numbers are on a circle whatever they mean. */
+static bool has_three_numbers(const Tensor *t)
+{
+    const int64_t numel = tensor_numel(t);
+    const double one = tensor_float(t, 0);
+    double two = one;
+
+    for (int64_t i = 1; i < numel; i++) {
+        const double v = tensor_float(t, i);
+
+        if (v != one && two != one && v != two)
+            return true;
+        if (v != one)
+            two = v;
     }
-    return any && n_zero <= numel / width / 2;
+    return false;
+}
+
+/* The circle by least squares over the first rows: a^2 + b^2 = 2 c (a + b) + square - 2 c^2 is a line in a + b. */
+static bool find_circle(Circle *out, const Tensor *t, int axis, int blocks)
+{
+    const int64_t rows = tensor_numel(t) / t->shape.dim[axis];
+    double n = 0, x = 0, y = 0, xx = 0, xy = 0, a, b, slope;
+    int used = 0;
+
+    for (int64_t i = 0; i < rows && used < MAX_FITTED; i++) {
+        const Row row = row_along(t, axis, i);
+
+        if (is_zero_row(&row))
+            continue;
+        used++;
+        for (int64_t k = 0; k < row.n / 2; k++) {
+            pair_of(&a, &b, &row, k, half_of(&row, blocks));
+            n++;
+            x += a + b;
+            y += a * a + b * b;
+            xx += (a + b) * (a + b);
+            xy += (a + b) * (a * a + b * b);
+        }
+    }
+    slope = (n * xy - x * y) / (n * xx - x * x);
+    *out = (Circle){ slope / 2, (y - slope * x) / n + slope * slope / 2 };
+    return used > 1 && n >= MIN_WAVES && out->square > 0 && isfinite(out->square) && has_three_numbers(t);
+}
+
+/* Rows along the axis; up to half of a table's may be zeros, for a class token or for padding. */
+static bool is_waves_of(const Tensor *t, int axis, int blocks, const Circle *c)
+{
+    const int64_t rows = tensor_numel(t) / t->shape.dim[axis];
+    int64_t n_zero = 0;
+
+    for (int64_t i = 0; i < rows; i++) {
+        const Row row = row_along(t, axis, i);
+
+        if (is_zero_row(&row))
+            n_zero++;
+        else if (!is_wave_row(&row, blocks, c))
+            return false;
+    }
+    return n_zero <= rows / 2;
+}
+
+static bool is_waves_along(const Tensor *t, int axis)
+{
+    Circle c;
+
+    for (int blocks = 0; blocks <= ODD_SINES; blocks++)
+        if (may_hold(t->shape.dim[axis], blocks) &&
+            (is_waves_of(t, axis, blocks, &UNIT) ||
+             (find_circle(&c, t, axis, blocks) && is_waves_of(t, axis, blocks, &c))))
+            return true;
+    return false;
 }
 
 /* A table of sines and cosines, of positions in rows or columns, or of channels in front of an image's axes. */

@@ -328,8 +328,9 @@ static void test_folded(void)
 }
 
 /* Sines and cosines of positions, as frameworks lay them out: in pairs or halves, with a sine too many, with rows of
- * zeros for padding, in columns.  `noise`: as after training. */
-static Looks looks_of(int64_t rows, int64_t width, bool pairs, int zeros, bool columns, double noise)
+ * zeros for padding, in columns; as PatchTST does with its mean taken off and divided.  `noise`: as after training. */
+static Looks looks_of(int64_t rows, int64_t width, bool pairs, int zeros, bool columns, double noise, double mean,
+                      double divisor)
 {
     Arena *a = arena_create();
     Shape s = columns ? SHAPE(width, rows) : SHAPE(rows, width);
@@ -341,9 +342,9 @@ static Looks looks_of(int64_t rows, int64_t width, bool pairs, int zeros, bool c
         for (int64_t k = 0; k < width; k++) {
             const bool cosine = pairs ? k % 2 : k >= sines;
             const double x = (double)(i + 1) * pow(1e4, -(double)(pairs ? k / 2 : k % sines) / (double)sines);
-            const double v = i < zeros ? 0 : (cosine ? cos(x) : sin(x)) + noise * (double)(i * 7 % 5 + k * 3 % 7);
+            const double v = (cosine ? cos(x) : sin(x)) + noise * (double)(i * 7 % 5 + k * 3 % 7);
 
-            tensor_set_float(t, columns ? k * rows + i : i * width + k, v);
+            tensor_set_float(t, columns ? k * rows + i : i * width + k, i < zeros ? 0 : (v - mean) / divisor);
         }
     looks = tensor_looks(t);
     arena_free(a);
@@ -356,13 +357,41 @@ static void test_waves(void)
         const int64_t width = 8 + (k & 1);
         const int zeros = k >> 1 & 3;
 
-        if (looks_of(12, width, k & 8, zeros, k & 16, 0) != LOOKS_WAVES)
-            TEST_FAIL("table %d is none of sines", k);
-        if (looks_of(12, width, k & 8, zeros, k & 16, 0.01) != LOOKS_PLAIN)
-            TEST_FAIL("table %d is one of sines, though it was trained", k);
+        for (int way = 0; way < 3; way++) {
+            const double mean = way ? 0.37 : 0, divisor = way ? way == 1 ? 5.2 : 0.04 : 1;
+
+            if (looks_of(12, width, k & 8, zeros, k & 16, 0, mean, divisor) != LOOKS_WAVES)
+                TEST_FAIL("table %d is none of sines, (v - %g) / %g", k, mean, divisor);
+            if (looks_of(12, width, k & 8, zeros, k & 16, 0.01, mean, divisor) != LOOKS_PLAIN)
+                TEST_FAIL("table %d is one of sines, though it was trained, (v - %g) / %g", k, mean, divisor);
+        }
     }
-    if (looks_of(12, 8, true, 7, false, 0) != LOOKS_PLAIN || looks_of(12, 3, true, 0, false, 0) != LOOKS_PLAIN)
+    if (looks_of(12, 8, true, 7, false, 0, 0, 1) != LOOKS_PLAIN ||
+        looks_of(12, 3, true, 0, false, 0, 0, 1) != LOOKS_PLAIN)
         TEST_FAIL("zeros, or three numbers a row, are taken for sines");
+}
+
+/* Pairs of two numbers, whichever, are on a circle; so is anything of few pairs, but for a third number. */
+static void test_no_waves(void)
+{
+    Arena *a = arena_create();
+
+    for (int k = 0; k < 64; k++) {
+        Shape s = SHAPE(12, 8);
+        Tensor *two = tensor_create(a, DT_FLOAT32, &s), *many = tensor_create(a, DT_FLOAT32, &s);
+
+        for (int64_t i = 0; i < tensor_numel(two); i++) {
+            const uint64_t r = (uint64_t)(i + 1) * (uint64_t)(2 * k + 1) * UINT64_C(0x9e3779b97f4a7c15) >> 40;
+
+            tensor_set_float(two, i, r & 1 ? 0.7 : -0.3);
+            tensor_set_float(many, i, (double)r * 0x1p-24 - 0.5);
+        }
+        if (tensor_looks(two) == LOOKS_WAVES)
+            TEST_FAIL("a table of two numbers is taken for sines, %d", k);
+        if (tensor_looks(many) == LOOKS_WAVES)
+            TEST_FAIL("a table of random numbers is taken for sines, %d", k);
+    }
+    arena_free(a);
 }
 
 /* ---- what the user says ---- */
@@ -615,7 +644,8 @@ static void test_summary(void)
 
 DEFINE_SUITE(parameters, { "reach", test_reach }, { "colours", test_colours }, { "origin", test_origin },
              { "values", test_values }, { "steps", test_steps }, { "scale", test_scale }, { "said", test_said },
-             { "folded", test_folded }, { "waves", test_waves }, { "patterns", test_patterns },
-             { "state_dict", test_state_dict }, { "name_list", test_name_list }, { "exporter", test_exporter },
-             { "padding", test_padding }, { "summary", test_summary }, { "norms as formulas", test_norm_formulas },
-             { "unreached", test_unreached }, { "loss weights", test_loss_weights });
+             { "folded", test_folded }, { "waves", test_waves }, { "no waves", test_no_waves },
+             { "patterns", test_patterns }, { "state_dict", test_state_dict }, { "name_list", test_name_list },
+             { "exporter", test_exporter }, { "padding", test_padding }, { "summary", test_summary },
+             { "norms as formulas", test_norm_formulas }, { "unreached", test_unreached },
+             { "loss weights", test_loss_weights });
