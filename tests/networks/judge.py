@@ -1,6 +1,7 @@
 """What a file holds of a network, what dpexec trained of it, and how far the run is from PyTorch's.  Needs numpy and onnx."""
 import collections
 import json
+import re
 import struct
 
 import numpy as np
@@ -127,15 +128,16 @@ def warnings_in(said, general=True):
     return [line for line in said.splitlines() if WARNING in line and (general or GENERAL not in line)]
 
 
-def named_guesses(said, extra):
-    """-> tensors that are trained and no parameters, if the run named each with the flag that freezes it; else none."""
+def named_flags(said, extra):
+    """-> the flags that the run's warnings name: for tensors that are trained and no parameters, and for gradients that the program stops."""
     guessed = [line for line in said.splitlines() if GUESSED in line]
-    return [name for name in extra if any(f"'{name}'" in line for line in guessed)] if guessed else []
+    frozen = [("--freeze", name) for name in extra if any(f"'{name}'" in line for line in guessed)]
+    return [word for flag in [*frozen, *re.findall(r"(--stop-gradient) '([^']+)'", said)] for word in flag]
 
 
 def verdict(result):
-    """agrees: as PyTorch, on 3 replicas as on one; warned: another network, and the run named what is lost, or agrees with the tensors frozen
-    that it said may be no parameters; noted: another, and the run said what the exporter
+    """agrees: as PyTorch, on 3 replicas as on one; warned: another network, and the run named what is lost, or agrees with the
+    flags that the run's warnings name; noted: another, and the run said what the exporter
     is known to lose; SILENT: another without a word; DIFFERS: the file holds the network, and the run is another; refused: no run."""
     if "error" in result:
         return "refused"
@@ -146,7 +148,7 @@ def verdict(result):
     close = result["losses"] <= CLOSE and trained["worst"][0] <= MOVED
     close &= result["first"] <= EXACT or result["steps"] == 20
     if close and trained["found"] == trained["parameters"] and not trained["extra"]:
-        return "warned" if "frozen" in result else "agrees"
+        return "warned" if "named" in result else "agrees"
     if warnings_in(result["said"], general=False):      # also of a tensor shared with a constant of the code
         return "warned"
     if whole:

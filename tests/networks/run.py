@@ -96,16 +96,15 @@ class Suite:
         return out, said, [m["loss"] for m in map(json.loads, (out / "metrics.jsonl").read_text().splitlines()) if "loss" in m]
 
     def train(self, spec, folder, model, result):
-        """Fills in what one run and three replicas come to.  Tensors that the run trains and names as no parameters, perhaps, are frozen
-        by the flag that it names, and the run is judged with that flag."""
+        """Fills in what one run and three replicas come to.  Where the run's warnings name flags, it is judged with these."""
         oracle = json.loads((folder / "oracle.json").read_text()) | {"npz": folder / "oracle.npz"}
         steps = len(oracle["losses"])
         start = time.time()
         out, said, losses = self.steps(spec, folder, model, result["case"], steps, 1)
         result |= {"said": said, "seconds": time.time() - start}
-        if losses and (named := judge.named_guesses(said, self.compared(oracle, model, out)["extra"])):
-            spec = spec | {"flags": [*spec["flags"], *(word for name in named for word in ("--freeze", name))]}
-            result["frozen"] = named
+        if losses and (named := judge.named_flags(said, self.compared(oracle, model, out)["extra"])):
+            spec = spec | {"flags": [*spec["flags"], *named]}
+            result["named"] = named
             out, said, losses = self.steps(spec, folder, model, result["case"], steps, 1)
         if not losses:
             result["error"] = said
