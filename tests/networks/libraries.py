@@ -394,8 +394,8 @@ NETS = {n.name: n for n in [
     Net("df_dit", of("diffusers", "DiTTransformer2DModel", inputs=("hidden_states", "timestep", "class_labels"), output="sample", num_attention_heads=2,
                      attention_head_dim=8, in_channels=3, out_channels=3, num_layers=2, sample_size=16, patch_size=4, num_embeds_ada_norm=1000,
                      norm_num_groups=4), denoised(3, 16, 16, more=CLASSES), loss="mse"),
-    Net("df_prior", of("diffusers", "PriorTransformer", inputs=("hidden_states", "timestep", "proj_embedding"), output="predicted_image_embedding",
-                       num_attention_heads=2, attention_head_dim=8, num_layers=2, embedding_dim=12, num_embeddings=1, additional_embeddings=2,
+    Net("df_prior", of("diffusers", "PriorTransformer", inputs=("hidden_states", "timestep", "proj_embedding"),
+                       output=lambda o: o["predicted_image_embedding"].flatten(1), num_attention_heads=2, attention_head_dim=8, num_layers=2, embedding_dim=12, num_embeddings=1, additional_embeddings=2,
                        encoder_hid_proj_type=None, added_emb_type=None), denoised(12, more=(12,)), loss="mse"),
     # monai
     Net("monai_unet", of("monai.networks.nets", "UNet", 3, 1, 3, (4, 8, 12), (2, 2), num_res_units=1), regressed((1, 8, 8, 8), (3, 8, 8, 8)), loss="mse"),
