@@ -138,7 +138,7 @@ DPX_API void dpx_options_free(dpx_options *options);
 /* dpx_model_load that takes at most the memory that option "plan-memory" says, dpx_model_load half of what there is;
  * that knows the operators that the options were given; that puts the graphs of "preprocess" and "criterion" around the
  * model, whose inputs and outputs are those of all together; and that makes inputs constants which "input-value" gives.
- * A trainer of such a model is given the same options; dpx_trainer_export writes the model without all but these. */
+ * A trainer of such a model is given the same options; dpx_trainer_export writes it without the graphs. */
 DPX_API dpx_status dpx_model_load_within(dpx_model **out, const char *path, const dpx_options *options) DPX_CHECKED;
 /* E.g. ("lr", "0.1"), ("nesterov", "true"), ("freeze", "backbone.*"), on GPUs ("tune", "true"), ("no-capture", "true");
  * what may be repeated is added. */

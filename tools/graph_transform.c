@@ -195,10 +195,10 @@ static Status find_parameters(Report *report, const Graph *model, const Options 
     return st;
 }
 
-/* Tries one size for all open dimensions after another. E_SHAPE: none fits. */
+/* Tries one size for all open dimensions after another, 1680 for windows of 3, 5 or 7. E_SHAPE: none fits. */
 static Status try_sizes(Report **report, const Graph *model, const Options *o)
 {
-    static const int64_t sizes[] = { 1, 64, 256, 576, 1024, 4096, 16384 };
+    static const int64_t sizes[] = { 1, 64, 256, 576, 1024, 1680, 4096, 16384 };
     const size_t n = sizeof sizes / sizeof *sizes;
     Options one = *o;
     Status st = E_SHAPE;

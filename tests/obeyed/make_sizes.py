@@ -59,12 +59,25 @@ class Window(nn.Module):
         return self.out(torch.relu(self.frame(x)).mean(2))
 
 
-def window(name, **how):
+class Windows(nn.Module):
+    """Swin's: an image of whole windows of 7 x 7."""
+
+    def __init__(self):
+        super().__init__()
+        self.token, self.out = nn.Linear(2, 4), nn.Linear(4, 3)
+
+    def forward(self, x):
+        batch, height, width, _ = x.shape
+        h = x.reshape(batch, height // 7, 7, width // 7, 7, 2).permute(0, 1, 3, 2, 4, 5).reshape(-1, 49, 2)
+        return self.out(torch.relu(self.token(h)).mean(1).reshape(batch, -1, 4).amax(1))
+
+
+def window(name, net=None, at=(2, 1, 400), of=(3, 1, 300), **how):
     """graph-transform --parameters, which knows no sizes, lists what a run trains."""
-    folder, net = HERE / f"sizes_{name}", Window()
+    folder, net = HERE / f"sizes_{name}", net or Window()
     folder.mkdir(exist_ok=True)
-    torch.onnx.export(net, (torch.zeros(2, 1, 400),), str(folder / "model.onnx"), input_names=["x"], output_names=["y"], **how)
-    steps.write(folder, net, torch.randn(3, 1, 300), torch.arange(3), steps=2, trained=[n for n, _ in net.named_parameters()])
+    torch.onnx.export(net, (torch.zeros(at),), str(folder / "model.onnx"), input_names=["x"], output_names=["y"], **how)
+    steps.write(folder, net, torch.randn(of), torch.arange(3), steps=2, trained=[n for n, _ in net.named_parameters()])
 
 
 class Cell(nn.Module):
@@ -102,7 +115,7 @@ def by_hand(name, net, nodes, outputs, constants=(), **more):
 
 
 def subgraph(name, nodes, *outputs):
-    return helper.make_graph([helper.make_node(*n) for n in nodes], name, [],
+    return helper.make_graph([helper.make_node(*n) if isinstance(n, tuple) else n for n in nodes], name, [],
                              [helper.make_tensor_value_info(n, TensorProto.FLOAT, [None] * rank) for n, rank in outputs])
 
 
@@ -126,6 +139,23 @@ def unnamed():
             [("half", np.float32(0.5)), ("large", np.float32(100))], forward=lambda x: net(x / 2))
 
 
+def nested():
+    """A branch that data take, with one that sizes never take inside of it and around it; the output is the choice."""
+    def choice(condition, y, then, other, rank=2):
+        return helper.make_node("If", [condition], [y], then_branch=subgraph(f"{y}_then", then, (f"{y}_t", rank)),
+                                else_branch=subgraph(f"{y}_else", other, (f"{y}_e", 2)))
+    square = [("Transpose", ["q"], ["turned"]), ("MatMul", ["turned", "w3"], ["inner_t"])]     # none of three rows
+    inner = choice("c", "inner", square, [("MatMul", ["q", "w3"], ["inner_e"])])
+    by_data = choice("some", "data", [inner, ("Relu", ["inner"], ["data_t"])], [("Neg", ["q"], ["data_e"])])
+    outer = choice("c", "y", [("Unsqueeze", ["q", "one"], ["apart"]), ("MatMul", ["apart", "w7"], ["y_t"])], [by_data, ("Identity", ["data"], ["y_e"])], 3)
+    net, w3 = nn.Linear(4, 3), nn.Linear(3, 3, bias=False)
+    both = nn.Sequential(net, w3, nn.ReLU())
+    head = [helper.make_node("ReduceMax", ["x"], ["max"], keepdims=0), helper.make_node("Greater", ["max", "small"], ["some"])]
+    numbers = [("w3", w3.weight.detach().numpy().T), ("w7", np.ones((3, 5), np.float32)), ("small", np.float32(-100))]
+    w3.double()
+    by_hand("nested_choices", net, [*head, outer], [("y", ["batch", "any"])], numbers, forward=both, parameters=[net.weight, net.bias, w3.weight])
+
+
 def main():
     torch.manual_seed(0)
     frames("through_floats", Frames(3), 64, (101, 77))
@@ -137,6 +167,10 @@ def main():
            dynamic_shapes=({0: torch.export.Dim("batch"), 2: torch.export.Dim("length", min=200)},))
     repeated("branch_repeated", "Unsqueeze", "Squeeze")
     unnamed()
+    torch.manual_seed(1)
+    nested()
+    window("windows", Windows(), (2, 14, 21, 2), (3, 21, 35, 2), dynamo=True, optimize=False, external_data=False, verbose=False,
+           dynamic_shapes=({0: torch.export.Dim("batch"), 1: torch.export.Dim.DYNAMIC, 2: torch.export.Dim.DYNAMIC},))
 
 
 if __name__ == "__main__":
