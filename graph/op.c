@@ -267,6 +267,13 @@ Status infer_axis(Graph *g, Node *n, int rank)
     return g->status;
 }
 
+int64_t index_range_at(const Graph *g, const Node *n, int i, int k)
+{
+    if (n->op->tuple_range)
+        return n->op->tuple_range(g, n, i, k);
+    return n->op->index_range && !k ? n->op->index_range(g, n, i) : -1;
+}
+
 int64_t index_range_axis(const Graph *g, const Node *n, int i)
 {
     const Shape *x = in_value(g, n, 0)->shape;

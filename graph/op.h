@@ -218,6 +218,9 @@ struct OpDef {
     bool (*strided)(const Graph *, const Node *, int o, Strided *s);
     /* Optional: input i selects among so many entries of something; -1: it is no index. */
     int64_t (*index_range)(const Graph *, const Node *, int i);
+    /* Optional, where the last axis of input i holds tuples of indices: number k of each selects among so many entries;
+     * -1: tuples have no such number.  index_range is then the least of these. */
+    int64_t (*tuple_range)(const Graph *, const Node *, int i, int k);
     /* Optional, of integers: `span`, which output 0 shall lie in, becomes what input i must lie in for that; false: it
      * cannot be said.  NULL: the same. */
     bool (*span_in)(const Graph *, const Node *, int i, IntSpan *span);
@@ -327,6 +330,9 @@ Status infer_axis(Graph *g, Node *n, int rank) CHECKED;
 Status infer_expect(const Graph *g, const Node *n, int i, const char *what, Shape shape) CHECKED;
 
 /* ---- for index_range ---- */
+/* Number k of each tuple that input i holds, or of an index alone number 0, selects among so many entries; -1: none
+ * does. */
+int64_t index_range_at(const Graph *g, const Node *n, int i, int k);
 int64_t index_range_axis(const Graph *g, const Node *n, int i); /* input 1 selects along attribute "axis" of input 0 */
 
 /* ---- for import functions ---- */

@@ -7,9 +7,10 @@
 #include "graph/collective.h"
 #include "graph/op.h"
 
-/* The input's elements must be in [low, high), or `ignore`. */
+/* The input's elements first, first + step, first + 2 step, ... must be in [low, high), or `ignore`.  Step 2 is for
+ * tuples of two, whose numbers select along axes of their own. */
 typedef struct {
-    int input;
+    int input, first, step;
     const Node *node;
     int64_t low, high, ignore;
     bool ignores;
@@ -44,15 +45,53 @@ static int input_of(const Graph *g, ValueId v)
     return -1;
 }
 
-/* Indices count from the end below zero; labels do not. */
-static bool find_range(Range *r, const Graph *g, const Node *n, int i)
+/* How many numbers each tuple has that input i of the node holds; 1 where an index stands alone. */
+static int tuple_width(const Graph *g, const Node *n, int i)
+{
+    int k = 1;
+
+    while (index_range_at(g, n, i, k) >= 0)
+        k++;
+    return k;
+}
+
+/* Are the tuples of `v` one behind the other in the input that it comes from?  Pieces along their own axis are not. */
+static bool keeps_tuples(const Graph *g, ValueId v, ValueId input)
+{
+    const Shape *a = value(g, v)->shape, *b = value(g, input)->shape;
+
+    return shape_eq(a, b) || (a->rank == b->rank && a->rank > 1 && a->dim[a->rank - 1] == b->dim[b->rank - 1]);
+}
+
+/* The most that any number of a tuple may be. */
+static int64_t longest_range(const Graph *g, const Node *n, int i, int width)
+{
+    int64_t most = -1, range;
+
+    for (int k = 0; k < width; k++)
+        most = (range = index_range_at(g, n, i, k)) > most ? range : most;
+    return most;
+}
+
+/* Number k of each tuple.  Indices count from the end below zero; labels do not. */
+static bool find_range(Range *r, const Graph *g, const Node *n, int i, int k)
 {
     const Attr *ignore = node_attr(n, "ignore_index");
-    int64_t high = has_in(n, i) && n->op->index_range && !n->op->index_misses ? n->op->index_range(g, n, i) : -1;
+    const bool is_index = has_in(n, i) && n->op->index_range && !n->op->index_misses;
+    int64_t high = is_index ? index_range_at(g, n, i, k) : -1;
+    const ValueId from = high < 0 ? NO_VALUE : source(g, n->in[i]);
+    int step = high < 0 ? 1 : tuple_width(g, n, i);
 
     if (high < 0)
         return false;
-    *r = (Range){ .input = input_of(g, source(g, n->in[i])),
+    if (step > 1 && !keeps_tuples(g, n->in[i], from)) {
+        high = longest_range(g, n, i, step);
+        step = 1;
+        k = 0;
+    }
+    *r = (Range){ .input = input_of(g, from),
+                  .first = k,
+                  .step = step,
                   .node = n,
                   .low = ignore ? 0 : -high,
                   .high = high,
@@ -65,8 +104,9 @@ static bool find_range(Range *r, const Graph *g, const Node *n, int i)
 static bool is_known(const IndexCheck *c, const Range *r)
 {
     for (int i = 0; i < c->n; i++)
-        if (c->range[i].input == r->input && c->range[i].low == r->low && c->range[i].high == r->high &&
-            c->range[i].ignores == r->ignores && c->range[i].ignore == r->ignore)
+        if (c->range[i].input == r->input && c->range[i].first == r->first && c->range[i].step == r->step &&
+            c->range[i].low == r->low && c->range[i].high == r->high && c->range[i].ignores == r->ignores &&
+            c->range[i].ignore == r->ignore)
             return true;
     return false;
 }
@@ -76,12 +116,13 @@ Status index_check_create(IndexCheck **out, Arena *a, const Graph *g)
     IndexCheck *c = ARENA_NEW(a, IndexCheck, 1);
     Range r;
 
-    if (!c || !(c->range = ARENA_NEW(a, Range, g->n_node)))
+    if (!c || !(c->range = ARENA_NEW(a, Range, (size_t)g->n_node * MAX_RANK)))
         return FAIL_NOMEM();
     FOR_NODES(g, n)
-        for (int i = 0; i < n->n_in && c->n < (int)g->n_node; i++)
-            if (find_range(&r, g, n, i) && !is_known(c, &r))
-                c->range[c->n++] = r;
+        for (int i = 0; i < n->n_in; i++)
+            for (int k = 0; k < MAX_RANK && c->n < (int)g->n_node * MAX_RANK; k++)
+                if (find_range(&r, g, n, i, k) && !is_known(c, &r))
+                    c->range[c->n++] = r;
     *out = c;
     return ST_OK;
 }
@@ -91,14 +132,14 @@ static bool is_allowed(const Range *r, int64_t x)
     return (x >= r->low && x < r->high) || (r->ignores && x == r->ignore);
 }
 
-/* The first element that is not allowed; n if all are. */
+/* The first element that is not allowed; n or more if all are. */
 #define DEFINE_FIRST_BAD(name, T)                              \
     static int64_t name(const Range *r, const T *x, int64_t n) \
     {                                                          \
-        int64_t i = 0;                                         \
+        int64_t i = r->first;                                  \
                                                                \
         while (i < n && is_allowed(r, x[i]))                   \
-            i++;                                               \
+            i += r->step;                                      \
         return i;                                              \
     }
 
@@ -135,7 +176,7 @@ static Status check(const Range *r, const Prepared *p, const Tensor *t)
     const int64_t n = tensor_numel(t),
                   i = t->dtype == DT_INT64 ? first_bad_64(r, t->data, n) : first_bad_32(r, t->data, n);
 
-    if (i == n)
+    if (i >= n)
         return ST_OK;
     return refuse(r, p, t, i);
 }

@@ -450,17 +450,21 @@ static bool takes_rows_gather_nd(const Graph *g, const Node *n, int axis, RowsTa
     return node_int(n, "batch_dims") == 0 && axis < out->width;
 }
 
-int64_t tuples_range(const Graph *g, const Node *n, int i, int64_t batch_dims)
+int64_t tuples_range_at(const Graph *g, const Node *n, int i, int k, int64_t batch_dims)
 {
     const Shape *x = in_value(g, n, 0)->shape, *list = in_value(g, n, 1)->shape;
-    const int64_t end = i == 1 && list->rank > 0 ? batch_dims + list->dim[list->rank - 1] : -1;
+    const int64_t width = i == 1 && list->rank > 0 ? list->dim[list->rank - 1] : -1;
 
-    if (end <= batch_dims || end > x->rank)
-        return -1;
-    for (int64_t a = batch_dims; a < end; a++)
-        if (x->dim[a] != x->dim[batch_dims])
-            return -1;
-    return x->dim[batch_dims];
+    return k < width && batch_dims + width <= x->rank ? x->dim[batch_dims + k] : -1;
+}
+
+int64_t tuples_range(const Graph *g, const Node *n, int i, int64_t batch_dims)
+{
+    int64_t least = tuples_range_at(g, n, i, 0, batch_dims), range;
+
+    for (int k = 1; (range = tuples_range_at(g, n, i, k, batch_dims)) >= 0; k++)
+        least = range < least ? range : least;
+    return least;
 }
 
 static int64_t index_range_gather_nd(const Graph *g, const Node *n, int i)
@@ -468,10 +472,16 @@ static int64_t index_range_gather_nd(const Graph *g, const Node *n, int i)
     return tuples_range(g, n, i, node_int(n, "batch_dims"));
 }
 
+static int64_t tuple_range_gather_nd(const Graph *g, const Node *n, int i, int k)
+{
+    return tuples_range_at(g, n, i, k, node_int(n, "batch_dims"));
+}
+
 DEFINE_OP(GatherND, .moves = 1, .flags = OPF_SELECTS, .takes_rows = takes_rows_gather_nd, .since = 13, .from = 12,
           .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .attrs = batch_dims_attr, .respell = respell_gather_nd,
           .infer = infer_gather_nd, .grad = grad_gather_nd, .lower = lower_gather_nd, .place = place_gather_nd,
-          .index_range = index_range_gather_nd, .doc = "slices of x picked by tuples of indices");
+          .index_range = index_range_gather_nd, .tuple_range = tuple_range_gather_nd,
+          .doc = "slices of x picked by tuples of indices");
 
 static Status infer_gather_nd_grad(Graph *g, Node *n)
 {

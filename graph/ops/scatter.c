@@ -222,9 +222,14 @@ static Status place_scatter_nd(Placement *p)
 }
 
 static int64_t index_range_scatter_nd(const Graph *g, const Node *n, int i) { return tuples_range(g, n, i, 0); }
+static int64_t tuple_range_scatter_nd(const Graph *g, const Node *n, int i, int k)
+{
+    return tuples_range_at(g, n, i, k, 0);
+}
 
 DEFINE_OP(ScatterND, .since = 18, .respell = respell, .in_min = 3, .in_max = 3, .out_min = 1, .out_max = 1,
           .inplace = { 1 },
           .attrs = (const AttrDecl[]){ { "reduction", A_STRING, .s = "none", .words = "none add mul max min" }, { 0 } },
           .infer = infer_scatter_nd, .grad = grad_scatter_nd, .place = place_scatter_nd,
-          .index_range = index_range_scatter_nd, .doc = "x with slices written at tuples of indices");
+          .index_range = index_range_scatter_nd, .tuple_range = tuple_range_scatter_nd,
+          .doc = "x with slices written at tuples of indices");

@@ -4,8 +4,9 @@
 
 #include "graph/op.h"
 
-/* OpDef.index_range of input 1, whose tuples select along axes of input 0 from `batch_dims` on; -1 where these differ
- * in length, as one number is for all of a tuple. */
+/* OpDef.tuple_range of input 1, whose tuples select along axes of input 0 from `batch_dims` on. */
+int64_t tuples_range_at(const Graph *g, const Node *n, int i, int k, int64_t batch_dims);
+/* OpDef.index_range of the same: the shortest of these axes. */
 int64_t tuples_range(const Graph *g, const Node *n, int i, int64_t batch_dims);
 
 #endif

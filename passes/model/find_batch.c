@@ -576,6 +576,17 @@ static Status find_fixed(uint8_t *set, bool *may, Find *f, bool *found)
 
 /* ---- numbers that say which samples ---- */
 
+/* Does input i select among another number of entries in the other world? */
+static bool selects_otherwise(const Graph *g, const Node *n, const Graph *more, const Node *there, int i)
+{
+    int64_t range = 0;
+
+    for (int k = 0; range >= 0; k++)
+        if ((range = index_range_at(g, n, i, k)) != index_range_at(more, there, i, k))
+            return true;
+    return false;
+}
+
 /* May the input of the node be such numbers, made of an input that is whole?  Those that samples bring may count within
  * each. */
 static Status find_ordered(Find *f, const Trial *t, const uint8_t *set)
@@ -599,7 +610,7 @@ static Status find_ordered(Find *f, const Trial *t, const uint8_t *set)
 
             all |= by;
             for (int in = 0; by && n->op->index_range && in < g->n_input && in < 64; in++)
-                if (by >> in & 1 && n->op->index_range(g, n, i) != n->op->index_range(more, there, i))
+                if (by >> in & 1 && selects_otherwise(g, n, more, there, i))
                     value(f->g, f->g->input[in])->ordered = true;
         }
         for (int i = 0; i < n->n_out; i++)

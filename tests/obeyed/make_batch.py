@@ -11,6 +11,7 @@ import tempfile
 import warnings
 
 import numpy as np
+import onnx
 import torch
 warnings.filterwarnings('ignore')
 import torch.nn as nn, torch.nn.functional as F
@@ -32,7 +33,10 @@ CASES = {"mask_list": "batch_mask_lists",
          "tnc_fixed_64": "batch_scores_turned_fixed",
          "seq_legacy": "batch_open_length",
          "seq_dyn": "batch_open_length_dynamo",
-         "edge_dyn": "batch_edges"}
+         "edge_dyn": "batch_edges",
+         "tuples": "batch_tuples",
+         "tuples_parts": "batch_tuples_parts",
+         "tuples_outside": "batch_tuples_outside"}
 rng=np.random.default_rng(5)
 def path(name):
     folder=HERE/CASES[name] if name in CASES else pathlib.Path(tempfile.mkdtemp())
@@ -41,7 +45,13 @@ def path(name):
 def legacy(m,args,name,names,outs,axes):
     torch.onnx.export(m.eval().float(),args,path(name),dynamo=False,input_names=names,output_names=outs,dynamic_axes=axes,do_constant_folding=True)
 def dyn(m,args,name,names,outs,shapes,opt=True):
-    torch.onnx.export(m.eval().float(),args,path(name),dynamo=True,input_names=names,output_names=outs,dynamic_shapes=shapes,optimize=opt,external_data=False,verbose=False)
+    where=path(name)
+    torch.onnx.export(m.eval().float(),args,where,dynamo=True,input_names=names,output_names=outs,dynamic_shapes=shapes,optimize=opt,external_data=False,verbose=False)
+    made=onnx.load(where)
+    for node in made.graph.node:    # which name files of the machine
+        for i in reversed(range(len(node.metadata_props))):
+            if 'stack_trace' in node.metadata_props[i].key: del node.metadata_props[i]
+    onnx.save(made,where)
 def run(m,batches,loss,lr):
     m=m.double(); losses=[]
     for b in batches:
@@ -54,6 +64,10 @@ def save(name,flags,losses,data,**kw):
     if name not in CASES: return
     np.savez(HERE/CASES[name]/'data.npz',**data)
     e=dict(model='model.onnx',data='data.npz',flags=flags,losses=losses,source='../make_batch.py',**kw)
+    (HERE/CASES[name]/'expected.json').write_text(json.dumps(e,indent=1)+'\n')
+def refuse(name,flags,text,data,**kw):
+    np.savez(HERE/CASES[name]/'data.npz',**data)
+    e=dict(model='model.onnx',data='data.npz',flags=flags,refused=text,source='../make_batch.py',**kw)
     (HERE/CASES[name]/'expected.json').write_text(json.dumps(e,indent=1)+'\n')
 def f32(*s): return rng.standard_normal(s).astype(np.float32)
 T64=lambda a: torch.tensor(a).double() if a.dtype.kind=='f' else torch.tensor(a)
@@ -213,3 +227,25 @@ for e in ['legacy','dyn']:
     m2=Edge(); m2.load_state_dict(m.state_dict())
     L=run(m2,[0]*4,lambda m,b:F.cross_entropy(m(T64(x),T64(ei)),T64(y)),.3)
     save(n,['--loss','cross-entropy','--batch-size','9','--steps','4','--lr','0.3'],L,dict(x=x,ei=ei,target=y))
+# pairs of a sample and a place, whose axes are of unequal length
+class Tuples(nn.Module):
+    def __init__(s):
+        super().__init__(); s.a=nn.Linear(4,6); s.b=nn.Linear(6,3)
+    def forward(s,x,pair):
+        h=torch.relu(s.a(x)); return s.b(h.mean(1)+h[pair[:,0],pair[:,1]].mean(0,keepdim=True))
+N=9; x=f32(N,5,4); pair=np.stack([rng.integers(0,N,7),rng.integers(0,5,7)],1); y=rng.integers(0,3,N)
+torch.manual_seed(11); m=Tuples(); m2=Tuples(); m2.load_state_dict(m.state_dict())
+for n in ['tuples','tuples_parts']:
+    dyn(m,(torch.randn(4,5,4),torch.zeros(3,2,dtype=torch.int64)),n,['x','pair'],['s'],{'x':{0:D.DYNAMIC},'pair':{0:D.DYNAMIC}})
+L=run(m2,[0]*4,lambda m,b:F.cross_entropy(m(T64(x),T64(pair)),T64(y)),.3)
+flags=['--loss','cross-entropy','--steps','4','--lr','0.3','--batch-size']
+save('tuples',[*flags,'9'],L,dict(x=x,pair=pair,target=y))
+refuse('tuples_parts',[*flags,'3'],"input 'pair' tells the samples apart",dict(x=x,pair=pair,target=y))
+# the same where the node reads the input itself, whose numbers are looked at before a step
+h=onnx.helper
+nodes=[h.make_node('MatMul',['x','w'],['h']),h.make_node('GatherND',['h','pair'],['p']),h.make_node('ReduceMean',['p'],['pm'],axes=[0],keepdims=1),
+       h.make_node('ReduceMean',['h'],['hm'],axes=[1],keepdims=0),h.make_node('Add',['hm','pm'],['s'])]
+onnx.save(h.make_model(h.make_graph(nodes,'tuples',[h.make_tensor_value_info('x',1,['N',5,4]),h.make_tensor_value_info('pair',7,['E',2])],
+    [h.make_tensor_value_info('s',1,['N',3])],[onnx.numpy_helper.from_array(f32(4,3),'w')]),opset_imports=[h.make_opsetid('',17)],ir_version=8),path('tuples_outside'))
+outside=pair.copy(); outside[4,1]=6
+refuse('tuples_outside',[*flags,'9'],"element 9 of input 'pair' is 6, not one of 5",dict(x=x,pair=outside,target=y),replicas=[1])
