@@ -83,9 +83,26 @@ bool feed_is_whole(const Feed *f, const Args *a, const dpx_info *in, const Array
     return whole;
 }
 
+/* "; ..." where one array may be offsets with the end behind the last, as EmbeddingBag has them with
+ * include_last_offset. */
+static const char *offsets_remedy(char text[512], const Array *a, const Array *b)
+{
+    const Array *longer = a->dim[0] > b->dim[0] ? a : b;
+    const bool whole_numbers = longer->dtype == DPX_INT64 || longer->dtype == DPX_INT32;
+
+    *text = '\0';
+    if (longer->rank == 1 && whole_numbers && longer->dim[0] == (longer == a ? b : a)->dim[0] + 1)
+        snprintf(text, 512,
+                 "; if '%.200s' ends with the number of all rows (EmbeddingBag with include_last_offset=True), export "
+                 "with include_last_offset=False and leave that number out",
+                 longer->name);
+    return text;
+}
+
 Status feed_check_samples(Feed *f, const char *source)
 {
     const Array *first = NULL;
+    char help[512];
 
     for (int i = 0; i < f->n; i++) {
         const Array *a = f->field[i].array;
@@ -99,9 +116,9 @@ Status feed_check_samples(Feed *f, const char *source)
             return FAIL(
                 E_IO,
                 "%s: array '%s' has %lld sample%s along its first axis, '%s' has %lld; all arrays hold the same "
-                "samples, and hold them along the first axis%s",
+                "samples, and hold them along the first axis%s%s",
                 source, a->name, (long long)a->dim[0], a->dim[0] == 1 ? "" : "s", first->name, (long long)first->dim[0],
-                a->row || first->row ? "" : ", or have their NAME.offsets beside them");
+                a->row || first->row ? "" : ", or have their NAME.offsets beside them", offsets_remedy(help, a, first));
     }
     f->data->samples = first ? first->dim[0] : f->data->samples;
     return ST_OK;

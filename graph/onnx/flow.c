@@ -355,8 +355,8 @@ static void say_unknown(const char **why, const char **remedy, const Flow *f, Va
     const bool open = known_by_open_sizes(f->im, v);
 
     *why = open ? "follows from a size that the file leaves open, such as the batch" : "depends on data";
-    *remedy = open ? ": export the model with that size fixed, or without the loop (an EmbeddingBag as Embedding and a "
-                     "sum or mean)"
+    *remedy = open ? ": export the model with that size fixed, or without the loop (an EmbeddingBag with "
+                     "include_last_offset=False, or as Embedding and a sum or mean)"
                    : "";
 }
 

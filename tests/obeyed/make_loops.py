@@ -16,6 +16,7 @@ from torch import nn
 HERE = pathlib.Path(__file__).resolve().parent
 BATCH, STEPS, LR = 4, 6, 0.5
 OPEN = "follows from a size that the file leaves open, such as the batch, expected "
+LAST = "if 'offsets' ends with the number of all rows (EmbeddingBag with include_last_offset=True), export with include_last_offset=False"
 
 
 class Bag(nn.Module):
@@ -167,9 +168,12 @@ if __name__ == "__main__":
          refused="index 25 (number 2) is not in an axis of 24")
     last = np.append(offsets, 23)
     make("loop_offsets_last", Offsets("sum", include_last_offset=True), {"x": rows, "offsets": last}, ends, "legacy", samples=6, batch=6,
-         refused="all arrays hold the same samples")
+         refused=LAST)
+    make("loop_offsets_last_max", Offsets("max", include_last_offset=True), {"x": rows, "offsets": last}, ends, "optimized", samples=6, batch=6,
+         refused=LAST)
     make("loop_other", Offsets("mean", include_last_offset=True), {"x": rows, "offsets": last}, ends, "optimized", samples=6, batch=6,
-         refused=OPEN + "a constant condition")
+         refused=OPEN + "a constant condition or at most 64 trips: export the model with that size fixed, or without the loop (an EmbeddingBag with "
+         "include_last_offset=False")
     make_other("loop_other_weights", "loop_bags_weighted", weighted_twice)
     make_other("loop_other_last", "loop_offsets_mean_plain", sums_but_last)
     make_other("loop_other_bounds", "loop_bags_weighted", before)
