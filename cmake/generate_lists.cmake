@@ -31,7 +31,7 @@ endfunction()
 
 collect(ops DEFINE_OP ${SOURCE_DIR}/graph/ops/*.c)
 set(header "/* Generated from the DEFINE_OP lines of graph/ops. */\n")
-set(source "/* Generated from the DEFINE_OP lines of graph/ops. */\n#include \"graph/op.h\"\n\nconst OpDef *const op_list[] = {\n")
+set(source "/* Generated from the DEFINE_OP lines of graph/ops. */\n#include \"graph/ir/op.h\"\n\nconst OpDef *const op_list[] = {\n")
 foreach(op ${ops})
     string(APPEND header "extern const OpDef op_${op};\n")
     string(APPEND source "    &op_${op},\n")

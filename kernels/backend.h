@@ -3,7 +3,7 @@
 #define DPX_BACKEND_H
 
 #include "kernels/runtime.h"
-#include "graph/target.h"
+#include "graph/ir/target.h"
 
 /* One per device and thread team.  `prepare` raises scratch_bytes to what `run` will need; before `run` the executor
  * sets `scratch` to at least that many bytes, aligned as its Target says, shared by all kernels of the device. On an
@@ -47,8 +47,8 @@ typedef struct Kernel {
     bool shares;
 } Kernel;
 
-/* Kernels stand in kernels/<backend>/<family>.c; the build generates each backend's list by scanning for DEFINE_KERNEL(
- * in column 0.  `ident` begins with the backend's name: ref_softmax, cpu_conv_forward. */
+/* Kernels stand in kernels/<backend>/<backend>_<family>.c; the build generates each backend's list by scanning for
+ * DEFINE_KERNEL( in column 0.  `ident` begins with the backend's name: ref_softmax, cpu_conv_forward. */
 #define DEFINE_KERNEL(ident, ...) const Kernel kernel_##ident = { .name = #ident, __VA_ARGS__ }
 
 extern const Kernel *const kernels_ref[]; /* plain C, every operator, every type: the oracle and the fallback */

@@ -4,7 +4,7 @@
 #ifndef DPX_KERNELS_BROADCAST_H
 #define DPX_KERNELS_BROADCAST_H
 
-#include "graph/tensor.h"
+#include "graph/tensor/tensor.h"
 
 enum { MAX_OPERANDS = 3 };
 

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "graph/reduce_tree.h"
+#include "graph/tensor/reduce_tree.h"
 
 typedef const void *Sum(const int *program, int parts, void *space, const Tensor *in, int64_t at, size_t len);
 

@@ -1,8 +1,9 @@
-/* What collectives do to memory, wherever they run: sums by the tree of graph/reduce_tree.h, and pieces of a whole. */
+/* What collectives do to memory, wherever they run: sums by the tree of graph/tensor/reduce_tree.h, and pieces of a
+ * whole. */
 #ifndef DPX_KERNELS_EXCHANGE_H
 #define DPX_KERNELS_EXCHANGE_H
 
-#include "graph/tensor.h"
+#include "graph/tensor/tensor.h"
 
 /* ---- sums ---- */
 

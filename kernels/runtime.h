@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #include "graph/base/status.h"
-#include "graph/dtype.h"
+#include "graph/tensor/dtype.h"
 
 typedef struct GpuDevice GpuDevice;
 typedef struct GpuStream GpuStream;

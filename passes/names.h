@@ -2,7 +2,7 @@
 #ifndef DPX_PASSES_NAMES_H
 #define DPX_PASSES_NAMES_H
 
-#include "graph/graph.h"
+#include "graph/ir/graph.h"
 
 /* The last word: "weight" of "layers.0.weight". */
 const char *names_last(const char *name);

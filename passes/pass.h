@@ -4,8 +4,8 @@
 
 #include <stdio.h>
 
-#include "graph/autodiff.h"
-#include "graph/draft.h"
+#include "graph/ir/autodiff.h"
+#include "graph/ir/node_draft.h"
 #include "graph/recipes/metric.h"
 #include "graph/recipes/optimizer.h"
 
@@ -29,7 +29,7 @@ typedef enum {
     SPLIT_BALANCED,
     SPLIT_CHUNK,
     SPLIT_WEIGHTS,
-    SPLIT_AUTO /* weights that are still to be found (exec/inspect/split.h) */
+    SPLIT_AUTO /* weights that are still to be found (exec/inspect/replica_weights.h) */
 } SplitMode;
 
 /* Along which axis outputs of replicas are put together. */
@@ -101,7 +101,7 @@ typedef struct {
     const char *loss;                      /* an output that is logged, whose gradient it takes; NULL: the loss's */
 } UpdateGroup;
 
-/* How an operator that mixes samples gets those of other replicas (passes/partition/mix.c). */
+/* How an operator that mixes samples gets those of other replicas (passes/partition/mixed_samples.c). */
 typedef enum { MIX_AUTO, MIX_GATHER, MIX_EXCHANGE } MixMode;
 
 /* What a sum of S bytes over all devices costs: seconds + per_byte * S. */
@@ -300,7 +300,7 @@ Status model_find_batch(Graph *g, const BuildOptions *opt, Evaluator eval) CHECK
 #define OUT_OWN_LOSS_PREFIX \
     "loss:" /* loss:NAME, what is differentiated for groups whose loss is output NAME; gone likewise */
 #define OUT_GRAD_PREFIX "grad:" /* grad:NAME, the gradient by parameter NAME */
-/* Names of nodes that say what they are for (graph_begin_purpose); GRADIENT_OF is graph/autodiff.h's. */
+/* Names of nodes that say what they are for (graph_begin_purpose); GRADIENT_OF is graph/ir/autodiff.h's. */
 #define UPDATE_OF "update of "
 /* Inputs made by passes. */
 #define IN_LR "learning_rate" /* 0-d, of the parameters' type; of group k, counted from 1, "learning_rate.k" */

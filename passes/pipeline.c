@@ -1,9 +1,9 @@
 /* The order of the passes, with the reason for each place.  Adding a pass: its file, and its line here. */
 #include <string.h>
 
-#include "graph/compact.h"
-#include "graph/rewrite.h"
-#include "graph/verify.h"
+#include "graph/ir/drop_values.h"
+#include "graph/ir/rewrite.h"
+#include "graph/ir/verify.h"
 #include "passes/partition/variants.h"
 #include "passes/pass.h"
 #include "passes/passes.gen.h"

@@ -9,8 +9,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "graph/collective.h"
-#include "graph/op.h"
+#include "graph/ir/collective.h"
+#include "graph/ir/op.h"
 
 Report *report_create(void)
 {

@@ -4,8 +4,8 @@
 
 #include <stdio.h>
 
-#include "graph/graph.h"
-#include "graph/target.h"
+#include "graph/ir/graph.h"
+#include "graph/ir/target.h"
 
 typedef enum {
     NOTE_INPUT,        /* an input was split, or given to every device */

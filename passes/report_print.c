@@ -4,8 +4,8 @@
 
 #include "graph/base/foreign.h"
 #include "graph/base/numtext.h"
-#include "graph/json.h"
-#include "graph/phase.h"
+#include "graph/text/write_json.h"
+#include "graph/ir/phase.h"
 #include "passes/report.h"
 
 static const char *const headings[] = { "inputs",

@@ -1,10 +1,10 @@
 /* What a step consists of: its phases, its collectives with the reason of each, where its replicas are. */
 #include <string.h>
 
-#include "graph/collective.h"
-#include "graph/op.h"
+#include "graph/ir/collective.h"
+#include "graph/ir/op.h"
 #include "graph/ops/update.h"
-#include "graph/phase.h"
+#include "graph/ir/phase.h"
 #include "passes/report.h"
 
 static int64_t bytes_of(const Graph *g, const ValueId *v, int n)

@@ -63,7 +63,7 @@ readers=$(echo "$library" tools/*.[ch] | tr ' ' '\n' | grep -v '^graph/base/numt
 check 'numbers are read without the locale' \
     "$(grep -nE '\<(strto(d|f|ld)|ato(f|l|ll|i))\(|scanf\([^;]*%[0-9]*l?[efgaEFGA]' $readers)"
 # What people read may be: errors and warnings, what a tool prints, and all that these files write: tables, labels, ranges of options.
-people='exec/api/trainer|exec/device/unequal|exec/inspect/(check|cluster|picture|simulate_print|verify)|exec/plan/memory_report'
+people='exec/api/trainer|exec/device/device_differences|exec/inspect/(check|cluster|picture|simulate_print|verify)|exec/plan/memory_report'
 people="$people|graph/recipes/setting|passes/report_print"
 cached='kernels/cuda/plugin/cudnn_attention'      # a key of the process, which is compared with itself
 check 'text that machines read is written without the locale' "$(echo $library tools/*.[ch] | tr ' ' '\n' |
@@ -73,9 +73,9 @@ check 'text that machines read is written without the locale' "$(echo $library t
         gsub(/[[:space:]]+/, " "); print FILENAME ":" $0 }')"
 check 'letters are letters in every locale' "$(grep -nE '\<(is(alnum|alpha|space|upper|lower|print|punct)|to(lower|upper)|strn?casecmp)\(' $readers)"
 # What a tensor takes depends on its layout; rows of a tensor by shape_count() and one element's address are not meant.
-check 'bytes of memory are counted by graph/layout.c' \
+check 'bytes of memory are counted by graph/tensor/layout.c' \
     "$(grep -nE '[a-z_]*numel(\([^;]*\))? \* (\([a-z0-9_]+\))?(dtype_size|size\>)|dtype_size\([^;*]*\) \* (\([a-z0-9_]+\))?[a-z_]*numel' \
-        $(echo "$library" | grep -v '^graph/layout.c$'))"
+        $(echo "$library" | grep -v '^graph/tensor/layout.c$'))"
 # What a build or a run leaves there is not for others.
 root='\.(ci|clang-format|gitignore|git-blame-ignore-revs)|CMakeLists\.txt|(CONTRIBUTING|README)\.md|LICENSE'
 root="$root|bench|cmake|docs|exec|graph|include|kernels|models|passes|tests|tools"

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Includes flow one way: graph/base -> graph -> graph/recipes -> passes; graph -> kernels; all of these -> exec -> tools; within
+# Includes flow one way: graph -> passes; graph -> kernels; all of these -> exec -> tools; within graph,
 # passes and exec from the room above to those below.
 # Fails with every line that breaks the rule.  Operators are named where they are defined, computed, made or found as a formula;
 # elsewhere the number of their names only falls.
@@ -15,18 +15,17 @@ forbid() {
     fi
 }
 
-forbid graph/base   '(graph/[a-z0-9_]+\.h|graph/ops|graph/onnx|passes|kernels|exec|tools|tests)' 'graph/base knows nothing above it'
-forbid "$(find graph -name '*.[ch]' ! -path 'graph/recipes/*')" '(graph/recipes|passes|kernels|exec|tools|tests)/' 'graph knows nothing above it'
-forbid graph/recipes '(passes|kernels|exec|tools|tests)/'    'recipes know the graph alone'
+forbid graph        '(passes|kernels|exec|tools|tests)/'    'graph knows nothing above it'
 forbid passes       '(kernels|exec|tools|tests)/'           'passes know the graph and recipes'
 forbid kernels      '(graph/recipes|passes|exec|tools|tests)/'         'kernels know the graph alone'
 forbid exec         '(tools|tests)/'                        'exec knows no tool'
 forbid exec/world   '(graph/|passes/|kernels/|exec/)'       'exec/world knows what memory it sends, not what is in it' '"(graph/base|exec/world)/'
-forbid "exec/device/accelerator.* exec/device/group.* exec/device/late.* exec/device/plugin.* exec/device/wait.* exec/gpu/collective.*" \
+forbid "exec/device/accelerator.* exec/device/group.* exec/device/hang_report.* exec/device/plugin.* exec/device/wait_device.* exec/gpu/collective.*" \
     'exec/(gpu/(part|program|progress|issue|run)|plan/prepared)\.h' 'the group of devices knows its users by callbacks'
 forbid 'exec/gpu/part.h exec/gpu/progress.* exec/gpu/issue.*' 'exec/gpu/run\.h' 'a step is run by those above'
 
-# rooms FOLDER ROOM...: the rooms of a folder, lowest first; each includes itself and those before it.  Every file is in a room but
+# rooms FOLDER ROOM...: the rooms of a folder, lowest first; each includes itself and those before it, and names operators
+# (graph/ops/FAMILY.gen.h declares them) where it writes a formula.  Every file is in a room but
 # those that $shared names.
 rooms() {
     folder=$1 above=$(printf '%s|' "$@")
@@ -34,7 +33,7 @@ rooms() {
     shift
     for room; do
         above=${above#*|}
-        [ -z "$above" ] || forbid "$folder/$room" "$folder/(${above%|})/" "the rooms above $folder/$room are: ${above%|}"
+        [ -z "$above" ] || forbid "$folder/$room" "$folder/(${above%|})/" "the rooms above $folder/$room are: $(echo "${above%|}" | tr "|" " ")" 'ops/[a-z_0-9]+\.gen\.h"$'
     done
     stray=$(git ls-files "$folder" 2>/dev/null | grep -vE "^$folder/($(echo "$@" | tr ' ' '|'))/[a-z_0-9]+\.[ch]$" | grep -vxE "$folder/($shared)")
     if [ -n "$stray" ]; then
@@ -42,6 +41,9 @@ rooms() {
         bad=1
     fi
 }
+
+shared='recipes/[a-z]+/[a-z0-9_]+\.c'
+rooms graph base tensor ir text ops onnx recipes
 
 # Passes that do not shape a graph together do not know each other: what is between them is the graph.  The order of all is
 # in pipeline.c, the sums over what they left in report.c.
@@ -55,7 +57,7 @@ forbid include      '.*'                                    'the public header s
 forbid tools        '(graph|passes|kernels|exec|tests)/'    'tools use include/dpexec.h; graph-transform also passes/ and exec/' \
     '("graph/base/|^tools/graph_transform\.c:[0-9]+:#include "(graph|passes|exec)/)'
 
-# What an operator is to others is said by its OpDef, or by graph/collective.h, and asked there.  Two kinds of names ask nothing:
+# What an operator is to others is said by its OpDef, or by graph/ir/collective.h, and asked there.  Two kinds of names ask nothing:
 # that of a node which is made (EMIT, emit, draft_begin ...), for so a formula is written; and those in a file whose subject is a
 # formula of several operators, which its first comment shows: it finds that one and is named after it.  What else there is only falls.
 makes='(emit|emit_multi|emit_untyped|emit_copies|import_emit|graph_add_node|draft_begin|to_devices|to_parts)\([^&]*&op_|->op = &op_'
@@ -67,7 +69,7 @@ passes/simplify/fold_transpose           # MatMul(A, Transpose(B))
 passes/train/join_biases                 # p, q = Split(X W); p + b, q + c
 passes/partition/narrow_sums             # AllReduce(g) / w
 passes/plan/chunk_loss                   # CrossEntropySum(X W), its gradient D, D W and D X
-passes/partition/homes                   # part, part ... = Split(batch); Concat(part, part ...)
+passes/partition/part_replicas                   # part, part ... = Split(batch); Concat(part, part ...)
 passes/model/stochastic_depth            # x * mask / keep, with the ways to write a mask
 passes/model/loss_weights                # weights * terms, by way of sums, means and ratios
 passes/model/rebatch_counts              # sum(x) / N and mean(x) * N / (N - 1), where N is a number
@@ -75,7 +77,7 @@ passes/model/lost_detach                 # p + (q - p), (p + q) - p
 passes/model/batch_norm_formula          # (x - mean) * (scale / sqrt(variance + eps)) + bias'
 most=2
 names=$(grep -rnE --include='*.[ch]' '&op_[A-Za-z0-9]+' graph passes exec tools |
-    grep -vE "^(graph/ops/|graph/draft.h|($(echo "$about" | sed 's/ *#.*//' | paste -sd'|'))\.c)" | sed -E "s/$makes//g" | grep -E '&op_')
+    grep -vE "^(graph/ops/|graph/ir/node_draft.h|($(echo "$about" | sed 's/ *#.*//' | paste -sd'|'))\.c)" | sed -E "s/$makes//g" | grep -E '&op_')
 count=$(printf '%s\n' "$names" | grep -oE '&op_' | wc -l)
 if [ "$count" -gt $most ]; then
     printf '%s\n' "$names"

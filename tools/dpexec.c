@@ -7,7 +7,7 @@
 #include "tools/commands.h"
 #include "tools/launcher.h"
 #include "tools/man.h"
-#include "tools/program.h"
+#include "tools/standard_streams.h"
 #include "tools/progress.h"
 
 static const struct {

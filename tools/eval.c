@@ -7,7 +7,7 @@
 #include "tools/commands.h"
 #include "tools/digest.h"
 #include "tools/evaluate.h"
-#include "tools/members.h"
+#include "tools/input_members.h"
 #include "tools/progress.h"
 #include "tools/run_dir.h"
 

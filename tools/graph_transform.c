@@ -13,7 +13,7 @@
 #include "exec/train/attach.h"
 #include "tools/args.h"
 #include "tools/feed.h"
-#include "tools/program.h"
+#include "tools/standard_streams.h"
 
 static const Flag flags[] = {
     { "until", "PASS", "stop after this pass, NAME:2 the second of its name [all of them]" },

@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 
 #include "tools/npy_write.h"
-#include "tools/unpad.h"
+#include "tools/trim_padding.h"
 
 enum { MAX_PATH = 4096 };
 

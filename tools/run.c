@@ -8,12 +8,12 @@
 #include "graph/base/outfile.h"
 #include "tools/commands.h"
 #include "tools/feed.h"
-#include "tools/members.h"
+#include "tools/input_members.h"
 #include "tools/npy_text.h"
 #include "tools/npy_write.h"
 #include "tools/progress.h"
 #include "tools/run_dir.h"
-#include "tools/unpad.h"
+#include "tools/trim_padding.h"
 #include "tools/world.h"
 
 static const Flag flags[] = {

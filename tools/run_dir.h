@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "tools/args.h"
-#include "tools/loader.h"
+#include "tools/batch_loader.h"
 
 typedef struct {
     char path[4000];

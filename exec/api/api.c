@@ -8,7 +8,7 @@
 #include "exec/run/interp.h"
 #include "exec/plan/plan_budget.h"
 #include "exec/train/attach.h"
-#include "graph/text.h"
+#include "graph/tensor/strings.h"
 #include "passes/batch_axis.h"
 
 _Static_assert((int)DPX_INTERRUPTED == (int)E_INTERRUPTED && (int)DPX_BFLOAT16 == (int)DT_BFLOAT16 &&

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/text.h"
+#include "graph/tensor/strings.h"
 
 Status data_create(dpx_data **out, dpx_data_kind kind, int n)
 {

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "exec/api/api.h"
-#include "exec/api/text.h"
+#include "exec/api/memory_text.h"
 #include "exec/device/machine.h"
 #include "exec/device/device.h"
 #include "exec/device/plugin.h"

@@ -5,7 +5,7 @@
 #include "exec/api/data.h"
 #include "exec/plan/plan_budget.h"
 #include "exec/run/interp.h"
-#include "exec/train/part.h"
+#include "exec/train/interpreted_part.h"
 
 static Status check_fits(const char *name, const Tensor *t, const OnnxType *type)
 {

@@ -21,11 +21,11 @@
 #include "exec/operators/operators.h"
 #include "exec/plan/trace.h"
 #include "exec/inspect/links.h"
-#include "exec/inspect/split.h"
+#include "exec/inspect/replica_weights.h"
 #include "exec/inspect/transform.h"
 #include "graph/base/foreign.h"
 #include "graph/base/outfile.h"
-#include "graph/print.h"
+#include "graph/text/print.h"
 #include "passes/model/inference.h"
 #include "passes/update_groups.h"
 

@@ -128,7 +128,7 @@ Status measured_add(Measured *m, const dpx_result *r, const NamedTensor *out, in
 Status trainer_keep_trained(Arena *a, const dpx_trainer *t, NamedTensor *list, int *n) CHECKED;
 Status trainer_resume_trained(dpx_trainer *t, Arena *a, const Checkpoint *c) CHECKED;
 
-/* exec/api/decisions.c: which parameters a run trains, as its checkpoints say */
+/* exec/api/stored_decisions.c: which parameters a run trains, as its checkpoints say */
 Status trainer_keep_decisions(Arena *a, const dpx_trainer *t, NamedTensor *list, int *n) CHECKED;
 Status trainer_resume_decisions(dpx_trainer *t, const Checkpoint *c) CHECKED;
 /* exec/api/input_roles.c: along which axes inputs and target have samples.  E_INVALID: the checkpoint's run had them

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "exec/api/api.h"
-#include "exec/api/text.h"
+#include "exec/api/memory_text.h"
 #include "exec/inspect/transform.h"
 #include "graph/base/arena.h"
 

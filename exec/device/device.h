@@ -52,7 +52,7 @@ Status device_wait_all(Device *const *d, int n) CHECKED;
 KernelCtx *device_ctx(Device *d);         /* for use on the device's thread */
 const char *device_name(const Device *d); /* "cpu:0" */
 
-size_t device_align(const Device *d); /* target_align of what passes ask (graph/target.h) */
+size_t device_align(const Device *d); /* target_align of what passes ask (graph/ir/target.h) */
 
 /* Of an accelerator; NULL for a CPU device. */
 const Runtime *device_runtime(const Device *d);

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "exec/device/late.h"
+#include "exec/device/hang_report.h"
 #include "graph/base/numtext.h"
 
 enum { TIMEOUT = 300 };

@@ -3,10 +3,10 @@
  *
  * A bucket is one flat message however many tensors and replicas it stands for: gradients of a bucket_gradients node,
  * the batch-norm statistics of all local replicas.  Partial sums that one device holds are added there first; where the
- * graph could not do it by Add nodes they are no subtree of graph/reduce_tree.h, and then, as in the communicator's own
- * order of adding, bits may differ from the CPU's by rounding.  With two devices of one part each there is one
- * addition, and they are the same.  Devices may hold different amounts, so chunks of a gather or a scatter are as large
- * as the largest device's.
+ * graph could not do it by Add nodes they are no subtree of graph/tensor/reduce_tree.h, and then, as in the
+ * communicator's own order of adding, bits may differ from the CPU's by rounding.  With two devices of one part each
+ * there is one addition, and they are the same.  Devices may hold different amounts, so chunks of a gather or a scatter
+ * are as large as the largest device's.
  *
  * With `by_tree` the partial sums themselves are gathered, and every device adds all of them by the tree: the bits then
  * depend on the replicas alone, at the price of more bytes on the wire and in the bucket.
@@ -18,8 +18,8 @@
 #include <stdlib.h>
 
 #include "exec/device/plugin.h"
-#include "graph/layout.h"
-#include "graph/reduce_tree.h"
+#include "graph/tensor/layout.h"
+#include "graph/tensor/reduce_tree.h"
 #include "kernels/exchange.h"
 
 typedef struct {

@@ -2,7 +2,7 @@
 #ifndef DPX_GPU_COLLECTIVE_H
 #define DPX_GPU_COLLECTIVE_H
 
-#include "graph/collective.h"
+#include "graph/ir/collective.h"
 #include "kernels/backend.h"
 #include "passes/plan/plan_memory.h"
 
@@ -12,7 +12,7 @@ typedef struct GpuCollective GpuCollective;
 typedef struct {
     int device, n_device; /* this one, of all */
     bool shared;          /* all devices take part, else what it reads is its own */
-    bool by_tree;         /* in the order of graph/reduce_tree.h, else in the communicator's */
+    bool by_tree;         /* in the order of graph/tensor/reduce_tree.h, else in the communicator's */
 } GpuSharing;
 
 /* On the device's thread.  `bucket_bytes` receives the bytes of the bucket that running it needs. */

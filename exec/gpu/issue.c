@@ -11,7 +11,7 @@
 #include "exec/device/plugin.h"
 #include "exec/gpu/progress.h"
 #include "exec/plan/trace.h"
-#include "graph/op.h"
+#include "graph/ir/op.h"
 
 enum { BLOCK = 1 << 20 };
 

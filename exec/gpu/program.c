@@ -12,7 +12,7 @@
 #include "exec/gpu/run.h"
 #include "exec/plan/memory_report.h"
 #include "exec/world/world.h"
-#include "graph/op.h"
+#include "graph/ir/op.h"
 
 static bool on_host(const GpuPart *part, const Node *n) { return n->device >= part->gpu->group->n_device; }
 

@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-#include "graph/op.h"
+#include "graph/ir/op.h"
 
 Status gpu_progress_plan(GpuPart *part)
 {

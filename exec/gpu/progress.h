@@ -1,5 +1,5 @@
 /* How far a program's devices have come in a step, so that a step that does not end can say what it waits for, and for
- * whom (exec/device/late.h). */
+ * whom (exec/device/hang_report.h). */
 #ifndef DPX_GPU_PROGRESS_H
 #define DPX_GPU_PROGRESS_H
 

@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "exec/inspect/match.h"
+#include "exec/inspect/match_graphs.h"
 #include "exec/run/interp.h"
-#include "graph/emit.h"
+#include "graph/ir/emit.h"
 #include "passes/simplify/fold.h"
 
 enum { WORLDS = 3 };

@@ -11,13 +11,13 @@
 
 #include "exec/plan/plan_budget.h"
 #include "exec/run/interp.h"
-#include "exec/train/part.h"
+#include "exec/train/interpreted_part.h"
 #include "exec/train/session.h"
 #include "graph/base/foreign.h"
 #include "graph/base/numtext.h"
 #include "graph/onnx/onnx.h"
-#include "graph/print.h"
-#include "graph/text.h"
+#include "graph/text/print.h"
+#include "graph/tensor/strings.h"
 
 enum { PATH_LENGTH = 4096, MAX_INPUTS = 256, FEW = 64 };
 

@@ -3,7 +3,7 @@
 #define DPX_CLUSTER_H
 
 #include "graph/base/status.h"
-#include "graph/dtype.h"
+#include "graph/tensor/dtype.h"
 
 enum { CLUSTER_DEVICES = 10000, CLUSTER_COUNTS = 64, CLUSTER_RATES = 64, CLUSTER_TEXT = 64 };
 

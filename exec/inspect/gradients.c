@@ -6,8 +6,8 @@
 #include "exec/inspect/transform.h"
 #include "exec/plan/plan_budget.h"
 #include "exec/run/interp.h"
-#include "graph/emit.h"
-#include "graph/autodiff.h"
+#include "graph/ir/emit.h"
+#include "graph/ir/autodiff.h"
 #include "passes/batch_axis.h"
 
 #define GRADIENT_SUFFIX ".grad"

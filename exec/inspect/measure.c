@@ -12,8 +12,8 @@
 #include "exec/device/machine.h"
 #include "exec/train/session.h"
 #include "exec/world/world.h"
-#include "graph/json.h"
-#include "graph/parse.h"
+#include "graph/text/write_json.h"
+#include "graph/text/parse.h"
 
 enum {
     CHAIN = 2,

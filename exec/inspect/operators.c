@@ -1,9 +1,9 @@
 /* Everything comes from the OpDefs and the backends' lists of kernels; nothing is said of an operator by name. */
 #include "exec/inspect/operators.h"
 
-#include "graph/grad.h"
-#include "graph/op.h"
-#include "graph/place.h"
+#include "graph/ir/grad.h"
+#include "graph/ir/op.h"
+#include "graph/ir/placement_rules.h"
 #include "kernels/backend.h"
 
 enum { TYPES_TEXT = 256 };

@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/collective.h"
-#include "graph/op.h"
-#include "graph/phase.h"
+#include "graph/ir/collective.h"
+#include "graph/ir/op.h"
+#include "graph/ir/phase.h"
 
 enum { LONGEST_PERIOD = 24, LONGEST_CHAIN = 8, SHOWN_LINKS = 24, FEW_BARS = 4 };
 

@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-#include "graph/graph.h"
+#include "graph/ir/graph.h"
 
 typedef struct {
     int replica, device; /* replica -1: what a device's replicas share; device -1: the host */

@@ -7,10 +7,10 @@
 #include <string.h>
 
 #include "exec/inspect/picture.h"
-#include "graph/collective.h"
-#include "graph/dot.h"
-#include "graph/op.h"
-#include "graph/phase.h"
+#include "graph/ir/collective.h"
+#include "graph/text/write_dot.h"
+#include "graph/ir/op.h"
+#include "graph/ir/phase.h"
 
 enum { LABEL_MAX = 400, LINE_CHARS = 36, NAME_MAX = 120, LABELLED_EDGES = 400 }; /* of more edges none has a label */
 

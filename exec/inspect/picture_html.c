@@ -5,10 +5,10 @@
 
 #include "exec/inspect/picture.h"
 #include "graph/base/foreign.h"
-#include "graph/collective.h"
-#include "graph/op.h"
+#include "graph/ir/collective.h"
+#include "graph/ir/op.h"
 #include "graph/ops/update.h"
-#include "graph/phase.h"
+#include "graph/ir/phase.h"
 
 static const char head[] =
     "<style>\n"

@@ -4,9 +4,9 @@
 
 #include "exec/inspect/picture.h"
 #include "graph/base/foreign.h"
-#include "graph/collective.h"
-#include "graph/op.h"
-#include "graph/phase.h"
+#include "graph/ir/collective.h"
+#include "graph/ir/op.h"
+#include "graph/ir/phase.h"
 
 enum {
     WIDTH = 1240,

@@ -13,7 +13,7 @@
 #include "exec/run/interp.h"
 #include "exec/inspect/links.h"
 #include "exec/inspect/transform.h"
-#include "graph/dynamic.h"
+#include "graph/ir/data_shapes.h"
 
 enum { MOST_EXPANDED = 64, LEVEL_TEXT = 16, MOST_LEVELS = 8 };
 

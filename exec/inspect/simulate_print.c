@@ -5,7 +5,7 @@
 #include "exec/plan/memory_report.h"
 #include "graph/base/foreign.h"
 #include "graph/base/numtext.h"
-#include "graph/json.h"
+#include "graph/text/write_json.h"
 
 static double rate_of(const Simulated *r) { return r->seconds > 0 ? (double)r->batch / r->seconds : 0; }
 

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "exec/inspect/simulate.h"
-#include "graph/op.h"
+#include "graph/ir/op.h"
 #include "passes/report.h"
 
 typedef struct {

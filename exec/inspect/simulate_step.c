@@ -13,9 +13,9 @@
 
 #include "exec/inspect/simulate.h"
 #include "exec/run/collective_span.h"
-#include "graph/collective.h"
-#include "graph/op.h"
-#include "graph/phase.h"
+#include "graph/ir/collective.h"
+#include "graph/ir/op.h"
+#include "graph/ir/phase.h"
 #include "passes/plan/plan_memory.h"
 #include "passes/report.h"
 

@@ -3,7 +3,7 @@
 
 #include "exec/inspect/links.h"
 #include "exec/inspect/simulate.h"
-#include "graph/op.h"
+#include "graph/ir/op.h"
 
 /* Bytes and FLOPs are known where shapes are. */
 static Status check_shapes(const Graph *g)

@@ -8,7 +8,7 @@
 #include "exec/inspect/transform.h"
 #include "exec/plan/plan_budget.h"
 #include "exec/run/interp.h"
-#include "graph/emit.h"
+#include "graph/ir/emit.h"
 #include "passes/model/inference.h"
 #include "passes/model/integer_weights.h"
 #include "passes/train/next_outputs.h"

@@ -11,7 +11,7 @@
 #include "exec/inspect/verify_noise.h"
 #include "graph/base/foreign.h"
 #include "graph/base/numtext.h"
-#include "graph/op.h"
+#include "graph/ir/op.h"
 
 /* ---- comparing ---- */
 

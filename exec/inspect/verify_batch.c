@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "graph/op.h"
+#include "graph/ir/op.h"
 #include "graph/ops.gen.h"
 
 /* SplitMix64 (Steele, Lea, Flood 2014). */

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "exec/run/interp.h"
-#include "graph/op.h"
+#include "graph/ir/op.h"
 #include "passes/partition/place.h"
 
 /* Numbers that are not whole, found by their bits; 0 marks a free place. */

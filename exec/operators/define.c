@@ -2,9 +2,9 @@
 #include <string.h>
 
 #include "exec/operators/operators.h"
-#include "graph/emit.h"
-#include "graph/grad.h"
-#include "graph/place.h"
+#include "graph/ir/emit.h"
+#include "graph/ir/grad.h"
+#include "graph/ir/placement_rules.h"
 
 /* ---- types and shapes ---- */
 

@@ -7,9 +7,9 @@
 
 #include "exec/operators/operators.h"
 #include "graph/base/numtext.h"
-#include "graph/emit.h"
-#include "graph/grad.h"
-#include "graph/lower.h"
+#include "graph/ir/emit.h"
+#include "graph/ir/grad.h"
+#include "graph/ir/lower.h"
 
 enum { MOST_TENSORS = 127 }; /* of a node */
 

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "graph/op.h"
+#include "graph/ir/op.h"
 
 /* ---- where things stand ---- */
 

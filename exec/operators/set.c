@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "exec/operators/operators.h"
-#include "graph/grad.h"
+#include "graph/ir/grad.h"
 
 enum { MOST_OUTPUTS = 127 };
 

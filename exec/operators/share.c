@@ -2,7 +2,7 @@
  * operator itself with the answers, in place of one node.  The rows of messages come together as batch-norm's
  * statistics do (OPF_STACKS_L); where there is one replica nothing travels. */
 #include "exec/operators/operators.h"
-#include "graph/emit.h"
+#include "graph/ir/emit.h"
 
 /* ---- types and shapes ---- */
 

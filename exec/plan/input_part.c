@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-#include "graph/collective.h"
-#include "graph/op.h"
+#include "graph/ir/collective.h"
+#include "graph/ir/op.h"
 
 static bool is_local(int device, int n_device, int first, int n_local)
 {

@@ -3,8 +3,8 @@
 #ifndef DPX_INPUT_PART_H
 #define DPX_INPUT_PART_H
 
-#include "graph/graph.h"
-#include "graph/tensor.h"
+#include "graph/ir/graph.h"
+#include "graph/tensor/tensor.h"
 
 typedef struct {
     bool read;          /* by anybody */

@@ -10,7 +10,7 @@
 
 #include "exec/device/memory.h"
 #include "graph/base/numtext.h"
-#include "graph/op.h"
+#include "graph/ir/op.h"
 
 enum { MOST_BUFFERS = 12, MOST_STATES = 5, LINE = 512 };
 

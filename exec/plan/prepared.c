@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "exec/device/machine.h"
-#include "exec/plan/alike.h"
+#include "exec/plan/equal_calls.h"
 #include "exec/plan/memory_report.h"
 
 /* ---- kernels ---- */

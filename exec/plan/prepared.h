@@ -15,7 +15,8 @@ typedef void ProgramLog(void *user, bool warning, const char *line);
 typedef struct {
     bool uncaptured;   /* every step to the streams, call by call; else it is captured once and launched as one graph */
     bool check_nodes;  /* and each call is waited for, so that a failure names the node */
-    bool reproducible; /* sums over devices are added by the tree of graph/reduce_tree.h, not in the library's order */
+    bool reproducible; /* sums over devices are added by the tree of graph/tensor/reduce_tree.h, not in the library's
+                          order */
     bool library_sums; /* over processes of CPU devices what carries the world's messages adds, in its own order */
     double latency_bytes; /* how many take as long on a link as an empty message (exec/run/collective_span.h); 0: not
                              known */

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "graph/json.h"
-#include "graph/op.h"
+#include "graph/text/write_json.h"
+#include "graph/ir/op.h"
 
 struct Trace {
     atomic_uint n;

@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "graph/graph.h"
+#include "graph/ir/graph.h"
 
 typedef struct Trace Trace;
 

@@ -4,8 +4,8 @@
 
 #include <stdio.h>
 
-#include "graph/collective.h"
-#include "graph/op.h"
+#include "graph/ir/collective.h"
+#include "graph/ir/op.h"
 
 /* The input's elements first, first + step, first + 2 step, ... must be in [low, high), or `ignore`.  Step 2 is for
  * tuples of two, whose numbers select along axes of their own. */

@@ -6,7 +6,7 @@
 #define DPX_CHECK_INDICES_H
 
 #include "exec/plan/prepared.h"
-#include "graph/op.h"
+#include "graph/ir/op.h"
 
 typedef struct IndexCheck IndexCheck;
 

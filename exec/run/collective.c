@@ -1,11 +1,11 @@
 /* Barrier, every device does its share directly in the others' memory, barrier.
  *
- * Sums are added element by element in the order of graph/reduce_tree.h, so neither the number of devices nor which of
- * them adds an element changes a bit.  An AllReduce is shared out by elements: each is read from all parts and written
- * to all outputs by one thread, which is why outputs may lie over inputs.  Copies, and pieces of a sum, are shared out
- * by destination.  Where other processes take part the first member brings what they hold before, and gives them the
- * sums after (exec/run/collective_span.h); its own devices meet in between.  Where a library adds for all processes,
- * they add the parts of this one first. */
+ * Sums are added element by element in the order of graph/tensor/reduce_tree.h, so neither the number of devices nor
+ * which of them adds an element changes a bit.  An AllReduce is shared out by elements: each is read from all parts and
+ * written to all outputs by one thread, which is why outputs may lie over inputs.  Copies, and pieces of a sum, are
+ * shared out by destination.  Where other processes take part the first member brings what they hold before, and gives
+ * them the sums after (exec/run/collective_span.h); its own devices meet in between.  Where a library adds for all
+ * processes, they add the parts of this one first. */
 #include "exec/run/collective.h"
 
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 
 #include "exec/device/device.h"
 #include "graph/base/spin.h"
-#include "graph/reduce_tree.h"
+#include "graph/tensor/reduce_tree.h"
 #include "kernels/exchange.h"
 
 struct Collective {

@@ -1,11 +1,11 @@
 /* Five ways of crossing, all made of exchanges between every pair of processes but one, by a library's own sums.
  *
  * Sums are shared out by elements: each process gets everybody's parts of its share, and adds them by the same tree as
- * one process would (graph/reduce_tree.h), so the bits do not depend on how the devices are spread over processes.  Of
- * a sum for all (AllReduce) a share is a stretch of each tensor, and the sums go to all: with one part per process each
- * sends and receives 2 (P - 1) / P of the tensor, as in a ring.  Of a sum in pieces (ReduceScatter) the share is what
- * the process's devices get, (P - 1) / P of the tensor.  What comes of the shares is added round by round, a few
- * elements at a time, so that little memory serves sums of any size.
+ * one process would (graph/tensor/reduce_tree.h), so the bits do not depend on how the devices are spread over
+ * processes.  Of a sum for all (AllReduce) a share is a stretch of each tensor, and the sums go to all: with one part
+ * per process each sends and receives 2 (P - 1) / P of the tensor, as in a ring.  Of a sum in pieces (ReduceScatter)
+ * the share is what the process's devices get, (P - 1) / P of the tensor.  What comes of the shares is added round by
+ * round, a few elements at a time, so that little memory serves sums of any size.
  *
  * Pieces that are joined (AllGather) go to where they belong in the first copy that the receiver has.  Of pieces that
  * become pieces along another axis (AllToAll) each process gets what its own have of the others': what does not lie in

@@ -5,8 +5,8 @@
 #include <stdatomic.h>
 
 #include "exec/world/world.h"
-#include "graph/collective.h"
-#include "graph/op.h"
+#include "graph/ir/collective.h"
+#include "graph/ir/op.h"
 
 /* Where a collective's devices and tensors are. */
 typedef struct {

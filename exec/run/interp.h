@@ -3,10 +3,10 @@
 #ifndef DPX_INTERP_H
 #define DPX_INTERP_H
 
-#include "graph/graph.h"
+#include "graph/ir/graph.h"
 
 /* One node whose inputs are all known; the shapes of its outputs must be known to `g`.  Makes out[0..n_out) in `arena`
- * (NULL for absent outputs).  in[i] is NULL for absent inputs.  An Evaluator of graph/op.h. */
+ * (NULL for absent outputs).  in[i] is NULL for absent inputs.  An Evaluator of graph/ir/op.h. */
 Status interp_node(Arena *arena, const Graph *g, Node *n, const Tensor *const *in, Tensor **out) CHECKED;
 
 /* The same; an operator without a kernel is lowered first, in a graph of its own. */

@@ -5,7 +5,7 @@
 #include "exec/gpu/program.h"
 #include "exec/run/program_internal.h"
 #include "exec/plan/trace.h"
-#include "graph/op.h"
+#include "graph/ir/op.h"
 
 static Status run_call(DeviceProgram *part, KernelCtx *ctx, const CpuCall *c)
 {

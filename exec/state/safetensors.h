@@ -5,7 +5,7 @@
 
 #include <xxhash.h>
 
-#include "graph/tensor.h"
+#include "graph/tensor/tensor.h"
 
 typedef struct {
     const char *name;

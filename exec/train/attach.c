@@ -9,8 +9,8 @@
 
 #include "exec/plan/plan_budget.h"
 #include "exec/run/interp.h"
-#include "graph/join.h"
-#include "graph/op.h"
+#include "graph/ir/inline_graph.h"
+#include "graph/ir/op.h"
 
 #define CRITERION_LOSS "loss" /* as options_presets.c has it */
 

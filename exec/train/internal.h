@@ -3,7 +3,7 @@
 #define DPX_SESSION_INTERNAL_H
 
 #include "exec/device/device_set.h"
-#include "exec/train/reach.h"
+#include "exec/train/replica_reach.h"
 #include "exec/train/session.h"
 #include "passes/train/class_axis.h"
 

@@ -6,15 +6,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "exec/device/unequal.h"
+#include "exec/device/device_differences.h"
 #include "exec/world/world.h"
 #include "exec/run/interp.h"
 #include "exec/train/interpret.h"
-#include "graph/cut.h"
+#include "graph/ir/split_graph.h"
 #include "exec/plan/plan_budget.h"
-#include "graph/op.h"
+#include "graph/ir/op.h"
 #include "passes/batch_axis.h"
-#include "graph/dynamic.h"
+#include "graph/ir/data_shapes.h"
 #include "passes/train/class_axis.h"
 #include "passes/report.h"
 

@@ -3,7 +3,7 @@
 #include "exec/plan/plan_budget.h"
 #include "exec/run/interp.h"
 #include "exec/train/internal.h"
-#include "graph/op.h"
+#include "graph/ir/op.h"
 #include "passes/model/integer_weights.h"
 #include "passes/model/stop_gradient.h"
 

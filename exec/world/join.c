@@ -2,7 +2,7 @@
  *
  * Rank 0 listens; the others connect to it, trying again while it is not there yet, and say who they are and where they
  * listen themselves.  When all are there rank 0 sends everybody the list; then each process connects to every lower
- * rank, and lets in the higher ones.  What connects and does not prove itself is turned away (door.h), and at every
+ * rank, and lets in the higher ones.  What connects and does not prove itself is turned away (listener.h), and at every
  * connection both sides prove themselves (greeting.h) with the secret that they have in common.  Everything ends by the
  * timeout, and nobody listens any more when the world is there.  What goes over the connections later is neither
  * encrypted nor authenticated. */
@@ -18,10 +18,10 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-#include "exec/world/door.h"
+#include "exec/world/listener.h"
 #include "exec/world/internal.h"
 #include "exec/world/socket.h"
-#include "exec/world/waiting.h"
+#include "exec/world/missing_ranks.h"
 
 enum { HOST = 256, ADDRESS = 48, FIRST_NAP = 10, LONGEST_NAP = 500 /* milliseconds */ };
 static const double SPEAK = 5; /* seconds that a refusal may take */

@@ -25,7 +25,7 @@ typedef struct {
                              * started, 0: unknown; the rank is passed over.  NULL: by sockets */
     const void *mpi_comm;   /* the MPI_Comm that this points to, of an MPI that is initialized already and finalized
                              * by others; NULL: MPI_COMM_WORLD, and an MPI begun here ends with the world */
-    void (*log)(void *user, const char *line); /* told who has not come yet (waiting.h); may be NULL */
+    void (*log)(void *user, const char *line); /* told who has not come yet (missing_ranks.h); may be NULL */
     void *log_user;
 } WorldOptions;
 

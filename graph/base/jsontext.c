@@ -1,7 +1,7 @@
 /* A document is measured and then written into memory that suffices: nothing is allocated between, so nothing is lost.
  *
  * Texts come from command lines, which need not be UTF-8 as JSON is.  The escapes are those of a graph's text form
- * (graph/print.c). */
+ * (graph/text/print.c). */
 #include "graph/base/jsontext.h"
 
 #include <stdio.h>

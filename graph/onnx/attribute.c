@@ -1,5 +1,5 @@
 /* AttributeProto to Attr. */
-#include "graph/onnx/internal.h"
+#include "graph/onnx/importer.h"
 
 #include <limits.h>
 #include <string.h>

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "graph/emit.h"
+#include "graph/ir/emit.h"
 #include "graph/onnx/bags.h"
 
 typedef struct {

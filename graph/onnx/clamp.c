@@ -5,7 +5,7 @@
  * spelled by whichever fits.  The exporter's call tells (fx_node): aten.clamp.Tensor has tensors, unless its arguments
  * are made by scalar_tensor, as those of clamp(x, 0, 6) by integers are.  Without a call, a constant that the older
  * exporter computed ("onnx::Clip_9") is a tensor of the module: it leaves numbers as Constant nodes. */
-#include "graph/onnx/internal.h"
+#include "graph/onnx/importer.h"
 
 #include <string.h>
 

@@ -1,14 +1,14 @@
 /* The interpreter of models: a file is read for the values at hand, and each node is computed as soon as it has been
  * read.  What it makes is a constant to all that follows, so that conditions, trip counts, shapes and lengths of
- * sequences are known where they are needed, and the rules that unroll what a file itself decides (flow.c, sequence.c,
- * optional.c) are those of what data decide.
+ * sequences are known where they are needed, and the rules that unroll what a file itself decides (flow.c,
+ * import_sequence.c, optional.c) are those of what data decide.
  *
  * Nodes of the model itself wait, where there is somebody who computes many at once, until one is read that asks for
  * values (evaluate_part.c).  Nodes are counted, those of each trip too, and what is computed is charged to the budget,
  * so that a loop without end and a shape of any size end in an error. */
 #include <string.h>
 
-#include "graph/emit.h"
+#include "graph/ir/emit.h"
 #include "graph/onnx/evaluate.h"
 
 /* ---- nodes ---- */

@@ -2,7 +2,7 @@
  * inputs are the data among what they read and whose outputs are what the rest of the file reads of them.  Small
  * integers among the data stay constants, for they may be shapes. */
 #include "graph/onnx/evaluate.h"
-#include "graph/rewrite.h"
+#include "graph/ir/rewrite.h"
 
 #include <string.h>
 

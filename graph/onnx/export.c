@@ -3,9 +3,9 @@
  * Constants and states become initializers under their names, symbolic dimensions of inputs get their names back,
  * outputs their names even when a pass has put another value in their place (an Identity where one value has two
  * names).  Unless the export is plain, what ONNX has no place for is kept as metadata: which initializers are state and
- * what updates them, and the rest as doc_strings (mark.c), so that importing the file gives the graph back. */
+ * what updates them, and the rest as doc_strings (doc_string.c), so that importing the file gives the graph back. */
 #include "graph/onnx/export.h"
-#include "graph/stop.h"
+#include "graph/ir/stop_gradient.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -339,7 +339,7 @@ static const char *state_words(Exporter *x, const Value *v)
                           : "plain";
 }
 
-/* What was decided of the constants, so that training goes on with the same parameters (said.c). */
+/* What was decided of the constants, so that training goes on with the same parameters (parameter_evidence.c). */
 static void add_parameters(Exporter *x, Onnx__ModelProto *m)
 {
     for (uint32_t i = 1; i < x->g->n_value && !x->no_memory; i++) {

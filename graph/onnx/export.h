@@ -2,7 +2,7 @@
 #ifndef DPX_ONNX_EXPORT_H
 #define DPX_ONNX_EXPORT_H
 
-#include "graph/onnx/internal.h"
+#include "graph/onnx/importer.h"
 
 enum { OPSET_AT_LEAST = 13 }; /* of an export that is not plain */
 
@@ -28,7 +28,7 @@ char *export_text(Exporter *x, const char *s);
 #define NEW_MESSAGE(x, Type, type) export_message((x), sizeof(Type), &type##__descriptor)
 void *export_message(Exporter *x, size_t size, const ProtobufCMessageDescriptor *type);
 
-/* ---- mark.c ---- */
+/* ---- doc_string.c ---- */
 /* The doc_string of a node, and of a value; NULL when there is nothing to tell. */
 char *export_place(Exporter *x, int device, int replica);
 char *export_mark(Exporter *x, uint32_t value);

@@ -1,5 +1,5 @@
 /* Bodies as subgraphs.  Names of a subgraph must differ from those around it: they begin with what the node's first
- * output is called, which the importer takes off again (body.c). */
+ * output is called, which the importer takes off again (import_subgraph.c). */
 #include "graph/onnx/export.h"
 
 static char *body_value_name(Exporter *x, const Node *n, const char *name)

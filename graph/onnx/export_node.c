@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "graph/base/numtext.h"
-#include "graph/small.h"
+#include "graph/tensor/narrow_types.h"
 
 #define KIND(k) ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__##k
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/emit.h"
+#include "graph/ir/emit.h"
 
 /* The step takes no name that the model has, but for what is declared there: that is the same. */
 static Status share(Exporter *step, const Exporter *model)

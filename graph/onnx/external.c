@@ -7,7 +7,7 @@
  * Caches of models keep files elsewhere and link to them: snapshots/main/model.onnx -> ../../blobs/1a and
  * snapshots/main/model.onnx_data -> ../../blobs/2b.  So where a part of the path is a symbolic link, the file that all
  * links lead to must lie beside the file that the model's own path leads to (here in blobs/), or below its folder. */
-#include "graph/onnx/internal.h"
+#include "graph/onnx/importer.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,14 +1,14 @@
 /* Control flow: an If becomes the nodes of the branch that is taken, a Loop, a Scan or a SequenceMap those of all its
  * trips, so that the graph holds dataflow alone.
  *
- * Conditions and trip counts are found by known.c.  Where data decide, an If becomes both branches and a choice, a
- * trip of a Loop what it makes or what it was given (branch.c); the rest is refused by name, but where the data are at
- * hand (evaluate.c).  A subgraph sees the names around its node and must not define one of them again.  Its nodes get
- * the node's name as a prefix, "loop/3/": of trip 3; its constants are the same in all trips, so that a weight in a
- * loop is one parameter.  Where the file decides, the branch that is not taken is not looked at. */
+ * Conditions and trip counts are found by known_values.c.  Where data decide, an If becomes both branches and a choice,
+ * a trip of a Loop what it makes or what it was given (import_branch.c); the rest is refused by name, but where the
+ * data are at hand (evaluate.c).  A subgraph sees the names around its node and must not define one of them again.  Its
+ * nodes get the node's name as a prefix, "loop/3/": of trip 3; its constants are the same in all trips, so that a
+ * weight in a loop is one parameter.  Where the file decides, the branch that is not taken is not looked at. */
 #include <string.h>
 
-#include "graph/emit.h"
+#include "graph/ir/emit.h"
 #include "graph/onnx/flow.h"
 
 /* Of a Loop where data decide which trips count: all are computed. */

@@ -2,7 +2,7 @@
 #ifndef DPX_ONNX_FLOW_H
 #define DPX_ONNX_FLOW_H
 
-#include "graph/onnx/internal.h"
+#include "graph/onnx/importer.h"
 
 typedef struct {
     Importer *im;

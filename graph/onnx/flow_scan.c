@@ -1,5 +1,5 @@
 /* Scan: what is scanned is cut up, an element for each trip (flow.c). */
-#include "graph/emit.h"
+#include "graph/ir/emit.h"
 #include "graph/onnx/flow.h"
 
 enum { MAX_SAMPLES = 65536 };

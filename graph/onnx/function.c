@@ -4,7 +4,7 @@
  * to the function's defaults, else absent.  Names of inner nodes and values begin with the call's name, so that
  * messages tell where they come from.  Recursion and absurd nesting are refused; the importer counts nodes, so that
  * functions that call functions many times cannot grow without bound. */
-#include "graph/onnx/internal.h"
+#include "graph/onnx/importer.h"
 
 #include <string.h>
 

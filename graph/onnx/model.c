@@ -1,6 +1,6 @@
 /* What of a model is not part of its graph: remembered for a later export, and our own metadata, which makes a graph
  * that was exported half way whole again. */
-#include "graph/onnx/internal.h"
+#include "graph/onnx/importer.h"
 
 #include <stdlib.h>
 #include <string.h>

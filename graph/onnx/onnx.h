@@ -1,12 +1,12 @@
 /* Reading and writing ONNX files.
  *
- * A file is hostile until shown otherwise: its bytes are scanned before they are unpacked (scan.c), everything it says
- * is checked before it is used, and external data stays inside the model's folder (external.c).  docs/onnx.md tells
- * what is read, what is refused and why. */
+ * A file is hostile until shown otherwise: its bytes are scanned before they are unpacked (wire_scan.c), everything it
+ * says is checked before it is used, and external data stays inside the model's folder (external.c).  docs/onnx.md
+ * tells what is read, what is refused and why. */
 #ifndef DPX_ONNX_H
 #define DPX_ONNX_H
 
-#include "graph/op.h"
+#include "graph/ir/op.h"
 
 /* The opsets of the default domain whose operators' `import` functions are known to be right. */
 enum { ONNX_OPSET_MIN = 1, ONNX_OPSET_MAX = 27 };

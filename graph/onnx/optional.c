@@ -2,7 +2,7 @@
  * the optional itself, as ONNX allows since opset 18; one that holds nothing is an entry of its own. */
 #include <string.h>
 
-#include "graph/onnx/internal.h"
+#include "graph/onnx/importer.h"
 
 void optional_set_nothing(ScopeEntry *e)
 {

@@ -1,6 +1,6 @@
 /* The order of a body's nodes.  ONNX demands topological order; files that break it but have an order are read all the
  * same, and a cycle is told by its nodes.  The walk has a stack of its own: a chain may be as long as the file. */
-#include "graph/onnx/internal.h"
+#include "graph/onnx/importer.h"
 
 static Status declare_outputs(Importer *im, Body *b)
 {

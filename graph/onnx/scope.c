@@ -1,5 +1,5 @@
 /* A hash table from the names of one body to what they stand for: open addressing, linear probing, no removal. */
-#include "graph/onnx/internal.h"
+#include "graph/onnx/importer.h"
 
 #include <string.h>
 

@@ -4,7 +4,7 @@
  * OptionalHasElement) then ask for what is known, as of sequences that the file itself gives. */
 #include <string.h>
 
-#include "graph/onnx/internal.h"
+#include "graph/onnx/importer.h"
 
 const Onnx__TypeProto__Tensor *input_type(OnnxType *out, const Onnx__TypeProto *type)
 {

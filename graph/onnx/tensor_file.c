@@ -1,6 +1,6 @@
 /* Files that hold one value, as the data sets of ONNX's tests are: a TensorProto, a SequenceProto or an OptionalProto.
  * The definitions of the latter two are in no package's onnx.proto; of their fields few matter, and are read here. */
-#include "graph/onnx/internal.h"
+#include "graph/onnx/importer.h"
 #include "graph/onnx/onnx.h"
 
 /* Of both: field 1 is the name, 2 the kind of what is held. */

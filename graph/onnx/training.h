@@ -2,7 +2,7 @@
 #ifndef DPX_ONNX_TRAINING_H
 #define DPX_ONNX_TRAINING_H
 
-#include "graph/onnx/internal.h"
+#include "graph/onnx/importer.h"
 
 /* An initializer, and the output that it takes the value of. */
 typedef struct {

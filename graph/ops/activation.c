@@ -4,8 +4,8 @@
  * Gelu's read the output, which is what lets Relu be fused into the operator before it. */
 #include <string.h>
 
-#include "graph/grad.h"
-#include "graph/place.h"
+#include "graph/ir/grad.h"
+#include "graph/ir/placement_rules.h"
 
 static Status infer(Graph *g, Node *n) { return infer_like(g, n, 0); }
 

@@ -1,7 +1,7 @@
 /* ArgMax, ArgMin, CumSum and CumProd: along one axis. */
-#include "graph/emit.h"
-#include "graph/grad.h"
-#include "graph/place.h"
+#include "graph/ir/emit.h"
+#include "graph/ir/grad.h"
+#include "graph/ir/placement_rules.h"
 
 /* ---- ArgMax, ArgMin ---- */
 

@@ -17,8 +17,8 @@
 
 #include <math.h>
 
-#include "graph/grad.h"
-#include "graph/place.h"
+#include "graph/ir/grad.h"
+#include "graph/ir/placement_rules.h"
 
 bool attention_is_packed(const Node *n) { return n->op == &op_PackedAttention || n->op == &op_PackedAttentionGrad; }
 

@@ -2,7 +2,7 @@
 #ifndef DPX_OPS_ATTENTION_H
 #define DPX_OPS_ATTENTION_H
 
-#include "graph/op.h"
+#include "graph/ir/op.h"
 
 /* Element [b, t, h, d] of a tensor stands at offset + b * batch + t * token + h * head + d. */
 typedef struct {

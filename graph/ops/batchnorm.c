@@ -31,9 +31,9 @@
  * statistics themselves pass none on, and running statistics, which only they feed, carry none.
  *
  * Data in 16 bits goes with statistics, scale, bias and their gradients in float32. */
-#include "graph/grad.h"
+#include "graph/ir/grad.h"
 #include "graph/ops/batchnorm_standard.h"
-#include "graph/place.h"
+#include "graph/ir/placement_rules.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
  * Each declines where it is more: a clamped variance, what is fused with a Relu. */
 #include "graph/ops/batchnorm_standard.h"
 
-#include "graph/emit.h"
+#include "graph/ir/emit.h"
 
 /* [C], to be broadcast against x. */
 static ValueId along_channels(Graph *g, ValueId v, const Shape *x)

@@ -2,7 +2,7 @@
 #ifndef DPX_OPS_BATCHNORM_STANDARD_H
 #define DPX_OPS_BATCHNORM_STANDARD_H
 
-#include "graph/graph.h"
+#include "graph/ir/graph.h"
 
 Status batch_norm_standard_merge(Graph *g, Node *n);
 Status batch_norm_standard_apply(Graph *g, Node *n);

@@ -4,8 +4,8 @@
  * by -1 is itself; a shift by the width or more gives 0. */
 #include <string.h>
 
-#include "graph/grad.h"
-#include "graph/place.h"
+#include "graph/ir/grad.h"
+#include "graph/ir/placement_rules.h"
 
 static Status infer(Graph *g, Node *n) { return infer_broadcast(g, n, DT_NONE); }
 

@@ -1,7 +1,7 @@
 /* NonMaxSuppression: how many boxes stay depends on data. */
-#include "graph/boxes.h"
-#include "graph/grad.h"
-#include "graph/op.h"
+#include "graph/ops/nms_boxes.h"
+#include "graph/ir/grad.h"
+#include "graph/ir/op.h"
 
 static Status check_shapes(const Graph *g, const Node *n)
 {

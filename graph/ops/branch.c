@@ -5,8 +5,8 @@
  *
  * Where sizes decide the condition once they are bound, the branch that is not taken is left without types, and away:
  * it may be none that these sizes allow. */
-#include "graph/grad.h"
-#include "graph/place.h"
+#include "graph/ir/grad.h"
+#include "graph/ir/placement_rules.h"
 
 /* 1, 0, -1: not known. */
 static int known_condition(const Graph *g, const Node *n, int i)

@@ -2,8 +2,8 @@
  * (passes/fuse/group_casts.c). */
 #include <string.h>
 
-#include "graph/grad.h"
-#include "graph/place.h"
+#include "graph/ir/grad.h"
+#include "graph/ir/placement_rules.h"
 
 /* Up to opset 5 the type was a word.  (ONNX's words are ours but for these two.) */
 static Status type_from_word(Graph *g, Node *n, const char *word)

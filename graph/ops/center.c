@@ -1,8 +1,8 @@
 /* CenterCropPad: axes cut or filled up with zeros at both ends, the odd one at the far end, until they have the sizes
  * asked for. */
-#include "graph/emit.h"
-#include "graph/op.h"
-#include "graph/place.h"
+#include "graph/ir/emit.h"
+#include "graph/ir/op.h"
+#include "graph/ir/placement_rules.h"
 
 typedef struct {
     int n, axis[MAX_RANK];

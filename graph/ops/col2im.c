@@ -6,7 +6,7 @@
  * is cut off. */
 #include <string.h>
 
-#include "graph/emit.h"
+#include "graph/ir/emit.h"
 
 enum { DATA, IMAGE, BLOCK, AXES_MAX = MAX_RANK - 2 };
 

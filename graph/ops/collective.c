@@ -1,10 +1,10 @@
 /* Operators that move data between replicas and devices.  One node each, so that the edges of the graph tell the whole
  * truth: what goes in, what comes out, on which device ("devices", one per output, or per destination of a tensor).
  * Made by passes/partition/expand.c; no model contains them, and they come after the gradients. */
-#include "graph/collective.h"
-#include "graph/layout.h"
-#include "graph/op.h"
-#include "graph/reduce_tree.h"
+#include "graph/ir/collective.h"
+#include "graph/tensor/layout.h"
+#include "graph/ir/op.h"
+#include "graph/tensor/reduce_tree.h"
 
 Exchange exchange_of(const Node *n)
 {
@@ -197,16 +197,17 @@ static bool sum_overwrites(const Graph *g, const Node *n, int o, int j)
     return exchange_tensor(&e, o) == j / e.parts;
 }
 
-DEFINE_OP(AllReduce, .layout = LAYOUT_EACH, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = -1, .out_min = 1,
-          .out_max = -1, .dtypes = DTYPES_FLOAT | DTYPES_INT, .flags = OPF_COLLECTIVE,
-          .attrs = (const AttrDecl[]){ { "spans", A_INTS, .rule = ATTR_REQUIRED, .range = R_COUNTS },
-                                       { "tensors", A_INT, .i = 1, .range = R_POSITIVE },
-                                       { "devices", A_INTS, .rule = ATTR_REQUIRED, .range = R_DEVICES },
-                                       { 0 } },
-          .infer = infer_all_reduce, .overwrites = sum_overwrites,
-          .doc = "the sum of partial values on every device, added by the tree of graph/reduce_tree.h.  Input t*parts "
-                 "+ i is the sum "
-                 "over replicas [spans[2i], spans[2i+1]) of tensor t; output t*devices + d is tensor t on device d");
+DEFINE_OP(
+    AllReduce, .layout = LAYOUT_EACH, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = -1, .out_min = 1,
+    .out_max = -1, .dtypes = DTYPES_FLOAT | DTYPES_INT, .flags = OPF_COLLECTIVE,
+    .attrs = (const AttrDecl[]){ { "spans", A_INTS, .rule = ATTR_REQUIRED, .range = R_COUNTS },
+                                 { "tensors", A_INT, .i = 1, .range = R_POSITIVE },
+                                 { "devices", A_INTS, .rule = ATTR_REQUIRED, .range = R_DEVICES },
+                                 { 0 } },
+    .infer = infer_all_reduce, .overwrites = sum_overwrites,
+    .doc = "the sum of partial values on every device, added by the tree of graph/tensor/reduce_tree.h.  Input t*parts "
+           "+ i is the sum "
+           "over replicas [spans[2i], spans[2i+1]) of tensor t; output t*devices + d is tensor t on device d");
 
 /* ---- AllGather ---- */
 

@@ -1,6 +1,6 @@
 /* Comparisons and logic with numpy broadcasting; the result is bool, without a gradient. */
-#include "graph/grad.h"
-#include "graph/place.h"
+#include "graph/ir/grad.h"
+#include "graph/ir/placement_rules.h"
 
 static Status infer(Graph *g, Node *n)
 {

@@ -1,7 +1,7 @@
 /* Operators that join and cut tensors: Concat, Split, Slice. */
-#include "graph/grad.h"
+#include "graph/ir/grad.h"
 #include "graph/ops/ranges.h"
-#include "graph/place.h"
+#include "graph/ir/placement_rules.h"
 
 /* ---- Concat ---- */
 

@@ -12,10 +12,10 @@
  * node. */
 #include <string.h>
 
-#include "graph/grad.h"
+#include "graph/ir/grad.h"
 #include "graph/ops/conv.h"
 #include "graph/ops/window.h"
-#include "graph/place.h"
+#include "graph/ir/placement_rules.h"
 
 enum { GROUP_LIMIT = 1 << 30 };
 

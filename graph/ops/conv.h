@@ -3,7 +3,7 @@
 #ifndef DPX_OPS_CONV_H
 #define DPX_OPS_CONV_H
 
-#include "graph/graph.h"
+#include "graph/ir/graph.h"
 
 enum {
     CONV_IN_X,

@@ -3,8 +3,8 @@
  * The node passes the number on and knows its value at the file's own sizes.  Passes may infer shapes at other ones as
  * they like; a step or a model that is compiled for such sizes is refused where the number is another
  * (passes/simplify/infer_shapes.c), as its nodes are not those that the file means. */
-#include "graph/grad.h"
-#include "graph/place.h"
+#include "graph/ir/grad.h"
+#include "graph/ir/placement_rules.h"
 
 static int64_t value_now(const Graph *g, const Node *n)
 {

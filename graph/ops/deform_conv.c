@@ -5,7 +5,7 @@
  * offset[N,groups*elements*axes,out], mask[N,groups*elements,out], y[N,M,out]. */
 #include <string.h>
 
-#include "graph/emit.h"
+#include "graph/ir/emit.h"
 #include "graph/ops/window.h"
 
 enum { X, W, OFFSET, B, MASK };

@@ -2,9 +2,9 @@
  *
  * Its gradient is the matrix of cofactors, which a singular matrix has as well: DetGrad computes it without dividing by
  * a pivot that may be zero. */
-#include "graph/grad.h"
+#include "graph/ir/grad.h"
 #include "graph/ops/det_standard.h"
-#include "graph/place.h"
+#include "graph/ir/placement_rules.h"
 
 static Status check_matrices(const Graph *g, const Node *n, Shape *y)
 {

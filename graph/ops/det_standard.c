@@ -13,7 +13,7 @@
  * then. */
 #include "graph/ops/det_standard.h"
 
-#include "graph/emit.h"
+#include "graph/ir/emit.h"
 
 enum { MINORS_SIZE = 4, MAX_SIZE = 256 /* a step of elimination has some twenty nodes */ };
 

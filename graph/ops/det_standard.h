@@ -2,7 +2,7 @@
 #ifndef DPX_OPS_DET_STANDARD_H
 #define DPX_OPS_DET_STANDARD_H
 
-#include "graph/graph.h"
+#include "graph/ir/graph.h"
 
 Status det_standard_grad(Graph *g, Node *n);
 

@@ -6,9 +6,9 @@
  * its axes being those of the inputs, so that a split of the samples stands wherever they have it. */
 #include <string.h>
 
-#include "graph/emit.h"
-#include "graph/grad.h"
-#include "graph/op.h"
+#include "graph/ir/emit.h"
+#include "graph/ir/grad.h"
+#include "graph/ir/op.h"
 
 /* Names of axes: letters by their code, those of "..." from the last backwards. */
 enum { ELLIPSIS = 128, NAMES = ELLIPSIS + MAX_RANK, MAX_TERMS = 32 };

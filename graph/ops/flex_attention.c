@@ -9,7 +9,7 @@
 
 #include <math.h>
 
-#include "graph/emit.h"
+#include "graph/ir/emit.h"
 
 #define NODE(g, Op, attrs, ...) import_emit((g), &op_##Op, (attrs), EMIT_N(__VA_ARGS__), (ValueId[]){ __VA_ARGS__ })
 

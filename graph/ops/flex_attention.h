@@ -2,7 +2,7 @@
 #ifndef DPX_OPS_FLEX_ATTENTION_H
 #define DPX_OPS_FLEX_ATTENTION_H
 
-#include "graph/op.h"
+#include "graph/ir/op.h"
 
 typedef struct {
     DType type, soft; /* of queries, keys and values; of scores and probabilities */

@@ -10,7 +10,7 @@
  * takes these, of which the others are the conjugates, and gives reals.  The gradient is that of MatMul. */
 #include <math.h>
 
-#include "graph/emit.h"
+#include "graph/ir/emit.h"
 
 enum { X, LENGTH, AXIS };
 

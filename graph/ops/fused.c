@@ -1,7 +1,7 @@
 /* Fused: a program of elementwise operators as one node, so that a backend can compute it in one pass over memory.
  *
- * The program is a body (graph/body.h) without types: its inputs are the node's, what it returns, all of one shape, are
- * the node's outputs:
+ * The program is a body (graph/ir/body.h) without types: its inputs are the node's, what it returns, all of one shape,
+ * are the node's outputs:
  *
  *   graph(%x0, %x1, %x2) { %t0 = Mul(%x0, %x1) %y0 = Relu(%t0) %y1 = Add(%y0, %x2) return %y0, %y1 }
  *
@@ -18,8 +18,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "graph/emit.h"
-#include "graph/place.h"
+#include "graph/ir/emit.h"
+#include "graph/ir/placement_rules.h"
 
 /* ---- the program ---- */
 

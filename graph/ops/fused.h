@@ -2,8 +2,8 @@
 #ifndef DPX_OPS_FUSED_H
 #define DPX_OPS_FUSED_H
 
-#include "graph/body.h"
-#include "graph/draft.h"
+#include "graph/ir/body.h"
+#include "graph/ir/node_draft.h"
 
 /* The program of node n with its types: input i is of the type, shape and layout of input i of n, output i is output i;
  * the last, where n has a sum, is what is summed.  The caller frees it, before g goes.  E_MODEL, E_SHAPE for a program

@@ -4,11 +4,11 @@
  * Types and shapes are known when it is lowered: the part is written out for them, differentiated, and its backward
  * pass put in the place of the node.  What it computes forward the model mostly computes as well; cse makes these one.
  */
-#include "graph/autodiff.h"
-#include "graph/emit.h"
-#include "graph/grad.h"
-#include "graph/join.h"
-#include "graph/lower.h"
+#include "graph/ir/autodiff.h"
+#include "graph/ir/emit.h"
+#include "graph/ir/grad.h"
+#include "graph/ir/inline_graph.h"
+#include "graph/ir/lower.h"
 
 static Status infer(Graph *g, Node *n)
 {

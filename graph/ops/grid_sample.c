@@ -6,9 +6,9 @@
  * neighbour is moved instead, as PyTorch and ONNX Runtime do and onnx.reference does not. */
 #include <string.h>
 
-#include "graph/grad.h"
+#include "graph/ir/grad.h"
 #include "graph/ops/grid_sample_standard.h"
-#include "graph/place.h"
+#include "graph/ir/placement_rules.h"
 
 enum { AXES_MAX = 3 };
 

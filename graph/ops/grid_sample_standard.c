@@ -3,10 +3,10 @@
  * A sample has so many elements, taps, along each axis: 1 (the nearest), 2 (linear) or 4 (cubic), and taps^axes
  * corners. All corners stand behind each other, [N,corners*M] with M positions: dx adds dy times their weights where
  * they are, dgrid sums dy x over the channels, times the derivatives of the weights.  Positions are those of the kernel
- * (kernels/ref/grid_sample.inc). */
+ * (kernels/ref/ref_grid_sample.inc). */
 #include <string.h>
 
-#include "graph/emit.h"
+#include "graph/ir/emit.h"
 #include "graph/ops/grid_sample_standard.h"
 
 enum { AXES = 3, TAPS = 4, CORNERS = TAPS * TAPS * TAPS };

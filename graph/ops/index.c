@@ -1,9 +1,9 @@
 /* Operators that read at indices: Gather, GatherElements, GatherND, and the scatter-adds that are their gradients. */
 
-#include "graph/call.h"
-#include "graph/grad.h"
+#include "graph/ir/traced_calls.h"
+#include "graph/ir/grad.h"
 #include "graph/ops/tuples.h"
-#include "graph/place.h"
+#include "graph/ir/placement_rules.h"
 
 static Status check_indices(const Graph *g, const Node *n, int i)
 {

@@ -4,7 +4,7 @@
  * and one zero point z for all elements, (q - z) s grows with q, so that the order of such an operator and
  * DequantizeLinear may be exchanged: DequantizeLinear(MaxPool(q)) = MaxPool(DequantizeLinear(q)).  Then the two stand
  * side by side and gradients pass (straight_through.c). */
-#include "graph/emit.h"
+#include "graph/ir/emit.h"
 #include "graph/ops/quantize.h"
 
 enum { MAX_DEPTH = 64 };

@@ -5,9 +5,9 @@
  * split.  It may add another tensor to that of x, the gradient that passes by a residual block's branch: in the type
  * that it computes in, before rounding. GroupNormalization, InstanceNormalization and RMSNormalization are written in
  * simpler operators. */
-#include "graph/grad.h"
+#include "graph/ir/grad.h"
 #include "graph/ops/layernorm.h"
-#include "graph/place.h"
+#include "graph/ir/placement_rules.h"
 
 static Status check_vector(const Graph *g, const Node *n, int i, const Shape *x, int axis)
 {

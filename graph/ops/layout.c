@@ -2,9 +2,9 @@
  * SpaceToDepth. */
 #include <string.h>
 
-#include "graph/grad.h"
+#include "graph/ir/grad.h"
 #include "graph/ops/ranges.h"
-#include "graph/place.h"
+#include "graph/ir/placement_rules.h"
 
 /* ---- Expand ---- */
 

@@ -12,10 +12,10 @@
 #include <math.h>
 #include <string.h>
 
-#include "graph/grad.h"
+#include "graph/ir/grad.h"
 #include "graph/ops/linear_attention_standard.h"
-#include "graph/place.h"
-#include "graph/rewrite.h"
+#include "graph/ir/placement_rules.h"
+#include "graph/ir/rewrite.h"
 
 /* ---- shapes ---- */
 

@@ -3,7 +3,7 @@
 #ifndef DPX_LINEAR_ATTENTION_H
 #define DPX_LINEAR_ATTENTION_H
 
-#include "graph/op.h"
+#include "graph/ir/op.h"
 
 /* Inputs of DeltaRule, and the first of those of DeltaRuleGrad. */
 enum { DELTA_Q, DELTA_K, DELTA_V, DELTA_PAST, DELTA_DECAY, DELTA_BETA, DELTA_INPUTS };

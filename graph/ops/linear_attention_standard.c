@@ -7,8 +7,8 @@
  * behind it: onnx.reference knows no other direction than forward.  States of no elements are declined. */
 #include "graph/ops/linear_attention_standard.h"
 
-#include "graph/body.h"
-#include "graph/emit.h"
+#include "graph/ir/body.h"
+#include "graph/ir/emit.h"
 #include "graph/ops/linear_attention.h"
 
 typedef struct {

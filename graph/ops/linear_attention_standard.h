@@ -2,7 +2,7 @@
 #ifndef DPX_OPS_LINEAR_ATTENTION_STANDARD_H
 #define DPX_OPS_LINEAR_ATTENTION_STANDARD_H
 
-#include "graph/graph.h"
+#include "graph/ir/graph.h"
 
 Status delta_rule_standard(Graph *g, Node *n);
 Status delta_rule_standard_grad(Graph *g, Node *n);

@@ -4,8 +4,8 @@
  * ONNX's two losses are lowered into LogSoftmax, NllSum or NllPerSample, and Div. */
 #include <string.h>
 
-#include "graph/call.h"
-#include "graph/grad.h"
+#include "graph/ir/traced_calls.h"
+#include "graph/ir/grad.h"
 #include "graph/ops/loss.h"
 
 /* ---- scores [N, C, d...] against class numbers [N, d...] ---- */

@@ -2,7 +2,7 @@
 #ifndef DPX_OPS_LOSS_H
 #define DPX_OPS_LOSS_H
 
-#include "graph/place.h"
+#include "graph/ir/placement_rules.h"
 
 #define NO_INDEX INT64_MIN /* ignore_index: nothing is ignored */
 

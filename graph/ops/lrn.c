@@ -2,8 +2,8 @@
  *
  * The mean of the neighbours' squares is an average over a window of channels, zeros beside the first and the last
  * being counted. */
-#include "graph/emit.h"
-#include "graph/op.h"
+#include "graph/ir/emit.h"
+#include "graph/ir/op.h"
 
 static Status infer(Graph *g, Node *n)
 {

@@ -6,9 +6,9 @@
  * matrices */
 #include <string.h>
 
-#include "graph/grad.h"
+#include "graph/ir/grad.h"
 #include "graph/ops/matmul.h"
-#include "graph/place.h"
+#include "graph/ir/placement_rules.h"
 
 /* ---- inference ---- */
 

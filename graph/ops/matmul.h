@@ -2,7 +2,7 @@
 #ifndef DPX_OPS_MATMUL_H
 #define DPX_OPS_MATMUL_H
 
-#include "graph/op.h"
+#include "graph/ir/op.h"
 
 typedef struct {
     Shape a, b;

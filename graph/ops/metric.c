@@ -1,6 +1,6 @@
 /* Counts that add up exactly over replicas and batches. */
-#include "graph/grad.h"
-#include "graph/place.h"
+#include "graph/ir/grad.h"
+#include "graph/ir/placement_rules.h"
 
 static Status infer(Graph *g, Node *n)
 {

@@ -1,6 +1,6 @@
 /* Data over its own size: LpNormalization, MeanVarianceNormalization. */
-#include "graph/emit.h"
-#include "graph/op.h"
+#include "graph/ir/emit.h"
+#include "graph/ir/op.h"
 
 static Status infer_lp(Graph *g, Node *n)
 {

@@ -4,10 +4,10 @@
  * Everything is whole on every replica: gradients are reduced before they come here, so all replicas decide alike. */
 #include <float.h>
 
-#include "graph/body.h"
-#include "graph/grad.h"
+#include "graph/ir/body.h"
+#include "graph/ir/grad.h"
 #include "graph/ops/update.h"
-#include "graph/place.h"
+#include "graph/ir/placement_rules.h"
 
 /* ---- clipping ---- */
 

@@ -7,10 +7,10 @@
  * `spatial`, never its batch. */
 #include <math.h>
 
-#include "graph/grad.h"
+#include "graph/ir/grad.h"
 #include "graph/ops/conv.h"
 #include "graph/ops/pool.h"
-#include "graph/place.h"
+#include "graph/ir/placement_rules.h"
 
 /* ---- inference ---- */
 

@@ -3,7 +3,7 @@
  * They are written in simpler operators, tensor by tensor.  Formulas: ONNX, operators of ai.onnx.preview.training. */
 #include <string.h>
 
-#include "graph/emit.h"
+#include "graph/ir/emit.h"
 
 enum { R, T, FIRST };
 

@@ -2,7 +2,7 @@
 #ifndef DPX_OPS_PRODUCT_H
 #define DPX_OPS_PRODUCT_H
 
-#include "graph/op.h"
+#include "graph/ir/op.h"
 
 enum { PRODUCT_A, PRODUCT_B, PRODUCT_BIAS, PRODUCT_AUX, PRODUCT_ADDED }; /* inputs */
 enum { PRODUCT_Y, PRODUCT_AUX_OUT, PRODUCT_BIAS_GRAD };                  /* outputs */

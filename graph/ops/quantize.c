@@ -5,7 +5,7 @@
  * or per block of an axis. */
 #include <math.h>
 
-#include "graph/grad.h"
+#include "graph/ir/grad.h"
 #include "graph/ops/quantize.h"
 #include "graph/ops/window.h"
 

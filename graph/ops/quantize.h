@@ -2,7 +2,7 @@
 #ifndef DPX_QUANTIZE_H
 #define DPX_QUANTIZE_H
 
-#include "graph/op.h"
+#include "graph/ir/op.h"
 
 /* What a node is to a network whose numbers are quantised: q = round(x / scale) + zero point. */
 typedef enum {

@@ -7,8 +7,8 @@
 
 #include <math.h>
 
-#include "graph/grad.h"
-#include "graph/place.h"
+#include "graph/ir/grad.h"
+#include "graph/ir/placement_rules.h"
 
 /* ---- ours ---- */
 

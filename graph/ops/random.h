@@ -3,7 +3,7 @@
 #ifndef DPX_OPS_RANDOM_H
 #define DPX_OPS_RANDOM_H
 
-#include "graph/op.h"
+#include "graph/ir/op.h"
 
 /* Replaces a node of ONNX's that draws (OPF_RANDOM) by operators of ours that draw anew for each value of `draw`, an
  * int64 scalar.  Dropout is put into training mode, whatever it was.  `key` tells the nodes of a model apart; a seed

@@ -2,7 +2,7 @@
 #ifndef DPX_OPS_RANGES_H
 #define DPX_OPS_RANGES_H
 
-#include "graph/op.h"
+#include "graph/ir/op.h"
 
 /* y[i] = x[start + i * step] for i < count, along each axis. */
 typedef struct {

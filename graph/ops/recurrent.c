@@ -23,10 +23,10 @@
 #include <string.h>
 
 #include "graph/base/foreign.h"
-#include "graph/grad.h"
+#include "graph/ir/grad.h"
 #include "graph/ops/recurrent_standard.h"
-#include "graph/place.h"
-#include "graph/rewrite.h"
+#include "graph/ir/placement_rules.h"
+#include "graph/ir/rewrite.h"
 
 /* ---- activations ---- */
 

@@ -2,7 +2,7 @@
 #ifndef DPX_OPS_RECURRENT_H
 #define DPX_OPS_RECURRENT_H
 
-#include "graph/op.h"
+#include "graph/ir/op.h"
 
 enum { CELL_RNN, CELL_GRU, CELL_LSTM };
 enum { LSTM_I, LSTM_O, LSTM_F, LSTM_C, LSTM_CELL, LSTM_OUT };

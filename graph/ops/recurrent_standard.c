@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-#include "graph/emit.h"
+#include "graph/ir/emit.h"
 #include "graph/ops/recurrent_standard.h"
 
 /* One direction. */

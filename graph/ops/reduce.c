@@ -7,8 +7,8 @@
  * elements in the whole batch, so that it is exact over uneven parts. */
 #include "graph/ops/reduce.h"
 
-#include "graph/grad.h"
-#include "graph/place.h"
+#include "graph/ir/grad.h"
+#include "graph/ir/placement_rules.h"
 
 static Status import(Graph *g, Node *n, int opset)
 {

@@ -5,10 +5,10 @@
  * computed, no gradient goes to them, as in PyTorch. */
 #include <string.h>
 
-#include "graph/emit.h"
-#include "graph/grad.h"
+#include "graph/ir/emit.h"
+#include "graph/ir/grad.h"
 #include "graph/ops/roi_standard.h"
-#include "graph/place.h"
+#include "graph/ir/placement_rules.h"
 
 enum { SAMPLES_MAX = 4096 }; /* along an axis of a bin */
 

@@ -1,5 +1,5 @@
 /* Gradients of RoiAlign and MaxRoiPool (roi.c) in ONNX's operators.  Positions are those of the kernel
- * (kernels/ref/roi.inc).
+ * (kernels/ref/ref_roi.inc).
  *
  * Samples of a bin lie on a grid, so the gradient of their mean is share Ay^T dy Ax, where Ay[region, bin, row] is what
  * the samples' heights weigh a row by, and Ax likewise.
@@ -12,7 +12,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "graph/emit.h"
+#include "graph/ir/emit.h"
 
 typedef struct {
     Graph *g;

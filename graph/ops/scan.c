@@ -8,8 +8,8 @@
  * defaults, which are all that onnx.reference knows. */
 #include <string.h>
 
-#include "graph/body.h"
-#include "graph/emit.h"
+#include "graph/ir/body.h"
+#include "graph/ir/emit.h"
 
 static int scanned(const Node *n) { return (int)node_int(n, "num_scan_inputs"); }
 

@@ -1,9 +1,9 @@
 /* Operators that write at indices: ScatterElements, ScatterND. */
 #include <string.h>
 
-#include "graph/grad.h"
+#include "graph/ir/grad.h"
 #include "graph/ops/tuples.h"
-#include "graph/place.h"
+#include "graph/ir/placement_rules.h"
 
 /* Before opset 18 there was no max or min, before 16 no reduction at all. */
 static bool respell(Graph *g, Node *n, int opset)

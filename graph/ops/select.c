@@ -1,6 +1,6 @@
 /* Operators that choose elements: OneHot, NonZero, Compress, Trilu, TopK. */
-#include "graph/grad.h"
-#include "graph/place.h"
+#include "graph/ir/grad.h"
+#include "graph/ir/placement_rules.h"
 
 /* ---- OneHot ---- */
 

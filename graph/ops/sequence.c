@@ -3,7 +3,7 @@
  * before. */
 #include <string.h>
 
-#include "graph/emit.h"
+#include "graph/ir/emit.h"
 
 /* ---- places along an axis ---- */
 

@@ -1,6 +1,6 @@
 /* Softmax: y = exp(x - max(x)) / sum(exp(x - max(x))) along one axis; LogSoftmax: its logarithm. */
-#include "graph/grad.h"
-#include "graph/place.h"
+#include "graph/ir/grad.h"
+#include "graph/ir/placement_rules.h"
 
 /* Up to opset 12 the input was taken as a matrix, dimensions from `axis` (default 1) on flattened: the sum goes over
  * all of them.  `flatten` says so until shapes are known; `lower` then spells it out, so nothing after it meets the

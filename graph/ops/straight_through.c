@@ -3,9 +3,9 @@
  * PyTorch's fake-quantise passes the gradient on where the rounded integer, before it is clamped, lies in the range of
  * its type, the ends included, and stops it elsewhere.  The operator's output is what DequantizeLinear made, and its
  * gradient goes to what QuantizeLinear had read. */
-#include "graph/grad.h"
+#include "graph/ir/grad.h"
 #include "graph/ops/quantize.h"
-#include "graph/place.h"
+#include "graph/ir/placement_rules.h"
 
 static Status infer_straight(Graph *g, Node *n)
 {

@@ -1,8 +1,8 @@
 /* Operators of strings.  How long what they make is follows from data: only the interpreter computes them. */
 #include "graph/base/foreign.h"
-#include "graph/grad.h"
-#include "graph/place.h"
-#include "graph/text_filter.h"
+#include "graph/ir/grad.h"
+#include "graph/ir/placement_rules.h"
+#include "graph/ops/string_filter.h"
 
 #define ON_STRINGS .dtypes = DTYPES_TEXT, .flags = OPF_DYNAMIC, .grad = grad_none, .out_min = 1
 

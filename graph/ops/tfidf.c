@@ -1,6 +1,6 @@
 /* TfIdfVectorizer: how often each n-gram of a pool is in a row. */
-#include "graph/grad.h"
-#include "graph/place.h"
+#include "graph/ir/grad.h"
+#include "graph/ir/placement_rules.h"
 
 static const char *pool_of(const Graph *g, const Node *n)
 {

@@ -11,8 +11,8 @@
  * first key.  A query that the bias leaves no key has zeros (ONNX 1.23 on its versions 23 and 24). */
 #include <math.h>
 
-#include "graph/emit.h"
-#include "graph/op.h"
+#include "graph/ir/emit.h"
+#include "graph/ir/op.h"
 
 enum { Q, K, V, MASK, PAST_K, PAST_V, LENGTHS };
 enum { Y, PRESENT_K, PRESENT_V, SCORES };

@@ -2,7 +2,7 @@
 #ifndef DPX_OPS_TUPLES_H
 #define DPX_OPS_TUPLES_H
 
-#include "graph/op.h"
+#include "graph/ir/op.h"
 
 /* OpDef.tuple_range of input 1, whose tuples select along axes of input 0 from `batch_dims` on. */
 int64_t tuples_range_at(const Graph *g, const Node *n, int i, int k, int64_t batch_dims);

@@ -1,7 +1,7 @@
 /* Functions of one element.  Gradients are written in the output where that is possible, so that the memory planner may
  * drop the input after the forward pass. */
-#include "graph/grad.h"
-#include "graph/place.h"
+#include "graph/ir/grad.h"
+#include "graph/ir/placement_rules.h"
 
 static Status infer(Graph *g, Node *n) { return infer_like(g, n, 0); }
 

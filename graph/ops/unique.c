@@ -1,8 +1,8 @@
 /* Unique: how many slices differ depends on data. */
-#include "graph/unique.h"
+#include "graph/ops/unique_slices.h"
 
-#include "graph/grad.h"
-#include "graph/op.h"
+#include "graph/ir/grad.h"
+#include "graph/ir/op.h"
 
 #define NO_AXIS INT64_MIN
 

@@ -6,12 +6,12 @@
  * are met.  As in PyTorch, an element that overlapping windows chose gives its gradient to each of them. */
 #include <string.h>
 
-#include "graph/emit.h"
+#include "graph/ir/emit.h"
 #include "graph/ops/window.h"
-#include "graph/uses.h"
+#include "graph/ir/readers.h"
 
-#include "graph/emit.h"
-#include "graph/op.h"
+#include "graph/ir/emit.h"
+#include "graph/ir/op.h"
 #include "graph/ops/window.h"
 
 /* What output_shape asks for; *known is false where it depends on data. */

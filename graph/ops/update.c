@@ -1,7 +1,7 @@
 /* Update: what an optimizer makes of parameters, as a formula of elementwise operators, so that a backend computes it
  * in one pass over memory.
  *
- * The formula is a body (graph/body.h) without types, of one parameter.  Its inputs: the states (the parameter, then
+ * The formula is a body (graph/ir/body.h) without types, of one parameter.  Its inputs: the states (the parameter, then
  * what the optimizer keeps beside it), then the gradient, all of one shape, then scalars; it returns the states' next
  * values in their order.  A node holds one parameter or, grouped (passes/fuse/group_updates.c), `count` of them: the
  * states of each, then the gradient of each, then the scalars, which all share. */
@@ -9,8 +9,8 @@
 
 #include <stdlib.h>
 
-#include "graph/op.h"
-#include "graph/place.h"
+#include "graph/ir/op.h"
+#include "graph/ir/placement_rules.h"
 
 bool update_is(const Node *n) { return n->op && n->op == &op_Update; }
 

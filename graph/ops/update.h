@@ -2,8 +2,8 @@
 #ifndef DPX_OPS_UPDATE_H
 #define DPX_OPS_UPDATE_H
 
-#include "graph/body.h"
-#include "graph/grad.h"
+#include "graph/ir/body.h"
+#include "graph/ir/grad.h"
 
 /* Squares of gradients are added by pieces of so many elements of a tensor, and then piece by piece: whoever has whole
  * pieces adds the same numbers in the same order. */

@@ -1,7 +1,7 @@
 /* Operators that give the same bytes another shape: Reshape, Flatten, Squeeze, Unsqueeze, Identity,
  * StopGradient. */
-#include "graph/grad.h"
-#include "graph/place.h"
+#include "graph/ir/grad.h"
+#include "graph/ir/placement_rules.h"
 
 /* ---- Reshape ---- */
 

@@ -1,6 +1,6 @@
 /* Where and Clip: elements chosen between tensors. */
-#include "graph/grad.h"
-#include "graph/place.h"
+#include "graph/ir/grad.h"
+#include "graph/ir/placement_rules.h"
 
 /* ---- Where ---- */
 

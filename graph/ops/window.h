@@ -2,7 +2,7 @@
 #ifndef DPX_OPS_WINDOW_H
 #define DPX_OPS_WINDOW_H
 
-#include "graph/op.h"
+#include "graph/ir/op.h"
 
 enum { WINDOW_AXES = 3 };
 

@@ -3,9 +3,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "graph/emit.h"
-#include "graph/op.h"
-#include "graph/place.h"
+#include "graph/ir/emit.h"
+#include "graph/ir/op.h"
+#include "graph/ir/placement_rules.h"
 
 static Status infer(Graph *g, Node *n)
 {

@@ -6,7 +6,7 @@
 #ifndef DPX_LOSS_H
 #define DPX_LOSS_H
 
-#include "graph/emit.h"
+#include "graph/ir/emit.h"
 #include "graph/recipes/recipe.h"
 
 /* What scores are compared with. */

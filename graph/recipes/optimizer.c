@@ -5,7 +5,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#include "graph/body.h"
+#include "graph/ir/body.h"
 
 /* ---- formulas ---- */
 

@@ -2,7 +2,7 @@
 #ifndef DPX_OPTIMIZER_H
 #define DPX_OPTIMIZER_H
 
-#include "graph/emit.h"
+#include "graph/ir/emit.h"
 #include "graph/recipes/recipe.h"
 
 /* A step of training, as the formula for parameters of one type sees it. */

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/op.h"
+#include "graph/ir/op.h"
 
 /* ---- what a node does ---- */
 

@@ -6,7 +6,7 @@
 #ifndef DPX_KERNELS_CPU_FORMULA_H
 #define DPX_KERNELS_CPU_FORMULA_H
 
-#include "graph/graph.h"
+#include "graph/ir/graph.h"
 
 enum { FORMULA_STEPS = 64, FORMULA_ARRAYS = 16, FORMULA_NUMBERS = 64, FORMULA_BLOCK = 512 };
 

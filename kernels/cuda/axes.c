@@ -1,7 +1,7 @@
 /* From the axes of a reduction to runs or columns, in as many parts as fill a device. */
 #include "kernels/cuda/axes.h"
 
-#include "graph/layout.h"
+#include "graph/tensor/layout.h"
 
 enum { TEAMS = 2048, FLIGHT = 4 };
 

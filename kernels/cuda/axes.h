@@ -1,7 +1,7 @@
-/* How reductions along any axes are dealt to the threads of a device: kernels/cuda/reduce.c, and generated kernels that
- * end in a sum (kernels/cuda/fused_sum.c).  Axes are merged into the fewest; the last one is then reduced (runs) or
- * kept (columns).  In how many parts an output is computed depends on shapes alone, so that the bits do not depend on
- * the device. */
+/* How reductions along any axes are dealt to the threads of a device: kernels/cuda/cuda_reduce.c, and generated kernels
+ * that end in a sum (kernels/cuda/fused_sum.c).  Axes are merged into the fewest; the last one is then reduced (runs)
+ * or kept (columns).  In how many parts an output is computed depends on shapes alone, so that the bits do not depend
+ * on the device. */
 #ifndef DPX_CUDA_AXES_H
 #define DPX_CUDA_AXES_H
 

@@ -386,7 +386,7 @@ static Status add_plan(GpuDevice *d, Status st, GpuPlan *at_library, size_t need
     return ST_OK;
 }
 
-/* Without its epilogue a product that ends in 16 bits is left in float32 first (product.c). */
+/* Without its epilogue a product that ends in 16 bits is left in float32 first (cuda_product.c). */
 static void note_epilogue(GpuDevice *d, const GpuGemm *desc)
 {
     size_t bytes =

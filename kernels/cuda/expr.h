@@ -1,5 +1,5 @@
-/* Elementwise operators of CUDA devices: each is an expression, from which kernels/cuda/generate.c makes kernels, of
- * one operator or of many in a row (kernels/cuda/fused.c).
+/* Elementwise operators of CUDA devices: each is an expression, from which kernels/cuda/cuda_generate.c makes kernels,
+ * of one operator or of many in a row (kernels/cuda/cuda_fused.c).
  *
  * An expression calls a function of kernels/cuda/device/elementwise.cuh on the operands and, where the operator has
  * attributes, on their values.  Expressions stand in kernels/cuda/<family>.c; the build generates the list by scanning
@@ -9,7 +9,7 @@
 
 #include <stdio.h>
 
-#include "kernels/cuda/generate.h"
+#include "kernels/cuda/cuda_generate.h"
 
 /* The value of an attribute as an argument: a number, or of a string whether it is `is`. */
 typedef struct {

@@ -7,8 +7,8 @@
 #include "graph/ops/fused.h"
 #include "graph/ops/reduce.h"
 #include "kernels/cuda/axes.h"
-#include "kernels/cuda/fused.h"
-#include "kernels/cuda/generate.h"
+#include "kernels/cuda/cuda_fused.h"
+#include "kernels/cuda/cuda_generate.h"
 
 typedef struct {
     GeneratedCode code;

@@ -1,4 +1,4 @@
-/* The text of a generated kernel, of what kernels/cuda/generate.c has found out. */
+/* The text of a generated kernel, of what kernels/cuda/cuda_generate.c has found out. */
 #include "kernels/cuda/device/update.h"
 #include "kernels/cuda/generator.h"
 

@@ -1,9 +1,9 @@
-/* What kernels/cuda/generate.c finds out about a kernel, and kernels/cuda/generate_text.c writes. */
+/* What kernels/cuda/cuda_generate.c finds out about a kernel, and kernels/cuda/generate_text.c writes. */
 #ifndef DPX_CUDA_GENERATOR_H
 #define DPX_CUDA_GENERATOR_H
 
 #include "kernels/cuda/expr.h"
-#include "kernels/cuda/generate.h"
+#include "kernels/cuda/cuda_generate.h"
 
 typedef enum {
     AT_NONE,    /* not read */

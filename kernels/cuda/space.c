@@ -2,7 +2,7 @@
  * operand's strides follow from its own layout, so that vectors of channels and other broadcasts go with either. */
 #include "kernels/cuda/space.h"
 
-#include "graph/layout.h"
+#include "graph/tensor/layout.h"
 
 /* Along an axis of an output of `rank`. */
 static int64_t stride_along(const Operand *o, int axis, int rank)

@@ -2,7 +2,7 @@
 #ifndef DPX_CUDA_SPACE_H
 #define DPX_CUDA_SPACE_H
 
-#include "graph/graph.h"
+#include "graph/ir/graph.h"
 
 typedef struct {
     const Value *value;

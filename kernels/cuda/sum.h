@@ -1,5 +1,5 @@
 /* Sums over the rows or the columns of a matrix, for kernels whose results such sums are a part of
- * (kernels/cuda/reduce.c). */
+ * (kernels/cuda/cuda_reduce.c). */
 #ifndef DPX_CUDA_SUM_H
 #define DPX_CUDA_SUM_H
 

@@ -2,7 +2,7 @@
 #ifndef DPX_KERNELS_REF_NLL_H
 #define DPX_KERNELS_REF_NLL_H
 
-#include "kernels/ref/move.h"
+#include "kernels/ref/ref_move.h"
 
 typedef struct {
     int n_in, weights; /* weights: the input that holds them, if it is there */

@@ -16,7 +16,7 @@
  * beside another one.  Where(IsNaN(p), 0, p) of the probabilities is taken in (`safe`).  Dropout of the probabilities
  * is left alone, and so is what no fused kernel computes.
  *
- * Q, K and V are looked for behind the Transposes, Reshapes, Slices and Splits that made them (graph/strided.h).  Where
+ * Q, K and V are looked for behind the Transposes, Reshapes, Slices and Splits that made them (graph/ir/views.h). Where
  * the three are the whole of one tensor, as one projection leaves it, PackedAttention reads that, and the gradient is
  * one tensor as well; else each is wanted as [B, T, H, D], which is what most transpose from.  What undoes the
  * exchange of heads and tokens behind the node is taken off likewise.  Before autodiff, so that the gradient is fused
@@ -24,10 +24,10 @@
 #include <math.h>
 #include <string.h>
 
-#include "graph/emit.h"
+#include "graph/ir/emit.h"
 #include "graph/ops/attention.h"
-#include "graph/rewrite.h"
-#include "graph/uses.h"
+#include "graph/ir/rewrite.h"
+#include "graph/ir/readers.h"
 #include "passes/pass.h"
 
 enum { MASKS = 2 };

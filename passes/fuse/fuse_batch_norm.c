@@ -13,8 +13,8 @@
  * Legal where nothing else reads what disappears, on one device for one replica, when the device computes such a node.
  * The sign is that of the result before it is rounded to 16 bits.  Before fuse-elementwise, which would take ReluGrad
  * for itself. */
-#include "graph/paths.h"
-#include "graph/uses.h"
+#include "graph/ir/reachable.h"
+#include "graph/ir/readers.h"
 #include "passes/pass.h"
 
 enum { READERS_MOST = 2 };

@@ -13,7 +13,7 @@
  * itself. */
 #include "graph/ops/conv.h"
 
-#include "graph/uses.h"
+#include "graph/ir/readers.h"
 #include "passes/pass.h"
 
 typedef struct {

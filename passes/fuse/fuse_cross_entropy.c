@@ -5,8 +5,8 @@
  * class weights the parts are left alone.  Scores whose classes were moved to axis 1 for the loss, from the end where a
  * product leaves them, are taken from there as rows: then nothing of their size is transposed.  After criterion, which
  * appends the loss, and before precision and autodiff, so that the gradient is fused too. */
-#include "graph/emit.h"
-#include "graph/uses.h"
+#include "graph/ir/emit.h"
+#include "graph/ir/readers.h"
 #include "passes/batch_axis.h"
 
 /* The LogSoftmax along the classes that the NllSum alone reads, or NULL. */

@@ -11,7 +11,7 @@
  * What is needed much later is not computed together with what is needed now: the part of a gradient that depends on
  * the forward pass alone would have to be stored until then, where it can be computed from what is stored anyway. */
 #include "graph/ops/fused.h"
-#include "graph/uses.h"
+#include "graph/ir/readers.h"
 #include "passes/pass.h"
 
 enum { NODES_MOST = 48, INPUTS_MOST = 16, OUTPUTS_MOST = 8, NO_GROUP = -1, APART = 16, SMALL = 1 << 12 };

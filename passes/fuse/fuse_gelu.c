@@ -17,9 +17,9 @@
  * literals of another function round to these, nothing is fused. */
 #include <math.h>
 
-#include "graph/emit.h"
-#include "graph/rewrite.h"
-#include "graph/uses.h"
+#include "graph/ir/emit.h"
+#include "graph/ir/rewrite.h"
+#include "graph/ir/readers.h"
 #include "passes/pass.h"
 
 enum { POWERS = 4, DEPTH = 8, CANDIDATES = 16 };

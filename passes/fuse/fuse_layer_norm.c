@@ -10,10 +10,10 @@
  * which can be exact over a batch in parts. */
 #include <math.h>
 
-#include "graph/emit.h"
+#include "graph/ir/emit.h"
 #include "graph/ops/reduce.h"
-#include "graph/rewrite.h"
-#include "graph/uses.h"
+#include "graph/ir/rewrite.h"
+#include "graph/ir/readers.h"
 #include "passes/pass.h"
 
 static const double ROUNDING = 0x1p-23; /* relative: of a literal of float32 */

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "graph/ops/pool.h"
-#include "graph/uses.h"
+#include "graph/ir/readers.h"
 #include "passes/pass.h"
 
 typedef struct {

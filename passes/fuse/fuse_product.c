@@ -26,11 +26,11 @@
  * take the epilogues for itself. */
 #include <string.h>
 
-#include "graph/emit.h"
+#include "graph/ir/emit.h"
 #include "graph/ops/product.h"
 #include "graph/ops/reduce.h"
-#include "graph/paths.h"
-#include "graph/uses.h"
+#include "graph/ir/reachable.h"
+#include "graph/ir/readers.h"
 #include "passes/pass.h"
 
 typedef struct {

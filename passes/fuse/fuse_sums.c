@@ -9,7 +9,7 @@
  * summed.  A node takes in one sum.  The device must compute such a node. */
 #include "graph/ops/fused.h"
 #include "graph/ops/reduce.h"
-#include "graph/uses.h"
+#include "graph/ir/readers.h"
 #include "passes/pass.h"
 
 typedef struct {

@@ -11,7 +11,7 @@
  * Conversions that one node reads and nothing else may be one, because what that node needs it needs all at once.  The
  * 16 bits live on until then instead of twice as many; in all a step's gradients, in both types, are there at its end,
  * when activations are not. */
-#include "graph/uses.h"
+#include "graph/ir/readers.h"
 #include "passes/pass.h"
 
 static bool converts_state(const Graph *g, const Node *n)

@@ -1,10 +1,10 @@
 /* buffers: --state BUFFER=VALUE, what a buffer of the model is after each step.
  *
- * Where the file tells it, the update was read from there (graph/onnx/program.c); keep-buffers
+ * Where the file tells it, the update was read from there (graph/onnx/traced_program.c); keep-buffers
  * (passes/train/keep_buffers.c) makes a state of what has one. */
 #include <string.h>
 
-#include "graph/op.h"
+#include "graph/ir/op.h"
 #include "passes/pass.h"
 
 /* A value by its name, or an output's. */

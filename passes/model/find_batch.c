@@ -14,7 +14,7 @@
  * are made up may not suit the model, nothing is decided, and names and sizes tell (passes/batch_axis.c). */
 #include <string.h>
 
-#include "graph/op.h"
+#include "graph/ir/op.h"
 #include "passes/batch_axis.h"
 #include "passes/model/rebatch.h"
 #include "passes/passes.gen.h"

@@ -12,7 +12,7 @@
  * onnxoptimizer leaves a formula (batch_norm_formula.c). */
 #include <string.h>
 
-#include "graph/call.h"
+#include "graph/ir/traced_calls.h"
 #include "passes/model/parameters.h"
 
 #define EXPORTER "the exporter"

@@ -4,8 +4,8 @@
  * wherever it is run, one sample normalised by itself.  What is written for inference must say so in the graph. */
 #include "passes/model/inference.h"
 
-#include "graph/rewrite.h"
-#include "graph/stop.h"
+#include "graph/ir/rewrite.h"
+#include "graph/ir/stop_gradient.h"
 #include "passes/pass.h"
 
 extern const Pass pass_dce;

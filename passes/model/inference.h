@@ -3,7 +3,7 @@
 #ifndef DPX_INFERENCE_H
 #define DPX_INFERENCE_H
 
-#include "graph/graph.h"
+#include "graph/ir/graph.h"
 
 /* ---- passes/model/stochastic_depth.c ---- */
 /* A place where training drops a branch, or a part of one, at random: out of training `out` is `by`. */

@@ -7,7 +7,7 @@
  * (integer_weights_write). */
 #include "passes/model/integer_weights.h"
 
-#include "graph/emit.h"
+#include "graph/ir/emit.h"
 #include "graph/ops/quantize.h"
 #include "passes/pass.h"
 #include "passes/report.h"

@@ -2,7 +2,7 @@
 #ifndef DPX_INTEGER_WEIGHTS_H
 #define DPX_INTEGER_WEIGHTS_H
 
-#include "graph/graph.h"
+#include "graph/ir/graph.h"
 
 /* Weights that the pass integer-weights made floats of become integers again, under their names: for a model that is
  * written. */

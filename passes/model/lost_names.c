@@ -5,7 +5,7 @@
  * same, by metadata of the node that reads the weight or by the node's name. */
 #include <string.h>
 
-#include "passes/model/copies.h"
+#include "passes/model/merged_copies.h"
 #include "passes/model/parameters.h"
 #include "passes/update_groups.h"
 

@@ -5,7 +5,7 @@
  * share.  The model is inferred for two and for three samples: the axis that grows with them is the batch's.  Values
  * that later passes make are marked by what they stand for or not at all; where nothing is known, the partition goes
  * by sizes.  Legal whatever is marked: replica 0 has the sample and all others have nothing, along whichever axis. */
-#include "graph/op.h"
+#include "graph/ir/op.h"
 #include "passes/batch_axis.h"
 #include "passes/simplify/infer_shapes.h"
 #include "passes/model/rebatch.h"

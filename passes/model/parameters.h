@@ -6,7 +6,7 @@
 #ifndef DPX_PARAMETERS_H
 #define DPX_PARAMETERS_H
 
-#include "graph/op.h"
+#include "graph/ir/op.h"
 #include "passes/pass.h"
 #include "passes/report.h"
 

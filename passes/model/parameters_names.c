@@ -2,7 +2,7 @@
 #include <ctype.h>
 #include <string.h>
 
-#include "graph/call.h"
+#include "graph/ir/traced_calls.h"
 
 #include "graph/base/foreign.h"
 #include "passes/model/parameters.h"

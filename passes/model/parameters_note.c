@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/call.h"
+#include "graph/ir/traced_calls.h"
 #include "graph/ops/loss.h"
 #include "passes/model/parameters.h"
 

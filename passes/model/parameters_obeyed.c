@@ -2,7 +2,7 @@
  * train nothing.
  *
  * A tensor that no derivative reaches is fixed, whatever calls it a parameter.  Parameters that are used, and not for
- * the loss, are told by passes/train/unreached.c. */
+ * the loss, are told by passes/train/no_gradient.c. */
 #include <stdio.h>
 #include <string.h>
 

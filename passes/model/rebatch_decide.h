@@ -3,7 +3,7 @@
 #ifndef DPX_REBATCH_DECIDE_H
 #define DPX_REBATCH_DECIDE_H
 
-#include "graph/op.h"
+#include "graph/ir/op.h"
 #include "passes/model/rebatch.h"
 
 typedef struct {

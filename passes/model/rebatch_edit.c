@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "graph/base/arena.h"
-#include "graph/emit.h"
-#include "graph/rewrite.h"
+#include "graph/ir/emit.h"
+#include "graph/ir/rewrite.h"
 #include "passes/batch_axis.h"
 #include "passes/simplify/infer_shapes.h"
 

@@ -10,7 +10,7 @@
  * is said. */
 #include <string.h>
 
-#include "graph/op.h"
+#include "graph/ir/op.h"
 #include "graph/ops/ranges.h"
 #include "passes/model/rebatch.h"
 

@@ -5,7 +5,7 @@
  *
  * Example: x [5,3,8] of a Transformer that has the sequence first: its attention multiplies rows of axis 0, and would
  * keep those of axis 1 apart. */
-#include "graph/op.h"
+#include "graph/ir/op.h"
 #include "passes/model/rebatch_decide.h"
 #include "passes/report.h"
 

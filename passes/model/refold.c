@@ -17,7 +17,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "graph/emit.h"
+#include "graph/ir/emit.h"
 #include "passes/model/parameters.h"
 
 typedef enum {

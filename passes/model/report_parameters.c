@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "graph/base/foreign.h"
-#include "graph/json.h"
+#include "graph/text/write_json.h"
 #include "passes/report.h"
 
 /* 81226 as "81,226" */

@@ -16,8 +16,8 @@
  * which is noted. */
 #include <math.h>
 
-#include "graph/rewrite.h"
-#include "graph/uses.h"
+#include "graph/ir/rewrite.h"
+#include "graph/ir/readers.h"
 #include "passes/model/inference.h"
 #include "passes/pass.h"
 #include "passes/report.h"

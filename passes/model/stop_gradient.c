@@ -1,12 +1,12 @@
 /* stop-gradient: no gradient passes the values that --stop-gradient names.
  *
- * Where the file says itself what stops gradients, it was read from there (graph/onnx/program.c). */
+ * Where the file says itself what stops gradients, it was read from there (graph/onnx/traced_program.c). */
 #include <fnmatch.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "graph/emit.h"
-#include "graph/stop.h"
+#include "graph/ir/emit.h"
+#include "graph/ir/stop_gradient.h"
 #include "passes/model/stop_gradient.h"
 #include "passes/pass.h"
 

@@ -6,9 +6,9 @@
  * parameters are found: what lies behind quantisers is one. */
 #include <string.h>
 
-#include "graph/emit.h"
+#include "graph/ir/emit.h"
 #include "graph/ops/quantize.h"
-#include "graph/rewrite.h"
+#include "graph/ir/rewrite.h"
 #include "passes/model/parameters.h"
 #include "passes/pass.h"
 #include "passes/report.h"

@@ -14,8 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/emit.h"
-#include "graph/rewrite.h"
+#include "graph/ir/emit.h"
+#include "graph/ir/rewrite.h"
 #include "passes/names.h"
 #include "passes/pass.h"
 #include "passes/model/tie_twins.h"

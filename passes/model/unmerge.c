@@ -11,7 +11,7 @@
  * Where the lists fit several nodes alike, nothing is changed, and untie warns of the tensors that are missing. */
 #include <string.h>
 
-#include "passes/model/copies.h"
+#include "passes/model/merged_copies.h"
 #include "passes/names.h"
 #include "passes/report.h"
 

@@ -15,17 +15,17 @@
  * - names: copies are siblings (layers.0.w, layers.1.w), and of equal tensors the exporter keeps the first one's name,
  * while a parameter that siblings share has the last one's.
  *
- * In files that a simplifier rewrote, other signs tell (copies.c).  A module that is called twice reads the same name
- * twice and keeps its one tensor.  What is not shown stays tied, and is said;
+ * In files that a simplifier rewrote, other signs tell (merged_copies.c).  A module that is called twice reads the same
+ * name twice and keeps its one tensor.  What is not shown stays tied, and is said;
  * --untie PATTERN unties it all the same. */
 #include <fnmatch.h>
 #include <string.h>
 
-#include "graph/uses.h"
+#include "graph/ir/readers.h"
 #include "passes/names.h"
 #include "passes/pass.h"
 #include "passes/report.h"
-#include "passes/model/copies.h"
+#include "passes/model/merged_copies.h"
 #include "passes/model/tie_twins.h"
 
 typedef struct {
@@ -33,7 +33,7 @@ typedef struct {
     int in;
     const char *key; /* the parameter that the reader means, as far as the file shows it */
     bool by_name;    /* it reads it under that name */
-    bool told;       /* a simplifier merged what it means with this one (copies.c) */
+    bool told;       /* a simplifier merged what it means with this one (merged_copies.c) */
     int next;        /* of the same group; -1: none */
 } Edge;
 

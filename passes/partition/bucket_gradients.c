@@ -17,8 +17,8 @@
 #include <limits.h>
 #include <string.h>
 
-#include "graph/collective.h"
-#include "graph/op.h"
+#include "graph/ir/collective.h"
+#include "graph/ir/op.h"
 #include "passes/partition/bucket_size.h"
 #include "passes/names.h"
 #include "passes/report.h"

@@ -6,13 +6,13 @@
  * producers, so when a node is copied the copies of its inputs exist.  Constants are shared: they are the same
  * everywhere and never written.
  *
- * Where a consumer needs another placement than the producer has, copies.c converts. */
+ * Where a consumer needs another placement than the producer has, value_copies.c converts. */
 #include "passes/partition/expand.h"
 
 #include <string.h>
 
-#include "graph/emit.h"
-#include "passes/partition/copies.h"
+#include "graph/ir/emit.h"
+#include "passes/partition/value_copies.h"
 
 /* ---- one copy of a node ---- */
 
@@ -290,7 +290,7 @@ static Status record_output(Expander *x, const Node *n, Node *const *copy, bool 
 }
 
 /* Its first copy takes its place, and that of its outputs.  Not where parts of the outputs may be made from what it
- * reads (copies.c, made_in_parts). */
+ * reads (value_copies.c, made_in_parts). */
 static Node *to_renew(Node *n) { return n->op->shape_in ? NULL : n; }
 
 /* The node as it was before its first copy took its place. */

@@ -7,8 +7,8 @@
  * Gradients are divided before they are rounded, so that sums in float16 stay small: the loss's gradient has its
  * denominator from the start, and where micro-batches were added up the division that follows the sum goes in front of
  * it: AllReduce(g) / w becomes Cast(AllReduce(Cast(g / w))). */
-#include "graph/collective.h"
-#include "graph/emit.h"
+#include "graph/ir/collective.h"
+#include "graph/ir/emit.h"
 #include "passes/pass.h"
 
 typedef struct {

@@ -1,6 +1,6 @@
 /* Batch-norms in training that see one value per channel, whose variance does not exist: named before the first step,
  * those of an epoch's last batch too. */
-#include "graph/op.h"
+#include "graph/ir/op.h"
 #include "passes/partition/place.h"
 #include "passes/report.h"
 

@@ -4,8 +4,8 @@
  * an entry for each replica that has samples (--scalar-outputs each), others along the axis that its caller names, be
  * the samples there or not (--output-axis).  Legal because that is what was asked for; an output that has its samples
  * along that axis, one by one, is what partitioning makes of it in any case, and stays as it is. */
-#include "graph/emit.h"
-#include "graph/shape.h"
+#include "graph/ir/emit.h"
+#include "graph/tensor/shape.h"
 #include "passes/batch_axis.h"
 #include "passes/partition/own_parts.h"
 #include "passes/report.h"

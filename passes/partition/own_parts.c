@@ -10,8 +10,8 @@
 
 #include <string.h>
 
-#include "graph/emit.h"
-#include "graph/op.h"
+#include "graph/ir/emit.h"
+#include "graph/ir/op.h"
 #include "passes/batch_axis.h"
 #include "passes/simplify/infer_shapes.h"
 

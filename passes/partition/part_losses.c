@@ -6,7 +6,7 @@
  * PyTorch-Encoding make small; a part without samples adds 0.  Outputs that are logged beside a loss are treated alike,
  * as those systems do.  An output that still has its samples along an axis stays: the criterion takes its mean by parts
  * without copies. */
-#include "graph/emit.h"
+#include "graph/ir/emit.h"
 #include "passes/partition/own_parts.h"
 #include "passes/train/criterion.h"
 

@@ -20,7 +20,7 @@
 #include <string.h>
 
 #include "graph/ops/update.h"
-#include "passes/partition/mix.h"
+#include "passes/partition/mixed_samples.h"
 #include "passes/partition/variants.h"
 #include "passes/report.h"
 

@@ -2,7 +2,7 @@
 #ifndef DPX_PASS_PLACE_H
 #define DPX_PASS_PLACE_H
 
-#include "graph/place.h"
+#include "graph/ir/placement_rules.h"
 #include "passes/pass.h"
 
 typedef struct {
@@ -59,7 +59,7 @@ Status shard_states(Partition *p, const Graph *g, const BuildOptions *opt, Arena
 /* By node index: what is computed for gradients alone, behind the losses. */
 const bool *find_backward(const Graph *g, Arena *a);
 
-/* Slices along an axis of a size that the batch does not divide (passes/partition/mix.c). */
+/* Slices along an axis of a size that the batch does not divide (passes/partition/mixed_samples.c). */
 typedef struct SliceSplit SliceSplit;
 struct SliceSplit {
     Split split;
@@ -87,7 +87,7 @@ typedef struct {
     bool *own;         /* by node index: reads such a one that is not split; NULL: none does */
 } Placements;
 
-/* Nodes that cut a divided value into the replicas' parts, and that join them (passes/partition/homes.c). */
+/* Nodes that cut a divided value into the replicas' parts, and that join them (passes/partition/part_replicas.c). */
 enum { HOME_CUT = -1, HOME_JOINED = -2 };
 
 /* For Placements.home of the node, whose inputs' placements are known; and what the node then needs and has. */

@@ -13,7 +13,7 @@
 
 #include <string.h>
 
-#include "graph/op.h"
+#include "graph/ir/op.h"
 
 /* ---- which lengths there are ---- */
 

@@ -20,11 +20,11 @@
  * place-host, layout and fuse-product, which see what it makes. */
 #include <string.h>
 
-#include "graph/emit.h"
+#include "graph/ir/emit.h"
 #include "graph/ops/loss.h"
 #include "graph/ops/product.h"
 #include "graph/ops/reduce.h"
-#include "graph/uses.h"
+#include "graph/ir/readers.h"
 #include "passes/pass.h"
 #include "passes/report.h"
 

@@ -2,7 +2,7 @@
  *
  * A layout is the order of a value's elements in memory; no operator's meaning depends on it, so no shape, attribute or
  * gradient changes, and the interpreter, which stores everything by rows, computes the same.  A convolution takes
- * the first of the layouts that the target prefers for it (graph/target.h); an operator of any layout takes what its
+ * the first of the layouts that the target prefers for it (graph/ir/target.h); an operator of any layout takes what its
  * data has or, where that has no order, what the next convolution wants; all others take rows.  Where a value is wanted
  * in the other order a Reorder node makes it, once for all readers.  State keeps the layout that
  * passes/plan/layout_weights.c gave it.  What enters and leaves the graph is stored by rows.
@@ -11,8 +11,8 @@
  * one of channels and positions has more than one element, both orders are the same and count as rows. */
 #include "passes/plan/layout.h"
 
-#include "graph/collective.h"
-#include "graph/op.h"
+#include "graph/ir/collective.h"
+#include "graph/ir/op.h"
 
 typedef struct {
     Graph *g;

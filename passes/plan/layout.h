@@ -2,7 +2,7 @@
 #ifndef DPX_LAYOUT_H
 #define DPX_LAYOUT_H
 
-#include "graph/layout.h"
+#include "graph/tensor/layout.h"
 #include "passes/pass.h"
 
 /* Would the device compute the node with what it reads and writes in these layouts?  Nothing changes. */

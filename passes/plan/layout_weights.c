@@ -4,7 +4,7 @@
  * which every mode has at this point, and what passes/train/add_optimizer.c keeps beside a parameter follows it.  A
  * weight is found through the conversions that lead to a convolution; one that anything else reads too is stored by
  * rows. */
-#include "graph/uses.h"
+#include "graph/ir/readers.h"
 #include "passes/plan/layout.h"
 
 /* Does the node read a weight for others, with which it is the same in all programs? */

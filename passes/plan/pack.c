@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "passes/plan/gaps.h"
+#include "passes/plan/free_gaps.h"
 
 enum { BY_START = 3, BY_END, N_RULES = 4, MIN_REFINE = 16, MAX_REFINE = 400 };
 enum { REFINE_PAIRS = 1 << 24, MAX_PAIRS = 1 << 28 }; /* pairs of items looked at: to refine small ones, by all tries */

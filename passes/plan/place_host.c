@@ -7,7 +7,7 @@
  * executor. */
 #include <string.h>
 
-#include "graph/op.h"
+#include "graph/ir/op.h"
 #include "passes/plan/layout.h"
 #include "passes/pass.h"
 #include "passes/plan/plan_memory.h"

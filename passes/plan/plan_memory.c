@@ -13,8 +13,8 @@
 
 #include <string.h>
 
-#include "graph/collective.h"
-#include "graph/op.h"
+#include "graph/ir/collective.h"
+#include "graph/ir/op.h"
 #include "passes/plan/pack.h"
 
 typedef struct {

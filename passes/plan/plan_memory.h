@@ -2,7 +2,7 @@
 #ifndef DPX_PLAN_MEMORY_H
 #define DPX_PLAN_MEMORY_H
 
-#include "graph/graph.h"
+#include "graph/ir/graph.h"
 
 typedef enum {
     MEM_NONE,  /* absent, or of no bytes */
@@ -56,7 +56,7 @@ typedef struct {
 
 /* The graph's nodes are in order of execution (passes/plan/schedule.h), all shapes known.  `scratch`: [n_node] bytes
  * that the node's kernel needs while it runs, lent to the plan; may be NULL.  `align`: target_align of the devices
- * (graph/target.h).  The plan lives in `arena`. */
+ * (graph/ir/target.h).  The plan lives in `arena`. */
 Status plan_memory(MemoryPlan **out, const Graph *g, const size_t *scratch, size_t align, Arena *arena) CHECKED;
 
 /* Bytes as they lie side by side with others of the plan's devices. */

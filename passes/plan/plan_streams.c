@@ -14,8 +14,8 @@
 
 #include <stdlib.h>
 
-#include "graph/collective.h"
-#include "graph/op.h"
+#include "graph/ir/collective.h"
+#include "graph/ir/op.h"
 #include "passes/plan/last_touch.h"
 
 /* Where bytes lie: those of a state in a region of its own, those of an arena in one. */

@@ -16,8 +16,8 @@
 
 #include <string.h>
 
-#include "graph/collective.h"
-#include "graph/op.h"
+#include "graph/ir/collective.h"
+#include "graph/ir/op.h"
 #include "passes/plan/schedule_groups.h"
 
 typedef struct {
@@ -142,7 +142,7 @@ static bool joins_states(const Graph *g, const Node *n)
 }
 
 /* Computed from state, constants and scalar inputs alone.  What a collective of states has as inputs are pieces of
- * devices that are not shown (passes/partition/copies.c). */
+ * devices that are not shown (passes/partition/value_copies.c). */
 static bool is_lazy(const Schedule *s, const Node *n)
 {
     if (s->owner[n->index] != NO_GROUP || (n->op->flags & OPF_COLLECTIVE && !joins_states(s->g, n)))

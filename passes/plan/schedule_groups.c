@@ -2,7 +2,7 @@
  * statistic. */
 #include "passes/plan/schedule_groups.h"
 
-#include "graph/op.h"
+#include "graph/ir/op.h"
 
 typedef struct {
     const Graph *g;

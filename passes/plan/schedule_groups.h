@@ -2,7 +2,7 @@
 #ifndef DPX_SCHEDULE_GROUPS_H
 #define DPX_SCHEDULE_GROUPS_H
 
-#include "graph/graph.h"
+#include "graph/ir/graph.h"
 
 enum { NO_GROUP = -1 };
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "graph/base/hash.h"
-#include "graph/op.h"
+#include "graph/ir/op.h"
 #include "passes/pass.h"
 
 enum { MAX_CONST_BYTES = 1 << 16 }; /* larger ones are weights: equal by accident at most, and slow to compare */

@@ -5,7 +5,7 @@
  * decided is no result, but holds for all of them: it stays until it is checked and lowered. Inputs and states stay:
  * they are the interface of the graph and the contents of a checkpoint; and what a model's file has for nobody stays in
  * the model.  Ids stay too; a constant that is gone is a temporary that nothing computes. */
-#include "graph/op.h"
+#include "graph/ir/op.h"
 #include "passes/pass.h"
 
 static void use(uint32_t *n_use, const Node *n, uint32_t by)

@@ -2,7 +2,7 @@
 #ifndef DPX_FOLD_H
 #define DPX_FOLD_H
 
-#include "graph/op.h"
+#include "graph/ir/op.h"
 #include "passes/pass.h"
 
 /* All that the node reads is known now, and evaluating it is allowed. */

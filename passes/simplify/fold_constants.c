@@ -2,7 +2,7 @@
  *
  * Parameters are state by now, so no weight is folded away.  A result may be larger than its inputs (ConstantOfShape,
  * Expand): past a limit it is computed at run time instead of being stored. */
-#include "graph/rewrite.h"
+#include "graph/ir/rewrite.h"
 #include "passes/simplify/fold.h"
 
 enum { MAX_FOLDED = 1 << 24 };

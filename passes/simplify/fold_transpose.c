@@ -5,7 +5,7 @@
  * with fewer than two axes keep it as it is.  Before autodiff, for the gradient of such a product needs no transposed
  * copy either: logits by a tied embedding then move its table in neither direction.  The Transposes that nobody reads
  * any more are dce's. */
-#include "graph/uses.h"
+#include "graph/ir/readers.h"
 #include "passes/pass.h"
 
 /* What stands before the transposition of `v`'s matrices; NO_VALUE when there is none. */

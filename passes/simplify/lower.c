@@ -3,7 +3,7 @@
  * An operator's `lower` emits the simpler nodes and redirects its outputs to them; it may decline by changing nothing.
  * Shapes that depend on data stay unknown until the interpreter runs; what needs lowering then has no kernel, and says
  * so. */
-#include "graph/lower.h"
+#include "graph/ir/lower.h"
 #include "passes/pass.h"
 
 static Status run(Graph *g, PassCtx *ctx)

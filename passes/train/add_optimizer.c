@@ -23,8 +23,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "graph/emit.h"
-#include "graph/rewrite.h"
+#include "graph/ir/emit.h"
+#include "graph/ir/rewrite.h"
 #include "passes/pass.h"
 #include "passes/report.h"
 #include "passes/update_groups.h"

@@ -1,8 +1,8 @@
-/* autodiff: the gradients of each loss by the parameters that it trains (graph/autodiff.c). */
-#include "graph/autodiff.h"
+/* autodiff: the gradients of each loss by the parameters that it trains (graph/ir/autodiff.c). */
+#include "graph/ir/autodiff.h"
 
-#include "graph/rewrite.h"
-#include "graph/stop.h"
+#include "graph/ir/rewrite.h"
+#include "graph/ir/stop_gradient.h"
 #include "passes/model/parameters.h"
 #include "passes/report.h"
 #include "passes/update_groups.h"

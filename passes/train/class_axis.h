@@ -2,7 +2,7 @@
 #ifndef DPX_CLASS_AXIS_H
 #define DPX_CLASS_AXIS_H
 
-#include "graph/graph.h"
+#include "graph/ir/graph.h"
 
 struct ClassAxis {
     int axis;     /* of the scores; 0: nothing is known yet */

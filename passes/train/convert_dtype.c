@@ -5,7 +5,7 @@
  * else.  Right because ONNX's operators mean the same in every float type; integers stay as they are. */
 #include <string.h>
 
-#include "graph/op.h"
+#include "graph/ir/op.h"
 #include "passes/pass.h"
 
 static Status convert_tensor(const Tensor **out, Graph *g, const Tensor *t, DType to)

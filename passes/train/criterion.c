@@ -13,8 +13,8 @@
  * In training the model's own outputs go: no scores travel between devices, nobody holds those of the whole batch. */
 #include <string.h>
 
-#include "graph/emit.h"
-#include "graph/dynamic.h"
+#include "graph/ir/emit.h"
+#include "graph/ir/data_shapes.h"
 #include "passes/batch_axis.h"
 #include "passes/train/class_axis.h"
 #include "passes/train/criterion.h"

@@ -9,9 +9,9 @@
  * dividing vectors costs little against that.  Legal where each part is read by the addition of a row and nothing else;
  * the rows are parameters or constants, which wait for nothing.  Before precision, which would stand conversions in
  * between, and before autodiff. */
-#include "graph/emit.h"
-#include "graph/rewrite.h"
-#include "graph/uses.h"
+#include "graph/ir/emit.h"
+#include "graph/ir/rewrite.h"
+#include "graph/ir/readers.h"
 #include "passes/pass.h"
 
 /* Does n divide the columns of a product that can take a bias in: of two matrices, the first perhaps with rows along

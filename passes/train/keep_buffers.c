@@ -4,8 +4,8 @@
  * with what, the run is warned (as of gradients that it stops at a place that the file lost). */
 #include <string.h>
 
-#include "graph/call.h"
-#include "graph/op.h"
+#include "graph/ir/traced_calls.h"
+#include "graph/ir/op.h"
 #include "passes/pass.h"
 #include "passes/report.h"
 

@@ -2,7 +2,7 @@
 #ifndef DPX_NEXT_OUTPUTS_H
 #define DPX_NEXT_OUTPUTS_H
 
-#include "graph/graph.h"
+#include "graph/ir/graph.h"
 
 /* One of each update, which stays, behind the outputs that there are. */
 Status next_outputs_add(Graph *g) CHECKED;

@@ -5,7 +5,7 @@
  * trained.  Of an embedder's operator whose copies share the same is true. */
 #include <stdio.h>
 
-#include "graph/op.h"
+#include "graph/ir/op.h"
 #include "passes/pass.h"
 #include "passes/report.h"
 

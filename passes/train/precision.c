@@ -5,7 +5,7 @@
  * their OpDef: products always; sums, exponentials and losses never; the rest where its data has 16 bits already, with
  * statistics and scales of normalisation left in float32.  Before autodiff: a gradient is computed like the node it
  * belongs to, and the gradient of a conversion is the conversion back.  Outputs of the model keep their type. */
-#include "graph/emit.h"
+#include "graph/ir/emit.h"
 #include "passes/pass.h"
 
 typedef struct {

@@ -1,6 +1,6 @@
 /* predictions: of a model that computes its loss itself, what is left without the targets: outputs that are losses go,
  * or single numbers, which measure a batch, and with them what only they need, inputs too. */
-#include "graph/op.h"
+#include "graph/ir/op.h"
 #include "passes/train/criterion.h"
 
 static Status drop_losses(Graph *g, PassCtx *ctx)

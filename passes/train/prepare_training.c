@@ -5,7 +5,8 @@
  *
  * - its node, running mean or running variance matches --freeze (or --train: then it does in any case);
  * - the file has others in training mode and not this one: a file that says the mode of some means those of the rest.
- *   It says so by the attribute, or by the call of PyTorch's program (graph/call.h), which default exports name;
+ *   It says so by the attribute, or by the call of PyTorch's program (graph/ir/traced_calls.h), which default exports
+ name;
  * - its scale and bias are buffers by the file, which PyTorch's frozen layers have;
  * - its running statistics are fixed by the file: an export of ours, whose training had kept them.
  *
@@ -14,8 +15,8 @@
  * (passes/model/parameters.c). */
 #include <string.h>
 
-#include "graph/call.h"
-#include "graph/rewrite.h"
+#include "graph/ir/traced_calls.h"
+#include "graph/ir/rewrite.h"
 #include "passes/model/parameters.h"
 
 typedef struct {

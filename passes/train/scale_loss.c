@@ -9,7 +9,7 @@
  * that scaling by it rounds nothing; other rules and a fixed scale are what was asked for. */
 #include <string.h>
 
-#include "graph/emit.h"
+#include "graph/ir/emit.h"
 #include "passes/pass.h"
 #include "passes/update_groups.h"
 

@@ -6,7 +6,7 @@
  * step nothing else but the loss is one.  A state stays one, for the export to make an input of it that has a default
  * (ExportOptions.defaults); the step's number is called "step".  Legal because runtimes feed back what they are given.
  * Sizes are those that the graph was built for, so no dimension keeps a symbol's name. */
-#include "graph/lower.h"
+#include "graph/ir/lower.h"
 #include "passes/pass.h"
 #include "passes/train/next_outputs.h"
 

@@ -13,7 +13,7 @@
  * its only use was never there a first time. */
 #include <string.h>
 
-#include "graph/emit.h"
+#include "graph/ir/emit.h"
 #include "passes/pass.h"
 #include "passes/train/criterion.h"
 #include "passes/update_groups.h"

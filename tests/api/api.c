@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "graph/onnx/onnx.h"
-#include "graph/parse.h"
+#include "graph/text/parse.h"
 
 void make_batch(Batch *b, unsigned seed)
 {

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "exec/api/text.h"
+#include "exec/api/memory_text.h"
 #include "graph/onnx/onnx.h"
-#include "graph/parse.h"
+#include "graph/text/parse.h"
 #include "tests/api/api.h"
 
 static void test_model(void)

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "exec/state/checkpoint.h"
-#include "graph/onnx/internal.h"
+#include "graph/onnx/importer.h"
 #include "tests/api/api.h"
 
 enum { BEFORE = 3, AFTER = 3 };

@@ -16,7 +16,7 @@
 
 #include "graph/base/mapped.h"
 #include "graph/onnx/onnx.h"
-#include "graph/op.h"
+#include "graph/ir/op.h"
 #include "tests/conformance/official.h"
 #include "tests/harness/test.h"
 

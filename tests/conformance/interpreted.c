@@ -6,7 +6,7 @@
 
 #include "exec/api/data.h"
 #include "exec/inspect/check.h"
-#include "graph/onnx/internal.h"
+#include "graph/onnx/importer.h"
 #include "tests/conformance/official.h"
 
 /* The inputs that the caller gives: those without an initializer. */

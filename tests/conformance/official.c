@@ -13,8 +13,8 @@
 
 #include "exec/inspect/check.h"
 #include "exec/run/interp.h"
-#include "graph/onnx/internal.h"
-#include "graph/print.h"
+#include "graph/onnx/importer.h"
+#include "graph/text/print.h"
 #include "passes/pass.h"
 
 extern const Pass pass_infer_shapes, pass_lower;

@@ -4,7 +4,7 @@
 
 #include "exec/run/interp.h"
 #include "exec/run/program_internal.h"
-#include "graph/parse.h"
+#include "graph/text/parse.h"
 #include "tests/exec/training.h"
 #include "tests/harness/test.h"
 

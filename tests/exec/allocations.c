@@ -15,7 +15,7 @@
 
 #include "exec/train/session.h"
 #include "graph/onnx/onnx.h"
-#include "graph/op.h"
+#include "graph/ir/op.h"
 #include "kernels/backend.h"
 #include "kernels/cpu/onednn.h"
 #include "tests/exec/training.h"

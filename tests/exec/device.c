@@ -1,6 +1,6 @@
 /* Devices: the grammar of --devices, and threads that take jobs and give back their failures. */
 #include "exec/device/device.h"
-#include "exec/device/unequal.h"
+#include "exec/device/device_differences.h"
 #include "exec/device/machine.h"
 
 #include <omp.h>

@@ -1,5 +1,5 @@
 /* The door of a world: who belongs to it comes in at the first try, however many others stand there. */
-#include "exec/world/door.h"
+#include "exec/world/listener.h"
 
 #include <arpa/inet.h>
 #include <pthread.h>

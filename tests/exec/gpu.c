@@ -7,7 +7,7 @@
 
 #include "exec/gpu/part.h"
 #include "exec/run/program_internal.h"
-#include "graph/op.h"
+#include "graph/ir/op.h"
 #include "tests/exec/gpu_training.h"
 #include "tests/harness/test.h"
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "exec/inspect/verify_batch.h"
-#include "graph/op.h"
+#include "graph/ir/op.h"
 #include "tests/harness/gpu.h"
 #include "tests/harness/graphs.h"
 #include "tests/harness/test.h"

@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "graph/op.h"
-#include "graph/parse.h"
+#include "graph/ir/op.h"
+#include "graph/text/parse.h"
 #include "tests/exec/training.h"
 #include "tests/harness/test.h"
 

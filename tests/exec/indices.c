@@ -4,7 +4,7 @@
 #include <limits.h>
 #include <math.h>
 
-#include "graph/emit.h"
+#include "graph/ir/emit.h"
 #include "passes/pass.h"
 #include "tests/exec/training.h"
 #include "tests/harness/test.h"

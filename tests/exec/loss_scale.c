@@ -9,7 +9,7 @@
 
 #include "exec/train/options.h"
 #include "exec/train/session.h"
-#include "graph/emit.h"
+#include "graph/ir/emit.h"
 #include "tests/exec/torch_scaler.h"
 #include "tests/harness/test.h"
 

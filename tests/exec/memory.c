@@ -3,7 +3,7 @@
 
 #include "exec/plan/memory_report.h"
 #include "exec/train/session.h"
-#include "graph/parse.h"
+#include "graph/text/parse.h"
 #include "tests/harness/test.h"
 
 typedef struct {

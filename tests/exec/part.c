@@ -1,6 +1,6 @@
 /* A model that data keep from being planned: what stands in front of the node that asks for values, and behind it, is
  * computed together, as a program; what is given on, and no more, comes back. */
-#include "exec/train/part.h"
+#include "exec/train/interpreted_part.h"
 
 #include <math.h>
 #include <string.h>

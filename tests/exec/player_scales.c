@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "exec/train/session.h"
-#include "graph/emit.h"
+#include "graph/ir/emit.h"
 #include "tests/harness/test.h"
 
 enum { N = 4, STEPS = 12, A = 0, B = 1, PLAYERS = 2 };

@@ -5,7 +5,7 @@
 
 #include "exec/run/interp.h"
 #include "exec/inspect/verify_batch.h"
-#include "graph/emit.h"
+#include "graph/ir/emit.h"
 #include "graph/onnx/onnx.h"
 #include "tests/harness/test.h"
 

@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-#include "graph/emit.h"
-#include "graph/op.h"
+#include "graph/ir/emit.h"
+#include "graph/ir/op.h"
 #include "tests/harness/test.h"
 
 enum { MODELS = 2000, SAMPLES = 7, MOST_VALUES = 16, STEPS = 2, MOST_BYTES = 1 << 14 };

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "exec/train/session.h"
-#include "graph/emit.h"
+#include "graph/ir/emit.h"
 #include "tests/harness/gpu.h"
 #include "tests/harness/graphs.h"
 #include "tests/harness/test.h"

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "graph/recipes/optimizer.h"
-#include "graph/autodiff.h"
+#include "graph/ir/autodiff.h"
 #include "passes/plan/schedule.h"
 #include "tests/harness/gpu.h"
 #include "tests/harness/test.h"

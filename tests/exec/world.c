@@ -11,8 +11,8 @@
 #include "exec/train/session.h"
 #include "exec/world/internal.h"
 #include "exec/world/socket.h"
-#include "graph/op.h"
-#include "graph/parse.h"
+#include "graph/ir/op.h"
+#include "graph/text/parse.h"
 #include "tests/harness/port.h"
 #include "tests/harness/test.h"
 

@@ -1,9 +1,9 @@
 /* The importer: what it takes from a file is a graph that verifies, can be copied and sorted, and is told as text. */
 #include "exec/run/interp.h"
 #include "graph/onnx/onnx.h"
-#include "graph/op.h"
-#include "graph/print.h"
-#include "graph/verify.h"
+#include "graph/ir/op.h"
+#include "graph/text/print.h"
+#include "graph/ir/verify.h"
 #include "tests/fuzz/common/fuzz.h"
 
 /* A step that was exported has updates, whose types are known once all nodes' are: what reads one infers and

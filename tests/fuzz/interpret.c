@@ -2,7 +2,7 @@
  * within a small budget of memory and nodes.  What is not computed is refused. */
 #include "exec/plan/plan_budget.h"
 #include "exec/run/interp.h"
-#include "exec/train/part.h"
+#include "exec/train/interpreted_part.h"
 #include "tests/fuzz/common/fuzz.h"
 
 enum { BUDGET = 4 << 20, NODES = 2000, MOST_NUMBERS = 4096 };

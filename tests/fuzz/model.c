@@ -4,7 +4,7 @@
 #include "exec/run/interp.h"
 #include "exec/plan/plan_budget.h"
 #include "graph/onnx/onnx.h"
-#include "graph/verify.h"
+#include "graph/ir/verify.h"
 #include "passes/pass.h"
 #include "passes/report.h"
 #include "tests/fuzz/common/fuzz.h"

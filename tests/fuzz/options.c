@@ -5,7 +5,7 @@
 #include "tests/fuzz/common/fuzz.h"
 #include "tools/args.h"
 #include "tools/commands.h"
-#include "tools/note.h"
+#include "tools/checkpoint_note.h"
 #include "tools/run_dir.h"
 
 enum { MOST_ARGUMENTS = 64 };

@@ -2,11 +2,11 @@
  * JSON. */
 #include <jansson.h>
 
-#include "graph/dot.h"
-#include "graph/json.h"
-#include "graph/parse.h"
-#include "graph/print.h"
-#include "graph/verify.h"
+#include "graph/text/write_dot.h"
+#include "graph/text/write_json.h"
+#include "graph/text/parse.h"
+#include "graph/text/print.h"
+#include "graph/ir/verify.h"
 #include "tests/fuzz/common/fuzz.h"
 
 static void check_text(const Graph *g)

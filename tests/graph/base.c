@@ -6,8 +6,8 @@
 #include "graph/base/arena.h"
 #include "graph/base/foreign.h"
 #include "graph/base/numtext.h"
-#include "graph/dtype.h"
-#include "graph/shape.h"
+#include "graph/tensor/dtype.h"
+#include "graph/tensor/shape.h"
 #include "tests/harness/test.h"
 
 /* ---- status ---- */

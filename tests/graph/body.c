@@ -2,12 +2,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/body.h"
-#include "graph/json.h"
-#include "graph/op.h"
-#include "graph/parse.h"
-#include "graph/print.h"
-#include "graph/verify.h"
+#include "graph/ir/body.h"
+#include "graph/text/write_json.h"
+#include "graph/ir/op.h"
+#include "graph/text/parse.h"
+#include "graph/text/print.h"
+#include "graph/ir/verify.h"
 #include "tests/harness/test.h"
 
 #define FUSED(name, body) "  %" name " : float32[2] = dpexec.Fused(%x, %y) {program=" body "}\n"

@@ -1,10 +1,10 @@
-/* What the collectives say of themselves: the table of graph/collective.h, where outputs are views, what may be
+/* What the collectives say of themselves: the table of graph/ir/collective.h, where outputs are views, what may be
  * overwritten. */
 #include <string.h>
 
-#include "graph/collective.h"
-#include "graph/op.h"
-#include "graph/parse.h"
+#include "graph/ir/collective.h"
+#include "graph/ir/op.h"
+#include "graph/text/parse.h"
 #include "tests/harness/test.h"
 
 static const char text[] =

@@ -1,10 +1,10 @@
 /* What nobody makes or reads is forgotten; what is left reads as before. */
-#include "graph/compact.h"
+#include "graph/ir/drop_values.h"
 
 #include <string.h>
 
-#include "graph/parse.h"
-#include "graph/verify.h"
+#include "graph/text/parse.h"
+#include "graph/ir/verify.h"
 #include "tests/harness/test.h"
 
 static const char source[] = "graph \"g\" {\n"

@@ -1,14 +1,14 @@
 /* Nodes in the making: nothing changes before the target has agreed, and then all of it does. */
-#include "graph/draft.h"
+#include "graph/ir/node_draft.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/emit.h"
-#include "graph/parse.h"
-#include "graph/print.h"
-#include "graph/uses.h"
-#include "graph/verify.h"
+#include "graph/ir/emit.h"
+#include "graph/text/parse.h"
+#include "graph/text/print.h"
+#include "graph/ir/readers.h"
+#include "graph/ir/verify.h"
 #include "tests/harness/test.h"
 
 typedef struct {

@@ -3,10 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/dot.h"
-#include "graph/json.h"
-#include "graph/op.h"
-#include "graph/parse.h"
+#include "graph/text/write_dot.h"
+#include "graph/text/write_json.h"
+#include "graph/ir/op.h"
+#include "graph/text/parse.h"
 #include "tests/harness/test.h"
 
 static Graph *sample(void)

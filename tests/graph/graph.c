@@ -1,7 +1,7 @@
 /* The IR's construction and order. */
-#include "graph/graph.h"
+#include "graph/ir/graph.h"
 
-#include "graph/op.h"
+#include "graph/ir/op.h"
 #include "tests/harness/test.h"
 
 static void test_sort_is_stable(void)

@@ -1,12 +1,12 @@
 /* Where elements stand, by the formula of each layout written out, and what tensors take. */
-#include "graph/layout.h"
+#include "graph/tensor/layout.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/parse.h"
-#include "graph/print.h"
-#include "graph/verify.h"
+#include "graph/text/parse.h"
+#include "graph/text/print.h"
+#include "graph/ir/verify.h"
 #include "tests/harness/test.h"
 
 /* [1, 2, 3] by rows 0..5 is, channels last, position by position: (0,3) (1,4) (2,5); and back. */

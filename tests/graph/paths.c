@@ -1,10 +1,10 @@
 /* Ways between nodes of random graphs, before and after their order was bent, against what all edges together say. */
-#include "graph/paths.h"
+#include "graph/ir/reachable.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/emit.h"
+#include "graph/ir/emit.h"
 #include "tests/harness/test.h"
 
 enum { NODES = 48, GRAPHS = 40, BENDS = 12 };

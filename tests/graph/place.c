@@ -1,10 +1,10 @@
 /* The placement rules where broadcasting is easy to mistake: axes of size 1 and 2, batches of one and two samples. */
-#include "graph/place.h"
+#include "graph/ir/placement_rules.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "graph/parse.h"
+#include "graph/text/parse.h"
 #include "tests/harness/test.h"
 
 /* Placements as "B S0 -> S0"; D and E are elements cut for devices, in two ways. */

@@ -1,13 +1,13 @@
 /* Replacing in bulk: recorded, read through, put into effect by one walk. */
-#include "graph/rewrite.h"
+#include "graph/ir/rewrite.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/emit.h"
-#include "graph/parse.h"
-#include "graph/print.h"
-#include "graph/verify.h"
+#include "graph/ir/emit.h"
+#include "graph/text/parse.h"
+#include "graph/text/print.h"
+#include "graph/ir/verify.h"
 #include "tests/harness/test.h"
 
 static Graph *chain(void)

@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "graph/tensor.h"
+#include "graph/tensor/tensor.h"
 #include "tests/harness/test.h"
 
 /* sign * mantissa * 2^exponent as the format's definition says, with `bits` of mantissa and an exponent bias. */

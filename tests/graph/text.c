@@ -3,10 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/op.h"
-#include "graph/parse.h"
-#include "graph/print.h"
-#include "graph/verify.h"
+#include "graph/ir/op.h"
+#include "graph/text/parse.h"
+#include "graph/text/print.h"
+#include "graph/ir/verify.h"
 #include "tests/harness/test.h"
 
 static Graph *parse(const char *text)

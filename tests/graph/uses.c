@@ -1,9 +1,9 @@
 /* Who reads what, and the small questions of patterns. */
-#include "graph/uses.h"
+#include "graph/ir/readers.h"
 
 #include <string.h>
 
-#include "graph/parse.h"
+#include "graph/text/parse.h"
 #include "tests/harness/test.h"
 
 static Graph *parsed(void)

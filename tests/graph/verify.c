@@ -1,10 +1,10 @@
 /* Every invariant, broken on purpose, is found and named. */
-#include "graph/verify.h"
+#include "graph/ir/verify.h"
 
 #include <string.h>
 
-#include "graph/op.h"
-#include "graph/parse.h"
+#include "graph/ir/op.h"
+#include "graph/text/parse.h"
 #include "tests/harness/test.h"
 
 static Graph *good(void)

@@ -2,7 +2,7 @@
 #ifndef DPX_TESTS_TARGET_H
 #define DPX_TESTS_TARGET_H
 
-#include "graph/target.h"
+#include "graph/ir/target.h"
 
 static inline bool fuses_all(const Target *t, const OpDef *op)
 {

@@ -1,7 +1,7 @@
 /* The reference of attention's gradient adds in double, whatever the type: what later kernels are measured by. */
 #include "exec/run/interp.h"
-#include "graph/emit.h"
-#include "graph/op.h"
+#include "graph/ir/emit.h"
+#include "graph/ir/op.h"
 #include "tests/harness/test.h"
 
 enum { QUERIES = 100000 };

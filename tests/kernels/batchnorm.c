@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "kernels/backend.h"
-#include "graph/emit.h"
+#include "graph/ir/emit.h"
 #include "tests/harness/test.h"
 
 enum { SAMPLES = 101, CHANNELS = 3, PLANE = 49, ROW = 2 * CHANNELS + 1, PARTS = 4 };

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/body.h"
-#include "graph/emit.h"
-#include "graph/op.h"
+#include "graph/ir/body.h"
+#include "graph/ir/emit.h"
+#include "graph/ir/op.h"
 #include "tests/harness/test.h"
 
 enum { FORMULAS = 400, COUNT = 1083, ARRAYS = 3, SCALARS = 2, NODES = 12, MOST = ARRAYS + SCALARS + 1 + NODES };

@@ -4,7 +4,7 @@
 
 #include "kernels/backend.h"
 #include "exec/run/interp.h"
-#include "graph/emit.h"
+#include "graph/ir/emit.h"
 #include "tests/harness/test.h"
 
 static ValueId constant(Graph *g, DType t, int rows, int columns, const double *v)

@@ -5,7 +5,7 @@
 
 #include "exec/run/interp.h"
 #include "graph/onnx/onnx.h"
-#include "graph/print.h"
+#include "graph/text/print.h"
 #include "passes/pass.h"
 #include "tests/harness/test.h"
 #include "tests/memory/memory.h"

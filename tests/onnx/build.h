@@ -2,7 +2,7 @@
 #ifndef DPX_TEST_ONNX_BUILD_H
 #define DPX_TEST_ONNX_BUILD_H
 
-#include "graph/onnx/internal.h"
+#include "graph/onnx/importer.h"
 #include "tests/harness/test.h"
 
 typedef struct {

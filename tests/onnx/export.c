@@ -5,12 +5,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "graph/emit.h"
+#include "graph/ir/emit.h"
 #include "graph/onnx/export.h"
-#include "graph/op.h"
-#include "graph/parse.h"
-#include "graph/print.h"
-#include "graph/verify.h"
+#include "graph/ir/op.h"
+#include "graph/text/parse.h"
+#include "graph/text/print.h"
+#include "graph/ir/verify.h"
 #include "passes/model/inference.h"
 #include "tests/onnx/build.h"
 

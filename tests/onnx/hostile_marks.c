@@ -1,5 +1,5 @@
-/* doc_strings that look like the marks of our own exports (graph/onnx/mark.c): in a file that does not say that it is
- * one they are somebody's text, and in one that does they cannot hurt. */
+/* doc_strings that look like the marks of our own exports (graph/onnx/doc_string.c): in a file that does not say that
+ * it is one they are somebody's text, and in one that does they cannot hurt. */
 #include <string.h>
 
 #include "tests/onnx/build.h"

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "graph/call.h"
+#include "graph/ir/traced_calls.h"
 #include "tests/onnx/build.h"
 
 static void expect_args(const char *call, const char *wanted)

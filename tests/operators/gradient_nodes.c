@@ -10,8 +10,8 @@
 #include "docs/example/soft_clip.c"
 #include "exec/operators/operators.h"
 #include "exec/run/interp.h"
-#include "graph/emit.h"
-#include "graph/autodiff.h"
+#include "graph/ir/emit.h"
+#include "graph/ir/autodiff.h"
 #include "tests/operators/bench.h"
 
 #define COMMON "loss=cross-entropy", "lr=0.1", "optimizer=sgd", "threads=1"

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "exec/run/interp.h"
-#include "graph/grad.h"
-#include "graph/graph.h"
+#include "graph/ir/grad.h"
+#include "graph/ir/graph.h"
 #include "tests/harness/test.h"
 #include "tests/ops/check.h"
 

@@ -1,7 +1,7 @@
 /* Operators refuse impossible shapes, axes and numbers by name, without computing with them. */
 #include <string.h>
 
-#include "graph/parse.h"
+#include "graph/text/parse.h"
 #include "tests/harness/test.h"
 
 static const struct {

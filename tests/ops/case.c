@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/layout.h"
-#include "graph/parse.h"
+#include "graph/tensor/layout.h"
+#include "graph/text/parse.h"
 
 /* ---- reading a line ---- */
 

@@ -29,7 +29,7 @@
 #ifndef DPX_TESTS_OPS_CASE_H
 #define DPX_TESTS_OPS_CASE_H
 
-#include "graph/op.h"
+#include "graph/ir/op.h"
 
 enum { CASE_ARGS = 96, CASE_VALUES = 512, CASE_TEXT = 2048 };
 

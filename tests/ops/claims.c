@@ -1,4 +1,4 @@
-/* What an operator says of itself to those that do not know it by name (graph/op.h) is held to, on every node of a
+/* What an operator says of itself to those that do not know it by name (graph/ir/op.h) is held to, on every node of a
  * case: `same` and `moves` to the last bit, OPF_SUM, and that inputs within `span_in` give outputs within the span. */
 #include <math.h>
 #include <stdlib.h>

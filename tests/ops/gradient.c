@@ -7,9 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "graph/grad.h"
-#include "graph/verify.h"
-#include "graph/autodiff.h"
+#include "graph/ir/grad.h"
+#include "graph/ir/verify.h"
+#include "graph/ir/autodiff.h"
 #include "tests/ops/check.h"
 
 #define EPS 1e-6

@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "exec/run/interp.h"
-#include "graph/graph.h"
-#include "graph/parse.h"
-#include "graph/autodiff.h"
+#include "graph/ir/graph.h"
+#include "graph/text/parse.h"
+#include "graph/ir/autodiff.h"
 #include "tests/harness/test.h"
 #include "tests/ops/check.h"
 

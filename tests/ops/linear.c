@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "exec/run/interp.h"
-#include "graph/place.h"
+#include "graph/ir/placement_rules.h"
 #include "tests/ops/check.h"
 
 enum { MAX_PARTIAL = 5, ARGS = 16 };

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "exec/run/interp.h"
-#include "graph/verify.h"
+#include "graph/ir/verify.h"
 #include "passes/partition/expand.h"
 #include "tests/ops/check.h"
 

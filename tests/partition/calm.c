@@ -7,7 +7,7 @@
 
 #include "exec/run/interp.h"
 #include "exec/inspect/verify.h"
-#include "graph/parse.h"
+#include "graph/text/parse.h"
 #include "tests/harness/test.h"
 
 /* Each sample has mean zero over its elements; `noise` keeps that but for about 1e-8. */

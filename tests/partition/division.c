@@ -2,10 +2,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/op.h"
-#include "graph/parse.h"
-#include "graph/print.h"
-#include "graph/reduce_tree.h"
+#include "graph/ir/op.h"
+#include "graph/text/parse.h"
+#include "graph/text/print.h"
+#include "graph/tensor/reduce_tree.h"
 #include "passes/partition/place.h"
 #include "tests/harness/test.h"
 #include "tests/partition/train.h"

@@ -4,7 +4,7 @@
 
 #include "exec/run/interp.h"
 #include "exec/inspect/verify_batch.h"
-#include "graph/op.h"
+#include "graph/ir/op.h"
 #include "tests/harness/graphs.h"
 #include "tests/harness/test.h"
 #include "tests/partition/train.h"

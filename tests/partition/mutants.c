@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "graph/op.h"
+#include "graph/ir/op.h"
 #include "tests/harness/graphs.h"
 #include "tests/harness/test.h"
 #include "tests/partition/train.h"

@@ -5,8 +5,8 @@
 
 #include "exec/run/interp.h"
 #include "exec/inspect/verify.h"
-#include "graph/op.h"
-#include "graph/parse.h"
+#include "graph/ir/op.h"
+#include "graph/text/parse.h"
 #include "passes/report.h"
 #include "tests/harness/graphs.h"
 #include "tests/harness/test.h"

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/emit.h"
-#include "graph/parse.h"
-#include "graph/verify.h"
+#include "graph/ir/emit.h"
+#include "graph/text/parse.h"
+#include "graph/ir/verify.h"
 #include "tests/harness/test.h"
 
 extern const Pass pass_lower, pass_autodiff, pass_partition, pass_bucket_gradients;

@@ -3,7 +3,7 @@
 #define DPX_TESTS_TRAIN_H
 
 #include "exec/inspect/verify.h"
-#include "graph/graph.h"
+#include "graph/ir/graph.h"
 #include "passes/report.h"
 
 typedef struct {

@@ -1,8 +1,8 @@
 /* The optimizers against PyTorch, and accumulation against one batch. */
 #include <string.h>
 
-#include "graph/emit.h"
-#include "graph/verify.h"
+#include "graph/ir/emit.h"
+#include "graph/ir/verify.h"
 #include "tests/harness/test.h"
 #include "tests/passes/step.h"
 #include "tests/passes/torch_values.h"

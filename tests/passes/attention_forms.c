@@ -4,7 +4,7 @@
 
 #include "exec/run/interp.h"
 #include "graph/onnx/onnx.h"
-#include "graph/op.h"
+#include "graph/ir/op.h"
 #include "kernels/backend.h"
 #include "tests/harness/graphs.h"
 #include "tests/harness/test.h"

@@ -1,6 +1,6 @@
 /* A step whose scores are computed in chunks of rows is the step with all scores at once, in float64: loss, gradients
  * and next states. */
-#include "graph/op.h"
+#include "graph/ir/op.h"
 #include "tests/harness/target.h"
 #include "tests/harness/test.h"
 #include "tests/passes/compare.h"

@@ -10,8 +10,8 @@
 #include "exec/run/interp.h"
 #include "exec/inspect/verify_batch.h"
 #include "graph/onnx/onnx.h"
-#include "graph/op.h"
-#include "graph/parse.h"
+#include "graph/ir/op.h"
+#include "graph/text/parse.h"
 #include "tests/harness/test.h"
 #include "tests/passes/step.h"
 

@@ -3,7 +3,7 @@
 #ifndef DPX_TESTS_COMPARE_H
 #define DPX_TESTS_COMPARE_H
 
-#include "graph/graph.h"
+#include "graph/ir/graph.h"
 #include "passes/pass.h"
 
 typedef struct {

@@ -5,7 +5,7 @@
 
 #include "exec/run/interp.h"
 #include "graph/onnx/onnx.h"
-#include "graph/op.h"
+#include "graph/ir/op.h"
 #include "tests/harness/graphs.h"
 #include "tests/harness/test.h"
 #include "tests/passes/exported_forms.h"

@@ -2,7 +2,7 @@
  * every gradient and every next value of a state; and nothing of it is left where all of it can be taken. */
 #include <string.h>
 
-#include "graph/op.h"
+#include "graph/ir/op.h"
 #include "tests/harness/target.h"
 #include "tests/harness/test.h"
 #include "tests/passes/compare.h"

@@ -1,7 +1,7 @@
 /* A training step whose LayerNormGrads add the gradient of the residual stream has the outputs, gradients and next
  * values of the step without, but for the rounding of float64: of each graph in golden/fuse-norm-grad, and of a
  * transformer. */
-#include "graph/op.h"
+#include "graph/ir/op.h"
 #include "graph/ops/layernorm.h"
 #include "passes/pass.h"
 #include "tests/harness/target.h"

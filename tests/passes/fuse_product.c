@@ -2,7 +2,7 @@
  * training steps in float64 with every gradient; and of the models it leaves no epilogue behind. */
 #include <string.h>
 
-#include "graph/op.h"
+#include "graph/ir/op.h"
 #include "passes/pass.h"
 #include "tests/harness/graphs.h"
 #include "tests/harness/target.h"

@@ -8,9 +8,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "graph/op.h"
-#include "graph/parse.h"
-#include "graph/verify.h"
+#include "graph/ir/op.h"
+#include "graph/text/parse.h"
+#include "graph/ir/verify.h"
 #include "tests/harness/graphs.h"
 #include "tests/harness/test.h"
 #include "tests/passes/step.h"

@@ -1,6 +1,6 @@
 /* A training step with attention, or softmax and loss, fused is the step without, in float64: loss and every
  * gradient. */
-#include "graph/op.h"
+#include "graph/ir/op.h"
 #include "tests/harness/target.h"
 #include "tests/harness/test.h"
 #include "tests/passes/compare.h"

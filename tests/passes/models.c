@@ -3,9 +3,9 @@
 #include <string.h>
 
 #include "exec/run/interp.h"
-#include "graph/parse.h"
-#include "graph/print.h"
-#include "graph/verify.h"
+#include "graph/text/parse.h"
+#include "graph/text/print.h"
+#include "graph/ir/verify.h"
 #include "passes/pass.h"
 #include "passes/report.h"
 #include "tests/harness/graphs.h"

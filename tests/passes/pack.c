@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-#include "passes/plan/gaps.h"
+#include "passes/plan/free_gaps.h"
 #include "tests/harness/test.h"
 
 static uint32_t next(uint32_t *seed)

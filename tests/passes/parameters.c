@@ -10,7 +10,7 @@
 #include "exec/run/interp.h"
 #include "exec/train/parameter_list.h"
 #include "exec/state/safetensors.h"
-#include "graph/parse.h"
+#include "graph/text/parse.h"
 #include "passes/model/parameters.h"
 #include "tests/harness/test.h"
 

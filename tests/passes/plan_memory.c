@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-#include "graph/emit.h"
-#include "graph/parse.h"
+#include "graph/ir/emit.h"
+#include "graph/text/parse.h"
 #include "passes/plan/schedule.h"
 #include "tests/harness/test.h"
 

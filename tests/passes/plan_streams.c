@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "kernels/backend.h"
-#include "graph/op.h"
+#include "graph/ir/op.h"
 #include "passes/pass.h"
 #include "tests/harness/graphs.h"
 #include "tests/harness/test.h"

@@ -6,7 +6,7 @@
 
 #include "exec/run/interp.h"
 #include "graph/onnx/onnx.h"
-#include "graph/parse.h"
+#include "graph/text/parse.h"
 #include "passes/pass.h"
 #include "passes/report.h"
 #include "tests/harness/test.h"

@@ -2,7 +2,7 @@
 #ifndef DPX_TESTS_STEP_H
 #define DPX_TESTS_STEP_H
 
-#include "graph/graph.h"
+#include "graph/ir/graph.h"
 #include "passes/pass.h"
 
 typedef struct {

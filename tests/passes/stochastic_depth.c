@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "exec/run/interp.h"
-#include "graph/op.h"
-#include "graph/parse.h"
+#include "graph/ir/op.h"
+#include "graph/text/parse.h"
 #include "passes/pass.h"
 #include "tests/harness/test.h"
 

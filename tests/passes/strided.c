@@ -1,9 +1,9 @@
 /* Views said in digits find the elements that the operators themselves do, when these run on the numbers 0, 1, 2 ... */
-#include "graph/strided.h"
+#include "graph/ir/views.h"
 
 #include <string.h>
 
-#include "graph/parse.h"
+#include "graph/text/parse.h"
 #include "tests/harness/test.h"
 #include "tests/passes/step.h"
 

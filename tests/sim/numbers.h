@@ -9,7 +9,7 @@
 #include "tests/sim/half.h"
 
 extern "C" {
-#include "graph/dtype.h"
+#include "graph/tensor/dtype.h"
 }
 
 namespace sim

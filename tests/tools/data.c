@@ -9,7 +9,7 @@
 #include <zlib.h>
 
 #include "tests/harness/test.h"
-#include "tools/loader.h"
+#include "tools/batch_loader.h"
 
 static const Normalisation plain = { 0, 1 };
 static char folder[64];

@@ -1,5 +1,5 @@
 /* The note of a checkpoint says all of the run or nothing: what is missing in one is not compared. */
-#include "tools/note.h"
+#include "tools/checkpoint_note.h"
 
 #include <jansson.h>
 #include <stdlib.h>

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "tests/harness/test.h"
-#include "tools/loader.h"
+#include "tools/batch_loader.h"
 
 static char folder[64];
 

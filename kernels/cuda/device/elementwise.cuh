@@ -1,4 +1,4 @@
-/* The functions of one element that generated kernels are made of (kernels/cuda/generate.c), and how such a kernel
+/* The functions of one element that generated kernels are made of (kernels/cuda/cuda_generate.c), and how such a kernel
  * reads and writes memory.  They compute what kernels/ref does, element by element; 16-bit floats are computed in
  * float.
  *

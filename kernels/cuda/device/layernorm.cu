@@ -11,8 +11,8 @@
 #include "math.cuh"
 #include "row.cuh"
 
-enum { GRAD_WARPS = 4 };   /* of a block whose warps have a row each: WARP_THREADS of kernels/cuda/layernorm.c */
-enum { SUM_BLOCK = 1024 }; /* threads of layernorm_grad_sums: 32 of SUM_THREADS (kernels/cuda/layernorm.c) */
+enum { GRAD_WARPS = 4 };   /* of a block whose warps have a row each: WARP_THREADS of kernels/cuda/cuda_layernorm.c */
+enum { SUM_BLOCK = 1024 }; /* threads of layernorm_grad_sums: 32 of SUM_THREADS (kernels/cuda/cuda_layernorm.c) */
 
 /* ---- scale and bias ---- */
 
@@ -647,7 +647,7 @@ KERNEL(layernorm_grad_wide_warps_f64, BACKWARD_PARAMS(double)) { backward_warps<
         (void)lanes;                                    \
         forward_whole<T, K>(WarpTeam{}, FORWARD(T));    \
     }
-/* By their registers; FEW_PARTS of kernels/cuda/layernorm.c is for those that fit twice. */
+/* By their registers; FEW_PARTS of kernels/cuda/cuda_layernorm.c is for those that fit twice. */
 #define GRAD_BLOCKS(T, K) (sizeof(T) == 2 ? (K < 4 ? 3 : 2) : K < 6 ? 3 : 2)
 #define WHOLE_GRAD(S, T, K)                                                                            \
     KERNEL_FIT(GRAD_WARPS *WARP, GRAD_BLOCKS(T, K), layernorm_grad_whole##K##_##S, BACKWARD_PARAMS(T)) \

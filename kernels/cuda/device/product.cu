@@ -1,4 +1,5 @@
-/* What follows a matrix product where the library does not do it as a part of the product (kernels/cuda/product.c).
+/* What follows a matrix product where the library does not do it as a part of the product
+ * (kernels/cuda/cuda_product.c).
  *
  * The epilogue reads the product as it was accumulated, A: float32, or float64, and writes Y once, in the formulas of
  * Relu, Gelu and their gradients (elementwise.cuh).  Elements are dealt in groups of FINISH_GROUP along memory,

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 
 #include "graph/base/status.h"
-#include "graph/dtype.h"
+#include "graph/tensor/dtype.h"
 
 enum { CUDNN_RANK = 5, CUDNN_OPS = 32, CUDNN_DESCRIPTORS = 160, CUDNN_BINDINGS = 16 };
 

@@ -1,0 +1,69 @@
+/* Rates are rounded to three binary digits, an eighth or less of them, so that equal devices have equal parts. */
+#include "exec/inspect/replica_weights.h"
+
+#include <math.h>
+
+#include "exec/inspect/measure.h"
+#include "exec/world/world.h"
+#include "graph/base/numtext.h"
+#include "passes/partition/place.h"
+
+static double rounded(double rate)
+{
+    int e;
+    const double digits = frexp(rate, &e);
+
+    return ldexp(round(8 * digits), e - 3);
+}
+
+/* Of all devices of the run, process by process. */
+static Status measure_all(double *weight, const DeviceList *list)
+{
+    const int size = world_size(list->world), first = world_rank(list->world) * list->n;
+    double most = 0;
+
+    for (int i = 0; i < list->n; i++)
+        TRY(measure_flops(&weight[first + i], &list->device[i]));
+    world_set_purpose(list->world, "--split auto: the rates of devices");
+    for (int r = 0; r < size && size > 1; r++)
+        TRY(world_share(list->world, r, weight + r * list->n, (size_t)list->n * sizeof *weight));
+    for (int i = 0; i < size * list->n; i++)
+        most = fmax(most, weight[i]);
+    for (int i = 0; i < size * list->n; i++)
+        weight[i] = rounded(weight[i] / most);
+    return ST_OK;
+}
+
+Status split_decide(BuildOptions *b, double weight[MAX_REPLICAS], const DeviceList *list)
+{
+    const int devices = list->n * world_size(list->world);
+    double rate[MAX_REPLICAS];
+    BuildOptions all = *b;
+
+    if (b->split != SPLIT_AUTO && b->split != SPLIT_WEIGHTS)
+        return ST_OK;
+    if (devices > MAX_DEVICES)
+        return ST_OK; /* which is refused by who opens them */
+    all.devices = devices;
+    if (b->split == SPLIT_AUTO) {
+        TRY(measure_all(rate, list));
+        all.split = SPLIT_WEIGHTS;
+        all.weight = rate;
+        all.n_weight = devices;
+    }
+    TRY(batch_weights(weight, &all));
+    b->split = SPLIT_WEIGHTS;
+    b->weight = weight;
+    b->n_weight = b->replicas > 0 ? b->replicas : devices;
+    return ST_OK;
+}
+
+const char *split_text(const BuildOptions *b, Arena *a)
+{
+    const char *text = "";
+    char number[NUMBER_TEXT];
+
+    for (int i = 0; text && i < b->n_weight; i++)
+        text = arena_printf(a, "%s%s%s", text, i ? "," : "", text_float64(number, b->weight[i]));
+    return text;
+}

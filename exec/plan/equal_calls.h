@@ -1,0 +1,16 @@
+/* Nodes that a kernel cannot tell apart: deep chains hold thousands of them, and what is prepared for one of them
+ * serves all. */
+#ifndef DPX_EQUAL_CALLS_H
+#define DPX_EQUAL_CALLS_H
+
+#include "exec/plan/prepared.h"
+
+typedef struct Alike Alike;
+
+Alike *alike_create(const Graph *g); /* NULL: out of memory */
+void alike_free(Alike *a);           /* NULL is legal */
+/* The call noted before that has this one's kernel and a node like its own: of the same attributes and constants, whose
+ * values have the same types, shapes and layouts.  NULL: none has; then this one is noted. */
+const Call *alike_find(Alike *a, const Call *c);
+
+#endif

@@ -1,0 +1,16 @@
+/* How far replicas' parts of inputs reach, held. */
+#ifndef DPX_REPLICA_REACH_H
+#define DPX_REPLICA_REACH_H
+
+#include "passes/pass.h"
+
+typedef struct {
+    InputReach *list;
+    int n, replicas;
+} Reach;
+
+Status reach_copy(Reach *out, const Reach *from) CHECKED; /* reach_free is due, on failure too */
+void reach_free(Reach *r);                                /* leaves none */
+bool reach_same(const Reach *a, const Reach *b);
+
+#endif

@@ -1,0 +1,21 @@
+/* Lines about who has not come yet, while a process waits for the others of its world. */
+#ifndef DPX_WORLD_MISSING_RANKS_H
+#define DPX_WORLD_MISSING_RANKS_H
+
+#include "exec/world/world.h"
+
+typedef struct {
+    void (*log)(void *user, const char *line); /* NULL: nothing is told */
+    void *user;
+    double since, next; /* on the clock of world_now(): when it began to wait, and when the next line is due */
+} Waiting;
+
+void waiting_begin(Waiting *w, const WorldOptions *opt);
+/* When to stop waiting for a moment: when a line is due, at the latest `until`. */
+double waiting_until(const Waiting *w, double until);
+/* Is a line due?  The first is after 10 seconds, then after 20, 40 ... */
+bool waiting_is_due(const Waiting *w);
+/* "rank 2 has waited 10 seconds for WHOM", and when the next line is due. */
+void waiting_tell(Waiting *w, int rank, const char *whom, ...) __attribute__((format(printf, 3, 4)));
+
+#endif

@@ -1,0 +1,143 @@
+/* autodiff: appends the backward pass, only what the loss needs.
+ *
+ * A value wants a gradient when it depends on a parameter; one flows to it when the loss depends on it.  Nodes are
+ * visited in reverse order, so when a node's turn comes every consumer of its outputs has contributed: contributions
+ * are added as they arrive, which makes the order of addition that of the nodes.  New nodes are appended behind the
+ * forward pass and stay in topological order.  They are named by whose gradient they are: of a node, or of the
+ * parameter that it reads. */
+#include "graph/ir/autodiff.h"
+
+#include <string.h>
+
+#include "graph/ir/grad.h"
+
+typedef struct {
+    Graph *g;
+    Arena *scratch;
+    bool *wants;      /* by value id: depends on something to differentiate by */
+    ValueId *grad;    /* by value id: the sum of contributions so far */
+    uint32_t n_value; /* of the forward graph: the tables' size */
+    Problems missing;
+} Walk;
+
+static bool differentiable(const Graph *g, ValueId v) { return has_value(v) && dtype_is_float(value(g, v)->dtype); }
+
+static void mark_wanted(Walk *w)
+{
+    FOR_NODES(w->g, n) {
+        bool any = false;
+
+        for (int i = 0; i < n->n_in; i++)
+            any |= differentiable(w->g, n->in[i]) && w->wants[n->in[i].i];
+        if (!any || n->op->grad == grad_none || (n->op->flags & OPF_ZERO_GRAD))
+            continue;
+        for (int i = 0; i < n->n_out; i++)
+            if (differentiable(w->g, n->out[i]))
+                w->wants[n->out[i].i] = true;
+    }
+}
+
+/* The node in whose name what follows is added. */
+static Status begin_gradient(Graph *g, const char *of)
+{
+    const char *purpose = arena_printf(g->arena, GRADIENT_OF "%s", of);
+
+    graph_begin_purpose(g, PHASE_BACKWARD, purpose);
+    return purpose ? ST_OK : FAIL_NOMEM();
+}
+
+/* Nodes that make the gradient of a parameter and of nothing else: the last, and what it is a view of. */
+static Status name_gradient(Graph *g, ValueId param, ValueId grad)
+{
+    Node *n = value(g, grad)->producer;
+
+    if (value(g, param)->kind != V_STATE)
+        return ST_OK;
+    TRY(begin_gradient(g, value(g, param)->name));
+    while (n && n->n_out == 1 && n->phase == PHASE_BACKWARD) {
+        n->name = g->purpose;
+        n = n->op->flags & OPF_VIEW ? value(g, n->in[0])->producer : NULL;
+    }
+    return ST_OK;
+}
+
+static Status contribute(Walk *w, const Node *n, int input, ValueId dx)
+{
+    Graph *g = w->g;
+    ValueId x = n->in[input];
+    const char *purpose = g->purpose;
+    char a[SHAPE_TEXT], b[SHAPE_TEXT];
+
+    if (!has_value(dx))
+        return ST_OK;
+    if (value(g, dx)->dtype != value(g, x)->dtype || !shape_eq(value(g, dx)->shape, value(g, x)->shape))
+        return FAIL(E_INTERNAL, "%s: gradient by input %d is %s%s, the input %s%s", node_text(g, n), input,
+                    dtype_name(value(g, dx)->dtype), shape_text(value(g, dx)->shape, a), dtype_name(value(g, x)->dtype),
+                    shape_text(value(g, x)->shape, b));
+    if (value(g, dx)->batch_axis == BATCH_UNKNOWN)
+        value(g, dx)->batch_axis = value(g, x)->batch_axis;
+    TRY(name_gradient(g, x, dx));
+    w->grad[x.i] = has_value(w->grad[x.i]) ? EMIT(g, Add, NULL, w->grad[x.i], dx) : dx;
+    graph_begin_purpose(g, PHASE_BACKWARD, purpose);
+    return g->status;
+}
+
+static Status visit(Walk *w, const Node *n)
+{
+    Grad gr = { .g = w->g, .node = n };
+    ValueId *dout = ARENA_NEW(w->scratch, ValueId, n->n_out), *din = ARENA_NEW(w->scratch, ValueId, n->n_in);
+    bool *wanted = ARENA_NEW(w->scratch, bool, n->n_in), flows = false;
+
+    if (!dout || !din || !wanted)
+        return FAIL_NOMEM();
+    for (int i = 0; i < n->n_out; i++) {
+        dout[i] = has_value(n->out[i]) && w->wants[n->out[i].i] ? w->grad[n->out[i].i] : NO_VALUE;
+        flows |= has_value(dout[i]);
+    }
+    if (!flows)
+        return ST_OK;
+    if (!n->op->grad) {
+        problems_add(&w->missing, "%s", node_text(w->g, n));
+        return ST_OK;
+    }
+    for (int i = 0; i < n->n_in; i++)
+        wanted[i] = differentiable(w->g, n->in[i]) && w->wants[n->in[i].i];
+    gr.dout = dout;
+    gr.din = din;
+    gr.wanted = wanted;
+    TRY(begin_gradient(w->g, n->name));
+    TRY(n->op->grad(&gr));
+    TRY(w->g->status);
+    for (int i = 0; i < n->n_in; i++)
+        if (wanted[i])
+            TRY(contribute(w, n, i, din[i]));
+    return ST_OK;
+}
+
+Status autodiff(Graph *g, Arena *scratch, ValueId loss, int n_wrt, const ValueId *wrt, ValueId *grads)
+{
+    Walk w = { .g = g, .scratch = scratch, .n_value = g->n_value };
+    uint32_t n_forward = g->n_node;
+
+    if (shape_numel(value(g, loss)->shape) != 1 || !differentiable(g, loss))
+        return FAIL(E_SHAPE, "the loss '%s' is not a float scalar", value(g, loss)->name);
+    w.wants = ARENA_NEW(scratch, bool, w.n_value);
+    w.grad = ARENA_NEW(scratch, ValueId, w.n_value);
+    if (!w.wants || !w.grad)
+        return FAIL_NOMEM();
+    for (int i = 0; i < n_wrt; i++)
+        w.wants[wrt[i].i] = true;
+    mark_wanted(&w);
+    graph_begin_purpose(g, PHASE_BACKWARD, GRADIENT_OF "the loss");
+    if (w.wants[loss.i])
+        w.grad[loss.i] = emit_full(g, value(g, loss)->dtype, value(g, loss)->shape, 1);
+    for (uint32_t i = n_forward; i-- > 0;)
+        if (g->node[i]->op)
+            TRY(visit(&w, g->node[i]));
+    TRY(problems_fail(&w.missing, E_UNSUPPORTED,
+                      "no gradient is known for %d operator%s between the loss and the parameters", w.missing.n,
+                      w.missing.n == 1 ? "" : "s"));
+    for (int i = 0; i < n_wrt; i++)
+        grads[i] = w.grad[wrt[i].i];
+    return graph_sort(g); /* what an embedder's gradient wrote may have been lowered where it stands */
+}

@@ -1,0 +1,11 @@
+/* What keeps a graph from being planned. */
+#ifndef DPX_DATA_SHAPES_H
+#define DPX_DATA_SHAPES_H
+
+#include "graph/ir/op.h"
+
+bool all_shapes_known(const Graph *g);
+/* E_UNSUPPORTED: lists the nodes by which shapes depend on data; `what` needs them. */
+Status fail_dynamic(const Graph *g, const char *what) CHECKED;
+
+#endif

@@ -1,0 +1,162 @@
+/* The table of a graph's names: open addressing, linear probing.  A slot holds a value, whose name it is, or, where
+ * more is to be known of a name, which is rare, the number of a note.  Names are never removed: a renamed value's old
+ * name stays taken. */
+#include "graph/ir/name_table.h"
+
+#include <string.h>
+
+typedef struct {
+    const char *name;     /* that its value has no more; NULL: it has */
+    uint32_t id;          /* the value */
+    uint32_t next_suffix; /* where the search for a free one ended */
+} NameNote;
+
+#define NOTED 0x80000000u /* of a slot: the rest is the number of a note, else of a value; 0: empty */
+
+struct NameTable {
+    uint32_t *slot;
+    uint32_t n, cap;
+    NameNote *note;
+    size_t n_note, cap_note;
+};
+
+static uint32_t hash_name(const char *s)
+{
+    uint32_t h = 2166136261u; /* FNV-1a */
+
+    for (; *s; s++)
+        h = (h ^ (unsigned char)*s) * 16777619u;
+    return h;
+}
+
+static NameNote *note_in(const struct NameTable *t, uint32_t slot)
+{
+    return slot & NOTED ? &t->note[slot & ~NOTED] : NULL;
+}
+
+static uint32_t id_in(const struct NameTable *t, uint32_t slot) { return slot & NOTED ? note_in(t, slot)->id : slot; }
+
+static const char *name_of(const Graph *g, uint32_t slot)
+{
+    const NameNote *note = note_in(g->names, slot);
+
+    return note && note->name ? note->name : g->value[id_in(g->names, slot)]->name;
+}
+
+static uint32_t *slot_of(const Graph *g, const char *name)
+{
+    const struct NameTable *t = g->names;
+    uint32_t i = hash_name(name) & (t->cap - 1);
+
+    while (t->slot[i] && strcmp(name_of(g, t->slot[i]), name))
+        i = (i + 1) & (t->cap - 1);
+    return &t->slot[i];
+}
+
+struct NameTable *names_create(Arena *a) { return ARENA_NEW(a, struct NameTable, 1); }
+
+static bool reserve(Graph *g)
+{
+    struct NameTable *t = g->names, old = *t;
+
+    if (t->n < t->cap / 4 * 3)
+        return true;
+    t->cap = old.cap ? old.cap * 2 : 16;
+    if (!(t->slot = ARENA_NEW(g->arena, uint32_t, t->cap))) {
+        *t = old;
+        return false;
+    }
+    for (uint32_t i = 0; i < old.cap; i++)
+        if (old.slot[i])
+            *slot_of(g, name_of(g, old.slot[i])) = old.slot[i];
+    arena_give_back(g->arena, old.slot, old.cap * sizeof *old.slot);
+    return true;
+}
+
+/* What else is known of a name that stands in the table; NULL: out of memory. */
+static NameNote *note_of(Graph *g, uint32_t *slot)
+{
+    struct NameTable *t = g->names;
+    NameNote *grown;
+
+    if (*slot & NOTED)
+        return note_in(t, *slot);
+    if (!(grown = arena_grow(g->arena, t->note, sizeof *t->note, t->n_note, &t->cap_note))) {
+        graph_fail_nomem(g);
+        return NULL;
+    }
+    t->note = grown;
+    t->note[t->n_note] = (NameNote){ .id = *slot };
+    *slot = NOTED | (uint32_t)t->n_note++;
+    return note_in(t, *slot);
+}
+
+void names_put(Graph *g, uint32_t id)
+{
+    uint32_t *slot;
+    NameNote *note;
+
+    if (!reserve(g)) {
+        graph_fail_nomem(g);
+        return;
+    }
+    slot = slot_of(g, g->value[id]->name);
+    if ((note = note_in(g->names, *slot))) {
+        note->id = id;
+        note->name = NULL;
+        return;
+    }
+    g->names->n += !*slot;
+    *slot = id;
+}
+
+void names_give_up(Graph *g, uint32_t id)
+{
+    const char *name = g->value[id]->name;
+    uint32_t *slot = g->names->cap ? slot_of(g, name) : NULL;
+    NameNote *note = slot && *slot && id_in(g->names, *slot) == id ? note_of(g, slot) : NULL;
+
+    if (note)
+        note->name = name;
+}
+
+void names_rebuild(Graph *g)
+{
+    struct NameTable *t = g->names;
+
+    arena_give_back(g->arena, t->slot, t->cap * sizeof *t->slot);
+    arena_give_back(g->arena, t->note, t->cap_note * sizeof *t->note);
+    *t = (struct NameTable){ 0 };
+    for (uint32_t i = 1; i < g->n_value; i++)
+        names_put(g, i);
+}
+
+ValueId graph_find(const Graph *g, const char *name)
+{
+    const uint32_t slot = g->names->cap ? *slot_of(g, name) : 0;
+    const NameNote *note = note_in(g->names, slot);
+
+    return note && note->name ? NO_VALUE : (ValueId){ id_in(g->names, slot) };
+}
+
+static bool is_taken(const Graph *g, const char *name) { return g->names->cap && *slot_of(g, name); }
+
+bool names_given_up(const Graph *g, const char *name) { return is_taken(g, name) && !has_value(graph_find(g, name)); }
+
+/* The table remembers where the search for a free suffix ended: a name given a million times is not a million
+ * searches. */
+const char *graph_unique_name(Graph *g, const char *base)
+{
+    const char *given = *base ? base : "value", *name = arena_strdup(g->arena, given);
+
+    if (name && is_taken(g, name)) {
+        NameNote *note = note_of(g, slot_of(g, given));
+
+        do
+            name = note ? arena_printf(g->arena, "%s_%u", given, ++note->next_suffix) : NULL;
+        while (name && is_taken(g, name));
+    }
+    if (!name)
+        graph_fail_nomem(g);
+    return name ? name : "";
+}

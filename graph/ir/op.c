@@ -1,0 +1,421 @@
+/* Look-up, normalisation and inference that every operator shares. */
+#include "graph/ir/op.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static int compare_domain(const char *a, const char *b) { return strcmp(a ? a : "", b ? b : ""); }
+
+const OpDef *op_find(const char *domain, const char *name)
+{
+    int from = 0, to = op_list_len; /* the first that is not before `name` lies in [from, to] */
+
+    if (domain && (!*domain || !strcmp(domain, "ai.onnx")))
+        domain = NULL;
+    while (from < to) {
+        const int middle = from + (to - from) / 2;
+
+        if (strcmp(op_list[middle]->name, name) < 0)
+            from = middle + 1;
+        else
+            to = middle;
+    }
+    return from < op_list_len && !strcmp(op_list[from]->name, name) && !compare_domain(op_list[from]->domain, domain)
+               ? op_list[from]
+               : NULL;
+}
+
+const OpDef *operator_find(const OperatorList *list, const char *domain, const char *name)
+{
+    for (int i = 0; list && i < list->n; i++)
+        if (!strcmp(list->op[i]->name, name) && !compare_domain(list->op[i]->domain, domain))
+            return list->op[i];
+    return NULL;
+}
+
+const char *node_text(const Graph *g, const Node *n)
+{
+    static _Thread_local char text[4][256]; /* several may stand in one message */
+    static _Thread_local unsigned turn;
+    char *buf = text[turn++ % 4];
+    const char *out = "";
+
+    for (int i = 0; i < n->n_out && !*out; i++)
+        if (has_value(n->out[i]))
+            out = value(g, n->out[i])->name;
+    snprintf(buf, sizeof text[0], "%s %.100s (output '%.100s')", n->op ? n->op->name : "removed", n->name, out);
+    return buf;
+}
+
+/* ---- normalisation ---- */
+
+static const AttrDecl *find_decl(const OpDef *op, const char *name)
+{
+    for (const AttrDecl *d = op->attrs; d && d->name; d++)
+        if (!strcmp(d->name, name))
+            return d;
+    return NULL;
+}
+
+static Status check_counts(const Graph *g, const Node *n)
+{
+    const OpDef *op = n->op;
+
+    if (n->n_in < op->in_min || (op->in_max >= 0 && n->n_in > op->in_max))
+        return FAIL(E_MODEL, "%s: %d inputs, expected %d to %d", node_text(g, n), n->n_in, op->in_min, op->in_max);
+    if (n->n_out < op->out_min || (op->out_max >= 0 && n->n_out > op->out_max))
+        return FAIL(E_MODEL, "%s: %d outputs, expected %d to %d", node_text(g, n), n->n_out, op->out_min, op->out_max);
+    for (int i = 0; i < (op->in_max < 0 && !(op->flags & OPF_GAPS) ? n->n_in : op->in_min); i++)
+        if (!has_value(n->in[i]))
+            return FAIL(E_MODEL, "%s: required input %d is absent", node_text(g, n), i);
+    return ST_OK;
+}
+
+static bool is_list(AttrType t) { return t == A_INTS || t == A_FLOATS || t == A_STRINGS; }
+
+/* An empty list says nothing of its type: it takes the declared one. */
+static Status check_attrs(Graph *g, Node *n)
+{
+    for (int i = 0; i < n->n_attr; i++) {
+        const AttrDecl *d = find_decl(n->op, n->attr[i].name);
+        const Attr *a = &n->attr[i];
+
+        if (!d)
+            return FAIL(E_MODEL, "%s: unknown attribute '%s'", node_text(g, n), a->name);
+        if (d->type != a->type && is_list(d->type) && is_list(a->type) && a->n == 0)
+            node_set_attr(g, n, &(Attr){ .name = d->name, .type = d->type });
+        TRY(g->status);
+        a = &n->attr[i];
+        if (d->type != a->type)
+            return FAIL(E_MODEL, "%s: attribute '%s' has the wrong type", node_text(g, n), d->name);
+        if (a->type == A_GRAPH && !a->graph && d->rule == ATTR_REQUIRED)
+            return FAIL(E_MODEL, "%s: attribute '%s' is required", node_text(g, n), d->name);
+        TRY(attr_check(g, n, d, a));
+    }
+    return ST_OK;
+}
+
+Status node_normalise(Graph *g, Node *n)
+{
+    while (n->n_in > n->op->in_min && !has_value(n->in[n->n_in - 1]))
+        n->n_in--;
+    while (!(n->op->flags & OPF_COLLECTIVE) && n->n_out > n->op->out_min && !has_value(n->out[n->n_out - 1]))
+        n->n_out--;
+    TRY(check_counts(g, n));
+    TRY(check_attrs(g, n));
+    for (const AttrDecl *d = n->op->attrs; d && d->name; d++)
+        if (d->rule == ATTR_REQUIRED && !node_attr(n, d->name))
+            return FAIL(E_MODEL, "%s: attribute '%s' is required", node_text(g, n), d->name);
+    node_set_defaults(g, n);
+    return g->status;
+}
+
+/* ---- inference ---- */
+
+static Status check_dtype(const Graph *g, const Node *n, const Value *v)
+{
+    if (n->op->dtypes && !(n->op->dtypes & DTYPE_BIT(v->dtype)))
+        return FAIL(E_SHAPE, "%s: type %s of '%s' is not supported", node_text(g, n), dtype_name(v->dtype), v->name);
+    return ST_OK;
+}
+
+bool node_inputs_known(const Graph *g, const Node *n)
+{
+    for (int i = 0; i < n->n_in; i++)
+        if (has_value(n->in[i]) && (!shape_known(in_value(g, n, i)->shape) || in_value(g, n, i)->dtype == DT_NONE))
+            return false;
+    return true;
+}
+
+static bool is_text(const Graph *g, ValueId v) { return has_value(v) && value(g, v)->dtype == DT_STRING; }
+
+/* Of an operator of ONNX's: text stands beside text, or becomes a result; it is no number. */
+static Status check_text(const Graph *g, const Node *n)
+{
+    if (n->op->domain || is_text(g, n->in[0]) || is_text(g, n->out[0]))
+        return ST_OK;
+    for (int i = 1; i < n->n_in; i++)
+        if (is_text(g, n->in[i]))
+            return FAIL(E_SHAPE, "%s: input %d is string, expected numbers", node_text(g, n), i);
+    return ST_OK;
+}
+
+/* Where memory has run out shapes may be missing, and what an operator says of that is not why. */
+static Status infer(Graph *g, Node *n)
+{
+    const Status st = n->op->infer(g, n);
+
+    return st && g->status == E_NOMEM ? FAIL_NOMEM() : st;
+}
+
+/* A shape that is given in full needs none of what is shown in it, only its type. */
+static Status infer_given_shape(Graph *g, Node *n)
+{
+    Shape y = { 0 };
+
+    if (!op_reshapes(n->op) || !in_const(g, n, 1) || !has_in(n, 0) || in_value(g, n, 0)->dtype == DT_NONE)
+        return g->status;
+    TRY(value_const_ints(g, n->in[1], y.dim, MAX_RANK, &y.rank));
+    for (int i = 0; i < y.rank; i++)
+        if (y.dim[i] <= 0)
+            return g->status;
+    TRY(shape_check(&y, dtype_size(in_value(g, n, 0)->dtype)));
+    set_out(g, n, 0, in_value(g, n, 0)->dtype, &y);
+    return g->status;
+}
+
+Status node_infer(Graph *g, Node *n)
+{
+    if (!node_inputs_known(g, n))
+        return infer_given_shape(g, n);
+    if (n->n_in && has_value(n->in[0]))
+        TRY(check_dtype(g, n, in_value(g, n, 0)));
+    TRY(infer(g, n));
+    if (n->n_in > 1 && n->n_out)
+        TRY(check_text(g, n));
+    for (int i = 0; i < n->n_out && !g->status; i++)
+        if (has_value(n->out[i]) && shape_known(value(g, n->out[i])->shape)) {
+            Value *v = value(g, n->out[i]);
+            Status st = shape_check(v->shape, dtype_size(v->dtype));
+
+            if (st)
+                return status_prefix(st, "%s", node_text(g, n));
+        }
+    return g->status;
+}
+
+void set_out(Graph *g, Node *n, int i, DType dtype, const Shape *shape)
+{
+    Value *v;
+
+    if (!has_out(n, i))
+        return;
+    v = value(g, n->out[i]);
+    v->dtype = dtype;
+    value_set_shape(g, v, shape);
+}
+
+Status infer_like(Graph *g, Node *n, int i)
+{
+    const Value *x = in_value(g, n, i);
+
+    set_out(g, n, 0, x->dtype, x->shape);
+    return ST_OK;
+}
+
+Status infer_wide_dtype(const Graph *g, const Node *n, int from, int to)
+{
+    DType t = in_value(g, n, 0)->dtype, want = DT_NONE;
+
+    for (int i = from; i < to; i++) {
+        DType found = has_in(n, i) ? in_value(g, n, i)->dtype : DT_NONE;
+
+        if (found == DT_NONE)
+            continue;
+        if (want == DT_NONE)
+            want = dtype_size(t) == 2 && found == DT_FLOAT32 ? DT_FLOAT32 : t;
+        if (found != want)
+            return FAIL(E_SHAPE, "%s: input %d is %s, expected %s", node_text(g, n), i, dtype_name(found),
+                        dtype_name(want));
+    }
+    return ST_OK;
+}
+
+Status infer_same_dtype(const Graph *g, const Node *n, int from, int to)
+{
+    DType t = DT_NONE;
+
+    for (int i = from; i < to && i < n->n_in; i++) {
+        if (!has_value(n->in[i]))
+            continue;
+        if (t != DT_NONE && in_value(g, n, i)->dtype != t)
+            return FAIL(E_SHAPE, "%s: input %d is %s, expected %s", node_text(g, n), i,
+                        dtype_name(in_value(g, n, i)->dtype), dtype_name(t));
+        t = in_value(g, n, i)->dtype;
+    }
+    return ST_OK;
+}
+
+Status infer_broadcast(Graph *g, Node *n, DType out)
+{
+    Shape s = *in_value(g, n, 0)->shape;
+
+    if (out == DT_NONE)
+        TRY(infer_same_dtype(g, n, 0, n->n_in));
+    for (int i = 1; i < n->n_in; i++)
+        TRY(shape_broadcast(&s, &s, in_value(g, n, i)->shape, node_text(g, n)));
+    set_out(g, n, 0, out == DT_NONE ? in_value(g, n, 0)->dtype : out, &s);
+    return ST_OK;
+}
+
+Status infer_expect(const Graph *g, const Node *n, int i, const char *what, Shape shape)
+{
+    char a[SHAPE_TEXT], b[SHAPE_TEXT];
+
+    if (has_in(n, i) && !shape_eq(in_value(g, n, i)->shape, &shape))
+        return FAIL(E_SHAPE, "%s: %s is %s, expected %s", node_text(g, n), what,
+                    shape_text(in_value(g, n, i)->shape, a), shape_text(&shape, b));
+    return ST_OK;
+}
+
+Status infer_axis(Graph *g, Node *n, int rank)
+{
+    int axis;
+
+    TRY(shape_axis(&axis, node_int(n, "axis"), rank, node_text(g, n)));
+    node_set_int(g, n, "axis", axis);
+    return g->status;
+}
+
+int64_t index_range_at(const Graph *g, const Node *n, int i, int k)
+{
+    if (n->op->tuple_range)
+        return n->op->tuple_range(g, n, i, k);
+    return n->op->index_range && !k ? n->op->index_range(g, n, i) : -1;
+}
+
+int64_t index_range_axis(const Graph *g, const Node *n, int i)
+{
+    const Shape *x = in_value(g, n, 0)->shape;
+    int64_t axis = node_int(n, "axis");
+
+    return i == 1 && axis >= 0 && axis < x->rank ? x->dim[axis] : -1;
+}
+
+ValueId import_emit(Graph *g, const OpDef *op, const Attr *attrs, int n_in, const ValueId *in)
+{
+    Node *n = graph_add_node(g, op, NULL, attrs, n_in, in, 1, NULL);
+
+    if (n && !(g->status = node_normalise(g, n)))
+        return n->out[0];
+    return NO_VALUE;
+}
+
+static ValueId ints_const(Graph *g, int n, const int64_t *v)
+{
+    Shape s = SHAPE(n);
+
+    return graph_add_const(g, "const", &(Tensor){ DT_INT64, s, (void *)v });
+}
+
+/* In arithmetic on shapes, since that of x is not known yet: y reshaped to its own dimensions and a 1 for each of x's
+ * behind them. */
+ValueId import_aligned(Graph *g, ValueId x, ValueId y, int64_t axis)
+{
+    static const int64_t one = 1, all = INT32_MAX;
+    ValueId of_x = import_emit(g, &op_Shape, NULL, 1, &x), of_y = import_emit(g, &op_Shape, NULL, 1, &y), rest, ones,
+            whole;
+    ValueId behind = import_emit(g, &op_Shape, NULL, 1, &of_y);
+
+    behind = import_emit(g, &op_Add, NULL, 2, (ValueId[]){ behind, ints_const(g, 1, &axis) });
+    if (axis < 0)
+        behind = import_emit(g, &op_Add, NULL, 2, (ValueId[]){ behind, import_emit(g, &op_Shape, NULL, 1, &of_x) });
+    rest = import_emit(g, &op_Slice, NULL, 3, (ValueId[]){ of_x, behind, ints_const(g, 1, &all) });
+    rest = import_emit(g, &op_Shape, NULL, 1, &rest);
+    ones = import_emit(g, &op_Expand, NULL, 2, (ValueId[]){ ints_const(g, 1, &one), rest });
+    whole = import_emit(g, &op_Concat, ATTRS(INT("axis", 0)), 2, (ValueId[]){ of_y, ones });
+    return import_emit(g, &op_Reshape, NULL, 2, (ValueId[]){ y, whole });
+}
+
+Status import_broadcast(Graph *g, Node *n, int opset)
+{
+    const Attr *axis = node_attr(n, "axis"), *broadcast = node_attr(n, "broadcast");
+    int64_t at = axis ? axis->i : 0;
+    bool aligned = axis && axis->type == A_INT && broadcast && broadcast->type == A_INT && broadcast->i;
+
+    if (opset >= 7)
+        return ST_OK;
+    node_remove_attr(g, n, "axis");
+    node_remove_attr(g, n, "broadcast");
+    if (aligned && (at < -MAX_RANK || at >= MAX_RANK))
+        return FAIL(E_MODEL, "%s: axis %lld, expected -8 to 7", node_text(g, n), (long long)at);
+    if (aligned && has_in(n, 0) && has_in(n, 1))
+        node_set_input(g, n, 1, import_aligned(g, n->in[0], n->in[1], at));
+    return g->status;
+}
+
+Status import_attr_to_input(Graph *g, Node *n, const char *name, int i)
+{
+    const Attr *a = node_attr(n, name);
+    Tensor t = { .dtype = DT_INT64 };
+    const char *label;
+
+    if (!a)
+        return ST_OK;
+    if (a->type != A_INT && a->type != A_INTS)
+        return FAIL(E_MODEL, "%s: attribute '%s' must be a list of integers", node_text(g, n), name);
+    t.shape = SHAPE(a->type == A_INTS ? a->n : 1);
+    t.data = (void *)(uintptr_t)(a->type == A_INTS ? a->ints : &a->i);
+    if (!(label = arena_printf(g->arena, "%s.%s", n->name, name)))
+        return FAIL_NOMEM();
+    node_set_input(g, n, i, graph_add_const(g, label, &t));
+    node_remove_attr(g, n, name);
+    return g->status;
+}
+
+/* ---- for respell functions ---- */
+
+bool attr_is_default(const AttrDecl *d, const Attr *a)
+{
+    switch (a->type) {
+    case A_INT: return a->i == d->i;
+    case A_FLOAT: return a->f == d->f;
+    case A_STRING: return !a->s || (d->s && !strcmp(a->s, d->s));
+    case A_INTS:
+    case A_FLOATS:
+    case A_STRINGS: return a->n == 0;
+    case A_GRAPH: return !a->graph;
+    default: return !a->tensor;
+    }
+}
+
+bool respell_without(Graph *g, Node *n, const char *name)
+{
+    const Attr *a = node_attr(n, name);
+    const AttrDecl *d = find_decl(n->op, name);
+
+    if (a && !(d && attr_is_default(d, a)))
+        return false;
+    if (a)
+        node_remove_attr(g, n, name);
+    return true;
+}
+
+static void drop_input(Node *n, int i)
+{
+    if (i >= n->n_in)
+        return;
+    n->in[i] = NO_VALUE;
+    while (n->n_in && !has_value(n->in[n->n_in - 1]))
+        n->n_in--;
+}
+
+bool respell_input_to_attr(Graph *g, Node *n, int i, const char *name)
+{
+    const Tensor *t = in_const(g, n, i);
+    int64_t *v;
+
+    if (!has_in(n, i))
+        return true;
+    if (!t || (t->dtype != DT_INT64 && t->dtype != DT_INT32) ||
+        !(v = ARENA_NEW(g->arena, int64_t, (size_t)tensor_numel(t))))
+        return false;
+    for (int64_t k = 0; k < tensor_numel(t); k++)
+        v[k] = tensor_int(t, k);
+    node_set_ints(g, n, name, (int)tensor_numel(t), v);
+    drop_input(n, i);
+    return !g->status;
+}
+
+bool respell_input_to_float(Graph *g, Node *n, int i, const char *name)
+{
+    double v;
+
+    if (!has_in(n, i))
+        return true;
+    if (!value_const_number(g, n->in[i], &v))
+        return false;
+    node_set_attr(g, n, &(Attr)FLOAT(name, v));
+    drop_input(n, i);
+    return !g->status;
+}

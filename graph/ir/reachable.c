@@ -1,0 +1,74 @@
+/* paths: a node without bent edges among its ancestors has none that stands behind it. */
+#include "graph/ir/reachable.h"
+
+#include "graph/ir/readers.h"
+
+void paths_bend(Paths *p, const Node *from, const Node *reader)
+{
+    if (reader->index < from->index && reader->index < p->ordered)
+        p->ordered = reader->index;
+}
+
+void paths_sorted(Paths *p) { p->ordered = UINT32_MAX; }
+
+Status paths_begin(Paths *out, const Graph *g, Arena *a)
+{
+    *out = (Paths){ .g = g,
+                    .seen = ARENA_NEW(a, uint32_t, g->n_node),
+                    .stack = ARENA_NEW(a, uint32_t, g->n_node),
+                    .ordered = UINT32_MAX };
+    if (!out->seen || !out->stack)
+        return FAIL_NOMEM();
+    FOR_NODES(g, n)
+        for (int i = 0; i < n->n_in; i++) {
+            const Node *by = maker(g, n->in[i]);
+
+            if (by)
+                paths_bend(out, by, n);
+        }
+    return ST_OK;
+}
+
+/* Puts on the stack what n reads from nodes that stand at `first` or behind it. */
+static void expand(Paths *p, const Node *n, uint32_t first, uint32_t *n_stack)
+{
+    for (int i = 0; i < n->n_in; i++) {
+        const Node *by = maker(p->g, n->in[i]);
+
+        if (by && by->index >= first && p->seen[by->index] != p->walk) {
+            p->seen[by->index] = p->walk;
+            p->stack[(*n_stack)++] = by->index;
+        }
+    }
+}
+
+bool paths_lead(Paths *p, const Node *from, const Node *to)
+{
+    const uint32_t first = from->index < p->ordered ? from->index : p->ordered;
+    uint32_t n_stack = 0;
+
+    p->walk++;
+    expand(p, to, first, &n_stack);
+    while (n_stack && p->seen[from->index] != p->walk)
+        expand(p, p->g->node[p->stack[--n_stack]], first, &n_stack);
+    return p->seen[from->index] == p->walk;
+}
+
+static bool waits(Paths *p, const Node *n, ValueId v)
+{
+    const Node *by = maker(p->g, v);
+
+    return !by || paths_lead(p, by, n);
+}
+
+bool paths_there(Paths *p, ValueId v, const Node *n)
+{
+    const Node *by = maker(p->g, v);
+    bool there = by && by != n;
+
+    if (waits(p, n, v))
+        return true;
+    for (int i = 0; there && i < by->n_in; i++)
+        there = waits(p, n, by->in[i]);
+    return there;
+}

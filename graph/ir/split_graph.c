@@ -1,0 +1,176 @@
+/* Cutting a graph: both parts are copies of the whole, from which the other's nodes are taken.  Ids stay. */
+#include "graph/ir/split_graph.h"
+
+#include "graph/ir/op.h"
+#include "graph/ir/rewrite.h"
+
+typedef struct {
+    const Graph *g;
+    bool *known;  /* by value id: it is there without the rest */
+    bool *needed; /* by value id: an output follows from it */
+    bool *handed; /* by value id: made by `known` for the rest, or as an output */
+    int n_handed;
+} Cut;
+
+static bool has_known_shapes(const Graph *g, const Node *n)
+{
+    for (int o = 0; o < n->n_out; o++)
+        if (has_value(n->out[o]) && !shape_known(value(g, n->out[o])->shape))
+            return false;
+    return true;
+}
+
+static bool is_known(const Cut *c, const Node *n)
+{
+    bool all = has_known_shapes(c->g, n);
+
+    for (int i = 0; i < n->n_in; i++)
+        all = all && c->known[n->in[i].i];
+    return all;
+}
+
+static void find_known(Cut *c)
+{
+    for (uint32_t i = 0; i < c->g->n_value; i++)
+        c->known[i] = !i || c->g->value[i]->kind != V_TEMP;
+    FOR_NODES(c->g, n) {
+        const bool all = is_known(c, n);
+
+        for (int o = 0; o < n->n_out; o++)
+            if (has_value(n->out[o]))
+                c->known[n->out[o].i] = all;
+    }
+}
+
+static void hand(Cut *c, ValueId v)
+{
+    if (!has_value(v) || !c->known[v.i] || value(c->g, v)->kind != V_TEMP || c->handed[v.i])
+        return;
+    c->handed[v.i] = true;
+    c->n_handed++;
+}
+
+static bool is_needed(const Cut *c, const Node *n)
+{
+    bool any = n->op->flags & OPF_IMPURE;
+
+    for (int o = 0; o < n->n_out; o++)
+        any |= has_value(n->out[o]) && c->needed[n->out[o].i];
+    return any;
+}
+
+static void find_handed(Cut *c)
+{
+    const Graph *g = c->g;
+
+    for (int i = 0; i < g->n_output; i++) {
+        c->needed[g->output[i].value.i] = true;
+        hand(c, g->output[i].value);
+    }
+    for (uint32_t i = g->n_node; i-- > 0;) {
+        const Node *n = g->node[i];
+
+        if (!n->op || !is_needed(c, n))
+            continue;
+        for (int k = 0; k < n->n_in; k++) {
+            c->needed[n->in[k].i] = true;
+            if (!is_known(c, n))
+                hand(c, n->in[k]);
+        }
+    }
+}
+
+/* Takes away the nodes of the other part, and all that no output needs. */
+static Status keep(Graph *part, const Cut *c, bool known)
+{
+    uint32_t *uses;
+
+    part->n_update = 0;
+    FOR_NODES(part, n)
+        if (is_known(c, c->g->node[n->index]) != known || !is_needed(c, c->g->node[n->index]))
+            graph_remove(part, n);
+    TRY(graph_sort(part));
+    if (!(uses = graph_count_uses(part, part->arena)))
+        return FAIL_NOMEM();
+    for (uint32_t i = 1; i < c->g->n_value; i++) {
+        Value *v = part->value[i];
+
+        if (v->kind == V_INPUT || uses[i] || (v->producer && v->producer->op))
+            continue;
+        v->kind = V_TEMP;
+        v->producer = NULL;
+        v->init = NULL;
+        v->layout = LAYOUT_ROWS;
+        v->trainable = v->transient = v->partial = false;
+    }
+    return part->status;
+}
+
+/* Of values that are known the rest gets inputs. */
+static Status make_rest(Graph *rest, const Cut *c)
+{
+    const uint32_t n_value = rest->n_value;
+    Arena *scratch = arena_create_beside(rest->arena);
+    Status st = scratch ? rewrite_begin(rest, scratch) : FAIL_NOMEM();
+
+    for (uint32_t i = 1; i < n_value && !st; i++) {
+        const Value *v = rest->value[i];
+
+        if (c->handed[i])
+            graph_replace(rest, (ValueId){ i }, graph_add_input(rest, v->name, v->dtype, v->shape));
+    }
+    st = st ? st : rewrite_end(rest);
+    rewrite_drop(rest);
+    if (scratch)
+        arena_free(scratch);
+    TRY(st);
+    return keep(rest, c, false);
+}
+
+static Status make_known(Graph *known, const Graph *rest, const Cut *c)
+{
+    int at = c->g->n_input;
+
+    known->n_output = 0;
+    for (uint32_t i = 1; i < c->g->n_value; i++)
+        if (c->handed[i])
+            graph_add_output(known, value(rest, rest->input[at++])->name, (ValueId){ i });
+    TRY(known->status);
+    return keep(known, c, true);
+}
+
+static Status cut(Graph **known, Graph **rest, Cut *c)
+{
+    find_known(c);
+    find_handed(c);
+    TRY(graph_clone(rest, c->g));
+    TRY(make_rest(*rest, c));
+    if (!c->n_handed)
+        return ST_OK;
+    TRY(graph_clone(known, c->g));
+    return make_known(*known, *rest, c);
+}
+
+Status graph_cut(Graph **known, Graph **rest, const Graph *g)
+{
+    Arena *a = arena_create_beside(g->arena);
+    Cut c = { .g = g };
+    Graph *one = NULL, *other = NULL;
+    Status st;
+
+    if (!a)
+        return FAIL_NOMEM();
+    c.known = ARENA_NEW(a, bool, g->n_value);
+    c.needed = ARENA_NEW(a, bool, g->n_value);
+    c.handed = ARENA_NEW(a, bool, g->n_value);
+    st = c.known && c.needed && c.handed ? cut(&one, &other, &c) : FAIL_NOMEM();
+    arena_free(a);
+    if (st) {
+        graph_free(one);
+        graph_free(other);
+        return st;
+    }
+    *known = one;
+    *rest = other;
+    return ST_OK;
+}

@@ -1,0 +1,125 @@
+/* Non-maximum suppression of a class of an image: boxes by falling scores, of equal ones the first; each stays that no
+ * box that stays overlaps too much.  Boxes of float32 are computed in float32, so that a share on the threshold is on
+ * the same side of it as in other runtimes, and boxes of float64 in float64. */
+#include "graph/ops/nms_boxes.h"
+
+#include <math.h>
+
+BoxChoice boxes_choice(const Tensor *const *in, bool centers)
+{
+    return (BoxChoice){ .box = in[0],
+                        .score = in[1],
+                        .most = in[2] ? tensor_int(in[2], 0) : 0,
+                        .overlap = in[3] ? tensor_float(in[3], 0) : 0,
+                        .least = in[4] ? tensor_float(in[4], 0) : 0,
+                        .scored = in[4] != NULL,
+                        .centers = centers };
+}
+
+static double element(const Tensor *t, int64_t i)
+{
+    return t->dtype == DT_FLOAT64 ? ((const double *)t->data)[i] : ((const float *)t->data)[i];
+}
+
+/* The result of one addition, subtraction, product or division in the boxes' type: of float32 numbers, float64 rounded
+ * once more is float32's own result. */
+static double rounded(const BoxChoice *c, double v) { return c->box->dtype == DT_FLOAT64 ? v : (float)v; }
+
+typedef struct {
+    double low[2], high[2];
+} Rectangle;
+
+static Rectangle rectangle(const BoxChoice *c, int64_t i)
+{
+    double b[4];
+
+    for (int k = 0; k < 4; k++)
+        b[k] = element(c->box, 4 * i + k);
+    if (c->centers)
+        return (Rectangle){ { rounded(c, b[0] - b[2] / 2), rounded(c, b[1] - b[3] / 2) },
+                            { rounded(c, b[0] + b[2] / 2), rounded(c, b[1] + b[3] / 2) } };
+    return (Rectangle){ { fmin(b[0], b[2]), fmin(b[1], b[3]) }, { fmax(b[0], b[2]), fmax(b[1], b[3]) } };
+}
+
+static bool overlaps(const BoxChoice *c, int64_t a, int64_t b)
+{
+    const Rectangle r = rectangle(c, a), s = rectangle(c, b);
+    double shared = 1, area_r = 1, area_s = 1, whole;
+
+    for (int i = 0; i < 2; i++) {
+        const double side = rounded(c, fmin(r.high[i], s.high[i]) - fmax(r.low[i], s.low[i]));
+
+        if (!(side > 0))
+            return false;
+        shared = rounded(c, shared * side);
+        area_r = rounded(c, area_r * rounded(c, r.high[i] - r.low[i]));
+        area_s = rounded(c, area_s * rounded(c, s.high[i] - s.low[i]));
+    }
+    whole = rounded(c, rounded(c, area_r + area_s) - shared);
+    return area_r > 0 && area_s > 0 && whole > 0 && rounded(c, shared / whole) > c->overlap;
+}
+
+/* Of the scores of a class from `from` on.  NaN is behind all. */
+static bool before(const Tensor *score, int64_t from, int64_t a, int64_t b)
+{
+    const double of_a = element(score, from + a), of_b = element(score, from + b);
+
+    if (isnan(of_a) || isnan(of_b))
+        return isnan(of_a) == isnan(of_b) ? a < b : isnan(of_b);
+    return of_a > of_b || (of_a == of_b && a < b);
+}
+
+static void sort(int64_t *order, int64_t *room, int64_t n, const Tensor *score, int64_t from)
+{
+    for (int64_t width = 1; width < n; width *= 2) {
+        for (int64_t at = 0; at < n; at += 2 * width) {
+            int64_t i = at, middle = at + width < n ? at + width : n, j = middle;
+            const int64_t end = at + 2 * width < n ? at + 2 * width : n;
+
+            for (int64_t k = at; k < end; k++)
+                room[k] =
+                    j == end || (i < middle && !before(score, from, order[j], order[i])) ? order[i++] : order[j++];
+        }
+        for (int64_t k = 0; k < n; k++)
+            order[k] = room[k];
+    }
+}
+
+/* The boxes that stay of class `nth`, counted over all images, come to the front of `order`; how many. */
+static int64_t choose(const BoxChoice *c, int64_t nth, int64_t n, int64_t *order)
+{
+    const int64_t box = nth / c->score->shape.dim[1] * n, score = nth * n;
+    int64_t candidates = 0, kept = 0;
+
+    for (int64_t i = 0; i < n; i++)
+        if (!c->scored || element(c->score, score + i) > c->least)
+            order[candidates++] = i;
+    sort(order, order + n, candidates, c->score, score);
+    for (int64_t k = 0; k < candidates && kept < c->most; k++) {
+        bool stays = true;
+
+        for (int64_t i = 0; i < kept && stays; i++)
+            stays = !overlaps(c, box + order[k], box + order[i]);
+        if (stays)
+            order[kept++] = order[k];
+    }
+    return kept;
+}
+
+int64_t boxes_choose(const BoxChoice *c, int64_t *order, int64_t *out)
+{
+    const int64_t images = c->score->shape.dim[0], classes = c->score->shape.dim[1], n = c->score->shape.dim[2];
+    int64_t count = 0;
+
+    for (int64_t k = 0; k < images * classes && c->most > 0 && n; k++) {
+        const int64_t kept = choose(c, k, n, order);
+
+        for (int64_t i = 0; i < kept && out; i++) {
+            out[(count + i) * 3] = k / classes;
+            out[(count + i) * 3 + 1] = k % classes;
+            out[(count + i) * 3 + 2] = order[i];
+        }
+        count += kept;
+    }
+    return count;
+}

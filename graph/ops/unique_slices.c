@@ -1,0 +1,97 @@
+/* Slices are sorted by their elements, then by where they stand; equal ones are neighbours then, the first in front. */
+#include "graph/ops/unique_slices.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "graph/tensor/strings.h"
+
+typedef struct {
+    const Tensor *x;
+    int64_t n, outer, inner; /* slices; elements before and behind the axis */
+} Slices;
+
+static Slices slices_of(const Tensor *x, int axis)
+{
+    if (axis == UNIQUE_FLAT)
+        return (Slices){ x, shape_numel(&x->shape), 1, 1 };
+    return (Slices){ x, x->shape.dim[axis], shape_count(&x->shape, 0, axis),
+                     shape_count(&x->shape, axis + 1, x->shape.rank) };
+}
+
+int64_t unique_slices(const Shape *x, int axis) { return axis == UNIQUE_FLAT ? shape_numel(x) : x->dim[axis]; }
+
+static int compare_floats(double a, double b) { return isnan(a) || isnan(b) ? isnan(a) - isnan(b) : (a > b) - (a < b); }
+
+static int compare_elements(const Tensor *x, int64_t i, int64_t j)
+{
+    int64_t a, b;
+
+    if (x->dtype == DT_STRING)
+        return text_compare(text_at(x, i), text_at(x, j));
+    if (dtype_is_float(x->dtype))
+        return compare_floats(tensor_float(x, i), tensor_float(x, j));
+    a = tensor_int(x, i);
+    b = tensor_int(x, j);
+    if (x->dtype == DT_UINT64)
+        return ((uint64_t)a > (uint64_t)b) - ((uint64_t)a < (uint64_t)b);
+    return (a > b) - (a < b);
+}
+
+static int compare(const Slices *s, int64_t i, int64_t j)
+{
+    int c = 0;
+
+    for (int64_t o = 0; o < s->outer && !c; o++)
+        for (int64_t k = 0; k < s->inner && !c; k++)
+            c = compare_elements(s->x, (o * s->n + i) * s->inner + k, (o * s->n + j) * s->inner + k);
+    return c;
+}
+
+/* Merges runs that are twice as long each time; equal ones keep their order. */
+static void sort(const Slices *s, int64_t *order, int64_t *room)
+{
+    for (int64_t width = 1; width < s->n; width *= 2) {
+        for (int64_t at = 0; at < s->n; at += 2 * width) {
+            const int64_t middle = at + width < s->n ? at + width : s->n,
+                          end = middle + width < s->n ? middle + width : s->n;
+            int64_t i = at, j = middle;
+
+            for (int64_t k = at; k < end; k++)
+                room[k] = j == end || (i < middle && compare(s, order[i], order[j]) <= 0) ? order[i++] : order[j++];
+        }
+        memcpy(order, room, (size_t)s->n * sizeof *order);
+    }
+}
+
+/* Numbers in the order of first slices. */
+static void renumber(int64_t n, int64_t *group, int64_t *first, int64_t *number)
+{
+    int64_t next = 0;
+
+    for (int64_t i = 0; i < n; i++)
+        if (first[group[i]] == i)
+            number[group[i]] = next++;
+    for (int64_t i = 0; i < n; i++)
+        group[i] = number[group[i]];
+    for (int64_t i = n; i-- > 0;)
+        first[group[i]] = i;
+}
+
+int64_t unique_find(const Tensor *x, int axis, bool sorted, int64_t *group, int64_t *first, int64_t *room)
+{
+    const Slices s = slices_of(x, axis);
+    int64_t *order = room, count = 0;
+
+    for (int64_t i = 0; i < s.n; i++)
+        order[i] = i;
+    sort(&s, order, room + s.n);
+    for (int64_t i = 0; i < s.n; i++) {
+        if (!i || compare(&s, order[i - 1], order[i]))
+            first[count++] = order[i];
+        group[order[i]] = count - 1;
+    }
+    if (!sorted)
+        renumber(s.n, group, first, room);
+    return count;
+}

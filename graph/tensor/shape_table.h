@@ -1,0 +1,16 @@
+/* Tables in which of as many shapes as are the same one is stored. */
+#ifndef DPX_SHAPE_TABLE_H
+#define DPX_SHAPE_TABLE_H
+
+#include "graph/base/arena.h"
+#include "graph/tensor/shape.h"
+
+typedef struct {
+    const Shape **slot;
+    uint32_t n, cap;
+} ShapeTable; /* { 0 }: empty; in the arena with which it is always called */
+
+/* The one in the table; NULL: out of memory. */
+const Shape *shapes_share(ShapeTable *t, Arena *a, const Shape *s);
+
+#endif

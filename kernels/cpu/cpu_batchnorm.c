@@ -1,0 +1,123 @@
+/* Batch normalisation by channel: one thread has all of a channel, so that every sum is added in the order of memory
+ * whatever the team.  Sums run in double, in lanes. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/backend.h"
+#include "kernels/cpu/team.h"
+#include "kernels/ref/moments.h"
+#include "kernels/typed.h"
+
+typedef struct {
+    int64_t n, c, inner;
+    double epsilon;
+    int team;
+    bool has_dscale, has_dbias; /* BatchNormGradInput gives them too */
+} Plan;
+
+static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+{
+    const Shape *x = in_value(g, n, 0)->shape;
+    Plan p = { .n = x->dim[0], .c = x->dim[1], .inner = shape_count(x, 2, x->rank) };
+    p.epsilon = node_attr(n, "epsilon") ? node_float(n, "epsilon") : 0;
+    p.team = team_size(ctx->n_threads, shape_numel(x));
+    p.has_dscale = n->op == &op_BatchNormGradInput && has_out(n, 1);
+    p.has_dbias = n->op == &op_BatchNormGradInput && has_out(n, 2);
+    return kernel_state(state, &p, sizeof p);
+}
+
+/* For every channel c, and in it for every sample's plane of `inner` elements from offset `at` on. */
+#define CHANNELS(p) _Pragma("omp parallel for num_threads(p->team) schedule(static)") for (int64_t c = 0; c < p->c; c++)
+#define PLANES(p) for (int64_t s_ = 0, at = c * p->inner; s_ < p->n; s_++, at += p->c * p->inner)
+
+enum { LANES = 32 }; /* sums side by side, so that no addition waits for the one before, whatever a plane's size */
+
+/* TAKE for n = most elements of a plane from i on, as long as there are so many: the compiler knows a constant one. */
+#define IN_STEPS(most, TAKE)                                           \
+    for (const int64_t n = (most); n > 0 && i + n <= p->inner; i += n) \
+    TAKE
+/* In lanes, then by 8, then what is left. */
+#define IN_LANES(TAKE)                \
+    do {                              \
+        int64_t i = 0;                \
+        IN_STEPS(LANES, TAKE);        \
+        IN_STEPS(8, TAKE);            \
+        IN_STEPS(p->inner - i, TAKE); \
+    } while (0)
+
+static double total(double *lane)
+{
+    for (int n = LANES / 2; n; n /= 2)
+        for (int l = 0; l < n; l++)
+            lane[l] += lane[n + l];
+    return lane[0];
+}
+
+#define BODY "kernels/cpu/cpu_batchnorm.inc"
+#include "kernels/each_type.inc"
+
+RUN_FLOAT(run_stats, stats, state, in[0].data, out[0].data)
+RUN_FLOAT(run_norm, apply, state, in[0].data, in[3].data, in[4].data, in[1].data, in[2].data, out[0].data)
+RUN_FLOAT(run_apply, apply, state, in[0].data, in[1].data, in[2].data, in[3].data, in[4].data, out[0].data)
+RUN_FLOAT(run_grad_stats, grad_stats, state, in[0].data, in[1].data, in[2].data, in[3].data, out[0].data)
+RUN_FLOAT(run_grad_input, grad_input, state, in, out)
+
+static bool infers(const Graph *g, const Node *n)
+{
+    (void)g;
+    return !node_int(n, "training_mode");
+}
+
+/* Not through a Relu behind batch-norm: finding its sign again in both takes longer than ReluGrad does. */
+static bool differentiates(const Graph *g, const Node *n)
+{
+    (void)g;
+    return n->op == &op_BatchNormGradStats ? !has_in(n, 5) : !has_in(n, 7);
+}
+
+#define COMMON .dtypes = DTYPES_F32_F64, .prepare = prepare, .release = free, .shares = true
+
+DEFINE_KERNEL(cpu_batch_normalization, .op = &op_BatchNormalization, COMMON, .supports = infers, .run = run_norm);
+DEFINE_KERNEL(cpu_batch_norm_stats, .op = &op_BatchNormStats, COMMON, .run = run_stats);
+DEFINE_KERNEL(cpu_batch_norm_apply, .op = &op_BatchNormApply, COMMON, .run = run_apply);
+DEFINE_KERNEL(cpu_batch_norm_grad_stats, .op = &op_BatchNormGradStats, COMMON, .supports = differentiates,
+              .run = run_grad_stats);
+DEFINE_KERNEL(cpu_batch_norm_grad_input, .op = &op_BatchNormGradInput, COMMON, .supports = differentiates,
+              .run = run_grad_input);
+
+/* ---- what is done for each channel ---- */
+
+static Status run_merge(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+{
+    const MergePlan *p = state;
+    double count;
+
+    (void)ctx;
+    TRY(ref_merge_count(&count, p, &in[0]));
+    if (out[0].dtype == DT_FLOAT32)
+        merge_f32(p, in, out, count);
+    else
+        merge_f64(p, in, out, count);
+    return ST_OK;
+}
+
+/* The sums of the gradient, [2, channels], are those of bias and scale. */
+static Status run_grad_params(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+{
+    const size_t half = tensor_bytes(&in[0]) / 2;
+
+    (void)ctx, (void)state;
+    if (half) {
+        memcpy(out[1].data, in[0].data, half);
+        memcpy(out[0].data, (const char *)in[0].data + half, half);
+    }
+    return ST_OK;
+}
+
+static bool merges(const Graph *g, const Node *n) { return DTYPES_F32_F64 & DTYPE_BIT(value(g, n->out[0])->dtype); }
+
+DEFINE_KERNEL(cpu_batch_norm_merge, .op = &op_BatchNormMerge, .supports = merges, .prepare = ref_merge_prepare,
+              .run = run_merge, .release = free);
+DEFINE_KERNEL(cpu_batch_norm_grad_params, .op = &op_BatchNormGradParams, .dtypes = DTYPES_F32_F64,
+              .run = run_grad_params);

@@ -1,0 +1,92 @@
+/* Losses over class numbers: typed loops, labels checked before the team starts, sums in double and in parts that do
+ * not depend on the team. */
+#include <math.h>
+
+#include "kernels/cpu/team.h"
+#include "kernels/ref/nll.h"
+
+/* ---- class numbers: scores [N, C, inner], target [N, inner] ---- */
+
+typedef struct {
+    int64_t n, C, inner;
+} Extent;
+
+static Extent extent(const Shape *x, const Tensor *target)
+{
+    return (Extent){ tensor_numel(target), x->dim[1], shape_count(x, 2, x->rank) };
+}
+
+#define BODY "kernels/cpu/cpu_loss.inc"
+#include "kernels/each_type.inc"
+
+static Status run_nll_sum(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+{
+    const Nll *p = state;
+    Extent e = extent(&in[0].shape, &in[1]);
+    int64_t work = p->smoothing != 0 ? e.n * e.C : e.n;
+    int team = team_size(ctx->n_threads, work), parts = team_size(TEAM_MAX, work);
+    double sum[TEAM_MAX][2], num = 0, den = 0;
+
+    TRY(nll_check_labels(p, &in[1], e.C));
+#pragma omp parallel for num_threads(team) schedule(static)
+    for (int t = 0; t < parts; t++)
+        (in[0].dtype == DT_FLOAT32 ? nll_sum_f32 : nll_sum_f64)(p, &e, in, team_begin(e.n, t, parts),
+                                                                team_begin(e.n, t + 1, parts), sum[t]);
+    for (int t = 0; t < parts; t++) {
+        num += sum[t][0];
+        den += sum[t][1];
+    }
+    tensor_set_float(&out[0], 0, num);
+    tensor_set_float(&out[1], 0, den);
+    return ST_OK;
+}
+
+static Status run_nll_grad(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+{
+    const Nll *p = state;
+    Extent e = extent(&out[0].shape, &in[1]);
+    int64_t outer = e.inner ? e.n / e.inner : 0, step = e.C * e.inner;
+    int team = team_size(ctx->n_threads, tensor_numel(&out[0]));
+
+    TRY(nll_check_labels(p, &in[1], e.C));
+    if (!tensor_numel(&out[0]))
+        return ST_OK;
+#pragma omp parallel for num_threads(team) schedule(static)
+    for (int64_t o = 0; o < outer; o++)
+        if (in[0].dtype == DT_FLOAT32)
+            nll_grad_f32(p, &e, in, o, (float *)out[0].data + o * step);
+        else
+            nll_grad_f64(p, &e, in, o, (double *)out[0].data + o * step);
+    return ST_OK;
+}
+
+DEFINE_KERNEL(cpu_nll_sum, .op = &op_NllSum, .dtypes = DTYPES_F32_F64, .rank = 10, .prepare = nll_prepare,
+              .run = run_nll_sum, .release = free);
+DEFINE_KERNEL(cpu_nll_grad, .op = &op_NllGrad, .dtypes = DTYPES_F32_F64, .rank = 10, .prepare = nll_prepare,
+              .run = run_nll_grad, .release = free);
+
+/* ---- accuracy ---- */
+
+static Status run_accuracy(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+{
+    const Nll *p = state;
+    Extent e = extent(&in[0].shape, &in[1]);
+    int team = team_size(ctx->n_threads, tensor_numel(&in[0]));
+    int64_t correct = 0, counted = 0;
+
+#pragma omp parallel for num_threads(team) schedule(static) reduction(+ : correct, counted)
+    for (int64_t i = 0; i < e.n; i++) {
+        int64_t at = i / e.inner * e.C * e.inner + i % e.inner, t = ref_index(&in[1], i), best;
+
+        best = in[0].dtype == DT_FLOAT32 ? best_f32((const float *)in[0].data + at, e.C, e.inner)
+                                         : best_f64((const double *)in[0].data + at, e.C, e.inner);
+        counted += t != p->ignore;
+        correct += t != p->ignore && t == best;
+    }
+    *(int64_t *)out[0].data = correct;
+    *(int64_t *)out[1].data = counted;
+    return ST_OK;
+}
+
+DEFINE_KERNEL(cpu_accuracy_count, .op = &op_AccuracyCount, .dtypes = DTYPES_F32_F64, .rank = 10, .prepare = nll_prepare,
+              .run = run_accuracy, .release = free);

@@ -1,0 +1,100 @@
+/* Dropout, vectorised: four elements share a block of Philox, and blocks are independent of each other. */
+#include "kernels/cpu/cpu_elementwise.h"
+#include "kernels/philox.h"
+
+enum { CHUNK = 1 << 14 };
+
+typedef struct {
+    uint64_t seed, threshold;
+    uint32_t key;
+    PhiloxSpan span;
+    double scale;
+} Plan;
+
+static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+{
+    const Shape *s = value(g, n->out[0])->shape;
+    const int axis = (int)node_int(n, "split_axis");
+    const double ratio = node_float(n, "ratio");
+    Plan p = { .seed = (uint64_t)node_int(n, "seed"), .key = (uint32_t)node_int(n, "key") };
+
+    (void)ctx;
+    p.threshold = philox_threshold(ratio);
+    p.scale = ratio < 1 ? 1 / (1 - ratio) : 0;
+    p.span = axis < 0 ? philox_span(1, shape_numel(s), 1, shape_numel(s), 0)
+                      : philox_span(shape_count(s, 0, axis), s->dim[axis], shape_count(s, axis + 1, s->rank),
+                                    node_int(n, "split_dim"), node_int(n, "split_offset"));
+    return kernel_state(state, &p, sizeof p);
+}
+
+static void draw_one(uint8_t *mask, PhiloxKey key, uint64_t threshold, int64_t global)
+{
+    *mask = philox_block(key, global / 4).word[global % 4] >= threshold;
+}
+
+/* The mask of `n` elements, the first of which is number `global` of the whole tensor. */
+static void draw(uint8_t *mask, PhiloxKey key, uint64_t threshold, int64_t global, int64_t n)
+{
+    int64_t blocks;
+
+    for (; n > 0 && global % 4; n--)
+        draw_one(mask++, key, threshold, global++);
+    blocks = n / 4;
+#pragma omp simd
+    for (int64_t b = 0; b < blocks; b++) {
+        const PhiloxBlock w = philox_block(key, global / 4 + b);
+
+        mask[4 * b] = w.word[0] >= threshold;
+        mask[4 * b + 1] = w.word[1] >= threshold;
+        mask[4 * b + 2] = w.word[2] >= threshold;
+        mask[4 * b + 3] = w.word[3] >= threshold;
+    }
+    for (int64_t i = 4 * blocks; i < n; i++)
+        draw_one(mask + i, key, threshold, global + i);
+}
+
+#define BODY "kernels/cpu/cpu_random.inc"
+#include "kernels/each_type.inc"
+
+/* Chunk c of row o. */
+static void chunk(const Plan *p, PhiloxKey key, const Tensor *in, Tensor *out, int64_t o, int64_t c)
+{
+    const int64_t from = c * CHUNK, n = p->span.row - from < CHUNK ? p->span.row - from : CHUNK,
+                  at = o * p->span.row + from;
+    uint8_t *mask = (uint8_t *)out[1].data + at;
+
+    draw(mask, key, p->threshold, o * p->span.global_row + p->span.global_start + from, n);
+    if (in[0].dtype == DT_FLOAT32)
+        apply_f32((float *)out[0].data + at, (const float *)in[0].data + at, mask, (float)p->scale, n);
+    else
+        apply_f64((double *)out[0].data + at, (const double *)in[0].data + at, mask, p->scale, n);
+}
+
+static Status run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+{
+    const Plan *p = state;
+    const PhiloxKey key = { p->seed, (uint32_t) * (const int64_t *)in[1].data, p->key };
+    const int64_t chunks = (p->span.row + CHUNK - 1) / CHUNK, tasks = p->span.outer * chunks;
+    const int threads = p->span.outer * p->span.row < CHUNK ? 1 : ctx->n_threads;
+
+#pragma omp parallel for num_threads(threads) schedule(static)
+    for (int64_t t = 0; t < tasks; t++)
+        chunk(p, key, in, out, t / chunks, t % chunks);
+    return ST_OK;
+}
+
+DEFINE_KERNEL(cpu_random_dropout, .op = &op_RandomDropout, .dtypes = DTYPES_F32_F64, .prepare = prepare, .run = run,
+              .release = free);
+
+static Status prepare_grad(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+{
+    const RowFn fn = in_value(g, n, 0)->dtype == DT_FLOAT32 ? grad_f32 : grad_f64;
+    const double ratio = node_float(n, "ratio");
+    (void)ctx;
+    TRY(elementwise_prepare(state, g, n, 2, (const RowFn[]){ fn, fn, fn, fn }));
+    ((Elementwise *)*state)->param[0] = ratio < 1 ? 1 / (1 - ratio) : 0;
+    return ST_OK;
+}
+
+DEFINE_KERNEL(cpu_dropout_grad, .op = &op_DropoutGrad, .dtypes = DTYPES_F32_F64, .prepare = prepare_grad,
+              .run = elementwise_run, .release = free);

@@ -1,0 +1,57 @@
+/* Fused: its whole program as one generated kernel. */
+#include <stdlib.h>
+
+#include "graph/ops/fused.h"
+#include "kernels/cuda/expr.h"
+#include "kernels/cuda/cuda_fused.h"
+#include "kernels/cuda/cuda_generate.h"
+
+void fused_take_constant(Graph *body, int i, const Graph *g, ValueId v)
+{
+    const Tensor *t = value_const(g, v);
+    Value *x = value(body, body->input[i]);
+
+    if (t && tensor_numel(t) == 1) {
+        x->kind = V_CONST;
+        x->init = t;
+    }
+}
+
+Status fused_kernel_body(Graph **out, const Graph *g, const Node *n)
+{
+    Graph *body;
+
+    TRY(fused_body(&body, g, n));
+    for (int i = 0; i < n->n_in; i++)
+        fused_take_constant(body, i, g, n->in[i]);
+    *out = body;
+    return ST_OK;
+}
+
+static bool supports(const Graph *g, const Node *n)
+{
+    Graph *body;
+    Generated *k;
+    bool fits;
+
+    if (fused_sums(n) || !(k = calloc(1, sizeof *k)))
+        return false;
+    if ((fits = !fused_kernel_body(&body, g, n))) {
+        fits = !generate_elementwise(k, body);
+        graph_free(body);
+    }
+    free(k->source);
+    free(k);
+    return fits;
+}
+
+static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+{
+    Graph *body;
+
+    TRY(fused_kernel_body(&body, g, n));
+    return generated_prepare_body(state, ctx, body);
+}
+
+DEFINE_KERNEL(cuda_fused, .op = &op_Fused, .layouts = kernel_channels_last, .supports = supports, .prepare = prepare,
+              .run = generated_run, .release = generated_release);

@@ -1,0 +1,213 @@
+/* Collectives in one thread, every part in one memory: copies, and sums by the tree of graph/tensor/reduce_tree.h. */
+#include "graph/ir/collective.h"
+#include "graph/tensor/reduce_tree.h"
+#include "kernels/exchange.h"
+#include "kernels/ref/ref.h"
+
+/* ---- copies ---- */
+
+typedef struct {
+    int axis;
+    int n_parts;
+} AxisState;
+
+static Status prepare_axis(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+{
+    AxisState *s = calloc(1, sizeof *s);
+
+    (void)ctx, (void)g;
+    if (!s)
+        return FAIL_NOMEM();
+    s->axis = exchange_of(n).axis;
+    s->n_parts = n->n_out;
+    *state = s;
+    return ST_OK;
+}
+
+static size_t copy_part(const Tensor *part, const Tensor *whole, int axis, size_t offset, bool join)
+{
+    const Piece p = piece_of(part, whole, axis);
+
+    piece_copy(&p, part, whole, offset, join);
+    return p.row;
+}
+
+static Status run_scatter(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+{
+    const AxisState *s = state;
+    size_t offset = 0;
+
+    (void)ctx;
+    for (int i = 0; i < s->n_parts; i++)
+        offset += copy_part(&out[i], &in[0], s->axis, offset, false);
+    return ST_OK;
+}
+
+typedef struct {
+    int axis, n_tensors, n_parts, n_copies;
+} GatherState;
+
+static Status prepare_gather(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+{
+    const Exchange e = exchange_of(n);
+    GatherState *s = calloc(1, sizeof *s);
+
+    (void)ctx, (void)g;
+    if (!s)
+        return FAIL_NOMEM();
+    *s = (GatherState){ e.axis, e.tensors, e.parts, e.copies };
+    *state = s;
+    return ST_OK;
+}
+
+static void copy_whole(Tensor *to, const Tensor *from)
+{
+    if (tensor_bytes(from))
+        memcpy(to->data, from->data, tensor_bytes(from));
+}
+
+static Status run_all_gather(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+{
+    const GatherState *s = state;
+
+    (void)ctx;
+    for (int t = 0; t < s->n_tensors; t++, in += s->n_parts, out += s->n_copies) {
+        size_t offset = 0;
+
+        for (int i = 0; i < s->n_parts; i++)
+            offset += copy_part(&in[i], &out[0], s->axis, offset, true);
+        for (int i = 1; i < s->n_copies; i++)
+            copy_whole(&out[i], &out[0]);
+    }
+    return ST_OK;
+}
+
+static Status run_broadcast(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+{
+    const GatherState *s = state;
+
+    (void)ctx;
+    for (int i = 0; i < s->n_copies; i++)
+        copy_whole(&out[i], &in[0]);
+    return ST_OK;
+}
+
+typedef struct {
+    int axis, cut, n_parts, n_copies;
+} TurnState;
+
+static Status prepare_turn(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+{
+    const Exchange e = exchange_of(n);
+    TurnState *s = calloc(1, sizeof *s);
+
+    (void)ctx, (void)g;
+    if (!s)
+        return FAIL_NOMEM();
+    *s = (TurnState){ e.axis, e.cut, e.parts, e.copies };
+    *state = s;
+    return ST_OK;
+}
+
+static Status run_all_to_all(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+{
+    const TurnState *s = state;
+    int64_t from_at = 0;
+
+    (void)ctx;
+    for (int o = 0; o < s->n_copies; from_at += out[o++].shape.dim[s->cut]) {
+        int64_t to_at = 0;
+
+        for (int i = 0; i < s->n_parts; to_at += in[i++].shape.dim[s->axis]) {
+            const Shape box = box_of(&in[i], &out[o], s->cut);
+
+            box_copy(&box, &out[o], s->axis, to_at, &in[i], s->cut, from_at);
+        }
+    }
+    return ST_OK;
+}
+
+DEFINE_KERNEL(ref_all_to_all, .op = &op_AllToAll, .prepare = prepare_turn, .run = run_all_to_all, .release = free);
+DEFINE_KERNEL(ref_scatter, .op = &op_Scatter, .prepare = prepare_axis, .run = run_scatter, .release = free);
+DEFINE_KERNEL(ref_all_gather, .op = &op_AllGather, .prepare = prepare_gather, .run = run_all_gather, .release = free);
+DEFINE_KERNEL(ref_broadcast, .op = &op_Broadcast, .prepare = prepare_gather, .run = run_broadcast, .release = free);
+
+/* ---- sums ---- */
+
+typedef struct {
+    int n_tensors, n_parts, n_copies; /* n_copies: outputs per tensor of AllReduce, parts of ReduceScatter */
+    int axis;
+    size_t space;  /* bytes of exchange_sum's; behind it ReduceScatter has the sum of a tensor */
+    int program[]; /* 2 n_parts - 1 steps */
+} SumState;
+
+static Status prepare_sum(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+{
+    const Exchange e = exchange_of(n);
+    SumState *s = calloc(1, sizeof *s + (size_t)(2 * e.parts) * sizeof(int));
+    const DType type = in_value(g, n, 0)->dtype;
+    size_t most = 0;
+    Status st;
+
+    if (!s)
+        return FAIL_NOMEM();
+    s->n_tensors = e.tensors;
+    s->n_parts = e.parts;
+    s->n_copies = e.copies;
+    s->axis = e.axis;
+    if ((st = reduce_tree_program(s->program, e.span, e.parts))) {
+        free(s);
+        return st;
+    }
+    for (int t = 0; t < e.tensors && e.split; t++)
+        most = value_bytes(g, n->in[t * e.parts]) > most ? value_bytes(g, n->in[t * e.parts]) : most;
+    s->space = exchange_sum_bytes(s->program, e.parts, type);
+    ctx->scratch_bytes = s->space + most;
+    *state = s;
+    return ST_OK;
+}
+
+static void sum(const SumState *s, void *space, const Tensor *in, void *out)
+{
+    int64_t n = tensor_numel(in);
+    size_t size = dtype_size(in->dtype);
+
+    for (int64_t at = 0; at < n; at += SUM_BLOCK) {
+        size_t len = (size_t)(n - at < SUM_BLOCK ? n - at : SUM_BLOCK);
+        const void *sum_of = exchange_sum(s->program, s->n_parts, space, in, at, len);
+
+        if ((char *)out + (size_t)at * size != sum_of)
+            memcpy((char *)out + (size_t)at * size, sum_of, len * size);
+    }
+}
+
+static Status run_all_reduce(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+{
+    const SumState *s = state;
+
+    for (int t = 0; t < s->n_tensors; t++, in += s->n_parts, out += s->n_copies) {
+        sum(s, ctx->scratch, in, out[0].data);
+        for (int d = 1; d < s->n_copies; d++)
+            copy_whole(&out[d], &out[0]);
+    }
+    return ST_OK;
+}
+
+static Status run_reduce_scatter(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+{
+    const SumState *s = state;
+
+    for (int t = 0; t < s->n_tensors; t++, in += s->n_parts, out += s->n_copies) {
+        Tensor whole = { in[0].dtype, in[0].shape, (char *)ctx->scratch + s->space };
+        size_t offset = 0;
+
+        sum(s, ctx->scratch, in, whole.data);
+        for (int i = 0; i < s->n_copies; i++)
+            offset += copy_part(&out[i], &whole, s->axis, offset, false);
+    }
+    return ST_OK;
+}
+
+DEFINE_KERNEL(ref_all_reduce, .op = &op_AllReduce, .prepare = prepare_sum, .run = run_all_reduce, .release = free);
+DEFINE_KERNEL(ref_reduce_scatter, .op = &op_ReduceScatter, .prepare = prepare_sum, .run = run_reduce_scatter,
+              .release = free);

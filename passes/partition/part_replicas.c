@@ -1,0 +1,91 @@
+/* What is computed of one replica's part alone: where a value that is divided like the batch is cut into just those
+ * parts (Split, as passes/partition/part_losses.c does), a part is where its replica is, and so is what is computed of
+ * it and of values that every replica has, until another part comes in.  What joins the parts again in their order
+ * (Concat, the gradient of such a cut) is divided like the batch.  So neither moves anything, no device has the whole,
+ * and none computes what is another's.  For all other nodes such a value is one that a single device has computed. */
+#include "graph/ir/op.h"
+#include "passes/partition/place.h"
+
+/* Is the axis of `whole` cut into the replicas' parts, which these values are? */
+static bool are_parts(const Graph *g, const Split *batch, const Shape *whole, int axis, const ValueId *part, int n)
+{
+    bool all = n == batch->n && axis >= 0 && axis < whole->rank && whole->dim[axis] == batch->total;
+
+    for (int r = 0; all && r < n; r++)
+        all = has_value(part[r]) && value(g, part[r])->shape->dim[axis] == batch->count[r];
+    return all;
+}
+
+static bool is_cut(const Placement *p, const Partition *part)
+{
+    const Node *n = p->node;
+    const Place at = p->in[0];
+
+    return n->op == &op_Split && at.kind == PL_S && !place_by_device(at) && at.blocks == 1 &&
+           split_eq(at.split, &part->batch) && at.axis == node_int(n, "axis") &&
+           are_parts(p->g, &part->batch, in_value(p->g, n, 0)->shape, at.axis, n->out, n->n_out);
+}
+
+static bool is_joined(const Placements *t, const Placement *p, const Partition *part)
+{
+    const Node *n = p->node;
+    bool any = false;
+
+    if (n->op != &op_Concat ||
+        !are_parts(p->g, &part->batch, value(p->g, n->out[0])->shape, (int)node_int(n, "axis"), n->in, n->n_in))
+        return false;
+    for (int r = 0; r < n->n_in; r++) {
+        if (p->in[r].kind != PL_B || (t->home_of[n->in[r].i] && t->home_of[n->in[r].i] != r + 1))
+            return false;
+        any |= t->home_of[n->in[r].i] != 0;
+    }
+    return any;
+}
+
+static bool is_given(const Placements *t, const Node *n)
+{
+    bool any = false;
+
+    for (int i = 0; i < n->n_out; i++)
+        any |= t->given[n->out[i].i];
+    return any;
+}
+
+int home_find(const Placements *t, const Placement *p, const Partition *part)
+{
+    const Node *n = p->node;
+    int home = 0;
+
+    if (part->loss_device >= 0 || part->shown[part->devices] != part->devices || n->phase == PHASE_UPDATE ||
+        op_is_unlike(n->op) || n->op->flags & (OPF_SHARES | OPF_STACKS_L | OPF_OWN_SUMS))
+        return 0;
+    if (is_joined(t, p, part))
+        return HOME_JOINED;
+    if (is_given(t, n))
+        return 0;
+    if (is_cut(p, part))
+        return HOME_CUT;
+    for (int i = 0; i < n->n_in; i++) {
+        const int of = t->home_of[n->in[i].i];
+
+        if (p->in[i].kind != PL_B || (of && home && of != home))
+            return 0;
+        home = of ? of : home;
+    }
+    return home;
+}
+
+void home_place(Placements *t, Placement *p, const Partition *part, int home)
+{
+    const Node *n = p->node;
+
+    for (int i = 0; i < n->n_out; i++) {
+        p->out[i] = PLACE_B;
+        if (has_value(n->out[i]) && home != HOME_JOINED)
+            t->home_of[n->out[i].i] = home == HOME_CUT ? i + 1 : home;
+    }
+    if (home == HOME_JOINED)
+        p->out[0] = (Place){ .kind = PL_S, .axis = (int)node_int(n, "axis"), .blocks = 1, .split = &part->batch };
+    for (int i = home == HOME_CUT; i < n->n_in; i++)
+        p->in[i] = PLACE_B;
+}

@@ -1,0 +1,284 @@
+/* The note is JSON: {"epoch":, "batch":, "samples":, "batch_size":, "run": {NAME: TEXT, ...}}.  A new option is
+ * compared unless its row (exec/train/options.c) says that it changes nothing.  A note of an earlier version may lack
+ * some: those cannot be compared. */
+#include "tools/checkpoint_note.h"
+
+#include <dirent.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "graph/base/jsontext.h"
+#include "graph/base/numtext.h"
+
+/* What is known of the option; of a fact that is none, that it is fixed. */
+static dpx_option_info option_of(const char *name)
+{
+    for (int i = 0; i < dpx_option_count(); i++)
+        if (!strcmp(dpx_option_at(i).name, name))
+            return dpx_option_at(i);
+    return (dpx_option_info){ .on_resume = DPX_RESUME_FIXED };
+}
+
+/* Where a schedule ends matters only to one that ends; shapes that nobody gave are those of the data. */
+static const char *text_in_force(const Args *a, const char *name)
+{
+    const char *schedule = dpx_options_get(a->options, "lr-schedule");
+    bool matters = strcmp(name, "total-steps") != 0;
+
+    for (int i = 0; dpx_choice_at("lr-schedule", i).name; i++) {
+        dpx_choice_info c = dpx_choice_at("lr-schedule", i);
+
+        matters |= c.needs && !strncmp(schedule, c.name, strlen(c.name)) && strchr(":", schedule[strlen(c.name)]);
+    }
+    if (!strcmp(name, "input-shape") && !args_has(a, name))
+        return "";
+    return matters ? dpx_options_get(a->options, name) : "0";
+}
+
+static int64_t batch_size(const RunFacts *f)
+{
+    return strtoll(dpx_options_get(f->args->options, "batch-size"), NULL, 10);
+}
+
+/* What is free but where the learning rate follows evaluations; and how far sequences are padded, which changes no more
+ * than rounding where the model masks. */
+static bool is_told(const char *name)
+{
+    return !strcmp(name, "metric") || !strcmp(name, "eval-every") || !strcmp(name, "pad-multiple");
+}
+
+#define FLAG_GIVEN "given"
+
+/* NULL: no memory. */
+static json_t *describe(const RunFacts *f)
+{
+    static const char *const flags[] = { "no-shuffle", "drop-last", "group-by-length" };
+    json_t *j = json_object();
+    bool good = j != NULL;
+
+    for (int i = 0; i < dpx_option_count(); i++) {
+        const dpx_option_info o = dpx_option_at(i);
+
+        if (o.on_resume != DPX_RESUME_FREE && o.on_resume != DPX_RESUME_ELSEWHERE)
+            good &= !json_object_set_new(j, o.name, json_of_text(text_in_force(f->args, o.name)));
+    }
+    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
+        good &= !json_object_set_new(j, flags[i], json_of_text(args_has(f->args, flags[i]) ? FLAG_GIVEN : ""));
+    if (f->observes) {
+        const char *every = args_value(f->args, "eval-every");
+
+        good &= !json_object_set_new(j, "metric", json_of_text(dpx_options_get(f->args->options, "metric")));
+        good &= !json_object_set_new(j, "eval-every", json_of_text(every ? every : ""));
+    }
+    good &= !json_object_set_new(
+        j, "pad-multiple", json_of_text(args_has(f->args, "pad-multiple") ? args_value(f->args, "pad-multiple") : "1"));
+    good &= !json_object_set_new(j, "replicas", json_sprintf("%d", f->replicas));
+    good &= !json_object_set_new(j, "data by digest", json_of_text(f->data));
+    good &= !json_object_set_new(j, "parameters of digest", json_of_text(f->parameters));
+    good &= !json_object_set_new(j, "criterion of digest", json_of_text(f->criterion));
+    good &= !json_object_set_new(j, "preprocess of digest", json_of_text(f->preprocess));
+    good &= !json_object_set_new(j, "class-weights of digest", json_of_text(f->class_weights));
+    if (!good) {
+        json_decref(j);
+        return NULL;
+    }
+    return j;
+}
+
+char *note_write(const RunFacts *now, Position at)
+{
+    json_t *run = describe(now), *j;
+    char *text;
+
+    if (!run)
+        return NULL;
+    j = json_pack("{s:I, s:I, s:I, s:I, s:o}", "epoch", (json_int_t)at.epoch, "batch", (json_int_t)at.batch, "samples",
+                  (json_int_t)now->samples, "batch_size", (json_int_t)batch_size(now), "run", run);
+    if (j && (at.sum != 0 || at.weight != 0) &&
+        (json_object_set_new(j, "loss_sum", json_real(at.sum)) ||
+         json_object_set_new(j, "loss_weight", json_real(at.weight)))) {
+        json_decref(j);
+        return NULL;
+    }
+    text = j ? json_text(j, JSON_COMPACT) : NULL;
+    json_decref(j);
+    return text;
+}
+
+/* The same text, or the same number: 0.01 is 1e-2. */
+static bool same_value(const char *a, const char *b)
+{
+    double x, y;
+
+    return !strcmp(a, b) || (text_to_float64(&x, a, strlen(a)) && text_to_float64(&y, b, strlen(b)) && x == y);
+}
+
+static void compare_counts(Problems *differ, const RunFacts *now, const json_t *had)
+{
+    int64_t samples = json_integer_value(json_object_get(had, "samples")),
+            batch = json_integer_value(json_object_get(had, "batch_size"));
+
+    if (samples != now->samples)
+        problems_add(differ, "--data had %" PRId64 " samples, has %" PRId64, samples, now->samples);
+    if (batch != batch_size(now))
+        problems_add(differ, "--batch-size was '%" PRId64 "', is '%" PRId64 "'", batch, batch_size(now));
+}
+
+/* The replicas' number changes more than bits where the parts have statistics of their own. */
+static dpx_on_resume on_resume(const RunFacts *now, const char *name)
+{
+    const char *bn = dpx_options_get(now->args->options, "bn");
+
+    if (is_told(name))
+        return DPX_RESUME_TOLD;
+    return !strcmp(name, "replicas") && !strcmp(bn, "local") ? DPX_RESUME_FIXED : option_of(name).on_resume;
+}
+
+/* Names of tensors beside the patterns of before may be needed for the same parameters where rules have changed; that
+ * they are the same the trainer checks (exec/api/stored_decisions.c). */
+static bool is_added(const char *name, const char *was, const char *is)
+{
+    return (!strcmp(name, "train") || !strcmp(name, "freeze")) && !strncmp(was, is, strlen(was)) &&
+           !strpbrk(is + strlen(was), "*?[\\");
+}
+
+static void tell(const char *name, const char *before, const char *after, dpx_log_fn *warn, void *user)
+{
+    const dpx_option_info o = option_of(name);
+    char line[512];
+
+    snprintf(line, sizeof line, "--resume: %s%s was '%s', is '%s' from here on%s", o.derived ? "" : "--", name, before,
+             after, o.on_resume == DPX_RESUME_BITS ? ": the last bits depend on it" : "");
+    if (warn)
+        warn(user, DPX_LOG_WARNING, line);
+}
+
+/* What differs and must not; or, `telling`, what differs and may. */
+static void compare_facts(Problems *differ, const RunFacts *now, const json_t *mine, const json_t *had, bool telling,
+                          dpx_log_fn *warn, void *user)
+{
+    json_t *value;
+    const char *name;
+
+    json_object_foreach((json_t *)(uintptr_t)mine, name, value)
+    {
+        const char *was = json_string_value(json_object_get(had, name)), *is = json_string_value(value);
+
+        if (!was && is && (!strcmp(is, FLAG_GIVEN) || option_of(name).repeats))
+            was = ""; /* a note from before there was such a flag */
+        if (!was || !is || same_value(was, is) ||
+            telling != (is_added(name, was, is) || on_resume(now, name) != DPX_RESUME_FIXED))
+            continue;
+        if (telling)
+            tell(name, was, is, warn, user);
+        else
+            problems_add(differ, "--%s was '%s', is '%s'", name, was, is);
+    }
+}
+
+/* An epoch has a step at least, or a step so many epochs at most, and its end is the batch behind its last. */
+static Status read_position(Position *out, const RunFacts *now, const json_t *j, int64_t step, const char *file)
+{
+    *out = (Position){ .epoch = json_integer_value(json_object_get(j, "epoch")),
+                       .batch = json_integer_value(json_object_get(j, "batch")),
+                       .sum = json_number_value(json_object_get(j, "loss_sum")),
+                       .weight = json_number_value(json_object_get(j, "loss_weight")) };
+    if (out->epoch < 0 || out->epoch / now->epochs_of_step + (out->epoch % now->epochs_of_step > 0) > step)
+        return FAIL(E_IO,
+                    "%s: the note says epoch %" PRId64 ", which is more than the %" PRId64 " steps done have seen",
+                    file, out->epoch, step);
+    if (out->batch < 0 || out->batch > now->batches)
+        return FAIL(E_IO, "%s: the note says batch %" PRId64 ", expected 0 to the %" PRId64 " of an epoch", file,
+                    out->batch, now->batches);
+    return ST_OK;
+}
+
+static Status compare(Position *out, const RunFacts *now, const json_t *j, int64_t step, const char *file,
+                      dpx_log_fn *warn, void *user)
+{
+    json_t *mine = describe(now);
+    const json_t *had = json_object_get(j, "run");
+    Problems differ = { 0 };
+    Status st;
+
+    if (!mine)
+        return FAIL_NOMEM();
+    compare_counts(&differ, now, j);
+    compare_facts(&differ, now, mine, had, false, NULL, NULL);
+    st = problems_fail(&differ, E_INVALID, "--resume: a run goes on as it began");
+    if (!st)
+        st = read_position(out, now, j, step, file);
+    if (!st)
+        compare_facts(&differ, now, mine, had, true, warn, user);
+    json_decref(mine);
+    return st;
+}
+
+Status note_read(Position *out, const RunFacts *now, const char *note, int64_t step, const char *file, dpx_log_fn *warn,
+                 void *user)
+{
+    json_error_t why = { 0 };
+    json_t *j = json_loads(note, 0, &why);
+    bool is_ours = json_is_integer(json_object_get(j, "epoch")) && json_is_integer(json_object_get(j, "batch")) &&
+                   json_is_object(json_object_get(j, "run"));
+    Status st;
+
+    if (!j && json_error_code(&why) == json_error_unknown) /* not of the text */
+        return FAIL_NOMEM();
+    st = is_ours ? compare(out, now, j, step, file, warn, user)
+                 : FAIL(E_IO, "%s: the note is not one of dpexec train", file);
+    json_decref(j);
+    return st;
+}
+
+/* ---- before there is a trainer ---- */
+
+enum { MOST_MANIFEST = 64 << 20 /* bytes */ };
+
+/* Of the note in a manifest, which is a text of JSON within JSON. */
+static char *find_in(const char *path, const char *name)
+{
+    struct stat is;
+    json_t *manifest =
+        !stat(path, &is) && S_ISREG(is.st_mode) && is.st_size <= MOST_MANIFEST ? json_load_file(path, 0, NULL) : NULL;
+    const char *note = json_string_value(json_object_get(manifest, "note"));
+    json_t *j = note ? json_loads(note, 0, NULL) : NULL;
+    const char *found = json_string_value(json_object_get(json_object_get(j, "run"), name));
+    char *text = found ? strdup(found) : NULL;
+
+    json_decref(j);
+    json_decref(manifest);
+    return text;
+}
+
+/* All checkpoints of a run say the same. */
+char *note_find(const char *folder, const char *name)
+{
+    char path[4096], *text = NULL;
+    DIR *d;
+
+    snprintf(path, sizeof path, "%s/checkpoints", folder);
+    if (!(d = opendir(path)))
+        return NULL;
+    for (const struct dirent *e; !text && (e = readdir(d));)
+        if (strstr(e->d_name, "step-") &&
+            snprintf(path, sizeof path, "%s/checkpoints/%s/manifest.json", folder, e->d_name) < (int)sizeof path)
+            text = find_in(path, name);
+    closedir(d);
+    return text;
+}
+
+Status note_check_model(const Args *a)
+{
+    const char *is = dpx_options_get(a->options, "input-value");
+    char *was = args_has(a, "resume") ? note_find(args_value(a, "resume"), "input-value") : NULL;
+    Status st = !was || !strcmp(was, is)
+                    ? ST_OK
+                    : FAIL(E_INVALID, "--resume: a run goes on as it began: --input-value was '%s', is '%s'", was, is);
+
+    free(was);
+    return st;
+}
