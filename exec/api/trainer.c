@@ -29,8 +29,6 @@
 #include "passes/model/inference.h"
 #include "passes/update_groups.h"
 
-World *trainer_world(const dpx_trainer *t) { return t->options && t->options->world ? t->options->world->world : NULL; }
-
 /* ---- what all processes must have been given alike ---- */
 
 /* Of constants that are never state; of floating ones it is known only when the session has made state of some. */
@@ -274,13 +272,6 @@ static Status create(dpx_trainer *t, const dpx_options *options)
     session_keep_programs(t->session, t->options->programs);
     TRY(prepare(t));
     return trainer_replicate(t, &t->options->replication);
-}
-
-Status trainer_told(const dpx_trainer *t, Status st)
-{
-    if (st)
-        world_abort(trainer_world(t), status_message());
-    return st;
 }
 
 dpx_status dpx_trainer_create(dpx_trainer **out, const dpx_model *model, const dpx_options *options, dpx_log_fn *log,

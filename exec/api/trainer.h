@@ -169,8 +169,6 @@ void log_values_read(LogValues *l, dpx_result *r, const NamedTensor *out, int n)
 void log_values_add(LogValues *l, const dpx_result *r); /* to those of all evaluations */
 
 /* exec/api/trainer.c */
-/* The others must not wait for what has failed here. */
-Status trainer_told(const dpx_trainer *t, Status st) CHECKED;
 Status trainer_begin(dpx_trainer *t, BuildMode mode, const Feed *f, SessionStep *step) CHECKED;
 void trainer_read_outputs(dpx_trainer *t, dpx_result *r, const NamedTensor *out, int n);
 /* Said once, where batches are added up and only their samples are known. */
@@ -178,7 +176,10 @@ void trainer_tell_weights(dpx_trainer *t, const char *what);
 /* Replicas go on with the mean of their running statistics. */
 Status trainer_average(dpx_trainer *t) CHECKED;
 
+/* exec/api/trainer_world.c */
 World *trainer_world(const dpx_trainer *t); /* NULL: this process alone */
+/* The others must not wait for what has failed here. */
+Status trainer_told(const dpx_trainer *t, Status st) CHECKED;
 /* Are there others, for whose sake it takes part in what is of no use to itself? */
 bool trainer_may_look_on(const dpx_trainer *t);
 

@@ -11,13 +11,6 @@
 
 /* ---- life ---- */
 
-Status graph_fail_nomem(Graph *g)
-{
-    if (!g->status)
-        g->status = FAIL_NOMEM();
-    return g->status;
-}
-
 Graph *graph_create(const char *name) { return graph_create_within(name, NULL); }
 
 static const Shape no_shape = { .rank = -1 };

@@ -305,6 +305,7 @@ Status node_infer(Graph *g, Node *n) CHECKED;
 /* "Conv conv1 (output 'y')": how messages call a node.  Of the thread's, until it has called for four others. */
 const char *node_text(const Graph *g, const Node *n);
 
+const AttrDecl *op_attr_decl(const OpDef *op, const char *name); /* NULL: it has no such attribute */
 bool attr_is_default(const AttrDecl *d, const Attr *a);
 
 /* ---- for infer functions ---- */

@@ -12,73 +12,6 @@
 
 static const int64_t DENSE_BYTES = (int64_t)256 << 20;
 
-const char *proto_text(const Importer *im, const Onnx__NodeProto *p)
-{
-    const char *out = "", *text;
-
-    for (size_t i = 0; i < p->n_output && !*out; i++)
-        out = p->output[i];
-    text = arena_printf(im->scratch, "%.100s %.100s (output '%.100s')", text_or(p->op_type, "?"),
-                        text_or(p->name, "(unnamed)"), out);
-    return text ? text : "a node";
-}
-
-ScopeEntry *body_find(const Body *b, const char *name)
-{
-    ScopeEntry *e = NULL;
-
-    for (; b && !e; b = b->outer)
-        e = scope_find(&b->scope, name);
-    return e;
-}
-
-bool body_is_shared(const Body *b) { return b->repeated || b->function; }
-
-ScopeEntry *shared_entry(Importer *im, int64_t site, const void *part)
-{
-    char key[64];
-    ScopeEntry *e;
-    const char *kept;
-
-    im->shared.arena = im->scratch;
-    snprintf(key, sizeof key, "%lld:%p", (long long)site, part);
-    if ((e = scope_find(&im->shared, key)))
-        return e;
-    return (kept = arena_strdup(im->scratch, key)) ? scope_add(&im->shared, kept) : NULL;
-}
-
-void *by_value(const Importer *im, void *array, size_t size, uint32_t *n)
-{
-    const uint32_t grown_n = im->g->n_value * 2;
-    void *grown;
-
-    if (*n && *n >= im->g->n_value)
-        return array;
-    if (!(grown = arena_array(im->scratch, size, grown_n)))
-        return NULL;
-    if (*n)
-        memcpy(grown, array, *n * size);
-    *n = grown_n;
-    return grown;
-}
-
-Status spend_nodes(Importer *im, size_t n)
-{
-    if (n > im->max_nodes || (im->n_done += n) > im->max_nodes)
-        return FAIL(E_MODEL, "more than %zu nodes (--max-nodes) with functions inlined and loops %s", im->max_nodes,
-                    im->run ? "run" : "unrolled");
-    return ST_OK;
-}
-
-const char *body_name(Importer *im, const Body *b, const char *name)
-{
-    const char *text = !*b->prefix || !*name ? name : arena_printf(im->scratch, "%s%s", b->prefix, name);
-
-    if (!text)
-        graph_fail_nomem(im->g);
-    return text ? text : name;
-}
-
 /* A node without a name gets one of its operator's, "" for graph_add_node to make; within a call behind the call's. */
 static const char *node_name_of(Importer *im, const Body *b, const Onnx__NodeProto *p, const OpDef *op)
 {
@@ -90,19 +23,6 @@ static const char *node_name_of(Importer *im, const Body *b, const Onnx__NodePro
     if (!made)
         graph_fail_nomem(im->g);
     return made ? made : "";
-}
-
-static bool default_domain(const char *domain) { return !domain || !*domain || !strcmp(domain, "ai.onnx"); }
-
-int64_t opset_of(const Body *b, const char *domain)
-{
-    for (size_t i = 0; i < b->n_opset; i++) {
-        const char *imported = b->opset[i]->domain;
-
-        if (default_domain(domain) ? default_domain(imported) : imported && !strcmp(imported, domain))
-            return b->opset[i]->version;
-    }
-    return 0;
 }
 
 /* ---- nodes ---- */
@@ -127,18 +47,6 @@ static Status gather_inputs(ValueId *in, Importer *im, const Body *b, const Onnx
             return FAIL(E_UNSUPPORTED, "%s: input '%s': %s", proto_text(im, p), p->input[i], e->problem);
         in[i] = e ? e->value : NO_VALUE;
     }
-    return ST_OK;
-}
-
-Status tensor_input(ValueId *out, const Body *b, const Onnx__NodeProto *p, size_t i)
-{
-    const ScopeEntry *e = i < p->n_input && *p->input[i] ? body_find(b, p->input[i]) : NULL;
-
-    if (e && e->problem)
-        return FAIL(E_UNSUPPORTED, "input '%s': %s", p->input[i], e->problem);
-    if (!e || !has_value(e->value))
-        return FAIL(E_MODEL, "input %zu, a tensor, is absent", i);
-    *out = e->value;
     return ST_OK;
 }
 
@@ -292,7 +200,7 @@ static Status import_operator(Importer *im, Body *b, const Onnx__NodeProto *p)
     if (!opset)
         return FAIL(E_MODEL, "%s: the opset of domain '%s' is not given", proto_text(im, p),
                     text_or(p->domain, "ai.onnx"));
-    if (default_domain(p->domain)) {
+    if (is_default_domain(p->domain)) {
         if (opset < ONNX_OPSET_MIN || opset > ONNX_OPSET_MAX)
             return FAIL(E_UNSUPPORTED, "opset %lld, expected %d to %d", (long long)opset, ONNX_OPSET_MIN,
                         ONNX_OPSET_MAX);
@@ -313,7 +221,7 @@ static Status import_operator(Importer *im, Body *b, const Onnx__NodeProto *p)
         return import_gradient(im, b, p);
     if (is_flex_attention(p))
         return import_flex_attention(im, b, p);
-    if (default_domain(p->domain) && !strcmp(p->op_type, "Scatter"))
+    if (is_default_domain(p->domain) && !strcmp(p->op_type, "Scatter"))
         op = op_find(NULL, "ScatterElements"); /* what it was called up to opset 10 */
     else if (!(op = op_find(p->domain, p->op_type)) && !(op = operator_find(im->own, p->domain, p->op_type)) &&
              p->domain && !strcmp(p->domain, "dpexec")) {
@@ -321,8 +229,8 @@ static Status import_operator(Importer *im, Body *b, const Onnx__NodeProto *p)
         opset = ONNX_OPSET_MAX;
     }
     if (!op)
-        return FAIL(E_UNSUPPORTED, "%s%s%s", proto_text(im, p), default_domain(p->domain) ? "" : " of domain ",
-                    default_domain(p->domain) ? "" : p->domain);
+        return FAIL(E_UNSUPPORTED, "%s%s%s", proto_text(im, p), is_default_domain(p->domain) ? "" : " of domain ",
+                    is_default_domain(p->domain) ? "" : p->domain);
     return add_node(im, b, p, op, opset > 1000000 ? 1000000 : (int)opset);
 }
 
@@ -361,23 +269,6 @@ Status import_body(Importer *im, Body *b)
     TRY(body_order(im, b, order));
     for (size_t i = 0; i < b->n_node; i++)
         TRY(import_node(im, b, b->node[order[i]]));
-    return ST_OK;
-}
-
-/* ---- the graph's edges ---- */
-
-Status declare(ScopeEntry **out, Body *b, const char *name, const char *what)
-{
-    const ScopeEntry *outer;
-
-    if (!name || !*name)
-        return FAIL(E_MODEL, "%s without a name", what);
-    if (scope_find(&b->scope, name))
-        return FAIL(E_MODEL, "%s '%s' is defined already", what, name);
-    if (b->outer && (outer = body_find(b->outer, name)) && entry_made(outer))
-        return FAIL(E_MODEL, "%s '%s' is defined already outside of the subgraph", what, name);
-    if (!(*out = scope_add(&b->scope, name)))
-        return FAIL_NOMEM();
     return ST_OK;
 }
 

@@ -6,11 +6,6 @@
 
 #define KIND(k) ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__##k
 
-bool is_gradient(const Onnx__NodeProto *p)
-{
-    return !strcmp(text_or(p->domain, ""), "ai.onnx.preview.training") && !strcmp(p->op_type, "Gradient");
-}
-
 typedef struct {
     Importer *im;
     const Body *b;          /* the model's graph, also where it is a part that is differentiated again */

@@ -136,13 +136,15 @@ Status import_file(Graph **out, OnnxModel **model, const char *path, const Impor
 /* A model that is part of the importer's file, as ImportOptions said of the whole. */
 Status import_part(Graph **out, const Importer *im, const Onnx__ModelProto *m, struct Evaluation *run) CHECKED;
 Status import_body(Importer *im, Body *b) CHECKED;
+/* The body's initializers, or those of a subgraph. */
+Status import_initializers(Importer *im, Body *b, const Onnx__GraphProto *gp) CHECKED;
+
+/* ---- importer.c ---- */
 /* An array of objects by value: with room, zeroed, for every value that the graph has now; *n: how many it has room
  * for. NULL: no memory, and it stays where it is. */
 void *by_value(const Importer *im, void *array, size_t size, uint32_t *n);
 /* A new name of the body: its input, or its initializer. */
 Status declare(ScopeEntry **out, Body *b, const char *name, const char *what) CHECKED;
-/* The body's initializers, or those of a subgraph. */
-Status import_initializers(Importer *im, Body *b, const Onnx__GraphProto *gp) CHECKED;
 /* Of a shared body: what `part` of the file (a node, an initializer) became when it was first read for the calls of
  * `site`, or for all of them; a new entry then.  NULL: no memory. */
 enum { SITE_EVERY = -1 };
@@ -161,6 +163,8 @@ const char *proto_text(const Importer *im, const Onnx__NodeProto *p);
 const char *body_name(Importer *im, const Body *b, const char *name);
 static inline const char *text_or(const char *s, const char *absent) { return s && *s ? s : absent; }
 int64_t opset_of(const Body *b, const char *domain); /* 0 when not imported */
+bool is_gradient(const Onnx__NodeProto *p);          /* the operator of ai.onnx.preview.training */
+bool is_default_domain(const char *domain);          /* ai.onnx, which files also call "" */
 
 /* ---- order.c ---- */
 /* Checks single assignment and that every input is defined; `order` gets node numbers in topological order, file order
@@ -277,7 +281,6 @@ Status import_given_default(Importer *im, const ScopeEntry *e) CHECKED;
 void inputs_say_given(const Importer *im, const Body *b);
 
 /* ---- import_gradient.c ---- */
-bool is_gradient(const Onnx__NodeProto *p);
 Status import_gradient(Importer *im, Body *b, const Onnx__NodeProto *p) CHECKED;
 
 /* ---- import_sequence.c ---- */

@@ -1,0 +1,9 @@
+/* Running out of memory, recorded in the graph. */
+#include "graph/ir/graph.h"
+
+Status graph_fail_nomem(Graph *g)
+{
+    if (!g->status)
+        g->status = FAIL_NOMEM();
+    return g->status;
+}
