@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "exec/api/api.h"
+#include "graph/ops/unary.gen.h"
 
 static const double PATIENCE = 300; /* seconds */
 

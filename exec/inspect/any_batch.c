@@ -5,6 +5,11 @@
  *
  * The sizes are primes, and none that layers like to have: a graph is not to hold the size where it only seems so. */
 #include "exec/inspect/any_batch.h"
+#include "graph/ops/binary.gen.h"
+#include "graph/ops/generate.gen.h"
+#include "graph/ops/index.gen.h"
+#include "graph/ops/layout.gen.h"
+#include "graph/ops/view.gen.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "exec/inspect/any_batch.h"
+#include "graph/ops/binary.gen.h"
 #include "exec/inspect/transform.h"
 #include "exec/plan/plan_budget.h"
 #include "exec/run/interp.h"

@@ -6,6 +6,10 @@
 #include <string.h>
 
 #include "exec/inspect/transform.h"
+#include "graph/ops/decided.gen.h"
+#include "graph/ops/generate.gen.h"
+#include "graph/ops/index.gen.h"
+#include "graph/ops/view.gen.h"
 #include "exec/plan/plan_budget.h"
 #include "exec/run/interp.h"
 #include "graph/ir/emit.h"

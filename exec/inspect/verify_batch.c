@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "graph/ir/op.h"
-#include "graph/ops.gen.h"
 
 /* SplitMix64 (Steele, Lea, Flood 2014). */
 static uint64_t next_random(uint64_t *state)

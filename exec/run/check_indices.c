@@ -1,6 +1,7 @@
 /* Finding which inputs select among how many entries, and looking at their elements: a pass over integers of a
  * batch. */
 #include "exec/run/check_indices.h"
+#include "graph/ops/generate.gen.h"
 
 #include <stdio.h>
 

@@ -6,6 +6,7 @@
  * forward pass and stay in topological order.  They are named by whose gradient they are: of a node, or of the
  * parameter that it reads. */
 #include "graph/ir/autodiff.h"
+#include "graph/ops/binary.gen.h"
 
 #include <string.h>
 

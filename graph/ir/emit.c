@@ -1,6 +1,10 @@
 /* Emits are inferred at once, so a helper may leave out what changes nothing: a reshape to the same shape, a cast to
  * the same type, a sum over no axes.  Gradients then need no special cases, and graphs no nodes without effect. */
 #include "graph/ir/emit.h"
+#include "graph/ops/cast.gen.h"
+#include "graph/ops/layout.gen.h"
+#include "graph/ops/reduce.gen.h"
+#include "graph/ops/view.gen.h"
 
 #include <assert.h>
 

@@ -355,6 +355,4 @@ bool respell_input_to_attr(Graph *g, Node *n, int i, const char *name);
 /* The same for an input that is one number and an attribute that is a float. */
 bool respell_input_to_float(Graph *g, Node *n, int i, const char *name);
 
-#include "graph/ops.gen.h"
-
 #endif

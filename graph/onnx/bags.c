@@ -12,6 +12,9 @@
 #include <string.h>
 
 #include "graph/onnx/bags.h"
+#include "graph/ops/compare.gen.h"
+#include "graph/ops/concat.gen.h"
+#include "graph/ops/generate.gen.h"
 
 enum { MAX_LOOKS = 4096, MAX_BODY = 128 }; /* names that are looked up; nodes of a body */
 

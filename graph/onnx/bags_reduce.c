@@ -9,6 +9,19 @@
 #include <string.h>
 
 #include "graph/ir/emit.h"
+#include "graph/ops/arg.gen.h"
+#include "graph/ops/binary.gen.h"
+#include "graph/ops/cast.gen.h"
+#include "graph/ops/compare.gen.h"
+#include "graph/ops/concat.gen.h"
+#include "graph/ops/generate.gen.h"
+#include "graph/ops/index.gen.h"
+#include "graph/ops/layout.gen.h"
+#include "graph/ops/reduce.gen.h"
+#include "graph/ops/scatter.gen.h"
+#include "graph/ops/unary.gen.h"
+#include "graph/ops/view.gen.h"
+#include "graph/ops/where.gen.h"
 #include "graph/onnx/bags.h"
 
 typedef struct {

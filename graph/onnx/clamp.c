@@ -6,6 +6,8 @@
  * are made by scalar_tensor, as those of clamp(x, 0, 6) by integers are.  Without a call, a constant that the older
  * exporter computed ("onnx::Clip_9") is a tensor of the module: it leaves numbers as Constant nodes. */
 #include "graph/onnx/importer.h"
+#include "graph/ops/binary.gen.h"
+#include "graph/ops/where.gen.h"
 
 #include <string.h>
 

@@ -2,6 +2,9 @@
  * goes to a Decided node, which knows its value and what it is (graph/ops/decided.c).  Numbers that sizes have no part
  * in need none. */
 #include "graph/ir/emit.h"
+#include "graph/ops/decided.gen.h"
+#include "graph/ops/generate.gen.h"
+#include "graph/ops/index.gen.h"
 #include "graph/onnx/importer.h"
 
 static Status emit_decided(Importer *im, ValueId v, int64_t is, const char *what)

@@ -1,6 +1,7 @@
 /* A model with its training_info (training.c reads it): the algorithm is the whole of a step, its own forward pass too,
  * for in training that may be another one.  With the model it shares inputs and initializers. */
 #include "graph/onnx/export.h"
+#include "graph/ops/cast.gen.h"
 
 #include <stdlib.h>
 #include <string.h>

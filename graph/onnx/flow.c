@@ -9,6 +9,9 @@
 #include <string.h>
 
 #include "graph/ir/emit.h"
+#include "graph/ops/concat.gen.h"
+#include "graph/ops/unary.gen.h"
+#include "graph/ops/view.gen.h"
 #include "graph/onnx/flow.h"
 
 /* Of a Loop where data decide which trips count: all are computed. */

@@ -1,5 +1,9 @@
 /* Scan: what is scanned is cut up, an element for each trip (flow.c). */
 #include "graph/ir/emit.h"
+#include "graph/ops/concat.gen.h"
+#include "graph/ops/index.gen.h"
+#include "graph/ops/layout.gen.h"
+#include "graph/ops/view.gen.h"
 #include "graph/onnx/flow.h"
 
 enum { MAX_SAMPLES = 65536 };

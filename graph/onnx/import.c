@@ -3,6 +3,7 @@
  * What is malformed fails at once.  What is well formed but not supported is collected, so that one error lists all of
  * it; the nodes behind it are still read, on values of unknown type, to find what else is missing. */
 #include "graph/ir/traced_calls.h"
+#include "graph/ops/view.gen.h"
 #include "graph/onnx/evaluate.h"
 #include "graph/onnx/training.h"
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "graph/onnx/importer.h"
+#include "graph/ops/gradient.gen.h"
 
 #define KIND(k) ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__##k
 

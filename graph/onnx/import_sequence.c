@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "graph/ir/emit.h"
+#include "graph/ops/concat.gen.h"
+#include "graph/ops/view.gen.h"
 #include "graph/onnx/importer.h"
 
 /* Either a list of tensors, or all parts of `part` elements of one tensor along an axis. */

@@ -3,6 +3,7 @@
  * parameters or buffers of the module, or as computed from such (metadata of the values, a field that older definitions
  * of the format do not have); and which tensors it has for nobody. */
 #include "graph/onnx/importer.h"
+#include "graph/ops/decided.gen.h"
 #include "graph/ir/simplifier_traces.h"
 
 #include <stdlib.h>

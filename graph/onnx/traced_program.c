@@ -14,6 +14,7 @@
  *
  * That edge gets a StopGradient. Where no input is found the node is marked (Node.lost_detach), for a warning. */
 #include "graph/ir/traced_calls.h"
+#include "graph/ops/view.gen.h"
 #include "graph/onnx/importer.h"
 #include "graph/ir/stop_gradient.h"
 

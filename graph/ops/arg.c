@@ -1,5 +1,9 @@
 /* ArgMax, ArgMin, CumSum and CumProd: along one axis. */
 #include "graph/ir/emit.h"
+#include "graph/ops/arg.gen.h"
+#include "graph/ops/binary.gen.h"
+#include "graph/ops/concat.gen.h"
+#include "graph/ops/index.gen.h"
 #include "graph/ir/grad.h"
 #include "graph/ir/placement_rules.h"
 

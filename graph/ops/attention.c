@@ -14,6 +14,7 @@
  * `tokens_first`, with W = 3 H D.  Row by row it is [3, H, D], or [H, 3, D] when `interleaved`; `order` says which of
  * the three are Q, K and V.  Y is [B, T, H, D] or [T, B, H, D].  Its gradient is one tensor too. */
 #include "graph/ops/attention.h"
+#include "graph/ops/attention.gen.h"
 
 #include <math.h>
 

@@ -32,6 +32,11 @@
  *
  * Data in 16 bits goes with statistics, scale, bias and their gradients in float32. */
 #include "graph/ir/grad.h"
+#include "graph/ops/batchnorm.gen.h"
+#include "graph/ops/binary.gen.h"
+#include "graph/ops/compare.gen.h"
+#include "graph/ops/concat.gen.h"
+#include "graph/ops/unary.gen.h"
 #include "graph/ops/batchnorm_standard.h"
 #include "graph/ir/placement_rules.h"
 

@@ -1,6 +1,13 @@
 /* The steps of batch-norm in training (batchnorm.c) in ONNX's operators: of one replica, and in the statistics' type.
  * Each declines where it is more: a clamped variance, what is fused with a Relu. */
 #include "graph/ops/batchnorm_standard.h"
+#include "graph/ops/batchnorm.gen.h"
+#include "graph/ops/binary.gen.h"
+#include "graph/ops/concat.gen.h"
+#include "graph/ops/index.gen.h"
+#include "graph/ops/reduce.gen.h"
+#include "graph/ops/unary.gen.h"
+#include "graph/ops/view.gen.h"
 
 #include "graph/ir/emit.h"
 

@@ -5,6 +5,10 @@
 #include <string.h>
 
 #include "graph/ir/grad.h"
+#include "graph/ops/binary.gen.h"
+#include "graph/ops/compare.gen.h"
+#include "graph/ops/unary.gen.h"
+#include "graph/ops/where.gen.h"
 #include "graph/ir/placement_rules.h"
 
 static Status infer(Graph *g, Node *n) { return infer_broadcast(g, n, DT_NONE); }

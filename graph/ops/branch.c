@@ -6,6 +6,7 @@
  * Where sizes decide the condition once they are bound, the branch that is not taken is left without types, and away:
  * it may be none that these sizes allow. */
 #include "graph/ir/grad.h"
+#include "graph/ops/where.gen.h"
 #include "graph/ir/placement_rules.h"
 
 /* 1, 0, -1: not known. */

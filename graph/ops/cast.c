@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "graph/ir/grad.h"
+#include "graph/ops/cast.gen.h"
 #include "graph/ir/placement_rules.h"
 
 /* Up to opset 5 the type was a word.  (ONNX's words are ours but for these two.) */

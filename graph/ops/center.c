@@ -1,6 +1,8 @@
 /* CenterCropPad: axes cut or filled up with zeros at both ends, the odd one at the far end, until they have the sizes
  * asked for. */
 #include "graph/ir/emit.h"
+#include "graph/ops/concat.gen.h"
+#include "graph/ops/layout.gen.h"
 #include "graph/ir/op.h"
 #include "graph/ir/placement_rules.h"
 

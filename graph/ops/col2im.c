@@ -7,6 +7,9 @@
 #include <string.h>
 
 #include "graph/ir/emit.h"
+#include "graph/ops/concat.gen.h"
+#include "graph/ops/resize.gen.h"
+#include "graph/ops/scatter.gen.h"
 
 enum { DATA, IMAGE, BLOCK, AXES_MAX = MAX_RANK - 2 };
 

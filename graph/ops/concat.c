@@ -1,5 +1,8 @@
 /* Operators that join and cut tensors: Concat, Split, Slice. */
 #include "graph/ir/grad.h"
+#include "graph/ops/concat.gen.h"
+#include "graph/ops/layout.gen.h"
+#include "graph/ops/scatter.gen.h"
 #include "graph/ops/ranges.h"
 #include "graph/ir/placement_rules.h"
 

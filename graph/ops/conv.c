@@ -13,6 +13,10 @@
 #include <string.h>
 
 #include "graph/ir/grad.h"
+#include "graph/ops/activation.gen.h"
+#include "graph/ops/binary.gen.h"
+#include "graph/ops/concat.gen.h"
+#include "graph/ops/conv.gen.h"
 #include "graph/ops/conv.h"
 #include "graph/ops/window.h"
 #include "graph/ir/placement_rules.h"

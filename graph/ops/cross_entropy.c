@@ -8,6 +8,7 @@
  * The probabilities are found again in the backward pass, so that nothing of the scores' size is kept but the scores,
  * which may have 16 bits: sums are taken in float32 at least. */
 #include "graph/ir/grad.h"
+#include "graph/ops/cross_entropy.gen.h"
 #include "graph/ops/loss.h"
 
 /* Float32 for 16-bit scores. */

@@ -6,6 +6,9 @@
 #include <string.h>
 
 #include "graph/ir/emit.h"
+#include "graph/ops/binary.gen.h"
+#include "graph/ops/grid_sample.gen.h"
+#include "graph/ops/matmul.gen.h"
 #include "graph/ops/window.h"
 
 enum { X, W, OFFSET, B, MASK };

@@ -3,6 +3,7 @@
  * Its gradient is the matrix of cofactors, which a singular matrix has as well: DetGrad computes it without dividing by
  * a pivot that may be zero. */
 #include "graph/ir/grad.h"
+#include "graph/ops/det.gen.h"
 #include "graph/ops/det_standard.h"
 #include "graph/ir/placement_rules.h"
 

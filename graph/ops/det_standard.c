@@ -12,6 +12,15 @@
  * where F_c is row c of F, and row c of the sum F_c itself.  A pivot of 0 leaves a product of 0: all cofactors are 0
  * then. */
 #include "graph/ops/det_standard.h"
+#include "graph/ops/arg.gen.h"
+#include "graph/ops/binary.gen.h"
+#include "graph/ops/compare.gen.h"
+#include "graph/ops/concat.gen.h"
+#include "graph/ops/det.gen.h"
+#include "graph/ops/index.gen.h"
+#include "graph/ops/matmul.gen.h"
+#include "graph/ops/unary.gen.h"
+#include "graph/ops/where.gen.h"
 
 #include "graph/ir/emit.h"
 

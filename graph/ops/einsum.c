@@ -7,6 +7,9 @@
 #include <string.h>
 
 #include "graph/ir/emit.h"
+#include "graph/ops/concat.gen.h"
+#include "graph/ops/matmul.gen.h"
+#include "graph/ops/view.gen.h"
 #include "graph/ir/grad.h"
 #include "graph/ir/op.h"
 

@@ -6,6 +6,15 @@
  * S and P have a type of their own; r is found in float32.  Where queries have more heads, those of a group share a
  * head of K and V. */
 #include "graph/ops/flex_attention.h"
+#include "graph/ops/binary.gen.h"
+#include "graph/ops/cast.gen.h"
+#include "graph/ops/concat.gen.h"
+#include "graph/ops/generate.gen.h"
+#include "graph/ops/layout.gen.h"
+#include "graph/ops/matmul.gen.h"
+#include "graph/ops/softmax.gen.h"
+#include "graph/ops/unary.gen.h"
+#include "graph/ops/view.gen.h"
 
 #include <math.h>
 

@@ -11,6 +11,12 @@
 #include <math.h>
 
 #include "graph/ir/emit.h"
+#include "graph/ops/binary.gen.h"
+#include "graph/ops/concat.gen.h"
+#include "graph/ops/fourier.gen.h"
+#include "graph/ops/index.gen.h"
+#include "graph/ops/matmul.gen.h"
+#include "graph/ops/view.gen.h"
 
 enum { X, LENGTH, AXIS };
 

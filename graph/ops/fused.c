@@ -14,6 +14,7 @@
  * `axes` (none: all), with that operator's `keepdims` and `wide`.  The value may be returned before as well: then it is
  * summed as it is stored. */
 #include "graph/ops/fused.h"
+#include "graph/ops/reduce.gen.h"
 
 #include <stdio.h>
 #include <string.h>

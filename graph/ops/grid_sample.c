@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "graph/ir/grad.h"
+#include "graph/ops/grid_sample.gen.h"
+#include "graph/ops/matmul.gen.h"
 #include "graph/ops/grid_sample_standard.h"
 #include "graph/ir/placement_rules.h"
 

@@ -7,6 +7,15 @@
 #include <string.h>
 
 #include "graph/ir/emit.h"
+#include "graph/ops/binary.gen.h"
+#include "graph/ops/compare.gen.h"
+#include "graph/ops/concat.gen.h"
+#include "graph/ops/grid_sample.gen.h"
+#include "graph/ops/index.gen.h"
+#include "graph/ops/scatter.gen.h"
+#include "graph/ops/unary.gen.h"
+#include "graph/ops/view.gen.h"
+#include "graph/ops/where.gen.h"
 #include "graph/ops/grid_sample_standard.h"
 
 enum { AXES = 3, TAPS = 4, CORNERS = TAPS * TAPS * TAPS };

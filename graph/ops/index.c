@@ -1,6 +1,12 @@
 /* Operators that read at indices: Gather, GatherElements, GatherND, and the scatter-adds that are their gradients. */
 
 #include "graph/ir/traced_calls.h"
+#include "graph/ops/compare.gen.h"
+#include "graph/ops/concat.gen.h"
+#include "graph/ops/index.gen.h"
+#include "graph/ops/scatter.gen.h"
+#include "graph/ops/view.gen.h"
+#include "graph/ops/where.gen.h"
 #include "graph/ir/grad.h"
 #include "graph/ops/tuples.h"
 #include "graph/ir/placement_rules.h"

@@ -5,6 +5,9 @@
  * DequantizeLinear may be exchanged: DequantizeLinear(MaxPool(q)) = MaxPool(DequantizeLinear(q)).  Then the two stand
  * side by side and gradients pass (straight_through.c). */
 #include "graph/ir/emit.h"
+#include "graph/ops/activation.gen.h"
+#include "graph/ops/layout.gen.h"
+#include "graph/ops/where.gen.h"
 #include "graph/ops/quantize.h"
 
 enum { MAX_DEPTH = 64 };

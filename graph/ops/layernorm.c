@@ -6,6 +6,11 @@
  * that it computes in, before rounding. GroupNormalization, InstanceNormalization and RMSNormalization are written in
  * simpler operators. */
 #include "graph/ir/grad.h"
+#include "graph/ops/binary.gen.h"
+#include "graph/ops/layernorm.gen.h"
+#include "graph/ops/reduce.gen.h"
+#include "graph/ops/unary.gen.h"
+#include "graph/ops/view.gen.h"
 #include "graph/ops/layernorm.h"
 #include "graph/ir/placement_rules.h"
 

@@ -3,6 +3,9 @@
 #include <string.h>
 
 #include "graph/ir/grad.h"
+#include "graph/ops/binary.gen.h"
+#include "graph/ops/index.gen.h"
+#include "graph/ops/layout.gen.h"
 #include "graph/ops/ranges.h"
 #include "graph/ir/placement_rules.h"
 

@@ -8,6 +8,7 @@
  *   S' = exp(g) S, or S without decay;  w = b (v - S'^T k), or v without b;  S = S' + k w^T;  y = scale S^T q
  * https://arxiv.org/abs/2412.06464 (gated delta networks).  The gradient computes the states again. */
 #include "graph/ops/linear_attention.h"
+#include "graph/ops/linear_attention.gen.h"
 
 #include <math.h>
 #include <string.h>

@@ -6,6 +6,12 @@
  * one, of beta one number; a state is [batch,heads,dk,dv].  Positions are turned around in front of the second Scan and
  * behind it: onnx.reference knows no other direction than forward.  States of no elements are declined. */
 #include "graph/ops/linear_attention_standard.h"
+#include "graph/ops/binary.gen.h"
+#include "graph/ops/concat.gen.h"
+#include "graph/ops/matmul.gen.h"
+#include "graph/ops/scan.gen.h"
+#include "graph/ops/unary.gen.h"
+#include "graph/ops/view.gen.h"
 
 #include "graph/ir/body.h"
 #include "graph/ir/emit.h"

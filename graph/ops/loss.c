@@ -5,6 +5,16 @@
 #include <string.h>
 
 #include "graph/ir/traced_calls.h"
+#include "graph/ops/activation.gen.h"
+#include "graph/ops/binary.gen.h"
+#include "graph/ops/compare.gen.h"
+#include "graph/ops/index.gen.h"
+#include "graph/ops/loss.gen.h"
+#include "graph/ops/scatter.gen.h"
+#include "graph/ops/softmax.gen.h"
+#include "graph/ops/unary.gen.h"
+#include "graph/ops/view.gen.h"
+#include "graph/ops/where.gen.h"
 #include "graph/ir/grad.h"
 #include "graph/ops/loss.h"
 

@@ -3,6 +3,9 @@
  * The mean of the neighbours' squares is an average over a window of channels, zeros beside the first and the last
  * being counted. */
 #include "graph/ir/emit.h"
+#include "graph/ops/binary.gen.h"
+#include "graph/ops/pool.gen.h"
+#include "graph/ops/view.gen.h"
 #include "graph/ir/op.h"
 
 static Status infer(Graph *g, Node *n)

@@ -7,6 +7,9 @@
 #include <string.h>
 
 #include "graph/ir/grad.h"
+#include "graph/ops/binary.gen.h"
+#include "graph/ops/matmul.gen.h"
+#include "graph/ops/view.gen.h"
 #include "graph/ops/matmul.h"
 #include "graph/ir/placement_rules.h"
 

@@ -13,6 +13,7 @@
  * y is linear in x, and what replica r's x changes is its own y alone: the gradient by x is dy, which all have, through
  * the same node with backward=1, and each replica has its own (L).  Weights follow from the data and have none. */
 #include "graph/ir/grad.h"
+#include "graph/ops/part_mean.gen.h"
 #include "graph/ir/placement_rules.h"
 
 static Status infer(Graph *g, Node *n)

@@ -8,6 +8,13 @@
 #include <math.h>
 
 #include "graph/ir/grad.h"
+#include "graph/ops/binary.gen.h"
+#include "graph/ops/compare.gen.h"
+#include "graph/ops/pool.gen.h"
+#include "graph/ops/scatter.gen.h"
+#include "graph/ops/unary.gen.h"
+#include "graph/ops/view.gen.h"
+#include "graph/ops/where.gen.h"
 #include "graph/ops/conv.h"
 #include "graph/ops/pool.h"
 #include "graph/ir/placement_rules.h"

@@ -4,6 +4,11 @@
 #include <string.h>
 
 #include "graph/ir/emit.h"
+#include "graph/ops/binary.gen.h"
+#include "graph/ops/compare.gen.h"
+#include "graph/ops/preview_training.gen.h"
+#include "graph/ops/unary.gen.h"
+#include "graph/ops/where.gen.h"
 
 enum { R, T, FIRST };
 

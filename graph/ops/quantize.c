@@ -6,6 +6,15 @@
 #include <math.h>
 
 #include "graph/ir/grad.h"
+#include "graph/ops/binary.gen.h"
+#include "graph/ops/cast.gen.h"
+#include "graph/ops/compare.gen.h"
+#include "graph/ops/concat.gen.h"
+#include "graph/ops/conv.gen.h"
+#include "graph/ops/matmul.gen.h"
+#include "graph/ops/reduce.gen.h"
+#include "graph/ops/unary.gen.h"
+#include "graph/ops/where.gen.h"
 #include "graph/ops/quantize.h"
 #include "graph/ops/window.h"
 

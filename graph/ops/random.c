@@ -4,6 +4,15 @@
  * every drawing node becomes one (random_make_keyed), with the step from a state; elsewhere `lower` makes them with
  * step 0, and Dropout out of training is the identity. */
 #include "graph/ops/random.h"
+#include "graph/ops/arg.gen.h"
+#include "graph/ops/binary.gen.h"
+#include "graph/ops/compare.gen.h"
+#include "graph/ops/concat.gen.h"
+#include "graph/ops/generate.gen.h"
+#include "graph/ops/random.gen.h"
+#include "graph/ops/unary.gen.h"
+#include "graph/ops/view.gen.h"
+#include "graph/ops/where.gen.h"
 
 #include <math.h>
 

@@ -18,6 +18,7 @@
  * (R H' + Rb, or r H'); of LSTM i, o, f, c, C and h(C).  Then, unless they follow from the values (of Sigmoid, Tanh and
  * Relu, when nothing is clipped), the derivatives of the gates in their order, and of h(C). */
 #include "graph/ops/recurrent.h"
+#include "graph/ops/recurrent.gen.h"
 
 #include <math.h>
 #include <string.h>

@@ -4,6 +4,16 @@
  * A direction works on sequences that begin at 0: what goes backward is turned around before and behind.  Behind the
  * end of a sequence states stay, and Y, what is saved and gradients are zero.  Tensors of no elements are declined. */
 #include "graph/ops/recurrent.h"
+#include "graph/ops/activation.gen.h"
+#include "graph/ops/binary.gen.h"
+#include "graph/ops/compare.gen.h"
+#include "graph/ops/concat.gen.h"
+#include "graph/ops/index.gen.h"
+#include "graph/ops/matmul.gen.h"
+#include "graph/ops/sequence.gen.h"
+#include "graph/ops/unary.gen.h"
+#include "graph/ops/view.gen.h"
+#include "graph/ops/where.gen.h"
 
 #include <math.h>
 

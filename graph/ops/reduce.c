@@ -6,6 +6,11 @@
  * reduced.  Sums over a split axis leave partial sums; ReduceMean is lowered to a sum and a division by the number of
  * elements in the whole batch, so that it is exact over uneven parts. */
 #include "graph/ops/reduce.h"
+#include "graph/ops/binary.gen.h"
+#include "graph/ops/compare.gen.h"
+#include "graph/ops/reduce.gen.h"
+#include "graph/ops/unary.gen.h"
+#include "graph/ops/where.gen.h"
 
 #include "graph/ir/grad.h"
 #include "graph/ir/placement_rules.h"

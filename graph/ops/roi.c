@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "graph/ir/emit.h"
+#include "graph/ops/roi.gen.h"
 #include "graph/ir/grad.h"
 #include "graph/ops/roi_standard.h"
 #include "graph/ir/placement_rules.h"

@@ -7,6 +7,21 @@
  * A maximum is one element's: dx adds dy, times its weight, where that element is.  Data stand as rows
  * [sample * height * width, channels] for it, and gradients as rows [region * bin, channels]. */
 #include "graph/ops/roi_standard.h"
+#include "graph/ops/arg.gen.h"
+#include "graph/ops/binary.gen.h"
+#include "graph/ops/cast.gen.h"
+#include "graph/ops/compare.gen.h"
+#include "graph/ops/concat.gen.h"
+#include "graph/ops/generate.gen.h"
+#include "graph/ops/index.gen.h"
+#include "graph/ops/matmul.gen.h"
+#include "graph/ops/reduce.gen.h"
+#include "graph/ops/roi.gen.h"
+#include "graph/ops/scatter.gen.h"
+#include "graph/ops/select.gen.h"
+#include "graph/ops/unary.gen.h"
+#include "graph/ops/view.gen.h"
+#include "graph/ops/where.gen.h"
 
 #include <float.h>
 #include <math.h>

@@ -9,6 +9,9 @@
 #include <string.h>
 
 #include "graph/ir/body.h"
+#include "graph/ops/concat.gen.h"
+#include "graph/ops/index.gen.h"
+#include "graph/ops/view.gen.h"
 #include "graph/ir/emit.h"
 
 static int scanned(const Node *n) { return (int)node_int(n, "num_scan_inputs"); }

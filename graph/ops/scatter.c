@@ -2,6 +2,10 @@
 #include <string.h>
 
 #include "graph/ir/grad.h"
+#include "graph/ops/binary.gen.h"
+#include "graph/ops/compare.gen.h"
+#include "graph/ops/index.gen.h"
+#include "graph/ops/scatter.gen.h"
 #include "graph/ops/tuples.h"
 #include "graph/ir/placement_rules.h"
 

@@ -1,5 +1,10 @@
 /* Operators that choose elements: OneHot, NonZero, Compress, Trilu, TopK. */
 #include "graph/ir/grad.h"
+#include "graph/ops/binary.gen.h"
+#include "graph/ops/concat.gen.h"
+#include "graph/ops/index.gen.h"
+#include "graph/ops/scatter.gen.h"
+#include "graph/ops/select.gen.h"
 #include "graph/ir/placement_rules.h"
 
 /* ---- OneHot ---- */

@@ -4,6 +4,16 @@
 #include <string.h>
 
 #include "graph/ir/emit.h"
+#include "graph/ops/activation.gen.h"
+#include "graph/ops/binary.gen.h"
+#include "graph/ops/compare.gen.h"
+#include "graph/ops/concat.gen.h"
+#include "graph/ops/conv.gen.h"
+#include "graph/ops/index.gen.h"
+#include "graph/ops/layout.gen.h"
+#include "graph/ops/scatter.gen.h"
+#include "graph/ops/view.gen.h"
+#include "graph/ops/where.gen.h"
 
 /* ---- places along an axis ---- */
 

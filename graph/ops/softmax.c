@@ -1,5 +1,10 @@
 /* Softmax: y = exp(x - max(x)) / sum(exp(x - max(x))) along one axis; LogSoftmax: its logarithm. */
 #include "graph/ir/grad.h"
+#include "graph/ops/arg.gen.h"
+#include "graph/ops/binary.gen.h"
+#include "graph/ops/select.gen.h"
+#include "graph/ops/unary.gen.h"
+#include "graph/ops/view.gen.h"
 #include "graph/ir/placement_rules.h"
 
 /* Up to opset 12 the input was taken as a matrix, dimensions from `axis` (default 1) on flattened: the sum goes over

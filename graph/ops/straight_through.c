@@ -4,6 +4,11 @@
  * its type, the ends included, and stops it elsewhere.  The operator's output is what DequantizeLinear made, and its
  * gradient goes to what QuantizeLinear had read. */
 #include "graph/ir/grad.h"
+#include "graph/ops/binary.gen.h"
+#include "graph/ops/quantize.gen.h"
+#include "graph/ops/straight_through.gen.h"
+#include "graph/ops/view.gen.h"
+#include "graph/ops/where.gen.h"
 #include "graph/ops/quantize.h"
 #include "graph/ir/placement_rules.h"
 

@@ -1,6 +1,8 @@
 /* Functions of one element.  Gradients are written in the output where that is possible, so that the memory planner may
  * drop the input after the forward pass. */
 #include "graph/ir/grad.h"
+#include "graph/ops/binary.gen.h"
+#include "graph/ops/unary.gen.h"
 #include "graph/ir/placement_rules.h"
 
 static Status infer(Graph *g, Node *n) { return infer_like(g, n, 0); }

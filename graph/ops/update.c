@@ -6,6 +6,7 @@
  * values in their order.  A node holds one parameter or, grouped (passes/fuse/group_updates.c), `count` of them: the
  * states of each, then the gradient of each, then the scalars, which all share. */
 #include "graph/ops/update.h"
+#include "graph/ops/update.gen.h"
 
 #include <stdlib.h>
 

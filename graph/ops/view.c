@@ -1,6 +1,7 @@
 /* Operators that give the same bytes another shape: Reshape, Flatten, Squeeze, Unsqueeze, Identity,
  * StopGradient. */
 #include "graph/ir/grad.h"
+#include "graph/ops/view.gen.h"
 #include "graph/ir/placement_rules.h"
 
 /* ---- Reshape ---- */

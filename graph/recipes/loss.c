@@ -1,5 +1,8 @@
 /* What several losses share. */
 #include "graph/recipes/loss.h"
+#include "graph/ops/binary.gen.h"
+#include "graph/ops/loss.gen.h"
+#include "graph/ops/unary.gen.h"
 
 Status set_ignored_class(const Setting *s, void *to, const char *value)
 {

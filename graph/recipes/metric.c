@@ -1,5 +1,11 @@
 /* Metrics of classes: all follow from the confusion matrix, whose counts add up. */
 #include "graph/recipes/metric.h"
+#include "graph/ops/arg.gen.h"
+#include "graph/ops/binary.gen.h"
+#include "graph/ops/compare.gen.h"
+#include "graph/ops/index.gen.h"
+#include "graph/ops/unary.gen.h"
+#include "graph/ops/where.gen.h"
 
 #include <string.h>
 

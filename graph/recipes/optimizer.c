@@ -1,6 +1,11 @@
 /* What optimizers share: the formula of an update, built once for all parameters of a type, and the nodes that carry
  * it. */
 #include "graph/recipes/optimizer.h"
+#include "graph/ops/binary.gen.h"
+#include "graph/ops/compare.gen.h"
+#include "graph/ops/optimizer.gen.h"
+#include "graph/ops/update.gen.h"
+#include "graph/ops/where.gen.h"
 
 #include <assert.h>
 #include <stdlib.h>

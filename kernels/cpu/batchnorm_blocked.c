@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "kernels/backend.h"
+#include "graph/ops/batchnorm.gen.h"
 #include "kernels/cpu/team.h"
 
 enum { LANES = 16 };

@@ -1,6 +1,7 @@
 /* Activation functions with parameters, vectorised by the compiler: A and B are the attributes, rounded to the
  * element's type as the reference does.  A NaN stays a NaN. */
 #include "kernels/cpu/cpu_elementwise.h"
+#include "graph/ops/activation.gen.h"
 #include "kernels/cpu/vmath.h"
 
 /* `fn` with the numbers of up to two attributes. */

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "graph/ops/attention.h"
+#include "graph/ops/attention.gen.h"
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/onednn.h"
 #include "kernels/cpu/cpu_softmax.h"

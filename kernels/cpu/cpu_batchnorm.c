@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "kernels/backend.h"
+#include "graph/ops/batchnorm.gen.h"
 #include "kernels/cpu/team.h"
 #include "kernels/ref/moments.h"
 #include "kernels/typed.h"

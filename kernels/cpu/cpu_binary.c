@@ -1,5 +1,9 @@
 /* Functions of two and three elements with broadcasting, vectorised by the compiler. */
 #include "kernels/cpu/cpu_elementwise.h"
+#include "graph/ops/activation.gen.h"
+#include "graph/ops/binary.gen.h"
+#include "graph/ops/compare.gen.h"
+#include "graph/ops/where.gen.h"
 #include "kernels/cpu/vmath.h"
 
 /* One loop for each pattern of a row: both operands advance, or one of them stands still. */

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "graph/ops/conv.h"
+#include "graph/ops/conv.gen.h"
 #include "kernels/cpu/onednn.h"
 #include "kernels/cpu/team.h"
 

@@ -4,6 +4,8 @@
  * where there are too few of them a part of the axis, and reads all indices: every row is summed in the order of the
  * indices, whatever the team. */
 #include "kernels/cpu/cpu_strided.h"
+#include "graph/ops/index.gen.h"
+#include "graph/ops/scatter.gen.h"
 #include "kernels/cpu/team.h"
 #include "kernels/ref/ref_move.h"
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "graph/ops/layernorm.h"
+#include "graph/ops/layernorm.gen.h"
 #include "kernels/backend.h"
 #include "kernels/cpu/team.h"
 

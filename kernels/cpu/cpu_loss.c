@@ -3,6 +3,8 @@
 #include <math.h>
 
 #include "kernels/cpu/team.h"
+#include "graph/ops/loss.gen.h"
+#include "graph/ops/metric.gen.h"
 #include "kernels/ref/nll.h"
 
 /* ---- class numbers: scores [N, C, inner], target [N, inner] ---- */

@@ -5,6 +5,7 @@
  * itself divides nothing but rows and columns is left to it.  C is written into the result first, so that the product
  * adds to it. */
 #include "graph/ops/matmul.h"
+#include "graph/ops/matmul.gen.h"
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/onednn.h"
 #include "kernels/cpu/team.h"

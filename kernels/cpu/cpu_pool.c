@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "kernels/backend.h"
+#include "graph/ops/pool.gen.h"
 #include "graph/ops/window.h"
 #include "kernels/cpu/team.h"
 #include "kernels/typed.h"

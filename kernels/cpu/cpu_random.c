@@ -1,5 +1,6 @@
 /* Dropout, vectorised: four elements share a block of Philox, and blocks are independent of each other. */
 #include "kernels/cpu/cpu_elementwise.h"
+#include "graph/ops/random.gen.h"
 #include "kernels/philox.h"
 
 enum { CHUNK = 1 << 14 };

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "kernels/cpu/cpu_recurrent.h"
+#include "graph/ops/recurrent.gen.h"
 #include "kernels/cpu/tile.h"
 #include "kernels/cpu/vmath.h"
 

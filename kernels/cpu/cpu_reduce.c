@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "kernels/backend.h"
+#include "graph/ops/reduce.gen.h"
 #include "graph/ops/reduce.h"
 
 enum { BLOCK = 256, SEGMENT = 4096, TASK = 1 << 15, TILE = 256, SHORT = 8 };

@@ -1,5 +1,6 @@
 /* Softmax and LogSoftmax: rows of memory where the elements of a sum are consecutive, else tiles of columns. */
 #include "kernels/cpu/cpu_softmax.h"
+#include "graph/ops/softmax.gen.h"
 
 #include <stdlib.h>
 

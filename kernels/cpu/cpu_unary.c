@@ -1,5 +1,9 @@
 /* Functions of one element, vectorised by the compiler. */
 #include "kernels/cpu/cpu_elementwise.h"
+#include "graph/ops/activation.gen.h"
+#include "graph/ops/cast.gen.h"
+#include "graph/ops/unary.gen.h"
+#include "graph/ops/where.gen.h"
 #include "kernels/cpu/vmath.h"
 
 /* prepare for float32 and float64, or for float32 alone.  One operand that the output has the shape of never stands

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "graph/ops/update.h"
+#include "graph/ops/update.gen.h"
 #include "kernels/backend.h"
 #include "kernels/cpu/formula.h"
 #include "kernels/cpu/team.h"

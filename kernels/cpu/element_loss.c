@@ -1,6 +1,7 @@
 /* Losses of one element against one, vectorised by the compiler; sums in blocks, in double and in parts that do not
  * depend on the team. */
 #include "kernels/ref/element_loss.h"
+#include "graph/ops/loss.gen.h"
 
 #include "kernels/cpu/team.h"
 #include "kernels/cpu/vmath.h"

@@ -3,6 +3,9 @@
  * else into the first buffer that nobody needs any more, so a step reads what was there before only where it was meant.
  */
 #include "kernels/cpu/formula.h"
+#include "graph/ops/binary.gen.h"
+#include "graph/ops/unary.gen.h"
+#include "graph/ops/where.gen.h"
 
 #include <tgmath.h>
 #include <stdlib.h>

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "kernels/backend.h"
+#include "graph/ops/pool.gen.h"
 #include "kernels/cpu/team.h"
 
 typedef struct {

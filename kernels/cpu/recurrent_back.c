@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "kernels/cpu/cpu_recurrent.h"
+#include "graph/ops/recurrent.gen.h"
 
 /* Parts of scratch: R packed, of all gates or of GRU's first two; of GRU's third; the gates' gradients [steps, batch,
  * gates * hidden], what stands behind r in their third part when GRU resets last [steps, batch, hidden], H' of every

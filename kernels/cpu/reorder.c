@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "kernels/cpu/onednn.h"
+#include "graph/ops/view.gen.h"
 
 static Layout from(const Graph *g, const Node *n) { return in_value(g, n, 0)->layout; }
 

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "kernels/cuda/cuda.h"
+#include "graph/ops/cast.gen.h"
 #include "kernels/cuda/tensors.h"
 
 typedef struct {

@@ -2,6 +2,8 @@
 #include <stdlib.h>
 
 #include "kernels/cuda/device/line.h"
+#include "graph/ops/arg.gen.h"
+#include "graph/ops/select.gen.h"
 #include "kernels/cuda/cuda_index.h"
 #include "kernels/cuda/rows.h"
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "graph/ops/attention.h"
+#include "graph/ops/attention.gen.h"
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/cuda_move.h"
 

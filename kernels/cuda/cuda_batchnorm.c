@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "kernels/cuda/cuda_move.h"
+#include "graph/ops/batchnorm.gen.h"
 
 /* SUM_BLOCKS: multiprocessors of the device for which sums with the channels last are laid out, one block for each. */
 enum { BLOCKS = 1024, COLUMNS = 32, CHUNK_ELEMENTS = 4096, CHUNK_ROWS = 64, SUM_BLOCKS = 132 };

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "graph/ir/collective.h"
+#include "graph/ops/collective.gen.h"
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/device/collective.h"
 

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "graph/tensor/layout.h"
+#include "graph/ops/concat.gen.h"
 #include "kernels/cuda/cuda_move.h"
 
 /* Part i: `width[i]` elements of each row, 0 for an absent one; they begin at `begin[i]`. */

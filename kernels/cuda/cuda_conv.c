@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 #include "graph/ops/conv.h"
+#include "graph/ops/conv.gen.h"
 #include "graph/ops/window.h"
 #include "kernels/cuda/device/conv.h"
 #include "kernels/cuda/gemm.h"

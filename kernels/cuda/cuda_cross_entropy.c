@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "kernels/cuda/cuda_index.h"
+#include "graph/ops/cross_entropy.gen.h"
 #include "kernels/cuda/nll.h"
 #include "kernels/cuda/rows.h"
 

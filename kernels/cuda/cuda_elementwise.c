@@ -1,5 +1,13 @@
 /* The elementwise operators as expressions over the functions of kernels/cuda/device/elementwise.cuh. */
 #include "graph/base/numtext.h"
+#include "graph/ops/activation.gen.h"
+#include "graph/ops/batchnorm.gen.h"
+#include "graph/ops/binary.gen.h"
+#include "graph/ops/cast.gen.h"
+#include "graph/ops/compare.gen.h"
+#include "graph/ops/random.gen.h"
+#include "graph/ops/unary.gen.h"
+#include "graph/ops/where.gen.h"
 #include "kernels/cuda/expr.h"
 
 /* ---- one operand ---- */

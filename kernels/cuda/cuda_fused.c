@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "graph/ops/fused.h"
+#include "graph/ops/fused.gen.h"
 #include "kernels/cuda/expr.h"
 #include "kernels/cuda/cuda_fused.h"
 #include "kernels/cuda/cuda_generate.h"

@@ -3,6 +3,9 @@
 #include <string.h>
 
 #include "kernels/cuda/cuda_index.h"
+#include "graph/ops/generate.gen.h"
+#include "graph/ops/index.gen.h"
+#include "graph/ops/select.gen.h"
 
 /* ---- Gather: x [outer, d, inner], y [outer, indices, inner] ---- */
 

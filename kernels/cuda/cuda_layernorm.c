@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "graph/ops/layernorm.h"
+#include "graph/ops/layernorm.gen.h"
 #include "kernels/cuda/rows.h"
 
 /* Rows of scale's full size; smaller ones are stretched by the operator's lowering. */

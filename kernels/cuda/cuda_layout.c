@@ -4,6 +4,9 @@
 #include <stdlib.h>
 
 #include "graph/tensor/layout.h"
+#include "graph/ops/concat.gen.h"
+#include "graph/ops/layout.gen.h"
+#include "graph/ops/view.gen.h"
 #include "graph/ops/ranges.h"
 #include "kernels/cuda/cuda_move.h"
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "graph/ops/matmul.h"
+#include "graph/ops/matmul.gen.h"
 #include "kernels/cuda/gemm.h"
 #include "kernels/cuda/cuda_move.h"
 

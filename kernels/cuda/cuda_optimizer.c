@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "kernels/cuda/rows.h"
+#include "graph/ops/optimizer.gen.h"
 #include "kernels/cuda/tensors.h"
 
 /* ---- over all gradients: a number from each block of the table, then one of those ---- */

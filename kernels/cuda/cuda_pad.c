@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "graph/tensor/layout.h"
+#include "graph/ops/layout.gen.h"
 #include "graph/ops/ranges.h"
 #include "kernels/cuda/cuda_move.h"
 

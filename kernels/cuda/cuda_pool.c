@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "graph/ops/pool.h"
+#include "graph/ops/pool.gen.h"
 #include "kernels/cuda/cuda_move.h"
 
 /* What a thread has: an element, a vector of channels, or what device/pool_stride2.cu gives it. */

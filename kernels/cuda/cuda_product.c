@@ -15,6 +15,7 @@
 #include <stdlib.h>
 
 #include "graph/ops/product.h"
+#include "graph/ops/product.gen.h"
 #include "kernels/cuda/device/product.h"
 #include "kernels/cuda/gemm.h"
 #include "kernels/cuda/cuda_move.h"

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "kernels/cuda/device/random.h"
+#include "graph/ops/random.gen.h"
 #include "kernels/cuda/rows.h"
 #include "kernels/philox.h"
 

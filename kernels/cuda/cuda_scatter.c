@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "kernels/cuda/cuda_index.h"
+#include "graph/ops/index.gen.h"
+#include "graph/ops/scatter.gen.h"
 
 /* ---- lists ---- */
 

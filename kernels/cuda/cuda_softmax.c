@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "graph/tensor/layout.h"
+#include "graph/ops/softmax.gen.h"
 #include "kernels/cuda/rows.h"
 
 typedef struct {

@@ -1,5 +1,6 @@
 /* Activation functions and the gradient operators of some, as the formulas say.  A NaN stays a NaN. */
 #include "kernels/ref/ref_elementwise.h"
+#include "graph/ops/activation.gen.h"
 #include "kernels/ref/gelu.h"
 
 typedef struct {

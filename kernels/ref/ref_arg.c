@@ -1,5 +1,6 @@
 /* ArgMax, ArgMin, CumSum and CumProd along one axis. */
 #include "kernels/ref/ref.h"
+#include "graph/ops/arg.gen.h"
 
 typedef struct {
     AxisLines lines;

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "graph/ops/attention.h"
+#include "graph/ops/attention.gen.h"
 #include "kernels/ref/ref.h"
 
 typedef struct {

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "kernels/ref/moments.h"
+#include "graph/ops/batchnorm.gen.h"
 #include "kernels/ref/ref.h"
 
 typedef struct {

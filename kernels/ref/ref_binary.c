@@ -1,5 +1,6 @@
 /* Arithmetic with broadcasting.  Integers wrap: sums and products are formed in uint64_t, where wrapping is defined. */
 #include "kernels/ref/ref_elementwise.h"
+#include "graph/ops/binary.gen.h"
 
 #define U64(v) ((uint64_t)(v))
 #define SIGNED_DIV (b == 0 ? 0 : b == -1 ? (T)(0 - U64(a)) : (T)(a / b))

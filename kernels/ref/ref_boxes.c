@@ -1,5 +1,6 @@
 /* NonMaxSuppression. */
 #include "graph/ops/nms_boxes.h"
+#include "graph/ops/boxes.gen.h"
 
 #include "kernels/ref/ref.h"
 

@@ -1,5 +1,6 @@
 /* Collectives in one thread, every part in one memory: copies, and sums by the tree of graph/tensor/reduce_tree.h. */
 #include "graph/ir/collective.h"
+#include "graph/ops/collective.gen.h"
 #include "graph/tensor/reduce_tree.h"
 #include "kernels/exchange.h"
 #include "kernels/ref/ref.h"

@@ -1,5 +1,6 @@
 /* Comparisons and logic with broadcasting. */
 #include "kernels/ref/ref_elementwise.h"
+#include "graph/ops/compare.gen.h"
 
 #define ALL(EXPR) FLOAT2_TO_BOOL(EXPR) SIGNED2_TO_BOOL(EXPR) UNSIGNED2_TO_BOOL(EXPR)
 

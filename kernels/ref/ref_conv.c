@@ -3,6 +3,7 @@
  * All operators visit the same (row, weight) pairs; only what is accumulated into differs.  ConvRelu is Conv and then
  * max(0, y + z). */
 #include "graph/ops/conv.h"
+#include "graph/ops/conv.gen.h"
 #include "graph/ops/window.h"
 #include "kernels/ref/ref.h"
 

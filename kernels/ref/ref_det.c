@@ -7,6 +7,7 @@
 #include <math.h>
 
 #include "kernels/ref/ref.h"
+#include "graph/ops/det.gen.h"
 
 typedef struct {
     double *a, *line;      /* [n, n]: L below the diagonal, U from there on; [n] */

@@ -2,6 +2,8 @@
  * 16-bit intermediate is rounded, and then its sum; intermediates and outputs lie in scratch until all is computed, so
  * that an output may stand in the memory of an input. */
 #include "graph/ops/fused.h"
+#include "graph/ops/fused.gen.h"
+#include "graph/ops/update.gen.h"
 #include "graph/ops/update.h"
 #include "kernels/ref/ref.h"
 

@@ -1,5 +1,6 @@
 /* Reading at indices, and the gradients of it: sums in the order of the indices. */
 #include "kernels/ref/ref_move.h"
+#include "graph/ops/index.gen.h"
 
 /* ---- Gather: x [outer, d, inner], y [outer, indices, inner] ---- */
 

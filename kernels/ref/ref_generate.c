@@ -1,5 +1,6 @@
 /* Tensors made from shapes and scalars. */
 #include "kernels/ref/ref_move.h"
+#include "graph/ops/generate.gen.h"
 
 /* ---- Constant, ConstantOfShape: the attribute lives as long as the graph ---- */
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "kernels/ref/ref.h"
+#include "graph/ops/grid_sample.gen.h"
 
 enum { AXES_MAX = 3, CORNERS_MAX = 64 };
 enum { NEAREST, LINEAR, CUBIC };

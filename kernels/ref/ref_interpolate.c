@@ -1,5 +1,6 @@
 /* Sums of neighbours along an axis, by tables of indices and weights, and the gradient. */
 #include "kernels/ref/ref_interpolate.h"
+#include "graph/ops/resize.gen.h"
 
 #include <stdlib.h>
 #include <string.h>

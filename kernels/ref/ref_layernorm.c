@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "graph/ops/layernorm.h"
+#include "graph/ops/layernorm.gen.h"
 #include "kernels/ref/ref.h"
 
 typedef struct {

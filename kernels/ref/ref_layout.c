@@ -1,5 +1,6 @@
 /* Rearranging and repeating elements: one strided copy with the strides that the operator means. */
 #include "graph/ops/ranges.h"
+#include "graph/ops/layout.gen.h"
 #include "kernels/ref/ref_move.h"
 
 /* ---- Transpose ---- */

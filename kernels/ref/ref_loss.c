@@ -3,6 +3,9 @@
 #include <stdio.h>
 
 #include "kernels/ref/element_loss.h"
+#include "graph/ops/loss.gen.h"
+#include "graph/ops/metric.gen.h"
+#include "graph/ops/part_mean.gen.h"
 #include "kernels/ref/nll.h"
 
 /* ---- class numbers: scores [N, C, inner], target [N, inner] ---- */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "graph/ops/update.h"
+#include "graph/ops/optimizer.gen.h"
 #include "kernels/ref/ref.h"
 
 typedef struct {

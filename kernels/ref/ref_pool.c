@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "graph/ops/pool.h"
+#include "graph/ops/pool.gen.h"
 #include "kernels/ref/ref.h"
 
 typedef struct {

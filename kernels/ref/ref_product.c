@@ -1,5 +1,6 @@
 /* Product by the definition: sums and the epilogue in double, each result rounded once. */
 #include "graph/ops/product.h"
+#include "graph/ops/product.gen.h"
 #include "kernels/ref/gelu.h"
 #include "kernels/ref/ref.h"
 

@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "kernels/philox.h"
+#include "graph/ops/random.gen.h"
 #include "kernels/ref/ref.h"
 
 /* ---- keyed by (seed, draw, key, global element) ---- */

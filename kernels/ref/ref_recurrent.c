@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "graph/ops/recurrent.h"
+#include "graph/ops/recurrent.gen.h"
 #include "kernels/ref/ref.h"
 
 enum { ROWS = 12 }; /* of `hidden` doubles, in scratch */

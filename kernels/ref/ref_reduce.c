@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "graph/base/saturate.h"
+#include "graph/ops/reduce.gen.h"
 #include "graph/ops/reduce.h"
 #include "kernels/ref/ref.h"
 

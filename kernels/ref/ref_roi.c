@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "kernels/ref/ref.h"
+#include "graph/ops/roi.gen.h"
 
 /* x[samples, channels, size[0], size[1]], y[regions, channels, bins[0], bins[1]] */
 typedef struct {

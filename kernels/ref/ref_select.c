@@ -1,5 +1,6 @@
 /* Choosing elements: OneHot, NonZero, Compress, Trilu, TopK. */
 #include "kernels/ref/ref_move.h"
+#include "graph/ops/select.gen.h"
 
 static const char *element(const Tensor *t, int64_t i)
 {

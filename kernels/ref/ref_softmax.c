@@ -2,6 +2,7 @@
 #include <tgmath.h>
 
 #include "kernels/ref/ref.h"
+#include "graph/ops/softmax.gen.h"
 
 /* The older meaning is lowered. */
 static bool along_axis(const Graph *g, const Node *n)

@@ -1,5 +1,6 @@
 /* Functions of one element, as the formulas say. */
 #include "kernels/ref/ref_elementwise.h"
+#include "graph/ops/unary.gen.h"
 
 /* ---- mathematics ---- */
 

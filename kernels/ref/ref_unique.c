@@ -1,5 +1,6 @@
 /* Unique. */
 #include "graph/ops/unique_slices.h"
+#include "graph/ops/unique.gen.h"
 
 #include "kernels/ref/ref.h"
 

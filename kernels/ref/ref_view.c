@@ -1,5 +1,7 @@
 /* Operators that change the shape or the place alone: the bytes are copied, unless they are there already. */
 #include "kernels/ref/ref.h"
+#include "graph/ops/collective.gen.h"
+#include "graph/ops/view.gen.h"
 
 static Status run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {

@@ -1,5 +1,6 @@
 /* Where, by the size of the element (nothing is computed), and Clip. */
 #include "kernels/broadcast.h"
+#include "graph/ops/where.gen.h"
 #include "kernels/ref/ref.h"
 
 #define BODY "kernels/ref/ref_where.inc"

@@ -25,6 +25,15 @@
 #include <string.h>
 
 #include "graph/ir/emit.h"
+#include "graph/ops/attention.gen.h"
+#include "graph/ops/binary.gen.h"
+#include "graph/ops/layout.gen.h"
+#include "graph/ops/matmul.gen.h"
+#include "graph/ops/select.gen.h"
+#include "graph/ops/softmax.gen.h"
+#include "graph/ops/unary.gen.h"
+#include "graph/ops/view.gen.h"
+#include "graph/ops/where.gen.h"
 #include "graph/ops/attention.h"
 #include "graph/ir/rewrite.h"
 #include "graph/ir/readers.h"

@@ -14,6 +14,8 @@
  * The sign is that of the result before it is rounded to 16 bits.  Before fuse-elementwise, which would take ReluGrad
  * for itself. */
 #include "graph/ir/reachable.h"
+#include "graph/ops/activation.gen.h"
+#include "graph/ops/batchnorm.gen.h"
 #include "graph/ir/readers.h"
 #include "passes/pass.h"
 

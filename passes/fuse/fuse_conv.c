@@ -12,6 +12,9 @@
  * Behind layout, which wants every value in one order; before fuse-elementwise, which would take Add and Relu for
  * itself. */
 #include "graph/ops/conv.h"
+#include "graph/ops/activation.gen.h"
+#include "graph/ops/binary.gen.h"
+#include "graph/ops/conv.gen.h"
 
 #include "graph/ir/readers.h"
 #include "passes/pass.h"

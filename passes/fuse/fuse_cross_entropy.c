@@ -6,6 +6,10 @@
  * product leaves them, are taken from there as rows: then nothing of their size is transposed.  After criterion, which
  * appends the loss, and before precision and autodiff, so that the gradient is fused too. */
 #include "graph/ir/emit.h"
+#include "graph/ops/cross_entropy.gen.h"
+#include "graph/ops/layout.gen.h"
+#include "graph/ops/loss.gen.h"
+#include "graph/ops/softmax.gen.h"
 #include "graph/ir/readers.h"
 #include "passes/batch_axis.h"
 

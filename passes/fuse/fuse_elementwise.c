@@ -11,6 +11,7 @@
  * What is needed much later is not computed together with what is needed now: the part of a gradient that depends on
  * the forward pass alone would have to be stored until then, where it can be computed from what is stored anyway. */
 #include "graph/ops/fused.h"
+#include "graph/ops/fused.gen.h"
 #include "graph/ir/readers.h"
 #include "passes/pass.h"
 

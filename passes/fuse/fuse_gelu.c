@@ -18,6 +18,10 @@
 #include <math.h>
 
 #include "graph/ir/emit.h"
+#include "graph/ops/activation.gen.h"
+#include "graph/ops/binary.gen.h"
+#include "graph/ops/branch.gen.h"
+#include "graph/ops/unary.gen.h"
 #include "graph/ir/rewrite.h"
 #include "graph/ir/readers.h"
 #include "passes/pass.h"

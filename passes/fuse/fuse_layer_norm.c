@@ -11,6 +11,10 @@
 #include <math.h>
 
 #include "graph/ir/emit.h"
+#include "graph/ops/binary.gen.h"
+#include "graph/ops/layernorm.gen.h"
+#include "graph/ops/reduce.gen.h"
+#include "graph/ops/unary.gen.h"
 #include "graph/ops/reduce.h"
 #include "graph/ir/rewrite.h"
 #include "graph/ir/readers.h"

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "graph/ops/pool.h"
+#include "graph/ops/pool.gen.h"
 #include "graph/ir/readers.h"
 #include "passes/pass.h"
 

@@ -9,6 +9,8 @@
  * taken in: x and dy would take memory until then.  Behind fuse-product, which adds the gradient by a norm in the
  * product that makes d; before fuse-elementwise, which would take the Add. */
 #include "graph/ops/layernorm.h"
+#include "graph/ops/binary.gen.h"
+#include "graph/ops/layernorm.gen.h"
 #include "graph/ir/reachable.h"
 #include "graph/ir/readers.h"
 #include "passes/pass.h"

@@ -8,6 +8,8 @@
  * not wait for. What nothing but the sum reads is no output any more; in 16 bits it is then not rounded before it is
  * summed.  A node takes in one sum.  The device must compute such a node. */
 #include "graph/ops/fused.h"
+#include "graph/ops/fused.gen.h"
+#include "graph/ops/reduce.gen.h"
 #include "graph/ops/reduce.h"
 #include "graph/ir/readers.h"
 #include "passes/pass.h"

@@ -12,6 +12,7 @@
  * 16 bits live on until then instead of twice as many; in all a step's gradients, in both types, are there at its end,
  * when activations are not. */
 #include "graph/ir/readers.h"
+#include "graph/ops/cast.gen.h"
 #include "passes/pass.h"
 
 static bool converts_state(const Graph *g, const Node *n)

@@ -10,6 +10,8 @@
  * Legal because each update reads its own states alone; a node to whose inputs a way leads from another update's
  * outputs stays out, so no cycle closes. */
 #include "graph/base/hash.h"
+#include "graph/ops/binary.gen.h"
+#include "graph/ops/update.gen.h"
 #include "graph/ops/update.h"
 #include "passes/names.h"
 #include "passes/pass.h"

@@ -3,6 +3,10 @@
  * it around a convolution's weights: W * s and (b - mean) * s + bias.  Mean and variance are what running statistics
  * were, and no parameters. */
 #include "passes/model/parameters.h"
+#include "graph/ops/binary.gen.h"
+#include "graph/ops/cast.gen.h"
+#include "graph/ops/layernorm.gen.h"
+#include "graph/ops/unary.gen.h"
 
 typedef struct {
     Reach *r;

@@ -6,6 +6,8 @@
  * and kept in checkpoints as any weight is; where the model is written, integers take its place again
  * (integer_weights_write). */
 #include "passes/model/integer_weights.h"
+#include "graph/ops/cast.gen.h"
+#include "graph/ops/quantize.gen.h"
 
 #include "graph/ir/emit.h"
 #include "graph/ops/quantize.h"

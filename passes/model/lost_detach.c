@@ -1,5 +1,6 @@
 /* p + (q - p) and (p + q) - p: straight-through estimators whose detach() the file lost. */
 #include "passes/model/parameters.h"
+#include "graph/ops/binary.gen.h"
 
 typedef struct {
     ValueId twice; /* is added and subtracted */

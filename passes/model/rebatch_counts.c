@@ -9,6 +9,13 @@
 #include <string.h>
 
 #include "graph/ir/op.h"
+#include "graph/ops/binary.gen.h"
+#include "graph/ops/einsum.gen.h"
+#include "graph/ops/loss.gen.h"
+#include "graph/ops/matmul.gen.h"
+#include "graph/ops/reduce.gen.h"
+#include "graph/ops/unary.gen.h"
+#include "graph/ops/view.gen.h"
 #include "passes/model/rebatch_decide.h"
 #include "passes/report.h"
 

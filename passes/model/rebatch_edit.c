@@ -1,6 +1,13 @@
 /* The changes that take a model to another batch size (rebatch.h), made in a trial by constants of one size, and in the
  * model by nodes that read the batch size off an input: 0 or -1 in a Reshape where that says it too. */
 #include "passes/model/rebatch.h"
+#include "graph/ops/binary.gen.h"
+#include "graph/ops/cast.gen.h"
+#include "graph/ops/concat.gen.h"
+#include "graph/ops/generate.gen.h"
+#include "graph/ops/index.gen.h"
+#include "graph/ops/layout.gen.h"
+#include "graph/ops/view.gen.h"
 
 #include <string.h>
 

@@ -18,6 +18,9 @@
 #include <string.h>
 
 #include "graph/ir/emit.h"
+#include "graph/ops/activation.gen.h"
+#include "graph/ops/binary.gen.h"
+#include "graph/ops/unary.gen.h"
 #include "passes/model/parameters.h"
 
 typedef enum {

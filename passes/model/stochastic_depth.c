@@ -17,6 +17,14 @@
 #include <math.h>
 
 #include "graph/ir/rewrite.h"
+#include "graph/ops/binary.gen.h"
+#include "graph/ops/compare.gen.h"
+#include "graph/ops/concat.gen.h"
+#include "graph/ops/generate.gen.h"
+#include "graph/ops/layout.gen.h"
+#include "graph/ops/random.gen.h"
+#include "graph/ops/unary.gen.h"
+#include "graph/ops/where.gen.h"
 #include "graph/ir/readers.h"
 #include "passes/model/inference.h"
 #include "passes/pass.h"

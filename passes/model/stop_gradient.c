@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "graph/ir/emit.h"
+#include "graph/ops/view.gen.h"
 #include "graph/ir/stop_gradient.h"
 #include "passes/model/stop_gradient.h"
 #include "passes/pass.h"

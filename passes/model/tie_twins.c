@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "graph/ir/emit.h"
+#include "graph/ops/layout.gen.h"
 #include "graph/ir/rewrite.h"
 #include "passes/names.h"
 #include "passes/pass.h"

@@ -8,6 +8,7 @@
  * denominator from the start, and where micro-batches were added up the division that follows the sum goes in front of
  * it: AllReduce(g) / w becomes Cast(AllReduce(Cast(g / w))). */
 #include "graph/ir/collective.h"
+#include "graph/ops/binary.gen.h"
 #include "graph/ir/emit.h"
 #include "passes/pass.h"
 

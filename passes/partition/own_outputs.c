@@ -5,6 +5,8 @@
  * the samples there or not (--output-axis).  Legal because that is what was asked for; an output that has its samples
  * along that axis, one by one, is what partitioning makes of it in any case, and stays as it is. */
 #include "graph/ir/emit.h"
+#include "graph/ops/concat.gen.h"
+#include "graph/ops/view.gen.h"
 #include "graph/tensor/shape.h"
 #include "passes/batch_axis.h"
 #include "passes/partition/own_parts.h"

@@ -7,6 +7,7 @@
  * made by an operator whose placement rule says that it mixes samples, or by what only the batch's size decides, all is
  * copied.  Batch-norm is none of these: whose statistics it takes is told by --bn. */
 #include "passes/partition/own_parts.h"
+#include "graph/ops/concat.gen.h"
 
 #include <string.h>
 

@@ -7,6 +7,8 @@
  * as those systems do.  An output that still has its samples along an axis stays: the criterion takes its mean by parts
  * without copies. */
 #include "graph/ir/emit.h"
+#include "graph/ops/binary.gen.h"
+#include "graph/ops/reduce.gen.h"
 #include "passes/partition/own_parts.h"
 #include "passes/train/criterion.h"
 

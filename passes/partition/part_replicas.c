@@ -4,6 +4,7 @@
  * (Concat, the gradient of such a cut) is divided like the batch.  So neither moves anything, no device has the whole,
  * and none computes what is another's.  For all other nodes such a value is one that a single device has computed. */
 #include "graph/ir/op.h"
+#include "graph/ops/concat.gen.h"
 #include "passes/partition/place.h"
 
 /* Is the axis of `whole` cut into the replicas' parts, which these values are? */

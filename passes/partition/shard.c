@@ -20,6 +20,7 @@
 #include <string.h>
 
 #include "graph/ops/update.h"
+#include "graph/ops/concat.gen.h"
 #include "passes/partition/place.h"
 #include "passes/report.h"
 

@@ -1,6 +1,8 @@
 /* Parts of unlike lengths: what is cut off where they come in, constants that follow the length, random numbers, and
  * what is padded where parts are put together. */
 #include "graph/ir/emit.h"
+#include "graph/ops/concat.gen.h"
+#include "graph/ops/layout.gen.h"
 #include "graph/ir/op.h"
 #include "passes/partition/value_copies.h"
 

@@ -21,6 +21,16 @@
 #include <string.h>
 
 #include "graph/ir/emit.h"
+#include "graph/ops/binary.gen.h"
+#include "graph/ops/branch.gen.h"
+#include "graph/ops/cast.gen.h"
+#include "graph/ops/compare.gen.h"
+#include "graph/ops/concat.gen.h"
+#include "graph/ops/cross_entropy.gen.h"
+#include "graph/ops/matmul.gen.h"
+#include "graph/ops/product.gen.h"
+#include "graph/ops/reduce.gen.h"
+#include "graph/ops/unary.gen.h"
 #include "graph/ops/loss.h"
 #include "graph/ops/product.h"
 #include "graph/ops/reduce.h"

@@ -10,6 +10,7 @@
  * After place_host: the device must have a kernel for the node in that layout, or the node stays with rows.  Where only
  * one of channels and positions has more than one element, both orders are the same and count as rows. */
 #include "passes/plan/layout.h"
+#include "graph/ops/view.gen.h"
 
 #include "graph/ir/collective.h"
 #include "graph/ir/op.h"

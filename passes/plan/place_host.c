@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "graph/ir/op.h"
+#include "graph/ops/collective.gen.h"
 #include "passes/plan/layout.h"
 #include "passes/pass.h"
 #include "passes/plan/plan_memory.h"

@@ -6,6 +6,8 @@
  * copy either: logits by a tied embedding then move its table in neither direction.  The Transposes that nobody reads
  * any more are dce's. */
 #include "graph/ir/readers.h"
+#include "graph/ops/layout.gen.h"
+#include "graph/ops/matmul.gen.h"
 #include "passes/pass.h"
 
 /* What stands before the transposition of `v`'s matrices; NO_VALUE when there is none. */

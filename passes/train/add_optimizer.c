@@ -24,6 +24,12 @@
 #include <string.h>
 
 #include "graph/ir/emit.h"
+#include "graph/ops/binary.gen.h"
+#include "graph/ops/compare.gen.h"
+#include "graph/ops/optimizer.gen.h"
+#include "graph/ops/reduce.gen.h"
+#include "graph/ops/unary.gen.h"
+#include "graph/ops/where.gen.h"
 #include "graph/ir/rewrite.h"
 #include "passes/pass.h"
 #include "passes/report.h"

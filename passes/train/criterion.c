@@ -14,6 +14,10 @@
 #include <string.h>
 
 #include "graph/ir/emit.h"
+#include "graph/ops/arg.gen.h"
+#include "graph/ops/binary.gen.h"
+#include "graph/ops/layout.gen.h"
+#include "graph/ops/part_mean.gen.h"
 #include "graph/ir/data_shapes.h"
 #include "passes/batch_axis.h"
 #include "passes/train/class_axis.h"

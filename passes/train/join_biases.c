@@ -10,6 +10,10 @@
  * the rows are parameters or constants, which wait for nothing.  Before precision, which would stand conversions in
  * between, and before autodiff. */
 #include "graph/ir/emit.h"
+#include "graph/ops/binary.gen.h"
+#include "graph/ops/concat.gen.h"
+#include "graph/ops/matmul.gen.h"
+#include "graph/ops/product.gen.h"
 #include "graph/ir/rewrite.h"
 #include "graph/ir/readers.h"
 #include "passes/pass.h"

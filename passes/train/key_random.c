@@ -3,6 +3,7 @@
  * ONNX's Dropout and generators become operators keyed by (seed, batches drawn for so far, node, global element): see
  * graph/ops/random.h.  The count is a state, so that a resumed run goes on with the numbers it would have had. */
 #include "graph/ir/emit.h"
+#include "graph/ops/binary.gen.h"
 #include "graph/ops/random.h"
 #include "passes/pass.h"
 

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "graph/ir/emit.h"
+#include "graph/ops/binary.gen.h"
 #include "passes/pass.h"
 #include "passes/update_groups.h"
 

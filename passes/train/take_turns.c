@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "graph/ir/emit.h"
+#include "graph/ops/update.gen.h"
 #include "passes/pass.h"
 #include "passes/train/criterion.h"
 #include "passes/update_groups.h"

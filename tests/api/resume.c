@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "exec/state/checkpoint.h"
+#include "graph/ops/matmul.gen.h"
 #include "graph/onnx/importer.h"
 #include "tests/api/api.h"
 

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "exec/train/session.h"
+#include "graph/ops/update.gen.h"
 #include "graph/onnx/onnx.h"
 #include "graph/ir/op.h"
 #include "kernels/backend.h"

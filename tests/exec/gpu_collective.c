@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "exec/gpu/part.h"
+#include "graph/ops/collective.gen.h"
 #include "exec/run/program_internal.h"
 #include "exec/train/session.h"
 #include "graph/ir/op.h"

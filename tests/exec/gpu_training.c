@@ -1,4 +1,8 @@
 #include "tests/exec/gpu_training.h"
+#include "graph/ops/conv.gen.h"
+#include "graph/ops/fused.gen.h"
+#include "graph/ops/product.gen.h"
+#include "graph/ops/view.gen.h"
 
 #include <math.h>
 #include <stdlib.h>

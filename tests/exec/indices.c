@@ -5,6 +5,8 @@
 #include <math.h>
 
 #include "graph/ir/emit.h"
+#include "graph/ops/index.gen.h"
+#include "graph/ops/loss.gen.h"
 #include "passes/pass.h"
 #include "tests/exec/training.h"
 #include "tests/harness/test.h"

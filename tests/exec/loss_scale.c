@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "exec/train/options.h"
+#include "graph/ops/matmul.gen.h"
 #include "exec/train/session.h"
 #include "graph/ir/emit.h"
 #include "tests/exec/torch_scaler.h"

@@ -9,6 +9,9 @@
 #include <string.h>
 
 #include "exec/train/session.h"
+#include "graph/ops/binary.gen.h"
+#include "graph/ops/matmul.gen.h"
+#include "graph/ops/reduce.gen.h"
 #include "graph/ir/emit.h"
 #include "tests/harness/test.h"
 

@@ -1,5 +1,6 @@
 /* Programs compute what the interpreter computes, the same bits on any number of devices, and fail cleanly. */
 #include "exec/run/program.h"
+#include "graph/ops/view.gen.h"
 
 #include <math.h>
 #include <string.h>

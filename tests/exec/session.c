@@ -1,5 +1,12 @@
 /* Sessions: programs per mode and shape over one state, the same bits on any devices, clear refusals. */
 #include "exec/train/session.h"
+#include "graph/ops/activation.gen.h"
+#include "graph/ops/binary.gen.h"
+#include "graph/ops/matmul.gen.h"
+#include "graph/ops/reduce.gen.h"
+#include "graph/ops/select.gen.h"
+#include "graph/ops/unary.gen.h"
+#include "graph/ops/view.gen.h"
 
 #include <string.h>
 

@@ -1,6 +1,11 @@
 /* Random models at every level of --shard: the same losses and states to the bit.  Models mix samples by sums and means
  * over the batch, which parameters multiply, so that a sum over replicas could stand at many places. */
 #include "exec/train/session.h"
+#include "graph/ops/activation.gen.h"
+#include "graph/ops/binary.gen.h"
+#include "graph/ops/matmul.gen.h"
+#include "graph/ops/reduce.gen.h"
+#include "graph/ops/unary.gen.h"
 
 #include <string.h>
 

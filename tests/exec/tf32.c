@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "exec/train/session.h"
+#include "graph/ops/matmul.gen.h"
 #include "graph/ir/emit.h"
 #include "tests/harness/gpu.h"
 #include "tests/harness/graphs.h"

@@ -1,4 +1,9 @@
 #include "tests/exec/training.h"
+#include "graph/ops/activation.gen.h"
+#include "graph/ops/binary.gen.h"
+#include "graph/ops/loss.gen.h"
+#include "graph/ops/matmul.gen.h"
+#include "graph/ops/softmax.gen.h"
 
 #include <stdlib.h>
 #include <string.h>

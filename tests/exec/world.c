@@ -1,6 +1,7 @@
 /* Sessions of two ranks, which are threads of this process: collectives of every kind between them, inference, and
  * graphs that the interpreter runs. */
 #include "exec/world/world.h"
+#include "graph/ops/collective.gen.h"
 
 #include <limits.h>
 #include <pthread.h>

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "graph/ir/body.h"
+#include "graph/ops/generate.gen.h"
 #include "graph/text/write_json.h"
 #include "graph/ir/op.h"
 #include "graph/text/parse.h"

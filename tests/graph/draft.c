@@ -1,5 +1,7 @@
 /* Nodes in the making: nothing changes before the target has agreed, and then all of it does. */
 #include "graph/ir/node_draft.h"
+#include "graph/ops/product.gen.h"
+#include "graph/ops/unary.gen.h"
 
 #include <stdlib.h>
 #include <string.h>

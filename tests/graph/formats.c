@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "graph/text/write_dot.h"
+#include "graph/ops/activation.gen.h"
 #include "graph/text/write_json.h"
 #include "graph/ir/op.h"
 #include "graph/text/parse.h"

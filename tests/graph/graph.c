@@ -1,5 +1,6 @@
 /* The IR's construction and order. */
 #include "graph/ir/graph.h"
+#include "graph/ops/softmax.gen.h"
 
 #include "graph/ir/op.h"
 #include "tests/harness/test.h"

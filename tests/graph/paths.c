@@ -1,5 +1,6 @@
 /* Ways between nodes of random graphs, before and after their order was bent, against what all edges together say. */
 #include "graph/ir/reachable.h"
+#include "graph/ops/binary.gen.h"
 
 #include <stdlib.h>
 #include <string.h>

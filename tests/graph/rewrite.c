@@ -1,5 +1,7 @@
 /* Replacing in bulk: recorded, read through, put into effect by one walk. */
 #include "graph/ir/rewrite.h"
+#include "graph/ops/binary.gen.h"
+#include "graph/ops/unary.gen.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "graph/ir/op.h"
+#include "graph/ops/unary.gen.h"
 #include "graph/text/parse.h"
 #include "graph/text/print.h"
 #include "graph/ir/verify.h"

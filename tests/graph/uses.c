@@ -1,5 +1,6 @@
 /* Who reads what, and the small questions of patterns. */
 #include "graph/ir/readers.h"
+#include "graph/ops/unary.gen.h"
 
 #include <string.h>
 

@@ -1,5 +1,6 @@
 /* The reference of attention's gradient adds in double, whatever the type: what later kernels are measured by. */
 #include "exec/run/interp.h"
+#include "graph/ops/attention.gen.h"
 #include "graph/ir/emit.h"
 #include "graph/ir/op.h"
 #include "tests/harness/test.h"

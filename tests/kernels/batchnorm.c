@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "kernels/backend.h"
+#include "graph/ops/batchnorm.gen.h"
 #include "graph/ir/emit.h"
 #include "tests/harness/test.h"
 

@@ -1,6 +1,8 @@
 /* Formulas of random operators: machine code of both widths and the loops over blocks give the bits of the operators
  * carried out one by one here, for ordinary numbers and for NaN, infinities and zeros of both signs. */
 #include "kernels/cpu/formula.h"
+#include "graph/ops/binary.gen.h"
+#include "graph/ops/unary.gen.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "kernels/backend.h"
+#include "graph/ops/matmul.gen.h"
 #include "exec/run/interp.h"
 #include "graph/ir/emit.h"
 #include "tests/harness/test.h"

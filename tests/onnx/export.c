@@ -6,6 +6,12 @@
 #include <unistd.h>
 
 #include "graph/ir/emit.h"
+#include "graph/ops/activation.gen.h"
+#include "graph/ops/binary.gen.h"
+#include "graph/ops/matmul.gen.h"
+#include "graph/ops/softmax.gen.h"
+#include "graph/ops/unary.gen.h"
+#include "graph/ops/view.gen.h"
 #include "graph/onnx/export.h"
 #include "graph/ir/op.h"
 #include "graph/text/parse.h"

@@ -2,6 +2,12 @@
  * fit is refused with a line.  What it computes is compared in tests/cli/flex_attention.sh and with the official tests.
  */
 #include "tests/onnx/build.h"
+#include "graph/ops/activation.gen.h"
+#include "graph/ops/binary.gen.h"
+#include "graph/ops/cast.gen.h"
+#include "graph/ops/layout.gen.h"
+#include "graph/ops/matmul.gen.h"
+#include "graph/ops/softmax.gen.h"
 
 /* y = FlexAttention(q, k, v), its inputs of these dimensions and of float32. */
 static Built attention(const char *q, const char *k, const char *v, Onnx__NodeProto **n)

@@ -5,6 +5,13 @@
 #include <string.h>
 
 #include "tests/onnx/build.h"
+#include "graph/ops/activation.gen.h"
+#include "graph/ops/binary.gen.h"
+#include "graph/ops/branch.gen.h"
+#include "graph/ops/compare.gen.h"
+#include "graph/ops/concat.gen.h"
+#include "graph/ops/matmul.gen.h"
+#include "graph/ops/reduce.gen.h"
 
 #define KIND(k) ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__##k
 

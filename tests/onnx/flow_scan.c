@@ -1,5 +1,7 @@
 /* Scan whose length the file fixes becomes dataflow; one that data decides, and wrong ones, are refused with a line. */
 #include "tests/onnx/build.h"
+#include "graph/ops/binary.gen.h"
+#include "graph/ops/concat.gen.h"
 
 #define KIND(k) ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__##k
 

@@ -3,6 +3,11 @@
 #include <string.h>
 
 #include "tests/onnx/build.h"
+#include "graph/ops/activation.gen.h"
+#include "graph/ops/binary.gen.h"
+#include "graph/ops/concat.gen.h"
+#include "graph/ops/softmax.gen.h"
+#include "graph/ops/view.gen.h"
 
 #define KIND(k) ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__##k
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "graph/ir/grad.h"
+#include "graph/ops/binary.gen.h"
 #include "graph/ir/verify.h"
 #include "graph/ir/autodiff.h"
 #include "tests/ops/check.h"

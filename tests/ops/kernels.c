@@ -8,6 +8,11 @@
 #include <string.h>
 
 #include "passes/plan/layout.h"
+#include "graph/ops/attention.gen.h"
+#include "graph/ops/conv.gen.h"
+#include "graph/ops/fused.gen.h"
+#include "graph/ops/matmul.gen.h"
+#include "graph/ops/product.gen.h"
 #include "tests/harness/gpu.h"
 #include "tests/ops/check.h"
 

@@ -5,6 +5,9 @@
 #include <string.h>
 
 #include "kernels/backend.h"
+#include "graph/ops/cast.gen.h"
+#include "graph/ops/optimizer.gen.h"
+#include "graph/ops/update.gen.h"
 #include "graph/recipes/optimizer.h"
 #include "tests/harness/gpu.h"
 #include "tests/harness/test.h"

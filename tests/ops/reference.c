@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "exec/run/interp.h"
+#include "graph/ops/scan.gen.h"
 #include "graph/ir/verify.h"
 #include "passes/pass.h"
 #include "tests/ops/check.h"

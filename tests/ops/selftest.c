@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "graph/ir/grad.h"
+#include "graph/ops/binary.gen.h"
 #include "graph/ir/placement_rules.h"
 #include "tests/harness/test.h"
 #include "tests/ops/check.h"

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "exec/run/interp.h"
+#include "graph/ops/collective.gen.h"
 #include "exec/inspect/verify_batch.h"
 #include "graph/ir/op.h"
 #include "tests/harness/graphs.h"

@@ -1,6 +1,7 @@
 /* Operators whose inputs say where in the batch something is: split like any other where that is their own sample,
  * gathered where it may be another. */
 #include "graph/ir/op.h"
+#include "graph/ops/collective.gen.h"
 #include "tests/harness/graphs.h"
 #include "tests/harness/test.h"
 #include "tests/partition/train.h"

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "graph/ir/collective.h"
+#include "graph/ops/collective.gen.h"
 #include "graph/ir/op.h"
 #include "tests/harness/graphs.h"
 #include "tests/harness/test.h"

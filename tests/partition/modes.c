@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "exec/run/interp.h"
+#include "graph/ops/batchnorm.gen.h"
+#include "graph/ops/collective.gen.h"
 #include "exec/inspect/verify_batch.h"
 #include "graph/ir/op.h"
 #include "tests/harness/graphs.h"

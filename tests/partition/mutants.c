@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "graph/ir/op.h"
+#include "graph/ops/binary.gen.h"
+#include "graph/ops/collective.gen.h"
 #include "tests/harness/graphs.h"
 #include "tests/harness/test.h"
 #include "tests/partition/train.h"

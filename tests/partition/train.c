@@ -1,4 +1,5 @@
 #include "tests/partition/train.h"
+#include "graph/ops/binary.gen.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,6 +2,9 @@
 #include <string.h>
 
 #include "graph/ir/emit.h"
+#include "graph/ops/binary.gen.h"
+#include "graph/ops/matmul.gen.h"
+#include "graph/ops/update.gen.h"
 #include "graph/ir/verify.h"
 #include "tests/harness/test.h"
 #include "tests/passes/step.h"

@@ -3,6 +3,10 @@
 #include <stdio.h>
 
 #include "exec/run/interp.h"
+#include "graph/ops/attention.gen.h"
+#include "graph/ops/concat.gen.h"
+#include "graph/ops/index.gen.h"
+#include "graph/ops/softmax.gen.h"
 #include "graph/onnx/onnx.h"
 #include "graph/ir/op.h"
 #include "kernels/backend.h"

@@ -1,6 +1,8 @@
 /* A step whose scores are computed in chunks of rows is the step with all scores at once, in float64: loss, gradients
  * and next states. */
 #include "graph/ir/op.h"
+#include "graph/ops/cross_entropy.gen.h"
+#include "graph/ops/product.gen.h"
 #include "tests/harness/target.h"
 #include "tests/harness/test.h"
 #include "tests/passes/compare.h"

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "graph/base/numtext.h"
+#include "graph/ops/view.gen.h"
 #include "graph/ir/op.h"
 #include "passes/train/class_axis.h"
 #include "tests/harness/test.h"

@@ -4,6 +4,10 @@
 #include <stdio.h>
 
 #include "exec/run/interp.h"
+#include "graph/ops/activation.gen.h"
+#include "graph/ops/binary.gen.h"
+#include "graph/ops/layernorm.gen.h"
+#include "graph/ops/unary.gen.h"
 #include "graph/onnx/onnx.h"
 #include "graph/ir/op.h"
 #include "tests/harness/graphs.h"

@@ -3,6 +3,9 @@
 #include <string.h>
 
 #include "graph/ir/op.h"
+#include "graph/ops/activation.gen.h"
+#include "graph/ops/batchnorm.gen.h"
+#include "graph/ops/fused.gen.h"
 #include "tests/harness/target.h"
 #include "tests/harness/test.h"
 #include "tests/passes/compare.h"

@@ -1,6 +1,8 @@
 /* What fuse_conv makes of a graph computes what the graph did: of each graph in golden/fuse-conv, and of whole training
  * steps in float64 with every gradient. */
 #include "graph/ir/op.h"
+#include "graph/ops/activation.gen.h"
+#include "graph/ops/conv.gen.h"
 #include "graph/ops/conv.h"
 #include "passes/pass.h"
 #include "tests/harness/target.h"

@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "exec/run/interp.h"
+#include "graph/ops/activation.gen.h"
+#include "graph/ops/fused.gen.h"
 #include "exec/inspect/verify_batch.h"
 #include "graph/ops/fused.h"
 #include "graph/text/parse.h"

@@ -1,6 +1,7 @@
 /* A training step whose MaxPools leave the places of their maxima has the outputs, gradients and next values of the
  * step without, bit by bit: of each graph in golden/fuse-max-pool, and of whole models. */
 #include "graph/ir/op.h"
+#include "graph/ops/pool.gen.h"
 #include "passes/pass.h"
 #include "tests/harness/target.h"
 #include "tests/harness/test.h"

@@ -2,6 +2,7 @@
  * values of the step without, but for the rounding of float64: of each graph in golden/fuse-norm-grad, and of a
  * transformer. */
 #include "graph/ir/op.h"
+#include "graph/ops/layernorm.gen.h"
 #include "graph/ops/layernorm.h"
 #include "passes/pass.h"
 #include "tests/harness/target.h"

@@ -3,6 +3,10 @@
 #include <string.h>
 
 #include "graph/ir/op.h"
+#include "graph/ops/activation.gen.h"
+#include "graph/ops/cross_entropy.gen.h"
+#include "graph/ops/product.gen.h"
+#include "graph/ops/reduce.gen.h"
 #include "passes/pass.h"
 #include "tests/harness/graphs.h"
 #include "tests/harness/target.h"

@@ -9,6 +9,9 @@
 #include <string.h>
 
 #include "graph/ir/op.h"
+#include "graph/ops/activation.gen.h"
+#include "graph/ops/binary.gen.h"
+#include "graph/ops/layernorm.gen.h"
 #include "graph/text/parse.h"
 #include "graph/ir/verify.h"
 #include "tests/harness/graphs.h"

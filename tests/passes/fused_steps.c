@@ -1,6 +1,8 @@
 /* A training step with attention, or softmax and loss, fused is the step without, in float64: loss and every
  * gradient. */
 #include "graph/ir/op.h"
+#include "graph/ops/attention.gen.h"
+#include "graph/ops/cross_entropy.gen.h"
 #include "tests/harness/target.h"
 #include "tests/harness/test.h"
 #include "tests/passes/compare.h"

@@ -24,6 +24,7 @@
 #include <unistd.h>
 
 #include "exec/run/interp.h"
+#include "graph/ops/activation.gen.h"
 #include "graph/text/parse.h"
 #include "graph/text/print.h"
 #include "graph/ir/verify.h"

@@ -1,6 +1,11 @@
 /* The memory plan, checked by carrying it out with tags instead of numbers: every 64 bytes of memory hold the name of
  * the value that was written there last, and every node must find its inputs where the plan says they are. */
 #include "passes/plan/plan_memory.h"
+#include "graph/ops/activation.gen.h"
+#include "graph/ops/binary.gen.h"
+#include "graph/ops/concat.gen.h"
+#include "graph/ops/softmax.gen.h"
+#include "graph/ops/unary.gen.h"
 
 #include <string.h>
 

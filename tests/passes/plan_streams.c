@@ -6,6 +6,10 @@
  * The same model must find a race when any one wait is taken away: so no wait can be missing, and none is there in
  * vain.  And what need not be ordered is not: the backward pass goes on while gradients are reduced. */
 #include "passes/plan/plan_streams.h"
+#include "graph/ops/collective.gen.h"
+#include "graph/ops/conv.gen.h"
+#include "graph/ops/cross_entropy.gen.h"
+#include "graph/ops/product.gen.h"
 
 #include <stdlib.h>
 #include <string.h>

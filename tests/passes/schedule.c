@@ -1,5 +1,8 @@
 /* Orders of execution, node by node, for the graphs that the rules were made for. */
 #include "passes/plan/schedule.h"
+#include "graph/ops/activation.gen.h"
+#include "graph/ops/binary.gen.h"
+#include "graph/ops/collective.gen.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -8,6 +8,8 @@
 #include <string.h>
 
 #include "exec/run/interp.h"
+#include "graph/ops/attention.gen.h"
+#include "graph/ops/conv.gen.h"
 #include "graph/onnx/onnx.h"
 #include "kernels/backend.h"
 #include "passes/pass.h"

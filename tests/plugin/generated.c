@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "exec/device/describe.h"
+#include "graph/ops/fused.gen.h"
+#include "graph/ops/update.gen.h"
 #include "kernels/backend.h"
 #include "kernels/cuda/expr.h"
 #include "tests/harness/graphs.h"

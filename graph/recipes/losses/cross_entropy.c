@@ -1,6 +1,7 @@
 /* cross-entropy: minus the log-probability of the right class, from logits; or of all classes by their probabilities.
  */
 #include "graph/recipes/loss.h"
+#include "graph/ops/softmax.gen.h"
 
 typedef struct {
     IgnoredClass ignored;

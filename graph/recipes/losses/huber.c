@@ -2,6 +2,8 @@
  *
  * With c = d bounded to -delta..delta both are c (d - c / 2), whose derivative is c. */
 #include "graph/recipes/loss.h"
+#include "graph/ops/binary.gen.h"
+#include "graph/ops/where.gen.h"
 
 typedef struct {
     double delta;

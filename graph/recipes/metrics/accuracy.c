@@ -1,5 +1,6 @@
 /* accuracy: the share of targets that the largest score hits. */
 #include "graph/recipes/metric.h"
+#include "graph/ops/metric.gen.h"
 
 typedef struct {
     IgnoredClass ignored;

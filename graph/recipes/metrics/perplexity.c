@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "graph/recipes/metric.h"
+#include "graph/ops/softmax.gen.h"
 
 typedef struct {
     IgnoredClass ignored;

@@ -1,5 +1,8 @@
 /* top-k: the share of targets that are among the k largest scores, of equals the first. */
 #include "graph/recipes/metric.h"
+#include "graph/ops/compare.gen.h"
+#include "graph/ops/select.gen.h"
+#include "graph/ops/view.gen.h"
 
 typedef struct {
     int64_t k;

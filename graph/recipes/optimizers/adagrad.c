@@ -5,6 +5,9 @@
  * at step t, the first being 1.  PyTorch's s begins as initial_accumulator_value, here as 0: it is added where s is
  * read. */
 #include "graph/recipes/optimizer.h"
+#include "graph/ops/binary.gen.h"
+#include "graph/ops/preview_training.gen.h"
+#include "graph/ops/unary.gen.h"
 
 typedef struct {
     double eps, weight_decay, lr_decay, initial;

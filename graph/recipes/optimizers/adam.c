@@ -6,6 +6,9 @@
  * amsgrad: the largest v' so far for that of w'.  adamw: d = g, and w (1 - lr weight_decay) for the first w of w'. What
  * is one number for all elements is computed in float64 and rounded once. */
 #include "graph/recipes/optimizer.h"
+#include "graph/ops/binary.gen.h"
+#include "graph/ops/preview_training.gen.h"
+#include "graph/ops/unary.gen.h"
 
 typedef struct {
     double beta1, beta2, eps, weight_decay;

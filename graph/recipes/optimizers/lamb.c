@@ -6,6 +6,8 @@
  *
  * Where |w| or |u| is 0, of which the paper says nothing, their quotient is taken for 1. */
 #include "graph/recipes/optimizer.h"
+#include "graph/ops/binary.gen.h"
+#include "graph/ops/unary.gen.h"
 
 typedef struct {
     double beta1, beta2, eps, weight_decay;

@@ -5,6 +5,7 @@
  *
  * Where |w| or |g| is 0, of which the paper says nothing, l is taken for 1. */
 #include "graph/recipes/optimizer.h"
+#include "graph/ops/binary.gen.h"
 
 typedef struct {
     double momentum, trust, weight_decay;

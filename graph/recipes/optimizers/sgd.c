@@ -5,6 +5,9 @@
  *
  * The first step is not dampened: m' = d. */
 #include "graph/recipes/optimizer.h"
+#include "graph/ops/binary.gen.h"
+#include "graph/ops/compare.gen.h"
+#include "graph/ops/where.gen.h"
 
 typedef struct {
     double momentum, dampening, weight_decay;
