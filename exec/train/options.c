@@ -1,6 +1,7 @@
 /* One row of `table` per option: its name, how its text is read and where the value goes. */
 #include "exec/train/options.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -354,41 +355,54 @@ static const Recipe *first_with(const char *flag, const struct Family **of)
     return NULL;
 }
 
-/* Calls `visit` with every option in order until it returns true. */
-static const Setting *walk(bool (*visit)(const Setting *, int index, const void *user), const void *user, int *index)
+/* All options in order: the table's, and behind a family's the flags of its recipes, each where it is declared first.
+ * A thread makes its list once. */
+enum { MAX_OPTIONS = 512 };
+typedef struct {
+    int n;
+    const Setting *at[MAX_OPTIONS];
+} Flat;
+
+static void add_flags(Flat *all, const struct Family *f)
 {
-    *index = 0;
+    for (const Recipe *const *r = f->list; *r; r++)
+        for (const Setting *s = (*r)->flags; s && s->name; s++)
+            if (first_with(s->name, NULL) == *r) {
+                assert(all->n < MAX_OPTIONS);
+                all->at[all->n++] = s;
+            }
+}
+
+static const Flat *all_options(void)
+{
+    static _Thread_local Flat all;
+
+    if (all.n)
+        return &all;
     for (int i = 0; i < N_TABLE; i++) {
-        const struct Family *f = family_of(table[i].name);
-
-        if (visit(&table[i], (*index)++, user))
-            return &table[i];
-        for (const Recipe *const *r = f ? f->list : NULL; r && *r; r++)
-            for (const Setting *s = (*r)->flags; s && s->name; s++)
-                if (first_with(s->name, NULL) == *r && visit(s, (*index)++, user))
-                    return s;
+        assert(all.n < MAX_OPTIONS);
+        all.at[all.n++] = &table[i];
+        if (family_of(table[i].name))
+            add_flags(&all, family_of(table[i].name));
     }
-    return NULL;
+    return &all;
 }
 
-static bool is_named(const Setting *s, int index, const void *user)
+static const Setting *option_at(int i)
 {
-    (void)index;
-    return !strcmp(s->name, user);
-}
+    const Flat *all = all_options();
 
-static bool is_numbered(const Setting *s, int index, const void *user)
-{
-    (void)s;
-    return index == *(const int *)user;
+    return i >= 0 && i < all->n ? all->at[i] : NULL;
 }
 
 static const Setting *find_option(const char *name, int *index)
 {
-    const Setting *s = walk(is_named, name, index);
+    const Flat *all = all_options();
 
-    --*index;
-    return s;
+    for (*index = 0; *index < all->n; ++*index)
+        if (!strcmp(all->at[*index]->name, name))
+            return all->at[*index];
+    return NULL;
 }
 
 static const Setting *table_find(const char *name)
@@ -396,13 +410,6 @@ static const Setting *table_find(const char *name)
     int unused;
 
     return find_option(name, &unused);
-}
-
-static const Setting *option_at(int i)
-{
-    int index;
-
-    return walk(is_numbered, &i, &index);
 }
 
 /* Is it a recipe's? */
@@ -705,19 +712,7 @@ Status options_set_target_shape(Options *o, const Shape *shape)
 
 /* ---- reading ---- */
 
-static bool is_none(const Setting *s, int index, const void *user)
-{
-    (void)s, (void)index, (void)user;
-    return false;
-}
-
-int options_count(void)
-{
-    int n;
-
-    walk(is_none, NULL, &n);
-    return n;
-}
+int options_count(void) { return all_options()->n; }
 
 dpx_option_info options_at(int i)
 {
