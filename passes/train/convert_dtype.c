@@ -61,84 +61,113 @@ static Status convert_value(Graph *g, Value *v, DType to, int *n_changed)
 
 /* ---- floats that only decide integers ---- */
 
-/* A float, or what may be one. */
-static bool may_float(const DType *type, ValueId v)
+typedef struct {
+    const DType *type; /* of each value, as the file has it */
+    uint32_t n_value;  /* of the file: what comes behind them stays as it is */
+    bool *decides;     /* by value: a float that keeps its type */
+    bool *keeps;       /* by node: what it reads and makes keeps its type */
+} Deciding;
+
+/* A float, or what may be one, but for constants, of which each reader may have its own. */
+static bool ties(const Deciding *d, const Graph *g, ValueId v)
 {
-    return has_value(v) && (type[v.i] == DT_NONE || dtype_is_float(type[v.i]));
+    return has_value(v) && value(g, v)->kind != V_CONST && (d->type[v.i] == DT_NONE || dtype_is_float(d->type[v.i]));
 }
 
-static bool any_counts(const DType *type, const bool *decides, int n, const ValueId *v)
+static bool any_counts(const Deciding *d, const Graph *g, int n, const ValueId *v)
 {
     for (int i = 0; i < n; i++)
-        if (may_float(type, v[i]) && !decides[v[i].i])
+        if (ties(d, g, v[i]) && !d->decides[v[i].i])
             return true;
     return false;
 }
 
-static bool all_count(const DType *type, bool *decides, int n, const ValueId *v)
+static bool all_count(Deciding *d, const Graph *g, int n, const ValueId *v)
 {
     bool changed = false;
 
     for (int i = 0; i < n; i++)
-        if (may_float(type, v[i]) && decides[v[i].i]) {
-            decides[v[i].i] = false;
+        if (ties(d, g, v[i]) && d->decides[v[i].i]) {
+            d->decides[v[i].i] = false;
             changed = true;
         }
     return changed;
 }
 
-static bool node_counts(const Node *n, const DType *type, const bool *decides)
+static bool node_counts(const Deciding *d, const Graph *g, const Node *n)
 {
     bool bodies = false;
 
     for (int i = 0; i < n->n_attr; i++)
         bodies |= n->attr[i].type == A_GRAPH;
-    return bodies || op_is_unlike(n->op) || any_counts(type, decides, n->n_in, n->in) ||
-           any_counts(type, decides, n->n_out, n->out);
+    return bodies || op_is_unlike(n->op) || any_counts(d, g, n->n_in, n->in) || any_counts(d, g, n->n_out, n->out);
 }
 
-/* decides[i]: value i is a float that no node ties to an input, a state or an output of the graph by other floats. */
-static void find_deciding(bool *decides, const Graph *g, const DType *type)
+/* Floats that no node ties to an input, a state or an output of the graph by other floats. */
+static void find_deciding(Deciding *d, const Graph *g)
 {
     bool changed = true;
 
     for (uint32_t i = 1; i < g->n_value; i++)
-        decides[i] = dtype_is_float(type[i]) && (g->value[i]->kind == V_TEMP || g->value[i]->kind == V_CONST);
+        d->decides[i] = dtype_is_float(d->type[i]) && g->value[i]->kind == V_TEMP;
     for (int i = 0; i < g->n_output; i++)
-        decides[g->output[i].value.i] = false;
+        d->decides[g->output[i].value.i] = false;
     for (int i = 0; i < g->n_update; i++)
-        decides[g->update[i].next.i] = false;
+        d->decides[g->update[i].next.i] = false;
     while (changed) {
         changed = false;
         FOR_NODES(g, n)
-            if (node_counts(n, type, decides)) {
-                changed |= all_count(type, decides, n->n_in, n->in);
-                changed |= all_count(type, decides, n->n_out, n->out);
+            if (node_counts(d, g, n)) {
+                changed |= all_count(d, g, n->n_in, n->in);
+                changed |= all_count(d, g, n->n_out, n->out);
             }
     }
+    FOR_NODES(g, n)
+        d->keeps[n->index] = !node_counts(d, g, n);
+}
+
+/* A constant that others read too stays theirs, and nodes that keep their types read one of their own. */
+static Status own_constants(Deciding *d, Graph *g, Arena *a)
+{
+    bool *counts = ARENA_NEW(a, bool, g->n_value);
+
+    if (!counts)
+        return FAIL_NOMEM();
+    for (int i = 0; i < g->n_output; i++)
+        counts[g->output[i].value.i] = true;
+    FOR_NODES(g, n)
+        for (int i = 0; i < n->n_in && !d->keeps[n->index]; i++)
+            counts[n->in[i].i] = true;
+    FOR_NODES(g, n)
+        for (int i = 0; i < n->n_in && d->keeps[n->index]; i++) {
+            const Tensor *t = in_const(g, n, i);
+
+            if (!t || !dtype_is_float(t->dtype))
+                continue;
+            if (counts[n->in[i].i])
+                node_set_input(g, n, i, graph_add_const_nocopy(g, value(g, n->in[i])->name, t));
+            else
+                d->decides[n->in[i].i] = true;
+        }
+    return g->status;
 }
 
 static bool makes_integers(const Node *n)
 {
-    const Attr *to = n->op ? node_attr(n, "to") : NULL;
+    const Attr *to = node_attr(n, "to");
 
     return to && to->type == A_INT && !dtype_is_float((DType)to->i);
 }
 
-/* The types of all values as the file has them, found in a copy; NULL where nothing decides integers, or types cannot
- * be found, of which infer-shapes will tell. */
+/* The types of all values as the file has them, found in a copy; NULL where they cannot be found, of which infer-shapes
+ * will tell. */
 static Status file_types(DType **out, const Graph *g, PassCtx *ctx)
 {
     PassCtx unsaid = { .scratch = ctx->scratch, .opt = ctx->opt, .eval = ctx->eval };
     DType *type = ARENA_NEW(ctx->scratch, DType, g->n_value);
-    bool any = false;
     Graph *copy;
 
     *out = NULL;
-    FOR_NODES(g, n)
-        any |= makes_integers(n);
-    if (!any)
-        return ST_OK;
     if (!type)
         return FAIL_NOMEM();
     TRY(graph_clone_lending(&copy, g));
@@ -151,16 +180,37 @@ static Status file_types(DType **out, const Graph *g, PassCtx *ctx)
     return ST_OK;
 }
 
-/* decides: floats that stay, by value; NULL: none does. */
-static Status convert_graph(Graph *g, DType to, const bool *decides, const DType *type, int *n_changed)
+/* *found: there are such floats. */
+static Status keep_deciding(Deciding *d, bool *found, Graph *g, PassCtx *ctx)
 {
-    for (uint32_t i = 1; i < g->n_value; i++)
-        if (!decides || !decides[i])
+    DType *type;
+
+    *found = false;
+    FOR_NODES(g, n)
+        *found |= makes_integers(n);
+    if (!*found)
+        return ST_OK;
+    TRY(file_types(&type, g, ctx));
+    if (!(*found = type != NULL))
+        return ST_OK;
+    *d = (Deciding){ type, g->n_value, ARENA_NEW(ctx->scratch, bool, g->n_value),
+                     ARENA_NEW(ctx->scratch, bool, g->n_node) };
+    if (!d->decides || !d->keeps)
+        return FAIL_NOMEM();
+    find_deciding(d, g);
+    return own_constants(d, g, ctx->scratch);
+}
+
+/* `d` may be NULL: all floats are converted. */
+static Status convert_graph(Graph *g, DType to, const Deciding *d, int *n_changed)
+{
+    for (uint32_t i = 1; i < (d ? d->n_value : g->n_value); i++)
+        if (!d || !d->decides[i])
             TRY(convert_value(g, g->value[i], to, n_changed));
     FOR_NODES(g, n) {
         bool typed = n->n_out && has_value(n->out[0]) && value(g, n->out[0])->dtype != DT_NONE;
 
-        if (decides && !node_counts(n, type, decides))
+        if (d && d->keeps[n->index])
             continue;
         TRY(convert_attrs(g, n, to, n_changed));
         if (typed)
@@ -179,7 +229,7 @@ static Status convert_body(Graph *g, Node *n, const Attr *a, DType to, int *n_ch
     if (!a->graph)
         return ST_OK;
     TRY(graph_clone(&copy, a->graph));
-    if (!(st = convert_graph(copy, to, NULL, NULL, &changed)) && changed) {
+    if (!(st = convert_graph(copy, to, NULL, &changed)) && changed) {
         node_set_attr(g, n, &(Attr)GRAPH(a->name, copy));
         st = g->status;
         *n_changed += changed;
@@ -191,20 +241,16 @@ static Status convert_body(Graph *g, Node *n, const Attr *a, DType to, int *n_ch
 static Status run(Graph *g, PassCtx *ctx)
 {
     const DType to = ctx->opt->dtype;
-    bool *decides = NULL;
-    DType *type = NULL;
+    bool found = false;
+    Deciding d;
 
     if (to == DT_NONE)
         return ST_OK;
     if (to != DT_FLOAT32 && to != DT_FLOAT64)
         return FAIL(E_INVALID, "--dtype %s: expected float32 or float64", dtype_name(to));
     if (to == DT_FLOAT64)
-        TRY(file_types(&type, g, ctx));
-    if (type && !(decides = ARENA_NEW(ctx->scratch, bool, g->n_value)))
-        return FAIL_NOMEM();
-    if (type)
-        find_deciding(decides, g, type);
-    return convert_graph(g, to, decides, type, &ctx->n_changed);
+        TRY(keep_deciding(&d, &found, g, ctx));
+    return convert_graph(g, to, found ? &d : NULL, &ctx->n_changed);
 }
 
 const Pass pass_convert_dtype = { .name = "convert-dtype",
