@@ -1,4 +1,4 @@
-/* The note that train keeps in its checkpoints: where in the data it stands, and what it computes. */
+/* The note in a checkpoint of train: the place in the data, and the options that decide what is computed. */
 #ifndef DPX_TOOLS_CHECKPOINT_NOTE_H
 #define DPX_TOOLS_CHECKPOINT_NOTE_H
 

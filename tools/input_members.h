@@ -1,4 +1,4 @@
-/* What inputs that are sequences or optional have, as the names of the arrays at hand tell. */
+/* Finds which members a sequence or optional input has, by the names of the arrays at hand. */
 #ifndef DPX_TOOLS_INPUT_MEMBERS_H
 #define DPX_TOOLS_INPUT_MEMBERS_H
 

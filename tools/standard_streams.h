@@ -1,4 +1,4 @@
-/* Beginning and end of a program: its standard streams and its name. */
+/* Opens and checks the standard streams when a program begins and ends. */
 #ifndef DPX_TOOLS_STANDARD_STREAMS_H
 #define DPX_TOOLS_STANDARD_STREAMS_H
 

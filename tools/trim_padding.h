@@ -1,5 +1,4 @@
-/* Outputs of sequences, written as data sets have them: the positions that samples have, one behind the other, and
- * where each begins. */
+/* Writes outputs of padded sequences without the padding: all positions in a row, and where each sample begins. */
 #ifndef DPX_TOOLS_TRIM_PADDING_H
 #define DPX_TOOLS_TRIM_PADDING_H
 

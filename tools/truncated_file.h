@@ -1,8 +1,9 @@
-/* A mapped file that another process makes shorter takes its pages away: reading them ends the process with SIGBUS. */
+/* Handler for SIGBUS: names the mapped file that another process made shorter, and ends the process. */
 #ifndef DPX_TRUNCATED_FILE_H
 #define DPX_TRUNCATED_FILE_H
 
-/* From here on that end says which file it was, and is EXIT_FAILED.  For programs alone: signals are the host's. */
+/* After this call SIGBUS ends the process with a message that names the file, and with EXIT_FAILED.  For programs
+ * alone: in a library signals belong to the host. */
 void catch_shrunk_files(void);
 
 #endif

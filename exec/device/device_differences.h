@@ -1,4 +1,4 @@
-/* Devices that differ: the slowest sets the pace, and the smallest bounds what fits. */
+/* Warnings about devices that differ: the slowest sets the pace, and the smallest memory bounds what fits. */
 #ifndef DPX_DEVICE_DIFFERENCES_H
 #define DPX_DEVICE_DIFFERENCES_H
 

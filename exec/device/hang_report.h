@@ -1,4 +1,4 @@
-/* What to say of a step that does not end: what it waits for, and for whom. */
+/* Diagnosis of a hung step: which collective it waits for, and which ranks are missing. */
 #ifndef DPX_GPU_HANG_REPORT_H
 #define DPX_GPU_HANG_REPORT_H
 

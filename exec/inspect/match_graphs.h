@@ -1,4 +1,4 @@
-/* Two graphs that were made alike, walked side by side from their outputs. */
+/* Compares two graphs that were built alike, node by node from their outputs. */
 #ifndef DPX_MATCH_GRAPHS_H
 #define DPX_MATCH_GRAPHS_H
 

@@ -1,4 +1,4 @@
-/* Parts by weight, for all devices of a run. */
+/* Weights by which a batch is divided over the replicas of a run. */
 #ifndef DPX_REPLICA_WEIGHTS_H
 #define DPX_REPLICA_WEIGHTS_H
 

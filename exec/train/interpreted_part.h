@@ -1,4 +1,4 @@
-/* Parts of a model that is interpreted, as programs. */
+/* Computes parts of an interpreted model as planned programs. */
 #ifndef DPX_INTERPRETED_PART_H
 #define DPX_INTERPRETED_PART_H
 

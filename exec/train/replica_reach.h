@@ -1,4 +1,4 @@
-/* How far replicas' parts of inputs reach, held. */
+/* Holds how long each replica's part of an input is. */
 #ifndef DPX_REPLICA_REACH_H
 #define DPX_REPLICA_REACH_H
 

@@ -1,4 +1,4 @@
-/* Where others connect: lets in those who belong to the world, whatever else comes. */
+/* The listening socket of a rank: lets in the ranks of its world, and nobody else. */
 #ifndef DPX_WORLD_LISTENER_H
 #define DPX_WORLD_LISTENER_H
 

@@ -1,4 +1,4 @@
-/* Lines about who has not come yet, while a process waits for the others of its world. */
+/* Log lines that name the ranks which have not come, while a process waits for its world. */
 #ifndef DPX_WORLD_MISSING_RANKS_H
 #define DPX_WORLD_MISSING_RANKS_H
 

@@ -1,4 +1,4 @@
-/* What keeps a graph from being planned. */
+/* Finds the nodes whose output shapes depend on data: such a graph cannot be planned before a step. */
 #ifndef DPX_DATA_SHAPES_H
 #define DPX_DATA_SHAPES_H
 

@@ -1,4 +1,4 @@
-/* Forgetting values: a graph that grew by copies of itself holds as many that nothing makes or reads any more. */
+/* Removes values that no node produces or reads: a graph that grew by copies of itself holds many. */
 #ifndef DPX_DROP_VALUES_H
 #define DPX_DROP_VALUES_H
 

@@ -1,4 +1,4 @@
-/* Two graphs as one. */
+/* Copies the nodes of one graph into another. */
 #ifndef DPX_INLINE_GRAPH_H
 #define DPX_INLINE_GRAPH_H
 

@@ -1,4 +1,4 @@
-/* A graph in two: what can be planned, and what follows from data that nobody has before the step. */
+/* Splits a graph in two: the nodes that can be planned, and those whose shapes only the data of a step decide. */
 #ifndef DPX_SPLIT_GRAPH_H
 #define DPX_SPLIT_GRAPH_H
 

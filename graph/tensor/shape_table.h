@@ -1,4 +1,4 @@
-/* Tables in which of as many shapes as are the same one is stored. */
+/* Tables that store each distinct shape once. */
 #ifndef DPX_SHAPE_TABLE_H
 #define DPX_SHAPE_TABLE_H
 
