@@ -45,7 +45,7 @@ static bool knows_layouts(const Kernel *k, const Graph *g, const Node *n)
     return node_layout(g, n) == LAYOUT_ROWS || (k->layouts && k->layouts(g, n));
 }
 
-static bool fits(const Kernel *k, const Graph *g, const Node *n)
+static bool backend_fits(const Kernel *k, const Graph *g, const Node *n)
 {
     ValueId typed = n->n_in && has_value(n->in[0]) ? n->in[0] : n->n_out ? n->out[0] : NO_VALUE;
 
@@ -56,20 +56,20 @@ static bool fits(const Kernel *k, const Graph *g, const Node *n)
     return !k->supports || k->supports(g, n);
 }
 
-static const Kernel *find(const Kernel *const *list, int len, const Graph *g, const Node *n, bool any_layout)
+static const Kernel *backend_find(const Kernel *const *list, int len, const Graph *g, const Node *n, bool any_layout)
 {
     const Kernel *best = NULL;
 
     for (int i = 0; i < len; i++)
         if ((!best || list[i]->rank < best->rank) && (any_layout || knows_layouts(list[i], g, n)) &&
-            fits(list[i], g, n))
+            backend_fits(list[i], g, n))
             best = list[i];
     return best;
 }
 
 const Kernel *kernel_find(const Kernel *const *list, int len, const Graph *g, const Node *n)
 {
-    return find(list, len, g, n, false);
+    return backend_find(list, len, g, n, false);
 }
 
 /* To the reference everything is stored by rows, and a Reorder changes nothing: layouts do not matter then. */
@@ -78,8 +78,8 @@ const Kernel *kernel_reference(const Graph *g, const Node *n)
     const Kernel *k;
 
     if (n->op->kernel)
-        return fits(n->op->kernel, g, n) ? n->op->kernel : NULL;
-    k = find(kernels_ref, kernels_ref_len, g, n, true);
+        return backend_fits(n->op->kernel, g, n) ? n->op->kernel : NULL;
+    k = backend_find(kernels_ref, kernels_ref_len, g, n, true);
     return k ? k : kernel_half.supports(g, n) ? &kernel_half : NULL;
 }
 

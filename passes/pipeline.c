@@ -152,8 +152,8 @@ static int find_pass(const char *name)
     return -1;
 }
 
-static Status run_range(Graph *g, const BuildOptions *opt, Evaluator eval, Report *report, int from, int last,
-                        Variants *variants)
+static Status pipeline_run_range(Graph *g, const BuildOptions *opt, Evaluator eval, Report *report, int from, int last,
+                                 Variants *variants)
 {
     Status st = ST_OK;
 
@@ -169,8 +169,8 @@ static Status build_variants(Variants *v, const BuildOptions *opt, Evaluator eva
     for (int i = v ? v->n : 0; i-- > 0;) {
         const BuildOptions own = variant_options(v, i, opt);
 
-        TRY(variants_drop(v, i,
-                          run_range(v->list[i].g, &own, eval, NULL, 0, find_pass(pass_partition.name) - 1, NULL)));
+        TRY(variants_drop(
+            v, i, pipeline_run_range(v->list[i].g, &own, eval, NULL, 0, find_pass(pass_partition.name) - 1, NULL)));
     }
     return ST_OK;
 }
@@ -190,7 +190,7 @@ Status pipeline_run(Graph *g, const BuildOptions *opt, Evaluator eval, Report *r
     if (!st)
         st = build_variants(variants, opt, eval);
     if (!st)
-        st = run_range(g, opt, eval, report, from, last, variants);
+        st = pipeline_run_range(g, opt, eval, report, from, last, variants);
     variants_free(variants);
     return st ? st : graph_drop_values(g); /* before memory is planned, by tables that go by value id */
 }

@@ -118,7 +118,7 @@ Status report_division(Report *r, int replicas, const int64_t *count, int64_t ba
 
 /* ---- sums over the final graph ---- */
 
-static int64_t bytes_of(const Graph *g, ValueId v)
+static int64_t report_bytes_of(const Graph *g, ValueId v)
 {
     const Value *x = value(g, v);
 
@@ -166,7 +166,7 @@ static void count_turned(Report *r, const Graph *g, const Node *n, const Exchang
         for (int o = 0; from && o < n->n_out; o++)
             others += exchange_device(e, o) == from->device ? 0 : value(g, n->out[o])->shape->dim[e->cut];
         if (from && whole)
-            from->sent_bytes += bytes_of(g, n->in[i]) / whole * others;
+            from->sent_bytes += report_bytes_of(g, n->in[i]) / whole * others;
     }
 }
 
@@ -184,12 +184,12 @@ static void count_traffic(Report *r, const Graph *g, const Node *n)
         DeviceLoad *from = load_of(r, value(g, n->in[i])->device);
 
         if (from)
-            from->sent_bytes += bytes_of(g, n->in[i]) * (e.copies - 1);
+            from->sent_bytes += report_bytes_of(g, n->in[i]) * (e.copies - 1);
     }
     if (!e.sum)
         return;
     for (int o = 0; o < n->n_out; o++)
-        total += bytes_of(g, n->out[o]);
+        total += report_bytes_of(g, n->out[o]);
     total /= e.split ? 1 : d;
     for (int i = 0; i < d; i++)
         r->load[i].sent_bytes += total * (d - 1) / d * (e.split ? 1 : 2);
@@ -218,7 +218,7 @@ static Status note_gathered(Report *r, const Graph *g)
 
         if (v && !meant[n->out[0].i])
             TRY(report_note(r, NOTE_REPLICATED, value_logical_name(v), "shape %s, %lld bytes",
-                            shape_text(v->shape, shape), (long long)bytes_of(g, n->out[0])));
+                            shape_text(v->shape, shape), (long long)report_bytes_of(g, n->out[0])));
     }
     return ST_OK;
 }
@@ -267,7 +267,7 @@ Status report_graph(Report *r, const Graph *g, const Target *t)
 
         if (!load)
             continue;
-        load->state_bytes += bytes_of(g, (ValueId){ i });
+        load->state_bytes += report_bytes_of(g, (ValueId){ i });
         load->parameters += v->trainable ? shape_numel(v->shape) : 0;
     }
     TRY(note_gathered(r, g));

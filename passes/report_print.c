@@ -23,7 +23,7 @@ static const char *const keys[] = { "inputs",   "mixes",        "no_gradient", "
                                     "exporter", "accumulation", "outputs",     "padding",    "notes" };
 enum { N_KINDS = sizeof keys / sizeof *keys };
 
-static Status finish(FILE *to)
+static Status report_print_finish(FILE *to)
 {
     return fflush(to) || ferror(to) ? FAIL(E_IO, "the report could not be written") : ST_OK;
 }
@@ -246,7 +246,7 @@ Status report_print(const Report *r, FILE *to)
         print_notes(r, to, (NoteKind)k);
     print_stages(r, to);
     print_step(r, to);
-    return finish(to);
+    return report_print_finish(to);
 }
 
 /* ---- JSON ---- */
@@ -387,5 +387,5 @@ Status report_print_json(const Report *r, FILE *to)
     json_time(r, to);
     json_collectives(r, to);
     fprintf(to, "}\n");
-    return finish(to);
+    return report_print_finish(to);
 }

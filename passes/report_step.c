@@ -7,7 +7,7 @@
 #include "graph/ir/phase.h"
 #include "passes/report.h"
 
-static int64_t bytes_of(const Graph *g, const ValueId *v, int n)
+static int64_t report_step_bytes_of(const Graph *g, const ValueId *v, int n)
 {
     int64_t bytes = 0;
 
@@ -118,7 +118,7 @@ static Status add_collective(Report *r, const Graph *g, const Node *n, int phase
                          .phase = phase,
                          .reason = reason_of(g, n, &e, phase, readers),
                          .subject = mixes,
-                         .bytes = bytes_of(g, n->in, n->n_in),
+                         .bytes = report_step_bytes_of(g, n->in, n->n_in),
                          .tensors = e.tensors,
                          .name = arena_strdup(r->arena, n->name) };
     CollectiveLoad *grown =
@@ -228,7 +228,7 @@ static Status add_replicas(Report *r, const Graph *g)
     return ST_OK;
 }
 
-static Status collect(Report *r, const Graph *g, Arena *a)
+static Status report_step_collect(Report *r, const Graph *g, Arena *a)
 {
     const uint8_t *phase = graph_phases(g, a);
     Readers readers;
@@ -245,7 +245,9 @@ static Status collect(Report *r, const Graph *g, Arena *a)
         }
         load->nodes++;
         load->flops += node_flops(g, n);
-        load->bytes += n->op->flags & OPF_VIEW ? 0 : bytes_of(g, n->in, n->n_in) + bytes_of(g, n->out, n->n_out);
+        load->bytes += n->op->flags & OPF_VIEW
+                           ? 0
+                           : report_step_bytes_of(g, n->in, n->n_in) + report_step_bytes_of(g, n->out, n->n_out);
     }
     TRY(add_ways(r, g, a));
     return add_replicas(r, g);
@@ -254,7 +256,7 @@ static Status collect(Report *r, const Graph *g, Arena *a)
 Status report_step(Report *r, const Graph *g)
 {
     Arena *a = arena_create_beside(g->arena);
-    Status st = a ? collect(r, g, a) : FAIL_NOMEM();
+    Status st = a ? report_step_collect(r, g, a) : FAIL_NOMEM();
 
     arena_free(a);
     return st;

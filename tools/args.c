@@ -91,7 +91,7 @@ static void tell_unknown(const Command *c, const char *name, int dashes, Problem
 }
 
 /* A number that is none is told with all else that is wrong; in which range it must be, its reader knows. */
-static Status check_number(const Args *a, const Flag *flag)
+static Status args_check_number(const Args *a, const Flag *flag)
 {
     int64_t whole;
     double real;
@@ -135,7 +135,7 @@ static void parse_flag(Args *a, int argc, char **argv, int *i, int dashes, Probl
         problems_add(wrong, "%s", dpx_error());
     a->given[a->n_given].name = listing && value ? "" : name;
     a->given[a->n_given++].value = value ? value : "";
-    if (flag && takes_value && check_number(a, flag))
+    if (flag && takes_value && args_check_number(a, flag))
         problems_add(wrong, "%s", dpx_error());
 }
 

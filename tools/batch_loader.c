@@ -238,7 +238,7 @@ static int64_t padded_length(const Field *f, const int64_t *order, int64_t sampl
     return field_padded(f, most);
 }
 
-static void fill(Loader *l, Batch *b, int64_t index)
+static void batch_loader_fill(Loader *l, Batch *b, int64_t index)
 {
     const int64_t *whole = l->order + index * l->options.batch_size;
 
@@ -282,7 +282,7 @@ static void *work(void *arg)
             continue;
         }
         pthread_mutex_unlock(&l->lock);
-        fill(l, &l->slot[s], index);
+        batch_loader_fill(l, &l->slot[s], index);
         pthread_mutex_lock(&l->lock);
         l->full[s] = true;
         l->next_fill++;
@@ -375,7 +375,7 @@ static Status allocate_placed(Loader *l)
     return l->placed ? ST_OK : FAIL_NOMEM();
 }
 
-static Status allocate(Loader *l)
+static Status batch_loader_allocate(Loader *l)
 {
     if (!(l->order = malloc((size_t)l->data->samples * sizeof *l->order)))
         return FAIL_NOMEM();
@@ -408,7 +408,7 @@ Status loader_create(Loader **out, const Dataset *d, const Field *field, int n, 
     l->part[1].to = d->samples % options.batch_size;
     for (int i = 0; i < n; i++)
         l->read.file_bytes += field[i].array->unpacked;
-    if ((st = allocate(l))) {
+    if ((st = batch_loader_allocate(l))) {
         loader_free(l);
         return st;
     }

@@ -277,7 +277,7 @@ static Status write_json(const Checks *c)
     return st;
 }
 
-static Status run(Checks *c)
+static Status check_run(Checks *c)
 {
     const char *path = args_value(c->args, "json");
 
@@ -295,7 +295,7 @@ static Status run(Checks *c)
 int run_check(const Args *a)
 {
     Checks c = { .args = a, .start = seconds_now(), .shown = seconds_now(), .terminal = isatty(STDERR_FILENO) };
-    Status st = run(&c);
+    Status st = check_run(&c);
     int code = st ? args_failed(a, "dpexec", st) : c.count[DPX_CHECK_FAILED] ? EXIT_FAILED : EXIT_DONE;
 
     if (!st)

@@ -53,7 +53,7 @@ static bool is_told(const char *name)
 #define FLAG_GIVEN "given"
 
 /* NULL: no memory. */
-static json_t *describe(const RunFacts *f)
+static json_t *checkpoint_note_describe(const RunFacts *f)
 {
     static const char *const flags[] = { "no-shuffle", "drop-last", "group-by-length" };
     json_t *j = json_object();
@@ -90,7 +90,7 @@ static json_t *describe(const RunFacts *f)
 
 char *note_write(const RunFacts *now, Position at)
 {
-    json_t *run = describe(now), *j;
+    json_t *run = checkpoint_note_describe(now), *j;
     char *text;
 
     if (!run)
@@ -145,7 +145,7 @@ static bool is_added(const char *name, const char *was, const char *is)
            !strpbrk(is + strlen(was), "*?[\\");
 }
 
-static void tell(const char *name, const char *before, const char *after, dpx_log_fn *warn, void *user)
+static void checkpoint_note_tell(const char *name, const char *before, const char *after, dpx_log_fn *warn, void *user)
 {
     const dpx_option_info o = option_of(name);
     char line[512];
@@ -173,7 +173,7 @@ static void compare_facts(Problems *differ, const RunFacts *now, const json_t *m
             telling != (is_added(name, was, is) || on_resume(now, name) != DPX_RESUME_FIXED))
             continue;
         if (telling)
-            tell(name, was, is, warn, user);
+            checkpoint_note_tell(name, was, is, warn, user);
         else
             problems_add(differ, "--%s was '%s', is '%s'", name, was, is);
     }
@@ -196,10 +196,10 @@ static Status read_position(Position *out, const RunFacts *now, const json_t *j,
     return ST_OK;
 }
 
-static Status compare(Position *out, const RunFacts *now, const json_t *j, int64_t step, const char *file,
-                      dpx_log_fn *warn, void *user)
+static Status checkpoint_note_compare(Position *out, const RunFacts *now, const json_t *j, int64_t step,
+                                      const char *file, dpx_log_fn *warn, void *user)
 {
-    json_t *mine = describe(now);
+    json_t *mine = checkpoint_note_describe(now);
     const json_t *had = json_object_get(j, "run");
     Problems differ = { 0 };
     Status st;
@@ -228,7 +228,7 @@ Status note_read(Position *out, const RunFacts *now, const char *note, int64_t s
 
     if (!j && json_error_code(&why) == json_error_unknown) /* not of the text */
         return FAIL_NOMEM();
-    st = is_ours ? compare(out, now, j, step, file, warn, user)
+    st = is_ours ? checkpoint_note_compare(out, now, j, step, file, warn, user)
                  : FAIL(E_IO, "%s: the note is not one of dpexec train", file);
     json_decref(j);
     return st;

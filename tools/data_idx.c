@@ -18,8 +18,8 @@ static uint64_t big_endian(const unsigned char *p)
 
 /* Reads the header of the file that begins with these bytes; fills dtype, rank, dim and swapped.  `bytes` is the whole
  * file's. */
-static Status read_header(Array *a, size_t *header, size_t *bytes, const unsigned char *file, size_t size,
-                          const char *path)
+static Status data_idx_read_header(Array *a, size_t *header, size_t *bytes, const unsigned char *file, size_t size,
+                                   const char *path)
 {
     static const dpx_dtype types[16] = {
         [8] = DPX_UINT8, [9] = DPX_INT8, [11] = DPX_INT16, [12] = DPX_INT32, [13] = DPX_FLOAT32, [14] = DPX_FLOAT64
@@ -72,7 +72,7 @@ static Status unpack(FILE **out, gzFile in, char *buf, const char *path)
 
     if (n < 0)
         return FAIL(E_IO, "%s: damaged: %s", path, gzerror(in, &code));
-    TRY(read_header(&a, &header, &length, (const unsigned char *)buf, (size_t)n, path));
+    TRY(data_idx_read_header(&a, &header, &length, (const unsigned char *)buf, (size_t)n, path));
     TRY(temporary_open(out, length, path));
     if ((st = copy_stream(*out, in, buf, n, length, path)))
         fclose(*out);
@@ -98,7 +98,7 @@ static Status parse(Array *a, const char *path)
 {
     size_t header, bytes;
 
-    TRY(read_header(a, &header, &bytes, a->map.data, a->map.size, path));
+    TRY(data_idx_read_header(a, &header, &bytes, a->map.data, a->map.size, path));
     if (bytes != a->map.size)
         return FAIL(E_IO, "%s: the header asks for %zu bytes of data, the file has %zu", path, bytes - header,
                     a->map.size - header);

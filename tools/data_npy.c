@@ -31,7 +31,7 @@ static void skip_space(Scanner *s)
         s->at++;
 }
 
-static bool take(Scanner *s, char c)
+static bool data_npy_take(Scanner *s, char c)
 {
     skip_space(s);
     if (s->at >= s->end || *s->at != c)
@@ -52,7 +52,7 @@ static bool take_string(Scanner *s, char *out, size_t max)
         if (n + 1 < max)
             out[n++] = *s->at;
     out[n] = '\0';
-    return take(s, quote);
+    return data_npy_take(s, quote);
 }
 
 static bool take_bool(bool *out, Scanner *s)
@@ -67,9 +67,9 @@ static bool take_bool(bool *out, Scanner *s)
 
 static bool take_shape(Scanner *s, Array *out)
 {
-    if (!take(s, '('))
+    if (!data_npy_take(s, '('))
         return false;
-    for (out->rank = 0; !take(s, ')');) {
+    for (out->rank = 0; !data_npy_take(s, ')');) {
         int64_t d = 0;
 
         skip_space(s);
@@ -81,7 +81,7 @@ static bool take_shape(Scanner *s, Array *out)
             d = d * 10 + (*s->at - '0');
         }
         out->dim[out->rank++] = d;
-        if (!take(s, ',') && (s->at >= s->end || *s->at != ')'))
+        if (!data_npy_take(s, ',') && (s->at >= s->end || *s->at != ')'))
             return false;
     }
     return true;
@@ -96,12 +96,12 @@ static bool take_header(Scanner *s, Header *h, Array *out)
 {
     char key[32];
 
-    if (!take(s, '{'))
+    if (!data_npy_take(s, '{'))
         return false;
-    while (!take(s, '}')) {
+    while (!data_npy_take(s, '}')) {
         bool good;
 
-        if (!take_string(s, key, sizeof key) || !take(s, ':'))
+        if (!take_string(s, key, sizeof key) || !data_npy_take(s, ':'))
             return false;
         if (!strcmp(key, "descr"))
             good = h->has_descr = take_string(s, h->descr, sizeof h->descr);
@@ -111,7 +111,7 @@ static bool take_header(Scanner *s, Header *h, Array *out)
             good = h->has_shape = !strcmp(key, "shape") && take_shape(s, out);
         if (!good)
             return false;
-        take(s, ',');
+        data_npy_take(s, ',');
     }
     return h->has_descr && h->has_order && h->has_shape;
 }

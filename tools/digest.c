@@ -80,7 +80,7 @@ static void add_header(XXH3_state_t *state, const Field *f)
         add_sequences(state, f);
 }
 
-static Status finish(char text[DIGEST_TEXT], const Field *field, int n, uint64_t sum)
+static Status digest_finish(char text[DIGEST_TEXT], const Field *field, int n, uint64_t sum)
 {
     XXH3_state_t *state = XXH3_createState();
 
@@ -105,7 +105,7 @@ Status digest_fields(char text[DIGEST_TEXT], const Field *field, int n, dpx_worl
     all = (int64_t)sum;
     if (world)
         TRY((Status)dpx_world_sum(world, (int64_t)sum, &all));
-    return finish(text, field, n, (uint64_t)all);
+    return digest_finish(text, field, n, (uint64_t)all);
 }
 
 Status digest_probe(char text[DIGEST_TEXT], const Field *field, int n)
@@ -114,7 +114,7 @@ Status digest_probe(char text[DIGEST_TEXT], const Field *field, int n)
 
     for (int i = 0; i < n; i++)
         sum += sum_pieces(field[i].array, PROBES, i, SHARE_ALL);
-    return finish(text, field, n, sum);
+    return digest_finish(text, field, n, sum);
 }
 
 /* Of all processes' bits, 32 each, those that an odd number of them has: a sum has room for so many of so many. */

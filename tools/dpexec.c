@@ -115,7 +115,7 @@ static int dispatch(int which, int argc, char **argv)
 }
 
 /* What hangs on a device (Runtime.abandon) would hold what its libraries do at exit. */
-static int finish(int code)
+static int dpexec_finish(int code)
 {
     code = tool_end("dpexec", code);
     if (args_device_failed()) {
@@ -153,5 +153,5 @@ static int run(int argc, char **argv)
 int main(int argc, char **argv)
 {
     tool_begin("dpexec", argv);
-    return finish(run(argc, argv));
+    return dpexec_finish(run(argc, argv));
 }

@@ -45,7 +45,8 @@ static Status load_checkpoint(dpx_trainer *t, const Args *a)
 static bool has_loss(const Args *a) { return strcmp(dpx_options_get(a->options, "loss"), "none") != 0; }
 
 /* `begun`: the command line and the files were right. */
-static Status run(const Args *a, dpx_model **model, dpx_trainer **trainer, Feed *feed, Progress *progress, bool *begun)
+static Status eval_run(const Args *a, dpx_model **model, dpx_trainer **trainer, Feed *feed, Progress *progress,
+                       bool *begun)
 {
     Predictions *kept = NULL;
     Evaluation e;
@@ -104,7 +105,7 @@ int run_eval(const Args *a)
     Status st;
 
     progress_start(&progress, args_has(a, "quiet"));
-    st = run(a, &model, &trainer, &feed, &progress, &begun);
+    st = eval_run(a, &model, &trainer, &feed, &progress, &begun);
     if (st)
         code = args_failed(a, "dpexec", st);
     feed_close(&feed);

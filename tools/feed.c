@@ -634,7 +634,7 @@ static bool has_shape(const Args *a, const char *name)
 
 /* Does the model leave open more than how many samples there are?  Where that is fixed and it is not said which axis
  * has them, the open one may be it. */
-static bool is_open(const Feed *f, const Args *a, const dpx_info *in, const Field *field)
+static bool feed_is_open(const Feed *f, const Args *a, const dpx_info *in, const Field *field)
 {
     bool open = in->rank < 0;
 
@@ -652,7 +652,7 @@ Status feed_input_shapes(const Args *a, const Feed *f, int64_t batch_size)
         dpx_info in;
         int n;
 
-        if (!feed_input(&in, f->model, field->name) || !is_open(f, a, &in, field) || has_shape(a, field->name))
+        if (!feed_input(&in, f->model, field->name) || !feed_is_open(f, a, &in, field) || has_shape(a, field->name))
             continue;
         field_dims(dim, field, batch_size, field_longest(field));
         n = snprintf(text, sizeof text, "%.256s=", field->name);

@@ -105,7 +105,7 @@ static Status write_gradients(const Graph *model, const OnnxModel *onnx, const A
     return st;
 }
 
-static Status check_flags(const Args *a, const Options *o)
+static Status graph_transform_check_flags(const Args *a, const Options *o)
 {
     static const char *const shown[] = { "o", "until", "report", "json", NULL }, *const graphs[] = { "o", "until",
                                                                                                      "report", "verify",
@@ -280,7 +280,7 @@ static Status show(const Graph *model, const OnnxModel *onnx, const Args *a, con
 }
 
 /* The model without the training_info of its file, where that is followed; else NULL. */
-static Status read_given(Graph **out, const char *path, const Options *o)
+static Status graph_transform_read_given(Graph **out, const char *path, const Options *o)
 {
     OnnxModel *onnx = NULL;
     OperatorList own = { NULL, 0 };
@@ -306,7 +306,7 @@ static Status write_training(const Graph *model, const OnnxModel *onnx, const Ar
     TRY(check_alone(a, others, "--training-info writes a model"));
     if (!format || strcmp(format, "onnx"))
         return FAIL(E_INVALID, "--training-info: give -o FILE.onnx");
-    TRY(read_given(&given, a->positional[0], o));
+    TRY(graph_transform_read_given(&given, a->positional[0], o));
     st = transform_write_training(model, given, onnx, o, args_has(a, "standard"), path);
     graph_free(given);
     return st;
@@ -358,7 +358,7 @@ static Status read_model(Graph **out, OnnxModel **onnx, const char *path, const 
     return st;
 }
 
-static Status run(const Args *a)
+static Status graph_transform_run(const Args *a)
 {
     const Options *o = (const Options *)a->options;
     OnnxModel *onnx = NULL;
@@ -367,7 +367,7 @@ static Status run(const Args *a)
 
     if (!a->n_positional)
         return FAIL(E_INVALID, "expected graph-transform %s", command.synopsis);
-    TRY(check_flags(a, o));
+    TRY(graph_transform_check_flags(a, o));
     TRY(feed_class_weights(a, NULL));
     TRY(read_model(&model, &onnx, a->positional[0], o));
     if (args_has(a, "gradient-of"))
@@ -402,7 +402,7 @@ int main(int argc, char **argv)
     else if (!st && args_has(&a, "list-operators"))
         code = finish(&a, operators_print(stdout, args_has(&a, "json")));
     else
-        code = finish(&a, st ? st : run(&a));
+        code = finish(&a, st ? st : graph_transform_run(&a));
     args_free(&a);
     return tool_end("graph-transform", code);
 }

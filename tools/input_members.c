@@ -26,7 +26,7 @@ static int member_number(const char *array, const char *input)
 }
 
 /* A dpx_members_fn.  A member that is missing in between is looked for, in vain, when inputs are given their arrays. */
-static int count_members(void *user, const char *input, int sequence, int optional)
+static int input_members_count_members(void *user, const char *input, int sequence, int optional)
 {
     const Asked *asked = user;
     const char *name;
@@ -54,7 +54,7 @@ Status members_load(dpx_model **out, const Args *a, ArrayName *name, void *user,
     Asked asked = { name, user, log };
     Status st;
 
-    dpx_options_set_members(a->options, count_members, &asked);
+    dpx_options_set_members(a->options, input_members_count_members, &asked);
     st = (Status)dpx_model_load_within(out, a->positional[0], a->options);
     dpx_options_set_members(a->options, NULL, NULL);
     return st;

@@ -132,7 +132,7 @@ static void close_ends(Launch *l, int rank)
         }
 }
 
-static Status prepare(Launch *l)
+static Status launch_prepare(Launch *l)
 {
     TRY(allow_descriptors(l->size));
     if (pipe2(l->pipe, O_CLOEXEC))
@@ -162,23 +162,23 @@ static char *fill_in(const char *arg, int rank)
 }
 
 /* In the child: keeps a descriptor and adds its number to the text. */
-static bool keep(char *text, size_t cap, int fd, const char *after)
+static bool launch_keep(char *text, size_t cap, int fd, const char *after)
 {
     size_t len = strlen(text);
 
     return !fcntl(fd, F_SETFD, 0) && snprintf(text + len, cap - len, "%d%s", fd, after) < (int)(cap - len);
 }
 
-static bool tell(const Launch *l, int rank)
+static bool launch_tell(const Launch *l, int rank)
 {
     char text[CHANNELS * MOST * 12 + 64];
 
     snprintf(text, sizeof text, "%d:%d:", rank, l->size);
-    if (!keep(text, sizeof text, l->pipe[0], ":fd="))
+    if (!launch_keep(text, sizeof text, l->pipe[0], ":fd="))
         return false;
     for (int r = 0; r < l->size; r++)
         for (int c = 0; c < CHANNELS && r != rank; c++)
-            if (!keep(text, sizeof text, l->end[rank][r][c], ","))
+            if (!launch_keep(text, sizeof text, l->end[rank][r][c], ","))
                 return false;
     text[strlen(text) - (l->size > 1)] = '\0';
     return !setenv(LAUNCHED, text, 1);
@@ -193,7 +193,7 @@ static void become(const Args *a, const Launch *l, int rank, pid_t launcher)
         return;
     if (getppid() != launcher) /* it ended before the kernel was told */
         _exit(EXIT_FAILED);
-    if (!argv || !(argv[0] = strdup("dpexec")) || !tell(l, rank))
+    if (!argv || !(argv[0] = strdup("dpexec")) || !launch_tell(l, rank))
         return;
     for (int i = 0; i < a->n_positional; i++)
         if (!(argv[i + 1] = fill_in(a->positional[i], rank)))
@@ -205,7 +205,7 @@ static Status start(const Args *a, Launch *l)
 {
     pid_t launcher = getpid();
 
-    TRY(prepare(l));
+    TRY(launch_prepare(l));
     for (int r = 0; r < l->size; r++) {
         pid_t child;
 

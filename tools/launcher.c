@@ -13,7 +13,7 @@
 
 #include "tools/launched.h"
 
-static Status read_number(int *out, const char *name, int min)
+static Status launcher_read_number(int *out, const char *name, int min)
 {
     const char *text = getenv(name);
     char *end;
@@ -71,8 +71,8 @@ Status launcher_find(Launcher *out, const char *mpi, bool rendezvous, bool named
             continue;
         *out = (Launcher){ .name = row->name };
         if (row->size)
-            TRY(read_number(&out->size, row->size, 1));
-        TRY(read_number(&out->rank, row->rank, 0));
+            TRY(launcher_read_number(&out->size, row->size, 1));
+        TRY(launcher_read_number(&out->rank, row->rank, 0));
         if (!named)
             out->mpi = mpi ? mpi : row->mpi;
         return out->mpi || out->size == 1 || rendezvous ? ST_OK : needs_a_way(out);
@@ -93,7 +93,7 @@ Status launcher_rank(int *out)
         return launched_read(out, &size, &connections);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (applies(&rows[i], meets))
-            return read_number(out, rows[i].rank, 0);
+            return launcher_read_number(out, rows[i].rank, 0);
     return ST_OK;
 }
 
@@ -103,7 +103,7 @@ Status launcher_check_one(void)
         int size = 1;
 
         if (applies(&rows[i], false) && rows[i].size)
-            TRY(read_number(&size, rows[i].size, 1));
+            TRY(launcher_read_number(&size, rows[i].size, 1));
         if (size > 1)
             return FAIL(E_INVALID,
                         "%s started %d processes, of which each would train a model of its own: start dpexec launch "

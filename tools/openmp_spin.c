@@ -14,7 +14,7 @@
 enum { TRIALS = 8, ROUNDS = 64 };
 
 /* Nanoseconds of ROUNDS rounds: the least of a few, as the others were interrupted. */
-static uint64_t measure(void)
+static uint64_t openmp_spin_measure(void)
 {
     uint64_t least = UINT64_MAX;
 
@@ -37,7 +37,8 @@ void limit_spinning(char **argv)
     for (size_t i = 0; i < sizeof says_how / sizeof *says_how; i++)
         if (getenv(says_how[i]))
             return;
-    snprintf(count, sizeof count, "%llu", (unsigned long long)((uint64_t)SPIN_NANOSECONDS * ROUNDS / measure()));
+    snprintf(count, sizeof count, "%llu",
+             (unsigned long long)((uint64_t)SPIN_NANOSECONDS * ROUNDS / openmp_spin_measure()));
     if (!setenv("GOMP_SPINCOUNT", count, 1) && !setenv("KMP_BLOCKTIME", "0", 1))
         execv("/proc/self/exe", argv);
 }

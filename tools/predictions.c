@@ -117,7 +117,7 @@ static Status open_file(Predictions *p, Prediction *to, const dpx_tensor *x)
 }
 
 /* The same with the samples along axis 0; its memory is `*held`, NULL where they are there already. */
-static Status turn(dpx_tensor *out, void **held, const dpx_tensor *x, int axis)
+static Status predictions_turn(dpx_tensor *out, void **held, const dpx_tensor *x, int axis)
 {
     size_t before = 1, behind = dpx_dtype_size(x->dtype);
 
@@ -139,7 +139,7 @@ static Status turn(dpx_tensor *out, void **held, const dpx_tensor *x, int axis)
     return ST_OK;
 }
 
-static Status begin(Predictions *p, const dpx_result *r)
+static Status predictions_begin(Predictions *p, const dpx_result *r)
 {
     if (!(p->at = calloc((size_t)r->n_outputs + 1, sizeof *p->at)))
         return FAIL_NOMEM();
@@ -150,7 +150,7 @@ static Status begin(Predictions *p, const dpx_result *r)
         Status st;
 
         TRY(unpad_samples_axis(&to->axis, p->feed, &r->outputs[p->n - 1], r->samples));
-        TRY(turn(&x, &held, &r->outputs[p->n - 1], to->axis));
+        TRY(predictions_turn(&x, &held, &r->outputs[p->n - 1], to->axis));
         st = open_file(p, to, &x);
         free(held);
         TRY(st);
@@ -184,7 +184,7 @@ static Status add(const Predictions *p, const Prediction *to, const dpx_tensor *
 Status predictions_add(Predictions *p, const dpx_result *r)
 {
     if (!p->at)
-        TRY(begin(p, r));
+        TRY(predictions_begin(p, r));
     for (int i = 0; i < p->n; i++) {
         dpx_tensor x;
         void *held;
@@ -192,7 +192,7 @@ Status predictions_add(Predictions *p, const dpx_result *r)
 
         if (!p->at[i].file)
             continue;
-        TRY(turn(&x, &held, &r->outputs[i], p->at[i].axis));
+        TRY(predictions_turn(&x, &held, &r->outputs[i], p->at[i].axis));
         st = add(p, &p->at[i], &x, r->samples);
         free(held);
         TRY(st);

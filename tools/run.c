@@ -106,7 +106,7 @@ static Status keep_name(Job *j, const char *name)
 }
 
 /* "'x', 'mask'": the names of the model's inputs, as many as there is room for. */
-static const char *list_inputs(char text[LIST_TEXT], const dpx_model *m)
+static const char *run_list_inputs(char text[LIST_TEXT], const dpx_model *m)
 {
     size_t len = 0;
     dpx_info in;
@@ -134,7 +134,7 @@ static Status find_input(dpx_info *in, const dpx_model *m, const char *argument)
     snprintf(name, sizeof name, "%.*s", (int)(eq - argument), argument);
     return feed_input(in, m, name)
                ? ST_OK
-               : FAIL(E_INVALID, "--input %s: the model has no such input; it has %s", name, list_inputs(text, m));
+               : FAIL(E_INVALID, "--input %s: the model has no such input; it has %s", name, run_list_inputs(text, m));
 }
 
 /* What the argument names: "x" of x=FILE.npy, "" of FILE.npy. */
@@ -254,7 +254,7 @@ static Status add_sequences(Job *j, const Args *args)
     return ST_OK;
 }
 
-static Status make_room(Job *j, int n)
+static Status run_make_room(Job *j, int n)
 {
     free_room(j);
     j->n_out = j->room = n;
@@ -283,7 +283,7 @@ static Status name_files(Job *j, const char *folder)
 
     if (n > MAX_ARRAYS)
         return FAIL(E_UNSUPPORTED, "%d outputs, at most %d can be written", n, MAX_ARRAYS);
-    TRY(make_room(j, n));
+    TRY(run_make_room(j, n));
     for (int i = 0; i < n; i++) {
         TRY((Status)dpx_model_info(j->model, DPX_OUTPUT, i, &info));
         TRY(name_file(j, i, info.name, folder));
@@ -320,14 +320,14 @@ static Status compute_parts(Job *j, const char *folder)
 {
     const int n = j->n_out * dpx_trainer_replicas(j->trainer);
 
-    TRY(make_room(j, n));
+    TRY(run_make_room(j, n));
     TRY((Status)dpx_run(j->trainer, j->input, j->n_input, j->output, n));
     for (j->n_out = 0; j->n_out < n && j->output[j->n_out].name; j->n_out++)
         TRY(name_file(j, j->n_out, j->output[j->n_out].name, folder));
     return ST_OK;
 }
 
-static Status compute(Job *j, const Args *a, const char *folder)
+static Status run_compute(Job *j, const Args *a, const char *folder)
 {
     if (j->loader)
         TRY(loader_tell_lengths(j->loader, j->batch, j->trainer));
@@ -403,7 +403,7 @@ static Status interpret(dpx_data **out, Job *j, const Args *a)
     return st;
 }
 
-static Status add_output(Job *j, const char *folder, const char *name, const dpx_data *one)
+static Status run_add_output(Job *j, const char *folder, const char *name, const dpx_data *one)
 {
     TRY((Status)dpx_data_view(one, &j->output[j->n_out]));
     TRY(name_file(j, j->n_out, name, folder));
@@ -417,10 +417,10 @@ static Status add_value(Job *j, const char *folder, const char *key, const dpx_d
     char name[MAX_NAME];
 
     if (dpx_data_kind_of(v) != DPX_DATA_LIST)
-        return add_output(j, folder, key, v);
+        return run_add_output(j, folder, key, v);
     for (int i = 0; i < dpx_data_count(v); i++) {
         snprintf(name, sizeof name, "%.*s.%d", MAX_NAME - 16, key, i);
-        TRY(add_output(j, folder, name, dpx_data_at(v, i)));
+        TRY(run_add_output(j, folder, name, dpx_data_at(v, i)));
     }
     return ST_OK;
 }
@@ -431,7 +431,7 @@ static Status write_values(Job *j, const dpx_data *map, const char *folder)
 
     for (int i = 0; i < dpx_data_count(map); i++)
         n += dpx_data_kind_of(dpx_data_at(map, i)) == DPX_DATA_LIST ? dpx_data_count(dpx_data_at(map, i)) : 1;
-    TRY(make_room(j, n));
+    TRY(run_make_room(j, n));
     j->n_out = 0;
     for (int i = 0; i < dpx_data_count(map); i++)
         TRY(add_value(j, folder, dpx_data_key(map, i), dpx_data_at(map, i)));
@@ -489,8 +489,8 @@ static Status run_planned(Job *j, const Args *a, const char *folder)
         TRY(args_join_outputs(a, "outputs of sequences are put together, to be written without padding"));
     TRY((Status)dpx_trainer_create(&j->trainer, j->model, a->options, report_log, &j->progress));
     if (!args_has(a, "input") && !args_has(a, "input-members") && dpx_model_count(j->model, DPX_INPUT))
-        return FAIL(E_INVALID, "--input NAME=FILE.npy is missing: the model has %s", list_inputs(text, j->model));
-    TRY(compute(j, a, folder));
+        return FAIL(E_INVALID, "--input NAME=FILE.npy is missing: the model has %s", run_list_inputs(text, j->model));
+    TRY(run_compute(j, a, folder));
     return write_outputs(j, folder);
 }
 

@@ -422,7 +422,7 @@ static Status write_eval(FILE *f, int64_t step, double loss, const char *metric,
     return ST_OK;
 }
 
-static Status copy_bytes(FILE *to, const char *path, long n)
+static Status run_dir_copy_bytes(FILE *to, const char *path, long n)
 {
     char block[1 << 16];
     FILE *from = fopen(path, "r");
@@ -445,7 +445,7 @@ static Status replace_last(RunDir *r, const char *line, size_t n)
     Status st;
 
     TRY(outfile_open(&to, run_dir_file(r, "metrics.jsonl", file)));
-    if (!(st = copy_bytes(outfile_stream(to), file, r->again)))
+    if (!(st = run_dir_copy_bytes(outfile_stream(to), file, r->again)))
         fwrite(line, 1, n, outfile_stream(to));
     TRY(outfile_close(to, st));
     r->again = -1;

@@ -653,7 +653,7 @@ static Status go_on(bool *on, Run *r)
 }
 
 /* A step of the batch and of those that follow in its group. */
-static Status begin_step(Run *r, const Batch *b)
+static Status train_begin_step(Run *r, const Batch *b)
 {
     for (int64_t k = 1;; k++) {
         bool last = b->index + 1 == loader_batches(r->loader), on = true;
@@ -688,7 +688,7 @@ static Status run_epoch(Run *r)
     TRY(loader_start(r->loader, r->at.epoch, r->at.batch));
     dpx_trainer_padding(r->trainer, &r->positions, &r->computed);
     for (const Batch *b; r->begun < r->steps && !r->signal && (b = loader_next(r->loader));) {
-        TRY(begin_step(r, b));
+        TRY(train_begin_step(r, b));
         TRY(take_results(r, is_due(r) ? 0 : ahead));
         TRY(look_for_signal(r, false));
     }
@@ -696,7 +696,7 @@ static Status run_epoch(Run *r)
     return r->at.batch == loader_batches(r->loader) ? end_epoch(r) : ST_OK;
 }
 
-static Status finish(Run *r)
+static Status train_finish(Run *r)
 {
     char path[4096];
 
@@ -754,7 +754,7 @@ static Status train(Run *r)
     while (r->step < r->steps && !r->signal)
         TRY(run_epoch(r));
     if (!r->signal)
-        return finish(r);
+        return train_finish(r);
     TRY(save(r));
     TRY(look_for_signal(r, true));
     if (!r->world.rank)

@@ -49,7 +49,7 @@ Status unpad_samples_axis(int *axis, const Feed *f, const dpx_tensor *y, int64_t
 
 /* What the model's file says of the output's axis 1, where that was before its samples came first; false: nothing, or a
  * size. */
-static bool is_open(const char **name, const Feed *f, const dpx_tensor *y, int axis)
+static bool trim_padding_is_open(const char **name, const Feed *f, const dpx_tensor *y, int axis)
 {
     const int at = axis > 0 ? 0 : 1;
     dpx_info v;
@@ -85,7 +85,7 @@ Status unpad_find(const Array **out, const Feed *f, const dpx_tensor *y, int axi
     const char *name;
 
     *out = NULL;
-    if (!is_open(&name, f, y, axis))
+    if (!trim_padding_is_open(&name, f, y, axis))
         return ST_OK;
     for (int i = 0; i < f->n; i++) {
         const Field *x = &f->field[i];

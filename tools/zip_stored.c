@@ -13,7 +13,7 @@ typedef struct {
     uint64_t bytes;
 } Stretch;
 
-static uint64_t number(const uint8_t *p, int bytes)
+static uint64_t zip_stored_number(const uint8_t *p, int bytes)
 {
     uint64_t n = 0;
 
@@ -23,7 +23,7 @@ static uint64_t number(const uint8_t *p, int bytes)
 }
 
 /* [at, at + bytes) of the first `limit` bytes. */
-static bool take(Stretch *out, const Mapped *f, uint64_t at, uint64_t bytes, uint64_t limit)
+static bool zip_stored_take(Stretch *out, const Mapped *f, uint64_t at, uint64_t bytes, uint64_t limit)
 {
     if (at > limit || bytes > limit - at)
         return false;
@@ -38,32 +38,34 @@ static bool find_directory(Stretch *out, uint64_t *n, const Mapped *f)
     const uint8_t *end = f->data + limit;
     Stretch found;
 
-    if (f->size < END || memcmp(end, "PK\5\6", 4) || number(end + 20, 2))
+    if (f->size < END || memcmp(end, "PK\5\6", 4) || zip_stored_number(end + 20, 2))
         return false;
-    *n = number(end + 10, 2);
-    if (*n < 0xffff && number(end + 12, 4) < 0xffffffff && number(end + 16, 4) < 0xffffffff)
-        return take(out, f, number(end + 16, 4), number(end + 12, 4), limit);
+    *n = zip_stored_number(end + 10, 2);
+    if (*n < 0xffff && zip_stored_number(end + 12, 4) < 0xffffffff && zip_stored_number(end + 16, 4) < 0xffffffff)
+        return zip_stored_take(out, f, zip_stored_number(end + 16, 4), zip_stored_number(end + 12, 4), limit);
     if (limit < LOCATOR_64 || memcmp(end - LOCATOR_64, "PK\6\7", 4) ||
-        !take(&found, f, number(end - LOCATOR_64 + 8, 8), END_64, limit - LOCATOR_64) || memcmp(found.at, "PK\6\6", 4))
+        !zip_stored_take(&found, f, zip_stored_number(end - LOCATOR_64 + 8, 8), END_64, limit - LOCATOR_64) ||
+        memcmp(found.at, "PK\6\6", 4))
         return false;
-    *n = number(found.at + 32, 8);
-    return take(out, f, number(found.at + 48, 8), number(found.at + 40, 8), (uint64_t)(found.at - f->data));
+    *n = zip_stored_number(found.at + 32, 8);
+    return zip_stored_take(out, f, zip_stored_number(found.at + 48, 8), zip_stored_number(found.at + 40, 8),
+                           (uint64_t)(found.at - f->data));
 }
 
 /* Of the entry's numbers that have no room in it, those that stand in the extra field come in this order. */
 static bool read_wide(uint64_t *const number_of[3], Stretch extra)
 {
     while (extra.bytes >= EXTRA) {
-        const uint64_t bytes = number(extra.at + 2, 2);
+        const uint64_t bytes = zip_stored_number(extra.at + 2, 2);
         uint64_t at = EXTRA;
 
         if (bytes > extra.bytes - EXTRA)
             return false;
-        for (int k = 0; number(extra.at, 2) == ZIP64 && k < 3; k++)
+        for (int k = 0; zip_stored_number(extra.at, 2) == ZIP64 && k < 3; k++)
             if (*number_of[k] == 0xffffffff) {
                 if (at + 8 > EXTRA + bytes)
                     return false;
-                *number_of[k] = number(extra.at + at, 8);
+                *number_of[k] = zip_stored_number(extra.at + at, 8);
                 at += 8;
             }
         extra.at += EXTRA + bytes;
@@ -81,7 +83,7 @@ static bool find_entry(Stretch *out, Stretch directory, uint64_t index)
 
         if (directory.bytes < ENTRY || memcmp(e, "PK\1\2", 4))
             return false;
-        bytes = ENTRY + number(e + 28, 2) + number(e + 30, 2) + number(e + 32, 2);
+        bytes = ENTRY + zip_stored_number(e + 28, 2) + zip_stored_number(e + 30, 2) + zip_stored_number(e + 32, 2);
         if (bytes > directory.bytes)
             return false;
         if (k == index) {
@@ -94,7 +96,10 @@ static bool find_entry(Stretch *out, Stretch directory, uint64_t index)
 }
 
 /* What stands both in an entry (at 8) and before the member (at 6): flags, and how it is packed. */
-static bool is_stored(const uint8_t *about) { return !(number(about, 2) & ENCRYPTED) && !number(about + 2, 2); }
+static bool is_stored(const uint8_t *about)
+{
+    return !(zip_stored_number(about, 2) & ENCRYPTED) && !zip_stored_number(about + 2, 2);
+}
 
 bool zip_stored(const uint8_t **out, const Mapped *archive, uint64_t index, uint64_t size, uint32_t crc)
 {
@@ -103,17 +108,18 @@ bool zip_stored(const uint8_t **out, const Mapped *archive, uint64_t index, uint
 
     if (!find_directory(&directory, &n, archive) || index >= n || !find_entry(&entry, directory, index))
         return false;
-    packed = number(entry.at + 20, 4);
-    unpacked = number(entry.at + 24, 4);
-    at = number(entry.at + 42, 4);
-    name = ENTRY + number(entry.at + 28, 2);
+    packed = zip_stored_number(entry.at + 20, 4);
+    unpacked = zip_stored_number(entry.at + 24, 4);
+    at = zip_stored_number(entry.at + 42, 4);
+    name = ENTRY + zip_stored_number(entry.at + 28, 2);
     if (!read_wide((uint64_t *const[]){ &unpacked, &packed, &at },
-                   (Stretch){ entry.at + name, number(entry.at + 30, 2) }) ||
-        !is_stored(entry.at + 8) || number(entry.at + 16, 4) != crc || packed != size || unpacked != size ||
-        !take(&local, archive, at, LOCAL, (uint64_t)(directory.at - archive->data)) || memcmp(local.at, "PK\3\4", 4) ||
-        !is_stored(local.at + 6) ||
-        !take(&member, archive, at + LOCAL + number(local.at + 26, 2) + number(local.at + 28, 2), size,
-              (uint64_t)(directory.at - archive->data)))
+                   (Stretch){ entry.at + name, zip_stored_number(entry.at + 30, 2) }) ||
+        !is_stored(entry.at + 8) || zip_stored_number(entry.at + 16, 4) != crc || packed != size || unpacked != size ||
+        !zip_stored_take(&local, archive, at, LOCAL, (uint64_t)(directory.at - archive->data)) ||
+        memcmp(local.at, "PK\3\4", 4) || !is_stored(local.at + 6) ||
+        !zip_stored_take(&member, archive,
+                         at + LOCAL + zip_stored_number(local.at + 26, 2) + zip_stored_number(local.at + 28, 2), size,
+                         (uint64_t)(directory.at - archive->data)))
         return false;
     *out = member.at;
     return true;

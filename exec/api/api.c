@@ -221,7 +221,7 @@ static Status hold_operators(dpx_model *m, const Options *o)
 
 static Status keep_path(char **to, const char *path) { return !path || (*to = strdup(path)) ? ST_OK : FAIL_NOMEM(); }
 
-static Status attach(dpx_model *m, const Options *o, const OperatorList *own)
+static Status api_attach(dpx_model *m, const Options *o, const OperatorList *own)
 {
     Graph *attached;
 
@@ -261,7 +261,7 @@ Status model_check_attached(const dpx_model *m, const Options *o)
 }
 
 /* The model without the training step of its file, as it is exported. */
-static Status read_given(dpx_model *m, const char *path, const Options *o, const OperatorList *own)
+static Status api_read_given(dpx_model *m, const char *path, const Options *o, const OperatorList *own)
 {
     onnx_model_free(m->onnx);
     m->onnx = NULL;
@@ -283,9 +283,9 @@ static Status read_model(dpx_model *m, const char *path, const Options *o)
     if (!st && o && !o->preprocess && !o->criterion) /* whose inputs may be what is said */
         st = plan_check_members(m->onnx, &o->build);
     if (!st && computes)
-        st = read_given(m, path, o, &own);
+        st = api_read_given(m, path, o, &own);
     if (!st)
-        st = attach(m, o, &own);
+        st = api_attach(m, o, &own);
     if (!st)
         st = keep_path(&m->input_value, given_values(o));
     if (!st)
@@ -294,7 +294,7 @@ static Status read_model(dpx_model *m, const char *path, const Options *o)
     return st ? st : plan_explain(m->graph, find_state(m, o ? o->build.plan_memory : 0));
 }
 
-static dpx_status load(dpx_model **out, const char *path, const Options *o)
+static dpx_status api_load(dpx_model **out, const char *path, const Options *o)
 {
     dpx_model *m;
     Status st;
@@ -315,7 +315,7 @@ dpx_status dpx_model_load(dpx_model **out, const char *path)
 {
     NEED(out, "out");
     NEED(path, "path");
-    return load(out, path, NULL);
+    return api_load(out, path, NULL);
 }
 
 dpx_status dpx_model_load_within(dpx_model **out, const char *path, const dpx_options *o)
@@ -323,7 +323,7 @@ dpx_status dpx_model_load_within(dpx_model **out, const char *path, const dpx_op
     NEED(out, "out");
     NEED(path, "path");
     NEED(o, "options");
-    return load(out, path, (const Options *)o);
+    return api_load(out, path, (const Options *)o);
 }
 
 /* The index-th value of this kind, or NO_VALUE. */

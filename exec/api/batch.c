@@ -18,7 +18,7 @@ static const char *target_name(const dpx_trainer *t)
 
 /* What a batch is of: the model's inputs in the order of the graph, then the target, unless that is one of them; NULL
  * behind the last. */
-static const char *asked_for(const dpx_trainer *t, int i)
+static const char *batch_asked_for(const dpx_trainer *t, int i)
 {
     const Graph *g = t->model->graph;
     const char *target = target_name(t);
@@ -35,7 +35,7 @@ static bool is_asked_for(const dpx_trainer *t, const char *name)
 {
     const char *wanted;
 
-    for (int i = 0; (wanted = asked_for(t, i)); i++)
+    for (int i = 0; (wanted = batch_asked_for(t, i)); i++)
         if (!strcmp(wanted, name))
             return true;
     return false;
@@ -47,7 +47,7 @@ static void list_asked_for(char *text, size_t size, const dpx_trainer *t)
     size_t len = 0;
 
     *text = '\0';
-    for (int i = 0; (name = asked_for(t, i)) && len < size; i++)
+    for (int i = 0; (name = batch_asked_for(t, i)) && len < size; i++)
         len += (size_t)snprintf(text + len, size - len, "%s'%s'", i ? ", " : "", name);
 }
 
@@ -55,7 +55,7 @@ bool batch_is_complete(const Feed *f, const dpx_trainer *t)
 {
     const char *name;
 
-    for (int i = 0; (name = asked_for(t, i)); i++)
+    for (int i = 0; (name = batch_asked_for(t, i)); i++)
         if (!named_find(f->tensor, f->n, name))
             return false;
     return true;
@@ -182,7 +182,7 @@ static Status name_tensors(Feed *f, const dpx_trainer *t, const dpx_tensor *batc
     for (int i = 0; i < n; i++)
         named += batch[i].name != NULL;
     for (int i = 0; i < n; i++) {
-        f->tensor[i].name = named ? batch[i].name : asked_for(t, i);
+        f->tensor[i].name = named ? batch[i].name : batch_asked_for(t, i);
         if (f->tensor[i].name)
             continue;
         list_asked_for(expected, sizeof expected, t);

@@ -141,7 +141,7 @@ bool data_padding(unsigned char one[8], DType dtype, double value)
     return tensor_float(&t, 0) == value;
 }
 
-static void fill(char *to, const unsigned char one[8], size_t n, size_t size)
+static void data_fill(char *to, const unsigned char one[8], size_t n, size_t size)
 {
     for (size_t i = 0; i < n; i++)
         memcpy(to + i * size, one, size);
@@ -159,8 +159,8 @@ static void pad_axes(char *to, const Shape *wide, const char *from, const Shape 
     }
     for (int64_t i = 0; i < shape->dim[axis] && own; i++)
         pad_axes(to + (size_t)i * behind * size, wide, from + (size_t)i * own * size, shape, axis + 1, one, size);
-    fill(to + (own ? (size_t)shape->dim[axis] : 0) * behind * size, one,
-         (size_t)(wide->dim[axis] - (own ? shape->dim[axis] : 0)) * behind, size);
+    data_fill(to + (own ? (size_t)shape->dim[axis] : 0) * behind * size, one,
+              (size_t)(wide->dim[axis] - (own ? shape->dim[axis] : 0)) * behind, size);
 }
 
 void data_pad(void *to, const Shape *wide, const Tensor *from, const unsigned char one[8])
@@ -209,7 +209,8 @@ static Status check_key(const char *const *key, int i)
     return ST_OK;
 }
 
-static Status make(dpx_data **out, dpx_data_kind kind, const char *const *key, const dpx_data *const *member, int n)
+static Status data_make(dpx_data **out, dpx_data_kind kind, const char *const *key, const dpx_data *const *member,
+                        int n)
 {
     dpx_data *d;
     Status st = ST_OK;
@@ -239,13 +240,13 @@ static Status make(dpx_data **out, dpx_data_kind kind, const char *const *key, c
 dpx_status dpx_data_list(dpx_data **out, const dpx_data *const *member, int n)
 {
     NEED(out, "out");
-    return (dpx_status)make(out, DPX_DATA_LIST, NULL, member, n);
+    return (dpx_status)data_make(out, DPX_DATA_LIST, NULL, member, n);
 }
 
 dpx_status dpx_data_map(dpx_data **out, const char *const *key, const dpx_data *const *member, int n)
 {
     NEED(out, "out");
-    return (dpx_status)make(out, DPX_DATA_MAP, key, member, n);
+    return (dpx_status)data_make(out, DPX_DATA_MAP, key, member, n);
 }
 
 dpx_status dpx_data_container(dpx_data **out, const dpx_data *content, const dpx_container *how)

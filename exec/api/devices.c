@@ -68,7 +68,7 @@ dpx_status dpx_devices(dpx_device *out, int max, int *n)
     return (dpx_status)list_gpus(out, max, n);
 }
 
-static Status measure(Cluster *out, const Options *o)
+static Status devices_measure(Cluster *out, const Options *o)
 {
     DeviceList list;
     int64_t most;
@@ -98,7 +98,7 @@ dpx_status dpx_measure(const dpx_options *options, dpx_write_fn *write, void *us
 
     NEED(options, "options");
     NEED(write, "write");
-    if ((st = measure(&c, o))) {
+    if ((st = devices_measure(&c, o))) {
         world_abort(o->world ? o->world->world : NULL, status_message());
         return (dpx_status)st;
     }

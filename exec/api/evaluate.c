@@ -17,7 +17,7 @@ static void view_output(dpx_tensor *out, const NamedTensor *x)
 /* ---- evaluation ---- */
 
 /* Of outputs that are not put together each replica has one. */
-static int count_outputs(const dpx_trainer *t)
+static int evaluate_count_outputs(const dpx_trainer *t)
 {
     return t->model->graph->n_output * (t->options->build.outputs_apart ? t->replicas : 1);
 }
@@ -25,7 +25,7 @@ static int count_outputs(const dpx_trainer *t)
 /* `measured`: outputs of the criterion are among them. */
 static Status give_predictions(dpx_trainer *t, dpx_result *r, const NamedTensor *out, int n, bool measured)
 {
-    if (!t->prediction && !(t->prediction = calloc((size_t)count_outputs(t) + 1, sizeof *t->prediction)))
+    if (!t->prediction && !(t->prediction = calloc((size_t)evaluate_count_outputs(t) + 1, sizeof *t->prediction)))
         return FAIL_NOMEM();
     r->outputs = t->prediction;
     r->n_outputs = 0;
@@ -114,8 +114,8 @@ static Status give_parts(dpx_tensor *outputs, int room, const NamedTensor *out, 
     return ST_OK;
 }
 
-static Status infer(dpx_trainer *t, const dpx_tensor *inputs, int n, const int64_t *samples, dpx_tensor *outputs,
-                    int n_outputs)
+static Status evaluate_infer(dpx_trainer *t, const dpx_tensor *inputs, int n, const int64_t *samples,
+                             dpx_tensor *outputs, int n_outputs)
 {
     const Graph *g = t->model->graph;
     const NamedTensor *out;
@@ -123,7 +123,7 @@ static Status infer(dpx_trainer *t, const dpx_tensor *inputs, int n, const int64
     int n_out;
     Feed f;
 
-    if (n_outputs != count_outputs(t))
+    if (n_outputs != evaluate_count_outputs(t))
         return FAIL(E_INVALID, "room for %d outputs, the model has %d%s", n_outputs, g->n_output,
                     t->options->build.outputs_apart ? ", of which each replica may give its own" : "");
     TRY(batch_read(&f, t, inputs, n, samples, false));
@@ -147,7 +147,7 @@ dpx_status dpx_run(dpx_trainer *t, const dpx_tensor *inputs, int n, dpx_tensor *
     NEED(t, "trainer");
     if (n_outputs)
         NEED(outputs, "outputs");
-    return (dpx_status)trainer_told(t, infer(t, inputs, n, NULL, outputs, n_outputs));
+    return (dpx_status)trainer_told(t, evaluate_infer(t, inputs, n, NULL, outputs, n_outputs));
 }
 
 dpx_status dpx_run_part(dpx_trainer *t, int64_t samples, const dpx_tensor *part, int n, dpx_tensor *outputs,
@@ -156,5 +156,5 @@ dpx_status dpx_run_part(dpx_trainer *t, int64_t samples, const dpx_tensor *part,
     NEED(t, "trainer");
     if (n_outputs)
         NEED(outputs, "outputs");
-    return (dpx_status)trainer_told(t, infer(t, part, n, &samples, outputs, n_outputs));
+    return (dpx_status)trainer_told(t, evaluate_infer(t, part, n, &samples, outputs, n_outputs));
 }

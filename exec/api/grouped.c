@@ -109,7 +109,7 @@ static Status add_groups(Given *b, dpx_trainer *t, const dpx_data *groups, const
     return (Status)dpx_data_view(b->made[b->n], &b->tensor[b->n]);
 }
 
-static Status add_tensor(Given *b, dpx_trainer *t, const dpx_data *d, const char *key)
+static Status grouped_add_tensor(Given *b, dpx_trainer *t, const dpx_data *d, const char *key)
 {
     if (d->kind == DPX_DATA_GROUPS && d->how.cpu_only)
         return ST_OK;
@@ -155,7 +155,7 @@ static Status add_member(Given *b, dpx_trainer *t, const dpx_data *d, const Memb
     const int had = b->n;
 
     if (d->kind != DPX_DATA_LIST && d->kind != DPX_DATA_MAP) {
-        TRY(add_tensor(b, t, d, key));
+        TRY(grouped_add_tensor(b, t, d, key));
         if (b->n > had && !(b->tensor[had].name = b->name[had] = strdup(key)))
             return FAIL_NOMEM();
         return ST_OK;
@@ -225,7 +225,7 @@ typedef struct {
     int n;
 } Outputs;
 
-static dpx_status run(dpx_trainer *t, const Given *b, void *out)
+static dpx_status grouped_run(dpx_trainer *t, const Given *b, void *out)
 {
     const Outputs *o = out;
 
@@ -250,5 +250,5 @@ dpx_status dpx_run_data(dpx_trainer *t, const dpx_data *inputs, dpx_tensor *outp
 {
     NEED(t, "trainer");
     NEED(inputs, "inputs");
-    return with_batch(t, inputs, run, &(Outputs){ outputs, n_outputs });
+    return with_batch(t, inputs, grouped_run, &(Outputs){ outputs, n_outputs });
 }

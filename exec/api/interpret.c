@@ -46,7 +46,7 @@ static Status take_tensor(const Tensor **out, Arena *arena, const char *name, co
     return ST_OK;
 }
 
-static const dpx_data *find(Given *g, const char *name)
+static const dpx_data *interpret_find(Given *g, const char *name)
 {
     const dpx_data *found = dpx_data_find(g->map, name);
 
@@ -69,7 +69,7 @@ static const dpx_data *find_member(const Given *g, const dpx_data *list, const c
 
 static Status take_sequence(OnnxValue *out, Arena *arena, Given *g, const char *name, const OnnxType *type)
 {
-    const dpx_data *list = find(g, name);
+    const dpx_data *list = interpret_find(g, name);
     const Tensor **item;
     int n = 0;
 
@@ -98,7 +98,7 @@ static Status take_input(void *user, OnnxValue *out, Arena *arena, int i, const 
     (void)i;
     if (type->sequence)
         return take_sequence(out, arena, user, name, type);
-    given = find(user, name);
+    given = interpret_find(user, name);
     *out = (OnnxValue){ .type = *type, .nothing = !given && type->optional, .n = given != NULL };
     if (!given)
         return type->optional ? ST_OK : FAIL(E_INVALID, "input '%s' was not given", name);

@@ -51,7 +51,7 @@ dpx_status dpx_trainer_lengths(dpx_trainer *t, const char *name, int axis, int64
     return (dpx_status)lengths_keep(&t->lengths, name, axis, 2, multiple, length, n);
 }
 
-static Status check(const SampleLengths *x, const Feed *f, const Tensor *t)
+static Status lengths_check(const SampleLengths *x, const Feed *f, const Tensor *t)
 {
     if (x->n != f->samples)
         return FAIL(E_INVALID, "lengths of '%s': %" PRId64 " are given, and the batch has %" PRId64 " samples", x->name,
@@ -77,8 +77,8 @@ static int64_t longest(const SampleLengths *x, int64_t from, int64_t to, int64_t
 }
 
 /* Of a tensor of the whole.  `size`: [replicas]; *shorter: one is. */
-static void measure(const dpx_trainer *t, const SampleLengths *x, const Tensor *whole, const int64_t *offset,
-                    int64_t *size, bool *shorter)
+static void lengths_measure(const dpx_trainer *t, const SampleLengths *x, const Tensor *whole, const int64_t *offset,
+                            int64_t *size, bool *shorter)
 {
     const int64_t most = whole->shape.dim[x->axis];
     const PadTo to = t->options->pad_to;
@@ -118,8 +118,8 @@ static Status find_reach(const dpx_trainer *t, const Feed *f, InputReach *list, 
 
         if (!whole)
             continue;
-        TRY(check(x, f, whole));
-        measure(t, x, whole, offset, own, &shorter);
+        TRY(lengths_check(x, f, whole));
+        lengths_measure(t, x, whole, offset, own, &shorter);
         list[n] = (InputReach){ x->name, x->axis, own };
         n += shorter;
     }
@@ -143,8 +143,8 @@ Status trainer_take_lengths(dpx_trainer *t, const Feed *f)
 
 /* ---- what was computed ---- */
 
-static void count(Padding *p, const SampleLengths *x, const Tensor *whole, const int64_t *offset, const bool *kept,
-                  int replicas)
+static void lengths_count(Padding *p, const SampleLengths *x, const Tensor *whole, const int64_t *offset,
+                          const bool *kept, int replicas)
 {
     const int64_t most = whole->shape.dim[x->axis];
 
@@ -166,7 +166,7 @@ Status trainer_count_padding(dpx_trainer *t, const Feed *f, const SessionStep *s
         const Tensor *whole = named_find(f->tensor, f->n, t->lengths.list[k].name);
 
         if (whole)
-            count(&t->padding, &t->lengths.list[k], whole, offset, session_reach_kept(step), t->replicas);
+            lengths_count(&t->padding, &t->lengths.list[k], whole, offset, session_reach_kept(step), t->replicas);
     }
     return ST_OK;
 }

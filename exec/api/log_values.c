@@ -6,7 +6,7 @@
 #include "passes/train/criterion.h"
 
 /* Of a list once. */
-static Status add_name(LogValues *l, Arena *a, const char *name)
+static Status log_values_add_name(LogValues *l, Arena *a, const char *name)
 {
     for (int i = 1; name && i < l->n; i++)
         if (!strcmp(l->output[i] + sizeof OUT_LOG_PREFIX - 1, name))
@@ -32,9 +32,9 @@ Status log_values_create(LogValues *l, const Graph *model, Options *o)
             return FAIL_NOMEM();
     if (!(l->all = ARENA_NEW(o->arena, dpx_log_value, room)))
         return FAIL_NOMEM();
-    TRY(add_name(l, o->arena, OUT_LOSS));
+    TRY(log_values_add_name(l, o->arena, OUT_LOSS));
     for (int i = 0; i < model->n_output; i++)
-        TRY(add_name(l, o->arena, criterion_log_name(o->arena, model, i)));
+        TRY(log_values_add_name(l, o->arena, criterion_log_name(o->arena, model, i)));
     return ST_OK;
 }
 

@@ -26,7 +26,7 @@ bool memory_text_reserve(MemoryText *t, size_t bytes)
     return true;
 }
 
-static ssize_t take(void *cookie, const char *text, size_t n)
+static ssize_t memory_text_take(void *cookie, const char *text, size_t n)
 {
     MemoryText *t = cookie;
 
@@ -37,7 +37,10 @@ static ssize_t take(void *cookie, const char *text, size_t n)
     return (ssize_t)n;
 }
 
-FILE *memory_text_open(MemoryText *t) { return fopencookie(t, "w", (cookie_io_functions_t){ .write = take }); }
+FILE *memory_text_open(MemoryText *t)
+{
+    return fopencookie(t, "w", (cookie_io_functions_t){ .write = memory_text_take });
+}
 
 Status memory_text_close(FILE *f, Status st)
 {

@@ -23,7 +23,7 @@ void measured_restart(Measured *m)
 }
 
 /* Zeros; integers stay integers, and floats are added in float64 whatever the model's type. */
-static Status begin(Measured *m, const Tensor *like)
+static Status metric_begin(Measured *m, const Tensor *like)
 {
     Tensor t = { dtype_is_float(like->dtype) ? DT_FLOAT64 : DT_INT64, like->shape, NULL };
 
@@ -45,7 +45,7 @@ Status measured_add(Measured *m, const dpx_result *r, const NamedTensor *out, in
     if (!sum)
         return ST_OK;
     if (!m->sum.data)
-        TRY(begin(m, sum));
+        TRY(metric_begin(m, sum));
     if (!shape_eq(&m->sum.shape, &sum->shape))
         return FAIL(E_SHAPE, "the metric of this batch has another number of classes than of those before: restart it");
     for (int64_t i = 0; i < tensor_numel(sum); i++)
@@ -57,7 +57,7 @@ Status measured_add(Measured *m, const dpx_result *r, const NamedTensor *out, in
     return ST_OK;
 }
 
-static bool counted(const Measured *m, const MetricDef *def)
+static bool metric_counted(const Measured *m, const MetricDef *def)
 {
     if (!m->sum.data || !def->table)
         return m->sum.data && m->weight > 0;
@@ -67,14 +67,14 @@ static bool counted(const Measured *m, const MetricDef *def)
     return false;
 }
 
-static void give(dpx_metric *out, const dpx_trainer *t, const Measured *m)
+static void metric_give(dpx_metric *out, const dpx_trainer *t, const Measured *m)
 {
     const MetricDef *def = t->options->build.metric;
 
     *out = (dpx_metric){ .value = NAN, .loss = NAN, .samples = m->samples };
     if (m->samples)
         out->loss = m->loss_weight != 0 ? m->loss_sum / m->loss_weight : m->loss_sum;
-    if (!def || !counted(m, def))
+    if (!def || !metric_counted(m, def))
         return;
     out->measured = 1;
     if (def->value)
@@ -93,7 +93,7 @@ dpx_status dpx_trainer_metric(const dpx_trainer *t, dpx_metric *out)
 {
     NEED(t, "trainer");
     NEED(out, "out");
-    give(out, t, &t->measured);
+    metric_give(out, t, &t->measured);
     out->log = t->log_values.all;
     out->n_log = t->log_values.n_all;
     return DPX_OK;
@@ -103,7 +103,7 @@ dpx_status dpx_trainer_train_metric(const dpx_trainer *t, dpx_metric *out)
 {
     NEED(t, "trainer");
     NEED(out, "out");
-    give(out, t, &t->trained);
+    metric_give(out, t, &t->trained);
     return DPX_OK;
 }
 
@@ -158,7 +158,7 @@ static Status read_sums(Measured *m, const Checkpoint *c, int four, int sums)
     TRY(tensor_file_read(c->file, four, v, 0, sizeof v));
     if (!(v[2] >= 0 && v[2] < 0x1p53))
         return FAIL(E_IO, "the checkpoint's '%s' counts %g samples", TRAINED, v[2]);
-    TRY(begin(m, like));
+    TRY(metric_begin(m, like));
     TRY(tensor_file_read(c->file, sums, m->sum.data, 0, tensor_bytes(like)));
     m->loss_sum = v[0];
     m->loss_weight = v[1];

@@ -9,7 +9,7 @@ typedef struct {
     void *user;
 } Log;
 
-static void forward(void *user, bool warning, const char *line)
+static void plan_forward(void *user, bool warning, const char *line)
 {
     const Log *l = user;
 
@@ -44,7 +44,7 @@ dpx_status dpx_plan(const dpx_model *m, const dpx_options *options, dpx_write_fn
         return (dpx_status)st;
     if (!(f = fopencookie(&sink, "w", (cookie_io_functions_t){ .write = hand_on })))
         return (dpx_status)FAIL_NOMEM();
-    st = dry_run(f, m->graph, (const Options *)options, log ? forward : NULL, &l);
+    st = dry_run(f, m->graph, (const Options *)options, log ? plan_forward : NULL, &l);
     if (fclose(f) && !st)
         st = FAIL_NOMEM();
     return (dpx_status)st;

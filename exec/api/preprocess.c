@@ -84,7 +84,7 @@ static Status slice(dpx_tensor *out, void **space, const Way *w, int i, int64_t 
 }
 
 /* Room for what all replicas make of tensor i, by the shape of the first's. */
-static Status make_room(Way *w, int i, const Tensor *x)
+static Status preprocess_make_room(Way *w, int i, const Tensor *x)
 {
     Tensor *all = &w->made[i].tensor;
     const int axis = w->axis[i];
@@ -99,7 +99,7 @@ static Status make_room(Way *w, int i, const Tensor *x)
     return all->data ? ST_OK : FAIL_NOMEM();
 }
 
-static Status keep(Way *w, int i, const dpx_tensor *given, int replica, int64_t from, int64_t to, bool first)
+static Status preprocess_keep(Way *w, int i, const dpx_tensor *given, int replica, int64_t from, int64_t to, bool first)
 {
     const int axis = w->axis[i];
     Tensor x, whole;
@@ -111,7 +111,7 @@ static Status keep(Way *w, int i, const dpx_tensor *given, int replica, int64_t 
                     "preprocessing, replica %d: tensor '%s' has not %" PRId64 " samples along axis %d any more",
                     replica, w->f->tensor[i].name, to - from, axis);
     if (first)
-        TRY(make_room(w, i, &x));
+        TRY(preprocess_make_room(w, i, &x));
     whole = x;
     if (axis >= 0)
         whole.shape.dim[axis] = w->made_of;
@@ -138,7 +138,7 @@ static Status call(Way *w, bool training, int replica, int64_t from, int64_t to,
     if (!st && w->p->make(w->p->user, training, replica, part, n))
         st = FAIL(E_INVALID, "preprocessing failed for replica %d", replica);
     for (int i = 0; i < n && !st; i++)
-        st = keep(w, i, &part[i], replica, from, to, first);
+        st = preprocess_keep(w, i, &part[i], replica, from, to, first);
     for (int i = 0; i < n; i++)
         free(space[i]);
     return st;

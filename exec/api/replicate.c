@@ -34,7 +34,7 @@ void contexts_free(Contexts *c)
 }
 
 /* Room for the contexts of all nodes and calls of the model. */
-static Contexts *create(const dpx_model *m, void (*release)(void *context))
+static Contexts *replicate_create(const dpx_model *m, void (*release)(void *context))
 {
     const size_t most = m->graph->n_node + (m->onnx ? (size_t)m->onnx->n_call : 0) + 1;
     Contexts *c = calloc(1, sizeof *c);
@@ -50,7 +50,7 @@ static Contexts *create(const dpx_model *m, void (*release)(void *context))
     return c;
 }
 
-static Context *find(const Contexts *c, const char *node)
+static Context *replicate_find(const Contexts *c, const char *node)
 {
     struct hsearch_data table = c->by_name;
     ENTRY *found;
@@ -60,7 +60,7 @@ static Context *find(const Contexts *c, const char *node)
 
 /* ---- which nodes ---- */
 
-static void add(Contexts *c, const char *node)
+static void replicate_add(Contexts *c, const char *node)
 {
     Context *next = &c->of[c->n];
     ENTRY *entry;
@@ -93,9 +93,9 @@ static void list_nodes(Contexts *c, const dpx_model *m, const char *pattern)
     FOR_NODES(m->graph, n) {
         for (int i = 0; pattern && m->onnx && i < m->onnx->n_call; i++)
             if (is_inside(n->name, m->onnx->call[i]) && !fnmatch(pattern, m->onnx->call[i], 0))
-                add(c, m->onnx->call[i]);
+                replicate_add(c, m->onnx->call[i]);
         if (is_own(m, n) || (pattern && !fnmatch(pattern, n->name, 0)))
-            add(c, n->name);
+            replicate_add(c, n->name);
     }
 }
 
@@ -114,7 +114,7 @@ static Status find_copies(const dpx_trainer *t, int *first, int *last)
     return batch_offsets(offset, first, last, &opt, t->replicas, world_rank(w) * devices, devices);
 }
 
-static Status tell(Contexts *c, int first, int last, dpx_replicate_fn *replicate, void *user)
+static Status replicate_tell(Contexts *c, int first, int last, dpx_replicate_fn *replicate, void *user)
 {
     for (int copy = first; copy < last; copy++)
         for (int i = 0; i < c->n; i++) {
@@ -136,14 +136,14 @@ Status trainer_replicate(dpx_trainer *t, const Replication *r)
         return ST_OK;
     if (t->stepped || t->contexts)
         return FAIL(E_INVALID, "a callback on replication is given once, before the first step");
-    if (!(c = create(t->model, r->release)))
+    if (!(c = replicate_create(t->model, r->release)))
         return FAIL_NOMEM();
     t->contexts = c;
     if (t->replicas < 2)
         return ST_OK;
     list_nodes(c, t->model, r->pattern);
     TRY(find_copies(t, &first, &last));
-    return tell(c, first, last, r->replicate, r->user);
+    return replicate_tell(c, first, last, r->replicate, r->user);
 }
 
 dpx_status dpx_trainer_on_replicate(dpx_trainer *t, const char *pattern, dpx_replicate_fn *replicate,
@@ -164,7 +164,7 @@ dpx_status dpx_options_on_replicate(dpx_options *o, const char *pattern, dpx_rep
 
 void *dpx_trainer_context(const dpx_trainer *t, const char *node)
 {
-    const Context *c = t && t->contexts && node ? find(t->contexts, node) : NULL;
+    const Context *c = t && t->contexts && node ? replicate_find(t->contexts, node) : NULL;
 
     return c ? c->context : NULL;
 }

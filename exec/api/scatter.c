@@ -121,7 +121,7 @@ static Status part_of(dpx_data **out, const dpx_data *d, const Part *p)
     return ST_OK;
 }
 
-static Status scatter(dpx_data **out, const dpx_data *batch, int replicas)
+static Status scatter_scatter(dpx_data **out, const dpx_data *batch, int replicas)
 {
     DataGroups groups;
     int64_t at = 0;
@@ -154,5 +154,5 @@ dpx_status dpx_scatter(dpx_data **out, const dpx_data *batch, int replicas)
     NEED(batch, "batch");
     if (replicas < 1)
         return (dpx_status)FAIL(E_INVALID, "dpx_scatter: %d replicas, expected 1 or more", replicas);
-    return (dpx_status)scatter(out, batch, replicas);
+    return (dpx_status)scatter_scatter(out, batch, replicas);
 }

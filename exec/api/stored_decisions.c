@@ -28,7 +28,7 @@ static bool updates(const Program *p, const char *state)
 }
 
 /* PARAM.ema of --ema, which evaluations read in place of PARAM, and which counts as trainable once one did. */
-static bool is_mean(const dpx_trainer *t, const State *s)
+static bool stored_decisions_is_mean(const dpx_trainer *t, const State *s)
 {
     const size_t n = strlen(s->name), end = strlen("." EMA_SUFFIX);
     char *of;
@@ -42,11 +42,11 @@ static bool is_mean(const dpx_trainer *t, const State *s)
     return found;
 }
 
-static bool is_trained(const dpx_trainer *t, const State *s)
+static bool stored_decisions_is_trained(const dpx_trainer *t, const State *s)
 {
     bool any = false;
 
-    if (is_mean(t, s))
+    if (stored_decisions_is_mean(t, s))
         return false;
     for (int i = 0; s->trainable && !any && i < N_MODES; i++)
         any = updates(session_program(t->session, modes[i]), s->name);
@@ -72,7 +72,7 @@ Status trainer_keep_decisions(Arena *a, const dpx_trainer *t, NamedTensor *list,
     char *to;
 
     for (int i = 0; now && i < states_count(states); i++)
-        if (is_trained(t, states_at(states, i)))
+        if (stored_decisions_is_trained(t, states_at(states, i)))
             shape.dim[0] += (int64_t)strlen(states_at(states, i)->name) + 1;
     if (!shape.dim[0])
         return ST_OK;
@@ -82,7 +82,7 @@ Status trainer_keep_decisions(Arena *a, const dpx_trainer *t, NamedTensor *list,
     if (!now)
         memcpy(to, t->decided, t->decided_bytes);
     for (int i = 0; now && i < states_count(states); i++)
-        if (is_trained(t, states_at(states, i)))
+        if (stored_decisions_is_trained(t, states_at(states, i)))
             to = stpcpy(to, states_at(states, i)->name) + 1;
     list[(*n)++] = (NamedTensor){ TRAINED_NAMES, *kept };
     return ST_OK;
@@ -175,7 +175,8 @@ void trainer_compare_decisions(Problems *wrong, const dpx_trainer *t)
 
     for (int i = 0; t->decided && i < states_count(states); i++) {
         const State *s = states_at(states, i);
-        const bool was = s->trainable && !is_mean(t, s) && trainer_was_trained(t, s->name), is = is_trained(t, s);
+        const bool was = s->trainable && !stored_decisions_is_mean(t, s) && trainer_was_trained(t, s->name),
+                   is = stored_decisions_is_trained(t, s);
 
         if (was && !is && !state_waits(s))
             problems_add(wrong, "'%s' was trained in that run, and no derivative reaches it now", s->name);

@@ -204,7 +204,7 @@ static DType run_dtype(const dpx_trainer *t)
     return t->options->build.dtype != DT_NONE ? t->options->build.dtype : t->model->dtype;
 }
 
-static Status prepare(dpx_trainer *t)
+static Status trainer_prepare(dpx_trainer *t)
 {
     const BuildOptions *b = &t->options->build;
 
@@ -249,7 +249,7 @@ static Status decide_links(dpx_trainer *t, const DeviceList *list)
     return ST_OK;
 }
 
-static Status create(dpx_trainer *t, const dpx_options *options)
+static Status trainer_create(dpx_trainer *t, const dpx_options *options)
 {
     DeviceList devices;
 
@@ -270,7 +270,7 @@ static Status create(dpx_trainer *t, const dpx_options *options)
     TRY(session_create(&t->session, t->model->graph, &t->options->build, &devices, forward_log, t));
     session_set_ways(t->session, &t->options->ways);
     session_keep_programs(t->session, t->options->programs);
-    TRY(prepare(t));
+    TRY(trainer_prepare(t));
     return trainer_replicate(t, &t->options->replication);
 }
 
@@ -289,7 +289,7 @@ dpx_status dpx_trainer_create(dpx_trainer **out, const dpx_model *model, const d
     t->log = log;
     t->log_user = user;
     trainer_forget_observed(t);
-    if ((st = trainer_told(t, create(t, options)))) {
+    if ((st = trainer_told(t, trainer_create(t, options)))) {
         dpx_trainer_free(t);
         return (dpx_status)st;
     }

@@ -38,7 +38,7 @@ static const Field fields[] = {
 };
 enum { N_FIELDS = sizeof fields / sizeof *fields };
 
-static void read_number(GpuInfo *out, const json_t *root, const Field *f, Problems *wrong)
+static void describe_read_number(GpuInfo *out, const json_t *root, const Field *f, Problems *wrong)
 {
     const json_t *v = json_object_get(root, f->name);
     int64_t n = json_integer_value(v);
@@ -81,7 +81,7 @@ static void read_capability(GpuInfo *out, const json_t *root, Problems *wrong)
         out->capability = 10 * major + minor;
 }
 
-static bool is_known(const char *key)
+static bool describe_is_known(const char *key)
 {
     bool known = !strcmp(key, "name") || !strcmp(key, "capability");
 
@@ -102,8 +102,8 @@ static Status read_fields(GpuInfo *out, json_t *root, const char *path)
     read_name(out, root, &wrong);
     read_capability(out, root, &wrong);
     for (int i = 0; i < N_FIELDS; i++)
-        read_number(out, root, &fields[i], &wrong);
-    json_object_foreach(root, key, v) if (!is_known(key))
+        describe_read_number(out, root, &fields[i], &wrong);
+    json_object_foreach(root, key, v) if (!describe_is_known(key))
         problems_add(&wrong, "'%s' is not a property of a device", key);
     return problems_fail(&wrong, E_INVALID, "%s: the description of the device is wrong", path);
 }

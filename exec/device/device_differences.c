@@ -24,7 +24,7 @@ static Extremes extremes(const DeviceFacts *f, int n, double (*of)(const DeviceF
 static double cores_of(const DeviceFacts *f) { return f->cores; }
 static double memory_of(const DeviceFacts *f) { return (double)f->memory; }
 
-static int describe(char *text, size_t size, const DeviceFacts *f, int i, int each, bool several)
+static int device_differences_describe(char *text, size_t size, const DeviceFacts *f, int i, int each, bool several)
 {
     char rank[32] = "";
 
@@ -46,9 +46,9 @@ bool device_facts_unequal(const DeviceFacts *f, int n, int each, char text[UNEQU
 
         if (!(of[k](&f[e.least]) > 0) || of[k](&f[e.least]) >= 0.75 * of[k](&f[e.most]))
             continue;
-        len = describe(text, UNEQUAL_TEXT, f, first, each, n > each);
+        len = device_differences_describe(text, UNEQUAL_TEXT, f, first, each, n > each);
         len += snprintf(text + len, UNEQUAL_TEXT - (size_t)len, " and ");
-        len += describe(text + len, UNEQUAL_TEXT - (size_t)len, f, second, each, n > each);
+        len += device_differences_describe(text + len, UNEQUAL_TEXT - (size_t)len, f, second, each, n > each);
         snprintf(text + len, UNEQUAL_TEXT - (size_t)len, " are unequal");
         return true;
     }

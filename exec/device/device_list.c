@@ -10,7 +10,7 @@
 
 static const char *kind(bool cuda) { return cuda ? "cuda" : "cpu"; }
 
-static Status add(DeviceList *list, bool cuda, int index)
+static Status device_list_add(DeviceList *list, bool cuda, int index)
 {
     for (int i = 0; i < list->n; i++) {
         if (list->device[i].cuda != cuda)
@@ -26,7 +26,7 @@ static Status add(DeviceList *list, bool cuda, int index)
 }
 
 /* A decimal number that ends the word; -1 when it is none. */
-static int number(const char *s, size_t len)
+static int device_list_number(const char *s, size_t len)
 {
     int v = 0;
 
@@ -45,9 +45,9 @@ static Status add_all(DeviceList *list)
     int n = 0;
 
     if (plugin_cuda(&r) || r->count(&n) || !n)
-        return add(list, false, 0);
+        return device_list_add(list, false, 0);
     for (int i = 0; i < n; i++)
-        TRY(add(list, true, i));
+        TRY(device_list_add(list, true, i));
     return ST_OK;
 }
 
@@ -85,15 +85,15 @@ static Status add_word(DeviceList *list, const char *s, size_t len)
 
     if (len == 3 && begins(s, len, "all"))
         return add_all(list);
-    if ((n = number(s, len)) >= 0)
-        return add(list, true, n);
+    if ((n = device_list_number(s, len)) >= 0)
+        return device_list_add(list, true, n);
     if ((cuda || begins(s, len, "cpu")) && len == at)
-        return add(list, cuda, 0);
-    if ((cuda || begins(s, len, "cpu")) && s[at] == ':' && (n = number(s + at + 1, len - at - 1)) >= 0)
-        return add(list, cuda, n);
-    if ((cuda || begins(s, len, "cpu")) && s[at] == '*' && (n = number(s + at + 1, len - at - 1)) > 0) {
+        return device_list_add(list, cuda, 0);
+    if ((cuda || begins(s, len, "cpu")) && s[at] == ':' && (n = device_list_number(s + at + 1, len - at - 1)) >= 0)
+        return device_list_add(list, cuda, n);
+    if ((cuda || begins(s, len, "cpu")) && s[at] == '*' && (n = device_list_number(s + at + 1, len - at - 1)) > 0) {
         for (int i = 0; i < n; i++)
-            TRY(add(list, cuda, i));
+            TRY(device_list_add(list, cuda, i));
         return ST_OK;
     }
     return FAIL(E_INVALID, "devices: '%.*s': expected cpu, cpu:N, cpu*N, cuda, cuda:N, cuda*N, N or all",

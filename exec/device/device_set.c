@@ -22,7 +22,7 @@ Status device_list_equal_teams(DeviceList *list, int asked)
     return ST_OK;
 }
 
-static Status check(const DeviceList *list, int of_all)
+static Status device_set_check(const DeviceList *list, int of_all)
 {
     if (of_all > MAX_DEVICES)
         return FAIL(E_INVALID, "%d processes of %d devices each, at most %d devices are supported",
@@ -48,7 +48,7 @@ Status device_set_open(DeviceSet *s, const DeviceList *list)
 {
     int of_all = list->n * world_size(list->world);
 
-    TRY(check(list, of_all));
+    TRY(device_set_check(list, of_all));
     s->spin = has_core_for_each(list);
     s->world = list->world;
     s->n_local = list->n;

@@ -129,7 +129,7 @@ static void find_missing(Late *l, const World *w)
     }
 }
 
-static Status tell(const Late *l, int d)
+static Status hang_report_tell(const Late *l, int d)
 {
     const GpuGroup *g = l->group;
     const char *name = device_name(g->member[d].device), *node = name_of_mark(l, l->farthest);
@@ -163,7 +163,7 @@ Status gpu_late(GpuGroup *g, int d)
     if (!st && hangs) {
         find_farthest(l, g->world);
         find_missing(l, g->world);
-        st = tell(l, d);
+        st = hang_report_tell(l, d);
     } else if (!st) {
         st = FAIL(E_DEVICE, "%s: what was given to it has not ended within %g seconds",
                   device_name(g->member[d].device), g->timeout);

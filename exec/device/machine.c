@@ -30,7 +30,7 @@ static FILE *open_below(const char *root, const char *path)
 }
 
 /* Up to two numbers of a file; how many there are.  "max" is no number, and -1 is larger than all. */
-static int read_numbers(const char *folder, const char *name, uint64_t v[2])
+static int machine_read_numbers(const char *folder, const char *name, uint64_t v[2])
 {
     char path[2 * PATH_MAX + 64];
     FILE *f;
@@ -129,7 +129,8 @@ static void look_at_memory(const char *folder, void *arg)
 {
     uint64_t *least = arg, v[2];
 
-    if ((read_numbers(folder, "memory.max", v) || read_numbers(folder, "memory.limit_in_bytes", v)) && v[0] < *least)
+    if ((machine_read_numbers(folder, "memory.max", v) || machine_read_numbers(folder, "memory.limit_in_bytes", v)) &&
+        v[0] < *least)
         *least = v[0];
 }
 
@@ -158,10 +159,10 @@ static void look_at_quota(const char *folder, void *arg)
 {
     uint64_t v[2], period[2];
 
-    if (read_numbers(folder, "cpu.max", v) == 2)
+    if (machine_read_numbers(folder, "cpu.max", v) == 2)
         take_quota(arg, v[0], v[1]);
-    if (read_numbers(folder, "cpu.cfs_quota_us", v) && v[0] < INT64_MAX &&
-        read_numbers(folder, "cpu.cfs_period_us", period))
+    if (machine_read_numbers(folder, "cpu.cfs_quota_us", v) && v[0] < INT64_MAX &&
+        machine_read_numbers(folder, "cpu.cfs_period_us", period))
         take_quota(arg, v[0], period[0]);
 }
 

@@ -143,7 +143,8 @@ static Status lay_boxes(GpuCollective *c, const Graph *g, const MemoryPlan *plan
 }
 
 /* Where the sum of every tensor lies in the bucket, and the kernel that makes the device's share of it. */
-static Status prepare_sum(GpuCollective *c, KernelCtx *ctx, const Graph *g, const Node *n, const MemoryPlan *plan)
+static Status collective_prepare_sum(GpuCollective *c, KernelCtx *ctx, const Graph *g, const Node *n,
+                                     const MemoryPlan *plan)
 {
     c->place = calloc((size_t)c->x.tensors, sizeof *c->place);
     c->packed = calloc((size_t)c->x.tensors, sizeof *c->packed);
@@ -180,13 +181,13 @@ static Status prepare_tree(GpuCollective *c, const Graph *g, const Node *n, cons
     return lay_parts(c, g, plan, n->n_in, n->in);
 }
 
-static Status prepare(GpuCollective *c, size_t *bucket_bytes, KernelCtx *ctx, const Graph *g, const Node *n,
-                      const MemoryPlan *plan)
+static Status collective_prepare(GpuCollective *c, size_t *bucket_bytes, KernelCtx *ctx, const Graph *g, const Node *n,
+                                 const MemoryPlan *plan)
 {
     size_t all;
 
     if (c->x.sum)
-        TRY(prepare_sum(c, ctx, g, n, plan));
+        TRY(collective_prepare_sum(c, ctx, g, n, plan));
     c->by_tree = c->by_tree && needs_tree(c);
     if (c->by_tree)
         TRY(prepare_tree(c, g, n, plan));
@@ -231,7 +232,7 @@ Status gpu_collective_create(GpuCollective **out, size_t *bucket_bytes, KernelCt
     c->by_tree = sharing->by_tree;
     c->n_in = n->n_in;
     c->n_out = n->n_out;
-    if ((st = prepare(c, bucket_bytes, ctx, g, n, plan))) {
+    if ((st = collective_prepare(c, bucket_bytes, ctx, g, n, plan))) {
         gpu_collective_free(c);
         return st;
     }
@@ -511,7 +512,7 @@ static Status broadcast(const GpuCollective *c, const Queue *q, GpuComm *comm, v
     return ST_OK;
 }
 
-static Status scatter(const GpuCollective *c, const Queue *q, const Tensor *in, Tensor *out)
+static Status collective_scatter(const GpuCollective *c, const Queue *q, const Tensor *in, Tensor *out)
 {
     size_t offset = 0;
 
@@ -533,5 +534,5 @@ Status gpu_collective_run(GpuCollective *c, const KernelCtx *ctx, GpuComm *comm,
         return all_to_all(c, &q, comm, bucket, in, out);
     if (c->x.joined)
         return all_gather(c, &q, comm, bucket, in, out);
-    return c->x.split ? scatter(c, &q, in, out) : broadcast(c, &q, comm, bucket, in, out);
+    return c->x.split ? collective_scatter(c, &q, in, out) : broadcast(c, &q, comm, bucket, in, out);
 }

@@ -26,7 +26,7 @@ static char *input_address(const GpuPart *part, const GpuSlot *slot, const MemRe
 }
 
 /* NULL for what is in another device's memory. */
-static void *address(const GpuPart *part, const GpuSlot *slot, const MemRef *ref, bool host)
+static void *issue_address(const GpuPart *part, const GpuSlot *slot, const MemRef *ref, bool host)
 {
     const Prepared *p = part->gpu->program;
     char *base = NULL;
@@ -90,9 +90,9 @@ Status gpu_part_bind(GpuPart *part, int k)
         const Node *n = p->graph->node[c->step->node];
 
         for (int i = 0; i < n->n_in; i++)
-            c->in[k][i].data = address(part, slot, &p->plan->value[n->in[i].i], c->host != NULL);
+            c->in[k][i].data = issue_address(part, slot, &p->plan->value[n->in[i].i], c->host != NULL);
         for (int o = 0; o < n->n_out; o++)
-            c->out[k][o].data = address(part, slot, &p->plan->value[n->out[o].i], c->host != NULL);
+            c->out[k][o].data = issue_address(part, slot, &p->plan->value[n->out[o].i], c->host != NULL);
         if (!c->collective)
             bind_scratch(part, c, c->host != NULL);
     }
@@ -103,7 +103,7 @@ Status gpu_part_bind(GpuPart *part, int k)
 
 /* ---- inputs ---- */
 
-static void fill(char *to, const char *from, size_t bytes, int threads)
+static void issue_fill(char *to, const char *from, size_t bytes, int threads)
 {
     if (bytes < 2 * BLOCK) {
         memcpy(to, from, bytes);
@@ -125,7 +125,7 @@ static void fill_piece(const GpuPart *part, char *to, const MemRef *ref, int thr
     if (w->apart && w->bytes < ref->bytes)
         input_part_spread(w, to, from, value(p->graph, ref->root));
     else if (from)
-        fill(to, from, ref->bytes, threads);
+        issue_fill(to, from, ref->bytes, threads);
 }
 
 Status gpu_part_upload(GpuPart *part, int k)
@@ -276,10 +276,10 @@ static Status issue_ends(GpuPart *part, int k)
             TRY_MEMBER(m, event_await(part->event[part->plan->join[t]], s));
     for (int i = 0; i < plan->n_copy; i++)
         if (plan->copy[i].to.device == part->device)
-            TRY_MEMBER(m, copy(s, address(part, slot, &plan->copy[i].to, false),
-                               address(part, slot, &plan->copy[i].from, false), plan->copy[i].to.bytes));
+            TRY_MEMBER(m, copy(s, issue_address(part, slot, &plan->copy[i].to, false),
+                               issue_address(part, slot, &plan->copy[i].from, false), plan->copy[i].to.bytes));
     for (int i = 0; i < part->n_output; i++)
-        TRY_MEMBER(m, copy(s, slot->output + part->output[i].at, address(part, slot, &part->output[i].ref, false),
+        TRY_MEMBER(m, copy(s, slot->output + part->output[i].at, issue_address(part, slot, &part->output[i].ref, false),
                            part->output[i].ref.bytes));
     return gpu_progress_end(part, k, s);
 }

@@ -92,7 +92,7 @@ static Status capture_part(Device *d, void *arg)
     return ST_OK;
 }
 
-static void warn(const Prepared *p, int rank, const char *why)
+static void run_warn(const Prepared *p, int rank, const char *why)
 {
     char line[GPU_MESSAGE + 192], who[64] = "";
 
@@ -119,7 +119,7 @@ static Status by_call(GpuProgram *g, int rank, const char *why)
 
     g->by_call = true;
     gpu_program_drop_graphs(g);
-    warn(p, rank, why);
+    run_warn(p, rank, why);
     return ST_OK;
 }
 
@@ -174,7 +174,7 @@ static Status capture_all(GpuProgram *g)
 
 /* ---- a step ---- */
 
-static Status begin_step(GpuPart *part)
+static Status run_begin_step(GpuPart *part)
 {
     const GpuMember *m = part->member;
     int k = (int)(part->gpu->turn % GPU_SLOTS);
@@ -195,7 +195,7 @@ static Status begin_step(GpuPart *part)
 static Status begin_part(Device *d, void *arg)
 {
     GpuPart *part = arg;
-    Status st = begin_step(part);
+    Status st = run_begin_step(part);
 
     (void)d;
     if (st)
@@ -206,7 +206,7 @@ static Status begin_part(Device *d, void *arg)
 /* ---- entry ---- */
 
 /* The outputs are those of the step in slot k. */
-static void set_outputs(GpuProgram *g, unsigned k)
+static void run_set_outputs(GpuProgram *g, unsigned k)
 {
     Prepared *p = g->program;
 
@@ -249,7 +249,7 @@ static Status wait_for_slot(GpuProgram *g)
     return ST_OK;
 }
 
-static Status begin(GpuProgram *g)
+static Status run_begin(GpuProgram *g)
 {
     TRY(wait_for_slot(g));
     gpu_progress_begin(g, g->turn % GPU_SLOTS);
@@ -262,7 +262,7 @@ Status gpu_program_begin(GpuProgram *g)
     Status st;
 
     TRY(gpu_group_check(g->group));
-    if ((st = begin(g))) {
+    if ((st = run_begin(g))) {
         st = explain(g, st);
         gpu_group_abort(g->group);
         return st;
@@ -293,6 +293,6 @@ Status gpu_program_wait(GpuProgram *g, unsigned turn)
         return st;
     }
     g->pending &= !last;
-    set_outputs(g, k);
+    run_set_outputs(g, k);
     return ST_OK;
 }

@@ -91,7 +91,7 @@ static double linear(const double at[WORLDS], double *plus)
     return by;
 }
 
-static double compute(const Function *f, double n)
+static double any_batch_compute(const Function *f, double n)
 {
     if (f->kind == SHARE)
         return f->by / n;
@@ -101,7 +101,7 @@ static double compute(const Function *f, double n)
 static bool describes(const Function *f, const double at[WORLDS], double slack)
 {
     for (int k = 0; k < WORLDS; k++)
-        if (!(fabs(compute(f, (double)sizes[k]) - at[k]) <= slack * fabs(at[k])))
+        if (!(fabs(any_batch_compute(f, (double)sizes[k]) - at[k]) <= slack * fabs(at[k])))
             return false;
     return true;
 }
@@ -378,7 +378,7 @@ static Status open_interface(AnyBatch *r, const char *symbol)
     return g->status;
 }
 
-static Status make(AnyBatch *r)
+static Status any_batch_make(AnyBatch *r)
 {
     const uint32_t n_node = r->g[0]->n_node;
 
@@ -399,7 +399,7 @@ static Status make(AnyBatch *r)
 
 /* ---- the check ---- */
 
-static Status settle(Graph *g, PassCtx *ctx)
+static Status any_batch_settle(Graph *g, PassCtx *ctx)
 {
     FOR_NODES(g, n) {
         TRY(node_infer(g, n));
@@ -420,13 +420,13 @@ static Status check_copy(AnyBatch *r, Graph *copy)
 
         value_set_shape(copy, value(copy, copy->input[i]), value(built, twin)->shape);
     }
-    TRY(settle(copy, &ctx));
-    TRY(settle(built, &ctx));
+    TRY(any_batch_settle(copy, &ctx));
+    TRY(any_batch_settle(built, &ctx));
     return match_graphs(&m, r->scratch);
 }
 
 /* At the third size it is what was built for that. */
-static Status check(AnyBatch *r)
+static Status any_batch_check(AnyBatch *r)
 {
     Graph *copy;
     Status st;
@@ -439,9 +439,9 @@ static Status check(AnyBatch *r)
 
 static Status work(AnyBatch *r, const char *symbol)
 {
-    TRY(make(r));
+    TRY(any_batch_make(r));
     if (!r->wrong.n && has_value(r->sized)) {
-        TRY(check(r));
+        TRY(any_batch_check(r));
         TRY(open_interface(r, symbol));
     }
     return problems_fail(&r->wrong, E_UNSUPPORTED,

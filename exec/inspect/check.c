@@ -157,7 +157,7 @@ static Status next_tensor(const Tensor **out, Try *t, const Value *v, int *i, in
     return ST_OK;
 }
 
-static Status give(Try *t, Value *v, const Tensor *x, How how)
+static Status check_give(Try *t, Value *v, const Tensor *x, How how)
 {
     if (x->dtype != v->dtype)
         return FAIL(E_INVALID, "input '%s' is %s, expected %s", v->name, dtype_name(x->dtype), dtype_name(v->dtype));
@@ -171,7 +171,7 @@ static Status give(Try *t, Value *v, const Tensor *x, How how)
     return t->graph->status;
 }
 
-static Status give_inputs(Try *t, How how)
+static Status check_give_inputs(Try *t, How how)
 {
     Graph *g = t->graph;
     int kept = 0, input = 0, member = 0;
@@ -183,7 +183,7 @@ static Status give_inputs(Try *t, How how)
         const Tensor *x;
 
         TRY(next_tensor(&x, t, v, &input, &member));
-        TRY(give(t, v, x, how));
+        TRY(check_give(t, v, x, how));
         if (v->kind != V_CONST)
             g->input[kept++] = g->input[i];
     }
@@ -222,7 +222,7 @@ static Status run_session(Try *t, How how)
     const NamedTensor *out;
     int n;
 
-    TRY(give_inputs(t, how));
+    TRY(check_give_inputs(t, how));
     TRY(session_create(&t->session, t->graph, &c->options->build, &c->devices, NULL, NULL));
     TRY(session_step(&out, &n, t->session, BUILD_INFER, t->input, t->n_input));
     t->planned = session_program(t->session, BUILD_INFER) != NULL;
@@ -302,7 +302,7 @@ static bool differ(char *text, size_t size, const Try *t, const char *name, cons
     return false;
 }
 
-static Status compare(const Try *t, bool *wrong)
+static Status check_compare(const Try *t, bool *wrong)
 {
     dpx_check_result *r = t->check->result;
     char path[PATH_LENGTH], text[sizeof r->text];
@@ -374,7 +374,7 @@ static Status try_set(const Check *c, const char *set, How how, bool *planned, b
     snprintf(model, sizeof model, "%s/model.onnx", c->folder);
     *wrong = false;
     st = st ? st : run_model(&t, model, how);
-    st = st ? st : compare(&t, wrong);
+    st = st ? st : check_compare(&t, wrong);
     if (!st && !*wrong)
         find_more(&t, wrong);
     *planned = t.planned;

@@ -86,7 +86,7 @@ static bool is_number_key(const char *key, const Number *n, int count)
     return false;
 }
 
-static bool is_word(const char *key, const char *const *word)
+static bool cluster_is_word(const char *key, const char *const *word)
 {
     for (; word && *word; word++)
         if (!strcmp(*word, key))
@@ -95,7 +95,8 @@ static bool is_word(const char *key, const char *const *word)
 }
 
 /* Numbers of object `o`, which stands at `in`; `more`: the keys that it may have besides. */
-static void read_numbers(Reader *r, json_t *o, const char *in, const Number *n, int count, const char *const *more)
+static void cluster_read_numbers(Reader *r, json_t *o, const char *in, const Number *n, int count,
+                                 const char *const *more)
 {
     const char *key;
     json_t *v;
@@ -116,7 +117,7 @@ static void read_numbers(Reader *r, json_t *o, const char *in, const Number *n, 
         else
             *(double *)((char *)r->out + n[i].at) = found;
     }
-    json_object_foreach(o, key, v) if (!is_number_key(key, n, count) && !is_word(key, more))
+    json_object_foreach(o, key, v) if (!is_number_key(key, n, count) && !cluster_is_word(key, more))
         problems_add(&r->wrong, "'%.60s.%.60s' is no property of it", in, key);
 }
 
@@ -195,7 +196,7 @@ static void read_device(Reader *r, json_t *device)
 {
     static const char *const more[] = { "kind", "rates", NULL }, *const kinds[] = { "cpu", "accelerator", NULL };
 
-    read_numbers(r, device, "device", device_numbers, N_DEVICE, more);
+    cluster_read_numbers(r, device, "device", device_numbers, N_DEVICE, more);
     if (!json_is_object(device))
         return;
     r->out->accelerator =
@@ -214,20 +215,20 @@ static void read_root(Reader *r, json_t *root)
            *node = json_object_get(root, "node"), *overlap = json_object_get(root, "overlap");
     Cluster *c = r->out;
 
-    read_numbers(r, root, "cluster", NULL, 0, keys);
+    cluster_read_numbers(r, root, "cluster", NULL, 0, keys);
     read_device(r, json_object_get(root, "device"));
     c->nodes = read_whole(r, json_object_get(root, "nodes"), "nodes", 1, CLUSTER_DEVICES, 1);
     c->per_node = read_whole(r, json_object_get(root, "devices_per_node"), "devices_per_node", 1, 1024, 0);
     if ((int64_t)c->nodes * c->per_node > CLUSTER_DEVICES)
         problems_add(&r->wrong, "'nodes' times 'devices_per_node': expected at most %d, found %lld", CLUSTER_DEVICES,
                      (long long)c->nodes * c->per_node);
-    read_numbers(r, link, "links", NULL, 0, links);
+    cluster_read_numbers(r, link, "links", NULL, 0, links);
     if (c->per_node > 1)
-        read_numbers(r, json_object_get(link, "node"), "links.node", within_numbers, N_LINK, NULL);
+        cluster_read_numbers(r, json_object_get(link, "node"), "links.node", within_numbers, N_LINK, NULL);
     if (c->nodes > 1)
-        read_numbers(r, json_object_get(link, "network"), "links.network", between_numbers, N_LINK, NULL);
+        cluster_read_numbers(r, json_object_get(link, "network"), "links.network", between_numbers, N_LINK, NULL);
     if (node)
-        read_numbers(r, node, "node", node_numbers, N_NODE, NULL);
+        cluster_read_numbers(r, node, "node", node_numbers, N_NODE, NULL);
     c->algorithm =
         (WireAlgorithm)read_word(r, json_object_get(root, "algorithm"), "algorithm", algorithms,
                                  "\"shares\", \"ring\" or \"hierarchical\"", c->accelerator ? WIRE_RING : WIRE_SHARES);

@@ -33,7 +33,7 @@ typedef struct {
 
 /* ---- one step ---- */
 
-static void print_place(FILE *to, const Graph *g, const MemRef *r, int n_device)
+static void dry_run_print_place(FILE *to, const Graph *g, const MemRef *r, int n_device)
 {
     switch (r->kind) {
     case MEM_NONE: fputs(" nowhere", to); break;
@@ -64,7 +64,7 @@ static void print_outputs(FILE *to, const Graph *g, const MemoryPlan *plan, cons
         foreign_print(to, v->name);
         fprintf(to, " %s%s", dtype_name(v->dtype), shape_text(v->shape, shape));
         first = false;
-        print_place(to, g, r, n_device);
+        dry_run_print_place(to, g, r, n_device);
     }
 }
 
@@ -78,7 +78,7 @@ static const char *kernel_of(const Program *p, const MemoryPlan *plan, const Nod
                                            : "(copy)";
 }
 
-static void print_node(FILE *to, const Program *p, const Node *n, int device, int n_device)
+static void dry_run_print_node(FILE *to, const Program *p, const Node *n, int device, int n_device)
 {
     const MemoryPlan *plan = program_plan(p);
     size_t scratch = plan->scratch_bytes[n->index];
@@ -103,7 +103,7 @@ static void print_cpu_steps(const DryRun *d, const Program *p, int device)
         if (!(n->op->flags & OPF_COLLECTIVE) && (n->device < 0 ? 0 : n->device) != device)
             continue;
         fprintf(d->to, "%5" PRIu32 "  ", n->index);
-        print_node(d->to, p, n, device, d->n_device);
+        dry_run_print_node(d->to, p, n, device, d->n_device);
         putc('\n', d->to);
     }
 }
@@ -119,7 +119,7 @@ static void print_gpu_steps(const DryRun *d, const Program *p, const StreamDevic
         bool host = n->device >= d->n_device && program_kernel(p, n->index);
 
         fprintf(d->to, "%5" PRIu32 "  %-8s ", step->node, host ? "host" : stream[step->stream]);
-        print_node(d->to, p, n, n->device >= d->n_device ? n->device : device, d->n_device);
+        dry_run_print_node(d->to, p, n, n->device >= d->n_device ? n->device : device, d->n_device);
         for (int w = 0; w < step->n_wait; w++)
             fprintf(d->to, "%s e%d", w ? "," : "; waits for", step->wait[w]);
         if (step->event >= 0)
@@ -139,9 +139,9 @@ static void print_copies(const DryRun *d, const Program *p, int device)
         if (plan->copy[i].to.device != device)
             continue;
         fputs("       at the end a copy from", d->to);
-        print_place(d->to, program_graph(p), &plan->copy[i].from, d->n_device);
+        dry_run_print_place(d->to, program_graph(p), &plan->copy[i].from, d->n_device);
         fputs(" to", d->to);
-        print_place(d->to, program_graph(p), &plan->copy[i].to, d->n_device);
+        dry_run_print_place(d->to, program_graph(p), &plan->copy[i].to, d->n_device);
         fprintf(d->to, ", %zu bytes\n", plan->copy[i].to.bytes);
     }
 }
@@ -342,7 +342,7 @@ static void tell_confirmed(const DryRun *d, int device)
 
 /* ---- entry ---- */
 
-static Status run(DryRun *d)
+static Status dry_run_run(DryRun *d)
 {
     Report *report;
     Status st;
@@ -374,7 +374,7 @@ Status dry_run(FILE *to, const Graph *model, const Options *o, SessionLog *log, 
     *d = (DryRun){ .to = to, .model = model, .log = log, .user = user };
     st = options_copy(&d->options, o);
     if (!st)
-        st = run(d);
+        st = dry_run_run(d);
     options_free(d->options);
     free(d->too_large.text);
     for (int i = 0; i < d->n_device; i++)

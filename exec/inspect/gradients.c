@@ -24,7 +24,7 @@ typedef struct {
 } Gradients;
 
 /* "x,fc1.weight" */
-static Status read_names(Gradients *r, const char *list)
+static Status gradients_read_names(Gradients *r, const char *list)
 {
     char *at = arena_strdup(r->scratch, list), *comma;
     const size_t most = strlen(list) + 1;
@@ -106,9 +106,9 @@ static Status add_gradients(Gradients *r)
     return graph_sort(r->g);
 }
 
-static Status make(Gradients *r, const char *names, const Graph *model, const BuildOptions *b)
+static Status gradients_make(Gradients *r, const char *names, const Graph *model, const BuildOptions *b)
 {
-    TRY(read_names(r, names));
+    TRY(gradients_read_names(r, names));
     TRY(plan_copy(&r->g, model, b->plan_memory));
     TRY(plan_explain(r->g, model_repair(r->g, b, interp_node, NULL)));
     TRY(plan_explain(r->g, pipeline_run(r->g, b, interp_node, NULL, &(PipelineOptions){ .until = "dce" })));
@@ -132,7 +132,7 @@ static Status build_at(Graph **out, void *user, int64_t batch, Report *report)
     if (!r.scratch)
         return FAIL_NOMEM();
     a->build->batch = batch;
-    if (!(st = make(&r, a->names, a->model, a->build)))
+    if (!(st = gradients_make(&r, a->names, a->model, a->build)))
         *out = r.g;
     else
         graph_free(r.g);

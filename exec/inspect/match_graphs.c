@@ -39,7 +39,7 @@ bool match_tensors(const Tensor *a, const Tensor *b)
 
 /* ---- the walk ---- */
 
-static void meet(Walk *w, ValueId x, ValueId y, const char *reader)
+static void match_graphs_meet(Walk *w, ValueId x, ValueId y, const char *reader)
 {
     Match *m = w->m;
     const Value *of_a = has_value(x) ? value(m->a, x) : NULL, *of_b = has_value(y) ? value(m->b, y) : NULL;
@@ -74,7 +74,7 @@ static void meet_inputs(Walk *w, const Node *x, const Node *y)
     if (!attrs_same(x, y))
         problems_add(w->m->wrong, "%s has other attributes", reader);
     for (int i = 0; i < x->n_in; i++)
-        meet(w, x->in[i], y->in[i], reader);
+        match_graphs_meet(w, x->in[i], y->in[i], reader);
 }
 
 Status match_graphs(Match *m, Arena *scratch)
@@ -87,7 +87,7 @@ Status match_graphs(Match *m, Arena *scratch)
     if (m->a->n_output != m->b->n_output)
         problems_add(m->wrong, "%d outputs are %d", m->a->n_output, m->b->n_output);
     for (int i = 0; i < m->a->n_output && i < m->b->n_output; i++)
-        meet(&w, m->a->output[i].value, m->b->output[i].value, m->a->output[i].name);
+        match_graphs_meet(&w, m->a->output[i].value, m->b->output[i].value, m->a->output[i].name);
     while (w.n) {
         const ValueId x = w.met[--w.n];
         const Value *of_a = value(m->a, x), *of_b = m->b->value[m->twin[x.i]];

@@ -134,7 +134,7 @@ static Status measure_bytes(double *out, const DeviceSpec *d)
     return ST_OK;
 }
 
-static int compare(const void *a, const void *b)
+static int measure_compare(const void *a, const void *b)
 {
     const double x = *(const double *)a, y = *(const double *)b;
 
@@ -161,7 +161,7 @@ static double piece_turn(Piece *p)
 
 static double median(double *v, int n)
 {
-    qsort(v, (size_t)n, sizeof *v, compare);
+    qsort(v, (size_t)n, sizeof *v, measure_compare);
     return v[n / 2];
 }
 
@@ -297,7 +297,7 @@ static Status time_exchange(double *out, Talk *t, size_t bytes)
         if (i >= 0)
             took[i] = world_now() - before;
     }
-    qsort(took, EXCHANGES, sizeof *took, compare);
+    qsort(took, EXCHANGES, sizeof *took, measure_compare);
     TRY(world_max(t->world, (int64_t)(took[EXCHANGES / 2] * 1e9), &most));
     *out = (double)most * 1e-9;
     return ST_OK;
@@ -347,7 +347,7 @@ static Status measure_threads(Link *out, const DeviceList *list)
         st = device_wait_all(device, list->n);
         took[k] = world_now() - before;
     }
-    qsort(took, EXCHANGES, sizeof *took, compare);
+    qsort(took, EXCHANGES, sizeof *took, measure_compare);
     out->latency = took[EXCHANGES / 2] / list->n;
     for (int k = 0; k < EXCHANGES && !st; k++) {
         const double before = world_now();
@@ -356,7 +356,7 @@ static Status measure_threads(Link *out, const DeviceList *list)
         data[MANY_BYTES] = data[k];
         took[k] = world_now() - before;
     }
-    qsort(took, EXCHANGES, sizeof *took, compare);
+    qsort(took, EXCHANGES, sizeof *took, measure_compare);
     out->bandwidth = MANY_BYTES / took[EXCHANGES / 2];
     for (int i = 0; i < list->n; i++)
         device_close(device[i]);

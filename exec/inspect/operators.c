@@ -17,7 +17,7 @@ static bool has_kernel(const Kernel *const *list, int n, const OpDef *op)
 }
 
 /* How it is computed. */
-static const char *forward(const OpDef *op)
+static const char *operators_forward(const OpDef *op)
 {
     const bool kernel = has_kernel(kernels_ref, kernels_ref_len, op);
 
@@ -53,7 +53,7 @@ static void types_text(char text[TYPES_TEXT], const OpDef *op)
             n += (size_t)snprintf(text + n, TYPES_TEXT - n, "%s%s", n ? " " : "", dtype_name((DType)t));
 }
 
-static void print_row(FILE *to, const OpDef *op, bool json, bool first)
+static void operators_print_row(FILE *to, const OpDef *op, bool json, bool first)
 {
     const bool fast = has_kernel(kernels_cpu, kernels_cpu_len, op);
     char types[TYPES_TEXT] = "";
@@ -64,11 +64,11 @@ static void print_row(FILE *to, const OpDef *op, bool json, bool first)
             to,
             "%s {\"name\": \"%s\", \"opset\": %d, \"forward\": \"%s\", \"gradient\": \"%s\", \"placement\": \"%s\", "
             "\"fast\": %s, \"types\": \"%s\"}",
-            first ? "" : ",\n", op->name, op->since, forward(op), gradient(op), placement(op), fast ? "true" : "false",
-            types);
+            first ? "" : ",\n", op->name, op->since, operators_forward(op), gradient(op), placement(op),
+            fast ? "true" : "false", types);
     else
-        fprintf(to, "%-28s%5d  %-12s%-11s%-13s%-6s%s\n", op->name, op->since, forward(op), gradient(op), placement(op),
-                fast ? "yes" : "no", types);
+        fprintf(to, "%-28s%5d  %-12s%-11s%-13s%-6s%s\n", op->name, op->since, operators_forward(op), gradient(op),
+                placement(op), fast ? "yes" : "no", types);
 }
 
 Status operators_print(FILE *to, bool json)
@@ -82,7 +82,7 @@ Status operators_print(FILE *to, bool json)
                 "fast", "types of the first input");
     for (int i = 0; i < op_list_len; i++)
         if (!op_list[i]->domain) {
-            print_row(to, op_list[i], json, first);
+            operators_print_row(to, op_list[i], json, first);
             first = false;
         }
     if (json)

@@ -235,7 +235,7 @@ static bool is_plumbing(const Node *n) { return n->op->flags & OPF_VIEW; }
 enum { SHOWN_NAMES = 2 };
 static const char gradient[] = "gradient of ";
 
-static bool is_trained(const Graph *g, const char *name)
+static bool picture_is_trained(const Graph *g, const char *name)
 {
     for (uint32_t i = 1; i < g->n_value; i++)
         if (g->value[i]->kind == V_STATE && g->value[i]->trainable && !strcmp(value_logical_name(g->value[i]), name))
@@ -243,7 +243,7 @@ static bool is_trained(const Graph *g, const char *name)
     return false;
 }
 
-static void add_name(const char **name, int *n, const char *s)
+static void picture_add_name(const char **name, int *n, const char *s)
 {
     for (int i = 0; i < *n; i++)
         if (!strcmp(name[i], s))
@@ -255,15 +255,15 @@ static void add_name(const char **name, int *n, const char *s)
 static void add_names(const char **name, int *n, const Picture *p, const Node *x)
 {
     if (p->phase[x->index] == PHASE_BACKWARD) {
-        if (!strncmp(x->name, gradient, sizeof gradient - 1) && is_trained(p->g, x->name + sizeof gradient - 1))
-            add_name(name, n, x->name);
+        if (!strncmp(x->name, gradient, sizeof gradient - 1) && picture_is_trained(p->g, x->name + sizeof gradient - 1))
+            picture_add_name(name, n, x->name);
         return;
     }
     for (int i = 0; i < x->n_in; i++) {
         const Value *v = has_value(x->in[i]) ? value(p->g, x->in[i]) : NULL;
 
         if (v && v->kind == V_STATE && v->trainable)
-            add_name(name, n, value_logical_name(v));
+            picture_add_name(name, n, value_logical_name(v));
     }
 }
 

@@ -148,7 +148,7 @@ static void write_pairs(FILE *f, const Node *n)
     putc(']', f);
 }
 
-static void write_node(FILE *f, const Picture *p, const Node *n)
+static void picture_html_write_node(FILE *f, const Picture *p, const Node *n)
 {
     const Exchange e = exchange_of(n);
     const Value *out = n->n_out && has_value(n->out[0]) ? value(p->g, n->out[0]) : NULL;
@@ -224,7 +224,7 @@ static void write_graph(FILE *f, const Picture *p)
     FOR_NODES(p->g, n) {
         fputs(first ? "" : ",\n", f);
         first = false;
-        write_node(f, p, n);
+        picture_html_write_node(f, p, n);
     }
     fputs("]\n}\n</script>\n", f);
 }

@@ -48,7 +48,7 @@ static void set_options(BuildOptions *b, const Maker *m, const Simulated *s, int
     b->backend = m->c->accelerator ? cuda_target(b->precision, b->tf32) : cpu_target(b->precision, b->tf32, b->blocks);
 }
 
-static Status build(Graph **out, const Maker *m, const Simulated *s, int level)
+static Status simulate_build(Graph **out, const Maker *m, const Simulated *s, int level)
 {
     BuildOptions b;
     Graph *g;
@@ -159,7 +159,7 @@ static Status make_row(Simulated *s, Maker *m, int devices, int level)
     }
     if (!m->c->strong)
         s->batch *= devices;
-    if ((st = build(&g, m, s, level)))
+    if ((st = simulate_build(&g, m, s, level)))
         return status_prefix(st, "%d devices, --shard %s", devices, m->level[level]);
     s->shown = count_shown(g, m->expand || devices <= REPRESENTATIVES ? devices : REPRESENTATIVES);
     return m->c->accelerator ? plan_plainly(s, m, g) : plan_on_cpus(s, m, g);
@@ -206,7 +206,7 @@ static Status read_rates(Maker *m, const char *path)
     Graph *g;
     Status st;
 
-    TRY(build(&g, m, &one, 0));
+    TRY(simulate_build(&g, m, &one, 0));
     st = simulate_read_rates(m->c, g, path);
     graph_free(g);
     return st;
@@ -229,7 +229,7 @@ static Status make_rows(Simulation *out, Maker *m)
     return ST_OK;
 }
 
-static Status check(const Maker *m)
+static Status simulate_check(const Maker *m)
 {
     static const char *const others[] = { "devices", "replicas", NULL };
     Problems wrong = { 0 };
@@ -260,7 +260,7 @@ Status simulate(Simulation *out, const Graph *model, const Options *o, Cluster *
     Status st;
 
     list_levels(&m);
-    TRY(check(&m));
+    TRY(simulate_check(&m));
     if (rates)
         TRY(read_rates(&m, rates));
     TRY(calibrate(&m));

@@ -28,7 +28,7 @@ typedef struct {
     double *between; /* [steps of the trace] from the last node of the step before to the first of this */
 } Sums;
 
-static int compare(const void *a, const void *b)
+static int simulate_rates_compare(const void *a, const void *b)
 {
     const double x = *(const double *)a, y = *(const double *)b;
 
@@ -37,11 +37,11 @@ static int compare(const void *a, const void *b)
 
 static double median(double *v, int n)
 {
-    qsort(v, (size_t)n, sizeof *v, compare);
+    qsort(v, (size_t)n, sizeof *v, simulate_rates_compare);
     return (v[(n - 1) / 2] + v[n / 2]) / 2;
 }
 
-static Sum *find(Sums *s, const char *op)
+static Sum *simulate_rates_find(Sums *s, const char *op)
 {
     for (int i = 0; i < s->n; i++)
         if (!strcmp(s->sum[i].op->name, op))
@@ -52,7 +52,7 @@ static Sum *find(Sums *s, const char *op)
 static void add_graph(Sums *s, const Graph *g)
 {
     FOR_NODES(g, n) {
-        Sum *x = find(s, n->op->name);
+        Sum *x = simulate_rates_find(s, n->op->name);
 
         if (simulate_is_free(n) || (!x && s->n == CLUSTER_RATES))
             continue;
@@ -80,7 +80,7 @@ static Status add_event(Sums *s, const json_t *e, size_t most_steps, const char 
     if (json_integer_value(json_object_get(e, "pid")))
         return FAIL(E_INVALID, "%s: expected a trace of one device, found an event of device %lld", path,
                     (long long)json_integer_value(json_object_get(e, "pid")));
-    if (!(x = find(s, json_string_value(op))))
+    if (!(x = simulate_rates_find(s, json_string_value(op))))
         return ST_OK;
     x->moved += json_number_value(bytes);
     step = (size_t)(x->events++ / (int64_t)x->nodes);
@@ -93,7 +93,7 @@ static Status add_event(Sums *s, const json_t *e, size_t most_steps, const char 
     return ST_OK;
 }
 
-static Status take(Cluster *c, const Sums *s, size_t most_steps, const char *path)
+static Status simulate_rates_take(Cluster *c, const Sums *s, size_t most_steps, const char *path)
 {
     const int steps_begun = s->n ? (int)fmin(ceil((double)s->events / s->nodes), (double)most_steps) : 0;
 
@@ -148,7 +148,7 @@ Status simulate_read_rates(Cluster *c, const Graph *g, const char *path)
     for (size_t i = 0; i < json_array_size(list) && !st; i++)
         st = add_event(&s, json_array_get(list, i), most_steps, path);
     if (!st)
-        st = take(c, &s, most_steps, path);
+        st = simulate_rates_take(c, &s, most_steps, path);
     arena_free(a);
     json_decref(root);
     return st;

@@ -435,7 +435,7 @@ static double expected_rounds(double n, double cores)
     return sum;
 }
 
-static void place(Walk *w, const Cluster *c, const Simulated *s)
+static void simulate_step_place(Walk *w, const Cluster *c, const Simulated *s)
 {
     const double wanted = c->cores * fmin(s->devices, c->per_node);
 
@@ -458,7 +458,7 @@ double simulate_sum(const Cluster *c, int devices, double bytes)
     const double others = (devices - 1.0) / devices;
     Walk w = { .c = c };
 
-    place(&w, c, &s);
+    simulate_step_place(&w, c, &s);
     return wire_seconds(&w, &e, bytes, 2 * bytes * others) + bytes * others / w.bandwidth;
 }
 
@@ -503,7 +503,7 @@ Status simulate_step(Simulated *s, const Cluster *c, const Graph *g, double slow
         arena_free(a);
         return st;
     }
-    place(&w, c, s);
+    simulate_step_place(&w, c, s);
     FOR_NODES(g, n)
         if (n->op->flags & OPF_COLLECTIVE)
             run_collective(&w, n);

@@ -6,7 +6,7 @@
 #include "graph/ir/op.h"
 
 /* Bytes and FLOPs are known where shapes are. */
-static Status check_shapes(const Graph *g)
+static Status step_times_check_shapes(const Graph *g)
 {
     FOR_NODES(g, n)
         for (int o = 0; o < n->n_out; o++)
@@ -26,7 +26,7 @@ Status step_times(Report *r, const Graph *g, const Graph *model, const Options *
 
     if (!o->links)
         return ST_OK;
-    TRY(check_shapes(g));
+    TRY(step_times_check_shapes(g));
     TRY(options_devices(&list, o));
     TRY(links_cluster(&c, o->links, &list));
     TRY(simulate_slower(&slower, model, o, &c));

@@ -19,7 +19,7 @@
 
 extern const Pass pass_dce;
 
-static Status check(const TransformBuild *b, const Options *o)
+static Status training_info_check(const TransformBuild *b, const Options *o)
 {
     if (!b->build.loss)
         return FAIL(E_INVALID, "--training-info: a step of training needs a loss: give --loss");
@@ -123,7 +123,7 @@ Status transform_write_training(const Graph *model, const Graph *given, const On
 
     TRY(transform_check_model(model));
     TRY(transform_options(&b, o, BUILD_TRAIN));
-    TRY(check(&b, o));
+    TRY(training_info_check(&b, o));
     b.build.standard = standard;
     TRY(plan_copy(&trained, model, b.build.plan_memory));
     TRY_TO(done, st, plan_explain(trained, model_repair(trained, &b.build, interp_node, NULL)));

@@ -92,7 +92,7 @@ static int worse_first(const void *a, const void *b)
 /* Below this fraction of all tensors together a norm is taken for the rounding of an exact zero. */
 static const double zero_fraction = 1e-11;
 
-static void finish(Verify *out, Rows *rows)
+static void verify_finish(Verify *out, Rows *rows)
 {
     double total[N_KIND] = { 0 }, worst = 0;
 
@@ -191,7 +191,7 @@ static Status compare_state(Rows *rows, Arena *arena, const Graph *one, const Te
 }
 
 /* Result i of a graph, outputs first, then states after the step. */
-static const Tensor *result(const Graph *g, const Tensor *const *values, int i)
+static const Tensor *verify_result(const Graph *g, const Tensor *const *values, int i)
 {
     return values[i < g->n_output ? g->output[i].value.i : g->update[i - g->n_output].next.i];
 }
@@ -210,7 +210,8 @@ static Status add_noise(Rows *rows, Arena *arena, const Graph *one, const Tensor
     if (!diff)
         return FAIL_NOMEM();
     for (int i = 0; i < rows->n; i++) {
-        TRY(distance(&diff[i], &norm, &not_a_number, rows->row[i].name, result(one, run, i), result(one, v1, i)));
+        TRY(distance(&diff[i], &norm, &not_a_number, rows->row[i].name, verify_result(one, run, i),
+                     verify_result(one, v1, i)));
         if (reversed && !(diff[i] <= position_fraction * norm) && norm > position_fraction)
             return ST_OK;
     }
@@ -220,8 +221,8 @@ static Status add_noise(Rows *rows, Arena *arena, const Graph *one, const Tensor
 }
 
 /* A row for every result of `one`, in their order. */
-static Status compare(Rows *rows, Arena *arena, const Graph *one, const Tensor **v1, const Graph *many,
-                      const Tensor **vn)
+static Status verify_compare(Rows *rows, Arena *arena, const Graph *one, const Tensor **v1, const Graph *many,
+                             const Tensor **vn)
 {
     *rows = (Rows){ .cap = one->n_output + one->n_update };
     rows->row = ARENA_NEW(arena, VerifyRow, rows->cap);
@@ -291,7 +292,7 @@ static Status give_moment(Arena *a, const Value *v, const Tensor **v1, const Gra
     return ST_OK;
 }
 
-static Status give_inputs(Arena *a, const Graph *one, const Tensor **v1, const Graph *many, const Tensor **vn)
+static Status verify_give_inputs(Arena *a, const Graph *one, const Tensor **v1, const Graph *many, const Tensor **vn)
 {
     for (int i = 0; i < one->n_input; i++) {
         ValueId v = graph_find(many, value(one, one->input[i])->name);
@@ -317,20 +318,20 @@ Status verify_graphs(Verify *out, Arena *a, const Graph *one, const Graph *many,
     if (!v1 || !vn)
         return FAIL_NOMEM();
     TRY(verify_batch(a, one, opt, seed, v1));
-    TRY(give_inputs(a, one, v1, many, vn));
+    TRY(verify_give_inputs(a, one, v1, many, vn));
     if (!(given = arena_memdup(a, v1, one->n_value * sizeof *v1)))
         return FAIL_NOMEM();
     TRY(interp_run(a, one, v1));
     TRY(interp_run(a, many, vn));
-    TRY(compare(&rows, a, one, v1, many, vn));
+    TRY(verify_compare(&rows, a, one, v1, many, vn));
     TRY(verify_noise(run, &n, &reversed, a, one, opt, given));
     for (int k = 0; k < n; k++)
         TRY(add_noise(&rows, a, one, v1, run[k], reversed && k == n - 1));
-    finish(out, &rows);
+    verify_finish(out, &rows);
     return ST_OK;
 }
 
-static Status build(Graph **out, const Graph *imported, const BuildOptions *opt, Evaluator eval)
+static Status verify_build(Graph **out, const Graph *imported, const BuildOptions *opt, Evaluator eval)
 {
     Status st;
 
@@ -351,10 +352,10 @@ Status verify_partition(Verify *out, Arena *a, const Graph *imported, const Buil
 
     how.dtype = DT_FLOAT64;
     how.keep_gradients = true;
-    TRY(build(&many, imported, &how, eval));
+    TRY(verify_build(&many, imported, &how, eval));
     how.replicas = how.devices = 1;
     how.device_of_replica = NULL;
-    TRY_TO(done, st, build(&one, imported, &how, eval));
+    TRY_TO(done, st, verify_build(&one, imported, &how, eval));
     TRY_TO(done, st, verify_graphs(out, a, one, many, opt, seed));
 done:
     graph_free(one);

@@ -22,7 +22,7 @@ static const IntSpan ANY = { INT64_MIN, INT64_MAX };
 static bool is_any(IntSpan s) { return s.high == INT64_MAX; }
 
 /* Both asked for; where they have nothing in common the smaller table decides. */
-static IntSpan both(IntSpan a, IntSpan b)
+static IntSpan verify_batch_both(IntSpan a, IntSpan b)
 {
     IntSpan s = { a.low > b.low ? a.low : b.low, a.high < b.high ? a.high : b.high };
 
@@ -63,14 +63,15 @@ static IntSpan *find_spans(Arena *a, const Graph *g)
             continue;
         for (int o = 0; o < n->n_out; o++)
             if (has_value(n->out[o]) && dtype_is_int(value(g, n->out[o])->dtype))
-                y = both(y, span[n->out[o].i]);
+                y = verify_batch_both(y, span[n->out[o].i]);
         for (int i = 0; i < n->n_in; i++)
-            span[n->in[i].i] = both(span[n->in[i].i], both(index_span(g, n, i), through(g, n, i, y)));
+            span[n->in[i].i] =
+                verify_batch_both(span[n->in[i].i], verify_batch_both(index_span(g, n, i), through(g, n, i, y)));
     }
     return span;
 }
 
-static int64_t draw(IntSpan s, uint64_t r)
+static int64_t verify_batch_draw(IntSpan s, uint64_t r)
 {
     int64_t low = s.low > -(1LL << 40) ? s.low : 0;
 
@@ -82,7 +83,7 @@ static bool is_rate(const char *name)
     return !strncmp(name, IN_LR, strlen(IN_LR)) && (!name[strlen(IN_LR)] || name[strlen(IN_LR)] == '.');
 }
 
-static void fill(Tensor *t, const char *name, const BuildOptions *opt, IntSpan span, uint64_t *state)
+static void verify_batch_fill(Tensor *t, const char *name, const BuildOptions *opt, IntSpan span, uint64_t *state)
 {
     const bool target = !strcmp(name, opt->target ? opt->target : "target");
     int64_t ignored = 0;
@@ -98,7 +99,7 @@ static void fill(Tensor *t, const char *name, const BuildOptions *opt, IntSpan s
         else if (target && ignores && r % 5 == 0)
             tensor_set_int(t, i, ignored);
         else
-            tensor_set_int(t, i, draw(span, r >> 8));
+            tensor_set_int(t, i, verify_batch_draw(span, r >> 8));
     }
 }
 
@@ -117,7 +118,7 @@ Status verify_batch(Arena *a, const Graph *g, const BuildOptions *opt, uint64_t 
             return FAIL(E_SHAPE, "input '%s' has shape %s: give every dimension", v->name, shape_text(v->shape, text));
         if (!(t = tensor_create(a, v->dtype, v->shape)))
             return FAIL_NOMEM();
-        fill(t, v->name, opt, span[g->input[i].i], &seed);
+        verify_batch_fill(t, v->name, opt, span[g->input[i].i], &seed);
         values[g->input[i].i] = t;
     }
     return ST_OK;

@@ -17,7 +17,7 @@ typedef struct {
 } Numbers;
 
 /* Where x is, or would be. */
-static double *place_of(const Numbers *s, double x)
+static double *verify_noise_place_of(const Numbers *s, double x)
 {
     const size_t mask = ((size_t)1 << s->bits) - 1;
     uint64_t k;
@@ -45,13 +45,13 @@ static Numbers numbers_of(const Node *node, const Tensor *const *in)
             double x = tensor_float(in[i], k);
 
             if (isfinite(x) && x != floor(x))
-                *place_of(&s, x) = x;
+                *verify_noise_place_of(&s, x) = x;
         }
     return s;
 }
 
 /* A step of xorshift64* (Vigna 2016): -1, 0 or 1. */
-static int draw(uint64_t *state)
+static int verify_noise_draw(uint64_t *state)
 {
     *state ^= *state >> 12;
     *state ^= *state << 25;
@@ -77,8 +77,8 @@ static Status round_otherwise(void *state, const Node *node, const Tensor *const
         for (int64_t i = 0; out[o] && dtype_is_float(out[o]->dtype) && i < tensor_numel(out[o]); i++) {
             double y = tensor_float(out[o], i);
 
-            if (isfinite(y) && y != floor(y) && *place_of(&exact, y) != y)
-                tensor_set_float(out[o], i, y * (1 + draw(state) * unit(out[o]->dtype)));
+            if (isfinite(y) && y != floor(y) && *verify_noise_place_of(&exact, y) != y)
+                tensor_set_float(out[o], i, y * (1 + verify_noise_draw(state) * unit(out[o]->dtype)));
         }
     free(exact.at);
     return ST_OK;

@@ -252,7 +252,7 @@ Status own_check_flow(const Grad *gr)
 }
 
 /* A kernel has one type. */
-static Status check_types(const Grad *gr, int n_in)
+static Status define_check_types(const Grad *gr, int n_in)
 {
     const Graph *g = gr->g;
     DType t = DT_NONE;
@@ -356,7 +356,7 @@ Status own_grad_kernel(Grad *gr)
     Node *made;
 
     TRY(own_check_flow(gr));
-    TRY(check_types(gr, at.n_in));
+    TRY(define_check_types(gr, at.n_in));
     if (!in || !names || !shapes || !attrs)
         return FAIL_NOMEM();
     for (int i = 0; i < at.n_in; i++)

@@ -54,7 +54,7 @@ static Building *building(const dpx_node *node)
 
 /* ---- values ---- */
 
-static dpx_value give(Building *b, ValueId v)
+static dpx_value gradient_give(Building *b, ValueId v)
 {
     ValueId *grown;
 
@@ -75,21 +75,21 @@ dpx_value dpx_graph_input(dpx_node *node, int i)
 {
     Building *b = building(node);
 
-    return b && i >= 0 && i < node->at.n_in ? give(b, b->gr->node->in[i]) : 0;
+    return b && i >= 0 && i < node->at.n_in ? gradient_give(b, b->gr->node->in[i]) : 0;
 }
 
 dpx_value dpx_graph_output(dpx_node *node, int i)
 {
     Building *b = building(node);
 
-    return b && i >= 0 && i < node->at.n_out ? give(b, b->gr->node->out[i]) : 0;
+    return b && i >= 0 && i < node->at.n_out ? gradient_give(b, b->gr->node->out[i]) : 0;
 }
 
 dpx_value dpx_graph_output_gradient(dpx_node *node, int i)
 {
     Building *b = building(node);
 
-    return b && i >= 0 && i < node->at.n_out ? give(b, b->gr->dout[i]) : 0;
+    return b && i >= 0 && i < node->at.n_out ? gradient_give(b, b->gr->dout[i]) : 0;
 }
 
 int dpx_graph_tensor(const dpx_node *node, dpx_value v, dpx_tensor *out)
@@ -135,7 +135,7 @@ dpx_value dpx_graph_constant(dpx_node *node, const dpx_tensor *tensor)
         (void)fail_so(b, status_prefix(E_INVALID, "%s", __func__));
         return 0;
     }
-    return give(b, v);
+    return gradient_give(b, v);
 }
 
 dpx_value dpx_graph_number(dpx_node *node, dpx_value like, double number)
@@ -154,7 +154,7 @@ dpx_value dpx_graph_number(dpx_node *node, dpx_value like, double number)
     v = emit_scalar(g, value(g, find(b, like))->dtype, number);
     if (g->status)
         (void)fail_so(b, g->status);
-    return give(b, v);
+    return gradient_give(b, v);
 }
 
 /* ---- nodes ---- */
@@ -265,7 +265,7 @@ static Status emit_wanted(dpx_node *node, Wanted *w, dpx_value *out)
     if ((st = add_node(node, w, made)))
         return fail_so(b, status_prefix(st, "operator %s", w->name));
     for (int i = 0; i < w->n_out; i++)
-        out[i] = give(b, made[i]);
+        out[i] = gradient_give(b, made[i]);
     return b->failed;
 }
 

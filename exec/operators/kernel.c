@@ -47,7 +47,7 @@ static dpx_node_fn *function_of(const Graph *g, const Node *n)
 
 static bool supports(const Graph *g, const Node *n) { return function_of(g, n) != NULL; }
 
-static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+static Status kernel_prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     const size_t count = (size_t)(n->n_in + n->n_out);
     Prepared *p = kernel_table(g, 1, sizeof *p + count * sizeof *p->tensor);
@@ -73,7 +73,7 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
     return ST_OK;
 }
 
-static Status run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+static Status kernel_run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     Prepared *p = state;
 
@@ -85,4 +85,4 @@ static Status run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
     return node_call(&p->node, p->fn, p->what);
 }
 
-const Kernel own_kernel = { .supports = supports, .prepare = prepare, .run = run, .release = free };
+const Kernel own_kernel = { .supports = supports, .prepare = kernel_prepare, .run = kernel_run, .release = free };

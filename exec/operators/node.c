@@ -76,7 +76,7 @@ int dpx_node_count_inputs(const dpx_node *node) { return node ? node->at.n_in : 
 int dpx_node_count_outputs(const dpx_node *node) { return node ? node->at.n_out : 0; }
 
 /* Number `i` of `n` that stand in list[from], of which `len` are there at all. */
-static int give(dpx_tensor *out, const dpx_tensor *list, int len, int from, int i, int n)
+static int node_give(dpx_tensor *out, const dpx_tensor *list, int len, int from, int i, int n)
 {
     if (!out || i < 0 || i >= n || from < 0 || from + i >= len || list[from + i].rank < 0)
         return 0;
@@ -86,27 +86,27 @@ static int give(dpx_tensor *out, const dpx_tensor *list, int len, int from, int 
 
 int dpx_node_input(const dpx_node *node, int i, dpx_tensor *out)
 {
-    return node ? give(out, node->in, node->n_in, 0, i, node->at.n_in) : 0;
+    return node ? node_give(out, node->in, node->n_in, 0, i, node->at.n_in) : 0;
 }
 
 int dpx_node_output(const dpx_node *node, int i, dpx_tensor *out)
 {
     if (!node || node->infers)
         return 0;
-    return node->at.dout < 0 ? give(out, node->out, node->n_out, 0, i, node->at.n_out)
-                             : give(out, node->in, node->n_in, node->at.out, i, node->at.n_out);
+    return node->at.dout < 0 ? node_give(out, node->out, node->n_out, 0, i, node->at.n_out)
+                             : node_give(out, node->in, node->n_in, node->at.out, i, node->at.n_out);
 }
 
 int dpx_node_output_gradient(const dpx_node *node, int i, dpx_tensor *out)
 {
-    return node ? give(out, node->in, node->n_in, node->at.dout, i, node->at.n_out) : 0;
+    return node ? node_give(out, node->in, node->n_in, node->at.dout, i, node->at.n_out) : 0;
 }
 
 int dpx_node_input_gradient(const dpx_node *node, int i, dpx_tensor *out)
 {
     const bool there = node && (node->role->role == ROLE_GRADIENT || node->builds);
 
-    return there ? give(out, node->out, node->n_out, 0, i, node->at.n_in) : 0;
+    return there ? node_give(out, node->out, node->n_out, 0, i, node->at.n_in) : 0;
 }
 
 /* ---- what copies share ---- */

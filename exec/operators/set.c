@@ -76,7 +76,7 @@ Status operators_take(void *out, size_t own, const void *from, const char *what)
     return ST_OK;
 }
 
-static bool is_word(const char *s, bool dots)
+static bool set_is_word(const char *s, bool dots)
 {
     if (!s || !*s || strlen(s) > 127)
         return false;
@@ -109,7 +109,7 @@ static Status check_state(const dpx_operator *d)
     return ST_OK;
 }
 
-static Status check_counts(const dpx_operator *d)
+static Status set_check_counts(const dpx_operator *d)
 {
     if (d->min_inputs < 0 || (d->max_inputs >= 0 && d->max_inputs < d->min_inputs) || d->max_inputs > 127 ||
         d->min_outputs < 0 || (d->max_outputs >= 0 && d->max_outputs < d->min_outputs) || d->max_outputs > 127 ||
@@ -145,9 +145,9 @@ static Status check_functions(const Operator *op)
 
 static Status check_name(const dpx_operators *o, const dpx_operator *d)
 {
-    if (!is_word(d->name, false))
+    if (!set_is_word(d->name, false))
         return FAIL(E_INVALID, "an operator's name '%s': expected letters, digits and _", d->name ? d->name : "");
-    if (!is_word(d->domain, true) || !strcmp(d->domain, "dpexec") || !strncmp(d->domain, "ai.onnx", 7))
+    if (!set_is_word(d->domain, true) || !strcmp(d->domain, "dpexec") || !strncmp(d->domain, "ai.onnx", 7))
         return FAIL(E_INVALID, "operator %s: domain '%s', expected one of your own such as \"com.example\"", d->name,
                     d->domain ? d->domain : "");
     if (operator_find(&o->list, d->domain, d->name))
@@ -174,7 +174,7 @@ static Status take_attribute(AttrDecl *out, Arena *a, const dpx_operator *d, con
     dpx_attribute t;
 
     TRY(status_prefix(operators_take(&t, sizeof t, from, "dpx_attribute"), "operator %s", d->name));
-    if (!is_word(t.name, false) || operators_attr_type(t.type) == A_NONE)
+    if (!set_is_word(t.name, false) || operators_attr_type(t.type) == A_NONE)
         return FAIL(E_INVALID, "operator %s: attribute '%s' of type %d", d->name, t.name ? t.name : "", (int)t.type);
     *out = (AttrDecl){ .name = arena_strdup(a, t.name),
                        .type = operators_attr_type(t.type),
@@ -271,7 +271,7 @@ static void set_combine(RoleDef *r)
 }
 
 /* What computes outputs has the gradient. */
-static void set_outputs(RoleDef *r, const Operator *o)
+static void set_set_outputs(RoleDef *r, const Operator *o)
 {
     const dpx_operator *d = &o->def;
 
@@ -309,7 +309,7 @@ static Status make_role(Operator *o, Arena *a, Role role)
     if (role == ROLE_APPLY)
         set_apply(r, o);
     if (role == ROLE_APPLY || role == ROLE_SHARED)
-        set_outputs(r, o);
+        set_set_outputs(r, o);
     if (role_combines(role))
         set_combine(r);
     if (role == ROLE_COLLECT)
@@ -362,7 +362,7 @@ static Status read_operator(Operator *to, const dpx_operators *o, const dpx_oper
     TRY(operators_take(d, sizeof *d, from, "dpx_operator"));
     to->set = o;
     TRY(check_name(o, d));
-    TRY(check_counts(d));
+    TRY(set_check_counts(d));
     TRY(take_kernels(&to->float32, d, d->float32));
     TRY(take_kernels(&to->float64, d, d->float64));
     TRY(check_functions(to));

@@ -79,7 +79,7 @@ static bool call_alike(const Graph *g, const Call *a, const Call *b)
 }
 
 /* Where it is, or would be. */
-static uint32_t slot_of(const Alike *a, const Call *c)
+static uint32_t equal_calls_slot_of(const Alike *a, const Call *c)
 {
     uint32_t i = (uint32_t)hash_call(a->g, c) & (a->cap - 1);
 
@@ -89,7 +89,7 @@ static uint32_t slot_of(const Alike *a, const Call *c)
 }
 
 /* Without memory for more, what follows is alike to nothing. */
-static bool reserve(Alike *a)
+static bool equal_calls_reserve(Alike *a)
 {
     const Alike old = *a;
 
@@ -102,7 +102,7 @@ static bool reserve(Alike *a)
     }
     for (uint32_t i = 0; i < old.cap; i++)
         if (old.slot[i])
-            a->slot[slot_of(a, old.slot[i])] = old.slot[i];
+            a->slot[equal_calls_slot_of(a, old.slot[i])] = old.slot[i];
     arena_give_back(a->arena, old.slot, old.cap * sizeof *old.slot);
     return true;
 }
@@ -111,9 +111,9 @@ const Call *alike_find(Alike *a, const Call *c)
 {
     uint32_t at;
 
-    if (!reserve(a))
+    if (!equal_calls_reserve(a))
         return NULL;
-    at = slot_of(a, c);
+    at = equal_calls_slot_of(a, c);
     if (a->slot[at])
         return a->slot[at];
     a->slot[at] = c;

@@ -110,7 +110,7 @@ static Status fullest(const Graph *g, const MemoryPlan *plan, int device, uint32
     return begins && ends ? ST_OK : FAIL_NOMEM();
 }
 
-static void print_node(const Graph *g, uint32_t at, char *text, size_t n)
+static void memory_report_print_node(const Graph *g, uint32_t at, char *text, size_t n)
 {
     if (at < g->n_node)
         node_label(text, n, g->node[at]);
@@ -122,8 +122,8 @@ static void print_buffer(const Graph *g, const MemBuffer *b, MemoryLine *line, v
 {
     char text[LINE], bytes[BYTES_TEXT], first[160], last[160];
 
-    print_node(g, b->first, first, sizeof first);
-    print_node(g, b->last, last, sizeof last);
+    memory_report_print_node(g, b->first, first, sizeof first);
+    memory_report_print_node(g, b->last, last, sizeof last);
     if (!has_value(b->root))
         snprintf(text, sizeof text, "  %10s  scratch of %s", bytes_text(bytes, b->bytes), first);
     else
@@ -161,7 +161,7 @@ static Status print_buffers(const Graph *g, const MemoryPlan *plan, int device, 
             list[n++] = &plan->buffer[i];
     if (n) {
         qsort(list, n, sizeof *list, larger_buffer);
-        print_node(g, at, node, sizeof node);
+        memory_report_print_node(g, at, node, sizeof node);
         snprintf(text, sizeof text, "the arena is fullest, %s, at %s:", bytes_text(bytes, most), node);
         line(user, text);
     }
@@ -233,7 +233,7 @@ typedef struct {
     const char *device;
 } Warner;
 
-static void warn(void *user, const char *text)
+static void memory_report_warn(void *user, const char *text)
 {
     const Warner *w = user;
     char line[LINE + 32];
@@ -277,7 +277,7 @@ Status memory_short(Device *d, const Graph *g, const MemoryPlan *plan, int devic
 
     snprintf(why, sizeof why, "%s", status_message());
     if (log)
-        TRY(memory_table(g, plan, device, warn, &w));
+        TRY(memory_table(g, plan, device, memory_report_warn, &w));
     print_rest_of_need(d, need, rest, sizeof rest);
     present_memory(d, need->available, present, sizeof present);
     return FAIL(E_NOMEM, "%s: out of memory: a step needs %s (arena %s, states %s, constants %s%s%s: %s",

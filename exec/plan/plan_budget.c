@@ -39,7 +39,7 @@ static const char *find_input_value(void *user, const char *name)
     return NULL;
 }
 
-static void give_inputs(ImportOptions *how, const BuildOptions *o)
+static void plan_budget_give_inputs(ImportOptions *how, const BuildOptions *o)
 {
     if (!o || !o->n_input_value)
         return;
@@ -82,7 +82,7 @@ Status plan_import_as(Graph **out, OnnxModel **onnx, const char *path, const Imp
     how.max_nodes = o ? o->max_nodes : 0;
     how.training = o && follows_file(o);
     how.seed = o ? o->seed : 0;
-    give_inputs(&how, o);
+    plan_budget_give_inputs(&how, o);
     st = b ? onnx_import_file(out, onnx, path, &how) : FAIL_NOMEM();
     st = memory_budget_explain(b, st);
     memory_budget_free(b); /* the graph holds it */
@@ -112,7 +112,7 @@ Status plan_evaluate(OnnxNamedValue **out, int *n_out, Arena *arena, const char 
 
     how->budget = b;
     how->max_nodes = o->max_nodes;
-    give_inputs(how, o);
+    plan_budget_give_inputs(how, o);
     st = b ? onnx_evaluate_file(out, n_out, arena, path, how, input, user) : FAIL_NOMEM();
     st = memory_budget_explain(b, st);
     memory_budget_free(b);

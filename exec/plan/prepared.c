@@ -26,7 +26,7 @@ static bool on_accelerator(const Prepared *p, const Node *n)
     return prepared_runtime(p) && n->device < p->opt.n_device;
 }
 
-static const Kernel *choose(const Prepared *p, const Node *n)
+static const Kernel *prepared_choose(const Prepared *p, const Node *n)
 {
     const Graph *g = p->graph;
     const Kernel *k;
@@ -38,7 +38,7 @@ static const Kernel *choose(const Prepared *p, const Node *n)
 }
 
 /* Does it read or make 16-bit floats? */
-static bool narrow(const Graph *g, const Node *n)
+static bool prepared_narrow(const Graph *g, const Node *n)
 {
     for (int i = 0; i < n->n_in + n->n_out; i++) {
         ValueId v = i < n->n_in ? n->in[i] : n->out[i - n->n_in];
@@ -61,9 +61,9 @@ static Status choose_kernels(Prepared *p)
         if (!has_kernel(n) || (prepared_runtime(p) && n->op->flags & OPF_TRANSFER) ||
             !prepared_is_local(p, driver_of(p, c->device)))
             continue;
-        if (!(c->kernel = choose(p, n)))
+        if (!(c->kernel = prepared_choose(p, n)))
             problems_add(&missing, "%s%s", node_text(p->graph, n),
-                         narrow(p->graph, n) ? " in 16 bits (--dtype float32 computes it)" : "");
+                         prepared_narrow(p->graph, n) ? " in 16 bits (--dtype float32 computes it)" : "");
     }
     return problems_fail(&missing, E_UNSUPPORTED, "no kernel computes");
 }
@@ -151,7 +151,7 @@ static Status check_devices(const Prepared *p)
 
 /* ---- memory ---- */
 
-static Status plan(Prepared *p)
+static Status prepared_plan(Prepared *p)
 {
     int most = p->opt.n_device * (prepared_runtime(p) ? 2 : 1);
     size_t *scratch = ARENA_NEW(p->arena, size_t, p->graph->n_node);
@@ -243,7 +243,7 @@ Status prepared_reserve_all(Prepared *p)
 
 /* ---- entry ---- */
 
-static Status prepare(Prepared *p)
+static Status prepared_prepare(Prepared *p)
 {
     const int most = p->opt.n_device * (prepared_runtime(p) ? 2 : 1);
 
@@ -256,7 +256,7 @@ static Status prepare(Prepared *p)
     TRY(choose_kernels(p));
     TRY(check_devices(p));
     TRY(prepare_kernels(p));
-    TRY(plan(p));
+    TRY(prepared_plan(p));
     if (p->opt.plan_only)
         return ST_OK;
     if (!(p->storage = ARENA_NEW(p->arena, void *, p->graph->n_value)))
@@ -270,7 +270,7 @@ Status prepared_create(Prepared *p, Graph *g, const ProgramOptions *opt)
     p->opt.n_local = opt->n_local ? opt->n_local : opt->n_device;
     if (!p->arena || !(p->device = arena_memdup(p->arena, opt->device, (size_t)opt->n_device * sizeof *p->device)))
         return FAIL_NOMEM();
-    return prepare(p);
+    return prepared_prepare(p);
 }
 
 void prepared_free(Prepared *p)

@@ -46,7 +46,7 @@ void trace_add(Trace *t, const TraceEvent *e)
 }
 
 /* An absent input has rank -1. */
-static uint64_t bytes_of(const Tensor *t, int n)
+static uint64_t trace_bytes_of(const Tensor *t, int n)
 {
     uint64_t sum = 0;
 
@@ -57,7 +57,7 @@ static uint64_t bytes_of(const Tensor *t, int n)
 
 uint64_t trace_bytes(const Node *n, const Tensor *in, const Tensor *out)
 {
-    return bytes_of(in, n->n_in) + bytes_of(out, n->n_out);
+    return trace_bytes_of(in, n->n_in) + trace_bytes_of(out, n->n_out);
 }
 
 /* Microseconds with three digits behind the point, whatever the locale. */

@@ -23,7 +23,7 @@ struct IndexCheck {
 };
 
 /* Where the value comes from when its elements are only spread over devices or given another shape. */
-static ValueId source(const Graph *g, ValueId v)
+static ValueId check_indices_source(const Graph *g, ValueId v)
 {
     const Node *n = value(g, v)->producer;
 
@@ -80,7 +80,7 @@ static bool find_range(Range *r, const Graph *g, const Node *n, int i, int k)
     const Attr *ignore = node_attr(n, "ignore_index");
     const bool is_index = has_in(n, i) && n->op->index_range && !n->op->index_misses;
     int64_t high = is_index ? index_range_at(g, n, i, k) : -1;
-    const ValueId from = high < 0 ? NO_VALUE : source(g, n->in[i]);
+    const ValueId from = high < 0 ? NO_VALUE : check_indices_source(g, n->in[i]);
     int step = high < 0 ? 1 : tuple_width(g, n, i);
 
     if (high < 0)
@@ -102,7 +102,7 @@ static bool find_range(Range *r, const Graph *g, const Node *n, int i, int k)
 }
 
 /* One of several alike, as the replicas' nodes are. */
-static bool is_known(const IndexCheck *c, const Range *r)
+static bool check_indices_is_known(const IndexCheck *c, const Range *r)
 {
     for (int i = 0; i < c->n; i++)
         if (c->range[i].input == r->input && c->range[i].first == r->first && c->range[i].step == r->step &&
@@ -122,7 +122,7 @@ Status index_check_create(IndexCheck **out, Arena *a, const Graph *g)
     FOR_NODES(g, n)
         for (int i = 0; i < n->n_in; i++)
             for (int k = 0; k < MAX_RANK && c->n < (int)g->n_node * MAX_RANK; k++)
-                if (find_range(&r, g, n, i, k) && !is_known(c, &r))
+                if (find_range(&r, g, n, i, k) && !check_indices_is_known(c, &r))
                     c->range[c->n++] = r;
     *out = c;
     return ST_OK;
@@ -148,7 +148,7 @@ DEFINE_FIRST_BAD(first_bad_32, int32_t)
 DEFINE_FIRST_BAD(first_bad_64, int64_t)
 
 /* Of a label its operator says nothing: it is the loss, under a name that the user did not give. */
-static Status refuse(const Range *r, const Prepared *p, const Tensor *t, int64_t i)
+static Status check_indices_refuse(const Range *r, const Prepared *p, const Tensor *t, int64_t i)
 {
     const ValueId id = p->graph->input[r->input];
     const char *input = value(p->graph, id)->name;
@@ -172,19 +172,19 @@ static Status refuse(const Range *r, const Prepared *p, const Tensor *t, int64_t
 }
 
 /* Indices and labels are int32 or int64. */
-static Status check(const Range *r, const Prepared *p, const Tensor *t)
+static Status check_indices_check(const Range *r, const Prepared *p, const Tensor *t)
 {
     const int64_t n = tensor_numel(t),
                   i = t->dtype == DT_INT64 ? first_bad_64(r, t->data, n) : first_bad_32(r, t->data, n);
 
     if (i >= n)
         return ST_OK;
-    return refuse(r, p, t, i);
+    return check_indices_refuse(r, p, t, i);
 }
 
 Status index_check_run(const IndexCheck *c, const Prepared *p, const Tensor *input)
 {
     for (int i = 0; i < c->n; i++)
-        TRY(check(&c->range[i], p, &input[c->range[i].input]));
+        TRY(check_indices_check(&c->range[i], p, &input[c->range[i].input]));
     return ST_OK;
 }

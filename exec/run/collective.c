@@ -264,7 +264,7 @@ static void list_in_turn(int *program, int parts)
     }
 }
 
-static Status prepare_sum(Collective *c, const Graph *g)
+static Status collective_prepare_sum(Collective *c, const Graph *g)
 {
     const Node *n = c->node;
     DType t = in_value(g, n, 0)->dtype;
@@ -289,7 +289,7 @@ static Status prepare_sum(Collective *c, const Graph *g)
     return ST_OK;
 }
 
-static Status prepare(Collective *c, const Graph *g)
+static Status collective_prepare(Collective *c, const Graph *g)
 {
     const Node *n = c->node;
 
@@ -297,11 +297,11 @@ static Status prepare(Collective *c, const Graph *g)
         return FAIL_NOMEM();
     for (int o = 0; o < n->n_out; o++)
         c->device[o] = exchange_device(&c->x, o) > 0 ? exchange_device(&c->x, o) : 0;
-    return c->x.sum ? prepare_sum(c, g) : ST_OK;
+    return c->x.sum ? collective_prepare_sum(c, g) : ST_OK;
 }
 
 /* The members of this process. */
-static void count_members(Collective *c, const Site *site)
+static void collective_count_members(Collective *c, const Site *site)
 {
     for (int d = 0; d < site->n_device; d++) {
         bool local = d >= site->first && d < site->first + site->n_local;
@@ -325,10 +325,10 @@ Status collective_create(Collective **out, Rendezvous *r, const Graph *g, const 
     c->first = site->first;
     if (span_is_needed(n, site))
         TRY_TO(fail, st, span_create(&c->span, g, n, site));
-    count_members(c, site);
+    collective_count_members(c, site);
     atomic_init(&c->arrived, 0);
     atomic_init(&c->generation, 0);
-    TRY_TO(fail, st, prepare(c, g));
+    TRY_TO(fail, st, collective_prepare(c, g));
     *out = c;
     return ST_OK;
 fail:
@@ -357,7 +357,7 @@ void collective_free(Collective *c)
 
 /* ---- running ---- */
 
-static void compute(const Collective *c, int device, const Tensor *in, Tensor *out)
+static void collective_compute(const Collective *c, int device, const Tensor *in, Tensor *out)
 {
     for (int t = 0; c->x.sum && t < c->x.tensors; t++) {
         const Segment all = { .tensor = t,
@@ -398,7 +398,7 @@ static Status run_round(Collective *c, int round, int device, const Tensor *in, 
     if (span_in_segments(c->span))
         compute_segments(c, device);
     else
-        compute(c, device, span_in(c->span), span_out(c->span));
+        collective_compute(c, device, span_in(c->span), span_out(c->span));
     if (!span_spreads(c->span))
         return ST_OK;
     if (!meet(c))
@@ -413,7 +413,7 @@ Status collective_run(Collective *c, int device, const Tensor *in, Tensor *out)
     if (!meet(c))
         return E_INTERRUPTED;
     if (!c->span)
-        compute(c, device, in, out);
+        collective_compute(c, device, in, out);
     for (int k = 0; k < rounds; k++) {
         TRY(run_round(c, k, device, in, out));
         if (k + 1 < rounds && !meet(c)) /* what came lies in the same place next time */

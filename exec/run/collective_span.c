@@ -227,7 +227,7 @@ static size_t staging_bytes(Span *s, const Graph *g, const Node *n)
     return bytes;
 }
 
-static void describe(Span *s, const Graph *g, const Node *n, const Site *site)
+static void collective_span_describe(Span *s, const Graph *g, const Node *n, const Site *site)
 {
     for (int i = 0; i < n->n_in; i++)
         s->owner[i] = process_of(site, site->from[i]);
@@ -250,7 +250,7 @@ static void describe(Span *s, const Graph *g, const Node *n, const Site *site)
         plan_rounds(s);
 }
 
-static Status allocate(Span *s)
+static Status collective_span_allocate(Span *s)
 {
     const size_t tensors = (size_t)s->x.tensors, in = (size_t)s->n_in, out = (size_t)s->n_out, size = (size_t)s->size,
                  boxes = s->way == IN_BOXES ? in * out : 0,
@@ -297,12 +297,12 @@ Status span_create(Span **out, const Graph *g, const Node *n, const Site *site)
     s->n_out = n->n_out;
     s->x = exchange_of(n);
     s->way = way_of(g, n, &s->x, site);
-    st = s->name ? allocate(s) : FAIL_NOMEM();
+    st = s->name ? collective_span_allocate(s) : FAIL_NOMEM();
     if (st) {
         span_free(s);
         return st;
     }
-    describe(s, g, n, site);
+    collective_span_describe(s, g, n, site);
     (void)staging_bytes(s, g, n);
     *out = s;
     return ST_OK;

@@ -23,7 +23,7 @@ done:
     return st;
 }
 
-static Status check_outputs(const Graph *g, const Node *n)
+static Status interp_check_outputs(const Graph *g, const Node *n)
 {
     for (int i = 0; i < n->n_out; i++)
         if (has_value(n->out[i]) && !shape_known(value(g, n->out[i])->shape))
@@ -32,7 +32,7 @@ static Status check_outputs(const Graph *g, const Node *n)
 }
 
 /* The first float that the node reads or makes, else what it reads first: what kernels are chosen by. */
-static DType type_of(const Graph *g, const Node *n)
+static DType interp_type_of(const Graph *g, const Node *n)
 {
     for (int i = 0; i < n->n_in + n->n_out; i++) {
         const ValueId v = i < n->n_in ? n->in[i] : n->out[i - n->n_in];
@@ -49,9 +49,9 @@ Status interp_node(Arena *arena, const Graph *g, Node *n, const Tensor *const *i
     Tensor *ins = ARENA_NEW(arena, Tensor, n->n_in), *outs = ARENA_NEW(arena, Tensor, n->n_out);
     Status st;
 
-    TRY(check_outputs(g, n));
+    TRY(interp_check_outputs(g, n));
     if (!k && !(n->op->flags & OPF_VIEW))
-        return FAIL(E_UNSUPPORTED, "%s: no reference kernel for %s", node_text(g, n), dtype_name(type_of(g, n)));
+        return FAIL(E_UNSUPPORTED, "%s: no reference kernel for %s", node_text(g, n), dtype_name(interp_type_of(g, n)));
     if (!ins || !outs)
         return FAIL_NOMEM();
     for (int i = 0; i < n->n_in; i++)
@@ -145,7 +145,7 @@ static Status run_lowered(Tensor **out, Arena *arena, Graph *apart, const Node *
     TRY(apart->status);
     if (is_left(apart, x))
         return FAIL(E_UNSUPPORTED, "%s: no reference kernel for %s", node_text(apart, x),
-                    dtype_name(type_of(apart, x)));
+                    dtype_name(interp_type_of(apart, x)));
     graph_remove(apart, x);
     TRY(graph_sort(apart));
     TRY(run_apart(apart, depth));
@@ -204,7 +204,7 @@ static Status bind_given(Arena *arena, Graph *work, const Graph *g, const Tensor
 
 /* Inference may have given a node of the copy constants that the graph does not know: `values` has no place for them.
  */
-static const Tensor *computed(const Graph *work, ValueId v)
+static const Tensor *interp_computed(const Graph *work, ValueId v)
 {
     return value(work, v)->kind == V_TEMP ? NULL : value(work, v)->init;
 }
@@ -213,12 +213,12 @@ static const Tensor *computed(const Graph *work, ValueId v)
 static bool is_left_out(const Graph *work, const Node *n)
 {
     for (int i = 0; i < n->n_in; i++)
-        if (has_value(n->in[i]) && !computed(work, n->in[i]))
+        if (has_value(n->in[i]) && !interp_computed(work, n->in[i]))
             return true;
     return false;
 }
 
-static Status compute(Arena *arena, Graph *work, Node *n, const Tensor **values, InterpTouch touch, void *ctx)
+static Status interp_compute(Arena *arena, Graph *work, Node *n, const Tensor **values, InterpTouch touch, void *ctx)
 {
     const Tensor **in = ARENA_NEW(arena, const Tensor *, n->n_in);
     Tensor **out = ARENA_NEW(arena, Tensor *, n->n_out);
@@ -226,7 +226,7 @@ static Status compute(Arena *arena, Graph *work, Node *n, const Tensor **values,
     if (!in || !out)
         return FAIL_NOMEM();
     for (int i = 0; i < n->n_in; i++)
-        in[i] = has_in(n, i) ? computed(work, n->in[i]) : NULL;
+        in[i] = has_in(n, i) ? interp_computed(work, n->in[i]) : NULL;
     TRY(interp_any(arena, work, n, in, out));
     if (touch)
         TRY(touch(ctx, n, in, out));
@@ -246,11 +246,12 @@ static Status step(Arena *arena, Graph *work, Node *n, const Tensor **values, In
         fix_value(work, n->out[0], values[n->in[is].i]);
     if (is >= 0 || is_left_out(work, n))
         return ST_OK;
-    if (check_outputs(work, n) || op_reshapes(n->op)) /* a shape given in full is known before what it is given to */
+    if (interp_check_outputs(work, n) ||
+        op_reshapes(n->op)) /* a shape given in full is known before what it is given to */
         TRY(node_infer(work, n));
-    if (n->op->settle && check_outputs(work, n))
+    if (n->op->settle && interp_check_outputs(work, n))
         return ST_OK; /* what enters a branch that is not taken */
-    return compute(arena, work, n, values, touch, ctx);
+    return interp_compute(arena, work, n, values, touch, ctx);
 }
 
 Status interp_run(Arena *arena, const Graph *g, const Tensor **values)

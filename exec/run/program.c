@@ -22,7 +22,7 @@ static int holder(const Program *p, ValueId v)
 
 /* The same of what a collective reads.  A part that is a view of an input is where the caller gave it: in the process
  * of its device, for others are given other parts. */
-static int source(const Program *p, ValueId v)
+static int program_source(const Program *p, ValueId v)
 {
     const int device = holder(p, v);
     const bool computed = value(p->ready.graph, v)->kind == V_TEMP;
@@ -40,7 +40,7 @@ static Status find_site(Site *site, const Program *p, const Node *n, Arena *a)
     if (!member || !from || !to)
         return FAIL_NOMEM();
     for (int i = 0; i < n->n_in; i++)
-        if ((from[i] = source(p, n->in[i])) >= 0)
+        if ((from[i] = program_source(p, n->in[i])) >= 0)
             member[from[i]] = true;
     for (int o = 0; o < n->n_out; o++)
         if ((to[o] = holder(p, n->out[o])) >= 0)

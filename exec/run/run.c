@@ -58,7 +58,7 @@ static Status run_device(Device *d, void *arg)
 /* ---- inputs ---- */
 
 /* `bytes`: so many are read. */
-static Status check_input(const Value *v, const Tensor *t, size_t bytes)
+static Status run_check_input(const Value *v, const Tensor *t, size_t bytes)
 {
     char want[SHAPE_TEXT], have[SHAPE_TEXT];
 
@@ -93,7 +93,7 @@ static Status set_input(Program *p, int i, const NamedTensor *in, int n, const G
     while (k < n - 1 && strcmp(in[k].name, v->name) != 0)
         k++;
     TRY(input_part_give(w, v, part, k));
-    TRY(check_input(v, &in[k].tensor, w->bytes));
+    TRY(run_check_input(v, &in[k].tensor, w->bytes));
     p->input[i] = (Tensor){ v->dtype, w->given, in[k].tensor.data };
     p->ready.storage[id.i] = in[k].tensor.data;
     return ST_OK;
@@ -140,7 +140,7 @@ static void bind_copies(Program *p)
     }
 }
 
-static void bind(Program *p)
+static void run_bind(Program *p)
 {
     if (p->bound == p->ready.opt.arenas->generation + 1)
         return;
@@ -178,7 +178,7 @@ static Status run_on_cpus(Program *p)
 Status program_begin(Program *p, const NamedTensor *in, int n, const GivenPart *part)
 {
     if (!p->gpu)
-        bind(p);
+        run_bind(p);
     TRY(set_inputs(p, in, n, part));
     if (!p->gpu)
         return run_on_cpus(p);

@@ -66,7 +66,7 @@ static size_t blocks_of(const Tensor *t) { return (tensor_bytes(t) + TENSOR_BLOC
 /* ---- writing ---- */
 
 /* NULL: no memory. */
-static json_t *describe(const Tensor *t, uint64_t from)
+static json_t *safetensors_describe(const Tensor *t, uint64_t from)
 {
     json_t *shape = json_array();
 
@@ -88,7 +88,7 @@ static char *make_header(const NamedTensor *list, int n, size_t *bytes)
     size_t len;
 
     for (int i = 0; i < n; i++) {
-        if (json_object_set_new(root, list[i].name, describe(&list[i].tensor, at)))
+        if (json_object_set_new(root, list[i].name, safetensors_describe(&list[i].tensor, at)))
             break;
         at += tensor_bytes(&list[i].tensor);
     }
@@ -378,7 +378,7 @@ static bool is_piece(const TensorFile *f, size_t k, const void *data, size_t byt
     return !memcmp(&found, &f->piece[k], sizeof found);
 }
 
-static Status read_header(TensorFile *f)
+static Status safetensors_read_header(TensorFile *f)
 {
     unsigned char size[9] = { 0 };
     uint64_t header = 0;
@@ -429,7 +429,7 @@ Status tensor_file_open(TensorFile **out, const char *path, const XXH64_canonica
     f->users = 1;
     f->fd = -1;
     f->bytes = bytes;
-    if ((st = copy_pieces(f, pieces, n)) || (st = open_file(f)) || (st = read_header(f))) {
+    if ((st = copy_pieces(f, pieces, n)) || (st = open_file(f)) || (st = safetensors_read_header(f))) {
         tensor_file_release(f);
         return st;
     }

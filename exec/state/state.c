@@ -77,7 +77,7 @@ static Status open_chunk(Chunk **out, States *s, int device, size_t bytes)
     return ST_OK;
 }
 
-static Status allocate(void **data, States *s, int device, size_t bytes)
+static Status state_allocate(void **data, States *s, int device, size_t bytes)
 {
     Chunk *c = s->open[device] ? &s->chunk[s->open[device] - 1] : NULL;
 
@@ -93,7 +93,7 @@ static Status allocate(void **data, States *s, int device, size_t bytes)
 }
 
 /* The slot that the name is in, or belongs in; n_slot is a power of two, and some are free. */
-static uint32_t *slot_of(const States *s, const char *name)
+static uint32_t *state_slot_of(const States *s, const char *name)
 {
     size_t i = (size_t)hash_text(HASH_BEGIN, name) & (s->n_slot - 1);
 
@@ -102,9 +102,9 @@ static uint32_t *slot_of(const States *s, const char *name)
     return &s->slot[i];
 }
 
-static State *find(const States *s, const char *name)
+static State *state_find(const States *s, const char *name)
 {
-    const uint32_t *slot = s->n_slot ? slot_of(s, name) : NULL;
+    const uint32_t *slot = s->n_slot ? state_slot_of(s, name) : NULL;
 
     return slot && *slot ? s->state[*slot - 1] : NULL;
 }
@@ -114,7 +114,7 @@ static void fill_slots(States *s)
     if (s->n_slot)
         memset(s->slot, 0, s->n_slot * sizeof *s->slot);
     for (size_t i = 0; i < s->n; i++)
-        *slot_of(s, s->state[i]->name) = (uint32_t)i + 1;
+        *state_slot_of(s, s->state[i]->name) = (uint32_t)i + 1;
 }
 
 /* Slots for one state more. */
@@ -137,7 +137,7 @@ static size_t bytes_of(const State *st) { return layout_bytes(st->dtype, LAYOUT_
 
 static size_t stored_bytes(const State *st) { return layout_bytes(st->dtype, st->layout, &st->shape); }
 
-static size_t copy_bytes(const State *st, const StateCopy *c)
+static size_t state_copy_bytes(const State *st, const StateCopy *c)
 {
     return st->cut ? (size_t)c->count * dtype_size(st->dtype) : bytes_of(st);
 }
@@ -159,7 +159,8 @@ static Status write_copy(States *s, const State *st, const StateCopy *c, const v
     Status code;
 
     if (st->layout == LAYOUT_ROWS)
-        return memory_write(s->device[c->device], c->data, (const char *)data + copy_at(st, c), copy_bytes(st, c));
+        return memory_write(s->device[c->device], c->data, (const char *)data + copy_at(st, c),
+                            state_copy_bytes(st, c));
     if (!(buffer = calloc(stored_bytes(st) + 1, 1)))
         return FAIL_NOMEM();
     reorder(st, buffer, data, true);
@@ -175,7 +176,7 @@ static Status read_copy(const States *s, const State *st, const StateCopy *c, vo
     Status code;
 
     if (st->layout == LAYOUT_ROWS)
-        return memory_read(s->device[c->device], (char *)data + copy_at(st, c), c->data, copy_bytes(st, c));
+        return memory_read(s->device[c->device], (char *)data + copy_at(st, c), c->data, state_copy_bytes(st, c));
     if (!(buffer = malloc(stored_bytes(st) + 1)))
         return FAIL_NOMEM();
     if (!(code = memory_read(s->device[c->device], buffer, c->data, stored_bytes(st))))
@@ -195,7 +196,7 @@ static void forget_given(State *st)
 }
 
 /* `bytes` bytes, from byte `from` on, of what the state waits with. */
-static Status read_given(const State *st, void *to, size_t from, size_t bytes)
+static Status state_read_given(const State *st, void *to, size_t from, size_t bytes)
 {
     if (st->file)
         return tensor_file_read(st->file, st->entry, to, from, bytes);
@@ -208,15 +209,15 @@ static Status read_given(const State *st, void *to, size_t from, size_t bytes)
 static Status write_given(States *s, const State *st, const StateCopy *c)
 {
     const bool whole = st->layout != LAYOUT_ROWS;
-    const size_t bytes = whole ? bytes_of(st) : copy_bytes(st, c), from = whole ? 0 : copy_at(st, c);
+    const size_t bytes = whole ? bytes_of(st) : state_copy_bytes(st, c), from = whole ? 0 : copy_at(st, c);
     void *buffer;
     Status code;
 
     if (!whole && !device_runtime(s->device[c->device]))
-        return read_given(st, c->data, from, bytes);
+        return state_read_given(st, c->data, from, bytes);
     if (!(buffer = malloc(bytes + 1)))
         return FAIL_NOMEM();
-    code = read_given(st, buffer, from, bytes);
+    code = state_read_given(st, buffer, from, bytes);
     if (!code)
         code = whole ? write_copy(s, st, c, buffer) : memory_write(s->device[c->device], c->data, buffer, bytes);
     free(buffer);
@@ -233,7 +234,7 @@ static Status check_fits(const State *st, DType dtype, const Shape *shape)
     return ST_OK;
 }
 
-static Status add_state(State **out, States *s, const char *name, DType dtype, const Shape *shape)
+static Status state_add_state(State **out, States *s, const char *name, DType dtype, const Shape *shape)
 {
     State *st = ARENA_NEW(s->arena, State, 1), **grown;
 
@@ -245,13 +246,13 @@ static Status add_state(State **out, States *s, const char *name, DType dtype, c
         return FAIL_NOMEM();
     TRY(reserve_slot(s));
     s->state[s->n++] = st;
-    *slot_of(s, name) = (uint32_t)s->n;
+    *state_slot_of(s, name) = (uint32_t)s->n;
     *out = st;
     return ST_OK;
 }
 
 /* What only a program says of a state. */
-static void describe(State *st, const Value *v)
+static void state_describe(State *st, const Value *v)
 {
     st->layout = v->layout;
     st->transient = v->transient;
@@ -291,7 +292,7 @@ Status states_reserve(States *s, const Value *const *v, int n)
     if (!n || !device_runtime(s->device[device_of(v[0])]))
         return ST_OK;
     for (int i = 0; i < n; i++) {
-        const State *st = find(s, value_logical_name(v[i]));
+        const State *st = state_find(s, value_logical_name(v[i]));
 
         if (!st || !find_copy(st, v[i]))
             bytes += aligned(s, device_of(v[i]), layout_bytes(v[i]->dtype, v[i]->layout, v[i]->shape));
@@ -306,7 +307,7 @@ Status states_reserve(States *s, const Value *const *v, int n)
 /* A copy of the present value, of the value given, of the program's; else zeros. */
 static Status begin_copy(States *s, const State *st, const StateCopy *c, const Value *v)
 {
-    const size_t bytes = copy_bytes(st, c);
+    const size_t bytes = state_copy_bytes(st, c);
     const void *init = v->init ? v->init->data : NULL;
     Device *d = s->device[c->device];
 
@@ -332,7 +333,7 @@ static Status add_copy(StateCopy **out, States *s, State *st, const Value *v)
     *c = (StateCopy){ .device = device_of(v), .replica = st->partial ? v->replica : -1 };
     c->from = v->shard ? v->shard->from : 0;
     c->count = shape_numel(v->shape);
-    TRY(allocate(&c->data, s, c->device, copy_bytes(st, c)));
+    TRY(state_allocate(&c->data, s, c->device, state_copy_bytes(st, c)));
     TRY(begin_copy(s, st, c, v));
     st->n_copy++;
     if (is_complete(s, st))
@@ -343,14 +344,14 @@ static Status add_copy(StateCopy **out, States *s, State *st, const Value *v)
 
 Status states_storage(void **data, States *s, const Value *v)
 {
-    State *st = find(s, value_logical_name(v));
+    State *st = state_find(s, value_logical_name(v));
     StateCopy *c;
 
     if (!st)
-        TRY(add_state(&st, s, value_logical_name(v), v->dtype, whole_shape(v)));
+        TRY(state_add_state(&st, s, value_logical_name(v), v->dtype, whole_shape(v)));
     TRY(check_fits(st, v->dtype, whole_shape(v)));
     if (!st->n_copy)
-        describe(st, v);
+        state_describe(st, v);
     if (st->layout != v->layout)
         return FAIL(E_INTERNAL, "state '%s' is stored in another layout than its program expects", st->name);
     if (!(c = find_copy(st, v)))
@@ -368,7 +369,7 @@ Status states_give(States *s, const char *name, const Tensor *t, bool trainable)
     size_t bytes = tensor_bytes(t);
     void *given = malloc(bytes + 1);
     State *st;
-    Status code = given ? add_state(&st, s, name, t->dtype, &t->shape) : FAIL_NOMEM();
+    Status code = given ? state_add_state(&st, s, name, t->dtype, &t->shape) : FAIL_NOMEM();
 
     if (code) {
         free(given);
@@ -387,7 +388,7 @@ Status states_give_file(States *s, TensorFile *f, int entry, bool trainable)
     const NamedTensor *t = &tensor_file_list(f, &n)[entry];
     State *st;
 
-    TRY(add_state(&st, s, t->name, t->tensor.dtype, &t->tensor.shape));
+    TRY(state_add_state(&st, s, t->name, t->tensor.dtype, &t->tensor.shape));
     st->file = tensor_file_share(f);
     st->entry = entry;
     st->trainable = trainable;
@@ -413,7 +414,7 @@ Status states_zero_transient(States *s)
     for (size_t i = 0; i < s->n; i++)
         for (int c = 0; s->state[i]->transient && c < s->state[i]->n_copy; c++)
             TRY(memory_zero(s->device[s->state[i]->copy[c].device], s->state[i]->copy[c].data,
-                            copy_bytes(s->state[i], &s->state[i]->copy[c])));
+                            state_copy_bytes(s->state[i], &s->state[i]->copy[c])));
     return ST_OK;
 }
 
@@ -429,11 +430,11 @@ int states_begun(const States *s)
 }
 
 const State *states_at(const States *s, int i) { return s->state[i]; }
-const State *states_find(const States *s, const char *name) { return find(s, name); }
+const State *states_find(const States *s, const char *name) { return state_find(s, name); }
 
 static Status find_fitting(State **out, const States *s, const char *name, const Tensor *t)
 {
-    State *st = find(s, name);
+    State *st = state_find(s, name);
 
     if (!st)
         return FAIL(E_INVALID, "there is no state '%s'", name);
@@ -539,7 +540,7 @@ static Status gathering_exchange(Gathering *x, const States *s, const State *st,
     return world_exchange(s->world, x->send, x->recv, NULL);
 }
 
-static Status gather(const States *s, const State *st, void *data)
+static Status state_gather(const States *s, const State *st, void *data)
 {
     Gathering x;
     Status code = gathering_begin(&x, s, st, data != NULL);
@@ -564,11 +565,11 @@ Status states_get(const States *s, const char *name, const Tensor *t)
     if (st->partial && st->n_copy > 1)
         return FAIL(E_UNSUPPORTED, "state '%s' is spread over replicas as partial sums", name);
     if (states_spread(s, st))
-        return gather(s, st, t->data);
+        return state_gather(s, st, t->data);
     if (!t->data)
         return ST_OK;
     if (state_waits(st))
-        return read_given(st, t->data, 0, bytes_of(st));
+        return state_read_given(st, t->data, 0, bytes_of(st));
     for (int i = 0; i < (st->cut ? st->n_copy : 1); i++)
         TRY(read_copy(s, st, &st->copy[i], t->data));
     return ST_OK;

@@ -56,7 +56,7 @@ static Declared declared_output(const OnnxModel *m, const char *name)
     return (Declared){ .name = name };
 }
 
-static bool fits(const Attach *a, const Declared *to, const Declared *from)
+static bool attach_fits(const Attach *a, const Declared *to, const Declared *from)
 {
     if (!to->dtype || !from->dtype)
         return true;
@@ -75,10 +75,10 @@ static Status check_fit(const Attach *a, const Declared *to, const Declared *fro
 {
     char expected[SHAPE_TEXT], found[SHAPE_TEXT];
 
-    return fits(a, to, from) ? ST_OK
-                             : FAIL(E_SHAPE, "input '%s' is %s %s, %s '%s' is %s %s", to->name, dtype_name(to->dtype),
-                                    shape_text(to->shape, expected), whose, from->name, dtype_name(from->dtype),
-                                    shape_text(from->shape, found));
+    return attach_fits(a, to, from) ? ST_OK
+                                    : FAIL(E_SHAPE, "input '%s' is %s %s, %s '%s' is %s %s", to->name,
+                                           dtype_name(to->dtype), shape_text(to->shape, expected), whose, from->name,
+                                           dtype_name(from->dtype), shape_text(from->shape, found));
 }
 
 /* An input's dimension of the one name gets the other; without one (NULL) it is of this size. */
@@ -373,7 +373,7 @@ static Status add_part(Attach *a, Part *p, Status (*add)(Attach *, const Part *)
 }
 
 /* BuildOptions.members: what the model has of that name, NAME.0, NAME.1, ... of a sequence; else what the data have. */
-static int count_members(void *user, const char *input, int sequence, int optional)
+static int attach_count_members(void *user, const char *input, int sequence, int optional)
 {
     const Attach *a = user;
     char name[512];
@@ -388,8 +388,8 @@ static int count_members(void *user, const char *input, int sequence, int option
                                      : a->o->build.members(a->o->build.members_user, input, sequence, optional);
 }
 
-static Status attach(Attach *a, const char *flag, const char *path, const char *prefix,
-                     Status (*add)(Attach *, const Part *))
+static Status attach_attach(Attach *a, const char *flag, const char *path, const char *prefix,
+                            Status (*add)(Attach *, const Part *))
 {
     Part p = { .prefix = prefix };
     BuildOptions build = a->o->build;
@@ -397,7 +397,7 @@ static Status attach(Attach *a, const char *flag, const char *path, const char *
 
     if (!path)
         return ST_OK;
-    build.members = count_members;
+    build.members = attach_count_members;
     build.members_user = a;
     TRY(status_prefix(plan_import(&p.graph, &p.onnx, path, interp_node, a->own, &build), "--%s", flag));
     st = add_part(a, &p, add);
@@ -448,8 +448,8 @@ Status attach_graphs(Graph **out, const Graph *model, const OnnxModel *onnx, con
     if (graph_is_step(model))
         return FAIL(E_INVALID, "the model is a step that was exported: --preprocess and --criterion do not go with it");
     TRY(plan_copy(&a.g, model, o->build.plan_memory));
-    if (!(st = attach(&a, "preprocess", o->preprocess, "preprocess.", add_preprocess)))
-        st = attach(&a, "criterion", o->criterion, "criterion.", add_criterion);
+    if (!(st = attach_attach(&a, "preprocess", o->preprocess, "preprocess.", add_preprocess)))
+        st = attach_attach(&a, "criterion", o->criterion, "criterion.", add_criterion);
     st = st ? st : check_given(&a, model);
     for (int i = 0; i < a.n_part; i++)
         onnx_model_free(a.part[i]);

@@ -1,7 +1,8 @@
 /* Parts of a model that is interpreted. */
 #include "exec/train/interpreted_part.h"
 
-static Status run(Session *s, const Tensor **out, Arena *arena, const Graph *part, const Tensor *const *in)
+static Status interpreted_part_run(Session *s, const Tensor **out, Arena *arena, const Graph *part,
+                                   const Tensor *const *in)
 {
     NamedTensor *given = ARENA_NEW(arena, NamedTensor, part->n_input);
     const NamedTensor *found;
@@ -33,7 +34,7 @@ Status part_compute(void *user, const Tensor **out, Arena *arena, const Graph *p
     Status st;
 
     TRY(session_create(&s, part, &build, how->devices, NULL, NULL));
-    st = run(s, out, arena, part, in);
+    st = interpreted_part_run(s, out, arena, part, in);
     session_free(s);
     return st;
 }

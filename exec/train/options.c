@@ -53,7 +53,7 @@ static Status add_pattern(const Setting *r, void *to, const char *value)
     return ST_OK;
 }
 
-static Status add_state(const Setting *r, void *to, const char *value)
+static Status options_add_state(const Setting *r, void *to, const char *value)
 {
     const char *is = strchr(value, '=');
 
@@ -259,7 +259,7 @@ static const Setting table[] = {
       "gradients pass QuantizeLinear and DequantizeLinear straight through; off: what stands behind them is fixed",
       SETTING_CHOICE_OF(Options, build.qat_off, "on|off"), .trains = true },
     { "state", "BUFFER=VALUE", "", "a buffer of the model that each step sets to a value of the graph",
-      .set = add_state, .repeats = true },
+      .set = options_add_state, .repeats = true },
     { "dtype", "TYPE", "", "compute in float32 or float64; else as the model says", .set = options_set_dtype },
     { "precision", "P", "float32",
       "of products and their surroundings: float32, tf32 (on GPUs), bfloat16 or float16; state stays float32",
@@ -430,7 +430,7 @@ static const char *text_of(const Options *o, const char *name)
 }
 
 /* The recipe that the options choose, or NULL: none. */
-static const Recipe *chosen(const Options *o, const struct Family *f)
+static const Recipe *options_chosen(const Options *o, const struct Family *f)
 {
     return recipe_find(f->list, text_of(o, f->option));
 }
@@ -439,8 +439,8 @@ static const Recipe *chosen(const Options *o, const struct Family *f)
 static const Recipe *owner(const Options *o, const char *flag)
 {
     for (int i = 0; i < N_FAMILIES; i++)
-        if (chosen(o, &families[i]) && recipe_flag(chosen(o, &families[i]), flag))
-            return chosen(o, &families[i]);
+        if (options_chosen(o, &families[i]) && recipe_flag(options_chosen(o, &families[i]), flag))
+            return options_chosen(o, &families[i]);
     return first_with(flag, NULL);
 }
 
@@ -449,7 +449,7 @@ static bool is_chosen(const Options *o, const Recipe *r)
     bool any = false;
 
     for (int i = 0; i < N_FAMILIES; i++)
-        any = any || chosen(o, &families[i]) == r;
+        any = any || options_chosen(o, &families[i]) == r;
     return any;
 }
 
@@ -520,7 +520,7 @@ Status options_check_recipes(const Options *o)
         if (!is_flag(s) || !o->text[i])
             continue;
         first_with(s->name, &f);
-        if (!is_chosen(o, owner(o, s->name)) && chosen(o, f)) {
+        if (!is_chosen(o, owner(o, s->name)) && options_chosen(o, f)) {
             of = of ? of : f;
             problems_add(&wrong, "--%s", s->name);
         }
@@ -528,7 +528,7 @@ Status options_check_recipes(const Options *o)
     TRY(problems_fail(&wrong, E_INVALID, "--%s %s does not have", of ? of->option : "",
                       of ? text_of(o, of->option) : ""));
     for (int i = 0; i < N_FAMILIES; i++) {
-        const Recipe *r = chosen(o, &families[i]);
+        const Recipe *r = options_chosen(o, &families[i]);
         RecipeSettings settings;
 
         if (r)
@@ -541,7 +541,7 @@ Status options_check_recipes(const Options *o)
 /* ---- setting ---- */
 
 /* The text of option i; what recipes make of it is taken over, or all stays as it was. */
-static Status keep(Options *o, int i, const char *text, bool of_recipes)
+static Status options_keep(Options *o, int i, const char *text, bool of_recipes)
 {
     const char *before = o->text[i];
     Status st = ST_OK;
@@ -566,7 +566,7 @@ Status options_set(Options *o, const char *name, const char *value)
     TRY(setting_set(s, is_flag(s) ? (void *)&unused : (void *)o, o->arena, value));
     text = s->repeats && o->text[i] ? arena_printf(o->arena, "%s;%s", o->text[i], value)
                                     : arena_strdup(o->arena, *value || s->kind != SETTING_FLAG ? value : "true");
-    TRY(text ? keep(o, i, text, is_flag(s) || family_of(name) || options_have_presets(name)) : FAIL_NOMEM());
+    TRY(text ? options_keep(o, i, text, is_flag(s) || family_of(name) || options_have_presets(name)) : FAIL_NOMEM());
     return options_take_presets(o, name, table_find);
 }
 

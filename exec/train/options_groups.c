@@ -302,7 +302,7 @@ static Status check_clip(const Clip *c, const char *pattern, const Options *o)
 }
 
 /* Flags that the group gives and its optimizer lacks. */
-static Status check_flags(const OptionGroup *g, const OptimizerDef *def)
+static Status options_groups_check_flags(const OptionGroup *g, const OptimizerDef *def)
 {
     Problems wrong = { 0 };
 
@@ -334,7 +334,7 @@ Status options_check_groups(const Options *o)
         const UpdateGroup *u = &o->build.group[k];
         RecipeSettings settings;
 
-        TRY(check_flags(g, u->optimizer));
+        TRY(options_groups_check_flags(g, u->optimizer));
         if (g->loss && !(o->build.loss && o->build.loss->logs))
             return FAIL(E_INVALID, "--group '%s': loss %s is an output of the model, which goes with --loss outputs",
                         g->pattern, g->loss);

@@ -38,7 +38,7 @@ Status options_set_split(const Setting *r, void *to, const char *value)
 }
 
 /* "N,N,...": how many numbers the text is, of which v gets four; 0: it is something else. */
-static int read_numbers(double v[4], const char *value)
+static int options_numbers_read_numbers(double v[4], const char *value)
 {
     const char *at = value;
     double x;
@@ -63,7 +63,7 @@ Status options_set_links(const Setting *r, void *to, const char *value)
     Options *o = to;
     SumCost *cost = ARENA_NEW(o->arena, SumCost, 1);
     double v[4] = { 0 };
-    const int n = read_numbers(v, value);
+    const int n = options_numbers_read_numbers(v, value);
     const bool costs =
         n == 4 && v[0] >= 0 && v[1] >= 0 && v[2] > 0 && isfinite(v[0] + v[1] + v[2]) && (v[3] == 0 || v[3] == 1);
 

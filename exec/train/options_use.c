@@ -84,7 +84,7 @@ Status options_check(const Options *o)
     return ST_OK;
 }
 
-static Status check_flags(const Options *o, const DeviceSpec *d)
+static Status options_use_check_flags(const Options *o, const DeviceSpec *d)
 {
     const char *flag = o->tune               ? "--tune"
                        : o->ways.check_nodes ? "--check-nodes"
@@ -110,7 +110,7 @@ Status options_devices(DeviceList *out, const Options *o)
 {
     TRY(device_list_parse(out, o->devices, o->threads));
     for (int i = 0; i < out->n; i++) {
-        TRY(check_flags(o, &out->device[i]));
+        TRY(options_use_check_flags(o, &out->device[i]));
         out->device[i].tf32 = o->build.tf32;
         out->device[i].tune = o->tune;
         out->device[i].exact = o->ways.reproducible;

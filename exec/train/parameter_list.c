@@ -16,7 +16,7 @@ static bool is_tensors(const char *path)
     return dot && !strcmp(dot, ".safetensors");
 }
 
-static Status describe(ParameterKey *out, Arena *a, const NamedTensor *t)
+static Status parameter_list_describe(ParameterKey *out, Arena *a, const NamedTensor *t)
 {
     *out = (ParameterKey){ .name = arena_strdup(a, t->name),
                            .has_numbers = true,
@@ -46,7 +46,7 @@ static Status read_tensors(ParameterList *list, Arena *arena, const char *path)
     if (!(key = ARENA_NEW(arena, ParameterKey, n + 1)))
         TRY_TO(done, st, FAIL_NOMEM());
     for (int i = 0; i < n && !st; i++)
-        st = describe(&key[i], arena, &tensor[i]);
+        st = parameter_list_describe(&key[i], arena, &tensor[i]);
     list->key = key;
     list->n = n;
 done:
@@ -86,7 +86,7 @@ static Status read_lines(ParameterList *list, Arena *arena, FILE *f)
     return st;
 }
 
-static Status read_names(ParameterList *list, Arena *arena, const char *path)
+static Status parameter_list_read_names(ParameterList *list, Arena *arena, const char *path)
 {
     FILE *f = fopen(path, "r");
     Status st;
@@ -109,7 +109,7 @@ Status parameter_list_read(const ParameterList **out, Arena *arena, const char *
     if (is_tensors(path))
         TRY(status_prefix(read_tensors(list, arena, path), "--parameters"));
     else
-        TRY(read_names(list, arena, path));
+        TRY(parameter_list_read_names(list, arena, path));
     if (!list->n)
         return FAIL(E_INVALID, "--parameters %s: it names nothing; expected names one a line, or a .safetensors", path);
     *out = list;

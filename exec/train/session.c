@@ -39,7 +39,7 @@ static bool is_news(const Session *s, const Note *n)
     return n->kind == NOTE_PADDING ? !s->told_padding : !s->told || n->kind == NOTE_ACCUMULATION;
 }
 
-static void tell(Session *s, const Report *r)
+static void session_tell(Session *s, const Report *r)
 {
     for (int i = 0; i < r->n_note; i++) {
         char line[1200];
@@ -59,7 +59,7 @@ static Status repair(Session *s)
     Status st = model_repair(s->model, &s->base, interp_node, r);
 
     if (!st && r)
-        tell(s, r);
+        session_tell(s, r);
     report_free(r);
     return st;
 }
@@ -195,7 +195,7 @@ static Status run_passes(Session *s, Graph *g, const BuildOptions *opt, const Pi
         report_summary(summary, r);
         if (opt->mode >= BUILD_TRAIN && news)
             s->log(s->log_user, false, summary);
-        tell(s, r);
+        session_tell(s, r);
         s->told = true;
         s->told_accumulation |= opt->mode == BUILD_ACCUMULATE;
     }
@@ -536,7 +536,7 @@ static Status take_reach(Compiled *c, const Reach *reach)
     return ST_OK;
 }
 
-static Status compile(Compiled **out, Session *s, BuildMode mode, bool means, const NamedTensor *in, int n_in)
+static Status session_compile(Compiled **out, Session *s, BuildMode mode, bool means, const NamedTensor *in, int n_in)
 {
     Compiled *c = calloc(1, sizeof *c);
     Status st;
@@ -580,7 +580,7 @@ static bool suits(const Compiled *c, BuildMode mode, const NamedTensor *in, int 
 }
 
 /* Where the program for these inputs stands in the list; its end: there is none. */
-static Compiled **find(Session *s, BuildMode mode, bool means, const NamedTensor *in, int n_in, bool partly)
+static Compiled **session_find(Session *s, BuildMode mode, bool means, const NamedTensor *in, int n_in, bool partly)
 {
     Compiled **at = &s->compiled;
 
@@ -594,14 +594,14 @@ static Compiled **find(Session *s, BuildMode mode, bool means, const NamedTensor
 static Status obtain(Compiled **out, Session *s, BuildMode mode, const NamedTensor *in, int n_in, bool partly)
 {
     const bool means = reads_means(s, mode);
-    Compiled **at = find(s, mode, means, in, n_in, partly), *c;
+    Compiled **at = session_find(s, mode, means, in, n_in, partly), *c;
 
     if (*at) {
         TRY(decide_class_axis(s, *at, in, n_in));
-        at = find(s, mode, means, in, n_in, partly);
+        at = session_find(s, mode, means, in, n_in, partly);
     }
     if (!(c = *at))
-        return compile(out, s, mode, means, in, n_in);
+        return session_compile(out, s, mode, means, in, n_in);
     *at = c->next;
     c->next = s->compiled;
     s->compiled = c;

@@ -27,19 +27,19 @@ static Round *round_create(void)
     return r;
 }
 
-static void put(Round *r, int rank, const void *data, size_t bytes)
+static void agree_put(Round *r, int rank, const void *data, size_t bytes)
 {
     r->out[rank] = (struct iovec){ (void *)(uintptr_t)data, bytes };
     r->send[rank].n = 1;
 }
 
-static void take(Round *r, int rank, void *data, size_t bytes)
+static void agree_take(Round *r, int rank, void *data, size_t bytes)
 {
     r->in[rank] = (struct iovec){ data, bytes };
     r->recv[rank].n = 1;
 }
 
-static Status run(Round *r, World *w)
+static Status agree_run(Round *r, World *w)
 {
     Status st = world_exchange(w, r->send, r->recv, NULL);
 
@@ -74,11 +74,11 @@ static Status gather_numbers(World *w, int64_t mine, int64_t all[WORLD_MAX])
         return FAIL_NOMEM();
     snprintf(own.purpose, sizeof own.purpose, "%s", w->purpose);
     for (int k = 0; k < w->size; k++) {
-        put(r, k, &own, sizeof own);
-        take(r, k, &told[k], sizeof *told);
+        agree_put(r, k, &own, sizeof own);
+        agree_take(r, k, &told[k], sizeof *told);
     }
     told[w->rank] = own;
-    TRY(run(r, w));
+    TRY(agree_run(r, w));
     TRY(check_purposes(w, told));
     for (int k = 0; k < w->size; k++)
         all[k] = told[k].number;
@@ -131,10 +131,10 @@ Status world_share(World *w, int root, void *data, size_t bytes)
     if (!r)
         return FAIL_NOMEM();
     for (int k = 0; k < w->size && w->rank == root; k++)
-        put(r, k, data, bytes);
+        agree_put(r, k, data, bytes);
     if (w->rank != root)
-        take(r, root, data, bytes);
-    return run(r, w);
+        agree_take(r, root, data, bytes);
+    return agree_run(r, w);
 }
 
 /* ---- facts ---- */
@@ -154,7 +154,7 @@ void facts_free(Facts *f)
     free(f);
 }
 
-static Status append(Facts *f, const char *text)
+static Status agree_append(Facts *f, const char *text)
 {
     size_t n = strlen(text) + 1, cap = f->cap;
 
@@ -175,8 +175,8 @@ static Status append(Facts *f, const char *text)
 
 Status facts_add(Facts *f, const char *name, const char *value)
 {
-    TRY(append(f, name));
-    return append(f, value);
+    TRY(agree_append(f, name));
+    return agree_append(f, value);
 }
 
 Status facts_add_all(Facts *f, const Facts *more)
@@ -212,7 +212,7 @@ static const char *find_fact(const Facts *f, const char *name)
 }
 
 /* Lists how the facts of a rank differ from rank 0's. */
-static void compare(Problems *wrong, int rank, const Facts *has, const Facts *first)
+static void agree_compare(Problems *wrong, int rank, const Facts *has, const Facts *first)
 {
     for (const char *at = first->text, *end = at + first->bytes; at && at < end;) {
         const char *value = at + strlen(at) + 1, *other = find_fact(has, at);
@@ -255,11 +255,11 @@ static Status gather_facts(World *w, const Facts *f, const int64_t *bytes, Facts
             free(r);
             return FAIL_NOMEM();
         }
-        put(r, k, f->text, f->bytes);
-        take(r, k, all[k].text, all[k].bytes);
+        agree_put(r, k, f->text, f->bytes);
+        agree_take(r, k, all[k].text, all[k].bytes);
     }
     memcpy(all[w->rank].text, f->text, f->bytes);
-    return run(r, w);
+    return agree_run(r, w);
 }
 
 Status world_agree(World *w, const Facts *f, const char *about)
@@ -278,7 +278,7 @@ Status world_agree(World *w, const Facts *f, const char *about)
         return FAIL_NOMEM();
     st = gather_facts(w, f, bytes, all);
     for (int r = 1; r < w->size && !st; r++)
-        compare(&wrong, r, &all[r], &all[0]);
+        agree_compare(&wrong, r, &all[r], &all[0]);
     for (int r = 0; r < w->size; r++)
         free(all[r].text);
     free(all);

@@ -99,7 +99,7 @@ static void note_loopback(Joining *j, const struct addrinfo *list)
              text);
 }
 
-static Status resolve(Joining *j, struct addrinfo **out)
+static Status join_resolve(Joining *j, struct addrinfo **out)
 {
     struct addrinfo hints = { .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM };
     int code = getaddrinfo(j->host, j->port_text, &hints, out);
@@ -118,7 +118,7 @@ static Status listen_at_rendezvous(Joining *j)
     struct addrinfo *list;
     int why = 0;
 
-    TRY(resolve(j, &list));
+    TRY(join_resolve(j, &list));
     for (struct addrinfo *a = list; a && j->door.listener < 0; a = a->ai_next)
         if ((j->door.listener = socket_listen(a->ai_addr, a->ai_addrlen)) < 0)
             why = errno;
@@ -166,7 +166,7 @@ static Status connect_rendezvous(Joining *j, int *out)
     struct addrinfo *list;
     int fd = -1, why = ETIMEDOUT;
 
-    TRY(resolve(j, &list));
+    TRY(join_resolve(j, &list));
     for (long nap = FIRST_NAP; fd < 0; nap = longer(nap)) {
         for (struct addrinfo *a = list; a && fd < 0; a = a->ai_next)
             if ((fd = socket_connect(a->ai_addr, a->ai_addrlen, j->until)) < 0)
@@ -429,7 +429,7 @@ static Status lead(Joining *j)
 
 /* ---- the others ---- */
 
-static Status follow(Joining *j)
+static Status join_follow(Joining *j)
 {
     World *w = j->world;
     bool again;
@@ -524,7 +524,7 @@ static Status read_secret(Joining *j, const char *given)
     return given && *given && !j->trusting ? secret_read(&j->secret, given) : ST_OK;
 }
 
-static Status join(Joining *j, const WorldOptions *opt)
+static Status join_join(Joining *j, const WorldOptions *opt)
 {
     World *w = j->world;
 
@@ -533,11 +533,11 @@ static Status join(Joining *j, const WorldOptions *opt)
         return FAIL_NOMEM();
     TRY(read_secret(j, opt->secret));
     TRY(split_rendezvous(j));
-    TRY(w->rank ? follow(j) : lead(j));
+    TRY(w->rank ? join_follow(j) : lead(j));
     return connect_all(j);
 }
 
-static Status meet(World *w, const WorldOptions *opt)
+static Status join_meet(World *w, const WorldOptions *opt)
 {
     Joining *j = calloc(1, sizeof *j);
     Status st;
@@ -549,7 +549,7 @@ static Status meet(World *w, const WorldOptions *opt)
     j->until = world_now() + opt->timeout;
     j->machine = machine_id();
     waiting_begin(&j->waiting, opt);
-    st = join(j, opt);
+    st = join_join(j, opt);
     door_close(&j->door);
     secret_forget(&j->secret);
     free(j->member);
@@ -576,7 +576,7 @@ Status world_join(World **out, const WorldOptions *opt)
     if (!st && inherit_is_meant(opt->rendezvous))
         st = inherit_connections(w, opt->rendezvous);
     else if (!st && opt->size > 1)
-        st = meet(w, opt);
+        st = join_meet(w, opt);
     if (st) {
         world_release(w);
         return st;

@@ -48,7 +48,7 @@ static bool reply(int fd, const Reply *r)
     return send(fd, r, sizeof *r, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)sizeof *r;
 }
 
-static void refuse(int fd, const char *reason)
+static void listener_refuse(int fd, const char *reason)
 {
     Reply r = { .magic = GREETING_MAGIC, .refused = 1 };
 
@@ -58,7 +58,7 @@ static void refuse(int fd, const char *reason)
 
 void door_refuse(int fd, const char *reason)
 {
-    refuse(fd, reason);
+    listener_refuse(fd, reason);
     close(fd);
 }
 
@@ -72,7 +72,7 @@ static bool check_secured(Door *d, const Guest *g)
         return true;
     snprintf(reason, sizeof reason, "rank %d has %s secret (--world-secret), rank %d has %s", d->rank, has ? "a" : "no",
              g->hello.rank, has ? "none" : "one");
-    refuse(g->fd, reason);
+    listener_refuse(g->fd, reason);
     d->refused = g->hello.rank;
     return false;
 }
@@ -89,7 +89,7 @@ static bool speaks_ours(Door *d, const Guest *g)
     while (recv(g->fd, rest, sizeof rest, MSG_DONTWAIT) > 0)
         ;
     snprintf(reason, sizeof reason, WORLD_VERSIONS, d->rank, ours, version);
-    refuse(g->fd, reason);
+    listener_refuse(g->fd, reason);
     d->other_version = version;
     return false;
 }
@@ -117,7 +117,7 @@ static bool welcome(Door *d, Guest *g)
         return false;
     secret_prove(right, d->secret, SIDE_CLIENT, &g->hello, g->nonce);
     if (d->secret->n && !secret_equal(right, g->proof.proof)) {
-        refuse(g->fd, "the secrets (--world-secret) are not the same");
+        listener_refuse(g->fd, "the secrets (--world-secret) are not the same");
         d->refused = g->hello.rank;
         return false;
     }
@@ -126,7 +126,7 @@ static bool welcome(Door *d, Guest *g)
 }
 
 /* Takes what has come of a message: 1 when it is whole, 0 when it is not yet, -1 at the end. */
-static int take(Guest *g)
+static int listener_take(Guest *g)
 {
     char *to = g->owes ? (char *)&g->proof : (char *)&g->hello;
     size_t bytes = g->owes ? sizeof g->proof : sizeof g->hello;
@@ -143,7 +143,7 @@ static int take(Guest *g)
 /* 1: has been let in; 0: waits on; -1: is sent away. */
 static int serve(Door *d, Guest *g)
 {
-    int taken = take(g);
+    int taken = listener_take(g);
 
     if (taken >= 0 && !speaks_ours(d, g))
         return -1;
@@ -154,7 +154,7 @@ static int serve(Door *d, Guest *g)
 
 /* ---- who comes and goes ---- */
 
-static int count(const Door *d, bool owing)
+static int listener_count(const Door *d, bool owing)
 {
     int n = 0;
 
@@ -186,7 +186,7 @@ static void admit(Door *d)
         return;
     }
     socket_tune(fd);
-    if (count(d, false) == DOOR_SILENT)
+    if (listener_count(d, false) == DOOR_SILENT)
         (void)drop_oldest(d, false);
     d->guest[d->n++] = (Guest){ .fd = fd, .since = world_now() };
 }
@@ -198,7 +198,7 @@ static void drop_late(Door *d)
     for (int i = d->n - 1; i >= 0; i--)
         if (now > d->guest[i].since + SPEAK)
             drop(d, i);
-    while (count(d, true) > DOOR_OWING + d->size)
+    while (listener_count(d, true) > DOOR_OWING + d->size)
         (void)drop_oldest(d, true);
 }
 

@@ -21,7 +21,7 @@ static const struct {
         MPI_CALLS_ABI } },
 };
 
-static Status load(const MpiCalls **out, const char *name)
+static Status mpi_join_load(const MpiCalls **out, const char *name)
 {
     char version[256];
     const void *table = NULL;
@@ -38,7 +38,7 @@ static Status load(const MpiCalls **out, const char *name)
 }
 
 /* An embedder's MPI is taken as it is. */
-static Status begin(Mpi *m, bool given)
+static Status mpi_join_begin(Mpi *m, bool given)
 {
     const MpiCalls *calls = m->calls;
     bool begun, ended;
@@ -85,7 +85,7 @@ static Status check_place(const Mpi *m, const WorldOptions *opt, WorldOptions *p
     return ST_OK;
 }
 
-static Status attach(World **out, Mpi *m, const WorldOptions *opt)
+static Status mpi_join_attach(World **out, Mpi *m, const WorldOptions *opt)
 {
     WorldOptions place = *opt;
     World *w;
@@ -112,10 +112,10 @@ Status mpi_join(World **out, const WorldOptions *opt)
     if (!m)
         return FAIL_NOMEM();
     m->most = MOST;
-    TRY_TO(fail, st, load(&m->calls, opt->mpi));
-    TRY_TO(fail, st, begin(m, opt->mpi_comm != NULL));
+    TRY_TO(fail, st, mpi_join_load(&m->calls, opt->mpi));
+    TRY_TO(fail, st, mpi_join_begin(m, opt->mpi_comm != NULL));
     TRY_TO(fail, st, open_group(m, opt));
-    TRY_TO(fail, st, attach(&w, m, opt));
+    TRY_TO(fail, st, mpi_join_attach(&w, m, opt));
     world_set_purpose(w, "meeting");
     if ((st = world_count_neighbours(w))) {
         world_release(w);

@@ -102,7 +102,7 @@ static void deaf(World *w, int code)
         world_fail(w, w->rank, status_message());
 }
 
-static void read_notes(World *w)
+static void mpi_transport_read_notes(World *w)
 {
     Mpi *m = w->link;
     MpiStand is = { .done = true };
@@ -187,7 +187,7 @@ static int next_message(Mpi *m, Flow *f, const Parcel *parcel)
     return n;
 }
 
-static Status make_room(Mpi *m, const Parcel *parcel)
+static Status mpi_transport_make_room(Mpi *m, const Parcel *parcel)
 {
     size_t wanted = (size_t)parcel->n + 1;
     struct iovec *grown = wanted > m->max_piece ? realloc(m->piece, wanted * sizeof *grown) : m->piece;
@@ -205,7 +205,7 @@ static Status post(World *w, int r, Flow *f, const Parcel *parcel, bool sending)
     MpiRequest *request = &f->request[f->posted % MPI_WINDOW];
     int n = 1, code;
 
-    TRY(make_room(m, parcel));
+    TRY(mpi_transport_make_room(m, parcel));
     if (f->posted)
         n = next_message(m, f, parcel);
     else
@@ -235,7 +235,7 @@ static Status take_first(World *w, int r, Flow *f, const Parcel *parcel, size_t 
 }
 
 /* Moves a parcel on, as far as it can be. */
-static Status push(World *w, int r, Flow *f, const Parcel *parcel, bool sending, bool *moved)
+static Status mpi_transport_push(World *w, int r, Flow *f, const Parcel *parcel, bool sending, bool *moved)
 {
     Mpi *m = w->link;
     MpiStand is = { .done = true };
@@ -292,8 +292,8 @@ static Status look(World *w, bool *moved, bool *all)
     for (int r = 0; r < w->size; r++) {
         if (r == w->rank || !waits_for(m, r))
             continue;
-        TRY(push(w, r, &m->receiving[r], &m->in[r], false, moved));
-        TRY(push(w, r, &m->sending[r], &m->out[r], true, moved));
+        TRY(mpi_transport_push(w, r, &m->receiving[r], &m->in[r], false, moved));
+        TRY(mpi_transport_push(w, r, &m->sending[r], &m->out[r], true, moved));
         *all = *all && !waits_for(m, r);
     }
     return ST_OK;
@@ -357,7 +357,7 @@ static bool take_back(World *w, bool first)
 }
 
 /* Memory that MPI may still read or write is about to be freed by who owns it. */
-static void settle(World *w)
+static void mpi_transport_settle(World *w)
 {
     double begin = world_now(), now = begin;
     Mpi *m = w->link;
@@ -431,7 +431,8 @@ static bool waits_for_all(const void *arg, int r)
 static Status sum_late(World *w) { return world_late(w, waits_for_all, NULL); }
 
 /* Collectives of MPI cannot be taken back: one that is broken off stays under way. */
-static Status add(const void **sums, World *w, WorldNumber type, const int *n, bool all, const atomic_bool *cancelled)
+static Status mpi_transport_add(const void **sums, World *w, WorldNumber type, const int *n, bool all,
+                                const atomic_bool *cancelled)
 {
     Mpi *m = w->link;
     char *to = m->space + m->space_bytes;
@@ -470,7 +471,7 @@ static bool wait_for_all(World *w, double seconds, bool heed)
     while (!all && !ended && now - begin < seconds) {
         mpi_nap(now - begin);
         pthread_mutex_lock(&w->lock);
-        read_notes(w);
+        mpi_transport_read_notes(w);
         all = all_left(w);
         ended = heed && (w->origin >= 0 || ((Mpi *)w->link)->stuck);
         pthread_mutex_unlock(&w->lock);
@@ -480,7 +481,7 @@ static bool wait_for_all(World *w, double seconds, bool heed)
 }
 
 /* In order: nothing of the group is under way any more. */
-static bool close_group(World *w)
+static bool mpi_transport_close_group(World *w)
 {
     Mpi *m = w->link;
     MpiStand is = { .done = true };
@@ -503,7 +504,7 @@ static void close_all(World *w)
     bool whole =
         m->sending && m->receiving && m->group && w->origin < 0 && !m->stuck && !m->adding && w->owner == getpid();
 
-    if (whole && wait_for_all(w, w->timeout, true) && close_group(w)) {
+    if (whole && wait_for_all(w, w->timeout, true) && mpi_transport_close_group(w)) {
         free(m->sending);
         free(m->receiving);
         free(m->piece);
@@ -529,10 +530,10 @@ static void end_all(World *w, int status)
 }
 
 const Transport mpi_transport = { .exchange = exchange,
-                                  .settle = settle,
+                                  .settle = mpi_transport_settle,
                                   .sum_space = sum_space,
-                                  .add = add,
-                                  .read_notes = read_notes,
+                                  .add = mpi_transport_add,
+                                  .read_notes = mpi_transport_read_notes,
                                   .send_note = send_note,
                                   .close = close_all,
                                   .end = end_all };

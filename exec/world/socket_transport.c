@@ -60,7 +60,7 @@ static void read_notes_of(World *w, int r)
     world_lose(w, r);
 }
 
-static void read_notes(World *w)
+static void socket_transport_read_notes(World *w)
 {
     for (int r = 0; r < w->size; r++)
         if (is_open(w, r) && !w->peer[r].closed)
@@ -111,7 +111,7 @@ static int next_pieces(struct iovec *v, Progress *p, const Parcel *parcel)
     return n;
 }
 
-static void advance(Progress *p, const Parcel *parcel, size_t bytes)
+static void socket_transport_advance(Progress *p, const Parcel *parcel, size_t bytes)
 {
     size_t head = sizeof p->head - p->head_done;
 
@@ -140,7 +140,7 @@ static Status send_some(World *w, int r, const Parcel *parcel, bool *moved)
     if (n < 0)
         return peer_gone(w, r);
     *moved = true;
-    advance(p, parcel, (size_t)n);
+    socket_transport_advance(p, parcel, (size_t)n);
     return ST_OK;
 }
 
@@ -161,7 +161,7 @@ static Status receive_some(World *w, int r, const Parcel *parcel, bool *moved)
     if (n <= 0)
         return peer_gone(w, r);
     *moved = true;
-    advance(p, parcel, (size_t)n);
+    socket_transport_advance(p, parcel, (size_t)n);
     return head && p->head_done == sizeof p->head ? world_check_head(w, r, &p->head, parcel_bytes(parcel)) : ST_OK;
 }
 
@@ -178,7 +178,7 @@ static Status heed(World *w)
     bool done;
 
     pthread_mutex_lock(&w->lock);
-    read_notes(w);
+    socket_transport_read_notes(w);
     done = w->lost && !waits_for(w->link, w->origin);
     for (int r = 0; r < w->size; r++)
         done = done && !w->peer[r].failed;
@@ -286,7 +286,7 @@ static void close_all(World *w)
 Status sockets_attach(World *w)
 {
     static const Transport sockets = {
-        .exchange = exchange, .read_notes = read_notes, .send_note = send_note, .close = close_all
+        .exchange = exchange, .read_notes = socket_transport_read_notes, .send_note = send_note, .close = close_all
     };
     Sockets *s = calloc(1, sizeof *s);
 

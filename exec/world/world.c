@@ -94,7 +94,7 @@ void world_fail(World *w, int origin, const char *reason)
 
 static bool is_ours(const World *w) { return w->owner == getpid(); }
 
-static void read_notes(World *w)
+static void world_read_notes(World *w)
 {
     if (w->transport && is_ours(w))
         w->transport->read_notes(w);
@@ -168,7 +168,7 @@ Status world_poll(World *w)
     Status st;
 
     pthread_mutex_lock(&w->lock);
-    read_notes(w);
+    world_read_notes(w);
     if (!is_ours(w))
         st = FAIL(E_DEVICE, "rank %d of %d is process %ld, of which this one is a fork: join worlds after the fork",
                   w->rank, w->size, (long)w->owner);
@@ -191,7 +191,7 @@ static void abort_all(World *w, const char *reason, bool waited)
 
     pthread_mutex_lock(&w->lock);
     if (!w->known) {
-        read_notes(w);
+        world_read_notes(w);
         world_fail(w, w->rank, reason);
         note.origin = w->origin;
         memcpy(note.reason, w->reason, sizeof note.reason);
@@ -235,7 +235,7 @@ static bool all_answered(World *w)
     bool all = true;
 
     pthread_mutex_lock(&w->lock);
-    read_notes(w);
+    world_read_notes(w);
     for (int r = 0; r < w->size; r++) {
         const Peer *p = &w->peer[r];
 

@@ -65,7 +65,7 @@ const char *text_hex64(char buf[NUMBER_TEXT], double v)
     return buf;
 }
 
-static bool read(double *out64, float *out32, const char *s, size_t len)
+static bool numtext_read(double *out64, float *out32, const char *s, size_t len)
 {
     char text[NUMBER_MAX], *end;
     locale_t c, old;
@@ -119,7 +119,7 @@ bool text_to_float64(double *out, const char *s, size_t len)
 {
     double v;
 
-    if (!read(&v, NULL, s, len))
+    if (!numtext_read(&v, NULL, s, len))
         return false;
     *out = v;
     return true;
@@ -129,7 +129,7 @@ bool text_to_float32(float *out, const char *s, size_t len)
 {
     float v;
 
-    if (!read(NULL, &v, s, len))
+    if (!numtext_read(NULL, &v, s, len))
         return false;
     *out = v;
     return true;

@@ -48,7 +48,7 @@ static bool folder_of(char folder[PATH_MAX], const char *path)
 }
 
 /* Follows one link; the result may be another. */
-static bool follow(Target *t)
+static bool outfile_follow(Target *t)
 {
     char link[PATH_MAX], joined[2 * PATH_MAX];
     ssize_t n = readlink(t->path, link, sizeof link - 1);
@@ -90,7 +90,7 @@ static bool find_target(Target *t, const char *path)
         if (!is_there && errno != ENOENT)
             return false;
         if (is_there && S_ISLNK(s.st_mode) && !below_proc(t->folder)) {
-            if (!follow(t))
+            if (!outfile_follow(t))
                 return false;
             continue;
         }
@@ -104,7 +104,7 @@ static bool find_target(Target *t, const char *path)
 
 /* ---- the stream ---- */
 
-static ssize_t take(void *cookie, const char *data, size_t n)
+static ssize_t outfile_take(void *cookie, const char *data, size_t n)
 {
     OutFile *o = cookie;
     size_t left = n;
@@ -154,7 +154,7 @@ Status outfile_open(OutFile **out, const char *path)
     }
     o->fd = -1;
     if (find_target(&o->to, path) && open_target(o) &&
-        (o->f = fopencookie(o, "w", (cookie_io_functions_t){ .write = take }))) {
+        (o->f = fopencookie(o, "w", (cookie_io_functions_t){ .write = outfile_take }))) {
         *out = o;
         return ST_OK;
     }

@@ -158,7 +158,7 @@ static bool lists_same(const Attr *a, const Attr *b, int n)
 }
 
 /* Where it is, or would be. */
-static uint32_t slot_of(const struct AttrTable *t, const Attr *list, int n)
+static uint32_t attr_slot_of(const struct AttrTable *t, const Attr *list, int n)
 {
     uint32_t i = (uint32_t)list_hash(list, n) & (t->cap - 1);
 
@@ -167,7 +167,7 @@ static uint32_t slot_of(const struct AttrTable *t, const Attr *list, int n)
     return i;
 }
 
-static bool reserve(Graph *g)
+static bool attr_reserve(Graph *g)
 {
     struct AttrTable *t = g->attrs, old;
 
@@ -183,22 +183,22 @@ static bool reserve(Graph *g)
     }
     for (uint32_t i = 0; i < old.cap; i++)
         if (old.slot[i].list)
-            t->slot[slot_of(t, old.slot[i].list, old.slot[i].n)] = old.slot[i];
+            t->slot[attr_slot_of(t, old.slot[i].list, old.slot[i].n)] = old.slot[i];
     arena_give_back(g->arena, old.slot, old.cap * sizeof *old.slot);
     return true;
 }
 
 /* The graph's own list of the same; NULL when g->status says why. */
-static const Attr *share(Graph *g, const Attr *list, int n)
+static const Attr *attr_share(Graph *g, const Attr *list, int n)
 {
     Attr *copy;
     uint32_t at;
 
-    if (!reserve(g)) {
+    if (!attr_reserve(g)) {
         graph_fail_nomem(g);
         return NULL;
     }
-    at = slot_of(g->attrs, list, n);
+    at = attr_slot_of(g->attrs, list, n);
     if (g->attrs->slot[at].list)
         return g->attrs->slot[at].list;
     if (!(copy = ARENA_NEW(g->arena, Attr, n)))
@@ -223,7 +223,7 @@ static void list_end(Graph *g, Node *n, AttrList *l, bool ok)
 
     if (!ok)
         graph_fail_nomem(g);
-    if (!g->status && (!l->n || (shared = share(g, l->at, l->n)))) {
+    if (!g->status && (!l->n || (shared = attr_share(g, l->at, l->n)))) {
         n->attr = shared;
         n->n_attr = l->n;
     }

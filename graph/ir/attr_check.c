@@ -26,7 +26,7 @@ static const Range ranges[] = {
     [R_POSITIVE] = { 0, 1, INT32_MAX, "1 to 2147483647" },
 };
 
-static Status check_number(const Graph *g, const Node *n, const Attr *a, const Range *r, int64_t v)
+static Status attr_check_check_number(const Graph *g, const Node *n, const Attr *a, const Range *r, int64_t v)
 {
     if (v < r->low || v > r->high)
         return FAIL(E_MODEL, "%s: %s %" PRId64 ", expected %s", node_text(g, n), a->name, v, r->what);
@@ -56,7 +56,7 @@ static Status check_list(const Graph *g, const Node *n, const AttrDecl *d, const
     if (d->range == R_PADS && a->n % 2)
         return FAIL(E_MODEL, "%s: %s has %d entries, expected two for each axis", node_text(g, n), a->name, a->n);
     for (int i = 0; i < a->n; i++)
-        TRY(check_number(g, n, a, r, a->ints[i]));
+        TRY(attr_check_check_number(g, n, a, r, a->ints[i]));
     return d->range == R_PERM || d->range == R_AXIS ? check_distinct(g, n, d, a) : ST_OK;
 }
 
@@ -84,20 +84,20 @@ static Status check_word(const Graph *g, const Node *n, const AttrDecl *d, const
                 d->words);
 }
 
-static bool is_default(const AttrDecl *d, const Attr *a)
+static bool attr_check_is_default(const AttrDecl *d, const Attr *a)
 {
     return d->rule != ATTR_REQUIRED && ((a->type == A_INT && a->i == d->i) || (a->type == A_STRING && a->s == d->s));
 }
 
 Status attr_check(const Graph *g, const Node *n, const AttrDecl *d, const Attr *a)
 {
-    if (is_default(d, a))
+    if (attr_check_is_default(d, a))
         return ST_OK;
     if (a->type == A_STRING && d->words)
         return check_word(g, n, d, a);
     if (d->range == R_DTYPE || d->range == R_STORED || d->range == R_HELD)
         return check_dtype(g, n, d, a);
     if (d->range != R_ANY && a->type == A_INT)
-        return check_number(g, n, a, &ranges[d->range], a->i);
+        return attr_check_check_number(g, n, a, &ranges[d->range], a->i);
     return d->range != R_ANY && a->type == A_INTS ? check_list(g, n, d, a, &ranges[d->range]) : ST_OK;
 }

@@ -83,7 +83,7 @@ static Status contribute(Walk *w, const Node *n, int input, ValueId dx)
     return g->status;
 }
 
-static Status visit(Walk *w, const Node *n)
+static Status autodiff_visit(Walk *w, const Node *n)
 {
     Grad gr = { .g = w->g, .node = n };
     ValueId *dout = ARENA_NEW(w->scratch, ValueId, n->n_out), *din = ARENA_NEW(w->scratch, ValueId, n->n_in);
@@ -134,7 +134,7 @@ Status autodiff(Graph *g, Arena *scratch, ValueId loss, int n_wrt, const ValueId
         w.grad[loss.i] = emit_full(g, value(g, loss)->dtype, value(g, loss)->shape, 1);
     for (uint32_t i = n_forward; i-- > 0;)
         if (g->node[i]->op)
-            TRY(visit(&w, g->node[i]));
+            TRY(autodiff_visit(&w, g->node[i]));
     TRY(problems_fail(&w.missing, E_UNSUPPORTED,
                       "no gradient is known for %d operator%s between the loss and the parameters", w.missing.n,
                       w.missing.n == 1 ? "" : "s"));

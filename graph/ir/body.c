@@ -165,7 +165,7 @@ static bool same_type(const Value *a, const Value *b)
     return a->kind == b->kind && a->dtype == b->dtype && shape_eq(a->shape, b->shape) && a->layout == b->layout;
 }
 
-static bool pair(Comparison *c, ValueId x, ValueId y)
+static bool body_pair(Comparison *c, ValueId x, ValueId y)
 {
     c->is[x.i] = y;
     return has_value(x) == has_value(y) && (!has_value(x) || same_type(value(c->a, x), value(c->b, y)));
@@ -178,7 +178,7 @@ static bool same_use(Comparison *c, ValueId x, ValueId y)
 
     if (!has_value(x) || has_value(c->is[x.i]) || !(s = value_const(c->a, x)))
         return value_eq(c->is[x.i], y);
-    return (t = value_const(c->b, y)) && tensor_same(s, t) && pair(c, x, y);
+    return (t = value_const(c->b, y)) && tensor_same(s, t) && body_pair(c, x, y);
 }
 
 static bool same_node(Comparison *c, const Node *x, const Node *y)
@@ -189,7 +189,7 @@ static bool same_node(Comparison *c, const Node *x, const Node *y)
         if (!same_use(c, x->in[i], y->in[i]))
             return false;
     for (int i = 0; i < x->n_out; i++)
-        if (!pair(c, x->out[i], y->out[i]))
+        if (!body_pair(c, x->out[i], y->out[i]))
             return false;
     return true;
 }
@@ -199,7 +199,7 @@ static bool same_graph(Comparison *c)
     const Graph *a = c->a, *b = c->b;
 
     for (int i = 0; i < a->n_input; i++)
-        if (!pair(c, a->input[i], b->input[i]))
+        if (!body_pair(c, a->input[i], b->input[i]))
             return false;
     for (uint32_t i = 0; i < a->n_node; i++)
         if (!same_node(c, a->node[i], b->node[i]))
@@ -233,7 +233,7 @@ struct BodyTable {
 };
 
 /* Where it is, or would be. */
-static uint32_t slot_of(const struct BodyTable *t, const Graph *body)
+static uint32_t body_slot_of(const struct BodyTable *t, const Graph *body)
 {
     uint32_t i = (uint32_t)body_hash(body) & (t->cap - 1);
 
@@ -242,7 +242,7 @@ static uint32_t slot_of(const struct BodyTable *t, const Graph *body)
     return i;
 }
 
-static bool reserve(Graph *g)
+static bool body_reserve(Graph *g)
 {
     struct BodyTable *t = g->bodies, old;
 
@@ -258,7 +258,7 @@ static bool reserve(Graph *g)
     }
     for (uint32_t i = 0; i < old.cap; i++)
         if (old.slot[i])
-            t->slot[slot_of(t, old.slot[i])] = old.slot[i];
+            t->slot[body_slot_of(t, old.slot[i])] = old.slot[i];
     return true;
 }
 
@@ -268,11 +268,11 @@ const Graph *body_share(Graph *g, const Graph *body)
 
     if (!body || body->arena == g->arena || g->status)
         return body;
-    if (!reserve(g)) {
+    if (!body_reserve(g)) {
         graph_fail_nomem(g);
         return NULL;
     }
-    at = slot_of(g->bodies, body);
+    at = body_slot_of(g->bodies, body);
     if (!g->bodies->slot[at] && (g->bodies->slot[at] = graph_copy_inside(g, body)))
         g->bodies->n++;
     return g->bodies->slot[at];

@@ -12,7 +12,7 @@ static Rule rule_of(const Lowering *how, const Node *n)
     return !n->op ? NULL : how->standard ? n->op->standard : n->op->lower;
 }
 
-static bool is_read(const Node *n, const uint32_t *uses)
+static bool lower_is_read(const Node *n, const uint32_t *uses)
 {
     for (int i = 0; i < n->n_out; i++)
         if (has_out(n, i) && uses[n->out[i].i])
@@ -29,7 +29,7 @@ static bool any_to_lower(const Graph *g, const Lowering *how)
 }
 
 /* What it becomes is of the same part of a step, and has its name. */
-static Status lower(Graph *g, Node *n, const Lowering *how)
+static Status lower_lower(Graph *g, Node *n, const Lowering *how)
 {
     const Rule rule = rule_of(how, n);
     const uint32_t before = g->n_node;
@@ -55,7 +55,7 @@ static Status remove_unread(Graph *g, Arena *scratch, const Lowering *how)
     for (int i = 0; i < how->n_held; i++)
         uses[how->held[i].i]++;
     for (uint32_t i = how->first; i < g->n_node; i++)
-        if (rule_of(how, g->node[i]) && !is_read(g->node[i], uses))
+        if (rule_of(how, g->node[i]) && !lower_is_read(g->node[i], uses))
             graph_remove(g, g->node[i]);
     return g->status;
 }
@@ -70,7 +70,7 @@ Status graph_lower(Graph *g, Arena *scratch, const Lowering *how)
     TRY(rewrite_begin(g, scratch));
     for (uint32_t i = how->first; i < g->n_node; i++)
         if (g->node[i]->op)
-            TRY(lower(g, g->node[i], how));
+            TRY(lower_lower(g, g->node[i], how));
     graph_begin_purpose(g, phase, purpose);
     for (int i = 0; i < how->n_held; i++)
         how->held[i] = rewrite_in(g, how->held[i]);

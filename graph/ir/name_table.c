@@ -43,7 +43,7 @@ static const char *name_of(const Graph *g, uint32_t slot)
     return note && note->name ? note->name : g->value[id_in(g->names, slot)]->name;
 }
 
-static uint32_t *slot_of(const Graph *g, const char *name)
+static uint32_t *name_table_slot_of(const Graph *g, const char *name)
 {
     const struct NameTable *t = g->names;
     uint32_t i = hash_name(name) & (t->cap - 1);
@@ -55,7 +55,7 @@ static uint32_t *slot_of(const Graph *g, const char *name)
 
 struct NameTable *names_create(Arena *a) { return ARENA_NEW(a, struct NameTable, 1); }
 
-static bool reserve(Graph *g)
+static bool name_table_reserve(Graph *g)
 {
     struct NameTable *t = g->names, old = *t;
 
@@ -68,7 +68,7 @@ static bool reserve(Graph *g)
     }
     for (uint32_t i = 0; i < old.cap; i++)
         if (old.slot[i])
-            *slot_of(g, name_of(g, old.slot[i])) = old.slot[i];
+            *name_table_slot_of(g, name_of(g, old.slot[i])) = old.slot[i];
     arena_give_back(g->arena, old.slot, old.cap * sizeof *old.slot);
     return true;
 }
@@ -96,11 +96,11 @@ void names_put(Graph *g, uint32_t id)
     uint32_t *slot;
     NameNote *note;
 
-    if (!reserve(g)) {
+    if (!name_table_reserve(g)) {
         graph_fail_nomem(g);
         return;
     }
-    slot = slot_of(g, g->value[id]->name);
+    slot = name_table_slot_of(g, g->value[id]->name);
     if ((note = note_in(g->names, *slot))) {
         note->id = id;
         note->name = NULL;
@@ -113,7 +113,7 @@ void names_put(Graph *g, uint32_t id)
 void names_give_up(Graph *g, uint32_t id)
 {
     const char *name = g->value[id]->name;
-    uint32_t *slot = g->names->cap ? slot_of(g, name) : NULL;
+    uint32_t *slot = g->names->cap ? name_table_slot_of(g, name) : NULL;
     NameNote *note = slot && *slot && id_in(g->names, *slot) == id ? note_of(g, slot) : NULL;
 
     if (note)
@@ -133,13 +133,13 @@ void names_rebuild(Graph *g)
 
 ValueId graph_find(const Graph *g, const char *name)
 {
-    const uint32_t slot = g->names->cap ? *slot_of(g, name) : 0;
+    const uint32_t slot = g->names->cap ? *name_table_slot_of(g, name) : 0;
     const NameNote *note = note_in(g->names, slot);
 
     return note && note->name ? NO_VALUE : (ValueId){ id_in(g->names, slot) };
 }
 
-static bool is_taken(const Graph *g, const char *name) { return g->names->cap && *slot_of(g, name); }
+static bool is_taken(const Graph *g, const char *name) { return g->names->cap && *name_table_slot_of(g, name); }
 
 bool names_given_up(const Graph *g, const char *name) { return is_taken(g, name) && !has_value(graph_find(g, name)); }
 
@@ -150,7 +150,7 @@ const char *graph_unique_name(Graph *g, const char *base)
     const char *given = *base ? base : "value", *name = arena_strdup(g->arena, given);
 
     if (name && is_taken(g, name)) {
-        NameNote *note = note_of(g, slot_of(g, given));
+        NameNote *note = note_of(g, name_table_slot_of(g, given));
 
         do
             name = note ? arena_printf(g->arena, "%s_%u", given, ++note->next_suffix) : NULL;

@@ -11,7 +11,7 @@ void draft_open(Draft *d, Graph *g, const Target *t, int n_device, Arena *a)
 }
 
 /* Room for one more behind the n of `p`; NULL, and the graph has failed, without memory. */
-static void *grow(Draft *d, void *p, size_t size, int n, size_t *cap)
+static void *node_draft_grow(Draft *d, void *p, size_t size, int n, size_t *cap)
 {
     void *grown = d->g->status ? NULL : arena_grow(d->arena, p, size, (size_t)n, cap);
 
@@ -21,10 +21,10 @@ static void *grow(Draft *d, void *p, size_t size, int n, size_t *cap)
 }
 
 /* list[i] = v; absent ones in front of it where the list was shorter. */
-static void put(Draft *d, ValueId **list, int *n, size_t *cap, int i, ValueId v)
+static void node_draft_put(Draft *d, ValueId **list, int *n, size_t *cap, int i, ValueId v)
 {
     while (*n <= i) {
-        ValueId *grown = grow(d, *list, sizeof v, *n, cap);
+        ValueId *grown = node_draft_grow(d, *list, sizeof v, *n, cap);
 
         if (!grown)
             return;
@@ -34,9 +34,9 @@ static void put(Draft *d, ValueId **list, int *n, size_t *cap, int i, ValueId v)
     (*list)[i] = v;
 }
 
-void draft_in(Draft *d, int i, ValueId v) { put(d, &d->node.in, &d->node.n_in, &d->cap_in, i, v); }
+void draft_in(Draft *d, int i, ValueId v) { node_draft_put(d, &d->node.in, &d->node.n_in, &d->cap_in, i, v); }
 
-void draft_out(Draft *d, int o, ValueId v) { put(d, &d->node.out, &d->node.n_out, &d->cap_out, o, v); }
+void draft_out(Draft *d, int o, ValueId v) { node_draft_put(d, &d->node.out, &d->node.n_out, &d->cap_out, o, v); }
 
 void draft_clear(Draft *d) { d->node.n_in = d->node.n_out = 0; }
 
@@ -47,7 +47,7 @@ static bool own_attrs(Draft *d)
     int count = n->n_attr;
 
     for (int i = 0; n->attr != d->attr && i < count; i++) {
-        Attr *grown = grow(d, d->attr, sizeof *grown, i, &d->cap_attr);
+        Attr *grown = node_draft_grow(d, d->attr, sizeof *grown, i, &d->cap_attr);
 
         if (!grown)
             return false;
@@ -60,7 +60,7 @@ static bool own_attrs(Draft *d)
 
 static void add_attr(Draft *d, const Attr *a)
 {
-    Attr *grown = own_attrs(d) ? grow(d, d->attr, sizeof *a, d->node.n_attr, &d->cap_attr) : NULL;
+    Attr *grown = own_attrs(d) ? node_draft_grow(d, d->attr, sizeof *a, d->node.n_attr, &d->cap_attr) : NULL;
 
     if (!grown)
         return;
@@ -112,7 +112,7 @@ void draft_begin(Draft *d, Node *n, const OpDef *op)
 
 void draft_absorb(Draft *d, Node *n)
 {
-    Node **grown = grow(d, d->absorbed, sizeof n, d->n_absorbed, &d->cap_absorbed);
+    Node **grown = node_draft_grow(d, d->absorbed, sizeof n, d->n_absorbed, &d->cap_absorbed);
 
     if (!grown)
         return;

@@ -43,7 +43,7 @@ const AttrDecl *op_attr_decl(const OpDef *op, const char *name)
     return NULL;
 }
 
-static Status check_counts(const Graph *g, const Node *n)
+static Status op_check_counts(const Graph *g, const Node *n)
 {
     const OpDef *op = n->op;
 
@@ -87,7 +87,7 @@ Status node_normalise(Graph *g, Node *n)
         n->n_in--;
     while (!(n->op->flags & OPF_COLLECTIVE) && n->n_out > n->op->out_min && !has_value(n->out[n->n_out - 1]))
         n->n_out--;
-    TRY(check_counts(g, n));
+    TRY(op_check_counts(g, n));
     TRY(check_attrs(g, n));
     for (const AttrDecl *d = n->op->attrs; d && d->name; d++)
         if (d->rule == ATTR_REQUIRED && !node_attr(n, d->name))
@@ -127,7 +127,7 @@ static Status check_text(const Graph *g, const Node *n)
 }
 
 /* Where memory has run out shapes may be missing, and what an operator says of that is not why. */
-static Status infer(Graph *g, Node *n)
+static Status op_infer(Graph *g, Node *n)
 {
     const Status st = n->op->infer(g, n);
 
@@ -156,7 +156,7 @@ Status node_infer(Graph *g, Node *n)
         return infer_given_shape(g, n);
     if (n->n_in && has_value(n->in[0]))
         TRY(check_dtype(g, n, in_value(g, n, 0)));
-    TRY(infer(g, n));
+    TRY(op_infer(g, n));
     if (n->n_in > 1 && n->n_out)
         TRY(check_text(g, n));
     for (int i = 0; i < n->n_out && !g->status; i++)

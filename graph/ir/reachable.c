@@ -30,7 +30,7 @@ Status paths_begin(Paths *out, const Graph *g, Arena *a)
 }
 
 /* Puts on the stack what n reads from nodes that stand at `first` or behind it. */
-static void expand(Paths *p, const Node *n, uint32_t first, uint32_t *n_stack)
+static void reachable_expand(Paths *p, const Node *n, uint32_t first, uint32_t *n_stack)
 {
     for (int i = 0; i < n->n_in; i++) {
         const Node *by = maker(p->g, n->in[i]);
@@ -48,9 +48,9 @@ bool paths_lead(Paths *p, const Node *from, const Node *to)
     uint32_t n_stack = 0;
 
     p->walk++;
-    expand(p, to, first, &n_stack);
+    reachable_expand(p, to, first, &n_stack);
     while (n_stack && p->seen[from->index] != p->walk)
-        expand(p, p->g->node[p->stack[--n_stack]], first, &n_stack);
+        reachable_expand(p, p->g->node[p->stack[--n_stack]], first, &n_stack);
     return p->seen[from->index] == p->walk;
 }
 

@@ -3,7 +3,7 @@
 
 #include "graph/base/arena.h"
 
-static void count(const Graph *g, uint32_t *first, uint32_t *ends)
+static void readers_count(const Graph *g, uint32_t *first, uint32_t *ends)
 {
     FOR_NODES(g, n)
         for (int i = 0; i < n->n_in; i++)
@@ -23,7 +23,7 @@ Status uses_find(Uses *out, const Graph *g, Arena *a)
 
     if (!first || !ends)
         return FAIL_NOMEM();
-    count(g, first, ends);
+    readers_count(g, first, ends);
     list = ARENA_NEW(a, Reader, first[g->n_value]);
     at = arena_memdup(a, first, (g->n_value + 1) * sizeof *at);
     if (!list || !at)

@@ -24,7 +24,7 @@ Status rewrite_begin(Graph *g, Arena *a)
     return g->status;
 }
 
-static uint32_t resolve(Rewrite *r, uint32_t v)
+static uint32_t rewrite_resolve(Rewrite *r, uint32_t v)
 {
     while (v < r->n && r->by[v]) {
         uint32_t up = r->by[v] - 1;
@@ -36,7 +36,7 @@ static uint32_t resolve(Rewrite *r, uint32_t v)
     return v;
 }
 
-ValueId rewrite_in(const Graph *g, ValueId v) { return g->rewrite ? (ValueId){ resolve(g->rewrite, v.i) } : v; }
+ValueId rewrite_in(const Graph *g, ValueId v) { return g->rewrite ? (ValueId){ rewrite_resolve(g->rewrite, v.i) } : v; }
 
 /* What stands for input `v` of n: by, unless n makes that of v. */
 static ValueId read_by(const Graph *g, const Node *n, ValueId v, ValueId by)
@@ -50,7 +50,7 @@ void rewrite_read(Graph *g, Node *n)
         n->in[i] = read_by(g, n, n->in[i], rewrite_in(g, n->in[i]));
 }
 
-static bool reserve(Rewrite *r, uint32_t n)
+static bool rewrite_reserve(Rewrite *r, uint32_t n)
 {
     uint32_t *grown;
 
@@ -82,12 +82,12 @@ static void record(Graph *g, ValueId old, ValueId by)
     Rewrite *r = g->rewrite;
     uint32_t up;
 
-    if (!reserve(r, old.i + 1)) {
+    if (!rewrite_reserve(r, old.i + 1)) {
         graph_fail_nomem(g);
         return;
     }
-    up = resolve(r, by.i);
-    if (resolve(r, old.i) == up && up != old.i)
+    up = rewrite_resolve(r, by.i);
+    if (rewrite_resolve(r, old.i) == up && up != old.i)
         return;
     if (up == old.i || r->by[old.i]) {
         g->status = FAIL(E_INTERNAL, "'%s' would be replaced by %s", value(g, old)->name,
@@ -99,7 +99,7 @@ static void record(Graph *g, ValueId old, ValueId by)
 }
 
 /* One walk: for a few replacements. */
-static void apply(Graph *g, ValueId old, ValueId by)
+static void rewrite_apply(Graph *g, ValueId old, ValueId by)
 {
     FOR_NODES(g, n)
         for (int i = 0; i < n->n_in; i++)
@@ -125,7 +125,7 @@ void graph_redirect(Graph *g, ValueId old, ValueId by)
     if (g->rewrite)
         record(g, old, by);
     else
-        apply(g, old, by);
+        rewrite_apply(g, old, by);
 }
 
 void graph_replace(Graph *g, ValueId old, ValueId by)

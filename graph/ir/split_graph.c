@@ -20,7 +20,7 @@ static bool has_known_shapes(const Graph *g, const Node *n)
     return true;
 }
 
-static bool is_known(const Cut *c, const Node *n)
+static bool split_graph_is_known(const Cut *c, const Node *n)
 {
     bool all = has_known_shapes(c->g, n);
 
@@ -34,7 +34,7 @@ static void find_known(Cut *c)
     for (uint32_t i = 0; i < c->g->n_value; i++)
         c->known[i] = !i || c->g->value[i]->kind != V_TEMP;
     FOR_NODES(c->g, n) {
-        const bool all = is_known(c, n);
+        const bool all = split_graph_is_known(c, n);
 
         for (int o = 0; o < n->n_out; o++)
             if (has_value(n->out[o]))
@@ -74,20 +74,20 @@ static void find_handed(Cut *c)
             continue;
         for (int k = 0; k < n->n_in; k++) {
             c->needed[n->in[k].i] = true;
-            if (!is_known(c, n))
+            if (!split_graph_is_known(c, n))
                 hand(c, n->in[k]);
         }
     }
 }
 
 /* Takes away the nodes of the other part, and all that no output needs. */
-static Status keep(Graph *part, const Cut *c, bool known)
+static Status split_graph_keep(Graph *part, const Cut *c, bool known)
 {
     uint32_t *uses;
 
     part->n_update = 0;
     FOR_NODES(part, n)
-        if (is_known(c, c->g->node[n->index]) != known || !is_needed(c, c->g->node[n->index]))
+        if (split_graph_is_known(c, c->g->node[n->index]) != known || !is_needed(c, c->g->node[n->index]))
             graph_remove(part, n);
     TRY(graph_sort(part));
     if (!(uses = graph_count_uses(part, part->arena)))
@@ -124,7 +124,7 @@ static Status make_rest(Graph *rest, const Cut *c)
     if (scratch)
         arena_free(scratch);
     TRY(st);
-    return keep(rest, c, false);
+    return split_graph_keep(rest, c, false);
 }
 
 static Status make_known(Graph *known, const Graph *rest, const Cut *c)
@@ -136,10 +136,10 @@ static Status make_known(Graph *known, const Graph *rest, const Cut *c)
         if (c->handed[i])
             graph_add_output(known, value(rest, rest->input[at++])->name, (ValueId){ i });
     TRY(known->status);
-    return keep(known, c, true);
+    return split_graph_keep(known, c, true);
 }
 
-static Status cut(Graph **known, Graph **rest, Cut *c)
+static Status split_graph_cut(Graph **known, Graph **rest, Cut *c)
 {
     find_known(c);
     find_handed(c);
@@ -163,7 +163,7 @@ Status graph_cut(Graph **known, Graph **rest, const Graph *g)
     c.known = ARENA_NEW(a, bool, g->n_value);
     c.needed = ARENA_NEW(a, bool, g->n_value);
     c.handed = ARENA_NEW(a, bool, g->n_value);
-    st = c.known && c.needed && c.handed ? cut(&one, &other, &c) : FAIL_NOMEM();
+    st = c.known && c.needed && c.handed ? split_graph_cut(&one, &other, &c) : FAIL_NOMEM();
     arena_free(a);
     if (st) {
         graph_free(one);

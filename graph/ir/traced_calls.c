@@ -8,7 +8,7 @@
 bool piece_is(Piece p, const char *text) { return strlen(text) == p.n && !strncmp(p.s, text, p.n); }
 bool piece_eq(Piece a, Piece b) { return a.n == b.n && !strncmp(a.s, b.s, a.n); }
 
-static bool is_word(char c)
+static bool traced_calls_is_word(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.';
 }
@@ -17,7 +17,7 @@ static Piece word_at(const char *s)
 {
     Piece p = { s, 0 };
 
-    while (is_word(s[p.n]))
+    while (traced_calls_is_word(s[p.n]))
         p.n++;
     return p;
 }

@@ -72,7 +72,7 @@ static Status check_value(Check *c, uint32_t i)
     return ST_OK;
 }
 
-static Status check_inputs(Check *c)
+static Status verify_check_inputs(Check *c)
 {
     const Graph *g = c->g;
 
@@ -111,7 +111,7 @@ static Status check_attrs(const Graph *g, const Node *n)
 }
 
 /* Its own errors say what is broken. */
-static Status check_body(const Graph *g, const Graph *body)
+static Status verify_check_body(const Graph *g, const Graph *body)
 {
     if (!body->inside || body->arena != g->arena)
         return BROKEN("it does not live in the arena of its node's graph");
@@ -133,7 +133,8 @@ static Status check_bodies(const Graph *g, const Node *n)
 {
     for (int i = 0; i < n->n_attr; i++)
         if (n->attr[i].type == A_GRAPH && n->attr[i].graph)
-            TRY(status_prefix(check_body(g, n->attr[i].graph), "%s: body '%s'", node_text(g, n), n->attr[i].name));
+            TRY(status_prefix(verify_check_body(g, n->attr[i].graph), "%s: body '%s'", node_text(g, n),
+                              n->attr[i].name));
     return ST_OK;
 }
 
@@ -252,7 +253,7 @@ static Status check_graph(Check *c)
 
     for (uint32_t i = 1; i < g->n_value; i++)
         TRY(check_value(c, i));
-    TRY(check_inputs(c));
+    TRY(verify_check_inputs(c));
     FOR_NODES(g, n)
         TRY(check_node(c, n, i_n));
     if (g->n_value)

@@ -60,7 +60,7 @@ Status attribute_given(const Onnx__AttributeProto **out, const Importer *im, con
     return ST_OK;
 }
 
-static const char *copy_bytes(Arena *a, ProtobufCBinaryData s)
+static const char *attribute_copy_bytes(Arena *a, ProtobufCBinaryData s)
 {
     char *text = arena_alloc(a, s.len + 1);
 
@@ -81,7 +81,7 @@ static Status check_bytes(ProtobufCBinaryData s)
 static Status decode_string(Attr *to, Importer *im, const Onnx__AttributeProto *a)
 {
     TRY(check_bytes(a->s));
-    *to = (Attr){ .type = A_STRING, .s = copy_bytes(im->scratch, a->s) };
+    *to = (Attr){ .type = A_STRING, .s = attribute_copy_bytes(im->scratch, a->s) };
     return to->s ? ST_OK : FAIL_NOMEM();
 }
 
@@ -92,7 +92,7 @@ static Status decode_strings(Attr *to, Importer *im, const Onnx__AttributeProto 
     for (size_t i = 0; i < a->n_strings; i++)
         TRY(check_bytes(a->strings[i]));
     for (size_t i = 0; list && i < a->n_strings; i++)
-        if (!(list[i] = copy_bytes(im->scratch, a->strings[i])))
+        if (!(list[i] = attribute_copy_bytes(im->scratch, a->strings[i])))
             return FAIL_NOMEM();
     *to = (Attr){ .type = A_STRINGS, .n = (int)a->n_strings, .strings = list };
     return list ? ST_OK : FAIL_NOMEM();
@@ -141,7 +141,8 @@ static Status decode_graph(Attr *to, Importer *im, const Body *b, const Onnx__No
     return a->g ? body_decode(&to->graph, im, b, p, a->g) : FAIL(E_MODEL, "the subgraph is missing");
 }
 
-static Status decode(Attr *to, Importer *im, const Body *b, const Onnx__NodeProto *p, const Onnx__AttributeProto *a)
+static Status attribute_decode(Attr *to, Importer *im, const Body *b, const Onnx__NodeProto *p,
+                               const Onnx__AttributeProto *a)
 {
     switch (attribute_type(a)) {
     case KIND(INT): *to = (Attr){ .type = A_INT, .i = a->i }; return ST_OK;
@@ -173,7 +174,7 @@ Status attributes_decode(Attr **list, Importer *im, const Body *b, const Onnx__N
             continue;
         if (a->n_ints > INT_MAX || a->n_floats > INT_MAX || a->n_strings > INT_MAX)
             return FAIL(E_MODEL, "%s: attribute '%s' is too long", proto_text(im, p), p->attribute[i]->name);
-        TRY(status_prefix(decode(&attrs[n], im, b, p, a), "%s: attribute '%s'", proto_text(im, p),
+        TRY(status_prefix(attribute_decode(&attrs[n], im, b, p, a), "%s: attribute '%s'", proto_text(im, p),
                           p->attribute[i]->name));
         attrs[n].name = p->attribute[i]->name;
         for (size_t k = 0; k < n; k++)

@@ -178,7 +178,7 @@ static bool fixed(int64_t *out, Look *k, const View *at, const char *name)
     return !t.p && outer(&v, k, at, t.name) && known_number(out, k->f->im, v);
 }
 
-static bool is_fixed(Look *k, const View *at, const char *name, int64_t expected)
+static bool bags_is_fixed(Look *k, const View *at, const char *name, int64_t expected)
 {
     int64_t v;
 
@@ -214,8 +214,8 @@ static bool is_index(Look *k, const View *at, const char *name, int64_t expected
 /* Slice along the first axis. */
 static bool along_first(Look *k, Term t)
 {
-    return is(t, "Slice") && (!*input(t.p, 3) || is_fixed(k, t.at, t.p->input[3], 0)) &&
-           (!*input(t.p, 4) || is_fixed(k, t.at, t.p->input[4], 1));
+    return is(t, "Slice") && (!*input(t.p, 3) || bags_is_fixed(k, t.at, t.p->input[3], 0)) &&
+           (!*input(t.p, 4) || bags_is_fixed(k, t.at, t.p->input[4], 1));
 }
 
 static bool position(BagPosition *out, Look *k, const View *at, const char *name)
@@ -272,7 +272,7 @@ static bool last_trip(Look *k, Term t)
         return false;
     before = number_term(k, cond.at, input(cond.p, 1));
     return is(before, "Sub") && outer(&n, k, before.at, input(before.p, 0)) && n.i == k->n.i &&
-           is_fixed(k, before.at, input(before.p, 1), 1);
+           bags_is_fixed(k, before.at, input(before.p, 1), 1);
 }
 
 static Term branch(Look *k, Term t, bool taken)
@@ -299,7 +299,7 @@ static bool tested(Bags *b, Inner *in, Term t)
     Term cond = is(t, "If") ? number_term(k, t.at, input(t.p, 0)) : (Term){ 0 }, more, x;
     BagPosition p, same;
 
-    if (!is(cond, "Less") || !is_fixed(k, cond.at, input(cond.p, 1), 0) ||
+    if (!is(cond, "Less") || !bags_is_fixed(k, cond.at, input(cond.p, 1), 0) ||
         !position(&p, k, cond.at, input(cond.p, 0)) || p.c)
         return false;
     x = branch(k, t, false);
@@ -340,7 +340,7 @@ static bool empty(Look *k, const View *at, const char *name)
                   : outer(&v, k, at, name) && value_const(k->f->im->g, v) && !tensor_numel(value_const(k->f->im->g, v));
 }
 
-static bool listed(Bags *b, Look *k, Term t)
+static bool bags_listed(Bags *b, Look *k, Term t)
 {
     const Onnx__GraphProto *g = is(t, "Loop") ? subgraph(t.p, "body") : NULL;
     Inner in = { *k, { g, t.at }, 2, 3 };
@@ -372,11 +372,11 @@ static bool weighted(Bags *b, Look *k, Term t)
 {
     BagPosition first, end;
 
-    return !has_value(b->weights) && is(t, "Unsqueeze") && is_fixed(k, t.at, input(t.p, 1), 1) &&
+    return !has_value(b->weights) && is(t, "Unsqueeze") && bags_is_fixed(k, t.at, input(t.p, 1), 1) &&
            part(&b->weights, &first, &end, k, term(k, t.at, input(t.p, 0))) && same_bag(b, b->rows, &first, &end);
 }
 
-static bool rows_of(Bags *b, Look *k, Term t)
+static bool bags_rows_of(Bags *b, Look *k, Term t)
 {
     Term last;
     ValueId same;
@@ -385,11 +385,11 @@ static bool rows_of(Bags *b, Look *k, Term t)
         return true;
     if (is(t, "Gather") && int_attribute(t.p, "axis", 0) == 0) {
         last = term(k, t.at, input(t.p, 1));
-        return (part(&b->indices, &b->first, &b->end, k, last) || listed(b, k, last)) &&
+        return (part(&b->indices, &b->first, &b->end, k, last) || bags_listed(b, k, last)) &&
                outer(&b->rows, k, t.at, input(t.p, 0));
     }
     if (is(t, "Mul"))
-        return rows_of(b, k, term(k, t.at, input(t.p, 0))) && weighted(b, k, term(k, t.at, input(t.p, 1)));
+        return bags_rows_of(b, k, term(k, t.at, input(t.p, 0))) && weighted(b, k, term(k, t.at, input(t.p, 1)));
     if (!last_trip(k, t) || !part(&b->rows, &b->first, &b->end, k, branch(k, t, false)))
         return false;
     last = branch(k, t, true);
@@ -404,7 +404,7 @@ static bool along_rows(Look *k, Term t)
 {
     const Onnx__AttributeProto *axes = attribute_find(t.p, "axes");
 
-    return axes ? axes->n_ints == 1 && !axes->ints[0] : is_fixed(k, t.at, input(t.p, 1), 0);
+    return axes ? axes->n_ints == 1 && !axes->ints[0] : bags_is_fixed(k, t.at, input(t.p, 1), 0);
 }
 
 static bool reduced(Bags *b, Look *k, Term t)
@@ -415,7 +415,7 @@ static bool reduced(Bags *b, Look *k, Term t)
         if (is(t, reduce[i]) && along_rows(k, t)) {
             b->reduce = (BagReduction)i;
             b->keeps = int_attribute(t.p, "keepdims", 1) != 0;
-            return rows_of(b, k, term(k, t.at, input(t.p, 0)));
+            return bags_rows_of(b, k, term(k, t.at, input(t.p, 0)));
         }
     return false;
 }
@@ -448,7 +448,7 @@ static bool last_mean(const Bags *b, Look *k, Term t)
     Term by;
     Bags plain = { 0 }, divided = { 0 };
 
-    if (!is(cond, "Greater") || !is_fixed(k, cond.at, input(cond.p, 1), 0) || !is(some, "Div"))
+    if (!is(cond, "Greater") || !bags_is_fixed(k, cond.at, input(cond.p, 1), 0) || !is(some, "Div"))
         return false;
     by = number_term(k, cond.at, input(cond.p, 0));
     return b->reduce == BAG_MEAN && is(by, "Sub") && is_total(k, by.at, input(by.p, 0), b->rows) &&
@@ -492,7 +492,8 @@ static bool if_empty(const Bags *b, Look *k, Term cond)
         return false;
     size = number_term(k, cond.at, input(cond.p, 0));
     if (is(size, "Size"))
-        return is_fixed(k, cond.at, input(cond.p, 1), 0) && listed(&found, k, term(k, size.at, input(size.p, 0))) &&
+        return bags_is_fixed(k, cond.at, input(cond.p, 1), 0) &&
+               bags_listed(&found, k, term(k, size.at, input(size.p, 0))) &&
                same_bag(b, b->rows, &found.first, &found.end) && has_value(b->tested);
     return !has_value(b->tested) && is_position(k, cond.at, input(cond.p, 0), &b->first) &&
            is_position(k, cond.at, input(cond.p, 1), &b->end);

@@ -55,7 +55,7 @@ static ValueId like(Graph *g, double v, ValueId x)
     return NODE(g, CastLike, NULL, number, x);
 }
 
-static ValueId cut(Reduce *r, ValueId x, ValueId from, ValueId to)
+static ValueId bags_reduce_cut(Reduce *r, ValueId x, ValueId from, ValueId to)
 {
     return NODE(r->g, Slice, NULL, x, from, to, r->zeros);
 }
@@ -179,13 +179,13 @@ static ValueId bounds(Reduce *r)
     Graph *g = r->g;
     const BagPosition *first = &r->b->first;
     const ValueId from = emit_ints(g, 1, &first->c), n = vector(r, r->n), last = NODE(g, Add, NULL, from, n);
-    ValueId x = cut(r, first->vector, from, last), end;
+    ValueId x = bags_reduce_cut(r, first->vector, from, last), end;
 
     if (r->b->last_to_end) {
         end = vector(r, r->total);
     } else {
         end = NODE(g, Add, NULL, last, r->ones);
-        end = cut(r, first->vector, last, end);
+        end = bags_reduce_cut(r, first->vector, last, end);
     }
     end = NODE(g, CastLike, NULL, end, x);
     x = NODE(g, Concat, JOINED, x, end);
@@ -197,8 +197,8 @@ static ValueId ascending(Reduce *r, ValueId at)
 {
     Graph *g = r->g;
     const ValueId n = vector(r, r->n), behind = NODE(g, Add, NULL, vector(r, r->total), r->two),
-                  first = cut(r, at, r->zeros, r->ones), before = cut(r, at, r->zeros, n),
-                  after = cut(r, at, r->ones, NODE(g, Add, NULL, n, r->ones));
+                  first = bags_reduce_cut(r, at, r->zeros, r->ones), before = bags_reduce_cut(r, at, r->zeros, n),
+                  after = bags_reduce_cut(r, at, r->ones, NODE(g, Add, NULL, n, r->ones));
     const ValueId falls = NODE(g, Less, NULL, after, before), bounded = NODE(g, Where, NULL, falls, behind, after);
 
     return NODE(g, Concat, JOINED, first, bounded);
@@ -219,7 +219,7 @@ static ValueId bag_of_rows(Reduce *r)
     if (!g->status)
         graph_rename(g, marks, "ascending_offsets"); /* for the line about those that are not */
     marks = NODE(g, CumSum, NULL, marks, r->zero);
-    marks = cut(r, marks, r->zeros, total);
+    marks = bags_reduce_cut(r, marks, r->zeros, total);
     if (has_value(r->kept))
         marks = NODE(g, Where, NULL, r->kept, marks, r->zero);
     return NODE(g, Unsqueeze, NULL, marks, r->ones);
@@ -235,12 +235,12 @@ static ValueId reduce_any(Reduce *r)
     ValueId x = filled(r, with_both, true, nothing(r->b)), counted, each;
 
     x = NODE(g, ScatterND, how, x, bag, r->rows);
-    x = cut(r, x, r->ones, end);
+    x = bags_reduce_cut(r, x, r->ones, end);
     counted = filled(r, with_both, false, 0);
     each = vector(r, r->total);
     each = filled(r, each, false, 1);
     counted = NODE(g, ScatterND, add, counted, bag, each);
-    counted = cut(r, counted, r->ones, end);
+    counted = bags_reduce_cut(r, counted, r->ones, end);
     return finished(r, x, NODE(g, Unsqueeze, NULL, counted, r->ones));
 }
 

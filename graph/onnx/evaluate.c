@@ -52,7 +52,7 @@ static Status set_mode(Importer *im, Node *n)
 }
 
 /* A node whose inputs are constants, as its outputs become. */
-static Status compute(Importer *im, Node *n)
+static Status evaluate_compute(Importer *im, Node *n)
 {
     Graph *g = im->g;
     const Tensor **in = ARENA_NEW(g->arena, const Tensor *, n->n_in);
@@ -127,7 +127,7 @@ Status evaluate_read(Importer *im, const Body *b)
                 waits = waits ? waits : n;
                 continue;
             }
-            TRY(compute(im, n));
+            TRY(evaluate_compute(im, n));
             any = true;
         }
         if (waits && !any)

@@ -2,7 +2,7 @@
 #include "graph/onnx/evaluate.h"
 
 /* Values below run->n_data are told by run->is_data. */
-static Status make_room(Importer *im)
+static Status evaluate_fix_make_room(Importer *im)
 {
     bool *is_data = by_value(im, im->run->is_data, sizeof *is_data, &im->run->n_data);
 
@@ -15,7 +15,7 @@ Status evaluate_fix(Importer *im, ValueId v, const Tensor *t)
 {
     Value *x = value(im->g, v);
 
-    TRY(make_room(im));
+    TRY(evaluate_fix_make_room(im));
     im->run->is_data[v.i] = true;
     x->kind = V_CONST;
     x->producer = NULL;

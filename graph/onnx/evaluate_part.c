@@ -44,7 +44,7 @@ static Status note_names(Part *p, const Onnx__NodeProto *n)
     return ST_OK;
 }
 
-static bool is_read(const Body *b, const Onnx__NodeProto *n)
+static bool evaluate_part_is_read(const Body *b, const Onnx__NodeProto *n)
 {
     for (size_t i = 0; i < n->n_output; i++)
         if (*n->output[i] && entry_made(scope_find(&b->scope, n->output[i])))
@@ -57,7 +57,7 @@ static Status find_later(Part *p, const Body *b)
     const Onnx__GraphProto *gp = p->im->model->graph;
 
     for (size_t i = 0; i < b->n_node; i++)
-        if (!is_read(b, b->node[i]))
+        if (!evaluate_part_is_read(b, b->node[i]))
             TRY(note_names(p, b->node[i]));
     for (size_t i = 0; i < gp->n_output; i++)
         if (!scope_add(&p->later, text_or(gp->output[i]->name, "")))
@@ -94,7 +94,7 @@ static Status make_inputs(Part *p)
     return rewrite_end(p->part);
 }
 
-static void add_output(Part *p, ValueId v)
+static void evaluate_part_add_output(Part *p, ValueId v)
 {
     p->to[p->n_to++] = v;
     graph_add_output(p->part, value(p->part, v)->name, v);
@@ -107,7 +107,7 @@ static void add_named_outputs(Part *p, const Body *b)
         const ScopeEntry *e = &b->scope.slot[i];
 
         if (e->name && has_value(e->value) && value(p->im->g, e->value)->producer && scope_find(&p->later, e->name))
-            add_output(p, e->value);
+            evaluate_part_add_output(p, e->value);
     }
 }
 
@@ -119,7 +119,7 @@ static void add_all_outputs(Part *p)
     for (uint32_t i = p->im->run->n_read; i < g->n_node; i++)
         for (int k = 0; g->node[i]->op && k < g->node[i]->n_out; k++)
             if (has_out(g->node[i], k))
-                add_output(p, g->node[i]->out[k]);
+                evaluate_part_add_output(p, g->node[i]->out[k]);
 }
 
 static Status make_outputs(Part *p, const Body *b)
@@ -142,7 +142,7 @@ static Status set_operators(Graph *part, const Evaluation *run)
     return graph_sort(part);
 }
 
-static Status build(Part *p, const Body *b)
+static Status evaluate_part_build(Part *p, const Body *b)
 {
     TRY(find_later(p, b));
     TRY(graph_clone_lending(&p->part, p->im->g));
@@ -153,7 +153,7 @@ static Status build(Part *p, const Body *b)
 
 /* ---- computing ---- */
 
-static Status take(Part *p, const Tensor *const *out)
+static Status evaluate_part_take(Part *p, const Tensor *const *out)
 {
     Graph *g = p->im->g;
 
@@ -164,7 +164,7 @@ static Status take(Part *p, const Tensor *const *out)
     return ST_OK;
 }
 
-static Status compute(Part *p)
+static Status evaluate_part_compute(Part *p)
 {
     Importer *im = p->im;
     const Tensor **in = ARENA_NEW(im->scratch, const Tensor *, p->part->n_input);
@@ -176,7 +176,7 @@ static Status compute(Part *p)
     for (int i = 0; i < p->part->n_input; i++)
         in[i] = value_const(im->g, p->from[i]);
     st = im->run->compute(im->run->compute_user, out, im->g->arena, p->part, in);
-    return st == E_UNSUPPORTED ? ST_OK : st ? st : take(p, out);
+    return st == E_UNSUPPORTED ? ST_OK : st ? st : evaluate_part_take(p, out);
 }
 
 Status evaluate_part(Importer *im, const Body *b)
@@ -186,9 +186,9 @@ Status evaluate_part(Importer *im, const Body *b)
 
     if (!is_worth_it(im))
         return ST_OK;
-    st = build(&p, b);
+    st = evaluate_part_build(&p, b);
     if (!st && p.n_to)
-        st = compute(&p);
+        st = evaluate_part_compute(&p);
     graph_free(p.part);
     return st;
 }

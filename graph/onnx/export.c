@@ -460,7 +460,7 @@ Status export_graph(Exporter *x, Onnx__GraphProto *gp)
     return x->no_memory ? FAIL_NOMEM() : ST_OK;
 }
 
-static Status build(Exporter *x, Onnx__ModelProto *m)
+static Status export_build(Exporter *x, Onnx__ModelProto *m)
 {
     TRY(export_begin(x));
     if (!(m->graph = NEW_MESSAGE(x, Onnx__GraphProto, onnx__graph_proto)))
@@ -488,7 +488,7 @@ Status onnx_export_file(const Graph *g, const ExportOptions *opt, const char *pa
         st = export_respell(&view, &x.opset);
     if (st)
         goto done;
-    TRY_TO(done, st, build(&x, &m));
+    TRY_TO(done, st, export_build(&x, &m));
     TRY_TO(done, st, model_write(&m, path, x.arena, x.opt->most_bytes));
 done:
     free(x.problems.text);

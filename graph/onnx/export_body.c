@@ -23,7 +23,7 @@ static Onnx__ValueInfoProto **infos(Exporter *in, int n, size_t *count)
     return list;
 }
 
-static void fill(Exporter *in, Onnx__GraphProto *gp)
+static void export_body_fill(Exporter *in, Onnx__GraphProto *gp)
 {
     const Graph *body = in->g;
 
@@ -58,7 +58,7 @@ Onnx__GraphProto *export_body(Exporter *x, const Node *n, const Attr *a)
     if (x->no_memory)
         return NULL;
     gp->name = export_text(&in, a->name);
-    fill(&in, gp);
+    export_body_fill(&in, gp);
     x->problems = in.problems;
     x->no_memory = in.no_memory;
     x->opset = in.opset;

@@ -102,7 +102,7 @@ static void place_choice(struct Branches *b, const Node *n, int home)
     read_at(b, n->in[2], 2 + 2 * k);
 }
 
-static void place(struct Branches *b, const Node *n)
+static void export_branch_place(struct Branches *b, const Node *n)
 {
     int home = n->op->holds || n->op->flags & OPF_IMPURE ? ROOT : NOWHERE;
 
@@ -134,7 +134,7 @@ static void place_all(struct Branches *b)
             b->read_at[g->output[i].value.i] = ROOT;
         for (uint32_t i = g->n_node; i-- > 0;)
             if (g->node[i]->op)
-                place(b, g->node[i]);
+                export_branch_place(b, g->node[i]);
     } while (b->moved);
 }
 
@@ -190,7 +190,7 @@ static bool is_in_order(const struct Branches *b, const Node *n)
 }
 
 /* Names of what is not written, how often the rest is read, and the lists. */
-static void settle(struct Branches *b)
+static void export_branch_settle(struct Branches *b)
 {
     Exporter *x = b->x;
     uint32_t *uses = export_alloc(x, sizeof *uses, x->g->n_value);
@@ -243,7 +243,7 @@ Status export_plan_branches(Exporter *x)
         return FAIL_NOMEM();
     group_choices(b);
     place_all(b);
-    settle(b);
+    export_branch_settle(b);
     x->branches = b;
     return x->no_memory ? FAIL_NOMEM() : ST_OK;
 }

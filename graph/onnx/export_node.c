@@ -34,7 +34,7 @@ Onnx__TensorProto *export_tensor(Exporter *x, const Tensor *t, char *name)
     return p;
 }
 
-static bool is_default(const Exporter *x, const AttrDecl *d, const Attr *a)
+static bool export_node_is_default(const Exporter *x, const AttrDecl *d, const Attr *a)
 {
     return attr_is_default(d, a) || (a->type == A_FLOAT && x->opt->plain && (float)a->f == (float)d->f);
 }
@@ -57,10 +57,10 @@ static bool left_out(const Exporter *x, const Node *n, const Attr *a)
         return true;
     if (!d || d->rule == ATTR_REQUIRED || (older && d->rule != ATTR_OURS && (a->type == A_INT || a->type == A_FLOAT)))
         return false;
-    return is_default(x, d, a);
+    return export_node_is_default(x, d, a);
 }
 
-static ProtobufCBinaryData bytes_of(const char *s)
+static ProtobufCBinaryData export_node_bytes_of(const char *s)
 {
     return (ProtobufCBinaryData){ s ? strlen(s) : 0, (uint8_t *)(uintptr_t)s };
 }
@@ -80,7 +80,7 @@ static void set_strings(Exporter *x, Onnx__AttributeProto *p, const Attr *a)
     p->n_strings = (size_t)a->n;
     p->strings = export_alloc(x, sizeof *p->strings, p->n_strings);
     for (int i = 0; p->strings && i < a->n; i++)
-        p->strings[i] = bytes_of(a->strings[i]);
+        p->strings[i] = export_node_bytes_of(a->strings[i]);
 }
 
 /* ONNX's attributes are float32: what that loses of a number is kept as text. */
@@ -116,7 +116,7 @@ static Onnx__AttributeProto *export_attr(Exporter *x, const Node *n, const Attr 
     case A_STRING:
         p->type = KIND(STRING);
         p->has_s = true;
-        p->s = bytes_of(a->s);
+        p->s = export_node_bytes_of(a->s);
         break;
     case A_INTS:
         p->type = KIND(INTS);

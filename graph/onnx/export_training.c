@@ -9,7 +9,7 @@
 #include "graph/ir/emit.h"
 
 /* The step takes no name that the model has, but for what is declared there: that is the same. */
-static Status share(Exporter *step, const Exporter *model)
+static Status export_training_share(Exporter *step, const Exporter *model)
 {
     bool *elsewhere = export_alloc(step, sizeof *elsewhere, step->g->n_value);
 
@@ -143,7 +143,8 @@ static Status export_initial(Exporter *x, Graph **made, Exporter *model, const E
 /* ---- the model ---- */
 
 /* `made`: the graph of `initial`, which holds what the message points to. */
-static Status build(Exporter *model, Exporter *step, Exporter *initial, Graph **made, Onnx__ModelProto *m)
+static Status export_training_build(Exporter *model, Exporter *step, Exporter *initial, Graph **made,
+                                    Onnx__ModelProto *m)
 {
     Onnx__TrainingInfoProto *info = NEW_MESSAGE(model, Onnx__TrainingInfoProto, onnx__training_info_proto);
 
@@ -155,7 +156,7 @@ static Status build(Exporter *model, Exporter *step, Exporter *initial, Graph **
     TRY(export_begin(model));
     TRY(export_begin(step));
     TRY(export_graph(model, m->graph));
-    TRY(share(step, model));
+    TRY(export_training_share(step, model));
     take_domains(step, model);
     TRY(export_graph(step, info->algorithm));
     TRY(bind_updates(step, info));
@@ -178,7 +179,7 @@ Status onnx_export_training(const Graph *model, const Graph *step, const ExportO
         return FAIL_NOMEM();
     of_model.names.arena = a;
     of_model.opset = opt->model && opt->model->opset > OPSET_AT_LEAST ? opt->model->opset : OPSET_AT_LEAST;
-    TRY_TO(done, st, build(&of_model, &of_step, &of_first, &first, &m));
+    TRY_TO(done, st, export_training_build(&of_model, &of_step, &of_first, &first, &m));
     TRY_TO(done, st, model_write(&m, path, a, opt->most_bytes));
 done:
     free(of_model.problems.text);

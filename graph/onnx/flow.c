@@ -91,7 +91,7 @@ Status flow_bind(Flow *f, const Onnx__ValueInfoProto *formal, const ScopeEntry *
 }
 
 /* What the subgraph's output stands for; it may be something from outside. */
-static Status result(const ScopeEntry **out, const Body *inner, const Onnx__ValueInfoProto *p)
+static Status flow_result(const ScopeEntry **out, const Body *inner, const Onnx__ValueInfoProto *p)
 {
     const char *name = text_or(p->name, "");
     const ScopeEntry *e = *name ? body_find(inner, name) : NULL;
@@ -106,7 +106,7 @@ static Status tensor_result(ValueId *out, const Flow *f, const Onnx__ValueInfoPr
 {
     const ScopeEntry *e;
 
-    TRY(result(&e, &f->inner, p));
+    TRY(flow_result(&e, &f->inner, p));
     if (e->problem)
         return FAIL(E_UNSUPPORTED, "output '%s' of the subgraph: %s", p->name, e->problem);
     *out = e->value;
@@ -145,7 +145,7 @@ static Status import_branch(ScopeEntry *out, Flow *f, const char *which)
     TRY(flow_enter(f, gp, -1));
     TRY(import_body(f->im, &f->inner));
     for (size_t i = 0; i < gp->n_output; i++) {
-        TRY(result(&e, &f->inner, gp->output[i]));
+        TRY(flow_result(&e, &f->inner, gp->output[i]));
         entry_take(&out[i], e);
     }
     return ST_OK;
@@ -177,7 +177,7 @@ static Status import_both(ScopeEntry *out, Flow *f, ValueId condition)
 }
 
 /* What is not known: may data tell it?  Not what is known to be no number of type `expected`. */
-static Status check_number(const Flow *f, ValueId v, const char *what, const char *name, const char *expected)
+static Status flow_check_number(const Flow *f, ValueId v, const char *what, const char *name, const char *expected)
 {
     const DType t = value(f->im->g, v)->dtype;
     const Shape *s = value(f->im->g, v)->shape;
@@ -206,7 +206,7 @@ static Status import_if(Flow *f)
         TRY(flow_decided(f, c->value, taken, "its condition", f->p->input[0]));
         TRY(import_branch(out, f, taken ? "then_branch" : "else_branch"));
     } else {
-        TRY(check_number(f, c->value, "its condition", f->p->input[0], "bool"));
+        TRY(flow_check_number(f, c->value, "its condition", f->p->input[0], "bool"));
         TRY(import_both(out, f, c->value));
     }
     for (size_t i = 0; i < f->p->n_output; i++)
@@ -253,7 +253,7 @@ Status flow_run_trip(Flow *f, size_t first)
     for (size_t i = 0; i < f->n_carried; i++) {
         const ScopeEntry *e;
 
-        TRY(result(&e, &f->inner, f->gp->output[first + i]));
+        TRY(flow_result(&e, &f->inner, f->gp->output[first + i]));
         entry_take(&f->carried[i], e);
         (void)known_number(&number, f->im, e->value); /* a counter is looked at while its chain is short */
     }
@@ -373,7 +373,7 @@ static Status trip_count(int64_t *out, const Flow *f)
     if (!e)
         return ST_OK;
     if (!known_number(out, f->im, e->value)) {
-        TRY(check_number(f, e->value, "its trip count", f->p->input[0], "int64"));
+        TRY(flow_check_number(f, e->value, "its trip count", f->p->input[0], "int64"));
         say_unknown(&why, &remedy, f, e->value);
         return FAIL(E_UNSUPPORTED,
                     "its trip count '%s' %s, expected one that constants and fixed sizes of the file give%s",
@@ -420,7 +420,7 @@ static Status loop_goes_on(int64_t *go, Flow *f, ValueId cond, const char *name,
 
     if (known_number(go, f->im, cond))
         return flow_decided(f, cond, *go, "whether it goes on,", name);
-    TRY(check_number(f, cond, "whether it goes on,", name, "bool"));
+    TRY(flow_check_number(f, cond, "whether it goes on,", name, "bool"));
     if (f->im->run || count > MAX_DATA_TRIPS) {
         say_unknown(&why, &remedy, f, cond);
         return FAIL(E_UNSUPPORTED, "whether it goes on, '%s', %s, expected a constant condition or at most %d trips%s",
@@ -536,7 +536,7 @@ static Status import_map(Flow *f)
 
 /* ---- a subgraph that is a function ---- */
 
-static Status apply(ValueId *x, Flow *f, const char *name)
+static Status flow_apply(ValueId *x, Flow *f, const char *name)
 {
     const ScopeEntry e = { .value = *x, .node = -1 };
 
@@ -555,7 +555,7 @@ Status import_applied(ValueId *x, Importer *im, Body *b, const Onnx__NodeProto *
 {
     Flow f = { .im = im, .b = b, .p = p, .problems = im->problems.n };
 
-    return attribute_find(p, name) ? apply(x, &f, name) : ST_OK;
+    return attribute_find(p, name) ? flow_apply(x, &f, name) : ST_OK;
 }
 
 /* ---- all ---- */

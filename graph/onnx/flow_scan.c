@@ -10,7 +10,8 @@ enum { MAX_SAMPLES = 65536 };
 
 /* One element of x, the node's input `name`, for each trip, in the order of the trips; `*trips` -1: not known before.
  */
-static Status cut(ValueId **out, int64_t *trips, Flow *f, ValueId x, const char *name, int64_t axis, bool backward)
+static Status flow_scan_cut(ValueId **out, int64_t *trips, Flow *f, ValueId x, const char *name, int64_t axis,
+                            bool backward)
 {
     Graph *g = f->im->g;
     int64_t size, *ones;
@@ -57,7 +58,7 @@ static Status cut_input(ValueId **out, int64_t *trips, Flow *f, size_t k, size_t
     TRY(tensor_input(&x, f->b, f->p, i));
     TRY(flow_list_element(&axis, f, "scan_input_axes", n, k, -MAX_RANK, MAX_RANK - 1));
     TRY(flow_list_element(&backward, f, "scan_input_directions", n, k, 0, 1));
-    return cut(out, trips, f, x, f->p->input[i], axis, backward != 0);
+    return flow_scan_cut(out, trips, f, x, f->p->input[i], axis, backward != 0);
 }
 
 static Status scan_trip(Flow *f, ValueId *const *item, size_t n)
@@ -135,7 +136,7 @@ static Status scan_sample(Flow *f, ValueId *out, int64_t at, size_t n)
         TRY(flow_list_element(&backward, f, "directions", n, k, 0, 1));
         if (backward && flow_given(f, 0))
             return FAIL(E_UNSUPPORTED, "lengths of what is scanned backwards");
-        TRY(cut(&item[k], &most, f, x, f->p->input[1 + f->n_carried + k], 0, backward != 0));
+        TRY(flow_scan_cut(&item[k], &most, f, x, f->p->input[1 + f->n_carried + k], 0, backward != 0));
     }
     TRY(trips_of(&trips, f, at, most));
     while ((int64_t)f->trips < trips) {

@@ -30,7 +30,8 @@ static Status add_defaults(Bindings *to, Importer *im, const Onnx__FunctionProto
     return ST_OK;
 }
 
-static Status bind(Bindings *out, Importer *im, const Body *b, const Onnx__NodeProto *p, const Onnx__FunctionProto *f)
+static Status function_bind(Bindings *out, Importer *im, const Body *b, const Onnx__NodeProto *p,
+                            const Onnx__FunctionProto *f)
 {
     size_t room = p->n_attribute + late_count(&f->base, TAG_FUNCTION_DEFAULTS);
     Bindings to = { 0, ARENA_NEW(im->scratch, const char *, room),
@@ -104,7 +105,7 @@ static Status check_call(const Importer *im, const Body *b, const Onnx__NodeProt
     return ST_OK;
 }
 
-static Status bind_inputs(Importer *im, Body *inner, const Body *b, const Onnx__NodeProto *p)
+static Status function_bind_inputs(Importer *im, Body *inner, const Body *b, const Onnx__NodeProto *p)
 {
     for (size_t i = 0; i < inner->function->n_input; i++) {
         const char *given = i < p->n_input ? p->input[i] : "";
@@ -178,7 +179,7 @@ Status import_call(Importer *im, Body *b, const Onnx__NodeProto *p, const Onnx__
     Node call = { 0 };
 
     TRY(check_call(im, b, p, f));
-    TRY(bind(&inner.bindings, im, b, p, f));
+    TRY(function_bind(&inner.bindings, im, b, p, f));
     TRY(call_site(&inner.site, im, b, p));
     inner.prefix = arena_printf(im->scratch, "%s%s/", b->prefix, name);
     inner.constants = arena_printf(im->scratch, "%s%s/", b->constants, name);
@@ -187,7 +188,7 @@ Status import_call(Importer *im, Body *b, const Onnx__NodeProto *p, const Onnx__
     TRY(note_call(im, inner.prefix));
     TRY(late_source(&call, im, b, p));
     inner.call = call.call;
-    TRY(bind_inputs(im, &inner, b, p));
+    TRY(function_bind_inputs(im, &inner, b, p));
     TRY(status_prefix(import_body(im, &inner), "function '%s'", f->name));
     return take_outputs(im, &inner, b, p);
 }

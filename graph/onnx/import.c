@@ -39,7 +39,7 @@ static Status leave_unmade(Importer *im, Body *b, const Onnx__NodeProto *p)
     return im->g->status;
 }
 
-static Status gather_inputs(ValueId *in, Importer *im, const Body *b, const Onnx__NodeProto *p)
+static Status import_gather_inputs(ValueId *in, Importer *im, const Body *b, const Onnx__NodeProto *p)
 {
     for (size_t i = 0; i < p->n_input; i++) {
         const ScopeEntry *e = *p->input[i] ? body_find(b, p->input[i]) : NULL;
@@ -129,7 +129,7 @@ static Status add_node(Importer *im, Body *b, const Onnx__NodeProto *p, const Op
 
     if (!in || !out || !names)
         return FAIL_NOMEM();
-    TRY(gather_inputs(in, im, b, p));
+    TRY(import_gather_inputs(in, im, b, p));
     TRY(attributes_decode(&attrs, im, b, p));
     for (size_t i = 0; i < p->n_output; i++)
         names[i] = body_name(im, b, p->output[i]);

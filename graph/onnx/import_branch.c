@@ -32,7 +32,7 @@ struct Entering {
     bool of_data; /* it depends on data, not on constants and shapes alone */
 };
 
-static Status make_room(Importer *im)
+static Status import_branch_make_room(Importer *im)
 {
     struct Entering *e = by_value(im, im->entering, sizeof *e, &im->n_entering);
 
@@ -117,14 +117,14 @@ Status branch_end(const Branch *b)
     size_t n = 0, reads = 0;
 
     TRY(im->g->status);
-    TRY(make_room(im));
+    TRY(import_branch_make_room(im));
     trace(im);
     for (uint32_t k = b->node; k < end; k++)
         reads += (size_t)im->g->node[k]->n_in;
     if (!(entered = ARENA_NEW(im->scratch, ValueId, reads)))
         return FAIL_NOMEM();
     TRY(lead_in(b, end, entered, &n));
-    TRY(make_room(im));
+    TRY(import_branch_make_room(im));
     for (size_t i = 0; i < n; i++) {
         struct Entering *x = &im->entering[entered[i].i];
 

@@ -6,7 +6,7 @@
 
 #define KIND(k) ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__##k
 
-static Tensor *make(Arena *a, DType dtype, const Shape *shape, const void *data)
+static Tensor *import_constant_make(Arena *a, DType dtype, const Shape *shape, const void *data)
 {
     Tensor *t = tensor_create(a, dtype, shape);
 
@@ -28,7 +28,8 @@ static Status make_texts(Tensor **out, Importer *im, const ProtobufCBinaryData *
     return tensor_decode(out, &im->tensors, &t, name);
 }
 
-static Status decode(Tensor **out, Importer *im, const Onnx__AttributeProto *a, const char *kind, const char *name)
+static Status import_constant_decode(Tensor **out, Importer *im, const Onnx__AttributeProto *a, const char *kind,
+                                     const char *name)
 {
     Arena *arena = im->g->arena;
     Shape scalar = shape_scalar(), ints = SHAPE((int64_t)a->n_ints), floats = SHAPE((int64_t)a->n_floats),
@@ -44,13 +45,13 @@ static Status decode(Tensor **out, Importer *im, const Onnx__AttributeProto *a, 
     if (!strcmp(kind, "value_strings") && attribute_type(a) == KIND(STRINGS))
         return make_texts(out, im, a->strings, &strings, name);
     if (!strcmp(kind, "value_int") && attribute_type(a) == KIND(INT))
-        *out = make(arena, DT_INT64, &scalar, &a->i);
+        *out = import_constant_make(arena, DT_INT64, &scalar, &a->i);
     else if (!strcmp(kind, "value_ints") && attribute_type(a) == KIND(INTS))
-        *out = make(arena, DT_INT64, &ints, a->ints);
+        *out = import_constant_make(arena, DT_INT64, &ints, a->ints);
     else if (!strcmp(kind, "value_float") && attribute_type(a) == KIND(FLOAT))
-        *out = make(arena, DT_FLOAT32, &scalar, &a->f);
+        *out = import_constant_make(arena, DT_FLOAT32, &scalar, &a->f);
     else if (!strcmp(kind, "value_floats") && attribute_type(a) == KIND(FLOATS))
-        *out = make(arena, DT_FLOAT32, &floats, a->floats);
+        *out = import_constant_make(arena, DT_FLOAT32, &floats, a->floats);
     else
         return FAIL(E_MODEL, "attribute '%s' does not hold a constant", kind);
     return *out ? ST_OK : FAIL_NOMEM();
@@ -78,7 +79,7 @@ Status import_constant(Importer *im, Body *b, const Onnx__NodeProto *p)
         return FAIL_NOMEM();
     if (shared && has_value(e->value = shared->value))
         return ST_OK;
-    TRY(status_prefix(decode(&t, im, a, kind, p->output[0]), "%s", proto_text(im, p)));
+    TRY(status_prefix(import_constant_decode(&t, im, a, kind, p->output[0]), "%s", proto_text(im, p)));
     if (!(name = arena_printf(im->scratch, "%s%s", b->constants, p->output[0])))
         return FAIL_NOMEM();
     e->value = graph_add_const_nocopy(im->g, name, t);

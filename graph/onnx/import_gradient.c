@@ -17,8 +17,8 @@ typedef struct {
     size_t n_next, cap_next;
 } Part;
 
-static Status read_names(const char ***out, size_t *n, Importer *im, const Body *b, const Onnx__NodeProto *p,
-                         const char *attr)
+static Status import_gradient_read_names(const char ***out, size_t *n, Importer *im, const Body *b,
+                                         const Onnx__NodeProto *p, const char *attr)
 {
     const Onnx__AttributeProto *a;
 
@@ -45,7 +45,7 @@ static Onnx__ValueInfoProto *named(Arena *a, const char *name)
 
 /* ---- which nodes ---- */
 
-static Status follow(Part *t, const char *name)
+static Status import_gradient_follow(Part *t, const char *name)
 {
     const char **grown;
 
@@ -64,7 +64,7 @@ static Status follow_node(Part *t, const Onnx__NodeProto *n, bool inside)
 {
     for (size_t i = 0; i < n->n_input; i++)
         if (!inside || scope_find(&t->b->scope, n->input[i]))
-            TRY(follow(t, n->input[i]));
+            TRY(import_gradient_follow(t, n->input[i]));
     for (size_t i = 0; i < n->n_attribute; i++) {
         const Onnx__GraphProto *g = n->attribute[i]->g;
 
@@ -72,7 +72,7 @@ static Status follow_node(Part *t, const Onnx__NodeProto *n, bool inside)
             TRY(follow_node(t, g->node[k], true));
         for (size_t k = 0; g && k < g->n_output; k++)
             if (scope_find(&t->b->scope, text_or(g->output[k]->name, "")))
-                TRY(follow(t, g->output[k]->name));
+                TRY(import_gradient_follow(t, g->output[k]->name));
     }
     return ST_OK;
 }
@@ -96,7 +96,7 @@ static bool take_initializer(Part *t, const char *name)
     return false;
 }
 
-static Status take(Part *t, const char *name)
+static Status import_gradient_take(Part *t, const char *name)
 {
     const ScopeEntry *e = scope_find(&t->b->scope, name);
 
@@ -125,9 +125,9 @@ static Status take_all(Part *t)
     for (size_t i = 0; i < t->part->n_input; i++)
         if (!scope_add(&t->seen, t->part->input[i]->name))
             return FAIL_NOMEM();
-    TRY(follow(t, t->part->output[0]->name));
+    TRY(import_gradient_follow(t, t->part->output[0]->name));
     while (t->n_next)
-        TRY(take(t, t->next[--t->n_next]));
+        TRY(import_gradient_take(t, t->next[--t->n_next]));
     for (size_t i = 0; i < t->b->n_node; i++)
         if (t->taken[i])
             t->part->node[t->part->n_node++] = t->b->node[i];
@@ -143,8 +143,8 @@ static Status make_part(Part *t, const Onnx__NodeProto *p)
     const char **xs, **zs, *name;
     size_t n_x, n_z;
 
-    TRY(read_names(&xs, &n_x, t->im, t->b, p, "xs"));
-    TRY(read_names(&zs, &n_z, t->im, t->b, p, "zs"));
+    TRY(import_gradient_read_names(&xs, &n_x, t->im, t->b, p, "xs"));
+    TRY(import_gradient_read_names(&zs, &n_z, t->im, t->b, p, "zs"));
     TRY(attribute_given(&y, t->im, t->b, p, "y", KIND(STRING)));
     if (!y || !n_x || p->n_input != n_x + n_z || p->n_output > n_x)
         return FAIL(E_MODEL, "%zu xs and %zu zs with%s y for %zu inputs and %zu outputs", n_x, n_z, y ? "" : "out",
@@ -168,7 +168,7 @@ static Status make_part(Part *t, const Onnx__NodeProto *p)
     return take_all(t);
 }
 
-static Status add(Importer *im, Body *b, const Onnx__NodeProto *p, const Graph *body)
+static Status import_gradient_add(Importer *im, Body *b, const Onnx__NodeProto *p, const Graph *body)
 {
     ValueId *in = ARENA_NEW(im->scratch, ValueId, p->n_input);
     const char **names = ARENA_NEW(im->scratch, const char *, p->n_output);
@@ -206,5 +206,5 @@ Status import_gradient(Importer *im, Body *b, const Onnx__NodeProto *p)
     }
     TRY(status_prefix(make_part(&t, p), "%s", proto_text(im, p)));
     TRY(status_prefix(body_decode(&body, im, b, p, t.part), "%s", proto_text(im, p)));
-    return im->problems.n ? ST_OK : add(im, b, p, body);
+    return im->problems.n ? ST_OK : import_gradient_add(im, b, p, body);
 }

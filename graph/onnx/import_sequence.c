@@ -20,7 +20,7 @@ struct Sequence {
     bool squeezed; /* parts of one element lose the axis */
 };
 
-static Status make(Sequence **out, Importer *im, int n)
+static Status import_sequence_make(Sequence **out, Importer *im, int n)
 {
     Sequence *s = ARENA_NEW(im->scratch, Sequence, 1);
 
@@ -45,21 +45,21 @@ Status sequence_set(ScopeEntry *e, Importer *im, int n, const ValueId *item)
 {
     Sequence *s;
 
-    TRY(make(&s, im, n));
+    TRY(import_sequence_make(&s, im, n));
     if (n)
         memcpy(s->item, item, (size_t)n * sizeof *item);
     stand_for(e, s);
     return ST_OK;
 }
 
-static ScopeEntry *entry(const Body *b, const Onnx__NodeProto *p, size_t i)
+static ScopeEntry *import_sequence_entry(const Body *b, const Onnx__NodeProto *p, size_t i)
 {
     return i < p->n_input && *p->input[i] ? body_find(b, p->input[i]) : NULL;
 }
 
 static Status sequence_input(const Sequence **out, const Body *b, const Onnx__NodeProto *p)
 {
-    const ScopeEntry *e = entry(b, p, 0);
+    const ScopeEntry *e = import_sequence_entry(b, p, 0);
 
     if (!e || !e->sequence)
         return FAIL(E_UNSUPPORTED, "%s",
@@ -96,7 +96,7 @@ static Status split_by_sizes(Sequence **out, Importer *im, ValueId x, ValueId si
 {
     Node *split;
 
-    TRY(make(out, im, n));
+    TRY(import_sequence_make(out, im, n));
     if (!n)
         return FAIL(E_MODEL, "no sizes of parts");
     TRY(spend_nodes(im, (size_t)n)); /* outputs cost as much */
@@ -112,7 +112,7 @@ static Status split_to_sequence(Sequence **out, Importer *im, Body *b, const Onn
 {
     int64_t axis, keepdims, part = 1;
     ValueId x, sizes = NO_VALUE;
-    bool given = entry(b, p, 1) != NULL;
+    bool given = import_sequence_entry(b, p, 1) != NULL;
 
     TRY(int_attr(&axis, im, b, p, "axis", 0));
     TRY(int_attr(&keepdims, im, b, p, "keepdims", 1));
@@ -132,7 +132,7 @@ static Status split_to_sequence(Sequence **out, Importer *im, Body *b, const Onn
         if (part < 1 || part > INT32_MAX)
             return FAIL(E_MODEL, "parts of %lld elements", (long long)part);
     }
-    TRY(make(out, im, -1));
+    TRY(import_sequence_make(out, im, -1));
     (*out)->whole = x;
     (*out)->axis = axis;
     (*out)->part = part;
@@ -198,7 +198,7 @@ static Status split_evenly(Sequence **out, Importer *im, const Sequence *s, int6
     if (!sizes)
         return FAIL_NOMEM();
     if (!n)
-        return make(out, im, 0);
+        return import_sequence_make(out, im, 0);
     for (int i = 0; i < n; i++)
         sizes[i] = i < n - 1 ? s->part : size - s->part * (n - 1);
     TRY(split_by_sizes(out, im, s->whole, emit_ints(im->g, n, sizes), n, s->axis));
@@ -225,7 +225,7 @@ static Status listed_as(const Sequence **s, Importer *im, const char *what)
     return ST_OK;
 }
 
-static Status listed(const Sequence **s, Importer *im, const Onnx__NodeProto *p)
+static Status import_sequence_listed(const Sequence **s, Importer *im, const Onnx__NodeProto *p)
 {
     return listed_as(s, im, what_length(im, p));
 }
@@ -251,7 +251,7 @@ static Status concat(ValueId *out, Importer *im, Body *b, const Onnx__NodeProto 
         *out = s->whole; /* all parts in their order */
         return ST_OK;
     }
-    TRY(listed(&s, im, p));
+    TRY(import_sequence_listed(&s, im, p));
     if (!s->n || axis < -MAX_RANK || axis >= MAX_RANK)
         return FAIL(E_MODEL, "%d tensors along axis %lld", s->n, (long long)axis);
     if (!(items = ARENA_NEW(im->scratch, ValueId, s->n)))
@@ -272,7 +272,7 @@ static Status length(ValueId *out, Importer *im, Body *b, const Onnx__NodeProto 
     int64_t n;
 
     TRY(sequence_input(&s, b, p));
-    TRY(listed(&s, im, p));
+    TRY(import_sequence_listed(&s, im, p));
     n = s->n;
     t.data = &n;
     *out = graph_add_const(im->g, body_name(im, b, p->output[0]), &t);
@@ -281,7 +281,7 @@ static Status length(ValueId *out, Importer *im, Body *b, const Onnx__NodeProto 
 
 static Status construct(Sequence **out, Importer *im, Body *b, const Onnx__NodeProto *p)
 {
-    TRY(make(out, im, p->n_input > MAX_SEQUENCE ? MAX_SEQUENCE + 1 : (int)p->n_input));
+    TRY(import_sequence_make(out, im, p->n_input > MAX_SEQUENCE ? MAX_SEQUENCE + 1 : (int)p->n_input));
     for (size_t i = 0; i < p->n_input; i++)
         TRY(tensor_input(&(*out)->item[i], b, p, i));
     return ST_OK;
@@ -295,12 +295,12 @@ static Status edit(Sequence **out, Importer *im, Body *b, const Onnx__NodeProto 
     int64_t at;
 
     TRY(sequence_input(&s, b, p));
-    TRY(listed(&s, im, p));
+    TRY(import_sequence_listed(&s, im, p));
     at = insert ? s->n : -1;
-    if (entry(b, p, at_input))
+    if (import_sequence_entry(b, p, at_input))
         TRY(const_input(&at, im, b, p, at_input));
     TRY(check_index(&at, s->n, insert));
-    TRY(make(out, im, s->n + (insert ? 1 : -1)));
+    TRY(import_sequence_make(out, im, s->n + (insert ? 1 : -1)));
     for (int i = 0, j = 0; i < (*out)->n; i++) {
         j += !insert && j == at;
         if (insert && i == at)
@@ -311,14 +311,14 @@ static Status edit(Sequence **out, Importer *im, Body *b, const Onnx__NodeProto 
     return ST_OK;
 }
 
-static Status resolve(Sequence **s, ValueId *v, Importer *im, Body *b, const Onnx__NodeProto *p)
+static Status import_sequence_resolve(Sequence **s, ValueId *v, Importer *im, Body *b, const Onnx__NodeProto *p)
 {
     if (!strcmp(p->op_type, "SplitToSequence"))
         return split_to_sequence(s, im, b, p);
     if (!strcmp(p->op_type, "SequenceConstruct"))
         return construct(s, im, b, p);
     if (!strcmp(p->op_type, "SequenceEmpty"))
-        return make(s, im, 0);
+        return import_sequence_make(s, im, 0);
     if (!strcmp(p->op_type, "SequenceInsert"))
         return edit(s, im, b, p, true);
     if (!strcmp(p->op_type, "SequenceErase"))
@@ -356,7 +356,7 @@ Status import_sequence(Importer *im, Body *b, const Onnx__NodeProto *p)
 
     if (p->n_output != 1 || !*p->output[0])
         return FAIL(E_MODEL, "%s: expected one output", proto_text(im, p));
-    TRY(status_prefix(resolve(&s, &v, im, b, p), "%s", proto_text(im, p)));
+    TRY(status_prefix(import_sequence_resolve(&s, &v, im, b, p), "%s", proto_text(im, p)));
     e = scope_find(&b->scope, p->output[0]);
     e->value = v;
     if (s)

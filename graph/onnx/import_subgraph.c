@@ -65,7 +65,7 @@ static Status take_off_prefix(Graph *g, const Onnx__NodeProto *p)
     return g->status;
 }
 
-static Status decode(Importer *im, Body *b, const Onnx__GraphProto *gp)
+static Status import_subgraph_decode(Importer *im, Body *b, const Onnx__GraphProto *gp)
 {
     TRY(import_initializers(im, b, gp));
     for (size_t i = 0; i < gp->n_input; i++)
@@ -93,7 +93,7 @@ static Status decode_apart(Importer *inner, Importer *im, Body *b, const Onnx__N
     inner->n_known = inner->n_inferred = inner->n_entering = inner->n_traced = 0;
     inner->run = NULL;
     inner->tensors.texts = false;
-    st = decode(inner, b, gp);
+    st = import_subgraph_decode(inner, b, gp);
     im->problems = inner->problems;
     im->newest = inner->newest;
     im->n_done = inner->n_done;

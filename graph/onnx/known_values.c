@@ -232,7 +232,7 @@ static const Tensor *decided_as(Importer *im, const Known *k, int64_t as)
 }
 
 /* Of elementwise arithmetic; bools that are not known are tried both ways. */
-static Tensor *computed(Importer *im, const Node *n, int o, const Known *const *in, const Tensor *result)
+static Tensor *known_values_computed(Importer *im, const Node *n, int o, const Known *const *in, const Tensor *result)
 {
     const Tensor **list = ARENA_NEW(im->scratch, const Tensor *, n->n_in);
     Tensor *is = filled(im, &result->shape, true);
@@ -277,7 +277,9 @@ static Known of_inputs(Importer *im, const Node *n, int o, const Known *const *i
     }
     if (!list || (!whole && !moves && !n->op->elementwise) || !(k.t = evaluate(im, n, o, list)))
         return unknown;
-    k.is = whole ? filled(im, &k.t->shape, true) : moves ? moved(im, n, o, in) : computed(im, n, o, in, k.t);
+    k.is = whole   ? filled(im, &k.t->shape, true)
+           : moves ? moved(im, n, o, in)
+                   : known_values_computed(im, n, o, in, k.t);
     return k.is ? k : unknown;
 }
 
@@ -299,7 +301,7 @@ static Known of_node(Importer *im, const Node *n, int o, int steps)
 
 /* ---- by value ---- */
 
-static bool make_room(Importer *im)
+static bool known_values_make_room(Importer *im)
 {
     const Known **known = by_value(im, (void *)im->known, sizeof *known, &im->n_known);
 
@@ -315,7 +317,7 @@ static const Known *known_of(Importer *im, ValueId v, int steps)
     const Known *kept;
     Known k = unknown;
 
-    if (!steps || !make_room(im))
+    if (!steps || !known_values_make_room(im))
         return NULL;
     if (im->known[v.i])
         return im->known[v.i];

@@ -27,7 +27,7 @@ static bool bind_input(Probes *p, int k, const Importer *im, ValueId v)
     return has_value(p->is[k][v.i]);
 }
 
-static bool find(Probes *p, int k, const Importer *im, ValueId v)
+static bool open_sizes_find(Probes *p, int k, const Importer *im, ValueId v)
 {
     const Value *x = value(im->g, v);
 
@@ -73,7 +73,7 @@ static bool computable(const Graph *g, const Node *n)
 }
 
 /* Its outputs become constants; nothing where it cannot be computed. */
-static void compute(Graph *g, const Importer *im, Node *n)
+static void open_sizes_compute(Graph *g, const Importer *im, Node *n)
 {
     const Tensor **in = im->eval && computable(g, n) ? constants(g, n) : NULL;
     Tensor **out = in ? arena_array(g->arena, sizeof *out, n->n_out) : NULL;
@@ -91,7 +91,7 @@ static void compute(Graph *g, const Importer *im, Node *n)
     graph_remove(g, n);
 }
 
-static void follow(Probes *p, int k, const Importer *im, const Node *n)
+static void open_sizes_follow(Probes *p, int k, const Importer *im, const Node *n)
 {
     Graph *g = p->g[k];
     ValueId *in = arena_array(g->arena, sizeof *in, n->n_in);
@@ -99,7 +99,7 @@ static void follow(Probes *p, int k, const Importer *im, const Node *n)
     bool all = in != NULL;
 
     for (int i = 0; all && i < n->n_in; i++)
-        if (has_in(n, i) && (all = find(p, k, im, n->in[i])))
+        if (has_in(n, i) && (all = open_sizes_find(p, k, im, n->in[i])))
             in[i] = p->is[k][n->in[i].i];
     if (!all || !(as = graph_add_node(g, n->op, NULL, NULL, n->n_in, in, n->n_out, NULL)))
         return;
@@ -111,10 +111,10 @@ static void follow(Probes *p, int k, const Importer *im, const Node *n)
     for (int i = 0; i < n->n_out; i++)
         if (has_out(n, i) && shape_known(value(g, as->out[i])->shape) && value(g, as->out[i])->dtype != DT_NONE)
             p->is[k][n->out[i].i] = as->out[i];
-    compute(g, im, as);
+    open_sizes_compute(g, im, as);
 }
 
-static bool create(Importer *im)
+static bool open_sizes_create(Importer *im)
 {
     Probes *p = im->probes ? im->probes : ARENA_NEW(im->scratch, Probes, 1);
     bool ok = p != NULL;
@@ -132,11 +132,11 @@ Shape probed_shape(Importer *im, ValueId v)
 {
     Shape of[PROBES];
 
-    if (im->problems.n || im->g->status || !create(im))
+    if (im->problems.n || im->g->status || !open_sizes_create(im))
         return shape_unknown();
     for (Probes *p = im->probes; p->n_node < im->g->n_node; p->n_node++)
         for (int k = 0; k < PROBES && im->g->node[p->n_node]->op; k++)
-            follow(p, k, im, im->g->node[p->n_node]);
+            open_sizes_follow(p, k, im, im->g->node[p->n_node]);
     for (int k = 0; k < PROBES; k++) {
         if (!has_value(im->probes->is[k][v.i]))
             return shape_unknown();

@@ -21,7 +21,7 @@ static Status set_truth(ScopeEntry *e, Importer *im, const Body *b, const char *
     return im->g->status;
 }
 
-static Status resolve(ScopeEntry *to, Importer *im, const Body *b, const Onnx__NodeProto *p)
+static Status optional_resolve(ScopeEntry *to, Importer *im, const Body *b, const Onnx__NodeProto *p)
 {
     const ScopeEntry *e = p->n_input && *p->input[0] ? body_find(b, p->input[0]) : NULL;
     const bool holds = e && !e->nothing && (has_value(e->value) || e->problem);
@@ -48,5 +48,5 @@ Status import_optional(Importer *im, Body *b, const Onnx__NodeProto *p)
 {
     if (p->n_input > 1 || p->n_output != 1 || !*p->output[0])
         return FAIL(E_MODEL, "%s: expected at most one input, and one output", proto_text(im, p));
-    return status_prefix(resolve(scope_find(&b->scope, p->output[0]), im, b, p), "%s", proto_text(im, p));
+    return status_prefix(optional_resolve(scope_find(&b->scope, p->output[0]), im, b, p), "%s", proto_text(im, p));
 }

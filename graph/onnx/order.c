@@ -24,7 +24,7 @@ static Status declare_outputs(Importer *im, Body *b)
     return ST_OK;
 }
 
-static Status check_inputs(Importer *im, const Body *b, bool *sorted)
+static Status order_check_inputs(Importer *im, const Body *b, bool *sorted)
 {
     *sorted = true;
     for (size_t i = 0; i < b->n_node; i++)
@@ -62,7 +62,7 @@ static Status fail_cycle(Importer *im, const Body *b, const Step *stack, size_t 
 }
 
 /* Depth first from each node in turn: a node follows all that it needs. */
-static Status walk(Importer *im, const Body *b, size_t *order)
+static Status order_walk(Importer *im, const Body *b, size_t *order)
 {
     enum { NEW, OPEN, DONE };
     char *state = arena_alloc(im->scratch, b->n_node);
@@ -105,9 +105,9 @@ Status body_order(Importer *im, Body *b, size_t *order)
     bool sorted;
 
     TRY(declare_outputs(im, b));
-    TRY(check_inputs(im, b, &sorted));
+    TRY(order_check_inputs(im, b, &sorted));
     if (!sorted)
-        return walk(im, b, order);
+        return order_walk(im, b, order);
     for (size_t i = 0; i < b->n_node; i++)
         order[i] = i;
     return ST_OK;

@@ -11,7 +11,7 @@
 enum { OLDEST = 7 };
 
 /* A node whose lists can be changed without changing `n`. */
-static bool copy_node(Node *out, Arena *a, const Node *n)
+static bool respell_copy_node(Node *out, Arena *a, const Node *n)
 {
     ValueId *in = ARENA_NEW(a, ValueId, (size_t)n->n_in);
 
@@ -37,7 +37,7 @@ static Status spell(Node **out, Graph *g, Node *n, int opset)
     *out = NULL;
     if (op != n->op || !op->respell)
         return ST_OK;
-    if (!(copy = ARENA_NEW(g->arena, Node, 1)) || !copy_node(copy, g->arena, n))
+    if (!(copy = ARENA_NEW(g->arena, Node, 1)) || !respell_copy_node(copy, g->arena, n))
         return FAIL_NOMEM();
     if (op->respell(g, copy, opset))
         *out = copy;

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-static size_t slot_of(const Scope *s, const char *name)
+static size_t scope_slot_of(const Scope *s, const char *name)
 {
     uint32_t h = 2166136261u; /* FNV-1a */
     size_t i;
@@ -17,12 +17,12 @@ static size_t slot_of(const Scope *s, const char *name)
 
 ScopeEntry *scope_find(const Scope *s, const char *name)
 {
-    ScopeEntry *e = s->cap ? &s->slot[slot_of(s, name)] : NULL;
+    ScopeEntry *e = s->cap ? &s->slot[scope_slot_of(s, name)] : NULL;
 
     return e && e->name ? e : NULL;
 }
 
-static bool grow(Scope *s)
+static bool scope_grow(Scope *s)
 {
     Scope old = *s;
 
@@ -33,7 +33,7 @@ static bool grow(Scope *s)
     }
     for (size_t i = 0; i < old.cap; i++)
         if (old.slot[i].name)
-            s->slot[slot_of(s, old.slot[i].name)] = old.slot[i];
+            s->slot[scope_slot_of(s, old.slot[i].name)] = old.slot[i];
     return true;
 }
 
@@ -41,9 +41,9 @@ ScopeEntry *scope_add(Scope *s, const char *name)
 {
     ScopeEntry *e;
 
-    if (s->n * 2 >= s->cap && !grow(s))
+    if (s->n * 2 >= s->cap && !scope_grow(s))
         return NULL;
-    e = &s->slot[slot_of(s, name)];
+    e = &s->slot[scope_slot_of(s, name)];
     if (!e->name) {
         *e = (ScopeEntry){ .name = name, .node = -1 };
         s->n++;

@@ -51,7 +51,7 @@ static const char *unsaid(Importer *im, const char *name, const OnnxType *type)
 }
 
 /* One tensor, under a name that no other has. */
-static Status add_tensor(ValueId *out, Importer *im, const char *name, const Onnx__TypeProto__Tensor *t)
+static Status structure_add_tensor(ValueId *out, Importer *im, const char *name, const Onnx__TypeProto__Tensor *t)
 {
     const char **params = NULL;
     Shape shape = shape_unknown();
@@ -78,7 +78,7 @@ static Status add_members(ScopeEntry *e, Importer *im, int n, const Onnx__TypePr
 
         if (!name)
             return FAIL_NOMEM();
-        TRY(add_tensor(&item[i], im, name, t));
+        TRY(structure_add_tensor(&item[i], im, name, t));
         value(im->g, item[i])->member = true;
     }
     return item ? sequence_set(e, im, n, item) : FAIL_NOMEM();
@@ -118,5 +118,5 @@ Status import_structured(Importer *im, ScopeEntry *e, const Onnx__ValueInfoProto
         optional_set_nothing(e);
         return ST_OK;
     }
-    return type.sequence ? add_members(e, im, n, t) : add_tensor(&e->value, im, e->name, t);
+    return type.sequence ? add_members(e, im, n, t) : structure_add_tensor(&e->value, im, e->name, t);
 }

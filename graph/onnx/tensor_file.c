@@ -55,7 +55,7 @@ static Status read_tensor(Tensor **out, Reader *r, Span s)
     return tensor_decode(out, &r->tensors, (const Onnx__TensorProto *)m, text_or(((Onnx__TensorProto *)m)->name, "?"));
 }
 
-static Status add_tensor(OnnxValue *out, Reader *r, size_t *cap, Span s)
+static Status tensor_file_add_tensor(OnnxValue *out, Reader *r, size_t *cap, Span s)
 {
     const Tensor **grown = arena_grow(r->tensors.arena, (void *)out->item, sizeof *grown, (size_t)out->n, cap);
     Tensor *t;
@@ -79,7 +79,7 @@ static Status read_sequence(OnnxValue *out, Reader *r, Span s)
         if (tag > SEQUENCE_TENSORS)
             return FAIL(E_UNSUPPORTED, "a sequence of what is no tensor");
         if (tag == SEQUENCE_TENSORS)
-            TRY(add_tensor(out, r, &cap, bytes));
+            TRY(tensor_file_add_tensor(out, r, &cap, bytes));
     }
     return ST_OK;
 }
@@ -99,7 +99,7 @@ static Status read_optional(OnnxValue *out, Reader *r, Span s)
             continue;
         out->nothing = false;
         out->type.sequence = tag == OPTIONAL_SEQUENCE;
-        TRY(out->type.sequence ? read_sequence(out, r, bytes) : add_tensor(out, r, &cap, bytes));
+        TRY(out->type.sequence ? read_sequence(out, r, bytes) : tensor_file_add_tensor(out, r, &cap, bytes));
     }
     return ST_OK;
 }
@@ -111,7 +111,7 @@ static Status read_value(OnnxValue *out, Reader *r, Span s, const OnnxType *type
     *out = (OnnxValue){ .type = *type };
     return type->optional   ? read_optional(out, r, s)
            : type->sequence ? read_sequence(out, r, s)
-                            : add_tensor(out, r, &cap, s);
+                            : tensor_file_add_tensor(out, r, &cap, s);
 }
 
 Status onnx_read_value(OnnxValue *out, Arena *arena, const char *path, const OnnxType *type)

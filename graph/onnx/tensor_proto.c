@@ -247,7 +247,7 @@ static Status check_sparse(const Tensor *values, const Tensor *indices, const Sh
     return ST_OK;
 }
 
-static Status scatter(Tensor *to, const Tensor *values, const Tensor *indices, const char *name)
+static Status tensor_proto_scatter(Tensor *to, const Tensor *values, const Tensor *indices, const char *name)
 {
     size_t size = dtype_size(to->dtype);
     int64_t at, last = -1;
@@ -280,7 +280,7 @@ Status tensor_decode_sparse(Tensor **out, TensorReader *r, const Onnx__SparseTen
     r->dense_left -= bytes;
     if (!(to = tensor_create(r->arena, values->dtype, &shape)))
         return FAIL_NOMEM();
-    TRY(scatter(to, values, indices, name));
+    TRY(tensor_proto_scatter(to, values, indices, name));
     *out = to;
     return ST_OK;
 }

@@ -129,7 +129,7 @@ static Status read_call(Call *c, const Program *d, const char *text)
     return ST_OK;
 }
 
-static bool is_named(const Call *c, ValueId v)
+static bool traced_program_is_named(const Call *c, ValueId v)
 {
     for (int i = 0; i < c->n_arg; i++)
         if (value_eq(c->is[i], v))
@@ -140,7 +140,7 @@ static bool is_named(const Call *c, ValueId v)
 /* Numbers of the operator's own, which are no arguments of the call. */
 static bool is_made_up(const Program *d, const Call *c, ValueId v)
 {
-    if (value(d->im->g, v)->kind != V_CONST || is_named(c, v))
+    if (value(d->im->g, v)->kind != V_CONST || traced_program_is_named(c, v))
         return false;
     for (size_t i = 0; i < d->alias.cap; i++)
         if (d->alias.slot[i].name && value_eq(d->alias.slot[i].value, v))
@@ -209,7 +209,8 @@ static ValueId unnamed(const Program *d, const Call *c)
         for (int i = 0; i < c->node[k]->n_in; i++) {
             const ValueId v = c->node[k]->in[i];
 
-            if (!has_value(v) || is_of(c, value(d->im->g, v)->producer) || is_named(c, v) || is_made_up(d, c, v))
+            if (!has_value(v) || is_of(c, value(d->im->g, v)->producer) || traced_program_is_named(c, v) ||
+                is_made_up(d, c, v))
                 continue;
             if (has_value(found) && !value_eq(found, v))
                 return NO_VALUE;

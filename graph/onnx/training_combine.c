@@ -23,7 +23,7 @@ typedef struct {
     bool no_memory; /* sticky */
 } Names;
 
-static void *list(Names *s, size_t size, size_t n)
+static void *training_combine_list(Names *s, size_t size, size_t n)
 {
     void *p = arena_alloc(s->a, n ? n * size : size);
 
@@ -59,7 +59,7 @@ static char *renamed(Names *s, const char *name)
 
 static char **renamed_list(Names *s, char *const *from, size_t n, size_t more)
 {
-    char **to = list(s, sizeof *to, n + more);
+    char **to = training_combine_list(s, sizeof *to, n + more);
 
     for (size_t i = 0; to && i < n; i++)
         to[i] = renamed(s, from[i]);
@@ -72,7 +72,7 @@ static char **renamed_list(Names *s, char *const *from, size_t n, size_t more)
 
 static void *copy_of(Names *s, const void *from, size_t size)
 {
-    void *to = list(s, size, 1);
+    void *to = training_combine_list(s, size, 1);
 
     return to ? memcpy(to, from, size) : NULL;
 }
@@ -96,7 +96,7 @@ static ProtobufCBinaryData renamed_text(Names *s, ProtobufCBinaryData from)
 /* xs, zs and y of a Gradient name values; zs then name `also`, too. */
 static void rename_attribute(Names *s, Onnx__AttributeProto *a, size_t more)
 {
-    ProtobufCBinaryData *to = list(s, sizeof *to, a->n_strings + more);
+    ProtobufCBinaryData *to = training_combine_list(s, sizeof *to, a->n_strings + more);
 
     if (!to)
         return;
@@ -132,7 +132,7 @@ static bool has_attribute(const Onnx__NodeProto *n, const char *name)
 /* Beside zs, which there may be none of. */
 static void add_zs(Names *s, Onnx__NodeProto *n)
 {
-    Onnx__AttributeProto *a = list(s, sizeof *a, 1);
+    Onnx__AttributeProto *a = training_combine_list(s, sizeof *a, 1);
 
     if (!a || s->no_memory)
         return;
@@ -150,7 +150,7 @@ static void list_also(Names *s, const Onnx__NodeProto *n)
     Scope named = { .arena = s->a };
 
     s->n_also = 0;
-    s->also = list(s, sizeof *s->also, s->n_changing);
+    s->also = training_combine_list(s, sizeof *s->also, s->n_changing);
     for (size_t i = 0; i < n->n_attribute; i++)
         for (size_t k = 0; k < n->attribute[i]->n_strings; k++) {
             const ProtobufCBinaryData is = renamed_text(s, n->attribute[i]->strings[k]);
@@ -162,7 +162,7 @@ static void list_also(Names *s, const Onnx__NodeProto *n)
             s->also[s->n_also++] = s->changing[i];
 }
 
-static Onnx__NodeProto *copy_node(Names *s, const Onnx__NodeProto *from)
+static Onnx__NodeProto *training_combine_copy_node(Names *s, const Onnx__NodeProto *from)
 {
     const bool gradient = is_gradient(from);
     Onnx__NodeProto *n = COPY_OF(s, Onnx__NodeProto, from);
@@ -172,7 +172,7 @@ static Onnx__NodeProto *copy_node(Names *s, const Onnx__NodeProto *from)
     if (gradient)
         list_also(s, from);
     more = s->n_also;
-    if (!n || !(n->attribute = list(s, sizeof *n->attribute, n->n_attribute + 1)))
+    if (!n || !(n->attribute = training_combine_list(s, sizeof *n->attribute, n->n_attribute + 1)))
         return NULL;
     n->name = renamed(s, n->name);
     n->input = renamed_list(s, from->input, n->n_input, more);
@@ -213,25 +213,25 @@ static Onnx__SparseTensorProto *copy_sparse(Names *s, const Onnx__SparseTensorPr
     return t;
 }
 
-#define ADD_COPIES(s, to, from, field, copy)                                              \
-    do {                                                                                  \
-        void *all_ = list((s), sizeof *(to)->field, (to)->n_##field + (from)->n_##field); \
-        if (all_ && (to)->n_##field)                                                      \
-            memcpy(all_, (to)->field, (to)->n_##field * sizeof *(to)->field);             \
-        (to)->field = all_;                                                               \
-        for (size_t i_ = 0; all_ && i_ < (from)->n_##field; i_++)                         \
-            (to)->field[(to)->n_##field++] = copy((s), (from)->field[i_]);                \
+#define ADD_COPIES(s, to, from, field, copy)                                                               \
+    do {                                                                                                   \
+        void *all_ = training_combine_list((s), sizeof *(to)->field, (to)->n_##field + (from)->n_##field); \
+        if (all_ && (to)->n_##field)                                                                       \
+            memcpy(all_, (to)->field, (to)->n_##field * sizeof *(to)->field);                              \
+        (to)->field = all_;                                                                                \
+        for (size_t i_ = 0; all_ && i_ < (from)->n_##field; i_++)                                          \
+            (to)->field[(to)->n_##field++] = copy((s), (from)->field[i_]);                                 \
     } while (0)
 
 static Onnx__GraphProto *copy_graph(Names *s, const Onnx__GraphProto *from)
 {
-    Onnx__GraphProto *g = list(s, sizeof *g, 1);
+    Onnx__GraphProto *g = training_combine_list(s, sizeof *g, 1);
 
     if (!g)
         return NULL;
     onnx__graph_proto__init(g);
     g->name = from->name;
-    ADD_COPIES(s, g, from, node, copy_node);
+    ADD_COPIES(s, g, from, node, training_combine_copy_node);
     ADD_COPIES(s, g, from, input, copy_value);
     ADD_COPIES(s, g, from, output, copy_value);
     ADD_COPIES(s, g, from, initializer, copy_initializer);
@@ -266,7 +266,7 @@ static Status own_prefix(const char **out, Arena *a, size_t k)
 static void call_as_it_is(Names *s, const char *name) { call(s, text_or(name, ""), text_or(name, "")); }
 
 /* The second and later ones have these in common with the first. */
-static void share(Names *s, const Onnx__GraphProto *model, const Onnx__GraphProto *algorithm)
+static void training_combine_share(Names *s, const Onnx__GraphProto *model, const Onnx__GraphProto *algorithm)
 {
     for (size_t i = 0; i < model->n_input; i++)
         call_as_it_is(s, model->input[i]->name);
@@ -292,7 +292,7 @@ static void list_changing(Names *s, const Training *t, const Onnx__ModelProto *m
 
     for (size_t i = 0; i < m->n_training_info; i++)
         n += m->training_info[i]->n_update_binding;
-    if (!(s->changing = list(s, sizeof *s->changing, n)))
+    if (!(s->changing = training_combine_list(s, sizeof *s->changing, n)))
         return;
     for (size_t i = 0; i < m->n_training_info; i++)
         for (size_t k = 0; k < m->training_info[i]->n_update_binding; k++) {
@@ -308,7 +308,7 @@ static void list_changing(Names *s, const Training *t, const Onnx__ModelProto *m
 /* Those of an earlier one are there. */
 static void add_inputs(Names *s, Training *t, const Onnx__GraphProto *algorithm)
 {
-    Onnx__GraphProto added = { .input = list(s, sizeof *added.input, algorithm->n_input) };
+    Onnx__GraphProto added = { .input = training_combine_list(s, sizeof *added.input, algorithm->n_input) };
 
     for (size_t i = 0; added.input && i < algorithm->n_input; i++) {
         const char *name = text_or(algorithm->input[i]->name, "");
@@ -325,7 +325,7 @@ static void add_inputs(Names *s, Training *t, const Onnx__GraphProto *algorithm)
 static void add_bound_outputs(Names *s, Onnx__GraphProto *whole, const Onnx__GraphProto *model,
                               const Onnx__TrainingInfoProto *info)
 {
-    Onnx__GraphProto bound = { .output = list(s, sizeof *bound.output, model->n_output) };
+    Onnx__GraphProto bound = { .output = training_combine_list(s, sizeof *bound.output, model->n_output) };
     Scope values = { .arena = s->a };
 
     for (size_t k = 0; k < info->n_update_binding; k++)
@@ -339,9 +339,10 @@ static void add_bound_outputs(Names *s, Onnx__GraphProto *whole, const Onnx__Gra
 static void add_algorithm(Names *s, Training *t, const Onnx__GraphProto *algorithm)
 {
     Onnx__GraphProto *whole = t->whole;
-    const char **own = list(s, sizeof *own, t->n_own + algorithm->n_initializer + algorithm->n_sparse_initializer);
+    const char **own =
+        training_combine_list(s, sizeof *own, t->n_own + algorithm->n_initializer + algorithm->n_sparse_initializer);
 
-    ADD_COPIES(s, whole, algorithm, node, copy_node);
+    ADD_COPIES(s, whole, algorithm, node, training_combine_copy_node);
     ADD_COPIES(s, whole, algorithm, output, copy_value);
     ADD_COPIES(s, whole, algorithm, initializer, copy_initializer);
     ADD_COPIES(s, whole, algorithm, sparse_initializer, copy_sparse);
@@ -392,7 +393,7 @@ static Status bind_step(Training *t, Names *s, const Onnx__TrainingInfoProto *in
     return ST_OK;
 }
 
-static Status add_step(Training *t, const Onnx__ModelProto *m, size_t k)
+static Status training_combine_add_step(Training *t, const Onnx__ModelProto *m, size_t k)
 {
     const Onnx__TrainingInfoProto *info = m->training_info[k];
     const Onnx__GraphProto *model = m->graph;
@@ -403,12 +404,12 @@ static Status add_step(Training *t, const Onnx__ModelProto *m, size_t k)
         return FAIL_NOMEM();
     TRY(own_prefix(&s.prefix, t->arena, k));
     if (*s.prefix)
-        share(&s, model, info->algorithm);
+        training_combine_share(&s, model, info->algorithm);
     follow_updates(&s, t);
     list_changing(&s, t, m, k, &own);
     TRY(spend(t, model, s.n_changing));
     TRY(spend(t, info->algorithm, s.n_changing));
-    ADD_COPIES(&s, t->whole, model, node, copy_node);
+    ADD_COPIES(&s, t->whole, model, node, training_combine_copy_node);
     if (*s.prefix)
         add_bound_outputs(&s, t->whole, model, info);
     if (info->algorithm)
@@ -469,7 +470,7 @@ static Status add_initialization(Training *t, const Onnx__ModelProto *m, size_t 
         return FAIL(E_MODEL, "training_info: the initialization has an input '%s', expected none",
                     text_or(g->input[0]->name, ""));
     TRY(own_prefix(&s.prefix, t->arena, k));
-    ADD_COPIES(&s, t->initial, g, node, copy_node);
+    ADD_COPIES(&s, t->initial, g, node, training_combine_copy_node);
     ADD_COPIES(&s, t->initial, g, output, copy_value);
     ADD_COPIES(&s, t->initial, g, initializer, copy_initializer);
     ADD_COPIES(&s, t->initial, g, sparse_initializer, copy_sparse);
@@ -479,7 +480,7 @@ static Status add_initialization(Training *t, const Onnx__ModelProto *m, size_t 
 
 /* ---- all ---- */
 
-static Status prepare(Training *t, const Onnx__ModelProto *m)
+static Status training_combine_prepare(Training *t, const Onnx__ModelProto *m)
 {
     size_t n = 0, first = 0;
 
@@ -509,12 +510,12 @@ Status training_combine(Training **out, Arena *scratch, const Onnx__ModelProto *
         return FAIL_NOMEM();
     t->arena = scratch;
     t->left = max_nodes;
-    TRY(prepare(t, m));
+    TRY(training_combine_prepare(t, m));
     for (size_t k = 0; k < m->n_training_info; k++)
         TRY(add_initialization(t, m, k));
     for (size_t k = 0; steps && k < m->n_training_info; k++)
         if (m->training_info[k]->n_update_binding)
-            TRY(add_step(t, m, k));
+            TRY(training_combine_add_step(t, m, k));
     if (steps && !t->n_update)
         return FAIL(E_MODEL, "the model has no training_info that updates anything");
     *out = t;

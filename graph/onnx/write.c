@@ -37,7 +37,7 @@ typedef struct {
     char name[NAME_MAX + 1]; /* of the second file */
 } Aside;
 
-static Status collect(Aside *a, const Onnx__GraphProto *g)
+static Status write_collect(Aside *a, const Onnx__GraphProto *g)
 {
     for (size_t i = 0; i < g->n_initializer; i++) {
         if (g->initializer[i]->raw_data.len < LEAST)
@@ -49,18 +49,18 @@ static Status collect(Aside *a, const Onnx__GraphProto *g)
     for (size_t i = 0; i < g->n_node; i++)
         for (size_t k = 0; k < g->node[i]->n_attribute; k++)
             if (g->node[i]->attribute[k]->g)
-                TRY(collect(a, g->node[i]->attribute[k]->g));
+                TRY(write_collect(a, g->node[i]->attribute[k]->g));
     return ST_OK;
 }
 
 static Status collect_all(Aside *a, const Onnx__ModelProto *m)
 {
-    TRY(collect(a, m->graph));
+    TRY(write_collect(a, m->graph));
     for (size_t i = 0; i < m->n_training_info; i++) {
         if (m->training_info[i]->initialization)
-            TRY(collect(a, m->training_info[i]->initialization));
+            TRY(write_collect(a, m->training_info[i]->initialization));
         if (m->training_info[i]->algorithm)
-            TRY(collect(a, m->training_info[i]->algorithm));
+            TRY(write_collect(a, m->training_info[i]->algorithm));
     }
     return ST_OK;
 }
@@ -87,7 +87,7 @@ static Status name_aside(Aside *a, const char *base)
     return n < (int)sizeof a->name ? ST_OK : FAIL(E_INVALID, "%s: the name is too long for external data", base);
 }
 
-static Onnx__StringStringEntryProto *entry(Arena *a, const char *key, const char *text)
+static Onnx__StringStringEntryProto *write_entry(Arena *a, const char *key, const char *text)
 {
     Onnx__StringStringEntryProto *e = ARENA_NEW(a, Onnx__StringStringEntryProto, 1);
 
@@ -107,8 +107,8 @@ static Status point(Arena *a, Onnx__TensorProto *t, const char *name, size_t off
 
     snprintf(text, sizeof text, "%zu", offset);
     snprintf(bytes, sizeof bytes, "%zu", t->raw_data.len);
-    if (!list || !(list[0] = entry(a, "location", name)) || !(list[1] = entry(a, "offset", text)) ||
-        !(list[2] = entry(a, "length", bytes)))
+    if (!list || !(list[0] = write_entry(a, "location", name)) || !(list[1] = write_entry(a, "offset", text)) ||
+        !(list[2] = write_entry(a, "length", bytes)))
         return FAIL_NOMEM();
     t->external_data = list;
     t->n_external_data = 3;

@@ -32,7 +32,7 @@ int attention_mask(const Node *n)
     return n->op == &op_PackedAttention ? 1 : 4;
 }
 
-static AttentionPart rows_of(const Shape *s)
+static AttentionPart attention_rows_of(const Shape *s)
 {
     return (AttentionPart){ 0, s->dim[1] * s->dim[2] * s->dim[3], s->dim[2] * s->dim[3], s->dim[3] };
 }
@@ -72,8 +72,8 @@ void attention_sizes(AttentionSizes *a, const Graph *g, const Node *n)
         a->heads = q->dim[2];
         a->depth = q->dim[3];
         a->tk = k->dim[1];
-        a->part[0] = a->y = rows_of(q);
-        a->part[1] = a->part[2] = rows_of(k);
+        a->part[0] = a->y = attention_rows_of(q);
+        a->part[1] = a->part[2] = attention_rows_of(k);
     } else
         sizes_packed(a, g, n);
     if (has_in(n, mask)) {
@@ -86,7 +86,7 @@ void attention_sizes(AttentionSizes *a, const Graph *g, const Node *n)
 
 /* ---- shapes ---- */
 
-static Status check_shapes(const Graph *g, const Node *n)
+static Status attention_check_shapes(const Graph *g, const Node *n)
 {
     const Shape *q = in_value(g, n, 0)->shape, *k = in_value(g, n, 1)->shape;
     char a[SHAPE_TEXT], b[SHAPE_TEXT];
@@ -164,10 +164,10 @@ static void set_statistics(Graph *g, Node *n)
     set_out(g, n, 1, statistics_type(in_value(g, n, 0)->dtype), &rows);
 }
 
-static Status infer(Graph *g, Node *n)
+static Status attention_infer(Graph *g, Node *n)
 {
     TRY(infer_same_dtype(g, n, 0, 3));
-    TRY(check_shapes(g, n));
+    TRY(attention_check_shapes(g, n));
     TRY(check_mask(g, n));
     set_statistics(g, n);
     return infer_like(g, n, 0);
@@ -211,12 +211,12 @@ static Status check_backward(Graph *g, Node *n, int first, const Shape *y)
 }
 
 /* q, k, v, y, l, dy, mask -> dq, dk, dv. */
-static Status infer_backward(Graph *g, Node *n)
+static Status attention_infer_backward(Graph *g, Node *n)
 {
     const Value *q = in_value(g, n, 0), *k = in_value(g, n, 1);
 
     TRY(infer_same_dtype(g, n, 0, 3));
-    TRY(check_shapes(g, n));
+    TRY(attention_check_shapes(g, n));
     TRY(check_backward(g, n, 3, q->shape));
     set_out(g, n, 0, q->dtype, q->shape);
     set_out(g, n, 1, q->dtype, k->shape);
@@ -253,7 +253,7 @@ static ValueId mask_of(const Grad *gr, int i) { return has_in(gr->node, i) ? gr-
     INT("causal", node_int(n, "causal")), FLOAT("later", node_float(n, "later")), \
         FLOAT("scale", node_float(n, "scale")), FLOAT("fill", node_float(n, "fill")), INT("safe", node_int(n, "safe"))
 
-static Status grad(Grad *gr)
+static Status attention_grad(Grad *gr)
 {
     Graph *g = gr->g;
     const Node *n = gr->node;
@@ -302,7 +302,7 @@ static int batch_axis(const Placement *p, int i)
 }
 
 /* Samples of the batch do not meet: all inputs are split along it, or nothing is. */
-static Status place(Placement *p)
+static Status attention_place(Placement *p)
 {
     const Node *n = p->node;
     int data = batch_axis(p, 0);
@@ -332,7 +332,7 @@ static Status place(Placement *p)
 }
 
 /* Two products forward, five backward; half of each where the mask hides half. */
-static int64_t flops(const Graph *g, const Node *n)
+static int64_t attention_flops(const Graph *g, const Node *n)
 {
     bool forward = n->op == &op_ScaledDotProductAttention || n->op == &op_PackedAttention;
     AttentionSizes a;
@@ -343,7 +343,8 @@ static int64_t flops(const Graph *g, const Node *n)
     return (forward ? 4 : 10) * a.batch * a.heads * a.tq * a.tk * a.depth / (a.causal ? 2 : 1);
 }
 
-#define COMMON .domain = "dpexec", .since = 1, .dtypes = DTYPES_FLOAT, .place = place, .flops = flops
+#define COMMON \
+    .domain = "dpexec", .since = 1, .dtypes = DTYPES_FLOAT, .place = attention_place, .flops = attention_flops
 #define SCORES                                                                                      \
     { "causal", A_INT, .i = 0 }, { "scale", A_FLOAT, .f = 1 }, { "fill", A_FLOAT, .f = -INFINITY }, \
         { "later", A_FLOAT, .f = -INFINITY },                                                       \
@@ -361,11 +362,11 @@ static const AttrDecl packed_attrs[] = { SCORES,
 
 DEFINE_OP(ScaledDotProductAttention, COMMON, .precision = PREC_LOW, .attrs = plain_attrs, .in_min = 3, .in_max = 4,
           .out_min = 2, .out_max = 2, .doc = "softmax(scale * Q K^T + mask) V and the logarithms of its denominators",
-          .infer = infer, .grad = grad);
+          .infer = attention_infer, .grad = attention_grad);
 
 DEFINE_OP(ScaledDotProductAttentionGrad, COMMON, .attrs = plain_attrs, .in_min = 6, .in_max = 7, .out_min = 3,
           .out_max = 3, .doc = "dQ, dK, dV of ScaledDotProductAttention, from (q, k, v, y, l, dy, mask)",
-          .infer = infer_backward);
+          .infer = attention_infer_backward);
 
 DEFINE_OP(PackedAttention, COMMON, .precision = PREC_LOW, .attrs = packed_attrs, .in_min = 1, .in_max = 2, .out_min = 2,
           .out_max = 2, .doc = "ScaledDotProductAttention of queries, keys and values that one tensor holds",

@@ -46,7 +46,7 @@
 
 /* Before opset 14 further outputs meant training; the fourth and fifth (saved statistics) were hints for a backward
  * pass, which the importer keeps from being read.  Before opset 7 is_test said it. */
-static Status import(Graph *g, Node *n, int opset)
+static Status batchnorm_import(Graph *g, Node *n, int opset)
 {
     const Attr *spatial = node_attr(n, "spatial"), *is_test = node_attr(n, "is_test");
     bool test = is_test && is_test->type == A_INT && is_test->i;
@@ -65,7 +65,7 @@ static Status import(Graph *g, Node *n, int opset)
 }
 
 /* Without training it was always spelled like this. */
-static bool respell(Graph *g, Node *n, int opset)
+static bool batchnorm_respell(Graph *g, Node *n, int opset)
 {
     (void)g;
     (void)opset;
@@ -74,7 +74,7 @@ static bool respell(Graph *g, Node *n, int opset)
 
 /* ---- inference ---- */
 
-static Status check_input(const Graph *g, const Node *n, int64_t *channels)
+static Status batchnorm_check_input(const Graph *g, const Node *n, int64_t *channels)
 {
     const Shape *x = in_value(g, n, 0)->shape;
 
@@ -105,7 +105,7 @@ static Status infer_norm(Graph *g, Node *n)
     int64_t channels;
     Shape channel;
 
-    TRY(check_input(g, n, &channels));
+    TRY(batchnorm_check_input(g, n, &channels));
     TRY(infer_wide_dtype(g, n, 1, 5));
     TRY(check_vectors(g, n, 1, 5, channels));
     if (!node_int(n, "training_mode") && (has_out(n, 1) || has_out(n, 2)))
@@ -122,7 +122,7 @@ static Status infer_stats(Graph *g, Node *n)
     int64_t channels;
     Shape row;
 
-    TRY(check_input(g, n, &channels));
+    TRY(batchnorm_check_input(g, n, &channels));
     if (channels > INT64_MAX / 32)
         return FAIL(E_SHAPE, "%s: too many channels", node_text(g, n));
     row = SHAPE(1, 2 * channels + 1);
@@ -187,7 +187,7 @@ static Status infer_moments(Graph *g, Node *n)
 {
     int64_t channels;
 
-    TRY(check_input(g, n, &channels));
+    TRY(batchnorm_check_input(g, n, &channels));
     if (channels > INT64_MAX / 32)
         return FAIL(E_SHAPE, "%s: too many channels", node_text(g, n));
     return infer_moments_of(g, n, channels);
@@ -204,7 +204,7 @@ static Status infer_apply(Graph *g, Node *n)
 {
     int64_t channels;
 
-    TRY(check_input(g, n, &channels));
+    TRY(batchnorm_check_input(g, n, &channels));
     TRY(infer_wide_dtype(g, n, 1, 6));
     TRY(check_vectors(g, n, 1, 5, channels));
     TRY(check_one(g, n, 5));
@@ -213,7 +213,7 @@ static Status infer_apply(Graph *g, Node *n)
 
 static Status check_gradient(const Graph *g, const Node *n, int64_t *channels)
 {
-    TRY(check_input(g, n, channels));
+    TRY(batchnorm_check_input(g, n, channels));
     TRY(infer_same_dtype(g, n, 0, 2));
     TRY(infer_wide_dtype(g, n, 2, n->n_in));
     if (!shape_eq(in_value(g, n, 0)->shape, in_value(g, n, 1)->shape))
@@ -370,7 +370,7 @@ static ValueId clamp_variance(Graph *g, ValueId var, double epsilon)
     return EMIT(g, Max, NULL, rest, emit_scalar(g, t, 0));
 }
 
-static Status lower(Graph *g, Node *n)
+static Status batchnorm_lower(Graph *g, Node *n)
 {
     const bool runs = has_out(n, 1) || has_out(n, 2), sets = node_int(n, "sets") > 0, clamp = node_int(n, "clamp");
     const double epsilon = node_float(n, "epsilon");
@@ -623,7 +623,7 @@ static Status use_running(Graph *g, Node *n)
     return g->status;
 }
 
-static Status train(Graph *g, Node *n, const TrainMode *mode)
+static Status batchnorm_train(Graph *g, Node *n, const TrainMode *mode)
 {
     if (!mode->batch)
         return use_running(g, n);
@@ -661,8 +661,8 @@ DEFINE_OP(BatchNormalization, .layout = LAYOUT_ANY, .param_in = 6, .running_in =
                  "variance by n-1; clamp=1: "
                  "max(var, epsilon); sets: running statistics of each replica, the first (average=1: their mean) the "
                  "layer's",
-          .import = import, .respell = respell, .infer = infer_norm, .grad = grad_batch_norm, .lower = lower,
-          .place = place_apply, .train = train, .trains = trains);
+          .import = batchnorm_import, .respell = batchnorm_respell, .infer = infer_norm, .grad = grad_batch_norm,
+          .lower = batchnorm_lower, .place = place_apply, .train = batchnorm_train, .trains = trains);
 
 DEFINE_OP(BatchNormStats, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = 1, .out_min = 1,
           .out_max = 1, .dtypes = DTYPES_FLOAT, .doc = "[1, 2C+1]: count, means, sums of squared differences from them",

@@ -220,7 +220,7 @@ DEFINE_OP(Pow, .elementwise = true, .ratio_in = 3, .precision = PREC_WIDE, .sinc
     .elementwise = true, .since = (version), .from = (first), .in_min = 1, .in_max = -1, .out_min = 1, .out_max = 1, \
     .dtypes = (types), .inplace = { 1 }, .infer = infer
 
-static ValueId sum_of(Graph *g, const Node *n)
+static ValueId binary_sum_of(Graph *g, const Node *n)
 {
     ValueId sum = n->in[0];
 
@@ -231,7 +231,7 @@ static ValueId sum_of(Graph *g, const Node *n)
 
 static Status lower_sum(Graph *g, Node *n)
 {
-    graph_replace(g, n->out[0], sum_of(g, n));
+    graph_replace(g, n->out[0], binary_sum_of(g, n));
     return g->status;
 }
 
@@ -239,7 +239,7 @@ static Status lower_mean(Graph *g, Node *n)
 {
     ValueId count = emit_scalar(g, in_value(g, n, 0)->dtype, n->n_in);
 
-    graph_replace(g, n->out[0], n->n_in == 1 ? n->in[0] : EMIT(g, Div, NULL, sum_of(g, n), count));
+    graph_replace(g, n->out[0], n->n_in == 1 ? n->in[0] : EMIT(g, Div, NULL, binary_sum_of(g, n), count));
     return g->status;
 }
 
@@ -254,7 +254,7 @@ static Status grad_mean(Grad *gr)
 }
 
 /* Whoever equals the extreme shares dy in equal parts (of two equal ones, each gets half: as in PyTorch). */
-static Status grad_extreme(Grad *gr)
+static Status binary_grad_extreme(Grad *gr)
 {
     Graph *g = gr->g;
     DType t = grad_in_value(gr, 0)->dtype;
@@ -279,9 +279,9 @@ DEFINE_OP(Sum, VARIADIC(13, 8, DTYPES_FLOAT), .flags = OPF_SUM, .grad = grad_add
           .place = place_add, .doc = "sum of all inputs");
 DEFINE_OP(Mean, VARIADIC(13, 8, DTYPES_FLOAT), .grad = grad_mean, .lower = lower_mean, .place = place_add,
           .doc = "mean of all inputs");
-DEFINE_OP(Max, .picks = 255, VARIADIC(13, 8, DTYPES_NUMERIC), .grad = grad_extreme, .place = place_elementwise,
+DEFINE_OP(Max, .picks = 255, VARIADIC(13, 8, DTYPES_NUMERIC), .grad = binary_grad_extreme, .place = place_elementwise,
           .doc = "largest of all inputs");
-DEFINE_OP(Min, .picks = 255, VARIADIC(13, 8, DTYPES_NUMERIC), .grad = grad_extreme, .place = place_elementwise,
+DEFINE_OP(Min, .picks = 255, VARIADIC(13, 8, DTYPES_NUMERIC), .grad = binary_grad_extreme, .place = place_elementwise,
           .doc = "smallest of all inputs");
 
 /* ---- PRelu ---- */

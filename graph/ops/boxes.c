@@ -3,7 +3,7 @@
 #include "graph/ir/grad.h"
 #include "graph/ir/op.h"
 
-static Status check_shapes(const Graph *g, const Node *n)
+static Status boxes_check_shapes(const Graph *g, const Node *n)
 {
     const Shape *box = in_value(g, n, 0)->shape, *score = in_value(g, n, 1)->shape;
     const DType t = in_value(g, n, 0)->dtype;
@@ -21,7 +21,7 @@ static Status check_shapes(const Graph *g, const Node *n)
     return ST_OK;
 }
 
-static Status infer(Graph *g, Node *n)
+static Status boxes_infer(Graph *g, Node *n)
 {
     Shape y = shape_unknown();
     const Tensor *in[5] = { NULL };
@@ -29,7 +29,7 @@ static Status infer(Graph *g, Node *n)
     int64_t *order;
     BoxChoice c;
 
-    TRY(check_shapes(g, n));
+    TRY(boxes_check_shapes(g, n));
     set_out(g, n, 0, DT_INT64, &y);
     for (int i = 0; i < n->n_in; i++)
         known &= !has_in(n, i) || (in[i] = value_const(g, n->in[i]));
@@ -45,7 +45,7 @@ static Status infer(Graph *g, Node *n)
 }
 
 /* ONNX has it of float32 alone. */
-static Status standard(Graph *g, Node *n)
+static Status boxes_standard(Graph *g, Node *n)
 {
     for (int i = 0; i < n->n_in; i++)
         if (has_in(n, i) && dtype_is_float(in_value(g, n, i)->dtype))
@@ -55,6 +55,6 @@ static Status standard(Graph *g, Node *n)
 
 DEFINE_OP(NonMaxSuppression, .precision = PREC_WIDE, .since = 11, .from = 10, .in_min = 2, .in_max = 5, .out_min = 1,
           .out_max = 1, .dtypes = DTYPES_F32_F64, .flags = OPF_DYNAMIC, .setting_in = 24,
-          .attrs = (const AttrDecl[]){ { "center_point_box", A_INT, .i = 0 }, { 0 } }, .infer = infer,
-          .grad = grad_none, .standard = standard,
+          .attrs = (const AttrDecl[]){ { "center_point_box", A_INT, .i = 0 }, { 0 } }, .infer = boxes_infer,
+          .grad = grad_none, .standard = boxes_standard,
           .doc = "boxes that no box of a higher score overlaps: [count, 3] of image, class, box");

@@ -31,7 +31,7 @@ static void forget_rounding(Graph *g, Node *n, DType to)
     node_remove_attr(g, n, "round_mode");
 }
 
-static Status import(Graph *g, Node *n, int opset)
+static Status cast_import(Graph *g, Node *n, int opset)
 {
     const Attr *to = node_attr(n, "to");
 
@@ -43,12 +43,12 @@ static Status import(Graph *g, Node *n, int opset)
     return g->status;
 }
 
-static bool respell(Graph *g, Node *n, int opset)
+static bool cast_respell(Graph *g, Node *n, int opset)
 {
     return (opset >= 24 || respell_without(g, n, "round_mode")) && (opset >= 19 || respell_without(g, n, "saturate"));
 }
 
-static Status infer(Graph *g, Node *n)
+static Status cast_infer(Graph *g, Node *n)
 {
     int64_t to = node_int(n, "to");
     bool known = to > DT_NONE && to < DT_COUNT;
@@ -61,7 +61,7 @@ static Status infer(Graph *g, Node *n)
 }
 
 /* Only between floats does a gradient flow. */
-static Status grad(Grad *gr)
+static Status cast_grad(Grad *gr)
 {
     DType from = grad_in_value(gr, 0)->dtype;
 
@@ -71,7 +71,7 @@ static Status grad(Grad *gr)
 }
 
 /* Widening is exact, so partial sums may be widened and then added: more precise than the other way round. */
-static Status place(Placement *p)
+static Status cast_place(Placement *p)
 {
     DType from = in_value(p->g, p->node, 0)->dtype, to = (DType)node_int(p->node, "to");
     bool widens = dtype_is_float(from) && dtype_is_float(to) && dtype_size(to) > dtype_size(from);
@@ -85,7 +85,8 @@ static Status place(Placement *p)
 DEFINE_OP(Cast, .same = SAME_TYPED, .precision = PREC_OWN, .elementwise = true, .since = 13, .from = 6, .in_min = 1,
           .in_max = 1, .out_min = 1, .out_max = 1, .dtypes = DTYPES_STORED | DTYPES_TEXT,
           .attrs = (const AttrDecl[]){ { "to", A_INT, .rule = ATTR_REQUIRED, .range = R_HELD }, ROUNDING, { 0 } },
-          .doc = "y = (to) x", .import = import, .respell = respell, .infer = infer, .grad = grad, .place = place);
+          .doc = "y = (to) x", .import = cast_import, .respell = cast_respell, .infer = cast_infer, .grad = cast_grad,
+          .place = cast_place);
 
 /* ---- CastLike: a Cast whose type is found in the graph ---- */
 
@@ -108,11 +109,11 @@ static Status lower_cast_like(Graph *g, Node *n)
 
 DEFINE_OP(CastLike, .same = SAME_TYPED, .since = 15, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1,
           .dtypes = DTYPES_STORED | DTYPES_TEXT, .attrs = (const AttrDecl[]){ ROUNDING, { 0 } },
-          .doc = "x in the type of the second input", .import = import, .respell = respell, .infer = infer_like_second,
-          .lower = lower_cast_like);
+          .doc = "x in the type of the second input", .import = cast_import, .respell = cast_respell,
+          .infer = infer_like_second, .lower = lower_cast_like);
 
 /* All of one type, for all become one; they need not have one shape.  To 16 bits or from 16 bits to float32. */
-static Status infer_all(Graph *g, Node *n)
+static Status cast_infer_all(Graph *g, Node *n)
 {
     int64_t to = node_int(n, "to");
     DType from;
@@ -137,7 +138,7 @@ static Status infer_all(Graph *g, Node *n)
 DEFINE_OP(CastAll, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = -1, .out_min = 1, .out_max = -1,
           .dtypes = DTYPE_BIT(DT_FLOAT32) | DTYPE_BIT(DT_FLOAT16) | DTYPE_BIT(DT_BFLOAT16),
           .attrs = (const AttrDecl[]){ { "to", A_INT, .rule = ATTR_REQUIRED, .range = R_DTYPE }, { 0 } },
-          .doc = "y[i] = (to) x[i] for every input, float32 to 16-bit floats or back", .infer = infer_all,
+          .doc = "y[i] = (to) x[i] for every input, float32 to 16-bit floats or back", .infer = cast_infer_all,
           .grad = grad_none, .place = place_all_b);
 
 /* ---- BitCast ---- */

@@ -30,7 +30,7 @@ static Status read_wanted(Wanted *w, const Graph *g, const Node *n)
     return ST_OK;
 }
 
-static Status infer(Graph *g, Node *n)
+static Status center_infer(Graph *g, Node *n)
 {
     Shape y = *in_value(g, n, 0)->shape, unknown = shape_unknown();
     Wanted w;
@@ -45,7 +45,7 @@ static Status infer(Graph *g, Node *n)
     return g->status;
 }
 
-static Status lower(Graph *g, Node *n)
+static Status center_lower(Graph *g, Node *n)
 {
     const Shape x = *in_value(g, n, 0)->shape;
     int64_t from[MAX_RANK], to[MAX_RANK], axes[MAX_RANK], pads[2 * MAX_RANK] = { 0 };
@@ -81,4 +81,4 @@ static Status lower(Graph *g, Node *n)
 
 DEFINE_OP(CenterCropPad, .since = 18, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1,
           .dtypes = DTYPES_ALL | DTYPES_TEXT, .attrs = (const AttrDecl[]){ { "axes", A_INTS, .range = R_AXIS }, { 0 } },
-          .doc = "axes cut or filled up with zeros at both ends", .infer = infer, .lower = lower);
+          .doc = "axes cut or filled up with zeros at both ends", .infer = center_infer, .lower = center_lower);

@@ -19,12 +19,12 @@ typedef struct {
     int64_t size, blocks; /* elements of the image; of all columns of a channel */
 } Columns;
 
-static bool is_known(const Graph *g, const Node *n)
+static bool col2im_is_known(const Graph *g, const Node *n)
 {
     return value_const(g, n->in[IMAGE]) && value_const(g, n->in[BLOCK]);
 }
 
-static Status read_sizes(const Graph *g, const Node *n, int i, const char *what, int64_t *size, int *count)
+static Status col2im_read_sizes(const Graph *g, const Node *n, int i, const char *what, int64_t *size, int *count)
 {
     TRY(value_const_ints(g, n->in[i], size, AXES_MAX, count));
     for (int a = 0; a < *count; a++)
@@ -69,7 +69,8 @@ static Status count_steps(const Graph *g, const Node *n, Columns *c)
 static const int64_t MOST = INT64_MAX / 16;
 
 /* The product of sizes; E_SHAPE when it is more than MOST. */
-static Status multiply(const Graph *g, const Node *n, const char *what, const int64_t *size, int count, int64_t *out)
+static Status col2im_multiply(const Graph *g, const Node *n, const char *what, const int64_t *size, int count,
+                              int64_t *out)
 {
     *out = 1;
     for (int a = 0; a < count; a++)
@@ -88,27 +89,27 @@ static Status read_columns(Columns *c, const Graph *g, const Node *n)
     if (x->rank != 3)
         return FAIL(E_SHAPE, "%s: input %s, expected [batch, channels of a block, blocks]", node_text(g, n),
                     shape_text(x, text));
-    TRY(read_sizes(g, n, IMAGE, "image_shape", c->image, &c->rank));
-    TRY(read_sizes(g, n, BLOCK, "block_shape", c->block, &count));
+    TRY(col2im_read_sizes(g, n, IMAGE, "image_shape", c->image, &c->rank));
+    TRY(col2im_read_sizes(g, n, BLOCK, "block_shape", c->block, &count));
     if (!c->rank || count != c->rank)
         return FAIL(E_SHAPE, "%s: image_shape has %d entries, block_shape %d", node_text(g, n), c->rank, count);
     TRY(count_steps(g, n, c));
-    TRY(multiply(g, n, "elements of the image", c->image, c->rank, &c->size));
-    TRY(multiply(g, n, "elements of a block", c->block, c->rank, &block));
-    TRY(multiply(g, n, "blocks", c->steps, c->rank, &steps));
+    TRY(col2im_multiply(g, n, "elements of the image", c->image, c->rank, &c->size));
+    TRY(col2im_multiply(g, n, "elements of a block", c->block, c->rank, &block));
+    TRY(col2im_multiply(g, n, "blocks", c->steps, c->rank, &steps));
     if (x->dim[1] % block || steps != x->dim[2])
         return FAIL(E_SHAPE, "%s: input %s, expected a multiple of %lld along axis 1 and %lld along axis 2",
                     node_text(g, n), shape_text(x, text), (long long)block, (long long)steps);
-    return multiply(g, n, "elements of the columns", (int64_t[]){ block, steps }, 2, &c->blocks);
+    return col2im_multiply(g, n, "elements of the columns", (int64_t[]){ block, steps }, 2, &c->blocks);
 }
 
-static Status infer(Graph *g, Node *n)
+static Status col2im_infer(Graph *g, Node *n)
 {
     const Value *x = in_value(g, n, DATA);
     Shape y = shape_unknown();
     Columns c;
 
-    if (is_known(g, n)) {
+    if (col2im_is_known(g, n)) {
         TRY(read_columns(&c, g, n));
         y = SHAPE(x->shape->dim[0], x->shape->dim[1] / (c.blocks / x->shape->dim[2]));
         y.rank = 2 + c.rank;
@@ -120,7 +121,7 @@ static Status infer(Graph *g, Node *n)
 }
 
 /* On to the next of the numbers that are counted within `size`. */
-static void advance(int64_t *at, const int64_t *size, int rank)
+static void col2im_advance(int64_t *at, const int64_t *size, int rank)
 {
     for (int a = rank - 1; a >= 0; a--) {
         if (++at[a] < size[a])
@@ -158,10 +159,10 @@ static ValueId emit_table(Graph *g, const Columns *c, bool *padded)
     }
     for (int a = 0; a < c->rank; a++)
         steps *= c->steps[a];
-    for (int64_t i = 0; i < c->blocks; advance(element, c->block, c->rank)) {
+    for (int64_t i = 0; i < c->blocks; col2im_advance(element, c->block, c->rank)) {
         int64_t block[AXES_MAX] = { 0 };
 
-        for (int64_t l = 0; l < steps; l++, i++, advance(block, c->steps, c->rank)) {
+        for (int64_t l = 0; l < steps; l++, i++, col2im_advance(block, c->steps, c->rank)) {
             at = position(c, element, block);
             *padded |= at == c->size;
             tensor_set_int(table, i, at);
@@ -184,7 +185,7 @@ static ValueId emit_scattered(Graph *g, ValueId x, ValueId table, int64_t size)
     return logical ? emit_cast(g, from, DT_BOOL) : from;
 }
 
-static Status lower(Graph *g, Node *n)
+static Status col2im_lower(Graph *g, Node *n)
 {
     const Value *x = in_value(g, n, DATA);
     const Shape y = *value(g, n->out[0])->shape;
@@ -193,7 +194,7 @@ static Status lower(Graph *g, Node *n)
     bool padded;
     Columns c;
 
-    if (!is_known(g, n))
+    if (!col2im_is_known(g, n))
         return FAIL(E_UNSUPPORTED, "%s: image_shape or block_shape depends on data, expected constants",
                     node_text(g, n));
     TRY(read_columns(&c, g, n));
@@ -220,4 +221,4 @@ DEFINE_OP(Col2Im, .since = 18, .in_min = 3, .in_max = 3, .out_min = 1, .out_max 
                                        { "dilations", A_INTS, .range = R_STEPS },
                                        { "pads", A_INTS, .range = R_PADS },
                                        { 0 } },
-          .infer = infer, .lower = lower, .doc = "blocks added up to an image");
+          .infer = col2im_infer, .lower = col2im_lower, .doc = "blocks added up to an image");

@@ -2,7 +2,7 @@
 #include "graph/ir/grad.h"
 #include "graph/ir/placement_rules.h"
 
-static Status infer(Graph *g, Node *n)
+static Status compare_infer(Graph *g, Node *n)
 {
     TRY(infer_same_dtype(g, n, 0, 2));
     return infer_broadcast(g, n, DT_BOOL);
@@ -10,7 +10,8 @@ static Status infer(Graph *g, Node *n)
 
 #define COMPARE(version, first, types)                                                                              \
     .elementwise = true, .since = (version), .from = (first), .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, \
-    .dtypes = (types), .import = import_broadcast, .infer = infer, .grad = grad_none, .place = place_elementwise
+    .dtypes = (types), .import = import_broadcast, .infer = compare_infer, .grad = grad_none,                       \
+    .place = place_elementwise
 
 DEFINE_OP(Equal, COMPARE(13, 7, DTYPES_ALL | DTYPES_TEXT), .doc = "a == b");
 DEFINE_OP(Greater, COMPARE(13, 7, DTYPES_NUMERIC), .doc = "a > b");

@@ -166,7 +166,7 @@ static ValueId emit_family(Graph *g, const OpDef *op, const Node *like, const in
     return g->status ? NO_VALUE : emit(g, op, attrs, n_in, in);
 }
 
-static ValueId forward(Graph *g, const Node *like, const int64_t *pads, ValueId x, ValueId w)
+static ValueId conv_forward(Graph *g, const Node *like, const int64_t *pads, ValueId x, ValueId w)
 {
     const Shape *s = value(g, w)->shape;
 
@@ -214,7 +214,7 @@ static Status grad_of_grad_input(Grad *gr)
     ValueId dy = grad_in(gr, 0), w = grad_in(gr, 1), d = grad_dout(gr, 0);
 
     if (grad_wanted(gr, 0))
-        grad_set(gr, 0, forward(g, gr->node, pads_of(gr->node), d, w));
+        grad_set(gr, 0, conv_forward(g, gr->node, pads_of(gr->node), d, w));
     if (grad_wanted(gr, 1))
         grad_set(gr, 1, grad_weight(g, gr->node, pads_of(gr->node), d, dy, value(g, w)->shape));
     return g->status;
@@ -228,7 +228,7 @@ static Status grad_of_grad_weight(Grad *gr)
     if (grad_wanted(gr, 0))
         grad_set(gr, 0, grad_input(g, gr->node, pads_of(gr->node), dy, d, value(g, x)->shape));
     if (grad_wanted(gr, 1))
-        grad_set(gr, 1, forward(g, gr->node, pads_of(gr->node), x, d));
+        grad_set(gr, 1, conv_forward(g, gr->node, pads_of(gr->node), x, d));
     return g->status;
 }
 
@@ -398,7 +398,7 @@ static Status grad_transpose(Grad *gr)
     const ValueId by_windows = emit_fit(g, dy, &reached);
 
     if (grad_wanted(gr, 0))
-        grad_set(gr, 0, forward(g, gr->node, pads, by_windows, w));
+        grad_set(gr, 0, conv_forward(g, gr->node, pads, by_windows, w));
     if (grad_wanted(gr, 1))
         grad_set(gr, 1, grad_weight(g, gr->node, pads, by_windows, x, value(g, w)->shape));
     if (grad_wanted(gr, 2))
@@ -441,7 +441,7 @@ static Status place_grad_weight(Placement *p)
 }
 
 /* One multiply-add for each weight of an output channel and each element of the output: in all three directions. */
-static int64_t flops(const Graph *g, const Node *n)
+static int64_t conv_flops(const Graph *g, const Node *n)
 {
     bool by_weight = n->op == &op_ConvGradWeight, by_input = n->op == &op_ConvGradInput;
     const Shape *w = by_weight ? value(g, n->out[0])->shape : in_value(g, n, 1)->shape;
@@ -545,11 +545,11 @@ static const AttrDecl conv_attrs[] = { WINDOW_ATTRS, AUTO_PAD, { "kernel_shape",
 
 DEFINE_OP(Conv, .layout = LAYOUT_LIKES, .filter_in = 2, .precision = PREC_LOW, .param_in = 6, .since = 11, .from = 1,
           .in_min = 2, .in_max = 3, .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT, .attrs = conv_attrs,
-          .doc = "convolution", .infer = infer_conv, .grad = grad_conv, .place = place_conv, .flops = flops);
+          .doc = "convolution", .infer = infer_conv, .grad = grad_conv, .place = place_conv, .flops = conv_flops);
 
 DEFINE_OP(ConvRelu, .layout = LAYOUT_LIKES, .filter_in = 2, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 4,
           .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT, .attrs = conv_attrs, .doc = "max(0, Conv(x, w, b) + z)",
-          .infer = infer_conv_relu, .lower = lower_conv_relu, .flops = flops);
+          .infer = infer_conv_relu, .lower = lower_conv_relu, .flops = conv_flops);
 
 DEFINE_OP(ConvGradInput, .layout = LAYOUT_LIKES, .filter_in = 2, .domain = "dpexec", .since = 1, .in_min = 2,
           .in_max = 2, .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT,
@@ -557,15 +557,14 @@ DEFINE_OP(ConvGradInput, .layout = LAYOUT_LIKES, .filter_in = 2, .domain = "dpex
                                        { "spatial", A_INTS, .rule = ATTR_REQUIRED, .range = R_SIZES },
                                        { 0 } },
           .doc = "gradient of Conv by its input, from (dy, w)", .infer = infer_grad_input,
-          .standard = standard_grad_input, .grad = grad_of_grad_input, .place = place_conv, .flops = flops);
+          .standard = standard_grad_input, .grad = grad_of_grad_input, .place = place_conv, .flops = conv_flops);
 
-DEFINE_OP(ConvGradWeight, .layout = LAYOUT_LIKES, .filter_out = 1, .domain = "dpexec", .since = 1, .in_min = 2,
-          .in_max = 2, .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT,
-          .attrs = (const AttrDecl[]){ WINDOW_ATTRS,
-                                       { "kernel", A_INTS, .rule = ATTR_REQUIRED, .range = R_SIZES },
-                                       { 0 } },
-          .doc = "gradient of Conv by its weights, from (x, dy)", .infer = infer_grad_weight,
-          .standard = standard_grad_weight, .grad = grad_of_grad_weight, .place = place_grad_weight, .flops = flops);
+DEFINE_OP(
+    ConvGradWeight, .layout = LAYOUT_LIKES, .filter_out = 1, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 2,
+    .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT,
+    .attrs = (const AttrDecl[]){ WINDOW_ATTRS, { "kernel", A_INTS, .rule = ATTR_REQUIRED, .range = R_SIZES }, { 0 } },
+    .doc = "gradient of Conv by its weights, from (x, dy)", .infer = infer_grad_weight,
+    .standard = standard_grad_weight, .grad = grad_of_grad_weight, .place = place_grad_weight, .flops = conv_flops);
 
 DEFINE_OP(ConvTranspose, .filter_in = 2, .precision = PREC_LOW, .param_in = 6, .since = 11, .from = 1, .in_min = 2,
           .in_max = 3, .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT,

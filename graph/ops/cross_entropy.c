@@ -14,7 +14,7 @@
 /* Float32 for 16-bit scores. */
 static DType sum_type(DType t) { return t == DT_FLOAT64 ? DT_FLOAT64 : DT_FLOAT32; }
 
-static Status infer(Graph *g, Node *n)
+static Status cross_entropy_infer(Graph *g, Node *n)
 {
     const Value *x = in_value(g, n, 0), *target = in_value(g, n, 1);
     const DType t = sum_type(x->dtype);
@@ -29,7 +29,7 @@ static Status infer(Graph *g, Node *n)
     return ST_OK;
 }
 
-static Status grad(Grad *gr)
+static Status cross_entropy_grad(Grad *gr)
 {
     Graph *g = gr->g;
     const Node *n = gr->node;
@@ -44,7 +44,7 @@ static Status grad(Grad *gr)
     return g->status;
 }
 
-static Status place(Placement *p)
+static Status cross_entropy_place(Placement *p)
 {
     int axis;
 
@@ -56,7 +56,7 @@ static Status place(Placement *p)
 }
 
 /* dy, scores, target, statistics. */
-static Status infer_backward(Graph *g, Node *n)
+static Status cross_entropy_infer_backward(Graph *g, Node *n)
 {
     const Value *dy = in_value(g, n, 0), *x = in_value(g, n, 1), *target = in_value(g, n, 2), *l = in_value(g, n, 3);
 
@@ -95,10 +95,12 @@ static Status place_backward(Placement *p)
     }
 
 DEFINE_OP(CrossEntropySum, .blocks = BLOCKS_PASS, CROSS_ENTROPY, .dtypes = DTYPES_FLOAT, .in_min = 2, .in_max = 2,
-          .out_min = 3, .out_max = 3, .infer = infer, .grad = grad, .place = place, .index_range = loss_index_range,
+          .out_min = 3, .out_max = 3, .infer = cross_entropy_infer, .grad = cross_entropy_grad,
+          .place = cross_entropy_place, .index_range = loss_index_range,
           .doc = "numerator and denominator of the cross-entropy of scores and class numbers, and the logarithms of "
                  "the softmax's denominators");
 
 DEFINE_OP(CrossEntropyGrad, .blocks = BLOCKS_PASS, CROSS_ENTROPY, .wide_in = 1 << 0 | 1 << 3, .in_min = 4, .in_max = 4,
-          .out_min = 1, .out_max = 1, .inplace = { 1 << 1 }, .infer = infer_backward, .place = place_backward,
+          .out_min = 1, .out_max = 1, .inplace = { 1 << 1 }, .infer = cross_entropy_infer_backward,
+          .place = place_backward,
           .doc = "the gradient of CrossEntropySum by its scores, from (dy, scores, target, logarithms)");

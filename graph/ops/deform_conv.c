@@ -43,7 +43,7 @@ static Status check_like(const Graph *g, const Node *n, int i, const char *what,
     return ST_OK;
 }
 
-static Status infer(Graph *g, Node *n)
+static Status deform_conv_infer(Graph *g, Node *n)
 {
     const Shape *x = in_value(g, n, X)->shape, *w = in_value(g, n, W)->shape;
     const int64_t groups = node_int(n, "offset_group");
@@ -123,7 +123,7 @@ static ValueId emit_columns(Graph *g, const Node *n, const Window *w)
     return has_in(n, MASK) ? EMIT(g, Mul, NULL, columns, emit_reshape(g, n->in[MASK], &mask)) : columns;
 }
 
-static Status lower(Graph *g, Node *n)
+static Status deform_conv_lower(Graph *g, Node *n)
 {
     const Shape *x = in_value(g, n, X)->shape, *w = in_value(g, n, W)->shape, y = *value(g, n->out[0])->shape;
     const int64_t group = node_int(n, "group"), m = w->dim[0] / group, depth = shape_count(w, 1, w->rank);
@@ -143,7 +143,7 @@ static Status lower(Graph *g, Node *n)
     return g->status;
 }
 
-static int64_t flops(const Graph *g, const Node *n)
+static int64_t deform_conv_flops(const Graph *g, const Node *n)
 {
     const Shape *w = in_value(g, n, W)->shape, *y = value(g, n->out[0])->shape;
 
@@ -159,5 +159,5 @@ DEFINE_OP(DeformConv, .precision = PREC_LOW, .since = 22, .from = 19, .in_min = 
                                        { "group", A_INT, .i = 1, .range = R_POSITIVE },
                                        { "offset_group", A_INT, .i = 1, .range = R_POSITIVE },
                                        { 0 } },
-          .infer = infer, .lower = lower, .flops = flops,
+          .infer = deform_conv_infer, .lower = deform_conv_lower, .flops = deform_conv_flops,
           .doc = "a convolution of elements that are taken where offsets say");

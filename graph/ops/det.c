@@ -62,7 +62,7 @@ static Status place_det(Placement *p)
     return ST_OK;
 }
 
-static int64_t flops(const Graph *g, const Node *n)
+static int64_t det_flops(const Graph *g, const Node *n)
 {
     const Shape *x = in_value(g, n, 0)->shape;
 
@@ -70,9 +70,9 @@ static int64_t flops(const Graph *g, const Node *n)
 }
 
 DEFINE_OP(Det, .since = 22, .from = 11, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT,
-          .precision = PREC_WIDE, .infer = infer_det, .grad = grad_det, .place = place_det, .flops = flops,
+          .precision = PREC_WIDE, .infer = infer_det, .grad = grad_det, .place = place_det, .flops = det_flops,
           .doc = "determinants of the matrices along the last two axes");
 
 DEFINE_OP(DetGrad, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1,
           .dtypes = DTYPES_FLOAT, .precision = PREC_WIDE, .infer = infer_det_grad, .standard = det_standard_grad,
-          .place = place_det, .flops = flops, .doc = "gradient of Det, from (x, dy)");
+          .place = place_det, .flops = det_flops, .doc = "gradient of Det, from (x, dy)");

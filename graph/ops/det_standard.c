@@ -179,7 +179,7 @@ static ValueId identity(const Elimination *e)
     return graph_add_const_nocopy(e->m->g, "identity", t);
 }
 
-static Elimination begin(const Matrices *m)
+static Elimination det_standard_begin(const Matrices *m)
 {
     Graph *g = m->g;
     const Shape all = SHAPE(m->count, m->size, m->size), rows = SHAPE(m->count, m->size, 1),
@@ -199,7 +199,7 @@ static ValueId by_elimination(const Matrices *m)
 {
     static const int64_t turned[] = { 0, 2, 1 };
     Graph *g = m->g;
-    Elimination e = begin(m);
+    Elimination e = det_standard_begin(m);
     ValueId row, column, x, to, sign, f, v, last, y;
 
     for (int64_t k = 0; k < m->size - 1; k++)

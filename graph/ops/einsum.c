@@ -149,7 +149,7 @@ static Status read_equation(Equation *e, const Graph *g, const Node *n)
     return ST_OK;
 }
 
-static Status infer(Graph *g, Node *n)
+static Status einsum_infer(Graph *g, Node *n)
 {
     Equation e;
     Shape y = { 0 };
@@ -172,7 +172,7 @@ typedef struct {
 
 static int64_t size_of(const Named *x, int k) { return value(x->g, x->v)->shape->dim[k]; }
 
-static int place_of(const Named *x, int name)
+static int einsum_place_of(const Named *x, int name)
 {
     for (int k = 0; k < x->t.n; k++)
         if (x->t.axis[k] == name)
@@ -186,7 +186,7 @@ static void arrange(Named *x, const Term *t)
     int64_t perm[MAX_RANK];
 
     for (int k = 0; k < t->n; k++)
-        perm[k] = place_of(x, t->axis[k]);
+        perm[k] = einsum_place_of(x, t->axis[k]);
     x->v = emit_transpose(x->g, x->v, t->n, perm);
     x->t = *t;
 }
@@ -243,7 +243,7 @@ static void sum_alone(Named *x, const bool *keep, const Named *but)
 static void even_out(Named *a, Named *b, const bool *keep)
 {
     for (int k = 0; k < a->t.n; k++) {
-        int other = place_of(b, a->t.axis[k]);
+        int other = einsum_place_of(b, a->t.axis[k]);
 
         if (keep[a->t.axis[k]] || other < 0 || a->g->status || size_of(a, k) == size_of(b, other))
             continue;
@@ -267,7 +267,7 @@ static void merge_last(Named *x, int n)
 }
 
 /* a and b, whose axes are [batch, free, summed], become a [batch, free of a, free of b]. */
-static void multiply(Named *a, const Named *b, int batch, int summed)
+static void einsum_multiply(Named *a, const Named *b, int batch, int summed)
 {
     Graph *g = a->g;
     int free_a = a->t.n - batch - summed, free_b = b->t.n - batch - summed, rank = batch + free_a + free_b;
@@ -330,7 +330,7 @@ static int gather_axes(Term *t, const Named *x, const Named *other, bool both, c
 }
 
 /* a = a b; `keep`: what goes on. */
-static void join(Named *a, Named *b, const bool *keep)
+static void einsum_join(Named *a, Named *b, const bool *keep)
 {
     Term ta = { 0 }, tb = { 0 };
     int batch, summed;
@@ -347,10 +347,10 @@ static void join(Named *a, Named *b, const bool *keep)
     arrange(a, &ta);
     arrange(b, &tb);
     if (!a->g->status)
-        multiply(a, b, batch, summed);
+        einsum_multiply(a, b, batch, summed);
 }
 
-static Status lower(Graph *g, Node *n)
+static Status einsum_lower(Graph *g, Node *n)
 {
     Equation e;
     Named y = { 0 };
@@ -367,7 +367,7 @@ static Status lower(Graph *g, Node *n)
                 keep[e.in[j].axis[k]] = true;
         take_diagonals(&x);
         if (i)
-            join(&y, &x, keep);
+            einsum_join(&y, &x, keep);
         else
             y = x;
         if (n->n_in == 1 && !g->status)
@@ -382,4 +382,4 @@ static Status lower(Graph *g, Node *n)
 
 DEFINE_OP(Einsum, .since = 12, .in_min = 1, .in_max = -1, .out_min = 1, .out_max = 1, .dtypes = DTYPES_NUMERIC,
           .attrs = (const AttrDecl[]){ { "equation", A_STRING, .rule = ATTR_REQUIRED }, { 0 } },
-          .doc = "products and sums by named axes", .infer = infer, .lower = lower);
+          .doc = "products and sums by named axes", .infer = einsum_infer, .lower = einsum_lower);

@@ -29,7 +29,7 @@ typedef struct {
     bool inverse, onesided;
 } Transform;
 
-static Status read_number(const Graph *g, const Node *n, int i, const char *what, int64_t *out)
+static Status fourier_read_number(const Graph *g, const Node *n, int i, const char *what, int64_t *out)
 {
     int count;
 
@@ -38,7 +38,7 @@ static Status read_number(const Graph *g, const Node *n, int i, const char *what
     return value_const_ints(g, n->in[i], out, 1, &count);
 }
 
-static bool is_known(const Graph *g, const Node *n, int from, int to)
+static bool fourier_is_known(const Graph *g, const Node *n, int from, int to)
 {
     for (int i = from; i < to; i++)
         if (has_in(n, i) && !value_const(g, n->in[i]))
@@ -68,7 +68,7 @@ static Status read_transform(Transform *t, const Graph *g, const Node *n)
     *t = (Transform){ .inverse = node_int(n, "inverse") != 0, .onesided = node_int(n, "onesided") != 0 };
     TRY(check_parts(g, n, x, 2, t->onesided && !t->inverse, t->onesided && t->inverse));
     if (has_in(n, AXIS))
-        TRY(read_number(g, n, AXIS, "axis", &axis));
+        TRY(fourier_read_number(g, n, AXIS, "axis", &axis));
     TRY(shape_axis(&t->axis, axis, x->rank, node_text(g, n)));
     if (t->axis == x->rank - 1)
         return FAIL(E_SHAPE, "%s: axis %d is that of real and imaginary part", node_text(g, n), t->axis);
@@ -76,7 +76,7 @@ static Status read_transform(Transform *t, const Graph *g, const Node *n)
     t->n = x->dim[t->axis];
     t->size = t->inverse && t->onesided ? 2 * (t->n - 1) : t->n;
     if (has_in(n, LENGTH))
-        TRY(read_number(g, n, LENGTH, "dft_length", &t->size));
+        TRY(fourier_read_number(g, n, LENGTH, "dft_length", &t->size));
     if (t->size < 1 || t->size > INT32_MAX)
         return FAIL(E_SHAPE, "%s: dft_length %lld, expected 1 to %d", node_text(g, n), (long long)t->size, INT32_MAX);
     t->d = t->inverse && t->onesided ? 1 : 2;
@@ -91,7 +91,7 @@ static Status infer_dft(Graph *g, Node *n)
     Shape y = shape_unknown();
     Transform t;
 
-    if (is_known(g, n, LENGTH, AXIS + 1)) {
+    if (fourier_is_known(g, n, LENGTH, AXIS + 1)) {
         TRY(read_transform(&t, g, n));
         y = *x->shape;
         y.dim[t.axis] = t.m;
@@ -103,7 +103,7 @@ static Status infer_dft(Graph *g, Node *n)
 }
 
 /* One part (0: real, 1: imaginary) of element k that part `of` of element j gives, by the angle of j k. */
-static double entry(const Transform *t, int64_t j, int of, int64_t k, int part)
+static double fourier_entry(const Transform *t, int64_t j, int of, int64_t k, int part)
 {
     const double pi = 3.14159265358979323846,
                  angle = 2 * pi * (double)(j * k % t->size) / (double)t->size * (t->inverse ? 1 : -1);
@@ -127,7 +127,8 @@ static ValueId emit_matrix(Graph *g, const Transform *t, DType type)
     }
     for (int64_t row = 0; row < s.dim[0]; row++)
         for (int64_t column = 0; column < s.dim[1]; column++)
-            tensor_set_float(w, i++, entry(t, row / t->c, (int)(row % t->c), column / t->d, (int)(column % t->d)));
+            tensor_set_float(w, i++,
+                             fourier_entry(t, row / t->c, (int)(row % t->c), column / t->d, (int)(column % t->d)));
     return graph_add_const_nocopy(g, "frequencies", w);
 }
 
@@ -157,7 +158,7 @@ static Status lower_dft(Graph *g, Node *n)
     ValueId y = n->in[X];
     Transform t;
 
-    if (!is_known(g, n, LENGTH, AXIS + 1))
+    if (!fourier_is_known(g, n, LENGTH, AXIS + 1))
         return FAIL(E_UNSUPPORTED, "%s: dft_length or axis depends on data, expected constants", node_text(g, n));
     TRY(read_transform(&t, g, n));
     if (t.m > MOST || t.n * t.c > MOST / (t.m * t.d))
@@ -217,10 +218,10 @@ static Status read_frames(Frames *f, const Graph *g, const Node *n)
         return FAIL(E_MODEL, "%s: neither window nor frame_length", node_text(g, n));
     if (w && w->rank != 1)
         return FAIL(E_SHAPE, "%s: the window is %s, expected one axis", node_text(g, n), shape_text(w, text));
-    TRY(read_number(g, n, STEP, "frame_step", &f->step));
+    TRY(fourier_read_number(g, n, STEP, "frame_step", &f->step));
     f->size = w ? w->dim[0] : 0;
     if (has_in(n, FRAME))
-        TRY(read_number(g, n, FRAME, "frame_length", &f->size));
+        TRY(fourier_read_number(g, n, FRAME, "frame_length", &f->size));
     if (f->step < 1 || f->size < 1 || f->size > x->dim[1] || (w && w->dim[0] != f->size))
         return FAIL(E_SHAPE, "%s: frames of %lld every %lld, a window %s and a signal %s do not go together",
                     node_text(g, n), (long long)f->size, (long long)f->step, w ? shape_text(w, text) : "of none",
@@ -234,7 +235,7 @@ static Status read_frames(Frames *f, const Graph *g, const Node *n)
 
 static bool frames_known(const Graph *g, const Node *n)
 {
-    return is_known(g, n, STEP, STEP + 1) && is_known(g, n, FRAME, FRAME + 1);
+    return fourier_is_known(g, n, STEP, STEP + 1) && fourier_is_known(g, n, FRAME, FRAME + 1);
 }
 
 static Status infer_stft(Graph *g, Node *n)

@@ -29,7 +29,7 @@ bool fused_sums(const Node *n) { return node_int(n, "sum") != 0; }
 /* Outputs of the shape that the program computes in. */
 static int stored(const Node *n) { return n->n_out - fused_sums(n); }
 
-static Status check_body(const Graph *body, const Node *n)
+static Status fused_check_body(const Graph *body, const Node *n)
 {
     char a[SHAPE_TEXT], b[SHAPE_TEXT];
     const Shape *space = value(body, body->output[0].value)->shape;
@@ -78,7 +78,7 @@ Status fused_body(Graph **out, const Graph *g, const Node *n)
     if (!program || !program->n_output)
         return FAIL(E_MODEL, "its program returns nothing");
     TRY(body_instance(out, program, g, n->n_in, n->in));
-    if ((st = check_body(*out, n)))
+    if ((st = fused_check_body(*out, n)))
         graph_free(*out);
     else
         take_layouts(*out, g, n);
@@ -202,7 +202,7 @@ Status fused_add_sum(Graph *body, const Node *n)
 
 /* ---- the operator ---- */
 
-static Status infer(Graph *g, Node *n)
+static Status fused_infer(Graph *g, Node *n)
 {
     Graph *body;
     Status st;
@@ -219,7 +219,7 @@ static Status infer(Graph *g, Node *n)
 }
 
 /* Emits a node like x of the body; `map` takes values of the body to those of g. */
-static ValueId emit_like(Graph *g, const Node *x, const ValueId *map, Arena *scratch)
+static ValueId fused_emit_like(Graph *g, const Node *x, const ValueId *map, Arena *scratch)
 {
     Attr *attrs = ARENA_NEW(scratch, Attr, x->n_attr + 1);
     ValueId *in = ARENA_NEW(scratch, ValueId, x->n_in);
@@ -247,7 +247,7 @@ static Status lower_body(Graph *g, Node *n, const Graph *body, Arena *scratch)
     for (int i = 0; i < n->n_in; i++)
         map[body->input[i].i] = n->in[i];
     FOR_NODES(body, x)
-        map[x->out[0].i] = emit_like(g, x, map, scratch);
+        map[x->out[0].i] = fused_emit_like(g, x, map, scratch);
     for (int i = 0; i < stored(n) && !g->status; i++)
         graph_replace(g, n->out[i], map[body->output[i].value.i]);
     if (fused_sums(n) && !g->status)
@@ -255,7 +255,7 @@ static Status lower_body(Graph *g, Node *n, const Graph *body, Arena *scratch)
     return g->status;
 }
 
-static Status lower(Graph *g, Node *n)
+static Status fused_lower(Graph *g, Node *n)
 {
     Graph *body;
     Arena *scratch;
@@ -275,7 +275,7 @@ static Status lower(Graph *g, Node *n)
 static Status place(Placement *p) { return fused_sums(p->node) ? place_all_b(p) : place_elementwise(p); }
 
 /* One for each operator and element, and for each element that is summed. */
-static int64_t flops(const Graph *g, const Node *n)
+static int64_t fused_flops(const Graph *g, const Node *n)
 {
     int64_t nodes = fused_sums(n) + node_graph(n, "program")->n_node,
             elements = shape_numel(value(g, n->out[0])->shape);
@@ -302,5 +302,5 @@ DEFINE_OP(Fused, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, .in_min =
                                        { "keepdims", A_INT, .i = 1 },
                                        { "wide", A_INT, .i = 0 },
                                        { 0 } },
-          .infer = infer, .lower = lower, .place = place, .flops = flops, .overwrites = overwrites,
+          .infer = fused_infer, .lower = fused_lower, .place = place, .flops = fused_flops, .overwrites = overwrites,
           .doc = "a program of elementwise operators, whose results, the last of them summed, are the outputs");

@@ -10,7 +10,7 @@
 #include "graph/ir/inline_graph.h"
 #include "graph/ir/lower.h"
 
-static Status infer(Graph *g, Node *n)
+static Status gradient_infer(Graph *g, Node *n)
 {
     const Graph *body = node_attr(n, "body")->graph;
 
@@ -29,7 +29,7 @@ static Status infer(Graph *g, Node *n)
 }
 
 /* Inputs have the types of the node's; those by which nothing is differentiated are constants where the node's are. */
-static void bind_inputs(Graph *part, const Graph *g, const Node *n)
+static void gradient_bind_inputs(Graph *part, const Graph *g, const Node *n)
 {
     for (int i = 0; i < n->n_in; i++) {
         Value *v = value(part, part->input[i]);
@@ -43,7 +43,7 @@ static void bind_inputs(Graph *part, const Graph *g, const Node *n)
 }
 
 /* Finds types and shapes, and lowers what is differentiated as others. */
-static Status prepare(Graph *part)
+static Status gradient_prepare(Graph *part)
 {
     TRY(graph_lower(part, part->arena, &(Lowering){ .infer = true }));
     return graph_sort(part);
@@ -66,7 +66,7 @@ static Status differentiate(Graph *part, const Node *n, ValueId *grad)
 }
 
 /* `is`: what values of the part are in g. */
-static Status put(Graph *g, const Node *n, Graph *part, const ValueId *grad)
+static Status gradient_put(Graph *g, const Node *n, Graph *part, const ValueId *grad)
 {
     const char *prefix = arena_printf(g->arena, "%s/", n->name);
     ValueId *is = ARENA_NEW(g->arena, ValueId, part->n_value);
@@ -87,7 +87,7 @@ static Status put(Graph *g, const Node *n, Graph *part, const ValueId *grad)
     return g->status;
 }
 
-static Status lower(Graph *g, Node *n)
+static Status gradient_lower(Graph *g, Node *n)
 {
     ValueId *grad = ARENA_NEW(g->arena, ValueId, n->n_out);
     Graph *part;
@@ -96,16 +96,16 @@ static Status lower(Graph *g, Node *n)
     if (!grad)
         return FAIL_NOMEM();
     TRY(graph_clone_lending(&part, node_attr(n, "body")->graph)); /* g, which takes it in, holds the body */
-    bind_inputs(part, g, n);
-    st = prepare(part);
+    gradient_bind_inputs(part, g, n);
+    st = gradient_prepare(part);
     st = st ? st : differentiate(part, n, grad);
-    st = st ? st : put(g, n, part, grad);
+    st = st ? st : gradient_put(g, n, part, grad);
     graph_free(part);
     return st ? status_prefix(st, "%s", node_text(g, n)) : ST_OK;
 }
 
 /* The part is of the file's values and in the file's mode, whatever becomes of either while the model trains. */
-static Status train(Graph *g, Node *n, const TrainMode *mode)
+static Status gradient_train(Graph *g, Node *n, const TrainMode *mode)
 {
     return mode->batch
                ? FAIL(E_UNSUPPORTED, "%s: a model with gradients in it trains by a training_info of its file alone",
@@ -114,5 +114,6 @@ static Status train(Graph *g, Node *n, const TrainMode *mode)
 }
 
 DEFINE_OP(Gradient, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = -1, .out_min = 1, .out_max = -1,
-          .attrs = (const AttrDecl[]){ { "body", A_GRAPH, .rule = ATTR_REQUIRED }, { 0 } }, .infer = infer,
-          .train = train, .lower = lower, .doc = "gradients of what the body computes, by the inputs in front");
+          .attrs = (const AttrDecl[]){ { "body", A_GRAPH, .rule = ATTR_REQUIRED }, { 0 } }, .infer = gradient_infer,
+          .train = gradient_train, .lower = gradient_lower,
+          .doc = "gradients of what the body computes, by the inputs in front");

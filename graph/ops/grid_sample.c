@@ -14,7 +14,7 @@
 
 enum { AXES_MAX = 3 };
 
-static Status check_inputs(const Graph *g, const Node *n, int at)
+static Status grid_sample_check_inputs(const Graph *g, const Node *n, int at)
 {
     const Shape *x = in_value(g, n, at)->shape, *grid = in_value(g, n, at + 1)->shape;
     char a[SHAPE_TEXT], b[SHAPE_TEXT];
@@ -42,25 +42,25 @@ static Shape sampled(const Shape *x, const Shape *grid)
     return y;
 }
 
-static Status infer(Graph *g, Node *n)
+static Status grid_sample_infer(Graph *g, Node *n)
 {
     const Value *x = in_value(g, n, 0);
     Shape y;
 
-    TRY(check_inputs(g, n, 0));
+    TRY(grid_sample_check_inputs(g, n, 0));
     y = sampled(x->shape, in_value(g, n, 1)->shape);
     set_out(g, n, 0, x->dtype, &y);
     return g->status;
 }
 
-static Status infer_grad(Graph *g, Node *n)
+static Status grid_sample_infer_grad(Graph *g, Node *n)
 {
     const Value *x = in_value(g, n, 1), *grid = in_value(g, n, 2);
     char a[SHAPE_TEXT], b[SHAPE_TEXT];
     Shape y;
 
     TRY(infer_same_dtype(g, n, 0, 3));
-    TRY(check_inputs(g, n, 1));
+    TRY(grid_sample_check_inputs(g, n, 1));
     y = sampled(x->shape, grid->shape);
     if (!shape_eq(&y, in_value(g, n, 0)->shape))
         return FAIL(E_SHAPE, "%s: the output gradient is %s, expected %s", node_text(g, n),
@@ -71,7 +71,7 @@ static Status infer_grad(Graph *g, Node *n)
 }
 
 /* A grid of another type than the data is read as the data's. */
-static Status lower(Graph *g, Node *n)
+static Status grid_sample_lower(Graph *g, Node *n)
 {
     const DType t = in_value(g, n, 0)->dtype;
 
@@ -80,7 +80,7 @@ static Status lower(Graph *g, Node *n)
     return g->status;
 }
 
-static Status grad(Grad *gr)
+static Status grid_sample_grad(Grad *gr)
 {
     const Node *n = gr->node;
     const Attr *how =
@@ -99,7 +99,7 @@ static Status grad(Grad *gr)
 }
 
 /* Each sample by its own grid. */
-static Status place(Placement *p)
+static Status grid_sample_place(Placement *p)
 {
     bool split = false;
     Place all;
@@ -117,7 +117,7 @@ static Status place(Placement *p)
 }
 
 /* Opset 16 has other words for the modes. */
-static Status import(Graph *g, Node *n, int opset)
+static Status grid_sample_import(Graph *g, Node *n, int opset)
 {
     const Attr *mode = node_attr(n, "mode");
 
@@ -130,7 +130,7 @@ static Status import(Graph *g, Node *n, int opset)
     return g->status;
 }
 
-static bool respell(Graph *g, Node *n, int opset)
+static bool grid_sample_respell(Graph *g, Node *n, int opset)
 {
     const char *mode = node_string(n, "mode");
 
@@ -141,7 +141,7 @@ static bool respell(Graph *g, Node *n, int opset)
     return true;
 }
 
-static int64_t flops(const Graph *g, const Node *n)
+static int64_t grid_sample_flops(const Graph *g, const Node *n)
 {
     const Shape *y = value(g, n->out[0])->shape;
     const char *mode = node_string(n, "mode");
@@ -157,13 +157,14 @@ static int64_t flops(const Graph *g, const Node *n)
     }
 
 DEFINE_OP(GridSample, .precision = PREC_WIDE, .since = 22, .from = 20, .in_min = 2, .in_max = 2, .out_min = 1,
-          .out_max = 1, .dtypes = DTYPES_FLOAT, .attrs = (const AttrDecl[]){ HOW, { 0 } }, .import = import,
-          .respell = respell, .infer = infer, .lower = lower, .grad = grad, .standard = grid_sample_standard,
-          .place = place, .flops = flops, .doc = "values between elements, at the positions of a grid");
+          .out_max = 1, .dtypes = DTYPES_FLOAT, .attrs = (const AttrDecl[]){ HOW, { 0 } }, .import = grid_sample_import,
+          .respell = grid_sample_respell, .infer = grid_sample_infer, .lower = grid_sample_lower,
+          .grad = grid_sample_grad, .standard = grid_sample_standard, .place = grid_sample_place,
+          .flops = grid_sample_flops, .doc = "values between elements, at the positions of a grid");
 
 DEFINE_OP(GridSampleGrad, .domain = "dpexec", .precision = PREC_WIDE, .since = 1, .in_min = 3, .in_max = 3,
           .out_min = 1, .out_max = 2, .dtypes = DTYPES_FLOAT, .attrs = (const AttrDecl[]){ HOW, { 0 } },
-          .infer = infer_grad, .standard = grid_sample_standard_grad, .place = place,
+          .infer = grid_sample_infer_grad, .standard = grid_sample_standard_grad, .place = grid_sample_place,
           .doc = "gradients of GridSample by x and grid, from (dy, x, grid)");
 
 /* ---- AffineGrid: theta[N,axes,axes+1] applied to the positions of the elements of an array ---- */

@@ -38,24 +38,25 @@ static ValueId product(const Taps *t, ValueId a, ValueId b) { return EMIT(t->g, 
 static ValueId sum(const Taps *t, ValueId a, ValueId b) { return EMIT(t->g, Add, NULL, a, b); }
 
 /* v, or `other` where the condition does not hold. */
-static ValueId choose(const Taps *t, ValueId condition, ValueId v, double other)
+static ValueId grid_sample_standard_choose(const Taps *t, ValueId condition, ValueId v, double other)
 {
     return EMIT(t->g, Where, NULL, condition, v, number(t, other));
 }
 
 /* x in [low, high], what is no number at low. */
-static ValueId kept(const Taps *t, ValueId x, double low, double high)
+static ValueId grid_sample_standard_kept(const Taps *t, ValueId x, double low, double high)
 {
     Graph *g = t->g;
 
-    return choose(t, EMIT(g, Greater, NULL, x, number(t, low)), EMIT(g, Min, NULL, x, number(t, high)), low);
+    return grid_sample_standard_choose(t, EMIT(g, Greater, NULL, x, number(t, low)),
+                                       EMIT(g, Min, NULL, x, number(t, high)), low);
 }
 
 /* ---- positions ---- */
 
 static double low_end(const Taps *t) { return t->align ? 0 : -0.5; }
 
-static ValueId within(const Taps *t, ValueId x, double low, double high)
+static ValueId grid_sample_standard_within(const Taps *t, ValueId x, double low, double high)
 {
     Graph *g = t->g;
 
@@ -92,16 +93,16 @@ static ValueId reflect_all(const Taps *t, ValueId x, int64_t dim, ValueId *slope
 {
     Graph *g = t->g;
     const double low = low_end(t), end = (double)(dim - 1);
-    const ValueId inside = within(t, x, low, end - low);
+    const ValueId inside = grid_sample_standard_within(t, x, low, end - low);
     ValueId sign, y = reflected(t, x, dim, &sign), in;
     ValueId finite = EMIT(g, Equal, NULL, EMIT(g, Sub, NULL, x, x), number(t, 0));
 
-    y = choose(t, finite, EMIT(g, Where, NULL, inside, x, y), 0);
-    *slope = choose(t, finite, EMIT(g, Where, NULL, inside, number(t, 1), sign), 0);
+    y = grid_sample_standard_choose(t, finite, EMIT(g, Where, NULL, inside, x, y), 0);
+    *slope = grid_sample_standard_choose(t, finite, EMIT(g, Where, NULL, inside, number(t, 1), sign), 0);
     if (!is_mode(t, "linear"))
         return y;
     in = EMIT(g, And, NULL, EMIT(g, Greater, NULL, y, number(t, 0)), EMIT(g, Less, NULL, y, number(t, end)));
-    *slope = choose(t, in, *slope, 0);
+    *slope = grid_sample_standard_choose(t, in, *slope, 0);
     return y;
 }
 
@@ -122,15 +123,15 @@ static ValueId positions(const Taps *t, int axis, int64_t dim, ValueId *slope)
         x = EMIT(g, Round, NULL, x);
     *slope = number(t, by);
     if (t->padding == ZEROS || (t->padding == BORDER && is_mode(t, "cubic"))) /* far outside it does not matter where */
-        return kept(t, x, -3, (double)dim + 2);
+        return grid_sample_standard_kept(t, x, -3, (double)dim + 2);
     if (t->padding == REFLECTION) {
         x = reflect_all(t, x, dim, &in);
         *slope = product(t, *slope, in);
         return x;
     }
     in = EMIT(g, And, NULL, EMIT(g, Greater, NULL, x, number(t, 0)), EMIT(g, Less, NULL, x, number(t, end)));
-    *slope = choose(t, in, *slope, 0);
-    return kept(t, x, 0, end);
+    *slope = grid_sample_standard_choose(t, in, *slope, 0);
+    return grid_sample_standard_kept(t, x, 0, end);
 }
 
 /* ---- taps ---- */
@@ -182,13 +183,13 @@ static void find_taps(Taps *t, int axis, int64_t dim)
 
     for (int k = 0; k < t->taps; k++) {
         ValueId at = sum(t, base, number(t, k - (t->taps == TAPS))), weight, slope, sign;
-        const ValueId inside = within(t, at, 0, (double)(dim - 1));
+        const ValueId inside = grid_sample_standard_within(t, at, 0, (double)(dim - 1));
 
         tap_weight(t, behind, k, &weight, &slope);
         slope = product(t, slope, by);
         if (t->padding == ZEROS) {
-            weight = choose(t, inside, weight, 0);
-            slope = choose(t, inside, slope, 0);
+            weight = grid_sample_standard_choose(t, inside, weight, 0);
+            slope = grid_sample_standard_choose(t, inside, slope, 0);
         } else if (t->padding == REFLECTION && dim > 1)
             at = EMIT(g, Where, NULL, inside, at, reflected(t, at, dim, &sign));
         t->at[axis][k] = emit_cast(g, EMIT(g, Clip, NULL, at, number(t, 0), last), DT_INT64);

@@ -11,7 +11,7 @@
 #include "graph/ops/tuples.h"
 #include "graph/ir/placement_rules.h"
 
-static Status check_indices(const Graph *g, const Node *n, int i)
+static Status index_check_indices(const Graph *g, const Node *n, int i)
 {
     DType t = in_value(g, n, i)->dtype;
 
@@ -29,7 +29,7 @@ static Status infer_gather(Graph *g, Node *n)
     Shape y = { 0 };
     int axis;
 
-    TRY(check_indices(g, n, 1));
+    TRY(index_check_indices(g, n, 1));
     TRY(infer_axis(g, n, x->shape->rank));
     axis = (int)node_int(n, "axis");
     if (x->shape->rank - 1 + ix->rank > MAX_RANK)
@@ -164,7 +164,7 @@ static Status infer_gather_grad(Graph *g, Node *n)
     int64_t axis = node_int(n, "axis"), rank = dy->shape->rank - ix->rank + 1;
     Shape x = { 0 };
 
-    TRY(check_indices(g, n, 1));
+    TRY(index_check_indices(g, n, 1));
     if (rank < 1 || axis < 0 || axis >= rank || node_int(n, "dim") < 0)
         return FAIL(E_SHAPE, "%s: axis %lld of rank %lld", node_text(g, n), (long long)axis, (long long)rank);
     for (int i = 0; i < ix->rank; i++)
@@ -243,7 +243,7 @@ static Status infer_gather_elements(Graph *g, Node *n)
     const Shape *x = in_value(g, n, 0)->shape, *ix = in_value(g, n, 1)->shape;
     int64_t axis;
 
-    TRY(check_indices(g, n, 1));
+    TRY(index_check_indices(g, n, 1));
     TRY(infer_axis(g, n, x->rank));
     axis = node_int(n, "axis");
     for (int i = 0; i < x->rank && ix->rank == x->rank; i++)
@@ -337,7 +337,7 @@ static Status infer_gather_nd(Graph *g, Node *n)
     const Value *x = in_value(g, n, 0);
     Shape y;
 
-    TRY(check_indices(g, n, 1));
+    TRY(index_check_indices(g, n, 1));
     TRY(gathered_shape(g, n, x->shape, in_value(g, n, 1)->shape, node_int(n, "batch_dims"), &y));
     set_out(g, n, 0, x->dtype, &y);
     return ST_OK;
@@ -494,7 +494,7 @@ static Status infer_gather_nd_grad(Graph *g, Node *n)
     const Value *dy = in_value(g, n, 0);
     Shape x = { 0 }, y;
 
-    TRY(check_indices(g, n, 1));
+    TRY(index_check_indices(g, n, 1));
     TRY(value_const_ints(g, n->in[2], x.dim, MAX_RANK, &x.rank));
     TRY(shape_check(&x, dtype_size(dy->dtype)));
     TRY(gathered_shape(g, n, &x, in_value(g, n, 1)->shape, node_int(n, "batch_dims"), &y));

@@ -30,7 +30,7 @@ static Status check_vector(const Graph *g, const Node *n, int i, const Shape *x,
 
 /* Scale and bias may be float32 where the data has 16 bits.  Mean and inverse deviation are kept in the type they are
  * computed in: float32, or float64 for float64 data. */
-static Status infer(Graph *g, Node *n)
+static Status layernorm_infer(Graph *g, Node *n)
 {
     const Value *x = in_value(g, n, 0);
     Shape kept = *x->shape;
@@ -50,7 +50,7 @@ static Status infer(Graph *g, Node *n)
 }
 
 /* x, dy, scale, optionally what is added to dx -> dx, dscale, dbias. */
-static Status infer_backward(Graph *g, Node *n)
+static Status layernorm_infer_backward(Graph *g, Node *n)
 {
     const Value *x = in_value(g, n, 0), *dy = in_value(g, n, 1);
     const Value *added = has_in(n, LAYER_NORM_GRAD_ADDED) ? in_value(g, n, LAYER_NORM_GRAD_ADDED) : NULL;
@@ -103,7 +103,7 @@ static ValueId through_statistics(Grad *gr, ValueId dmean, ValueId dinv)
     return emit_expand(g, emit_cast(g, total, own), &shape);
 }
 
-static Status grad(Grad *gr)
+static Status layernorm_grad(Grad *gr)
 {
     Graph *g = gr->g;
     const Node *n = gr->node;
@@ -127,7 +127,7 @@ static Status grad(Grad *gr)
 }
 
 /* A scale or bias that is broadcast within the normalised axes is stretched to them, which is all the kernels know. */
-static Status lower(Graph *g, Node *n)
+static Status layernorm_lower(Graph *g, Node *n)
 {
     const Shape *x = in_value(g, n, 0)->shape;
     int axis = (int)node_int(n, "axis");
@@ -203,7 +203,7 @@ static Status standard_wide(Graph *g, Node *n)
 }
 
 /* Epsilon is a float32 attribute: in float64 one that none holds is a constant instead. */
-static Status standard(Graph *g, Node *n)
+static Status layernorm_standard(Graph *g, Node *n)
 {
     const Value *x = in_value(g, n, 0);
     const double epsilon = node_float(n, "epsilon");
@@ -349,7 +349,7 @@ static Place place_rows(Placement *p, unsigned data)
     return rows;
 }
 
-static Status place(Placement *p)
+static Status layernorm_place(Placement *p)
 {
     place_set_all(p, place_rows(p, 1));
     return ST_OK;
@@ -377,14 +377,14 @@ DEFINE_OP(LayerNormalization, .blocks = BLOCKS_PASS, .param_in = 6, .wide_in = 6
                                        EPSILON,
                                        { "stash_type", A_INT, .i = 1 },
                                        { 0 } },
-          .doc = "(x - mean) * inv_std * scale + bias over the last axes", .infer = infer, .grad = grad, .lower = lower,
-          .standard = standard, .place = place);
+          .doc = "(x - mean) * inv_std * scale + bias over the last axes", .infer = layernorm_infer,
+          .grad = layernorm_grad, .lower = layernorm_lower, .standard = layernorm_standard, .place = layernorm_place);
 
 DEFINE_OP(LayerNormGrad, .blocks = BLOCKS_PASS, .domain = "dpexec", .since = 1, .in_min = 3, .in_max = 4, .out_min = 3,
           .out_max = 3, .dtypes = DTYPES_FLOAT, .inplace = { 1 | 2 | 1 << LAYER_NORM_GRAD_ADDED },
           .attrs = (const AttrDecl[]){ { "axis", A_INT, .i = -1, .range = R_AXIS }, EPSILON, { 0 } },
           .doc = "dx, dscale, dbias of LayerNormalization, from (x, dy, scale); a fourth input is added to dx",
-          .infer = infer_backward, .standard = standard_grad, .place = place_backward);
+          .infer = layernorm_infer_backward, .standard = standard_grad, .place = place_backward);
 
 DEFINE_OP(GroupNormalization, .param_in = 6, .since = 21, .in_min = 3, .in_max = 3, NORM,
           .attrs = (const AttrDecl[]){ EPSILON,

@@ -71,7 +71,7 @@ static Status check_gate(const Graph *g, const Node *n, int i, const char *what,
     return ST_OK;
 }
 
-static Status check_shapes(DeltaRule *r, const Graph *g, const Node *n)
+static Status linear_attention_check_shapes(DeltaRule *r, const Graph *g, const Node *n)
 {
     const Shape *q = in_value(g, n, DELTA_Q)->shape;
     const int64_t heads = node_int(n, "kv_num_heads");
@@ -85,7 +85,7 @@ static Status check_shapes(DeltaRule *r, const Graph *g, const Node *n)
     return infer_expect(g, n, DELTA_PAST, "past_state", SHAPE(r->batch, r->heads, r->dk, r->dv));
 }
 
-static Status set_outputs(Graph *g, Node *n, const DeltaRule *r, DType state)
+static Status linear_attention_set_outputs(Graph *g, Node *n, const DeltaRule *r, DType state)
 {
     const Shape y = SHAPE(r->batch, r->steps, r->heads * r->group * r->dv), s = SHAPE(r->batch, r->heads, r->dk, r->dv);
 
@@ -122,8 +122,8 @@ static Status infer_attention(Graph *g, Node *n)
             (i == DELTA_PAST ? !dtype_is_float(in_value(g, n, i)->dtype) : in_value(g, n, i)->dtype != t))
             return FAIL(E_SHAPE, "%s: input %d is %s, expected %s", node_text(g, n), i,
                         dtype_name(in_value(g, n, i)->dtype), i == DELTA_PAST ? "a float type" : dtype_name(t));
-    TRY(check_shapes(&r, g, n));
-    return set_outputs(g, n, &r, has_in(n, DELTA_PAST) ? in_value(g, n, DELTA_PAST)->dtype : t);
+    TRY(linear_attention_check_shapes(&r, g, n));
+    return linear_attention_set_outputs(g, n, &r, has_in(n, DELTA_PAST) ? in_value(g, n, DELTA_PAST)->dtype : t);
 }
 
 /* In float32, or float64 where that is given. */
@@ -156,7 +156,7 @@ DEFINE_OP(LinearAttention, .precision = PREC_WIDE, .since = 27, .in_min = 3, .in
 
 /* ---- DeltaRule ---- */
 
-static Status check_types(const Graph *g, const Node *n)
+static Status linear_attention_check_types(const Graph *g, const Node *n)
 {
     for (int i = 0; i < n->n_in; i++)
         if (has_in(n, i) && in_value(g, n, i)->dtype != in_value(g, n, 0)->dtype)
@@ -165,22 +165,22 @@ static Status check_types(const Graph *g, const Node *n)
     return ST_OK;
 }
 
-static Status infer(Graph *g, Node *n)
+static Status linear_attention_infer(Graph *g, Node *n)
 {
     DeltaRule r;
 
-    TRY(check_types(g, n));
-    TRY(check_shapes(&r, g, n));
-    return set_outputs(g, n, &r, in_value(g, n, 0)->dtype);
+    TRY(linear_attention_check_types(g, n));
+    TRY(linear_attention_check_shapes(&r, g, n));
+    return linear_attention_set_outputs(g, n, &r, in_value(g, n, 0)->dtype);
 }
 
-static Status infer_grad(Graph *g, Node *n)
+static Status linear_attention_infer_grad(Graph *g, Node *n)
 {
     const DType t = in_value(g, n, 0)->dtype;
     DeltaRule r;
 
-    TRY(check_types(g, n));
-    TRY(check_shapes(&r, g, n));
+    TRY(linear_attention_check_types(g, n));
+    TRY(linear_attention_check_shapes(&r, g, n));
     TRY(infer_expect(g, n, DELTA_DY, "the gradient of the output", SHAPE(r.batch, r.steps, r.heads * r.group * r.dv)));
     TRY(infer_expect(g, n, DELTA_DSTATE, "the gradient of the state", SHAPE(r.batch, r.heads, r.dk, r.dv)));
     for (int i = 0; i < DELTA_INPUTS; i++) {
@@ -191,7 +191,7 @@ static Status infer_grad(Graph *g, Node *n)
     return g->status;
 }
 
-static Status grad(Grad *gr)
+static Status linear_attention_grad(Grad *gr)
 {
     Graph *g = gr->g;
     const Node *n = gr->node;
@@ -217,7 +217,7 @@ static Status grad(Grad *gr)
 }
 
 /* Samples lie along axis 0 of all. */
-static Status place(Placement *p)
+static Status linear_attention_place(Placement *p)
 {
     const Node *n = p->node;
     Place have = PLACE_B;
@@ -234,7 +234,7 @@ static Status place(Placement *p)
     return ST_OK;
 }
 
-static int64_t flops(const Graph *g, const Node *n)
+static int64_t linear_attention_flops(const Graph *g, const Node *n)
 {
     DeltaRule r;
 
@@ -245,8 +245,8 @@ static int64_t flops(const Graph *g, const Node *n)
 }
 
 #define OWN                                                                                                      \
-    .domain = "dpexec", .precision = PREC_WIDE, .since = 1, .in_min = 3, .dtypes = DTYPES_FLOAT, .place = place, \
-    .flops = flops, .attrs = (const AttrDecl[])                                                                  \
+    .domain = "dpexec", .precision = PREC_WIDE, .since = 1, .in_min = 3, .dtypes = DTYPES_FLOAT,                 \
+    .place = linear_attention_place, .flops = linear_attention_flops, .attrs = (const AttrDecl[])                \
     {                                                                                                            \
         { "q_num_heads", A_INT, .rule = ATTR_REQUIRED, .range = R_POSITIVE },                                    \
             { "kv_num_heads", A_INT, .rule = ATTR_REQUIRED, .range = R_POSITIVE }, { "scale", A_FLOAT, .f = 0 }, \
@@ -255,10 +255,10 @@ static int64_t flops(const Graph *g, const Node *n)
         }                                                                                                        \
     }
 
-DEFINE_OP(DeltaRule, OWN, .in_max = DELTA_INPUTS, .out_min = 2, .out_max = 2, .infer = infer, .grad = grad,
-          .standard = delta_rule_standard,
+DEFINE_OP(DeltaRule, OWN, .in_max = DELTA_INPUTS, .out_min = 2, .out_max = 2, .infer = linear_attention_infer,
+          .grad = linear_attention_grad, .standard = delta_rule_standard,
           .doc = "LinearAttention, its rule by what is given of (q, k, v, past, decay, beta)");
 
 DEFINE_OP(DeltaRuleGrad, OWN, .in_max = DELTA_GRAD_INPUTS, .out_min = DELTA_INPUTS, .out_max = DELTA_INPUTS,
-          .infer = infer_grad, .standard = delta_rule_standard_grad,
+          .infer = linear_attention_infer_grad, .standard = delta_rule_standard_grad,
           .doc = "gradients of DeltaRule, from (q, k, v, past, decay, beta, dy, dstate)");

@@ -145,7 +145,7 @@ static void see_keys(Loop *l, Position *p)
     p->v = seen(l, sequence(a, DELTA_V, r->heads, 1, r->dv), "value");
 }
 
-static void look(Graph *b, Position *p)
+static void linear_attention_standard_look(Graph *b, Position *p)
 {
     p->e = p->w = p->v;
     if (!has_value(p->beta))
@@ -189,7 +189,7 @@ static Status read_along(const Attention *a, ValueId out[2])
     TRY(open_forward(&l, a, &p, &s));
     b = l.body;
     q = seen(&l, scaled(a, sequence(a, DELTA_Q, r->heads, r->group, r->dk)), "query");
-    look(b, &p);
+    linear_attention_standard_look(b, &p);
     s = written(b, &p);
     body_return(b, s);
     body_return(b, B(MatMul, q, s));
@@ -236,7 +236,7 @@ static Status decayed_along(const Attention *a, ValueId *out)
 
     TRY(open_forward(&l, a, &p, &s));
     b = l.body;
-    look(b, &p);
+    linear_attention_standard_look(b, &p);
     body_return(b, written(b, &p));
     body_return(b, has_value(p.kept) ? p.decayed : B(Identity, s));
     TRY(close_loop(&l, both));
@@ -299,7 +299,7 @@ static Status back_along(const Attention *a, ValueId d[DELTA_INPUTS])
     p.decayed = seen(&l, before, "decayed");
     p.kept = seen(&l, kept(a), "kept");
     see_keys(&l, &p);
-    look(l.body, &p);
+    linear_attention_standard_look(l.body, &p);
     if (has_in(a->n, DELTA_DY))
         in_body[DELTA_Q] = back_read(&l, &p, &grad);
     back_write(l.body, &p, &grad, in_body);

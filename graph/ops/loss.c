@@ -236,7 +236,7 @@ static ValueId terms_of(Graph *g, const Labels *l, ValueId logp)
     return zero_if_ignored(g, l, picked);
 }
 
-static ValueId sum_of(Graph *g, ValueId x)
+static ValueId loss_sum_of(Graph *g, ValueId x)
 {
     const int rank = value(g, x)->shape->rank;
     int64_t axes[MAX_RANK];
@@ -257,8 +257,8 @@ static Status standard_nll(Graph *g, Node *n)
         return g->status;
     }
     ones = has_value(l.weight) ? l.weight : emit_full(g, x->dtype, t->shape, 1);
-    graph_replace(g, n->out[0], sum_of(g, terms));
-    graph_replace(g, n->out[1], sum_of(g, zero_if_ignored(g, &l, ones)));
+    graph_replace(g, n->out[0], loss_sum_of(g, terms));
+    graph_replace(g, n->out[1], loss_sum_of(g, zero_if_ignored(g, &l, ones)));
     return g->status;
 }
 
@@ -496,7 +496,7 @@ static Status standard_element_loss(Graph *g, Node *n)
         : !strcmp(kind, "l1")  ? EMIT(g, Abs, NULL, d)
         : !strcmp(kind, "bce") ? bce(&p)
                                : bce_logits(&p);
-    graph_replace(g, n->out[0], sum_of(g, y));
+    graph_replace(g, n->out[0], loss_sum_of(g, y));
     return g->status;
 }
 

@@ -8,7 +8,7 @@
 #include "graph/ops/view.gen.h"
 #include "graph/ir/op.h"
 
-static Status infer(Graph *g, Node *n)
+static Status lrn_infer(Graph *g, Node *n)
 {
     if (in_value(g, n, 0)->shape->rank < 2)
         return FAIL(E_SHAPE, "%s: input of rank %d, expected [batch, channels, ...]", node_text(g, n),
@@ -16,7 +16,7 @@ static Status infer(Graph *g, Node *n)
     return infer_like(g, n, 0);
 }
 
-static Status lower(Graph *g, Node *n)
+static Status lrn_lower(Graph *g, Node *n)
 {
     const Value *x = in_value(g, n, 0);
     const int64_t size = node_int(n, "size"), channels = x->shape->dim[1],
@@ -46,4 +46,4 @@ DEFINE_OP(LRN, .since = 13, .from = 1, .in_min = 1, .in_max = 1, .out_min = 1, .
                                        { "bias", A_FLOAT, .f = 1 },
                                        { "size", A_INT, .rule = ATTR_REQUIRED, .range = R_POSITIVE },
                                        { 0 } },
-          .doc = "x over a power of the mean square of neighbouring channels", .infer = infer, .lower = lower);
+          .doc = "x over a power of the mean square of neighbouring channels", .infer = lrn_infer, .lower = lrn_lower);

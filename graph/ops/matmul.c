@@ -320,7 +320,7 @@ static Status place_gemm(Placement *p)
     return ST_OK;
 }
 
-static int64_t flops(const Graph *g, const Node *n)
+static int64_t matmul_flops(const Graph *g, const Node *n)
 {
     MatMulRoles r;
 
@@ -342,7 +342,7 @@ static ValueId transposed(Graph *g, ValueId x, bool trans)
     return emit_transpose(g, x, rank, perm);
 }
 
-static Status standard(Graph *g, Node *n)
+static Status matmul_standard(Graph *g, Node *n)
 {
     const bool ta = node_int(n, "transA"), tb = node_int(n, "transB");
     const Value *a = in_value(g, n, 0), *b = in_value(g, n, 1);
@@ -369,12 +369,12 @@ static Status standard(Graph *g, Node *n)
 
 DEFINE_OP(MatMul, .blocks = BLOCKS_PASS, .precision = PREC_LOW, .param_in = 3, .since = 13, .from = 1, .in_min = 2,
           .in_max = 2, .out_min = 1, .out_max = 1, .dtypes = DTYPES_PRODUCT, .doc = "matrix product of numpy",
-          .infer = infer_product, .grad = grad_product, .place = place_product, .flops = flops);
+          .infer = infer_product, .grad = grad_product, .place = place_product, .flops = matmul_flops);
 
 DEFINE_OP(BatchMatMul, .blocks = BLOCKS_PASS, .precision = PREC_LOW, .domain = "dpexec", .since = 1, .in_min = 2,
           .in_max = 2, .out_min = 1, .out_max = 1, .dtypes = DTYPES_PRODUCT,
           .attrs = (const AttrDecl[]){ TRANS_ATTRS, { 0 } }, .doc = "alpha * op(A) op(B)", .infer = infer_batch,
-          .standard = standard, .grad = grad_product, .place = place_product, .flops = flops);
+          .standard = matmul_standard, .grad = grad_product, .place = place_product, .flops = matmul_flops);
 
 /* C was not optional. */
 static bool respell_gemm(Graph *g, Node *n, int opset)
@@ -396,4 +396,4 @@ DEFINE_OP(Gemm, .blocks = BLOCKS_PASS, .precision = PREC_LOW, .param_in = 7, .si
           .in_max = 3, .out_min = 1, .out_max = 1, .dtypes = DTYPES_PRODUCT,
           .attrs = (const AttrDecl[]){ TRANS_ATTRS, { "beta", A_FLOAT, .f = 1 }, { 0 } },
           .doc = "alpha * op(A) op(B) + beta * C", .import = import_gemm, .respell = respell_gemm, .infer = infer_gemm,
-          .grad = grad_gemm, .place = place_gemm, .flops = flops);
+          .grad = grad_gemm, .place = place_gemm, .flops = matmul_flops);

@@ -2,7 +2,7 @@
 #include "graph/ir/grad.h"
 #include "graph/ir/placement_rules.h"
 
-static Status infer(Graph *g, Node *n)
+static Status metric_infer(Graph *g, Node *n)
 {
     const Shape *x = in_value(g, n, 0)->shape, *t = in_value(g, n, 1)->shape;
     DType type = in_value(g, n, 1)->dtype;
@@ -18,7 +18,7 @@ static Status infer(Graph *g, Node *n)
     return ST_OK;
 }
 
-static Status place(Placement *p)
+static Status metric_place(Placement *p)
 {
     Place x = p->in[0], t = p->in[1];
     int a = x.kind == PL_S && x.axis != 1 ? x.axis : t.kind == PL_S ? (t.axis ? t.axis + 1 : 0) : -1;
@@ -33,7 +33,7 @@ static Status place(Placement *p)
 
 DEFINE_OP(AccuracyCount, .blocks = BLOCKS_PASS, .precision = PREC_WIDE, .domain = "dpexec", .since = 1, .in_min = 2,
           .in_max = 2, .out_min = 2, .out_max = 2, .dtypes = DTYPES_F32_F64,
-          .attrs = (const AttrDecl[]){ { "ignore_index", A_INT, .i = INT64_MIN }, { 0 } }, .infer = infer,
-          .grad = grad_none, .place = place,
+          .attrs = (const AttrDecl[]){ { "ignore_index", A_INT, .i = INT64_MIN }, { 0 } }, .infer = metric_infer,
+          .grad = grad_none, .place = metric_place,
           .doc = "how many samples have their largest score (axis 1, of equals the first) at the target, and how many "
                  "are not ignored");

@@ -16,7 +16,7 @@ BoxChoice boxes_choice(const Tensor *const *in, bool centers)
                         .centers = centers };
 }
 
-static double element(const Tensor *t, int64_t i)
+static double nms_boxes_element(const Tensor *t, int64_t i)
 {
     return t->dtype == DT_FLOAT64 ? ((const double *)t->data)[i] : ((const float *)t->data)[i];
 }
@@ -34,7 +34,7 @@ static Rectangle rectangle(const BoxChoice *c, int64_t i)
     double b[4];
 
     for (int k = 0; k < 4; k++)
-        b[k] = element(c->box, 4 * i + k);
+        b[k] = nms_boxes_element(c->box, 4 * i + k);
     if (c->centers)
         return (Rectangle){ { rounded(c, b[0] - b[2] / 2), rounded(c, b[1] - b[3] / 2) },
                             { rounded(c, b[0] + b[2] / 2), rounded(c, b[1] + b[3] / 2) } };
@@ -62,7 +62,7 @@ static bool overlaps(const BoxChoice *c, int64_t a, int64_t b)
 /* Of the scores of a class from `from` on.  NaN is behind all. */
 static bool before(const Tensor *score, int64_t from, int64_t a, int64_t b)
 {
-    const double of_a = element(score, from + a), of_b = element(score, from + b);
+    const double of_a = nms_boxes_element(score, from + a), of_b = nms_boxes_element(score, from + b);
 
     if (isnan(of_a) || isnan(of_b))
         return isnan(of_a) == isnan(of_b) ? a < b : isnan(of_b);
@@ -86,13 +86,13 @@ static void sort(int64_t *order, int64_t *room, int64_t n, const Tensor *score, 
 }
 
 /* The boxes that stay of class `nth`, counted over all images, come to the front of `order`; how many. */
-static int64_t choose(const BoxChoice *c, int64_t nth, int64_t n, int64_t *order)
+static int64_t nms_boxes_choose(const BoxChoice *c, int64_t nth, int64_t n, int64_t *order)
 {
     const int64_t box = nth / c->score->shape.dim[1] * n, score = nth * n;
     int64_t candidates = 0, kept = 0;
 
     for (int64_t i = 0; i < n; i++)
-        if (!c->scored || element(c->score, score + i) > c->least)
+        if (!c->scored || nms_boxes_element(c->score, score + i) > c->least)
             order[candidates++] = i;
     sort(order, order + n, candidates, c->score, score);
     for (int64_t k = 0; k < candidates && kept < c->most; k++) {
@@ -112,7 +112,7 @@ int64_t boxes_choose(const BoxChoice *c, int64_t *order, int64_t *out)
     int64_t count = 0;
 
     for (int64_t k = 0; k < images * classes && c->most > 0 && n; k++) {
-        const int64_t kept = choose(c, k, n, order);
+        const int64_t kept = nms_boxes_choose(c, k, n, order);
 
         for (int64_t i = 0; i < kept && out; i++) {
             out[(count + i) * 3] = k / classes;

@@ -16,7 +16,7 @@
 #include "graph/ops/part_mean.gen.h"
 #include "graph/ir/placement_rules.h"
 
-static Status infer(Graph *g, Node *n)
+static Status part_mean_infer(Graph *g, Node *n)
 {
     TRY(infer_same_dtype(g, n, 0, n->n_in));
     for (int i = 0; i < n->n_in; i++)
@@ -25,7 +25,7 @@ static Status infer(Graph *g, Node *n)
     return infer_like(g, n, 0);
 }
 
-static Status grad(Grad *gr)
+static Status part_mean_grad(Grad *gr)
 {
     const Node *n = gr->node;
     const ValueId in[2] = { grad_dout(gr, 0), grad_in(gr, 1) };
@@ -38,7 +38,7 @@ static Status grad(Grad *gr)
     return gr->g->status;
 }
 
-static Status place(Placement *p)
+static Status part_mean_place(Placement *p)
 {
     const bool backward = node_int(p->node, "backward"), split = p->split->total > 0;
 
@@ -63,6 +63,6 @@ DEFINE_OP(PartMean, .precision = PREC_WIDE, .domain = "dpexec", .since = 1, .in_
                                        { "shared", A_INT, .i = 1 },
                                        { "backward", A_INT, .i = 0 },
                                        { 0 } },
-          .infer = infer, .grad = grad, .place = place,
+          .infer = part_mean_infer, .grad = part_mean_grad, .place = part_mean_place,
           .doc = "x / (weight * parts), 0 where the weight (input 1, else the attribute) is 0: a replica's share of "
                  "the mean of means, over all replicas or (filled=1) those that have samples");

@@ -428,7 +428,7 @@ static Status place_average(Placement *p)
     return ST_OK;
 }
 
-static int64_t flops(const Graph *g, const Node *n)
+static int64_t pool_flops(const Graph *g, const Node *n)
 {
     int rank;
     const int64_t *kernel = node_ints(n, "kernel_shape", &rank);
@@ -501,17 +501,17 @@ DEFINE_OP(MaxPool, .picks = 1, .layout = LAYOUT_ANY, .since = 12, .from = 10, .i
                                        { "part", A_INT, .rule = ATTR_OURS },
                                        { 0 } },
           .doc = "the maximum of each window", .respell = respell_pool, .infer = infer_pool, .lower = lower_max,
-          .grad = grad_max, .place = place_max, .flops = flops);
+          .grad = grad_max, .place = place_max, .flops = pool_flops);
 
 DEFINE_OP(MaxPoolGrad, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 2, .out_min = 1,
           .out_max = 1, .dtypes = DTYPES_FLOAT, .attrs = (const AttrDecl[]){ KERNEL_ATTRS, { 0 } },
           .doc = "gradient of MaxPool, from (dy, x)", .infer = infer_max_grad, .standard = standard_max_grad,
-          .place = place_channels, .flops = flops);
+          .place = place_channels, .flops = pool_flops);
 
 DEFINE_OP(MaxPoolPlaces, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = 1, .out_min = 2,
           .out_max = 2, .dtypes = DTYPES_FLOAT, .attrs = (const AttrDecl[]){ KERNEL_ATTRS, { 0 } },
           .doc = "the maximum of each window, and its place there", .infer = infer_places, .place = place_channels,
-          .flops = flops);
+          .flops = pool_flops);
 
 DEFINE_OP(MaxPoolPlacesGrad, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 2,
           .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT,
@@ -519,13 +519,13 @@ DEFINE_OP(MaxPoolPlacesGrad, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 
                                        { "spatial", A_INTS, .rule = ATTR_REQUIRED, .range = R_SIZES },
                                        { 0 } },
           .doc = "gradient of MaxPoolPlaces, from (dy, places)", .infer = infer_places_grad, .place = place_channels,
-          .flops = flops);
+          .flops = pool_flops);
 
 DEFINE_OP(AveragePool, .layout = LAYOUT_ANY, .since = 19, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1,
           .dtypes = DTYPES_FLOAT,
           .attrs = (const AttrDecl[]){ KERNEL_ATTRS, AUTO_PAD, { "count_include_pad", A_INT, .i = 0 }, { 0 } },
           .doc = "the average of each window", .respell = respell_pool, .infer = infer_pool, .grad = grad_average,
-          .place = place_average, .flops = flops);
+          .place = place_average, .flops = pool_flops);
 
 DEFINE_OP(AveragePoolGrad, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = 1, .out_min = 1,
           .out_max = 1, .dtypes = DTYPES_FLOAT,
@@ -534,7 +534,7 @@ DEFINE_OP(AveragePoolGrad, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1,
                                        { "spatial", A_INTS, .rule = ATTR_REQUIRED, .range = R_SIZES },
                                        { 0 } },
           .doc = "gradient of AveragePool, from dy", .infer = infer_spatial, .standard = standard_average_grad,
-          .grad = grad_of_average_grad, .place = place_average, .flops = flops);
+          .grad = grad_of_average_grad, .place = place_average, .flops = pool_flops);
 
 DEFINE_OP(GlobalAveragePool, .layout = LAYOUT_ANY, .since = 1, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1,
           .dtypes = DTYPES_FLOAT, .doc = "the average of each channel", .infer = infer_global,
@@ -552,7 +552,7 @@ DEFINE_OP(GlobalMaxPool, .layout = LAYOUT_ANY, .since = 1, .in_min = 1, .in_max 
 DEFINE_OP(LpPool, .precision = PREC_WIDE, .since = 22, .from = 18, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1,
           .dtypes = DTYPES_FLOAT, .attrs = (const AttrDecl[]){ KERNEL_ATTRS, AUTO_PAD, NORM_ATTR, { 0 } },
           .doc = "the Lp norm of each window", .import = import_lp, .respell = respell_lp, .infer = infer_pool,
-          .grad = grad_lp, .place = place_channels, .flops = flops);
+          .grad = grad_lp, .place = place_channels, .flops = pool_flops);
 
 DEFINE_OP(LpPoolGrad, .domain = "dpexec", .precision = PREC_WIDE, .since = 1, .in_min = 3, .in_max = 3, .out_min = 1,
           .out_max = 1, .dtypes = DTYPES_FLOAT, .attrs = (const AttrDecl[]){ KERNEL_ATTRS, NORM_ATTR, { 0 } },

@@ -85,7 +85,7 @@ static void update_momentum(Updating *u)
 
 static int states_of(const Node *n) { return n->op == &op_Adam ? 2 : 1; }
 
-static Status infer(Graph *g, Node *n)
+static Status preview_training_infer(Graph *g, Node *n)
 {
     const int groups = 2 + states_of(n), count = (n->n_in - FIRST) / groups;
     DType type;
@@ -111,7 +111,7 @@ static Status infer(Graph *g, Node *n)
     return g->status;
 }
 
-static Status lower(Graph *g, Node *n)
+static Status preview_training_lower(Graph *g, Node *n)
 {
     const int states = states_of(n), count = (n->n_in - FIRST) / (2 + states);
     const Shape scalar = shape_scalar();
@@ -135,7 +135,7 @@ static Status lower(Graph *g, Node *n)
 
 #define OPTIMIZER                                                                                \
     .domain = "ai.onnx.preview.training", .since = 1, .in_max = -1, .out_min = 1, .out_max = -1, \
-    .dtypes = DTYPES_F32_F64, .infer = infer, .lower = lower
+    .dtypes = DTYPES_F32_F64, .infer = preview_training_infer, .lower = preview_training_lower
 
 DEFINE_OP(Adagrad, OPTIMIZER, .in_min = 5,
           .attrs = (const AttrDecl[]){ { "decay_factor", A_FLOAT, .f = 0 },

@@ -36,7 +36,7 @@ static Status read_choice(int *out, const Graph *g, const Node *n, const char *n
 static int64_t rows_of(const Shape *s) { return shape_count(s, 0, s->rank - 1); }
 static int64_t columns_of(const Shape *s) { return s->dim[s->rank - 1]; }
 
-static Status read_sizes(Product *p, const Graph *g, const Node *n)
+static Status product_read_sizes(Product *p, const Graph *g, const Node *n)
 {
     const Shape *a = in_value(g, n, PRODUCT_A)->shape, *b = in_value(g, n, PRODUCT_B)->shape;
     char text_a[SHAPE_TEXT], text_b[SHAPE_TEXT];
@@ -90,7 +90,7 @@ Status product_read(Product *out, const Graph *g, const Node *n)
                       .added = has_in(n, PRODUCT_ADDED) };
     out->aux = out->gradient || has_out(n, PRODUCT_AUX_OUT);
     TRY(check_ports(out, g, n));
-    return read_sizes(out, g, n);
+    return product_read_sizes(out, g, n);
 }
 
 /* ---- inference ---- */
@@ -124,7 +124,7 @@ static Status check_epilogue(const Product *p, const Graph *g, const Node *n, DT
     return ST_OK;
 }
 
-static Status infer(Graph *g, Node *n)
+static Status product_infer(Graph *g, Node *n)
 {
     DType t = in_value(g, n, PRODUCT_A)->dtype, type;
     Shape y = *in_value(g, n, PRODUCT_A)->shape, sum, aux;
@@ -147,7 +147,7 @@ static Status infer(Graph *g, Node *n)
     return ST_OK;
 }
 
-static int64_t flops(const Graph *g, const Node *n)
+static int64_t product_flops(const Graph *g, const Node *n)
 {
     const Shape *a = in_value(g, n, PRODUCT_A)->shape;
 
@@ -167,4 +167,4 @@ DEFINE_OP(
                                  { "wide_bias_grad", A_INT, .i = 0 },
                                  { 0 } },
     .doc = "act(alpha op(A) op(B) + bias) or alpha op(A) op(B) act'(aux) with sums, or op(A) op(B) + bias + added",
-    .infer = infer, .flops = flops);
+    .infer = product_infer, .flops = product_flops);

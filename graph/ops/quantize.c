@@ -265,7 +265,7 @@ static Status import_quantize(Graph *g, Node *n, int opset)
 }
 
 /* Blocks came with opset 21, what is saturated with 19, an axis with 13. */
-static bool respell(Graph *g, Node *n, int opset)
+static bool quantize_respell(Graph *g, Node *n, int opset)
 {
     return (opset >= 21 || respell_without(g, n, "block_size")) && (opset >= 19 || respell_without(g, n, "saturate")) &&
            (opset >= 13 || respell_without(g, n, "axis"));
@@ -277,12 +277,12 @@ static bool respell_quantize(Graph *g, Node *n, int opset)
     if (division_type(g, n) != DT_FLOAT32 || (opset < 21 && !respell_without(g, n, "output_dtype")))
         return false;
     node_remove_attr(g, n, "precision");
-    return respell(g, n, opset);
+    return quantize_respell(g, n, opset);
 }
 
 static bool respell_dequantize(Graph *g, Node *n, int opset)
 {
-    return respell_without(g, n, "output_dtype") && respell(g, n, opset);
+    return respell_without(g, n, "output_dtype") && quantize_respell(g, n, opset);
 }
 
 #define LINEAR .setting_in = 6, .since = 23, .in_min = 2, .in_max = 3, .out_min = 1, .out_max = 1, .grad = grad_none

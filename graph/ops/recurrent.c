@@ -212,7 +212,7 @@ static Status check_lengths(const Graph *g, const Node *n, int i, int64_t batch)
 }
 
 /* `batch` samples; `batch_first`: states are [batch,dirs,hidden]. */
-static Status check_inputs(const Graph *g, const Node *n, const Ports *at, int64_t batch, bool batch_first)
+static Status recurrent_check_inputs(const Graph *g, const Node *n, const Ports *at, int64_t batch, bool batch_first)
 {
     const Shape *x = in_value(g, n, REC_X)->shape, *r = in_value(g, n, REC_R)->shape;
     const int64_t dirs = directions(n), gates = count_gates(cell_of(n)), hidden = r->rank == 3 ? r->dim[2] : 0;
@@ -261,7 +261,7 @@ static Status infer_onnx(Graph *g, Node *n)
     TRY(check_rank(g, n));
     batch = x->shape->dim[!first];
     steps = x->shape->dim[first];
-    TRY(check_inputs(g, n, &forward_ports, batch, first));
+    TRY(recurrent_check_inputs(g, n, &forward_ports, batch, first));
     hidden = in_value(g, n, REC_R)->shape->dim[2];
     if (size && size != hidden)
         return FAIL(E_SHAPE, "%s: hidden_size is %lld, but R has %lld", node_text(g, n), (long long)size,
@@ -274,7 +274,7 @@ static Status infer_onnx(Graph *g, Node *n)
     return g->status;
 }
 
-static Status infer(Graph *g, Node *n)
+static Status recurrent_infer(Graph *g, Node *n)
 {
     const Value *x = in_value(g, n, REC_X);
     Recurrence r;
@@ -282,7 +282,7 @@ static Status infer(Graph *g, Node *n)
 
     TRY(check_attributes(g, n));
     TRY(check_rank(g, n));
-    TRY(check_inputs(g, n, &forward_ports, x->shape->dim[1], false));
+    TRY(recurrent_check_inputs(g, n, &forward_ports, x->shape->dim[1], false));
     recurrence_read(&r, g, n);
     y = SHAPE(r.steps, r.dirs, r.batch, r.hidden);
     state = SHAPE(r.dirs, r.batch, r.hidden);
@@ -295,7 +295,7 @@ static Status infer(Graph *g, Node *n)
     return g->status;
 }
 
-static Status infer_grad(Graph *g, Node *n)
+static Status recurrent_infer_grad(Graph *g, Node *n)
 {
     const Value *x = in_value(g, n, REC_X);
     Recurrence r;
@@ -305,7 +305,7 @@ static Status infer_grad(Graph *g, Node *n)
     TRY(check_rank(g, n));
     if (!has_in(n, RECG_Y) || !has_in(n, RECG_SAVED))
         return FAIL(E_MODEL, "%s: Y and what was saved must be given", node_text(g, n));
-    TRY(check_inputs(g, n, &backward_ports, x->shape->dim[1], false));
+    TRY(recurrent_check_inputs(g, n, &backward_ports, x->shape->dim[1], false));
     recurrence_read(&r, g, n);
     y = SHAPE(r.steps, r.dirs, r.batch, r.hidden);
     state = SHAPE(r.dirs, r.batch, r.hidden);
@@ -328,7 +328,7 @@ static Status infer_grad(Graph *g, Node *n)
 /* ---- spellings ---- */
 
 /* Up to opset 6 `output_sequence` said whether Y is wanted, which its readers say as well. */
-static Status import(Graph *g, Node *n, int opset)
+static Status recurrent_import(Graph *g, Node *n, int opset)
 {
     if (opset < 7)
         node_remove_attr(g, n, "output_sequence");
@@ -340,7 +340,7 @@ static bool respell(Graph *g, Node *n, int opset) { return opset >= 7 && respell
 enum { OWN_ATTRS = 8 };
 
 /* Time first, whatever the layout. */
-static Status lower(Graph *g, Node *n)
+static Status recurrent_lower(Graph *g, Node *n)
 {
     static const char *const cells[] = { "rnn", "gru", "lstm" };
     static const char *const copied[] = { "direction", "activations",  "activation_alpha",   "activation_beta",
@@ -369,7 +369,7 @@ static Status lower(Graph *g, Node *n)
     return g->status;
 }
 
-static Status grad(Grad *gr)
+static Status recurrent_grad(Grad *gr)
 {
     static const int from[] = { REC_X, REC_W, REC_R, REC_LENS, REC_H0, REC_C0, REC_P },
                      to[] = { REC_X, REC_W, REC_R, REC_B, REC_H0, REC_C0, REC_P };
@@ -428,7 +428,7 @@ static Place along(Place at, int axis)
 }
 
 /* Samples do not meet, but in the gradients of what they share. */
-static Status place(Placement *p)
+static Status recurrent_place(Placement *p)
 {
     const Node *n = p->node;
     const bool back = n->op == &op_RecurrentGrad;
@@ -457,7 +457,7 @@ static Status place(Placement *p)
     return ST_OK;
 }
 
-static int64_t flops(const Graph *g, const Node *n)
+static int64_t recurrent_flops(const Graph *g, const Node *n)
 {
     Recurrence r;
 
@@ -496,7 +496,8 @@ static int64_t length_range(const Graph *g, const Node *n, int i)
     }
 #define ONNX                                                                                            \
     .precision = PREC_WIDE, .since = 22, .from = 14, .in_min = 3, .out_min = 0, .dtypes = DTYPES_FLOAT, \
-    .import = import, .respell = respell, .infer = infer_onnx, .lower = lower, .index_range = length_range
+    .import = recurrent_import, .respell = respell, .infer = infer_onnx, .lower = recurrent_lower,      \
+    .index_range = length_range
 
 DEFINE_OP(RNN, ONNX, .param_in = 14, .in_max = 6, .out_max = 2, .attrs = (const AttrDecl[]){ HOW, FILE_ONLY, { 0 } },
           .doc = "H = f(W x + R H' + B), step by step");
@@ -512,11 +513,12 @@ static const AttrDecl own_attrs[] = {
 };
 #define OWN                                                                                             \
     .domain = "dpexec", .precision = PREC_WIDE, .since = 1, .dtypes = DTYPES_FLOAT, .attrs = own_attrs, \
-    .place = place, .flops = flops, .index_range = length_range
+    .place = recurrent_place, .flops = recurrent_flops, .index_range = length_range
 
-DEFINE_OP(Recurrent, OWN, .param_in = 142, .in_min = 3, .in_max = 8, .out_min = 4, .out_max = 4, .infer = infer,
-          .standard = recurrent_standard, .grad = grad, .doc = "RNN, GRU or LSTM, and what the gradient needs of it");
+DEFINE_OP(Recurrent, OWN, .param_in = 142, .in_min = 3, .in_max = 8, .out_min = 4, .out_max = 4,
+          .infer = recurrent_infer, .standard = recurrent_standard, .grad = recurrent_grad,
+          .doc = "RNN, GRU or LSTM, and what the gradient needs of it");
 
 DEFINE_OP(RecurrentGrad, OWN, .in_min = 3, .in_max = RECG_INPUTS, .out_min = RECG_OUTPUTS, .out_max = RECG_OUTPUTS,
-          .infer = infer_grad, .standard = recurrent_standard_grad,
+          .infer = recurrent_infer_grad, .standard = recurrent_standard_grad,
           .doc = "gradients of Recurrent, from (x, w, r, lengths, h0, c0, p, y, saved, dy, dy_h, dy_c)");

@@ -100,7 +100,7 @@ static ValueId turned(const Way *w, ValueId x)
 }
 
 /* x within the sequence, else y. */
-static ValueId kept(const Way *w, int64_t step, ValueId x, ValueId y)
+static ValueId recurrent_standard_kept(const Way *w, int64_t step, ValueId x, ValueId y)
 {
     return has_value(w->lengths) ? EMIT(w->g, Where, NULL, w->within[step], x, y) : x;
 }
@@ -161,7 +161,7 @@ static ValueId activated(const Way *w, const Activation *a, ValueId x)
     }
 }
 
-static ValueId chosen(const Way *w, ValueId which, double yes, double no)
+static ValueId recurrent_standard_chosen(const Way *w, ValueId which, double yes, double no)
 {
     return EMIT(w->g, Where, NULL, which, number(w, yes), number(w, no));
 }
@@ -176,9 +176,10 @@ static ValueId slope_at(const Way *w, const Activation *a, ValueId x, ValueId y)
     case ACT_ELU: return EMIT(g, Where, NULL, above(w, x, 0), number(w, 1), times(w, EMIT(g, Exp, NULL, x), a->alpha));
     case ACT_HARD_SIGMOID:
         x = line(w, a, x);
-        return chosen(w, EMIT(g, And, NULL, above(w, x, 0), EMIT(g, Less, NULL, x, number(w, 1))), a->alpha, 0);
-    case ACT_LEAKY_RELU: return chosen(w, above(w, x, 0), 1, a->alpha);
-    case ACT_RELU: return chosen(w, above(w, x, 0), 1, 0);
+        return recurrent_standard_chosen(w, EMIT(g, And, NULL, above(w, x, 0), EMIT(g, Less, NULL, x, number(w, 1))),
+                                         a->alpha, 0);
+    case ACT_LEAKY_RELU: return recurrent_standard_chosen(w, above(w, x, 0), 1, a->alpha);
+    case ACT_RELU: return recurrent_standard_chosen(w, above(w, x, 0), 1, 0);
     case ACT_SCALED_TANH:
         y = EMIT(g, Tanh, NULL, times(w, x, a->beta));
         return times(w, rest_of_one(w, mul(w, y, y)), a->alpha * a->beta);
@@ -186,7 +187,7 @@ static ValueId slope_at(const Way *w, const Activation *a, ValueId x, ValueId y)
     case ACT_SOFTPLUS: return EMIT(g, Sigmoid, NULL, x);
     case ACT_SOFTSIGN: x = add(w, EMIT(g, Abs, NULL, x), number(w, 1)); return EMIT(g, Reciprocal, NULL, mul(w, x, x));
     case ACT_TANH: return rest_of_one(w, mul(w, y, y));
-    default: return chosen(w, above(w, x, a->alpha), 1, 0);
+    default: return recurrent_standard_chosen(w, above(w, x, a->alpha), 1, 0);
     }
 }
 
@@ -285,7 +286,7 @@ static void open_cell(Cell *c, const Way *w)
 }
 
 /* -> y[steps,batch,hidden], saved[steps,batch,planes*hidden]; c->h and c->c are the last. */
-static Status walk(const Way *w, Cell *c, ValueId *y, ValueId *saved)
+static Status recurrent_standard_walk(const Way *w, Cell *c, ValueId *y, ValueId *saved)
 {
     static void (*const steps[])(const Way *, Cell *, ValueId,
                                  ValueId *) = { [CELL_RNN] = step_rnn, [CELL_GRU] = step_gru, [CELL_LSTM] = step_lstm };
@@ -300,11 +301,11 @@ static Status walk(const Way *w, Cell *c, ValueId *y, ValueId *saved)
         ValueId part[PARTS] = { NO_VALUE };
 
         steps[w->r->cell](w, c, item(w->g, c->wx, s), part);
-        rows[s] = kept(w, s, joined(w->g, w->r->planes, part, 1), nought);
-        ys[s] = kept(w, s, c->h, nought);
-        c->h = kept(w, s, c->h, before.h);
+        rows[s] = recurrent_standard_kept(w, s, joined(w->g, w->r->planes, part, 1), nought);
+        ys[s] = recurrent_standard_kept(w, s, c->h, nought);
+        c->h = recurrent_standard_kept(w, s, c->h, before.h);
         if (w->r->cell == CELL_LSTM)
-            c->c = kept(w, s, c->c, before.c);
+            c->c = recurrent_standard_kept(w, s, c->c, before.c);
         TRY(w->g->status);
     }
     *y = turned(w, stacked(w->g, n, ys));
@@ -329,7 +330,7 @@ Status recurrent_standard(Graph *g, Node *n)
         TRY(open_way(&w, g, n, &r, d, REC_LENS));
         open_cell(&c, &w);
         TRY(g->status);
-        TRY(walk(&w, &c, &y[d], &saved[d]));
+        TRY(recurrent_standard_walk(&w, &c, &y[d], &saved[d]));
         y[d] = EMIT(g, Unsqueeze, NULL, y[d], emit_ints(g, 1, (int64_t[]){ 1 }));
         h[d] = c.h;
         last[d] = c.c;
@@ -477,20 +478,20 @@ static void step_back(const Way *w, Tape *t, int64_t s)
     if (w->r->cell == CELL_LSTM) {
         b.c = s ? columns(w, item(g, t->saved, s - 1), LSTM_CELL, 1) : own_or_zero(w, RECG_C0);
         back_lstm(w, &b, t->rec, t->peep);
-        t->dc = kept(w, s, b.dc, t->dc);
+        t->dc = recurrent_standard_kept(w, s, b.dc, t->dc);
     } else if (w->r->cell == CELL_GRU)
         back_gru(w, &b, t->rec);
     else
         back_rnn(w, &b, t->rec);
-    t->dh = kept(w, s, b.dh, t->dh);
-    t->of_w[s] = kept(w, s, joined(g, w->r->gates, b.of_w, 1), nought);
-    t->of_r[s] = kept(w, s, joined(g, w->r->gates, b.of_r, 1), nought);
+    t->dh = recurrent_standard_kept(w, s, b.dh, t->dh);
+    t->of_w[s] = recurrent_standard_kept(w, s, joined(g, w->r->gates, b.of_w, 1), nought);
+    t->of_r[s] = recurrent_standard_kept(w, s, joined(g, w->r->gates, b.of_r, 1), nought);
     t->inner[s] = w->r->cell == CELL_GRU && !w->r->before_reset ? b.part[GRU_INNER] : NO_VALUE;
-    t->dp[s] = has_value(b.dp) ? kept(w, s, b.dp, nought) : NO_VALUE;
+    t->dp[s] = has_value(b.dp) ? recurrent_standard_kept(w, s, b.dp, nought) : NO_VALUE;
 }
 
 /* [steps*batch, of] */
-static ValueId rows_of(Graph *g, ValueId x)
+static ValueId recurrent_standard_rows_of(Graph *g, ValueId x)
 {
     const Shape *s = g->status ? NULL : value(g, x)->shape;
     const Shape rows = s ? SHAPE(shape_rows(s), shape_columns(s)) : shape_scalar();
@@ -504,19 +505,20 @@ static ValueId transposed_times(const Way *w, ValueId a, ValueId b)
     return EMIT(w->g, MatMul, NULL, emit_transpose(w->g, a, 2, (int64_t[]){ 1, 0 }), b);
 }
 
-static void gather(const Way *w, const Tape *t, ValueId d[RECG_OUTPUTS])
+static void recurrent_standard_gather(const Way *w, const Tape *t, ValueId d[RECG_OUTPUTS])
 {
     Graph *g = w->g;
     const int64_t n = w->r->steps, zero = 0;
     const ValueId of_w = stacked(g, n, t->of_w), of_r = stacked(g, n, t->of_r);
-    const ValueId a = rows_of(g, of_w), b = rows_of(g, of_r), h = rows_of(g, stacked(g, n, t->before));
+    const ValueId a = recurrent_standard_rows_of(g, of_w), b = recurrent_standard_rows_of(g, of_r),
+                  h = recurrent_standard_rows_of(g, stacked(g, n, t->before));
     ValueId part[2];
 
     d[RECG_DX] = turned(w, EMIT(g, MatMul, NULL, of_w, own(w, RECG_W)));
-    d[RECG_DW] = transposed_times(w, a, rows_of(g, t->x));
+    d[RECG_DW] = transposed_times(w, a, recurrent_standard_rows_of(g, t->x));
     if (has_value(t->inner[0])) {
         part[0] = transposed_times(w, columns(w, b, 0, 2), h);
-        part[1] = transposed_times(w, columns(w, b, 2, 1), rows_of(g, stacked(g, n, t->inner)));
+        part[1] = transposed_times(w, columns(w, b, 2, 1), recurrent_standard_rows_of(g, stacked(g, n, t->inner)));
         d[RECG_DR] = joined(g, 2, part, 0);
     } else
         d[RECG_DR] = transposed_times(w, b, h);
@@ -526,7 +528,7 @@ static void gather(const Way *w, const Tape *t, ValueId d[RECG_OUTPUTS])
     d[RECG_DH0] = t->dh;
     d[RECG_DC0] = t->dc;
     if (has_value(t->dp[0]))
-        d[RECG_DP] = emit_reduce_sum(g, rows_of(g, stacked(g, n, t->dp)), 1, &zero, false);
+        d[RECG_DP] = emit_reduce_sum(g, recurrent_standard_rows_of(g, stacked(g, n, t->dp)), 1, &zero, false);
     else {
         const Shape none = SHAPE(3 * w->r->hidden);
 
@@ -551,7 +553,7 @@ Status recurrent_standard_grad(Graph *g, Node *n)
         for (int64_t s = r.steps; s-- > 0;)
             step_back(&w, &t, s);
         TRY(g->status);
-        gather(&w, &t, d[k]);
+        recurrent_standard_gather(&w, &t, d[k]);
     }
     for (int i = 0; i < RECG_OUTPUTS && !g->status; i++) {
         for (int k = 0; k < r.dirs; k++)

@@ -15,14 +15,14 @@
 #include "graph/ir/grad.h"
 #include "graph/ir/placement_rules.h"
 
-static Status import(Graph *g, Node *n, int opset)
+static Status reduce_import(Graph *g, Node *n, int opset)
 {
     (void)opset;
     return import_attr_to_input(g, n, "axes", 1);
 }
 
 /* No axes meant all. */
-static bool respell(Graph *g, Node *n, int opset)
+static bool reduce_respell(Graph *g, Node *n, int opset)
 {
     const Tensor *axes = in_const(g, n, 1);
 
@@ -51,7 +51,7 @@ Status reduce_axes(unsigned *out, const Graph *g, const Node *n)
     return ST_OK;
 }
 
-static Status infer(Graph *g, Node *n)
+static Status reduce_infer(Graph *g, Node *n)
 {
     const Value *x = in_value(g, n, 0);
     Shape y = { 0 }, unknown = shape_unknown();
@@ -74,7 +74,7 @@ static Status infer_sum(Graph *g, Node *n)
 {
     Value *y;
 
-    TRY(infer(g, n));
+    TRY(reduce_infer(g, n));
     y = value(g, n->out[0]);
     if (node_int(n, "wide") && dtype_size(y->dtype) == 2 && dtype_is_float(y->dtype))
         y->dtype = DT_FLOAT32;
@@ -192,7 +192,7 @@ static ValueId sum_kept(Grad *gr, ValueId x)
 }
 
 /* The elements that equal the extreme share dy in equal parts, as PyTorch's amax does. */
-static Status grad_extreme(Grad *gr)
+static Status reduce_grad_extreme(Grad *gr)
 {
     Graph *g = gr->g;
     ValueId y, dy, hit, count;
@@ -233,7 +233,7 @@ static Status grad_prod(Grad *gr)
 
 /* ---- lowering ---- */
 
-static ValueId emit_like(Graph *g, const Node *n, const OpDef *op, ValueId x)
+static ValueId reduce_emit_like(Graph *g, const Node *n, const OpDef *op, ValueId x)
 {
     const Attr *how = ATTRS(INT("keepdims", node_int(n, "keepdims")),
                             INT("noop_with_empty_axes", node_int(n, "noop_with_empty_axes")));
@@ -250,7 +250,7 @@ static Status lower_mean(Graph *g, Node *n)
         (has_in(n, 1) && !value_const(g, n->in[1])))
         return ST_OK;
     TRY(reduced_count(&count, g, n));
-    sum = emit_like(g, n, &op_ReduceSum, n->in[0]);
+    sum = reduce_emit_like(g, n, &op_ReduceSum, n->in[0]);
     graph_replace(g, n->out[0], EMIT(g, Div, NULL, sum, emit_scalar(g, in_value(g, n, 0)->dtype, (double)count)));
     return g->status;
 }
@@ -259,7 +259,7 @@ static Status lower_log_sum(Graph *g, Node *n)
 {
     if (!dtype_is_float(in_value(g, n, 0)->dtype))
         return ST_OK;
-    graph_replace(g, n->out[0], EMIT(g, Log, NULL, emit_like(g, n, &op_ReduceSum, n->in[0])));
+    graph_replace(g, n->out[0], EMIT(g, Log, NULL, reduce_emit_like(g, n, &op_ReduceSum, n->in[0])));
     return g->status;
 }
 
@@ -296,16 +296,16 @@ static const AttrDecl attrs_sum[] = { { "keepdims", A_INT, .i = 1 },
 
 #define REDUCTION(version, first, types)                                                                        \
     .blocks = BLOCKS_PASS, .layout = LAYOUT_ANY, .since = (version), .from = (first), .in_min = 1, .in_max = 2, \
-    .out_min = 1, .out_max = 1, .dtypes = (types), .import = import, .respell = respell
-#define REDUCE(version, first, types) REDUCTION(version, first, types), .attrs = attrs, .infer = infer
+    .out_min = 1, .out_max = 1, .dtypes = (types), .import = reduce_import, .respell = reduce_respell
+#define REDUCE(version, first, types) REDUCTION(version, first, types), .attrs = attrs, .infer = reduce_infer
 
 DEFINE_OP(ReduceSum, .precision = PREC_WIDE, REDUCTION(13, 13, DTYPES_NUMERIC), .attrs = attrs_sum, .infer = infer_sum,
           .grad = grad_sum, .place = place_sum, .doc = "sum along axes");
 DEFINE_OP(ReduceMean, REDUCE(18, 18, DTYPES_NUMERIC), .grad = grad_mean, .lower = lower_mean, .place = place_other,
           .doc = "mean along axes");
-DEFINE_OP(ReduceMax, REDUCE(20, 18, DTYPES_ALL), .grad = grad_extreme, .place = place_other,
+DEFINE_OP(ReduceMax, REDUCE(20, 18, DTYPES_ALL), .grad = reduce_grad_extreme, .place = place_other,
           .doc = "largest along axes");
-DEFINE_OP(ReduceMin, REDUCE(20, 18, DTYPES_ALL), .grad = grad_extreme, .place = place_other,
+DEFINE_OP(ReduceMin, REDUCE(20, 18, DTYPES_ALL), .grad = reduce_grad_extreme, .place = place_other,
           .doc = "smallest along axes");
 DEFINE_OP(ReduceProd, .precision = PREC_WIDE, REDUCE(18, 18, DTYPES_NUMERIC), .grad = grad_prod, .place = place_other,
           .doc = "product along axes");

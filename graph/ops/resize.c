@@ -103,7 +103,7 @@ static ValueId weights_before(Graph *g, const Node *n, int rest)
 }
 
 /* Neighbours gathered, weighed and added up; or dy weighed, once for each neighbour, and added up there. */
-static Status standard(Graph *g, Node *n)
+static Status resize_standard(Graph *g, Node *n)
 {
     const Value *x = in_value(g, n, 0);
     const Shape *table = in_value(g, n, 1)->shape;
@@ -142,7 +142,7 @@ static Status place(Placement *p)
     return place_moved(p, to, "it takes neighbours along the split axis");
 }
 
-static int64_t flops(const Graph *g, const Node *n)
+static int64_t resize_flops(const Graph *g, const Node *n)
 {
     const Shape *table = in_value(g, n, 1)->shape, *y = in_value(g, n, 0)->shape;
     const int64_t axis = node_int(n, "axis");
@@ -152,7 +152,7 @@ static int64_t flops(const Graph *g, const Node *n)
 
 #define INTERPOLATE                                                                                               \
     .domain = "dpexec", .since = 1, .in_min = 3, .in_max = 3, .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT, \
-    .setting_in = 4, .wide_in = 4, .standard = standard, .place = place, .flops = flops
+    .setting_in = 4, .wide_in = 4, .standard = resize_standard, .place = place, .flops = resize_flops
 
 DEFINE_OP(Interpolate, INTERPOLATE,
           .attrs = (const AttrDecl[]){ { "axis", A_INT, .rule = ATTR_REQUIRED, .range = R_AXIS }, { 0 } },
@@ -234,7 +234,7 @@ static void keep_ratio(Wanted *w, const Shape *x, bool largest)
     }
 }
 
-static Status read_sizes(Wanted *w, const Graph *g, const Node *n)
+static Status resize_read_sizes(Wanted *w, const Graph *g, const Node *n)
 {
     const Shape *x = in_value(g, n, X)->shape;
     const char *policy = node_string(n, "keep_aspect_ratio_policy");
@@ -262,7 +262,7 @@ static Status read_wanted(Wanted *w, const Graph *g, const Node *n)
     TRY(read_axes(w, g, n));
     if (has_numbers(g, n, SCALES) == has_numbers(g, n, SIZES))
         return FAIL(E_MODEL, "%s: expected either scales or sizes", node_text(g, n));
-    TRY(has_numbers(g, n, SIZES) ? read_sizes(w, g, n) : read_scales(w, g, n));
+    TRY(has_numbers(g, n, SIZES) ? resize_read_sizes(w, g, n) : read_scales(w, g, n));
     for (int i = 0; i < w->n; i++) {
         w->from[i] = 0;
         w->to[i] = 1;
@@ -281,7 +281,7 @@ static Status read_wanted(Wanted *w, const Graph *g, const Node *n)
     return ST_OK;
 }
 
-static bool is_known(const Graph *g, const Node *n)
+static bool resize_is_known(const Graph *g, const Node *n)
 {
     for (int i = SCALES; i <= SIZES; i++)
         if (has_numbers(g, n, i) && !value_const(g, n->in[i]))
@@ -289,14 +289,14 @@ static bool is_known(const Graph *g, const Node *n)
     return !crops(n) || !has_in(n, ROI) || value_const(g, n->in[ROI]);
 }
 
-static Status infer(Graph *g, Node *n)
+static Status resize_infer(Graph *g, Node *n)
 {
     const Value *x = in_value(g, n, X);
     Shape y = *x->shape, unknown = shape_unknown();
     Wanted w;
 
     set_out(g, n, 0, x->dtype, &unknown);
-    if (!is_known(g, n))
+    if (!resize_is_known(g, n))
         return g->status;
     TRY(read_wanted(&w, g, n));
     for (int i = 0; i < w.n; i++)
@@ -316,7 +316,7 @@ typedef struct {
     double a; /* of the cubic */
 } How;
 
-static How how_of(const Node *n)
+static How resize_how_of(const Node *n)
 {
     const char *mode = node_string(n, "mode");
 
@@ -331,7 +331,7 @@ static How how_of(const Node *n)
 }
 
 /* The place in the data, counted in elements, that sample i of the axis is taken at. */
-static double place_of(const How *h, const Wanted *w, int axis, int64_t length, int64_t i)
+static double resize_place_of(const How *h, const Wanted *w, int axis, int64_t length, int64_t i)
 {
     const double scale = w->scale[axis], n = (double)length, out = scale * n, x = (double)i;
     const double middle = (x + 0.5) / scale - 0.5;
@@ -421,7 +421,7 @@ typedef struct {
 
 static Status make_tables(Tables *t, Graph *g, const Node *n, const Wanted *w, int axis)
 {
-    const How h = how_of(n);
+    const How h = resize_how_of(n);
     const int64_t length = in_value(g, n, X)->shape->dim[w->axis[axis]], count = w->size[axis];
     const DType wide = in_value(g, n, X)->dtype == DT_FLOAT32 || in_value(g, n, X)->dtype == DT_FLOAT16 ||
                                in_value(g, n, X)->dtype == DT_BFLOAT16
@@ -440,7 +440,8 @@ static Status make_tables(Tables *t, Graph *g, const Node *n, const Wanted *w, i
         return FAIL_NOMEM();
     }
     for (int64_t i = 0; i < count; i++) {
-        const double place = place_of(&h, w, axis, length, i), within = fmin(fmax(place, -2), (double)length + 1);
+        const double place = resize_place_of(&h, w, axis, length, i),
+                     within = fmin(fmax(place, -2), (double)length + 1);
         const bool outside = crops(n) && (place < 0 || place > (double)(length - 1));
 
         fill_row(&h, within, shrink, length, taps, (int64_t *)t->index->data + i * taps, weight);
@@ -457,7 +458,7 @@ static Status make_tables(Tables *t, Graph *g, const Node *n, const Wanted *w, i
 
 /* Numbers that are no floats are moved where a sample is one of them, and else computed as float64 and cut off, or
  * rounded with `antialias`, as ONNX Runtime does. */
-static ValueId take(Graph *g, ValueId x, int axis, const Tables *t)
+static ValueId resize_take(Graph *g, ValueId x, int axis, const Tables *t)
 {
     const Attr *along = ATTRS(INT("axis", axis));
     const DType type = value(g, x)->dtype;
@@ -487,7 +488,7 @@ static ValueId put_outside(Graph *g, const Node *n, ValueId y, int axis, const T
                 (ValueId[]){ outside, emit_scalar(g, value(g, y)->dtype, node_float(n, "extrapolation_value")), y });
 }
 
-static Status lower(Graph *g, Node *n)
+static Status resize_lower(Graph *g, Node *n)
 {
     const DType type = in_value(g, n, X)->dtype;
     const Shape x = *in_value(g, n, X)->shape;
@@ -495,7 +496,7 @@ static Status lower(Graph *g, Node *n)
     ValueId y = n->in[X];
     Wanted w;
 
-    if (!is_known(g, n))
+    if (!resize_is_known(g, n))
         return FAIL(E_UNSUPPORTED, "%s: scales or sizes depend on data, expected constants", node_text(g, n));
     TRY(read_wanted(&w, g, n));
     for (int i = 0; i < w.n; i++) {
@@ -504,7 +505,7 @@ static Status lower(Graph *g, Node *n)
             continue;
         TRY(make_tables(&t[i], g, n, &w, i));
         if (!g->status)
-            y = take(g, y, w.axis[i], &t[i]);
+            y = resize_take(g, y, w.axis[i], &t[i]);
     }
     for (int i = 0; i < w.n && !g->status; i++)
         if (t[i].any_outside)
@@ -518,7 +519,7 @@ static Status lower(Graph *g, Node *n)
 }
 
 /* Up to opset 10 there were scales alone, and samples stood where the output's elements do. */
-static Status import(Graph *g, Node *n, int opset)
+static Status resize_import(Graph *g, Node *n, int opset)
 {
     if (opset > 10)
         return ST_OK;
@@ -550,7 +551,8 @@ DEFINE_OP(Resize, .since = 19, .from = 11, .in_min = 1, .in_max = 4, .out_min = 
                   { "nearest_mode", A_STRING, .s = "round_prefer_floor",
                     .words = "round_prefer_floor round_prefer_ceil floor ceil" },
                   { 0 } },
-          .import = import, .infer = infer, .lower = lower, .doc = "samples between elements, axis by axis");
+          .import = resize_import, .infer = resize_infer, .lower = resize_lower,
+          .doc = "samples between elements, axis by axis");
 
 /* ---- Upsample, which Resize took the place of in opset 10 ---- */
 

@@ -124,7 +124,7 @@ static ValueId positions(const Regions *r, const Axis *a, ValueId i)
     return EMIT(g, Add, NULL, a->begin, EMIT(g, Div, NULL, x, a->count));
 }
 
-static ValueId within(const Regions *r, const Axis *a, ValueId x)
+static ValueId roi_standard_within(const Regions *r, const Axis *a, ValueId x)
 {
     Graph *g = r->g;
     const ValueId low = EMIT(g, GreaterOrEqual, NULL, x, roi_number(r, -1));
@@ -161,7 +161,7 @@ static ValueId mean_weights(const Regions *r, const Axis *a)
         i = EMIT(g, Add, NULL, first, i);
     }
     x = positions(r, a, i);
-    any = EMIT(g, And, NULL, within(r, a, x), r->finite);
+    any = EMIT(g, And, NULL, roi_standard_within(r, a, x), r->finite);
     any = behind(g, EMIT(g, And, NULL, any, EMIT(g, Less, NULL, i, a->count)), 3);
     x = behind(g, EMIT(g, Clip, NULL, x, roi_number(r, 0), roi_number(r, (double)(a->size - 1))), 3);
     weight = EMIT(g, Abs, NULL, EMIT(g, Sub, NULL, x, roi_count(r, r->type, a->size, 0)));
@@ -246,7 +246,7 @@ typedef struct {
     ValueId place, weight, listed, inside;
 } Samples;
 
-static ValueId both(Graph *g, ValueId a, ValueId b)
+static ValueId roi_standard_both(Graph *g, ValueId a, ValueId b)
 {
     a = behind(g, a, 3);
     return EMIT(g, Concat, ATTRS(INT("axis", 3)), a, behind(g, b, 3));
@@ -288,14 +288,14 @@ static Samples samples_of(const Regions *r, const Axis *a)
     Samples s;
     ValueId x = positions(r, a, list_samples(r, a, &s.listed)), at, next;
 
-    s.inside = EMIT(g, And, NULL, within(r, a, x), s.listed);
+    s.inside = EMIT(g, And, NULL, roi_standard_within(r, a, x), s.listed);
     x = EMIT(g, Max, NULL, EMIT(g, Where, NULL, s.inside, x, roi_number(r, 0)), roi_number(r, 0));
     at = EMIT(g, Min, NULL, EMIT(g, Floor, NULL, x), last);
     next = EMIT(g, Min, NULL, EMIT(g, Add, NULL, at, one), last);
     x = EMIT(g, Sub, NULL, x, at);
     x = EMIT(g, Where, NULL, EMIT(g, Less, NULL, at, last), x, roi_number(r, 0));
-    s.place = EMIT(g, Cast, integers, both(g, at, next));
-    s.weight = both(g, EMIT(g, Sub, NULL, one, x), x);
+    s.place = EMIT(g, Cast, integers, roi_standard_both(g, at, next));
+    s.weight = roi_standard_both(g, EMIT(g, Sub, NULL, one, x), x);
     return s;
 }
 

@@ -16,7 +16,7 @@
 
 static int scanned(const Node *n) { return (int)node_int(n, "num_scan_inputs"); }
 
-static Status check_counts(const Graph *g, const Node *n)
+static Status scan_check_counts(const Graph *g, const Node *n)
 {
     const Graph *body = node_graph(n, "body");
     const int64_t scan = node_int(n, "num_scan_inputs");
@@ -97,7 +97,7 @@ static Status check_state(const Graph *g, const Node *n, int i, const Value *v)
     return ST_OK;
 }
 
-static Status set_outputs(Graph *g, Node *n, const Graph *body, int64_t trips)
+static Status scan_set_outputs(Graph *g, Node *n, const Graph *body, int64_t trips)
 {
     const int states = n->n_in - scanned(n);
 
@@ -117,16 +117,16 @@ static Status set_outputs(Graph *g, Node *n, const Graph *body, int64_t trips)
     return g->status;
 }
 
-static Status infer(Graph *g, Node *n)
+static Status scan_infer(Graph *g, Node *n)
 {
     Graph *body = NULL;
     int64_t trips;
     Status st;
 
-    TRY(check_counts(g, n));
+    TRY(scan_check_counts(g, n));
     TRY(check_trips(&trips, g, n));
     TRY(status_prefix(instance(&body, g, n), "%s", node_text(g, n)));
-    st = set_outputs(g, n, body, trips);
+    st = scan_set_outputs(g, n, body, trips);
     graph_free(body);
     return st;
 }
@@ -162,7 +162,7 @@ static Status run_trips(Graph *g, const Node *n, int64_t trips, ValueId *at, Val
     return g->status;
 }
 
-static Status lower(Graph *g, Node *n)
+static Status scan_lower(Graph *g, Node *n)
 {
     const int states = n->n_in - scanned(n), outs = n->n_out - states;
     ValueId *at = ARENA_NEW(g->arena, ValueId, n->n_in), **y = ARENA_NEW(g->arena, ValueId *, outs + 1);
@@ -184,7 +184,7 @@ static Status lower(Graph *g, Node *n)
 }
 
 /* The importer has unrolled those of ai.onnx before it comes here. */
-static Status import(Graph *g, Node *n, int opset)
+static Status scan_import(Graph *g, Node *n, int opset)
 {
     (void)opset;
     return FAIL(E_UNSUPPORTED, "%s: a Scan is one of ai.onnx", node_text(g, n));
@@ -194,4 +194,5 @@ DEFINE_OP(Scan, .since = 16, .from = 11, .in_min = 1, .in_max = -1, .out_min = 1
           .attrs = (const AttrDecl[]){ { "body", A_GRAPH, .rule = ATTR_REQUIRED },
                                        { "num_scan_inputs", A_INT, .rule = ATTR_REQUIRED, .range = R_POSITIVE },
                                        { 0 } },
-          .import = import, .infer = infer, .lower = lower, .doc = "a body for each element of what is scanned");
+          .import = scan_import, .infer = scan_infer, .lower = scan_lower,
+          .doc = "a body for each element of what is scanned");

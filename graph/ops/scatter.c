@@ -10,7 +10,7 @@
 #include "graph/ir/placement_rules.h"
 
 /* Before opset 18 there was no max or min, before 16 no reduction at all. */
-static bool respell(Graph *g, Node *n, int opset)
+static bool scatter_respell(Graph *g, Node *n, int opset)
 {
     const char *how = node_string(n, "reduction");
 
@@ -85,7 +85,7 @@ static ValueId is_same(Graph *g, ValueId x, ValueId y)
 }
 
 /* All that are the largest, or the smallest, share alike. */
-static Status grad_extreme(Grad *gr, const At *at)
+static Status scatter_grad_extreme(Grad *gr, const At *at)
 {
     Graph *g = gr->g;
     const ValueId own = is_same(g, grad_in(gr, 0), grad_out(gr, 0)),
@@ -128,7 +128,7 @@ static Status grad_scatter(Grad *gr, const OpDef *gather, const Attr *attrs)
     const At at = { g, gr->node->op, gather, attrs, ix };
 
     if (reduces(gr->node, "max") || reduces(gr->node, "min"))
-        return grad_extreme(gr, &at);
+        return scatter_grad_extreme(gr, &at);
     if (reduces(gr->node, "mul"))
         return grad_product(gr, &at);
     if (grad_wanted(gr, 0) && reduces(gr->node, "none"))
@@ -170,8 +170,8 @@ static Status place_scatter_elements(Placement *p)
     return ST_OK;
 }
 
-DEFINE_OP(ScatterElements, .since = 18, .respell = respell, .in_min = 3, .in_max = 3, .out_min = 1, .out_max = 1,
-          .inplace = { 1 },
+DEFINE_OP(ScatterElements, .since = 18, .respell = scatter_respell, .in_min = 3, .in_max = 3, .out_min = 1,
+          .out_max = 1, .inplace = { 1 },
           .attrs = (const AttrDecl[]){ { "axis", A_INT, .range = R_AXIS },
                                        { "reduction", A_STRING, .s = "none", .words = "none add mul max min" },
                                        { 0 } },
@@ -231,7 +231,7 @@ static int64_t tuple_range_scatter_nd(const Graph *g, const Node *n, int i, int 
     return tuples_range_at(g, n, i, k, 0);
 }
 
-DEFINE_OP(ScatterND, .since = 18, .respell = respell, .in_min = 3, .in_max = 3, .out_min = 1, .out_max = 1,
+DEFINE_OP(ScatterND, .since = 18, .respell = scatter_respell, .in_min = 3, .in_max = 3, .out_min = 1, .out_max = 1,
           .inplace = { 1 },
           .attrs = (const AttrDecl[]){ { "reduction", A_STRING, .s = "none", .words = "none add mul max min" }, { 0 } },
           .infer = infer_scatter_nd, .grad = grad_scatter_nd, .place = place_scatter_nd,

@@ -10,7 +10,7 @@
 /* Up to opset 12 the input was taken as a matrix, dimensions from `axis` (default 1) on flattened: the sum goes over
  * all of them.  `flatten` says so until shapes are known; `lower` then spells it out, so nothing after it meets the
  * attribute. */
-static Status import(Graph *g, Node *n, int opset)
+static Status softmax_import(Graph *g, Node *n, int opset)
 {
     if (opset >= 13)
         return ST_OK;
@@ -30,7 +30,7 @@ static bool ends_at_axis(const Shape *x, int64_t axis)
     return ones;
 }
 
-static bool respell(Graph *g, Node *n, int opset)
+static bool softmax_respell(Graph *g, Node *n, int opset)
 {
     (void)opset;
     if (!node_int(n, "flatten") && !ends_at_axis(in_value(g, n, 0)->shape, node_int(n, "axis")))
@@ -39,7 +39,7 @@ static bool respell(Graph *g, Node *n, int opset)
     return true;
 }
 
-static Status infer(Graph *g, Node *n)
+static Status softmax_infer(Graph *g, Node *n)
 {
     const Shape *x = in_value(g, n, 0)->shape;
 
@@ -49,7 +49,7 @@ static Status infer(Graph *g, Node *n)
     return infer_like(g, n, 0);
 }
 
-static Status lower(Graph *g, Node *n)
+static Status softmax_lower(Graph *g, Node *n)
 {
     ValueId rows, y;
 
@@ -96,13 +96,13 @@ static const AttrDecl attrs[] = { { "axis", A_INT, .i = -1, .range = R_AXIS },
 
 DEFINE_OP(Softmax, .blocks = BLOCKS_PASS, .layout = LAYOUT_ANY, .precision = PREC_WIDE, .since = 13, .in_min = 1,
           .in_max = 1, .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT, .inplace = { 1 }, .attrs = attrs,
-          .doc = "y = exp(x) / sum(exp(x)) along axis", .import = import, .respell = respell, .infer = infer,
-          .lower = lower, .grad = grad_softmax, .place = place_all_but_axis);
+          .doc = "y = exp(x) / sum(exp(x)) along axis", .import = softmax_import, .respell = softmax_respell,
+          .infer = softmax_infer, .lower = softmax_lower, .grad = grad_softmax, .place = place_all_but_axis);
 
 DEFINE_OP(LogSoftmax, .blocks = BLOCKS_PASS, .layout = LAYOUT_ANY, .precision = PREC_WIDE, .since = 13, .in_min = 1,
           .in_max = 1, .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT, .inplace = { 1 }, .attrs = attrs,
-          .doc = "y = x - log(sum(exp(x))) along axis", .import = import, .respell = respell, .infer = infer,
-          .lower = lower, .grad = grad_log_softmax, .place = place_all_but_axis);
+          .doc = "y = x - log(sum(exp(x))) along axis", .import = softmax_import, .respell = softmax_respell,
+          .infer = softmax_infer, .lower = softmax_lower, .grad = grad_log_softmax, .place = place_all_but_axis);
 
 /* ---- Hardmax ---- */
 
@@ -140,4 +140,4 @@ static Status lower_hardmax(Graph *g, Node *n)
 
 DEFINE_OP(Hardmax, .since = 13, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT,
           .flags = OPF_ZERO_GRAD, .attrs = attrs, .doc = "1 at the first of the largest along axis, else 0",
-          .import = import, .respell = respell, .infer = infer, .lower = lower_hardmax);
+          .import = softmax_import, .respell = softmax_respell, .infer = softmax_infer, .lower = lower_hardmax);

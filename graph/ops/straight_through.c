@@ -64,7 +64,7 @@ void quantized_range(double range[2], DType t)
     range[1] = range[0] + count - 1;
 }
 
-static void narrow(double range[2], const Graph *g, const Node *clip)
+static void straight_through_narrow(double range[2], const Graph *g, const Node *clip)
 {
     double bound;
 
@@ -86,7 +86,7 @@ const Node *quantizer_of(const Graph *g, ValueId integers, double range[2])
         return NULL;
     quantized_range(range, value(g, integers)->dtype);
     if (clip)
-        narrow(range, g, clip);
+        straight_through_narrow(range, g, clip);
     return from;
 }
 

@@ -67,7 +67,7 @@ static bool has_own_cases(const char *locale)
     return (!strncmp(locale, "tr", 2) || !strncmp(locale, "az", 2)) && (!locale[2] || strchr("_-.@", locale[2]));
 }
 
-static Status check(const Graph *g, const Node *n, const TextFilter *f)
+static Status string_filter_check(const Graph *g, const Node *n, const TextFilter *f)
 {
     const char *locale = node_attr(n, "locale") ? node_string(n, "locale") : "";
     const Attr *words = node_attr(n, "stopwords");
@@ -92,7 +92,7 @@ Status text_filter_create(TextFilter **out, const Graph *g, const Node *n)
     f->change = change == 'L' ? CASE_LOWER : change == 'U' ? CASE_UPPER : CASE_KEPT;
     f->compare = node_int(n, "is_case_sensitive") ? CASE_KEPT : f->change ? f->change : CASE_LOWER;
     f->locale = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
-    st = f->locale ? check(g, n, f) : FAIL(E_INTERNAL, "the C library has no locale C.UTF-8");
+    st = f->locale ? string_filter_check(g, n, f) : FAIL(E_INTERNAL, "the C library has no locale C.UTF-8");
     st = st ? st : take_words(f, node_attr(n, "stopwords"));
     if (st)
         text_filter_free(f);

@@ -68,7 +68,7 @@ static Status check_lengths(const Graph *g, const Node *n, int64_t *columns)
     return ST_OK;
 }
 
-static Status infer(Graph *g, Node *n)
+static Status tfidf_infer(Graph *g, Node *n)
 {
     const Shape *x = in_value(g, n, 0)->shape;
     int64_t columns;
@@ -83,7 +83,7 @@ static Status infer(Graph *g, Node *n)
 }
 
 /* Rows are counted apart. */
-static Status place(Placement *p)
+static Status tfidf_place(Placement *p)
 {
     const int rank = in_value(p->g, p->node, 0)->shape->rank, rows[MAX_RANK] = { rank == 2 ? 0 : -1, -1 };
 
@@ -106,7 +106,7 @@ static const AttrDecl attrs[] = {
 };
 
 DEFINE_OP(TfIdfVectorizer, .since = 9, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1,
-          .dtypes = DTYPE_BIT(DT_INT32) | DTYPE_BIT(DT_INT64) | DTYPES_TEXT, .attrs = attrs, .infer = infer,
-          .grad = grad_none, .place = place,
+          .dtypes = DTYPE_BIT(DT_INT32) | DTYPE_BIT(DT_INT64) | DTYPES_TEXT, .attrs = attrs, .infer = tfidf_infer,
+          .grad = grad_none, .place = tfidf_place,
           .doc = "how often each n-gram of a pool, of items that up to max_skip_count others part, is in "
                  "a row; whether it is; times its weight");

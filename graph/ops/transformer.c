@@ -66,7 +66,7 @@ static Status read_past(int64_t *past, const Graph *g, const Node *n, int i, con
     return ST_OK;
 }
 
-static Status read_sizes(Sizes *s, const Graph *g, const Node *n)
+static Status transformer_read_sizes(Sizes *s, const Graph *g, const Node *n)
 {
     int64_t past_v;
     Shape q, k, v;
@@ -123,7 +123,7 @@ static Status infer_attention(Graph *g, Node *n)
     Shape y, k, v, scores;
     Sizes s;
 
-    TRY(read_sizes(&s, g, n));
+    TRY(transformer_read_sizes(&s, g, n));
     TRY(check_attention(g, n, &s));
     y = q->rank == 3 ? SHAPE(batch, s.tq, s.heads * s.v_depth) : SHAPE(batch, s.heads, s.tq, s.v_depth);
     k = SHAPE(batch, s.kv_heads, s.tk, s.depth);
@@ -297,7 +297,7 @@ static Status lower_attention(Graph *g, Node *n)
     ValueId q, k, v, s, shown[4], bias, y, none = NO_VALUE;
     Sizes sizes;
 
-    TRY(read_sizes(&sizes, g, n));
+    TRY(transformer_read_sizes(&sizes, g, n));
     q = split_heads(g, n->in[Q], sizes.heads, sizes.depth);
     k = with_past(g, n, PAST_K, split_heads(g, n->in[K], sizes.kv_heads, sizes.depth));
     v = with_past(g, n, PAST_V, split_heads(g, n->in[V], sizes.kv_heads, sizes.v_depth));

@@ -6,7 +6,7 @@
 
 #define NO_AXIS INT64_MIN
 
-static Status infer(Graph *g, Node *n)
+static Status unique_infer(Graph *g, Node *n)
 {
     const Value *x = in_value(g, n, 0);
     const Tensor *t = value_const(g, n->in[0]);
@@ -39,6 +39,6 @@ DEFINE_OP(Unique, .since = 11, .in_min = 1, .in_max = 1, .out_min = 1, .out_max 
           .attrs = (const AttrDecl[]){ { "axis", A_INT, .i = NO_AXIS, .range = R_AXIS },
                                        { "sorted", A_INT, .i = 1 },
                                        { 0 } },
-          .infer = infer, .grad = grad_none,
+          .infer = unique_infer, .grad = grad_none,
           .doc = "slices along axis (elements of the flattened x without one) that differ; where each is first, which "
                  "one each slice of x is, how often each is there");

@@ -38,7 +38,7 @@ static int compare_elements(const Tensor *x, int64_t i, int64_t j)
     return (a > b) - (a < b);
 }
 
-static int compare(const Slices *s, int64_t i, int64_t j)
+static int unique_slices_compare(const Slices *s, int64_t i, int64_t j)
 {
     int c = 0;
 
@@ -58,7 +58,8 @@ static void sort(const Slices *s, int64_t *order, int64_t *room)
             int64_t i = at, j = middle;
 
             for (int64_t k = at; k < end; k++)
-                room[k] = j == end || (i < middle && compare(s, order[i], order[j]) <= 0) ? order[i++] : order[j++];
+                room[k] = j == end || (i < middle && unique_slices_compare(s, order[i], order[j]) <= 0) ? order[i++]
+                                                                                                        : order[j++];
         }
         memcpy(order, room, (size_t)s->n * sizeof *order);
     }
@@ -87,7 +88,7 @@ int64_t unique_find(const Tensor *x, int axis, bool sorted, int64_t *group, int6
         order[i] = i;
     sort(&s, order, room + s.n);
     for (int64_t i = 0; i < s.n; i++) {
-        if (!i || compare(&s, order[i - 1], order[i]))
+        if (!i || unique_slices_compare(&s, order[i - 1], order[i]))
             first[count++] = order[i];
         group[order[i]] = count - 1;
     }

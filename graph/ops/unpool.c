@@ -98,7 +98,7 @@ static Status pooled_shape(const Graph *g, const Node *n, Shape *y)
     return shape_check(y, sizeof(double));
 }
 
-static Status infer(Graph *g, Node *n)
+static Status unpool_infer(Graph *g, Node *n)
 {
     const Value *x = in_value(g, n, 0), *index = in_value(g, n, 1);
     Shape y, asked;
@@ -134,7 +134,7 @@ static ValueId emit_planes(Graph *g, ValueId x, const Shape *s)
     return emit_reshape(g, x, &planes);
 }
 
-static Status lower(Graph *g, Node *n)
+static Status unpool_lower(Graph *g, Node *n)
 {
     const Value *x = in_value(g, n, 0);
     const Shape y = *value(g, n->out[0])->shape;
@@ -161,4 +161,4 @@ DEFINE_OP(MaxUnpool, .since = 22, .from = 9, .in_min = 2, .in_max = 3, .out_min 
                                        { "strides", A_INTS, .range = R_STEPS },
                                        { "pads", A_INTS, .range = R_PADS },
                                        { 0 } },
-          .infer = infer, .lower = lower, .doc = "what MaxPool gave, back at its indices");
+          .infer = unpool_infer, .lower = unpool_lower, .doc = "what MaxPool gave, back at its indices");

@@ -24,7 +24,7 @@ UpdateForm update_form(const Node *n)
 
 /* ---- the formula of one parameter ---- */
 
-static Status check_body(const Graph *body, const Graph *g, const Node *n, int p, const UpdateForm *f)
+static Status update_check_body(const Graph *body, const Graph *g, const Node *n, int p, const UpdateForm *f)
 {
     char a[SHAPE_TEXT], b[SHAPE_TEXT];
 
@@ -45,7 +45,7 @@ static Status check_body(const Graph *body, const Graph *g, const Node *n, int p
 }
 
 /* What the formula reads for parameter p. */
-static void list_inputs(ValueId *in, const Node *n, const UpdateForm *f, int p)
+static void update_list_inputs(ValueId *in, const Node *n, const UpdateForm *f, int p)
 {
     for (int k = 0; k < f->states; k++)
         in[k] = n->in[update_state(f, p, k)];
@@ -63,11 +63,11 @@ Status update_body(Graph **out, const Graph *g, const Node *n, int p)
 
     if (!in)
         return FAIL_NOMEM();
-    list_inputs(in, n, &f, p);
+    update_list_inputs(in, n, &f, p);
     st = body_instance(out, node_graph(n, "formula"), g, own + scalars, in);
     free(in);
     TRY(st);
-    if ((st = check_body(*out, g, n, p, &f)))
+    if ((st = update_check_body(*out, g, n, p, &f)))
         graph_free(*out);
     else
         for (int k = 0; k < f.states; k++)
@@ -78,7 +78,7 @@ Status update_body(Graph **out, const Graph *g, const Node *n, int p)
 /* ---- the operator ---- */
 
 /* Input i looks like state 0 of its parameter, or is a scalar. */
-static Status check_input(const Graph *g, const Node *n, const UpdateForm *f, int i)
+static Status update_check_input(const Graph *g, const Node *n, const UpdateForm *f, int i)
 {
     const int own = update_grad(f, 0), scalar = update_scalar(f, 0);
     const int p = i < own ? i / f->states : i < scalar ? i - own : 0;
@@ -92,7 +92,7 @@ static Status check_input(const Graph *g, const Node *n, const UpdateForm *f, in
                 dtype_name(i < scalar ? in_value(g, n, 0)->dtype : v->dtype), shape_text(&want, b));
 }
 
-static Status check(const Graph *g, const Node *n)
+static Status update_check(const Graph *g, const Node *n)
 {
     const int64_t count = node_int(n, "count");
     UpdateForm f;
@@ -104,15 +104,15 @@ static Status check(const Graph *g, const Node *n)
         return FAIL(E_MODEL, "%d inputs and %d outputs for %d parameters", n->n_in, n->n_out, (int)count);
     f = update_form(n);
     for (int i = 0; i < n->n_in; i++)
-        TRY(check_input(g, n, &f, i));
+        TRY(update_check_input(g, n, &f, i));
     return ST_OK;
 }
 
-static Status infer(Graph *g, Node *n)
+static Status update_infer(Graph *g, Node *n)
 {
     Graph *body;
 
-    TRY(status_prefix(check(g, n), "%s", node_text(g, n)));
+    TRY(status_prefix(update_check(g, n), "%s", node_text(g, n)));
     TRY(status_prefix(update_body(&body, g, n, 0), "%s", node_text(g, n)));
     graph_free(body);
     for (int i = 0; i < n->n_out; i++)
@@ -121,7 +121,7 @@ static Status infer(Graph *g, Node *n)
 }
 
 /* One for each operator and element. */
-static int64_t flops(const Graph *g, const Node *n)
+static int64_t update_flops(const Graph *g, const Node *n)
 {
     const UpdateForm f = update_form(n);
     int64_t elements = 0;
@@ -140,14 +140,14 @@ static Status standard_one(Graph *g, const Node *n, const UpdateForm *f, int p)
 
     if (!in || !next)
         return graph_fail_nomem(g);
-    list_inputs(in, n, f, p);
+    update_list_inputs(in, n, f, p);
     TRY(body_inline(next, g, node_graph(n, "formula"), in));
     for (int k = 0; k < f->states; k++)
         graph_replace(g, n->out[update_state(f, p, k)], next[k]);
     return g->status;
 }
 
-static Status standard(Graph *g, Node *n)
+static Status update_standard(Graph *g, Node *n)
 {
     const UpdateForm f = update_form(n);
 
@@ -169,6 +169,7 @@ DEFINE_OP(Update, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, .in_min 
           .attrs = (const AttrDecl[]){ { "formula", A_GRAPH, .rule = ATTR_REQUIRED },
                                        { "count", A_INT, .i = 1, .range = R_POSITIVE },
                                        { 0 } },
-          .infer = infer, .grad = grad_none, .standard = standard, .place = place_update, .flops = flops,
+          .infer = update_infer, .grad = grad_none, .standard = update_standard, .place = place_update,
+          .flops = update_flops,
           .doc = "the next values of `count` parameters and of their optimizer's states, by a formula of elementwise "
                  "operators; inputs the states of each, the gradient of each, scalars");

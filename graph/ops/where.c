@@ -99,7 +99,7 @@ static Status infer_clip(Graph *g, Node *n)
     return infer_like(g, n, 0);
 }
 
-static ValueId both(Graph *g, ValueId a, ValueId b)
+static ValueId where_both(Graph *g, ValueId a, ValueId b)
 {
     return !has_value(a) ? b : !has_value(b) ? a : EMIT(g, And, NULL, a, b);
 }
@@ -112,7 +112,7 @@ static Status grad_clip_by_numbers(Grad *gr)
     ValueId zero = emit_scalar(g, grad_in_value(gr, 0)->dtype, 0);
     ValueId at = has_value(lo) ? EMIT(g, Greater, NULL, x, lo) : NO_VALUE;
 
-    at = both(g, at, has_value(hi) ? EMIT(g, Less, NULL, x, hi) : NO_VALUE);
+    at = where_both(g, at, has_value(hi) ? EMIT(g, Less, NULL, x, hi) : NO_VALUE);
     grad_set(gr, 0, has_value(at) ? EMIT(g, Where, NULL, at, dy, zero) : dy);
     return g->status;
 }
@@ -125,7 +125,7 @@ static ValueId grad_by_bound(Graph *g, ValueId beyond, ValueId equal, ValueId dy
 {
     if (has_value(ordered))
         beyond = of_max ? EMIT(g, Or, NULL, beyond, EMIT(g, Not, NULL, ordered)) : EMIT(g, And, NULL, beyond, ordered);
-    equal = EMIT(g, Where, NULL, both(g, equal, apart), half, zero);
+    equal = EMIT(g, Where, NULL, where_both(g, equal, apart), half, zero);
     return EMIT(g, Where, NULL, beyond, dy, equal);
 }
 

@@ -99,7 +99,7 @@ static void read(Window *w, const Node *n, const Shape *x, const int64_t *kernel
 }
 
 /* A last window that ceil_mode adds must begin inside the input or the padding before it. */
-static Status count_outputs(const Graph *g, const Node *n, Window *w, bool ceil_mode)
+static Status window_count_outputs(const Graph *g, const Node *n, Window *w, bool ceil_mode)
 {
     for (int i = WINDOW_AXES - w->rank; i < WINDOW_AXES; i++) {
         int64_t room = w->in[i] + w->pad[i] + w->pad_end[i] - reach(w, i);
@@ -131,7 +131,7 @@ Status window_infer(Window *w, Graph *g, Node *n, const Shape *x, const int64_t 
     TRY(window_list(g, n, "pads", 2 * rank, 0, 0));
     read(w, n, x, kernel);
     TRY(resolve_auto_pad(g, n, w, &same));
-    return count_outputs(g, n, w, ceil_mode && !same);
+    return window_count_outputs(g, n, w, ceil_mode && !same);
 }
 
 void window_read(Window *w, const Node *n, const Shape *x, const Shape *y, const int64_t *kernel)

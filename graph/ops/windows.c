@@ -12,7 +12,7 @@
 #include "graph/ir/op.h"
 #include "graph/ir/placement_rules.h"
 
-static Status infer(Graph *g, Node *n)
+static Status windows_infer(Graph *g, Node *n)
 {
     const Value *size = in_value(g, n, 0);
     const DType t = (DType)node_int(n, "output_datatype");
@@ -74,7 +74,7 @@ static Status lower_blackman(Graph *g, Node *n) { return cosines(g, n, 0.42, 0.5
     .attrs = (const AttrDecl[]){ { "output_datatype", A_INT, .i = DT_FLOAT32, .range = R_DTYPE }, \
                                  { "periodic", A_INT, .i = 1 },                                   \
                                  { 0 } },                                                         \
-    .infer = infer
+    .infer = windows_infer
 
 DEFINE_OP(HannWindow, WINDOW, .lower = lower_hann, .doc = "0.5 - 0.5 cos(2 pi i / N)");
 DEFINE_OP(HammingWindow, WINDOW, .lower = lower_hamming, .doc = "25/46 - 21/46 cos(2 pi i / N)");

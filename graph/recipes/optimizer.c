@@ -80,7 +80,7 @@ ValueId formula_mean(UpdateRule *f, double beta, ValueId x, ValueId y, ValueId z
     return F(f, Add, old, has_value(z) ? F(f, Mul, new, z) : new);
 }
 
-static ValueId add_state(UpdateRule *f, const char *name, const char *suffix)
+static ValueId optimizer_add_state(UpdateRule *f, const char *name, const char *suffix)
 {
     if (f->n_state == FORMULA_STATES && !f->o->g->status)
         f->o->g->status = FAIL(E_INTERNAL, "an optimizer of more than %d states", FORMULA_STATES);
@@ -90,7 +90,7 @@ static ValueId add_state(UpdateRule *f, const char *name, const char *suffix)
     return f->state[f->n_state++] = body_input(f->g, name);
 }
 
-ValueId formula_state(UpdateRule *f, const char *suffix) { return add_state(f, suffix, suffix); }
+ValueId formula_state(UpdateRule *f, const char *suffix) { return optimizer_add_state(f, suffix, suffix); }
 
 ValueId formula_decayed(UpdateRule *f, double weight_decay)
 {
@@ -118,7 +118,7 @@ static void average(UpdateRule *f, double decay)
 }
 
 /* Inputs in the order of an Update's; where the update does not happen each state stays as it is, to the bit. */
-static void finish(UpdateRule *f)
+static void optimizer_finish(UpdateRule *f)
 {
     Graph *g = f->g;
     const ValueId ok = has_value(f->o->ok) ? formula_scalar(f, f->o->ok) : NO_VALUE;
@@ -142,7 +142,7 @@ Status optimizer_formula(UpdateRule *out, const OptimizerStep *o, const Optimize
 
     if (!f.g)
         return FAIL_NOMEM();
-    f.w = add_state(&f, "w", NULL);
+    f.w = optimizer_add_state(&f, "w", NULL);
     f.grad = f.given_grad = body_input(f.g, "grad");
     if (o->clip > 0) {
         const ValueId above = F(&f, Max, f.grad, formula_number(&f, -o->clip));
@@ -152,7 +152,7 @@ Status optimizer_formula(UpdateRule *out, const OptimizerStep *o, const Optimize
     def->formula(&f, settings);
     if (o->ema > 0)
         average(&f, o->ema);
-    finish(&f);
+    optimizer_finish(&f);
     st = o->g->status ? o->g->status : f.g->status;
     if (st)
         graph_free(f.g);

@@ -89,7 +89,7 @@ void layout_strides(Layout l, const Shape *s, int64_t *stride)
 }
 
 /* Axes that are cut count by blocks. */
-static Shape cut(Layout l, const Shape *s)
+static Shape layout_cut(Layout l, const Shape *s)
 {
     Shape blocks = *s;
 
@@ -101,7 +101,7 @@ static Shape cut(Layout l, const Shape *s)
 
 int64_t layout_place(Layout l, const Shape *s, const int64_t *index)
 {
-    const Shape outer = cut(l, s);
+    const Shape outer = layout_cut(l, s);
     int64_t stride[MAX_RANK], at[MAX_RANK], place = 0, within = 0;
 
     memcpy(at, index, (size_t)s->rank * sizeof *at);
@@ -122,7 +122,7 @@ int64_t layout_place(Layout l, const Shape *s, const int64_t *index)
 
 int64_t layout_elements(Layout l, const Shape *s)
 {
-    const Shape outer = cut(l, s);
+    const Shape outer = layout_cut(l, s);
     int64_t n = shape_numel(&outer);
 
     FOR_BLOCKS(l, b)

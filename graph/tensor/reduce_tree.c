@@ -16,7 +16,7 @@ typedef struct {
     int *program;
 } Builder;
 
-static Status build(Builder *b, int64_t lo, int64_t hi)
+static Status reduce_tree_build(Builder *b, int64_t lo, int64_t hi)
 {
     int64_t mid;
 
@@ -27,8 +27,8 @@ static Status build(Builder *b, int64_t lo, int64_t hi)
     if (b->next >= b->n || hi - lo < 2 || b->spans[2 * b->next] != lo || b->spans[2 * b->next + 1] > hi)
         return FAIL(E_INVALID, "no part of the sum over replicas [%lld,%lld)", (long long)lo, (long long)hi);
     mid = reduce_tree_mid(lo, hi);
-    TRY(build(b, lo, mid));
-    TRY(build(b, mid, hi));
+    TRY(reduce_tree_build(b, lo, mid));
+    TRY(reduce_tree_build(b, mid, hi));
     b->program[b->length++] = TREE_ADD;
     return ST_OK;
 }
@@ -43,5 +43,5 @@ Status reduce_tree_program(int *program, const int64_t *spans, int n)
         if (spans[2 * i + 1] <= spans[2 * i] || spans[2 * i] != (i ? spans[2 * i - 1] : 0))
             return FAIL(E_INVALID, "part %d of a sum over replicas is [%lld,%lld), expected to begin at %lld", i,
                         (long long)spans[2 * i], (long long)spans[2 * i + 1], (long long)(i ? spans[2 * i - 1] : 0));
-    return build(&b, 0, spans[2 * n - 1]);
+    return reduce_tree_build(&b, 0, spans[2 * n - 1]);
 }

@@ -3,7 +3,7 @@
 
 #include "graph/base/hash.h"
 
-static const Shape **slot_of(const ShapeTable *t, const Shape *s)
+static const Shape **shape_table_slot_of(const ShapeTable *t, const Shape *s)
 {
     uint64_t h = hash_int(HASH_BEGIN, s->rank);
 
@@ -15,7 +15,7 @@ static const Shape **slot_of(const ShapeTable *t, const Shape *s)
     return &t->slot[h & (t->cap - 1)];
 }
 
-static bool reserve(ShapeTable *t, Arena *a)
+static bool shape_table_reserve(ShapeTable *t, Arena *a)
 {
     const ShapeTable old = *t;
 
@@ -28,7 +28,7 @@ static bool reserve(ShapeTable *t, Arena *a)
     }
     for (uint32_t i = 0; i < old.cap; i++)
         if (old.slot[i])
-            *slot_of(t, old.slot[i]) = old.slot[i];
+            *shape_table_slot_of(t, old.slot[i]) = old.slot[i];
     arena_give_back(a, old.slot, old.cap * sizeof *old.slot);
     return true;
 }
@@ -38,9 +38,9 @@ const Shape *shapes_share(ShapeTable *t, Arena *a, const Shape *s)
     const Shape **slot;
     Shape *own;
 
-    if (!reserve(t, a))
+    if (!shape_table_reserve(t, a))
         return NULL;
-    slot = slot_of(t, s);
+    slot = shape_table_slot_of(t, s);
     if (!*slot && (own = arena_memdup(a, s, sizeof *s))) {
         *slot = own;
         t->n++;

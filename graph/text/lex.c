@@ -8,7 +8,7 @@ static bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c 
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 static bool is_name(char c) { return is_letter(c) || is_digit(c) || c == '.' || c == '/' || c == '-'; }
 
-static Status make(Lexer *l, Token *out, TokenKind kind, const char *from, size_t len)
+static Status lex_make(Lexer *l, Token *out, TokenKind kind, const char *from, size_t len)
 {
     char *text = arena_alloc(l->arena, len + 1);
 
@@ -117,7 +117,7 @@ static Status lex_punct(Lexer *l, Token *out)
     if (n == 1 && (!*from || !strchr("(){}[],:=@?*", *from)))
         return FAIL(E_MODEL, "line %d: unexpected character 0x%02x", l->line, (unsigned)(unsigned char)*from);
     l->at += n;
-    return make(l, out, T_PUNCT, from, n);
+    return lex_make(l, out, T_PUNCT, from, n);
 }
 
 Status lex_next(Lexer *l, Token *out)
@@ -144,17 +144,17 @@ Status lex_next(Lexer *l, Token *out)
         if (!(n = name_length(l->at, l->end, '@')))
             return FAIL(E_MODEL, "line %d: expected a name after %%", l->line);
         l->at += n;
-        return make(l, out, T_VALUE, from + 1, n);
+        return lex_make(l, out, T_VALUE, from + 1, n);
     }
     if (is_letter(*from)) {
         n = name_length(from, l->end, '.');
         l->at += n;
-        return make(l, out, T_WORD, from, n);
+        return lex_make(l, out, T_WORD, from, n);
     }
     if (is_digit(*from) || *from == '-' || *from == '+') {
         n = number_length(l);
         l->at += n;
-        return make(l, out, T_NUMBER, from, n);
+        return lex_make(l, out, T_NUMBER, from, n);
     }
     return lex_punct(l, out);
 }

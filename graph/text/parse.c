@@ -11,7 +11,7 @@
 enum { MAX_PORTS = 1 << 16, MAX_NESTING = 64 };
 
 /* @r0 d1, @r0, @d1, @none or nothing. */
-static Status place(Parser *p, int16_t *replica, int16_t *device)
+static Status parse_place(Parser *p, int16_t *replica, int16_t *device)
 {
     bool found;
 
@@ -41,7 +41,7 @@ static Status place(Parser *p, int16_t *replica, int16_t *device)
 /* ---- attributes ---- */
 
 /* Elements of one kind, told by the first; the word "floats" or "strings" stands before an empty list. */
-static Status list(Parser *p, Attr *a)
+static Status parse_list(Parser *p, Attr *a)
 {
     size_t cap_i = 0, cap_f = 0, cap_s = 0;
     int64_t *ints = NULL;
@@ -108,7 +108,7 @@ static Status attr_value(Parser *p, Attr *a)
     }
     if (at_punct(p, "[")) {
         a->type = A_INTS;
-        return list(p, a);
+        return parse_list(p, a);
     }
     TRY(parse_accept_word(p, "string", &found));
     a->type = A_STRING;
@@ -124,7 +124,7 @@ static Status attr_value(Parser *p, Attr *a)
     a->type = at_word(p, "floats") ? A_FLOATS : at_word(p, "strings") ? A_STRINGS : A_NONE;
     if (a->type != A_NONE) {
         TRY(parse_next(p));
-        return list(p, a);
+        return parse_list(p, a);
     }
     return tensor_attr(p, a);
 }
@@ -287,7 +287,7 @@ static Status declaration(Parser *p, ValueKind kind)
     TRY(logical(p, &v.logical, name));
     if (kind == V_STATE)
         TRY(shard(p, &v.shard, v.dtype));
-    TRY(place(p, &v.replica, &v.device));
+    TRY(parse_place(p, &v.replica, &v.device));
     TRY(parse_accept(p, "=", &has_data));
     if (has_data)
         TRY(parse_data(p, &init, v.dtype, &shape));
@@ -328,7 +328,7 @@ static Status output_type(Parser *p, Value *v, Shape *shape, const char *name, b
     TRY(parse_layout(p, &v->layout));
     *typed &= given;
     TRY(logical(p, &v->logical, name));
-    return place(p, &v->replica, &v->device);
+    return parse_place(p, &v->replica, &v->device);
 }
 
 static Status outputs(Parser *p, Outputs *o)
@@ -450,7 +450,7 @@ static Status node(Parser *p)
             return FAIL_NOMEM();
         TRY(parse_next(p));
     }
-    TRY(place(p, &replica, &device));
+    TRY(parse_place(p, &replica, &device));
     n->replica = replica;
     n->device = device;
     copy_marks(p->g, n, &o);

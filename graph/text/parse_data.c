@@ -171,7 +171,7 @@ static Status int_element(Parser *p, Tensor *t, int64_t i)
     return parse_next(p);
 }
 
-static Status element(Parser *p, Tensor *t, int64_t i)
+static Status parse_data_element(Parser *p, Tensor *t, int64_t i)
 {
     switch (t->dtype) {
     case DT_FLOAT32: return float32(p, (float *)t->data + i);
@@ -202,7 +202,7 @@ static Status all_data(Parser *p, Tensor **out, DType dtype, const Shape *s, int
                     MAX_ALL_BYTES / (size ? size : 1));
     if (!(t = tensor_create(p->g->arena, dtype, s)))
         return FAIL_NOMEM();
-    TRY(element(p, t, 0));
+    TRY(parse_data_element(p, t, 0));
     for (int64_t i = 1; i < n; i++)
         memcpy((char *)t->data + (size_t)i * size, t->data, size);
     *out = t;
@@ -225,7 +225,7 @@ static Status listed_data(Parser *p, Tensor **out, DType dtype, const Shape *s, 
             TRY(parse_punct(p, ","));
         if (at_punct(p, "..."))
             return FAIL(E_MODEL, "line %d: the data was cut when it was printed", p->tok.line);
-        TRY(element(p, t, i));
+        TRY(parse_data_element(p, t, i));
     }
     TRY(parse_punct(p, "}"));
     *out = t;

@@ -67,7 +67,7 @@ static void print_type(FILE *f, const Value *v)
     fprintf(f, "%s%s", dtype_name(v->dtype), shape_text(v->shape, text));
 }
 
-static void print_place(FILE *f, int replica, int device)
+static void write_dot_print_place(FILE *f, int replica, int device)
 {
     if (replica >= 0)
         fprintf(f, " r%d", replica);
@@ -84,7 +84,7 @@ static void print_source(const Dot *d, uint32_t id, const char *shape)
     dot_text(f, v->name, LABEL_MAX);
     fputs("\\n", f);
     print_type(f, v);
-    print_place(f, v->replica, v->device);
+    write_dot_print_place(f, v->replica, v->device);
     fputs("\"];\n", f);
 }
 
@@ -187,7 +187,7 @@ static int compare_boxes(const void *a, const void *b)
     return (x->node > y->node) - (x->node < y->node);
 }
 
-static Box box_of(const Dot *d, const Node *n)
+static Box write_dot_box_of(const Dot *d, const Node *n)
 {
     if (is_collective(n))
         return (Box){ { -1, -1, -1 }, n->index };
@@ -208,7 +208,7 @@ static Status find_boxes(Dot *d, Arena *a)
     find_chains(d, readers);
     FOR_NODES(d->g, n)
         if (d->chain[n->index] == n->index)
-            d->box[d->n_box++] = box_of(d, n);
+            d->box[d->n_box++] = write_dot_box_of(d, n);
     if (d->n_box)
         qsort(d->box, (size_t)d->n_box, sizeof *d->box, compare_boxes);
     return ST_OK;
@@ -273,7 +273,7 @@ static void change_frames(const Dot *d, const Box *to, int open[N_FRAMES])
 
 /* ---- boxes ---- */
 
-static void print_node(const Dot *d, const Node *n)
+static void write_dot_print_node(const Dot *d, const Node *n)
 {
     int constants = count_constants(d->g, n);
 
@@ -294,7 +294,7 @@ static void print_box(const Dot *d, const Node *first)
     for (;; n = d->g->node[d->next[n->index]]) {
         if (lines++ < CHAIN_MAX) {
             fputs(lines > 1 ? "\\n" : "", d->f);
-            print_node(d, n);
+            write_dot_print_node(d, n);
         } else
             left++;
         if (d->next[n->index] == n->index)
@@ -302,7 +302,7 @@ static void print_box(const Dot *d, const Node *first)
     }
     if (left)
         fprintf(d->f, "\\n... %d more", left);
-    print_place(d->f, first->replica, first->device);
+    write_dot_print_place(d->f, first->replica, first->device);
     fputs("\"];\n", d->f);
 }
 

@@ -126,7 +126,7 @@ static void print_element(FILE *f, const Attr *a, int i)
         json_write_string(f, a->strings[i]);
 }
 
-static void print_node(FILE *f, const Graph *g, const Node *n);
+static void write_json_print_node(FILE *f, const Graph *g, const Node *n);
 
 static void print_body(FILE *f, const Graph *body)
 {
@@ -135,7 +135,7 @@ static void print_body(FILE *f, const Graph *body)
     fputs(", \"nodes\": [", f);
     FOR_NODES(body, n) {
         fputs(i_n ? ", " : "", f);
-        print_node(f, body, n);
+        write_json_print_node(f, body, n);
     }
     fputs("], \"outputs\": [", f);
     for (int i = 0; i < body->n_output; i++) {
@@ -171,7 +171,7 @@ static void print_attr(FILE *f, const Attr *a)
     }
 }
 
-static void print_node(FILE *f, const Graph *g, const Node *n)
+static void write_json_print_node(FILE *f, const Graph *g, const Node *n)
 {
     bool first = true, first_attr = true;
 
@@ -242,7 +242,7 @@ Status graph_json(FILE *f, const Graph *g)
         fputs(first ? "" : ",\n", f);
         first = false;
         fputs("    ", f);
-        print_node(f, g, n);
+        write_json_print_node(f, g, n);
     }
     fputs("\n  ],\n", f);
     print_interface(f, g);

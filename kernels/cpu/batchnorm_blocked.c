@@ -49,7 +49,7 @@ static bool differentiates(const Graph *g, const Node *n)
 
 static bool infers(const Graph *g, const Node *n) { return stored_so(g, n) && !node_int(n, "training_mode"); }
 
-static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+static Status batchnorm_blocked_prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     const Value *v = in_value(g, n, 0);
     const Shape *x = v->shape;
@@ -121,8 +121,8 @@ static Status run_stats(KernelCtx *ctx, void *state, const Tensor *in, Tensor *o
     return ST_OK;
 }
 
-static void apply(const Plan *p, const float *x, const float *mean, const float *var, const float *scale,
-                  const float *bias, float *y)
+static void batchnorm_blocked_apply(const Plan *p, const float *x, const float *mean, const float *var,
+                                    const float *scale, const float *bias, float *y)
 {
     UNITS(p)
     {
@@ -138,17 +138,17 @@ static void apply(const Plan *p, const float *x, const float *mean, const float 
     }
 }
 
-static Status run_norm(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+static Status batchnorm_blocked_run_norm(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     (void)ctx;
-    apply(state, in[0].data, in[3].data, in[4].data, in[1].data, in[2].data, out[0].data);
+    batchnorm_blocked_apply(state, in[0].data, in[3].data, in[4].data, in[1].data, in[2].data, out[0].data);
     return ST_OK;
 }
 
 static Status run_apply(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     (void)ctx;
-    apply(state, in[0].data, in[1].data, in[2].data, in[3].data, in[4].data, out[0].data);
+    batchnorm_blocked_apply(state, in[0].data, in[1].data, in[2].data, in[3].data, in[4].data, out[0].data);
     return ST_OK;
 }
 
@@ -203,10 +203,12 @@ static Status run_grad_input(KernelCtx *ctx, void *state, const Tensor *in, Tens
     return ST_OK;
 }
 
-#define COMMON \
-    .dtypes = DTYPE_BIT(DT_FLOAT32), .layouts = channels_inner, .prepare = prepare, .release = free, .shares = true
+#define COMMON                                                                                                         \
+    .dtypes = DTYPE_BIT(DT_FLOAT32), .layouts = channels_inner, .prepare = batchnorm_blocked_prepare, .release = free, \
+    .shares = true
 
-DEFINE_KERNEL(cpu_batch_normalization_inner, .op = &op_BatchNormalization, COMMON, .supports = infers, .run = run_norm);
+DEFINE_KERNEL(cpu_batch_normalization_inner, .op = &op_BatchNormalization, COMMON, .supports = infers,
+              .run = batchnorm_blocked_run_norm);
 DEFINE_KERNEL(cpu_batch_norm_stats_inner, .op = &op_BatchNormStats, COMMON, .supports = stored_so, .run = run_stats);
 DEFINE_KERNEL(cpu_batch_norm_apply_inner, .op = &op_BatchNormApply, COMMON, .supports = stored_so, .run = run_apply);
 DEFINE_KERNEL(cpu_batch_norm_grad_stats_inner, .op = &op_BatchNormGradStats, COMMON, .supports = differentiates,

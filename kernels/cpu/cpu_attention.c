@@ -53,7 +53,7 @@ static int64_t at(const AttentionPart *p, int64_t b, int64_t token, int64_t h)
 
 static size_t aligned(size_t bytes) { return (bytes + ALIGNED - 1) / ALIGNED * ALIGNED; }
 
-static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+static Status cpu_attention_prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     const size_t size = dtype_size(in_value(g, n, 0)->dtype);
     Plan *p = calloc(1, sizeof *p);
@@ -184,7 +184,7 @@ static Status run_all(KernelCtx *ctx, const Work *w, DType type)
 
 static const Tensor *mask_of(const Plan *p, const Tensor *in) { return p->mask < 0 ? NULL : &in[p->mask]; }
 
-static Status run_forward(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+static Status cpu_attention_run_forward(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     const Work w = { .plan = state,
                      .in = { in[0].data, in[1].data, in[2].data },
@@ -195,7 +195,7 @@ static Status run_forward(KernelCtx *ctx, void *state, const Tensor *in, Tensor 
     return run_all(ctx, &w, in[0].dtype);
 }
 
-static Status run_backward(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+static Status cpu_attention_run_backward(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     const Work w = { .plan = state,
                      .in = { in[0].data, in[1].data, in[2].data },
@@ -233,7 +233,7 @@ static Status run_packed_backward(KernelCtx *ctx, void *state, const Tensor *in,
 }
 
 /* Sizes and row lengths that oneDNN takes; without queries there are no gradients of keys to write. */
-static bool supports(const Graph *g, const Node *n)
+static bool cpu_attention_supports(const Graph *g, const Node *n)
 {
     AttentionSizes s;
 
@@ -244,9 +244,11 @@ static bool supports(const Graph *g, const Node *n)
     return s.tq > 0 && s.depth > 0 && s.heads > 0 && s.tk <= INT32_MAX;
 }
 
-#define ATTENTION .dtypes = DTYPES_F32_F64, .supports = supports, .prepare = prepare, .release = free
+#define ATTENTION \
+    .dtypes = DTYPES_F32_F64, .supports = cpu_attention_supports, .prepare = cpu_attention_prepare, .release = free
 
-DEFINE_KERNEL(cpu_attention, .op = &op_ScaledDotProductAttention, ATTENTION, .run = run_forward);
-DEFINE_KERNEL(cpu_attention_grad, .op = &op_ScaledDotProductAttentionGrad, ATTENTION, .run = run_backward);
+DEFINE_KERNEL(cpu_attention, .op = &op_ScaledDotProductAttention, ATTENTION, .run = cpu_attention_run_forward);
+DEFINE_KERNEL(cpu_attention_grad, .op = &op_ScaledDotProductAttentionGrad, ATTENTION,
+              .run = cpu_attention_run_backward);
 DEFINE_KERNEL(cpu_packed_attention, .op = &op_PackedAttention, ATTENTION, .run = run_packed);
 DEFINE_KERNEL(cpu_packed_attention_grad, .op = &op_PackedAttentionGrad, ATTENTION, .run = run_packed_backward);

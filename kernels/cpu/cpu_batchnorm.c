@@ -17,7 +17,7 @@ typedef struct {
     bool has_dscale, has_dbias; /* BatchNormGradInput gives them too */
 } Plan;
 
-static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+static Status cpu_batchnorm_prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     const Shape *x = in_value(g, n, 0)->shape;
     Plan p = { .n = x->dim[0], .c = x->dim[1], .inner = shape_count(x, 2, x->rank) };
@@ -77,7 +77,7 @@ static bool differentiates(const Graph *g, const Node *n)
     return n->op == &op_BatchNormGradStats ? !has_in(n, 5) : !has_in(n, 7);
 }
 
-#define COMMON .dtypes = DTYPES_F32_F64, .prepare = prepare, .release = free, .shares = true
+#define COMMON .dtypes = DTYPES_F32_F64, .prepare = cpu_batchnorm_prepare, .release = free, .shares = true
 
 DEFINE_KERNEL(cpu_batch_normalization, .op = &op_BatchNormalization, COMMON, .supports = infers, .run = run_norm);
 DEFINE_KERNEL(cpu_batch_norm_stats, .op = &op_BatchNormStats, COMMON, .run = run_stats);
@@ -89,7 +89,7 @@ DEFINE_KERNEL(cpu_batch_norm_grad_input, .op = &op_BatchNormGradInput, COMMON, .
 
 /* ---- what is done for each channel ---- */
 
-static Status run_merge(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+static Status cpu_batchnorm_run_merge(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     const MergePlan *p = state;
     double count;
@@ -119,6 +119,6 @@ static Status run_grad_params(KernelCtx *ctx, void *state, const Tensor *in, Ten
 static bool merges(const Graph *g, const Node *n) { return DTYPES_F32_F64 & DTYPE_BIT(value(g, n->out[0])->dtype); }
 
 DEFINE_KERNEL(cpu_batch_norm_merge, .op = &op_BatchNormMerge, .supports = merges, .prepare = ref_merge_prepare,
-              .run = run_merge, .release = free);
+              .run = cpu_batchnorm_run_merge, .release = free);
 DEFINE_KERNEL(cpu_batch_norm_grad_params, .op = &op_BatchNormGradParams, .dtypes = DTYPES_F32_F64,
               .run = run_grad_params);

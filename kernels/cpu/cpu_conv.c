@@ -36,8 +36,8 @@ static bool supports_weight(const Graph *g, const Node *n)
     return fits_roles(in_shape(g, n, 0), value(g, n->out[0])->shape, in_shape(g, n, 1));
 }
 
-static Status make(void **state, KernelCtx *ctx, const Node *n, OnednnConv what, const Value *x, const Value *w,
-                   const Value *y)
+static Status cpu_conv_make(void **state, KernelCtx *ctx, const Node *n, OnednnConv what, const Value *x,
+                            const Value *w, const Value *y)
 {
     OnednnConvShape s = { .batch = x->shape->dim[0],
                           .group = node_int(n, "group"),
@@ -56,22 +56,22 @@ static Status make(void **state, KernelCtx *ctx, const Node *n, OnednnConv what,
     return ST_OK;
 }
 
-static Status prepare_forward(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+static Status cpu_conv_prepare_forward(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
-    return make(state, ctx, n, ONEDNN_CONV_FORWARD, in_value(g, n, 0), in_value(g, n, 1), value(g, n->out[0]));
+    return cpu_conv_make(state, ctx, n, ONEDNN_CONV_FORWARD, in_value(g, n, 0), in_value(g, n, 1), value(g, n->out[0]));
 }
 
-static Status prepare_input(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+static Status cpu_conv_prepare_input(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
-    return make(state, ctx, n, ONEDNN_CONV_INPUT, value(g, n->out[0]), in_value(g, n, 1), in_value(g, n, 0));
+    return cpu_conv_make(state, ctx, n, ONEDNN_CONV_INPUT, value(g, n->out[0]), in_value(g, n, 1), in_value(g, n, 0));
 }
 
 static Status prepare_weight(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
-    return make(state, ctx, n, ONEDNN_CONV_WEIGHT, in_value(g, n, 0), value(g, n->out[0]), in_value(g, n, 1));
+    return cpu_conv_make(state, ctx, n, ONEDNN_CONV_WEIGHT, in_value(g, n, 0), value(g, n->out[0]), in_value(g, n, 1));
 }
 
-static Status run_forward(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+static Status cpu_conv_run_forward(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     return onednn_conv_run(state, ctx, in[0].data, in[1].data, NULL, out[0].data);
 }
@@ -81,7 +81,7 @@ static Status run_forward_bias(KernelCtx *ctx, void *state, const Tensor *in, Te
     return onednn_conv_run(state, ctx, in[0].data, in[1].data, in[2].data, out[0].data);
 }
 
-static Status run_input(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+static Status cpu_conv_run_input(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     return onednn_conv_run(state, ctx, out[0].data, in[1].data, NULL, in[0].data);
 }
@@ -98,7 +98,7 @@ static bool without_bias(const Graph *g, const Node *n) { return !has_in(n, CONV
 static bool with_bias(const Graph *g, const Node *n) { return has_in(n, CONV_IN_BIAS) && supports_forward(g, n); }
 
 /* Data in any layout that oneDNN has, weights by rows. */
-static bool layouts(const Graph *g, const Node *n)
+static bool cpu_conv_layouts(const Graph *g, const Node *n)
 {
     for (int i = 0; i < n->n_in + n->n_out; i++) {
         const bool is_out = i >= n->n_in,
@@ -111,23 +111,24 @@ static bool layouts(const Graph *g, const Node *n)
     return true;
 }
 
-#define F32 .dtypes = DTYPE_BIT(DT_FLOAT32), .release = release, .layouts = layouts, .shares = true
+#define F32 .dtypes = DTYPE_BIT(DT_FLOAT32), .release = release, .layouts = cpu_conv_layouts, .shares = true
 
-DEFINE_KERNEL(cpu_conv, .op = &op_Conv, F32, .supports = without_bias, .prepare = prepare_forward, .run = run_forward);
-DEFINE_KERNEL(cpu_conv_bias, .op = &op_Conv, F32, .supports = with_bias, .prepare = prepare_forward,
+DEFINE_KERNEL(cpu_conv, .op = &op_Conv, F32, .supports = without_bias, .prepare = cpu_conv_prepare_forward,
+              .run = cpu_conv_run_forward);
+DEFINE_KERNEL(cpu_conv_bias, .op = &op_Conv, F32, .supports = with_bias, .prepare = cpu_conv_prepare_forward,
               .run = run_forward_bias);
-DEFINE_KERNEL(cpu_conv_grad_input, .op = &op_ConvGradInput, F32, .supports = supports_input, .prepare = prepare_input,
-              .run = run_input);
+DEFINE_KERNEL(cpu_conv_grad_input, .op = &op_ConvGradInput, F32, .supports = supports_input,
+              .prepare = cpu_conv_prepare_input, .run = cpu_conv_run_input);
 DEFINE_KERNEL(cpu_conv_grad_weight, .op = &op_ConvGradWeight, F32, .supports = supports_weight,
               .prepare = prepare_weight, .run = run_weight);
-DEFINE_KERNEL(cpu_conv_transpose, .op = &op_ConvTranspose, F32, .supports = supports_input, .prepare = prepare_input,
-              .run = run_input);
+DEFINE_KERNEL(cpu_conv_transpose, .op = &op_ConvTranspose, F32, .supports = supports_input,
+              .prepare = cpu_conv_prepare_input, .run = cpu_conv_run_input);
 
 /* ---- with Relu, and a sum in front of it ---- */
 
 /* One pass over what the convolution has left, in the layout of both.  oneDNN's own Relu makes 0 of a NaN, which would
  * hide that a training has diverged. */
-static void finish(const KernelCtx *ctx, float *y, const float *z, int64_t n)
+static void cpu_conv_finish(const KernelCtx *ctx, float *y, const float *z, int64_t n)
 {
     const int team = team_size(ctx->n_threads, n);
 
@@ -160,7 +161,7 @@ static Status prepare_relu(void **state, KernelCtx *ctx, const Graph *g, const N
 
     if (!p)
         return FAIL_NOMEM();
-    if ((st = prepare_forward(&conv, ctx, g, n))) {
+    if ((st = cpu_conv_prepare_forward(&conv, ctx, g, n))) {
         free(p);
         return st;
     }
@@ -175,13 +176,13 @@ static Status run_relu(KernelCtx *ctx, void *state, const Tensor *in, Tensor *ou
 
     TRY(onednn_conv_run(p->conv, ctx, in[CONV_IN_X].data, in[CONV_IN_W].data, p->bias ? in[CONV_IN_BIAS].data : NULL,
                         out[0].data));
-    finish(ctx, out[0].data, p->added ? in[CONV_IN_ADDED].data : NULL, tensor_numel(&out[0]));
+    cpu_conv_finish(ctx, out[0].data, p->added ? in[CONV_IN_ADDED].data : NULL, tensor_numel(&out[0]));
     return ST_OK;
 }
 
 static bool relu_layouts(const Graph *g, const Node *n)
 {
-    return layouts(g, n) &&
+    return cpu_conv_layouts(g, n) &&
            (!has_in(n, CONV_IN_ADDED) || in_value(g, n, CONV_IN_ADDED)->layout == value(g, n->out[0])->layout);
 }
 

@@ -11,7 +11,7 @@ typedef struct {
     int64_t samples;
 } Plan;
 
-static void release(void *state)
+static void cpu_cross_entropy_release(void *state)
 {
     Plan *p = state;
 
@@ -21,7 +21,7 @@ static void release(void *state)
 }
 
 /* `scores` is the input that holds them. */
-static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n, int scores)
+static Status cpu_cross_entropy_prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n, int scores)
 {
     Plan *p = calloc(1, sizeof *p);
     Status st;
@@ -34,22 +34,22 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
     *state = p;
     return ST_OK;
 fail:
-    release(p);
+    cpu_cross_entropy_release(p);
     return st;
 }
 
 /* Scratch: the loss of each sample. */
-static Status prepare_sum(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+static Status cpu_cross_entropy_prepare_sum(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     const size_t need = (size_t)shape_numel(in_value(g, n, 1)->shape) * sizeof(double);
 
     ctx->scratch_bytes = need > ctx->scratch_bytes ? need : ctx->scratch_bytes;
-    return prepare(state, ctx, g, n, 0);
+    return cpu_cross_entropy_prepare(state, ctx, g, n, 0);
 }
 
-static Status prepare_grad(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+static Status cpu_cross_entropy_prepare_grad(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
-    return prepare(state, ctx, g, n, 1);
+    return cpu_cross_entropy_prepare(state, ctx, g, n, 1);
 }
 
 #define BODY "kernels/cpu/cpu_cross_entropy.inc"
@@ -64,7 +64,7 @@ static int64_t samples_of(const SoftmaxPlan *by, int64_t task, int64_t *first)
     return by->inner - from < SOFTMAX_TILE ? by->inner - from : SOFTMAX_TILE;
 }
 
-static Status run_sum(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+static Status cpu_cross_entropy_run_sum(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     const Plan *p = state;
     double *loss = ctx->scratch, num = 0, den = 0;
@@ -86,7 +86,7 @@ static Status run_sum(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out
     return ST_OK;
 }
 
-static Status run_grad(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+static Status cpu_cross_entropy_run_grad(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     const Plan *p = state;
 
@@ -104,8 +104,9 @@ static Status run_grad(KernelCtx *ctx, void *state, const Tensor *in, Tensor *ou
 /* Scores of 16 bits have a slope of float32. */
 static bool is_one_type(const Graph *g, const Node *n) { return in_value(g, n, 1)->dtype == in_value(g, n, 0)->dtype; }
 
-#define COMMON .dtypes = DTYPES_F32_F64, .release = release
+#define COMMON .dtypes = DTYPES_F32_F64, .release = cpu_cross_entropy_release
 
-DEFINE_KERNEL(cpu_cross_entropy_sum, .op = &op_CrossEntropySum, COMMON, .prepare = prepare_sum, .run = run_sum);
+DEFINE_KERNEL(cpu_cross_entropy_sum, .op = &op_CrossEntropySum, COMMON, .prepare = cpu_cross_entropy_prepare_sum,
+              .run = cpu_cross_entropy_run_sum);
 DEFINE_KERNEL(cpu_cross_entropy_grad, .op = &op_CrossEntropyGrad, COMMON, .supports = is_one_type,
-              .prepare = prepare_grad, .run = run_grad);
+              .prepare = cpu_cross_entropy_prepare_grad, .run = cpu_cross_entropy_run_grad);

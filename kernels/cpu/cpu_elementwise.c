@@ -40,7 +40,8 @@ static void walk_seek(Walk *w, int64_t index)
 }
 
 /* Elements [from, to) of the output. */
-static void run_range(const Elementwise *e, const Tensor *in, const Tensor *out, int64_t from, int64_t to)
+static void cpu_elementwise_run_range(const Elementwise *e, const Tensor *in, const Tensor *out, int64_t from,
+                                      int64_t to)
 {
     Walk w = e->walk;
     int64_t skip = from % w.row;
@@ -67,7 +68,7 @@ Status elementwise_run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *ou
     if (!e->total)
         return ST_OK;
     if (threads < 2) {
-        run_range(e, in, out, 0, e->total);
+        cpu_elementwise_run_range(e, in, out, 0, e->total);
         return ST_OK;
     }
 #pragma omp parallel for num_threads(threads) schedule(static)
@@ -75,7 +76,7 @@ Status elementwise_run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *ou
         int64_t from = e->total / 64 * t / threads * 64,
                 to = t + 1 < threads ? e->total / 64 * (t + 1) / threads * 64 : e->total;
 
-        run_range(e, in, out, from, to);
+        cpu_elementwise_run_range(e, in, out, from, to);
     }
     return ST_OK;
 }

@@ -9,7 +9,7 @@
 #include "kernels/cpu/team.h"
 #include "kernels/ref/ref_move.h"
 
-static Status check_indices(const RefNode *p, const Tensor *ix, int64_t d)
+static Status cpu_index_check_indices(const RefNode *p, const Tensor *ix, int64_t d)
 {
     int64_t n = tensor_numel(ix), at;
 
@@ -35,7 +35,7 @@ static Status run_gather(KernelCtx *ctx, void *state, const Tensor *in, Tensor *
     const size_t row = (size_t)shape_count(x, p->axis + 1, x->rank) * dtype_size(in[0].dtype);
     const int team = team_size(ctx->n_threads, outer * n * (int64_t)row / 4);
 
-    TRY(check_indices(p, &in[1], d));
+    TRY(cpu_index_check_indices(p, &in[1], d));
     if (!row || !n)
         return ST_OK;
 #pragma omp parallel for num_threads(team) schedule(static) collapse(2)
@@ -57,7 +57,7 @@ static Status run_gather_grad(KernelCtx *ctx, void *state, const Tensor *in, Ten
     const int team = team_size(ctx->n_threads, tensor_numel(&out[0]) + tensor_numel(&in[0]));
     const int parts = outer < team ? team : 1; /* of the axis */
 
-    TRY(check_indices(p, &in[1], d));
+    TRY(cpu_index_check_indices(p, &in[1], d));
     if (!d || !inner)
         return ST_OK;
 #pragma omp parallel for num_threads(team) schedule(static)

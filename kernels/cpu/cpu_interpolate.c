@@ -13,7 +13,7 @@ typedef struct {
     int n_threads;
 } Plan;
 
-static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+static Status cpu_interpolate_prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     Plan p = { .n_threads = ctx->n_threads };
     void *shape;
@@ -30,7 +30,7 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
 RUN_FLOAT(run, interpolate, state, in[0].data, in[1].data, in[2].data, out[0].data)
 RUN_FLOAT(run_back, spread, state, in[0].data, in[1].data, in[2].data, out[0].data)
 
-#define COMMON .dtypes = DTYPES_F32_F64, .prepare = prepare, .release = free
+#define COMMON .dtypes = DTYPES_F32_F64, .prepare = cpu_interpolate_prepare, .release = free
 
 DEFINE_KERNEL(cpu_interpolate, .op = &op_Interpolate, COMMON, .run = run);
 DEFINE_KERNEL(cpu_interpolate_grad, .op = &op_InterpolateGrad, COMMON, .run = run_back);

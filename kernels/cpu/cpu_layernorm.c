@@ -18,7 +18,7 @@ typedef struct {
     bool has_bias, has_mean, has_inv, has_added;
 } Plan;
 
-static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+static Status cpu_layernorm_prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     const Shape *x = in_value(g, n, 0)->shape;
     int axis = (int)node_int(n, "axis");
@@ -34,12 +34,12 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
     return kernel_state(state, &p, sizeof p);
 }
 
-static Status prepare_backward(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+static Status cpu_layernorm_prepare_backward(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     size_t bytes;
     Plan *p;
 
-    TRY(prepare(state, ctx, g, n));
+    TRY(cpu_layernorm_prepare(state, ctx, g, n));
     p = *state;
     p->parts = team_size(TEAM_MAX, p->rows * p->n / PART_GRAINS);
     bytes = (size_t)p->parts * 2 * (size_t)p->n * sizeof(double);
@@ -58,7 +58,7 @@ static Status prepare_backward(void **state, KernelCtx *ctx, const Graph *g, con
 #define BODY "kernels/cpu/cpu_layernorm.inc"
 #include "kernels/each_type.inc"
 
-static Status run_forward(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+static Status cpu_layernorm_run_forward(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     const Plan *p = state;
     const void *bias = p->has_bias ? in[2].data : NULL;
@@ -72,7 +72,7 @@ static Status run_forward(KernelCtx *ctx, void *state, const Tensor *in, Tensor 
     return ST_OK;
 }
 
-static Status run_backward(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+static Status cpu_layernorm_run_backward(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     if (in[0].dtype == DT_FLOAT32)
         backward_f32(state, ctx->scratch, in, out);
@@ -82,7 +82,7 @@ static Status run_backward(KernelCtx *ctx, void *state, const Tensor *in, Tensor
 }
 
 /* Scale and bias of the full normalised size, and something to normalise. */
-static bool full_size(const Graph *g, const Node *n)
+static bool cpu_layernorm_full_size(const Graph *g, const Node *n)
 {
     const Shape *x = in_value(g, n, 0)->shape;
     int64_t size = shape_count(x, (int)node_int(n, "axis"), x->rank);
@@ -93,7 +93,8 @@ static bool full_size(const Graph *g, const Node *n)
 
 static bool not_empty(const Graph *g, const Node *n) { return shape_numel(in_value(g, n, 2)->shape) > 0; }
 
-DEFINE_KERNEL(cpu_layer_normalization, .op = &op_LayerNormalization, .dtypes = DTYPES_F32_F64, .supports = full_size,
-              .prepare = prepare, .run = run_forward, .release = free);
+DEFINE_KERNEL(cpu_layer_normalization, .op = &op_LayerNormalization, .dtypes = DTYPES_F32_F64,
+              .supports = cpu_layernorm_full_size, .prepare = cpu_layernorm_prepare, .run = cpu_layernorm_run_forward,
+              .release = free);
 DEFINE_KERNEL(cpu_layer_norm_grad, .op = &op_LayerNormGrad, .dtypes = DTYPES_F32_F64, .supports = not_empty,
-              .prepare = prepare_backward, .run = run_backward, .release = free);
+              .prepare = cpu_layernorm_prepare_backward, .run = cpu_layernorm_run_backward, .release = free);

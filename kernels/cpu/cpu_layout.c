@@ -81,7 +81,7 @@ static Status prepare_transpose(void **state, KernelCtx *ctx, const Graph *g, co
 #define TYPES (OF_U32 | OF_U64)
 #include "kernels/each_type.inc"
 
-static Status run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+static Status cpu_layout_run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     const Plan *p = state;
     int team = team_size(ctx->n_threads, tensor_numel(&out[0]));
@@ -106,7 +106,7 @@ static Status run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 }
 
 DEFINE_KERNEL(cpu_transpose, .op = &op_Transpose, .rank = 10, .supports = movable, .prepare = prepare_transpose,
-              .run = run, .release = free);
+              .run = cpu_layout_run, .release = free);
 
 /* ---- Expand: a transpose whose stretched axes step 0 in x ---- */
 
@@ -125,5 +125,5 @@ static Status prepare_expand(void **state, KernelCtx *ctx, const Graph *g, const
     return kernel_state(state, &p, sizeof p);
 }
 
-DEFINE_KERNEL(cpu_expand, .op = &op_Expand, .rank = 10, .supports = movable, .prepare = prepare_expand, .run = run,
-              .release = free);
+DEFINE_KERNEL(cpu_expand, .op = &op_Expand, .rank = 10, .supports = movable, .prepare = prepare_expand,
+              .run = cpu_layout_run, .release = free);

@@ -21,7 +21,7 @@ static Extent extent(const Shape *x, const Tensor *target)
 #define BODY "kernels/cpu/cpu_loss.inc"
 #include "kernels/each_type.inc"
 
-static Status run_nll_sum(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+static Status cpu_loss_run_nll_sum(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     const Nll *p = state;
     Extent e = extent(&in[0].shape, &in[1]);
@@ -43,7 +43,7 @@ static Status run_nll_sum(KernelCtx *ctx, void *state, const Tensor *in, Tensor 
     return ST_OK;
 }
 
-static Status run_nll_grad(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+static Status cpu_loss_run_nll_grad(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     const Nll *p = state;
     Extent e = extent(&out[0].shape, &in[1]);
@@ -63,13 +63,13 @@ static Status run_nll_grad(KernelCtx *ctx, void *state, const Tensor *in, Tensor
 }
 
 DEFINE_KERNEL(cpu_nll_sum, .op = &op_NllSum, .dtypes = DTYPES_F32_F64, .rank = 10, .prepare = nll_prepare,
-              .run = run_nll_sum, .release = free);
+              .run = cpu_loss_run_nll_sum, .release = free);
 DEFINE_KERNEL(cpu_nll_grad, .op = &op_NllGrad, .dtypes = DTYPES_F32_F64, .rank = 10, .prepare = nll_prepare,
-              .run = run_nll_grad, .release = free);
+              .run = cpu_loss_run_nll_grad, .release = free);
 
 /* ---- accuracy ---- */
 
-static Status run_accuracy(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+static Status cpu_loss_run_accuracy(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     const Nll *p = state;
     Extent e = extent(&in[0].shape, &in[1]);
@@ -91,4 +91,4 @@ static Status run_accuracy(KernelCtx *ctx, void *state, const Tensor *in, Tensor
 }
 
 DEFINE_KERNEL(cpu_accuracy_count, .op = &op_AccuracyCount, .dtypes = DTYPES_F32_F64, .rank = 10, .prepare = nll_prepare,
-              .run = run_accuracy, .release = free);
+              .run = cpu_loss_run_accuracy, .release = free);

@@ -28,7 +28,7 @@ typedef struct {
     bool batch_parallel;
 } Plan;
 
-static void release(void *state)
+static void cpu_matmul_release(void *state)
 {
     Plan *p = state;
 
@@ -71,7 +71,7 @@ static void merge_batches(Plan *p, const MatMulRoles *r)
 }
 
 /* The longer side is halved, until there are enough pieces.  A thread alone takes all of it: the bits are the same. */
-static void cut(Plan *p, int n_threads)
+static void cpu_matmul_cut(Plan *p, int n_threads)
 {
     const double work = (double)p->m * (double)p->n * (double)p->k / PIECE_WORK;
     const int64_t most = work < PIECES ? (int64_t)work : PIECES;
@@ -89,7 +89,7 @@ static void cut(Plan *p, int n_threads)
     }
 }
 
-static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+static Status cpu_matmul_prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     const Value *y = value(g, n->out[0]);
     Plan *p = calloc(1, sizeof *p);
@@ -104,7 +104,7 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
     if (has_in(n, 2))
         read_c(p, g, n);
     if (!(p->offset_a = kernel_table(g, 2 * (size_t)p->batches, sizeof(int64_t)))) {
-        release(p);
+        cpu_matmul_release(p);
         return FAIL_NOMEM();
     }
     p->offset_b = p->offset_a + p->batches;
@@ -112,7 +112,7 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
     matmul_offsets(p->offset_b, &r.b, r.batch_b, y->shape, r.batch_y, p->k * p->n);
     merge_batches(p, &r);
     p->inside = onednn_sgemm_threads(p->m, p->n, p->k);
-    cut(p, ctx->n_threads);
+    cpu_matmul_cut(p, ctx->n_threads);
     p->batch_parallel = p->batches >= ctx->n_threads;
     if (y->dtype == DT_FLOAT64) {
         size_t bytes = (size_t)ctx->n_threads * DGEMM_SCRATCH;
@@ -199,7 +199,7 @@ static Status run_f64(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out
 }
 
 /* Sizes that oneDNN takes; empty products are the reference kernels'. */
-static bool supports(const Graph *g, const Node *n)
+static bool cpu_matmul_supports(const Graph *g, const Node *n)
 {
     const Shape *s[] = { in_value(g, n, 0)->shape, in_value(g, n, 1)->shape, value(g, n->out[0])->shape };
 
@@ -210,12 +210,12 @@ static bool supports(const Graph *g, const Node *n)
     return true;
 }
 
-#define FLOAT32                                                                                                    \
-    .dtypes = DTYPE_BIT(DT_FLOAT32), .supports = supports, .prepare = prepare, .run = run_f32, .release = release, \
-    .shares = true
-#define FLOAT64                                                                                                    \
-    .dtypes = DTYPE_BIT(DT_FLOAT64), .supports = supports, .prepare = prepare, .run = run_f64, .release = release, \
-    .shares = true
+#define FLOAT32                                                                                                      \
+    .dtypes = DTYPE_BIT(DT_FLOAT32), .supports = cpu_matmul_supports, .prepare = cpu_matmul_prepare, .run = run_f32, \
+    .release = cpu_matmul_release, .shares = true
+#define FLOAT64                                                                                                      \
+    .dtypes = DTYPE_BIT(DT_FLOAT64), .supports = cpu_matmul_supports, .prepare = cpu_matmul_prepare, .run = run_f64, \
+    .release = cpu_matmul_release, .shares = true
 
 DEFINE_KERNEL(cpu_matmul, .op = &op_MatMul, FLOAT32);
 DEFINE_KERNEL(cpu_batch_matmul, .op = &op_BatchMatMul, FLOAT32);

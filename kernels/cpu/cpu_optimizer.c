@@ -18,7 +18,7 @@ typedef struct {
 } Norm; /* n: tensors */
 enum { BLOCK = NORM_PIECE };
 
-static Status prepare_norm(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+static Status cpu_optimizer_prepare_norm(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     Norm p = { .max_norm = node_float(n, "max_norm"), .scaled = node_int(n, "scaled") != 0 };
     size_t bytes;
@@ -37,7 +37,7 @@ static Status prepare_norm(void **state, KernelCtx *ctx, const Graph *g, const N
 #define BODY "kernels/cpu/cpu_optimizer.inc"
 #include "kernels/each_type.inc"
 
-static Status run_norm(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+static Status cpu_optimizer_run_norm(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     const Norm *p = state;
     double sum = 0, by = p->scaled ? tensor_float(&in[p->n], 0) : 1, norm, scale;
@@ -56,8 +56,8 @@ static Status run_norm(KernelCtx *ctx, void *state, const Tensor *in, Tensor *ou
     return ST_OK;
 }
 
-DEFINE_KERNEL(cpu_global_norm, .op = &op_GlobalNorm, .dtypes = DTYPES_F32_F64, .rank = 10, .prepare = prepare_norm,
-              .run = run_norm, .release = free);
+DEFINE_KERNEL(cpu_global_norm, .op = &op_GlobalNorm, .dtypes = DTYPES_F32_F64, .rank = 10,
+              .prepare = cpu_optimizer_prepare_norm, .run = cpu_optimizer_run_norm, .release = free);
 
 /* ---- the sums of its blocks: of a piece, at their places among all ---- */
 
@@ -66,7 +66,7 @@ typedef struct {
     int64_t at[]; /* of each tensor: where its sums begin; -1: they are another device's */
 } Sums;
 
-static Status prepare_sums(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+static Status cpu_optimizer_prepare_sums(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     Sums *p = malloc(sizeof *p + (size_t)n->n_in * sizeof *p->at);
     int len;
@@ -103,5 +103,5 @@ static Status run_sums(KernelCtx *ctx, void *state, const Tensor *in, Tensor *ou
     return ST_OK;
 }
 
-DEFINE_KERNEL(cpu_square_sums, .op = &op_SquareSums, .dtypes = DTYPES_F32_F64, .rank = 10, .prepare = prepare_sums,
-              .run = run_sums, .release = free);
+DEFINE_KERNEL(cpu_square_sums, .op = &op_SquareSums, .dtypes = DTYPES_F32_F64, .rank = 10,
+              .prepare = cpu_optimizer_prepare_sums, .run = run_sums, .release = free);

@@ -17,7 +17,7 @@ typedef struct {
     double *share; /* [out_size] 1 / elements that an average covers; NULL for maxima */
 } Plan;
 
-static void release(void *state)
+static void cpu_pool_release(void *state)
 {
     Plan *p = state;
 
@@ -29,7 +29,7 @@ static void release(void *state)
 /* ---- shares of an average ---- */
 
 /* Positions of the window at output o along one axis that count: inside the input, or its explicit padding as well. */
-static int64_t counted(const Window *w, int axis, int64_t o, bool include_pad)
+static int64_t cpu_pool_counted(const Window *w, int axis, int64_t o, bool include_pad)
 {
     int64_t start = o * w->stride[axis] - w->pad[axis], end = w->in[axis] + (include_pad ? w->pad_end[axis] : 0),
             count = 0;
@@ -49,10 +49,10 @@ static Status make_shares(Plan *p, const Graph *g, bool include_pad)
     p->share = share;
     for (int64_t i = 0; i < w->out[0]; i++)
         for (int64_t j = 0; j < w->out[1]; j++) {
-            int64_t outer = counted(w, 0, i, include_pad) * counted(w, 1, j, include_pad);
+            int64_t outer = cpu_pool_counted(w, 0, i, include_pad) * cpu_pool_counted(w, 1, j, include_pad);
 
             for (int64_t k = 0; k < w->out[2]; k++) {
-                int64_t count = outer * counted(w, 2, k, include_pad);
+                int64_t count = outer * cpu_pool_counted(w, 2, k, include_pad);
 
                 *share++ = count ? 1 / (double)count : 0;
             }
@@ -62,7 +62,8 @@ static Status make_shares(Plan *p, const Graph *g, bool include_pad)
 
 /* ---- preparation ---- */
 
-static Status make_plan(void **state, KernelCtx *ctx, const Graph *g, const Node *n, const Shape *x, const Shape *y)
+static Status cpu_pool_make_plan(void **state, KernelCtx *ctx, const Graph *g, const Node *n, const Shape *x,
+                                 const Shape *y)
 {
     Plan *p = calloc(1, sizeof *p);
     int count;
@@ -78,20 +79,20 @@ static Status make_plan(void **state, KernelCtx *ctx, const Graph *g, const Node
     if (node_attr(n, "count_include_pad"))
         st = make_shares(p, g, node_int(n, "count_include_pad"));
     if (st)
-        release(p);
+        cpu_pool_release(p);
     else
         *state = p;
     return st;
 }
 
-static Status prepare_forward(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+static Status cpu_pool_prepare_forward(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
-    return make_plan(state, ctx, g, n, in_value(g, n, 0)->shape, value(g, n->out[0])->shape);
+    return cpu_pool_make_plan(state, ctx, g, n, in_value(g, n, 0)->shape, value(g, n->out[0])->shape);
 }
 
-static Status prepare_backward(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+static Status cpu_pool_prepare_backward(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
-    return make_plan(state, ctx, g, n, value(g, n->out[0])->shape, in_value(g, n, 0)->shape);
+    return cpu_pool_make_plan(state, ctx, g, n, value(g, n->out[0])->shape, in_value(g, n, 0)->shape);
 }
 
 /* MaxPoolGrad keeps the largest element and its place for every output of a plane. */
@@ -104,7 +105,7 @@ static Status prepare_max_grad(void **state, KernelCtx *ctx, const Graph *g, con
 {
     size_t bytes;
 
-    TRY(prepare_backward(state, ctx, g, n));
+    TRY(cpu_pool_prepare_backward(state, ctx, g, n));
     bytes = plane_scratch(*state) * (size_t)((Plan *)*state)->team;
     if (bytes > ctx->scratch_bytes)
         ctx->scratch_bytes = bytes;
@@ -203,14 +204,14 @@ static bool small_planes(const Graph *g, const Node *n)
     return shape_numel(x) > 0 && shape_count(x, 2, x->rank) < INT32_MAX;
 }
 
-#define COMMON .dtypes = DTYPES_F32_F64, .release = release
+#define COMMON .dtypes = DTYPES_F32_F64, .release = cpu_pool_release
 
-DEFINE_KERNEL(cpu_max_pool, .op = &op_MaxPool, COMMON, .supports = values_only, .prepare = prepare_forward,
+DEFINE_KERNEL(cpu_max_pool, .op = &op_MaxPool, COMMON, .supports = values_only, .prepare = cpu_pool_prepare_forward,
               .run = run_max);
 DEFINE_KERNEL(cpu_max_pool_grad, .op = &op_MaxPoolGrad, COMMON, .supports = small_planes, .prepare = prepare_max_grad,
               .run = run_max_grad);
-DEFINE_KERNEL(cpu_average_pool, .op = &op_AveragePool, COMMON, .supports = values_only, .prepare = prepare_forward,
-              .run = run_average);
+DEFINE_KERNEL(cpu_average_pool, .op = &op_AveragePool, COMMON, .supports = values_only,
+              .prepare = cpu_pool_prepare_forward, .run = run_average);
 DEFINE_KERNEL(cpu_average_pool_grad, .op = &op_AveragePoolGrad, COMMON, .supports = small_planes,
-              .prepare = prepare_backward, .run = run_average_grad);
+              .prepare = cpu_pool_prepare_backward, .run = run_average_grad);
 DEFINE_KERNEL(cpu_global_average_pool, .op = &op_GlobalAveragePool, .dtypes = DTYPES_F32_F64, .run = run_global);

@@ -12,7 +12,7 @@ typedef struct {
     double scale;
 } Plan;
 
-static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+static Status cpu_random_prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     const Shape *s = value(g, n->out[0])->shape;
     const int axis = (int)node_int(n, "split_axis");
@@ -34,7 +34,7 @@ static void draw_one(uint8_t *mask, PhiloxKey key, uint64_t threshold, int64_t g
 }
 
 /* The mask of `n` elements, the first of which is number `global` of the whole tensor. */
-static void draw(uint8_t *mask, PhiloxKey key, uint64_t threshold, int64_t global, int64_t n)
+static void cpu_random_draw(uint8_t *mask, PhiloxKey key, uint64_t threshold, int64_t global, int64_t n)
 {
     int64_t blocks;
 
@@ -64,14 +64,14 @@ static void chunk(const Plan *p, PhiloxKey key, const Tensor *in, Tensor *out, i
                   at = o * p->span.row + from;
     uint8_t *mask = (uint8_t *)out[1].data + at;
 
-    draw(mask, key, p->threshold, o * p->span.global_row + p->span.global_start + from, n);
+    cpu_random_draw(mask, key, p->threshold, o * p->span.global_row + p->span.global_start + from, n);
     if (in[0].dtype == DT_FLOAT32)
         apply_f32((float *)out[0].data + at, (const float *)in[0].data + at, mask, (float)p->scale, n);
     else
         apply_f64((double *)out[0].data + at, (const double *)in[0].data + at, mask, p->scale, n);
 }
 
-static Status run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+static Status cpu_random_run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     const Plan *p = state;
     const PhiloxKey key = { p->seed, (uint32_t) * (const int64_t *)in[1].data, p->key };
@@ -84,10 +84,10 @@ static Status run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
     return ST_OK;
 }
 
-DEFINE_KERNEL(cpu_random_dropout, .op = &op_RandomDropout, .dtypes = DTYPES_F32_F64, .prepare = prepare, .run = run,
-              .release = free);
+DEFINE_KERNEL(cpu_random_dropout, .op = &op_RandomDropout, .dtypes = DTYPES_F32_F64, .prepare = cpu_random_prepare,
+              .run = cpu_random_run, .release = free);
 
-static Status prepare_grad(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+static Status cpu_random_prepare_grad(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     const RowFn fn = in_value(g, n, 0)->dtype == DT_FLOAT32 ? grad_f32 : grad_f64;
     const double ratio = node_float(n, "ratio");
@@ -97,5 +97,5 @@ static Status prepare_grad(void **state, KernelCtx *ctx, const Graph *g, const N
     return ST_OK;
 }
 
-DEFINE_KERNEL(cpu_dropout_grad, .op = &op_DropoutGrad, .dtypes = DTYPES_F32_F64, .prepare = prepare_grad,
+DEFINE_KERNEL(cpu_dropout_grad, .op = &op_DropoutGrad, .dtypes = DTYPES_F32_F64, .prepare = cpu_random_prepare_grad,
               .run = elementwise_run, .release = free);

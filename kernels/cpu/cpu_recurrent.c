@@ -102,7 +102,7 @@ void recurrent_inputs(Tensor all[RECG_INPUTS], const Recurrence *r, const Tensor
 
 enum { PANELS, BIAS, STATE, CELL };
 
-static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+static Status cpu_recurrent_prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     RecurrentPlan p = { .panels = 0 };
     size_t total = 0;
@@ -218,7 +218,7 @@ static void skip(const Step *s, int64_t b, int planes)
 }
 
 /* What must be done before others read `inner`. */
-static void begin_step(const Step *s, int64_t t)
+static void cpu_recurrent_begin_step(const Step *s, int64_t t)
 {
     const Recurrence *r = s->run.r;
 
@@ -254,7 +254,7 @@ static void end_step(const Step *s, int64_t t)
 
 /* ---- before the steps ---- */
 
-static void pack(const RecurrentRun *k, const float *rec)
+static void cpu_recurrent_pack(const RecurrentRun *k, const float *rec)
 {
     const Recurrence *r = k->r;
     const int64_t n = r->hidden, panels = k->p->panels * r->gates;
@@ -283,7 +283,7 @@ static const float *sum_biases(const RecurrentRun *k, const float *bias)
 }
 
 /* What W gives, and the biases. */
-static Status begin(const RecurrentRun *k, const Tensor *in)
+static Status cpu_recurrent_begin(const RecurrentRun *k, const Tensor *in)
 {
     const Recurrence *r = k->r;
     const int64_t rows = r->steps * r->batch, gates = r->gates * r->hidden;
@@ -298,7 +298,7 @@ static Status begin(const RecurrentRun *k, const Tensor *in)
                              w + k->dir * gates * r->inputs, r->inputs, 1, k->saved, k->row);
 }
 
-static void load(float *to, const Tensor *from, int dir, int64_t n)
+static void cpu_recurrent_load(float *to, const Tensor *from, int dir, int64_t n)
 {
     if (from->data)
         memcpy(to, (const float *)from->data + dir * n, (size_t)n * sizeof *to);
@@ -325,7 +325,7 @@ static void all_steps(const RecurrentRun *k, float *y)
             s.row = k->saved + t * r->batch * k->row;
             s.h = h + i % 2 * size;
             s.next = h + (i + 1) % 2 * size;
-            begin_step(&s, t);
+            cpu_recurrent_begin_step(&s, t);
             if (r->cell == CELL_GRU && !r->before_reset) {
 #pragma omp barrier
             }
@@ -350,10 +350,10 @@ static Status run(KernelCtx *ctx, void *state, const Tensor *in_list, Tensor *ou
         };
         float *h = recurrent_part(&k, STATE), *c = recurrent_part(&k, CELL);
 
-        TRY(begin(&k, in));
-        pack(&k, (const float *)in[REC_R].data + d * r->gates * r->hidden * r->hidden);
-        load(h, &in[REC_H0], d, size);
-        load(c, &in[REC_C0], d, size);
+        TRY(cpu_recurrent_begin(&k, in));
+        cpu_recurrent_pack(&k, (const float *)in[REC_R].data + d * r->gates * r->hidden * r->hidden);
+        cpu_recurrent_load(h, &in[REC_H0], d, size);
+        cpu_recurrent_load(c, &in[REC_C0], d, size);
         all_steps(&k, (float *)out[REC_Y].data + d * size);
         if (out[REC_YH].data)
             memcpy((float *)out[REC_YH].data + d * size, h + r->steps % 2 * size, (size_t)size * sizeof *h);
@@ -369,4 +369,4 @@ static bool has_y(const Graph *g, const Node *n)
 }
 
 DEFINE_KERNEL(cpu_recurrent, .op = &op_Recurrent, .dtypes = DTYPE_BIT(DT_FLOAT32), .supports = has_y,
-              .prepare = prepare, .run = run, .release = free);
+              .prepare = cpu_recurrent_prepare, .run = run, .release = free);

@@ -62,7 +62,7 @@ static void push_axis(Axes *a, int64_t dim, int64_t stride)
     a->stride[a->n++] = stride;
 }
 
-static Plan make_plan(const Shape *x, unsigned mask)
+static Plan cpu_reduce_make_plan(const Shape *x, unsigned mask)
 {
     int64_t dim[MAX_RANK] = { 1 }, stride = 1, kept = 1, outer = 1;
     bool reduced[MAX_RANK] = { true };
@@ -100,7 +100,7 @@ static int64_t offset_of(const Axes *a, int64_t index)
 
 static int64_t at_most(int64_t a, int64_t b) { return a < b ? a : b; }
 
-static How how_of(const Node *n)
+static How cpu_reduce_how_of(const Node *n)
 {
     static const OpDef *const ops[N_HOW] = {
         [SUM] = &op_ReduceSum, [SQUARE] = &op_ReduceSumSquare, [L1] = &op_ReduceL1,
@@ -114,15 +114,15 @@ static How how_of(const Node *n)
 }
 
 /* Scratch: one double for each output element and part, when there are several parts. */
-static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+static Status cpu_reduce_prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     size_t need;
     unsigned mask;
     Plan p;
 
     TRY(reduce_axes(&mask, g, n));
-    p = make_plan(in_value(g, n, 0)->shape, mask);
-    p.how = how_of(n);
+    p = cpu_reduce_make_plan(in_value(g, n, 0)->shape, mask);
+    p.how = cpu_reduce_how_of(n);
     need = p.parts > 1 ? (size_t)(p.out_count * p.parts) * sizeof(double) : 0;
     if (ctx->scratch_bytes < need)
         ctx->scratch_bytes = need;
@@ -140,7 +140,7 @@ typedef struct {
 static double first(How how) { return how == MAX ? -INFINITY : how == MIN ? INFINITY : 0; }
 
 /* Two results together. */
-static double join(How how, double a, double b)
+static double cpu_reduce_join(How how, double a, double b)
 {
     if (how == MAX)
         return b > a || b != b ? b : a;
@@ -157,8 +157,9 @@ static void row_task(const Plan *p, const Reduction *r, const char *x, int64_t o
     for (int64_t q = part * p->per_part; q < to; q++) {
         int64_t piece = q % p->pieces * SEGMENT, n = at_most(SEGMENT, p->run - piece);
 
-        acc = join(p->how, acc,
-                   r->row(p->how, x + (size_t)(base + offset_of(&p->reduced, q / p->pieces) + piece) * r->size, n));
+        acc = cpu_reduce_join(
+            p->how, acc,
+            r->row(p->how, x + (size_t)(base + offset_of(&p->reduced, q / p->pieces) + piece) * r->size, n));
     }
     *out = acc;
 }
@@ -201,7 +202,7 @@ static void join_parts(const Plan *p, const Reduction *r, const double *partial,
         double acc = partial[i];
 
         for (int64_t part = 1; part < p->parts; part++)
-            acc = join(p->how, acc, partial[part * p->out_count + i]);
+            acc = cpu_reduce_join(p->how, acc, partial[part * p->out_count + i]);
         r->store(p->how, y, i, &acc, 1);
     }
 }
@@ -250,7 +251,7 @@ static Status run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
     return reduce(ctx, state, in[0].dtype == DT_FLOAT32 ? &f32 : &f64, in, out);
 }
 
-#define COMMON .dtypes = DTYPES_F32_F64, .prepare = prepare, .run = run, .release = free, .shares = true
+#define COMMON .dtypes = DTYPES_F32_F64, .prepare = cpu_reduce_prepare, .run = run, .release = free, .shares = true
 
 DEFINE_KERNEL(cpu_reduce_sum, .op = &op_ReduceSum, COMMON);
 DEFINE_KERNEL(cpu_reduce_sum_square, .op = &op_ReduceSumSquare, COMMON);

@@ -7,14 +7,14 @@
 #include "kernels/backend.h"
 #include "kernels/cpu/team.h"
 
-static bool along_axis(const Graph *g, const Node *n)
+static bool cpu_softmax_along_axis(const Graph *g, const Node *n)
 {
     const Shape *x = in_value(g, n, 0)->shape;
 
     return !node_int(n, "flatten") && x->dim[node_int(n, "axis")] > 0;
 }
 
-static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+static Status cpu_softmax_prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     const SoftmaxPlan p = softmax_plan(in_value(g, n, 0)->shape, (int)node_int(n, "axis"), ctx->n_threads);
     return kernel_state(state, &p, sizeof p);
@@ -40,7 +40,8 @@ static Status run_log_softmax(KernelCtx *ctx, void *state, const Tensor *in, Ten
     return ST_OK;
 }
 
-#define COMMON .dtypes = DTYPES_F32_F64, .supports = along_axis, .prepare = prepare, .release = free
+#define COMMON \
+    .dtypes = DTYPES_F32_F64, .supports = cpu_softmax_along_axis, .prepare = cpu_softmax_prepare, .release = free
 
 DEFINE_KERNEL(cpu_softmax, .op = &op_Softmax, COMMON, .run = run_softmax);
 DEFINE_KERNEL(cpu_log_softmax, .op = &op_LogSoftmax, COMMON, .run = run_log_softmax);

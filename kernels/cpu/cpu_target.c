@@ -8,7 +8,7 @@ static bool fuses(const Target *t, const OpDef *op) { return kernel_exists(kerne
 
 /* Convolutions of float32 work on blocks of channels, and would put what is stored otherwise in blocks for themselves.
  */
-static int layouts(const Target *t, const Graph *g, const Node *n, NodeLayouts out[TARGET_LAYOUTS])
+static int cpu_target_layouts(const Target *t, const Graph *g, const Node *n, NodeLayouts out[TARGET_LAYOUTS])
 {
     (void)t, (void)g, (void)n;
     out[0] = (NodeLayouts){ onednn_blocked(), LAYOUT_ROWS };
@@ -22,5 +22,5 @@ Target cpu_target(DType precision, bool tf32, bool blocks)
                      .align = TARGET_ALIGN,
                      .computes = computes,
                      .fuses = fuses,
-                     .layouts = blocks ? layouts : NULL };
+                     .layouts = blocks ? cpu_target_layouts : NULL };
 }

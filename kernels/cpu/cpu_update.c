@@ -25,7 +25,7 @@ typedef struct {
 
 /* ---- preparing ---- */
 
-static Status compile(Formula f[2], int *decider, const Graph *body, const UpdateForm *form)
+static Status cpu_update_compile(Formula f[2], int *decider, const Graph *body, const UpdateForm *form)
 {
     *decider = formula_decider(body, form->states + 1);
     if (*decider <= -2)
@@ -35,7 +35,7 @@ static Status compile(Formula f[2], int *decider, const Graph *body, const Updat
 }
 
 /* Where memory runs out preparing says so, which will need as much. */
-static bool supports(const Graph *g, const Node *n)
+static bool cpu_update_supports(const Graph *g, const Node *n)
 {
     const UpdateForm form = update_form(n);
     Formula *f = malloc(2 * sizeof *f);
@@ -44,13 +44,13 @@ static bool supports(const Graph *g, const Node *n)
     Status st = f ? update_body(&body, g, n, 0) : FAIL_NOMEM();
 
     if (!st)
-        st = compile(f, &decider, body, &form);
+        st = cpu_update_compile(f, &decider, body, &form);
     graph_free(body);
     free(f);
     return !st || st == E_NOMEM;
 }
 
-static void release(void *state)
+static void cpu_update_release(void *state)
 {
     Plan *p = state;
 
@@ -78,7 +78,7 @@ static void plan_scratch(KernelCtx *ctx, const Formula *f)
     ctx->scratch_bytes = bytes > ctx->scratch_bytes ? bytes : ctx->scratch_bytes;
 }
 
-static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+static Status cpu_update_prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     const UpdateForm form = update_form(n);
     Plan *p = calloc(1, sizeof *p + sizeof *p->first * (size_t)(form.count + 1));
@@ -86,10 +86,10 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
     Status st = p ? update_body(&body, g, n, 0) : FAIL_NOMEM();
 
     if (!st)
-        st = compile(p->formula, &p->decider, body, &form);
+        st = cpu_update_compile(p->formula, &p->decider, body, &form);
     graph_free(body);
     if (st) {
-        release(p);
+        cpu_update_release(p);
         return st;
     }
     p->form = form;
@@ -188,7 +188,7 @@ static void fill_numbers(Run *s, char *scratch)
     s->buffer = scratch + numbers_bytes(f);
 }
 
-static Status run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+static Status cpu_update_run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     const Plan *p = state;
     const int which = p->decider >= 0 && !*(const bool *)in[update_scalar(&p->form, p->decider)].data;
@@ -215,5 +215,5 @@ static Status run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
     return ST_OK;
 }
 
-DEFINE_KERNEL(cpu_update, .op = &op_Update, .dtypes = DTYPES_F32_F64, .rank = 10, .supports = supports,
-              .prepare = prepare, .run = run, .release = release);
+DEFINE_KERNEL(cpu_update, .op = &op_Update, .dtypes = DTYPES_F32_F64, .rank = 10, .supports = cpu_update_supports,
+              .prepare = cpu_update_prepare, .run = cpu_update_run, .release = cpu_update_release);

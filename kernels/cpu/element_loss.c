@@ -11,7 +11,7 @@ enum { BLOCK = 256 };
 #define BODY "kernels/cpu/element_loss.inc"
 #include "kernels/each_type.inc"
 
-static Status run_sum(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+static Status element_loss_run_sum(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     const int64_t n = tensor_numel(&in[0]);
     const int team = team_size(ctx->n_threads, n), parts = team_size(TEAM_MAX, n);
@@ -27,7 +27,7 @@ static Status run_sum(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out
     return ST_OK;
 }
 
-static Status run_grad(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+static Status element_loss_run_grad(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     const int64_t n = tensor_numel(&out[0]);
     const int team = team_size(ctx->n_threads, n);
@@ -43,5 +43,5 @@ static Status run_grad(KernelCtx *ctx, void *state, const Tensor *in, Tensor *ou
 
 #define COMMON .dtypes = DTYPES_F32_F64, .prepare = element_loss_prepare, .release = free
 
-DEFINE_KERNEL(cpu_element_loss_sum, .op = &op_ElementLossSum, COMMON, .run = run_sum);
-DEFINE_KERNEL(cpu_element_loss_grad, .op = &op_ElementLossGrad, COMMON, .run = run_grad);
+DEFINE_KERNEL(cpu_element_loss_sum, .op = &op_ElementLossSum, COMMON, .run = element_loss_run_sum);
+DEFINE_KERNEL(cpu_element_loss_grad, .op = &op_ElementLossGrad, COMMON, .run = element_loss_run_grad);

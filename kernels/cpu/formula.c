@@ -100,7 +100,7 @@ static bool find_operand(Compiler *c, Operand *out, ValueId v)
     return true;
 }
 
-static bool add_step(Formula *f, Operand *out, Do what, int n_in, const Operand *in)
+static bool formula_add_step(Formula *f, Operand *out, Do what, int n_in, const Operand *in)
 {
     Step *s = &f->step[f->n_step];
 
@@ -127,7 +127,7 @@ static bool compile_node(Compiler *c, const Node *n)
     for (int i = 0; i < n->n_in; i++)
         if (!find_operand(c, &in[i], n->in[i]))
             return false;
-    return add_step(c->f, out, what, n->n_in, in);
+    return formula_add_step(c->f, out, what, n->n_in, in);
 }
 
 /* What is no step and not the array of the result's number is copied. */
@@ -137,7 +137,7 @@ static bool find_result(Compiler *c, int i)
 
     if (!find_operand(c, r, c->body->output[i].value))
         return false;
-    return r->where == OF_STEP || (r->where == OF_ARRAY && r->i == i) || add_step(c->f, r, DO_COPY, 1, r);
+    return r->where == OF_STEP || (r->where == OF_ARRAY && r->i == i) || formula_add_step(c->f, r, DO_COPY, 1, r);
 }
 
 /* ---- what is needed, until when, and where it is put ---- */

@@ -60,7 +60,7 @@ typedef struct {
     int in[FORMULA_ARRAYS], out[FORMULA_ARRAYS]; /* general registers */
 } Assembler;
 
-static void put(Assembler *a, int byte)
+static void formula_x86_put(Assembler *a, int byte)
 {
     if (a->n < CODE_BYTES)
         a->code[a->n++] = (unsigned char)byte;
@@ -71,7 +71,7 @@ static void put(Assembler *a, int byte)
 static void put32(Assembler *a, int32_t v)
 {
     for (int i = 0; i < 4; i++)
-        put(a, (int)((uint32_t)v >> 8 * i & 255));
+        formula_x86_put(a, (int)((uint32_t)v >> 8 * i & 255));
 }
 
 /* Numbers behind those of the formula. */
@@ -87,23 +87,23 @@ static void prefix(Assembler *a, int map, int pp, int reg, int x, int index, int
     const int high = (~reg >> 3 & 1) << 7 | (~index >> 3 & 1) << 6 | (~base >> 3 & 1) << 5, third = (~x & 15) << 3 | pp;
 
     if (a->vector == 32) {
-        put(a, 0xc4);
-        put(a, high | map);
-        put(a, third | 1 << 2);
+        formula_x86_put(a, 0xc4);
+        formula_x86_put(a, high | map);
+        formula_x86_put(a, third | 1 << 2);
         return;
     }
-    put(a, 0x62);
-    put(a, high | 1 << 4 | map);
-    put(a, third | 1 << 2 | (a->f64 ? 1 << 7 : 0));
-    put(a, 1 << 6 | 1 << 3 | k);
+    formula_x86_put(a, 0x62);
+    formula_x86_put(a, high | 1 << 4 | map);
+    formula_x86_put(a, third | 1 << 2 | (a->f64 ? 1 << 7 : 0));
+    formula_x86_put(a, 1 << 6 | 1 << 3 | k);
 }
 
 static int type_bits(const Assembler *a) { return a->f64 ? 1 : 0; }
 
 static void put_registers(Assembler *a, int op, int dst, int y)
 {
-    put(a, op);
-    put(a, 0xc0 | (dst & 7) << 3 | (y & 7));
+    formula_x86_put(a, op);
+    formula_x86_put(a, 0xc0 | (dst & 7) << 3 | (y & 7));
 }
 
 static void op_registers(Assembler *a, int op, int dst, int x, int y)
@@ -115,8 +115,8 @@ static void op_registers(Assembler *a, int op, int dst, int x, int y)
 /* At number i of the pool. */
 static void put_number(Assembler *a, int op, int dst, int i)
 {
-    put(a, op);
-    put(a, 0x80 | (dst & 7) << 3 | RDX);
+    formula_x86_put(a, op);
+    formula_x86_put(a, 0x80 | (dst & 7) << 3 | RDX);
     put32(a, i * a->vector);
 }
 
@@ -130,17 +130,17 @@ static void op_number(Assembler *a, int op, int dst, int x, int i)
 static void op_memory(Assembler *a, int op, int reg, int pointer)
 {
     prefix(a, MAP_0F, type_bits(a), reg, 0, RAX, pointer, 0);
-    put(a, op);
-    put(a, 0x44 | (reg & 7) << 3);
-    put(a, RAX << 3 | (pointer & 7));
-    put(a, 0);
+    formula_x86_put(a, op);
+    formula_x86_put(a, 0x44 | (reg & 7) << 3);
+    formula_x86_put(a, RAX << 3 | (pointer & 7));
+    formula_x86_put(a, 0);
 }
 
 /* dst: a vector, or with vectors of 64 bytes a mask register. */
-static void compare(Assembler *a, int how, int dst, int x, int y)
+static void formula_x86_compare(Assembler *a, int how, int dst, int x, int y)
 {
     op_registers(a, COMPARE, dst, x, y);
-    put(a, how);
+    formula_x86_put(a, how);
 }
 
 /* dst = mask ? yes : no */
@@ -153,7 +153,7 @@ static void blend(Assembler *a, int dst, int no, int yes, int mask)
     }
     prefix(a, MAP_0F3A, 1, dst, no, 0, yes, 0);
     put_registers(a, BLEND + type_bits(a), dst, yes);
-    put(a, mask << 4);
+    formula_x86_put(a, mask << 4);
 }
 
 /* dst = mask ? 1 : 0, zero being a register of zeros */
@@ -169,7 +169,7 @@ static void choose_one(Assembler *a, int dst, int zero, int mask)
 
 /* ---- vector registers ---- */
 
-static int take(Assembler *a)
+static int formula_x86_take(Assembler *a)
 {
     for (int r = 0; r < N_VECTOR; r++)
         if (!a->taken[r]) {
@@ -182,7 +182,7 @@ static int take(Assembler *a)
 
 static int number_register(Assembler *a, int i)
 {
-    const int r = take(a);
+    const int r = formula_x86_take(a);
 
     op_number(a, LOAD, r, 0, i);
     return r;
@@ -191,7 +191,7 @@ static int number_register(Assembler *a, int i)
 static int array_register(Assembler *a, int i)
 {
     if (a->array[i] < 0) {
-        a->array[i] = take(a);
+        a->array[i] = formula_x86_take(a);
         op_memory(a, LOAD, a->array[i], a->in[i]);
     }
     return a->array[i];
@@ -208,7 +208,7 @@ static int operand_register(Assembler *a, Operand o)
 }
 
 /* Step k has read the operand from register r, which is free when nothing else will. */
-static void release(Assembler *a, Operand o, int r, int k)
+static void formula_x86_release(Assembler *a, Operand o, int r, int k)
 {
     if (o.where == OF_NUMBER || (o.where == OF_STEP && a->f->step[o.i].last == k) ||
         (o.where == OF_ARRAY && --a->uses[o.i] == 0))
@@ -223,10 +223,10 @@ static int mask_of(const Assembler *a, int r, int k) { return a->vector == 64 ? 
 /* As in formula.inc: x where it is larger (smaller) or NaN, else y; what the instruction says but where x is NaN. */
 static void extreme(Assembler *a, int op, int dst, int x, int y)
 {
-    const int m = take(a), mask = mask_of(a, m, K1), t = take(a);
+    const int m = formula_x86_take(a), mask = mask_of(a, m, K1), t = formula_x86_take(a);
 
     op_registers(a, op, t, x, y);
-    compare(a, UNORDERED, mask, x, x);
+    formula_x86_compare(a, UNORDERED, mask, x, x);
     blend(a, dst, t, x, mask);
     a->taken[m] = a->taken[t] = false;
 }
@@ -234,15 +234,15 @@ static void extreme(Assembler *a, int op, int dst, int x, int y)
 /* (x > 0) - (x < 0), or x where it is NaN */
 static void sign(Assembler *a, int dst, int x)
 {
-    const int zero = take(a), up = take(a), down = take(a);
+    const int zero = formula_x86_take(a), up = formula_x86_take(a), down = formula_x86_take(a);
 
     op_registers(a, XOR, zero, zero, zero);
-    compare(a, GREATER, mask_of(a, up, K1), x, zero);
-    compare(a, LESS, mask_of(a, down, K2), x, zero);
+    formula_x86_compare(a, GREATER, mask_of(a, up, K1), x, zero);
+    formula_x86_compare(a, LESS, mask_of(a, down, K2), x, zero);
     choose_one(a, up, zero, mask_of(a, up, K1));
     choose_one(a, down, zero, mask_of(a, down, K2));
     op_registers(a, SUB, up, up, down);
-    compare(a, UNORDERED, mask_of(a, zero, K1), x, x);
+    formula_x86_compare(a, UNORDERED, mask_of(a, zero, K1), x, x);
     blend(a, dst, up, x, mask_of(a, zero, K1));
     a->taken[zero] = a->taken[up] = a->taken[down] = false;
 }
@@ -282,15 +282,15 @@ static void assemble_two(Assembler *a, const Step *s, int k)
     if (y.where != OF_NUMBER || is_extreme)
         ry = operand_register(a, y);
     if (is_extreme) {
-        a->made[k] = take(a);
+        a->made[k] = formula_x86_take(a);
         extreme(a, arithmetic[s->what], a->made[k], rx, ry);
     }
-    release(a, x, rx, k);
+    formula_x86_release(a, x, rx, k);
     if (ry >= 0)
-        release(a, y, ry, k);
+        formula_x86_release(a, y, ry, k);
     if (is_extreme)
         return;
-    a->made[k] = take(a); /* one of the operands' where they were read for the last time */
+    a->made[k] = formula_x86_take(a); /* one of the operands' where they were read for the last time */
     if (ry < 0)
         op_number(a, arithmetic[s->what], a->made[k], rx, y.i);
     else
@@ -307,9 +307,9 @@ static void assemble_step(Assembler *a, int k)
         return;
     }
     x = operand_register(a, s->in[0]);
-    a->made[k] = take(a);
+    a->made[k] = formula_x86_take(a);
     map(a, s->what, a->made[k], x);
-    release(a, s->in[0], x, k);
+    formula_x86_release(a, s->in[0], x, k);
 }
 
 static void assemble_body(Assembler *a)
@@ -327,27 +327,27 @@ static void assemble_body(Assembler *a)
 
 /* ---- around them ---- */
 
-static void push(Assembler *a, int r)
+static void formula_x86_push(Assembler *a, int r)
 {
     if (r > 7)
-        put(a, 0x41);
-    put(a, 0x50 | (r & 7));
+        formula_x86_put(a, 0x41);
+    formula_x86_put(a, 0x50 | (r & 7));
 }
 
 static void pop(Assembler *a, int r)
 {
     if (r > 7)
-        put(a, 0x41);
-    put(a, 0x58 | (r & 7));
+        formula_x86_put(a, 0x41);
+    formula_x86_put(a, 0x58 | (r & 7));
 }
 
 /* r = list[i], of pointers at rdi or rsi */
 static void load_pointer(Assembler *a, int r, int list, int i)
 {
-    put(a, 0x48 | (r > 7 ? 4 : 0));
-    put(a, 0x8b);
-    put(a, 0x40 | (r & 7) << 3 | list);
-    put(a, 8 * i);
+    formula_x86_put(a, 0x48 | (r > 7 ? 4 : 0));
+    formula_x86_put(a, 0x8b);
+    formula_x86_put(a, 0x40 | (r & 7) << 3 | list);
+    formula_x86_put(a, 8 * i);
 }
 
 static void assemble(Assembler *a)
@@ -357,33 +357,33 @@ static void assemble(Assembler *a)
     size_t loop;
 
     for (int i = FIRST_KEPT; i < n; i++)
-        push(a, pointers[i]);
+        formula_x86_push(a, pointers[i]);
     for (int i = 0; i < n; i++) {
         const bool result = i >= f->n_in;
 
         *(result ? &a->out[i - f->n_in] : &a->in[i]) = pointers[i];
         load_pointer(a, pointers[i], result ? RSI : RDI, result ? i - f->n_in : i);
     }
-    put(a, 0x31); /* xor eax, eax */
-    put(a, 0xc0);
+    formula_x86_put(a, 0x31); /* xor eax, eax */
+    formula_x86_put(a, 0xc0);
     loop = a->n;
     assemble_body(a);
-    put(a, 0x48); /* add rax, vector */
-    put(a, 0x83);
-    put(a, 0xc0);
-    put(a, a->vector);
-    put(a, 0x48); /* cmp rax, rcx */
-    put(a, 0x39);
-    put(a, 0xc8);
-    put(a, 0x0f); /* jb loop */
-    put(a, 0x82);
+    formula_x86_put(a, 0x48); /* add rax, vector */
+    formula_x86_put(a, 0x83);
+    formula_x86_put(a, 0xc0);
+    formula_x86_put(a, a->vector);
+    formula_x86_put(a, 0x48); /* cmp rax, rcx */
+    formula_x86_put(a, 0x39);
+    formula_x86_put(a, 0xc8);
+    formula_x86_put(a, 0x0f); /* jb loop */
+    formula_x86_put(a, 0x82);
     put32(a, (int32_t)loop - (int32_t)(a->n + 4));
-    put(a, 0xc5); /* vzeroupper */
-    put(a, 0xf8);
-    put(a, 0x77);
+    formula_x86_put(a, 0xc5); /* vzeroupper */
+    formula_x86_put(a, 0xf8);
+    formula_x86_put(a, 0x77);
     for (int i = n - 1; i >= FIRST_KEPT; i--)
         pop(a, pointers[i]);
-    put(a, 0xc3); /* ret */
+    formula_x86_put(a, 0xc3); /* ret */
 }
 
 static void count_uses(Assembler *a)

@@ -10,7 +10,7 @@ enum { MR = 4, NR = 8, MC = DGEMM_MC, KC = DGEMM_KC, NC = DGEMM_NC };
 static int64_t min(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /* Strips of `width` rows of x (element (i, k) at i * si + k * sk), k outermost in each. */
-static void pack(double *out, const double *x, int64_t si, int64_t sk, int64_t rows, int64_t depth, int width)
+static void gemm_pack(double *out, const double *x, int64_t si, int64_t sk, int64_t rows, int64_t depth, int width)
 {
     for (int64_t i = 0; i < rows; i += width)
         for (int64_t k = 0; k < depth; k++)
@@ -65,11 +65,11 @@ void dgemm(void *scratch, bool trans_a, bool trans_b, int64_t m, int64_t n, int6
         for (int64_t l = 0; l < k; l += KC) {
             int64_t nc = min(NC, n - j), kc = min(KC, k - l);
 
-            pack(pb, b + l * bk + j * bj, bj, bk, nc, kc, NR);
+            gemm_pack(pb, b + l * bk + j * bj, bj, bk, nc, kc, NR);
             for (int64_t i = 0; i < m; i += MC) {
                 int64_t mc = min(MC, m - i);
 
-                pack(pa, a + i * ai + l * ak, ai, ak, mc, kc, MR);
+                gemm_pack(pa, a + i * ai + l * ak, ai, ak, mc, kc, MR);
                 block(pa, pb, mc, nc, kc, alpha, c + i * ldc + j, ldc);
             }
         }

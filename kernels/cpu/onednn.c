@@ -213,7 +213,7 @@ static Status onednn_create(Onednn **out)
 }
 
 /* Room for `bytes` in the scratch, of which `used` are taken. */
-static size_t reserve(size_t *used, size_t bytes)
+static size_t onednn_reserve(size_t *used, size_t bytes)
 {
     size_t at = *used;
 
@@ -243,7 +243,7 @@ static Status add_arg(Onednn *d, Arg *a, ConstMd own, size_t *used)
         return ST_OK;
     a->own = NULL;
     TRY_DNNL(onednn.memory_create(&a->own, own, d->engine, DNNL_MEMORY_NONE));
-    a->offset = reserve(used, dnnl_memory_desc_get_size(own));
+    a->offset = onednn_reserve(used, dnnl_memory_desc_get_size(own));
     return make_reorder(d, a, own);
 }
 
@@ -379,7 +379,7 @@ static Status conv_finish(Onednn *d, KernelCtx *ctx, OnednnConv what, dnnl_primi
         TRY(add_arg(d, a, i == 2 ? md_const(&a->plain) : pd_md(pd, query[what][i]), &used));
     }
     TRY_DNNL(onednn.primitive_create(&d->primitive, pd));
-    d->scratchpad_offset = reserve(&used, dnnl_memory_desc_get_size(pad));
+    d->scratchpad_offset = onednn_reserve(&used, dnnl_memory_desc_get_size(pad));
     TRY_DNNL(onednn.memory_create(&d->scratchpad, pad, d->engine, DNNL_MEMORY_NONE));
     if (used > ctx->scratch_bytes)
         ctx->scratch_bytes = used;

@@ -22,7 +22,7 @@ typedef struct {
     Piece piece[];
 } Plan;
 
-static Status create(Plan **out, const KernelCtx *ctx, const Graph *g, int pieces)
+static Status pieces_create(Plan **out, const KernelCtx *ctx, const Graph *g, int pieces)
 {
     Plan *p = kernel_table(g, 1, sizeof *p + (size_t)pieces * sizeof *p->piece);
 
@@ -36,13 +36,13 @@ static Status create(Plan **out, const KernelCtx *ctx, const Graph *g, int piece
 
 static size_t element_size(const Graph *g, const Node *n) { return dtype_size(value(g, n->out[0])->dtype); }
 
-static void push(Plan *p, const Piece *piece)
+static void pieces_push(Plan *p, const Piece *piece)
 {
     if (piece->box.lines)
         p->piece[p->n++] = *piece;
 }
 
-static Status run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+static Status pieces_run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     static const uint64_t zero = 0;
     const Plan *p = state;
@@ -67,13 +67,13 @@ static Status prepare_concat(void **state, KernelCtx *ctx, const Graph *g, const
     int64_t xs[MAX_RANK], ys[MAX_RANK], begin = 0;
     Plan *p;
 
-    TRY(create(&p, ctx, g, n->n_in));
+    TRY(pieces_create(&p, ctx, g, n->n_in));
     shape_strides(value(g, n->out[0])->shape, ys);
     for (int i = 0; i < n->n_in; i++) {
         const Shape *x = in_value(g, n, i)->shape;
 
         shape_strides(x, xs);
-        push(p, &(Piece){ box_make(size, x->rank, x->dim, ys, xs), i, 0, 0, (size_t)(begin * ys[axis]) * size });
+        pieces_push(p, &(Piece){ box_make(size, x->rank, x->dim, ys, xs), i, 0, 0, (size_t)(begin * ys[axis]) * size });
         begin += x->dim[axis];
     }
     *state = p;
@@ -92,14 +92,15 @@ static Status prepare_split(void **state, KernelCtx *ctx, const Graph *g, const 
     int64_t xs[MAX_RANK], ys[MAX_RANK], begin = 0;
     Plan *p;
 
-    TRY(create(&p, ctx, g, n->n_out));
+    TRY(pieces_create(&p, ctx, g, n->n_out));
     shape_strides(x, xs);
     for (int i = 0; i < n->n_out; i++) {
         if (has_out(n, i)) {
             const Shape *y = value(g, n->out[i])->shape;
 
             shape_strides(y, ys);
-            push(p, &(Piece){ box_make(size, y->rank, y->dim, ys, xs), 0, i, (size_t)(begin * xs[axis]) * size, 0 });
+            pieces_push(
+                p, &(Piece){ box_make(size, y->rank, y->dim, ys, xs), 0, i, (size_t)(begin * xs[axis]) * size, 0 });
         }
         begin += sizes ? tensor_int(sizes, i) : part;
     }
@@ -120,15 +121,15 @@ static void fill_around(Plan *p, size_t size, const Shape *y, const int64_t *at,
 
     shape_strides(y, ys);
     if (empty)
-        push(p, &(Piece){ box_make(size, y->rank, y->dim, ys, still), FILL, 0, 0, 0 });
+        pieces_push(p, &(Piece){ box_make(size, y->rank, y->dim, ys, still), FILL, 0, 0, 0 });
     for (int i = 0; i < y->rank && !empty; i++) {
         const int64_t end = at[i] + inner->dim[i];
 
         rest.dim[i] = at[i];
-        push(p, &(Piece){ box_make(size, y->rank, rest.dim, ys, still), FILL, 0, 0, (size_t)to * size });
+        pieces_push(p, &(Piece){ box_make(size, y->rank, rest.dim, ys, still), FILL, 0, 0, (size_t)to * size });
         rest.dim[i] = y->dim[i] - end;
-        push(p,
-             &(Piece){ box_make(size, y->rank, rest.dim, ys, still), FILL, 0, 0, (size_t)(to + end * ys[i]) * size });
+        pieces_push(
+            p, &(Piece){ box_make(size, y->rank, rest.dim, ys, still), FILL, 0, 0, (size_t)(to + end * ys[i]) * size });
         rest.dim[i] = inner->dim[i];
         to += at[i] * ys[i];
     }
@@ -146,10 +147,10 @@ static Status prepare_slice(void **state, KernelCtx *ctx, const Graph *g, const 
 
     TRY(slice_range(&r, x, in_const(g, n, 1), in_const(g, n, 2), in_const(g, n, 3), in_const(g, n, 4),
                     node_text(g, n)));
-    TRY(create(&p, ctx, g, 1));
+    TRY(pieces_create(&p, ctx, g, 1));
     shape_strides(y, ys);
     begin = slice_strides(&r, x, ss);
-    push(p, &(Piece){ box_make(size, y->rank, y->dim, ys, ss), 0, 0, (size_t)begin * size, 0 });
+    pieces_push(p, &(Piece){ box_make(size, y->rank, y->dim, ys, ss), 0, 0, (size_t)begin * size, 0 });
     *state = p;
     return ST_OK;
 }
@@ -165,14 +166,14 @@ static Status prepare_slice_grad(void **state, KernelCtx *ctx, const Graph *g, c
 
     TRY(slice_range(&r, dx, in_const(g, n, 2), in_const(g, n, 3), in_const(g, n, 4), in_const(g, n, 5),
                     node_text(g, n)));
-    TRY(create(&p, ctx, g, 2 * dx->rank + 2));
+    TRY(pieces_create(&p, ctx, g, 2 * dx->rank + 2));
     shape_strides(dy, ys);
     begin = slice_strides(&r, dx, ss);
     for (int i = 0; i < dx->rank; i++)
         if (dy->dim[i] > 1 && r.step[i] != 1) /* gaps: all of it is filled, and written over */
             inner = (Shape){ .rank = dx->rank };
     fill_around(p, size, dx, r.start, &inner);
-    push(p, &(Piece){ box_make(size, dy->rank, dy->dim, ss, ys), 0, 0, 0, (size_t)begin * size });
+    pieces_push(p, &(Piece){ box_make(size, dy->rank, dy->dim, ss, ys), 0, 0, 0, (size_t)begin * size });
     *state = p;
     return ST_OK;
 }
@@ -194,7 +195,7 @@ static Status prepare_pad(void **state, KernelCtx *ctx, const Graph *g, const No
     Plan *p;
 
     TRY(pad_range(&r, x->rank, in_const(g, n, 1), in_const(g, n, 3), node_text(g, n)));
-    TRY(create(&p, ctx, g, 2 * x->rank + 2));
+    TRY(pieces_create(&p, ctx, g, 2 * x->rank + 2));
     p->value_in = has_in(n, 2) ? 2 : -1;
     shape_strides(x, xs);
     shape_strides(y, ys);
@@ -207,7 +208,8 @@ static Status prepare_pad(void **state, KernelCtx *ctx, const Graph *g, const No
         from += (at[i] - r.before[i]) * xs[i];
     }
     fill_around(p, size, y, at, &inner);
-    push(p, &(Piece){ box_make(size, x->rank, inner.dim, ys, xs), 0, 0, (size_t)from * size, (size_t)to * size });
+    pieces_push(p,
+                &(Piece){ box_make(size, x->rank, inner.dim, ys, xs), 0, 0, (size_t)from * size, (size_t)to * size });
     *state = p;
     return ST_OK;
 }
@@ -230,7 +232,7 @@ static Status prepare_tile(void **state, KernelCtx *ctx, const Graph *g, const N
     int64_t dim[2 * MAX_RANK], ts[2 * MAX_RANK], fs[2 * MAX_RANK], xs[MAX_RANK], ys[MAX_RANK];
     Plan *p;
 
-    TRY(create(&p, ctx, g, 1));
+    TRY(pieces_create(&p, ctx, g, 1));
     shape_strides(x, xs);
     shape_strides(y, ys);
     for (int i = 0; i < x->rank; i++) {
@@ -241,7 +243,7 @@ static Status prepare_tile(void **state, KernelCtx *ctx, const Graph *g, const N
         ts[2 * i + 1] = ys[i];
         fs[2 * i + 1] = xs[i];
     }
-    push(p, &(Piece){ box_make(element_size(g, n), 2 * x->rank, dim, ts, fs), 0, 0, 0, 0 });
+    pieces_push(p, &(Piece){ box_make(element_size(g, n), 2 * x->rank, dim, ts, fs), 0, 0, 0, 0 });
     *state = p;
     return ST_OK;
 }
@@ -262,13 +264,14 @@ static Status prepare_blocks(void **state, KernelCtx *ctx, const Graph *g, const
     const int64_t *deep = crd ? of_crd : dcr;
     Plan *p;
 
-    TRY(create(&p, ctx, g, 1));
-    push(p, &(Piece){ box_make(element_size(g, n), 6, dim, to_wide ? w : deep, to_wide ? deep : w), 0, 0, 0, 0 });
+    TRY(pieces_create(&p, ctx, g, 1));
+    pieces_push(p,
+                &(Piece){ box_make(element_size(g, n), 6, dim, to_wide ? w : deep, to_wide ? deep : w), 0, 0, 0, 0 });
     *state = p;
     return ST_OK;
 }
 
-#define PIECES .run = run, .release = free
+#define PIECES .run = pieces_run, .release = free
 
 DEFINE_KERNEL(cpu_concat, .op = &op_Concat, .prepare = prepare_concat, PIECES);
 DEFINE_KERNEL(cpu_split, .op = &op_Split, .supports = sizes_known, .prepare = prepare_split, PIECES);

@@ -24,7 +24,7 @@ static bool list_is(const Node *n, const char *name, int64_t wanted)
 }
 
 /* Windows inside the input: a last odd row or column belongs to none. */
-static bool fits(const Node *n, const Shape *x, const Shape *y)
+static bool pool_2x2_fits(const Node *n, const Shape *x, const Shape *y)
 {
     return x->rank == 4 && shape_numel(x) > 0 && list_is(n, "kernel_shape", 2) && list_is(n, "strides", 2) &&
            list_is(n, "dilations", 1) && list_is(n, "pads", 0) && y->dim[2] == x->dim[2] / 2 &&
@@ -33,15 +33,15 @@ static bool fits(const Node *n, const Shape *x, const Shape *y)
 
 static bool supports_forward(const Graph *g, const Node *n)
 {
-    return !has_out(n, 1) && fits(n, in_value(g, n, 0)->shape, value(g, n->out[0])->shape);
+    return !has_out(n, 1) && pool_2x2_fits(n, in_value(g, n, 0)->shape, value(g, n->out[0])->shape);
 }
 
 static bool supports_backward(const Graph *g, const Node *n)
 {
-    return fits(n, value(g, n->out[0])->shape, in_value(g, n, 0)->shape);
+    return pool_2x2_fits(n, value(g, n->out[0])->shape, in_value(g, n, 0)->shape);
 }
 
-static Status make_plan(void **state, KernelCtx *ctx, const Shape *x, const Shape *y)
+static Status pool_2x2_make_plan(void **state, KernelCtx *ctx, const Shape *x, const Shape *y)
 {
     Plan p = {
         x->dim[0] * x->dim[1], x->dim[2], x->dim[3], y->dim[2], y->dim[3], team_size(ctx->n_threads, shape_numel(x))
@@ -49,14 +49,14 @@ static Status make_plan(void **state, KernelCtx *ctx, const Shape *x, const Shap
     return kernel_state(state, &p, sizeof p);
 }
 
-static Status prepare_forward(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+static Status pool_2x2_prepare_forward(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
-    return make_plan(state, ctx, in_value(g, n, 0)->shape, value(g, n->out[0])->shape);
+    return pool_2x2_make_plan(state, ctx, in_value(g, n, 0)->shape, value(g, n->out[0])->shape);
 }
 
-static Status prepare_backward(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+static Status pool_2x2_prepare_backward(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
-    return make_plan(state, ctx, value(g, n->out[0])->shape, in_value(g, n, 0)->shape);
+    return pool_2x2_make_plan(state, ctx, value(g, n->out[0])->shape, in_value(g, n, 0)->shape);
 }
 
 typedef float V8 __attribute__((vector_size(32)));
@@ -160,7 +160,7 @@ static void grad_row(const float *x, int64_t w, const float *dy, float *dx, int6
     memcpy(dx + w + 2 * t, out[1], 2 * rest * sizeof *dx);
 }
 
-static Status run_max(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+static Status pool_2x2_run_max(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     const Plan *p = state;
 
@@ -190,7 +190,7 @@ static void grad_plane(const Plan *p, const float *dy, const float *x, float *dx
         memset(dx + (p->in_h - 1) * p->in_w, 0, (size_t)p->in_w * sizeof *dx);
 }
 
-static Status run_grad(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+static Status pool_2x2_run_grad(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     const Plan *p = state;
 
@@ -205,7 +205,7 @@ static Status run_grad(KernelCtx *ctx, void *state, const Tensor *in, Tensor *ou
 /* Before the kernels for any window. */
 #define FIRST .dtypes = DTYPE_BIT(DT_FLOAT32), .rank = -1, .release = free
 
-DEFINE_KERNEL(cpu_max_pool_2x2, .op = &op_MaxPool, FIRST, .supports = supports_forward, .prepare = prepare_forward,
-              .run = run_max);
+DEFINE_KERNEL(cpu_max_pool_2x2, .op = &op_MaxPool, FIRST, .supports = supports_forward,
+              .prepare = pool_2x2_prepare_forward, .run = pool_2x2_run_max);
 DEFINE_KERNEL(cpu_max_pool_2x2_grad, .op = &op_MaxPoolGrad, FIRST, .supports = supports_backward,
-              .prepare = prepare_backward, .run = run_grad);
+              .prepare = pool_2x2_prepare_backward, .run = pool_2x2_run_grad);

@@ -17,7 +17,7 @@ enum { PANELS, PANELS_H, GATES, INNER, BEFORE, DH, DC, RESET };
 static int64_t gates_row(const Recurrence *r) { return ((r->gates * r->hidden + 15) / 16 | 1) * 16; }
 static int64_t first_gates(const Recurrence *r) { return r->cell == CELL_GRU ? 2 : r->gates; }
 
-static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+static Status recurrent_back_prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     RecurrentPlan p = { .panels = 0 };
     const Recurrence *r = &p.r;
@@ -143,7 +143,7 @@ static void skip(const Step *s, int64_t b)
         memset(s->inner + b * r->hidden + s->j, 0, bytes);
 }
 
-static void begin_step(const Step *s, int64_t t)
+static void recurrent_back_begin_step(const Step *s, int64_t t)
 {
     const Recurrence *r = s->run.r;
 
@@ -159,7 +159,7 @@ static void begin_step(const Step *s, int64_t t)
 }
 
 /* Adds to the thread's units of `to` what the packed matrix, of k rows, gives of a. */
-static void add(const Step *s, int part, int64_t k, const float *a, int64_t lda, float *to)
+static void recurrent_back_add(const Step *s, int part, int64_t k, const float *a, int64_t lda, float *to)
 {
     const int64_t n = s->run.r->hidden;
 
@@ -175,7 +175,7 @@ static void reset_step(const Step *s, int64_t t)
 
     for (int64_t b = 0; b < r->batch; b++)
         memset(s->reset + b * n + s->j, 0, (size_t)(s->end - s->j) * sizeof(float));
-    add(s, PANELS_H, n, s->gates + 2 * n, s->gates_row, s->reset);
+    recurrent_back_add(s, PANELS_H, n, s->gates + 2 * n, s->gates_row, s->reset);
     for (int64_t b = 0; b < r->batch; b++)
         if (recurrent_has(&s->run, b, t))
             gru_reset(s, b);
@@ -186,14 +186,14 @@ static void end_step(const Step *s)
     const Recurrence *r = s->run.r;
     const int64_t n = r->hidden;
 
-    add(s, PANELS, first_gates(r) * n, s->gates, s->gates_row, s->dh);
+    recurrent_back_add(s, PANELS, first_gates(r) * n, s->gates, s->gates_row, s->dh);
     if (r->cell == CELL_GRU && r->before_reset)
-        add(s, PANELS_H, n, s->inner, n, s->dh);
+        recurrent_back_add(s, PANELS_H, n, s->inner, n, s->dh);
 }
 
 /* ---- all steps ---- */
 
-static void pack(const RecurrentRun *k, const float *rec)
+static void recurrent_back_pack(const RecurrentRun *k, const float *rec)
 {
     const Recurrence *r = k->r;
     const int64_t n = r->hidden, rows = first_gates(r) * n;
@@ -208,7 +208,7 @@ static void pack(const RecurrentRun *k, const float *rec)
 }
 
 /* H' of every position that there is; zeros elsewhere. */
-static void gather(const RecurrentRun *k, const float *y, const float *h0)
+static void recurrent_back_gather(const RecurrentRun *k, const float *y, const float *h0)
 {
     const Recurrence *r = k->r;
     const int64_t n = r->hidden, size = r->batch * n, rows = r->steps * r->batch;
@@ -253,7 +253,7 @@ static void all_steps(const RecurrentRun *k, const float *dy, const float *c0)
             s.h = recurrent_part(k, BEFORE) + t * size;
             s.gates = recurrent_part(k, GATES) + t * r->batch * s.gates_row;
             s.inner = recurrent_part(k, INNER) + t * size;
-            begin_step(&s, t);
+            recurrent_back_begin_step(&s, t);
 #pragma omp barrier
             if (r->cell == CELL_GRU && !r->before_reset) {
                 reset_step(&s, t);
@@ -320,7 +320,7 @@ static Status products(const RecurrentRun *k, const Tensor *in, Tensor *out)
     return ST_OK;
 }
 
-static void load(float *to, const Tensor *from, int dir, int64_t n)
+static void recurrent_back_load(float *to, const Tensor *from, int dir, int64_t n)
 {
     if (from->data)
         memcpy(to, (const float *)from->data + dir * n, (size_t)n * sizeof *to);
@@ -347,10 +347,10 @@ static Status run(KernelCtx *ctx, void *state, const Tensor *in_list, Tensor *ou
             p, r, d, in[RECG_LENS].data, row, (float *)in[RECG_SAVED].data + d * r->steps * r->batch * row, ctx->scratch
         };
 
-        pack(&k, of_direction(&in[RECG_R], d, r->gates * r->hidden * r->hidden));
-        gather(&k, of_direction(&in[RECG_Y], d, size), of_direction(&in[RECG_H0], d, size));
-        load(recurrent_part(&k, DH), &in[RECG_DYH], d, size);
-        load(recurrent_part(&k, DC), &in[RECG_DYC], d, size);
+        recurrent_back_pack(&k, of_direction(&in[RECG_R], d, r->gates * r->hidden * r->hidden));
+        recurrent_back_gather(&k, of_direction(&in[RECG_Y], d, size), of_direction(&in[RECG_H0], d, size));
+        recurrent_back_load(recurrent_part(&k, DH), &in[RECG_DYH], d, size);
+        recurrent_back_load(recurrent_part(&k, DC), &in[RECG_DYC], d, size);
         all_steps(&k, of_direction(&in[RECG_DY], d, size), of_direction(&in[RECG_C0], d, size));
         TRY(products(&k, in, out));
         memcpy((float *)out[RECG_DH0].data + d * size, recurrent_part(&k, DH), (size_t)size * sizeof(float));
@@ -361,4 +361,4 @@ static Status run(KernelCtx *ctx, void *state, const Tensor *in_list, Tensor *ou
 }
 
 DEFINE_KERNEL(cpu_recurrent_grad, .op = &op_RecurrentGrad, .dtypes = DTYPE_BIT(DT_FLOAT32), .supports = recurrent_usual,
-              .prepare = prepare, .run = run, .release = free);
+              .prepare = recurrent_back_prepare, .run = run, .release = free);

@@ -17,7 +17,7 @@ static bool any(const Graph *g, const Node *n)
 
 /* ---- by oneDNN ---- */
 
-static bool supports(const Graph *g, const Node *n)
+static bool reorder_supports(const Graph *g, const Node *n)
 {
     const Shape *s = in_value(g, n, 0)->shape;
 
@@ -25,7 +25,7 @@ static bool supports(const Graph *g, const Node *n)
            onednn_stores(from(g, n)) && onednn_stores(to(g, n));
 }
 
-static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+static Status reorder_prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     Onednn *d;
     Status st = onednn_reorder(&d, ctx, in_value(g, n, 0)->shape, from(g, n), to(g, n));
@@ -36,7 +36,7 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
     return ST_OK;
 }
 
-static Status run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+static Status reorder_run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     return onednn_reorder_run(state, ctx, in[0].data, out[0].data);
 }
@@ -119,7 +119,7 @@ static Status run_any(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out
     return ST_OK;
 }
 
-DEFINE_KERNEL(cpu_reorder, .op = &op_Reorder, .dtypes = DTYPE_BIT(DT_FLOAT32), .layouts = any, .supports = supports,
-              .prepare = prepare, .run = run, .release = release);
+DEFINE_KERNEL(cpu_reorder, .op = &op_Reorder, .dtypes = DTYPE_BIT(DT_FLOAT32), .layouts = any,
+              .supports = reorder_supports, .prepare = reorder_prepare, .run = reorder_run, .release = release);
 DEFINE_KERNEL(cpu_reorder_any, .op = &op_Reorder, .rank = 10, .layouts = any, .prepare = prepare_any, .run = run_any,
               .release = free);

@@ -11,7 +11,7 @@ typedef struct {
     GpuKernel *kernel;
 } Plan;
 
-static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+static Status cast_all_prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     const DType from = in_value(g, n, 0)->dtype;
     Plan *p = calloc(1, sizeof *p);
@@ -47,7 +47,7 @@ static void tabulate(void *table, const void *state, const Tensor *in, const Ten
     }
 }
 
-static Status run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+static Status cast_all_run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     const Plan *p = state;
     UpdateTable t = table_at(ctx->table, &p->size);
@@ -59,4 +59,5 @@ static Status run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 
 DEFINE_KERNEL(cuda_cast_all, .op = &op_CastAll,
               .dtypes = DTYPE_BIT(DT_FLOAT32) | DTYPE_BIT(DT_FLOAT16) | DTYPE_BIT(DT_BFLOAT16),
-              .layouts = kernel_channels_last, .prepare = prepare, .tabulate = tabulate, .run = run, .release = free);
+              .layouts = kernel_channels_last, .prepare = cast_all_prepare, .tabulate = tabulate, .run = cast_all_run,
+              .release = free);

@@ -77,7 +77,7 @@ typedef struct {
     GpuKernel *rows, *sums, *columns;
 } CumSum;
 
-static int64_t parts_of(const LineBox *p)
+static int64_t cuda_arg_parts_of(const LineBox *p)
 {
     const int64_t most = lines_of(p) > 0 ? CUT_THREADS / lines_of(p) : 1, long_enough = p->n / CUT_LEAST;
     const int64_t parts = most < long_enough ? most : long_enough;
@@ -103,7 +103,7 @@ static Status prepare_cumsum(void **state, KernelCtx *ctx, const Graph *g, const
     TRY_TO(fail, st, cuda_kernel(&p->rows, ctx, "cumsum_rows", x->dtype));
     TRY_TO(fail, st, cuda_kernel(&p->sums, ctx, "cumsum_parts", x->dtype));
     TRY_TO(fail, st, cuda_kernel(&p->columns, ctx, "cumsum_columns", x->dtype));
-    p->parts = parts_of(&p->line);
+    p->parts = cuda_arg_parts_of(&p->line);
     if (p->parts > 1)
         need_scratch(ctx, (size_t)(lines_of(&p->line) * p->parts) * sizeof(int64_t)); /* or doubles */
     *state = p;

@@ -30,7 +30,7 @@ typedef struct {
     Copy copy[ATT_BUFFERS]; /* none is used where the library takes the strides */
 } State;
 
-static bool fits(const Graph *g, const Node *n)
+static bool cuda_attention_fits(const Graph *g, const Node *n)
 {
     AttentionSizes a;
 
@@ -45,7 +45,7 @@ static bool fits(const Graph *g, const Node *n)
     return true;
 }
 
-static void release(void *state)
+static void cuda_attention_release(void *state)
 {
     State *s = state;
 
@@ -56,7 +56,7 @@ static void release(void *state)
 
 static GpuHeads heads_of(const AttentionPart *p) { return (GpuHeads){ p->batch, p->token, p->head }; }
 
-static GpuAttention describe(const AttentionSizes *a, DType dtype, bool backward)
+static GpuAttention cuda_attention_describe(const AttentionSizes *a, DType dtype, bool backward)
 {
     return (GpuAttention){ .dtype = dtype,
                            .b = a->batch,
@@ -117,7 +117,7 @@ static Status plan(State *s, KernelCtx *ctx, const GpuAttention *d, size_t *scra
     return st == E_UNSUPPORTED && s->packed ? plan_copied(s, ctx, d, scratch) : cuda_check(ctx, st);
 }
 
-static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+static Status cuda_attention_prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     const DType dtype = in_value(g, n, 0)->dtype;
     State *s = calloc(1, sizeof *s);
@@ -134,9 +134,9 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
     s->backward = n->op == &op_ScaledDotProductAttentionGrad || n->op == &op_PackedAttentionGrad;
     for (int i = 0; i < 3; i++)
         s->offset[i] = (size_t)a.part[i].offset * dtype_size(dtype);
-    d = describe(&a, dtype, s->backward);
+    d = cuda_attention_describe(&a, dtype, s->backward);
     if ((st = plan(s, ctx, &d, &scratch))) {
-        release(s);
+        cuda_attention_release(s);
         return status_prefix(st, "%s", node_text(g, n));
     }
     ctx->scratch_bytes = scratch > ctx->scratch_bytes ? scratch : ctx->scratch_bytes;
@@ -160,7 +160,7 @@ static void find_buffers(void *buffers[ATT_BUFFERS], const State *s, const Tenso
         buffers[ATT_DQ + i] = (char *)out[s->packed ? 0 : i].data + s->offset[i];
 }
 
-static Status run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+static Status cuda_attention_run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     const State *s = state;
     void *buffers[ATT_BUFFERS] = { NULL }, *outside[ATT_BUFFERS];
@@ -180,9 +180,9 @@ static Status run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
     return ST_OK;
 }
 
-#define HALF                                                                                                    \
-    .dtypes = DTYPE_BIT(DT_FLOAT16) | DTYPE_BIT(DT_BFLOAT16), .supports = fits, .prepare = prepare, .run = run, \
-    .release = release
+#define HALF                                                                                   \
+    .dtypes = DTYPE_BIT(DT_FLOAT16) | DTYPE_BIT(DT_BFLOAT16), .supports = cuda_attention_fits, \
+    .prepare = cuda_attention_prepare, .run = cuda_attention_run, .release = cuda_attention_release
 
 DEFINE_KERNEL(cuda_attention, .op = &op_ScaledDotProductAttention, HALF);
 DEFINE_KERNEL(cuda_attention_grad, .op = &op_ScaledDotProductAttentionGrad, HALF);

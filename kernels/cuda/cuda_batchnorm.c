@@ -94,7 +94,7 @@ static int64_t vector_of(const State *s, uint64_t addresses)
 }
 
 /* The box in units of v elements; a chunk is of a channel's units or of rows. */
-static ChannelBox box_of(const State *s, int64_t v)
+static ChannelBox cuda_batchnorm_box_of(const State *s, int64_t v)
 {
     ChannelBox b = s->box;
 
@@ -151,7 +151,7 @@ static Status launch_chunks(const KernelCtx *ctx, const State *s, const ChannelB
 static bool fits(const Graph *g, const Node *n) { return shape_numel(in_value(g, n, 0)->shape) < INT32_MAX; }
 
 /* "norm_<what>_first_v_<dtype>" and its kin. */
-static Status find_kernels(State *s, const KernelCtx *ctx, const char *first, const char *last, DType t)
+static Status cuda_batchnorm_find_kernels(State *s, const KernelCtx *ctx, const char *first, const char *last, DType t)
 {
     char name[64];
 
@@ -172,7 +172,7 @@ static Status make_state(State **out, KernelCtx *ctx, const Graph *g, const Node
     if (!s)
         return FAIL_NOMEM();
     read_box(s, g, n, x);
-    if ((st = find_kernels(s, ctx, first, last, x->dtype))) {
+    if ((st = cuda_batchnorm_find_kernels(s, ctx, first, last, x->dtype))) {
         free(s);
         return st;
     }
@@ -220,7 +220,7 @@ static Status prepare_stats(void **state, KernelCtx *ctx, const Graph *g, const 
 static Status launch_stats(KernelCtx *ctx, const State *s, const void *x, Outcome *outcome)
 {
     int64_t v = vector_of(s, (uintptr_t)x);
-    ChannelBox b = box_of(s, v);
+    ChannelBox b = cuda_batchnorm_box_of(s, v);
 
     return launch_chunks(ctx, s, &b, v, CUDA_ARGS(&b, outcome, &ctx->scratch, &ctx->table, &x));
 }
@@ -265,7 +265,7 @@ static Status run_moments(KernelCtx *ctx, void *state, const Tensor *in, Tensor 
     return launch_stats(ctx, s, in[0].data, &outcome);
 }
 
-static Status prepare_sums(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+static Status cuda_batchnorm_prepare_sums(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     const bool relu = has_in(n, 5);
 
@@ -280,7 +280,7 @@ static Status run_sums(KernelCtx *ctx, void *state, const Tensor *in, Tensor *ou
     ApplyGiven given =
         s->relu ? (ApplyGiven){ in[2].data, var, in[4].data, in[5].data } : (ApplyGiven){ .mean = in[2].data };
     int64_t v = vector_of(s, (uintptr_t)x | (uintptr_t)dy);
-    ChannelBox b = box_of(s, v);
+    ChannelBox b = cuda_batchnorm_box_of(s, v);
 
     if (!s->numel && tensor_bytes(&out[0]))
         TRY_CUDA(ctx, runtime.zero(ctx->stream, out[0].data, tensor_bytes(&out[0])));
@@ -294,7 +294,7 @@ static Status run_sums(KernelCtx *ctx, void *state, const Tensor *in, Tensor *ou
 static Status run_map(const KernelCtx *ctx, const State *s, void *given, void *y, const void *x, const void *dy)
 {
     int64_t v = vector_of(s, (uintptr_t)x | (uintptr_t)y | (uintptr_t)dy);
-    ChannelBox b = box_of(s, v);
+    ChannelBox b = cuda_batchnorm_box_of(s, v);
 
     if (!s->numel)
         return ST_OK;
@@ -338,7 +338,7 @@ static Status split_sums(const KernelCtx *ctx, const Tensor *sums, void *dscale,
     return dscale ? move_same(ctx, dscale, (const char *)sums->data + half, half) : ST_OK;
 }
 
-static Status prepare_input(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+static Status cuda_batchnorm_prepare_input(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     const bool relu = has_in(n, 7);
     State *s;
@@ -349,7 +349,7 @@ static Status prepare_input(void **state, KernelCtx *ctx, const Graph *g, const 
     return ST_OK;
 }
 
-static Status run_input(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+static Status cuda_batchnorm_run_input(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     const State *s = state;
     InputGiven given = { in[2].data,
@@ -392,7 +392,7 @@ static Status prepare_merge(void **state, KernelCtx *ctx, const Graph *g, const 
     return ST_OK;
 }
 
-static Status run_merge(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+static Status cuda_batchnorm_run_merge(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     int64_t rows = in[0].shape.dim[0], channels = in[0].shape.dim[1] / 2;
     const Merge *m = state;
@@ -436,10 +436,11 @@ DEFINE_KERNEL(cuda_batch_norm_stats, .op = &op_BatchNormStats, SUMS, .prepare = 
 DEFINE_KERNEL(cuda_batch_norm_moments, .op = &op_BatchNormMoments, .dtypes = DTYPES_FLOAT,
               .layouts = kernel_channels_last, .supports = fits_moments, .prepare = prepare_moments,
               .tabulate = clear_tickets, .run = run_moments, .release = free);
-DEFINE_KERNEL(cuda_batch_norm_merge, .op = &op_BatchNormMerge, .prepare = prepare_merge, .run = run_merge,
-              .release = free);
+DEFINE_KERNEL(cuda_batch_norm_merge, .op = &op_BatchNormMerge, .prepare = prepare_merge,
+              .run = cuda_batchnorm_run_merge, .release = free);
 DEFINE_KERNEL(cuda_batch_norm_apply, .op = &op_BatchNormApply, NORM, .prepare = prepare_apply, .run = run_apply);
-DEFINE_KERNEL(cuda_batch_norm_grad_stats, .op = &op_BatchNormGradStats, SUMS, .prepare = prepare_sums, .run = run_sums);
-DEFINE_KERNEL(cuda_batch_norm_grad_input, .op = &op_BatchNormGradInput, NORM, .prepare = prepare_input,
-              .run = run_input);
+DEFINE_KERNEL(cuda_batch_norm_grad_stats, .op = &op_BatchNormGradStats, SUMS, .prepare = cuda_batchnorm_prepare_sums,
+              .run = run_sums);
+DEFINE_KERNEL(cuda_batch_norm_grad_input, .op = &op_BatchNormGradInput, NORM, .prepare = cuda_batchnorm_prepare_input,
+              .run = cuda_batchnorm_run_input);
 DEFINE_KERNEL(cuda_batch_norm_grad_params, .op = &op_BatchNormGradParams, .dtypes = DTYPES_FLOAT, .run = run_params);

@@ -29,7 +29,7 @@ static DType signed_type(DType t)
     }
 }
 
-static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+static Status cuda_collective_prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     State *s = calloc(1, sizeof *s);
     Status st;
@@ -67,7 +67,7 @@ static bool next_entry(PartEntry *e, const State *s, const Tensor *in, Tensor *o
     return seen == 1 && !round && e->a != e->out;
 }
 
-static Status launch(const KernelCtx *ctx, const State *s, PartTable *table, int n)
+static Status cuda_collective_launch(const KernelCtx *ctx, const State *s, PartTable *table, int n)
 {
     long long most = 0;
     unsigned grid[3] = { 1, (unsigned)n, 1 };
@@ -82,7 +82,7 @@ static Status launch(const KernelCtx *ctx, const State *s, PartTable *table, int
     return ST_OK;
 }
 
-static Status run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+static Status cuda_collective_run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     const State *s = state;
     PartTable table;
@@ -97,16 +97,17 @@ static Status run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
                 continue;
             more = true;
             if (++n == PART_ENTRIES) {
-                TRY(launch(ctx, s, &table, n));
+                TRY(cuda_collective_launch(ctx, s, &table, n));
                 n = 0;
             }
         }
-        TRY(launch(ctx, s, &table, n));
+        TRY(cuda_collective_launch(ctx, s, &table, n));
     }
     return ST_OK;
 }
 
 DEFINE_KERNEL(cuda_all_reduce, .op = &op_AllReduce, .layouts = kernel_channels_last,
-              .dtypes = DTYPES_FLOAT | DTYPES_INT, .prepare = prepare, .run = run, .release = free);
-DEFINE_KERNEL(cuda_reduce_scatter, .op = &op_ReduceScatter, .dtypes = DTYPES_FLOAT | DTYPES_INT, .prepare = prepare,
-              .run = run, .release = free);
+              .dtypes = DTYPES_FLOAT | DTYPES_INT, .prepare = cuda_collective_prepare, .run = cuda_collective_run,
+              .release = free);
+DEFINE_KERNEL(cuda_reduce_scatter, .op = &op_ReduceScatter, .dtypes = DTYPES_FLOAT | DTYPES_INT,
+              .prepare = cuda_collective_prepare, .run = cuda_collective_run, .release = free);

@@ -20,7 +20,7 @@ static void add_part(State *s, const Shape *part)
     s->n_part++;
 }
 
-static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+static Status cuda_concat_prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     bool join = n->op == &op_Concat;
     int count = join ? n->n_in : n->n_out;
@@ -94,18 +94,18 @@ static Status run_parts(const KernelCtx *ctx, const State *s, const Tensor *part
     return ST_OK;
 }
 
-static Status run_concat(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+static Status cuda_concat_run_concat(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     return run_parts(ctx, state, in, out[0].data);
 }
 
-static Status run_split(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+static Status cuda_concat_run_split(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     return run_parts(ctx, state, out, in[0].data);
 }
 
 /* A row's units are counted in 31 bits; an absent output would leave its size unknown. */
-static bool fits(const Graph *g, const Node *n)
+static bool cuda_concat_fits(const Graph *g, const Node *n)
 {
     bool join = n->op == &op_Concat;
     const Layout order = node_layout(g, n);
@@ -117,7 +117,7 @@ static bool fits(const Graph *g, const Node *n)
     return shape_count(&whole, layout_position(order, whole.rank, (int)node_int(n, "axis")), whole.rank) < INT32_MAX;
 }
 
-DEFINE_KERNEL(cuda_concat, .op = &op_Concat, .layouts = kernel_channels_last, .supports = fits, .prepare = prepare,
-              .run = run_concat, .release = free);
-DEFINE_KERNEL(cuda_split, .op = &op_Split, .layouts = kernel_channels_last, .supports = fits, .prepare = prepare,
-              .run = run_split, .release = free);
+DEFINE_KERNEL(cuda_concat, .op = &op_Concat, .layouts = kernel_channels_last, .supports = cuda_concat_fits,
+              .prepare = cuda_concat_prepare, .run = cuda_concat_run_concat, .release = free);
+DEFINE_KERNEL(cuda_split, .op = &op_Split, .layouts = kernel_channels_last, .supports = cuda_concat_fits,
+              .prepare = cuda_concat_prepare, .run = cuda_concat_run_split, .release = free);

@@ -51,7 +51,7 @@ static bool sizes_fit(const Shape *s)
 }
 
 /* The library adds no bias to a gradient; such a ConvTranspose is lowered before kernels are chosen. */
-static bool fits(const Graph *g, const Node *n)
+static bool cuda_conv_fits(const Graph *g, const Node *n)
 {
     Roles r = roles(g, n);
 
@@ -66,7 +66,7 @@ static bool is_channels_last(const Graph *g, const Node *n)
            value(g, n->out[0])->layout == LAYOUT_CHANNELS_LAST;
 }
 
-static void describe(GpuConv *c, const Graph *g, const Node *n)
+static void cuda_conv_describe(GpuConv *c, const Graph *g, const Node *n)
 {
     Roles r = roles(g, n);
     Window w;
@@ -101,7 +101,7 @@ static void describe(GpuConv *c, const Graph *g, const Node *n)
 /* ---- as a product ---- */
 
 /* A dilation means nothing here; with one the library's convolution can be measured beside it (bench/README.md). */
-static bool is_product(const GpuConv *c)
+static bool cuda_conv_is_product(const GpuConv *c)
 {
     if (!c->channels_last || c->group != 1 || c->relu)
         return false;
@@ -142,7 +142,7 @@ static void product_buffers(void *out[GEMM_BUFFERS], ConvKind kind, void *const 
 
 /* ---- preparing and running ---- */
 
-static void release(void *state)
+static void cuda_conv_release(void *state)
 {
     State *s = state;
 
@@ -151,11 +151,11 @@ static void release(void *state)
 }
 
 /* Leaves in *c what the plan does. */
-static Status make_plan(State *s, GpuConv *c, const KernelCtx *ctx, size_t *workspace)
+static Status cuda_conv_make_plan(State *s, GpuConv *c, const KernelCtx *ctx, size_t *workspace)
 {
     Status st = E_UNSUPPORTED;
 
-    if (is_product(c)) {
+    if (cuda_conv_is_product(c)) {
         const GpuGemm d = product_of(c);
 
         st = s->driver->gemm(ctx->gpu, &d, &s->plan, workspace);
@@ -171,7 +171,7 @@ static Status make_plan(State *s, GpuConv *c, const KernelCtx *ctx, size_t *work
     return cuda_check(ctx, st);
 }
 
-static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+static Status cuda_conv_prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     State *s = calloc(1, sizeof *s);
     size_t workspace;
@@ -181,12 +181,12 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
     if (!s)
         return FAIL_NOMEM();
     s->driver = cuda_driver(ctx);
-    describe(&c, g, n);
+    cuda_conv_describe(&c, g, n);
     s->kind = c.kind;
     s->bias = c.bias;
     s->added = c.add;
     s->n = shape_numel(value(g, n->out[0])->shape);
-    if ((st = make_plan(s, &c, ctx, &workspace))) {
+    if ((st = cuda_conv_make_plan(s, &c, ctx, &workspace))) {
         free(s);
         return status_prefix(st, "%s", node_text(g, n));
     }
@@ -206,7 +206,7 @@ static Status run_plan(KernelCtx *ctx, void *state, void *const buffers[CONV_BUF
     return ST_OK;
 }
 
-static Status run_forward(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+static Status cuda_conv_run_forward(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     const State *s = state;
     void *z = s->added ? in[CONV_IN_ADDED].data : NULL;
@@ -223,7 +223,7 @@ static Status run_forward(KernelCtx *ctx, void *state, const Tensor *in, Tensor 
                        CUDA_ARGS(&out[0].data, &z, (void *)&s->n));
 }
 
-static Status run_input(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+static Status cuda_conv_run_input(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     void *buffers[CONV_BUFFERS] = { [CONV_X] = out[0].data, [CONV_W] = in[1].data, [CONV_Y] = in[0].data };
 
@@ -239,10 +239,10 @@ static Status run_weight(KernelCtx *ctx, void *state, const Tensor *in, Tensor *
 
 /* Without a bias the library has no engine that is not compiled at run time: Relu then goes with what else is
  * elementwise. */
-static bool fits_relu(const Graph *g, const Node *n) { return has_in(n, CONV_IN_BIAS) && fits(g, n); }
+static bool fits_relu(const Graph *g, const Node *n) { return has_in(n, CONV_IN_BIAS) && cuda_conv_fits(g, n); }
 
 /* All in one order, filters too. */
-static bool layouts(const Graph *g, const Node *n)
+static bool cuda_conv_layouts(const Graph *g, const Node *n)
 {
     for (int i = 0; i < n->n_in + n->n_out; i++) {
         const ValueId v = i < n->n_in ? n->in[i] : n->out[i - n->n_in];
@@ -254,10 +254,14 @@ static bool layouts(const Graph *g, const Node *n)
     return kernel_channels_last(g, n);
 }
 
-#define CONVOLUTION .dtypes = DTYPES_FLOAT, .layouts = layouts, .prepare = prepare, .release = release
+#define CONVOLUTION \
+    .dtypes = DTYPES_FLOAT, .layouts = cuda_conv_layouts, .prepare = cuda_conv_prepare, .release = cuda_conv_release
 
-DEFINE_KERNEL(cuda_conv, .op = &op_Conv, CONVOLUTION, .supports = fits, .run = run_forward);
-DEFINE_KERNEL(cuda_conv_relu, .op = &op_ConvRelu, CONVOLUTION, .supports = fits_relu, .run = run_forward);
-DEFINE_KERNEL(cuda_conv_grad_input, .op = &op_ConvGradInput, CONVOLUTION, .supports = fits, .run = run_input);
-DEFINE_KERNEL(cuda_conv_grad_weight, .op = &op_ConvGradWeight, CONVOLUTION, .supports = fits, .run = run_weight);
-DEFINE_KERNEL(cuda_conv_transpose, .op = &op_ConvTranspose, CONVOLUTION, .supports = fits, .run = run_input);
+DEFINE_KERNEL(cuda_conv, .op = &op_Conv, CONVOLUTION, .supports = cuda_conv_fits, .run = cuda_conv_run_forward);
+DEFINE_KERNEL(cuda_conv_relu, .op = &op_ConvRelu, CONVOLUTION, .supports = fits_relu, .run = cuda_conv_run_forward);
+DEFINE_KERNEL(cuda_conv_grad_input, .op = &op_ConvGradInput, CONVOLUTION, .supports = cuda_conv_fits,
+              .run = cuda_conv_run_input);
+DEFINE_KERNEL(cuda_conv_grad_weight, .op = &op_ConvGradWeight, CONVOLUTION, .supports = cuda_conv_fits,
+              .run = run_weight);
+DEFINE_KERNEL(cuda_conv_transpose, .op = &op_ConvTranspose, CONVOLUTION, .supports = cuda_conv_fits,
+              .run = cuda_conv_run_input);

@@ -23,7 +23,7 @@ typedef struct {
 static size_t sum_bytes(DType t) { return t == DT_FLOAT64 ? sizeof(double) : sizeof(float); }
 static DType sum_type(DType t) { return t == DT_FLOAT64 ? DT_FLOAT64 : DT_FLOAT32; }
 
-static Status find(GpuKernel **out, const KernelCtx *ctx, const Plan *p, const char *variant)
+static Status cuda_cross_entropy_find(GpuKernel **out, const KernelCtx *ctx, const Plan *p, const char *variant)
 {
     char name[64];
 
@@ -43,8 +43,8 @@ static Status plan_rows(Plan *p, const KernelCtx *ctx)
                             p->grad ? MOST_BLOCKS : LOSS_BLOCKS);
     p->merge_blocks = p->blocks;
     if (!p->grad && chunks > LONG_ROW && p->box.classes % cuda_chunk(p->dtype) == 0 && dtype_size(p->dtype) == 2)
-        TRY(find(&p->wide, ctx, p, "whole"));
-    return find(&p->kernel, ctx, p, chunks > LONG_ROW ? "block" : "lanes");
+        TRY(cuda_cross_entropy_find(&p->wide, ctx, p, "whole"));
+    return cuda_cross_entropy_find(&p->kernel, ctx, p, chunks > LONG_ROW ? "block" : "lanes");
 }
 
 /* ---- columns ---- */
@@ -55,7 +55,7 @@ static int64_t tiles_of(const Plan *p, int width)
 }
 
 /* Blocks that the classes of a tile are dealt to. */
-static int parts_of(const Plan *p, int width)
+static int cuda_cross_entropy_parts_of(const Plan *p, int width)
 {
     int64_t wanted = TILES_WANTED / (tiles_of(p, width) + 1) + 1,
             most = p->box.classes / (WARPS * CLASSES_PER_WARP) + 1;
@@ -71,24 +71,24 @@ static Status plan_columns(Plan *p, const KernelCtx *ctx)
 
     p->even = p->box.inner && p->box.inner % v == 0;
     p->merge_blocks = cuda_blocks(p->box.samples, LOSS_THREADS, LOSS_BLOCKS);
-    TRY(find(&p->kernel, ctx, p, "columns"));
-    TRY(find(&p->wide, ctx, p, "wide"));
-    return p->grad ? ST_OK : find(&p->merge, ctx, p, "merge");
+    TRY(cuda_cross_entropy_find(&p->kernel, ctx, p, "columns"));
+    TRY(cuda_cross_entropy_find(&p->wide, ctx, p, "wide"));
+    return p->grad ? ST_OK : cuda_cross_entropy_find(&p->merge, ctx, p, "merge");
 }
 
 static size_t partial_bytes(const Plan *p) { return cuda_aligned(p->merge_blocks * 2 * sizeof(double)); }
 
 static void ask_scratch(const Plan *p, KernelCtx *ctx)
 {
-    const int narrow = p->rows || !p->box.inner ? 0 : parts_of(p, 1),
-              wide = p->even ? parts_of(p, cuda_chunk(p->dtype)) : 0;
+    const int narrow = p->rows || !p->box.inner ? 0 : cuda_cross_entropy_parts_of(p, 1),
+              wide = p->even ? cuda_cross_entropy_parts_of(p, cuda_chunk(p->dtype)) : 0;
 
     if (!p->grad)
         need_scratch(ctx,
                      partial_bytes(p) + (size_t)(narrow > wide ? narrow : wide) * (size_t)p->box.samples * p->scores);
 }
 
-static Status find_kernels(Plan *p, KernelCtx *ctx)
+static Status cuda_cross_entropy_find_kernels(Plan *p, KernelCtx *ctx)
 {
     TRY((p->rows ? plan_rows : plan_columns)(p, ctx));
     if (!p->grad)
@@ -97,7 +97,7 @@ static Status find_kernels(Plan *p, KernelCtx *ctx)
     return ST_OK;
 }
 
-static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+static Status cuda_cross_entropy_prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     const bool grad = n->op == &op_CrossEntropyGrad;
     const Value *x = in_value(g, n, grad), *target = in_value(g, n, grad + 1);
@@ -111,7 +111,7 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
     p->box = cuda_nll_box(x->shape, target, n);
     p->rows = p->box.inner == 1;
     p->scores = 3 * sum_bytes(x->dtype);
-    if ((st = find_kernels(p, ctx))) {
+    if ((st = cuda_cross_entropy_find_kernels(p, ctx))) {
         free(p);
         return st;
     }
@@ -127,11 +127,11 @@ static unsigned tile_blocks(const Plan *p, int width, int parts)
 /* ---- forward ---- */
 
 /* Columns: the parts' results to `part`, then their sums. */
-static Status run_columns(const KernelCtx *ctx, Plan *p, const Tensor *in, Tensor *out)
+static Status cuda_cross_entropy_run_columns(const KernelCtx *ctx, Plan *p, const Tensor *in, Tensor *out)
 {
     const bool wide = p->even && !cuda_offset(in[0].data, p->dtype);
     const int width = wide ? cuda_chunk(p->dtype) : 1;
-    int parts = parts_of(p, width);
+    int parts = cuda_cross_entropy_parts_of(p, width);
     void *part = (char *)ctx->scratch + partial_bytes(p);
 
     TRY(cuda_launch(ctx, wide ? p->wide : p->kernel, tile_blocks(p, width, parts), LOSS_THREADS,
@@ -142,7 +142,7 @@ static Status run_columns(const KernelCtx *ctx, Plan *p, const Tensor *in, Tenso
                                  &out[2].data, (void *)&ctx->scratch, &part, &parts));
 }
 
-static Status run_sum(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+static Status cuda_cross_entropy_run_sum(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     Plan *p = state;
 
@@ -157,18 +157,18 @@ static Status run_sum(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out
                         CUDA_ARGS(&p->box, (void *)&in[0].data, (void *)&in[1].data, &out[0].data, &out[1].data,
                                   &out[2].data, &ctx->scratch)));
     else
-        TRY(run_columns(ctx, p, in, out));
+        TRY(cuda_cross_entropy_run_columns(ctx, p, in, out));
     return cuda_loss_finish(ctx, p->finish, p->merge_blocks, out[0].data, out[1].data);
 }
 
 /* ---- backward ---- */
 
-static Status run_grad(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+static Status cuda_cross_entropy_run_grad(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     Plan *p = state;
     const bool wide = p->even && !cuda_offset(in[1].data, p->dtype) && !cuda_offset(out->data, p->dtype);
     const int width = wide ? cuda_chunk(p->dtype) : 1;
-    int parts = p->rows || !p->box.samples ? 1 : parts_of(p, width);
+    int parts = p->rows || !p->box.samples ? 1 : cuda_cross_entropy_parts_of(p, width);
 
     if (!p->box.samples)
         return ST_OK;
@@ -178,7 +178,7 @@ static Status run_grad(KernelCtx *ctx, void *state, const Tensor *in, Tensor *ou
                                  (void *)&in[3].data, &out->data, &parts));
 }
 
-DEFINE_KERNEL(cuda_cross_entropy_sum, .op = &op_CrossEntropySum, .dtypes = DTYPES_FLOAT, .prepare = prepare,
-              .run = run_sum, .release = free);
-DEFINE_KERNEL(cuda_cross_entropy_grad, .op = &op_CrossEntropyGrad, .prepare = prepare, .run = run_grad,
-              .release = free);
+DEFINE_KERNEL(cuda_cross_entropy_sum, .op = &op_CrossEntropySum, .dtypes = DTYPES_FLOAT,
+              .prepare = cuda_cross_entropy_prepare, .run = cuda_cross_entropy_run_sum, .release = free);
+DEFINE_KERNEL(cuda_cross_entropy_grad, .op = &op_CrossEntropyGrad, .prepare = cuda_cross_entropy_prepare,
+              .run = cuda_cross_entropy_run_grad, .release = free);

@@ -29,7 +29,7 @@ Status fused_kernel_body(Graph **out, const Graph *g, const Node *n)
     return ST_OK;
 }
 
-static bool supports(const Graph *g, const Node *n)
+static bool cuda_fused_supports(const Graph *g, const Node *n)
 {
     Graph *body;
     Generated *k;
@@ -46,7 +46,7 @@ static bool supports(const Graph *g, const Node *n)
     return fits;
 }
 
-static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+static Status cuda_fused_prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     Graph *body;
 
@@ -54,5 +54,5 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
     return generated_prepare_body(state, ctx, body);
 }
 
-DEFINE_KERNEL(cuda_fused, .op = &op_Fused, .layouts = kernel_channels_last, .supports = supports, .prepare = prepare,
-              .run = generated_run, .release = generated_release);
+DEFINE_KERNEL(cuda_fused, .op = &op_Fused, .layouts = kernel_channels_last, .supports = cuda_fused_supports,
+              .prepare = cuda_fused_prepare, .run = generated_run, .release = generated_release);

@@ -17,14 +17,14 @@ typedef struct {
     Tuples tuples; /* GatherND: then `indices` rows of all of x */
 } State;
 
-static Status find_kernels(State *s, const KernelCtx *ctx)
+static Status cuda_gather_find_kernels(State *s, const KernelCtx *ctx)
 {
     s->unit = unit_of((uint64_t)s->inner * s->size);
     return unit_kernels(s->kernel, ctx, s->outer * s->indices * s->inner > INT32_MAX ? "gather_wide" : "gather",
                         s->size, s->unit);
 }
 
-static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+static Status cuda_gather_prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     const Value *x = in_value(g, n, 0);
     int axis = (int)node_int(n, "axis");
@@ -39,7 +39,7 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
     s->indices = shape_numel(in_value(g, n, 1)->shape);
     s->wide = in_value(g, n, 1)->dtype == DT_INT64;
     s->size = dtype_size(x->dtype);
-    if ((st = find_kernels(s, ctx))) {
+    if ((st = cuda_gather_find_kernels(s, ctx))) {
         free(s);
         return st;
     }
@@ -47,7 +47,8 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
     return ST_OK;
 }
 
-static Status gather(const KernelCtx *ctx, const State *s, void *y, const void *x, const void *index, int wide)
+static Status cuda_gather_gather(const KernelCtx *ctx, const State *s, void *y, const void *x, const void *index,
+                                 int wide)
 {
     size_t here = unit_of((uintptr_t)x | (uintptr_t)y), w = here < s->unit ? here : s->unit;
     int64_t inner = s->inner * (int64_t)(s->size) / (int64_t)w;
@@ -64,14 +65,14 @@ static Status gather(const KernelCtx *ctx, const State *s, void *y, const void *
     return cuda_launch(ctx, s->kernel[log2_of(w)], move_blocks(p.n), MOVE_THREADS, 0, CUDA_ARGS(&p, &y, &x, &index));
 }
 
-static Status run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+static Status cuda_gather_run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     const State *s = state;
 
-    return gather(ctx, s, out[0].data, in[0].data, in[1].data, s->wide);
+    return cuda_gather_gather(ctx, s, out[0].data, in[0].data, in[1].data, s->wide);
 }
 
-DEFINE_KERNEL(cuda_gather, .op = &op_Gather, .prepare = prepare, .run = run, .release = free);
+DEFINE_KERNEL(cuda_gather, .op = &op_Gather, .prepare = cuda_gather_prepare, .run = cuda_gather_run, .release = free);
 
 /* ---- GatherND ---- */
 
@@ -102,7 +103,7 @@ Status tuples_run(const KernelCtx *ctx, const Tuples *t, const void *index, void
     return cuda_launch(ctx, t->kernel, cuda_blocks(box.n, 256, 1 << 16), 256, 0, CUDA_ARGS(&box, &index, &rows));
 }
 
-static Status prepare_nd(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+static Status cuda_gather_prepare_nd(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     const Value *x = in_value(g, n, 0);
     State *s = calloc(1, sizeof *s);
@@ -116,7 +117,7 @@ static Status prepare_nd(void **state, KernelCtx *ctx, const Graph *g, const Nod
     s->indices = s->tuples.box.n;
     s->inner = s->tuples.inner;
     s->size = dtype_size(x->dtype);
-    TRY_TO(fail, st, find_kernels(s, ctx));
+    TRY_TO(fail, st, cuda_gather_find_kernels(s, ctx));
     need_scratch(ctx, (size_t)s->indices * sizeof(int64_t));
     *state = s;
     return ST_OK;
@@ -125,15 +126,16 @@ fail:
     return st;
 }
 
-static Status run_nd(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+static Status cuda_gather_run_nd(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     const State *s = state;
 
     TRY(tuples_run(ctx, &s->tuples, in[1].data, ctx->scratch));
-    return gather(ctx, s, out[0].data, in[0].data, ctx->scratch, true);
+    return cuda_gather_gather(ctx, s, out[0].data, in[0].data, ctx->scratch, true);
 }
 
-DEFINE_KERNEL(cuda_gather_nd, .op = &op_GatherND, .prepare = prepare_nd, .run = run_nd, .release = free);
+DEFINE_KERNEL(cuda_gather_nd, .op = &op_GatherND, .prepare = cuda_gather_prepare_nd, .run = cuda_gather_run_nd,
+              .release = free);
 
 /* ---- GatherElements ---- */
 
@@ -173,7 +175,7 @@ static Status prepare_elements(void **state, KernelCtx *ctx, const Graph *g, con
     return ST_OK;
 }
 
-static Status run_elements(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+static Status cuda_gather_run_elements(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     Elements *s = state;
     const void *x = in[0].data, *index = in[1].data;
@@ -184,8 +186,8 @@ static Status run_elements(KernelCtx *ctx, void *state, const Tensor *in, Tensor
                        CUDA_ARGS(&s->box, &out[0].data, &x, &index, &s->wide, &s->d, &s->step));
 }
 
-DEFINE_KERNEL(cuda_gather_elements, .op = &op_GatherElements, .prepare = prepare_elements, .run = run_elements,
-              .release = free);
+DEFINE_KERNEL(cuda_gather_elements, .op = &op_GatherElements, .prepare = prepare_elements,
+              .run = cuda_gather_run_elements, .release = free);
 
 /* ---- what is written by position ---- */
 
@@ -280,7 +282,7 @@ static Status prepare_constant(void **state, KernelCtx *ctx, const Graph *g, con
     return ST_OK;
 }
 
-static Status run_constant(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+static Status cuda_gather_run_constant(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     Written *s = state;
 
@@ -294,5 +296,5 @@ static Status run_constant(KernelCtx *ctx, void *state, const Tensor *in, Tensor
 
 DEFINE_KERNEL(cuda_one_hot, .op = &op_OneHot, .prepare = prepare_one_hot, .run = run_one_hot, .release = free);
 DEFINE_KERNEL(cuda_trilu, .op = &op_Trilu, .prepare = prepare_trilu, .run = run_trilu, .release = free);
-DEFINE_KERNEL(cuda_constant_of_shape, .op = &op_ConstantOfShape, .prepare = prepare_constant, .run = run_constant,
-              .release = free);
+DEFINE_KERNEL(cuda_constant_of_shape, .op = &op_ConstantOfShape, .prepare = prepare_constant,
+              .run = cuda_gather_run_constant, .release = free);

@@ -242,7 +242,7 @@ static Status check_space(const Graph *body, const Value **space)
     return ST_OK;
 }
 
-static bool allocate(Generator *g)
+static bool cuda_generate_allocate(Generator *g)
 {
     int n = g->body->n_input;
 
@@ -265,12 +265,12 @@ static void take_arrays(Generator *g)
     g->rank = 1;
 }
 
-static Status generate(Generator *g)
+static Status cuda_generate_generate(Generator *g)
 {
     const Value *space;
 
     TRY(check_space(g->body, &space));
-    if (!allocate(g))
+    if (!cuda_generate_allocate(g))
         return FAIL_NOMEM();
     g->out->count = shape_numel(space->shape);
     TRY(find_read(g));
@@ -304,7 +304,7 @@ static Status generate_into(Generated *out, Generator *g)
     g->out = out;
     if (!(g->arena = arena_create()))
         return FAIL_NOMEM();
-    st = generate(g);
+    st = cuda_generate_generate(g);
     if (!st)
         st = generate_text(g);
     arena_free(g->arena);

@@ -8,7 +8,7 @@
 #include "kernels/cuda/rows.h"
 
 /* Rows of scale's full size; smaller ones are stretched by the operator's lowering. */
-static bool full_size(const Graph *g, const Node *n)
+static bool cuda_layernorm_full_size(const Graph *g, const Node *n)
 {
     const Shape *x = in_value(g, n, 0)->shape;
     int64_t size = shape_count(x, (int)node_int(n, "axis"), x->rank);
@@ -43,7 +43,7 @@ static Status forward_kernels(Forward *p, const KernelCtx *ctx, DType t)
     return cuda_kernel(&p->over, ctx, "layernorm_long", t);
 }
 
-static Status prepare_forward(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+static Status cuda_layernorm_prepare_forward(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     const Value *x = in_value(g, n, 0);
     int axis = (int)node_int(n, "axis");
@@ -73,7 +73,7 @@ static bool forward_whole(const Forward *p, const Tensor *in, const Tensor *out)
            !(p->has_bias && cuda_offset(in[2].data, in[2].dtype)) && !cuda_offset(out[0].data, out[0].dtype);
 }
 
-static Status run_forward(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+static Status cuda_layernorm_run_forward(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     const Forward *p = state;
     RowLaunch l = cuda_rows(in[0].data, in[0].dtype, p->rows, p->n);
@@ -93,8 +93,9 @@ static Status run_forward(KernelCtx *ctx, void *state, const Tensor *in, Tensor 
                                  &inv, (void *)&p->rows, (void *)&p->n, (void *)&p->epsilon, &l.lanes));
 }
 
-DEFINE_KERNEL(cuda_layer_normalization, .op = &op_LayerNormalization, .dtypes = DTYPES_FLOAT, .supports = full_size,
-              .prepare = prepare_forward, .run = run_forward, .release = free);
+DEFINE_KERNEL(cuda_layer_normalization, .op = &op_LayerNormalization, .dtypes = DTYPES_FLOAT,
+              .supports = cuda_layernorm_full_size, .prepare = cuda_layernorm_prepare_forward,
+              .run = cuda_layernorm_run_forward, .release = free);
 
 /* ---- backward ---- */
 
@@ -175,7 +176,7 @@ static Status choose_backward(Backward *p, const KernelCtx *ctx, DType t)
     return cuda_kernel(&p->sums, ctx, "layernorm_grad_sums", t);
 }
 
-static Status prepare_backward(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+static Status cuda_layernorm_prepare_backward(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     const Value *x = in_value(g, n, 0);
     int axis = (int)node_int(n, "axis");
@@ -214,7 +215,7 @@ static bool on_boundaries(const Backward *p, const Tensor *in, const Tensor *out
     return even && !cuda_offset(in[0].data, t) && !cuda_offset(in[1].data, t) && !cuda_offset(in[2].data, t);
 }
 
-static Status run_backward(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+static Status cuda_layernorm_run_backward(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     const Backward *p = state;
     const bool wide = p->wide && on_boundaries(p, in, out);
@@ -235,5 +236,5 @@ static Status run_backward(KernelCtx *ctx, void *state, const Tensor *in, Tensor
     return ST_OK;
 }
 
-DEFINE_KERNEL(cuda_layer_norm_grad, .op = &op_LayerNormGrad, .dtypes = DTYPES_FLOAT, .prepare = prepare_backward,
-              .run = run_backward, .release = free);
+DEFINE_KERNEL(cuda_layer_norm_grad, .op = &op_LayerNormGrad, .dtypes = DTYPES_FLOAT,
+              .prepare = cuda_layernorm_prepare_backward, .run = cuda_layernorm_run_backward, .release = free);

@@ -24,7 +24,7 @@ typedef struct {
     int64_t to0, from0;
 } Box;
 
-static void add(Box *b, int64_t dim, int64_t to, int64_t from)
+static void cuda_layout_add(Box *b, int64_t dim, int64_t to, int64_t from)
 {
     b->dim[b->rank] = dim;
     b->to[b->rank] = to;
@@ -45,7 +45,7 @@ static Status box_transpose(Box *b, const Graph *g, const Node *n)
     shape_strides(in_value(g, n, 0)->shape, xs);
     shape_strides(y, ys);
     for (int i = 0; i < count; i++)
-        add(b, y->dim[i], ys[i], xs[perm[i]]);
+        cuda_layout_add(b, y->dim[i], ys[i], xs[perm[i]]);
     return ST_OK;
 }
 
@@ -60,7 +60,7 @@ static Status box_expand(Box *b, const Graph *g, const Node *n)
     for (int k = 0; k < y->shape->rank; k++) {
         int i = layout_axis(y->layout, y->shape->rank, k);
 
-        add(b, y->shape->dim[i], ys[i], i < lead || x->shape->dim[i - lead] == 1 ? 0 : xs[i - lead]);
+        cuda_layout_add(b, y->shape->dim[i], ys[i], i < lead || x->shape->dim[i - lead] == 1 ? 0 : xs[i - lead]);
     }
     return ST_OK;
 }
@@ -77,8 +77,8 @@ static Status box_tile(Box *b, const Graph *g, const Node *n)
     for (int k = 0; k < x->rank; k++) {
         int i = layout_axis(order, x->rank, k);
 
-        add(b, x->dim[i] ? y->dim[i] / x->dim[i] : 0, ys[i] * x->dim[i], 0);
-        add(b, x->dim[i], ys[i], xs[i]);
+        cuda_layout_add(b, x->dim[i] ? y->dim[i] / x->dim[i] : 0, ys[i] * x->dim[i], 0);
+        cuda_layout_add(b, x->dim[i], ys[i], xs[i]);
     }
     return ST_OK;
 }
@@ -105,7 +105,7 @@ static Status box_slice(Box *b, const Graph *g, const Node *n)
     for (int k = 0; k < y->rank; k++) {
         int i = layout_axis(order, y->rank, k);
 
-        add(b, y->dim[i], ys[i], xs[i] * r.step[i]);
+        cuda_layout_add(b, y->dim[i], ys[i], xs[i] * r.step[i]);
         b->from0 += xs[i] * r.start[i];
     }
     return ST_OK;
@@ -124,7 +124,7 @@ static Status box_slice_grad(Box *b, const Graph *g, const Node *n)
     for (int k = 0; k < dy->rank; k++) {
         int i = layout_axis(order, dy->rank, k);
 
-        add(b, dy->dim[i], xs[i] * r.step[i], ys[i]);
+        cuda_layout_add(b, dy->dim[i], xs[i] * r.step[i], ys[i]);
         b->to0 += xs[i] * r.start[i];
     }
     return ST_OK;
@@ -137,9 +137,9 @@ static Status box_reorder(Box *b, const Graph *g, const Node *n)
     int64_t c = x->dim[1], s = shape_count(x, 2, x->rank);
     bool last = node_int(n, "layout") == LAYOUT_CHANNELS_LAST;
 
-    add(b, x->dim[0], c * s, c * s);
-    add(b, last ? s : c, last ? c : s, 1);
-    add(b, last ? c : s, 1, last ? s : c);
+    cuda_layout_add(b, x->dim[0], c * s, c * s);
+    cuda_layout_add(b, last ? s : c, last ? c : s, 1);
+    cuda_layout_add(b, last ? c : s, 1, last ? s : c);
     return ST_OK;
 }
 
@@ -154,7 +154,7 @@ static void add_blocks(Box *box, const Shape *wide, int64_t b, bool crd, bool to
     const int64_t *deep = crd ? crd_s : dcr;
 
     for (int i = 0; i < 6; i++)
-        add(box, dim[i], to_wide ? w[i] : deep[i], to_wide ? deep[i] : w[i]);
+        cuda_layout_add(box, dim[i], to_wide ? w[i] : deep[i], to_wide ? deep[i] : w[i]);
 }
 
 static Status box_depth_to_space(Box *b, const Graph *g, const Node *n)
@@ -171,14 +171,14 @@ static Status box_space_to_depth(Box *b, const Graph *g, const Node *n)
 
     add_blocks(&wide, in_value(g, n, 0)->shape, node_int(n, "blocksize"), false, false);
     for (int i = 0; i < wide.rank; i++)
-        add(b, wide.dim[order[i]], wide.to[order[i]], wide.from[order[i]]);
+        cuda_layout_add(b, wide.dim[order[i]], wide.to[order[i]], wide.from[order[i]]);
     return ST_OK;
 }
 
 /* ---- kernels ---- */
 
 /* All that is read at planning time is known, and the box fits a kernel. */
-static bool fits(const Graph *g, const Node *n, BoxOf *box_of)
+static bool cuda_layout_fits(const Graph *g, const Node *n, BoxOf *box_of)
 {
     Box b = { 0 };
     MovePlan p;
@@ -187,7 +187,7 @@ static bool fits(const Graph *g, const Node *n, BoxOf *box_of)
            move_plan(&p, dtype_size(in_value(g, n, 0)->dtype), b.rank, b.dim, b.to, b.from);
 }
 
-static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n, BoxOf *box_of)
+static Status cuda_layout_prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n, BoxOf *box_of)
 {
     Box b = { 0 };
     State *s = calloc(1, sizeof *s);
@@ -208,7 +208,7 @@ fail:
     return st;
 }
 
-static Status run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+static Status cuda_layout_run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     const State *s = state;
     int64_t size = (int64_t)dtype_size(in[0].dtype);
@@ -220,11 +220,11 @@ static Status run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
     return move_run(ctx, &s->move, (char *)out[0].data + s->to * size, (const char *)in[0].data + s->from * size);
 }
 
-#define MOVED(NAME)                                                                           \
-    static bool fits_##NAME(const Graph *g, const Node *n) { return fits(g, n, box_##NAME); } \
-    static Status prepare_##NAME(void **state, KernelCtx *ctx, const Graph *g, const Node *n) \
-    {                                                                                         \
-        return prepare(state, ctx, g, n, box_##NAME);                                         \
+#define MOVED(NAME)                                                                                       \
+    static bool fits_##NAME(const Graph *g, const Node *n) { return cuda_layout_fits(g, n, box_##NAME); } \
+    static Status prepare_##NAME(void **state, KernelCtx *ctx, const Graph *g, const Node *n)             \
+    {                                                                                                     \
+        return cuda_layout_prepare(state, ctx, g, n, box_##NAME);                                         \
     }
 MOVED(transpose)
 MOVED(expand)
@@ -235,7 +235,7 @@ MOVED(reorder)
 MOVED(depth_to_space)
 MOVED(space_to_depth)
 
-#define USES(NAME) .supports = fits_##NAME, .prepare = prepare_##NAME, .run = run, .release = free
+#define USES(NAME) .supports = fits_##NAME, .prepare = prepare_##NAME, .run = cuda_layout_run, .release = free
 
 DEFINE_KERNEL(cuda_transpose, .op = &op_Transpose, USES(transpose));
 DEFINE_KERNEL(cuda_expand, .op = &op_Expand, .layouts = kernel_channels_last, USES(expand));

@@ -59,13 +59,13 @@ static void need_parts(KernelCtx *ctx, unsigned blocks)
     need_scratch(ctx, blocks > 1 ? blocks * 2 * sizeof(double) : 0);
 }
 
-static Status find_kernels(Nll *p, const KernelCtx *ctx, const char *name, DType scores, DType sums)
+static Status cuda_loss_find_kernels(Nll *p, const KernelCtx *ctx, const char *name, DType scores, DType sums)
 {
     TRY(cuda_kernel(&p->kernel, ctx, name, scores));
     return sums ? cuda_kernel(&p->finish, ctx, "loss_finish", sums) : ST_OK;
 }
 
-static Status give(void **state, Nll *p, Status st)
+static Status cuda_loss_give(void **state, Nll *p, Status st)
 {
     if (st)
         free(p);
@@ -86,7 +86,8 @@ static Status prepare_nll(void **state, KernelCtx *ctx, const Graph *g, const No
     if (sum)
         need_parts(ctx, p->blocks);
     p->weights = 2;
-    return give(state, p, find_kernels(p, ctx, sum ? "nll_sum" : "nll_each", x->dtype, sum ? x->dtype : DT_NONE));
+    return cuda_loss_give(
+        state, p, cuda_loss_find_kernels(p, ctx, sum ? "nll_sum" : "nll_each", x->dtype, sum ? x->dtype : DT_NONE));
 }
 
 static const void *weights_of(const Nll *p, const Tensor *in)
@@ -102,7 +103,7 @@ Status cuda_loss_finish(const KernelCtx *ctx, GpuKernel *kernel, unsigned parts,
                      : ST_OK;
 }
 
-static Status run_nll_sum(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+static Status cuda_loss_run_nll_sum(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     Nll *p = state;
     const void *w = weights_of(p, in);
@@ -134,11 +135,12 @@ static Status prepare_nll_grad(void **state, KernelCtx *ctx, const Graph *g, con
     p->weights = 3;
     p->blocks =
         cuda_blocks(elements + cuda_chunk(dx->dtype), (int64_t)LOSS_THREADS * cuda_chunk(dx->dtype), MOST_BLOCKS);
-    return give(state, p,
-                find_kernels(p, ctx, elements < INDEX_BITS_32 ? "nll_grad" : "nll_grad_wide", dx->dtype, DT_NONE));
+    return cuda_loss_give(
+        state, p,
+        cuda_loss_find_kernels(p, ctx, elements < INDEX_BITS_32 ? "nll_grad" : "nll_grad_wide", dx->dtype, DT_NONE));
 }
 
-static Status run_nll_grad(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+static Status cuda_loss_run_nll_grad(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     Nll *p = state;
     const void *w = weights_of(p, in);
@@ -150,12 +152,12 @@ static Status run_nll_grad(KernelCtx *ctx, void *state, const Tensor *in, Tensor
                        CUDA_ARGS(&p->box, (void *)&in[0].data, (void *)&in[1].data, &w, &out[0].data, &scalar));
 }
 
-DEFINE_KERNEL(cuda_nll_sum, .op = &op_NllSum, .dtypes = DTYPES_F32_F64, .prepare = prepare_nll, .run = run_nll_sum,
-              .release = free);
+DEFINE_KERNEL(cuda_nll_sum, .op = &op_NllSum, .dtypes = DTYPES_F32_F64, .prepare = prepare_nll,
+              .run = cuda_loss_run_nll_sum, .release = free);
 DEFINE_KERNEL(cuda_nll_per_sample, .op = &op_NllPerSample, .dtypes = DTYPES_F32_F64, .prepare = prepare_nll,
               .run = run_nll_each, .release = free);
 DEFINE_KERNEL(cuda_nll_grad, .op = &op_NllGrad, .dtypes = DTYPES_F32_F64, .prepare = prepare_nll_grad,
-              .run = run_nll_grad, .release = free);
+              .run = cuda_loss_run_nll_grad, .release = free);
 
 /* ---- right answers ---- */
 
@@ -168,10 +170,10 @@ static Status prepare_accuracy(void **state, KernelCtx *ctx, const Graph *g, con
         return FAIL_NOMEM();
     plan_samples(p, x->shape, in_value(g, n, 1), n, true);
     need_parts(ctx, p->blocks);
-    return give(state, p, find_kernels(p, ctx, "accuracy", x->dtype, DT_INT64));
+    return cuda_loss_give(state, p, cuda_loss_find_kernels(p, ctx, "accuracy", x->dtype, DT_INT64));
 }
 
-static Status run_accuracy(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+static Status cuda_loss_run_accuracy(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     Nll *p = state;
 
@@ -182,7 +184,7 @@ static Status run_accuracy(KernelCtx *ctx, void *state, const Tensor *in, Tensor
 }
 
 DEFINE_KERNEL(cuda_accuracy_count, .op = &op_AccuracyCount, .dtypes = DTYPES_F32_F64, .prepare = prepare_accuracy,
-              .run = run_accuracy, .release = free);
+              .run = cuda_loss_run_accuracy, .release = free);
 
 /* ---- one element against one element ---- */
 

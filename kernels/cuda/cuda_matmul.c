@@ -30,7 +30,7 @@ typedef struct {
     bool zero; /* the contracted axis is empty and there is no C */
 } State;
 
-static void release(void *state)
+static void cuda_matmul_release(void *state)
 {
     State *s = state;
 
@@ -49,7 +49,7 @@ static GpuGemm read_roles(DType t, const MatMulRoles *r)
 }
 
 /* The stride of batch axis `axis` of the product within an operand whose own leading axes are s->dim[0..batch). */
-static int64_t stride_of(const Shape *s, int batch, int axis, int batch_y, int64_t matrix)
+static int64_t cuda_matmul_stride_of(const Shape *s, int batch, int axis, int batch_y, int64_t matrix)
 {
     int own = axis - (batch_y - batch);
 
@@ -60,8 +60,8 @@ static int64_t stride_of(const Shape *s, int batch, int axis, int batch_y, int64
 static void read_batches(Batches *b, const MatMulRoles *r, const Shape *y, const GpuGemm *d)
 {
     for (int i = r->batch_y - 1; i >= 0; i--) {
-        int64_t sa = stride_of(&r->a, r->batch_a, i, r->batch_y, d->m * d->k), last = b->rank - 1;
-        int64_t sb = stride_of(&r->b, r->batch_b, i, r->batch_y, d->k * d->n);
+        int64_t sa = cuda_matmul_stride_of(&r->a, r->batch_a, i, r->batch_y, d->m * d->k), last = b->rank - 1;
+        int64_t sb = cuda_matmul_stride_of(&r->b, r->batch_b, i, r->batch_y, d->k * d->n);
 
         if (y->dim[i] == 1)
             continue;
@@ -106,7 +106,7 @@ static int alignment(const State *s, const Batches *b)
     return (int)unit_of(bits);
 }
 
-static void describe(State *s, GpuGemm *d, const Graph *g, const Node *n)
+static void cuda_matmul_describe(State *s, GpuGemm *d, const Graph *g, const Node *n)
 {
     const Value *y = value(g, n->out[0]);
     MatMulRoles r;
@@ -159,16 +159,16 @@ static Status plan(State *s, GpuGemm *d, KernelCtx *ctx, size_t *workspace)
 }
 
 /* beta * C alone, without a product, is a copy for beta = 1. */
-static bool fits(const Graph *g, const Node *n)
+static bool cuda_matmul_fits(const Graph *g, const Node *n)
 {
     State s = { 0 };
     GpuGemm d = { 0 };
 
-    describe(&s, &d, g, n);
+    cuda_matmul_describe(&s, &d, g, n);
     return s.products <= MOST_PRODUCTS && (d.k || !has_in(n, 2) || node_float(n, "beta") == 1);
 }
 
-static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+static Status cuda_matmul_prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     State *s = calloc(1, sizeof *s);
     GpuGemm d = { 0 };
@@ -178,7 +178,7 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
     if (!s)
         return FAIL_NOMEM();
     s->driver = cuda_driver(ctx);
-    describe(s, &d, g, n);
+    cuda_matmul_describe(s, &d, g, n);
     if (has_in(n, 2))
         describe_c(s, &d, g, n);
     s->zero = !d.k && s->c == C_NONE;
@@ -190,7 +190,7 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
     *state = s;
     return ST_OK;
 fail:
-    release(s);
+    cuda_matmul_release(s);
     return st;
 }
 
@@ -215,7 +215,7 @@ static Status run_product(const KernelCtx *ctx, const State *s, int64_t i, const
     return ST_OK;
 }
 
-static Status run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+static Status cuda_matmul_run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     const State *s = state;
 
@@ -228,7 +228,9 @@ static Status run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
     return ST_OK;
 }
 
-#define PRODUCT .dtypes = DTYPES_FLOAT, .supports = fits, .prepare = prepare, .run = run, .release = release
+#define PRODUCT                                                                                                   \
+    .dtypes = DTYPES_FLOAT, .supports = cuda_matmul_fits, .prepare = cuda_matmul_prepare, .run = cuda_matmul_run, \
+    .release = cuda_matmul_release
 
 DEFINE_KERNEL(cuda_matmul, .op = &op_MatMul, PRODUCT);
 DEFINE_KERNEL(cuda_batch_matmul, .op = &op_BatchMatMul, PRODUCT);

@@ -22,7 +22,7 @@ Divisor divisor_of(int64_t d)
 /* ---- planning ---- */
 
 /* Drops dimensions of 1 and merges neighbours; innermost first.  False: too many are left. */
-static bool merge(MovePlan *p, int rank, const int64_t *dim, const int64_t *to, const int64_t *from)
+static bool cuda_move_merge(MovePlan *p, int rank, const int64_t *dim, const int64_t *to, const int64_t *from)
 {
     for (int i = rank - 1; i >= 0; i--) {
         int last = p->rank - 1;
@@ -78,7 +78,7 @@ bool move_plan(MovePlan *out, size_t size, int rank, const int64_t *dim, const i
             *out = (MovePlan){ .kind = MOVE_NOTHING };
             return true;
         }
-    if (!merge(&p, rank, dim, to, from))
+    if (!cuda_move_merge(&p, rank, dim, to, from))
         return false;
     if (!p.rank || (p.rank == 1 && p.to[0] == 1 && p.from[0] == 1)) {
         p.kind = MOVE_ALL;

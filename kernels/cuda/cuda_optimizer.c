@@ -65,7 +65,7 @@ static Status run_blocks(const KernelCtx *ctx, const Over *p)
     return p->size.n ? cuda_launch(ctx, p->each, p->size.blocks, UPDATE_THREADS, 0, CUDA_ARGS(&t, &partial)) : ST_OK;
 }
 
-static Status prepare_norm(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+static Status cuda_optimizer_prepare_norm(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     const bool scaled = node_int(n, "scaled") != 0;
     Over *p;
@@ -77,7 +77,7 @@ static Status prepare_norm(void **state, KernelCtx *ctx, const Graph *g, const N
     return ST_OK;
 }
 
-static Status run_norm(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+static Status cuda_optimizer_run_norm(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     Over a = *(const Over *)state;
     const void *by = a.scaled ? in[a.n].data : NULL;
@@ -88,7 +88,8 @@ static Status run_norm(KernelCtx *ctx, void *state, const Tensor *in, Tensor *ou
 }
 
 DEFINE_KERNEL(cuda_global_norm, .op = &op_GlobalNorm, .dtypes = DTYPES_F32_F64, .layouts = kernel_channels_last,
-              .prepare = prepare_norm, .tabulate = tabulate_over, .run = run_norm, .release = free);
+              .prepare = cuda_optimizer_prepare_norm, .tabulate = tabulate_over, .run = cuda_optimizer_run_norm,
+              .release = free);
 
 static Status prepare_finite(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {

@@ -172,7 +172,7 @@ typedef struct {
     GpuKernel *kernel;
 } GradState;
 
-static Status prepare_grad(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+static Status cuda_pad_prepare_grad(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     const Shape *dy = in_value(g, n, 0)->shape, *dx = value(g, n->out[0])->shape;
     const Layout order = node_layout(g, n);
@@ -206,7 +206,7 @@ fail:
     return st;
 }
 
-static Status run_grad(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+static Status cuda_pad_run_grad(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     GradState *s = state;
     const void *dy = in[0].data;
@@ -225,4 +225,4 @@ static bool fits_grad(const Graph *g, const Node *n)
 }
 
 DEFINE_KERNEL(cuda_pad_grad, .op = &op_PadGrad, .dtypes = DTYPES_FLOAT, .layouts = kernel_channels_last,
-              .supports = fits_grad, .prepare = prepare_grad, .run = run_grad, .release = free);
+              .supports = fits_grad, .prepare = cuda_pad_prepare_grad, .run = cuda_pad_run_grad, .release = free);

@@ -90,7 +90,7 @@ static Way way_of(const State *s, uint64_t addresses)
 }
 
 /* The box for writing a tensor of `positions` per plane in units of v elements. */
-static PoolBox box_of(const State *s, const int64_t *positions, int64_t v)
+static PoolBox cuda_pool_box_of(const State *s, const int64_t *positions, int64_t v)
 {
     PoolBox p = s->box;
 
@@ -106,7 +106,7 @@ static int64_t pairs_of(const Window *w, int axis) { return (w->in[axis] - 1 + w
 /* The box for writing results. */
 static PoolBox forward_box(const State *s, Way way)
 {
-    PoolBox p = box_of(s, s->win.out, way != WAY_EACH && s->trail > 1 ? s->vector : 1);
+    PoolBox p = cuda_pool_box_of(s, s->win.out, way != WAY_EACH && s->trail > 1 ? s->vector : 1);
 
     if (way == WAY_STRIDE2 && s->trail == 1) {
         p.out[2] = (int)(s->win.in[2] / s->vector);
@@ -119,7 +119,7 @@ static PoolBox forward_box(const State *s, Way way)
 /* The box for writing the input's gradient. */
 static PoolBox backward_box(const State *s, Way way)
 {
-    PoolBox p = box_of(s, s->win.in, way != WAY_EACH && s->trail > 1 ? s->vector : 1);
+    PoolBox p = cuda_pool_box_of(s, s->win.in, way != WAY_EACH && s->trail > 1 ? s->vector : 1);
 
     if (way == WAY_STRIDE2) {
         int64_t lines = pairs_of(&s->win, 1), units = s->trail > 1 ? pairs_of(&s->win, 2) : s->win.in[2] / s->vector;
@@ -149,7 +149,7 @@ static bool fits_between(const Node *n, const Shape *x, const Shape *y)
 }
 
 /* Indices count by rows. */
-static bool fits(const Graph *g, const Node *n)
+static bool cuda_pool_fits(const Graph *g, const Node *n)
 {
     return (n->op == &op_MaxPoolPlaces || !has_out(n, 1) || !channels_last(in_value(g, n, 0), value(g, n->out[0]))) &&
            fits_between(n, in_value(g, n, 0)->shape, value(g, n->out[0])->shape);
@@ -186,14 +186,14 @@ static Status all_kernels(GpuKernel *kernel[WAYS], const KernelCtx *ctx, const S
     return cuda_kernel(&kernel[WAY_STRIDE2], ctx, name, t);
 }
 
-static Status launch(const KernelCtx *ctx, GpuKernel *kernel, const PoolBox *p, void *const *args)
+static Status cuda_pool_launch(const KernelCtx *ctx, GpuKernel *kernel, const PoolBox *p, void *const *args)
 {
     return p->n ? cuda_launch(ctx, kernel, cuda_blocks(p->n, POOL_THREADS, INT32_MAX), POOL_THREADS, 0, args) : ST_OK;
 }
 
 /* ---- windows ---- */
 
-static Status prepare_forward(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+static Status cuda_pool_prepare_forward(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     const Value *x = in_value(g, n, 0);
     const bool max = n->op != &op_AveragePool;
@@ -211,14 +211,14 @@ static Status prepare_forward(void **state, KernelCtx *ctx, const Graph *g, cons
     return ST_OK;
 }
 
-static Status run_forward(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+static Status cuda_pool_run_forward(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     const State *s = state;
     const void *x = in[0].data, *places = s->places ? out[1].data : NULL, *index = s->indices ? out[1].data : NULL;
     const Way way = way_of(s, (uintptr_t)x | (uintptr_t)out[0].data | (uintptr_t)places);
     PoolBox p = forward_box(s, way);
 
-    return launch(ctx, s->kernel[way], &p, CUDA_ARGS(&p, &out[0].data, &x, &places, &index));
+    return cuda_pool_launch(ctx, s->kernel[way], &p, CUDA_ARGS(&p, &out[0].data, &x, &places, &index));
 }
 
 static bool narrow(const State *s) { return window_numel(s->win.kernel) <= POOL_PLACES; }
@@ -234,7 +234,7 @@ static Status prepare_max_grad(KernelCtx *ctx, State *s, const Value *dy)
     return ST_OK;
 }
 
-static Status prepare_grad(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+static Status cuda_pool_prepare_grad(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     const Value *dy = in_value(g, n, 0);
     State *s = calloc(1, sizeof *s);
@@ -266,35 +266,37 @@ static Status run_max_grad(KernelCtx *ctx, void *state, const Tensor *in, Tensor
     void *const *args = way == WAY_STRIDE2 ? CUDA_ARGS(&found, (void *)&none, (void *)&x, &ctx->scratch)
                                            : CUDA_ARGS(&found, &ctx->scratch, (void *)&x);
 
-    TRY(launch(ctx, s->where[way], &found, args));
-    return launch(ctx, s->kernel[way], &p, CUDA_ARGS(&p, &out[0].data, &dy, &ctx->scratch));
+    TRY(cuda_pool_launch(ctx, s->where[way], &found, args));
+    return cuda_pool_launch(ctx, s->kernel[way], &p, CUDA_ARGS(&p, &out[0].data, &dy, &ctx->scratch));
 }
 
 /* From dy alone, or dy and the places of maxima. */
-static Status run_grad(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+static Status cuda_pool_run_grad(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     const State *s = state;
     const void *dy = in[0].data, *places = s->places ? in[1].data : NULL;
     const Way way = way_of(s, (uintptr_t)dy | (uintptr_t)places | (uintptr_t)out[0].data);
     PoolBox p = backward_box(s, way);
 
-    return launch(ctx, s->kernel[way], &p, CUDA_ARGS(&p, &out[0].data, &dy, &places));
+    return cuda_pool_launch(ctx, s->kernel[way], &p, CUDA_ARGS(&p, &out[0].data, &dy, &places));
 }
 
-#define GRADIENT                                                                                             \
-    .dtypes = DTYPES_FLOAT, .layouts = kernel_channels_last, .supports = fits_grad, .prepare = prepare_grad, \
+#define GRADIENT                                                                                                       \
+    .dtypes = DTYPES_FLOAT, .layouts = kernel_channels_last, .supports = fits_grad, .prepare = cuda_pool_prepare_grad, \
     .release = free
 
 DEFINE_KERNEL(cuda_max_pool, .op = &op_MaxPool, .dtypes = DTYPES_FLOAT | DTYPE_BIT(DT_INT8) | DTYPE_BIT(DT_UINT8),
-              .layouts = kernel_channels_last, .supports = fits, .prepare = prepare_forward, .run = run_forward,
-              .release = free);
+              .layouts = kernel_channels_last, .supports = cuda_pool_fits, .prepare = cuda_pool_prepare_forward,
+              .run = cuda_pool_run_forward, .release = free);
 DEFINE_KERNEL(cuda_max_pool_grad, .op = &op_MaxPoolGrad, GRADIENT, .run = run_max_grad);
 DEFINE_KERNEL(cuda_max_pool_places, .op = &op_MaxPoolPlaces, .dtypes = DTYPES_FLOAT, .layouts = kernel_channels_last,
-              .supports = fits, .prepare = prepare_forward, .run = run_forward, .release = free);
-DEFINE_KERNEL(cuda_max_pool_places_grad, .op = &op_MaxPoolPlacesGrad, GRADIENT, .run = run_grad);
+              .supports = cuda_pool_fits, .prepare = cuda_pool_prepare_forward, .run = cuda_pool_run_forward,
+              .release = free);
+DEFINE_KERNEL(cuda_max_pool_places_grad, .op = &op_MaxPoolPlacesGrad, GRADIENT, .run = cuda_pool_run_grad);
 DEFINE_KERNEL(cuda_average_pool, .op = &op_AveragePool, .dtypes = DTYPES_FLOAT, .layouts = kernel_channels_last,
-              .supports = fits, .prepare = prepare_forward, .run = run_forward, .release = free);
-DEFINE_KERNEL(cuda_average_pool_grad, .op = &op_AveragePoolGrad, GRADIENT, .run = run_grad);
+              .supports = cuda_pool_fits, .prepare = cuda_pool_prepare_forward, .run = cuda_pool_run_forward,
+              .release = free);
+DEFINE_KERNEL(cuda_average_pool_grad, .op = &op_AveragePoolGrad, GRADIENT, .run = cuda_pool_run_grad);
 
 /* ---- whole planes ---- */
 

@@ -33,7 +33,7 @@ typedef struct {
     ProductBox box;
 } State;
 
-static void release(void *state)
+static void cuda_product_release(void *state)
 {
     State *s = state;
 
@@ -61,7 +61,7 @@ static bool library_sums(const Product *p, DType y, DType sum)
     return p->activation == PRODUCT_LINEAR && !p->bias && p->alpha == 1 && p->m > 1 && p->n > 1 && p->k > 1;
 }
 
-static GpuGemm describe(const Product *p, const Graph *g, const Node *n)
+static GpuGemm cuda_product_describe(const Product *p, const Graph *g, const Node *n)
 {
     DType t = in_value(g, n, PRODUCT_A)->dtype, y = value(g, n->out[PRODUCT_Y])->dtype;
     GpuGemm d = gemm_of(t, p->m, p->n, p->k, p->trans_a, p->trans_b);
@@ -94,7 +94,7 @@ static GpuGemm without_epilogue(const GpuGemm *d)
 }
 
 /* Leaves in *d what the plan does. */
-static Status make_plan(State *s, GpuGemm *d, const KernelCtx *ctx, size_t *workspace)
+static Status cuda_product_make_plan(State *s, GpuGemm *d, const KernelCtx *ctx, size_t *workspace)
 {
     Status st = s->finishes ? E_UNSUPPORTED : s->driver->gemm(ctx->gpu, d, &s->plan, workspace);
 
@@ -112,7 +112,7 @@ static Status make_plan(State *s, GpuGemm *d, const KernelCtx *ctx, size_t *work
 
 /* ---- preparing ---- */
 
-static ProductBox box_of(const Product *p)
+static ProductBox cuda_product_box_of(const Product *p)
 {
     ProductBox b = { .n = p->m * p->n,
                      .columns = p->n,
@@ -127,7 +127,7 @@ static ProductBox box_of(const Product *p)
     return b;
 }
 
-static Status prepare_sum(State *s, size_t *scratch, const KernelCtx *ctx, const Graph *g, const Node *n)
+static Status cuda_product_prepare_sum(State *s, size_t *scratch, const KernelCtx *ctx, const Graph *g, const Node *n)
 {
     const Product *p = &s->p;
     DType from = p->sum == PRODUCT_SUM_RESULT ? value(g, n->out[PRODUCT_Y])->dtype : in_value(g, n, PRODUCT_A)->dtype;
@@ -149,17 +149,17 @@ static Status prepare_rest(State *s, const GpuGemm *d, size_t *rest, const Kerne
     const Product *p = &s->p;
     DType y = value(g, n->out[PRODUCT_Y])->dtype;
 
-    s->box = box_of(p);
+    s->box = cuda_product_box_of(p);
     if (s->finishes)
         TRY(cuda_kernel(&s->epilogue, ctx, "product_epilogue", y));
     if (p->activation == PRODUCT_RELU && p->aux && !p->gradient)
         TRY(cuda_kernel(&s->mask, ctx, "product_mask", y));
     if (s->plan && s->finishes && (d->dtype_c != y || p->added)) /* Y may lie where `added` does */
         s->product_bytes = cuda_aligned(dtype_size(d->dtype_c) * (size_t)(p->m * p->n));
-    return p->sum == PRODUCT_NO_SUM || d->sum ? ST_OK : prepare_sum(s, rest, ctx, g, n);
+    return p->sum == PRODUCT_NO_SUM || d->sum ? ST_OK : cuda_product_prepare_sum(s, rest, ctx, g, n);
 }
 
-static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+static Status cuda_product_prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     State *s = calloc(1, sizeof *s);
     size_t rest = 0;
@@ -170,10 +170,10 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
         return FAIL_NOMEM();
     s->driver = cuda_driver(ctx);
     TRY_TO(fail, st, product_read(&s->p, g, n));
-    d = describe(&s->p, g, n);
+    d = cuda_product_describe(&s->p, g, n);
     s->finishes = !library_activates(&s->p, d.dtype_c) || !d.k;
     if (d.m && d.n && d.k)
-        TRY_TO(fail, st, make_plan(s, &d, ctx, &rest));
+        TRY_TO(fail, st, cuda_product_make_plan(s, &d, ctx, &rest));
     else
         d.sum = GEMM_NO_SUM;
     TRY_TO(fail, st, prepare_rest(s, &d, &rest, ctx, g, n));
@@ -182,7 +182,7 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
     *state = s;
     return ST_OK;
 fail:
-    release(s);
+    cuda_product_release(s);
     return st;
 }
 
@@ -190,8 +190,8 @@ fail:
 
 static void *data_of(const Tensor *t, int i, bool there) { return there ? t[i].data : NULL; }
 
-static Status multiply(const KernelCtx *ctx, const State *s, void *product, void *rest, const Tensor *in,
-                       const Tensor *out)
+static Status cuda_product_multiply(const KernelCtx *ctx, const State *s, void *product, void *rest, const Tensor *in,
+                                    const Tensor *out)
 {
     const Product *p = &s->p;
     bool summed = p->sum != PRODUCT_NO_SUM && !s->sum, epilogue = !s->finishes;
@@ -206,7 +206,8 @@ static Status multiply(const KernelCtx *ctx, const State *s, void *product, void
     return ST_OK;
 }
 
-static Status finish(const KernelCtx *ctx, const State *s, void *product, const Tensor *in, const Tensor *out)
+static Status cuda_product_finish(const KernelCtx *ctx, const State *s, void *product, const Tensor *in,
+                                  const Tensor *out)
 {
     const Product *p = &s->p;
     void *acc = s->plan ? product : NULL, *bias = data_of(in, PRODUCT_BIAS, p->bias),
@@ -224,7 +225,7 @@ static Status make_mask(const KernelCtx *ctx, const State *s, const Tensor *out)
                        CUDA_ARGS((void *)&out[PRODUCT_Y].data, (void *)&out[PRODUCT_AUX_OUT].data, (void *)&s->box));
 }
 
-static Status run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+static Status cuda_product_run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     const State *s = state;
     void *product = s->product_bytes ? ctx->scratch : out[PRODUCT_Y].data;
@@ -233,16 +234,16 @@ static Status run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
                                                         : in[s->p.sum == PRODUCT_SUM_OF_A ? PRODUCT_A : PRODUCT_B].data;
 
     if (s->plan)
-        TRY(multiply(ctx, s, product, rest, in, out));
+        TRY(cuda_product_multiply(ctx, s, product, rest, in, out));
     if (s->finishes && s->box.n)
-        TRY(finish(ctx, s, product, in, out));
+        TRY(cuda_product_finish(ctx, s, product, in, out));
     if (s->mask && s->box.n_mask)
         TRY(make_mask(ctx, s, out));
     return s->sum ? matrix_sum_run(s->sum, ctx, rest, summed, out[PRODUCT_BIAS_GRAD].data) : ST_OK;
 }
 
 /* Of sizes that sums can count. */
-static bool fits(const Graph *g, const Node *n)
+static bool cuda_product_fits(const Graph *g, const Node *n)
 {
     DType t = in_value(g, n, PRODUCT_A)->dtype;
 
@@ -251,5 +252,5 @@ static bool fits(const Graph *g, const Node *n)
                                               matrix_sum_fits(t, shape_numel(value(g, n->out[PRODUCT_Y])->shape)));
 }
 
-DEFINE_KERNEL(cuda_product, .op = &op_Product, .dtypes = DTYPES_FLOAT, .supports = fits, .prepare = prepare, .run = run,
-              .release = release);
+DEFINE_KERNEL(cuda_product, .op = &op_Product, .dtypes = DTYPES_FLOAT, .supports = cuda_product_fits,
+              .prepare = cuda_product_prepare, .run = cuda_product_run, .release = cuda_product_release);

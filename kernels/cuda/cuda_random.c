@@ -23,7 +23,7 @@ static int64_t groups_of(const RandomBox *p, int64_t size)
     return (p->row + offset + size - 1) / size;
 }
 
-static RandomBox box_of(const Node *n, const Shape *s, DType t)
+static RandomBox cuda_random_box_of(const Node *n, const Shape *s, DType t)
 {
     const int axis = (int)node_int(n, "split_axis");
     const PhiloxSpan span = axis < 0
@@ -41,7 +41,7 @@ static RandomBox box_of(const Node *n, const Shape *s, DType t)
     return p;
 }
 
-static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+static Status cuda_random_prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     const bool dropout = n->op == &op_RandomDropout;
     const Value *y = value(g, n->out[0]);
@@ -51,7 +51,7 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
 
     if (!p)
         return FAIL_NOMEM();
-    p->box = box_of(n, y->shape, y->dtype);
+    p->box = cuda_random_box_of(n, y->shape, y->dtype);
     p->box.threshold = philox_threshold(ratio);
     p->box.scale = ratio < 1 ? 1 / (1 - ratio) : 0;
     p->box.normal = !dropout && node_int(n, "normal");
@@ -86,6 +86,6 @@ static Status run_numbers(KernelCtx *ctx, void *state, const Tensor *in, Tensor 
                        CUDA_ARGS(&p->box, (void *)&in[0].data, &out[0].data));
 }
 
-DEFINE_KERNEL(cuda_random_dropout, .op = &op_RandomDropout, .dtypes = DTYPES_FLOAT, .prepare = prepare,
+DEFINE_KERNEL(cuda_random_dropout, .op = &op_RandomDropout, .dtypes = DTYPES_FLOAT, .prepare = cuda_random_prepare,
               .run = run_dropout, .release = free);
-DEFINE_KERNEL(cuda_random, .op = &op_Random, .prepare = prepare, .run = run_numbers, .release = free);
+DEFINE_KERNEL(cuda_random, .op = &op_Random, .prepare = cuda_random_prepare, .run = run_numbers, .release = free);

@@ -49,7 +49,7 @@ static size_t acc_bytes(const OpDef *op, DType t)
     return op == &op_ReduceLogSumExp ? 2 * one : one;
 }
 
-static Status find(GpuKernel **out, const KernelCtx *ctx, const char *name, const char *variant, DType t)
+static Status cuda_reduce_find(GpuKernel **out, const KernelCtx *ctx, const char *name, const char *variant, DType t)
 {
     char base[64];
 
@@ -57,22 +57,22 @@ static Status find(GpuKernel **out, const KernelCtx *ctx, const char *name, cons
     return cuda_kernel(out, ctx, base, t);
 }
 
-static Status find_kernels(Plan *p, const KernelCtx *ctx, const char *name)
+static Status cuda_reduce_find_kernels(Plan *p, const KernelCtx *ctx, const char *name)
 {
     const bool summed = !strcmp(name, "sum") || !strcmp(name, "sum_square") || !strcmp(name, "sum_wide");
 
     if (p->p.r.parts > 1)
-        TRY(find(&p->part, ctx, name, "parts", p->dtype));
+        TRY(cuda_reduce_find(&p->part, ctx, name, "parts", p->dtype));
     if (!p->p.columns)
-        return find(&p->runs, ctx, name, "runs", p->dtype);
+        return cuda_reduce_find(&p->runs, ctx, name, "runs", p->dtype);
     if (summed && p->p.even && dtype_is_float(p->dtype))
-        TRY(find(&p->wide, ctx, name, "wide", p->dtype));
-    return find(&p->column, ctx, name, "columns", p->dtype);
+        TRY(cuda_reduce_find(&p->wide, ctx, name, "wide", p->dtype));
+    return cuda_reduce_find(&p->column, ctx, name, "columns", p->dtype);
 }
 
 /* The kernels called `name`; raises *scratch to what they need. */
-static Status make_plan(Plan **out, size_t *scratch, const KernelCtx *ctx, const char *name, DType t, size_t acc,
-                        const Axes *axes, Finish finish)
+static Status cuda_reduce_make_plan(Plan **out, size_t *scratch, const KernelCtx *ctx, const char *name, DType t,
+                                    size_t acc, const Axes *axes, Finish finish)
 {
     Plan *p = calloc(1, sizeof *p);
     size_t bytes;
@@ -86,7 +86,7 @@ static Status make_plan(Plan **out, size_t *scratch, const KernelCtx *ctx, const
     p->p.r.finish = finish;
     bytes = p->p.r.parts > 1 ? (size_t)p->p.r.outputs * p->p.r.parts * p->acc : 0;
     *scratch = bytes > *scratch ? bytes : *scratch;
-    if ((st = find_kernels(p, ctx, name))) {
+    if ((st = cuda_reduce_find_kernels(p, ctx, name))) {
         free(p);
         return st;
     }
@@ -94,7 +94,7 @@ static Status make_plan(Plan **out, size_t *scratch, const KernelCtx *ctx, const
     return ST_OK;
 }
 
-static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+static Status cuda_reduce_prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     const Value *x = in_value(g, n, 0);
     const int which = reduction_of(n);
@@ -105,8 +105,8 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
 
     TRY(reduce_axes(&mask, g, n));
     axes = axes_merge(x, mask);
-    TRY(make_plan(&p, &ctx->scratch_bytes, ctx, name, x->dtype, acc_bytes(n->op, x->dtype), &axes,
-                  reductions[which].finish));
+    TRY(cuda_reduce_make_plan(&p, &ctx->scratch_bytes, ctx, name, x->dtype, acc_bytes(n->op, x->dtype), &axes,
+                              reductions[which].finish));
     *state = p;
     return ST_OK;
 }
@@ -123,7 +123,7 @@ static Status run_runs(const KernelCtx *ctx, const Plan *p, void *scratch, const
 }
 
 /* Wide accesses where they are enough to go round. */
-static Status run_columns(const KernelCtx *ctx, const Plan *p, void *scratch, const void *x, void *y)
+static Status cuda_reduce_run_columns(const KernelCtx *ctx, const Plan *p, void *scratch, const void *x, void *y)
 {
     const int v = cuda_chunk(p->dtype);
     const bool wide = p->wide && !cuda_offset(x, p->dtype) && p->p.r.inner >= (int64_t)v * p->p.x;
@@ -141,11 +141,11 @@ static Status run_plan(const KernelCtx *ctx, const Plan *p, void *scratch, const
 {
     if (!p->p.r.outputs)
         return ST_OK;
-    TRY((p->p.columns ? run_columns : run_runs)(ctx, p, scratch, x, y));
+    TRY((p->p.columns ? cuda_reduce_run_columns : run_runs)(ctx, p, scratch, x, y));
     return p->p.r.parts == 1 ? ST_OK : reduction_add_parts(ctx, &p->p, p->part, scratch, y);
 }
 
-static Status run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+static Status cuda_reduce_run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     return run_plan(ctx, state, ctx->scratch, in->data, out->data);
 }
@@ -159,8 +159,8 @@ Status matrix_sum_prepare(MatrixSum **out, size_t *scratch, const KernelCtx *ctx
 
     axes_add(&axes, over_rows, rows, columns);
     axes_add(&axes, !over_rows, columns, 1);
-    return make_plan(out, scratch, ctx, to == from ? "sum" : "sum_wide", from, acc_bytes(&op_ReduceSum, from), &axes,
-                     FINISH_NONE);
+    return cuda_reduce_make_plan(out, scratch, ctx, to == from ? "sum" : "sum_wide", from,
+                                 acc_bytes(&op_ReduceSum, from), &axes, FINISH_NONE);
 }
 
 Status matrix_sum_run(const MatrixSum *s, const KernelCtx *ctx, void *scratch, const void *x, void *y)
@@ -171,7 +171,7 @@ Status matrix_sum_run(const MatrixSum *s, const KernelCtx *ctx, void *scratch, c
 bool matrix_sum_fits(DType from, int64_t elements) { return elements / cuda_chunk(from) < MOST_CHUNKS; }
 
 /* Index arithmetic on the device is in 32 bits within one output. */
-static bool fits(const Graph *g, const Node *n)
+static bool cuda_reduce_fits(const Graph *g, const Node *n)
 {
     const Value *x = in_value(g, n, 0);
     unsigned mask;
@@ -183,7 +183,9 @@ static bool fits(const Graph *g, const Node *n)
     return !reduce_axes(&mask, g, n) && axes_keep_order(x, value(g, n->out[0]), mask);
 }
 
-#define COMMON .layouts = kernel_channels_last, .supports = fits, .prepare = prepare, .run = run, .release = free
+#define COMMON                                                                                     \
+    .layouts = kernel_channels_last, .supports = cuda_reduce_fits, .prepare = cuda_reduce_prepare, \
+    .run = cuda_reduce_run, .release = free
 #define WHOLE (DTYPE_BIT(DT_INT32) | DTYPE_BIT(DT_INT64))
 #define ORDERED (DTYPES_FLOAT | WHOLE | DTYPE_BIT(DT_INT8) | DTYPE_BIT(DT_UINT8) | DTYPES_BOOL)
 

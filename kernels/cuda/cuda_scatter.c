@@ -178,7 +178,7 @@ static int reduction(const Graph *g, const Node *n)
     return SCATTER_NONE;
 }
 
-static Status prepare_nd(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+static Status cuda_scatter_prepare_nd(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     const Value *x = in_value(g, n, 0);
     ScatterState *s = calloc(1, sizeof *s);
@@ -199,7 +199,7 @@ fail:
     return st;
 }
 
-static Status run_nd(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+static Status cuda_scatter_run_nd(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     ScatterState *s = state;
     const void *x = in[0].data, *u = in[2].data;
@@ -216,8 +216,8 @@ static Status run_nd(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 
 static bool fits_nd(const Graph *g, const Node *n) { return fits_tuples_of(g, n, in_value(g, n, 0)->shape, 0); }
 
-DEFINE_KERNEL(cuda_scatter_nd, .op = &op_ScatterND, .supports = fits_nd, .prepare = prepare_nd, .run = run_nd,
-              .release = free);
+DEFINE_KERNEL(cuda_scatter_nd, .op = &op_ScatterND, .supports = fits_nd, .prepare = cuda_scatter_prepare_nd,
+              .run = cuda_scatter_run_nd, .release = free);
 
 /* ---- ScatterElements ---- */
 
@@ -278,7 +278,7 @@ static Status prepare_elements(void **state, KernelCtx *ctx, const Graph *g, con
     return ST_OK;
 }
 
-static Status run_elements(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+static Status cuda_scatter_run_elements(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     ElementState *s = state;
     const void *x = in[0].data, *u = in[2].data, *index = in[1].data;
@@ -292,5 +292,5 @@ static Status run_elements(KernelCtx *ctx, void *state, const Tensor *in, Tensor
                        CUDA_ARGS(&s->box, &out[0].data, &x, &u, &index));
 }
 
-DEFINE_KERNEL(cuda_scatter_elements, .op = &op_ScatterElements, .prepare = prepare_elements, .run = run_elements,
-              .release = free);
+DEFINE_KERNEL(cuda_scatter_elements, .op = &op_ScatterElements, .prepare = prepare_elements,
+              .run = cuda_scatter_run_elements, .release = free);

@@ -13,13 +13,13 @@ typedef struct {
 } Plan;
 
 /* The older meaning is lowered. */
-static bool along_axis(const Graph *g, const Node *n)
+static bool cuda_softmax_along_axis(const Graph *g, const Node *n)
 {
     (void)g;
     return !node_int(n, "flatten");
 }
 
-static Status find(GpuKernel **out, const KernelCtx *ctx, const Node *n, const char *variant, DType t)
+static Status cuda_softmax_find(GpuKernel **out, const KernelCtx *ctx, const Node *n, const char *variant, DType t)
 {
     char name[64];
 
@@ -27,20 +27,20 @@ static Status find(GpuKernel **out, const KernelCtx *ctx, const Node *n, const c
     return cuda_kernel(out, ctx, name, t);
 }
 
-static Status find_kernels(Plan *p, const KernelCtx *ctx, const Node *n, DType t)
+static Status cuda_softmax_find_kernels(Plan *p, const KernelCtx *ctx, const Node *n, DType t)
 {
     if (p->inner == 1) {
-        TRY(find(&p->lanes1, ctx, n, "lanes1", t));
-        TRY(find(&p->lanes4, ctx, n, "lanes4", t));
-        TRY(find(&p->block, ctx, n, "block", t));
+        TRY(cuda_softmax_find(&p->lanes1, ctx, n, "lanes1", t));
+        TRY(cuda_softmax_find(&p->lanes4, ctx, n, "lanes4", t));
+        TRY(cuda_softmax_find(&p->block, ctx, n, "block", t));
         TRY(cuda_whole_rows(&p->whole, ctx, n->op == &op_Softmax ? "softmax" : "log_softmax", t, p->outer, p->n));
-        return find(&p->over, ctx, n, "long", t);
+        return cuda_softmax_find(&p->over, ctx, n, "long", t);
     }
-    TRY(find(&p->columns, ctx, n, "columns", t));
-    return find(&p->wide, ctx, n, "wide", t);
+    TRY(cuda_softmax_find(&p->columns, ctx, n, "columns", t));
+    return cuda_softmax_find(&p->wide, ctx, n, "wide", t);
 }
 
-static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+static Status cuda_softmax_prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     const Value *x = in_value(g, n, 0);
     const Shape stored = layout_stored(x->layout, x->shape);
@@ -53,7 +53,7 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
     p->outer = shape_count(&stored, 0, at);
     p->n = stored.dim[at];
     p->inner = shape_count(&stored, at + 1, stored.rank);
-    if ((st = find_kernels(p, ctx, n, x->dtype))) {
+    if ((st = cuda_softmax_find_kernels(p, ctx, n, x->dtype))) {
         free(p);
         return st;
     }
@@ -74,7 +74,7 @@ static Status run_rows(const KernelCtx *ctx, const Plan *p, const Tensor *in, Te
 }
 
 /* Up to 8 threads along the axis share a column: enough to fill the device where there are few columns. */
-static Status run_columns(const KernelCtx *ctx, const Plan *p, const Tensor *in, Tensor *out)
+static Status cuda_softmax_run_columns(const KernelCtx *ctx, const Plan *p, const Tensor *in, Tensor *out)
 {
     const int v = cuda_chunk(in->dtype);
     const bool wide = p->inner % v == 0 && !cuda_offset(in->data, in->dtype) && !cuda_offset(out->data, in->dtype) &&
@@ -91,18 +91,18 @@ static Status run_columns(const KernelCtx *ctx, const Plan *p, const Tensor *in,
     return ST_OK;
 }
 
-static Status run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+static Status cuda_softmax_run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     const Plan *p = state;
 
     if (!tensor_numel(in))
         return ST_OK;
-    return p->inner == 1 ? run_rows(ctx, p, in, out) : run_columns(ctx, p, in, out);
+    return p->inner == 1 ? run_rows(ctx, p, in, out) : cuda_softmax_run_columns(ctx, p, in, out);
 }
 
-#define COMMON                                                                                                       \
-    .dtypes = DTYPES_FLOAT, .layouts = kernel_channels_last, .supports = along_axis, .prepare = prepare, .run = run, \
-    .release = free
+#define COMMON                                                                                    \
+    .dtypes = DTYPES_FLOAT, .layouts = kernel_channels_last, .supports = cuda_softmax_along_axis, \
+    .prepare = cuda_softmax_prepare, .run = cuda_softmax_run, .release = free
 
 DEFINE_KERNEL(cuda_softmax, .op = &op_Softmax, COMMON);
 DEFINE_KERNEL(cuda_log_softmax, .op = &op_LogSoftmax, COMMON);

@@ -6,7 +6,7 @@ static bool computes(const Graph *g, const Node *n) { return kernel_find(kernels
 static bool fuses(const Target *t, const OpDef *op) { return kernel_exists(kernels_cuda, kernels_cuda_len, op, t); }
 
 /* Tensor cores, which compute convolutions of 16-bit numbers and of TF32, want channels last. */
-static int layouts(const Target *t, const Graph *g, const Node *n, NodeLayouts out[TARGET_LAYOUTS])
+static int cuda_target_layouts(const Target *t, const Graph *g, const Node *n, NodeLayouts out[TARGET_LAYOUTS])
 {
     (void)t, (void)g, (void)n;
     out[0] = (NodeLayouts){ LAYOUT_CHANNELS_LAST, LAYOUT_CHANNELS_LAST };
@@ -22,5 +22,5 @@ Target cuda_target(DType precision, bool tf32)
                      .computes = computes,
                      .fuses = fuses,
                      .joins = generated_supports,
-                     .layouts = precision != DT_NONE || tf32 ? layouts : NULL };
+                     .layouts = precision != DT_NONE || tf32 ? cuda_target_layouts : NULL };
 }

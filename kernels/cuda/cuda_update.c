@@ -18,7 +18,7 @@ typedef struct {
 } Launch;
 
 /* Of a parameter that stands for all; the caller frees k->source. */
-static Status generate(Generated *k, const Graph *g, const Node *n)
+static Status cuda_update_generate(Generated *k, const Graph *g, const Node *n)
 {
     const UpdateForm form = update_form(n);
     Graph *body;
@@ -50,10 +50,10 @@ static bool lie_alike(const Graph *g, const Node *n)
     return true;
 }
 
-static bool supports(const Graph *g, const Node *n)
+static bool cuda_update_supports(const Graph *g, const Node *n)
 {
     Generated *k = lie_alike(g, n) ? calloc(1, sizeof *k) : NULL;
-    const bool fits = k && !generate(k, g, n);
+    const bool fits = k && !cuda_update_generate(k, g, n);
 
     generated_free(k);
     return fits;
@@ -63,7 +63,7 @@ static bool supports(const Graph *g, const Node *n)
 
 static bool in_table(const UpdateForm *form, int of) { return of <= form->states; }
 
-static Status compile(Launch *l, KernelCtx *ctx, const Generated *k)
+static Status cuda_update_compile(Launch *l, KernelCtx *ctx, const Generated *k)
 {
     for (int i = 0; i < k->n_pointer; i++)
         l->size.pointers += in_table(&l->form, k->of[i]);
@@ -71,17 +71,17 @@ static Status compile(Launch *l, KernelCtx *ctx, const Generated *k)
     return generated_compile(&l->code, ctx, k, l->size.n);
 }
 
-static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+static Status cuda_update_prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     Generated *k = calloc(1, sizeof *k);
     Launch *l = calloc(1, sizeof *l);
-    Status st = k && l ? generate(k, g, n) : FAIL_NOMEM();
+    Status st = k && l ? cuda_update_generate(k, g, n) : FAIL_NOMEM();
 
     if (!st) {
         l->form = update_form(n);
         for (int p = 0; p < l->form.count; p++)
             count_tensor(&l->size, shape_numel(in_value(g, n, update_grad(&l->form, p))->shape));
-        st = compile(l, ctx, k);
+        st = cuda_update_compile(l, ctx, k);
     }
     if (st)
         generated_release(l);
@@ -94,7 +94,7 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
 /* ---- running ---- */
 
 /* Of parameter p: the body's input `of`, or its output -1 - of. */
-static const void *address(const UpdateForm *form, int p, int of, const Tensor *in, const Tensor *out)
+static const void *cuda_update_address(const UpdateForm *form, int p, int of, const Tensor *in, const Tensor *out)
 {
     if (of < 0)
         return out[update_state(form, p, -1 - of)].data;
@@ -112,11 +112,11 @@ static void tabulate(void *table, const void *state, const Tensor *in, const Ten
 
         for (int i = 0; at && i < l->code.n_pointer; i++)
             if (in_table(&l->form, l->code.of[i]))
-                *at++ = address(&l->form, p, l->code.of[i], in, out);
+                *at++ = cuda_update_address(&l->form, p, l->code.of[i], in, out);
     }
 }
 
-static Status run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+static Status cuda_update_run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     const Launch *l = state;
     UpdateTable t = table_at(ctx->table, &l->size);
@@ -133,4 +133,5 @@ static Status run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 }
 
 DEFINE_KERNEL(cuda_update, .op = &op_Update, .dtypes = DTYPES_F32_F64, .layouts = kernel_channels_last,
-              .supports = supports, .prepare = prepare, .tabulate = tabulate, .run = run, .release = generated_release);
+              .supports = cuda_update_supports, .prepare = cuda_update_prepare, .tabulate = tabulate,
+              .run = cuda_update_run, .release = generated_release);

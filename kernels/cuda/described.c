@@ -294,7 +294,7 @@ static Status reduce(GpuComm *c, GpuStream *s, const void *send, void *recv, siz
     return zero(s, recv, n);
 }
 
-static Status gather(GpuComm *c, GpuStream *s, const void *send, void *recv, size_t bytes)
+static Status described_gather(GpuComm *c, GpuStream *s, const void *send, void *recv, size_t bytes)
 {
     ignore(c);
     (void)send;
@@ -304,7 +304,7 @@ static Status gather(GpuComm *c, GpuStream *s, const void *send, void *recv, siz
 static Status broadcast(GpuComm *c, GpuStream *s, const void *send, void *recv, size_t bytes, int root)
 {
     (void)root;
-    return gather(c, s, send, recv, bytes);
+    return described_gather(c, s, send, recv, bytes);
 }
 
 /* ---- kernels ---- */
@@ -318,7 +318,7 @@ static Status kernel(GpuDevice *d, const char *name, GpuKernel **out)
     return ST_OK;
 }
 
-static Status compile(GpuDevice *d, const char *source, const char *name, GpuModule **out)
+static Status described_compile(GpuDevice *d, const char *source, const char *name, GpuModule **out)
 {
     GpuModule *m = calloc(1, sizeof *m);
     Status st = ST_OK;
@@ -355,8 +355,8 @@ static Status kernel_shared(GpuKernel *k, size_t bytes)
     return ST_OK;
 }
 
-static Status launch(GpuStream *s, GpuKernel *k, const unsigned grid[3], const unsigned block[3], size_t shared,
-                     void *const *args)
+static Status described_launch(GpuStream *s, GpuKernel *k, const unsigned grid[3], const unsigned block[3],
+                               size_t shared, void *const *args)
 {
     ignore(s);
     ignore(k);
@@ -480,15 +480,15 @@ static const CudaDriver driver = {
                  .comm_register = comm_register,
                  .all_reduce_sum = reduce,
                  .reduce_scatter_sum = reduce,
-                 .all_gather = gather,
-                 .all_to_all = gather,
+                 .all_gather = described_gather,
+                 .all_to_all = described_gather,
                  .broadcast = broadcast },
     .kernel = kernel,
-    .compile = compile,
+    .compile = described_compile,
     .module_kernel = module_kernel,
     .module_free = module_free,
     .kernel_shared = kernel_shared,
-    .launch = launch,
+    .launch = described_launch,
     .gemm = gemm,
     .conv = conv,
     .attention = attention,

@@ -53,16 +53,16 @@ static Status read_sum(Summed *s, const Graph *g, const Node *n)
     return find_axes(s, g, n);
 }
 
-static Status generate(Generated *k, const Summed *s)
+static Status fused_sum_generate(Generated *k, const Summed *s)
 {
     return generate_sum(k, s->body, s->to, !s->axes.n || !s->axes.reduced[s->axes.n - 1], s->inner);
 }
 
-static bool supports(const Graph *g, const Node *n)
+static bool fused_sum_supports(const Graph *g, const Node *n)
 {
     Generated *k = fused_sums(n) ? calloc(1, sizeof *k) : NULL;
     Summed s = { 0 };
-    const bool fits = k && !read_sum(&s, g, n) && !generate(k, &s);
+    const bool fits = k && !read_sum(&s, g, n) && !fused_sum_generate(k, &s);
 
     generated_free(k);
     graph_free(s.body);
@@ -82,7 +82,7 @@ static void plan_launch(Launch *l, const Summed *s, const Generated *k)
         l->shared = (size_t)l->plan.x * l->plan.y * (size_t)k->vector * sum_bytes(s);
 }
 
-static Status find_kernels(Launch *l, KernelCtx *ctx, const Generated *k, const Summed *s)
+static Status fused_sum_find_kernels(Launch *l, KernelCtx *ctx, const Generated *k, const Summed *s)
 {
     size_t parts = l->plan.r.parts, bytes = parts > 1 ? (size_t)l->plan.r.outputs * parts * sum_bytes(s) : 0;
 
@@ -93,18 +93,18 @@ static Status find_kernels(Launch *l, KernelCtx *ctx, const Generated *k, const 
     return generated_compile(&l->code, ctx, k, l->plan.r.outputs);
 }
 
-static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+static Status fused_sum_prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     Generated *k = calloc(1, sizeof *k);
     Launch *l = calloc(1, sizeof *l);
     Summed s = { 0 };
     Status st = k && l ? read_sum(&s, g, n) : FAIL_NOMEM();
 
-    if (!st && !(st = generate(k, &s))) {
+    if (!st && !(st = fused_sum_generate(k, &s))) {
         l->n_out = n->n_out;
         l->vector = k->vector;
         plan_launch(l, &s, k);
-        st = find_kernels(l, ctx, k, &s);
+        st = fused_sum_find_kernels(l, ctx, k, &s);
     }
     if (st)
         generated_release(l);
@@ -127,7 +127,7 @@ static Status launch_sum(const KernelCtx *ctx, const Launch *l, void **args)
     return ST_OK;
 }
 
-static Status run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+static Status fused_sum_run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     Launch *l = state;
     void *pointer[GENERATED_POINTERS], *args[GENERATED_POINTERS + 6], *y = out[l->n_out - 1].data;
@@ -146,5 +146,5 @@ static Status run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
     return l->plan.r.parts == 1 ? ST_OK : reduction_add_parts(ctx, &l->plan, l->part, ctx->scratch, y);
 }
 
-DEFINE_KERNEL(cuda_fused_sum, .op = &op_Fused, .layouts = kernel_channels_last, .supports = supports,
-              .prepare = prepare, .run = run, .release = generated_release);
+DEFINE_KERNEL(cuda_fused_sum, .op = &op_Fused, .layouts = kernel_channels_last, .supports = fused_sum_supports,
+              .prepare = fused_sum_prepare, .run = fused_sum_run, .release = generated_release);

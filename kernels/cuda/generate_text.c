@@ -17,7 +17,7 @@ static bool rounds_again(const Generator *g, ValueId v)
            strcmp(cuda_computed_type(value(g->body, v)->dtype), cuda_stored_type(value(g->body, v)->dtype));
 }
 
-static void write_node(const Generator *g, const Node *n)
+static void generate_text_write_node(const Generator *g, const Node *n)
 {
     const CudaExpr *e = cuda_expr_find(g->body, n);
     const char *arg[GENERATED_POINTERS];
@@ -144,7 +144,7 @@ static void write_elements(const Generator *g)
         fprintf(g->f, "        %s y%d[N];\n", cuda_computed_type(value(body, body->output[i].value)->dtype), i);
     fputs("#pragma unroll\n        for (int k = 0; k < N; k++) {\n", g->f);
     FOR_NODES(body, n)
-        write_node(g, n);
+        generate_text_write_node(g, n);
     for (int i = 0; i < body->n_output; i++)
         fprintf(g->f, "            y%d[k] = %s;\n", i, g->text[body->output[i].value.i]);
     fputs("        }\n", g->f);

@@ -48,7 +48,7 @@ static ValueId copy_value(Graph *to, const Graph *g, ValueId v)
 }
 
 /* The node in a graph of its own, with float32 for its 16-bit types. */
-static Status copy_node(Graph **out, const Graph *g, const Node *n)
+static Status half_copy_node(Graph **out, const Graph *g, const Node *n)
 {
     Graph *c = graph_create(g->name);
     ValueId *in = c ? ARENA_NEW(c->arena, ValueId, n->n_in) : NULL;
@@ -87,7 +87,7 @@ static const Kernel *inner_kernel(Graph **graph, const Graph *g, const Node *n)
 {
     const Kernel *k;
 
-    if (!has_half(g, n) || copy_node(graph, g, n))
+    if (!has_half(g, n) || half_copy_node(graph, g, n))
         return NULL;
     k = kernel_find(kernels_ref, kernels_ref_len, *graph, (*graph)->node[0]);
     if (!k)
@@ -95,7 +95,7 @@ static const Kernel *inner_kernel(Graph **graph, const Graph *g, const Node *n)
     return k;
 }
 
-static bool supports(const Graph *g, const Node *n)
+static bool half_supports(const Graph *g, const Node *n)
 {
     Graph *c;
     const Kernel *k = inner_kernel(&c, g, n);
@@ -105,7 +105,7 @@ static bool supports(const Graph *g, const Node *n)
     return k;
 }
 
-static void release(void *state)
+static void half_release(void *state)
 {
     Half *h = state;
 
@@ -119,7 +119,7 @@ static void release(void *state)
     free(h);
 }
 
-static size_t take(size_t *total, size_t bytes)
+static size_t half_take(size_t *total, size_t bytes)
 {
     size_t at = *total;
 
@@ -143,13 +143,13 @@ static void lay_out(Half *h, KernelCtx *ctx, const Graph *g, const Node *n)
         if (!is_half(h->tensor[i].dtype))
             continue;
         h->tensor[i].dtype = DT_FLOAT32;
-        h->at[i] = take(&total, tensor_bytes(&h->tensor[i]));
+        h->at[i] = half_take(&total, tensor_bytes(&h->tensor[i]));
     }
-    h->inner_at = take(&total, h->ctx.scratch_bytes);
+    h->inner_at = half_take(&total, h->ctx.scratch_bytes);
     ctx->scratch_bytes = total;
 }
 
-static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+static Status half_prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     Half *h = calloc(1, sizeof *h);
     size_t ports = (size_t)(n->n_in + n->n_out);
@@ -168,7 +168,7 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
     *state = h;
     return ST_OK;
 fail:
-    release(h);
+    half_release(h);
     return st;
 }
 
@@ -181,7 +181,7 @@ static void widen(const Tensor *from, float *to)
         to[i] = from->dtype == DT_FLOAT16 ? half_to_float(x[i]) : bfloat_to_float(x[i]);
 }
 
-static void narrow(const float *from, Tensor *to)
+static void half_narrow(const float *from, Tensor *to)
 {
     uint16_t *y = to->data;
     int64_t n = tensor_numel(to);
@@ -190,7 +190,7 @@ static void narrow(const float *from, Tensor *to)
         y[i] = to->dtype == DT_FLOAT16 ? half_from_double(from[i]) : bfloat_from_float(from[i]);
 }
 
-static Status run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+static Status half_run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     Half *h = state;
     const Node *n = h->graph->node[0];
@@ -212,11 +212,11 @@ static Status run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
     TRY(h->kernel->run(&h->ctx, h->state, h->tensor, inner_out));
     for (int o = 0; o < n->n_out; o++)
         if (h->at[n->n_in + o] != SIZE_MAX)
-            narrow(inner_out[o].data, &out[o]);
+            half_narrow(inner_out[o].data, &out[o]);
     return ST_OK;
 }
 
 /* Of no operator: kernel_reference offers it where no kernel of the operator's own fits. */
 const Kernel kernel_half = {
-    .name = "ref_half", .supports = supports, .prepare = prepare, .run = run, .release = release
+    .name = "ref_half", .supports = half_supports, .prepare = half_prepare, .run = half_run, .release = half_release
 };

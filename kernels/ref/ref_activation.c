@@ -8,7 +8,7 @@ typedef struct {
 } Params;
 
 /* The parameters by the names of the attributes; there is at most one of each kind. */
-static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+static Status ref_activation_prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     static const char *const names[2][3] = { { "alpha", "lambd" }, { "beta", "gamma", "bias" } };
     double v[2] = { 0, 0 };
@@ -64,7 +64,7 @@ DEFINE_KERNEL(ref_sigmoid, .op = &op_Sigmoid, .dtypes = DTYPES_F32_F64, .run = r
 DEFINE_KERNEL(ref_tanh, .op = &op_Tanh, .dtypes = DTYPES_F32_F64, .run = run_tanh);
 DEFINE_KERNEL(ref_gelu, .op = &op_Gelu, .dtypes = DTYPES_F32_F64, .prepare = prepare_gelu, .run = run_gelu,
               .release = free);
-#define WITH_PARAMS(NAME) .prepare = prepare, .run = run_##NAME, .release = free
+#define WITH_PARAMS(NAME) .prepare = ref_activation_prepare, .run = run_##NAME, .release = free
 DEFINE_KERNEL(ref_leaky_relu, .op = &op_LeakyRelu, .dtypes = DTYPES_F32_F64, WITH_PARAMS(leaky_relu));
 DEFINE_KERNEL(ref_thresholded_relu, .op = &op_ThresholdedRelu, .dtypes = DTYPES_F32_F64, WITH_PARAMS(thresholded_relu));
 DEFINE_KERNEL(ref_elu, .op = &op_Elu, .dtypes = DTYPES_F32_F64, WITH_PARAMS(elu));

@@ -11,7 +11,7 @@ typedef struct {
     int mask; /* which input it is; -1: none */
 } Plan;
 
-static Status prepare_sums(void **state, KernelCtx *ctx, const Graph *g, const Node *n, bool of_head)
+static Status ref_attention_prepare_sums(void **state, KernelCtx *ctx, const Graph *g, const Node *n, bool of_head)
 {
     Plan p = { 0 };
     int64_t sums;
@@ -26,14 +26,14 @@ static Status prepare_sums(void **state, KernelCtx *ctx, const Graph *g, const N
 }
 
 /* A row of scores; the gradient sums what reaches the keys and values of a head, too. */
-static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+static Status ref_attention_prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
-    return prepare_sums(state, ctx, g, n, false);
+    return ref_attention_prepare_sums(state, ctx, g, n, false);
 }
 
 static Status prepare_gradient(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
-    return prepare_sums(state, ctx, g, n, true);
+    return ref_attention_prepare_sums(state, ctx, g, n, true);
 }
 
 /* Columns that row i sees. */
@@ -89,7 +89,7 @@ static Status backward(KernelCtx *ctx, const Plan *p, const Tensor *in, const Te
     return ST_OK;
 }
 
-static Status run_forward(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+static Status ref_attention_run_forward(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     return forward(ctx, state, in, 1, 2, out);
 }
@@ -99,7 +99,7 @@ static Status run_packed(KernelCtx *ctx, void *state, const Tensor *in, Tensor *
     return forward(ctx, state, in, 0, 0, out);
 }
 
-static Status run_backward(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+static Status ref_attention_run_backward(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     const Tensor *const role[] = { in, in + 1, in + 2, in + 3, in + 4, in + 5 };
 
@@ -113,10 +113,10 @@ static Status run_packed_backward(KernelCtx *ctx, void *state, const Tensor *in,
     return backward(ctx, state, in, role, (Tensor *const[]){ out, out, out });
 }
 
-#define ATTENTION .dtypes = DTYPES_F32_F64, .prepare = prepare, .release = free
+#define ATTENTION .dtypes = DTYPES_F32_F64, .prepare = ref_attention_prepare, .release = free
 #define GRADIENT .dtypes = DTYPES_F32_F64, .prepare = prepare_gradient, .release = free
 
-DEFINE_KERNEL(ref_attention, .op = &op_ScaledDotProductAttention, ATTENTION, .run = run_forward);
-DEFINE_KERNEL(ref_attention_grad, .op = &op_ScaledDotProductAttentionGrad, GRADIENT, .run = run_backward);
+DEFINE_KERNEL(ref_attention, .op = &op_ScaledDotProductAttention, ATTENTION, .run = ref_attention_run_forward);
+DEFINE_KERNEL(ref_attention_grad, .op = &op_ScaledDotProductAttentionGrad, GRADIENT, .run = ref_attention_run_backward);
 DEFINE_KERNEL(ref_packed_attention, .op = &op_PackedAttention, ATTENTION, .run = run_packed);
 DEFINE_KERNEL(ref_packed_attention_grad, .op = &op_PackedAttentionGrad, GRADIENT, .run = run_packed_backward);

@@ -15,7 +15,7 @@ typedef struct {
     bool has_dscale, has_dbias;              /* BatchNormGradInput gives them too */
 } Plan;
 
-static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+static Status ref_batchnorm_prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     const Shape *x = in_value(g, n, 0)->shape;
     Plan p = { .n = x->dim[0], .c = x->dim[1], .inner = shape_count(x, 2, x->rank) };
@@ -129,7 +129,7 @@ static Status merge_rows(const MergePlan *p, const double *rows, int64_t n_rows,
     return ST_OK;
 }
 
-static Status run_merge(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+static Status ref_batchnorm_run_merge(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     double count;
 
@@ -254,14 +254,14 @@ static bool infers(const Graph *g, const Node *n)
     return !node_int(n, "training_mode");
 }
 
-#define COMMON .dtypes = DTYPES_F32_F64, .prepare = prepare, .release = free
+#define COMMON .dtypes = DTYPES_F32_F64, .prepare = ref_batchnorm_prepare, .release = free
 
 DEFINE_KERNEL(ref_batch_normalization, .op = &op_BatchNormalization, COMMON, .supports = infers, .run = run_norm);
 DEFINE_KERNEL(ref_batch_normalization_training, .op = &op_BatchNormalization, COMMON, .supports = trains,
               .run = run_train);
 DEFINE_KERNEL(ref_batch_norm_stats, .op = &op_BatchNormStats, COMMON, .run = run_stats);
-DEFINE_KERNEL(ref_batch_norm_merge, .op = &op_BatchNormMerge, .prepare = ref_merge_prepare, .run = run_merge,
-              .release = free);
+DEFINE_KERNEL(ref_batch_norm_merge, .op = &op_BatchNormMerge, .prepare = ref_merge_prepare,
+              .run = ref_batchnorm_run_merge, .release = free);
 DEFINE_KERNEL(ref_batch_norm_moments, .op = &op_BatchNormMoments, .dtypes = DTYPES_F32_F64, .prepare = prepare_moments,
               .run = run_moments, .release = free);
 DEFINE_KERNEL(ref_batch_norm_sets, .op = &op_BatchNormSets, .prepare = prepare_sets, .run = run_sets, .release = free);

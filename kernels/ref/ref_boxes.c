@@ -9,7 +9,7 @@ typedef struct {
     int n_in;
 } State;
 
-static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+static Status ref_boxes_prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     State s = { node_int(n, "center_point_box") != 0, n->n_in };
 
@@ -17,7 +17,7 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
     return kernel_state(state, &s, sizeof s);
 }
 
-static Status run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+static Status ref_boxes_run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     const State *s = state;
     const Tensor *list[5] = { NULL };
@@ -32,4 +32,5 @@ static Status run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
     return ST_OK;
 }
 
-DEFINE_KERNEL(ref_non_max_suppression, .op = &op_NonMaxSuppression, .prepare = prepare, .run = run, .release = free);
+DEFINE_KERNEL(ref_non_max_suppression, .op = &op_NonMaxSuppression, .prepare = ref_boxes_prepare, .run = ref_boxes_run,
+              .release = free);

@@ -142,7 +142,7 @@ typedef struct {
     int program[]; /* 2 n_parts - 1 steps */
 } SumState;
 
-static Status prepare_sum(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+static Status ref_collective_prepare_sum(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     const Exchange e = exchange_of(n);
     SumState *s = calloc(1, sizeof *s + (size_t)(2 * e.parts) * sizeof(int));
@@ -209,6 +209,7 @@ static Status run_reduce_scatter(KernelCtx *ctx, void *state, const Tensor *in, 
     return ST_OK;
 }
 
-DEFINE_KERNEL(ref_all_reduce, .op = &op_AllReduce, .prepare = prepare_sum, .run = run_all_reduce, .release = free);
-DEFINE_KERNEL(ref_reduce_scatter, .op = &op_ReduceScatter, .prepare = prepare_sum, .run = run_reduce_scatter,
+DEFINE_KERNEL(ref_all_reduce, .op = &op_AllReduce, .prepare = ref_collective_prepare_sum, .run = run_all_reduce,
               .release = free);
+DEFINE_KERNEL(ref_reduce_scatter, .op = &op_ReduceScatter, .prepare = ref_collective_prepare_sum,
+              .run = run_reduce_scatter, .release = free);

@@ -5,7 +5,7 @@
 
 static void *at(const Tensor *t, int64_t element) { return (char *)t->data + element * (int64_t)dtype_size(t->dtype); }
 
-static Status run_concat(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+static Status ref_concat_run_concat(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     const RefNode *p = state;
     int64_t xs[MAX_RANK], ys[MAX_RANK], begin = 0;
@@ -21,7 +21,7 @@ static Status run_concat(KernelCtx *ctx, void *state, const Tensor *in, Tensor *
     return ST_OK;
 }
 
-static Status run_split(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+static Status ref_concat_run_split(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     const RefNode *p = state;
     const Tensor *sizes = ref_in(p, in, 1);
@@ -73,7 +73,7 @@ static Status run_slice_grad(KernelCtx *ctx, void *state, const Tensor *in, Tens
     return ST_OK;
 }
 
-DEFINE_KERNEL(ref_concat, .op = &op_Concat, .prepare = ref_node_prepare, .run = run_concat, .release = free);
-DEFINE_KERNEL(ref_split, .op = &op_Split, .prepare = ref_node_prepare, .run = run_split, .release = free);
+DEFINE_KERNEL(ref_concat, .op = &op_Concat, .prepare = ref_node_prepare, .run = ref_concat_run_concat, .release = free);
+DEFINE_KERNEL(ref_split, .op = &op_Split, .prepare = ref_node_prepare, .run = ref_concat_run_split, .release = free);
 DEFINE_KERNEL(ref_slice, .op = &op_Slice, .prepare = ref_node_prepare, .run = run_slice, .release = free);
 DEFINE_KERNEL(ref_slice_grad, .op = &op_SliceGrad, .prepare = ref_node_prepare, .run = run_slice_grad, .release = free);

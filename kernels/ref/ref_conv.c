@@ -14,7 +14,7 @@ typedef struct {
 } Plan;
 
 /* Plan from the shapes in x's, w's and y's roles. */
-static Status make_plan(void **state, const Node *n, const Shape *x, const Shape *w, const Shape *y)
+static Status ref_conv_make_plan(void **state, const Node *n, const Shape *x, const Shape *w, const Shape *y)
 {
     Plan p = { .batch = x->dim[0], .group = node_int(n, "group"), .cg = w->dim[1], .bias = has_in(n, CONV_IN_BIAS) };
 
@@ -27,19 +27,19 @@ static Status make_plan(void **state, const Node *n, const Shape *x, const Shape
 static Status prepare_conv(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     (void)ctx;
-    return make_plan(state, n, in_value(g, n, 0)->shape, in_value(g, n, 1)->shape, value(g, n->out[0])->shape);
+    return ref_conv_make_plan(state, n, in_value(g, n, 0)->shape, in_value(g, n, 1)->shape, value(g, n->out[0])->shape);
 }
 
-static Status prepare_input(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+static Status ref_conv_prepare_input(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     (void)ctx;
-    return make_plan(state, n, value(g, n->out[0])->shape, in_value(g, n, 1)->shape, in_value(g, n, 0)->shape);
+    return ref_conv_make_plan(state, n, value(g, n->out[0])->shape, in_value(g, n, 1)->shape, in_value(g, n, 0)->shape);
 }
 
 static Status prepare_weight(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     (void)ctx;
-    return make_plan(state, n, in_value(g, n, 0)->shape, value(g, n->out[0])->shape, in_value(g, n, 1)->shape);
+    return ref_conv_make_plan(state, n, in_value(g, n, 0)->shape, value(g, n->out[0])->shape, in_value(g, n, 1)->shape);
 }
 
 /* What is accumulated into. */
@@ -57,9 +57,9 @@ DEFINE_KERNEL(ref_conv, .op = &op_Conv, .dtypes = DTYPES_F32_F64, .prepare = pre
               .release = free);
 DEFINE_KERNEL(ref_conv_relu, .op = &op_ConvRelu, .dtypes = DTYPES_F32_F64, .prepare = prepare_conv,
               .run = run_conv_relu, .release = free);
-DEFINE_KERNEL(ref_conv_grad_input, .op = &op_ConvGradInput, .dtypes = DTYPES_F32_F64, .prepare = prepare_input,
+DEFINE_KERNEL(ref_conv_grad_input, .op = &op_ConvGradInput, .dtypes = DTYPES_F32_F64, .prepare = ref_conv_prepare_input,
               .run = run_input, .release = free);
 DEFINE_KERNEL(ref_conv_grad_weight, .op = &op_ConvGradWeight, .dtypes = DTYPES_F32_F64, .prepare = prepare_weight,
               .run = run_weight, .release = free);
-DEFINE_KERNEL(ref_conv_transpose, .op = &op_ConvTranspose, .dtypes = DTYPES_F32_F64, .prepare = prepare_input,
+DEFINE_KERNEL(ref_conv_transpose, .op = &op_ConvTranspose, .dtypes = DTYPES_F32_F64, .prepare = ref_conv_prepare_input,
               .run = run_input, .release = free);

@@ -18,7 +18,7 @@ static double log_sum_exp(const Tensor *x, int64_t at, int64_t inner, int64_t cl
     return top + log(sum);
 }
 
-static Status run_sum(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+static Status ref_cross_entropy_run_sum(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     const Nll *p = state;
     const Shape *x = &in[0].shape;
@@ -46,7 +46,7 @@ static Status run_sum(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out
     return ST_OK;
 }
 
-static Status run_grad(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+static Status ref_cross_entropy_run_grad(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     const Nll *p = state;
     const Shape *x = &in[1].shape;
@@ -71,6 +71,6 @@ static Status run_grad(KernelCtx *ctx, void *state, const Tensor *in, Tensor *ou
 }
 
 DEFINE_KERNEL(ref_cross_entropy_sum, .op = &op_CrossEntropySum, .dtypes = DTYPES_F32_F64, .prepare = nll_prepare,
-              .run = run_sum, .release = free);
+              .run = ref_cross_entropy_run_sum, .release = free);
 DEFINE_KERNEL(ref_cross_entropy_grad, .op = &op_CrossEntropyGrad, .dtypes = DTYPES_F32_F64, .prepare = nll_prepare,
-              .run = run_grad, .release = free);
+              .run = ref_cross_entropy_run_grad, .release = free);

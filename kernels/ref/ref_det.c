@@ -20,7 +20,7 @@ typedef struct {
     int64_t n, count;
 } Matrices;
 
-static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+static Status ref_det_prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     const Shape *x = in_value(g, n, 0)->shape;
     const Matrices m = { x->dim[x->rank - 1], shape_count(x, 0, x->rank - 2) };
@@ -127,6 +127,7 @@ static void adjugate_column(Factors *f, int64_t j)
 RUN_FLOAT(run_det, det, state, ctx->scratch, in[0].data, out[0].data)
 RUN_FLOAT(run_grad, det_grad, state, ctx->scratch, in[0].data, in[1].data, out[0].data)
 
-DEFINE_KERNEL(ref_det, .op = &op_Det, .dtypes = DTYPES_F32_F64, .prepare = prepare, .run = run_det, .release = free);
-DEFINE_KERNEL(ref_det_grad, .op = &op_DetGrad, .dtypes = DTYPES_F32_F64, .prepare = prepare, .run = run_grad,
+DEFINE_KERNEL(ref_det, .op = &op_Det, .dtypes = DTYPES_F32_F64, .prepare = ref_det_prepare, .run = run_det,
+              .release = free);
+DEFINE_KERNEL(ref_det_grad, .op = &op_DetGrad, .dtypes = DTYPES_F32_F64, .prepare = ref_det_prepare, .run = run_grad,
               .release = free);

@@ -49,7 +49,7 @@ static bool supports_body(Graph *body)
     return all;
 }
 
-static void release(void *state)
+static void ref_fused_release(void *state)
 {
     Fused *f = state;
 
@@ -66,7 +66,7 @@ static void release(void *state)
 /* Where memory ran out for the body preparing says so. */
 static bool supports_made(Status st, Graph *body) { return st == E_NOMEM || (!st && supports_body(body)); }
 
-static bool supports(const Graph *g, const Node *n)
+static bool ref_fused_supports(const Graph *g, const Node *n)
 {
     Graph *body = NULL;
     const Status st = whole_body(&body, g, n);
@@ -137,13 +137,13 @@ static Status prepare_body(Fused **out, KernelCtx *ctx, Graph *body)
     f->n_in = body->n_input;
     f->n_out = body->n_output;
     if ((st = prepare_steps(f, ctx)))
-        release(f);
+        ref_fused_release(f);
     else
         *out = f;
     return st;
 }
 
-static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+static Status ref_fused_prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     Graph *body;
     Fused *f;
@@ -164,7 +164,7 @@ static Status run_step(Fused *f, Step *s, const KernelCtx *ctx)
     return s->kernel->run(&inner, s->state, s->in, s->out);
 }
 
-static Status run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+static Status ref_fused_run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     Fused *f = state;
 
@@ -181,7 +181,8 @@ static Status run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
     return ST_OK;
 }
 
-DEFINE_KERNEL(ref_fused, .op = &op_Fused, .supports = supports, .prepare = prepare, .run = run, .release = release);
+DEFINE_KERNEL(ref_fused, .op = &op_Fused, .supports = ref_fused_supports, .prepare = ref_fused_prepare,
+              .run = ref_fused_run, .release = ref_fused_release);
 
 /* ---- Update: the formula for one parameter after the other ---- */
 
@@ -204,7 +205,7 @@ static void release_updates(void *state)
     Updates *u = state;
 
     for (int p = 0; u && p < u->form.count; p++)
-        release(u->of[p]);
+        ref_fused_release(u->of[p]);
     if (u) {
         free(u->in);
         free(u->out);
@@ -251,7 +252,7 @@ static Status run_updates(KernelCtx *ctx, void *state, const Tensor *in, Tensor 
         u->in[form->states] = in[update_grad(form, p)];
         for (int i = form->states + 1; i < f->n_in; i++)
             u->in[i] = in[update_scalar(form, i - form->states - 1)];
-        TRY(run(ctx, f, u->in, u->out));
+        TRY(ref_fused_run(ctx, f, u->in, u->out));
     }
     return ST_OK;
 }

@@ -88,7 +88,7 @@ typedef struct {
     int batch_dims;
 } PlanND;
 
-static Status prepare_nd(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+static Status ref_gather_prepare_nd(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     const PlanND p = { ref_node(g, n), (int)node_int(n, "batch_dims") };
 
@@ -144,6 +144,7 @@ static Status run_gather_nd_grad(KernelCtx *ctx, void *state, const Tensor *in, 
     return ST_OK;
 }
 
-DEFINE_KERNEL(ref_gather_nd, .op = &op_GatherND, .prepare = prepare_nd, .run = run_gather_nd, .release = free);
-DEFINE_KERNEL(ref_gather_nd_grad, .op = &op_GatherNDGrad, .dtypes = DTYPES_F32_F64, .prepare = prepare_nd,
+DEFINE_KERNEL(ref_gather_nd, .op = &op_GatherND, .prepare = ref_gather_prepare_nd, .run = run_gather_nd,
+              .release = free);
+DEFINE_KERNEL(ref_gather_nd_grad, .op = &op_GatherNDGrad, .dtypes = DTYPES_F32_F64, .prepare = ref_gather_prepare_nd,
               .run = run_gather_nd_grad, .release = free);

@@ -12,7 +12,7 @@ static Status prepare_value(void **state, KernelCtx *ctx, const Graph *g, const 
     return ST_OK;
 }
 
-static Status run_constant(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+static Status ref_generate_run_constant(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     const Tensor *t = state;
 
@@ -34,7 +34,7 @@ static Status run_constant_of_shape(KernelCtx *ctx, void *state, const Tensor *i
     return ST_OK;
 }
 
-DEFINE_KERNEL(ref_constant, .op = &op_Constant, .prepare = prepare_value, .run = run_constant);
+DEFINE_KERNEL(ref_constant, .op = &op_Constant, .prepare = prepare_value, .run = ref_generate_run_constant);
 DEFINE_KERNEL(ref_constant_of_shape, .op = &op_ConstantOfShape, .prepare = prepare_value, .run = run_constant_of_shape);
 
 /* ---- Shape, Size: the input's data is not read ---- */
@@ -75,7 +75,7 @@ DEFINE_KERNEL(ref_size, .op = &op_Size, .run = run_size);
 
 /* ---- Range ---- */
 
-static Status run_range(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+static Status ref_generate_run_range(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     bool ints = dtype_is_int(in[0].dtype);
 
@@ -90,7 +90,7 @@ static Status run_range(KernelCtx *ctx, void *state, const Tensor *in, Tensor *o
     return ST_OK;
 }
 
-DEFINE_KERNEL(ref_range, .op = &op_Range, .run = run_range);
+DEFINE_KERNEL(ref_range, .op = &op_Range, .run = ref_generate_run_range);
 
 /* ---- EyeLike ---- */
 

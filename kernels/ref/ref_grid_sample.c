@@ -17,7 +17,7 @@ typedef struct {
     bool align, elements, has_grid;
 } Plan;
 
-static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+static Status ref_grid_sample_prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     const bool back = n->op == &op_GridSampleGrad;
     const Shape *x = in_value(g, n, back)->shape, *grid = in_value(g, n, back + 1)->shape;
@@ -56,7 +56,7 @@ RUN_FLOAT(run_back, sample_grad, state, in[0].data, in[1].data, in[2].data, out[
 
 static bool one_type(const Graph *g, const Node *n) { return in_value(g, n, 1)->dtype == in_value(g, n, 0)->dtype; }
 
-#define COMMON .dtypes = DTYPES_F32_F64, .supports = one_type, .prepare = prepare, .release = free
+#define COMMON .dtypes = DTYPES_F32_F64, .supports = one_type, .prepare = ref_grid_sample_prepare, .release = free
 
 DEFINE_KERNEL(ref_grid_sample, .op = &op_GridSample, COMMON, .run = run);
 DEFINE_KERNEL(ref_grid_sample_grad, .op = &op_GridSampleGrad, COMMON, .run = run_back);

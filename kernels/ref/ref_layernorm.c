@@ -11,7 +11,7 @@ typedef struct {
     bool has_bias, has_mean, has_inv, has_added;
 } Plan;
 
-static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+static Status ref_layernorm_prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     const Shape *x = in_value(g, n, 0)->shape;
     int axis = (int)node_int(n, "axis");
@@ -38,7 +38,7 @@ RUN_FLOAT(run_backward, backward, state, in[0].data, in[1].data, in[2].data,
           GIVEN(in[LAYER_NORM_GRAD_ADDED], has_added), out[0].data, out[1].data, out[2].data)
 
 /* Scale and bias of the full normalised size; smaller ones are stretched by the operator's lowering. */
-static bool full_size(const Graph *g, const Node *n)
+static bool ref_layernorm_full_size(const Graph *g, const Node *n)
 {
     const Shape *x = in_value(g, n, 0)->shape;
     int64_t size = shape_count(x, (int)node_int(n, "axis"), x->rank);
@@ -47,7 +47,8 @@ static bool full_size(const Graph *g, const Node *n)
            (!has_in(n, 2) || shape_numel(in_value(g, n, 2)->shape) == size);
 }
 
-DEFINE_KERNEL(ref_layer_normalization, .op = &op_LayerNormalization, .dtypes = DTYPES_F32_F64, .supports = full_size,
-              .prepare = prepare, .run = run_forward, .release = free);
-DEFINE_KERNEL(ref_layer_norm_grad, .op = &op_LayerNormGrad, .dtypes = DTYPES_F32_F64, .prepare = prepare,
+DEFINE_KERNEL(ref_layer_normalization, .op = &op_LayerNormalization, .dtypes = DTYPES_F32_F64,
+              .supports = ref_layernorm_full_size, .prepare = ref_layernorm_prepare, .run = run_forward,
+              .release = free);
+DEFINE_KERNEL(ref_layer_norm_grad, .op = &op_LayerNormGrad, .dtypes = DTYPES_F32_F64, .prepare = ref_layernorm_prepare,
               .run = run_backward, .release = free);

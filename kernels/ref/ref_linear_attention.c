@@ -11,7 +11,7 @@
 /* Doubles in scratch: states of dk * dv, then the two sides of what a position writes. */
 static size_t states(const DeltaRule *r, bool back) { return back ? (size_t)r->steps + 3 : 1; }
 
-static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+static Status ref_linear_attention_prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     const bool back = n->op == &op_DeltaRuleGrad;
     DeltaRule r;
@@ -30,17 +30,17 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
 #define BODY "kernels/ref/ref_linear_attention.inc"
 #include "kernels/each_type.inc"
 
-static void list_inputs(Tensor all[DELTA_GRAD_INPUTS], const DeltaRule *r, const Tensor *in)
+static void ref_linear_attention_list_inputs(Tensor all[DELTA_GRAD_INPUTS], const DeltaRule *r, const Tensor *in)
 {
     for (int i = 0; i < DELTA_GRAD_INPUTS; i++)
         all[i] = i < r->n_in ? in[i] : (Tensor){ .data = NULL };
 }
 
-static Status run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+static Status ref_linear_attention_run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     Tensor all[DELTA_GRAD_INPUTS];
 
-    list_inputs(all, state, in);
+    ref_linear_attention_list_inputs(all, state, in);
     in[0].dtype == DT_FLOAT32 ? forward_f32(state, ctx->scratch, all, out) : forward_f64(state, ctx->scratch, all, out);
     return ST_OK;
 }
@@ -49,13 +49,13 @@ static Status run_back(KernelCtx *ctx, void *state, const Tensor *in, Tensor *ou
 {
     Tensor all[DELTA_GRAD_INPUTS];
 
-    list_inputs(all, state, in);
+    ref_linear_attention_list_inputs(all, state, in);
     in[0].dtype == DT_FLOAT32 ? backward_f32(state, ctx->scratch, all, out)
                               : backward_f64(state, ctx->scratch, all, out);
     return ST_OK;
 }
 
-DEFINE_KERNEL(ref_delta_rule, .op = &op_DeltaRule, .dtypes = DTYPES_F32_F64, .prepare = prepare, .run = run,
-              .release = free);
-DEFINE_KERNEL(ref_delta_rule_grad, .op = &op_DeltaRuleGrad, .dtypes = DTYPES_F32_F64, .prepare = prepare,
-              .run = run_back, .release = free);
+DEFINE_KERNEL(ref_delta_rule, .op = &op_DeltaRule, .dtypes = DTYPES_F32_F64, .prepare = ref_linear_attention_prepare,
+              .run = ref_linear_attention_run, .release = free);
+DEFINE_KERNEL(ref_delta_rule_grad, .op = &op_DeltaRuleGrad, .dtypes = DTYPES_F32_F64,
+              .prepare = ref_linear_attention_prepare, .run = run_back, .release = free);

@@ -60,7 +60,7 @@ static double nll(const Nll *p, const Tensor *in, int64_t at, int64_t stride, in
     return -(loss + p->smoothing / (double)classes * smooth);
 }
 
-static Status run_nll_sum(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+static Status ref_loss_run_nll_sum(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     const Nll *p = state;
     const Shape *x = &in[0].shape;
@@ -94,7 +94,7 @@ static Status run_nll_per_sample(KernelCtx *ctx, void *state, const Tensor *in, 
     return ST_OK;
 }
 
-static Status run_nll_grad(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+static Status ref_loss_run_nll_grad(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     const Nll *p = state;
     const Shape *x = &out[0].shape;
@@ -118,16 +118,16 @@ static Status run_nll_grad(KernelCtx *ctx, void *state, const Tensor *in, Tensor
     return ST_OK;
 }
 
-DEFINE_KERNEL(ref_nll_sum, .op = &op_NllSum, .dtypes = DTYPES_F32_F64, .prepare = nll_prepare, .run = run_nll_sum,
-              .release = free);
+DEFINE_KERNEL(ref_nll_sum, .op = &op_NllSum, .dtypes = DTYPES_F32_F64, .prepare = nll_prepare,
+              .run = ref_loss_run_nll_sum, .release = free);
 DEFINE_KERNEL(ref_nll_per_sample, .op = &op_NllPerSample, .dtypes = DTYPES_F32_F64, .prepare = nll_prepare,
               .run = run_nll_per_sample, .release = free);
-DEFINE_KERNEL(ref_nll_grad, .op = &op_NllGrad, .dtypes = DTYPES_F32_F64, .prepare = nll_prepare, .run = run_nll_grad,
-              .release = free);
+DEFINE_KERNEL(ref_nll_grad, .op = &op_NllGrad, .dtypes = DTYPES_F32_F64, .prepare = nll_prepare,
+              .run = ref_loss_run_nll_grad, .release = free);
 
 /* ---- accuracy: of equal scores the first counts ---- */
 
-static Status run_accuracy(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+static Status ref_loss_run_accuracy(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     const Nll *p = state;
     const Shape *x = &in[0].shape;
@@ -149,7 +149,7 @@ static Status run_accuracy(KernelCtx *ctx, void *state, const Tensor *in, Tensor
 }
 
 DEFINE_KERNEL(ref_accuracy_count, .op = &op_AccuracyCount, .dtypes = DTYPES_F32_F64, .prepare = nll_prepare,
-              .run = run_accuracy, .release = free);
+              .run = ref_loss_run_accuracy, .release = free);
 
 /* ---- one element against one element ---- */
 

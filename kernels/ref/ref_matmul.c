@@ -11,7 +11,7 @@ typedef struct {
     bool has_c;
 } Plan;
 
-static void release(void *state)
+static void ref_matmul_release(void *state)
 {
     Plan *p = state;
 
@@ -22,7 +22,7 @@ static void release(void *state)
 }
 
 /* From a trailing pair of axes: the stride of one of them. */
-static int64_t stride_of(const Shape *s, int axis)
+static int64_t ref_matmul_stride_of(const Shape *s, int axis)
 {
     return axis < 0 ? 0 : axis == s->rank - 1 ? 1 : s->dim[s->rank - 1];
 }
@@ -38,7 +38,7 @@ static void plan_c(Plan *p, const Graph *g, const Node *n)
     p->ci = rows == 1 ? 0 : cols;
 }
 
-static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+static Status ref_matmul_prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     Plan *p = calloc(1, sizeof *p);
     const Shape *y = value(g, n->out[0])->shape;
@@ -52,15 +52,15 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
     p->m = r.row < 0 ? 1 : r.a.dim[r.row];
     p->n = r.col < 0 ? 1 : r.b.dim[r.col];
     p->k = r.a.dim[r.k_a];
-    p->ai = stride_of(&r.a, r.row);
-    p->ak = stride_of(&r.a, r.k_a);
-    p->bk = stride_of(&r.b, r.k_b);
-    p->bj = stride_of(&r.b, r.col);
+    p->ai = ref_matmul_stride_of(&r.a, r.row);
+    p->ak = ref_matmul_stride_of(&r.a, r.k_a);
+    p->bk = ref_matmul_stride_of(&r.b, r.k_b);
+    p->bj = ref_matmul_stride_of(&r.b, r.col);
     p->alpha = node_attr(n, "alpha") ? node_float(n, "alpha") : 1;
     if (has_in(n, 2))
         plan_c(p, g, n);
     if (shape_numel(y) && !(p->offset_a = kernel_table(g, 2 * (size_t)p->batches, sizeof(int64_t)))) {
-        release(p);
+        ref_matmul_release(p);
         return FAIL_NOMEM();
     }
     if (shape_numel(y)) {
@@ -77,7 +77,7 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
 #define TYPES (OF_FLOATS | OF_U32 | OF_U64)
 #include "kernels/each_type.inc"
 
-static Status run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+static Status ref_matmul_run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     static void (*const product[])(const Plan *, const Tensor *, Tensor *) = {
         OF_EACH_FLOAT(product),   [DT_INT32] = product_u32,  [DT_UINT32] = product_u32,
@@ -91,7 +91,9 @@ static Status run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 
 #define DTYPES \
     (DTYPES_F32_F64 | DTYPE_BIT(DT_INT32) | DTYPE_BIT(DT_INT64) | DTYPE_BIT(DT_UINT32) | DTYPE_BIT(DT_UINT64))
-DEFINE_KERNEL(ref_matmul, .op = &op_MatMul, .dtypes = DTYPES, .prepare = prepare, .run = run, .release = release);
-DEFINE_KERNEL(ref_batch_matmul, .op = &op_BatchMatMul, .dtypes = DTYPES, .prepare = prepare, .run = run,
-              .release = release);
-DEFINE_KERNEL(ref_gemm, .op = &op_Gemm, .dtypes = DTYPES, .prepare = prepare, .run = run, .release = release);
+DEFINE_KERNEL(ref_matmul, .op = &op_MatMul, .dtypes = DTYPES, .prepare = ref_matmul_prepare, .run = ref_matmul_run,
+              .release = ref_matmul_release);
+DEFINE_KERNEL(ref_batch_matmul, .op = &op_BatchMatMul, .dtypes = DTYPES, .prepare = ref_matmul_prepare,
+              .run = ref_matmul_run, .release = ref_matmul_release);
+DEFINE_KERNEL(ref_gemm, .op = &op_Gemm, .dtypes = DTYPES, .prepare = ref_matmul_prepare, .run = ref_matmul_run,
+              .release = ref_matmul_release);

@@ -13,7 +13,7 @@ typedef struct {
     bool scaled;
 } Norm; /* n: tensors */
 
-static Status prepare_norm(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+static Status ref_optimizer_prepare_norm(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     Norm p = { 0 };
 
@@ -25,7 +25,7 @@ static Status prepare_norm(void **state, KernelCtx *ctx, const Graph *g, const N
     return kernel_state(state, &p, sizeof p);
 }
 
-static Status run_norm(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+static Status ref_optimizer_run_norm(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     const Norm *p = state;
     double sum = 0, by = p->scaled ? tensor_float(&in[p->n], 0) : 1, norm, scale;
@@ -41,8 +41,8 @@ static Status run_norm(KernelCtx *ctx, void *state, const Tensor *in, Tensor *ou
     return ST_OK;
 }
 
-DEFINE_KERNEL(ref_global_norm, .op = &op_GlobalNorm, .dtypes = DTYPES_F32_F64, .prepare = prepare_norm, .run = run_norm,
-              .release = free);
+DEFINE_KERNEL(ref_global_norm, .op = &op_GlobalNorm, .dtypes = DTYPES_F32_F64, .prepare = ref_optimizer_prepare_norm,
+              .run = ref_optimizer_run_norm, .release = free);
 
 typedef struct {
     int n;
@@ -70,7 +70,7 @@ static int64_t *copy_ints(const Node *n, const char *name, int count)
     return copy;
 }
 
-static Status prepare_sums(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+static Status ref_optimizer_prepare_sums(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     const bool norm = n->op == &op_NormOfSums;
     Sums *p = calloc(1, sizeof *p);
@@ -107,7 +107,7 @@ static Status run_squares(KernelCtx *ctx, void *state, const Tensor *in, Tensor 
     return ST_OK;
 }
 
-DEFINE_KERNEL(ref_square_sums, .op = &op_SquareSums, .dtypes = DTYPES_F32_F64, .prepare = prepare_sums,
+DEFINE_KERNEL(ref_square_sums, .op = &op_SquareSums, .dtypes = DTYPES_F32_F64, .prepare = ref_optimizer_prepare_sums,
               .run = run_squares, .release = release_sums);
 
 /* In the order in which GlobalNorm adds: of each tensor, then of all. */
@@ -132,8 +132,8 @@ static Status run_norm_of_sums(KernelCtx *ctx, void *state, const Tensor *in, Te
     return ST_OK;
 }
 
-DEFINE_KERNEL(ref_norm_of_sums, .op = &op_NormOfSums, .dtypes = DTYPE_BIT(DT_FLOAT64), .prepare = prepare_sums,
-              .run = run_norm_of_sums, .release = release_sums);
+DEFINE_KERNEL(ref_norm_of_sums, .op = &op_NormOfSums, .dtypes = DTYPE_BIT(DT_FLOAT64),
+              .prepare = ref_optimizer_prepare_sums, .run = run_norm_of_sums, .release = release_sums);
 
 /* ---- loss scaling ---- */
 

@@ -9,7 +9,7 @@ typedef struct {
     PadMode mode;
 } Plan;
 
-static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+static Status ref_pad_prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     Plan p = { .node = ref_node(g, n) };
 
@@ -34,7 +34,7 @@ static Shape overlap(const PadRange *r, const Shape *x, const Shape *y, int64_t 
     return s;
 }
 
-static void run_constant(const PadRange *r, const Tensor *x, const Tensor *v, Tensor *y)
+static void ref_pad_run_constant(const PadRange *r, const Tensor *x, const Tensor *v, Tensor *y)
 {
     int64_t from[MAX_RANK], to[MAX_RANK], xs[MAX_RANK], ys[MAX_RANK], x0 = 0, y0 = 0;
     Shape inner = overlap(r, &x->shape, &y->shape, from, to);
@@ -59,7 +59,7 @@ static void run_constant(const PadRange *r, const Tensor *x, const Tensor *v, Te
 }
 
 /* Where element `at` of y comes from.  Negative pads are cut off first: what is added mirrors what is left. */
-static int64_t source(PadMode mode, const PadRange *r, const Shape *x, const int64_t *xs, const int64_t *at)
+static int64_t ref_pad_source(PadMode mode, const PadRange *r, const Shape *x, const int64_t *xs, const int64_t *at)
 {
     int64_t offset = 0;
 
@@ -71,7 +71,7 @@ static int64_t source(PadMode mode, const PadRange *r, const Shape *x, const int
     return offset;
 }
 
-static bool advance(int64_t *at, const Shape *s)
+static bool ref_pad_advance(int64_t *at, const Shape *s)
 {
     for (int i = s->rank - 1; i >= 0; i--) {
         if (++at[i] < s->dim[i])
@@ -91,7 +91,7 @@ static Status run_pad(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out
     (void)ctx;
     TRY(pad_range(&r, in[0].shape.rank, &in[1], ref_in(&p->node, in, 3), p->node.what));
     if (p->mode == PAD_CONSTANT) {
-        run_constant(&r, &in[0], ref_in(&p->node, in, 2), &out[0]);
+        ref_pad_run_constant(&r, &in[0], ref_in(&p->node, in, 2), &out[0]);
         return ST_OK;
     }
     if (tensor_numel(&out[0]) == 0)
@@ -99,8 +99,8 @@ static Status run_pad(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out
     shape_strides(&in[0].shape, xs);
     do
         memcpy((char *)out[0].data + (size_t)i++ * size,
-               (const char *)in[0].data + source(p->mode, &r, &in[0].shape, xs, at) * (int64_t)size, size);
-    while (advance(at, &out[0].shape));
+               (const char *)in[0].data + ref_pad_source(p->mode, &r, &in[0].shape, xs, at) * (int64_t)size, size);
+    while (ref_pad_advance(at, &out[0].shape));
     return ST_OK;
 }
 
@@ -121,6 +121,6 @@ static Status run_pad_grad(KernelCtx *ctx, void *state, const Tensor *in, Tensor
     return ST_OK;
 }
 
-DEFINE_KERNEL(ref_pad, .op = &op_Pad, .prepare = prepare, .run = run_pad, .release = free);
-DEFINE_KERNEL(ref_pad_grad, .op = &op_PadGrad, .dtypes = DTYPES_F32_F64, .prepare = prepare, .run = run_pad_grad,
-              .release = free);
+DEFINE_KERNEL(ref_pad, .op = &op_Pad, .prepare = ref_pad_prepare, .run = run_pad, .release = free);
+DEFINE_KERNEL(ref_pad_grad, .op = &op_PadGrad, .dtypes = DTYPES_F32_F64, .prepare = ref_pad_prepare,
+              .run = run_pad_grad, .release = free);

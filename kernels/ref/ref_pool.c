@@ -12,7 +12,7 @@ typedef struct {
 } Plan;
 
 /* From the input's and the output's shapes. */
-static Status make_plan(void **state, const Node *n, const Shape *x, const Shape *y)
+static Status ref_pool_make_plan(void **state, const Node *n, const Shape *x, const Shape *y)
 {
     Plan p = { .planes = x->dim[0] * x->dim[1], .indices = has_out(n, 1) && n->op == &op_MaxPool };
     int count;
@@ -25,23 +25,23 @@ static Status make_plan(void **state, const Node *n, const Shape *x, const Shape
     return kernel_state(state, &p, sizeof p);
 }
 
-static Status prepare_forward(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+static Status ref_pool_prepare_forward(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     (void)ctx;
-    return make_plan(state, n, in_value(g, n, 0)->shape, value(g, n->out[0])->shape);
+    return ref_pool_make_plan(state, n, in_value(g, n, 0)->shape, value(g, n->out[0])->shape);
 }
 
-static Status prepare_backward(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+static Status ref_pool_prepare_backward(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     (void)ctx;
-    return make_plan(state, n, value(g, n->out[0])->shape, in_value(g, n, 0)->shape);
+    return ref_pool_make_plan(state, n, value(g, n->out[0])->shape, in_value(g, n, 0)->shape);
 }
 
 /* From the shapes of dy and x, inputs 0 and 1. */
 static Status prepare_lp_grad(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     (void)ctx;
-    return make_plan(state, n, in_value(g, n, 1)->shape, in_value(g, n, 0)->shape);
+    return ref_pool_make_plan(state, n, in_value(g, n, 1)->shape, in_value(g, n, 0)->shape);
 }
 
 /* Kernel positions [lo, hi) of the window at output position o that lie inside the input. */
@@ -65,7 +65,7 @@ static int64_t padded_count(const Window *w, int axis, int64_t o)
 }
 
 /* On to the next output position, in row-major order. */
-static void advance(int64_t *o, const int64_t *dim)
+static void ref_pool_advance(int64_t *o, const int64_t *dim)
 {
     for (int a = 2; a >= 0; a--) {
         if (++o[a] < dim[a])
@@ -155,7 +155,7 @@ static int64_t position_of(const Window *w, const int64_t *o, int64_t place)
 }
 
 /* 1 / the number of elements that the window at o averages; 0 for none. */
-static double share(const Plan *p, const int64_t *o)
+static double ref_pool_share(const Plan *p, const int64_t *o)
 {
     double count = 1;
     int64_t lo, hi;
@@ -179,7 +179,7 @@ static double power(double x, int64_t p)
 #define BODY "kernels/ref/ref_pool.inc"
 #include "kernels/each_type.inc"
 
-static Status run_max(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+static Status ref_pool_run_max(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     static void (*const max[])(const Plan *, const Tensor *,
                                Tensor *) = { OF_EACH_FLOAT(max), [DT_INT8] = max_i8, [DT_UINT8] = max_u8 };
@@ -200,19 +200,19 @@ RUN_FLOAT(run_global_average, global_average, PLANES_OF(in[0]), in[0].data, out[
 RUN_FLOAT(run_global_max, global_max, PLANES_OF(in[0]), in[0].data, out[0].data)
 
 DEFINE_KERNEL(ref_max_pool, .op = &op_MaxPool, .dtypes = DTYPES_F32_F64 | DTYPE_BIT(DT_INT8) | DTYPE_BIT(DT_UINT8),
-              .prepare = prepare_forward, .run = run_max, .release = free);
-DEFINE_KERNEL(ref_max_pool_grad, .op = &op_MaxPoolGrad, .dtypes = DTYPES_F32_F64, .prepare = prepare_backward,
+              .prepare = ref_pool_prepare_forward, .run = ref_pool_run_max, .release = free);
+DEFINE_KERNEL(ref_max_pool_grad, .op = &op_MaxPoolGrad, .dtypes = DTYPES_F32_F64, .prepare = ref_pool_prepare_backward,
               .run = run_max_grad, .release = free);
-DEFINE_KERNEL(ref_max_pool_places, .op = &op_MaxPoolPlaces, .dtypes = DTYPES_F32_F64, .prepare = prepare_forward,
-              .run = run_max, .release = free);
+DEFINE_KERNEL(ref_max_pool_places, .op = &op_MaxPoolPlaces, .dtypes = DTYPES_F32_F64,
+              .prepare = ref_pool_prepare_forward, .run = ref_pool_run_max, .release = free);
 DEFINE_KERNEL(ref_max_pool_places_grad, .op = &op_MaxPoolPlacesGrad, .dtypes = DTYPES_F32_F64,
-              .prepare = prepare_backward, .run = run_places_grad, .release = free);
-DEFINE_KERNEL(ref_average_pool, .op = &op_AveragePool, .dtypes = DTYPES_F32_F64, .prepare = prepare_forward,
+              .prepare = ref_pool_prepare_backward, .run = run_places_grad, .release = free);
+DEFINE_KERNEL(ref_average_pool, .op = &op_AveragePool, .dtypes = DTYPES_F32_F64, .prepare = ref_pool_prepare_forward,
               .run = run_average, .release = free);
-DEFINE_KERNEL(ref_average_pool_grad, .op = &op_AveragePoolGrad, .dtypes = DTYPES_F32_F64, .prepare = prepare_backward,
-              .run = run_average_grad, .release = free);
-DEFINE_KERNEL(ref_lp_pool, .op = &op_LpPool, .dtypes = DTYPES_F32_F64, .prepare = prepare_forward, .run = run_lp,
-              .release = free);
+DEFINE_KERNEL(ref_average_pool_grad, .op = &op_AveragePoolGrad, .dtypes = DTYPES_F32_F64,
+              .prepare = ref_pool_prepare_backward, .run = run_average_grad, .release = free);
+DEFINE_KERNEL(ref_lp_pool, .op = &op_LpPool, .dtypes = DTYPES_F32_F64, .prepare = ref_pool_prepare_forward,
+              .run = run_lp, .release = free);
 DEFINE_KERNEL(ref_lp_pool_grad, .op = &op_LpPoolGrad, .dtypes = DTYPES_F32_F64, .prepare = prepare_lp_grad,
               .run = run_lp_grad, .release = free);
 DEFINE_KERNEL(ref_global_average_pool, .op = &op_GlobalAveragePool, .dtypes = DTYPES_F32_F64,

@@ -4,7 +4,7 @@
 #include "kernels/ref/gelu.h"
 #include "kernels/ref/ref.h"
 
-static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+static Status ref_product_prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     Product p;
     size_t bytes;
@@ -16,7 +16,7 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
 }
 
 /* op(X) [rows, cols] of a stored matrix. */
-static void load(double *to, const Tensor *x, int64_t rows, int64_t cols, bool trans)
+static void ref_product_load(double *to, const Tensor *x, int64_t rows, int64_t cols, bool trans)
 {
     for (int64_t i = 0; i < rows; i++)
         for (int64_t j = 0; j < cols; j++)
@@ -86,13 +86,13 @@ static void sum_operand(Tensor *out, const double *x, int64_t n, int64_t step, i
     }
 }
 
-static Status run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+static Status ref_product_run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     const Product *p = state;
     double *a = ctx->scratch, *b = a + p->m * p->k, *sum = b + p->k * p->n;
 
-    load(a, &in[PRODUCT_A], p->m, p->k, p->trans_a);
-    load(b, &in[PRODUCT_B], p->k, p->n, p->trans_b);
+    ref_product_load(a, &in[PRODUCT_A], p->m, p->k, p->trans_a);
+    ref_product_load(b, &in[PRODUCT_B], p->k, p->n, p->trans_b);
     for (int64_t j = 0; j < p->n; j++)
         sum[j] = 0;
     for (int64_t i = 0; i < p->m; i++)
@@ -108,4 +108,5 @@ static Status run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
     return ST_OK;
 }
 
-DEFINE_KERNEL(ref_product, .op = &op_Product, .dtypes = DTYPES_FLOAT, .prepare = prepare, .run = run, .release = free);
+DEFINE_KERNEL(ref_product, .op = &op_Product, .dtypes = DTYPES_FLOAT, .prepare = ref_product_prepare,
+              .run = ref_product_run, .release = free);

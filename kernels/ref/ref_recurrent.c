@@ -9,7 +9,7 @@
 
 enum { ROWS = 12 }; /* of `hidden` doubles, in scratch */
 
-static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+static Status ref_recurrent_prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     Recurrence r;
     size_t bytes;
@@ -48,17 +48,17 @@ static double slope_of_value(const Activation *a, double y)
 #include "kernels/each_type.inc"
 
 /* All inputs, also those behind the last that the node lists. */
-static void list_inputs(Tensor all[RECG_INPUTS], const Recurrence *r, const Tensor *in)
+static void ref_recurrent_list_inputs(Tensor all[RECG_INPUTS], const Recurrence *r, const Tensor *in)
 {
     for (int i = 0; i < RECG_INPUTS; i++)
         all[i] = i < r->n_in ? in[i] : (Tensor){ .data = NULL };
 }
 
-static Status run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+static Status ref_recurrent_run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     Tensor all[RECG_INPUTS];
 
-    list_inputs(all, state, in);
+    ref_recurrent_list_inputs(all, state, in);
     TRY(recurrence_check_lengths(state, all[REC_LENS].data));
     in[0].dtype == DT_FLOAT32 ? forward_f32(state, ctx->scratch, all, out) : forward_f64(state, ctx->scratch, all, out);
     return ST_OK;
@@ -68,14 +68,14 @@ static Status run_back(KernelCtx *ctx, void *state, const Tensor *in, Tensor *ou
 {
     Tensor all[RECG_INPUTS];
 
-    list_inputs(all, state, in);
+    ref_recurrent_list_inputs(all, state, in);
     TRY(recurrence_check_lengths(state, all[RECG_LENS].data));
     in[0].dtype == DT_FLOAT32 ? backward_f32(state, ctx->scratch, all, out)
                               : backward_f64(state, ctx->scratch, all, out);
     return ST_OK;
 }
 
-DEFINE_KERNEL(ref_recurrent, .op = &op_Recurrent, .dtypes = DTYPES_F32_F64, .prepare = prepare, .run = run,
-              .release = free);
-DEFINE_KERNEL(ref_recurrent_grad, .op = &op_RecurrentGrad, .dtypes = DTYPES_F32_F64, .prepare = prepare,
+DEFINE_KERNEL(ref_recurrent, .op = &op_Recurrent, .dtypes = DTYPES_F32_F64, .prepare = ref_recurrent_prepare,
+              .run = ref_recurrent_run, .release = free);
+DEFINE_KERNEL(ref_recurrent_grad, .op = &op_RecurrentGrad, .dtypes = DTYPES_F32_F64, .prepare = ref_recurrent_prepare,
               .run = run_back, .release = free);

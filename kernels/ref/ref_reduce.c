@@ -11,7 +11,7 @@
 /* Those from MEAN on go by way of double in every type, but the mean of integers, which is their sum, divided. */
 typedef enum { SUM, PROD, L1, SUM_SQUARE, MAX, MIN, MEAN, L2, LOG_SUM, LOG_SUM_EXP, N_HOW } How;
 
-static How how_of(const Node *n)
+static How ref_reduce_how_of(const Node *n)
 {
     static const OpDef *const ops[N_HOW] = {
         [SUM] = &op_ReduceSum,        [PROD] = &op_ReduceProd,
@@ -35,11 +35,11 @@ typedef struct {
     int64_t outputs, count;
 } Plan;
 
-static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+static Status ref_reduce_prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     const Shape *x = in_value(g, n, 0)->shape;
     int64_t stride[MAX_RANK];
-    Plan p = { .how = how_of(n), .outputs = 1, .count = 1 };
+    Plan p = { .how = ref_reduce_how_of(n), .outputs = 1, .count = 1 };
     unsigned mask;
 
     (void)ctx;
@@ -89,7 +89,7 @@ static Sum take_double(How how, Sum r, double x)
     return r;
 }
 
-static double result(const Plan *p, Sum r)
+static double ref_reduce_result(const Plan *p, Sum r)
 {
     switch (p->how) {
     case MEAN: return r.s / (double)p->count;
@@ -103,7 +103,7 @@ static double result(const Plan *p, Sum r)
 #define TYPES (OF_NUMBERS | OF_BOOL)
 #include "kernels/each_type.inc"
 
-static Status run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+static Status ref_reduce_run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     static void (*const reduce[])(const Plan *, const void *,
                                   void *) = { OF_EACH_NUMBER(reduce), [DT_BOOL] = reduce_bool };
@@ -113,7 +113,8 @@ static Status run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
     return ST_OK;
 }
 
-#define KERNEL(OP, DTYPES) .op = &op_##OP, .dtypes = DTYPES, .prepare = prepare, .run = run, .release = free
+#define KERNEL(OP, DTYPES) \
+    .op = &op_##OP, .dtypes = DTYPES, .prepare = ref_reduce_prepare, .run = ref_reduce_run, .release = free
 #define NUMBERS (DTYPES_F32_F64 | DTYPES_INT)
 
 DEFINE_KERNEL(ref_reduce_sum, KERNEL(ReduceSum, NUMBERS));

@@ -13,7 +13,7 @@ typedef struct {
     char what[200]; /* for errors found in data */
 } Plan;
 
-static Status make_plan(void **state, const Graph *g, const Node *n, const Shape *x, const Shape *y)
+static Status ref_roi_make_plan(void **state, const Graph *g, const Node *n, const Shape *x, const Shape *y)
 {
     Plan p = { .samples = x->dim[0],
                .channels = x->dim[1],
@@ -31,23 +31,23 @@ static Status make_plan(void **state, const Graph *g, const Node *n, const Shape
     return kernel_state(state, &p, sizeof p);
 }
 
-static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+static Status ref_roi_prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     (void)ctx;
-    return make_plan(state, g, n, in_value(g, n, 0)->shape, value(g, n->out[0])->shape);
+    return ref_roi_make_plan(state, g, n, in_value(g, n, 0)->shape, value(g, n->out[0])->shape);
 }
 
 static Status prepare_back(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     (void)ctx;
-    return make_plan(state, g, n, in_value(g, n, 1)->shape, in_value(g, n, 0)->shape);
+    return ref_roi_make_plan(state, g, n, in_value(g, n, 1)->shape, in_value(g, n, 0)->shape);
 }
 
 /* ---- RoiAlign: samples ---- */
 
 /* The samples [*lo, *hi) of a bin, of `count`, that may lie in [-1, size], when one follows another by `step`; of so
  * many that they are not counted exactly, none. */
-static void within(double from, double step, int64_t size, double count, int64_t *lo, int64_t *hi)
+static void ref_roi_within(double from, double step, int64_t size, double count, int64_t *lo, int64_t *hi)
 {
     const double first = step > 0 ? floor((-1 - from) / step) - 1 : 0;
     const double end = step > 0 ? ceil(((double)size - from) / step) + 2 : count;
@@ -80,7 +80,7 @@ static int64_t rounded(double v)
 
 /* ---- what regions are of ---- */
 
-static Status check_indices(const Plan *p, const Tensor *t)
+static Status ref_roi_check_indices(const Plan *p, const Tensor *t)
 {
     for (int64_t r = 0; r < p->regions; r++)
         if (((const int64_t *)t->data)[r] < 0 || ((const int64_t *)t->data)[r] >= p->samples)
@@ -108,17 +108,17 @@ RUN_FLOAT(max_back, max_grad, state, in[0].data, in[1].data, in[2].data, out[0].
 
 static Status run_align(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
-    TRY(check_indices(state, &in[2]));
+    TRY(ref_roi_check_indices(state, &in[2]));
     return align(ctx, state, in, out);
 }
 
 static Status run_align_grad(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
-    TRY(check_indices(state, &in[3]));
+    TRY(ref_roi_check_indices(state, &in[3]));
     return align_back(ctx, state, in, out);
 }
 
-static Status run_max(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+static Status ref_roi_run_max(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     TRY(check_rois(state, &in[1]));
     return max_pool(ctx, state, in, out);
@@ -130,11 +130,11 @@ static Status run_max_grad(KernelCtx *ctx, void *state, const Tensor *in, Tensor
     return max_back(ctx, state, in, out);
 }
 
-DEFINE_KERNEL(ref_roi_align, .op = &op_RoiAlign, .dtypes = DTYPES_F32_F64, .prepare = prepare, .run = run_align,
+DEFINE_KERNEL(ref_roi_align, .op = &op_RoiAlign, .dtypes = DTYPES_F32_F64, .prepare = ref_roi_prepare, .run = run_align,
               .release = free);
 DEFINE_KERNEL(ref_roi_align_grad, .op = &op_RoiAlignGrad, .dtypes = DTYPES_F32_F64, .prepare = prepare_back,
               .run = run_align_grad, .release = free);
-DEFINE_KERNEL(ref_max_roi_pool, .op = &op_MaxRoiPool, .dtypes = DTYPES_F32_F64, .prepare = prepare, .run = run_max,
-              .release = free);
+DEFINE_KERNEL(ref_max_roi_pool, .op = &op_MaxRoiPool, .dtypes = DTYPES_F32_F64, .prepare = ref_roi_prepare,
+              .run = ref_roi_run_max, .release = free);
 DEFINE_KERNEL(ref_max_roi_pool_grad, .op = &op_MaxRoiPoolGrad, .dtypes = DTYPES_F32_F64, .prepare = prepare_back,
               .run = run_max_grad, .release = free);

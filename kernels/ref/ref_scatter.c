@@ -8,7 +8,7 @@ typedef struct {
     Reduction how;
 } Plan;
 
-static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+static Status ref_scatter_prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     static const char *const names[] = { "none", "add", "mul", "max", "min" };
     Plan p = { .node = ref_node(g, n) };
@@ -43,7 +43,7 @@ static void copy_data(const Tensor *x, Tensor *y)
         memcpy(y->data, x->data, tensor_bytes(x));
 }
 
-static Status run_elements(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+static Status ref_scatter_run_elements(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     const Plan *p = state;
     int axis = p->node.axis;
@@ -64,7 +64,7 @@ static Status run_elements(KernelCtx *ctx, void *state, const Tensor *in, Tensor
     return ST_OK;
 }
 
-static Status run_nd(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+static Status ref_scatter_run_nd(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     const Plan *p = state;
     const Shape *x = &out[0].shape, *ix = &in[1].shape;
@@ -86,6 +86,7 @@ static Status run_nd(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
     return ST_OK;
 }
 
-DEFINE_KERNEL(ref_scatter_elements, .op = &op_ScatterElements, .prepare = prepare, .run = run_elements,
+DEFINE_KERNEL(ref_scatter_elements, .op = &op_ScatterElements, .prepare = ref_scatter_prepare,
+              .run = ref_scatter_run_elements, .release = free);
+DEFINE_KERNEL(ref_scatter_nd, .op = &op_ScatterND, .prepare = ref_scatter_prepare, .run = ref_scatter_run_nd,
               .release = free);
-DEFINE_KERNEL(ref_scatter_nd, .op = &op_ScatterND, .prepare = prepare, .run = run_nd, .release = free);

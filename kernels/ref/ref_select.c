@@ -2,12 +2,12 @@
 #include "kernels/ref/ref_move.h"
 #include "graph/ops/select.gen.h"
 
-static const char *element(const Tensor *t, int64_t i)
+static const char *ref_select_element(const Tensor *t, int64_t i)
 {
     return (const char *)t->data + (size_t)i * dtype_size(t->dtype);
 }
 
-static void put(Tensor *y, int64_t i, const void *from)
+static void ref_select_put(Tensor *y, int64_t i, const void *from)
 {
     memcpy((char *)y->data + (size_t)i * dtype_size(y->dtype), from, dtype_size(y->dtype));
 }
@@ -28,7 +28,8 @@ static Status run_one_hot(KernelCtx *ctx, void *state, const Tensor *in, Tensor 
 
         at = at < 0 ? at + (double)depth : at;
         if (at >= 0 && at < (double)depth && at == (double)(int64_t)at)
-            put(&out[0], (i / inner * depth + (int64_t)at) * inner + i % inner, element(&in[2], 1));
+            ref_select_put(&out[0], (i / inner * depth + (int64_t)at) * inner + i % inner,
+                           ref_select_element(&in[2], 1));
     }
     return ST_OK;
 }
@@ -113,7 +114,7 @@ static Status run_trilu(KernelCtx *ctx, void *state, const Tensor *in, Tensor *o
         int64_t r = i / cols % rows, c = i % cols;
         bool keep = p->axis ? c >= r + k : c <= r + k;
 
-        put(&out[0], i, keep ? element(&in[0], i) : (const char *)&zero);
+        ref_select_put(&out[0], i, keep ? ref_select_element(&in[0], i) : (const char *)&zero);
     }
     return ST_OK;
 }
@@ -175,7 +176,7 @@ static Status run_top_k(KernelCtx *ctx, void *state, const Tensor *in, Tensor *o
                     (best < 0 || order(&in[0], at, best, p->largest) < 0))
                     best = at;
             }
-            put(&out[0], to + j * inner, element(&in[0], best));
+            ref_select_put(&out[0], to + j * inner, ref_select_element(&in[0], best));
             index[to + j * inner] = (best - base) / inner;
             last = best;
         }

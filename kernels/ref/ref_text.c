@@ -9,7 +9,7 @@
 
 /* ---- two of them, which broadcast ---- */
 
-static Status run_concat(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+static Status ref_text_run_concat(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     int64_t at = 0;
 
@@ -28,7 +28,7 @@ static Status run_concat(KernelCtx *ctx, void *state, const Tensor *in, Tensor *
     return ST_OK;
 }
 
-DEFINE_KERNEL(ref_string_concat, .op = &op_StringConcat, .run = run_concat);
+DEFINE_KERNEL(ref_string_concat, .op = &op_StringConcat, .run = ref_text_run_concat);
 
 static Status run_equal(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
@@ -95,7 +95,7 @@ static Status prepare_split(void **state, KernelCtx *ctx, const Graph *g, const 
     return kernel_state(state, &s, sizeof s);
 }
 
-static Status run_split(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+static Status ref_text_run_split(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     const Split *how = state;
     const int64_t wide = out[0].shape.dim[in[0].shape.rank];
@@ -114,7 +114,8 @@ static Status run_split(KernelCtx *ctx, void *state, const Tensor *in, Tensor *o
     return ST_OK;
 }
 
-DEFINE_KERNEL(ref_string_split, .op = &op_StringSplit, .prepare = prepare_split, .run = run_split, .release = free);
+DEFINE_KERNEL(ref_string_split, .op = &op_StringSplit, .prepare = prepare_split, .run = ref_text_run_split,
+              .release = free);
 
 /* ---- StringNormalizer ---- */
 

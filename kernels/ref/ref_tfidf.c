@@ -58,7 +58,7 @@ static Tensor numbered(const State *s, const Tensor *x, int64_t *room)
     return (Tensor){ DT_INT64, x->shape, room };
 }
 
-static void release(void *state)
+static void ref_tfidf_release(void *state)
 {
     State *s = state;
 
@@ -66,7 +66,7 @@ static void release(void *state)
     free(s);
 }
 
-static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+static Status ref_tfidf_prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     const char *mode = node_string(n, "mode");
     int sizes, grams, items;
@@ -109,7 +109,7 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
 }
 
 /* The n-gram of the pool that `size` items of x from `at` on are, `step` apart; -1: none. */
-static int64_t find(const State *s, const Tensor *x, int64_t at, int64_t size, int64_t step)
+static int64_t ref_tfidf_find(const State *s, const Tensor *x, int64_t at, int64_t size, int64_t step)
 {
     const int64_t *pool = s->number + s->sizes + 1 + s->grams;
     int64_t gram = 0, k;
@@ -140,14 +140,14 @@ static void count_row(const State *s, const Tensor *x, int64_t from, int64_t n, 
     for (int64_t step = 1; step <= s->skips + 1 && step <= (n > 1 ? n : 1); step++)
         for (int64_t size = step > 1 && s->least < 2 ? 2 : s->least; size <= s->most; size++)
             for (int64_t at = 0; at < n && (size - 1) <= (n - 1 - at) / step; at++) {
-                const int64_t gram = find(s, x, from + at, size, step);
+                const int64_t gram = ref_tfidf_find(s, x, from + at, size, step);
 
                 if (gram >= 0)
                     count_gram(s, gram, y);
             }
 }
 
-static Status run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+static Status ref_tfidf_run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     const State *s = state;
     const int rank = in[0].shape.rank;
@@ -164,4 +164,5 @@ static Status run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
     return ST_OK;
 }
 
-DEFINE_KERNEL(ref_tfidf, .op = &op_TfIdfVectorizer, .prepare = prepare, .run = run, .release = release);
+DEFINE_KERNEL(ref_tfidf, .op = &op_TfIdfVectorizer, .prepare = ref_tfidf_prepare, .run = ref_tfidf_run,
+              .release = ref_tfidf_release);

@@ -9,7 +9,7 @@ typedef struct {
     bool sorted;
 } State;
 
-static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+static Status ref_unique_prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     const int64_t axis = node_int(n, "axis");
     State s = { axis == INT64_MIN ? UNIQUE_FLAT : (int)axis, n->n_out, node_int(n, "sorted") != 0 };
@@ -30,7 +30,7 @@ static void copy_slices(Tensor *y, const Tensor *x, int axis, const int64_t *fir
                    (const char *)x->data + (size_t)(o * n + first[i]) * row, row);
 }
 
-static Status run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+static Status ref_unique_run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     const State *s = state;
     const int64_t n = unique_slices(&in[0].shape, s->axis);
@@ -50,4 +50,4 @@ static Status run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
     return ST_OK;
 }
 
-DEFINE_KERNEL(ref_unique, .op = &op_Unique, .prepare = prepare, .run = run, .release = free);
+DEFINE_KERNEL(ref_unique, .op = &op_Unique, .prepare = ref_unique_prepare, .run = ref_unique_run, .release = free);

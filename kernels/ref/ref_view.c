@@ -3,7 +3,7 @@
 #include "graph/ops/collective.gen.h"
 #include "graph/ops/view.gen.h"
 
-static Status run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+static Status ref_view_run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     (void)ctx;
     (void)state;
@@ -12,11 +12,11 @@ static Status run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
     return ST_OK;
 }
 
-DEFINE_KERNEL(ref_reshape, .op = &op_Reshape, .run = run);
-DEFINE_KERNEL(ref_flatten, .op = &op_Flatten, .run = run);
-DEFINE_KERNEL(ref_squeeze, .op = &op_Squeeze, .run = run);
-DEFINE_KERNEL(ref_unsqueeze, .op = &op_Unsqueeze, .run = run);
-DEFINE_KERNEL(ref_copy, .op = &op_Copy, .run = run);
-DEFINE_KERNEL(ref_reorder, .op = &op_Reorder, .run = run); /* by rows on both sides: see kernel_reference */
-DEFINE_KERNEL(ref_identity, .op = &op_Identity, .run = run);
-DEFINE_KERNEL(ref_stop_gradient, .op = &op_StopGradient, .run = run);
+DEFINE_KERNEL(ref_reshape, .op = &op_Reshape, .run = ref_view_run);
+DEFINE_KERNEL(ref_flatten, .op = &op_Flatten, .run = ref_view_run);
+DEFINE_KERNEL(ref_squeeze, .op = &op_Squeeze, .run = ref_view_run);
+DEFINE_KERNEL(ref_unsqueeze, .op = &op_Unsqueeze, .run = ref_view_run);
+DEFINE_KERNEL(ref_copy, .op = &op_Copy, .run = ref_view_run);
+DEFINE_KERNEL(ref_reorder, .op = &op_Reorder, .run = ref_view_run); /* by rows on both sides: see kernel_reference */
+DEFINE_KERNEL(ref_identity, .op = &op_Identity, .run = ref_view_run);
+DEFINE_KERNEL(ref_stop_gradient, .op = &op_StopGradient, .run = ref_view_run);

@@ -184,7 +184,7 @@ static bool fits_scores(const Fuse *f, ValueId v, const Shape *scores)
     return true;
 }
 
-static bool is_number(const Graph *g, ValueId v, double is)
+static bool fuse_attention_is_number(const Graph *g, ValueId v, double is)
 {
     double number;
 
@@ -200,10 +200,12 @@ static bool is_causal_formula(const Fuse *f, ValueId mask, const Shape *scores)
     const Node *where = value(g, mask)->producer, *tril, *all;
     const Shape all_keys = SHAPE(scores->dim[scores->rank - 2], scores->dim[scores->rank - 1]);
 
-    if (!where || where->op != &op_Where || !is_number(g, where->in[1], 0) || !is_number(g, where->in[2], -INFINITY))
+    if (!where || where->op != &op_Where || !fuse_attention_is_number(g, where->in[1], 0) ||
+        !fuse_attention_is_number(g, where->in[2], -INFINITY))
         return false;
     tril = in_value(g, where, 0)->producer;
-    if (!tril || tril->op != &op_Trilu || node_int(tril, "upper") || (has_in(tril, 1) && !is_number(g, tril->in[1], 0)))
+    if (!tril || tril->op != &op_Trilu || node_int(tril, "upper") ||
+        (has_in(tril, 1) && !fuse_attention_is_number(g, tril->in[1], 0)))
         return false;
     all = in_value(g, tril, 0)->producer;
     if (!all || all->op != &op_Expand || !(one = value_const(g, all->in[0])))
@@ -327,7 +329,7 @@ static bool shapes_fit(const Graph *g, const Found *m)
            shape_numel(q) && shape_numel(v);
 }
 
-static bool find(const Fuse *f, const Node *softmax, Found *m)
+static bool fuse_attention_find(const Fuse *f, const Node *softmax, Found *m)
 {
     bool safe;
     Node *last = product_behind(f, softmax, &safe), *n;
@@ -622,7 +624,7 @@ static void take_as_they_are(const Graph *g, const Found *m, Operand o[3])
     }
 }
 
-static bool rewrite(Fuse *f, const Found *m)
+static bool fuse_attention_rewrite(Fuse *f, const Found *m)
 {
     Graph *g = f->g;
     Draft *d = &f->draft;
@@ -674,7 +676,7 @@ static Status find_trained(Fuse *f, Arena *a)
     return ST_OK;
 }
 
-static Status run(Graph *g, PassCtx *ctx)
+static Status fuse_attention_run(Graph *g, PassCtx *ctx)
 {
     const uint32_t n_node = g->n_node;
     Fuse f = { .g = g };
@@ -688,8 +690,8 @@ static Status run(Graph *g, PassCtx *ctx)
     pass_draft(&f.draft, g, ctx);
     for (uint32_t i = 0; i < n_node && !g->status; i++) {
         rewrite_read(g, g->node[i]);
-        if (g->node[i]->op == &op_Softmax && find(&f, g->node[i], &m))
-            ctx->n_changed += rewrite(&f, &m);
+        if (g->node[i]->op == &op_Softmax && fuse_attention_find(&f, g->node[i], &m))
+            ctx->n_changed += fuse_attention_rewrite(&f, &m);
     }
     TRY(rewrite_end(g));
     return ctx->n_changed ? graph_sort(g) : ST_OK;
@@ -697,4 +699,4 @@ static Status run(Graph *g, PassCtx *ctx)
 
 const Pass pass_fuse_attention = { .name = "fuse-attention",
                                    .summary = "merge softmax(scale Q K^T + mask) V into one node",
-                                   .run = run };
+                                   .run = fuse_attention_run };

@@ -33,7 +33,7 @@ typedef struct {
     Paths paths;
 } Fusing;
 
-static Status look(Fusing *f)
+static Status fuse_batch_norm_look(Fusing *f)
 {
     if (f->looked)
         return ST_OK;
@@ -105,7 +105,7 @@ static Status take_relu(Fusing *f, Node *r)
 
     if (!norm || !is_gradient(r, norm, n->out[0]) || !reads_through(&f->draft[0], r, n, norm))
         return f->g->status;
-    TRY(look(f));
+    TRY(fuse_batch_norm_look(f));
     count = list_gradients(f, n, norm, reader);
     for (int k = 0; k < count; k++)
         if (!reads_through(&f->draft[k], reader[k], n, norm))
@@ -151,7 +151,7 @@ static Status take_params(Fusing *f, Node *n)
     draft_absorb(d, n);
     if (!draft_fits(d) || paths_lead(&f->paths, n, by))
         return f->g->status;
-    TRY(look(f));
+    TRY(fuse_batch_norm_look(f));
     note_readers(f, n, by);
     draft_become(d);
     f->ctx->n_changed++;
@@ -167,7 +167,7 @@ static Status take_stats(Fusing *f, Node *n)
 
     if (!stats || !same_place(stats, n) || !target_fuses(&f->ctx->opt->backend, &op_BatchNormMoments))
         return ST_OK;
-    TRY(look(f));
+    TRY(fuse_batch_norm_look(f));
     if (uses_count(&f->uses, stats->out[0]) != 1 || f->uses.ends[stats->out[0].i])
         return ST_OK;
     draft_begin(d, n, &op_BatchNormMoments);
@@ -179,7 +179,7 @@ static Status take_stats(Fusing *f, Node *n)
 
 /* ---- entry ---- */
 
-static Status gather(Fusing *f)
+static Status fuse_batch_norm_gather(Fusing *f)
 {
     const Graph *g = f->g;
 
@@ -199,7 +199,7 @@ static Status gather(Fusing *f)
 
 /* One kind of change to all of them, the last first: where a node is made to stand behind one that reads it, that is
  * behind what later changes look at. */
-static Status apply(Fusing *f, Status (*step)(Fusing *, Node *))
+static Status fuse_batch_norm_apply(Fusing *f, Status (*step)(Fusing *, Node *))
 {
     const int before = f->ctx->n_changed;
 
@@ -213,22 +213,22 @@ static Status apply(Fusing *f, Status (*step)(Fusing *, Node *))
     return graph_sort(f->g);
 }
 
-static Status run(Graph *g, PassCtx *ctx)
+static Status fuse_batch_norm_run(Graph *g, PassCtx *ctx)
 {
     static Status (*const steps[])(Fusing *, Node *) = { take_relu, take_params, take_stats };
     Fusing f = { .g = g, .ctx = ctx };
 
     if (!target_fuses(&ctx->opt->backend, &op_BatchNormGradStats) || !g->n_node)
         return ST_OK;
-    TRY(gather(&f));
+    TRY(fuse_batch_norm_gather(&f));
     for (int k = 0; k < READERS_MOST; k++)
         pass_draft(&f.draft[k], g, ctx);
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
-        TRY(apply(&f, steps[i]));
+        TRY(fuse_batch_norm_apply(&f, steps[i]));
     return g->status;
 }
 
 const Pass pass_fuse_batch_norm = { .name = "fuse-batch-norm",
                                     .summary = "make Relu's gradient and those of the parameters part of batch-norm's",
                                     .modes = MODES_LEARN,
-                                    .run = run };
+                                    .run = fuse_batch_norm_run };

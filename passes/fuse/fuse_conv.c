@@ -25,7 +25,7 @@ typedef struct {
     Draft draft;
 } Fusing;
 
-static bool alike(const Graph *g, ValueId a, ValueId b)
+static bool fuse_conv_alike(const Graph *g, ValueId a, ValueId b)
 {
     const Value *x = value(g, a), *y = value(g, b);
 
@@ -33,12 +33,12 @@ static bool alike(const Graph *g, ValueId a, ValueId b)
 }
 
 /* The Conv that makes v for `reader` alone takes in z, which may be absent, `reader` and `relu`, perhaps the same. */
-static bool take(Fusing *f, ValueId v, ValueId z, Node *reader, Node *relu)
+static bool fuse_conv_take(Fusing *f, ValueId v, ValueId z, Node *reader, Node *relu)
 {
     Node *conv = inner_maker(&f->uses, v);
     Draft *d = &f->draft;
 
-    if (!conv || conv->op != &op_Conv || !same_place(conv, reader) || !alike(f->g, v, relu->out[0]))
+    if (!conv || conv->op != &op_Conv || !same_place(conv, reader) || !fuse_conv_alike(f->g, v, relu->out[0]))
         return false;
     draft_begin(d, conv, &op_ConvRelu);
     draft_in(d, CONV_IN_ADDED, z);
@@ -53,13 +53,14 @@ static bool take_relu(Fusing *f, Node *relu)
 {
     Node *add = inner_maker(&f->uses, relu->in[0]);
 
-    if (take(f, relu->in[0], NO_VALUE, relu, relu))
+    if (fuse_conv_take(f, relu->in[0], NO_VALUE, relu, relu))
         return true;
-    return add && add->op == &op_Add && same_place(add, relu) && alike(f->g, add->in[0], add->in[1]) &&
-           (take(f, add->in[0], add->in[1], add, relu) || take(f, add->in[1], add->in[0], add, relu));
+    return add && add->op == &op_Add && same_place(add, relu) && fuse_conv_alike(f->g, add->in[0], add->in[1]) &&
+           (fuse_conv_take(f, add->in[0], add->in[1], add, relu) ||
+            fuse_conv_take(f, add->in[1], add->in[0], add, relu));
 }
 
-static Status run(Graph *g, PassCtx *ctx)
+static Status fuse_conv_run(Graph *g, PassCtx *ctx)
 {
     Fusing f = { .g = g };
 
@@ -74,4 +75,4 @@ static Status run(Graph *g, PassCtx *ctx)
 
 const Pass pass_fuse_conv = { .name = "fuse-conv",
                               .summary = "make what stands behind a convolution part of it",
-                              .run = run };
+                              .run = fuse_conv_run };

@@ -53,7 +53,7 @@ static void take_rows(Graph *g, ValueId *x, ValueId *target, ValueId last)
 }
 
 /* `leads`: the batch is along axis 0, so that rows keep it in one piece. */
-static void rewrite(Graph *g, const Node *nll, const Node *softmax, bool leads)
+static void fuse_cross_entropy_rewrite(Graph *g, const Node *nll, const Node *softmax, bool leads)
 {
     const Attr *attrs = ATTRS(INT("ignore_index", node_int(nll, "ignore_index")),
                               FLOAT("label_smoothing", node_float(nll, "label_smoothing")));
@@ -80,7 +80,7 @@ static bool batch_leads(const Graph *g, const BuildOptions *opt)
     return true;
 }
 
-static Status run(Graph *g, PassCtx *ctx)
+static Status fuse_cross_entropy_run(Graph *g, PassCtx *ctx)
 {
     const uint32_t n_node = g->n_node, *uses;
 
@@ -93,7 +93,7 @@ static Status run(Graph *g, PassCtx *ctx)
 
         if (softmax) {
             graph_begin_purpose(g, n->phase, n->name);
-            rewrite(g, n, softmax, batch_leads(g, ctx->opt));
+            fuse_cross_entropy_rewrite(g, n, softmax, batch_leads(g, ctx->opt));
             ctx->n_changed++;
         }
     }
@@ -102,4 +102,4 @@ static Status run(Graph *g, PassCtx *ctx)
 
 const Pass pass_fuse_cross_entropy = { .name = "fuse-cross-entropy",
                                        .summary = "merge LogSoftmax and NllSum into one node",
-                                       .run = run };
+                                       .run = fuse_cross_entropy_run };

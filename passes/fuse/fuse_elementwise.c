@@ -89,7 +89,7 @@ static bool together(const Fusion *f, uint32_t a, uint32_t b)
     return (x > y ? x - y : y - x) <= APART || shape_numel(space_of(f, a)) <= SMALL;
 }
 
-static bool alike(const Fusion *f, uint32_t a, uint32_t b)
+static bool fuse_elementwise_alike(const Fusion *f, uint32_t a, uint32_t b)
 {
     const Node *x = f->g->node[a], *y = f->g->node[b];
 
@@ -104,7 +104,7 @@ static const Group *group_of(const Fusion *f, const Node *n)
     return f->of[n->index] == NO_GROUP ? NULL : &f->group[f->of[n->index]];
 }
 
-static bool listed(const ValueId *list, int n, ValueId v)
+static bool fuse_elementwise_listed(const ValueId *list, int n, ValueId v)
 {
     for (int i = 0; i < n; i++)
         if (value_eq(list[i], v))
@@ -114,7 +114,7 @@ static bool listed(const ValueId *list, int n, ValueId v)
 
 /* The inputs of two groups together (b may be NULL), each once, in order of use; -1 when there are more than
  * INPUTS_MOST. */
-static int list_inputs(const Fusion *f, const Group *a, const Group *b, ValueId in[INPUTS_MOST])
+static int fuse_elementwise_list_inputs(const Fusion *f, const Group *a, const Group *b, ValueId in[INPUTS_MOST])
 {
     const Group *part[2] = { a, b };
     int n = 0;
@@ -127,7 +127,7 @@ static int list_inputs(const Fusion *f, const Group *a, const Group *b, ValueId 
                 const Node *p = maker(f->g, x->in[j]);
                 const Group *own = p ? group_of(f, p) : NULL;
 
-                if (!has_value(x->in[j]) || (own && (own == a || own == b)) || listed(in, n, x->in[j]))
+                if (!has_value(x->in[j]) || (own && (own == a || own == b)) || fuse_elementwise_listed(in, n, x->in[j]))
                     continue;
                 if (n == INPUTS_MOST)
                     return -1;
@@ -157,7 +157,7 @@ static bool is_output(const Fusion *f, const Group *a, const Group *b, ValueId v
     return f->uses[v.i] > uses_within(f, a, b, v);
 }
 
-static int count_outputs(const Fusion *f, const Group *a, const Group *b)
+static int fuse_elementwise_count_outputs(const Fusion *f, const Group *a, const Group *b)
 {
     const Group *part[2] = { a, b };
     int n = 0;
@@ -184,7 +184,7 @@ static bool parts_update(const Fusion *f, const Group *a, const Group *b)
 }
 
 /* Puts a node, or all nodes of its group, on the stack unless the walk was there. */
-static void visit(Fusion *f, const Node *p, uint32_t *n_stack)
+static void fuse_elementwise_visit(Fusion *f, const Node *p, uint32_t *n_stack)
 {
     const Group *q = group_of(f, p);
 
@@ -200,7 +200,7 @@ static void visit(Fusion *f, const Node *p, uint32_t *n_stack)
 
 /* Puts on the stack what node `i` reads from outside `to`, which it may belong to; true when that comes from `from` and
  * the node does not belong to `to`.  What ends before `from` begins is left aside. */
-static bool expand(Fusion *f, uint32_t i, const Group *from, const Group *to, uint32_t *n_stack)
+static bool fuse_elementwise_expand(Fusion *f, uint32_t i, const Group *from, const Group *to, uint32_t *n_stack)
 {
     const Node *x = f->g->node[i];
 
@@ -211,7 +211,7 @@ static bool expand(Fusion *f, uint32_t i, const Group *from, const Group *to, ui
         if (!p || q == to || (q ? q->last : p->index) < from->first)
             continue;
         if (q != from)
-            visit(f, p, n_stack);
+            fuse_elementwise_visit(f, p, n_stack);
         else if (group_of(f, x) != to)
             return true;
     }
@@ -225,14 +225,14 @@ static bool leads_around(Fusion *f, const Group *from, const Group *to)
 
     f->walk++;
     for (int i = 0; i < to->n; i++)
-        expand(f, to->node[i], from, to, &n_stack);
+        fuse_elementwise_expand(f, to->node[i], from, to, &n_stack);
     while (n_stack)
-        if (expand(f, f->stack[--n_stack], from, to, &n_stack))
+        if (fuse_elementwise_expand(f, f->stack[--n_stack], from, to, &n_stack))
             return true;
     return false;
 }
 
-static void merge(Fusion *f, Group *into, Group *from)
+static void fuse_elementwise_merge(Fusion *f, Group *into, Group *from)
 {
     for (int i = 0; i < from->n; i++) {
         into->node[into->n++] = from->node[i];
@@ -249,11 +249,11 @@ static void try_merge(Fusion *f, uint32_t x, uint32_t y)
     Group *a = &f->group[f->of[x]], *b = &f->group[f->of[y]];
     ValueId in[INPUTS_MOST];
 
-    if (a == b || !alike(f, x, y) || a->n + b->n > NODES_MOST || list_inputs(f, a, b, in) < 0 ||
-        count_outputs(f, a, b) > OUTPUTS_MOST || parts_update(f, a, b) || leads_around(f, a, b) ||
-        leads_around(f, b, a))
+    if (a == b || !fuse_elementwise_alike(f, x, y) || a->n + b->n > NODES_MOST ||
+        fuse_elementwise_list_inputs(f, a, b, in) < 0 || fuse_elementwise_count_outputs(f, a, b) > OUTPUTS_MOST ||
+        parts_update(f, a, b) || leads_around(f, a, b) || leads_around(f, b, a))
         return;
-    merge(f, a, b);
+    fuse_elementwise_merge(f, a, b);
 }
 
 /* ---- the new node ---- */
@@ -304,7 +304,8 @@ static bool is_candidate(const Fusion *f, const Node *n)
     ValueId in[INPUTS_MOST];
 
     return n->op->elementwise && n->n_out == 1 && n->device < f->draft.n_device && shape_known(space) &&
-           shape_numel(space) != 0 && list_inputs(f, &alone, NULL, in) >= 1 && target_joins(f->draft.target, f->g, n);
+           shape_numel(space) != 0 && fuse_elementwise_list_inputs(f, &alone, NULL, in) >= 1 &&
+           target_joins(f->draft.target, f->g, n);
 }
 
 static void join_neighbours(Fusion *f, const Node *n)
@@ -325,7 +326,7 @@ static void join_neighbours(Fusion *f, const Node *n)
     }
 }
 
-static void grow(Fusion *f)
+static void fuse_elementwise_grow(Fusion *f)
 {
     uint32_t scalar = UINT32_MAX; /* the last node that computes one element */
 
@@ -347,7 +348,7 @@ static void grow(Fusion *f)
 
 /* ---- entry ---- */
 
-static Status allocate(Fusion *f, PassCtx *ctx)
+static Status fuse_elementwise_allocate(Fusion *f, PassCtx *ctx)
 {
     f->a = ctx->scratch;
     pass_draft(&f->draft, f->g, ctx);
@@ -366,14 +367,14 @@ static Status allocate(Fusion *f, PassCtx *ctx)
     return find_updates(f);
 }
 
-static Status run(Graph *g, PassCtx *ctx)
+static Status fuse_elementwise_run(Graph *g, PassCtx *ctx)
 {
     Fusion f = { .g = g };
 
     if (!target_fuses(&ctx->opt->backend, &op_Fused))
         return ST_OK;
-    TRY(allocate(&f, ctx));
-    grow(&f);
+    TRY(fuse_elementwise_allocate(&f, ctx));
+    fuse_elementwise_grow(&f);
     for (int i = 0; i < f.n_group; i++)
         if (f.group[i].n > 1)
             TRY(make_node(&f, ctx, &f.group[i]));
@@ -382,4 +383,4 @@ static Status run(Graph *g, PassCtx *ctx)
 
 const Pass pass_fuse_elementwise = { .name = "fuse-elementwise",
                                      .summary = "compute elementwise operators together",
-                                     .run = run };
+                                     .run = fuse_elementwise_run };

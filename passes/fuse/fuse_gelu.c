@@ -81,7 +81,7 @@ static bool same(const Poly *p, const Poly *expected)
     return true;
 }
 
-static bool is_number(const Poly *p)
+static bool fuse_gelu_is_number(const Poly *p)
 {
     const Poly alone = { .c[0][0] = p->c[0][0] };
 
@@ -89,7 +89,7 @@ static bool is_number(const Poly *p)
 }
 
 /* a + sign b */
-static bool add(Poly *out, const Poly *a, const Poly *b, double sign)
+static bool fuse_gelu_add(Poly *out, const Poly *a, const Poly *b, double sign)
 {
     for (int i = 0; i < POWERS; i++)
         for (int j = 0; j < 2; j++)
@@ -99,7 +99,7 @@ static bool add(Poly *out, const Poly *a, const Poly *b, double sign)
 }
 
 /* False when the degree is more than that of any GELU. */
-static bool multiply(Poly *out, const Poly *a, const Poly *b)
+static bool fuse_gelu_multiply(Poly *out, const Poly *a, const Poly *b)
 {
     Poly p = { .wide = a->wide || b->wide };
 
@@ -121,7 +121,7 @@ static bool raise(Poly *out, const Poly *a, double exponent)
 {
     if (exponent != 2 && exponent != 3)
         return false;
-    return multiply(out, a, a) && (exponent == 2 || multiply(out, out, a));
+    return fuse_gelu_multiply(out, a, a) && (exponent == 2 || fuse_gelu_multiply(out, out, a));
 }
 
 /* ---- formulas as polynomials ---- */
@@ -140,13 +140,13 @@ static const Node *arithmetic(const Graph *g, ValueId v)
 static bool combine(Poly *out, const OpDef *op, const Poly *a, const Poly *b)
 {
     if (op == &op_Add || op == &op_Sub)
-        return add(out, a, b, op == &op_Add ? 1 : -1);
+        return fuse_gelu_add(out, a, b, op == &op_Add ? 1 : -1);
     if (op == &op_Mul)
-        return multiply(out, a, b);
-    if (!is_number(b))
+        return fuse_gelu_multiply(out, a, b);
+    if (!fuse_gelu_is_number(b))
         return false;
     return op == &op_Pow ? raise(out, a, b->c[0][0])
-                         : multiply(out, a, &(Poly){ .c[0][0] = 1 / b->c[0][0], .wide = b->wide });
+                         : fuse_gelu_multiply(out, a, &(Poly){ .c[0][0] = 1 / b->c[0][0], .wide = b->wide });
 }
 
 /* The polynomial c x^i t^j. */
@@ -158,7 +158,7 @@ static bool term(Poly *out, int i, int j, double c)
 }
 
 /* `v` in terms of x, t and numbers; false when it depends on anything else. */
-static bool expand(Poly *out, const Graph *g, const Gate *by, ValueId v, int depth)
+static bool fuse_gelu_expand(Poly *out, const Graph *g, const Gate *by, ValueId v, int depth)
 {
     const Node *n = arithmetic(g, v);
     Poly a, b;
@@ -170,11 +170,11 @@ static bool expand(Poly *out, const Graph *g, const Gate *by, ValueId v, int dep
         return term(out, 0, 1, 1);
     if (value_const_number(g, v, &number))
         return term(out, 0, 0, number);
-    if (!n || !depth || !expand(&a, g, by, n->in[0], depth - 1))
+    if (!n || !depth || !fuse_gelu_expand(&a, g, by, n->in[0], depth - 1))
         return false;
     if (n->op == &op_Neg)
-        return multiply(out, &a, &(Poly){ .c[0][0] = -1 });
-    return expand(&b, g, by, n->in[1], depth - 1) && combine(out, n->op, &a, &b);
+        return fuse_gelu_multiply(out, &a, &(Poly){ .c[0][0] = -1 });
+    return fuse_gelu_expand(&b, g, by, n->in[1], depth - 1) && combine(out, n->op, &a, &b);
 }
 
 /* All that `v` is computed from by arithmetic, itself first and each before what it is made of. */
@@ -220,7 +220,7 @@ static Status find_gates(Arena *scratch, const Graph *g, const Node *n, const Ga
     *out = NULL;
     for (int k = 0; k < count; k++) {
         const Gate by = { .x = list[k] };
-        const Form *form = expand(&argument, g, &by, n->in[0], DEPTH) ? form_of(n, &argument) : NULL;
+        const Form *form = fuse_gelu_expand(&argument, g, &by, n->in[0], DEPTH) ? form_of(n, &argument) : NULL;
         Gate *gate;
 
         if (!form)
@@ -242,7 +242,7 @@ static const Gate *read_gelu(const Graph *g, ValueId v, const Gate *gate)
     if ((y->dtype != DT_FLOAT32 && y->dtype != DT_FLOAT64) || !shape_known(y->shape))
         return NULL;
     for (; gate; gate = gate->other)
-        if (shape_eq(y->shape, value(g, gate->x)->shape) && expand(&p, g, gate, v, DEPTH) &&
+        if (shape_eq(y->shape, value(g, gate->x)->shape) && fuse_gelu_expand(&p, g, gate, v, DEPTH) &&
             same(&p, &(Poly){ .c = { [1] = { gate->form->a, gate->form->b } } }))
             return gate;
     return NULL;
@@ -263,7 +263,7 @@ static const Gate *taken_in(const Graph *g, const Node *n, const Gate *const *ga
     return found;
 }
 
-static Status run(Graph *g, PassCtx *ctx)
+static Status fuse_gelu_run(Graph *g, PassCtx *ctx)
 {
     const uint32_t n_value = g->n_value, n_node = g->n_node;
     const Gate **gates = ARENA_NEW(ctx->scratch, const Gate *, n_value), *gate, *gelu;
@@ -293,4 +293,4 @@ static Status run(Graph *g, PassCtx *ctx)
 
 const Pass pass_fuse_gelu = { .name = "fuse-gelu",
                               .summary = "merge GELU written in single operators into one node",
-                              .run = run };
+                              .run = fuse_gelu_run };

@@ -67,7 +67,7 @@ static int first_axis(const Graph *g, const Node *n)
 }
 
 /* v = mean of x over the axes from *axis on. */
-static bool is_mean(const Graph *g, ValueId v, ValueId *x, int *axis)
+static bool fuse_layer_norm_is_mean(const Graph *g, ValueId v, ValueId *x, int *axis)
 {
     const Node *n = made_by(g, v, &op_Div), *sum;
     const Shape *s;
@@ -107,7 +107,8 @@ static bool is_variance(const Graph *g, ValueId v, ValueId d, Found *m)
     int axis;
 
     return with_number(g, made_by(g, v, &op_Add), &mean, &m->epsilon) && m->epsilon >= 0 && isfinite(m->epsilon) &&
-           is_mean(g, mean, &squares, &axis) && axis == m->axis && is_square(g, squares, &root) && value_eq(root, d);
+           fuse_layer_norm_is_mean(g, mean, &squares, &axis) && axis == m->axis && is_square(g, squares, &root) &&
+           value_eq(root, d);
 }
 
 static bool is_root(const Graph *g, ValueId v, ValueId *square)
@@ -137,11 +138,12 @@ static bool normalises(const Graph *g, ValueId d, ValueId variance, Found *m)
 {
     const Node *n = made_by(g, d, &op_Sub);
 
-    return n && is_mean(g, n->in[1], &m->x, &m->axis) && value_eq(m->x, n->in[0]) && is_variance(g, variance, d, m);
+    return n && fuse_layer_norm_is_mean(g, n->in[1], &m->x, &m->axis) && value_eq(m->x, n->in[0]) &&
+           is_variance(g, variance, d, m);
 }
 
 /* Numbers of more axes than x would have given all that is computed with them, and so y, more axes. */
-static bool find(const Graph *g, Node *n, Found *m)
+static bool fuse_layer_norm_find(const Graph *g, Node *n, Found *m)
 {
     ValueId variance;
     bool found = n->op == &op_Div && is_root(g, n->in[1], &variance) && normalises(g, n->in[0], variance, m);
@@ -157,7 +159,7 @@ static bool find(const Graph *g, Node *n, Found *m)
 
 /* Whether `v` is a parameter, or a constant, whose shape is the normalised part of x's, with or without ones in
  * front. */
-static bool fits(const Value *v, const Shape *x, int axis)
+static bool fuse_layer_norm_fits(const Value *v, const Shape *x, int axis)
 {
     const Shape *s = v->shape;
     int ahead = s->rank - (x->rank - axis);
@@ -181,13 +183,13 @@ static ValueId take_in(const Uses *u, Found *m, const OpDef *op)
     if (!n || n->op != op)
         return NO_VALUE;
     other = n->in[value_eq(n->in[0], v)];
-    if (!fits(value(u->g, other), value(u->g, m->x)->shape, m->axis))
+    if (!fuse_layer_norm_fits(value(u->g, other), value(u->g, m->x)->shape, m->axis))
         return NO_VALUE;
     m->last[m->n_last++] = n;
     return other;
 }
 
-static void rewrite(Graph *g, const Found *m)
+static void fuse_layer_norm_rewrite(Graph *g, const Found *m)
 {
     const Attr *attrs = ATTRS(INT("axis", m->axis), FLOAT("epsilon", m->epsilon));
     const Value *x = value(g, m->x);
@@ -203,7 +205,7 @@ static void rewrite(Graph *g, const Found *m)
         graph_remove(g, m->last[i]);
 }
 
-static Status run(Graph *g, PassCtx *ctx)
+static Status fuse_layer_norm_run(Graph *g, PassCtx *ctx)
 {
     const uint32_t n_node = g->n_node;
     Uses u;
@@ -214,11 +216,11 @@ static Status run(Graph *g, PassCtx *ctx)
         Found m = { 0 };
 
         rewrite_read(g, g->node[i]);
-        if (!g->node[i]->op || !find(g, g->node[i], &m))
+        if (!g->node[i]->op || !fuse_layer_norm_find(g, g->node[i], &m))
             continue;
         m.scale = take_in(&u, &m, &op_Mul);
         m.bias = take_in(&u, &m, &op_Add);
-        rewrite(g, &m);
+        fuse_layer_norm_rewrite(g, &m);
         ctx->n_changed++;
     }
     TRY(rewrite_end(g));
@@ -227,4 +229,4 @@ static Status run(Graph *g, PassCtx *ctx)
 
 const Pass pass_fuse_layer_norm = { .name = "fuse-layer-norm",
                                     .summary = "merge layer normalisation written in single operators",
-                                    .run = run };
+                                    .run = fuse_layer_norm_run };

@@ -51,7 +51,7 @@ static Node *pool_of(const Fusing *f, const Node *grad)
 }
 
 /* Does a byte count the window's positions? */
-static bool counted(const Node *n)
+static bool fuse_max_pool_counted(const Node *n)
 {
     int rank;
     const int64_t *kernel = node_ints(n, "kernel_shape", &rank);
@@ -77,14 +77,14 @@ static ValueId places_of(Fusing *f, Node *pool)
     return !g->status && draft_fits(&f->pool) ? places : NO_VALUE;
 }
 
-static bool take(Fusing *f, Node *grad)
+static bool fuse_max_pool_take(Fusing *f, Node *grad)
 {
     Node *pool = pool_of(f, grad);
     const Shape *x = in_value(f->g, grad, 1)->shape;
     const bool fresh = pool && pool->op == &op_MaxPool;
     ValueId places;
 
-    if (!pool || !shape_known(x) || !counted(grad))
+    if (!pool || !shape_known(x) || !fuse_max_pool_counted(grad))
         return false;
     places = places_of(f, pool);
     if (!has_value(places))
@@ -100,7 +100,7 @@ static bool take(Fusing *f, Node *grad)
     return !f->g->status;
 }
 
-static Status run(Graph *g, PassCtx *ctx)
+static Status fuse_max_pool_run(Graph *g, PassCtx *ctx)
 {
     Fusing f = { .g = g };
     bool looked = false;
@@ -115,7 +115,7 @@ static Status run(Graph *g, PassCtx *ctx)
         if (!looked)
             TRY(uses_find(&f.uses, g, ctx->scratch));
         looked = true;
-        ctx->n_changed += take(&f, n);
+        ctx->n_changed += fuse_max_pool_take(&f, n);
     }
     return ctx->n_changed && !g->status ? graph_sort(g) : g->status;
 }
@@ -123,4 +123,4 @@ static Status run(Graph *g, PassCtx *ctx)
 const Pass pass_fuse_max_pool = { .name = "fuse-max-pool",
                                   .summary = "let MaxPool leave the places of maxima for its gradient",
                                   .modes = MODES_LEARN,
-                                  .run = run };
+                                  .run = fuse_max_pool_run };

@@ -22,7 +22,7 @@ typedef struct {
     Draft draft;
 } Fusing;
 
-static bool alike(const Graph *g, ValueId a, ValueId b)
+static bool fuse_norm_grad_alike(const Graph *g, ValueId a, ValueId b)
 {
     const Value *x = value(g, a), *y = value(g, b);
 
@@ -30,15 +30,15 @@ static bool alike(const Graph *g, ValueId a, ValueId b)
 }
 
 /* The LayerNormGrad at input i of `add` takes in the other input. */
-static bool take(Fusing *f, Node *add, int i)
+static bool fuse_norm_grad_take(Fusing *f, Node *add, int i)
 {
     Node *grad = inner_maker(&f->uses, add->in[i]);
     const ValueId d = add->in[1 - i];
     Draft *draft = &f->draft;
 
     if (!grad || grad->op != &op_LayerNormGrad || !value_eq(grad->out[0], add->in[i]) ||
-        has_in(grad, LAYER_NORM_GRAD_ADDED) || !same_place(grad, add) || !alike(f->g, grad->out[0], d) ||
-        !alike(f->g, d, add->out[0]) || !paths_there(&f->paths, d, grad))
+        has_in(grad, LAYER_NORM_GRAD_ADDED) || !same_place(grad, add) || !fuse_norm_grad_alike(f->g, grad->out[0], d) ||
+        !fuse_norm_grad_alike(f->g, d, add->out[0]) || !paths_there(&f->paths, d, grad))
         return false;
     draft_begin(draft, grad, &op_LayerNormGrad);
     draft_in(draft, LAYER_NORM_GRAD_ADDED, d);
@@ -59,7 +59,7 @@ static bool found(const Graph *g)
     return false;
 }
 
-static Status run(Graph *g, PassCtx *ctx)
+static Status fuse_norm_grad_run(Graph *g, PassCtx *ctx)
 {
     Fusing f = { .g = g };
 
@@ -71,11 +71,11 @@ static Status run(Graph *g, PassCtx *ctx)
     TRY(paths_begin(&f.paths, g, ctx->scratch));
     FOR_NODES(g, n)
         for (int i = 0; n->op == &op_Add && i < 2; i++)
-            ctx->n_changed += take(&f, n, i);
+            ctx->n_changed += fuse_norm_grad_take(&f, n, i);
     return ctx->n_changed && !g->status ? graph_sort(g) : g->status;
 }
 
 const Pass pass_fuse_norm_grad = { .name = "fuse-norm-grad",
                                    .summary = "add the gradient of the residual stream in LayerNormGrad",
                                    .modes = MODES_LEARN,
-                                   .run = run };
+                                   .run = fuse_norm_grad_run };

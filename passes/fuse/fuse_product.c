@@ -487,7 +487,7 @@ static Status take_sums(Fusing *f)
 /* ---- entry ---- */
 
 /* Lists uses anew, where anything has changed. */
-static Status look(Fusing *f)
+static Status fuse_product_look(Fusing *f)
 {
     if (f->uses.g && f->n_changed == f->ctx->n_changed)
         return ST_OK;
@@ -498,7 +498,7 @@ static Status look(Fusing *f)
 
 static Status each(Fusing *f, Status (*step)(Fusing *, Node *))
 {
-    TRY(look(f));
+    TRY(fuse_product_look(f));
     FOR_NODES(f->g, n)
         TRY(step(f, n));
     return f->g->status;
@@ -539,7 +539,7 @@ static Status take_added(Fusing *f)
 
     TRY(graph_sort(f->g));
     TRY(paths_begin(&paths, f->g, f->ctx->scratch));
-    TRY(look(f));
+    TRY(fuse_product_look(f));
     FOR_NODES(f->g, add)
         for (int i = 0; add->op == &op_Add && i < 2; i++)
             if (read_added(d, f, add, i) && paths_there(&paths, add->in[1 - i], d->of)) {
@@ -549,7 +549,7 @@ static Status take_added(Fusing *f)
     return f->g->status;
 }
 
-static Status run(Graph *g, PassCtx *ctx)
+static Status fuse_product_run(Graph *g, PassCtx *ctx)
 {
     Fusing f = { .g = g, .ctx = ctx };
 
@@ -562,7 +562,7 @@ static Status run(Graph *g, PassCtx *ctx)
     TRY(each(&f, take_bias));
     TRY(each(&f, take_gradient));
     TRY(each(&f, take_cast));
-    TRY(look(&f));
+    TRY(fuse_product_look(&f));
     TRY(take_sums(&f));
     TRY(each(&f, widen_sum));
     TRY(take_added(&f));
@@ -571,4 +571,4 @@ static Status run(Graph *g, PassCtx *ctx)
 
 const Pass pass_fuse_product = { .name = "fuse-product",
                                  .summary = "make what stands around a matrix product part of it",
-                                 .run = run };
+                                 .run = fuse_product_run };

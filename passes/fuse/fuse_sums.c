@@ -70,7 +70,7 @@ static void sum_output(Draft *d, Graph *body, int at, bool kept, ValueId sum)
 }
 
 /* p with `sum`; `body`, empty unless p has a program, becomes the new one. */
-static Status write_node(Fusion *f, Node *p, Graph *body, const Node *sum, int64_t axes[MAX_RANK])
+static Status fuse_sums_write_node(Fusion *f, Node *p, Graph *body, const Node *sum, int64_t axes[MAX_RANK])
 {
     Draft *d = &f->draft;
     unsigned mask;
@@ -108,7 +108,7 @@ static Status take_sum(Fusion *f, Node *sum)
         TRY(graph_clone(&body, node_graph(p, "program")));
     else if (!(body = graph_create("program")))
         return FAIL_NOMEM();
-    if (!(st = write_node(f, p, body, sum, axes))) {
+    if (!(st = fuse_sums_write_node(f, p, body, sum, axes))) {
         draft_absorb(&f->draft, sum);
         f->ctx->n_changed += draft_settle(&f->draft);
     }
@@ -116,7 +116,7 @@ static Status take_sum(Fusion *f, Node *sum)
     return st ? st : f->g->status;
 }
 
-static Status run(Graph *g, PassCtx *ctx)
+static Status fuse_sums_run(Graph *g, PassCtx *ctx)
 {
     Fusion f = { .g = g, .ctx = ctx };
 
@@ -132,4 +132,4 @@ static Status run(Graph *g, PassCtx *ctx)
 
 const Pass pass_fuse_sums = { .name = "fuse-sums",
                               .summary = "sum what elementwise operators compute while they do",
-                              .run = run };
+                              .run = fuse_sums_run };

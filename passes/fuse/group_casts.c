@@ -36,7 +36,7 @@ static const Node *reader_of(const Uses *u, const Node *n)
     return reader->op->flags & (OPF_MANY | OPF_COLLECTIVE) ? reader : NULL;
 }
 
-static bool fits(const Uses *u, const Node *a, const Node *b)
+static bool group_casts_fits(const Uses *u, const Node *a, const Node *b)
 {
     return a->device == b->device && reader_of(u, a) == reader_of(u, b) &&
            in_value(u->g, a, 0)->dtype == in_value(u->g, b, 0)->dtype &&
@@ -44,7 +44,7 @@ static bool fits(const Uses *u, const Node *a, const Node *b)
 }
 
 /* The first node becomes that of all, the others go; nothing happens when the device does not compute such a node. */
-static bool merge(Draft *d, Node *const *list, int count)
+static bool group_casts_merge(Draft *d, Node *const *list, int count)
 {
     draft_begin(d, list[0], &op_CastAll);
     for (int i = 1; i < count; i++) {
@@ -55,7 +55,7 @@ static bool merge(Draft *d, Node *const *list, int count)
     return draft_settle(d);
 }
 
-static Status run(Graph *g, PassCtx *ctx)
+static Status group_casts_run(Graph *g, PassCtx *ctx)
 {
     Node **all = ARENA_NEW(ctx->scratch, Node *, g->n_node), **group = ARENA_NEW(ctx->scratch, Node *, g->n_node);
     Draft d;
@@ -75,12 +75,12 @@ static Status run(Graph *g, PassCtx *ctx)
         int count = 0;
 
         for (int k = i; all[i] && k < n; k++)
-            if (all[k] && fits(&u, all[i], all[k])) {
+            if (all[k] && group_casts_fits(&u, all[i], all[k])) {
                 group[count++] = all[k];
                 if (k > i)
                     all[k] = NULL;
             }
-        if (count > 1 && merge(&d, group, count))
+        if (count > 1 && group_casts_merge(&d, group, count))
             ctx->n_changed += count - 1;
     }
     return ctx->n_changed && !g->status ? graph_sort(g) : g->status;
@@ -89,4 +89,4 @@ static Status run(Graph *g, PassCtx *ctx)
 const Pass pass_group_casts = { .name = "group-casts",
                                 .summary = "one node converts all parameters of an accelerator",
                                 .modes = MODES_LEARN,
-                                .run = run };
+                                .run = group_casts_run };

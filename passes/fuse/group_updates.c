@@ -125,7 +125,7 @@ static Status take_scale(Grouping *s, Node *n)
 
 /* ---- groups ---- */
 
-static bool fits(const Grouping *s, const Node *a, const Node *b)
+static bool group_updates_fits(const Grouping *s, const Node *a, const Node *b)
 {
     if (a->n_in != b->n_in || a->n_out != b->n_out || a->device != b->device ||
         in_value(s->g, a, 0)->dtype != in_value(s->g, b, 0)->dtype ||
@@ -137,7 +137,7 @@ static bool fits(const Grouping *s, const Node *a, const Node *b)
     return true;
 }
 
-static Group **slot_of(const Grouping *s, const Node *n)
+static Group **group_updates_slot_of(const Grouping *s, const Node *n)
 {
     uint64_t h = hash_int(hash_int(HASH_BEGIN, n->n_in), n->device);
 
@@ -151,11 +151,11 @@ static Status choose_group(Grouping *s, const Node *n)
 {
     const bool all = s->ctx->opt->backend.accelerator;
     const int64_t bytes = (int64_t)value_bytes(s->g, n->in[n->n_out]);
-    Group **at = slot_of(s, n), *x;
+    Group **at = group_updates_slot_of(s, n), *x;
 
     if (!all && bytes > SMALL_BYTES)
         return ST_OK;
-    while (*at && !fits(s, (*at)->first, n))
+    while (*at && !group_updates_fits(s, (*at)->first, n))
         at = &(*at)->beside;
     x = *at;
     if (!x || (!all && x->bytes + bytes > GROUP_BYTES)) {
@@ -190,7 +190,7 @@ static Status find_after(Grouping *s, Arena *a)
 }
 
 /* The last node becomes that of all, the others go; nothing happens when the device does not compute such a node. */
-static Status merge(Grouping *s, Node *const *list, int count)
+static Status group_updates_merge(Grouping *s, Node *const *list, int count)
 {
     Draft *d = &s->draft;
     Node *last = list[count - 1];
@@ -243,7 +243,7 @@ static Status merge_all(Grouping *s)
     }
     for (Group *x = s->groups; x; x = x->next)
         if (x->count > 1)
-            TRY(merge(s, begin[x->first->index], x->count));
+            TRY(group_updates_merge(s, begin[x->first->index], x->count));
     return ST_OK;
 }
 
@@ -281,7 +281,7 @@ static Status group(Grouping *s)
     return s->ctx->n_changed ? graph_sort(g) : ST_OK;
 }
 
-static Status run(Graph *g, PassCtx *ctx)
+static Status group_updates_run(Graph *g, PassCtx *ctx)
 {
     Grouping s = { .g = g, .ctx = ctx };
     Status st = group(&s);
@@ -294,4 +294,4 @@ static Status run(Graph *g, PassCtx *ctx)
 const Pass pass_group_updates = { .name = "group-updates",
                                   .summary = "one node updates all parameters of an accelerator, or many small ones",
                                   .modes = MODES_UPDATE,
-                                  .run = run };
+                                  .run = group_updates_run };

@@ -8,7 +8,7 @@
 #include "passes/pass.h"
 
 /* A value by its name, or an output's. */
-static ValueId find(const Graph *g, const char *name)
+static ValueId buffers_find(const Graph *g, const char *name)
 {
     const ValueId v = graph_find(g, name);
 
@@ -18,7 +18,7 @@ static ValueId find(const Graph *g, const char *name)
 static Status set_update(Graph *g, const PassCtx *ctx, const char *text, Problems *wrong)
 {
     const char *is = strchr(text, '='), *name = arena_printf(ctx->scratch, "%.*s", (int)(is - text), text);
-    const ValueId next = find(g, is + 1), buffer = name ? graph_find(g, name) : NO_VALUE;
+    const ValueId next = buffers_find(g, is + 1), buffer = name ? graph_find(g, name) : NO_VALUE;
 
     if (!name)
         return FAIL_NOMEM();
@@ -37,7 +37,7 @@ static Status set_update(Graph *g, const PassCtx *ctx, const char *text, Problem
     return g->status;
 }
 
-static Status run(Graph *g, PassCtx *ctx)
+static Status buffers_run(Graph *g, PassCtx *ctx)
 {
     Problems wrong = { 0 };
 
@@ -47,4 +47,4 @@ static Status run(Graph *g, PassCtx *ctx)
     return problems_fail(&wrong, E_INVALID, "--state");
 }
 
-const Pass pass_buffers = { .name = "buffers", .summary = "find what --state BUFFER=VALUE names", .run = run };
+const Pass pass_buffers = { .name = "buffers", .summary = "find what --state BUFFER=VALUE names", .run = buffers_run };

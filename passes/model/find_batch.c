@@ -65,7 +65,7 @@ static void close_trial(Trial *t)
     t->model = NULL;
 }
 
-static void bind(Graph *g, const Find *f, const uint8_t *set, int64_t batch)
+static void find_batch_bind(Graph *g, const Find *f, const uint8_t *set, int64_t batch)
 {
     for (int i = 0; i < g->n_input; i++) {
         Value *v = value(g, g->input[i]);
@@ -83,7 +83,7 @@ static void bind(Graph *g, const Find *f, const uint8_t *set, int64_t batch)
 }
 
 /* Types and shapes of all values; `*failed`: the first node that does not accept its inputs, or n_node. */
-static Status infer_all(Graph *g, PassCtx *ctx, uint32_t *failed)
+static Status find_batch_infer_all(Graph *g, PassCtx *ctx, uint32_t *failed)
 {
     *failed = g->n_node;
     for (uint32_t i = 0; i < g->n_node; i++) {
@@ -102,7 +102,7 @@ static Status infer_all(Graph *g, PassCtx *ctx, uint32_t *failed)
 }
 
 /* The model with its constants rewritten, if it can be, for a batch along these axes; *good: it can. */
-static Status rewrite(Graph **out, const Find *f, PassCtx *ctx, const uint8_t *set, bool *good)
+static Status find_batch_rewrite(Graph **out, const Find *f, PassCtx *ctx, const uint8_t *set, bool *good)
 {
     Graph *g;
     Status st;
@@ -125,8 +125,8 @@ static Status infer_worlds(Trial *t, const Find *f, PassCtx *ctx, const Graph *g
     t->failed = g->n_node;
     for (int i = 0; i < WORLDS && t->failed == g->n_node; i++) {
         TRY(graph_clone_lending(&t->world[i], g));
-        bind(t->world[i], f, set, batch_at[i]);
-        TRY(infer_all(t->world[i], ctx, &t->failed));
+        find_batch_bind(t->world[i], f, set, batch_at[i]);
+        TRY(find_batch_infer_all(t->world[i], ctx, &t->failed));
     }
     t->computes = t->failed == g->n_node;
     return ST_OK;
@@ -175,7 +175,7 @@ static Status try_set(Trial *t, Find *f, const uint8_t *set)
     *t = (Trial){ .axis = GROWS_OTHERWISE };
     f->trials++;
     if (!st && f->fixed)
-        st = rewrite(&t->model, f, &ctx, set, &good);
+        st = find_batch_rewrite(&t->model, f, &ctx, set, &good);
     if (!st && good)
         st = infer_worlds(t, f, &ctx, t->model ? t->model : f->g, set);
     if (!st && t->computes)
@@ -248,7 +248,7 @@ static void clear(uint8_t *set, int n)
         set[i] = 0;
 }
 
-static void join(uint8_t *set, const Group *g, int n)
+static void find_batch_join(uint8_t *set, const Group *g, int n)
 {
     for (int i = 0; i < n; i++)
         set[i] |= g->axes[i];
@@ -269,7 +269,7 @@ static bool has_group(const uint8_t *set, const Group *g, int n)
 }
 
 /* Does its name alone say that it is a batch? */
-static bool is_named(const Group *g)
+static bool find_batch_is_named(const Group *g)
 {
     return g->distance != BATCH_NAME_ANY && g->distance != BATCH_NAME_TIME && g->distance < BATCH_NAME_NONE;
 }
@@ -289,7 +289,7 @@ static Status has_other(bool *out, const uint8_t *set, Find *f, const Group *fir
         if (&f->group[i] == first || !has_group(set, &f->group[i], n))
             continue;
         clear(alone, n);
-        join(alone, &f->group[i], n);
+        find_batch_join(alone, &f->group[i], n);
         TRY(accepts(out, f, alone));
     }
     return ST_OK;
@@ -301,7 +301,7 @@ static Status take_away(uint8_t *set, Find *f, const Group *first, bool *good)
     const int n = f->g->n_input;
     bool other;
 
-    if (*good && !is_named(first)) {
+    if (*good && !find_batch_is_named(first)) {
         TRY(has_other(&other, set, f, first));
         *good = !other;
     }
@@ -309,12 +309,12 @@ static Status take_away(uint8_t *set, Find *f, const Group *first, bool *good)
         const Group *g = &f->group[i];
         bool without;
 
-        if (!has_group(set, g, n) || is_named(g))
+        if (!has_group(set, g, n) || find_batch_is_named(g))
             continue;
         part(set, g, n);
         TRY(accepts(&without, f, set));
         if (!without)
-            join(set, g, n);
+            find_batch_join(set, g, n);
         *good = !without || g != first;
     }
     return ST_OK;
@@ -325,7 +325,7 @@ static Status take_first_axes(uint8_t *set, Find *f, const Group *first, bool *g
 {
     for (int i = 0; i < f->n_group; i++)
         if (f->group[i].distance < BATCH_NAME_NONE)
-            join(set, &f->group[i], f->g->n_input);
+            find_batch_join(set, &f->group[i], f->g->n_input);
     TRY(accepts(good, f, set));
     return take_away(set, f, first, good);
 }
@@ -345,7 +345,7 @@ static Status add_needed(uint8_t *set, Find *f, bool *good)
 
             if (has_group(set, &f->group[i], n))
                 continue;
-            join(set, &f->group[i], n);
+            find_batch_join(set, &f->group[i], n);
             TRY(try_set(&t, f, set));
             close_trial(&t);
             *good = t.computes && t.grows;
@@ -359,25 +359,25 @@ static Status add_needed(uint8_t *set, Find *f, bool *good)
         if (best < 0)
             return ST_OK;
         if (!*good)
-            join(set, &f->group[best], n);
+            find_batch_join(set, &f->group[best], n);
     }
     return ST_OK;
 }
 
 /* The axes that must grow with the group, itself among them; *axis: what the scores do. */
-static Status close_group(uint8_t *set, Find *f, const Group *g, bool *good, int *axis)
+static Status find_batch_close_group(uint8_t *set, Find *f, const Group *g, bool *good, int *axis)
 {
     const int n = f->g->n_input;
     Trial t;
 
     clear(set, n);
-    join(set, g, n);
+    find_batch_join(set, g, n);
     TRY(accepts(good, f, set));
     if (!*good)
         TRY(take_first_axes(set, f, g, good));
     if (!*good) {
         clear(set, n);
-        join(set, g, n);
+        find_batch_join(set, g, n);
         TRY(add_needed(set, f, good));
         TRY(take_away(set, f, g, good));
     }
@@ -430,20 +430,20 @@ static Status find_open(uint8_t *set, Find *f, bool *found)
         int axis = GROWS_OTHERWISE;
         bool good;
 
-        TRY(close_group(at, f, &f->group[i], &good, &axis));
+        TRY(find_batch_close_group(at, f, &f->group[i], &good, &axis));
         tried[i] = true;
         if (good && likeness(at, n, axis) > most) {
             most = likeness(at, n, axis);
             memcpy(set, at, (size_t)n);
         }
-        if (is_named(&f->group[i]) || (good && axis == 0))
+        if (find_batch_is_named(&f->group[i]) || (good && axis == 0))
             break;
     }
     *found = most >= 0;
     return ST_OK;
 }
 
-static bool is_read(const Graph *g, ValueId v)
+static bool find_batch_is_read(const Graph *g, ValueId v)
 {
     FOR_NODES(g, n)
         for (int i = 0; i < n->n_in; i++)
@@ -472,9 +472,9 @@ static Status find_possible(uint8_t *set, bool *may, Find *f)
 
         if (has_group(set, g, n) || !is_of_first_axes(g, n) || set[g->input])
             continue;
-        join(set, g, n);
+        find_batch_join(set, g, n);
         TRY(accepts(&good, f, set));
-        if (good && (g->distance < BATCH_NAME_ANY || !is_read(f->g, f->g->input[g->input])))
+        if (good && (g->distance < BATCH_NAME_ANY || !find_batch_is_read(f->g, f->g->input[g->input])))
             continue;
         part(set, g, n);
         for (int k = 0; k < n; k++)
@@ -543,7 +543,7 @@ static Status find_spare(uint8_t *set, bool *may, Find *f, int64_t size)
         }
         set[i] = 0;
         TRY(accepts(&may[i], f, set));
-        if (!may[i] || !is_read(f->g, f->g->input[i]))
+        if (!may[i] || !find_batch_is_read(f->g, f->g->input[i]))
             set[i] = had;
         may[i] &= !set[i];
     }
@@ -660,7 +660,7 @@ static Status find_told(uint8_t *set, Find *f, bool *found)
     return accepts(found, f, set);
 }
 
-static Status find(uint8_t *set, bool *may, Find *f, bool *found)
+static Status find_batch_find(uint8_t *set, bool *may, Find *f, bool *found)
 {
     bool open = false;
 
@@ -693,7 +693,7 @@ static bool is_asked(const Graph *g, const BuildOptions *opt)
     return n > 1 || (n && is_target_loss(opt));
 }
 
-static Status run(Graph *g, PassCtx *ctx)
+static Status find_batch_run(Graph *g, PassCtx *ctx)
 {
     Find f = { .g = g, .ctx = ctx, .scores = -1 };
     uint8_t *set = ARENA_NEW(ctx->scratch, uint8_t, (size_t)g->n_input + 1);
@@ -711,9 +711,9 @@ static Status run(Graph *g, PassCtx *ctx)
         memset(may, 0, ((size_t)g->n_input + 1) * sizeof *may);
         f.length = length_at[i];
         f.n_group = 0;
-        TRY(find(set, may, &f, &found));
+        TRY(find_batch_find(set, may, &f, &found));
     }
     return found ? note(&f, set, may, ctx->opt->n_batch_input ? BATCH_AS_TOLD : BATCH_FOUND) : ST_OK;
 }
 
-const Pass pass_find_batch = { .name = "find-batch", .summary = "which inputs carry the batch", .run = run };
+const Pass pass_find_batch = { .name = "find-batch", .summary = "which inputs carry the batch", .run = find_batch_run };

@@ -63,7 +63,7 @@ static Weight conv_weight(const Graph *g, const Node *n, bool torch_export)
 }
 
 /* A matrix product with a weight. */
-static bool is_product(const Graph *g, const Node *n)
+static bool folded_norm_is_product(const Graph *g, const Node *n)
 {
     return n->op->param_in & 2 && !n->op->filter_in && !n->op->running_in && n->n_in > 1 && has_value(n->in[1]) &&
            in_value(g, n, 1)->kind != V_TEMP && in_value(g, n, 1)->shape->rank == 2;
@@ -75,7 +75,7 @@ static Status note_products(const Graph *g, Report *report)
     int n_folded = 0;
 
     FOR_NODES(g, n)
-        if (is_product(g, n) && shows_folding(g, n, in_value(g, n, 1))) {
+        if (folded_norm_is_product(g, n) && shows_folding(g, n, in_value(g, n, 1))) {
             first = first ? first : n;
             n_folded++;
         }

@@ -27,13 +27,16 @@ static bool holds_integers(const Graph *g, ValueId v)
 }
 
 /* Does it make floats by constants? */
-static bool is_fixed(const Graph *g, const Node *n)
+static bool integer_weights_is_fixed(const Graph *g, const Node *n)
 {
     return quant_role(n) == QUANT_TO && is_constant(g, n, 1) && is_constant(g, n, 2);
 }
 
 /* Does it make floats of integers that stand in the file, by constants? */
-static bool reads_integers(const Graph *g, const Node *n) { return is_fixed(g, n) && holds_integers(g, n->in[0]); }
+static bool reads_integers(const Graph *g, const Node *n)
+{
+    return integer_weights_is_fixed(g, n) && holds_integers(g, n->in[0]);
+}
 
 static bool reads_alike(const Node *a, const Node *b)
 {
@@ -96,7 +99,7 @@ static bool moves(const Node *n, int i)
     return has_in(n, i) && op_moves(n->op, i) && !(n->op->same & SAME_TYPED) && !n->op->branch && n->n_out == 1;
 }
 
-static bool is_number(const Graph *g, const Node *n, int i)
+static bool integer_weights_is_number(const Graph *g, const Node *n, int i)
 {
     return !has_in(n, i) || shape_numel(in_value(g, n, i)->shape) == 1;
 }
@@ -151,10 +154,11 @@ static Status move_first(Graph *g, PassCtx *ctx)
 
     for (uint32_t i = 0; i < n_node; i++) {
         Node *to = g->node[i];
-        const bool each = to->op && is_fixed(g, to) && !(is_number(g, to, 1) && is_number(g, to, 2));
+        const bool each = to->op && integer_weights_is_fixed(g, to) &&
+                          !(integer_weights_is_number(g, to, 1) && integer_weights_is_number(g, to, 2));
         int left = MAX_MOVES;
 
-        if (!to->op || !is_fixed(g, to) || holds_integers(g, to->in[0]) ||
+        if (!to->op || !integer_weights_is_fixed(g, to) || holds_integers(g, to->in[0]) ||
             (each && node_attr(to, "block_size") && node_int(to, "block_size")) || !is_moved(g, to->in[0], each, &left))
             continue;
         TRY(node_normalise(g, to));
@@ -195,7 +199,7 @@ static Status keep_integers(const Graph *g, const PassCtx *ctx)
                                 n_kept - 1);
 }
 
-static Status run(Graph *g, PassCtx *ctx)
+static Status integer_weights_run(Graph *g, PassCtx *ctx)
 {
     const char *first = NULL;
 
@@ -302,4 +306,4 @@ Status integer_weights_standard(Graph *g)
 
 const Pass pass_integer_weights = { .name = "integer-weights",
                                     .summary = "weights of integers get floats to be trained by",
-                                    .run = run };
+                                    .run = integer_weights_run };

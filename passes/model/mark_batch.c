@@ -73,7 +73,7 @@ static Status mark(Graph *g, PassCtx *ctx, World *world)
     return ST_OK;
 }
 
-static Status run(Graph *g, PassCtx *ctx)
+static Status mark_batch_run(Graph *g, PassCtx *ctx)
 {
     World world[WORLDS] = { { NULL, 0 } };
     Status st = ST_OK;
@@ -89,4 +89,4 @@ static Status run(Graph *g, PassCtx *ctx)
 
 const Pass pass_mark_batch = { .name = "mark-batch",
                                .summary = "where a batch of one sample lies in every value",
-                               .run = run };
+                               .run = mark_batch_run };

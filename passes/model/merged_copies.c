@@ -221,7 +221,7 @@ static bool is_call_of(const char *call, const char *module)
     }
 }
 
-static bool within(const char *part, const char *whole)
+static bool merged_copies_within(const char *part, const char *whole)
 {
     size_t n = strlen(whole);
 
@@ -342,7 +342,8 @@ static Status judge_reader(Meant *out, Find *f, ValueId id, const Reader *reader
     const Value *v = value(f->g, id);
     int copies;
 
-    if (!m || within(m, owner) || within(owner, m) || reader->n->op != home->n->op || reader->in != home->in)
+    if (!m || merged_copies_within(m, owner) || merged_copies_within(owner, m) || reader->n->op != home->n->op ||
+        reader->in != home->in)
         return ST_OK;
     if (!(name = arena_printf(f->a, "%s.%s", m, names_last(v->name))))
         return FAIL_NOMEM();
@@ -444,7 +445,7 @@ typedef struct {
     int n;
 } Names;
 
-static Status add_name(Names *to, Arena *a, const char *name)
+static Status merged_copies_add_name(Names *to, Arena *a, const char *name)
 {
     if (to->n++ < FEW &&
         !(to->text = arena_printf(a, "%s%s'%s'", to->n > 1 ? to->text : "", to->n > 1 ? ", " : "", name)))
@@ -459,7 +460,7 @@ static const char *and_more(const Names *of, Arena *a)
     return text ? text : "";
 }
 
-static bool asked_for(const PassCtx *ctx, const char *name)
+static bool merged_copies_asked_for(const PassCtx *ctx, const char *name)
 {
     bool any = false;
 
@@ -471,7 +472,7 @@ static bool asked_for(const PassCtx *ctx, const char *name)
 static bool looks_up(const Reader *r) { return r->n->op->param_in & 1 && r->n->op->index_range && !r->in; }
 
 /* A tensor of more than one number that several nodes read and whose readers' modules say nothing. */
-static bool is_open(const Graph *g, const Uses *r, const Meant *meant, const Trace *t, uint32_t i)
+static bool merged_copies_is_open(const Graph *g, const Uses *r, const Meant *meant, const Trace *t, uint32_t i)
 {
     const Value *v = g->value[i];
     bool open = false, told = false, scoped = false;
@@ -493,7 +494,7 @@ static Status warn_open(const Graph *g, const Uses *r, const Meant *meant, const
     for (uint32_t i = 1; i < g->n_value; i++) {
         const Node *last;
 
-        if (!is_open(g, r, meant, t, i) || asked_for(ctx, g->value[i]->name))
+        if (!merged_copies_is_open(g, r, meant, t, i) || merged_copies_asked_for(ctx, g->value[i]->name))
             continue;
         last = r->reader[r->first[i + 1] - 1].n;
         TRY(report_note(ctx->report, NOTE_EXPORTER, EXPORTER,
@@ -516,7 +517,7 @@ static Status warn_lost(const Graph *g, const Uses *r, const Meant *meant, const
         for (uint32_t k = 0; k < r->first[g->n_value] && !found; k++)
             found = meant[k].name && !strcmp(meant[k].name, t->value[i]);
         if (!found)
-            TRY(add_name(&lost, ctx->scratch, t->value[i]));
+            TRY(merged_copies_add_name(&lost, ctx->scratch, t->value[i]));
     }
     if (!lost.n)
         return ST_OK;
@@ -619,7 +620,7 @@ static Status warn_nodes(const Graph *g, const Uses *r, const Meant *meant, cons
         return ST_OK;
     FOR_NODES(g, n)
         if (*n->name == '/' && has_parameter(g, n) && uses_count(r, n->out[0]) > 1)
-            TRY(add_name(&shared, ctx->scratch, n->name));
+            TRY(merged_copies_add_name(&shared, ctx->scratch, n->name));
     if (!shared.n)
         return ST_OK;
     return report_note(ctx->report, NOTE_EXPORTER, EXPORTER,

@@ -442,7 +442,7 @@ static Status note_guesses(const Report *r, Report *to, bool trained)
                        n > shown ? " and others" : "");
 }
 
-static Status run(Graph *g, PassCtx *ctx)
+static Status parameters_run(Graph *g, PassCtx *ctx)
 {
     Parameters p = { .g = g, .ctx = ctx };
 
@@ -469,4 +469,4 @@ static Status run(Graph *g, PassCtx *ctx)
 
 const Pass pass_find_parameters = { .name = "find-parameters",
                                     .summary = "decide which constants are parameters, make those state",
-                                    .run = run };
+                                    .run = parameters_run };

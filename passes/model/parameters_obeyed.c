@@ -110,7 +110,7 @@ static bool is_news(const Parameters *p, uint32_t i)
            !(p->reach.reach[i] & REACH_STATISTIC);
 }
 
-static void count(Obeyed *o, const Parameters *p)
+static void parameters_obeyed_count(Obeyed *o, const Parameters *p)
 {
     size_t len = 0;
     int n_news = 0;
@@ -138,7 +138,7 @@ static Status check_flag(Problems *wrong, const Parameters *p, const char *patte
     Obeyed o = { .pattern = pattern };
     char why[512];
 
-    count(&o, p);
+    parameters_obeyed_count(&o, p);
     if (!o.n_trained && o.first) {
         TRY(reason_of(why, sizeof why, p, o.first));
         problems_add(wrong, "%s%s%s%s trains nothing: '%s': %s", pattern ? "--train" : "--parameters ",

@@ -82,7 +82,7 @@ static bool may_hold(int64_t width, int blocks)
     return width >= 2 && width % (blocks ? 2 * blocks : 2) == 0;
 }
 
-static int64_t stride_of(const Tensor *t, int axis)
+static int64_t parameters_values_stride_of(const Tensor *t, int axis)
 {
     int64_t stride = 1;
 
@@ -93,7 +93,7 @@ static int64_t stride_of(const Tensor *t, int axis)
 
 static Row row_along(const Tensor *t, int axis, int64_t i)
 {
-    const int64_t width = t->shape.dim[axis], stride = stride_of(t, axis);
+    const int64_t width = t->shape.dim[axis], stride = parameters_values_stride_of(t, axis);
 
     return (Row){ t, i / stride * stride * width + i % stride, width, stride };
 }

@@ -116,7 +116,7 @@ static Status fail_by_sample(Rebatch *r, const Node *n)
                                     node_text(r->g, n), (long long)node_int(n, "group")));
 }
 
-static Status check_outputs(Rebatch *r, const Node *n, bool *good)
+static Status rebatch_check_outputs(Rebatch *r, const Node *n, bool *good)
 {
     const char *what = "does not grow with the batch";
 
@@ -153,7 +153,7 @@ static Status disagree(Rebatch *r, int world, Status st, bool *good)
 }
 
 /* One node at all sizes; *good: it agrees. */
-static Status visit(Rebatch *r, uint32_t node, bool *good)
+static Status rebatch_visit(Rebatch *r, uint32_t node, bool *good)
 {
     bool edited = false;
 
@@ -186,7 +186,7 @@ static Status visit(Rebatch *r, uint32_t node, bool *good)
         if (!r->decided && g->node[node]->op && g->node[node]->op->holds && g->node[node]->op->holds(g, g->node[node]))
             r->decided = r->g->node[node];
     }
-    return check_outputs(r, r->g->node[node], good);
+    return rebatch_check_outputs(r, r->g->node[node], good);
 }
 
 static bool other_dims_open(const Rebatch *r)
@@ -201,7 +201,7 @@ static bool other_dims_open(const Rebatch *r)
 }
 
 /* Visits the nodes up to `last`; *failed: the first that does not agree, or n_node. */
-static Status walk(Rebatch *r, uint32_t last, uint32_t *failed)
+static Status rebatch_walk(Rebatch *r, uint32_t last, uint32_t *failed)
 {
     r->at_b0 = r->lost = r->kept = r->mixed = r->by_sample = false;
     r->probe = 0;
@@ -212,7 +212,7 @@ static Status walk(Rebatch *r, uint32_t last, uint32_t *failed)
         bool good = true;
 
         if (r->g->node[*failed]->op)
-            TRY(visit(r, *failed, &good));
+            TRY(rebatch_visit(r, *failed, &good));
         if (!good)
             return ST_OK;
     }
@@ -270,7 +270,7 @@ static Status try_edit(Rebatch *r, const Edit *e, uint32_t node, bool *helps)
     if (r->trials++ >= MAX_TRIALS)
         return ST_OK;
     TRY(rebatch_add(r, e));
-    TRY(walk(r, node, &failed));
+    TRY(rebatch_walk(r, node, &failed));
     *helps = failed == r->g->n_node && !r->at_b0;
     if (!*helps && failed == node && !r->at_b0 && r->probe && !r->second && strcmp(why, r->why) != 0)
         TRY(try_second(r, node, helps));
@@ -329,7 +329,7 @@ static Status forget_trial(Rebatch *r, uint32_t node)
     if (!r->tried)
         return ST_OK;
     r->tried = false;
-    return walk(r, node, &failed);
+    return rebatch_walk(r, node, &failed);
 }
 
 static Status search_cone(Rebatch *r, uint32_t node, const uint32_t *cone, int n, bool *helps)
@@ -403,7 +403,7 @@ static void restore_choices(Kept *k, Rebatch *r)
 }
 
 /* *failed: the node that stays in disagreement, n_node when none does. */
-static Status search(Rebatch *r, uint32_t *failed)
+static Status rebatch_search(Rebatch *r, uint32_t *failed)
 {
     uint32_t *cone = ARENA_NEW(r->ctx->scratch, uint32_t, MAX_CONE);
     Kept kept = { .active = false };
@@ -415,7 +415,7 @@ static Status search(Rebatch *r, uint32_t *failed)
         bool helps = false;
         int n;
 
-        TRY(walk(r, r->g->n_node, failed));
+        TRY(rebatch_walk(r, r->g->n_node, failed));
         r->tried = false;
         if (*failed == r->g->n_node || r->at_b0)
             return ST_OK;
@@ -431,7 +431,7 @@ static Status search(Rebatch *r, uint32_t *failed)
             continue;
         restore_choices(&kept, r);
         if (!kept.mixed)
-            return walk(r, r->g->n_node, failed); /* why it failed at first */
+            return rebatch_walk(r, r->g->n_node, failed); /* why it failed at first */
     }
 }
 
@@ -465,7 +465,7 @@ static void choose_sizes(Rebatch *r, int64_t b0)
     r->size[2] = b0 == 29 ? 31 : b0 + 29;
 }
 
-static Status prepare(Rebatch *r, Graph *g, PassCtx *ctx)
+static Status rebatch_prepare(Rebatch *r, Graph *g, PassCtx *ctx)
 {
     *r = (Rebatch){ .g = g,
                     .ctx = ctx,
@@ -481,10 +481,10 @@ Status rebatch_try(Rebatch *r, Graph *g, PassCtx *ctx, int64_t b0, bool *good)
 {
     uint32_t failed = 0;
 
-    TRY(prepare(r, g, ctx));
+    TRY(rebatch_prepare(r, g, ctx));
     choose_sizes(r, b0);
     r->decide = true;
-    TRY(search(r, &failed));
+    TRY(rebatch_search(r, &failed));
     *good = failed == g->n_node;
     return ST_OK;
 }
@@ -499,13 +499,13 @@ static Status find_b0(Rebatch *r, int64_t *b0)
     *b0 = 0;
     choose_sizes(r, 11);
     r->decide = false;
-    TRY(walk(r, r->g->n_node, &failed));
+    TRY(rebatch_walk(r, r->g->n_node, &failed));
     if (failed == r->g->n_node)
         return note_own_rows(r);
     for (size_t i = 0; i < sizeof usual / sizeof *usual && !*b0; i++) {
         for (int k = 0; k < WORLDS; k++)
             r->size[k] = usual[i];
-        TRY(walk(r, r->g->n_node, &failed));
+        TRY(rebatch_walk(r, r->g->n_node, &failed));
         if (failed == r->g->n_node)
             *b0 = usual[i];
     }
@@ -554,7 +554,7 @@ static Status note_edit(const Rebatch *r, const Edit *e)
                        shape_text(&v->init->shape, text), (long long)r->size[0], also);
 }
 
-static Status apply(Rebatch *r)
+static Status rebatch_apply(Rebatch *r)
 {
     World other = { NULL, r->size[0] };
     int axis, n_constant = 0;
@@ -627,7 +627,7 @@ static Status say_wanted(Rebatch *r, uint32_t node, int64_t want)
     if (want > 0 && want != r->size[0]) {
         r->size[1] = want;
         r->size[2] += r->size[2] == want;
-        TRY(walk(r, node, &again));
+        TRY(rebatch_walk(r, node, &again));
         if (again == node && r->probe == 1)
             return ST_OK;
     }
@@ -636,7 +636,7 @@ static Status say_wanted(Rebatch *r, uint32_t node, int64_t want)
 }
 
 /* A decision at one size is named rather than what follows from it. */
-static Status refuse(Rebatch *r, uint32_t node)
+static Status rebatch_refuse(Rebatch *r, uint32_t node)
 {
     const char *name = r->decided || r->by_sample ? NULL : suspect(r, node), *by = "";
     int64_t want = wanted_size(r);
@@ -730,7 +730,7 @@ static Status rebatch(Rebatch *r)
         return ST_OK;
     choose_sizes(r, b0);
     r->decide = true;
-    TRY(search(r, &failed));
+    TRY(rebatch_search(r, &failed));
     if (failed == r->g->n_node) {
         TRY(note_decided(r));
         TRY(note_own_rows(r));
@@ -738,15 +738,15 @@ static Status rebatch(Rebatch *r)
         TRY(note_drawn(r));
         if (other_size(r))
             TRY(rebatch_note_counts(r, other_size(r)));
-        return apply(r);
+        return rebatch_apply(r);
     }
-    return r->at_b0 || r->soft ? ST_OK : refuse(r, failed);
+    return r->at_b0 || r->soft ? ST_OK : rebatch_refuse(r, failed);
 }
 
-static Status run(Graph *g, PassCtx *ctx)
+static Status rebatch_run(Graph *g, PassCtx *ctx)
 {
     Rebatch r;
-    Status st = prepare(&r, g, ctx);
+    Status st = rebatch_prepare(&r, g, ctx);
 
     if (!st && !(st = check_batch_inputs(g, ctx->opt))) /* the wrong axis has no batch to speak of */
         st = rebatch(&r);
@@ -756,4 +756,4 @@ static Status run(Graph *g, PassCtx *ctx)
 
 const Pass pass_rebatch = { .name = "rebatch",
                             .summary = "constants that hold the batch's size follow it",
-                            .run = run };
+                            .run = rebatch_run };

@@ -50,7 +50,7 @@ static bool keeps_shape(const Rebatch *r, ValueId v)
 }
 
 /* The node's sum over the batch, if its result no longer grows with it. */
-static Sum sum_of(const Rebatch *r, const Node *n, const Sum *of)
+static Sum rebatch_counts_sum_of(const Rebatch *r, const Node *n, const Sum *of)
 {
     Sum s = { 0 };
 
@@ -128,7 +128,7 @@ static bool has_number(const Rebatch *r, const Node *n, int in, double *x)
 static bool multiplies(const Node *n, int in) { return n->op == &op_Mul || (n->op == &op_Div && in == 0); }
 
 /* The number by which the node multiplies or divides what was summed, at its input `in`. */
-static bool factor(const Rebatch *r, const Node *n, const Sum *of, int *in, double *x)
+static bool rebatch_counts_factor(const Rebatch *r, const Node *n, const Sum *of, int *in, double *x)
 {
     for (*in = 0; *in < 2; ++*in)
         if (multiplies(n, *in) && of[n->in[*in].i].summed && has_number(r, n, *in, x))
@@ -144,7 +144,7 @@ typedef struct {
 } Counts;
 
 /* `how`: "of what is summed over the batch"; `what`: of the batch's size, or NULL. */
-static Status warn(const Counts *c, const Node *n, double x, const char *how, const char *what)
+static Status rebatch_counts_warn(const Counts *c, const Node *n, double x, const char *how, const char *what)
 {
     char is[64] = "counts samples";
 
@@ -163,13 +163,13 @@ static Status see_factor(Counts *c, const Node *n, Sum *s, double x)
     const char *what = function_of(x, c->b0);
 
     if (what)
-        return warn(c, n, x, "of what is summed over the batch", what);
+        return rebatch_counts_warn(c, n, x, "of what is summed over the batch", what);
     if (s->mean) {
         s->mean = n->op != &op_Mul || !multiple(x, c->b0);
         s->by = s->mean ? 0 : n->index + 1;
     } else if (may_count(divisor, c->b0, s->summed)) {
         s->by = 0;
-        return warn(c, n, x, "of what is summed over the batch", NULL);
+        return rebatch_counts_warn(c, n, x, "of what is summed over the batch", NULL);
     }
     return ST_OK;
 }
@@ -181,7 +181,7 @@ static Status see_term(const Counts *c, const Node *n)
 
     for (int in = 0; in < 2 && c->b0 > 2; in++)
         if (has_number(c->r, n, in, &x) && fabs(fabs(x) - log(c->b0)) < 1e-6 * log(c->b0))
-            return warn(c, n, x, "of what the batch gives", "the logarithm");
+            return rebatch_counts_warn(c, n, x, "of what the batch gives", "the logarithm");
     return ST_OK;
 }
 
@@ -197,7 +197,7 @@ static Status see_terms(Counts *c, const Node *n)
             const Node *at = c->r->g->node[by - 1];
 
             has_number(c->r, at, has_number(c->r, at, 0, &x) ? 0 : 1, &x);
-            return warn(c, at, x, "of what is summed over the batch behind it", NULL);
+            return rebatch_counts_warn(c, at, x, "of what is summed over the batch behind it", NULL);
         }
         if (by && !keeps_shape(c->r, n->out[0]) &&
             (n->op == &op_Neg || n->op == &op_Mul || n->op == &op_Div || sums(n)))
@@ -219,7 +219,7 @@ static Status warn_of_rest(const Counts *c)
         if (!s->summed || !s->by)
             continue;
         has_number(c->r, c->r->g->node[s->by - 1], has_number(c->r, c->r->g->node[s->by - 1], 0, &x) ? 0 : 1, &x);
-        TRY(warn(c, c->r->g->node[s->by - 1], x, "of a mean over the batch", NULL));
+        TRY(rebatch_counts_warn(c, c->r->g->node[s->by - 1], x, "of a mean over the batch", NULL));
     }
     return ST_OK;
 }
@@ -232,11 +232,11 @@ Status rebatch_note_counts(const Rebatch *r, int64_t want)
         return FAIL_NOMEM();
     memset(c.of, 0, r->g->n_value * sizeof *c.of);
     FOR_NODES(r->g, n) {
-        Sum s = sum_of(r, n, c.of);
+        Sum s = rebatch_counts_sum_of(r, n, c.of);
         int in;
         double x;
 
-        if (s.summed && factor(r, n, c.of, &in, &x))
+        if (s.summed && rebatch_counts_factor(r, n, c.of, &in, &x))
             TRY(see_factor(&c, n, &s, x));
         if (n->op == &op_Add || n->op == &op_Sub)
             TRY(see_term(&c, n));

@@ -174,7 +174,7 @@ bool rebatch_evenly(const Rebatch *r, ValueId v)
 /* ---- sizes ---- */
 
 /* The node at all sizes; false: it cannot be. */
-static bool infer_all(const Rebatch *r, uint32_t node)
+static bool rebatch_decide_infer_all(const Rebatch *r, uint32_t node)
 {
     bool ok = true;
 
@@ -196,7 +196,7 @@ static Status try_size(Rebatch *r, const Edit *e, bool *good)
         before[i] = r->world[i].g->node[e->node]->in[e->in];
         TRY(edit_world(&r->world[i], e, r->size[0]));
     }
-    *good = infer_all(r, e->node) &&
+    *good = rebatch_decide_infer_all(r, e->node) &&
             rebatch_axis(r, r->g->node[e->node]->out[0]) == rebatch_axis(r, r->g->node[e->node]->in[0]);
     if (*good)
         return rebatch_add(r, e);
@@ -224,7 +224,7 @@ static Status decide_sizes(Rebatch *r, uint32_t node, bool *done)
 
     *done = false;
     if (n->op->flags & (OPF_SELECTS | OPF_SHAPE_ONLY) || n->n_in < 2 || !has_in(n, 0) || !has_out(n, 0) ||
-        rebatch_axis(r, n->in[0]) < 0 || !infer_all(r, node) || !drops_batch(r, n))
+        rebatch_axis(r, n->in[0]) < 0 || !rebatch_decide_infer_all(r, node) || !drops_batch(r, n))
         return ST_OK;
     for (int in = 1; in < n->n_in && !*done; in++) {
         const Tensor *t = fixed_ints(r->world, node, in);

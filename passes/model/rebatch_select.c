@@ -279,7 +279,7 @@ static bool selects(Select *s)
 
 /* Does it take rows by numbers that are not known, as many as the file's batch has or a multiple?  Of a batch of one,
  * what is added to them to say which sample's they are is nothing; of a larger one, as many are taken of any. */
-static bool computed(const Select *s)
+static bool rebatch_select_computed(const Select *s)
 {
     const int64_t b0 = s->world[0].batch;
     const Shape *list;
@@ -345,9 +345,9 @@ Status select_rows(Selection *out, const World *world, uint32_t node, int axis, 
     *out = (Selection){ .kind = SELECT_OTHER,
                         .why = "takes rows of the batch, at another size not as many of each sample" };
     dim = data_shape(&s, 0)->dim[axis];
-    if (front <= 0 || dim <= 0 || dim % (front * world[0].batch) || (!selects(&s) && !computed(&s)))
+    if (front <= 0 || dim <= 0 || dim % (front * world[0].batch) || (!selects(&s) && !rebatch_select_computed(&s)))
         return ST_OK;
-    if (computed(&s)) {
+    if (rebatch_select_computed(&s)) {
         out->kind = SELECT_LOSES;
         out->why =
             "takes rows of the batch by computed numbers, which need not be those of all samples at another size";

@@ -23,7 +23,7 @@ static bool has_side_of(const Graph *g, int64_t size)
 
 /* For the batch along the second axis of those inputs that have it along the first; *size: how long that is.  NULL: not
  * all have one. */
-static Status turn(Graph **out, const Rebatch *r, int64_t *size)
+static Status rebatch_time_turn(Graph **out, const Rebatch *r, int64_t *size)
 {
     bool same = true;
 
@@ -59,7 +59,7 @@ static Status second_axis_fits(bool *out, const Rebatch *r)
     *out = false;
     opt.n_carry_choice = opt.n_input_shape = 0;
     ctx.opt = &opt;
-    TRY(turn(&g, r, &size));
+    TRY(rebatch_time_turn(&g, r, &size));
     if (!g)
         return ST_OK;
     st = rebatch_try(&t, g, &ctx, size, out);

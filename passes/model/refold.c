@@ -59,7 +59,7 @@ typedef struct {
     bool turned;
 } Source;
 
-static double read(const Source *s, int64_t i)
+static double refold_read(const Source *s, int64_t i)
 {
     int64_t at = 0;
 
@@ -73,7 +73,7 @@ static double read(const Source *s, int64_t i)
 }
 
 /* In double and rounded once, which is exact to the bit for these operations of float32. */
-static double compute(Form form, double a, double b, DType dtype)
+static double refold_compute(Form form, double a, double b, DType dtype)
 {
     double y = a;
 
@@ -95,10 +95,10 @@ static double compute(Form form, double a, double b, DType dtype)
 }
 
 /* b NULL: the constant c. */
-static bool fits(Form form, const Source *a, const Source *b, double c, const Tensor *y)
+static bool refold_fits(Form form, const Source *a, const Source *b, double c, const Tensor *y)
 {
     for (int64_t i = 0; i < tensor_numel(y); i++)
-        if (compute(form, read(a, i), b ? read(b, i) : c, y->dtype) != tensor_float(y, i))
+        if (refold_compute(form, refold_read(a, i), b ? refold_read(b, i) : c, y->dtype) != tensor_float(y, i))
             return false;
     return true;
 }
@@ -109,7 +109,7 @@ static bool find_constant(double *c, Form form, const Source *a, const Tensor *y
     double s = 0, r = 0, guess;
 
     for (int64_t i = 0; i < tensor_numel(y) && s == 0; i++) {
-        s = read(a, i);
+        s = refold_read(a, i);
         r = tensor_float(y, i);
     }
     guess = form == SCALED ? r / s : form == RATIO ? r * s : form == RAISED ? r - s : r + s;
@@ -119,7 +119,7 @@ static bool find_constant(double *c, Form form, const Source *a, const Tensor *y
         for (int k = 0; k < (step < 0 ? -step : step); k++)
             near = nextafterf(near, step < 0 ? -INFINITY : INFINITY);
         *c = near;
-        if (isfinite(*c) && fits(form, a, NULL, *c, y))
+        if (isfinite(*c) && refold_fits(form, a, NULL, *c, y))
             return true;
     }
     return false;
@@ -145,7 +145,7 @@ static bool find_unary(Form *out, double *c, const Source *a, const Value *v)
     Form first = SAME, said = SAME;
 
     for (Form f = REST + 1; f-- > SAME;)
-        if (fits(f, a, NULL, 1, v->init)) {
+        if (refold_fits(f, a, NULL, 1, v->init)) {
             const bool named = says(v, f);
 
             n++;
@@ -188,7 +188,7 @@ static bool is_near(double y, double t, DType dtype)
 static bool fits_function(Function f, const Source *a, bool negated, const Tensor *y)
 {
     for (int64_t i = 0; i < tensor_numel(y); i++)
-        if (!is_near(functions[f].of(negated ? -read(a, i) : read(a, i)), tensor_float(y, i), y->dtype))
+        if (!is_near(functions[f].of(negated ? -refold_read(a, i) : refold_read(a, i)), tensor_float(y, i), y->dtype))
             return false;
     return true;
 }
@@ -297,7 +297,7 @@ static bool next_order(int64_t *perm, int n)
     return true;
 }
 
-static bool turn(Source *s)
+static bool refold_turn(Source *s)
 {
     const Shape *shape = &s->t->shape;
     const int rank = shape->rank;
@@ -359,12 +359,12 @@ static Status refold(Graph *g, PassCtx *ctx, ValueId at)
                 return replace(g, ctx, v, at, emit_form(g, form, &s, NULL, c, v->init), &s, NULL);
             if ((function = find_function(&negated, &s, v)) < N_FUNCTIONS)
                 return replace(g, ctx, v, at, emit_function(g, function, &s, negated, v->init), &s, NULL);
-        } while (turn(&s));
+        } while (refold_turn(&s));
     }
     for (int i = 0; i < n; i++)
         for (int k = 0; k < n; k++)
             for (form = SUM; form <= QUOTIENT && i != k && tensor_numel(v->init) > 1; form++)
-                if (!tensor_is_filled(v->init) && fits(form, &list[i], &list[k], 0, v->init))
+                if (!tensor_is_filled(v->init) && refold_fits(form, &list[i], &list[k], 0, v->init))
                     return replace(g, ctx, v, at, emit_form(g, form, &list[i], &list[k], 0, v->init), &list[i],
                                    &list[k]);
     return ST_OK;
@@ -382,7 +382,7 @@ static bool is_telling(const Tensor *y)
 
 static bool fits_legacy(const Source *a, int form, const Tensor *y)
 {
-    return form == FUNCTION ? fits_function(SQRT, a, false, y) : fits((Form)form, a, NULL, 1, y);
+    return form == FUNCTION ? fits_function(SQRT, a, false, y) : refold_fits((Form)form, a, NULL, 1, y);
 }
 
 static Status refold_legacy(Graph *g, PassCtx *ctx, ValueId at)
@@ -423,7 +423,7 @@ static bool is_legacy_fold(const Graph *g, const Value *v)
            producer_is(g, "pytorch") && !from_torch_export(g);
 }
 
-static Status run(Graph *g, PassCtx *ctx)
+static Status refold_run(Graph *g, PassCtx *ctx)
 {
     const uint32_t n = g->n_value;
 
@@ -442,4 +442,4 @@ static Status run(Graph *g, PassCtx *ctx)
 
 const Pass pass_refold = { .name = "refold",
                            .summary = "what the exporter computed from a parameter is computed from it again",
-                           .run = run };
+                           .run = refold_run };

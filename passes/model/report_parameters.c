@@ -63,7 +63,7 @@ static void print_way(const Way *w, FILE *to)
     foreign_print(to, name);
 }
 
-static void print_row(const Report *r, const Decision *d, int width, FILE *to)
+static void report_parameters_print_row(const Report *r, const Decision *d, int width, FILE *to)
 {
     const int length = (int)strlen(d->name);
     char shape[SHAPE_TEXT];
@@ -112,7 +112,7 @@ void report_print_decisions(const Report *r, FILE *to)
     for (int trained = 1; trained >= 0; trained--)
         for (int i = 0; i < r->n_decision; i++)
             if (r->decision[i].trained == (trained != 0))
-                print_row(r, &r->decision[i], width, to);
+                report_parameters_print_row(r, &r->decision[i], width, to);
 }
 
 void report_json_decisions(const Report *r, FILE *to)

@@ -57,7 +57,7 @@ static bool all_equal(const Tensor *t, double *out)
 }
 
 /* A constant, however it is put together, all of whose elements are this number. */
-static bool number(const Graph *g, ValueId v, double *out)
+static bool stochastic_depth_number(const Graph *g, ValueId v, double *out)
 {
     const Node *n = maker(g, v);
 
@@ -102,9 +102,10 @@ static bool compared(Mask *out, const Graph *g, const Node *n)
 
     if (!less && n->op != &op_Greater && n->op != &op_GreaterOrEqual)
         return false;
-    if (number(g, n->in[1], &bound))
+    if (stochastic_depth_number(g, n->in[1], &bound))
         return set_mask(out, less ? bound : 1 - bound, uniform(g, n->in[0]));
-    return number(g, n->in[0], &bound) && set_mask(out, less ? 1 - bound : bound, uniform(g, n->in[1]));
+    return stochastic_depth_number(g, n->in[0], &bound) &&
+           set_mask(out, less ? 1 - bound : bound, uniform(g, n->in[1]));
 }
 
 static bool rounded_down(Mask *out, const Graph *g, const Node *n)
@@ -114,16 +115,16 @@ static bool rounded_down(Mask *out, const Graph *g, const Node *n)
 
     if (!sum || sum->op != &op_Add)
         return false;
-    if (number(g, sum->in[1], &keep))
+    if (stochastic_depth_number(g, sum->in[1], &keep))
         return set_mask(out, keep, uniform(g, sum->in[0]));
-    return number(g, sum->in[0], &keep) && set_mask(out, keep, uniform(g, sum->in[1]));
+    return stochastic_depth_number(g, sum->in[0], &keep) && set_mask(out, keep, uniform(g, sum->in[1]));
 }
 
 static bool drawn(Mask *out, const Graph *g, const Node *n)
 {
     double keep;
 
-    return n->op == &op_Bernoulli && number(g, n->in[0], &keep) && set_mask(out, keep, n);
+    return n->op == &op_Bernoulli && stochastic_depth_number(g, n->in[0], &keep) && set_mask(out, keep, n);
 }
 
 static bool mask_of(Mask *out, const Graph *g, ValueId v, int depth);
@@ -136,10 +137,10 @@ static bool derived(Mask *out, const Graph *g, const Node *n, int depth)
     if (n->op == &op_Not)
         return mask_of(out, g, n->in[0], depth) && set_mask(out, 1 - out->keep, out->draws);
     if (n->op == &op_Sub)
-        return number(g, n->in[0], &a) && a == 1 && mask_of(out, g, n->in[1], depth) && out->scale == 1 &&
-               set_mask(out, 1 - out->keep, out->draws);
-    if (n->op != &op_Where || !number(g, n->in[1], &a) || !number(g, n->in[2], &b) || (a != 0) == (b != 0) ||
-        !mask_of(out, g, n->in[0], depth))
+        return stochastic_depth_number(g, n->in[0], &a) && a == 1 && mask_of(out, g, n->in[1], depth) &&
+               out->scale == 1 && set_mask(out, 1 - out->keep, out->draws);
+    if (n->op != &op_Where || !stochastic_depth_number(g, n->in[1], &a) || !stochastic_depth_number(g, n->in[2], &b) ||
+        (a != 0) == (b != 0) || !mask_of(out, g, n->in[0], depth))
         return false;
     if (!set_mask(out, a != 0 ? out->keep : 1 - out->keep, out->draws))
         return false;
@@ -154,8 +155,8 @@ static bool scaling(const Graph *g, const Node *n, int *i, double *by)
 
     if (n->op != &op_Mul && !div)
         return false;
-    *i = number(g, n->in[1], by) ? 0 : 1;
-    if (*i == 1 && (div || !number(g, n->in[0], by)))
+    *i = stochastic_depth_number(g, n->in[1], by) ? 0 : 1;
+    if (*i == 1 && (div || !stochastic_depth_number(g, n->in[0], by)))
         return false;
     if (div)
         *by = 1 / *by;
@@ -199,7 +200,7 @@ static bool ones_behind_first(const Graph *g, ValueId dims)
     if (!n || n->op != &op_Concat)
         return false;
     for (int i = 1; i < n->n_in; i++)
-        if (!number(g, n->in[i], &one) || one != 1)
+        if (!stochastic_depth_number(g, n->in[i], &one) || one != 1)
             return false;
     return n->n_in > 1;
 }
@@ -250,7 +251,7 @@ static bool applied(ValueId *x, Mask *m, const Graph *g, const Node *n)
 
     if (n->op == &op_Where) {
         *x = n->in[1];
-        return number(g, n->in[2], &zero) && zero == 0 && mask_of(m, g, n->in[0], DEPTH);
+        return stochastic_depth_number(g, n->in[2], &zero) && zero == 0 && mask_of(m, g, n->in[0], DEPTH);
     }
     if (n->op != &op_Mul)
         return false;
@@ -270,7 +271,7 @@ static bool drops(DropSite *out, const Uses *r, const Node *n, const bool *is_si
     double by;
     int i;
 
-    if (!applied(&x, &m, g, n) || number(g, x, &by))
+    if (!applied(&x, &m, g, n) || stochastic_depth_number(g, x, &by))
         return false;
     *out = (DropSite){ n->out[0], x, n };
     if (about(m.scale * m.keep, 1))
@@ -366,7 +367,7 @@ static bool *find_live(const Graph *g, const DropSites *sites, Arena *scratch)
     return live;
 }
 
-static Status tell(const Graph *g, PassCtx *ctx, const DropSites *sites)
+static Status stochastic_depth_tell(const Graph *g, PassCtx *ctx, const DropSites *sites)
 {
     const bool *live = find_live(g, sites, ctx->scratch);
 
@@ -388,14 +389,14 @@ static Status tell(const Graph *g, PassCtx *ctx, const DropSites *sites)
     return ST_OK;
 }
 
-static Status run(Graph *g, PassCtx *ctx)
+static Status stochastic_depth_run(Graph *g, PassCtx *ctx)
 {
     bool training = mode_in(ctx->opt, MODES_LEARN);
     DropSites sites = { 0 };
 
     TRY(drop_sites_find(&sites, g, ctx->scratch));
     if (ctx->report)
-        TRY(tell(g, ctx, &sites));
+        TRY(stochastic_depth_tell(g, ctx, &sites));
     if (training || !sites.n)
         return ST_OK;
     ctx->n_changed += sites.n;
@@ -405,4 +406,4 @@ static Status run(Graph *g, PassCtx *ctx)
 
 const Pass pass_stochastic_depth = { .name = "stochastic-depth",
                                      .summary = "drop no branches out of training",
-                                     .run = run };
+                                     .run = stochastic_depth_run };

@@ -56,7 +56,7 @@ static Status stop_edge(Stop *s, ValueId *out, ValueId v)
     return s->g->status;
 }
 
-static Status apply(Stop *s, const char *pattern, bool *any)
+static Status stop_gradient_apply(Stop *s, const char *pattern, bool *any)
 {
     Graph *g = s->g;
     const uint32_t n_node = g->n_node;
@@ -97,7 +97,7 @@ bool stop_gradient_names(const Graph *g, const char *pattern, Arena *a)
     return false;
 }
 
-static Status run(Graph *g, PassCtx *ctx)
+static Status stop_gradient_run(Graph *g, PassCtx *ctx)
 {
     Stop s = { .g = g, .ctx = ctx, .n_value = g->n_value };
     Problems wrong = { 0 };
@@ -109,7 +109,7 @@ static Status run(Graph *g, PassCtx *ctx)
     for (int i = 0; i < ctx->opt->n_stop; i++) {
         bool any = false;
 
-        TRY(apply(&s, ctx->opt->stop[i], &any));
+        TRY(stop_gradient_apply(&s, ctx->opt->stop[i], &any));
         if (!any)
             problems_add(&wrong, "'%s'", ctx->opt->stop[i]);
     }
@@ -120,4 +120,4 @@ static Status run(Graph *g, PassCtx *ctx)
 
 const Pass pass_stop_gradient = { .name = "stop-gradient",
                                   .summary = "let no gradient pass what --stop-gradient names",
-                                  .run = run };
+                                  .run = stop_gradient_run };

@@ -152,7 +152,7 @@ static Status note_scales(const PassCtx *ctx, const Graph *g, const IntegerFlow 
 }
 
 /* ---- the pass ---- */
-static Status run(Graph *g, PassCtx *ctx)
+static Status straight_through_run(Graph *g, PassCtx *ctx)
 {
     IntegerFlow f = { .scale_learns = scale_learns, .data = ctx };
     const uint32_t n_node = g->n_node;
@@ -180,4 +180,4 @@ static Status run(Graph *g, PassCtx *ctx)
 
 const Pass pass_straight_through = { .name = "straight-through",
                                      .summary = "gradients pass pairs of QuantizeLinear and DequantizeLinear",
-                                     .run = run };
+                                     .run = straight_through_run };

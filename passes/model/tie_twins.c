@@ -41,7 +41,7 @@ static uint64_t mix(uint64_t x)
 
 static int compare_numbers(uint64_t a, uint64_t b) { return (a > b) - (a < b); }
 
-static int compare(const void *p, const void *q)
+static int tie_twins_compare(const void *p, const void *q)
 {
     const Matrix *a = p, *b = q;
     int c;
@@ -153,9 +153,9 @@ static Status list_matrices(Matrix **out, int *n_out, const Graph *g, PassCtx *c
         list[n].diagonal = diagonal_of(t, list[n].few);
         n++;
     }
-    qsort(list, (size_t)n, sizeof *list, compare);
+    qsort(list, (size_t)n, sizeof *list, tie_twins_compare);
     find_all_hashes(list, n, g);
-    qsort(list, (size_t)n, sizeof *list, compare);
+    qsort(list, (size_t)n, sizeof *list, tie_twins_compare);
     *out = list;
     *n_out = n;
     return ST_OK;
@@ -252,7 +252,7 @@ Status twins_match(bool *out, const Graph *g, PassCtx *ctx, const char *pattern)
     return ST_OK;
 }
 
-static Status run(Graph *g, PassCtx *ctx)
+static Status tie_twins_run(Graph *g, PassCtx *ctx)
 {
     Matrix *m;
     int n;
@@ -270,4 +270,4 @@ static Status run(Graph *g, PassCtx *ctx)
 
 const Pass pass_tie_twins = { .name = "tie-twins",
                               .summary = "a tensor and its transpose are one parameter",
-                              .run = run };
+                              .run = tie_twins_run };

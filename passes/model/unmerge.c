@@ -84,7 +84,7 @@ static bool same_part(const char *n, const char *copy, const char *of, const cha
     return at && of[end] && of_copy[end_copy] && !strncmp(n, of, end + 1) && !strncmp(copy, of_copy, end_copy + 1);
 }
 
-static bool fits(const Node *n, const Removed *r)
+static bool unmerge_fits(const Node *n, const Removed *r)
 {
     return !r->taken && !strcmp(r->op, n->op->name) && names_fit(n->name, r->name);
 }
@@ -99,7 +99,7 @@ static Removed *copy_before(const Unmerge *u, const Node *n, const Node *of, con
     for (int i = 0; i < u->t.n_node; i++) {
         Removed *r = &u->t.node[i];
 
-        if (!fits(n, r) || is_there(u->g, r->name))
+        if (!unmerge_fits(n, r) || is_there(u->g, r->name))
             continue;
         if (same_part(n->name, r->name, of->name, behind->name))
             return r;
@@ -107,7 +107,7 @@ static Removed *copy_before(const Unmerge *u, const Node *n, const Node *of, con
         found = r;
     }
     FOR_NODES(u->g, m)
-        n_node += n_found == 1 && fits(m, found);
+        n_node += n_found == 1 && unmerge_fits(m, found);
     return n_found == 1 && n_node == 1 ? found : NULL;
 }
 
@@ -155,7 +155,7 @@ static Status copy_tensor(ValueId *out, Unmerge *u, const Node *n, const char *m
 /* ---- nodes ---- */
 
 /* The copy of `n` that was called as `r` says, and those in front of it. */
-static Status copy_node(Node **out, Unmerge *u, const Node *n, Removed *r)
+static Status unmerge_copy_node(Node **out, Unmerge *u, const Node *n, Removed *r)
 {
     ValueId *in = ARENA_NEW(u->ctx->scratch, ValueId, n->n_in);
     Node as = { .name = r->name };
@@ -175,7 +175,7 @@ static Status copy_node(Node **out, Unmerge *u, const Node *n, Removed *r)
         else if (before) {
             Node *made;
 
-            TRY(copy_node(&made, u, v->producer, before));
+            TRY(unmerge_copy_node(&made, u, v->producer, before));
             for (int k = 0; k < v->producer->n_out; k++)
                 in[i] = value_eq(v->producer->out[k], n->in[i]) ? made->out[k] : in[i];
         }
@@ -207,12 +207,12 @@ static int fitting(const Unmerge *u, const Node *n, Removed **out)
 
     for (int i = 0; i < u->t.n_node; i++) {
         Removed *r = &u->t.node[i];
-        bool alone = fits(n, r) && !is_there(u->g, r->name);
+        bool alone = unmerge_fits(n, r) && !is_there(u->g, r->name);
 
         for (uint32_t k = 0; k < u->g->n_node && alone; k++) {
             const Node *other = u->g->node[k];
 
-            alone = !other || !other->op || other == n || !fits(other, r) || !moved_readers(u, other, moved);
+            alone = !other || !other->op || other == n || !unmerge_fits(other, r) || !moved_readers(u, other, moved);
         }
         if (alone && n_fit < MOST_READERS)
             out[n_fit++] = r;
@@ -233,7 +233,7 @@ static Status split(Unmerge *u, Node *n)
         Node *made;
 
         u->made = "";
-        TRY(copy_node(&made, u, n, copy[i]));
+        TRY(unmerge_copy_node(&made, u, n, copy[i]));
         for (int k = 0; k < n_moved; k++)
             for (int o = 0; o < n->n_out && (n_copy == 1 || k == i); o++)
                 if (value_eq(moved[k].n->in[moved[k].in], n->out[o]))
@@ -246,7 +246,7 @@ static Status split(Unmerge *u, Node *n)
     return ST_OK;
 }
 
-static Status run(Graph *g, PassCtx *ctx)
+static Status unmerge_run(Graph *g, PassCtx *ctx)
 {
     Unmerge u = { .g = g, .ctx = ctx };
     uint32_t n_node = g->n_node;
@@ -263,4 +263,4 @@ static Status run(Graph *g, PassCtx *ctx)
 
 const Pass pass_unmerge = { .name = "unmerge",
                             .summary = "give layers their own nodes where onnxsim merged equal ones",
-                            .run = run };
+                            .run = unmerge_run };

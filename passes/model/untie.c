@@ -79,7 +79,7 @@ typedef struct {
 
 /* ---- texts ---- */
 
-static size_t slot_of(const Index *x, const char *key)
+static size_t untie_slot_of(const Index *x, const char *key)
 {
     uint64_t h = 14695981039346656037u; /* FNV-1a */
     size_t i;
@@ -94,7 +94,7 @@ static size_t slot_of(const Index *x, const char *key)
 /* NULL: it is not there. */
 static int *index_find(const Index *x, const char *key)
 {
-    size_t i = x->cap ? slot_of(x, key) : 0;
+    size_t i = x->cap ? untie_slot_of(x, key) : 0;
 
     return x->cap && x->key[i] ? &x->number[i] : NULL;
 }
@@ -114,12 +114,12 @@ static Status index_add(int **out, Index *x, const char *key)
             return FAIL_NOMEM();
         for (size_t k = 0; k < old.cap; k++)
             if (old.key[k]) {
-                i = slot_of(x, old.key[k]);
+                i = untie_slot_of(x, old.key[k]);
                 x->key[i] = old.key[k];
                 x->number[i] = old.number[k];
             }
     }
-    i = slot_of(x, key);
+    i = untie_slot_of(x, key);
     x->n += !x->key[i];
     x->key[i] = key;
     *out = &x->number[i];
@@ -381,7 +381,7 @@ static Status judge_unnamed(const Untie *u, Group *group, int n)
     return ST_OK;
 }
 
-static bool is_named(const Value *v, const Edge *e, uint32_t n, const Group *group, int n_group)
+static bool untie_is_named(const Value *v, const Edge *e, uint32_t n, const Group *group, int n_group)
 {
     for (int k = 0; k < n_group; k++)
         if (group[k].by_name || group[k].told)
@@ -391,7 +391,7 @@ static bool is_named(const Value *v, const Edge *e, uint32_t n, const Group *gro
 
 /* ---- the change ---- */
 
-static bool asked_for(const Untie *u, const char *name)
+static bool untie_asked_for(const Untie *u, const char *name)
 {
     bool any = false;
 
@@ -460,7 +460,7 @@ static Status list_keys(const char **out, Untie *u, const Value *v, const Group 
     return *out ? ST_OK : FAIL_NOMEM();
 }
 
-static Status tell(Untie *u, const Value *v, const Group *group, int n, bool asked)
+static Status untie_tell(Untie *u, const Value *v, const Group *group, int n, bool asked)
 {
     const char *apart, *tied;
 
@@ -506,15 +506,15 @@ static Status untie_value(Untie *u, ValueId id, Turn turn)
         e[i].next = -1;
     TRY(find_keys(u, e, n, v->name));
     TRY(list_groups(u, &group, &n_group, &at, e, n));
-    if (is_named(v, e, n, group, n_group) != named || (named && tensor_is_filled(v->init) != (turn == FILLED)))
+    if (untie_is_named(v, e, n, group, n_group) != named || (named && tensor_is_filled(v->init) != (turn == FILLED)))
         return ST_OK;
-    if ((asked = asked_for(u, v->name)) && n_group == 1)
+    if ((asked = untie_asked_for(u, v->name)) && n_group == 1)
         return split_all(u, id, e, (int)n);
     TRY(named ? judge_named(u, v, group, n_group) : judge_unnamed(u, group, n_group));
     if (!asked)
         TRY(join_groups(u, &at, e, group, n_group));
     TRY(split_groups(u, id, e, group, n_group, named, asked));
-    return named || asked ? tell(u, v, group, n_group, asked) : ST_OK;
+    return named || asked ? untie_tell(u, v, group, n_group, asked) : ST_OK;
 }
 
 /* A matrix may be named because it is another one's transpose. */
@@ -534,7 +534,7 @@ static Status check_patterns(Untie *u)
                          "--untie: no tensor that several nodes read, and no transpose of another, has a name like");
 }
 
-static Status run(Graph *g, PassCtx *ctx)
+static Status untie_run(Graph *g, PassCtx *ctx)
 {
     Untie u = { .g = g, .ctx = ctx, .matched = ARENA_NEW(ctx->scratch, bool, ctx->opt->n_untie) };
     uint32_t n = g->n_value;
@@ -552,4 +552,4 @@ static Status run(Graph *g, PassCtx *ctx)
 
 const Pass pass_untie = { .name = "untie",
                           .summary = "give modules their own tensors where the exporter merged equal ones",
-                          .run = run };
+                          .run = untie_run };

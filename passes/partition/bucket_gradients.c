@@ -66,7 +66,7 @@ static bool same_ints(const Node *a, const Node *b, const char *name)
 }
 
 /* By node index: which of the gathers of its parameter it is, in the order of use. */
-static int *find_turns(const Graph *g, Arena *a)
+static int *bucket_gradients_find_turns(const Graph *g, Arena *a)
 {
     int *turn = ARENA_NEW(a, int, g->n_node), *of_value = ARENA_NEW(a, int, g->n_value);
 
@@ -86,7 +86,7 @@ typedef struct {
     bool early;     /* gradients are to be whole for a short time only */
 } Buckets;
 
-static bool fits(const Buckets *b, const Node *x, const Node *y)
+static bool bucket_gradients_fits(const Buckets *b, const Node *x, const Node *y)
 {
     return x->op == y->op && b->height[x->index] == b->height[y->index] && b->turn[x->index] == b->turn[y->index] &&
            x->n_in == y->n_in && in_value(b->g, x, 0)->dtype == in_value(b->g, y, 0)->dtype &&
@@ -94,7 +94,7 @@ static bool fits(const Buckets *b, const Node *x, const Node *y)
 }
 
 /* Of the tensor. */
-static int64_t bytes_of(const Graph *g, const Node *n)
+static int64_t bucket_gradients_bytes_of(const Graph *g, const Node *n)
 {
     return (int64_t)value_bytes(g, exchange_of(n).joined ? n->out[0] : n->in[0]);
 }
@@ -142,7 +142,7 @@ static const char *bucket_name(Graph *g, Node *const *list, int n, int number)
 }
 
 /* One node for all of them, in the place of the last, or of the first. */
-static Status merge(Draft *d, Node *const *list, int n, bool first, int number)
+static Status bucket_gradients_merge(Draft *d, Node *const *list, int n, bool first, int number)
 {
     const int parts = list[0]->n_in, devices = list[0]->n_out;
     const char *name;
@@ -174,7 +174,7 @@ static Status merge(Draft *d, Node *const *list, int n, bool first, int number)
 }
 
 /* The first collective of a bucket is list[0]; those that fit follow until it is full.  None is left before *first. */
-static int fill(const Buckets *b, Node **all, int *first, int n, Node **bucket, bool is_first)
+static int bucket_gradients_fill(const Buckets *b, Node **all, int *first, int n, Node **bucket, bool is_first)
 {
     int64_t size = 0;
     int len = 0;
@@ -182,11 +182,11 @@ static int fill(const Buckets *b, Node **all, int *first, int n, Node **bucket, 
     while (*first < n && !all[*first])
         ++*first;
     for (int i = *first; i < n; i++) {
-        if (!all[i] || (len && !fits(b, bucket[0], all[i])))
+        if (!all[i] || (len && !bucket_gradients_fits(b, bucket[0], all[i])))
             continue;
-        if (len && size + bytes_of(b->g, all[i]) > limit_of(b, bucket[0], is_first))
+        if (len && size + bucket_gradients_bytes_of(b->g, all[i]) > limit_of(b, bucket[0], is_first))
             break;
-        size += bytes_of(b->g, all[i]);
+        size += bucket_gradients_bytes_of(b->g, all[i]);
         bucket[len++] = all[i];
         all[i] = NULL;
     }
@@ -219,7 +219,7 @@ static double backward_seconds(const Graph *g, double flops)
     return sum * 2 / 3 / flops;
 }
 
-static Status choose(Buckets *b, Node *const *all, int n, const PassCtx *ctx)
+static Status bucket_gradients_choose(Buckets *b, Node *const *all, int n, const PassCtx *ctx)
 {
     const SumCost *cost = ctx->opt->sum_cost;
     const double compute = backward_seconds(b->g, cost->flops);
@@ -228,7 +228,7 @@ static Status choose(Buckets *b, Node *const *all, int n, const PassCtx *ctx)
 
     for (int i = 0; i < n; i++)
         if (exchange_of(all[i]).sum && !exchange_of(all[i]).split)
-            bytes += bytes_of(b->g, all[i]);
+            bytes += bucket_gradients_bytes_of(b->g, all[i]);
     if (!bytes)
         return ST_OK;
     b->chosen = bucket_size_choose(&seconds, cost, bytes, compute);
@@ -250,16 +250,16 @@ static int list_all(const Buckets *b, Node **all, bool sums)
             if (is_one(b->g, r) && b->height[r->index] != NOT_AT_THE_END && is_single(b->g, r) == single)
                 all[n++] = r;
     FOR_NODES(b->g, r)
-        if (is_one(b->g, r) && is_for_use(b, r) && bytes_of(b->g, r) < limit_of(b, r, false))
+        if (is_one(b->g, r) && is_for_use(b, r) && bucket_gradients_bytes_of(b->g, r) < limit_of(b, r, false))
             all[n++] = r;
     return n;
 }
 
-static Status run(Graph *g, PassCtx *ctx)
+static Status bucket_gradients_run(Graph *g, PassCtx *ctx)
 {
     Buckets b = { .g = g,
                   .height = find_heights(g, ctx->scratch),
-                  .turn = find_turns(g, ctx->scratch),
+                  .turn = bucket_gradients_find_turns(g, ctx->scratch),
                   .given = ctx->opt->bucket_bytes,
                   .early = ctx->opt->shard > SHARD_OPTIMIZER };
     Node **all = ARENA_NEW(ctx->scratch, Node *, g->n_node), **bucket = ARENA_NEW(ctx->scratch, Node *, g->n_node);
@@ -270,13 +270,13 @@ static Status run(Graph *g, PassCtx *ctx)
         return FAIL_NOMEM();
     n = list_all(&b, all, mode_in(ctx->opt, MODES_UPDATE));
     if (ctx->opt->sum_cost && !b.given)
-        TRY(choose(&b, all, n, ctx));
+        TRY(bucket_gradients_choose(&b, all, n, ctx));
     pass_draft(&d, g, ctx);
-    while ((len = fill(&b, all, &first, n, bucket, !made))) {
+    while ((len = bucket_gradients_fill(&b, all, &first, n, bucket, !made))) {
         made++;
         if (len < 2)
             continue;
-        TRY(merge(&d, bucket, len, is_for_use(&b, bucket[0]), made));
+        TRY(bucket_gradients_merge(&d, bucket, len, is_for_use(&b, bucket[0]), made));
         ctx->n_changed += len - 1;
     }
     return ctx->n_changed ? graph_sort(g) : ST_OK;
@@ -284,4 +284,4 @@ static Status run(Graph *g, PassCtx *ctx)
 
 const Pass pass_bucket_gradients = { .name = "bucket-gradients",
                                      .summary = "several tensors in one collective",
-                                     .run = run };
+                                     .run = bucket_gradients_run };

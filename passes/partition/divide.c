@@ -105,7 +105,7 @@ static Status choose_axes(int *batch_axis, int64_t *batch, const Graph *g, const
 }
 
 /* Are the parts of the replicas of devices a and b as large, one by one? */
-static bool alike(const Partition *p, int a, int b)
+static bool divide_alike(const Partition *p, int a, int b)
 {
     const int n = p->first_replica[a + 1] - p->first_replica[a];
 
@@ -132,7 +132,7 @@ static Status choose_shown(Partition *p, const BuildOptions *opt, Arena *a)
     for (int d = 0; d < n; d++) {
         int i = d > 0;
 
-        while (opt->world && i < shown[d] && !alike(p, list[i], d))
+        while (opt->world && i < shown[d] && !divide_alike(p, list[i], d))
             i++;
         like[d] = opt->world && i < shown[d] ? list[i] : d;
         shown[d + 1] = shown[d] + (like[d] == d);

@@ -77,7 +77,7 @@ static void set_own_share(Expander *x, Node *n, int r)
 }
 
 /* Of replica r's copy, r < 0 device d's. */
-static Status check_outputs(const Expander *x, const Node *of, const Node *n, int r, int d)
+static Status expand_check_outputs(const Expander *x, const Node *of, const Node *n, int r, int d)
 {
     char a[SHAPE_TEXT], b[SHAPE_TEXT];
 
@@ -157,7 +157,7 @@ static Node *clone_node(Expander *x, const Node *n, Node *first, const ValueId *
     if (!x->g->status && (x->g->status = node_infer(x->g, copy)))
         status_prefix(x->g->status, r < 0 ? "copy on device %d" : "part of replica %d", r < 0 ? d : r);
     if (!x->g->status && !(x->t->there && x->t->there[n->index]))
-        x->g->status = check_outputs(x, n, copy, r, d);
+        x->g->status = expand_check_outputs(x, n, copy, r, d);
     return x->g->status ? NULL : copy;
 }
 
@@ -260,7 +260,7 @@ static bool runs_per_replica(const Expander *x, const Node *n)
     return false;
 }
 
-static Status gather_inputs(Expander *x, const Node *n, bool per_replica, const ValueId **lists)
+static Status expand_gather_inputs(Expander *x, const Node *n, bool per_replica, const ValueId **lists)
 {
     for (int i = 0; i < n->n_in; i++) {
         Place want = x->t->want[n->index][i];
@@ -313,8 +313,8 @@ static Status take_constants(Expander *x, const Node *was, ValueId *in, int r)
     return ST_OK;
 }
 
-static Status copy_node(Expander *x, Node *n, const Node *was, const ValueId *const *lists, bool per_replica,
-                        Node **copy)
+static Status expand_copy_node(Expander *x, Node *n, const Node *was, const ValueId *const *lists, bool per_replica,
+                               Node **copy)
 {
     const int count = per_replica ? x->p->replicas : x->p->devices;
     ValueId *in = ARENA_NEW(x->once, ValueId, was->n_in);
@@ -354,7 +354,7 @@ static Status expand_drawn(Expander *x, Node *n)
 
     if (!lists || !in)
         return FAIL_NOMEM();
-    TRY(gather_inputs(x, n, true, lists));
+    TRY(expand_gather_inputs(x, n, true, lists));
     for (int o = 0; o < 2; o++)
         if (!(x->native[n->out[o].i] = ARENA_NEW(x->a, ValueId, x->p->replicas)))
             return FAIL_NOMEM();
@@ -479,8 +479,8 @@ static Status expand_one(Expander *x, Node *n)
     if (!lists || !copy)
         return FAIL_NOMEM();
     TRY(remember(x, &was, n));
-    TRY(gather_inputs(x, &was, per_replica, lists));
-    TRY(copy_node(x, n, &was, lists, per_replica, copy));
+    TRY(expand_gather_inputs(x, &was, per_replica, lists));
+    TRY(expand_copy_node(x, n, &was, lists, per_replica, copy));
     for (int o = 0; o < was.n_out; o++)
         if (has_value(was.out[o])) {
             TRY(record_output(x, &was, copy, per_replica, o));

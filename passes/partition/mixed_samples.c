@@ -170,7 +170,7 @@ static bool can_be(const Placement *p, ValueId v, Place at)
 }
 
 /* Does nothing mix then, and is all of it in parts or slices of replicas, or whole? */
-static bool fits(const Mix *m)
+static bool mixed_samples_fits(const Mix *m)
 {
     const Placement *q = &m->trial;
     bool fit = !q->mixes, split = false;
@@ -192,7 +192,7 @@ static bool all_out_split(const Placement *p)
     return true;
 }
 
-static void take(Placement *to, const Placement *from)
+static void mixed_samples_take(Placement *to, const Placement *from)
 {
     memcpy(to->in, from->in, (size_t)from->node->n_in * sizeof *from->in);
     memcpy(to->out, from->out, (size_t)from->node->n_out * sizeof *from->out);
@@ -203,9 +203,9 @@ static void consider(Mix *m, int axis)
 {
     double bytes, cost;
 
-    if (!fits(m) || (cost = cost_of(m, &m->trial, &bytes)) >= m->best_cost)
+    if (!mixed_samples_fits(m) || (cost = cost_of(m, &m->trial, &bytes)) >= m->best_cost)
         return;
-    take(&m->best, &m->trial);
+    mixed_samples_take(&m->best, &m->trial);
     m->best_cost = cost;
     m->best_bytes = bytes;
     m->best_axis = axis;
@@ -333,7 +333,7 @@ static Status say(const Mix *m, bool chosen, double gathered)
 }
 
 /* Of one that mixes. */
-static Status choose(Mix *m)
+static Status mixed_samples_choose(Mix *m)
 {
     double gathered, cost = cost_of(m, m->p, &gathered);
     bool better;
@@ -344,7 +344,7 @@ static Status choose(Mix *m)
     better = m->best_cost < cost || (m->part->mix == MIX_EXCHANGE && gathers(m));
     TRY(say(m, better, gathered));
     if (better)
-        take(m->p, &m->best);
+        mixed_samples_take(m->p, &m->best);
     return ST_OK;
 }
 
@@ -370,13 +370,13 @@ static Status place_one(Mix *m, Place *seen)
         TRY(place_by_rule(p));
         if (any_elsewhere(m, !p->mixes)) {
             TRY(try_native(m));
-            in_slices = fits(m) && all_out_split(&m->trial);
+            in_slices = mixed_samples_fits(m) && all_out_split(&m->trial);
         }
         if (in_slices) {
             const bool mixed = p->mixes != NULL;
 
             memcpy(seen, p->out, (size_t)p->node->n_out * sizeof *seen);
-            take(p, &m->trial);
+            mixed_samples_take(p, &m->trial);
             p->mixes = NULL;
             for (int o = 0; o < p->node->n_out; o++)
                 if (mixed || seen[o].kind != PL_S)
@@ -384,7 +384,7 @@ static Status place_one(Mix *m, Place *seen)
             return ST_OK;
         }
         if (p->mixes)
-            TRY(choose(m));
+            TRY(mixed_samples_choose(m));
     }
     for (int o = 0; o < p->node->n_out; o++)
         seen[o] = has_value(p->node->out[o]) && m->have && p->mixes ? seen_of(m, p, o) : p->out[o];

@@ -68,7 +68,7 @@ static ValueId narrowed(const Narrow *w, const Node *sum, ValueId v)
     return placed(g, emit_cast(g, v, w->to), &like);
 }
 
-static Status narrow(const Narrow *w, Node *sum, Arena *scratch)
+static Status narrow_sums_narrow(const Narrow *w, Node *sum, Arena *scratch)
 {
     Graph *g = w->g;
     const bool divided = has_value(divisor_on(w, sum, value(g, sum->out[0])->device));
@@ -104,7 +104,7 @@ static Status narrow(const Narrow *w, Node *sum, Arena *scratch)
     return g->status;
 }
 
-static Status find(Narrow *w, Arena *scratch)
+static Status narrow_sums_find(Narrow *w, Arena *scratch)
 {
     const Graph *g = w->g;
     bool *inner = ARENA_NEW(scratch, bool, g->n_value), *read = ARENA_NEW(scratch, bool, g->n_value);
@@ -129,22 +129,23 @@ static Status find(Narrow *w, Arena *scratch)
     return ST_OK;
 }
 
-static Status run(Graph *g, PassCtx *ctx)
+static Status narrow_sums_run(Graph *g, PassCtx *ctx)
 {
     Narrow w = { .g = g, .to = ctx->opt->reduce };
     const uint32_t n_node = g->n_node;
 
     if (w.to == DT_NONE)
         return ST_OK;
-    TRY(find(&w, ctx->scratch));
+    TRY(narrow_sums_find(&w, ctx->scratch));
     for (uint32_t i = 0; i < n_node; i++)
         if (g->node[i]->op && narrows(&w, g->node[i])) {
-            TRY(narrow(&w, g->node[i], ctx->scratch));
+            TRY(narrow_sums_narrow(&w, g->node[i], ctx->scratch));
             ctx->n_changed++;
         }
     return ctx->n_changed ? graph_sort(g) : ST_OK;
 }
 
-const Pass pass_narrow_sums = {
-    .name = "narrow-sums", .summary = "gradients cross devices in 16 bits", .modes = MODES_UPDATE, .run = run
-};
+const Pass pass_narrow_sums = { .name = "narrow-sums",
+                                .summary = "gradients cross devices in 16 bits",
+                                .modes = MODES_UPDATE,
+                                .run = narrow_sums_run };

@@ -36,7 +36,7 @@ static Status find_lonely(int *out, const Layer *l, int64_t samples)
 }
 
 /* Neither a full batch nor the last one has a lonely replica. */
-static Status fits(bool *out, const Layer *l, int64_t batch)
+static Status one_value_fits(bool *out, const Layer *l, int64_t batch)
 {
     int full = -1, last = -1;
 
@@ -57,7 +57,7 @@ static Status suggest(char text[64], const Layer *l, int64_t batch)
 
     for (int up = 0; up < 2; up++)
         for (int64_t d = 1; d <= batch && d < 64 && !found[up]; d++) {
-            TRY(fits(&good, l, up ? batch + d : batch - d));
+            TRY(one_value_fits(&good, l, up ? batch + d : batch - d));
             found[up] = good ? (up ? batch + d : batch - d) : 0;
         }
     snprintf(text, 64, found[0] && found[1] ? "--batch-size %lld or %lld" : "a --batch-size such as %lld",
@@ -66,7 +66,7 @@ static Status suggest(char text[64], const Layer *l, int64_t batch)
 }
 
 /* Whose statistics they are: "replica 2 has"; what has no variance at all is refused, as other systems refuse it. */
-static Status tell(const Layer *l, Report *report, int replica, const char *when, const char *way)
+static Status one_value_tell(const Layer *l, Report *report, int replica, const char *when, const char *way)
 {
     const bool all = l->group >= l->p->replicas;
     char whose[48] = "the whole batch has";
@@ -92,9 +92,9 @@ static Status check_layer(const Layer *l, Report *report)
 
     TRY(find_lonely(&replica, l, batch));
     if (replica >= 0)
-        return tell(l, report, replica, "",
-                    l->group >= l->p->replicas ? "; use a larger --batch-size"
-                                               : "; use a larger --batch-size or fewer --replicas");
+        return one_value_tell(l, report, replica, "",
+                              l->group >= l->p->replicas ? "; use a larger --batch-size"
+                                                         : "; use a larger --batch-size or fewer --replicas");
     if (batch != l->opt->batch || l->opt->samples <= batch || !last) /* a last batch has none behind it */
         return ST_OK;
     TRY(find_lonely(&replica, l, last));
@@ -104,7 +104,7 @@ static Status check_layer(const Layer *l, Report *report)
     snprintf(when, sizeof when, "in the last batch of an epoch, of %lld sample%s, ", (long long)last,
              last > 1 ? "s" : "");
     snprintf(way, sizeof way, "; use --drop-last, or %s", sizes);
-    return tell(l, report, replica, when, way);
+    return one_value_tell(l, report, replica, when, way);
 }
 
 Status check_statistics(const Graph *g, const Partition *p, const BuildOptions *opt, Report *report, Arena *a)

@@ -103,7 +103,7 @@ static ValueId own_output(OwnParts *o, int output)
                : emit_untyped(o->g, &op_Reshape, NULL, 2, (ValueId[]){ own, emit_ints(o->g, 1, &one) });
 }
 
-static Status join(OwnOutputs *u, int i, const ValueId *of)
+static Status own_outputs_join(OwnOutputs *u, int i, const ValueId *of)
 {
     const OwnParts *o = &u->own;
     Output *y = &o->g->output[i];
@@ -121,7 +121,7 @@ static Status join(OwnOutputs *u, int i, const ValueId *of)
                        u->filled, u->axis[i], axis_text(o->ctx, u->axis[i]));
 }
 
-static Status make(OwnOutputs *u, const bool *wanted)
+static Status own_outputs_make(OwnOutputs *u, const bool *wanted)
 {
     OwnParts *o = &u->own;
     ValueId *of;
@@ -129,7 +129,7 @@ static Status make(OwnOutputs *u, const bool *wanted)
     TRY(own_parts_collect(&of, &u->filled, o, wanted, own_output));
     for (int i = 0; i < o->g->n_output && u->filled; i++)
         if (wanted[i])
-            TRY(join(u, i, of + i * o->parts));
+            TRY(own_outputs_join(u, i, of + i * o->parts));
     return graph_sort(o->g);
 }
 
@@ -157,10 +157,10 @@ static Status find_and_make(OwnOutputs *u, Graph *g, PassCtx *ctx)
         return FAIL(E_SHAPE, "--scalar-outputs each and --output-axis need the size of the batch, which is not known: "
                              "give --batch-size");
     own_parts_find(&u->own);
-    return make(u, wanted);
+    return own_outputs_make(u, wanted);
 }
 
-static Status run(Graph *g, PassCtx *ctx)
+static Status own_outputs_run(Graph *g, PassCtx *ctx)
 {
     const BuildOptions *opt = ctx->opt;
     OwnOutputs u = { .own = { .g = g } };
@@ -176,4 +176,4 @@ static Status run(Graph *g, PassCtx *ctx)
 const Pass pass_own_outputs = { .name = "own-outputs",
                                 .summary = "outputs that are the replicas' own, put together",
                                 .modes = 1u << BUILD_INFER | 1u << BUILD_PREDICT,
-                                .run = run };
+                                .run = own_outputs_run };

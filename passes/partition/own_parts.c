@@ -214,7 +214,7 @@ ValueId emit_untyped(Graph *g, const OpDef *op, const Attr *attrs, int n_in, con
     return n ? n->out[0] : NO_VALUE;
 }
 
-static ValueId *cut(OwnParts *o, ValueId v)
+static ValueId *own_parts_cut(OwnParts *o, ValueId v)
 {
     ValueId *piece = ARENA_NEW(o->ctx->scratch, ValueId, o->parts);
     int64_t *size = ARENA_NEW(o->ctx->scratch, int64_t, o->parts);
@@ -238,14 +238,14 @@ static ValueId own_or_piece(OwnParts *o, ValueId v)
 {
     if (!o->depends[v.i] || has_value(o->own[v.i]))
         return o->depends[v.i] ? o->own[v.i] : v;
-    if (!o->piece[v.i] && !(o->piece[v.i] = cut(o, v)))
+    if (!o->piece[v.i] && !(o->piece[v.i] = own_parts_cut(o, v)))
         return NO_VALUE;
     return o->own[v.i] = o->piece[v.i][o->part];
 }
 
 ValueId own_parts_of(OwnParts *o, ValueId v) { return own_or_piece(o, v); }
 
-static Status copy_node(OwnParts *o, const Node *n)
+static Status own_parts_copy_node(OwnParts *o, const Node *n)
 {
     ValueId *in = ARENA_NEW(o->ctx->scratch, ValueId, n->n_in);
     Node *copy;
@@ -269,7 +269,7 @@ Status own_parts_copy(OwnParts *o, int part)
     o->part = part;
     for (uint32_t k = 0; k < o->n_node; k++)
         if (is_needed(o, o->g->node[k]))
-            TRY(copy_node(o, o->g->node[k]));
+            TRY(own_parts_copy_node(o, o->g->node[k]));
     return o->g->status;
 }
 

@@ -81,7 +81,7 @@ static Status find_and_take(OwnParts *o, Graph *g, PassCtx *ctx)
     return take_means(o, is_number);
 }
 
-static Status run(Graph *g, PassCtx *ctx)
+static Status part_losses_run(Graph *g, PassCtx *ctx)
 {
     OwnParts o = { .g = g };
     Status st;
@@ -96,4 +96,4 @@ static Status run(Graph *g, PassCtx *ctx)
 const Pass pass_part_losses = { .name = "part-losses",
                                 .summary = "the model's own losses as means of what each replica's part makes of them",
                                 .modes = MODES_TRAIN,
-                                .run = run };
+                                .run = part_losses_run };

@@ -102,7 +102,7 @@ static Status place_and_expand(Graph *g, Partition *p, PassCtx *ctx)
     return st;
 }
 
-static Status run(Graph *g, PassCtx *ctx)
+static Status partition_run(Graph *g, PassCtx *ctx)
 {
     Partition p;
 
@@ -127,4 +127,4 @@ static Status run(Graph *g, PassCtx *ctx)
 
 const Pass pass_partition = { .name = "partition",
                               .summary = "one copy of the graph per replica, collectives between them",
-                              .run = run };
+                              .run = partition_run };

@@ -156,7 +156,7 @@ static Place seen_by(const Node *n, const Placements *t, const Graph *g, ValueId
     return t->early[v.i] ? place_early(t, v) : t->seen[v.i];
 }
 
-static Status apply(Placement *p, Placements *t, const Partition *part, Arena *a)
+static Status place_apply(Placement *p, Placements *t, const Partition *part, Arena *a)
 {
     const Node *n = p->node;
 
@@ -205,7 +205,7 @@ static Status place_nodes(Placements *t, const Graph *g, const Partition *part, 
         if (!p.in)
             return FAIL_NOMEM();
         memset(out, 0, (size_t)n->n_out * sizeof *out);
-        TRY(apply(&p, t, part, a));
+        TRY(place_apply(&p, t, part, a));
         if (p.mixes)
             TRY(report_note(report, NOTE_MIXES, n->name, "%s mixes samples of the batch: %s%s%s", node_text(g, n),
                             p.mixes, t->how[n->index] ? "; " : "", t->how[n->index] ? t->how[n->index] : ""));

@@ -54,7 +54,7 @@ static Status find_owners(ValueId **out, const Graph *g, Arena *a, Report *repor
 }
 
 /* The pieces of `numel` elements; *next is the replica that gets the first block too many, and moves on. */
-static Split *cut(int64_t numel, const Partition *p, int *next, Arena *a)
+static Split *shard_cut(int64_t numel, const Partition *p, int *next, Arena *a)
 {
     const int64_t blocks = (numel + NORM_PIECE - 1) / NORM_PIECE;
     const int n = p->replicas, rest = (int)(blocks % n);
@@ -146,7 +146,7 @@ static bool applies(const Graph *g, ValueId v)
 }
 
 /* Is it the mean of a parameter, in its place (passes/train/read_means.c)?  Those are cut as what optimizers keep. */
-static bool is_mean(const Graph *g, const BuildOptions *opt, ValueId v)
+static bool shard_is_mean(const Graph *g, const BuildOptions *opt, ValueId v)
 {
     const char *name = value(g, v)->name;
     const size_t n = strlen(name), end = strlen("." EMA_SUFFIX);
@@ -166,7 +166,7 @@ static const char *level_name(const BuildOptions *opt)
                                       : "shard parameters";
 }
 
-static Status tell(const Graph *g, const BuildOptions *opt, bool any, Report *report)
+static Status shard_tell(const Graph *g, const BuildOptions *opt, bool any, Report *report)
 {
     if (opt->shard == SHARD_OPTIMIZER && !any && mode_in(opt, MODES_UPDATE))
         return report_note(report, NOTE_OTHER, g->name,
@@ -197,20 +197,22 @@ Status shard_states(Partition *p, const Graph *g, const BuildOptions *opt, Arena
         return FAIL_NOMEM();
     TRY(find_owners(&owner, g, a, report));
     for (uint32_t i = 1; i < g->n_value && p->devices > 1; i++)
-        if (applies(g, (ValueId){ i }) && !(cuts[i] = opt->master ? cut_nothing(shape_numel(g->value[i]->shape), p, a)
-                                                                  : cut(shape_numel(g->value[i]->shape), p, &next, a)))
+        if (applies(g, (ValueId){ i }) &&
+            !(cuts[i] = opt->master ? cut_nothing(shape_numel(g->value[i]->shape), p, a)
+                                    : shard_cut(shape_numel(g->value[i]->shape), p, &next, a)))
             return FAIL_NOMEM();
     if (opt->world && !opt->master)
         TRY(show_fullest(cuts, g, p, a));
     for (uint32_t i = 1; i < g->n_value; i++) {
         any |= has_value(owner[i]);
-        shard[i] =
-            cuts[i] && (opt->shard == SHARD_PARAMETERS || is_mean(g, opt, (ValueId){ i })) ? cuts[i] : cuts[owner[i].i];
+        shard[i] = cuts[i] && (opt->shard == SHARD_PARAMETERS || shard_is_mean(g, opt, (ValueId){ i }))
+                       ? cuts[i]
+                       : cuts[owner[i].i];
     }
     p->shard = shard;
     p->once = opt->master;
     p->update = opt->shard >= SHARD_GRADIENTS ? cuts : NULL;
-    return tell(g, opt, any, report);
+    return shard_tell(g, opt, any, report);
 }
 
 /* ---- behind the losses ---- */

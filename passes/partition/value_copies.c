@@ -285,7 +285,7 @@ static ValueId lay_apart(Expander *x, ValueId v, ValueId copy, Place at, int r, 
 static int axis_apart(Place at) { return at.axis == AXIS_ELEMENTS ? 0 : at.blocks > 1 ? at.axis + 1 : at.axis; }
 
 /* The parts of v in their order, gathered on each of the devices. */
-static ValueId *gather(Expander *x, ValueId v, const ValueId *parts, Place at, Devices to)
+static ValueId *value_copies_gather(Expander *x, ValueId v, const ValueId *parts, Place at, Devices to)
 {
     const Shape *whole = x->of[v.i].shape;
     ValueId *apart = new_list(x, at.split->n), *list;
@@ -464,7 +464,7 @@ static const ValueId *native_copies(Expander *x, ValueId v)
 static const ValueId *split_copies(Expander *x, ValueId v, Place at);
 
 /* The parts of v, when it is split, or is a sum that is reduced to pieces: *at receives how.  NULL: neither. */
-static const ValueId *parts_of(Expander *x, ValueId v, Place *at)
+static const ValueId *value_copies_parts_of(Expander *x, ValueId v, Place *at)
 {
     *at = x->t->value[v.i];
     if (at->kind == PL_S)
@@ -487,8 +487,8 @@ static const ValueId *whole_copies(Expander *x, ValueId v)
     native = native_copies(x, v);
     if (at.kind == PL_B || !native)
         return native;
-    if ((parts = parts_of(x, v, &at)))
-        x->whole[v.i] = gather(x, v, parts, at, all_devices(x));
+    if ((parts = value_copies_parts_of(x, v, &at)))
+        x->whole[v.i] = value_copies_gather(x, v, parts, at, all_devices(x));
     else if (at.kind == PL_P)
         x->whole[v.i] = reduce_to_devices(x, v);
     else
@@ -514,7 +514,7 @@ const ValueId *gathered_for(Expander *x, ValueId v, const Node *n, int r)
     ValueId **of = &x->gathered[v.i][2 * turn + back];
 
     if (!*of)
-        *of = gather(x, v, x->native[v.i], x->t->value[v.i], all_devices(x));
+        *of = value_copies_gather(x, v, x->native[v.i], x->t->value[v.i], all_devices(x));
     return *of;
 }
 
@@ -534,11 +534,11 @@ ValueId given_out(Expander *x, ValueId v)
     if (has_value(x->there[v.i]))
         return x->there[v.i];
     list = native_copies(x, v);
-    parts = x->whole[v.i] ? NULL : parts_of(x, v, &at);
+    parts = x->whole[v.i] ? NULL : value_copies_parts_of(x, v, &at);
     if (parts)
         parts = padded_parts(x, v, parts, at);
     if (parts) {
-        list = gather(x, v, parts, at, (Devices){ device, 1 });
+        list = value_copies_gather(x, v, parts, at, (Devices){ device, 1 });
         return list ? list[0] : NO_VALUE;
     }
     if (at.kind != PL_L)

@@ -51,7 +51,7 @@ static void shorten(Shape *s, const InputReach *x, int r)
 }
 
 /* Of replica r. */
-static Status describe(Variant *k, const BuildOptions *opt, int r, Arena *a)
+static Status variants_describe(Variant *k, const BuildOptions *opt, int r, Arena *a)
 {
     if (!(k->input = arena_memdup(a, opt->input_shape, (size_t)opt->n_input_shape * sizeof *k->input)))
         return FAIL_NOMEM();
@@ -84,7 +84,7 @@ static Status find_lengths(Variants *v, const BuildOptions *opt)
             like++;
         v->of[r] = like < r ? v->of[like] : v->n;
         if (like == r)
-            TRY(describe(&v->list[v->n++], opt, r, v->arena));
+            TRY(variants_describe(&v->list[v->n++], opt, r, v->arena));
     }
     return ST_OK;
 }
@@ -206,7 +206,7 @@ static bool same_attrs(const Node *a, const Node *b)
 }
 
 /* Two values that are the same one, when their kinds are. */
-static Status pair(const Match *m, ValueId a, ValueId b, const char *what)
+static Status variants_pair(const Match *m, ValueId a, ValueId b, const char *what)
 {
     const Value *x = value(m->g, a), *y = value(m->k->g, b);
     bool fits = x->kind == y->kind && x->dtype == y->dtype && x->shape->rank == y->shape->rank;
@@ -244,7 +244,7 @@ static Status match_node(const Match *m, const Node *n, const Node *o)
         if (has_value(n->out[i]) != has_value(o->out[i]))
             return unlike(m, n, "output");
         if (has_value(n->out[i]))
-            TRY(pair(m, n->out[i], o->out[i], "value"));
+            TRY(variants_pair(m, n->out[i], o->out[i], "value"));
     }
     m->k->node[n->index] = o;
     return ST_OK;
@@ -259,7 +259,7 @@ static Status match_named(const Match *m)
         const ValueId other = v->kind == V_INPUT || v->kind == V_STATE ? graph_find(h, v->name) : NO_VALUE;
 
         if (has_value(other))
-            TRY(pair(m, (ValueId){ i }, other, "shape"));
+            TRY(variants_pair(m, (ValueId){ i }, other, "shape"));
     }
     return ST_OK;
 }

@@ -79,7 +79,7 @@ typedef struct {
 
 static bool transposed(const Node *n, const char *attr) { return node_attr(n, attr) && node_int(n, attr); }
 
-static bool is_product(const Node *n)
+static bool chunk_loss_is_product(const Node *n)
 {
     return n && (n->op == &op_MatMul || n->op == &op_BatchMatMul || n->op == &op_Gemm);
 }
@@ -104,20 +104,20 @@ static bool read_product(Loss *l, ValueId scores)
     Node *n = maker(g, scores);
 
     for (int i = 0; n && n->op == &op_Add && i < 2 && !l->add; i++)
-        if (is_product(inner_maker(&l->uses, n->in[i])) && is_row(g, n->in[1 - i], columns) &&
+        if (chunk_loss_is_product(inner_maker(&l->uses, n->in[i])) && is_row(g, n->in[1 - i], columns) &&
             shape_eq(in_value(g, n, i)->shape, value(g, scores)->shape)) {
             l->add = n;
             l->row = 1 - i;
         }
     n = l->add ? maker(g, l->add->in[1 - l->row]) : n;
-    if (!is_product(n) || !maps_rows(g, n) || (has_in(n, 2) && !is_row(g, n->in[2], columns)))
+    if (!chunk_loss_is_product(n) || !maps_rows(g, n) || (has_in(n, 2) && !is_row(g, n->in[2], columns)))
         return false;
     l->product = n;
     return same_place(n, l->sum);
 }
 
 /* Does `take` know every reader of v, views of its rows aside? */
-static bool follow(Loss *l, ValueId v, bool (*take)(Loss *, Reader))
+static bool chunk_loss_follow(Loss *l, ValueId v, bool (*take)(Loss *, Reader))
 {
     const Uses *u = &l->uses;
     const int64_t columns = shape_columns(value(l->g, v)->shape);
@@ -182,7 +182,7 @@ static bool take_gradient(Loss *l, Reader r)
     *out = (GradReader){ .n = r.n, .operand = r.in };
     if (sums_rows(g, r.n))
         out->kind = SUM_OF_ROWS;
-    else if (!is_product(r.n) || has_in(r.n, 2) || value_eq(r.n->in[0], r.n->in[1]))
+    else if (!chunk_loss_is_product(r.n) || has_in(r.n, 2) || value_eq(r.n->in[0], r.n->in[1]))
         return false;
     else if (contracts_rows(g, r.n))
         out->kind = OVER_ROWS;
@@ -239,10 +239,10 @@ static bool recognise(Loss *l)
     const Shape *s = in_value(g, l->sum, 0)->shape;
     const ValueId scores = behind_views(g, l->sum->in[0]);
 
-    if (s->rank != 2 || !read_product(l, scores) || !follow(l, scores, take_scores) ||
+    if (s->rank != 2 || !read_product(l, scores) || !chunk_loss_follow(l, scores, take_scores) ||
         uses_count(&l->uses, l->sum->out[2]) != (l->grad != NULL))
         return false;
-    if (l->grad && (!is_added(l) || !follow(l, l->grad->out[0], take_gradient)))
+    if (l->grad && (!is_added(l) || !chunk_loss_follow(l, l->grad->out[0], take_gradient)))
         return false;
     mark_late(l);
     return is_apart(l);
@@ -272,7 +272,7 @@ static int64_t chunk_rows(const PassCtx *ctx, const Value *scores)
 static void begin(Loss *l, const Node *like) { graph_begin_purpose(l->g, (Phase)like->phase, like->name); }
 
 /* n of other inputs; its first output. */
-static Node *emit_like(Loss *l, const Node *n, const ValueId *in)
+static Node *chunk_loss_emit_like(Loss *l, const Node *n, const ValueId *in)
 {
     Node *made = graph_add_node_like(l->g, n, n->n_in, in, n->n_out, NULL);
 
@@ -337,7 +337,7 @@ static void emit_reader(Loss *l, GradReader *r, ValueId d, int64_t from, int64_t
 
     begin(l, r->n);
     if (r->kind == BY_ROWS) {
-        const Node *n = emit_like(l, r->n, (const ValueId[]){ d, r->n->in[1] });
+        const Node *n = chunk_loss_emit_like(l, r->n, (const ValueId[]){ d, r->n->in[1] });
 
         r->done = r->part[from / l->chunk] = n ? n->out[0] : NO_VALUE;
     } else if (r->kind == OVER_ROWS) {
@@ -381,18 +381,18 @@ static Status emit_chunk(Loss *l, ValueId *num, int64_t from, int64_t to)
 
     begin(l, p);
     in[0] = l->hidden_k = emit_rows(l, l->hidden, from, to);
-    if (!(n = emit_like(l, p, in)))
+    if (!(n = chunk_loss_emit_like(l, p, in)))
         return g->status;
     x = n->out[0];
-    if (l->add &&
-        (n = emit_like(l, l->add, l->row ? (const ValueId[]){ x, l->added } : (const ValueId[]){ l->added, x })))
+    if (l->add && (n = chunk_loss_emit_like(
+                       l, l->add, l->row ? (const ValueId[]){ x, l->added } : (const ValueId[]){ l->added, x })))
         x = n->out[0];
     begin(l, l->sum);
     target = emit_rows(l, l->sum->in[1], from, to);
-    if (!(n = emit_like(l, l->sum, (const ValueId[]){ x, target })))
+    if (!(n = chunk_loss_emit_like(l, l->sum, (const ValueId[]){ x, target })))
         return g->status;
     *num = emit_sum(g, *num, n->out[0]);
-    if (l->grad && (n = emit_like(l, l->grad, (const ValueId[]){ l->grad->in[0], x, target, n->out[2] })))
+    if (l->grad && (n = chunk_loss_emit_like(l, l->grad, (const ValueId[]){ l->grad->in[0], x, target, n->out[2] })))
         for (int i = 0; i < l->n_reader && !g->status; i++)
             emit_reader(l, &l->reader[i], n->out[0], from, to);
     if (to < l->rows)
@@ -418,7 +418,7 @@ static void replace_reader(Loss *l, const GradReader *r)
 }
 
 /* Puts the nodes that were made since there were `before` on the device and replica of the loss. */
-static void place(Loss *l, uint32_t before)
+static void chunk_loss_place(Loss *l, uint32_t before)
 {
     for (uint32_t i = before; i < l->g->n_node; i++) {
         Node *n = l->g->node[i];
@@ -449,7 +449,7 @@ static void remove_all(Loss *l)
         graph_remove(l->g, l->grad);
 }
 
-static Status rewrite(Loss *l)
+static Status chunk_loss_rewrite(Loss *l)
 {
     Graph *g = l->g;
     const Shape *s = in_value(g, l->product, 0)->shape;
@@ -475,7 +475,7 @@ static Status rewrite(Loss *l)
     for (int i = 0; i < l->n_reader && !g->status; i++)
         replace_reader(l, &l->reader[i]);
     TRY(g->status);
-    place(l, before);
+    chunk_loss_place(l, before);
     remove_all(l);
     l->ctx->n_changed++;
     return graph_sort(g);
@@ -483,7 +483,7 @@ static Status rewrite(Loss *l)
 
 /* ---- entry ---- */
 
-static Status visit(Graph *g, PassCtx *ctx, Node *sum)
+static Status chunk_loss_visit(Graph *g, PassCtx *ctx, Node *sum)
 {
     Loss l = { .g = g, .ctx = ctx, .sum = sum, .rows = in_value(g, sum, 0)->shape->dim[0] };
 
@@ -496,13 +496,13 @@ static Status visit(Graph *g, PassCtx *ctx, Node *sum)
         return FAIL_NOMEM();
     TRY(uses_find(&l.uses, g, ctx->scratch));
     if (recognise(&l))
-        return rewrite(&l);
+        return chunk_loss_rewrite(&l);
     return report_note(ctx->report, NOTE_OTHER, in_value(g, sum, 0)->name,
                        "these scores stay whole in spite of --chunk-loss: they are not rows times one matrix, or more "
                        "than their cross-entropy reads them");
 }
 
-static Status run(Graph *g, PassCtx *ctx)
+static Status chunk_loss_run(Graph *g, PassCtx *ctx)
 {
     Node **sum = ARENA_NEW(ctx->scratch, Node *, g->n_node + 1);
     int n_sum = 0;
@@ -515,10 +515,10 @@ static Status run(Graph *g, PassCtx *ctx)
         if (n->op == &op_CrossEntropySum)
             sum[n_sum++] = n;
     for (int i = 0; i < n_sum; i++)
-        TRY(visit(g, ctx, sum[i]));
+        TRY(chunk_loss_visit(g, ctx, sum[i]));
     return g->status;
 }
 
 const Pass pass_chunk_loss = { .name = "chunk-loss",
                                .summary = "compute large scores of a cross-entropy in chunks of rows",
-                               .run = run };
+                               .run = chunk_loss_run };

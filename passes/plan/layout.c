@@ -189,7 +189,7 @@ static Layout found(const Layouts *l, const Node *n)
 }
 
 /* What the node's values will be stored by. */
-static NodeLayouts chosen(Layouts *l, const Node *n)
+static NodeLayouts layout_chosen(Layouts *l, const Node *n)
 {
     NodeLayouts any;
 
@@ -215,7 +215,7 @@ static void group_layouts(Layouts *l, Node *n, int parts, int copies)
     }
 }
 
-static Status visit(Layouts *l, Node *n)
+static Status layout_visit(Layouts *l, Node *n)
 {
     const Exchange e = exchange_of(n);
     NodeLayouts want;
@@ -224,7 +224,7 @@ static Status visit(Layouts *l, Node *n)
         group_layouts(l, n, e.parts, e.copies);
     if (n->op->layout == LAYOUT_EACH && !on_host(l, n))
         return l->g->status;
-    want = chosen(l, n);
+    want = layout_chosen(l, n);
     for (int i = 0; i < n->n_in; i++)
         if (has_in(n, i))
             n->in[i] = form(l, n->in[i], role(want, n->op->filter_in, i));
@@ -242,7 +242,7 @@ static void connect_ends(Layouts *l)
         g->update[i].next = form(l, g->update[i].next, value(g, g->update[i].state)->layout);
 }
 
-static Status run(Graph *g, PassCtx *ctx)
+static Status layout_run(Graph *g, PassCtx *ctx)
 {
     Layouts l = { .g = g, .ctx = ctx, .n_value = g->n_value };
     uint32_t n_node = g->n_node;
@@ -256,10 +256,10 @@ static Status run(Graph *g, PassCtx *ctx)
     find_wanted(&l, n_node);
     for (uint32_t i = 0; i < n_node; i++)
         if (g->node[i]->op)
-            TRY(visit(&l, g->node[i]));
+            TRY(layout_visit(&l, g->node[i]));
     connect_ends(&l);
     TRY(g->status);
     return graph_sort(g);
 }
 
-const Pass pass_layout = { .name = "layout", .summary = "store values as convolutions want them", .run = run };
+const Pass pass_layout = { .name = "layout", .summary = "store values as convolutions want them", .run = layout_run };

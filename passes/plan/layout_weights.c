@@ -13,7 +13,7 @@ static bool passes_on(const Node *n)
     return n->op->same & (SAME_TENSOR | SAME_TYPED) || n->op->flags & OPF_NEXT_STATE;
 }
 
-static ValueId source(const Graph *g, ValueId v)
+static ValueId layout_weights_source(const Graph *g, ValueId v)
 {
     const Node *p;
 
@@ -28,10 +28,10 @@ static void mark_uses(Graph *g, bool *other)
     FOR_NODES(g, n)
         for (int i = 0; i < n->n_in && !passes_on(n); i++)
             if (has_in(n, i) && !(i < 8 && n->op->filter_in >> i & 1))
-                other[source(g, n->in[i]).i] = true;
+                other[layout_weights_source(g, n->in[i]).i] = true;
 }
 
-static Status run(Graph *g, PassCtx *ctx)
+static Status layout_weights_run(Graph *g, PassCtx *ctx)
 {
     bool *other = ARENA_NEW(ctx->scratch, bool, g->n_value);
 
@@ -46,7 +46,7 @@ static Status run(Graph *g, PassCtx *ctx)
         if (!n->op->filter_in || !target_layouts(&ctx->opt->backend, g, n, list))
             continue;
         for (int i = 0; i < n->n_in; i++) {
-            ValueId w = n->op->filter_in >> i & 1 && has_in(n, i) ? source(g, n->in[i]) : NO_VALUE;
+            ValueId w = n->op->filter_in >> i & 1 && has_in(n, i) ? layout_weights_source(g, n->in[i]) : NO_VALUE;
 
             if (!has_value(w) || value(g, w)->kind != V_STATE || other[w.i] ||
                 !layout_suits(list[0].filter, value(g, w)->shape))
@@ -60,4 +60,4 @@ static Status run(Graph *g, PassCtx *ctx)
 
 const Pass pass_layout_weights = { .name = "layout-weights",
                                    .summary = "store the weights of convolutions as they want them",
-                                   .run = run };
+                                   .run = layout_weights_run };

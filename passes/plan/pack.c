@@ -69,7 +69,7 @@ static Status lower_bound(size_t *out, const PackItem *item, uint32_t n, Arena *
 
 /* The smallest gap that fits item i below, between or above those placed and alive with it.  Returns the index in
  * `placed` at which it belongs. */
-static void place(Packing *p, uint32_t i, uint32_t n_placed)
+static void pack_place(Packing *p, uint32_t i, uint32_t n_placed)
 {
     const PackItem *x = &p->item[i];
     size_t top = 0, best = SIZE_MAX, best_gap = SIZE_MAX;
@@ -102,7 +102,7 @@ static size_t try_order(Packing *p)
     for (uint32_t k = 0; k < p->n; k++) {
         uint32_t i = p->order[k];
 
-        place(p, i, k);
+        pack_place(p, i, k);
         if (p->offset[i] + p->item[i].bytes > total)
             total = p->offset[i] + p->item[i].bytes;
     }
@@ -187,7 +187,7 @@ static int rules_allowed(const Packing *p)
     return tries >= N_RULES + 1 + MIN_REFINE ? N_RULES : tries < BY_START ? (int)tries : BY_START;
 }
 
-static Status search(Packing *p, size_t bound, Arena *a)
+static Status pack_search(Packing *p, size_t bound, Arena *a)
 {
     size_t total;
     uint64_t refine = REFINE_PAIRS / ((uint64_t)p->n * p->n);
@@ -233,7 +233,7 @@ Status pack(PackItem *item, uint32_t n, size_t align, size_t *total, size_t *bou
     for (uint32_t i = 0; i < n; i++)
         item[i].bytes = (item[i].bytes + align - 1) & ~(align - 1);
     TRY(lower_bound(bound, item, n, scratch));
-    TRY(search(&p, *bound, scratch));
+    TRY(pack_search(&p, *bound, scratch));
     for (uint32_t i = 0; i < n; i++)
         item[i].offset = p.best[i];
     *total = p.best_total;

@@ -107,7 +107,7 @@ static Told **told_of(Told **list, const OpDef *op)
 }
 
 /* One line for every operator: how many of its nodes, and the first of them. */
-static Status tell(const Hosting *h)
+static Status place_host_tell(const Hosting *h)
 {
     Told *list = NULL;
 
@@ -129,7 +129,7 @@ static Status tell(const Hosting *h)
     return ST_OK;
 }
 
-static Status run(Graph *g, PassCtx *ctx)
+static Status place_host_run(Graph *g, PassCtx *ctx)
 {
     Hosting h = { g, ctx, ctx->opt->devices > 1 ? ctx->opt->devices : 1, g->n_value, g->n_node, NULL, NULL };
 
@@ -153,10 +153,10 @@ static Status run(Graph *g, PassCtx *ctx)
         connect_inputs(&h, g->node[i]);
     connect_ends(&h);
     TRY(g->status);
-    TRY(tell(&h));
+    TRY(place_host_tell(&h));
     return graph_sort(g);
 }
 
 const Pass pass_place_host = { .name = "place-host",
                                .summary = "what the accelerator has no kernel for goes to the host",
-                               .run = run };
+                               .run = place_host_run };

@@ -62,7 +62,7 @@ static uint32_t add_buffer(Planner *p, MemKind kind, ValueId root, int device, s
     return p->n_buffer++;
 }
 
-static void join(Planner *p, ValueId v, uint32_t buffer, size_t at)
+static void plan_memory_join(Planner *p, ValueId v, uint32_t buffer, size_t at)
 {
     p->of[v.i] = buffer;
     p->at[v.i] = at;
@@ -107,8 +107,8 @@ static void add_roots(Planner *p)
         if (v->kind == V_TEMP || !p->plan->occurs[i] || !shape_known(v->shape) ||
             !(bytes = value_bytes(g, (ValueId){ i })))
             continue;
-        join(p, (ValueId){ i },
-             add_buffer(p, kind[v->kind], (ValueId){ i }, value_device(g, (ValueId){ i }), bytes, 0, 0), 0);
+        plan_memory_join(p, (ValueId){ i },
+                         add_buffer(p, kind[v->kind], (ValueId){ i }, value_device(g, (ValueId){ i }), bytes, 0, 0), 0);
     }
     for (int u = 0; u < g->n_update; u++)
         if (!value_eq(g->update[u].next, g->update[u].state))
@@ -184,7 +184,7 @@ static bool is_view(const Planner *p, const Node *n, int o, size_t *offset)
     return at >= 0;
 }
 
-static void add_output(Planner *p, const Node *n, int o)
+static void plan_memory_add_output(Planner *p, const Node *n, int o)
 {
     ValueId v = n->out[o];
     size_t bytes = has_value(v) ? value_bytes(p->g, v) : 0;
@@ -194,11 +194,11 @@ static void add_output(Planner *p, const Node *n, int o)
     if (!bytes)
         return;
     if (n->n_in && is_view(p, n, o, &offset))
-        join(p, v, p->of[n->in[0].i], p->at[n->in[0].i] + offset);
+        plan_memory_join(p, v, p->of[n->in[0].i], p->at[n->in[0].i] + offset);
     else if ((b = overwritten(p, n, o, bytes)))
-        join(p, v, b, 0);
+        plan_memory_join(p, v, b, 0);
     else
-        join(p, v, add_buffer(p, MEM_ARENA, v, value_device(p->g, v), bytes, n->index, n->index), 0);
+        plan_memory_join(p, v, add_buffer(p, MEM_ARENA, v, value_device(p->g, v), bytes, n->index, n->index), 0);
     p->writer[p->of[v.i]] = n->index + 1;
 }
 
@@ -230,7 +230,7 @@ static void add_temporaries(Planner *p)
     FOR_NODES(g, n) {
         note_inputs(p, n, true);
         for (int o = 0; o < n->n_out; o++)
-            add_output(p, n, o);
+            plan_memory_add_output(p, n, o);
         note_inputs(p, n, false);
         add_scratch(p, n);
     }
@@ -396,7 +396,7 @@ static uint32_t *copied_updates(const Planner *p, uint32_t *n)
 }
 
 /* Reserves what is read after the step, packs, and writes the addresses down. */
-static Status finish(Planner *p)
+static Status plan_memory_finish(Planner *p)
 {
     const Graph *g = p->g;
     MemoryPlan *plan = p->plan;
@@ -433,7 +433,7 @@ static Status finish(Planner *p)
 
 /* ---- entry ---- */
 
-static Status check(const Graph *g)
+static Status plan_memory_check(const Graph *g)
 {
     Problems problems = { 0 };
 
@@ -520,7 +520,7 @@ static Status allocate_plan(Planner *p, const size_t *scratch_bytes)
     return plan->device && plan->occurs && plan->output && plan->scratch && plan->scratch_bytes ? ST_OK : FAIL_NOMEM();
 }
 
-static Status allocate(Planner *p)
+static Status plan_memory_allocate(Planner *p)
 {
     const Graph *g = p->g;
 
@@ -569,16 +569,16 @@ static void forget_uses(Planner *p)
 
 static Status plan_within(Planner *p, const size_t *scratch)
 {
-    TRY(check(p->g));
+    TRY(plan_memory_check(p->g));
     TRY(allocate_plan(p, scratch));
-    TRY(allocate(p));
+    TRY(plan_memory_allocate(p));
     find_last_uses(p);
     add_roots(p);
     add_temporaries(p);
     forget_uses(p);
     TRY(keep_buffers(p));
     TRY(outlast_sums(p));
-    return finish(p);
+    return plan_memory_finish(p);
 }
 
 Status plan_memory(MemoryPlan **out, const Graph *g, const size_t *scratch, size_t align, Arena *arena)

@@ -76,7 +76,7 @@ bool stream_is_view(const MemoryPlan *plan, const Node *n)
 }
 
 /* How many devices hold inputs or outputs of a collective. */
-static int count_members(const Lanes *l, const Node *n)
+static int plan_streams_count_members(const Lanes *l, const Node *n)
 {
     int first = -1;
 
@@ -121,7 +121,7 @@ static bool takes_part(const Lanes *l, const Node *n, StreamStep *step)
         step->stream = STREAM_COPY;
         return touches(l, n);
     }
-    if (count_members(l, n) < 2)
+    if (plan_streams_count_members(l, n) < 2)
         return touches(l, n);
     step->stream = STREAM_COMM;
     step->collective = true;
@@ -240,7 +240,7 @@ static int last_conflict(const Lanes *l, int step, StreamKind t, const Clock *kn
 }
 
 /* The step becomes the next of its stream. */
-static void append(Lanes *l, int step)
+static void plan_streams_append(Lanes *l, int step)
 {
     const StreamKind t = l->out->step[step].stream;
     const int q = l->length[t]++;
@@ -280,7 +280,7 @@ static void order_step(Lanes *l, int step)
         clock_join(known, &ended);
         s->wait[s->n_wait++] = event_of(l->out, last[t]);
     }
-    append(l, step);
+    plan_streams_append(l, step);
 }
 
 /* The compute stream's last clock says which other streams it must still wait for. */

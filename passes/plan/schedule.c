@@ -180,7 +180,7 @@ static void count_missing(Schedule *s)
 }
 
 /* The turn of each replica, from 1: its rank among the replicas of its device, aligned at the last one. */
-static Status find_turns(Schedule *s, Arena *a)
+static Status schedule_find_turns(Schedule *s, Arena *a)
 {
     Graph *g = s->g;
     int n_replica = s->n_replica, n_device = 1, *device, *turn, *count;
@@ -241,7 +241,7 @@ static void group_ready(Schedule *s, int u)
 }
 
 /* Everything that the end of node n makes possible. */
-static void append(Schedule *s, Node *n)
+static void schedule_append(Schedule *s, Node *n)
 {
     int own = s->owner[n->index];
 
@@ -286,7 +286,7 @@ static void run_node(Schedule *s, Node *n)
         if (need)
             s->stack[depth++] = need->index;
         else {
-            append(s, top);
+            schedule_append(s, top);
             depth--;
         }
     }
@@ -335,7 +335,7 @@ static void drop_done(const Schedule *s, Heap *h)
 }
 
 /* The next node of the ready ones, or NULL. */
-static Node *choose(Schedule *s)
+static Node *schedule_choose(Schedule *s)
 {
     Heap *from = &s->ready;
 
@@ -366,7 +366,7 @@ static bool run_leftover(Schedule *s)
     return s->n_order > before;
 }
 
-static Status walk(Schedule *s)
+static Status schedule_walk(Schedule *s)
 {
     Node *n;
 
@@ -380,7 +380,7 @@ static Status walk(Schedule *s)
 
             heap_pop(&s->groups);
             run_group(s, u);
-        } else if ((n = choose(s))) {
+        } else if ((n = schedule_choose(s))) {
             run_node(s, n);
         } else if (!run_leftover(s)) {
             return FAIL(E_INTERNAL, "schedule: %u of %u nodes cannot be ordered", s->n - s->n_order, s->n);
@@ -389,7 +389,7 @@ static Status walk(Schedule *s)
     return ST_OK;
 }
 
-static Status prepare(Schedule *s, Arena *a)
+static Status schedule_prepare(Schedule *s, Arena *a)
 {
     s->lazy = ARENA_NEW(a, bool, s->n);
     s->done = ARENA_NEW(a, bool, s->n);
@@ -409,7 +409,7 @@ static Status prepare(Schedule *s, Arena *a)
     TRY(link_consumers(s, a));
     TRY(create_groups(s, a));
     count_missing(s);
-    return find_turns(s, a);
+    return schedule_find_turns(s, a);
 }
 
 Status schedule_graph(Graph *g, Arena *scratch)
@@ -422,8 +422,8 @@ Status schedule_graph(Graph *g, Arena *scratch)
         return FAIL(E_UNSUPPORTED, "schedule: %u nodes, at most %u can be ordered", s.n, (1u << INDEX_BITS) - 1);
     if (!s.n)
         return ST_OK;
-    TRY(prepare(&s, scratch));
-    TRY(walk(&s));
+    TRY(schedule_prepare(&s, scratch));
+    TRY(schedule_walk(&s));
     memcpy(g->node, s.order, s.n * sizeof *s.order);
     for (uint32_t i = 0; i < s.n; i++)
         g->node[i]->index = i;

@@ -121,7 +121,7 @@ static void redirect(Merge *m)
         g->update[i].next = m->alias[g->update[i].next.i];
 }
 
-static Status run(Graph *g, PassCtx *ctx)
+static Status cse_run(Graph *g, PassCtx *ctx)
 {
     Merge m = { .g = g, .alias = ARENA_NEW(ctx->scratch, ValueId, g->n_value) };
 
@@ -146,4 +146,6 @@ static Status run(Graph *g, PassCtx *ctx)
     return graph_sort(g);
 }
 
-const Pass pass_cse = { .name = "cse", .summary = "merge equal constants and nodes that compute the same", .run = run };
+const Pass pass_cse = { .name = "cse",
+                        .summary = "merge equal constants and nodes that compute the same",
+                        .run = cse_run };

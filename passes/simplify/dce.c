@@ -27,7 +27,7 @@ static bool is_dead(const Node *n, const uint32_t *n_use)
 static bool is_kept(const Value *v, const PassCtx *ctx) { return v->idle && !ctx->opt; }
 
 /* Backwards, so that what only dead nodes read dies in the same walk. */
-static Status run(Graph *g, PassCtx *ctx)
+static Status dce_run(Graph *g, PassCtx *ctx)
 {
     const bool has_batch = !ctx->opt || ctx->opt->mode != BUILD_APPLY;
     uint32_t *n_use = graph_count_uses(g, ctx->scratch);
@@ -52,4 +52,4 @@ static Status run(Graph *g, PassCtx *ctx)
     return graph_sort(g);
 }
 
-const Pass pass_dce = { .name = "dce", .summary = "remove what no output and no update needs", .run = run };
+const Pass pass_dce = { .name = "dce", .summary = "remove what no output and no update needs", .run = dce_run };

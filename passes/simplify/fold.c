@@ -29,7 +29,7 @@ static bool too_large(const Graph *g, const Node *n, int64_t max_bytes)
 }
 
 /* What the node reads; an input known by its shape alone is lent without data. */
-static const Tensor **gather_inputs(Arena *scratch, const Graph *g, const Node *n)
+static const Tensor **fold_gather_inputs(Arena *scratch, const Graph *g, const Node *n)
 {
     const Tensor **in = ARENA_NEW(scratch, const Tensor *, n->n_in);
     Tensor *shapes = ARENA_NEW(scratch, Tensor, n->n_in);
@@ -53,7 +53,7 @@ Status fold_node(Graph *g, PassCtx *ctx, Node *n, int64_t max_bytes)
 
     if (!ctx->eval || too_large(g, n, max_bytes))
         return ST_OK;
-    in = gather_inputs(ctx->scratch, g, n);
+    in = fold_gather_inputs(ctx->scratch, g, n);
     out = ARENA_NEW(ctx->scratch, Tensor *, n->n_out);
     if (!in || !out)
         return FAIL_NOMEM();

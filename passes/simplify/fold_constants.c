@@ -35,7 +35,7 @@ static bool *find_results(const Graph *g, Arena *a)
     return result;
 }
 
-static Status run(Graph *g, PassCtx *ctx)
+static Status fold_constants_run(Graph *g, PassCtx *ctx)
 {
     const bool *result = find_results(g, ctx->scratch);
 
@@ -62,4 +62,4 @@ static Status run(Graph *g, PassCtx *ctx)
 
 const Pass pass_fold_constants = { .name = "fold-constants",
                                    .summary = "evaluate what depends on constants alone",
-                                   .run = run };
+                                   .run = fold_constants_run };

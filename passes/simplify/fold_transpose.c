@@ -34,7 +34,7 @@ static Status flagged(Graph *g, Node *n)
     return node_normalise(g, n);
 }
 
-static Status run(Graph *g, PassCtx *ctx)
+static Status fold_transpose_run(Graph *g, PassCtx *ctx)
 {
     FOR_NODES(g, n) {
         bool product = n->op == &op_MatMul || n->op == &op_BatchMatMul || n->op == &op_Gemm;
@@ -58,4 +58,4 @@ static Status run(Graph *g, PassCtx *ctx)
 
 const Pass pass_fold_transpose = { .name = "fold-transpose",
                                    .summary = "let matrix products read transposed operands as they were",
-                                   .run = run };
+                                   .run = fold_transpose_run };

@@ -210,7 +210,7 @@ static Status check_only_batch(const Graph *g, const BuildOptions *opt)
                 (long long)g->only_batch, (long long)size, g->only_why);
 }
 
-static Status bind_inputs(Graph *g, const BuildOptions *opt)
+static Status infer_shapes_bind_inputs(Graph *g, const BuildOptions *opt)
 {
     BatchDim batch = find_batch_dim(g, opt);
     Problems unbound = { 0 };
@@ -410,7 +410,7 @@ Status infer_and_fold(Graph *g, PassCtx *ctx, Node *n)
 }
 
 /* Strings have no place in what is planned. */
-static Status check_types(const Graph *g, const Node *n)
+static Status infer_shapes_check_types(const Graph *g, const Node *n)
 {
     for (int i = 0; n->op && i < n->n_out; i++)
         if (has_value(n->out[i]) && value(g, n->out[i])->dtype == DT_STRING)
@@ -418,12 +418,12 @@ static Status check_types(const Graph *g, const Node *n)
     return ST_OK;
 }
 
-static Status run(Graph *g, PassCtx *ctx)
+static Status infer_shapes_run(Graph *g, PassCtx *ctx)
 {
-    TRY(bind_inputs(g, ctx->opt));
+    TRY(infer_shapes_bind_inputs(g, ctx->opt));
     FOR_NODES(g, n) {
         TRY(tell_example(infer_and_fold(g, ctx, n), g, ctx->opt, n));
-        TRY(check_types(g, n));
+        TRY(infer_shapes_check_types(g, n));
         if (n->op && n->op->holds)
             TRY(n->op->holds(g, n));
     }
@@ -432,4 +432,4 @@ static Status run(Graph *g, PassCtx *ctx)
 
 const Pass pass_infer_shapes = { .name = "infer-shapes",
                                  .summary = "bind symbolic dimensions, find every type and shape",
-                                 .run = run };
+                                 .run = infer_shapes_run };

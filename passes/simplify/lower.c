@@ -6,10 +6,12 @@
 #include "graph/ir/lower.h"
 #include "passes/pass.h"
 
-static Status run(Graph *g, PassCtx *ctx)
+static Status lower_run(Graph *g, PassCtx *ctx)
 {
     TRY(graph_lower(g, ctx->scratch, &(Lowering){ .n_lowered = &ctx->n_changed }));
     return graph_sort(g);
 }
 
-const Pass pass_lower = { .name = "lower", .summary = "rewrite composite operators into simpler ones", .run = run };
+const Pass pass_lower = { .name = "lower",
+                          .summary = "rewrite composite operators into simpler ones",
+                          .run = lower_run };

@@ -77,7 +77,7 @@ static Player *player_of(const Optimizer *o, int group) { return &o->player[upda
 
 /* ---- shared ---- */
 
-static Status collect(Optimizer *o, Arena *scratch)
+static Status add_optimizer_collect(Optimizer *o, Arena *scratch)
 {
     size_t skip = strlen(OUT_GRAD_PREFIX);
 
@@ -334,7 +334,7 @@ static Status emit_factor(Optimizer *o, Player *p, Arena *scratch)
 }
 
 /* Updates are counted by player where a scale may skip some of them. */
-static Status add_step(Optimizer *o, Player *p)
+static Status add_optimizer_add_step(Optimizer *o, Player *p)
 {
     Graph *g = o->g;
     Shape scalar = shape_scalar();
@@ -475,7 +475,7 @@ static Status emit_updates(Optimizer *o, Arena *scratch)
             continue;
         p->step = shared;
         if (!has_value(shared))
-            TRY(add_step(o, p));
+            TRY(add_optimizer_add_step(o, p));
         if (o->opt->loss_scaling == SCALE_NONE)
             shared = p->step;
     }
@@ -630,7 +630,7 @@ static Status output_sums(Optimizer *o, Sum *s, int n)
 }
 
 /* The step of a group: from the sums alone, or with those of the micro-batch at hand. */
-static Status apply(Optimizer *o, Arena *scratch)
+static Status add_optimizer_apply(Optimizer *o, Arena *scratch)
 {
     Graph *g = o->g;
     ValueId weight;
@@ -711,7 +711,7 @@ static Status tell_groups(const Optimizer *o, Report *report)
     return ST_OK;
 }
 
-static Status run(Graph *g, PassCtx *ctx)
+static Status add_optimizer_run(Graph *g, PassCtx *ctx)
 {
     Optimizer o = { .g = g, .opt = ctx->opt };
     uint32_t before = g->n_node;
@@ -719,7 +719,7 @@ static Status run(Graph *g, PassCtx *ctx)
     if (follows_file(ctx->opt))
         return ST_OK;
     TRY(take_groups(&o));
-    TRY(collect(&o, ctx->scratch));
+    TRY(add_optimizer_collect(&o, ctx->scratch));
     for (int i = 0; i < o.n; i++)
         player_of(&o, o.pair[i].group)->any = true;
     TRY(check_groups(&o, ctx->scratch));
@@ -730,7 +730,7 @@ static Status run(Graph *g, PassCtx *ctx)
     switch (ctx->opt->mode) {
     case BUILD_ACCUMULATE: TRY(accumulate(&o, ctx->scratch)); break;
     case BUILD_APPLY:
-    case BUILD_FINISH: TRY(apply(&o, ctx->scratch)); break;
+    case BUILD_FINISH: TRY(add_optimizer_apply(&o, ctx->scratch)); break;
     default: TRY(emit_updates(&o, ctx->scratch));
     }
     ctx->n_changed += (int)(g->n_node - before);
@@ -740,4 +740,4 @@ static Status run(Graph *g, PassCtx *ctx)
 const Pass pass_add_optimizer = { .name = "add-optimizer",
                                   .summary = "append the updates of parameters and optimizer state",
                                   .modes = MODES_TRAIN,
-                                  .run = run };
+                                  .run = add_optimizer_run };

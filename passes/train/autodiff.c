@@ -113,7 +113,7 @@ static Status drop_stops(Graph *g, Arena *scratch)
     return rewrite_end(g);
 }
 
-static Status run(Graph *g, PassCtx *ctx)
+static Status autodiff_run(Graph *g, PassCtx *ctx)
 {
     ValueId *param = ARENA_NEW(ctx->scratch, ValueId, g->n_value), *grad;
     const int n = param ? collect_trainable(g, param) : 0;
@@ -143,4 +143,4 @@ static Status run(Graph *g, PassCtx *ctx)
 const Pass pass_autodiff = { .name = "autodiff",
                              .summary = "append the gradients of the loss by every trainable parameter",
                              .modes = MODES_TRAIN,
-                             .run = run };
+                             .run = autodiff_run };

@@ -9,7 +9,7 @@ static bool may_count(const ClassAxis *c, int axis)
 }
 
 /* The scores without `axis` are of the targets' shape. */
-static bool fits(const ClassAxis *c, const Shape *target, int axis)
+static bool class_axis_fits(const ClassAxis *c, const Shape *target, int axis)
 {
     if (target->rank != c->scores.rank - 1 || !may_count(c, axis))
         return false;
@@ -60,7 +60,7 @@ Status class_axis_decide(ClassAxis *c, const Shape *target)
     unsigned all = 0;
 
     for (int k = 1; k < c->scores.rank; k++)
-        all |= fits(c, target, k) ? 1u << k : 0;
+        all |= class_axis_fits(c, target, k) ? 1u << k : 0;
     if (!all)
         return fail_none(c, target);
     if (!only(all) && !only(all & ~c->open))
@@ -82,7 +82,7 @@ static unsigned axes_beside_inputs(const ClassAxis *c, const Graph *g)
 
     for (int i = 0; i < g->n_input; i++)
         for (int k = 1; k < c->scores.rank; k++)
-            axes |= fits(c, value(g, g->input[i])->shape, k) ? 1u << k : 0;
+            axes |= class_axis_fits(c, value(g, g->input[i])->shape, k) ? 1u << k : 0;
     return axes;
 }
 

@@ -238,7 +238,7 @@ static Status convert_body(Graph *g, Node *n, const Attr *a, DType to, int *n_ch
     return st;
 }
 
-static Status run(Graph *g, PassCtx *ctx)
+static Status convert_dtype_run(Graph *g, PassCtx *ctx)
 {
     const DType to = ctx->opt->dtype;
     bool found = false;
@@ -255,4 +255,4 @@ static Status run(Graph *g, PassCtx *ctx)
 
 const Pass pass_convert_dtype = { .name = "convert-dtype",
                                   .summary = "convert the model's floats to the wanted type",
-                                  .run = run };
+                                  .run = convert_dtype_run };

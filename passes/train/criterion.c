@@ -390,7 +390,7 @@ static Status add_element_loss(Criterion *c)
 /* ---- an output that is the loss already ---- */
 
 /* Is the value computed from something that is trained? */
-static Status is_trained(bool *out, const Graph *g, ValueId v, Arena *scratch)
+static Status criterion_is_trained(bool *out, const Graph *g, ValueId v, Arena *scratch)
 {
     bool *trained = ARENA_NEW(scratch, bool, g->n_value);
 
@@ -431,7 +431,7 @@ static Status add_weight_output(Criterion *c, Arena *scratch)
             E_SHAPE,
             "--loss-weight %s: the loss, output '%s', is %s; expected one number, the mean that the weight belongs to",
             w->name, c->scores->name, shape_text(value(g, c->y)->shape, text));
-    TRY(is_trained(&trained, g, w->value, scratch));
+    TRY(criterion_is_trained(&trained, g, w->value, scratch));
     if (trained)
         return FAIL(E_INVALID,
                     "--loss-weight: output '%s' depends on parameters that are trained; a weight must follow from the "
@@ -742,7 +742,7 @@ static Status replace_outputs(Criterion *c, ValueId loss, const bool *is_loss)
     return c->g->status;
 }
 
-static Status run(Graph *g, PassCtx *ctx)
+static Status criterion_run(Graph *g, PassCtx *ctx)
 {
     Criterion c = { .g = g, .opt = ctx->opt, .report = ctx->report };
     const LossDef *def = ctx->opt->loss;
@@ -786,4 +786,4 @@ static Status run(Graph *g, PassCtx *ctx)
 const Pass pass_criterion = { .name = "criterion",
                               .summary = "append the loss and the metric",
                               .modes = 1u << BUILD_EVAL | MODES_TRAIN,
-                              .run = run };
+                              .run = criterion_run };

@@ -4,7 +4,7 @@
 
 #include "passes/pass.h"
 
-static Status follow(Graph *g, ValueId id)
+static Status follow_file_follow(Graph *g, ValueId id)
 {
     Value *v = value(g, id);
     const ValueId next = graph_output(g, v->next);
@@ -39,7 +39,7 @@ static void drop_outputs(Graph *g)
     g->n_output = kept;
 }
 
-static Status run(Graph *g, PassCtx *ctx)
+static Status follow_file_run(Graph *g, PassCtx *ctx)
 {
     const BuildOptions *opt = ctx->opt;
 
@@ -50,7 +50,7 @@ static Status run(Graph *g, PassCtx *ctx)
                     "--optimizer file: a step is the file's, of one batch: --accumulate does not go with it");
     for (uint32_t i = 1; opt->mode == BUILD_TRAIN && i < g->n_value; i++)
         if (g->value[i]->next)
-            TRY(follow(g, (ValueId){ i }));
+            TRY(follow_file_follow(g, (ValueId){ i }));
     ctx->n_changed += g->n_update;
     drop_outputs(g);
     for (uint32_t i = 1; i < g->n_value; i++)
@@ -60,4 +60,4 @@ static Status run(Graph *g, PassCtx *ctx)
 
 const Pass pass_follow_file = { .name = "follow-file",
                                 .summary = "make the updates of the file's training_info those of the step",
-                                .run = run };
+                                .run = follow_file_run };

@@ -47,7 +47,7 @@ static Node *bias_of(const Uses *u, const Node *split, int o, int *row)
                : NULL;
 }
 
-static Status join(Graph *g, const Uses *u, Node *split, Arena *a, bool *done)
+static Status join_biases_join(Graph *g, const Uses *u, Node *split, Arena *a, bool *done)
 {
     ValueId *rows = ARENA_NEW(a, ValueId, split->n_out), sum;
     Node **add = ARENA_NEW(a, Node *, split->n_out);
@@ -72,7 +72,7 @@ static Status join(Graph *g, const Uses *u, Node *split, Arena *a, bool *done)
     return g->status;
 }
 
-static Status run(Graph *g, PassCtx *ctx)
+static Status join_biases_run(Graph *g, PassCtx *ctx)
 {
     const uint32_t n_node = g->n_node;
     bool done;
@@ -85,7 +85,7 @@ static Status run(Graph *g, PassCtx *ctx)
     for (uint32_t i = 0; i < n_node; i++) {
         rewrite_read(g, g->node[i]);
         if (g->node[i]->op && divides_product(&u, g->node[i])) {
-            TRY(join(g, &u, g->node[i], ctx->scratch, &done));
+            TRY(join_biases_join(g, &u, g->node[i], ctx->scratch, &done));
             ctx->n_changed += done;
         }
     }
@@ -95,4 +95,4 @@ static Status run(Graph *g, PassCtx *ctx)
 
 const Pass pass_join_biases = { .name = "join-biases",
                                 .summary = "add the biases of a divided product before it is divided",
-                                .run = run };
+                                .run = join_biases_run };

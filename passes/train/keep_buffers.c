@@ -11,7 +11,7 @@
 
 static bool training(const PassCtx *ctx) { return mode_in(ctx->opt, MODES_LEARN); }
 
-static Status keep(Graph *g, const PassCtx *ctx)
+static Status keep_buffers_keep(Graph *g, const PassCtx *ctx)
 {
     int kept = 0;
 
@@ -116,15 +116,15 @@ static Status note_stops(const Graph *g, PassCtx *ctx)
     return ST_OK;
 }
 
-static Status run(Graph *g, PassCtx *ctx)
+static Status keep_buffers_run(Graph *g, PassCtx *ctx)
 {
     if (training(ctx)) {
         TRY(note_written(g, ctx));
         TRY(note_stops(g, ctx));
     }
-    return keep(g, ctx);
+    return keep_buffers_keep(g, ctx);
 }
 
 const Pass pass_keep_buffers = { .name = "keep-buffers",
                                  .summary = "make states of buffers that the model's forward pass writes",
-                                 .run = run };
+                                 .run = keep_buffers_run };

@@ -20,7 +20,7 @@ static ValueId add_counter(Graph *g)
     return draw;
 }
 
-static Status run(Graph *g, PassCtx *ctx)
+static Status key_random_run(Graph *g, PassCtx *ctx)
 {
     ValueId draw = NO_VALUE;
     int64_t key = 0;
@@ -45,4 +45,4 @@ static Status run(Graph *g, PassCtx *ctx)
 const Pass pass_key_random = { .name = "key-random",
                                .summary = "key random operators by seed, batch, node and element",
                                .modes = MODES_LEARN,
-                               .run = run };
+                               .run = key_random_run };

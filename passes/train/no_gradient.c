@@ -38,7 +38,7 @@ static bool follows(const Walk *w, const Node *n, bool *setting)
     return reads;
 }
 
-static void follow(Walk *w, ValueId param)
+static void no_gradient_follow(Walk *w, ValueId param)
 {
     bool setting;
 
@@ -69,7 +69,7 @@ Status report_way_end(WayEnd *out, const Graph *g, ValueId param, Arena *scratch
 
     if (!w.from || !w.read)
         return FAIL_NOMEM();
-    follow(&w, param);
+    no_gradient_follow(&w, param);
     *out = (WayEnd){ w.stop ? w.stop : w.end, w.stop != NULL, w.setting };
     return ST_OK;
 }

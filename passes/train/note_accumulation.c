@@ -17,7 +17,7 @@ static bool takes_statistics(const Node *n) { return n->op->running_in && n->op-
 static bool shares(const Node *n) { return n->op->flags & OPF_SHARES; }
 
 /* How many of those nodes there are, and the names of the first. */
-static int list(char names[320], const Graph *g, Which *which)
+static int note_accumulation_list(char names[320], const Graph *g, Which *which)
 {
     int n_node = 0, len = 0;
 
@@ -27,10 +27,10 @@ static int list(char names[320], const Graph *g, Which *which)
     return n_node;
 }
 
-static Status run(Graph *g, PassCtx *ctx)
+static Status note_accumulation_run(Graph *g, PassCtx *ctx)
 {
     char names[320];
-    int n = list(names, g, takes_statistics);
+    int n = note_accumulation_list(names, g, takes_statistics);
 
     if (n)
         TRY(report_note(
@@ -38,7 +38,7 @@ static Status run(Graph *g, PassCtx *ctx)
             "batch-norm takes the statistics of every micro-batch by itself, so a group is not exactly one batch: %d "
             "layer%s (%s%s); --freeze keeps their statistics",
             n, n > 1 ? "s" : "", names, n > LISTED ? ", ..." : ""));
-    if ((n = list(names, g, shares)))
+    if ((n = note_accumulation_list(names, g, shares)))
         TRY(report_note(ctx->report, NOTE_ACCUMULATION, "--accumulate",
                         "copies share what is in every micro-batch by itself, so a group is not exactly one batch: %d "
                         "node%s (%s%s)",
@@ -49,4 +49,4 @@ static Status run(Graph *g, PassCtx *ctx)
 const Pass pass_note_accumulation = { .name = "note-accumulation",
                                       .summary = "say what makes micro-batches differ from one batch",
                                       .modes = 1u << BUILD_ACCUMULATE,
-                                      .run = run };
+                                      .run = note_accumulation_run };

@@ -61,7 +61,7 @@ static bool wants_low(const Precision *p, const Node *n)
     return false;
 }
 
-static Status visit(Precision *p, Node *n)
+static Status precision_visit(Precision *p, Node *n)
 {
     DType to = wants_low(p, n) ? p->low : DT_FLOAT32, from = to == DT_FLOAT32 ? p->low : DT_FLOAT32;
 
@@ -88,7 +88,7 @@ static void keep_types_outside(Precision *p)
             g->update[i].next = other_form(p, g->update[i].next, DT_FLOAT32);
 }
 
-static Status run(Graph *g, PassCtx *ctx)
+static Status precision_run(Graph *g, PassCtx *ctx)
 {
     Precision p = { .g = g, .low = ctx->opt->precision, .n_value = g->n_value };
     uint32_t n_node = g->n_node;
@@ -101,7 +101,7 @@ static Status run(Graph *g, PassCtx *ctx)
         return FAIL_NOMEM();
     for (uint32_t i = 0; i < n_node; i++)
         if (g->node[i]->op)
-            TRY(visit(&p, g->node[i]));
+            TRY(precision_visit(&p, g->node[i]));
     keep_types_outside(&p);
     ctx->n_changed += p.n_changed;
     return graph_sort(g);
@@ -109,4 +109,4 @@ static Status run(Graph *g, PassCtx *ctx)
 
 const Pass pass_precision = { .name = "precision",
                               .summary = "compute products in 16-bit floats, keep state in float32",
-                              .run = run };
+                              .run = precision_run };

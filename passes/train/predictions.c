@@ -41,7 +41,7 @@ static void drop_unread(Graph *g, uint32_t *n_use)
     }
 }
 
-static Status run(Graph *g, PassCtx *ctx)
+static Status predictions_run(Graph *g, PassCtx *ctx)
 {
     uint32_t *n_use;
     int kept = 0;
@@ -62,4 +62,4 @@ static Status run(Graph *g, PassCtx *ctx)
 const Pass pass_predictions = { .name = "predictions",
                                 .summary = "drop losses of the model's own, and inputs that only they need",
                                 .modes = 1u << BUILD_PREDICT,
-                                .run = run };
+                                .run = predictions_run };

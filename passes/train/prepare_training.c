@@ -37,7 +37,7 @@ static bool sees_batch(const PassCtx *ctx) { return mode_in(ctx->opt, MODES_LEAR
 
 /* ---- running statistics ---- */
 
-static Status add_output(Graph *g, Node *n, int i, const char *name)
+static Status prepare_training_add_output(Graph *g, Node *n, int i, const char *name)
 {
     Shape unknown = shape_unknown();
 
@@ -56,7 +56,7 @@ static Status update_statistic(Prepare *p, Node *n, int in, int out)
 
     if (!name)
         return FAIL_NOMEM();
-    TRY(add_output(g, n, out, name));
+    TRY(prepare_training_add_output(g, n, out, name));
     if (!*update) {
         graph_add_update(g, state, n->out[out]);
         *update = g->n_update;
@@ -90,7 +90,7 @@ static NormMode mode_of(const Node *n)
 }
 
 /* Does the file say of scale and bias that they are buffers, or of the statistics that they are fixed? */
-static bool is_fixed(const Prepare *p, const Node *n)
+static bool prepare_training_is_fixed(const Prepare *p, const Node *n)
 {
     int parameters = 0, buffers = 0;
 
@@ -141,10 +141,12 @@ static Status keeps_statistics(bool *out, Prepare *p, const Node *n)
     const NormMode mode = mode_of(n);
 
     *out = rule == PATTERN_FREEZE;
-    if (rule == PATTERN_SILENT && mode != NORM_TRAINING && (is_fixed(p, n) || (p->some_train && n->op->trains))) {
+    if (rule == PATTERN_SILENT && mode != NORM_TRAINING &&
+        (prepare_training_is_fixed(p, n) || (p->some_train && n->op->trains))) {
         TRY(report_note(p->ctx->report, NOTE_OTHER, n->name, "%s: its running statistics stay as they are",
-                        is_fixed(p, n) ? "frozen, as the file says of its tensors"
-                                       : "in evaluation mode in a file that has others in training mode"));
+                        prepare_training_is_fixed(p, n)
+                            ? "frozen, as the file says of its tensors"
+                            : "in evaluation mode in a file that has others in training mode"));
         *out = true;
     }
     if (!*out && rule == PATTERN_SILENT && mode == NORM_EVALUATION && !p->n_alike++)
@@ -264,7 +266,7 @@ static Status note_lost(const Prepare *p)
     return ST_OK;
 }
 
-static Status run(Graph *g, PassCtx *ctx)
+static Status prepare_training_run(Graph *g, PassCtx *ctx)
 {
     Prepare p = { .g = g, .ctx = ctx, .some_train = has_training(g) };
     uint32_t n_node = g->n_node;
@@ -293,4 +295,4 @@ static Status run(Graph *g, PassCtx *ctx)
 
 const Pass pass_prepare_training = { .name = "prepare-training",
                                      .summary = "make running statistics state, set training or evaluation mode",
-                                     .run = run };
+                                     .run = prepare_training_run };

@@ -7,7 +7,7 @@
 
 #include "passes/pass.h"
 
-static Status run(Graph *g, PassCtx *ctx)
+static Status read_means_run(Graph *g, PassCtx *ctx)
 {
     const BuildOptions *opt = ctx->opt;
 
@@ -31,4 +31,4 @@ static Status run(Graph *g, PassCtx *ctx)
 const Pass pass_read_means = { .name = "read-means",
                                .summary = "evaluate the means of parameters",
                                .modes = 1u << BUILD_INFER | 1u << BUILD_PREDICT | 1u << BUILD_EVAL,
-                               .run = run };
+                               .run = read_means_run };

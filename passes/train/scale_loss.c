@@ -49,7 +49,7 @@ static Status scale_own_loss(Graph *g, const BuildOptions *opt, int k, ValueId s
     return g->status;
 }
 
-static Status run(Graph *g, PassCtx *ctx)
+static Status scale_loss_run(Graph *g, PassCtx *ctx)
 {
     const BuildOptions *opt = ctx->opt;
     const ValueId loss = graph_output(g, opt->mode == BUILD_TRAIN ? OUT_LOSS : OUT_LOSS_SUM);
@@ -75,6 +75,7 @@ static Status run(Graph *g, PassCtx *ctx)
     return g->status;
 }
 
-const Pass pass_scale_loss = {
-    .name = "scale-loss", .summary = "scale the loss for gradients in float16", .modes = MODES_TRAIN, .run = run
-};
+const Pass pass_scale_loss = { .name = "scale-loss",
+                               .summary = "scale the loss for gradients in float16",
+                               .modes = MODES_TRAIN,
+                               .run = scale_loss_run };

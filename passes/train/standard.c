@@ -29,7 +29,7 @@ static Status make_interface(Graph *g, const BuildOptions *opt)
     return g->status;
 }
 
-static Status run(Graph *g, PassCtx *ctx)
+static Status standard_run(Graph *g, PassCtx *ctx)
 {
     Problems left = { 0 };
 
@@ -47,4 +47,4 @@ static Status run(Graph *g, PassCtx *ctx)
 
 const Pass pass_standard = { .name = "standard",
                              .summary = "a step in operators of ai.onnx alone, with --standard",
-                             .run = run };
+                             .run = standard_run };

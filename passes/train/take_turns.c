@@ -31,7 +31,7 @@ typedef struct {
     uint32_t n_order;
 } Turns;
 
-static Status find_turns(Turns *t)
+static Status take_turns_find_turns(Turns *t)
 {
     const Graph *g = t->g;
     Problems none = { 0 };
@@ -81,7 +81,7 @@ static ValueId read_in(Turns *t, const ValueId *copy, int k, ValueId v)
     return t->updated[v.i];
 }
 
-static Status copy_node(Turns *t, ValueId *copy, const Node *n, const ValueId *in)
+static Status take_turns_copy_node(Turns *t, ValueId *copy, const Node *n, const ValueId *in)
 {
     Graph *g = t->g;
     const char **name = ARENA_NEW(t->ctx->scratch, const char *, n->n_out + 1);
@@ -123,7 +123,7 @@ static Status need_node(Turns *t, ValueId *copy, int k, uint32_t i)
         differs |= !value_eq(in[j], n->in[j]);
     }
     if (differs)
-        TRY(copy_node(t, copy, n, in));
+        TRY(take_turns_copy_node(t, copy, n, in));
     for (uint32_t made = before; made < g->n_node; made++)
         t->order[t->n_order++] = g->node[made];
     if (!differs && !t->listed[i])
@@ -202,7 +202,7 @@ static Status put_in_order(Turns *t)
     return graph_sort(g);
 }
 
-static Status run(Graph *g, PassCtx *ctx)
+static Status take_turns_run(Graph *g, PassCtx *ctx)
 {
     const int n_group = ctx->opt->n_group;
     Turns t = { .g = g,
@@ -220,7 +220,7 @@ static Status run(Graph *g, PassCtx *ctx)
     t.order = ARENA_NEW(ctx->scratch, Node *, ((size_t)g->n_node + g->n_value) * ((size_t)n_group + 1));
     if (!t.turn || !t.updated || !t.copied || !t.listed || !t.order)
         return FAIL_NOMEM();
-    TRY(find_turns(&t));
+    TRY(take_turns_find_turns(&t));
     for (int k = 1; k <= n_group; k++)
         if (update_group_loss(ctx->opt, k) == k)
             TRY(take_turn(&t, k));
@@ -231,4 +231,4 @@ static Status run(Graph *g, PassCtx *ctx)
 const Pass pass_take_turns = { .name = "take-turns",
                                .summary = "later losses of a step see what earlier groups have become",
                                .modes = MODES_LEARN,
-                               .run = run };
+                               .run = take_turns_run };

@@ -32,7 +32,7 @@ static void store(MpiRequest *r, MPI_Request request) { memcpy(r, &request, size
 
 /* ---- the library ---- */
 
-static bool fits(char *text, size_t n)
+static bool plugin_fits(char *text, size_t n)
 {
     char version[MPI_MAX_LIBRARY_VERSION_STRING] = "";
     int len = 0;
@@ -58,7 +58,7 @@ static int stands(bool *begun, bool *ended)
     return code;
 }
 
-static int begin(void)
+static int plugin_begin(void)
 {
     int given, code = MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &given);
 
@@ -138,7 +138,7 @@ static int opened(MpiGroup *g, bool *done)
     return code;
 }
 
-static int close_group(MpiGroup *g)
+static int plugin_close_group(MpiGroup *g)
 {
     int code = MPI_SUCCESS;
 
@@ -150,7 +150,7 @@ static int close_group(MpiGroup *g)
 
 static void forget(MpiGroup *g) { free(g); }
 
-static int place(const MpiGroup *g, int *size, int *rank)
+static int plugin_place(const MpiGroup *g, int *size, int *rank)
 {
     int code = MPI_Comm_size(g->comm[0], size);
 
@@ -161,7 +161,7 @@ static void kill_all(const MpiGroup *g, int status) { MPI_Abort(g ? g->comm[0] :
 
 /* ---- messages ---- */
 
-static int type_of(const struct iovec *piece, int n, MPI_Datatype *out)
+static int plugin_type_of(const struct iovec *piece, int n, MPI_Datatype *out)
 {
     int *len = calloc((size_t)n, sizeof *len), code = MPI_ERR_NO_MEM;
     MPI_Aint *at = calloc((size_t)n, sizeof *at);
@@ -190,7 +190,7 @@ typedef struct {
 static int message_of(Message *out, const struct iovec *piece, int n)
 {
     *out = n == 1 ? (Message){ piece->iov_base, (int)piece->iov_len, MPI_BYTE } : (Message){ MPI_BOTTOM, 1, MPI_BYTE };
-    return n == 1 ? MPI_SUCCESS : type_of(piece, n, &out->type);
+    return n == 1 ? MPI_SUCCESS : plugin_type_of(piece, n, &out->type);
 }
 
 static int posted(Message *m, int code, MPI_Request request, MpiRequest *out)
@@ -225,8 +225,8 @@ static int receive_pieces(MpiGroup *g, int channel, const struct iovec *piece, i
     return posted(&m, code, request, out);
 }
 
-static int add(MpiGroup *g, int channel, const void *from, void *to, const int *n, int size, bool wide, bool all,
-               MpiRequest *out)
+static int plugin_add(MpiGroup *g, int channel, const void *from, void *to, const int *n, int size, bool wide, bool all,
+                      MpiRequest *out)
 {
     const MPI_Datatype type = wide ? MPI_DOUBLE : MPI_FLOAT;
     MPI_Request request = MPI_REQUEST_NULL;
@@ -276,21 +276,21 @@ const MpiCalls *dpexec_mpi_calls(void)
 #else
         .library = "MPICH",
 #endif
-        .fits = fits,
+        .fits = plugin_fits,
         .stands = stands,
-        .begin = begin,
+        .begin = plugin_begin,
         .serves_threads = serves_threads,
         .end = end,
         .message = message,
         .open = open_group,
         .opened = opened,
-        .close = close_group,
+        .close = plugin_close_group,
         .forget = forget,
-        .place = place,
+        .place = plugin_place,
         .kill = kill_all,
         .send = send_pieces,
         .receive = receive_pieces,
-        .add = add,
+        .add = plugin_add,
         .test = test,
         .cancel = cancel,
     };

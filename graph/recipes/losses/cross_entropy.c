@@ -9,7 +9,7 @@ typedef struct {
     bool soft_labels;
 } CrossEntropy;
 
-static void emit_loss(LossBody *b, const void *settings)
+static void cross_entropy_emit_loss(LossBody *b, const void *settings)
 {
     const CrossEntropy *s = settings;
 
@@ -39,4 +39,5 @@ DEFINE_LOSS(cross_entropy,
                         .help = "logits against class numbers or probabilities",
                         .flags = flags,
                         RECIPE_SETTINGS(CrossEntropy) },
-            .target = TARGET_CLASSES, .soft_labels = takes_soft_labels, .applies = "Softmax", .emit = emit_loss);
+            .target = TARGET_CLASSES, .soft_labels = takes_soft_labels, .applies = "Softmax",
+            .emit = cross_entropy_emit_loss);

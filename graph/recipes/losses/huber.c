@@ -9,7 +9,7 @@ typedef struct {
     double delta;
 } Huber;
 
-static void emit_loss(LossBody *b, const void *settings)
+static void huber_emit_loss(LossBody *b, const void *settings)
 {
     Graph *g = b->g;
     const double delta = ((const Huber *)settings)->delta;
@@ -38,4 +38,4 @@ DEFINE_LOSS(huber,
                         .help = "squared error up to DELTA [1], linear beyond",
                         .args = args,
                         RECIPE_SETTINGS(Huber) },
-            .target = TARGET_VALUES, .emit = emit_loss);
+            .target = TARGET_VALUES, .emit = huber_emit_loss);

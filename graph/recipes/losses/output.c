@@ -7,7 +7,7 @@ typedef struct {
     const char *name;
 } OutputLoss;
 
-static bool is_named(const void *settings, const char *output)
+static bool output_is_named(const void *settings, const char *output)
 {
     return !strcmp(((const OutputLoss *)settings)->name, output);
 }
@@ -23,4 +23,4 @@ DEFINE_LOSS(output,
                         .help = "the model's own: its output NAME is the loss",
                         .args = args,
                         RECIPE_SETTINGS(OutputLoss) },
-            .target = TARGET_NONE, .is_loss = is_named);
+            .target = TARGET_NONE, .is_loss = output_is_named);

@@ -6,7 +6,7 @@ typedef struct {
     IgnoredClass ignored;
 } Accuracy;
 
-static void emit_metric(LossBody *b, const void *settings)
+static void accuracy_emit_metric(LossBody *b, const void *settings)
 {
     const Accuracy *s = settings;
     ValueId counts[2];
@@ -23,4 +23,4 @@ DEFINE_METRIC(accuracy,
                           .help = "the share of targets that the largest logit hits",
                           .flags = flags,
                           RECIPE_SETTINGS(Accuracy) },
-              .target = TARGET_CLASSES, .emit = emit_metric);
+              .target = TARGET_CLASSES, .emit = accuracy_emit_metric);

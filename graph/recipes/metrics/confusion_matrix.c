@@ -5,7 +5,7 @@ typedef struct {
     IgnoredClass ignored;
 } Confusion;
 
-static void emit_metric(LossBody *b, const void *settings)
+static void confusion_matrix_emit_metric(LossBody *b, const void *settings)
 {
     emit_confusion(b, &((const Confusion *)settings)->ignored);
 }
@@ -17,4 +17,4 @@ DEFINE_METRIC(confusion_matrix,
                           .help = "how many targets of a class (row) have their largest logit in which (column)",
                           .flags = flags,
                           RECIPE_SETTINGS(Confusion) },
-              .target = TARGET_CLASSES, .table = true, .emit = emit_metric);
+              .target = TARGET_CLASSES, .table = true, .emit = confusion_matrix_emit_metric);

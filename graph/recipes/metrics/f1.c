@@ -8,7 +8,7 @@ static double score(const ClassCounts *n)
     return n->targets + n->predictions > 0 ? 2 * n->hits / (n->targets + n->predictions) : 0;
 }
 
-static double metric_value(const Tensor *sum, double weight, const void *settings)
+static double f1_metric_value(const Tensor *sum, double weight, const void *settings)
 {
     (void)weight;
     return class_average(sum, settings, score);
@@ -24,4 +24,4 @@ DEFINE_METRIC(f1,
                           .args = args,
                           .flags = flags,
                           RECIPE_SETTINGS(ClassAverage) },
-              .target = TARGET_CLASSES, .table = true, .emit = emit_class_average, .value = metric_value);
+              .target = TARGET_CLASSES, .table = true, .emit = emit_class_average, .value = f1_metric_value);

@@ -2,14 +2,14 @@
  * either has. */
 #include "graph/recipes/metric.h"
 
-static void emit_metric(LossBody *b, const void *settings)
+static void mean_iou_emit_metric(LossBody *b, const void *settings)
 {
     emit_confusion(b, &((const ClassAverage *)settings)->ignored);
 }
 
 static double iou(const ClassCounts *n) { return n->hits / (n->targets + n->predictions - n->hits); }
 
-static double metric_value(const Tensor *sum, double weight, const void *settings)
+static double mean_iou_metric_value(const Tensor *sum, double weight, const void *settings)
 {
     (void)weight;
     return class_average(sum, settings, iou);
@@ -22,4 +22,4 @@ DEFINE_METRIC(mean_iou,
                           .help = "intersection over union of targets and predictions, the mean over classes",
                           .flags = flags,
                           RECIPE_SETTINGS(ClassAverage) },
-              .target = TARGET_CLASSES, .table = true, .emit = emit_metric, .value = metric_value);
+              .target = TARGET_CLASSES, .table = true, .emit = mean_iou_emit_metric, .value = mean_iou_metric_value);

@@ -10,14 +10,14 @@ typedef struct {
     IgnoredClass ignored;
 } Perplexity;
 
-static void emit_metric(LossBody *b, const void *settings)
+static void perplexity_emit_metric(LossBody *b, const void *settings)
 {
     const Perplexity *s = settings;
 
     emit_nll(b, EMIT(b->g, LogSoftmax, ATTRS(INT("axis", 1)), b->y), &s->ignored, 0);
 }
 
-static double metric_value(const Tensor *sum, double weight, const void *settings)
+static double perplexity_metric_value(const Tensor *sum, double weight, const void *settings)
 {
     (void)settings;
     return exp(tensor_float(sum, 0) / weight);
@@ -30,4 +30,5 @@ DEFINE_METRIC(perplexity,
                           .help = "e to the mean of minus the log-probability of the right class",
                           .flags = flags,
                           RECIPE_SETTINGS(Perplexity) },
-              .target = TARGET_CLASSES, .soft = true, .falls = true, .emit = emit_metric, .value = metric_value);
+              .target = TARGET_CLASSES, .soft = true, .falls = true, .emit = perplexity_emit_metric,
+              .value = perplexity_metric_value);

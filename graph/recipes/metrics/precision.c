@@ -5,7 +5,7 @@
 
 static double score(const ClassCounts *n) { return n->predictions > 0 ? n->hits / n->predictions : 0; }
 
-static double metric_value(const Tensor *sum, double weight, const void *settings)
+static double precision_metric_value(const Tensor *sum, double weight, const void *settings)
 {
     (void)weight;
     return class_average(sum, settings, score);
@@ -22,4 +22,4 @@ DEFINE_METRIC(precision,
                           .args = args,
                           .flags = flags,
                           RECIPE_SETTINGS(ClassAverage) },
-              .target = TARGET_CLASSES, .table = true, .emit = emit_class_average, .value = metric_value);
+              .target = TARGET_CLASSES, .table = true, .emit = emit_class_average, .value = precision_metric_value);

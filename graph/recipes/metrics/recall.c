@@ -5,7 +5,7 @@
 
 static double score(const ClassCounts *n) { return n->targets > 0 ? n->hits / n->targets : 0; }
 
-static double metric_value(const Tensor *sum, double weight, const void *settings)
+static double recall_metric_value(const Tensor *sum, double weight, const void *settings)
 {
     (void)weight;
     return class_average(sum, settings, score);
@@ -21,4 +21,4 @@ DEFINE_METRIC(recall,
                           .args = args,
                           .flags = flags,
                           RECIPE_SETTINGS(ClassAverage) },
-              .target = TARGET_CLASSES, .table = true, .emit = emit_class_average, .value = metric_value);
+              .target = TARGET_CLASSES, .table = true, .emit = emit_class_average, .value = recall_metric_value);

@@ -3,17 +3,17 @@
 
 #include "graph/recipes/metric.h"
 
-static void emit_metric(LossBody *b, const void *settings)
+static void rmse_emit_metric(LossBody *b, const void *settings)
 {
     (void)settings;
     emit_element_loss(b, "mse");
 }
 
-static double metric_value(const Tensor *sum, double weight, const void *settings)
+static double rmse_metric_value(const Tensor *sum, double weight, const void *settings)
 {
     (void)settings;
     return sqrt(tensor_float(sum, 0) / weight);
 }
 
 DEFINE_METRIC(rmse, .recipe = { .name = "rmse", .help = "root of the mean squared error" }, .target = TARGET_VALUES,
-              .falls = true, .emit = emit_metric, .value = metric_value);
+              .falls = true, .emit = rmse_emit_metric, .value = rmse_metric_value);

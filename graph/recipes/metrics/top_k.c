@@ -9,7 +9,7 @@ typedef struct {
     IgnoredClass ignored;
 } TopK;
 
-static void emit_metric(LossBody *b, const void *settings)
+static void top_k_emit_metric(LossBody *b, const void *settings)
 {
     const TopK *s = settings;
     Graph *g = b->g;
@@ -49,4 +49,4 @@ DEFINE_METRIC(top_k,
                           .args = args,
                           .flags = flags,
                           RECIPE_SETTINGS(TopK) },
-              .target = TARGET_CLASSES, .emit = emit_metric);
+              .target = TARGET_CLASSES, .emit = top_k_emit_metric);

@@ -26,7 +26,7 @@ static ValueId rate(UpdateRule *f, double lr_decay)
     return formula_scalar(f, EMIT(g, Div, NULL, formula_lr64(f), by));
 }
 
-static void formula(UpdateRule *f, const void *settings)
+static void adagrad_formula(UpdateRule *f, const void *settings)
 {
     const Adagrad *s = settings;
     const ValueId sum = formula_state(f, "sum"), lr = rate(f, s->lr_decay), d = formula_decayed(f, s->weight_decay);
@@ -63,4 +63,4 @@ DEFINE_OPTIMIZER(adagrad,
                              .help = "divides by the root of the sum of squares",
                              .flags = flags,
                              RECIPE_SETTINGS(Adagrad) },
-                 .formula = formula);
+                 .formula = adagrad_formula);

@@ -15,7 +15,7 @@ typedef struct {
     bool amsgrad;
 } Adam;
 
-static void formula(UpdateRule *f, const Adam *s, bool decoupled)
+static void adam_formula(UpdateRule *f, const Adam *s, bool decoupled)
 {
     Graph *g = f->o->g;
     const ValueId m = formula_state(f, "exp_avg"), v = formula_state(f, "exp_avg_sq"), lr = formula_lr64(f),
@@ -43,8 +43,8 @@ static void formula(UpdateRule *f, const Adam *s, bool decoupled)
     formula_next(f, v, v1);
 }
 
-static void formula_adam(UpdateRule *f, const void *settings) { formula(f, settings, false); }
-static void formula_adamw(UpdateRule *f, const void *settings) { formula(f, settings, true); }
+static void formula_adam(UpdateRule *f, const void *settings) { adam_formula(f, settings, false); }
+static void formula_adamw(UpdateRule *f, const void *settings) { adam_formula(f, settings, true); }
 
 #define FLAGS(decay)                                                                                              \
     (const Setting[])                                                                                             \

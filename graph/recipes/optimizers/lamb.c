@@ -19,7 +19,7 @@ static ValueId trust(Graph *g, const void *settings, ValueId w, ValueId u)
     return formula_quotient(g, w, u, w, u);
 }
 
-static void formula(UpdateRule *f, const void *settings)
+static void lamb_formula(UpdateRule *f, const void *settings)
 {
     const Lamb *s = settings;
     const ValueId m = formula_state(f, "exp_avg"), v = formula_state(f, "exp_avg_sq"),
@@ -50,4 +50,4 @@ DEFINE_OPTIMIZER(lamb,
                              .help = "adamw with steps as long as each parameter, for large batches",
                              .flags = flags,
                              RECIPE_SETTINGS(Lamb) },
-                 .formula = formula);
+                 .formula = lamb_formula);

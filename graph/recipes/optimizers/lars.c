@@ -20,7 +20,7 @@ static ValueId rate(Graph *g, const void *settings, ValueId w, ValueId grad)
                             EMIT(g, Add, NULL, grad, decayed));
 }
 
-static void formula(UpdateRule *f, const void *settings)
+static void lars_formula(UpdateRule *f, const void *settings)
 {
     const Lars *s = settings;
     const ValueId lr = formula_scalar(f, f->o->lr), l = formula_norm_scale(f, f->grad, rate, s),
@@ -55,4 +55,4 @@ DEFINE_OPTIMIZER(lars,
                              .help = "momentum, of each parameter by its length and its gradient's, for large batches",
                              .flags = flags,
                              RECIPE_SETTINGS(Lars) },
-                 .formula = formula);
+                 .formula = lars_formula);

@@ -17,7 +17,7 @@ static ValueId mix(UpdateRule *f, double beta, ValueId m)
     return F(f, Add, old, new);
 }
 
-static void formula(UpdateRule *f, const void *settings)
+static void lion_formula(UpdateRule *f, const void *settings)
 {
     const Lion *s = settings;
     ValueId m = formula_state(f, "exp_avg"), lr = formula_scalar(f, f->o->lr), step = F(f, Sign, mix(f, s->beta1, m));
@@ -40,4 +40,4 @@ DEFINE_OPTIMIZER(lion,
                              .help = "the sign of a momentum; decoupled weight decay",
                              .flags = flags,
                              RECIPE_SETTINGS(Lion) },
-                 .formula = formula);
+                 .formula = lion_formula);

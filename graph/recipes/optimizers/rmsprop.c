@@ -19,7 +19,7 @@ static ValueId mean(UpdateRule *f, double alpha, ValueId x, ValueId y)
     return F(f, Add, old, new);
 }
 
-static void formula(UpdateRule *f, const void *settings)
+static void rmsprop_formula(UpdateRule *f, const void *settings)
 {
     const RmsProp *s = settings;
     ValueId v = formula_state(f, "square_avg"), lr = formula_scalar(f, f->o->lr),
@@ -58,4 +58,4 @@ DEFINE_OPTIMIZER(rmsprop,
                              .help = "divides by the root of a running mean of squares",
                              .flags = flags,
                              RECIPE_SETTINGS(RmsProp) },
-                 .formula = formula);
+                 .formula = rmsprop_formula);

@@ -24,7 +24,7 @@ static ValueId dampened(UpdateRule *f, double dampening, ValueId d)
     return F(f, Mul, formula_scalar(f, share), d);
 }
 
-static void formula(UpdateRule *f, const void *settings)
+static void sgd_formula(UpdateRule *f, const void *settings)
 {
     const Sgd *s = settings;
     const ValueId lr = formula_scalar(f, f->o->lr);
@@ -40,7 +40,7 @@ static void formula(UpdateRule *f, const void *settings)
     formula_next(f, f->w, F(f, Sub, f->w, F(f, Mul, lr, step)));
 }
 
-static Status check(const void *settings)
+static Status sgd_check(const void *settings)
 {
     const Sgd *s = settings;
 
@@ -68,5 +68,5 @@ DEFINE_OPTIMIZER(sgd,
                              .help = "stochastic gradient descent",
                              .flags = flags,
                              RECIPE_SETTINGS(Sgd),
-                             .check = check },
-                 .formula = formula);
+                             .check = sgd_check },
+                 .formula = sgd_formula);

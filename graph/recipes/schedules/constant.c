@@ -1,10 +1,10 @@
 /* constant: every step has the same rate. */
 #include "graph/recipes/schedule.h"
 
-static double factor(const void *settings, int64_t step, int64_t span)
+static double constant_factor(const void *settings, int64_t step, int64_t span)
 {
     (void)settings, (void)step, (void)span;
     return 1;
 }
 
-DEFINE_SCHEDULE(constant, .recipe = { .name = "constant", .help = "lr throughout" }, .factor = factor);
+DEFINE_SCHEDULE(constant, .recipe = { .name = "constant", .help = "lr throughout" }, .factor = constant_factor);

@@ -7,7 +7,7 @@ typedef struct {
     double final;
 } Cosine;
 
-static double factor(const void *settings, int64_t step, int64_t span)
+static double cosine_factor(const void *settings, int64_t step, int64_t span)
 {
     const Cosine *s = settings;
 
@@ -22,4 +22,4 @@ DEFINE_SCHEDULE(cosine,
                             .help = "half a cosine down to FINAL [0] of lr at the last step",
                             .args = args,
                             RECIPE_SETTINGS(Cosine) },
-                .ends = true, .factor = factor);
+                .ends = true, .factor = cosine_factor);

@@ -7,7 +7,7 @@ typedef struct {
     double gamma;
 } Exponential;
 
-static double factor(const void *settings, int64_t step, int64_t span)
+static double exponential_factor(const void *settings, int64_t step, int64_t span)
 {
     (void)span;
     return pow(((const Exponential *)settings)->gamma, (double)step);
@@ -30,4 +30,4 @@ DEFINE_SCHEDULE(exponential,
                             .help = "times GAMMA every step",
                             .args = args,
                             RECIPE_SETTINGS(Exponential) },
-                .factor = factor);
+                .factor = exponential_factor);

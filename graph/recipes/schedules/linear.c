@@ -5,7 +5,7 @@ typedef struct {
     double final;
 } Linear;
 
-static double factor(const void *settings, int64_t step, int64_t span)
+static double linear_factor(const void *settings, int64_t step, int64_t span)
 {
     const Linear *s = settings;
 
@@ -20,4 +20,4 @@ DEFINE_SCHEDULE(linear,
                             .help = "a line down to FINAL [0] of lr at the last step",
                             .args = args,
                             RECIPE_SETTINGS(Linear) },
-                .ends = true, .factor = factor);
+                .ends = true, .factor = linear_factor);

@@ -24,7 +24,7 @@ static int64_t next_step(const char **at)
     return v;
 }
 
-static double factor(const void *settings, int64_t step, int64_t span)
+static double multi_step_factor(const void *settings, int64_t step, int64_t span)
 {
     const MultiStep *s = settings;
     int passed = 0;
@@ -35,7 +35,7 @@ static double factor(const void *settings, int64_t step, int64_t span)
     return pow(s->gamma, passed);
 }
 
-static Status check(const void *settings)
+static Status multi_step_check(const void *settings)
 {
     const MultiStep *s = settings;
     int64_t last = 0;
@@ -70,5 +70,5 @@ DEFINE_SCHEDULE(multi_step,
                             .help = "times GAMMA [0.1] at each of these steps",
                             .args = args,
                             RECIPE_SETTINGS(MultiStep),
-                            .check = check },
-                .factor = factor);
+                            .check = multi_step_check },
+                .factor = multi_step_factor);

@@ -11,7 +11,7 @@ typedef struct {
 
 static double between(double from, double to, double done) { return to + (from - to) / 2 * (1 + cos(M_PI * done)); }
 
-static double factor(const void *settings, int64_t step, int64_t span)
+static double one_cycle_factor(const void *settings, int64_t step, int64_t span)
 {
     const OneCycle *s = settings;
     const double first = 1 / s->div, last = first / s->final, at = step < span ? (double)step : (double)span - 1,
@@ -51,4 +51,4 @@ DEFINE_SCHEDULE(
                         "FINAL [10000]",
                 .args = args,
                 RECIPE_SETTINGS(OneCycle) },
-    .ends = true, .factor = factor);
+    .ends = true, .factor = one_cycle_factor);

@@ -61,7 +61,7 @@ static void observe(const void *settings, ScheduleState *s, double lr, double va
     s->bad = 0;
 }
 
-static Status check(const void *settings)
+static Status plateau_check(const void *settings)
 {
     const Plateau *p = settings;
 
@@ -123,5 +123,5 @@ DEFINE_SCHEDULE(
                         "metric, which should rise (max) or fall (min-metric)",
                 .args = args,
                 RECIPE_SETTINGS(Plateau),
-                .check = check },
+                .check = plateau_check },
     .factor = factor, .observes = observes, .falls = falls, .observe = observe);

@@ -8,7 +8,7 @@ typedef struct {
     double power, final;
 } Poly;
 
-static double factor(const void *settings, int64_t step, int64_t span)
+static double poly_factor(const void *settings, int64_t step, int64_t span)
 {
     const Poly *s = settings;
 
@@ -35,4 +35,4 @@ DEFINE_SCHEDULE(
                 .help = "what is left of the run to the POWER [1], down to FINAL [0] of lr at the last step",
                 .args = args,
                 RECIPE_SETTINGS(Poly) },
-    .ends = true, .factor = factor);
+    .ends = true, .factor = poly_factor);

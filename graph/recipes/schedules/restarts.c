@@ -9,7 +9,7 @@ typedef struct {
     double final;
 } Restarts;
 
-static double factor(const void *settings, int64_t step, int64_t span)
+static double restarts_factor(const void *settings, int64_t step, int64_t span)
 {
     const Restarts *s = settings;
     int64_t length = s->first;
@@ -46,4 +46,4 @@ DEFINE_SCHEDULE(
                         "[1] as long as the one before",
                 .args = args,
                 RECIPE_SETTINGS(Restarts) },
-    .factor = factor);
+    .factor = restarts_factor);

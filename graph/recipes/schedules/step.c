@@ -8,7 +8,7 @@ typedef struct {
     double gamma;
 } Step;
 
-static double factor(const void *settings, int64_t step, int64_t span)
+static double step_factor(const void *settings, int64_t step, int64_t span)
 {
     const Step *s = settings;
 
@@ -35,4 +35,4 @@ DEFINE_SCHEDULE(step,
                             .help = "times GAMMA [0.1] every EVERY steps",
                             .args = args,
                             RECIPE_SETTINGS(Step) },
-                .factor = factor);
+                .factor = step_factor);

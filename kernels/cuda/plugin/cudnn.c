@@ -36,7 +36,7 @@ static int properties_json(char *text, size_t size, const GpuInfo *p)
                     (long long)p->shared_per_block);
 }
 
-static Status describe(CudnnState *c, const GpuInfo *info)
+static Status cudnn_describe(CudnnState *c, const GpuInfo *info)
 {
     char text[1024];
     int n = properties_json(text, sizeof text, info);
@@ -107,7 +107,7 @@ Status cudnn_open(GpuDevice *d)
         return FAIL_NOMEM();
     if (d->index < 0)
         load_driver();
-    st = d->index < 0 ? describe(d->cudnn, &d->info) : create_handle(d);
+    st = d->index < 0 ? cudnn_describe(d->cudnn, &d->info) : create_handle(d);
     if (st) {
         close_cudnn(d);
         return st;

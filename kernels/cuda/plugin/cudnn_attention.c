@@ -75,8 +75,8 @@ static Shapes read_shapes(const GpuAttention *a)
 static CudnnDescriptor scores(CudnnGraph *g, const Shapes *s) { return cudnn_virtual(g, &s->scores); }
 
 /* mode(x, b) of scores, in float32. */
-static CudnnDescriptor apply(CudnnGraph *g, const Shapes *s, cudnnPointwiseMode_t mode, CudnnDescriptor x,
-                             CudnnDescriptor b)
+static CudnnDescriptor cudnn_attention_apply(CudnnGraph *g, const Shapes *s, cudnnPointwiseMode_t mode,
+                                             CudnnDescriptor x, CudnnDescriptor b)
 {
     CudnnDescriptor y = scores(g, s);
 
@@ -105,11 +105,11 @@ static CudnnDescriptor masked_scores(CudnnGraph *g, const Shapes *s, CudnnDescri
     CudnnDescriptor product = scores(g, s), scaled;
 
     cudnn_matmul(g, q, kt, product);
-    scaled = apply(g, s, CUDNN_POINTWISE_MUL, product, scale);
+    scaled = cudnn_attention_apply(g, s, CUDNN_POINTWISE_MUL, product, scale);
     return s->desc->causal ? causal(g, s, scaled) : scaled;
 }
 
-static void forward(CudnnGraph *g, const Shapes *s)
+static void cudnn_attention_forward(CudnnGraph *g, const Shapes *s)
 {
     CudnnTensor half = s->scores;
     CudnnDescriptor q = cudnn_tensor(g, &s->q, ATT_Q), kt = cudnn_tensor(g, &s->kt, ATT_K),
@@ -120,7 +120,8 @@ static void forward(CudnnGraph *g, const Shapes *s)
 
     half.type = cudnn_type(s->desc->dtype);
     cudnn_reduce(g, CUDNN_REDUCE_TENSOR_MAX, x, max);
-    e = apply(g, s, CUDNN_POINTWISE_EXP, apply(g, s, CUDNN_POINTWISE_SUB, x, max), NULL);
+    e = cudnn_attention_apply(g, s, CUDNN_POINTWISE_EXP, cudnn_attention_apply(g, s, CUDNN_POINTWISE_SUB, x, max),
+                              NULL);
     cudnn_reduce(g, CUDNN_REDUCE_TENSOR_ADD, e, sum);
     cudnn_pointwise(g, CUDNN_POINTWISE_LOG, CUDNN_DATA_FLOAT, sum, NULL, NULL, log);
     cudnn_pointwise(g, CUDNN_POINTWISE_ADD, CUDNN_DATA_FLOAT, max, log, NULL, cudnn_tensor(g, &s->row, ATT_STATS));
@@ -160,13 +161,14 @@ static void backward(CudnnGraph *g, const Shapes *s)
                     stats = cudnn_tensor(g, &s->row, ATT_STATS);
     CudnnDescriptor scale = cudnn_scalar(g, 4, (float)s->desc->scale), delta = row_products(g, s, o, d_o), k, p, dp, ds;
 
-    p = apply(g, s, CUDNN_POINTWISE_SUB, masked_scores(g, s, q, kt, scale), stats);
-    p = apply(g, s, CUDNN_POINTWISE_EXP, p, NULL);
+    p = cudnn_attention_apply(g, s, CUDNN_POINTWISE_SUB, masked_scores(g, s, q, kt, scale), stats);
+    p = cudnn_attention_apply(g, s, CUDNN_POINTWISE_EXP, p, NULL);
     transposed_product(g, s, p, d_o, cudnn_tensor(g, &s->v, ATT_DV));
     dp = scores(g, s);
     cudnn_matmul(g, d_o, vt, dp);
-    ds = apply(g, s, CUDNN_POINTWISE_MUL, apply(g, s, CUDNN_POINTWISE_SUB, dp, delta), p);
-    ds = apply(g, s, CUDNN_POINTWISE_MUL, ds, scale);
+    ds = cudnn_attention_apply(g, s, CUDNN_POINTWISE_MUL, cudnn_attention_apply(g, s, CUDNN_POINTWISE_SUB, dp, delta),
+                               p);
+    ds = cudnn_attention_apply(g, s, CUDNN_POINTWISE_MUL, ds, scale);
     transposed_product(g, s, ds, q, cudnn_tensor(g, &s->k, ATT_DK));
     k = cudnn_virtual(g, &s->k);
     cudnn_reshape(g, kt, k);
@@ -201,7 +203,7 @@ Status attention_plan(GpuDevice *d, const GpuAttention *desc, GpuPlan **out, siz
     if (desc->backward)
         backward(&g, &s);
     else
-        forward(&g, &s);
+        cudnn_attention_forward(&g, &s);
     st = cudnn_plan_make(d, &g, &r, out, workspace);
     cudnn_graph_free(&g);
     return st;

@@ -111,7 +111,7 @@ static CudnnDescriptor between(CudnnGraph *g, const Conv *c, cudnnPointwiseMode_
 }
 
 /* Y = relu(conv(X, W) + Z + bias), or without Relu, or without both. */
-static void forward(CudnnGraph *g, const Conv *c, const GpuConv *desc)
+static void cudnn_conv_forward(CudnnGraph *g, const Conv *c, const GpuConv *desc)
 {
     CudnnTensor sum = c->y;
     CudnnDescriptor x = cudnn_tensor(g, &c->x, CONV_X), w = cudnn_tensor(g, &c->w, CONV_W),
@@ -162,7 +162,7 @@ static void grad_weight(CudnnGraph *g, const Conv *c)
     cudnn_add_op(g, cudnn_finalize(g, op, "a gradient by the weights"));
 }
 
-static int list(char *at, size_t size, const char *name, int n, const int64_t *v)
+static int cudnn_conv_list(char *at, size_t size, const char *name, int n, const int64_t *v)
 {
     int len = snprintf(at, size, " %s", name);
 
@@ -191,7 +191,7 @@ static void write_key(char key[KEY], const GpuConv *g)
                      (long long)g->group);
 
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
-        n += list(key + n, KEY - (size_t)n, lists[i].name, g->n_spatial, lists[i].v);
+        n += cudnn_conv_list(key + n, KEY - (size_t)n, lists[i].name, g->n_spatial, lists[i].v);
 }
 
 Status conv_plan(GpuDevice *d, const GpuConv *desc, GpuPlan **out, size_t *workspace)
@@ -212,7 +212,7 @@ Status conv_plan(GpuDevice *d, const GpuConv *desc, GpuPlan **out, size_t *works
                     desc->bias, desc->add, desc->relu);
     write_key(key, desc);
     if (desc->kind == CONV_FORWARD)
-        forward(&g, &c, desc);
+        cudnn_conv_forward(&g, &c, desc);
     else if (desc->kind == CONV_GRAD_INPUT)
         grad_input(&g, &c);
     else

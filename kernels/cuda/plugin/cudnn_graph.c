@@ -20,7 +20,7 @@ Status cudnn_failed(cudnnStatus_t e, const char *what, const char *name)
                 words[0] ? ": " : "", words);
 }
 
-static void check(CudnnGraph *g, cudnnStatus_t e, const char *what, const char *name)
+static void cudnn_graph_check(CudnnGraph *g, cudnnStatus_t e, const char *what, const char *name)
 {
     if (!g->status && e)
         g->status = cudnn_failed(e, what, name);
@@ -36,7 +36,7 @@ CudnnDescriptor cudnn_new(CudnnGraph *g, cudnnBackendDescriptorType_t type, cons
         g->status = FAIL(E_INTERNAL, "cuDNN: more than %d descriptors in a graph", CUDNN_DESCRIPTORS);
         return NULL;
     }
-    check(g, cudnnBackendCreateDescriptor(type, &d), "creating", name);
+    cudnn_graph_check(g, cudnnBackendCreateDescriptor(type, &d), "creating", name);
     if (g->status)
         return NULL;
     return g->made[g->n_made++] = d;
@@ -46,13 +46,13 @@ void cudnn_set(CudnnGraph *g, CudnnDescriptor d, cudnnBackendAttributeName_t att
                int64_t n, const void *values, const char *name)
 {
     if (!g->status)
-        check(g, cudnnBackendSetAttribute(d, attr, type, n, values), "setting", name);
+        cudnn_graph_check(g, cudnnBackendSetAttribute(d, attr, type, n, values), "setting", name);
 }
 
 CudnnDescriptor cudnn_finalize(CudnnGraph *g, CudnnDescriptor d, const char *name)
 {
     if (!g->status)
-        check(g, cudnnBackendFinalize(d), "finalizing", name);
+        cudnn_graph_check(g, cudnnBackendFinalize(d), "finalizing", name);
     return g->status ? NULL : d;
 }
 
@@ -100,7 +100,7 @@ static CudnnDescriptor make_tensor(CudnnGraph *g, const CudnnTensor *t, int64_t 
     return cudnn_finalize(g, d, "a tensor");
 }
 
-static void bind(CudnnGraph *g, const CudnnBinding *b)
+static void cudnn_graph_bind(CudnnGraph *g, const CudnnBinding *b)
 {
     if (g->status)
         return;
@@ -124,7 +124,7 @@ CudnnDescriptor cudnn_tensor(CudnnGraph *g, const CudnnTensor *t, int buffer)
 {
     CudnnBinding b = { .kind = BIND_BUFFER, .id = ++g->last_id, .buffer = buffer, .bytes = tensor_bytes(t) };
 
-    bind(g, &b);
+    cudnn_graph_bind(g, &b);
     return make_tensor(g, t, b.id, false, false);
 }
 
@@ -133,7 +133,7 @@ CudnnDescriptor cudnn_scratch(CudnnGraph *g, const CudnnTensor *t)
     CudnnBinding b = { .kind = BIND_WORKSPACE, .id = ++g->last_id, .offset = g->scratch, .bytes = tensor_bytes(t) };
 
     g->scratch += (b.bytes + 255) / 256 * 256;
-    bind(g, &b);
+    cudnn_graph_bind(g, &b);
     return make_tensor(g, t, b.id, false, false);
 }
 
@@ -147,7 +147,7 @@ CudnnDescriptor cudnn_scalar(CudnnGraph *g, int rank, float value)
     CudnnTensor t = { CUDNN_DATA_FLOAT, rank, { 1, 1, 1, 1, 1 }, { 1, 1, 1, 1, 1 } };
     CudnnBinding b = { .kind = BIND_SCALAR, .id = ++g->last_id, .value = value, .bytes = sizeof value };
 
-    bind(g, &b);
+    cudnn_graph_bind(g, &b);
     return make_tensor(g, &t, b.id, false, true);
 }
 

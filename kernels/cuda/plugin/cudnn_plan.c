@@ -15,7 +15,7 @@ enum { ENGINES = 64 }; /* of one answer of the heuristics */
 
 /* ---- running ---- */
 
-static void *address(const CudnnBinding *b, void *const *buffers, void *workspace)
+static void *cudnn_plan_address(const CudnnBinding *b, void *const *buffers, void *workspace)
 {
     switch (b->kind) {
     case BIND_BUFFER: return buffers[b->buffer];
@@ -24,7 +24,7 @@ static void *address(const CudnnBinding *b, void *const *buffers, void *workspac
     }
 }
 
-static Status run(GpuPlan *plan, GpuStream *s, void *const *buffers, void *workspace)
+static Status cudnn_plan_run(GpuPlan *plan, GpuStream *s, void *const *buffers, void *workspace)
 {
     CudnnPlan *p = (CudnnPlan *)plan;
     cudnnHandle_t handle = plan->device->cudnn->handle;
@@ -33,7 +33,7 @@ static Status run(GpuPlan *plan, GpuStream *s, void *const *buffers, void *works
     void *at[CUDNN_BINDINGS], *library = (char *)workspace + p->own;
 
     for (int i = 0; i < p->n; i++)
-        at[i] = address(&p->bind[i], buffers, workspace);
+        at[i] = cudnn_plan_address(&p->bind[i], buffers, workspace);
     CUDNN_SET(&g, pack, VARIANT_PACK_UNIQUE_IDS, INT64, p->n, p->id);
     CUDNN_SET(&g, pack, VARIANT_PACK_DATA_POINTERS, VOID_PTR, p->n, at);
     CUDNN_SET(&g, pack, VARIANT_PACK_WORKSPACE, VOID_PTR, 1, &library);
@@ -46,7 +46,7 @@ static Status run(GpuPlan *plan, GpuStream *s, void *const *buffers, void *works
     return g.status;
 }
 
-static void release(GpuPlan *plan)
+static void cudnn_plan_release(GpuPlan *plan)
 {
     CudnnPlan *p = (CudnnPlan *)plan;
 
@@ -55,7 +55,7 @@ static void release(GpuPlan *plan)
     free(p);
 }
 
-static const GpuPlanClass cudnn_class = { run, release };
+static const GpuPlanClass cudnn_class = { cudnn_plan_run, cudnn_plan_release };
 
 /* Of a finalized execution plan, which it owns until it is shared; NULL when out of memory. */
 static CudnnPlan *wrap(GpuDevice *d, const CudnnGraph *g, CudnnDescriptor execution, int64_t library)
@@ -173,7 +173,7 @@ static int64_t plan_workspace(CudnnDescriptor plan)
 static void plan_release(CudnnPlan *p)
 {
     if (p)
-        release(&p->plan);
+        cudnn_plan_release(&p->plan);
 }
 
 /* Whether a plan may be taken as far as NaNs go.  What cannot be run, for lack of memory say, may not: that is no
@@ -249,7 +249,7 @@ static Status try_engine(Search *s, CudnnDescriptor config)
 
 /* Asks the heuristics in one mode and tries what they answer, until enough was found.  Not behind one that loses a NaN:
  * a slower one costs more than what it saves. */
-static Status search(Search *s, CudnnDescriptor graph, cudnnBackendHeurMode_t mode)
+static Status cudnn_plan_search(Search *s, CudnnDescriptor graph, cudnnBackendHeurMode_t mode)
 {
     CudnnGraph g = { .status = ST_OK };
     CudnnDescriptor heuristics = CUDNN_NEW(&g, ENGINEHEUR), config[ENGINES];
@@ -282,7 +282,7 @@ static CudnnDescriptor operation_graph(GpuDevice *d, CudnnGraph *g)
     return cudnn_finalize(g, graph, "the graph of operations");
 }
 
-static Status choose(Search *s, GpuPlan **out, size_t *workspace)
+static Status cudnn_plan_choose(Search *s, GpuPlan **out, size_t *workspace)
 {
     CudnnPlan *best = s->n_found ? s->found[0] : s->large;
 
@@ -430,11 +430,11 @@ Status cudnn_plan_make(GpuDevice *d, CudnnGraph *g, const CudnnRequest *r, GpuPl
     graph = operation_graph(d, g);
     if (g->status)
         return status_prefix(g->status, "%s", r->key);
-    st = search(&s, graph, CUDNN_HEUR_MODE_A);
+    st = cudnn_plan_search(&s, graph, CUDNN_HEUR_MODE_A);
     if (!st && s.n_found < s.wanted && !s.lost_nan)
-        st = search(&s, graph, CUDNN_HEUR_MODE_FALLBACK);
+        st = cudnn_plan_search(&s, graph, CUDNN_HEUR_MODE_FALLBACK);
     if (!st)
-        st = choose(&s, out, workspace);
+        st = cudnn_plan_choose(&s, out, workspace);
     if (!st) {
         to_cache(d, (CudnnPlan *)*out, &k);
         to_memory((CudnnPlan *)*out, &k);

@@ -9,7 +9,7 @@
 
 enum { LOOKED_AT = 1 << 20 }; /* bytes at either end */
 
-static size_t bytes_of(const CudnnPlan *p, int buffer)
+static size_t cudnn_probe_bytes_of(const CudnnPlan *p, int buffer)
 {
     for (int i = 0; i < p->n; i++)
         if (p->bind[i].kind == BIND_BUFFER && p->bind[i].buffer == buffer)
@@ -17,9 +17,9 @@ static size_t bytes_of(const CudnnPlan *p, int buffer)
     return 0;
 }
 
-static Status look(bool *out, const CudnnBench *b, const CudnnPlan *p, const CudnnRequest *r)
+static Status cudnn_probe_look(bool *out, const CudnnBench *b, const CudnnPlan *p, const CudnnRequest *r)
 {
-    const size_t all = bytes_of(p, r->nan_out), n = all < LOOKED_AT ? all : LOOKED_AT;
+    const size_t all = cudnn_probe_bytes_of(p, r->nan_out), n = all < LOOKED_AT ? all : LOOKED_AT;
     const char *at = b->buffer[r->nan_out];
 
     TRY(memory_all_nan(out, b->stream, at, n, r->dtype));
@@ -34,10 +34,11 @@ Status cudnn_keeps_nan(bool *out, CudnnPlan *plan, const CudnnRequest *r)
 
     TRY_TO(done, st, cudnn_bench_open(&b, &plan, 1));
     TRY_TO(done, st,
-           cudart_check(d, "cudaMemsetAsync",
-                        cudaMemsetAsync(b.buffer[r->nan_in], 0xff, bytes_of(plan, r->nan_in), b.stream->stream)));
+           cudart_check(
+               d, "cudaMemsetAsync",
+               cudaMemsetAsync(b.buffer[r->nan_in], 0xff, cudnn_probe_bytes_of(plan, r->nan_in), b.stream->stream)));
     TRY_TO(done, st, plan->plan.is->run(&plan->plan, b.stream, b.buffer, b.workspace));
-    TRY_TO(done, st, look(out, &b, plan, r));
+    TRY_TO(done, st, cudnn_probe_look(out, &b, plan, r));
 done:
     cudnn_bench_close(&b);
     return st;

@@ -31,7 +31,7 @@ Status cudnn_bench_open(CudnnBench *b, CudnnPlan *const *plan, int n)
     return most ? memory_alloc(b->device, &b->workspace, most) : ST_OK;
 }
 
-static Status measure(CudnnBench *b, CudnnPlan *p, double *seconds)
+static Status cudnn_tune_measure(CudnnBench *b, CudnnPlan *p, double *seconds)
 {
     for (int i = 0; i < WARM + TIMED; i++) {
         if (i == WARM)
@@ -51,7 +51,7 @@ Status cudnn_fastest(CudnnPlan **out, CudnnPlan *const *plan, int n)
     Status st = cudnn_bench_open(&b, plan, n);
 
     for (int i = 0; i < n && !st; i++)
-        if (!measure(&b, plan[i], &seconds) && seconds < best) {
+        if (!cudnn_tune_measure(&b, plan[i], &seconds) && seconds < best) {
             best = seconds;
             fastest = plan[i];
         }

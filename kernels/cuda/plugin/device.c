@@ -84,7 +84,7 @@ static Status copy_text(char **out, const char *text)
     return ST_OK;
 }
 
-static Status describe(GpuDevice *d, const GpuOptions *opt)
+static Status device_describe(GpuDevice *d, const GpuOptions *opt)
 {
     d->index = -1;
     d->info = *opt->described;
@@ -94,7 +94,7 @@ static Status describe(GpuDevice *d, const GpuOptions *opt)
 }
 
 /* Makes the device's context, so that what is wrong with it shows here. */
-static Status attach(GpuDevice *d, int index)
+static Status device_attach(GpuDevice *d, int index)
 {
     TRY(device_info(&d->info, index));
     d->index = index;
@@ -115,7 +115,7 @@ Status device_open(GpuDevice **out, int index, const GpuOptions *opt)
     d->tune = opt && opt->tune;
     d->exact = opt && opt->exact;
     TRY_TO(fail, st, copy_text(&d->cache_dir, opt ? opt->cache_dir : NULL));
-    TRY_TO(fail, st, opt && opt->described ? describe(d, opt) : attach(d, index));
+    TRY_TO(fail, st, opt && opt->described ? device_describe(d, opt) : device_attach(d, index));
     *out = d;
     return ST_OK;
 fail:

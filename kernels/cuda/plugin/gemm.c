@@ -2,7 +2,7 @@
  * one that is measured to be the fastest. */
 #include "kernels/cuda/plugin/gemm.h"
 
-static Status choose(GemmPlan *p)
+static Status gemm_choose(GemmPlan *p)
 {
     cublasLtMatmulHeuristicResult_t found[GEMM_CANDIDATES];
     const bool tune = p->plan.device->tune;
@@ -24,7 +24,7 @@ Status gemm_plan(GpuDevice *d, const GpuGemm *desc, GpuPlan **out, size_t *works
 
     TRY(gemm_describe(d, desc, &p));
     p->workspace = p->empty ? 0 : GEMM_WORKSPACE;
-    if (!p->empty && d->index >= 0 && (st = choose(p))) {
+    if (!p->empty && d->index >= 0 && (st = gemm_choose(p))) {
         plan_free(&p->plan);
         return st;
     }

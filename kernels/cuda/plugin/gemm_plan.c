@@ -29,7 +29,7 @@ static Status handle_of(GpuDevice *d, cublasLtHandle_t *out)
 
 /* ---- what is asked for ---- */
 
-static cudaDataType_t type_of(DType t)
+static cudaDataType_t gemm_plan_type_of(DType t)
 {
     return t == DT_FLOAT64 ? CUDA_R_64F : t == DT_FLOAT16 ? CUDA_R_16F : t == DT_BFLOAT16 ? CUDA_R_16BF : CUDA_R_32F;
 }
@@ -41,7 +41,7 @@ static bool types_fit(const GpuGemm *g)
     return dtype_is_float(g->dtype) && (g->dtype_c == g->dtype || (half && g->dtype_c == DT_FLOAT32));
 }
 
-static Status check(const GpuDevice *d, const GpuGemm *g)
+static Status gemm_plan_check(const GpuDevice *d, const GpuGemm *g)
 {
     int64_t cols_a = g->trans_a ? g->m : g->k, cols_b = g->trans_b ? g->k : g->n;
 
@@ -107,7 +107,7 @@ static Status describe_epilogue(GemmPlan *p)
 {
     const GpuGemm *g = &p->desc;
     cublasLtEpilogue_t epilogue = epilogue_of(g);
-    int32_t bias_type = type_of(g->dtype_c);
+    int32_t bias_type = gemm_plan_type_of(g->dtype_c);
     void *somewhere = (void *)(uintptr_t)g->align;
 
     SET_OP(p, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue);
@@ -150,7 +150,8 @@ static Status describe_matrix(GemmPlan *p, cublasLtMatrixLayout_t *out, DType t,
 {
     int32_t batch = (int32_t)p->desc.batch;
 
-    TRY_CUBLAS(p->plan.device, cublasLtMatrixLayoutCreate(out, type_of(t), (uint64_t)cols, (uint64_t)rows, ld));
+    TRY_CUBLAS(p->plan.device,
+               cublasLtMatrixLayoutCreate(out, gemm_plan_type_of(t), (uint64_t)cols, (uint64_t)rows, ld));
     if (batch > 1) {
         SET_LAYOUT(p, *out, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, batch);
         SET_LAYOUT(p, *out, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, stride);
@@ -268,7 +269,7 @@ Status gemm_describe(GpuDevice *d, const GpuGemm *desc, GemmPlan **out)
     GemmPlan *p;
     Status st;
 
-    TRY(check(d, desc));
+    TRY(gemm_plan_check(d, desc));
     if (!(p = calloc(1, sizeof *p)))
         return FAIL_NOMEM();
     p->plan = (GpuPlan){ &gemm_class, d };

@@ -12,7 +12,7 @@
 
 enum { LOOKED_AT = 1 << 20 }; /* bytes at either end */
 
-static Status look(bool *kept, const GemmPlan *p, const GemmBench *b, size_t all)
+static Status gemm_probe_look(bool *kept, const GemmPlan *p, const GemmBench *b, size_t all)
 {
     GpuStream stream = { p->plan.device, b->stream };
     const size_t n = all < LOOKED_AT ? all : LOOKED_AT;
@@ -31,7 +31,7 @@ static Status try_one(bool *kept, GemmPlan *p, const GemmBench *b, const cublasL
     TRY_CUDART(p->plan.device, cudaMemsetAsync(b->buffer[GEMM_C], 0, all, b->stream));
     if (gemm_enqueue(p, &c->algo, b->stream, b->buffer, b->workspace, c->workspaceSize))
         return ST_OK;
-    return look(kept, p, b, all);
+    return gemm_probe_look(kept, p, b, all);
 }
 
 /* Moves the first `most` of those that keep a NaN to the front; their number to *n. */

@@ -117,8 +117,8 @@ static Status clock_open(const GpuDevice *d, Clock *c)
 }
 
 /* Milliseconds of REPEATS products after one that warms up. */
-static Status measure(GemmPlan *p, const GemmBench *b, const Clock *clock, const cublasLtMatmulHeuristicResult_t *c,
-                      float *ms)
+static Status gemm_tune_measure(GemmPlan *p, const GemmBench *b, const Clock *clock,
+                                const cublasLtMatmulHeuristicResult_t *c, float *ms)
 {
     GpuDevice *d = p->plan.device;
 
@@ -143,7 +143,7 @@ static int race(GemmPlan *p, const cublasLtMatmulHeuristicResult_t *candidate, i
 
     if (!gemm_bench_open(d, &b, &p->desc, candidate, n) && !clock_open(d, &clock))
         for (int i = 0; i < n; i++)
-            if (!candidate[i].state && !measure(p, &b, &clock, &candidate[i], &ms) && ms < best) {
+            if (!candidate[i].state && !gemm_tune_measure(p, &b, &clock, &candidate[i], &ms) && ms < best) {
                 best = ms;
                 fastest = i;
             }

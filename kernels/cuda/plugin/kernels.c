@@ -11,7 +11,7 @@ enum { SHARED_WITHOUT_ASKING = 48 * 1024 };
 
 static size_t image_bytes(const DeviceImage *i) { return (size_t)(i->end - i->data); }
 
-static bool fits(const DeviceImage *i, int capability)
+static bool kernels_fits(const DeviceImage *i, int capability)
 {
     return i->capability <= capability && (i->kind == IMAGE_ptx || i->capability / 10 == capability / 10);
 }
@@ -38,7 +38,7 @@ static Status choose_images(GpuDevice *d)
         const DeviceImage *best = NULL, *first = &device_images[i];
 
         for (; i < n_device_images && !strcmp(device_images[i].source, first->source); i++)
-            if (fits(&device_images[i], d->info.capability) && (!best || better(&device_images[i], best)))
+            if (kernels_fits(&device_images[i], d->info.capability) && (!best || better(&device_images[i], best)))
                 best = &device_images[i];
         if (best)
             d->image[d->n_image++] = best;

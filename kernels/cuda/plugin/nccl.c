@@ -274,7 +274,7 @@ Status comm_register(GpuComm *c, void *p, size_t bytes)
     return ST_OK;
 }
 
-static Status type_of(ncclDataType_t *out, const GpuComm *c, DType t)
+static Status nccl_type_of(ncclDataType_t *out, const GpuComm *c, DType t)
 {
     switch (t) {
     case DT_FLOAT32: *out = ncclFloat32; return ST_OK;
@@ -295,7 +295,7 @@ Status comm_all_reduce_sum(GpuComm *c, GpuStream *s, const void *send, void *rec
 {
     ncclDataType_t t;
 
-    TRY(type_of(&t, c, dtype));
+    TRY(nccl_type_of(&t, c, dtype));
     TRY(device_use(c->device));
     return settle(c, "ncclAllReduce", ncclAllReduce(send, recv, n, t, ncclSum, c->comm, s->stream));
 }
@@ -304,7 +304,7 @@ Status comm_reduce_scatter_sum(GpuComm *c, GpuStream *s, const void *send, void 
 {
     ncclDataType_t t;
 
-    TRY(type_of(&t, c, dtype));
+    TRY(nccl_type_of(&t, c, dtype));
     TRY(device_use(c->device));
     return settle(c, "ncclReduceScatter", ncclReduceScatter(send, recv, n, t, ncclSum, c->comm, s->stream));
 }
