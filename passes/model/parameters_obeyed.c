@@ -48,7 +48,15 @@ static bool is_called_parameter(const Parameters *p, uint32_t i, bool *by_name)
     return form == NAME_VARIABLE || (form != NAME_MADE && name_meaning(v->name) == MEANS_PARAMETER);
 }
 
-/* A name alone makes no parameter of what a node takes for a setting. */
+/* Is value i a mask: zeros and ones that a comparison or a Cast makes booleans of?  GPT-2's causal mask is called
+ * bias. */
+static bool is_mask(const Parameters *p, uint32_t i, const Node *reader)
+{
+    return reader && p->g->value[reader->out[0].i]->dtype == DT_BOOL &&
+           tensor_looks(p->g->value[i]->init) == LOOKS_SWITCH;
+}
+
+/* A name alone makes no parameter of a node's setting, nor of a mask. */
 static Status warn_fixed(const Parameters *p, uint32_t i)
 {
     const Value *v = p->g->value[i];
@@ -63,7 +71,7 @@ static Status warn_fixed(const Parameters *p, uint32_t i)
     if (p->reach.reach[i] || !p->read[i])
         return report_note(p->ctx->report, NOTE_NO_GRADIENT, v->name, "shape %s: %s", shape, p->verdict[i].reason);
     TRY(report_way_end(&end, p->g, (ValueId){ i }, p->ctx->scratch));
-    if (end.setting && by_name)
+    if (by_name && (end.setting || is_mask(p, i, end.node)))
         return ST_OK;
     return report_note(
         p->ctx->report, NOTE_NO_GRADIENT, v->name, "shape %s: not trained: the way to the loss ends at %s%s", shape,

@@ -92,6 +92,38 @@ check "nor does it move there" "${PYTHON:-/usr/bin/python3}" "$DIR/unmoved.py" "
 "${reach[@]}" --freeze 'idle.*' --freeze 'aux.*' --freeze 'pick.*' >"$DIR/log" 2>&1
 check "of what is frozen nothing is said" test "$(grep -c '^dpexec: warning' "$DIR/log")" = 0
 
+# A causal mask that is called bias, as GPT-2's is, is no parameter: zeros and ones that a comparison reads.  Other numbers there are warned of.
+"${PYTHON:-/usr/bin/python3}" - "$DIR" <<'END'
+import sys
+import numpy as np, onnx, onnx.parser
+from onnx import numpy_helper
+for file, bias in (("mask", np.tri(4)), ("limits", np.tri(4) / 3)):
+    model = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["" : 17]>
+        g (double[N,T,4] x) => (double[N,T] y) {
+            zero = Constant<value = double {0}>()
+            low = Constant<value = double {-1000}>()
+            begin = Constant<value_ints = [0, 0]>()
+            axes = Constant<value_ints = [1, 2]>()
+            queries = MatMul(x, weight)
+            keys = Transpose<perm = [0, 2, 1]>(x)
+            scores = MatMul(queries, keys)
+            end = Shape<start = 1>(scores)
+            rows = Slice(bias, begin, end, axes)
+            hidden = Equal(rows, zero)
+            kept = Where(hidden, low, scores)
+            y = ReduceMax<axes = [2], keepdims = 0>(kept)
+        }""")
+    model.graph.initializer.extend([numpy_helper.from_array(np.eye(4) / 7, "weight"), numpy_helper.from_array(bias[None], "bias")])
+    onnx.save(model, f"{sys.argv[1]}/{file}.onnx")
+rng = np.random.default_rng(5)
+np.savez(sys.argv[1] + "/mask.npz", x=rng.normal(size=(5, 4, 4)), target=rng.integers(0, 4, 5))
+END
+for file in mask limits; do
+    "$dpexec" train "$DIR/$file.onnx" --data "$DIR/mask.npz" --loss cross-entropy --batch-size 5 --steps 1 2>&1 | grep 'warning' >"$DIR/$file.txt"
+done
+check "a mask called bias is not warned of" diff /dev/null "$DIR/mask.txt"
+check "a bias that only a comparison reads is" grep -q "bias: shape \[1,4,4\]: not trained: the way to the loss ends at Equal" "$DIR/limits.txt"
+
 # A parameter of one element, which nothing but its name tells, of a model in float64.
 "${PYTHON:-/usr/bin/python3}" - "$DIR" <<'END'
 import sys
