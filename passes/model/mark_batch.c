@@ -1,10 +1,10 @@
-/* mark-batch: where a batch of one sample lies in every value, for the partition.
+/* mark-batch: marks the axis of every value that carries a batch of one sample, for the partition.
  *
- * Any size is a multiple of one, so the sizes of a batch of one do not tell which axis of a Reshape's result carries it
+ * Any size is a multiple of one, so the sizes of a batch of one do not show which axis of a Reshape's result carries it
  * ([T,1,C] as [T,C]: rows, or features?), nor whether a tensor [1,T,C] is one sample or a parameter that all samples
- * share.  The model is inferred for two and for three samples: the axis that grows with them is the batch's.  Values
- * that later passes make are marked by what they stand for or not at all; where nothing is known, the partition goes
- * by sizes.  Legal whatever is marked: replica 0 has the sample and all others have nothing, along whichever axis. */
+ * share.  The pass infers the model for two and for three samples: the axis that grows with them is the batch's. Values
+ * that later passes make inherit the mark of the value they replace, or have none; without a mark the partition goes by
+ * sizes.  Any mark is legal: replica 0 has the sample and all others have nothing, along whichever axis. */
 #include "graph/ir/op.h"
 #include "passes/batch_axis.h"
 #include "passes/simplify/infer_shapes.h"
@@ -43,7 +43,6 @@ int growing_axis(const Shape *less, const Shape *more)
     return found;
 }
 
-/* What cannot be inferred stays unknown, and so does what depends on it. */
 Status infer_world(Graph *g, PassCtx *ctx)
 {
     FOR_NODES(g, n) {
@@ -56,6 +55,7 @@ Status infer_world(Graph *g, PassCtx *ctx)
     return ST_OK;
 }
 
+/* The caller frees the worlds, after a failure as well. */
 static Status mark(Graph *g, PassCtx *ctx, World *world)
 {
     for (int i = 0; i < WORLDS; i++) {

@@ -1,20 +1,20 @@
 /* rebatch: a model that was exported at one batch size works at any.
  *
  * Exporters write the batch size b0 of their example into constants: targets of Reshape and Expand, ends of Slice, rows
- * of a constant that was expanded when it was written (a class token).  Which constants carry it is found by inferring
- * the shapes of the whole model at b0 and at two other sizes, node by node side by side: where the other sizes fail, or
- * where shapes do not grow with the batch by a fixed amount a sample, something in front of that node is written for
- * b0.  What it is is tried: numbers that are b0 or multiples, constants that repeat a row b0 times, the nearest first,
- * until the node agrees at all three sizes.  The numbers themselves are no evidence (b0 may be 1, and 4 may be the
- * number of heads); only that inference succeeds is.
+ * of a constant that was expanded when it was written (a class token).  The pass infers the shapes of the whole model
+ * at b0 and at two other sizes, node by node side by side.  Where another size fails, or where shapes do not grow with
+ * the batch by a fixed amount a sample, a constant in front of that node is written for b0.  The pass tries the
+ * candidates, the nearest first, until the node agrees at all three sizes: integers that are b0 or a multiple, and
+ * constants that repeat a row b0 times.  The numbers themselves are no evidence (b0 may be 1, and 4 may be the number
+ * of heads); only successful inference is.
  *
- * A Reshape is decided where it stands: elements keep their order, so the batch, which has so many elements in front of
- * it, can only go to an axis that has as many in front of it, and of several (those of size 1 behind each other) to the
- * first, or into one that joins it with what is in front.  Where that turns out wrong, at a node behind it that fails
- * or mixes samples, the next one is tried.
+ * A Reshape is edited where it stands.  Elements keep their order, so the batch, with so many elements in front of it,
+ * can only go to an axis with as many in front of it.  If several axes of size 1 qualify, the first takes it; an axis
+ * that joins the batch with the elements in front of it may take it too.  If a node behind the Reshape then fails or
+ * mixes samples, the next axis is tried.
  *
- * At b0 every changed constant has the value that it had: the model computes the same bits.  A constant of equal rows
- * is one row afterwards, which is trained as one. */
+ * At b0 every changed constant has its old value, so the model computes the same bits.  A constant of equal rows
+ * becomes one row, which is trained as one. */
 #include <string.h>
 
 #include "passes/batch_axis.h"
@@ -25,8 +25,6 @@
 
 enum { WORLDS = REBATCH_WORLDS, MAX_TRIALS = 256, MAX_CONE = 96 };
 
-/* ---- worlds ---- */
-
 void rebatch_close(Rebatch *r)
 {
     for (int i = 0; i < WORLDS; i++) {
@@ -35,25 +33,13 @@ void rebatch_close(Rebatch *r)
     }
 }
 
-static Status open_worlds(Rebatch *r)
-{
-    rebatch_close(r);
-    for (int i = 0; i < WORLDS; i++) {
-        TRY(open_world(&r->world[i], r->g, r->ctx->opt, r->size[i], OPEN_SIZE));
-        for (size_t k = 0; k < r->n_edit; k++)
-            if (!edits_reader(&r->edit[k]))
-                TRY(edit_world(&r->world[i], &r->edit[k], r->size[0]));
-    }
-    return ST_OK;
-}
-
 /* ---- the walk ---- */
 
-/* Has output 0 as many rows as the batch had in the file, whatever the batch is?  Nothing behind it need fail: one row
- * broadcasts. */
+/* Has output 0 as many rows as the batch had in the file, whatever the batch is?  No node behind it need fail, for one
+ * row broadcasts. */
 static bool keeps_b0(const Rebatch *r, const Node *n)
 {
-    return r->decide && has_in(n, 0) && rebatch_axis(r, n->out[0]) < 0 &&
+    return r->b0_known && has_in(n, 0) && rebatch_axis(r, n->out[0]) < 0 &&
            keeps_b0_rows(r->world, r->world[0].g->node[n->index], rebatch_axis(r, n->in[0]));
 }
 
@@ -70,14 +56,14 @@ int rebatch_n_growing(const Rebatch *r, ValueId v)
     return n;
 }
 
-/* Is the node the first to take samples together: as pairs, or all as one?  A network may, but mostly a Reshape in
- * front of it was given the wrong axis for the batch. */
+/* Is the node the first to combine samples, in pairs or all in one?  A network may do so, but mostly a Reshape in front
+ * of it was given the wrong axis for the batch. */
 static bool mixes_samples(const Rebatch *r, const Node *n)
 {
     const int out = rebatch_n_growing(r, n->out[0]);
     int in = 0;
 
-    if (!r->decide || r->may_mix[n->index] || n->op->flags & (OPF_SHAPE_ONLY | OPF_SELECTS) || out == 1 ||
+    if (!r->b0_known || r->may_mix[n->index] || n->op->flags & (OPF_SHAPE_ONLY | OPF_SELECTS) || out == 1 ||
         !dtype_is_float(value(r->world[0].g, n->out[0])->dtype))
         return false;
     for (int k = 0; k < (n->op->same & SAME_TYPED ? 1 : n->n_in); k++) /* CastLike reads a type */
@@ -95,66 +81,67 @@ bool rebatch_has_attribute(const Node *n, const char *name)
     return d && d->name;
 }
 
-/* Does a convolution read weights that are made of the samples, and tell by its group, or by nothing, whose each are?
- * With b0 groups each sample has its own weights, and one group for one sample says the same; at another size the
- * number of groups would have to be another. */
-static bool convolves_by_sample(const Rebatch *r, const Node *n)
+/* *good becomes false at a convolution whose weights are computed from the samples.  With b0 groups, or one group for
+ * one sample, each sample has weights of its own; another batch size would need another number of groups. */
+static Status rebatch_check_groups(Rebatch *r, const Node *n, bool *good)
 {
-    if (!rebatch_has_attribute(n, "group") || !rebatch_has_attribute(n, "kernel_shape") || !has_in(n, 1) ||
-        !rebatch_n_growing(r, n->in[1]))
-        return false;
-    return node_int(n, "group") > 1 || r->size[0] == 1 || rebatch_n_growing(r, n->in[0]);
+    if (!n->op || !rebatch_has_attribute(n, "group") || !rebatch_has_attribute(n, "kernel_shape") || !has_in(n, 1) ||
+        !rebatch_n_growing(r, n->in[1]) ||
+        (node_int(n, "group") <= 1 && r->size[0] != 1 && !rebatch_n_growing(r, n->in[0])))
+        return ST_OK;
+    *good = r->uneven = false;
+    r->loses_rows = r->by_sample = true;
+    return rebatch_set_reason(
+        r, arena_printf(r->ctx->scratch,
+                        "%s: its weights are computed from the samples and its group is %lld, a group for "
+                        "each sample, which a file holds for one batch size",
+                        node_text(r->g, n), (long long)node_int(n, "group")));
 }
 
-static Status fail_by_sample(Rebatch *r, const Node *n)
-{
-    r->lost = r->by_sample = true;
-    return rebatch_say(r,
-                       arena_printf(r->ctx->scratch,
-                                    "%s: its weights are computed from the samples and its group is %lld, a group for "
-                                    "each sample, which a file holds for one batch size",
-                                    node_text(r->g, n), (long long)node_int(n, "group")));
-}
-
+/* *good becomes false where an output does not grow evenly with the batch, keeps the file's batch size, or mixes
+ * samples. */
 static Status rebatch_check_outputs(Rebatch *r, const Node *n, bool *good)
 {
-    const char *what = "does not grow with the batch";
-
     for (int i = 0; i < n->n_out && *good; i++) {
+        bool even = false;
+
         if (!has_value(n->out[i]))
             continue;
         if (!shape_known(rebatch_shape(r, 0, n->out[i])))
-            r->at_b0 = true;
+            r->undecidable = true;
         else if (rebatch_evenly(r, n->out[i])) {
             rebatch_follow(r, n, n->out[i]);
             if (i || (!keeps_b0(r, n) && !mixes_samples(r, n)))
                 continue;
-            what = "stays as long as the batch was";
-            r->kept = keeps_b0(r, n);
-            r->mixed = !r->kept;
+            even = true;
+            r->keeps_size = keeps_b0(r, n);
+            r->mixes = !r->keeps_size;
         }
         *good = false;
-        r->soft = *what == 'd';
-        TRY(rebatch_say(r, arena_printf(r->ctx->scratch, "%s: output %d %s", node_text(r->g, n), i, what)));
+        r->uneven = !even;
+        TRY(rebatch_set_reason(r,
+                               arena_printf(r->ctx->scratch, "%s: output %d %s", node_text(r->g, n), i,
+                                            even ? "stays as long as the batch was" : "does not grow with the batch")));
     }
     return ST_OK;
 }
 
-/* What failed in a trial is no failure of ours, unless there is no memory. */
+/* Records that world `world` rejects the present node.  A trial's failure is no error of the pass, except E_NOMEM. */
 static Status disagree(Rebatch *r, int world, Status st, bool *good)
 {
     if (st == E_NOMEM)
         return st;
-    *good = r->soft = false;
-    r->at_b0 |= world == 0;
+    *good = r->uneven = false;
+    r->undecidable |= world == 0;
     r->world[world].g->status = ST_OK;
-    r->probe = world;
-    return rebatch_say(r, status_message());
+    r->failed_world = world;
+    return rebatch_set_reason(r, status_message());
 }
 
-/* One node at all sizes; *good: it agrees. */
+/* Edits and infers one node at all sizes.  *good: the sizes agree. */
 static Status rebatch_visit(Rebatch *r, uint32_t node, bool *good)
 {
+    const Node *n = r->g->node[node];
     bool edited = false;
 
     *good = true;
@@ -168,46 +155,42 @@ static Status rebatch_visit(Rebatch *r, uint32_t node, bool *good)
             }
             edited = true;
         }
-    if (!*good)
-        return ST_OK;
-    TRY(rebatch_decide(r, node, edited, good));
-    if (!*good)
-        return ST_OK;
-    if (r->decide && r->g->node[node]->op && convolves_by_sample(r, r->g->node[node])) {
-        *good = r->soft = false;
-        return fail_by_sample(r, r->g->node[node]);
-    }
-    for (int i = 0; i < WORLDS; i++) {
+    if (*good)
+        TRY(rebatch_decide(r, node, edited, good));
+    if (*good && r->b0_known)
+        TRY(rebatch_check_groups(r, n, good));
+    for (int i = 0; i < WORLDS && *good; i++) {
         Graph *g = r->world[i].g;
         Status st = infer_and_fold(g, r->ctx, g->node[node]);
 
         if (st)
             return disagree(r, i, st, good);
         if (!r->decided && g->node[node]->op && g->node[node]->op->holds && g->node[node]->op->holds(g, g->node[node]))
-            r->decided = r->g->node[node];
+            r->decided = n;
     }
-    return rebatch_check_outputs(r, r->g->node[node], good);
+    return *good ? rebatch_check_outputs(r, n, good) : ST_OK;
 }
 
-static bool other_dims_open(const Rebatch *r)
-{
-    const Graph *g = r->world[0].g;
-
-    for (int i = 0; i < r->g->n_input; i++)
-        for (int a = 0; a < value(r->g, r->g->input[i])->shape->rank; a++)
-            if (value(r->g, r->g->input[i])->shape->dim[a] < 0 && rebatch_axis(r, g->input[i]) != a)
-                return true;
-    return false;
-}
-
-/* Visits the nodes up to `last`; *failed: the first that does not agree, or n_node. */
+/* Opens the worlds with the present edits and visits the nodes up to `last`.  *failed: the first node that does not
+ * agree, or n_node. */
 static Status rebatch_walk(Rebatch *r, uint32_t last, uint32_t *failed)
 {
-    r->at_b0 = r->lost = r->kept = r->mixed = r->by_sample = false;
-    r->probe = 0;
+    r->undecidable = r->loses_rows = r->keeps_size = r->mixes = r->by_sample = r->open_dims = false;
+    r->failed_world = 0;
     r->decided = NULL;
-    TRY(open_worlds(r));
-    r->open = other_dims_open(r);
+    rebatch_close(r);
+    for (int i = 0; i < WORLDS; i++) {
+        TRY(open_world(&r->world[i], r->g, r->ctx->opt, r->size[i], OPEN_SIZE));
+        for (size_t k = 0; k < r->n_edit; k++)
+            if (!edits_reader(&r->edit[k]))
+                TRY(edit_world(&r->world[i], &r->edit[k], r->size[0]));
+    }
+    for (int i = 0; i < r->g->n_input; i++) {
+        const Shape *s = value(r->g, r->g->input[i])->shape;
+
+        for (int a = 0; a < s->rank; a++)
+            r->open_dims |= s->dim[a] < 0 && rebatch_axis(r, r->world[0].g->input[i]) != a;
+    }
     for (*failed = 0; *failed <= last && *failed < r->g->n_node; (*failed)++) {
         bool good = true;
 
@@ -222,7 +205,7 @@ static Status rebatch_walk(Rebatch *r, uint32_t last, uint32_t *failed)
 
 /* ---- the search ---- */
 
-/* Nodes in front of `node`, itself first, the nearest first. */
+/* Lists up to MAX_CONE nodes that `node` depends on, itself first, the nearest first.  Returns their number. */
 static int list_cone(const Rebatch *r, uint32_t *cone, uint32_t node)
 {
     int n = 0;
@@ -233,11 +216,11 @@ static int list_cone(const Rebatch *r, uint32_t *cone, uint32_t node)
 
         for (int k = 0; k < at->n_in && n < MAX_CONE; k++) {
             const Node *p = has_value(at->in[k]) ? in_value(r->g, at, k)->producer : NULL;
-            bool known = !p;
+            bool listed = !p;
 
-            for (int q = 0; q < n && !known; q++)
-                known = cone[q] == p->index;
-            if (!known)
+            for (int q = 0; q < n && !listed; q++)
+                listed = cone[q] == p->index;
+            if (!listed)
                 cone[n++] = p->index;
         }
     }
@@ -246,44 +229,39 @@ static int list_cone(const Rebatch *r, uint32_t *cone, uint32_t node)
 
 static Status search_cone(Rebatch *r, uint32_t node, const uint32_t *cone, int n, bool *helps);
 
-/* An edit changed why the node fails, as with an LSTM whose two initial states hold the batch: does another help beside
- * it? */
-static Status try_second(Rebatch *r, uint32_t node, bool *helps)
-{
-    uint32_t cone[MAX_CONE];
-    Status st;
-
-    r->second = true;
-    r->tried = false;
-    st = search_cone(r, node, cone, list_cone(r, cone, node), helps);
-    r->second = false;
-    return st;
-}
-
+/* *helps: does every node up to `node` agree once the edit is made?  Where the edit only changes the reason for which
+ * `node` fails, a second edit is tried with it: an LSTM has two initial states that hold the batch.  An edit that does
+ * not help is dropped, and the worlds become stale. */
 static Status try_edit(Rebatch *r, const Edit *e, uint32_t node, bool *helps)
 {
     size_t before = r->n_edit;
-    const char *why = r->why;
-    uint32_t failed;
+    const char *reason = r->reason;
+    uint32_t failed, cone[MAX_CONE];
+    Status st = ST_OK;
 
     *helps = false;
     if (r->trials++ >= MAX_TRIALS)
         return ST_OK;
     TRY(rebatch_add(r, e));
     TRY(rebatch_walk(r, node, &failed));
-    *helps = failed == r->g->n_node && !r->at_b0;
-    if (!*helps && failed == node && !r->at_b0 && r->probe && !r->second && strcmp(why, r->why) != 0)
-        TRY(try_second(r, node, helps));
-    if (*helps)
-        return ST_OK;
-    r->tried = true;
+    *helps = failed == r->g->n_node && !r->undecidable;
+    if (!*helps && failed == node && !r->undecidable && r->failed_world && !r->second_edit &&
+        strcmp(reason, r->reason) != 0) {
+        r->second_edit = true;
+        r->stale = false;
+        st = search_cone(r, node, cone, list_cone(r, cone, node), helps);
+        r->second_edit = false;
+    }
+    if (*helps || st)
+        return st;
+    r->stale = true;
     r->n_edit = before;
-    r->why = why;
-    r->at_b0 = false;
+    r->reason = reason;
+    r->undecidable = false;
     return ST_OK;
 }
 
-/* Numbers of an integer input that are b0 (`multiples`: b0 several times). */
+/* Tries the elements of an integer input that are b0 (`multiples`: a larger multiple of it). */
 static Status try_elements(Rebatch *r, uint32_t at, int in, bool multiples, uint32_t node, bool *helps)
 {
     const Tensor *t = fixed_ints(r->world, at, in);
@@ -301,7 +279,7 @@ static Status try_elements(Rebatch *r, uint32_t at, int in, bool multiples, uint
     return ST_OK;
 }
 
-/* A constant with b0 rows.  One row of integers may as well be the first of a count: that is not guessed. */
+/* Tries a constant with b0 rows.  One row of integers could be the start of a count; the pass does not guess. */
 static Status try_constant(Rebatch *r, ValueId v, uint32_t node, bool *helps)
 {
     const Tensor *t = has_value(v) && value(r->g, v)->kind == V_CONST ? value(r->g, v)->init : NULL;
@@ -321,39 +299,34 @@ static Status try_constant(Rebatch *r, ValueId v, uint32_t node, bool *helps)
     return ST_OK;
 }
 
-/* What inputs are is asked of the worlds as they are without trials. */
-static Status forget_trial(Rebatch *r, uint32_t node)
-{
-    uint32_t failed;
-
-    if (!r->tried)
-        return ST_OK;
-    r->tried = false;
-    return rebatch_walk(r, node, &failed);
-}
-
+/* Tries edits at the inputs of the cone's nodes, until one helps. */
 static Status search_cone(Rebatch *r, uint32_t node, const uint32_t *cone, int n, bool *helps)
 {
     for (int multiples = 0; multiples < 2 && !*helps; multiples++)
         for (int i = 0; i < n && !*helps; i++)
             for (int k = 0; k < r->g->node[cone[i]]->n_in && !*helps; k++) {
+                uint32_t failed;
+
                 if (!multiples)
                     TRY(try_constant(r, r->g->node[cone[i]]->in[k], node, helps));
-                if (!*helps)
-                    TRY(forget_trial(r, node));
+                if (!*helps && r->stale) { /* try_elements reads the worlds without the failed trial */
+                    r->stale = false;
+                    TRY(rebatch_walk(r, node, &failed));
+                }
                 if (!*helps)
                     TRY(try_elements(r, cone[i], k, multiples, node, helps));
             }
     return ST_OK;
 }
 
-/* Another axis for the nearest Reshape in front that has one left; all that was decided behind it is forgotten. */
+/* Lets the nearest Reshape in the cone that has another axis for the batch take that axis, and drops the edits and
+ * choices behind the Reshape.  False: no Reshape has one left. */
 static bool choose_again(Rebatch *r, const uint32_t *cone, int n)
 {
     for (int i = 1; i < n; i++) {
         size_t kept = 0;
 
-        if (r->choice[cone[i]] + 1 >= r->choices[cone[i]])
+        if (r->choice[cone[i]] + 1 >= r->n_choice[cone[i]])
             continue;
         r->choice[cone[i]]++;
         for (size_t k = 0; k < r->n_edit; k++)
@@ -367,78 +340,61 @@ static bool choose_again(Rebatch *r, const uint32_t *cone, int n)
     return false;
 }
 
-/* What was decided when a node failed, before other axes were tried. */
-typedef struct {
-    bool active, mixed;
-    uint32_t node;
-    size_t n_edit;
-    Edit *edit;
-    uint8_t *choice;
-} Kept;
-
-static Status keep_choices(Kept *k, const Rebatch *r, uint32_t node)
-{
-    *k = (Kept){ true,
-                 r->mixed,
-                 node,
-                 r->n_edit,
-                 arena_array(r->ctx->scratch, sizeof *k->edit, r->n_edit + 1),
-                 arena_memdup(r->ctx->scratch, r->choice, r->g->n_node) };
-    if (!k->edit || !k->choice)
-        return FAIL_NOMEM();
-    if (r->n_edit)
-        memcpy(k->edit, r->edit, r->n_edit * sizeof *k->edit);
-    return ST_OK;
-}
-
-/* No other axes help there.  What mixes samples is of the network then. */
-static void restore_choices(Kept *k, Rebatch *r)
-{
-    if (k->n_edit)
-        memcpy(r->edit, k->edit, k->n_edit * sizeof *k->edit);
-    memcpy(r->choice, k->choice, r->g->n_node);
-    r->n_edit = k->n_edit;
-    r->may_mix[k->node] |= k->mixed;
-    k->active = false;
-}
-
-/* *failed: the node that stays in disagreement, n_node when none does. */
+/* Edits and chooses axes until all nodes agree.  *failed: the node that still disagrees, or n_node.  Before the search
+ * chooses other axes for a failing node, it takes a snapshot of the edits and choices.  If no axis helps, it restores
+ * the snapshot; a node that mixes samples is then taken for the network's own. */
 static Status rebatch_search(Rebatch *r, uint32_t *failed)
 {
-    uint32_t *cone = ARENA_NEW(r->ctx->scratch, uint32_t, MAX_CONE);
-    Kept kept = { .active = false };
+    uint32_t *cone = ARENA_NEW(r->ctx->scratch, uint32_t, MAX_CONE), snapshot_node = 0;
+    size_t n_edit = 0;
+    Edit *edit = NULL;
+    uint8_t *choice = NULL; /* NULL: there is no snapshot */
+    bool mixes = false;
 
     if (!cone)
         return FAIL_NOMEM();
     for (;;) {
-        const char *why;
+        const char *reason;
         bool helps = false;
         int n;
 
         TRY(rebatch_walk(r, r->g->n_node, failed));
-        r->tried = false;
-        if (*failed == r->g->n_node || r->at_b0)
+        r->stale = false;
+        if (*failed == r->g->n_node || r->undecidable)
             return ST_OK;
-        kept.active &= *failed <= kept.node;
-        why = r->why;
+        reason = r->reason;
         n = list_cone(r, cone, *failed);
-        if (!kept.active)
-            TRY(keep_choices(&kept, r, *failed));
-        if (!r->lost && !r->mixed)
+        if (!choice || *failed > snapshot_node) {
+            snapshot_node = *failed;
+            mixes = r->mixes;
+            n_edit = r->n_edit;
+            edit = arena_array(r->ctx->scratch, sizeof *edit, n_edit + 1);
+            choice = arena_memdup(r->ctx->scratch, r->choice, r->g->n_node);
+            if (!edit || !choice)
+                return FAIL_NOMEM();
+            if (n_edit)
+                memcpy(edit, r->edit, n_edit * sizeof *edit);
+        }
+        if (!r->loses_rows && !r->mixes)
             TRY(search_cone(r, *failed, cone, n, &helps));
-        r->why = why;
+        r->reason = reason;
         if (helps || (r->trials++ < MAX_TRIALS && choose_again(r, cone, n)))
             continue;
-        restore_choices(&kept, r);
-        if (!kept.mixed)
-            return rebatch_walk(r, r->g->n_node, failed); /* why it failed at first */
+        if (n_edit)
+            memcpy(r->edit, edit, n_edit * sizeof *edit);
+        r->n_edit = n_edit;
+        memcpy(r->choice, choice, r->g->n_node);
+        choice = NULL;
+        r->may_mix[snapshot_node] |= mixes;
+        if (!mixes)
+            return rebatch_walk(r, r->g->n_node, failed); /* restores the first reason */
     }
 }
 
 /* ---- sizes ---- */
 
-/* Names what takes the same rows of a batch of any size: the network may be so, or its exporter may have fixed what
- * was a part of the batch. */
+/* Notes each node that takes the same rows of a batch of any size.  The network may mean it so, or its exporter may
+ * have fixed rows that were a part of the batch. */
 static Status note_own_rows(const Rebatch *r)
 {
     for (uint32_t i = 0; i < r->g->n_node; i++) {
@@ -456,8 +412,8 @@ static Status note_own_rows(const Rebatch *r)
     return ST_OK;
 }
 
-/* Two sizes beside b0: a smaller one, which shows what is cut off at b0, where that does not make the batch 1; primes
- * that are hardly a size of something else. */
+/* Chooses two sizes besides b0.  The first is smaller than b0 where it can be without being 1: it shows a part that a
+ * constant cuts off at b0.  The others are primes, which are rarely the size of another axis. */
 static void choose_sizes(Rebatch *r, int64_t b0)
 {
     r->size[0] = b0;
@@ -470,11 +426,11 @@ static Status rebatch_prepare(Rebatch *r, Graph *g, PassCtx *ctx)
     *r = (Rebatch){ .g = g,
                     .ctx = ctx,
                     .choice = ARENA_NEW(ctx->scratch, uint8_t, g->n_node),
-                    .choices = ARENA_NEW(ctx->scratch, uint8_t, g->n_node),
-                    .inner = ARENA_NEW(ctx->scratch, int64_t, g->n_value),
-                    .front = ARENA_NEW(ctx->scratch, int64_t, g->n_node),
+                    .n_choice = ARENA_NEW(ctx->scratch, uint8_t, g->n_node),
+                    .batch_front = ARENA_NEW(ctx->scratch, int64_t, g->n_value),
+                    .rows_front = ARENA_NEW(ctx->scratch, int64_t, g->n_node),
                     .may_mix = ARENA_NEW(ctx->scratch, bool, g->n_node) };
-    return r->choice && r->choices && r->inner && r->front && r->may_mix ? graph_sort(g) : FAIL_NOMEM();
+    return r->choice && r->n_choice && r->batch_front && r->rows_front && r->may_mix ? graph_sort(g) : FAIL_NOMEM();
 }
 
 Status rebatch_try(Rebatch *r, Graph *g, PassCtx *ctx, int64_t b0, bool *good)
@@ -483,14 +439,14 @@ Status rebatch_try(Rebatch *r, Graph *g, PassCtx *ctx, int64_t b0, bool *good)
 
     TRY(rebatch_prepare(r, g, ctx));
     choose_sizes(r, b0);
-    r->decide = true;
+    r->b0_known = true;
     TRY(rebatch_search(r, &failed));
     *good = failed == g->n_node;
     return ST_OK;
 }
 
-/* The batch is open in the file: do its constants agree at any size?  If not, b0 is a size at which they do; 0:
- * none. */
+/* For a file whose batch axis is open: *b0 becomes 0 if its constants agree at any size, or if they agree at none; else
+ * the first usual size at which they agree. */
 static Status find_b0(Rebatch *r, int64_t *b0)
 {
     static const int64_t usual[] = { 1, 2, 3, 4, 5, 6, 8, 10, 16, 32, 64, 128 };
@@ -498,7 +454,7 @@ static Status find_b0(Rebatch *r, int64_t *b0)
 
     *b0 = 0;
     choose_sizes(r, 11);
-    r->decide = false;
+    r->b0_known = false;
     TRY(rebatch_walk(r, r->g->n_node, &failed));
     if (failed == r->g->n_node)
         return note_own_rows(r);
@@ -514,34 +470,19 @@ static Status find_b0(Rebatch *r, int64_t *b0)
 
 /* ---- the result ---- */
 
-static ValueId first_batch_input(const Rebatch *r, int *axis)
-{
-    for (int i = 0; i < r->g->n_input; i++)
-        if ((*axis = rebatch_axis(r, r->g->input[i])) >= 0)
-            return r->g->input[i];
-    return NO_VALUE;
-}
-
-/* Of one sample it cannot be told whether it or the first of any number was meant. */
-static Status note_guess(const Rebatch *r, const Edit *e)
-{
-    const Node *n = r->g->node[e->node];
-
-    if (r->size[0] > 1 || !(n->op->flags & OPF_SELECTS))
-        return ST_OK;
-    return report_note(r->ctx->report, NOTE_GUESS, n->name,
-                       "%s takes rows of the one sample that the model was exported for (input %d): of larger batches "
-                       "it takes each sample's, not the first one's alone",
-                       n->op->name, e->in);
-}
-
+/* Notes an edit that is a guess, and one that makes a constant a single row.  At b0 = 1 the file does not show whether
+ * a node takes the rows of each sample or of the first alone. */
 static Status note_edit(const Rebatch *r, const Edit *e)
 {
     char text[SHAPE_TEXT], *also = "";
+    const Node *n = edits_reader(e) ? r->g->node[e->node] : NULL;
     const Value *v;
 
-    if (edits_reader(e))
-        return note_guess(r, e);
+    if (n && r->size[0] <= 1 && n->op->flags & OPF_SELECTS)
+        return report_note(r->ctx->report, NOTE_GUESS, n->name,
+                           "%s takes rows of the one sample that the model was exported for (input %d): of larger "
+                           "batches it takes each sample's, not the first one's alone",
+                           n->op->name, e->in);
     if (e->kind != EDIT_ROWS)
         return ST_OK;
     v = value(r->g, e->value);
@@ -554,20 +495,22 @@ static Status note_edit(const Rebatch *r, const Edit *e)
                        shape_text(&v->init->shape, text), (long long)r->size[0], also);
 }
 
+/* Makes the edits in the model, which reads the batch size off its first input that has the batch. */
 static Status rebatch_apply(Rebatch *r)
 {
     World other = { NULL, r->size[0] };
-    int axis, n_constant = 0;
-    ValueId input = first_batch_input(r, &axis);
+    int axis = -1, n_constant = 0, input = 0;
     Status st = ST_OK;
 
-    if (!has_value(input) || !r->n_edit)
+    while (input < r->g->n_input && (axis = rebatch_axis(r, r->g->input[input])) < 0)
+        input++;
+    if (axis < 0 || !r->n_edit)
         return ST_OK;
-    if (r->open && !(st = open_world(&other, r->g, r->ctx->opt, r->size[0], OTHER_OPEN_SIZE)))
+    if (r->open_dims && !(st = open_world(&other, r->g, r->ctx->opt, r->size[0], OTHER_OPEN_SIZE)))
         st = infer_world(other.g, r->ctx);
     for (size_t k = 0; k < r->n_edit && !st; k++) {
         if (!(st = note_edit(r, &r->edit[k])))
-            st = edit_model(r->g, &r->edit[k], r->size[0], r->world, other.g, input, axis);
+            st = edit_model(r->g, &r->edit[k], r->size[0], r->world, other.g, r->g->input[input], axis);
         n_constant += r->edit[k].kind != EDIT_ROWS;
         r->ctx->n_changed++;
     }
@@ -580,7 +523,7 @@ static Status rebatch_apply(Rebatch *r)
     return graph_sort(r->g);
 }
 
-/* A constant in front of the node that may carry the batch, for the message. */
+/* Name of the nearest constant in front of the node that holds b0, for the message; NULL: none. */
 static const char *suspect(const Rebatch *r, uint32_t node)
 {
     uint32_t cone[MAX_CONE];
@@ -603,6 +546,7 @@ static const char *suspect(const Rebatch *r, uint32_t node)
     return NULL;
 }
 
+/* The batch size that the options ask for; 0: none. */
 static int64_t wanted_size(const Rebatch *r)
 {
     const BuildOptions *opt = r->ctx->opt;
@@ -617,64 +561,53 @@ static int64_t wanted_size(const Rebatch *r)
     return opt->batch;
 }
 
-/* What inference said at the size that is asked for; the sizes that were tried are nobody's. */
-static Status say_wanted(Rebatch *r, uint32_t node, int64_t want)
+/* Sets the reason to the message of inference at the wanted size: nobody asked for the sizes that were tried. */
+static Status set_wanted_reason(Rebatch *r, uint32_t node, int64_t want)
 {
     uint32_t again;
 
-    if (!r->probe)
+    if (!r->failed_world)
         return ST_OK;
     if (want > 0 && want != r->size[0]) {
         r->size[1] = want;
         r->size[2] += r->size[2] == want;
         TRY(rebatch_walk(r, node, &again));
-        if (again == node && r->probe == 1)
+        if (again == node && r->failed_world == 1)
             return ST_OK;
     }
-    return rebatch_say(
+    return rebatch_set_reason(
         r, arena_printf(r->ctx->scratch, "%s does not follow the batch", node_text(r->g, r->g->node[node])));
 }
 
-/* A decision at one size is named rather than what follows from it. */
+/* Fails if another size than b0 is wanted; else records that the model computes batches of b0 only.  The message names
+ * a Decided node rather than the failure that follows from it. */
 static Status rebatch_refuse(Rebatch *r, uint32_t node)
 {
     const char *name = r->decided || r->by_sample ? NULL : suspect(r, node), *by = "";
     int64_t want = wanted_size(r);
-    const bool silent = r->lost || r->kept; /* inference would not object */
+    const bool silent = r->loses_rows || r->keeps_size; /* inference accepts it */
 
     r->g->by_sample = r->by_sample;
-    TRY(say_wanted(r, node, want));
+    TRY(set_wanted_reason(r, node, want));
     if (r->decided &&
-        !(r->why = arena_printf(r->ctx->scratch, "%s is %lld at that size alone", node_string(r->decided, "what"),
-                                (long long)node_int(r->decided, "value"))))
+        !(r->reason = arena_printf(r->ctx->scratch, "%s is %lld at that size alone", node_string(r->decided, "what"),
+                                   (long long)node_int(r->decided, "value"))))
         return FAIL_NOMEM();
     if (name && !(by = arena_printf(r->ctx->scratch, " (constant '%s' is written for it)", name)))
         return FAIL_NOMEM();
     if (want && want != r->size[0])
         return FAIL(E_UNSUPPORTED, "the model was exported for batches of %lld and cannot be taken to %lld: %s%s",
-                    (long long)r->size[0], (long long)want, r->why, by);
+                    (long long)r->size[0], (long long)want, r->reason, by);
     if (silent) {
         r->g->only_batch = r->size[0];
-        if (!(r->g->only_why = arena_printf(r->g->arena, "%s%s", r->why, by)))
+        if (!(r->g->only_why = arena_printf(r->g->arena, "%s%s", r->reason, by)))
             return FAIL_NOMEM();
     }
     return report_note(r->ctx->report, NOTE_OTHER, r->g->name, "computes batches of %lld alone: %s%s",
-                       (long long)r->size[0], r->why, by);
+                       (long long)r->size[0], r->reason, by);
 }
 
-/* Whether the wanted size is one of those, infer-shapes will see. */
-static Status note_decided(const Rebatch *r)
-{
-    if (!r->decided)
-        return ST_OK;
-    return report_note(r->ctx->report, NOTE_OTHER, r->g->name,
-                       "%s is %lld in batches of %lld: computes those alone for which it is the same",
-                       node_string(r->decided, "what"), (long long)node_int(r->decided, "value"),
-                       (long long)r->size[0]);
-}
-
-/* Numbers drawn in a shape that the file fixes: of one row it cannot be told whether each sample was to have its own.
- */
+/* Notes random numbers of one row in a shape that the file fixes: perhaps each sample was meant to have its own. */
 static Status note_drawn(const Rebatch *r)
 {
     FOR_NODES(r->g, n) {
@@ -690,7 +623,8 @@ static Status note_drawn(const Rebatch *r)
     return ST_OK;
 }
 
-/* Is the first axis the batch only for want of a better one?  Not where a shape given has another size there. */
+/* Is the first axis assumed to be the batch although another axis may be it?  A given shape that has another size there
+ * removes the doubt. */
 static bool in_doubt(const Rebatch *r)
 {
     const BuildOptions *opt = r->ctx->opt;
@@ -708,7 +642,7 @@ static bool in_doubt(const Rebatch *r)
     return doubt;
 }
 
-/* A size that batches will have and the file's had not, as the last one of an epoch; 0: none is known. */
+/* A batch size other than b0 that the run will have, possibly that of an epoch's last batch; 0: none is known. */
 static int64_t other_size(const Rebatch *r)
 {
     const int64_t want = wanted_size(r), samples = r->ctx->opt->samples;
@@ -729,10 +663,14 @@ static Status rebatch(Rebatch *r)
     if (b0 <= 0)
         return ST_OK;
     choose_sizes(r, b0);
-    r->decide = true;
+    r->b0_known = true;
     TRY(rebatch_search(r, &failed));
     if (failed == r->g->n_node) {
-        TRY(note_decided(r));
+        if (r->decided) /* infer-shapes checks whether the wanted size is one of these */
+            TRY(report_note(r->ctx->report, NOTE_OTHER, r->g->name,
+                            "%s is %lld in batches of %lld: computes those alone for which it is the same",
+                            node_string(r->decided, "what"), (long long)node_int(r->decided, "value"),
+                            (long long)r->size[0]));
         TRY(note_own_rows(r));
         TRY(fixed ? rebatch_note_time(r) : ST_OK);
         TRY(note_drawn(r));
@@ -740,7 +678,7 @@ static Status rebatch(Rebatch *r)
             TRY(rebatch_note_counts(r, other_size(r)));
         return rebatch_apply(r);
     }
-    return r->at_b0 || r->soft ? ST_OK : rebatch_refuse(r, failed);
+    return r->undecidable || r->uneven ? ST_OK : rebatch_refuse(r, failed);
 }
 
 static Status rebatch_run(Graph *g, PassCtx *ctx)
@@ -748,7 +686,7 @@ static Status rebatch_run(Graph *g, PassCtx *ctx)
     Rebatch r;
     Status st = rebatch_prepare(&r, g, ctx);
 
-    if (!st && !(st = check_batch_inputs(g, ctx->opt))) /* the wrong axis has no batch to speak of */
+    if (!st && !(st = check_batch_inputs(g, ctx->opt))) /* first: no size can be read off a wrong axis */
         st = rebatch(&r);
     rebatch_close(&r);
     return st;

@@ -1,9 +1,9 @@
-/* Numbers that may hold the count of samples N of the batch that a model was exported for: sum(x) / N as of
- * loss.sum() / x.shape[0], sum(x / N), mean(x) * N, and by the root or the logarithm of N, as mean(x) + log(N).
+/* Warnings of numbers that may be the count N of samples that a model was exported for: sum(x) / N, as exported from
+ * loss.sum() / x.shape[0]; sum(x / N); mean(x) * N; and with the root or the logarithm of N, as in mean(x) + log(N).
  *
- * Shapes do not tell such numbers: at other sizes they fail nowhere.  Divisors of a sum over the batch that could be a
- * count are warned of; a factor of its mean only where no divisor behind it takes it back, as in an unbiased variance.
- */
+ * Inference accepts such numbers at every size, so shapes do not reveal them.  A divisor of a sum over the batch gives
+ * a warning if it may be a count.  A factor of a mean gives one only if no divisor behind it cancels it, as the divisor
+ * of an unbiased variance does. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -22,12 +22,13 @@
 enum { MAX_DEPTH = 6 };
 
 typedef struct {
-    double summed; /* elements of the batch that were added up at the file's size; 0: none were */
-    bool mean;     /* and then divided by their number */
-    uint32_t by;   /* 1 + the node that multiplied the mean by their number, or that divided what is not added up yet by
-                      the number of samples; 0: none did */
+    double summed; /* elements of the batch in the sum, at the file's size; 0: the value is no sum over the batch */
+    bool mean;     /* the sum is divided by that number */
+    uint32_t by; /* 1 + index of the node that multiplied a mean by the number of samples, or that divided values by it
+                    that are not summed yet; 0: none did */
 } Sum;
 
+/* Does the node add up elements of its inputs? */
 static bool sums(const Node *n)
 {
     static const OpDef *const ops[] = { &op_ReduceSum, &op_ReduceSumSquare, &op_ReduceL1,  &op_MatMul,
@@ -49,7 +50,7 @@ static bool keeps_shape(const Rebatch *r, ValueId v)
     return shape_known(s) && shape_eq(s, rebatch_shape(r, 1, v)) && shape_eq(s, rebatch_shape(r, 2, v));
 }
 
-/* The node's sum over the batch, if its result no longer grows with it. */
+/* The node's result as a sum over the batch; .summed 0: it is none, or still grows with the batch. */
 static Sum rebatch_counts_sum_of(const Rebatch *r, const Node *n, const Sum *of)
 {
     Sum s = { 0 };
@@ -72,7 +73,7 @@ static Sum rebatch_counts_sum_of(const Rebatch *r, const Node *n, const Sum *of)
 
 static bool multiple(double x, double of) { return x > of * (1 - 1e-5) && fabs(remainder(x, of)) < 1e-5 * x; }
 
-/* Could a divisor x be a count of samples, of pairs of them, or of their elements, or one less? */
+/* May a divisor x be the number of samples, of pairs of samples or of their elements, or one less? */
 static bool may_count(double x, double b0, double summed)
 {
     x = fabs(x);
@@ -81,7 +82,7 @@ static bool may_count(double x, double b0, double summed)
     return b0 < 2 ? fabs(x - summed) < 1e-5 * x : multiple(x, b0) || (b0 > 2 && multiple(x, b0 - 1));
 }
 
-/* The function of the batch's size that x is; NULL where x may well be something else, as a whole root may. */
+/* The function of the batch size b0 that x or 1 / x is; NULL: x may well be another number, as an integer root may. */
 static const char *function_of(double x, double b0)
 {
     const double root = sqrt(b0), log_of = log(b0);
@@ -92,7 +93,7 @@ static const char *function_of(double x, double b0)
     return b0 > 2 && (fabs(x - log_of) < 1e-6 * log_of || fabs(x * log_of - 1) < 1e-6) ? "the logarithm" : NULL;
 }
 
-/* A number that nodes make of numbers, as exporters that fold nothing write x.size(0) ** 0.5. */
+/* *x: the number that `depth` nodes at most compute from constants: unfolded files write x.size(0) ** 0.5 so. */
 static bool number_of(const Graph *g, ValueId v, int depth, double *x)
 {
     const Node *n = has_value(v) ? value(g, v)->producer : NULL;
@@ -116,7 +117,7 @@ static bool number_of(const Graph *g, ValueId v, int depth, double *x)
     return n->op == &op_Pow || n->op == &op_Div || n->op == &op_Mul;
 }
 
-/* The other input of the node is a number, the same at all sizes. */
+/* Is the other input of the node than `in` a number that is the same at all sizes? */
 static bool has_number(const Rebatch *r, const Node *n, int in, double *x)
 {
     double other;
@@ -127,123 +128,105 @@ static bool has_number(const Rebatch *r, const Node *n, int in, double *x)
 
 static bool multiplies(const Node *n, int in) { return n->op == &op_Mul || (n->op == &op_Div && in == 0); }
 
-/* The number by which the node multiplies or divides what was summed, at its input `in`. */
-static bool rebatch_counts_factor(const Rebatch *r, const Node *n, const Sum *of, int *in, double *x)
+/* The number among the two inputs of the node. */
+static double number_in(const Rebatch *r, const Node *n)
 {
-    for (*in = 0; *in < 2; ++*in)
-        if (multiplies(n, *in) && of[n->in[*in].i].summed && has_number(r, n, *in, x))
-            return true;
-    return false;
+    double x = 0;
+
+    (void)(has_number(r, n, 0, &x) || has_number(r, n, 1, &x));
+    return x;
 }
 
-typedef struct {
-    const Rebatch *r;
-    double b0;
-    int64_t want;
-    Sum *of; /* by value */
-} Counts;
-
-/* `how`: "of what is summed over the batch"; `what`: of the batch's size, or NULL. */
-static Status rebatch_counts_warn(const Counts *c, const Node *n, double x, const char *how, const char *what)
+/* `how`: "of what is summed over the batch"; `function`: of the batch size (function_of), or NULL. */
+static Status rebatch_counts_warn(const Rebatch *r, int64_t want, const Node *n, double x, const char *how,
+                                  const char *function)
 {
     char is[64] = "counts samples";
 
-    if (what)
-        snprintf(is, sizeof is, "is %s of the number of samples", what);
-    return report_note(c->r->ctx->report, NOTE_GUESS, n->name,
+    if (function)
+        snprintf(is, sizeof is, "is %s of the number of samples", function);
+    return report_note(r->ctx->report, NOTE_GUESS, n->name,
                        "%s by %g %s: if that %s of the %lld that the model was exported for, it is wrong for batches "
                        "of %lld; export with an open batch axis, where it follows (docs/export.md)",
-                       n->op->name, x, how, is, (long long)c->r->size[0], (long long)c->want);
+                       n->op->name, x, how, is, (long long)r->size[0], (long long)want);
 }
 
-/* A product or quotient of what was summed. */
-static Status see_factor(Counts *c, const Node *n, Sum *s, double x)
+/* Checks a product or quotient of the sum *s with the number x, and updates *s. */
+static Status check_factor(const Rebatch *r, int64_t want, const Node *n, Sum *s, double x)
 {
-    const double divisor = n->op == &op_Mul ? 1 / x : x;
-    const char *what = function_of(x, c->b0);
+    const double b0 = (double)r->size[0], divisor = n->op == &op_Mul ? 1 / x : x;
+    const char *function = function_of(x, b0);
 
-    if (what)
-        return rebatch_counts_warn(c, n, x, "of what is summed over the batch", what);
+    if (function)
+        return rebatch_counts_warn(r, want, n, x, "of what is summed over the batch", function);
     if (s->mean) {
-        s->mean = n->op != &op_Mul || !multiple(x, c->b0);
+        s->mean = n->op != &op_Mul || !multiple(x, b0);
         s->by = s->mean ? 0 : n->index + 1;
-    } else if (may_count(divisor, c->b0, s->summed)) {
+    } else if (may_count(divisor, b0, s->summed)) {
         s->by = 0;
-        return rebatch_counts_warn(c, n, x, "of what is summed over the batch", NULL);
+        return rebatch_counts_warn(r, want, n, x, "of what is summed over the batch", NULL);
     }
     return ST_OK;
 }
 
-/* A sum or difference with the logarithm of the batch's size. */
-static Status see_term(const Counts *c, const Node *n)
+/* Finds values that are divided by the number of samples and added up afterwards.  of[].by of values that still grow
+ * with the batch records the division. */
+static Status check_terms(const Rebatch *r, int64_t want, Sum *of, const Node *n)
 {
-    double x;
-
-    for (int in = 0; in < 2 && c->b0 > 2; in++)
-        if (has_number(c->r, n, in, &x) && fabs(fabs(x) - log(c->b0)) < 1e-6 * log(c->b0))
-            return rebatch_counts_warn(c, n, x, "of what the batch gives", "the logarithm");
-    return ST_OK;
-}
-
-/* Values that are divided by the number of samples and then added up: `by` of values that grow with the batch. */
-static Status see_terms(Counts *c, const Node *n)
-{
+    const double b0 = (double)r->size[0];
     double x;
 
     for (int k = 0; k < n->n_in; k++) {
-        const uint32_t by = has_in(n, k) && !keeps_shape(c->r, n->in[k]) ? c->of[n->in[k].i].by : 0;
+        const uint32_t by = has_in(n, k) && !keeps_shape(r, n->in[k]) ? of[n->in[k].i].by : 0;
 
-        if (by && sums(n) && n->op != &op_ReduceMean && keeps_shape(c->r, n->out[0])) {
-            const Node *at = c->r->g->node[by - 1];
+        if (by && sums(n) && n->op != &op_ReduceMean && keeps_shape(r, n->out[0])) {
+            const Node *at = r->g->node[by - 1];
 
-            has_number(c->r, at, has_number(c->r, at, 0, &x) ? 0 : 1, &x);
-            return rebatch_counts_warn(c, at, x, "of what is summed over the batch behind it", NULL);
+            return rebatch_counts_warn(r, want, at, number_in(r, at), "of what is summed over the batch behind it",
+                                       NULL);
         }
-        if (by && !keeps_shape(c->r, n->out[0]) &&
-            (n->op == &op_Neg || n->op == &op_Mul || n->op == &op_Div || sums(n)))
-            c->of[n->out[0].i].by = by;
-        if (has_in(n, k) && k < 2 && n->n_in == 2 && multiplies(n, k) && !keeps_shape(c->r, n->in[k]) &&
-            has_number(c->r, n, k, &x) && c->b0 > 1 && fabs((n->op == &op_Mul ? 1 / x : x) - c->b0) < 1e-6 * c->b0)
-            c->of[n->out[0].i].by = n->index + 1;
-    }
-    return ST_OK;
-}
-
-/* Factors of a mean that nothing divides by such a number again. */
-static Status warn_of_rest(const Counts *c)
-{
-    for (int i = 0; i < c->r->g->n_output; i++) {
-        const Sum *s = &c->of[c->r->g->output[i].value.i];
-        double x;
-
-        if (!s->summed || !s->by)
-            continue;
-        has_number(c->r, c->r->g->node[s->by - 1], has_number(c->r, c->r->g->node[s->by - 1], 0, &x) ? 0 : 1, &x);
-        TRY(rebatch_counts_warn(c, c->r->g->node[s->by - 1], x, "of a mean over the batch", NULL));
+        if (by && !keeps_shape(r, n->out[0]) && (n->op == &op_Neg || n->op == &op_Mul || n->op == &op_Div || sums(n)))
+            of[n->out[0].i].by = by;
+        if (has_in(n, k) && k < 2 && n->n_in == 2 && multiplies(n, k) && !keeps_shape(r, n->in[k]) &&
+            has_number(r, n, k, &x) && b0 > 1 && fabs((n->op == &op_Mul ? 1 / x : x) - b0) < 1e-6 * b0)
+            of[n->out[0].i].by = n->index + 1;
     }
     return ST_OK;
 }
 
 Status rebatch_note_counts(const Rebatch *r, int64_t want)
 {
-    Counts c = { r, (double)r->size[0], want, ARENA_NEW(r->ctx->scratch, Sum, r->g->n_value) };
+    Sum *of = ARENA_NEW(r->ctx->scratch, Sum, r->g->n_value); /* by value */
+    const double b0 = (double)r->size[0];
+    double x;
 
-    if (!c.of)
+    if (!of)
         return FAIL_NOMEM();
-    memset(c.of, 0, r->g->n_value * sizeof *c.of);
+    memset(of, 0, r->g->n_value * sizeof *of);
     FOR_NODES(r->g, n) {
-        Sum s = rebatch_counts_sum_of(r, n, c.of);
-        int in;
-        double x;
+        Sum s = rebatch_counts_sum_of(r, n, of);
 
-        if (s.summed && rebatch_counts_factor(r, n, c.of, &in, &x))
-            TRY(see_factor(&c, n, &s, x));
-        if (n->op == &op_Add || n->op == &op_Sub)
-            TRY(see_term(&c, n));
+        for (int in = 0; in < 2 && s.summed; in++)
+            if (multiplies(n, in) && of[n->in[in].i].summed && has_number(r, n, in, &x)) {
+                TRY(check_factor(r, want, n, &s, x));
+                break;
+            }
+        for (int in = 0; in < 2 && b0 > 2 && (n->op == &op_Add || n->op == &op_Sub); in++)
+            if (has_number(r, n, in, &x) && fabs(fabs(x) - log(b0)) < 1e-6 * log(b0)) {
+                TRY(rebatch_counts_warn(r, want, n, x, "of what the batch gives", "the logarithm"));
+                break;
+            }
         if (n->n_out && has_value(n->out[0]) && dtype_is_float(value(r->world[0].g, n->out[0])->dtype))
-            TRY(see_terms(&c, n));
+            TRY(check_terms(r, want, of, n));
         if (s.summed)
-            c.of[n->out[0].i] = s;
+            of[n->out[0].i] = s;
     }
-    return warn_of_rest(&c);
+    for (int i = 0; i < r->g->n_output; i++) {
+        const Sum *s = &of[r->g->output[i].value.i];
+        const Node *n = s->by ? r->g->node[s->by - 1] : NULL;
+
+        if (s->summed && n) /* a factor of a mean that no divisor cancels */
+            TRY(rebatch_counts_warn(r, want, n, number_in(r, n), "of a mean over the batch", NULL));
+    }
+    return ST_OK;
 }

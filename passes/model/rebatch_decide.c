@@ -1,12 +1,9 @@
-/* Nodes that carry a batch's size and are decided where they stand: Reshapes, sizes that a node is given (Resize), rows
- * that it takes. */
+/* Nodes whose edit follows from the node alone: Reshapes, nodes that are given sizes (Resize), nodes that take rows. */
 #include "passes/model/rebatch_decide.h"
 
 #include "passes/pass.h"
 
 enum { WORLDS = REBATCH_WORLDS };
-
-/* ---- edits ---- */
 
 Status rebatch_add(Rebatch *r, const Edit *e)
 {
@@ -23,7 +20,7 @@ Status rebatch_add(Rebatch *r, const Edit *e)
 
 const Shape *rebatch_shape(const Rebatch *r, int world, ValueId v) { return value(r->world[world].g, v)->shape; }
 
-/* a / b = m / n, where a product may overflow. */
+/* Is a / b = m / n?  False where a product overflows. */
 static bool in_proportion(int64_t a, int64_t b, int64_t m, int64_t n)
 {
     int64_t an, bm;
@@ -50,34 +47,34 @@ int rebatch_axis(const Rebatch *r, ValueId v)
     return axis;
 }
 
-/* The elements in front of the batch, of one sample behind it. */
+/* Elements in front of the batch, which lies along `axis`. */
 static int64_t in_front(const Rebatch *r, ValueId v, int axis)
 {
-    return shape_count(rebatch_shape(r, 0, v), 0, axis) * (r->inner[v.i] > 0 ? r->inner[v.i] : 1);
+    return shape_count(rebatch_shape(r, 0, v), 0, axis) * (r->batch_front[v.i] > 0 ? r->batch_front[v.i] : 1);
 }
 
-/* May the batch, which has `before` elements in front of it, be the outermost part of an axis of this size with `here`
- * in front of it, or (`inside`) another part of it? */
-static bool takes_batch(const Rebatch *r, int64_t before, int64_t here, int64_t dim, bool inside)
-{
-    if (!inside)
-        return here == before && dim && dim % r->size[0] == 0;
-    return here && here < before && before % here == 0 && dim && here * dim % (before * r->size[0]) == 0;
-}
-
-/* The axis of y that the batch goes to: the `choice`-th of those that may take it, the plain ones first. */
+/* The axis of y that the batch goes to, of those that may take it the one that r->choice numbers; -1: none.  `before`
+ * elements are in front of the batch.  Axes with as many elements in front come first: the batch is their outermost
+ * part.  Axes with fewer come next: they hold further elements in front of the batch. */
 static int choose_axis(Rebatch *r, uint32_t node, int64_t before, const Shape *y)
 {
     int found = -1, count = 0;
 
     for (int inside = 0; inside < 2; inside++)
-        for (int j = 0; j < y->rank; j++)
-            if (takes_batch(r, before, shape_count(y, 0, j), y->dim[j], inside) && count++ == r->choice[node])
+        for (int j = 0; j < y->rank; j++) {
+            const int64_t here = shape_count(y, 0, j), dim = y->dim[j];
+            const bool fits =
+                !inside ? here == before && dim && dim % r->size[0] == 0
+                        : here && here < before && before % here == 0 && dim && here * dim % (before * r->size[0]) == 0;
+
+            if (fits && count++ == r->choice[node])
                 found = j;
-    r->choices[node] = (uint8_t)count;
+        }
+    r->n_choice[node] = (uint8_t)count;
     return found;
 }
 
+/* In this world, does `axis` of the output, [...] = y at b0, grow with the batch? */
 static bool grows_as_wanted(Rebatch *r, int world, uint32_t node, const Shape *y, int axis)
 {
     Graph *g = r->world[world].g;
@@ -87,6 +84,7 @@ static bool grows_as_wanted(Rebatch *r, int world, uint32_t node, const Shape *y
     return !node_infer(g, g->node[node]) && shape_eq(rebatch_shape(r, world, g->node[node]->out[0]), &want);
 }
 
+/* Lets the axis of the result that takes the batch grow with it, by an edit if the Reshape does not do so already. */
 static Status decide_reshape(Rebatch *r, uint32_t node)
 {
     Graph *g = r->world[0].g;
@@ -111,13 +109,13 @@ static Status decide_reshape(Rebatch *r, uint32_t node)
     return ST_OK;
 }
 
-/* Of parts [front, batch, step], one behind another, where they have one step. */
-static int64_t inner_of_concat(const Rebatch *r, const Node *n, int to)
+/* batch_front of inputs [front, batch, step] joined along axis `to`: the sum, if all have one step; else -1. */
+static int64_t joined_front(const Rebatch *r, const Node *n, int to)
 {
     int64_t sum = 0, step = 0;
 
     for (int k = 0; k < n->n_in; k++) {
-        int64_t inner = r->inner[n->in[k].i], front = inner ? inner : 1;
+        int64_t within = r->batch_front[n->in[k].i], front = within ? within : 1;
         int64_t whole = front > 0 && rebatch_axis(r, n->in[k]) == to ? front * r->size[0] : 0;
         int64_t here = whole ? rebatch_shape(r, 0, n->in[k])->dim[to] / whole : 0;
 
@@ -132,28 +130,28 @@ static int64_t inner_of_concat(const Rebatch *r, const Node *n, int to)
 void rebatch_follow(Rebatch *r, const Node *n, ValueId out)
 {
     int to = rebatch_axis(r, out);
-    int64_t taken = r->front[n->index];
+    int64_t taken = r->rows_front[n->index];
 
-    r->inner[out.i] = 0;
+    r->batch_front[out.i] = 0;
     if (to >= 0 && op_joins(n->op) && rebatch_axis(r, n->in[0]) == to) {
-        r->inner[out.i] = rebatch_shape(r, 0, n->in[0])->dim[to] == rebatch_shape(r, 0, out)->dim[to]
-                              ? r->inner[n->in[0].i]
-                              : inner_of_concat(r, n, to);
+        r->batch_front[out.i] = rebatch_shape(r, 0, n->in[0])->dim[to] == rebatch_shape(r, 0, out)->dim[to]
+                                    ? r->batch_front[n->in[0].i]
+                                    : joined_front(r, n, to);
         return;
     }
     if (taken) {
-        r->inner[out.i] = taken == 1 ? 0 : taken;
+        r->batch_front[out.i] = taken == 1 ? 0 : taken;
         return;
     }
-    for (int k = 0; k < n->n_in && to >= 0 && !r->inner[out.i]; k++) {
+    for (int k = 0; k < n->n_in && to >= 0 && !r->batch_front[out.i]; k++) {
         int from = has_value(n->in[k]) ? rebatch_axis(r, n->in[k]) : -1;
         int64_t before = from >= 0 ? in_front(r, n->in[k], from) : 0,
                 here = shape_count(rebatch_shape(r, 0, out), 0, to);
 
         if (op_reshapes(n->op))
-            r->inner[out.i] = here && before > here && before % here == 0 ? before / here : 0;
+            r->batch_front[out.i] = here && before > here && before % here == 0 ? before / here : 0;
         else if (from >= 0 && rebatch_shape(r, 0, n->in[k])->dim[from] == rebatch_shape(r, 0, out)->dim[to])
-            r->inner[out.i] = r->inner[n->in[k].i];
+            r->batch_front[out.i] = r->batch_front[n->in[k].i];
     }
 }
 
@@ -173,7 +171,7 @@ bool rebatch_evenly(const Rebatch *r, ValueId v)
 
 /* ---- sizes ---- */
 
-/* The node at all sizes; false: it cannot be. */
+/* Infers the node at all sizes.  False: it fails at one. */
 static bool rebatch_decide_infer_all(const Rebatch *r, uint32_t node)
 {
     bool ok = true;
@@ -187,7 +185,7 @@ static bool rebatch_decide_infer_all(const Rebatch *r, uint32_t node)
     return ok;
 }
 
-/* Makes the edit if the node then has the batch where its input 0 has it; *good says so. */
+/* Keeps the edit if the output then has the batch where input 0 has it, and sets *good; else undoes the edit. */
 static Status try_size(Rebatch *r, const Edit *e, bool *good)
 {
     ValueId before[WORLDS];
@@ -205,27 +203,21 @@ static Status try_size(Rebatch *r, const Edit *e, bool *good)
     return ST_OK;
 }
 
-/* Has output 0 the same sizes at any batch, though input 0 has the batch? */
-static bool drops_batch(const Rebatch *r, const Node *n)
-{
-    for (int i = 1; i < WORLDS; i++)
-        if (!shape_known(rebatch_shape(r, i, n->out[0])) ||
-            !shape_eq(rebatch_shape(r, i, n->out[0]), rebatch_shape(r, 0, n->out[0])))
-            return false;
-    return rebatch_axis(r, n->in[0]) >= 0;
-}
-
-/* A size of the result that is written for b0, on the axis where the input has the batch (Resize, CenterCropPad,
- * MaxUnpool): the one number of those that the node is given that makes it follow.  A 1 that stays would not fail: it
- * broadcasts.  *done: there is one. */
+/* Handles a node with the batch in input 0 and the same output sizes at any batch (Resize, CenterCropPad, MaxUnpool):
+ * it is given an output size that is written for b0.  The edit is of the one number among its integer inputs that makes
+ * the output follow.  Inference would accept a 1 that stays, since it broadcasts.  *done: there is such a number. */
 static Status decide_sizes(Rebatch *r, uint32_t node, bool *done)
 {
     const Node *n = r->g->node[node];
 
     *done = false;
     if (n->op->flags & (OPF_SELECTS | OPF_SHAPE_ONLY) || n->n_in < 2 || !has_in(n, 0) || !has_out(n, 0) ||
-        rebatch_axis(r, n->in[0]) < 0 || !rebatch_decide_infer_all(r, node) || !drops_batch(r, n))
+        rebatch_axis(r, n->in[0]) < 0 || !rebatch_decide_infer_all(r, node))
         return ST_OK;
+    for (int i = 1; i < WORLDS; i++)
+        if (!shape_known(rebatch_shape(r, i, n->out[0])) ||
+            !shape_eq(rebatch_shape(r, i, n->out[0]), rebatch_shape(r, 0, n->out[0])))
+            return ST_OK;
     for (int in = 1; in < n->n_in && !*done; in++) {
         const Tensor *t = fixed_ints(r->world, node, in);
 
@@ -240,9 +232,9 @@ static Status decide_sizes(Rebatch *r, uint32_t node, bool *done)
 
 /* ---- rows ---- */
 
-Status rebatch_say(Rebatch *r, const char *text)
+Status rebatch_set_reason(Rebatch *r, const char *text)
 {
-    if (!text || !(r->why = arena_strdup(r->ctx->scratch, text)))
+    if (!text || !(r->reason = arena_strdup(r->ctx->scratch, text)))
         return FAIL_NOMEM();
     return ST_OK;
 }
@@ -253,21 +245,21 @@ Status rebatch_select(const Rebatch *r, uint32_t node, Selection *s)
     int axis = has_value(data) ? rebatch_axis(r, data) : -1;
 
     *s = (Selection){ .kind = SELECT_OTHER };
-    return axis < 0 ? ST_OK : select_rows(s, r->world, node, axis, r->inner[data.i] ? r->inner[data.i] : 1);
+    return axis < 0 ? ST_OK : select_rows(s, r->world, node, axis, r->batch_front[data.i] ? r->batch_front[data.i] : 1);
 }
 
-/* What takes rows of b0 samples is made to take them of all, where it stands. */
+/* Makes a node that takes rows of b0 samples take those of all samples.  *good becomes false where no edit does. */
 static Status decide_rows(Rebatch *r, uint32_t node, bool *good)
 {
     Selection s;
 
     TRY(rebatch_select(r, node, &s));
-    if (s.n_edit && s.edit[0].kind == EDIT_LIST && r->open && !in_const(r->g, r->g->node[node], 1)) {
+    if (s.n_edit && s.edit[0].kind == EDIT_LIST && r->open_dims && !in_const(r->g, r->g->node[node], 1)) {
         s.n_edit = 0;
         s.kind = SELECT_LOSES;
-        s.why = "takes rows of the batch that other open sizes have a part in";
+        s.reason = "takes rows of the batch that other open sizes have a part in";
     }
-    r->front[node] = s.front;
+    r->rows_front[node] = s.front;
     for (int k = 0; k < s.n_edit; k++) {
         TRY(rebatch_add(r, &s.edit[k]));
         for (int i = 0; i < WORLDS; i++)
@@ -275,26 +267,26 @@ static Status decide_rows(Rebatch *r, uint32_t node, bool *good)
     }
     if (s.kind != SELECT_LOSES)
         return ST_OK;
-    *good = r->soft = false;
-    r->lost = true;
-    return rebatch_say(r, arena_printf(r->ctx->scratch, "%s: %s", node_text(r->g, r->g->node[node]), s.why));
+    *good = r->uneven = false;
+    r->loses_rows = true;
+    return rebatch_set_reason(r, arena_printf(r->ctx->scratch, "%s: %s", node_text(r->g, r->g->node[node]), s.reason));
 }
 
 Status rebatch_decide(Rebatch *r, uint32_t node, bool edited, bool *good)
 {
     bool written = false;
 
-    if (!edited && r->decide && op_reshapes(r->g->node[node]->op))
+    if (!edited && r->b0_known && op_reshapes(r->g->node[node]->op))
         TRY(decide_reshape(r, node));
     else if (!edited)
         TRY(decide_sizes(r, node, &written));
-    if (r->decide)
+    if (r->b0_known)
         return decide_rows(r, node, good);
     if (!written)
         return ST_OK;
-    r->n_edit--; /* of a batch that is open, b0 is not known yet */
-    *good = r->soft = false;
-    r->kept = true;
-    return rebatch_say(
+    r->n_edit--; /* b0 is not known yet: the batch is open */
+    *good = r->uneven = false;
+    r->keeps_size = true;
+    return rebatch_set_reason(
         r, arena_printf(r->ctx->scratch, "%s: is given a size of the batch", node_text(r->g, r->g->node[node])));
 }

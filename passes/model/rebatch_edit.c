@@ -1,5 +1,5 @@
-/* The changes that take a model to another batch size (rebatch.h), made in a trial by constants of one size, and in the
- * model by nodes that read the batch size off an input: 0 or -1 in a Reshape where that says it too. */
+/* The edits of rebatch.h.  In a world an edit is a constant for one batch size.  In the model it is nodes that read the
+ * batch size off an input, or 0 or -1 in the target of a Reshape. */
 #include "passes/model/rebatch.h"
 #include "graph/ops/binary.gen.h"
 #include "graph/ops/cast.gen.h"
@@ -19,10 +19,13 @@
 
 /* ---- worlds ---- */
 
-static void bind_open(Graph *g, const BuildOptions *opt, int64_t open)
+Status open_world(World *w, const Graph *g, const BuildOptions *opt, int64_t batch, int64_t open)
 {
-    for (int i = 0; i < g->n_input; i++) {
-        Value *v = value(g, g->input[i]);
+    *w = (World){ NULL, batch };
+    TRY(graph_clone_lending(&w->g, g));
+    bind_batch_axes(w->g, opt, batch);
+    for (int i = 0; i < w->g->n_input; i++) {
+        Value *v = value(w->g, w->g->input[i]);
         Shape s = *v->shape;
 
         for (int k = 0; k < opt->n_input_shape; k++)
@@ -32,19 +35,7 @@ static void bind_open(Graph *g, const BuildOptions *opt, int64_t open)
         for (int a = 0; a < s.rank; a++)
             if (s.dim[a] < 0)
                 s.dim[a] = open;
-        value_set_shape(g, v, &s);
-    }
-}
-
-Status open_world(World *w, const Graph *g, const BuildOptions *opt, int64_t batch, int64_t open)
-{
-    *w = (World){ NULL, batch };
-    TRY(graph_clone_lending(&w->g, g));
-    bind_batch_axes(w->g, opt, batch);
-    bind_open(w->g, opt, open);
-    for (int i = 0; i < w->g->n_input; i++) {
-        const Value *v = value(w->g, w->g->input[i]);
-
+        value_set_shape(w->g, v, &s);
         if (shape_known(v->shape))
             TRY(status_prefix(shape_check(v->shape, 8), "input '%s'", v->name));
     }
@@ -66,19 +57,10 @@ bool rows_equal(const Tensor *t, int axis)
     return true;
 }
 
-static bool one_number(const Tensor *t)
-{
-    size_t size = dtype_size(t->dtype);
-
-    for (int64_t i = 1; i < tensor_numel(t); i++)
-        if (memcmp(t->data, (const char *)t->data + (size_t)i * size, size))
-            return false;
-    return true;
-}
-
 bool rows_equal_too(const Tensor *t, int at, int axis)
 {
-    return axis != at && t->shape.dim[axis] > 1 && dtype_is_float(t->dtype) && !one_number(t) && rows_equal(t, axis);
+    return axis != at && t->shape.dim[axis] > 1 && dtype_is_float(t->dtype) && !tensor_is_filled(t) &&
+           rows_equal(t, axis);
 }
 
 bool counts_on(const Tensor *t, int64_t *step)
@@ -91,8 +73,9 @@ bool counts_on(const Tensor *t, int64_t *step)
     return true;
 }
 
-/* ---- in a trial ---- */
+/* ---- in a world ---- */
 
+/* A copy of t, in which the first row along `axis` is repeated n times. */
 static Tensor *repeat_rows(Arena *a, const Tensor *t, int axis, int64_t n)
 {
     Shape s = t->shape;
@@ -109,27 +92,7 @@ static Tensor *repeat_rows(Arena *a, const Tensor *t, int axis, int64_t n)
     return out;
 }
 
-static Tensor *count_on(Arena *a, const Tensor *t, int axis, int64_t step, int64_t n)
-{
-    Shape s = t->shape;
-    Tensor *out;
-
-    s.dim[axis] = n;
-    out = tensor_create(a, t->dtype, &s);
-    for (int64_t i = 0; out && i < n; i++)
-        tensor_set_int(out, i, i * step);
-    return out;
-}
-
-/* Number `part` of the rows of one sample, at a batch of n, for sample `sample`. */
-static int64_t row_of(const RowList *l, int64_t first, int part, int64_t b0, int64_t n, int64_t sample)
-{
-    int64_t whole = b0 * l->step;
-
-    return part == l->part ? first / whole * n * l->step + sample * l->step + first % whole : first;
-}
-
-/* In the list as it is for b0, number `part` of the rows of its first sample. */
+/* Index `part` of row [front, 0, behind] in the list for b0. */
 static int64_t first_of(const Tensor *t, const RowList *l, int64_t b0, int64_t front, int64_t behind, int part)
 {
     return tensor_int(t, (front * b0 * l->behind + behind) * l->width + part);
@@ -153,8 +116,13 @@ static Status edit_list(World *w, const Edit *e, int64_t b0)
     for (int64_t i = 0; i < l->front; i++)
         for (int64_t k = 0; k < w->batch; k++)
             for (int64_t j = 0; j < l->behind; j++)
-                for (int p = 0; p < l->width; p++)
-                    tensor_set_int(t, at++, row_of(l, first_of(old, l, b0, i, j, p), p, b0, w->batch, k));
+                for (int p = 0; p < l->width; p++) {
+                    const int64_t first = first_of(old, l, b0, i, j, p), whole = b0 * l->step;
+
+                    tensor_set_int(t, at++,
+                                   p == l->part ? first / whole * w->batch * l->step + k * l->step + first % whole
+                                                : first);
+                }
     node_set_input(w->g, n, e->in, graph_add_const_nocopy(w->g, "", t));
     return w->g->status;
 }
@@ -188,8 +156,9 @@ Status edit_world(World *w, const Edit *e, int64_t b0)
     if (e->kind == EDIT_LIST)
         return edit_list(w, e, b0);
     v = value(w->g, e->value);
-    t = e->kind == EDIT_ROWS ? repeat_rows(w->g->arena, v->init, e->at, w->batch)
-                             : count_on(w->g->arena, v->init, e->at, e->size, w->batch);
+    t = repeat_rows(w->g->arena, v->init, e->at, w->batch);
+    for (int64_t i = 0; t && e->kind == EDIT_RANGE && i < w->batch; i++)
+        tensor_set_int(t, i, i * e->size);
     if (!t)
         return FAIL_NOMEM();
     v->init = t;
@@ -199,13 +168,14 @@ Status edit_world(World *w, const Edit *e, int64_t b0)
 
 /* ---- in the model ---- */
 
+/* The input and axis that the batch size is read off. */
 typedef struct {
     Graph *g;
     ValueId input;
     int axis;
 } Batch;
 
-/* [times · batch], int64. */
+/* times * batch, int64 [1]. */
 static ValueId emit_batch(const Batch *b, int64_t times)
 {
     Graph *g = b->g;
@@ -224,7 +194,7 @@ static ValueId emit_batch_scalar(const Batch *b, int64_t times)
     return EMIT(b->g, Squeeze, NULL, size, emit_ints(b->g, 1, &zero));
 }
 
-/* In this shape, but for the size of one axis, which is what remains. */
+/* Reshapes v to *s, but for the size of `axis`, which takes the elements that remain. */
 static ValueId as_axis(Graph *g, ValueId v, const Shape *s, int axis)
 {
     Shape open = *s;
@@ -238,7 +208,7 @@ static ValueId as_type(Graph *g, ValueId v, DType dtype)
     return dtype == DT_INT64 ? v : EMIT(g, Cast, ATTRS(INT("to", dtype)), v);
 }
 
-/* The integers with the batch, `times` over, in the place of element `at`. */
+/* The integers, with times * batch in the place of element `at`. */
 static ValueId emit_with_batch(const Batch *b, int n, const int64_t *list, int at, int64_t times)
 {
     ValueId part[3];
@@ -252,17 +222,18 @@ static ValueId emit_with_batch(const Batch *b, int n, const int64_t *list, int a
     return count == 1 ? part[0] : emit(b->g, &op_Concat, ATTRS(INT("axis", 0)), count, part);
 }
 
-/* A Reshape says "as the input's" or "what remains" where that is the batch. */
+/* Makes element e->at of a Reshape target 0 (copied) or -1 (the rest) where that gives the batch.  False: neither does.
+ * `open`: sizes besides the batch are open. */
 static bool reshape_target(int64_t *list, int n, const Edit *e, const Node *reshape, const World *known, bool open)
 {
     const Shape *y = value(known[0].g, reshape->out[0])->shape;
     bool copied = true;
-    int remains = -1;
+    int rest = -1;
 
     for (int i = 0; i < n; i++)
-        remains = list[i] == -1 ? i : remains;
+        rest = list[i] == -1 ? i : rest;
     for (int i = 0; i < 2; i++) {
-        const Node *there = known[i].g->node[e->node]; /* the model's may read what another edit has emitted */
+        const Node *there = known[i].g->node[e->node]; /* the model's may read nodes that another edit emitted */
         const Shape *from = value(known[i].g, there->in[0])->shape, *to = value(known[i].g, there->out[0])->shape;
 
         copied &= e->at < from->rank && from->dim[e->at] == to->dim[e->at];
@@ -271,26 +242,26 @@ static bool reshape_target(int64_t *list, int n, const Edit *e, const Node *resh
         list[e->at] = 0;
         return true;
     }
-    if (remains >= 0 && open)
+    if (rest >= 0 && open)
         return false;
-    if (remains >= 0)
-        list[remains] = y->dim[remains];
+    if (rest >= 0)
+        list[rest] = y->dim[rest];
     for (int i = 0; i < n; i++)
         if (list[i] == 0)
-            return false; /* an empty one leaves nothing to divide by; a copied one stays beside the batch */
+            return false; /* an empty axis leaves -1 undefined; a copied one stays beside the batch */
     list[e->at] = -1;
     return true;
 }
 
-/* Elements [from, to) of a list of integers that is computed. */
+/* Elements [from, to) of a computed list of integers. */
 static ValueId emit_part(Graph *g, ValueId list, int64_t from, int64_t to)
 {
     return EMIT(g, Slice, NULL, list, emit_ints(g, 1, &from), emit_ints(g, 1, &to));
 }
 
-/* Of a list that the model computes, of sizes that are open too: only the element that grows is another, and it is what
- * it is for each of the b0 samples, times the batch.  `other` has the list for other open sizes: an element that is the
- * same there is a number of the file's. */
+/* A list that the model computes, perhaps of open sizes, in which element e->at follows the batch: it is divided by b0
+ * and multiplied by the batch.  `other` has the list for other open sizes.  An element that is the same there is a
+ * number of the file; it becomes a constant times the batch. */
 static ValueId computed_element(const Batch *b, const Edit *e, int64_t b0, const Tensor *t, const Graph *other)
 {
     Graph *g = b->g;
@@ -363,21 +334,8 @@ static Status rows_in_model(const Batch *b, const Edit *e)
     return g->status;
 }
 
-static Status range_in_model(const Batch *b, const Edit *e)
-{
-    Graph *g = b->g;
-    ValueId limit = emit_batch_scalar(b, e->size), from = emit_scalar(g, DT_INT64, 0);
-    ValueId counted = EMIT(g, Range, NULL, from, limit, emit_scalar(g, DT_INT64, (double)e->size));
-
-    if (value(g, e->value)->init->shape.rank > 1)
-        counted = as_axis(g, counted, &value(g, e->value)->init->shape, e->at);
-    counted = as_type(g, counted, value(g, e->value)->dtype);
-    graph_redirect(g, e->value, counted);
-    return g->status;
-}
-
-/* What number `part` of each of one sample's rows adds for each sample (`term` 0), is for each of the batch (1), is
- * besides (2): a constant [front, 1, behind, width]. */
+/* The indices of sample k in a batch of n are term0 * k + term1 * n + term2.  This returns one of the three terms, a
+ * constant [front, 1, behind, width]. */
 static ValueId list_term(Graph *g, const Edit *e, const Tensor *t, int64_t b0, int term)
 {
     const RowList *l = &e->list;
@@ -396,6 +354,7 @@ static ValueId list_term(Graph *g, const Edit *e, const Tensor *t, int64_t b0, i
     return out ? graph_add_const_nocopy(g, "", out) : NO_VALUE;
 }
 
+/* Replaces the list by term0 * [0, 1 ... batch - 1] + term1 * batch + term2 (list_term). */
 static Status list_in_model(const Batch *b, const Edit *e, int64_t b0, const World *known)
 {
     Graph *g = b->g;
@@ -423,10 +382,19 @@ Status edit_model(Graph *g, const Edit *e, int64_t b0, const World *known, const
                   int batch_axis)
 {
     Batch b = { g, batch_input, batch_axis };
+    ValueId limit, from, counted;
 
     if (e->kind == EDIT_ELEMENT)
         return element_in_model(&b, e, b0, known, other);
     if (e->kind == EDIT_LIST)
         return list_in_model(&b, e, b0, known);
-    return e->kind == EDIT_ROWS ? rows_in_model(&b, e) : range_in_model(&b, e);
+    if (e->kind == EDIT_ROWS)
+        return rows_in_model(&b, e);
+    limit = emit_batch_scalar(&b, e->size);
+    from = emit_scalar(g, DT_INT64, 0);
+    counted = EMIT(g, Range, NULL, from, limit, emit_scalar(g, DT_INT64, (double)e->size));
+    if (value(g, e->value)->init->shape.rank > 1)
+        counted = as_axis(g, counted, &value(g, e->value)->init->shape, e->at);
+    graph_redirect(g, e->value, as_type(g, counted, value(g, e->value)->dtype));
+    return g->status;
 }

@@ -1,13 +1,16 @@
-/* What takes rows along the batch's axis by constants (OpDef.takes_rows: Slice, Gather, GatherND) takes of each sample
- * as many at any batch size as at the one it was written for.
+/* Nodes that take rows along the batch's axis by constants (OpDef.takes_rows: Slice, Gather, GatherND): whether they
+ * take equally many rows of each sample at any batch size, and the edits that make them.
  *
- * Rows along that axis are `front` times the batch, each sample `step` rows in a run: [front, batch, step] as one axis,
- * so row v is of sample v / step % batch.  Where every sample has as many of the rows taken, at the size of the file
- * and at others, the node follows the batch.  Where it has so at the size of the file alone, the constants are written
- * for it: the ends of a Slice then grow with the batch, and a list is counted out.  Where samples differ already at the
- * size of the file, the network itself wants some of them.  A batch of one has all its rows of one sample, and what
- * takes some of them may have meant that one alone: a network computes its samples apart, so each one's are taken; it
- * is said. */
+ * The rows along that axis are [front, batch, step] as one axis: each sample has runs of `step` rows, and row v belongs
+ * to sample v / step % batch.  There are three cases:
+ *
+ *   at the file's size and at others, each sample has equally many of the taken rows    the node follows the batch
+ *   at the file's size only                                      the constants are written for it, and edits are
+ * needed: the ends of a Slice grow, a list is extended not even at the file's size                                  the
+ * network itself wants some of the samples
+ *
+ * At a batch of one, all rows are of one sample, and the file may mean that sample alone.  Networks compute samples
+ * apart, so the node takes each sample's rows, and a note says so. */
 #include <string.h>
 
 #include "graph/ir/op.h"
@@ -18,7 +21,7 @@ enum { MAX_ROWS = 1 << 20 };
 
 typedef struct {
     Arena *a;
-    const World *world; /* [REBATCH_WORLDS]; the first is the file's size */
+    const World *world; /* [REBATCH_WORLDS]; the first has the file's size */
     uint32_t node;
     int axis; /* of input 0 */
     int64_t front, step;
@@ -48,7 +51,7 @@ static const Shape *data_shape(const Select *s, int world)
 
 /* ---- which rows ---- */
 
-/* How the node takes them; false: it does not, or not by constants where it has to. */
+/* How the node takes rows.  False: it takes none, or a range that is not constant. */
 static bool takes(const Select *s, int world, RowsTaken *out)
 {
     const Node *n = node_in(s, world);
@@ -56,15 +59,7 @@ static bool takes(const Select *s, int world, RowsTaken *out)
     return n->op && n->op->takes_rows && n->op->takes_rows(s->world[world].g, n, s->axis, out);
 }
 
-static RowsTaken taken(const Select *s, int world)
-{
-    RowsTaken t = { 0 };
-
-    (void)takes(s, world, &t);
-    return t;
-}
-
-/* An end or start of a Slice at another size; what is beyond the axis is no size of it. */
+/* A start or end of a Slice at another size.  A number beyond the axis does not grow. */
 static int64_t grown(const Select *s, int64_t v, int world)
 {
     int64_t b0 = s->world[0].batch, dim = data_shape(s, 0)->dim[s->axis];
@@ -72,18 +67,20 @@ static int64_t grown(const Select *s, int64_t v, int world)
     return v % b0 || v > dim || v < -dim ? v : v / b0 * s->world[world].batch;
 }
 
+/* `grow`: with the ends of the Slice grown to the size of the world. */
 static Status slice_rows(const Select *s, int world, bool grow, Rows *out)
 {
     const Graph *g = s->world[world].g;
     Tensor *bound[2] = { tensor_copy(s->a, const_in(s, world, 1)), tensor_copy(s->a, const_in(s, world, 2)) };
-    int at = taken(s, world).at;
+    RowsTaken how = { 0 };
     SliceRange range;
 
+    (void)takes(s, world, &how);
     for (int i = 0; i < 2; i++) {
         if (!bound[i])
             return FAIL_NOMEM();
         if (grow)
-            tensor_set_int(bound[i], at, grown(s, tensor_int(bound[i], at), world));
+            tensor_set_int(bound[i], how.at, grown(s, tensor_int(bound[i], how.at), world));
     }
     TRY(slice_range(&range, data_shape(s, world), bound[0], bound[1], const_in(s, world, 3), const_in(s, world, 4),
                     node_text(g, node_in(s, world))));
@@ -115,12 +112,13 @@ static Status list_rows(const Select *s, int world, Rows *out)
     return ST_OK;
 }
 
+/* The rows that the node takes in this world; out->row is NULL where they are more than MAX_ROWS. */
 static Status rows_taken(const Select *s, int world, bool grow, Rows *out)
 {
     return s->how.range ? slice_rows(s, world, grow, out) : list_rows(s, world, out);
 }
 
-/* Has every sample as many of the rows, `each` (-1: any number, which it becomes)? */
+/* *good: has every sample *each of the rows?  *each -1: equally many; *each becomes their number. */
 static Status balanced(const Select *s, const Rows *r, int64_t batch, int64_t *each, bool *good)
 {
     int64_t *count = ARENA_NEW(s->a, int64_t, batch);
@@ -141,7 +139,7 @@ static Status balanced(const Select *s, const Rows *r, int64_t batch, int64_t *e
     return ST_OK;
 }
 
-/* At the other sizes. */
+/* The same at the other sizes. */
 static Status all_balanced(const Select *s, bool grow, int64_t each, bool *good)
 {
     *good = true;
@@ -156,7 +154,7 @@ static Status all_balanced(const Select *s, bool grow, int64_t each, bool *good)
     return ST_OK;
 }
 
-/* ---- what makes a Slice follow ---- */
+/* ---- edits of a Slice ---- */
 
 static Status grow_slice(Select *s, int64_t each)
 {
@@ -175,9 +173,9 @@ static Status grow_slice(Select *s, int64_t each)
     return ST_OK;
 }
 
-/* ---- what makes a list follow ---- */
+/* ---- edits of a list ---- */
 
-/* Is the list [front, b0, behind], all samples' rows being alike but for which sample's they are? */
+/* Is the list [front, b0, behind] rows, and does each sample take the same rows of its own? */
 static bool is_laid_out(const Select *s, const Rows *r, int64_t front, int64_t behind)
 {
     const Tensor *t = const_in(s, 0, 1);
@@ -196,48 +194,40 @@ static bool is_laid_out(const Select *s, const Rows *r, int64_t front, int64_t b
     return true;
 }
 
-/* The axis of the list that holds the samples, and (`alone`) nothing else; -1: none does. */
-static int list_axis(const Select *s, const Shape *list, int64_t front, int64_t behind, bool alone)
-{
-    int rank = s->how.list_rank;
-
-    for (int a = 0; a < rank; a++) {
-        int64_t before = shape_count(list, 0, a), after = shape_count(list, a + 1, rank);
-
-        if (alone && (front != before || behind != after))
-            continue;
-        if (before && after && front % before == 0 && behind % after == 0 &&
-            front / before * s->world[0].batch * (behind / after) == list->dim[a])
-            return a;
-    }
-    return -1;
-}
-
-/* Of one sample's rows, which may be laid out either way: as the axis is that they are taken of. */
-static bool lies_so(const Select *s, int64_t front, int64_t behind)
-{
-    return s->world[0].batch > 1 || front * behind == 1 || (s->step == 1 && behind == 1) ||
-           (s->front == 1 && front == 1);
-}
-
-/* How the list is laid out, and which of its axes holds the samples; -1: in no way that is known.  An axis of samples
- * alone goes first: rows [1,2] of one sample are [batch,2], not [1,2 batch]. */
+/* Finds the layout [front, batch, behind] of the list, and returns the axis of its shape that holds the batch; -1: no
+ * layout fits.  An axis of the batch alone is preferred to one that joins it with front and behind: rows [1,2] of one
+ * sample are [batch,2], not [1,2 batch].  The rows of one sample may be laid out either way; then a joined axis must
+ * have the order of the axis that the rows are taken of. */
 static int list_layout(const Select *s, const Rows *r, int64_t *front, int64_t *behind)
 {
-    const Tensor *t = const_in(s, 0, 1);
-    int64_t each = r->n / s->world[0].batch;
+    const Shape *list = &const_in(s, 0, 1)->shape;
+    const int64_t b0 = s->world[0].batch, each = r->n / b0;
+    const int rank = s->how.list_rank;
 
     for (int alone = 1; alone >= 0; alone--)
         for (*behind = 1; *behind <= each; ++*behind) {
-            int axis = each % *behind ? -1 : list_axis(s, &t->shape, *front = each / *behind, *behind, alone);
+            int axis = -1;
 
-            if (axis >= 0 && (alone || lies_so(s, *front, *behind)) && is_laid_out(s, r, *front, *behind))
+            if (each % *behind)
+                continue;
+            *front = each / *behind;
+            for (int a = 0; a < rank && axis < 0; a++) {
+                const int64_t before = shape_count(list, 0, a), after = shape_count(list, a + 1, rank);
+                const bool fits = alone ? *front == before && *behind == after : true;
+
+                if (fits && before && after && *front % before == 0 && *behind % after == 0 &&
+                    *front / before * b0 * (*behind / after) == list->dim[a])
+                    axis = a;
+            }
+            if (axis >= 0 &&
+                (alone || b0 > 1 || each == 1 || (s->step == 1 && *behind == 1) || (s->front == 1 && *front == 1)) &&
+                is_laid_out(s, r, *front, *behind))
                 return axis;
         }
     return -1;
 }
 
-static Status count_list(Select *s, const Rows *r)
+static Status extend_list(Select *s, const Rows *r)
 {
     int64_t front, behind;
     int axis = list_layout(s, r, &front, &behind);
@@ -259,7 +249,7 @@ static Status count_list(Select *s, const Rows *r)
 
 /* ---- the decision ---- */
 
-/* Takes the node rows along the axis, by integers that are known at all sizes? */
+/* Does the node take rows along the axis, by integers that are known at all sizes?  Sets s->how. */
 static bool selects(Select *s)
 {
     const Node *n = node_in(s, 0);
@@ -277,8 +267,9 @@ static bool selects(Select *s)
     return true;
 }
 
-/* Does it take rows by numbers that are not known, as many as the file's batch has or a multiple?  Of a batch of one,
- * what is added to them to say which sample's they are is nothing; of a larger one, as many are taken of any. */
+/* Does it take rows by computed integers, of which there are the file's batch size or a multiple?  At a batch of one
+ * the offset that an index adds for its sample is 0.  At a larger one, the number of indices must be the same at any
+ * size. */
 static bool rebatch_select_computed(const Select *s)
 {
     const int64_t b0 = s->world[0].batch;
@@ -294,25 +285,10 @@ static bool rebatch_select_computed(const Select *s)
     return list->rank > 0 && shape_count(list, 0, how.list_rank) % b0 == 0;
 }
 
-static bool same_rows(const Rows *a, const Rows *b)
-{
-    return a->n == b->n && !memcmp(a->row, b->row, (size_t)a->n * sizeof *a->row);
-}
-
-/* What is in front of the batch in the result, of which each sample has `each` rows. */
-static int64_t front_of_result(const Select *s, const Rows *r, int64_t each)
-{
-    const Tensor *steps = s->how.range ? const_in(s, 0, 4) : NULL;
-    int64_t front, behind;
-
-    if (!s->how.range)
-        return list_layout(s, r, &front, &behind) >= 0 ? front : 0;
-    return each % s->step || (steps && tensor_int(steps, s->how.at) != 1) ? s->front : each / s->step;
-}
-
+/* Sets s->out. */
 static Status decide(Select *s)
 {
-    int64_t b0 = s->world[0].batch, each = -1;
+    int64_t b0 = s->world[0].batch, each = -1, front, behind;
     Rows rows, other;
     bool good;
 
@@ -324,16 +300,24 @@ static Status decide(Select *s)
     s->out->first_row = rows.row[0];
     TRY(balanced(s, &rows, b0, &each, &good));
     if (!good) {
-        s->out->kind = same_rows(&rows, &other) ? SELECT_OWN : SELECT_OTHER;
+        s->out->kind = rows.n == other.n && !memcmp(rows.row, other.row, (size_t)rows.n * sizeof *rows.row)
+                           ? SELECT_OWN
+                           : SELECT_OTHER;
         return ST_OK;
     }
-    s->out->front = front_of_result(s, &rows, each);
+    if (!s->how.range)
+        s->out->front = list_layout(s, &rows, &front, &behind) >= 0 ? front : 0;
+    else {
+        const Tensor *steps = const_in(s, 0, 4);
+
+        s->out->front = each % s->step || (steps && tensor_int(steps, s->how.at) != 1) ? s->front : each / s->step;
+    }
     TRY(all_balanced(s, false, each, &good));
     if (good) {
         s->out->kind = SELECT_FOLLOWS;
         return ST_OK;
     }
-    return s->how.range ? grow_slice(s, each) : count_list(s, &rows);
+    return s->how.range ? grow_slice(s, each) : extend_list(s, &rows);
 }
 
 Status select_rows(Selection *out, const World *world, uint32_t node, int axis, int64_t front)
@@ -343,13 +327,13 @@ Status select_rows(Selection *out, const World *world, uint32_t node, int axis, 
     Status st;
 
     *out = (Selection){ .kind = SELECT_OTHER,
-                        .why = "takes rows of the batch, at another size not as many of each sample" };
+                        .reason = "takes rows of the batch, at another size not as many of each sample" };
     dim = data_shape(&s, 0)->dim[axis];
     if (front <= 0 || dim <= 0 || dim % (front * world[0].batch) || (!selects(&s) && !rebatch_select_computed(&s)))
         return ST_OK;
     if (rebatch_select_computed(&s)) {
         out->kind = SELECT_LOSES;
-        out->why =
+        out->reason =
             "takes rows of the batch by computed numbers, which need not be those of all samples at another size";
         return ST_OK;
     }
@@ -358,20 +342,10 @@ Status select_rows(Selection *out, const World *world, uint32_t node, int axis, 
         return FAIL_NOMEM();
     st = decide(&s);
     arena_free(s.a);
-    return st == E_NOMEM ? st : ST_OK; /* what is wrong with the node, inference says */
+    return st == E_NOMEM ? st : ST_OK; /* inference reports an invalid node */
 }
 
-/* ---- what rebatch.c asks besides ---- */
-
-static bool same_ints(const Tensor *a, const Tensor *b)
-{
-    if (!a || !b || tensor_numel(a) != tensor_numel(b))
-        return false;
-    for (int64_t i = 0; i < tensor_numel(a); i++)
-        if (tensor_int(a, i) != tensor_int(b, i))
-            return false;
-    return true;
-}
+/* ---- for rebatch.c ---- */
 
 const Tensor *fixed_ints(const World *world, uint32_t node, int in)
 {
@@ -383,8 +357,11 @@ const Tensor *fixed_ints(const World *world, uint32_t node, int in)
         t[i] = in < n->n_in && has_value(n->in[in]) ? value_const(world[i].g, n->in[in]) : NULL;
         if (!t[i] || !dtype_is_int(t[i]->dtype) || t[i]->shape.rank > 1 || tensor_numel(t[i]) > MAX_RANK)
             return NULL;
-        if (!same_ints(t[0], t[i]))
+        if (tensor_numel(t[i]) != tensor_numel(t[0]))
             return NULL;
+        for (int64_t k = 0; k < tensor_numel(t[i]); k++)
+            if (tensor_int(t[i], k) != tensor_int(t[0], k))
+                return NULL;
     }
     return t[0];
 }

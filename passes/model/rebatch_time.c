@@ -1,7 +1,7 @@
-/* A batch that may lie along another axis than the first, in a file that fixes all sizes.
+/* A warning that the batch may lie along another axis than the first, in a file that fixes all sizes.
  *
- * The first axis is taken for the batch.  A recurrent layer that runs along it says that it is the time; so does what
- * mixes samples, where the axis behind it would not be mixed or is as long.
+ * rebatch takes the first axis for the batch.  Two things show that it is the time instead: a recurrent layer that runs
+ * along it, and a node that mixes its samples where the second axis would not be mixed or is as long.
  *
  * Example: x [5,3,8] of a Transformer that has the sequence first: its attention multiplies rows of axis 0, and would
  * keep those of axis 1 apart. */
@@ -9,20 +9,8 @@
 #include "passes/model/rebatch_decide.h"
 #include "passes/report.h"
 
-static bool has_side_of(const Graph *g, int64_t size)
-{
-    bool has = false;
-
-    for (int i = 0; i < g->n_input; i++) {
-        const Shape *s = value(g, g->input[i])->shape;
-
-        has |= s->rank > 1 && s->dim[0] == size && s->dim[1] == size;
-    }
-    return has;
-}
-
-/* For the batch along the second axis of those inputs that have it along the first; *size: how long that is.  NULL: not
- * all have one. */
+/* Makes a copy of the model with the batch along the second axis of the inputs that have it along the first; *size: the
+ * length of that axis.  *out NULL: the axis has no common length. */
 static Status rebatch_time_turn(Graph **out, const Rebatch *r, int64_t *size)
 {
     bool same = true;
@@ -46,7 +34,7 @@ static Status rebatch_time_turn(Graph **out, const Rebatch *r, int64_t *size)
     return ST_OK;
 }
 
-/* Would the second axis of the inputs do for the batch, and keep apart the samples that the first one mixes? */
+/* *out: does the model work at any size of the inputs' second axis, and does no node mix its rows? */
 static Status second_axis_fits(bool *out, const Rebatch *r)
 {
     BuildOptions opt = *r->ctx->opt;
@@ -73,17 +61,23 @@ static Status second_axis_fits(bool *out, const Rebatch *r)
 
 Status rebatch_note_time(const Rebatch *r)
 {
-    bool rival = has_side_of(r->g, r->size[0]), asked = rival;
+    bool second_fits = false, tried;
 
+    for (int i = 0; i < r->g->n_input; i++) {
+        const Shape *s = value(r->g, r->g->input[i])->shape;
+
+        second_fits |= s->rank > 1 && s->dim[0] == r->size[0] && s->dim[1] == r->size[0];
+    }
+    tried = second_fits;
     for (uint32_t i = 0; i < r->g->n_node && !r->ctx->opt->n_batch_input; i++) {
         const Node *n = r->g->node[i];
         const bool recurs = n->op && rebatch_has_attribute(n, "hidden_size") && rebatch_has_attribute(n, "layout");
 
-        if (r->may_mix[i] && !asked) {
-            TRY(second_axis_fits(&rival, r));
-            asked = true;
+        if (r->may_mix[i] && !tried) {
+            TRY(second_axis_fits(&second_fits, r));
+            tried = true;
         }
-        if (recurs ? rebatch_axis(r, n->in[0]) == (node_int(n, "layout") ? 1 : 0) : rival && r->may_mix[i])
+        if (recurs ? rebatch_axis(r, n->in[0]) == (node_int(n, "layout") ? 1 : 0) : second_fits && r->may_mix[i])
             return report_note(r->ctx->report, NOTE_GUESS, n->name,
                                "%s %s: the batch is taken along the first axis of the inputs, whose %lld the file "
                                "fixes; where another axis is the batch give --batch-input NAME:AXIS",

@@ -1,15 +1,17 @@
-/* tie-twins: a tensor and its transpose, both in the file, are one parameter.
+/* tie-twins: a tensor and its transpose, both in the file, become one parameter.
  *
- * Where an embedding is the output layer's weight too, exporters that fold constants write the table for Gather and its
- * transpose for MatMul: two tensors, which training would take apart.  The transpose is computed from the tensor again.
+ * Where an output layer shares its weight with an embedding, exporters that fold constants write the table for Gather
+ * and its transpose for MatMul.  Trained as two tensors they would drift apart.  The pass computes the transpose from
+ * the table again.
  *
- * Two matrices of other than one number that are each other's transposes to the bit are never so by accident, with one
- * exception: copies of a layer of which one was transposed.  Those are read by siblings ("layers.0", "layers.1"), and
- * left alone; so is what matches --untie.  The one that has a parameter's name stays, else the first.
+ * Two matrices that hold more than one distinct number are not transposes of each other to the bit by accident, with
+ * one exception: copies of a layer, one of them transposed.  Sibling modules ("layers.0", "layers.1") read those, and
+ * the pass leaves them alone; it also leaves alone every tensor that matches --untie.  The matrix with a parameter's
+ * name stays; if neither or both have one, the first stays.
  *
- * Candidates have one size and one diagonal, which transposing leaves as it is; of those, which are few, all numbers
- * are read, for two hashes, one by rows and one by columns, which change places when a matrix is transposed: sorted by
- * both, whichever is less first, twins stand side by side. */
+ * The search is linear but for sorting.  Twins have the same size and the same diagonal, which transposing does not
+ * move.  Only matrices that agree in both are hashed in full, once by rows and once by columns.  Transposing swaps the
+ * two hashes, so after sorting by the lower and then the higher hash, twins are neighbours. */
 #include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,14 +26,14 @@
 
 typedef struct {
     ValueId v;
-    const Node *reader;  /* the first */
-    int64_t few, many;   /* rows and columns, the smaller number first */
-    uint64_t diagonal;   /* a hash of it */
-    uint64_t less, more; /* of the two hashes; `more` is the one by rows of those that are turned; 0: it is alone */
-    bool turned;
+    const Node *reader;           /* its first reader; NULL: it is tied already */
+    int64_t shorter, longer;      /* the numbers of rows and columns, in order of size */
+    uint64_t diagonal;            /* hash of the diagonal */
+    uint64_t low_hash, high_hash; /* the hashes by rows and by columns, in order of size; 0: not hashed */
+    bool columns_first;           /* low_hash is the hash by columns */
 } Matrix;
 
-static uint64_t mix(uint64_t x)
+static uint64_t splitmix64(uint64_t x)
 {
     x += 0x9e3779b97f4a7c15;
     x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
@@ -39,34 +41,34 @@ static uint64_t mix(uint64_t x)
     return x ^ x >> 31;
 }
 
-static int compare_numbers(uint64_t a, uint64_t b) { return (a > b) - (a < b); }
+static int compare_hashes(uint64_t a, uint64_t b) { return (a > b) - (a < b); }
 
 static int tie_twins_compare(const void *p, const void *q)
 {
     const Matrix *a = p, *b = q;
     int c;
 
-    if (a->few != b->few)
-        return a->few < b->few ? -1 : 1;
-    if (a->many != b->many)
-        return a->many < b->many ? -1 : 1;
-    if ((c = compare_numbers(a->diagonal, b->diagonal)) || (c = compare_numbers(a->less, b->less)) ||
-        (c = compare_numbers(a->more, b->more)))
+    if (a->shorter != b->shorter)
+        return a->shorter < b->shorter ? -1 : 1;
+    if (a->longer != b->longer)
+        return a->longer < b->longer ? -1 : 1;
+    if ((c = compare_hashes(a->diagonal, b->diagonal)) || (c = compare_hashes(a->low_hash, b->low_hash)) ||
+        (c = compare_hashes(a->high_hash, b->high_hash)))
         return c;
     return a->v.i < b->v.i ? -1 : a->v.i > b->v.i;
 }
 
-static bool look_alike(const Matrix *a, const Matrix *b)
+static bool same_size_and_diagonal(const Matrix *a, const Matrix *b)
 {
-    return a->few == b->few && a->many == b->many && a->diagonal == b->diagonal;
+    return a->shorter == b->shorter && a->longer == b->longer && a->diagonal == b->diagonal;
 }
 
-static bool may_pair(const Matrix *a, const Matrix *b)
+static bool same_hashes(const Matrix *a, const Matrix *b)
 {
-    return look_alike(a, b) && a->less == b->less && a->more == b->more;
+    return same_size_and_diagonal(a, b) && a->low_hash == b->low_hash && a->high_hash == b->high_hash;
 }
 
-static uint64_t bits_of(const Tensor *t, int64_t row, int64_t column)
+static uint64_t element_bits(const Tensor *t, int64_t row, int64_t column)
 {
     const size_t size = dtype_size(t->dtype);
     uint64_t bits = 0;
@@ -75,30 +77,21 @@ static uint64_t bits_of(const Tensor *t, int64_t row, int64_t column)
     return bits;
 }
 
-static uint64_t diagonal_of(const Tensor *t, int64_t n)
+/* Each hash is a sum over the elements, of splitmix64 of the bits and the place; a sum has no order. */
+static void hash_matrix(Matrix *m, const Tensor *t)
 {
-    uint64_t hash = 0;
-
-    for (int64_t i = 0; i < n; i++)
-        hash = mix(hash ^ bits_of(t, i, i));
-    return hash;
-}
-
-/* A sum over the elements of a mixture (splitmix64's) of their bits and places, which no order changes. */
-static void find_hashes(Matrix *m, const Tensor *t)
-{
-    uint64_t sum[2] = { 0, 0 };
+    uint64_t by_rows = 0, by_columns = 0;
 
     for (int64_t i = 0; i < t->shape.dim[0]; i++)
         for (int64_t k = 0; k < t->shape.dim[1]; k++) {
-            const uint64_t bits = mix(bits_of(t, i, k));
+            const uint64_t bits = splitmix64(element_bits(t, i, k));
 
-            sum[0] += mix(mix(bits ^ (uint64_t)i) ^ (uint64_t)k);
-            sum[1] += mix(mix(bits ^ (uint64_t)k) ^ (uint64_t)i);
+            by_rows += splitmix64(splitmix64(bits ^ (uint64_t)i) ^ (uint64_t)k);
+            by_columns += splitmix64(splitmix64(bits ^ (uint64_t)k) ^ (uint64_t)i);
         }
-    m->turned = sum[0] > sum[1];
-    m->less = sum[m->turned];
-    m->more = sum[!m->turned];
+    m->columns_first = by_rows > by_columns;
+    m->low_hash = m->columns_first ? by_columns : by_rows;
+    m->high_hash = m->columns_first ? by_rows : by_columns;
 }
 
 static bool kept_apart(const BuildOptions *opt, const char *name)
@@ -109,24 +102,8 @@ static bool kept_apart(const BuildOptions *opt, const char *name)
     return false;
 }
 
-static bool may_be_twin(const Value *v)
-{
-    return v->kind == V_CONST && !v->next && dtype_is_float(v->dtype) && v->init && v->init->data &&
-           v->init->shape.rank == 2 && tensor_numel(v->init) > 3 && !tensor_is_filled(v->init);
-}
-
-/* Of those that have others of their size and diagonal. */
-static void find_all_hashes(Matrix *list, int n, const Graph *g)
-{
-    for (int i = 0, end; i < n; i = end) {
-        for (end = i + 1; end < n && look_alike(&list[end], &list[i]); end++)
-            ;
-        for (int k = i; end - i > 1 && k < end; k++)
-            find_hashes(&list[k], value(g, list[k].v)->init);
-    }
-}
-
-/* With those that match --untie, or without; sorted. */
+/* Lists the float matrices of the file that may have a twin, hashed where several agree in size and diagonal, and
+ * sorted.  `all`: includes those that match --untie. */
 static Status list_matrices(Matrix **out, int *n_out, const Graph *g, PassCtx *ctx, bool all)
 {
     const Node **reader = ARENA_NEW(ctx->scratch, const Node *, g->n_value);
@@ -140,21 +117,30 @@ static Status list_matrices(Matrix **out, int *n_out, const Graph *g, PassCtx *c
             if (!reader[node->in[i].i])
                 reader[node->in[i].i] = node;
     for (uint32_t i = 1; i < g->n_value; i++) {
-        const Tensor *t = g->value[i]->init;
+        const Value *v = g->value[i];
+        const Tensor *t = v->init;
         int64_t rows, columns;
+        Matrix m = { .v = { i }, .reader = reader[i] };
 
-        if (!reader[i] || !may_be_twin(g->value[i]) || (!all && kept_apart(ctx->opt, g->value[i]->name)))
+        if (!reader[i] || v->kind != V_CONST || v->next || !dtype_is_float(v->dtype) || !t || !t->data ||
+            t->shape.rank != 2 || tensor_numel(t) <= 3 || tensor_is_filled(t) ||
+            (!all && kept_apart(ctx->opt, v->name)))
             continue;
         rows = t->shape.dim[0];
         columns = t->shape.dim[1];
-        list[n] = (Matrix){ .v = { i }, .reader = reader[i] };
-        list[n].few = rows < columns ? rows : columns;
-        list[n].many = rows < columns ? columns : rows;
-        list[n].diagonal = diagonal_of(t, list[n].few);
-        n++;
+        m.shorter = rows < columns ? rows : columns;
+        m.longer = rows < columns ? columns : rows;
+        for (int64_t k = 0; k < m.shorter; k++)
+            m.diagonal = splitmix64(m.diagonal ^ element_bits(t, k, k));
+        list[n++] = m;
     }
     qsort(list, (size_t)n, sizeof *list, tie_twins_compare);
-    find_all_hashes(list, n, g);
+    for (int i = 0, end; i < n; i = end) {
+        for (end = i + 1; end < n && same_size_and_diagonal(&list[end], &list[i]); end++)
+            ;
+        for (int k = i; end - i > 1 && k < end; k++)
+            hash_matrix(&list[k], value(g, list[k].v)->init);
+    }
     qsort(list, (size_t)n, sizeof *list, tie_twins_compare);
     *out = list;
     *n_out = n;
@@ -163,27 +149,27 @@ static Status list_matrices(Matrix **out, int *n_out, const Graph *g, PassCtx *c
 
 static bool is_transpose(const Tensor *a, const Tensor *b)
 {
-    int64_t rows = a->shape.dim[0], columns = a->shape.dim[1];
-    size_t size = dtype_size(a->dtype);
+    const int64_t rows = a->shape.dim[0], columns = a->shape.dim[1];
 
     if (a->dtype != b->dtype || b->shape.dim[0] != columns || b->shape.dim[1] != rows)
         return false;
     for (int64_t i = 0; i < rows; i++)
         for (int64_t k = 0; k < columns; k++)
-            if (memcmp((const char *)a->data + (size_t)(i * columns + k) * size,
-                       (const char *)b->data + (size_t)(k * rows + i) * size, size))
+            if (element_bits(a, i, k) != element_bits(b, k, i))
                 return false;
     return true;
 }
 
-static bool are_copies(const Matrix *a, const Matrix *b)
+/* May the matrices of equal hashes include a transposed pair?  A symmetric hash pair gives no orientation. */
+static bool has_both_orientations(const Matrix *m, int n)
 {
-    const char *m = a->reader->module, *n = b->reader->module;
-
-    return m && n && names_are_siblings(m, n);
+    for (int i = 1; i < n; i++)
+        if (m[i].columns_first != m[0].columns_first || m[i].low_hash == m[i].high_hash)
+            return true;
+    return false;
 }
 
-/* Readers of `twin` are to read the transpose of `kept`. */
+/* Lets the readers of `twin` read the transpose of `kept`. */
 static Status tie(Graph *g, PassCtx *ctx, ValueId kept, ValueId twin)
 {
     const int64_t perm[] = { 1, 0 };
@@ -197,41 +183,31 @@ static Status tie(Graph *g, PassCtx *ctx, ValueId kept, ValueId twin)
                        value(g, twin)->name);
 }
 
-/* The twins of m[i] among those behind it, until it is one itself; the others move up.  How many are left. */
-static Status tie_one(Graph *g, PassCtx *ctx, Matrix *m, int i, int *n)
+/* Ties the twins among n matrices of equal hashes.  Each round compares m[0] with the others, and compacts the list of
+ * those that stay.  A round in which m[0] becomes a twin itself leaves the rest for the next round. */
+static Status tie_all(Graph *g, PassCtx *ctx, Matrix *m, int n)
 {
-    int left = i + 1;
+    for (; n > 1 && has_both_orientations(m, n); m++, n--) {
+        int left = 1;
 
-    for (int k = i + 1; k < *n; k++) {
-        bool second = names_made_up(value(g, m[i].v)->name) && !names_made_up(value(g, m[k].v)->name);
-        Matrix *kept = second ? &m[k] : &m[i], *twin = second ? &m[i] : &m[k];
+        for (int k = 1; k < n; k++) {
+            const bool second = names_made_up(value(g, m[0].v)->name) && !names_made_up(value(g, m[k].v)->name);
+            Matrix *kept = second ? &m[k] : &m[0], *twin = second ? &m[0] : &m[k];
+            const bool same_orientation = m[k].columns_first == m[0].columns_first && m[k].low_hash != m[k].high_hash;
+            const char *a = kept->reader ? kept->reader->module : NULL, *b = twin->reader ? twin->reader->module : NULL;
 
-        if (!m[i].reader || (m[k].turned == m[i].turned && m[k].less != m[k].more) ||
-            !is_transpose(value(g, kept->v)->init, value(g, twin->v)->init) || are_copies(kept, twin)) {
-            m[left++] = m[k];
-            continue;
+            if (!m[0].reader || same_orientation || !is_transpose(value(g, kept->v)->init, value(g, twin->v)->init) ||
+                (a && b && names_are_siblings(a, b))) {
+                m[left++] = m[k];
+                continue;
+            }
+            TRY(tie(g, ctx, kept->v, twin->v));
+            twin->reader = NULL;
+            if (second)
+                m[left++] = m[k];
         }
-        TRY(tie(g, ctx, kept->v, twin->v));
-        twin->reader = NULL;
-        if (second)
-            m[left++] = m[k];
+        n = left;
     }
-    *n = left;
-    return ST_OK;
-}
-
-static bool has_both(const Matrix *m, int n)
-{
-    for (int i = 1; i < n; i++)
-        if (m[i].turned != m[0].turned || m[i].less == m[i].more)
-            return true;
-    return false;
-}
-
-static Status tie_among(Graph *g, PassCtx *ctx, Matrix *m, int n)
-{
-    for (; n > 1 && has_both(m, n); m++, n--)
-        TRY(tie_one(g, ctx, m, 0, &n));
     return ST_OK;
 }
 
@@ -245,9 +221,9 @@ Status twins_match(bool *out, const Graph *g, PassCtx *ctx, const char *pattern)
     for (int i = 0, end; i < n; i = end) {
         bool any = false;
 
-        for (end = i; end < n && may_pair(&m[end], &m[i]); end++)
+        for (end = i; end < n && same_hashes(&m[end], &m[i]); end++)
             any |= !fnmatch(pattern, value(g, m[end].v)->name, 0);
-        *out |= any && has_both(&m[i], end - i);
+        *out |= any && has_both_orientations(&m[i], end - i);
     }
     return ST_OK;
 }
@@ -260,9 +236,9 @@ static Status tie_twins_run(Graph *g, PassCtx *ctx)
     TRY(list_matrices(&m, &n, g, ctx, false));
     TRY(rewrite_begin(g, ctx->scratch));
     for (int i = 0, end; i < n; i = end) {
-        for (end = i + 1; end < n && may_pair(&m[end], &m[i]); end++)
+        for (end = i + 1; end < n && same_hashes(&m[end], &m[i]); end++)
             ;
-        TRY(tie_among(g, ctx, &m[i], end - i));
+        TRY(tie_all(g, ctx, &m[i], end - i));
     }
     TRY(rewrite_end(g));
     return graph_sort(g);
