@@ -277,6 +277,37 @@ static bool declares_one_number(const Output *o)
     return o->dim_param && !any;
 }
 
+/* The exporter writes such a call of a tensor that it takes for one number as Identity (aten.sum, aten.cumsum ...): a
+ * tensor with axes that meets one has lost the call. */
+static Status note_lost_calls(const Graph *g, Report *report, bool *any)
+{
+    static const char *const lost[] = {
+        "aten.sum",          "aten.mean",        "aten.prod",
+        "aten.cumsum",       "aten.cumprod",     "aten.amax",
+        "aten.amin",         "aten.max",         "aten.min",
+        "aten.logsumexp",    "aten.softmax",     "aten._softmax",
+        "aten._log_softmax", "aten.flip",        "aten.logcumsumexp",
+        "aten.norm",         "aten.log_softmax", "aten.linalg_vector_norm",
+    };
+
+    FOR_NODES(g, n) {
+        const Shape *shape = n->op->same == SAME_TENSOR ? value(g, n->in[0])->shape : NULL;
+        char text[SHAPE_TEXT];
+
+        for (size_t k = 0; shape && shape->rank && k < sizeof lost / sizeof *lost; k++) {
+            if (!call_is(n->call, lost[k]))
+                continue;
+            *any = true;
+            shape_text(shape, text);
+            TRY(report_note(report, NOTE_EXPORTER, EXPORTER,
+                            "%s: the exporter has lost PyTorch's %s of a tensor that has shape %s here, and what is "
+                            "trained is another network (docs/export.md)",
+                            node_text(g, n), lost[k], text));
+        }
+    }
+    return ST_OK;
+}
+
 /* PyTorch declares what its program computes: an output of another rank shows that an operator was lost on the way, as
  * torch 2.15's default exporter loses the sum of cross_entropy(reduction="none"). */
 static Status note_lost_sums(const Graph *g, Report *report)
@@ -302,6 +333,7 @@ static Status note_lost_sums(const Graph *g, Report *report)
 Status exporter_notes(const Graph *g, Report *report, const Reach *r, Arena *a)
 {
     const bool torch_export = from_torch_export(g);
+    bool lost_calls = false;
 
     TRY(note_folded_norms(g, report, torch_export));
     TRY(note_computed(g, report, a));
@@ -311,6 +343,8 @@ Status exporter_notes(const Graph *g, Report *report, const Reach *r, Arena *a)
     TRY(note_dropped(g, report, a));
     TRY(note_formulas(g, report, r));
     TRY(note_lost_detach(g, report));
-    TRY(note_lost_sums(g, report));
+    TRY(note_lost_calls(g, report, &lost_calls));
+    if (!lost_calls)
+        TRY(note_lost_sums(g, report));
     return note_known(g, report, torch_export);
 }
