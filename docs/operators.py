@@ -15,25 +15,38 @@ import onnx
 
 HEAD = """# The operators
 
-Made by `docs/operators.py`; a test compares ([tests/cli/check.sh](../tests/cli/check.sh)). `graph-transform --list-operators` prints
-the same of the program at hand.
+    graph-transform --list-operators
 
-- **opset**: the spelling that the graph has inside; older and newer ones become it at import.
-- **forward**: `kernel`; `by others`: it becomes simpler operators; `view`: other words for the same bytes; `at import`: it becomes
-  something else as the file is read; `interpreted`: its shape depends on data, and the model runs node by node.
-- **gradient**: `yes`; `zero` where it is constant piece by piece; `none`: there is none, what lies before it is not trained through
-  it; `by others`: of what it becomes; `no`: refused by name.
-- **placement**, when the batch is split: `elementwise`; `by rule`: a rule of its own says what stays split; `gathered`: all of it is
-  brought together first; `by others`: as of what it becomes.
-- **fast**: there is a kernel for CPUs beside the one of plain C. **CUDA**: there is a kernel; all others run on the host, with copies.
-- **types**: of the first input.
-- **official tests**: how many of ONNX's tests of one node of it pass, of those that are in Debian's `python3-onnx`.
+The command prints the same list for the program at hand. `docs/operators.py` makes this page; a test compares
+([tests/cli/check.sh](../tests/cli/check.sh)).
+
+| column | entry | meaning |
+|---|---|---|
+| opset | | the spelling inside the graph; import converts older and newer ones |
+| forward | `kernel` | a kernel computes it |
+| | `by others` | it becomes simpler operators |
+| | `view` | another shape or type for the same bytes |
+| | `at import` | it becomes something else as the file is read |
+| | `interpreted` | its shape depends on data, and the model runs node by node |
+| gradient | `yes`, `no` | it has one; training is refused by name |
+| | `zero` | it is constant piece by piece |
+| | `none` | there is none: nothing is trained through it |
+| | `by others` | that of what it becomes |
+| placement, when the batch is split | `elementwise` | it stays split |
+| | `by rule` | a rule of its own says what stays split |
+| | `gathered` | the whole batch is brought together first |
+| | `by others` | that of what it becomes |
+| fast | `yes` | there is a kernel for CPUs beside the one of plain C |
+| CUDA | `yes` | there is a CUDA kernel; all others run on the host, with copies |
+| types | | of the first input |
+| official tests | | how many of ONNX's tests of one node of it pass, of those in Debian's `python3-onnx` |
 
 | operator | opset | forward | gradient | placement | fast | CUDA | types | official tests |
 |---|---|---|---|---|---|---|---|---|"""
 
-READ = """Control flow, sequences, optionals and strings are what the file's reader deals with: they are gone from the graph where the file,
-or the arrays at hand, decide them, and else the model is read and computed node by node for the inputs at hand, which trains nothing. With official tests"""
+READ = """The file's reader handles control flow, sequences, optionals and strings. They are gone from the graph where the file, or the
+arrays at hand, decide them. Else dpexec interprets the model node by node for the inputs at hand, which trains nothing. With official
+tests"""
 MISSING = "Not taken, with the number of their official tests"
 
 
