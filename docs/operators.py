@@ -45,7 +45,7 @@ The command prints the same list for the program at hand. `docs/operators.py` ma
 |---|---|---|---|---|---|---|---|---|"""
 
 READ = """The file's reader handles control flow, sequences, optionals and strings. They are gone from the graph where the file, or the
-arrays at hand, decide them. Else dpexec interprets the model node by node for the inputs at hand, which trains nothing. With official
+arrays at hand, decide them. Otherwise dpexec interprets the model node by node for the inputs at hand, which trains nothing. With official
 tests"""
 MISSING = "Not taken, with the number of their official tests"
 
