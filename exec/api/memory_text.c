@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool memory_text_reserve(MemoryText *t, size_t bytes)
+/* Makes room for `bytes` bytes in all; false when memory or the budget does not suffice. */
+static bool reserve(MemoryText *t, size_t bytes)
 {
     size_t room = t->room ? t->room : 4096;
     char *grown;
@@ -30,7 +31,7 @@ static ssize_t memory_text_take(void *cookie, const char *text, size_t n)
 {
     MemoryText *t = cookie;
 
-    if (n > SIZE_MAX - t->n || !memory_text_reserve(t, t->n + n))
+    if (n > SIZE_MAX - t->n || !reserve(t, t->n + n))
         return 0;
     memcpy(t->data + t->n, text, n);
     t->n += n;

@@ -16,8 +16,6 @@ typedef struct {
 FILE *memory_text_open(MemoryText *t);
 /* Closes the stream.  E_NOMEM when not all of it could be kept, unless `st` is a failure already. */
 Status memory_text_close(FILE *f, Status st) CHECKED;
-/* Room for so many bytes at once; false when there is none. */
-bool memory_text_reserve(MemoryText *t, size_t bytes);
 void memory_text_free(MemoryText *t);
 
 #endif

@@ -469,7 +469,8 @@ static Status export_build(Exporter *x, Onnx__ModelProto *m)
     return export_rest(x, m);
 }
 
-Status onnx_export_file(const Graph *g, const ExportOptions *opt, const char *path)
+/* Writes to the stream `to`, or with NULL to a file at `path`. */
+static Status export_to(FILE *to, const Graph *g, const ExportOptions *opt, const char *path)
 {
     Graph view = *g;
     Exporter x = { .g = &view, .opt = opt ? opt : &(ExportOptions){ 0 }, .arena = arena_create() };
@@ -489,9 +490,16 @@ Status onnx_export_file(const Graph *g, const ExportOptions *opt, const char *pa
     if (st)
         goto done;
     TRY_TO(done, st, export_build(&x, &m));
-    TRY_TO(done, st, model_write(&m, path, x.arena, x.opt->most_bytes));
+    st = to ? model_print(to, &m, x.opt->most_bytes) : model_write(&m, path, x.arena, x.opt->most_bytes);
 done:
     free(x.problems.text);
     arena_free(x.arena);
     return st;
 }
+
+Status onnx_export_file(const Graph *g, const ExportOptions *opt, const char *path)
+{
+    return export_to(NULL, g, opt, path);
+}
+
+Status onnx_export_stream(FILE *to, const Graph *g, const ExportOptions *opt) { return export_to(to, g, opt, NULL); }

@@ -69,5 +69,7 @@ Status export_respell(Graph *view, int64_t *opset) CHECKED;
 /* The file appears whole or not at all.  Above `most` bytes, 0 for what protobuf has room for, weights go to a file
  * beside it, PATH.DIGEST.data, and `m`, which is the arena's, points to them. */
 Status model_write(Onnx__ModelProto *m, const char *path, Arena *a, size_t most) CHECKED;
+/* Writes the message to a stream; E_UNSUPPORTED when it has more than `most` bytes. */
+Status model_print(FILE *to, const Onnx__ModelProto *m, size_t most) CHECKED;
 
 #endif

@@ -6,6 +6,8 @@
 #ifndef DPX_ONNX_H
 #define DPX_ONNX_H
 
+#include <stdio.h>
+
 #include "graph/ir/op.h"
 
 /* The opsets of the default domain whose operators' `import` functions are known to be right. */
@@ -139,5 +141,8 @@ typedef struct {
 Status onnx_export_training(const Graph *model, const Graph *step, const ExportOptions *opt, const char *path) CHECKED;
 /* The file appears whole or not at all (graph/base/outfile.h).  `opt` may be NULL. */
 Status onnx_export_file(const Graph *g, const ExportOptions *opt, const char *path) CHECKED;
+/* Writes the same bytes to a stream, which the caller checks and closes.  E_UNSUPPORTED when the model is larger than
+ * opt->most_bytes: a stream has no place for a second file. */
+Status onnx_export_stream(FILE *to, const Graph *g, const ExportOptions *opt) CHECKED;
 
 #endif

@@ -184,13 +184,24 @@ static Status find_place(char folder[PATH_MAX], char base[PATH_MAX], const char 
 
 static Status write_message(const Onnx__ModelProto *m, const char *path)
 {
-    Sink s = { .base.append = append };
     OutFile *file;
 
     TRY(outfile_open(&file, path));
-    s.f = outfile_stream(file);
+    return outfile_close(file, model_print(outfile_stream(file), m, INT32_MAX));
+}
+
+Status model_print(FILE *to, const Onnx__ModelProto *m, size_t most)
+{
+    const size_t size = onnx__model_proto__get_packed_size(m);
+    Sink s = { .base.append = append, .f = to };
+
+    if (size > (most ? most : INT32_MAX))
+        return FAIL(E_UNSUPPORTED,
+                    "the ONNX graph has %zu bytes and needs a second file for its weights: write it to a "
+                    "file",
+                    size);
     protobuf_c_message_pack_to_buffer(&m->base, &s.base);
-    return outfile_close(file, ST_OK);
+    return ST_OK;
 }
 
 Status model_write(Onnx__ModelProto *m, const char *path, Arena *a, size_t most)

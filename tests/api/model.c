@@ -4,7 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "exec/api/api.h"
 #include "exec/api/memory_text.h"
+#include "exec/inspect/transform.h"
 #include "graph/onnx/onnx.h"
 #include "graph/text/parse.h"
 #include "tests/api/api.h"
@@ -168,6 +170,38 @@ static void test_transform(void)
     dpx_model_free(m);
 }
 
+/* dpx_transform writes the bytes of a file, and makes no file to do so. */
+static void test_transform_onnx(void)
+{
+    static Text text;
+    static char file[sizeof text.text];
+    const char *tmp = getenv("TMPDIR");
+    char folder[256], path[300], *before = tmp ? strdup(tmp) : NULL;
+    dpx_options *o = dpx_options_create();
+    dpx_model *m = NULL;
+    Graph *g = NULL;
+    FILE *f;
+
+    make_folder(folder);
+    snprintf(path, sizeof path, "%s/mlp.onnx", folder);
+    CHECK_DPX(dpx_model_load(&m, MLP));
+    CHECK_DPX(dpx_options_set(o, "batch-size", "8"));
+    memset(&text, 0, sizeof text);
+    setenv("TMPDIR", "/no/such/folder", 1);
+    CHECK_DPX(dpx_transform(m, o, NULL, "onnx", add_text, &text));
+    before ? setenv("TMPDIR", before, 1) : unsetenv("TMPDIR");
+    CHECK_OK(transform_run(&g, m->graph, (const Options *)o, NULL, NULL));
+    CHECK_OK(transform_write(g, NULL, m->onnx, "onnx", path));
+    CU_ASSERT_FATAL((f = fopen(path, "rb")) != NULL);
+    CU_ASSERT(text.n > 1000 && fread(file, 1, sizeof file, f) == text.n && !memcmp(file, text.text, text.n));
+    fclose(f);
+    graph_free(g);
+    free(before);
+    remove_folder(folder);
+    dpx_options_free(o);
+    dpx_model_free(m);
+}
+
 /* A model of 100 bytes asks for a place for each of 2^31 products; none of it is taken. */
 static void test_plan_memory(void)
 {
@@ -227,5 +261,5 @@ static void test_text_within(void)
 
 DEFINE_SUITE(model, { "load and inspect", test_model }, { "bad files", test_bad_model }, { "types", test_dtypes },
              { "DLPack", test_dlpack }, { "options", test_options }, { "devices", test_devices },
-             { "transform", test_transform }, { "memory of planning", test_plan_memory },
-             { "text within a budget", test_text_within });
+             { "transform", test_transform }, { "transform to ONNX", test_transform_onnx },
+             { "memory of planning", test_plan_memory }, { "text within a budget", test_text_within });

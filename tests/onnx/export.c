@@ -521,6 +521,7 @@ static void test_external_data(void)
         check_number(path, 7);
         CHECK_FAILS(E_UNSUPPORTED, "expected a file", onnx_export_file(g, &how, "/dev/null"));
         CHECK_FAILS(E_UNSUPPORTED, "without its weights", onnx_export_file(g, &tiny, path));
+        CHECK_FAILS(E_UNSUPPORTED, "needs a second file for its weights", onnx_export_stream(stderr, g, &how));
         check_number(path, 7);
         graph_free(g);
     }
