@@ -1,9 +1,12 @@
-/* What is built for one size of batches is written for that size: shapes, numbers of elements that means divide by,
- * tensors of ones.  Which of its constants, and how they follow the size, is seen by building three times: two graphs
- * that differ in constants alone say by which functions of the size; those are computed from an input's shape instead.
- * The third graph must be the one that the result becomes at its size, node by node, to rounding.
+/* Makes one graph for batches of any size from graphs that are each built for one size.
  *
- * The sizes are primes, and none that layers like to have: a graph is not to hold the size where it only seems so. */
+ * A graph for one size has that size in its shapes, in the counts that means divide by, in tensors of ones.  So the
+ * graph is built three times, for three sizes.  The first two graphs may differ in constants alone.  Each constant that
+ * differs is fitted by a function of the size, and nodes that compute the function from an input's shape replace it.
+ * For example 1/29 and 1/31 become 1 / n.  The third graph checks the result: at its size, both must be equal node by
+ * node, up to rounding.
+ *
+ * The sizes are primes that layers rarely have, so that a width is not mistaken for the batch size. */
 #include "exec/inspect/any_batch.h"
 #include "graph/ops/binary.gen.h"
 #include "graph/ops/generate.gen.h"
@@ -20,70 +23,56 @@
 #include "graph/ir/emit.h"
 #include "passes/simplify/fold.h"
 
-enum { WORLDS = 3 };
-static const int64_t sizes[WORLDS] = { 29, 31, 37 };
+enum { N_SIZES = 3 };
+static const int64_t sizes[N_SIZES] = { 29, 31, 37 };
 
-/* A number that follows the size n: by * n + plus, or 1 over that, or by / n. */
+/* A function of the batch size n: by * n + plus (LINEAR), 1 / (by * n + plus) (INVERSE) or by / n (SHARE). */
 typedef struct {
     enum { LINEAR, INVERSE, SHARE } kind;
     double by, plus;
-} Function;
+} SizeFunction;
 
-/* A constant and what is computed in its place. */
+/* A constant, as each of the graphs has it, and the value that is computed in its place. */
 typedef struct {
-    const Tensor *at[WORLDS];
+    const Tensor *at[N_SIZES];
     ValueId computed;
 } Replaced;
 
 typedef struct {
-    Graph *g[WORLDS]; /* g[0] becomes the result */
+    Graph *g[N_SIZES]; /* g[0] becomes the result */
     Arena *scratch;
-    Match match[WORLDS]; /* of g[0] with the others */
+    Match match[N_SIZES]; /* [k] of g[0] with g[k] */
     Problems wrong;
-    ValueId sized; /* the input whose `axis` is the batch's */
+    ValueId batch_input; /* its axis `axis` is the batch's; NO_VALUE: no input has one */
     int axis;
-    ValueId size; /* int64 0-d, of the result */
-    Replaced *done;
-    size_t n_done, cap_done;
+    ValueId size; /* int64 scalar: the batch size, computed in g[0]; NO_VALUE: not emitted yet */
+    Replaced *replaced;
+    size_t n_replaced, cap_replaced;
 } AnyBatch;
 
 /* ---- inputs ---- */
 
-static const Shape *shape_at(const AnyBatch *r, int world, ValueId v)
+/* The shape in graph k of the value that corresponds to v of g[0]: the matched one, or one of the same name. */
+static const Shape *shape_at(const AnyBatch *r, int k, ValueId v)
 {
-    const uint32_t twin = world ? r->match[world].twin[v.i] : v.i;
-    const ValueId called = twin ? (ValueId){ twin } : graph_find(r->g[world], value(r->g[0], v)->name);
+    const uint32_t twin = k ? r->match[k].twin[v.i] : v.i;
+    const ValueId found = twin ? (ValueId){ twin } : graph_find(r->g[k], value(r->g[0], v)->name);
 
-    return has_value(called) ? value(r->g[world], called)->shape : value(r->g[0], v)->shape;
-}
-
-static bool dim_differs(const AnyBatch *r, ValueId v, int axis)
-{
-    return shape_at(r, 0, v)->dim[axis] != shape_at(r, 1, v)->dim[axis];
+    return has_value(found) ? value(r->g[k], found)->shape : value(r->g[0], v)->shape;
 }
 
 static bool dim_is_size(const AnyBatch *r, ValueId v, int axis)
 {
-    for (int k = 0; k < WORLDS; k++)
+    for (int k = 0; k < N_SIZES; k++)
         if (shape_at(r, k, v)->dim[axis] != sizes[k])
             return false;
     return true;
 }
 
-/* The first input that is read; without one the batch has no part in the graph. */
-static void find_size(AnyBatch *r)
-{
-    for (int i = r->g[0]->n_input - 1; i >= 0; i--)
-        for (int a = value(r->g[0], r->g[0]->input[i])->shape->rank - 1; a >= 0; a--)
-            if (dim_is_size(r, r->g[0]->input[i], a)) {
-                r->sized = r->g[0]->input[i];
-                r->axis = a;
-            }
-}
-
 /* ---- functions ---- */
 
-static double linear(const double at[WORLDS], double *plus)
+/* The line through the first two points; the third is checked by fits(). */
+static double fit_line(const double at[N_SIZES], double *plus)
 {
     const double by = (at[1] - at[0]) / (double)(sizes[1] - sizes[0]);
 
@@ -91,57 +80,60 @@ static double linear(const double at[WORLDS], double *plus)
     return by;
 }
 
-static double any_batch_compute(const Function *f, double n)
+static double size_function_at(const SizeFunction *f, double n)
 {
     if (f->kind == SHARE)
         return f->by / n;
     return f->kind == INVERSE ? 1 / (f->by * n + f->plus) : f->by * n + f->plus;
 }
 
-static bool describes(const Function *f, const double at[WORLDS], double slack)
+static bool fits(const SizeFunction *f, const double at[N_SIZES], double slack)
 {
-    for (int k = 0; k < WORLDS; k++)
-        if (!(fabs(any_batch_compute(f, (double)sizes[k]) - at[k]) <= slack * fabs(at[k])))
+    for (int k = 0; k < N_SIZES; k++)
+        if (!(fabs(size_function_at(f, (double)sizes[k]) - at[k]) <= slack * fabs(at[k])))
             return false;
     return true;
 }
 
-/* Integers, or the same to the last bits. */
-static bool find_function(Function *f, const double at[WORLDS], double slack)
+/* Finds the function that takes the values at[] at sizes[], each to a relative error of `slack`; 0: exactly, which
+ * admits LINEAR alone.  False: none of the three does. */
+static bool fit_function(SizeFunction *f, const double at[N_SIZES], double slack)
 {
-    double inverse[WORLDS];
+    double inverse[N_SIZES];
     bool whole = slack > 0;
 
     f->kind = LINEAR;
-    f->by = linear(at, &f->plus);
-    if (describes(f, at, slack))
+    f->by = fit_line(at, &f->plus);
+    if (fits(f, at, slack))
         return true;
-    for (int k = 0; k < WORLDS && whole; k++) {
+    for (int k = 0; k < N_SIZES && whole; k++) {
         inverse[k] = nearbyint(1 / at[k]);
         whole = at[k] != 0 && fabs(inverse[k]) < 1e15;
     }
     f->kind = INVERSE;
-    if (whole && ((f->by = linear(inverse, &f->plus)), describes(f, at, slack)))
+    if (whole && ((f->by = fit_line(inverse, &f->plus)), fits(f, at, slack)))
         return true;
-    *f = (Function){ .kind = SHARE, .by = at[0] * (double)sizes[0] };
-    return whole && describes(f, at, slack);
+    *f = (SizeFunction){ .kind = SHARE, .by = at[0] * (double)sizes[0] };
+    return whole && fits(f, at, slack);
 }
 
-/* ---- what is computed ---- */
+/* ---- emitting ---- */
 
+/* The batch size as a value of g[0], emitted once. */
 static ValueId size_of_batch(AnyBatch *r)
 {
     Graph *g = r->g[0];
 
     if (!has_value(r->size)) {
-        const ValueId shape = EMIT(g, Shape, NULL, r->sized);
+        const ValueId shape = EMIT(g, Shape, NULL, r->batch_input);
 
         r->size = EMIT(g, Gather, ATTRS(INT("axis", 0)), shape, emit_scalar(g, DT_INT64, r->axis));
     }
     return r->size;
 }
 
-static ValueId emit_number(AnyBatch *r, DType t, const Function *f)
+/* f(batch size) as a scalar of type t. */
+static ValueId emit_function(AnyBatch *r, DType t, const SizeFunction *f)
 {
     Graph *g = r->g[0];
     const DType in = dtype_is_float(t) ? t : DT_INT64;
@@ -156,8 +148,8 @@ static ValueId emit_number(AnyBatch *r, DType t, const Function *f)
     return f->kind == INVERSE ? EMIT(g, Div, NULL, emit_scalar(g, in, 1), n) : emit_cast(g, n, t);
 }
 
-/* Integers, each by its own function, which is linear. */
-static ValueId emit_ints_of(AnyBatch *r, const Tensor *const at[WORLDS])
+/* Integers, each a linear function of the batch size; NO_VALUE when one is not. */
+static ValueId emit_ints_of(AnyBatch *r, const Tensor *const at[N_SIZES])
 {
     Graph *g = r->g[0];
     Tensor *by = tensor_create(g->arena, DT_INT64, &at[0]->shape);
@@ -169,9 +161,9 @@ static ValueId emit_ints_of(AnyBatch *r, const Tensor *const at[WORLDS])
         return NO_VALUE;
     }
     for (int64_t i = 0; i < tensor_numel(by); i++) {
-        int64_t x[WORLDS], step;
+        int64_t x[N_SIZES], step;
 
-        for (int k = 0; k < WORLDS; k++)
+        for (int k = 0; k < N_SIZES; k++)
             x[k] = tensor_int(at[k], i);
         if (__builtin_sub_overflow(x[1], x[0], &step) || step % (sizes[1] - sizes[0]))
             return NO_VALUE;
@@ -186,18 +178,19 @@ static ValueId emit_ints_of(AnyBatch *r, const Tensor *const at[WORLDS])
     return emit_cast(g, n, at[0]->dtype);
 }
 
-/* One number throughout, in shapes that may follow the size as well. */
-static ValueId emit_filled(AnyBatch *r, const Tensor *const at[WORLDS])
+/* A tensor filled with one number; the number and the shape may both follow the batch size.  NO_VALUE: it is no such
+ * tensor. */
+static ValueId emit_filled(AnyBatch *r, const Tensor *const at[N_SIZES])
 {
     Graph *g = r->g[0];
     const DType t = at[0]->dtype;
     const double slack = t == DT_FLOAT64 ? 0x1p-50 : t == DT_FLOAT32 ? 0x1p-21 : dtype_is_float(t) ? 0x1p-7 : 0;
-    const Tensor *shape[WORLDS];
-    double x[WORLDS];
-    Function f;
+    const Tensor *shape[N_SIZES];
+    double x[N_SIZES];
+    SizeFunction f;
     ValueId y, as;
 
-    for (int k = 0; k < WORLDS; k++) {
+    for (int k = 0; k < N_SIZES; k++) {
         const int rank = at[k]->shape.rank;
         const Shape list = SHAPE(rank);
         Tensor *s;
@@ -213,16 +206,16 @@ static ValueId emit_filled(AnyBatch *r, const Tensor *const at[WORLDS])
             tensor_set_int(s, a, at[k]->shape.dim[a]);
         shape[k] = s;
     }
-    if (!find_function(&f, x, slack))
+    if (!fit_function(&f, x, slack))
         return NO_VALUE;
-    y = f.by == 0 ? emit_scalar(g, t, f.plus) : emit_number(r, t, &f);
+    y = f.by == 0 ? emit_scalar(g, t, f.plus) : emit_function(r, t, &f);
     if (!at[0]->shape.rank)
         return y;
     as = tensor_same(shape[0], shape[1]) ? graph_add_const(g, "shape", shape[0]) : emit_ints_of(r, shape);
     return has_value(as) ? EMIT(g, Expand, NULL, y, as) : NO_VALUE;
 }
 
-/* The only axis of several elements; -1. */
+/* The only axis with more than one element; -1: none or several. */
 static int only_axis(const Shape *s)
 {
     int axis = -1;
@@ -237,35 +230,28 @@ static int only_axis(const Shape *s)
     return axis;
 }
 
-/* Is it from, from + step ... along one axis? */
-static bool counts(const Tensor *t, int axis, int64_t from, int64_t step)
-{
-    if (only_axis(&t->shape) != axis || !t->data)
-        return false;
-    for (int64_t i = 0; i < tensor_numel(t); i++)
-        if (tensor_float(t, i) != (double)(from + i * step))
-            return false;
-    return true;
-}
-
-/* Whole numbers that count from one by steps, as far as the size says. */
-static ValueId emit_count(AnyBatch *r, const Tensor *const at[WORLDS], int axis)
+/* An arithmetic sequence, such as 0, 1, 2 ..., along `axis`, whose length follows the batch size.  NO_VALUE: it is no
+ * such tensor. */
+static ValueId emit_count(AnyBatch *r, const Tensor *const at[N_SIZES], int axis)
 {
     Graph *g = r->g[0];
     const int64_t from = tensor_int(at[0], 0), step = tensor_int(at[0], 1) - from;
     Shape one = shape_scalar(), as = at[0]->shape;
-    const Tensor *end[WORLDS];
+    const Tensor *end[N_SIZES];
     ValueId y;
 
-    for (int k = 0; k < WORLDS; k++) {
+    for (int k = 0; k < N_SIZES; k++) {
         Tensor *e = tensor_create(r->scratch, DT_INT64, &one);
 
         if (!e) {
             graph_fail_nomem(g);
             return NO_VALUE;
         }
-        if (!counts(at[k], axis, from, step))
+        if (only_axis(&at[k]->shape) != axis || !at[k]->data)
             return NO_VALUE;
+        for (int64_t i = 0; i < tensor_numel(at[k]); i++)
+            if (tensor_float(at[k], i) != (double)(from + i * step))
+                return NO_VALUE;
         tensor_set_int(e, 0, from + tensor_numel(at[k]) * step);
         end[k] = e;
     }
@@ -278,14 +264,15 @@ static ValueId emit_count(AnyBatch *r, const Tensor *const at[WORLDS], int axis)
     return emit_cast(g, y, at[0]->dtype);
 }
 
-static ValueId emit_constant(AnyBatch *r, const Tensor *const at[WORLDS])
+/* Nodes that compute at[] from the batch size; NO_VALUE: no function of it is found. */
+static ValueId emit_constant(AnyBatch *r, const Tensor *const at[N_SIZES])
 {
     const int axis = only_axis(&at[0]->shape);
-    bool alike = dtype_is_int(at[0]->dtype) && at[0]->data;
+    bool ints_of_one_shape = dtype_is_int(at[0]->dtype) && at[0]->data;
 
-    for (int k = 1; k < WORLDS; k++)
-        alike &= shape_eq(&at[0]->shape, &at[k]->shape) && at[0]->dtype == at[k]->dtype;
-    if (alike)
+    for (int k = 1; k < N_SIZES; k++)
+        ints_of_one_shape &= shape_eq(&at[0]->shape, &at[k]->shape) && at[0]->dtype == at[k]->dtype;
+    if (ints_of_one_shape)
         return emit_ints_of(r, at);
     return axis >= 0 && tensor_numel(at[0]) > 1 && !tensor_is_filled(at[0]) ? emit_count(r, at, axis)
                                                                             : emit_filled(r, at);
@@ -293,50 +280,53 @@ static ValueId emit_constant(AnyBatch *r, const Tensor *const at[WORLDS])
 
 /* ---- the graph ---- */
 
-static bool all_same(const Tensor *const at[WORLDS]) { return tensor_same(at[0], at[1]) && tensor_same(at[0], at[2]); }
+static bool all_same(const Tensor *const at[N_SIZES]) { return tensor_same(at[0], at[1]) && tensor_same(at[0], at[2]); }
 
-static Status find_replaced(AnyBatch *r, const Tensor *const at[WORLDS], ValueId *out)
+/* The value to read in place of the constant at[]: emitted once for all readers of equal constants.  NO_VALUE: the
+ * constant follows the size in no way that can be written. */
+static Status replace_constant(AnyBatch *r, const Tensor *const at[N_SIZES], ValueId *out)
 {
     Replaced *grown, d = { .computed = NO_VALUE };
 
-    for (size_t i = 0; i < r->n_done; i++) {
+    for (size_t i = 0; i < r->n_replaced; i++) {
         bool same = true;
 
-        for (int k = 0; k < WORLDS; k++)
-            same &= tensor_same(r->done[i].at[k], at[k]);
+        for (int k = 0; k < N_SIZES; k++)
+            same &= tensor_same(r->replaced[i].at[k], at[k]);
         if (same) {
-            *out = r->done[i].computed;
+            *out = r->replaced[i].computed;
             return ST_OK;
         }
     }
     *out = d.computed = emit_constant(r, at);
     TRY(r->g[0]->status);
     memcpy(d.at, at, sizeof d.at);
-    if (!(grown = arena_grow(r->scratch, r->done, sizeof d, r->n_done, &r->cap_done)))
+    if (!(grown = arena_grow(r->scratch, r->replaced, sizeof d, r->n_replaced, &r->cap_replaced)))
         return FAIL_NOMEM();
-    r->done = grown;
-    r->done[r->n_done++] = d;
+    r->replaced = grown;
+    r->replaced[r->n_replaced++] = d;
     return ST_OK;
 }
 
+/* Lets node n of g[0] read computed values where its constants differ between the graphs. */
 static Status replace_constants(AnyBatch *r, Node *n)
 {
-    const Node *twin[WORLDS] = { n };
+    const Node *twin[N_SIZES] = { n };
 
-    for (int k = 1; k < WORLDS; k++)
+    for (int k = 1; k < N_SIZES; k++)
         if (!(twin[k] = match_node(&r->match[k], n)))
             return ST_OK;
     for (int i = 0; i < n->n_in; i++) {
-        const Tensor *at[WORLDS];
+        const Tensor *at[N_SIZES];
         ValueId by;
 
         if (!has_value(n->in[i]) || in_value(r->g[0], n, i)->kind != V_CONST)
             continue;
-        for (int k = 0; k < WORLDS; k++)
+        for (int k = 0; k < N_SIZES; k++)
             at[k] = in_value(r->g[k], twin[k], i)->init;
         if (all_same(at))
             continue;
-        TRY(find_replaced(r, at, &by));
+        TRY(replace_constant(r, at, &by));
         if (has_value(by))
             node_set_input(r->g[0], n, i, by);
         else
@@ -345,7 +335,7 @@ static Status replace_constants(AnyBatch *r, Node *n)
     return r->g[0]->status;
 }
 
-/* Sizes that follow the batch's are not said, or by its name. */
+/* Opens the dimensions that follow the batch size: those equal to it get its name, the others stay unnamed. */
 static Status open_dims(AnyBatch *r, ValueId id, const char *symbol)
 {
     Value *v = value(r->g[0], id);
@@ -356,7 +346,8 @@ static Status open_dims(AnyBatch *r, ValueId id, const char *symbol)
         return FAIL_NOMEM();
     for (int a = 0; a < s.rank; a++) {
         name[a] = dim_is_size(r, id, a) ? symbol : NULL;
-        s.dim[a] = dim_differs(r, id, a) ? -1 : s.dim[a];
+        if (shape_at(r, 0, id)->dim[a] != shape_at(r, 1, id)->dim[a])
+            s.dim[a] = -1;
     }
     v->dim_param = name;
     value_set_shape(r->g[0], v, &s);
@@ -378,28 +369,36 @@ static Status open_interface(AnyBatch *r, const char *symbol)
     return g->status;
 }
 
+/* Turns g[0] into the graph for any size.  Leaves it alone where no input has a batch axis: then the batch has no part
+ * in the graph. */
 static Status any_batch_make(AnyBatch *r)
 {
-    const uint32_t n_node = r->g[0]->n_node;
+    Graph *g = r->g[0];
+    const uint32_t n_node = g->n_node;
 
-    for (int k = 1; k < WORLDS; k++) {
-        r->match[k] = (Match){ .a = r->g[0], .b = r->g[k], .wrong = &r->wrong };
+    for (int k = 1; k < N_SIZES; k++) {
+        r->match[k] = (Match){ .a = g, .b = r->g[k], .wrong = &r->wrong };
         TRY(match_graphs(&r->match[k], r->scratch));
     }
     if (r->wrong.n)
         return ST_OK;
-    find_size(r);
-    if (!has_value(r->sized))
+    for (int i = g->n_input - 1; i >= 0; i--) /* backwards: the first that fits stays */
+        for (int a = value(g, g->input[i])->shape->rank - 1; a >= 0; a--)
+            if (dim_is_size(r, g->input[i], a)) {
+                r->batch_input = g->input[i];
+                r->axis = a;
+            }
+    if (!has_value(r->batch_input))
         return ST_OK;
     for (uint32_t i = 0; i < n_node; i++)
-        if (r->g[0]->node[i]->op)
-            TRY(replace_constants(r, r->g[0]->node[i]));
-    return graph_sort(r->g[0]);
+        if (g->node[i]->op)
+            TRY(replace_constants(r, g->node[i]));
+    return graph_sort(g);
 }
 
 /* ---- the check ---- */
 
-static Status any_batch_settle(Graph *g, PassCtx *ctx)
+static Status infer_and_fold(Graph *g, PassCtx *ctx)
 {
     FOR_NODES(g, n) {
         TRY(node_infer(g, n));
@@ -409,44 +408,25 @@ static Status any_batch_settle(Graph *g, PassCtx *ctx)
     return g->status;
 }
 
-static Status check_copy(AnyBatch *r, Graph *copy)
+/* Compares the result, at the third size, with the graph that was built for that size. */
+static Status any_batch_check(AnyBatch *r)
 {
     PassCtx ctx = { .scratch = r->scratch, .eval = interp_node };
-    Graph *built = r->g[WORLDS - 1];
-    Match m = { .a = copy, .b = built, .wrong = &r->wrong, .equal = true };
+    Graph *copy, *built = r->g[N_SIZES - 1];
+    Match m;
+    Status st;
 
+    TRY(graph_clone_lending(&copy, r->g[0]));
     for (int i = 0; i < copy->n_input; i++) {
         const ValueId twin = graph_find(built, value(copy, copy->input[i])->name);
 
         value_set_shape(copy, value(copy, copy->input[i]), value(built, twin)->shape);
     }
-    TRY(any_batch_settle(copy, &ctx));
-    TRY(any_batch_settle(built, &ctx));
-    return match_graphs(&m, r->scratch);
-}
-
-/* At the third size it is what was built for that. */
-static Status any_batch_check(AnyBatch *r)
-{
-    Graph *copy;
-    Status st;
-
-    TRY(graph_clone_lending(&copy, r->g[0]));
-    st = check_copy(r, copy);
+    m = (Match){ .a = copy, .b = built, .wrong = &r->wrong, .equal = true };
+    if (!(st = infer_and_fold(copy, &ctx)) && !(st = infer_and_fold(built, &ctx)))
+        st = match_graphs(&m, r->scratch);
     graph_free(copy);
     return st;
-}
-
-static Status work(AnyBatch *r, const char *symbol)
-{
-    TRY(any_batch_make(r));
-    if (!r->wrong.n && has_value(r->sized)) {
-        TRY(any_batch_check(r));
-        TRY(open_interface(r, symbol));
-    }
-    return problems_fail(&r->wrong, E_UNSUPPORTED,
-                         "these follow the size of the batch in no way that can be written (give --batch-size for a "
-                         "file of one size)");
 }
 
 Status any_batch(Graph **out, BuildAtBatch *build, void *user, const char *symbol, Report *report)
@@ -454,15 +434,21 @@ Status any_batch(Graph **out, BuildAtBatch *build, void *user, const char *symbo
     AnyBatch r = { .scratch = arena_create() };
     Status st = r.scratch ? ST_OK : FAIL_NOMEM();
 
-    for (int k = 0; k < WORLDS && !st; k++)
+    for (int k = 0; k < N_SIZES && !st; k++)
         st = build(&r.g[k], user, sizes[k], k ? NULL : report);
     if (!st)
-        st = work(&r, symbol);
+        st = any_batch_make(&r);
+    if (!st && !r.wrong.n && has_value(r.batch_input) && !(st = any_batch_check(&r)))
+        st = open_interface(&r, symbol);
+    if (!st)
+        st = problems_fail(&r.wrong, E_UNSUPPORTED,
+                           "these inputs of nodes follow the batch size by no known function (give --batch-size to "
+                           "write a graph of one size)");
     if (!st)
         *out = r.g[0];
-    for (int k = st ? 0 : 1; k < WORLDS; k++)
+    for (int k = st ? 0 : 1; k < N_SIZES; k++)
         graph_free(r.g[k]);
-    free(r.wrong.text); /* of another failure on the way */
+    free(r.wrong.text); /* not taken by problems_fail when something else failed first */
     arena_free(r.scratch);
     return st;
 }

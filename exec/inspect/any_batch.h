@@ -1,14 +1,15 @@
-/* One graph for batches of any size, of graphs that are each for one. */
+/* One graph for batches of any size, made from graphs that are each for one size. */
 #ifndef DPX_ANY_BATCH_H
 #define DPX_ANY_BATCH_H
 
 #include "passes/report.h"
 
-/* Makes the graph for batches of this size; `report` may be NULL. */
+/* Builds the graph for batches of `batch` samples; `report` may be NULL. */
 typedef Status BuildAtBatch(Graph **out, void *user, int64_t batch, Report *report);
 
-/* The graph that `build` makes, where the size of the batch is that of an input's axis, which gets the name `symbol`
- * (NULL: "batch").  E_UNSUPPORTED lists the nodes that can be made for one size alone. */
+/* Makes from the graphs that `build` returns one that takes its batch size from an input's axis; the axis gets the name
+ * `symbol` (NULL: "batch").  `report` is handed to `build` once.  E_UNSUPPORTED lists the nodes with constants that
+ * follow the size in no way that can be written.  The caller frees *out. */
 Status any_batch(Graph **out, BuildAtBatch *build, void *user, const char *symbol, Report *report) CHECKED;
 
 #endif

@@ -1,4 +1,4 @@
-/* Golden data: a folder is read, run, and compared, data set by data set. */
+/* Golden data: reads a folder of data sets, runs the model on each and compares its outputs. */
 #include "exec/inspect/check.h"
 
 #include <dirent.h>
@@ -21,8 +21,9 @@
 
 enum { PATH_LENGTH = 4096, MAX_INPUTS = 256, FEW = 64 };
 
-/* How a model is run: many of ONNX's tests give as input what in models is constant (axes, shapes, sizes). */
-typedef enum { AS_IT_IS, FEW_CONSTANT, INTERPRETED } How;
+/* How a data set is run.  RUN_FEW_CONSTANT makes inputs of few elements constants, because many of ONNX's tests give as
+ * inputs axes, shapes and sizes that models hold as constants. */
+typedef enum { RUN_AS_IS, RUN_FEW_CONSTANT, RUN_INTERPRETED } RunMode;
 
 typedef struct {
     const Options *options;
@@ -30,16 +31,16 @@ typedef struct {
     DeviceList devices;
     Tolerance tolerance;
     dpx_check_result *result;
-    bool interpreter; /* alone */
+    bool interpreter; /* everything is interpreted */
 } Check;
 
-/* An input that is a sequence or optional: the tensors that it has. */
+/* The tensors of an input that is a sequence or optional. */
 typedef struct {
-    int input, n;
+    int input, n; /* number of the input among the model's, and of its tensors */
     const Tensor *const *item;
 } Structured;
 
-/* One data set, once. */
+/* One run of one data set. */
 typedef struct {
     const Check *check;
     const char *set; /* its folder */
@@ -50,14 +51,15 @@ typedef struct {
     NamedTensor input[MAX_INPUTS];
     int n_input;
     Structured structured[MAX_INPUTS]; /* in the order of the model's inputs */
-    int n_structured, n_asked;         /* the latter: inputs of the model, of which it has so many */
-    OnnxNamedValue *output;            /* in the order of the model's */
+    int n_structured, n_model_input;   /* n_model_input: inputs of the model that have been read */
+    OnnxNamedValue *output;            /* in the order of the model's outputs */
     int n_output;
     bool planned;
-} Try;
+} Run;
 
-/* ---- what is there ---- */
+/* ---- files ---- */
 
+/* Leaves *out alone where `name` is missing or null. */
 static Status read_tolerance(double *out, const json_t *root, const char *name, const char *path)
 {
     const json_t *value = json_object_get(root, name);
@@ -89,7 +91,7 @@ static Status read_tolerances(Check *c)
     return st;
 }
 
-/* Data of 2022 hold bfloat16 as the uint16 of its bits. */
+/* Reads a value of type `expected`.  ONNX's data of 2022 store bfloat16 as the uint16 of its bits. */
 static Status read_as(OnnxValue *out, Arena *a, const char *path, const OnnxType *expected)
 {
     TRY(onnx_read_value(out, a, path, expected));
@@ -110,13 +112,14 @@ Status check_read(Tensor **out, Arena *a, const char *path, DType expected)
 
 /* ---- inputs ---- */
 
+/* An OnnxInput: reads input_I.pb of the data set. */
 static Status read_input(void *user, OnnxValue *out, Arena *a, int i, const char *name, const OnnxType *type)
 {
-    Try *t = user;
+    Run *t = user;
     char path[PATH_LENGTH];
 
     (void)name;
-    t->n_asked = i >= t->n_asked ? i + 1 : t->n_asked;
+    t->n_model_input = i >= t->n_model_input ? i + 1 : t->n_model_input;
     snprintf(path, sizeof path, "%s/input_%d.pb", t->set, i);
     return read_as(out, a, path, type);
 }
@@ -124,7 +127,7 @@ static Status read_input(void *user, OnnxValue *out, Arena *a, int i, const char
 /* An OnnxMembers. */
 static Status read_members(void *user, int *n, int i, const char *name, const OnnxType *type)
 {
-    Try *t = user;
+    Run *t = user;
     OnnxValue v;
 
     if (t->n_structured == MAX_INPUTS)
@@ -135,18 +138,19 @@ static Status read_members(void *user, int *n, int i, const char *name, const On
     return ST_OK;
 }
 
-/* The tensor for the graph's next input, of which `*i` counts the model's, and `*k` the members of the present one. */
-static Status next_tensor(const Tensor **out, Try *t, const Value *v, int *i, int *k)
+/* Returns the tensor for the graph's next input.  *i counts the model's inputs and *k the tensors taken of input *i,
+ * for a sequence of the model is several inputs of the graph. */
+static Status next_tensor(const Tensor **out, Run *t, const Value *v, int *i, int *k)
 {
     OnnxValue x;
 
     for (int s = 0; s < t->n_structured; s++) {
-        const Structured *of = &t->structured[s];
+        const Structured *x_of = &t->structured[s];
 
-        if (of->input != *i)
+        if (x_of->input != *i)
             continue;
-        if (*k < of->n) {
-            *out = of->item[(*k)++];
+        if (*k < x_of->n) {
+            *out = x_of->item[(*k)++];
             return ST_OK;
         }
         (*i)++;
@@ -157,21 +161,8 @@ static Status next_tensor(const Tensor **out, Try *t, const Value *v, int *i, in
     return ST_OK;
 }
 
-static Status check_give(Try *t, Value *v, const Tensor *x, How how)
-{
-    if (x->dtype != v->dtype)
-        return FAIL(E_INVALID, "input '%s' is %s, expected %s", v->name, dtype_name(x->dtype), dtype_name(v->dtype));
-    if (how == FEW_CONSTANT && x->shape.rank <= 1 && tensor_numel(x) <= FEW) {
-        v->kind = V_CONST;
-        value_set_shape(t->graph, v, &x->shape);
-        v->init = x;
-    } else {
-        t->input[t->n_input++] = (NamedTensor){ v->name, *x };
-    }
-    return t->graph->status;
-}
-
-static Status check_give_inputs(Try *t, How how)
+/* Reads the data set's inputs; in RUN_FEW_CONSTANT small ones become constants of the graph. */
+static Status check_give_inputs(Run *t, RunMode mode)
 {
     Graph *g = t->graph;
     int kept = 0, input = 0, member = 0;
@@ -183,9 +174,18 @@ static Status check_give_inputs(Try *t, How how)
         const Tensor *x;
 
         TRY(next_tensor(&x, t, v, &input, &member));
-        TRY(check_give(t, v, x, how));
-        if (v->kind != V_CONST)
+        if (x->dtype != v->dtype)
+            return FAIL(E_INVALID, "input '%s' is %s, expected %s", v->name, dtype_name(x->dtype),
+                        dtype_name(v->dtype));
+        if (mode == RUN_FEW_CONSTANT && x->shape.rank <= 1 && tensor_numel(x) <= FEW) {
+            v->kind = V_CONST;
+            value_set_shape(g, v, &x->shape);
+            v->init = x;
+        } else {
+            t->input[t->n_input++] = (NamedTensor){ v->name, *x };
             g->input[kept++] = g->input[i];
+        }
+        TRY(g->status);
     }
     g->n_input = kept;
     return ST_OK;
@@ -193,36 +193,40 @@ static Status check_give_inputs(Try *t, How how)
 
 /* ---- computing ---- */
 
-/* A sequence is outputs NAME.0, NAME.1, ... of the graph. */
-static Status gather_output(OnnxNamedValue *out, const Try *t, const OnnxOutput *said, const NamedTensor *found, int n)
+/* Collects the model's output `declared` from the graph's n outputs `found`; a sequence is the outputs NAME.0, NAME.1
+ * ... of the graph. */
+static Status gather_output(OnnxNamedValue *out, const Run *t, const OnnxOutput *declared, const NamedTensor *found,
+                            int n)
 {
     const Tensor **item = ARENA_NEW(t->arena, const Tensor *, n), *x;
-    const char *name = said->name;
+    const char *name = declared->name;
 
     if (!item)
         return FAIL_NOMEM();
-    *out =
-        (OnnxNamedValue){ name, { .type = { .optional = said->optional, .sequence = said->sequence }, .item = item } };
+    *out = (OnnxNamedValue){
+        name, { .type = { .optional = declared->optional, .sequence = declared->sequence }, .item = item }
+    };
     do {
-        if (said->sequence && !(name = arena_printf(t->arena, "%s.%d", said->name, out->value.n)))
+        if (declared->sequence && !(name = arena_printf(t->arena, "%s.%d", declared->name, out->value.n)))
             return FAIL_NOMEM();
         if ((x = named_find(found, n, name)))
             item[out->value.n++] = x;
-    } while (x && said->sequence);
-    if (!out->value.n && said->optional && said->sequence)
-        return FAIL(E_UNSUPPORTED, "output '%s' is absent, or a sequence of no tensors", said->name);
-    out->value.nothing = !out->value.n && said->optional;
-    return out->value.n || said->optional || said->sequence ? ST_OK
-                                                            : FAIL(E_INTERNAL, "output '%s' was not computed", name);
+    } while (x && declared->sequence);
+    if (!out->value.n && declared->optional && declared->sequence)
+        return FAIL(E_UNSUPPORTED, "output '%s' is absent, or a sequence of no tensors", declared->name);
+    out->value.nothing = !out->value.n && declared->optional;
+    return out->value.n || declared->optional || declared->sequence
+               ? ST_OK
+               : FAIL(E_INTERNAL, "output '%s' was not computed", name);
 }
 
-static Status run_session(Try *t, How how)
+static Status run_session(Run *t, RunMode mode)
 {
     const Check *c = t->check;
     const NamedTensor *out;
     int n;
 
-    TRY(check_give_inputs(t, how));
+    TRY(check_give_inputs(t, mode));
     TRY(session_create(&t->session, t->graph, &c->options->build, &c->devices, NULL, NULL));
     TRY(session_step(&out, &n, t->session, BUILD_INFER, t->input, t->n_input));
     t->planned = session_program(t->session, BUILD_INFER) != NULL;
@@ -285,7 +289,7 @@ bool check_differs(char *text, size_t size, const char *name, const Tensor *foun
     return n > 0;
 }
 
-static bool differ(char *text, size_t size, const Try *t, const char *name, const OnnxValue *found,
+static bool differ(char *text, size_t size, const Run *t, const char *name, const OnnxValue *found,
                    const OnnxValue *expected)
 {
     char item[256];
@@ -302,7 +306,7 @@ static bool differ(char *text, size_t size, const Try *t, const char *name, cons
     return false;
 }
 
-static Status check_compare(const Try *t, bool *wrong)
+static Status check_compare(const Run *t, bool *wrong)
 {
     dpx_check_result *r = t->check->result;
     char path[PATH_LENGTH], text[sizeof r->text];
@@ -322,13 +326,13 @@ static Status check_compare(const Try *t, bool *wrong)
     return ST_OK;
 }
 
-/* Data that the model has no use for are those of another. */
-static void find_more(const Try *t, bool *wrong)
+/* Fails a data set that has more inputs or outputs than the model: it belongs to another model. */
+static void check_more_files(const Run *t, bool *wrong)
 {
     const struct {
         const char *what;
         int n;
-    } kind[] = { { "input", t->n_asked }, { "output", t->n_output } };
+    } kind[] = { { "input", t->n_model_input }, { "output", t->n_output } };
     char path[PATH_LENGTH];
 
     for (int i = 0; i < 2 && !*wrong; i++) {
@@ -342,7 +346,7 @@ static void find_more(const Try *t, bool *wrong)
 
 /* ---- one data set ---- */
 
-static Status run_model(Try *t, const char *model, How how)
+static Status run_model(Run *t, const char *model, RunMode mode)
 {
     const BuildOptions *o = &t->check->options->build;
     PartOptions part = { o, &t->check->devices };
@@ -356,27 +360,29 @@ static Status run_model(Try *t, const char *model, How how)
     };
 
     TRY(options_operators(&own, t->arena, t->check->options));
-    if (how == INTERPRETED)
+    if (mode == RUN_INTERPRETED)
         return plan_evaluate(&t->output, &t->n_output, t->arena, model, &read, o, read_input, t);
     read.eval = interp_node;
     read.members = read_members;
     read.members_user = t;
     TRY(plan_import_as(&t->graph, &t->onnx, model, &read, o));
-    return run_session(t, how);
+    return run_session(t, mode);
 }
 
-static Status try_set(const Check *c, const char *set, How how, bool *planned, bool *wrong)
+/* Runs a data set in one mode.  *planned: it ran as a program; *wrong: an output differs, and c->result->text says
+ * which. */
+static Status run_mode(const Check *c, const char *set, RunMode mode, bool *planned, bool *wrong)
 {
-    Try t = { .check = c, .set = set, .arena = arena_create() };
+    Run t = { .check = c, .set = set, .arena = arena_create() };
     char model[PATH_LENGTH];
     Status st = t.arena ? ST_OK : FAIL_NOMEM();
 
     snprintf(model, sizeof model, "%s/model.onnx", c->folder);
     *wrong = false;
-    st = st ? st : run_model(&t, model, how);
+    st = st ? st : run_model(&t, model, mode);
     st = st ? st : check_compare(&t, wrong);
     if (!st && !*wrong)
-        find_more(&t, wrong);
+        check_more_files(&t, wrong);
     *planned = t.planned;
     session_free(t.session);
     graph_free(t.graph);
@@ -385,24 +391,24 @@ static Status try_set(const Check *c, const char *set, How how, bool *planned, b
     return st;
 }
 
-/* What is not planned with its inputs as they are may be with those constant that are in models; what cannot be planned
- * is interpreted. */
+/* Runs a data set as it is.  Where that gives no program, tries inputs of few elements as constants, and then the
+ * interpreter. */
 static Status run_set(const Check *c, const char *set, bool interpreter, bool *planned, bool *wrong)
 {
     bool other_planned = false, other_wrong = false;
     Status st;
 
     if (interpreter)
-        return try_set(c, set, INTERPRETED, planned, wrong);
-    st = try_set(c, set, AS_IT_IS, planned, wrong);
+        return run_mode(c, set, RUN_INTERPRETED, planned, wrong);
+    st = run_mode(c, set, RUN_AS_IS, planned, wrong);
     if (!st && (*planned || *wrong))
         return ST_OK;
-    if (!try_set(c, set, FEW_CONSTANT, &other_planned, &other_wrong) && (st || other_planned)) {
+    if (!run_mode(c, set, RUN_FEW_CONSTANT, &other_planned, &other_wrong) && (st || other_planned)) {
         *planned = other_planned;
         *wrong = other_wrong;
         return ST_OK;
     }
-    return st ? try_set(c, set, INTERPRETED, planned, wrong) : ST_OK;
+    return st ? run_mode(c, set, RUN_INTERPRETED, planned, wrong) : ST_OK;
 }
 
 static int is_set(const struct dirent *e) { return !strncmp(e->d_name, "test_data_set_", 14); }

@@ -1,4 +1,5 @@
-/* A table of keys, each with its range: a key more is as wrong as a key less, because it is a misspelt one. */
+/* Reads descriptions of clusters: tables of keys, each with its range.  An unknown key is an error, because it is
+ * probably misspelt. */
 #include "exec/inspect/cluster.h"
 
 #include <jansson.h>
@@ -10,14 +11,14 @@
 
 typedef struct {
     const char *key;
-    size_t at; /* a double of Cluster */
+    size_t at; /* offset of a double in Cluster */
     double least, most;
-    bool needed;
+    bool required;
 } Number;
 
-#define NUMBER(key, field, least, most, needed)            \
-    {                                                      \
-        key, offsetof(Cluster, field), least, most, needed \
+#define NUMBER(key, field, least, most, required)            \
+    {                                                        \
+        key, offsetof(Cluster, field), least, most, required \
     }
 static const Number device_numbers[] = {
     NUMBER("flops", flops, 1, 1e20, true),
@@ -54,47 +55,25 @@ double cluster_latest(double n)
     return sum;
 }
 
-/* ---- what is found ---- */
+/* ---- values ---- */
 
 typedef struct {
     Cluster *out;
     Problems wrong;
 } Reader;
 
-static const char *found_text(char text[96], const json_t *v)
-{
-    char *s = v ? json_dumps(v, JSON_ENCODE_ANY | JSON_COMPACT | JSON_ENSURE_ASCII) : NULL;
-
-    snprintf(text, 96, "%.60s%s", s ? s : "nothing", s && strlen(s) > 60 ? "..." : "");
-    free(s);
-    return text;
-}
-
+/* Notes that key `key` of object `in` ("": the root) has a wrong value. */
 static void add_wrong(Reader *r, const char *in, const char *key, const char *expected, const json_t *found)
 {
-    char text[96];
+    char *s = found ? json_dumps(found, JSON_ENCODE_ANY | JSON_COMPACT | JSON_ENSURE_ASCII) : NULL;
 
-    problems_add(&r->wrong, "'%s%s%s': expected %s, found %s", in, *in ? "." : "", key, expected,
-                 found_text(text, found));
+    problems_add(&r->wrong, "'%s%s%s': expected %s, found %.60s%s", in, *in ? "." : "", key, expected,
+                 s ? s : "nothing", s && strlen(s) > 60 ? "..." : "");
+    free(s);
 }
 
-static bool is_number_key(const char *key, const Number *n, int count)
-{
-    for (int i = 0; i < count; i++)
-        if (!strcmp(n[i].key, key))
-            return true;
-    return false;
-}
-
-static bool cluster_is_word(const char *key, const char *const *word)
-{
-    for (; word && *word; word++)
-        if (!strcmp(*word, key))
-            return true;
-    return false;
-}
-
-/* Numbers of object `o`, which stands at `in`; `more`: the keys that it may have besides. */
+/* Reads the `count` numbers `n` of object `o`, which is called `in`.  `more`, which may be NULL, lists the other keys
+ * that it may have. */
 static void cluster_read_numbers(Reader *r, json_t *o, const char *in, const Number *n, int count,
                                  const char *const *more)
 {
@@ -109,7 +88,7 @@ static void cluster_read_numbers(Reader *r, json_t *o, const char *in, const Num
         double found = json_number_value(v = json_object_get(o, n[i].key));
         char expected[96];
 
-        if (!v && !n[i].needed)
+        if (!v && !n[i].required)
             continue;
         text_format(expected, sizeof expected, "a number from %g to %g", n[i].least, n[i].most);
         if (!json_is_number(v) || !(found >= n[i].least && found <= n[i].most))
@@ -117,10 +96,20 @@ static void cluster_read_numbers(Reader *r, json_t *o, const char *in, const Num
         else
             *(double *)((char *)r->out + n[i].at) = found;
     }
-    json_object_foreach(o, key, v) if (!is_number_key(key, n, count) && !cluster_is_word(key, more))
-        problems_add(&r->wrong, "'%.60s.%.60s' is no property of it", in, key);
+    json_object_foreach(o, key, v)
+    {
+        bool expected = false;
+
+        for (int i = 0; i < count; i++)
+            expected |= !strcmp(n[i].key, key);
+        for (const char *const *k = more; k && *k; k++)
+            expected |= !strcmp(*k, key);
+        if (!expected)
+            problems_add(&r->wrong, "'%.60s.%.60s' is no known key", in, key);
+    }
 }
 
+/* A whole number from `least` to `most`; `fallback`, unless 0, where the key is missing. */
 static int read_whole(Reader *r, const json_t *v, const char *key, int least, int most, int fallback)
 {
     char expected[64];
@@ -134,7 +123,8 @@ static int read_whole(Reader *r, const json_t *v, const char *key, int least, in
     return least;
 }
 
-/* The place of the word in the list; `expected` says the list. */
+/* The index of the value in the NULL-terminated list `word`, which `expected` describes; `fallback` where the key is
+ * missing. */
 static int read_word(Reader *r, const json_t *v, const char *key, const char *const *word, const char *expected,
                      int fallback)
 {
@@ -149,6 +139,7 @@ static int read_word(Reader *r, const json_t *v, const char *key, const char *co
 
 /* ---- parts ---- */
 
+/* "rates": {"Conv": {"flops": 1e12}, "Relu": {"bytes": 1e11}}. */
 static void read_rates(Reader *r, json_t *rates)
 {
     const char *key;
@@ -176,6 +167,7 @@ static void read_rates(Reader *r, json_t *rates)
     }
 }
 
+/* How many devices to simulate: the list, or by default 1, 2, 4 ... and all. */
 static void read_counts(Reader *r, const json_t *list)
 {
     Cluster *c = r->out;
@@ -192,31 +184,27 @@ static void read_counts(Reader *r, const json_t *list)
         c->count[c->n_count++] = read_whole(r, json_array_get(list, i), "counts", 1, all, 0);
 }
 
-static void read_device(Reader *r, json_t *device)
-{
-    static const char *const more[] = { "kind", "rates", NULL }, *const kinds[] = { "cpu", "accelerator", NULL };
-
-    cluster_read_numbers(r, device, "device", device_numbers, N_DEVICE, more);
-    if (!json_is_object(device))
-        return;
-    r->out->accelerator =
-        read_word(r, json_object_get(device, "kind"), "device.kind", kinds, "\"cpu\" or \"accelerator\"", 0) == 1;
-    read_rates(r, json_object_get(device, "rates"));
-}
-
 static void read_root(Reader *r, json_t *root)
 {
+    static const char *const device_keys[] = { "kind", "rates", NULL };
+    static const char *const kinds[] = { "cpu", "accelerator", NULL };
     static const char *const keys[] = { "name",      "device",  "nodes",   "devices_per_node", "node", "links",
                                         "algorithm", "overlap", "scaling", "counts",           NULL };
     static const char *const links[] = { "node", "network", NULL };
     static const char *const algorithms[] = { "shares", "ring", "hierarchical", NULL };
     static const char *const scalings[] = { "weak", "strong", NULL };
-    json_t *link = json_object_get(root, "links"), *name = json_object_get(root, "name"),
-           *node = json_object_get(root, "node"), *overlap = json_object_get(root, "overlap");
+    json_t *device = json_object_get(root, "device"), *link = json_object_get(root, "links"),
+           *name = json_object_get(root, "name"), *node = json_object_get(root, "node"),
+           *overlap = json_object_get(root, "overlap");
     Cluster *c = r->out;
 
     cluster_read_numbers(r, root, "cluster", NULL, 0, keys);
-    read_device(r, json_object_get(root, "device"));
+    cluster_read_numbers(r, device, "device", device_numbers, N_DEVICE, device_keys);
+    if (json_is_object(device)) {
+        c->accelerator =
+            read_word(r, json_object_get(device, "kind"), "device.kind", kinds, "\"cpu\" or \"accelerator\"", 0) == 1;
+        read_rates(r, json_object_get(device, "rates"));
+    }
     c->nodes = read_whole(r, json_object_get(root, "nodes"), "nodes", 1, CLUSTER_DEVICES, 1);
     c->per_node = read_whole(r, json_object_get(root, "devices_per_node"), "devices_per_node", 1, 1024, 0);
     if ((int64_t)c->nodes * c->per_node > CLUSTER_DEVICES)

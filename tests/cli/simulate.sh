@@ -247,7 +247,7 @@ wrong() {
 }
 wrong 'del d["device"]' "'device': expected an object, found nothing"
 wrong 'd["device"]["flops"] = "fast"' "'device.flops': expected a number from 1 to 1e+20, found \"fast\""
-wrong 'd["device"]["flop"] = 1' "'device.flop' is no property of it"
+wrong 'd["device"]["flop"] = 1' "'device.flop' is no known key"
 wrong 'del d["links"]["network"]["latency"]' "'links.network.latency': expected a number from 0 to 1000, found nothing"
 wrong 'd["nodes"] = 10001' "'nodes': expected a whole number from 1 to 10000, found 10001"
 wrong 'd["nodes"] = 2501' "'nodes' times 'devices_per_node': expected at most 10000, found 10004"

@@ -33,7 +33,7 @@ g (float[N,4] x) => (float y) <float[4,4] w = {1,2,3,4,5,6,7,8,9,10,11,12,13,14,
     all = MatMul(h, t)
     y = ReduceMean<keepdims=0>(all)
 }'''), opset_imports=[onnx.helper.make_opsetid('', 17)]), '$DIR/pairs.onnx')"
-refused 1 "follow the size of the batch in no way that can be written (give --batch-size for a file of one size): " \
+refused 1 "follow the batch size by no known function (give --batch-size to write a graph of one size): " \
     "$graph_transform" "$DIR/pairs.onnx" --gradient-of y --with-respect-to w -o "$DIR/none.onnx"
 check "of one size" "$graph_transform" "$DIR/pairs.onnx" --batch-size 4 --gradient-of y --with-respect-to w -o "$DIR/pairs4.onnx"
 check "labels that count samples" "$python" tests/cli/standard_pairs.py make "$DIR/self.onnx"
