@@ -1,5 +1,4 @@
-/* The program is compiled as for a run, up to the point where memory would be allocated, and what was planned is
- * printed. */
+/* Dry runs: compiles the program as for a run, up to the point where memory would be allocated, and prints the plan. */
 #include "exec/inspect/dry_run.h"
 #include "exec/device/machine.h"
 
@@ -22,7 +21,7 @@
 typedef struct {
     FILE *to;
     const Graph *model;
-    Options *options; /* of its own */
+    Options *options; /* its own copy */
     SessionLog *log;
     void *user;
     DeviceList list;
@@ -33,7 +32,8 @@ typedef struct {
 
 /* ---- one step ---- */
 
-static void dry_run_print_place(FILE *to, const Graph *g, const MemRef *r, int n_device)
+/* " arena+4096", " in fc1.weight", ...: where a value lies. */
+static void print_memory_ref(FILE *to, const Graph *g, const MemRef *r, int n_device)
 {
     switch (r->kind) {
     case MEM_NONE: fputs(" nowhere", to); break;
@@ -64,27 +64,21 @@ static void print_outputs(FILE *to, const Graph *g, const MemoryPlan *plan, cons
         foreign_print(to, v->name);
         fprintf(to, " %s%s", dtype_name(v->dtype), shape_text(v->shape, shape));
         first = false;
-        dry_run_print_place(to, g, r, n_device);
+        print_memory_ref(to, g, r, n_device);
     }
 }
 
-static const char *kernel_of(const Program *p, const MemoryPlan *plan, const Node *n)
-{
-    const char *kernel = program_kernel(p, n->index);
-
-    return kernel                          ? kernel
-           : stream_is_view(plan, n)       ? "(view)"
-           : n->op->flags & OPF_COLLECTIVE ? "(collective)"
-                                           : "(copy)";
-}
-
-static void dry_run_print_node(FILE *to, const Program *p, const Node *n, int device, int n_device)
+/* One node: its kernel, name, outputs with their places, and scratch memory. */
+static void print_node(FILE *to, const Program *p, const Node *n, int device, int n_device)
 {
     const MemoryPlan *plan = program_plan(p);
+    const char *kernel = program_kernel(p, n->index);
     size_t scratch = plan->scratch_bytes[n->index];
     char label[160], operators[BODY_TEXT];
 
-    fprintf(to, "%-24s ", kernel_of(p, plan, n));
+    if (!kernel)
+        kernel = stream_is_view(plan, n) ? "(view)" : n->op->flags & OPF_COLLECTIVE ? "(collective)" : "(copy)";
+    fprintf(to, "%-24s ", kernel);
     foreign_print(to, node_label(label, sizeof label, n));
     if (node_attr(n, "program"))
         fprintf(to, " (%s)", fused_operators(operators, n));
@@ -103,7 +97,7 @@ static void print_cpu_steps(const DryRun *d, const Program *p, int device)
         if (!(n->op->flags & OPF_COLLECTIVE) && (n->device < 0 ? 0 : n->device) != device)
             continue;
         fprintf(d->to, "%5" PRIu32 "  ", n->index);
-        dry_run_print_node(d->to, p, n, device, d->n_device);
+        print_node(d->to, p, n, device, d->n_device);
         putc('\n', d->to);
     }
 }
@@ -119,7 +113,7 @@ static void print_gpu_steps(const DryRun *d, const Program *p, const StreamDevic
         bool host = n->device >= d->n_device && program_kernel(p, n->index);
 
         fprintf(d->to, "%5" PRIu32 "  %-8s ", step->node, host ? "host" : stream[step->stream]);
-        dry_run_print_node(d->to, p, n, n->device >= d->n_device ? n->device : device, d->n_device);
+        print_node(d->to, p, n, n->device >= d->n_device ? n->device : device, d->n_device);
         for (int w = 0; w < step->n_wait; w++)
             fprintf(d->to, "%s e%d", w ? "," : "; waits for", step->wait[w]);
         if (step->event >= 0)
@@ -131,21 +125,6 @@ static void print_gpu_steps(const DryRun *d, const Program *p, const StreamDevic
             fprintf(d->to, "       compute  waits for e%d of the %s stream\n", s->join[i], stream[i]);
 }
 
-static void print_copies(const DryRun *d, const Program *p, int device)
-{
-    const MemoryPlan *plan = program_plan(p);
-
-    for (int i = 0; i < plan->n_copy; i++) {
-        if (plan->copy[i].to.device != device)
-            continue;
-        fputs("       at the end a copy from", d->to);
-        dry_run_print_place(d->to, program_graph(p), &plan->copy[i].from, d->n_device);
-        fputs(" to", d->to);
-        dry_run_print_place(d->to, program_graph(p), &plan->copy[i].to, d->n_device);
-        fprintf(d->to, ", %zu bytes\n", plan->copy[i].to.bytes);
-    }
-}
-
 static void print_line(void *user, const char *line)
 {
     const DryRun *d = user;
@@ -155,7 +134,7 @@ static void print_line(void *user, const char *line)
     putc('\n', d->to);
 }
 
-/* What the model's file brought, which a process keeps beside its states. */
+/* Bytes of the model's own tensors, which a process keeps beside its states. */
 static size_t model_bytes(const Graph *g)
 {
     size_t bytes = 0;
@@ -165,79 +144,69 @@ static size_t model_bytes(const Graph *g)
     return bytes;
 }
 
-/* Where each device is a process: what the plan does not hold. */
-static Status print_process(const DryRun *d, const Program *p, int device, const MemoryNeed *need)
-{
-    char total[BYTES_TEXT], model[BYTES_TEXT], staged[BYTES_TEXT];
-    size_t staging;
-
-    if (d->n_device == 1 || device_info(d->device[device]))
-        return ST_OK;
-    TRY(program_staging_bytes(&staging, p, device));
-    fprintf(d->to,
-            "  as a process of its own: %s: with %s of the model's file, and %s that come from the others at once\n",
-            bytes_text(total, memory_total(need) + model_bytes(d->model) + staging),
-            bytes_text(model, model_bytes(d->model)), bytes_text(staged, staging));
-    return ST_OK;
-}
-
+/* What the step needs of the device's memory; where each device is a process of its own, also what that process needs
+ * beside the plan. */
 static Status print_memory(DryRun *d, const Program *p, int device)
 {
     const Device *at = d->device[device];
     const MemoryPlan *plan = program_plan(p);
-    uint64_t there = device_info(at) ? (uint64_t)device_info(at)->memory : machine_memory();
+    const int host = device + d->n_device;
+    uint64_t available = device_info(at) ? (uint64_t)device_info(at)->memory : machine_memory();
     char total[BYTES_TEXT], arena[BYTES_TEXT], states[BYTES_TEXT], constants[BYTES_TEXT], has[BYTES_TEXT];
-    int host = device + d->n_device;
     MemoryNeed need;
+    size_t staging;
 
     TRY(memory_need(&need, program_graph(p), plan, device, device_info(at)));
     fprintf(d->to, "  memory: %s: arena %s, states %s, constants %s\n", bytes_text(total, memory_total(&need)),
             bytes_text(arena, need.arena), bytes_text(states, need.states), bytes_text(constants, need.constants));
-    TRY(print_process(d, p, device, &need));
+    if (d->n_device > 1 && !device_info(at)) {
+        TRY(program_staging_bytes(&staging, p, device));
+        fprintf(
+            d->to,
+            "  as a process of its own: %s: with %s of the model's file, and %s that come from the others at once\n",
+            bytes_text(total, memory_total(&need) + model_bytes(d->model) + staging),
+            bytes_text(states, model_bytes(d->model)), bytes_text(constants, staging));
+    }
     if (host < plan->n_device)
         fprintf(d->to, "  memory of the host: arena %s\n", bytes_text(arena, plan->device[host].arena_bytes));
-    if (memory_total(&need) > there)
+    if (memory_total(&need) > available)
         problems_add(&d->too_large, "%s: a step needs %s, it has %s", device_name(at),
-                     bytes_text(total, memory_total(&need)), bytes_text(has, there));
+                     bytes_text(total, memory_total(&need)), bytes_text(has, available));
     return memory_table(program_graph(p), plan, device, print_line, d);
-}
-
-static void print_heading(const DryRun *d, const StreamDevice *s, int device)
-{
-    const GpuInfo *info = device_info(d->device[device]);
-    int streams = 0;
-
-    for (int i = 0; s && i < N_STREAMS; i++)
-        streams += s->uses[i];
-    if (!info)
-        fprintf(d->to, "\n%s: threads: %d\n", device_name(d->device[device]), d->list.device[device].threads);
-    else
-        fprintf(d->to, "\n%s: %s%s, compute capability %d.%d; streams: %d, events: %d\n",
-                device_name(d->device[device]), info->name, *d->list.device[device].described ? ", described" : "",
-                info->capability / 10, info->capability % 10, streams, s->n_event);
 }
 
 static Status print_device(DryRun *d, const Program *p, const StreamPlan *streams, int device)
 {
     const StreamDevice *s = streams ? &streams->device[device] : NULL;
+    const GpuInfo *info = device_info(d->device[device]);
+    const MemoryPlan *plan = program_plan(p);
+    int used = 0;
 
-    print_heading(d, s, device);
+    for (int i = 0; s && i < N_STREAMS; i++)
+        used += s->uses[i];
+    if (!info)
+        fprintf(d->to, "\n%s: threads: %d\n", device_name(d->device[device]), d->list.device[device].threads);
+    else
+        fprintf(d->to, "\n%s: %s%s, compute capability %d.%d; streams: %d, events: %d\n",
+                device_name(d->device[device]), info->name, *d->list.device[device].described ? ", described" : "",
+                info->capability / 10, info->capability % 10, used, s ? s->n_event : 0);
     if (s)
         print_gpu_steps(d, p, s, device);
     else
         print_cpu_steps(d, p, device);
-    print_copies(d, p, device);
+    for (int i = 0; i < plan->n_copy; i++) {
+        if (plan->copy[i].to.device != device)
+            continue;
+        fputs("       at the end a copy from", d->to);
+        print_memory_ref(d->to, program_graph(p), &plan->copy[i].from, d->n_device);
+        fputs(" to", d->to);
+        print_memory_ref(d->to, program_graph(p), &plan->copy[i].to, d->n_device);
+        fprintf(d->to, ", %zu bytes\n", plan->copy[i].to.bytes);
+    }
     return print_memory(d, p, device);
 }
 
 /* ---- a program ---- */
-
-static Status plan_gpu(StreamPlan **out, const DryRun *d, const Program *p, Arena *a)
-{
-    const MemoryPlan *plan = program_plan(p);
-
-    return plan_streams(out, program_graph(p), plan, plan->scratch_bytes, d->n_device, a);
-}
 
 static Status print_program(DryRun *d, const Program *p, const char *what)
 {
@@ -246,7 +215,7 @@ static Status print_program(DryRun *d, const Program *p, const char *what)
     Status st = a ? ST_OK : FAIL_NOMEM();
 
     if (!st && device_runtime(d->device[0]))
-        st = plan_gpu(&streams, d, p, a);
+        st = plan_streams(&streams, program_graph(p), program_plan(p), program_plan(p)->scratch_bytes, d->n_device, a);
     if (!st)
         fprintf(d->to, "%s: %" PRIu32 " node%s\n", what, program_graph(p)->n_node,
                 program_graph(p)->n_node == 1 ? "" : "s");
@@ -256,6 +225,7 @@ static Status print_program(DryRun *d, const Program *p, const char *what)
     return st;
 }
 
+/* Compiles the program of one mode and prints it under the heading `what`. */
 static Status plan_mode(DryRun *d, BuildMode mode, const char *what, Report *report)
 {
     ProgramOptions opt = { .device = d->device,
@@ -296,9 +266,9 @@ static Status plan_all(DryRun *d, Report *report)
     return plan_mode(d, BUILD_APPLY, "the update of a step", NULL);
 }
 
-/* ---- what is told besides ---- */
+/* ---- log lines ---- */
 
-static void tell_notes(const DryRun *d, const Report *r)
+static void log_notes(const DryRun *d, const Report *r)
 {
     char line[1200], summary[REPORT_SUMMARY];
 
@@ -311,7 +281,8 @@ static void tell_notes(const DryRun *d, const Report *r)
     }
 }
 
-static void tell_confirmed(const DryRun *d, int device)
+/* Logs how much of the plan for a described device the plug-in's libraries confirm. */
+static void log_confirmed(const DryRun *d, int device)
 {
     static const char *const what[N_DESCRIBED] = { "plans of library calls", "generated kernels", "own kernels" };
     const char *name = device_name(d->device[device]);
@@ -342,7 +313,7 @@ static void tell_confirmed(const DryRun *d, int device)
 
 /* ---- entry ---- */
 
-static Status dry_run_run(DryRun *d)
+static Status compile_and_print(DryRun *d)
 {
     Report *report;
     Status st;
@@ -356,11 +327,11 @@ static Status dry_run_run(DryRun *d)
         return FAIL_NOMEM();
     st = plan_all(d, report);
     if (d->log)
-        tell_notes(d, report);
+        log_notes(d, report);
     report_free(report);
     for (int i = 0; i < d->n_device && !st && d->log; i++)
         if (*d->list.device[i].described)
-            tell_confirmed(d, i);
+            log_confirmed(d, i);
     return st ? st : problems_fail(&d->too_large, E_NOMEM, "out of memory");
 }
 
@@ -374,7 +345,7 @@ Status dry_run(FILE *to, const Graph *model, const Options *o, SessionLog *log, 
     *d = (DryRun){ .to = to, .model = model, .log = log, .user = user };
     st = options_copy(&d->options, o);
     if (!st)
-        st = dry_run_run(d);
+        st = compile_and_print(d);
     options_free(d->options);
     free(d->too_large.text);
     for (int i = 0; i < d->n_device; i++)

@@ -1,5 +1,5 @@
-/* A model with gradients of one of its outputs, in operators of ai.onnx alone: the graph of inference, differentiated
- * there and written as passes/train/standard.c writes a step. */
+/* graph-transform --gradient-of: a model with gradients of one of its outputs, in operators of ai.onnx alone.  The
+ * inference graph is differentiated and written as passes/train/standard.c writes a step. */
 #include <string.h>
 
 #include "exec/inspect/any_batch.h"
@@ -17,50 +17,43 @@
 typedef struct {
     Graph *g;
     Arena *scratch;
-    const char *of;
-    const char **name; /* [n] */
-    ValueId *by, *grad;
+    const char *of;     /* the output that is differentiated */
+    const char **name;  /* [n] inputs and parameters */
+    ValueId *by, *grad; /* [n] their values, and the gradients */
     int n;
 } Gradients;
 
-/* "x,fc1.weight" */
-static Status gradients_read_names(Gradients *r, const char *list)
+/* Reads "x,fc1.weight": fills name, by and n. */
+static Status find_names(Gradients *r, const char *list)
 {
     char *at = arena_strdup(r->scratch, list), *comma;
     const size_t most = strlen(list) + 1;
+    Problems wrong = { 0 };
 
     r->name = ARENA_NEW(r->scratch, const char *, most);
     r->by = ARENA_NEW(r->scratch, ValueId, most);
     r->grad = ARENA_NEW(r->scratch, ValueId, most);
     if (!at || !r->name || !r->by || !r->grad)
         return FAIL_NOMEM();
-    for (; at; at = comma) {
-        if ((comma = strchr(at, ',')))
-            *comma++ = '\0';
-        r->name[r->n++] = at;
-    }
-    return ST_OK;
-}
-
-static Status find_names(Gradients *r)
-{
-    Problems wrong = { 0 };
-
-    for (int i = 0; i < r->n; i++) {
+    for (; at; at = comma, r->n++) {
         const Value *v;
 
-        r->by[i] = graph_find(r->g, r->name[i]);
-        v = has_value(r->by[i]) ? value(r->g, r->by[i]) : NULL;
+        if ((comma = strchr(at, ',')))
+            *comma++ = '\0';
+        r->name[r->n] = at;
+        r->by[r->n] = graph_find(r->g, at);
+        v = has_value(r->by[r->n]) ? value(r->g, r->by[r->n]) : NULL;
         if (!v || (v->kind != V_INPUT && v->kind != V_STATE && v->kind != V_CONST))
-            problems_add(&wrong, "'%.100s' is neither", r->name[i]);
+            problems_add(&wrong, "'%.100s' is neither", at);
         else if (!dtype_is_float(v->dtype))
             problems_add(&wrong, "'%s' is %s", v->name, dtype_name(v->dtype));
     }
     return problems_fail(&wrong, E_INVALID, "--with-respect-to: expected inputs or parameters of floats");
 }
 
-/* The number that is differentiated: the output, or its sum weighed by an input of its shape. */
-static Status make_number(Gradients *r, ValueId *out)
+/* The scalar that is differentiated: the output, or, where it has several elements, the sum of the output times a new
+ * input "seed" of its shape. */
+static Status add_scalar(Gradients *r, ValueId *out)
 {
     Graph *g = r->g;
     const ValueId y = graph_output(g, r->of);
@@ -84,14 +77,15 @@ static Status make_number(Gradients *r, ValueId *out)
     return g->status;
 }
 
-static Status add_gradients(Gradients *r)
+/* Adds an output "NAME.grad" for each of `names`. */
+static Status add_gradients(Gradients *r, const char *names)
 {
     Problems unreached = { 0 };
-    ValueId number;
+    ValueId scalar;
 
-    TRY(find_names(r));
-    TRY(make_number(r, &number));
-    TRY(autodiff(r->g, r->scratch, number, r->n, r->by, r->grad));
+    TRY(find_names(r, names));
+    TRY(add_scalar(r, &scalar));
+    TRY(autodiff(r->g, r->scratch, scalar, r->n, r->by, r->grad));
     for (int i = 0; i < r->n; i++) {
         const char *name = arena_printf(r->g->arena, "%s" GRADIENT_SUFFIX, r->name[i]);
 
@@ -106,36 +100,35 @@ static Status add_gradients(Gradients *r)
     return graph_sort(r->g);
 }
 
-static Status gradients_make(Gradients *r, const char *names, const Graph *model, const BuildOptions *b)
-{
-    TRY(gradients_read_names(r, names));
-    TRY(plan_copy(&r->g, model, b->plan_memory));
-    TRY(plan_explain(r->g, model_repair(r->g, b, interp_node, NULL)));
-    TRY(plan_explain(r->g, pipeline_run(r->g, b, interp_node, NULL, &(PipelineOptions){ .until = "dce" })));
-    TRY(add_gradients(r));
-    return plan_explain(r->g, pipeline_run(r->g, b, interp_node, NULL, &(PipelineOptions){ .after = "add-optimizer" }));
-}
-
+/* The arguments of transform_gradients, for build_at. */
 typedef struct {
     const Graph *model;
     const char *of, *names;
     BuildOptions *build;
-} Asked;
+} Request;
 
+/* A BuildAtBatch. */
 static Status build_at(Graph **out, void *user, int64_t batch, Report *report)
 {
-    const Asked *a = user;
+    const Request *a = user;
+    BuildOptions *b = a->build;
     Gradients r = { .of = a->of, .scratch = arena_create() };
     Status st;
 
     (void)report;
     if (!r.scratch)
         return FAIL_NOMEM();
-    a->build->batch = batch;
-    if (!(st = gradients_make(&r, a->names, a->model, a->build)))
-        *out = r.g;
-    else
-        graph_free(r.g);
+    b->batch = batch;
+    TRY_TO(done, st, plan_copy(&r.g, a->model, b->plan_memory));
+    TRY_TO(done, st, plan_explain(r.g, model_repair(r.g, b, interp_node, NULL)));
+    TRY_TO(done, st, plan_explain(r.g, pipeline_run(r.g, b, interp_node, NULL, &(PipelineOptions){ .until = "dce" })));
+    TRY_TO(done, st, add_gradients(&r, a->names));
+    TRY_TO(done, st,
+           plan_explain(r.g, pipeline_run(r.g, b, interp_node, NULL, &(PipelineOptions){ .after = "add-optimizer" })));
+    *out = r.g;
+    r.g = NULL;
+done:
+    graph_free(r.g);
     arena_free(r.scratch);
     return st;
 }
@@ -143,7 +136,7 @@ static Status build_at(Graph **out, void *user, int64_t batch, Report *report)
 Status transform_gradients(Graph **out, const Graph *model, const Options *o, const char *of, const char *names)
 {
     TransformBuild b;
-    Asked asked = { model, of, names, &b.build };
+    Request request = { model, of, names, &b.build };
 
     TRY(transform_check_model(model));
     TRY(transform_options(&b, o, BUILD_INFER));
@@ -151,6 +144,6 @@ Status transform_gradients(Graph **out, const Graph *model, const Options *o, co
     if (replica_count(&b.build) > 1)
         return FAIL(E_INVALID, "--gradient-of writes the graph of one replica, found %d", replica_count(&b.build));
     if (transform_one_size(model, &b.build))
-        return build_at(out, &asked, b.build.batch, NULL);
-    return any_batch(out, build_at, &asked, find_batch_dim(model, &b.build).symbol, NULL);
+        return build_at(out, &request, b.build.batch, NULL);
+    return any_batch(out, build_at, &request, find_batch_dim(model, &b.build).symbol, NULL);
 }

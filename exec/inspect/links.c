@@ -1,4 +1,5 @@
-/* What a simulated sum costs is a latency and so much a byte, whatever the algorithm: two sizes tell both. */
+/* --links: what sums over devices cost.  A simulated sum costs a latency and an amount per byte, whatever the
+ * algorithm, so its seconds for two sizes give both. */
 #include "exec/inspect/links.h"
 
 #include <math.h>
@@ -9,6 +10,7 @@
 #include "exec/world/world.h"
 #include "graph/base/numtext.h"
 
+/* Reads the cluster on rank 0, or measures it on all; the other ranks' *out is left alone. */
 static Status find_cluster(Cluster *out, const char *path, const DeviceList *list, int devices)
 {
     if (!strcmp(path, LINKS_AUTO)) {
@@ -44,16 +46,6 @@ SumCost links_cost(const Cluster *c, int devices)
                       .beside = c->overlap != OVERLAP_NONE };
 }
 
-/* Rank 0's, as numbers: another process is not believed to send a bool. */
-static Status share_cost(SumCost *cost, World *w)
-{
-    double v[] = { cost->seconds, cost->per_byte, cost->flops, cost->beside };
-
-    TRY(world_share(w, 0, v, sizeof v));
-    *cost = (SumCost){ v[0], v[1], v[2], v[3] != 0 };
-    return ST_OK;
-}
-
 Status links_decide(BuildOptions *b, SumCost *cost, const char *path, const DeviceList *list)
 {
     const int devices = list->n * world_size(list->world);
@@ -64,39 +56,34 @@ Status links_decide(BuildOptions *b, SumCost *cost, const char *path, const Devi
     TRY(find_cluster(&c, path, list, devices));
     world_set_purpose(list->world, "--links");
     *cost = world_rank(list->world) ? (SumCost){ 0 } : links_cost(&c, devices);
-    if (world_size(list->world) > 1)
-        TRY(share_cost(cost, list->world));
+    if (world_size(list->world) > 1) { /* rank 0's, as numbers: a bool from another process may hold anything */
+        double v[] = { cost->seconds, cost->per_byte, cost->flops, cost->beside };
+
+        TRY(world_share(list->world, 0, v, sizeof v));
+        *cost = (SumCost){ v[0], v[1], v[2], v[3] != 0 };
+    }
     b->sum_cost = cost;
     return ST_OK;
 }
 
-/* A sum is 2 (n - 1) messages, and 2 (n - 1) / n of its bytes. */
+/* A sum over n devices takes 2 (n - 1) messages, and 2 (n - 1) / n of its bytes. */
 double links_latency_bytes(const SumCost *cost, int devices)
 {
     return cost && cost->per_byte > 0 ? cost->seconds / (cost->per_byte * devices) : 0;
-}
-
-enum { LINKS_TEXT = 128 };
-
-/* As the option takes it. */
-static const char *links_text(char text[LINKS_TEXT], const SumCost *cost)
-{
-    char a[NUMBER_TEXT], b[NUMBER_TEXT], c[NUMBER_TEXT];
-
-    snprintf(text, LINKS_TEXT, "%s,%s,%s,%d", text_float64(a, cost->seconds), text_float64(b, cost->per_byte),
-             text_float64(c, cost->flops), cost->beside);
-    return text;
 }
 
 Status links_settle(Options *o, const DeviceList *list)
 {
     BuildOptions all = o->build;
     SumCost cost;
-    char text[LINKS_TEXT];
+    char text[4 * NUMBER_TEXT], a[NUMBER_TEXT], b[NUMBER_TEXT], c[NUMBER_TEXT];
 
     TRY(links_decide(&all, &cost, o->links, list));
-    if (all.sum_cost == &cost)
-        TRY(options_set(o, "links", links_text(text, &cost)));
+    if (all.sum_cost == &cost) {
+        snprintf(text, sizeof text, "%s,%s,%s,%d", text_float64(a, cost.seconds), text_float64(b, cost.per_byte),
+                 text_float64(c, cost.flops), cost.beside);
+        TRY(options_set(o, "links", text));
+    }
     o->ways.latency_bytes = links_latency_bytes(o->build.sum_cost, list->n * world_size(list->world));
     return ST_OK;
 }

@@ -1,4 +1,4 @@
-/* What sums over devices cost, by a description of the devices and links. */
+/* --links: the cost of sums over devices, from a description or a measurement of devices and links. */
 #ifndef DPX_LINKS_H
 #define DPX_LINKS_H
 
@@ -9,17 +9,19 @@
 
 #define LINKS_AUTO "auto" /* in place of a file */
 
-/* By a file (docs/simulate.md), which rank 0 reads for all, or, with LINKS_AUTO, as all processes measure it: *cost,
- * lent to *b from here on.  All processes come here.  `path` NULL: nothing changes. */
+/* Lets passes know the cost of sums: sets *cost and lends it to *b.  Rank 0 reads it from the file `path`
+ * (docs/simulate.md) for all processes; with LINKS_AUTO all processes measure it together.  All processes call this.
+ * Does nothing when `path` is NULL, when *b has a cost, or with one device. */
 Status links_decide(BuildOptions *b, SumCost *cost, const char *path, const DeviceList *list) CHECKED;
-/* The same for a run on these devices: --links becomes what sums cost, which a run that goes on is given again, and
- * o->ways say which sums are sent whole. */
+/* Does the same for a run on these devices.  The option --links becomes the cost itself, so that a resumed run has the
+ * same; o->ways gets the size up to which sums are sent whole. */
 Status links_settle(Options *o, const DeviceList *list) CHECKED;
-/* The devices of this process, as the file says or as they are measured. */
+/* The cluster of this process's devices, from the file or as measured. */
 Status links_cluster(Cluster *out, const char *path, const DeviceList *list) CHECKED;
-/* Of sums over so many devices of that cluster. */
+/* The cost of sums over `devices` devices of that cluster. */
 SumCost links_cost(const Cluster *c, int devices);
-/* How many bytes take as long on a link between devices as an empty message, by the cost of sums of so many. */
+/* The number of bytes that take as long on a link as an empty message, by the cost of sums over `devices` devices; 0:
+ * the cost is unknown (NULL) or does not grow with bytes. */
 double links_latency_bytes(const SumCost *cost, int devices);
 
 #endif

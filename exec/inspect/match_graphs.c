@@ -1,6 +1,6 @@
-/* Outputs correspond, and so do the nodes that make them and, one by one, what these read.  Constants are compared by
- * their readers: two that happen to be the same number are one value in one of the graphs (passes/simplify/cse.c) and
- * two in the other. */
+/* Walks two graphs from their outputs and pairs the nodes that produce them and, one by one, these nodes' inputs.
+ * Constants are compared reader by reader: two constants of one number are one value in one of the graphs
+ * (passes/simplify/cse.c) and may be two in the other. */
 #include "exec/inspect/match_graphs.h"
 
 #include <float.h>
@@ -9,37 +9,34 @@
 
 typedef struct {
     Match *m;
-    ValueId *met; /* those whose makers are still to be looked at */
+    ValueId *todo; /* values of m->a that are paired, but whose producers are not yet */
     uint32_t n;
 } Walk;
 
 /* ---- constants ---- */
 
-static double rounding(DType t)
-{
-    return t == DT_FLOAT64 ? 4 * DBL_EPSILON : t == DT_FLOAT32 ? 4 * (double)FLT_EPSILON : 1.0 / 64;
-}
-
-static bool numbers_agree(double x, double y, double slack)
-{
-    return x == y || (isnan(x) && isnan(y)) || fabs(x - y) <= slack * fabs(y);
-}
-
 bool match_tensors(const Tensor *a, const Tensor *b)
 {
+    const double rounding = a->dtype == DT_FLOAT64   ? 4 * DBL_EPSILON
+                            : a->dtype == DT_FLOAT32 ? 4 * (double)FLT_EPSILON
+                                                     : 1.0 / 64;
     if (a == b || tensor_same(a, b))
         return true;
     if (a->dtype != b->dtype || !shape_eq(&a->shape, &b->shape) || !dtype_is_float(a->dtype) || !a->data || !b->data)
         return false;
-    for (int64_t i = 0; i < tensor_numel(a); i++)
-        if (!numbers_agree(tensor_float(a, i), tensor_float(b, i), rounding(a->dtype)))
+    for (int64_t i = 0; i < tensor_numel(a); i++) {
+        const double x = tensor_float(a, i), y = tensor_float(b, i);
+
+        if (x != y && !(isnan(x) && isnan(y)) && !(fabs(x - y) <= rounding * fabs(y)))
             return false;
+    }
     return true;
 }
 
 /* ---- the walk ---- */
 
-static void match_graphs_meet(Walk *w, ValueId x, ValueId y, const char *reader)
+/* Pairs value x of m->a with y of m->b, which the node or output `reader` reads. */
+static void pair_values(Walk *w, ValueId x, ValueId y, const char *reader)
 {
     Match *m = w->m;
     const Value *of_a = has_value(x) ? value(m->a, x) : NULL, *of_b = has_value(y) ? value(m->b, y) : NULL;
@@ -57,45 +54,41 @@ static void match_graphs_meet(Walk *w, ValueId x, ValueId y, const char *reader)
     } else {
         m->twin[x.i] = y.i;
         if (of_a->kind == V_TEMP)
-            w->met[w->n++] = x;
+            w->todo[w->n++] = x;
         else if (strcmp(of_a->name, of_b->name))
             problems_add(m->wrong, "%s reads '%s' and '%s'", reader, of_a->name, of_b->name);
     }
 }
 
-static void meet_inputs(Walk *w, const Node *x, const Node *y)
-{
-    const char *reader = node_text(w->m->a, x);
-
-    if (x->op != y->op || x->n_in != y->n_in || x->n_out != y->n_out) {
-        problems_add(w->m->wrong, "%s is %s", reader, node_text(w->m->b, y));
-        return;
-    }
-    if (!attrs_same(x, y))
-        problems_add(w->m->wrong, "%s has other attributes", reader);
-    for (int i = 0; i < x->n_in; i++)
-        match_graphs_meet(w, x->in[i], y->in[i], reader);
-}
-
 Status match_graphs(Match *m, Arena *scratch)
 {
-    Walk w = { .m = m, .met = ARENA_NEW(scratch, ValueId, m->a->n_value) };
+    Walk w = { .m = m, .todo = ARENA_NEW(scratch, ValueId, m->a->n_value) };
 
     m->twin = ARENA_NEW(scratch, uint32_t, m->a->n_value);
-    if (!w.met || !m->twin)
+    if (!w.todo || !m->twin)
         return FAIL_NOMEM();
     if (m->a->n_output != m->b->n_output)
         problems_add(m->wrong, "%d outputs are %d", m->a->n_output, m->b->n_output);
     for (int i = 0; i < m->a->n_output && i < m->b->n_output; i++)
-        match_graphs_meet(&w, m->a->output[i].value, m->b->output[i].value, m->a->output[i].name);
+        pair_values(&w, m->a->output[i].value, m->b->output[i].value, m->a->output[i].name);
     while (w.n) {
-        const ValueId x = w.met[--w.n];
-        const Value *of_a = value(m->a, x), *of_b = m->b->value[m->twin[x.i]];
+        const ValueId v = w.todo[--w.n];
+        const Value *of_a = value(m->a, v), *of_b = m->b->value[m->twin[v.i]];
+        const Node *x = of_a->producer, *y = of_b->producer;
+        const char *reader = node_text(m->a, x);
 
-        if (of_a->out_index != of_b->out_index)
-            problems_add(m->wrong, "%s is read at another output", node_text(m->a, of_a->producer));
-        else
-            meet_inputs(&w, of_a->producer, of_b->producer);
+        if (of_a->out_index != of_b->out_index) {
+            problems_add(m->wrong, "%s is read at another output", reader);
+            continue;
+        }
+        if (x->op != y->op || x->n_in != y->n_in || x->n_out != y->n_out) {
+            problems_add(m->wrong, "%s is %s", reader, node_text(m->b, y));
+            continue;
+        }
+        if (!attrs_same(x, y))
+            problems_add(m->wrong, "%s has other attributes", reader);
+        for (int i = 0; i < x->n_in; i++)
+            pair_values(&w, x->in[i], y->in[i], reader);
     }
     return ST_OK;
 }

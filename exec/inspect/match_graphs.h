@@ -1,4 +1,4 @@
-/* Compares two graphs that were built alike, node by node from their outputs. */
+/* Compares two graphs node by node, from their outputs. */
 #ifndef DPX_MATCH_GRAPHS_H
 #define DPX_MATCH_GRAPHS_H
 
@@ -6,17 +6,17 @@
 
 typedef struct {
     const Graph *a, *b;
-    uint32_t *twin;  /* [a->n_value] of what is computed, an input or a state: the value of b that stands there; 0: a
-                        constant, or nothing that an output needs */
-    Problems *wrong; /* takes what stands in the way, by the nodes of a */
-    bool equal;      /* constants are the same but for rounding, else they may be any */
+    uint32_t *twin;  /* [a->n_value] the value of b that corresponds to a computed value, input or state of a; 0: a
+                        constant, or a value that no output needs */
+    Problems *wrong; /* receives the differences, by the nodes of a */
+    bool equal;      /* constants must be equal up to rounding; false: they may have any value */
 } Match;
 
-/* m->twin is made in `scratch`.  Outputs are paired as they stand, inputs and states by their names. */
+/* Fills m->twin, which is allocated in `scratch`.  Pairs outputs by position, inputs and states by name. */
 Status match_graphs(Match *m, Arena *scratch) CHECKED;
-/* The node of b that stands where n does; NULL: an output does not need n. */
+/* The node of b that corresponds to node n of a; NULL: no output needs n. */
 const Node *match_node(const Match *m, const Node *n);
-/* Numbers of one type and shape, of floats the last bits aside. */
+/* Whether two tensors have one type, one shape and equal numbers; floats may differ by rounding. */
 bool match_tensors(const Tensor *a, const Tensor *b);
 
 #endif

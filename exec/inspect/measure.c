@@ -1,6 +1,6 @@
-/* What devices do is measured by small graphs, run as any other is: by the kernels that training takes.  What links do,
- * by exchanges of few bytes and of many between all processes of a machine, and between those of different machines,
- * as collectives make them. */
+/* Measures devices and links for --links auto.  A device runs small graphs with the kernels that training uses.  Links
+ * are measured by exchanges of few and of many bytes, first between all processes of a machine, then between those of
+ * different machines, as collectives make them. */
 #include "exec/inspect/measure.h"
 
 #include <errno.h>
@@ -20,23 +20,24 @@ enum {
     LONG_CHAIN = 40,
     CPU_SIZE = 256,
     GPU_SIZE = 2048,
-    LEAST_TURNS = 5,
+    LEAST_RUNS = 5,
     ROUNDS = 15,
-    PIECE = 4096,
-    MEETINGS = 401
+    THREAD_NUMBERS = 4096,
+    COLLECTIVES = 401
 };
-enum { STREAM = 64 << 20, FEW_BYTES = 64, MANY_BYTES = 4 << 20, EXCHANGES = 31 };
-static const double SECONDS = 0.15;
+enum { COPY_BYTES = 64 << 20, FEW_BYTES = 64, MANY_BYTES = 4 << 20, EXCHANGES = 31 };
+static const double LEAST_SECONDS = 0.15;
 
 /* ---- devices ---- */
 
-/* A graph of one input that a device computes in turns. */
+/* A graph of one input that a device runs again and again. */
 typedef struct {
     Session *session;
     Arena *arena;
-    NamedTensor in; /* 1/256 everywhere: what is multiplied decides how much power a product takes */
+    NamedTensor in; /* 1/256 everywhere: how much power a product takes depends on its numbers */
 } Work;
 
+/* Compiles the graph `text`, whose input x is float32 of `shape`, for the device. */
 static Status work_open(Work *w, const DeviceSpec *d, const char *text, const Shape *shape)
 {
     const BuildOptions none = { .mode = BUILD_INFER };
@@ -65,7 +66,7 @@ static void work_close(Work *w)
     arena_free(w->arena);
 }
 
-static Status work_turn(double *seconds, Work *w)
+static Status work_run(double *seconds, Work *w)
 {
     const double before = world_now();
     const NamedTensor *out;
@@ -76,7 +77,7 @@ static Status work_turn(double *seconds, Work *w)
     return ST_OK;
 }
 
-/* The least of many turns. */
+/* The seconds of the fastest of many runs. */
 static Status time_work(double *least, const DeviceSpec *d, const char *text, const Shape *shape)
 {
     double took;
@@ -84,10 +85,10 @@ static Status time_work(double *least, const DeviceSpec *d, const char *text, co
     Status st;
 
     TRY(work_open(&w, d, text, shape));
-    st = work_turn(&took, &w); /* which compiles */
+    st = work_run(&took, &w); /* which compiles */
     *least = INFINITY;
-    for (double begin = world_now(), turns = 0; !st && (turns < LEAST_TURNS || world_now() - begin < SECONDS); turns++)
-        if (!(st = work_turn(&took, &w)))
+    for (double begin = world_now(), n = 0; !st && (n < LEAST_RUNS || world_now() - begin < LEAST_SECONDS); n++)
+        if (!(st = work_run(&took, &w)))
             *least = fmin(*least, took);
     work_close(&w);
     return st;
@@ -95,7 +96,7 @@ static Status time_work(double *least, const DeviceSpec *d, const char *text, co
 
 enum { PRODUCTS_TEXT = 4096 };
 
-/* A chain of products of n x n matrices, one of another. */
+/* The text of a graph with a chain of products of n x n matrices: each multiplies the one before by x. */
 static void write_products(char text[PRODUCTS_TEXT], int n, int chain)
 {
     int len = snprintf(text, PRODUCTS_TEXT, "graph \"products\" {\n  input %%x : float32[%d,%d]\n", n, n);
@@ -119,18 +120,18 @@ Status measure_flops(double *out, const DeviceSpec *d)
     return ST_OK;
 }
 
-/* Bytes a second that are read and written where nothing is computed. */
+/* Bytes a second that the device reads and writes in an operator that computes almost nothing. */
 static Status measure_bytes(double *out, const DeviceSpec *d)
 {
-    const Shape row = SHAPE(STREAM / 4);
+    const Shape row = SHAPE(COPY_BYTES / 4);
     char text[256];
     double seconds;
 
     snprintf(text, sizeof text,
              "graph \"bytes\" {\n  input %%x : float32[%d]\n  %%y : float32[%d] = Neg(%%x)\n  output \"y\" = %%y\n}\n",
-             STREAM / 4, STREAM / 4);
+             COPY_BYTES / 4, COPY_BYTES / 4);
     TRY(time_work(&seconds, d, text, &row));
-    *out = 2.0 * STREAM / seconds;
+    *out = 2.0 * COPY_BYTES / seconds;
     return ST_OK;
 }
 
@@ -143,18 +144,18 @@ static int measure_compare(const void *a, const void *b)
 
 /* ---- devices of a node beside each other ---- */
 
-/* About a millisecond of work in the calling thread, as what a device computes between two collectives is. */
+/* About a millisecond of work in the calling thread: so much a device computes between two collectives. */
 typedef struct {
-    float number[PIECE];
-    int passes;
-} Piece;
+    float number[THREAD_NUMBERS];
+    int rounds;
+} ThreadWork;
 
-static double piece_turn(Piece *p)
+static double thread_work_run(ThreadWork *p)
 {
     const double before = world_now();
 
-    for (int k = 0; k < p->passes; k++)
-        for (int i = 0; i < PIECE; i++)
+    for (int k = 0; k < p->rounds; k++)
+        for (int i = 0; i < THREAD_NUMBERS; i++)
             p->number[i] = p->number[i] * 0.5f + 1;
     return world_now() - before;
 }
@@ -165,7 +166,7 @@ static double median(double *v, int n)
     return v[n / 2];
 }
 
-/* Of the slowest of all processes. */
+/* The largest *seconds of all processes. */
 static Status slowest(double *seconds, World *w)
 {
     int64_t most;
@@ -175,85 +176,82 @@ static Status slowest(double *seconds, World *w)
     return ST_OK;
 }
 
-/* By how much longer a long piece of work takes on the slowest of all than on one alone, at the best moment of either.
- */
-static Status measure_slowdown(double *out, Work *work, World *w)
-{
-    double alone = 0, together = INFINITY, took, least;
-
-    TRY(work_turn(&took, work)); /* which compiles */
-    for (int who = 0; who < world_size(w); who++) {
-        least = who == world_rank(w) ? INFINITY : 0;
-        for (int i = 0; i < ROUNDS && who == world_rank(w); i++) {
-            TRY(work_turn(&took, work));
-            least = fmin(least, took);
-        }
-        TRY(slowest(&least, w)); /* the others have 0 */
-        alone += least / world_size(w);
-    }
-    for (int i = 0; i < ROUNDS; i++) {
-        TRY(work_turn(&took, work));
-        TRY(slowest(&took, w));
-        together = fmin(together, took);
-    }
-    *out = fmax(1, together / alone);
-    return ST_OK;
-}
-
-/* How late a device is where all meet after a millisecond of work each, on average, the largest of n being so much. */
-static Status measure_jitter(double *out, World *w)
-{
-    Piece *p = calloc(1, sizeof *p);
-    double took[MEETINGS], own[MEETINGS], typical;
-    Status st = p ? ST_OK : FAIL_NOMEM();
-
-    if (!st) {
-        p->passes = 1;
-        while (piece_turn(p) < 1e-3)
-            p->passes *= 2;
-    }
-    for (int i = 0; i < MEETINGS && !st; i++) {
-        took[i] = own[i] = piece_turn(p);
-        st = slowest(&took[i], w);
-    }
-    free(p);
-    TRY(st);
-    typical = median(own, MEETINGS);
-    TRY(slowest(&typical, w)); /* a device that is slower throughout is not late by chance */
-    *out = fmax(0, median(took, MEETINGS) - typical) / cluster_latest(world_size(w));
-    return ST_OK;
-}
-
-static Status measure_beside(Cluster *c, const DeviceList *list)
+/* The factor by which long work is slower when all processes compute than when one computes alone.  Takes the best
+ * moment of either, and the slowest process. */
+static Status measure_slowdown(double *out, const DeviceList *list)
 {
     const Shape square = SHAPE(CPU_SIZE, CPU_SIZE);
+    World *w = list->world;
+    double alone = 0, together = INFINITY, took, least;
     char text[PRODUCTS_TEXT];
     Work work;
     Status st;
 
     write_products(text, CPU_SIZE, LONG_CHAIN);
     TRY(work_open(&work, &list->device[0], text, &square));
-    st = measure_slowdown(&c->node_slowdown, &work, list->world);
+    TRY_TO(done, st, work_run(&took, &work)); /* which compiles */
+    for (int who = 0; who < world_size(w); who++) {
+        least = who == world_rank(w) ? INFINITY : 0;
+        for (int i = 0; i < ROUNDS && who == world_rank(w); i++) {
+            TRY_TO(done, st, work_run(&took, &work));
+            least = fmin(least, took);
+        }
+        TRY_TO(done, st, slowest(&least, w)); /* the others have 0 */
+        alone += least / world_size(w);
+    }
+    for (int i = 0; i < ROUNDS; i++) {
+        TRY_TO(done, st, work_run(&took, &work));
+        TRY_TO(done, st, slowest(&took, w));
+        together = fmin(together, took);
+    }
+    *out = fmax(1, together / alone);
+done:
     work_close(&work);
+    return st;
+}
+
+/* The mean seconds by which a device is late at a collective after a millisecond of work.  What is measured is the
+ * latest of n devices, which is cluster_latest(n) times as late. */
+static Status measure_jitter(double *out, World *w)
+{
+    ThreadWork *p = calloc(1, sizeof *p);
+    double took[COLLECTIVES], own[COLLECTIVES], typical;
+    Status st = p ? ST_OK : FAIL_NOMEM();
+
+    if (!st) {
+        p->rounds = 1;
+        while (thread_work_run(p) < 1e-3)
+            p->rounds *= 2;
+    }
+    for (int i = 0; i < COLLECTIVES && !st; i++) {
+        took[i] = own[i] = thread_work_run(p);
+        st = slowest(&took[i], w);
+    }
+    free(p);
     TRY(st);
-    return measure_jitter(&c->jitter, list->world);
+    typical = median(own, COLLECTIVES);
+    TRY(slowest(&typical, w)); /* a device that is slower throughout is not late by chance */
+    *out = fmax(0, median(took, COLLECTIVES) - typical) / cluster_latest(world_size(w));
+    return ST_OK;
 }
 
 /* ---- links ---- */
 
-/* Who exchanges with this process, and what. */
+/* The processes that exchange data with this one, and their parcels. */
 typedef struct {
     World *world;
     bool with[WORLD_MAX];
-    int n; /* of them */
+    int n; /* processes it exchanges with */
     Parcel send[WORLD_MAX], recv[WORLD_MAX];
     struct iovec out[WORLD_MAX], in[WORLD_MAX];
     char *data; /* MANY_BYTES for what is sent, and for what comes from each */
-} Talk;
+} Exchange;
 
-static Status talk_open(Talk **out, World *w, const int64_t *machine, bool within)
+/* An exchange with the processes of this machine (`within`), or with those of all others.  The caller frees the data,
+ * then *out. */
+static Status exchange_open(Exchange **out, World *w, const int64_t *machine, bool within)
 {
-    Talk *t = calloc(1, sizeof *t);
+    Exchange *t = calloc(1, sizeof *t);
     const int me = world_rank(w);
 
     if (!t)
@@ -273,14 +271,8 @@ static Status talk_open(Talk **out, World *w, const int64_t *machine, bool withi
     return ST_OK;
 }
 
-static void talk_close(Talk *t)
-{
-    free(t->data);
-    free(t);
-}
-
-/* The median seconds of an exchange of so many bytes with each, in the process where it is longest. */
-static Status time_exchange(double *out, Talk *t, size_t bytes)
+/* The median seconds of an exchange of `bytes` with each other process, on the process where it is longest. */
+static Status time_exchange(double *out, Exchange *t, size_t bytes)
 {
     double took[EXCHANGES];
     int64_t most;
@@ -303,33 +295,36 @@ static Status time_exchange(double *out, Talk *t, size_t bytes)
     return ST_OK;
 }
 
-/* An exchange with n others is n messages one after another. */
+/* Latency and bandwidth of one link.  An exchange with n others is n messages, one after another. */
 static Status measure_link(Link *out, World *w, const int64_t *machine, bool within)
 {
     double few = 0, many = 0;
     int64_t n;
-    Talk *t;
+    Exchange *t;
     Status st;
 
-    TRY(talk_open(&t, w, machine, within));
+    TRY(exchange_open(&t, w, machine, within));
     if (!(st = time_exchange(&few, t, FEW_BYTES)))
         st = time_exchange(&many, t, MANY_BYTES);
     if (!st)
         st = world_max(w, t->n, &n);
-    talk_close(t);
+    free(t->data);
+    free(t);
     TRY(st);
     if (n)
         *out = (Link){ .latency = few / (double)n, .bandwidth = MANY_BYTES * (double)n / fmax(many - few, 1e-9) };
     return ST_OK;
 }
 
-static Status nothing(Device *d, void *arg)
+/* A DeviceJob. */
+static Status do_nothing(Device *d, void *arg)
 {
     (void)d, (void)arg;
     return ST_OK;
 }
 
-/* Devices of one process: until all threads have taken a job and ended it, and copies of memory. */
+/* The link between devices of one process.  Its latency is the time in which all threads take and end an empty job, its
+ * bandwidth that of copying memory. */
 static Status measure_threads(Link *out, const DeviceList *list)
 {
     Device *device[MAX_DEVICES] = { NULL };
@@ -343,7 +338,7 @@ static Status measure_threads(Link *out, const DeviceList *list)
         const double before = world_now();
 
         for (int i = 0; i < list->n; i++)
-            device_start(device[i], nothing, NULL);
+            device_start(device[i], do_nothing, NULL);
         st = device_wait_all(device, list->n);
         took[k] = world_now() - before;
     }
@@ -364,9 +359,10 @@ static Status measure_threads(Link *out, const DeviceList *list)
     return st;
 }
 
-/* ---- all of it ---- */
+/* ---- the cluster ---- */
 
-/* Of this machine, which its processes may have been given to share or apart; a quota is of all of them. */
+/* The cores of this machine that its processes may use, which they may share or have been given apart.  A CPU quota
+ * holds for all of them together. */
 static Status count_cores(double *out, World *w, const int64_t *machine)
 {
     cpu_set_t mine, all, one;
@@ -386,7 +382,7 @@ static Status count_cores(double *out, World *w, const int64_t *machine)
     return ST_OK;
 }
 
-/* The least of all processes' numbers. */
+/* The smallest *v of all processes. */
 static Status least_of(double *v, World *w)
 {
     double all;
@@ -399,15 +395,7 @@ static Status least_of(double *v, World *w)
     return ST_OK;
 }
 
-/* Every process has its own number here, and has that of all on return. */
-static Status tell_machines(int64_t machine[WORLD_MAX], World *w)
-{
-    machine[world_rank(w)] = (int64_t)machine_id();
-    for (int r = 0; r < world_size(w) && w; r++)
-        TRY(world_share(w, r, &machine[r], sizeof *machine));
-    return ST_OK;
-}
-
+/* Fills the numbers of a device and of a node. */
 static Status measure_devices(Cluster *c, const DeviceList *list, const int64_t *machine)
 {
     const double neighbours = world_neighbours(list->world);
@@ -430,8 +418,10 @@ static Status measure_devices(Cluster *c, const DeviceList *list, const int64_t 
     TRY(least_of(&c->bandwidth, list->world));
     c->memory = (double)list->device[0].memory / (list->n * neighbours);
     TRY(least_of(&c->memory, list->world));
-    if (neighbours > 1 && !list->device[0].cuda)
-        TRY(measure_beside(c, list));
+    if (neighbours > 1 && !list->device[0].cuda) {
+        TRY(measure_slowdown(&c->node_slowdown, list));
+        TRY(measure_jitter(&c->jitter, list->world));
+    }
     c->cores = list->device[0].threads;
     TRY(count_cores(&c->node_cores, list->world, machine));
     return least_of(&c->node_cores, list->world);
@@ -441,14 +431,16 @@ Status measure_cluster(Cluster *out, const DeviceList *list)
 {
     World *w = list->world;
     Cluster c = { .accelerator = list->device[0].cuda };
-    int64_t machine[WORLD_MAX] = { 0 }, neighbours;
+    int64_t machine[WORLD_MAX] = { 0 }, neighbours; /* machine: [rank] the machine's id */
     int count;
 
     world_set_purpose(w, "measuring devices and links");
     TRY(world_max(w, world_neighbours(w), &neighbours));
     c.per_node = list->n * (int)neighbours;
     c.nodes = (world_size(w) + (int)neighbours - 1) / (int)neighbours;
-    TRY(tell_machines(machine, w));
+    machine[world_rank(w)] = (int64_t)machine_id();
+    for (int r = 0; r < world_size(w) && w; r++)
+        TRY(world_share(w, r, &machine[r], sizeof *machine));
     TRY(measure_devices(&c, list, machine));
     if (neighbours > 1)
         TRY(measure_link(&c.within, w, machine, true));

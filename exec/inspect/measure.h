@@ -1,4 +1,4 @@
-/* What the devices and links that are there can do. */
+/* Measures what the present devices and links can do. */
 #ifndef DPX_MEASURE_H
 #define DPX_MEASURE_H
 
@@ -7,13 +7,13 @@
 #include "exec/device/device.h"
 #include "exec/inspect/cluster.h"
 
-/* FLOP/s of products of float32 on the device with its team, at its best moment in a tenth of a second or so: what else
- * runs on the machine counts as little as can be. */
+/* FLOP/s of float32 products on the device with its team, in its best run within 0.15 seconds, so that other programs
+ * on the machine matter little. */
 Status measure_flops(double *out, const DeviceSpec *d) CHECKED;
-/* The devices of all processes, which all come here, as if all were the slowest, and as if each machine had as many
- * processes as the fullest: the same for all. */
+/* Describes the devices of all processes, which all call this and get the same.  All devices count as the slowest, and
+ * all machines as having as many processes as the fullest. */
 Status measure_cluster(Cluster *out, const DeviceList *list) CHECKED;
-/* As cluster_read takes it. */
+/* Writes the description that cluster_read reads. */
 void cluster_print(const Cluster *c, FILE *to);
 
 #endif

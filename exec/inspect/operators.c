@@ -1,4 +1,5 @@
-/* Everything comes from the OpDefs and the backends' lists of kernels; nothing is said of an operator by name. */
+/* The table of operators.  Everything in it comes from the OpDefs and the backends' lists of kernels; no operator is
+ * named here. */
 #include "exec/inspect/operators.h"
 
 #include "graph/ir/grad.h"
@@ -16,7 +17,7 @@ static bool has_kernel(const Kernel *const *list, int n, const OpDef *op)
     return false;
 }
 
-/* How it is computed. */
+/* How the operator is computed. */
 static const char *operators_forward(const OpDef *op)
 {
     const bool kernel = has_kernel(kernels_ref, kernels_ref_len, op);
@@ -42,23 +43,15 @@ static const char *placement(const OpDef *op)
     return op->elementwise ? "elementwise" : op->place == place_all_b ? "gathered" : "by rule";
 }
 
-static void types_text(char text[TYPES_TEXT], const OpDef *op)
-{
-    size_t n = 0;
-
-    if (!op->dtypes)
-        n += (size_t)snprintf(text, TYPES_TEXT, "any");
-    for (int t = 1; op->dtypes && t < 32; t++)
-        if (op->dtypes >> t & 1 && n < TYPES_TEXT)
-            n += (size_t)snprintf(text + n, TYPES_TEXT - n, "%s%s", n ? " " : "", dtype_name((DType)t));
-}
-
 static void operators_print_row(FILE *to, const OpDef *op, bool json, bool first)
 {
     const bool fast = has_kernel(kernels_cpu, kernels_cpu_len, op);
-    char types[TYPES_TEXT] = "";
+    char types[TYPES_TEXT] = "any";
+    size_t n = 0;
 
-    types_text(types, op);
+    for (int t = 1; op->dtypes && t < 32; t++)
+        if (op->dtypes >> t & 1 && n < TYPES_TEXT)
+            n += (size_t)snprintf(types + n, TYPES_TEXT - n, "%s%s", n ? " " : "", dtype_name((DType)t));
     if (json)
         fprintf(
             to,

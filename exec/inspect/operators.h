@@ -1,4 +1,4 @@
-/* The operators of ONNX that are taken, and what becomes of each. */
+/* Prints the operators that models may use, and how each is computed, differentiated and partitioned. */
 #ifndef DPX_INSPECT_OPERATORS_H
 #define DPX_INSPECT_OPERATORS_H
 
@@ -7,7 +7,7 @@
 
 #include "graph/base/status.h"
 
-/* As a table, or as JSON: an array of objects, ordered by name. */
+/* Prints a table, or with `json` an array of objects, ordered by name.  E_IO: writing failed. */
 Status operators_print(FILE *to, bool json) CHECKED;
 
 #endif

@@ -1,8 +1,8 @@
-/* Folding a step into the rows of its picture.
+/* Folds a step into the rows of its picture.
  *
- * A node's place in time is the number of collectives on the longest way to it, within its phase: nodes of one lane
- * that have the same are a box, and the collectives that follow them are bars below.  Rows that repeat as a sequence
- * (the layers of a deep network) are kept once. */
+ * A node's place in time is the largest number of collectives on a path to it, within its phase.  Nodes of one lane in
+ * the same place form a box; the collectives that follow them are bars below it.  A sequence of rows that repeats, as
+ * the layers of a deep network do, is kept once. */
 #include "exec/inspect/picture.h"
 
 #include <stddef.h>
@@ -13,11 +13,11 @@
 #include "graph/ir/op.h"
 #include "graph/ir/phase.h"
 
-enum { LONGEST_PERIOD = 24, LONGEST_CHAIN = 8, SHOWN_LINKS = 24, FEW_BARS = 4 };
+enum { LONGEST_PERIOD = 24, LONGEST_CHAIN = 8, MOST_LINKS = 24, LEAST_BAR_REPEATS = 4 };
 
 /* ---- chains of operators ---- */
 
-/* How often op[0..p) comes in a row. */
+/* How often the first p names of op[n] come in a row. */
 static int repeats(const char *const *op, int n, int p)
 {
     int k = 1;
@@ -27,48 +27,33 @@ static int repeats(const char *const *op, int n, int p)
     return k;
 }
 
-/* The period that covers most; 1 where nothing repeats. */
-static int best_period(const char *const *op, int n, int *times)
-{
-    int best = 1;
-
-    *times = repeats(op, n, 1);
-    for (int p = 2; p <= LONGEST_CHAIN && 2 * p <= n; p++) {
-        int k = repeats(op, n, p);
-
-        if (k > 1 && p * k > best * *times) {
-            best = p;
-            *times = k;
-        }
-    }
-    return best;
-}
-
-/* The links of a chain, and of how many operators each is. */
+/* A chain of operators: the text of each link, and how many operators it stands for. */
 typedef struct {
     const char **text;
     int *ops, n;
 } Chain;
 
-/* `text`, or that of a link from `from` on that reads alike: links are compared by address. */
-static const char *as_before(const Chain *c, int from, const char *text)
-{
-    for (int i = from; i < c->n; i++)
-        if (!strcmp(c->text[i], text))
-            return c->text[i];
-    return text;
-}
-
-/* Each run of repeats becomes one link. */
+/* Makes each run of repeats one link: "Conv", "Relu", "Conv", "Relu" becomes "(Conv + Relu) x2".  The period that
+ * covers most links is taken. */
 static Status fold_links(Chain *c, Arena *a)
 {
     Chain out = { c->text, c->ops, 0 }; /* in place: not longer than what was read */
 
     for (int i = 0, p, k; i < c->n; i += p * k, out.n++) {
         const char *part = c->text[i];
+        const int left = c->n - i;
         int ops = 0;
 
-        p = best_period(c->text + i, c->n - i, &k);
+        p = 1;
+        k = repeats(c->text + i, left, 1);
+        for (int q = 2; q <= LONGEST_CHAIN && 2 * q <= left; q++) {
+            const int times = repeats(c->text + i, left, q);
+
+            if (times > 1 && q * times > p * k) {
+                p = q;
+                k = times;
+            }
+        }
         for (int j = 1; k > 1 && j < p && part; j++)
             part = arena_printf(a, "%s + %s", part, c->text[i + j]);
         if (k > 1 && part)
@@ -77,7 +62,12 @@ static Status fold_links(Chain *c, Arena *a)
             return FAIL_NOMEM();
         for (int j = 0; j < p * k; j++)
             ops += c->ops[i + j];
-        out.text[out.n] = k > 1 ? as_before(&out, 0, part) : part;
+        out.text[out.n] = part;
+        for (int j = 0; j < out.n && k > 1; j++) /* equal texts share an address: repeats() compares these */
+            if (!strcmp(out.text[j], part)) {
+                out.text[out.n] = out.text[j];
+                break;
+            }
         out.ops[out.n] = ops;
     }
     *c = out;
@@ -96,7 +86,7 @@ const char *picture_chain(Arena *a, const char *const *op, int n, int links)
         c.text[i] = op[i];
         c.ops[i] = 1;
     }
-    do { /* what repeats may itself come in a sequence that does */
+    do { /* a folded link may be part of a sequence that repeats */
         before = c.n;
         if (fold_links(&c, a))
             return NULL;
@@ -124,7 +114,8 @@ static int compare_lanes(const void *a, const void *b)
     return (x->replica > y->replica) - (x->replica < y->replica);
 }
 
-/* Of a device with one replica both are one lane. */
+/* The index of the lane of a replica on a device.  A device with one replica has one lane for the replica and for what
+ * its replicas share. */
 static int find_lane(const Picture *p, int replica, int device)
 {
     int of_device = -1;
@@ -138,15 +129,7 @@ static int find_lane(const Picture *p, int replica, int device)
     return of_device;
 }
 
-static int count_replicas(const Lane *lane, int n, int device)
-{
-    int count = 0;
-
-    for (int i = 0; i < n; i++)
-        count += lane[i].device == device && lane[i].replica >= 0;
-    return count;
-}
-
+/* Lists the lanes, ordered by device.  A device with a single replica has no lane for what its replicas share. */
 static Status find_lanes(Picture *p, Arena *a)
 {
     Lane *all = ARENA_NEW(a, Lane, MAX_REPLICAS + 2 * MAX_DEVICES), *drawn;
@@ -164,9 +147,14 @@ static Status find_lanes(Picture *p, Arena *a)
     }
     if (n)
         qsort(all, (size_t)n, sizeof *all, compare_lanes);
-    for (int i = 0; i < n; i++)
-        if (all[i].replica >= 0 || count_replicas(all, n, all[i].device) != 1)
+    for (int i = 0; i < n; i++) {
+        int replicas = 0;
+
+        for (int k = 0; k < n; k++)
+            replicas += all[k].device == all[i].device && all[k].replica >= 0;
+        if (all[i].replica >= 0 || replicas != 1)
             drawn[kept++] = all[i];
+    }
     p->lane = drawn;
     p->n_lane = kept;
     return ST_OK;
@@ -176,12 +164,12 @@ static Status find_lanes(Picture *p, Arena *a)
 
 typedef struct {
     uint32_t node;
-    int phase, after, lane; /* after: collectives on the way; lane: n_lane for a collective, which comes behind boxes */
-} Spot;
+    int phase, after, lane; /* after: collectives on a path to it; lane: n_lane for a collective, which follows boxes */
+} Place;
 
-static int compare_spots(const void *a, const void *b)
+static int compare_places(const void *a, const void *b)
 {
-    const Spot *x = a, *y = b;
+    const Place *x = a, *y = b;
 
     if (x->phase != y->phase)
         return x->phase < y->phase ? -1 : 1;
@@ -192,56 +180,38 @@ static int compare_spots(const void *a, const void *b)
     return (x->node > y->node) - (x->node < y->node);
 }
 
-static int count_after(const Graph *g, const Node *n, const int *after)
-{
-    int most = 0;
-
-    for (int i = 0; i < n->n_in; i++) {
-        const Node *from = has_value(n->in[i]) ? value(g, n->in[i])->producer : NULL;
-        int own = from ? after[from->index] + is_collective(from) : 0;
-
-        most = own > most ? own : most;
-    }
-    return most;
-}
-
-static Status find_spots(Spot **out, int *count, Picture *p, Arena *a)
+/* The places of all nodes, in the order of the picture. */
+static Status find_places(Place **out, int *count, Picture *p, Arena *a)
 {
     int *after = ARENA_NEW(a, int, p->g->n_node), n = 0;
-    Spot *spot = ARENA_NEW(a, Spot, p->g->n_node);
+    Place *place = ARENA_NEW(a, Place, p->g->n_node);
 
-    if (!after || !spot)
+    if (!after || !place)
         return FAIL_NOMEM();
     FOR_NODES(p->g, x) {
-        int lane = is_collective(x) ? p->n_lane : find_lane(p, x->replica, x->device);
+        int lane = is_collective(x) ? p->n_lane : find_lane(p, x->replica, x->device), most = 0;
 
-        after[x->index] = count_after(p->g, x, after);
+        for (int i = 0; i < x->n_in; i++) {
+            const Node *from = has_value(x->in[i]) ? value(p->g, x->in[i])->producer : NULL;
+            const int own = from ? after[from->index] + is_collective(from) : 0;
+
+            most = own > most ? own : most;
+        }
+        after[x->index] = most;
         p->lane_of[x->index] = is_collective(x) ? -1 : lane;
-        spot[n++] = (Spot){ x->index, p->phase[x->index], after[x->index], lane };
+        place[n++] = (Place){ x->index, p->phase[x->index], after[x->index], lane };
     }
     if (n)
-        qsort(spot, (size_t)n, sizeof *spot, compare_spots);
-    *out = spot;
+        qsort(place, (size_t)n, sizeof *place, compare_places);
+    *out = place;
     *count = n;
     return ST_OK;
 }
 
-/* ---- rows ---- */
+/* ---- parameters of a box ---- */
 
-static bool is_plumbing(const Node *n) { return n->op->flags & OPF_VIEW; }
-
-/* ---- parameters ---- */
-
-enum { SHOWN_NAMES = 2 };
+enum { MOST_NAMES = 2 };
 static const char gradient[] = "gradient of ";
-
-static bool picture_is_trained(const Graph *g, const char *name)
-{
-    for (uint32_t i = 1; i < g->n_value; i++)
-        if (g->value[i]->kind == V_STATE && g->value[i]->trainable && !strcmp(value_logical_name(g->value[i]), name))
-            return true;
-    return false;
-}
 
 static void picture_add_name(const char **name, int *n, const char *s)
 {
@@ -251,12 +221,21 @@ static void picture_add_name(const char **name, int *n, const char *s)
     name[(*n)++] = s;
 }
 
-/* Those of node x: parameters that it reads; in the backward pass its name, if that is a parameter's gradient. */
+/* Adds the parameters of node x: those that it reads; in the backward pass its own name, if that is the gradient of a
+ * parameter. */
 static void add_names(const char **name, int *n, const Picture *p, const Node *x)
 {
     if (p->phase[x->index] == PHASE_BACKWARD) {
-        if (!strncmp(x->name, gradient, sizeof gradient - 1) && picture_is_trained(p->g, x->name + sizeof gradient - 1))
-            picture_add_name(name, n, x->name);
+        if (strncmp(x->name, gradient, sizeof gradient - 1) != 0)
+            return;
+        for (uint32_t i = 1; i < p->g->n_value; i++) {
+            const Value *v = p->g->value[i];
+
+            if (v->kind == V_STATE && v->trainable && !strcmp(value_logical_name(v), x->name + sizeof gradient - 1)) {
+                picture_add_name(name, n, x->name);
+                return;
+            }
+        }
         return;
     }
     for (int i = 0; i < x->n_in; i++) {
@@ -267,28 +246,31 @@ static void add_names(const char **name, int *n, const Picture *p, const Node *x
     }
 }
 
-static Status name_parameters(Cell *out, const Picture *p, const Spot *spot, int n, Arena *a)
+/* "fc1.weight, fc1.bias ... 5 in all": the parameters of the nodes in the box. */
+static Status name_parameters(Cell *out, const Picture *p, const Place *place, int n, Arena *a)
 {
     int most = 0, found = 0;
     const char **name, *text = NULL;
 
     for (int i = 0; i < n; i++)
-        most += p->g->node[spot[i].node]->n_in + 1;
+        most += p->g->node[place[i].node]->n_in + 1;
     if (!(name = ARENA_NEW(a, const char *, most)))
         return FAIL_NOMEM();
     for (int i = 0; i < n; i++)
-        add_names(name, &found, p, p->g->node[spot[i].node]);
-    for (int i = 0; i < found && i < SHOWN_NAMES; i++)
+        add_names(name, &found, p, p->g->node[place[i].node]);
+    for (int i = 0; i < found && i < MOST_NAMES; i++)
         if (!(text = text ? arena_printf(a, "%s, %s", text, name[i]) : arena_strdup(a, name[i])))
             return FAIL_NOMEM();
-    if (found > SHOWN_NAMES && !(text = arena_printf(a, "%s ... %d in all", text, found)))
+    if (found > MOST_NAMES && !(text = arena_printf(a, "%s ... %d in all", text, found)))
         return FAIL_NOMEM();
     out->of = text;
     return ST_OK;
 }
 
-/* The box of spots [0, n), all of one lane. */
-static Status make_cell(Cell *out, const Picture *p, const Spot *spot, int n, Arena *a)
+/* ---- rows ---- */
+
+/* The box of place[n], all of one lane and time.  Views are named only where there is nothing else. */
+static Status make_cell(Cell *out, const Picture *p, const Place *place, int n, Arena *a)
 {
     const char **op = ARENA_NEW(a, const char *, n);
     int k = 0;
@@ -296,16 +278,16 @@ static Status make_cell(Cell *out, const Picture *p, const Spot *spot, int n, Ar
     if (!op)
         return FAIL_NOMEM();
     for (int i = 0; i < n; i++) {
-        const Node *x = p->g->node[spot[i].node];
+        const Node *x = p->g->node[place[i].node];
 
-        if (!is_plumbing(x) || (n == 1 && !k))
+        if (!(x->op->flags & OPF_VIEW) || (n == 1 && !k))
             op[k++] = x->op->name;
     }
     if (!k)
-        op[k++] = p->g->node[spot->node]->op->name;
+        op[k++] = p->g->node[place->node]->op->name;
     out->nodes = n;
-    out->label = picture_chain(a, op, k, SHOWN_LINKS);
-    return out->label ? name_parameters(out, p, spot, n, a) : FAIL_NOMEM();
+    out->label = picture_chain(a, op, k, MOST_LINKS);
+    return out->label ? name_parameters(out, p, place, n, a) : FAIL_NOMEM();
 }
 
 static Row *new_row(Picture *p, int phase)
@@ -314,37 +296,37 @@ static Row *new_row(Picture *p, int phase)
     return &p->row[p->n_row++];
 }
 
-static Status make_rows(Picture *p, const Spot *spot, int n, Arena *a)
+static Status make_rows(Picture *p, const Place *place, int n, Arena *a)
 {
     Row *row = NULL;
 
     if (!(p->row = ARENA_NEW(a, Row, n)))
         return FAIL_NOMEM();
     for (int i = 0, len; i < n; i += len) {
-        bool same = i && spot[i].phase == spot[i - 1].phase && spot[i].after == spot[i - 1].after;
+        bool same = i && place[i].phase == place[i - 1].phase && place[i].after == place[i - 1].after;
 
         len = 1;
-        if (spot[i].lane == p->n_lane) {
-            row = new_row(p, spot[i].phase);
-            row->bar = p->g->node[spot[i].node];
+        if (place[i].lane == p->n_lane) {
+            row = new_row(p, place[i].phase);
+            row->bar = p->g->node[place[i].node];
             row->bars = 1;
-            p->row_of[spot[i].node] = p->n_row - 1;
+            p->row_of[place[i].node] = p->n_row - 1;
             continue;
         }
-        if (!same && !((row = new_row(p, spot[i].phase))->cell = ARENA_NEW(a, Cell, p->n_lane)))
+        if (!same && !((row = new_row(p, place[i].phase))->cell = ARENA_NEW(a, Cell, p->n_lane)))
             return FAIL_NOMEM();
-        while (i + len < n && !memcmp(&spot[i].phase, &spot[i + len].phase, sizeof(Spot) - offsetof(Spot, phase)))
+        while (i + len < n && !memcmp(&place[i].phase, &place[i + len].phase, sizeof(Place) - offsetof(Place, phase)))
             len++;
-        TRY(make_cell(&row->cell[spot[i].lane], p, spot + i, len, a));
+        TRY(make_cell(&row->cell[place[i].lane], p, place + i, len, a));
         for (int k = 0; k < len; k++)
-            p->row_of[spot[i + k].node] = p->n_row - 1;
+            p->row_of[place[i + k].node] = p->n_row - 1;
     }
     return ST_OK;
 }
 
-/* ---- what repeats ---- */
+/* ---- repeated rows ---- */
 
-static bool rows_alike(const Picture *p, const Row *x, const Row *y)
+static bool rows_look_equal(const Picture *p, const Row *x, const Row *y)
 {
     if (x->phase != y->phase || !x->bar != !y->bar)
         return false;
@@ -359,21 +341,23 @@ static bool rows_alike(const Picture *p, const Row *x, const Row *y)
     return true;
 }
 
+/* How often the `period` rows from `from` come in a row. */
 static int row_repeats(const Picture *p, int from, int period)
 {
     int i = from;
 
-    while (i + period < p->n_row && rows_alike(p, &p->row[i], &p->row[i + period]))
+    while (i + period < p->n_row && rows_look_equal(p, &p->row[i], &p->row[i + period]))
         i++;
     return (i - from) / period + 1;
 }
 
+/* The period that covers most rows from `from` on, and how often it comes; 1 where nothing repeats. */
 static int row_period(const Picture *p, int from, int *times)
 {
     int best = 1;
 
     *times = row_repeats(p, from, 1);
-    *times = p->row[from].bar && *times < FEW_BARS ? 1 : *times;
+    *times = p->row[from].bar && *times < LEAST_BAR_REPEATS ? 1 : *times;
     for (int period = 2; period <= LONGEST_PERIOD; period++) {
         int k = row_repeats(p, from, period);
 
@@ -385,22 +369,7 @@ static int row_period(const Picture *p, int from, int *times)
     return best;
 }
 
-static void join_row(Picture *p, Row *to, const Row *from)
-{
-    to->bars += from->bars;
-    for (int i = 0; from->cell && i < p->n_lane; i++)
-        to->cell[i].nodes += from->cell[i].nodes;
-}
-
-/* "conv1.weight and 2 more alike": as bars say it. */
-static Status tell_repeats(const Picture *p, const Row *r, Arena *a)
-{
-    for (int i = 0; r->cell && r->repeats > 1 && i < p->n_lane; i++)
-        if (r->cell[i].of && !(r->cell[i].of = arena_printf(a, "%s and %d more alike", r->cell[i].of, r->repeats - 1)))
-            return FAIL_NOMEM();
-    return ST_OK;
-}
-
+/* Keeps each repeated sequence of rows once, with the counts of all of it. */
 static Status fold_rows(Picture *p, Arena *a)
 {
     int *now = ARENA_NEW(a, int, p->n_row), n = 0, groups = 0;
@@ -418,13 +387,23 @@ static Status fold_rows(Picture *p, Arena *a)
                 folded[n + j].repeats = k;
                 folded[n + j].group = k > 1 ? groups : 0;
             } else {
-                join_row(p, &folded[n + j % period], &p->row[i + j]);
+                Row *to = &folded[n + j % period];
+                const Row *from = &p->row[i + j];
+
+                to->bars += from->bars;
+                for (int c = 0; from->cell && c < p->n_lane; c++)
+                    to->cell[c].nodes += from->cell[c].nodes;
             }
         }
         n += period;
     }
-    for (int i = 0; i < n; i++)
-        TRY(tell_repeats(p, &folded[i], a));
+    for (int i = 0; i < n; i++) /* "conv1.weight and 2 more alike", as bars have it */
+        for (int c = 0; folded[i].cell && folded[i].repeats > 1 && c < p->n_lane; c++) {
+            const char **of = &folded[i].cell[c].of;
+
+            if (*of && !(*of = arena_printf(a, "%s and %d more alike", *of, folded[i].repeats - 1)))
+                return FAIL_NOMEM();
+        }
     FOR_NODES(p->g, x)
         p->row_of[x->index] = now[p->row_of[x->index]];
     p->row = folded;
@@ -441,24 +420,18 @@ int64_t picture_bytes(const Graph *g, const Node *n)
     return bytes;
 }
 
-static int64_t bytes_of_bars(const Picture *p, int row)
-{
-    int64_t bytes = 0;
-
-    FOR_NODES(p->g, n)
-        if (p->row_of[n->index] == row && p->lane_of[n->index] < 0)
-            bytes += picture_bytes(p->g, n);
-    return bytes;
-}
-
 const char *picture_bar(Arena *a, const Picture *p, int row)
 {
     const Row *r = &p->row[row];
-    const double bytes = (double)bytes_of_bars(p, row), kib = bytes / 1024;
     const char *more = r->bars > 1 ? arena_printf(a, " and %d more alike", r->bars - 1) : "";
+    double bytes = 0, kib;
 
     if (!more)
         return NULL;
+    FOR_NODES(p->g, n)
+        if (p->row_of[n->index] == row && p->lane_of[n->index] < 0)
+            bytes += (double)picture_bytes(p->g, n);
+    kib = bytes / 1024;
     if (kib < 10)
         return arena_printf(a, "%s%s, %.0f B", r->bar->name, more, bytes);
     return arena_printf(a, kib < 10240 ? "%s%s, %.1f KiB" : "%s%s, %.1f MiB", r->bar->name, more,
@@ -477,17 +450,6 @@ void picture_tensors(FILE *f, const Graph *g, const Node *n, void (*write)(FILE 
     }
 }
 
-static const Node *find_scatter(const Graph *g)
-{
-    FOR_NODES(g, x) {
-        const Exchange e = exchange_of(x);
-
-        if (exchange_spreads(&e) && e.split && in_value(g, x, 0)->kind == V_INPUT)
-            return x;
-    }
-    return NULL;
-}
-
 void picture_samples(const Picture *p, int replica, int64_t *from, int64_t *n)
 {
     const Node *x = p->scatter;
@@ -504,18 +466,23 @@ void picture_samples(const Picture *p, int replica, int64_t *from, int64_t *n)
 
 Status picture_fold(Picture *out, const Graph *g, Arena *a)
 {
-    Spot *spot;
+    Place *place;
     int n;
 
     *out = (Picture){ .g = g,
-                      .scatter = find_scatter(g),
                       .phase = graph_phases(g, a),
                       .row_of = ARENA_NEW(a, int, g->n_node),
                       .lane_of = ARENA_NEW(a, int, g->n_node) };
     if (!out->phase || !out->row_of || !out->lane_of)
         return FAIL_NOMEM();
+    FOR_NODES(g, x) {
+        const Exchange e = exchange_of(x);
+
+        if (!out->scatter && exchange_spreads(&e) && e.split && in_value(g, x, 0)->kind == V_INPUT)
+            out->scatter = x;
+    }
     TRY(find_lanes(out, a));
-    TRY(find_spots(&spot, &n, out, a));
-    TRY(make_rows(out, spot, n, a));
+    TRY(find_places(&place, &n, out, a));
+    TRY(make_rows(out, place, n, a));
     return fold_rows(out, a);
 }

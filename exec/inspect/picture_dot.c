@@ -1,8 +1,9 @@
-/* The picture for Graphviz: its boxes and bars are nodes, in frames of devices, in these of replicas, in these of
- * phases; what nodes of one take from those of another is an edge, and each row has a rank of its own.  A deep network
- * has thousands of nodes and of values, which `dot` does not lay out in any time that a person waits; the boxes of a
- * picture are few, and what each stands for is its tooltip.  For the same reason, and for the eye's, there are no edges
- * for what the backward pass takes from the forward pass, nor from rows that repeat back to themselves. */
+/* The picture of a step for Graphviz.  Boxes and bars are nodes, in frames of phases, within frames of replicas, within
+ * frames of devices; values between them are edges, and each row has a rank of its own.
+ *
+ * A deep network has thousands of nodes and values, which `dot` cannot lay out in bearable time; a picture has few
+ * boxes, and a box's tooltip lists its nodes.  For the same reason, and for legibility, there are no edges from the
+ * forward to the backward pass, and none from a repeated row back to itself. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,11 +17,11 @@ enum { LABEL_MAX = 400, LINE_CHARS = 36, NAME_MAX = 120, LABELLED_EDGES = 400 };
 
 static const char *const fills[N_PHASES] = { "#ffffff", "#dbe9f6", "#fff2cc", "#f9e0d2", "#dcefd8" };
 
-/* Between boxes and bars, by number (place_of), or from an input. */
+/* An edge between boxes and bars, which are numbered by place_of(), or from an input. */
 typedef struct {
-    int from, to;   /* from -1: of an input */
-    uint32_t value; /* the first that goes there */
-    int count;
+    int from, to;   /* from -1: an input */
+    uint32_t value; /* the first value that passes */
+    int count;      /* values */
 } Edge;
 
 typedef struct {
@@ -31,7 +32,7 @@ typedef struct {
     int n_edge;
 } Dot;
 
-/* Of a row's bar, or of its box in a lane. */
+/* The number of a row's box in a lane; lane -1: of its bar. */
 static int place_of(const Picture *p, int row, int lane) { return row * (p->n_lane + 1) + lane + 1; }
 
 static int place_of_node(const Picture *p, const Node *n)
@@ -52,38 +53,30 @@ static int compare_edges(const void *a, const void *b)
     return (x->value > y->value) - (x->value < y->value);
 }
 
-static bool is_drawn(const Picture *p, const Node *from, const Node *to)
-{
-    const int down = p->row_of[to->index] - p->row_of[from->index];
-
-    return (down > 0 || (!down && p->lane_of[from->index] != p->lane_of[to->index])) &&
-           (p->phase[from->index] != PHASE_FORWARD || p->phase[to->index] <= PHASE_CRITERION);
-}
-
-static void add_edges(Dot *d, const Node *n)
-{
-    const int to = place_of_node(d->p, n);
-
-    for (int i = 0; i < n->n_in; i++) {
-        const Value *v = has_value(n->in[i]) ? value(d->p->g, n->in[i]) : NULL;
-
-        if (v && (v->producer ? is_drawn(d->p, v->producer, n) : v->kind == V_INPUT))
-            d->edge[d->n_edge++] = (Edge){ v->producer ? place_of_node(d->p, v->producer) : -1, to, n->in[i].i, 1 };
-    }
-}
-
-/* Those of the same ends as one; of inputs each has its own. */
+/* Fills d->edge: one edge for all values between two ends, and one for each input.  Edges go down or across lanes; none
+ * leads from the forward pass past the criterion. */
 static Status find_edges(Dot *d)
 {
-    const Graph *g = d->p->g;
+    const Picture *p = d->p;
+    const Graph *g = p->g;
     int most = 0, kept = 0;
 
     FOR_NODES(g, n)
         most += n->n_in;
     if (!(d->edge = ARENA_NEW(d->a, Edge, most)))
         return FAIL_NOMEM();
-    FOR_NODES(g, n)
-        add_edges(d, n);
+    FOR_NODES(g, to)
+        for (int i = 0; i < to->n_in; i++) {
+            const Value *v = has_value(to->in[i]) ? value(g, to->in[i]) : NULL;
+            const Node *from = v ? v->producer : NULL;
+            const int down = from ? p->row_of[to->index] - p->row_of[from->index] : 0;
+
+            if (from ? (down > 0 || (!down && p->lane_of[from->index] != p->lane_of[to->index])) &&
+                           (p->phase[from->index] != PHASE_FORWARD || p->phase[to->index] <= PHASE_CRITERION)
+                     : v && v->kind == V_INPUT)
+                d->edge[d->n_edge++] =
+                    (Edge){ from ? place_of_node(p, from) : -1, place_of_node(p, to), to->in[i].i, 1 };
+        }
     if (d->n_edge)
         qsort(d->edge, (size_t)d->n_edge, sizeof *d->edge, compare_edges);
     for (int i = 0; i < d->n_edge; i++) {
@@ -123,7 +116,7 @@ static void print_edge(const Dot *d, const Edge *e)
 
 /* ---- boxes and bars ---- */
 
-/* At most LINE_CHARS a line, broken at blanks. */
+/* Lines of at most LINE_CHARS bytes, broken at blanks. */
 static void print_label(FILE *f, const char *s)
 {
     for (size_t n, end; *s; s += n) {
@@ -153,21 +146,6 @@ static void print_tooltip(const Dot *d, int place)
     fputs("\"];\n", d->f);
 }
 
-static void print_cell(const Dot *d, int row, int lane)
-{
-    const Row *r = &d->p->row[row];
-    const Cell *c = &r->cell[lane];
-
-    fprintf(d->f, "  n%d [shape=box, style=filled, fillcolor=\"%s\", label=\"", place_of(d->p, row, lane),
-            fills[r->phase]);
-    print_label(d->f, c->label);
-    if (c->of)
-        print_label(d->f, c->of);
-    if (r->repeats > 1)
-        fprintf(d->f, "x%d\\n", r->repeats);
-    print_tooltip(d, place_of(d->p, row, lane));
-}
-
 static Status print_bar(const Dot *d, int row)
 {
     const Exchange e = exchange_of(d->p->row[row].bar);
@@ -187,6 +165,7 @@ static Status print_bar(const Dot *d, int row)
 
 /* ---- frames ---- */
 
+/* The boxes of a lane, in a frame for each phase. */
 static void print_phases(const Dot *d, int lane)
 {
     int open = -1;
@@ -201,7 +180,14 @@ static void print_phases(const Dot *d, int lane)
                     open >= 0 ? "  }\n" : "", lane, r->phase, phase_name(r->phase));
             open = r->phase;
         }
-        print_cell(d, k, lane);
+        fprintf(d->f, "  n%d [shape=box, style=filled, fillcolor=\"%s\", label=\"", place_of(d->p, k, lane),
+                fills[r->phase]);
+        print_label(d->f, r->cell[lane].label);
+        if (r->cell[lane].of)
+            print_label(d->f, r->cell[lane].of);
+        if (r->repeats > 1)
+            fprintf(d->f, "x%d\\n", r->repeats);
+        print_tooltip(d, place_of(d->p, k, lane));
     }
     fputs(open >= 0 ? "  }\n" : "", d->f);
 }
@@ -227,7 +213,7 @@ static void print_lane(const Dot *d, int i)
     fputs("  }\n", d->f);
 }
 
-/* Lanes of a device stand together. */
+/* All lanes; those of a device share a frame. */
 static void print_lanes(const Dot *d)
 {
     for (int i = 0; i < d->p->n_lane; i++) {
@@ -243,7 +229,8 @@ static void print_lanes(const Dot *d)
 
 static bool is_shared(const Picture *p, int lane) { return lane >= 0 && p->lane[lane].replica < 0; }
 
-/* Boxes of a row, of replicas or of what those of a device share, or its bar; the first of them, or -1. */
+/* Puts a row's bar, or its boxes, in one rank: those of replicas, or with `shared` those that a device's replicas
+ * share.  Returns the number of the first; -1: there are none. */
 static int print_rank(const Dot *d, int row, bool shared)
 {
     const Row *r = &d->p->row[row];
@@ -262,8 +249,9 @@ static int print_rank(const Dot *d, int row, bool shared)
     return first;
 }
 
-/* Time goes down: a rank for each row, one below the other.  What the replicas of a device share, above all the sums of
- * what they made, stands below them, for `dot` loses boxes of frames that have an edge within a rank. */
+/* Lets time go down: each row gets a rank below the one before.  Nodes that a device's replicas share, above all the
+ * sums of their gradients, stand below the replicas' in a rank of their own, for `dot` loses boxes of frames that have
+ * an edge within a rank. */
 static void print_ranks(const Dot *d)
 {
     for (int k = 0, last = -1; k < 2 * d->p->n_row; k++) {
@@ -275,6 +263,7 @@ static void print_ranks(const Dot *d)
     }
 }
 
+/* The inputs and outputs of the graph. */
 static void print_ends(const Dot *d)
 {
     const Graph *g = d->p->g;

@@ -1,5 +1,5 @@
-/* The picture in a page that answers questions: the way of a sample, of a parameter, of a gradient.  All of the graph
- * stands in it as JSON; the script follows names and edges, and asks nobody else. */
+/* The picture of a step as a page that shows the path of a sample, a parameter or a gradient.  The page holds the whole
+ * graph as JSON; its script follows names and edges, and loads nothing. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -110,7 +110,7 @@ static const char questions[] =
     "  show('', new Set(N.map((n, i) => n.box === e.id ? i : -1).filter(i => i >= 0))));\n"
     "</script>\n";
 
-/* A string of JSON that ends no script. */
+/* A JSON string that cannot end the page's script element. */
 static void write_string(FILE *f, const char *s)
 {
     putc('"', f);
@@ -126,6 +126,7 @@ static void write_string(FILE *f, const char *s)
     putc('"', f);
 }
 
+/* , "KEY": [ids]: the values, without constants. */
 static void write_values(FILE *f, const Graph *g, const char *key, const ValueId *v, int n)
 {
     fprintf(f, ", \"%s\": [", key);
@@ -137,20 +138,10 @@ static void write_values(FILE *f, const Graph *g, const char *key, const ValueId
     putc(']', f);
 }
 
-/* Of an update: each parameter with its gradient. */
-static void write_pairs(FILE *f, const Node *n)
-{
-    const UpdateForm form = update_is(n) ? update_form(n) : (UpdateForm){ 0 };
-
-    fputs(", \"pairs\": [", f);
-    for (int i = 0; i < form.count; i++)
-        fprintf(f, "%s[%u,%u]", i ? "," : "", n->in[update_state(&form, i, 0)].i, n->in[update_grad(&form, i)].i);
-    putc(']', f);
-}
-
-static void picture_html_write_node(FILE *f, const Picture *p, const Node *n)
+static void write_node(FILE *f, const Picture *p, const Node *n)
 {
     const Exchange e = exchange_of(n);
+    const UpdateForm form = update_is(n) ? update_form(n) : (UpdateForm){ 0 };
     const Value *out = n->n_out && has_value(n->out[0]) ? value(p->g, n->out[0]) : NULL;
     char shape[SHAPE_TEXT] = "";
 
@@ -166,43 +157,29 @@ static void picture_html_write_node(FILE *f, const Picture *p, const Node *n)
     write_string(f, out ? shape_text(out->shape, shape) : "");
     write_values(f, p->g, "in", n->in, n->n_in);
     write_values(f, p->g, "out", n->out, n->n_out);
-    write_pairs(f, n);
-    putc('}', f);
+    fputs(", \"pairs\": [", f); /* of an update: each parameter with its gradient */
+    for (int i = 0; i < form.count; i++)
+        fprintf(f, "%s[%u,%u]", i ? "," : "", n->in[update_state(&form, i, 0)].i, n->in[update_grad(&form, i)].i);
+    fputs("]}", f);
 }
 
-/* How many samples each replica has, as the input's pieces say. */
-static void write_samples(FILE *f, const Picture *p)
-{
-    fputs("  \"samples\": [", f);
-    for (int r = 0; p->scatter && r < p->scatter->n_out; r++) {
-        int64_t from, n;
-
-        picture_samples(p, r, &from, &n);
-        fprintf(f, "%s%" PRId64, r ? "," : "", n);
-    }
-    fputs("],\n", f);
-}
-
-static bool first_of_name(const Graph *g, uint32_t i)
-{
-    const char *name = value_logical_name(g->value[i]);
-
-    for (uint32_t k = 1; k < i; k++)
-        if (g->value[k]->kind == V_STATE && g->value[k]->trainable && !strcmp(value_logical_name(g->value[k]), name))
-            return false;
-    return true;
-}
-
+/* The names of the parameters, each once, and the name of every state by its id. */
 static void write_states(FILE *f, const Graph *g)
 {
     int n = 0;
 
     fputs("  \"parameters\": [", f);
-    for (uint32_t i = 1; i < g->n_value; i++)
-        if (g->value[i]->kind == V_STATE && g->value[i]->trainable && first_of_name(g, i)) {
+    for (uint32_t i = 1; i < g->n_value; i++) {
+        bool first = g->value[i]->kind == V_STATE && g->value[i]->trainable;
+
+        for (uint32_t k = 1; k < i && first; k++)
+            first = g->value[k]->kind != V_STATE || !g->value[k]->trainable ||
+                    strcmp(value_logical_name(g->value[k]), value_logical_name(g->value[i])) != 0;
+        if (first) {
             fputs(n++ ? ", " : "", f);
             write_string(f, value_logical_name(g->value[i]));
         }
+    }
     fputs("],\n  \"states\": {", f);
     n = 0;
     for (uint32_t i = 1; i < g->n_value; i++)
@@ -217,14 +194,20 @@ static void write_graph(FILE *f, const Picture *p)
 {
     bool first = true;
 
-    fputs("<script type=\"application/json\" id=\"graph\">\n{\n", f);
-    write_samples(f, p);
+    fputs("<script type=\"application/json\" id=\"graph\">\n{\n  \"samples\": [", f); /* how many each replica has */
+    for (int r = 0; p->scatter && r < p->scatter->n_out; r++) {
+        int64_t from, n;
+
+        picture_samples(p, r, &from, &n);
+        fprintf(f, "%s%" PRId64, r ? "," : "", n);
+    }
+    fputs("],\n", f);
     write_states(f, p->g);
     fputs("  \"nodes\": [\n", f);
     FOR_NODES(p->g, n) {
         fputs(first ? "" : ",\n", f);
         first = false;
-        picture_html_write_node(f, p, n);
+        write_node(f, p, n);
     }
     fputs("]\n}\n</script>\n", f);
 }

@@ -1,4 +1,4 @@
-/* The picture as SVG: measures are in pixels of a page WIDTH wide. */
+/* The picture of a step as SVG.  Lengths are pixels of a page that is WIDTH wide. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -10,19 +10,19 @@
 
 enum {
     WIDTH = 1240,
-    GUTTER = 64,      /* phases and repeats */
+    GUTTER = 64,      /* names of phases, and repeats */
     BEFORE = 200,     /* the model's column */
     HEAD = 64,        /* titles of lanes */
-    LINE = 14,        /* of text */
-    PAD = 5,          /* around it */
+    LINE = 14,        /* height of a line of text */
+    PAD = 5,          /* around text */
     GAP = 4,          /* between rows */
     BAND_GAP = 12,    /* between phases */
     GROUP_PAD = 6,    /* around rows that repeat */
-    CHAR = 6,         /* at most, of the fonts' width at 10.5 pixels */
-    MOST_LINES = 9,   /* of a box */
-    NAME_LINES = 3,   /* of the parameters that it reads */
-    MODEL_LINES = 48, /* of the model's */
-    MOST_LANES = 8    /* that are drawn; others are told of */
+    CHAR = 6,         /* largest width of a character at 10.5 pixels */
+    MOST_LINES = 9,   /* of a box's operators */
+    NAME_LINES = 3,   /* of a box's parameters */
+    MODEL_LINES = 48, /* of the model's operators */
+    MOST_LANES = 8    /* that are drawn; a line says how many there are */
 };
 
 static const char *const fills[N_PHASES] = { "#ffffff", "#dbe9f6", "#fff2cc", "#f9e0d2", "#dcefd8" };
@@ -38,7 +38,7 @@ typedef struct {
     int y;
 } Draw;
 
-/* The first `max` bytes at most. */
+/* Writes at most `max` bytes, escaped for XML. */
 static void write_text(FILE *f, const char *s, size_t max)
 {
     const char *end = s + strnlen(s, max);
@@ -67,7 +67,7 @@ void picture_text(FILE *f, const char *s, size_t max)
 
 /* ---- text in lines ---- */
 
-/* Bytes of the next line of at most `most`, broken behind a blank where there is one; *s moves to the line's begin. */
+/* The bytes of the next line, at most `most`, broken behind a blank where there is one; *s moves to its beginning. */
 static size_t next_line(const char **s, size_t most)
 {
     size_t n = strlen(*s += strspn(*s, " ")), end;
@@ -127,7 +127,7 @@ static int row_height(const Draw *d, const Row *r)
     return lines * LINE + 2 * PAD;
 }
 
-/* What the pointer shows: all nodes that the element stands for. */
+/* The tooltip: all nodes of a box, or with lane -1 of a bar. */
 static void draw_title(const Draw *d, int row, int lane)
 {
     fputs("<title>", d->f);
@@ -139,16 +139,6 @@ static void draw_title(const Draw *d, int row, int lane)
             fputs(")\n", d->f);
         }
     fputs("</title>\n", d->f);
-}
-
-/* Below the operators: what they read. */
-static void draw_names(const Draw *d, const Cell *c, int x)
-{
-    if (!c->of)
-        return;
-    fputs("<g font-style=\"italic\" fill=\"#557\">\n", d->f);
-    draw_lines(d, c->of, x, d->y + PAD + 10 + LINE * label_lines(d, c), d->chars, NAME_LINES);
-    fputs("</g>\n", d->f);
 }
 
 static void draw_cells(const Draw *d, int k, int h)
@@ -164,12 +154,17 @@ static void draw_cells(const Draw *d, int k, int h)
         draw_title(d, k, i);
         draw_box(d, x + 4, d->y, d->lane - 8, h, fills[r->phase]);
         draw_lines(d, r->cell[i].label, x + 10, d->y + PAD + 10, d->chars, MOST_LINES);
-        draw_names(d, &r->cell[i], x + 10);
+        if (r->cell[i].of) { /* parameters below the operators */
+            fputs("<g font-style=\"italic\" fill=\"#557\">\n", d->f);
+            draw_lines(d, r->cell[i].of, x + 10, d->y + PAD + 10 + LINE * label_lines(d, &r->cell[i]), d->chars,
+                       NAME_LINES);
+            fputs("</g>\n", d->f);
+        }
         fputs("</g>\n", d->f);
     }
 }
 
-/* The lanes that meet, [from, to); all where none is known. */
+/* The lanes that take part in collective n, [from, to); all lanes where none is found. */
 static void lanes_of_bar(const Draw *d, const Node *n, int *from, int *to)
 {
     *from = d->lanes;
@@ -228,7 +223,7 @@ static const char *model_chain(const Draw *d)
     return op ? picture_chain(d->a, op, n, 2 * MODEL_LINES) : NULL;
 }
 
-/* In the band of a phase. */
+/* Draws the model's operators in the band of the forward pass; returns the bottom edge. */
 static int draw_before(const Draw *d, int phase, int top)
 {
     const int chars = (BEFORE - 24) / CHAR;
@@ -244,17 +239,7 @@ static int draw_before(const Draw *d, int phase, int top)
 
 /* ---- the page ---- */
 
-static void draw_repeats(const Draw *d, int top, int bottom, int times)
-{
-    const int x = d->left - 2;
-
-    fprintf(d->f,
-            "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" rx=\"5\" fill=\"none\" stroke=\"#889\" "
-            "stroke-dasharray=\"4 3\"/>\n<text x=\"%d\" y=\"%d\" font-weight=\"bold\" text-anchor=\"end\">x%d</text>\n",
-            x, top, d->lanes * d->lane + 4, bottom - top, WIDTH - 10, top + 12, times);
-}
-
-/* The rows of one phase from row `first` on; the next phase's first. */
+/* Draws the rows of one phase, from row `first` on; returns the first row of the next phase. */
 static int draw_rows(Draw *d, int first)
 {
     const int phase = d->p->row[first].phase;
@@ -274,7 +259,12 @@ static int draw_rows(Draw *d, int first)
         d->y += h + GAP;
         if (ends) {
             d->y += GROUP_PAD - GAP;
-            draw_repeats(d, group_top, d->y, r->repeats);
+            fprintf(d->f,
+                    "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" rx=\"5\" fill=\"none\" stroke=\"#889\" "
+                    "stroke-dasharray=\"4 3\"/>\n"
+                    "<text x=\"%d\" y=\"%d\" font-weight=\"bold\" text-anchor=\"end\">x%d</text>\n",
+                    d->left - 2, group_top, d->lanes * d->lane + 4, d->y - group_top, WIDTH - 10, group_top + 12,
+                    r->repeats);
             d->y += GAP;
         }
     }

@@ -1,4 +1,5 @@
-/* Rates are rounded to three binary digits, an eighth or less of them, so that equal devices have equal parts. */
+/* Weights of --split auto: measured rates, rounded to three binary digits (to an eighth or less), so that equal devices
+ * get equal parts. */
 #include "exec/inspect/replica_weights.h"
 
 #include <math.h>
@@ -8,15 +9,7 @@
 #include "graph/base/numtext.h"
 #include "passes/partition/place.h"
 
-static double rounded(double rate)
-{
-    int e;
-    const double digits = frexp(rate, &e);
-
-    return ldexp(round(8 * digits), e - 3);
-}
-
-/* Of all devices of the run, process by process. */
+/* Measures the devices of this process and gathers those of all: weight[MAX_REPLICAS], relative to the fastest. */
 static Status measure_all(double *weight, const DeviceList *list)
 {
     const int size = world_size(list->world), first = world_rank(list->world) * list->n;
@@ -29,8 +22,12 @@ static Status measure_all(double *weight, const DeviceList *list)
         TRY(world_share(list->world, r, weight + r * list->n, (size_t)list->n * sizeof *weight));
     for (int i = 0; i < size * list->n; i++)
         most = fmax(most, weight[i]);
-    for (int i = 0; i < size * list->n; i++)
-        weight[i] = rounded(weight[i] / most);
+    for (int i = 0; i < size * list->n; i++) {
+        int exponent;
+        const double digits = frexp(weight[i] / most, &exponent);
+
+        weight[i] = ldexp(round(8 * digits), exponent - 3);
+    }
     return ST_OK;
 }
 
@@ -43,7 +40,7 @@ Status split_decide(BuildOptions *b, double weight[MAX_REPLICAS], const DeviceLi
     if (b->split != SPLIT_AUTO && b->split != SPLIT_WEIGHTS)
         return ST_OK;
     if (devices > MAX_DEVICES)
-        return ST_OK; /* which is refused by who opens them */
+        return ST_OK; /* device_set_open refuses so many */
     all.devices = devices;
     if (b->split == SPLIT_AUTO) {
         TRY(measure_all(rate, list));

@@ -1,7 +1,7 @@
-/* For each number of devices and each level of sharding a graph is built by the passes that build a run's, in which one
- * device of each class of equal ones is shown (passes/partition/divide.c), its memory planned with the scratch that
- * the kernels of CPU devices ask for, and its step timed by simulate_step.c.  So what the passes do, buckets, pieces,
- * the order of collectives, is what is simulated. */
+/* Simulates training steps on a cluster.  For each number of devices and each level of sharding, the passes of a run
+ * build the graph, in which one device of each class of equal ones is shown (passes/partition/divide.c).  Its memory is
+ * planned with the scratch of CPU kernels, and its step is timed by simulate_step.c.  So buckets, pieces and the order
+ * of collectives are those of a run. */
 #include "exec/inspect/simulate.h"
 
 #include <math.h>
@@ -21,15 +21,16 @@ typedef struct {
     const Graph *model;
     const Options *o;
     Cluster *c;
-    bool expand, given; /* --shard */
+    bool expand, shard_given; /* shard_given: --shard chooses the level */
     char level[MOST_LEVELS][LEVEL_TEXT];
     int n_level;
-    double slower;
-    SumCost cost; /* of the row's sums, for a run that is told its links */
+    double slowdown; /* factor of the seconds of each node */
+    SumCost cost;    /* of the row's sums, with --links */
 } Maker;
 
 /* ---- the graph of one row ---- */
 
+/* The options of a row's build; `level` is that of --shard. */
 static void set_options(BuildOptions *b, const Maker *m, const Simulated *s, int level)
 {
     *b = m->o->build;
@@ -70,20 +71,9 @@ static Status simulate_build(Graph **out, const Maker *m, const Simulated *s, in
     return ST_OK;
 }
 
-/* How many devices the graph shows: those up to the last that computes or keeps something. */
-static int count_shown(const Graph *g, int most)
-{
-    int last = 0;
-
-    FOR_NODES(g, n)
-        last = n->device < most && n->device > last ? n->device : last;
-    for (uint32_t i = 1; i < g->n_value; i++)
-        last = g->value[i]->kind == V_STATE && g->value[i]->device > last ? g->value[i]->device : last;
-    return last + 1;
-}
-
 /* ---- memory ---- */
 
+/* The memory of the device that needs most. */
 static Status take_memory(Simulated *s, const Maker *m, const Graph *g, const MemoryPlan *plan)
 {
     for (int d = 0; d < s->shown; d++) {
@@ -97,7 +87,8 @@ static Status take_memory(Simulated *s, const Maker *m, const Graph *g, const Me
     return ST_OK;
 }
 
-/* With the scratch of the kernels, which are prepared as for a run.  Takes the graph. */
+/* Plans and times the step on CPU devices, whose kernels are prepared as for a run because they ask for scratch.  Frees
+ * the graph. */
 static Status plan_on_cpus(Simulated *s, const Maker *m, Graph *g)
 {
     Device *device[MOST_EXPANDED] = { NULL };
@@ -118,14 +109,15 @@ static Status plan_on_cpus(Simulated *s, const Maker *m, Graph *g)
     if (!st)
         st = take_memory(s, m, program_graph(p), program_plan(p));
     if (!st)
-        st = simulate_step(s, m->c, program_graph(p), m->slower, NULL);
+        st = simulate_step(s, m->c, program_graph(p), m->slowdown, NULL);
     program_free(p);
     for (int d = 0; d < n; d++)
         device_close(device[d]);
     return st;
 }
 
-static Status plan_plainly(Simulated *s, const Maker *m, Graph *g)
+/* Plans and times the step on accelerators, without the scratch of their kernels.  Frees the graph. */
+static Status plan_on_gpus(Simulated *s, const Maker *m, Graph *g)
 {
     BuildOptions b;
     Arena *a = arena_create_beside(g->arena);
@@ -138,7 +130,7 @@ static Status plan_plainly(Simulated *s, const Maker *m, Graph *g)
     if (!st)
         st = take_memory(s, m, g, plan);
     if (!st)
-        st = simulate_step(s, m->c, g, m->slower, NULL);
+        st = simulate_step(s, m->c, g, m->slowdown, NULL);
     arena_free(a);
     graph_free(g);
     return st;
@@ -146,10 +138,13 @@ static Status plan_plainly(Simulated *s, const Maker *m, Graph *g)
 
 /* ---- rows ---- */
 
+/* Simulates one row.  The graph shows the devices up to the last one that computes or keeps something. */
 static Status make_row(Simulated *s, Maker *m, int devices, int level)
 {
+    const int most = m->expand || devices <= REPRESENTATIVES ? devices : REPRESENTATIVES;
     Graph *g;
     Status st;
+    int last = 0;
 
     *s = (Simulated){ .devices = devices, .batch = m->o->build.batch };
     snprintf(s->shard, sizeof s->shard, "%s", m->level[level]);
@@ -161,11 +156,15 @@ static Status make_row(Simulated *s, Maker *m, int devices, int level)
         s->batch *= devices;
     if ((st = simulate_build(&g, m, s, level)))
         return status_prefix(st, "%d devices, --shard %s", devices, m->level[level]);
-    s->shown = count_shown(g, m->expand || devices <= REPRESENTATIVES ? devices : REPRESENTATIVES);
-    return m->c->accelerator ? plan_plainly(s, m, g) : plan_on_cpus(s, m, g);
+    FOR_NODES(g, n)
+        last = n->device < most && n->device > last ? n->device : last;
+    for (uint32_t i = 1; i < g->n_value; i++)
+        last = g->value[i]->kind == V_STATE && g->value[i]->device > last ? g->value[i]->device : last;
+    s->shown = last + 1;
+    return m->c->accelerator ? plan_on_gpus(s, m, g) : plan_on_cpus(s, m, g);
 }
 
-/* The levels as the option lists them. */
+/* Splits the choices of --shard, "none|state|..." */
 static void list_levels(Maker *m)
 {
     const char *at = options_choices("shard");
@@ -178,25 +177,25 @@ static void list_levels(Maker *m)
     }
 }
 
-/* By what the rates are too fast or too slow for the measured step of one device. */
-static Status calibrate(Maker *m)
+/* The factor by which the measured step of one device is slower than its rates say; 1 where no step was measured. */
+static Status find_slowdown(Maker *m)
 {
     Simulated one;
 
     if (!(m->c->samples_per_second > 0))
         return ST_OK;
     TRY(make_row(&one, m, 1, 0));
-    m->slower = one.seconds > 0 ? (double)one.batch / m->c->samples_per_second / one.seconds : 1;
+    m->slowdown = one.seconds > 0 ? (double)one.batch / m->c->samples_per_second / one.seconds : 1;
     return ST_OK;
 }
 
-Status simulate_slower(double *out, const Graph *model, const Options *o, Cluster *c)
+Status simulate_slowdown(double *out, const Graph *model, const Options *o, Cluster *c)
 {
-    Maker m = { .model = model, .o = o, .c = c, .slower = 1 };
+    Maker m = { .model = model, .o = o, .c = c, .slowdown = 1 };
 
     list_levels(&m);
-    TRY(calibrate(&m));
-    *out = m.slower;
+    TRY(find_slowdown(&m));
+    *out = m.slowdown;
     return ST_OK;
 }
 
@@ -218,11 +217,11 @@ static Status make_rows(Simulation *out, Maker *m)
         for (int level = 0; level < m->n_level; level++) {
             Status st;
 
-            if (m->given ? level != (int)m->o->build.shard : m->c->count[i] == 1 && level)
+            if (m->shard_given ? level != (int)m->o->build.shard : m->c->count[i] == 1 && level)
                 continue;
             st = make_row(&out->row[out->n_row], m, m->c->count[i], level);
-            if (st == E_INVALID && level && !m->given)
-                continue; /* what these devices cannot do */
+            if (st == E_INVALID && level && !m->shard_given)
+                continue; /* this level does not suit the model */
             TRY(st);
             out->n_row++;
         }
@@ -254,7 +253,7 @@ static Status simulate_check(const Maker *m)
 Status simulate(Simulation *out, const Graph *model, const Options *o, Cluster *cluster, const char *rates, bool expand)
 {
     Maker m = {
-        .model = model, .o = o, .c = cluster, .expand = expand, .given = options_given(o, "shard"), .slower = 1
+        .model = model, .o = o, .c = cluster, .expand = expand, .shard_given = options_given(o, "shard"), .slowdown = 1
     };
     Simulation s = { .cluster = cluster };
     Status st;
@@ -263,7 +262,7 @@ Status simulate(Simulation *out, const Graph *model, const Options *o, Cluster *
     TRY(simulate_check(&m));
     if (rates)
         TRY(read_rates(&m, rates));
-    TRY(calibrate(&m));
+    TRY(find_slowdown(&m));
     if (!(s.row = calloc((size_t)cluster->n_count * (size_t)m.n_level, sizeof *s.row)))
         return FAIL_NOMEM();
     if ((st = make_rows(&s, &m))) {

@@ -1,4 +1,4 @@
-/* A simulation as a table for people and as JSON for programs. */
+/* Prints a simulation: a table for people, JSON for programs. */
 #include <inttypes.h>
 
 #include "exec/inspect/simulate.h"
@@ -9,7 +9,7 @@
 
 static double rate_of(const Simulated *r) { return r->seconds > 0 ? (double)r->batch / r->seconds : 0; }
 
-/* The first row of one device, or none. */
+/* The first row with one device; NULL: there is none. */
 static const Simulated *row_of_one(const Simulation *s)
 {
     for (int i = 0; i < s->n_row; i++)
@@ -18,13 +18,13 @@ static const Simulated *row_of_one(const Simulation *s)
     return NULL;
 }
 
-/* What the devices do together, of what so many of one would. */
+/* The samples a second of the devices, relative to as many times those of one. */
 static double efficiency(const Simulated *r, const Simulated *one)
 {
     return rate_of(one) > 0 ? rate_of(r) / rate_of(one) / r->devices : 0;
 }
 
-static void simulate_print_print_row(const Simulated *r, const Simulated *one, const Cluster *c, FILE *to)
+static void print_row(const Simulated *r, const Simulated *one, const Cluster *c, FILE *to)
 {
     char memory[BYTES_TEXT], within[BYTES_TEXT], between[BYTES_TEXT], share[16] = "-";
 
@@ -50,7 +50,7 @@ void simulation_print(const Simulation *s, FILE *to)
     fprintf(to, "%7s  %-10s %9s %12s %12s %10s %12s %12s %12s %11s %11s\n", "devices", "shard", "batch", "step ms",
             "samples/s", "efficiency", "compute ms", "wire ms", "memory", "in node", "of node");
     for (int i = 0; i < s->n_row; i++) {
-        simulate_print_print_row(&s->row[i], row_of_one(s), c, to);
+        print_row(&s->row[i], row_of_one(s), c, to);
         over |= c->memory > 0 && simulated_memory(&s->row[i]) > c->memory;
     }
     if (over)

@@ -1,7 +1,9 @@
-/* Rates of operators, and what passes between two steps, from a trace: what all nodes of an operator took together in a
- * step, the median of the steps, over what they compute (where the operator has FLOPs) or move.  The first steps touch
- * memory for the first time, and any may be disturbed.  The graph says how much that is, so the trace must be of the
- * same step: as many nodes and as many bytes, for every operator. */
+/* Takes the rates of operators, and the time between two steps, from a trace.
+ *
+ * An operator's rate is what its nodes compute (where the operator has FLOPs) or move, divided by the seconds that they
+ * take together in a step: the median of the steps, for the first steps touch memory for the first time, and any may be
+ * disturbed.  The work is taken from the graph, so the trace must be of the same step, with as many nodes and bytes for
+ * every operator. */
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
@@ -11,21 +13,22 @@
 #include "graph/ir/op.h"
 #include "passes/report.h"
 
+/* The nodes of one operator. */
 typedef struct {
     const OpDef *op;
-    double flops, bytes, nodes; /* of the graph */
-    double moved;               /* of the trace */
+    double flops, bytes, nodes; /* in a step of the graph */
+    double moved;               /* bytes in the trace */
     double *seconds;            /* [steps of the trace] */
-    int64_t events;
+    int64_t events;             /* in the trace */
 } Sum;
 
 typedef struct {
     Sum sum[CLUSTER_RATES];
     int n;
-    double nodes; /* of all */
+    double nodes; /* in a step */
     double end;   /* of the node before, seconds */
     int64_t events;
-    double *between; /* [steps of the trace] from the last node of the step before to the first of this */
+    double *between; /* [steps of the trace] seconds from the last node of the step before to the first of this */
 } Sums;
 
 static int simulate_rates_compare(const void *a, const void *b)
@@ -49,22 +52,7 @@ static Sum *simulate_rates_find(Sums *s, const char *op)
     return NULL;
 }
 
-static void add_graph(Sums *s, const Graph *g)
-{
-    FOR_NODES(g, n) {
-        Sum *x = simulate_rates_find(s, n->op->name);
-
-        if (simulate_is_free(n) || (!x && s->n == CLUSTER_RATES))
-            continue;
-        if (!x)
-            *(x = &s->sum[s->n++]) = (Sum){ .op = n->op };
-        x->flops += (double)node_flops(g, n);
-        x->bytes += simulate_bytes(g, n);
-        x->nodes++;
-        s->nodes++;
-    }
-}
-
+/* Adds an event of the trace, a node of some step. */
 static Status add_event(Sums *s, const json_t *e, size_t most_steps, const char *path)
 {
     const json_t *op = json_object_get(e, "cat"), *ts = json_object_get(e, "ts"), *dur = json_object_get(e, "dur"),
@@ -138,7 +126,18 @@ Status simulate_read_rates(Cluster *c, const Graph *g, const char *path)
     a = arena_create();
     if (!json_array_size(list))
         st = FAIL(E_INVALID, "%s: 'traceEvents': expected a list of events, found none", path);
-    add_graph(&s, g);
+    FOR_NODES(g, n) {
+        Sum *x = simulate_rates_find(&s, n->op->name);
+
+        if (simulate_is_free(n) || (!x && s.n == CLUSTER_RATES))
+            continue;
+        if (!x)
+            *(x = &s.sum[s.n++]) = (Sum){ .op = n->op };
+        x->flops += (double)node_flops(g, n);
+        x->bytes += simulate_bytes(g, n);
+        x->nodes++;
+        s.nodes++;
+    }
     most_steps = json_array_size(list) / (size_t)fmax(s.nodes, 1) + 1;
     if (!st && !(s.between = a ? ARENA_NEW(a, double, most_steps) : NULL))
         st = FAIL_NOMEM();

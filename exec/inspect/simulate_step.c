@@ -1,13 +1,14 @@
-/* A walk over the scheduled graph: each device computes its nodes in order, and all meet in collectives.
+/* Times a step: a walk over the scheduled graph in which each device computes its nodes in order, and all meet in
+ * collectives.
  *
  * A node takes the longer of what its FLOPs and its bytes take (a roofline), by the rates of its operator where those
- * are known.  A collective begins when the last device has come to it and the one before has ended; where collectives
- * overlap, when its inputs are there, and only who reads its outputs waits.  So a bucket of gradients leaves when its
- * last gradient is made, as exec/gpu does it; CPU devices wait in place (exec/run/collective.c).  Of accelerators whose
- * collectives do not overlap a step takes the sum of both.  With OVERLAP_SUMS the first of the two phases of a sum for
- * all overlaps, and the second, of all sums, follows when all is computed and summed.
+ * are known.  A collective begins when the last device has come to it and the collective before has ended.  Where
+ * collectives overlap, it begins when its inputs are there, and only the readers of its outputs wait: a bucket of
+ * gradients leaves when its last gradient is made, as in exec/gpu.  CPU devices wait in place (exec/run/collective.c).
+ * On accelerators whose collectives do not overlap, a step takes the sum of both.  With OVERLAP_SUMS the first phase of
+ * an all-reduce overlaps; the second phases of all of them follow when everything is computed and summed.
  *
- * The graph may show only some of the devices (BuildOptions.world): how many there are is asked of `s`. */
+ * The graph may show only some of the devices (BuildOptions.world); Simulated.devices has their number. */
 #include <math.h>
 #include <string.h>
 
@@ -19,13 +20,13 @@
 #include "passes/plan/plan_memory.h"
 #include "passes/report.h"
 
-/* Seconds that Linux leaves a thread its core for while others want it: a tick, of which there are 250 a second. */
+/* Seconds for which Linux leaves a thread its core while others want it: a tick, at 250 a second. */
 static const double SLICE = 0.004;
-enum { CROWD = 32 }; /* devices of a node whose cores are thought of one by one */
+enum { MOST_COUNTED = 32 }; /* of so many devices of a node the load of each core is computed; of more it is even */
 
 typedef struct {
-    double sent, received, kept; /* bytes, for the collective at hand */
-    double staging, all;         /* of all collectives: kept, sent */
+    double sent, received, kept; /* bytes of the present collective; kept: until they are used */
+    double staging, all;         /* bytes kept and sent by all collectives */
 } Traffic;
 
 typedef struct {
@@ -33,20 +34,21 @@ typedef struct {
     const Graph *g;
     Simulated *s;
     int n_shown;
-    double n, per_node, nodes; /* devices; of the fullest node; nodes with devices */
-    bool whole;                /* of the collective at hand: small sums' parts are sent whole */
-    double late;               /* seconds that all wait for the latest where they meet */
-    double rounds;             /* devices of the core that has most, expected */
-    double share, slowdown;    /* by how much a device is slower for those beside it, on its cores and otherwise */
-    double bandwidth, slower;
-    bool beside;   /* collectives have a stream of their own */
-    double *ready; /* [value] seconds after the step's beginning */
-    double *clock; /* [shown] */
+    double n, per_node, nodes; /* devices; devices of the fullest node; nodes with devices */
+    bool whole;                /* the present collective sends parts of a small sum whole */
+    double late;               /* seconds that a collective waits for the latest device */
+    double rounds;             /* expected devices on the core that has most */
+    double share, slowdown;    /* factors by which devices of a node slow each other: on shared cores, and otherwise */
+    double bandwidth;          /* of memory, bytes a second */
+    double node_factor;        /* of the seconds of each node */
+    bool beside;               /* collectives have a stream of their own */
+    double *ready;             /* [value] seconds after the step's beginning */
+    double *clock;             /* [shown] */
     double *busy, *flops;
     Traffic *traffic; /* [n] */
     double wire;      /* when the last collective ends */
-    double after;     /* OVERLAP_SUMS: seconds of what is given when all is computed */
-    Report *report;   /* that is told; NULL: none */
+    double after;     /* OVERLAP_SUMS: seconds of the second phases */
+    Report *report;   /* receives seconds by phase and collective; NULL: none does */
     const uint8_t *phase;
     double (*busy_in)[N_PHASES]; /* [shown] */
     int n_collective;            /* seen so far */
@@ -72,15 +74,7 @@ bool simulate_is_free(const Node *n)
     return n->op->flags & OPF_COLLECTIVE || (n->op->flags & OPF_VIEW && n->n_out == 1);
 }
 
-static const OpRate *find_rate(const Cluster *c, const Node *n)
-{
-    for (int i = 0; i < c->n_rate; i++)
-        if (!strcmp(c->rate[i].op, n->op->name))
-            return &c->rate[i];
-    return NULL;
-}
-
-/* FLOPs a second by the type of what is multiplied. */
+/* FLOPs a second, by the type of the node's first input. */
 static double peak(const Walk *w, const Node *n)
 {
     bool half = n->n_in && has_value(n->in[0]) && dtype_size(in_value(w->g, n, 0)->dtype) == 2;
@@ -88,38 +82,38 @@ static double peak(const Walk *w, const Node *n)
     return half && w->c->flops_half > 0 ? w->c->flops_half : w->c->flops;
 }
 
-/* How much longer a node takes beside others: what devices of a node share are units that only products keep busy, so
- * one that is slower than they are is slowed by as much less. */
-static double slowdown_of(const Walk *w, const Node *n, const OpRate *rate)
-{
-    const double used = !rate ? 1 : fmin(1, rate->flops / peak(w, n));
-
-    return w->share * (1 + (w->slowdown - 1) * used);
-}
-
+/* Devices of a node share units that only products keep busy.  So an operator whose rate is below the peak is slowed by
+ * its neighbours in proportion to the part of the peak that it uses. */
 static double node_seconds(const Walk *w, const Node *n)
 {
-    const OpRate *rate = find_rate(w->c, n);
-    double flops = (double)node_flops(w->g, n), bytes = simulate_bytes(w->g, n), t;
+    const double flops = (double)node_flops(w->g, n), bytes = simulate_bytes(w->g, n);
+    const OpRate *rate = NULL;
+    double t, used;
 
     if (simulate_is_free(n))
         return 0;
+    for (int i = 0; i < w->c->n_rate && !rate; i++)
+        if (!strcmp(w->c->rate[i].op, n->op->name))
+            rate = &w->c->rate[i];
     if (!rate)
         t = flops / peak(w, n);
     else
         t = rate->flops > 0 ? flops / rate->flops : bytes / rate->bytes;
-    return (fmax(t * slowdown_of(w, n, rate), bytes / w->bandwidth) + w->c->launch) * w->slower;
+    used = !rate ? 1 : fmin(1, rate->flops / peak(w, n));
+    t *= w->share * (1 + (w->slowdown - 1) * used);
+    return (fmax(t, bytes / w->bandwidth) + w->c->launch) * w->node_factor;
 }
 
 /* ---- collectives ---- */
 
-static bool of_caller(const Graph *g, ValueId v)
+static bool is_from_caller(const Graph *g, ValueId v)
 {
     const Value *x = value(g, v);
 
     return x->kind == V_INPUT || x->kind == V_CONST;
 }
 
+/* Bytes of n values together. */
 static double whole_of(const Walk *w, const ValueId *v, int n)
 {
     double sum = 0;
@@ -129,7 +123,7 @@ static double whole_of(const Walk *w, const ValueId *v, int n)
     return sum;
 }
 
-/* Bytes of the piece that device d gets of tensor t, which is `whole` bytes. */
+/* Bytes of the piece that device d gets of tensor t, which has `whole` bytes. */
 static double piece_bytes(const Walk *w, const Exchange *e, const Node *n, int t, int d, double whole)
 {
     const Shape *s = in_value(w->g, n, t * e->parts)->shape;
@@ -140,8 +134,9 @@ static double piece_bytes(const Walk *w, const Exchange *e, const Node *n, int t
     return at < count && s->dim[e->cut] ? whole / (double)s->dim[e->cut] * (double)counts[at] : 0;
 }
 
-/* Pieces along one axis that become pieces along another: each device sends what it has of the others'. */
-static void count_turned(Walk *w, const Exchange *e, const Node *n)
+/* Traffic of an all-to-all, where pieces along one axis become pieces along another: each device sends the part of the
+ * others' pieces that it holds. */
+static void count_regrouped(Walk *w, const Exchange *e, const Node *n)
 {
     const double whole = whole_of(w, n->in, e->parts);
     const bool packs = shape_count(in_value(w->g, n, 0)->shape, 0, e->cut) != 1,
@@ -159,8 +154,8 @@ static void count_turned(Walk *w, const Exchange *e, const Node *n)
     }
 }
 
-/* Of tensor t: what each device sends to all others and receives from them, when it is sent where it is needed and no
- * farther, and what it keeps of that until it is used.  Lists of pieces have one of each device, shown or not. */
+/* Traffic of tensor t: what each device sends to all others and receives from them when data goes only where it is
+ * needed, and what it keeps of that until it is used.  Lists of pieces have one for each device, shown or not. */
 static void count_tensor(Walk *w, const Exchange *e, const Node *n, int t)
 {
     const ValueId *in = n->in + t * e->parts;
@@ -185,7 +180,7 @@ static void count_tensor(Walk *w, const Exchange *e, const Node *n, int t)
             sent = to_one ? (d ? own : 0) : own * others;
             x->kept += received = to_one && d ? 0 : whole - own;
         } else {
-            bool given = of_caller(w->g, in[0]);
+            bool given = is_from_caller(w->g, in[0]);
 
             sent = given || d ? 0 : one * others;
             received = given || !d ? 0 : one;
@@ -195,6 +190,7 @@ static void count_tensor(Walk *w, const Exchange *e, const Node *n, int t)
     }
 }
 
+/* The smallest k with 2^k >= n. */
 static double log2_up(double n)
 {
     double steps = 0;
@@ -204,7 +200,7 @@ static double log2_up(double n)
     return steps;
 }
 
-/* Every device sends to every other: phases of them, `most` bytes in all. */
+/* Every device sends to every other: `phases` times, `most` bytes in all. */
 static double shares_seconds(const Walk *w, double most, double phases)
 {
     const Cluster *c = w->c;
@@ -218,7 +214,7 @@ static double shares_seconds(const Walk *w, double most, double phases)
     return t;
 }
 
-/* `whole` bytes go round: (n - 1) / n of them by each device, in each phase. */
+/* `whole` bytes go round a ring: each device passes on (n - 1) / n of them in each phase. */
 static double ring_seconds(const Walk *w, double whole, double phases)
 {
     const Cluster *c = w->c;
@@ -232,6 +228,7 @@ static double ring_seconds(const Walk *w, double whole, double phases)
     return phases * (w->n - 1) * (whole / w->n / bandwidth + latency);
 }
 
+/* In each phase a ring within nodes, and recursive doubling between them. */
 static double hierarchical_seconds(const Walk *w, double whole, double phases)
 {
     const Cluster *c = w->c;
@@ -245,13 +242,10 @@ static double hierarchical_seconds(const Walk *w, double whole, double phases)
     return phases * t;
 }
 
-/* A sum for all is made first and then sent to all, unless all make it. */
-static double phases_of(const Walk *w, const Exchange *e) { return exchange_reduces(e) && !w->whole ? 2 : 1; }
-
-static double wire_seconds(const Walk *w, const Exchange *e, double whole, double most)
+/* Seconds of a collective of `whole` bytes in `phases` phases, in which no device sends or receives more than `most`
+ * bytes. */
+static double wire_seconds(const Walk *w, double whole, double most, double phases)
 {
-    const double phases = phases_of(w, e);
-
     if (!(most > 0))
         return 0;
     switch (w->c->algorithm) {
@@ -261,41 +255,23 @@ static double wire_seconds(const Walk *w, const Exchange *e, double whole, doubl
     }
 }
 
-/* What passes over the links for it where all send equally much. */
-static void count_links(Walk *w, const Exchange *e, double whole, double most)
-{
-    const double m = w->per_node, k = w->nodes, all = w->n - 1, phases = phases_of(w, e);
-
-    if (!(most > 0) || w->c->algorithm == WIRE_SHARES)
-        return;
-    if (w->c->algorithm == WIRE_RING) {
-        w->s->within += m > 1 ? phases * whole * all / w->n : 0;
-        w->s->between += k > 1 ? phases * whole * all / w->n : 0;
-    } else {
-        w->s->within += phases * whole * (m - 1) / m;
-        w->s->between += phases * whole * (k - 1) / k;
-    }
-}
-
-/* As CPU devices in processes of their own do (exec/run/collective_span.h). */
-static bool is_sent_whole(const Walk *w, const Node *n)
-{
-    return w->c->algorithm == WIRE_SHARES && !w->c->accelerator && w->n > 1 &&
-           span_sends_whole(w->g, n, (int)w->n, (int)w->n, w->s->latency_bytes);
-}
-
-/* Seconds of the collective, the sums included. */
+/* Seconds of the collective, the additions of its sums included.  Counts its traffic: by device, and with the other
+ * algorithms than WIRE_SHARES, in which all send equally much, by link. */
 static double exchange_seconds(Walk *w, const Node *n)
 {
     const Exchange e = exchange_of(n);
-    double whole = 0, most = 0, added = 0;
+    const bool shares = w->c->algorithm == WIRE_SHARES;
+    const double m = w->per_node, k = w->nodes;
+    double whole = 0, most = 0, added = 0, phases, ring;
 
-    w->whole = is_sent_whole(w, n);
+    /* as CPU devices in processes of their own do */
+    w->whole = shares && !w->c->accelerator && w->n > 1 &&
+               span_sends_whole(w->g, n, (int)w->n, (int)w->n, w->s->latency_bytes);
     for (int d = 0; d < (int)w->n; d++)
         w->traffic[d] = (Traffic){ .staging = w->traffic[d].staging, .all = w->traffic[d].all };
     for (int t = 0; t < e.tensors; t++) {
         if (exchange_turns(&e))
-            count_turned(w, &e, n);
+            count_regrouped(w, &e, n);
         else
             count_tensor(w, &e, n, t);
         whole += e.joined ? whole_of(w, n->in + t * e.parts, e.parts) : bytes_of(w->g, n->in[t * e.parts]);
@@ -304,19 +280,25 @@ static double exchange_seconds(Walk *w, const Node *n)
         const Traffic *x = &w->traffic[d];
 
         w->traffic[d].all += x->sent;
-        w->traffic[d].staging += w->c->algorithm == WIRE_SHARES ? x->kept : 0;
+        w->traffic[d].staging += shares ? x->kept : 0;
         most = fmax(most, fmax(x->sent, x->received));
         added = fmax(added, e.sum ? x->kept : 0);
     }
     if (exchange_turns(&e))
-        whole /= w->n; /* of which each device sends as much as of what goes round */
-    count_links(w, &e, whole, most);
+        whole /= w->n; /* each device sends its part of all of it, as if so much went round */
+    phases = exchange_reduces(&e) && !w->whole ? 2 : 1; /* a sum for all is made, then sent to all */
+    ring = phases * whole * (w->n - 1) / w->n;
+    if (most > 0 && !shares) {
+        w->s->within += w->c->algorithm == WIRE_HIERARCHICAL ? phases * whole * (m - 1) / m : m > 1 ? ring : 0;
+        w->s->between += w->c->algorithm == WIRE_HIERARCHICAL ? phases * whole * (k - 1) / k : k > 1 ? ring : 0;
+    }
     w->s->collectives += most > 0;
-    return wire_seconds(w, &e, whole, most) + added / w->bandwidth;
+    return wire_seconds(w, whole, most, phases) + added / w->bandwidth;
 }
 
 /* ---- the walk ---- */
 
+/* When the last of n values is ready. */
 static double ready_at(const Walk *w, const ValueId *v, int n)
 {
     double at = 0;
@@ -326,9 +308,9 @@ static double ready_at(const Walk *w, const ValueId *v, int n)
     return at;
 }
 
-/* What devices that share cores wait longer for when they meet after `seconds` than if each core were always busy: who
- * wakes up where no core is idle is put on one by chance, and the core that has most is waited for.  The system evens
- * that out, and who has its turn keeps it, for a SLICE. */
+/* The additional seconds that devices which share cores wait for each other when they meet after `seconds`, compared
+ * with cores that are always busy.  A thread that wakes up while no core is idle is put on one by chance, and the
+ * fullest core is waited for.  The system evens that out; a running thread keeps its core for at most a SLICE. */
 static double rounds_seconds(const Walk *w, double seconds)
 {
     return w->share > 1 ? fmin((w->rounds / w->share - 1) * seconds, SLICE) : 0;
@@ -365,7 +347,7 @@ static void run_collective(Walk *w, const Node *n)
     w->ready[0] = 0;
 }
 
-/* The host's side of device d is numbered behind all devices. */
+/* Nodes on the host's side of device d have a device number behind all devices. */
 static void run_node(Walk *w, const Node *n)
 {
     int d = n->device < 0 ? 0 : n->device % w->n_shown;
@@ -381,23 +363,7 @@ static void run_node(Walk *w, const Node *n)
     w->ready[0] = 0;
 }
 
-/* The devices' own sums: the largest, and of a node's the mean times its devices. */
-static void sum_traffic(Walk *w)
-{
-    double sum = 0, most = 0;
-
-    for (int d = 0; d < (int)w->n; d++) {
-        w->s->staging = fmax(w->s->staging, w->traffic[d].staging);
-        most = fmax(most, w->traffic[d].all);
-        sum += w->traffic[d].all;
-    }
-    if (w->c->algorithm != WIRE_SHARES || w->n < 2)
-        return;
-    w->s->within = most * (w->per_node - 1) / (w->n - 1);
-    w->s->between = w->per_node * sum / w->n * (w->n - w->per_node) / (w->n - 1);
-}
-
-/* The chance that of n, each 1 with probability p, exactly k are. */
+/* The probability that exactly k of n events of probability p happen. */
 static double binomial(int n, int k, double p)
 {
     double chance = k < n ? pow(1 - p, n - k) : 1;
@@ -407,35 +373,37 @@ static double binomial(int n, int k, double p)
     return chance;
 }
 
-/* The chance that no core of `cores` has more than `most` of n that are put on them by chance. */
+/* The probability that none of `cores` cores has more than `most` of n devices that are put on them by chance. */
 static double chance_of_most(int n, int cores, int most)
 {
-    double stand[CROWD + 1] = { 1 }; /* [i] that i of n are on the cores so far, and nowhere more than `most` */
+    /* [i] the probability that i of n are on the cores so far, and at most `most` on each */
+    double chance[MOST_COUNTED + 1] = { 1 };
 
     for (int k = 0; k < cores; k++)
         for (int i = n; i >= 0; i--) {
             double sum = 0;
 
             for (int j = 0; j <= most && j <= i; j++)
-                sum += stand[i - j] * binomial(n - (i - j), j, 1.0 / (cores - k));
-            stand[i] = sum;
+                sum += chance[i - j] * binomial(n - (i - j), j, 1.0 / (cores - k));
+            chance[i] = sum;
         }
-    return stand[n];
+    return chance[n];
 }
 
-/* The expected most that a core has of n devices; of a crowd what each has, evened out. */
+/* The expected number of devices on the fullest core; of many devices, their even share. */
 static double expected_rounds(double n, double cores)
 {
     double sum = 0;
 
-    if (n > CROWD || cores < 1)
+    if (n > MOST_COUNTED || cores < 1)
         return ceil(n / cores);
     for (int most = 0; most < (int)n; most++)
         sum += 1 - chance_of_most((int)n, (int)cores, most);
     return sum;
 }
 
-static void simulate_step_place(Walk *w, const Cluster *c, const Simulated *s)
+/* How many devices there are, on how many nodes, and by how much they slow each other. */
+static void place_devices(Walk *w, const Cluster *c, const Simulated *s)
 {
     const double wanted = c->cores * fmin(s->devices, c->per_node);
 
@@ -454,23 +422,14 @@ static void simulate_step_place(Walk *w, const Cluster *c, const Simulated *s)
 double simulate_sum(const Cluster *c, int devices, double bytes)
 {
     const Simulated s = { .devices = devices };
-    const Exchange e = { .sum = true };
     const double others = (devices - 1.0) / devices;
     Walk w = { .c = c };
 
-    simulate_step_place(&w, c, &s);
-    return wire_seconds(&w, &e, bytes, 2 * bytes * others) + bytes * others / w.bandwidth;
+    place_devices(&w, c, &s);
+    return wire_seconds(&w, bytes, 2 * bytes * others, 2) + bytes * others / w.bandwidth;
 }
 
-/* What the report is told by phase. */
-static void tell_phases(const Walk *w)
-{
-    for (int k = 0; w->report && k < N_PHASES; k++)
-        for (int d = 0; d < w->n_shown; d++)
-            w->report->phase[k].seconds = fmax(w->report->phase[k].seconds, w->busy_in[d][k]);
-}
-
-static Status take_room(Walk *w, Arena *a)
+static Status allocate_walk(Walk *w, Arena *a)
 {
     const size_t values = w->g->n_value, shown = (size_t)w->n_shown;
 
@@ -487,23 +446,24 @@ static Status take_room(Walk *w, Arena *a)
     return ST_OK;
 }
 
-Status simulate_step(Simulated *s, const Cluster *c, const Graph *g, double slower, Report *r)
+Status simulate_step(Simulated *s, const Cluster *c, const Graph *g, double slowdown, Report *r)
 {
     Walk w = { .c = c,
                .g = g,
                .s = s,
                .n_shown = s->shown,
-               .slower = slower,
+               .node_factor = slowdown,
                .beside = c->overlap || c->accelerator,
                .report = r };
     Arena *a = arena_create_beside(g->arena);
-    Status st = take_room(&w, a);
+    Status st = allocate_walk(&w, a);
+    double sum = 0, most = 0;
 
     if (st) {
         arena_free(a);
         return st;
     }
-    simulate_step_place(&w, c, s);
+    place_devices(&w, c, s);
     FOR_NODES(g, n)
         if (n->op->flags & OPF_COLLECTIVE)
             run_collective(&w, n);
@@ -520,8 +480,18 @@ Status simulate_step(Simulated *s, const Cluster *c, const Graph *g, double slow
     s->seconds += w.after + c->between_steps * w.share;
     if (c->accelerator && c->overlap == OVERLAP_NONE)
         s->seconds = s->compute + s->wire;
-    sum_traffic(&w);
-    tell_phases(&w);
+    for (int d = 0; d < (int)w.n; d++) {
+        s->staging = fmax(s->staging, w.traffic[d].staging);
+        most = fmax(most, w.traffic[d].all);
+        sum += w.traffic[d].all;
+    }
+    if (c->algorithm == WIRE_SHARES && w.n > 1) {
+        s->within = most * (w.per_node - 1) / (w.n - 1);
+        s->between = w.per_node * sum / w.n * (w.n - w.per_node) / (w.n - 1);
+    }
+    for (int k = 0; r && k < N_PHASES; k++)
+        for (int d = 0; d < s->shown; d++)
+            r->phase[k].seconds = fmax(r->phase[k].seconds, w.busy_in[d][k]);
     arena_free(a);
     return ST_OK;
 }

@@ -1,8 +1,8 @@
-/* A step of training as the training_info of its model: the graph behind add-optimizer, which is in no device's words
- * yet.
+/* graph-transform --training-info: writes a training step as the training_info of its model.  The step is the graph
+ * after add-optimizer, which no device's operators are in yet.
  *
- * What of it is no fact of the file is made one: the learning rate is a constant, and the size of the batch, which
- * shapes and means rest on, is what a Decided node holds a run to. */
+ * The file must stand for itself: the learning rate becomes a constant, and Decided nodes check that inputs have the
+ * sizes for which the step was built. */
 #include <string.h>
 
 #include "exec/inspect/transform.h"
@@ -19,19 +19,7 @@
 
 extern const Pass pass_dce;
 
-static Status training_info_check(const TransformBuild *b, const Options *o)
-{
-    if (!b->build.loss)
-        return FAIL(E_INVALID, "--training-info: a step of training needs a loss: give --loss");
-    if (b->build.replicas > 1)
-        return FAIL(E_INVALID, "--training-info: the file has one step, of one replica, found %d", b->build.replicas);
-    if (strcmp(options_get(o, "lr-schedule"), "constant") || o->warmup_steps)
-        return FAIL(E_UNSUPPORTED, "--training-info: a learning rate that changes, expected --lr-schedule constant "
-                                   "without --warmup-steps");
-    return ST_OK;
-}
-
-/* Of group k of the parameters. */
+/* Makes the learning rate of parameter group k a constant: that of the first step. */
 static Status fix_rate(Graph *g, const Options *o, int k)
 {
     const ValueId id = graph_find(g, k ? o->group[k - 1].rate_name : IN_LR);
@@ -53,16 +41,8 @@ static Status fix_rate(Graph *g, const Options *o, int k)
     return ST_OK;
 }
 
-/* The loss, and the next value of each state.  A standard step (passes/train/standard.c) has these alone. */
-static Status choose_outputs(Graph *g, bool standard)
-{
-    if (standard)
-        return next_outputs_follow(g);
-    next_outputs_drop_others(g);
-    return next_outputs_add(g);
-}
-
-/* Sizes of inputs that the model leaves open are those that the step was made for. */
+/* Checks, by Decided nodes, that inputs have the sizes for which the step was built, where the model leaves them open.
+ */
 static Status hold_sizes(Graph *g, const Graph *model)
 {
     for (int i = 0; i < model->n_input; i++) {
@@ -84,28 +64,26 @@ static Status hold_sizes(Graph *g, const Graph *model)
     return g->status;
 }
 
-/* What the file gives its first value by a graph is no constant to the passes, also where nothing updates it. */
-static void keep_first(Graph *g, const OnnxModel *onnx)
-{
-    for (int i = 0; onnx && i < onnx->n_first; i++) {
-        const ValueId id = graph_find(g, onnx->first[i].key);
-
-        if (has_value(id) && value(g, id)->kind == V_CONST && !value(g, id)->next)
-            value(g, id)->kind = V_STATE;
-    }
-}
-
+/* Turns g, a copy of the model, into the step.  Its outputs are the loss and the next value of each state; a standard
+ * step (passes/train/standard.c) has these alone. */
 static Status make_step(Graph *g, const Graph *model, const OnnxModel *onnx, const TransformBuild *b, const Options *o)
 {
     PassCtx ctx = { .opt = &b->build, .eval = interp_node };
     Status st;
 
-    keep_first(g, onnx);
+    for (int i = 0; onnx && i < onnx->n_first; i++) { /* a value that the file's own graph computes is no constant */
+        const ValueId id = graph_find(g, onnx->first[i].key);
+
+        if (has_value(id) && value(g, id)->kind == V_CONST && !value(g, id)->next)
+            value(g, id)->kind = V_STATE;
+    }
     TRY(pipeline_run(g, &b->build, interp_node, NULL,
                      &(PipelineOptions){ .until = b->build.standard ? "standard" : "add-optimizer" }));
     for (int k = 0; k <= o->n_group; k++)
         TRY(fix_rate(g, o, k));
-    TRY(choose_outputs(g, b->build.standard));
+    if (!b->build.standard)
+        next_outputs_drop_others(g);
+    TRY(b->build.standard ? next_outputs_follow(g) : next_outputs_add(g));
     TRY(hold_sizes(g, model));
     if (!(ctx.scratch = arena_create_beside(g->arena)))
         return FAIL_NOMEM();
@@ -123,7 +101,13 @@ Status transform_write_training(const Graph *model, const Graph *given, const On
 
     TRY(transform_check_model(model));
     TRY(transform_options(&b, o, BUILD_TRAIN));
-    TRY(training_info_check(&b, o));
+    if (!b.build.loss)
+        return FAIL(E_INVALID, "--training-info: a step of training needs a loss: give --loss");
+    if (b.build.replicas > 1)
+        return FAIL(E_INVALID, "--training-info: the file has one step, of one replica, found %d", b.build.replicas);
+    if (strcmp(options_get(o, "lr-schedule"), "constant") || o->warmup_steps)
+        return FAIL(E_UNSUPPORTED, "--training-info: a learning rate that changes, expected --lr-schedule constant "
+                                   "without --warmup-steps");
     b.build.standard = standard;
     TRY(plan_copy(&trained, model, b.build.plan_memory));
     TRY_TO(done, st, plan_explain(trained, model_repair(trained, &b.build, interp_node, NULL)));

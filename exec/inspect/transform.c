@@ -1,5 +1,4 @@
-/* A stage of the pipeline as a graph, and the formats that a graph is written in.  A file appears whole or not at
- * all. */
+/* Builds the graph of a stage of the pipeline, and writes it in any format.  A file appears whole or not at all. */
 #include "exec/inspect/transform.h"
 
 #include <string.h>
@@ -37,14 +36,8 @@ Status transform_options(TransformBuild *out, const Options *o, BuildMode mode)
     return ST_OK;
 }
 
-static Status check_step(Graph *g)
-{
-    FOR_NODES(g, n)
-        TRY(node_infer(g, n));
-    return graph_verify(g) ? status_prefix(E_MODEL, "the exported step") : ST_OK;
-}
-
-/* A step that transform_write wrote, as it is: the file says everything but types and shapes. */
+/* Copies a step that transform_write wrote and infers its types and shapes, which the file lacks.  Refuses `until` and
+ * options: the step is shown as it is. */
 static Status read_step(Graph **out, const Graph *step, const Options *o, const char *until, Report *report)
 {
     Problems given = { 0 };
@@ -58,7 +51,12 @@ static Status read_step(Graph **out, const Graph *step, const Options *o, const 
             problems_add(&given, "--%s", options_at(i).name);
     TRY(problems_fail(&given, E_INVALID, "the model is a step that was exported; it is shown as it is, without"));
     TRY(graph_clone(&g, step));
-    TRY_TO(fail, st, check_step(g));
+    FOR_NODES(g, n)
+        TRY_TO(fail, st, node_infer(g, n));
+    if ((st = graph_verify(g))) {
+        st = status_prefix(E_MODEL, "the exported step");
+        goto fail;
+    }
     if (report)
         TRY_TO(fail, st, report_graph(report, g, &(Target){ 0 }));
     *out = g;
@@ -75,6 +73,7 @@ Status transform_check_model(const Graph *model)
     return ST_OK;
 }
 
+/* Runs the passes up to `until` (NULL: all) with options that are complete. */
 static Status build_decided(Graph **out, const Graph *model, const BuildOptions *build, const char *until,
                             Report *report)
 {
@@ -94,6 +93,7 @@ fail:
     return st;
 }
 
+/* Completes the options by looking at their devices, then runs the passes. */
 static Status build(Graph **out, const Graph *model, const Options *o, BuildMode mode, const char *until,
                     Report *report)
 {
@@ -123,7 +123,7 @@ Status transform_build(Graph **out, const Graph *model, const Options *o, BuildM
 
 /* ---- for other runtimes ---- */
 
-/* Learning rates become states: inputs that have a default. */
+/* Makes learning rates states, which the file has as inputs with defaults. */
 static void default_rates(Graph *g, const Options *o)
 {
     int kept = 0;
@@ -146,15 +146,15 @@ static void default_rates(Graph *g, const Options *o)
 
 bool transform_one_size(const Graph *model, const BuildOptions *build)
 {
-    bool said = build->batch > 0;
+    bool given = build->batch > 0;
 
     for (int i = 0; i < build->n_input_shape; i++) {
         const Shape *s = &build->input_shape[i].shape;
         const int axis = data_batch_axis(model, build, build->input_shape[i].name);
 
-        said |= axis_of_rank(axis, s->rank) >= 0 && s->dim[axis_of_rank(axis, s->rank)] > 0;
+        given |= axis_of_rank(axis, s->rank) >= 0 && s->dim[axis_of_rank(axis, s->rank)] > 0;
     }
-    return said;
+    return given;
 }
 
 typedef struct {
@@ -162,6 +162,7 @@ typedef struct {
     BuildOptions *build;
 } Step;
 
+/* A BuildAtBatch. */
 static Status build_step(Graph **out, void *user, int64_t batch, Report *report)
 {
     const Step *s = user;
@@ -170,29 +171,24 @@ static Status build_step(Graph **out, void *user, int64_t batch, Report *report)
     return build_decided(out, s->model, s->build, NULL, report);
 }
 
-static Status build_standard(Graph **out, const Graph *model, const Options *o, Report *report)
-{
-    TransformBuild decided;
-    BuildOptions *build = &decided.build;
-
-    TRY(transform_options(&decided, o, BUILD_TRAIN));
-    build->standard = true;
-    build->backend = (Target){ 0 };
-    if (replica_count(build) > 1)
-        return FAIL(E_INVALID, "--standard writes the step of one replica, found %d", replica_count(build));
-    if (transform_one_size(model, build))
-        return build_decided(out, model, build, NULL, report);
-    return any_batch(out, build_step, &(Step){ model, build }, find_batch_dim(model, build).symbol, report);
-}
-
 Status transform_standard(Graph **out, const Graph *model, const Options *o, Report *report)
 {
+    TransformBuild decided;
+    BuildOptions *b = &decided.build;
     Graph *g;
 
     if (!o->build.loss)
         return FAIL(E_INVALID, "--standard writes a training step: give --loss");
     TRY(transform_check_model(model));
-    TRY(build_standard(&g, model, o, report));
+    TRY(transform_options(&decided, o, BUILD_TRAIN));
+    b->standard = true;
+    b->backend = (Target){ 0 };
+    if (replica_count(b) > 1)
+        return FAIL(E_INVALID, "--standard writes the step of one replica, found %d", replica_count(b));
+    if (transform_one_size(model, b))
+        TRY(build_decided(&g, model, b, NULL, report));
+    else
+        TRY(any_batch(&g, build_step, &(Step){ model, b }, find_batch_dim(model, b).symbol, report));
     default_rates(g, o);
     if (!g->status) {
         *out = g;
@@ -202,20 +198,14 @@ Status transform_standard(Graph **out, const Graph *model, const Options *o, Rep
     return FAIL_NOMEM();
 }
 
-/* Products of bfloat16 are in newer ones. */
-static int standard_opset(const Graph *g)
-{
-    bool brain = false;
-
-    for (uint32_t i = 1; i < g->n_value; i++)
-        brain |= g->value[i] && g->value[i]->dtype == DT_BFLOAT16;
-    return brain ? BFLOAT16_OPSET : STANDARD_OPSET;
-}
-
 Status transform_write_standard(const Graph *g, const OnnxModel *onnx, const char *path)
 {
-    return onnx_export_file(
-        g, &(ExportOptions){ .model = onnx, .plain = true, .defaults = true, .opset = standard_opset(g) }, path);
+    ExportOptions how = { .model = onnx, .plain = true, .defaults = true, .opset = STANDARD_OPSET };
+
+    for (uint32_t i = 1; i < g->n_value; i++)
+        if (g->value[i] && g->value[i]->dtype == DT_BFLOAT16)
+            how.opset = BFLOAT16_OPSET;
+    return onnx_export_file(g, &how, path);
 }
 
 /* ---- formats ---- */
@@ -242,19 +232,15 @@ Status transform_check_format(const char *format)
     return FAIL(E_INVALID, "format '%s': expected txt, dot, svg, html, json or onnx", format);
 }
 
-static bool is_divided(const Graph *g)
-{
-    FOR_NODES(g, n)
-        if (n->op->flags & OPF_COLLECTIVE)
-            return true;
-    return false;
-}
-
 Status transform_print(FILE *to, const Graph *g, const Graph *model, const char *format)
 {
+    bool partitioned = false;
+
     TRY(transform_check_format(format));
+    FOR_NODES(g, n)
+        partitioned |= (n->op->flags & OPF_COLLECTIVE) != 0;
     if (!strcmp(format, "dot"))
-        return is_divided(g) ? picture_dot(to, g, model) : graph_dot(to, g, model);
+        return partitioned ? picture_dot(to, g, model) : graph_dot(to, g, model);
     if (!strcmp(format, "svg"))
         return picture_svg(to, g, model);
     if (!strcmp(format, "html"))

@@ -1,5 +1,5 @@
-/* Both graphs are run by the interpreter with the reference kernels: what is compared is the meaning of the graphs, not
- * the speed or the skill of a backend. */
+/* Checks a partitioned graph against an unpartitioned one.  The interpreter runs both with the reference kernels: what
+ * is compared is the meaning of the graphs, not a backend. */
 #include "exec/inspect/verify.h"
 
 #include <math.h>
@@ -31,7 +31,8 @@ static int kind_of(const VerifyRow *r)
                                                                         : KIND_GRAD;
 }
 
-/* Not a number in the same place on both sides is agreement: a loss of no samples is that. */
+/* *diff = ||a - b||, *norm = ||b||.  NaN in the same place of both counts as equal, and sets *not_a_number: the mean
+ * loss of no samples is NaN. */
 static Status distance(double *diff, double *norm, bool *not_a_number, const char *name, const Tensor *a,
                        const Tensor *b)
 {
@@ -59,6 +60,7 @@ static Status distance(double *diff, double *norm, bool *not_a_number, const cha
     return ST_OK;
 }
 
+/* Adds a row, or another copy to the last row if that has the same name. */
 static Status add_row(Rows *rows, Arena *arena, const char *name, bool is_state, const Tensor *a, const Tensor *b)
 {
     VerifyRow *last = rows->n ? &rows->row[rows->n - 1] : NULL;
@@ -80,6 +82,7 @@ static Status add_row(Rows *rows, Arena *arena, const char *name, bool is_state,
     return rows->row[rows->n++].name ? ST_OK : FAIL_NOMEM();
 }
 
+/* The difference in units of what rounding does. */
 static double times(const VerifyRow *r) { return r->difference / fmax(r->noise, VERIFY_FLOOR); }
 
 static int worse_first(const void *a, const void *b)
@@ -89,10 +92,11 @@ static int worse_first(const void *a, const void *b)
     return x != x ? y != y ? 0 : -1 : y != y ? 1 : (x < y) - (x > y);
 }
 
-/* Below this fraction of all tensors together a norm is taken for the rounding of an exact zero. */
+/* A norm below this fraction of the norm of all tensors of its kind counts as the rounding of an exact zero. */
 static const double zero_fraction = 1e-11;
 
-static void verify_finish(Verify *out, Rows *rows)
+/* Makes differences and noise relative, and sorts the rows. */
+static void finish_rows(Verify *out, Rows *rows)
 {
     double total[N_KIND] = { 0 }, worst = 0;
 
@@ -112,7 +116,7 @@ static void verify_finish(Verify *out, Rows *rows)
     *out = (Verify){ rows->row, rows->n, worst, rows->n ? times(&rows->row[0]) : 0 };
 }
 
-/* The sum of the copies of a partial state, which is what one replica's state is. */
+/* The sum of the copies of a partial state; it equals the state of one replica. */
 static Status sum_copies(Tensor **out, Arena *arena, const Graph *many, const Tensor **values, const char *logical)
 {
     *out = NULL;
@@ -132,7 +136,7 @@ static Status sum_copies(Tensor **out, Arena *arena, const Graph *many, const Te
     return ST_OK;
 }
 
-/* A state that is cut, put together from what the devices have of it after the step. */
+/* A sharded state after the step, joined from the slices of the devices. */
 static Status join_copies(Tensor **out, Arena *arena, const Graph *many, const Tensor **values, const Value *state)
 {
     const size_t size = dtype_size(state->dtype);
@@ -157,51 +161,47 @@ static Status join_copies(Tensor **out, Arena *arena, const Graph *many, const T
                                              state->name, (long long)held, (long long)tensor_numel(*out));
 }
 
-static bool is_cut(const Graph *many, const char *logical)
-{
-    for (int i = 0; i < many->n_update; i++) {
-        const Value *copy = value(many, many->update[i].state);
-
-        if (copy->shard && !strcmp(value_logical_name(copy), logical))
-            return true;
-    }
-    return false;
-}
-
-static Status compare_state(Rows *rows, Arena *arena, const Graph *one, const Tensor **v1, const Graph *many,
-                            const Tensor **vn, int u)
+/* Compares state u after the step with all its copies. */
+static Status compare_state(Rows *rows, Arena *arena, const Graph *one, const Tensor **of_one, const Graph *many,
+                            const Tensor **of_many, int u)
 {
     const Value *state = value(one, one->update[u].state);
-    const Tensor *expected = v1[one->update[u].next.i];
+    const Tensor *expected = of_one[one->update[u].next.i];
+    bool sharded = false;
     Tensor *all;
     int found = 0;
 
-    if (state->partial || is_cut(many, state->name)) {
-        TRY(state->partial ? sum_copies(&all, arena, many, vn, value_logical_name(state))
-                           : join_copies(&all, arena, many, vn, state));
+    for (int i = 0; i < many->n_update; i++) {
+        const Value *copy = value(many, many->update[i].state);
+
+        sharded |= copy->shard && !strcmp(value_logical_name(copy), state->name);
+    }
+    if (state->partial || sharded) {
+        TRY(state->partial ? sum_copies(&all, arena, many, of_many, value_logical_name(state))
+                           : join_copies(&all, arena, many, of_many, state));
         return add_row(rows, arena, state->name, true, all, expected);
     }
     for (int i = 0; i < many->n_update; i++) {
         if (strcmp(value_logical_name(value(many, many->update[i].state)), value_logical_name(state)))
             continue;
-        TRY(add_row(rows, arena, state->name, true, vn[many->update[i].next.i], expected));
+        TRY(add_row(rows, arena, state->name, true, of_many[many->update[i].next.i], expected));
         found++;
     }
     return found ? ST_OK : FAIL(E_INTERNAL, "state '%s' is not updated by the partitioned graph", state->name);
 }
 
-/* Result i of a graph, outputs first, then states after the step. */
-static const Tensor *verify_result(const Graph *g, const Tensor *const *values, int i)
+/* Result i of a graph: outputs come first, then states after the step. */
+static const Tensor *result_of(const Graph *g, const Tensor *const *values, int i)
 {
     return values[i < g->n_output ? g->output[i].value.i : g->update[i - g->n_output].next.i];
 }
 
-/* What the samples' order changes by more than this is no rounding: the graph tells positions apart. */
+/* A relative change by more than this, when samples are reversed, is no rounding: the graph depends on positions. */
 static const double position_fraction = 1e-6;
 
-/* Raises the noise of every row by what one run of rounding alone differs; with `reversed`, of none if the run differs
- * by more than rounding. */
-static Status add_noise(Rows *rows, Arena *arena, const Graph *one, const Tensor **v1, const Tensor **run,
+/* Raises the noise of every row to the difference of one run `run`, which differs from of_one by rounding alone.  A
+ * `reversed` run that differs by more than rounding is not counted. */
+static Status add_noise(Rows *rows, Arena *arena, const Graph *one, const Tensor **of_one, const Tensor **run,
                         bool reversed)
 {
     double *diff = ARENA_NEW(arena, double, rows->n), norm;
@@ -210,8 +210,8 @@ static Status add_noise(Rows *rows, Arena *arena, const Graph *one, const Tensor
     if (!diff)
         return FAIL_NOMEM();
     for (int i = 0; i < rows->n; i++) {
-        TRY(distance(&diff[i], &norm, &not_a_number, rows->row[i].name, verify_result(one, run, i),
-                     verify_result(one, v1, i)));
+        TRY(distance(&diff[i], &norm, &not_a_number, rows->row[i].name, result_of(one, run, i),
+                     result_of(one, of_one, i)));
         if (reversed && !(diff[i] <= position_fraction * norm) && norm > position_fraction)
             return ST_OK;
     }
@@ -220,9 +220,9 @@ static Status add_noise(Rows *rows, Arena *arena, const Graph *one, const Tensor
     return ST_OK;
 }
 
-/* A row for every result of `one`, in their order. */
-static Status verify_compare(Rows *rows, Arena *arena, const Graph *one, const Tensor **v1, const Graph *many,
-                             const Tensor **vn)
+/* Makes a row for every result of `one`, in its order. */
+static Status compare_results(Rows *rows, Arena *arena, const Graph *one, const Tensor **of_one, const Graph *many,
+                              const Tensor **of_many)
 {
     *rows = (Rows){ .cap = one->n_output + one->n_update };
     rows->row = ARENA_NEW(arena, VerifyRow, rows->cap);
@@ -236,16 +236,16 @@ static Status verify_compare(Rows *rows, Arena *arena, const Graph *one, const T
 
         if (!has_value(v))
             return FAIL(E_INTERNAL, "the partitioned graph has no output '%s'", name);
-        TRY(add_row(rows, arena, name, false, vn[v.i], v1[one->output[i].value.i]));
+        TRY(add_row(rows, arena, name, false, of_many[v.i], of_one[one->output[i].value.i]));
     }
     for (int i = 0; i < one->n_update; i++)
-        TRY(compare_state(rows, arena, one, v1, many, vn, i));
+        TRY(compare_state(rows, arena, one, of_one, many, of_many, i));
     return rows->n == rows->cap ? ST_OK : FAIL(E_INTERNAL, "%d tensors were compared of %d", rows->n, rows->cap);
 }
 
 /* ---- running ---- */
 
-/* Does the state belong to a parameter, as "PARAM.momentum" does? */
+/* Whether the state belongs to a parameter, as "PARAM.momentum" does. */
 static bool is_moment(const Graph *g, const Value *v)
 {
     const char *dot = strrchr(v->name, '.');
@@ -262,8 +262,8 @@ static bool is_moment(const Graph *g, const Value *v)
     return false;
 }
 
-/* What a copy has of the state's value; NULL: memory ran out. */
-static const Tensor *copy_of(Arena *a, const Value *copy, const Tensor *t)
+/* The slice of state t that a copy holds, or t itself where the state is not sharded; NULL: out of memory. */
+static const Tensor *slice_of(Arena *a, const Value *copy, const Tensor *t)
 {
     Tensor *piece = copy->shard ? tensor_create(a, t->dtype, copy->shape) : NULL;
 
@@ -273,7 +273,8 @@ static const Tensor *copy_of(Arena *a, const Value *copy, const Tensor *t)
     return copy->shard ? piece : t;
 }
 
-static Status give_moment(Arena *a, const Value *v, const Tensor **v1, const Graph *many, const Tensor **vn)
+/* Gives state v of `one`, and its copies in `many`, small random numbers. */
+static Status give_moment(Arena *a, const Value *v, const Tensor **of_one, const Graph *many, const Tensor **of_many)
 {
     Tensor *t = tensor_create(a, v->dtype, v->shape);
     uint64_t seed = 1;
@@ -284,54 +285,50 @@ static Status give_moment(Arena *a, const Value *v, const Tensor **v1, const Gra
         seed = seed * 6364136223846793005u + 1442695040888963407u;
         tensor_set_float(t, i, 1e-3 * (1 + (double)(seed >> 40) * 0x1p-24));
     }
-    *v1 = t;
+    *of_one = t;
     for (uint32_t i = 1; i < many->n_value; i++)
         if (many->value[i]->kind == V_STATE && !strcmp(value_logical_name(many->value[i]), v->name) &&
-            !(vn[i] = copy_of(a, many->value[i], t)))
+            !(of_many[i] = slice_of(a, many->value[i], t)))
             return FAIL_NOMEM();
-    return ST_OK;
-}
-
-static Status verify_give_inputs(Arena *a, const Graph *one, const Tensor **v1, const Graph *many, const Tensor **vn)
-{
-    for (int i = 0; i < one->n_input; i++) {
-        ValueId v = graph_find(many, value(one, one->input[i])->name);
-
-        if (!has_value(v))
-            return FAIL(E_INTERNAL, "the partitioned graph has no input '%s'", value(one, one->input[i])->name);
-        vn[v.i] = v1[one->input[i].i];
-    }
-    for (uint32_t i = 1; i < one->n_value; i++)
-        if (is_moment(one, one->value[i]))
-            TRY(give_moment(a, one->value[i], &v1[i], many, vn));
     return ST_OK;
 }
 
 Status verify_graphs(Verify *out, Arena *a, const Graph *one, const Graph *many, const BuildOptions *opt, uint64_t seed)
 {
-    const Tensor **v1 = ARENA_NEW(a, const Tensor *, one->n_value), **vn = ARENA_NEW(a, const Tensor *, many->n_value);
+    const Tensor **of_one = ARENA_NEW(a, const Tensor *, one->n_value),
+                 **of_many = ARENA_NEW(a, const Tensor *, many->n_value);
     const Tensor **given, **run[NOISE_RUNS];
     Rows rows;
     bool reversed;
     int n;
 
-    if (!v1 || !vn)
+    if (!of_one || !of_many)
         return FAIL_NOMEM();
-    TRY(verify_batch(a, one, opt, seed, v1));
-    TRY(verify_give_inputs(a, one, v1, many, vn));
-    if (!(given = arena_memdup(a, v1, one->n_value * sizeof *v1)))
+    TRY(verify_batch(a, one, opt, seed, of_one));
+    for (int i = 0; i < one->n_input; i++) {
+        const char *name = value(one, one->input[i])->name;
+        const ValueId v = graph_find(many, name);
+
+        if (!has_value(v))
+            return FAIL(E_INTERNAL, "the partitioned graph has no input '%s'", name);
+        of_many[v.i] = of_one[one->input[i].i];
+    }
+    for (uint32_t i = 1; i < one->n_value; i++)
+        if (is_moment(one, one->value[i]))
+            TRY(give_moment(a, one->value[i], &of_one[i], many, of_many));
+    if (!(given = arena_memdup(a, of_one, one->n_value * sizeof *of_one)))
         return FAIL_NOMEM();
-    TRY(interp_run(a, one, v1));
-    TRY(interp_run(a, many, vn));
-    TRY(verify_compare(&rows, a, one, v1, many, vn));
+    TRY(interp_run(a, one, of_one));
+    TRY(interp_run(a, many, of_many));
+    TRY(compare_results(&rows, a, one, of_one, many, of_many));
     TRY(verify_noise(run, &n, &reversed, a, one, opt, given));
     for (int k = 0; k < n; k++)
-        TRY(add_noise(&rows, a, one, v1, run[k], reversed && k == n - 1));
-    verify_finish(out, &rows);
+        TRY(add_noise(&rows, a, one, of_one, run[k], reversed && k == n - 1));
+    finish_rows(out, &rows);
     return ST_OK;
 }
 
-static Status verify_build(Graph **out, const Graph *imported, const BuildOptions *opt, Evaluator eval)
+static Status build_graph(Graph **out, const Graph *imported, const BuildOptions *opt, Evaluator eval)
 {
     Status st;
 
@@ -352,10 +349,10 @@ Status verify_partition(Verify *out, Arena *a, const Graph *imported, const Buil
 
     how.dtype = DT_FLOAT64;
     how.keep_gradients = true;
-    TRY(verify_build(&many, imported, &how, eval));
+    TRY(build_graph(&many, imported, &how, eval));
     how.replicas = how.devices = 1;
     how.device_of_replica = NULL;
-    TRY_TO(done, st, verify_build(&one, imported, &how, eval));
+    TRY_TO(done, st, build_graph(&one, imported, &how, eval));
     TRY_TO(done, st, verify_graphs(out, a, one, many, opt, seed));
 done:
     graph_free(one);

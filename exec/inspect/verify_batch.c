@@ -1,5 +1,5 @@
-/* The random batch of a check.  Index ranges are found by walking the graph backwards from the operators that select;
- * whatever passes integers on (casts, reshapes) passes the range on too, arithmetic with constants turned around. */
+/* The random batch of a check.  Index ranges are found by walking the graph backwards from the operators that select.
+ * What passes integers on, such as casts and reshapes, passes the range on; arithmetic with constants is inverted. */
 #include "exec/inspect/verify_batch.h"
 
 #include <string.h>
@@ -16,37 +16,21 @@ static uint64_t next_random(uint64_t *state)
     return z ^ (z >> 31);
 }
 
-/* None is asked for where `high` is INT64_MAX. */
+/* No range is required. */
 static const IntSpan ANY = { INT64_MIN, INT64_MAX };
 
 static bool is_any(IntSpan s) { return s.high == INT64_MAX; }
 
-/* Both asked for; where they have nothing in common the smaller table decides. */
-static IntSpan verify_batch_both(IntSpan a, IntSpan b)
+/* The numbers in both ranges; where there are none, the range of the smaller table. */
+static IntSpan intersect(IntSpan a, IntSpan b)
 {
     IntSpan s = { a.low > b.low ? a.low : b.low, a.high < b.high ? a.high : b.high };
 
     return s.low < s.high || is_any(s) ? s : a.high < b.high ? a : b;
 }
 
-/* What input i of n selects from. */
-static IntSpan index_span(const Graph *g, const Node *n, int i)
-{
-    int64_t range = n->op->index_range && has_value(n->in[i]) ? n->op->index_range(g, n, i) : -1;
-
-    return range < 0 ? ANY : (IntSpan){ 0, range };
-}
-
-/* What input i may be, so that the node's result lies in `y`; what is not known is that it passes on what it reads. */
-static IntSpan through(const Graph *g, const Node *n, int i, IntSpan y)
-{
-    IntSpan of = y;
-    bool finite = !is_any(y) && y.high <= 1LL << 40 && y.low >= -(1LL << 40);
-
-    return n->op->span_in && finite && has_value(n->in[i]) && n->op->span_in(g, n, i, &of) ? of : y;
-}
-
-/* By value id: what the value's elements must be, for what it selects from directly or through other integers. */
+/* Returns by value id the range in which the value's elements must lie, because they select from a table, directly or
+ * through other integers.  NULL: out of memory. */
 static IntSpan *find_spans(Arena *a, const Graph *g)
 {
     IntSpan *span = ARENA_NEW(a, IntSpan, g->n_value);
@@ -58,34 +42,41 @@ static IntSpan *find_spans(Arena *a, const Graph *g)
     for (uint32_t k = g->n_node; k-- > 0;) {
         const Node *n = g->node[k];
         IntSpan y = ANY;
+        bool finite;
 
         if (!n->op)
             continue;
         for (int o = 0; o < n->n_out; o++)
             if (has_value(n->out[o]) && dtype_is_int(value(g, n->out[o])->dtype))
-                y = verify_batch_both(y, span[n->out[o].i]);
-        for (int i = 0; i < n->n_in; i++)
-            span[n->in[i].i] =
-                verify_batch_both(span[n->in[i].i], verify_batch_both(index_span(g, n, i), through(g, n, i, y)));
+                y = intersect(y, span[n->out[o].i]);
+        finite = !is_any(y) && y.high <= 1LL << 40 && y.low >= -(1LL << 40);
+        for (int i = 0; i < n->n_in; i++) {
+            const bool given = has_value(n->in[i]);
+            const int64_t range = n->op->index_range && given ? n->op->index_range(g, n, i) : -1;
+            const IntSpan index = range < 0 ? ANY : (IntSpan){ 0, range };
+            IntSpan before = y; /* which input gives results in y; by default the operator passes its input on */
+
+            if (!(n->op->span_in && finite && given && n->op->span_in(g, n, i, &before)))
+                before = y;
+            span[n->in[i].i] = intersect(span[n->in[i].i], intersect(index, before));
+        }
     }
     return span;
 }
 
-static int64_t verify_batch_draw(IntSpan s, uint64_t r)
+/* The number in the range that the random bits r choose; 0 or 1 where no range is required. */
+static int64_t draw_int(IntSpan s, uint64_t r)
 {
     int64_t low = s.low > -(1LL << 40) ? s.low : 0;
 
     return is_any(s) ? (int64_t)(r % 2) : s.high > low ? low + (int64_t)(r % (uint64_t)(s.high - low)) : low;
 }
 
-static bool is_rate(const char *name)
+static void fill(Tensor *t, const char *name, const BuildOptions *opt, IntSpan span, uint64_t *state)
 {
-    return !strncmp(name, IN_LR, strlen(IN_LR)) && (!name[strlen(IN_LR)] || name[strlen(IN_LR)] == '.');
-}
-
-static void verify_batch_fill(Tensor *t, const char *name, const BuildOptions *opt, IntSpan span, uint64_t *state)
-{
+    const size_t n = strlen(IN_LR);
     const bool target = !strcmp(name, opt->target ? opt->target : "target");
+    const bool rate = !strncmp(name, IN_LR, n) && (!name[n] || name[n] == '.');
     int64_t ignored = 0;
     const bool ignores = recipe_given_int(&ignored, opt->settings, "ignore-index");
 
@@ -95,11 +86,11 @@ static void verify_batch_fill(Tensor *t, const char *name, const BuildOptions *o
         if (t->dtype == DT_BOOL)
             tensor_set_int(t, i, (int64_t)(r >> 63));
         else if (dtype_is_float(t->dtype))
-            tensor_set_float(t, i, is_rate(name) ? 0.05 : (double)(r >> 11) * 0x1p-52 - 1);
+            tensor_set_float(t, i, rate ? 0.05 : (double)(r >> 11) * 0x1p-52 - 1);
         else if (target && ignores && r % 5 == 0)
             tensor_set_int(t, i, ignored);
         else
-            tensor_set_int(t, i, verify_batch_draw(span, r >> 8));
+            tensor_set_int(t, i, draw_int(span, r >> 8));
     }
 }
 
@@ -118,7 +109,7 @@ Status verify_batch(Arena *a, const Graph *g, const BuildOptions *opt, uint64_t 
             return FAIL(E_SHAPE, "input '%s' has shape %s: give every dimension", v->name, shape_text(v->shape, text));
         if (!(t = tensor_create(a, v->dtype, v->shape)))
             return FAIL_NOMEM();
-        verify_batch_fill(t, v->name, opt, span[g->input[i].i], &seed);
+        fill(t, v->name, opt, span[g->input[i].i], &seed);
         values[g->input[i].i] = t;
     }
     return ST_OK;

@@ -1,5 +1,6 @@
-/* A result counts as rounded unless it is exact for certain: a whole number, or an element that an input of the node
- * has too (what is selected or moved: a maximum must stay equal to the element that it is). */
+/* Measures what rounding does.  A result counts as rounded unless it is certainly exact: a whole number, or a number
+ * that an input of the node has too, because the node selects or moves it.  A maximum, for example, must stay equal to
+ * the element that it is. */
 #include "exec/inspect/verify_noise.h"
 
 #include <math.h>
@@ -16,8 +17,8 @@ typedef struct {
     int bits; /* 2^bits places, at least half of them free */
 } Numbers;
 
-/* Where x is, or would be. */
-static double *verify_noise_place_of(const Numbers *s, double x)
+/* Points to the place of x in the table, or to the free place where it belongs. */
+static double *find_number(const Numbers *s, double x)
 {
     const size_t mask = ((size_t)1 << s->bits) - 1;
     uint64_t k;
@@ -29,7 +30,9 @@ static double *verify_noise_place_of(const Numbers *s, double x)
     return &s->at[k];
 }
 
-/* All finite elements of a node's float inputs that are not whole; `at` is NULL when there is no memory. */
+/* Collects all finite elements of a node's float inputs that are not whole.  The caller frees `at`; NULL: out of
+ * memory.
+ */
 static Numbers numbers_of(const Node *node, const Tensor *const *in)
 {
     Numbers s = { NULL, 1 };
@@ -45,13 +48,13 @@ static Numbers numbers_of(const Node *node, const Tensor *const *in)
             double x = tensor_float(in[i], k);
 
             if (isfinite(x) && x != floor(x))
-                *verify_noise_place_of(&s, x) = x;
+                *find_number(&s, x) = x;
         }
     return s;
 }
 
-/* A step of xorshift64* (Vigna 2016): -1, 0 or 1. */
-static int verify_noise_draw(uint64_t *state)
+/* -1, 0 or 1, by a step of xorshift64* (Vigna 2016). */
+static int draw_step(uint64_t *state)
 {
     *state ^= *state >> 12;
     *state ^= *state << 25;
@@ -59,11 +62,7 @@ static int verify_noise_draw(uint64_t *state)
     return (int)((*state * 0x2545f4914f6cdd1du >> 33) % 3) - 1;
 }
 
-static double unit(DType t)
-{
-    return t == DT_FLOAT64 ? 0x1p-52 : t == DT_FLOAT32 ? 0x1p-23 : t == DT_FLOAT16 ? 0x1p-10 : 0x1p-7;
-}
-
+/* Called after each node: moves its rounded results by a unit in the last place, up, down or not at all. */
 static Status round_otherwise(void *state, const Node *node, const Tensor *const *in, Tensor *const *out)
 {
     Numbers exact;
@@ -75,15 +74,20 @@ static Status round_otherwise(void *state, const Node *node, const Tensor *const
         return FAIL_NOMEM();
     for (int o = 0; o < node->n_out; o++)
         for (int64_t i = 0; out[o] && dtype_is_float(out[o]->dtype) && i < tensor_numel(out[o]); i++) {
-            double y = tensor_float(out[o], i);
+            const DType t = out[o]->dtype;
+            const double y = tensor_float(out[o], i), unit = t == DT_FLOAT64   ? 0x1p-52
+                                                             : t == DT_FLOAT32 ? 0x1p-23
+                                                             : t == DT_FLOAT16 ? 0x1p-10
+                                                                               : 0x1p-7;
 
-            if (isfinite(y) && y != floor(y) && *verify_noise_place_of(&exact, y) != y)
-                tensor_set_float(out[o], i, y * (1 + verify_noise_draw(state) * unit(out[o]->dtype)));
+            if (isfinite(y) && y != floor(y) && *find_number(&exact, y) != y)
+                tensor_set_float(out[o], i, y * (1 + draw_step(state) * unit));
         }
     free(exact.at);
     return ST_OK;
 }
 
+/* A copy of t, in the arena, with the slices along `axis` in reverse order; NULL: out of memory. */
 static Tensor *reverse(Arena *a, const Tensor *t, int axis)
 {
     Tensor *r = tensor_create(a, t->dtype, &t->shape);
@@ -97,43 +101,32 @@ static Tensor *reverse(Arena *a, const Tensor *t, int axis)
     return r;
 }
 
-static bool draws_numbers(const Graph *g)
-{
-    FOR_NODES(g, n)
-        if (n->op->flags & OPF_RANDOM)
-            return true;
-    return false;
-}
-
-static Status run_reversed(const Tensor **values, Arena *a, const Graph *g, const BuildOptions *opt)
-{
-    Partition p;
-
-    TRY(partition_decide(&p, g, opt, a, NULL));
-    for (int i = 0; i < g->n_input; i++) {
-        uint32_t v = g->input[i].i;
-
-        if (p.batch_axis[v] >= 0 && !(values[v] = reverse(a, values[v], p.batch_axis[v])))
-            return FAIL_NOMEM();
-    }
-    return interp_run(a, g, values);
-}
-
 Status verify_noise(const Tensor **run[NOISE_RUNS], int *n, bool *reversed, Arena *a, const Graph *g,
                     const BuildOptions *opt, const Tensor *const *given)
 {
+    Partition p;
     int k = 0;
 
-    *reversed = !draws_numbers(g);
+    *reversed = true;
+    FOR_NODES(g, x)
+        *reversed = *reversed && !(x->op->flags & OPF_RANDOM);
     for (; k < NOISE_RUNS - 1 + *reversed; k++) {
         uint64_t state = 0x9e3779b97f4a7c15u + (uint64_t)k;
 
         if (!(run[k] = arena_memdup(a, given, g->n_value * sizeof *given)))
             return FAIL_NOMEM();
-        if (k == NOISE_RUNS - 1)
-            TRY(run_reversed(run[k], a, g, opt));
-        else
+        if (k < NOISE_RUNS - 1) {
             TRY(interp_run_touched(a, g, run[k], round_otherwise, &state));
+            continue;
+        }
+        TRY(partition_decide(&p, g, opt, a, NULL));
+        for (int i = 0; i < g->n_input; i++) {
+            const uint32_t v = g->input[i].i;
+
+            if (p.batch_axis[v] >= 0 && !(run[k][v] = reverse(a, run[k][v], p.batch_axis[v])))
+                return FAIL_NOMEM();
+        }
+        TRY(interp_run(a, g, run[k]));
     }
     *n = k;
     return ST_OK;
