@@ -1,4 +1,4 @@
-/* From cuda:N to an open device of the plug-in's runtime, with the stream on which its memory is filled and read. */
+/* Opens cuda:N: the device of the plug-in's runtime, and the stream on which its memory is filled and read. */
 #include "exec/device/accelerator.h"
 
 #include <limits.h>
@@ -8,7 +8,8 @@
 #include "exec/device/describe.h"
 #include "exec/device/plugin.h"
 
-/* Where compiled kernels are kept from run to run: $DPEXEC_CACHE_DIR (empty: nowhere), else the user's cache folder. */
+/* The folder where compiled kernels are kept between runs: $DPEXEC_CACHE_DIR, or else the user's cache folder.  NULL:
+ * none, as with an empty $DPEXEC_CACHE_DIR. */
 static const char *cache_folder(char text[PATH_MAX])
 {
     const char *given = getenv("DPEXEC_CACHE_DIR"), *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
@@ -20,19 +21,25 @@ static const char *cache_folder(char text[PATH_MAX])
     return n > 0 && n < PATH_MAX ? text : NULL;
 }
 
-static Status check_present(const Runtime *r, const DeviceSpec *spec)
+static Status open_real(Accelerator *a, const DeviceSpec *spec, const GpuOptions *opt)
 {
+    const Runtime *r;
     char present[PRESENT_TEXT];
     int n;
 
+    TRY(plugin_cuda(&r));
     TRY(runtime_check(r, r->count(&n)));
-    if (spec->index < n)
-        return ST_OK;
-    plugin_present(r, present);
-    return FAIL(E_DEVICE, "there is no such device; present: %s", present);
+    if (spec->index >= n) {
+        plugin_present(r, present);
+        return FAIL(E_DEVICE, "there is no such device; present: %s", present);
+    }
+    TRY(runtime_check(r, r->info(&a->info, spec->index)));
+    TRY(runtime_check(r, r->open(&a->gpu, spec->index, opt)));
+    a->runtime = r;
+    return runtime_check(r, r->stream_create(a->gpu, &a->stream, false));
 }
 
-/* Planning needs no plug-in; where there is one its libraries are asked too. */
+/* A described device needs no plug-in; where there is one, its libraries confirm the plans. */
 static Status open_described(Accelerator *a, const DeviceSpec *spec, GpuOptions *opt)
 {
     const Runtime *library;
@@ -45,18 +52,6 @@ static Status open_described(Accelerator *a, const DeviceSpec *spec, GpuOptions 
     TRY(described_runtime()->open(&a->gpu, spec->index, opt));
     a->runtime = described_runtime();
     return ST_OK;
-}
-
-static Status open_real(Accelerator *a, const DeviceSpec *spec, const GpuOptions *opt)
-{
-    const Runtime *r;
-
-    TRY(plugin_cuda(&r));
-    TRY(check_present(r, spec));
-    TRY(runtime_check(r, r->info(&a->info, spec->index)));
-    TRY(runtime_check(r, r->open(&a->gpu, spec->index, opt)));
-    a->runtime = r;
-    return runtime_check(r, r->stream_create(a->gpu, &a->stream, false));
 }
 
 Status accelerator_open(Accelerator *out, const DeviceSpec *spec)

@@ -1,4 +1,4 @@
-/* Opening the accelerator behind a device. */
+/* The accelerator behind a device: opening and closing it. */
 #ifndef DPX_ACCELERATOR_H
 #define DPX_ACCELERATOR_H
 
@@ -9,10 +9,10 @@ typedef struct {
     GpuDevice *gpu;
     GpuStream *stream; /* NULL: the device is described and runs nothing */
     GpuInfo info;
-    char *description; /* JSON text; NULL: the device is there */
+    char *description; /* JSON text of a described device; NULL: a real one */
 } Accelerator;
 
-/* Errors are one line that begins with the device's name; a missing device lists those that are there. */
+/* Opens a device.  Error messages begin with its name; for a missing device they list those that are present. */
 Status accelerator_open(Accelerator *out, const DeviceSpec *spec) CHECKED;
 void accelerator_close(Accelerator *a);
 

@@ -1,5 +1,5 @@
-/* A description is one object whose fields are those of GpuInfo; a field more is as wrong as a field less, because it
- * is a misspelt one. */
+/* Reads descriptions of GPUs: an object whose keys are the fields of GpuInfo.  An unknown key is an error, because it
+ * is probably misspelt. */
 #include "exec/device/describe.h"
 
 #include <errno.h>
@@ -13,7 +13,7 @@ enum { MAX_TEXT = 1 << 16 };
 
 typedef struct {
     const char *name;
-    size_t at; /* in GpuInfo */
+    size_t at; /* offset in GpuInfo */
     bool wide; /* int64_t, else int */
     int64_t least, most;
 } Field;
@@ -81,15 +81,6 @@ static void read_capability(GpuInfo *out, const json_t *root, Problems *wrong)
         out->capability = 10 * major + minor;
 }
 
-static bool describe_is_known(const char *key)
-{
-    bool known = !strcmp(key, "name") || !strcmp(key, "capability");
-
-    for (int i = 0; i < N_FIELDS; i++)
-        known |= !strcmp(key, fields[i].name);
-    return known;
-}
-
 static Status read_fields(GpuInfo *out, json_t *root, const char *path)
 {
     Problems wrong = { 0 };
@@ -103,11 +94,19 @@ static Status read_fields(GpuInfo *out, json_t *root, const char *path)
     read_capability(out, root, &wrong);
     for (int i = 0; i < N_FIELDS; i++)
         describe_read_number(out, root, &fields[i], &wrong);
-    json_object_foreach(root, key, v) if (!describe_is_known(key))
-        problems_add(&wrong, "'%s' is not a property of a device", key);
+    json_object_foreach(root, key, v)
+    {
+        bool expected = !strcmp(key, "name") || !strcmp(key, "capability");
+
+        for (int i = 0; i < N_FIELDS; i++)
+            expected |= !strcmp(key, fields[i].name);
+        if (!expected)
+            problems_add(&wrong, "'%s' is not a property of a device", key);
+    }
     return problems_fail(&wrong, E_INVALID, "%s: the description of the device is wrong", path);
 }
 
+/* The file's text, of less than MAX_TEXT bytes; the caller frees it. */
 static Status load_text(char **out, const char *path)
 {
     FILE *f = fopen(path, "rb");

@@ -1,11 +1,11 @@
-/* Descriptions of GPUs: JSON files (docs/devices.md) for devices that need not be there. */
+/* Descriptions of GPUs: JSON files (docs/devices.md) for devices that need not exist. */
 #ifndef DPX_DESCRIBE_H
 #define DPX_DESCRIBE_H
 
 #include "kernels/runtime.h"
 
-/* Reads the file; all that is wrong or missing is named at once.  `text`, when not NULL, receives the file's text to
- * free(). */
+/* Reads a description.  E_INVALID lists everything that is wrong or missing.  `text`, which may be NULL, receives the
+ * file's text; the caller frees it. */
 Status describe_read(GpuInfo *out, char **text, const char *path) CHECKED;
 
 #endif

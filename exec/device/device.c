@@ -1,12 +1,13 @@
 /* The thread of a device.
  *
- * OpenMP keeps one team per thread that opens parallel regions, so a thread per device gives every device a team of its
- * own, of the size set once when the thread starts.  Work is handed over by a counter: the caller raises `posted`, the
- * thread runs the job and raises `finished` to it.  Whoever waits spins a while, because steps follow each other
- * closely, and then sleeps on the condition variable; the one who raises a counter takes the lock only to wake a
- * sleeper. A GPU is opened and closed on the thread that will drive it.
+ * OpenMP keeps one team for each thread that opens parallel regions, so a thread per device gives every device a team
+ * of its own, whose size is set once when the thread starts.  Work is handed over by counters: the caller raises
+ * `posted`, the thread runs the job and raises `finished` to the same number.  A waiting thread spins for a while,
+ * because steps follow each other closely, and then sleeps on the condition variable; a thread that raises a counter
+ * takes the lock only to wake a sleeper.  A GPU is opened and closed on the thread that drives it.
  *
- * fork() copies no thread but the caller's: in the child a device starts nothing, and whoever waits for it is told. */
+ * fork() copies only the calling thread.  So in a child process a device starts nothing, and waiting for it is an
+ * error. */
 #include "exec/device/device.h"
 
 #include <omp.h>
@@ -41,6 +42,7 @@ struct Device {
     char message[MESSAGE_BYTES];
 };
 
+/* Waits until the counter is `wanted`. */
 static void wait_for(Device *d, atomic_uint *counter, unsigned wanted)
 {
     for (Spin s = spin_begin(d->spin && atomic_load(counter) != wanted); spin_on(&s);)
@@ -99,17 +101,6 @@ static Status close_accelerator(Device *d, void *arg)
     return ST_OK;
 }
 
-static Status start_thread(Device *d)
-{
-    pthread_mutex_init(&d->lock, NULL);
-    pthread_cond_init(&d->changed, NULL);
-    if (!pthread_create(&d->thread, NULL, serve, d))
-        return ST_OK;
-    pthread_cond_destroy(&d->changed);
-    pthread_mutex_destroy(&d->lock);
-    return FAIL(E_DEVICE, "%s: a thread cannot be started", d->name);
-}
-
 static Status run_job(Device *d, DeviceJob *job, void *arg)
 {
     device_start(d, job, arg);
@@ -128,7 +119,12 @@ Status device_open(Device **out, const DeviceSpec *spec, bool spin)
     d->ctx.n_threads = spec->threads;
     d->spin = spin;
     d->owner = getpid();
-    if ((st = start_thread(d))) {
+    pthread_mutex_init(&d->lock, NULL);
+    pthread_cond_init(&d->changed, NULL);
+    if (pthread_create(&d->thread, NULL, serve, d)) {
+        st = FAIL(E_DEVICE, "%s: a thread cannot be started", d->name);
+        pthread_cond_destroy(&d->changed);
+        pthread_mutex_destroy(&d->lock);
         free(d);
         return st;
     }
@@ -144,7 +140,7 @@ void device_close(Device *d)
 {
     if (!d)
         return;
-    if (!has_thread(d)) { /* nor may locks be destroyed that another process's thread waited for */
+    if (!has_thread(d)) { /* a fork: the locks may be held by a thread that does not exist here */
         free(d);
         return;
     }
@@ -160,7 +156,7 @@ void device_close(Device *d)
 void device_start(Device *d, DeviceJob *job, void *arg)
 {
     if (!has_thread(d))
-        return; /* device_wait tells it */
+        return; /* device_wait is an error then */
     d->job = job;
     d->arg = arg;
     raise_to(d, &d->posted, atomic_load(&d->posted) + 1);
@@ -189,7 +185,7 @@ Status device_wait_all(Device *const *d, int n)
             first = st;
         }
     }
-    return first ? device_wait(d[failed]) : ST_OK; /* again: its message */
+    return first ? device_wait(d[failed]) : ST_OK; /* again, for its message */
 }
 
 KernelCtx *device_ctx(Device *d) { return &d->ctx; }

@@ -1,4 +1,4 @@
-/* Each process tells its own devices to all, so that a warning can name any two. */
+/* Warnings about unequal devices.  Each process sends its devices' facts to all, so that a warning can name any two. */
 #include "exec/device/device_differences.h"
 
 #include <stdio.h>
@@ -6,25 +6,11 @@
 #include "exec/world/world.h"
 #include "graph/base/numtext.h"
 
-typedef struct {
-    int least, most;
-} Extremes;
-
-static Extremes extremes(const DeviceFacts *f, int n, double (*of)(const DeviceFacts *))
-{
-    Extremes e = { 0, 0 };
-
-    for (int i = 1; i < n; i++) {
-        e.least = of(&f[i]) < of(&f[e.least]) ? i : e.least;
-        e.most = of(&f[i]) > of(&f[e.most]) ? i : e.most;
-    }
-    return e;
-}
-
 static double cores_of(const DeviceFacts *f) { return f->cores; }
 static double memory_of(const DeviceFacts *f) { return (double)f->memory; }
 
-static int device_differences_describe(char *text, size_t size, const DeviceFacts *f, int i, int each, bool several)
+/* "cuda:1 of rank 2 (132 multiprocessors, 80000 MiB)" */
+static int describe(char *text, size_t size, const DeviceFacts *f, int i, int each, bool several)
 {
     char rank[32] = "";
 
@@ -35,27 +21,31 @@ static int device_differences_describe(char *text, size_t size, const DeviceFact
                        (unsigned long long)(f[i].memory >> 20));
 }
 
-bool device_facts_unequal(const DeviceFacts *f, int n, int each, char text[UNEQUAL_TEXT])
+bool find_unequal_devices(const DeviceFacts *f, int n, int each, char text[UNEQUAL_TEXT])
 {
     double (*const of[])(const DeviceFacts *) = { cores_of, memory_of };
 
     for (int k = 0; k < 2; k++) {
-        const Extremes e = extremes(f, n, of[k]);
-        const int first = e.least < e.most ? e.least : e.most, second = e.least + e.most - first;
-        int len;
+        int least = 0, most = 0, first, second, len;
 
-        if (!(of[k](&f[e.least]) > 0) || of[k](&f[e.least]) >= 0.75 * of[k](&f[e.most]))
+        for (int i = 1; i < n; i++) {
+            least = of[k](&f[i]) < of[k](&f[least]) ? i : least;
+            most = of[k](&f[i]) > of[k](&f[most]) ? i : most;
+        }
+        first = least < most ? least : most;
+        second = least + most - first;
+        if (!(of[k](&f[least]) > 0) || of[k](&f[least]) >= 0.75 * of[k](&f[most]))
             continue;
-        len = device_differences_describe(text, UNEQUAL_TEXT, f, first, each, n > each);
+        len = describe(text, UNEQUAL_TEXT, f, first, each, n > each);
         len += snprintf(text + len, UNEQUAL_TEXT - (size_t)len, " and ");
-        len += device_differences_describe(text + len, UNEQUAL_TEXT - (size_t)len, f, second, each, n > each);
+        len += describe(text + len, UNEQUAL_TEXT - (size_t)len, f, second, each, n > each);
         snprintf(text + len, UNEQUAL_TEXT - (size_t)len, " are unequal");
         return true;
     }
     return false;
 }
 
-Status device_set_compare(char text[UNEQUAL_TEXT], const DeviceSet *s, const DeviceList *list)
+Status device_set_find_unequal(char text[UNEQUAL_TEXT], const DeviceSet *s, const DeviceList *list)
 {
     DeviceFacts f[MAX_DEVICES] = { { 0 } };
 
@@ -73,7 +63,7 @@ Status device_set_compare(char text[UNEQUAL_TEXT], const DeviceSet *s, const Dev
     world_set_purpose(s->world, "the sizes of devices");
     for (int r = 0; r < world_size(s->world) && s->world; r++)
         TRY(world_share(s->world, r, f + r * s->n_local, (size_t)s->n_local * sizeof *f));
-    if (!device_facts_unequal(f, s->n, s->n_local, text))
+    if (!find_unequal_devices(f, s->n, s->n_local, text))
         *text = '\0';
     return ST_OK;
 }

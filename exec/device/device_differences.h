@@ -1,4 +1,4 @@
-/* Warnings about devices that differ: the slowest sets the pace, and the smallest memory bounds what fits. */
+/* Warnings about unequal devices: the slowest sets the pace, and the smallest memory bounds the model. */
 #ifndef DPX_DEVICE_DIFFERENCES_H
 #define DPX_DEVICE_DIFFERENCES_H
 
@@ -7,16 +7,16 @@
 enum { UNEQUAL_TEXT = 256 };
 
 typedef struct {
-    double cores;    /* that it computes with; of an accelerator its multiprocessors */
-    uint64_t memory; /* bytes; 0: not known */
+    double cores;    /* of an accelerator: multiprocessors */
+    uint64_t memory; /* bytes; 0: unknown */
     int index;       /* the N of cpu:N or cuda:N */
     bool cuda;
 } DeviceFacts;
 
-/* Names the two of n devices, `each` of a process, that differ most: in cores, or else in memory, by more than a
- * quarter. false: there are none. */
-bool device_facts_unequal(const DeviceFacts *f, int n, int each, char text[UNEQUAL_TEXT]);
-/* Of the open devices of all processes, which all come here; "": they are alike. */
-Status device_set_compare(char text[UNEQUAL_TEXT], const DeviceSet *s, const DeviceList *list) CHECKED;
+/* Finds two of n devices, of which each process has `each`, that differ by more than a quarter in cores, or else in
+ * memory, and writes the most unequal two to `text`.  Returns false when there are none. */
+bool find_unequal_devices(const DeviceFacts *f, int n, int each, char text[UNEQUAL_TEXT]);
+/* Does so for the open devices of all processes, which all call this.  "": there are no unequal devices. */
+Status device_set_find_unequal(char text[UNEQUAL_TEXT], const DeviceSet *s, const DeviceList *list) CHECKED;
 
 #endif

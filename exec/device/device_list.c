@@ -1,4 +1,4 @@
-/* Which devices a run uses: the grammar of --devices. */
+/* Parses --devices: which devices a run uses. */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
@@ -25,7 +25,7 @@ static Status device_list_add(DeviceList *list, bool cuda, int index)
     return ST_OK;
 }
 
-/* A decimal number that ends the word; -1 when it is none. */
+/* The decimal number that is all of s[len]; -1: it is none. */
 static int device_list_number(const char *s, size_t len)
 {
     int v = 0;
@@ -38,7 +38,7 @@ static int device_list_number(const char *s, size_t len)
     return len ? v : -1;
 }
 
-/* Every GPU, if any can be used; why none can is no error here: `dpexec devices` says it. */
+/* Adds every GPU, or the CPU where none can be used.  `dpexec devices` prints why a GPU cannot. */
 static Status add_all(DeviceList *list)
 {
     const Runtime *r;
@@ -51,7 +51,7 @@ static Status add_all(DeviceList *list)
     return ST_OK;
 }
 
-/* "@FILE" after the devices it describes: those from `first` on. */
+/* Attaches the description in file[len] to the devices from `first` on: the word before "@FILE" added these. */
 static Status set_described(DeviceList *list, int first, const char *file, size_t len)
 {
     GpuInfo info;
@@ -77,6 +77,7 @@ static bool begins(const char *s, size_t len, const char *with)
     return len >= strlen(with) && !strncmp(s, with, strlen(with));
 }
 
+/* Adds the devices of one word, such as "cpu*4". */
 static Status add_word(DeviceList *list, const char *s, size_t len)
 {
     bool cuda = begins(s, len, "cuda");
@@ -100,15 +101,6 @@ static Status add_word(DeviceList *list, const char *s, size_t len)
                 (int)(len > 64 ? 64 : len), s);
 }
 
-static Status add_described(DeviceList *list, const char *s, size_t len)
-{
-    const char *at = memchr(s, '@', len);
-    int first = list->n;
-
-    TRY(add_word(list, s, at ? (size_t)(at - s) : len));
-    return at ? set_described(list, first, at + 1, len - (size_t)(at + 1 - s)) : ST_OK;
-}
-
 Status device_list_parse(DeviceList *out, const char *text, int threads)
 {
     DeviceList list = { 0 };
@@ -119,8 +111,14 @@ Status device_list_parse(DeviceList *out, const char *text, int threads)
     if (!text || !*text)
         text = "cpu";
     for (const char *s = text, *end; s; s = *end ? end + 1 : NULL) {
+        const char *at;
+        const int first = list.n;
+
         end = s + strcspn(s, ",");
-        TRY(add_described(&list, s, (size_t)(end - s)));
+        at = memchr(s, '@', (size_t)(end - s));
+        TRY(add_word(&list, s, (size_t)((at ? at : end) - s)));
+        if (at)
+            TRY(set_described(&list, first, at + 1, (size_t)(end - at - 1)));
     }
     share = machine_cores() / list.n;
     for (int i = 0; i < list.n; i++)

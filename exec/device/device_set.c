@@ -1,5 +1,4 @@
-/* Opening and closing in an order that each part needs: devices, then what they share; what they share, then the
- * devices. */
+/* Opens and closes the devices of a run with what they share: devices are opened first and closed last. */
 #include "exec/device/device_set.h"
 #include "exec/device/machine.h"
 
@@ -22,37 +21,24 @@ Status device_list_equal_teams(DeviceList *list, int asked)
     return ST_OK;
 }
 
-static Status device_set_check(const DeviceList *list, int of_all)
+Status device_set_open(DeviceSet *s, const DeviceList *list)
 {
-    if (of_all > MAX_DEVICES)
+    int n = list->n * world_size(list->world), threads = 0;
+
+    if (n > MAX_DEVICES)
         return FAIL(E_INVALID, "%d processes of %d devices each, at most %d devices are supported",
                     world_size(list->world), list->n, MAX_DEVICES);
-    for (int i = 0; i < list->n; i++)
+    for (int i = 0; i < list->n; i++) {
         if (*list->device[i].described)
             return FAIL(E_INVALID,
                         "cuda:%d is only described (%s): a run can be planned for it with --dry-run, not done",
                         list->device[i].index, list->device[i].described);
-    return ST_OK;
-}
-
-static bool has_core_for_each(const DeviceList *list)
-{
-    int threads = 0;
-
-    for (int i = 0; i < list->n; i++)
         threads += list->device[i].threads;
-    return threads * world_neighbours(list->world) <= machine_cores();
-}
-
-Status device_set_open(DeviceSet *s, const DeviceList *list)
-{
-    int of_all = list->n * world_size(list->world);
-
-    TRY(device_set_check(list, of_all));
-    s->spin = has_core_for_each(list);
+    }
+    s->spin = threads * world_neighbours(list->world) <= machine_cores();
     s->world = list->world;
     s->n_local = list->n;
-    s->n = of_all;
+    s->n = n;
     s->first = list->n * world_rank(s->world);
     for (int i = 0; i < list->n; i++)
         TRY(device_open(&s->device[s->first + i], &list->device[i], s->spin));

@@ -1,5 +1,5 @@
-/* The devices of a run, open: those of this process, and how many there are in all processes; the memory and the
- * streams that its programs share on them. */
+/* The open devices of a run: those of this process, and how many all processes have; the memory and the streams that
+ * the run's programs share on them. */
 #ifndef DPX_DEVICE_SET_H
 #define DPX_DEVICE_SET_H
 
@@ -7,15 +7,16 @@
 
 typedef struct {
     struct World *world;         /* lent; NULL: this process alone */
-    int n;                       /* of the world, each process having n_local of them */
-    int first, n_local;          /* those of this process */
-    Device *device[MAX_DEVICES]; /* NULL: not of this process */
-    bool spin;                   /* threads wait for each other without sleeping: there is a core for each */
-    Arenas arenas;               /* refers to `device`: the set does not move */
-    struct GpuGroup *group;      /* of accelerators, else NULL */
+    int n;                       /* devices of all processes, each of which has n_local */
+    int first, n_local;          /* the devices of this process */
+    Device *device[MAX_DEVICES]; /* NULL: of another process */
+    bool spin;                   /* threads wait without sleeping, because each has a core of its own */
+    Arenas arenas;               /* points to `device`, so the set must not move */
+    struct GpuGroup *group;      /* of accelerators; NULL: CPU devices */
 } DeviceSet;
 
-/* Of a set that is all zero; all processes of the list's world call it.  Also after a failure it is to be closed. */
+/* Opens the devices of `list` into a set that is all zero.  All processes of the list's world call this.  After a
+ * failure, too, the caller closes the set. */
 Status device_set_open(DeviceSet *s, const DeviceList *list) CHECKED;
 void device_set_close(DeviceSet *s);
 

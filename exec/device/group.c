@@ -1,7 +1,7 @@
-/* Creating, sharing, failing.
+/* The group of a session's accelerators: its creation, what its members share, and how it fails.
  *
- * When a device fails in the middle of a step whoever starts the step aborts all communicators once no thread is inside
- * one. Parameters may differ between devices then, so the group stays broken. */
+ * When a device fails in the middle of a step, the thread that started the step aborts all communicators, once no
+ * thread is inside one.  Parameters may differ between devices then, so the group stays broken. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,18 +15,10 @@ typedef struct {
     GpuGroup *group;
     int rank;
     GpuCommId id;
-    Status heard; /* why the others will not come */
-} Member;
+    Status other_failure; /* why the others will not come; ST_OK: they may */
+} Connection;
 
 /* ---- creation ---- */
-
-static double patience(void)
-{
-    const char *given = getenv("DPEXEC_GPU_TIMEOUT");
-    double seconds;
-
-    return given && text_to_float64(&seconds, given, strlen(given)) && seconds > 0 ? seconds : TIMEOUT;
-}
 
 /* DeviceJobs. */
 static Status open_streams(Device *d, void *arg)
@@ -44,46 +36,38 @@ static Status open_streams(Device *d, void *arg)
     return ST_OK;
 }
 
-/* Asked while a member waits for the others: has a device of this process failed, or another process? */
+/* A callback while a member waits for the others: has a device of this process failed, or another process? */
 static bool others_ended(void *arg)
 {
-    Member *me = arg;
+    Connection *me = arg;
 
-    if (!me->heard)
-        me->heard = atomic_load(&me->group->failed)    ? E_INTERRUPTED
-                    : world_size(me->group->world) > 1 ? world_poll(me->group->world)
-                                                       : ST_OK;
-    return me->heard;
+    if (!me->other_failure)
+        me->other_failure = atomic_load(&me->group->failed)    ? E_INTERRUPTED
+                            : world_size(me->group->world) > 1 ? world_poll(me->group->world)
+                                                               : ST_OK;
+    return me->other_failure;
 }
 
+/* A DeviceJob: joins the communicator. */
 static Status connect_member(Device *d, void *arg)
 {
-    Member *me = arg;
+    Connection *me = arg;
     GpuMember *m = &me->group->member[me->rank];
     const GpuCommWait wait = { me->group->timeout, others_ended, me };
     Status st = m->runtime->comm_create(&m->comm, m->gpu, &me->id, me->rank, me->group->n_device, &wait);
 
-    if (me->heard) /* its message is this thread's */
-        return me->heard;
+    if (me->other_failure) /* its message is this thread's */
+        return me->other_failure;
     if (st)
         atomic_store(&me->group->failed, true);
     return device_check(d, st);
 }
 
-static Status agree_id(const GpuGroup *g, GpuCommId *id)
-{
-    const GpuMember *first = &g->member[0];
-
-    if (first->device)
-        TRY_MEMBER(first, comm_id(id));
-    return world_size(g->world) > 1 ? world_share(g->world, 0, id, sizeof *id) : ST_OK;
-}
-
-/* The process of the first device makes the id.  Nobody goes on before all are here: who fails before is heard of at
- * once, not by the communicator's timeout. */
+/* Creates the communicator.  The process of the first device makes its id.  All processes wait until every one is here,
+ * so that a failure before is heard of at once and not by the communicator's timeout. */
 static Status connect_members(GpuGroup *g, Device *const *device)
 {
-    Member *me = calloc((size_t)g->n_device, sizeof *me);
+    Connection *me = calloc((size_t)g->n_device, sizeof *me);
     GpuCommId id = { 0 };
     int64_t all;
     Status st;
@@ -91,12 +75,14 @@ static Status connect_members(GpuGroup *g, Device *const *device)
     if (!me)
         return FAIL_NOMEM();
     world_set_purpose(g->world, "the communicator of the devices");
-    st = agree_id(g, &id);
+    st = g->member[0].device ? device_check(g->member[0].device, g->member[0].runtime->comm_id(&id)) : ST_OK;
+    if (!st && world_size(g->world) > 1)
+        st = world_share(g->world, 0, &id, sizeof id);
     if (!st && world_size(g->world) > 1)
         st = world_max(g->world, 0, &all);
     if (!st) {
         for (int d = 0; d < g->n_device; d++) {
-            me[d] = (Member){ g, d, id, ST_OK };
+            me[d] = (Connection){ g, d, id, ST_OK };
             if (device[d])
                 device_start(device[d], connect_member, &me[d]);
         }
@@ -109,6 +95,7 @@ static Status connect_members(GpuGroup *g, Device *const *device)
 Status gpu_group_create(GpuGroup **out, Device *const *device, int n, World *world)
 {
     GpuGroup *g = calloc(1, sizeof *g);
+    const char *given = getenv("DPEXEC_GPU_TIMEOUT");
     char message[GPU_MESSAGE];
     Status st = ST_OK;
 
@@ -119,7 +106,10 @@ Status gpu_group_create(GpuGroup **out, Device *const *device, int n, World *wor
     pthread_mutex_init(&g->lock, NULL);
     g->n_device = n;
     g->world = world;
-    g->timeout = world_size(world) > 1 ? world_timeout(world) : patience();
+    if (world_size(world) > 1)
+        g->timeout = world_timeout(world);
+    else if (!given || !text_to_float64(&g->timeout, given, strlen(given)) || !(g->timeout > 0))
+        g->timeout = TIMEOUT;
     for (int d = 0; d < n; d++) {
         if (!device[d])
             continue;
@@ -132,24 +122,13 @@ Status gpu_group_create(GpuGroup **out, Device *const *device, int n, World *wor
     if (n > 1)
         TRY_TO(fail, st, connect_members(g, device));
     if (world_size(world) > 1)
-        world_set_progress(world, gpu_late_progress, g);
+        world_set_progress(world, hang_report_progress, g);
     *out = g;
     return ST_OK;
 fail:
     snprintf(message, sizeof message, "%s", status_message());
     gpu_group_free(g);
     return FAIL(st, "%s", message);
-}
-
-/* The others leave too; who has heard that they have failed does not wait for them. */
-static void leave_comm(GpuGroup *g, int d)
-{
-    Member me = { .group = g, .rank = d };
-    const GpuCommWait wait = { g->timeout, others_ended, &me };
-
-    if (g->member[d].comm && !g->member[d].runtime->comm_free(g->member[d].comm, &wait))
-        gpu_member_leave(&g->member[d]);
-    g->member[d].comm = NULL;
 }
 
 void gpu_group_free(GpuGroup *g)
@@ -164,8 +143,13 @@ void gpu_group_free(GpuGroup *g)
         (void)!gpu_group_drain(g, d);
     for (int d = 0; d < g->n_device; d++) {
         GpuMember *m = &g->member[d];
+        Connection own = { .group = g, .rank = d };
+        const GpuCommWait wait = { g->timeout, others_ended,
+                                   &own }; /* the others leave, too, unless they have failed */
 
-        leave_comm(g, d);
+        if (m->comm && !m->runtime->comm_free(m->comm, &wait))
+            gpu_member_leave(m);
+        m->comm = NULL;
         if (m->bucket)
             m->runtime->comm_release(m->gpu, NULL, m->bucket);
         if (m->host)
@@ -244,14 +228,7 @@ Status gpu_group_host_arena(GpuGroup *g, int d, size_t bytes)
 
 /* ---- failing ---- */
 
-static void end_abort(GpuMember *m)
-{
-    if (!m->runtime->comm_abort_end(m->comm))
-        gpu_member_leave(m);
-    m->comm = NULL;
-}
-
-/* Communicators first: what they run, graphs that are freed in mid-run included, ends by that alone. */
+/* Communicators come first: what they run, including graphs that are freed in mid-run, ends by that alone. */
 void gpu_group_abort(GpuGroup *g)
 {
     if (g->broken)
@@ -266,9 +243,13 @@ void gpu_group_abort(GpuGroup *g)
     for (GpuUser *u = g->users; u; u = u->next)
         u->is->release(u);
     pthread_mutex_unlock(&g->lock);
-    for (int d = 0; d < g->n_device; d++)
-        if (g->member[d].comm)
-            end_abort(&g->member[d]);
+    for (int d = 0; d < g->n_device; d++) {
+        GpuMember *m = &g->member[d];
+
+        if (m->comm && !m->runtime->comm_abort_end(m->comm))
+            gpu_member_leave(m);
+        m->comm = NULL;
+    }
 }
 
 Status gpu_group_check(const GpuGroup *g)

@@ -1,49 +1,47 @@
-/* Which step has not ended is asked of the group's users, and who has not come to its collective of all processes.
+/* Diagnosis of a hung step: which collective it waits for, and which devices and ranks have not come to it.
  *
- * The other processes are asked by the world's notes, which they answer while they wait themselves: one that does not
- * answer is busy elsewhere, or hangs, and so is missing. */
+ * The group's users report the progress of this process's devices.  Other processes report theirs in the world's notes,
+ * which they answer while they wait themselves; one that does not answer is busy elsewhere or hangs, and counts as
+ * missing. */
 #include "exec/device/hang_report.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { PATIENCE = 2 /* seconds for the other processes' answers */ };
+enum { ANSWER_SECONDS = 2 /* for the answers of other processes */ };
 
-/* ---- where everybody is ---- */
+/* ---- progress ---- */
 
-/* The oldest step that has not ended on all devices of this process; false: all have.  The group is locked. */
-static bool oldest(const GpuGroup *g, GpuLag *out)
+/* Finds the oldest step that has not ended on all devices of this process; false: there is none.  The caller holds the
+ * group's lock. */
+static bool oldest_step(const GpuGroup *g, GpuStepProgress *out)
 {
-    GpuLag lag;
+    GpuStepProgress step;
     bool found = false;
 
     for (const GpuUser *u = g->users; u; u = u->next)
-        if (u->is->oldest(u, &lag) && (!found || lag.number <= out->number)) {
-            *out = lag;
+        if (u->is->oldest(u, &step) && (!found || step.number <= out->number)) {
+            *out = step;
             found = true;
         }
     return found;
 }
 
-static int least_mark(const GpuGroup *g, const GpuLag *lag)
-{
-    int least = lag->n_mark + 1;
-
-    for (int d = 0; d < g->n_device; d++)
-        if (g->member[d].device && lag->at[d] < least)
-            least = lag->at[d];
-    return least;
-}
-
-WorldProgress gpu_late_progress(void *arg)
+WorldProgress hang_report_progress(void *arg)
 {
     GpuGroup *g = arg;
     WorldProgress here;
-    GpuLag lag;
+    GpuStepProgress step;
 
     pthread_mutex_lock(&g->lock);
-    here = oldest(g, &lag) ? (WorldProgress){ lag.number, least_mark(g, &lag) } : (WorldProgress){ g->n_step + 1, 0 };
+    here = (WorldProgress){ g->n_step + 1, 0 };
+    if (oldest_step(g, &step)) {
+        here = (WorldProgress){ step.number, step.n_mark + 1 };
+        for (int d = 0; d < g->n_device; d++)
+            if (g->member[d].device && step.at[d] < here.at)
+                here.at = step.at[d];
+    }
     pthread_mutex_unlock(&g->lock);
     return here;
 }
@@ -52,41 +50,28 @@ WorldProgress gpu_late_progress(void *arg)
 
 typedef struct {
     const GpuGroup *group;
-    GpuLag lag; /* the step that has not ended */
+    GpuStepProgress step; /* the step that has not ended */
     WorldProgress rank[WORLD_MAX];
-    bool told[WORLD_MAX];
-    int farthest;              /* the mark to which somebody has come, and not all */
-    char missing[GPU_MESSAGE]; /* "cuda:1 (last at ...), rank 2 of 3 (does not answer)" */
-    char waiting[GPU_MESSAGE]; /* "cuda:0, rank 1 of 3" */
-} Late;
+    bool has_progress[WORLD_MAX];
+    int farthest;              /* the last mark that a device or another process has reached */
+    char missing[GPU_MESSAGE]; /* not there: "cuda:1 (last at ...), rank 2 of 3 (does not answer)" */
+    char waiting[GPU_MESSAGE]; /* there: "cuda:0, rank 1 of 3" */
+} Hang;
 
-/* How far another process has come within the step that has not ended; -1: it is not at that step yet. */
-static int mark_of_rank(const Late *l, int r)
+/* The mark that another process has reached in the step that has not ended; -1: it has not reached the step. */
+static int mark_of_rank(const Hang *l, int r)
 {
-    return !l->told[r] || l->rank[r].step < l->lag.number ? -1
-           : l->rank[r].step > l->lag.number              ? l->lag.n_mark
-                                                          : (int)l->rank[r].at;
+    return !l->has_progress[r] || l->rank[r].step < l->step.number ? -1
+           : l->rank[r].step > l->step.number                      ? l->step.n_mark
+                                                                   : (int)l->rank[r].at;
 }
 
-static void find_farthest(Late *l, const World *w)
+static const char *name_of_mark(const Hang *l, int at)
 {
-    int at;
-
-    l->farthest = 0;
-    for (int d = 0; d < l->group->n_device; d++) /* 0 of what is another process's */
-        l->farthest = l->lag.at[d] > l->farthest ? l->lag.at[d] : l->farthest;
-    for (int r = 0; r < world_size(w); r++)
-        if (r != world_rank(w) && (at = mark_of_rank(l, r)) > l->farthest)
-            l->farthest = at;
-    l->farthest = l->farthest < l->lag.n_mark ? l->farthest : l->lag.n_mark;
+    return at > 0 ? l->step.user->is->mark_name(l->step.user, at) : NULL;
 }
 
-static const char *name_of_mark(const Late *l, int at)
-{
-    return at > 0 ? l->lag.user->is->mark_name(l->lag.user, at) : NULL;
-}
-
-/* Behind what the text holds; what does not fit is cut. */
+/* Appends "WHO (WHERE)" to a list; what does not fit is cut off. */
 static void add_to(char text[GPU_MESSAGE], const char *who, const char *where)
 {
     const size_t len = strlen(text);
@@ -95,7 +80,7 @@ static void add_to(char text[GPU_MESSAGE], const char *who, const char *where)
              where ? ")" : "");
 }
 
-static void add_missing_at(Late *l, const char *who, int at)
+static void add_missing_at(Hang *l, const char *who, int at)
 {
     const char *node = name_of_mark(l, at);
     char where[320];
@@ -104,15 +89,24 @@ static void add_missing_at(Late *l, const char *who, int at)
     add_to(l->missing, who, at < 0 ? "is at an earlier step" : where);
 }
 
-static void find_missing(Late *l, const World *w)
+/* Finds the farthest mark, and sorts devices and ranks into those that have reached it and those that are missing. */
+static void find_missing_members(Hang *l, const World *w)
 {
     char who[64];
+
+    l->farthest = 0;
+    for (int d = 0; d < l->group->n_device; d++) /* at[d] is 0 for devices of other processes */
+        l->farthest = l->step.at[d] > l->farthest ? l->step.at[d] : l->farthest;
+    for (int r = 0; r < world_size(w); r++)
+        if (r != world_rank(w) && mark_of_rank(l, r) > l->farthest)
+            l->farthest = mark_of_rank(l, r);
+    l->farthest = l->farthest < l->step.n_mark ? l->farthest : l->step.n_mark;
 
     for (int d = 0; d < l->group->n_device; d++) {
         const Device *device = l->group->member[d].device;
 
-        if (device && l->lag.at[d] < l->farthest)
-            add_missing_at(l, device_name(device), l->lag.at[d]);
+        if (device && l->step.at[d] < l->farthest)
+            add_missing_at(l, device_name(device), l->step.at[d]);
         else if (device)
             add_to(l->waiting, device_name(device), NULL);
     }
@@ -122,14 +116,15 @@ static void find_missing(Late *l, const World *w)
         snprintf(who, sizeof who, "rank %d of %d", r, world_size(w));
         if (mark_of_rank(l, r) >= l->farthest)
             add_to(l->waiting, who, NULL);
-        else if (l->told[r])
+        else if (l->has_progress[r])
             add_missing_at(l, who, mark_of_rank(l, r));
         else
             add_to(l->missing, who, "does not answer");
     }
 }
 
-static Status hang_report_tell(const Late *l, int d)
+/* The error of device d. */
+static Status describe_hang(const Hang *l, int d)
 {
     const GpuGroup *g = l->group;
     const char *name = device_name(g->member[d].device), *node = name_of_mark(l, l->farthest);
@@ -146,9 +141,9 @@ static Status hang_report_tell(const Late *l, int d)
                 name, g->timeout, node);
 }
 
-Status gpu_late(GpuGroup *g, int d)
+Status hang_report(GpuGroup *g, int d)
 {
-    Late *l = calloc(1, sizeof *l);
+    Hang *l = calloc(1, sizeof *l);
     Status st = ST_OK;
     bool hangs;
 
@@ -156,14 +151,13 @@ Status gpu_late(GpuGroup *g, int d)
         return FAIL_NOMEM();
     l->group = g;
     pthread_mutex_lock(&g->lock);
-    hangs = oldest(g, &l->lag);
+    hangs = oldest_step(g, &l->step);
     pthread_mutex_unlock(&g->lock);
     if (hangs && world_size(g->world) > 1)
-        st = world_ask_progress(g->world, PATIENCE, l->rank, l->told);
+        st = world_ask_progress(g->world, ANSWER_SECONDS, l->rank, l->has_progress);
     if (!st && hangs) {
-        find_farthest(l, g->world);
-        find_missing(l, g->world);
-        st = hang_report_tell(l, d);
+        find_missing_members(l, g->world);
+        st = describe_hang(l, d);
     } else if (!st) {
         st = FAIL(E_DEVICE, "%s: what was given to it has not ended within %g seconds",
                   device_name(g->member[d].device), g->timeout);

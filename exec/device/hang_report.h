@@ -5,10 +5,11 @@
 #include "exec/device/group.h"
 #include "exec/world/world.h"
 
-/* E_DEVICE: device d has waited in vain.  Names what the oldest step that has not ended waits for, and the devices and
- * processes that have not come to it; asks the other processes, which takes a moment. */
-Status gpu_late(GpuGroup *g, int d) CHECKED;
-/* How far this process has come; `group` is its GpuGroup. */
-WorldProgress gpu_late_progress(void *group);
+/* Returns the error of device d, whose step has not ended within the group's timeout: E_DEVICE, with the collective
+ * that the oldest unfinished step waits for, and the devices and processes that have not come to it.  Asks the other
+ * processes, which takes up to two seconds. */
+Status hang_report(GpuGroup *g, int d) CHECKED;
+/* The progress of this process, for world_set_progress; `group` is its GpuGroup. */
+WorldProgress hang_report_progress(void *group);
 
 #endif

@@ -1,6 +1,8 @@
-/* Control groups are a tree, of version 2 one for all, of version 1 one for each controller: each group limits what is
- * below it, so the least limit on the way up is in force.  In a container the way ends at the mount's root, which may
- * be a group itself.
+/* The cores and the memory that this process may use.
+ *
+ * Control groups form a tree: one tree in version 2, one for each controller in version 1.  A group's limit holds for
+ * all groups below it, so the smallest limit on the path to the root is in force.  In a container the path ends at the
+ * mount's root, which may be a group itself.
  * https://docs.kernel.org/admin-guide/cgroup-v2.html, https://docs.kernel.org/admin-guide/cgroup-v1/cgroups.html */
 #include "exec/device/machine.h"
 
@@ -15,12 +17,12 @@
 #define GROUPS "/sys/fs/cgroup"
 #define VERSION_2 "" /* where version 1 has a controller's name */
 
-/* The way from the process's group up. */
+/* Where the process's group is. */
 typedef struct {
     char group[PATH_MAX]; /* by /proc/self/cgroup */
-    char at[PATH_MAX];    /* where groups are mounted, */
-    char top[PATH_MAX];   /* and which of them that is */
-} Way;
+    char at[PATH_MAX];    /* the folder where groups are mounted */
+    char top[PATH_MAX];   /* the group that is mounted there */
+} GroupPath;
 
 static FILE *open_below(const char *root, const char *path)
 {
@@ -29,7 +31,7 @@ static FILE *open_below(const char *root, const char *path)
     return snprintf(file, sizeof file, "%s%s", root, path) < (int)sizeof file ? fopen(file, "r") : NULL;
 }
 
-/* Up to two numbers of a file; how many there are.  "max" is no number, and -1 is larger than all. */
+/* Reads up to two numbers of a file and returns how many there are.  "max" is no number; -1 is read as the largest. */
 static int machine_read_numbers(const char *folder, const char *name, uint64_t v[2])
 {
     char path[2 * PATH_MAX + 64];
@@ -44,7 +46,7 @@ static int machine_read_numbers(const char *folder, const char *name, uint64_t v
     return n > 0 ? n : 0;
 }
 
-/* Is the word in the list, "cpu,cpuacct"?  Lists are empty for version 2, and so is its word. */
+/* Whether the word is in a list, such as "cpu,cpuacct".  For version 2 the list and the word are empty. */
 static bool has_word(const char *list, const char *word)
 {
     for (size_t n = strcspn(list, ",\n");; list += n + 1, n = strcspn(list, ",\n")) {
@@ -55,8 +57,8 @@ static bool has_word(const char *list, const char *word)
     }
 }
 
-/* "4:memory:/a/b" */
-static bool find_group(Way *w, const char *root, const char *controller)
+/* Finds the process's group in lines such as "4:memory:/a/b". */
+static bool find_group(GroupPath *w, const char *root, const char *controller)
 {
     FILE *f = open_below(root, "/proc/self/cgroup");
     char line[PATH_MAX + 256];
@@ -77,8 +79,8 @@ static bool find_group(Way *w, const char *root, const char *controller)
     return found;
 }
 
-/* "35 31 0:32 /TOP /AT rw,relatime - cgroup cgroup rw,memory" */
-static void find_mount(Way *w, const char *root, const char *controller)
+/* Finds the mount in lines such as "35 31 0:32 /TOP /AT rw,relatime - cgroup cgroup rw,memory". */
+static void find_mount(GroupPath *w, const char *root, const char *controller)
 {
     FILE *f = open_below(root, "/proc/self/mountinfo");
     char line[3 * PATH_MAX], top[PATH_MAX], at[PATH_MAX], kind[32], words[256];
@@ -101,12 +103,13 @@ static void find_mount(Way *w, const char *root, const char *controller)
         fclose(f);
 }
 
-/* Calls `look` for the folder of the process's group and of each above it that can be seen. */
-static void for_groups(const char *root, const char *controller, void (*look)(const char *folder, void *arg), void *arg)
+/* Calls `visit` for the folder of the process's group, and for every visible group above it. */
+static void for_groups(const char *root, const char *controller, void (*visit)(const char *folder, void *arg),
+                       void *arg)
 {
     char folder[3 * PATH_MAX], *inside, *slash;
     size_t top;
-    Way w;
+    GroupPath w;
 
     if (!find_group(&w, root, controller) || strstr(w.group, "/.."))
         strcpy(w.group, "/");
@@ -116,16 +119,16 @@ static void for_groups(const char *root, const char *controller, void (*look)(co
     if (!strncmp(inside, w.top, top) && (inside[top] == '/' || !inside[top]))
         inside += top;
     snprintf(folder, sizeof folder, "%s" GROUPS "%s%s", root, *controller ? "/" : "", controller);
-    look(folder, arg);
+    visit(folder, arg);
     for (;; *slash = '\0') {
         snprintf(folder, sizeof folder, "%s%s%s", root, w.at, inside);
-        look(folder, arg);
+        visit(folder, arg);
         if (!(slash = strrchr(inside, '/')))
             return;
     }
 }
 
-static void look_at_memory(const char *folder, void *arg)
+static void take_memory_limit(const char *folder, void *arg)
 {
     uint64_t *least = arg, v[2];
 
@@ -139,14 +142,15 @@ uint64_t machine_memory_below(const char *root)
     long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
     uint64_t least = pages > 0 && size > 0 ? (uint64_t)pages * (uint64_t)size : 0;
 
-    for_groups(root, VERSION_2, look_at_memory, &least);
-    for_groups(root, "memory", look_at_memory, &least);
+    for_groups(root, VERSION_2, take_memory_limit, &least);
+    for_groups(root, "memory", take_memory_limit, &least);
     return least;
 }
 
 uint64_t machine_memory(void) { return machine_memory_below(""); }
 
-/* A quota of 2.5 processors is 2: a third thread would be stopped for half of the time, and the others wait for it. */
+/* Lowers *least to the whole processors of a quota.  A quota of 2.5 processors counts as 2: a third thread would be
+ * stopped half of the time, and the others would wait for it. */
 static void take_quota(int *least, uint64_t quota, uint64_t period)
 {
     uint64_t whole = period ? quota / period : 0;
@@ -155,7 +159,7 @@ static void take_quota(int *least, uint64_t quota, uint64_t period)
         *least = whole ? (int)whole : 1;
 }
 
-static void look_at_quota(const char *folder, void *arg)
+static void take_cpu_limit(const char *folder, void *arg)
 {
     uint64_t v[2], period[2];
 
@@ -174,8 +178,8 @@ int machine_cores_below(const char *root)
 
     if (!sched_getaffinity(0, sizeof set, &set) && CPU_COUNT(&set) > 0)
         least = CPU_COUNT(&set);
-    for_groups(root, VERSION_2, look_at_quota, &least);
-    for_groups(root, "cpu", look_at_quota, &least);
+    for_groups(root, VERSION_2, take_cpu_limit, &least);
+    for_groups(root, "cpu", take_cpu_limit, &least);
     return least;
 }
 

@@ -1,14 +1,14 @@
-/* What this process may use of the machine: all of it, or what its processor mask and its group (cgroup) leave. */
+/* The part of the machine that this process may use: its processor mask and its control groups limit it. */
 #ifndef DPX_MACHINE_H
 #define DPX_MACHINE_H
 
 #include <stdint.h>
 
-/* At least 1: the mask's, and no more than whole processors of the quota of the group or of one above it. */
+/* The cores of the processor mask, but no more than the whole processors of a group's quota; at least 1. */
 int machine_cores(void);
-uint64_t machine_memory(void); /* bytes: the machine's, and no more than such a group's limit; 0: not known */
+uint64_t machine_memory(void); /* bytes of the machine, but no more than a group's limit; 0: unknown */
 
-/* The same by what stands below the folder in place of /proc and /sys. */
+/* The same with /proc and /sys below the folder `root`. */
 int machine_cores_below(const char *root);
 uint64_t machine_memory_below(const char *root);
 

@@ -1,6 +1,6 @@
-/* Pages from the system, touched first by the thread that will use them: that thread's node of the machine holds them
- * then. Memory of an accelerator comes from its runtime and is filled and read in order with the device's own
- * stream. */
+/* Memory of devices.  Pages of a CPU device come from the system and are touched first by its own thread, so they lie
+ * on that thread's node of the machine.  Memory of an accelerator comes from its runtime, and is filled and read in the
+ * order of the device's own stream. */
 #include "exec/device/memory.h"
 
 #include <stdlib.h>
@@ -14,6 +14,7 @@ typedef struct {
     size_t bytes;
 } Range;
 
+/* A DeviceJob. */
 static Status touch(Device *d, void *arg)
 {
     const Range *r = arg;
@@ -23,6 +24,7 @@ static Status touch(Device *d, void *arg)
     return ST_OK;
 }
 
+/* Zeroed pages for a CPU device. */
 static Status open_pages(void **out, Device *d, size_t bytes)
 {
     Range r = { mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), bytes };
@@ -30,7 +32,7 @@ static Status open_pages(void **out, Device *d, size_t bytes)
     if (r.at == MAP_FAILED)
         return FAIL(E_NOMEM, "%s: %zu bytes cannot be had", device_name(d), bytes);
     if (bytes >= HUGE_FROM)
-        (void)madvise(r.at, bytes, MADV_HUGEPAGE); /* a wish: without it the pages are small */
+        (void)madvise(r.at, bytes, MADV_HUGEPAGE); /* advice: pages may be small all the same */
     device_start(d, touch, &r);
     TRY(device_wait(d));
     *out = r.at;
@@ -57,8 +59,8 @@ void memory_close(Device *d, void *p, size_t bytes)
 
 /* ---- contents ---- */
 
-/* What was given before is waited for first: a copy that involves pageable memory may hold the host until it ends, and
- * a step under way need not. */
+/* Copies once all earlier work on the device's stream has ended.  A copy from or to pageable memory may block the host
+ * until it ends; waiting with device_sync first has a timeout. */
 static Status transfer(Device *d, void *to, const void *from, size_t bytes)
 {
     const Runtime *r = device_runtime(d);
@@ -97,7 +99,7 @@ Status memory_zero(Device *d, void *p, size_t bytes)
     return device_sync(d);
 }
 
-/* Two accelerators need not reach each other: their copies go through the host. */
+/* Two accelerators may be unable to reach each other, so copies between them go through the host. */
 Status memory_copy(Device *to_device, void *to, Device *from_device, const void *from, size_t bytes)
 {
     void *between;

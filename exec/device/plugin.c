@@ -1,4 +1,4 @@
-/* The plug-in that brings CUDA. */
+/* Loads the CUDA plug-in. */
 #include "exec/device/plugin.h"
 
 #include <dlfcn.h>
@@ -18,8 +18,6 @@ Status plugin_cuda(const Runtime **out)
     *out = table;
     return ST_OK;
 }
-
-/* ---- what it sees ---- */
 
 void plugin_present(const Runtime *r, char text[PRESENT_TEXT])
 {

@@ -1,9 +1,8 @@
-/* Waiting for accelerators, never blindly where that can be helped.
+/* Waiting for accelerators, with a timeout where devices depend on each other.
  *
- * A device that fails in the middle of a step leaves others in collectives that can never end.  So nobody waits for an
- * event blindly while there is a communicator: the host asks for the event, the communicator and the failure of others
- * in turn. Failures of other processes are heard in the same way, from the world.  A single device keeps nobody
- * waiting, and works as long as it works. */
+ * A device that fails in the middle of a step leaves others in collectives that never end.  So where there is a
+ * communicator, the host polls in turn the event, the communicator, and the failures of other devices and processes.  A
+ * single device keeps no other waiting, and may take as long as it likes. */
 #include <stdio.h>
 #include <time.h>
 
@@ -11,7 +10,8 @@
 #include "graph/base/spin.h"
 
 enum { SPINS = 2000, NAP = 20000 /* nanoseconds */ };
-static const double LAST_WORDS = 2, LAST_WORK = 2; /* seconds */
+static const double REASON_SECONDS = 2; /* for another process's reason, after its communicator has failed */
+static const double DRAIN_SECONDS = 2;  /* for work that was given to a device before the failure */
 
 static void pause_for(int round)
 {
@@ -21,6 +21,7 @@ static void pause_for(int round)
         nanosleep(&(struct timespec){ 0, NAP }, NULL);
 }
 
+/* The failure of a kernel on the host's side. */
 static Status host_failure(const GpuMember *m)
 {
     Status st = (Status)atomic_load(&m->host_status);
@@ -28,23 +29,12 @@ static Status host_failure(const GpuMember *m)
     return st ? FAIL(st, "%s: %s", device_name(m->device), m->host_message) : ST_OK;
 }
 
-/* A communicator tells that a member has gone; why is told by its process, a little later. */
-static Status hear_why(const GpuGroup *g, Status st)
+/* Whether a failure elsewhere makes waiting futile.  A communicator shows that a member has gone; its process reports
+ * why a little later, which is waited for. */
+static Status check_others(const GpuGroup *g, const GpuMember *m, int round)
 {
-    double until = world_now() + LAST_WORDS;
     char message[GPU_MESSAGE];
-
-    snprintf(message, sizeof message, "%s", status_message());
-    while (world_size(g->world) > 1 && world_now() < until) {
-        TRY(world_poll(g->world));
-        pause_for(SPINS);
-    }
-    return FAIL(st, "%s", message);
-}
-
-/* What ends waiting before its time. */
-static Status hear(const GpuGroup *g, const GpuMember *m, int round)
-{
+    double until;
     Status st;
 
     if (!m->comm)
@@ -53,8 +43,15 @@ static Status hear(const GpuGroup *g, const GpuMember *m, int round)
         return E_INTERRUPTED;
     if (round >= SPINS && world_size(g->world) > 1)
         TRY(world_poll(g->world));
-    st = device_check(m->device, m->runtime->comm_poll(m->comm));
-    return st ? hear_why(g, st) : ST_OK;
+    if (!(st = device_check(m->device, m->runtime->comm_poll(m->comm))))
+        return ST_OK;
+    snprintf(message, sizeof message, "%s", status_message());
+    until = world_now() + REASON_SECONDS;
+    while (world_size(g->world) > 1 && world_now() < until) {
+        TRY(world_poll(g->world));
+        pause_for(SPINS);
+    }
+    return FAIL(st, "%s", message);
 }
 
 static Status wait_bounded(GpuGroup *g, int d, GpuEvent *e)
@@ -68,9 +65,9 @@ static Status wait_bounded(GpuGroup *g, int d, GpuEvent *e)
         TRY_MEMBER(m, event_query(e, &done));
         if (done)
             return host_failure(m);
-        TRY(hear(g, m, round));
+        TRY(check_others(g, m, round));
         if (world_now() > until)
-            return gpu_late(g, d);
+            return hang_report(g, d);
         pause_for(round);
     }
 }
@@ -85,11 +82,11 @@ Status gpu_group_wait(GpuGroup *g, int d, GpuEvent *e)
     return host_failure(m);
 }
 
-/* All that was given to the device, whose collectives have been aborted, ends within LAST_WORK, or because the device
- * has failed. */
-static bool ends(const GpuMember *m, GpuStream *s)
+/* Whether everything given to the stream, whose collectives have been aborted, ends within DRAIN_SECONDS, be it because
+ * the device has failed. */
+static bool ends_in_time(const GpuMember *m, GpuStream *s)
 {
-    double until = world_now() + LAST_WORK;
+    double until = world_now() + DRAIN_SECONDS;
     bool done = false;
 
     if (m->runtime->event_record(m->drained, s))
@@ -108,24 +105,16 @@ void gpu_member_leave(GpuMember *m)
     m->left = true;
 }
 
-/* After a failure: a kernel that hangs by itself is not waited for, and neither is what would wait for it. */
-static void leave_what_hangs(GpuMember *m)
-{
-    bool ended = true;
-
-    for (int s = 0; s < N_STREAMS && ended && m->drained; s++)
-        ended = !m->stream[s] || ends(m, m->stream[s]);
-    if (ended && m->drained && m->marks)
-        ended = ends(m, m->marks);
-    if (!ended)
-        gpu_member_leave(m);
-}
-
-static Status drain_bounded(GpuGroup *g, int d)
+Status gpu_group_drain(GpuGroup *g, int d)
 {
     GpuMember *m = &g->member[d];
+    bool ended = true;
     Status st = ST_OK;
 
+    if (!m->device)
+        return ST_OK;
+    if (m->left)
+        return gpu_group_check(g);
     for (int s = 0; s < N_STREAMS && m->comm && !st; s++) {
         st = device_check(m->device, m->runtime->event_record(m->drained, m->stream[s]));
         if (!st)
@@ -133,21 +122,14 @@ static Status drain_bounded(GpuGroup *g, int d)
     }
     if (st)
         gpu_group_abort(g);
-    return st;
-}
-
-Status gpu_group_drain(GpuGroup *g, int d)
-{
-    GpuMember *m = &g->member[d];
-    Status st;
-
-    if (!m->device)
-        return ST_OK;
-    if (m->left)
-        return gpu_group_check(g);
-    st = drain_bounded(g, d);
-    if (g->broken && !m->left)
-        leave_what_hangs(m);
+    if (g->broken && !m->left) { /* a kernel that hangs is given up, with all that would wait for it */
+        for (int s = 0; s < N_STREAMS && ended && m->drained; s++)
+            ended = !m->stream[s] || ends_in_time(m, m->stream[s]);
+        if (ended && m->drained && m->marks)
+            ended = ends_in_time(m, m->marks);
+        if (!ended)
+            gpu_member_leave(m);
+    }
     for (int s = 0; s < N_STREAMS && !m->left; s++)
         if (m->stream[s])
             (void)!m->runtime->stream_wait(m->stream[s]);

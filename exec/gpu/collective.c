@@ -1,18 +1,18 @@
-/* Collectives between accelerators: pack what the device holds into its bucket, one operation of the communicator over
- * it, unpack.
+/* Collectives between accelerators: the device's data is packed into its bucket, one operation of the communicator runs
+ * over the bucket, and the results are unpacked.
  *
- * A bucket is one flat message however many tensors and replicas it stands for: gradients of a bucket_gradients node,
- * the batch-norm statistics of all local replicas.  Partial sums that one device holds are added there first; where the
- * graph could not do it by Add nodes they are no subtree of graph/tensor/reduce_tree.h, and then, as in the
+ * A bucket is one flat message for any number of tensors and replicas, such as the gradients of a bucket_gradients node
+ * or the batch-norm statistics of all local replicas.  Partial sums that one device holds are added there first.  Where
+ * the graph could not add them by Add nodes, they form no subtree of graph/tensor/reduce_tree.h; then, as with the
  * communicator's own order of adding, bits may differ from the CPU's by rounding.  With two devices of one part each
- * there is one addition, and they are the same.  Devices may hold different amounts, so chunks of a gather or a scatter
- * are as large as the largest device's.
+ * there is a single addition, and the bits are equal.  Devices may hold different amounts, so chunks of a gather or a
+ * scatter are as large as the largest device's.
  *
- * With `by_tree` the partial sums themselves are gathered, and every device adds all of them by the tree: the bits then
- * depend on the replicas alone, at the price of more bytes on the wire and in the bucket.
+ * With `by_tree` the partial sums themselves are gathered, and every device adds all of them by the tree.  The bits
+ * then depend on the replicas alone, at the price of more bytes on the wire and in the bucket.
  *
- * Buckets are registered with the communicator, tensors are not, and one collective must not mix them: its devices work
- * all in their buckets or all where the tensors lie, which each derives from the plan of all. */
+ * Buckets are registered with the communicator, tensors are not, and one collective must not mix them.  So all its
+ * devices work in their buckets, or all directly on the tensors; each derives which from the plan of all. */
 #include "exec/gpu/collective.h"
 
 #include <stdlib.h>
@@ -32,25 +32,28 @@ struct GpuCollective {
     Exchange x;
     DType dtype;
     int device, n_device;
-    bool shared, direct; /* direct: of tensors where they lie */
-    bool by_tree;        /* a sum of parts that are gathered */
-    int n_in, n_out, root;
-    Part *part;           /* of what is joined, or by_tree: the inputs; of what is split: the outputs */
-    Part *to;             /* of pieces that turn: [n_in][n_out] the device of the output, where in the chunk between two
-                           * devices is what the input has of it, and bytes; .part: the inputs' devices alone */
-    size_t chunk;         /* bytes that one device puts into a gather or gets from a scatter */
-    size_t *place;        /* [n_tensor] of a sum: offsets in the bucket */
-    size_t total, count;  /* bytes of all of them; elements up to the end of the last */
-    Tensor *packed;       /* [n_tensor] of a sum */
-    bool *held;           /* [n_tensor] this device holds a part */
-    int *program;         /* by_tree: reduce_tree_program */
-    Tensor *pair;         /* by_tree, [n_in]: the two parts of each tensor that are added next */
-    const Kernel *kernel; /* adds up the device's own parts; by_tree: two parts */
+    bool shared, direct; /* direct: works on the tensors, without a bucket */
+    bool by_tree;        /* gathers the parts of a sum and adds them by the tree */
+    int n_in, n_out;
+    int root;            /* the device of a broadcast's input */
+    Part *part;          /* of a gather or by_tree: the inputs; of a scatter: the outputs; of an all-to-all: the inputs'
+                          * devices alone */
+    Part *to;            /* of an all-to-all: [n_in][n_out] the output's device, and where in the chunk between the two
+                          * devices the input's share of the output lies */
+    size_t chunk;        /* bytes that one device puts into a gather or gets from a scatter */
+    size_t *place;       /* [n_tensor] of a sum: offsets in the bucket */
+    size_t total, count; /* of a sum: bytes of all tensors; elements up to the end of the last */
+    Tensor *packed;      /* [n_tensor] of a sum: the tensors in the bucket */
+    bool *held;          /* [n_tensor] of a sum: this device holds a part */
+    int *program;        /* by_tree: reduce_tree_program */
+    Tensor *pair;        /* by_tree, [n_in]: the two parts of each tensor that are added next */
+    const Kernel *kernel; /* adds the device's own parts; by_tree: two parts */
     void *state;
 };
 
 /* ---- creation ---- */
 
+/* The device that holds a value. */
 static int holder(const GpuCollective *c, const MemoryPlan *plan, ValueId v)
 {
     const MemRef *r = &plan->value[v.i];
@@ -58,6 +61,7 @@ static int holder(const GpuCollective *c, const MemoryPlan *plan, ValueId v)
     return r->kind == MEM_ARENA || r->kind == MEM_STATE ? r->device % c->n_device : c->device;
 }
 
+/* How many of n values the device holds. */
 static int count_held(const GpuCollective *c, const MemoryPlan *plan, int n, const ValueId *v, int device)
 {
     int held = 0;
@@ -71,8 +75,9 @@ static int count_held(const GpuCollective *c, const MemoryPlan *plan, int n, con
     return held;
 }
 
-/* A sum of one tensor: every device that takes part has one part and one output; a broadcast: has an output.  The same
- * on all of them. */
+/* Whether the collective works on the tensors themselves: a sum of one tensor of which every participating device has
+ * one part and one output, or a broadcast of which every device has an output.  The answer is the same on all of them.
+ */
 static bool is_direct(const GpuCollective *c, const Node *n, const MemoryPlan *plan)
 {
     bool sum = exchange_reduces(&c->x);
@@ -90,8 +95,8 @@ static bool is_direct(const GpuCollective *c, const Node *n, const MemoryPlan *p
     return true;
 }
 
-/* Lays the values of each device side by side in its chunk. */
-static Status lay_parts(GpuCollective *c, const Graph *g, const MemoryPlan *plan, int n, const ValueId *v)
+/* Places the values of each device side by side in the device's chunk. */
+static Status place_parts(GpuCollective *c, const Graph *g, const MemoryPlan *plan, int n, const ValueId *v)
 {
     size_t *used = calloc((size_t)c->n_device, sizeof *used);
 
@@ -111,8 +116,9 @@ static Status lay_parts(GpuCollective *c, const Graph *g, const MemoryPlan *plan
     return ST_OK;
 }
 
-/* What each device has of each other's pieces, side by side in the chunk between both. */
-static Status lay_boxes(GpuCollective *c, const Graph *g, const MemoryPlan *plan, const Node *n)
+/* For an all-to-all: places the shares that each device has of each other's outputs side by side in the chunk between
+ * the two. */
+static Status place_boxes(GpuCollective *c, const Graph *g, const MemoryPlan *plan, const Node *n)
 {
     const size_t devices = (size_t)c->n_device, out = (size_t)n->n_out;
     size_t *used = calloc(devices * devices, sizeof *used);
@@ -142,7 +148,7 @@ static Status lay_boxes(GpuCollective *c, const Graph *g, const MemoryPlan *plan
     return ST_OK;
 }
 
-/* Where the sum of every tensor lies in the bucket, and the kernel that makes the device's share of it. */
+/* Places the sums in the bucket, and prepares the kernel that computes the device's share of them. */
 static Status collective_prepare_sum(GpuCollective *c, KernelCtx *ctx, const Graph *g, const Node *n,
                                      const MemoryPlan *plan)
 {
@@ -166,20 +172,8 @@ static Status collective_prepare_sum(GpuCollective *c, KernelCtx *ctx, const Gra
     return c->kernel->prepare(&c->state, ctx, g, n);
 }
 
-/* With one part of each of two devices there is one order. */
+/* Whether the order of adding matters: with one part on each of two devices there is only one order. */
 static bool needs_tree(const GpuCollective *c) { return c->x.sum && c->shared && c->x.parts > 2; }
-
-static Status prepare_tree(GpuCollective *c, const Graph *g, const Node *n, const MemoryPlan *plan)
-{
-    c->program = calloc(2 * (size_t)c->x.parts, sizeof *c->program);
-    c->pair = calloc((size_t)n->n_in, sizeof *c->pair);
-    if (!c->program || !c->pair)
-        return FAIL_NOMEM();
-    for (int i = 0; i < n->n_in; i++)
-        c->pair[i] = (Tensor){ in_value(g, n, i)->dtype, *in_value(g, n, i)->shape, NULL };
-    TRY(reduce_tree_program(c->program, c->x.span, c->x.parts));
-    return lay_parts(c, g, plan, n->n_in, n->in);
-}
 
 static Status collective_prepare(GpuCollective *c, size_t *bucket_bytes, KernelCtx *ctx, const Graph *g, const Node *n,
                                  const MemoryPlan *plan)
@@ -189,14 +183,21 @@ static Status collective_prepare(GpuCollective *c, size_t *bucket_bytes, KernelC
     if (c->x.sum)
         TRY(collective_prepare_sum(c, ctx, g, n, plan));
     c->by_tree = c->by_tree && needs_tree(c);
-    if (c->by_tree)
-        TRY(prepare_tree(c, g, n, plan));
-    else if (exchange_turns(&c->x))
-        TRY(lay_boxes(c, g, plan, n));
+    if (c->by_tree) {
+        c->program = calloc(2 * (size_t)c->x.parts, sizeof *c->program);
+        c->pair = calloc((size_t)n->n_in, sizeof *c->pair);
+        if (!c->program || !c->pair)
+            return FAIL_NOMEM();
+        for (int i = 0; i < n->n_in; i++)
+            c->pair[i] = (Tensor){ in_value(g, n, i)->dtype, *in_value(g, n, i)->shape, NULL };
+        TRY(reduce_tree_program(c->program, c->x.span, c->x.parts));
+        TRY(place_parts(c, g, plan, n->n_in, n->in));
+    } else if (exchange_turns(&c->x))
+        TRY(place_boxes(c, g, plan, n));
     else if (c->x.joined)
-        TRY(lay_parts(c, g, plan, n->n_in, n->in));
+        TRY(place_parts(c, g, plan, n->n_in, n->in));
     else if (c->x.split)
-        TRY(lay_parts(c, g, plan, n->n_out, n->out));
+        TRY(place_parts(c, g, plan, n->n_out, n->out));
     if (exchange_spreads(&c->x))
         c->root = holder(c, plan, n->in[0]);
     c->direct = !c->by_tree && is_direct(c, n, plan);
@@ -270,7 +271,8 @@ static Status copy(const Queue *q, void *to, const void *from, size_t bytes)
     return bytes && to != from ? runtime_check(q->r, q->r->copy(q->s, to, from, bytes)) : ST_OK;
 }
 
-/* Between a part that lies dense at `at` and its rows in `whole`, `*offset` bytes into each; moves the offset on. */
+/* Copies between a part, dense at `at`, and its rows in `whole` (at `base`), *offset bytes into each row.  `gather`:
+ * into the rows.  Adds the part's bytes in a row to *offset. */
 static Status move_part(const Queue *q, const Tensor *part, void *at, const Tensor *whole, void *base, int axis,
                         bool gather, size_t *offset)
 {
@@ -288,7 +290,7 @@ static Status move_part(const Queue *q, const Tensor *part, void *at, const Tens
 
 /* ---- the operations ---- */
 
-/* The device's share of every tensor in the bucket. */
+/* Computes the device's share of every sum, in the bucket. */
 static Status pack_sums(GpuCollective *c, const KernelCtx *ctx, const Queue *q, char *bucket, const Tensor *in)
 {
     KernelCtx own = *ctx;
@@ -303,8 +305,7 @@ static Status pack_sums(GpuCollective *c, const KernelCtx *ctx, const Queue *q, 
     return c->kernel->run(&own, c->state, in, c->packed);
 }
 
-/* The sums go from the bucket to the device's outputs by the kernel that brought them there: with no other part, it
- * copies. */
+/* Copies the sums from the bucket to the device's outputs. */
 static Status unpack_sums(GpuCollective *c, const Queue *q, Tensor *out)
 {
     for (int t = 0; t < c->x.tensors; t++)
@@ -314,8 +315,8 @@ static Status unpack_sums(GpuCollective *c, const Queue *q, Tensor *out)
     return ST_OK;
 }
 
-/* Every device gets all parts and adds them in place: each sum lies where its lower part lay, so the whole one where
- * the first does. */
+/* Gathers all parts on every device and adds them in place by the tree.  Each sum lies where its lower part lay, so the
+ * whole sum lies where the first part did. */
 static Status sum_by_tree(GpuCollective *c, const KernelCtx *ctx, const Queue *q, GpuComm *comm, char *bucket,
                           const Tensor *in)
 {
@@ -350,7 +351,7 @@ static Status sum_by_tree(GpuCollective *c, const KernelCtx *ctx, const Queue *q
     return ST_OK;
 }
 
-/* The first that the device holds. */
+/* The data of the first tensor that the device holds; NULL: it holds none. */
 static void *first_held(const Tensor *t, int n)
 {
     for (int i = 0; i < n; i++)
@@ -401,6 +402,7 @@ static Status all_gather(GpuCollective *c, const Queue *q, GpuComm *comm, char *
     return ST_OK;
 }
 
+/* Copies a box between two tensors, from `from_at` along `cut` to `to_at` along `axis`. */
 static Status copy_box(const Queue *q, const Shape *box, const Tensor *to, int axis, int64_t to_at, const Tensor *from,
                        int cut, int64_t from_at)
 {
@@ -413,8 +415,8 @@ static Status copy_box(const Queue *q, const Shape *box, const Tensor *to, int a
     return ST_OK;
 }
 
-/* What input i has of output o: straight there where both are here, else to its place in the bucket, or, `came`, from
- * it. */
+/* Moves the share that input i has of output o: directly, where this device holds both; otherwise into the bucket, or
+ * with `came`, after the exchange, out of it. */
 static Status move_box(const GpuCollective *c, const Queue *q, char *bucket, bool came, const Tensor *in,
                        int64_t from_at, const Tensor *out, int64_t to_at, const Part *to, int from)
 {
@@ -456,7 +458,7 @@ static Status all_to_all(const GpuCollective *c, const Queue *q, GpuComm *comm, 
     return move_boxes(c, q, bucket, true, in, out);
 }
 
-/* Every device's parts of the sum, dense in its chunk; or, alone, straight to the outputs. */
+/* Splits the sum into the devices' chunks, or, without chunks, directly into the outputs. */
 static Status cut_sum(const GpuCollective *c, const Queue *q, char *chunks, Tensor *out)
 {
     size_t offset = 0;
@@ -492,6 +494,7 @@ static Status reduce_scatter(GpuCollective *c, const KernelCtx *ctx, const Queue
     return ST_OK;
 }
 
+/* Broadcasts the input of the device `root`. */
 static Status broadcast(const GpuCollective *c, const Queue *q, GpuComm *comm, void *bucket, const Tensor *in,
                         Tensor *out)
 {
@@ -512,19 +515,11 @@ static Status broadcast(const GpuCollective *c, const Queue *q, GpuComm *comm, v
     return ST_OK;
 }
 
-static Status collective_scatter(const GpuCollective *c, const Queue *q, const Tensor *in, Tensor *out)
-{
-    size_t offset = 0;
-
-    for (int o = 0; o < c->n_out; o++)
-        TRY(move_part(q, &out[o], out[o].data, in, in->data, c->x.axis, false, &offset));
-    return ST_OK;
-}
-
 Status gpu_collective_run(GpuCollective *c, const KernelCtx *ctx, GpuComm *comm, void *bucket, const Tensor *in,
                           Tensor *out)
 {
     Queue q = { ctx->runtime, ctx->stream };
+    size_t offset = 0;
 
     if (exchange_reduces(&c->x))
         return all_reduce(c, ctx, &q, comm, bucket, in, out);
@@ -534,5 +529,9 @@ Status gpu_collective_run(GpuCollective *c, const KernelCtx *ctx, GpuComm *comm,
         return all_to_all(c, &q, comm, bucket, in, out);
     if (c->x.joined)
         return all_gather(c, &q, comm, bucket, in, out);
-    return c->x.split ? collective_scatter(c, &q, in, out) : broadcast(c, &q, comm, bucket, in, out);
+    if (!c->x.split)
+        return broadcast(c, &q, comm, bucket, in, out);
+    for (int o = 0; o < c->n_out; o++)
+        TRY(move_part(&q, &out[o], out[o].data, in, in->data, c->x.axis, false, &offset));
+    return ST_OK;
 }

@@ -1,7 +1,8 @@
-/* Giving one device's step to its streams, call by call: while a graph is captured, or to be run at once.
+/* Issues one device's step to its streams call by call, to be captured in a graph or to be run at once.
  *
- * A step's work on all streams begins after the compute stream's (a fork) and ends before it goes on (a join); inputs
- * are uploaded on the copy stream before the fork, and so while the step before still computes. */
+ * The work of a step on all streams begins after that of the compute stream (a fork), and ends before the compute
+ * stream goes on (a join).  Inputs are uploaded on the copy stream before the fork, while the step before still
+ * computes. */
 #include "exec/gpu/issue.h"
 
 #include <omp.h>
@@ -17,22 +18,15 @@ enum { BLOCK = 1 << 20 };
 
 /* ---- addresses ---- */
 
-static char *input_address(const GpuPart *part, const GpuSlot *slot, const MemRef *ref, bool host)
-{
-    for (int i = 0; i < part->n_input; i++)
-        if (value_eq(part->input[i].ref.root, ref->root) && part->input[i].ref.offset == ref->offset)
-            return (host ? slot->staging : slot->input) + part->input[i].at;
-    return NULL;
-}
-
-/* NULL for what is in another device's memory. */
-static void *issue_address(const GpuPart *part, const GpuSlot *slot, const MemRef *ref, bool host)
+/* The address of a value's memory in a slot, on the host or on the device; NULL: in another device's memory. */
+static void *address_of(const GpuPart *part, const GpuSlot *slot, const MemRef *ref, bool host)
 {
     const Prepared *p = part->gpu->program;
     char *base = NULL;
 
-    if (ref->kind == MEM_INPUT)
-        return input_address(part, slot, ref, host);
+    for (int i = 0; i < part->n_input && ref->kind == MEM_INPUT; i++)
+        if (value_eq(part->input[i].ref.root, ref->root) && part->input[i].ref.offset == ref->offset)
+            return (host ? slot->staging : slot->input) + part->input[i].at;
     if (ref->kind == MEM_ARENA && ref->device == part->device)
         base = p->opt.arenas->base[part->device];
     else if (ref->kind == MEM_ARENA && ref->device == part->device + p->opt.n_device)
@@ -46,20 +40,8 @@ static void *issue_address(const GpuPart *part, const GpuSlot *slot, const MemRe
     return base ? base + ref->offset : NULL;
 }
 
-static void bind_scratch(GpuPart *part, GpuCall *c, bool host)
-{
-    const Prepared *p = part->gpu->program;
-    size_t at = p->plan->scratch[c->step->node];
-    char *base = host ? part->member->host : p->opt.arenas->base[part->device];
-
-    if (!c->call->scratch_bytes)
-        return;
-    c->scratch = base + at;
-    for (int k = 0; k < GPU_SLOTS && host; k++)
-        c->host[k].ctx.scratch = c->scratch;
-}
-
-/* On the compute stream, before what is given to it next; so not while it is captured. */
+/* Fills the tables of kernels and uploads them on the compute stream, ahead of what is given to it next; so it must not
+ * be captured meanwhile. */
 static Status fill_tables(GpuPart *part, int k)
 {
     const GpuSlot *slot = &part->slot[k];
@@ -88,13 +70,17 @@ Status gpu_part_bind(GpuPart *part, int k)
     for (int s = 0; s < part->plan->n_step; s++) {
         GpuCall *c = &part->call[s];
         const Node *n = p->graph->node[c->step->node];
+        char *scratch = c->host ? part->member->host : p->opt.arenas->base[part->device];
 
         for (int i = 0; i < n->n_in; i++)
-            c->in[k][i].data = issue_address(part, slot, &p->plan->value[n->in[i].i], c->host != NULL);
+            c->in[k][i].data = address_of(part, slot, &p->plan->value[n->in[i].i], c->host != NULL);
         for (int o = 0; o < n->n_out; o++)
-            c->out[k][o].data = issue_address(part, slot, &p->plan->value[n->out[o].i], c->host != NULL);
-        if (!c->collective)
-            bind_scratch(part, c, c->host != NULL);
+            c->out[k][o].data = address_of(part, slot, &p->plan->value[n->out[o].i], c->host != NULL);
+        if (c->collective || !c->call->scratch_bytes)
+            continue;
+        c->scratch = scratch + p->plan->scratch[c->step->node];
+        for (int h = 0; h < GPU_SLOTS && c->host; h++)
+            c->host[h].ctx.scratch = c->scratch;
     }
     TRY(fill_tables(part, k));
     slot->bound = gpu_program_epoch(part->gpu);
@@ -103,7 +89,8 @@ Status gpu_part_bind(GpuPart *part, int k)
 
 /* ---- inputs ---- */
 
-static void issue_fill(char *to, const char *from, size_t bytes, int threads)
+/* Copies in parallel. */
+static void copy_to_staging(char *to, const char *from, size_t bytes, int threads)
 {
     if (bytes < 2 * BLOCK) {
         memcpy(to, from, bytes);
@@ -114,22 +101,9 @@ static void issue_fill(char *to, const char *from, size_t bytes, int threads)
         memcpy(to + at, from + at, bytes - at < BLOCK ? bytes - at : BLOCK);
 }
 
-/* A part whose bytes do not lie together goes to its place in each row of the whole: a Scatter on the device reads no
- * other. */
-static void fill_piece(const GpuPart *part, char *to, const MemRef *ref, int threads)
-{
-    const Prepared *p = part->gpu->program;
-    const InputPart *w = &p->input_part[ref->root.i];
-    const char *from = prepared_input(p, ref);
-
-    if (w->apart && w->bytes < ref->bytes)
-        input_part_spread(w, to, from, value(p->graph, ref->root));
-    else if (from)
-        issue_fill(to, from, ref->bytes, threads);
-}
-
 Status gpu_part_upload(GpuPart *part, int k)
 {
+    const Prepared *p = part->gpu->program;
     GpuSlot *slot = &part->slot[k];
     const GpuMember *m = part->member;
 
@@ -137,8 +111,14 @@ Status gpu_part_upload(GpuPart *part, int k)
         return ST_OK;
     for (int i = 0; i < part->n_input; i++) {
         const GpuPiece *piece = &part->input[i];
+        const InputPart *w = &p->input_part[piece->ref.root.i];
+        const char *from = prepared_input(p, &piece->ref);
+        char *to = slot->staging + piece->at;
 
-        fill_piece(part, slot->staging + piece->at, &piece->ref, device_ctx(m->device)->n_threads);
+        if (w->apart && w->bytes < piece->ref.bytes) /* only the part of each row that a Scatter on the device reads */
+            input_part_spread(w, to, from, value(p->graph, piece->ref.root));
+        else if (from)
+            copy_to_staging(to, from, piece->ref.bytes, device_ctx(m->device)->n_threads);
     }
     TRY_MEMBER(m, copy(m->stream[STREAM_COPY], slot->input, slot->staging, part->input_bytes));
     TRY_MEMBER(m, event_record(slot->uploaded, m->stream[STREAM_COPY]));
@@ -148,8 +128,8 @@ Status gpu_part_upload(GpuPart *part, int k)
 
 /* ---- calls ---- */
 
-/* On a thread of the runtime, when the stream has come here.  After the first failure of a step nothing is computed any
- * more: what the kernels would read may not be there. */
+/* Computes a node on the host; a thread of the runtime calls this when the stream has come to it.  After the first
+ * failure of a step nothing is computed any more, because the inputs of later kernels may be missing. */
 static void run_host(void *arg)
 {
     HostCall *h = arg;
@@ -185,8 +165,9 @@ static Status run_call(GpuPart *part, KernelCtx *ctx, GpuCall *c, int k)
     return c->call->kernel->run(ctx, c->call->state, c->in[k], c->out[k]);
 }
 
-/* A call fails too when the device has failed of what was given to it before: then the node is not to blame. */
-static Status blame(const GpuPart *part, const GpuCall *c, Status st)
+/* Puts the device and the node in front of a call's error.  A call also fails when earlier work has broken the device;
+ * then the node is left out. */
+static Status prefix_failure(const GpuPart *part, const GpuCall *c, Status st)
 {
     const char *device = device_name(part->member->device);
     char message[GPU_MESSAGE];
@@ -198,6 +179,7 @@ static Status blame(const GpuPart *part, const GpuCall *c, Status st)
     return FAIL(st, "%s: %s: %s", device, node_text(part->gpu->program->graph, c->call->node), message);
 }
 
+/* Gives a call to its stream, with the events that it waits for and records. */
 static Status issue_call(GpuPart *part, KernelCtx *ctx, GpuCall *c, int k)
 {
     const GpuMember *m = part->member;
@@ -209,13 +191,13 @@ static Status issue_call(GpuPart *part, KernelCtx *ctx, GpuCall *c, int k)
     if (c->mark)
         TRY(gpu_progress_mark(part, k, c->mark, ctx->stream));
     if ((st = run_call(part, ctx, c, k)))
-        return blame(part, c, st);
+        return prefix_failure(part, c, st);
     if (c->step->event >= 0)
         TRY_MEMBER(m, event_record(part->event[c->step->event], ctx->stream));
     return ST_OK;
 }
 
-/* Until the call has ended, or its failure, which is the node's. */
+/* Waits until the call has ended; its failure is the node's. */
 static Status await_call(GpuPart *part, const KernelCtx *ctx, const GpuCall *c)
 {
     Status st;
@@ -226,13 +208,7 @@ static Status await_call(GpuPart *part, const KernelCtx *ctx, const GpuCall *c)
                                      : st;
 }
 
-static Status check_call(GpuPart *part, KernelCtx *ctx, GpuCall *c, int k)
-{
-    TRY(issue_call(part, ctx, c, k));
-    return await_call(part, ctx, c);
-}
-
-/* What the call takes on the device: everything before it has ended. */
+/* Issues a call, waits for it and adds its seconds on the device to the trace. */
 static Status trace_call(GpuPart *part, KernelCtx *ctx, GpuCall *c, int k)
 {
     TraceEvent e = { .device = part->device,
@@ -252,19 +228,9 @@ static Status trace_call(GpuPart *part, KernelCtx *ctx, GpuCall *c, int k)
     return ST_OK;
 }
 
-static Status fork_streams(GpuPart *part)
-{
-    const GpuMember *m = part->member;
-
-    TRY_MEMBER(m, event_record(part->begin, m->stream[STREAM_COMPUTE]));
-    for (int t = 0; t < N_STREAMS; t++)
-        if (t != STREAM_COMPUTE && part->plan->uses[t])
-            TRY_MEMBER(m, event_await(part->begin, m->stream[t]));
-    return ST_OK;
-}
-
-/* The end of the step on the compute stream: what could not be computed in place, then the outputs to the host. */
-static Status issue_ends(GpuPart *part, int k)
+/* Ends the step on the compute stream: joins the other streams, updates states that could not be computed in place, and
+ * copies outputs to the host. */
+static Status issue_end(GpuPart *part, int k)
 {
     const GpuMember *m = part->member;
     const GpuSlot *slot = &part->slot[k];
@@ -276,10 +242,10 @@ static Status issue_ends(GpuPart *part, int k)
             TRY_MEMBER(m, event_await(part->event[part->plan->join[t]], s));
     for (int i = 0; i < plan->n_copy; i++)
         if (plan->copy[i].to.device == part->device)
-            TRY_MEMBER(m, copy(s, issue_address(part, slot, &plan->copy[i].to, false),
-                               issue_address(part, slot, &plan->copy[i].from, false), plan->copy[i].to.bytes));
+            TRY_MEMBER(m, copy(s, address_of(part, slot, &plan->copy[i].to, false),
+                               address_of(part, slot, &plan->copy[i].from, false), plan->copy[i].to.bytes));
     for (int i = 0; i < part->n_output; i++)
-        TRY_MEMBER(m, copy(s, slot->output + part->output[i].at, issue_address(part, slot, &part->output[i].ref, false),
+        TRY_MEMBER(m, copy(s, slot->output + part->output[i].at, address_of(part, slot, &part->output[i].ref, false),
                            part->output[i].ref.bytes));
     return gpu_progress_end(part, k, s);
 }
@@ -287,12 +253,17 @@ static Status issue_ends(GpuPart *part, int k)
 Status gpu_part_issue(GpuPart *part, int k)
 {
     const Prepared *p = part->gpu->program;
-    KernelCtx ctx = *device_ctx(part->member->device);
+    const GpuMember *m = part->member;
+    KernelCtx ctx = *device_ctx(m->device);
 
-    TRY(fork_streams(part));
-    for (int s = 0; s < part->plan->n_step; s++)
-        TRY(p->trace                  ? trace_call(part, &ctx, &part->call[s], k)
-            : p->opt.ways.check_nodes ? check_call(part, &ctx, &part->call[s], k)
-                                      : issue_call(part, &ctx, &part->call[s], k));
-    return issue_ends(part, k);
+    TRY_MEMBER(m, event_record(part->begin, m->stream[STREAM_COMPUTE]));
+    for (int t = 0; t < N_STREAMS; t++)
+        if (t != STREAM_COMPUTE && part->plan->uses[t])
+            TRY_MEMBER(m, event_await(part->begin, m->stream[t]));
+    for (int s = 0; s < part->plan->n_step; s++) {
+        TRY(p->trace ? trace_call(part, &ctx, &part->call[s], k) : issue_call(part, &ctx, &part->call[s], k));
+        if (!p->trace && p->opt.ways.check_nodes)
+            TRY(await_call(part, &ctx, &part->call[s]));
+    }
+    return issue_end(part, k);
 }

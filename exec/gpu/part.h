@@ -1,5 +1,5 @@
-/* The accelerators' side of a program, as its files see it: what each device issues to its streams in a step, and where
- * the data is that comes from the host and goes back to it.  Made by program.c, run by run.c. */
+/* A program's part on one accelerator: what the device issues to its streams in a step, and where the data lies that
+ * comes from the host and goes back to it.  program.c makes it, run.c runs it. */
 #ifndef DPX_GPU_PART_H
 #define DPX_GPU_PART_H
 
@@ -11,7 +11,7 @@ enum { GPU_SLOTS = 2 };
 
 typedef struct GpuPart GpuPart;
 
-/* A kernel that the host computes when the stream gets there. */
+/* A kernel that the host runs when the stream comes to it. */
 typedef struct {
     GpuMember *member;
     const Graph *graph;
@@ -31,22 +31,22 @@ typedef struct {
     int mark;                               /* exec/gpu/progress.h; 0: none */
 } GpuCall;
 
-/* Bytes of an input of the graph, or of an output, in a slot. */
+/* Bytes of an input or an output of the graph in a slot. */
 typedef struct {
-    int index; /* of the output */
+    int index; /* number of the output */
     MemRef ref;
     size_t at;
 } GpuPiece;
 
-/* Two steps can be under way: while one runs, the host fills the other's slot. */
+/* The memory of one step.  Two steps can be under way: while one runs, the host fills the other's slot. */
 typedef struct {
-    char *staging, *input; /* inputs, then tables: pinned memory of the host, and on the device */
+    char *staging, *input; /* inputs, then tables: in pinned memory of the host, and on the device */
     char *output;          /* pinned memory of the host */
     GpuEvent *uploaded, *done;
     bool used;                /* `done` has been recorded */
     GpuGraph *graph;          /* the captured step; NULL: none yet */
-    unsigned bound, captured; /* the addresses it was made with: gpu_program_epoch */
-    uint32_t *mark;           /* pinned: to which the step has come (exec/gpu/progress.h); NULL: the only device */
+    unsigned bound, captured; /* gpu_program_epoch of the addresses in use, and of those in the graph */
+    uint32_t *mark;           /* pinned: the mark that the step has reached (progress.h); NULL: the only device */
 } GpuSlot;
 
 struct GpuPart {
@@ -56,37 +56,38 @@ struct GpuPart {
     int device;
     GpuCall *call;            /* [plan->n_step] */
     GpuEvent **event, *begin; /* [plan->n_event] */
-    GpuEvent *timed[2];       /* around a call while a trace is taken, behind one that is checked */
+    GpuEvent *timed[2];       /* before and after a call, for --trace and --check-nodes */
     GpuPiece *input, *output;
     int n_input, n_output;
     size_t input_bytes, table_bytes, output_bytes;
-    size_t bucket_bytes; /* of the group's, that the collectives need */
+    size_t bucket_bytes; /* that the collectives need of the group's bucket */
     char *constants;     /* on the device */
     size_t constant_bytes;
-    size_t *constant_at; /* [n_value] + 1; 0: not on the device */
+    size_t *constant_at; /* [n_value] offset + 1 in `constants`; 0: not on the device */
     GpuSlot slot[GPU_SLOTS];
     const Node **marked; /* [n_mark + 1] collectives with other devices, from 1 */
     int n_mark;
     uint32_t *mark_table; /* on the device: 0, 1, 2 ... n_mark + 1 */
     GpuEvent *passed;
     bool capturing;
-    Status uncapturable; /* why a step could not be captured, and the message */
-    char why[GPU_MESSAGE];
-    bool lost; /* the communicator has failed meanwhile; the message is there too */
+    Status uncapturable;   /* why a step could not be captured */
+    bool lost;             /* the communicator has failed meanwhile */
+    char why[GPU_MESSAGE]; /* the message of either */
 };
 
 struct GpuProgram {
-    GpuUser user; /* of the group's */
+    GpuUser user; /* of the group; first, so that a GpuUser * is a GpuProgram * */
     Prepared *program;
     GpuGroup *group;
     StreamPlan *streams;
     GpuPart *part;             /* [n_device] */
     unsigned turn;             /* steps begun */
     bool pending;              /* the last one has not been waited for */
-    bool by_call;              /* a step cannot be captured: it is given to the streams call by call */
-    int64_t number[GPU_SLOTS]; /* of the group's steps, begun last in the slot; 0: none yet.  Under the group's lock */
+    bool by_call;              /* steps are not captured but issued call by call */
+    int64_t number[GPU_SLOTS]; /* the group's number of the slot's last step; 0: none yet.  Under the group's lock */
 };
 
+/* Changes whenever memory moves. */
 static inline unsigned gpu_program_epoch(const GpuProgram *g)
 {
     return g->program->opt.arenas->generation + g->group->generation + 1;

@@ -1,11 +1,12 @@
-/* Compiling for accelerators: streams planned, collectives prepared, room for what comes from the host and goes back.
- * All of a device is planned before any of it is allocated, so that what does not fit can be told in numbers.
+/* Prepares a program for accelerators: plans its streams, prepares its collectives, and allocates memory for the data
+ * that comes from the host and goes back.  All of a device is planned before any of it is allocated, so that an error
+ * can say in numbers what does not fit.
  *
- * Inputs of the graph are read by a device in its own memory: each range of bytes that one of its nodes reads has a
- * place in the device's input block, of which there are two, each with a pinned block of the host of the same layout;
- * so a step's inputs are uploaded by one transfer, and each range is aligned whatever its offset in the caller's
- * tensor.  Nodes on the host's side read the pinned block.  Behind the inputs stand the tables of kernels, which are
- * uploaded when addresses have changed.  Constants are uploaded once, here. */
+ * A device reads the graph's inputs in its own memory.  Each range of bytes that one of its nodes reads has a place in
+ * the device's input block.  There are two such blocks, each with a pinned block of the host of the same layout; so one
+ * transfer uploads a step's inputs, and each range is aligned whatever its offset in the caller's tensor.  Nodes on the
+ * host's side read the pinned block.  Behind the inputs are the tables of kernels, which are uploaded when addresses
+ * have changed.  Constants are uploaded once, here. */
 #include <stdlib.h>
 
 #include "exec/gpu/progress.h"
@@ -16,41 +17,30 @@
 
 static bool on_host(const GpuPart *part, const Node *n) { return n->device >= part->gpu->group->n_device; }
 
-/* ---- what comes from the host ---- */
-
-static void need_input(GpuPart *part, const MemRef *ref)
-{
-    for (int i = 0; i < part->n_input; i++) {
-        GpuPiece *p = &part->input[i];
-
-        if (!value_eq(p->ref.root, ref->root) || p->ref.offset != ref->offset)
-            continue;
-        p->ref.bytes = ref->bytes > p->ref.bytes ? ref->bytes : p->ref.bytes;
-        return;
-    }
-    part->input[part->n_input++] = (GpuPiece){ 0, *ref, 0 };
-}
+/* ---- data from the host ---- */
 
 static size_t aligned(const GpuPart *part, size_t bytes) { return plan_aligned(part->gpu->program->plan, bytes); }
 
-static void need_constant(GpuPart *part, const MemRef *ref)
-{
-    const Value *v = value(part->gpu->program->graph, ref->root);
-
-    if (part->constant_at[ref->root.i])
-        return;
-    part->constant_at[ref->root.i] = part->constant_bytes + 1;
-    part->constant_bytes += aligned(part, tensor_bytes(v->init));
-}
-
+/* Notes that the device reads `ref`: adds an input's range, or a constant. */
 static void need(GpuPart *part, const MemRef *ref, bool host)
 {
-    if (ref->kind == MEM_INPUT)
-        need_input(part, ref);
-    else if (ref->kind == MEM_CONST && !host)
-        need_constant(part, ref);
+    if (ref->kind == MEM_INPUT) {
+        for (int i = 0; i < part->n_input; i++) {
+            GpuPiece *p = &part->input[i];
+
+            if (!value_eq(p->ref.root, ref->root) || p->ref.offset != ref->offset)
+                continue;
+            p->ref.bytes = ref->bytes > p->ref.bytes ? ref->bytes : p->ref.bytes;
+            return;
+        }
+        part->input[part->n_input++] = (GpuPiece){ 0, *ref, 0 };
+    } else if (ref->kind == MEM_CONST && !host && !part->constant_at[ref->root.i]) {
+        part->constant_at[ref->root.i] = part->constant_bytes + 1;
+        part->constant_bytes += aligned(part, tensor_bytes(value(part->gpu->program->graph, ref->root)->init));
+    }
 }
 
+/* Lays out the inputs and constants that the device reads. */
 static Status find_needs(GpuPart *part)
 {
     const Prepared *p = part->gpu->program;
@@ -78,19 +68,9 @@ static Status find_needs(GpuPart *part)
     return ST_OK;
 }
 
-/* Behind the inputs. */
-static void lay_out_tables(GpuPart *part)
-{
-    for (int s = 0; s < part->plan->n_step; s++) {
-        GpuCall *c = &part->call[s];
+/* ---- data for the host ---- */
 
-        c->table_at = part->input_bytes + part->table_bytes;
-        part->table_bytes += aligned(part, c->call->table_bytes);
-    }
-}
-
-/* ---- what goes back ---- */
-
+/* Lays out the outputs that the device holds. */
 static Status find_outputs(GpuPart *part)
 {
     const Prepared *p = part->gpu->program;
@@ -110,7 +90,8 @@ static Status find_outputs(GpuPart *part)
 
 /* ---- calls ---- */
 
-static Tensor *headers(const GpuPart *part, int n, const ValueId *v)
+/* Tensors of n values without data; NULL: out of memory. */
+static Tensor *tensor_headers(const GpuPart *part, int n, const ValueId *v)
 {
     const Prepared *p = part->gpu->program;
     Tensor *t = ARENA_NEW(p->arena, Tensor, n);
@@ -121,51 +102,33 @@ static Tensor *headers(const GpuPart *part, int n, const ValueId *v)
     return t;
 }
 
-static Status create_host_calls(GpuPart *part, GpuCall *c)
-{
-    const Prepared *p = part->gpu->program;
-
-    if (!(c->host = ARENA_NEW(p->arena, HostCall, GPU_SLOTS)))
-        return FAIL_NOMEM();
-    for (int k = 0; k < GPU_SLOTS; k++)
-        c->host[k] =
-            (HostCall){ part->member, p->graph, c->call, { .n_threads = device_ctx(part->member->device)->n_threads },
-                        c->in[k],     c->out[k] };
-    return ST_OK;
-}
-
 static Status create_call(GpuPart *part, GpuCall *c, const StreamStep *step)
 {
     const GpuProgram *gpu = part->gpu;
     Prepared *p = gpu->program;
     const Node *n = p->graph->node[step->node];
     const GpuSharing sharing = { part->device, gpu->group->n_device, step->collective, p->opt.ways.reproducible };
+    KernelCtx *ctx = device_ctx(part->member->device);
     size_t bytes = 0;
 
     *c = (GpuCall){ .step = step, .call = &p->call[step->node] };
     for (int k = 0; k < GPU_SLOTS; k++)
-        if (!(c->in[k] = headers(part, n->n_in, n->in)) || !(c->out[k] = headers(part, n->n_out, n->out)))
+        if (!(c->in[k] = tensor_headers(part, n->n_in, n->in)) || !(c->out[k] = tensor_headers(part, n->n_out, n->out)))
             return FAIL_NOMEM();
-    if (on_host(part, n) && c->call->kernel)
-        return create_host_calls(part, c);
+    if (on_host(part, n) && c->call->kernel) {
+        if (!(c->host = ARENA_NEW(p->arena, HostCall, GPU_SLOTS)))
+            return FAIL_NOMEM();
+        for (int k = 0; k < GPU_SLOTS; k++)
+            c->host[k] =
+                (HostCall){ part->member, p->graph, c->call, { .n_threads = ctx->n_threads }, c->in[k], c->out[k] };
+        return ST_OK;
+    }
     if (!(n->op->flags & OPF_COLLECTIVE))
         return ST_OK;
-    TRY(gpu_collective_create(&c->collective, &bytes, device_ctx(part->member->device), p->graph, n, p->plan,
-                              &sharing));
+    TRY(gpu_collective_create(&c->collective, &bytes, ctx, p->graph, n, p->plan, &sharing));
     part->bucket_bytes = bytes > part->bucket_bytes ? bytes : part->bucket_bytes;
     return ST_OK;
 }
-
-static Status create_calls(GpuPart *part)
-{
-    if (!(part->call = ARENA_NEW(part->gpu->program->arena, GpuCall, part->plan->n_step)))
-        return FAIL_NOMEM();
-    for (int s = 0; s < part->plan->n_step; s++)
-        TRY(create_call(part, &part->call[s], &part->plan->step[s]));
-    return ST_OK;
-}
-
-/* ---- the runtime's things ---- */
 
 static Status create_events(GpuPart *part)
 {
@@ -185,51 +148,30 @@ static Status create_events(GpuPart *part)
     return ST_OK;
 }
 
-static Status create_slot(GpuPart *part, GpuSlot *slot)
-{
-    const GpuMember *m = part->member;
-    const size_t given = part->input_bytes + part->table_bytes;
-
-    if (given) {
-        TRY_MEMBER(m, host_alloc(m->gpu, (void **)&slot->staging, given));
-        TRY_MEMBER(m, alloc(m->gpu, (void **)&slot->input, given));
-    }
-    if (part->output_bytes)
-        TRY_MEMBER(m, host_alloc(m->gpu, (void **)&slot->output, part->output_bytes));
-    return ST_OK;
-}
-
-static Status upload_constants(GpuPart *part)
-{
-    const Graph *g = part->gpu->program->graph;
-    Device *d = part->member->device;
-    void *base;
-
-    TRY(memory_open(&base, d, part->constant_bytes));
-    part->constants = base;
-    for (uint32_t v = 1; v < g->n_value; v++)
-        if (part->constant_at[v])
-            TRY(memory_write(d, part->constants + part->constant_at[v] - 1, g->value[v]->init->data,
-                             tensor_bytes(g->value[v]->init)));
-    return ST_OK;
-}
-
 /* ---- a device ---- */
 
-/* A DeviceJob. */
+/* A DeviceJob: plans the part without allocating memory of the device. */
 static Status plan_part(Device *d, void *arg)
 {
     GpuPart *part = arg;
 
     (void)d;
-    TRY(create_calls(part));
+    if (!(part->call = ARENA_NEW(part->gpu->program->arena, GpuCall, part->plan->n_step)))
+        return FAIL_NOMEM();
+    for (int s = 0; s < part->plan->n_step; s++)
+        TRY(create_call(part, &part->call[s], &part->plan->step[s]));
     TRY(gpu_progress_plan(part));
     TRY(find_needs(part));
-    lay_out_tables(part);
+    for (int s = 0; s < part->plan->n_step; s++) { /* tables lie behind the inputs */
+        GpuCall *c = &part->call[s];
+
+        c->table_at = part->input_bytes + part->table_bytes;
+        part->table_bytes += aligned(part, c->call->table_bytes);
+    }
     return find_outputs(part);
 }
 
-/* The arena of the device's host's side. */
+/* Bytes of the arena of the device's host side. */
 static size_t host_arena_bytes(const GpuPart *part)
 {
     const MemoryPlan *plan = part->gpu->program->plan;
@@ -238,6 +180,7 @@ static size_t host_arena_bytes(const GpuPart *part)
     return side < plan->n_device ? plan->device[side].arena_bytes : 0;
 }
 
+/* The memory that a step needs of the device and of the host. */
 static Status find_memory(MemoryNeed *out, const GpuPart *part)
 {
     const Prepared *p = part->gpu->program;
@@ -255,23 +198,40 @@ static Status find_memory(MemoryNeed *out, const GpuPart *part)
     return ST_OK;
 }
 
-/* A DeviceJob. */
+/* A DeviceJob: allocates the part's memory and events, and uploads its constants. */
 static Status create_part(Device *d, void *arg)
 {
     GpuPart *part = arg;
     GpuGroup *group = part->gpu->group;
+    const GpuMember *m = part->member;
+    const Graph *g = part->gpu->program->graph;
+    const size_t given = part->input_bytes + part->table_bytes;
+    void *base;
 
-    (void)d;
     TRY(gpu_group_host_arena(group, part->device, host_arena_bytes(part)));
     TRY(gpu_group_bucket(group, part->device, part->bucket_bytes));
     TRY(gpu_progress_create(part));
     TRY(create_events(part));
-    for (int k = 0; k < GPU_SLOTS; k++)
-        TRY(create_slot(part, &part->slot[k]));
-    return upload_constants(part);
+    for (int k = 0; k < GPU_SLOTS; k++) {
+        GpuSlot *slot = &part->slot[k];
+
+        if (given) {
+            TRY_MEMBER(m, host_alloc(m->gpu, (void **)&slot->staging, given));
+            TRY_MEMBER(m, alloc(m->gpu, (void **)&slot->input, given));
+        }
+        if (part->output_bytes)
+            TRY_MEMBER(m, host_alloc(m->gpu, (void **)&slot->output, part->output_bytes));
+    }
+    TRY(memory_open(&base, d, part->constant_bytes));
+    part->constants = base;
+    for (uint32_t v = 1; v < g->n_value; v++)
+        if (part->constant_at[v])
+            TRY(memory_write(d, part->constants + part->constant_at[v] - 1, g->value[v]->init->data,
+                             tensor_bytes(g->value[v]->init)));
+    return ST_OK;
 }
 
-/* Everything of the device. */
+/* Allocates everything of the device; E_NOMEM lists what a step needs. */
 static Status reserve_part(GpuPart *part)
 {
     Prepared *p = part->gpu->program;
@@ -290,22 +250,8 @@ static Status reserve_part(GpuPart *part)
 
 /* ---- entry ---- */
 
-/* Once: the bits are not those of another number of devices. */
-static void tell_order(const GpuProgram *g)
-{
-    const Prepared *p = g->program;
-    const GpuPart *part = &g->part[p->opt.first];
-
-    for (int s = 0; s < part->plan->n_step && p->opt.log && !g->group->told; s++)
-        if (part->call[s].collective && gpu_collective_has_order(part->call[s].collective)) {
-            g->group->told = true;
-            p->opt.log(p->opt.log_user, false,
-                       "sums over these devices are added in the library's order: their last bits depend on which "
-                       "device has which replica (--reproducible: they do not)");
-        }
-}
-
-/* When memory has moved in one process, steps are captured anew, and that must be done by all processes at once. */
+/* Makes addresses count as moved in all processes when they have moved in one: steps are captured anew then, which all
+ * processes must do at once. */
 static Status agree_on_addresses(const Prepared *p)
 {
     int64_t arenas, group;
@@ -320,13 +266,13 @@ static Status agree_on_addresses(const Prepared *p)
     return ST_OK;
 }
 
-/* Of the group's: what uses its devices. */
 static void release_graphs(GpuUser *u) { gpu_program_drop_graphs((GpuProgram *)u); }
 static const GpuUserClass user_class = { release_graphs, gpu_progress_oldest, gpu_progress_name };
 
 Status gpu_program_create(GpuProgram **out, Prepared *p)
 {
     GpuProgram *gpu = calloc(1, sizeof *gpu);
+    const GpuPart *first;
     Status st = ST_OK;
 
     if (!gpu || !(gpu->part = calloc((size_t)p->opt.n_device, sizeof *gpu->part))) {
@@ -348,26 +294,19 @@ Status gpu_program_create(GpuProgram **out, Prepared *p)
         TRY_TO(fail, st, reserve_part(&gpu->part[d]));
     TRY_TO(fail, st, agree_on_addresses(p));
     gpu_group_enter(gpu->group, &gpu->user);
-    tell_order(gpu);
+    first = &gpu->part[p->opt.first];
+    for (int s = 0; s < first->plan->n_step && p->opt.log && !gpu->group->order_noted; s++)
+        if (first->call[s].collective && gpu_collective_has_order(first->call[s].collective)) {
+            gpu->group->order_noted = true;
+            p->opt.log(p->opt.log_user, false,
+                       "sums over these devices are added in the library's order: their last bits depend on which "
+                       "device has which replica (--reproducible: they do not)");
+        }
     *out = gpu;
     return ST_OK;
 fail:
     gpu_program_free(gpu);
     return st;
-}
-
-static void free_slot(const GpuMember *m, GpuSlot *slot)
-{
-    if (slot->staging)
-        m->runtime->host_free(m->gpu, slot->staging);
-    if (slot->input)
-        m->runtime->free(m->gpu, slot->input);
-    if (slot->output)
-        m->runtime->host_free(m->gpu, slot->output);
-    if (slot->uploaded)
-        m->runtime->event_free(slot->uploaded);
-    if (slot->done)
-        m->runtime->event_free(slot->done);
 }
 
 /* A DeviceJob. */
@@ -388,8 +327,20 @@ static Status free_part(Device *d, void *arg)
     for (int i = 0; i < 2; i++)
         if (part->timed[i])
             m->runtime->event_free(part->timed[i]);
-    for (int k = 0; k < GPU_SLOTS; k++)
-        free_slot(m, &part->slot[k]);
+    for (int k = 0; k < GPU_SLOTS; k++) {
+        const GpuSlot *slot = &part->slot[k];
+
+        if (slot->staging)
+            m->runtime->host_free(m->gpu, slot->staging);
+        if (slot->input)
+            m->runtime->free(m->gpu, slot->input);
+        if (slot->output)
+            m->runtime->host_free(m->gpu, slot->output);
+        if (slot->uploaded)
+            m->runtime->event_free(slot->uploaded);
+        if (slot->done)
+            m->runtime->event_free(slot->done);
+    }
     memory_close(d, part->constants, part->constant_bytes);
     return ST_OK;
 }
@@ -399,7 +350,7 @@ void gpu_program_free(GpuProgram *g)
     if (!g)
         return;
     if (g->pending)
-        (void)!gpu_program_wait(g, g->turn); /* or aborts what would never end */
+        (void)!gpu_program_wait(g, g->turn); /* aborts a step that does not end */
     gpu_program_drop_graphs(g);
     gpu_group_leave(g->group, &g->user);
     for (int d = 0; d < g->program->opt.n_device; d++) {

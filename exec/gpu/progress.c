@@ -1,7 +1,7 @@
-/* How far a device has come is a number in pinned memory of the host, which the device itself writes: captured steps
- * record no events that the host could ask for.  It is written beside the step, by a stream of its own that waits for
- * what comes before the collective, so that the collective does not wait for the copy of four bytes; and at the step's
- * end behind all else. */
+/* A device writes its progress to a number in pinned memory of the host, because captured steps record no events that
+ * the host could query.  A stream beside the step writes it: the stream waits for what comes before a collective, so
+ * that the collective does not wait for the copy of four bytes.  At the step's end the number is written after
+ * everything else. */
 #include "exec/gpu/progress.h"
 
 #include <stdlib.h>
@@ -108,18 +108,18 @@ Status gpu_progress_end(GpuPart *part, int k, GpuStream *s)
     return ST_OK;
 }
 
-/* ---- read by the host ---- */
+/* ---- reading it on the host ---- */
 
 static int mark_now(const GpuPart *part, unsigned k) { return (int)*(const volatile uint32_t *)part->slot[k].mark; }
 
-bool gpu_progress_oldest(const GpuUser *u, GpuLag *out)
+bool gpu_progress_oldest(const GpuUser *u, GpuStepProgress *out)
 {
     const GpuProgram *g = (const GpuProgram *)u;
     const GpuPart *first = &g->part[g->program->opt.first];
     bool found = false;
 
     for (unsigned k = 0; k < GPU_SLOTS; k++) {
-        GpuLag lag = { u, g->number[k], first->n_mark, { 0 } };
+        GpuStepProgress lag = { u, g->number[k], first->n_mark, { 0 } };
         bool ended = true;
 
         if (!lag.number || !first->slot[k].mark || (found && out->number < lag.number))

@@ -1,15 +1,15 @@
-/* Running on accelerators: every device's thread fills a slot, gives the step to the streams and returns; whoever wants
- * the outputs waits.
+/* Runs steps on accelerators.  Every device's thread fills a slot, gives the step to the streams and returns; the
+ * caller waits when it wants the outputs.
  *
  * The first step of a program is issued call by call, so that libraries load what they load on first use.  From the
- * second on the whole step of a slot is captured once as one graph and launched as one; the same calls with the same
- * addresses in the same order, so the same bits.  When an arena has moved it is captured anew.  While a trace is taken,
- * steps are issued call by call and each is waited for.
+ * second step on, the whole step of a slot is captured once as one graph, and launched as one: the same calls with the
+ * same addresses in the same order, so the same bits.  When an arena has moved, the step is captured anew.  While a
+ * trace is taken, steps are issued call by call, and each call is waited for.
  *
- * Whether a collective is captured must be the same for all its members.  So all devices capture before any launches,
- * and when one of them, or of another process, cannot, all go on call by call.  They come to it at the same step:
+ * All members of a collective must capture it, or none.  So all devices capture before any launches.  If a device of
+ * any process cannot, all devices issue call by call from then on.  They come to this at the same step, because
  * addresses count as moved everywhere when they have moved anywhere.  A communicator keeps the failure of a call, and
- * then nothing can go on: if one has failed when all have captured, the run ends with what it failed of. */
+ * nothing can follow it; if one has failed by the time all have captured, the run ends with that failure. */
 #include "exec/gpu/run.h"
 
 #include <stdio.h>
@@ -61,23 +61,12 @@ static Status capture(GpuPart *part, int k)
     return ST_OK;
 }
 
-/* Can collectives go on after what was captured?  If not, `why` is of the call that failed, where it is this
- * device's. */
-static bool has_lost_comm(GpuPart *part)
-{
-    const GpuMember *m = part->member;
-
-    if (!m->comm || !device_check(m->device, m->runtime->comm_poll(m->comm)))
-        return false;
-    if (!part->uncapturable)
-        snprintf(part->why, sizeof part->why, "%s", status_message());
-    return true;
-}
-
-/* A DeviceJob: captures the step of the next turn, whose slot is free.  That it cannot be captured is no failure. */
+/* A DeviceJob: captures the step of the next turn, whose slot is free.  It is no failure when the step cannot be
+ * captured; part->why then has the call's error, or that of the communicator, which the call may have broken. */
 static Status capture_part(Device *d, void *arg)
 {
     GpuPart *part = arg;
+    const GpuMember *m = part->member;
     int k = (int)(part->gpu->turn % GPU_SLOTS);
     GpuSlot *slot = &part->slot[k];
 
@@ -88,53 +77,29 @@ static Status capture_part(Device *d, void *arg)
     if ((part->uncapturable = capture(part, k)))
         snprintf(part->why, sizeof part->why, "%s", status_message());
     part->capturing = false;
-    part->lost = has_lost_comm(part);
+    part->lost = m->comm && device_check(m->device, m->runtime->comm_poll(m->comm));
+    if (part->lost && !part->uncapturable)
+        snprintf(part->why, sizeof part->why, "%s", status_message());
     return ST_OK;
 }
 
-static void run_warn(const Prepared *p, int rank, const char *why)
-{
-    char line[GPU_MESSAGE + 192], who[64] = "";
-
-    if (rank != world_rank(p->opt.world))
-        snprintf(who, sizeof who, "rank %d of %d: ", rank, world_size(p->opt.world));
-    snprintf(line, sizeof line, "a step cannot be captured as one graph, so every call is given to the GPU: %s%.*s",
-             who, GPU_MESSAGE - 1, why);
-    if (p->opt.log)
-        p->opt.log(p->opt.log_user, true, line);
-}
-
-/* How much a part's capture is to be heard of: before all its own call that cost it the communicator, of which others
- * only hear. */
+/* Outcomes of a capture; the highest of all devices is reported.  LOST_BY_CALL: the device's own call broke the
+ * communicator, of which the others find it LOST. */
 enum { CAPTURED, UNCAPTURED, LOST, LOST_BY_CALL };
 
-static int outcome(const GpuPart *part)
+static int capture_outcome(const GpuPart *part)
 {
     return part->lost ? (part->uncapturable ? LOST_BY_CALL : LOST) : part->uncapturable ? UNCAPTURED : CAPTURED;
 }
 
-static Status by_call(GpuProgram *g, int rank, const char *why)
-{
-    const Prepared *p = g->program;
-
-    g->by_call = true;
-    gpu_program_drop_graphs(g);
-    run_warn(p, rank, why);
-    return ST_OK;
-}
-
-static Status end_lost(World *w, int rank, const char *why)
-{
-    return rank == world_rank(w) ? FAIL(E_DEVICE, "%s", why)
-                                 : FAIL(E_DEVICE, "rank %d of %d: %s", rank, world_size(w), why);
-}
-
-/* All devices of all processes together.  `worst`: the local device that is to be heard of. */
+/* Finds the highest outcome of all devices of all processes; `worst` is the local device with the highest.  If one
+ * could not capture, all issue call by call from now on; if a communicator is lost, that is the error. */
 static Status agree_on_capture(GpuProgram *g, int worst)
 {
-    World *w = g->program->opt.world;
-    int64_t found = outcome(&g->part[worst]) * WORLD_MAX + world_rank(w);
-    char why[GPU_MESSAGE] = "";
+    const Prepared *p = g->program;
+    World *w = p->opt.world;
+    int64_t found = capture_outcome(&g->part[worst]) * WORLD_MAX + world_rank(w);
+    char why[GPU_MESSAGE] = "", who[64] = "", line[GPU_MESSAGE + 192];
     int rank;
 
     world_set_purpose(w, "how a step is captured");
@@ -144,9 +109,19 @@ static Status agree_on_capture(GpuProgram *g, int worst)
         return ST_OK;
     if ((rank = (int)(found % WORLD_MAX)) == world_rank(w))
         snprintf(why, sizeof why, "%s", g->part[worst].why);
+    else
+        snprintf(who, sizeof who, "rank %d of %d: ", rank, world_size(w));
     if (world_size(w) > 1)
         TRY(world_share(w, rank, why, sizeof why));
-    return found / WORLD_MAX >= LOST ? end_lost(w, rank, why) : by_call(g, rank, why);
+    if (found / WORLD_MAX >= LOST)
+        return FAIL(E_DEVICE, "%s%s", who, why);
+    g->by_call = true;
+    gpu_program_drop_graphs(g);
+    snprintf(line, sizeof line, "a step cannot be captured as one graph, so every call is given to the GPU: %s%.*s",
+             who, GPU_MESSAGE - 1, why);
+    if (p->opt.log)
+        p->opt.log(p->opt.log_user, true, line);
+    return ST_OK;
 }
 
 /* Runs a job on all devices. */
@@ -159,6 +134,7 @@ static Status run_jobs(GpuProgram *g, DeviceJob *job)
     return device_wait_all(p->device + p->opt.first, p->opt.n_local);
 }
 
+/* Captures the step of the next turn on all devices, where steps are captured and this one is not yet. */
 static Status capture_all(GpuProgram *g)
 {
     const Prepared *p = g->program;
@@ -168,7 +144,7 @@ static Status capture_all(GpuProgram *g)
         return ST_OK;
     TRY(run_jobs(g, capture_part));
     FOR_LOCAL(p, d)
-        worst = outcome(&g->part[d]) > outcome(&g->part[worst]) ? d : worst;
+        worst = capture_outcome(&g->part[d]) > capture_outcome(&g->part[worst]) ? d : worst;
     return agree_on_capture(g, worst);
 }
 
@@ -205,7 +181,7 @@ static Status begin_part(Device *d, void *arg)
 
 /* ---- entry ---- */
 
-/* The outputs are those of the step in slot k. */
+/* Points the program's outputs to those of the step in slot k. */
 static void run_set_outputs(GpuProgram *g, unsigned k)
 {
     Prepared *p = g->program;
@@ -223,8 +199,9 @@ static void run_set_outputs(GpuProgram *g, unsigned k)
             p->output[g->part[d].output[i].index].tensor.data = g->part[d].slot[k].output + g->part[d].output[i].at;
 }
 
-/* A device that has failed fails every call: where it happened is not known unless each call was waited for. */
-static Status explain(const GpuProgram *g, Status st)
+/* Adds a hint to the error of a device that has failed: every call fails then, so where it happened is known only if
+ * each call was waited for. */
+static Status add_hint(const GpuProgram *g, Status st)
 {
     const Prepared *p = g->program;
     char message[GPU_MESSAGE];
@@ -237,33 +214,23 @@ static Status explain(const GpuProgram *g, Status st)
     return st;
 }
 
-/* Until the step that was the last in the next turn's slot has ended. */
-static Status wait_for_slot(GpuProgram *g)
-{
-    FOR_LOCAL(g->program, d) {
-        const GpuSlot *slot = &g->part[d].slot[g->turn % GPU_SLOTS];
-
-        if (slot->used)
-            TRY(gpu_group_wait(g->group, d, slot->done));
-    }
-    return ST_OK;
-}
-
-static Status run_begin(GpuProgram *g)
-{
-    TRY(wait_for_slot(g));
-    gpu_progress_begin(g, g->turn % GPU_SLOTS);
-    TRY(capture_all(g));
-    return run_jobs(g, begin_part);
-}
-
 Status gpu_program_begin(GpuProgram *g)
 {
-    Status st;
+    const unsigned k = g->turn % GPU_SLOTS;
+    Status st = ST_OK;
 
     TRY(gpu_group_check(g->group));
-    if ((st = run_begin(g))) {
-        st = explain(g, st);
+    FOR_LOCAL(g->program, d) /* until the slot's last step has ended */
+        if (!st && g->part[d].slot[k].used)
+            st = gpu_group_wait(g->group, d, g->part[d].slot[k].done);
+    if (!st) {
+        gpu_progress_begin(g, k);
+        st = capture_all(g);
+    }
+    if (!st)
+        st = run_jobs(g, begin_part);
+    if (st) {
+        st = add_hint(g, st);
         gpu_group_abort(g->group);
         return st;
     }
@@ -287,7 +254,7 @@ Status gpu_program_wait(GpuProgram *g, unsigned turn)
 
         if (!st)
             continue;
-        st = explain(g, st);
+        st = add_hint(g, st);
         gpu_group_abort(g->group);
         g->pending = false;
         return st;

@@ -69,7 +69,7 @@ static void print_outputs(FILE *to, const Graph *g, const MemoryPlan *plan, cons
 }
 
 /* One node: its kernel, name, outputs with their places, and scratch memory. */
-static void print_node(FILE *to, const Program *p, const Node *n, int device, int n_device)
+static void dry_run_print_node(FILE *to, const Program *p, const Node *n, int device, int n_device)
 {
     const MemoryPlan *plan = program_plan(p);
     const char *kernel = program_kernel(p, n->index);
@@ -97,7 +97,7 @@ static void print_cpu_steps(const DryRun *d, const Program *p, int device)
         if (!(n->op->flags & OPF_COLLECTIVE) && (n->device < 0 ? 0 : n->device) != device)
             continue;
         fprintf(d->to, "%5" PRIu32 "  ", n->index);
-        print_node(d->to, p, n, device, d->n_device);
+        dry_run_print_node(d->to, p, n, device, d->n_device);
         putc('\n', d->to);
     }
 }
@@ -113,7 +113,7 @@ static void print_gpu_steps(const DryRun *d, const Program *p, const StreamDevic
         bool host = n->device >= d->n_device && program_kernel(p, n->index);
 
         fprintf(d->to, "%5" PRIu32 "  %-8s ", step->node, host ? "host" : stream[step->stream]);
-        print_node(d->to, p, n, n->device >= d->n_device ? n->device : device, d->n_device);
+        dry_run_print_node(d->to, p, n, n->device >= d->n_device ? n->device : device, d->n_device);
         for (int w = 0; w < step->n_wait; w++)
             fprintf(d->to, "%s e%d", w ? "," : "; waits for", step->wait[w]);
         if (step->event >= 0)

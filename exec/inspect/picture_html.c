@@ -138,7 +138,7 @@ static void write_values(FILE *f, const Graph *g, const char *key, const ValueId
     putc(']', f);
 }
 
-static void write_node(FILE *f, const Picture *p, const Node *n)
+static void picture_html_write_node(FILE *f, const Picture *p, const Node *n)
 {
     const Exchange e = exchange_of(n);
     const UpdateForm form = update_is(n) ? update_form(n) : (UpdateForm){ 0 };
@@ -207,7 +207,7 @@ static void write_graph(FILE *f, const Picture *p)
     FOR_NODES(p->g, n) {
         fputs(first ? "" : ",\n", f);
         first = false;
-        write_node(f, p, n);
+        picture_html_write_node(f, p, n);
     }
     fputs("]\n}\n</script>\n", f);
 }

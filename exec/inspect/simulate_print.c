@@ -24,7 +24,7 @@ static double efficiency(const Simulated *r, const Simulated *one)
     return rate_of(one) > 0 ? rate_of(r) / rate_of(one) / r->devices : 0;
 }
 
-static void print_row(const Simulated *r, const Simulated *one, const Cluster *c, FILE *to)
+static void simulate_print_row(const Simulated *r, const Simulated *one, const Cluster *c, FILE *to)
 {
     char memory[BYTES_TEXT], within[BYTES_TEXT], between[BYTES_TEXT], share[16] = "-";
 
@@ -50,7 +50,7 @@ void simulation_print(const Simulation *s, FILE *to)
     fprintf(to, "%7s  %-10s %9s %12s %12s %10s %12s %12s %12s %11s %11s\n", "devices", "shard", "batch", "step ms",
             "samples/s", "efficiency", "compute ms", "wire ms", "memory", "in node", "of node");
     for (int i = 0; i < s->n_row; i++) {
-        print_row(&s->row[i], row_of_one(s), c, to);
+        simulate_print_row(&s->row[i], row_of_one(s), c, to);
         over |= c->memory > 0 && simulated_memory(&s->row[i]) > c->memory;
     }
     if (over)

@@ -72,7 +72,7 @@ static int64_t draw_int(IntSpan s, uint64_t r)
     return is_any(s) ? (int64_t)(r % 2) : s.high > low ? low + (int64_t)(r % (uint64_t)(s.high - low)) : low;
 }
 
-static void fill(Tensor *t, const char *name, const BuildOptions *opt, IntSpan span, uint64_t *state)
+static void verify_batch_fill(Tensor *t, const char *name, const BuildOptions *opt, IntSpan span, uint64_t *state)
 {
     const size_t n = strlen(IN_LR);
     const bool target = !strcmp(name, opt->target ? opt->target : "target");
@@ -109,7 +109,7 @@ Status verify_batch(Arena *a, const Graph *g, const BuildOptions *opt, uint64_t 
             return FAIL(E_SHAPE, "input '%s' has shape %s: give every dimension", v->name, shape_text(v->shape, text));
         if (!(t = tensor_create(a, v->dtype, v->shape)))
             return FAIL_NOMEM();
-        fill(t, v->name, opt, span[g->input[i].i], &seed);
+        verify_batch_fill(t, v->name, opt, span[g->input[i].i], &seed);
         values[g->input[i].i] = t;
     }
     return ST_OK;

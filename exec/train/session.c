@@ -25,7 +25,7 @@ static Status compare_devices(const Session *s, const DeviceList *list)
 {
     char text[UNEQUAL_TEXT], line[UNEQUAL_TEXT + 128];
 
-    TRY(device_set_compare(text, &s->devices, list));
+    TRY(device_set_find_unequal(text, &s->devices, list));
     if (!s->log || !*text)
         return ST_OK;
     snprintf(line, sizeof line, "the slowest device sets the pace: %s%s", text,

@@ -1,5 +1,5 @@
-/* What processes settle between steps, made of exchanges: the largest number, the bytes of one of them, and whether
- * facts are the same everywhere. */
+/* Agreements between processes, made of exchanges: the largest number of all, their sum, the bytes of one process, and
+ * whether facts are equal everywhere. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,19 +27,20 @@ static Round *round_create(void)
     return r;
 }
 
-static void agree_put(Round *r, int rank, const void *data, size_t bytes)
+static void send_bytes(Round *r, int rank, const void *data, size_t bytes)
 {
     r->out[rank] = (struct iovec){ (void *)(uintptr_t)data, bytes };
     r->send[rank].n = 1;
 }
 
-static void agree_take(Round *r, int rank, void *data, size_t bytes)
+static void receive_bytes(Round *r, int rank, void *data, size_t bytes)
 {
     r->in[rank] = (struct iovec){ data, bytes };
     r->recv[rank].n = 1;
 }
 
-static Status agree_run(Round *r, World *w)
+/* Exchanges, and frees the round. */
+static Status run_round(Round *r, World *w)
 {
     Status st = world_exchange(w, r->send, r->recv, NULL);
 
@@ -47,41 +48,35 @@ static Status agree_run(Round *r, World *w)
     return st;
 }
 
-/* A number and what it is for: two processes that are at different places of a run must not take each other's. */
+/* A number and its purpose, so that processes at different places of a run do not mix up their numbers. */
 typedef struct {
     int64_t number;
     char purpose[120];
-} Told;
+} Announced;
 
-static Status check_purposes(const World *w, Told *all)
-{
-    for (int r = 0; r < w->size; r++) {
-        all[r].purpose[sizeof all[r].purpose - 1] = '\0';
-        if (r != w->rank && strcmp(all[r].purpose, all[w->rank].purpose))
-            return FAIL(E_INVALID,
-                        "rank %d is at '%s', rank %d at '%s': the processes need the same flags, model and data",
-                        w->rank, all[w->rank].purpose, r, all[r].purpose);
-    }
-    return ST_OK;
-}
-
+/* Gathers a number of every process: all[size].  E_INVALID when their purposes differ. */
 static Status gather_numbers(World *w, int64_t mine, int64_t all[WORLD_MAX])
 {
-    Told own = { .number = mine }, told[WORLD_MAX];
+    Announced own = { .number = mine }, announced[WORLD_MAX];
     Round *r = round_create();
 
     if (!r)
         return FAIL_NOMEM();
     snprintf(own.purpose, sizeof own.purpose, "%s", w->purpose);
     for (int k = 0; k < w->size; k++) {
-        agree_put(r, k, &own, sizeof own);
-        agree_take(r, k, &told[k], sizeof *told);
+        send_bytes(r, k, &own, sizeof own);
+        receive_bytes(r, k, &announced[k], sizeof *announced);
     }
-    told[w->rank] = own;
-    TRY(agree_run(r, w));
-    TRY(check_purposes(w, told));
-    for (int k = 0; k < w->size; k++)
-        all[k] = told[k].number;
+    announced[w->rank] = own;
+    TRY(run_round(r, w));
+    for (int k = 0; k < w->size; k++) {
+        announced[k].purpose[sizeof own.purpose - 1] = '\0';
+        if (strcmp(announced[k].purpose, own.purpose) != 0)
+            return FAIL(E_INVALID,
+                        "rank %d is at '%s', rank %d at '%s': the processes need the same flags, model and data",
+                        w->rank, own.purpose, k, announced[k].purpose);
+        all[k] = announced[k].number;
+    }
     return ST_OK;
 }
 
@@ -131,15 +126,15 @@ Status world_share(World *w, int root, void *data, size_t bytes)
     if (!r)
         return FAIL_NOMEM();
     for (int k = 0; k < w->size && w->rank == root; k++)
-        agree_put(r, k, data, bytes);
+        send_bytes(r, k, data, bytes);
     if (w->rank != root)
-        agree_take(r, root, data, bytes);
-    return agree_run(r, w);
+        receive_bytes(r, root, data, bytes);
+    return run_round(r, w);
 }
 
 /* ---- facts ---- */
 
-/* name \0 value \0 ... */
+/* Names and values, one after another: name \0 value \0 name \0 value \0 ... */
 struct Facts {
     char *text;
     size_t bytes, cap;
@@ -154,7 +149,7 @@ void facts_free(Facts *f)
     free(f);
 }
 
-static Status agree_append(Facts *f, const char *text)
+static Status append_text(Facts *f, const char *text)
 {
     size_t n = strlen(text) + 1, cap = f->cap;
 
@@ -175,8 +170,8 @@ static Status agree_append(Facts *f, const char *text)
 
 Status facts_add(Facts *f, const char *name, const char *value)
 {
-    TRY(agree_append(f, name));
-    return agree_append(f, value);
+    TRY(append_text(f, name));
+    return append_text(f, value);
 }
 
 Status facts_add_all(Facts *f, const Facts *more)
@@ -198,7 +193,7 @@ Status facts_add_digest(Facts *f, const char *name, const void *data, size_t byt
     return facts_add(f, name, text);
 }
 
-/* The value of the fact, NULL: there is none. */
+/* The value of the fact; NULL: there is none. */
 static const char *find_fact(const Facts *f, const char *name)
 {
     for (const char *at = f->text, *end = at + f->bytes; at && at < end;) {
@@ -212,7 +207,7 @@ static const char *find_fact(const Facts *f, const char *name)
 }
 
 /* Lists how the facts of a rank differ from rank 0's. */
-static void agree_compare(Problems *wrong, int rank, const Facts *has, const Facts *first)
+static void compare_facts(Problems *wrong, int rank, const Facts *has, const Facts *first)
 {
     for (const char *at = first->text, *end = at + first->bytes; at && at < end;) {
         const char *value = at + strlen(at) + 1, *other = find_fact(has, at);
@@ -232,17 +227,7 @@ static void agree_compare(Problems *wrong, int rank, const Facts *has, const Fac
     }
 }
 
-/* The sizes come from other processes: none is believed that is out of all measure. */
-static Status check_sizes(const World *w, const int64_t *bytes)
-{
-    for (int r = 0; r < w->size; r++)
-        if (bytes[r] < 0 || bytes[r] > MOST_FACTS)
-            return FAIL(E_INVALID, "rank %d of %d: facts of %" PRId64 " bytes, expected 0 to %d", r, w->size, bytes[r],
-                        MOST_FACTS);
-    return ST_OK;
-}
-
-/* Takes the others' facts, of those sizes, into `all`. */
+/* Receives the facts of all processes, bytes[size] of each, into all[size].  The caller frees their texts. */
 static Status gather_facts(World *w, const Facts *f, const int64_t *bytes, Facts *all)
 {
     Round *r = round_create();
@@ -255,11 +240,11 @@ static Status gather_facts(World *w, const Facts *f, const int64_t *bytes, Facts
             free(r);
             return FAIL_NOMEM();
         }
-        agree_put(r, k, f->text, f->bytes);
-        agree_take(r, k, all[k].text, all[k].bytes);
+        send_bytes(r, k, f->text, f->bytes);
+        receive_bytes(r, k, all[k].text, all[k].bytes);
     }
     memcpy(all[w->rank].text, f->text, f->bytes);
-    return agree_run(r, w);
+    return run_round(r, w);
 }
 
 Status world_agree(World *w, const Facts *f, const char *about)
@@ -271,18 +256,21 @@ Status world_agree(World *w, const Facts *f, const char *about)
 
     if (!w || w->size == 1)
         return ST_OK;
-    world_set_known(w, false);
+    world_set_failed_everywhere(w, false);
     TRY(gather_numbers(w, (int64_t)f->bytes, bytes));
-    TRY(check_sizes(w, bytes));
+    for (int r = 0; r < w->size; r++) /* sizes from other processes may be anything */
+        if (bytes[r] < 0 || bytes[r] > MOST_FACTS)
+            return FAIL(E_INVALID, "rank %d of %d: facts of %" PRId64 " bytes, expected 0 to %d", r, w->size, bytes[r],
+                        MOST_FACTS);
     if (!(all = calloc((size_t)w->size, sizeof *all)))
         return FAIL_NOMEM();
     st = gather_facts(w, f, bytes, all);
     for (int r = 1; r < w->size && !st; r++)
-        agree_compare(&wrong, r, &all[r], &all[0]);
+        compare_facts(&wrong, r, &all[r], &all[0]);
     for (int r = 0; r < w->size; r++)
         free(all[r].text);
     free(all);
     if (wrong.n)
-        world_set_known(w, true);
+        world_set_failed_everywhere(w, true);
     return st ? st : problems_fail(&wrong, E_INVALID, "%s", about);
 }

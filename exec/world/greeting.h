@@ -1,6 +1,6 @@
-/* How a connection begins, whoever makes it: who connects sends a Hello, gets a Reply with a nonce, sends a Proof for
- * it and gets a Reply with the other side's.  Read the other way round on a machine of other byte order, the first
- * number is none that anybody knows.  No struct here has padding: what is proved is bytes. */
+/* The messages by which a connection begins.  The side that connects sends a Hello and gets a Reply with a nonce; it
+ * sends a Proof for the nonce and gets a Reply with the other side's proof.  On a machine of other byte order the first
+ * number is unknown, so the greeting fails.  No struct here has padding, because proofs are made of bytes. */
 #ifndef DPX_WORLD_GREETING_H
 #define DPX_WORLD_GREETING_H
 
@@ -9,20 +9,20 @@
 #include "exec/world/world.h"
 
 enum { GREETING_BYTES = 32 /* of a nonce, and of a proof */ };
-static const uint64_t GREETING_MAGIC = 0x64706578656333ull; /* "dpexec3": the last is the version of all that is said */
+static const uint64_t GREETING_MAGIC = 0x64706578656333ull; /* "dpexec3": the last byte is the protocol's version */
 
-/* The version that a first number tells; -1: it is no process of dpexec. */
+/* The version in a first number; -1: the other side is no process of dpexec. */
 static inline int greeting_version(uint64_t magic)
 {
     return magic >> 8 == GREETING_MAGIC >> 8 ? (int)(magic & 0xff) - '0' : -1;
 }
 
 typedef struct {
-    uint64_t magic, id;      /* id: rank 0's number of this world, once it is known; tells it from others */
+    uint64_t magic, id;      /* id: the number that rank 0 gave this world; 0: not known yet */
     uint64_t machine;        /* equal for processes of one machine */
-    int32_t size, rank;      /* of who connects */
-    int32_t server, channel; /* the rank that it wants, and what for */
-    int32_t port;            /* where it listens itself */
+    int32_t size, rank;      /* of the side that connects */
+    int32_t server, channel; /* the rank and the channel that it wants */
+    int32_t port;            /* on which it listens itself */
     int32_t secured;         /* it has a secret */
     unsigned char nonce[GREETING_BYTES];
 } Hello;
@@ -33,7 +33,7 @@ typedef struct {
 } Proof;
 
 typedef struct {
-    uint64_t magic, id;       /* id: as in Hello, with rank 0's list of processes */
+    uint64_t magic, id;       /* id: as in Hello; not 0: rank 0's list of processes follows */
     int32_t refused, secured; /* refused: `reason` says why */
     unsigned char nonce[GREETING_BYTES], proof[GREETING_BYTES];
     char reason[WORLD_REASON];

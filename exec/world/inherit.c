@@ -1,5 +1,5 @@
-/* Joining by connections that this process was started with, as `dpexec launch` hands them on: pairs of sockets of one
- * machine, so there is neither a port nor anybody else who could come. */
+/* Joining by inherited connections: pairs of sockets that `dpexec launch` made before it started the processes of this
+ * machine.  There is no port, so no other process can connect. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -10,49 +10,39 @@
 
 static const char MARK[] = "fd=";
 
-bool inherit_is_meant(const char *rendezvous) { return rendezvous && !strncmp(rendezvous, MARK, strlen(MARK)); }
+bool rendezvous_is_inherited(const char *rendezvous) { return rendezvous && !strncmp(rendezvous, MARK, strlen(MARK)); }
 
-/* The next number of a list that commas separate. */
-static Status next_number(int *out, const char **at, const char *text)
-{
-    char *end;
-    long v;
-
-    errno = 0;
-    v = strtol(*at, &end, 10);
-    if (end == *at || **at < '0' || **at > '9' || errno || v > 1 << 24 || (*end && *end != ','))
-        return FAIL(E_INVALID, "rendezvous '%.40s': expected descriptors such as fd=3,4, found '%.20s'", text, *at);
-    *at = *end ? end + 1 : end;
-    *out = (int)v;
-    return ST_OK;
-}
-
-/* A stream that is connected with somebody. */
-static Status check_socket(int fd)
-{
-    struct sockaddr_storage at;
-    socklen_t n = sizeof at, len = sizeof(int);
-    int type = 0;
-
-    if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len) || getpeername(fd, (struct sockaddr *)&at, &n))
-        return FAIL(E_INVALID, "rendezvous: descriptor %d: expected an inherited connection, found: %s", fd,
-                    strerror(errno));
-    if (type != SOCK_STREAM)
-        return FAIL(E_INVALID, "rendezvous: descriptor %d: expected a connection of bytes, found another kind", fd);
-    return ST_OK;
-}
-
+/* Reads "fd=3,4,5,6" into fd[][N_CHANNELS], one entry for each other rank.  Every descriptor must be a connected
+ * stream.
+ */
 static Status read_list(int fd[][N_CHANNELS], const World *w, const char *text)
 {
     const char *at = text + strlen(MARK);
     int *all = &fd[0][0], n = 0, wanted = N_CHANNELS * (w->size - 1);
 
     for (; *at && n < wanted; n++) {
-        TRY(next_number(&all[n], &at, text));
+        struct sockaddr_storage peer;
+        socklen_t bytes = sizeof peer, len = sizeof(int);
+        int type = 0;
+        char *end;
+        long v;
+
+        errno = 0;
+        v = strtol(at, &end, 10);
+        if (end == at || *at < '0' || *at > '9' || errno || v > 1 << 24 || (*end && *end != ','))
+            return FAIL(E_INVALID, "rendezvous '%.40s': expected descriptors such as fd=3,4, found '%.20s'", text, at);
+        at = *end ? end + 1 : end;
+        all[n] = (int)v;
         for (int i = 0; i < n; i++)
             if (all[i] == all[n])
                 return FAIL(E_INVALID, "rendezvous: descriptor %d is named twice", all[n]);
-        TRY(check_socket(all[n]));
+        if (getsockopt(all[n], SOL_SOCKET, SO_TYPE, &type, &len) ||
+            getpeername(all[n], (struct sockaddr *)&peer, &bytes))
+            return FAIL(E_INVALID, "rendezvous: descriptor %d: expected an inherited connection, found: %s", all[n],
+                        strerror(errno));
+        if (type != SOCK_STREAM)
+            return FAIL(E_INVALID, "rendezvous: descriptor %d: expected a connection of bytes, found another kind",
+                        all[n]);
     }
     if (n < wanted || *at)
         return FAIL(E_INVALID, "rendezvous: a world of %d processes takes %d descriptors, found %s", w->size, wanted,

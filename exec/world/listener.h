@@ -4,41 +4,48 @@
 
 #include "exec/world/secret.h"
 
-/* Of rank, its version of the protocol, and that of this process, or of the one that is told. */
+/* A message of the rank, its version of the protocol, and the version of the process that reads the message. */
 #define WORLD_VERSIONS                                                                                         \
     "rank %d speaks version %d of the protocol between processes, this one version %d: start the same dpexec " \
     "everywhere"
 
-/* Waiting at the door.  Those that have said nothing yet and those that owe a proof do not take each other's places,
- * and of each kind the oldest goes when there are too many: to be pushed out, a process must see that many others come
- * while its answer is on its way, and then it comes again. */
-enum { DOOR_SILENT = 64, DOOR_OWING = 32 /* and as many as there are processes */, DOOR_MOST = 96 + WORLD_MAX };
+/* Limits of connections that are not let in yet.  There is one for those that have not said who they are, and one for
+ * those that owe a proof, so that neither kind takes the places of the other.  Beyond a limit the oldest connection of
+ * the kind is closed; its process connects again. */
+enum {
+    LISTENER_SILENT = 64,
+    LISTENER_UNPROVEN = 32 /* plus the number of processes */,
+    LISTENER_MOST = 96 + WORLD_MAX
+};
 
+/* A connection that is not let in yet. */
 typedef struct {
     int fd;
-    bool owes; /* has said who it is, and owes a proof */
+    bool challenged; /* it has sent its Hello, and owes a Proof */
     double since;
-    size_t got; /* of what it is sending */
+    size_t got; /* bytes of the message that it is sending */
     Hello hello;
     Proof proof;
     unsigned char nonce[GREETING_BYTES];
-} Guest;
+} Pending;
 
 typedef struct {
-    int listener; /* -1: closed */
+    int fd; /* -1: closed */
     int rank, size;
     const Secret *secret;
-    Guest guest[DOOR_MOST]; /* the oldest first */
+    Pending pending[LISTENER_MOST]; /* the oldest first */
     int n;
-    int other_version; /* of the protocol, which the latest spoke that was kept out for it; -1: nobody */
-    int refused; /* the rank that the latest said it was whom the secret, or the want of one, kept out; -1: nobody */
-} Door;
+    int other_version; /* the protocol's version of the last process that was refused for it; -1: none was */
+    int other_secret;  /* the rank in the Hello of the last process that was refused for its secret; -1: none was */
+} Listener;
 
-void door_init(Door *d, const Secret *secret, int rank, int size);
-void door_close(Door *d);
-/* The connection of the next process that proves itself, as out->server of this rank; -1: none by the deadline. */
-int door_next(Door *d, Hello *out, double until);
-/* To somebody who was let in: why it is not wanted.  Closes. */
-void door_refuse(int fd, const char *reason);
+/* A closed listener; the caller sets `fd`. */
+void listener_init(Listener *l, const Secret *secret, int rank, int size);
+void listener_close(Listener *l);
+/* Waits for the next process that proves itself.  Returns its connection, and its Hello in *out; -1: none came by
+ * `until`. */
+int listener_next(Listener *l, Hello *out, double until);
+/* Tells a process that was let in why it is not wanted, and closes the connection. */
+void listener_refuse(int fd, const char *reason);
 
 #endif

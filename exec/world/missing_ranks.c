@@ -1,4 +1,4 @@
-/* Lines about who has not come yet, in growing distances, so that a long wait does not fill a log. */
+/* Lines about missing ranks, at growing intervals, so that a long wait does not fill a log. */
 #include "exec/world/missing_ranks.h"
 
 #include <stdarg.h>
@@ -19,7 +19,7 @@ double waiting_until(const Waiting *w, double until) { return w->next < until ? 
 
 bool waiting_is_due(const Waiting *w) { return world_now() >= w->next; }
 
-void waiting_tell(Waiting *w, int rank, const char *whom, ...)
+void waiting_log(Waiting *w, int rank, const char *whom, ...)
 {
     const double now = world_now();
     char name[512], line[640];

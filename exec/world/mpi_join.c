@@ -1,4 +1,4 @@
-/* Joining over MPI: the launcher has brought the processes together, and the communicator says who they are. */
+/* Joining over MPI: the launcher has started the processes, and the communicator has their ranks. */
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 
 enum { MOST = 1 << 20 /* bytes of a message: what has come of a larger one cannot be seen */ };
 
-/* The library's components look for its names themselves, and find them only where all can. */
+/* Loaded with RTLD_GLOBAL, because the library's components look up its symbols themselves. */
 static const struct {
     const char *name;
     Plugin plugin;
@@ -21,6 +21,7 @@ static const struct {
         MPI_CALLS_ABI } },
 };
 
+/* Loads the plug-in of library `name`. */
 static Status mpi_join_load(const MpiCalls **out, const char *name)
 {
     char version[256];
@@ -37,7 +38,7 @@ static Status mpi_join_load(const MpiCalls **out, const char *name)
                : FAIL(E_DEVICE, "mpi: expected %s, found that this process has %s", (*out)->library, version);
 }
 
-/* An embedder's MPI is taken as it is. */
+/* Initializes MPI, unless the embedder has.  `given`: the embedder gives a communicator. */
 static Status mpi_join_begin(Mpi *m, bool given)
 {
     const MpiCalls *calls = m->calls;
@@ -58,7 +59,7 @@ static Status mpi_join_begin(Mpi *m, bool given)
                                           calls->library);
 }
 
-/* Others may not come. */
+/* Duplicates the communicator, which takes all processes. */
 static Status open_group(Mpi *m, const WorldOptions *opt)
 {
     double from = world_now(), now = from;
@@ -74,23 +75,18 @@ static Status open_group(Mpi *m, const WorldOptions *opt)
                 : FAIL(E_DEVICE, "%s: not all processes have come within %g seconds", m->calls->library, opt->timeout);
 }
 
-static Status check_place(const Mpi *m, const WorldOptions *opt, WorldOptions *place)
-{
-    TRY(mpi_check(m->calls, m->calls->place(m->group, &place->size, &place->rank), "the communicator's size"));
-    if (place->size > WORLD_MAX)
-        return FAIL(E_INVALID, "world: expected 1 to %d processes, found %d", WORLD_MAX, place->size);
-    if (opt->size && opt->size != place->size)
-        return FAIL(E_INVALID, "%s sees %d process%s, where %d were started: is the launcher one of another library?",
-                    m->calls->library, place->size, place->size == 1 ? "" : "es", opt->size);
-    return ST_OK;
-}
-
+/* Makes the world of the communicator's size and rank. */
 static Status mpi_join_attach(World **out, Mpi *m, const WorldOptions *opt)
 {
     WorldOptions place = *opt;
     World *w;
 
-    TRY(check_place(m, opt, &place));
+    TRY(mpi_check(m->calls, m->calls->place(m->group, &place.size, &place.rank), "the communicator's size"));
+    if (place.size > WORLD_MAX)
+        return FAIL(E_INVALID, "world: expected 1 to %d processes, found %d", WORLD_MAX, place.size);
+    if (opt->size && opt->size != place.size)
+        return FAIL(E_INVALID, "%s sees %d process%s, where %d were started: is the launcher one of another library?",
+                    m->calls->library, place.size, place.size == 1 ? "" : "es", opt->size);
     m->sending = calloc((size_t)place.size, sizeof *m->sending);
     m->receiving = calloc((size_t)place.size, sizeof *m->receiving);
     m->share = calloc((size_t)place.size, sizeof *m->share);
@@ -125,7 +121,7 @@ Status mpi_join(World **out, const WorldOptions *opt)
     *out = w;
     return ST_OK;
 fail:
-    if (!m->group) { /* else MPI may still use what is here */
+    if (!m->group) { /* otherwise MPI may still use this memory */
         free(m->sending);
         free(m->receiving);
         free(m->share);

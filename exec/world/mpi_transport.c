@@ -1,17 +1,18 @@
 /* Parcels and notes over MPI.
  *
- * Only calls that do not wait are made, each under the world's lock, so any thread may look for notes while another
- * exchanges.  What waits looks again and again: at once, then after naps that grow with the time waited.
+ * Only calls that do not wait are made, each under the world's lock, so any thread may read notes while another
+ * exchanges.  A wait polls: at once, then after naps that grow with the time waited.
  *
- * A parcel is a head and a stream of bytes.  The first message has the head and what fits beside it, so that a small
- * exchange is one message each way; the rest follows in messages far below MPI's limit of 2^31 bytes, cut where the
- * stream says, whatever the pieces of either side are.  The receiver asks for them only when it has seen the head.
+ * A parcel is a head and a stream of bytes.  The first message has the head and as many bytes as fit beside it, so a
+ * small exchange is one message each way.  The rest follows in messages far below MPI's limit of 2^31 bytes; where the
+ * stream is cut does not depend on the pieces of either side.  The receiver asks for the rest after it has read the
+ * head.
  *
- * Sums by the library are its collectives that do not wait.  They cannot be taken back, so they work in memory that is
- * the world's, which outlives a failure.
+ * Sums are the library's non-blocking collectives.  They cannot be cancelled, so they use memory of the world, which
+ * outlives a failure.
  *
- * Notes have a communicator of their own.  MPI does not tell that a process is gone: its launcher ends the others, or
- * they give up after the world's timeout. */
+ * Notes have a communicator of their own.  MPI does not report that a process is gone: its launcher ends the others, or
+ * they time out. */
 #include "exec/world/mpi_transport.h"
 
 #include <sched.h>
@@ -22,8 +23,8 @@
 
 static const double EAGER = 50e-6, SHORTEST_NAP = 50e-6, LONGEST_NAP = 2e-3, LAST_WORDS = 1; /* seconds */
 
-struct Letter {
-    Letter *next;
+struct SentNote {
+    SentNote *next;
     MpiRequest request;
     Note note;
 };
@@ -52,11 +53,11 @@ void mpi_nap(double waited)
 
 /* ---- notes; the lock is held ---- */
 
-static void clear_letters(Mpi *m)
+static void clear_sent_notes(Mpi *m)
 {
     MpiStand is;
 
-    for (Letter **at = &m->letters, *l; (l = *at);) {
+    for (SentNote **at = &m->sent_notes, *l; (l = *at);) {
         if (m->calls->test(&l->request, &is) || !is.done) {
             at = &l->next;
             continue;
@@ -69,7 +70,7 @@ static void clear_letters(Mpi *m)
 static void send_note(World *w, int to, const Note *note)
 {
     Mpi *m = w->link;
-    Letter *l = m->stuck ? NULL : malloc(sizeof *l);
+    SentNote *l = m->stuck ? NULL : malloc(sizeof *l);
 
     if (!l)
         return;
@@ -78,11 +79,12 @@ static void send_note(World *w, int to, const Note *note)
         free(l);
         return;
     }
-    l->next = m->letters;
-    m->letters = l;
-    clear_letters(m);
+    l->next = m->sent_notes;
+    m->sent_notes = l;
+    clear_sent_notes(m);
 }
 
+/* Posts the receive of the next note. */
 static int listen_again(Mpi *m)
 {
     int code = m->calls->receive(m->group, CHANNEL_NOTES, &(struct iovec){ &m->note, sizeof m->note }, 1, MPI_ANYBODY,
@@ -90,16 +92,6 @@ static int listen_again(Mpi *m)
 
     m->listens = !code;
     return code;
-}
-
-/* A note that cannot be heard ends the world: nothing else would tell of a failure. */
-static void deaf(World *w, int code)
-{
-    Mpi *m = w->link;
-
-    m->listens = false;
-    if (mpi_check(m->calls, code, "a note of another process"))
-        world_fail(w, w->rank, status_message());
 }
 
 static void mpi_transport_read_notes(World *w)
@@ -110,7 +102,7 @@ static void mpi_transport_read_notes(World *w)
 
     if (m->stuck || w->size == 1)
         return;
-    clear_letters(m);
+    clear_sent_notes(m);
     if (!m->listens && w->origin < 0)
         code = listen_again(m);
     while (m->listens && !(code = m->calls->test(&m->listening, &is)) && is.done) {
@@ -119,18 +111,22 @@ static void mpi_transport_read_notes(World *w)
         if ((code = listen_again(m)))
             break;
     }
-    if (code)
-        deaf(w, code);
+    if (code) { /* ends the world: without notes it would hear of no failure */
+        m->listens = false;
+        if (mpi_check(m->calls, code, "a note of another process"))
+            world_fail(w, w->rank, status_message());
+    }
 }
 
 /* ---- one parcel ---- */
 
+/* How many bytes of a parcel fit into the first message beside the head. */
 static size_t bytes_beside_head(size_t bytes)
 {
     return bytes < MPI_FIRST - sizeof(Head) ? bytes : MPI_FIRST - sizeof(Head);
 }
 
-static void begin_flow(const Mpi *m, Flow *f, const Parcel *parcel)
+static void flow_begin(const Mpi *m, Flow *f, const Parcel *parcel)
 {
     size_t bytes = parcel_bytes(parcel), rest = bytes - bytes_beside_head(bytes);
 
@@ -140,7 +136,7 @@ static void begin_flow(const Mpi *m, Flow *f, const Parcel *parcel)
     f->offset = 0;
 }
 
-/* The next of the parcel's memory, at most `bytes`; goes past it. */
+/* Returns the next piece of the parcel's memory, at most `bytes`, and goes past it. */
 static struct iovec next_piece(Flow *f, const Parcel *parcel, size_t bytes)
 {
     const struct iovec *p = &parcel->piece[f->piece];
@@ -155,7 +151,7 @@ static struct iovec next_piece(Flow *f, const Parcel *parcel, size_t bytes)
     return out;
 }
 
-/* Between the parcel's first bytes and those beside the head. */
+/* Copies the first bytes between the parcel and the first message. */
 static void copy_first(Flow *f, const Parcel *parcel, bool sending)
 {
     size_t at = sizeof(Head), end = at + bytes_beside_head(parcel_bytes(parcel));
@@ -171,46 +167,32 @@ static void copy_first(Flow *f, const Parcel *parcel, bool sending)
     }
 }
 
-/* Gathers the pieces of the next message after the first; returns how many. */
-static int next_message(Mpi *m, Flow *f, const Parcel *parcel)
+/* Posts the next message of a parcel. */
+static Status post(World *w, int r, Flow *f, const Parcel *parcel, bool sending)
 {
+    Mpi *m = w->link;
+    MpiRequest *request = &f->request[f->posted % MPI_WINDOW];
+    const size_t wanted = (size_t)parcel->n + 1;
+    struct iovec *grown;
     size_t left = m->most;
-    int n = 0;
+    int n = 0, code;
 
-    while (left && f->piece < parcel->n) {
-        struct iovec p = next_piece(f, parcel, left);
+    if (wanted > m->max_piece) {
+        if (!(grown = realloc(m->piece, wanted * sizeof *grown)))
+            return FAIL_NOMEM();
+        m->piece = grown;
+        m->max_piece = wanted;
+    }
+    if (!f->posted)
+        m->piece[n++] = (struct iovec){ f->first, sending ? sizeof(Head) + bytes_beside_head(parcel_bytes(parcel))
+                                                          : sizeof f->first };
+    while (f->posted && left && f->piece < parcel->n) {
+        const struct iovec p = next_piece(f, parcel, left);
 
         if (p.iov_len)
             m->piece[n++] = p;
         left -= p.iov_len;
     }
-    return n;
-}
-
-static Status mpi_transport_make_room(Mpi *m, const Parcel *parcel)
-{
-    size_t wanted = (size_t)parcel->n + 1;
-    struct iovec *grown = wanted > m->max_piece ? realloc(m->piece, wanted * sizeof *grown) : m->piece;
-
-    if (!grown)
-        return FAIL_NOMEM();
-    m->piece = grown;
-    m->max_piece = wanted > m->max_piece ? wanted : m->max_piece;
-    return ST_OK;
-}
-
-static Status post(World *w, int r, Flow *f, const Parcel *parcel, bool sending)
-{
-    Mpi *m = w->link;
-    MpiRequest *request = &f->request[f->posted % MPI_WINDOW];
-    int n = 1, code;
-
-    TRY(mpi_transport_make_room(m, parcel));
-    if (f->posted)
-        n = next_message(m, f, parcel);
-    else
-        m->piece[0] = (struct iovec){ f->first, sending ? sizeof(Head) + bytes_beside_head(parcel_bytes(parcel))
-                                                        : sizeof f->first };
     code = sending ? m->calls->send(m->group, CHANNEL_DATA, m->piece, n, r, request)
                    : m->calls->receive(m->group, CHANNEL_DATA, m->piece, n, r, request);
     TRY(mpi_check(m->calls, code, sending ? "sending" : "receiving"));
@@ -218,8 +200,8 @@ static Status post(World *w, int r, Flow *f, const Parcel *parcel, bool sending)
     return ST_OK;
 }
 
-/* The first message has come. */
-static Status take_first(World *w, int r, Flow *f, const Parcel *parcel, size_t came)
+/* Takes the first message: checks its head and copies its bytes into the parcel. */
+static Status receive_first(World *w, int r, Flow *f, const Parcel *parcel, size_t came)
 {
     size_t bytes = parcel_bytes(parcel);
     Head head = { 0, 0 };
@@ -234,7 +216,7 @@ static Status take_first(World *w, int r, Flow *f, const Parcel *parcel, size_t 
     return ST_OK;
 }
 
-/* Moves a parcel on, as far as it can be. */
+/* Moves a parcel on as far as possible without waiting. */
 static Status mpi_transport_push(World *w, int r, Flow *f, const Parcel *parcel, bool sending, bool *moved)
 {
     Mpi *m = w->link;
@@ -247,7 +229,7 @@ static Status mpi_transport_push(World *w, int r, Flow *f, const Parcel *parcel,
             break;
         *moved = true;
         if (f->done++ == 0 && !sending)
-            TRY(take_first(w, r, f, parcel, is.bytes));
+            TRY(receive_first(w, r, f, parcel, is.bytes));
     }
     while (f->posted < f->total && f->posted - f->done < MPI_WINDOW && (sending || f->done || !f->posted))
         TRY(post(w, r, f, parcel, sending));
@@ -256,13 +238,13 @@ static Status mpi_transport_push(World *w, int r, Flow *f, const Parcel *parcel,
 
 /* ---- an exchange ---- */
 
-static bool is_over(const Flow *f) { return f->done == f->total; }
+static bool is_done(const Flow *f) { return f->done == f->total; }
 
-static bool waits_for(const void *arg, int r)
+static bool is_waited_for(const void *arg, int r)
 {
     const Mpi *m = arg;
 
-    return !is_over(&m->sending[r]) || !is_over(&m->receiving[r]);
+    return !is_done(&m->sending[r]) || !is_done(&m->receiving[r]);
 }
 
 static void begin_exchange(World *w, const Parcel *send, const Parcel *recv)
@@ -276,38 +258,35 @@ static void begin_exchange(World *w, const Parcel *send, const Parcel *recv)
 
         if (r == w->rank)
             continue;
-        begin_flow(m, &m->sending[r], &send[r]);
-        begin_flow(m, &m->receiving[r], &recv[r]);
+        flow_begin(m, &m->sending[r], &send[r]);
+        flow_begin(m, &m->receiving[r], &recv[r]);
         memcpy(m->sending[r].first, &head, sizeof head);
         copy_first(&m->sending[r], &send[r], true);
     }
 }
 
-/* One look at everything; `all`: nothing is waited for. */
-static Status look(World *w, bool *moved, bool *all)
+/* Moves all parcels on; *all: the exchange is done. */
+static Status poll_exchange(World *w, bool *moved, bool *all)
 {
     Mpi *m = w->link;
 
     *all = true;
     for (int r = 0; r < w->size; r++) {
-        if (r == w->rank || !waits_for(m, r))
+        if (r == w->rank || !is_waited_for(m, r))
             continue;
         TRY(mpi_transport_push(w, r, &m->receiving[r], &m->in[r], false, moved));
         TRY(mpi_transport_push(w, r, &m->sending[r], &m->out[r], true, moved));
-        *all = *all && !waits_for(m, r);
+        *all = *all && !is_waited_for(m, r);
     }
     return ST_OK;
 }
 
-static Status exchange_late(World *w) { return world_late(w, waits_for, w->link); }
+static Status fail_exchange_late(World *w) { return world_fail_late(w, is_waited_for, w->link); }
 
-/* What is waited for: one look at it, and what to say when nothing has moved for the world's timeout. */
-typedef struct {
-    Status (*look)(World *w, bool *moved, bool *all);
-    Status (*late)(World *w);
-} Wait;
-
-static Status wait_for(World *w, Wait what, const atomic_bool *cancelled)
+/* Polls until everything is done.  `poll` makes progress without waiting; `fail_late` makes the error when nothing has
+ * moved for the world's timeout. */
+static Status wait_for(World *w, Status (*poll)(World *w, bool *moved, bool *all), Status (*fail_late)(World *w),
+                       const atomic_bool *cancelled)
 {
     double last = world_now(), now;
     bool all = false;
@@ -317,7 +296,7 @@ static Status wait_for(World *w, Wait what, const atomic_bool *cancelled)
         Status st;
 
         pthread_mutex_lock(&w->lock);
-        st = what.look(w, &moved, &all);
+        st = poll(w, &moved, &all);
         pthread_mutex_unlock(&w->lock);
         TRY(st);
         if (all)
@@ -328,16 +307,16 @@ static Status wait_for(World *w, Wait what, const atomic_bool *cancelled)
         now = world_now();
         last = moved ? now : last;
         if (now - last > w->timeout)
-            return what.late(w);
+            return fail_late(w);
         mpi_nap(now - last);
     }
     return ST_OK;
 }
 
-/* ---- what is left of an exchange that failed ---- */
+/* ---- after an exchange that failed ---- */
 
-/* Takes back what nobody has answered; false while MPI still has some of it. */
-static bool take_back(World *w, bool first)
+/* Cancels the requests that are open, the first time it is called; returns false while MPI still has some of them. */
+static bool cancel_requests(World *w, bool first)
 {
     Mpi *m = w->link;
     bool all = true;
@@ -356,7 +335,7 @@ static bool take_back(World *w, bool first)
     return all;
 }
 
-/* Memory that MPI may still read or write is about to be freed by who owns it. */
+/* Waits until MPI has done with the parcels' memory, which its owner is about to free. */
 static void mpi_transport_settle(World *w)
 {
     double begin = world_now(), now = begin;
@@ -365,7 +344,7 @@ static void mpi_transport_settle(World *w)
 
     for (bool first = true; !all && now - begin < LAST_WORDS; first = false) {
         pthread_mutex_lock(&w->lock);
-        all = take_back(w, first);
+        all = cancel_requests(w, first);
         pthread_mutex_unlock(&w->lock);
         if (!all)
             mpi_nap(now - begin);
@@ -385,7 +364,7 @@ static Status exchange(World *w, const Parcel *send, const Parcel *recv, const a
         return FAIL(E_DEVICE, "an exchange was broken off: nothing can follow it");
     begin_exchange(w, send, recv);
     m->exchanging = true;
-    TRY(wait_for(w, (Wait){ look, exchange_late }, cancelled));
+    TRY(wait_for(w, poll_exchange, fail_exchange_late, cancelled));
     m->exchanging = false;
     return ST_OK;
 }
@@ -411,7 +390,7 @@ static Status sum_space(void **out, World *w, size_t bytes)
     return ST_OK;
 }
 
-static Status look_at_sum(World *w, bool *moved, bool *all)
+static Status poll_sum(World *w, bool *moved, bool *all)
 {
     Mpi *m = w->link;
     MpiStand is;
@@ -421,16 +400,16 @@ static Status look_at_sum(World *w, bool *moved, bool *all)
     return ST_OK;
 }
 
-static bool waits_for_all(const void *arg, int r)
+static bool all_are_waited_for(const void *arg, int r)
 {
     (void)arg, (void)r;
     return true;
 }
 
-/* Of whom it has what it needs only the library knows. */
-static Status sum_late(World *w) { return world_late(w, waits_for_all, NULL); }
+/* Only the library knows from which ranks it has what it needs. */
+static Status fail_sum_late(World *w) { return world_fail_late(w, all_are_waited_for, NULL); }
 
-/* Collectives of MPI cannot be taken back: one that is broken off stays under way. */
+/* Collectives of MPI cannot be cancelled: one that is broken off goes on in the world's memory. */
 static Status mpi_transport_add(const void **sums, World *w, WorldNumber type, const int *n, bool all,
                                 const atomic_bool *cancelled)
 {
@@ -446,7 +425,7 @@ static Status mpi_transport_add(const void **sums, World *w, WorldNumber type, c
     m->adding = !code;
     pthread_mutex_unlock(&w->lock);
     TRY(mpi_check(m->calls, code, "a sum"));
-    TRY(wait_for(w, (Wait){ look_at_sum, sum_late }, cancelled));
+    TRY(wait_for(w, poll_sum, fail_sum_late, cancelled));
     m->adding = false;
     *sums = to;
     return ST_OK;
@@ -454,15 +433,8 @@ static Status mpi_transport_add(const void **sums, World *w, WorldNumber type, c
 
 /* ---- the end ---- */
 
-static bool all_left(const World *w)
-{
-    for (int r = 0; r < w->size; r++)
-        if (r != w->rank && !w->peer[r].left && !w->peer[r].closed)
-            return false;
-    return true;
-}
-
-/* Until all have left, or one has failed, or the time is over. */
+/* Waits until all have left or `seconds` have passed; with `heed` also until one has failed.  Returns whether all have
+ * left. */
 static bool wait_for_all(World *w, double seconds, bool heed)
 {
     double begin = world_now(), now = begin;
@@ -472,7 +444,9 @@ static bool wait_for_all(World *w, double seconds, bool heed)
         mpi_nap(now - begin);
         pthread_mutex_lock(&w->lock);
         mpi_transport_read_notes(w);
-        all = all_left(w);
+        all = true;
+        for (int r = 0; r < w->size; r++)
+            all = all && (r == w->rank || w->peer[r].left || w->peer[r].closed);
         ended = heed && (w->origin >= 0 || ((Mpi *)w->link)->stuck);
         pthread_mutex_unlock(&w->lock);
         now = world_now();
@@ -480,7 +454,7 @@ static bool wait_for_all(World *w, double seconds, bool heed)
     return all;
 }
 
-/* In order: nothing of the group is under way any more. */
+/* Closes the group, and MPI if it was begun here, once nothing of the group is under way.  Returns whether it could. */
 static bool mpi_transport_close_group(World *w)
 {
     Mpi *m = w->link;
@@ -490,9 +464,9 @@ static bool mpi_transport_close_group(World *w)
         for (double begin = world_now(); world_now() - begin < LAST_WORDS; mpi_nap(0))
             if (m->calls->test(&m->listening, &is) || is.done)
                 break;
-    for (double begin = world_now(); m->letters && world_now() - begin < LAST_WORDS; mpi_nap(0))
-        clear_letters(m);
-    if (!is.done || m->letters || m->calls->close(m->group))
+    for (double begin = world_now(); m->sent_notes && world_now() - begin < LAST_WORDS; mpi_nap(0))
+        clear_sent_notes(m);
+    if (!is.done || m->sent_notes || m->calls->close(m->group))
         return false;
     m->group = NULL;
     return !m->ours || !m->calls->end();
@@ -512,7 +486,7 @@ static void close_all(World *w)
         free(m->share);
         free(m);
     }
-    /* else MPI may still use what is here, and is not asked any more */
+    /* otherwise MPI may still use this memory, and is not called any more */
 }
 
 static void end_all(World *w, int status)

@@ -1,5 +1,5 @@
-/* Proofs are HMAC-SHA256 of libsodium: small, without dependencies, packaged everywhere, and made for being used right.
- */
+/* Proofs are HMAC-SHA256 of libsodium: a small library without dependencies, packaged everywhere, that is hard to
+ * misuse. */
 #include "exec/world/secret.h"
 
 #include <errno.h>
@@ -11,46 +11,32 @@
 
 /* ---- the file ---- */
 
-static Status check_file(int fd, const char *path)
-{
-    struct stat is;
-
-    if (fstat(fd, &is))
-        return FAIL(E_IO, "secret %s: %s", path, strerror(errno));
-    if (!S_ISREG(is.st_mode))
-        return FAIL(E_INVALID, "secret %s: expected a regular file", path);
-    if (is.st_mode & 077)
-        return FAIL(E_INVALID, "secret %s: others may use it (mode %03o): chmod 600", path,
-                    (unsigned)is.st_mode & 0777);
-    return ST_OK;
-}
-
-static Status read_bytes(Secret *out, int fd, const char *path)
-{
-    unsigned char more;
-    ssize_t n = 1;
-
-    for (out->n = 0; n && out->n < sizeof out->byte; out->n += (size_t)n)
-        if ((n = read(fd, out->byte + out->n, sizeof out->byte - out->n)) < 0)
-            return FAIL(E_IO, "secret %s: %s", path, strerror(errno));
-    if (out->n == sizeof out->byte && read(fd, &more, 1) == 1)
-        return FAIL(E_INVALID, "secret %s: expected %d to %d bytes, found more", path, SECRET_LEAST, SECRET_MOST);
-    if (out->n < SECRET_LEAST)
-        return FAIL(E_INVALID, "secret %s: expected %d to %d bytes, found %zu", path, SECRET_LEAST, SECRET_MOST,
-                    out->n);
-    return ST_OK;
-}
-
 Status secret_read(Secret *out, const char *path)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    Status st;
+    unsigned char more;
+    struct stat is;
+    ssize_t n = 1;
+    Status st = ST_OK;
 
     if (fd < 0)
         return FAIL(E_IO, "secret %s: %s", path, strerror(errno));
-    st = check_file(fd, path);
-    if (!st)
-        st = read_bytes(out, fd, path);
+    out->n = 0;
+    if (fstat(fd, &is))
+        st = FAIL(E_IO, "secret %s: %s", path, strerror(errno));
+    else if (!S_ISREG(is.st_mode))
+        st = FAIL(E_INVALID, "secret %s: expected a regular file", path);
+    else if (is.st_mode & 077)
+        st = FAIL(E_INVALID, "secret %s: others may use it (mode %03o): chmod 600", path, (unsigned)is.st_mode & 0777);
+    while (!st && n && out->n < sizeof out->byte) {
+        if ((n = read(fd, out->byte + out->n, sizeof out->byte - out->n)) < 0)
+            st = FAIL(E_IO, "secret %s: %s", path, strerror(errno));
+        out->n += n > 0 ? (size_t)n : 0;
+    }
+    if (!st && out->n == sizeof out->byte && read(fd, &more, 1) == 1)
+        st = FAIL(E_INVALID, "secret %s: expected %d to %d bytes, found more", path, SECRET_LEAST, SECRET_MOST);
+    else if (!st && out->n < SECRET_LEAST)
+        st = FAIL(E_INVALID, "secret %s: expected %d to %d bytes, found %zu", path, SECRET_LEAST, SECRET_MOST, out->n);
     close(fd);
     if (st)
         secret_forget(out);

@@ -1,4 +1,4 @@
-/* Every call ends by its deadline: descriptors are non-blocking and polled. */
+/* Sockets that are polled: every call ends by its deadline. */
 #include "exec/world/socket.h"
 
 #include <errno.h>
@@ -71,30 +71,16 @@ int socket_listen(const struct sockaddr *at, socklen_t n)
     return -1;
 }
 
-/* Where nobody listens at a port of the range that the kernel takes ports of connections from, it may take that very
- * port, and connect the socket with itself. */
-static bool is_own(int fd)
-{
-    struct sockaddr_storage here = { 0 }, there = { 0 };
-    socklen_t n = sizeof here, m = sizeof there;
-
-    return !getsockname(fd, (struct sockaddr *)&here, &n) && !getpeername(fd, (struct sockaddr *)&there, &m) &&
-           n == m && !memcmp(&here, &there, n);
-}
-
-/* Closed at once: the port does not stay taken for a while, for somebody is to listen there. */
-static void reset(int fd)
-{
-    const struct linger now = { .l_onoff = 1 };
-
-    (void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
-}
-
+/* Where nobody listens at a port of the range from which the kernel takes the ports of connections, it may take that
+ * very port and connect the socket to itself.  Such a connection is reset, so that a process can listen there at once.
+ */
 int socket_connect(const struct sockaddr *to, socklen_t n, double until)
 {
     int fd = socket(to->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), why = 0;
+    const struct linger reset = { .l_onoff = 1 };
     struct pollfd f = { fd, POLLOUT, 0 };
-    socklen_t len = sizeof why;
+    struct sockaddr_storage here = { 0 }, there = { 0 };
+    socklen_t len = sizeof why, here_len = sizeof here, there_len = sizeof there;
 
     if (fd < 0)
         return -1;
@@ -104,8 +90,10 @@ int socket_connect(const struct sockaddr *to, socklen_t n, double until)
         why = ETIMEDOUT;
     else if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &why, &len))
         why = errno;
-    else if (!why && is_own(fd)) {
-        reset(fd);
+    else if (!why && !getsockname(fd, (struct sockaddr *)&here, &here_len) &&
+             !getpeername(fd, (struct sockaddr *)&there, &there_len) && here_len == there_len &&
+             !memcmp(&here, &there, here_len)) {
+        (void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
         why = ECONNREFUSED;
     }
     if (!why) {

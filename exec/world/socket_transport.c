@@ -1,9 +1,9 @@
 /* Sockets as a transport.
  *
  * Two connections join every pair of processes.  One carries the parcels of exchanges, in the same order on both sides;
- * with all of them polled at once no order of sending can block.  The other carries notes, so that a failure can be
- * told while a parcel is half sent.  A process that dies closes its connections; one whose machine dies is noticed by
- * the time that nothing moves. */
+ * all of them are polled at once, so no order of sending can block.  The other carries notes, so that a failure can be
+ * reported while a parcel is half sent.  A process that dies closes its connections.  If its machine dies, the exchange
+ * times out. */
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -13,28 +13,28 @@
 
 #include "exec/world/internal.h"
 
-enum { PIECES = 64, LOOK = 50 /* milliseconds between looks at `cancelled` */, LAST_WORDS = 2000 /* milliseconds */ };
+enum { PIECES = 64, POLL_INTERVAL = 50 /* milliseconds, to check `cancelled` */, LAST_WORDS = 2000 /* milliseconds */ };
 
 /* One parcel on its way. */
 typedef struct {
     Head head;
     size_t head_done;
-    int piece; /* the next, and how much of it is done */
-    size_t offset;
+    int piece;     /* the next, */
+    size_t offset; /* and how much of it is done */
     bool done;
 } Progress;
 
 typedef struct {
     Progress *sending, *receiving; /* [size] */
-    Note *note;                    /* [size] being received, and how much of it has come */
-    size_t *got;
+    Note *note;                    /* [size] being received */
+    size_t *got;                   /* [size] bytes of these notes that have come */
 } Sockets;
 
 /* ---- notes ---- */
 
 static bool is_open(const World *w, int r) { return r != w->rank && w->peer[r].fd[CHANNEL_NOTES] >= 0; }
 
-/* A note is much smaller than the connection's buffer: what cannot be taken at once never will. */
+/* A note is much smaller than the connection's buffer.  If it cannot be sent at once, it never will be. */
 static void send_note(World *w, int to, const Note *note)
 {
     if (is_open(w, to))
@@ -67,23 +67,19 @@ static void socket_transport_read_notes(World *w)
             read_notes_of(w, r);
 }
 
-static bool is_closed(World *w, int r)
-{
-    bool closed;
-
-    pthread_mutex_lock(&w->lock);
-    closed = w->peer[r].closed;
-    pthread_mutex_unlock(&w->lock);
-    return closed;
-}
-
-/* A peer's data has ended: the reason may still be on its way. */
+/* The connection for data has ended.  Waits a while for a note with the reason. */
 static Status peer_gone(World *w, int r)
 {
     struct pollfd f = { w->peer[r].fd[CHANNEL_NOTES], POLLIN, 0 };
-    double until = world_now() + 1e-3 * LAST_WORDS;
+    double until = world_now() + 1e-3 * LAST_WORDS, now;
+    bool closed;
 
-    for (double now; (now = world_now()) < until && !is_closed(w, r);) {
+    while ((now = world_now()) < until) {
+        pthread_mutex_lock(&w->lock);
+        closed = w->peer[r].closed;
+        pthread_mutex_unlock(&w->lock);
+        if (closed)
+            break;
         TRY(world_poll(w));
         (void)!poll(&f, 1, (int)(1e3 * (until - now)) + 1);
     }
@@ -95,7 +91,7 @@ static Status peer_gone(World *w, int r)
 
 /* ---- exchanges ---- */
 
-/* The next memory to move, at most PIECES of it; returns how many. */
+/* Lists the next memory to move, at most PIECES pieces of it; returns how many. */
 static int next_pieces(struct iovec *v, Progress *p, const Parcel *parcel)
 {
     int n = 0;
@@ -144,7 +140,7 @@ static Status send_some(World *w, int r, const Parcel *parcel, bool *moved)
     return ST_OK;
 }
 
-/* The head alone first: what follows is taken only when it is what we wait for. */
+/* Receives the head alone first; the data is taken only when it is what this process expects. */
 static Status receive_some(World *w, int r, const Parcel *parcel, bool *moved)
 {
     struct iovec v[PIECES];
@@ -165,28 +161,29 @@ static Status receive_some(World *w, int r, const Parcel *parcel, bool *moved)
     return head && p->head_done == sizeof p->head ? world_check_head(w, r, &p->head, parcel_bytes(parcel)) : ST_OK;
 }
 
-static bool waits_for(const void *arg, int r)
+static bool is_waited_for(const void *arg, int r)
 {
     const Sockets *s = arg;
 
     return !(s->sending[r].done && s->receiving[r].done);
 }
 
-/* What others tell ends an exchange; not that one has gone who has done its part in it. */
-static Status heed(World *w)
+/* A failure of another process ends the exchange, but not the leaving of a process that has done its part in it. */
+static Status check_notes(World *w)
 {
     bool done;
 
     pthread_mutex_lock(&w->lock);
     socket_transport_read_notes(w);
-    done = w->lost && !waits_for(w->link, w->origin);
+    done = w->lost && !is_waited_for(w->link, w->origin);
     for (int r = 0; r < w->size; r++)
         done = done && !w->peer[r].failed;
     pthread_mutex_unlock(&w->lock);
     return done ? ST_OK : world_poll(w);
 }
 
-/* Waits until something can be moved; `n` of the descriptors are of data.  `noted`: there are notes. */
+/* Waits until something can be moved.  f[0 .. *n) are the connections for data, of ranks rank[]; *noted: there are
+ * notes. */
 static Status wait_ready(World *w, struct pollfd *f, int *rank, int *n, bool *noted)
 {
     const Sockets *s = w->link;
@@ -207,7 +204,7 @@ static Status wait_ready(World *w, struct pollfd *f, int *rank, int *n, bool *no
         if (is_open(w, r) && !w->peer[r].closed)
             f[all++] = (struct pollfd){ w->peer[r].fd[CHANNEL_NOTES], POLLIN, 0 };
     pthread_mutex_unlock(&w->lock);
-    if (poll(f, (nfds_t)all, LOOK) < 0 && errno != EINTR)
+    if (poll(f, (nfds_t)all, POLL_INTERVAL) < 0 && errno != EINTR)
         return FAIL(E_DEVICE, "waiting for other processes: %s", strerror(errno));
     *noted = false;
     for (int i = *n; i < all; i++)
@@ -231,14 +228,6 @@ static Status move_ready(World *w, const Parcel *send, const Parcel *recv, const
     return ST_OK;
 }
 
-static bool all_done(const World *w)
-{
-    for (int r = 0; r < w->size; r++)
-        if (r != w->rank && waits_for(w->link, r))
-            return false;
-    return true;
-}
-
 static Status exchange(World *w, const Parcel *send, const Parcel *recv, const atomic_bool *cancelled)
 {
     struct pollfd f[2 * WORLD_MAX];
@@ -250,20 +239,23 @@ static Status exchange(World *w, const Parcel *send, const Parcel *recv, const a
         s->sending[r] = (Progress){ .head = { w->turn, parcel_bytes(&send[r]) } };
         s->receiving[r] = (Progress){ .done = false };
     }
-    while (!all_done(w)) {
-        bool moved = false, noted;
+    while (true) {
+        bool moved = false, noted, all = true;
 
+        for (int r = 0; r < w->size; r++)
+            all = all && (r == w->rank || !is_waited_for(s, r));
+        if (all)
+            return ST_OK;
         TRY(wait_ready(w, f, rank, &n, &noted));
         TRY(move_ready(w, send, recv, f, rank, n, &moved));
-        if (noted && !moved) /* what has come before counts */
-            TRY(heed(w));
+        if (noted && !moved) /* data that came before a note still counts */
+            TRY(check_notes(w));
         if (cancelled && atomic_load(cancelled))
             return E_INTERRUPTED;
         last = moved ? world_now() : last;
         if (world_now() - last > w->timeout)
-            return world_late(w, waits_for, s);
+            return world_fail_late(w, is_waited_for, s);
     }
-    return ST_OK;
 }
 
 /* ---- beginning and end ---- */

@@ -1,5 +1,5 @@
-/* Talking: exchanges of data among all, and notes about who fails or leaves; how either is carried is a transport's
- * affair (exec/world/internal.h). */
+/* Exchanges of data among all processes, and notes about processes that fail or leave.  A transport carries both
+ * (exec/world/internal.h). */
 #include "exec/world/world.h"
 
 #include <stdarg.h>
@@ -12,7 +12,7 @@
 #include "exec/world/internal.h"
 #include "graph/base/numtext.h"
 
-enum { PATIENCE = 1, OF_LOSS = 2 /* seconds for the others' answers */ };
+enum { ANSWER_SECONDS = 1, LOSS_SECONDS = 2 /* for the others' answers */ };
 
 double world_now(void)
 {
@@ -51,7 +51,7 @@ Status world_create(World **out, const WorldOptions *opt)
     return ST_OK;
 }
 
-/* ---- what exchanges are for ---- */
+/* ---- the purpose of exchanges ---- */
 
 void world_set_purpose(World *w, const char *form, ...)
 {
@@ -100,7 +100,7 @@ static void world_read_notes(World *w)
         w->transport->read_notes(w);
 }
 
-/* To all others; the lock is held. */
+/* Sends a note to all others.  The lock is held. */
 static void send_all(World *w, const Note *note)
 {
     for (int r = 0; r < w->size && w->transport && is_ours(w); r++)
@@ -122,7 +122,7 @@ void world_take_note(World *w, int from, Note *note)
         world_fail(w, note->origin, note->reason);
     }
     if (note->kind == NOTE_ASK) {
-        answer.knows = w->where != NULL;
+        answer.has_progress = w->where != NULL;
         if (w->where)
             answer.progress = w->where(w->where_arg);
         snprintf(answer.reason, sizeof answer.reason, "%s", w->purpose);
@@ -130,14 +130,14 @@ void world_take_note(World *w, int from, Note *note)
     }
     if (note->kind == NOTE_PROGRESS) {
         p->answered = true;
-        p->told = note->knows != 0;
+        p->has_progress = note->has_progress != 0;
         p->turn = note->turn;
         p->progress = note->progress;
         snprintf(p->purpose, sizeof p->purpose, "%.*s", (int)strcspn(note->reason, "\n"), note->reason);
     }
 }
 
-static void find_lost(World *w, int rank, const char *how)
+static void lose(World *w, int rank, const char *how)
 {
     w->lost |= w->origin < 0;
     world_fail(w, rank, how);
@@ -147,12 +147,12 @@ void world_lose(World *w, int rank)
 {
     w->peer[rank].closed = true;
     if (!w->peer[rank].left)
-        find_lost(w, rank, "the process has gone: its connection is closed");
+        lose(w, rank, "the process has gone: its connection is closed");
 }
 
-void world_miss(World *w, int rank) { find_lost(w, rank, "has ended its part while others go on"); }
+void world_miss(World *w, int rank) { lose(w, rank, "has ended its part while others go on"); }
 
-/* What the reason was for is said once, where it is what this process does, too. */
+/* The error of a world that has failed.  A purpose that this process shares with the failed one is named once. */
 static Status ended(const World *w)
 {
     char purpose[WORLD_PURPOSE + 2];
@@ -178,10 +178,10 @@ Status world_poll(World *w)
     return st;
 }
 
-void world_set_known(World *w, bool known)
+void world_set_failed_everywhere(World *w, bool failed_everywhere)
 {
     pthread_mutex_lock(&w->lock);
-    w->known = known;
+    w->failed_everywhere = failed_everywhere;
     pthread_mutex_unlock(&w->lock);
 }
 
@@ -190,7 +190,7 @@ static void abort_all(World *w, const char *reason, bool waited)
     Note note = { .kind = NOTE_ABORT, .waited = waited };
 
     pthread_mutex_lock(&w->lock);
-    if (!w->known) {
+    if (!w->failed_everywhere) {
         world_read_notes(w);
         world_fail(w, w->rank, reason);
         note.origin = w->origin;
@@ -208,7 +208,7 @@ void world_abort(World *w, const char *reason)
         abort_all(w, reason, false);
 }
 
-/* ---- who is late ---- */
+/* ---- late processes ---- */
 
 void world_set_progress(World *w, WorldProgress (*where)(void *arg), void *arg)
 {
@@ -218,50 +218,44 @@ void world_set_progress(World *w, WorldProgress (*where)(void *arg), void *arg)
     pthread_mutex_unlock(&w->lock);
 }
 
-static void ask(World *w)
+/* Asks all others for their progress.  Returns when all have answered or `seconds` have passed; with `heed` also, with
+ * its error, when a process has failed or gone.  No answer comes from a process that has gone or failed. */
+static Status ask_all(World *w, double seconds, bool heed)
 {
     const Note note = { .kind = NOTE_ASK, .origin = w->rank };
+    double until = world_now() + seconds;
+    bool all = false;
 
     pthread_mutex_lock(&w->lock);
     for (int r = 0; r < w->size; r++)
-        w->peer[r].answered = w->peer[r].told = false;
+        w->peer[r].answered = w->peer[r].has_progress = false;
     send_all(w, &note);
     pthread_mutex_unlock(&w->lock);
-}
+    while (true) {
+        pthread_mutex_lock(&w->lock);
+        world_read_notes(w);
+        all = true;
+        for (int r = 0; r < w->size; r++) {
+            const Peer *p = &w->peer[r];
 
-/* From who has gone, or told why it fails, no answer will come. */
-static bool all_answered(World *w)
-{
-    bool all = true;
-
-    pthread_mutex_lock(&w->lock);
-    world_read_notes(w);
-    for (int r = 0; r < w->size; r++) {
-        const Peer *p = &w->peer[r];
-
-        all = all && (p->answered || p->closed || p->left || p->failed || r == w->rank);
-    }
-    pthread_mutex_unlock(&w->lock);
-    return all;
-}
-
-/* Returns when all have answered, or the time is over; with `heed` also when one has failed, or gone. */
-static Status ask_all(World *w, double seconds, bool heed)
-{
-    double until = world_now() + seconds;
-
-    for (ask(w); !all_answered(w) && world_now() < until; nanosleep(&(struct timespec){ 0, 5000000 }, NULL))
+            all = all && (p->answered || p->closed || p->left || p->failed || r == w->rank);
+        }
+        pthread_mutex_unlock(&w->lock);
+        if (all || world_now() >= until)
+            break;
         if (heed)
             TRY(world_poll(w));
+        nanosleep(&(struct timespec){ 0, 5000000 }, NULL);
+    }
     return heed ? world_poll(w) : ST_OK;
 }
 
-Status world_ask_progress(World *w, double seconds, WorldProgress progress[WORLD_MAX], bool told[WORLD_MAX])
+Status world_ask_progress(World *w, double seconds, WorldProgress progress[WORLD_MAX], bool has_progress[WORLD_MAX])
 {
     TRY(ask_all(w, seconds, true));
     pthread_mutex_lock(&w->lock);
     for (int r = 0; r < w->size; r++) {
-        told[r] = w->peer[r].told;
+        has_progress[r] = w->peer[r].has_progress;
         progress[r] = w->peer[r].progress;
     }
     pthread_mutex_unlock(&w->lock);
@@ -323,8 +317,8 @@ Status world_check_head(const World *w, int r, const Head *head, size_t bytes)
 
 enum { LIST = 2048 };
 
-/* "1, 3"; of those that wait for something else, that too. */
-static const char *list_ranks(char text[LIST], const World *w, const bool *of)
+/* "1, 3 (the checkpoint of step 20)": the ranks r with of[r], and the purpose of those that wait for another one. */
+static const char *ranks_text(char text[LIST], const World *w, const bool *of)
 {
     size_t len = 0;
 
@@ -340,35 +334,36 @@ static const char *list_ranks(char text[LIST], const World *w, const bool *of)
     return text;
 }
 
-/* Who waits for others has answered; who has not is busy elsewhere, or stands still: one of those that are waited for
- * here, or that they wait for. Else it is one that waits at another place. */
+/* Finds the ranks that hold the exchange up.  A process that waits answers; one that does not answer is busy or hangs.
+ * So the missing ranks are those that do not answer: first among the ranks that this process waits for, then among all.
+ * If all answer, they are the ranks that wait in another exchange.  Returns false when there are none of either. */
 static bool find_missing(bool missing[WORLD_MAX], const World *w, bool (*waits)(const void *arg, int rank),
                          const void *arg)
 {
     bool any = false;
 
-    for (int how = 0; how < 3 && !any; how++)
+    for (int round = 0; round < 3 && !any; round++)
         for (int r = 0; r < w->size; r++) {
             const Peer *p = &w->peer[r];
 
-            missing[r] = r != w->rank && (how < 2 ? !p->answered : p->turn != w->turn) && (how || waits(arg, r));
+            missing[r] = r != w->rank && (round < 2 ? !p->answered : p->turn != w->turn) && (round || waits(arg, r));
             any |= missing[r];
         }
     return any;
 }
 
-Status world_late(World *w, bool (*waits)(const void *arg, int rank), const void *arg)
+Status world_fail_late(World *w, bool (*waits)(const void *arg, int rank), const void *arg)
 {
     bool missing[WORLD_MAX] = { false }, here[WORLD_MAX] = { false }, any;
     char those[LIST], these[LIST];
 
-    TRY(ask_all(w, PATIENCE, true));
+    TRY(ask_all(w, ANSWER_SECONDS, true));
     pthread_mutex_lock(&w->lock);
     any = find_missing(missing, w, waits, arg);
     for (int r = 0; r < w->size; r++)
         here[r] = !missing[r];
-    list_ranks(those, w, missing);
-    list_ranks(these, w, here);
+    ranks_text(those, w, missing);
+    ranks_text(these, w, here);
     pthread_mutex_unlock(&w->lock);
     if (!any)
         return FAIL(E_DEVICE, "all %d processes have come, and nothing has moved for %g seconds", w->size, w->timeout);
@@ -376,13 +371,14 @@ Status world_late(World *w, bool (*waits)(const void *arg, int rank), const void
                 w->timeout, these);
 }
 
-/* One has gone without a word: who waits for it, and who has gone too, is added to the reason. */
+/* Completes the reason of a process that has gone without a note: adds the ranks that wait for it, and those that have
+ * gone, too. */
 static Status add_waiting(World *w)
 {
     bool here[WORLD_MAX] = { false }, gone[WORLD_MAX] = { false }, more = false;
     char reason[WORLD_REASON], these[LIST], those[LIST], purpose[WORLD_PURPOSE + 2];
 
-    TRY(ask_all(w, OF_LOSS, false));
+    TRY(ask_all(w, LOSS_SECONDS, false));
     pthread_mutex_lock(&w->lock);
     for (int r = 0; r < w->size; r++) {
         const Peer *p = &w->peer[r];
@@ -392,14 +388,14 @@ static Status add_waiting(World *w)
         more |= gone[r];
     }
     snprintf(reason, sizeof reason, "%s%s%s%s; waiting: rank %s", with_purpose(purpose, w), w->reason,
-             more ? "; gone too: rank " : "", more ? list_ranks(those, w, gone) : "", list_ranks(these, w, here));
+             more ? "; gone too: rank " : "", more ? ranks_text(those, w, gone) : "", ranks_text(these, w, here));
     snprintf(w->reason, sizeof w->reason, "%s", reason);
     w->lost = false;
     pthread_mutex_unlock(&w->lock);
     return world_poll(w);
 }
 
-/* What has failed while others were waited for, told to them. */
+/* Tells the others of a failure in an exchange, and returns it with the purpose in front. */
 static Status fail_waiting(World *w, Status st)
 {
     char text[WORLD_REASON], purpose[WORLD_PURPOSE + 2];
@@ -415,8 +411,8 @@ static Status fail_waiting(World *w, Status st)
     return w->at_node || !*w->purpose ? st : status_prefix(st, "%s", w->purpose);
 }
 
-/* What was done together, or is told to those who wait for it. */
-static Status after(World *w, Status st)
+/* Counts an exchange or sum that went well; otherwise tells the others and cleans up. */
+static Status finish_exchange(World *w, Status st)
 {
     pthread_mutex_lock(&w->lock);
     w->turn += !st;
@@ -428,14 +424,14 @@ static Status after(World *w, Status st)
     return st;
 }
 
-/* Ended by others, or by what broke off an exchange: parcels are half sent then, and nothing can follow them. */
+/* After a failure parcels may be half sent, so every later exchange fails at world_poll. */
 Status world_exchange(World *w, const Parcel *send, const Parcel *recv, const atomic_bool *cancelled)
 {
     Status st = world_poll(w);
 
     if (!w->transport)
         return st;
-    return after(w, st ? st : w->transport->exchange(w, send, recv, cancelled));
+    return finish_exchange(w, st ? st : w->transport->exchange(w, send, recv, cancelled));
 }
 
 /* ---- sums ---- */
@@ -448,5 +444,5 @@ Status world_add(const void **sums, World *w, WorldNumber type, const int *n, bo
 {
     Status st = world_poll(w);
 
-    return after(w, st ? st : w->transport->add(sums, w, type, n, all, cancelled));
+    return finish_exchange(w, st ? st : w->transport->add(sums, w, type, n, all, cancelled));
 }

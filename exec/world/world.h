@@ -1,8 +1,8 @@
-/* A world: the processes that train one model together, each connected with every other.
+/* A world: the processes that train one model together, each connected to every other.
  *
- * All functions but world_poll, world_abort and the ones that only read are collective: every process calls them in the
- * same order, one thread of it at a time.  When one process fails the others' present or next call fails with its rank
- * and reason, and every later one. */
+ * All functions but world_poll, world_abort and those that only read are collective: every process calls them in the
+ * same order, from one thread at a time.  When a process fails, the present or next call of each other process fails
+ * with its rank and reason, and so does every later call. */
 #ifndef DPX_WORLD_H
 #define DPX_WORLD_H
 
@@ -16,16 +16,17 @@
 enum { WORLD_MAX = 256, WORLD_REASON = 1024 };
 
 typedef struct {
-    int size, rank;         /* processes, and which this is: 0 to size - 1 */
+    int size, rank;         /* number of processes, and of this one: 0 to size - 1 */
     const char *rendezvous; /* "HOST:PORT", an address of rank 0's machine, or inherited connections (inherit.c) */
-    double timeout;         /* seconds to wait for others, when they join and whenever they are waited for */
-    const char *secret;     /* a file that they all have (secret.h), needed where others than this machine's could come;
-                               WORLD_NO_SECRET: whoever comes is believed; NULL: so on this machine, E_INVALID beyond */
-    const char *mpi;        /* "openmpi", "mpich": by this library, which knows who is who; size: as many as were
-                             * started, 0: unknown; the rank is passed over.  NULL: by sockets */
-    const void *mpi_comm;   /* the MPI_Comm that this points to, of an MPI that is initialized already and finalized
-                             * by others; NULL: MPI_COMM_WORLD, and an MPI begun here ends with the world */
-    void (*log)(void *user, const char *line); /* told who has not come yet (missing_ranks.h); may be NULL */
+    double timeout;         /* seconds to wait for others, while joining and in every exchange */
+    const char *secret;     /* a file that all processes have (secret.h), needed where other machines could connect;
+                             * WORLD_NO_SECRET: every process is trusted; NULL: likewise on one machine, otherwise
+                             * E_INVALID */
+    const char *mpi;        /* "openmpi" or "mpich": this library connects the processes and gives them their ranks;
+                             * size: as many as were started, 0: unknown; rank is ignored.  NULL: sockets do */
+    const void *mpi_comm;   /* points to the MPI_Comm to use, of an MPI that the caller initializes and finalizes;
+                             * NULL: MPI_COMM_WORLD, and an MPI initialized here is finalized with the world */
+    void (*log)(void *user, const char *line); /* gets lines about missing ranks (missing_ranks.h); may be NULL */
     void *log_user;
 } WorldOptions;
 
@@ -33,91 +34,93 @@ typedef struct {
 
 typedef struct World World;
 
-/* Returns once all processes are connected.  E_INVALID when they do not belong together, E_DEVICE when some do not
- * come. */
+/* Returns once all processes are connected.  E_INVALID when they do not belong together, E_DEVICE when some do not come
+ * within the timeout. */
 Status world_join(World **out, const WorldOptions *opt) CHECKED;
-/* Tells the others that this process waits for nobody any more, and closes.  NULL is legal. */
+/* Tells the others that this process is done, and closes and frees the world.  NULL is legal. */
 void world_leave(World *w);
-/* After a failure: over MPI ends all processes, this one too, when the others have said that they are done or some
- * seconds have passed; else nothing.  NULL is legal. */
+/* After a failure: over MPI, ends all processes including this one, once the others are done or some seconds have
+ * passed.  Over sockets it does nothing.  NULL is legal. */
 void world_end(World *w, int status);
-/* Tells the others why this process has failed, unless it fails because one of them did; once, from any thread.  The
- * world is then good for nothing but to be left.  NULL is legal. */
+/* Tells the others why this process has failed, unless it fails because one of them did.  May be called from any
+ * thread; only the first call counts.  Afterwards the world can only be left.  NULL is legal. */
 void world_abort(World *w, const char *reason);
 
 int world_rank(const World *w);       /* NULL: 0 */
 int world_size(const World *w);       /* NULL: 1 */
 int world_neighbours(const World *w); /* processes on this machine, this one included; NULL: 1 */
-uint64_t machine_id(void);            /* by which processes of one machine know each other */
+uint64_t machine_id(void);            /* equal for the processes of one machine */
 double world_timeout(const World *w);
 double world_now(void); /* seconds of a clock that never jumps */
 
-/* What goes to one process, or comes from it: pieces of memory one after another. */
+/* The data for one process, or from it: pieces of memory one after another. */
 typedef struct {
     struct iovec *piece;
     int n;
 } Parcel;
 
-/* What the exchanges and sums that follow are for, until it is said again: "the checkpoint of step 20".  So begins the
- * message when one of them fails, here and, behind the rank, elsewhere.  A NULL world is legal. */
+/* Sets the purpose of the exchanges and sums that follow, such as "the checkpoint of step 20".  The message of a
+ * failure begins with it; on other ranks it follows the rank.  A NULL world is legal. */
 void world_set_purpose(World *w, const char *form, ...) __attribute__((format(printf, 2, 3)));
-/* The same of a node, by which the caller begins every message himself. */
+/* Sets a node's name as the purpose; the caller puts it in front of messages itself. */
 void world_set_node(World *w, const char *node);
 
-/* Sends send[r] to every other rank r and fills recv[r] by what it sends here: [size] each, the own rank's are passed
- * over. Both sides know the sizes.  E_INTERRUPTED when `cancelled`, which may be NULL, becomes true. */
+/* Sends send[r] to every other rank r and fills recv[r] with what rank r sends here.  Both arrays have `size` entries;
+ * the own rank's are ignored.  The sizes of both sides must be equal.  E_INTERRUPTED when `cancelled`, which may be
+ * NULL, becomes true. */
 Status world_exchange(World *w, const Parcel *send, const Parcel *recv, const atomic_bool *cancelled) CHECKED;
 /* Between exchanges, from any thread: E_DEVICE when another process has failed or gone. */
 Status world_poll(World *w) CHECKED;
 
-/* ---- sums by what carries the messages ---- */
+/* ---- sums by the transport ---- */
 
 typedef enum { WORLD_FLOAT32, WORLD_FLOAT64 } WorldNumber;
 
-/* Can it add, in an order of its own? */
+/* Whether the transport can add, in an order of its own. */
 bool world_can_add(const World *w);
-/* Memory to add in, at least so many bytes, until it is asked for again. It is the world's, which may touch it even
- * after a failure. */
+/* Returns memory of at least `bytes` bytes for world_add, valid until the next call.  The world owns it and may write
+ * to it even after a failure. */
 Status world_sum_space(void **out, World *w, size_t bytes) CHECKED;
-/* In the space stand n[r] numbers for every rank r, one rank's behind the other's. Adds them up over all processes:
- * with `all` each gets all sums, in their order; else the n[rank] that are its own. They are the world's until the next
- * call. E_INTERRUPTED as of world_exchange. */
+/* Adds, over all processes, the numbers in that memory: n[r] numbers for every rank r, in the order of ranks.  With
+ * `all` each process gets all sums in that order; otherwise the n[rank] sums of its own rank.  The world owns *sums,
+ * which are valid until the next call.  E_INTERRUPTED as in world_exchange. */
 Status world_add(const void **sums, World *w, WorldNumber type, const int *n, bool all,
                  const atomic_bool *cancelled) CHECKED;
 
-/* ---- who is late ---- */
+/* ---- progress ---- */
 
-/* How far a process has come: steps begun, and how far in the last of them; what is larger is farther. */
+/* The progress of a process: steps begun, and the place in the last of them; larger is farther. */
 typedef struct {
     int64_t step, at;
 } WorldProgress;
-/* How to tell the progress of this process when others ask: from any thread that waits for others, until it is set to
- * NULL; it must call nothing of the world. */
+/* Sets the function that reports this process's progress when others ask; NULL ends that.  It is called from any thread
+ * that waits for others, and must call nothing of the world. */
 void world_set_progress(World *w, WorldProgress (*where)(void *arg), void *arg);
-/* Asks all others, from any thread, and waits for their answers at most that long: of who has answered told[rank]
- * becomes true. Only processes that wait for others answer. */
-Status world_ask_progress(World *w, double seconds, WorldProgress progress[WORLD_MAX], bool told[WORLD_MAX]) CHECKED;
+/* Asks all others, from any thread, and waits at most `seconds` for their answers.  has_progress[rank] becomes true
+ * where progress[rank] is valid.  Only processes that wait for others answer. */
+Status world_ask_progress(World *w, double seconds, WorldProgress progress[WORLD_MAX],
+                          bool has_progress[WORLD_MAX]) CHECKED;
 
-/* ---- made of exchanges ---- */
+/* ---- agreements, made of exchanges ---- */
 
 /* The largest `mine` of all processes. */
 Status world_max(World *w, int64_t mine, int64_t *out) CHECKED;
 /* The sum of all processes' numbers, modulo 2^64. */
 Status world_sum(World *w, int64_t mine, int64_t *out) CHECKED;
-/* The bytes of rank `root`, to all. */
+/* Copies `data` of rank `root` to all. */
 Status world_share(World *w, int root, void *data, size_t bytes) CHECKED;
 
-/* What must be equal in all processes: texts by name. */
+/* Facts: texts by name that must be equal in all processes. */
 typedef struct Facts Facts;
 Facts *facts_create(void); /* NULL: out of memory */
 void facts_free(Facts *f); /* NULL is legal */
 Status facts_add(Facts *f, const char *name, const char *value) CHECKED;
-/* The value is the digest of these bytes. */
+/* Adds a digest of these bytes as the value. */
 Status facts_add_digest(Facts *f, const char *name, const void *data, size_t bytes) CHECKED;
-/* All of them, again. */
+/* Adds copies of all facts of `more`. */
 Status facts_add_all(Facts *f, const Facts *more) CHECKED;
-/* The same names and values in the same order everywhere?  E_INVALID lists for every rank all that differs from rank
- * 0's. */
+/* Compares the facts of all processes.  E_INVALID, whose message begins with `about`, lists for every rank all facts
+ * that differ from rank 0's. */
 Status world_agree(World *w, const Facts *f, const char *about) CHECKED;
 
 #endif

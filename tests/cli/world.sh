@@ -251,8 +251,8 @@ start 0 2 "${mlp[@]}"
 until (printf 'GET / HTTP/1.0\r\n\r\n' >"/dev/tcp/127.0.0.1/$port") 2>/dev/null; do sleep 0.05; done
 start 1 2 "${mlp[@]}"
 wait
-check 'a stranger at the door' grep -qx 0 "$DIR/status-0"
-check 'a stranger at the door, rank 1' grep -qx 0 "$DIR/status-1"
+check 'a stranger connects' grep -qx 0 "$DIR/status-0"
+check 'a stranger connects, rank 1' grep -qx 0 "$DIR/status-1"
 next_port
 start 0 2 "${mlp[@]}"
 until (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null; do sleep 0.05; done

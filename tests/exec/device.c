@@ -129,16 +129,16 @@ static void test_unequal(void)
                          { .cores = 4, .memory = 1000ull << 20, .index = 1 } };
     char text[UNEQUAL_TEXT];
 
-    CU_ASSERT_FALSE(device_facts_unequal(f, 4, 2, text));
+    CU_ASSERT_FALSE(find_unequal_devices(f, 4, 2, text));
     f[2].memory--;
-    CU_ASSERT_TRUE(device_facts_unequal(f, 4, 2, text));
+    CU_ASSERT_TRUE(find_unequal_devices(f, 4, 2, text));
     CHECK_STR("cpu:0 of rank 0 (4 cores, 1000 MiB) and cpu:0 of rank 1 (4 cores, 749 MiB) are unequal", text);
-    CU_ASSERT_FALSE(device_facts_unequal(f, 2, 2, text));
+    CU_ASSERT_FALSE(find_unequal_devices(f, 2, 2, text));
     f[1].cores = 1;
-    CU_ASSERT_TRUE(device_facts_unequal(f, 2, 2, text));
+    CU_ASSERT_TRUE(find_unequal_devices(f, 2, 2, text));
     CHECK_STR("cpu:0 (4 cores, 1000 MiB) and cpu:1 (1 core, 1000 MiB) are unequal", text);
     f[1] = (DeviceFacts){ .cores = 4, .memory = 0, .index = 1 }; /* unknown */
-    CU_ASSERT_FALSE(device_facts_unequal(f, 2, 2, text));
+    CU_ASSERT_FALSE(find_unequal_devices(f, 2, 2, text));
 }
 
 static Status count(Device *d, void *arg)

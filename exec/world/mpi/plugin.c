@@ -1,8 +1,8 @@
-/* The table of an MPI library, the one by whose compiler this is built.  Nothing but these calls is here: what they are
- * used for is in exec/world/mpi_transport.c.
+/* The table of an MPI library: calls of the library by whose compiler this file is built, and nothing else.
+ * exec/world/mpi_transport.c uses them.
  *
- * A message of several pieces is one element of a type that is made for it: no copy, and on both sides the boundaries
- * between messages are free of those between pieces. */
+ * A message of several pieces is one element of a datatype that is made for it.  So nothing is copied, and the two
+ * sides may cut a message into different pieces. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -76,18 +76,19 @@ static int end(void) { return MPI_Finalize(); }
 
 static void message(int code, char *text, size_t n)
 {
-    char said[MPI_MAX_ERROR_STRING] = "";
+    char full[MPI_MAX_ERROR_STRING] = "";
     int len = 0;
 
-    if (MPI_Error_string(code, said, &len))
-        snprintf(said, sizeof said, "error %d", code);
-    said[strcspn(said, "\n")] = '\0';
-    snprintf(text, n, "%s", said);
+    if (MPI_Error_string(code, full, &len))
+        snprintf(full, sizeof full, "error %d", code);
+    full[strcspn(full, "\n")] = '\0';
+    snprintf(text, n, "%s", full);
 }
 
 /* ---- communicators ---- */
 
-/* An error of duplicating goes to the handler of what is duplicated: its owner gets its own back. */
+/* MPI reports an error of duplicating to the error handler of the original communicator, so that is replaced meanwhile.
+ */
 static int duplicate(MpiGroup *g, MPI_Comm comm)
 {
     MPI_Errhandler before;
@@ -180,7 +181,7 @@ static int plugin_type_of(const struct iovec *piece, int n, MPI_Datatype *out)
     return code;
 }
 
-/* A message in one stretch, or as one element of its type. */
+/* The arguments of MPI for a message: bytes of one piece, or one element of a datatype. */
 typedef struct {
     void *at;
     int count;
@@ -193,6 +194,7 @@ static int message_of(Message *out, const struct iovec *piece, int n)
     return n == 1 ? MPI_SUCCESS : plugin_type_of(piece, n, &out->type);
 }
 
+/* Ends a call that posted a message: frees its datatype and stores its request. */
 static int posted(Message *m, int code, MPI_Request request, MpiRequest *out)
 {
     if (m->type != MPI_BYTE)

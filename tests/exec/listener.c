@@ -1,4 +1,4 @@
-/* The door of a world: who belongs to it comes in at the first try, however many others stand there. */
+/* The listening socket of a world: a rank of the world gets in at its first try, however many strangers connect. */
 #include "exec/world/listener.h"
 
 #include <arpa/inet.h>
@@ -11,53 +11,53 @@
 #include "tests/harness/test.h"
 
 enum { CROWD = 200, SIZE = 3, KEY = 16 };
-static const double PATIENCE = 3; /* seconds: before those who say nothing have had their time */
+static const double PATIENCE = 3; /* seconds: less than silent connections may stay */
 
 typedef struct {
-    Door door;
+    Listener listener;
     Secret secret;
     struct sockaddr_in at;
-    pthread_t keeper;
+    pthread_t thread;
     Hello met;
     int in; /* the connection that was let in */
     int crowd[CROWD];
-} House;
+} Fixture;
 
-static House house;
+static Fixture fixture;
 
 static void *keep(void *arg)
 {
-    House *h = arg;
+    Fixture *h = arg;
 
-    h->in = door_next(&h->door, &h->met, world_now() + 2 * PATIENCE);
+    h->in = listener_next(&h->listener, &h->met, world_now() + 2 * PATIENCE);
     return NULL;
 }
 
-static bool open_house(House *h)
+static bool open_fixture(Fixture *h)
 {
     socklen_t n = sizeof h->at;
 
     memset(h, 0, sizeof *h);
     h->secret.n = KEY;
     h->in = -1;
-    door_init(&h->door, &h->secret, 0, SIZE);
+    listener_init(&h->listener, &h->secret, 0, SIZE);
     h->at = (struct sockaddr_in){ .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-    h->door.listener = socket_listen((struct sockaddr *)&h->at, n);
-    return h->door.listener >= 0 && !getsockname(h->door.listener, (struct sockaddr *)&h->at, &n) &&
-           !pthread_create(&h->keeper, NULL, keep, h);
+    h->listener.fd = socket_listen((struct sockaddr *)&h->at, n);
+    return h->listener.fd >= 0 && !getsockname(h->listener.fd, (struct sockaddr *)&h->at, &n) &&
+           !pthread_create(&h->thread, NULL, keep, h);
 }
 
-static void close_house(House *h)
+static void close_fixture(Fixture *h)
 {
-    pthread_join(h->keeper, NULL);
-    door_close(&h->door);
+    pthread_join(h->thread, NULL);
+    listener_close(&h->listener);
     for (int i = 0; i < CROWD; i++)
         close(h->crowd[i]);
     if (h->in >= 0)
         close(h->in);
 }
 
-static int knock(const House *h)
+static int connect_to(const Fixture *h)
 {
     return socket_connect((const struct sockaddr *)&h->at, sizeof h->at, world_now() + PATIENCE);
 }
@@ -67,27 +67,27 @@ static Hello greeting(int rank)
     return (Hello){ .magic = GREETING_MAGIC, .size = SIZE, .rank = rank, .secured = 1, .nonce = { 1, 2, 3 } };
 }
 
-/* What the crowd sends of its greeting: nothing, half, or all of it. */
-static void gather_crowd(House *h, size_t bytes)
+/* Connects a crowd; each sends the first `bytes` of its Hello. */
+static void connect_crowd(Fixture *h, size_t bytes)
 {
     Hello hello = greeting(1);
 
     for (int i = 0; i < CROWD; i++) {
-        h->crowd[i] = knock(h);
+        h->crowd[i] = connect_to(h);
         if (h->crowd[i] >= 0 && bytes)
             (void)!socket_move(h->crowd[i], &hello, bytes, world_now() + PATIENCE, true);
     }
-    usleep(200000); /* all of them stand there */
+    usleep(200000); /* until all are accepted */
 }
 
-static bool come_in(const House *h)
+static bool join(const Fixture *h)
 {
     double until = world_now() + PATIENCE;
     Hello hello = greeting(2);
     Proof proof = { .magic = GREETING_MAGIC };
     unsigned char right[GREETING_BYTES];
     Reply reply;
-    int fd = knock(h);
+    int fd = connect_to(h);
     bool good = fd >= 0 && socket_move(fd, &hello, sizeof hello, until, true) &&
                 socket_move(fd, &reply, sizeof reply, until, false) && !reply.refused && reply.secured;
 
@@ -105,20 +105,20 @@ static bool come_in(const House *h)
 
 static void check_crowd(size_t bytes)
 {
-    House *h = &house;
+    Fixture *h = &fixture;
 
-    CU_ASSERT_FATAL(open_house(h));
-    gather_crowd(h, bytes);
-    CU_ASSERT(come_in(h));
-    close_house(h);
+    CU_ASSERT_FATAL(open_fixture(h));
+    connect_crowd(h, bytes);
+    CU_ASSERT(join(h));
+    close_fixture(h);
     CU_ASSERT(h->in >= 0 && h->met.rank == 2);
 }
 
 static void test_silent(void) { check_crowd(0); }
 static void test_half(void) { check_crowd(sizeof(Hello) / 2); }
-static void test_owing(void) { check_crowd(sizeof(Hello)); }
+static void test_unproven(void) { check_crowd(sizeof(Hello)); }
 
-/* One side's proof is not the other's, and depends on all that is said. */
+/* The proofs of both sides differ, and depend on every byte of the Hello and the nonce. */
 static void test_proofs(void)
 {
     Secret s = { .n = KEY }, other = { .byte = { 1 }, .n = KEY }, none = { .n = 0 };
@@ -147,29 +147,29 @@ static void test_proofs(void)
     CU_ASSERT(secret_equal(first, p));
 }
 
-/* A dpexec of another version says at least its first number, in a greeting of another length; it is answered. */
+/* A dpexec of another version sends its first number in a Hello of another length, and gets a refusal. */
 static void check_version(int version, size_t bytes)
 {
     double until = world_now() + PATIENCE;
-    House *h = &house;
-    char said[2 * sizeof(Hello)] = { 0 };
-    Hello *hello = (Hello *)said;
+    Fixture *h = &fixture;
+    char bytes_sent[2 * sizeof(Hello)] = { 0 };
+    Hello *hello = (Hello *)bytes_sent;
     Reply reply = { .magic = 0 };
     int fd;
 
-    CU_ASSERT_FATAL(open_house(h));
+    CU_ASSERT_FATAL(open_fixture(h));
     *hello = greeting(1);
     hello->magic += (uint64_t)version;
-    fd = knock(h);
-    CU_ASSERT(fd >= 0 && socket_move(fd, said, bytes, until, true));
+    fd = connect_to(h);
+    CU_ASSERT(fd >= 0 && socket_move(fd, bytes_sent, bytes, until, true));
     CU_ASSERT(socket_move(fd, &reply, sizeof reply, until, false) && reply.refused);
     CHECK_STR("rank 0 speaks version 3 of the protocol between processes, this one version ",
               (reply.reason[76] = '\0', reply.reason));
     if (fd >= 0)
         close(fd);
-    CU_ASSERT(come_in(h));
-    close_house(h);
-    CU_ASSERT(h->in >= 0 && h->met.rank == 2 && h->door.other_version == 3 + version);
+    CU_ASSERT(join(h));
+    close_fixture(h);
+    CU_ASSERT(h->in >= 0 && h->met.rank == 2 && h->listener.other_version == 3 + version);
 }
 
 static void test_versions(void)
@@ -179,8 +179,8 @@ static void test_versions(void)
     check_version(4, sizeof(uint64_t));
 }
 
-/* The kernel takes the ports of connections from a range, one after the other, and so at some time the one that is
- * connected to, where nobody listens. */
+/* The kernel takes the ports of connections from a range.  When it takes the very port that is connected to, and where
+ * nobody listens, the socket must not be connected to itself. */
 static void test_own_port(void)
 {
     struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
@@ -196,7 +196,7 @@ static void test_own_port(void)
         TEST_FAIL("connected with itself at try %d", n);
 }
 
-DEFINE_SUITE(exec_door, { "other versions are told so", test_versions },
-             { "nobody is connected with itself", test_own_port }, { "a crowd that says nothing", test_silent },
-             { "a crowd that says half of it", test_half }, { "a crowd that proves nothing", test_owing },
+DEFINE_SUITE(exec_listener, { "other versions are refused", test_versions },
+             { "no socket is connected to itself", test_own_port }, { "a silent crowd", test_silent },
+             { "a crowd of half a greeting", test_half }, { "a crowd without proofs", test_unproven },
              { "proofs", test_proofs });
