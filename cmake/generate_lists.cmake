@@ -2,7 +2,7 @@
 #   cmake -DSOURCE_DIR=. -DOUT_DIR=build/gen -P generate_lists.cmake
 # An operator is a line DEFINE_OP(Name, ...) in graph/ops/*.c, a kernel DEFINE_KERNEL(name, ...) in kernels/<backend>/*.c*,
 # all in column 0; a loss, metric, optimizer or schedule DEFINE_LOSS(name, ...) and so on in graph/recipes/*/*.c; DEFINE_EXPR(name, ...) in
-# kernels/cuda is a kernel and an expression of generated kernels; DEFINE_DATA_FORMAT(name, ...) is in tools/data_*.c.
+# kernels/cuda is a kernel and an expression of generated kernels, and so is a row of kernels/formulas.def; DEFINE_DATA_FORMAT(name, ...) is in tools/data_*.c.
 # A pass is a line "const Pass pass_name = {" in passes/*/*.c: declared here, while their order is passes/pipeline.c's.
 
 function(collect out pattern)
@@ -90,9 +90,22 @@ foreach(format ${formats})
 endforeach()
 write_changed(${OUT_DIR}/tools/data_formats.gen.c "${source}${list}    NULL,\n};\n")
 
+# A row of the table of formulas is a kernel of each backend; of kernels/cpu where it names vector types.
+set(formula "(UNARY|BINARY|TEST1|TEST2)\\([A-Za-z0-9]+, ([a-z0-9_]+), ([A-Z0-9_]+), ([A-Z0-9_]+),")
+file(STRINGS ${SOURCE_DIR}/kernels/formulas.def formulas REGEX "^${formula}")
+list(TRANSFORM formulas REPLACE "^(${formula}).*" "\\1")
 foreach(backend ref cpu cuda)
     collect(kernels DEFINE_KERNEL ${SOURCE_DIR}/kernels/${backend}/*.c)
     collect(exprs DEFINE_EXPR ${SOURCE_DIR}/kernels/${backend}/*.c)
+    foreach(row ${formulas})
+        string(REGEX MATCH "^${formula}" row "${row}")
+        if(backend STREQUAL "cuda")
+            list(APPEND exprs cuda_${CMAKE_MATCH_2})
+        elseif(backend STREQUAL "ref" OR NOT CMAKE_MATCH_4 STREQUAL "NO")
+            list(APPEND kernels ${backend}_${CMAKE_MATCH_2})
+        endif()
+    endforeach()
+    list(SORT exprs)
     list(APPEND kernels ${exprs})
     list(SORT kernels)
     set(source "/* Generated from the DEFINE_KERNEL lines of kernels/${backend}. */\n#include \"kernels/backend.h\"\n\n")

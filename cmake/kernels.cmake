@@ -1,11 +1,12 @@
 # The fast kernels: optimised in every build type, for the machine at hand unless a package is built (-DDPX_NATIVE=OFF).
-# Nothing reads errno or floating-point exceptions; results are not otherwise relaxed.
+# Nothing reads errno or floating-point exceptions; results are not otherwise relaxed.  A product and a sum stay two operations, in the
+# order of kernels/formulas.def.
 file(GLOB cpu_kernels CONFIGURE_DEPENDS kernels/cpu/*.c kernels/exchange.c)
 file(GLOB ref_kernels CONFIGURE_DEPENDS kernels/ref/*.c)
-set(cpu_options -O3 -fno-math-errno -fno-trapping-math)
-set(ref_options)
+set(cpu_options -ffp-contract=off -O3 -fno-math-errno -fno-trapping-math)
+set(ref_options -ffp-contract=off)
 if(CMAKE_BUILD_TYPE STREQUAL "Release")
-    set(ref_options -O3)        # float64 runs on them
+    list(APPEND ref_options -O3)        # float64 runs on them
 endif()
 if(DPX_SANITIZE)        # instrumented loops stay scalar; more takes longer to compile than it saves
     list(APPEND cpu_options -O1)

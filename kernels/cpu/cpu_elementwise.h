@@ -35,16 +35,6 @@ Status elementwise_run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *ou
                      UNUSED const double *param)
 #define EACH_OF_ROW(...) \
     _Pragma("omp simd") for (int64_t i = 0; i < n; i++) { __VA_ARGS__; }
-/* Defines the RowFn of a function of one element: y = EXPR(x), T being TYPE, A and B the kernel's numbers. */
-#define ROW1(NAME, TYPE, EXPR)                                          \
-    ROW_FN(NAME)                                                        \
-    {                                                                   \
-        typedef TYPE T;                                                 \
-        UNUSED const T A = (T)param[0], B = (T)param[1], *const a = av; \
-        T *y = yv;                                                      \
-        EACH_OF_ROW(const T x = a[i]; y[i] = (EXPR))                    \
-    }
-
 /* Below this many elements a team costs more than it saves. */
 enum { PARALLEL_ELEMENTS = 1 << 15 };
 

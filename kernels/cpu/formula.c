@@ -7,11 +7,11 @@
 #include "graph/ops/unary.gen.h"
 #include "graph/ops/where.gen.h"
 
-#include <tgmath.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "graph/ir/op.h"
+#include "kernels/cpu/cpu_formulas.h"
 
 /* ---- what a node does ---- */
 
@@ -255,10 +255,6 @@ Status formula_compile(Formula *f, const Graph *body, int n_in, bool decided)
         const T x = a[A], y = b[B]; \
         out[i] = expression;        \
     }
-
-/* NaN of either operand stays. */
-#define LARGER (x > y || x != x ? x : y)
-#define SMALLER (x < y || x != x ? x : y)
 
 #define BODY "kernels/cpu/formula.inc"
 #include "kernels/each_type.inc"

@@ -111,6 +111,15 @@ static inline float vsigmoidf(float x)
     return x < 0.0f ? e * d : d;
 }
 
+/* The slope of (1 + tanh u) / 2: with v = 2u it is 2 s (1 - s) for s = sigmoid(v), and s (1 - s) = e^-|v| / (1 +
+ * e^-|v|)^2. */
+static inline float vtanh_step_slopef(float u)
+{
+    const float e = vexpf(-fabsf(2 * u)), d = 1.0f / (1.0f + e);
+
+    return 2 * (e * d * d);
+}
+
 /* Cephes: a polynomial below 0.625, else 1 - 2 / (e^2|x| + 1). */
 static inline float vtanhf(float x)
 {

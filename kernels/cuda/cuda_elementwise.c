@@ -1,4 +1,5 @@
-/* The elementwise operators as expressions over the functions of kernels/cuda/device/elementwise.cuh. */
+/* The elementwise operators as expressions over the functions of kernels/cuda/device/elementwise.cuh: the rows of
+ * kernels/formulas.def, and those that are no row. */
 #include "graph/base/numtext.h"
 #include "graph/ops/activation.gen.h"
 #include "graph/ops/batchnorm.gen.h"
@@ -10,58 +11,19 @@
 #include "graph/ops/where.gen.h"
 #include "kernels/cuda/expr.h"
 
-/* ---- one operand ---- */
+/* ---- rows of the table: a function of ew for each ---- */
 
-DEFINE_EXPR(cuda_neg, Neg, .function = "neg");
-DEFINE_EXPR(cuda_abs, Abs, .function = "abs");
-DEFINE_EXPR(cuda_reciprocal, Reciprocal, .function = "reciprocal");
-DEFINE_EXPR(cuda_sqrt, Sqrt, .function = "sqrt");
-DEFINE_EXPR(cuda_exp, Exp, .function = "exp");
-DEFINE_EXPR(cuda_log, Log, .function = "log");
-DEFINE_EXPR(cuda_erf, Erf, .function = "erf", .dtypes = DTYPES_FLOAT);
-DEFINE_EXPR(cuda_sin, Sin, .function = "sin");
-DEFINE_EXPR(cuda_cos, Cos, .function = "cos");
-DEFINE_EXPR(cuda_tan, Tan, .function = "tan");
-DEFINE_EXPR(cuda_asin, Asin, .function = "asin");
-DEFINE_EXPR(cuda_acos, Acos, .function = "acos");
-DEFINE_EXPR(cuda_atan, Atan, .function = "atan");
-DEFINE_EXPR(cuda_sinh, Sinh, .function = "sinh");
-DEFINE_EXPR(cuda_cosh, Cosh, .function = "cosh");
-DEFINE_EXPR(cuda_asinh, Asinh, .function = "asinh");
-DEFINE_EXPR(cuda_acosh, Acosh, .function = "acosh");
-DEFINE_EXPR(cuda_atanh, Atanh, .function = "atanh");
-DEFINE_EXPR(cuda_sign, Sign, .function = "sign");
-DEFINE_EXPR(cuda_ceil, Ceil, .function = "ceil");
-DEFINE_EXPR(cuda_floor, Floor, .function = "floor");
-DEFINE_EXPR(cuda_round, Round, .function = "round");
-DEFINE_EXPR(cuda_not, Not, .function = "logical_not");
-DEFINE_EXPR(cuda_bitwise_not, BitwiseNot, .function = "bitwise_not");
-DEFINE_EXPR(cuda_is_nan, IsNaN, .function = "is_nan");
-DEFINE_EXPR(cuda_is_inf, IsInf, .function = "is_inf",
-            .attr = { { "detect_negative", NULL }, { "detect_positive", NULL } });
+#define EXPRESSION(Op, NAME, TYPES, ATTRS) \
+    DEFINE_EXPR(cuda_##NAME, Op, .dtypes = TYPES_##TYPES, .function = #NAME, .attr = ATTRS_##ATTRS);
+#define UNARY(Op, name, types, vectors, attributes, ...) EXPRESSION(Op, name, types, attributes)
+#define BINARY(Op, name, types, vectors, attributes, ...) EXPRESSION(Op, name, types, attributes)
+#define TEST1(Op, name, types, vectors, attributes, ...) EXPRESSION(Op, name, types, attributes)
+#define TEST2(Op, name, types, vectors, attributes, ...) EXPRESSION(Op, name, types, attributes)
+#define PART2(name, types, vectors, ...)
+#include "kernels/formulas.def"
+
 DEFINE_EXPR(cuda_cast, Cast, .function = "cast", .converts = true);
-
-/* ---- arithmetic, comparisons, logic ---- */
-
-DEFINE_EXPR(cuda_add, Add, .function = "add");
-DEFINE_EXPR(cuda_sub, Sub, .function = "sub");
-DEFINE_EXPR(cuda_mul, Mul, .function = "mul");
-DEFINE_EXPR(cuda_div, Div, .function = "div");
 DEFINE_EXPR(cuda_pow, Pow, .function = "pow");
-DEFINE_EXPR(cuda_prelu, PRelu, .function = "prelu");
-DEFINE_EXPR(cuda_mod, Mod, .function = "mod", .attr = { { "fmod", NULL } });
-DEFINE_EXPR(cuda_bit_shift, BitShift, .function = "bit_shift", .attr = { { "direction", "LEFT" } });
-DEFINE_EXPR(cuda_bitwise_and, BitwiseAnd, .function = "bitwise_and");
-DEFINE_EXPR(cuda_bitwise_or, BitwiseOr, .function = "bitwise_or");
-DEFINE_EXPR(cuda_bitwise_xor, BitwiseXor, .function = "bitwise_xor");
-DEFINE_EXPR(cuda_equal, Equal, .function = "equal");
-DEFINE_EXPR(cuda_greater, Greater, .function = "greater");
-DEFINE_EXPR(cuda_less, Less, .function = "less");
-DEFINE_EXPR(cuda_greater_or_equal, GreaterOrEqual, .function = "greater_or_equal");
-DEFINE_EXPR(cuda_less_or_equal, LessOrEqual, .function = "less_or_equal");
-DEFINE_EXPR(cuda_and, And, .function = "logical_and");
-DEFINE_EXPR(cuda_or, Or, .function = "logical_or");
-DEFINE_EXPR(cuda_xor, Xor, .function = "logical_xor");
 
 /* ---- any number of operands ---- */
 
@@ -111,27 +73,3 @@ DEFINE_EXPR(cuda_dropout_grad, DropoutGrad, .write = write_dropout_grad);
 /* ---- normalisation ---- */
 
 DEFINE_EXPR(cuda_normalized, BatchNormApply, .function = "normalized", .n_arg = 5, .attr = { { "epsilon", NULL } });
-
-/* ---- activations ---- */
-
-DEFINE_EXPR(cuda_relu, Relu, .function = "relu");
-DEFINE_EXPR(cuda_sigmoid, Sigmoid, .function = "sigmoid");
-DEFINE_EXPR(cuda_tanh, Tanh, .function = "tanh");
-DEFINE_EXPR(cuda_gelu, Gelu, .function = "gelu", .attr = { { "approximate", "tanh" } });
-DEFINE_EXPR(cuda_leaky_relu, LeakyRelu, .function = "leaky_relu", .attr = { { "alpha", NULL } });
-DEFINE_EXPR(cuda_thresholded_relu, ThresholdedRelu, .function = "thresholded_relu", .attr = { { "alpha", NULL } });
-DEFINE_EXPR(cuda_elu, Elu, .function = "elu", .attr = { { "alpha", NULL } });
-DEFINE_EXPR(cuda_celu, Celu, .function = "celu", .attr = { { "alpha", NULL } });
-DEFINE_EXPR(cuda_selu, Selu, .function = "selu", .attr = { { "alpha", NULL }, { "gamma", NULL } });
-DEFINE_EXPR(cuda_hard_sigmoid, HardSigmoid, .function = "hard_sigmoid",
-            .attr = { { "alpha", NULL }, { "beta", NULL } });
-DEFINE_EXPR(cuda_hard_swish, HardSwish, .function = "hard_swish");
-DEFINE_EXPR(cuda_softplus, Softplus, .function = "softplus");
-DEFINE_EXPR(cuda_softsign, Softsign, .function = "softsign");
-DEFINE_EXPR(cuda_mish, Mish, .function = "mish");
-DEFINE_EXPR(cuda_swish, Swish, .function = "swish", .attr = { { "alpha", NULL } });
-DEFINE_EXPR(cuda_shrink, Shrink, .function = "shrink", .attr = { { "lambd", NULL }, { "bias", NULL } });
-DEFINE_EXPR(cuda_relu_grad, ReluGrad, .function = "relu_grad");
-DEFINE_EXPR(cuda_sigmoid_grad, SigmoidGrad, .function = "sigmoid_grad");
-DEFINE_EXPR(cuda_tanh_grad, TanhGrad, .function = "tanh_grad");
-DEFINE_EXPR(cuda_gelu_grad, GeluGrad, .function = "gelu_grad", .attr = { { "approximate", "tanh" } });

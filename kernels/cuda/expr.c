@@ -57,13 +57,13 @@ const CudaExpr *cuda_expr_find(const Graph *g, const Node *n)
     return NULL;
 }
 
-static void write_attr(FILE *f, const Node *n, const ExprAttr *a)
+static void write_attr(FILE *f, const Node *n, const FormulaAttr *a)
 {
     const Attr *attr = node_attr(n, a->name);
     char number[NUMBER_TEXT];
 
-    if (a->is)
-        fprintf(f, ", %s", !strcmp(node_string(n, a->name), a->is) ? "true" : "false");
+    if (a->word)
+        fprintf(f, ", %s", !strcmp(node_string(n, a->name), a->word) ? "true" : "false");
     else if (attr->type == A_INT)
         fprintf(f, ", %s", attr->i ? "true" : "false");
     else
@@ -84,7 +84,7 @@ static void write_call(FILE *f, const CudaExpr *e, const Graph *g, const Node *n
     }
     for (int i = 1; i < n_arg; i++)
         fprintf(f, e->folds && i + 1 < n_arg ? ", %s)" : ", %s", arg[i]);
-    for (size_t i = 0; i < sizeof e->attr / sizeof *e->attr && e->attr[i].name; i++)
+    for (int i = 0; i < FORMULA_ATTRS && e->attr[i].name; i++)
         write_attr(f, n, &e->attr[i]);
     putc(')', f);
 }

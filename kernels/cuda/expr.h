@@ -2,19 +2,15 @@
  * of one operator or of many in a row (kernels/cuda/cuda_fused.c).
  *
  * An expression calls a function of kernels/cuda/device/elementwise.cuh on the operands and, where the operator has
- * attributes, on their values.  Expressions stand in kernels/cuda/<family>.c; the build generates the list by scanning
- * for DEFINE_EXPR( in column 0. */
+ * attributes, on their values.  Each row of kernels/formulas.def is one.  Others stand in kernels/cuda/<family>.c,
+ * where the build finds DEFINE_EXPR( in column 0. */
 #ifndef DPX_CUDA_EXPR_H
 #define DPX_CUDA_EXPR_H
 
 #include <stdio.h>
 
 #include "kernels/cuda/cuda_generate.h"
-
-/* The value of an attribute as an argument: a number, or of a string whether it is `is`. */
-typedef struct {
-    const char *name, *is;
-} ExprAttr;
+#include "kernels/formulas.h"
 
 typedef struct {
     const OpDef *op;
@@ -23,7 +19,7 @@ typedef struct {
     bool converts;        /* it is told the type that the output is stored in */
     bool folds;           /* of any number of operands, two by two from the left */
     int n_arg;            /* takes only so many of the node's inputs; 0: all */
-    ExprAttr attr[2];
+    FormulaAttr attr[FORMULA_ATTRS];
     /* Instead of what the fields above make: writes the expression.  arg[i]: the text of operand i, NULL when
      * absent. */
     void (*write)(FILE *f, const Graph *g, const Node *n, const char *const *arg);

@@ -9,14 +9,16 @@
 #include <string.h>
 
 #include "graph/base/foreign.h"
+#include "graph/base/saturate.h"
 #include "graph/ops/cast.gen.h"
 #include "graph/base/numtext.h"
 #include "graph/tensor/narrow_types.h"
 #include "graph/tensor/strings.h"
-#include "kernels/ref/ref_elementwise.h"
+#include "kernels/formulas.h"
+#include "kernels/ref/ref.h"
 
 /* Elements of `out`, each VALUE of x[i], R being the result's type. */
-#define PUT(D, TYPE, VALUE)             \
+#define PUT(D, TYPE, SUFFIX, VALUE)     \
     case D: {                           \
         typedef TYPE R;                 \
         R *ys = (R *)out->data + at;    \

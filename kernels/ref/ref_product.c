@@ -1,7 +1,7 @@
 /* Product by the definition: sums and the epilogue in double, each result rounded once. */
 #include "graph/ops/product.h"
 #include "graph/ops/product.gen.h"
-#include "kernels/ref/gelu.h"
+#include "kernels/ref/ref_formulas.h"
 #include "kernels/ref/ref.h"
 
 static Status ref_product_prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
@@ -39,7 +39,7 @@ static double epilogue(const Product *p, double v, int64_t at, const Tensor *in,
     if (p->gradient) {
         double x = tensor_float(&in[PRODUCT_AUX], at);
 
-        return v * GELU_TANH_SLOPE(double, x);
+        return formula_gelu_grad_f64(v, x, true);
     }
     if (p->bias)
         v += tensor_float(&in[PRODUCT_BIAS], j);
@@ -47,7 +47,9 @@ static double epilogue(const Product *p, double v, int64_t at, const Tensor *in,
         v += tensor_float(&in[PRODUCT_ADDED], at);
     if (p->activation == PRODUCT_GELU_TANH && p->aux)
         tensor_set_float(&out[PRODUCT_AUX_OUT], at, v);
-    return p->activation == PRODUCT_GELU_TANH ? GELU_TANH(double, v) : p->activation == PRODUCT_RELU && v < 0 ? 0 : v;
+    return p->activation == PRODUCT_GELU_TANH ? formula_gelu_f64(v, true)
+           : p->activation == PRODUCT_RELU    ? formula_relu_f64(v)
+                                              : v;
 }
 
 static void set_mask(uint8_t *mask, const Tensor *y, int64_t m, int64_t n)

@@ -1,4 +1,5 @@
 /* Where, by the size of the element (nothing is computed), and Clip. */
+#include "kernels/ref/ref_formulas.h"
 #include "kernels/broadcast.h"
 #include "graph/ops/where.gen.h"
 #include "kernels/ref/ref.h"

@@ -64,6 +64,7 @@ uint64_t hash_headers()
     }
     if (n >= 0)
         std::free(entry);
+    h = hash(h, read_file(SOURCE_DIR "/kernels/formulas.def"));
     h = hash(h, read_file(SOURCE_DIR "/tests/sim/shim.h"));
     return hash(hash(h, read_file(SOURCE_DIR "/tests/sim/half.h")),
                 std::string(SIM_CXX) + FLAGS + LIBRARIES + PREFIX + FOOTER);

@@ -1,9 +1,8 @@
 /* The functions of one element that generated kernels are made of (kernels/cuda/cuda_generate.c), and how such a kernel
- * reads and writes memory.  They compute what kernels/ref does, element by element; 16-bit floats are computed in
- * float.
+ * reads and writes memory.  Most of them are rows of kernels/formulas.def, which kernels/ref and kernels/cpu are made
+ * of as well; 16-bit floats are computed in float.
  *
- * What C leaves undefined is defined: integers wrap, x / 0 = 0, x mod 0 = 0, a shift by the width or more gives 0, a
- * float that an integer cannot hold becomes its nearest value and NaN becomes 0. */
+ * A float that an integer cannot hold becomes its nearest value, and NaN becomes 0. */
 #pragma once
 #include "kernels/cuda/device/kernel.cuh"
 
@@ -109,116 +108,9 @@ __device__ __forceinline__ float m_pow(float a, float b) { return ::powf(a, b); 
 __device__ __forceinline__ double m_pow(double a, double b) { return ::pow(a, b); }
 #undef EW_MATH
 
-EW identity(T x) { return x; }
-EW neg(T x)
-{
-    if constexpr (Type<T>::is_float)
-        return -x;
-    else
-        return (T)(0 - (u64)x);
-}
-EW abs(T x)
-{
-    if constexpr (Type<T>::is_float)
-        return m_fabs(x);
-    else
-        return Type<T>::is_signed && x < (T)0 ? neg(x) : x;
-}
-EW reciprocal(T x) { return 1 / x; }
-EW sqrt(T x) { return m_sqrt(x); }
-EW exp(T x) { return m_exp(x); }
-EW log(T x) { return m_log(x); }
-EW erf(T x) { return m_erf(x); }
-EW sin(T x) { return m_sin(x); }
-EW cos(T x) { return m_cos(x); }
-EW tan(T x) { return m_tan(x); }
-EW asin(T x) { return m_asin(x); }
-EW acos(T x) { return m_acos(x); }
-EW atan(T x) { return m_atan(x); }
-EW sinh(T x) { return m_sinh(x); }
-EW cosh(T x) { return m_cosh(x); }
-EW asinh(T x) { return m_asinh(x); }
-EW acosh(T x) { return m_acosh(x); }
-EW atanh(T x) { return m_atanh(x); }
-EW ceil(T x) { return m_ceil(x); }
-EW floor(T x) { return m_floor(x); }
-EW round(T x) { return m_rint(x); }
-EW sign(T x) { return x != x ? x : (T)((x > (T)0) - (x < (T)0)); }
-EW bitwise_not(T x) { return (T)~x; }
-EW_TEST logical_not(T x) { return !x; }
-EW_TEST is_nan(T x) { return x != x; }
-EW_TEST is_inf(T x, bool negative, bool positive) { return x == x && x - x != (T)0 && (x < 0 ? negative : positive); }
-
-/* ---- arithmetic of two ---- */
-
-EW add(T a, T b)
-{
-    if constexpr (Type<T>::is_float)
-        return a + b;
-    else
-        return (T)((u64)a + (u64)b);
-}
-EW sub(T a, T b)
-{
-    if constexpr (Type<T>::is_float)
-        return a - b;
-    else
-        return (T)((u64)a - (u64)b);
-}
-EW mul(T a, T b)
-{
-    if constexpr (Type<T>::is_float)
-        return a * b;
-    else
-        return (T)((u64)a * (u64)b);
-}
-EW div(T a, T b)
-{
-    if constexpr (Type<T>::is_float)
-        return a / b;
-    else
-        return b == 0 ? (T)0 : Type<T>::is_signed && b == (T)-1 ? neg(a) : (T)(a / b);
-}
-EW mean(T sum, i64 n) { return sum / (T)n; }
-EW prelu(T x, T slope) { return x < (T)0 ? mul(x, slope) : x; }
-/* The sign is a's for `c`, else b's. */
-EW mod(T a, T b, bool c)
-{
-    if constexpr (Type<T>::is_float) {
-        return m_fmod(a, b);
-    } else {
-        if (b == 0 || (Type<T>::is_signed && b == (T)-1))
-            return 0;
-        const T r = (T)(a % b);
-        return !c && r != 0 && (r < (T)0) != (b < (T)0) ? (T)(r + b) : r;
-    }
-}
-EW bit_shift(T a, T b, bool left) { return b >= 8 * sizeof(T) ? (T)0 : left ? (T)((u64)a << b) : (T)((u64)a >> b); }
-EW bitwise_and(T a, T b) { return (T)(a & b); }
-EW bitwise_or(T a, T b) { return (T)(a | b); }
-EW bitwise_xor(T a, T b) { return (T)(a ^ b); }
-/* A NaN stays. */
-EW max(T a, T b) { return a > b || a != a ? a : b; }
-EW min(T a, T b) { return a < b || a != a ? a : b; }
-
-EW_TEST equal(T a, T b) { return a == b; }
-EW_TEST greater(T a, T b) { return a > b; }
-EW_TEST less(T a, T b) { return a < b; }
-EW_TEST greater_or_equal(T a, T b) { return a >= b; }
-EW_TEST less_or_equal(T a, T b) { return a <= b; }
-EW_TEST logical_and(T a, T b) { return a && b; }
-EW_TEST logical_or(T a, T b) { return a || b; }
-EW_TEST logical_xor(T a, T b) { return !a != !b; }
-
-/* ---- choices ---- */
-
-EW where(bool c, T a, T b) { return c ? a : b; }
-EW at_least(T x, T low) { return x < low ? low : x; }
-EW at_most(T x, T high) { return x > high ? high : x; }
-/* dy or x times scale where the mask holds. */
-EW masked(T x, bool mask, double scale) { return mask ? x * (T)scale : (T)0; }
-
-/* ---- conversion ---- */
+/* What formulas call with integers as well. */
+template <class I> __device__ __forceinline__ I m_fabs(I x) { return x; }
+template <class I> __device__ __forceinline__ I m_fmod(I a, I) { return a; }
 
 /* Truncates toward zero into the integer type I, to its nearest value where it does not fit. */
 template <class I, class F> __device__ __forceinline__ I truncate(F v)
@@ -229,6 +121,128 @@ template <class I, class F> __device__ __forceinline__ I truncate(F v)
 
     return v != v ? (I)0 : v >= limit ? most : v <= (F)(Type<I>::is_signed ? -limit : (F)0) ? least : (I)v;
 }
+template <class T> __device__ __forceinline__ T truncated(double v)
+{
+    if constexpr (Type<T>::is_float)
+        return (T)v;
+    else
+        return truncate<T>(v);
+}
+
+/* ---- the formulas of kernels/formulas.def: ew::elu(x, alpha) ---- */
+
+#define I64 i64
+#define U64 u64
+#define FABS(v) m_fabs(v)
+#define SQRT(v) m_sqrt(v)
+#define EXP(v) m_exp(v)
+#define EXPM1(v) m_expm1(v)
+#define LOG(v) m_log(v)
+#define LOG1P(v) m_log1p(v)
+#define ERF(v) m_erf(v)
+#define SIN(v) m_sin(v)
+#define COS(v) m_cos(v)
+#define TAN(v) m_tan(v)
+#define ASIN(v) m_asin(v)
+#define ACOS(v) m_acos(v)
+#define ATAN(v) m_atan(v)
+#define SINH(v) m_sinh(v)
+#define COSH(v) m_cosh(v)
+#define TANH(v) m_tanh(v)
+#define ASINH(v) m_asinh(v)
+#define ACOSH(v) m_acosh(v)
+#define ATANH(v) m_atanh(v)
+#define CEIL(v) m_ceil(v)
+#define FLOOR(v) m_floor(v)
+#define RINT(v) m_rint(v)
+#define FMOD(a, b) m_fmod(a, b)
+#define TRUNCATE(v) truncated<T>(v)
+
+#define PARAMS_NONE()
+#define PARAMS_NUMBER(a) , double a
+#define PARAMS_NUMBERS(a, b) , double a, double b
+#define PARAMS_FLAG(a, attr, word) , bool a
+#define PARAMS_FLAGS(a, attr, b, other) , bool a, bool b
+#define UNARY(Op, name, types, vectors, attributes, ...) \
+    EW name(T x PARAMS_##attributes) { return (T)(__VA_ARGS__); }
+#define BINARY(Op, name, types, vectors, attributes, ...) \
+    EW name(T a, T b PARAMS_##attributes) { return (T)(__VA_ARGS__); }
+#define TEST1(Op, name, types, vectors, attributes, ...) \
+    EW_TEST name(T x PARAMS_##attributes) { return (bool)(__VA_ARGS__); }
+#define TEST2(Op, name, types, vectors, attributes, ...) \
+    EW_TEST name(T a, T b PARAMS_##attributes) { return (bool)(__VA_ARGS__); }
+#define PART2(name, types, vectors, ...) \
+    EW name(T a, T b) { return (T)(__VA_ARGS__); }
+#include "kernels/formulas.def"
+
+#undef I64
+#undef U64
+#undef FABS
+#undef SQRT
+#undef EXP
+#undef EXPM1
+#undef LOG
+#undef LOG1P
+#undef ERF
+#undef SIN
+#undef COS
+#undef TAN
+#undef ASIN
+#undef ACOS
+#undef ATAN
+#undef SINH
+#undef COSH
+#undef TANH
+#undef ASINH
+#undef ACOSH
+#undef ATANH
+#undef CEIL
+#undef FLOOR
+#undef RINT
+#undef FMOD
+#undef TRUNCATE
+#undef PARAMS_NONE
+#undef PARAMS_NUMBER
+#undef PARAMS_NUMBERS
+#undef PARAMS_FLAG
+#undef PARAMS_FLAGS
+#undef UNARY
+#undef BINARY
+#undef TEST1
+#undef TEST2
+#undef PART2
+#undef IS_REAL
+#undef HAS_SIGN
+#undef SUM
+#undef DIFFERENCE
+#undef PRODUCT
+#undef NEGATIVE
+#undef QUOTIENT
+#undef REMAINDER
+#undef IS_MINUS_1
+#undef CLAMP01
+#undef SIGMOID
+#undef SOFTPLUS
+#undef BELL
+#undef NORMAL
+#undef ONE_OVER_SQRT_2PI
+#undef TANH_STEP
+#undef TANH_STEP_SLOPE
+#undef SQRT_2_OVER_PI
+#undef GELU_CUBIC
+#undef GELU_U
+#undef GELU_SLOPE
+#undef GELU_TANH_SLOPE
+
+/* ---- of several operands ---- */
+
+EW mean(T sum, i64 n) { return sum / (T)n; }
+
+EW where(bool c, T a, T b) { return c ? a : b; }
+/* dy or x times scale where the mask holds. */
+EW masked(T x, bool mask, double scale) { return mask ? x * (T)scale : (T)0; }
+
+/* ---- conversion ---- */
 
 /* To the type stored as S; what comes back is what S is computed in. */
 template <class S, class T> struct Cast {
@@ -284,58 +298,6 @@ template <class T, class B> __device__ __forceinline__ T pow(T a, B b)
         return (T)power((i64)a, (i64)b);
 }
 
-/* ---- activations ---- */
-
-EW softplus_of(T x) { return (x > 0 ? x : (T)0) + m_log1p(m_exp(-m_fabs(x))); }
-EW clamp01(T x) { return x < 0 ? (T)0 : x > 1 ? (T)1 : x; }
-
-EW relu(T x) { return x < (T)0 ? (T)0 : x; }
-EW sigmoid(T x) { return 1 / (1 + m_exp(-x)); }
-EW tanh(T x) { return m_tanh(x); }
-EW leaky_relu(T x, double alpha) { return x < 0 ? (T)alpha * x : x; }
-EW thresholded_relu(T x, double alpha) { return x > (T)alpha ? x : (T)0; }
-EW elu(T x, double alpha) { return x < 0 ? (T)alpha * m_expm1(x) : x; }
-EW celu(T x, double alpha) { return x < 0 ? (T)alpha * m_expm1(x / (T)alpha) : x; }
-EW selu(T x, double alpha, double gamma) { return (T)gamma * (x < 0 ? (T)alpha * m_expm1(x) : x); }
-EW hard_sigmoid(T x, double alpha, double beta) { return clamp01((T)alpha * x + (T)beta); }
-EW hard_swish(T x) { return x * clamp01(x / 6 + (T)0.5); }
-EW softplus(T x) { return softplus_of(x); }
-EW softsign(T x) { return x / (1 + m_fabs(x)); }
-EW mish(T x) { return x * m_tanh(softplus_of(x)); }
-EW swish(T x, double alpha) { return x * sigmoid((T)alpha * x); }
-EW shrink(T x, double lambd, double bias)
-{
-    const double y = x < -lambd ? x + bias : x > lambd ? x - bias : x != x ? (double)x : 0;
-
-    if constexpr (Type<T>::is_float)
-        return (T)y;
-    else
-        return truncate<T>(y);
-}
-
-#define EW_SQRT_HALF ((T)0.70710678118654752440)
-#define EW_SQRT_2_OVER_PI ((T)0.79788456080286535588)
-#define EW_SQRT_1_OVER_2PI ((T)0.39894228040143267794)
-#define EW_CUBIC ((T)0.044715)
-EW gelu(T x, bool approximate)
-{
-    return approximate ? x / 2 * (1 + m_tanh(EW_SQRT_2_OVER_PI * (x + EW_CUBIC * x * x * x)))
-                       : x / 2 * (1 + m_erf(x * EW_SQRT_HALF));
-}
-/* Phi(x) + x phi(x); or with u = sqrt(2/pi) (x + c x^3), t = tanh(u): (1 + t)/2 + x/2 (1 - t^2) du/dx */
-EW gelu_grad(T dy, T x, bool approximate)
-{
-    if (approximate) {
-        const T t = m_tanh(EW_SQRT_2_OVER_PI * (x + EW_CUBIC * x * x * x));
-
-        return dy * ((1 + t) / 2 + x / 2 * (1 - t * t) * EW_SQRT_2_OVER_PI * (1 + 3 * EW_CUBIC * x * x));
-    }
-    return dy * ((1 + m_erf(x * EW_SQRT_HALF)) / 2 + x * EW_SQRT_1_OVER_2PI * m_exp(-x * x / 2));
-}
-EW relu_grad(T dy, T y) { return y <= 0 ? (T)0 : dy; }
-EW sigmoid_grad(T dy, T y) { return dy * y * (1 - y); }
-EW tanh_grad(T dy, T y) { return dy * (1 - y * y); }
-
 /* ---- gradients of losses of x against z, by x or by z; logarithms are at least -100 ---- */
 
 EW clamped_log(T x) { return x > -100 ? x : (T)-100; }
@@ -349,10 +311,6 @@ EW bce_grad(T dy, T x, T z, bool by_z)
 }
 EW bce_logits_grad(T dy, T x, T z, bool by_z) { return dy * (by_z ? -x : sigmoid(x) - z); }
 
-#undef EW_SQRT_HALF
-#undef EW_SQRT_2_OVER_PI
-#undef EW_SQRT_1_OVER_2PI
-#undef EW_CUBIC
 #undef EW_TEST
 #undef EW
 
