@@ -61,7 +61,7 @@ forbid tools        '(graph|passes|kernels|exec|tests)/'    'tools use include/d
 # that of a node which is made (EMIT, emit, draft_begin ...), for so a formula is written; and those in a file whose subject is a
 # formula of several operators, which its first comment shows: it finds that one and is named after it.  What else there is only falls.
 makes='(emit|emit_multi|emit_untyped|emit_copies|import_emit|graph_add_node|draft_begin|to_devices|to_parts)\([^&]*&op_|->op = &op_'
-about='graph/onnx/bags                         # for (i = 0; i < n; i++) keep(reduce(rows[bounds[i]:bounds[i + 1]]))
+about='graph/onnx/embedding_bag                # for (i = 0; i < n; i++) keep(reduce(rows[bounds[i]:bounds[i + 1]]))
 passes/fuse/fuse_[a-z_]*          # what one kernel computes at once
 passes/fuse/group_casts                  # Cast, Cast ... to CastAll
 passes/fuse/group_updates                # Update(w, g * s), Update ... to Update

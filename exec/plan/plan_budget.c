@@ -21,7 +21,7 @@ static Status find_members(void *user, int *n, int i, const char *name, const On
     const BuildOptions *o = user;
 
     (void)i;
-    *n = o->members ? o->members(o->members_user, name, type->sequence, type->optional) : ONNX_UNSAID;
+    *n = o->members ? o->members(o->members_user, name, type->sequence, type->optional) : ONNX_UNKNOWN;
     for (int k = 0; k < o->n_input_members; k++)
         if (!strcmp(o->input_members[k].name, name))
             *n = o->input_members[k].n;

@@ -384,7 +384,7 @@ static int attach_count_members(void *user, const char *input, int sequence, int
         if ((output_named(a->g, name) < 0 && input_named(a->g, name) < 0) || (!sequence && n))
             break;
     }
-    return n || !a->o->build.members ? n ? n : ONNX_UNSAID
+    return n || !a->o->build.members ? n ? n : ONNX_UNKNOWN
                                      : a->o->build.members(a->o->build.members_user, input, sequence, optional);
 }
 

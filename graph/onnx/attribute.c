@@ -1,4 +1,4 @@
-/* AttributeProto to Attr. */
+/* Attributes: lookup in a node, references to attributes of functions, and the conversion of AttributeProto to Attr. */
 #include "graph/onnx/importer.h"
 
 #include <limits.h>
@@ -67,7 +67,7 @@ static const char *attribute_copy_bytes(Arena *a, ProtobufCBinaryData s)
     return text && s.len ? memcpy(text, s.data, s.len) : text;
 }
 
-/* A string ends with its first 0, so nothing else may stand behind one. */
+/* Strings end at their first byte of 0, so all bytes after that one must be 0. */
 static Status check_bytes(ProtobufCBinaryData s)
 {
     const uint8_t *end = s.len ? memchr(s.data, 0, s.len) : NULL;
@@ -76,13 +76,6 @@ static Status check_bytes(ProtobufCBinaryData s)
         if (*end)
             return FAIL(E_UNSUPPORTED, "a string with a byte of 0 in it");
     return ST_OK;
-}
-
-static Status decode_string(Attr *to, Importer *im, const Onnx__AttributeProto *a)
-{
-    TRY(check_bytes(a->s));
-    *to = (Attr){ .type = A_STRING, .s = attribute_copy_bytes(im->scratch, a->s) };
-    return to->s ? ST_OK : FAIL_NOMEM();
 }
 
 static Status decode_strings(Attr *to, Importer *im, const Onnx__AttributeProto *a)
@@ -95,16 +88,6 @@ static Status decode_strings(Attr *to, Importer *im, const Onnx__AttributeProto 
         if (!(list[i] = attribute_copy_bytes(im->scratch, a->strings[i])))
             return FAIL_NOMEM();
     *to = (Attr){ .type = A_STRINGS, .n = (int)a->n_strings, .strings = list };
-    return list ? ST_OK : FAIL_NOMEM();
-}
-
-static Status decode_floats(Attr *to, Importer *im, const Onnx__AttributeProto *a)
-{
-    double *list = ARENA_NEW(im->scratch, double, a->n_floats);
-
-    for (size_t i = 0; list && i < a->n_floats; i++)
-        list[i] = (double)a->floats[i];
-    *to = (Attr){ .type = A_FLOATS, .n = (int)a->n_floats, .floats = list };
     return list ? ST_OK : FAIL_NOMEM();
 }
 
@@ -121,7 +104,7 @@ static Status decode_tensor(Attr *to, Importer *im, const Onnx__AttributeProto *
     return ST_OK;
 }
 
-/* A float, or the number that one of our own exports says it was rounded from. */
+/* The attribute's float.  In an export of dpexec, its doc_string holds the float64 that it was rounded from. */
 static double exact_float(const Importer *im, const Onnx__AttributeProto *a)
 {
     double exact;
@@ -131,28 +114,32 @@ static double exact_float(const Importer *im, const Onnx__AttributeProto *a)
     return (float)exact == a->f ? exact : (double)a->f;
 }
 
-/* Of an operator of ours; those of ONNX's have been inlined. */
-static Status decode_graph(Attr *to, Importer *im, const Body *b, const Onnx__NodeProto *p,
-                           const Onnx__AttributeProto *a)
-{
-    *to = (Attr){ .type = A_GRAPH };
-    if (!p->domain || strcmp(p->domain, "dpexec"))
-        return FAIL(E_UNSUPPORTED, "subgraphs are not supported");
-    return a->g ? body_decode(&to->graph, im, b, p, a->g) : FAIL(E_MODEL, "the subgraph is missing");
-}
-
 static Status attribute_decode(Attr *to, Importer *im, const Body *b, const Onnx__NodeProto *p,
                                const Onnx__AttributeProto *a)
 {
+    double *list;
+
     switch (attribute_type(a)) {
     case KIND(INT): *to = (Attr){ .type = A_INT, .i = a->i }; return ST_OK;
     case KIND(FLOAT): *to = (Attr){ .type = A_FLOAT, .f = exact_float(im, a) }; return ST_OK;
-    case KIND(STRING): return decode_string(to, im, a);
+    case KIND(STRING):
+        TRY(check_bytes(a->s));
+        *to = (Attr){ .type = A_STRING, .s = attribute_copy_bytes(im->scratch, a->s) };
+        return to->s ? ST_OK : FAIL_NOMEM();
     case KIND(INTS): *to = (Attr){ .type = A_INTS, .n = (int)a->n_ints, .ints = a->ints }; return ST_OK;
-    case KIND(FLOATS): return decode_floats(to, im, a);
+    case KIND(FLOATS):
+        list = ARENA_NEW(im->scratch, double, a->n_floats);
+        for (size_t i = 0; list && i < a->n_floats; i++)
+            list[i] = (double)a->floats[i];
+        *to = (Attr){ .type = A_FLOATS, .n = (int)a->n_floats, .floats = list };
+        return list ? ST_OK : FAIL_NOMEM();
     case KIND(STRINGS): return decode_strings(to, im, a);
     case KIND(TENSOR): return decode_tensor(to, im, a);
-    case KIND(GRAPH): return decode_graph(to, im, b, p, a);
+    case KIND(GRAPH): /* ONNX's own operators with subgraphs have been inlined */
+        if (!p->domain || strcmp(p->domain, "dpexec"))
+            return FAIL(E_UNSUPPORTED, "subgraphs are not supported");
+        *to = (Attr){ .type = A_GRAPH };
+        return a->g ? body_decode(&to->graph, im, b, p, a->g) : FAIL(E_MODEL, "the subgraph is missing");
     case KIND(GRAPHS): return FAIL(E_UNSUPPORTED, "subgraphs are not supported");
     case KIND(UNDEFINED): return FAIL(E_MODEL, "it has no type and no value");
     default: return FAIL(E_UNSUPPORTED, "attributes of this type are not supported");

@@ -1,10 +1,11 @@
-/* Clip nodes that PyTorch clamped by tensors, and Max and Min nodes that it clamped by numbers.
+/* Clip nodes that PyTorch exported for clamp with tensors, and Max and Min nodes for clamp with numbers.
  *
- * Where x equals a bound, PyTorch's gradient is 0 for bounds that are numbers (relu6, hardtanh, clamp(x, 0, 6)) and
- * half to x, half to the bound for tensors.  Clip has the first gradient, Max and Min the second, so the node is
- * spelled by whichever fits.  The exporter's call tells (fx_node): aten.clamp.Tensor has tensors, unless its arguments
- * are made by scalar_tensor, as those of clamp(x, 0, 6) by integers are.  Without a call, a constant that the older
- * exporter computed ("onnx::Clip_9") is a tensor of the module: it leaves numbers as Constant nodes. */
+ * Where x equals a bound, PyTorch's gradient is 0 if bounds are numbers (relu6, hardtanh, clamp(x, 0, 6)); if they are
+ * tensors, half of it goes to x and half to the bound.  Clip has the first gradient, Max and Min have the second, so
+ * the import picks the operator with the right one.  The exporter's metadata name the call (fx_node): aten.clamp.Tensor
+ * has tensors, unless scalar_tensor makes its arguments, as for clamp(x, 0, 6) with an integer x.  Without metadata, a
+ * constant that the older exporter computed ("onnx::Clip_9") is a tensor, because it writes numbers as Constant nodes.
+ */
 #include "graph/onnx/importer.h"
 #include "graph/ops/binary.gen.h"
 #include "graph/ops/where.gen.h"
@@ -15,7 +16,7 @@
 
 typedef enum { BY_UNKNOWN, BY_NUMBERS, BY_TENSORS } Bounds;
 
-/* The target of the call that begins at `text`, if it is of this family: its arguments, else NULL. */
+/* The arguments of the call described by `text` if it calls `target`, otherwise NULL. */
 static const char *arguments_of(const char *text, const char *target)
 {
     const char *at = strstr(text, target);
@@ -23,6 +24,7 @@ static const char *arguments_of(const char *text, const char *target)
     return at ? strstr(at, "args = (") : NULL;
 }
 
+/* Sets the Bounds from the exporter's metadata on the call. */
 static Status take_call(void *user, const char *key, const char *text)
 {
     static const char *const by_numbers[] = { "aten.relu6.", "aten.hardtanh", "aten.clamp.default",
@@ -48,12 +50,7 @@ static bool is_computed_by_exporter(const Importer *im, ValueId v)
     return bound && bound->kind == V_CONST && bound->origin == ORIGIN_INITIALIZER && !strncmp(bound->name, "onnx::", 6);
 }
 
-/* Max and Min broadcast, Clip takes a vector of one number as that number. */
-static bool is_scalar_constant(const Importer *im, ValueId v)
-{
-    return !has_value(v) || (value(im->g, v)->kind == V_CONST && value(im->g, v)->shape->rank == 0);
-}
-
+/* Clip(x, low, high) becomes Min(Max(x, low), high), or one of the two. */
 static Status clip_to_extremes(Graph *g, Node *n)
 {
     const ValueId low = n->n_in > 1 ? n->in[1] : NO_VALUE, high = n->n_in > 2 ? n->in[2] : NO_VALUE;
@@ -70,17 +67,6 @@ static Status clip_to_extremes(Graph *g, Node *n)
     return g->status;
 }
 
-static void extreme_to_clip(Graph *g, Node *n, bool minimum)
-{
-    const ValueId bound = n->in[1];
-
-    if (minimum) {
-        node_set_input(g, n, 2, bound);
-        n->in[1] = NO_VALUE;
-    }
-    n->op = &op_Clip;
-}
-
 Status import_clamp(Importer *im, const Onnx__NodeProto *p, Node *n)
 {
     const bool clip = !strcmp(p->op_type, "Clip"), minimum = !strcmp(p->op_type, "Min");
@@ -88,17 +74,21 @@ Status import_clamp(Importer *im, const Onnx__NodeProto *p, Node *n)
 
     if (*text_or(p->domain, "") || (clip ? n->n_in < 2 : n->n_in != 2 || !(minimum || !strcmp(p->op_type, "Max"))))
         return ST_OK;
-    TRY(late_node_entries(take_call, &by, im, p));
-    if (!clip) {
-        if (by == BY_NUMBERS)
-            extreme_to_clip(im->g, n, minimum);
-        return im->g->status;
+    TRY(node_metadata_entries(take_call, &by, im, p));
+    if (!clip && by == BY_NUMBERS) {
+        if (minimum) {
+            node_set_input(im->g, n, 2, n->in[1]);
+            n->in[1] = NO_VALUE;
+        }
+        n->op = &op_Clip;
     }
+    if (!clip)
+        return im->g->status;
     if (by == BY_UNKNOWN &&
         (is_computed_by_exporter(im, n->in[1]) || (n->n_in > 2 && is_computed_by_exporter(im, n->in[2]))))
         by = BY_TENSORS;
-    for (int i = 1; i < n->n_in; i++)
-        if (!is_scalar_constant(im, n->in[i]))
+    for (int i = 1; i < n->n_in; i++) /* Max and Min broadcast, but Clip takes a vector of one number as that number */
+        if (has_in(n, i) && (in_value(im->g, n, i)->kind != V_CONST || in_value(im->g, n, i)->shape->rank != 0))
             return ST_OK;
     return by == BY_TENSORS && (has_in(n, 1) || has_in(n, 2)) ? clip_to_extremes(im->g, n) : ST_OK;
 }

@@ -1,12 +1,15 @@
-/* What sizes of the file decided is written into the graph, so that it is not taken for true at other sizes: the number
- * goes to a Decided node, which knows its value and what it is (graph/ops/decided.c).  Numbers that sizes have no part
- * in need none. */
+/* Decided nodes: records of sizes on which the import has based the graph's nodes.
+ *
+ * If a loop was unrolled 10 times because an input has size 10, the graph is wrong for other sizes.  A Decided node
+ * (graph/ops/decided.c) reads the number, holds the value 10, and makes a run with another number fail.  Numbers that
+ * do not depend on sizes of inputs need none. */
 #include "graph/ir/emit.h"
 #include "graph/ops/decided.gen.h"
 #include "graph/ops/generate.gen.h"
 #include "graph/ops/index.gen.h"
 #include "graph/onnx/importer.h"
 
+/* Emits a Decided node for v.  Counts it against the limit of nodes. */
 static Status emit_decided(Importer *im, ValueId v, int64_t is, const char *what)
 {
     if (!what)

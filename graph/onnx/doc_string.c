@@ -1,14 +1,13 @@
-/* What a value of a graph has and ONNX has no place for, as text in the value's doc_string, a line for each:
+/* Marks: properties of values for which ONNX has no field, as lines in the value's doc_string:
  *
- *   device=0 replica=1         always, -1: none
- *   channels_last              its layout, by its name (graph/tensor/layout.c)
+ *   device=0 replica=1         always there; -1: none
+ *   channels_last              the layout, by its name (graph/tensor/layout.c)
  *   shape=4,3                  of an input whose symbolic dimensions are bound
  *   of=NAME                    the value of the unpartitioned graph that it is a copy of
- *   name=NAME                  its own, where the file gives it that of an output
+ *   name=NAME                  its own name, where the file uses that of an output
  *
- * A file whose doc_strings are to be read so says it in its metadata (PROP_MARKS); in any other file they are
- * somebody's text and say nothing to us.  What a mark may say is bounded: memory is planned by the numbers of devices
- * and replicas. */
+ * PROP_MARKS in the file's metadata marks a file whose doc_strings are marks; in any other file they are ignored.
+ * Numbers of devices and replicas are bounded, because memory is planned by them. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,31 +32,17 @@ char *export_place(Exporter *x, int device, int replica)
 
 static bool is_bound(const Value *v) { return v->kind == V_INPUT && v->dim_param && shape_known(v->shape); }
 
-static const char *shape_line(Exporter *x, const Shape *s)
-{
-    const char *text = "";
-
-    for (int i = 0; text && i < s->rank; i++)
-        text = arena_printf(x->arena, "%s%s%lld", text, i ? "," : "\n" SHAPE_OF, (long long)s->dim[i]);
-    return text;
-}
-
-/* Does the importer know the value's place by itself?  A result is where its node is. */
-static bool is_placed(const Value *v)
-{
-    const Node *n = v->producer;
-
-    return v->device == (n ? n->device : -1) && v->replica == (n ? n->replica : -1);
-}
-
 char *export_mark(Exporter *x, uint32_t i)
 {
     const Value *v = x->g->value[i];
-    const char *name = strcmp(x->name[i], v->name) ? v->name : NULL,
-               *shape = is_bound(v) ? shape_line(x, v->shape) : "";
+    const Node *n = v->producer;
+    const char *name = strcmp(x->name[i], v->name) ? v->name : NULL, *shape = "";
     char *text;
 
-    if (is_placed(v) && !v->layout && shape && !*shape && !v->logical && !name)
+    for (int d = 0; is_bound(v) && shape && d < v->shape->rank; d++)
+        shape = arena_printf(x->arena, "%s%s%lld", shape, d ? "," : "\n" SHAPE_OF, (long long)v->shape->dim[d]);
+    if (v->device == (n ? n->device : -1) && v->replica == (n ? n->replica : -1) && !v->layout && shape && !*shape &&
+        !v->logical && !name) /* the importer places a value where its node is */
         return NULL;
     text = arena_printf(x->arena, "device=%d replica=%d%s%s%s%s%s%s%s", v->device, v->replica, v->layout ? "\n" : "",
                         v->layout ? layout_name(v->layout) : "", shape ? shape : "", v->logical ? "\n" COPY_OF : "",
@@ -68,7 +53,7 @@ char *export_mark(Exporter *x, uint32_t i)
 
 /* ---- reading ---- */
 
-/* What follows `key` in a line, or NULL. */
+/* The text after `key` at the start of the line, or NULL. */
 static const char *after(const char *line, const char *key)
 {
     return strncmp(line, key, strlen(key)) ? NULL : line + strlen(key);
@@ -96,7 +81,7 @@ Status place_decode(int16_t *device, int16_t *replica, const Importer *im, const
     return ST_OK;
 }
 
-/* Sizes for dimensions that the model leaves open. */
+/* Sets the open dimensions of an input to the sizes in `text`; an invalid text changes nothing. */
 static void bind_shape(Graph *g, Value *v, const char *text)
 {
     Shape s = *v->shape;
@@ -113,26 +98,19 @@ static void bind_shape(Graph *g, Value *v, const char *text)
         value_set_shape(g, v, &s);
 }
 
-/* State is put in its layout when it is loaded, results are computed in theirs; nothing reorders the data of others. */
-static Status set_layout(Value *v, Layout l)
-{
-    if (v->kind != V_STATE && v->kind != V_TEMP)
-        return FAIL(E_MODEL, "stored %s, expected rows: it is neither state nor computed", layout_name(l));
-    if (!layout_holds(l, v->shape))
-        return FAIL(E_MODEL, "cannot be stored %s", layout_name(l));
-    v->layout = l;
-    return ST_OK;
-}
-
 static Status read_line(Graph *g, ValueId id, const char *line)
 {
     Value *v = value(g, id);
     const char *text;
     Layout layout;
 
-    if (layout_find(&layout, line))
-        return set_layout(v, layout);
-    if ((text = after(line, SHAPE_OF)))
+    if (layout_find(&layout, line)) { /* state gets its layout when it is loaded, a result when it is computed */
+        if (v->kind != V_STATE && v->kind != V_TEMP)
+            return FAIL(E_MODEL, "stored %s, expected rows: it is neither state nor computed", layout_name(layout));
+        if (!layout_holds(layout, v->shape))
+            return FAIL(E_MODEL, "cannot be stored %s", layout_name(layout));
+        v->layout = layout;
+    } else if ((text = after(line, SHAPE_OF)))
         bind_shape(g, v, text);
     else if ((text = after(line, COPY_OF)) && *text)
         v->logical = text;

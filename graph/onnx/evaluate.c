@@ -1,11 +1,11 @@
-/* The interpreter of models: a file is read for the values at hand, and each node is computed as soon as it has been
- * read.  What it makes is a constant to all that follows, so that conditions, trip counts, shapes and lengths of
- * sequences are known where they are needed, and the rules that unroll what a file itself decides (flow.c,
- * import_sequence.c, optional.c) are those of what data decide.
+/* The interpreter of models: a file is read for given inputs, and each node is computed as soon as it has been read.
+ * Its outputs are constants to all later nodes.  So conditions, trip counts, shapes and lengths of sequences are known
+ * where they are needed, and the code that unrolls constant control flow (flow.c, import_sequence.c, optional.c) serves
+ * control flow that depends on data, too.
  *
- * Nodes of the model itself wait, where there is somebody who computes many at once, until one is read that asks for
- * values (evaluate_part.c).  Nodes are counted, those of each trip too, and what is computed is charged to the budget,
- * so that a loop without end and a shape of any size end in an error. */
+ * If the caller can compute many nodes at once, nodes of the model itself wait until a node needs values
+ * (evaluate_part.c).  Nodes are counted, those of each trip too, and results are charged to the budget, so that an
+ * endless loop and a huge shape end in an error. */
 #include <string.h>
 
 #include "graph/ir/emit.h"
@@ -13,8 +13,8 @@
 
 /* ---- nodes ---- */
 
-/* Nodes that draw, and are nothing else out of training, draw apart from each other: those that name no seed have one
- * of the run's and their place (splitmix64), which a float64 holds. */
+/* Gives a node that draws random numbers, in inference as well, and names no seed a seed of its own: splitmix64 of the
+ * run's seed and the node's index, cut to the 53 bits that a float64 holds. */
 static void seed_node(Graph *g, Node *n, uint64_t seed)
 {
     uint64_t z = (seed << 32) + seed + n->index * UINT64_C(0x9e3779b97f4a7c15) + 1;
@@ -26,9 +26,9 @@ static void seed_node(Graph *g, Node *n, uint64_t seed)
     node_set_attr(g, n, &(Attr)FLOAT("seed", (double)(((z ^ z >> 31) >> 11) | 1)));
 }
 
-/* Sets the mode of inference.  Outputs that the node has in training alone are, from then on, what op->train put in
- * their place: running statistics stay as they were.  The graph lists the outputs for that while, so that graph_replace
- * follows them. */
+/* Sets a node to inference mode.  Outputs that it has only in training become the values by which op->train replaced
+ * them: running statistics stay as they were.  The graph lists the outputs meanwhile, so that graph_replace follows
+ * them. */
 static Status set_mode(Importer *im, Node *n)
 {
     Graph *g = im->g;
@@ -51,7 +51,7 @@ static Status set_mode(Importer *im, Node *n)
     return g->status;
 }
 
-/* A node whose inputs are constants, as its outputs become. */
+/* Computes a node whose inputs are constants; its outputs become constants, and the node goes. */
 static Status evaluate_compute(Importer *im, Node *n)
 {
     Graph *g = im->g;
@@ -81,8 +81,7 @@ static bool is_ready(const Graph *g, const Node *n)
     return true;
 }
 
-/* Does the node read strings, or make them of numbers?  What a node of strings makes is there before another is read.
- */
+/* Does the node read strings, or convert numbers to strings?  Such nodes are computed at once. */
 static bool is_of_strings(const Importer *im, const Body *b, const Onnx__NodeProto *p)
 {
     for (size_t i = 0; i < p->n_input; i++) {
@@ -106,7 +105,8 @@ bool evaluate_waits(const Importer *im, const Body *b, const Onnx__NodeProto *p)
            !is_of_strings(im, b, p);
 }
 
-/* What an older spelling became stands behind the node that reads it. */
+/* Nodes that replace an older spelling may come after the node that reads them, so the list is walked until all are
+ * computed. */
 Status evaluate_read(Importer *im, const Body *b)
 {
     Graph *g = im->g;
@@ -131,7 +131,7 @@ Status evaluate_read(Importer *im, const Body *b)
             any = true;
         }
         if (waits && !any)
-            return FAIL(E_INTERNAL, "%s: an input is not known", node_text(g, waits));
+            return FAIL(E_INTERNAL, "%s: an input was not computed", node_text(g, waits));
         left = waits != NULL;
     }
     im->run->n_read = g->n_node;
@@ -140,6 +140,7 @@ Status evaluate_read(Importer *im, const Body *b)
 
 /* ---- inputs ---- */
 
+/* Decodes a declared type, with the shape of a tensor. */
 static Status read_type(OnnxType *out, Arena *a, const Onnx__ValueInfoProto *p)
 {
     const Onnx__TypeProto__Tensor *t = input_type(out, p->type);
@@ -196,7 +197,7 @@ static Status take_output(OnnxValue *out, Importer *im, const Body *b, const Sco
     const Tensor **copy;
     int n = 1;
 
-    if (read_type(&out->type, im->run->arena, p) == E_NOMEM) /* what makes no sense is passed over */
+    if (read_type(&out->type, im->run->arena, p) == E_NOMEM) /* an invalid declaration is ignored */
         return E_NOMEM;
     out->type.sequence = e->nothing ? out->type.sequence : e->sequence != NULL;
     out->nothing = e->nothing;
@@ -204,7 +205,7 @@ static Status take_output(OnnxValue *out, Importer *im, const Body *b, const Sco
         return FAIL(E_UNSUPPORTED, "output '%s': %s", p->name, e->problem);
     if (e->sequence)
         TRY(sequence_items(&item, &n, im, e->sequence, p->name));
-    TRY(evaluate_read(im, b)); /* of a sequence that was cut up only now */
+    TRY(evaluate_read(im, b)); /* the nodes that split a sequence into tensors */
     n = e->nothing ? 0 : n;
     if (!(copy = ARENA_NEW(im->run->arena, const Tensor *, n)))
         return FAIL_NOMEM();

@@ -1,4 +1,4 @@
-/* What evaluate.c and evaluate_part.c share. */
+/* The state of an evaluation: a file whose nodes are computed as they are read. */
 #ifndef DPX_ONNX_EVALUATE_H
 #define DPX_ONNX_EVALUATE_H
 
@@ -10,19 +10,20 @@ typedef struct Evaluation {
     OnnxCompute *compute; /* NULL: nodes are computed one by one */
     void *compute_user;
     bool file_modes; /* as ImportOptions */
-    uint64_t seed;   /* of what draws */
-    bool again;      /* the message is read again later: what is read of it stays there */
-    Arena *arena;    /* of what is given and returned */
+    uint64_t seed;   /* of random numbers */
+    bool again;      /* the message is read again later, so it keeps its tensors' data */
+    Arena *arena;    /* owns the inputs and outputs */
     OnnxNamedValue *output;
     int n_output, n_given;
     uint32_t n_read; /* nodes of the graph that have been computed */
-    bool *is_data;   /* by value, for those below n_data: given, or computed */
+    bool *is_data;   /* by value, for those below n_data: given or computed */
     uint32_t n_data;
 } Evaluation;
 
-/* The value is this tensor from now on, which lives as long as the graph. */
+/* Makes v the constant t, which must live as long as the graph, and marks it as data. */
 Status evaluate_fix(Importer *im, ValueId v, const Tensor *t) CHECKED;
-/* Computes together what was read of the body since the last evaluate_read, if that is worth it and can be. */
+/* Computes the nodes read since the last evaluate_read, of body b, in one call of run->compute.  Does nothing if they
+ * take few operations, or if run->compute does not support them. */
 Status evaluate_part(Importer *im, const Body *b) CHECKED;
 
 #endif

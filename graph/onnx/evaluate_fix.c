@@ -1,21 +1,14 @@
-/* Values of an evaluation that are known: computed, or given with the model's inputs. */
+/* Fixing a value of an evaluation: it was computed, or given as a model's input. */
 #include "graph/onnx/evaluate.h"
-
-/* Values below run->n_data are told by run->is_data. */
-static Status evaluate_fix_make_room(Importer *im)
-{
-    bool *is_data = by_value(im, im->run->is_data, sizeof *is_data, &im->run->n_data);
-
-    if (is_data)
-        im->run->is_data = is_data;
-    return is_data ? ST_OK : FAIL_NOMEM();
-}
 
 Status evaluate_fix(Importer *im, ValueId v, const Tensor *t)
 {
     Value *x = value(im->g, v);
+    bool *is_data = by_value(im, im->run->is_data, sizeof *is_data, &im->run->n_data);
 
-    TRY(evaluate_fix_make_room(im));
+    if (!is_data)
+        return FAIL_NOMEM();
+    im->run->is_data = is_data;
     im->run->is_data[v.i] = true;
     x->kind = V_CONST;
     x->producer = NULL;

@@ -1,6 +1,6 @@
-/* Nodes that are computed together: those that were read since values were asked for, as a graph of its own, whose
- * inputs are the data among what they read and whose outputs are what the rest of the file reads of them.  Small
- * integers among the data stay constants, for they may be shapes. */
+/* Nodes of an evaluation that are computed together: those read since values were last needed become a graph of their
+ * own.  Its inputs are the data that they read, its outputs the values that the rest of the file reads.  Small integer
+ * data stay constants, for they may be shapes. */
 #include "graph/onnx/evaluate.h"
 #include "graph/ir/rewrite.h"
 
@@ -8,15 +8,7 @@
 
 enum { MAX_SHAPE = 32 };
 
-typedef struct {
-    Importer *im;
-    Scope later;   /* names that are read yet */
-    Graph *part;   /* its ids are those of im->g */
-    ValueId *from; /* [part->n_input] in im->g */
-    ValueId *to;   /* [n_to] in im->g: its outputs */
-    int n_to;
-} Part;
-
+/* Is there a node with a count of operations (a product or convolution) among those not computed yet? */
 static bool is_worth_it(const Importer *im)
 {
     for (uint32_t i = im->run->n_read; i < im->g->n_node; i++)
@@ -25,26 +17,27 @@ static bool is_worth_it(const Importer *im)
     return false;
 }
 
-/* ---- what is read later ---- */
+/* ---- names that are read later ---- */
 
-static Status note_names(Part *p, const Onnx__NodeProto *n)
+/* Adds the names that node n and its subgraphs read. */
+static Status add_names(Scope *later, const Onnx__NodeProto *n)
 {
     for (size_t i = 0; i < n->n_input; i++)
-        if (*n->input[i] && !scope_add(&p->later, n->input[i]))
+        if (*n->input[i] && !scope_add(later, n->input[i]))
             return FAIL_NOMEM();
     for (size_t i = 0; i < n->n_attribute; i++) {
         const Onnx__GraphProto *g = n->attribute[i]->g;
 
         for (size_t k = 0; g && k < g->n_node; k++)
-            TRY(note_names(p, g->node[k]));
+            TRY(add_names(later, g->node[k]));
         for (size_t k = 0; g && k < g->n_output; k++)
-            if (!scope_add(&p->later, text_or(g->output[k]->name, "")))
+            if (!scope_add(later, text_or(g->output[k]->name, "")))
                 return FAIL_NOMEM();
     }
     return ST_OK;
 }
 
-static bool evaluate_part_is_read(const Body *b, const Onnx__NodeProto *n)
+static bool node_was_read(const Body *b, const Onnx__NodeProto *n)
 {
     for (size_t i = 0; i < n->n_output; i++)
         if (*n->output[i] && entry_made(scope_find(&b->scope, n->output[i])))
@@ -52,143 +45,105 @@ static bool evaluate_part_is_read(const Body *b, const Onnx__NodeProto *n)
     return false;
 }
 
-static Status find_later(Part *p, const Body *b)
+/* ---- the part as a graph, whose value ids are those of im->g ---- */
+
+/* Large data and float data that the part reads become its inputs: input i is (*from)[i] in im->g. */
+static Status make_inputs(ValueId **from, Graph *part, const Importer *im)
 {
-    const Onnx__GraphProto *gp = p->im->model->graph;
-
-    for (size_t i = 0; i < b->n_node; i++)
-        if (!evaluate_part_is_read(b, b->node[i]))
-            TRY(note_names(p, b->node[i]));
-    for (size_t i = 0; i < gp->n_output; i++)
-        if (!scope_add(&p->later, text_or(gp->output[i]->name, "")))
-            return FAIL_NOMEM();
-    return ST_OK;
-}
-
-/* ---- the graph ---- */
-
-static bool is_input(const Importer *im, const Value *v, uint32_t i)
-{
-    const bool shape = v->kind == V_CONST && !dtype_is_float(v->dtype) && tensor_numel(v->init) <= MAX_SHAPE;
-
-    return v->kind == V_CONST && i < im->run->n_data && im->run->is_data[i] && !shape;
-}
-
-static Status make_inputs(Part *p)
-{
-    const uint32_t n_value = p->part->n_value;
+    const uint32_t n_value = part->n_value;
     uint32_t *uses;
 
-    if (!(uses = graph_count_uses(p->part, p->im->scratch)) || !(p->from = ARENA_NEW(p->im->scratch, ValueId, n_value)))
+    if (!(uses = graph_count_uses(part, im->scratch)) || !(*from = ARENA_NEW(im->scratch, ValueId, n_value)))
         return FAIL_NOMEM();
-    p->part->n_input = 0;
-    TRY(rewrite_begin(p->part, p->im->scratch));
+    part->n_input = 0;
+    TRY(rewrite_begin(part, im->scratch));
     for (uint32_t i = 1; i < n_value; i++) {
-        const Value *v = p->part->value[i];
+        const Value *v = part->value[i];
 
-        if (!uses[i] || !is_input(p->im, v, i))
+        if (!uses[i] || v->kind != V_CONST || i >= im->run->n_data || !im->run->is_data[i] ||
+            (!dtype_is_float(v->dtype) && tensor_numel(v->init) <= MAX_SHAPE))
             continue;
-        p->from[p->part->n_input] = (ValueId){ i };
-        graph_replace(p->part, (ValueId){ i }, graph_add_input(p->part, v->name, v->dtype, v->shape));
+        (*from)[part->n_input] = (ValueId){ i };
+        graph_replace(part, (ValueId){ i }, graph_add_input(part, v->name, v->dtype, v->shape));
     }
-    return rewrite_end(p->part);
+    return rewrite_end(part);
 }
 
-static void evaluate_part_add_output(Part *p, ValueId v)
+/* Output i of the part is (*to)[i] in im->g.  In the model's body, the outputs are the values whose names are read
+ * later.  Within a function or a subgraph, they are all that the nodes make: the operator around it may hold values
+ * that have no name. */
+static Status make_outputs(ValueId **to, Graph *part, const Importer *im, const Body *b, const Scope *later)
 {
-    p->to[p->n_to++] = v;
-    graph_add_output(p->part, value(p->part, v)->name, v);
-}
+    const Graph *g = im->g;
 
-/* The names that are read later and whose nodes are not computed yet. */
-static void add_named_outputs(Part *p, const Body *b)
-{
-    for (size_t i = 0; i < b->scope.cap; i++) {
+    if (!(*to = ARENA_NEW(im->scratch, ValueId, part->n_value)))
+        return FAIL_NOMEM();
+    part->n_output = 0;
+    for (size_t i = 0; !b->up && i < b->scope.cap; i++) {
         const ScopeEntry *e = &b->scope.slot[i];
 
-        if (e->name && has_value(e->value) && value(p->im->g, e->value)->producer && scope_find(&p->later, e->name))
-            evaluate_part_add_output(p, e->value);
+        if (e->name && has_value(e->value) && value(g, e->value)->producer && scope_find(later, e->name)) {
+            (*to)[part->n_output] = e->value;
+            graph_add_output(part, value(part, e->value)->name, e->value);
+        }
     }
-}
-
-/* Within a function or a subgraph all that the nodes make: the operator around it may hold values that have no name. */
-static void add_all_outputs(Part *p)
-{
-    const Graph *g = p->im->g;
-
-    for (uint32_t i = p->im->run->n_read; i < g->n_node; i++)
+    for (uint32_t i = im->run->n_read; b->up && i < g->n_node; i++)
         for (int k = 0; g->node[i]->op && k < g->node[i]->n_out; k++)
-            if (has_out(g->node[i], k))
-                evaluate_part_add_output(p, g->node[i]->out[k]);
+            if (has_out(g->node[i], k)) {
+                (*to)[part->n_output] = g->node[i]->out[k];
+                graph_add_output(part, value(part, g->node[i]->out[k])->name, g->node[i]->out[k]);
+            }
+    return part->status;
 }
 
-static Status make_outputs(Part *p, const Body *b)
+/* Computes the part; its outputs become constants of im->g, whose nodes that made them go. */
+static Status evaluate_part_compute(Importer *im, const Graph *part, const ValueId *from, const ValueId *to, int n_to)
 {
-    if (!(p->to = ARENA_NEW(p->im->scratch, ValueId, p->part->n_value)))
-        return FAIL_NOMEM();
-    p->part->n_output = 0;
-    if (b->up)
-        add_all_outputs(p);
-    else
-        add_named_outputs(p, b);
-    return p->part->status;
-}
-
-static Status set_operators(Graph *part, const Evaluation *run)
-{
-    FOR_NODES(part, n)
-        if (n->op->train && !run->file_modes)
-            TRY(n->op->train(part, n, &(TrainMode){ 0 }));
-    return graph_sort(part);
-}
-
-static Status evaluate_part_build(Part *p, const Body *b)
-{
-    TRY(find_later(p, b));
-    TRY(graph_clone_lending(&p->part, p->im->g));
-    TRY(make_outputs(p, b));
-    TRY(make_inputs(p));
-    return set_operators(p->part, p->im->run);
-}
-
-/* ---- computing ---- */
-
-static Status evaluate_part_take(Part *p, const Tensor *const *out)
-{
-    Graph *g = p->im->g;
-
-    for (int i = 0; i < p->n_to; i++)
-        TRY(evaluate_fix(p->im, p->to[i], out[i]));
-    for (uint32_t i = p->im->run->n_read; i < g->n_node; i++)
-        graph_remove(g, g->node[i]);
-    return ST_OK;
-}
-
-static Status evaluate_part_compute(Part *p)
-{
-    Importer *im = p->im;
-    const Tensor **in = ARENA_NEW(im->scratch, const Tensor *, p->part->n_input);
-    const Tensor **out = ARENA_NEW(im->scratch, const Tensor *, p->n_to);
+    const Tensor **in = ARENA_NEW(im->scratch, const Tensor *, part->n_input);
+    const Tensor **out = ARENA_NEW(im->scratch, const Tensor *, n_to);
     Status st;
 
     if (!in || !out)
         return FAIL_NOMEM();
-    for (int i = 0; i < p->part->n_input; i++)
-        in[i] = value_const(im->g, p->from[i]);
-    st = im->run->compute(im->run->compute_user, out, im->g->arena, p->part, in);
-    return st == E_UNSUPPORTED ? ST_OK : st ? st : evaluate_part_take(p, out);
+    for (int i = 0; i < part->n_input; i++)
+        in[i] = value_const(im->g, from[i]);
+    if ((st = im->run->compute(im->run->compute_user, out, im->g->arena, part, in)))
+        return st == E_UNSUPPORTED ? ST_OK : st;
+    for (int i = 0; i < n_to; i++)
+        TRY(evaluate_fix(im, to[i], out[i]));
+    for (uint32_t i = im->run->n_read; i < im->g->n_node; i++)
+        graph_remove(im->g, im->g->node[i]);
+    return ST_OK;
 }
 
 Status evaluate_part(Importer *im, const Body *b)
 {
-    Part p = { .im = im, .later.arena = im->scratch };
+    const Onnx__GraphProto *gp = im->model->graph;
+    Scope later = { .arena = im->scratch };
+    Graph *part = NULL;
+    ValueId *from, *to;
+    int n_to;
     Status st;
 
     if (!is_worth_it(im))
         return ST_OK;
-    st = evaluate_part_build(&p, b);
-    if (!st && p.n_to)
-        st = evaluate_part_compute(&p);
-    graph_free(p.part);
+    for (size_t i = 0; i < b->n_node; i++)
+        if (!node_was_read(b, b->node[i]))
+            TRY(add_names(&later, b->node[i]));
+    for (size_t i = 0; i < gp->n_output; i++)
+        if (!scope_add(&later, text_or(gp->output[i]->name, "")))
+            return FAIL_NOMEM();
+    TRY_TO(done, st, graph_clone_lending(&part, im->g));
+    TRY_TO(done, st, make_outputs(&to, part, im, b, &later));
+    n_to = part->n_output;
+    TRY_TO(done, st, make_inputs(&from, part, im));
+    FOR_NODES(part, n)
+        if (n->op->train && !im->run->file_modes)
+            TRY_TO(done, st, n->op->train(part, n, &(TrainMode){ 0 }));
+    TRY_TO(done, st, graph_sort(part));
+    if (n_to)
+        st = evaluate_part_compute(im, part, from, to, n_to);
+done:
+    graph_free(part);
     return st;
 }

@@ -1,9 +1,9 @@
-/* Graphs to ONNX models.
+/* The export of graphs as ONNX models.
  *
- * Constants and states become initializers under their names, symbolic dimensions of inputs get their names back,
- * outputs their names even when a pass has put another value in their place (an Identity where one value has two
- * names).  Unless the export is plain, what ONNX has no place for is kept as metadata: which initializers are state and
- * what updates them, and the rest as doc_strings (doc_string.c), so that importing the file gives the graph back. */
+ * Constants and states become initializers with their names.  Symbolic dimensions of inputs get their names back, and
+ * so do outputs, even if a pass has replaced their value; where one value needs two names, an Identity is added. Unless
+ * the export is plain, properties for which ONNX has no field become metadata, states and their updates, or doc_strings
+ * (doc_string.c), so that importing the file gives the graph back. */
 #include "graph/onnx/export.h"
 #include "graph/ir/stop_gradient.h"
 
@@ -40,6 +40,7 @@ void *export_message(Exporter *x, size_t size, const ProtobufCMessageDescriptor 
 
 /* ---- names ---- */
 
+/* Does another graph of the file declare the value? */
 static bool is_elsewhere(const Exporter *x, uint32_t i) { return x->elsewhere && x->elsewhere[i]; }
 
 static bool is_initializer(const Exporter *x, uint32_t i)
@@ -50,6 +51,7 @@ static bool is_initializer(const Exporter *x, uint32_t i)
            !is_elsewhere(x, i);
 }
 
+/* Gives value i the name unless another value has it; false: it has. */
 static bool take_name(Exporter *x, const char *name, uint32_t i)
 {
     ScopeEntry *e = scope_find(&x->names, name);
@@ -76,8 +78,8 @@ char *export_free_name(Exporter *x, const char *base)
     return name;
 }
 
-/* Inputs keep their names, outputs give theirs to the value they stand for, the rest keep theirs where they are
- * free. */
+/* Chooses the names of values in the file.  Inputs keep their names, outputs get theirs, and other values keep theirs
+ * if they are free. */
 static Status choose_names(Exporter *x)
 {
     const Graph *g = x->g;
@@ -119,7 +121,7 @@ static Status choose_names(Exporter *x)
 
 /* ---- types ---- */
 
-/* The name of the input dimension that was bound to this size; NULL when none was. */
+/* The name of the symbolic dimension of an input that has this size, preferably on this axis; NULL: there is none. */
 static const char *symbol_of(const Graph *g, int64_t size, int axis)
 {
     const char *found = NULL;
@@ -138,11 +140,11 @@ typedef struct {
     DType dtype;
     const Shape *shape;
     const char *const *dim_param;
-    bool computed; /* its sizes follow from the inputs' */
+    bool computed; /* its sizes follow from those of the inputs */
 } Declared;
 
-/* A size that may stem from a symbolic dimension is not claimed to be fixed: on the axis of the batch it gets the
- * symbol's name, elsewhere it is left open. */
+/* Sets a declared dimension.  A computed size that equals a symbolic dimension of an input is not declared fixed: on
+ * axis 0, the batch, it gets the symbol's name, elsewhere it is left open. */
 static void set_dim(Exporter *x, Onnx__TensorShapeProto__Dimension *d, const Declared *v, int axis)
 {
     int64_t size = v->shape->dim[axis];
@@ -163,10 +165,26 @@ static void set_dim(Exporter *x, Onnx__TensorShapeProto__Dimension *d, const Dec
     }
 }
 
-static Onnx__TensorShapeProto *export_shape(Exporter *x, const Declared *v)
+static Onnx__ValueInfoProto *export_info(Exporter *x, const Declared *v, const char *name)
 {
-    Onnx__TensorShapeProto *s = NEW_MESSAGE(x, Onnx__TensorShapeProto, onnx__tensor_shape_proto);
+    Onnx__ValueInfoProto *p = NEW_MESSAGE(x, Onnx__ValueInfoProto, onnx__value_info_proto);
+    Onnx__TensorShapeProto *s;
 
+    if (!p)
+        return NULL;
+    p->name = export_text(x, name);
+    if (v->dtype == DT_NONE)
+        return p; /* the type is not known yet */
+    if (!(p->type = NEW_MESSAGE(x, Onnx__TypeProto, onnx__type_proto)))
+        return NULL;
+    p->type->value_case = ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE;
+    if (!(p->type->tensor_type = NEW_MESSAGE(x, Onnx__TypeProto__Tensor, onnx__type_proto__tensor)))
+        return NULL;
+    p->type->tensor_type->has_elem_type = true;
+    p->type->tensor_type->elem_type = (int32_t)v->dtype;
+    if (v->shape->rank < 0)
+        return p;
+    p->type->tensor_type->shape = s = NEW_MESSAGE(x, Onnx__TensorShapeProto, onnx__tensor_shape_proto);
     if (!s || !(s->dim = export_alloc(x, sizeof *s->dim, (size_t)v->shape->rank)))
         return NULL;
     for (int i = 0; i < v->shape->rank; i++) {
@@ -175,27 +193,6 @@ static Onnx__TensorShapeProto *export_shape(Exporter *x, const Declared *v)
         set_dim(x, s->dim[i], v, i);
     }
     s->n_dim = (size_t)v->shape->rank;
-    return s;
-}
-
-static Onnx__ValueInfoProto *export_info(Exporter *x, const Declared *v, const char *name)
-{
-    Onnx__ValueInfoProto *p = NEW_MESSAGE(x, Onnx__ValueInfoProto, onnx__value_info_proto);
-
-    if (!p)
-        return NULL;
-    p->name = export_text(x, name);
-    if (v->dtype == DT_NONE)
-        return p; /* a type that is not known yet: left out */
-    if (!(p->type = NEW_MESSAGE(x, Onnx__TypeProto, onnx__type_proto)))
-        return NULL;
-    p->type->value_case = ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE;
-    if (!(p->type->tensor_type = NEW_MESSAGE(x, Onnx__TypeProto__Tensor, onnx__type_proto__tensor)))
-        return NULL;
-    p->type->tensor_type->has_elem_type = true;
-    p->type->tensor_type->elem_type = (int32_t)v->dtype;
-    if (v->shape->rank >= 0)
-        p->type->tensor_type->shape = export_shape(x, v);
     return p;
 }
 
@@ -210,20 +207,21 @@ Onnx__ValueInfoProto *export_value(Exporter *x, uint32_t i)
     return p;
 }
 
-/* As inferred; what is not known, and the names of dimensions, as the model said. */
+/* Declares an output as inferred; a missing type or shape, and names of dimensions, come from the model that was read.
+ */
 static Onnx__ValueInfoProto *export_output(Exporter *x, const Output *o)
 {
     const Value *v = value(x->g, o->value);
-    const OnnxOutput *said = onnx_model_output(x->opt->model, o->name);
+    const OnnxOutput *old = onnx_model_output(x->opt->model, o->name);
     Declared d = { v->dtype, v->shape, v->dim_param, !v->dim_param };
     Onnx__ValueInfoProto *p;
 
-    if (said && (d.dtype == DT_NONE || d.dtype == said->dtype)) {
-        d.dtype = said->dtype;
+    if (old && (d.dtype == DT_NONE || d.dtype == old->dtype)) {
+        d.dtype = old->dtype;
         if (d.shape->rank < 0)
-            d.shape = &said->shape;
-        if (d.shape->rank == said->shape.rank && !d.dim_param)
-            d.dim_param = said->dim_param;
+            d.shape = &old->shape;
+        if (d.shape->rank == old->shape.rank && !d.dim_param)
+            d.dim_param = old->dim_param;
     }
     p = export_info(x, &d, o->name);
     if (p && !x->opt->plain && v->kind == V_TEMP && !strcmp(x->name[o->value.i], o->name))
@@ -251,16 +249,6 @@ void export_identity(Exporter *x, Onnx__GraphProto *gp, uint32_t from, const cha
     gp->node[gp->n_node++] = p;
 }
 
-static void add_nodes(Exporter *x, Onnx__GraphProto *gp)
-{
-    const Graph *g = x->g;
-
-    export_nodes(x, gp, 0, (size_t)g->n_output);
-    for (int i = 0; i < g->n_output && !x->no_memory; i++)
-        if (strcmp(x->name[g->output[i].value.i], g->output[i].name))
-            export_identity(x, gp, g->output[i].value.i, g->output[i].name);
-}
-
 static Status add_initializers(Exporter *x, Onnx__GraphProto *gp)
 {
     const Graph *g = x->g;
@@ -281,6 +269,7 @@ static Status add_initializers(Exporter *x, Onnx__GraphProto *gp)
     return x->no_memory ? FAIL_NOMEM() : ST_OK;
 }
 
+/* Declares inputs, outputs and inner values. */
 static void add_infos(Exporter *x, Onnx__GraphProto *gp)
 {
     const Graph *g = x->g;
@@ -308,6 +297,7 @@ static void add_infos(Exporter *x, Onnx__GraphProto *gp)
 
 /* ---- the model ---- */
 
+/* Adds a metadata property, for which there is room. */
 static void add_prop(Exporter *x, Onnx__ModelProto *m, const char *prefix, const char *key, const char *text)
 {
     Onnx__StringStringEntryProto *p = NEW_MESSAGE(x, Onnx__StringStringEntryProto, onnx__string_string_entry_proto);
@@ -320,6 +310,7 @@ static void add_prop(Exporter *x, Onnx__ModelProto *m, const char *prefix, const
     m->metadata_props[m->n_metadata_props++] = p;
 }
 
+/* The values of PROP_STATE (importer.h). */
 static const char *shard_words(Exporter *x, const Shard *s)
 {
     const char *text = arena_printf(x->arena, "plain from %" PRId64 " of", s->from);
@@ -339,20 +330,26 @@ static const char *state_words(Exporter *x, const Value *v)
                           : "plain";
 }
 
-/* What was decided of the constants, so that training goes on with the same parameters (parameter_evidence.c). */
+/* Records which constants are trained, so that training goes on with the same parameters (parameter_evidence.c), and
+ * the updates of buffers, which are constants of a model. */
 static void add_parameters(Exporter *x, Onnx__ModelProto *m)
 {
-    for (uint32_t i = 1; i < x->g->n_value && !x->no_memory; i++) {
-        const Value *v = x->g->value[i];
+    const Graph *g = x->g;
+
+    for (uint32_t i = 1; i < g->n_value && !x->no_memory; i++) {
+        const Value *v = g->value[i];
 
         if (v->kind == V_CONST && x->uses[i] &&
             (v->said == SAID_TRAINED || v->said == SAID_FIXED || (v->said == SAID_GIVEN && dtype_is_float(v->dtype))))
             add_prop(x, m, PROP_PARAMETER, x->name[i], v->said == SAID_TRAINED ? PARAMETER_TRAINED : PARAMETER_FIXED);
     }
+    for (int i = 0; i < g->n_update && !x->no_memory; i++)
+        if (value(g, g->update[i].state)->kind == V_CONST)
+            add_prop(x, m, PROP_NEXT, x->name[g->update[i].state.i], x->name[g->update[i].next.i]);
 }
 
-/* What sizes decided; ONNX has no node for it. */
-static void add_decided(Exporter *x, Onnx__ModelProto *m)
+/* Records the Decided and StopGradient nodes of a plain export, which ONNX does not have. */
+static void add_plain_nodes(Exporter *x, Onnx__ModelProto *m)
 {
     FOR_NODES(x->g, n)
         if (n->op->holds && !x->no_memory) {
@@ -362,22 +359,9 @@ static void add_decided(Exporter *x, Onnx__ModelProto *m)
             add_prop(x, m, PROP_DECIDED, x->name[n->out[0].i], text ? text : "");
             x->no_memory |= !text;
         }
-}
-
-/* ONNX has no node for them either. */
-static void add_stopped(Exporter *x, Onnx__ModelProto *m)
-{
     FOR_NODES(x->g, n)
         if (op_stops(n->op) && !x->no_memory)
             add_prop(x, m, PROP_STOP, x->name[n->out[0].i], "");
-}
-
-/* Buffers that steps write: of a model they are constants still. */
-static void add_next(Exporter *x, Onnx__ModelProto *m)
-{
-    for (int i = 0; i < x->g->n_update && !x->no_memory; i++)
-        if (value(x->g, x->g->update[i].state)->kind == V_CONST)
-            add_prop(x, m, PROP_NEXT, x->name[x->g->update[i].state.i], x->name[x->g->update[i].next.i]);
 }
 
 static void add_props(Exporter *x, Onnx__ModelProto *m)
@@ -391,10 +375,8 @@ static void add_props(Exporter *x, Onnx__ModelProto *m)
     for (int i = 0; old && i < old->n_prop && !x->no_memory; i++)
         add_prop(x, m, "", old->prop[i].key, old->prop[i].value);
     add_parameters(x, m);
-    add_next(x, m);
     if (x->opt->plain) {
-        add_decided(x, m);
-        add_stopped(x, m);
+        add_plain_nodes(x, m);
         return;
     }
     add_prop(x, m, PROP_MARKS, "", MARKS_VERSION);
@@ -406,6 +388,7 @@ static void add_props(Exporter *x, Onnx__ModelProto *m)
             add_prop(x, m, PROP_UPDATE, x->name[g->update[i].state.i], x->name[g->update[i].next.i]);
 }
 
+/* The IR version that introduced the opset. */
 static int64_t ir_version(int64_t opset)
 {
     static const struct {
@@ -449,24 +432,20 @@ Status export_begin(Exporter *x)
 
 Status export_graph(Exporter *x, Onnx__GraphProto *gp)
 {
+    const Graph *g = x->g;
+
     TRY(choose_names(x));
     if (x->opt->plain)
         TRY(export_plan_branches(x));
-    gp->name = export_text(x, *x->g->name ? x->g->name : "graph");
-    add_nodes(x, gp);
+    gp->name = export_text(x, *g->name ? g->name : "graph");
+    export_nodes(x, gp, 0, (size_t)g->n_output);
+    for (int i = 0; i < g->n_output && !x->no_memory; i++)
+        if (strcmp(x->name[g->output[i].value.i], g->output[i].name))
+            export_identity(x, gp, g->output[i].value.i, g->output[i].name);
     TRY(problems_fail(&x->problems, E_UNSUPPORTED, "ONNX does not have these operators"));
     TRY(add_initializers(x, gp));
     add_infos(x, gp);
     return x->no_memory ? FAIL_NOMEM() : ST_OK;
-}
-
-static Status export_build(Exporter *x, Onnx__ModelProto *m)
-{
-    TRY(export_begin(x));
-    if (!(m->graph = NEW_MESSAGE(x, Onnx__GraphProto, onnx__graph_proto)))
-        return FAIL_NOMEM();
-    TRY(export_graph(x, m->graph));
-    return export_rest(x, m);
 }
 
 /* Writes to the stream `to`, or with NULL to a file at `path`. */
@@ -489,7 +468,10 @@ static Status export_to(FILE *to, const Graph *g, const ExportOptions *opt, cons
         st = export_respell(&view, &x.opset);
     if (st)
         goto done;
-    TRY_TO(done, st, export_build(&x, &m));
+    TRY_TO(done, st, export_begin(&x));
+    m.graph = NEW_MESSAGE(&x, Onnx__GraphProto, onnx__graph_proto);
+    TRY_TO(done, st, m.graph ? export_graph(&x, m.graph) : FAIL_NOMEM());
+    TRY_TO(done, st, export_rest(&x, &m));
     st = to ? model_print(to, &m, x.opt->most_bytes) : model_write(&m, path, x.arena, x.opt->most_bytes);
 done:
     free(x.problems.text);

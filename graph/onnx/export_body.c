@@ -1,20 +1,8 @@
-/* Bodies as subgraphs.  Names of a subgraph must differ from those around it: they begin with what the node's first
- * output is called, which the importer takes off again (import_subgraph.c). */
+/* The export of nodes' bodies as subgraphs.  Names in a subgraph must differ from those around it, so they begin with
+ * the name of the node's first output; the importer removes that again (import_subgraph.c). */
 #include "graph/onnx/export.h"
 
-static char *body_value_name(Exporter *x, const Node *n, const char *name)
-{
-    const char *first = "body";
-    char *text;
-
-    for (int i = n->n_out; i-- > 0;)
-        if (has_value(n->out[i]))
-            first = x->name[n->out[i].i];
-    text = x->no_memory ? NULL : arena_printf(x->arena, "%s" BODY_SEPARATOR "%s", first, name);
-    x->no_memory |= !text;
-    return text ? text : "";
-}
-
+/* Room for n messages; sets *count. */
 static Onnx__ValueInfoProto **infos(Exporter *in, int n, size_t *count)
 {
     Onnx__ValueInfoProto **list = export_alloc(in, sizeof(void *), (size_t)n);
@@ -48,13 +36,18 @@ Onnx__GraphProto *export_body(Exporter *x, const Node *n, const Attr *a)
 {
     Onnx__GraphProto *gp = NEW_MESSAGE(x, Onnx__GraphProto, onnx__graph_proto);
     Exporter in = *x;
+    const char *first = "body";
 
     if (!gp)
         return NULL;
     in.g = a->graph;
     in.name = export_alloc(x, sizeof *in.name, in.g->n_value);
+    for (int i = n->n_out; i-- > 0;)
+        if (has_value(n->out[i]))
+            first = x->name[n->out[i].i];
     for (uint32_t i = 1; i < in.g->n_value && !x->no_memory; i++)
-        in.name[i] = body_value_name(x, n, in.g->value[i]->name);
+        if (!(in.name[i] = arena_printf(x->arena, "%s" BODY_SEPARATOR "%s", first, in.g->value[i]->name)))
+            x->no_memory = true;
     if (x->no_memory)
         return NULL;
     gp->name = export_text(&in, a->name);

@@ -1,21 +1,21 @@
-/* Branches of a plain export: choices between what data decide are an If again, whose branches hold the nodes that
- * nothing else needs, so that a runtime computes the one that is taken.
+/* Branches of a plain export: nodes that choose by a condition on data become an If again.  Its branches hold the nodes
+ * that nothing else needs, so that a runtime computes only the branch that is taken.
  *
- * Where a node stands is where all that read it do: in a branch, if only that chooses what it makes, else around it.
- * What leads into a branch (graph/ops/branch.c) is not written where it leads into the one that it stands in, whose
- * subgraph sees the values around it.  Elsewhere it is written as it computes, which is right, if not lazy. */
+ * The graph and each branch is a region.  A node belongs to the innermost region that contains all its readers.  A Gate
+ * or Enter node (graph/ops/branch.c) is not written if it leads into its own region, because a subgraph sees the values
+ * around it.  In other regions it is written as the operators that it computes; they are not lazy. */
 #include "graph/onnx/export.h"
 
 #include <string.h>
 
 enum { NOWHERE = -1, ROOT = 0 };
 
-/* Choices of one condition, by a node of one name. */
+/* Nodes that choose, of one condition and one name: they become one If. */
 typedef struct {
     ValueId condition;
     const char *name;
-    int home;             /* where the If stands */
-    uint32_t last;        /* of its choices */
+    int region;           /* region of the If */
+    uint32_t last;        /* index of the last node of the group */
     int choice, n_choice; /* in Branches.choice */
 } Group;
 
@@ -23,27 +23,30 @@ struct Branches {
     Exporter *x;
     Group *group;
     int n_group;
-    int *group_of; /* by node: of a choice */
-    int *home;     /* by node: ROOT, 1 + 2 k and 2 + 2 k: in the branches of group k */
-    int *read_at;  /* by value */
+    int *group_of; /* by node that chooses: its group */
+    int *region;   /* by node: its region.  ROOT; 1 + 2 k and 2 + 2 k: the branches of group k; NOWHERE: not needed */
+    int *read_in;  /* by value: the region that contains all readers so far */
     const Node **choice;
-    int *first, *next; /* nodes of a home, in order: 1 + index */
+    int *first, *next; /* lists of a region's nodes, in order: 1 + index */
     bool moved;
 };
 
-static const Group *group_at(const struct Branches *b, int home) { return &b->group[(home - 1) / 2]; }
-static int parent(const struct Branches *b, int home) { return home <= ROOT ? NOWHERE : group_at(b, home)->home; }
+static const Group *group_at(const struct Branches *b, int region) { return &b->group[(region - 1) / 2]; }
+static int parent(const struct Branches *b, int region)
+{
+    return region <= ROOT ? NOWHERE : group_at(b, region)->region;
+}
 
-static int depth(const struct Branches *b, int home)
+static int depth(const struct Branches *b, int region)
 {
     int n = 0;
 
-    for (; home > ROOT && n <= b->n_group; home = parent(b, home))
+    for (; region > ROOT && n <= b->n_group; region = parent(b, region))
         n++;
     return n;
 }
 
-/* The innermost that is around both. */
+/* The innermost region that contains both. */
 static int common(const struct Branches *b, int one, int other)
 {
     int d = depth(b, one), e = depth(b, other);
@@ -60,68 +63,62 @@ static int common(const struct Branches *b, int one, int other)
 }
 
 static ValueId condition_of(const Node *n) { return n->in[n->op->branch == BRANCH_GATE ? 1 : 0]; }
-static ValueId entering(const Node *n) { return n->in[n->op->branch == BRANCH_GATE ? 0 : 1]; }
+static ValueId entering_value(const Node *n) { return n->in[n->op->branch == BRANCH_GATE ? 0 : 1]; }
 
-/* Does the branch at `home`, or one around it, count where that holds? */
-static bool is_within(const struct Branches *b, int home, ValueId condition)
+/* Is the region, or one around it, the branch that is taken where the condition holds? */
+static bool is_within(const struct Branches *b, int region, ValueId condition)
 {
-    for (; home > ROOT; home = parent(b, home)) {
-        const ValueId c = group_at(b, home)->condition;
+    for (; region > ROOT; region = parent(b, region)) {
+        const ValueId c = group_at(b, region)->condition;
         const Node *not = value(b->x->g, condition)->producer;
 
-        if (home % 2 ? value_eq(c, condition) : not &&not ->n_in == 1 && value_eq(c, not ->in[0]))
+        if (region % 2 ? value_eq(c, condition) : not &&not ->n_in == 1 && value_eq(c, not ->in[0]))
             return true;
     }
     return false;
 }
 
-/* Is it but the name of a value that its branch sees? */
+/* Is n a Gate or Enter node whose region sees the value that enters?  Then it is not written. */
 static bool is_entrance(const struct Branches *b, const Node *n)
 {
     return (n->op->branch == BRANCH_GATE || n->op->branch == BRANCH_ENTER) &&
-           is_within(b, b->home[n->index], condition_of(n));
+           is_within(b, b->region[n->index], condition_of(n));
 }
 
-static void read_at(struct Branches *b, ValueId v, int home)
+static void read_in(struct Branches *b, ValueId v, int region)
 {
     if (has_value(v))
-        b->read_at[v.i] = common(b, b->read_at[v.i], home);
+        b->read_in[v.i] = common(b, b->read_in[v.i], region);
 }
 
-static void place_choice(struct Branches *b, const Node *n, int home)
-{
-    const int k = b->group_of[n->index];
-    Group *g = &b->group[k];
-    const int around = common(b, g->home, home);
-
-    b->moved |= around != g->home;
-    g->home = around;
-    b->home[n->index] = around;
-    read_at(b, n->in[0], around);
-    read_at(b, n->in[1], 1 + 2 * k);
-    read_at(b, n->in[2], 2 + 2 * k);
-}
-
+/* Places a node whose readers have been placed. */
 static void export_branch_place(struct Branches *b, const Node *n)
 {
-    int home = n->op->holds || n->op->flags & OPF_IMPURE ? ROOT : NOWHERE;
+    int region = n->op->holds || n->op->flags & OPF_IMPURE ? ROOT : NOWHERE;
 
     for (int o = 0; o < n->n_out; o++)
         if (has_value(n->out[o]))
-            home = common(b, home, b->read_at[n->out[o].i]);
-    b->home[n->index] = home;
-    if (home == NOWHERE)
+            region = common(b, region, b->read_in[n->out[o].i]);
+    b->region[n->index] = region;
+    if (region == NOWHERE)
         return;
-    if (n->op->branch == BRANCH_CHOICE)
-        place_choice(b, n, home);
-    else if (is_entrance(b, n))
-        read_at(b, entering(n), home);
+    if (n->op->branch == BRANCH_CHOICE) {
+        const int k = b->group_of[n->index], around = common(b, b->group[k].region, region);
+
+        b->moved |= around != b->group[k].region;
+        b->region[n->index] = b->group[k].region = around;
+        read_in(b, n->in[0], around);
+        read_in(b, n->in[1], 1 + 2 * k);
+        read_in(b, n->in[2], 2 + 2 * k);
+    } else if (is_entrance(b, n))
+        read_in(b, entering_value(n), region);
     else
         for (int i = 0; i < n->n_in; i++)
-            read_at(b, n->in[i], home);
+            read_in(b, n->in[i], region);
 }
 
-/* An If goes outwards when more of its choices are found, and its branches with it, until nothing moves. */
+/* Places all nodes, from the outputs back.  An If moves outwards with its branches when a further node of its group is
+ * found outside; this repeats until nothing moves. */
 static void place_all(struct Branches *b)
 {
     const Graph *g = b->x->g;
@@ -129,9 +126,9 @@ static void place_all(struct Branches *b)
     do {
         b->moved = false;
         for (uint32_t i = 0; i < g->n_value; i++)
-            b->read_at[i] = NOWHERE;
+            b->read_in[i] = NOWHERE;
         for (int i = 0; i < g->n_output; i++)
-            b->read_at[g->output[i].value.i] = ROOT;
+            b->read_in[g->output[i].value.i] = ROOT;
         for (uint32_t i = g->n_node; i-- > 0;)
             if (g->node[i]->op)
                 export_branch_place(b, g->node[i]);
@@ -140,6 +137,7 @@ static void place_all(struct Branches *b)
 
 /* ---- groups ---- */
 
+/* The group of a node that chooses; -1: a new one. */
 static int find_group(const struct Branches *b, const Node *n)
 {
     int k = b->n_group - 1;
@@ -159,7 +157,7 @@ static void group_choices(struct Branches *b)
         if (n->op->branch != BRANCH_CHOICE)
             continue;
         if (k < 0)
-            b->group[k = b->n_group++] = (Group){ .condition = n->in[0], .name = n->name, .home = NOWHERE };
+            b->group[k = b->n_group++] = (Group){ .condition = n->in[0], .name = n->name, .region = NOWHERE };
         b->group_of[n->index] = k;
         b->group[k].last = n->index;
         b->group[k].n_choice++;
@@ -177,7 +175,7 @@ static void group_choices(struct Branches *b)
         }
 }
 
-/* An If stands at its last choice: what reads an earlier one must be behind. */
+/* The If is written in place of its group's last node.  Does n come after the groups whose results it reads? */
 static bool is_in_order(const struct Branches *b, const Node *n)
 {
     for (int i = 0; i < n->n_in; i++) {
@@ -189,7 +187,7 @@ static bool is_in_order(const struct Branches *b, const Node *n)
     return true;
 }
 
-/* Names of what is not written, how often the rest is read, and the lists. */
+/* Gives outputs of nodes that are not written the name of their input, counts uses, and lists each region's nodes. */
 static void export_branch_settle(struct Branches *b)
 {
     Exporter *x = b->x;
@@ -200,24 +198,24 @@ static void export_branch_settle(struct Branches *b)
     for (int i = 0; i < x->g->n_output; i++)
         uses[x->g->output[i].value.i]++;
     FOR_NODES(x->g, n) {
-        if (b->home[n->index] == NOWHERE)
+        if (b->region[n->index] == NOWHERE)
             continue;
         if (!is_in_order(b, n))
             problems_add(&x->problems, "%s", node_text(x->g, n));
         if (is_entrance(b, n))
-            x->name[n->out[0].i] = x->name[entering(n).i];
+            x->name[n->out[0].i] = x->name[entering_value(n).i];
         for (int i = 0; i < n->n_in; i++)
-            if (!is_entrance(b, n) || value_eq(n->in[i], entering(n)))
+            if (!is_entrance(b, n) || value_eq(n->in[i], entering_value(n)))
                 uses[n->in[i].i]++;
     }
     x->uses = uses;
     for (uint32_t i = x->g->n_node; i-- > 0;) {
-        const int home = x->g->node[i]->op ? b->home[i] : NOWHERE;
+        const int region = x->g->node[i]->op ? b->region[i] : NOWHERE;
 
-        if (home == NOWHERE)
+        if (region == NOWHERE)
             continue;
-        b->next[i] = b->first[home];
-        b->first[home] = (int)i + 1;
+        b->next[i] = b->first[region];
+        b->first[region] = (int)i + 1;
     }
 }
 
@@ -234,8 +232,8 @@ Status export_plan_branches(Exporter *x)
     *b = (struct Branches){ .x = x,
                             .group = export_alloc(x, sizeof *b->group, n),
                             .group_of = export_alloc(x, sizeof *b->group_of, n),
-                            .home = export_alloc(x, sizeof *b->home, n),
-                            .read_at = export_alloc(x, sizeof *b->read_at, x->g->n_value),
+                            .region = export_alloc(x, sizeof *b->region, n),
+                            .read_in = export_alloc(x, sizeof *b->read_in, x->g->n_value),
                             .choice = export_alloc(x, sizeof *b->choice, n),
                             .first = export_alloc(x, sizeof *b->first, 2 * n + 1),
                             .next = export_alloc(x, sizeof *b->next, n) };
@@ -250,18 +248,12 @@ Status export_plan_branches(Exporter *x)
 
 /* ---- messages ---- */
 
-static char *result_name(Exporter *x, const Node *choice, int side)
-{
-    const char *name = x->name[choice->out[0].i];
-
-    return export_free_name(x, arena_printf(x->arena, "%s/%s", name, side == 1 ? "then" : "else"));
-}
-
-/* What the branch returns: by a name of its own, for it may be something from around it. */
+/* Adds a branch's output, with a new name, because the value may come from around the branch. */
 static void add_result(Exporter *x, Onnx__GraphProto *gp, const Node *choice, int side)
 {
     Onnx__ValueInfoProto *info = NEW_MESSAGE(x, Onnx__ValueInfoProto, onnx__value_info_proto);
-    char *name = result_name(x, choice, side);
+    char *name =
+        export_free_name(x, arena_printf(x->arena, "%s/%s", x->name[choice->out[0].i], side == 1 ? "then" : "else"));
 
     export_identity(x, gp, choice->in[side].i, name);
     if (info)
@@ -269,6 +261,7 @@ static void add_result(Exporter *x, Onnx__GraphProto *gp, const Node *choice, in
     gp->output[gp->n_output++] = info;
 }
 
+/* The branch of group k for side 1, then, or 2, else. */
 static Onnx__AttributeProto *export_side(Exporter *x, int k, int side)
 {
     const Group *g = &x->branches->group[k];
@@ -319,17 +312,17 @@ static void export_one(Exporter *x, Onnx__GraphProto *gp, const Node *n)
     gp->node[gp->n_node++] = k >= 0 ? export_if(x, k) : export_node(x, n);
 }
 
-void export_nodes(Exporter *x, Onnx__GraphProto *gp, int home, size_t more)
+void export_nodes(Exporter *x, Onnx__GraphProto *gp, int region, size_t more)
 {
     const Graph *g = x->g;
     const struct Branches *b = x->branches;
     size_t n = 0;
 
-    for (int i = b ? b->first[home] : 0; i; i = b->next[i - 1])
+    for (int i = b ? b->first[region] : 0; i; i = b->next[i - 1])
         n++;
     if (!(gp->node = export_alloc(x, sizeof *gp->node, (b ? n : g->n_node) + more)))
         return;
-    for (int i = b ? b->first[home] : 0; i && !x->no_memory; i = b->next[i - 1])
+    for (int i = b ? b->first[region] : 0; i && !x->no_memory; i = b->next[i - 1])
         export_one(x, gp, g->node[i - 1]);
     if (!b)
         FOR_NODES(g, node)

@@ -1,8 +1,8 @@
-/* Nodes, attributes and tensors as messages.  Data is referred to, not copied: the graph outlives the messages.
+/* The export of nodes, attributes and tensors as messages.  Messages refer to the graph's data, which outlive them.
  *
- * Attributes that have their default are left out, so that what only we know does not leak into ONNX's operators. Where
- * it matters (an operator of ours, an ATTR_OURS that is not the default), the node goes to our own domain; the importer
- * finds ONNX's operators there too. */
+ * Attributes with their default value are left out, so that attributes of dpexec do not leak into ONNX's operators.  An
+ * operator of dpexec, or one with an ATTR_OURS that is not the default, is written in dpexec's domain; the importer
+ * finds ONNX's operators there, too. */
 #include "graph/onnx/export.h"
 
 #include <math.h>
@@ -34,30 +34,17 @@ Onnx__TensorProto *export_tensor(Exporter *x, const Tensor *t, char *name)
     return p;
 }
 
-static bool export_node_is_default(const Exporter *x, const AttrDecl *d, const Attr *a)
-{
-    return attr_is_default(d, a) || (a->type == A_FLOAT && x->opt->plain && (float)a->f == (float)d->f);
-}
-
-static const AttrDecl *declared(const OpDef *op, const char *name)
-{
-    for (const AttrDecl *d = op->attrs; d && d->name; d++)
-        if (!strcmp(d->name, name))
-            return d;
-    return NULL;
-}
-
-/* In an older spelling a number may have another default: it is written. */
+/* Is the attribute left out?  Numbers in an older spelling are written, because their default may differ there. */
 static bool left_out(const Exporter *x, const Node *n, const Attr *a)
 {
-    const AttrDecl *d = declared(n->op, a->name);
+    const AttrDecl *d = op_attr_decl(n->op, a->name);
     bool older = x->opt->plain && !n->op->domain && x->opset < op_oldest(n->op);
 
     if (d && d->rule == ATTR_INNER)
         return true;
     if (!d || d->rule == ATTR_REQUIRED || (older && d->rule != ATTR_OURS && (a->type == A_INT || a->type == A_FLOAT)))
         return false;
-    return export_node_is_default(x, d, a);
+    return attr_is_default(d, a) || (a->type == A_FLOAT && x->opt->plain && (float)a->f == (float)d->f);
 }
 
 static ProtobufCBinaryData export_node_bytes_of(const char *s)
@@ -65,25 +52,8 @@ static ProtobufCBinaryData export_node_bytes_of(const char *s)
     return (ProtobufCBinaryData){ s ? strlen(s) : 0, (uint8_t *)(uintptr_t)s };
 }
 
-static void set_floats(Exporter *x, Onnx__AttributeProto *p, const Attr *a)
-{
-    p->type = KIND(FLOATS);
-    p->n_floats = (size_t)a->n;
-    p->floats = export_alloc(x, sizeof *p->floats, p->n_floats);
-    for (int i = 0; p->floats && i < a->n; i++)
-        p->floats[i] = (float)a->floats[i];
-}
-
-static void set_strings(Exporter *x, Onnx__AttributeProto *p, const Attr *a)
-{
-    p->type = KIND(STRINGS);
-    p->n_strings = (size_t)a->n;
-    p->strings = export_alloc(x, sizeof *p->strings, p->n_strings);
-    for (int i = 0; p->strings && i < a->n; i++)
-        p->strings[i] = export_node_bytes_of(a->strings[i]);
-}
-
-/* ONNX's attributes are float32: what that loses of a number is kept as text. */
+/* The text of a number that float32, the type of ONNX's attributes, cannot hold; NULL: it can, or the export is plain.
+ */
 static char *exact_text(Exporter *x, double f)
 {
     char text[NUMBER_TEXT];
@@ -123,8 +93,20 @@ static Onnx__AttributeProto *export_attr(Exporter *x, const Node *n, const Attr 
         p->n_ints = (size_t)a->n;
         p->ints = (int64_t *)(uintptr_t)a->ints;
         break;
-    case A_FLOATS: set_floats(x, p, a); break;
-    case A_STRINGS: set_strings(x, p, a); break;
+    case A_FLOATS:
+        p->type = KIND(FLOATS);
+        p->n_floats = (size_t)a->n;
+        p->floats = export_alloc(x, sizeof *p->floats, p->n_floats);
+        for (int i = 0; p->floats && i < a->n; i++)
+            p->floats[i] = (float)a->floats[i];
+        break;
+    case A_STRINGS:
+        p->type = KIND(STRINGS);
+        p->n_strings = (size_t)a->n;
+        p->strings = export_alloc(x, sizeof *p->strings, p->n_strings);
+        for (int i = 0; p->strings && i < a->n; i++)
+            p->strings[i] = export_node_bytes_of(a->strings[i]);
+        break;
     case A_GRAPH:
         p->type = KIND(GRAPH);
         p->g = a->graph ? export_body(x, n, a) : NULL;
@@ -146,10 +128,11 @@ static char **names_of(Exporter *x, int n, const ValueId *v)
     return list;
 }
 
+/* Has the node an attribute of dpexec that is written? */
 static bool has_ours(const Exporter *x, const Node *n)
 {
     for (int i = 0; i < n->n_attr; i++) {
-        const AttrDecl *d = declared(n->op, n->attr[i].name);
+        const AttrDecl *d = op_attr_decl(n->op, n->attr[i].name);
 
         if (d && d->rule == ATTR_OURS && !left_out(x, n, &n->attr[i]))
             return true;
@@ -157,6 +140,7 @@ static bool has_ours(const Exporter *x, const Node *n)
     return false;
 }
 
+/* Lists the domain, with the newest version that a node needs. */
 static void use_domain(Exporter *x, const char *domain, int since)
 {
     Onnx__OperatorSetIdProto **grown;
@@ -192,32 +176,25 @@ static void set_domain(Exporter *x, Onnx__NodeProto *p, const Node *n)
     use_domain(x, domain, strcmp(domain, "dpexec") ? n->op->since : 1);
 }
 
-/* Steps have many nodes of one name, that of what they are for; runtimes may want each to have its own. */
-static ValueId first_output(const Node *n)
-{
-    int i = 0;
-
-    while (!has_out(n, i))
-        i++;
-    return n->out[i];
-}
-
 Onnx__NodeProto *export_node(Exporter *x, const Node *n)
 {
     const char *plain = x->opt->plain ? n->op->plain : NULL;
     Onnx__NodeProto *p = NEW_MESSAGE(x, Onnx__NodeProto, onnx__node_proto);
+    int first = 0;
 
     if (!p || !(p->attribute = export_alloc(x, sizeof *p->attribute, (size_t)n->n_attr)))
         return NULL;
     p->op_type = export_text(x, plain ? plain : n->op->name);
-    p->name = export_text(x, x->opt->defaults ? x->name[first_output(n).i] : n->name);
+    while (x->opt->defaults && !has_out(n, first)) /* many nodes of a step share a name; some runtimes refuse that */
+        first++;
+    p->name = export_text(x, x->opt->defaults ? x->name[n->out[first].i] : n->name);
     p->n_input = (size_t)n->n_in;
     while (plain && p->n_input && op_takes_beside(n->op, (int)p->n_input - 1))
         p->n_input--;
     p->input = names_of(x, n->n_in, n->in);
     p->n_output = (size_t)n->n_out;
     p->output = names_of(x, n->n_out, n->out);
-    if (plain) /* what else it knows is in the metadata (export.c) */
+    if (plain) /* its attributes are in the metadata (export.c) */
         return p;
     set_domain(x, p, n);
     for (int i = 0; i < n->n_attr; i++)

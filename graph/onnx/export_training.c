@@ -1,5 +1,5 @@
-/* A model with its training_info (training.c reads it): the algorithm is the whole of a step, its own forward pass too,
- * for in training that may be another one.  With the model it shares inputs and initializers. */
+/* The export of a model with training_info (training.c reads it).  The algorithm is a whole step with its own forward
+ * pass, which may differ from the model's in training.  It shares inputs and initializers with the model. */
 #include "graph/onnx/export.h"
 #include "graph/ops/cast.gen.h"
 
@@ -8,7 +8,8 @@
 
 #include "graph/ir/emit.h"
 
-/* The step takes no name that the model has, but for what is declared there: that is the same. */
+/* Gives the step's inputs, states and constants that the model declares the model's names, and reserves all other names
+ * of the model. */
 static Status export_training_share(Exporter *step, const Exporter *model)
 {
     bool *elsewhere = export_alloc(step, sizeof *elsewhere, step->g->n_value);
@@ -50,7 +51,7 @@ static Status bind_updates(Exporter *x, Onnx__TrainingInfoProto *info)
 
 /* ---- first values ---- */
 
-/* In the type that the tensor is declared with. */
+/* Adds outputs of first values, cast to the types that their tensors are declared with. */
 static Status cast_outputs(Graph *g, const OnnxModel *from, const Exporter *step, const Graph *model)
 {
     for (int i = 0; i < from->n_first; i++) {
@@ -92,8 +93,8 @@ static Status bind_first(Exporter *x, Onnx__TrainingInfoProto *info, const OnnxM
     return x->no_memory ? FAIL_NOMEM() : ST_OK;
 }
 
-/* Opsets that other graphs of the file need, too. */
-static void take_domains(Exporter *to, const Exporter *from)
+/* Copies the opset and domains, which are those that all graphs of the file need so far. */
+static void copy_domains(Exporter *to, const Exporter *from)
 {
     to->opset = from->opset;
     to->domain = from->domain;
@@ -101,8 +102,8 @@ static void take_domains(Exporter *to, const Exporter *from)
     to->cap_domain = from->cap_domain;
 }
 
-/* What gives first values in the file that was read, for states as they are in the step; outputs are called as these
- * are.  NULL: nothing. */
+/* Copies the graph that computes first values in the file that was read.  Its outputs get the names and types of the
+ * step's states.  NULL: there is none. */
 static Status make_initial(Graph **out, const OnnxModel *from, const Exporter *step, const Graph *model)
 {
     Graph *g;
@@ -124,25 +125,9 @@ static Status make_initial(Graph **out, const OnnxModel *from, const Exporter *s
     return ST_OK;
 }
 
-static Status export_initial(Exporter *x, Graph **made, Exporter *model, const Exporter *step,
-                             Onnx__TrainingInfoProto *info)
-{
-    TRY(make_initial(made, model->opt->model, step, model->g));
-    if (!(x->g = *made))
-        return ST_OK;
-    take_domains(x, model);
-    if (!(info->initialization = NEW_MESSAGE(x, Onnx__GraphProto, onnx__graph_proto)))
-        return FAIL_NOMEM();
-    TRY(export_begin(x));
-    TRY(export_graph(x, info->initialization));
-    TRY(bind_first(x, info, model->opt->model, step));
-    take_domains(model, x);
-    return ST_OK;
-}
-
 /* ---- the model ---- */
 
-/* `made`: the graph of `initial`, which holds what the message points to. */
+/* Fills the model's message.  `*made` gets the graph of `initial`, which owns data that the message refers to. */
 static Status export_training_build(Exporter *model, Exporter *step, Exporter *initial, Graph **made,
                                     Onnx__ModelProto *m)
 {
@@ -157,11 +142,20 @@ static Status export_training_build(Exporter *model, Exporter *step, Exporter *i
     TRY(export_begin(step));
     TRY(export_graph(model, m->graph));
     TRY(export_training_share(step, model));
-    take_domains(step, model);
+    copy_domains(step, model);
     TRY(export_graph(step, info->algorithm));
     TRY(bind_updates(step, info));
-    take_domains(model, step);
-    TRY(export_initial(initial, made, model, step, info));
+    copy_domains(model, step);
+    TRY(make_initial(made, model->opt->model, step, model->g));
+    if ((initial->g = *made)) {
+        copy_domains(initial, model);
+        if (!(info->initialization = NEW_MESSAGE(initial, Onnx__GraphProto, onnx__graph_proto)))
+            return FAIL_NOMEM();
+        TRY(export_begin(initial));
+        TRY(export_graph(initial, info->initialization));
+        TRY(bind_first(initial, info, model->opt->model, step));
+        copy_domains(model, initial);
+    }
     m->training_info[m->n_training_info++] = info;
     return export_rest(model, m);
 }

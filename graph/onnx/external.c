@@ -1,12 +1,12 @@
 /* External data: weights in files beside the model.
  *
- * The file's name comes from the model, so it must not lead out of the model's folder: no absolute path, no "..", no
- * hard link to something elsewhere, regular files only.  Linux checks the path itself (openat2); where a kernel or a
- * container does not have that call, the path is walked part by part with the same rules.
+ * The model gives the file's name, so the name must not lead out of the model's folder: no absolute path, no "..", no
+ * hard link to another file, and regular files only.  Linux checks the path (openat2); if the kernel or a container
+ * lacks that call, the path is walked part by part with the same rules.
  *
- * Caches of models keep files elsewhere and link to them: snapshots/main/model.onnx -> ../../blobs/1a and
- * snapshots/main/model.onnx_data -> ../../blobs/2b.  So where a part of the path is a symbolic link, the file that all
- * links lead to must lie beside the file that the model's own path leads to (here in blobs/), or below its folder. */
+ * Caches of models store files elsewhere and link to them: snapshots/main/model.onnx -> ../../blobs/1a and
+ * snapshots/main/model.onnx_data -> ../../blobs/2b.  So if a part of the path is a symbolic link, all links are
+ * followed, and the file must lie in the folder that the model's own path resolves to (here blobs/), or below it. */
 #include "graph/onnx/importer.h"
 
 #include <errno.h>
@@ -30,7 +30,7 @@ struct External {
     Arena *arena;
     const char *model_path;
     File *files;
-    size_t read; /* since the pages of the files were given up */
+    size_t read; /* bytes since the pages of the files were released */
 };
 
 External *external_create(Arena *a, const char *model_path)
@@ -54,7 +54,7 @@ void external_close(External *e)
 
 enum { OPEN_FLAGS = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW };
 
-/* Each part relative to the folder before it, none of them a link. */
+/* Opens each part of the path relative to the folder before it; no part may be a link. */
 static int open_by_parts(int folder, const char *location)
 {
     char part[NAME_MAX + 1];
@@ -71,7 +71,7 @@ static int open_by_parts(int folder, const char *location)
         }
         memcpy(part, location, len);
         part[len] = '\0';
-        next = openat(at, part, OPEN_FLAGS); /* a link gives ELOOP, what is no folder ENOTDIR in the next turn */
+        next = openat(at, part, OPEN_FLAGS); /* a link gives ELOOP; a file, ENOTDIR in the next turn */
         close(at);
         if (last)
             return next;
@@ -81,6 +81,7 @@ static int open_by_parts(int folder, const char *location)
     return -1;
 }
 
+/* Opens a file below the folder; -1 with errno. */
 static int open_beneath(int folder, const char *location)
 {
     struct open_how how = { .flags = OPEN_FLAGS,
@@ -92,8 +93,8 @@ static int open_beneath(int folder, const char *location)
     return (int)fd;
 }
 
-/* Of a path with a link in it; all links are followed first, and the result is opened without any.  -1 with errno,
- * EXDEV where it leads elsewhere. */
+/* Opens a path with a link in it: all links are followed first, and the result is opened without any.  -1 with errno;
+ * EXDEV: it leads out of the model's folder. */
 static int open_resolved(const External *e, const char *location)
 {
     char model[PATH_MAX], joined[PATH_MAX], target[PATH_MAX], *slash;
@@ -121,8 +122,8 @@ static int open_resolved(const External *e, const char *location)
     return fd;
 }
 
-/* Relative, and made of plain names only: neither openat2 nor the walk is asked to judge "." and "..". */
-static bool plain_path(const char *location)
+/* Is it a relative path without "." and ".."?  Neither openat2 nor the walk has to handle these. */
+static bool is_plain_path(const char *location)
 {
     for (const char *p = location;; p++) {
         size_t len = strcspn(p, "/");
@@ -135,6 +136,7 @@ static bool plain_path(const char *location)
     }
 }
 
+/* Opens the model's folder. */
 static Status open_folder(int *out, External *e)
 {
     const char *slash = strrchr(e->model_path, '/');
@@ -153,6 +155,7 @@ static Status open_folder(int *out, External *e)
     return ST_OK;
 }
 
+/* Checks and maps an opened file; fd -1: opening failed with errno. */
 static Status map_file(Mapped *out, int fd, const char *name, const char *location)
 {
     struct stat st;
@@ -173,6 +176,7 @@ static Status map_file(Mapped *out, int fd, const char *name, const char *locati
     return status_prefix(mapped_fd(out, fd, location), "initializer '%s': external data", name);
 }
 
+/* Finds the file at `location`, or opens and maps it. */
 static Status file_get(File **out, External *e, const char *location, const char *name)
 {
     Mapped map = { NULL, 0 };
@@ -185,7 +189,7 @@ static Status file_get(File **out, External *e, const char *location, const char
             *out = f;
             return ST_OK;
         }
-    if (!plain_path(location))
+    if (!is_plain_path(location))
         return FAIL(E_MODEL, "initializer '%s': external data '%s' must be a relative path without '.' and '..'", name,
                     location);
     if (!(f = ARENA_NEW(e->arena, File, 1)))
@@ -204,7 +208,7 @@ static Status file_get(File **out, External *e, const char *location, const char
     return ST_OK;
 }
 
-/* ---- what the tensor says ---- */
+/* ---- fields of the tensor ---- */
 
 static Status parse_size(size_t *out, const char *key, const char *text, const char *name)
 {
@@ -218,14 +222,6 @@ static Status parse_size(size_t *out, const char *key, const char *text, const c
     }
     *out = v;
     return ST_OK;
-}
-
-/* What was given before is in memory no more, where it has become much. */
-static void pass_by(External *e, size_t n)
-{
-    for (File *f = e->files; f && e->read >= KEPT_OF_FILE; f = f->next)
-        mapped_forget(&f->map);
-    e->read = (e->read >= KEPT_OF_FILE ? 0 : e->read) + n;
 }
 
 Status external_bytes(const uint8_t **out, External *e, const Onnx__TensorProto *t, size_t size)
@@ -252,7 +248,9 @@ Status external_bytes(const uint8_t **out, External *e, const Onnx__TensorProto 
     if (offset > f->map.size || size > f->map.size - offset)
         return FAIL(E_MODEL, "initializer '%s': external data '%s' has %zu bytes, expected %zu at offset %zu", name,
                     location, f->map.size, size, offset);
-    pass_by(e, size);
     *out = f->map.data + offset;
+    for (File *read = e->files; read && e->read >= KEPT_OF_FILE; read = read->next)
+        mapped_forget(&read->map); /* earlier tensors have been read */
+    e->read = (e->read >= KEPT_OF_FILE ? 0 : e->read) + size;
     return ST_OK;
 }

@@ -1,11 +1,14 @@
-/* Control flow: an If becomes the nodes of the branch that is taken, a Loop, a Scan or a SequenceMap those of all its
- * trips, so that the graph holds dataflow alone.
+/* Control flow.  An If becomes the nodes of the branch that is taken; a Loop, Scan or SequenceMap becomes the nodes of
+ * all its trips.  So the graph holds only dataflow.
  *
- * Conditions and trip counts are found by known_values.c.  Where data decide, an If becomes both branches and a choice,
- * a trip of a Loop what it makes or what it was given (import_branch.c); the rest is refused by name, but where the
- * data are at hand (evaluate.c).  A subgraph sees the names around its node and must not define one of them again.  Its
- * nodes get the node's name as a prefix, "loop/3/": of trip 3; its constants are the same in all trips, so that a
- * weight in a loop is one parameter.  Where the file decides, the branch that is not taken is not looked at. */
+ * Conditions and trip counts come from known_values.c.  If a condition depends on data, an If becomes both branches and
+ * a choice of their results; a trip of a Loop becomes a choice of its results or its inputs (import_branch.c).  Other
+ * uses of data are refused by name, unless the data are at hand (evaluate.c).  If the file fixes a condition, the other
+ * branch is not read.
+ *
+ * A subgraph sees the names around its node and must not define one of them again.  The names of its nodes begin with
+ * the node's name and the trip, "loop/3/".  Its constants are the same in all trips, so that a weight in a loop is one
+ * parameter. */
 #include <string.h>
 
 #include "graph/ir/emit.h"
@@ -14,9 +17,9 @@
 #include "graph/ops/view.gen.h"
 #include "graph/onnx/flow.h"
 
-/* Of a Loop where data decide which trips count: all are computed. */
+/* Limits of a Loop whose number of trips depends on data: all trips are computed. */
 enum { MAX_DATA_TRIPS = 64, MAX_DATA_NODES = 1 << 15 };
-static const size_t MAX_UNROLLED = (size_t)512 << 20; /* bytes: attributes and names of a body count in each trip */
+static const size_t MAX_UNROLLED = (size_t)512 << 20; /* bytes of all trips, their names and attributes included */
 
 /* ---- attributes ---- */
 
@@ -85,12 +88,12 @@ Status flow_bind(Flow *f, const Onnx__ValueInfoProto *formal, const ScopeEntry *
     ScopeEntry *e;
 
     TRY(declare(&e, &f->inner, formal->name, "input of the subgraph"));
-    entry_take(e, given);
+    entry_copy(e, given);
     e->formal = true;
     return ST_OK;
 }
 
-/* What the subgraph's output stands for; it may be something from outside. */
+/* Finds the entry of the subgraph's output p, which may be a name from outside. */
 static Status flow_result(const ScopeEntry **out, const Body *inner, const Onnx__ValueInfoProto *p)
 {
     const char *name = text_or(p->name, "");
@@ -113,7 +116,7 @@ static Status tensor_result(ValueId *out, const Flow *f, const Onnx__ValueInfoPr
     return ST_OK;
 }
 
-const ScopeEntry *flow_given(const Flow *f, size_t i)
+const ScopeEntry *flow_input(const Flow *f, size_t i)
 {
     return i < f->p->n_input && *f->p->input[i] ? body_find(f->b, f->p->input[i]) : NULL;
 }
@@ -121,7 +124,7 @@ const ScopeEntry *flow_given(const Flow *f, size_t i)
 void flow_set_output(const Flow *f, size_t i, const ScopeEntry *to)
 {
     if (i < f->p->n_output && *f->p->output[i])
-        entry_take(scope_find(&f->b->scope, f->p->output[i]), to);
+        entry_copy(scope_find(&f->b->scope, f->p->output[i]), to);
 }
 
 Status flow_decided(const Flow *f, ValueId v, int64_t is, const char *what, const char *name)
@@ -132,7 +135,7 @@ Status flow_decided(const Flow *f, ValueId v, int64_t is, const char *what, cons
 
 /* ---- If ---- */
 
-/* What the outputs of the node are in that branch. */
+/* Reads the branch `which`, and sets `out` to its outputs. */
 static Status import_branch(ScopeEntry *out, Flow *f, const char *which)
 {
     const Onnx__GraphProto *gp;
@@ -146,20 +149,21 @@ static Status import_branch(ScopeEntry *out, Flow *f, const char *which)
     TRY(import_body(f->im, &f->inner));
     for (size_t i = 0; i < gp->n_output; i++) {
         TRY(flow_result(&e, &f->inner, gp->output[i]));
-        entry_take(&out[i], e);
+        entry_copy(&out[i], e);
     }
     return ST_OK;
 }
 
-bool flow_in_vain(const Flow *f) { return f->im->problems.n > f->problems; }
+bool flow_has_problems(const Flow *f) { return f->im->problems.n > f->problems; }
 
+/* Reads both branches, and makes each output a choice. */
 static Status import_both(ScopeEntry *out, Flow *f, ValueId condition)
 {
     Importer *im = f->im;
     ScopeEntry *other = ARENA_NEW(im->scratch, ScopeEntry, f->p->n_output);
     const ValueId yes = branch_condition(im, condition, NO_VALUE);
     const ValueId no = import_emit(im->g, &op_Not, NULL, 1, &yes);
-    const char *name = text_or(f->p->name, ""); /* one for all that it chooses */
+    const char *name = text_or(f->p->name, ""); /* of all nodes that choose */
     Branch b = branch_begin(im, yes);
 
     name = *name || !f->p->n_output ? name : text_or(f->p->output[0], "");
@@ -170,13 +174,14 @@ static Status import_both(ScopeEntry *out, Flow *f, ValueId condition)
     b = branch_begin(im, no);
     TRY(import_branch(other, f, "else_branch"));
     TRY(branch_end(&b));
-    for (size_t i = 0; i < f->p->n_output && !flow_in_vain(f); i++)
+    for (size_t i = 0; i < f->p->n_output && !flow_has_problems(f); i++)
         TRY(branch_choose(&out[i], im, yes, &other[i], body_name(im, f->b, name),
                           body_name(im, f->b, f->p->output[i])));
     return im->g->status;
 }
 
-/* What is not known: may data tell it?  Not what is known to be no number of type `expected`. */
+/* Checks v, which is not known before the run, as far as its type and shape are: it must be one number of type
+ * `expected`.  `what` and `name` name it in messages. */
 static Status flow_check_number(const Flow *f, ValueId v, const char *what, const char *name, const char *expected)
 {
     const DType t = value(f->im->g, v)->dtype;
@@ -193,7 +198,7 @@ static Status flow_check_number(const Flow *f, ValueId v, const char *what, cons
 static Status import_if(Flow *f)
 {
     ScopeEntry *out = ARENA_NEW(f->im->scratch, ScopeEntry, f->p->n_output);
-    const ScopeEntry *c = flow_given(f, 0);
+    const ScopeEntry *c = flow_input(f, 0);
     int64_t taken;
 
     if (f->p->n_input != 1 || !c)
@@ -236,11 +241,11 @@ Status flow_begin_trips(Flow *f, size_t n_carried, size_t first)
 Status flow_carry_in(Flow *f, size_t first)
 {
     for (size_t i = 0; i < f->n_carried; i++) {
-        const ScopeEntry *e = flow_given(f, first + i);
+        const ScopeEntry *e = flow_input(f, first + i);
 
         if (!e)
-            return FAIL(E_MODEL, "input %zu, a value that trips hand on, is absent", first + i);
-        entry_take(&f->carried[i], e);
+            return FAIL(E_MODEL, "input %zu, a value carried from trip to trip, is absent", first + i);
+        entry_copy(&f->carried[i], e);
     }
     return ST_OK;
 }
@@ -254,8 +259,8 @@ Status flow_run_trip(Flow *f, size_t first)
         const ScopeEntry *e;
 
         TRY(flow_result(&e, &f->inner, f->gp->output[first + i]));
-        entry_take(&f->carried[i], e);
-        (void)known_number(&number, f->im, e->value); /* a counter is looked at while its chain is short */
+        entry_copy(&f->carried[i], e);
+        (void)known_number(&number, f->im, e->value); /* keeps a counter known while its chain is short */
     }
     for (size_t k = 0; k < f->n_scanned; k++) {
         ValueId *grown = arena_grow(f->im->scratch, f->scanned[k], sizeof *grown, f->trips, &f->cap[k]);
@@ -282,7 +287,7 @@ Status flow_stack_nothing(ValueId *out, const Flow *f, const Onnx__ValueInfoProt
         !tensor_type_problem(type->tensor_type->elem_type, f->im->tensors.texts) && type->tensor_type->shape)
         TRY(type_shape_decode(&s, &params, f->im->scratch, type->tensor_type->shape, p->name));
     for (int i = 0; f->im->run && i < s.rank; i++)
-        s.dim[i] = s.dim[i] < 0 ? 0 : s.dim[i]; /* nothing will say, and there is nothing of it */
+        s.dim[i] = s.dim[i] < 0 ? 0 : s.dim[i]; /* open sizes stay unknown; the output has no elements anyway */
     if (!shape_known(&s) || s.rank == MAX_RANK)
         return FAIL(E_UNSUPPORTED, "no trip, and the body does not say what its output '%s' would be", p->name);
     axis += axis < 0 ? s.rank + 1 : 0;
@@ -340,6 +345,7 @@ void flow_set_carried(const Flow *f)
 
 /* ---- Loop ---- */
 
+/* A constant for an input of the body: a scalar or, if it is declared so, a vector of one element. */
 static ValueId number(Flow *f, const Onnx__ValueInfoProto *formal, DType dtype, int64_t v)
 {
     bool vector = formal->type && formal->type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE &&
@@ -352,8 +358,8 @@ static ValueId number(Flow *f, const Onnx__ValueInfoProto *formal, DType dtype, 
                            &t);
 }
 
-/* Why a number that decides how many trips there are is not known, and what to do. */
-static void say_unknown(const char **why, const char **remedy, const Flow *f, ValueId v)
+/* Sets *why to the reason why v, which the number of trips depends on, is not known, and *remedy to advice. */
+static void explain_unknown(const char **why, const char **remedy, const Flow *f, ValueId v)
 {
     const bool open = known_by_open_sizes(f->im, v);
 
@@ -363,10 +369,10 @@ static void say_unknown(const char **why, const char **remedy, const Flow *f, Va
                    : "";
 }
 
-/* Absent: for ever. */
+/* The Loop's trip count; INT64_MAX if it is absent. */
 static Status trip_count(int64_t *out, const Flow *f)
 {
-    const ScopeEntry *e = flow_given(f, 0);
+    const ScopeEntry *e = flow_input(f, 0);
     const char *why, *remedy;
 
     *out = INT64_MAX;
@@ -374,7 +380,7 @@ static Status trip_count(int64_t *out, const Flow *f)
         return ST_OK;
     if (!known_number(out, f->im, e->value)) {
         TRY(flow_check_number(f, e->value, "its trip count", f->p->input[0], "int64"));
-        say_unknown(&why, &remedy, f, e->value);
+        explain_unknown(&why, &remedy, f, e->value);
         return FAIL(E_UNSUPPORTED,
                     "its trip count '%s' %s, expected one that constants and fixed sizes of the file give%s",
                     f->p->input[0], why, remedy);
@@ -382,6 +388,7 @@ static Status trip_count(int64_t *out, const Flow *f)
     return flow_decided(f, e->value, *out, "its trip count", f->p->input[0]);
 }
 
+/* Reads the body for one trip.  `cond` is its second input. */
 static Status loop_trip(Flow *f, const ScopeEntry *cond)
 {
     ScopeEntry e = { .node = -1 };
@@ -396,10 +403,10 @@ static Status loop_trip(Flow *f, const ScopeEntry *cond)
     return flow_run_trip(f, 1);
 }
 
-/* A trip that may not count hands on what it was given. */
+/* Reads a trip that counts only where f->active holds: otherwise it carries on the values that it was given. */
 static Status loop_branch(Flow *f, const ScopeEntry *cond)
 {
-    const Branch b = branch_begin(f->im, f->goes_on);
+    const Branch b = branch_begin(f->im, f->active);
     ScopeEntry *before = ARENA_NEW(f->im->scratch, ScopeEntry, f->n_carried);
 
     if (!before)
@@ -408,13 +415,14 @@ static Status loop_branch(Flow *f, const ScopeEntry *cond)
         before[i] = f->carried[i];
     TRY(loop_trip(f, cond));
     TRY(branch_end(&b));
-    for (size_t i = 0; i < f->n_carried && !flow_in_vain(f); i++)
-        TRY(branch_choose(&f->carried[i], f->im, f->goes_on, &before[i], f->inner.prefix, NULL));
+    for (size_t i = 0; i < f->n_carried && !flow_has_problems(f); i++)
+        TRY(branch_choose(&f->carried[i], f->im, f->active, &before[i], f->inner.prefix, NULL));
     return ST_OK;
 }
 
-/* Does it go on, of `count` trips at most?  Where data decide it does, and the trips to come count or not. */
-static Status loop_goes_on(int64_t *go, Flow *f, ValueId cond, const char *name, int64_t count)
+/* Sets *go: is there another trip, of `count` at most?  If that depends on data, there is, and `f->active` becomes the
+ * condition on which the following trips count. */
+static Status loop_condition(int64_t *go, Flow *f, ValueId cond, const char *name, int64_t count)
 {
     const char *why, *remedy;
 
@@ -422,7 +430,7 @@ static Status loop_goes_on(int64_t *go, Flow *f, ValueId cond, const char *name,
         return flow_decided(f, cond, *go, "whether it goes on,", name);
     TRY(flow_check_number(f, cond, "whether it goes on,", name, "bool"));
     if (f->im->run || count > MAX_DATA_TRIPS) {
-        say_unknown(&why, &remedy, f, cond);
+        explain_unknown(&why, &remedy, f, cond);
         return FAIL(E_UNSUPPORTED, "whether it goes on, '%s', %s, expected a constant condition or at most %d trips%s",
                     name, why, MAX_DATA_TRIPS, remedy);
     }
@@ -431,7 +439,7 @@ static Status loop_goes_on(int64_t *go, Flow *f, ValueId cond, const char *name,
             return FAIL(E_UNSUPPORTED,
                         "whether it goes on, '%s', depends on data, and so does the length of its output '%s'", name,
                         f->p->output[i]);
-    f->goes_on = branch_condition(f->im, cond, f->goes_on);
+    f->active = branch_condition(f->im, cond, f->active);
     *go = 1;
     return f->im->g->status;
 }
@@ -440,35 +448,35 @@ static Status import_loop(Flow *f)
 {
     size_t n_carried = f->p->n_input > 2 ? f->p->n_input - 2 : 0;
     ScopeEntry cond = { .node = -1 };
-    const ScopeEntry *e = flow_given(f, 1);
+    const ScopeEntry *e = flow_input(f, 1);
     int64_t count, go = 1;
     bool done;
 
     TRY(flow_subgraph(&f->gp, f->p, "body"));
     if (f->gp->n_input != n_carried + 2)
         return FAIL(E_MODEL, "a body of %zu inputs, expected %zu", f->gp->n_input, n_carried + 2);
-    TRY(flow_bags(&done, f));
+    TRY(flow_embedding_bag(&done, f));
     if (done)
         return ST_OK;
     TRY(flow_begin_trips(f, n_carried, 1));
     TRY(trip_count(&count, f));
     TRY(flow_carry_in(f, 2));
     if (e)
-        entry_take(&cond, e);
+        entry_copy(&cond, e);
     else
         cond.value = number(f, f->gp->input[1], DT_BOOL, 1);
     if (e && count > 0)
-        TRY(loop_goes_on(&go, f, cond.value, f->p->input[1], count));
+        TRY(loop_condition(&go, f, cond.value, f->p->input[1], count));
     while (go && (int64_t)f->trips < count) {
-        TRY(has_value(f->goes_on) ? loop_branch(f, &cond) : loop_trip(f, &cond));
-        if (has_value(f->goes_on) && f->im->n_done - f->nodes > MAX_DATA_NODES)
+        TRY(has_value(f->active) ? loop_branch(f, &cond) : loop_trip(f, &cond));
+        if (has_value(f->active) && f->im->n_done - f->nodes > MAX_DATA_NODES)
             return FAIL(E_UNSUPPORTED, "data decide which of its trips count, and they take more than %d nodes",
                         MAX_DATA_NODES);
-        if (flow_in_vain(f))
+        if (flow_has_problems(f))
             return ST_OK;
         TRY(tensor_result(&cond.value, f, f->gp->output[0]));
         if ((int64_t)f->trips < count)
-            TRY(loop_goes_on(&go, f, cond.value, f->gp->output[0]->name, count));
+            TRY(loop_condition(&go, f, cond.value, f->gp->output[0]->name, count));
         cond = (ScopeEntry){ .value = cond.value, .node = -1 };
     }
     flow_set_carried(f);
@@ -479,16 +487,17 @@ static Status import_loop(Flow *f)
 
 /* ---- SequenceMap ---- */
 
+/* The tensors of a sequence. */
 static Status items(const ValueId **item, int *n, const Flow *f, const ScopeEntry *e)
 {
     return sequence_items(item, n, f->im, e->sequence,
                           arena_printf(f->im->scratch, "%s: the length of a sequence", proto_text(f->im, f->p)));
 }
 
-/* An input of the body: of a sequence the trip's tensor, else the same in all trips. */
+/* Binds input i of the body: the trip's tensor of a sequence, or a tensor that is the same in all trips. */
 static Status bind_mapped(Flow *f, size_t i)
 {
-    const ScopeEntry *e = flow_given(f, i);
+    const ScopeEntry *e = flow_input(f, i);
     ScopeEntry one = { .node = -1 };
     const ValueId *item;
     int n;
@@ -506,7 +515,7 @@ static Status bind_mapped(Flow *f, size_t i)
 
 static Status import_map(Flow *f)
 {
-    const ScopeEntry *e = flow_given(f, 0);
+    const ScopeEntry *e = flow_input(f, 0);
     const ValueId *item;
     int n;
 
@@ -522,7 +531,7 @@ static Status import_map(Flow *f)
         for (size_t i = 0; i < f->p->n_input; i++)
             TRY(bind_mapped(f, i));
         TRY(flow_run_trip(f, 0));
-        if (flow_in_vain(f))
+        if (flow_has_problems(f))
             return ST_OK;
     }
     for (size_t k = 0; k < f->p->n_output; k++) {
@@ -536,26 +545,22 @@ static Status import_map(Flow *f)
 
 /* ---- a subgraph that is a function ---- */
 
-static Status flow_apply(ValueId *x, Flow *f, const char *name)
-{
-    const ScopeEntry e = { .value = *x, .node = -1 };
-
-    TRY(body_check_depth(f->b));
-    TRY(flow_subgraph(&f->gp, f->p, name));
-    if (f->gp->n_input != 1 || f->gp->n_output != 1)
-        return FAIL(E_MODEL, "attribute '%s': %zu inputs and %zu outputs, expected one of each", name, f->gp->n_input,
-                    f->gp->n_output);
-    TRY(flow_enter(f, f->gp, -1));
-    TRY(flow_bind(f, f->gp->input[0], &e));
-    TRY(import_body(f->im, &f->inner));
-    return flow_in_vain(f) ? ST_OK : tensor_result(x, f, f->gp->output[0]);
-}
-
 Status import_applied(ValueId *x, Importer *im, Body *b, const Onnx__NodeProto *p, const char *name)
 {
     Flow f = { .im = im, .b = b, .p = p, .problems = im->problems.n };
+    const ScopeEntry e = { .value = *x, .node = -1 };
 
-    return attribute_find(p, name) ? flow_apply(x, &f, name) : ST_OK;
+    if (!attribute_find(p, name))
+        return ST_OK;
+    TRY(body_check_depth(b));
+    TRY(flow_subgraph(&f.gp, p, name));
+    if (f.gp->n_input != 1 || f.gp->n_output != 1)
+        return FAIL(E_MODEL, "attribute '%s': %zu inputs and %zu outputs, expected one of each", name, f.gp->n_input,
+                    f.gp->n_output);
+    TRY(flow_enter(&f, f.gp, -1));
+    TRY(flow_bind(&f, f.gp->input[0], &e));
+    TRY(import_body(im, &f.inner));
+    return flow_has_problems(&f) ? ST_OK : tensor_result(x, &f, f.gp->output[0]);
 }
 
 /* ---- all ---- */
@@ -575,27 +580,20 @@ static Status (*find_import(const char *name))(Flow *)
 
 bool is_flow_operator(const char *name) { return find_import(name) != NULL; }
 
-/* After problems in a body some outputs may stand for nothing: later nodes are looked at all the same. */
-static Status leave_rest(const Flow *f)
-{
-    Shape unknown = shape_unknown();
-
-    for (size_t i = 0; i < f->p->n_output; i++) {
-        ScopeEntry *e = *f->p->output[i] ? scope_find(&f->b->scope, f->p->output[i]) : NULL;
-
-        if (e && !entry_made(e))
-            e->value = graph_add_value(f->im->g, V_TEMP, "", DT_NONE, &unknown);
-    }
-    return f->im->g->status;
-}
-
 Status import_flow(Importer *im, Body *b, const Onnx__NodeProto *p)
 {
     Flow f = { .im = im, .b = b, .p = p, .problems = im->problems.n };
+    const Shape unknown = shape_unknown();
     Status st = body_check_depth(b);
 
     if (!st)
         st = find_import(p->op_type)(&f);
     TRY(status_prefix(st, "%s", proto_text(im, p)));
-    return leave_rest(&f);
+    for (size_t i = 0; i < p->n_output; i++) { /* after problems in a body, outputs of unknown type for later nodes */
+        ScopeEntry *e = *p->output[i] ? scope_find(&b->scope, p->output[i]) : NULL;
+
+        if (e && !entry_made(e))
+            e->value = graph_add_value(im->g, V_TEMP, "", DT_NONE, &unknown);
+    }
+    return im->g->status;
 }

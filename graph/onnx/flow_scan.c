@@ -1,4 +1,4 @@
-/* Scan: what is scanned is cut up, an element for each trip (flow.c). */
+/* Scan: the scanned inputs are split into one element for each trip (flow.c). */
 #include "graph/ir/emit.h"
 #include "graph/ops/concat.gen.h"
 #include "graph/ops/index.gen.h"
@@ -8,10 +8,10 @@
 
 enum { MAX_SAMPLES = 65536 };
 
-/* One element of x, the node's input `name`, for each trip, in the order of the trips; `*trips` -1: not known before.
- */
-static Status flow_scan_cut(ValueId **out, int64_t *trips, Flow *f, ValueId x, const char *name, int64_t axis,
-                            bool backward)
+/* Splits x, the node's input `name`, along the axis: `*out` gets one element for each trip, in the order of trips.  The
+ * length must be `*trips`, unless that is -1; then it is set. */
+static Status flow_scan_split(ValueId **out, int64_t *trips, Flow *f, ValueId x, const char *name, int64_t axis,
+                              bool backward)
 {
     Graph *g = f->im->g;
     int64_t size, *ones;
@@ -49,18 +49,7 @@ static Status flow_scan_cut(ValueId **out, int64_t *trips, Flow *f, ValueId x, c
     return g->status;
 }
 
-static Status cut_input(ValueId **out, int64_t *trips, Flow *f, size_t k, size_t n)
-{
-    const size_t i = f->n_carried + k;
-    int64_t axis, backward;
-    ValueId x;
-
-    TRY(tensor_input(&x, f->b, f->p, i));
-    TRY(flow_list_element(&axis, f, "scan_input_axes", n, k, -MAX_RANK, MAX_RANK - 1));
-    TRY(flow_list_element(&backward, f, "scan_input_directions", n, k, 0, 1));
-    return flow_scan_cut(out, trips, f, x, f->p->input[i], axis, backward != 0);
-}
-
+/* Reads the body for one trip; item[k] lists the elements of scanned input k. */
 static Status scan_trip(Flow *f, ValueId *const *item, size_t n)
 {
     TRY(flow_enter(f, f->gp, (int64_t)f->trips));
@@ -74,22 +63,9 @@ static Status scan_trip(Flow *f, ValueId *const *item, size_t n)
     return flow_run_trip(f, 0);
 }
 
-static Status scan_outputs(Flow *f)
-{
-    flow_set_carried(f);
-    for (size_t k = 0; k < f->n_scanned; k++) {
-        int64_t axis, backward;
-
-        TRY(flow_list_element(&axis, f, "scan_output_axes", f->n_scanned, k, -MAX_RANK, MAX_RANK - 1));
-        TRY(flow_list_element(&backward, f, "scan_output_directions", f->n_scanned, k, 0, 1));
-        TRY(flow_set_stacked(f, 0, k, axis, backward));
-    }
-    return ST_OK;
-}
-
 /* ---- Scan of opset 8: the same for each sample of a batch, along axis 1 ---- */
 
-/* Sample `at` of the node's input. */
+/* Emits sample `at` of the node's input i. */
 static Status sample(ValueId *out, const Flow *f, size_t i, int64_t at)
 {
     Graph *g = f->im->g;
@@ -103,13 +79,14 @@ static Status sample(ValueId *out, const Flow *f, size_t i, int64_t at)
     return f->im->run ? evaluate_read(f->im, f->b) : ST_OK;
 }
 
-/* How many trips a sample has; those behind them are not told by the operator, and zeros here. */
-static Status trips_of(int64_t *out, const Flow *f, int64_t at, int64_t most)
+/* The number of trips of sample `at`, `most` unless lengths are given.  The operator leaves outputs of later trips
+ * open; here they are zeros. */
+static Status sample_trips(int64_t *out, const Flow *f, int64_t at, int64_t most)
 {
     ValueId v;
 
     *out = most;
-    if (!flow_given(f, 0))
+    if (!flow_input(f, 0))
         return ST_OK;
     TRY(sample(&v, f, 0, at));
     if (!known_number(out, f->im, v))
@@ -119,6 +96,7 @@ static Status trips_of(int64_t *out, const Flow *f, int64_t at, int64_t most)
     return flow_decided(f, v, *out, "its lengths", f->p->input[0]);
 }
 
+/* Runs all trips of sample `at`; `out` gets its carried values, then its stacked outputs. */
 static Status scan_sample(Flow *f, ValueId *out, int64_t at, size_t n)
 {
     ValueId **item = ARENA_NEW(f->im->scratch, ValueId *, n), x;
@@ -134,14 +112,14 @@ static Status scan_sample(Flow *f, ValueId *out, int64_t at, size_t n)
     for (size_t k = 0; k < n; k++) {
         TRY(sample(&x, f, 1 + f->n_carried + k, at));
         TRY(flow_list_element(&backward, f, "directions", n, k, 0, 1));
-        if (backward && flow_given(f, 0))
-            return FAIL(E_UNSUPPORTED, "lengths of what is scanned backwards");
-        TRY(flow_scan_cut(&item[k], &most, f, x, f->p->input[1 + f->n_carried + k], 0, backward != 0));
+        if (backward && flow_input(f, 0))
+            return FAIL(E_UNSUPPORTED, "lengths of inputs that are scanned backwards");
+        TRY(flow_scan_split(&item[k], &most, f, x, f->p->input[1 + f->n_carried + k], 0, backward != 0));
     }
-    TRY(trips_of(&trips, f, at, most));
+    TRY(sample_trips(&trips, f, at, most));
     while ((int64_t)f->trips < trips) {
         TRY(scan_trip(f, item, n));
-        if (flow_in_vain(f))
+        if (flow_has_problems(f))
             return ST_OK;
     }
     for (size_t i = 0; i < f->n_carried; i++)
@@ -180,7 +158,7 @@ static Status import_batched_scan(Flow *f, size_t n)
         if (!(each[b] = ARENA_NEW(f->im->scratch, ValueId, n_out)))
             return FAIL_NOMEM();
         TRY(scan_sample(f, each[b], b, n));
-        if (flow_in_vain(f))
+        if (flow_has_problems(f))
             return ST_OK;
     }
     axes = emit_ints(g, 1, &axis);
@@ -201,8 +179,8 @@ static Status import_batched_scan(Flow *f, size_t n)
 Status flow_scan(Flow *f)
 {
     const Onnx__AttributeProto *a;
-    int64_t trips = -1;
-    ValueId **item;
+    int64_t trips = -1, axis, backward;
+    ValueId **item, x;
     size_t n;
 
     TRY(attribute_given(&a, f->im, f->b, f->p, "num_scan_inputs", ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INT));
@@ -218,12 +196,22 @@ Status flow_scan(Flow *f)
     TRY(flow_carry_in(f, 0));
     if (!(item = ARENA_NEW(f->im->scratch, ValueId *, n)))
         return FAIL_NOMEM();
-    for (size_t k = 0; k < n; k++)
-        TRY(cut_input(&item[k], &trips, f, k, n));
+    for (size_t k = 0; k < n; k++) {
+        TRY(tensor_input(&x, f->b, f->p, f->n_carried + k));
+        TRY(flow_list_element(&axis, f, "scan_input_axes", n, k, -MAX_RANK, MAX_RANK - 1));
+        TRY(flow_list_element(&backward, f, "scan_input_directions", n, k, 0, 1));
+        TRY(flow_scan_split(&item[k], &trips, f, x, f->p->input[f->n_carried + k], axis, backward != 0));
+    }
     while ((int64_t)f->trips < trips) {
         TRY(scan_trip(f, item, n));
-        if (flow_in_vain(f))
+        if (flow_has_problems(f))
             return ST_OK;
     }
-    return scan_outputs(f);
+    flow_set_carried(f);
+    for (size_t k = 0; k < f->n_scanned; k++) {
+        TRY(flow_list_element(&axis, f, "scan_output_axes", f->n_scanned, k, -MAX_RANK, MAX_RANK - 1));
+        TRY(flow_list_element(&backward, f, "scan_output_directions", f->n_scanned, k, 0, 1));
+        TRY(flow_set_stacked(f, 0, k, axis, backward != 0));
+    }
+    return ST_OK;
 }

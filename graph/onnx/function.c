@@ -1,9 +1,9 @@
-/* Local functions are inlined where they are called: the rest of the engine never sees one.
+/* Calls of the file's local functions, which are inlined: the rest of the engine never sees a function.
  *
- * A function's body sees its formal inputs and nothing of the caller's.  Its attributes are bound to the call's, else
- * to the function's defaults, else absent.  Names of inner nodes and values begin with the call's name, so that
- * messages tell where they come from.  Recursion and absurd nesting are refused; the importer counts nodes, so that
- * functions that call functions many times cannot grow without bound. */
+ * A function's body sees its formal inputs and no name of the caller.  An attribute has the call's value, or the
+ * function's default, or is absent.  Names of inner nodes and values begin with the call's name, so that messages show
+ * their origin.  Recursion and deep nesting are refused, and the importer counts nodes, so that functions which call
+ * functions many times cannot grow without bound. */
 #include "graph/onnx/importer.h"
 
 #include <string.h>
@@ -13,11 +13,11 @@ enum { TAG_NODE_OVERLOAD = 8, TAG_FUNCTION_DEFAULTS = 11, TAG_FUNCTION_OVERLOAD 
 /* Appends the function's default attributes that `to` does not bind yet; `to` has room. */
 static Status add_defaults(Bindings *to, Importer *im, const Onnx__FunctionProto *fn)
 {
-    for (size_t i = 0; i < late_count(&fn->base, TAG_FUNCTION_DEFAULTS); i++) {
+    for (size_t i = 0; i < newer_count(&fn->base, TAG_FUNCTION_DEFAULTS); i++) {
         ProtobufCMessage *a;
         bool bound = false;
 
-        TRY(late_message(&a, im->scratch, &fn->base, TAG_FUNCTION_DEFAULTS, &onnx__attribute_proto__descriptor, i));
+        TRY(newer_message(&a, im->scratch, &fn->base, TAG_FUNCTION_DEFAULTS, &onnx__attribute_proto__descriptor, i));
         if (!a || !((Onnx__AttributeProto *)a)->name)
             continue;
         for (int k = 0; k < to->n; k++)
@@ -30,10 +30,11 @@ static Status add_defaults(Bindings *to, Importer *im, const Onnx__FunctionProto
     return ST_OK;
 }
 
+/* Collects the attributes that call p gives to function f, and f's defaults for the others. */
 static Status function_bind(Bindings *out, Importer *im, const Body *b, const Onnx__NodeProto *p,
                             const Onnx__FunctionProto *f)
 {
-    size_t room = p->n_attribute + late_count(&f->base, TAG_FUNCTION_DEFAULTS);
+    size_t room = p->n_attribute + newer_count(&f->base, TAG_FUNCTION_DEFAULTS);
     Bindings to = { 0, ARENA_NEW(im->scratch, const char *, room),
                     ARENA_NEW(im->scratch, const Onnx__AttributeProto *, room) };
 
@@ -53,6 +54,7 @@ static Status function_bind(Bindings *out, Importer *im, const Body *b, const On
     return ST_OK;
 }
 
+/* The function's key in Importer.functions; NULL: no memory. */
 static const char *key(Arena *a, const char *domain, const char *name, const char *overload)
 {
     return arena_printf(a, "%s\n%s\n%s", text_or(domain, ""), text_or(name, ""), overload);
@@ -63,7 +65,8 @@ Status functions_index(Importer *im)
     im->functions.arena = im->scratch;
     for (size_t i = 0; i < im->model->n_functions; i++) {
         const Onnx__FunctionProto *f = im->model->functions[i];
-        const char *k = key(im->scratch, f->domain, f->name, late_string(&f->base, TAG_FUNCTION_OVERLOAD, im->scratch));
+        const char *k =
+            key(im->scratch, f->domain, f->name, newer_string(&f->base, TAG_FUNCTION_OVERLOAD, im->scratch));
         ScopeEntry *e;
 
         if (!k)
@@ -85,7 +88,7 @@ Status function_find(const Onnx__FunctionProto **out, const Importer *im, const 
     *out = NULL;
     if (!im->functions.n)
         return ST_OK;
-    k = key(im->scratch, p->domain, p->op_type, late_string(&p->base, TAG_NODE_OVERLOAD, im->scratch));
+    k = key(im->scratch, p->domain, p->op_type, newer_string(&p->base, TAG_NODE_OVERLOAD, im->scratch));
     if (!k)
         return FAIL_NOMEM();
     if ((e = scope_find(&im->functions, k)))
@@ -93,6 +96,7 @@ Status function_find(const Onnx__FunctionProto **out, const Importer *im, const 
     return ST_OK;
 }
 
+/* Checks call p, in body b, of function f: no recursion, no deep nesting, and not too many inputs or outputs. */
 static Status check_call(const Importer *im, const Body *b, const Onnx__NodeProto *p, const Onnx__FunctionProto *f)
 {
     for (const Body *up = b; up; up = up->up)
@@ -105,7 +109,8 @@ static Status check_call(const Importer *im, const Body *b, const Onnx__NodeProt
     return ST_OK;
 }
 
-static Status function_bind_inputs(Importer *im, Body *inner, const Body *b, const Onnx__NodeProto *p)
+/* Makes the formal inputs of `inner` aliases of the call's inputs. */
+static Status function_bind_inputs(Body *inner, const Body *b, const Onnx__NodeProto *p)
 {
     for (size_t i = 0; i < inner->function->n_input; i++) {
         const char *given = i < p->n_input ? p->input[i] : "";
@@ -118,48 +123,20 @@ static Status function_bind_inputs(Importer *im, Body *inner, const Body *b, con
             return FAIL_NOMEM();
         e->formal = true;
         if (*given)
-            entry_take(e, body_find(b, given));
-    }
-    (void)im;
-    return ST_OK;
-}
-
-static Status take_outputs(const Importer *im, const Body *inner, Body *b, const Onnx__NodeProto *p)
-{
-    for (size_t i = 0; i < p->n_output; i++) {
-        const ScopeEntry *from = scope_find(&inner->scope, inner->function->output[i]);
-
-        if (!*p->output[i])
-            continue;
-        if (!from || (!has_value(from->value) && !from->problem))
-            return FAIL(E_MODEL, "%s: the function does not make its output '%s'", proto_text(im, p),
-                        inner->function->output[i]);
-        entry_take(scope_find(&b->scope, p->output[i]), from);
+            entry_copy(e, body_find(b, given));
     }
     return ST_OK;
 }
 
-/* The same for a call that a loop repeats, another for each other call. */
-static Status call_site(int64_t *out, Importer *im, const Body *b, const Onnx__NodeProto *p)
-{
-    ScopeEntry *e = shared_entry(im, b->site, p);
-
-    if (!e)
-        return FAIL_NOMEM();
-    if (e->node < 0)
-        e->node = (int64_t)im->shared.n; /* no other call has it: the table only grows */
-    *out = e->node;
-    return ST_OK;
-}
-
-static Status note_call(Importer *im, const char *prefix)
+/* Adds the call's prefix, without its '/', to Importer.call. */
+static Status remember_call(Importer *im, const char *prefix)
 {
     const char **grown = arena_grow(im->scratch, im->call, sizeof *im->call, im->n_call, &im->cap_call);
     char *name = arena_strdup(im->scratch, prefix);
 
     if (!grown || !name)
         return FAIL_NOMEM();
-    name[strlen(name) - 1] = 0; /* the '/' in front of inner names */
+    name[strlen(name) - 1] = 0;
     im->call = grown;
     im->call[im->n_call++] = name;
     return ST_OK;
@@ -176,19 +153,33 @@ Status import_call(Importer *im, Body *b, const Onnx__NodeProto *p, const Onnx__
                    .opset = f->opset_import,
                    .repeated = b->repeated };
     const char *name = text_or(p->name, text_or(p->op_type, "function"));
+    ScopeEntry *site;
     Node call = { 0 };
 
     TRY(check_call(im, b, p, f));
     TRY(function_bind(&inner.bindings, im, b, p, f));
-    TRY(call_site(&inner.site, im, b, p));
+    if (!(site = shared_entry(im, b->site, p))) /* all trips of a loop around the call share it */
+        return FAIL_NOMEM();
+    if (site->node < 0)
+        site->node = (int64_t)im->shared.n; /* unique, because the table only grows */
+    inner.site = site->node;
     inner.prefix = arena_printf(im->scratch, "%s%s/", b->prefix, name);
     inner.constants = arena_printf(im->scratch, "%s%s/", b->constants, name);
     if (!inner.prefix || !inner.constants)
         return FAIL_NOMEM();
-    TRY(note_call(im, inner.prefix));
-    TRY(late_source(&call, im, b, p));
+    TRY(remember_call(im, inner.prefix));
+    TRY(node_source_decode(&call, im, b, p));
     inner.call = call.call;
-    TRY(function_bind_inputs(im, &inner, b, p));
+    TRY(function_bind_inputs(&inner, b, p));
     TRY(status_prefix(import_body(im, &inner), "function '%s'", f->name));
-    return take_outputs(im, &inner, b, p);
+    for (size_t i = 0; i < p->n_output; i++) {
+        const ScopeEntry *from = scope_find(&inner.scope, f->output[i]);
+
+        if (!*p->output[i])
+            continue;
+        if (!from || (!has_value(from->value) && !from->problem))
+            return FAIL(E_MODEL, "%s: the function does not make its output '%s'", proto_text(im, p), f->output[i]);
+        entry_copy(scope_find(&b->scope, p->output[i]), from);
+    }
+    return ST_OK;
 }

@@ -1,7 +1,7 @@
-/* ONNX models to graphs: one body of nodes after the other, each node in topological order.
+/* The import of ONNX models as graphs: one body of nodes after the other, each node in topological order.
  *
- * What is malformed fails at once.  What is well formed but not supported is collected, so that one error lists all of
- * it; the nodes behind it are still read, on values of unknown type, to find what else is missing. */
+ * A malformed part fails at once.  Unsupported parts are collected, so that one error lists all of them: the nodes
+ * behind them are still read, on values of unknown type, to find what else is missing. */
 #include "graph/ir/traced_calls.h"
 #include "graph/ops/view.gen.h"
 #include "graph/onnx/evaluate.h"
@@ -13,7 +13,8 @@
 
 static const int64_t DENSE_BYTES = (int64_t)256 << 20;
 
-/* A node without a name gets one of its operator's, "" for graph_add_node to make; within a call behind the call's. */
+/* The node's name in the graph.  Nameless nodes get "", which graph_add_node replaces; within a call, PREFIX + Conv_12.
+ */
 static const char *node_name_of(Importer *im, const Body *b, const Onnx__NodeProto *p, const OpDef *op)
 {
     const char *made;
@@ -28,31 +29,8 @@ static const char *node_name_of(Importer *im, const Body *b, const Onnx__NodePro
 
 /* ---- nodes ---- */
 
-/* Outputs that nothing makes: only so that later nodes can be looked at before the import fails. */
-static Status leave_unmade(Importer *im, Body *b, const Onnx__NodeProto *p)
-{
-    Shape unknown = shape_unknown();
-
-    for (size_t i = 0; i < p->n_output; i++)
-        if (*p->output[i] && !has_value(scope_find(&b->scope, p->output[i])->value))
-            scope_find(&b->scope, p->output[i])->value = graph_add_value(im->g, V_TEMP, "", DT_NONE, &unknown);
-    return im->g->status;
-}
-
-static Status import_gather_inputs(ValueId *in, Importer *im, const Body *b, const Onnx__NodeProto *p)
-{
-    for (size_t i = 0; i < p->n_input; i++) {
-        const ScopeEntry *e = *p->input[i] ? body_find(b, p->input[i]) : NULL;
-
-        if (e && e->problem)
-            return FAIL(E_UNSUPPORTED, "%s: input '%s': %s", proto_text(im, p), p->input[i], e->problem);
-        in[i] = e ? e->value : NO_VALUE;
-    }
-    return ST_OK;
-}
-
-/* op->import may put other values in the place of the node's outputs: listed as outputs of the graph for that while,
- * they are followed by graph_replace. */
+/* Calls op->import, which turns the node's older spelling into the newest, and sets `out` to the values that replaced
+ * the node's outputs.  The graph lists the outputs meanwhile, so that graph_replace follows them. */
 static Status absorb_opset(Importer *im, Node *n, int opset, ValueId *out)
 {
     Graph *g = im->g;
@@ -73,7 +51,8 @@ static Status absorb_opset(Importer *im, Node *n, int opset, ValueId *out)
     return st;
 }
 
-/* Outputs that only an older opset had (hints for a backward pass) may have names as long as nothing reads them. */
+/* Binds the names of the node's outputs.  Outputs that only an older opset has (hints for a backward pass) may have
+ * names as long as nothing reads them. */
 static Status bind_outputs(Importer *im, Body *b, const Onnx__NodeProto *p, const Node *n, const ValueId *out)
 {
     for (size_t i = 0; i < p->n_output; i++) {
@@ -91,7 +70,7 @@ static Status bind_outputs(Importer *im, Body *b, const Onnx__NodeProto *p, cons
     return im->g->status;
 }
 
-/* By which names the node reads constants that have another. */
+/* Records in n->read_as the names by which the node reads constants that bear another name. */
 static Status remember_names(Importer *im, const Body *b, Node *n, const Onnx__NodeProto *p)
 {
     const char **names = NULL;
@@ -110,7 +89,7 @@ static Status remember_names(Importer *im, const Body *b, Node *n, const Onnx__N
     return ST_OK;
 }
 
-/* Does the node, an Identity that comes from `from`, pass on no gradient? */
+/* Does node p pass on no gradient?  So if it is an Identity that `from` traces back to detach. */
 static bool is_stop(const Importer *im, const Node *from, const Onnx__NodeProto *p)
 {
     if (strcmp(p->op_type, "Identity") || p->n_output != 1)
@@ -129,7 +108,13 @@ static Status add_node(Importer *im, Body *b, const Onnx__NodeProto *p, const Op
 
     if (!in || !out || !names)
         return FAIL_NOMEM();
-    TRY(import_gather_inputs(in, im, b, p));
+    for (size_t i = 0; i < p->n_input; i++) {
+        const ScopeEntry *e = *p->input[i] ? body_find(b, p->input[i]) : NULL;
+
+        if (e && e->problem)
+            return FAIL(E_UNSUPPORTED, "%s: input '%s': %s", proto_text(im, p), p->input[i], e->problem);
+        in[i] = e ? e->value : NO_VALUE;
+    }
     TRY(attributes_decode(&attrs, im, b, p));
     for (size_t i = 0; i < p->n_output; i++)
         names[i] = body_name(im, b, p->output[i]);
@@ -138,7 +123,7 @@ static Status add_node(Importer *im, Body *b, const Onnx__NodeProto *p, const Op
         return im->g->status;
     if (!b->outer) /* a subgraph reads constants by names of its inputs, which mean nothing */
         TRY(remember_names(im, b, n, p));
-    TRY(late_source(n, im, b, p));
+    TRY(node_source_decode(n, im, b, p));
     TRY(status_prefix(place_decode(&device, &replica, im, p->doc_string), "%s", proto_text(im, p)));
     if (is_stop(im, n, p))
         n->op = &op_StopGradient;
@@ -152,7 +137,7 @@ static Status add_node(Importer *im, Body *b, const Onnx__NodeProto *p, const Op
         }
     }
     if (opset < 7)
-        node_remove_attr(im->g, n, "consumed_inputs"); /* once said which inputs might be overwritten */
+        node_remove_attr(im->g, n, "consumed_inputs"); /* listed inputs that might be overwritten */
     TRY(absorb_opset(im, n, opset, out));
     if (n->op)
         TRY(import_clamp(im, p, n));
@@ -161,8 +146,8 @@ static Status add_node(Importer *im, Body *b, const Onnx__NodeProto *p, const Op
     return bind_outputs(im, b, p, n, out);
 }
 
-/* An Identity of a constant is another name for it: weights that exporters share this way are one parameter.  So are
- * those of our own exports.  And of what is no tensor. */
+/* Makes an Identity another name of its input if that is a constant, so that weights which exporters share this way are
+ * one parameter; if dpexec exported the Identity for a second name; or if the input is no tensor. */
 static Status alias(bool *done, Importer *im, Body *b, const Onnx__NodeProto *p)
 {
     const ScopeEntry *e;
@@ -175,7 +160,7 @@ static Status alias(bool *done, Importer *im, Body *b, const Onnx__NodeProto *p)
     e = body_find(b, p->input[0]);
     to = scope_find(&b->scope, p->output[0]);
     if (e->sequence || e->nothing) {
-        entry_take(to, e);
+        entry_copy(to, e);
         *done = true;
         return ST_OK;
     }
@@ -183,7 +168,7 @@ static Status alias(bool *done, Importer *im, Body *b, const Onnx__NodeProto *p)
         return ST_OK;
     if (value(im->g, e->value)->kind != V_CONST && !(im->marked && !strcmp(text_or(p->doc_string, ""), ALIAS_NODE)))
         return ST_OK;
-    TRY(late_source(&from, im, b, p));
+    TRY(node_source_decode(&from, im, b, p));
     if (is_stop(im, &from, p))
         return ST_OK;
     to->value = e->value;
@@ -223,7 +208,7 @@ static Status import_operator(Importer *im, Body *b, const Onnx__NodeProto *p)
     if (is_flex_attention(p))
         return import_flex_attention(im, b, p);
     if (is_default_domain(p->domain) && !strcmp(p->op_type, "Scatter"))
-        op = op_find(NULL, "ScatterElements"); /* what it was called up to opset 10 */
+        op = op_find(NULL, "ScatterElements"); /* its name since opset 11 */
     else if (!(op = op_find(p->domain, p->op_type)) && !(op = operator_find(im->own, p->domain, p->op_type)) &&
              p->domain && !strcmp(p->domain, "dpexec")) {
         op = op_find(NULL, p->op_type); /* an operator of ONNX with attributes that only we know, spelled as here */
@@ -238,6 +223,7 @@ static Status import_operator(Importer *im, Body *b, const Onnx__NodeProto *p)
 static Status import_node(Importer *im, Body *b, const Onnx__NodeProto *p)
 {
     const Onnx__FunctionProto *f;
+    const Shape unknown = shape_unknown();
     bool waits;
     Status st;
 
@@ -246,7 +232,7 @@ static Status import_node(Importer *im, Body *b, const Onnx__NodeProto *p)
         return FAIL(E_MODEL, "%s: a node without an operator", proto_text(im, p));
     TRY(function_find(&f, im, p));
     if (f && operator_find(im->own, p->domain, p->op_type))
-        f = NULL; /* which says how it is computed where nobody brings it */
+        f = NULL; /* the embedder's operator goes before the file's definition */
     waits = !f && im->run && evaluate_waits(im, b, p);
     if (im->run && !waits)
         TRY(evaluate_read(im, b));
@@ -257,8 +243,14 @@ static Status import_node(Importer *im, Body *b, const Onnx__NodeProto *p)
         return st;
     problems_add(&im->problems, "%s", status_message());
     if (im->g->status == E_UNSUPPORTED)
-        im->g->status = ST_OK; /* go on: the graph is thrown away at the end */
-    return leave_unmade(im, b, p);
+        im->g->status = ST_OK;                 /* go on: the graph is thrown away at the end */
+    for (size_t i = 0; i < p->n_output; i++) { /* outputs of unknown type, so that later nodes can be read */
+        ScopeEntry *e = *p->output[i] ? scope_find(&b->scope, p->output[i]) : NULL;
+
+        if (e && !has_value(e->value))
+            e->value = graph_add_value(im->g, V_TEMP, "", DT_NONE, &unknown);
+    }
+    return im->g->status;
 }
 
 Status import_body(Importer *im, Body *b)
@@ -273,8 +265,8 @@ Status import_body(Importer *im, Body *b)
     return ST_OK;
 }
 
-/* An initializer of a loop's or a function's body becomes one value: at the first trip or call, which *shared
- * remembers for the others; *done: this is another. */
+/* An initializer of a loop's or function's body becomes one value for all trips and calls.  The first reading gets an
+ * empty `*shared` to fill; later ones set `e` from it, and `*done`.  `*shared` is NULL for other bodies. */
 static Status take_shared(ScopeEntry **shared, bool *done, Importer *im, const Body *b, ScopeEntry *e, const void *part)
 {
     *shared = NULL;
@@ -375,8 +367,8 @@ static Status import_input(Importer *im, Body *b, const Onnx__ValueInfoProto *p)
     return ST_OK;
 }
 
-/* The symbols of its declared shape; a shape that makes no sense is passed over, as it is inferred.  A list without any
- * symbol says that one number is declared. */
+/* Gives the output added last the symbols of its declared shape.  An invalid shape is ignored, because shapes are
+ * inferred.  A list without symbols means that the output is declared a scalar. */
 static Status name_dims(Importer *im, const Onnx__ValueInfoProto *p)
 {
     const Onnx__TypeProto *t = p->type;
@@ -394,7 +386,7 @@ static Status name_dims(Importer *im, const Onnx__ValueInfoProto *p)
     return ST_OK;
 }
 
-/* The outputs of a sequence, whose names may not be those of others; what is wrong with it is one of the problems. */
+/* Adds the outputs of a sequence, whose names must be new.  An unsupported sequence is noted as a problem. */
 static Status add_sequence(Importer *im, Scope *seen, const char *name, const Sequence *s)
 {
     const int from = im->g->n_output;
@@ -411,33 +403,18 @@ static Status add_sequence(Importer *im, Scope *seen, const char *name, const Se
     return st == E_UNSUPPORTED ? ST_OK : st;
 }
 
-/* What a graph has no output of: an optional that holds nothing, a sequence without tensors. */
-static Status check_any_output(Importer *im, const Body *b)
-{
-    const Onnx__GraphProto *gp = im->model->graph;
-
-    for (size_t i = 0; i < gp->n_output && !im->g->n_output && !im->problems.n; i++) {
-        const ScopeEntry *e = scope_find(&b->scope, text_or(gp->output[i]->name, ""));
-
-        if (i + 1 == gp->n_output)
-            return FAIL(E_UNSUPPORTED, "output '%s': %s", e->name,
-                        e->nothing ? e->problem : "the sequence has no tensors");
-    }
-    return ST_OK;
-}
-
 static Status import_outputs(Importer *im, const Body *b)
 {
     const Onnx__GraphProto *gp = im->model->graph;
     Scope seen = { .arena = im->scratch };
+    const ScopeEntry *e = NULL;
 
     if (!gp->n_output)
         return FAIL(E_MODEL, "the graph has no outputs");
     for (size_t i = 0; i < gp->n_output; i++) {
         const char *name = text_or(gp->output[i]->name, "");
-        const ScopeEntry *e = scope_find(&b->scope, name);
 
-        if (!e)
+        if (!(e = scope_find(&b->scope, name)))
             return FAIL(E_MODEL, "output '%s' is made by no node", name);
         if (scope_find(&seen, name))
             return FAIL(E_MODEL, "output '%s' is listed twice", name);
@@ -453,7 +430,9 @@ static Status import_outputs(Importer *im, const Body *b)
         }
     }
     TRY(im->g->status);
-    return check_any_output(im, b);
+    if (!im->g->n_output && !im->problems.n) /* empty optionals and sequences alone */
+        return FAIL(E_UNSUPPORTED, "output '%s': %s", e->name, e->nothing ? e->problem : "the sequence has no tensors");
+    return ST_OK;
 }
 
 /* ---- the model ---- */
@@ -481,11 +460,11 @@ static Status import_graph(Importer *im)
                .opset = im->model->opset_import };
 
     TRY(functions_index(im));
-    TRY(model_stopped(im));
+    TRY(stopped_read(im));
     TRY(import_initializers(im, &b, gp));
     for (size_t i = 0; i < gp->n_input; i++)
         TRY(import_input(im, &b, gp->input[i]));
-    if (im->unsaid) /* operators that read it would be refused for want of it alone */
+    if (im->members_unknown) /* operators that read the input would be listed for that reason alone */
         return problems_fail(&im->problems, E_UNSUPPORTED, "not supported");
     if (im->info)
         TRY(training_initialize(im, &b));
@@ -498,15 +477,15 @@ static Status import_graph(Importer *im)
     TRY(problems_fail(&im->problems, E_UNSUPPORTED, "not supported"));
     known_forget(im);
     TRY(model_restore(im, &b));
-    TRY(model_said(im, &b));
-    inputs_say_given(im, &b);
+    TRY(parameter_evidence_read(im, &b));
+    given_inputs_fix(im, &b);
     TRY(program_obey(im, &b));
     if (im->training)
         TRY(training_check(im, &b));
     return graph_sort(im->g);
 }
 
-/* The graph's memory is taken of the budget of `scratch`. */
+/* Imports an unpacked model.  The graph's memory is charged to the budget of `scratch`. */
 static Status import_proto(Graph **out, OnnxModel **model, const Onnx__ModelProto *m, External *ext, Arena *scratch,
                            const ImportOptions *opt, struct Evaluation *run)
 {
@@ -563,14 +542,14 @@ fail:
 
 Status import_part(Graph **out, const Importer *im, const Onnx__ModelProto *m, struct Evaluation *run)
 {
-    const ImportOptions as_said = {
+    const ImportOptions opt = {
         .eval = im->eval, .own = im->own, .max_nodes = (int64_t)im->max_nodes, .seed = im->seed
     };
 
-    return import_proto(out, NULL, m, im->tensors.external, im->scratch, &as_said, run);
+    return import_proto(out, NULL, m, im->tensors.external, im->scratch, &opt, run);
 }
 
-/* `map`: the file that the data are, of `name`; NULL: they are the caller's. */
+/* Imports the bytes of a model.  `map` is the mapped file `name` that holds them; NULL: the caller's memory does. */
 static Status import_bytes(Graph **out, OnnxModel **model, const void *data, size_t size, const Mapped *map,
                            const char *name, const ImportOptions *opt, struct Evaluation *run)
 {

@@ -1,8 +1,9 @@
-/* Branches that data decide: their nodes are read into the graph as they stand, and what enters them goes through nodes
- * that keep a branch that is not taken from failing and from having a part in any gradient (graph/ops/branch.c).
+/* Branches whose condition depends on data: both are read into the graph and computed.  Values that enter a branch go
+ * through Gate and Enter nodes (graph/ops/branch.c), which keep a branch that is not taken from failing and from adding
+ * to any gradient.
  *
- * What enters is what was there before, and float constants of the branch's own, which may be parameters.  Constant
- * integers and settings say what the nodes are, and shapes are the same either way: these enter as they are. */
+ * Values made before the branch enter it, and so do float constants of the branch itself, which may be parameters.
+ * Integer constants and settings define the nodes, and shapes do not depend on the condition: these need no Gate. */
 #include <string.h>
 
 #include "graph/ir/emit.h"
@@ -25,11 +26,11 @@ Branch branch_begin(Importer *im, ValueId condition)
     return (Branch){ im, condition, im->g->n_value, im->g->n_node };
 }
 
-/* ---- what enters ---- */
+/* ---- values that enter ---- */
 
 struct Entering {
-    ValueId as;   /* what stands for the value in the branch that is being ended; NO_VALUE between branches */
-    bool of_data; /* it depends on data, not on constants and shapes alone */
+    ValueId gated; /* replaces the value in the branch that is being ended; NO_VALUE between branches */
+    bool of_data;  /* it depends on data, not on constants and shapes alone */
 };
 
 static Status import_branch_make_room(Importer *im)
@@ -46,20 +47,7 @@ static bool of_data(const Importer *im, ValueId v)
     return value(im->g, v)->kind == V_INPUT || im->entering[v.i].of_data;
 }
 
-/* Of what the nodes make that were read since the last call. */
-static void trace(Importer *im)
-{
-    for (; im->n_traced < im->g->n_node; im->n_traced++) {
-        const Node *n = im->g->node[im->n_traced];
-        bool any = n->op && op_is_unlike(n->op);
-
-        for (int i = 0; n->op && !any && !(n->op->flags & OPF_SHAPE_ONLY) && i < n->n_in; i++)
-            any = has_value(n->in[i]) && of_data(im, n->in[i]);
-        for (int o = 0; o < n->n_out; o++)
-            im->entering[n->out[o].i].of_data |= any;
-    }
-}
-
+/* Must input i of n, a node of the branch, go through a Gate or Enter node? */
 static bool enters(const Branch *b, const Node *n, int i)
 {
     const Value *v;
@@ -71,7 +59,8 @@ static bool enters(const Branch *b, const Node *n, int i)
     return v->kind == V_CONST ? dtype_is_float(v->dtype) : n->in[i].i < b->value;
 }
 
-static ValueId enter(const Branch *b, ValueId x)
+/* Emits Gate(x, condition) for x that depends on constants alone, otherwise Enter(condition, x, 0 of x's type). */
+static ValueId emit_gate(const Branch *b, ValueId x)
 {
     static const int64_t zero = 0;
     Graph *g = b->im->g;
@@ -85,8 +74,8 @@ static ValueId enter(const Branch *b, ValueId x)
     return import_emit(g, &op_Enter, NULL, 3, (ValueId[]){ b->condition, x, none });
 }
 
-/* What the nodes of the branch read of what enters it; `entered` gets it, as many as they are. */
-static Status lead_in(const Branch *b, uint32_t end, ValueId *entered, size_t *n_entered)
+/* Gates the inputs of the branch's nodes, which end before `end`.  `entered` lists the values, each once. */
+static Status gate_inputs(const Branch *b, uint32_t end, ValueId *entered, size_t *n_entered)
 {
     Graph *g = b->im->g;
 
@@ -98,12 +87,12 @@ static Status lead_in(const Branch *b, uint32_t end, ValueId *entered, size_t *n
 
             if (!enters(b, n, i))
                 continue;
-            if (!has_value(x->as)) {
+            if (!has_value(x->gated)) {
                 entered[(*n_entered)++] = n->in[i];
-                x->as = enter(b, n->in[i]);
+                x->gated = emit_gate(b, n->in[i]);
             }
             TRY(g->status);
-            node_set_input(g, n, i, x->as);
+            node_set_input(g, n, i, x->gated);
         }
     }
     return ST_OK;
@@ -118,24 +107,32 @@ Status branch_end(const Branch *b)
 
     TRY(im->g->status);
     TRY(import_branch_make_room(im));
-    trace(im);
+    for (; im->n_traced < end; im->n_traced++) { /* of_data of the values made since the last branch */
+        const Node *made = im->g->node[im->n_traced];
+        bool any = made->op && op_is_unlike(made->op);
+
+        for (int i = 0; made->op && !any && !(made->op->flags & OPF_SHAPE_ONLY) && i < made->n_in; i++)
+            any = has_value(made->in[i]) && of_data(im, made->in[i]);
+        for (int o = 0; o < made->n_out; o++)
+            im->entering[made->out[o].i].of_data |= any;
+    }
     for (uint32_t k = b->node; k < end; k++)
         reads += (size_t)im->g->node[k]->n_in;
     if (!(entered = ARENA_NEW(im->scratch, ValueId, reads)))
         return FAIL_NOMEM();
-    TRY(lead_in(b, end, entered, &n));
+    TRY(gate_inputs(b, end, entered, &n));
     TRY(import_branch_make_room(im));
     for (size_t i = 0; i < n; i++) {
         struct Entering *x = &im->entering[entered[i].i];
 
-        im->entering[x->as.i].of_data = of_data(im, entered[i]);
-        x->as = NO_VALUE;
+        im->entering[x->gated.i].of_data = of_data(im, entered[i]);
+        x->gated = NO_VALUE;
     }
     im->n_traced = im->g->n_node;
     return spend_nodes(im, im->g->n_node - end);
 }
 
-/* ---- what leaves ---- */
+/* ---- values that leave ---- */
 
 static Status tensor_of(ValueId *out, const ScopeEntry *e)
 {

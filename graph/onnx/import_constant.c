@@ -1,5 +1,5 @@
-/* Constant nodes become constants of the graph, whichever of Constant's attributes holds the value.  A node in the body
- * of a loop or function is one constant for all trips and calls, unless the call's attribute is its value. */
+/* Constant nodes, which become constants of the graph.  A node in the body of a loop or function is one constant for
+ * all trips and calls, unless its value is an attribute of the call. */
 #include "graph/onnx/importer.h"
 
 #include <string.h>
@@ -15,7 +15,7 @@ static Tensor *import_constant_make(Arena *a, DType dtype, const Shape *shape, c
     return t;
 }
 
-/* An attribute's string, or its list of strings. */
+/* A tensor of an attribute's string, or list of strings. */
 static Status make_texts(Tensor **out, Importer *im, const ProtobufCBinaryData *s, const Shape *shape, const char *name)
 {
     Onnx__TensorProto t = ONNX__TENSOR_PROTO__INIT;
@@ -28,6 +28,7 @@ static Status make_texts(Tensor **out, Importer *im, const ProtobufCBinaryData *
     return tensor_decode(out, &im->tensors, &t, name);
 }
 
+/* Decodes the value of attribute `kind`, "value_ints" and the like, of a Constant node. */
 static Status import_constant_decode(Tensor **out, Importer *im, const Onnx__AttributeProto *a, const char *kind,
                                      const char *name)
 {
@@ -84,7 +85,7 @@ Status import_constant(Importer *im, Body *b, const Onnx__NodeProto *p)
         return FAIL_NOMEM();
     e->value = graph_add_const_nocopy(im->g, name, t);
     TRY(im->g->status);
-    if (!b->function) /* where weights and numbers of the code alike are Constant nodes: there are no initializers */
+    if (!b->function) /* a function has no initializers, so weights and numbers of the code are both Constant nodes */
         value(im->g, e->value)->origin = ORIGIN_NODE;
     if (shared)
         shared->value = e->value;

@@ -1,5 +1,5 @@
-/* FlexAttention of ai.onnx.preview: the nodes of its formula (graph/ops/flex_attention.c), with those of the file's
- * graphs `score_mod` and `prob_mod` between them. */
+/* FlexAttention of ai.onnx.preview, which becomes the nodes of its formula (graph/ops/flex_attention.c), with the nodes
+ * of the file's subgraphs `score_mod` and `prob_mod` between them. */
 #include "graph/ops/flex_attention.h"
 
 #include <string.h>
@@ -11,7 +11,7 @@ bool is_flex_attention(const Onnx__NodeProto *p)
     return !strcmp(text_or(p->domain, ""), "ai.onnx.preview") && !strcmp(p->op_type, "FlexAttention");
 }
 
-/* Heads of queries, keys and values; -1: not known. */
+/* Sets heads[3] to the numbers of heads of queries, keys and values; -1: not known. */
 static Status read_heads(int64_t *heads, Importer *im, const Onnx__NodeProto *p, const ValueId *x)
 {
     for (size_t i = 0; i < 3; i++) {
@@ -31,6 +31,7 @@ static Status read_heads(int64_t *heads, Importer *im, const Onnx__NodeProto *p,
     return ST_OK;
 }
 
+/* Reads the node's attributes and the sizes that its formula depends on. */
 static Status read_node(FlexAttention *a, Importer *im, const Body *b, const Onnx__NodeProto *p, const ValueId *x)
 {
     const Onnx__AttributeProto *scale, *soft;
@@ -40,7 +41,7 @@ static Status read_node(FlexAttention *a, Importer *im, const Body *b, const Onn
     TRY(attribute_given(&scale, im, b, p, "scale", ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__FLOAT));
     TRY(attribute_given(&soft, im, b, p, "softmax_precision", ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INT));
     if (!(a->type = known_float(im, x[0])))
-        return FAIL(E_UNSUPPORTED, "the file does not say of what type of floats '%s' is", p->input[0]);
+        return FAIL(E_UNSUPPORTED, "the file does not give the float type of '%s'", p->input[0]);
     if (soft && (soft->i < 0 || soft->i >= DT_COUNT || !dtype_is_float((DType)soft->i)))
         return FAIL(E_MODEL, "attribute 'softmax_precision': %lld, expected a type of floats", (long long)soft->i);
     a->soft = soft ? (DType)soft->i : a->type == DT_FLOAT64 ? DT_FLOAT64 : DT_FLOAT32;

@@ -1,5 +1,6 @@
-/* Gradient of ai.onnx.preview.training: the part of the model between `xs`, `zs` and `y` is read once more, as the body
- * of a node of ours (graph/ops/gradient.c), which computes it of the values that the node is given. */
+/* Gradient of ai.onnx.preview.training.  The part of the model between `xs`, `zs` and `y` is read once more, as the
+ * body of dpexec's Gradient node (graph/ops/gradient.c), which differentiates it at the values that the node is given.
+ */
 #include <string.h>
 
 #include "graph/onnx/importer.h"
@@ -9,14 +10,15 @@
 
 typedef struct {
     Importer *im;
-    const Body *b;          /* the model's graph, also where it is a part that is differentiated again */
-    Onnx__GraphProto *part; /* with the inputs, the output, and room for all nodes and initializers */
+    const Body *b;          /* the model's graph, even if the node is in a part that is differentiated again */
+    Onnx__GraphProto *part; /* has the inputs, the output, and room for all nodes and initializers */
     bool *taken;            /* [b->n_node] */
-    Scope seen;             /* names that have been followed */
-    const char **next;      /* those that are left to follow */
+    Scope seen;             /* names that have been queued */
+    const char **next;      /* queue of names */
     size_t n_next, cap_next;
 } Part;
 
+/* Decodes an attribute that is a list of names; absent: none. */
 static Status import_gradient_read_names(const char ***out, size_t *n, Importer *im, const Body *b,
                                          const Onnx__NodeProto *p, const char *attr)
 {
@@ -43,8 +45,9 @@ static Onnx__ValueInfoProto *named(Arena *a, const char *name)
     return v;
 }
 
-/* ---- which nodes ---- */
+/* ---- the part's nodes ---- */
 
+/* Queues a name, once. */
 static Status import_gradient_follow(Part *t, const char *name)
 {
     const char **grown;
@@ -59,7 +62,7 @@ static Status import_gradient_follow(Part *t, const char *name)
     return ST_OK;
 }
 
-/* What it reads, and of the part around them its subgraphs. */
+/* Queues the names that the node reads.  Nodes in its subgraphs (`inside`) queue only names of the model's graph. */
 static Status follow_node(Part *t, const Onnx__NodeProto *n, bool inside)
 {
     for (size_t i = 0; i < n->n_input; i++)
@@ -77,6 +80,7 @@ static Status follow_node(Part *t, const Onnx__NodeProto *n, bool inside)
     return ST_OK;
 }
 
+/* Adds the initializer to the part; false: there is none of this name. */
 static bool take_initializer(Part *t, const char *name)
 {
     const Onnx__GraphProto *whole = t->im->model->graph;
@@ -96,22 +100,7 @@ static bool take_initializer(Part *t, const char *name)
     return false;
 }
 
-static Status import_gradient_take(Part *t, const char *name)
-{
-    const ScopeEntry *e = scope_find(&t->b->scope, name);
-
-    if (!e)
-        return FAIL(E_MODEL, "'%s' is not in the graph", name);
-    if (e->node < 0)
-        return take_initializer(t, name) ? ST_OK
-                                         : FAIL(E_MODEL, "'%s', on which '%s' depends, is in neither xs nor zs", name,
-                                                t->part->output[0]->name);
-    if (t->taken[e->node])
-        return ST_OK;
-    t->taken[e->node] = true;
-    return follow_node(t, t->b->node[e->node], false);
-}
-
+/* Fills the part with the nodes and initializers on which its output depends, as far as its inputs. */
 static Status take_all(Part *t)
 {
     const Onnx__GraphProto *whole = t->im->model->graph;
@@ -126,8 +115,20 @@ static Status take_all(Part *t)
         if (!scope_add(&t->seen, t->part->input[i]->name))
             return FAIL_NOMEM();
     TRY(import_gradient_follow(t, t->part->output[0]->name));
-    while (t->n_next)
-        TRY(import_gradient_take(t, t->next[--t->n_next]));
+    while (t->n_next) {
+        const char *name = t->next[--t->n_next];
+        const ScopeEntry *e = scope_find(&t->b->scope, name);
+
+        if (!e)
+            return FAIL(E_MODEL, "'%s' is not in the graph", name);
+        if (e->node < 0 && !take_initializer(t, name))
+            return FAIL(E_MODEL, "'%s', on which '%s' depends, is in neither xs nor zs", name,
+                        t->part->output[0]->name);
+        if (e->node < 0 || t->taken[e->node])
+            continue;
+        t->taken[e->node] = true;
+        TRY(follow_node(t, t->b->node[e->node], false));
+    }
     for (size_t i = 0; i < t->b->n_node; i++)
         if (t->taken[i])
             t->part->node[t->part->n_node++] = t->b->node[i];
@@ -136,7 +137,7 @@ static Status take_all(Part *t)
 
 /* ---- the node ---- */
 
-/* The inputs of the part are xs, then zs. */
+/* Makes the part that node p, a Gradient, differentiates; its inputs are xs, then zs. */
 static Status make_part(Part *t, const Onnx__NodeProto *p)
 {
     const Onnx__AttributeProto *y;
@@ -201,7 +202,7 @@ Status import_gradient(Importer *im, Body *b, const Onnx__NodeProto *p)
     for (; t.b->up; t.b = t.b->up) {
         if (t.b->function || t.b->outer)
             return FAIL(E_UNSUPPORTED, "%s: in a function or a subgraph", proto_text(im, p));
-        if (t.b->of == p)
+        if (t.b->owner == p)
             return FAIL(E_MODEL, "its y depends on what %s makes", proto_text(im, p));
     }
     TRY(status_prefix(make_part(&t, p), "%s", proto_text(im, p)));

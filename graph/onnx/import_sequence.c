@@ -1,9 +1,9 @@
-/* Sequences of tensors whose structure the file gives: resolved here, so that the graph holds tensors alone.
+/* Operators on sequences of tensors, resolved as the file is read, so that the graph holds only tensors.
  *
- * Exporters write chunk and split as SplitToSequence and SequenceAt.  Where the sizes of the parts are constants, a
- * part is a Split's output; where one size is given for all, how many parts there are depends on a shape that is not
- * known yet, and a part is a Slice. What depends on more than that is refused by name.  A sequence that is an output of
- * the model is as many outputs as it has tensors. */
+ * Exporters write chunk and split as SplitToSequence and SequenceAt.  If the sizes of the parts are constants, a part
+ * is an output of Split.  If one size is given for all parts, their number depends on a shape that may be unknown, and
+ * a part is a Slice.  Sequences that depend on more are refused by name.  A sequence that is an output of the model
+ * becomes one output for each of its tensors. */
 #include <string.h>
 
 #include "graph/ir/emit.h"
@@ -11,15 +11,17 @@
 #include "graph/ops/view.gen.h"
 #include "graph/onnx/importer.h"
 
-/* Either a list of tensors, or all parts of `part` elements of one tensor along an axis. */
+/* A list of n tensors or, if n is -1, the parts of `whole` along an axis: `part` elements each, the last maybe fewer.
+ */
 struct Sequence {
-    int n; /* -1: parts */
+    int n;
     ValueId *item;
     ValueId whole;
     int64_t axis, part;
-    bool squeezed; /* parts of one element lose the axis */
+    bool squeezed; /* parts have one element, and lose the axis */
 };
 
+/* Allocates a sequence with room for n tensors. */
 static Status import_sequence_make(Sequence **out, Importer *im, int n)
 {
     Sequence *s = ARENA_NEW(im->scratch, Sequence, 1);
@@ -34,7 +36,7 @@ static Status import_sequence_make(Sequence **out, Importer *im, int n)
     return ST_OK;
 }
 
-static void stand_for(ScopeEntry *e, const Sequence *s)
+static void entry_set_sequence(ScopeEntry *e, const Sequence *s)
 {
     e->value = NO_VALUE;
     e->sequence = s;
@@ -48,15 +50,17 @@ Status sequence_set(ScopeEntry *e, Importer *im, int n, const ValueId *item)
     TRY(import_sequence_make(&s, im, n));
     if (n)
         memcpy(s->item, item, (size_t)n * sizeof *item);
-    stand_for(e, s);
+    entry_set_sequence(e, s);
     return ST_OK;
 }
 
+/* The entry of the node's input i; NULL: absent. */
 static ScopeEntry *import_sequence_entry(const Body *b, const Onnx__NodeProto *p, size_t i)
 {
     return i < p->n_input && *p->input[i] ? body_find(b, p->input[i]) : NULL;
 }
 
+/* The sequence that is the node's input 0. */
 static Status sequence_input(const Sequence **out, const Body *b, const Onnx__NodeProto *p)
 {
     const ScopeEntry *e = import_sequence_entry(b, p, 0);
@@ -68,6 +72,7 @@ static Status sequence_input(const Sequence **out, const Body *b, const Onnx__No
     return ST_OK;
 }
 
+/* The constant number that is the node's input i. */
 static Status const_input(int64_t *out, Importer *im, const Body *b, const Onnx__NodeProto *p, size_t i)
 {
     ValueId v;
@@ -91,7 +96,7 @@ static Status int_attr(int64_t *out, Importer *im, const Body *b, const Onnx__No
     return ST_OK;
 }
 
-/* Sizes of the parts, one output each. */
+/* Emits a Split of x into n parts; `sizes` is a tensor of n integers. */
 static Status split_by_sizes(Sequence **out, Importer *im, ValueId x, ValueId sizes, int n, int64_t axis)
 {
     Node *split;
@@ -140,15 +145,7 @@ static Status split_to_sequence(Sequence **out, Importer *im, Body *b, const Onn
     return ST_OK;
 }
 
-static ValueId slice_part(Importer *im, const Sequence *s, int64_t i)
-{
-    int64_t from = i * s->part, to = from + s->part;
-    ValueId starts = emit_ints(im->g, 1, &from), ends = emit_ints(im->g, 1, &to), axes = emit_ints(im->g, 1, &s->axis);
-    ValueId part = import_emit(im->g, &op_Slice, NULL, 4, (ValueId[]){ s->whole, starts, ends, axes });
-
-    return s->squeezed ? import_emit(im->g, &op_Squeeze, NULL, 2, (ValueId[]){ part, axes }) : part;
-}
-
+/* Checks an index into n tensors, or with `end` the end as well, and counts a negative one from the end. */
 static Status check_index(int64_t *i, int64_t n, bool end)
 {
     if (*i < -n || *i >= n + end)
@@ -157,38 +154,47 @@ static Status check_index(int64_t *i, int64_t n, bool end)
     return ST_OK;
 }
 
-/* How long the sequence is was read off its tensor. */
-static const char *what_length(Importer *im, const Onnx__NodeProto *p)
+/* Names the sequence's length in the message about other sizes; NULL: no memory. */
+static const char *length_text(Importer *im, const Onnx__NodeProto *p)
 {
     return arena_printf(im->scratch, "%s: the length of '%.100s'", proto_text(im, p), text_or(p->input[0], "?"));
 }
 
 static Status sequence_at(ValueId *out, Importer *im, Body *b, const Onnx__NodeProto *p)
 {
+    Graph *g = im->g;
     const Sequence *s;
-    int64_t i, size;
+    int64_t i, size, from, to;
+    ValueId starts, ends, axes;
 
     TRY(sequence_input(&s, b, p));
     TRY(const_input(&i, im, b, p, 1));
-    if (s->n < 0) {
-        TRY(known_size(&size, im, s->whole, s->axis));
-        if (size >= 0 && i < 0)
-            TRY(decided_size(im, s->whole, s->axis, size, what_length(im, p)));
-        if (size >= 0)
-            TRY(check_index(&i, size ? (size - 1) / s->part + 1 : 0, false));
-        if (i < 0 || i > MAX_SEQUENCE)
-            return FAIL(E_UNSUPPORTED, "part %lld: how many parts there are depends on a shape", (long long)i);
-        *out = slice_part(im, s, i);
-        if (has_value(*out))
-            graph_rename(im->g, *out, body_name(im, b, p->output[0]));
-        return im->g->status;
+    if (s->n >= 0) {
+        TRY(check_index(&i, s->n, false));
+        *out = s->item[i];
+        return ST_OK;
     }
-    TRY(check_index(&i, s->n, false));
-    *out = s->item[i];
-    return ST_OK;
+    TRY(known_size(&size, im, s->whole, s->axis));
+    if (size >= 0 && i < 0)
+        TRY(decided_size(im, s->whole, s->axis, size, length_text(im, p)));
+    if (size >= 0)
+        TRY(check_index(&i, size ? (size - 1) / s->part + 1 : 0, false));
+    if (i < 0 || i > MAX_SEQUENCE)
+        return FAIL(E_UNSUPPORTED, "part %lld: how many parts there are depends on a shape", (long long)i);
+    from = i * s->part;
+    to = from + s->part;
+    starts = emit_ints(g, 1, &from);
+    ends = emit_ints(g, 1, &to);
+    axes = emit_ints(g, 1, &s->axis);
+    *out = import_emit(g, &op_Slice, NULL, 4, (ValueId[]){ s->whole, starts, ends, axes });
+    if (s->squeezed)
+        *out = import_emit(g, &op_Squeeze, NULL, 2, (ValueId[]){ *out, axes });
+    if (has_value(*out))
+        graph_rename(g, *out, body_name(im, b, p->output[0]));
+    return g->status;
 }
 
-/* All parts as a list, of an axis of that size; the last may be smaller. */
+/* Lists all parts of s, whose axis has that size; the last may be smaller. */
 static Status split_evenly(Sequence **out, Importer *im, const Sequence *s, int64_t size)
 {
     int n = size ? (int)((size - 1) / s->part + 1) : 0;
@@ -208,8 +214,8 @@ static Status split_evenly(Sequence **out, Importer *im, const Sequence *s, int6
     return im->g->status;
 }
 
-/* Puts a list in the place of all parts, where the file fixes how many there are. */
-static Status listed_as(const Sequence **s, Importer *im, const char *what)
+/* Replaces a sequence of parts by a list, if the file fixes their number; `what` names that in messages. */
+static Status list_parts(const Sequence **s, Importer *im, const char *what)
 {
     Sequence *list;
     int64_t size;
@@ -225,14 +231,9 @@ static Status listed_as(const Sequence **s, Importer *im, const char *what)
     return ST_OK;
 }
 
-static Status import_sequence_listed(const Sequence **s, Importer *im, const Onnx__NodeProto *p)
-{
-    return listed_as(s, im, what_length(im, p));
-}
-
 Status sequence_items(const ValueId **item, int *n, Importer *im, const Sequence *s, const char *what)
 {
-    TRY(listed_as(&s, im, what));
+    TRY(list_parts(&s, im, what));
     *item = s->item;
     *n = s->n;
     return ST_OK;
@@ -251,7 +252,7 @@ static Status concat(ValueId *out, Importer *im, Body *b, const Onnx__NodeProto 
         *out = s->whole; /* all parts in their order */
         return ST_OK;
     }
-    TRY(import_sequence_listed(&s, im, p));
+    TRY(list_parts(&s, im, length_text(im, p)));
     if (!s->n || axis < -MAX_RANK || axis >= MAX_RANK)
         return FAIL(E_MODEL, "%d tensors along axis %lld", s->n, (long long)axis);
     if (!(items = ARENA_NEW(im->scratch, ValueId, s->n)))
@@ -272,22 +273,14 @@ static Status length(ValueId *out, Importer *im, Body *b, const Onnx__NodeProto 
     int64_t n;
 
     TRY(sequence_input(&s, b, p));
-    TRY(import_sequence_listed(&s, im, p));
+    TRY(list_parts(&s, im, length_text(im, p)));
     n = s->n;
     t.data = &n;
     *out = graph_add_const(im->g, body_name(im, b, p->output[0]), &t);
     return im->g->status;
 }
 
-static Status construct(Sequence **out, Importer *im, Body *b, const Onnx__NodeProto *p)
-{
-    TRY(import_sequence_make(out, im, p->n_input > MAX_SEQUENCE ? MAX_SEQUENCE + 1 : (int)p->n_input));
-    for (size_t i = 0; i < p->n_input; i++)
-        TRY(tensor_input(&(*out)->item[i], b, p, i));
-    return ST_OK;
-}
-
-/* SequenceInsert: one item more; SequenceErase: one less.  Without an index: the last. */
+/* SequenceInsert, or SequenceErase.  Without an index, the tensor is added at, or removed from, the end. */
 static Status edit(Sequence **out, Importer *im, Body *b, const Onnx__NodeProto *p, bool insert)
 {
     size_t at_input = insert ? 2 : 1;
@@ -295,7 +288,7 @@ static Status edit(Sequence **out, Importer *im, Body *b, const Onnx__NodeProto 
     int64_t at;
 
     TRY(sequence_input(&s, b, p));
-    TRY(import_sequence_listed(&s, im, p));
+    TRY(list_parts(&s, im, length_text(im, p)));
     at = insert ? s->n : -1;
     if (import_sequence_entry(b, p, at_input))
         TRY(const_input(&at, im, b, p, at_input));
@@ -311,12 +304,17 @@ static Status edit(Sequence **out, Importer *im, Body *b, const Onnx__NodeProto 
     return ST_OK;
 }
 
+/* Sets *s or *v to the sequence or tensor that the node makes. */
 static Status import_sequence_resolve(Sequence **s, ValueId *v, Importer *im, Body *b, const Onnx__NodeProto *p)
 {
     if (!strcmp(p->op_type, "SplitToSequence"))
         return split_to_sequence(s, im, b, p);
-    if (!strcmp(p->op_type, "SequenceConstruct"))
-        return construct(s, im, b, p);
+    if (!strcmp(p->op_type, "SequenceConstruct")) {
+        TRY(import_sequence_make(s, im, p->n_input > MAX_SEQUENCE ? MAX_SEQUENCE + 1 : (int)p->n_input));
+        for (size_t i = 0; i < p->n_input; i++)
+            TRY(tensor_input(&(*s)->item[i], b, p, i));
+        return ST_OK;
+    }
     if (!strcmp(p->op_type, "SequenceEmpty"))
         return import_sequence_make(s, im, 0);
     if (!strcmp(p->op_type, "SequenceInsert"))
@@ -332,7 +330,7 @@ static Status import_sequence_resolve(Sequence **s, ValueId *v, Importer *im, Bo
 
 Status import_sequence_output(Importer *im, const char *name, const Sequence *s)
 {
-    TRY(listed_as(&s, im, arena_printf(im->scratch, "output '%.100s': its length", name)));
+    TRY(list_parts(&s, im, arena_printf(im->scratch, "output '%.100s': its length", name)));
     for (int i = 0; i < s->n; i++) {
         const char *item = arena_printf(im->scratch, "%s.%d", name, i);
 
@@ -360,6 +358,6 @@ Status import_sequence(Importer *im, Body *b, const Onnx__NodeProto *p)
     e = scope_find(&b->scope, p->output[0]);
     e->value = v;
     if (s)
-        stand_for(e, s);
+        entry_set_sequence(e, s);
     return im->g->status;
 }

@@ -1,5 +1,5 @@
-/* Subgraphs of our own operators as bodies of nodes.  They see no names but their own; the subgraphs of ONNX's control
- * flow are flow.c's. */
+/* Subgraphs of dpexec's own operators, which become bodies of nodes and see only their own names.  Subgraphs of ONNX's
+ * control flow are in flow.c. */
 #include <string.h>
 
 #include "graph/ir/body.h"
@@ -34,20 +34,8 @@ static Status body_input_decode(Importer *im, Body *b, const Onnx__ValueInfoProt
     return im->g->status;
 }
 
-static Status body_outputs_decode(Importer *im, const Body *b, const Onnx__GraphProto *gp)
-{
-    for (size_t i = 0; i < gp->n_output; i++) {
-        const ScopeEntry *e = scope_find(&b->scope, text_or(gp->output[i]->name, ""));
-
-        if (!e || !has_value(e->value))
-            return FAIL(E_MODEL, "output '%s' of a body is made by no node in it", text_or(gp->output[i]->name, ""));
-        body_return(im->g, e->value);
-    }
-    return im->g->status;
-}
-
-/* What the exporter put before every name. */
-static Status take_off_prefix(Graph *g, const Onnx__NodeProto *p)
+/* Removes the prefix that the export put before the body's names: the first output of node p, and BODY_SEPARATOR. */
+static Status remove_prefix(Graph *g, const Onnx__NodeProto *p)
 {
     const char *first = "";
     size_t n;
@@ -65,6 +53,7 @@ static Status take_off_prefix(Graph *g, const Onnx__NodeProto *p)
     return g->status;
 }
 
+/* Reads `gp` into the empty graph im->g. */
 static Status import_subgraph_decode(Importer *im, Body *b, const Onnx__GraphProto *gp)
 {
     TRY(import_initializers(im, b, gp));
@@ -72,8 +61,15 @@ static Status import_subgraph_decode(Importer *im, Body *b, const Onnx__GraphPro
         TRY(body_input_decode(im, b, gp->input[i]));
     TRY(import_body(im, b));
     if (im->problems.n)
-        return ST_OK; /* there is more to find; then the graph is thrown away */
-    TRY(body_outputs_decode(im, b, gp));
+        return ST_OK; /* the import goes on to find further problems, and then fails */
+    for (size_t i = 0; i < gp->n_output; i++) {
+        const ScopeEntry *e = scope_find(&b->scope, text_or(gp->output[i]->name, ""));
+
+        if (!e || !has_value(e->value))
+            return FAIL(E_MODEL, "output '%s' of a body is made by no node in it", text_or(gp->output[i]->name, ""));
+        body_return(im->g, e->value);
+    }
+    TRY(im->g->status);
     known_forget(im);
     TRY(graph_sort(im->g));
     FOR_NODES(im->g, n)
@@ -81,7 +77,7 @@ static Status import_subgraph_decode(Importer *im, Body *b, const Onnx__GraphPro
     return im->g->status;
 }
 
-/* The importer of a body is that of the model with another graph. */
+/* Reads the body with an importer of its own, a copy of the model's with another graph, and copies back its counts. */
 static Status decode_apart(Importer *inner, Importer *im, Body *b, const Onnx__NodeProto *p, const Onnx__GraphProto *gp)
 {
     Status st;
@@ -98,14 +94,14 @@ static Status decode_apart(Importer *inner, Importer *im, Body *b, const Onnx__N
     im->newest = inner->newest;
     im->n_done = inner->n_done;
     im->tensors.dense_left = inner->tensors.dense_left;
-    return st ? st : take_off_prefix(inner->g, p);
+    return st ? st : remove_prefix(inner->g, p);
 }
 
 Status body_decode(const Graph **out, Importer *im, const Body *up, const Onnx__NodeProto *p,
                    const Onnx__GraphProto *gp)
 {
     Body b = { .up = up,
-               .of = p,
+               .owner = p,
                .function = up->function,
                .bindings = up->bindings,
                .prefix = "",

@@ -1,6 +1,6 @@
-/* The importer's context: names of bodies, counts, and what bodies that are read more than once share.
+/* The importer's context: names in bodies, counts of nodes, and entries that repeated bodies share.
  *
- * It calls none of the files that read nodes, so that these can all call it. */
+ * This file calls none of the files that read nodes, so that all of them can call it. */
 #include <stdio.h>
 #include <string.h>
 
@@ -97,8 +97,6 @@ Status tensor_input(ValueId *out, const Body *b, const Onnx__NodeProto *p, size_
     *out = e->value;
     return ST_OK;
 }
-
-/* ---- the graph's edges ---- */
 
 Status declare(ScopeEntry **out, Body *b, const char *name, const char *what)
 {

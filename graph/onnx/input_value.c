@@ -1,8 +1,8 @@
-/* Inputs that --input-value gives: constants of the input's declared type and shape.  They are there before any node is
- * read, so that an If on one is decided like an If on an initializer.
+/* Inputs that --input-value turns into constants of their declared type and shape.  They exist before any node is read,
+ * so that an If on one is resolved like an If on an initializer.
  *
- * Texts are checked here and not where options are read, because only the file says which type and shape they are for.
- * An input that has an initializer has a default, which the given numbers replace. */
+ * The numbers are checked here and not where options are read, because only the file gives their type and shape.  If an
+ * input has an initializer, its default, the given numbers replace it. */
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -30,46 +30,40 @@ static int64_t count_numbers(const char *text)
     return n;
 }
 
-/* Whole numbers up to 2^53 may be written as floats are, "1e3". */
-static bool read_whole(int64_t *out, const char *s, size_t len)
-{
-    char *end;
-    double d;
-
-    errno = 0;
-    *out = strtoll(s, &end, 10);
-    if (end == s + len && !errno)
-        return true;
-    if (!text_to_float64(&d, s, len) || !(fabs(d) <= 0x1p53) || d != floor(d))
-        return false;
-    *out = (int64_t)d;
-    return true;
-}
-
 static bool is_unsigned(DType t)
 {
     return t == DT_UINT8 || t == DT_UINT16 || t == DT_UINT32 || t == DT_UINT64 || t == DT_UINT4 || t == DT_UINT2;
 }
 
-/* An integer type holds what it gives back. */
-static bool set_whole(Tensor *t, int64_t i, const char *s, size_t len)
+/* Parses an integer into element i; false: it is none, or the type cannot hold it.  Integers up to 2^53 may be written
+ * as floats, "1e3". */
+static bool set_integer(Tensor *t, int64_t i, const char *s, size_t len)
 {
     int64_t v;
     char *end;
+    double d;
 
+    errno = 0;
     if (t->dtype == DT_UINT64 && *s != '-') {
-        errno = 0;
         ((uint64_t *)t->data)[i] = strtoull(s, &end, 10);
         if (end == s + len && !errno)
             return true;
     }
-    if (!read_whole(&v, s, len) || (v < 0 && is_unsigned(t->dtype)))
+    errno = 0;
+    v = strtoll(s, &end, 10);
+    if (end != s + len || errno) {
+        if (!text_to_float64(&d, s, len) || !(fabs(d) <= 0x1p53) || d != floor(d))
+            return false;
+        v = (int64_t)d;
+    }
+    if (v < 0 && is_unsigned(t->dtype))
         return false;
     tensor_set_int(t, i, v);
     return tensor_int(t, i) == v;
 }
 
-/* Floats of 16 bits and more round, but neither to infinity nor to 0; smaller ones must hold the number itself. */
+/* Parses a float into element i.  Types of 16 bits and more round, but neither to infinity nor to 0; narrower types
+ * must hold the number exactly. */
 static bool set_float(Tensor *t, int64_t i, const char *s, size_t len)
 {
     double v, is;
@@ -99,16 +93,16 @@ static bool set_number(Tensor *t, int64_t i, const char *s, size_t len)
 {
     if (t->dtype == DT_BOOL)
         return set_bool(t, i, s, len);
-    return dtype_is_float(t->dtype) ? set_float(t, i, s, len) : set_whole(t, i, s, len);
+    return dtype_is_float(t->dtype) ? set_float(t, i, s, len) : set_integer(t, i, s, len);
 }
 
 /* ---- the constant ---- */
 
-/* Dimensions that the file leaves open are as long as n numbers make them: one open dimension any length, of several
- * each 1. */
+/* Fixes the dimensions that the file leaves open so that the shape has n elements; false: impossible.  A single open
+ * dimension gets the length that fits, several get length 1.  For 6 numbers, [?, 3] becomes [2, 3]. */
 static bool close_shape(Shape *s, int64_t n)
 {
-    int64_t known = 1;
+    int64_t fixed = 1;
     int open = 0, last = 0;
 
     if (s->rank < 0)
@@ -118,12 +112,12 @@ static bool close_shape(Shape *s, int64_t n)
             s->dim[i] = 1;
             last = i;
             open++;
-        } else if (__builtin_mul_overflow(known, s->dim[i], &known)) {
+        } else if (__builtin_mul_overflow(fixed, s->dim[i], &fixed)) {
             return false;
         }
     }
-    if (open == 1 && known > 0 && n % known == 0)
-        s->dim[last] = n / known;
+    if (open == 1 && fixed > 0 && n % fixed == 0)
+        s->dim[last] = n / fixed;
     return shape_numel(s) == n;
 }
 
@@ -186,7 +180,7 @@ Status import_given_default(Importer *im, const ScopeEntry *e)
     return ST_OK;
 }
 
-void inputs_say_given(const Importer *im, const Body *b)
+void given_inputs_fix(const Importer *im, const Body *b)
 {
     const Onnx__GraphProto *gp = im->model->graph;
 

@@ -1,10 +1,10 @@
-/* What conditions and trip counts are, where the file alone says it: what its constants and the sizes that it fixes
- * give, computed by the operators' own kernels (ImportOptions.eval) on tensors of few elements.
+/* Known values: small tensors that follow from the file's constants and fixed sizes alone.  Conditions, trip counts and
+ * lengths of sequences are looked up here.  The operators' own kernels (ImportOptions.eval) compute them.
  *
- * Known element by element: of a shape [N, 3, 8] the 3 and the 8 are.  An operator that moves elements moves with them
- * whether they are known; elementwise arithmetic knows what it makes of known elements, and of a bool that is not, if
- * it makes the same of either; any other operator needs all.  Whatever is not understood is not known, which is never
- * wrong.  Results are kept by value, so that a counter that a loop carries costs a step for each trip. */
+ * Each element is known or unknown: in a shape [N, 3, 8], 3 and 8 are known.  An operator that moves elements moves the
+ * mask of known elements with them.  Elementwise arithmetic has known results for known elements, and for an unknown
+ * bool if true and false give the same result.  All other operators need every element.  Calling a value unknown is
+ * always right.  Results are kept by value, so that a counter carried through a loop costs one step for each trip. */
 #include <string.h>
 
 #include "graph/ir/emit.h"
@@ -15,9 +15,9 @@
 enum { MAX_KNOWN = 32, MAX_STEPS = 200, MAX_OPEN_BOOLS = 2 };
 
 typedef struct Known {
-    const Tensor *t;  /* NULL: nothing is known */
-    const Tensor *is; /* which of its elements are: a bool for each; the others are anything */
-    bool sized;       /* sizes of inputs have a part in it */
+    const Tensor *t;    /* NULL: nothing is known */
+    const Tensor *mask; /* a bool for each element: is it known?  Other elements of t are arbitrary */
+    bool sized;         /* it depends on sizes of inputs */
 } Known;
 
 static const Known unknown = { .t = NULL };
@@ -26,13 +26,13 @@ static const Known *known_of(Importer *im, ValueId v, int steps);
 
 /* ---- shapes ---- */
 
-/* Infers the nodes read so far, those whose inputs have known shapes.  What fails here fails again in the pass that
- * infers all. */
+/* Infers the shapes of nodes read so far, as far as their inputs have shapes.  Errors are dropped: the pass that infers
+ * all shapes reports them. */
 static void infer_so_far(Importer *im)
 {
     Graph *g = im->g;
 
-    if (im->problems.n || g->status) /* what was refused may have left nodes that are not whole */
+    if (im->problems.n || g->status) /* an unsupported node may have been left incomplete */
         return;
     for (; im->n_inferred < g->n_node; im->n_inferred++) {
         Node *n = g->node[im->n_inferred];
@@ -42,7 +42,7 @@ static void infer_so_far(Importer *im)
     }
 }
 
-/* -1 for sizes that are open; rank -1: nothing is known. */
+/* The shape of v: -1 for open sizes; rank -1: nothing is known. */
 static Shape shape_so_far(Importer *im, ValueId v)
 {
     const Graph *g = im->g;
@@ -59,6 +59,7 @@ static Shape shape_so_far(Importer *im, ValueId v)
     return *value(g, v)->shape;
 }
 
+/* Could input i, by its own type and its use, be of floats? */
 static bool may_give_type(const Graph *g, const Node *n, int i)
 {
     const DType t = has_in(n, i) ? in_value(g, n, i)->dtype : DT_NONE;
@@ -66,8 +67,8 @@ static bool may_give_type(const Graph *g, const Node *n, int i)
     return (!n->op->moves || op_moves(n->op, i)) && (!t || dtype_is_float(t));
 }
 
-/* What computes floats gives them in the type of the first input that may be of floats, where no attribute or input
- * names another. */
+/* Finds the input whose type the outputs of n, floats, have: the first that may be of floats.  false: an attribute
+ * names the type (*named), or there is no such input. */
 static bool type_giver(ValueId *out, DType *named, const Graph *g, const Node *n)
 {
     const Attr *to = n->op ? node_attr(n, n->op->same & SAME_TYPED ? "to" : "dtype") : NULL;
@@ -100,7 +101,7 @@ DType known_float(Importer *im, ValueId v)
 
 /* ---- evaluation ---- */
 
-static bool few(const Graph *g, const Node *n)
+static bool outputs_are_small(const Graph *g, const Node *n)
 {
     for (int i = 0; i < n->n_out; i++)
         if (has_value(n->out[i]) &&
@@ -109,36 +110,36 @@ static bool few(const Graph *g, const Node *n)
     return true;
 }
 
-/* In `lab`, a graph of this node alone. */
-static Tensor *evaluate_in(Graph *lab, Importer *im, const Node *n, int o, const Tensor *const *in)
+/* Does the work of `evaluate` in the empty graph g, which gets a copy of n as its only node. */
+static Tensor *evaluate_in(Graph *g, Importer *im, const Node *n, int o, const Tensor *const *in)
 {
-    ValueId *id = ARENA_NEW(lab->arena, ValueId, n->n_in);
-    Tensor **out = ARENA_NEW(lab->arena, Tensor *, n->n_out);
-    Node *alone;
+    ValueId *id = ARENA_NEW(g->arena, ValueId, n->n_in);
+    Tensor **out = ARENA_NEW(g->arena, Tensor *, n->n_out);
+    Node *copy;
 
     if (!id || !out)
         return NULL;
     for (int i = 0; i < n->n_in; i++)
         if (in[i])
-            id[i] = n->op->flags & OPF_SHAPE_ONLY ? graph_add_input(lab, "in", in[i]->dtype, &in[i]->shape)
-                                                  : graph_add_const_nocopy(lab, "in", in[i]);
-    alone = graph_add_node(lab, n->op, NULL, NULL, n->n_in, id, n->n_out, NULL);
-    for (int i = 0; alone && i < n->n_attr; i++)
-        node_set_attr(lab, alone, &n->attr[i]);
-    if (!alone || lab->status || node_infer(lab, alone) || !few(lab, alone) ||
-        im->eval(lab->arena, lab, alone, in, out) || !out[o])
+            id[i] = n->op->flags & OPF_SHAPE_ONLY ? graph_add_input(g, "in", in[i]->dtype, &in[i]->shape)
+                                                  : graph_add_const_nocopy(g, "in", in[i]);
+    copy = graph_add_node(g, n->op, NULL, NULL, n->n_in, id, n->n_out, NULL);
+    for (int i = 0; copy && i < n->n_attr; i++)
+        node_set_attr(g, copy, &n->attr[i]);
+    if (!copy || g->status || node_infer(g, copy) || !outputs_are_small(g, copy) ||
+        im->eval(g->arena, g, copy, in, out) || !out[o])
         return NULL;
     return tensor_copy(im->scratch, out[o]);
 }
 
-/* Output o of the node for these inputs, NULL for absent ones; NULL: it cannot be computed. */
+/* Computes output o of the node for these inputs, NULL for absent ones.  NULL: it cannot be computed. */
 static Tensor *evaluate(Importer *im, const Node *n, int o, const Tensor *const *in)
 {
-    Graph *lab = graph_create_within("known", arena_budget(im->scratch));
-    Tensor *t = lab ? evaluate_in(lab, im, n, o, in) : NULL;
+    Graph *g = graph_create_within("known", arena_budget(im->scratch));
+    Tensor *t = g ? evaluate_in(g, im, n, o, in) : NULL;
 
-    if (lab)
-        graph_free(lab);
+    if (g)
+        graph_free(g);
     return t;
 }
 
@@ -146,33 +147,28 @@ static Tensor *evaluate(Importer *im, const Node *n, int o, const Tensor *const 
 
 static bool all_known(const Known *k)
 {
-    for (int64_t i = 0; i < tensor_numel(k->is); i++)
-        if (!tensor_int(k->is, i))
+    for (int64_t i = 0; i < tensor_numel(k->mask); i++)
+        if (!tensor_int(k->mask, i))
             return false;
     return true;
 }
 
-static Tensor *filled(Importer *im, const Shape *s, bool with)
+/* A mask of shape s, all elements known or all unknown; NULL: no memory. */
+static Tensor *make_mask(Importer *im, const Shape *s, bool known)
 {
-    Tensor *is = tensor_create(im->scratch, DT_BOOL, s);
+    Tensor *mask = tensor_create(im->scratch, DT_BOOL, s);
 
-    for (int64_t i = 0; is && with && i < tensor_numel(is); i++)
-        tensor_set_int(is, i, 1);
-    return is;
+    for (int64_t i = 0; mask && known && i < tensor_numel(mask); i++)
+        tensor_set_int(mask, i, 1);
+    return mask;
 }
 
-static Known known_whole(Importer *im, const Tensor *t)
+/* Output o of an operator that reads shapes alone.  It is computed for two shapes that differ in every open size;
+ * elements that agree are known. */
+static Known output_of_shape(Importer *im, const Node *n, int o)
 {
-    Tensor *is = filled(im, &t->shape, true);
-
-    return is ? (Known){ .t = t, .is = is } : unknown;
-}
-
-/* What an operator tells of a shape is known where it tells it of two that differ wherever a size is open. */
-static Known of_shape(Importer *im, const Node *n, int o)
-{
-    const Tensor *of[2] = { NULL, NULL };
-    Tensor *is;
+    const Tensor *result[2] = { NULL, NULL };
+    Tensor *mask;
 
     for (int k = 0; k < 2; k++) {
         Tensor x = { value(im->g, n->in[0])->dtype, shape_so_far(im, n->in[0]), NULL };
@@ -183,62 +179,64 @@ static Known of_shape(Importer *im, const Node *n, int o)
         x.dtype = x.dtype == DT_NONE ? DT_FLOAT32 : x.dtype;
         for (int a = 0; a < x.shape.rank; a++)
             x.shape.dim[a] = x.shape.dim[a] < 0 ? k + 1 : x.shape.dim[a];
-        of[k] = evaluate(im, n, o, in);
+        result[k] = evaluate(im, n, o, in);
     }
-    if (!of[0] || !of[1] || !shape_eq(&of[0]->shape, &of[1]->shape) || !(is = filled(im, &of[0]->shape, false)))
+    if (!result[0] || !result[1] || !shape_eq(&result[0]->shape, &result[1]->shape) ||
+        !(mask = make_mask(im, &result[0]->shape, false)))
         return unknown;
-    for (int64_t i = 0; i < tensor_numel(is); i++)
-        tensor_set_int(is, i, tensor_int(of[0], i) == tensor_int(of[1], i));
-    return (Known){ .t = of[0], .is = is, .sized = true };
+    for (int64_t i = 0; i < tensor_numel(mask); i++)
+        tensor_set_int(mask, i, tensor_int(result[0], i) == tensor_int(result[1], i));
+    return (Known){ .t = result[0], .mask = mask, .sized = true };
 }
 
-/* Is element i of the result made of known elements of this input?  One that is neither of the result's shape nor one
- * number must be known whole. */
+/* Does element i of the result depend on known elements of this input?  An input that has neither the result's shape
+ * nor one element must be known as a whole. */
 static bool known_at(const Known *k, const Shape *result, int64_t i)
 {
-    bool one = tensor_numel(k->is) == 1;
+    bool one = tensor_numel(k->mask) == 1;
 
-    return one || shape_eq(&k->is->shape, result) ? tensor_int(k->is, one ? 0 : i) : all_known(k);
+    return one || shape_eq(&k->mask->shape, result) ? tensor_int(k->mask, one ? 0 : i) : all_known(k);
 }
 
-/* Whether they are known goes where the elements go. */
-static Tensor *moved(Importer *im, const Node *n, int o, const Known *const *in)
+/* The mask of an operator that moves elements: it moves the masks of its inputs likewise. */
+static Tensor *moved_mask(Importer *im, const Node *n, int o, const Known *const *in)
 {
     const Tensor **list = ARENA_NEW(im->scratch, const Tensor *, n->n_in);
-    Tensor *is;
+    Tensor *mask;
 
     for (int i = 0; list && i < n->n_in; i++) {
-        list[i] = !in[i] ? NULL : op_moves(n->op, i) ? in[i]->is : in[i]->t;
+        list[i] = !in[i] ? NULL : op_moves(n->op, i) ? in[i]->mask : in[i]->t;
         if (in[i] && !op_moves(n->op, i) && !n->op->elementwise && !all_known(in[i]))
             return NULL;
     }
-    if (!list || !(is = evaluate(im, n, o, list)))
+    if (!list || !(mask = evaluate(im, n, o, list)))
         return NULL;
-    for (int i = 0; i < n->n_in && n->op->elementwise; i++) /* Where: what chooses must be known there */
-        for (int64_t e = 0; in[i] && !op_moves(n->op, i) && e < tensor_numel(is); e++)
-            tensor_set_int(is, e, tensor_int(is, e) && known_at(in[i], &is->shape, e));
-    return is;
+    for (int i = 0; i < n->n_in && n->op->elementwise; i++) /* Where: the condition must be known there */
+        for (int64_t e = 0; in[i] && !op_moves(n->op, i) && e < tensor_numel(mask); e++)
+            tensor_set_int(mask, e, tensor_int(mask, e) && known_at(in[i], &mask->shape, e));
+    return mask;
 }
 
-/* With the elements that are not known as this. */
-static const Tensor *decided_as(Importer *im, const Known *k, int64_t as)
+/* A copy of the tensor whose unknown elements are `fill`; NULL: no memory. */
+static const Tensor *fill_unknown(Importer *im, const Known *k, int64_t fill)
 {
     Tensor *t = tensor_copy(im->scratch, k->t);
 
     for (int64_t i = 0; t && i < tensor_numel(t); i++)
-        if (!tensor_int(k->is, i))
-            tensor_set_int(t, i, as);
+        if (!tensor_int(k->mask, i))
+            tensor_set_int(t, i, fill);
     return t;
 }
 
-/* Of elementwise arithmetic; bools that are not known are tried both ways. */
-static Tensor *known_values_computed(Importer *im, const Node *n, int o, const Known *const *in, const Tensor *result)
+/* The mask of elementwise arithmetic with this result.  Up to MAX_OPEN_BOOLS inputs with unknown bools are tried both
+ * ways: Or(unknown, true) is known. */
+static Tensor *computed_mask(Importer *im, const Node *n, int o, const Known *const *in, const Tensor *result)
 {
     const Tensor **list = ARENA_NEW(im->scratch, const Tensor *, n->n_in);
-    Tensor *is = filled(im, &result->shape, true);
+    Tensor *mask = make_mask(im, &result->shape, true);
     int open[MAX_OPEN_BOOLS], n_open = 0;
 
-    if (!list || !is)
+    if (!list || !mask)
         return NULL;
     for (int i = 0; i < n->n_in; i++) {
         bool tried = in[i] && in[i]->t->dtype == DT_BOOL && !all_known(in[i]) && n_open < MAX_OPEN_BOOLS;
@@ -246,24 +244,25 @@ static Tensor *known_values_computed(Importer *im, const Node *n, int o, const K
         list[i] = in[i] ? in[i]->t : NULL;
         if (tried)
             open[n_open++] = i;
-        for (int64_t e = 0; in[i] && !tried && e < tensor_numel(is); e++)
-            tensor_set_int(is, e, tensor_int(is, e) && known_at(in[i], &is->shape, e));
+        for (int64_t e = 0; in[i] && !tried && e < tensor_numel(mask); e++)
+            tensor_set_int(mask, e, tensor_int(mask, e) && known_at(in[i], &mask->shape, e));
     }
-    for (int way = 0; n_open && way < 1 << n_open; way++) {
+    for (int guess = 0; n_open && guess < 1 << n_open; guess++) {
         const Tensor *other;
 
         for (int k = 0; k < n_open; k++)
-            if (!(list[open[k]] = decided_as(im, in[open[k]], way >> k & 1)))
+            if (!(list[open[k]] = fill_unknown(im, in[open[k]], guess >> k & 1)))
                 return NULL;
         if (!(other = evaluate(im, n, o, list)))
             return NULL;
-        for (int64_t e = 0; e < tensor_numel(is); e++)
-            tensor_set_int(is, e, tensor_int(is, e) && tensor_float(other, e) == tensor_float(result, e));
+        for (int64_t e = 0; e < tensor_numel(mask); e++)
+            tensor_set_int(mask, e, tensor_int(mask, e) && tensor_float(other, e) == tensor_float(result, e));
     }
-    return is;
+    return mask;
 }
 
-static Known of_inputs(Importer *im, const Node *n, int o, const Known *const *in)
+/* Output o of the node, whose inputs are known in part. */
+static Known output_of_inputs(Importer *im, const Node *n, int o, const Known *const *in)
 {
     const Tensor **list = ARENA_NEW(im->scratch, const Tensor *, n->n_in);
     const bool moves = n->op->moves || (n->op->same && !n->op->elementwise);
@@ -277,55 +276,48 @@ static Known of_inputs(Importer *im, const Node *n, int o, const Known *const *i
     }
     if (!list || (!whole && !moves && !n->op->elementwise) || !(k.t = evaluate(im, n, o, list)))
         return unknown;
-    k.is = whole   ? filled(im, &k.t->shape, true)
-           : moves ? moved(im, n, o, in)
-                   : known_values_computed(im, n, o, in, k.t);
-    return k.is ? k : unknown;
+    k.mask = whole   ? make_mask(im, &k.t->shape, true)
+             : moves ? moved_mask(im, n, o, in)
+                     : computed_mask(im, n, o, in, k.t);
+    return k.mask ? k : unknown;
 }
 
-static Known of_node(Importer *im, const Node *n, int o, int steps)
+static Known output_of_node(Importer *im, const Node *n, int o, int steps)
 {
     const Known **in;
 
     if (!im->eval || !n->op || !n->n_in || !has_value(n->in[0]) || op_is_unlike(n->op))
         return unknown;
     if (n->op->flags & OPF_SHAPE_ONLY)
-        return of_shape(im, n, o);
+        return output_of_shape(im, n, o);
     if (!(in = ARENA_NEW(im->scratch, const Known *, n->n_in)))
         return unknown;
     for (int i = 0; i < n->n_in; i++)
         if (has_in(n, i) && (!(in[i] = known_of(im, n->in[i], steps)) || !in[i]->t))
             return unknown;
-    return of_inputs(im, n, o, in);
+    return output_of_inputs(im, n, o, in);
 }
 
 /* ---- by value ---- */
 
-static bool known_values_make_room(Importer *im)
-{
-    const Known **known = by_value(im, (void *)im->known, sizeof *known, &im->n_known);
-
-    if (known)
-        im->known = known;
-    return known;
-}
-
-/* NULL: too long a chain, or out of memory; else kept. */
+/* What is known of v, looking back over `steps` nodes at most; the result is kept.  NULL: the chain is longer, or there
+ * is no memory. */
 static const Known *known_of(Importer *im, ValueId v, int steps)
 {
+    const Known **known = steps ? by_value(im, (void *)im->known, sizeof *known, &im->n_known) : NULL, *kept;
     const Value *x = value(im->g, v);
-    const Known *kept;
     Known k = unknown;
 
-    if (!steps || !known_values_make_room(im))
+    if (!known)
         return NULL;
+    im->known = known;
     if (im->known[v.i])
         return im->known[v.i];
-    if (value_const(im->g, v))
-        k = tensor_numel(x->init) <= MAX_KNOWN ? known_whole(im, x->init) : unknown;
-    else if (x->producer)
-        k = of_node(im, x->producer, x->out_index, steps - 1);
-    if (!k.t)
+    if (value_const(im->g, v) && tensor_numel(x->init) <= MAX_KNOWN)
+        k = (Known){ .t = x->init, .mask = make_mask(im, &x->init->shape, true) };
+    else if (!value_const(im->g, v) && x->producer)
+        k = output_of_node(im, x->producer, x->out_index, steps - 1);
+    if (!k.t || !k.mask)
         return im->known[v.i] = &unknown;
     if (!(kept = arena_memdup(im->scratch, &k, sizeof k)))
         return NULL;
@@ -336,7 +328,7 @@ bool known_number(int64_t *out, Importer *im, ValueId v)
 {
     const Known *k = has_value(v) ? known_of(im, v, MAX_STEPS) : NULL;
 
-    if (!k || !k->t || tensor_numel(k->t) != 1 || !tensor_int(k->is, 0) || dtype_is_float(k->t->dtype))
+    if (!k || !k->t || tensor_numel(k->t) != 1 || !tensor_int(k->mask, 0) || dtype_is_float(k->t->dtype))
         return false;
     *out = tensor_int(k->t, 0);
     return true;
@@ -347,6 +339,7 @@ bool known_by_size(const Importer *im, ValueId v)
     return v.i < im->n_known && im->known[v.i] && im->known[v.i]->sized;
 }
 
+/* Does v depend on sizes and constants alone?  *steps limits the nodes that are visited. */
 static bool of_sizes_alone(const Graph *g, ValueId v, int *steps)
 {
     const Value *x = value(g, v);
@@ -376,7 +369,8 @@ void known_forget(Importer *im)
         }
 }
 
-/* Of values that other open sizes keep from being inferred: what trips made, stacked.  -1: not known. */
+/* The size of v along an axis; -1: not known.  If v's shape is unknown because other sizes are open, Unsqueeze and
+ * Concat along the axis are followed: outputs of trips, stacked. */
 static int64_t size_along(Importer *im, ValueId v, int64_t axis, int steps)
 {
     const Node *n = value(im->g, v)->producer;

@@ -1,5 +1,5 @@
-/* What of a model is not part of its graph: remembered for a later export, and our own metadata, which makes a graph
- * that was exported half way whole again. */
+/* The parts of a model that its graph does not hold: kept for a later export (OnnxModel), and dpexec's own metadata,
+ * which restore the states and updates of a graph that was exported between passes. */
 #include "graph/onnx/importer.h"
 
 #include <stdlib.h>
@@ -7,7 +7,8 @@
 
 static bool has_prefix(const char *s, const char *prefix) { return !strncmp(s, prefix, strlen(prefix)); }
 
-static const char *keep(Arena *a, const char *s, bool *ok)
+/* A copy in the arena; NULL for an empty text.  Without memory *ok becomes false. */
+static const char *copy_text(Arena *a, const char *s, bool *ok)
 {
     const char *copy = s && *s ? arena_strdup(a, s) : NULL;
 
@@ -15,7 +16,7 @@ static const char *keep(Arena *a, const char *s, bool *ok)
     return copy;
 }
 
-/* A declared shape that makes no sense is forgotten. */
+/* Copies the declarations of outputs.  An invalid shape is dropped.  false: no memory. */
 static bool remember_outputs(OnnxModel *r, Arena *a, const Onnx__GraphProto *g)
 {
     OnnxOutput *list = ARENA_NEW(a, OnnxOutput, g->n_output);
@@ -49,51 +50,44 @@ static bool remember_outputs(OnnxModel *r, Arena *a, const Onnx__GraphProto *g)
     return ok;
 }
 
-/* Is the output, or the sequence that it is of, the one that the model said this of? */
-static bool is_said_of(const OnnxOutput *said, const char *name)
+/* Does `name` name the declared output, or NAME.0, NAME.1, ... of a declared sequence? */
+static bool is_declared_by(const OnnxOutput *declared, const char *name)
 {
-    const size_t n = strlen(said->name);
+    const size_t n = strlen(declared->name);
 
-    if (!said->sequence)
-        return !strcmp(said->name, name);
-    return !strncmp(said->name, name, n) && name[n] == '.' && name[n + 1] &&
+    if (!declared->sequence)
+        return !strcmp(declared->name, name);
+    return !strncmp(declared->name, name, n) && name[n] == '.' && name[n + 1] &&
            !name[n + 1 + strspn(name + n + 1, "0123456789")];
 }
 
 const OnnxOutput *onnx_model_output(const OnnxModel *m, const char *name)
 {
     for (int i = 0; m && i < m->n_output; i++)
-        if (is_said_of(&m->output[i], name))
+        if (is_declared_by(&m->output[i], name))
             return &m->output[i];
     return NULL;
 }
 
-static bool remember_structured(OnnxModel *r, Arena *a, const Onnx__GraphProto *g)
+/* Copies the names of inputs that are no tensors, and of those that the options gave a value.  false: no memory. */
+static bool remember_inputs(OnnxModel *r, Arena *a, const Importer *im)
 {
-    const char **names = ARENA_NEW(a, const char *, g->n_input);
-    bool ok = names != NULL;
+    const Onnx__GraphProto *g = im->model->graph;
+    const char **structured = ARENA_NEW(a, const char *, g->n_input), **given = ARENA_NEW(a, const char *, g->n_input);
+    bool ok = structured && given;
 
     for (size_t i = 0; ok && i < g->n_input; i++) {
         const Onnx__TypeProto *t = g->input[i]->type;
+        const char *name = text_or(g->input[i]->name, "");
 
         if (t && (t->value_case == ONNX__TYPE_PROTO__VALUE_SEQUENCE_TYPE ||
                   t->value_case == ONNX__TYPE_PROTO__VALUE_OPTIONAL_TYPE))
-            ok = (names[r->n_structured++] = arena_strdup(a, text_or(g->input[i]->name, ""))) != NULL;
+            ok &= (structured[r->n_structured++] = arena_strdup(a, name)) != NULL;
+        if (input_is_given(im, name))
+            ok &= (given[r->n_given++] = arena_strdup(a, name)) != NULL;
     }
-    r->structured = names;
-    return ok;
-}
-
-static bool remember_given(OnnxModel *r, Arena *a, const Importer *im)
-{
-    const Onnx__GraphProto *g = im->model->graph;
-    const char **names = ARENA_NEW(a, const char *, g->n_input);
-    bool ok = names != NULL;
-
-    for (size_t i = 0; ok && i < g->n_input; i++)
-        if (input_is_given(im, g->input[i]->name))
-            ok = (names[r->n_given++] = arena_strdup(a, g->input[i]->name)) != NULL;
-    r->given = names;
+    r->structured = structured;
+    r->given = given;
     return ok;
 }
 
@@ -132,10 +126,9 @@ Status model_remember(OnnxModel **out, const Importer *im, int64_t opset)
         r->ir_version = m->ir_version;
         r->opset = opset;
         r->prop = props;
-        r->producer_name = keep(a, m->producer_name, &ok);
-        r->doc = keep(a, m->doc_string, &ok);
-        ok &= remember_outputs(r, a, m->graph) && remember_structured(r, a, m->graph) && remember_given(r, a, im) &&
-              remember_calls(r, a, im);
+        r->producer_name = copy_text(a, m->producer_name, &ok);
+        r->doc = copy_text(a, m->doc_string, &ok);
+        ok &= remember_outputs(r, a, m->graph) && remember_inputs(r, a, im) && remember_calls(r, a, im);
     }
     if (!ok) {
         arena_free(a);
@@ -153,7 +146,7 @@ void onnx_model_free(OnnxModel *m)
     arena_free(m->arena);
 }
 
-/* "4096 of 80,60": the elements of a state that a copy of it holds. */
+/* Parses "4096 of 80,60": v holds elements 4096, 4097, ... of a state with shape 80x60. */
 static Status restore_shard(Importer *im, Value *v, const char *name, const char *text)
 {
     Shard *s = ARENA_NEW(im->g->arena, Shard, 1);
@@ -170,12 +163,13 @@ static Status restore_shard(Importer *im, Value *v, const char *name, const char
     }
     if (!text || *text || shape_check(&s->whole, dtype_size(v->dtype)) || s->from < 0 || v->shape->rank != 1 ||
         numel > shape_numel(&s->whole) || s->from > shape_numel(&s->whole) - numel)
-        return FAIL(E_MODEL, "metadata: state '%s' is no piece of what it is said to be", name);
+        return FAIL(E_MODEL, "metadata: state '%s' does not fit into the tensor that it is declared a piece of", name);
     v->shard = s;
     return ST_OK;
 }
 
-static Status restore_one(Importer *im, const Body *b, const char *name, const char *how)
+/* Makes an initializer a state; `how` is the value of its PROP_STATE. */
+static Status restore_state(Importer *im, const Body *b, const char *name, const char *how)
 {
     const ScopeEntry *e = scope_find(&b->scope, name);
     Value *v = e && has_value(e->value) ? value(im->g, e->value) : NULL;
@@ -211,22 +205,6 @@ static Status restore_mark(Importer *im, const Body *b, const char *name, const 
     return e ? status_prefix(mark_decode(im, e->value, doc), "'%s'", name) : ST_OK;
 }
 
-/* Outputs first: what has the name of one gives it back, and then another value may take it. */
-static Status restore_marks(Importer *im, const Body *b)
-{
-    const Onnx__GraphProto *g = im->model->graph;
-
-    for (size_t i = 0; i < g->n_output; i++)
-        TRY(restore_mark(im, b, g->output[i]->name, g->output[i]->doc_string));
-    for (size_t i = 0; i < g->n_input; i++)
-        TRY(restore_mark(im, b, g->input[i]->name, g->input[i]->doc_string));
-    for (size_t i = 0; i < g->n_initializer; i++)
-        TRY(restore_mark(im, b, g->initializer[i]->name, g->initializer[i]->doc_string));
-    for (size_t i = 0; i < g->n_value_info; i++)
-        TRY(restore_mark(im, b, g->value_info[i]->name, g->value_info[i]->doc_string));
-    return ST_OK;
-}
-
 static Status restore_states(Importer *im, const Body *b)
 {
     const Onnx__ModelProto *m = im->model;
@@ -235,7 +213,7 @@ static Status restore_states(Importer *im, const Body *b)
         const char *key = text_or(m->metadata_props[i]->key, "");
 
         if (has_prefix(key, PROP_STATE))
-            TRY(restore_one(im, b, key + strlen(PROP_STATE), text_or(m->metadata_props[i]->value, "")));
+            TRY(restore_state(im, b, key + strlen(PROP_STATE), text_or(m->metadata_props[i]->value, "")));
     }
     for (size_t i = 0; i < m->n_metadata_props; i++) {
         const char *key = text_or(m->metadata_props[i]->key, "");
@@ -256,7 +234,18 @@ bool model_is_marked(const Onnx__ModelProto *m)
 
 Status model_restore(Importer *im, const Body *b)
 {
+    const Onnx__GraphProto *g = im->model->graph;
+
     if (im->marked)
         TRY(restore_states(im, b));
-    return restore_marks(im, b);
+    /* Outputs first: a value renamed by its mark frees the output's name, which another value may then take. */
+    for (size_t i = 0; i < g->n_output; i++)
+        TRY(restore_mark(im, b, g->output[i]->name, g->output[i]->doc_string));
+    for (size_t i = 0; i < g->n_input; i++)
+        TRY(restore_mark(im, b, g->input[i]->name, g->input[i]->doc_string));
+    for (size_t i = 0; i < g->n_initializer; i++)
+        TRY(restore_mark(im, b, g->initializer[i]->name, g->initializer[i]->doc_string));
+    for (size_t i = 0; i < g->n_value_info; i++)
+        TRY(restore_mark(im, b, g->value_info[i]->name, g->value_info[i]->doc_string));
+    return ST_OK;
 }

@@ -1,5 +1,6 @@
-/* Fields that only newer definitions of the format have: read by descriptor where the definition at hand knows their
- * tag, else from the unknown fields, so that an old definition still reads new files. */
+/* Fields that only newer versions of onnx.proto define, and the exporters' metadata in them.  They are read by their
+ * descriptor if the onnx.proto of this build defines them, otherwise from protobuf-c's unknown fields, so that a build
+ * with an old onnx.proto reads new files. */
 #include "graph/onnx/importer.h"
 
 #include <string.h>
@@ -27,7 +28,7 @@ static ProtobufCBinaryData payload(const ProtobufCMessageUnknownField *f)
     return i < f->len ? (ProtobufCBinaryData){ f->len - i - 1, f->data + i + 1 } : (ProtobufCBinaryData){ 0, NULL };
 }
 
-const char *late_string(const ProtobufCMessage *m, unsigned tag, Arena *a)
+const char *newer_string(const ProtobufCMessage *m, unsigned tag, Arena *a)
 {
     const ProtobufCFieldDescriptor *f = protobuf_c_message_descriptor_get_field(m->descriptor, tag);
 
@@ -43,15 +44,15 @@ const char *late_string(const ProtobufCMessage *m, unsigned tag, Arena *a)
     return "";
 }
 
-size_t late_count(const ProtobufCMessage *m, unsigned tag)
+size_t newer_count(const ProtobufCMessage *m, unsigned tag)
 {
     const ProtobufCFieldDescriptor *f = protobuf_c_message_descriptor_get_field(m->descriptor, tag);
 
     return f ? *(const size_t *)((const char *)m + f->quantifier_offset) : m->n_unknown_fields;
 }
 
-Status late_message(ProtobufCMessage **out, Arena *a, const ProtobufCMessage *m, unsigned tag,
-                    const ProtobufCMessageDescriptor *type, size_t i)
+Status newer_message(ProtobufCMessage **out, Arena *a, const ProtobufCMessage *m, unsigned tag,
+                     const ProtobufCMessageDescriptor *type, size_t i)
 {
     const ProtobufCFieldDescriptor *f = protobuf_c_message_descriptor_get_field(m->descriptor, tag);
 
@@ -66,17 +67,17 @@ Status late_message(ProtobufCMessage **out, Arena *a, const ProtobufCMessage *m,
     return ST_OK;
 }
 
-Status late_entries(LateEntry *take, void *user, const ProtobufCMessage *m, unsigned tag)
+Status metadata_entries(MetadataEntry *take, void *user, const ProtobufCMessage *m, unsigned tag)
 {
     Status st = ST_OK;
     Arena *a = NULL;
 
-    for (size_t i = 0; i < late_count(m, tag) && !st; i++) {
+    for (size_t i = 0; i < newer_count(m, tag) && !st; i++) {
         ProtobufCMessage *entry;
 
         if (!a && !(a = arena_create()))
             return FAIL_NOMEM();
-        st = late_message(&entry, a, m, tag, &onnx__string_string_entry_proto__descriptor, i);
+        st = newer_message(&entry, a, m, tag, &onnx__string_string_entry_proto__descriptor, i);
         if (!st && entry)
             st = take(user, text_or(((Onnx__StringStringEntryProto *)entry)->key, ""),
                       text_or(((Onnx__StringStringEntryProto *)entry)->value, ""));
@@ -85,10 +86,10 @@ Status late_entries(LateEntry *take, void *user, const ProtobufCMessage *m, unsi
     return st;
 }
 
-/* ---- where a node comes from ---- */
+/* ---- a node's origin in the traced program ---- */
 
-/* What follows the Python string that begins at `s` (at its quote); `to`, if not NULL, gets it and has room.  NULL: it
- * is none. */
+/* Reads the Python string whose quote is at `s`, unescaped, into `to` (NULL: nowhere), which has room.  Returns the
+ * text after it; NULL: it is no string. */
 static const char *read_quoted(char *to, const char *s)
 {
     char quote = *s++;
@@ -105,10 +106,10 @@ static const char *read_quoted(char *to, const char *s)
     return *s ? s + 1 : NULL;
 }
 
-/* ['', 'encoder', 'encoder.norm', 'layer_norm_1']: paths of the modules from the outermost to the one that called the
- * operator, and the call's own name.  The last but one, at its quote, is the module; NULL when the text is something
- * else. */
-static const char *innermost(const char *list)
+/* Finds the module that called the operator, 'encoder.norm' in ['', 'encoder', 'encoder.norm', 'layer_norm_1']: paths
+ * of modules from the outermost on, then the name of the call.  Returns the last but one, at its quote; NULL: the text
+ * is something else. */
+static const char *innermost_module(const char *list)
 {
     const char *word[2] = { NULL, NULL }, *s = list + 1;
     int n = 0;
@@ -130,42 +131,38 @@ typedef struct {
     Arena *arena;
 } Source;
 
-static Status take_module(const Source *to, const char *text)
+Status node_metadata_entries(MetadataEntry *take, void *user, const Importer *im, const Onnx__NodeProto *p)
 {
-    const char *path = to->n->module ? NULL : innermost(text), *end = path ? read_quoted(NULL, path) : NULL;
-    char *copy;
-
-    if (!path || end - path > MAX_PATH)
-        return ST_OK;
-    if (!(copy = arena_alloc(to->arena, (size_t)(end - path))))
-        return FAIL_NOMEM();
-    (void)read_quoted(copy, path);
-    to->n->module = copy;
-    return ST_OK;
-}
-
-Status late_node_entries(LateEntry *take, void *user, const Importer *im, const Onnx__NodeProto *p)
-{
-    return status_prefix(late_entries(take, user, &p->base, TAG_NODE_METADATA), "%s: its metadata", proto_text(im, p));
+    return status_prefix(metadata_entries(take, user, &p->base, TAG_NODE_METADATA), "%s: its metadata",
+                         proto_text(im, p));
 }
 
 static Status take_source(void *user, const char *key, const char *text)
 {
     const Source *to = user;
+    const char *path, *end;
+    char *copy;
 
-    if (!strcmp(key, KEY_SCOPES))
-        return take_module(to, text);
+    if (!strcmp(key, KEY_SCOPES) && !to->n->module && (path = innermost_module(text))) {
+        end = read_quoted(NULL, path);
+        if (end - path > MAX_PATH)
+            return ST_OK;
+        if (!(copy = arena_alloc(to->arena, (size_t)(end - path))))
+            return FAIL_NOMEM();
+        (void)read_quoted(copy, path);
+        to->n->module = copy;
+    }
     if (!strcmp(key, KEY_CALL) && strlen(text) < MAX_CALL && !(to->n->call = arena_strdup(to->arena, text)))
         return FAIL_NOMEM();
     to->n->lost_detach |= !strcmp(key, KEY_CODE) && strstr(text, "detach(");
     return ST_OK;
 }
 
-Status late_source(Node *n, Importer *im, const Body *b, const Onnx__NodeProto *p)
+Status node_source_decode(Node *n, Importer *im, const Body *b, const Onnx__NodeProto *p)
 {
     Source to = { n, im->g->arena };
 
-    TRY(late_node_entries(take_source, &to, im, p));
+    TRY(node_metadata_entries(take_source, &to, im, p));
     if (!n->call)
         n->call = b->call;
     return ST_OK;

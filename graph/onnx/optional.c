@@ -1,5 +1,6 @@
-/* Optionals: told apart as the file is read.  One that holds something stands for that, so that what reads it may read
- * the optional itself, as ONNX allows since opset 18; one that holds nothing is an entry of its own. */
+/* Optionals, resolved as the file is read.  The name of an optional that holds a tensor or sequence is an alias of it,
+ * so that nodes may read the optional itself, as ONNX allows since opset 18.  An empty optional is marked in its entry.
+ */
 #include <string.h>
 
 #include "graph/onnx/importer.h"
@@ -12,26 +13,21 @@ void optional_set_nothing(ScopeEntry *e)
     e->problem = "it is an optional that holds nothing";
 }
 
-static Status set_truth(ScopeEntry *e, Importer *im, const Body *b, const char *name, bool truth)
-{
-    Shape scalar = shape_scalar();
-    uint8_t is = truth;
-
-    e->value = graph_add_const(im->g, body_name(im, b, name), &(Tensor){ DT_BOOL, scalar, &is });
-    return im->g->status;
-}
-
 static Status optional_resolve(ScopeEntry *to, Importer *im, const Body *b, const Onnx__NodeProto *p)
 {
     const ScopeEntry *e = p->n_input && *p->input[0] ? body_find(b, p->input[0]) : NULL;
     const bool holds = e && !e->nothing && (has_value(e->value) || e->problem);
+    uint8_t answer = holds;
 
     if (holds && e->problem && !e->sequence)
         return FAIL(E_UNSUPPORTED, "input '%s': %s", p->input[0], e->problem);
-    if (!strcmp(p->op_type, "OptionalHasElement"))
-        return set_truth(to, im, b, p->output[0], holds);
+    if (!strcmp(p->op_type, "OptionalHasElement")) {
+        to->value =
+            graph_add_const(im->g, body_name(im, b, p->output[0]), &(Tensor){ DT_BOOL, shape_scalar(), &answer });
+        return im->g->status;
+    }
     if (holds)
-        entry_take(to, e);
+        entry_copy(to, e);
     else if (!strcmp(p->op_type, "Optional"))
         optional_set_nothing(to);
     else

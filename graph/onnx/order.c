@@ -1,7 +1,8 @@
-/* The order of a body's nodes.  ONNX demands topological order; files that break it but have an order are read all the
- * same, and a cycle is told by its nodes.  The walk has a stack of its own: a chain may be as long as the file. */
+/* The order of a body's nodes.  ONNX demands topological order; dpexec sorts files that break it, and lists the nodes
+ * of a cycle.  The walk keeps its own stack, because a chain may be as long as the file. */
 #include "graph/onnx/importer.h"
 
+/* Enters the names of all outputs, with the number of their node, into the body's scope. */
 static Status declare_outputs(Importer *im, Body *b)
 {
     for (size_t i = 0; i < b->n_node; i++)
@@ -24,6 +25,7 @@ static Status declare_outputs(Importer *im, Body *b)
     return ST_OK;
 }
 
+/* Checks that every input is defined.  *sorted: the file's order is topological. */
 static Status order_check_inputs(Importer *im, const Body *b, bool *sorted)
 {
     *sorted = true;
@@ -39,7 +41,7 @@ static Status order_check_inputs(Importer *im, const Body *b, bool *sorted)
             if (!(outer = b->outer ? body_find(b->outer, name) : NULL))
                 return FAIL(E_MODEL, "%s: input '%s' is defined nowhere", proto_text(im, b->node[i]), name);
             if (!entry_made(outer))
-                return FAIL(E_MODEL, "%s: input '%s' is made only behind the node whose subgraph reads it",
+                return FAIL(E_MODEL, "%s: input '%s' is made only after the node whose subgraph reads it",
                             proto_text(im, b->node[i]), name);
         }
     return ST_OK;
@@ -49,6 +51,7 @@ typedef struct {
     size_t node, input;
 } Step;
 
+/* Fails with the nodes on the stack from the top down to `back_to`, which reads the output of the top. */
 static Status fail_cycle(Importer *im, const Body *b, const Step *stack, size_t depth, size_t back_to)
 {
     Problems p = { 0 };
@@ -61,7 +64,7 @@ static Status fail_cycle(Importer *im, const Body *b, const Step *stack, size_t 
     return problems_fail(&p, E_MODEL, "the graph has a cycle through");
 }
 
-/* Depth first from each node in turn: a node follows all that it needs. */
+/* Walks depth first from each node in turn, so that a node follows all nodes that it reads. */
 static Status order_walk(Importer *im, const Body *b, size_t *order)
 {
     enum { NEW, OPEN, DONE };

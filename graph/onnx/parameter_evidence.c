@@ -1,7 +1,6 @@
-/* What a file says of its own constants, for passes/model/parameters.c: who wrote it, which tensors a training step
- * would update (training_info), which were trained before (exports of ours), and which PyTorch's exporter knows as
- * parameters or buffers of the module, or as computed from such (metadata of the values, a field that older definitions
- * of the format do not have); and which tensors it has for nobody. */
+/* Evidence in the file for which of its constants are parameters, read for passes/model/parameters.c: its producer,
+ * tensors that a training step updates (training_info), tensors that dpexec trained before (PROP_PARAMETER), PyTorch's
+ * metadata on parameters, buffers and constants folded from them, and tensors that no node reads. */
 #include "graph/onnx/importer.h"
 #include "graph/ops/decided.gen.h"
 #include "graph/ir/simplifier_traces.h"
@@ -14,7 +13,7 @@ enum { TAG_VALUE_METADATA = 4, TAG_GRAPH_METADATA = 16 };
 #define KEY_SIGNATURE "pkg.torch.export.ExportedProgram.graph_signature"
 #define KEY_FOLDED "pkg.onnxscript.optimizer.folded_from"
 
-/* The constant behind a name of the file, or NULL. */
+/* The constant of this name, or NULL. */
 static Value *find_constant(const Importer *im, const Body *b, const char *name)
 {
     const ScopeEntry *e = name ? scope_find(&b->scope, name) : NULL;
@@ -49,15 +48,15 @@ static Status read_values(Importer *im, const Body *b, size_t n, Onnx__ValueInfo
         Described d = { find_constant(im, b, list[i]->name), im->g->arena };
 
         if (d.v)
-            TRY(status_prefix(late_entries(take_entry, &d, &list[i]->base, TAG_VALUE_METADATA), "metadata of '%s'",
+            TRY(status_prefix(metadata_entries(take_entry, &d, &list[i]->base, TAG_VALUE_METADATA), "metadata of '%s'",
                               list[i]->name));
     }
     return ST_OK;
 }
 
-/* ---- what nothing reads ---- */
+/* ---- tensors that nothing reads ---- */
 
-/* Names that nodes read, in the branches and the bodies of loops too, and those of outputs. */
+/* Adds the names that nodes read, those in branches and bodies of loops too, and the names of outputs. */
 static Status add_reads(Scope *read, const Onnx__GraphProto *gp)
 {
     for (size_t i = 0; i < gp->n_output; i++)
@@ -76,6 +75,7 @@ static Status add_reads(Scope *read, const Onnx__GraphProto *gp)
     return ST_OK;
 }
 
+/* Sets Value.idle of initializers that nothing reads. */
 static Status find_idle(Importer *im, const Body *b, const Onnx__GraphProto *gp)
 {
     Scope read = { .arena = im->scratch };
@@ -91,20 +91,13 @@ static Status find_idle(Importer *im, const Body *b, const Onnx__GraphProto *gp)
     return ST_OK;
 }
 
-/* ---- what is trained ---- */
+/* ---- trained tensors ---- */
 
-/* A constant that the file lists is trained, all others are not. */
-static void fix_others(const Graph *g)
-{
-    for (uint32_t i = 1; i < g->n_value; i++)
-        if (g->value[i]->kind == V_CONST && g->value[i]->said != SAID_TRAINED)
-            g->value[i]->said = SAID_FIXED;
-}
-
-/* The tensors that a training step of the file updates and that its inference graph has, too. */
+/* Constants that a training step of the file updates are trained; if there are any, all others are fixed. */
 static void read_training_info(Importer *im, const Body *b)
 {
     const Onnx__ModelProto *m = im->model;
+    const Graph *g = im->g;
     bool any = false;
 
     for (size_t i = 0; i < m->n_training_info; i++)
@@ -116,12 +109,14 @@ static void read_training_info(Importer *im, const Body *b)
             v->said = SAID_TRAINED;
             any = true;
         }
-    if (any)
-        fix_others(im->g);
+    for (uint32_t i = 1; any && i < g->n_value; i++)
+        if (g->value[i]->kind == V_CONST && g->value[i]->said != SAID_TRAINED)
+            g->value[i]->said = SAID_FIXED;
 }
 
-/* Of an export of ours: each tensor for itself, so that what was added to the file since is judged as in any file. */
-static void read_our_own(Importer *im, const Body *b)
+/* An export of dpexec lists each trained or fixed tensor.  Tensors that another tool added since are not listed, and so
+ * are judged as in any file. */
+static void read_parameter_props(Importer *im, const Body *b)
 {
     const Onnx__ModelProto *m = im->model;
 
@@ -138,6 +133,7 @@ static void read_our_own(Importer *im, const Body *b)
     }
 }
 
+/* Restores the Decided nodes that an export of dpexec wrote as Identity. */
 static void read_decided(Importer *im, const Body *b)
 {
     const Onnx__ModelProto *m = im->model;
@@ -159,7 +155,8 @@ static void read_decided(Importer *im, const Body *b)
 
 /* ---- tools that rewrote the file ---- */
 
-/* PyTorch's default exporter names the modules of every node in metadata, which tools that rewrite files drop. */
+/* Is the file PyTorch's without metadata on modules?  Its default exporter writes them for every node, and tools that
+ * rewrite files drop them. */
 static bool lost_modules(const Importer *im)
 {
     const Graph *g = im->g;
@@ -175,35 +172,26 @@ static bool lost_modules(const Importer *im)
     return n_named > 0;
 }
 
-static const char *rewriting_tool(const Importer *im, bool listed)
-{
-    const Onnx__ModelProto *m = im->model;
-
-    if (listed)
-        return ONNXSIM;
-    for (size_t i = 0; i < m->n_opset_import; i++)
-        if (!strcmp(text_or(m->opset_import[i]->domain, ""), "com.microsoft.nchwc"))
-            return "ONNX Runtime's optimizer";
-    return lost_modules(im) ? "a tool" : NULL;
-}
-
+/* Records in the graph which tool rewrote the file, and the lists of nodes and values that onnxsim left in it. */
 static Status read_simplified(Importer *im)
 {
     static const char *const lists[] = { REMOVED_NODES, CHANGED_NODES, REMOVED_VALUES };
     const Onnx__ModelProto *m = im->model;
-    const char *tool;
-    bool listed = false;
+    const char *tool = lost_modules(im) ? "a tool" : NULL;
 
+    for (size_t i = 0; i < m->n_opset_import; i++)
+        if (!strcmp(text_or(m->opset_import[i]->domain, ""), "com.microsoft.nchwc"))
+            tool = "ONNX Runtime's optimizer";
     for (size_t i = 0; i < m->n_metadata_props; i++)
         for (size_t k = 0; k < sizeof lists / sizeof *lists; k++)
             if (!strcmp(text_or(m->metadata_props[i]->key, ""), lists[k]) && !has_value(graph_find(im->g, lists[k]))) {
                 TRY(simplified_set(im->g, lists[k], text_or(m->metadata_props[i]->value, "")));
-                listed = true;
+                tool = ONNXSIM;
             }
-    return (tool = rewriting_tool(im, listed)) ? simplified_set(im->g, SIMPLIFIER, tool) : ST_OK;
+    return tool ? simplified_set(im->g, SIMPLIFIER, tool) : ST_OK;
 }
 
-Status model_stopped(Importer *im)
+Status stopped_read(Importer *im)
 {
     const Onnx__ModelProto *m = im->model;
 
@@ -217,7 +205,7 @@ Status model_stopped(Importer *im)
     return ST_OK;
 }
 
-/* ---- what the traced program is ---- */
+/* ---- all ---- */
 
 static Status take_signature(void *user, const char *key, const char *text)
 {
@@ -228,7 +216,7 @@ static Status take_signature(void *user, const char *key, const char *text)
     return ST_OK;
 }
 
-Status model_said(Importer *im, const Body *b)
+Status parameter_evidence_read(Importer *im, const Body *b)
 {
     const Onnx__ModelProto *m = im->model;
     const Onnx__GraphProto *gp = m->graph;
@@ -239,10 +227,10 @@ Status model_said(Importer *im, const Body *b)
         return FAIL_NOMEM();
     TRY(read_values(im, b, gp->n_value_info, gp->value_info));
     TRY(read_values(im, b, gp->n_input, gp->input));
-    TRY(status_prefix(late_entries(take_signature, im->g, &gp->base, TAG_GRAPH_METADATA), "metadata of the graph"));
+    TRY(status_prefix(metadata_entries(take_signature, im->g, &gp->base, TAG_GRAPH_METADATA), "metadata of the graph"));
     TRY(find_idle(im, b, gp));
     read_training_info(im, b);
-    read_our_own(im, b);
+    read_parameter_props(im, b);
     read_decided(im, b);
     TRY(read_simplified(im));
     return im->g->status;

@@ -1,8 +1,9 @@
-/* A hash table from the names of one body to what they stand for: open addressing, linear probing, no removal. */
+/* Scope: a hash table from the names of one body to their entries.  Open addressing, linear probing, no removal. */
 #include "graph/onnx/importer.h"
 
 #include <string.h>
 
+/* The name's slot, or the empty one where it belongs. */
 static size_t scope_slot_of(const Scope *s, const char *name)
 {
     uint32_t h = 2166136261u; /* FNV-1a */
@@ -58,7 +59,7 @@ void scope_clear(Scope *s)
     s->n = 0;
 }
 
-void entry_take(ScopeEntry *to, const ScopeEntry *from)
+void entry_copy(ScopeEntry *to, const ScopeEntry *from)
 {
     to->value = from->value;
     to->problem = from->problem;

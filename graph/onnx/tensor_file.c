@@ -1,9 +1,9 @@
-/* Files that hold one value, as the data sets of ONNX's tests are: a TensorProto, a SequenceProto or an OptionalProto.
- * The definitions of the latter two are in no package's onnx.proto; of their fields few matter, and are read here. */
+/* Files that hold one value, such as the data sets of ONNX's tests: a TensorProto, a SequenceProto or an OptionalProto.
+ * No package's onnx.proto defines the latter two, so their few fields that matter are read here. */
 #include "graph/onnx/importer.h"
 #include "graph/onnx/onnx.h"
 
-/* Of both: field 1 is the name, 2 the kind of what is held. */
+/* Fields of SequenceProto and OptionalProto: in both, 1 is the name and 2 the kind of value held. */
 enum { SEQUENCE_TENSORS = 3, OPTIONAL_TENSOR = 3, OPTIONAL_SEQUENCE = 5, WIRE_VARINT = 0, WIRE_BYTES = 2 };
 
 typedef struct {
@@ -27,7 +27,7 @@ static bool read_varint(uint64_t *out, Span *s)
     return false;
 }
 
-/* The next field that holds bytes; `*tag` 0: there is none. */
+/* Finds the next field that holds bytes; `*tag` 0: there is none. */
 static Status next_field(unsigned *tag, Span *bytes, Span *s)
 {
     uint64_t key, n;
@@ -47,23 +47,18 @@ static Status next_field(unsigned *tag, Span *bytes, Span *s)
     return ST_OK;
 }
 
-static Status read_tensor(Tensor **out, Reader *r, Span s)
-{
-    ProtobufCMessage *m;
-
-    TRY(onnx_unpack(&m, r->scratch, &onnx__tensor_proto__descriptor, s.at, (size_t)(s.end - s.at), r->map));
-    return tensor_decode(out, &r->tensors, (const Onnx__TensorProto *)m, text_or(((Onnx__TensorProto *)m)->name, "?"));
-}
-
+/* Appends the TensorProto in `s` to out->item. */
 static Status tensor_file_add_tensor(OnnxValue *out, Reader *r, size_t *cap, Span s)
 {
     const Tensor **grown = arena_grow(r->tensors.arena, (void *)out->item, sizeof *grown, (size_t)out->n, cap);
+    ProtobufCMessage *m;
     Tensor *t;
 
     if (!grown)
         return FAIL_NOMEM();
     out->item = grown;
-    TRY(read_tensor(&t, r, s));
+    TRY(onnx_unpack(&m, r->scratch, &onnx__tensor_proto__descriptor, s.at, (size_t)(s.end - s.at), r->map));
+    TRY(tensor_decode(&t, &r->tensors, (const Onnx__TensorProto *)m, text_or(((Onnx__TensorProto *)m)->name, "?")));
     grown[out->n++] = t;
     return ST_OK;
 }
@@ -77,7 +72,7 @@ static Status read_sequence(OnnxValue *out, Reader *r, Span s)
     while (tag) {
         TRY(next_field(&tag, &bytes, &s));
         if (tag > SEQUENCE_TENSORS)
-            return FAIL(E_UNSUPPORTED, "a sequence of what is no tensor");
+            return FAIL(E_UNSUPPORTED, "a sequence of something other than tensors");
         if (tag == SEQUENCE_TENSORS)
             TRY(tensor_file_add_tensor(out, r, &cap, bytes));
     }
@@ -104,28 +99,25 @@ static Status read_optional(OnnxValue *out, Reader *r, Span s)
     return ST_OK;
 }
 
-static Status read_value(OnnxValue *out, Reader *r, Span s, const OnnxType *type)
-{
-    size_t cap = 0;
-
-    *out = (OnnxValue){ .type = *type };
-    return type->optional   ? read_optional(out, r, s)
-           : type->sequence ? read_sequence(out, r, s)
-                            : tensor_file_add_tensor(out, r, &cap, s);
-}
-
 Status onnx_read_value(OnnxValue *out, Arena *arena, const char *path, const OnnxType *type)
 {
     Reader r = { .tensors = { .arena = arena, .dense_left = (int64_t)1 << 30, .texts = true },
                  .scratch = arena_create() };
     Mapped map = { NULL, 0 };
+    size_t cap = 0;
+    Span all;
     Status st;
 
     if (!r.scratch)
         return FAIL_NOMEM();
     TRY_TO(done, st, mapped_open(&map, path));
+    all = (Span){ map.data, map.data + map.size };
     r.map = type->optional || type->sequence ? NULL : &map;
-    st = status_prefix(read_value(out, &r, (Span){ map.data, map.data + map.size }, type), "%s", path);
+    *out = (OnnxValue){ .type = *type };
+    st = type->optional   ? read_optional(out, &r, all)
+         : type->sequence ? read_sequence(out, &r, all)
+                          : tensor_file_add_tensor(out, &r, &cap, all);
+    st = status_prefix(st, "%s", path);
 done:
     mapped_close(&map);
     arena_free(r.scratch);

@@ -1,5 +1,5 @@
-/* TensorProto and SparseTensorProto to tensors.  The element count that the dimensions give must be exactly what the
- * data holds, whichever of the fields it stands in; it is compared before anything of that size is allocated. */
+/* Conversion of TensorProto and SparseTensorProto to tensors.  The number of elements in the data, whichever field
+ * holds them, must equal the product of the dimensions; it is checked before memory of that size is allocated. */
 #include "graph/onnx/importer.h"
 
 #include <stdlib.h>
@@ -34,7 +34,7 @@ Status dims_decode(Shape *out, size_t n, const int64_t *dim, size_t element_size
 Status type_shape_decode(Shape *out, const char ***params, Arena *a, const Onnx__TensorShapeProto *s, const char *name)
 {
     Shape shape = { .rank = (int)s->n_dim };
-    int64_t known[MAX_RANK];
+    int64_t sizes[MAX_RANK];
 
     if (s->n_dim > MAX_RANK)
         return FAIL(E_SHAPE, "'%s': rank %zu, at most %d dimensions are supported", name, s->n_dim, MAX_RANK);
@@ -44,7 +44,7 @@ Status type_shape_decode(Shape *out, const char ***params, Arena *a, const Onnx_
                      d->dim_value != -1; /* -1: Paddle's "?" */
 
         shape.dim[i] = fixed ? d->dim_value : -1;
-        known[i] = fixed ? d->dim_value : 1;
+        sizes[i] = fixed ? d->dim_value : 1;
         if (d->value_case != ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM || !*d->dim_param)
             continue;
         if (!*params && !(*params = ARENA_NEW(a, const char *, MAX_RANK)))
@@ -53,20 +53,13 @@ Status type_shape_decode(Shape *out, const char ***params, Arena *a, const Onnx_
             return FAIL_NOMEM();
     }
     *out = shape;
-    shape = shape_of(shape.rank, known);
+    shape = shape_of(shape.rank, sizes);
     return status_prefix(shape_check(&shape, sizeof(double)), "'%s'", name);
 }
 
-/* ---- the fields that data can stand in ---- */
+/* ---- typed fields ---- */
 
-static Status check_count(const char *name, const char *field, size_t found, size_t expected)
-{
-    if (found != expected)
-        return FAIL(E_MODEL, "tensor '%s': %zu elements in %s, expected %zu", name, found, field, expected);
-    return ST_OK;
-}
-
-/* int32_data carries everything of 32 bits or less, float16 and bfloat16 as their bits. */
+/* Copies int32_data, which carries all types of 8 to 32 bits, float16 and bfloat16 as their bits. */
 static Status from_int32(void *out, DType type, const int32_t *v, size_t n, const char *name)
 {
     size_t size = dtype_size(type);
@@ -93,7 +86,7 @@ static Status from_uint64(void *out, DType type, const uint64_t *v, size_t n, co
     return ST_OK;
 }
 
-/* Of less than 8 bits: each of int32_data holds what a byte does. */
+/* Copies elements of less than 8 bits: each element of int32_data holds one byte of packed elements. */
 static Status from_packed(Tensor *to, const Onnx__TensorProto *t, const char *name)
 {
     const size_t n = packed_bytes(to->dtype, tensor_numel(to));
@@ -106,6 +99,7 @@ static Status from_packed(Tensor *to, const Onnx__TensorProto *t, const char *na
     return st;
 }
 
+/* The number of elements in the field for the tensor's type, and the field's name. */
 static size_t typed_count(const Onnx__TensorProto *t, const char **field)
 {
     switch (t->data_type) {
@@ -151,16 +145,7 @@ static Status from_typed(Tensor *to, Arena *a, const Onnx__TensorProto *t, const
 
 /* ---- dense ---- */
 
-static void from_bytes(Tensor *to, const uint8_t *bytes)
-{
-    size_t n = tensor_bytes(to);
-
-    packed_read(to, bytes);
-    for (size_t i = 0; to->dtype == DT_BOOL && i < n; i++)
-        ((uint8_t *)to->data)[i] = ((uint8_t *)to->data)[i] != 0;
-}
-
-/* Of the raw data where unpacking has put them; NULL: they are to be copied. */
+/* A tensor that takes over the unpacked raw data without a copy; NULL: they must be copied. */
 static Tensor *take_raw(const TensorReader *r, const Onnx__TensorProto *t, const Shape *shape)
 {
     Tensor *to;
@@ -204,22 +189,26 @@ Status tensor_decode(Tensor **out, TensorReader *r, const Onnx__TensorProto *t, 
             return ST_OK;
         }
     } else {
-        size_t found = typed_count(t, &field);
+        size_t found = typed_count(t, &field), expected = dtype_bits((DType)t->data_type) < 8 ? size : numel;
 
-        TRY(check_count(name, field, found, dtype_bits((DType)t->data_type) < 8 ? size : numel));
+        if (found != expected)
+            return FAIL(E_MODEL, "tensor '%s': %zu elements in %s, expected %zu", name, found, field, expected);
     }
     if (!(to = tensor_create(r->arena, (DType)t->data_type, &shape)))
         return FAIL_NOMEM();
     if (bytes)
-        from_bytes(to, bytes);
+        packed_read(to, bytes);
     else
         TRY(from_typed(to, r->arena, t, name));
+    for (size_t i = 0; bytes && to->dtype == DT_BOOL && i < numel; i++)
+        ((uint8_t *)to->data)[i] = ((uint8_t *)to->data)[i] != 0;
     *out = to;
     return ST_OK;
 }
 
 /* ---- sparse: values [n] at indices [n] into the flattened tensor, or [n, rank] ---- */
 
+/* The position of element i in the flattened tensor. */
 static Status sparse_offset(int64_t *out, const Tensor *indices, int64_t i, const Shape *dense, const char *name)
 {
     int64_t at = 0, width = indices->shape.rank == 2 ? indices->shape.dim[1] : 1;
@@ -237,50 +226,37 @@ static Status sparse_offset(int64_t *out, const Tensor *indices, int64_t i, cons
     return ST_OK;
 }
 
-static Status check_sparse(const Tensor *values, const Tensor *indices, const Shape *dense, const char *name)
-{
-    bool linear = indices->shape.rank == 1, by_axis = indices->shape.rank == 2 && indices->shape.dim[1] == dense->rank;
-
-    if (values->shape.rank != 1 || indices->dtype != DT_INT64 || (!linear && !by_axis) ||
-        indices->shape.dim[0] != values->shape.dim[0])
-        return FAIL(E_MODEL, "sparse tensor '%s': values and indices do not fit each other", name);
-    return ST_OK;
-}
-
-static Status tensor_proto_scatter(Tensor *to, const Tensor *values, const Tensor *indices, const char *name)
-{
-    size_t size = dtype_size(to->dtype);
-    int64_t at, last = -1;
-
-    for (int64_t i = 0; i < tensor_numel(values); i++) {
-        TRY(sparse_offset(&at, indices, i, &to->shape, name));
-        if (at <= last)
-            return FAIL(E_MODEL, "sparse tensor '%s': indices must be in ascending order, without repetition", name);
-        memcpy((char *)to->data + (size_t)at * size, (const char *)values->data + (size_t)i * size, size);
-        last = at;
-    }
-    return ST_OK;
-}
-
 Status tensor_decode_sparse(Tensor **out, TensorReader *r, const Onnx__SparseTensorProto *t, const char *name)
 {
     Tensor *values, *indices, *to;
-    int64_t bytes;
+    int64_t bytes, at, last = -1;
+    size_t size;
     Shape shape;
+    bool linear, by_axis;
 
     if (!t->values || !t->indices)
         return FAIL(E_MODEL, "sparse tensor '%s': values and indices are required", name);
     TRY(tensor_decode(&values, r, t->values, name));
     TRY(tensor_decode(&indices, r, t->indices, name));
-    TRY(dims_decode(&shape, t->n_dims, t->dims, dtype_size(values->dtype), name));
-    TRY(check_sparse(values, indices, &shape, name));
+    size = dtype_size(values->dtype);
+    TRY(dims_decode(&shape, t->n_dims, t->dims, size, name));
+    linear = indices->shape.rank == 1;
+    by_axis = indices->shape.rank == 2 && indices->shape.dim[1] == shape.rank;
+    if (values->shape.rank != 1 || indices->dtype != DT_INT64 || (!linear && !by_axis) ||
+        indices->shape.dim[0] != values->shape.dim[0])
+        return FAIL(E_MODEL, "sparse tensor '%s': values and indices do not fit each other", name);
     bytes = (int64_t)layout_bytes(values->dtype, LAYOUT_ROWS, &shape);
     if (bytes > r->dense_left)
         return FAIL(E_UNSUPPORTED, "sparse tensor '%s': too large to be made dense", name);
     r->dense_left -= bytes;
     if (!(to = tensor_create(r->arena, values->dtype, &shape)))
         return FAIL_NOMEM();
-    TRY(tensor_proto_scatter(to, values, indices, name));
+    for (int64_t i = 0; i < tensor_numel(values); i++, last = at) {
+        TRY(sparse_offset(&at, indices, i, &shape, name));
+        if (at <= last)
+            return FAIL(E_MODEL, "sparse tensor '%s': indices must be in ascending order, without repetition", name);
+        memcpy((char *)to->data + (size_t)at * size, (const char *)values->data + (size_t)i * size, size);
+    }
     *out = to;
     return ST_OK;
 }

@@ -1,18 +1,18 @@
-/* The traced program of a file of PyTorch's, as far as its metadata alone have it: buffers that it writes, and
- * stop-gradients that an optimizer removed from the nodes.
+/* Parts of PyTorch's traced program that only the metadata of its export record: buffers that it updates, and detach
+ * calls that an optimizer removed from the nodes.
  *
- * A buffer's next value is a line of the signature ("add: BUFFER_MUTATION target='center'"); where the graph still has
+ * A line of the signature, "add: BUFFER_MUTATION target='center'", gives a buffer's next value; if the graph still has
  * that value, the buffer gets an update.
  *
- * h * h.detach() became Mul(h, h), and only the call that the node was made for, mul(%h, %detach), tells them apart.
- * An argument of a call whose name says that it is a result of detach, and that no node makes any more, is what an
- * input of the call's nodes stands for. It is
+ * h * h.detach() was exported as Mul(h, h); only the call in the node's metadata, mul(%h, %detach), tells the inputs
+ * apart.  If a call has an argument named as a result of detach that no node makes any more, the argument is an input
+ * of the call's nodes.  That input is
  *
- * - the one value from outside of the call that none of the arguments names; or
- * - at a node of as many inputs as there are arguments, the input at the argument's place, where the inputs at the
- *   places of all arguments that can be found are those.
+ * - the one value from outside of the call that no argument names; or
+ * - at a node with as many inputs as there are arguments, the input at the argument's place, if all arguments that can
+ *   be found are the inputs at their places.
  *
- * That edge gets a StopGradient. Where no input is found the node is marked (Node.lost_detach), for a warning. */
+ * That input gets a StopGradient.  If it is not found, the node is marked (Node.lost_detach), for a warning. */
 #include "graph/ir/traced_calls.h"
 #include "graph/ops/view.gen.h"
 #include "graph/onnx/importer.h"
@@ -25,18 +25,18 @@ enum { MAX_ARGUMENTS = 64 };
 typedef struct {
     Importer *im;
     const Body *b;
-    Scope alias;   /* names of the program for what the file calls otherwise, and what detached values stand for */
+    Scope alias;   /* the program's names of values that have another name in the file */
     Scope stopped; /* by the name of a value: its StopGradient */
-    bool any;
+    bool any;      /* a detach was restored, or one is lost */
 } Program;
 
-/* The nodes of one call. */
+/* One call: its nodes and arguments. */
 typedef struct {
     const char *text;
     Node **node;
     int n_node;
     Piece arg[MAX_ARGUMENTS];
-    ValueId is[MAX_ARGUMENTS]; /* NO_VALUE: nothing in the file has the name */
+    ValueId value[MAX_ARGUMENTS]; /* NO_VALUE: nothing in the file has the name */
     int n_arg;
 } Call;
 
@@ -60,7 +60,7 @@ static const ScopeEntry *entry_of(const Program *d, Piece name)
     return text ? scope_find(&d->b->scope, text) : NULL;
 }
 
-/* Inputs and outputs of users go by their order: files may call them otherwise. */
+/* Reads aliases from the signature.  The user's inputs go by their order, because files may rename them. */
 static Status read_signature(Program *d)
 {
     const Graph *g = d->im->g;
@@ -78,7 +78,8 @@ static Status read_signature(Program *d)
     return ST_OK;
 }
 
-/* The outputs are those of the lines in order, where there are as many. */
+/* Reads aliases of the user's outputs, by their order, if their number is that of the graph's outputs.  The first call,
+ * with `rename` false, counts them. */
 static Status read_outputs(Program *d, bool rename)
 {
     const Graph *g = d->im->g;
@@ -98,6 +99,7 @@ static Status read_outputs(Program *d, bool rename)
     return n == g->n_output && !rename ? read_outputs(d, true) : ST_OK;
 }
 
+/* The value with that name in the program; NO_VALUE: none. */
 static ValueId value_of(const Program *d, Piece name)
 {
     const ScopeEntry *e = entry_of(d, name);
@@ -123,7 +125,7 @@ static Status read_call(Call *c, const Program *d, const char *text)
         if (is_of(c, n))
             c->node[c->n_node++] = n;
     while (c->n_arg < MAX_ARGUMENTS && call_next(&c->arg[c->n_arg], &at)) {
-        c->is[c->n_arg] = value_of(d, c->arg[c->n_arg]);
+        c->value[c->n_arg] = value_of(d, c->arg[c->n_arg]);
         c->n_arg++;
     }
     return ST_OK;
@@ -132,12 +134,12 @@ static Status read_call(Call *c, const Program *d, const char *text)
 static bool traced_program_is_named(const Call *c, ValueId v)
 {
     for (int i = 0; i < c->n_arg; i++)
-        if (value_eq(c->is[i], v))
+        if (value_eq(c->value[i], v))
             return true;
     return false;
 }
 
-/* Numbers of the operator's own, which are no arguments of the call. */
+/* Is v a constant that the exporter added, and no argument of the call? */
 static bool is_made_up(const Program *d, const Call *c, ValueId v)
 {
     if (value(d->im->g, v)->kind != V_CONST || traced_program_is_named(c, v))
@@ -148,7 +150,7 @@ static bool is_made_up(const Program *d, const Call *c, ValueId v)
     return true;
 }
 
-/* The value from outside of the call that v is made of; NO_VALUE: of several. */
+/* The value from outside of the call that v is computed from; NO_VALUE: several. */
 static ValueId outside(const Program *d, const Call *c, ValueId v)
 {
     const Node *n = value(d->im->g, v)->producer;
@@ -173,6 +175,7 @@ static ValueId outside(const Program *d, const Call *c, ValueId v)
 
 /* ---- the change ---- */
 
+/* Puts a StopGradient before input i of n. */
 static Status stop_input(Program *d, Node *n, int i)
 {
     Graph *g = d->im->g;
@@ -187,16 +190,6 @@ static Status stop_input(Program *d, Node *n, int i)
     TRY(g->status);
     node_set_input(g, n, i, e->value);
     d->any = true;
-    return ST_OK;
-}
-
-/* Every input of the call that reads v from outside. */
-static Status stop_all(Program *d, const Call *c, ValueId v)
-{
-    for (int k = 0; k < c->n_node; k++)
-        for (int i = 0; i < c->node[k]->n_in; i++)
-            if (value_eq(c->node[k]->in[i], v))
-                TRY(stop_input(d, c->node[k], i));
     return ST_OK;
 }
 
@@ -227,7 +220,7 @@ static int input_at(const Program *d, const Call *c, const Node *n, int at)
     for (int i = 0; i < n->n_in; i++) {
         if (!has_value(n->in[i]) || is_made_up(d, c, n->in[i]))
             continue;
-        if (k == c->n_arg || (has_value(c->is[k]) && !value_eq(outside(d, c, n->in[i]), c->is[k])))
+        if (k == c->n_arg || (has_value(c->value[k]) && !value_eq(outside(d, c, n->in[i]), c->value[k])))
             return -1;
         found = k++ == at ? i : found;
     }
@@ -239,14 +232,18 @@ static int count_lost(const Call *c)
     int n = 0;
 
     for (int i = 0; i < c->n_arg; i++)
-        n += !has_value(c->is[i]);
+        n += !has_value(c->value[i]);
     return n;
 }
 
-/* By its place; false: it has none. */
-static Status stop_by_place(bool *done, Program *d, const Call *c, int at)
+/* Stops the gradient of argument `at`, a detached value that no node makes; *done: its input was found. */
+static Status stop_argument(bool *done, Program *d, const Call *c, int at)
 {
-    for (int k = 0; k < c->n_node; k++) {
+    const bool only = count_lost(c) == 1 && has_value(unnamed(d, c));
+    ValueId v;
+
+    *done = false;
+    for (int k = 0; k < c->n_node && !only; k++) {
         const int i = c->n_arg > 1 ? input_at(d, c, c->node[k], at) : -1;
 
         if (i < 0)
@@ -254,22 +251,15 @@ static Status stop_by_place(bool *done, Program *d, const Call *c, int at)
         *done = true;
         TRY(stop_input(d, c->node[k], i));
     }
-    return ST_OK;
-}
-
-/* Argument `at` is a detached value that nothing makes. */
-static Status stop_argument(bool *done, Program *d, const Call *c, int at)
-{
-    ValueId v = count_lost(c) == 1 ? unnamed(d, c) : NO_VALUE;
-
-    *done = false;
-    if (!has_value(v))
-        TRY(stop_by_place(done, d, c, at));
     if (*done)
         return ST_OK;
-    v = has_value(v) ? v : unnamed(d, c);
+    v = unnamed(d, c);
     *done = has_value(v);
-    return *done ? stop_all(d, c, v) : ST_OK;
+    for (int k = 0; k < c->n_node && *done; k++)
+        for (int i = 0; i < c->node[k]->n_in; i++)
+            if (value_eq(c->node[k]->in[i], v))
+                TRY(stop_input(d, c->node[k], i));
+    return ST_OK;
 }
 
 static bool first_of_call(const Graph *g, const Node *n)
@@ -280,17 +270,18 @@ static bool first_of_call(const Graph *g, const Node *n)
     return true;
 }
 
-/* Does the call read a detached value that nothing makes? */
-static bool reads_detached(const Program *d, const char *call)
+/* Does the call read a value that no node makes, whose name is of that kind (NULL: of any)? */
+static bool reads_lost(const Program *d, const char *call, bool (*is_kind)(Piece name))
 {
     Piece arg;
 
     for (const char *at = call; call_next(&arg, &at);)
-        if (call_detaches(arg) && !has_value(value_of(d, arg)))
+        if ((!is_kind || is_kind(arg)) && !has_value(value_of(d, arg)))
             return true;
     return false;
 }
 
+/* Stops the gradients of all detached arguments of the call that `first` belongs to. */
 static Status stop_call(Program *d, const Node *first)
 {
     bool done, all = true;
@@ -298,7 +289,7 @@ static Status stop_call(Program *d, const Node *first)
 
     TRY(read_call(&c, d, first->call));
     for (int i = 0; i < c.n_arg; i++)
-        if (call_detaches(c.arg[i]) && !has_value(c.is[i])) {
+        if (call_detaches(c.arg[i]) && !has_value(c.value[i])) {
             TRY(stop_argument(&done, d, &c, i));
             all &= done;
         }
@@ -308,7 +299,7 @@ static Status stop_call(Program *d, const Node *first)
     return ST_OK;
 }
 
-/* Outputs that the program detached. */
+/* Stops the gradients of outputs that the program detached. */
 static Status stop_outputs(Program *d)
 {
     Graph *g = d->im->g;
@@ -332,20 +323,9 @@ static Status stop_outputs(Program *d)
     return g->status;
 }
 
-/* ---- what is lost ---- */
+/* ---- lost detach ---- */
 
-/* Does the call read something that nothing makes any more? */
-static bool lacks_argument(const Program *d, const char *call)
-{
-    Piece arg;
-
-    for (const char *at = call; call_next(&arg, &at);)
-        if (!has_value(value_of(d, arg)))
-            return true;
-    return false;
-}
-
-/* What argument `at` stands for, though nothing makes it; NO_VALUE: unknown. */
+/* The input that is argument `at`, which no node makes; NO_VALUE: unknown. */
 static ValueId lost_value(const Program *d, const Call *c, int at)
 {
     ValueId v = count_lost(c) == 1 ? unnamed(d, c) : NO_VALUE;
@@ -358,7 +338,7 @@ static ValueId lost_value(const Program *d, const Call *c, int at)
     return v;
 }
 
-/* Do others read the value as well, in the file or in the program? */
+/* Does the value have several readers, in the file or in the program? */
 static bool has_readers(const Graph *g, ValueId v)
 {
     const Node *from = value(g, v)->producer;
@@ -370,8 +350,8 @@ static bool has_readers(const Graph *g, ValueId v)
     return n > 1 || (from && call_users(from->call) > 1);
 }
 
-/* detach().clone() leaves the clone's name alone, as clone() does.  A copy of what others read as well may have been
- * detached; one of what was moved before is a copy in another order. */
+/* Marks calls that may read a lost detach().clone(), which leaves only the clone's name, like a plain clone().  A copy
+ * of a value with other readers may have been detached; a copy of a transposed value is likely a change of layout. */
 static Status mark_copies(Program *d, const Node *first)
 {
     const Graph *g = d->im->g;
@@ -379,34 +359,13 @@ static Status mark_copies(Program *d, const Node *first)
 
     TRY(read_call(&c, d, first->call));
     for (int i = 0; i < c.n_arg; i++) {
-        const ValueId v = call_copies(c.arg[i]) && !has_value(c.is[i]) ? lost_value(d, &c, i) : NO_VALUE;
+        const ValueId v = call_copies(c.arg[i]) && !has_value(c.value[i]) ? lost_value(d, &c, i) : NO_VALUE;
         const Node *from = has_value(v) ? value(g, v)->producer : NULL;
 
         if (has_value(v) && value(g, v)->kind != V_INPUT && !(from && op_moves(from->op, 0)) && has_readers(g, v))
             c.node[c.n_node - 1]->lost_detach = true;
     }
     return ST_OK;
-}
-
-static bool reads_copy(const Program *d, const char *call)
-{
-    Piece arg;
-
-    for (const char *at = call; call_next(&arg, &at);)
-        if (call_copies(arg) && !has_value(value_of(d, arg)))
-            return true;
-    return false;
-}
-
-/* Code that calls detach() is evidence of a lost one only where nothing else of the file is one. */
-static void judge_code(const Program *d, const bool *code, uint32_t n_node)
-{
-    bool any = d->any;
-
-    FOR_NODES(d->im->g, n)
-        any |= op_stops(n->op);
-    FOR_NODES(d->im->g, n)
-        n->lost_detach |= !any && n->index < n_node && code[n->index] && n->call && lacks_argument(d, n->call);
 }
 
 /* ---- buffers ---- */
@@ -429,7 +388,7 @@ static bool is_updated(const Graph *g, ValueId v)
     return false;
 }
 
-/* The buffer that the line writes becomes `next` after each step. */
+/* Adds an update of the buffer by `next`, unless it has one or batch-norm updates it. */
 static Status add_update(Program *d, Piece buffer, ValueId next)
 {
     Graph *g = d->im->g;
@@ -467,6 +426,8 @@ Status program_obey(Importer *im, const Body *b)
     const uint32_t n_node = im->g->n_node;
     bool *reads = ARENA_NEW(im->scratch, bool, n_node), *code = ARENA_NEW(im->scratch, bool, n_node);
 
+    bool any;
+
     if (!reads || !code)
         return FAIL_NOMEM();
     if (im->marked || im->run)
@@ -476,16 +437,21 @@ Status program_obey(Importer *im, const Body *b)
     TRY(read_outputs(&d, false));
     TRY(update_buffers(&d));
     FOR_NODES(im->g, n) {
-        reads[n->index] = n->call && reads_detached(&d, n->call);
+        reads[n->index] = n->call && reads_lost(&d, n->call, call_detaches);
         code[n->index] = n->lost_detach;
         n->lost_detach = false;
     }
     for (uint32_t i = 0; i < n_node; i++)
         if (reads[i] && first_of_call(im->g, im->g->node[i]))
             TRY(stop_call(&d, im->g->node[i]));
-    judge_code(&d, code, n_node);
+    any = d.any;
+    FOR_NODES(im->g, n)
+        any |= op_stops(n->op);
+    FOR_NODES(im->g, n) /* code that calls detach() is evidence of a lost one only if there is no other */
+        n->lost_detach |= !any && n->index < n_node && code[n->index] && n->call && reads_lost(&d, n->call, NULL);
     for (uint32_t i = 0; i < n_node; i++)
-        if (im->g->node[i]->op && reads_copy(&d, im->g->node[i]->call) && first_of_call(im->g, im->g->node[i]))
+        if (im->g->node[i]->op && reads_lost(&d, im->g->node[i]->call, call_copies) &&
+            first_of_call(im->g, im->g->node[i]))
             TRY(mark_copies(&d, im->g->node[i]));
     return stop_outputs(&d);
 }

@@ -1,10 +1,10 @@
-/* A model's training_info, read with the model (training_combine.c): first values that initializations compute, and
- * initializers that take the values of outputs after a step (update_binding). */
+/* The effect of a model's training_info (training_combine.c) on its initializers: first values that initializations
+ * compute, and updates after a step (update_binding). */
 #include "graph/onnx/training.h"
 
 #include "graph/onnx/evaluate.h"
 
-/* The constant that is an initializer of this name, or NULL. */
+/* The initializer of this name, or NULL. */
 static Value *initializer(const Importer *im, const Body *b, const char *name)
 {
     const ScopeEntry *e = name ? scope_find(&b->scope, name) : NULL;
@@ -15,6 +15,7 @@ static Value *initializer(const Importer *im, const Body *b, const char *name)
 
 /* ---- first values ---- */
 
+/* Gives an initializer its first value `is`; NULL: the initialization has no such output. */
 static Status set_first(Importer *im, const Body *b, const TrainingBinding *first, const OnnxNamedValue *is)
 {
     Value *v = initializer(im, b, first->key);
@@ -72,7 +73,7 @@ Status training_initialize(Importer *im, const Body *b)
     if (!im->info->n_first)
         return ST_OK;
     if (!im->eval)
-        return FAIL(E_UNSUPPORTED, "training_info: '%s' gets its first value by a graph, which nobody here computes",
+        return FAIL(E_UNSUPPORTED, "training_info: the first value of '%s' must be computed, but no evaluator is given",
                     im->info->first[0].key);
     TRY(status_prefix(import_part(&rest, im, &m, &run), "training_info: the initialization"));
     graph_free(rest);
@@ -106,22 +107,19 @@ Status training_remember(OnnxModel *out, Importer *im)
 
 /* ---- updates ---- */
 
-static Status bind(Importer *im, const Body *b, const char *key, const char *next)
-{
-    Value *v = initializer(im, b, key);
-
-    if (!v)
-        return FAIL(E_MODEL, "training_info: '%s', which is updated, is no initializer", key);
-    if (v->next)
-        return FAIL(E_MODEL, "training_info: '%s' is updated twice", key);
-    v->next = arena_strdup(im->g->arena, next);
-    return v->next ? ST_OK : FAIL_NOMEM();
-}
-
 Status training_bind(Importer *im, const Body *b)
 {
-    for (size_t i = 0; i < im->info->n_update; i++)
-        TRY(bind(im, b, im->info->update[i].key, im->info->update[i].value));
+    for (size_t i = 0; i < im->info->n_update; i++) {
+        const TrainingBinding *u = &im->info->update[i];
+        Value *v = initializer(im, b, u->key);
+
+        if (!v)
+            return FAIL(E_MODEL, "training_info: '%s', which is updated, is no initializer", u->key);
+        if (v->next)
+            return FAIL(E_MODEL, "training_info: '%s' is updated twice", u->key);
+        if (!(v->next = arena_strdup(im->g->arena, u->value)))
+            return FAIL_NOMEM();
+    }
     return ST_OK;
 }
 

@@ -1,28 +1,29 @@
-/* The graphs of a model's training_info as one (onnx.proto, TrainingInfoProto).
+/* The graphs of a model's training_info, joined to one graph (onnx.proto, TrainingInfoProto).
  *
- * A step executes every algorithm in turn, each behind the model's graph and with what those before it assigned.  Here
- * that is one graph: for each algorithm once more the nodes of the model's graph and its own, in which names of what an
- * earlier one has updated stand for the next value.  Shared are the inputs, by their names, and the model's
- * initializers; all else of the second and later ones begins with "training_info.1/", "training_info.2/", ...
- * The initializations, which read nothing, stand one after the other in the same way. */
+ * A step executes the algorithms in turn, each after the model's graph, and with the values that earlier algorithms
+ * assigned.  The joined graph has, for each algorithm, a copy of the model's nodes and the algorithm's nodes; the name
+ * of a tensor that an earlier algorithm updated is replaced by its next value.  Inputs, by their names, and the model's
+ * initializers are shared; other names of the second and later algorithms begin with "training_info.1/",
+ * "training_info.2/", ...  Initializations, which read nothing, are joined one after the other in the same way. */
 #include "graph/onnx/training.h"
 
 #include <string.h>
 
-/* How one of several graphs calls what its file's names are. */
+/* The new names of one of the joined graphs. */
 typedef struct {
     Arena *a;
     const char *prefix;
-    Scope known;     /* names that do not get the prefix; an entry's `node` is one of `to` */
+    Scope replaced;  /* names that do not get the prefix; an entry's `node` is the index of its new name in `to` */
     const char **to; /* NULL: no memory */
     size_t n_to, cap_to;
-    const char **changing; /* tensors that change: what a Gradient must not take for constants; by their new names */
+    const char **changing; /* new names of tensors that change: a Gradient must not take them for constants */
     size_t n_changing;
-    const char **also; /* those of them that the Gradient at hand does not name */
+    const char **also; /* those of them that the present Gradient does not name */
     size_t n_also;
     bool no_memory; /* sticky */
 } Names;
 
+/* Allocates n elements of that size, at least one. */
 static void *training_combine_list(Names *s, size_t size, size_t n)
 {
     void *p = arena_alloc(s->a, n ? n * size : size);
@@ -31,9 +32,10 @@ static void *training_combine_list(Names *s, size_t size, size_t n)
     return p;
 }
 
-static void call(Names *s, const char *name, const char *to)
+/* Makes `to` the new name of `name`. */
+static void replace_name(Names *s, const char *name, const char *to)
 {
-    ScopeEntry *e = s->no_memory ? NULL : scope_add(&s->known, name);
+    ScopeEntry *e = s->no_memory ? NULL : scope_add(&s->replaced, name);
     const char **grown = e ? arena_grow(s->a, s->to, sizeof *s->to, s->n_to, &s->cap_to) : NULL;
 
     if (!grown) {
@@ -45,9 +47,10 @@ static void call(Names *s, const char *name, const char *to)
     s->to[s->n_to++] = to;
 }
 
+/* The new name of `name`; an empty one stays. */
 static char *renamed(Names *s, const char *name)
 {
-    const ScopeEntry *e = scope_find(&s->known, text_or(name, ""));
+    const ScopeEntry *e = scope_find(&s->replaced, text_or(name, ""));
     const char *to;
 
     if (!name || !*name || !*s->prefix)
@@ -93,7 +96,7 @@ static ProtobufCBinaryData renamed_text(Names *s, ProtobufCBinaryData from)
     return text_of(name ? renamed(s, name) : "");
 }
 
-/* xs, zs and y of a Gradient name values; zs then name `also`, too. */
+/* Renames the values that attribute xs, zs or y of a Gradient names, and appends the first `more` names of s->also. */
 static void rename_attribute(Names *s, Onnx__AttributeProto *a, size_t more)
 {
     ProtobufCBinaryData *to = training_combine_list(s, sizeof *to, a->n_strings + more);
@@ -110,26 +113,7 @@ static void rename_attribute(Names *s, Onnx__AttributeProto *a, size_t more)
         a->s = renamed_text(s, a->s);
 }
 
-static Onnx__AttributeProto *copy_attribute(Names *s, const Onnx__AttributeProto *from, bool gradient)
-{
-    Onnx__AttributeProto *a = COPY_OF(s, Onnx__AttributeProto, from);
-
-    if (a && a->g)
-        a->g = copy_graph(s, a->g);
-    if (a && gradient)
-        rename_attribute(s, a, !strcmp(text_or(a->name, ""), "zs") ? s->n_also : 0);
-    return a;
-}
-
-static bool has_attribute(const Onnx__NodeProto *n, const char *name)
-{
-    for (size_t i = 0; i < n->n_attribute; i++)
-        if (!strcmp(text_or(n->attribute[i]->name, ""), name))
-            return true;
-    return false;
-}
-
-/* Beside zs, which there may be none of. */
+/* Adds an attribute zs that names s->also. */
 static void add_zs(Names *s, Onnx__NodeProto *n)
 {
     Onnx__AttributeProto *a = training_combine_list(s, sizeof *a, 1);
@@ -144,7 +128,7 @@ static void add_zs(Names *s, Onnx__NodeProto *n)
     n->attribute[n->n_attribute++] = a;
 }
 
-/* Of a Gradient that names these values by its attributes. */
+/* Sets s->also for a Gradient: the changing tensors that its attributes do not name. */
 static void list_also(Names *s, const Onnx__NodeProto *n)
 {
     Scope named = { .arena = s->a };
@@ -153,9 +137,9 @@ static void list_also(Names *s, const Onnx__NodeProto *n)
     s->also = training_combine_list(s, sizeof *s->also, s->n_changing);
     for (size_t i = 0; i < n->n_attribute; i++)
         for (size_t k = 0; k < n->attribute[i]->n_strings; k++) {
-            const ProtobufCBinaryData is = renamed_text(s, n->attribute[i]->strings[k]);
+            const ProtobufCBinaryData name = renamed_text(s, n->attribute[i]->strings[k]);
 
-            s->no_memory |= !scope_add(&named, (const char *)is.data);
+            s->no_memory |= !scope_add(&named, (const char *)name.data);
         }
     for (size_t i = 0; !s->no_memory && i < s->n_changing; i++)
         if (!scope_find(&named, s->changing[i]))
@@ -177,11 +161,17 @@ static Onnx__NodeProto *training_combine_copy_node(Names *s, const Onnx__NodePro
     n->name = renamed(s, n->name);
     n->input = renamed_list(s, from->input, n->n_input, more);
     n->output = renamed_list(s, from->output, n->n_output, 0);
-    for (size_t i = 0; i < n->n_attribute; i++)
-        n->attribute[i] = copy_attribute(s, from->attribute[i], gradient);
+    for (size_t i = 0; i < n->n_attribute; i++) {
+        Onnx__AttributeProto *a = n->attribute[i] = COPY_OF(s, Onnx__AttributeProto, from->attribute[i]);
+
+        if (a && a->g)
+            a->g = copy_graph(s, a->g);
+        if (a && gradient)
+            rename_attribute(s, a, !strcmp(text_or(a->name, ""), "zs") ? s->n_also : 0);
+    }
     for (size_t i = 0; !s->no_memory && i < more; i++)
         n->input[n->n_input++] = (char *)(uintptr_t)s->also[i];
-    if (more && !has_attribute(from, "zs"))
+    if (more && !attribute_find(from, "zs"))
         add_zs(s, n);
     return n;
 }
@@ -239,14 +229,15 @@ static Onnx__GraphProto *copy_graph(Names *s, const Onnx__GraphProto *from)
     return g;
 }
 
-/* ---- which names ---- */
+/* ---- names ---- */
 
 static const char *sparse_name(const Onnx__SparseTensorProto *t)
 {
     return t->values ? text_or(t->values->name, "") : "";
 }
 
-static bool hold_names(Scope *s, const Onnx__GraphProto *g)
+/* Adds the names of the graph's initializers, if there is a graph; false: no memory. */
+static bool add_initializer_names(Scope *s, const Onnx__GraphProto *g)
 {
     bool ok = true;
 
@@ -263,29 +254,22 @@ static Status own_prefix(const char **out, Arena *a, size_t k)
     return *out ? ST_OK : FAIL_NOMEM();
 }
 
-static void call_as_it_is(Names *s, const char *name) { call(s, text_or(name, ""), text_or(name, "")); }
+static void keep_name(Names *s, const char *name) { replace_name(s, text_or(name, ""), text_or(name, "")); }
 
-/* The second and later ones have these in common with the first. */
+/* Names that the second and later algorithms share with the first. */
 static void training_combine_share(Names *s, const Onnx__GraphProto *model, const Onnx__GraphProto *algorithm)
 {
     for (size_t i = 0; i < model->n_input; i++)
-        call_as_it_is(s, model->input[i]->name);
+        keep_name(s, model->input[i]->name);
     for (size_t i = 0; i < model->n_initializer; i++)
-        call_as_it_is(s, model->initializer[i]->name);
+        keep_name(s, model->initializer[i]->name);
     for (size_t i = 0; i < model->n_sparse_initializer; i++)
-        call_as_it_is(s, sparse_name(model->sparse_initializer[i]));
+        keep_name(s, sparse_name(model->sparse_initializer[i]));
     for (size_t i = 0; algorithm && i < algorithm->n_input; i++)
-        call_as_it_is(s, algorithm->input[i]->name);
+        keep_name(s, algorithm->input[i]->name);
 }
 
-/* What earlier ones have made of the model's tensors. */
-static void follow_updates(Names *s, const Training *t)
-{
-    for (size_t i = 0; i < t->n_update; i++)
-        if (scope_find(&t->model, t->update[i].key))
-            call(s, t->update[i].key, t->update[i].value);
-}
-
+/* Sets s->changing: tensors of the model or of algorithm `step` that a step updates. */
 static void list_changing(Names *s, const Training *t, const Onnx__ModelProto *m, size_t step, const Scope *own)
 {
     size_t n = 0;
@@ -305,7 +289,7 @@ static void list_changing(Names *s, const Training *t, const Onnx__ModelProto *m
 
 /* ---- one algorithm ---- */
 
-/* Those of an earlier one are there. */
+/* Adds the algorithm's inputs that no earlier algorithm has. */
 static void add_inputs(Names *s, Training *t, const Onnx__GraphProto *algorithm)
 {
     Onnx__GraphProto added = { .input = training_combine_list(s, sizeof *added.input, algorithm->n_input) };
@@ -321,7 +305,7 @@ static void add_inputs(Names *s, Training *t, const Onnx__GraphProto *algorithm)
     ADD_COPIES(s, t->whole, &added, input, copy_value);
 }
 
-/* Those of the model's outputs that are next values: of all but the first algorithm the others are left out. */
+/* Adds, for the second and later algorithms, the copies of the model's outputs that are next values. */
 static void add_bound_outputs(Names *s, Onnx__GraphProto *whole, const Onnx__GraphProto *model,
                               const Onnx__TrainingInfoProto *info)
 {
@@ -358,7 +342,7 @@ static void add_algorithm(Names *s, Training *t, const Onnx__GraphProto *algorit
         t->own[t->n_own++] = renamed(s, sparse_name(algorithm->sparse_initializer[i]));
 }
 
-/* As the file spells it in the part that binds it. */
+/* Renames a binding of the file. */
 static Status name_binding(TrainingBinding *out, Names *s, const Onnx__StringStringEntryProto *b)
 {
     out->key = renamed(s, text_or(b->key, ""));
@@ -366,7 +350,7 @@ static Status name_binding(TrainingBinding *out, Names *s, const Onnx__StringStr
     return s->no_memory ? FAIL_NOMEM() : ST_OK;
 }
 
-/* Every algorithm takes the model's nodes once more, and every Gradient names all that changes. */
+/* Counts the copied nodes of g against t->left.  A Gradient costs more, because it names all changing tensors. */
 static Status spend(Training *t, const Onnx__GraphProto *g, size_t n_changing)
 {
     for (size_t i = 0; g && i < g->n_node; i++) {
@@ -379,33 +363,22 @@ static Status spend(Training *t, const Onnx__GraphProto *g, size_t n_changing)
     return ST_OK;
 }
 
-static Status bind_step(Training *t, Names *s, const Onnx__TrainingInfoProto *info)
-{
-    for (size_t i = 0; i < info->n_update_binding; i++) {
-        const char *key = text_or(info->update_binding[i]->key, "");
-        TrainingBinding *now = &t->update[t->n_update + i];
-
-        TRY(name_binding(now, s, info->update_binding[i]));
-        if (scope_find(&t->model, key)) /* also where an earlier one updates it, which is an error */
-            now->key = key;
-    }
-    t->n_update += info->n_update_binding;
-    return ST_OK;
-}
-
+/* Adds algorithm k, after a copy of the model's nodes. */
 static Status training_combine_add_step(Training *t, const Onnx__ModelProto *m, size_t k)
 {
     const Onnx__TrainingInfoProto *info = m->training_info[k];
     const Onnx__GraphProto *model = m->graph;
-    Names s = { .a = t->arena, .known.arena = t->arena };
+    Names s = { .a = t->arena, .replaced.arena = t->arena };
     Scope own = { .arena = t->arena };
 
-    if (!hold_names(&own, info->algorithm))
+    if (!add_initializer_names(&own, info->algorithm))
         return FAIL_NOMEM();
     TRY(own_prefix(&s.prefix, t->arena, k));
     if (*s.prefix)
         training_combine_share(&s, model, info->algorithm);
-    follow_updates(&s, t);
+    for (size_t i = 0; i < t->n_update; i++) /* by earlier algorithms */
+        if (scope_find(&t->model, t->update[i].key))
+            replace_name(&s, t->update[i].key, t->update[i].value);
     list_changing(&s, t, m, k, &own);
     TRY(spend(t, model, s.n_changing));
     TRY(spend(t, info->algorithm, s.n_changing));
@@ -414,30 +387,27 @@ static Status training_combine_add_step(Training *t, const Onnx__ModelProto *m, 
         add_bound_outputs(&s, t->whole, model, info);
     if (info->algorithm)
         add_algorithm(&s, t, info->algorithm);
-    TRY(bind_step(t, &s, info));
+    for (size_t i = 0; i < info->n_update_binding; i++) {
+        const char *key = text_or(info->update_binding[i]->key, "");
+        TrainingBinding *now = &t->update[t->n_update + i];
+
+        TRY(name_binding(now, &s, info->update_binding[i]));
+        if (scope_find(&t->model, key)) /* even if an earlier algorithm updates it, which is an error */
+            now->key = key;
+    }
+    t->n_update += info->n_update_binding;
     return s.no_memory ? FAIL_NOMEM() : ST_OK;
 }
 
 /* ---- the initializations ---- */
 
-/* The last one that is said of an initializer counts. */
-static bool set_first(Training *t, const TrainingBinding *b)
-{
-    ScopeEntry *e = scope_add(&t->firsts, b->key);
-
-    if (!e)
-        return false;
-    if (e->node < 0)
-        e->node = (int64_t)t->n_first++;
-    t->first[e->node] = *b;
-    return true;
-}
-
+/* Adds the initialization's bindings; the last one of an initializer counts. */
 static Status bind_first(Training *t, Names *s, const Onnx__TrainingInfoProto *info)
 {
     Scope own = { .arena = t->arena };
+    ScopeEntry *e;
 
-    if (!hold_names(&own, info->algorithm))
+    if (!add_initializer_names(&own, info->algorithm))
         return FAIL_NOMEM();
     for (size_t i = 0; i < info->n_initialization_binding; i++) {
         const char *key = text_or(info->initialization_binding[i]->key, "");
@@ -449,8 +419,11 @@ static Status bind_first(Training *t, Names *s, const Onnx__TrainingInfoProto *i
             now.key = key;
         else if (!scope_find(&own, key))
             return FAIL(E_MODEL, "training_info: '%s', which is initialized, is no initializer", key);
-        if (!set_first(t, &now))
+        if (!(e = scope_add(&t->firsts, now.key)))
             return FAIL_NOMEM();
+        if (e->node < 0)
+            e->node = (int64_t)t->n_first++;
+        t->first[e->node] = now;
     }
     return ST_OK;
 }
@@ -459,7 +432,7 @@ static Status add_initialization(Training *t, const Onnx__ModelProto *m, size_t 
 {
     const Onnx__TrainingInfoProto *info = m->training_info[k];
     const Onnx__GraphProto *g = info->initialization;
-    Names s = { .a = t->arena, .known.arena = t->arena };
+    Names s = { .a = t->arena, .replaced.arena = t->arena };
 
     if (!info->n_initialization_binding)
         return ST_OK;
@@ -499,7 +472,7 @@ static Status training_combine_prepare(Training *t, const Onnx__ModelProto *m)
     *t->whole = *m->graph;
     t->whole->n_node = 0;
     t->model.arena = t->input.arena = t->firsts.arena = t->arena;
-    return hold_names(&t->model, m->graph) ? ST_OK : FAIL_NOMEM();
+    return add_initializer_names(&t->model, m->graph) ? ST_OK : FAIL_NOMEM();
 }
 
 Status training_combine(Training **out, Arena *scratch, const Onnx__ModelProto *m, bool steps, size_t max_nodes)

@@ -1,9 +1,9 @@
-/* The wire format, checked before it is unpacked.
+/* A scan of protobuf's wire format before it is unpacked.
  *
- * protobuf-c unpacks by recursion, without a limit on depth, count or memory: 29 KB of nested graphs overflow its stack
- * and 4 MB of empty nodes take 300 MB.  This scan walks the same bytes with a stack of its own and the generated
- * descriptors, and refuses what nests too deep, has too many parts, runs over its end, or gives a singular message
- * twice (unpacking merges those, which takes time quadratic in their number).  Unpacking then allocates from an arena
+ * protobuf-c unpacks by recursion, without a limit on depth, count or memory: 29 KB of nested graphs overflow its
+ * stack, and 4 MB of empty nodes take 300 MB.  This scan walks the same bytes with its own stack and the generated
+ * descriptors. It refuses messages that nest too deep, have too many parts, run over their end, or repeat a singular
+ * message (unpacking merges repetitions in time quadratic in their number).  Unpacking then allocates from an arena
  * with a budget. */
 #include "graph/onnx/importer.h"
 
@@ -18,7 +18,7 @@ enum { WIRE_VARINT = 0, WIRE_64 = 1, WIRE_BYTES = 2, WIRE_32 = 5 };
 typedef struct {
     const uint8_t *end;
     const ProtobufCMessageDescriptor *type;
-    uint64_t seen; /* singular messages, by index of the field */
+    uint64_t seen; /* bit i: singular message field i occurred */
 } Frame;
 
 typedef struct {
@@ -56,7 +56,8 @@ static Status count_part(Scan *s)
     return ST_OK;
 }
 
-static Status enter(Scan *s, const ProtobufCFieldDescriptor *f, const uint8_t *end)
+/* Begins message field f, which ends at `end`. */
+static Status push_message(Scan *s, const ProtobufCFieldDescriptor *f, const uint8_t *end)
 {
     Frame *top = &s->frame[s->depth - 1];
     unsigned index = (unsigned)(f - top->type->fields);
@@ -72,26 +73,12 @@ static Status enter(Scan *s, const ProtobufCFieldDescriptor *f, const uint8_t *e
     return ST_OK;
 }
 
-static Status scan_bytes(Scan *s, const ProtobufCFieldDescriptor *f)
-{
-    const uint8_t *end = s->frame[s->depth - 1].end;
-    uint64_t len;
-
-    TRY(scan_varint(s, end, &len));
-    if (len > (uint64_t)(end - s->at))
-        return bad(s, "a part that is longer than what holds it");
-    TRY(count_part(s));
-    if (f && f->type == PROTOBUF_C_TYPE_MESSAGE)
-        return enter(s, f, s->at + len);
-    s->at += len;
-    return ST_OK;
-}
-
+/* Scans one field of the innermost message. */
 static Status scan_field(Scan *s)
 {
     const Frame *top = &s->frame[s->depth - 1];
     const ProtobufCFieldDescriptor *f;
-    uint64_t tag, skipped;
+    uint64_t tag, len, skipped;
     size_t fixed = 0;
 
     TRY(scan_varint(s, top->end, &tag));
@@ -102,7 +89,15 @@ static Status scan_field(Scan *s)
         TRY(count_part(s));
     switch (tag & 7) {
     case WIRE_VARINT: return scan_varint(s, top->end, &skipped);
-    case WIRE_BYTES: return scan_bytes(s, f);
+    case WIRE_BYTES:
+        TRY(scan_varint(s, top->end, &len));
+        if (len > (uint64_t)(top->end - s->at))
+            return bad(s, "a part that is longer than what holds it");
+        TRY(count_part(s));
+        if (f && f->type == PROTOBUF_C_TYPE_MESSAGE)
+            return push_message(s, f, s->at + len);
+        s->at += len;
+        return ST_OK;
     case WIRE_64: fixed = 8; break;
     case WIRE_32: fixed = 4; break;
     default: return bad(s, "an unknown kind of field");
@@ -132,18 +127,8 @@ typedef struct {
     size_t limit;
     bool over, no_memory;
     const Mapped *map;
-    size_t read; /* of it, about, since its pages were given up */
+    size_t read; /* bytes of the map, roughly, since its pages were released */
 } Budget;
-
-/* Behind what is large unpacking does not go back. */
-static void pass_by(Budget *b, size_t n)
-{
-    b->read += n;
-    if (!b->map || b->read < KEPT_OF_FILE)
-        return;
-    mapped_forget(b->map);
-    b->read = 0;
-}
 
 static void *budget_alloc(void *user, size_t n)
 {
@@ -156,7 +141,11 @@ static void *budget_alloc(void *user, size_t n)
     }
     p = arena_alloc(b->arena, n);
     b->no_memory |= !p;
-    pass_by(b, n);
+    b->read += n;
+    if (b->map && b->read >= KEPT_OF_FILE) { /* unpacking does not go back to earlier pages */
+        mapped_forget(b->map);
+        b->read = 0;
+    }
     return p;
 }
 

@@ -1,9 +1,9 @@
-/* A model as a file, piece by piece as protobuf-c packs it.  What protobuf has no room for, more than 2 GiB, goes to a
- * second file beside it: external data.
+/* Writing a model's file, piece by piece as protobuf-c packs it.  Weights of a model larger than 2 GiB, protobuf's
+ * limit, go to a second file beside it: external data.
  *
- * Two files cannot appear at one moment.  So the second is named after what it holds, is there before the first names
- * it, and an older one is removed when no model names it any more: a process that is killed in between leaves a model
- * that is whole, the old one or the new. */
+ * Two files cannot appear at the same moment.  So the name of the second contains a digest of its content, it is
+ * written first, and the older one is removed last.  A process that is killed in between leaves a whole model, old or
+ * new. */
 #include "graph/onnx/export.h"
 
 #include <dirent.h>
@@ -32,42 +32,30 @@ static void append(ProtobufCBuffer *base, size_t n, const uint8_t *data) { fwrit
 
 typedef struct {
     Arena *arena;
-    Onnx__TensorProto **tensor; /* those that move */
+    Onnx__TensorProto **tensor; /* tensors that move to the second file */
     size_t n, cap;
     char name[NAME_MAX + 1]; /* of the second file */
 } Aside;
 
+/* Adds the large initializers of a graph and its subgraphs; NULL: none. */
 static Status write_collect(Aside *a, const Onnx__GraphProto *g)
 {
-    for (size_t i = 0; i < g->n_initializer; i++) {
+    for (size_t i = 0; g && i < g->n_initializer; i++) {
         if (g->initializer[i]->raw_data.len < LEAST)
             continue;
         if (!(a->tensor = arena_grow(a->arena, a->tensor, sizeof *a->tensor, a->n, &a->cap)))
             return FAIL_NOMEM();
         a->tensor[a->n++] = g->initializer[i];
     }
-    for (size_t i = 0; i < g->n_node; i++)
+    for (size_t i = 0; g && i < g->n_node; i++)
         for (size_t k = 0; k < g->node[i]->n_attribute; k++)
-            if (g->node[i]->attribute[k]->g)
-                TRY(write_collect(a, g->node[i]->attribute[k]->g));
-    return ST_OK;
-}
-
-static Status collect_all(Aside *a, const Onnx__ModelProto *m)
-{
-    TRY(write_collect(a, m->graph));
-    for (size_t i = 0; i < m->n_training_info; i++) {
-        if (m->training_info[i]->initialization)
-            TRY(write_collect(a, m->training_info[i]->initialization));
-        if (m->training_info[i]->algorithm)
-            TRY(write_collect(a, m->training_info[i]->algorithm));
-    }
+            TRY(write_collect(a, g->node[i]->attribute[k]->g));
     return ST_OK;
 }
 
 static size_t padding(size_t at) { return (ALIGNMENT - at % ALIGNMENT) % ALIGNMENT; }
 
-/* BASE.DIGEST.data, of a base that leaves room for it. */
+/* Sets a->name to BASE.DIGEST.data, where the digest is of the tensors' data. */
 static Status name_aside(Aside *a, const char *base)
 {
     XXH3_state_t *state = XXH3_createState();
@@ -99,8 +87,8 @@ static Onnx__StringStringEntryProto *write_entry(Arena *a, const char *key, cons
     return e->key && e->value ? e : NULL;
 }
 
-/* The tensor says where its numbers are, and has none itself. */
-static Status point(Arena *a, Onnx__TensorProto *t, const char *name, size_t offset)
+/* Replaces the tensor's data by a reference to the second file. */
+static Status refer_to_file(Arena *a, Onnx__TensorProto *t, const char *name, size_t offset)
 {
     Onnx__StringStringEntryProto **list = ARENA_NEW(a, Onnx__StringStringEntryProto *, 3);
     char text[24], bytes[24];
@@ -119,6 +107,7 @@ static Status point(Arena *a, Onnx__TensorProto *t, const char *name, size_t off
     return ST_OK;
 }
 
+/* Writes the second file, and makes the tensors refer to it. */
 static Status write_aside(Aside *a, const char *path)
 {
     static const char zeros[ALIGNMENT];
@@ -133,13 +122,13 @@ static Status write_aside(Aside *a, const char *path)
 
         fwrite(zeros, 1, pad, outfile_stream(file));
         fwrite(d.data, 1, d.len, outfile_stream(file));
-        st = point(a->arena, a->tensor[i], a->name, at + pad);
+        st = refer_to_file(a->arena, a->tensor[i], a->name, at + pad);
         at += pad + d.len;
     }
     return outfile_close(file, st);
 }
 
-/* BASE.DIGEST.data: made here, of whatever model. */
+/* Is the name of the form BASE.DIGEST.data? */
 static bool is_aside(const char *name, const char *base)
 {
     const size_t n = strlen(base);
@@ -148,7 +137,7 @@ static bool is_aside(const char *name, const char *base)
            !strcmp(name + n + 1 + DIGITS, SUFFIX);
 }
 
-/* Those of older models; what cannot be removed stays, and harms nothing. */
+/* Removes the second files of older models, as far as possible. */
 static void remove_others(const char *folder, const char *base, const char *kept)
 {
     DIR *d = opendir(folder);
@@ -162,7 +151,7 @@ static void remove_others(const char *folder, const char *base, const char *kept
 
 /* ---- entry ---- */
 
-/* Where the file really is: external data lie beside it, not beside a link to it. */
+/* Resolves links to the file's folder and name: external data lie beside the file, not beside a link to it. */
 static Status find_place(char folder[PATH_MAX], char base[PATH_MAX], const char *path)
 {
     char real[PATH_MAX];
@@ -214,7 +203,11 @@ Status model_write(Onnx__ModelProto *m, const char *path, Arena *a, size_t most)
     if (size <= most)
         return write_message(m, path);
     TRY(find_place(folder, base, path));
-    TRY(collect_all(&aside, m));
+    TRY(write_collect(&aside, m->graph));
+    for (size_t i = 0; i < m->n_training_info; i++) {
+        TRY(write_collect(&aside, m->training_info[i]->initialization));
+        TRY(write_collect(&aside, m->training_info[i]->algorithm));
+    }
     TRY(name_aside(&aside, base));
     snprintf(data, sizeof data, "%s%s", folder, aside.name);
     TRY(write_aside(&aside, data));

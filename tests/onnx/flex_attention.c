@@ -163,7 +163,7 @@ static void test_refused(void)
     built_input(&b, "counts", DT_INT64, "N,2,3,4");
     built_node(&b, "Abs", "counts", "positive");
     n->input[0] = (char *)"positive";
-    REFUSED(&b, E_UNSUPPORTED, "the file does not say of what type of floats 'positive' is");
+    REFUSED(&b, E_UNSUPPORTED, "the file does not give the float type of 'positive'");
     b = attention("N,2,3,4", "N,2,5,4", "N,2,5,4", &n);
     n->n_input = 2;
     REFUSED(&b, E_MODEL, "expected queries, keys and values, and one output");

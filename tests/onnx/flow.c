@@ -319,8 +319,8 @@ static void test_names(void)
     } cases[] = {
         { "x", "x", NULL, "'x' is defined already outside of the subgraph" },
         { "x", "before", NULL, "'before' is defined already outside of the subgraph" },
-        { "late", "r", NULL, "input 'late' is made only behind the node whose subgraph reads it" },
-        { "y", "r", NULL, "input 'y' is made only behind the node whose subgraph reads it" },
+        { "late", "r", NULL, "input 'late' is made only after the node whose subgraph reads it" },
+        { "y", "r", NULL, "input 'y' is made only after the node whose subgraph reads it" },
         { "nowhere", "r", NULL, "input 'nowhere' is defined nowhere" },
         { "x", "r", "x", "initializer 'x' is defined already outside of the subgraph" },
         { "x", "r", "r", "'r' is defined already" },
@@ -563,7 +563,7 @@ static void test_loop_refused(void)
     REFUSED(&f, E_MODEL, "its trip count 'counts' is of shape [2], expected one number");
     e = recurrence("2", &n);
     n->input[2] = "";
-    REFUSED(&e, E_MODEL, "input 2, a value that trips hand on, is absent");
+    REFUSED(&e, E_MODEL, "input 2, a value carried from trip to trip, is absent");
     e = recurrence("2", &n);
     n->attribute[0]->g->output[0]->name = "next";
     REFUSED(&e, E_UNSUPPORTED,

@@ -1,30 +1,32 @@
-/* Loops over bags of rows, which exporters write for EmbeddingBag, as nodes that reduce all bags at once.
+/* EmbeddingBag, which exporters write as a Loop over bags of rows: the Loop is recognised, and replaced by nodes that
+ * reduce all bags at once (embedding_bag_reduce.c).
  *
- * The trips of such a loop are as many as there are bags, of which the file leaves open how many.  Trip i does
+ * The loop has one trip for each bag, and the file leaves the number of bags open.  Trip i computes
  *
  *     first, end = bounds[i], bounds[i + 1]
  *     result[i] = reduce(table[indices[first:end]])       with the legacy exporter
  *     result[i] = reduce(rows[first:end])                 with the default exporter, or 0 if first == end
  *
- * or reduces the rows that an inner loop has found to be no padding.  The default exporter's last trip ends where the
- * rows do.  Each part is recognised by what it computes, through Identity, casts and shapes of single numbers; a loop
- * that does anything else is none. */
+ * or it reduces those rows that an inner loop has found to be no padding.  With the default exporter, the last bag ends
+ * with the last row.  Each part is recognised by what it computes, through Identity, casts, and reshapes of single
+ * numbers.  A loop that computes anything else is unrolled as usual. */
 #include <string.h>
 
-#include "graph/onnx/bags.h"
+#include "graph/onnx/embedding_bag.h"
 #include "graph/ops/compare.gen.h"
 #include "graph/ops/concat.gen.h"
 #include "graph/ops/generate.gen.h"
 
-enum { MAX_LOOKS = 4096, MAX_BODY = 128 }; /* names that are looked up; nodes of a body */
+enum { MAX_LOOKUPS = 4096, MAX_BODY = 128 }; /* names that are looked up; nodes of a body */
 
-/* The graphs whose names a node of the body sees, but for those around the loop. */
+/* A subgraph inside the loop, and those around it up to the loop's body: the names that its nodes see. */
 typedef struct View {
     const Onnx__GraphProto *g;
     const struct View *up;
 } View;
 
-/* The meaning of a name: a node's output, a subgraph's initializer, or neither. */
+/* The meaning of a name: a node's output (p), a subgraph's initializer (init), or neither.  `at` is the subgraph that
+ * defines it; NULL: it comes from outside the loop. */
 typedef struct {
     const View *at;
     const Onnx__NodeProto *p;
@@ -34,12 +36,12 @@ typedef struct {
 
 typedef struct {
     Flow *f;
-    const char *index; /* the number of the trip */
-    ValueId n;         /* of bags */
-    int looks;
-} Look;
+    const char *index; /* name of the number of the trip */
+    ValueId n;         /* number of bags */
+    int lookups;       /* left */
+} Matcher;
 
-static bool fixed(int64_t *out, Look *k, const View *at, const char *name);
+static bool fixed(int64_t *out, Matcher *k, const View *at, const char *name);
 
 static const Onnx__GraphProto *subgraph(const Onnx__NodeProto *p, const char *name)
 {
@@ -58,9 +60,9 @@ static int64_t int_attribute(const Onnx__NodeProto *p, const char *name, int64_t
     return !a ? absent : a->ref_attr_name && *a->ref_attr_name ? INT64_MIN : a->i;
 }
 
-static Term defined(Look *k, const View *at, const char *name)
+static Term defined(Matcher *k, const View *at, const char *name)
 {
-    for (; at && k->looks-- > 0; at = at->up) {
+    for (; at && k->lookups-- > 0; at = at->up) {
         for (size_t i = 0; i < at->g->n_node; i++)
             for (size_t o = 0; o < at->g->node[i]->n_output; o++)
                 if (!strcmp(at->g->node[i]->output[o], name))
@@ -75,8 +77,8 @@ static Term defined(Look *k, const View *at, const char *name)
     return (Term){ NULL, NULL, NULL, name };
 }
 
-/* The output of the branch that makes output `name` of an If. */
-static bool step_into(const View **at, const char **name, Look *k, Term t, bool taken)
+/* Steps into the branch of t, an If: *at and *name become the branch's output that is t's output. */
+static bool step_into(const View **at, const char **name, Matcher *k, Term t, bool taken)
 {
     const Onnx__GraphProto *g = subgraph(t.p, taken ? "then_branch" : "else_branch");
     View *v = ARENA_NEW(k->f->im->scratch, View, 1);
@@ -91,15 +93,15 @@ static bool step_into(const View **at, const char **name, Look *k, Term t, bool 
     return false;
 }
 
-/* Behind Identity and branches that constants of the body choose. */
-static Term term(Look *k, const View *at, const char *name)
+/* Resolves a name, through Identity and through branches that constants of the body choose. */
+static Term term(Matcher *k, const View *at, const char *name)
 {
     int64_t taken;
     Term t;
 
     for (;;) {
         t = defined(k, at, name);
-        if (k->looks <= 0)
+        if (k->lookups <= 0)
             return (Term){ 0 };
         if (is(t, "Identity")) {
             at = t.at;
@@ -110,8 +112,8 @@ static Term term(Look *k, const View *at, const char *name)
     }
 }
 
-/* The term of a single number: behind nodes that change its type or shape, too. */
-static Term number_term(Look *k, const View *at, const char *name)
+/* Resolves the name of a single number, also through nodes that change its type or shape. */
+static Term number_term(Matcher *k, const View *at, const char *name)
 {
     static const char *const passes[] = { "CastLike", "Reshape", "Unsqueeze", "Squeeze", "Cast" };
     Term t = term(k, at, name);
@@ -124,8 +126,8 @@ static Term number_term(Look *k, const View *at, const char *name)
     return t;
 }
 
-/* From outside the loop. */
-static bool outer(ValueId *out, Look *k, const View *at, const char *name)
+/* Resolves a name to a value from outside the loop. */
+static bool outer(ValueId *out, Matcher *k, const View *at, const char *name)
 {
     const Term t = term(k, at, name);
     const ScopeEntry *e = t.at || t.p || !t.name || !*t.name ? NULL : body_find(k->f->b, t.name);
@@ -134,7 +136,7 @@ static bool outer(ValueId *out, Look *k, const View *at, const char *name)
     return has_value(*out);
 }
 
-static bool tensor_number(int64_t *out, Look *k, const Onnx__TensorProto *p)
+static bool tensor_number(int64_t *out, Matcher *k, const Onnx__TensorProto *p)
 {
     Tensor *t;
 
@@ -146,22 +148,8 @@ static bool tensor_number(int64_t *out, Look *k, const Onnx__TensorProto *p)
     return true;
 }
 
-static bool constant_number(int64_t *out, Look *k, const Onnx__NodeProto *p)
-{
-    const Onnx__AttributeProto *whole = attribute_find(p, "value"), *one = attribute_find(p, "value_int"),
-                               *list = attribute_find(p, "value_ints");
-
-    if (whole)
-        return whole->t && tensor_number(out, k, whole->t);
-    if (one || (list && list->n_ints == 1)) {
-        *out = one ? one->i : list->ints[0];
-        return true;
-    }
-    return false;
-}
-
-/* An integer or a bool that constants give. */
-static bool fixed(int64_t *out, Look *k, const View *at, const char *name)
+/* Computes an integer or a bool from constants. */
+static bool fixed(int64_t *out, Matcher *k, const View *at, const char *name)
 {
     const Term t = number_term(k, at, name);
     int64_t x, y;
@@ -169,8 +157,16 @@ static bool fixed(int64_t *out, Look *k, const View *at, const char *name)
 
     if (t.init)
         return tensor_number(out, k, t.init);
-    if (is(t, "Constant"))
-        return constant_number(out, k, t.p);
+    if (is(t, "Constant")) {
+        const Onnx__AttributeProto *whole = attribute_find(t.p, "value"), *one = attribute_find(t.p, "value_int"),
+                                   *list = attribute_find(t.p, "value_ints");
+
+        if (whole)
+            return whole->t && tensor_number(out, k, whole->t);
+        if (one || (list && list->n_ints == 1))
+            *out = one ? one->i : list->ints[0];
+        return one || (list && list->n_ints == 1);
+    }
     if (is(t, "Equal") && fixed(&x, k, t.at, input(t.p, 0)) && fixed(&y, k, t.at, input(t.p, 1))) {
         *out = x == y;
         return true;
@@ -178,15 +174,15 @@ static bool fixed(int64_t *out, Look *k, const View *at, const char *name)
     return !t.p && outer(&v, k, at, t.name) && known_number(out, k->f->im, v);
 }
 
-static bool bags_is_fixed(Look *k, const View *at, const char *name, int64_t expected)
+static bool bags_is_fixed(Matcher *k, const View *at, const char *name, int64_t expected)
 {
     int64_t v;
 
     return fixed(&v, k, at, name) && v == expected;
 }
 
-/* The number of the trip, plus *c. */
-static bool index_of(int64_t *c, Look *k, const View *at, const char *name)
+/* Is it the number of the trip plus a constant, *c? */
+static bool index_of(int64_t *c, Matcher *k, const View *at, const char *name)
 {
     const Term t = number_term(k, at, name);
     int64_t more;
@@ -204,21 +200,22 @@ static bool index_of(int64_t *c, Look *k, const View *at, const char *name)
     return false;
 }
 
-static bool is_index(Look *k, const View *at, const char *name, int64_t expected)
+static bool is_index(Matcher *k, const View *at, const char *name, int64_t expected)
 {
     int64_t c;
 
     return index_of(&c, k, at, name) && c == expected;
 }
 
-/* Slice along the first axis. */
-static bool along_first(Look *k, Term t)
+/* Is t a Slice along the first axis, with steps of 1? */
+static bool along_first(Matcher *k, Term t)
 {
     return is(t, "Slice") && (!*input(t.p, 3) || bags_is_fixed(k, t.at, t.p->input[3], 0)) &&
            (!*input(t.p, 4) || bags_is_fixed(k, t.at, t.p->input[4], 1));
 }
 
-static bool position(BagPosition *out, Look *k, const View *at, const char *name)
+/* Is it element c + i of a vector from outside, in trip i? */
+static bool position(BagPosition *out, Matcher *k, const View *at, const char *name)
 {
     const Term t = number_term(k, at, name);
 
@@ -229,15 +226,15 @@ static bool position(BagPosition *out, Look *k, const View *at, const char *name
                            : along_first(k, t) && is_index(k, t.at, input(t.p, 2), out->c + 1);
 }
 
-static bool is_position(Look *k, const View *at, const char *name, const BagPosition *expected)
+static bool is_position(Matcher *k, const View *at, const char *name, const BagPosition *expected)
 {
     BagPosition p;
 
     return position(&p, k, at, name) && p.vector.i == expected->vector.i && p.c == expected->c;
 }
 
-/* Is it how many rows x has? */
-static bool is_total(Look *k, const View *at, const char *name, ValueId x)
+/* Is it the number of rows of x? */
+static bool is_total(Matcher *k, const View *at, const char *name, ValueId x)
 {
     Graph *g = k->f->im->g;
     const Term t = number_term(k, at, name);
@@ -249,20 +246,20 @@ static bool is_total(Look *k, const View *at, const char *name, ValueId x)
     else if (t.p || !outer(&total, k, at, t.name))
         return false;
     of = import_emit(g, &op_Shape, ATTRS(INT("start", 0), INT("end", 1)), 1, &x);
-    return bags_same(k->f->im, total, of);
+    return bags_equal(k->f->im, total, of);
 }
 
 /* ---- rows ---- */
 
-/* x[first:end] of a vector or matrix from outside. */
-static bool part(ValueId *x, BagPosition *first, BagPosition *end, Look *k, Term t)
+/* Is t x[first:end], where x is a vector or matrix from outside? */
+static bool part(ValueId *x, BagPosition *first, BagPosition *end, Matcher *k, Term t)
 {
     return along_first(k, t) && outer(x, k, t.at, input(t.p, 0)) && position(first, k, t.at, input(t.p, 1)) &&
            position(end, k, t.at, input(t.p, 2));
 }
 
 /* Is it an If that takes its then-branch in the last trip? */
-static bool last_trip(Look *k, Term t)
+static bool last_trip(Matcher *k, Term t)
 {
     const Term cond = is(t, "If") ? number_term(k, t.at, input(t.p, 0)) : (Term){ 0 };
     Term before;
@@ -275,7 +272,8 @@ static bool last_trip(Look *k, Term t)
            bags_is_fixed(k, before.at, input(before.p, 1), 1);
 }
 
-static Term branch(Look *k, Term t, bool taken)
+/* The output of a branch of t, an If, that is t's output. */
+static Term branch(Matcher *k, Term t, bool taken)
 {
     const View *at;
     const char *name;
@@ -287,15 +285,15 @@ static bool named(Term t, const char *name) { return !t.p && !t.init && t.name &
 
 /* An inner loop: for (j = first; j < end; j++) if (x[j] != pad) list = concat(list, j). */
 typedef struct {
-    Look look; /* of which the trip is j */
+    Matcher matcher; /* its index is j */
     View body;
-    int j, list; /* their places among the body's inputs: 2 and 3, in the order that the exporter happened to choose */
+    int j, list; /* their places among the body's inputs: 2 and 3, in either order */
 } Inner;
 
-/* x[j], where a negative index counts from the end of `count`. */
+/* Is t x[j], or x[j] + count where x[j] is negative?  Sets b->tested to x, and b->count. */
 static bool tested(Bags *b, Inner *in, Term t)
 {
-    Look *k = &in->look;
+    Matcher *k = &in->matcher;
     Term cond = is(t, "If") ? number_term(k, t.at, input(t.p, 0)) : (Term){ 0 }, more, x;
     BagPosition p, same;
 
@@ -311,9 +309,10 @@ static bool tested(Bags *b, Inner *in, Term t)
     return outer(&b->count, k, more.at, input(more.p, 1));
 }
 
+/* Does the inner loop append j to the list unless x[j] is the padding index? */
 static bool grows_list(Bags *b, Inner *in)
 {
-    Look *k = &in->look;
+    Matcher *k = &in->matcher;
     const Onnx__GraphProto *g = in->body.g;
     const char *list = text_or(g->input[in->list]->name, "");
     const Term t = term(k, &in->body, text_or(g->output[in->list - 1]->name, ""));
@@ -329,7 +328,8 @@ static bool grows_list(Bags *b, Inner *in)
            is_index(k, longer.at, longer.p->input[1], 0);
 }
 
-static bool empty(Look *k, const View *at, const char *name)
+/* Is it an empty list? */
+static bool empty(Matcher *k, const View *at, const char *name)
 {
     const Term t = term(k, at, name);
     ValueId v;
@@ -340,7 +340,8 @@ static bool empty(Look *k, const View *at, const char *name)
                   : outer(&v, k, at, name) && value_const(k->f->im->g, v) && !tensor_numel(value_const(k->f->im->g, v));
 }
 
-static bool bags_listed(Bags *b, Look *k, Term t)
+/* Is t the list of an inner loop: the rows of bag i that are no padding? */
+static bool bags_listed(Bags *b, Matcher *k, Term t)
 {
     const Onnx__GraphProto *g = is(t, "Loop") ? subgraph(t.p, "body") : NULL;
     Inner in = { *k, { g, t.at }, 2, 3 };
@@ -350,15 +351,15 @@ static bool bags_listed(Bags *b, Look *k, Term t)
         return false;
     in.list = strcmp(t.name, t.p->output[0]) ? 3 : 2;
     in.j = 5 - in.list;
-    in.look.index = text_or(g->input[in.j]->name, "");
+    in.matcher.index = text_or(g->input[in.j]->name, "");
     cond = number_term(k, t.at, t.p->input[1]);
-    goes_on = number_term(&in.look, &in.body, text_or(g->output[0]->name, ""));
+    goes_on = number_term(&in.matcher, &in.body, text_or(g->output[0]->name, ""));
     return empty(k, t.at, t.p->input[in.list]) && is(cond, "Less") &&
            position(&b->first, k, cond.at, input(cond.p, 0)) && position(&b->end, k, cond.at, input(cond.p, 1)) &&
            is_position(k, t.at, t.p->input[in.j], &b->first) && is(goes_on, "Less") &&
-           is_index(&in.look, goes_on.at, input(goes_on.p, 0), 1) &&
+           is_index(&in.matcher, goes_on.at, input(goes_on.p, 0), 1) &&
            is_position(k, goes_on.at, input(goes_on.p, 1), &b->end) &&
-           is_index(&in.look, &in.body, text_or(g->output[in.j - 1]->name, ""), 1) && grows_list(b, &in);
+           is_index(&in.matcher, &in.body, text_or(g->output[in.j - 1]->name, ""), 1) && grows_list(b, &in);
 }
 
 static bool same_bag(const Bags *b, ValueId rows, const BagPosition *first, const BagPosition *end)
@@ -367,18 +368,11 @@ static bool same_bag(const Bags *b, ValueId rows, const BagPosition *first, cons
            b->end.vector.i == end->vector.i && b->end.c == end->c;
 }
 
-/* One weight for each row: [L, 1]. */
-static bool weighted(Bags *b, Look *k, Term t)
+/* Is t the rows of bag i, maybe each times a weight? */
+static bool bags_rows_of(Bags *b, Matcher *k, Term t)
 {
     BagPosition first, end;
-
-    return !has_value(b->weights) && is(t, "Unsqueeze") && bags_is_fixed(k, t.at, input(t.p, 1), 1) &&
-           part(&b->weights, &first, &end, k, term(k, t.at, input(t.p, 0))) && same_bag(b, b->rows, &first, &end);
-}
-
-static bool bags_rows_of(Bags *b, Look *k, Term t)
-{
-    Term last;
+    Term last, weight;
     ValueId same;
 
     if (part(&b->rows, &b->first, &b->end, k, t))
@@ -388,8 +382,15 @@ static bool bags_rows_of(Bags *b, Look *k, Term t)
         return (part(&b->indices, &b->first, &b->end, k, last) || bags_listed(b, k, last)) &&
                outer(&b->rows, k, t.at, input(t.p, 0));
     }
-    if (is(t, "Mul"))
-        return bags_rows_of(b, k, term(k, t.at, input(t.p, 0))) && weighted(b, k, term(k, t.at, input(t.p, 1)));
+    if (is(t, "Mul")) { /* by one weight for each row, [L, 1] */
+        if (!bags_rows_of(b, k, term(k, t.at, input(t.p, 0))))
+            return false;
+        weight = term(k, t.at, input(t.p, 1));
+        return !has_value(b->weights) && is(weight, "Unsqueeze") &&
+               bags_is_fixed(k, weight.at, input(weight.p, 1), 1) &&
+               part(&b->weights, &first, &end, k, term(k, weight.at, input(weight.p, 0))) &&
+               same_bag(b, b->rows, &first, &end);
+    }
     if (!last_trip(k, t) || !part(&b->rows, &b->first, &b->end, k, branch(k, t, false)))
         return false;
     last = branch(k, t, true);
@@ -400,28 +401,24 @@ static bool bags_rows_of(Bags *b, Look *k, Term t)
 
 /* ---- results ---- */
 
-static bool along_rows(Look *k, Term t)
-{
-    const Onnx__AttributeProto *axes = attribute_find(t.p, "axes");
-
-    return axes ? axes->n_ints == 1 && !axes->ints[0] : bags_is_fixed(k, t.at, input(t.p, 1), 0);
-}
-
-static bool reduced(Bags *b, Look *k, Term t)
+/* Is t the sum, mean or maximum of the rows of bag i? */
+static bool reduced(Bags *b, Matcher *k, Term t)
 {
     static const char *const reduce[] = { [BAG_SUM] = "ReduceSum", [BAG_MEAN] = "ReduceMean", [BAG_MAX] = "ReduceMax" };
+    const Onnx__AttributeProto *axes = t.p ? attribute_find(t.p, "axes") : NULL;
 
     for (size_t i = 0; i < sizeof reduce / sizeof *reduce; i++)
-        if (is(t, reduce[i]) && along_rows(k, t)) {
+        if (is(t, reduce[i]) &&
+            (axes ? axes->n_ints == 1 && !axes->ints[0] : bags_is_fixed(k, t.at, input(t.p, 1), 0))) {
             b->reduce = (BagReduction)i;
-            b->keeps = int_attribute(t.p, "keepdims", 1) != 0;
+            b->keepdims = int_attribute(t.p, "keepdims", 1) != 0;
             return bags_rows_of(b, k, term(k, t.at, input(t.p, 0)));
         }
     return false;
 }
 
-/* Does the last bag's `end` lie where the rows end? */
-static bool ends_with_rows(const Look *k, const Bags *b)
+/* Does the last bag end with the last row? */
+static bool ends_with_rows(const Matcher *k, const Bags *b)
 {
     Graph *g = k->f->im->g;
     const Node *all = value(g, b->end.vector)->producer;
@@ -430,18 +427,18 @@ static bool ends_with_rows(const Look *k, const Bags *b)
     if (!all || all->op != &op_Concat || all->n_in != 2 || b->end.c != 1)
         return false;
     of = import_emit(g, &op_Shape, ATTRS(INT("start", 0), INT("end", 1)), 1, &b->rows);
-    return bags_same(k->f->im, all->in[1], of);
+    return bags_equal(k->f->im, all->in[1], of);
 }
 
 static bool is_sum(const Bags *x, const Bags *of)
 {
-    return x->reduce == BAG_SUM && x->keeps == of->keeps && same_bag(of, x->rows, &x->first, &x->end) &&
+    return x->reduce == BAG_SUM && x->keepdims == of->keepdims && same_bag(of, x->rows, &x->first, &x->end) &&
            x->indices.i == of->indices.i && x->weights.i == of->weights.i && x->tested.i == of->tested.i &&
            x->last_to_end == of->last_to_end;
 }
 
-/* The last bag's mean, of which the exporter divides the sum itself, by T - first if that is more than 0. */
-static bool last_mean(const Bags *b, Look *k, Term t)
+/* Is t the mean of the last bag?  The exporter divides its sum by T - first if that is greater than 0. */
+static bool last_mean(const Bags *b, Matcher *k, Term t)
 {
     const Term cond = is(t, "If") ? number_term(k, t.at, input(t.p, 0)) : (Term){ 0 }, none = branch(k, t, false),
                some = branch(k, t, true);
@@ -457,7 +454,7 @@ static bool last_mean(const Bags *b, Look *k, Term t)
            is_sum(&divided, b);
 }
 
-static bool is_zeros(Look *k, Term t)
+static bool is_zeros(Matcher *k, Term t)
 {
     const Onnx__AttributeProto *a;
     Tensor *decoded = NULL;
@@ -483,7 +480,7 @@ static bool is_zeros(Look *k, Term t)
 }
 
 /* Is the condition that the bag has no rows? */
-static bool if_empty(const Bags *b, Look *k, Term cond)
+static bool if_empty(const Bags *b, Matcher *k, Term cond)
 {
     Term size;
     Bags found = { 0 };
@@ -499,7 +496,8 @@ static bool if_empty(const Bags *b, Look *k, Term cond)
            is_position(k, cond.at, input(cond.p, 1), &b->end);
 }
 
-static bool result_of(Bags *b, Look *k, Term t)
+/* Is t the result of bag i? */
+static bool result_of(Bags *b, Matcher *k, Term t)
 {
     const Term cond = is(t, "If") ? number_term(k, t.at, input(t.p, 0)) : (Term){ 0 };
     Term other;
@@ -515,11 +513,11 @@ static bool result_of(Bags *b, Look *k, Term t)
 
 /* ---- loops ---- */
 
-/* for (i = 0; i < n; i++) keep(row) */
-static bool counted_loop(Bags *b, Look *k, const View *body)
+/* Is the Loop for (i = 0; i < n; i++) yield result(i)? */
+static bool counted_loop(Bags *b, Matcher *k, const View *body)
 {
     const Onnx__GraphProto *g = body->g;
-    const ScopeEntry *count = flow_given(k->f, 0), *cond = flow_given(k->f, 1);
+    const ScopeEntry *count = flow_input(k->f, 0), *cond = flow_input(k->f, 1);
     int64_t yes = 1;
 
     if (!count || g->n_input != 2 || g->n_output != 2 || k->f->p->n_output != 1 || !has_value(count->value) ||
@@ -528,10 +526,10 @@ static bool counted_loop(Bags *b, Look *k, const View *body)
     k->n = count->value;
     k->index = text_or(g->input[0]->name, "");
     return fixed(&yes, k, body, text_or(g->output[0]->name, "")) && yes &&
-           result_of(b, k, term(k, body, text_or(g->output[1]->name, ""))) && !b->keeps;
+           result_of(b, k, term(k, body, text_or(g->output[1]->name, ""))) && !b->keepdims;
 }
 
-/* Does ConcatFromSequence read the sequence, and nothing else? */
+/* Is ConcatFromSequence along axis 0 the only reader of the sequence? */
 static bool joined(const Flow *f, const char *name)
 {
     const Onnx__GraphProto *g = f->im->model->graph;
@@ -553,15 +551,15 @@ static bool joined(const Flow *f, const char *name)
     return found;
 }
 
-/* i = 0; while (i < n) { sequence = insert(sequence, row); i++; } */
-static bool while_loop(int *out, Bags *b, Look *k, const View *body)
+/* Is the Loop i = 0; while (i < n) { sequence = insert(sequence, result(i)); i++; }?  Output *out is the sequence. */
+static bool while_loop(int *out, Bags *b, Matcher *k, const View *body)
 {
     const Flow *f = k->f;
     const Onnx__GraphProto *g = body->g;
-    const ScopeEntry *cond = flow_given(f, 1);
-    const bool list_first = flow_given(f, 2) && flow_given(f, 2)->sequence;
+    const ScopeEntry *cond = flow_input(f, 1);
+    const bool list_first = flow_input(f, 2) && flow_input(f, 2)->sequence;
     const int at = list_first ? 2 : 3;
-    const ScopeEntry *i = flow_given(f, 5 - at), *list = flow_given(f, at);
+    const ScopeEntry *i = flow_input(f, 5 - at), *list = flow_input(f, at);
     const Node *less = cond && has_value(cond->value) ? value(f->im->g, cond->value)->producer : NULL;
     const ValueId *item;
     ValueId bound;
@@ -569,7 +567,7 @@ static bool while_loop(int *out, Bags *b, Look *k, const View *body)
     int n;
     Term t;
 
-    if (flow_given(f, 0) || f->p->n_input != 4 || g->n_input != 4 || g->n_output != 3 || f->p->n_output != 2 || !less ||
+    if (flow_input(f, 0) || f->p->n_input != 4 || g->n_input != 4 || g->n_output != 3 || f->p->n_output != 2 || !less ||
         less->op != &op_Less || !i || !known_number(&zero, f->im, i->value) || zero ||
         !known_number(&zero, f->im, less->in[0]) || zero || !list || !list->sequence ||
         !joined(f, f->p->output[at - 2]))
@@ -586,7 +584,7 @@ static bool while_loop(int *out, Bags *b, Look *k, const View *body)
     t = term(k, body, text_or(g->output[at - 1]->name, ""));
     return is_index(k, body, text_or(g->output[4 - at]->name, ""), 1) && is(t, "SequenceInsert") && t.p->n_input == 2 &&
            named(term(k, t.at, t.p->input[0]), text_or(g->input[at]->name, "")) &&
-           result_of(b, k, term(k, t.at, t.p->input[1])) && b->keeps;
+           result_of(b, k, term(k, t.at, t.p->input[1])) && b->keepdims;
 }
 
 /* Does each bag begin where the one before it ends? */
@@ -603,7 +601,7 @@ static bool contiguous(Importer *im, const Bags *b)
            (!has_in(after, 4) || (known_number(&step, im, after->in[4]) && step == 1));
 }
 
-/* Are the bounds Concat(Range(0, _, each), ends)? */
+/* Sets starts, each and ends if the bounds are Concat(Range(0, _, each), ends). */
 static void find_range(Bags *b, Importer *im)
 {
     const Node *all = value(im->g, b->first.vector)->producer, *starts;
@@ -619,10 +617,10 @@ static void find_range(Bags *b, Importer *im)
     b->ends = all->in[1];
 }
 
-Status flow_bags(bool *done, Flow *f)
+Status flow_embedding_bag(bool *done, Flow *f)
 {
     const View body = { f->gp, NULL };
-    Look k = { .f = f, .index = "", .looks = MAX_LOOKS };
+    Matcher k = { .f = f, .index = "", .lookups = MAX_LOOKUPS };
     Bags b = { 0 };
     ScopeEntry e = { .node = -1 }, trips = { .node = -1 };
     int64_t n;

@@ -1,8 +1,8 @@
-/* All bags of rows at once.
+/* Nodes that compute EmbeddingBag for all bags at once.
  *
- * Bags of one length L, whose starts are Range(0, N * L, L), are the rows as [N, L, d], reduced along L, so that a
- * batch of bags can be split.  Other bags are told by marks: with 1 added at each bag's first row and behind the last
- * bag, the running sum numbers the bags from 1; 0 and N + 1 are rows of no bag.
+ * If all bags have one length L, their starts are Range(0, N * L, L): the rows become [N, L, d] and are reduced along
+ * L, so that a batch of bags can be split.  Otherwise a running sum numbers the bags: a mark of 1 is added at each
+ * bag's first row and after the last bag, so that rows of the first bag get 1; rows with 0 or N + 1 belong to no bag.
  *
  *     starts 0 2 2, five rows: marks 1 0 2 0 0 (1), running sum 1 1 3 3 3: bag 2 is empty */
 #include <math.h>
@@ -22,20 +22,20 @@
 #include "graph/ops/unary.gen.h"
 #include "graph/ops/view.gen.h"
 #include "graph/ops/where.gen.h"
-#include "graph/onnx/bags.h"
+#include "graph/onnx/embedding_bag.h"
 
 typedef struct {
     Importer *im;
     Graph *g;
     const Bags *b;
-    ValueId n, rows;                /* rows: [T, d] */
+    ValueId n, rows;                /* number of bags, a scalar; [T, d] */
     ValueId total;                  /* T, a scalar */
-    ValueId kept;                   /* [T], bool: rows that are no padding; NO_VALUE: all */
+    ValueId kept;                   /* [T], bool: rows that are no padding; NO_VALUE: all rows count */
     ValueId zero, one;              /* scalars */
     ValueId zeros, ones, two, rest; /* 0, 1, 2 and -1, vectors of one element */
 } Reduce;
 
-/* Nest none: C leaves the order of evaluation open, and node order must not depend on the compiler. */
+/* Emits a node.  Do not nest: C leaves the order of evaluation open, and the order of nodes must not depend on it. */
 #define NODE(g, Op, attrs, ...) import_emit((g), &op_##Op, (attrs), EMIT_N(__VA_ARGS__), (ValueId[]){ __VA_ARGS__ })
 #define JOINED ATTRS(INT("axis", 0))
 
@@ -55,15 +55,15 @@ static ValueId like(Graph *g, double v, ValueId x)
     return NODE(g, CastLike, NULL, number, x);
 }
 
-static ValueId bags_reduce_cut(Reduce *r, ValueId x, ValueId from, ValueId to)
+static ValueId rows_between(Reduce *r, ValueId x, ValueId from, ValueId to)
 {
     return NODE(r->g, Slice, NULL, x, from, to, r->zeros);
 }
 
-/* The value that stands where no row counts. */
-static double nothing(const Bags *b) { return b->reduce == BAG_MAX ? -INFINITY : 0; }
+/* The neutral element of the reduction. */
+static double neutral(const Bags *b) { return b->reduce == BAG_MAX ? -INFINITY : 0; }
 
-/* `x` from `counted` rows: the largest, or the sum, of which a mean is made. */
+/* Finishes a bag's result from x, the maximum or sum of `counted` rows: a mean is divided, an empty bag set to 0. */
 static ValueId finished(Reduce *r, ValueId x, ValueId counted)
 {
     Graph *g = r->g;
@@ -85,9 +85,9 @@ static ValueId finished(Reduce *r, ValueId x, ValueId counted)
 
 /* ---- bags of one length ---- */
 
-/* Whether two numbers that sizes give differ is told by a length: known_size infers lengths at two sizes of all that is
- * open. */
-bool bags_same(Importer *im, ValueId x, ValueId y)
+/* The range 0, ..., (x - y)^2 - 1 is empty if they are equal.  known_size finds its length if that is the same for two
+ * choices of all open sizes. */
+bool bags_equal(Importer *im, ValueId x, ValueId y)
 {
     Graph *g = im->g;
     const ValueId zero = emit_scalar(g, DT_INT64, 0), one = emit_scalar(g, DT_INT64, 1);
@@ -113,11 +113,11 @@ static bool regular(Reduce *r)
     if (!has_value(b->starts) || b->first.c)
         return false;
     n = length(r, b->starts);
-    return bags_same(r->im, n, r->n) && bags_same(r->im, b->ends, r->total) &&
-           bags_same(r->im, NODE(r->g, Mul, NULL, n, b->each), r->total);
+    return bags_equal(r->im, n, r->n) && bags_equal(r->im, b->ends, r->total) &&
+           bags_equal(r->im, NODE(r->g, Mul, NULL, n, b->each), r->total);
 }
 
-/* [T, ...] as [N, L, ...]; `rows`: of two axes. */
+/* Reshapes [T, d] (`rows`) to [N, L, d], or [T] to [N, L]. */
 static ValueId in_bags(Reduce *r, ValueId x, ValueId each, bool rows)
 {
     Graph *g = r->g;
@@ -134,6 +134,7 @@ static ValueId in_bags(Reduce *r, ValueId x, ValueId each, bool rows)
     return NODE(g, Reshape, NULL, x, shape);
 }
 
+/* Reduces bags that all have `each` rows. */
 static ValueId reduce_regular(Reduce *r, ValueId each)
 {
     Graph *g = r->g;
@@ -151,7 +152,7 @@ static ValueId reduce_regular(Reduce *r, ValueId each)
     kept = NODE(g, Unsqueeze, NULL, kept, none);
     counted = NODE(g, CastLike, NULL, kept, x);
     counted = NODE(g, ReduceSum, drop, counted, r->ones);
-    none = like(g, nothing(b), x);
+    none = like(g, neutral(b), x);
     x = NODE(g, Where, NULL, kept, x, none);
     x = b->reduce == BAG_MAX ? NODE(g, ReduceMax, drop, x, r->ones) : NODE(g, ReduceSum, drop, x, r->ones);
     return finished(r, x, counted);
@@ -159,7 +160,7 @@ static ValueId reduce_regular(Reduce *r, ValueId each)
 
 /* ---- bags of any length ---- */
 
-/* v for each of n: rows, or numbers. */
+/* A tensor full of v: [n, d] (`rows`) or [n]. */
 static ValueId filled(Reduce *r, ValueId n, bool rows, double v)
 {
     Graph *g = r->g;
@@ -173,32 +174,33 @@ static ValueId filled(Reduce *r, ValueId n, bool rows, double v)
     return NODE(g, Expand, NULL, x, n);
 }
 
-/* Where bags begin, and where the last one ends: n + 1 positions. */
+/* The first rows of all bags, and the end of the last one: [n + 1]. */
 static ValueId bounds(Reduce *r)
 {
     Graph *g = r->g;
     const BagPosition *first = &r->b->first;
     const ValueId from = emit_ints(g, 1, &first->c), n = vector(r, r->n), last = NODE(g, Add, NULL, from, n);
-    ValueId x = bags_reduce_cut(r, first->vector, from, last), end;
+    ValueId x = rows_between(r, first->vector, from, last), end;
 
     if (r->b->last_to_end) {
         end = vector(r, r->total);
     } else {
         end = NODE(g, Add, NULL, last, r->ones);
-        end = bags_reduce_cut(r, first->vector, last, end);
+        end = rows_between(r, first->vector, last, end);
     }
     end = NODE(g, CastLike, NULL, end, x);
     x = NODE(g, Concat, JOINED, x, end);
     return NODE(g, Cast, ATTRS(INT("to", DT_INT64)), x);
 }
 
-/* A bound that lies before its predecessor becomes one behind all rows, which no step takes: bags would overlap. */
+/* Replaces a bound that is less than its predecessor by T + 2, an index out of range, so that the run fails: such bags
+ * would overlap. */
 static ValueId ascending(Reduce *r, ValueId at)
 {
     Graph *g = r->g;
     const ValueId n = vector(r, r->n), behind = NODE(g, Add, NULL, vector(r, r->total), r->two),
-                  first = bags_reduce_cut(r, at, r->zeros, r->ones), before = bags_reduce_cut(r, at, r->zeros, n),
-                  after = bags_reduce_cut(r, at, r->ones, NODE(g, Add, NULL, n, r->ones));
+                  first = rows_between(r, at, r->zeros, r->ones), before = rows_between(r, at, r->zeros, n),
+                  after = rows_between(r, at, r->ones, NODE(g, Add, NULL, n, r->ones));
     const ValueId falls = NODE(g, Less, NULL, after, before), bounded = NODE(g, Where, NULL, falls, behind, after);
 
     return NODE(g, Concat, JOINED, first, bounded);
@@ -217,14 +219,15 @@ static ValueId bag_of_rows(Reduce *r)
     mark = NODE(g, Expand, NULL, r->one, mark);
     marks = NODE(g, ScatterElements, add, marks, at, mark);
     if (!g->status)
-        graph_rename(g, marks, "ascending_offsets"); /* for the line about those that are not */
+        graph_rename(g, marks, "ascending_offsets"); /* explains the run's message about offsets that are not */
     marks = NODE(g, CumSum, NULL, marks, r->zero);
-    marks = bags_reduce_cut(r, marks, r->zeros, total);
+    marks = rows_between(r, marks, r->zeros, total);
     if (has_value(r->kept))
         marks = NODE(g, Where, NULL, r->kept, marks, r->zero);
     return NODE(g, Unsqueeze, NULL, marks, r->ones);
 }
 
+/* Reduces bags of any length. */
 static ValueId reduce_any(Reduce *r)
 {
     Graph *g = r->g;
@@ -232,21 +235,21 @@ static ValueId reduce_any(Reduce *r)
     const Attr *add = ATTRS(STRING("reduction", "add")), *how = max ? ATTRS(STRING("reduction", "max")) : add;
     const ValueId bag = bag_of_rows(r), n = vector(r, r->n), end = NODE(g, Add, NULL, n, r->ones);
     const ValueId with_both = NODE(g, Add, NULL, end, r->ones);
-    ValueId x = filled(r, with_both, true, nothing(r->b)), counted, each;
+    ValueId x = filled(r, with_both, true, neutral(r->b)), counted, each;
 
     x = NODE(g, ScatterND, how, x, bag, r->rows);
-    x = bags_reduce_cut(r, x, r->ones, end);
+    x = rows_between(r, x, r->ones, end);
     counted = filled(r, with_both, false, 0);
     each = vector(r, r->total);
     each = filled(r, each, false, 1);
     counted = NODE(g, ScatterND, add, counted, bag, each);
-    counted = bags_reduce_cut(r, counted, r->ones, end);
+    counted = rows_between(r, counted, r->ones, end);
     return finished(r, x, NODE(g, Unsqueeze, NULL, counted, r->ones));
 }
 
 /* ---- all ---- */
 
-/* Inputs of the model that the rows are made of: they hold those of all samples, one bag behind the other. */
+/* Sets Value.ordered of the model's inputs that the rows depend on: they hold all samples' rows, bag after bag. */
 static Status mark_ordered(Reduce *r)
 {
     Graph *g = r->g;
@@ -270,6 +273,7 @@ static Status mark_ordered(Reduce *r)
     return ST_OK;
 }
 
+/* Which rows are no padding, [T]; NO_VALUE: all.  A negative index counts from the end of the table. */
 static ValueId kept_rows(Reduce *r, const Bags *b)
 {
     Graph *g = r->g;

@@ -1,7 +1,6 @@
-/* Inputs that are sequences or optional.  A graph holds tensors alone, so what such an input consists of is fixed when
- * the file is read, by who knows the data: a sequence NAME becomes inputs NAME.0, NAME.1, ..., as one that is an output
- * becomes outputs; an optional is what it holds, or nothing.  The operators that ask (SequenceLength,
- * OptionalHasElement) then ask for what is known, as of sequences that the file itself gives. */
+/* Inputs that are sequences or optional.  A graph holds only tensors, so the caller, who knows the data, gives the
+ * number of tensors when the file is read.  A sequence NAME becomes inputs NAME.0, NAME.1, ...; an optional becomes the
+ * tensor that it holds, or is marked as empty.  SequenceLength and OptionalHasElement then have constant results. */
 #include <string.h>
 
 #include "graph/onnx/importer.h"
@@ -23,7 +22,7 @@ const Onnx__TypeProto__Tensor *input_type(OnnxType *out, const Onnx__TypeProto *
     return type->tensor_type;
 }
 
-/* Why it is none of these. */
+/* Says why an input of this type, which is no type of tensors, is not supported. */
 static const char *kind_problem(const Onnx__TypeProto *type)
 {
     switch (type->value_case) {
@@ -34,7 +33,8 @@ static const char *kind_problem(const Onnx__TypeProto *type)
     }
 }
 
-static const char *unsaid(Importer *im, const char *name, const OnnxType *type)
+/* Says which option gives the number of tensors. */
+static const char *members_problem(Importer *im, const char *name, const OnnxType *type)
 {
     const char *text =
         type->sequence
@@ -50,7 +50,7 @@ static const char *unsaid(Importer *im, const char *name, const OnnxType *type)
     return text ? text : "its structure is not said";
 }
 
-/* One tensor, under a name that no other has. */
+/* Adds an input of one tensor, under a new name. */
 static Status structure_add_tensor(ValueId *out, Importer *im, const char *name, const Onnx__TypeProto__Tensor *t)
 {
     const char **params = NULL;
@@ -67,6 +67,7 @@ static Status structure_add_tensor(ValueId *out, Importer *im, const char *name,
     return ST_OK;
 }
 
+/* The entry becomes a sequence of n new inputs NAME.0, NAME.1, ... */
 static Status add_members(ScopeEntry *e, Importer *im, int n, const Onnx__TypeProto__Tensor *t)
 {
     ValueId *item = n <= MAX_SEQUENCE ? ARENA_NEW(im->scratch, ValueId, n + 1) : NULL;
@@ -84,28 +85,18 @@ static Status add_members(ScopeEntry *e, Importer *im, int n, const Onnx__TypePr
     return item ? sequence_set(e, im, n, item) : FAIL_NOMEM();
 }
 
-/* What was said must be what such a type can be. */
-static Status check_said(int n, const char *name, const OnnxType *type)
-{
-    if (n == ONNX_ABSENT && !type->optional)
-        return FAIL(E_INVALID, "input '%s' is said to be absent: it is a sequence, and not optional", name);
-    if (n != ONNX_ABSENT && n != 1 && !type->sequence)
-        return FAIL(E_INVALID, "input '%s' is said to have %d tensors: it holds one, or is absent", name, n);
-    return ST_OK;
-}
-
 Status import_structured(Importer *im, ScopeEntry *e, const Onnx__ValueInfoProto *p)
 {
     OnnxType type;
     const Onnx__TypeProto__Tensor *t = input_type(&type, p->type);
     const char *problem = t ? tensor_type_problem(t->elem_type, false) : kind_problem(p->type);
-    int n = ONNX_UNSAID;
+    int n = ONNX_UNKNOWN;
 
     if (!problem && im->members)
         TRY(im->members(im->members_user, &n, im->n_given, e->name, &type));
-    if (!problem && n == ONNX_UNSAID)
-        problem = unsaid(im, e->name, &type);
-    im->unsaid |= !problem ? false : n == ONNX_UNSAID && t && !tensor_type_problem(t->elem_type, false);
+    if (!problem && n == ONNX_UNKNOWN)
+        problem = members_problem(im, e->name, &type);
+    im->members_unknown |= !problem ? false : n == ONNX_UNKNOWN && t && !tensor_type_problem(t->elem_type, false);
     if (problem) {
         Shape shape = shape_unknown();
 
@@ -113,10 +104,13 @@ Status import_structured(Importer *im, ScopeEntry *e, const Onnx__ValueInfoProto
         e->value = graph_add_value(im->g, V_TEMP, p->name, DT_NONE, &shape);
         return im->g->status;
     }
-    TRY(check_said(n, e->name, &type));
+    if (n == ONNX_ABSENT && !type.optional)
+        return FAIL(E_INVALID, "input '%s' is said to be absent: it is a sequence, and not optional", e->name);
     if (n == ONNX_ABSENT) {
         optional_set_nothing(e);
         return ST_OK;
     }
+    if (n != 1 && !type.sequence)
+        return FAIL(E_INVALID, "input '%s' is said to have %d tensors: it holds one, or is absent", e->name, n);
     return type.sequence ? add_members(e, im, n, t) : structure_add_tensor(&e->value, im, e->name, t);
 }
