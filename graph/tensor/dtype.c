@@ -1,4 +1,4 @@
-/* Facts about element types: one table, and sets as bits (graph/tensor/dtype.h). */
+/* The table of element types: names, sizes and bits. */
 #include "graph/tensor/dtype.h"
 
 #include <string.h>
@@ -6,7 +6,7 @@
 static const struct {
     const char *name;
     size_t size;
-    unsigned bits; /* 0: those of `size` */
+    unsigned bits; /* 0: 8 * size */
 } info[DT_COUNT] = {
     [DT_NONE] = { "none", 0, 0 },
     [DT_FLOAT32] = { "float32", 4, 0 },

@@ -14,7 +14,7 @@ typedef enum {
     DT_INT16 = 5,
     DT_INT32 = 6,
     DT_INT64 = 7,
-    DT_STRING = 8, /* handles of strings, with which the interpreter alone computes (graph/tensor/strings.h) */
+    DT_STRING = 8, /* handles of strings; only the interpreter computes with them (graph/tensor/strings.h) */
     DT_BOOL = 9,   /* one byte, 0 or 1 */
     DT_FLOAT16 = 10,
     DT_FLOAT64 = 11,
@@ -23,7 +23,7 @@ typedef enum {
     DT_COMPLEX64 = 14,
     DT_COMPLEX128 = 15,
     DT_BFLOAT16 = 16,
-    DT_FLOAT8E4M3FN = 17, /* these and the next in bytes of their own (graph/tensor/narrow_types.h) */
+    DT_FLOAT8E4M3FN = 17, /* this and the following types: a byte for each element (graph/tensor/narrow_types.h) */
     DT_FLOAT8E4M3FNUZ = 18,
     DT_FLOAT8E5M2 = 19,
     DT_FLOAT8E5M2FNUZ = 20,
@@ -46,7 +46,7 @@ typedef enum {
 #define DTYPES_NUMERIC (DTYPES_FLOAT | DTYPES_INT)
 #define DTYPES_BOOL DTYPE_BIT(DT_BOOL)
 #define DTYPES_ALL (DTYPES_NUMERIC | DTYPES_BOOL)
-/* What only conversions compute with. */
+/* Types that only conversions compute with. */
 #define DTYPES_SMALL_INT (DTYPE_BIT(DT_UINT4) | DTYPE_BIT(DT_INT4) | DTYPE_BIT(DT_UINT2) | DTYPE_BIT(DT_INT2))
 #define DTYPES_SMALL_FLOAT                                                                  \
     (DTYPE_BIT(DT_FLOAT8E4M3FN) | DTYPE_BIT(DT_FLOAT8E4M3FNUZ) | DTYPE_BIT(DT_FLOAT8E5M2) | \
@@ -55,14 +55,14 @@ typedef enum {
 #define DTYPES_STORED (DTYPES_ALL | DTYPES_SMALL)
 #define DTYPES_TEXT DTYPE_BIT(DT_STRING)
 
-size_t dtype_size(DType t);          /* bytes of one element; 0 for what is no type */
+size_t dtype_size(DType t);          /* bytes of one element; 0: not a type */
 const char *dtype_name(DType t);     /* "float32", "int64", ...; never NULL */
 DType dtype_parse(const char *name); /* DT_NONE when unknown */
 bool dtype_is_float(DType t);
 bool dtype_is_int(DType t);
-bool dtype_is_small(DType t);     /* either of these */
-bool dtype_is_small_int(DType t); /* of which no kernel but of conversions knows, as of small floats */
+bool dtype_is_small(DType t);     /* one of DTYPES_SMALL */
+bool dtype_is_small_int(DType t); /* one of DTYPES_SMALL_INT */
 bool dtype_is_small_float(DType t);
-unsigned dtype_bits(DType t); /* of an element in a file, where those of fewer than 8 are packed */
+unsigned dtype_bits(DType t); /* bits of an element in a file, where elements of less than 8 bits are packed */
 
 #endif

@@ -1,4 +1,4 @@
-/* Layouts as data: an order of axes and blocks. */
+/* The table of layouts, each an order of axes and a list of blocks, and addresses computed from it. */
 #include "graph/tensor/layout.h"
 
 #include <string.h>
@@ -7,7 +7,7 @@ enum { BLOCKS_MOST = 2 };
 
 static const struct {
     const char *name;
-    bool last; /* axis 1 stands behind all others, which keep their order */
+    bool last; /* axis 1 comes after all others, which keep their order */
     struct {
         int axis, size;
     } block[BLOCKS_MOST]; /* the last one innermost; size 0: none */
@@ -88,8 +88,8 @@ void layout_strides(Layout l, const Shape *s, int64_t *stride)
     }
 }
 
-/* Axes that are cut count by blocks. */
-static Shape layout_cut(Layout l, const Shape *s)
+/* The shape with blocked axes counted in blocks. */
+static Shape layout_in_blocks(Layout l, const Shape *s)
 {
     Shape blocks = *s;
 
@@ -101,7 +101,7 @@ static Shape layout_cut(Layout l, const Shape *s)
 
 int64_t layout_place(Layout l, const Shape *s, const int64_t *index)
 {
-    const Shape outer = layout_cut(l, s);
+    const Shape outer = layout_in_blocks(l, s);
     int64_t stride[MAX_RANK], at[MAX_RANK], place = 0, within = 0;
 
     memcpy(at, index, (size_t)s->rank * sizeof *at);
@@ -122,7 +122,7 @@ int64_t layout_place(Layout l, const Shape *s, const int64_t *index)
 
 int64_t layout_elements(Layout l, const Shape *s)
 {
-    const Shape outer = layout_cut(l, s);
+    const Shape outer = layout_in_blocks(l, s);
     int64_t n = shape_numel(&outer);
 
     FOR_BLOCKS(l, b)
@@ -132,22 +132,17 @@ int64_t layout_elements(Layout l, const Shape *s)
 
 size_t layout_bytes(DType dtype, Layout l, const Shape *s) { return (size_t)layout_elements(l, s) * dtype_size(dtype); }
 
-/* On to the next index in the order of rows. */
-static void count_up(const Shape *s, int64_t *index)
-{
-    for (int i = s->rank - 1; i >= 0 && ++index[i] == s->dim[i]; i--)
-        index[i] = 0;
-}
-
 void layout_convert(void *to, const void *from, const Shape *s, size_t size, Layout l, bool to_layout)
 {
     const int64_t n = shape_numel(s);
     int64_t index[MAX_RANK] = { 0 };
 
-    for (int64_t i = 0; i < n; i++, count_up(s, index)) {
+    for (int64_t i = 0; i < n; i++) {
         const size_t rows = (size_t)i * size, stored = (size_t)layout_place(l, s, index) * size;
 
         memcpy((char *)to + (to_layout ? stored : rows), (const char *)from + (to_layout ? rows : stored), size);
+        for (int k = s->rank - 1; k >= 0 && ++index[k] == s->dim[k]; k--)
+            index[k] = 0;
     }
 }
 

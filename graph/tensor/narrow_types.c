@@ -1,4 +1,5 @@
-/* Floats of 8 bits and fewer by what they consist of, and the packing of what is smaller than a byte. */
+/* Number formats of 8 bits and less: encoding and decoding floats by a table of formats, packing elements of less than
+ * a byte. */
 #include "graph/tensor/narrow_types.h"
 
 #include <limits.h>
@@ -6,14 +7,14 @@
 #include <string.h>
 
 typedef struct {
-    int mantissa, bias; /* bits; what is taken from the exponent */
-    uint8_t sign;       /* its bit */
+    int mantissa, bias; /* bits of the mantissa; exponent bias */
+    uint8_t sign;       /* the sign bit */
     uint8_t most;       /* the bits of the largest finite number */
-    int nan, infinity;  /* their bits; -1: there is none */
-    bool zero_once;     /* -0 is 0, and NaN has no sign */
+    int nan, infinity;  /* their bits; -1: the format has none */
+    bool zero_once;     /* there is no -0, and NaN has no sign */
 } Format;
 
-/* Of those with a sign. */
+/* The format of a float type with a sign. */
 static Format format_of(DType t)
 {
     switch (t) {
@@ -23,13 +24,6 @@ static Format format_of(DType t)
     case DT_FLOAT8E5M2FNUZ: return (Format){ 2, 16, 0x80, 0x7f, 0x80, -1, true };
     default: return (Format){ 1, 1, 0x08, 0x07, -1, -1, false }; /* E2M1 */
     }
-}
-
-static double magnitude(const Format *f, uint8_t bits)
-{
-    const int e = bits >> f->mantissa, m = bits & ((1 << f->mantissa) - 1);
-
-    return e ? ldexp(m + (1 << f->mantissa), e - f->bias - f->mantissa) : ldexp(m, 1 - f->bias - f->mantissa);
 }
 
 static bool is_nan(const Format *f, uint8_t bits)
@@ -43,6 +37,7 @@ double small_value(DType t, uint8_t bits)
 {
     const Format f = format_of(t);
     const uint8_t all = bits & (uint8_t)~f.sign;
+    const int e = all >> f.mantissa, m = all & ((1 << f.mantissa) - 1);
     double v;
 
     if (dtype_is_small_int(t))
@@ -51,9 +46,13 @@ double small_value(DType t, uint8_t bits)
         return bits == 0xff ? NAN : ldexp(1, bits - 127);
     if (is_nan(&f, bits))
         return bits & f.sign && !f.zero_once ? -NAN : NAN;
-    v = all == f.infinity ? INFINITY : magnitude(&f, all);
+    v = all == f.infinity ? INFINITY
+        : e               ? ldexp(m + (1 << f.mantissa), e - f.bias - f.mantissa)
+                          : ldexp(m, 1 - f.bias - f.mantissa);
     return bits & f.sign ? -v : v;
 }
+
+/* E8M0 holds powers of two, and NaN. */
 
 static uint8_t power_of_two(double v, SmallRounding how)
 {
@@ -73,7 +72,7 @@ static uint8_t power_of_two(double v, SmallRounding how)
     return (uint8_t)(e + 127);
 }
 
-/* Of a number that is not negative; more than `most`: it is too large. */
+/* The bits of a >= 0, rounded to nearest even; more than f->most: it is too large. */
 static unsigned bits_of(const Format *f, double a)
 {
     int e;

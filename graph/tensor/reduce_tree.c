@@ -1,4 +1,5 @@
-/* The tree as a walk: a part that spans a subtree is pushed whole, every other subtree is the sum of its two halves. */
+/* Programs for the reduction tree: a part that spans a subtree is pushed, any other subtree is the sum of its halves.
+ */
 #include "graph/tensor/reduce_tree.h"
 
 int64_t reduce_tree_mid(int64_t lo, int64_t hi)

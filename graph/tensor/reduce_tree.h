@@ -1,8 +1,8 @@
 /* The fixed binary tree by which partial sums of replicas are added.
  *
  * sum(lo, hi) = sum(lo, mid) + sum(mid, hi) with mid = lo + the largest power of two below hi - lo.  The tree depends
- * on the number of replicas alone, so whoever holds which replica, and whoever adds which subtree, the bits are the
- * same. */
+ * only on the number of replicas, so the bits do not depend on which device holds which replica or adds which subtree.
+ */
 #ifndef DPX_REDUCE_TREE_H
 #define DPX_REDUCE_TREE_H
 
@@ -10,7 +10,7 @@
 
 #include "graph/base/status.h"
 
-/* Where the sum over replicas [lo, hi) is split; hi - lo >= 2. */
+/* The replica at which the sum over [lo, hi) is split; hi - lo >= 2. */
 int64_t reduce_tree_mid(int64_t lo, int64_t hi);
 
 enum { TREE_ADD = -1, TREE_DEPTH = 64 }; /* the stack of a program never holds more than TREE_DEPTH values */

@@ -1,5 +1,5 @@
-/* Shapes.  shape_check bounds the number of bytes once, when a shape enters the graph; later products cannot
- * overflow. */
+/* Shapes: products, broadcasting, text.  shape_check bounds the number of bytes when a shape enters the graph, so that
+ * later products cannot overflow. */
 #include "graph/tensor/shape.h"
 
 #include <assert.h>

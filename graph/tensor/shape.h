@@ -24,9 +24,9 @@ bool shape_known(const Shape *s); /* rank and every dimension */
 bool shape_eq(const Shape *a, const Shape *b);
 int64_t shape_numel(const Shape *s);                   /* -1 when not known; asserts no overflow (see shape_check) */
 int64_t shape_count(const Shape *s, int from, int to); /* product of dim[from..to) */
-int64_t shape_rows(const Shape *s);    /* of a matrix whose rows lie along all axes but the last; -1: unknown */
-int64_t shape_columns(const Shape *s); /* the last dimension; -1: unknown */
-/* What lies along an axis: outer * inner lines of n elements, `inner` apart. */
+int64_t shape_rows(const Shape *s);                    /* product of all dimensions but the last; -1: unknown */
+int64_t shape_columns(const Shape *s);                 /* the last dimension; -1: unknown */
+/* The lines along an axis: outer * inner lines of n elements, which are `inner` apart. */
 typedef struct {
     int64_t outer, n, inner;
 } AxisLines;

@@ -1,4 +1,4 @@
-/* Open addressing, linear probing; none is removed before the table. */
+/* A hash table of shapes: open addressing, linear probing, no removal. */
 #include "graph/tensor/shape_table.h"
 
 #include "graph/base/hash.h"

@@ -8,9 +8,10 @@
 typedef struct {
     const Shape **slot;
     uint32_t n, cap;
-} ShapeTable; /* { 0 }: empty; in the arena with which it is always called */
+} ShapeTable; /* { 0 }: empty */
 
-/* The one in the table; NULL: out of memory. */
+/* Returns the table's shape that equals s, added if there is none.  Always to be called with the same arena, which owns
+ * the table and its shapes.  NULL: out of memory. */
 const Shape *shapes_share(ShapeTable *t, Arena *a, const Shape *s);
 
 #endif

@@ -1,4 +1,4 @@
-/* Strings of tensors: making, comparing, cutting them. */
+/* Strings of tensors: making, comparing and splitting them. */
 #include "graph/tensor/strings.h"
 
 #include "graph/base/foreign.h"
@@ -11,7 +11,7 @@ int text_compare(Text a, Text b)
     return c ? c : (a.n > b.n) - (a.n < b.n);
 }
 
-/* The 0 that follows is no part of a sequence, so none reaches beyond it. */
+/* A byte of 0 follows the text, which is in no UTF-8 sequence, so that reading does not go beyond it. */
 bool text_is_utf8(Text t)
 {
     for (size_t i = 0; i < t.n;) {
@@ -55,7 +55,8 @@ bool text_copy_all(Tensor *to, Arena *a, const Tensor *from)
 
 /* ---- parts ---- */
 
-/* Bytes of the whitespace at `s`, which `n` bytes follow; 0: it is none.  What Python's str.split() takes for such. */
+/* The length of the whitespace character at `s`, in a text of `n` bytes; 0: it is none.  Whitespace is that of Python's
+ * str.split(). */
 static size_t space_at(const char *s, size_t n)
 {
     const unsigned char c = n ? (unsigned char)*s : 'x';
@@ -95,7 +96,7 @@ static Text without_spaces_behind(Text t)
     return (Text){ end, t.bytes };
 }
 
-/* Where the next separator is, and how many bytes it has; false: there is none. */
+/* Finds the next separator, its offset and its number of bytes; false: there is none. */
 static bool find_separator(size_t *at, size_t *n, Text in, Text by)
 {
     const char *found = by.n ? memmem(in.bytes, in.n, by.bytes, by.n) : NULL;

@@ -1,8 +1,8 @@
-/* Strings as elements of tensors.  An element of DT_STRING is a `const Text *`, NULL exactly where the string is empty,
- * so that operators that move elements move strings, and zeroed memory is a tensor of empty ones.
+/* Strings as elements of tensors.  An element of DT_STRING is a `const Text *`, NULL for the empty string, so that
+ * operators which move elements can move strings, and zeroed memory is a tensor of empty strings.
  *
- * What a handle points to is never changed, is UTF-8, which may hold bytes of 0, ends with one more, and lives in an
- * arena: that of the tensor, or one that outlives it.  Only the interpreter computes with strings. */
+ * A Text never changes.  It is UTF-8, may contain bytes of 0, and is followed by one.  Its arena is the tensor's, or
+ * outlives it.  Only the interpreter computes with strings. */
 #ifndef DPX_STRINGS_H
 #define DPX_STRINGS_H
 
@@ -24,24 +24,24 @@ static inline Text text_at(const Tensor *t, int64_t i)
     return x ? *x : (Text){ 0, "" };
 }
 
-/* In the order of code points. */
+/* Compares in the order of code points, with the sign of memcmp. */
 int text_compare(Text a, Text b);
 static inline bool text_same(Text a, Text b) { return a.n == b.n && !memcmp(a.bytes, b.bytes, a.n); }
-bool text_is_utf8(Text t); /* of bytes that a 0 follows */
+bool text_is_utf8(Text t); /* a byte of 0 must follow the text */
 
-/* Element `i` of `t` becomes a string of n bytes in the arena, which the caller writes; NULL: out of memory. */
+/* Makes element `i` of `t` a string of n bytes in the arena, which the caller writes; NULL: out of memory. */
 char *text_make(Tensor *t, int64_t i, Arena *a, size_t n);
-/* ... becomes a copy. */
+/* Makes element `i` of `t` a copy of `from` in the arena; false: out of memory. */
 bool text_set(Tensor *t, int64_t i, Arena *a, Text from);
-/* All of them, from a tensor of the same number of elements; false: out of memory. */
+/* Copies all strings of a tensor with the same number of elements; false: out of memory. */
 bool text_copy_all(Tensor *to, Arena *a, const Tensor *from);
 
 /* ---- parts of a string ---- */
 
-/* As StringSplit's. */
+/* The parts of a string, as StringSplit defines them. */
 typedef struct {
     Text rest;
-    Text by;      /* empty: runs of whitespace, which is none in front and behind */
+    Text by;      /* empty: runs of whitespace, which is dropped at both ends */
     int64_t left; /* splits; < 0: any number */
     bool more;
 } TextSplit;

@@ -1,5 +1,5 @@
-/* Tensors, and single elements of any type as int64 or double.  The 16-bit types are rounded once, to nearest even: by
- * way of float32 a double would be rounded twice. */
+/* Tensors, and access to elements of any type as int64 or double.  A double is rounded once to float16, to nearest
+ * even. To bfloat16 it is rounded by way of float32, as PyTorch does. */
 #include "graph/tensor/tensor.h"
 
 #include "graph/tensor/layout.h"
@@ -55,7 +55,7 @@ float half_to_float(uint16_t h)
     return h & 0x8000 ? -v : v;
 }
 
-/* The double is rounded once, to nearest even: 11 significant bits, subnormals in steps of 2^-24. */
+/* Rounds a double once, to nearest even: 11 significant bits, subnormals in steps of 2^-24. */
 uint16_t half_from_double(double d)
 {
     uint16_t sign = signbit(d) ? 0x8000 : 0;
@@ -169,21 +169,14 @@ void tensor_set_float(Tensor *t, int64_t i, double v)
     }
 }
 
-static bool texts_same(const Tensor *a, const Tensor *b)
-{
-    for (int64_t i = 0; i < tensor_numel(a); i++)
-        if (!text_same(text_at(a, i), text_at(b, i)))
-            return false;
-    return true;
-}
-
 bool tensor_same(const Tensor *a, const Tensor *b)
 {
     if (a->dtype != b->dtype || !shape_eq(&a->shape, &b->shape))
         return false;
-    if (a->dtype == DT_STRING)
-        return texts_same(a, b);
-    return !tensor_bytes(a) || !memcmp(a->data, b->data, tensor_bytes(a));
+    for (int64_t i = 0; a->dtype == DT_STRING && i < tensor_numel(a); i++)
+        if (!text_same(text_at(a, i), text_at(b, i)))
+            return false;
+    return a->dtype == DT_STRING || !tensor_bytes(a) || !memcmp(a->data, b->data, tensor_bytes(a));
 }
 
 bool tensor_is_filled(const Tensor *t)

@@ -1,4 +1,5 @@
-/* One pass over the bytes, no look-ahead beyond the token.  Bytes above 127 are allowed inside quotes only. */
+/* The lexer of the text form: one pass over the bytes, without look-ahead beyond the token.  Bytes above 127 are
+ * allowed only inside quotes. */
 #include "graph/text/lex.h"
 
 #include <stdbool.h>
@@ -26,7 +27,7 @@ static int hex_digit(char c)
     return at ? (int)(at - digits) : -1;
 }
 
-/* After a backslash: the byte meant, or -1. */
+/* Reads the rest of an escape, after its backslash: the byte, or -1. */
 static int escape(Lexer *l)
 {
     int high, low;
@@ -43,7 +44,7 @@ static int escape(Lexer *l)
     return high * 16 + low;
 }
 
-/* `at` stands behind the opening quote. */
+/* Reads a string whose opening quote has been skipped. */
 static Status lex_string(Lexer *l, Token *out, TokenKind kind)
 {
     const char *from = l->at;
@@ -87,7 +88,7 @@ static void skip_space(Lexer *l)
     }
 }
 
-/* The whole run of characters that may stand in a number: what they say is the reader's concern. */
+/* The length of the run of characters that may stand in a number; the parser checks it. */
 static size_t number_length(const Lexer *l)
 {
     const char *p = l->at + 1;
@@ -105,19 +106,6 @@ static size_t name_length(const char *from, const char *end, char also)
     while (p < end && (is_name(*p) || *p == also))
         p++;
     return (size_t)(p - from);
-}
-
-static Status lex_punct(Lexer *l, Token *out)
-{
-    size_t n = l->end - l->at >= 3 && !memcmp(l->at, "...", 3)  ? 3
-               : l->end - l->at >= 2 && !memcmp(l->at, ":=", 2) ? 2
-                                                                : 1;
-    const char *from = l->at;
-
-    if (n == 1 && (!*from || !strchr("(){}[],:=@?*", *from)))
-        return FAIL(E_MODEL, "line %d: unexpected character 0x%02x", l->line, (unsigned)(unsigned char)*from);
-    l->at += n;
-    return lex_make(l, out, T_PUNCT, from, n);
 }
 
 Status lex_next(Lexer *l, Token *out)
@@ -156,5 +144,9 @@ Status lex_next(Lexer *l, Token *out)
         l->at += n;
         return lex_make(l, out, T_NUMBER, from, n);
     }
-    return lex_punct(l, out);
+    n = l->end - from >= 3 && !memcmp(from, "...", 3) ? 3 : l->end - from >= 2 && !memcmp(from, ":=", 2) ? 2 : 1;
+    if (n == 1 && (!*from || !strchr("(){}[],:=@?*", *from)))
+        return FAIL(E_MODEL, "line %d: unexpected character 0x%02x", l->line, (unsigned)(unsigned char)*from);
+    l->at += n;
+    return lex_make(l, out, T_PUNCT, from, n);
 }

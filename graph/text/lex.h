@@ -27,7 +27,7 @@ typedef struct {
     Arena *arena;
 } Lexer;
 
-/* E_MODEL for a character that begins no token and for a string that does not end. */
+/* Reads the next token.  E_MODEL: a character begins no token, or a string does not end. */
 Status lex_next(Lexer *l, Token *out) CHECKED;
 
 #endif

@@ -1,4 +1,4 @@
-/* Statements of the text form: one function each.  Only bodies of nodes nest. */
+/* The parser of the text form: a function for each statement and each part of one.  Only bodies of nodes nest. */
 #include "graph/text/parse.h"
 
 #include <string.h>
@@ -10,7 +10,7 @@
 
 enum { MAX_PORTS = 1 << 16, MAX_NESTING = 64 };
 
-/* @r0 d1, @r0, @d1, @none or nothing. */
+/* Parses @r0 d1, @r0, @d1, @none or nothing. */
 static Status parse_place(Parser *p, int16_t *replica, int16_t *device)
 {
     bool found;
@@ -40,7 +40,7 @@ static Status parse_place(Parser *p, int16_t *replica, int16_t *device)
 
 /* ---- attributes ---- */
 
-/* Elements of one kind, told by the first; the word "floats" or "strings" stands before an empty list. */
+/* Parses a list whose first element sets the type; of an empty list, a->type is set already ("floats", "strings"). */
 static Status parse_list(Parser *p, Attr *a)
 {
     size_t cap_i = 0, cap_f = 0, cap_s = 0;
@@ -75,23 +75,13 @@ static Status parse_list(Parser *p, Attr *a)
     return parse_next(p);
 }
 
-static Status tensor_attr(Parser *p, Attr *a)
-{
-    DType dtype;
-    Shape s;
-    Tensor *t;
-
-    TRY(parse_type(p, &dtype, &s, NULL));
-    TRY(parse_data(p, &t, dtype, &s));
-    a->type = A_TENSOR;
-    a->tensor = t;
-    return ST_OK;
-}
-
 static Status body(Parser *p, Attr *a);
 
 static Status attr_value(Parser *p, Attr *a)
 {
+    DType dtype;
+    Shape s;
+    Tensor *t;
     bool found;
 
     if (p->tok.kind == T_STRING) {
@@ -126,7 +116,11 @@ static Status attr_value(Parser *p, Attr *a)
         TRY(parse_next(p));
         return parse_list(p, a);
     }
-    return tensor_attr(p, a);
+    TRY(parse_type(p, &dtype, &s, NULL));
+    TRY(parse_data(p, &t, dtype, &s));
+    a->type = A_TENSOR;
+    a->tensor = t;
+    return ST_OK;
 }
 
 static Status attributes(Parser *p, Node *n)
@@ -182,16 +176,7 @@ static Status used_value(Parser *p, ValueId *out, bool may_be_absent)
     return parse_next(p);
 }
 
-static Status keep_params(Parser *p, Value *v, const char *const *params)
-{
-    for (int i = 0; i < v->shape->rank; i++)
-        if (params[i] && !v->dim_param &&
-            !(v->dim_param = arena_memdup(p->g->arena, params, sizeof *params * MAX_RANK)))
-            return FAIL_NOMEM();
-    return ST_OK;
-}
-
-/* of "name", of none, or nothing: what the value's own name says. */
+/* Parses of "name", of none, or nothing: then the value's own name, `own`, gives it. */
 static Status logical(Parser *p, const char **out, const char *own)
 {
     const char *name;
@@ -224,7 +209,7 @@ static Status parse_layout(Parser *p, Layout *out)
     return ST_OK;
 }
 
-/* "from 4096 of float32[80,60]": the elements that a state's copy holds. */
+/* Parses "from 4096 of float32[80,60]", if it is there: the state holds elements 4096, 4097, ... of such a tensor. */
 static Status shard(Parser *p, const Shard **out, DType dtype)
 {
     Shard *s;
@@ -247,7 +232,7 @@ static Status shard(Parser *p, const Shard **out, DType dtype)
                : FAIL(E_MODEL, "line %d: elements of %s, expected %s", p->tok.line, dtype_name(of), dtype_name(dtype));
 }
 
-/* "next" and an output's name. */
+/* Parses "next" and an output's name, if it is there. */
 static Status next(Parser *p, const char **out)
 {
     bool found;
@@ -262,6 +247,7 @@ static Status next(Parser *p, const char **out)
     return parse_next(p);
 }
 
+/* Parses an input, state or constant, after that word. */
 static Status declaration(Parser *p, ValueKind kind)
 {
     const char *name = NULL, *params[MAX_RANK] = { NULL };
@@ -307,34 +293,26 @@ static Status declaration(Parser *p, ValueKind kind)
     value(p->g, id)->shard = v.shard;
     value(p->g, id)->replica = v.replica;
     value(p->g, id)->device = v.device;
-    return keep_params(p, value(p->g, id), params);
+    for (int i = 0; i < shape.rank; i++)
+        if (params[i] && !value(p->g, id)->dim_param &&
+            !(value(p->g, id)->dim_param = arena_memdup(p->g->arena, params, sizeof params)))
+            return FAIL_NOMEM();
+    return ST_OK;
 }
 
 typedef struct {
     const char **name; /* "" for an absent one */
-    Value *value;      /* what the text says of it but for its shape; device -2: as the node */
+    Value *value;      /* its parsed fields; device -2: that of the node */
     Shape *shape;
     int n;
     bool typed; /* each has a type */
 } Outputs;
 
-static Status output_type(Parser *p, Value *v, Shape *shape, const char *name, bool *typed)
-{
-    bool given;
-
-    TRY(parse_accept(p, ":", &given));
-    if (given)
-        TRY(parse_type(p, &v->dtype, shape, NULL));
-    TRY(parse_layout(p, &v->layout));
-    *typed &= given;
-    TRY(logical(p, &v->logical, name));
-    return parse_place(p, &v->replica, &v->device);
-}
-
 static Status outputs(Parser *p, Outputs *o)
 {
     size_t cap_n = 0, cap_v = 0, cap_s = 0;
-    bool more = true;
+    bool more = true, given;
+    Value *v;
 
     for (o->typed = true; more; o->n++) {
         o->name = arena_grow(p->lex.arena, o->name, sizeof *o->name, (size_t)o->n, &cap_n);
@@ -343,7 +321,8 @@ static Status outputs(Parser *p, Outputs *o)
         if (!o->name || !o->value || !o->shape)
             return FAIL_NOMEM();
         o->name[o->n] = "";
-        o->value[o->n] = (Value){ .replica = -2, .device = -2 };
+        v = &o->value[o->n];
+        *v = (Value){ .replica = -2, .device = -2 };
         o->shape[o->n] = shape_scalar();
         if (at_word(p, "_")) {
             TRY(parse_next(p));
@@ -352,7 +331,13 @@ static Status outputs(Parser *p, Outputs *o)
             for (int i = 0; i < o->n; i++)
                 if (!strcmp(o->name[i], o->name[o->n]))
                     return FAIL(E_MODEL, "line %d: %%%s is defined twice", p->tok.line, o->name[i]);
-            TRY(output_type(p, &o->value[o->n], &o->shape[o->n], o->name[o->n], &o->typed));
+            TRY(parse_accept(p, ":", &given));
+            if (given)
+                TRY(parse_type(p, &v->dtype, &o->shape[o->n], NULL));
+            o->typed &= given;
+            TRY(parse_layout(p, &v->layout));
+            TRY(logical(p, &v->logical, o->name[o->n]));
+            TRY(parse_place(p, &v->replica, &v->device));
         }
         if (o->n > MAX_PORTS)
             return FAIL(E_MODEL, "line %d: more than %d outputs", p->tok.line, MAX_PORTS);
@@ -361,7 +346,7 @@ static Status outputs(Parser *p, Outputs *o)
     return ST_OK;
 }
 
-/* Name, or domain.Name. */
+/* Parses an operator's Name, or domain.Name. */
 static Status op_name(Parser *p, const OpDef **op)
 {
     const char *dot;
@@ -398,34 +383,21 @@ static Status inputs(Parser *p, ValueId **out, int *n)
     return parse_next(p);
 }
 
+/* Gives the node's outputs the place, original and layout that were parsed. */
 static void copy_marks(Graph *g, Node *n, const Outputs *o)
 {
     for (int i = 0; i < n->n_out && i < o->n; i++) {
-        const Value *said = &o->value[i];
+        const Value *parsed = &o->value[i];
         Value *v = has_value(n->out[i]) ? value(g, n->out[i]) : NULL;
 
         if (!v)
             continue;
-        v->replica = said->device == -2 ? n->replica : said->replica;
-        v->device = said->device == -2 ? n->device : said->device;
-        v->logical = said->logical;
-        if (said->layout) /* else as the operator says */
-            v->layout = said->layout;
+        v->replica = parsed->device == -2 ? n->replica : parsed->replica;
+        v->device = parsed->device == -2 ? n->device : parsed->device;
+        v->logical = parsed->logical;
+        if (parsed->layout) /* otherwise the operator sets it */
+            v->layout = parsed->layout;
     }
-}
-
-static Status set_types(Parser *p, Node *n, const Outputs *o, int line)
-{
-    Status st = node_normalise(p->g, n);
-
-    if (!st && !o->typed)
-        st = node_infer(p->g, n);
-    if (st)
-        return status_prefix(st, "line %d", line);
-    for (int i = 0; o->typed && i < n->n_out; i++)
-        if (has_value(n->out[i]))
-            set_out(p->g, n, i, o->value[i].dtype, &o->shape[i]);
-    return p->g->status;
 }
 
 static Status node(Parser *p)
@@ -435,6 +407,7 @@ static Status node(Parser *p)
     const OpDef *op = NULL;
     ValueId *in;
     Node *n;
+    Status st;
     int n_in, line = p->tok.line;
 
     TRY(outputs(p, &o));
@@ -456,7 +429,14 @@ static Status node(Parser *p)
     copy_marks(p->g, n, &o);
     if (!n->name)
         n->name = text_default_node_name(p->g, n);
-    return set_types(p, n, &o, line);
+    if (!(st = node_normalise(p->g, n)) && !o.typed)
+        st = node_infer(p->g, n);
+    if (st)
+        return status_prefix(st, "line %d", line);
+    for (int i = 0; o.typed && i < n->n_out; i++)
+        if (has_value(n->out[i]))
+            set_out(p->g, n, i, o.value[i].dtype, &o.shape[i]);
+    return p->g->status;
 }
 
 static Status update(Parser *p)
@@ -537,21 +517,10 @@ static Status body_inputs(Parser *p)
     return parse_next(p);
 }
 
-static Status body_outputs(Parser *p)
-{
-    for (bool more = true; more;) {
-        ValueId v;
-
-        TRY(used_value(p, &v, false));
-        body_return(p->g, v);
-        TRY(parse_accept(p, ",", &more));
-    }
-    return p->g->status;
-}
-
 static Status body_lines(Parser *p)
 {
-    bool found = false;
+    bool found = false, more = true;
+    ValueId v;
 
     TRY(body_inputs(p));
     TRY(parse_punct(p, "{"));
@@ -570,11 +539,16 @@ static Status body_lines(Parser *p)
         if (!found)
             return parse_expected(p, "const, %name or return");
     }
-    TRY(body_outputs(p));
+    while (more) {
+        TRY(used_value(p, &v, false));
+        body_return(p->g, v);
+        TRY(parse_accept(p, ",", &more));
+    }
+    TRY(p->g->status);
     return parse_punct(p, "}");
 }
 
-/* Behind the word "graph", which stands alone for none.  The body belongs to the graph around it. */
+/* Parses a body, after the word "graph"; that word alone means no body.  The graph around owns the body. */
 static Status body(Parser *p, Attr *a)
 {
     Graph *outer = p->g;

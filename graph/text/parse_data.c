@@ -1,5 +1,6 @@
-/* Tokens with their error messages, numbers, tensors and types of the text form.  Nothing is allocated by the text's
- * word alone: the elements of a tensor are counted against the text that is left, and "all" has a limit. */
+/* The parser's tokens with their error messages, numbers, tensors and types.  A short text cannot make the parser
+ * allocate much: the number of a tensor's elements is checked against the length of the remaining text, and "all" has a
+ * limit. */
 #include "graph/text/parser.h"
 
 #include <errno.h>
@@ -33,7 +34,6 @@ Status parse_punct(Parser *p, const char *s)
     return at_punct(p, s) ? parse_next(p) : parse_expected(p, what);
 }
 
-/* Takes the token when it is there. */
 Status parse_accept(Parser *p, const char *s, bool *found)
 {
     *found = at_punct(p, s);
@@ -72,7 +72,7 @@ Status parse_integer(Parser *p, int64_t *out)
 
 /* ---- numbers of tensors and attributes ---- */
 
-/* After the word "nan": the bits that follow a colon, else `usual`. */
+/* Parses, after the word "nan", a colon and the NaN's bits; without a colon they are `usual`. */
 static Status nan_bits(Parser *p, uint64_t *bits, uint64_t usual)
 {
     char *end;
@@ -159,7 +159,7 @@ static Status int_element(Parser *p, Tensor *t, int64_t i)
     }
     if (p->tok.kind != T_NUMBER || !parse_int_text(&v, p->tok.text))
         return parse_expected(p, "an integer");
-    if (dtype_is_small_float(t->dtype)) { /* its bits */
+    if (dtype_is_small_float(t->dtype)) { /* printed as its bits */
         ((uint8_t *)t->data)[i] = (uint8_t)v;
         if (v < 0 || v >> dtype_bits(t->dtype))
             return FAIL(E_MODEL, "line %d: %s are no bits of %s", p->tok.line, p->tok.text, dtype_name(t->dtype));

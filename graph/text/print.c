@@ -1,8 +1,8 @@
-/* Writes the text form: inputs, state and constants, nodes in order, updates, outputs; one line each.  Bodies of nodes
- * stand within the node's line.
+/* The printer of the text form: a line for each input, state, constant, node, update and output, in this order.  Bodies
+ * of nodes stand within the node's line.
  *
- * What the parser would fill in by itself is left out (attributes that have their default, made-up node names), so a
- * line says what is particular about it.  Numbers are printed so that they read back to the same bits. */
+ * Attributes with their default and default node names are left out, because the parser fills them in.  Numbers read
+ * back to the same bits. */
 #include "graph/text/print.h"
 
 #include <ctype.h>
@@ -21,7 +21,7 @@ typedef struct {
     FILE *f;
     const Graph *g;
     PrintOptions opt;
-    bool body; /* of a node: no line ends, no types where they are not known */
+    bool body; /* a node's body: no ends of lines, and no unknown types */
 } Printer;
 
 /* ---- names ---- */
@@ -41,9 +41,10 @@ static void print_quoted(FILE *f, const char *s)
     putc('"', f);
 }
 
-/* Not isalnum, which asks the locale. */
+/* isalnum would depend on the locale. */
 #define LETTERS_AND_DIGITS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 
+/* Does the name need no quotes?  It may have letters, digits and characters of `also`. */
 static bool is_bare(const char *s, const char *also)
 {
     if (!*s)
@@ -125,6 +126,7 @@ const char *text_default_node_name(const Graph *g, const Node *n)
     return n->op->name;
 }
 
+/* Prints which value v is a copy of, unless its name shows it. */
 static Status print_logical(Printer *p, const Value *v)
 {
     char *prefix = malloc(strlen(v->name) + 1);
@@ -145,7 +147,7 @@ static Status print_logical(Printer *p, const Value *v)
 
 /* ---- data ---- */
 
-/* A NaN of other than the usual bits says which. */
+/* Prints the bits of a NaN only if they are not the usual ones. */
 static void print_nan(FILE *f, uint64_t bits, uint64_t usual)
 {
     fputs("nan", f);
@@ -153,6 +155,8 @@ static void print_nan(FILE *f, uint64_t bits, uint64_t usual)
         fprintf(f, ":%" PRIx64, bits);
 }
 
+/* Prints a float; for a float16 or bfloat16, `usual_16` is its usual NaN and `bits_of_16` its bits, otherwise both are
+ * 0. */
 static void print_f32(FILE *f, const void *at, uint64_t bits_of_16, uint64_t usual_16)
 {
     char text[NUMBER_TEXT];
@@ -251,7 +255,7 @@ static void print_data(Printer *p, const Tensor *t)
 
 static Status print_body(const Printer *outer, const Graph *body);
 
-/* A float attribute shows that it is one. */
+/* Prints a float attribute, with ".0" if it would look like an integer. */
 static void print_float(FILE *f, double v)
 {
     char text[NUMBER_TEXT];
@@ -307,6 +311,7 @@ static Status print_attr_value(Printer *p, const Attr *a)
     return ST_OK;
 }
 
+/* Is it the declared default, to the bit?  attr_is_default of graph/ir/op.h takes -0 for 0. */
 static bool is_default(const AttrDecl *d, const Attr *a)
 {
     if (d->rule == ATTR_REQUIRED || d->type != a->type)
@@ -330,15 +335,7 @@ static Status print_attr(Printer *p, const Attr *a, int *n)
     return print_attr_value(p, a);
 }
 
-static bool is_declared(const OpDef *op, const char *name)
-{
-    for (const AttrDecl *d = op->attrs; d && d->name; d++)
-        if (!strcmp(d->name, name))
-            return true;
-    return false;
-}
-
-/* In the order of declaration, whatever order they were set in. */
+/* Prints attributes in the order of their declaration, then those that are not declared. */
 static Status print_attrs(Printer *p, const Node *n)
 {
     int shown = 0;
@@ -350,7 +347,7 @@ static Status print_attrs(Printer *p, const Node *n)
             TRY(print_attr(p, a, &shown));
     }
     for (int i = 0; i < n->n_attr; i++)
-        if (!is_declared(n->op, n->attr[i].name))
+        if (!op_attr_decl(n->op, n->attr[i].name))
             TRY(print_attr(p, &n->attr[i], &shown));
     if (shown)
         putc('}', p->f);
@@ -401,35 +398,32 @@ static void print_known_type(Printer *p, const Value *v)
     print_layout(p, v);
 }
 
-/* Where it lives is said only when that is not where the node runs. */
-static Status print_output(Printer *p, const Node *n, const Value *v)
-{
-    print_known_type(p, v);
-    TRY(print_logical(p, v));
-    if (v->replica == n->replica && v->device == n->device)
-        return ST_OK;
-    if (v->replica < 0 && v->device < 0)
-        fputs(" @none", p->f);
-    print_place(p, v->replica, v->device);
-    return ST_OK;
-}
-
 static Status print_outputs(Printer *p, const Node *n)
 {
     fputs(p->body ? " " : "  ", p->f);
     for (int i = 0; i < n->n_out; i++) {
+        const Value *v = has_value(n->out[i]) ? value(p->g, n->out[i]) : NULL;
+
         if (i)
             fputs(", ", p->f);
         print_value(p, n->out[i]);
-        if (has_value(n->out[i]))
-            TRY(print_output(p, n, value(p->g, n->out[i])));
+        if (!v)
+            continue;
+        print_known_type(p, v);
+        TRY(print_logical(p, v));
+        if (v->replica == n->replica && v->device == n->device)
+            continue;
+        if (v->replica < 0 && v->device < 0)
+            fputs(" @none", p->f);
+        print_place(p, v->replica, v->device);
     }
     fputs(n->n_out ? " = " : "_ = ", p->f);
     return ST_OK;
 }
 
-static Status print_call(Printer *p, const Node *n)
+static Status print_node(Printer *p, const Node *n)
 {
+    TRY(print_outputs(p, n));
     if (n->op->domain)
         fprintf(p->f, "%s.", n->op->domain);
     fprintf(p->f, "%s(", n->op->name);
@@ -439,13 +433,7 @@ static Status print_call(Printer *p, const Node *n)
         print_value(p, n->in[i]);
     }
     putc(')', p->f);
-    return print_attrs(p, n);
-}
-
-static Status print_node(Printer *p, const Node *n)
-{
-    TRY(print_outputs(p, n));
-    TRY(print_call(p, n));
+    TRY(print_attrs(p, n));
     if (!p->opt.no_node_names && strcmp(text_default_node_name(p->g, n), n->name)) {
         putc(' ', p->f);
         print_quoted(p->f, n->name);
@@ -456,6 +444,7 @@ static Status print_node(Printer *p, const Node *n)
     return ST_OK;
 }
 
+/* Prints states and constants. */
 static Status print_kept(Printer *p)
 {
     const Graph *g = p->g;
@@ -466,7 +455,7 @@ static Status print_kept(Printer *p)
     return ST_OK;
 }
 
-/* graph(%x, %y) { %z = Add(%x, %y) return %z } */
+/* Prints a body: graph(%x, %y) { %z = Add(%x, %y) return %z } */
 static Status print_body(const Printer *outer, const Graph *body)
 {
     Printer p = { .f = outer->f, .g = body, .opt = outer->opt, .body = true };

@@ -8,20 +8,20 @@
 #include "graph/ir/graph.h"
 
 typedef struct {
-    int64_t max_elements; /* a tensor of more is cut after that many ("..."), which cannot be read back; 0: never cut */
+    int64_t max_elements; /* elements of a tensor before "...", which cannot be read back; 0: no limit */
     bool no_node_names;
-    bool no_init; /* values of constants and states are left out, which cannot be read back */
+    bool no_init; /* leaves out values of constants and states, which cannot be read back */
 } PrintOptions;
 
-/* `opt` may be NULL.  E_IO when the stream fails. */
+/* Prints the graph.  `opt` may be NULL.  E_IO when the stream fails. */
 Status graph_print(FILE *f, const Graph *g, const PrintOptions *opt) CHECKED;
-/* The same as a string; the caller frees it. */
+/* Prints the graph to a string, which the caller frees. */
 Status graph_text(char **out, const Graph *g, const PrintOptions *opt) CHECKED;
 
-/* What the text leaves out because the reader fills it in.  A value called NAME@r0 or NAME@d0 is a copy of NAME (`out`
- * of at least strlen(name) + 1, returned; NULL: of nothing), and a node is called as the value that its first output is
- * or copies. */
+/* Defaults that the text leaves out.  A value named NAME@r0 or NAME@d0 is a copy of NAME: returns `out`, of at least
+ * strlen(name) + 1 bytes, or NULL for other names. */
 const char *text_default_logical(char *out, const char *name);
+/* A node bears the name of its first output, or of the value that this output is a copy of. */
 const char *text_default_node_name(const Graph *g, const Node *n);
 
 #endif

@@ -1,9 +1,9 @@
-/* One box per chain of nodes, one ellipse per input, state and output; constants are left out but for their number,
- * which a box tells.  Boxes stand in frames: of devices, in these of replicas, in these of phases.  Their colour is
- * the device's, so that a partitioned graph shows its halves.
+/* Graphviz pictures: a box for each chain of nodes, and a shape for each input, state and output.  Of constants, a box
+ * shows only the number.  Boxes stand in frames: devices contain replicas, which contain phases.  A box has the colour
+ * of its device, so that a partitioned graph shows its parts.
  *
- * A chain is what runs through the same frame with no other way in or out: each node reads, besides states and inputs,
- * what the one before makes, and no other reads that. */
+ * A chain is a sequence of nodes of one frame.  Besides states and inputs, each node reads only results of the node
+ * before it, and no other node reads these. */
 #include "graph/text/write_dot.h"
 
 #include <stdlib.h>
@@ -14,9 +14,9 @@
 #include "graph/ir/op.h"
 #include "graph/ir/phase.h"
 
-enum { LABEL_MAX = 60, CHAIN_MAX = 8 }; /* of a user's name: longer ones are cut; lines of a box */
+enum { LABEL_MAX = 60, CHAIN_MAX = 8 }; /* characters of a name; nodes listed in a box */
 
-/* A box: the first node of a chain, and the frames it stands in.  Of a collective all are -1. */
+/* A box: the first node of a chain, and its frames, which are -1 for a collective. */
 typedef struct {
     int frame[3]; /* device, replica, phase */
     uint32_t node;
@@ -25,11 +25,11 @@ typedef struct {
 typedef struct {
     FILE *f;
     const Graph *g;
-    const char *prefix; /* of the names of boxes: two graphs may stand in one picture */
+    const char *prefix; /* of the names of boxes, because two graphs may stand in one picture */
     bool bare;          /* edges have no labels */
     uint8_t *phase;     /* by node index */
     uint32_t *chain;    /* by node index: the first node of its chain */
-    uint32_t *next;     /* by node index: the next of its chain, or itself */
+    uint32_t *next;     /* by node index: the next node of its chain, or the node itself */
     Box *box;           /* [n_box], frame by frame */
     int n_box;
 } Dot;
@@ -37,7 +37,7 @@ typedef struct {
 static const char *const colours[] = { "#dce9f7", "#fbe3d0", "#dff0d8", "#f3dff0",
                                        "#fff5cc", "#d9f0f0", "#f0dada", "#e6e6e6" };
 
-/* Inside double quotes; "\l" and "\n" of labels are written by the caller. */
+/* The caller writes the "\l" and "\n" of labels. */
 void dot_text(FILE *f, const char *s, size_t max)
 {
     const char *end = s + max;
@@ -57,7 +57,7 @@ static const char *colour(int device)
     return device < 0 ? "#ffffff" : colours[(size_t)device % (sizeof colours / sizeof *colours)];
 }
 
-/* What a model computes has no types before passes infer them. */
+/* Inner values of a model have no types before passes infer them. */
 static bool is_typed(const Value *v) { return v->dtype != DT_NONE || shape_known(v->shape); }
 
 static void print_type(FILE *f, const Value *v)
@@ -88,24 +88,6 @@ static void print_source(const Dot *d, uint32_t id, const char *shape)
     fputs("\"];\n", f);
 }
 
-static int count_constants(const Graph *g, const Node *n)
-{
-    int count = 0;
-
-    for (int i = 0; i < n->n_in; i++)
-        count += value_const(g, n->in[i]) != NULL;
-    return count;
-}
-
-static void print_bodies(FILE *f, const Node *n)
-{
-    char text[BODY_TEXT];
-
-    for (int i = 0; i < n->n_attr; i++)
-        if (n->attr[i].type == A_GRAPH && n->attr[i].graph && body_operators(text, n->attr[i].graph))
-            fprintf(f, "\\n%s", text);
-}
-
 /* ---- chains ---- */
 
 static bool is_collective(const Node *n) { return n->op->flags & OPF_COLLECTIVE; }
@@ -116,19 +98,7 @@ static bool same_frame(const Dot *d, const Node *a, const Node *b)
            is_collective(a) == is_collective(b);
 }
 
-/* How many nodes, outputs and updates read each value. */
-static void count_readers(const Graph *g, int *readers)
-{
-    FOR_NODES(g, n)
-        for (int i = 0; i < n->n_in; i++)
-            readers[n->in[i].i]++;
-    for (int i = 0; i < g->n_output; i++)
-        readers[g->output[i].value.i] += 2;
-    for (int i = 0; i < g->n_update; i++)
-        readers[g->update[i].next.i] += 2;
-}
-
-/* The only node that n reads results of; NULL: there is none, or there are several. */
+/* The only node whose results n reads; NULL: there is none, or there are several. */
 static const Node *only_source(const Graph *g, const Node *n)
 {
     const Node *from = NULL;
@@ -143,30 +113,37 @@ static const Node *only_source(const Graph *g, const Node *n)
     return from;
 }
 
-static int count_uses(const Node *reader, ValueId v)
+/* Does no other node read results of `from`?  `readers` counts the uses of each value. */
+static bool is_only_reader(const Node *n, const Node *from, const int *readers)
 {
-    int uses = 0;
+    for (int o = 0; o < from->n_out; o++) {
+        int uses = 0;
 
-    for (int i = 0; i < reader->n_in; i++)
-        uses += reader->in[i].i == v.i;
-    return uses;
-}
-
-static bool reads_all_of(const Node *n, const Node *from, const int *readers)
-{
-    for (int o = 0; o < from->n_out; o++)
-        if (has_value(from->out[o]) && readers[from->out[o].i] != count_uses(n, from->out[o]))
+        for (int i = 0; i < n->n_in; i++)
+            uses += value_eq(n->in[i], from->out[o]);
+        if (has_value(from->out[o]) && readers[from->out[o].i] != uses)
             return false;
+    }
     return true;
 }
 
-static void find_chains(const Dot *d, const int *readers)
+/* Sets d->chain and d->next; `readers` [n_value] is zeroed. */
+static void find_chains(const Dot *d, int *readers)
 {
-    FOR_NODES(d->g, n) {
-        const Node *from = only_source(d->g, n);
+    const Graph *g = d->g;
+
+    FOR_NODES(g, n)
+        for (int i = 0; i < n->n_in; i++)
+            readers[n->in[i].i]++;
+    for (int i = 0; i < g->n_output; i++)
+        readers[g->output[i].value.i] += 2; /* more than a node's uses */
+    for (int i = 0; i < g->n_update; i++)
+        readers[g->update[i].next.i] += 2;
+    FOR_NODES(g, n) {
+        const Node *from = only_source(g, n);
 
         d->chain[n->index] = d->next[n->index] = n->index;
-        if (!from || is_collective(n) || !same_frame(d, from, n) || !reads_all_of(n, from, readers))
+        if (!from || is_collective(n) || !same_frame(d, from, n) || !is_only_reader(n, from, readers))
             continue;
         d->chain[n->index] = d->chain[from->index];
         d->next[from->index] = n->index;
@@ -187,13 +164,6 @@ static int compare_boxes(const void *a, const void *b)
     return (x->node > y->node) - (x->node < y->node);
 }
 
-static Box write_dot_box_of(const Dot *d, const Node *n)
-{
-    if (is_collective(n))
-        return (Box){ { -1, -1, -1 }, n->index };
-    return (Box){ { n->device, n->replica, d->phase[n->index] }, n->index };
-}
-
 static Status find_boxes(Dot *d, Arena *a)
 {
     int *readers = ARENA_NEW(a, int, d->g->n_value);
@@ -204,11 +174,11 @@ static Status find_boxes(Dot *d, Arena *a)
     d->box = ARENA_NEW(a, Box, d->g->n_node);
     if (!readers || !d->phase || !d->chain || !d->next || !d->box)
         return FAIL_NOMEM();
-    count_readers(d->g, readers);
     find_chains(d, readers);
     FOR_NODES(d->g, n)
         if (d->chain[n->index] == n->index)
-            d->box[d->n_box++] = write_dot_box_of(d, n);
+            d->box[d->n_box++] = is_collective(n) ? (Box){ { -1, -1, -1 }, n->index }
+                                                  : (Box){ { n->device, n->replica, d->phase[n->index] }, n->index };
     if (d->n_box)
         qsort(d->box, (size_t)d->n_box, sizeof *d->box, compare_boxes);
     return ST_OK;
@@ -224,7 +194,7 @@ static bool has_frame(const Dot *d, int device)
     return false;
 }
 
-/* Inputs and states of a device; -1: those of the host, and of devices without a frame. */
+/* Prints inputs and states of a device; -1: those of the host, and of devices without a frame. */
 static void print_sources(const Dot *d, int device)
 {
     for (uint32_t i = 1; i < d->g->n_value; i++) {
@@ -252,7 +222,7 @@ static void open_frame(const Dot *d, const Box *b, int level)
         print_sources(d, b->frame[level]);
 }
 
-/* From the frames of `from` (-1: in none) to those of `to`; `open` are those that are. */
+/* Closes frames and opens those of `to` (NULL: none); `open` are the frames that are open, -1: none. */
 static void change_frames(const Dot *d, const Box *to, int open[N_FRAMES])
 {
     int same = 0;
@@ -273,13 +243,19 @@ static void change_frames(const Dot *d, const Box *to, int open[N_FRAMES])
 
 /* ---- boxes ---- */
 
+/* Prints a node's line in a box. */
 static void write_dot_print_node(const Dot *d, const Node *n)
 {
-    int constants = count_constants(d->g, n);
+    char text[BODY_TEXT];
+    int constants = 0;
 
     fprintf(d->f, "%s\\n", n->op->name);
     dot_text(d->f, n->name, LABEL_MAX);
-    print_bodies(d->f, n);
+    for (int i = 0; i < n->n_attr; i++)
+        if (n->attr[i].type == A_GRAPH && n->attr[i].graph && body_operators(text, n->attr[i].graph))
+            fprintf(d->f, "\\n%s", text);
+    for (int i = 0; i < n->n_in; i++)
+        constants += value_const(d->g, n->in[i]) != NULL;
     if (constants)
         fprintf(d->f, "\\n%d constant%s", constants, constants == 1 ? "" : "s");
 }

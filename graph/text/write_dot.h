@@ -6,13 +6,14 @@
 
 #include "graph/ir/graph.h"
 
-/* `model`: what the graph was made of, drawn beside it; may be NULL.  E_IO when the stream fails. */
+/* Draws the graph and, beside it, the model that it was made from; `model` may be NULL.  E_IO when the stream fails. */
 Status graph_dot(FILE *f, const Graph *g, const Graph *model) CHECKED;
 
-/* ---- for another picture with Graphviz ---- */
-/* Nodes and edges alone; `prefix` begins their names.  `bare`: edges have no labels, each of which costs a rank. */
+/* ---- parts for other pictures with Graphviz ---- */
+/* Draws only nodes and edges; `prefix` begins their names.  `bare`: edges have no labels, each of which takes a rank.
+ */
 Status graph_dot_part(FILE *f, const Graph *g, const char *prefix, bool bare) CHECKED;
-/* Inside double quotes, at most `max` bytes, then "..." */
+/* Prints at most `max` bytes of s, then "...", for use inside double quotes. */
 void dot_text(FILE *f, const char *s, size_t max);
 
 #endif

@@ -1,4 +1,4 @@
-/* Written as it goes: a graph is a tree of known form, so no document is built in memory. */
+/* Graphs as JSON.  The text is written directly, because a graph has a fixed form: no document is built in memory. */
 #include "graph/text/write_json.h"
 
 #include <inttypes.h>
@@ -11,7 +11,7 @@
 
 /* ---- values of JSON ---- */
 
-/* What a terminal would obey is escaped; what is no UTF-8 becomes the replacement character. */
+/* Characters that control a terminal are escaped; bytes that are no UTF-8 become the replacement character. */
 void json_write_string(FILE *f, const char *s)
 {
     putc('"', f);
@@ -115,17 +115,6 @@ static void print_names(FILE *f, const Graph *g, const ValueId *list, int n)
     putc(']', f);
 }
 
-static void print_element(FILE *f, const Attr *a, int i)
-{
-    fputs(i ? ", " : "", f);
-    if (a->type == A_INTS)
-        fprintf(f, "%" PRId64, a->ints[i]);
-    else if (a->type == A_FLOATS)
-        json_write_float(f, a->floats[i]);
-    else
-        json_write_string(f, a->strings[i]);
-}
-
 static void write_json_print_node(FILE *f, const Graph *g, const Node *n);
 
 static void print_body(FILE *f, const Graph *body)
@@ -157,8 +146,15 @@ static void print_attr(FILE *f, const Attr *a)
     case A_FLOATS:
     case A_STRINGS:
         putc('[', f);
-        for (int i = 0; i < a->n; i++)
-            print_element(f, a, i);
+        for (int i = 0; i < a->n; i++) {
+            fputs(i ? ", " : "", f);
+            if (a->type == A_INTS)
+                fprintf(f, "%" PRId64, a->ints[i]);
+            else if (a->type == A_FLOATS)
+                json_write_float(f, a->floats[i]);
+            else
+                json_write_string(f, a->strings[i]);
+        }
         putc(']', f);
         break;
     case A_TENSOR:

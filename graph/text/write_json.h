@@ -1,5 +1,4 @@
-/* The graph as JSON, for programs that look at it; docs/ir.md says what the fields are.  Constants' data is left
- * out. */
+/* The graph as JSON, for other programs.  docs/ir.md lists the fields.  Data of constants is left out. */
 #ifndef DPX_WRITE_JSON_H
 #define DPX_WRITE_JSON_H
 
@@ -9,10 +8,10 @@
 
 /* E_IO when the stream fails. */
 Status graph_json(FILE *f, const Graph *g) CHECKED;
-/* A quoted JSON string; what is no UTF-8 becomes U+FFFD. */
+/* Writes a quoted JSON string; bytes that are no UTF-8 become U+FFFD. */
 void json_write_string(FILE *f, const char *s);
-/* Shortest form that reads back to the same bits; JSON has no infinities and NaN, they are strings: "inf", "-inf",
- * "nan". */
+/* Writes the shortest number that reads back to the same bits; infinities and NaN become strings: "inf", "-inf", "nan".
+ */
 void json_write_float(FILE *f, double v);
 
 #endif
