@@ -1,5 +1,5 @@
-/* A list of blocks; the first block of a list is the one being filled.  What is large has a block of its own, so that
- * an array that grew gives its old place back. */
+/* Arenas: lists of blocks, whose first block is being filled.  A large allocation gets its own block, which is freed
+ * when an array that grew gives it back. */
 #include "graph/base/arena.h"
 
 #include <stdarg.h>
@@ -13,7 +13,7 @@
 #include "graph/base/numtext.h"
 
 #ifndef ARENA_OWN_FROM
-#define ARENA_OWN_FROM (BLOCK_BYTES / 4 + 1) /* tests/memory has a block for everything */
+#define ARENA_OWN_FROM (BLOCK_BYTES / 4 + 1) /* tests/memory gives every allocation its own block */
 #endif
 
 enum { BLOCK_BYTES = 64 * 1024, OWN_FROM = ARENA_OWN_FROM, ALIGN = 16, BIG_ALIGN = 64, BIG_ALIGN_FROM = 256 };
@@ -33,8 +33,8 @@ struct Arena {
     Block *blocks;
     size_t bytes;
     MemoryBudget *budget; /* NULL: none */
-    atomic_int holders;   /* its owner, and arenas that lend of it */
-    Held *held;
+    atomic_int holders;   /* the owner, and arenas that hold it */
+    Held *held;           /* arenas that it holds */
 };
 
 Arena *arena_create_within(MemoryBudget *b)
@@ -122,7 +122,7 @@ static Block *block_create(Arena *a, size_t n)
     return b;
 }
 
-/* Behind `at`; NULL: as the first. */
+/* Inserts a block after `at`; NULL: as the first. */
 static void block_insert(Arena *a, Block *b, Block *at)
 {
     b->prev = at;
@@ -132,25 +132,18 @@ static void block_insert(Arena *a, Block *b, Block *at)
     *(at ? &at->next : &a->blocks) = b;
 }
 
-/* A block of its own: the present one goes on being filled. */
-static void *alloc_own(Arena *a, size_t n)
-{
-    Block *b = block_create(a, n);
-
-    if (!b)
-        return NULL;
-    block_insert(a, b, a->blocks);
-    b->used = b->size;
-    return memset(b->data, 0, n);
-}
-
 static void *alloc_aligned(Arena *a, size_t n, size_t align)
 {
     Block *b = a->blocks;
     size_t at;
 
-    if (n >= OWN_FROM)
-        return alloc_own(a, n);
+    if (n >= OWN_FROM) { /* after the first block, which goes on being filled */
+        if (!(b = block_create(a, n)))
+            return NULL;
+        block_insert(a, b, a->blocks);
+        b->used = b->size;
+        return memset(b->data, 0, n);
+    }
     align = n >= BIG_ALIGN_FROM ? BIG_ALIGN : align;
     at = b ? (b->used + align - 1) & ~(align - 1) : 0;
     if (!b || at > b->size || n > b->size - at) {
@@ -178,7 +171,7 @@ void *arena_array(Arena *a, size_t size, size_t n)
     return n > SIZE_MAX / size ? NULL : alloc_aligned(a, size * n, align_of(size));
 }
 
-/* The block that the n bytes have for themselves, of which the arena has no more; NULL: they have none. */
+/* Removes the block that holds only these n bytes from the arena, and returns it; NULL: they share a block. */
 static Block *take_own(Arena *a, void *p, size_t n)
 {
     Block *b;

@@ -1,4 +1,4 @@
-/* A counter with a limit, and how many hold it. */
+/* Memory budgets: a counter with a limit, and a count of holders. */
 #include "graph/base/budget.h"
 
 #include <stdatomic.h>
@@ -8,7 +8,7 @@
 struct MemoryBudget {
     size_t limit;
     const char *flag;
-    atomic_size_t used, refused; /* refused: the last request */
+    atomic_size_t used, refused; /* refused: size of the last request that was refused */
     atomic_int holders;
 };
 
@@ -61,7 +61,7 @@ void memory_budget_give(MemoryBudget *b, size_t bytes)
         atomic_fetch_sub(&b->used, bytes);
 }
 
-/* In the unit that fits: "10.000 kB". */
+/* Prints a number of bytes in a fitting unit: "10.000 kB". */
 static const char *amount(char text[32], size_t bytes)
 {
     static const char *const unit[] = { "bytes", "kB", "MB", "GB", "TB" };

@@ -1,5 +1,6 @@
-/* What may be shown is decided by character, not by byte: the second control block and the direction marks are ordinary
- * bytes of UTF-8.  https://www.unicode.org/reports/tr9/ lists the marks. */
+/* UTF-8, and foreign text made safe for a terminal.  Characters are checked, not bytes, because the second block of
+ * controls and the direction marks are ordinary bytes of UTF-8.  https://www.unicode.org/reports/tr9/ lists the marks.
+ */
 #include "graph/base/foreign.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
-/* Text that we did not write: names of models, data and files.  A terminal obeys what it is sent (escape sequences,
- * text that runs backwards), so such text is printed through these. */
+/* Foreign text: names of models, data and files that dpexec did not write.  It may contain escape sequences, which a
+ * terminal obeys, and marks that reverse text, so it is printed through these functions. */
 #ifndef DPX_BASE_FOREIGN_H
 #define DPX_BASE_FOREIGN_H
 
@@ -7,25 +7,25 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* Bytes of the UTF-8 sequence at `s` (not its end), 0 when it is none: overlong forms, surrogates and beyond U+10FFFF
- * are none. */
+/* The number of bytes of the UTF-8 sequence at `s` (not the text's end); 0: it is invalid.  Overlong forms, surrogates
+ * and codes beyond U+10FFFF are invalid. */
 int utf8_length(const char *s);
 bool utf8_valid(const char *s);
-uint32_t utf8_code(const char *s); /* the code point of a sequence that is one */
-/* Its bytes, at most 4, to `to` where that is not NULL; returns how many, 0 of what is no code point. */
+uint32_t utf8_code(const char *s); /* the code point of a valid sequence */
+/* Writes the bytes of a code point, at most 4, to `to` unless that is NULL.  Returns their number; 0: no code point. */
 size_t utf8_encode(char *to, uint32_t c);
-/* Bytes of the character at `s` if it is one that may be shown, 0 if not: controls (C0, C1, delete), line and paragraph
- * separators, marks that turn the direction of text, bytes that are no UTF-8. */
+/* The number of bytes of the character at `s`; 0 if it must not be shown: controls (C0, C1, delete), line and paragraph
+ * separators, direction marks, bytes that are no UTF-8. */
 int foreign_length(const char *s);
 
-/* Each byte that may not be shown becomes a space; the length stays. */
+/* Replaces each byte that must not be shown by a space; the length stays. */
 void foreign_clean(char *s);
-/* Such bytes appear as '?'. */
+/* Prints the text with '?' for each such byte. */
 void foreign_print(FILE *f, const char *s);
 
-/* strcasestr of ASCII letters, in every locale. */
+/* strcasestr for ASCII letters, independent of the locale. */
 const char *ascii_casestr(const char *s, const char *word);
-/* strncasecmp of ASCII letters, in every locale. */
+/* strncasecmp for ASCII letters, independent of the locale. */
 int ascii_casecmp(const char *a, const char *b, size_t n);
 
 #endif

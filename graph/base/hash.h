@@ -1,4 +1,4 @@
-/* FNV-1a, 64 bits: of what is looked up in tables, no defence against who wants collisions. */
+/* FNV-1a hashes of 64 bits, for hash tables; they do not resist deliberate collisions. */
 #ifndef DPX_BASE_HASH_H
 #define DPX_BASE_HASH_H
 

@@ -1,7 +1,8 @@
-/* A document is measured and then written into memory that suffices: nothing is allocated between, so nothing is lost.
+/* Conversions that jansson lacks.  A document is measured first and then written into enough memory; nothing is
+ * allocated in between, so nothing can be lost.
  *
- * Texts come from command lines, which need not be UTF-8 as JSON is.  The escapes are those of a graph's text form
- * (graph/text/print.c). */
+ * Texts come from command lines, which need not be UTF-8, as JSON must be.  The escapes are those of a graph's text
+ * form (graph/text/print.c). */
 #include "graph/base/jsontext.h"
 
 #include <stdio.h>

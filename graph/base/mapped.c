@@ -1,6 +1,5 @@
-/* Files mapped for reading.  A FIFO or a device is refused without waiting for it; the pages are private, so what
- * another process appends is not seen.  (A process that truncates the file while it is read can still kill us: mappings
- * have no defence against that.) */
+/* Files mapped for reading.  A FIFO or a device is refused without waiting for it.  The mapping is private.  If another
+ * process truncates the file while it is read, this process is killed; mappings have no defence against that. */
 #include "graph/base/mapped.h"
 
 #include <errno.h>
@@ -42,7 +41,7 @@ Status mapped_open(Mapped *out, const char *path)
 void mapped_forget(const Mapped *m)
 {
     if (m->data)
-        (void)madvise((void *)(uintptr_t)m->data, m->size, MADV_DONTNEED); /* a wish */
+        (void)madvise((void *)(uintptr_t)m->data, m->size, MADV_DONTNEED); /* advice that may be ignored */
 }
 
 void mapped_close(Mapped *m)

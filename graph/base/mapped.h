@@ -1,4 +1,4 @@
-/* A file's bytes in memory, read only. */
+/* Files mapped into memory, read only. */
 #ifndef DPX_BASE_MAPPED_H
 #define DPX_BASE_MAPPED_H
 
@@ -12,11 +12,11 @@ typedef struct {
     size_t size;
 } Mapped;
 
-/* E_IO unless it is a regular file and not empty. */
+/* Map a file; E_IO unless it is a regular file and not empty. */
 Status mapped_open(Mapped *out, const char *path) CHECKED;
 Status mapped_fd(Mapped *out, int fd, const char *path) CHECKED; /* leaves fd open; `path` is for errors */
-/* What was read of it takes no memory any more, and is read of the file where it is read again. */
+/* Releases the memory of pages that were read; they are read from the file again when they are needed. */
 void mapped_forget(const Mapped *m);
-void mapped_close(Mapped *m); /* of { 0 }: nothing */
+void mapped_close(Mapped *m); /* { 0 } is legal */
 
 #endif

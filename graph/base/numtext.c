@@ -1,6 +1,6 @@
-/* Tries few digits first; %g drops trailing zeros, so the first that reads back is the shortest (subnormals have few).
- * printf and strtod speak the locale that the host has set; these switch this thread to the C locale around the
- * call. */
+/* Numbers as text.  The shortest form is found by trying few digits first: %g drops trailing zeros, so the first text
+ * that reads back is the shortest (subnormals need few digits).  printf and strtod follow the host's locale, so this
+ * thread switches to the C locale around each call. */
 #include "graph/base/numtext.h"
 
 #include <float.h>

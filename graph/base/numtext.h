@@ -9,11 +9,11 @@
 
 enum { NUMBER_TEXT = 32 };
 
-/* Shortest decimal form, "inf", "-inf" or "nan"; returns `buf`. */
+/* The shortest decimal form that reads back to v, "inf", "-inf" or "nan"; returns `buf`. */
 const char *text_float32(char buf[NUMBER_TEXT], float v);
 const char *text_float64(char buf[NUMBER_TEXT], double v);
 
-/* Exact, for C and CUDA sources: hexadecimal. */
+/* The exact hexadecimal form, for C and CUDA sources; returns `buf`. */
 const char *text_hex64(char buf[NUMBER_TEXT], double v);
 
 /* vsnprintf in the C locale. */
@@ -23,9 +23,10 @@ int text_vformat(char *buf, size_t size, const char *fmt, va_list ap) __attribut
 int text_format(char *buf, size_t size, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 int text_print(FILE *f, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* All of `s` as a number in C's decimal form or inf / nan with an optional sign.  False when it is anything else. */
+/* Parses all of `s` as a number in C's decimal form, or inf or nan with an optional sign.  false: it is something else.
+ */
 bool text_to_float64(double *out, const char *s, size_t len);
-/* Rounded once from the decimal form: not by way of double. */
+/* Rounds once from the decimal form, not by way of double. */
 bool text_to_float32(float *out, const char *s, size_t len);
 
 #endif

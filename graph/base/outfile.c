@@ -1,7 +1,8 @@
-/* Writes go through a stream of our own, which remembers the first error: stdio forgets why an earlier write failed.
+/* Files that appear whole or not at all.  Writes go through a custom stream, which keeps the first error, because stdio
+ * forgets why an earlier write failed.
  *
- * Links are followed by hand, because what they name may not exist yet, and because those below /proc (where
- * /dev/stdout leads) name open files, which a rename would not reach. */
+ * Links are followed here, because their target may not exist yet, and because links below /proc (where /dev/stdout
+ * leads) name open files, which a rename does not replace. */
 #include "graph/base/outfile.h"
 
 #include <errno.h>
@@ -16,15 +17,15 @@
 enum { MAX_LINKS = 40, MAX_NAMES = 100 };
 
 typedef struct {
-    char path[PATH_MAX];   /* with all links followed, unless it is `direct` */
-    char folder[PATH_MAX]; /* that holds it */
-    bool direct;           /* opened as it is: no file, or an open one */
+    char path[PATH_MAX];   /* all links are followed, unless it is `direct` */
+    char folder[PATH_MAX]; /* the folder of `path` */
+    bool direct;           /* written in place: a device, a pipe, or an open file */
     mode_t mode;           /* of the file that is replaced; 0: there is none */
 } Target;
 
 struct OutFile {
     FILE *f;
-    int fd, error; /* the first that failed */
+    int fd, error; /* errno of the first write that failed */
     bool direct, nameless;
     char *path; /* as given, for messages */
     char temporary[PATH_MAX];
@@ -33,8 +34,9 @@ struct OutFile {
 
 static Status cannot(const char *path, int why) { return FAIL(E_IO, "%s: cannot write: %s", path, strerror(why)); }
 
-/* ---- where it goes ---- */
+/* ---- the target ---- */
 
+/* The folder of a path, with all links followed; false with errno. */
 static bool folder_of(char folder[PATH_MAX], const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -67,7 +69,7 @@ static bool outfile_follow(Target *t)
 
 static bool below_proc(const char *folder) { return !strcmp(folder, "/proc") || !strncmp(folder, "/proc/", 6); }
 
-/* False with errno. */
+/* Finds out where to write; false with errno. */
 static bool find_target(Target *t, const char *path)
 {
     struct stat s;
@@ -120,6 +122,7 @@ static ssize_t outfile_take(void *cookie, const char *data, size_t n)
     return o->error ? 0 : (ssize_t)n;
 }
 
+/* Opens a temporary file with a name of its own beside the target. */
 static bool open_named(OutFile *o)
 {
     for (int i = 0; i < MAX_NAMES; i++) {
@@ -134,6 +137,7 @@ static bool open_named(OutFile *o)
     return false;
 }
 
+/* Opens the target if it is written in place, otherwise a temporary file, without a name where the system can. */
 static bool open_target(OutFile *o)
 {
     if (o->to.direct)
@@ -172,10 +176,11 @@ FILE *outfile_stream(OutFile *o) { return o->f; }
 
 /* ---- the end ---- */
 
-/* A file system that cannot sync says EINVAL, and there is nothing to wait for. */
+/* A file system that cannot sync gives EINVAL or ENOTSUP, and there is nothing to wait for. */
 static bool synced(int fd) { return !fsync(fd) || errno == EINVAL || errno == ENOTSUP; }
 
-static bool name_it(OutFile *o)
+/* Gives a nameless temporary file a name. */
+static bool name_temporary(OutFile *o)
 {
     char opened[40];
 
@@ -199,7 +204,7 @@ static bool sync_folder(const char *folder)
     bool good;
 
     if (fd < 0)
-        return errno == EACCES; /* a folder may be written and not be read */
+        return errno == EACCES; /* a folder may be writable and not readable */
     good = synced(fd);
     why = errno;
     close(fd);
@@ -207,14 +212,14 @@ static bool sync_folder(const char *folder)
     return good;
 }
 
-/* Data before its name: after a power failure there is the old file or the new one. */
+/* Renames the temporary file after its data are on the disk: a power failure leaves the old file or the new one. */
 static bool commit(OutFile *o)
 {
     if (o->to.direct)
         return true;
     if (o->to.mode && fchmod(o->fd, o->to.mode))
         return false;
-    if (!synced(o->fd) || !name_it(o) || rename(o->temporary, o->to.path))
+    if (!synced(o->fd) || !name_temporary(o) || rename(o->temporary, o->to.path))
         return false;
     *o->temporary = '\0';
     return sync_folder(o->to.folder);

@@ -1,5 +1,5 @@
-/* Loading by dlopen, which keeps one copy for each process however often it is asked: so there is nothing to remember
- * here, and two sessions share no variable of ours. */
+/* Loading of plug-ins by dlopen, which keeps one copy for each process, however often it is called.  So this file needs
+ * no variables, which sessions would share. */
 #include "graph/base/plugin.h"
 
 #include <dlfcn.h>
@@ -30,7 +30,7 @@ static Status load(const void **table, const Plugin *p, const char *path)
     return ST_OK;
 }
 
-/* ---- where to look ---- */
+/* ---- folders ---- */
 
 typedef struct {
     char at[PATH_MAX];
@@ -55,6 +55,7 @@ static bool own_folder(Folder *out)
     return true;
 }
 
+/* Lists the folders in which plug-ins are looked for; returns their number. */
 static int list_folders(Folder out[3])
 {
     const char *given = getenv("DPEXEC_PLUGIN_DIR");

@@ -1,4 +1,4 @@
-/* Finding and loading the libraries that come with this one and are loaded when they are asked for. */
+/* Plug-ins: libraries that are installed with dpexec and loaded when they are needed. */
 #ifndef DPX_BASE_PLUGIN_H
 #define DPX_BASE_PLUGIN_H
 
@@ -7,18 +7,18 @@
 typedef struct {
     const char *what;     /* "the CUDA plug-in", for messages */
     const char *file;     /* "libdpexec_cuda.so" */
-    const char *variable; /* of the environment, that may name the file itself */
-    const char *symbol;   /* the function that the file must have */
+    const char *variable; /* environment variable that may give the path of the file */
+    const char *symbol;   /* the function that the file must have, a PluginEntry */
     int mode;             /* of dlopen */
-    int abi;              /* what the first member of its table, an int, must be */
+    int abi;              /* required value of the table's first member, an int */
 } Plugin;
 
 typedef const void *PluginEntry(void); /* returns the table; NULL: this version has none */
 
-/* Loaded by the first call of the process and never unloaded.  Looked for in, first found first taken: the file that
- * the variable names (then nowhere else), the folder $DPEXEC_PLUGIN_DIR, the folder of this library or program, the
- * library folder of the same installation.  E_DEVICE says where it was looked for, or why what was found cannot be
- * loaded (a library that it needs is missing, another version). */
+/* Loads the plug-in, at the first call of the process; it is never unloaded.  The first of these is taken: the file
+ * that the variable names (then no other is tried), the file in folder $DPEXEC_PLUGIN_DIR, in the folder of this
+ * library or program, in the library folder of the same installation.  E_DEVICE lists the folders, or says why the file
+ * cannot be loaded (a library that it needs is missing, another version). */
 Status plugin_load(const void **table, const Plugin *p) CHECKED;
 
 #endif

@@ -1,4 +1,4 @@
-/* Numbers to integers, defined for all of them: C leaves it open what becomes of a number that the type cannot hold. */
+/* Conversion of floats to integers that is defined for all numbers; in C, it is undefined for numbers out of range. */
 #ifndef DPX_SATURATE_H
 #define DPX_SATURATE_H
 
@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Truncates toward zero into a signed type of `bits` value bits; its nearest value where it does not fit, 0 for NaN. */
+/* Truncates v toward zero to a signed type of `bits` value bits.  Out of range: the nearest value; NaN: 0. */
 static inline int64_t saturate(double v, size_t bits)
 {
     const double limit = ldexp(1.0, (int)bits);

@@ -1,9 +1,9 @@
-/* Waiting for a word that another thread will change: spins for a while, because steps follow each other closely, then
- * gives way, then sleeps.
+/* Waiting for a word that another thread will change: spin for a while, because steps follow each other closely, then
+ * yield, then sleep.  The clock decides when to go on to the next kind of waiting.
  *
- * Times are told by the clock.  On a machine that has other work, who waits by spinning keeps from its processor the
- * thread that it waits for: so that is short.  Who gives way looks again as soon as no other thread wants the
- * processor. To wake who sleeps takes as long as a small layer: so that is for long waits alone. */
+ * On a busy machine, a spinning thread may occupy the processor of the thread that it waits for, so spinning is short.
+ * A yielding thread checks again as soon as no other thread wants the processor.  Waking a sleeping thread takes as
+ * long as a small layer, so sleep is only for long waits. */
 #ifndef DPX_SPIN_H
 #define DPX_SPIN_H
 
@@ -32,15 +32,15 @@ static inline uint64_t spin_now(void)
 }
 
 typedef struct {
-    uint64_t since; /* 0: not wanted */
+    uint64_t since; /* start in nanoseconds; 0: sleep at once */
     unsigned rounds;
     bool yields;
 } Spin;
 
-/* The state before the first round; `wanted` false: no round at all. */
+/* The state before the first round; `wanted` false: sleep at once. */
 static inline Spin spin_begin(bool wanted) { return (Spin){ wanted ? spin_now() : 0, 0, false }; }
 
-/* One round; false when it is time to sleep. */
+/* Waits for one round; false: it is time to sleep. */
 static inline bool spin_on(Spin *s)
 {
     if (!s->since)

@@ -1,4 +1,4 @@
-/* The thread's error text and what goes with it.  The only mutable global of the library, and thread-local. */
+/* The thread's error message and its trace: the library's only mutable globals, and thread-local. */
 #include "graph/base/status.h"
 
 #include <stdarg.h>
@@ -89,7 +89,7 @@ Status status_prefix(Status s, const char *fmt, ...)
     foreign_clean(text);
     len = strlen(text);
     if (!strncmp(message, text, len) && message[len] == ':')
-        return s; /* the deeper layer knew */
+        return s; /* a deeper layer added it */
     snprintf(text + len, sizeof text - len, ": %s", message);
     memcpy(message, text, strlen(text) + 1);
     return s;
@@ -111,7 +111,7 @@ void problems_add(Problems *p, const char *fmt, ...)
         char *grown = cap <= MESSAGE_MAX * 4 ? realloc(p->text, cap) : NULL;
 
         if (!grown)
-            return; /* the count still tells that there were more */
+            return; /* p->n still counts it */
         p->text = grown;
         p->cap = cap;
     }

@@ -1,4 +1,4 @@
-/* What several losses share. */
+/* Functions that several losses share: an ignored class, negative log-likelihood, elementwise losses. */
 #include "graph/recipes/loss.h"
 #include "graph/ops/binary.gen.h"
 #include "graph/ops/loss.gen.h"
@@ -13,6 +13,7 @@ Status set_ignored_class(const Setting *s, void *to, const char *value)
     return ST_OK;
 }
 
+/* The loss for targets that are class probabilities. */
 static void emit_soft_nll(LossBody *b, ValueId logp, const IgnoredClass *ignored, double label_smoothing)
 {
     Graph *g = b->g;

@@ -1,42 +1,41 @@
-/* A loss: what of a batch training makes small.
+/* The definition of a loss.
  *
- * It gives a sum over the batch and what that sum weighs; the loss is their quotient (passes/train/criterion.c), so
- * that batches and parts of a batch add up exactly.  It emits operators that have gradients and placements, and needs
- * to know nothing of either. */
+ * A loss gives a sum over the batch and a weight; their quotient is the value (passes/train/criterion.c), so that
+ * batches and parts of a batch add up exactly.  It emits operators, which have gradients and placements. */
 #ifndef DPX_LOSS_H
 #define DPX_LOSS_H
 
 #include "graph/ir/emit.h"
 #include "graph/recipes/recipe.h"
 
-/* What scores are compared with. */
+/* The kind of target that scores are compared with. */
 typedef enum {
-    TARGET_NONE,    /* nothing: an output of the model is the loss */
-    TARGET_CLASSES, /* class numbers (int64) of the scores' shape without the axis of the classes; some losses take the
-                       classes' probabilities too, of the scores' shape and type */
-    TARGET_VALUES   /* values of the scores' shape and type */
+    TARGET_NONE,    /* no target: an output of the model is the loss */
+    TARGET_CLASSES, /* class numbers (int64), with the scores' shape without the axis of classes; some losses also take
+                       probabilities of classes, with the scores' shape and type */
+    TARGET_VALUES   /* values with the scores' shape and type */
 } TargetKind;
 
 typedef struct {
     Graph *g;
-    ValueId y; /* the scores; of TARGET_CLASSES with the classes along axis 1 */
+    ValueId y; /* the scores; for TARGET_CLASSES, axis 1 is the classes */
     ValueId target;
-    bool soft;       /* the target has probabilities of the classes, along axis 1 */
-    ValueId weights; /* TARGET_CLASSES: of each class; NO_VALUE: all 1 */
-    /* To be set. */
-    ValueId sum;    /* the sum, or values that are to be summed */
-    ValueId weight; /* NO_VALUE: as much as the target has elements */
+    bool soft;       /* the target has probabilities of classes, along axis 1 */
+    ValueId weights; /* TARGET_CLASSES: a weight for each class; NO_VALUE: all 1 */
+    /* To be set by the loss. */
+    ValueId sum;    /* the sum, or values to be summed */
+    ValueId weight; /* NO_VALUE: the number of elements of the target */
 } LossBody;
 
 typedef struct {
     Recipe recipe;
     TargetKind target;
     void (*emit)(LossBody *b, const void *settings);           /* failure is sticky in b->g */
-    bool (*is_loss)(const void *settings, const char *output); /* TARGET_NONE: is the model's output the loss? */
-    /* TARGET_CLASSES: are targets probabilities where no data tells it?  NULL: the loss takes none. */
+    bool (*is_loss)(const void *settings, const char *output); /* TARGET_NONE: is this output of the model the loss? */
+    /* TARGET_CLASSES: are targets probabilities if no data show it?  NULL: the loss takes no probabilities. */
     bool (*soft_labels)(const void *settings);
-    const char *applies; /* the operator that it applies to the scores: behind another they are no logits; NULL: none */
-    bool logs;           /* TARGET_NONE: losses are several, each by its mean, and the means of all outputs are told */
+    const char *applies; /* the operator that it applies to logits: a model that ends with it gives none; NULL: none */
+    bool logs; /* TARGET_NONE: several outputs are losses, each by its mean, and the means of all outputs are logged */
 } LossDef;
 
 #define DEFINE_LOSS(ident, ...) const LossDef loss_##ident = { __VA_ARGS__ }
@@ -55,13 +54,14 @@ Status set_ignored_class(const Setting *s, void *to, const char *value) CHECKED;
         .help = "a class that counts neither in the loss nor in the metric", .set = set_ignored_class, \
         .at = offsetof(Struct, field), .min = -SETTING_COUNT_MAX, .max = SETTING_COUNT_MAX             \
     }
-/* The attribute "ignore_index" of operators. */
+/* The value of operators' attribute "ignore_index". */
 static inline int64_t ignored_class(const IgnoredClass *c) { return c->given ? c->index : INT64_MIN; }
 
-/* Negative log-likelihood of the classes, from log-probabilities.  Of soft targets t it is the mean over all samples of
- * -sum_c w[c] ((1-e) t[c] + e/C) logp[c], as PyTorch's cross_entropy computes it: weights are not divided by. */
+/* Emits the negative log-likelihood of the classes, from log-probabilities.  For soft targets t it is the mean over all
+ * samples of -sum_c w[c] ((1-e) t[c] + e/C) logp[c], as in PyTorch's cross_entropy: it is not divided by the weights.
+ */
 void emit_nll(LossBody *b, ValueId logp, const IgnoredClass *ignored, double label_smoothing);
-/* ElementLossSum of this kind. */
+/* Emits an ElementLossSum of this kind. */
 void emit_element_loss(LossBody *b, const char *kind);
 
 #include "graph/recipes/losses.gen.h"

@@ -1,4 +1,4 @@
-/* Metrics of classes: all follow from the confusion matrix, whose counts add up. */
+/* Functions that metrics of classes share: all follow from the confusion matrix, whose counts add up. */
 #include "graph/recipes/metric.h"
 #include "graph/ops/arg.gen.h"
 #include "graph/ops/binary.gen.h"
@@ -19,8 +19,9 @@ ValueId emit_counted(LossBody *b, const IgnoredClass *ignored)
     return EMIT(b->g, Not, NULL, EMIT(b->g, Equal, NULL, b->target, none));
 }
 
-/* A number of the batch's own for each pair of classes, by which ones are added up; whole numbers up to 2^53 are exact.
- * Labels that are no class are the loss's to report; here they must only stay within the table. */
+/* Each target gets the number of its pair of classes, target * classes + prediction; ones are added up by that number,
+ * in float64, which is exact up to 2^53.  The loss reports labels that are no class; here they are clipped to the
+ * table. */
 void emit_confusion(LossBody *b, const IgnoredClass *ignored)
 {
     Graph *g = b->g;

@@ -1,7 +1,7 @@
-/* A metric: what is measured of the scores besides the loss.
+/* The definition of a metric.
  *
- * It gives sums over the batch, which add up exactly over replicas and batches, whatever their sizes, and the number
- * that follows from the sums of all.  Of most metrics that is a sum and what it weighs, and their quotient. */
+ * A metric gives sums over the batch, which add up exactly over replicas and batches of any size, and a function that
+ * computes its value from the totals.  Most metrics have a sum and a weight; the value is their quotient. */
 #ifndef DPX_METRIC_H
 #define DPX_METRIC_H
 
@@ -9,12 +9,12 @@
 
 typedef struct {
     Recipe recipe;
-    TargetKind target; /* goes with losses of this kind */
-    bool soft;         /* takes probabilities; else the most probable class is the target */
-    bool falls;        /* the smaller the better */
-    bool table;        /* b->sum is a tensor whose elements add up each for itself */
-    void (*emit)(LossBody *b, const void *settings); /* as of a loss; `weights` is not there */
-    /* Of the sums over all batches, of which something counted; NULL: sum / weight, and of a table the table itself. */
+    TargetKind target; /* for losses of this kind */
+    bool soft;         /* takes probabilities; false: the most probable class is the target */
+    bool falls;        /* smaller is better */
+    bool table;        /* b->sum is a tensor, whose elements add up one by one */
+    void (*emit)(LossBody *b, const void *settings); /* as for a loss, without `weights` */
+    /* Computes the value from the totals, which are not empty; NULL: sum / weight, or the table itself. */
     double (*value)(const Tensor *sum, double weight, const void *settings);
 } MetricDef;
 
@@ -22,20 +22,20 @@ typedef struct {
 
 /* ---- metrics of classes ---- */
 
-/* Where the target is not ignored, as bool; NO_VALUE: none is. */
+/* Emits a bool for each target: it is not ignored.  NO_VALUE: no class is ignored. */
 ValueId emit_counted(LossBody *b, const IgnoredClass *ignored);
-/* The confusion matrix as b->sum, int64 [classes, classes]: in row t and column p how many targets t have their largest
- * score, of equals the first, at p.  A target that is ignored is nowhere. */
+/* Emits the confusion matrix as b->sum, int64 [classes, classes]: element (t, p) is the number of targets t whose
+ * largest score, the first of equal ones, is p.  Ignored targets do not count. */
 void emit_confusion(LossBody *b, const IgnoredClass *ignored);
 
-/* What a confusion matrix says of a class, as sums of counts. */
+/* The counts of a class in a confusion matrix. */
 typedef struct {
     double hits, targets, predictions;
 } ClassCounts;
 
 ClassCounts class_counts(const Tensor *confusion, int64_t c);
 
-/* precision, recall and f1: a score of each class, and how the classes' scores become one. */
+/* Settings of precision, recall and f1: how the scores of the classes are averaged. */
 typedef struct {
     int how;       /* CLASS_MACRO ... */
     int64_t class; /* with CLASS_ONE */
@@ -52,8 +52,8 @@ Status set_class_average(const Setting *s, void *to, const char *value) CHECKED;
         .set = set_class_average, .at = offsetof(ClassAverage, how), .max = SETTING_COUNT_MAX   \
     }
 void emit_class_average(LossBody *b, const void *settings);
-/* `score` of the counts of a class; a class that neither the targets nor the predictions have, or that is ignored, has
- * no part in averages. */
+/* Averages `score`, a function of a class's counts.  A class that is ignored, or that neither targets nor predictions
+ * have, does not count. */
 double class_average(const Tensor *confusion, const void *settings, double (*score)(const ClassCounts *));
 
 #include "graph/recipes/metrics.gen.h"

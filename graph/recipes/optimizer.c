@@ -1,5 +1,5 @@
-/* What optimizers share: the formula of an update, built once for all parameters of a type, and the nodes that carry
- * it. */
+/* Functions that optimizers share: they build the formula of an update once for all parameters of a type, and emit the
+ * nodes that apply it. */
 #include "graph/recipes/optimizer.h"
 #include "graph/ops/binary.gen.h"
 #include "graph/ops/compare.gen.h"
@@ -23,6 +23,7 @@ ValueId formula_node(UpdateRule *f, const OpDef *op, int n, const ValueId *in)
 
 ValueId formula_number(UpdateRule *f, double v) { return emit_scalar(f->g, f->o->type, v); }
 
+/* Adds a scalar input to the formula; `given` is its value in the training graph. */
 static ValueId add_scalar(UpdateRule *f, ValueId given)
 {
     Graph *g = f->o->g;
@@ -104,7 +105,7 @@ void formula_next(UpdateRule *f, ValueId state, ValueId next)
             f->next[i] = next;
 }
 
-/* State PARAM.ema: e' = decay e + (1 - decay) w', of the first step w' itself. */
+/* Adds state PARAM.ema: e' = decay e + (1 - decay) w', and e' = w' in the first step. */
 static void average(UpdateRule *f, double decay)
 {
     Graph *g = f->o->g;
@@ -117,7 +118,7 @@ static void average(UpdateRule *f, double decay)
     formula_next(f, e, F(f, Add, old, F(f, Mul, formula_scalar(f, take), f->next[0])));
 }
 
-/* Inputs in the order of an Update's; where the update does not happen each state stays as it is, to the bit. */
+/* Orders the formula's inputs like those of an Update, and keeps each state as it is if the update does not happen. */
 static void optimizer_finish(UpdateRule *f)
 {
     Graph *g = f->g;
@@ -163,7 +164,7 @@ Status optimizer_formula(UpdateRule *out, const OptimizerStep *o, const Optimize
 
 /* ---- parameters ---- */
 
-/* State PARAM.suffix, zeros, of the parameter's type, shape and layout. */
+/* Adds state PARAM.suffix: zeros with the parameter's type, shape and layout. */
 static ValueId emit_state(Graph *g, ValueId param, const char *suffix)
 {
     const Value *w = value(g, param);
@@ -183,23 +184,24 @@ static ValueId emit_state(Graph *g, ValueId param, const char *suffix)
     return v;
 }
 
-/* Value v of the formula, of the parameter whose inputs of the formula are known in `known`, by value id. */
-static ValueId emit_value(const UpdateRule *f, ValueId *known, ValueId v)
+/* Emits value v of the formula for one parameter; `emitted` maps values of the formula, by id, to those emitted so far.
+ */
+static ValueId emit_value(const UpdateRule *f, ValueId *emitted, ValueId v)
 {
     const Node *n = value(f->g, v)->producer;
     ValueId in[8];
 
-    if (has_value(known[v.i]) || f->o->g->status)
-        return known[v.i];
+    if (has_value(emitted[v.i]) || f->o->g->status)
+        return emitted[v.i];
     assert(!n || n->n_in <= (int)(sizeof in / sizeof *in));
     if (!n)
-        return known[v.i] = emit_scalar(f->o->g, f->o->type, tensor_float(value(f->g, v)->init, 0));
+        return emitted[v.i] = emit_scalar(f->o->g, f->o->type, tensor_float(value(f->g, v)->init, 0));
     for (int i = 0; i < n->n_in; i++)
-        in[i] = emit_value(f, known, n->in[i]);
-    return known[v.i] = emit(f->o->g, n->op, NULL, n->n_in, in);
+        in[i] = emit_value(f, emitted, n->in[i]);
+    return emitted[v.i] = emit(f->o->g, n->op, NULL, n->n_in, in);
 }
 
-/* The norm of x, which may be in pieces; the sums are the same. */
+/* Emits the norm of x, which may be in pieces; the order of additions is the same. */
 static ValueId emit_norm(const UpdateRule *f, ValueId x)
 {
     Graph *g = f->o->g;
@@ -214,23 +216,23 @@ static ValueId emit_norm(const UpdateRule *f, ValueId x)
     return emit_cast(g, emit_cast(g, out[0], f->o->type), DT_FLOAT64);
 }
 
-/* in: what an Update of the parameter has before its scalars. */
+/* Emits the parameter's scale (NormScale); `in` are the states and gradient, the first inputs of its Update. */
 static ValueId emit_norm_scale(const UpdateRule *f, const ValueId *in)
 {
     Graph *g = f->o->g;
-    ValueId *known = calloc(f->g->n_value, sizeof *known), x;
+    ValueId *emitted = calloc(f->g->n_value, sizeof *emitted), x;
 
-    if (!known) {
+    if (!emitted) {
         graph_fail_nomem(g);
         return NO_VALUE;
     }
     for (int k = 0; k < f->n_state; k++)
-        known[f->state[k].i] = in[k];
-    known[f->given_grad.i] = in[f->n_state];
+        emitted[f->state[k].i] = in[k];
+    emitted[f->given_grad.i] = in[f->n_state];
     for (int i = 0; i < f->n_scalar; i++)
-        known[f->scalar[i].i] = f->given[i];
-    x = emit_value(f, known, f->norm.of);
-    free(known);
+        emitted[f->scalar[i].i] = f->given[i];
+    x = emit_value(f, emitted, f->norm.of);
+    free(emitted);
     x = f->norm.scale(g, f->norm.settings, emit_norm(f, in[0]), emit_norm(f, x));
     return emit_cast(g, x, f->o->type);
 }

@@ -1,4 +1,4 @@
-/* Finding recipes by name, and reading their settings. */
+/* Lookup of recipes by name, and parsing of their settings. */
 #include "graph/recipes/recipe.h"
 
 #include <stdlib.h>
@@ -69,7 +69,7 @@ static Status read_args(RecipeSettings *out, const Recipe *r, const char *option
     return at ? wrong_args(r, option, args) : ST_OK;
 }
 
-/* The value of `name` in "name=value;name=value", or NULL. */
+/* Finds the value of `name` in "name=value;name=value", and its length; NULL: there is none. */
 static const char *flag_text(const char *flags, const char *name, size_t *length)
 {
     const size_t n = strlen(name);
@@ -92,21 +92,6 @@ bool recipe_given_int(int64_t *out, const char *flags, const char *name)
     return text != NULL;
 }
 
-static Status read_flags(RecipeSettings *out, const Recipe *r, const char *flags, Arena *arena)
-{
-    for (const Setting *s = r->flags; s && s->name; s++) {
-        size_t n;
-        const char *text = flag_text(flags, s->name, &n), *word;
-
-        if (!text)
-            continue;
-        if (!(word = arena_printf(arena, "%.*s", (int)n, text)))
-            return FAIL_NOMEM();
-        TRY(setting_set(s, out, arena, word));
-    }
-    return ST_OK;
-}
-
 Status recipe_read(RecipeSettings *out, const Recipe *r, const char *option, const char *args, const char *flags,
                    Arena *arena)
 {
@@ -116,7 +101,16 @@ Status recipe_read(RecipeSettings *out, const Recipe *r, const char *option, con
     TRY(set_defaults(&s, r->args, arena));
     TRY(set_defaults(&s, r->flags, arena));
     TRY(read_args(&s, r, option, args, arena));
-    TRY(read_flags(&s, r, flags, arena));
+    for (const Setting *flag = r->flags; flag && flag->name; flag++) {
+        size_t n;
+        const char *text = flag_text(flags, flag->name, &n), *word;
+
+        if (!text)
+            continue;
+        if (!(word = arena_printf(arena, "%.*s", (int)n, text)))
+            return FAIL_NOMEM();
+        TRY(setting_set(flag, &s, arena, word));
+    }
     *out = s;
     return ST_OK;
 }

@@ -1,4 +1,4 @@
-/* A schedule: which fraction of --lr each step uses. */
+/* The definition of a learning-rate schedule: the factor of --lr in each step. */
 #ifndef DPX_SCHEDULE_H
 #define DPX_SCHEDULE_H
 
@@ -6,8 +6,8 @@
 
 #include "graph/recipes/recipe.h"
 
-/* What a schedule has made of the evaluations that it observed: of the rate, the best value, how many were no better
- * since, and how many more do not count. */
+/* The state of a schedule that follows evaluations: its factor of the rate, the best value so far, the number of
+ * evaluations since that were not better, and the number of further ones that do not count. */
 typedef struct {
     double factor, best, bad, cooldown;
 } ScheduleState;
@@ -19,18 +19,18 @@ typedef enum { OBSERVES_LOSS = 1, OBSERVES_METRIC = 2 } ObservedKind;
 
 typedef struct {
     Recipe recipe;
-    bool ends; /* it needs to know the number of steps */
-    /* Of step `step`, counted from 0 behind the warm-up; `span`: the steps from there to the end, 0 when not known. */
+    bool ends; /* it needs the number of steps */
+    /* The factor in step `step`, counted from 0 after the warm-up; `span`: number of steps after it, 0: not known. */
     double (*factor)(const void *settings, int64_t step, int64_t span);
-    /* Of a schedule that follows evaluations, whose state's factor multiplies the rate; NULL: it follows none. */
+    /* The value that the schedule observes; its state's factor also multiplies the rate.  NULL: it observes none. */
     ObservedKind (*observes)(const void *settings);
-    bool (*falls)(const void *settings); /* should what it observes fall, or rise? */
+    bool (*falls)(const void *settings); /* is a smaller observed value better? */
     void (*observe)(const void *settings, ScheduleState *s, double lr, double value);
 } ScheduleDef;
 
 #define DEFINE_SCHEDULE(ident, ...) const ScheduleDef schedule_##ident = { __VA_ARGS__ }
 
-/* How far step `step` of `span` is from the beginning (0) to the end (1). */
+/* The share of `span` steps that is done before step `step`: 0 at the beginning, 1 from the end on. */
 static inline double schedule_done(int64_t step, int64_t span)
 {
     return span > 0 && step < span ? (double)step / (double)span : 1;

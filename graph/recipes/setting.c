@@ -1,4 +1,4 @@
-/* Readers of settings. */
+/* Parsers of settings. */
 #include "graph/recipes/setting.h"
 
 #include <errno.h>
@@ -55,51 +55,36 @@ Status setting_read_choice(int *out, const Setting *s, const char *value)
     return setting_bad(s, value, s->choices);
 }
 
-static Status read_flag(bool *out, const Setting *s, const char *value)
-{
-    bool yes = !*value || !strcmp(value, "true") || !strcmp(value, "1");
-
-    if (!yes && strcmp(value, "false") && strcmp(value, "0"))
-        return setting_bad(s, value, "true or false");
-    *out = yes;
-    return ST_OK;
-}
-
-static Status read_int(int *out, const Setting *s, const char *value)
-{
-    int64_t v;
-
-    TRY(setting_read_int(&v, s, value));
-    if (v < INT32_MIN || v > INT32_MAX)
-        return setting_bad(s, value, "a number of 32 bits");
-    *out = (int)v;
-    return ST_OK;
-}
-
-static Status read_text(const char **out, const Setting *s, Arena *arena, const char *value)
-{
-    const char *copy;
-
-    if (!*value)
-        return setting_bad(s, value, s->metavar);
-    if (!(copy = arena_strdup(arena, value)))
-        return FAIL_NOMEM();
-    *out = copy;
-    return ST_OK;
-}
-
 Status setting_set(const Setting *s, void *to, Arena *arena, const char *value)
 {
     void *field = (char *)to + s->at;
+    const bool yes = !*value || !strcmp(value, "true") || !strcmp(value, "1");
+    const char *copy;
+    int64_t v;
     int choice;
 
     switch (s->kind) {
     case SETTING_CUSTOM: return s->set(s, to, value);
-    case SETTING_FLAG: return read_flag(field, s, value);
-    case SETTING_INT: return read_int(field, s, value);
+    case SETTING_FLAG:
+        if (!yes && strcmp(value, "false") && strcmp(value, "0"))
+            return setting_bad(s, value, "true or false");
+        *(bool *)field = yes;
+        return ST_OK;
+    case SETTING_INT:
+        TRY(setting_read_int(&v, s, value));
+        if (v < INT32_MIN || v > INT32_MAX)
+            return setting_bad(s, value, "a number of 32 bits");
+        *(int *)field = (int)v;
+        return ST_OK;
     case SETTING_INT64: return setting_read_int(field, s, value);
     case SETTING_REAL: return setting_read_real(field, s, value);
-    case SETTING_TEXT: return read_text(field, s, arena, value);
+    case SETTING_TEXT:
+        if (!*value)
+            return setting_bad(s, value, s->metavar);
+        if (!(copy = arena_strdup(arena, value)))
+            return FAIL_NOMEM();
+        *(const char **)field = copy;
+        return ST_OK;
     case SETTING_CHOICE: return setting_read_choice(field, s, value);
     case SETTING_CHOICE_FLAG:
         TRY(setting_read_choice(&choice, s, value));

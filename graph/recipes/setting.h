@@ -1,9 +1,9 @@
-/* A setting: a name, the text that sets it, and the field of a structure where its value goes.
+/* Settings: each has a name, a text that sets it, and the field of a structure that holds its value.
  *
- * The field's C type says how the text is read: SETTING_OF finds the kind by _Generic, so a field of a type that has no
- * reader does not compile, and no value is stored with another size than its field has.  Options of a run
- * (exec/train/options.c) and those of losses, metrics, optimizers and schedules (graph/recipes/recipe.h) are settings;
- * help, man pages, args.json and the C API's list are made of them. */
+ * The field's C type selects the parser: SETTING_OF finds it by _Generic, so a field of another type does not compile,
+ * and a value always has the size of its field.  Options of a run (exec/train/options.c) and those of losses, metrics,
+ * optimizers and schedules (graph/recipes/recipe.h) are settings.  Help, man pages, args.json and the C API's list are
+ * made from them. */
 #ifndef DPX_SETTING_H
 #define DPX_SETTING_H
 
@@ -15,7 +15,7 @@
 #include "graph/base/status.h"
 
 typedef enum {
-    SETTING_CUSTOM, /* read by `set` */
+    SETTING_CUSTOM, /* parsed by `set` */
     SETTING_FLAG,   /* bool */
     SETTING_INT,
     SETTING_INT64, /* also uint64_t, with a minimum that is not negative */
@@ -25,13 +25,13 @@ typedef enum {
     SETTING_CHOICE_FLAG /* of two, in a bool */
 } SettingKind;
 
-/* What another value means to a run that goes on from a checkpoint; what nobody has thought of is fixed. */
+/* The effect of another value when a run is resumed from a checkpoint; the default is RESUME_FIXED. */
 typedef enum {
-    RESUME_FIXED,     /* another run */
-    RESUME_TOLD,      /* may be wanted, and is told */
-    RESUME_FREE,      /* nothing that is computed */
-    RESUME_ELSEWHERE, /* compared in another way */
-    RESUME_BITS       /* other last bits, which is told */
+    RESUME_FIXED,     /* an error: it would be another run */
+    RESUME_TOLD,      /* allowed, with a note */
+    RESUME_FREE,      /* allowed: results do not depend on it */
+    RESUME_ELSEWHERE, /* checked in another way */
+    RESUME_BITS       /* allowed, with a note that the last bits of results differ */
 } OnResume;
 
 typedef struct Setting {
@@ -45,9 +45,9 @@ typedef struct Setting {
     const char *choices; /* "a|b|c" in the order of the enumeration */
     Status (*set)(const struct Setting *, void *to, const char *value);
     bool repeats;
-    bool trains; /* only training reads it; of a recipe's flags the list of recipes says it */
+    bool trains; /* only training reads it; not set for flags of recipes, whose list shows it */
     OnResume on_resume;
-    bool derived; /* the command line sets it itself, and takes no such flag */
+    bool derived; /* the command line computes it, and has no such flag */
 } Setting;
 
 /* clang-format off */
@@ -58,7 +58,7 @@ typedef struct Setting {
 /* clang-format on */
 /* The kind and place of field `field` of `Struct`. */
 #define SETTING_OF(Struct, field) .kind = SETTING_KIND(((Struct *)0)->field), .at = offsetof(Struct, field)
-/* The same of an enumeration, or of a bool, that one of `words` sets. */
+/* The kind and place of an enumeration, or of a bool, that one of `words` ("a|b|c") sets. */
 #define SETTING_CHOICE_OF(Struct, field, words)                                                  \
     .kind = SETTING_CHOICE_KIND(((Struct *)0)->field),                                           \
     .at = offsetof(Struct, field) +                                                              \
@@ -72,12 +72,11 @@ typedef struct Setting {
 #define SETTING_REAL_MAX 1e30
 #define SETTING_COUNT_MAX 1e15
 
-/* Reads `value` into the field of *to, a structure of the kind that the setting was made for; *to stays as it was when
- * the text is wrong. Strings are copied to `arena`. */
+/* Parses `value` into the setting's field of *to; after an error *to is unchanged.  Strings are copied to `arena`. */
 Status setting_set(const Setting *s, void *to, Arena *arena, const char *value) CHECKED;
-/* "--name: expected ..., found 'value'" */
+/* Fails with "--name: expected ..., found 'value'". */
 Status setting_bad(const Setting *s, const char *value, const char *expected) CHECKED;
-/* What `set` functions share: reading by the setting's range or words, whatever its kind. */
+/* Parsers for `set` functions: they check the setting's range or words, whatever its kind. */
 Status setting_read_int(int64_t *out, const Setting *s, const char *value) CHECKED;
 Status setting_read_real(double *out, const Setting *s, const char *value) CHECKED;
 Status setting_read_choice(int *out, const Setting *s, const char *value) CHECKED;

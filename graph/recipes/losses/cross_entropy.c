@@ -1,5 +1,5 @@
-/* cross-entropy: minus the log-probability of the right class, from logits; or of all classes by their probabilities.
- */
+/* cross-entropy: minus the log-probability of the right class, from logits; for targets that are probabilities, the
+ * mean over classes weighted by them. */
 #include "graph/recipes/loss.h"
 #include "graph/ops/softmax.gen.h"
 

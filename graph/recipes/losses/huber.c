@@ -1,6 +1,6 @@
-/* huber: of d = y - t, d^2 / 2 where |d| <= delta, else delta (|d| - delta / 2).  PyTorch's HuberLoss.
+/* huber: with d = y - t, d^2 / 2 if |d| <= delta, otherwise delta (|d| - delta / 2).  PyTorch's HuberLoss.
  *
- * With c = d bounded to -delta..delta both are c (d - c / 2), whose derivative is c. */
+ * With c = d clipped to -delta..delta, both are c (d - c / 2), whose derivative is c. */
 #include "graph/recipes/loss.h"
 #include "graph/ops/binary.gen.h"
 #include "graph/ops/where.gen.h"

@@ -1,4 +1,4 @@
-/* output: the model computes its loss itself. */
+/* output: an output of the model is the loss. */
 #include <string.h>
 
 #include "graph/recipes/loss.h"

@@ -1,5 +1,5 @@
-/* outputs: the model computes losses itself, by mmengine's parse_losses: those are the outputs whose names contain
- * "loss", each counts by its mean, and training makes their sum small. */
+/* outputs: the loss is the sum of the means of all outputs whose names contain "loss", as in mmengine's parse_losses.
+ */
 #include <string.h>
 
 #include "graph/recipes/loss.h"

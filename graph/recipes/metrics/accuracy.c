@@ -1,4 +1,4 @@
-/* accuracy: the share of targets that the largest score hits. */
+/* accuracy: the share of targets whose class has the largest score. */
 #include "graph/recipes/metric.h"
 #include "graph/ops/metric.gen.h"
 

@@ -1,4 +1,4 @@
-/* confusion-matrix: how often a target of the row's class has its largest score in the column's. */
+/* confusion-matrix: the number of targets of the row's class whose largest score is that of the column's class. */
 #include "graph/recipes/metric.h"
 
 typedef struct {

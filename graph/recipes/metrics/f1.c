@@ -1,6 +1,6 @@
-/* f1: the harmonic mean of precision and recall, of each class or of their sums; averaged over classes.
+/* f1: the harmonic mean of precision and recall, for each class or for their sums; averaged over classes.
  *
- * As scikit-learn's with zero_division=0: a quotient of 0 and 0 is 0. */
+ * 0 / 0 is 0, as with zero_division=0 in scikit-learn. */
 #include "graph/recipes/metric.h"
 
 static double score(const ClassCounts *n)

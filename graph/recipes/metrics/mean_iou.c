@@ -1,5 +1,5 @@
-/* mean-iou: of each class, targets that are hit over what is target or prediction of it; the mean over classes that
- * either has. */
+/* mean-iou: intersection over union for each class, hits / (targets + predictions - hits); the mean over classes that
+ * targets or predictions have. */
 #include "graph/recipes/metric.h"
 
 static void mean_iou_emit_metric(LossBody *b, const void *settings)

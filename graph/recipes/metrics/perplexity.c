@@ -1,6 +1,6 @@
-/* perplexity: e to the mean over targets of minus the log-probability of the right class, each target weighing 1.
+/* perplexity: e to the mean over targets of minus the log-probability of the right class, each target with weight 1.
  *
- * Of logits; log-probabilities are logits too, whose log-softmax is themselves. */
+ * It takes logits.  Log-probabilities are logits, too, because log-softmax does not change them. */
 #include <math.h>
 
 #include "graph/recipes/metric.h"

@@ -1,6 +1,6 @@
-/* precision: of the predictions of a class, the share that is right; averaged over classes.
+/* precision: the share of a class's predictions that is right; averaged over classes.
  *
- * As scikit-learn's with zero_division=0: a quotient of 0 and 0 is 0. */
+ * 0 / 0 is 0, as with zero_division=0 in scikit-learn. */
 #include "graph/recipes/metric.h"
 
 static double score(const ClassCounts *n) { return n->predictions > 0 ? n->hits / n->predictions : 0; }

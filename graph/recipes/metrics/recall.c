@@ -1,6 +1,6 @@
-/* recall: of the targets of a class, the share that is found; averaged over classes.
+/* recall: the share of a class's targets that is found; averaged over classes.
  *
- * As scikit-learn's with zero_division=0: a quotient of 0 and 0 is 0. */
+ * 0 / 0 is 0, as with zero_division=0 in scikit-learn. */
 #include "graph/recipes/metric.h"
 
 static double score(const ClassCounts *n) { return n->targets > 0 ? n->hits / n->targets : 0; }

@@ -1,4 +1,4 @@
-/* top-k: the share of targets that are among the k largest scores, of equals the first. */
+/* top-k: the share of targets whose class is among the k largest scores; of equal scores the first count. */
 #include "graph/recipes/metric.h"
 #include "graph/ops/compare.gen.h"
 #include "graph/ops/select.gen.h"

@@ -1,9 +1,9 @@
-/* adagrad: torch.optim's: the sum of squares divides.
+/* adagrad: torch.optim's Adagrad, which divides by the root of the sum of squares.
  *
  *   d = g + weight_decay w,  s' = s + d^2,  w' = w - lr / (1 + (t - 1) lr_decay) d / (sqrt(s') + eps)
  *
- * at step t, the first being 1.  PyTorch's s begins as initial_accumulator_value, here as 0: it is added where s is
- * read. */
+ * at step t, the first being 1.  In PyTorch s begins as initial_accumulator_value; here it begins as 0, and that value
+ * is added where s is read. */
 #include "graph/recipes/optimizer.h"
 #include "graph/ops/binary.gen.h"
 #include "graph/ops/preview_training.gen.h"
@@ -50,7 +50,7 @@ static const Setting flags[] = {
     { .name = "initial-sum",
       .metavar = "X",
       .fallback = "0",
-      .help = "what the sum of squares begins with",
+      .help = "first value of the sum of squares",
       SETTING_OF(Adagrad, initial),
       .min = 0,
       .max = SETTING_REAL_MAX },

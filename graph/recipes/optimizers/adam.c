@@ -1,10 +1,10 @@
-/* adam, and adamw, which differs in where the weight decays: torch.optim's.
+/* adam and adamw: torch.optim's Adam, and AdamW with decoupled weight decay.
  *
  *   d = g + weight_decay w,  m' = beta1 m + (1 - beta1) d,  v' = beta2 v + (1 - beta2) d^2
  *   w' = w - (lr / (1 - beta1^t)) m' / (sqrt(v') / sqrt(1 - beta2^t) + eps)
  *
- * amsgrad: the largest v' so far for that of w'.  adamw: d = g, and w (1 - lr weight_decay) for the first w of w'. What
- * is one number for all elements is computed in float64 and rounded once. */
+ * With amsgrad, w' uses the largest v' so far.  adamw has d = g, and w (1 - lr weight_decay) in place of w in w'.
+ * Scalars are computed in float64 and rounded once. */
 #include "graph/recipes/optimizer.h"
 #include "graph/ops/binary.gen.h"
 #include "graph/ops/preview_training.gen.h"

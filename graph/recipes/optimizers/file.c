@@ -1,5 +1,5 @@
-/* file: the model's training_info says how its tensors follow from a step (graph/onnx/training.c,
- * passes/train/follow_file.c): nothing is differentiated, and no formula is asked for. */
+/* file: the updates of the model's training_info (graph/onnx/training.c, passes/train/follow_file.c).  Nothing is
+ * differentiated, and there is no formula. */
 #include "graph/recipes/optimizer.h"
 
 DEFINE_OPTIMIZER(file, .recipe = { .name = "file", .help = "as the model's training_info says, at its learning rate" },

@@ -1,10 +1,10 @@
-/* lamb: adam's step with decoupled weight decay, of each parameter as long as the parameter itself (You and others,
- * "Large Batch Optimization for Deep Learning: Training BERT in 76 minutes", 2020, algorithm 2, with phi(z) = z):
+/* lamb: adam's step with decoupled weight decay, scaled to the norm of each parameter (You and others, "Large Batch
+ * Optimization for Deep Learning: Training BERT in 76 minutes", 2020, algorithm 2, with phi(z) = z):
  *
  *   m' = beta1 m + (1 - beta1) g,  v' = beta2 v + (1 - beta2) g^2
  *   u = (m' / (1 - beta1^t)) / (sqrt(v' / (1 - beta2^t)) + eps) + weight_decay w,  w' = w - lr (|w| / |u|) u
  *
- * Where |w| or |u| is 0, of which the paper says nothing, their quotient is taken for 1. */
+ * If |w| or |u| is 0, a case that the paper leaves open, their quotient is 1. */
 #include "graph/recipes/optimizer.h"
 #include "graph/ops/binary.gen.h"
 #include "graph/ops/unary.gen.h"
@@ -47,7 +47,7 @@ static const Setting flags[] = {
 
 DEFINE_OPTIMIZER(lamb,
                  .recipe = { .name = "lamb",
-                             .help = "adamw with steps as long as each parameter, for large batches",
+                             .help = "adamw with steps scaled to the norm of each parameter, for large batches",
                              .flags = flags,
                              RECIPE_SETTINGS(Lamb) },
                  .formula = lamb_formula);

@@ -1,9 +1,9 @@
-/* lars: momentum with a rate for each parameter, as long as the parameter is for its gradient (You, Gitman and
+/* lars: momentum with a rate for each parameter, from the norms of the parameter and its gradient (You, Gitman and
  * Ginsburg, "Large Batch Training of Convolutional Networks", 2017, algorithm 1):
  *
  *   l = trust |w| / (|g| + weight_decay |w|),  m' = momentum m + lr l (g + weight_decay w),  w' = w - m'
  *
- * Where |w| or |g| is 0, of which the paper says nothing, l is taken for 1. */
+ * If |w| or |g| is 0, a case that the paper leaves open, l is 1. */
 #include "graph/recipes/optimizer.h"
 #include "graph/ops/binary.gen.h"
 
@@ -41,7 +41,7 @@ static const Setting flags[] = {
     { .name = "trust",
       .metavar = "X",
       .fallback = "0.001",
-      .help = "of a step, by the length of its parameter",
+      .help = "norm of a step as a share of the parameter's norm",
       SETTING_OF(Lars, trust),
       .min = 0,
       .above_min = true,
@@ -52,7 +52,8 @@ static const Setting flags[] = {
 
 DEFINE_OPTIMIZER(lars,
                  .recipe = { .name = "lars",
-                             .help = "momentum, of each parameter by its length and its gradient's, for large batches",
+                             .help = "momentum, with a rate for each parameter from its norm and its gradient's, for "
+                                     "large batches",
                              .flags = flags,
                              RECIPE_SETTINGS(Lars) },
                  .formula = lars_formula);

@@ -10,22 +10,16 @@ typedef struct {
     double beta1, beta2, weight_decay;
 } Lion;
 
-static ValueId mix(UpdateRule *f, double beta, ValueId m)
-{
-    ValueId old = F(f, Mul, formula_number(f, beta), m), new = F(f, Mul, formula_number(f, 1 - beta), f->grad);
-
-    return F(f, Add, old, new);
-}
-
 static void lion_formula(UpdateRule *f, const void *settings)
 {
     const Lion *s = settings;
-    ValueId m = formula_state(f, "exp_avg"), lr = formula_scalar(f, f->o->lr), step = F(f, Sign, mix(f, s->beta1, m));
+    ValueId m = formula_state(f, "exp_avg"), lr = formula_scalar(f, f->o->lr),
+            step = F(f, Sign, formula_mean(f, s->beta1, m, f->grad, NO_VALUE));
 
     if (s->weight_decay > 0)
         step = F(f, Add, step, F(f, Mul, formula_number(f, s->weight_decay), f->w));
     formula_next(f, f->w, F(f, Sub, f->w, F(f, Mul, lr, step)));
-    formula_next(f, m, mix(f, s->beta2, m));
+    formula_next(f, m, formula_mean(f, s->beta2, m, f->grad, NO_VALUE));
 }
 
 static const Setting flags[] = {

@@ -1,4 +1,5 @@
-/* rmsprop: torch.optim's: a running mean of squares divides; centered takes the square of the mean off.
+/* rmsprop: torch.optim's RMSprop, which divides by the root of a running mean of squares; `centered` subtracts the
+ * square of the running mean.
  *
  *   d = g + weight_decay w,  v' = alpha v + (1 - alpha) d^2,  a' = alpha a + (1 - alpha) d
  *   q = d / (sqrt(v' [- a'^2]) + eps),  w' = w - lr q, or with momentum b' = momentum b + q,  w' = w - lr b' */
@@ -11,24 +12,16 @@ typedef struct {
     bool centered;
 } RmsProp;
 
-/* alpha x + (1 - alpha) y */
-static ValueId mean(UpdateRule *f, double alpha, ValueId x, ValueId y)
-{
-    ValueId old = F(f, Mul, formula_number(f, alpha), x), new = F(f, Mul, formula_number(f, 1 - alpha), y);
-
-    return F(f, Add, old, new);
-}
-
 static void rmsprop_formula(UpdateRule *f, const void *settings)
 {
     const RmsProp *s = settings;
     ValueId v = formula_state(f, "square_avg"), lr = formula_scalar(f, f->o->lr),
             d = formula_decayed(f, s->weight_decay);
-    ValueId next = mean(f, s->alpha, v, F(f, Mul, d, d)), under = next, step;
+    ValueId next = formula_mean(f, s->alpha, v, F(f, Mul, d, d), NO_VALUE), under = next, step;
 
     formula_next(f, v, next);
     if (s->centered) {
-        ValueId a = formula_state(f, "grad_avg"), average = mean(f, s->alpha, a, d);
+        ValueId a = formula_state(f, "grad_avg"), average = formula_mean(f, s->alpha, a, d, NO_VALUE);
 
         formula_next(f, a, average);
         under = F(f, Sub, next, F(f, Mul, average, average));
@@ -48,7 +41,10 @@ static const Setting flags[] = {
     FLAG_DECAY("alpha", RmsProp, alpha, "0.99", "decay of the mean of squares"),
     FLAG_EPS(RmsProp, eps, "1e-8"),
     FLAG_MOMENTUM(RmsProp, momentum),
-    { .name = "centered", .fallback = "false", .help = "take the mean off", SETTING_OF(RmsProp, centered) },
+    { .name = "centered",
+      .fallback = "false",
+      .help = "subtract the square of the mean",
+      SETTING_OF(RmsProp, centered) },
     FLAG_WEIGHT_DECAY(RmsProp, weight_decay, "L2 term in the gradient"),
     { .name = NULL },
 };

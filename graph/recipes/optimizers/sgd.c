@@ -3,7 +3,7 @@
  *   d = g + weight_decay w,  w' = w - lr d, or with momentum m' = momentum m + (1 - dampening) d,  w' = w - lr m', with
  *   Nesterov's w' = w - lr (d + momentum m')
  *
- * The first step is not dampened: m' = d. */
+ * The first step has no dampening: m' = d. */
 #include "graph/recipes/optimizer.h"
 #include "graph/ops/binary.gen.h"
 #include "graph/ops/compare.gen.h"
@@ -14,6 +14,7 @@ typedef struct {
     bool nesterov;
 } Sgd;
 
+/* d (1 - dampening), in the first step d. */
 static ValueId dampened(UpdateRule *f, double dampening, ValueId d)
 {
     Graph *g = f->o->g;

@@ -1,4 +1,4 @@
-/* cosine: half a cosine from lr down to a fraction of it. */
+/* cosine: half a period of a cosine from lr down to a fraction of it. */
 #include <math.h>
 
 #include "graph/recipes/schedule.h"

@@ -1,4 +1,4 @@
-/* multi-step: at each of some steps the rate is multiplied by gamma.  PyTorch's MultiStepLR. */
+/* multi-step: the rate is multiplied by gamma at each of the given steps.  PyTorch's MultiStepLR. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@ typedef struct {
     double gamma;
 } MultiStep;
 
-/* The number at *at, which goes on behind its comma or becomes NULL; -1: there is none. */
+/* Parses the number at *at and moves *at behind the comma, or to NULL at the end; -1: there is no number. */
 static int64_t next_step(const char **at)
 {
     char *end;

@@ -1,6 +1,6 @@
 /* one-cycle: half a cosine up from lr / DIV to lr, then half a cosine down to lr / DIV / FINAL (Smith and Topin,
- * "Super-Convergence", 2018; PyTorch's OneCycleLR, whose rates these are step by step).  --lr is the highest rate; no
- * momentum is changed. */
+ * "Super-Convergence", 2018).  The rates are those of PyTorch's OneCycleLR.  --lr is the highest rate; momentum does
+ * not change. */
 #include <math.h>
 
 #include "graph/recipes/schedule.h"
@@ -38,8 +38,8 @@ static const Setting args[] = {
       SETTING_OF(OneCycle, up),
       .min = 0,
       .max = 1 },
-    ABOVE_1("DIV", div, "lr by the first rate", "25"),
-    ABOVE_1("FINAL", final, "the first rate by the last", "10000"),
+    ABOVE_1("DIV", div, "lr divided by the first rate", "25"),
+    ABOVE_1("FINAL", final, "the first rate divided by the last", "10000"),
     { .name = NULL },
 };
 

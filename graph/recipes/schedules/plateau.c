@@ -1,4 +1,5 @@
-/* plateau: times a factor when what is observed has not become better for a while.  PyTorch's ReduceLROnPlateau. */
+/* plateau: the rate is multiplied by a factor when the loss or metric has not improved for a while.  PyTorch's
+ * ReduceLROnPlateau. */
 #include <math.h>
 
 #include "graph/recipes/schedule.h"
@@ -100,7 +101,7 @@ static const Setting args[] = {
     { .name = "cooldown",
       .metavar = "REST",
       .fallback = "0",
-      .help = "observations behind a change that do not count",
+      .help = "observations after a change that do not count",
       SETTING_OF(Plateau, cooldown),
       .min = 0,
       .max = SETTING_COUNT_MAX },

@@ -1,5 +1,5 @@
-/* poly: a power of what is left of the run, from lr down to a fraction of it.  PyTorch's PolynomialLR, with mmcv's last
- * rate. */
+/* poly: a power of the remaining share of the run, from lr down to a fraction of it.  PyTorch's PolynomialLR, with the
+ * last rate of mmcv's. */
 #include <math.h>
 
 #include "graph/recipes/schedule.h"
@@ -32,7 +32,8 @@ DEFINE_SCHEDULE(
     poly,
     .recipe = { .name = "poly",
                 .form = "poly[:POWER[:FINAL]]",
-                .help = "what is left of the run to the POWER [1], down to FINAL [0] of lr at the last step",
+                .help = "the remaining share of the run to the power POWER [1], down to FINAL [0] of lr at the last "
+                        "step",
                 .args = args,
                 RECIPE_SETTINGS(Poly) },
     .ends = true, .factor = poly_factor);

@@ -1,4 +1,4 @@
-/* restarts: half a cosine from lr down to a fraction of it, begun anew, each time over `times` as many steps
+/* restarts: half a cosine from lr down to a fraction of it, again and again, each `times` as long as the one before
  * (Loshchilov and Hutter, "SGDR", 2017; PyTorch's CosineAnnealingWarmRestarts). */
 #include <math.h>
 
@@ -30,7 +30,7 @@ static const Setting args[] = {
     { .name = "times",
       .metavar = "TIMES",
       .fallback = "1",
-      .help = "the length of a cosine by that of the one before",
+      .help = "length of a cosine divided by that of the one before",
       SETTING_OF(Restarts, times),
       .min = 1,
       .max = 1e6 },

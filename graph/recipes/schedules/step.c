@@ -1,4 +1,4 @@
-/* step: every so many steps the rate is multiplied by gamma. */
+/* step: the rate is multiplied by gamma every so many steps.  PyTorch's StepLR. */
 #include <math.h>
 
 #include "graph/recipes/schedule.h"
