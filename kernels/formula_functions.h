@@ -14,7 +14,7 @@
         return (R)(__VA_ARGS__);                                                                   \
     }
 #define ONE(TYPE) TYPE x
-#define TWO(TYPE) TYPE a, TYPE b
+#define TWO(TYPE) TYPE a, __attribute__((unused)) TYPE b
 #define FUNCTION1(D, TYPE, S, NAME, ATTRS, ...) FORMULA(TYPE, TYPE, NAME##_##S, ONE(TYPE), ATTRS, __VA_ARGS__)
 #define FUNCTION2(D, TYPE, S, NAME, ATTRS, ...) FORMULA(TYPE, TYPE, NAME##_##S, TWO(TYPE), ATTRS, __VA_ARGS__)
 #define TESTING1(D, TYPE, S, NAME, ATTRS, ...) FORMULA(bool, TYPE, NAME##_##S, ONE(TYPE), ATTRS, __VA_ARGS__)

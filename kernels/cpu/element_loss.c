@@ -4,7 +4,7 @@
 #include "graph/ops/loss.gen.h"
 
 #include "kernels/cpu/team.h"
-#include "kernels/cpu/vmath.h"
+#include "kernels/cpu/cpu_formulas.h"
 
 enum { BLOCK = 256 };
 

@@ -132,7 +132,7 @@ static inline float vtanhf(float x)
     p = p * s + 1.33314422036e-1f;
     p = p * s - 3.33332819422e-1f;
     p = p * s * x + x;
-    return a < 0.625f ? p : copysignf(far, x);
+    return copysignf(a < 0.625f ? p : far, x);
 }
 
 /* A polynomial in x^2 below 0.927, else 1 - e^q(|x|); coefficients by N. Juffa. */
@@ -184,5 +184,7 @@ static inline double vexp_f64(double x) { return exp(x); }
 static inline double vlog_f64(double x) { return log(x); }
 static inline double vlog1p_f64(double x) { return log1p(x); }
 static inline double vsigmoid_f64(double x) { return 1 / (1 + exp(-x)); }
+static inline float vlarger_f32(float a, float b) { return a > b ? a : b; }
+static inline double vlarger_f64(double a, double b) { return a > b ? a : b; }
 
 #endif

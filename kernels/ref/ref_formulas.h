@@ -30,6 +30,7 @@
 #define FLOOR(v) floor(v)
 #define RINT(v) rint(v)
 #define FMOD(a, b) fmod(a, b)
+#define LARGER(a, b) fmax(a, b)
 /* From double; integers take the nearest value that they have. */
 #define TRUNCATE(v) (IS_REAL(T) ? (T)(v) : HAS_SIGN(T) ? (T)saturate(v, 8 * sizeof(T) - 1) : TRUNCATE_UNSIGNED(v))
 #define TRUNCATE_UNSIGNED(v) (T) saturate_unsigned(v, 8 * sizeof(T))

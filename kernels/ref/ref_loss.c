@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "kernels/ref/ref_formulas.h"
 #include "kernels/ref/element_loss.h"
 #include "graph/ops/loss.gen.h"
 #include "graph/ops/metric.gen.h"
@@ -167,37 +168,33 @@ Status element_loss_prepare(void **state, KernelCtx *ctx, const Graph *g, const 
     return kernel_state(state, &p, sizeof p);
 }
 
-/* The logarithm, at least -100 so that a certain miss costs a finite amount. */
-static double log_clamped(double x) { return fmax(log(x), -100); }
-static double log1p_clamped(double x) { return fmax(log1p(x), -100); }
-
 static double element_loss(ElementKind kind, double x, double z)
 {
     switch (kind) {
-    case ELEMENT_MSE: return (x - z) * (x - z);
-    case ELEMENT_L1: return fabs(x - z);
-    case ELEMENT_BCE: return (z - 1) * log1p_clamped(-x) - z * log_clamped(x);
-    default: return fmax(x, 0) - x * z + log1p(exp(-fabs(x)));
+    case ELEMENT_MSE: return formula_mse_f64(x, z);
+    case ELEMENT_L1: return formula_l1_f64(x, z);
+    case ELEMENT_BCE: return formula_bce_f64(x, z);
+    default: return formula_bce_logits_f64(x, z);
     }
 }
 
-static double by_x(ElementKind kind, double x, double z)
+static double by_prediction(ElementKind kind, double x, double z)
 {
     switch (kind) {
-    case ELEMENT_MSE: return 2 * (x - z);
-    case ELEMENT_L1: return (x > z) - (x < z);
-    case ELEMENT_BCE: return (x - z) / fmax((1 - x) * x, 1e-12f); /* rounded to float32, as PyTorch has it */
-    default: return 1 / (1 + exp(-x)) - z;
+    case ELEMENT_MSE: return formula_mse_by_prediction_f64(x, z);
+    case ELEMENT_L1: return formula_l1_by_prediction_f64(x, z);
+    case ELEMENT_BCE: return formula_bce_by_prediction_f64(x, z);
+    default: return formula_bce_logits_by_prediction_f64(x, z);
     }
 }
 
 static double by_target(ElementKind kind, double x, double z)
 {
     switch (kind) {
-    case ELEMENT_MSE: return 2 * (z - x);
-    case ELEMENT_L1: return (z > x) - (z < x);
-    case ELEMENT_BCE: return log1p_clamped(-x) - log_clamped(x);
-    default: return -x;
+    case ELEMENT_MSE: return formula_mse_by_target_f64(x, z);
+    case ELEMENT_L1: return formula_l1_by_target_f64(x, z);
+    case ELEMENT_BCE: return formula_bce_by_target_f64(x, z);
+    default: return formula_bce_logits_by_target_f64(x, z);
     }
 }
 
@@ -224,7 +221,7 @@ static Status run_element_loss_grad(KernelCtx *ctx, void *state, const Tensor *i
     for (int64_t i = 0; i < n; i++) {
         double x = tensor_float(&in[1], i), z = tensor_float(&in[2], i);
 
-        tensor_set_float(&out[0], i, dy * (p->by ? by_target : by_x)(p->kind, x, z));
+        tensor_set_float(&out[0], i, dy * (p->by ? by_target : by_prediction)(p->kind, x, z));
     }
     return ST_OK;
 }

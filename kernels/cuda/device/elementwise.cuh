@@ -121,6 +121,7 @@ template <class I, class F> __device__ __forceinline__ I truncate(F v)
 
     return v != v ? (I)0 : v >= limit ? most : v <= (F)(Type<I>::is_signed ? -limit : (F)0) ? least : (I)v;
 }
+EW larger(T a, T b) { return a > b ? a : b; }
 template <class T> __device__ __forceinline__ T truncated(double v)
 {
     if constexpr (Type<T>::is_float)
@@ -156,6 +157,7 @@ template <class T> __device__ __forceinline__ T truncated(double v)
 #define FLOOR(v) m_floor(v)
 #define RINT(v) m_rint(v)
 #define FMOD(a, b) m_fmod(a, b)
+#define LARGER(a, b) larger<T>(a, b)
 #define TRUNCATE(v) truncated<T>(v)
 
 #define PARAMS_NONE()
@@ -172,7 +174,7 @@ template <class T> __device__ __forceinline__ T truncated(double v)
 #define TEST2(Op, name, types, vectors, attributes, ...) \
     EW_TEST name(T a, T b PARAMS_##attributes) { return (bool)(__VA_ARGS__); }
 #define PART2(name, types, vectors, ...) \
-    EW name(T a, T b) { return (T)(__VA_ARGS__); }
+    EW name(T a, T b) { return (void)b, (T)(__VA_ARGS__); }
 #include "kernels/formulas.def"
 
 #undef I64
@@ -200,6 +202,7 @@ template <class T> __device__ __forceinline__ T truncated(double v)
 #undef FLOOR
 #undef RINT
 #undef FMOD
+#undef LARGER
 #undef TRUNCATE
 #undef PARAMS_NONE
 #undef PARAMS_NUMBER
@@ -233,6 +236,8 @@ template <class T> __device__ __forceinline__ T truncated(double v)
 #undef GELU_U
 #undef GELU_SLOPE
 #undef GELU_TANH_SLOPE
+#undef LOSS_LOG
+#undef LOSS_LOG1P
 
 /* ---- of several operands ---- */
 
@@ -298,18 +303,15 @@ template <class T, class B> __device__ __forceinline__ T pow(T a, B b)
         return (T)power((i64)a, (i64)b);
 }
 
-/* ---- gradients of losses of x against z, by x or by z; logarithms are at least -100 ---- */
+/* ---- gradients of losses of x against z, by x or by z ---- */
 
-EW clamped_log(T x) { return x > -100 ? x : (T)-100; }
-EW mse_grad(T dy, T x, T z, bool by_z) { return dy * 2 * (by_z ? z - x : x - z); }
-EW l1_grad(T dy, T x, T z, bool by_z) { return dy * (T)(by_z ? (z > x) - (z < x) : (x > z) - (x < z)); }
-EW bce_grad(T dy, T x, T z, bool by_z)
+EW mse_grad(T dy, T x, T z, bool by_z) { return dy * (by_z ? mse_by_target(x, z) : mse_by_prediction(x, z)); }
+EW l1_grad(T dy, T x, T z, bool by_z) { return dy * (by_z ? l1_by_target(x, z) : l1_by_prediction(x, z)); }
+EW bce_grad(T dy, T x, T z, bool by_z) { return dy * (by_z ? bce_by_target(x, z) : bce_by_prediction(x, z)); }
+EW bce_logits_grad(T dy, T x, T z, bool by_z)
 {
-    const T v = (1 - x) * x;
-
-    return dy * (by_z ? clamped_log(m_log1p(-x)) - clamped_log(m_log(x)) : (x - z) / (v > (T)1e-12f ? v : (T)1e-12f));
+    return dy * (by_z ? bce_logits_by_target(x, z) : bce_logits_by_prediction(x, z));
 }
-EW bce_logits_grad(T dy, T x, T z, bool by_z) { return dy * (by_z ? -x : sigmoid(x) - z); }
 
 #undef EW_TEST
 #undef EW

@@ -4,6 +4,7 @@
  * up what they leave, in their order.  Scores are read once in accesses of 16 bytes, or one number a sample where no
  * more is needed; gradients are written once.  A label that is no class makes the loss NaN, and no gradient: a kernel
  * cannot fail, and must not read elsewhere. */
+#include "elementwise.cuh"
 #include "loss.cuh"
 #include "math.cuh"
 #include "order.cuh"
@@ -249,18 +250,13 @@ __device__ __forceinline__ void accuracy(const NllBox &p, const T *x, const void
 
 /* ---- one element against one element ---- */
 
-/* At least -100, so that a certain miss costs a finite amount. */
-template <class T> __device__ __forceinline__ T clamped(T x) { return x > -100 ? x : -100; }
-
 template <class T> __device__ __forceinline__ T element_loss(LossKind kind, T x, T z)
 {
-    const T d = x - z;
-
     switch (kind) {
-    case LOSS_MSE: return d * d;
-    case LOSS_L1: return d < 0 ? -d : d;
-    case LOSS_BCE: return (z - 1) * clamped(logarithm1(-x)) - z * clamped(logarithm(x));
-    default: return (x > 0 ? x : 0) - x * z + logarithm1(exponential(x < 0 ? x : -x));
+    case LOSS_MSE: return ew::mse(x, z);
+    case LOSS_L1: return ew::l1(x, z);
+    case LOSS_BCE: return ew::bce(x, z);
+    default: return ew::bce_logits(x, z);
     }
 }
 
