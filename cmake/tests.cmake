@@ -53,6 +53,9 @@ foreach(dir ${TEST_DIRS})
     add_test(NAME ${dir} COMMAND test_${dir})
 endforeach()
 
+# tests/api/steady_names.c counts the comparisons of names in a step.
+target_link_options(test_api PRIVATE -Wl,--wrap=strcmp,--wrap=strncmp)
+
 # Processes of worlds: those that tests/cli/mpi.sh has MPI's launchers start, and those of tests/worlds.
 if(NOT DPX_CARRIED)
     foreach(library openmpi mpich)

@@ -337,7 +337,7 @@ static void log_players(RunDir *r, const dpx_trainer *t, const dpx_result *resul
     const bool dynamic = !isnan(result->loss_scale);
     char text[NUMBER_TEXT];
 
-    if (strcmp(dpx_trainer_option(t, "turns"), "true") || (!dynamic && !result->skipped))
+    if ((!dynamic && !result->skipped) || strcmp(dpx_trainer_option(t, "turns"), "true") != 0)
         return;
     for (int k = 1; dynamic && !isnan(dpx_trainer_group_lr(t, k, result->step)); k++)
         fprintf(r->metrics, "%s%s", k > 1 ? "," : ",\"group_scale\":[",

@@ -122,8 +122,7 @@ static Status look_for_signal(Run *r, bool over)
 
 /* ---- evaluation ---- */
 
-/* Is there an evaluation's loss that is no number to go by?  The model is as trained as it is and is written all the
- * same. */
+/* Did the last evaluation give no finite loss?  The model is written all the same. */
 static bool lacks_loss(const Run *r) { return r->eval_step >= 0 && !isfinite(r->last_eval.loss); }
 
 /* What the data of evaluations have wrong need not stop a run that trains: it is told at the first, and by the exit
@@ -503,8 +502,7 @@ static void warn_of_logits(Run *r, double loss)
                                     "for logits use --loss cross-entropy");
 }
 
-/* What was read for the epoch, when the step is the last of it, or of the run; all processes come here at the same
- * step. */
+/* Counts what was read, after the last step of an epoch or the run; all processes come here at the same step. */
 static Status count_read(RunRead *out, bool *ends, Run *r)
 {
     *ends = r->step == r->begun && (r->at.batch == loader_batches(r->loader) || r->step == r->steps);
@@ -524,9 +522,10 @@ static Status count_read(RunRead *out, bool *ends, Run *r)
 /* What the steps of the epoch measured, when this was its last and there is a metric. */
 static Status measure_epoch(dpx_metric *out, bool *measured, Run *r)
 {
-    const char *metric = dpx_options_get(r->args->options, "metric");
+    const bool ends = r->step == r->begun && r->at.batch == loader_batches(r->loader);
+    const char *metric = ends ? dpx_options_get(r->args->options, "metric") : "none";
 
-    *measured = r->step == r->begun && r->at.batch == loader_batches(r->loader) && strcmp(metric, "none") != 0;
+    *measured = strcmp(metric, "none") != 0;
     if (!*measured)
         return ST_OK;
     TRY((Status)dpx_trainer_train_metric(r->trainer, out));
@@ -547,7 +546,8 @@ static Status log_step(Run *r, const dpx_result *result)
     TRY(count_read(&read, &ends, r));
     TRY(measure_epoch(&trained, &measured, r));
     TRY(run_dir_log_step(&r->dir, r->trainer, result, r->at.epoch + 1, (seconds_now() - r->since) * 1e3,
-                         ends ? &read : NULL, dpx_options_get(r->args->options, "metric"), measured ? &trained : NULL));
+                         ends ? &read : NULL, measured ? dpx_options_get(r->args->options, "metric") : NULL,
+                         measured ? &trained : NULL));
     if (measured)
         dpx_trainer_restart_train_metric(r->trainer);
     return ST_OK;

@@ -196,6 +196,8 @@ void world_is_for(const ToolWorld *w, const char *form, ...)
     char text[128];
     va_list ap;
 
+    if (!w->world)
+        return;
     va_start(ap, form);
     text_vformat(text, sizeof text, form, ap);
     va_end(ap);

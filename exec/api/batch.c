@@ -16,104 +16,121 @@ static const char *target_name(const dpx_trainer *t)
     return !b->loss || b->loss->target == TARGET_NONE ? NULL : b->target ? b->target : "target";
 }
 
-/* What a batch is of: the model's inputs in the order of the graph, then the target, unless that is one of them; NULL
- * behind the last. */
-static const char *batch_asked_for(const dpx_trainer *t, int i)
+Status batch_expect(dpx_trainer *t)
 {
     const Graph *g = t->model->graph;
     const char *target = target_name(t);
+    ExpectedTensor *x = ARENA_NEW(t->options->arena, ExpectedTensor, g->n_input + 1);
 
-    if (i < g->n_input)
-        return value(g, g->input[i])->name;
-    for (int k = 0; target && k < g->n_input; k++)
-        if (!strcmp(value(g, g->input[k])->name, target))
-            return NULL;
-    return i == g->n_input ? target : NULL;
+    if (!x)
+        return FAIL_NOMEM();
+    t->expected = x;
+    for (int i = 0; i < g->n_input; i++) {
+        const char *name = value(g, g->input[i])->name;
+
+        x[t->n_expected++] =
+            (ExpectedTensor){ .name = name, .axis = data_split_axis(g, &t->options->build, name), .sequence = -1 };
+        if (target && !strcmp(name, target))
+            target = NULL;
+    }
+    for (int i = 0; i < g->n_input; i++) {
+        const Value *v = value(g, g->input[i]);
+        const char *dot = v->member ? strrchr(v->name, '.') : NULL;
+
+        for (int k = 0; k < g->n_input && dot && !strcmp(dot, ".0"); k++)
+            if (same_sequence(v, value(g, g->input[k]))) {
+                x[k].sequence = i;
+                x[i].members++;
+            }
+    }
+    if (target)
+        x[t->n_expected++] =
+            (ExpectedTensor){ .name = target, .axis = data_split_axis(g, &t->options->build, target), .sequence = -1 };
+    return ST_OK;
 }
 
-static bool is_asked_for(const dpx_trainer *t, const char *name)
+/* The number of the expected tensor of this name; -1: none has it.  The number `first` is compared first. */
+static int find_expected(const dpx_trainer *t, const char *name, int first)
 {
-    const char *wanted;
+    for (int i = 0; i < t->n_expected; i++) {
+        const int k = (first + i) % t->n_expected;
 
-    for (int i = 0; (wanted = batch_asked_for(t, i)); i++)
-        if (!strcmp(wanted, name))
-            return true;
-    return false;
+        if (!strcmp(t->expected[k].name, name))
+            return k;
+    }
+    return -1;
 }
 
-static void list_asked_for(char *text, size_t size, const dpx_trainer *t)
+static void list_expected(char *text, size_t size, const dpx_trainer *t)
 {
-    const char *name;
     size_t len = 0;
 
     *text = '\0';
-    for (int i = 0; (name = batch_asked_for(t, i)) && len < size; i++)
-        len += (size_t)snprintf(text + len, size - len, "%s'%s'", i ? ", " : "", name);
+    for (int i = 0; i < t->n_expected && len < size; i++)
+        len += (size_t)snprintf(text + len, size - len, "%s'%s'", i ? ", " : "", t->expected[i].name);
 }
 
-bool batch_is_complete(const Feed *f, const dpx_trainer *t)
-{
-    const char *name;
+/* check_names has found that each is expected, and given once. */
+bool batch_is_complete(const Feed *f, const dpx_trainer *t) { return f->n == t->n_expected; }
 
-    for (int i = 0; (name = batch_asked_for(t, i)); i++)
-        if (!named_find(f->tensor, f->n, name))
-            return false;
-    return true;
-}
-
-/* Is it NAME.0, NAME.1, ..., NAME being so many characters? */
+/* Is it NAME.0, NAME.1, ..., where `list` begins with NAME of that length? */
 static bool is_member(const char *name, const char *list, size_t length)
 {
     return !strncmp(name, list, length) && name[length] == '.' && name[length + 1] &&
            !name[length + 1 + strspn(name + length + 1, "0123456789")];
 }
 
-/* A sequence that a batch has is as long as the model was read for; one that it has not may not be needed. */
+/* The model was read for sequences of a certain length: a batch has all tensors of a sequence, or none, where the step
+ * does not need it. */
 static Status check_structure(const dpx_trainer *t, const Feed *f)
 {
-    const Graph *g = t->model->graph;
+    for (int i = 0; i < t->n_expected; i++)
+        t->expected[i].present = 0;
+    for (int k = 0; k < f->n; k++)
+        if (f->number[k] >= 0 && t->expected[f->number[k]].sequence >= 0)
+            t->expected[t->expected[f->number[k]].sequence].present++;
+    for (int i = 0; i < t->n_expected; i++) {
+        const ExpectedTensor *x = &t->expected[i];
+        const int length = x->members ? (int)(strlen(x->name) - strlen(".0")) : 0;
+        int given = x->present;
 
-    for (int i = 0; i < g->n_input; i++) {
-        const Value *v = value(g, g->input[i]);
-        const char *dot = v->member ? strrchr(v->name, '.') : NULL;
-        const size_t length = dot ? (size_t)(dot - v->name) : 0;
-        int given = 0, expected = 0;
-
-        if (!dot || strcmp(dot, ".0") != 0)
-            continue;
-        for (int k = 0; k < f->n; k++)
-            given += is_member(f->tensor[k].name, v->name, length);
-        for (int k = 0; k < g->n_input; k++)
-            expected += same_sequence(v, value(g, g->input[k]));
-        if (given && given != expected)
+        for (int k = 0; k < f->n && x->members; k++)
+            given += f->number[k] < 0 && is_member(f->tensor[k].name, x->name, (size_t)length);
+        if (given && given != x->members)
             return FAIL(E_INVALID,
                         "sequence '%.*s' has %d tensors in this batch, and %d in this model: a trainer has one "
                         "structure, which \"input-members\" \"%.*s=%d\" gives when the model is loaded",
-                        (int)length, v->name, given, expected, (int)length, v->name, given);
+                        length, x->name, given, x->members, length, x->name, given);
     }
     return ST_OK;
 }
 
-/* What no mode of this trainer takes is a mistake; what another mode takes may be there, as targets are in
- * inference. */
+/* A name that no mode of this trainer takes is a mistake; a tensor that another mode takes may be there, as targets are
+ * in inference. */
 static Status check_names(const dpx_trainer *t, const Feed *f)
 {
     char expected[768];
     Problems wrong = { 0 };
 
+    for (int i = 0; i < t->n_expected; i++)
+        t->expected[i].given = false;
     for (int i = 0; i < f->n; i++) {
-        bool first = true;
+        bool again = false;
 
-        for (int k = 0; k < i; k++)
-            first &= strcmp(f->tensor[k].name, f->tensor[i].name) != 0;
-        if (!first)
+        if (f->number[i] >= 0) {
+            again = t->expected[f->number[i]].given;
+            t->expected[f->number[i]].given = true;
+        }
+        for (int k = 0; k < i && f->number[i] < 0; k++)
+            again |= f->number[k] < 0 && !strcmp(f->tensor[k].name, f->tensor[i].name);
+        if (again)
             problems_add(&wrong, "'%s' is given twice", f->tensor[i].name);
-        else if (!is_asked_for(t, f->tensor[i].name))
+        else if (f->number[i] < 0)
             problems_add(&wrong, "nobody asked for '%s'", f->tensor[i].name);
     }
     if (!wrong.n)
         return ST_OK;
-    list_asked_for(expected, sizeof expected, t);
+    list_expected(expected, sizeof expected, t);
     return problems_fail(&wrong, E_INVALID, "a batch of this model is of %s", expected);
 }
 
@@ -152,7 +169,7 @@ int dpx_batch_splits(const dpx_model *m, const dpx_options *o, const char *name)
 /* Tensor i has `part` of the whole, or all of it. */
 static Status take_part(Feed *f, const dpx_trainer *t, int i)
 {
-    const int axis = data_split_axis(t->model->graph, &t->options->build, f->tensor[i].name);
+    const int axis = t->expected[f->number[i]].axis;
     Tensor *x = &f->tensor[i].tensor;
 
     f->axis[i] = axis;
@@ -173,8 +190,9 @@ static Status take_part(Feed *f, const dpx_trainer *t, int i)
 
 /* ---- entry ---- */
 
-/* By their names, all of them, or by their order. */
-static Status name_tensors(Feed *f, const dpx_trainer *t, const dpx_tensor *batch, int n)
+/* Finds what each tensor is by its name, if all have one, or by its order.  From here on names are those of the
+ * trainer, so that the session knows them by their addresses. */
+static Status name_tensors(Feed *f, dpx_trainer *t, const dpx_tensor *batch, int n)
 {
     char expected[768];
     int named = 0;
@@ -182,10 +200,15 @@ static Status name_tensors(Feed *f, const dpx_trainer *t, const dpx_tensor *batc
     for (int i = 0; i < n; i++)
         named += batch[i].name != NULL;
     for (int i = 0; i < n; i++) {
-        f->tensor[i].name = named ? batch[i].name : batch_asked_for(t, i);
+        int k = i < t->n_expected ? i : -1;
+
+        if (named && batch[i].name && (k = find_expected(t, batch[i].name, t->last_number[i])) >= 0)
+            t->last_number[i] = k;
+        f->number[i] = k;
+        f->tensor[i].name = named && (k < 0 || !batch[i].name) ? batch[i].name : k < 0 ? NULL : t->expected[k].name;
         if (f->tensor[i].name)
             continue;
-        list_asked_for(expected, sizeof expected, t);
+        list_expected(expected, sizeof expected, t);
         return named ? FAIL(E_INVALID, "tensor %d of the batch has no name, and %d of %d have: expected all or none", i,
                             named, n)
                      : FAIL(E_INVALID, "a batch of %d tensors without names: this model's is of %s, in this order", n,
@@ -195,19 +218,19 @@ static Status name_tensors(Feed *f, const dpx_trainer *t, const dpx_tensor *batc
 }
 
 /* How many a batch has, by the first tensor that is divided, else by the first axis of the first. */
-static int64_t count_samples(const dpx_trainer *t, const NamedTensor *x, int n)
+static int64_t count_samples(const dpx_trainer *t, const Feed *f, int n)
 {
     for (int i = 0; i < n; i++) {
-        int axis = data_split_axis(t->model->graph, &t->options->build, x[i].name);
+        const Shape *shape = &f->tensor[i].tensor.shape;
+        const int axis = f->number[i] < 0 ? -1 : t->expected[f->number[i]].axis;
 
-        if (axis >= 0 && axis < x[i].tensor.shape.rank)
-            return x[i].tensor.shape.dim[axis];
+        if (axis >= 0 && axis < shape->rank)
+            return shape->dim[axis];
     }
-    return n && x[0].tensor.shape.rank > 0 ? x[0].tensor.shape.dim[0] : 0;
+    return n && f->tensor[0].tensor.shape.rank > 0 ? f->tensor[0].tensor.shape.dim[0] : 0;
 }
 
-static Status read_batch(Feed *f, const dpx_trainer *t, const dpx_tensor *batch, int n, const int64_t *samples,
-                         bool training)
+static Status read_batch(Feed *f, dpx_trainer *t, const dpx_tensor *batch, int n, const int64_t *samples, bool training)
 {
     f->n = 0;
     f->samples = samples ? *samples : 0;
@@ -223,7 +246,7 @@ static Status read_batch(Feed *f, const dpx_trainer *t, const dpx_tensor *batch,
     for (int i = 0; i < n; i++)
         TRY(api_tensor(&f->tensor[i].tensor, &batch[i]));
     if (!samples)
-        f->samples = count_samples(t, f->tensor, n);
+        f->samples = count_samples(t, f, n);
     f->n = n;
     TRY(check_structure(t, f));
     TRY(check_names(t, f));

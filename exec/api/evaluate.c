@@ -53,9 +53,9 @@ static Status evaluate(dpx_trainer *t, const dpx_tensor *batch, int n, const int
         trainer_tell_weights(t, "evaluation over several batches");
     TRY(trainer_begin(t, measured ? BUILD_EVAL : BUILD_PREDICT, &f, &step));
     TRY(session_end(&out, &n_out, &step));
-    trainer_read_outputs(t, r, out, measured ? n_out : 0);
+    trainer_read_outputs(t, r, measured ? &step : NULL);
     r->samples = f.samples;
-    TRY(measured_add(&t->measured, r, out, measured ? n_out : 0));
+    TRY(measured_add(&t->measured, r, measured ? &step : NULL));
     log_values_add(&t->log_values, r);
     TRY(give_predictions(t, r, out, n_out, measured));
     r->step = t->step;

@@ -104,7 +104,7 @@ static Status find_offsets(int64_t *offset, const dpx_trainer *t, const Feed *f)
 }
 
 /* `list` and `size` have room for all lengths. */
-static Status find_reach(const dpx_trainer *t, const Feed *f, InputReach *list, int64_t *size)
+static Status find_reach(dpx_trainer *t, const Feed *f, InputReach *list, int64_t *size)
 {
     int64_t offset[MAX_REPLICAS + 1];
     int n = 0;
@@ -123,6 +123,7 @@ static Status find_reach(const dpx_trainer *t, const Feed *f, InputReach *list, 
         list[n] = (InputReach){ x->name, x->axis, own };
         n += shorter;
     }
+    t->has_reach = n > 0;
     return session_set_reach(t->session, list, n);
 }
 
@@ -131,11 +132,16 @@ static bool has_lengths(const dpx_trainer *t, const Feed *f) { return t->lengths
 
 Status trainer_take_lengths(dpx_trainer *t, const Feed *f)
 {
-    InputReach *list = calloc((size_t)t->lengths.n + 1, sizeof *list);
-    int64_t *size = calloc(((size_t)t->lengths.n + 1) * (size_t)t->replicas, sizeof *size);
-    Status st = list && size ? has_lengths(t, f) ? find_reach(t, f, list, size) : session_set_reach(t->session, NULL, 0)
-                             : FAIL_NOMEM();
+    InputReach *list;
+    int64_t *size;
+    Status st;
 
+    t->has_reach = false;
+    if (!has_lengths(t, f))
+        return session_set_reach(t->session, NULL, 0);
+    list = calloc((size_t)t->lengths.n, sizeof *list);
+    size = calloc((size_t)t->lengths.n * (size_t)t->replicas, sizeof *size);
+    st = list && size ? find_reach(t, f, list, size) : FAIL_NOMEM();
     free(list);
     free(size);
     return st;

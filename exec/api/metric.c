@@ -33,11 +33,11 @@ static Status metric_begin(Measured *m, const Tensor *like)
     return ST_OK;
 }
 
-Status measured_add(Measured *m, const dpx_result *r, const NamedTensor *out, int n)
+Status measured_add(Measured *m, const dpx_result *r, const SessionStep *step)
 {
-    const Tensor *sum = named_find(out, n, OUT_METRIC_SUM), *weight = named_find(out, n, OUT_METRIC_WEIGHT);
+    const Tensor *sum = session_output(step, READ_METRIC_SUM), *weight = session_output(step, READ_METRIC_WEIGHT);
 
-    if (named_find(out, n, OUT_LOSS_SUM)) {
+    if (session_output(step, READ_LOSS_SUM)) {
         m->loss_sum += r->loss_sum;
         m->loss_weight += r->loss_weight;
         m->samples += r->samples;

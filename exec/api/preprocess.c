@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "exec/api/trainer.h"
-#include "passes/batch_axis.h"
 #include "passes/partition/place.h"
 
 struct Preprocess {
@@ -151,7 +150,7 @@ static Status find_axes(Way *w, bool part)
 
     for (int i = 0; i < w->f->n; i++) {
         const NamedTensor *x = &w->f->tensor[i];
-        const int axis = data_split_axis(w->t->model->graph, &w->t->options->build, x->name);
+        const int axis = w->t->expected[w->f->number[i]].axis;
         const int64_t has = axis >= 0 && axis < x->tensor.shape.rank ? x->tensor.shape.dim[axis] : -1;
 
         w->axis[i] = axis;

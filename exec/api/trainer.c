@@ -263,11 +263,12 @@ static Status trainer_create(dpx_trainer *t, const dpx_options *options)
     TRY(decide_links(t, &devices));
     TRY(choose_sums(t));
     TRY(measured_create(&t->measured, t->options));
-    TRY(log_values_create(&t->log_values, t->model->graph, t->options));
     t->dtype = run_dtype(t);
     t->devices = devices.n * world_size(trainer_world(t));
     t->replicas = t->options->build.replicas ? t->options->build.replicas : t->devices;
     TRY(session_create(&t->session, t->model->graph, &t->options->build, &devices, forward_log, t));
+    TRY(batch_expect(t));
+    TRY(trainer_number_outputs(t));
     session_set_ways(t->session, &t->options->ways);
     session_keep_programs(t->session, t->options->programs);
     TRY(trainer_prepare(t));
@@ -365,73 +366,21 @@ static void add_learning_rates(const dpx_trainer *t, Feed *f)
         if (t->dtype == DT_FLOAT32)
             f->lr[k].f32 = (float)lr;
         f->axis[f->n] = -1;
+        f->number[f->n] = -1;
         f->tensor[f->n].name = k ? t->options->group[k - 1].rate_name : IN_LR;
         f->tensor[f->n++].tensor = (Tensor){ t->dtype, shape_scalar(), &f->lr[k] };
     }
 }
 
-static double real_output(const NamedTensor *out, int n, const char *name, double fallback)
-{
-    const Tensor *t = named_find(out, n, name);
-
-    return !t || t->shape.rank ? fallback : dtype_is_float(t->dtype) ? tensor_float(t, 0) : (double)tensor_int(t, 0);
-}
-
-static int64_t count_output(const NamedTensor *out, int n, const char *name)
-{
-    const Tensor *t = named_find(out, n, name);
-
-    return t && !t->shape.rank && t->dtype == DT_INT64 ? tensor_int(t, 0) : 0;
-}
-
-/* The output of group or player k. */
-static const Tensor *output_of(const NamedTensor *out, int n, const char *name, int k)
-{
-    char own[GROUP_NAME];
-
-    return named_find(out, n, group_name(own, name, k));
-}
-
-static void read_groups(dpx_trainer *t, dpx_result *r, const NamedTensor *out, int n)
-{
-    r->loss_scale = NAN;
-    r->skipped = 0;
-    for (int k = 0; k <= t->options->n_group; k++) {
-        const int player = update_group_player(&t->options->build, k);
-        const int of = player ? update_group_norm(&t->options->build, k) : k; /* else that of all is no group's */
-        const Tensor *norm = output_of(out, n, OUT_GRAD_NORM, of), *scale = output_of(out, n, OUT_LOSS_SCALE, player),
-                     *applied = output_of(out, n, OUT_APPLIED, player);
-
-        t->group_norm[k] = norm ? tensor_float(norm, 0) : NAN;
-        t->group_scale[k] = scale ? tensor_float(scale, 0) : NAN;
-        t->group_skipped[k] = applied && !tensor_int(applied, 0);
-        r->loss_scale = fmin(r->loss_scale, t->group_scale[k]); /* NaN is no number to it */
-        r->skipped |= t->group_skipped[k];
-    }
-    t->has_norms = true;
-}
-
-void trainer_read_outputs(dpx_trainer *t, dpx_result *r, const NamedTensor *out, int n)
-{
-    r->loss_sum = real_output(out, n, OUT_LOSS_SUM, NAN);
-    r->loss_weight = real_output(out, n, OUT_LOSS_WEIGHT, isnan(r->loss_sum) ? NAN : 0);
-    r->loss = real_output(out, n, OUT_LOSS, r->loss_sum / r->loss_weight);
-    r->metric_sum = real_output(out, n, OUT_METRIC_SUM, 0);
-    r->metric_weight = real_output(out, n, OUT_METRIC_WEIGHT, 0);
-    r->correct = count_output(out, n, OUT_METRIC_SUM);
-    r->counted = count_output(out, n, OUT_METRIC_WEIGHT);
-    r->grad_norm = real_output(out, n, OUT_GRAD_NORM, NAN);
-    read_groups(t, r, out, n);
-    log_values_read(&t->log_values, r, out, n);
-}
-
 static Status begin(dpx_trainer *t, BuildMode mode, const Feed *f, SessionStep *step)
 {
-    const int before = states_begun(session_states(t->session));
+    const int before = trainer_world(t) ? states_begun(session_states(t->session)) : 0;
 
     t->stepped |= mode >= BUILD_TRAIN;
-    TRY(trainer_take_lengths(t, f));
-    TRY(trainer_check_resumed(t, mode, f->tensor, f->n));
+    if (t->lengths.n || t->has_reach)
+        TRY(trainer_take_lengths(t, f));
+    if (t->resumed)
+        TRY(trainer_check_resumed(t, mode, f->tensor, f->n));
     if (trainer_world(t)) {
         TRY(session_prepare(t->session, mode, f->tensor, f->n));
         t->agreed &= states_begun(session_states(t->session)) == before;
@@ -444,6 +393,8 @@ Status trainer_begin(dpx_trainer *t, BuildMode mode, const Feed *f, SessionStep 
 {
     Status st = begin(t, mode, f, step);
 
+    if (!t->lengths.n)
+        return st;
     if (!st && (st = trainer_count_padding(t, f, step)))
         session_let_go(step);
     lengths_forget(&t->lengths); /* they were of this step */
@@ -456,8 +407,8 @@ static Status end(dpx_trainer *t, const SessionStep *step, dpx_result *r)
     int n;
 
     TRY(session_end(&out, &n, step));
-    trainer_read_outputs(t, r, out, n);
-    return measured_add(&t->trained, r, out, n);
+    trainer_read_outputs(t, r, step);
+    return measured_add(&t->trained, r, step);
 }
 
 static Status need_loss(const dpx_trainer *t)
@@ -478,13 +429,10 @@ static void number_step(dpx_trainer *t, dpx_result *r, double lr)
 static void keep_shapes(dpx_trainer *t, const Feed *f)
 {
     t->n_shape = 0;
-    for (int i = 0; i < t->model->graph->n_input; i++) {
-        const char *name = value(t->model->graph, t->model->graph->input[i])->name;
-        const Tensor *given = named_find(f->tensor, f->n, name);
-
-        if (given && t->n_shape < MAX_BATCH_TENSORS - 1)
-            t->shape[t->n_shape++] = (NamedTensor){ name, { given->dtype, given->shape, NULL } };
-    }
+    for (int i = 0; i < f->n; i++)
+        if (f->number[i] < t->model->graph->n_input) /* not a target of its own */
+            t->shape[t->n_shape++] =
+                (NamedTensor){ f->tensor[i].name, { f->tensor[i].tensor.dtype, f->tensor[i].tensor.shape, NULL } };
 }
 
 /* Loss and metric are summed with the gradients, in state: a micro-batch tells only its size. */

@@ -24,9 +24,23 @@ typedef struct {
     int64_t samples;
 } Measured;
 
+/* A tensor that batches may have: an input of the model, in the graph's order, or behind them the target. */
+typedef struct {
+    const char *name;
+    int axis;             /* along which replicas share it; -1: each has all of it */
+    int sequence;         /* the number of its sequence's first member; -1: it is in none */
+    int members, present; /* of the first: how many the sequence has, and how many of them the last batch had */
+    bool given;           /* by the last batch */
+} ExpectedTensor;
+
+/* What the trainer reads of a step, by the numbers of session_number_outputs: behind these come for the run and for
+ * each group the norm of its gradients, its loss scale and whether it was applied, then the log variables. */
+enum { READ_LOSS_SUM, READ_LOSS_WEIGHT, READ_LOSS, READ_METRIC_SUM, READ_METRIC_WEIGHT, READ_GRAD_NORM, READ_GROUPS };
+
 /* Log variables: names, and values of a result that was given out and of those that wait to be. */
 typedef struct {
     const char **output; /* [n] of a step, as far as it has them; the first stands for the total */
+    int number;          /* of output[0] for session_output */
     dpx_log_value *value[MAX_BEGUN + 1];
     int n, turn;
     dpx_log_value *all; /* of all evaluations since the metric began */
@@ -83,11 +97,15 @@ struct dpx_trainer {
     int64_t evaluated;     /* batches since the last that was trained */
     Measured measured;     /* by evaluations since this began */
     Measured trained;      /* by training steps; its settings are those of `measured` */
-    Preprocess *preprocess; /* NULL: none */
-    Contexts *contexts;     /* of nodes that were told of; NULL: none were */
-    bool stepped;           /* a step was begun */
+    Preprocess *preprocess;   /* NULL: none */
+    Contexts *contexts;       /* of nodes that were told of; NULL: none were */
+    bool stepped;             /* a step was begun */
+    ExpectedTensor *expected; /* [n_expected] */
+    int n_expected;
+    int last_number[MAX_BATCH_TENSORS]; /* which of them tensor i of the last batch was */
     LogValues log_values;
     Lengths lengths; /* of the next step */
+    bool has_reach;  /* the session has replicas' lengths, of the last step that had any */
     Padding padding;
     dpx_tensor *prediction; /* [outputs of the model] that the last evaluation gave; NULL: there was none */
     int n_resumed;          /* the first states: those that the checkpoint had */
@@ -100,7 +118,8 @@ struct dpx_trainer {
 
 /* A batch as it was given. */
 typedef struct {
-    NamedTensor tensor[MAX_BATCH_TENSORS + MAX_GROUPS]; /* shapes are those of the whole */
+    NamedTensor tensor[MAX_BATCH_TENSORS + MAX_GROUPS]; /* shapes are those of the whole; names are the trainer's */
+    int number[MAX_BATCH_TENSORS + MAX_GROUPS];         /* of the tensor that was expected; -1: a learning rate */
     int n;
     int64_t samples; /* of the whole */
     bool partly;     /* this process has only `part` of what is split */
@@ -112,6 +131,8 @@ typedef struct {
     } lr[1 + MAX_GROUPS];
 } Feed;
 
+/* Resolves all names that batches have.  Once, when the options are complete. */
+Status batch_expect(dpx_trainer *t) CHECKED;
 /* Takes a batch of the caller's; `samples`: the tensors are this process's part of so many; NULL: all of the batch. */
 Status batch_read(Feed *f, dpx_trainer *t, const dpx_tensor *batch, int n, const int64_t *samples,
                   bool training) CHECKED;
@@ -121,8 +142,8 @@ bool batch_is_complete(const Feed *f, const dpx_trainer *t);
 /* exec/api/metric.c */
 Status measured_create(Measured *m, const Options *o) CHECKED;
 void measured_restart(Measured *m);
-/* Adds what one batch gave. */
-Status measured_add(Measured *m, const dpx_result *r, const NamedTensor *out, int n) CHECKED;
+/* Adds what the step of one batch gave; NULL: it measured nothing. */
+Status measured_add(Measured *m, const dpx_result *r, const SessionStep *step) CHECKED;
 /* float64 [4], and the sums of the metric as TRAINED "_metric:" and how it was given: what training has measured. */
 #define TRAINED "dpexec.trained"
 Status trainer_keep_trained(Arena *a, const dpx_trainer *t, NamedTensor *list, int *n) CHECKED;
@@ -157,29 +178,38 @@ Status trainer_replicate(dpx_trainer *t, const Replication *r) CHECKED;
 Status lengths_keep(Lengths *l, const char *name, int axis, int64_t least, int64_t multiple, const int64_t *length,
                     int64_t n) CHECKED;
 void lengths_forget(Lengths *l);
-/* What was said of this step's samples is the session's to go by; and counted, once the step has begun. */
+/* Gives the session the lengths of this step's replicas, or that there are none; counts the padding, once the step has
+ * begun. */
 Status trainer_take_lengths(dpx_trainer *t, const Feed *f) CHECKED;
 Status trainer_count_padding(dpx_trainer *t, const Feed *f, const SessionStep *step) CHECKED;
 
-/* exec/api/log_values.c */
-/* E_INVALID: the model is to compute its loss itself, and none of its outputs is one. */
-Status log_values_create(LogValues *l, const Graph *model, Options *o) CHECKED;
-/* Of a result whose sums and loss are known. */
-void log_values_read(LogValues *l, dpx_result *r, const NamedTensor *out, int n);
+/* exec/api/step_results.c */
+/* Numbers the outputs of the session that results are read from.  E_INVALID: the model is to compute its loss itself,
+ * and none of its outputs is one. */
+Status trainer_number_outputs(dpx_trainer *t) CHECKED;
+/* Reads loss, metric, norms and log variables of a step that has ended; NULL: it measured nothing. */
+void trainer_read_outputs(dpx_trainer *t, dpx_result *r, const SessionStep *step);
 void log_values_add(LogValues *l, const dpx_result *r); /* to those of all evaluations */
 
 /* exec/api/trainer.c */
 Status trainer_begin(dpx_trainer *t, BuildMode mode, const Feed *f, SessionStep *step) CHECKED;
-void trainer_read_outputs(dpx_trainer *t, dpx_result *r, const NamedTensor *out, int n);
 /* Said once, where batches are added up and only their samples are known. */
 void trainer_tell_weights(dpx_trainer *t, const char *what);
 /* Replicas go on with the mean of their running statistics. */
 Status trainer_average(dpx_trainer *t) CHECKED;
 
-/* exec/api/trainer_world.c */
-World *trainer_world(const dpx_trainer *t); /* NULL: this process alone */
-/* The others must not wait for what has failed here. */
-Status trainer_told(const dpx_trainer *t, Status st) CHECKED;
+/* The world of the trainer's process; NULL: this process alone. */
+static inline World *trainer_world(const dpx_trainer *t)
+{
+    return t->options && t->options->world ? t->options->world->world : NULL;
+}
+/* Returns `st`.  A failure ends the other processes with its reason, so that none waits for this one. */
+CHECKED static inline Status trainer_told(const dpx_trainer *t, Status st)
+{
+    if (st)
+        world_abort(trainer_world(t), status_message());
+    return st;
+}
 /* Are there others, for whose sake it takes part in what is of no use to itself? */
 bool trainer_may_look_on(const dpx_trainer *t);
 
@@ -197,8 +227,8 @@ Status trainer_agree_observed(Facts *f, const dpx_trainer *t) CHECKED;
 /* Before the first step, and the first after the state was set or programs have more of it: all processes get rank 0's.
  * E_INVALID lists how the steps done, the names, types and shapes of the states, and the constants differ. */
 Status trainer_agree_states(dpx_trainer *t) CHECKED;
-/* Before a step of a trainer that has resumed: E_IO lists what the checkpoint lacks of its state and, before training,
- * what it has besides. */
+/* Before the first step of a trainer that has resumed: E_IO lists what the checkpoint lacks of its state and, before
+ * training, what it has besides. */
 Status trainer_check_resumed(dpx_trainer *t, BuildMode mode, const NamedTensor *in, int n_in) CHECKED;
 
 #endif

@@ -399,8 +399,6 @@ Status trainer_check_resumed(dpx_trainer *t, BuildMode mode, const NamedTensor *
     bool trains = mode >= BUILD_TRAIN;
     Problems wrong = { 0 };
 
-    if (!t->resumed)
-        return ST_OK;
     TRY(session_prepare(t->session, mode, in, n_in));
     if (mode == BUILD_ACCUMULATE)
         TRY(session_prepare(t->session, t->options->build.turns ? BUILD_FINISH : BUILD_APPLY, in, n_in));

@@ -42,6 +42,14 @@ static void read_by(InputPart *w, const Graph *g, const Node *n, int n_device, i
                                                  : (InputPart){ .read = true, .axis = -1 };
 }
 
+static void give_whole(InputPart *w, const Value *v)
+{
+    w->given = *v->shape;
+    w->skip = 0;
+    w->bytes = tensor_bytes(&(Tensor){ v->dtype, w->given, NULL });
+    w->partly = false;
+}
+
 Status input_parts_find(InputPart **out, Arena *a, const Graph *g, int n_device, int first, int n_local)
 {
     InputPart *w = ARENA_NEW(a, InputPart, g->n_value);
@@ -60,6 +68,8 @@ Status input_parts_find(InputPart **out, Arena *a, const Graph *g, int n_device,
     for (int i = 0; i < g->n_update; i++)
         if (value(g, g->update[i].next)->kind == V_INPUT)
             w[g->update[i].next.i] = (InputPart){ .read = true, .axis = -1 };
+    for (int i = 0; i < g->n_input; i++)
+        give_whole(&w[g->input[i].i], value(g, g->input[i]));
     *out = w;
     return ST_OK;
 }
@@ -77,13 +87,14 @@ Status input_part_give(InputPart *w, const Value *v, const GivenPart *part, int 
     if (partly && w->read && (w->from != part->from || w->to != part->to))
         return FAIL(E_INTERNAL, "input '%s': samples %lld to %lld are given, %lld to %lld are read", v->name,
                     (long long)part->from, (long long)part->to, (long long)w->from, (long long)w->to);
-    w->given = *v->shape;
-    w->skip = 0;
-    if (partly) {
-        w->given.dim[axis] = part->to - part->from;
-        w->skip = (size_t)part->from * (size_t)shape_count(v->shape, axis + 1, v->shape->rank) * dtype_size(v->dtype);
-    }
+    if (partly || w->partly)
+        give_whole(w, v);
+    if (!partly)
+        return ST_OK;
+    w->given.dim[axis] = part->to - part->from;
+    w->skip = (size_t)part->from * (size_t)shape_count(v->shape, axis + 1, v->shape->rank) * dtype_size(v->dtype);
     w->bytes = tensor_bytes(&(Tensor){ v->dtype, w->given, NULL });
+    w->partly = true;
     return ST_OK;
 }
 

@@ -13,6 +13,7 @@ typedef struct {
     bool apart;         /* the part's bytes do not lie together in the whole: `axis` is not the outermost */
     Shape given;        /* of what the caller has of it for the present step */
     size_t skip, bytes; /* where that begins in the whole, and how long it is */
+    bool partly;        /* it is less than the whole */
 } InputPart;
 
 /* What is given of a step's inputs: each tensor has the shape of the whole, and data of [from, to) of its axis. */

@@ -140,13 +140,6 @@ static Status list_calls(Program *p, DeviceProgram *part)
 
 /* ---- addresses ---- */
 
-void *program_place(void *at, size_t bytes)
-{
-    static const char empty = 0;
-
-    return at || bytes ? at : (void *)(uintptr_t)&empty;
-}
-
 void *program_address(const Program *p, const MemRef *ref)
 {
     char *base = NULL;
@@ -198,8 +191,9 @@ static Status create_tensors(Program *p)
     p->binding = ARENA_NEW(p->ready.arena, Binding, n);
     p->input_binding = ARENA_NEW(p->ready.arena, Binding, n);
     p->input = ARENA_NEW(p->ready.arena, Tensor, g->n_input);
+    p->place = ARENA_NEW(p->ready.arena, int, g->n_input);
     p->ready.output = ARENA_NEW(p->ready.arena, NamedTensor, g->n_output);
-    if (!p->call || !p->binding || !p->input_binding || !p->input || !p->ready.output)
+    if (!p->call || !p->binding || !p->input_binding || !p->input || !p->place || !p->ready.output)
         return FAIL_NOMEM();
     for (uint32_t i = 0; i < n_call; i++) {
         CpuCall *c = &p->call[i];

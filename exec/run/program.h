@@ -16,18 +16,20 @@ void program_free(Program *p); /* NULL is legal */
  * outputs are readable until the next step of any program that shares the arenas.  After a failure in the middle of a
  * step the state that the graph updates is undefined. */
 Status program_run(Program *p, const NamedTensor *in, int n) CHECKED;
-/* The same, without waiting for its end on accelerators: the inputs have been taken over on return; a failure may show
- * in a later call.  With `part` the data are of that part alone (exec/plan/input_part.h), which must be what the
- * devices of this process read; NULL: of the whole. */
-Status program_begin(Program *p, const NamedTensor *in, int n, const GivenPart *part) CHECKED;
+/* Begins a step without waiting for its end on accelerators: the inputs have been taken over on return, and a failure
+ * may show in a later call.  Input i of the graph is in[place[i]].  With `part` each tensor holds that part of the
+ * whole alone (exec/plan/input_part.h), which must be the part that the devices of this process read; NULL: all of it.
+ */
+Status program_begin(Program *p, const NamedTensor *in, const int *place, const GivenPart *part) CHECKED;
 unsigned program_turn(const Program *p); /* the step begun last, for program_wait */
 /* Waits for that step's end; at most one other may have begun since.  The outputs are then that step's. */
 Status program_wait(Program *p, unsigned turn) CHECKED;
 /* The graph's outputs, in order: of the step that was run or waited for last. */
 const NamedTensor *program_outputs(const Program *p, int *n);
 
-/* E_INVALID lists all inputs of the graph that are not given. */
-Status program_check_given(const Graph *g, const NamedTensor *in, int n) CHECKED;
+/* place[i]: which tensor of `in` has the name of the graph's input i.  E_INVALID lists all inputs that are not given.
+ */
+Status program_find_inputs(int *place, const Graph *g, const NamedTensor *in, int n) CHECKED;
 
 const Graph *program_graph(const Program *p); /* scheduled */
 const MemoryPlan *program_plan(const Program *p);

@@ -40,6 +40,7 @@ struct Program {
     Rendezvous meet;
     void *staging; /* of the collectives, one after another; NULL: they need none */
     Tensor *input; /* [n_input] this step's */
+    int *place;    /* [n_input] for program_run: where its list has them */
     Binding *binding, *input_binding;
     int n_binding, n_input_binding;
     GpuProgram *gpu; /* of accelerators, else NULL */
@@ -50,11 +51,17 @@ struct Program {
 
 /* Each process gets the outputs that it does not hold itself, from the one that does, after every step. */
 Status program_world_create(Program *p) CHECKED;
-void program_world_free(WorldOutputs *w); /* NULL is legal */
-Status program_world_outputs(Program *p) CHECKED;
+void program_world_free(WorldOutputs *w);         /* NULL is legal */
+Status program_world_outputs(Program *p) CHECKED; /* of a program whose `away` is not NULL */
 
-/* The address, or one that is not NULL for what has no bytes: kernels may add 0 to it. */
-void *program_place(void *at, size_t bytes);
+/* The address; a tensor without bytes gets one that is not NULL, because kernels may add 0 to it. */
+static inline void *program_place(void *at, size_t bytes)
+{
+    static const char empty = 0;
+
+    return at || bytes ? at : (void *)(uintptr_t)&empty;
+}
+
 void *program_address(const Program *p, const MemRef *ref); /* NULL for MEM_NONE and MEM_INPUT */
 
 #endif

@@ -77,7 +77,7 @@ Status program_world_outputs(Program *p)
     WorldOutputs *w = p->away;
     int size = world_size(p->ready.opt.world), rank = world_rank(p->ready.opt.world);
 
-    if (!w || !w->any)
+    if (!w->any)
         return ST_OK;
     for (int r = 0; r < size; r++)
         w->send[r].n = w->recv[r].n = 0;

@@ -73,51 +73,41 @@ static Status run_check_input(const Value *v, const Tensor *t, size_t bytes)
     return ST_OK;
 }
 
-Status program_check_given(const Graph *g, const NamedTensor *in, int n)
+Status program_find_inputs(int *place, const Graph *g, const NamedTensor *in, int n)
 {
     Problems missing = { 0 };
 
-    for (int i = 0; i < g->n_input; i++)
-        if (!named_find(in, n, value(g, g->input[i])->name))
-            problems_add(&missing, "input '%s' is missing", value(g, g->input[i])->name);
+    for (int i = 0; i < g->n_input; i++) {
+        const char *name = value(g, g->input[i])->name;
+
+        if ((place[i] = named_place(in, n, name)) < 0)
+            problems_add(&missing, "input '%s' is missing", name);
+    }
     return problems_fail(&missing, E_INVALID, "a step of this model");
 }
 
-static Status set_input(Program *p, int i, const NamedTensor *in, int n, const GivenPart *part)
-{
-    const ValueId id = p->ready.graph->input[i];
-    const Value *v = value(p->ready.graph, id);
-    InputPart *w = &p->ready.input_part[id.i];
-    int k = 0;
-
-    while (k < n - 1 && strcmp(in[k].name, v->name) != 0)
-        k++;
-    TRY(input_part_give(w, v, part, k));
-    TRY(run_check_input(v, &in[k].tensor, w->bytes));
-    p->input[i] = (Tensor){ v->dtype, w->given, in[k].tensor.data };
-    p->ready.storage[id.i] = in[k].tensor.data;
-    return ST_OK;
-}
-
-/* A Scatter that copies reads the part as it was given; its rows are shorter than the whole's. */
-static void bind_input(const Program *p, const Binding *b)
-{
-    const InputPart *w = &p->ready.input_part[b->ref.root.i];
-
-    b->tensor->data = program_place(prepared_input(&p->ready, &b->ref), b->ref.bytes);
-    if (w->apart)
-        b->tensor->shape = w->given;
-}
-
-static Status set_inputs(Program *p, const NamedTensor *in, int n, const GivenPart *part)
+static Status set_inputs(Program *p, const NamedTensor *in, const int *place, const GivenPart *part)
 {
     const Graph *g = p->ready.graph;
 
-    TRY(program_check_given(g, in, n));
-    for (int i = 0; i < g->n_input; i++)
-        TRY(set_input(p, i, in, n, part));
-    for (int i = 0; i < p->n_input_binding; i++)
-        bind_input(p, &p->input_binding[i]);
+    for (int i = 0; i < g->n_input; i++) {
+        const Value *v = value(g, g->input[i]);
+        const Tensor *given = &in[place[i]].tensor;
+        InputPart *w = &p->ready.input_part[g->input[i].i];
+
+        TRY(input_part_give(w, v, part, place[i]));
+        TRY(run_check_input(v, given, w->bytes));
+        p->input[i] = (Tensor){ v->dtype, w->given, given->data };
+        p->ready.storage[g->input[i].i] = given->data;
+    }
+    for (int i = 0; i < p->n_input_binding; i++) {
+        const Binding *b = &p->input_binding[i];
+        const InputPart *w = &p->ready.input_part[b->ref.root.i];
+
+        b->tensor->data = program_place(prepared_input(&p->ready, &b->ref), b->ref.bytes);
+        if (w->apart) /* a Scatter that copies reads rows of the part, which are shorter than the whole's */
+            b->tensor->shape = w->given;
+    }
     return ST_OK;
 }
 
@@ -172,14 +162,14 @@ static Status run_on_cpus(Program *p)
     FOR_LOCAL(&p->ready, d)
         device_start(p->ready.device[d], run_device, &p->part[d]);
     TRY(explain(p, device_wait_all(p->ready.device + p->ready.opt.first, p->ready.opt.n_local)));
-    return program_world_outputs(p);
+    return p->away ? program_world_outputs(p) : ST_OK;
 }
 
-Status program_begin(Program *p, const NamedTensor *in, int n, const GivenPart *part)
+Status program_begin(Program *p, const NamedTensor *in, const int *place, const GivenPart *part)
 {
     if (!p->gpu)
         run_bind(p);
-    TRY(set_inputs(p, in, n, part));
+    TRY(set_inputs(p, in, place, part));
     if (!p->gpu)
         return run_on_cpus(p);
     TRY(index_check_run(p->indices, &p->ready, p->input));
@@ -193,11 +183,12 @@ Status program_wait(Program *p, unsigned turn)
     if (!p->gpu)
         return ST_OK;
     TRY(gpu_program_wait(p->gpu, turn));
-    return program_world_outputs(p);
+    return p->away ? program_world_outputs(p) : ST_OK;
 }
 
 Status program_run(Program *p, const NamedTensor *in, int n)
 {
-    TRY(program_begin(p, in, n, NULL));
+    TRY(program_find_inputs(p->place, p->ready.graph, in, n));
+    TRY(program_begin(p, in, p->place, NULL));
     return program_wait(p, program_turn(p));
 }

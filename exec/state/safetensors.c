@@ -27,12 +27,19 @@ static const struct {
 };
 enum { N_TYPES = sizeof types / sizeof *types };
 
-const Tensor *named_find(const NamedTensor *list, int n, const char *name)
+int named_place(const NamedTensor *list, int n, const char *name)
 {
     for (int i = 0; i < n; i++)
         if (!strcmp(list[i].name, name))
-            return &list[i].tensor;
-    return NULL;
+            return i;
+    return -1;
+}
+
+const Tensor *named_find(const NamedTensor *list, int n, const char *name)
+{
+    const int i = named_place(list, n, name);
+
+    return i < 0 ? NULL : &list[i].tensor;
 }
 
 static const char *type_name(DType t)

@@ -12,6 +12,8 @@ typedef struct {
     Tensor tensor;
 } NamedTensor;
 
+/* The place of the tensor of this name in the list; -1: there is none. */
+int named_place(const NamedTensor *list, int n, const char *name);
 /* The tensor of this name, or NULL. */
 const Tensor *named_find(const NamedTensor *list, int n, const char *name);
 

@@ -11,15 +11,21 @@
 typedef struct Compiled {
     struct Compiled *next;
     BuildMode mode;
-    ClassAxis class_axis; /* that it was built with; axis 0: none */
-    int64_t samples_each; /* of a replica; 0: parts as the options say */
-    Reach reach;          /* of the replicas' parts; nothing: all have the whole's length */
-    bool *kept;           /* [reach.replicas] which parts end there; NULL: there is no reach */
-    bool means;           /* it reads the means of parameters */
-    Program *program;     /* of all, or of what shapes are known of; NULL: of nothing */
-    int begun;            /* steps that have not ended, which need it */
-    Graph *rest;          /* interpreted behind it; NULL: nothing is */
-    Arena *arena;         /* of the last step's values of that */
+    ClassAxis class_axis;    /* that it was built with; axis 0: none */
+    int64_t samples_each;    /* of a replica; 0: parts as the options say */
+    Reach reach;             /* of the replicas' parts; nothing: all have the whole's length */
+    bool *kept;              /* [reach.replicas] which parts end there; NULL: there is no reach */
+    bool means;              /* it reads the means of parameters */
+    Program *program;        /* of all, or of what shapes are known of; NULL: of nothing */
+    int begun;               /* steps that have not ended, which need it */
+    const Graph *graph;      /* of the program, else of the rest: whose inputs are given */
+    int *place;              /* [inputs of its graph] where the last list had them; -1: nowhere */
+    const char **name;       /* [inputs of its graph] the list's names there */
+    const NamedTensor *made; /* [n_made] outputs of the step that ended last */
+    int n_made;
+    int *output_place; /* [Session.n_output] of the session's list; -1: the graph has none of that name */
+    Graph *rest;       /* interpreted behind it; NULL: nothing is */
+    Arena *arena;      /* of the last step's values of that */
     NamedTensor *output;
 } Compiled;
 
@@ -29,10 +35,12 @@ struct Session {
     DeviceSet devices;
     Ways ways;
     States *states;
-    Compiled *compiled; /* those used last first */
-    int most_programs;  /* that are kept */
-    Reach reach;        /* of the following steps */
-    InputShape *shape;  /* [model->n_input] given most recently; rank -1: never */
+    Compiled *compiled;        /* those used last first */
+    int most_programs;         /* that are kept */
+    Reach reach;               /* of the following steps */
+    InputShape *shape;         /* [model->n_input] given most recently; rank -1: never */
+    const char *const *output; /* [n_output] that the caller reads by number */
+    int n_output;
     Trace *trace;
     SessionLog *log; /* may be NULL */
     void *log_user;

@@ -39,9 +39,13 @@ static Status state_view(void **data, const Interpretation *how, Arena *a, const
 static Status set_values(const Interpretation *how, Arena *a, const Graph *g, const Tensor **values, Tensor *header,
                          const NamedTensor *in, int n_in)
 {
-    TRY(program_check_given(g, in, n_in));
+    int *place = ARENA_NEW(a, int, g->n_input);
+
+    if (!place)
+        return FAIL_NOMEM();
+    TRY(program_find_inputs(place, g, in, n_in));
     for (int i = 0; i < g->n_input; i++)
-        values[g->input[i].i] = named_find(in, n_in, value(g, g->input[i])->name);
+        values[g->input[i].i] = &in[place[i]].tensor;
     for (uint32_t i = 1; i < g->n_value; i++) {
         const Value *v = g->value[i];
 

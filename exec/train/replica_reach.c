@@ -35,7 +35,7 @@ void reach_free(Reach *r)
     *r = (Reach){ 0 };
 }
 
-bool reach_same(const Reach *a, const Reach *b)
+bool reach_equal(const Reach *a, const Reach *b)
 {
     bool same = a->n == b->n && (!a->n || a->replicas == b->replicas);
 

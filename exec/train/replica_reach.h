@@ -11,6 +11,7 @@ typedef struct {
 
 Status reach_copy(Reach *out, const Reach *from) CHECKED; /* reach_free is due, on failure too */
 void reach_free(Reach *r);                                /* leaves none */
-bool reach_same(const Reach *a, const Reach *b);
+bool reach_equal(const Reach *a, const Reach *b);
+static inline bool reach_same(const Reach *a, const Reach *b) { return !(a->n || b->n) || reach_equal(a, b); }
 
 #endif

@@ -102,6 +102,9 @@ static void compiled_free(Compiled *c)
     arena_free(c->arena);
     reach_free(&c->reach);
     free(c->kept);
+    free(c->place);
+    free(c->name);
+    free(c->output_place);
     free(c->output);
     free(c);
 }
@@ -236,7 +239,7 @@ static bool has_mean(const void *states, const char *param)
     return has;
 }
 
-/* For the shapes of the inputs that are given, which `*bound` holds. */
+/* For the shapes of the inputs that are given, which `*bound` holds; it is to be freed, on failure too. */
 static Status build_options(BuildOptions *opt, InputShape **bound, Session *s, Compiled *c, const NamedTensor *in,
                             int n_in)
 {
@@ -385,17 +388,6 @@ static Status compile_with(Session *s, Compiled *c, const BuildOptions *opt, con
     return st ? st : plan_explain(s->model, compile_apart(s, c, opt));
 }
 
-static Status compile_into(Session *s, Compiled *c, const NamedTensor *in, int n_in)
-{
-    InputShape *bound = NULL;
-    BuildOptions opt;
-    Status st = build_options(&opt, &bound, s, c, in, n_in);
-
-    st = st ? st : compile_with(s, c, &opt, in, n_in);
-    free(bound);
-    return st;
-}
-
 /* ---- the axis of the classes ----
  *
  * Programs may be compiled before any target was seen; once one decides, those that were built with another axis go.
@@ -419,20 +411,13 @@ static void take_class_axis(Session *s, const ClassAxis *found)
     s->class_axis.output = NULL;
 }
 
-/* Found with the program, or what programs before it were built with. */
-static void found_class_axis(Session *s, const Compiled *c)
-{
-    if (c->class_axis.axis && !s->class_axis.decided)
-        take_class_axis(s, &c->class_axis);
-}
-
-/* The program suits a target by whose shape nothing was decided yet. */
+/* Decides by the target's shape, if it is given, for a program that was compiled before any target was seen. */
 static Status decide_class_axis(Session *s, const Compiled *c, const NamedTensor *in, int n_in)
 {
     const Tensor *target = given_target(s, in, n_in);
     ClassAxis a = c->class_axis;
 
-    if (!a.axis || s->class_axis.decided || !target)
+    if (!target)
         return ST_OK;
     TRY(class_axis_decide(&a, &target->shape));
     take_class_axis(s, &a);
@@ -528,12 +513,44 @@ static bool reads_means(const Session *s, BuildMode mode)
     return s->base.eval_means && mode < BUILD_TRAIN && count_updates(s) > 0;
 }
 
-static Status take_reach(Compiled *c, const Reach *reach)
+/* Looks up, once for all steps, which outputs of the graph are those that the caller reads. */
+static Status place_outputs(Compiled *c, const Session *s)
 {
+    const Graph *g = c->rest ? c->rest : c->graph;
+
+    c->made = c->rest ? c->output : program_outputs(c->program, &c->n_made);
+    c->n_made = g->n_output;
+    if (!(c->output_place = malloc(((size_t)s->n_output + 1) * sizeof *c->output_place)))
+        return FAIL_NOMEM();
+    for (int i = 0; i < s->n_output; i++) {
+        c->output_place[i] = -1;
+        for (int k = g->n_output - 1; k >= 0; k--)
+            if (!strcmp(g->output[k].name, s->output[i]))
+                c->output_place[i] = k;
+    }
+    return ST_OK;
+}
+
+static Status compile_step(Session *s, Compiled *c, const NamedTensor *in, int n_in)
+{
+    const Reach *reach = reach_of(s, c->mode);
+    InputShape *bound = NULL;
+    BuildOptions opt;
+    size_t inputs;
+    Status st;
+
     TRY(reach_copy(&c->reach, reach));
     if (reach->n && !(c->kept = calloc((size_t)reach->replicas, sizeof *c->kept)))
         return FAIL_NOMEM();
-    return ST_OK;
+    st = build_options(&opt, &bound, s, c, in, n_in);
+    st = st ? st : compile_with(s, c, &opt, in, n_in);
+    free(bound);
+    TRY(st);
+    c->graph = c->program ? program_graph(c->program) : c->rest;
+    inputs = (size_t)c->graph->n_input + 1;
+    if (!(c->place = calloc(inputs, sizeof *c->place)) || !(c->name = calloc(inputs, sizeof *c->name)))
+        return FAIL_NOMEM();
+    return place_outputs(c, s);
 }
 
 static Status session_compile(Compiled **out, Session *s, BuildMode mode, bool means, const NamedTensor *in, int n_in)
@@ -546,11 +563,12 @@ static Status session_compile(Compiled **out, Session *s, BuildMode mode, bool m
     c->mode = mode;
     c->samples_each = each_of(s, mode);
     c->means = means;
-    if ((st = take_reach(c, reach_of(s, mode))) || (st = compile_into(s, c, in, n_in))) {
+    if ((st = compile_step(s, c, in, n_in))) {
         compiled_free(c);
         return st;
     }
-    found_class_axis(s, c);
+    if (c->class_axis.axis && !s->class_axis.decided)
+        take_class_axis(s, &c->class_axis);
     c->next = s->compiled;
     s->compiled = c;
     forget_programs(s);
@@ -560,20 +578,30 @@ static Status session_compile(Compiled **out, Session *s, BuildMode mode, bool m
 
 /* ---- finding ---- */
 
-static const Graph *graph_of(const Compiled *c) { return c->program ? program_graph(c->program) : c->rest; }
+/* The place of the graph's input i in the list; -1: it is not given.  The name is looked up only where the list does
+ * not have it in the place of the last list. */
+static int input_place(const Compiled *c, int i, const NamedTensor *in, int n_in)
+{
+    const int k = c->place[i];
+
+    if (k >= 0 && k < n_in && in[k].name == c->name[i])
+        return k;
+    c->place[i] = named_place(in, n_in, value(c->graph, c->graph->input[i])->name);
+    c->name[i] = c->place[i] < 0 ? NULL : in[c->place[i]].name;
+    return c->place[i];
+}
 
 /* Do the given shapes suit?  Inputs that are not given suit when `partly`. */
 static bool suits(const Compiled *c, BuildMode mode, const NamedTensor *in, int n_in, bool partly)
 {
-    const Graph *g = graph_of(c);
+    const Graph *g = c->graph;
 
     if (c->mode != mode)
         return false;
     for (int i = 0; i < g->n_input; i++) {
-        const Value *v = value(g, g->input[i]);
-        const Tensor *t = named_find(in, n_in, v->name);
+        const int k = input_place(c, i, in, n_in);
 
-        if (t ? !shape_eq(&t->shape, v->shape) : !partly)
+        if (k >= 0 ? !shape_eq(&in[k].tensor.shape, value(g, g->input[i])->shape) : !partly)
             return false;
     }
     return true;
@@ -596,7 +624,7 @@ static Status obtain(Compiled **out, Session *s, BuildMode mode, const NamedTens
     const bool means = reads_means(s, mode);
     Compiled **at = session_find(s, mode, means, in, n_in, partly), *c;
 
-    if (*at) {
+    if (*at && (*at)->class_axis.axis && !s->class_axis.decided) {
         TRY(decide_class_axis(s, *at, in, n_in));
         at = session_find(s, mode, means, in, n_in, partly);
     }
@@ -664,9 +692,12 @@ Status session_begin(SessionStep *step, Session *s, BuildMode mode, const NamedT
     Compiled *c;
 
     TRY(obtain(&c, s, mode, in, n_in, false));
+    for (int i = 0; i < c->graph->n_input; i++)
+        if (input_place(c, i, in, n_in) < 0)
+            return program_find_inputs(c->place, c->graph, in, n_in); /* lists what is missing */
     if (c->rest)
         TRY(check_whole(in, n_in, part));
-    TRY(c->rest ? run_rest(s, c, in, n_in) : program_begin(c->program, in, n_in, part));
+    TRY(c->rest ? run_rest(s, c, in, n_in) : program_begin(c->program, in, c->place, part));
     *step = (SessionStep){ c, c->rest ? 0 : program_turn(c->program) };
     c->begun++;
     return ST_OK;
@@ -679,13 +710,25 @@ Status session_end(const NamedTensor **out, int *n_out, const SessionStep *step)
     Compiled *c = step->compiled;
 
     session_let_go(step);
-    *out = c->output;
-    *n_out = c->rest ? c->rest->n_output : 0;
-    if (c->rest)
-        return ST_OK;
-    TRY(program_wait(c->program, step->turn));
-    *out = program_outputs(c->program, n_out);
+    if (!c->rest)
+        TRY(program_wait(c->program, step->turn));
+    *out = c->made;
+    *n_out = c->n_made;
     return ST_OK;
+}
+
+void session_number_outputs(Session *s, const char *const *name, int n)
+{
+    s->output = name;
+    s->n_output = n;
+}
+
+const Tensor *session_output(const SessionStep *step, int number)
+{
+    const Compiled *c = step ? step->compiled : NULL;
+    const int i = c ? c->output_place[number] : -1;
+
+    return i < 0 ? NULL : &c->made[i].tensor;
 }
 
 Status session_step(const NamedTensor **out, int *n_out, Session *s, BuildMode mode, const NamedTensor *in, int n_in)

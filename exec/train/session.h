@@ -21,8 +21,12 @@ Status session_create(Session **out, const Graph *model, const BuildOptions *bas
                       SessionLog *log, void *user) CHECKED;
 void session_free(Session *s); /* NULL is legal */
 
-/* One step of the graph built for `mode` and the shapes of `in`, which are read in place; inputs that it does not have
- * are passed over.  The outputs are readable until the next step.  A first step of new shapes compiles. */
+/* One step of the graph built for `mode` and the shapes of `in`, which are read in place; inputs that the graph does
+ * not have are passed over.  The outputs are readable until the next step.  A first step of new shapes compiles.
+ *
+ * The session remembers where a list has each input, by the address of the name: a name must keep its characters while
+ * the session lives.  A list with the names of the step before, in the same order, is then read without comparing any.
+ */
 Status session_step(const NamedTensor **out, int *n_out, Session *s, BuildMode mode, const NamedTensor *in,
                     int n_in) CHECKED;
 /* The same, on accelerators without waiting for its end: the inputs have been taken over on return, and a failure may
@@ -37,6 +41,12 @@ Status session_begin(SessionStep *step, Session *s, BuildMode mode, const NamedT
 /* Waits for the step's end.  Its outputs are readable until the next step begins.  On accelerators one other step may
  * have begun since session_begin, elsewhere none. */
 Status session_end(const NamedTensor **out, int *n_out, const SessionStep *step) CHECKED;
+/* Numbers the outputs that the caller reads: name[i], lent, is number i for session_output.  Before anything is
+ * compiled. */
+void session_number_outputs(Session *s, const char *const *name, int n);
+/* The output of that number, of a step that session_end has ended; NULL: its graph has none of that name, or `step` is
+ * NULL. */
+const Tensor *session_output(const SessionStep *step, int number);
 /* In place of session_end: nobody waits for this step nor reads its outputs. */
 void session_let_go(const SessionStep *step);
 bool session_runs_ahead(const Session *s); /* session_begin does not wait */

@@ -157,8 +157,8 @@ static void test_not_waited_for(void)
                 expected[k] = *(float *)rig_output(&rig, OUT_LOSS)->data;
     rig_close(&rig);
     if (CHECK_OK(rig_open_cuda(&rig, training_mlp(8, 1, 1), 1, false)) &&
-        CHECK_OK(program_begin(rig.program, training_batch(a, 8, 0), N_BATCH, NULL)) &&
-        CHECK_OK(program_begin(rig.program, training_batch(a, 8, 1), N_BATCH, NULL))) {
+        CHECK_OK(rig_begin(&rig, training_batch(a, 8, 0), N_BATCH)) &&
+        CHECK_OK(rig_begin(&rig, training_batch(a, 8, 1), N_BATCH))) {
         CU_ASSERT(!rig.group->member[0].runtime->simulated || (loss_now(&rig, 0) == 0 && loss_now(&rig, 1) == 0));
         CHECK_OK(program_wait(rig.program, 1));
         CU_ASSERT(expected[0] != 0 && *(float *)rig_output(&rig, OUT_LOSS)->data == expected[0]);

@@ -314,7 +314,7 @@ static void test_compiled_beside(void)
     setenv("DPEXEC_GPU_TIMEOUT", "3", 1);
     if (two_at_work(&rig, a)) {
         setenv("DPEXEC_SIM_FAIL", "all_reduce_sum@1:1:hang", 1);
-        CHECK_OK(program_begin(rig.program, training_batch(a, 8, 1), N_BATCH, NULL));
+        CHECK_OK(rig_begin(&rig, training_batch(a, 8, 1), N_BATCH));
         unsetenv("DPEXEC_SIM_FAIL");
         CHECK_FAILS(E_DEVICE, "the step has not ended within 3 seconds",
                     program_compile(&other, training_mlp(4, 2, 2), &rig.program->ready.opt));
@@ -343,7 +343,7 @@ static void test_read_beside(void)
             s = states_at(rig.states, 0);
             t = tensor_create(a, s->dtype, &s->shape);
             setenv("DPEXEC_SIM_FAIL", "all_reduce_sum@1:1:hang", 1);
-            CHECK_OK(program_begin(rig.program, training_batch(a, 8, 1), N_BATCH, NULL));
+            CHECK_OK(rig_begin(&rig, training_batch(a, 8, 1), N_BATCH));
             unsetenv("DPEXEC_SIM_FAIL");
             CHECK_FAILS(E_DEVICE, "the step has not ended within 3 seconds: all devices have come to AllReduce",
                         write ? states_set(rig.states, s->name, t) : states_get(rig.states, s->name, t));

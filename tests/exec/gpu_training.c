@@ -146,7 +146,7 @@ static void steps_of(GpuOutcome *o, Arena *a, const GpuRun *r, const BuildOption
             set_states(rig->states, &r->lead[k]);
         if (!r->begun)
             o->begin[k] = take_snapshot(a, rig->states);
-        if (!CHECK_OK(program_begin(rig->program, in, whole->n_input, NULL)))
+        if (!CHECK_OK(rig_begin(rig, in, whole->n_input)))
             return;
         for (int i = 0; i < whole->n_input; i++) /* a step begun has taken its inputs over */
             if (r->begun)

@@ -135,6 +135,17 @@ Status rig_open_cuda(Rig *r, Graph *g, int n_device, bool uncaptured)
     return open_rig(r, g, n_device, &(DeviceSpec){ .cuda = true, .threads = 1 }, uncaptured);
 }
 
+Status rig_begin(Rig *r, const NamedTensor *in, int n)
+{
+    const Graph *g = program_graph(r->program);
+    int *place = calloc((size_t)g->n_input + 1, sizeof *place);
+    Status st = place ? program_find_inputs(place, g, in, n) : FAIL_NOMEM();
+
+    st = st ? st : program_begin(r->program, in, place, NULL);
+    free(place);
+    return st;
+}
+
 void rig_close(Rig *r)
 {
     program_free(r->program);

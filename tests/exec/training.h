@@ -31,6 +31,8 @@ Status rig_open(Rig *r, Graph *g, int n_device, int threads);
 /* The same on CUDA devices: simulated ones, or those of the plug-in that $DPEXEC_CUDA_PLUGIN or $DPX_TEST_CUDA
  * names. */
 Status rig_open_cuda(Rig *r, Graph *g, int n_device, bool uncaptured);
+/* program_begin, of inputs in any order. */
+Status rig_begin(Rig *r, const NamedTensor *in, int n);
 void rig_close(Rig *r);
 /* An output of the last step; fails the test when there is none. */
 const Tensor *rig_output(const Rig *r, const char *name);
