@@ -7,7 +7,7 @@
 
 #include "graph/base/arena.h"
 
-/* Value number i of what the node reads and then writes; NULL: absent. */
+/* Value number i of the node's inputs and then outputs; NULL: absent. */
 static const Value *value_of(const Graph *g, const Node *n, int i)
 {
     const ValueId v = i < n->n_in ? n->in[i] : n->out[i - n->n_in];

@@ -1,4 +1,4 @@
-/* What a kernel is, and how the executor calls it. */
+/* The definition of a kernel, and how the executor calls it. */
 #ifndef DPX_BACKEND_H
 #define DPX_BACKEND_H
 
@@ -16,8 +16,8 @@ typedef struct {
     int n_threads; /* of the OpenMP team that `run` may use */
     size_t scratch_bytes, table_bytes;
     void *scratch, *table;
-    Arena *texts;           /* what strings are made of, which their kernels take of it as they run; NULL but in the
-                             * interpreter, which alone runs those */
+    Arena *texts;           /* the memory of strings, which their kernels take as they run; NULL except in the
+                             * interpreter, which alone runs them */
     const Runtime *runtime; /* NULL: a CPU device */
     GpuDevice *gpu;
     GpuStream *stream; /* of the node that runs; NULL while preparing */
@@ -58,7 +58,7 @@ extern const int kernels_cpu_len;
 extern const Kernel *const kernels_cuda[]; /* of CUDA devices; ctx->runtime is a CudaDriver (kernels/cuda/driver.h) */
 extern const int kernels_cuda_len;
 
-/* What passes may ask of CPU and of CUDA devices; `precision` and `tf32` as in Target. */
+/* The answers of CPU and of CUDA devices to passes; `precision` and `tf32` are as in Target. */
 Target cpu_target(DType precision, bool tf32, bool blocks);
 Target cuda_target(DType precision, bool tf32);
 

@@ -46,7 +46,7 @@ size_t exchange_sum_bytes(const int *program, int parts, DType t)
     return (size_t)most * SUM_BLOCK * (is_half(t) ? sizeof(float) : dtype_size(t));
 }
 
-/* Of each type that a sum may have. */
+/* One function for each type that can be summed. */
 static Sum *const sum_of[DT_COUNT] = {
     OF_EACH_FLOAT(sum), OF_EACH_UNSIGNED(sum), [DT_FLOAT16] = sum_half, [DT_BFLOAT16] = sum_half,
     [DT_INT8] = sum_u8, [DT_INT16] = sum_u16,  [DT_INT32] = sum_u32,    [DT_INT64] = sum_u64
@@ -90,7 +90,7 @@ Shape box_of(const Tensor *from, const Tensor *to, int cut)
     return box;
 }
 
-/* Bytes of t from one row to the next, where rows are what is behind axis hi and go on over all axes between both. */
+/* Bytes of t from one row to the next; a row is all behind axis hi, and rows go on over the axes between both. */
 static size_t row_wide(const Tensor *t, int hi)
 {
     return (size_t)shape_count(&t->shape, hi, t->shape.rank) * dtype_size(t->dtype);

@@ -1,5 +1,5 @@
-/* What collectives do to memory, wherever they run: sums by the tree of graph/tensor/reduce_tree.h, and pieces of a
- * whole. */
+/* The work of collectives on memory, on any machine: sums by the tree of graph/tensor/reduce_tree.h, and pieces of a
+ * whole tensor. */
 #ifndef DPX_KERNELS_EXCHANGE_H
 #define DPX_KERNELS_EXCHANGE_H
 
@@ -32,7 +32,7 @@ void piece_copy(const Piece *p, const Tensor *part, const Tensor *whole, size_t 
 
 /* ---- pieces along one axis that become pieces along another ---- */
 
-/* What `from`, a piece along an axis, and `to`, a piece along `cut` of the same whole, have in common. */
+/* The elements that two pieces of one tensor share: `from` is a piece along an axis, `to` a piece along `cut`. */
 Shape box_of(const Tensor *from, const Tensor *to, int cut);
 
 /* How it lies in memory: `rounds` times `rows` rows of `row` bytes. */

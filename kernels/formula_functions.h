@@ -2,7 +2,7 @@
  * the functions that the includer has defined.  Included once, by a header of the reference or of the CPU kernels. */
 #include "kernels/formulas.h"
 
-/* Of unsigned x nothing is below 0, and an integer equals itself. */
+/* No unsigned x is below 0, and an integer equals itself. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wtype-limits"
 #pragma GCC diagnostic ignored "-Wtautological-compare"

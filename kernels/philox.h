@@ -37,7 +37,8 @@ PHILOX_FN PhiloxBlock philox4x32_10(PhiloxBlock counter, uint32_t key0, uint32_t
     return counter;
 }
 
-/* What draws: the seed of the run (or of the node, if it has its own), the step, and the node's number in the model. */
+/* The key of a draw: the seed of the run (or of the node, if it has its own), the step, and the node's number in the
+ * model. */
 typedef struct {
     uint64_t seed;
     uint32_t step, node;

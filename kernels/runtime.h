@@ -1,4 +1,4 @@
-/* What the executor needs of an accelerator: memory, streams, events, captured steps, collectives.
+/* The functions of an accelerator for the executor: memory, streams, events, captured steps, collectives.
  *
  * A table of functions over plain types, so that a plug-in gives it without linking to the engine: libdpexec_cuda.so on
  * CUDA, and a simulation on the CPU for the tests.  A function that fails leaves a one-line message for message(), of
@@ -25,7 +25,7 @@ typedef struct GpuComm GpuComm;   /* this device's membership of a group of devi
 
 enum { GPU_NAME = 96, GPU_COMM_ID = 128, RUNTIME_ABI = 5 };
 
-/* What is known of a device: read from the driver, or from a description (docs/devices.md) when the device is not
+/* The properties of a device: read from the driver, or from a description (docs/devices.md) when the device is not
  * there. */
 typedef struct {
     char name[GPU_NAME];
@@ -127,8 +127,8 @@ typedef struct Runtime {
     /* Frees it when the abort has ended; false when that takes too long: then the device is to be abandoned. */
     bool (*comm_abort_end)(GpuComm *c);
     Status (*comm_poll)(GpuComm *c); /* E_DEVICE when a member or a link has failed */
-    /* Memory that collectives reach without copying, once it is registered.  Of one collective all members' memory is
-     * registered, or none of it. */
+    /* Memory that collectives reach without copying, once it is registered.  In a collective the memory of all members
+     * is registered, or of none. */
     Status (*comm_alloc)(GpuDevice *d, void **out, size_t bytes);
     Status (*comm_register)(GpuComm *c, void *p, size_t bytes); /* all of a comm_alloc */
     /* Frees it, and ends its registration with `c`; NULL: it has none, or that member is gone. */

@@ -1,5 +1,5 @@
-/* Batch normalisation where channels stand side by side: channels last and in blocks of channels.  As in
- * cpu_batchnorm.c one thread has all of a channel, in sums of double, so that the order of no sum depends on the team;
+/* Batch normalisation where channels stand side by side: channels last and in blocks of channels.  Like
+ * cpu_batchnorm.c, one thread has all of a channel, in sums of double, so that the order of no sum depends on the team;
  * channels are taken up to 16 at a time. */
 #include <math.h>
 #include <stdlib.h>

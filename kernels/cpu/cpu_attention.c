@@ -31,7 +31,7 @@ typedef struct {
     size_t block, each; /* bytes: of a block of scores; of a thread's scratch, two of them and what products need */
 } Plan;
 
-/* What a thread works with. */
+/* The tensors and the scratch of a thread. */
 typedef struct {
     const Plan *plan;
     const void *in[3], *dy;

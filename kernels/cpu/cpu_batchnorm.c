@@ -38,7 +38,7 @@ enum { LANES = 32 }; /* sums side by side, so that no addition waits for the one
 #define IN_STEPS(most, TAKE)                                           \
     for (const int64_t n = (most); n > 0 && i + n <= p->inner; i += n) \
     TAKE
-/* In lanes, then by 8, then what is left. */
+/* In lanes, then by 8, then the rest. */
 #define IN_LANES(TAKE)                \
     do {                              \
         int64_t i = 0;                \
@@ -87,7 +87,7 @@ DEFINE_KERNEL(cpu_batch_norm_grad_stats, .op = &op_BatchNormGradStats, COMMON, .
 DEFINE_KERNEL(cpu_batch_norm_grad_input, .op = &op_BatchNormGradInput, COMMON, .supports = differentiates,
               .run = run_grad_input);
 
-/* ---- what is done for each channel ---- */
+/* ---- one channel ---- */
 
 static Status cpu_batchnorm_run_merge(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {

@@ -1,5 +1,5 @@
-/* Convolution and its gradients by oneDNN, in float32.  What it does not do (empty tensors, absurd sizes) is left to
- * the reference kernels. */
+/* Convolution and its gradients by oneDNN, in float32.  The reference kernels take what
+ * oneDNN does not: empty tensors and absurd sizes. */
 #include <stdlib.h>
 
 #include "graph/ops/conv.h"
@@ -126,7 +126,7 @@ DEFINE_KERNEL(cpu_conv_transpose, .op = &op_ConvTranspose, F32, .supports = supp
 
 /* ---- with Relu, and a sum in front of it ---- */
 
-/* One pass over what the convolution has left, in the layout of both.  oneDNN's own Relu makes 0 of a NaN, which would
+/* One pass over the result of the convolution, in the layout of both.  oneDNN's own Relu makes 0 of a NaN, which would
  * hide that a training has diverged. */
 static void cpu_conv_finish(const KernelCtx *ctx, float *y, const float *z, int64_t n)
 {

@@ -37,7 +37,7 @@ static Status prepare(void **state, const Graph *g, const Node *n, const Formula
 #define CALL_NUMBER(a) , param[0]
 #define CALL_NUMBERS(a, b) , param[0], param[1]
 #define CALL_FLAG(a, attr, word) , flag
-/* Of a row with a flag, what follows; else nothing. */
+/* IF_FLAG_x(...)(text) is text for a row with a flag, and nothing for the others. */
 #define IF_FLAG_NONE() NOTHING
 #define IF_FLAG_NUMBER(a) NOTHING
 #define IF_FLAG_NUMBERS(a, b) NOTHING

@@ -54,7 +54,7 @@ static Status cpu_layernorm_prepare_backward(void **state, KernelCtx *ctx, const
     _Pragma("omp parallel for num_threads(p->team) schedule(static)") for (int part = 0; part < p->parts; part++)
 #define ROWS(p) for (int64_t r = team_begin(p->rows, part, p->parts); r < team_begin(p->rows, part + 1, p->parts); r++)
 
-/* dx = inv * (h - mean(h) - xhat * mean(h * xhat)) with h = dy * scale; plus what is added. */
+/* dx = inv * (h - mean(h) - xhat * mean(h * xhat)) with h = dy * scale; plus the added tensor. */
 #define BODY "kernels/cpu/cpu_layernorm.inc"
 #include "kernels/each_type.inc"
 

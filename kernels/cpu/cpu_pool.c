@@ -175,7 +175,7 @@ static inline bool taps_next(Taps *t, const Window *w)
 #define EACH_PLANE(p) \
     _Pragma("omp parallel for num_threads(p->team) schedule(static)") for (int64_t c = 0; c < p->planes; c++)
 
-/* Of an element of a plane: as wide as the type, so that both are chosen by one mask. */
+/* The index of an element of a plane, as wide as the type, so that one mask chooses both. */
 typedef int32_t Index_f32;
 typedef int64_t Index_f64;
 

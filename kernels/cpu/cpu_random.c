@@ -33,7 +33,7 @@ static void draw_one(uint8_t *mask, PhiloxKey key, uint64_t threshold, int64_t g
     *mask = philox_block(key, global / 4).word[global % 4] >= threshold;
 }
 
-/* The mask of `n` elements, the first of which is number `global` of the whole tensor. */
+/* The mask of `n` elements; the first is number `global` of the whole tensor. */
 static void cpu_random_draw(uint8_t *mask, PhiloxKey key, uint64_t threshold, int64_t global, int64_t n)
 {
     int64_t blocks;

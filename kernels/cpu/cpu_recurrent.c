@@ -217,7 +217,7 @@ static void skip(const Step *s, int64_t b, int planes)
     memcpy(s->next + b * n + s->j, s->h + b * n + s->j, bytes);
 }
 
-/* What must be done before others read `inner`. */
+/* The part of a step that must be done before other threads read `inner`. */
 static void cpu_recurrent_begin_step(const Step *s, int64_t t)
 {
     const Recurrence *r = s->run.r;
@@ -265,7 +265,7 @@ static void cpu_recurrent_pack(const RecurrentRun *k, const float *rec)
         recurrent_pack(out + i * PANEL * n, rec + i % r->gates * n * n, 1, n, n, n, i / r->gates);
 }
 
-/* What is added to each gate, and of GRU to what stands behind r; NULL without biases. */
+/* The sum of the biases that each gate adds, and in a GRU the bias behind r; NULL without biases. */
 static const float *sum_biases(const RecurrentRun *k, const float *bias)
 {
     const Recurrence *r = k->r;
@@ -282,7 +282,7 @@ static const float *sum_biases(const RecurrentRun *k, const float *bias)
     return sum;
 }
 
-/* What W gives, and the biases. */
+/* Computes W x and adds the biases, for all steps. */
 static Status cpu_recurrent_begin(const RecurrentRun *k, const Tensor *in)
 {
     const Recurrence *r = k->r;

@@ -1,4 +1,4 @@
-/* What CPU devices can do, as the passes ask it: what has no kernel here is left to the reference, which fuses nothing
+/* The Target of CPU devices, which passes ask.  A node without a kernel here goes to the reference, which fuses nothing
  * and stores everything by rows. */
 #include "kernels/cpu/onednn.h"
 

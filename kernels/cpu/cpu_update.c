@@ -1,8 +1,8 @@
 /* Update: a formula of elementwise operators in one pass over memory, for all parameters of the node in one region of
  * the team.
  *
- * What does not fill a vector of the machine code, and everything where there is none, is computed a block at a time.
- * No sum is taken, so who computes an element changes no bit. */
+ * Elements that do not fill a vector of the machine code, and all elements where there is none, are computed a block at
+ * a time.  No sum is taken, so no bit depends on which thread computes an element. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* From a body to steps: one for each node, in the nodes' order, which is that of the graph; those that no result needs
  * are dropped.  A result is put at once over the array of its number where no later step reads that array, and anything
- * else into the first buffer that nobody needs any more, so a step reads what was there before only where it was meant.
+ * else into the first buffer that no later step needs, so a step never reads a stale value.
  */
 #include "kernels/cpu/formula.h"
 #include "graph/ops/binary.gen.h"
@@ -13,7 +13,7 @@
 #include "graph/ir/op.h"
 #include "kernels/cpu/cpu_formulas.h"
 
-/* ---- what a node does ---- */
+/* ---- a node as a step ---- */
 
 static bool find_do(Do *out, const Node *n)
 {
@@ -130,7 +130,7 @@ static bool compile_node(Compiler *c, const Node *n)
     return formula_add_step(c->f, out, what, n->n_in, in);
 }
 
-/* What is no step and not the array of the result's number is copied. */
+/* A result that is neither a step nor the array of its number is copied. */
 static bool find_result(Compiler *c, int i)
 {
     Operand *r = &c->f->result[i];
@@ -140,7 +140,7 @@ static bool find_result(Compiler *c, int i)
     return r->where == OF_STEP || (r->where == OF_ARRAY && r->i == i) || formula_add_step(c->f, r, DO_COPY, 1, r);
 }
 
-/* ---- what is needed, until when, and where it is put ---- */
+/* ---- lifetimes of steps, and their buffers ---- */
 
 static void drop_dead(Formula *f)
 {

@@ -12,7 +12,7 @@ enum { FORMULA_STEPS = 64, FORMULA_ARRAYS = 16, FORMULA_NUMBERS = 64, FORMULA_BL
 
 typedef enum { DO_COPY, DO_ADD, DO_SUB, DO_MUL, DO_DIV, DO_MAX, DO_MIN, DO_SQRT, DO_ABS, DO_SIGN, DO_NEG } Do;
 
-/* An element of an array that is read, a number for all elements, or what a step made. */
+/* An element of an array that is read, a number for all elements, or the result of a step. */
 typedef enum { OF_ARRAY, OF_NUMBER, OF_STEP } Where;
 typedef struct {
     Where where;
@@ -24,7 +24,7 @@ typedef struct {
     int n_in;
     Operand in[2];
     int last;   /* the step that reads it last; itself when none does */
-    int result; /* what it makes is put at once to this result, -1: to `buffer` */
+    int result; /* its value goes at once to this result; -1: to `buffer` */
     int buffer;
 } Step;
 
@@ -39,9 +39,9 @@ typedef struct {
     DType type;
 } Formula;
 
-/* Of a body with types: its first `n_in` inputs are arrays of one shape, the others scalars; result i may lie over
- * array i. Where a scalar bool decides (Where), it is taken to be `decided`; there is at most one.  E_UNSUPPORTED where
- * a step is not known, or for more of anything than there is room for. */
+/* Compiles a body with types: its first `n_in` inputs are arrays of one shape, the others scalars; result i may lie
+ * over array i.  A scalar bool that decides (Where) is taken to be `decided`; there is at most one.  E_UNSUPPORTED for
+ * an unknown step, and where the formula has no room for all. */
 Status formula_compile(Formula *f, const Graph *body, int n_in, bool decided) CHECKED;
 /* The scalar bool that decides, counted as Formula.number's; -1: there is none, -2: there are several. */
 int formula_decider(const Graph *body, int n_in);

@@ -220,7 +220,7 @@ static void formula_x86_release(Assembler *a, Operand o, int r, int k)
 /* A comparison's result is a vector, r, or mask register k. */
 static int mask_of(const Assembler *a, int r, int k) { return a->vector == 64 ? k : r; }
 
-/* As in formula.inc: x where it is larger (smaller) or NaN, else y; what the instruction says but where x is NaN. */
+/* x where it is larger (smaller) or NaN, otherwise y: the instruction's result, except where x is NaN. */
 static void extreme(Assembler *a, int op, int dst, int x, int y)
 {
     const int m = formula_x86_take(a), mask = mask_of(a, m, K1), t = formula_x86_take(a);

@@ -1,5 +1,5 @@
 /* oneDNN, both of its C APIs: up to 2.x with operation descriptors and memory descriptors held by value, from 3.0 on
- * without the former and with opaque ones.  What differs stands in the first section; the rest is the same for both. */
+ * without the former and with opaque ones.  The first section has the differences; the rest is the same for both. */
 #include "kernels/cpu/onednn.h"
 
 #include <omp.h>
@@ -139,7 +139,7 @@ static void dense_strides(int n, const dnnl_dims_t dims, dnnl_dims_t strides)
         strides[i] = i == n - 1 ? 1 : strides[i + 1] * dims[i + 1];
 }
 
-/* As it is stored. */
+/* Describes the tensor as it is stored. */
 static dnnl_status_t md_create(Md *out, const Dense *t)
 {
     return t->tag != dnnl_format_tag_undef ? md_tagged(out, t->n, t->dims, t->tag)
@@ -212,7 +212,7 @@ static Status onednn_create(Onednn **out)
     return ST_OK;
 }
 
-/* Room for `bytes` in the scratch, of which `used` are taken. */
+/* Room for `bytes` in the scratch, where `used` bytes are taken. */
 static size_t onednn_reserve(size_t *used, size_t bytes)
 {
     size_t at = *used;
@@ -386,8 +386,8 @@ static Status conv_finish(Onednn *d, KernelCtx *ctx, OnednnConv what, dnnl_primi
     return ST_OK;
 }
 
-/* What the primitive is chosen for: biases and what is stored in a primitive's layout as they are, anything else as it
- * wants.  With `free` all but biases. */
+/* Chooses the primitive.  Biases and tensors in a primitive's layout are taken as they are stored; others get the
+ * layout that it prefers, and with `free` all but biases do. */
 static Status conv_choose_for(dnnl_primitive_desc_t *out, Onednn *d, OnednnConv what, const OnednnConvShape *s,
                               const Dense *t, bool free)
 {

@@ -2,7 +2,7 @@
  *
  * oneDNN is written in C++ and lets std::bad_alloc pass through its C functions, into frames that cannot catch it,
  * which ends the process.  `onednn.F(...)` is dnnl_F(...) with dnnl_out_of_memory for a bad_alloc, dnnl_runtime_error
- * for anything else thrown.  What is thrown inside a parallel region of oneDNN's cannot be caught outside of it, by the
+ * for anything else thrown.  An exception inside a parallel region of oneDNN's cannot be caught outside of it, by the
  * rules of OpenMP: that still ends the process. Functions that give no status allocate nothing, and are called as they
  * are. */
 #ifndef DPX_CPU_ONEDNN_GUARD_H

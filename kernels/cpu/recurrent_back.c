@@ -117,7 +117,7 @@ static void gru_back(const Step *s, int64_t b)
     }
 }
 
-/* What reaches r, and H' by way of it, where r comes before R. */
+/* The gradient of r, and of H' through r, where r comes before R. */
 static void gru_reset(const Step *s, int64_t b)
 {
     const int64_t n = s->run.r->hidden;
@@ -158,7 +158,7 @@ static void recurrent_back_begin_step(const Step *s, int64_t t)
             rnn_back(s, b);
 }
 
-/* Adds to the thread's units of `to` what the packed matrix, of k rows, gives of a. */
+/* Adds to the thread's units of `to` the product of the packed matrix, of k rows, with a. */
 static void recurrent_back_add(const Step *s, int part, int64_t k, const float *a, int64_t lda, float *to)
 {
     const int64_t n = s->run.r->hidden;

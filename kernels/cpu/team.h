@@ -21,14 +21,14 @@ static inline int team_size(int n_threads, int64_t work)
 /* Part `t` of `team` equal parts of [0, n) begins here; part `team` at the end. */
 static inline int64_t team_begin(int64_t n, int t, int team) { return n / team * t + (n % team < t ? n % team : t); }
 
-/* What a parallel region failed with: the message of a failure is that of the thread which failed, and the team's are
- * not the caller's.  Begins as { 0 }. */
+/* The failure of a parallel region.  A thread's message stays in that thread, so the region copies it for the caller.
+ * Begins as { 0 }. */
 typedef struct {
     Status status;
     char message[512];
 } TeamFailure;
 
-/* In the region, of any status; the first that is none of success is kept. */
+/* Called in the region with any status; keeps the first failure. */
 static inline void team_note(TeamFailure *f, Status st)
 {
     if (!st)
@@ -40,7 +40,7 @@ static inline void team_note(TeamFailure *f, Status st)
     }
 }
 
-/* Behind the region: ST_OK, or the failure as the caller's. */
+/* Called behind the region: ST_OK, or the failure as the caller's. */
 CHECKED static inline Status team_status(const TeamFailure *f)
 {
     return f->status ? FAIL(f->status, "%s", f->message) : ST_OK;

@@ -10,7 +10,7 @@
 
 enum { REDUCTION_THREADS = 256 };
 
-/* As they lie in memory, outermost first; strides in elements. */
+/* The axes in the order of memory, outermost first; strides in elements. */
 typedef struct {
     int n;
     bool reduced[MAX_RANK];
@@ -40,7 +40,7 @@ unsigned reduction_chunks(int64_t n, int offset, int v);
 /* Blocks of REDUCTION_THREADS for runs, and of (x, y) for columns of which a thread takes `width`. */
 unsigned reduction_run_blocks(const ReductionPlan *p);
 unsigned reduction_column_blocks(const ReductionPlan *p, int64_t width);
-/* Launches k, reduce_<name>_parts_<type>, which adds up in y what the parts of each output have left in scratch. */
+/* Launches k, reduce_<name>_parts_<type>, which adds up in y the parts of each output from scratch. */
 Status reduction_add_parts(const KernelCtx *ctx, const ReductionPlan *p, GpuKernel *k, void *scratch, void *y) CHECKED;
 
 #endif

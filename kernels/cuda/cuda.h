@@ -1,11 +1,11 @@
-/* What the files of kernels/cuda share: from a KernelCtx to the driver, and launching own kernels. */
+/* Helpers of the files of kernels/cuda: from a KernelCtx to the driver, and launches of own kernels. */
 #ifndef DPX_CUDA_H
 #define DPX_CUDA_H
 
 #include "kernels/backend.h"
 #include "kernels/cuda/driver.h"
 
-/* Of addresses: what the driver's memory has, and kernels may count on. */
+/* The alignment of the driver's memory in bytes, on which kernels may count. */
 enum { CUDA_ALIGN = 256 };
 static inline size_t cuda_aligned(size_t bytes) { return (bytes + CUDA_ALIGN - 1) / CUDA_ALIGN * CUDA_ALIGN; }
 

@@ -11,11 +11,11 @@
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/cuda_move.h"
 
-enum { DEPTH_STEP = 8, DEPTH_MOST = 128 }; /* of what the library's kernels take, forward and backward */
+enum { DEPTH_STEP = 8, DEPTH_MOST = 128 }; /* depths that the library's kernels take, forward and backward */
 enum { SCRATCH_STEP = 256 };
 enum { TENSORS = ATT_O + 1 }; /* Q, K, V, O; a gradient stands as its value */
 
-/* What stands in for a buffer of the call. */
+/* A copy in scratch that stands in for a buffer of the call. */
 typedef struct {
     bool used;
     size_t at; /* in scratch */

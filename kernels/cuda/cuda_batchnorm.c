@@ -126,7 +126,7 @@ static void last_grid(const State *s, int64_t v, unsigned grid[3], unsigned bloc
     grid[2] = block[2] = 1;
 }
 
-/* Chunks of sums over channels that are last: one wave of blocks, each thread of which has a row. */
+/* Chunks of sums over channels that are last: one wave of blocks, whose threads have a row each. */
 static int sum_chunks(const State *s)
 {
     const int64_t v = vector_of(s, 0), columns = columns_of(s, v), lines = s->threads / columns,
@@ -328,7 +328,7 @@ static Status run_inference(KernelCtx *ctx, void *state, const Tensor *in, Tenso
     return run_map(ctx, state, &given, out[0].data, in[0].data, NULL);
 }
 
-/* The sums [2, C] of dy and of dy xhat as gradients of bias and scale, of which each may be unwanted. */
+/* The sums [2, C] of dy and of dy xhat as gradients of bias and scale; either may be unwanted. */
 static Status split_sums(const KernelCtx *ctx, const Tensor *sums, void *dscale, void *dbias)
 {
     const size_t half = tensor_bytes(sums) / 2;

@@ -1,4 +1,4 @@
-/* The local half of a sum over devices: what one device holds of every tensor, added up into one tensor each.
+/* The local half of a sum over devices: the parts of every tensor that one device holds, added up into one tensor each.
  *
  * Called by the executor with in[t * parts + i].data NULL where another device holds that part, and out[t] where the
  * device's share of tensor t goes; tensors of which it holds nothing are left alone.  Parts are added by increasing

@@ -150,7 +150,7 @@ static void cuda_conv_release(void *state)
     free(s);
 }
 
-/* Leaves in *c what the plan does. */
+/* Leaves in *c the part that the plan does. */
 static Status cuda_conv_make_plan(State *s, GpuConv *c, const KernelCtx *ctx, size_t *workspace)
 {
     Status st = E_UNSUPPORTED;

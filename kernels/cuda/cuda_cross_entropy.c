@@ -14,7 +14,7 @@ typedef struct {
     NllBox box;
     bool grad, rows, even; /* even: columns begin on 16-byte boundaries if the tensor does */
     DType dtype;
-    size_t scores; /* bytes of what a column's classes come to, of one part */
+    size_t scores; /* bytes of the state of a column's classes, of one part */
     unsigned blocks, merge_blocks;
     GpuKernel *kernel, *wide, *merge,
         *finish; /* wide: reads whole chunks of tensors that begin on 16-byte boundaries */

@@ -1,4 +1,4 @@
-/* What kernels of bodies share: kernels/cuda/cuda_fused.c, with a sum kernels/cuda/fused_sum.c,
+/* Helpers of kernels that run a body: kernels/cuda/cuda_fused.c, with a sum kernels/cuda/fused_sum.c,
  * kernels/cuda/cuda_update.c. */
 #ifndef DPX_CUDA_CUDA_FUSED_H
 #define DPX_CUDA_CUDA_FUSED_H

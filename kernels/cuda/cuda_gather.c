@@ -189,7 +189,7 @@ static Status cuda_gather_run_elements(KernelCtx *ctx, void *state, const Tensor
 DEFINE_KERNEL(cuda_gather_elements, .op = &op_GatherElements, .prepare = prepare_elements,
               .run = cuda_gather_run_elements, .release = free);
 
-/* ---- what is written by position ---- */
+/* ---- outputs written by position ---- */
 
 /* OneHot: y [.., depth, inner]; Trilu: matrices [rows, cols]; ConstantOfShape: `bits` everywhere. */
 typedef struct {

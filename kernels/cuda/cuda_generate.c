@@ -14,8 +14,8 @@
  * Over many tensors, which all have their elements in the same order, a block works on a part of one of them, whose
  * addresses it reads from a table; a thread takes neighbours as above.
  *
- * 16-bit floats are computed in float32.  What no other kernel sees stays in float32 from node to node, where a Cast
- * does not say otherwise: it is then no further from the exact value than what rounding in between would give. */
+ * 16-bit floats are computed in float32.  A value that no other kernel sees stays in float32 from node to node, unless
+ * a Cast says otherwise: it is then no further from the exact value than what rounding in between would give. */
 #include <inttypes.h>
 #include <string.h>
 

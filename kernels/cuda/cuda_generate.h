@@ -25,7 +25,7 @@ typedef struct {
  * sizes. E_UNSUPPORTED when an operator has no expression, or for more pointers or elements than the kernel can
  * address. */
 Status generate_elementwise(Generated *out, const Graph *body) CHECKED;
-/* Of one body for any number of tensors: its first `n_array` inputs and its outputs are of one shape and stand, as many
+/* One body for any number of tensors: its first `n_array` inputs and its outputs are of one shape and stand, as many
  * as are pointers, in a table (kernels/cuda/tensors.h); the other inputs are scalars.  The kernel's parameters: the
  * table's tensors and which of them each block works on, then the scalars' pointers. */
 Status generate_many(Generated *out, const Graph *body, int n_array) CHECKED;
@@ -35,7 +35,7 @@ Status generate_many(Generated *out, const Graph *body, int n_array) CHECKED;
  * pointers are aligned (int), and the numbers. */
 Status generate_sum(Generated *out, const Graph *body, DType sum, bool columns, int64_t inner) CHECKED;
 
-/* What generate_ left in memory that calloc gave; NULL is legal. */
+/* Frees a calloc'ed Generated and what a generate_ function put into it; NULL is legal. */
 void generated_free(Generated *k);
 
 /* A kernel that was generated and compiled, with what it is launched with; the state of whoever launches it begins
@@ -49,11 +49,11 @@ typedef struct {
     uint32_t *number;
 } GeneratedCode;
 
-/* Compiles the kernel, unless it has no `work`.  What it holds is freed by generated_release, also after a failure. */
+/* Compiles the kernel, unless it has no `work`.  generated_release frees what it holds, also after a failure. */
 Status generated_compile(GeneratedCode *c, KernelCtx *ctx, const Generated *k, bool work) CHECKED;
 /* The addresses of a step, and args[i] for each; are all of them aligned? */
 int generated_bind(const GeneratedCode *c, const Tensor *in, const Tensor *out, void **pointer, void **args);
-/* Of any state that begins with GeneratedCode; NULL is legal. */
+/* Frees a state that begins with GeneratedCode; NULL is legal. */
 void generated_release(void *state);
 
 #endif

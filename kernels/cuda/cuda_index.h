@@ -1,10 +1,10 @@
-/* What reading and writing at tuples of indices share. */
+/* Helpers of kernels that read or write at tuples of indices. */
 #ifndef DPX_CUDA_CUDA_INDEX_H
 #define DPX_CUDA_CUDA_INDEX_H
 
 #include "kernels/cuda/cuda_move.h"
 
-/* Of indices [batch.., q.., k] into x [batch.., k dims.., rest]. */
+/* The state for indices [batch.., q.., k] into x [batch.., k dims.., rest]. */
 typedef struct {
     TupleBox box;
     int64_t inner; /* elements of `rest` */

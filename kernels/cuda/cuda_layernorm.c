@@ -105,7 +105,7 @@ enum {
     WARP_THREADS = 128, /* of a block whose warps have a row each */
     SUM_THREADS = 32,   /* that share a column of partial sums */
     PLACES = 2,         /* rows that a warp has in shared memory at once */
-    TENSORS = 3         /* of which: x, dy and what is added */
+    TENSORS = 3         /* the first: x, dy and the added tensor */
 };
 
 typedef struct {

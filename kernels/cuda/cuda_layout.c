@@ -31,7 +31,7 @@ static void cuda_layout_add(Box *b, int64_t dim, int64_t to, int64_t from)
     b->from[b->rank++] = from;
 }
 
-/* ---- what the operators mean ---- */
+/* ---- the operators as moves ---- */
 
 typedef Status BoxOf(Box *b, const Graph *g, const Node *n);
 
@@ -130,7 +130,7 @@ static Status box_slice_grad(Box *b, const Graph *g, const Node *n)
     return ST_OK;
 }
 
-/* [N, C, positions] by rows against [N, positions, C]; dimensions in the order of what is written. */
+/* [N, C, positions] by rows against [N, positions, C]; dimensions in the order of the written tensor. */
 static Status box_reorder(Box *b, const Graph *g, const Node *n)
 {
     const Shape *x = in_value(g, n, 0)->shape;
@@ -163,7 +163,7 @@ static Status box_depth_to_space(Box *b, const Graph *g, const Node *n)
     return ST_OK;
 }
 
-/* In the order of the deep tensor, so that what is written is contiguous. */
+/* In the order of the deep tensor, so that writes are contiguous. */
 static Status box_space_to_depth(Box *b, const Graph *g, const Node *n)
 {
     static const int order[] = { 0, 3, 5, 1, 2, 4 };

@@ -53,7 +53,7 @@ static void plan_samples(Nll *p, const Shape *x, const Value *target, const Node
     p->blocks = cuda_blocks(p->box.samples, LOSS_THREADS / p->box.lanes * SAMPLES_PER_THREAD, LOSS_BLOCKS);
 }
 
-/* For what the blocks of a sum leave. */
+/* Scratch for the parts that the blocks of a sum leave. */
 static void need_parts(KernelCtx *ctx, unsigned blocks)
 {
     need_scratch(ctx, blocks > 1 ? blocks * 2 * sizeof(double) : 0);

@@ -96,7 +96,7 @@ static void take_inner(GpuGemm *d, Batches *b)
     b->rank--;
 }
 
-/* Of whole tensors, and of the places in them where the products begin. */
+/* The alignment of whole tensors and of the places in them where products begin. */
 static int alignment(const State *s, const Batches *b)
 {
     uint64_t bits = s->products > 1 ? (uint64_t)s->step_c * s->size : 0;

@@ -24,7 +24,7 @@ static Status read_pads(PadRange *r, PadMode *mode, const Graph *g, const Node *
 
 static int64_t cut_of(int64_t pad) { return pad < 0 ? -pad : 0; }
 
-/* What is left of an axis of d elements; more may be cut off than there are. */
+/* Elements left of an axis of d elements; more may be cut off than there are. */
 static int64_t kept_of(int64_t d, int64_t before, int64_t after)
 {
     const int64_t kept = d - cut_of(before) - cut_of(after);

@@ -10,7 +10,7 @@
 #include "graph/ops/pool.gen.h"
 #include "kernels/cuda/cuda_move.h"
 
-/* What a thread has: an element, a vector of channels, or what device/pool_stride2.cu gives it. */
+/* The work of a thread: an element, a vector of channels, or the units of device/pool_stride2.cu. */
 typedef enum { WAY_EACH, WAY_VECTOR, WAY_STRIDE2, WAYS } Way;
 
 typedef struct {
@@ -57,7 +57,7 @@ static bool usual_window(const State *s)
     return w->rank == 2 && (w->kernel[1] == 2 || w->kernel[1] == 3);
 }
 
-/* Of channels that are last, else of lines, which have to be twice as long as the results'. */
+/* Do vectors divide the channels, where these are last?  Otherwise lines must be twice as long as the results'. */
 static bool whole_units(const State *s)
 {
     if (s->trail > 1)
@@ -65,7 +65,7 @@ static bool whole_units(const State *s)
     return s->win.in[2] % s->vector == 0 && s->win.out[2] * 2 == s->win.in[2];
 }
 
-/* Of node `n` between an input x and a result y. */
+/* Fills the state of node `n`, which pools x to y. */
 static void read_state(State *s, const Node *n, const Value *x, const Value *y)
 {
     int count;
@@ -155,7 +155,7 @@ static bool cuda_pool_fits(const Graph *g, const Node *n)
            fits_between(n, in_value(g, n, 0)->shape, value(g, n->out[0])->shape);
 }
 
-/* Of a gradient: from dy to dx. */
+/* The same for a gradient, from dy to dx. */
 static bool fits_grad(const Graph *g, const Node *n)
 {
     return fits_between(n, value(g, n->out[0])->shape, in_value(g, n, 0)->shape);

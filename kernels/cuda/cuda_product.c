@@ -45,7 +45,7 @@ static void cuda_product_release(void *state)
     free(s);
 }
 
-/* ---- what the library is asked for ---- */
+/* ---- the library's part ---- */
 
 static bool library_activates(const Product *p, DType y)
 {
@@ -93,7 +93,7 @@ static GpuGemm without_epilogue(const GpuGemm *d)
     return plain;
 }
 
-/* Leaves in *d what the plan does. */
+/* Leaves in *d the part that the plan does. */
 static Status cuda_product_make_plan(State *s, GpuGemm *d, const KernelCtx *ctx, size_t *workspace)
 {
     Status st = s->finishes ? E_UNSUPPORTED : s->driver->gemm(ctx->gpu, d, &s->plan, workspace);
@@ -142,7 +142,7 @@ static Status cuda_product_prepare_sum(State *s, size_t *scratch, const KernelCt
                               !p->trans_b);
 }
 
-/* The kernels for what the plan, which does *d, leaves to do; *rest: scratch behind the product. */
+/* The kernels for the rest of the work, where the plan does *d; *rest: scratch behind the product. */
 static Status prepare_rest(State *s, const GpuGemm *d, size_t *rest, const KernelCtx *ctx, const Graph *g,
                            const Node *n)
 {
@@ -242,7 +242,7 @@ static Status cuda_product_run(KernelCtx *ctx, void *state, const Tensor *in, Te
     return s->sum ? matrix_sum_run(s->sum, ctx, rest, summed, out[PRODUCT_BIAS_GRAD].data) : ST_OK;
 }
 
-/* Of sizes that sums can count. */
+/* The sizes must be ones that the sums can count. */
 static bool cuda_product_fits(const Graph *g, const Node *n)
 {
     DType t = in_value(g, n, PRODUCT_A)->dtype;

@@ -15,7 +15,7 @@ enum { MOST_CHUNKS = 1 << 30 };
 typedef struct MatrixSum {
     ReductionPlan p;
     DType dtype;
-    size_t acc; /* bytes of what is accumulated */
+    size_t acc; /* bytes of the accumulator */
     GpuKernel *runs, *column, *wide, *part;
 } Plan;
 
@@ -70,7 +70,7 @@ static Status cuda_reduce_find_kernels(Plan *p, const KernelCtx *ctx, const char
     return cuda_reduce_find(&p->column, ctx, name, "columns", p->dtype);
 }
 
-/* The kernels called `name`; raises *scratch to what they need. */
+/* The kernels called `name`; raises *scratch to the bytes that they need. */
 static Status cuda_reduce_make_plan(Plan **out, size_t *scratch, const KernelCtx *ctx, const char *name, DType t,
                                     size_t acc, const Axes *axes, Finish finish)
 {

@@ -163,7 +163,7 @@ typedef struct {
     GpuKernel *kernel;
 } ScatterState;
 
-/* What is not a number is written, whatever the reduction. */
+/* A type that is no number is written, whatever the reduction. */
 static int reduction(const Graph *g, const Node *n)
 {
     static const char *const names[] = { [SCATTER_NONE] = "none",

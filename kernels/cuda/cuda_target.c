@@ -1,4 +1,4 @@
-/* What CUDA devices can do, as the passes ask it: they compute what has a kernel here. */
+/* The Target of CUDA devices, which passes ask: they compute each node that has a kernel here. */
 #include "kernels/cuda/expr.h"
 
 static bool computes(const Graph *g, const Node *n) { return kernel_find(kernels_cuda, kernels_cuda_len, g, n); }

@@ -17,7 +17,7 @@ typedef struct {
     TableSize size;
 } Launch;
 
-/* Of a parameter that stands for all; the caller frees k->source. */
+/* Generates the kernel from parameter 0, which stands for all; the caller frees k->source. */
 static Status cuda_update_generate(Generated *k, const Graph *g, const Node *n)
 {
     const UpdateForm form = update_form(n);
@@ -93,7 +93,7 @@ static Status cuda_update_prepare(void **state, KernelCtx *ctx, const Graph *g, 
 
 /* ---- running ---- */
 
-/* Of parameter p: the body's input `of`, or its output -1 - of. */
+/* The address of parameter p's tensor: the body's input `of`, or its output -1 - of. */
 static const void *cuda_update_address(const UpdateForm *form, int p, int of, const Tensor *in, const Tensor *out)
 {
     if (of < 0)

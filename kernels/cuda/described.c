@@ -12,7 +12,7 @@
 
 struct GpuDevice {
     GpuInfo info;
-    const CudaDriver *library; /* NULL: nobody confirms */
+    const CudaDriver *library; /* NULL: no library confirms */
     GpuDevice *at_library;
     Described count;
 };
@@ -26,9 +26,9 @@ struct GpuPlan {
     GpuPlan *at_library;
 };
 
-/* What stands for a stream, an event, a kernel ...: never looked at. */
-static const char something;
-#define SOMETHING(type) ((type *)(uintptr_t)&something)
+/* The address that stands for a stream, an event, a kernel ...; nothing reads it. */
+static const char placeholder;
+#define PLACEHOLDER(type) ((type *)(uintptr_t)&placeholder)
 
 static Status no_device(void) { return FAIL(E_DEVICE, "the device is only described: nothing can run on it"); }
 static void ignore(void *p) { (void)p; }
@@ -97,7 +97,7 @@ static Status free_memory(GpuDevice *d, int64_t *out)
 
 void described_count(Described *out, const GpuDevice *d) { *out = d->count; }
 
-/* Counts what the library said, with its message when it refused. */
+/* Counts the library's answer, with its message when it refused. */
 static void count(GpuDevice *d, DescribedKind kind, Status st, size_t workspace)
 {
     Described *c = &d->count;
@@ -131,7 +131,7 @@ static Status stream_create(GpuDevice *d, GpuStream **out, bool urgent)
 {
     (void)d;
     (void)urgent;
-    *out = SOMETHING(GpuStream);
+    *out = PLACEHOLDER(GpuStream);
     return ST_OK;
 }
 
@@ -146,7 +146,7 @@ static Status event_create(GpuDevice *d, GpuEvent **out, bool timed)
 {
     (void)d;
     (void)timed;
-    *out = SOMETHING(GpuEvent);
+    *out = PLACEHOLDER(GpuEvent);
     return ST_OK;
 }
 
@@ -248,7 +248,7 @@ static Status comm_create(GpuComm **out, GpuDevice *d, const GpuCommId *id, int 
     (void)rank;
     (void)n_rank;
     (void)wait;
-    *out = SOMETHING(GpuComm);
+    *out = PLACEHOLDER(GpuComm);
     return ST_OK;
 }
 
@@ -314,7 +314,7 @@ static Status kernel(GpuDevice *d, const char *name, GpuKernel **out)
     GpuKernel *at_library;
 
     count(d, DESCRIBED_OWN, d->library ? d->library->kernel(d->at_library, name, &at_library) : ST_OK, 0);
-    *out = SOMETHING(GpuKernel);
+    *out = PLACEHOLDER(GpuKernel);
     return ST_OK;
 }
 
@@ -337,7 +337,7 @@ static Status module_kernel(GpuModule *m, const char *name, GpuKernel **out)
 {
     (void)m;
     (void)name;
-    *out = SOMETHING(GpuKernel);
+    *out = PLACEHOLDER(GpuKernel);
     return ST_OK;
 }
 

@@ -1,4 +1,4 @@
-/* What the CUDA kernels need of the plug-in libdpexec_cuda.so: own and generated kernels, and the libraries'
+/* The functions of the plug-in libdpexec_cuda.so for CUDA kernels: own and generated kernels, and the libraries'
  * convolutions, matrix products and attention as prepared plans.
  *
  * The graph side of a kernel (kernels/cuda/<family>.c: which nodes it fits, its attributes, its launch) is part of the
@@ -34,7 +34,7 @@ typedef struct {
     bool bias; /* [n], the same for all of a batch; not of a gradient */
     GemmActivation activation;
     bool gradient;  /* AUX is read; of Relu: bit j % 8 of byte j / 8 of a row, where the result stays, else it is 0 */
-    bool keep;      /* of Gelu, not of its gradient: AUX is written, what the activation was applied to, as dtype_c */
+    bool keep;      /* of Gelu, not of its gradient: writes AUX, the activation's operand, as dtype_c */
     int64_t ld_aux; /* from row to row of AUX: bits, a multiple of 128 (Relu); elements, of 8 (Gelu) */
     GemmSum
         sum;   /* C: of a gradient, over its rows, [n]; A, B: without epilogue, of op(A) or op(B) over k, [m] or [n] */
@@ -45,7 +45,7 @@ enum { GEMM_A, GEMM_B, GEMM_C0, GEMM_BIAS, GEMM_C, GEMM_AUX, GEMM_SUM, GEMM_BUFF
 
 /* Nothing but alpha * op(A) op(B) + beta * C0? */
 static inline bool gemm_plain(const GpuGemm *g) { return !g->bias && !g->activation && !g->sum; }
-/* Can nobody say what the epilogue means? */
+/* Does the epilogue have no meaning? */
 static inline bool gemm_nonsense(const GpuGemm *g)
 {
     bool act = g->activation != GEMM_LINEAR, aux = g->gradient || g->keep,
@@ -75,7 +75,7 @@ typedef struct {
  * grad-weight reads X, Y (dY), writes W (dW). */
 enum { CONV_X, CONV_W, CONV_BIAS, CONV_Z, CONV_Y, CONV_BUFFERS };
 
-/* Can nobody say what follows the convolution? */
+/* Does the part behind the convolution have no meaning? */
 static inline bool conv_nonsense(const GpuConv *c)
 {
     return (c->kind != CONV_FORWARD && c->bias) || (c->relu && !c->bias) || (c->add && !c->relu);
@@ -124,7 +124,7 @@ typedef struct CudaDriver {
     /* One of kernels/cuda/device, by the name in its KERNEL line. */
     Status (*kernel)(GpuDevice *d, const char *name, GpuKernel **out);
     /* Compiles CUDA C++ for the device; E_INTERNAL with the compiler's first error.  The headers of kernels/cuda/device
-     * can be included.  What was compiled before is taken from the cache. */
+     * can be included.  Code that was compiled before comes from the cache. */
     Status (*compile)(GpuDevice *d, const char *source, const char *name, GpuModule **out);
     Status (*module_kernel)(GpuModule *m, const char *name, GpuKernel **out);
     void (*module_free)(GpuModule *m);

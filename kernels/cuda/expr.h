@@ -20,7 +20,7 @@ typedef struct {
     bool folds;           /* of any number of operands, two by two from the left */
     int n_arg;            /* takes only so many of the node's inputs; 0: all */
     FormulaAttr attr[FORMULA_ATTRS];
-    /* Instead of what the fields above make: writes the expression.  arg[i]: the text of operand i, NULL when
+    /* Writes the expression, in place of the fields above.  arg[i]: the text of operand i, NULL when
      * absent. */
     void (*write)(FILE *f, const Graph *g, const Node *n, const char *const *arg);
 } CudaExpr;

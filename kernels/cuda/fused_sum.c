@@ -19,7 +19,7 @@ typedef struct {
     size_t shared;
 } Launch;
 
-/* ---- what is summed ---- */
+/* ---- the summed output ---- */
 
 typedef struct {
     Graph *body;
@@ -71,7 +71,7 @@ static bool fused_sum_supports(const Graph *g, const Node *n)
 
 /* ---- preparing ---- */
 
-/* The bytes of what is summed up. */
+/* The bytes of the summed output. */
 static size_t sum_bytes(const Summed *s) { return s->from == DT_FLOAT64 ? sizeof(double) : sizeof(float); }
 
 static void plan_launch(Launch *l, const Summed *s, const Generated *k)

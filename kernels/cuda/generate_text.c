@@ -91,7 +91,7 @@ static void write_offset(const Generator *g, int k)
         fprintf(g->f, " + c%d * s.stride%d_%d", i, k, i);
 }
 
-/* Before the loop: what is one element for all. */
+/* Before the loop: the operands of one element for all. */
 static void write_scalars(const Generator *g)
 {
     for (int i = 0; i < g->out->n_pointer; i++) {
@@ -226,7 +226,7 @@ static void write_many(const Generator *g)
 
 static ValueId summed(const Generator *g) { return g->body->output[g->n_stored].value; }
 
-/* A group of elements as a function: stores what is stored, leaves what is summed in y. */
+/* A group of elements as a function: stores the outputs and leaves the terms of the sum in y. */
 static void write_program(const Generator *g)
 {
     const char *type = cuda_computed_type(value(g->body, summed(g))->dtype);

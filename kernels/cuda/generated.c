@@ -91,7 +91,7 @@ static Status body_of_node(Graph **out, const Graph *g, const Node *n)
     return st;
 }
 
-/* ---- what is launched ---- */
+/* ---- the compiled kernel ---- */
 
 void generated_free(Generated *k)
 {

@@ -1,4 +1,4 @@
-/* What kernels/cuda/cuda_generate.c finds out about a kernel, and kernels/cuda/generate_text.c writes. */
+/* The facts about a kernel that kernels/cuda/cuda_generate.c collects and kernels/cuda/generate_text.c writes out. */
 #ifndef DPX_CUDA_GENERATOR_H
 #define DPX_CUDA_GENERATOR_H
 

@@ -1,4 +1,4 @@
-/* What kernels over scores and class numbers have in common. */
+/* Helpers of kernels over scores and class numbers. */
 #ifndef DPX_CUDA_NLL_H
 #define DPX_CUDA_NLL_H
 

@@ -7,7 +7,7 @@
 
 typedef struct MatrixSum MatrixSum;
 
-/* Of a dense matrix [rows, columns] of type `from`: over its rows, [columns], or over its columns, [rows]; of type
+/* Sums a dense matrix [rows, columns] of type `from` over its rows, to [columns], or its columns, to [rows]; of type
  * `to`, which is `from` or, where that has 16 bits, float32.  The caller frees *out. */
 Status matrix_sum_prepare(MatrixSum **out, size_t *scratch, const KernelCtx *ctx, DType from, DType to, int64_t rows,
                           int64_t columns, bool over_rows) CHECKED;

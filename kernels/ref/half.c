@@ -10,7 +10,7 @@ typedef struct {
     const Kernel *kernel;
     void *state;
     KernelCtx ctx;
-    Tensor *tensor;  /* [n_in + n_out] what the kernel sees; data where it differs is in scratch */
+    Tensor *tensor;  /* [n_in + n_out] the kernel's tensors; converted data lies in scratch */
     size_t *at;      /* [n_in + n_out] offset in scratch; SIZE_MAX: used as it is */
     size_t inner_at; /* offset of the kernel's own scratch */
 } Half;
@@ -216,7 +216,7 @@ static Status half_run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *ou
     return ST_OK;
 }
 
-/* Of no operator: kernel_reference offers it where no kernel of the operator's own fits. */
+/* A kernel of no operator: kernel_reference offers it where no kernel of the operator fits. */
 const Kernel kernel_half = {
     .name = "ref_half", .supports = half_supports, .prepare = half_prepare, .run = half_run, .release = half_release
 };

@@ -19,7 +19,7 @@ Status ref_merge_prepare(void **state, KernelCtx *ctx, const Graph *g, const Nod
 Status ref_merge_count(double *out, const MergePlan *p, const Tensor *rows) CHECKED;
 /* Rows [lo, hi) of channel c, lo < hi, by a binary tree that depends on the row numbers alone. */
 Moments ref_merge_rows(const double *rows, int64_t channels, int64_t c, int64_t lo, int64_t hi);
-/* What the population variance of n numbers is multiplied by for the running one. */
+/* The factor from the population variance of n numbers to the running variance. */
 double ref_merge_correction(const MergePlan *p, double n);
 
 #endif

@@ -16,7 +16,7 @@ static Status prepare_arg(void **state, KernelCtx *ctx, const Graph *g, const No
                         sizeof(Arg));
 }
 
-/* Of CumSum and CumProd, whose axis is known when it runs. */
+/* The state of CumSum and CumProd, whose axis is known only when they run. */
 typedef struct {
     bool exclusive, reverse;
 } Cumulate;

@@ -1,8 +1,8 @@
 /* Cast: every real type to every other.
  *
- * Floats are truncated toward zero; what the integer type cannot hold becomes its nearest value, NaN becomes 0 (C
+ * Floats are truncated toward zero; a float that the integer type cannot hold becomes its nearest value, NaN 0 (C
  * leaves that undefined).  Integers wrap.  To bool: is it different from 0?  16-bit floats round once, to nearest
- * even; smaller ones as the node says.  Strings are numbers as they are written, and what is none is an error. */
+ * even; smaller ones as the node says.  Strings are numbers as they are written; any other text is an error. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,7 +41,7 @@ static Status prepare_cast(void **state, KernelCtx *ctx, const Graph *g, const N
 
 /* ---- strings ---- */
 
-/* As short as reads back to the same number; "NaN", "INF" and "-INF", as ONNX spells them. */
+/* The shortest text that reads back as the same number; "NaN", "INF" and "-INF" are spelt as in ONNX. */
 static const char *number_text(char buf[NUMBER_TEXT], const Tensor *x, int64_t i)
 {
     const double v = tensor_float(x, i);

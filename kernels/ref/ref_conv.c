@@ -1,7 +1,7 @@
 /* Convolution and its gradients as the defining sum: for each kernel position, rows of input and output are paired.
  *
- * All operators visit the same (row, weight) pairs; only what is accumulated into differs.  ConvRelu is Conv and then
- * max(0, y + z). */
+ * All operators visit the same (row, weight) pairs; they differ only in the tensor that they accumulate into.  ConvRelu
+ * is Conv and then max(0, y + z). */
 #include "graph/ops/conv.h"
 #include "graph/ops/conv.gen.h"
 #include "graph/ops/window.h"
@@ -42,7 +42,7 @@ static Status prepare_weight(void **state, KernelCtx *ctx, const Graph *g, const
     return ref_conv_make_plan(state, n, in_value(g, n, 0)->shape, value(g, n->out[0])->shape, in_value(g, n, 1)->shape);
 }
 
-/* What is accumulated into. */
+/* The tensor that a loop accumulates into. */
 typedef enum { INTO_X, INTO_W, INTO_Y } Role;
 
 #define BODY "kernels/ref/ref_conv.inc"

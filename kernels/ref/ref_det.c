@@ -46,7 +46,7 @@ static void swap_numbers(double *a, double *b)
     *b = t;
 }
 
-/* Brings the largest of what is left, or a NaN, to (k, k). */
+/* Brings the largest of the remaining elements, or a NaN, to (k, k). */
 static void pivot(Factors *f, int64_t k)
 {
     const int64_t n = f->n;

@@ -63,7 +63,7 @@ static void ref_fused_release(void *state)
     free(f);
 }
 
-/* Where memory ran out for the body preparing says so. */
+/* Where memory ran out for the body, preparing reports it. */
 static bool supports_made(Status st, Graph *body) { return st == E_NOMEM || (!st && supports_body(body)); }
 
 static bool ref_fused_supports(const Graph *g, const Node *n)
@@ -76,7 +76,7 @@ static bool ref_fused_supports(const Graph *g, const Node *n)
 
 static size_t aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
-/* Raises *scratch to what the kernel needs. */
+/* Raises *scratch to the bytes that the kernel needs. */
 static Status prepare_step(Fused *f, Step *s, size_t *scratch, const Node *x)
 {
     KernelCtx own = { .n_threads = 1 };

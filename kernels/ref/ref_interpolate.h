@@ -1,4 +1,4 @@
-/* What kernels of Interpolate and its gradient keep of their node. */
+/* The state of the kernels of Interpolate and its gradient. */
 #ifndef DPX_KERNELS_REF_REF_INTERPOLATE_H
 #define DPX_KERNELS_REF_REF_INTERPOLATE_H
 

@@ -8,7 +8,7 @@
 
 #include "kernels/ref/ref.h"
 
-/* Doubles in scratch: states of dk * dv, then the two sides of what a position writes. */
+/* Doubles in scratch: states of dk * dv, then the two factors of a position's written values. */
 static size_t states(const DeltaRule *r, bool back) { return back ? (size_t)r->steps + 3 : 1; }
 
 static Status ref_linear_attention_prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)

@@ -3,7 +3,7 @@
 #include "graph/ops/matmul.gen.h"
 #include "kernels/ref/ref.h"
 
-/* Of one pair of matrices: element (i, k) of A at i * ai + k * ak, (k, j) of B at k * bk + j * bj; Y dense [m, n]. */
+/* One pair of matrices: element (i, k) of A at i * ai + k * ak, (k, j) of B at k * bk + j * bj; Y dense [m, n]. */
 typedef struct {
     int64_t batches, m, n, k, ai, ak, bk, bj, ci, cj;
     int64_t *offset_a, *offset_b; /* [batches] */

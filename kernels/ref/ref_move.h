@@ -10,7 +10,7 @@ void ref_move(size_t size, const Shape *dims, void *dst, const int64_t *ds, cons
 /* `n` copies of one element. */
 void ref_fill(size_t size, int64_t n, void *dst, const void *element);
 
-/* What these kernels keep of their node. */
+/* The state of the kernels that move elements. */
 typedef struct {
     int n_in, n_out, axis; /* axis: the attribute, 0 without one */
     char what[200];        /* for errors found in data */

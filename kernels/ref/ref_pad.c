@@ -58,7 +58,7 @@ static void ref_pad_run_constant(const PadRange *r, const Tensor *x, const Tenso
                  xs);
 }
 
-/* Where element `at` of y comes from.  Negative pads are cut off first: what is added mirrors what is left. */
+/* Where element `at` of y comes from.  Negative pads are cut off first, so that added elements mirror the rest. */
 static int64_t ref_pad_source(PadMode mode, const PadRange *r, const Shape *x, const int64_t *xs, const int64_t *at)
 {
     int64_t offset = 0;

@@ -21,7 +21,7 @@ static Status ref_recurrent_prepare(void **state, KernelCtx *ctx, const Graph *g
     return kernel_state(state, &r, sizeof r);
 }
 
-/* ---- what one gate's number becomes ---- */
+/* ---- the activation of one number of a gate ---- */
 /* Rows of scratch behind h and c, in the backward pass: gradients by W x + Wb of each gate, by R H' + Rb, by H and by
  * C.
  */

@@ -134,7 +134,7 @@ static void count_gram(const State *s, int64_t gram, float *y)
     *to = s->binary ? w : *to + w;
 }
 
-/* Of one item there is nothing to skip. */
+/* Counts the n-grams of a row.  An n-gram of one item skips nothing. */
 static void count_row(const State *s, const Tensor *x, int64_t from, int64_t n, float *y)
 {
     for (int64_t step = 1; step <= s->skips + 1 && step <= (n > 1 ? n : 1); step++)

@@ -12,7 +12,7 @@ extern "C" {
 enum { REGEX_WHY = 200 };
 typedef struct Regex Regex;
 
-/* NULL: `why` says what is wrong with the pattern, or is empty when there is no memory. */
+/* NULL: `why` names the pattern's fault, or is empty when there is no memory. */
 Regex *regex_create(const char *pattern, char why[REGEX_WHY]);
 void regex_free(Regex *r);
 /* Does it match all of the text, which is UTF-8?  -1: out of memory. */

@@ -1,4 +1,4 @@
-/* What was compiled or measured before, on disk: one file an entry, "<kind>-<hash of its key>.bin".
+/* The cache on disk of compiled code and measurements: one file an entry, "<kind>-<hash of its key>.bin".
  *
  * A file is a header (the key's hash again, the length and hash of what follows) and the bytes.  It is written under a
  * name of its own and renamed: readers never see half of it, and the last of several writers of the same key wins. */

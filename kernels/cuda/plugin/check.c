@@ -31,7 +31,7 @@ Status cublas_check(const GpuDevice *device, const char *call, cublasStatus_t e)
                 cublasLtGetStatusName(e));
 }
 
-/* cuDNN's last words may be several lines and begin with one more code; they say what was wrong, so they are kept. */
+/* cuDNN's last error may be several lines and begin with one more code; it names the cause, so all of it is kept. */
 Status cudnn_check(const GpuDevice *device, const char *call, cudnnStatus_t e)
 {
     char words[512] = "";

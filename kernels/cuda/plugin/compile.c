@@ -1,7 +1,7 @@
 /* Kernels compiled at run time by NVRTC, with the headers of kernels/cuda/device at hand, kept on disk.
  *
- * What decides the machine code is the key of the cache: NVRTC's version, the architecture and options, all headers,
- * the source. For a device newer than NVRTC the result is PTX, which the driver compiles. */
+ * The key of the cache is all that decides the machine code: NVRTC's version, the architecture and options, all
+ * headers, the source. For a device newer than NVRTC the result is PTX, which the driver compiles. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -17,8 +17,8 @@ static int blocks_per_multiprocessor(int capability)
     return capability == 86 || capability == 87 ? 16 : capability == 89 ? 24 : 32;
 }
 
-/* The properties as cuDNN 9 reads them.  What GpuInfo does not know is the same on every device since compute
- * capability 8.0, but for the clocks, which only weigh arithmetic against memory: a typical pair. */
+/* The properties as cuDNN 9 reads them.  A value that GpuInfo lacks is the same on every device since compute
+ * capability 8.0, except the clocks, which only weigh arithmetic against memory: a typical pair. */
 static int properties_json(char *text, size_t size, const GpuInfo *p)
 {
     return snprintf(text, size,

@@ -22,8 +22,8 @@ struct CudnnState {
     bool loses_nan[DT_COUNT][CUDNN_ENGINES]; /* found so by cudnn_probe.c */
 };
 
-/* What is asked of an engine beside the graph.  Always asked: the same bits for the same input, sums of 16-bit products
- * in float32. */
+/* Requirements on an engine beside the graph.  Always required: the same bits for the same input, sums of 16-bit
+ * products in float32. */
 typedef struct {
     const char *key;  /* all numbers of the call: names it in messages and in the cache */
     DType dtype;      /* float32: its inputs are rounded only where the device's tf32 allows it */

@@ -18,7 +18,7 @@
 
 enum { PREFERRED_WORKSPACE = 256 << 20 };
 
-/* X, W, Y and what the convolution is, with at least two spatial axes. */
+/* X, W, Y and the convolution, with at least two spatial axes. */
 typedef struct {
     CudnnTensor x, w, y, bias;
     cudnnDataType_t type, sum; /* of tensors; of accumulation */

@@ -28,7 +28,7 @@ typedef struct {
     int64_t id;
     int buffer;    /* BIND_BUFFER: index among the plan's buffers */
     float value;   /* BIND_SCALAR */
-    size_t offset; /* BIND_WORKSPACE: in what the plan needs beside the library's own workspace */
+    size_t offset; /* BIND_WORKSPACE: in the plan's memory beside the library's own workspace */
     size_t bytes;
 } CudnnBinding;
 
@@ -52,7 +52,7 @@ void cudnn_set(CudnnGraph *g, CudnnDescriptor d, cudnnBackendAttributeName_t att
     cudnn_set((g), (d), CUDNN_ATTR_##ATTR, CUDNN_TYPE_##TYPE, (n), (values), #ATTR)
 /* d itself, complete; `name` for messages. */
 CudnnDescriptor cudnn_finalize(CudnnGraph *g, CudnnDescriptor d, const char *name);
-/* Records cuDNN's own words; E_UNSUPPORTED for what it does not support. */
+/* Records cuDNN's own message; E_UNSUPPORTED where cuDNN does not support the call. */
 Status cudnn_failed(cudnnStatus_t e, const char *what, const char *name);
 
 /* ---- tensors ---- */

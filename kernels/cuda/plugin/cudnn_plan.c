@@ -3,7 +3,7 @@
  * Engines tell what they do by numerical notes.  Refused are always those that may give other bits in another run
  * (NONDETERMINISTIC), that add 16-bit products in 16 bits (REDUCED_PRECISION_REDUCTION), and Winograd or Fourier
  * transforms that lose more than rounding the inputs does; for float32 without TF32 also those that use tensor cores or
- * convert inputs down; where a NaN must stay one, those that lose it (cudnn_probe.c).  What is left differs from the
+ * convert inputs down; where a NaN must stay one, those that lose it (cudnn_probe.c).  The others differ from the
  * definition only by the order of float32 (float64) additions. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,7 +57,7 @@ static void cudnn_plan_release(GpuPlan *plan)
 
 static const GpuPlanClass cudnn_class = { cudnn_plan_run, cudnn_plan_release };
 
-/* Of a finalized execution plan, which it owns until it is shared; NULL when out of memory. */
+/* Makes a CudnnPlan that owns the finalized execution plan until it is shared; NULL when out of memory. */
 static CudnnPlan *wrap(GpuDevice *d, const CudnnGraph *g, CudnnDescriptor execution, int64_t library)
 {
     CudnnPlan *p = calloc(1, sizeof *p);
@@ -176,7 +176,7 @@ static void plan_release(CudnnPlan *p)
         cudnn_plan_release(&p->plan);
 }
 
-/* Whether a plan may be taken as far as NaNs go.  What cannot be run, for lack of memory say, may not: that is no
+/* Does the plan keep NaNs?  A plan that cannot be run, for lack of memory say, may not be taken: that is no
  * error. */
 static bool passes(Search *s, CudnnPlan *p, int64_t engine)
 {
@@ -247,8 +247,8 @@ static Status try_engine(Search *s, CudnnDescriptor config)
     return try_config(s, config, engine);
 }
 
-/* Asks the heuristics in one mode and tries what they answer, until enough was found.  Not behind one that loses a NaN:
- * a slower one costs more than what it saves. */
+/* Asks the heuristics in one mode and tries their answers until there are enough plans.  None is tried behind one that
+ * loses a NaN, because a slower plan costs more than it saves. */
 static Status cudnn_plan_search(Search *s, CudnnDescriptor graph, cudnnBackendHeurMode_t mode)
 {
     CudnnGraph g = { .status = ST_OK };
@@ -328,7 +328,7 @@ static void cache_key(Key *k, const GpuDevice *d, const CudnnRequest *r)
     k->n = n < (int)sizeof k->text ? (size_t)n : 0;
 }
 
-/* What this process made for the same call. */
+/* The plan that this process made before for the same call. */
 static Status from_memory(GpuDevice *d, const CudnnGraph *g, const Key *k, CudnnPlan **out)
 {
     CudnnExecution *e = d->cudnn->made;
@@ -344,7 +344,7 @@ static Status from_memory(GpuDevice *d, const CudnnGraph *g, const Key *k, Cudnn
     return ST_OK;
 }
 
-/* Without memory for it the plan stays what it was: its own. */
+/* Without memory for the copy the plan stays its own. */
 static void to_memory(CudnnPlan *p, const Key *k)
 {
     CudnnState *c = p->plan.device->cudnn;

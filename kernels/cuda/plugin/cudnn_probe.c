@@ -1,4 +1,4 @@
-/* What a cuDNN plan makes of a NaN, found out on the device.
+/* A test on the device: does a cuDNN plan with a Relu keep a NaN?
  *
  * Its documentation says that Relu is max(x, 0), which leaves open whether a NaN stays one or becomes 0, and the
  * attribute that once chose is without effect.  Here it must stay (gemm_probe.c says why).  So a plan with a Relu is

@@ -31,7 +31,7 @@ void cudnn_bench_close(CudnnBench *b);
 /* Runs each a few times on memory of its own and gives the fastest; one that fails is left out. */
 Status cudnn_fastest(CudnnPlan **out, CudnnPlan *const *plan, int n) CHECKED;
 
-/* Does the plan, run once on memory of its own, do with a NaN what the request says? */
+/* Does the plan treat a NaN as the request says?  Runs it once, on memory of its own. */
 Status cudnn_keeps_nan(bool *out, CudnnPlan *plan, const CudnnRequest *r) CHECKED;
 
 #endif

@@ -1,4 +1,4 @@
-/* Devices: what the driver says of them, and those that are only described.
+/* Devices: the driver's, with their properties, and those that are only described.
  *
  * A described device has no driver behind it: it plans and compiles, and whatever would run fails with a message. */
 #include <stdio.h>
@@ -93,7 +93,7 @@ static Status device_describe(GpuDevice *d, const GpuOptions *opt)
     return kernels_open(d);
 }
 
-/* Makes the device's context, so that what is wrong with it shows here. */
+/* Makes the device's context, so that a fault of the device shows here. */
 static Status device_attach(GpuDevice *d, int index)
 {
     TRY(device_info(&d->info, index));

@@ -1,5 +1,5 @@
-/* What a prepared product's algorithm is chosen by: measuring (gemm_tune.c), and what is found out of its epilogues on
- * the device (gemm_probe.c). */
+/* The choice of a prepared product's algorithm: by measuring (gemm_tune.c) and by tests of its epilogues on the device
+ * (gemm_probe.c). */
 #ifndef DPX_CUDA_PLUGIN_GEMM_H
 #define DPX_CUDA_PLUGIN_GEMM_H
 

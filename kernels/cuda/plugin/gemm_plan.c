@@ -27,7 +27,7 @@ static Status handle_of(GpuDevice *d, cublasLtHandle_t *out)
     return ST_OK;
 }
 
-/* ---- what is asked for ---- */
+/* ---- the request ---- */
 
 static cudaDataType_t gemm_plan_type_of(DType t)
 {

@@ -1,4 +1,4 @@
-/* What an algorithm of cublasLt for a product with Relu makes of a NaN, found out on the device.
+/* A test on the device: does an algorithm of cublasLt for a product with Relu keep a NaN?
  *
  * The documentation says max(x, 0), which leaves open whether a NaN stays one or becomes 0.  Here it must stay: a 0
  * would hide weights that are broken, and from the loss scale of float16 that a step has overflowed.  It depends on the

@@ -1,7 +1,7 @@
 /* Which of cublasLt's algorithms is fastest for a product, by measuring them on memory of its size.
  *
- * The choice is kept on disk by all that it depends on: the product, the device, the versions.  What cannot be
- * measured, for lack of memory say, leaves the heuristics' first. */
+ * The choice is kept on disk by all that it depends on: the product, the device, the versions.  Where measuring
+ * fails, for lack of memory say, the heuristics' first algorithm stays. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* What is embedded in the plug-in: machine code of kernels/cuda/device for each architecture, and its headers as
+/* The files embedded in the plug-in: machine code of kernels/cuda/device for each architecture, and its headers as
  * text. */
 #ifndef DPX_CUDA_IMAGES_H
 #define DPX_CUDA_IMAGES_H

@@ -13,7 +13,7 @@ void plan_free(GpuPlan *p)
         p->is->free(p);
 }
 
-/* Functions by what they are about. */
+/* Functions by subject. */
 /* clang-format off */
 static const CudaDriver driver = {
     .runtime = {

@@ -1,4 +1,4 @@
-/* What the files of libdpexec_cuda.so share: its objects, how a library's error becomes a message, and the cache on
+/* Declarations for the files of libdpexec_cuda.so: its objects, messages made of a library's errors, and the cache on
  * disk.
  *
  * The plug-in knows no graph and no engine: it compiles its own copy of graph/base/status.c, so a failure is FAIL and
@@ -17,7 +17,7 @@
 
 typedef struct CudnnState CudnnState; /* cudnn.c: its handle, or what stands for a described device */
 
-/* What a library keeps for a device is ended with it. */
+/* A library's function that runs when a device is closed. */
 typedef struct CloseHook {
     struct CloseHook *next;
     void (*close)(GpuDevice *d);
@@ -88,8 +88,8 @@ Status device_on_close(GpuDevice *d, void (*close)(GpuDevice *d)) CHECKED;
 
 /* ---- the cache on disk: entries of opt.cache_dir, found by a key of any length ----
  * An entry is written under another name first and then renamed, so a reader sees all of it or none, and processes may
- * write at once.  One that is damaged, or of another key, counts as absent.  What cannot be written is not cached: no
- * error. */
+ * write at once.  One that is damaged, or of another key, counts as absent.  A failure to write is no error: nothing is
+ * cached. */
 /* *out NULL and *n 0 when there is none; else malloc'ed. */
 Status cache_read(const GpuDevice *d, const char *kind, const void *key, size_t n_key, void **out, size_t *n) CHECKED;
 void cache_write(const GpuDevice *d, const char *kind, const void *key, size_t n_key, const void *data, size_t n);
