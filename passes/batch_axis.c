@@ -1,6 +1,8 @@
 /* One rule for all that ask where the batch is: binding of shapes, the loss, the partition, and who gathers batches
  * from files. */
 #include "passes/batch_axis.h"
+#include "passes/options/batch.h"
+#include "passes/options/target.h"
 
 #include <string.h>
 
@@ -29,9 +31,9 @@ bool same_sequence(const Value *a, const Value *b)
 
 static const BatchInput *find_named(const BuildOptions *opt, const char *name)
 {
-    for (int i = 0; i < opt->n_batch_input; i++)
-        if (!strcmp(opt->batch_input[i].name, name))
-            return &opt->batch_input[i];
+    for (int i = 0; i < batch_options(opt)->n_batch_input; i++)
+        if (!strcmp(batch_options(opt)->batch_input[i].name, name))
+            return &batch_options(opt)->batch_input[i];
     return NULL;
 }
 
@@ -40,8 +42,8 @@ int named_batch_axis(const BuildOptions *opt, const Value *input)
     const BatchInput *b = find_named(opt, input->name);
     const int rank = input->shape->rank;
 
-    for (int i = 0; i < opt->n_batch_input && !b && rank; i++)
-        b = names_sequence(&opt->batch_input[i], input) ? &opt->batch_input[i] : NULL;
+    for (int i = 0; i < batch_options(opt)->n_batch_input && !b && rank; i++)
+        b = names_sequence(&batch_options(opt)->batch_input[i], input) ? &batch_options(opt)->batch_input[i] : NULL;
     if (!b)
         return -1;
     return b->axis >= 0 ? b->axis : rank < 0 ? -1 : axis_of_rank(b->axis, rank);
@@ -51,12 +53,12 @@ int named_batch_axis(const BuildOptions *opt, const Value *input)
 static bool named_data_axis(int *out, const BuildOptions *opt, const char *name, const Value *input)
 {
     const BatchInput *b = find_named(opt, name);
-    const int rank = opt->target_shape ? opt->target_shape->rank : -1;
+    const int rank = target_options(opt)->target_shape ? target_options(opt)->target_shape->rank : -1;
 
     if (input && (*out = named_batch_axis(opt, input)) >= 0)
         return true;
-    for (int i = 0; i < opt->n_batch_input && !b && input && input->shape->rank < 0; i++)
-        b = names_sequence(&opt->batch_input[i], input) ? &opt->batch_input[i] : NULL;
+    for (int i = 0; i < batch_options(opt)->n_batch_input && !b && input && input->shape->rank < 0; i++)
+        b = names_sequence(&batch_options(opt)->batch_input[i], input) ? &batch_options(opt)->batch_input[i] : NULL;
     if (!b)
         return false;
     *out = !input && rank >= 0 && axis_of_rank(b->axis, rank) >= 0 ? axis_of_rank(b->axis, rank) : b->axis;
@@ -94,9 +96,9 @@ int batch_name_distance(const char *symbol, int axis)
 
 static const CarryChoice *find_choice(const BuildOptions *opt, const char *name)
 {
-    for (int i = 0; i < opt->n_carry_choice; i++)
-        if (!strcmp(opt->carry_choice[i].name, name))
-            return &opt->carry_choice[i];
+    for (int i = 0; i < batch_options(opt)->n_carry_choice; i++)
+        if (!strcmp(batch_options(opt)->carry_choice[i].name, name))
+            return &batch_options(opt)->carry_choice[i];
     return NULL;
 }
 
@@ -105,7 +107,7 @@ bool known_batch_axes(unsigned *out, const Graph *g, const BuildOptions *opt, co
     const CarryChoice *choice = find_choice(opt, input->name);
     const int named = named_batch_axis(opt, input);
 
-    if (opt->n_batch_input) {
+    if (batch_options(opt)->n_batch_input) {
         *out = named >= 0 ? 1u << named : 0;
         return true;
     }
@@ -141,7 +143,7 @@ static BatchDim find_by_name(const Graph *g)
 
 BatchDim find_batch_dim(const Graph *g, const BuildOptions *opt)
 {
-    const bool by_name = !opt->n_batch_input && g->batch_found != BATCH_FOUND;
+    const bool by_name = !batch_options(opt)->n_batch_input && g->batch_found != BATCH_FOUND;
     BatchDim found = by_name ? find_by_name(g) : (BatchDim){ NULL, -1, 0 };
 
     for (int i = 0; !found.symbol && i < g->n_input; i++) {
@@ -165,8 +167,8 @@ int rival_batch_axis(const Graph *g, const BuildOptions *opt, const Value *v)
 {
     int open = -1;
 
-    if (opt->n_batch_input || g->batch_found == BATCH_FOUND || v->shape->rank < 2 || v->shape->dim[0] < 2 ||
-        find_by_name(g).symbol)
+    if (batch_options(opt)->n_batch_input || g->batch_found == BATCH_FOUND || v->shape->rank < 2 ||
+        v->shape->dim[0] < 2 || find_by_name(g).symbol)
         return -1;
     for (int i = 1; i < v->shape->rank; i++) {
         const char *symbol = v->dim_param ? v->dim_param[i] : NULL;
@@ -182,16 +184,16 @@ int rival_batch_axis(const Graph *g, const BuildOptions *opt, const Value *v)
 
 /* ---- the scores and their target ---- */
 
-static bool is_class_loss(const BuildOptions *opt) { return opt->loss && opt->loss->target == TARGET_CLASSES; }
+static bool is_class_loss(const BuildOptions *opt) { return loss_has_classes(opt); }
 
 int scores_batch_axis(const Graph *g, const BuildOptions *opt, const Output *scores)
 {
     const Shape *y = value(g, scores->value)->shape;
     const BatchDim batch = find_batch_dim(g, opt);
-    const int64_t size = opt->batch > 0 ? opt->batch : batch.size;
+    const int64_t size = batch_options(opt)->batch > 0 ? batch_options(opt)->batch : batch.size;
     const int by_name = symbol_axis(scores->dim_param, y->rank < 0 ? 0 : y->rank, batch.symbol);
 
-    if (scores->batch_axis > 0 && (opt->n_batch_input ? BATCH_AS_TOLD : BATCH_FOUND) == g->batch_found)
+    if (scores->batch_axis > 0 && (batch_options(opt)->n_batch_input ? BATCH_AS_TOLD : BATCH_FOUND) == g->batch_found)
         return scores->batch_axis - 1;
     if (by_name >= 0)
         return by_name;
@@ -214,7 +216,7 @@ static const char *batch_name(const Graph *g, const BuildOptions *opt)
 {
     const char *symbol = find_batch_dim(g, opt).symbol;
 
-    return symbol ? symbol : opt->n_batch_input ? "batch" : NULL;
+    return symbol ? symbol : batch_options(opt)->n_batch_input ? "batch" : NULL;
 }
 
 Status mark_batch_axis(Graph *g, const BuildOptions *opt, Value *target, int axis)
@@ -238,7 +240,7 @@ int marked_batch_axis(const Graph *g, const BuildOptions *opt, const Value *targ
 static const Output *loss_scores(const Graph *g, const BuildOptions *opt)
 {
     for (int i = 0; i < g->n_output; i++)
-        if (!opt->logits || !strcmp(g->output[i].name, opt->logits))
+        if (!target_options(opt)->logits || !strcmp(g->output[i].name, target_options(opt)->logits))
             return &g->output[i];
     return NULL;
 }
@@ -248,7 +250,7 @@ int data_batch_axis(const Graph *model, const BuildOptions *opt, const char *nam
     const ValueId id = graph_find(model, name);
     const Value *v = has_value(id) && value(model, id)->kind == V_INPUT ? value(model, id) : NULL;
     const Output *scores = loss_scores(model, opt);
-    const int target = opt->target_shape ? opt->target_shape->rank : -1;
+    const int target = target_options(opt)->target_shape ? target_options(opt)->target_shape->rank : -1;
     unsigned axes;
     int axis;
 
@@ -259,10 +261,11 @@ int data_batch_axis(const Graph *model, const BuildOptions *opt, const char *nam
         axis = axes ? __builtin_ctz(axes) : 0;
     else if (v)
         axis = symbol_axis(v->dim_param, v->shape->rank, find_batch_dim(model, opt).symbol);
-    else if (scores && opt->loss && opt->loss->target != TARGET_NONE) {
+    else if (scores && loss_has_target(opt)) {
         axis = scores_batch_axis(model, opt, scores);
         if (target < 0 || target != value(model, scores->value)->shape->rank) /* else it has the classes' axis too */
-            axis = target_batch_axis(opt, axis, opt->class_axis > 0 ? opt->class_axis : 0);
+            axis =
+                target_batch_axis(opt, axis, target_options(opt)->class_axis > 0 ? target_options(opt)->class_axis : 0);
     }
     return axis >= 0 ? axis : 0;
 }
@@ -272,14 +275,14 @@ int data_split_axis(const Graph *model, const BuildOptions *opt, const char *nam
     const ValueId id = graph_find(model, name);
     const Value *v = has_value(id) && value(model, id)->kind == V_INPUT ? value(model, id) : NULL;
     const BatchDim batch = find_batch_dim(model, opt);
-    const bool by_size = !opt->n_batch_input && !batch.symbol,
-               is_target = opt->loss && !strcmp(name, opt->target ? opt->target : "target");
+    const bool by_size = !batch_options(opt)->n_batch_input && !batch.symbol,
+               is_target = has_loss(opt) && !strcmp(name, target_name(opt));
     unsigned axes;
     int axis;
 
     if (!v)
         return data_batch_axis(model, opt, name);
-    if (!opt->n_batch_input && known_batch_axes(&axes, model, opt, v))
+    if (!batch_options(opt)->n_batch_input && known_batch_axes(&axes, model, opt, v))
         return only_axis(axes);
     axis = named_batch_axis(opt, v);
     if (axis < 0)

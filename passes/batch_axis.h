@@ -4,6 +4,7 @@
 #define DPX_BATCH_AXIS_H
 
 #include "passes/pass.h"
+#include "passes/options/batch.h"
 
 /* The batch's axis of the input that says first what the batch is, and its length there: a symbol's name, or the size
  * baked in at export. */

@@ -4,7 +4,7 @@
 #include "graph/ir/drop_values.h"
 #include "graph/ir/rewrite.h"
 #include "graph/ir/verify.h"
-#include "passes/partition/variants.h"
+#include "passes/partition/variant_options.h"
 #include "passes/pass.h"
 #include "passes/passes.gen.h"
 #include "passes/report.h"
@@ -158,7 +158,7 @@ static Status pipeline_run_range(Graph *g, const BuildOptions *opt, Evaluator ev
     Status st = ST_OK;
 
     for (int i = from; i <= last && !st; i++)
-        if (applies(pipeline[i], opt->mode))
+        if (applies(pipeline[i], build_mode(opt)))
             st = run_one(g, pipeline[i], opt, eval, report, variants);
     return st;
 }
@@ -167,10 +167,11 @@ static Status pipeline_run_range(Graph *g, const BuildOptions *opt, Evaluator ev
 static Status build_variants(Variants *v, const BuildOptions *opt, Evaluator eval)
 {
     for (int i = v ? v->n : 0; i-- > 0;) {
-        const BuildOptions own = variant_options(v, i, opt);
+        const int last = find_pass(pass_partition.name) - 1;
+        VariantOptions own;
 
-        TRY(variants_drop(
-            v, i, pipeline_run_range(v->list[i].g, &own, eval, NULL, 0, find_pass(pass_partition.name) - 1, NULL)));
+        variant_options(&own, v, i, opt);
+        TRY(variants_drop(v, i, pipeline_run_range(v->list[i].g, &own.build, eval, NULL, 0, last, NULL)));
     }
     return ST_OK;
 }

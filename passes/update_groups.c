@@ -1,5 +1,6 @@
 /* Groups of parameters: the first pattern that matches a name decides. */
 #include "passes/update_groups.h"
+#include "passes/options/update.h"
 
 #include <fnmatch.h>
 #include <stdio.h>
@@ -7,32 +8,36 @@
 
 int update_group_of(const BuildOptions *opt, const char *name)
 {
-    for (int k = 0; k < opt->n_group; k++)
-        if (!fnmatch(opt->group[k].pattern, name, 0))
+    for (int k = 0; k < update_options(opt)->n_group; k++)
+        if (!fnmatch(update_options(opt)->group[k].pattern, name, 0))
             return k + 1;
     return 0;
 }
 
 int update_group_loss(const BuildOptions *opt, int k)
 {
-    const char *loss = k ? opt->group[k - 1].loss : NULL;
+    const char *loss = k ? update_options(opt)->group[k - 1].loss : NULL;
     int first = 1;
 
-    while (loss && (!opt->group[first - 1].loss || strcmp(opt->group[first - 1].loss, loss)))
+    while (loss &&
+           (!update_options(opt)->group[first - 1].loss || strcmp(update_options(opt)->group[first - 1].loss, loss)))
         first++;
     return loss ? first : 0;
 }
 
-int update_group_player(const BuildOptions *opt, int k) { return opt->turns ? update_group_loss(opt, k) : 0; }
+int update_group_player(const BuildOptions *opt, int k)
+{
+    return update_options(opt)->turns ? update_group_loss(opt, k) : 0;
+}
 
 int update_group_norm(const BuildOptions *opt, int k)
 {
     const int player = update_group_player(opt, k);
     int first = player;
 
-    if (k && opt->group[k - 1].clip)
+    if (k && update_options(opt)->group[k - 1].clip)
         return k;
-    while (first && (opt->group[first - 1].clip || update_group_player(opt, first) != player))
+    while (first && (update_options(opt)->group[first - 1].clip || update_group_player(opt, first) != player))
         first++;
     return first;
 }
@@ -73,20 +78,20 @@ Status update_groups_check(const BuildOptions *opt, const char *const *name, int
 {
     Problems wrong = { 0 };
 
-    for (int k = 0; k < opt->n_group; k++) {
+    for (int k = 0; k < update_options(opt)->n_group; k++) {
         const char *taken = NULL;
         bool has = false;
 
         for (int i = 0; i < n; i++) {
             has = has || update_group_of(opt, name[i]) == k + 1;
-            if (!fnmatch(opt->group[k].pattern, name[i], 0))
+            if (!fnmatch(update_options(opt)->group[k].pattern, name[i], 0))
                 taken = name[i];
         }
         if (!has && taken)
             problems_add(&wrong, "--group '%s' matches only parameters of groups before it, such as '%s'",
-                         opt->group[k].pattern, taken);
+                         update_options(opt)->group[k].pattern, taken);
         else if (!has)
-            nothing(&wrong, opt->group[k].pattern, name, n);
+            nothing(&wrong, update_options(opt)->group[k].pattern, name, n);
     }
     return problems_fail(&wrong, E_INVALID, "parameter groups");
 }

@@ -4,7 +4,7 @@
 
 #include "passes/pass.h"
 
-/* 0: none of its own; k: opt->group[k - 1]. */
+/* 0: none of its own; k: group[k - 1] of UpdateOptions. */
 int update_group_of(const BuildOptions *opt, const char *name);
 /* The loss that group k takes its gradients of, by the first group that has it; 0: the run's. */
 int update_group_loss(const BuildOptions *opt, int k);

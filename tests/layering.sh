@@ -47,10 +47,10 @@ rooms graph base tensor ir text ops onnx recipes
 
 # Passes that do not shape a graph together do not know each other: what is between them is the graph.  The order of all is
 # in pipeline.c, the sums over what they left in report.c.
-shared='(pass|report|batch_axis|names|update_groups)\.h|(pipeline|report|report_print|report_step|batch_axis|names|update_groups)\.c'
+shared='(pass|build_options|build_parts|division|report|batch_axis|names|update_groups)\.h|options/[a-z_]+\.h|(build_options|pipeline|report|report_print|report_step|batch_axis|names|update_groups)\.c'
 rooms passes simplify model train partition fuse plan
 forbid 'passes/pass.h passes/report.h passes/report_print.c passes/report_step.c passes/batch_axis.* passes/update_groups.* passes/names.*' 'passes/[a-z]+/' \
-    'what the passes share knows none of them'
+    'what the passes share knows none of them' '"passes/options/'
 shared='world/mpi/plugin\.c'      # which is built with the compilers of MPI libraries
 rooms exec world device state plan gpu run operators train inspect api
 forbid include      '.*'                                    'the public header stands alone'

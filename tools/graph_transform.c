@@ -9,11 +9,14 @@
 #include "exec/inspect/simulate.h"
 #include "exec/inspect/step_times.h"
 #include "exec/inspect/transform.h"
+#include "exec/inspect/transform_build.h"
 #include "exec/inspect/verify.h"
 #include "exec/train/attach.h"
 #include "tools/args.h"
 #include "tools/feed.h"
 #include "tools/standard_streams.h"
+#include "passes/options/recipes.h"
+#include "passes/options/step.h"
 
 static const Flag flags[] = {
     { "until", "PASS", "stop after this pass, NAME:2 the second of its name [all of them]" },
@@ -159,9 +162,9 @@ static Status verify(const Graph *model, const Options *o)
     if (graph_is_step(model))
         return FAIL(E_INVALID, "--verify partitions a model; this one is a step that was exported");
     a = arena_create();
-    st = a ? transform_options(&decided, o, o->build.loss ? BUILD_TRAIN : BUILD_INFER) : FAIL_NOMEM();
+    st = a ? transform_options(&decided, o, recipe_options(&o->build)->loss ? BUILD_TRAIN : BUILD_INFER) : FAIL_NOMEM();
     if (!st)
-        st = verify_partition(&v, a, model, &decided.build, interp_node, o->build.seed);
+        st = verify_partition(&v, a, model, &decided.parts.build, interp_node, step_options(&o->build)->seed);
     if (!st)
         st = verify_print(&v, stdout, VERIFY_ROWS);
     if (!st && !(v.times <= VERIFY_TIMES))
@@ -200,10 +203,12 @@ static Status try_sizes(Report **report, const Graph *model, const Options *o)
 {
     static const int64_t sizes[] = { 1, 64, 256, 576, 1024, 1680, 4096, 16384 };
     const size_t n = sizeof sizes / sizeof *sizes;
+    BatchOptions batch = *batch_options(&o->build);
     Options one = *o;
     Status st = E_SHAPE;
 
-    one.build.batch = 1;
+    batch.batch = 1;
+    one.build.batch = &batch;
     for (size_t i = 0; i < 2 * n && (st == E_SHAPE || st == E_UNSUPPORTED); i++) {
         report_free(*report);
         *report = report_create();

@@ -10,6 +10,11 @@
 #include "exec/train/attach.h"
 #include "graph/tensor/strings.h"
 #include "passes/batch_axis.h"
+#include "passes/options/batch.h"
+#include "passes/options/inputs.h"
+#include "passes/options/memory.h"
+#include "passes/options/recipes.h"
+#include "passes/build_options.h"
 
 _Static_assert((int)DPX_INTERRUPTED == (int)E_INTERRUPTED && (int)DPX_BFLOAT16 == (int)DT_BFLOAT16 &&
                    (int)DPX_MAX_RANK == (int)MAX_RANK,
@@ -240,7 +245,7 @@ static Status api_attach(dpx_model *m, const Options *o, const OperatorList *own
 /* NULL: none. */
 static const char *given_values(const Options *o)
 {
-    return o && o->build.n_input_value ? options_get(o, "input-value") : NULL;
+    return o && input_options(&o->build)->n_input_value ? options_get(o, "input-value") : NULL;
 }
 
 static Status check_attached(const char *flag, const char *loaded, const char *wanted)
@@ -291,7 +296,7 @@ static Status read_model(dpx_model *m, const char *path, const Options *o)
     if (!st)
         st = model_find_batch(m->graph, o ? &o->build : &(BuildOptions){ 0 }, interp_node);
     arena_free(a);
-    return st ? st : plan_explain(m->graph, find_state(m, o ? o->build.plan_memory : 0));
+    return st ? st : plan_explain(m->graph, find_state(m, o ? memory_options(&o->build)->plan_memory : 0));
 }
 
 static dpx_status api_load(dpx_model **out, const char *path, const Options *o)
@@ -424,11 +429,12 @@ int dpx_batch_role(const dpx_model *m, const dpx_options *o, const char *input)
         return DPX_ROLE_ORDERED;
     if (!v->shape->rank)
         return DPX_ROLE_WHOLE;
-    if ((opt->n_batch_input && !names_input(m->graph, opt)) || !known_batch_axes(&axes, m->graph, opt, v))
+    if ((batch_options(opt)->n_batch_input && !names_input(m->graph, opt)) ||
+        !known_batch_axes(&axes, m->graph, opt, v))
         return rival_batch_axis(m->graph, opt, v) >= 0 ? DPX_ROLE_UNSAID : DPX_ROLE_UNKNOWN;
     if (axes)
         return only_axis(axes) < 0 ? DPX_ROLE_ORDERED : DPX_ROLE_SAMPLES;
-    return v->may_carry && !opt->n_batch_input ? DPX_ROLE_EITHER : DPX_ROLE_WHOLE;
+    return v->may_carry && !batch_options(opt)->n_batch_input ? DPX_ROLE_EITHER : DPX_ROLE_WHOLE;
 }
 
 /* ---- options ---- */
@@ -454,10 +460,8 @@ dpx_status dpx_options_set_operators(dpx_options *o, dpx_operators *operators)
 
 void dpx_options_set_members(dpx_options *o, dpx_members_fn *members, void *user)
 {
-    if (!o)
-        return;
-    ((Options *)o)->build.members = members;
-    ((Options *)o)->build.members_user = user;
+    if (o)
+        options_set_members((Options *)o, members, user);
 }
 
 dpx_status dpx_options_set_class_weights(dpx_options *o, const dpx_tensor *weights)
@@ -509,7 +513,7 @@ const char *dpx_choice_default(const char *option, const char *choice, const cha
 
 dpx_target_kind dpx_target(const dpx_options *o)
 {
-    const LossDef *loss = o ? ((const Options *)o)->build.loss : NULL;
+    const LossDef *loss = o ? recipe_options(&((const Options *)o)->build)->loss : NULL;
 
     return loss ? (dpx_target_kind)loss->target : DPX_TARGET_NONE;
 }

@@ -7,19 +7,20 @@
 #include "exec/api/trainer.h"
 #include "passes/batch_axis.h"
 #include "passes/partition/place.h"
+#include "passes/options/target.h"
+#include "passes/build_options.h"
+#include "passes/options/replicas.h"
 
 /* The target that passes add, or NULL: the model computes its loss itself, or there is none. */
-static const char *target_name(const dpx_trainer *t)
+static const char *added_target(const dpx_trainer *t)
 {
-    const BuildOptions *b = &t->options->build;
-
-    return !b->loss || b->loss->target == TARGET_NONE ? NULL : b->target ? b->target : "target";
+    return loss_has_target(&t->options->build) ? target_name(&t->options->build) : NULL;
 }
 
 Status batch_expect(dpx_trainer *t)
 {
     const Graph *g = t->model->graph;
-    const char *target = target_name(t);
+    const char *target = added_target(t);
     ExpectedTensor *x = ARENA_NEW(t->options->arena, ExpectedTensor, g->n_input + 1);
 
     if (!x)
@@ -139,14 +140,14 @@ static Status check_names(const dpx_trainer *t, const Feed *f)
 static Status find_part(GivenPart *out, const dpx_trainer *t, int64_t samples)
 {
     const World *w = trainer_world(t);
-    BuildOptions opt = t->options->build;
+    ReplicaOptions replicas = *replica_options(&t->options->build);
 
     if (samples < 0)
         return FAIL(E_INVALID, "a part of a batch of %" PRId64 " samples", samples);
-    opt.devices = t->devices;
-    opt.replicas = t->replicas;
-    return batch_part(&out->from, &out->to, &opt, samples, world_rank(w) * (t->devices / world_size(w)),
-                      t->devices / world_size(w));
+    replicas.devices = t->devices;
+    replicas.replicas = t->replicas;
+    return batch_part(&out->from, &out->to, &(BuildOptions){ .replicas = &replicas }, samples,
+                      world_rank(w) * (t->devices / world_size(w)), t->devices / world_size(w));
 }
 
 dpx_status dpx_trainer_part(const dpx_trainer *t, int64_t samples, dpx_part *out)

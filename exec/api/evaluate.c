@@ -5,6 +5,7 @@
 
 #include "exec/api/trainer.h"
 #include "passes/train/criterion.h"
+#include "passes/options/outputs.h"
 
 static void view_output(dpx_tensor *out, const NamedTensor *x)
 {
@@ -19,7 +20,7 @@ static void view_output(dpx_tensor *out, const NamedTensor *x)
 /* Of outputs that are not put together each replica has one. */
 static int evaluate_count_outputs(const dpx_trainer *t)
 {
-    return t->model->graph->n_output * (t->options->build.outputs_apart ? t->replicas : 1);
+    return t->model->graph->n_output * (output_options(&t->options->build)->outputs_apart ? t->replicas : 1);
 }
 
 /* `measured`: outputs of the criterion are among them. */
@@ -48,7 +49,7 @@ static Status evaluate(dpx_trainer *t, const dpx_tensor *batch, int n, const int
 
     TRY(batch_read(&f, t, batch, n, samples, false));
     TRY(trainer_average(t));
-    measured = t->options->build.loss && batch_is_complete(&f, t);
+    measured = has_loss(&t->options->build) && batch_is_complete(&f, t);
     if (measured && t->evaluated++)
         trainer_tell_weights(t, "evaluation over several batches");
     TRY(trainer_begin(t, measured ? BUILD_EVAL : BUILD_PREDICT, &f, &step));
@@ -125,12 +126,13 @@ static Status evaluate_infer(dpx_trainer *t, const dpx_tensor *inputs, int n, co
 
     if (n_outputs != evaluate_count_outputs(t))
         return FAIL(E_INVALID, "room for %d outputs, the model has %d%s", n_outputs, g->n_output,
-                    t->options->build.outputs_apart ? ", of which each replica may give its own" : "");
+                    output_options(&t->options->build)->outputs_apart ? ", of which each replica may give its own"
+                                                                      : "");
     TRY(batch_read(&f, t, inputs, n, samples, false));
     TRY(trainer_average(t));
     TRY(trainer_begin(t, BUILD_INFER, &f, &step));
     TRY(session_end(&out, &n_out, &step));
-    if (t->options->build.outputs_apart)
+    if (output_options(&t->options->build)->outputs_apart)
         return give_parts(outputs, n_outputs, out, n_out);
     for (int i = 0; i < g->n_output; i++) {
         const Tensor *y = named_find(out, n_out, g->output[i].name);

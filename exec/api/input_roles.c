@@ -4,11 +4,13 @@
  * It follows from the model, --batch-input and the data (passes/batch_axis.h).  A run whose data or rules decide
  * otherwise would train another network, so it is refused by the input's name.  Checkpoints of versions that kept no
  * roles are taken with a warning. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "exec/api/trainer.h"
 #include "passes/batch_axis.h"
+#include "passes/options/target.h"
 
 /* uint8: for each input and for the target "NAME=AXES" with its NUL, where AXES are bits, 0 of an input that is given
  * whole */
@@ -28,9 +30,6 @@ static unsigned axes_of(const dpx_trainer *t, const Value *v, const char *name)
     axis = data_split_axis(g, opt, name);
     return axis < 0 ? 0 : 1u << axis;
 }
-
-static bool has_target(const BuildOptions *opt) { return opt->loss && opt->loss->target != TARGET_NONE; }
-static const char *target_name(const BuildOptions *opt) { return opt->target ? opt->target : "target"; }
 
 static size_t add_role(char *to, const dpx_trainer *t, const Value *v, const char *name)
 {
@@ -54,7 +53,7 @@ static size_t write_roles(char *to, const dpx_trainer *t)
 
         n += add_role(to ? to + n : NULL, t, v, v->name);
     }
-    if (has_target(opt))
+    if (loss_has_target(opt))
         n += add_role(to ? to + n : NULL, t, NULL, target_name(opt));
     return n;
 }
@@ -112,7 +111,7 @@ static void compare_role(Problems *wrong, const dpx_trainer *t, const char *kept
             return;
         }
     }
-    if (last && eq && has_target(opt))
+    if (last && eq && loss_has_target(opt))
         compare_axes(wrong, "target", target_name(opt), axes_of(t, NULL, target_name(opt)), then);
 }
 

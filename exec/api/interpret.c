@@ -6,6 +6,7 @@
 #include "exec/plan/plan_budget.h"
 #include "exec/run/interp.h"
 #include "exec/train/interpreted_part.h"
+#include "passes/options/step.h"
 
 static Status check_fits(const char *name, const Tensor *t, const OnnxType *type)
 {
@@ -151,7 +152,7 @@ static Status interpret(dpx_data **out, Arena *a, const char *path, const Option
                           .own = &own,
                           .compute = part_compute,
                           .compute_user = &part,
-                          .file_modes = o->build.file_modes };
+                          .file_modes = step_options(&o->build)->file_modes };
     Given given = { inputs, 0 };
     OnnxNamedValue *value;
     dpx_data *map;

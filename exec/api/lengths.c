@@ -5,6 +5,9 @@
 
 #include "exec/api/trainer.h"
 #include "passes/partition/place.h"
+#include "passes/options/inputs.h"
+#include "passes/build_options.h"
+#include "passes/options/replicas.h"
 
 void lengths_forget(Lengths *l)
 {
@@ -94,13 +97,13 @@ static void lengths_measure(const dpx_trainer *t, const SampleLengths *x, const 
 /* Where the replicas' parts begin in the step's batch. */
 static Status find_offsets(int64_t *offset, const dpx_trainer *t, const Feed *f)
 {
-    BuildOptions opt = t->options->build;
+    ReplicaOptions replicas = *replica_options(&t->options->build);
     int first, last;
 
-    opt.devices = t->devices;
-    opt.replicas = t->replicas;
-    opt.samples_each = session_samples_each(t->session);
-    return batch_offsets(offset, &first, &last, &opt, f->samples, 0, t->devices);
+    replicas.devices = t->devices;
+    replicas.replicas = t->replicas;
+    replicas.samples_each = session_samples_each(t->session);
+    return batch_offsets(offset, &first, &last, &(BuildOptions){ .replicas = &replicas }, f->samples, 0, t->devices);
 }
 
 /* `list` and `size` have room for all lengths. */

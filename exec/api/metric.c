@@ -4,14 +4,16 @@
 #include <string.h>
 
 #include "exec/api/trainer.h"
+#include "passes/options/recipes.h"
 
 Status measured_create(Measured *m, const Options *o)
 {
     const BuildOptions *b = &o->build;
 
-    if (!b->metric)
+    if (!recipe_options(b)->metric)
         return ST_OK;
-    return recipe_take(&m->settings, &b->metric->recipe, "metric", b->metric_args, b->settings, o->arena);
+    return recipe_take(&m->settings, &recipe_options(b)->metric->recipe, "metric", recipe_options(b)->metric_args,
+                       recipe_options(b)->settings, o->arena);
 }
 
 void measured_restart(Measured *m)
@@ -69,7 +71,7 @@ static bool metric_counted(const Measured *m, const MetricDef *def)
 
 static void metric_give(dpx_metric *out, const dpx_trainer *t, const Measured *m)
 {
-    const MetricDef *def = t->options->build.metric;
+    const MetricDef *def = recipe_options(&t->options->build)->metric;
 
     *out = (dpx_metric){ .value = NAN, .loss = NAN, .samples = m->samples };
     if (m->samples)
@@ -137,7 +139,7 @@ Status trainer_keep_trained(Arena *a, const dpx_trainer *t, NamedTensor *list, i
     const char *name;
     Tensor *kept;
 
-    if (!t->options->build.metric || !m->sum.data)
+    if (!recipe_options(&t->options->build)->metric || !m->sum.data)
         return ST_OK;
     if (!(kept = tensor_create(a, DT_FLOAT64, &four)) || !(name = sums_name(a, t)))
         return FAIL_NOMEM();
@@ -175,5 +177,6 @@ Status trainer_resume_trained(dpx_trainer *t, Arena *a, const Checkpoint *c)
     measured_restart(&t->trained);
     if (!name)
         return FAIL_NOMEM();
-    return four >= 0 && sums >= 0 && t->options->build.metric ? read_sums(&t->trained, c, four, sums) : ST_OK;
+    return four >= 0 && sums >= 0 && recipe_options(&t->options->build)->metric ? read_sums(&t->trained, c, four, sums)
+                                                                                : ST_OK;
 }

@@ -6,6 +6,8 @@
 
 #include "exec/api/trainer.h"
 #include "passes/partition/place.h"
+#include "passes/build_options.h"
+#include "passes/options/replicas.h"
 
 struct Preprocess {
     dpx_preprocess_fn *make;
@@ -170,7 +172,7 @@ Status preprocess_batch(Feed *f, const dpx_trainer *t, bool training, bool part)
 {
     const World *world = trainer_world(t);
     const int devices = t->devices / world_size(world);
-    BuildOptions opt = t->options->build;
+    ReplicaOptions replicas = *replica_options(&t->options->build);
     Way *w = calloc(1, sizeof *w);
     int from = 0, to = 0;
     Status st;
@@ -178,12 +180,13 @@ Status preprocess_batch(Feed *f, const dpx_trainer *t, bool training, bool part)
     if (!w)
         return FAIL_NOMEM();
     *w = (Way){ .p = t->preprocess, .f = f, .t = t };
-    opt.devices = t->devices;
-    opt.replicas = t->replicas;
-    opt.samples_each = session_samples_each(t->session);
+    replicas.devices = t->devices;
+    replicas.replicas = t->replicas;
+    replicas.samples_each = session_samples_each(t->session);
     st = find_axes(w, part);
     if (!st)
-        st = batch_offsets(w->p->from, &from, &to, &opt, f->samples, world_rank(world) * devices, devices);
+        st = batch_offsets(w->p->from, &from, &to, &(BuildOptions){ .replicas = &replicas }, f->samples,
+                           world_rank(world) * devices, devices);
     if (!st) {
         w->own = w->p->from[from];
         w->made_of = w->p->from[to] - w->own;

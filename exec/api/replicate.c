@@ -8,6 +8,8 @@
 #include "exec/api/trainer.h"
 #include "exec/operators/operators.h"
 #include "passes/partition/place.h"
+#include "passes/build_options.h"
+#include "passes/options/replicas.h"
 
 typedef struct {
     const char *node; /* the model's */
@@ -107,11 +109,12 @@ static Status find_copies(const dpx_trainer *t, int *first, int *last)
     const World *w = trainer_world(t);
     const int devices = t->devices / world_size(w);
     int64_t offset[MAX_REPLICAS + 1];
-    BuildOptions opt = t->options->build;
+    ReplicaOptions replicas = *replica_options(&t->options->build);
 
-    opt.devices = t->devices;
-    opt.replicas = t->replicas;
-    return batch_offsets(offset, first, last, &opt, t->replicas, world_rank(w) * devices, devices);
+    replicas.devices = t->devices;
+    replicas.replicas = t->replicas;
+    return batch_offsets(offset, first, last, &(BuildOptions){ .replicas = &replicas }, t->replicas,
+                         world_rank(w) * devices, devices);
 }
 
 static Status replicate_tell(Contexts *c, int first, int last, dpx_replicate_fn *replicate, void *user)

@@ -6,6 +6,7 @@
 #include "exec/api/trainer.h"
 #include "passes/train/criterion.h"
 #include "passes/update_groups.h"
+#include "passes/options/recipes.h"
 
 /* ---- names, once ---- */
 
@@ -23,13 +24,14 @@ static Status log_values_add_name(LogValues *l, Arena *a, const char *name)
 
 static Status log_values_create(LogValues *l, const Graph *model, Options *o)
 {
+    const LossDef *loss = recipe_options(&o->build)->loss;
     const size_t room = (size_t)model->n_output + 1;
     bool *is_loss = ARENA_NEW(o->arena, bool, room);
 
     if (!is_loss || !(l->output = ARENA_NEW(o->arena, const char *, room)))
         return FAIL_NOMEM();
     TRY(criterion_find_losses(is_loss, model, &o->build));
-    if (!o->build.loss || !o->build.loss->logs)
+    if (!loss || !loss->logs)
         return ST_OK;
     for (int k = 0; k <= MAX_BEGUN; k++)
         if (!(l->value[k] = ARENA_NEW(o->arena, dpx_log_value, room)))

@@ -9,6 +9,7 @@
 #include "exec/api/trainer.h"
 #include "graph/recipes/optimizer.h"
 #include "passes/model/parameters.h"
+#include "passes/options/update.h"
 
 /* uint8: the names, each with its NUL */
 #define TRAINED_NAMES TRAINED "_names"
@@ -34,7 +35,7 @@ static bool stored_decisions_is_mean(const dpx_trainer *t, const State *s)
     char *of;
     bool found;
 
-    if (t->options->build.ema == 0 || n <= end || strcmp(s->name + n - end, "." EMA_SUFFIX))
+    if (update_options(&t->options->build)->ema == 0 || n <= end || strcmp(s->name + n - end, "." EMA_SUFFIX))
         return false;
     of = strndup(s->name, n - end);
     found = of && states_find(session_states(t->session), of);

@@ -17,6 +17,7 @@
 #include <xxhash.h>
 
 #include "exec/api/trainer.h"
+#include "exec/train/options_groups.h"
 #include "exec/device/machine.h"
 #include "exec/operators/operators.h"
 #include "exec/plan/trace.h"
@@ -28,6 +29,13 @@
 #include "graph/text/print.h"
 #include "passes/model/inference.h"
 #include "passes/update_groups.h"
+#include "passes/options/batch.h"
+#include "passes/options/batch_norm.h"
+#include "passes/options/recipes.h"
+#include "passes/options/replicas.h"
+#include "passes/options/target.h"
+#include "passes/options/types.h"
+#include "passes/options/update.h"
 
 /* ---- what all processes must have been given alike ---- */
 
@@ -83,9 +91,9 @@ static Status add_options(Facts *f, const Options *o)
         if (strcmp(options_at(i).name, "devices"))
             TRY(facts_add(f, name, options_get(o, options_at(i).name)));
     }
-    if (o->build.class_weights)
-        TRY(facts_add_digest(f, "class weights of digest", o->build.class_weights->data,
-                             tensor_bytes(o->build.class_weights)));
+    if (target_options(&o->build)->class_weights)
+        TRY(facts_add_digest(f, "class weights of digest", target_options(&o->build)->class_weights->data,
+                             tensor_bytes(target_options(&o->build)->class_weights)));
     return ST_OK;
 }
 
@@ -156,7 +164,7 @@ static Status choose_sums(dpx_trainer *t)
 static Status enter_world(const dpx_trainer *t, DeviceList *list)
 {
     World *w = trainer_world(t);
-    int devices = list->n * world_size(w), replicas = t->options->build.replicas;
+    int devices = list->n * world_size(w), replicas = replica_options(&t->options->build)->replicas;
     Facts *f;
     Status st;
 
@@ -201,29 +209,30 @@ void dpx_trainer_free(dpx_trainer *t)
  * not known before sizes are, that of the first tensor of several numbers. */
 static DType run_dtype(const dpx_trainer *t)
 {
-    return t->options->build.dtype != DT_NONE ? t->options->build.dtype : t->model->dtype;
+    return type_options(&t->options->build)->dtype != DT_NONE ? type_options(&t->options->build)->dtype
+                                                              : t->model->dtype;
 }
 
 static Status trainer_prepare(dpx_trainer *t)
 {
     const BuildOptions *b = &t->options->build;
 
-    if (!b->batch)
+    if (!batch_options(b)->batch)
         return ST_OK;
-    if (!b->loss)
+    if (!has_loss(b))
         return session_prepare(t->session, BUILD_INFER, NULL, 0);
     if (t->options->evaluation)
         return session_prepare(t->session, BUILD_EVAL, NULL, 0);
     if (t->options->accumulate == 1)
         return session_prepare(t->session, BUILD_TRAIN, NULL, 0);
     TRY(session_prepare(t->session, BUILD_ACCUMULATE, NULL, 0));
-    return session_prepare(t->session, b->turns ? BUILD_FINISH : BUILD_APPLY, NULL, 0);
+    return session_prepare(t->session, update_options(b)->turns ? BUILD_FINISH : BUILD_APPLY, NULL, 0);
 }
 
 /* What is decided by looking at the devices is an option like one that was given: the same parts when a run goes on. */
 static Status decide_split(dpx_trainer *t, const DeviceList *list)
 {
-    BuildOptions all = t->options->build;
+    ReplicaOptions all = *replica_options(&t->options->build);
     double weight[MAX_REPLICAS];
     const char *text;
 
@@ -265,7 +274,8 @@ static Status trainer_create(dpx_trainer *t, const dpx_options *options)
     TRY(measured_create(&t->measured, t->options));
     t->dtype = run_dtype(t);
     t->devices = devices.n * world_size(trainer_world(t));
-    t->replicas = t->options->build.replicas ? t->options->build.replicas : t->devices;
+    t->replicas =
+        replica_options(&t->options->build)->replicas ? replica_options(&t->options->build)->replicas : t->devices;
     TRY(session_create(&t->session, t->model->graph, &t->options->build, &devices, forward_log, t));
     TRY(batch_expect(t));
     TRY(trainer_number_outputs(t));
@@ -342,14 +352,15 @@ void trainer_tell_weights(dpx_trainer *t, const char *what)
     const BuildOptions *b = &t->options->build;
     char line[512];
 
-    if (t->told_weights || !b->loss || b->loss->target != TARGET_NONE || b->loss_weight || b->loss_is_sum)
+    if (t->told_weights || !loss_is_output(b) || target_options(b)->loss_weight || target_options(b)->loss_is_sum)
         return;
     snprintf(
         line, sizeof line,
         "%s: the loss of each batch, %s%s%s, is weighed by its samples; where it is a mean over anything else give "
         "--loss-weight OUTPUT%s",
-        what, b->loss->logs ? "the sum of outputs" : "output '", b->loss->logs ? "" : b->loss_args,
-        b->loss->logs ? "" : "'", b->loss->logs ? "" : ", where it is a sum --loss-weight sum");
+        what, recipe_options(b)->loss->logs ? "the sum of outputs" : "output '",
+        recipe_options(b)->loss->logs ? "" : recipe_options(b)->loss_args, recipe_options(b)->loss->logs ? "" : "'",
+        recipe_options(b)->loss->logs ? "" : ", where it is a sum --loss-weight sum");
     forward_log(t, true, line);
     t->told_weights = true;
 }
@@ -413,7 +424,7 @@ static Status end(dpx_trainer *t, const SessionStep *step, dpx_result *r)
 
 static Status need_loss(const dpx_trainer *t)
 {
-    return !t->options->build.loss ? FAIL(E_INVALID, "the trainer was created without a loss") : ST_OK;
+    return !has_loss(&t->options->build) ? FAIL(E_INVALID, "the trainer was created without a loss") : ST_OK;
 }
 
 /* ---- training ---- */
@@ -484,9 +495,9 @@ static Status begin_micro_batch(dpx_trainer *t, Feed *f, BegunStep *b)
 
     if (!t->pending)
         keep_shapes(t, f);
-    if (!t->options->build.mean_of_means)
+    if (!target_options(&t->options->build)->mean_of_means)
         trainer_tell_weights(t, "--accumulate");
-    if (last && t->options->build.turns)
+    if (last && update_options(&t->options->build)->turns)
         return begin_finish(t, f, b);
     TRY(trainer_begin(t, BUILD_ACCUMULATE, f, &b->step));
     b->result.step = t->step;
@@ -655,7 +666,7 @@ int dpx_trainer_runs_ahead(const dpx_trainer *t) { return t && session_runs_ahea
 
 Status trainer_average(dpx_trainer *t)
 {
-    if (t->averaged || t->options->build.bn != BN_AVERAGE)
+    if (t->averaged || batch_norm_options(&t->options->build)->bn != BN_AVERAGE)
         return ST_OK;
     TRY(states_average(session_states(t->session)));
     t->averaged = true;

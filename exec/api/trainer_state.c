@@ -9,6 +9,7 @@
 #include "exec/api/trainer.h"
 #include "exec/state/checkpoint.h"
 #include "graph/base/hash.h"
+#include "passes/options/update.h"
 
 int dpx_trainer_state_count(const dpx_trainer *t) { return t ? states_count(session_states(t->session)) : 0; }
 
@@ -401,7 +402,8 @@ Status trainer_check_resumed(dpx_trainer *t, BuildMode mode, const NamedTensor *
 
     TRY(session_prepare(t->session, mode, in, n_in));
     if (mode == BUILD_ACCUMULATE)
-        TRY(session_prepare(t->session, t->options->build.turns ? BUILD_FINISH : BUILD_APPLY, in, n_in));
+        TRY(session_prepare(t->session, update_options(&t->options->build)->turns ? BUILD_FINISH : BUILD_APPLY, in,
+                            n_in));
     list_missing(&wrong, t, mode);
     if (trains) {
         list_foreign(&wrong, t);

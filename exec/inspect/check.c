@@ -18,6 +18,8 @@
 #include "graph/onnx/onnx.h"
 #include "graph/text/print.h"
 #include "graph/tensor/strings.h"
+#include "passes/options/inputs.h"
+#include "passes/options/step.h"
 
 enum { PATH_LENGTH = 4096, MAX_INPUTS = 256, FEW = 64 };
 
@@ -356,7 +358,7 @@ static Status run_model(Run *t, const char *model, RunMode mode)
         .own = &own,
         .compute = t->check->interpreter ? NULL : part_compute,
         .compute_user = &part,
-        .file_modes = o->file_modes,
+        .file_modes = step_options(o)->file_modes,
     };
 
     TRY(options_operators(&own, t->arena, t->check->options));
@@ -444,7 +446,7 @@ Status check_folder(dpx_check_result *out, const char *folder, const Options *o,
     Check c = { .options = o, .folder = folder, .result = out, .interpreter = interpreter };
     Status st;
 
-    if (o->build.n_input_value)
+    if (input_options(&o->build)->n_input_value)
         return FAIL(E_INVALID, "--input-value: golden data hold every input of a model");
     if (strlen(folder) > PATH_LENGTH - 512)
         return FAIL(E_INVALID, "%.80s...: the path is too long", folder);

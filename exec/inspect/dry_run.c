@@ -17,6 +17,7 @@
 #include "graph/ops/fused.h"
 #include "passes/plan/plan_streams.h"
 #include "passes/report.h"
+#include "passes/options/update.h"
 
 typedef struct {
     FILE *to;
@@ -255,13 +256,13 @@ static Status plan_mode(DryRun *d, BuildMode mode, const char *what, Report *rep
 
 static Status plan_all(DryRun *d, Report *report)
 {
-    if (!d->options->build.loss)
+    if (!has_loss(&d->options->build))
         return plan_mode(d, BUILD_INFER, "inference", report);
     if (d->options->accumulate == 1)
         return plan_mode(d, BUILD_TRAIN, "training step", report);
     TRY(plan_mode(d, BUILD_ACCUMULATE, "one of the batches of a step", report));
     putc('\n', d->to);
-    if (d->options->build.turns)
+    if (update_options(&d->options->build)->turns)
         return plan_mode(d, BUILD_FINISH, "the last of the batches of a step, and its update", NULL);
     return plan_mode(d, BUILD_APPLY, "the update of a step", NULL);
 }
@@ -273,7 +274,7 @@ static void log_notes(const DryRun *d, const Report *r)
     char line[1200], summary[REPORT_SUMMARY];
 
     report_summary(summary, r);
-    if (d->options->build.loss)
+    if (has_loss(&d->options->build))
         d->log(d->user, false, summary);
     for (int i = 0; i < r->n_note; i++) {
         snprintf(line, sizeof line, "%s: %s", r->note[i].subject, r->note[i].text);

@@ -5,6 +5,7 @@
 #include "exec/inspect/any_batch.h"
 #include "graph/ops/binary.gen.h"
 #include "exec/inspect/transform.h"
+#include "exec/inspect/transform_build.h"
 #include "exec/plan/plan_budget.h"
 #include "exec/run/interp.h"
 #include "graph/ir/emit.h"
@@ -104,22 +105,22 @@ static Status add_gradients(Gradients *r, const char *names)
 typedef struct {
     const Graph *model;
     const char *of, *names;
-    BuildOptions *build;
+    BuildParts *parts;
 } Request;
 
 /* A BuildAtBatch. */
 static Status build_at(Graph **out, void *user, int64_t batch, Report *report)
 {
     const Request *a = user;
-    BuildOptions *b = a->build;
+    BuildOptions *b = &a->parts->build;
     Gradients r = { .of = a->of, .scratch = arena_create() };
     Status st;
 
     (void)report;
     if (!r.scratch)
         return FAIL_NOMEM();
-    b->batch = batch;
-    TRY_TO(done, st, plan_copy(&r.g, a->model, b->plan_memory));
+    a->parts->batch.batch = batch;
+    TRY_TO(done, st, plan_copy(&r.g, a->model, a->parts->memory.plan_memory));
     TRY_TO(done, st, plan_explain(r.g, model_repair(r.g, b, interp_node, NULL)));
     TRY_TO(done, st, plan_explain(r.g, pipeline_run(r.g, b, interp_node, NULL, &(PipelineOptions){ .until = "dce" })));
     TRY_TO(done, st, add_gradients(&r, a->names));
@@ -136,14 +137,15 @@ done:
 Status transform_gradients(Graph **out, const Graph *model, const Options *o, const char *of, const char *names)
 {
     TransformBuild b;
-    Request request = { model, of, names, &b.build };
+    Request request = { model, of, names, &b.parts };
 
     TRY(transform_check_model(model));
     TRY(transform_options(&b, o, BUILD_INFER));
-    b.build.standard = true;
-    if (replica_count(&b.build) > 1)
-        return FAIL(E_INVALID, "--gradient-of writes the graph of one replica, found %d", replica_count(&b.build));
-    if (transform_one_size(model, &b.build))
-        return build_at(out, &request, b.build.batch, NULL);
-    return any_batch(out, build_at, &request, find_batch_dim(model, &b.build).symbol, NULL);
+    b.parts.step.standard = true;
+    if (replica_count(&b.parts.build) > 1)
+        return FAIL(E_INVALID, "--gradient-of writes the graph of one replica, found %d",
+                    replica_count(&b.parts.build));
+    if (transform_one_size(model, &b.parts.build))
+        return build_at(out, &request, b.parts.batch.batch, NULL);
+    return any_batch(out, build_at, &request, find_batch_dim(model, &b.parts.build).symbol, NULL);
 }

@@ -46,7 +46,7 @@ SumCost links_cost(const Cluster *c, int devices)
                       .beside = c->overlap != OVERLAP_NONE };
 }
 
-Status links_decide(BuildOptions *b, SumCost *cost, const char *path, const DeviceList *list)
+Status links_decide(CollectiveOptions *b, SumCost *cost, const char *path, const DeviceList *list)
 {
     const int devices = list->n * world_size(list->world);
     Cluster c;
@@ -74,7 +74,7 @@ double links_latency_bytes(const SumCost *cost, int devices)
 
 Status links_settle(Options *o, const DeviceList *list)
 {
-    BuildOptions all = o->build;
+    CollectiveOptions all = *collective_options(&o->build);
     SumCost cost;
     char text[4 * NUMBER_TEXT], a[NUMBER_TEXT], b[NUMBER_TEXT], c[NUMBER_TEXT];
 
@@ -84,6 +84,7 @@ Status links_settle(Options *o, const DeviceList *list)
                  text_float64(c, cost.flops), cost.beside);
         TRY(options_set(o, "links", text));
     }
-    o->ways.latency_bytes = links_latency_bytes(o->build.sum_cost, list->n * world_size(list->world));
+    o->ways.latency_bytes =
+        links_latency_bytes(collective_options(&o->build)->sum_cost, list->n * world_size(list->world));
     return ST_OK;
 }

@@ -14,6 +14,7 @@
 #include "exec/world/world.h"
 #include "graph/text/write_json.h"
 #include "graph/text/parse.h"
+#include "passes/build_options.h"
 
 enum {
     CHAIN = 2,

@@ -8,6 +8,8 @@
 #include "exec/world/world.h"
 #include "graph/base/numtext.h"
 #include "passes/partition/place.h"
+#include "passes/options/replicas.h"
+#include "passes/build_options.h"
 
 /* Measures the devices of this process and gathers those of all: weight[MAX_REPLICAS], relative to the fastest. */
 static Status measure_all(double *weight, const DeviceList *list)
@@ -31,11 +33,11 @@ static Status measure_all(double *weight, const DeviceList *list)
     return ST_OK;
 }
 
-Status split_decide(BuildOptions *b, double weight[MAX_REPLICAS], const DeviceList *list)
+Status split_decide(ReplicaOptions *b, double weight[MAX_REPLICAS], const DeviceList *list)
 {
     const int devices = list->n * world_size(list->world);
     double rate[MAX_REPLICAS];
-    BuildOptions all = *b;
+    ReplicaOptions all = *b;
 
     if (b->split != SPLIT_AUTO && b->split != SPLIT_WEIGHTS)
         return ST_OK;
@@ -48,14 +50,14 @@ Status split_decide(BuildOptions *b, double weight[MAX_REPLICAS], const DeviceLi
         all.weight = rate;
         all.n_weight = devices;
     }
-    TRY(batch_weights(weight, &all));
+    TRY(batch_weights(weight, &(BuildOptions){ .replicas = &all }));
     b->split = SPLIT_WEIGHTS;
     b->weight = weight;
     b->n_weight = b->replicas > 0 ? b->replicas : devices;
     return ST_OK;
 }
 
-const char *split_text(const BuildOptions *b, Arena *a)
+const char *split_text(const ReplicaOptions *b, Arena *a)
 {
     const char *text = "";
     char number[NUMBER_TEXT];

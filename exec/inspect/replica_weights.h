@@ -3,12 +3,12 @@
 #define DPX_REPLICA_WEIGHTS_H
 
 #include "exec/device/device.h"
-#include "passes/pass.h"
+#include "passes/options/replicas.h"
 
 /* With SPLIT_WEIGHTS or SPLIT_AUTO, writes a weight for each replica to `weight` and lends it to *b.  With SPLIT_AUTO
  * the weights are measured on the devices of all processes, which all call this.  Otherwise nothing changes. */
-Status split_decide(BuildOptions *b, double weight[MAX_REPLICAS], const DeviceList *list) CHECKED;
+Status split_decide(ReplicaOptions *b, double weight[MAX_REPLICAS], const DeviceList *list) CHECKED;
 /* The weights as the option --split takes them, "1,0.5,0.5"; NULL: out of memory. */
-const char *split_text(const BuildOptions *b, Arena *a);
+const char *split_text(const ReplicaOptions *b, Arena *a);
 
 #endif

@@ -14,6 +14,7 @@
 #include "exec/inspect/links.h"
 #include "exec/inspect/transform.h"
 #include "graph/ir/data_shapes.h"
+#include "passes/build_parts.h"
 
 enum { MOST_EXPANDED = 64, LEVEL_TEXT = 16, MOST_LEVELS = 8 };
 
@@ -31,35 +32,37 @@ typedef struct {
 /* ---- the graph of one row ---- */
 
 /* The options of a row's build; `level` is that of --shard. */
-static void set_options(BuildOptions *b, const Maker *m, const Simulated *s, int level)
+static void set_options(BuildParts *b, const Maker *m, const Simulated *s, int level)
 {
-    *b = m->o->build;
-    b->mode = b->loss ? BUILD_TRAIN : BUILD_INFER;
-    b->batch = s->batch;
-    b->replicas = s->devices;
-    b->device_of_replica = NULL;
-    b->split = b->split == SPLIT_AUTO ? SPLIT_BALANCED : b->split; /* equal devices */
-    b->shard = (ShardMode)level;
-    b->sum_cost = m->o->links && s->devices > 1 ? &m->cost : NULL;
-    b->devices = s->devices;
+    build_parts_copy(b, &m->o->build);
+    b->build.mode = b->recipes.loss ? BUILD_TRAIN : BUILD_INFER;
+    b->batch.batch = s->batch;
+    b->replicas.replicas = s->devices;
+    b->replicas.device_of_replica = NULL;
+    if (b->replicas.split == SPLIT_AUTO)
+        b->replicas.split = SPLIT_BALANCED; /* equal devices */
+    b->collectives.shard = (ShardMode)level;
+    b->collectives.sum_cost = m->o->links && s->devices > 1 ? &m->cost : NULL;
+    b->replicas.devices = s->devices;
     if (!m->expand && s->devices > REPRESENTATIVES) {
-        b->devices = REPRESENTATIVES;
-        b->world = s->devices;
+        b->replicas.devices = REPRESENTATIVES;
+        b->replicas.world = s->devices;
     }
-    b->backend = m->c->accelerator ? cuda_target(b->precision, b->tf32) : cpu_target(b->precision, b->tf32, b->blocks);
+    b->backend.backend = m->c->accelerator ? cuda_target(b->types.precision, b->backend.tf32)
+                                           : cpu_target(b->types.precision, b->backend.tf32, b->backend.blocks);
 }
 
 static Status simulate_build(Graph **out, const Maker *m, const Simulated *s, int level)
 {
-    BuildOptions b;
+    BuildParts b;
     Graph *g;
     Status st;
 
     set_options(&b, m, s, level);
-    TRY(plan_copy(&g, m->model, b.plan_memory));
-    st = model_repair(g, &b, interp_node, NULL);
+    TRY(plan_copy(&g, m->model, b.memory.plan_memory));
+    st = model_repair(g, &b.build, interp_node, NULL);
     if (!st)
-        st = pipeline_run(g, &b, interp_node, NULL, NULL);
+        st = pipeline_run(g, &b.build, interp_node, NULL, NULL);
     if (!st && !all_shapes_known(g))
         st = fail_dynamic(g, "a plan");
     if (st) {
@@ -119,13 +122,13 @@ static Status plan_on_cpus(Simulated *s, const Maker *m, Graph *g)
 /* Plans and times the step on accelerators, without the scratch of their kernels.  Frees the graph. */
 static Status plan_on_gpus(Simulated *s, const Maker *m, Graph *g)
 {
-    BuildOptions b;
+    BuildParts b;
     Arena *a = arena_create_beside(g->arena);
     MemoryPlan *plan = NULL;
     Status st;
 
     set_options(&b, m, s, 0);
-    st = a ? plan_memory(&plan, g, NULL, target_align(&b.backend), a) : FAIL_NOMEM();
+    st = a ? plan_memory(&plan, g, NULL, target_align(&b.backend.backend), a) : FAIL_NOMEM();
 
     if (!st)
         st = take_memory(s, m, g, plan);
@@ -146,7 +149,7 @@ static Status make_row(Simulated *s, Maker *m, int devices, int level)
     Status st;
     int last = 0;
 
-    *s = (Simulated){ .devices = devices, .batch = m->o->build.batch };
+    *s = (Simulated){ .devices = devices, .batch = batch_options(&m->o->build)->batch };
     snprintf(s->shard, sizeof s->shard, "%s", m->level[level]);
     if (m->o->links && devices > 1) {
         m->cost = links_cost(m->c, devices);
@@ -201,7 +204,7 @@ Status simulate_slowdown(double *out, const Graph *model, const Options *o, Clus
 
 static Status read_rates(Maker *m, const char *path)
 {
-    Simulated one = { .devices = 1, .batch = m->o->build.batch };
+    Simulated one = { .devices = 1, .batch = batch_options(&m->o->build)->batch };
     Graph *g;
     Status st;
 
@@ -217,7 +220,7 @@ static Status make_rows(Simulation *out, Maker *m)
         for (int level = 0; level < m->n_level; level++) {
             Status st;
 
-            if (m->shard_given ? level != (int)m->o->build.shard : m->c->count[i] == 1 && level)
+            if (m->shard_given ? level != (int)collective_options(&m->o->build)->shard : m->c->count[i] == 1 && level)
                 continue;
             st = make_row(&out->row[out->n_row], m, m->c->count[i], level);
             if (st == E_INVALID && level && !m->shard_given)
@@ -240,7 +243,7 @@ static Status simulate_check(const Maker *m)
             problems_add(&wrong, "--%s", others[i]);
     TRY(problems_fail(&wrong, E_INVALID,
                       "--simulate has one replica on each device of the cluster: it does not go with"));
-    if (m->o->build.batch < 1)
+    if (batch_options(&m->o->build)->batch < 1)
         return FAIL(E_INVALID, "--simulate: expected --batch-size, the samples of %s",
                     m->c->strong ? "all devices" : "one device");
     for (int i = 0; i < m->c->n_count; i++)

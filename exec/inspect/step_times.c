@@ -5,10 +5,11 @@
 #include "exec/inspect/links.h"
 #include "exec/inspect/simulate.h"
 #include "graph/ir/op.h"
+#include "passes/options/batch.h"
 
 Status step_times(Report *r, const Graph *g, const Graph *model, const Options *o)
 {
-    Simulated s = { .batch = o->build.batch };
+    Simulated s = { .batch = batch_options(&o->build)->batch };
     double slowdown = 1;
     SumCost cost;
     DeviceList list;

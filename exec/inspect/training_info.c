@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "exec/inspect/transform.h"
+#include "exec/inspect/transform_build.h"
+#include "exec/train/options_groups.h"
 #include "graph/ops/decided.gen.h"
 #include "graph/ops/generate.gen.h"
 #include "graph/ops/index.gen.h"
@@ -68,7 +70,7 @@ static Status hold_sizes(Graph *g, const Graph *model)
  * step (passes/train/standard.c) has these alone. */
 static Status make_step(Graph *g, const Graph *model, const OnnxModel *onnx, const TransformBuild *b, const Options *o)
 {
-    PassCtx ctx = { .opt = &b->build, .eval = interp_node };
+    PassCtx ctx = { .opt = &b->parts.build, .eval = interp_node };
     Status st;
 
     for (int i = 0; onnx && i < onnx->n_first; i++) { /* a value that the file's own graph computes is no constant */
@@ -77,13 +79,13 @@ static Status make_step(Graph *g, const Graph *model, const OnnxModel *onnx, con
         if (has_value(id) && value(g, id)->kind == V_CONST && !value(g, id)->next)
             value(g, id)->kind = V_STATE;
     }
-    TRY(pipeline_run(g, &b->build, interp_node, NULL,
-                     &(PipelineOptions){ .until = b->build.standard ? "standard" : "add-optimizer" }));
+    TRY(pipeline_run(g, &b->parts.build, interp_node, NULL,
+                     &(PipelineOptions){ .until = b->parts.step.standard ? "standard" : "add-optimizer" }));
     for (int k = 0; k <= o->n_group; k++)
         TRY(fix_rate(g, o, k));
-    if (!b->build.standard)
+    if (!b->parts.step.standard)
         next_outputs_drop_others(g);
-    TRY(b->build.standard ? next_outputs_follow(g) : next_outputs_add(g));
+    TRY(b->parts.step.standard ? next_outputs_follow(g) : next_outputs_add(g));
     TRY(hold_sizes(g, model));
     if (!(ctx.scratch = arena_create_beside(g->arena)))
         return FAIL_NOMEM();
@@ -101,21 +103,22 @@ Status transform_write_training(const Graph *model, const Graph *given, const On
 
     TRY(transform_check_model(model));
     TRY(transform_options(&b, o, BUILD_TRAIN));
-    if (!b.build.loss)
+    if (!b.parts.recipes.loss)
         return FAIL(E_INVALID, "--training-info: a step of training needs a loss: give --loss");
-    if (b.build.replicas > 1)
-        return FAIL(E_INVALID, "--training-info: the file has one step, of one replica, found %d", b.build.replicas);
+    if (b.parts.replicas.replicas > 1)
+        return FAIL(E_INVALID, "--training-info: the file has one step, of one replica, found %d",
+                    b.parts.replicas.replicas);
     if (strcmp(options_get(o, "lr-schedule"), "constant") || o->warmup_steps)
         return FAIL(E_UNSUPPORTED, "--training-info: a learning rate that changes, expected --lr-schedule constant "
                                    "without --warmup-steps");
-    b.build.standard = standard;
-    TRY(plan_copy(&trained, model, b.build.plan_memory));
-    TRY_TO(done, st, plan_explain(trained, model_repair(trained, &b.build, interp_node, NULL)));
+    b.parts.step.standard = standard;
+    TRY(plan_copy(&trained, model, b.parts.memory.plan_memory));
+    TRY_TO(done, st, plan_explain(trained, model_repair(trained, &b.parts.build, interp_node, NULL)));
     TRY_TO(done, st, graph_clone(&step, trained));
     TRY_TO(done, st, plan_explain(step, make_step(step, trained, onnx, &b, o)));
-    TRY_TO(done, st, plan_copy(&plain, given ? given : trained, b.build.plan_memory));
+    TRY_TO(done, st, plan_copy(&plain, given ? given : trained, b.parts.memory.plan_memory));
     if (given)
-        TRY_TO(done, st, plan_explain(plain, model_repair(plain, &b.build, interp_node, NULL)));
+        TRY_TO(done, st, plan_explain(plain, model_repair(plain, &b.parts.build, interp_node, NULL)));
     TRY_TO(done, st, inference_make(plain));
     TRY_TO(done, st, integer_weights_standard(plain));
     st = onnx_export_training(plain, step, &(ExportOptions){ .model = onnx }, path);

@@ -1,5 +1,7 @@
 /* Builds the graph of a stage of the pipeline, and writes it in any format.  A file appears whole or not at all. */
 #include "exec/inspect/transform.h"
+#include "exec/inspect/transform_build.h"
+#include "exec/train/options_groups.h"
 
 #include <string.h>
 #include <sys/stat.h>
@@ -21,17 +23,17 @@
 
 Status transform_options(TransformBuild *out, const Options *o, BuildMode mode)
 {
-    BuildOptions *b = &out->build;
+    BuildParts *b = &out->parts;
     DeviceList list;
 
-    out->build = o->build;
+    build_parts_copy(b, &o->build);
     TRY(options_check(o));
     TRY(options_devices(&list, o));
-    TRY(split_decide(b, out->weight, &list));
-    TRY(links_decide(b, &out->cost, o->links, &list));
-    b->mode = mode;
-    b->devices = list.n;
-    b->replicas = b->replicas ? b->replicas : list.n;
+    TRY(split_decide(&b->replicas, out->weight, &list));
+    TRY(links_decide(&b->collectives, &out->cost, o->links, &list));
+    b->build.mode = mode;
+    b->replicas.devices = list.n;
+    b->replicas.replicas = b->replicas.replicas ? b->replicas.replicas : list.n;
     out->cuda = list.device[0].cuda;
     return ST_OK;
 }
@@ -81,11 +83,11 @@ static Status build_decided(Graph **out, const Graph *model, const BuildOptions 
     Graph *g;
     Status st;
 
-    TRY(plan_copy(&g, model, build->plan_memory));
+    TRY(plan_copy(&g, model, memory_options(build)->plan_memory));
     TRY_TO(fail, st, plan_explain(g, model_repair(g, build, interp_node, report)));
     TRY_TO(fail, st, plan_explain(g, pipeline_run(g, build, interp_node, report, &how)));
     if (report && !until)
-        TRY_TO(fail, st, report_graph(report, g, &build->backend));
+        TRY_TO(fail, st, report_graph(report, g, build_target(build)));
     *out = g;
     return ST_OK;
 fail:
@@ -98,17 +100,17 @@ static Status build(Graph **out, const Graph *model, const Options *o, BuildMode
                     Report *report)
 {
     TransformBuild decided;
-    BuildOptions *build = &decided.build;
+    BuildParts *b = &decided.parts;
 
     TRY(transform_options(&decided, o, mode));
-    build->backend = decided.cuda ? cuda_target(build->precision, build->tf32)
-                                  : cpu_target(build->precision, build->tf32, build->blocks);
-    return build_decided(out, model, build, until, report);
+    b->backend.backend = decided.cuda ? cuda_target(b->types.precision, b->backend.tf32)
+                                      : cpu_target(b->types.precision, b->backend.tf32, b->backend.blocks);
+    return build_decided(out, model, &b->build, until, report);
 }
 
 Status transform_run(Graph **out, const Graph *model, const Options *o, const char *until, Report *report)
 {
-    BuildMode mode = !o->build.loss ? BUILD_INFER : BUILD_TRAIN;
+    BuildMode mode = !has_loss(&o->build) ? BUILD_INFER : BUILD_TRAIN;
 
     if (graph_is_step(model))
         return read_step(out, model, o, until, report);
@@ -146,11 +148,11 @@ static void default_rates(Graph *g, const Options *o)
 
 bool transform_one_size(const Graph *model, const BuildOptions *build)
 {
-    bool given = build->batch > 0;
+    bool given = batch_options(build)->batch > 0;
 
-    for (int i = 0; i < build->n_input_shape; i++) {
-        const Shape *s = &build->input_shape[i].shape;
-        const int axis = data_batch_axis(model, build, build->input_shape[i].name);
+    for (int i = 0; i < batch_options(build)->n_input_shape; i++) {
+        const Shape *s = &batch_options(build)->input_shape[i].shape;
+        const int axis = data_batch_axis(model, build, batch_options(build)->input_shape[i].name);
 
         given |= axis_of_rank(axis, s->rank) >= 0 && s->dim[axis_of_rank(axis, s->rank)] > 0;
     }
@@ -159,7 +161,7 @@ bool transform_one_size(const Graph *model, const BuildOptions *build)
 
 typedef struct {
     const Graph *model;
-    BuildOptions *build;
+    BuildParts *parts;
 } Step;
 
 /* A BuildAtBatch. */
@@ -167,28 +169,28 @@ static Status build_step(Graph **out, void *user, int64_t batch, Report *report)
 {
     const Step *s = user;
 
-    s->build->batch = batch;
-    return build_decided(out, s->model, s->build, NULL, report);
+    s->parts->batch.batch = batch;
+    return build_decided(out, s->model, &s->parts->build, NULL, report);
 }
 
 Status transform_standard(Graph **out, const Graph *model, const Options *o, Report *report)
 {
     TransformBuild decided;
-    BuildOptions *b = &decided.build;
+    BuildOptions *b = &decided.parts.build;
     Graph *g;
 
-    if (!o->build.loss)
+    if (!has_loss(&o->build))
         return FAIL(E_INVALID, "--standard writes a training step: give --loss");
     TRY(transform_check_model(model));
     TRY(transform_options(&decided, o, BUILD_TRAIN));
-    b->standard = true;
-    b->backend = (Target){ 0 };
+    decided.parts.step.standard = true;
+    decided.parts.backend.backend = (Target){ 0 };
     if (replica_count(b) > 1)
         return FAIL(E_INVALID, "--standard writes the step of one replica, found %d", replica_count(b));
     if (transform_one_size(model, b))
         TRY(build_decided(&g, model, b, NULL, report));
     else
-        TRY(any_batch(&g, build_step, &(Step){ model, b }, find_batch_dim(model, b).symbol, report));
+        TRY(any_batch(&g, build_step, &(Step){ model, &decided.parts }, find_batch_dim(model, b).symbol, report));
     default_rates(g, o);
     if (!g->status) {
         *out = g;

@@ -30,17 +30,6 @@ Status transform_gradients(Graph **out, const Graph *model, const Options *o, co
 enum { STANDARD_OPSET = 18, BFLOAT16_OPSET = 22 };
 /* Writes a file in which states are inputs too, with their values as defaults. */
 Status transform_write_standard(const Graph *g, const OnnxModel *onnx, const char *path) CHECKED;
-/* Complete options of passes.  `build` points into this struct, which therefore must not move. */
-typedef struct {
-    BuildOptions build; /* without a target */
-    bool cuda;          /* the devices are accelerators */
-    double weight[MAX_REPLICAS];
-    SumCost cost;
-} TransformBuild;
-
-/* Completes the options for one mode by looking at the devices that they name. */
-Status transform_options(TransformBuild *out, const Options *o, BuildMode mode) CHECKED;
-
 /* Whether the options give the batch size.  If not, --standard and --gradient-of write graphs for any (any_batch.h). */
 bool transform_one_size(const Graph *model, const BuildOptions *build);
 

@@ -12,6 +12,10 @@
 #include "graph/base/foreign.h"
 #include "graph/base/numtext.h"
 #include "graph/ir/op.h"
+#include "passes/build_options.h"
+#include "passes/options/replicas.h"
+#include "passes/options/step.h"
+#include "passes/options/types.h"
 
 /* ---- comparing ---- */
 
@@ -343,15 +347,21 @@ static Status build_graph(Graph **out, const Graph *imported, const BuildOptions
 Status verify_partition(Verify *out, Arena *a, const Graph *imported, const BuildOptions *opt, Evaluator eval,
                         uint64_t seed)
 {
+    TypeOptions types = *type_options(opt);
+    StepOptions step = *step_options(opt);
+    ReplicaOptions alone = *replica_options(opt);
     BuildOptions how = *opt;
     Graph *one = NULL, *many = NULL;
     Status st;
 
-    how.dtype = DT_FLOAT64;
-    how.keep_gradients = true;
+    types.dtype = DT_FLOAT64;
+    how.types = &types;
+    step.keep_gradients = true;
+    how.step = &step;
     TRY(build_graph(&many, imported, &how, eval));
-    how.replicas = how.devices = 1;
-    how.device_of_replica = NULL;
+    alone.replicas = alone.devices = 1;
+    alone.device_of_replica = NULL;
+    how.replicas = &alone;
     TRY_TO(done, st, build_graph(&one, imported, &how, eval));
     TRY_TO(done, st, verify_graphs(out, a, one, many, opt, seed));
 done:

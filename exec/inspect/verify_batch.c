@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "graph/ir/op.h"
+#include "passes/options/recipes.h"
+#include "passes/options/target.h"
 
 /* SplitMix64 (Steele, Lea, Flood 2014). */
 static uint64_t next_random(uint64_t *state)
@@ -75,10 +77,10 @@ static int64_t draw_int(IntSpan s, uint64_t r)
 static void verify_batch_fill(Tensor *t, const char *name, const BuildOptions *opt, IntSpan span, uint64_t *state)
 {
     const size_t n = strlen(IN_LR);
-    const bool target = !strcmp(name, opt->target ? opt->target : "target");
+    const bool target = !strcmp(name, target_name(opt));
     const bool rate = !strncmp(name, IN_LR, n) && (!name[n] || name[n] == '.');
     int64_t ignored = 0;
-    const bool ignores = recipe_given_int(&ignored, opt->settings, "ignore-index");
+    const bool ignores = recipe_given_int(&ignored, recipe_options(opt)->settings, "ignore-index");
 
     for (int64_t i = 0; i < tensor_numel(t); i++) {
         uint64_t r = next_random(state);

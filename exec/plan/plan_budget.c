@@ -6,6 +6,11 @@
 
 #include "exec/device/machine.h"
 #include "graph/base/arena.h"
+#include "passes/options/inputs.h"
+#include "passes/options/memory.h"
+#include "passes/options/step.h"
+#include "passes/build_options.h"
+#include "passes/options/recipes.h"
 
 MemoryBudget *plan_budget(int64_t bytes)
 {
@@ -21,10 +26,12 @@ static Status find_members(void *user, int *n, int i, const char *name, const On
     const BuildOptions *o = user;
 
     (void)i;
-    *n = o->members ? o->members(o->members_user, name, type->sequence, type->optional) : ONNX_UNKNOWN;
-    for (int k = 0; k < o->n_input_members; k++)
-        if (!strcmp(o->input_members[k].name, name))
-            *n = o->input_members[k].n;
+    *n = input_options(o)->members
+             ? input_options(o)->members(input_options(o)->members_user, name, type->sequence, type->optional)
+             : ONNX_UNKNOWN;
+    for (int k = 0; k < input_options(o)->n_input_members; k++)
+        if (!strcmp(input_options(o)->input_members[k].name, name))
+            *n = input_options(o)->input_members[k].n;
     return ST_OK;
 }
 
@@ -33,15 +40,15 @@ static const char *find_input_value(void *user, const char *name)
 {
     const BuildOptions *o = user;
 
-    for (int k = 0; k < o->n_input_value; k++)
-        if (!strcmp(o->input_value[k].name, name))
-            return o->input_value[k].text;
+    for (int k = 0; k < input_options(o)->n_input_value; k++)
+        if (!strcmp(input_options(o)->input_value[k].name, name))
+            return input_options(o)->input_value[k].text;
     return NULL;
 }
 
 static void plan_budget_give_inputs(ImportOptions *how, const BuildOptions *o)
 {
-    if (!o || !o->n_input_value)
+    if (!o || !input_options(o)->n_input_value)
         return;
     how->input_value = find_input_value;
     how->input_value_user = (void *)(uintptr_t)o;
@@ -60,9 +67,11 @@ Status plan_import(Graph **out, OnnxModel **onnx, const char *path, Evaluator ev
 Status plan_import_given(Graph **out, OnnxModel **onnx, const char *path, Evaluator eval, const OperatorList *own,
                          const BuildOptions *o)
 {
+    RecipeOptions recipes = *recipe_options(o);
     BuildOptions alone = *o;
 
-    alone.optimizer = NULL;
+    recipes.optimizer = NULL;
+    alone.recipes = &recipes;
     return plan_import_as(out, onnx, path,
                           &(ImportOptions){ .eval = eval,
                                             .own = own,
@@ -74,14 +83,14 @@ Status plan_import_given(Graph **out, OnnxModel **onnx, const char *path, Evalua
 
 Status plan_import_as(Graph **out, OnnxModel **onnx, const char *path, const ImportOptions *as, const BuildOptions *o)
 {
-    MemoryBudget *b = plan_budget(o ? o->plan_memory : 0);
+    MemoryBudget *b = plan_budget(o ? memory_options(o)->plan_memory : 0);
     ImportOptions how = *as;
     Status st;
 
     how.budget = b;
-    how.max_nodes = o ? o->max_nodes : 0;
+    how.max_nodes = o ? memory_options(o)->max_nodes : 0;
     how.training = o && follows_file(o);
-    how.seed = o ? o->seed : 0;
+    how.seed = o ? step_options(o)->seed : 0;
     plan_budget_give_inputs(&how, o);
     st = b ? onnx_import_file(out, onnx, path, &how) : FAIL_NOMEM();
     st = memory_budget_explain(b, st);
@@ -93,13 +102,14 @@ Status plan_check_members(const OnnxModel *onnx, const BuildOptions *o)
 {
     Problems none = { 0 };
 
-    for (int k = 0; k < o->n_input_members; k++) {
+    for (int k = 0; k < input_options(o)->n_input_members; k++) {
         bool found = false;
 
         for (int i = 0; i < onnx->n_structured && !found; i++)
-            found = !strcmp(onnx->structured[i], o->input_members[k].name);
+            found = !strcmp(onnx->structured[i], input_options(o)->input_members[k].name);
         if (!found)
-            problems_add(&none, "the model has no input '%s' that is a sequence or optional", o->input_members[k].name);
+            problems_add(&none, "the model has no input '%s' that is a sequence or optional",
+                         input_options(o)->input_members[k].name);
     }
     return problems_fail(&none, E_INVALID, "--input-members");
 }
@@ -107,11 +117,11 @@ Status plan_check_members(const OnnxModel *onnx, const BuildOptions *o)
 Status plan_evaluate(OnnxNamedValue **out, int *n_out, Arena *arena, const char *path, ImportOptions *how,
                      const BuildOptions *o, OnnxInput *input, void *user)
 {
-    MemoryBudget *b = plan_budget(o->plan_memory);
+    MemoryBudget *b = plan_budget(memory_options(o)->plan_memory);
     Status st;
 
     how->budget = b;
-    how->max_nodes = o->max_nodes;
+    how->max_nodes = memory_options(o)->max_nodes;
     plan_budget_give_inputs(how, o);
     st = b ? onnx_evaluate_file(out, n_out, arena, path, how, input, user) : FAIL_NOMEM();
     st = memory_budget_explain(b, st);

@@ -11,6 +11,10 @@
 #include "exec/run/interp.h"
 #include "graph/ir/inline_graph.h"
 #include "graph/ir/op.h"
+#include "passes/options/inputs.h"
+#include "passes/options/memory.h"
+#include "passes/options/recipes.h"
+#include "passes/options/types.h"
 
 #define CRITERION_LOSS "loss" /* as options_presets.c has it */
 
@@ -266,7 +270,7 @@ static Status add_losses(Attach *a, const Part *p)
 
 static Status add_criterion(Attach *a, const Part *p)
 {
-    const LossDef *loss = a->o->build.loss;
+    const LossDef *loss = recipe_options(&a->o->build)->loss;
 
     if (loss && loss->target != TARGET_NONE)
         return FAIL(E_INVALID, "it has the loss: --loss %s does not go with it", loss->recipe.name);
@@ -376,6 +380,7 @@ static Status add_part(Attach *a, Part *p, Status (*add)(Attach *, const Part *)
 static int attach_count_members(void *user, const char *input, int sequence, int optional)
 {
     const Attach *a = user;
+    const InputOptions *inputs = input_options(&a->o->build);
     char name[512];
     int n = 0;
 
@@ -384,21 +389,24 @@ static int attach_count_members(void *user, const char *input, int sequence, int
         if ((output_named(a->g, name) < 0 && input_named(a->g, name) < 0) || (!sequence && n))
             break;
     }
-    return n || !a->o->build.members ? n ? n : ONNX_UNKNOWN
-                                     : a->o->build.members(a->o->build.members_user, input, sequence, optional);
+    if (n || !inputs->members)
+        return n ? n : ONNX_UNKNOWN;
+    return inputs->members(inputs->members_user, input, sequence, optional);
 }
 
 static Status attach_attach(Attach *a, const char *flag, const char *path, const char *prefix,
                             Status (*add)(Attach *, const Part *))
 {
     Part p = { .prefix = prefix };
+    InputOptions inputs = *input_options(&a->o->build);
     BuildOptions build = a->o->build;
     Status st;
 
     if (!path)
         return ST_OK;
-    build.members = attach_count_members;
-    build.members_user = a;
+    inputs.members = attach_count_members;
+    inputs.members_user = a;
+    build.inputs = &inputs;
     TRY(status_prefix(plan_import(&p.graph, &p.onnx, path, interp_node, a->own, &build), "--%s", flag));
     st = add_part(a, &p, add);
     graph_free(p.graph);
@@ -423,8 +431,8 @@ static Status check_given(const Attach *a, const Graph *model)
     Problems none = { 0 };
     char text[LIST_TEXT];
 
-    for (int i = 0; i < o->n_input_value; i++) {
-        const char *name = o->input_value[i].name;
+    for (int i = 0; i < input_options(o)->n_input_value; i++) {
+        const char *name = input_options(o)->input_value[i].name;
         bool found = is_given(a->onnx, name);
 
         for (int k = 0; k < a->n_part && !found; k++)
@@ -437,7 +445,7 @@ static Status check_given(const Attach *a, const Graph *model)
 
 Status attach_graphs(Graph **out, const Graph *model, const OnnxModel *onnx, const Options *o, const OperatorList *own)
 {
-    Attach a = { .onnx = onnx, .any_float = o && o->build.dtype != DT_NONE, .o = o, .own = own };
+    Attach a = { .onnx = onnx, .any_float = o && type_options(&o->build)->dtype != DT_NONE, .o = o, .own = own };
     Status st;
 
     *out = NULL;
@@ -447,7 +455,7 @@ Status attach_graphs(Graph **out, const Graph *model, const OnnxModel *onnx, con
         return check_given(&a, model);
     if (graph_is_step(model))
         return FAIL(E_INVALID, "the model is a step that was exported: --preprocess and --criterion do not go with it");
-    TRY(plan_copy(&a.g, model, o->build.plan_memory));
+    TRY(plan_copy(&a.g, model, memory_options(&o->build)->plan_memory));
     if (!(st = attach_attach(&a, "preprocess", o->preprocess, "preprocess.", add_preprocess)))
         st = attach_attach(&a, "criterion", o->criterion, "criterion.", add_criterion);
     st = st ? st : check_given(&a, model);

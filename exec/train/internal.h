@@ -6,6 +6,8 @@
 #include "exec/train/replica_reach.h"
 #include "exec/train/session.h"
 #include "passes/train/class_axis.h"
+#include "passes/options/batch.h"
+#include "passes/build_parts.h"
 
 /* A compiled step: a program, and what follows from data for the interpreter. */
 typedef struct Compiled {
@@ -31,7 +33,7 @@ typedef struct Compiled {
 
 struct Session {
     Graph *model;
-    BuildOptions base;
+    BuildParts base;
     DeviceSet devices;
     Ways ways;
     States *states;

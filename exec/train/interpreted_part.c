@@ -1,5 +1,8 @@
 /* Parts of a model that is interpreted. */
 #include "exec/train/interpreted_part.h"
+#include "passes/build_options.h"
+#include "passes/options/backend.h"
+#include "passes/options/memory.h"
 
 static Status interpreted_part_run(Session *s, const Tensor **out, Arena *arena, const Graph *part,
                                    const Tensor *const *in)
@@ -27,9 +30,12 @@ static Status interpreted_part_run(Session *s, const Tensor **out, Arena *arena,
 Status part_compute(void *user, const Tensor **out, Arena *arena, const Graph *part, const Tensor *const *in)
 {
     const PartOptions *how = user;
-    const BuildOptions build = { .tf32 = how->build->tf32,
-                                 .blocks = how->build->blocks,
-                                 .plan_memory = how->build->plan_memory };
+    const BackendOptions *backend = backend_options(how->build);
+    const MemoryOptions *memory = memory_options(how->build);
+    const BuildOptions build = {
+        .backend = &(BackendOptions){ .tf32 = backend->tf32, .blocks = backend->blocks },
+        .memory = &(MemoryOptions){ .plan_memory = memory->plan_memory },
+    };
     Session *s;
     Status st;
 

@@ -1,5 +1,5 @@
 /* One row of `table` per option: its name, how its text is read and where the value goes. */
-#include "exec/train/options.h"
+#include "exec/train/stored_options.h"
 
 #include <assert.h>
 #include <math.h>
@@ -12,6 +12,10 @@
 #include "exec/train/options_types.h"
 #include "exec/train/parameter_list.h"
 #include "exec/train/session.h"
+#include "passes/options/batch.h"
+#include "passes/options/parameters.h"
+#include "passes/options/recipes.h"
+#include "passes/options/target.h"
 
 /* ---- readers ---- */
 
@@ -26,7 +30,7 @@ static Status keep_text(Options *o, const char **to, const char *value)
 static Status add_pattern(const Setting *r, void *to, const char *value)
 {
     Options *o = to;
-    BuildOptions *b = &o->build;
+    ParameterOptions *b = stored_parameters(o);
     const struct {
         const char *name;
         const char *const **list;
@@ -64,7 +68,8 @@ static Status set_parameters(const Setting *r, void *to, const char *value)
 {
     Options *o = to;
 
-    return *value ? parameter_list_read(&o->build.parameters, o->arena, value) : setting_bad(r, value, "a file");
+    return *value ? parameter_list_read(&stored_parameters(o)->parameters, o->arena, value)
+                  : setting_bad(r, value, "a file");
 }
 
 /* A number of bytes, in units of 1000 when a letter follows. */
@@ -84,7 +89,7 @@ static Status set_plan_memory(const Setting *r, void *to, const char *value)
     for (const char *l = letters; letter && l <= letter; l++)
         if (__builtin_mul_overflow(n, (int64_t)1000, &n))
             return setting_bad(r, value, "a number of bytes that can be counted");
-    o->build.plan_memory = n;
+    stored_memory(o)->plan_memory = n;
     return ST_OK;
 }
 
@@ -99,7 +104,7 @@ static Status is_recipe(const Setting *r, void *to, const char *value)
 
 static const Setting table[] = {
     { "batch-size", "N", "", "samples of one batch, over all replicas [train, eval 32]",
-      SETTING_OF(Options, build.batch), .min = 1, .max = 1e9, .on_resume = RESUME_ELSEWHERE },
+      SETTING_OF(StoredOptions, parts.batch.batch), .min = 1, .max = 1e9, .on_resume = RESUME_ELSEWHERE },
     { "loss", "KIND", "none", "what training makes small; none: the model is not trained", .set = is_recipe },
     { "loss-weight", "OUTPUT", "",
       "with output:NAME: the output that says what a batch weighs, or sum: batches add up; else their samples",
@@ -120,13 +125,14 @@ static const Setting table[] = {
       SETTING_CHOICE_OF(Options, compat, "none|dp|ddp|encoding") },
     { "loss-scaling", "HOW", "exact",
       "what training makes small: exact, the mean of a batch's samples, or mean-of-means, that of the replicas' means",
-      SETTING_CHOICE_OF(Options, build.mean_of_means, "exact|mean-of-means"), .trains = true },
+      SETTING_CHOICE_OF(StoredOptions, parts.target.mean_of_means, "exact|mean-of-means"), .trains = true },
     { "mean-over", "PARTS", "all",
       "which parts mean-of-means is over: all, those without samples adding 0, or filled, those that have some",
-      SETTING_CHOICE_OF(Options, build.mean_over, "all|filled"), .trains = true },
-    { "target", "NAME", "target", "name of the target among the data's arrays", SETTING_OF(Options, build.target) },
+      SETTING_CHOICE_OF(StoredOptions, parts.target.mean_over, "all|filled"), .trains = true },
+    { "target", "NAME", "target", "name of the target among the data's arrays",
+      SETTING_OF(StoredOptions, parts.target.target) },
     { "logits", "NAME", "", "the model output that the loss compares with the target; else the first",
-      SETTING_OF(Options, build.logits) },
+      SETTING_OF(StoredOptions, parts.target.logits) },
     { "class-axis", "K", "", "the axis of the logits that counts the classes; else found by the targets' shape",
       .set = options_set_class_axis, .min = 1 - MAX_RANK, .max = MAX_RANK - 1, .on_resume = RESUME_ELSEWHERE },
     { "metric", "NAME", "none", "what is measured besides the loss", .set = is_recipe, .on_resume = RESUME_FREE },
@@ -141,7 +147,8 @@ static const Setting table[] = {
       SETTING_OF(Options, total_steps), .max = SETTING_COUNT_MAX, .trains = true, .on_resume = RESUME_TOLD,
       .derived = true },
     { "samples", "N", "0", "of an epoch whose last batch is trained; the command line has it from --data",
-      SETTING_OF(Options, build.samples), .max = SETTING_COUNT_MAX, .on_resume = RESUME_FREE, .derived = true },
+      SETTING_OF(StoredOptions, parts.batch.samples), .max = SETTING_COUNT_MAX, .on_resume = RESUME_FREE,
+      .derived = true },
     { "evaluation", NULL, "false", "a trainer plans an evaluation in advance, not a training step; dpexec eval sets it",
       SETTING_OF(Options, evaluation), .on_resume = RESUME_FREE, .derived = true },
     { "accumulate", "K", "1", "batches whose gradients make one optimizer step", SETTING_OF(Options, accumulate),
@@ -152,12 +159,13 @@ static const Setting table[] = {
     { "clip-norm", "X[:P|:inf]", "0",
       "bound on the norm of all gradients together, of powers P [2] or the largest element; 0: none",
       .set = options_set_clip_norm, .trains = true },
-    { "clip-value", "X", "0", "bound on each element of every gradient; 0: none", SETTING_OF(Options, build.clip.value),
-      .max = SETTING_REAL_MAX, .trains = true },
+    { "clip-value", "X", "0", "bound on each element of every gradient; 0: none",
+      SETTING_OF(StoredOptions, parts.update.clip.value), .max = SETTING_REAL_MAX, .trains = true },
     { "ema", "DECAY", "0", "decay of a mean of each parameter over the steps, which is state of its own; 0: none",
-      SETTING_OF(Options, build.ema), .max = 0.9999999999, .trains = true },
+      SETTING_OF(StoredOptions, parts.update.ema), .max = 0.9999999999, .trains = true },
     { "eval-weights", "WHICH", "trained", "what evaluations and predictions of a run take; ema: the means of --ema",
-      SETTING_CHOICE_OF(Options, build.eval_means, "trained|ema"), .trains = true, .on_resume = RESUME_FREE },
+      SETTING_CHOICE_OF(StoredOptions, parts.update.eval_means, "trained|ema"), .trains = true,
+      .on_resume = RESUME_FREE },
     { "export-weights", "WHICH", "trained", "trained: as the last step left them; ema: their mean of --ema",
       SETTING_CHOICE_OF(Options, export_ema, "trained|ema"), .trains = true, .on_resume = RESUME_FREE },
     { "group", "PATTERN:KEY=VALUE,...", "",
@@ -166,13 +174,13 @@ static const Setting table[] = {
       .set = options_add_group, .repeats = true, .trains = true },
     { "turns", NULL, "false",
       "groups with losses of their own are updated one after another in a step, each by its loss as it is then",
-      SETTING_OF(Options, build.turns), .trains = true },
+      SETTING_OF(StoredOptions, parts.update.turns), .trains = true },
     { "groups", "FILE", "", "a file of groups, one a line", .set = options_add_groups, .repeats = true, .trains = true,
       .on_resume = RESUME_FREE },
     { "devices", "LIST", "cpu:0", "cpu:0,cpu:1, cpu*4, cuda, cuda:0,cuda:1, cuda*2, or all",
       SETTING_OF(Options, devices), .on_resume = RESUME_FREE },
-    { "replicas", "R", "", "logical replicas; else one per device", SETTING_OF(Options, build.replicas), .min = 1,
-      .max = MAX_REPLICAS, .on_resume = RESUME_BITS },
+    { "replicas", "R", "", "logical replicas; else one per device", SETTING_OF(StoredOptions, parts.replicas.replicas),
+      .min = 1, .max = MAX_REPLICAS, .on_resume = RESUME_BITS },
     { "threads", "N", "", "threads of each device's team; else the cores are shared out", SETTING_OF(Options, threads),
       .min = 1, .max = 1024, .on_resume = RESUME_BITS },
     { "split", "MODE", "balanced",
@@ -189,7 +197,7 @@ static const Setting table[] = {
     { "strategy", "WHOSE", "mirrored",
       "mirrored: every device has and updates the parameters; master: the first does, which sends them to the others "
       "for each step and sums gradients; CPU devices",
-      SETTING_CHOICE_OF(Options, build.master, "mirrored|master"), .on_resume = RESUME_FREE },
+      SETTING_CHOICE_OF(StoredOptions, parts.collectives.master, "mirrored|master"), .on_resume = RESUME_FREE },
     { "output-device", "D", "0",
       "where outputs of replicas are put together: the number of a device, counted from 0, or host (-1, cpu), as all "
       "are handed out there; each: nowhere, replica 2's part of OUTPUT is OUTPUT@r2",
@@ -201,11 +209,11 @@ static const Setting table[] = {
     { "loss-at", "WHERE", "parts",
       "where losses are computed: parts, each replica's where it lies; outputs, of all outputs, on the output device "
       "(CPU devices)",
-      SETTING_CHOICE_OF(Options, build.loss_gathered, "parts|outputs"), .on_resume = RESUME_BITS },
+      SETTING_CHOICE_OF(StoredOptions, parts.outputs.loss_gathered, "parts|outputs"), .on_resume = RESUME_BITS },
     { "scalar-outputs", "HOW", "whole",
       "outputs of one number, in inference: whole, of all samples, or each, a vector of what each replica has of its "
       "own",
-      SETTING_CHOICE_OF(Options, build.numbers_apart, "whole|each"), .on_resume = RESUME_FREE },
+      SETTING_CHOICE_OF(StoredOptions, parts.outputs.numbers_apart, "whole|each"), .on_resume = RESUME_FREE },
     { "output-axis", "A", "placed",
       "where outputs of replicas are put together, in inference: placed, along the axis that has the samples; an axis, "
       "or inputs, the one of the inputs: an output that has no samples there is what each replica has of its own, "
@@ -215,31 +223,32 @@ static const Setting table[] = {
       "how an operator that mixes samples of the batch gets those of other replicas: gather, all of them, and every "
       "device computes the whole; exchange, a slice of all samples, where it is independent along another axis; auto: "
       "what is cheaper (CPU devices; else gather)",
-      SETTING_CHOICE_OF(Options, build.mix, "auto|gather|exchange"), .on_resume = RESUME_BITS },
+      SETTING_CHOICE_OF(StoredOptions, parts.collectives.mix, "auto|gather|exchange"), .on_resume = RESUME_BITS },
     { "reduce-dtype", "TYPE", "own",
       "the type in which gradients are summed over devices: own, bf16 or fp16, to which they are rounded before",
       .set = options_set_reduce_dtype, .trains = true },
     { "shard", "WHAT", "none",
       "what each device keeps only its piece of: optimizer, what the optimizer keeps beside the parameters; gradients, "
       "their sums over replicas as well; parameters, these as well; CPU devices",
-      SETTING_CHOICE_OF(Options, build.shard, "none|optimizer|gradients|parameters"), .on_resume = RESUME_FREE },
+      SETTING_CHOICE_OF(StoredOptions, parts.collectives.shard, "none|optimizer|gradients|parameters"),
+      .on_resume = RESUME_FREE },
     { "bn", "MODE", "sync",
       "sync: batch-norm statistics of the whole batch; local: of each replica's part; average: of each part, and the "
       "running ones the mean of the replicas'",
-      SETTING_CHOICE_OF(Options, build.bn, "sync|local|average"), .trains = true },
+      SETTING_CHOICE_OF(StoredOptions, parts.batch_norm.bn, "sync|local|average"), .trains = true },
     { "bn-group", "G", "",
       "with --bn sync: statistics of G replicas in a row, the last ones may be fewer; running ones are the first "
       "group's",
-      SETTING_OF(Options, build.bn_group), .min = 1, .max = MAX_REPLICAS, .trains = true },
+      SETTING_OF(StoredOptions, parts.batch_norm.bn_group), .min = 1, .max = MAX_REPLICAS, .trains = true },
     { "broadcast-buffers", "true|false", "true",
       "with --bn local: replicas begin each step with the first's running statistics; false: each keeps its own",
-      SETTING_CHOICE_OF(Options, build.own_buffers, "true|false"), .trains = true },
+      SETTING_CHOICE_OF(StoredOptions, parts.batch_norm.own_buffers, "true|false"), .trains = true },
     { "bn-eps", "HOW", "add",
       "epsilon is added to the variance, or several replicas clamp it: the larger of both (jactorch's)",
-      SETTING_CHOICE_OF(Options, build.bn_clamp, "add|clamp"), .trains = true },
+      SETTING_CHOICE_OF(StoredOptions, parts.batch_norm.bn_clamp, "add|clamp"), .trains = true },
     { "bn-variance", "KIND", "population",
       "what the running variance averages: population (ONNX) or unbiased (PyTorch)",
-      SETTING_CHOICE_OF(Options, build.bn_unbiased, "population|unbiased"), .trains = true },
+      SETTING_CHOICE_OF(StoredOptions, parts.batch_norm.bn_unbiased, "population|unbiased"), .trains = true },
     { "train", "PATTERN", "",
       "tensors that are parameters, whatever they look like, e.g. 'head.*' (docs/parameters.md)", .set = add_pattern,
       .repeats = true },
@@ -257,7 +266,7 @@ static const Setting table[] = {
       .set = add_pattern, .repeats = true },
     { "qat", "on|off", "on",
       "gradients pass QuantizeLinear and DequantizeLinear straight through; off: what stands behind them is fixed",
-      SETTING_CHOICE_OF(Options, build.qat_off, "on|off"), .trains = true },
+      SETTING_CHOICE_OF(StoredOptions, parts.parameters.qat_off, "on|off"), .trains = true },
     { "state", "BUFFER=VALUE", "", "a buffer of the model that each step sets to a value of the graph",
       .set = options_add_state, .repeats = true },
     { "dtype", "TYPE", "", "compute in float32 or float64; else as the model says", .set = options_set_dtype },
@@ -271,11 +280,11 @@ static const Setting table[] = {
     { "training", NULL, "false",
       "run and check: batch-norm and dropout in the mode that the file says; else all by running statistics, and "
       "nothing is dropped",
-      SETTING_OF(Options, build.file_modes), .on_resume = RESUME_FREE },
+      SETTING_OF(StoredOptions, parts.step.file_modes), .on_resume = RESUME_FREE },
     { "blocks", NULL, "false",
       "store what convolutions of float32 on CPUs work on in blocks of channels: faster where batch norms and "
       "elementwise operators alone stand between them, slower with pools, Clip and convolutions by channel",
-      SETTING_OF(Options, build.blocks) },
+      SETTING_OF(StoredOptions, parts.backend.blocks) },
     { "tune", NULL, "false", "measure which algorithms of convolutions and products are the fastest; GPUs only",
       SETTING_OF(Options, tune), .on_resume = RESUME_BITS },
     { "no-capture", NULL, "false", "give a GPU every call of every step, instead of one graph a step",
@@ -290,13 +299,13 @@ static const Setting table[] = {
     { "check-nodes", NULL, "false",
       "wait for every call of every step on a GPU, so that a failure names the node; slow",
       SETTING_OF(Options, ways.check_nodes), .on_resume = RESUME_FREE },
-    { "seed", "N", "0", "of everything random", SETTING_OF(Options, build.seed), .max = 9e15 },
+    { "seed", "N", "0", "of everything random", SETTING_OF(StoredOptions, parts.step.seed), .max = 9e15 },
     { "plan-memory", "SIZE", "",
       "what planning may take, e.g. 8G; else half of the memory that the machine or its cgroup has",
       .set = set_plan_memory, .on_resume = RESUME_FREE },
     { "max-nodes", "N", "300000",
       "nodes that a model may have with functions inlined and loops unrolled, or run by the interpreter",
-      SETTING_OF(Options, build.max_nodes), .min = 1, .max = 1e9, .on_resume = RESUME_FREE },
+      SETTING_OF(StoredOptions, parts.memory.max_nodes), .min = 1, .max = 1e9, .on_resume = RESUME_FREE },
     { "pad-to", "WHOSE", "auto",
       "to which longest sample a replica's are padded: the step's, one length for all replicas, or its own; auto: of "
       "groups of dpx_data its own, of others the step's",
@@ -498,15 +507,15 @@ static Status take_recipes(Options *o)
         if (r[i])
             TRY(recipe_read(&s[i], r[i], families[i].option, args[i], flags, o->arena));
     }
-    o->build.loss = (const LossDef *)(const void *)r[0];
-    o->build.loss_args = args[0];
-    o->build.metric = (const MetricDef *)(const void *)r[1];
-    o->build.metric_args = args[1];
-    o->build.optimizer = (const OptimizerDef *)(const void *)r[2];
-    o->build.optimizer_args = args[2];
+    stored_recipes(o)->loss = (const LossDef *)(const void *)r[0];
+    stored_recipes(o)->loss_args = args[0];
+    stored_recipes(o)->metric = (const MetricDef *)(const void *)r[1];
+    stored_recipes(o)->metric_args = args[1];
+    stored_recipes(o)->optimizer = (const OptimizerDef *)(const void *)r[2];
+    stored_recipes(o)->optimizer_args = args[2];
     o->schedule = (const ScheduleDef *)(const void *)r[3];
     o->schedule_settings = s[3];
-    o->build.settings = flags;
+    stored_recipes(o)->settings = flags;
     return options_take_groups(o);
 }
 
@@ -533,7 +542,7 @@ Status options_check_recipes(const Options *o)
 
         if (r)
             TRY(recipe_take(&settings, r, families[i].option, recipe_args(text_of(o, families[i].option)),
-                            o->build.settings, o->arena));
+                            recipe_options(&o->build)->settings, o->arena));
     }
     return ST_OK;
 }
@@ -573,10 +582,13 @@ Status options_set(Options *o, const char *name, const char *value)
 Options *options_create(void)
 {
     Arena *a = arena_create();
-    Options *o = a ? ARENA_NEW(a, Options, 1) : NULL;
+    StoredOptions *stored = a ? ARENA_NEW(a, StoredOptions, 1) : NULL;
+    Options *o = stored ? &stored->options : NULL;
 
     if (!o || !(o->text = ARENA_NEW(a, const char *, options_count())))
         goto fail;
+    build_parts_copy(&stored->parts, &o->build);
+    o->build = stored->parts.build;
     o->arena = a;
     for (int i = 0; i < N_TABLE; i++)
         if (*table[i].fallback && strcmp(table[i].name, "devices") &&
@@ -611,46 +623,21 @@ static bool copy_patterns(Arena *a, const char *const **to, int *n_to, const cha
     return ok;
 }
 
-/* What repeats, as it was parsed: its text joins values by a character that they may hold. */
+/* Copies repeated options as they were parsed: their text joins values by a character that the values may hold. */
 static Status copy_lists(Options *copy, const Options *o)
 {
-    const BuildOptions *from = &o->build;
-    BuildOptions *to = &copy->build;
-    BatchInput *batch = arena_memdup(copy->arena, from->batch_input, (size_t)from->n_batch_input * sizeof *batch);
-    InputShape *shape = arena_memdup(copy->arena, from->input_shape, (size_t)from->n_input_shape * sizeof *shape);
-    InputMembers *members =
-        arena_memdup(copy->arena, from->input_members, (size_t)from->n_input_members * sizeof *members);
-    InputValue *given = arena_memdup(copy->arena, from->input_value, (size_t)from->n_input_value * sizeof *given);
-    bool ok = batch && shape && members && given &&
-              copy_patterns(copy->arena, &to->freeze, &to->n_freeze, from->freeze, from->n_freeze) &&
+    const ParameterOptions *from = parameter_options(&o->build);
+    ParameterOptions *to = stored_parameters(copy);
+    bool ok = copy_patterns(copy->arena, &to->freeze, &to->n_freeze, from->freeze, from->n_freeze) &&
               copy_patterns(copy->arena, &to->train, &to->n_train, from->train, from->n_train) &&
               copy_patterns(copy->arena, &to->untie, &to->n_untie, from->untie, from->n_untie) &&
               copy_patterns(copy->arena, &to->stop, &to->n_stop, from->stop, from->n_stop) &&
               copy_patterns(copy->arena, &to->state, &to->n_state, from->state, from->n_state);
 
-    for (int i = 0; ok && i < from->n_batch_input; i++)
-        ok = (batch[i].name = arena_strdup(copy->arena, batch[i].name));
-    for (int i = 0; ok && i < from->n_input_shape; i++)
-        ok = (shape[i].name = arena_strdup(copy->arena, shape[i].name));
-    for (int i = 0; ok && i < from->n_input_members; i++)
-        ok = (members[i].name = arena_strdup(copy->arena, members[i].name));
-    for (int i = 0; ok && i < from->n_input_value; i++)
-        ok = (given[i].name = arena_strdup(copy->arena, given[i].name)) &&
-             (given[i].text = arena_strdup(copy->arena, given[i].text));
     for (int i = 0; ok && i < options_count(); i++)
         if (o->text[i] && option_at(i)->repeats)
             ok = (copy->text[i] = arena_strdup(copy->arena, o->text[i]));
-    if (!ok)
-        return FAIL_NOMEM();
-    to->batch_input = batch;
-    to->n_batch_input = from->n_batch_input;
-    to->input_members = members;
-    to->n_input_members = from->n_input_members;
-    to->input_value = given;
-    to->n_input_value = from->n_input_value;
-    to->input_shape = shape;
-    to->n_input_shape = from->n_input_shape;
-    return ST_OK;
+    return ok ? options_copy_inputs(copy, o) : FAIL_NOMEM();
 }
 
 Status options_copy(Options **out, const Options *o)
@@ -672,12 +659,13 @@ Status options_copy(Options **out, const Options *o)
         st = copy_lists(copy, o);
     if (!st)
         st = options_copy_groups(copy, o);
-    if (!st && o->build.class_weights)
-        st = options_set_class_weights(copy, o->build.class_weights);
-    for (int i = o->build.n_carry_choice; i-- > 0 && !st;)
-        st = options_set_carries(copy, o->build.carry_choice[i].name, o->build.carry_choice[i].carries);
-    if (!st && o->build.target_shape)
-        st = options_set_target_shape(copy, o->build.target_shape);
+    if (!st && target_options(&o->build)->class_weights)
+        st = options_set_class_weights(copy, target_options(&o->build)->class_weights);
+    for (int i = batch_options(&o->build)->n_carry_choice; i-- > 0 && !st;)
+        st = options_set_carries(copy, batch_options(&o->build)->carry_choice[i].name,
+                                 batch_options(&o->build)->carry_choice[i].carries);
+    if (!st && target_options(&o->build)->target_shape)
+        st = options_set_target_shape(copy, target_options(&o->build)->target_shape);
     if (!st)
         copy->world = o->world;
     for (int i = 0; i < o->n_operators && !st; i++)
@@ -700,14 +688,21 @@ Status options_set_class_weights(Options *o, const Tensor *weights)
     for (int64_t i = 0; i < tensor_numel(weights); i++)
         if (!(tensor_float(weights, i) >= 0) || isinf(tensor_float(weights, i)))
             return FAIL(E_INVALID, "class weights: weight %lld is %g", (long long)i, tensor_float(weights, i));
-    o->build.class_weights = tensor_copy(o->arena, weights);
-    return o->build.class_weights ? ST_OK : FAIL_NOMEM();
+    stored_target(o)->class_weights = tensor_copy(o->arena, weights);
+    return stored_target(o)->class_weights ? ST_OK : FAIL_NOMEM();
+}
+
+void options_set_members(Options *o, int (*members)(void *user, const char *input, int sequence, int optional),
+                         void *user)
+{
+    stored_inputs(o)->members = members;
+    stored_inputs(o)->members_user = user;
 }
 
 Status options_set_target_shape(Options *o, const Shape *shape)
 {
-    o->build.target_shape = arena_memdup(o->arena, shape, sizeof *shape);
-    return o->build.target_shape ? ST_OK : FAIL_NOMEM();
+    stored_target(o)->target_shape = arena_memdup(o->arena, shape, sizeof *shape);
+    return stored_target(o)->target_shape ? ST_OK : FAIL_NOMEM();
 }
 
 /* ---- reading ---- */

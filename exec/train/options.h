@@ -5,7 +5,7 @@
 
 #include "exec/run/program.h"
 #include "include/dpexec.h"
-#include "passes/pass.h"
+#include "passes/build_options.h"
 #include "graph/recipes/schedule.h"
 
 enum { MAX_GROUPS = 64 };
@@ -13,20 +13,7 @@ enum { MAX_GROUPS = 64 };
 /* To which longest sample a replica's are padded; auto: of groups its own, of others the step's. */
 typedef enum { PAD_TO_AUTO, PAD_TO_STEP, PAD_TO_REPLICA } PadTo;
 
-/* --group: what its parameters do otherwise (options_groups.c). */
-typedef struct {
-    const char *text, *pattern;
-    const char *rate_name; /* the input of its learning rate */
-    bool has_lr, has_clip;
-    double lr;
-    Clip clip;
-    const ScheduleDef *schedule; /* NULL: the run's */
-    RecipeSettings schedule_settings;
-    const OptimizerDef *optimizer; /* NULL: the run's */
-    const char *optimizer_args;
-    const char *flags; /* of the optimizer, "momentum=0.9;" */
-    const char *loss;  /* NULL: the run's */
-} OptionGroup;
+typedef struct OptionGroup OptionGroup; /* exec/train/options_groups.h */
 
 /* Who is told of copies when a trainer is made (dpx_options_on_replicate). */
 typedef struct {
@@ -74,7 +61,12 @@ Status options_set(Options *o, const char *name, const char *value) CHECKED;
 Status options_set_class_weights(Options *o, const Tensor *weights) CHECKED;
 Status options_set_target_shape(Options *o, const Shape *shape) CHECKED;
 /* Of an input that the model leaves open: bits of the axes along which it has samples. */
+/* Copies the lists of inputs from `o`, with their texts (options_inputs.c). */
+Status options_copy_inputs(Options *copy, const Options *o) CHECKED;
 Status options_set_carries(Options *o, const char *input, unsigned axes) CHECKED;
+/* `members` gives the number of members of an input that is a sequence or optional (InputOptions.members). */
+void options_set_members(Options *o, int (*members)(void *user, const char *input, int sequence, int optional),
+                         void *user);
 Status options_set_operators(Options *o, dpx_operators *set) CHECKED;
 Status options_set_replication(Options *o, const Replication *r) CHECKED; /* the pattern is copied */
 /* Adds the operators of a shared library, which stays loaded; `to` is an Options. */

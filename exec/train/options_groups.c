@@ -1,5 +1,6 @@
 /* A group says what its parameters do otherwise than the run; all else is the run's, but for the flags of an optimizer,
  * which are those of the run only where the optimizer is too. */
+#include "exec/train/options_store.h"
 #include "exec/train/options_groups.h"
 
 #include <errno.h>
@@ -9,6 +10,9 @@
 #include <string.h>
 
 #include "passes/update_groups.h"
+#include "passes/options/collectives.h"
+#include "passes/options/recipes.h"
+#include "passes/options/update.h"
 
 /* ---- clipping ---- */
 
@@ -31,10 +35,10 @@ Status options_read_clip_norm(Clip *out, const Setting *r, const char *value)
 
 Status options_set_clip_norm(const Setting *r, void *to, const char *value)
 {
-    Clip clip = ((Options *)to)->build.clip;
+    Clip clip = stored_update(to)->clip;
 
     TRY(options_read_clip_norm(&clip, r, value));
-    ((Options *)to)->build.clip = clip;
+    stored_update(to)->clip = clip;
     return ST_OK;
 }
 
@@ -195,17 +199,19 @@ Status options_take_groups(Options *o)
         const OptionGroup *g = &o->group[k];
         const bool own = g->optimizer != NULL;
 
-        u[k] = (UpdateGroup){ .pattern = g->pattern,
-                              .optimizer = own ? g->optimizer : o->build.optimizer,
-                              .optimizer_args = own ? g->optimizer_args : o->build.optimizer_args,
-                              .settings = own ? g->flags : arena_printf(o->arena, "%s%s", g->flags, o->build.settings),
-                              .clip = g->has_clip ? &g->clip : NULL,
-                              .loss = g->loss };
+        u[k] = (UpdateGroup){
+            .pattern = g->pattern,
+            .optimizer = own ? g->optimizer : recipe_options(&o->build)->optimizer,
+            .optimizer_args = own ? g->optimizer_args : recipe_options(&o->build)->optimizer_args,
+            .settings = own ? g->flags : arena_printf(o->arena, "%s%s", g->flags, recipe_options(&o->build)->settings),
+            .clip = g->has_clip ? &g->clip : NULL,
+            .loss = g->loss
+        };
         if (!u[k].settings)
             return FAIL_NOMEM();
     }
-    o->build.group = u;
-    o->build.n_group = o->n_group;
+    stored_update(o)->group = u;
+    stored_update(o)->n_group = o->n_group;
     return ST_OK;
 }
 
@@ -295,7 +301,7 @@ static Status check_clip(const Clip *c, const char *pattern, const Options *o)
     if (c->norm > 0 && c->value > 0)
         return FAIL(E_INVALID, "%s%s%s%sclip-norm and %sclip-value do not go together", before, name, behind, dashes,
                     dashes);
-    if (odd && o->build.shard)
+    if (odd && collective_options(&o->build)->shard)
         return FAIL(E_INVALID, "%s%s%s%sclip-norm of another power than 2 needs whole gradients: give --shard none",
                     before, name, behind, dashes);
     return ST_OK;
@@ -326,16 +332,16 @@ static Status check_turns(const Options *o)
 
 Status options_check_groups(const Options *o)
 {
-    TRY(check_clip(&o->build.clip, NULL, o));
-    if (o->build.turns)
+    TRY(check_clip(&update_options(&o->build)->clip, NULL, o));
+    if (update_options(&o->build)->turns)
         TRY(check_turns(o));
     for (int k = 0; k < o->n_group; k++) {
         const OptionGroup *g = &o->group[k];
-        const UpdateGroup *u = &o->build.group[k];
+        const UpdateGroup *u = &update_options(&o->build)->group[k];
         RecipeSettings settings;
 
         TRY(options_groups_check_flags(g, u->optimizer));
-        if (g->loss && !(o->build.loss && o->build.loss->logs))
+        if (g->loss && !(has_loss(&o->build) && recipe_options(&o->build)->loss->logs))
             return FAIL(E_INVALID, "--group '%s': loss %s is an output of the model, which goes with --loss outputs",
                         g->pattern, g->loss);
         TRY(status_prefix(

@@ -3,6 +3,22 @@
 #define DPX_OPTIONS_GROUPS_H
 
 #include "exec/train/options.h"
+#include "passes/options/update.h"
+
+/* --group: how the updates of its parameters differ. */
+struct OptionGroup {
+    const char *text, *pattern;
+    const char *rate_name; /* the input of its learning rate */
+    bool has_lr, has_clip;
+    double lr;
+    Clip clip;
+    const ScheduleDef *schedule; /* NULL: the run's */
+    RecipeSettings schedule_settings;
+    const OptimizerDef *optimizer; /* NULL: the run's */
+    const char *optimizer_args;
+    const char *flags; /* of the optimizer, "momentum=0.9;" */
+    const char *loss;  /* NULL: the run's */
+};
 
 Status options_add_group(const Setting *r, void *to, const char *value) CHECKED;
 Status options_add_groups(const Setting *r, void *to, const char *path) CHECKED;

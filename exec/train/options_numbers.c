@@ -4,8 +4,13 @@
 #include <math.h>
 #include <string.h>
 
-#include "exec/train/options.h"
+#include "exec/train/options_store.h"
+#include "passes/options/memory.h"
 #include "graph/base/numtext.h"
+#include "passes/options/collectives.h"
+#include "passes/options/outputs.h"
+#include "passes/options/replicas.h"
+#include "passes/options/target.h"
 
 /* A word, or "W1,W2,...". */
 Status options_set_split(const Setting *r, void *to, const char *value)
@@ -17,7 +22,7 @@ Status options_set_split(const Setting *r, void *to, const char *value)
     int n = 1, word = SPLIT_AUTO;
 
     if (!strcmp(value, "auto") || !setting_read_choice(&word, &words, value)) {
-        o->build.split = (SplitMode)word;
+        stored_replicas(o)->split = (SplitMode)word;
         return ST_OK;
     }
     for (const char *s = value; (s = strchr(s, ',')); s++)
@@ -31,9 +36,9 @@ Status options_set_split(const Setting *r, void *to, const char *value)
     }
     if (!(sum > 0))
         return setting_bad(r, value, "a weight above 0");
-    o->build.split = SPLIT_WEIGHTS;
-    o->build.weight = weight;
-    o->build.n_weight = n;
+    stored_replicas(o)->split = SPLIT_WEIGHTS;
+    stored_replicas(o)->weight = weight;
+    stored_replicas(o)->n_weight = n;
     return ST_OK;
 }
 
@@ -72,7 +77,7 @@ Status options_set_links(const Setting *r, void *to, const char *value)
     if (!*value || (n && !costs))
         return setting_bad(r, value, "a file, auto, or SECONDS,SECONDS_PER_BYTE,FLOPS,0|1 as a checkpoint has it");
     *cost = (SumCost){ v[0], v[1], v[2], v[3] != 0 };
-    o->build.sum_cost = costs ? cost : NULL;
+    stored_collectives(o)->sum_cost = costs ? cost : NULL;
     if (!costs && !(o->links = arena_strdup(o->arena, value)))
         return FAIL_NOMEM();
     return ST_OK;
@@ -86,7 +91,7 @@ Status options_set_bucket(const Setting *r, void *to, const char *value)
 
     if (setting_read_real(&mib, &number, value))
         return setting_bad(r, value, "a number above 0 and at most 1000000");
-    o->build.bucket_bytes = mib * (1 << 20) < 1 ? 1 : (int64_t)(mib * (1 << 20));
+    stored_collectives(o)->bucket_bytes = mib * (1 << 20) < 1 ? 1 : (int64_t)(mib * (1 << 20));
     return ST_OK;
 }
 
@@ -100,7 +105,7 @@ Status options_set_chunk_loss(const Setting *r, void *to, const char *value)
         rows = -1;
     else if (strcmp(value, "off") != 0 && setting_read_int(&rows, &number, value))
         return setting_bad(r, value, "auto, off, or a number of rows above 0");
-    o->build.chunk_rows = rows;
+    stored_memory(o)->chunk_rows = rows;
     return ST_OK;
 }
 
@@ -115,8 +120,8 @@ Status options_set_output_device(const Setting *r, void *to, const char *value)
 
     if (!host && !each && setting_read_int(&device, &number, value))
         return setting_bad(r, value, "the number of a device, counted from 0, host, or each");
-    o->build.output_device = (int)device;
-    o->build.outputs_apart = each;
+    stored_outputs(o)->output_device = (int)device;
+    stored_outputs(o)->outputs_apart = each;
     return ST_OK;
 }
 
@@ -127,14 +132,14 @@ Status options_set_output_axis(const Setting *r, void *to, const char *value)
     int64_t axis = 0;
 
     if (!strcmp(value, "placed"))
-        o->build.join = JOIN_PLACED;
+        stored_outputs(o)->join = JOIN_PLACED;
     else if (!strcmp(value, "inputs"))
-        o->build.join = JOIN_INPUTS;
+        stored_outputs(o)->join = JOIN_INPUTS;
     else if (setting_read_int(&axis, &number, value))
         return setting_bad(r, value, "placed, inputs, or the number of an axis");
     else
-        o->build.join = JOIN_AXIS;
-    o->build.join_axis = (int)axis;
+        stored_outputs(o)->join = JOIN_AXIS;
+    stored_outputs(o)->join_axis = (int)axis;
     return ST_OK;
 }
 
@@ -146,9 +151,10 @@ Status options_set_loss_weight(const Setting *r, void *to, const char *value)
 
     if (!*value)
         return setting_bad(r, value, "the name of an output, or sum");
-    o->build.loss_is_sum = !strcmp(value, "sum");
-    o->build.loss_weight = NULL;
-    if (!o->build.loss_is_sum && !(o->build.loss_weight = arena_strdup(o->arena, named ? value + 7 : value)))
+    stored_target(o)->loss_is_sum = !strcmp(value, "sum");
+    stored_target(o)->loss_weight = NULL;
+    if (!target_options(&o->build)->loss_is_sum &&
+        !(stored_target(o)->loss_weight = arena_strdup(o->arena, named ? value + 7 : value)))
         return FAIL_NOMEM();
     return ST_OK;
 }
@@ -161,6 +167,6 @@ Status options_set_class_axis(const Setting *r, void *to, const char *value)
     TRY(setting_read_int(&axis, r, value));
     if (!axis)
         return setting_bad(r, value, "an axis from 1 on, or -1 for the last");
-    o->build.class_axis = (int)axis;
+    stored_target(o)->class_axis = (int)axis;
     return ST_OK;
 }

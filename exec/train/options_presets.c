@@ -1,4 +1,6 @@
 /* A table of what one option makes of another that is not given: the order in which options stand does not count. */
+#include "exec/train/options_store.h"
+#include "passes/options/step.h"
 #include "exec/train/options_presets.h"
 
 #include <string.h>
@@ -52,7 +54,7 @@ static Status tell_compat(Options *o)
 {
     const char *said = "";
 
-    o->build.in_force = NULL;
+    stored_step(o)->in_force = NULL;
     if (!o->compat)
         return ST_OK;
     for (int i = 0; said && i < N_PRESETS; i++) {
@@ -64,7 +66,7 @@ static Status tell_compat(Options *o)
             said = arena_printf(o->arena, "%s%s--%s %s", said, *said ? ", " : "", presets[i].of,
                                 options_get(o, presets[i].of));
     }
-    return (o->build.in_force = said) ? ST_OK : FAIL_NOMEM();
+    return (stored_step(o)->in_force = said) ? ST_OK : FAIL_NOMEM();
 }
 
 Status options_take_presets(Options *o, const char *name, const Setting *(*find)(const char *name))

@@ -3,7 +3,10 @@
 
 #include <string.h>
 
-#include "exec/train/options.h"
+#include "exec/train/options_store.h"
+#include "passes/options/backend.h"
+#include "passes/options/collectives.h"
+#include "passes/options/types.h"
 
 Status options_set_dtype(const Setting *r, void *to, const char *value)
 {
@@ -12,7 +15,7 @@ Status options_set_dtype(const Setting *r, void *to, const char *value)
 
     if (t != DT_FLOAT32 && t != DT_FLOAT64)
         return setting_bad(r, value, "float32 or float64");
-    o->build.dtype = t;
+    stored_types(o)->dtype = t;
     return ST_OK;
 }
 
@@ -24,7 +27,7 @@ Status options_set_reduce_dtype(const Setting *r, void *to, const char *value)
 
     if (!bf16 && !fp16 && strcmp(value, "own"))
         return setting_bad(r, value, "own, bf16 (bfloat16) or fp16 (float16)");
-    o->build.reduce = bf16 ? DT_BFLOAT16 : fp16 ? DT_FLOAT16 : DT_NONE;
+    stored_collectives(o)->reduce = bf16 ? DT_BFLOAT16 : fp16 ? DT_FLOAT16 : DT_NONE;
     return ST_OK;
 }
 
@@ -42,10 +45,10 @@ Status options_set_precision(const Setting *r, void *to, const char *value)
 
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (!strcmp(known[i].name, value)) {
-            o->build.precision = known[i].type;
-            o->build.tf32 = known[i].tf32;
+            stored_types(o)->precision = known[i].type;
+            stored_backend(o)->tf32 = known[i].tf32;
             if (!o->loss_scale_given)
-                o->build.loss_scaling = known[i].type == DT_FLOAT16 ? SCALE_DYNAMIC : SCALE_NONE;
+                stored_types(o)->loss_scaling = known[i].type == DT_FLOAT16 ? SCALE_DYNAMIC : SCALE_NONE;
             return ST_OK;
         }
     return setting_bad(r, value, "float32, tf32, bfloat16 (bf16) or float16 (fp16)");
@@ -60,7 +63,7 @@ static Status read_scale_rule(LossScaleRule *out, const char *text)
         { .name = "loss-scale", .min = 0, .above_min = true, .max = 0.999999 },
         { .name = "loss-scale", .min = 1, .max = 1e15 },
     };
-    LossScaleRule rule = loss_scale_rule(&(BuildOptions){ .loss = NULL });
+    LossScaleRule rule = loss_scale_rule(&(BuildOptions){ .mode = BUILD_TRAIN });
     double *to[] = { &rule.first, &rule.growth, &rule.backoff };
     size_t i = 0;
 
@@ -86,13 +89,15 @@ Status options_set_loss_scale(const Setting *r, void *to, const char *value)
     static const char word[] = "dynamic";
     const bool dynamic = !strncmp(value, word, strlen(word));
 
-    if (dynamic ? read_scale_rule(&o->build.scale_rule, value + strlen(word))
-                : setting_read_real(&o->build.loss_scale, &number, value))
+    if (dynamic ? read_scale_rule(&stored_types(o)->scale_rule, value + strlen(word))
+                : setting_read_real(&stored_types(o)->loss_scale, &number, value))
         return setting_bad(
             r, value,
             "dynamic[:FIRST[:GROWTH[:BACKOFF[:INTERVAL]]]], FIRST above 0, GROWTH above 1, BACKOFF between 0 "
             "and 1, INTERVAL from 1, or a number above 0");
-    o->build.loss_scaling = dynamic ? SCALE_DYNAMIC : o->build.loss_scale == 1 ? SCALE_NONE : SCALE_FIXED;
+    stored_types(o)->loss_scaling = dynamic                                    ? SCALE_DYNAMIC
+                                    : type_options(&o->build)->loss_scale == 1 ? SCALE_NONE
+                                                                               : SCALE_FIXED;
     o->loss_scale_given = true;
     return ST_OK;
 }

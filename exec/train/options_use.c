@@ -1,5 +1,14 @@
 /* What the options of a run say together: what contradicts, which devices they name, the learning rate of each step. */
 #include "exec/train/options_groups.h"
+#include "passes/options/backend.h"
+#include "passes/options/batch_norm.h"
+#include "passes/options/collectives.h"
+#include "passes/options/outputs.h"
+#include "passes/options/recipes.h"
+#include "passes/options/step.h"
+#include "passes/options/target.h"
+#include "passes/options/types.h"
+#include "passes/options/update.h"
 
 static bool has_schedule(const Options *o, int k) { return !k || o->group[k - 1].schedule; }
 
@@ -14,7 +23,7 @@ static const ScheduleDef *schedule_of(const void **settings, const Options *o, i
 /* A schedule that waits for a metric to rise must not be given one that falls, nor the other way round. */
 static Status check_observed(const Options *o)
 {
-    const MetricDef *metric = o->build.metric;
+    const MetricDef *metric = recipe_options(&o->build)->metric;
 
     for (int k = 0; k <= o->n_group; k++) {
         const void *settings;
@@ -51,30 +60,32 @@ Status options_check(const Options *o)
     TRY(check_of_file(o));
     TRY(options_check_groups(o));
     TRY(check_observed(o));
-    if (o->export_ema && o->build.ema == 0)
+    if (o->export_ema && update_options(&o->build)->ema == 0)
         return FAIL(E_INVALID, "--export-weights ema needs --ema above 0");
-    if (o->build.eval_means && o->build.ema == 0)
+    if (update_options(&o->build)->eval_means && update_options(&o->build)->ema == 0)
         return FAIL(E_INVALID, "--eval-weights ema needs --ema above 0");
     if (o->schedule->ends && !o->total_steps)
         return FAIL(E_INVALID, "--lr-schedule %s needs to know the number of steps", o->schedule->recipe.name);
     if (o->total_steps && o->warmup_steps > o->total_steps)
         return FAIL(E_INVALID, "--warmup-steps %lld is more than the %lld step%s of the run",
                     (long long)o->warmup_steps, (long long)o->total_steps, o->total_steps == 1 ? "" : "s");
-    if (o->build.file_modes && o->build.loss)
+    if (step_options(&o->build)->file_modes && has_loss(&o->build))
         return FAIL(E_INVALID, "--training is for run and check: what has a --loss chooses its modes itself");
-    if (o->build.master && o->build.shard != SHARD_PARAMETERS)
+    if (collective_options(&o->build)->master && collective_options(&o->build)->shard != SHARD_PARAMETERS)
         return FAIL(E_INVALID, "--strategy master keeps all on the first device: --shard %s does not go with it",
                     options_get(o, "shard"));
-    if (options_given(o, "loss-at") && o->build.loss_gathered && o->build.mean_of_means)
+    if (options_given(o, "loss-at") && output_options(&o->build)->loss_gathered &&
+        target_options(&o->build)->mean_of_means)
         return FAIL(E_INVALID, "--loss-at outputs: --loss-scaling mean-of-means is of the parts' losses");
-    if (o->build.bn_group && o->build.bn != BN_SYNC)
+    if (batch_norm_options(&o->build)->bn_group && batch_norm_options(&o->build)->bn != BN_SYNC)
         return FAIL(E_INVALID, "--bn-group goes with --bn sync, found --bn %s", options_get(o, "bn"));
-    if (o->build.own_buffers && o->build.bn == BN_SYNC)
+    if (batch_norm_options(&o->build)->own_buffers && batch_norm_options(&o->build)->bn == BN_SYNC)
         return FAIL(E_INVALID, "--broadcast-buffers false goes with --bn local, found --bn sync, which has one set of "
                                "running statistics");
-    if (options_given(o, "mean-over") && o->build.mean_over && !o->build.mean_of_means)
+    if (options_given(o, "mean-over") && target_options(&o->build)->mean_over &&
+        !target_options(&o->build)->mean_of_means)
         return FAIL(E_INVALID, "--mean-over filled goes with --loss-scaling mean-of-means, found exact");
-    if (o->loss_scale_given && o->build.precision != DT_FLOAT16)
+    if (o->loss_scale_given && type_options(&o->build)->precision != DT_FLOAT16)
         return FAIL(E_INVALID, "--loss-scale needs --precision float16");
     if (o->ways.reproducible && o->tune)
         return FAIL(E_INVALID,
@@ -111,7 +122,7 @@ Status options_devices(DeviceList *out, const Options *o)
     TRY(device_list_parse(out, o->devices, o->threads));
     for (int i = 0; i < out->n; i++) {
         TRY(options_use_check_flags(o, &out->device[i]));
-        out->device[i].tf32 = o->build.tf32;
+        out->device[i].tf32 = backend_options(&o->build)->tf32;
         out->device[i].tune = o->tune;
         out->device[i].exact = o->ways.reproducible;
     }

@@ -1,5 +1,6 @@
 /* How far replicas' parts of inputs reach: what tells programs apart beside the shapes of the whole. */
 #include "exec/train/replica_reach.h"
+#include "passes/options/inputs.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,10 +2,10 @@
 #ifndef DPX_REPLICA_REACH_H
 #define DPX_REPLICA_REACH_H
 
-#include "passes/pass.h"
+#include "graph/ir/graph.h"
 
 typedef struct {
-    InputReach *list;
+    struct InputReach *list;
     int n, replicas;
 } Reach;
 

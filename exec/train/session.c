@@ -29,7 +29,7 @@ static Status compare_devices(const Session *s, const DeviceList *list)
     if (!s->log || !*text)
         return ST_OK;
     snprintf(line, sizeof line, "the slowest device sets the pace: %s%s", text,
-             s->base.split == SPLIT_WEIGHTS ? "" : "; --split gives each a part by weight");
+             s->base.replicas.split == SPLIT_WEIGHTS ? "" : "; --split gives each a part by weight");
     s->log(s->log_user, true, line);
     return ST_OK;
 }
@@ -56,7 +56,7 @@ static void session_tell(Session *s, const Report *r)
 static Status repair(Session *s)
 {
     Report *r = s->log ? report_create() : NULL;
-    Status st = model_repair(s->model, &s->base, interp_node, r);
+    Status st = model_repair(s->model, &s->base.build, interp_node, r);
 
     if (!st && r)
         session_tell(s, r);
@@ -72,11 +72,11 @@ Status session_create(Session **out, const Graph *model, const BuildOptions *bas
 
     if (!s)
         return FAIL_NOMEM();
-    s->base = *base;
+    build_parts_copy(&s->base, base);
     s->most_programs = SESSION_PROGRAMS;
     s->log = log;
     s->log_user = user;
-    TRY_TO(fail, st, plan_copy(&s->model, model, base->plan_memory));
+    TRY_TO(fail, st, plan_copy(&s->model, model, memory_options(base)->plan_memory));
     TRY_TO(fail, st, plan_explain(s->model, repair(s)));
     if (!(s->shape = calloc((size_t)model->n_input + 1, sizeof *s->shape)))
         TRY_TO(fail, st, FAIL_NOMEM());
@@ -160,7 +160,7 @@ static Shape shape_beside(const Session *s, int i, const NamedTensor *in, int n_
  * optimizer step after accumulation has no batch). */
 static InputShape *bind_shapes(Session *s, BuildMode mode, const NamedTensor *in, int n_in, int *n, bool *batch_known)
 {
-    InputShape *bound = calloc((size_t)s->model->n_input + (size_t)s->base.n_input_shape + 1, sizeof *bound);
+    InputShape *bound = calloc((size_t)s->model->n_input + (size_t)s->base.batch.n_input_shape + 1, sizeof *bound);
 
     *n = 0;
     for (int i = 0; bound && i < s->model->n_input; i++) {
@@ -174,13 +174,13 @@ static InputShape *bind_shapes(Session *s, BuildMode mode, const NamedTensor *in
             bound[(*n)++] = s->shape[i];
     }
     *batch_known = *n > 0;
-    for (int i = 0; bound && i < s->base.n_input_shape; i++) {
+    for (int i = 0; bound && i < s->base.batch.n_input_shape; i++) {
         bool given = false;
 
         for (int k = 0; k < *n; k++)
-            given |= !strcmp(bound[k].name, s->base.input_shape[i].name);
+            given |= !strcmp(bound[k].name, s->base.batch.input_shape[i].name);
         if (!given)
-            bound[(*n)++] = s->base.input_shape[i];
+            bound[(*n)++] = s->base.batch.input_shape[i];
     }
     return bound;
 }
@@ -188,19 +188,19 @@ static InputShape *bind_shapes(Session *s, BuildMode mode, const NamedTensor *in
 /* Later steps find what the first one does, but for what concerns micro-batches, or lengths. */
 static Status run_passes(Session *s, Graph *g, const BuildOptions *opt, const PipelineOptions *how)
 {
-    const bool news = !s->told || (opt->mode == BUILD_ACCUMULATE && !s->told_accumulation);
-    Report *r = s->log && (news || (opt->n_reach && !s->told_padding)) ? report_create() : NULL;
+    const bool news = !s->told || (build_mode(opt) == BUILD_ACCUMULATE && !s->told_accumulation);
+    Report *r = s->log && (news || (input_options(opt)->n_reach && !s->told_padding)) ? report_create() : NULL;
     Status st = pipeline_run(g, opt, interp_node, r, how);
 
-    if (!st && r && !(st = report_graph(r, g, &opt->backend))) {
+    if (!st && r && !(st = report_graph(r, g, build_target(opt)))) {
         char summary[REPORT_SUMMARY];
 
         report_summary(summary, r);
-        if (opt->mode >= BUILD_TRAIN && news)
+        if (build_mode(opt) >= BUILD_TRAIN && news)
             s->log(s->log_user, false, summary);
         session_tell(s, r);
         s->told = true;
-        s->told_accumulation |= opt->mode == BUILD_ACCUMULATE;
+        s->told_accumulation |= build_mode(opt) == BUILD_ACCUMULATE;
     }
     report_free(r);
     return st;
@@ -208,7 +208,7 @@ static Status run_passes(Session *s, Graph *g, const BuildOptions *opt, const Pi
 
 static const Tensor *given_target(const Session *s, const NamedTensor *in, int n_in)
 {
-    return named_find(in, n_in, s->base.target ? s->base.target : "target");
+    return named_find(in, n_in, s->base.target.target ? s->base.target.target : "target");
 }
 
 /* Shapes are not known where an input of open shape was not given: then that is told, for all of them. */
@@ -228,7 +228,7 @@ static Status explain_shapes(const Session *s, Status st, BuildMode mode, const 
 }
 
 /* Are states that the interpreter reads cut? */
-static bool in_pieces(const Session *s) { return s->base.shard == SHARD_PARAMETERS; }
+static bool in_pieces(const Session *s) { return s->base.collectives.shard == SHARD_PARAMETERS; }
 
 static bool has_mean(const void *states, const char *param)
 {
@@ -240,44 +240,47 @@ static bool has_mean(const void *states, const char *param)
 }
 
 /* For the shapes of the inputs that are given, which `*bound` holds; it is to be freed, on failure too. */
-static Status build_options(BuildOptions *opt, InputShape **bound, Session *s, Compiled *c, const NamedTensor *in,
+static Status session_build_options(BuildParts *opt, InputShape **bound, Session *s, Compiled *c, const NamedTensor *in,
                             int n_in)
 {
     const Tensor *target = given_target(s, in, n_in);
     bool batch_known;
 
-    *opt = s->base;
-    if (!(*bound = bind_shapes(s, c->mode, in, n_in, &opt->n_input_shape, &batch_known)))
+    build_parts_copy(opt, &s->base.build);
+    if (!(*bound = bind_shapes(s, c->mode, in, n_in, &opt->batch.n_input_shape, &batch_known)))
         return FAIL_NOMEM();
-    opt->mode = c->mode;
-    opt->samples_each = c->samples_each;
-    opt->reach = c->reach.list;
-    opt->n_reach = c->reach.n;
-    opt->reach_kept = c->kept;
-    opt->has_mean = c->means ? has_mean : NULL;
-    opt->states = s->states;
-    opt->target_shape = target ? &target->shape : s->base.target_shape;
-    opt->class_axis = s->class_axis.decided ? s->class_axis.axis : s->base.class_axis;
-    opt->class_axis_found = &c->class_axis;
-    opt->input_shape = *bound;
-    opt->batch = batch_known ? 0 : opt->batch;
-    opt->devices = s->devices.n;
-    opt->replicas = opt->replicas ? opt->replicas : opt->devices;
-    opt->backend =
-        s->devices.group ? cuda_target(opt->precision, opt->tf32) : cpu_target(opt->precision, opt->tf32, opt->blocks);
+    opt->build.mode = c->mode;
+    opt->replicas.samples_each = c->samples_each;
+    opt->inputs.reach = c->reach.list;
+    opt->inputs.n_reach = c->reach.n;
+    opt->inputs.reach_kept = c->kept;
+    opt->update.has_mean = c->means ? has_mean : NULL;
+    opt->update.states = s->states;
+    if (target)
+        opt->target.target_shape = &target->shape;
+    if (s->class_axis.decided)
+        opt->target.class_axis = s->class_axis.axis;
+    opt->target.class_axis_found = &c->class_axis;
+    opt->batch.input_shape = *bound;
+    if (batch_known)
+        opt->batch.batch = 0;
+    opt->replicas.devices = s->devices.n;
+    if (!opt->replicas.replicas)
+        opt->replicas.replicas = s->devices.n;
+    opt->backend.backend = s->devices.group ? cuda_target(opt->types.precision, opt->backend.tf32)
+                                            : cpu_target(opt->types.precision, opt->backend.tf32, opt->backend.blocks);
     return ST_OK;
 }
 
-/* One device, one replica; layouts stay, for they are those of the states. */
-static BuildOptions options_for_interpreter(const Session *s, const BuildOptions *opt)
+/* Fills in the options of the part that is interpreted: one device, one replica; layouts stay, for they are those of
+ * the states. */
+static void options_for_interpreter(BuildParts *whole, const Session *s, const BuildOptions *opt)
 {
-    BuildOptions whole = *opt;
-
-    whole.replicas = whole.devices = 1;
-    whole.device_of_replica = NULL;
-    whole.n_reach = 0;
-    whole.backend = (Target){ .layouts = in_pieces(s) ? NULL : opt->backend.layouts };
-    return whole;
+    build_parts_copy(whole, opt);
+    whole->replicas.replicas = whole->replicas.devices = 1;
+    whole->replicas.device_of_replica = NULL;
+    whole->inputs.n_reach = 0;
+    whole->backend.backend = (Target){ .layouts = in_pieces(s) ? NULL : build_target(opt)->layouts };
 }
 
 static Status state_storage(void **data, void *user, const Value *v) { return states_storage(data, user, v); }
@@ -338,10 +341,11 @@ static void tell_of_rest(const Session *s, const Graph *known, const Graph *rest
 static Status compile_both(Session *s, Compiled *c, Graph *known, const BuildOptions *opt)
 {
     const PipelineOptions behind = { .after = CUT_AFTER };
-    const BuildOptions whole = options_for_interpreter(s, opt);
+    BuildParts whole;
     Status st = known ? run_passes(s, known, opt, &behind) : ST_OK;
 
-    if (st || (st = run_passes(s, c->rest, &whole, &behind))) {
+    options_for_interpreter(&whole, s, opt);
+    if (st || (st = run_passes(s, c->rest, &whole.build, &behind))) {
         graph_free(known);
         return st;
     }
@@ -359,7 +363,7 @@ static Status compile_apart(Session *s, Compiled *c, const BuildOptions *opt)
     Graph *g, *known;
     Status st;
 
-    if (s->base.outputs_apart)
+    if (s->base.outputs.outputs_apart)
         return FAIL(E_UNSUPPORTED, "--output-device each: shapes of the model depend on data, so that one device "
                                    "computes all of it: give --output-device 0");
     TRY(graph_clone(&g, s->model));
@@ -479,7 +483,10 @@ void session_keep_programs(Session *s, int most)
 }
 
 /* An update has no batch that is divided. */
-static int64_t each_of(const Session *s, BuildMode mode) { return mode == BUILD_APPLY ? 0 : s->base.samples_each; }
+static int64_t each_of(const Session *s, BuildMode mode)
+{
+    return mode == BUILD_APPLY ? 0 : s->base.replicas.samples_each;
+}
 
 static const Reach *reach_of(const Session *s, BuildMode mode)
 {
@@ -510,7 +517,7 @@ static int64_t count_updates(const Session *s)
 /* Before the first update, and where that was skipped, means are none yet. */
 static bool reads_means(const Session *s, BuildMode mode)
 {
-    return s->base.eval_means && mode < BUILD_TRAIN && count_updates(s) > 0;
+    return s->base.update.eval_means && mode < BUILD_TRAIN && count_updates(s) > 0;
 }
 
 /* Looks up, once for all steps, which outputs of the graph are those that the caller reads. */
@@ -535,15 +542,15 @@ static Status compile_step(Session *s, Compiled *c, const NamedTensor *in, int n
 {
     const Reach *reach = reach_of(s, c->mode);
     InputShape *bound = NULL;
-    BuildOptions opt;
+    BuildParts opt;
     size_t inputs;
     Status st;
 
     TRY(reach_copy(&c->reach, reach));
     if (reach->n && !(c->kept = calloc((size_t)reach->replicas, sizeof *c->kept)))
         return FAIL_NOMEM();
-    st = build_options(&opt, &bound, s, c, in, n_in);
-    st = st ? st : compile_with(s, c, &opt, in, n_in);
+    st = session_build_options(&opt, &bound, s, c, in, n_in);
+    st = st ? st : compile_with(s, c, &opt.build, in, n_in);
     free(bound);
     TRY(st);
     c->graph = c->program ? program_graph(c->program) : c->rest;
@@ -648,7 +655,7 @@ Status session_prepare(Session *s, BuildMode mode, const NamedTensor *in, int n_
 
 static Interpretation interpretation(Session *s)
 {
-    return (Interpretation){ s->states, &s->devices, in_pieces(s), s->base.plan_memory };
+    return (Interpretation){ s->states, &s->devices, in_pieces(s), s->base.memory.plan_memory };
 }
 
 /* What the program made of the inputs, and they themselves, are what the rest is computed from. */
@@ -755,15 +762,15 @@ States *session_states(Session *s) { return s->states; }
 
 void session_set_ways(Session *s, const Ways *ways) { s->ways = *ways; }
 
-int64_t session_samples_each(const Session *s) { return s->base.samples_each; }
+int64_t session_samples_each(const Session *s) { return s->base.replicas.samples_each; }
 
-void session_set_samples_each(Session *s, int64_t samples) { s->base.samples_each = samples; }
+void session_set_samples_each(Session *s, int64_t samples) { s->base.replicas.samples_each = samples; }
 
 const bool *session_reach_kept(const SessionStep *step) { return step->compiled->kept; }
 
 Status session_set_reach(Session *s, const InputReach *list, int n)
 {
-    const int replicas = s->base.replicas ? s->base.replicas : s->devices.n;
+    const int replicas = s->base.replicas.replicas ? s->base.replicas.replicas : s->devices.n;
 
     reach_free(&s->reach);
     return reach_copy(&s->reach, &(Reach){ (InputReach *)(uintptr_t)list, n, replicas });

@@ -7,6 +7,8 @@
 #include "exec/state/state.h"
 #include "passes/pass.h"
 
+struct InputReach; /* passes/options/inputs.h */
+
 typedef struct Session Session;
 typedef ProgramLog SessionLog;
 
@@ -77,7 +79,7 @@ int64_t session_samples_each(const Session *s);
 void session_set_samples_each(Session *s, int64_t samples);
 /* In the following steps replicas' parts of these inputs and targets end before the whole does, and what is behind is
  * left out of what they compute; n 0: they do not. */
-Status session_set_reach(Session *s, const InputReach *list, int n) CHECKED;
+Status session_set_reach(Session *s, const struct InputReach *list, int n) CHECKED;
 /* Of a step that has begun: whose parts did, [replicas]; NULL: nobody's. */
 const bool *session_reach_kept(const SessionStep *step);
 /* Times the following steps; NULL: no more. */

@@ -54,18 +54,20 @@ static const State *state_of(const State *param, const Session *s, Arena *a, con
  * of the model's. */
 static Status copy_given(Graph **out, const Session *s, const Graph *given)
 {
-    BuildOptions own = s->base;
+    ParameterOptions parameters = s->base.parameters;
+    BuildOptions own = s->base.build;
     const char **stop;
     Graph *g;
     Status st;
 
-    TRY(plan_copy(&g, given, s->base.plan_memory));
-    stop = ARENA_NEW(g->arena, const char *, s->base.n_stop);
-    own.stop = stop;
-    own.n_stop = 0;
-    for (int i = 0; stop && i < s->base.n_stop; i++)
-        if (stop_gradient_names(g, s->base.stop[i], g->arena))
-            stop[own.n_stop++] = s->base.stop[i];
+    TRY(plan_copy(&g, given, s->base.memory.plan_memory));
+    stop = ARENA_NEW(g->arena, const char *, s->base.parameters.n_stop);
+    parameters.stop = stop;
+    parameters.n_stop = 0;
+    own.parameters = &parameters;
+    for (int i = 0; stop && i < s->base.parameters.n_stop; i++)
+        if (stop_gradient_names(g, s->base.parameters.stop[i], g->arena))
+            stop[parameters.n_stop++] = s->base.parameters.stop[i];
     st = stop ? plan_explain(g, model_repair(g, &own, interp_node, NULL)) : FAIL_NOMEM();
     if (st)
         graph_free(g);

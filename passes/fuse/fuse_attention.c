@@ -682,7 +682,7 @@ static Status fuse_attention_run(Graph *g, PassCtx *ctx)
     Fuse f = { .g = g };
     Found m;
 
-    if (!target_fuses(&ctx->opt->backend, &op_ScaledDotProductAttention))
+    if (!target_fuses(build_target(ctx->opt), &op_ScaledDotProductAttention))
         return ST_OK;
     TRY(uses_find(&f.uses, g, ctx->scratch));
     TRY(find_trained(&f, ctx->scratch));

@@ -165,7 +165,7 @@ static Status take_stats(Fusing *f, Node *n)
     Node *stats = n->op == &op_BatchNormMerge ? made_by(f->g, n->in[0], &op_BatchNormStats) : NULL;
     Draft *d = &f->draft[0];
 
-    if (!stats || !same_place(stats, n) || !target_fuses(&f->ctx->opt->backend, &op_BatchNormMoments))
+    if (!stats || !same_place(stats, n) || !target_fuses(build_target(f->ctx->opt), &op_BatchNormMoments))
         return ST_OK;
     TRY(fuse_batch_norm_look(f));
     if (uses_count(&f->uses, stats->out[0]) != 1 || f->uses.ends[stats->out[0].i])
@@ -218,7 +218,7 @@ static Status fuse_batch_norm_run(Graph *g, PassCtx *ctx)
     static Status (*const steps[])(Fusing *, Node *) = { take_relu, take_params, take_stats };
     Fusing f = { .g = g, .ctx = ctx };
 
-    if (!target_fuses(&ctx->opt->backend, &op_BatchNormGradStats) || !g->n_node)
+    if (!target_fuses(build_target(ctx->opt), &op_BatchNormGradStats) || !g->n_node)
         return ST_OK;
     TRY(fuse_batch_norm_gather(&f));
     for (int k = 0; k < READERS_MOST; k++)

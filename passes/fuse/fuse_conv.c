@@ -64,7 +64,7 @@ static Status fuse_conv_run(Graph *g, PassCtx *ctx)
 {
     Fusing f = { .g = g };
 
-    if (!target_fuses(&ctx->opt->backend, &op_ConvRelu))
+    if (!target_fuses(build_target(ctx->opt), &op_ConvRelu))
         return ST_OK;
     pass_draft(&f.draft, g, ctx);
     TRY(uses_find(&f.uses, g, ctx->scratch));

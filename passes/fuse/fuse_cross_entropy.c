@@ -84,7 +84,7 @@ static Status fuse_cross_entropy_run(Graph *g, PassCtx *ctx)
 {
     const uint32_t n_node = g->n_node, *uses;
 
-    if (!target_fuses(&ctx->opt->backend, &op_CrossEntropySum))
+    if (!target_fuses(build_target(ctx->opt), &op_CrossEntropySum))
         return ST_OK;
     if (!(uses = graph_count_uses(g, ctx->scratch)))
         return FAIL_NOMEM();

@@ -371,7 +371,7 @@ static Status fuse_elementwise_run(Graph *g, PassCtx *ctx)
 {
     Fusion f = { .g = g };
 
-    if (!target_fuses(&ctx->opt->backend, &op_Fused))
+    if (!target_fuses(build_target(ctx->opt), &op_Fused))
         return ST_OK;
     TRY(fuse_elementwise_allocate(&f, ctx));
     fuse_elementwise_grow(&f);

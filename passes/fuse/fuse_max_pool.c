@@ -105,7 +105,7 @@ static Status fuse_max_pool_run(Graph *g, PassCtx *ctx)
     Fusing f = { .g = g };
     bool looked = false;
 
-    if (!target_fuses(&ctx->opt->backend, &op_MaxPoolPlaces))
+    if (!target_fuses(build_target(ctx->opt), &op_MaxPoolPlaces))
         return ST_OK;
     pass_draft(&f.pool, g, ctx);
     pass_draft(&f.grad, g, ctx);

@@ -63,7 +63,7 @@ static Status fuse_norm_grad_run(Graph *g, PassCtx *ctx)
 {
     Fusing f = { .g = g };
 
-    if (!target_fuses(&ctx->opt->backend, &op_LayerNormGrad) || !found(g))
+    if (!target_fuses(build_target(ctx->opt), &op_LayerNormGrad) || !found(g))
         return ST_OK;
     pass_draft(&f.draft, g, ctx);
     TRY(graph_sort(g));

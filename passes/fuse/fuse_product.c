@@ -553,7 +553,7 @@ static Status fuse_product_run(Graph *g, PassCtx *ctx)
 {
     Fusing f = { .g = g, .ctx = ctx };
 
-    if (!target_fuses(&ctx->opt->backend, &op_Product))
+    if (!target_fuses(build_target(ctx->opt), &op_Product))
         return ST_OK;
     pass_draft(&f.product, g, ctx);
     pass_draft(&f.forward, g, ctx);

@@ -120,7 +120,7 @@ static Status fuse_sums_run(Graph *g, PassCtx *ctx)
 {
     Fusion f = { .g = g, .ctx = ctx };
 
-    if (!target_fuses(&ctx->opt->backend, &op_Fused))
+    if (!target_fuses(build_target(ctx->opt), &op_Fused))
         return ST_OK;
     if (!(f.uses = graph_count_uses(g, ctx->scratch)))
         return FAIL_NOMEM();

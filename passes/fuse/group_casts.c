@@ -62,14 +62,14 @@ static Status group_casts_run(Graph *g, PassCtx *ctx)
     Uses u;
     int n = 0;
 
-    if (!ctx->opt->backend.accelerator)
+    if (!build_target(ctx->opt)->accelerator)
         return ST_OK;
     if (!all || !group)
         return FAIL_NOMEM();
     TRY(uses_find(&u, g, ctx->scratch));
     pass_draft(&d, g, ctx);
     FOR_NODES(g, x)
-        if ((converts_state(g, x) || reader_of(&u, x)) && target_computes(&ctx->opt->backend, g, x))
+        if ((converts_state(g, x) || reader_of(&u, x)) && target_computes(build_target(ctx->opt), g, x))
             all[n++] = x;
     for (int i = 0; i < n; i++) {
         int count = 0;

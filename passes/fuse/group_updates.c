@@ -149,7 +149,7 @@ static Group **group_updates_slot_of(const Grouping *s, const Node *n)
 /* The group that takes in n, a new one if need be, or none where n is better alone. */
 static Status choose_group(Grouping *s, const Node *n)
 {
-    const bool all = s->ctx->opt->backend.accelerator;
+    const bool all = build_target(s->ctx->opt)->accelerator;
     const int64_t bytes = (int64_t)value_bytes(s->g, n->in[n->n_out]);
     Group **at = group_updates_slot_of(s, n), *x;
 
@@ -272,7 +272,7 @@ static Status group(Grouping *s)
     pass_draft(&s->draft, g, s->ctx);
     FOR_NODES(g, n) {
         if (n->op != &op_Update || node_int(n, "count") > 1 || s->after[n->index] ||
-            !target_computes(&s->ctx->opt->backend, g, n))
+            !target_computes(build_target(s->ctx->opt), g, n))
             continue;
         TRY(take_scale(s, n));
         TRY(choose_group(s, n));

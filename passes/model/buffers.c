@@ -6,6 +6,7 @@
 
 #include "graph/ir/op.h"
 #include "passes/pass.h"
+#include "passes/options/parameters.h"
 
 /* A value by its name, or an output's. */
 static ValueId buffers_find(const Graph *g, const char *name)
@@ -41,9 +42,9 @@ static Status buffers_run(Graph *g, PassCtx *ctx)
 {
     Problems wrong = { 0 };
 
-    for (int i = 0; i < ctx->opt->n_state; i++)
-        TRY(set_update(g, ctx, ctx->opt->state[i], &wrong));
-    ctx->n_changed += ctx->opt->n_state;
+    for (int i = 0; i < parameter_options(ctx->opt)->n_state; i++)
+        TRY(set_update(g, ctx, parameter_options(ctx->opt)->state[i], &wrong));
+    ctx->n_changed += parameter_options(ctx->opt)->n_state;
     return problems_fail(&wrong, E_INVALID, "--state");
 }
 

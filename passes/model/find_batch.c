@@ -19,6 +19,8 @@
 #include "passes/model/rebatch.h"
 #include "passes/passes.gen.h"
 #include "passes/simplify/infer_shapes.h"
+#include "passes/options/batch.h"
+#include "passes/options/target.h"
 
 enum { MAX_TRIALS = 160, MAX_NODE_VISITS = 1 << 18 };
 
@@ -667,7 +669,7 @@ static Status find_batch_find(uint8_t *set, bool *may, Find *f, bool *found)
     TRY(list_groups(f));
     for (int i = 0; i < f->n_group; i++)
         open |= f->group[i].distance < BATCH_NAME_NONE;
-    if (f->ctx->opt->n_batch_input)
+    if (batch_options(f->ctx->opt)->n_batch_input)
         return find_told(set, f, found);
     f->fixed = !open;
     if (!open)
@@ -676,7 +678,7 @@ static Status find_batch_find(uint8_t *set, bool *may, Find *f, bool *found)
     return *found ? find_possible(set, may, f) : ST_OK;
 }
 
-static bool is_target_loss(const BuildOptions *opt) { return opt->loss && opt->loss->target != TARGET_NONE; }
+static bool is_target_loss(const BuildOptions *opt) { return loss_has_target(opt); }
 
 /* Are there several inputs that may carry the batch, or a target whose axis is asked for? */
 static bool is_asked(const Graph *g, const BuildOptions *opt)
@@ -705,7 +707,7 @@ static Status find_batch_run(Graph *g, PassCtx *ctx)
         return ST_OK;
     TRY(graph_sort(g));
     for (int i = 0; i < g->n_output && f.scores < 0; i++)
-        if (!ctx->opt->logits || !strcmp(g->output[i].name, ctx->opt->logits))
+        if (!target_options(ctx->opt)->logits || !strcmp(g->output[i].name, target_options(ctx->opt)->logits))
             f.scores = i;
     for (int i = 0; i < LENGTHS && !found; i++) {
         memset(may, 0, ((size_t)g->n_input + 1) * sizeof *may);
@@ -713,7 +715,7 @@ static Status find_batch_run(Graph *g, PassCtx *ctx)
         f.n_group = 0;
         TRY(find_batch_find(set, may, &f, &found));
     }
-    return found ? note(&f, set, may, ctx->opt->n_batch_input ? BATCH_AS_TOLD : BATCH_FOUND) : ST_OK;
+    return found ? note(&f, set, may, batch_options(ctx->opt)->n_batch_input ? BATCH_AS_TOLD : BATCH_FOUND) : ST_OK;
 }
 
 const Pass pass_find_batch = { .name = "find-batch", .summary = "which inputs carry the batch", .run = find_batch_run };

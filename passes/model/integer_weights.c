@@ -13,6 +13,7 @@
 #include "graph/ops/quantize.h"
 #include "passes/pass.h"
 #include "passes/report.h"
+#include "passes/options/parameters.h"
 
 extern const Pass pass_dce;
 
@@ -203,7 +204,7 @@ static Status integer_weights_run(Graph *g, PassCtx *ctx)
 {
     const char *first = NULL;
 
-    if (ctx->opt->qat_off)
+    if (parameter_options(ctx->opt)->qat_off)
         return keep_integers(g, ctx);
     TRY(move_first(g, ctx));
     FOR_NODES(g, n) {

@@ -11,6 +11,7 @@
 #include "graph/ops/reduce.gen.h"
 #include "graph/ops/unary.gen.h"
 #include "passes/model/parameters.h"
+#include "passes/options/recipes.h"
 
 typedef struct {
     Reach *r;
@@ -124,15 +125,16 @@ static bool only_weighs(Weights *w, uint32_t tensor)
 static Status find_losses(bool *is_loss, bool *any, const Graph *g, const BuildOptions *opt)
 {
     RecipeSettings s;
-    const bool own = opt->loss && opt->loss->target == TARGET_NONE;
+    const bool own = loss_is_output(opt);
 
     if (own)
-        TRY(recipe_take(&s, &opt->loss->recipe, "loss", opt->loss_args, opt->settings, g->arena));
+        TRY(recipe_take(&s, &recipe_options(opt)->loss->recipe, "loss", recipe_options(opt)->loss_args,
+                        recipe_options(opt)->settings, g->arena));
     for (int i = 0; i < g->n_output; i++) {
         const Value *v = value(g, g->output[i].value);
 
         is_loss[i] = dtype_is_float(v->dtype) && ((shape_known(v->shape) && v->shape->rank == 0) ||
-                                                  (own && opt->loss->is_loss(&s, g->output[i].name)));
+                                                  (own && recipe_options(opt)->loss->is_loss(&s, g->output[i].name)));
         *any = *any || is_loss[i];
     }
     return ST_OK;
@@ -152,7 +154,7 @@ Status loss_weights_find(Reach *r, const BuildOptions *opt, Arena *a)
     r->of_loss = ARENA_NEW(a, bool, g->n_value);
     if (!is_loss || !w.of_weights || !w.other || !w.depends || !r->weighs || !r->of_loss)
         return FAIL_NOMEM();
-    if (opt->loss && opt->loss->target != TARGET_NONE)
+    if (loss_has_target(opt))
         return ST_OK;
     TRY(find_losses(is_loss, &any, g, opt));
     if (!any)

@@ -8,6 +8,8 @@
 #include "passes/model/merged_copies.h"
 #include "passes/model/parameters.h"
 #include "passes/update_groups.h"
+#include "passes/options/parameters.h"
+#include "passes/options/update.h"
 
 typedef struct {
     const Parameters *p;
@@ -58,12 +60,12 @@ static bool rule_misses(const Parameters *p, uint32_t i, const char *key, const 
 
 static bool freeze_misses(const Parameters *p, uint32_t i, const char *key, int k)
 {
-    return p->verdict[i].trained && rule_misses(p, i, key, p->ctx->opt->freeze[k], PATTERN_FREEZE);
+    return p->verdict[i].trained && rule_misses(p, i, key, parameter_options(p->ctx->opt)->freeze[k], PATTERN_FREEZE);
 }
 
 static bool train_misses(const Parameters *p, uint32_t i, const char *key, int k)
 {
-    return !p->verdict[i].trained && rule_misses(p, i, key, p->ctx->opt->train[k], PATTERN_TRAIN);
+    return !p->verdict[i].trained && rule_misses(p, i, key, parameter_options(p->ctx->opt)->train[k], PATTERN_TRAIN);
 }
 
 static bool group_misses(const Parameters *p, uint32_t i, const char *key, int k)
@@ -72,7 +74,7 @@ static bool group_misses(const Parameters *p, uint32_t i, const char *key, int k
     const int of_name = update_group_of(opt, p->g->value[i]->name);
 
     return p->verdict[i].trained && update_group_of(opt, key) == k + 1 && of_name != k + 1 &&
-           !(of_name && pattern_is_name(opt->group[of_name - 1].pattern));
+           !(of_name && pattern_is_name(update_options(opt)->group[of_name - 1].pattern));
 }
 
 static Status note_pattern(const Lost *l, const char *flag, const char *pattern, Misses *misses, int k)
@@ -101,16 +103,17 @@ Status note_lost_names(const Parameters *p)
     const BuildOptions *opt = p->ctx->opt;
     Lost l = { p, NULL };
 
-    if (!p->ctx->report || (!opt->n_freeze && !opt->n_train && !opt->n_group))
+    if (!p->ctx->report ||
+        (!parameter_options(opt)->n_freeze && !parameter_options(opt)->n_train && !update_options(opt)->n_group))
         return ST_OK;
     if (!(l.key = ARENA_NEW(p->ctx->scratch, const char *, p->g->n_value)))
         return FAIL_NOMEM();
     TRY(find_keys(&l));
-    for (int k = 0; k < opt->n_freeze; k++)
-        TRY(note_pattern(&l, "--freeze", opt->freeze[k], freeze_misses, k));
-    for (int k = 0; k < opt->n_train; k++)
-        TRY(note_pattern(&l, "--train", opt->train[k], train_misses, k));
-    for (int k = 0; k < opt->n_group; k++)
-        TRY(note_pattern(&l, "--group", opt->group[k].pattern, group_misses, k));
+    for (int k = 0; k < parameter_options(opt)->n_freeze; k++)
+        TRY(note_pattern(&l, "--freeze", parameter_options(opt)->freeze[k], freeze_misses, k));
+    for (int k = 0; k < parameter_options(opt)->n_train; k++)
+        TRY(note_pattern(&l, "--train", parameter_options(opt)->train[k], train_misses, k));
+    for (int k = 0; k < update_options(opt)->n_group; k++)
+        TRY(note_pattern(&l, "--group", update_options(opt)->group[k].pattern, group_misses, k));
     return ST_OK;
 }

@@ -9,16 +9,18 @@
 #include "passes/batch_axis.h"
 #include "passes/simplify/infer_shapes.h"
 #include "passes/model/rebatch.h"
+#include "passes/options/batch.h"
+#include "passes/options/replicas.h"
 
 enum { WORLDS = 2 };
 
 /* May the batch be of one sample? */
 static bool may_be_one(const Graph *g, const BuildOptions *opt)
 {
-    if (opt->batch > 0)
-        return opt->batch == 1;
-    for (int i = 0; i < opt->n_input_shape; i++) {
-        const InputShape *given = &opt->input_shape[i];
+    if (batch_options(opt)->batch > 0)
+        return batch_options(opt)->batch == 1;
+    for (int i = 0; i < batch_options(opt)->n_input_shape; i++) {
+        const InputShape *given = &batch_options(opt)->input_shape[i];
         const int axis = axis_of_rank(data_batch_axis(g, opt, given->name), given->shape.rank);
 
         if (axis >= 0 && given->shape.dim[axis] == 1)
@@ -78,7 +80,8 @@ static Status mark_batch_run(Graph *g, PassCtx *ctx)
     World world[WORLDS] = { { NULL, 0 } };
     Status st = ST_OK;
 
-    if ((ctx->opt->replicas < 2 && ctx->opt->devices < 2) || graph_is_step(g) || !may_be_one(g, ctx->opt))
+    if ((replica_options(ctx->opt)->replicas < 2 && replica_options(ctx->opt)->devices < 2) || graph_is_step(g) ||
+        !may_be_one(g, ctx->opt))
         return ST_OK;
     if (!(st = graph_sort(g)))
         st = mark(g, ctx, world);

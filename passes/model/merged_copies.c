@@ -20,6 +20,7 @@
 #include "graph/ir/simplifier_traces.h"
 #include "passes/names.h"
 #include "passes/report.h"
+#include "passes/options/parameters.h"
 
 #define EXPORTER "the exporter"
 
@@ -464,8 +465,8 @@ static bool merged_copies_asked_for(const PassCtx *ctx, const char *name)
 {
     bool any = false;
 
-    for (int i = 0; i < ctx->opt->n_untie && !any; i++)
-        any = !fnmatch(ctx->opt->untie[i], name, 0);
+    for (int i = 0; i < parameter_options(ctx->opt)->n_untie && !any; i++)
+        any = !fnmatch(parameter_options(ctx->opt)->untie[i], name, 0);
     return any;
 }
 

@@ -12,6 +12,8 @@
 
 #include "graph/ops/quantize.h"
 #include "passes/update_groups.h"
+#include "passes/options/parameters.h"
+#include "passes/options/update.h"
 
 #define TRAINED(why) ((Verdict){ true, false, (why) })
 #define FIXED(why) ((Verdict){ false, false, (why) })
@@ -306,7 +308,7 @@ static Verdict judge(const Parameters *p, uint32_t i)
         return TRAINED("--train");
     if (!(v->said == SAID_NOTHING && in_weights_place(&f) && f.meaning == MEANS_PARAMETER))
         f.looks = tensor_looks(v->init);
-    if (opt->parameters)
+    if (parameter_options(opt)->parameters)
         return judge_listed(p, i, &f);
     if (judge_by_file(&verdict, v, f.looks))
         return verdict;
@@ -347,8 +349,8 @@ static Status name_group(const Parameters *p, const Value *v, Verdict *verdict)
     Arena *a = p->ctx->report ? p->ctx->report->arena : NULL;
 
     if (k && a &&
-        !(verdict->reason =
-              arena_printf(a, "%s; group %d, '%s'", verdict->reason, k, p->ctx->opt->group[k - 1].pattern)))
+        !(verdict->reason = arena_printf(a, "%s; group %d, '%s'", verdict->reason, k,
+                                         update_options(p->ctx->opt)->group[k - 1].pattern)))
         return FAIL_NOMEM();
     return ST_OK;
 }
@@ -372,7 +374,7 @@ static Status find_quantised(Parameters *p)
 {
     const Graph *g = p->g;
 
-    if (!p->ctx->opt->qat_off)
+    if (!parameter_options(p->ctx->opt)->qat_off)
         return ST_OK;
     if (!(p->quantised = ARENA_NEW(p->ctx->scratch, bool, g->n_value)))
         return FAIL_NOMEM();
@@ -451,8 +453,8 @@ static Status parameters_run(Graph *g, PassCtx *ctx)
     TRY(loss_weights_find(&p.reach, ctx->opt, ctx->scratch));
     if (!(p.verdict = ARENA_NEW(ctx->scratch, Verdict, g->n_value)))
         return FAIL_NOMEM();
-    if (ctx->opt->parameters)
-        TRY(parameter_list_match(&p.list, ctx->opt->parameters, g, &p.reach, ctx->scratch));
+    if (parameter_options(ctx->opt)->parameters)
+        TRY(parameter_list_match(&p.list, parameter_options(ctx->opt)->parameters, g, &p.reach, ctx->scratch));
     TRY(find_read(&p));
     TRY(find_quantised(&p));
     p.torch_export = from_torch_export(g);

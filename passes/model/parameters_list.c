@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "passes/model/parameters.h"
+#include "passes/options/parameters.h"
 
 /* ---- patterns ---- */
 
@@ -34,8 +35,8 @@ static const char *best_match(const char *const *pattern, int n, const char *nam
 
 PatternRule pattern_rule(const BuildOptions *opt, const char *name, const char **pattern)
 {
-    const char *train = best_match(opt->train, opt->n_train, name),
-               *freeze = best_match(opt->freeze, opt->n_freeze, name);
+    const char *train = best_match(parameter_options(opt)->train, parameter_options(opt)->n_train, name),
+               *freeze = best_match(parameter_options(opt)->freeze, parameter_options(opt)->n_freeze, name);
     PatternRule rule = !train && !freeze ? PATTERN_SILENT : PATTERN_FREEZE;
 
     if (train && (!freeze || literal_characters(train) > literal_characters(freeze)))
@@ -61,14 +62,14 @@ Status pattern_check(const BuildOptions *opt, const Graph *g)
 {
     Problems wrong = { 0 };
 
-    for (int i = 0; i < opt->n_freeze; i++)
-        if (!matches_any(g, opt->freeze[i]))
+    for (int i = 0; i < parameter_options(opt)->n_freeze; i++)
+        if (!matches_any(g, parameter_options(opt)->freeze[i]))
             problems_add(&wrong, "--freeze '%s' matches no parameter (graph-transform --parameters lists them)",
-                         opt->freeze[i]);
-    for (int i = 0; i < opt->n_train; i++)
-        if (!matches_any(g, opt->train[i]))
+                         parameter_options(opt)->freeze[i]);
+    for (int i = 0; i < parameter_options(opt)->n_train; i++)
+        if (!matches_any(g, parameter_options(opt)->train[i]))
             problems_add(&wrong, "--train '%s' matches no tensor of floats (graph-transform --parameters lists them)",
-                         opt->train[i]);
+                         parameter_options(opt)->train[i]);
     return problems_fail(&wrong, E_INVALID, "what is trained");
 }
 

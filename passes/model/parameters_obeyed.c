@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "passes/model/parameters.h"
+#include "passes/options/parameters.h"
 
 static bool is_decided(const Parameters *p, uint32_t i)
 {
@@ -40,7 +41,7 @@ static bool is_called_parameter(const Parameters *p, uint32_t i, bool *by_name)
         return true;
     if (v->origin != ORIGIN_INITIALIZER)
         return false;
-    if (opt->parameters && rule == PATTERN_SILENT)
+    if (parameter_options(opt)->parameters && rule == PATTERN_SILENT)
         return p->list.key[i] && key_means_parameter(p->list.key[i]);
     if (v->said != SAID_NOTHING)
         return v->said == SAID_TRAINED || v->said == SAID_PARAMETER;
@@ -150,8 +151,8 @@ static Status check_flag(Problems *wrong, const Parameters *p, const char *patte
     if (!o.n_trained && o.first) {
         TRY(reason_of(why, sizeof why, p, o.first));
         problems_add(wrong, "%s%s%s%s trains nothing: '%s': %s", pattern ? "--train" : "--parameters ",
-                     pattern ? " '" : "", pattern ? pattern : p->ctx->opt->parameters->path, pattern ? "'" : "",
-                     p->g->value[o.first]->name, why);
+                     pattern ? " '" : "", pattern ? pattern : parameter_options(p->ctx->opt)->parameters->path,
+                     pattern ? "'" : "", p->g->value[o.first]->name, why);
     }
     if (!pattern || !o.n_trained || !o.n_fixed)
         return ST_OK;
@@ -186,11 +187,11 @@ Status parameters_obeyed(const Parameters *p)
     const BuildOptions *opt = p->ctx->opt;
     Problems wrong = { 0 };
 
-    if (opt->mode < BUILD_TRAIN)
+    if (build_mode(opt) < BUILD_TRAIN)
         return ST_OK;
-    for (int i = 0; i < opt->n_train; i++)
-        TRY(check_flag(&wrong, p, opt->train[i]));
-    if (opt->parameters)
+    for (int i = 0; i < parameter_options(opt)->n_train; i++)
+        TRY(check_flag(&wrong, p, parameter_options(opt)->train[i]));
+    if (parameter_options(opt)->parameters)
         TRY(check_flag(&wrong, p, NULL));
     TRY(problems_fail(&wrong, E_INVALID, "what is trained"));
     TRY(note_quantised(p));

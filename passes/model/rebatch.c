@@ -22,6 +22,7 @@
 #include "passes/report.h"
 #include "passes/simplify/fold.h"
 #include "passes/simplify/infer_shapes.h"
+#include "passes/options/batch.h"
 
 enum { WORLDS = REBATCH_WORLDS, MAX_TRIALS = 256, MAX_CONE = 96 };
 
@@ -551,14 +552,14 @@ static int64_t wanted_size(const Rebatch *r)
 {
     const BuildOptions *opt = r->ctx->opt;
 
-    for (int i = 0; i < opt->n_input_shape; i++) {
-        ValueId v = graph_find(r->g, opt->input_shape[i].name);
+    for (int i = 0; i < batch_options(opt)->n_input_shape; i++) {
+        ValueId v = graph_find(r->g, batch_options(opt)->input_shape[i].name);
         int axis = has_value(v) && value(r->g, v)->kind == V_INPUT ? rebatch_axis(r, v) : -1;
 
-        if (axis >= 0 && axis < opt->input_shape[i].shape.rank)
-            return opt->input_shape[i].shape.dim[axis];
+        if (axis >= 0 && axis < batch_options(opt)->input_shape[i].shape.rank)
+            return batch_options(opt)->input_shape[i].shape.dim[axis];
     }
-    return opt->batch;
+    return batch_options(opt)->batch;
 }
 
 /* Sets the reason to the message of inference at the wanted size: nobody asked for the sizes that were tried. */
@@ -634,9 +635,10 @@ static bool in_doubt(const Rebatch *r)
         const Value *v = value(r->g, r->g->input[i]);
 
         doubt |= rival_batch_axis(r->g, opt, v) >= 0;
-        for (int k = 0; k < opt->n_input_shape; k++)
-            if (!strcmp(opt->input_shape[k].name, v->name) && v->shape->rank > 0 &&
-                opt->input_shape[k].shape.rank > 0 && opt->input_shape[k].shape.dim[0] != v->shape->dim[0])
+        for (int k = 0; k < batch_options(opt)->n_input_shape; k++)
+            if (!strcmp(batch_options(opt)->input_shape[k].name, v->name) && v->shape->rank > 0 &&
+                batch_options(opt)->input_shape[k].shape.rank > 0 &&
+                batch_options(opt)->input_shape[k].shape.dim[0] != v->shape->dim[0])
                 return false;
     }
     return doubt;
@@ -645,7 +647,7 @@ static bool in_doubt(const Rebatch *r)
 /* A batch size other than b0 that the run will have, possibly that of an epoch's last batch; 0: none is known. */
 static int64_t other_size(const Rebatch *r)
 {
-    const int64_t want = wanted_size(r), samples = r->ctx->opt->samples;
+    const int64_t want = wanted_size(r), samples = batch_options(r->ctx->opt)->samples;
 
     return want != r->size[0] ? want : want && samples > 0 ? samples % want : 0;
 }

@@ -16,6 +16,7 @@
 #include "graph/ir/rewrite.h"
 #include "passes/batch_axis.h"
 #include "passes/simplify/infer_shapes.h"
+#include "passes/options/batch.h"
 
 /* ---- worlds ---- */
 
@@ -28,10 +29,10 @@ Status open_world(World *w, const Graph *g, const BuildOptions *opt, int64_t bat
         Value *v = value(w->g, w->g->input[i]);
         Shape s = *v->shape;
 
-        for (int k = 0; k < opt->n_input_shape; k++)
-            for (int a = 0; a < s.rank && !strcmp(opt->input_shape[k].name, v->name); a++)
-                if (s.dim[a] < 0 && a < opt->input_shape[k].shape.rank)
-                    s.dim[a] = opt->input_shape[k].shape.dim[a];
+        for (int k = 0; k < batch_options(opt)->n_input_shape; k++)
+            for (int a = 0; a < s.rank && !strcmp(batch_options(opt)->input_shape[k].name, v->name); a++)
+                if (s.dim[a] < 0 && a < batch_options(opt)->input_shape[k].shape.rank)
+                    s.dim[a] = batch_options(opt)->input_shape[k].shape.dim[a];
         for (int a = 0; a < s.rank; a++)
             if (s.dim[a] < 0)
                 s.dim[a] = open;

@@ -8,6 +8,8 @@
 #include "graph/ir/op.h"
 #include "passes/model/rebatch_decide.h"
 #include "passes/report.h"
+#include "passes/build_options.h"
+#include "passes/options/batch.h"
 
 /* Makes a copy of the model with the batch along the second axis of the inputs that have it along the first; *size: the
  * length of that axis.  *out NULL: the axis has no common length. */
@@ -37,6 +39,7 @@ static Status rebatch_time_turn(Graph **out, const Rebatch *r, int64_t *size)
 /* *out: does the model work at any size of the inputs' second axis, and does no node mix its rows? */
 static Status second_axis_fits(bool *out, const Rebatch *r)
 {
+    BatchOptions open = *batch_options(r->ctx->opt);
     BuildOptions opt = *r->ctx->opt;
     PassCtx ctx = *r->ctx;
     Graph *g;
@@ -45,7 +48,8 @@ static Status second_axis_fits(bool *out, const Rebatch *r)
     Status st;
 
     *out = false;
-    opt.n_carry_choice = opt.n_input_shape = 0;
+    open.n_carry_choice = open.n_input_shape = 0;
+    opt.batch = &open;
     ctx.opt = &opt;
     TRY(rebatch_time_turn(&g, r, &size));
     if (!g)
@@ -69,7 +73,7 @@ Status rebatch_note_time(const Rebatch *r)
         second_fits |= s->rank > 1 && s->dim[0] == r->size[0] && s->dim[1] == r->size[0];
     }
     tried = second_fits;
-    for (uint32_t i = 0; i < r->g->n_node && !r->ctx->opt->n_batch_input; i++) {
+    for (uint32_t i = 0; i < r->g->n_node && !batch_options(r->ctx->opt)->n_batch_input; i++) {
         const Node *n = r->g->node[i];
         const bool recurs = n->op && rebatch_has_attribute(n, "hidden_size") && rebatch_has_attribute(n, "layout");
 

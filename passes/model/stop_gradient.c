@@ -10,6 +10,7 @@
 #include "graph/ir/stop_gradient.h"
 #include "passes/model/stop_gradient.h"
 #include "passes/pass.h"
+#include "passes/options/parameters.h"
 
 typedef struct {
     Graph *g;
@@ -102,16 +103,16 @@ static Status stop_gradient_run(Graph *g, PassCtx *ctx)
     Stop s = { .g = g, .ctx = ctx, .n_value = g->n_value };
     Problems wrong = { 0 };
 
-    if (!ctx->opt->n_stop)
+    if (!parameter_options(ctx->opt)->n_stop)
         return ST_OK;
     if (!(s.stopped = ARENA_NEW(ctx->scratch, ValueId, g->n_value)))
         return FAIL_NOMEM();
-    for (int i = 0; i < ctx->opt->n_stop; i++) {
+    for (int i = 0; i < parameter_options(ctx->opt)->n_stop; i++) {
         bool any = false;
 
-        TRY(stop_gradient_apply(&s, ctx->opt->stop[i], &any));
+        TRY(stop_gradient_apply(&s, parameter_options(ctx->opt)->stop[i], &any));
         if (!any)
-            problems_add(&wrong, "'%s'", ctx->opt->stop[i]);
+            problems_add(&wrong, "'%s'", parameter_options(ctx->opt)->stop[i]);
     }
     TRY(problems_fail(&wrong, E_INVALID,
                       "--stop-gradient: no value that a node reads, or none of a node, has a name like"));

@@ -12,6 +12,7 @@
 #include "passes/model/parameters.h"
 #include "passes/pass.h"
 #include "passes/report.h"
+#include "passes/options/parameters.h"
 
 /* Operators that compute with integers have no gradient: all are listed. */
 static Status refuse_integers(const Graph *g, const PassCtx *ctx)
@@ -37,10 +38,10 @@ static bool is_called_parameter(const Value *v, const BuildOptions *opt)
 
     if (rule != PATTERN_SILENT)
         return rule == PATTERN_TRAIN && pattern_is_name(pattern);
-    for (int i = 0; opt->parameters && i < opt->parameters->n; i++)
-        if (!strcmp(opt->parameters->key[i].name, v->name))
+    for (int i = 0; parameter_options(opt)->parameters && i < parameter_options(opt)->parameters->n; i++)
+        if (!strcmp(parameter_options(opt)->parameters->key[i].name, v->name))
             return true;
-    return !opt->parameters && (v->said == SAID_PARAMETER || v->said == SAID_TRAINED);
+    return !parameter_options(opt)->parameters && (v->said == SAID_PARAMETER || v->said == SAID_TRAINED);
 }
 
 /* The scale is a parameter, or computed from one by operators of one input that is no number of the code. */
@@ -158,7 +159,7 @@ static Status straight_through_run(Graph *g, PassCtx *ctx)
     const uint32_t n_node = g->n_node;
 
     TRY(refuse_integers(g, ctx));
-    if (ctx->opt->qat_off)
+    if (parameter_options(ctx->opt)->qat_off)
         return ST_OK;
     TRY(integer_flow_begin(&f, g, ctx->scratch));
     TRY(rewrite_begin(g, ctx->scratch));

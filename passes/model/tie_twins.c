@@ -23,6 +23,7 @@
 #include "passes/pass.h"
 #include "passes/model/tie_twins.h"
 #include "passes/report.h"
+#include "passes/options/parameters.h"
 
 typedef struct {
     ValueId v;
@@ -96,8 +97,8 @@ static void hash_matrix(Matrix *m, const Tensor *t)
 
 static bool kept_apart(const BuildOptions *opt, const char *name)
 {
-    for (int i = 0; i < opt->n_untie; i++)
-        if (!fnmatch(opt->untie[i], name, 0))
+    for (int i = 0; i < parameter_options(opt)->n_untie; i++)
+        if (!fnmatch(parameter_options(opt)->untie[i], name, 0))
             return true;
     return false;
 }

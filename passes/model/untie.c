@@ -27,6 +27,7 @@
 #include "passes/report.h"
 #include "passes/model/merged_copies.h"
 #include "passes/model/tie_twins.h"
+#include "passes/options/parameters.h"
 
 typedef struct {
     Node *n;
@@ -395,16 +396,16 @@ static bool untie_asked_for(const Untie *u, const char *name)
 {
     bool any = false;
 
-    for (int i = 0; i < u->ctx->opt->n_untie && !any; i++)
-        any = !fnmatch(u->ctx->opt->untie[i], name, 0);
+    for (int i = 0; i < parameter_options(u->ctx->opt)->n_untie && !any; i++)
+        any = !fnmatch(parameter_options(u->ctx->opt)->untie[i], name, 0);
     return any;
 }
 
 /* The patterns of this name have untied something. */
 static void mark_matched(Untie *u, const char *name)
 {
-    for (int i = 0; i < u->ctx->opt->n_untie; i++)
-        u->matched[i] |= !fnmatch(u->ctx->opt->untie[i], name, 0);
+    for (int i = 0; i < parameter_options(u->ctx->opt)->n_untie; i++)
+        u->matched[i] |= !fnmatch(parameter_options(u->ctx->opt)->untie[i], name, 0);
 }
 
 /* The edges from the first on get a tensor of their own. */
@@ -522,13 +523,13 @@ static Status check_patterns(Untie *u)
 {
     Problems wrong = { 0 };
 
-    for (int i = 0; i < u->ctx->opt->n_untie; i++) {
+    for (int i = 0; i < parameter_options(u->ctx->opt)->n_untie; i++) {
         bool twins = false;
 
         if (!u->matched[i])
-            TRY(twins_match(&twins, u->g, u->ctx, u->ctx->opt->untie[i]));
+            TRY(twins_match(&twins, u->g, u->ctx, parameter_options(u->ctx->opt)->untie[i]));
         if (!u->matched[i] && !twins)
-            problems_add(&wrong, "'%s'", u->ctx->opt->untie[i]);
+            problems_add(&wrong, "'%s'", parameter_options(u->ctx->opt)->untie[i]);
     }
     return problems_fail(&wrong, E_INVALID,
                          "--untie: no tensor that several nodes read, and no transpose of another, has a name like");
@@ -536,7 +537,7 @@ static Status check_patterns(Untie *u)
 
 static Status untie_run(Graph *g, PassCtx *ctx)
 {
-    Untie u = { .g = g, .ctx = ctx, .matched = ARENA_NEW(ctx->scratch, bool, ctx->opt->n_untie) };
+    Untie u = { .g = g, .ctx = ctx, .matched = ARENA_NEW(ctx->scratch, bool, parameter_options(ctx->opt)->n_untie) };
     uint32_t n = g->n_value;
 
     if (!u.matched)

@@ -22,6 +22,7 @@
 #include "passes/partition/bucket_size.h"
 #include "passes/names.h"
 #include "passes/report.h"
+#include "passes/options/collectives.h"
 
 enum { FIRST_BUCKET = 1 << 20, EARLY_BUCKET = 1 << 20, BUCKET = 25 << 20 };
 
@@ -221,7 +222,7 @@ static double backward_seconds(const Graph *g, double flops)
 
 static Status bucket_gradients_choose(Buckets *b, Node *const *all, int n, const PassCtx *ctx)
 {
-    const SumCost *cost = ctx->opt->sum_cost;
+    const SumCost *cost = collective_options(ctx->opt)->sum_cost;
     const double compute = backward_seconds(b->g, cost->flops);
     double seconds;
     int64_t bytes = 0;
@@ -260,8 +261,8 @@ static Status bucket_gradients_run(Graph *g, PassCtx *ctx)
     Buckets b = { .g = g,
                   .height = find_heights(g, ctx->scratch),
                   .turn = bucket_gradients_find_turns(g, ctx->scratch),
-                  .given = ctx->opt->bucket_bytes,
-                  .early = ctx->opt->shard > SHARD_OPTIMIZER };
+                  .given = collective_options(ctx->opt)->bucket_bytes,
+                  .early = collective_options(ctx->opt)->shard > SHARD_OPTIMIZER };
     Node **all = ARENA_NEW(ctx->scratch, Node *, g->n_node), **bucket = ARENA_NEW(ctx->scratch, Node *, g->n_node);
     int n = 0, first = 0, len, made = 0;
     Draft d;
@@ -269,7 +270,7 @@ static Status bucket_gradients_run(Graph *g, PassCtx *ctx)
     if (!b.height || !b.turn || !all || !bucket)
         return FAIL_NOMEM();
     n = list_all(&b, all, mode_in(ctx->opt, MODES_UPDATE));
-    if (ctx->opt->sum_cost && !b.given)
+    if (collective_options(ctx->opt)->sum_cost && !b.given)
         TRY(bucket_gradients_choose(&b, all, n, ctx));
     pass_draft(&d, g, ctx);
     while ((len = bucket_gradients_fill(&b, all, &first, n, bucket, !made))) {

@@ -3,6 +3,7 @@
 #define DPX_BUCKET_SIZE_H
 
 #include "passes/pass.h"
+#include "passes/options/collectives.h"
 
 /* Bytes of a bucket of `bytes` of gradients that a device takes `compute` seconds to make; *seconds: what the step then
  * waits for sums. */

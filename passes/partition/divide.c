@@ -9,6 +9,11 @@
 #include "passes/batch_axis.h"
 #include "passes/partition/place.h"
 #include "passes/report.h"
+#include "passes/options/batch.h"
+#include "passes/options/collectives.h"
+#include "passes/options/outputs.h"
+#include "passes/options/replicas.h"
+#include "passes/options/target.h"
 
 static int given_axis(const Graph *g, const Value *v, const BuildOptions *opt, const char *symbol)
 {
@@ -17,15 +22,12 @@ static int given_axis(const Graph *g, const Value *v, const BuildOptions *opt, c
     return known_batch_axes(&axes, g, opt, v) ? only_axis(axes) : symbol_axis(v->dim_param, v->shape->rank, symbol);
 }
 
-static bool is_target(const Value *v, const BuildOptions *opt)
-{
-    return !strcmp(v->name, opt->target ? opt->target : "target");
-}
+static bool is_target(const Value *v, const BuildOptions *opt) { return !strcmp(v->name, target_name(opt)); }
 
 static Status check_named(const Graph *g, const BuildOptions *opt)
 {
-    for (int i = 0; i < opt->n_batch_input; i++) {
-        const BatchInput *b = &opt->batch_input[i];
+    for (int i = 0; i < batch_options(opt)->n_batch_input; i++) {
+        const BatchInput *b = &batch_options(opt)->batch_input[i];
         bool any = false;
 
         for (int k = 0; k < g->n_input; k++) {
@@ -64,7 +66,7 @@ static Status find_batch(int64_t *batch, bool *known, const Graph *g, const Buil
     for (int i = 0; i < g->n_input && !*known; i++) {
         const Value *v = value(g, g->input[i]);
 
-        if (v->shape->rank < 1 || (opt->batch && v->shape->dim[0] != opt->batch))
+        if (v->shape->rank < 1 || (batch_options(opt)->batch && v->shape->dim[0] != batch_options(opt)->batch))
             continue;
         *batch = v->shape->dim[0];
         *known = true;
@@ -74,8 +76,8 @@ static Status find_batch(int64_t *batch, bool *known, const Graph *g, const Buil
 
 static Status choose_axes(int *batch_axis, int64_t *batch, const Graph *g, const BuildOptions *opt, Report *report)
 {
-    const char *symbol = opt->n_batch_input ? NULL : find_batch_dim(g, opt).symbol;
-    bool known, by_size = !opt->n_batch_input && !symbol && g->batch_found != BATCH_FOUND;
+    const char *symbol = batch_options(opt)->n_batch_input ? NULL : find_batch_dim(g, opt).symbol;
+    bool known, by_size = !batch_options(opt)->n_batch_input && !symbol && g->batch_found != BATCH_FOUND;
 
     *batch = 0;
     TRY(check_named(g, opt));
@@ -94,7 +96,7 @@ static Status choose_axes(int *batch_axis, int64_t *batch, const Graph *g, const
         batch_axis[g->input[i].i] = axis;
         if (axis >= 0)
             TRY(report_note(report, NOTE_INPUT, v->name, "split along axis %d (%s)", axis,
-                            opt->n_batch_input                   ? "as told"
+                            batch_options(opt)->n_batch_input    ? "as told"
                             : v->dim_param && v->dim_param[axis] ? v->dim_param[axis]
                             : given_axis(g, v, opt, symbol) >= 0 ? "as the model says"
                                                                  : "it has the batch size"));
@@ -124,7 +126,8 @@ static Status choose_shown(Partition *p, const BuildOptions *opt, Arena *a)
 
     if (!like || !shown)
         return FAIL_NOMEM();
-    if (opt->world && (p->replicas % n || each & (each - 1) || opt->device_of_replica))
+    if (replica_options(opt)->world &&
+        (p->replicas % n || each & (each - 1) || replica_options(opt)->device_of_replica))
         return FAIL(E_INVALID,
                     "%d replicas on %d devices: expected 1, 2, 4, 8 ... on each where one device stands for "
                     "many",
@@ -132,13 +135,13 @@ static Status choose_shown(Partition *p, const BuildOptions *opt, Arena *a)
     for (int d = 0; d < n; d++) {
         int i = d > 0;
 
-        while (opt->world && i < shown[d] && !divide_alike(p, list[i], d))
+        while (replica_options(opt)->world && i < shown[d] && !divide_alike(p, list[i], d))
             i++;
-        like[d] = opt->world && i < shown[d] ? list[i] : d;
+        like[d] = replica_options(opt)->world && i < shown[d] ? list[i] : d;
         shown[d + 1] = shown[d] + (like[d] == d);
-        if (opt->world && shown[d + 1] > REPRESENTATIVES)
+        if (replica_options(opt)->world && shown[d + 1] > REPRESENTATIVES)
             return FAIL(E_INTERNAL, "more than %d kinds of devices", REPRESENTATIVES);
-        if (opt->world && like[d] == d)
+        if (replica_options(opt)->world && like[d] == d)
             list[shown[d]] = d;
     }
     p->like = like;
@@ -148,11 +151,11 @@ static Status choose_shown(Partition *p, const BuildOptions *opt, Arena *a)
 
 Status partition_decide(Partition *out, const Graph *g, const BuildOptions *opt, Arena *a, Report *report)
 {
-    Partition p = { .devices = opt->world ? opt->world : device_count(opt) };
+    Partition p = { .devices = replica_options(opt)->world ? replica_options(opt)->world : device_count(opt) };
     int *axis = ARENA_NEW(a, int, g->n_value);
     int64_t *count, *offset;
 
-    p.replicas = opt->replicas > 0 ? opt->replicas : p.devices;
+    p.replicas = replica_options(opt)->replicas > 0 ? replica_options(opt)->replicas : p.devices;
     if (p.replicas < p.devices)
         return FAIL(E_INVALID, "%d replica%s on %d devices: every device needs one", p.replicas,
                     p.replicas == 1 ? "" : "s", p.devices);
@@ -167,16 +170,21 @@ Status partition_decide(Partition *out, const Graph *g, const BuildOptions *opt,
     p.batch.n = p.replicas;
     p.batch.count = count;
     p.batch.offset = offset;
-    if (opt->output_device >= p.devices)
+    if (output_options(opt)->output_device >= p.devices)
         return FAIL(E_INVALID, "--output-device %d: expected one of %d device%s, counted from 0, or host",
-                    opt->output_device, p.devices, p.devices == 1 ? "" : "s");
-    p.output_device = opt->output_device;
-    p.loss_device = opt->loss_gathered && !opt->mean_of_means && opt->mode >= BUILD_EVAL ? p.output_device : -1;
-    p.outputs_apart = opt->outputs_apart && opt->mode < BUILD_TRAIN;
-    p.mix = p.outputs_apart || (opt->mix == MIX_AUTO && opt->backend.accelerator) ? MIX_GATHER : opt->mix;
+                    output_options(opt)->output_device, p.devices, p.devices == 1 ? "" : "s");
+    p.output_device = output_options(opt)->output_device;
+    p.loss_device =
+        output_options(opt)->loss_gathered && !target_options(opt)->mean_of_means && build_mode(opt) >= BUILD_EVAL
+            ? p.output_device
+            : -1;
+    p.outputs_apart = output_options(opt)->outputs_apart && build_mode(opt) < BUILD_TRAIN;
+    p.mix = p.outputs_apart || (collective_options(opt)->mix == MIX_AUTO && build_target(opt)->accelerator)
+                ? MIX_GATHER
+                : collective_options(opt)->mix;
     TRY(choose_shown(&p, opt, a));
     TRY(shard_states(&p, g, opt, a, report));
-    if (opt->loss_gathered && opt->backend.accelerator)
+    if (output_options(opt)->loss_gathered && build_target(opt)->accelerator)
         return FAIL(E_INVALID, "--loss-at outputs: only CPU devices can, and these are accelerators");
     *out = p;
     return report_division(report, p.replicas, p.batch.count, p.batch.total);

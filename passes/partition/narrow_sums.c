@@ -11,6 +11,7 @@
 #include "graph/ops/binary.gen.h"
 #include "graph/ir/emit.h"
 #include "passes/pass.h"
+#include "passes/options/collectives.h"
 
 typedef struct {
     Graph *g;
@@ -131,7 +132,7 @@ static Status narrow_sums_find(Narrow *w, Arena *scratch)
 
 static Status narrow_sums_run(Graph *g, PassCtx *ctx)
 {
-    Narrow w = { .g = g, .to = ctx->opt->reduce };
+    Narrow w = { .g = g, .to = collective_options(ctx->opt)->reduce };
     const uint32_t n_node = g->n_node;
 
     if (w.to == DT_NONE)

@@ -3,6 +3,8 @@
 #include "graph/ir/op.h"
 #include "passes/partition/place.h"
 #include "passes/report.h"
+#include "passes/options/batch.h"
+#include "passes/options/step.h"
 
 typedef struct {
     const Graph *g;
@@ -44,7 +46,7 @@ static Status one_value_fits(bool *out, const Layer *l, int64_t batch)
     if (batch < 1)
         return ST_OK;
     TRY(find_lonely(&full, l, batch));
-    TRY(find_lonely(&last, l, l->opt->samples % batch));
+    TRY(find_lonely(&last, l, batch_options(l->opt)->samples % batch));
     *out = full < 0 && last < 0;
     return ST_OK;
 }
@@ -75,7 +77,7 @@ static Status one_value_tell(const Layer *l, Report *report, int replica, const 
         snprintf(whose, sizeof whose, "replica %d has", replica);
     else if (*when)
         snprintf(whose, sizeof whose, "there is");
-    if (all || l->opt->in_force)
+    if (all || step_options(l->opt)->in_force)
         return FAIL(E_SHAPE, "%s: %s%s one value per channel, whose variance does not exist%s", node_text(l->g, l->n),
                     when, whose, way);
     return report_note(report, NOTE_NUMBERS, l->n->name,
@@ -86,7 +88,7 @@ static Status one_value_tell(const Layer *l, Report *report, int replica, const 
 
 static Status check_layer(const Layer *l, Report *report)
 {
-    const int64_t batch = l->p->batch.total, last = l->opt->samples % batch;
+    const int64_t batch = l->p->batch.total, last = batch_options(l->opt)->samples % batch;
     char when[64], way[160], sizes[64];
     int replica;
 
@@ -95,7 +97,8 @@ static Status check_layer(const Layer *l, Report *report)
         return one_value_tell(l, report, replica, "",
                               l->group >= l->p->replicas ? "; use a larger --batch-size"
                                                          : "; use a larger --batch-size or fewer --replicas");
-    if (batch != l->opt->batch || l->opt->samples <= batch || !last) /* a last batch has none behind it */
+    if (batch != batch_options(l->opt)->batch || batch_options(l->opt)->samples <= batch ||
+        !last) /* a last batch has none behind it */
         return ST_OK;
     TRY(find_lonely(&replica, l, last));
     if (replica < 0)

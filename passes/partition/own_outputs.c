@@ -11,6 +11,7 @@
 #include "passes/batch_axis.h"
 #include "passes/partition/own_parts.h"
 #include "passes/report.h"
+#include "passes/options/outputs.h"
 
 enum { AS_PLACED = -1, AS_VECTOR = -2 };
 
@@ -46,8 +47,8 @@ static Status find_inputs_axis(int *out, const Graph *g, PassCtx *ctx)
 
 static const char *axis_text(PassCtx *ctx, int axis)
 {
-    return ctx->opt->join == JOIN_INPUTS ? arena_printf(ctx->scratch, "inputs (%d)", axis)
-                                         : arena_printf(ctx->scratch, "%d", axis);
+    return output_options(ctx->opt)->join == JOIN_INPUTS ? arena_printf(ctx->scratch, "inputs (%d)", axis)
+                                                         : arena_printf(ctx->scratch, "%d", axis);
 }
 
 /* Parts of other sizes cannot be joined but along the samples. */
@@ -81,7 +82,7 @@ static Status find_axis(int *out, const OwnOutputs *u, const Output *y)
     if (!shape_known(s) || (s->rank && u->placed))
         return ST_OK;
     if (!s->rank) {
-        *out = opt->numbers_apart && o->depends[y->value.i] ? AS_VECTOR : AS_PLACED;
+        *out = output_options(opt)->numbers_apart && o->depends[y->value.i] ? AS_VECTOR : AS_PLACED;
         return ST_OK;
     }
     if ((axis = axis_of_rank(u->given, s->rank)) < 0)
@@ -138,10 +139,11 @@ static Status find_and_make(OwnOutputs *u, Graph *g, PassCtx *ctx)
     bool *wanted = ARENA_NEW(ctx->scratch, bool, (size_t)g->n_output + 1);
     int n = 0;
 
-    u->given = ctx->opt->join_axis;
-    if (ctx->opt->join == JOIN_INPUTS)
+    u->given = output_options(ctx->opt)->join_axis;
+    if (output_options(ctx->opt)->join == JOIN_INPUTS)
         TRY(find_inputs_axis(&u->given, g, ctx));
-    u->placed = ctx->opt->join == JOIN_PLACED || (ctx->opt->join == JOIN_INPUTS && u->given < 0);
+    u->placed = output_options(ctx->opt)->join == JOIN_PLACED ||
+                (output_options(ctx->opt)->join == JOIN_INPUTS && u->given < 0);
     TRY(own_parts_open(&u->own, g, ctx));
     if (!wanted || !(u->axis = ARENA_NEW(ctx->scratch, int, (size_t)g->n_output + 1)))
         return FAIL_NOMEM();
@@ -166,7 +168,7 @@ static Status own_outputs_run(Graph *g, PassCtx *ctx)
     OwnOutputs u = { .own = { .g = g } };
     Status st;
 
-    if ((!opt->numbers_apart && opt->join == JOIN_PLACED) || replica_count(opt) < 2)
+    if ((!output_options(opt)->numbers_apart && output_options(opt)->join == JOIN_PLACED) || replica_count(opt) < 2)
         return ST_OK;
     st = find_and_make(&u, g, ctx);
     own_parts_close(&u.own);

@@ -15,6 +15,7 @@
 #include "graph/ir/op.h"
 #include "passes/batch_axis.h"
 #include "passes/simplify/infer_shapes.h"
+#include "passes/options/batch.h"
 
 int own_parts_growing(const OwnParts *o, ValueId v)
 {
@@ -124,10 +125,10 @@ static int64_t given_samples(const Graph *g, const BuildOptions *opt)
 {
     const int64_t declared = declared_batch(g, opt);
 
-    if (opt->batch > 0)
-        return opt->batch;
-    for (int i = 0; i < opt->n_input_shape; i++) {
-        const InputShape *given = &opt->input_shape[i];
+    if (batch_options(opt)->batch > 0)
+        return batch_options(opt)->batch;
+    for (int i = 0; i < batch_options(opt)->n_input_shape; i++) {
+        const InputShape *given = &batch_options(opt)->input_shape[i];
         const int axis = data_split_axis(g, opt, given->name);
 
         if (axis >= 0 && axis < given->shape.rank)

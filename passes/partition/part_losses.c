@@ -11,6 +11,8 @@
 #include "graph/ops/reduce.gen.h"
 #include "passes/partition/own_parts.h"
 #include "passes/train/criterion.h"
+#include "passes/options/recipes.h"
+#include "passes/options/target.h"
 
 /* Its mean is a number of the part's own: [n_output]. */
 static bool *find_numbers(OwnParts *o, const BuildOptions *opt, int *n)
@@ -24,8 +26,8 @@ static bool *find_numbers(OwnParts *o, const BuildOptions *opt, int *n)
     for (int i = 0; i < g->n_output; i++) {
         const ValueId v = g->output[i].value;
 
-        is_loss[i] =
-            (is_loss[i] || opt->loss->logs) && dtype_is_float(own_parts_value(o, v)->dtype) && own_parts_axis(o, v) < 0;
+        is_loss[i] = (is_loss[i] || recipe_options(opt)->loss->logs) && dtype_is_float(own_parts_value(o, v)->dtype) &&
+                     own_parts_axis(o, v) < 0;
         o->needed[v.i] |= is_loss[i] && o->depends[v.i];
         *n += is_loss[i];
     }
@@ -43,7 +45,7 @@ static ValueId own_mean(OwnParts *o, int output)
 
 static Status take_means(OwnParts *o, const bool *is_number)
 {
-    const bool filled = o->ctx->opt->mean_over == MEAN_OVER_FILLED;
+    const bool filled = target_options(o->ctx->opt)->mean_over == MEAN_OVER_FILLED;
     ValueId *number;
     int parts;
 
@@ -71,7 +73,7 @@ static Status find_and_take(OwnParts *o, Graph *g, PassCtx *ctx)
     TRY(own_parts_open(o, g, ctx));
     if (!(is_number = find_numbers(o, ctx->opt, &n)))
         return FAIL_NOMEM();
-    if (!n || (!o->parts && ctx->opt->mode == BUILD_APPLY)) /* where nothing is computed of a batch */
+    if (!n || (!o->parts && build_mode(ctx->opt) == BUILD_APPLY)) /* where nothing is computed of a batch */
         return ST_OK;
     if (!o->parts)
         return FAIL(E_SHAPE, "--loss-scaling mean-of-means: the size of the batch is not known, give --batch-size");

@@ -6,6 +6,9 @@
 #include "passes/partition/expand.h"
 #include "passes/partition/variants.h"
 #include "passes/report.h"
+#include "passes/options/collectives.h"
+#include "passes/options/inputs.h"
+#include "passes/options/step.h"
 
 /* Removes nodes whose outputs nobody reads: the whole of a value that was only needed in parts, unused conversions. */
 static Status sweep(Graph *g)
@@ -81,8 +84,8 @@ static Status place_parts(Placements *t, Graph *g, Partition *p, PassCtx *ctx, A
     if (ctx->variants && *ctx->variants->why)
         TRY(report_note(ctx->report, NOTE_PADDING, "--pad-to replica", "%s padded to the longest of the step: %s",
                         ctx->variants->n ? "some replicas' parts are" : "every replica's part is", ctx->variants->why));
-    for (int r = 0; r < p->replicas && ctx->variants && ctx->opt->reach_kept; r++)
-        ctx->opt->reach_kept[r] = ctx->variants->of[r] >= 0;
+    for (int r = 0; r < p->replicas && ctx->variants && input_options(ctx->opt)->reach_kept; r++)
+        input_options(ctx->opt)->reach_kept[r] = ctx->variants->of[r] >= 0;
     TRY(place_graph(t, g, p, a, ctx->report));
     if (t->varies)
         variants_settle(t, g);
@@ -107,15 +110,15 @@ static Status partition_run(Graph *g, PassCtx *ctx)
     Partition p;
 
     TRY(partition_decide(&p, g, ctx->opt, ctx->scratch, ctx->report));
-    if (ctx->opt->in_force)
-        TRY(report_note(ctx->report, NOTE_OTHER, "--compat", "in force are %s", ctx->opt->in_force));
-    if (ctx->opt->mode >= BUILD_TRAIN)
+    if (step_options(ctx->opt)->in_force)
+        TRY(report_note(ctx->report, NOTE_OTHER, "--compat", "in force are %s", step_options(ctx->opt)->in_force));
+    if (build_mode(ctx->opt) >= BUILD_TRAIN)
         TRY(check_statistics(g, &p, ctx->opt, ctx->report, ctx->scratch));
     if (p.replicas == 1) {
         mark_single(g);
         return ST_OK;
     }
-    if (!carries_batch(g, &p) && ctx->opt->mode != BUILD_APPLY)
+    if (!carries_batch(g, &p) && build_mode(ctx->opt) != BUILD_APPLY)
         TRY(report_note(ctx->report, NOTE_OTHER, g->name,
                         "no input carries the batch: every device computes all of it"));
     TRY(sweep(g));

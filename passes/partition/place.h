@@ -4,6 +4,7 @@
 
 #include "graph/ir/placement_rules.h"
 #include "passes/pass.h"
+#include "passes/division.h"
 
 typedef struct {
     int replicas, devices;

@@ -3,6 +3,7 @@
  * remainder), so that the parts add up to the batch and depend on nothing but the weights.  Who has weight 0 gets none.
  */
 #include "passes/partition/place.h"
+#include "passes/options/replicas.h"
 
 #include <math.h>
 
@@ -15,8 +16,8 @@ Status partition_map(Partition *p, const BuildOptions *opt, Arena *a)
     if (!device_of || !first)
         return FAIL_NOMEM();
     for (int r = 0; r < p->replicas; r++) {
-        device_of[r] =
-            opt->device_of_replica ? opt->device_of_replica[r] : (int)((int64_t)r * p->devices / p->replicas);
+        device_of[r] = replica_options(opt)->device_of_replica ? replica_options(opt)->device_of_replica[r]
+                                                               : (int)((int64_t)r * p->devices / p->replicas);
         if (device_of[r] < (r ? device_of[r - 1] : 0) || device_of[r] >= p->devices)
             return FAIL(E_INVALID, "replica %d is on device %d: expected non-decreasing numbers below %d", r,
                         device_of[r], p->devices);
@@ -36,17 +37,18 @@ Status partition_map(Partition *p, const BuildOptions *opt, Arena *a)
 /* A device's weight is shared equally by its replicas. */
 static Status weigh(double *weight, const Partition *p, const BuildOptions *opt)
 {
-    if (opt->n_weight != p->replicas && opt->n_weight != p->devices)
+    if (replica_options(opt)->n_weight != p->replicas && replica_options(opt)->n_weight != p->devices)
         return p->replicas == p->devices
                    ? FAIL(E_INVALID, "--split: expected a weight for each of %d devices, found %d", p->devices,
-                          opt->n_weight)
+                          replica_options(opt)->n_weight)
                    : FAIL(E_INVALID, "--split: expected a weight for each of %d devices or %d replicas, found %d",
-                          p->devices, p->replicas, opt->n_weight);
+                          p->devices, p->replicas, replica_options(opt)->n_weight);
     for (int r = 0; r < p->replicas; r++) {
         const int d = p->device_of[r];
 
-        weight[r] = opt->n_weight == p->replicas ? opt->weight[r]
-                                                 : opt->weight[d] / (p->first_replica[d + 1] - p->first_replica[d]);
+        weight[r] = replica_options(opt)->n_weight == p->replicas
+                        ? replica_options(opt)->weight[r]
+                        : replica_options(opt)->weight[d] / (p->first_replica[d + 1] - p->first_replica[d]);
     }
     return ST_OK;
 }
@@ -102,11 +104,11 @@ static Status divide_by_groups(int64_t *count, int64_t n, int parts, int64_t gro
 
 Status batch_divide(int64_t *count, int64_t *offset, int64_t n, const Partition *p, const BuildOptions *opt, Arena *a)
 {
-    if (opt->split == SPLIT_AUTO && p->replicas > 1 && !opt->samples_each)
+    if (replica_options(opt)->split == SPLIT_AUTO && p->replicas > 1 && !replica_options(opt)->samples_each)
         return FAIL(E_INTERNAL, "--split auto: no device was measured");
-    if (opt->samples_each) {
-        TRY(divide_by_groups(count, n, p->replicas, opt->samples_each));
-    } else if (opt->split == SPLIT_WEIGHTS && p->replicas > 1) {
+    if (replica_options(opt)->samples_each) {
+        TRY(divide_by_groups(count, n, p->replicas, replica_options(opt)->samples_each));
+    } else if (replica_options(opt)->split == SPLIT_WEIGHTS && p->replicas > 1) {
         double *weight = ARENA_NEW(a, double, p->replicas);
 
         if (!weight)
@@ -114,7 +116,7 @@ Status batch_divide(int64_t *count, int64_t *offset, int64_t n, const Partition 
         TRY(weigh(weight, p, opt));
         divide_by_weight(count, weight, n, p->replicas);
     } else {
-        divide_equally(count, n, p->replicas, opt->split);
+        divide_equally(count, n, p->replicas, replica_options(opt)->split);
     }
     for (int r = 0; r < p->replicas; r++)
         offset[r] = r ? offset[r - 1] + count[r - 1] : 0;
@@ -124,7 +126,9 @@ Status batch_divide(int64_t *count, int64_t *offset, int64_t n, const Partition 
 /* Of the devices alone, whose number and replicas the options say. */
 static Status map_alone(Partition *out, const BuildOptions *opt, Arena *a)
 {
-    Partition p = { .devices = device_count(opt), .replicas = opt->replicas > 0 ? opt->replicas : device_count(opt) };
+    Partition p = { .devices = device_count(opt),
+                    .replicas =
+                        replica_options(opt)->replicas > 0 ? replica_options(opt)->replicas : device_count(opt) };
 
     TRY(partition_map(&p, opt, a));
     *out = p;

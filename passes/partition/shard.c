@@ -23,6 +23,9 @@
 #include "graph/ops/concat.gen.h"
 #include "passes/partition/place.h"
 #include "passes/report.h"
+#include "passes/options/collectives.h"
+#include "passes/options/replicas.h"
+#include "passes/options/update.h"
 
 static bool is_state(const Graph *g, ValueId v) { return has_value(v) && value(g, v)->kind == V_STATE; }
 
@@ -151,15 +154,15 @@ static bool shard_is_mean(const Graph *g, const BuildOptions *opt, ValueId v)
     const char *name = value(g, v)->name;
     const size_t n = strlen(name), end = strlen("." EMA_SUFFIX);
 
-    return opt->has_mean && is_state(g, v) && value(g, v)->trainable && n > end &&
+    return update_options(opt)->has_mean && is_state(g, v) && value(g, v)->trainable && n > end &&
            !strcmp(name + n - end, "." EMA_SUFFIX);
 }
 
 static const char *level_name(const BuildOptions *opt)
 {
-    const ShardMode level = opt->shard;
+    const ShardMode level = collective_options(opt)->shard;
 
-    if (opt->master)
+    if (collective_options(opt)->master)
         return "strategy master";
     return level == SHARD_OPTIMIZER   ? "shard optimizer"
            : level == SHARD_GRADIENTS ? "shard gradients"
@@ -168,10 +171,10 @@ static const char *level_name(const BuildOptions *opt)
 
 static Status shard_tell(const Graph *g, const BuildOptions *opt, bool any, Report *report)
 {
-    if (opt->shard == SHARD_OPTIMIZER && !any && mode_in(opt, MODES_UPDATE))
+    if (collective_options(opt)->shard == SHARD_OPTIMIZER && !any && mode_in(opt, MODES_UPDATE))
         return report_note(report, NOTE_OTHER, g->name,
                            "--shard optimizer: this optimizer keeps nothing beside the parameters");
-    if (opt->shard >= SHARD_GRADIENTS && opt->mode == BUILD_ACCUMULATE)
+    if (collective_options(opt)->shard >= SHARD_GRADIENTS && build_mode(opt) == BUILD_ACCUMULATE)
         return report_note(report, NOTE_OTHER, g->name,
                            "--%s: what --accumulate adds up stays whole: a gradient of the parameters' size for "
                            "each replica",
@@ -187,9 +190,9 @@ Status shard_states(Partition *p, const Graph *g, const BuildOptions *opt, Arena
     bool any = false;
     int next = 0;
 
-    if (opt->shard == SHARD_NONE)
+    if (collective_options(opt)->shard == SHARD_NONE)
         return ST_OK;
-    if (opt->backend.accelerator)
+    if (build_target(opt)->accelerator)
         return FAIL(E_INVALID, "--%s: only CPU devices can, and these are accelerators", level_name(opt));
     cuts = ARENA_NEW(a, const Split *, g->n_value);
     shard = ARENA_NEW(a, const Split *, g->n_value);
@@ -198,20 +201,21 @@ Status shard_states(Partition *p, const Graph *g, const BuildOptions *opt, Arena
     TRY(find_owners(&owner, g, a, report));
     for (uint32_t i = 1; i < g->n_value && p->devices > 1; i++)
         if (applies(g, (ValueId){ i }) &&
-            !(cuts[i] = opt->master ? cut_nothing(shape_numel(g->value[i]->shape), p, a)
-                                    : shard_cut(shape_numel(g->value[i]->shape), p, &next, a)))
+            !(cuts[i] = collective_options(opt)->master ? cut_nothing(shape_numel(g->value[i]->shape), p, a)
+                                                        : shard_cut(shape_numel(g->value[i]->shape), p, &next, a)))
             return FAIL_NOMEM();
-    if (opt->world && !opt->master)
+    if (replica_options(opt)->world && !collective_options(opt)->master)
         TRY(show_fullest(cuts, g, p, a));
     for (uint32_t i = 1; i < g->n_value; i++) {
         any |= has_value(owner[i]);
-        shard[i] = cuts[i] && (opt->shard == SHARD_PARAMETERS || shard_is_mean(g, opt, (ValueId){ i }))
-                       ? cuts[i]
-                       : cuts[owner[i].i];
+        shard[i] =
+            cuts[i] && (collective_options(opt)->shard == SHARD_PARAMETERS || shard_is_mean(g, opt, (ValueId){ i }))
+                ? cuts[i]
+                : cuts[owner[i].i];
     }
     p->shard = shard;
-    p->once = opt->master;
-    p->update = opt->shard >= SHARD_GRADIENTS ? cuts : NULL;
+    p->once = collective_options(opt)->master;
+    p->update = collective_options(opt)->shard >= SHARD_GRADIENTS ? cuts : NULL;
     return shard_tell(g, opt, any, report);
 }
 

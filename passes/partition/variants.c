@@ -9,8 +9,10 @@
  * of that sample at its length; a partial sum adds up such; what is whole differs by length and is each replica's own.
  * What needs all parts in one tensor of one shape, or a number that holds for the whole batch and follows its length (a
  * mean over all positions), is found here, and named. */
-#include "passes/partition/variants.h"
+#include "passes/partition/variant_options.h"
+#include "passes/options/replicas.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "graph/ir/op.h"
@@ -19,26 +21,28 @@
 
 static bool same_reach(const BuildOptions *opt, int r, int s)
 {
-    for (int i = 0; i < opt->n_reach; i++)
-        if (opt->reach[i].size[r] != opt->reach[i].size[s])
+    for (int i = 0; i < input_options(opt)->n_reach; i++)
+        if (input_options(opt)->reach[i].size[r] != input_options(opt)->reach[i].size[s])
             return false;
     return true;
 }
 
 static const Shape *bound_shape(const BuildOptions *opt, const char *name)
 {
-    for (int i = 0; i < opt->n_input_shape; i++)
-        if (!strcmp(opt->input_shape[i].name, name))
-            return &opt->input_shape[i].shape;
-    return opt->target_shape && !strcmp(name, opt->target ? opt->target : "target") ? opt->target_shape : NULL;
+    for (int i = 0; i < batch_options(opt)->n_input_shape; i++)
+        if (!strcmp(batch_options(opt)->input_shape[i].name, name))
+            return &batch_options(opt)->input_shape[i].shape;
+    return target_options(opt)->target_shape && !strcmp(name, target_name(opt)) ? target_options(opt)->target_shape
+                                                                                : NULL;
 }
 
 static bool is_longest(const BuildOptions *opt, int r)
 {
-    for (int i = 0; i < opt->n_reach; i++) {
-        const Shape *s = bound_shape(opt, opt->reach[i].name);
+    for (int i = 0; i < input_options(opt)->n_reach; i++) {
+        const Shape *s = bound_shape(opt, input_options(opt)->reach[i].name);
 
-        if (s && opt->reach[i].axis < s->rank && opt->reach[i].size[r] < s->dim[opt->reach[i].axis])
+        if (s && input_options(opt)->reach[i].axis < s->rank &&
+            input_options(opt)->reach[i].size[r] < s->dim[input_options(opt)->reach[i].axis])
             return false;
     }
     return true;
@@ -50,18 +54,24 @@ static void shorten(Shape *s, const InputReach *x, int r)
         s->dim[x->axis] = x->size[r];
 }
 
-/* Of replica r. */
+/* Fills in the shapes of replica r's inputs and target. */
 static Status variants_describe(Variant *k, const BuildOptions *opt, int r, Arena *a)
 {
-    if (!(k->input = arena_memdup(a, opt->input_shape, (size_t)opt->n_input_shape * sizeof *k->input)))
+    const BatchOptions *batch = batch_options(opt);
+    const TargetOptions *target = target_options(opt);
+    const InputOptions *inputs = input_options(opt);
+
+    if (!(k->input = arena_memdup(a, batch->input_shape, (size_t)batch->n_input_shape * sizeof *k->input)))
         return FAIL_NOMEM();
-    k->target = opt->target_shape ? *opt->target_shape : shape_unknown();
-    for (int i = 0; i < opt->n_reach; i++) {
-        for (int n = 0; n < opt->n_input_shape; n++)
-            if (!strcmp(k->input[n].name, opt->reach[i].name))
-                shorten(&k->input[n].shape, &opt->reach[i], r);
-        if (opt->target_shape && !strcmp(opt->reach[i].name, opt->target ? opt->target : "target"))
-            shorten(&k->target, &opt->reach[i], r);
+    k->target = target->target_shape ? *target->target_shape : shape_unknown();
+    for (int i = 0; i < inputs->n_reach; i++) {
+        const InputReach *reach = &inputs->reach[i];
+
+        for (int n = 0; n < batch->n_input_shape; n++)
+            if (!strcmp(k->input[n].name, reach->name))
+                shorten(&k->input[n].shape, reach, r);
+        if (target->target_shape && !strcmp(reach->name, target->target ? target->target : "target"))
+            shorten(&k->target, reach, r);
     }
     return ST_OK;
 }
@@ -96,7 +106,8 @@ Status variants_create(Variants **out, const Graph *g, const BuildOptions *opt)
     Status st;
 
     *out = NULL;
-    if (!opt->n_reach || replica_count(opt) < 2 || opt->world || opt->mode == BUILD_APPLY)
+    if (!input_options(opt)->n_reach || replica_count(opt) < 2 || replica_options(opt)->world ||
+        build_mode(opt) == BUILD_APPLY)
         return ST_OK;
     a = arena_create_beside(g->arena);
     if (!a || !(v = ARENA_NEW(a, Variants, 1))) {
@@ -145,16 +156,17 @@ Status variants_drop(Variants *v, int i, Status why)
     return ST_OK;
 }
 
-BuildOptions variant_options(const Variants *v, int i, const BuildOptions *opt)
+void variant_options(VariantOptions *out, const Variants *v, int i, const BuildOptions *opt)
 {
-    BuildOptions own = *opt;
-
-    own.n_reach = 0;
-    own.input_shape = v->list[i].input;
-    own.target_shape = opt->target_shape ? &v->list[i].target : NULL;
-    own.class_axis_found = NULL;
-    own.reach_kept = NULL;
-    return own;
+    *out = (VariantOptions){ *opt, *batch_options(opt), *input_options(opt), *target_options(opt) };
+    out->batch.input_shape = v->list[i].input;
+    out->inputs.n_reach = 0;
+    out->inputs.reach_kept = NULL;
+    out->target.target_shape = out->target.target_shape ? &v->list[i].target : NULL;
+    out->target.class_axis_found = NULL;
+    out->build.batch = &out->batch;
+    out->build.inputs = &out->inputs;
+    out->build.target = &out->target;
 }
 
 /* ---- side by side ---- */
@@ -354,9 +366,10 @@ static Status place_one(const Variant *k, const Graph *g, const Placements *t, c
 Status variants_compare(Variants *v, const Graph *g, const Placements *t, PassCtx *ctx, Arena *a)
 {
     for (int i = v->n; i-- > 0;) {
-        const BuildOptions own = variant_options(v, i, ctx->opt);
+        VariantOptions own;
 
-        TRY(variants_drop(v, i, place_one(&v->list[i], g, t, &own, a)));
+        variant_options(&own, v, i, ctx->opt);
+        TRY(variants_drop(v, i, place_one(&v->list[i], g, t, &own.build, a)));
     }
     return ST_OK;
 }

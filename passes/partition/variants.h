@@ -8,7 +8,7 @@
 /* The step of one more length. */
 typedef struct {
     Graph *g;
-    InputShape *input; /* [n_input] as of BuildOptions */
+    struct InputShape *input; /* [n_input] as of BuildOptions */
     Shape target;
     ValueId *of;       /* by value id of the graph of the longest: the same here; of no constant */
     const Node **node; /* by node index likewise */
@@ -29,9 +29,6 @@ void variants_free(Variants *v); /* NULL is legal */
 /* Gives up variant i, i < 0 all, for the reason that the status message says, unless that is E_NOMEM: the replicas have
  * the longest. */
 Status variants_drop(Variants *v, int i, Status why) CHECKED;
-/* The options that variant i is built with. */
-BuildOptions variant_options(const Variants *v, int i, const BuildOptions *opt);
-
 /* Which values and nodes are the same ones, and in what the graphs differ.  Gives up those that have others. */
 Status variants_match(Variants *v, const Graph *g, Arena *a) CHECKED;
 /* And those whose own partition would not be like that of the longest, `t`. */

@@ -37,6 +37,7 @@
 #include "graph/ir/readers.h"
 #include "passes/pass.h"
 #include "passes/report.h"
+#include "passes/options/memory.h"
 
 enum {
     WHOLE_BYTES = 512 << 20,
@@ -230,7 +231,7 @@ static bool is_apart(Loss *l)
 /* Can the target add up what is summed over rows? */
 static bool is_added(const Loss *l)
 {
-    return dtype_size(in_value(l->g, l->sum, 0)->dtype) > 2 || target_fuses(&l->ctx->opt->backend, &op_Product);
+    return dtype_size(in_value(l->g, l->sum, 0)->dtype) > 2 || target_fuses(build_target(l->ctx->opt), &op_Product);
 }
 
 static bool recognise(Loss *l)
@@ -256,10 +257,10 @@ static int64_t chunk_rows(const PassCtx *ctx, const Value *scores)
 {
     const int64_t rows = scores->shape->dim[0], row = scores->shape->dim[1] * (int64_t)dtype_size(scores->dtype);
     const int64_t least = (rows + MOST_CHUNKS - 1) / MOST_CHUNKS;
-    int64_t n = ctx->opt->backend.accelerator ? ACCELERATOR_ROWS : CPU_ROWS;
+    int64_t n = build_target(ctx->opt)->accelerator ? ACCELERATOR_ROWS : CPU_ROWS;
 
-    if (ctx->opt->chunk_rows > 0)
-        return least > ctx->opt->chunk_rows ? least : ctx->opt->chunk_rows;
+    if (memory_options(ctx->opt)->chunk_rows > 0)
+        return least > memory_options(ctx->opt)->chunk_rows ? least : memory_options(ctx->opt)->chunk_rows;
     if (rows * row < WHOLE_BYTES)
         return rows;
     while (n < rows && 2 * n * row <= CHUNK_BYTES)
@@ -320,7 +321,7 @@ static ValueId emit_over_rows(Loss *l, const GradReader *r, ValueId d, int64_t f
     const ValueId a = r->operand ? rows : d, b = r->operand ? d : rows;
     const double alpha = node_attr(r->n, "alpha") ? node_float(r->n, "alpha") : 1;
 
-    if (target_fuses(&l->ctx->opt->backend, &op_Product)) {
+    if (target_fuses(build_target(l->ctx->opt), &op_Product)) {
         const ValueId in[] = { a, b, NO_VALUE, NO_VALUE, r->so_far };
 
         return emit(g, &op_Product, ATTRS(INT("transA", 1), FLOAT("alpha", alpha), INT("wide", 1)),
@@ -507,7 +508,7 @@ static Status chunk_loss_run(Graph *g, PassCtx *ctx)
     Node **sum = ARENA_NEW(ctx->scratch, Node *, g->n_node + 1);
     int n_sum = 0;
 
-    if (!ctx->opt->chunk_rows)
+    if (!memory_options(ctx->opt)->chunk_rows)
         return ST_OK;
     if (!sum)
         return FAIL_NOMEM();

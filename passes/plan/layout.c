@@ -10,6 +10,7 @@
  * After place_host: the device must have a kernel for the node in that layout, or the node stays with rows.  Where only
  * one of channels and positions has more than one element, both orders are the same and count as rows. */
 #include "passes/plan/layout.h"
+#include "passes/options/replicas.h"
 #include "graph/ops/view.gen.h"
 
 #include "graph/ir/collective.h"
@@ -55,7 +56,7 @@ bool layout_computes(Graph *g, const Node *n, NodeLayouts to, const PassCtx *ctx
     Layout *kept;
     bool yes;
 
-    if (n->op->flags & OPF_COLLECTIVE || !ctx->opt->backend.computes)
+    if (n->op->flags & OPF_COLLECTIVE || !build_target(ctx->opt)->computes)
         return true;
     if (!(kept = ARENA_NEW(ctx->scratch, Layout, n->n_in + n->n_out + 1))) {
         graph_fail_nomem(g);
@@ -65,7 +66,7 @@ bool layout_computes(Graph *g, const Node *n, NodeLayouts to, const PassCtx *ctx
     keep_layouts(g, n->out, n->n_out, kept + n->n_in);
     set_layouts(g, n->in, n->n_in, n->op->filter_in, to);
     set_layouts(g, n->out, n->n_out, n->op->filter_out, to);
-    yes = target_computes(&ctx->opt->backend, g, n);
+    yes = target_computes(build_target(ctx->opt), g, n);
     put_back(g, n->in, n->n_in, kept);
     put_back(g, n->out, n->n_out, kept + n->n_in);
     return yes;
@@ -74,7 +75,7 @@ bool layout_computes(Graph *g, const Node *n, NodeLayouts to, const PassCtx *ctx
 NodeLayouts layout_preferred(Graph *g, const Node *n, const PassCtx *ctx)
 {
     NodeLayouts list[TARGET_LAYOUTS];
-    const int count = n->op->layout == LAYOUT_LIKES ? target_layouts(&ctx->opt->backend, g, n, list) : 0;
+    const int count = n->op->layout == LAYOUT_LIKES ? target_layouts(build_target(ctx->opt), g, n, list) : 0;
 
     for (int i = 0; i < count; i++)
         if (layout_computes(g, n, list[i], ctx))
@@ -125,7 +126,7 @@ static ValueId form(Layouts *l, ValueId v, Layout want)
 
 static bool on_host(const Layouts *l, const Node *n)
 {
-    return l->ctx->opt->devices && n->device >= l->ctx->opt->devices;
+    return replica_options(l->ctx->opt)->devices && n->device >= replica_options(l->ctx->opt)->devices;
 }
 
 /* What is wanted of its data by those that read what n makes. */
@@ -247,7 +248,7 @@ static Status layout_run(Graph *g, PassCtx *ctx)
     Layouts l = { .g = g, .ctx = ctx, .n_value = g->n_value };
     uint32_t n_node = g->n_node;
 
-    if (!ctx->opt->backend.layouts)
+    if (!build_target(ctx->opt)->layouts)
         return ST_OK;
     l.other = ARENA_NEW(ctx->scratch, ValueId, g->n_value);
     l.wanted = ARENA_NEW(ctx->scratch, Layout, g->n_value);

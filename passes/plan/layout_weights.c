@@ -6,6 +6,7 @@
  * rows. */
 #include "graph/ir/readers.h"
 #include "passes/plan/layout.h"
+#include "passes/options/collectives.h"
 
 /* Does the node read a weight for others, with which it is the same in all programs? */
 static bool passes_on(const Node *n)
@@ -35,7 +36,7 @@ static Status layout_weights_run(Graph *g, PassCtx *ctx)
 {
     bool *other = ARENA_NEW(ctx->scratch, bool, g->n_value);
 
-    if (!ctx->opt->backend.layouts || ctx->opt->shard)
+    if (!build_target(ctx->opt)->layouts || collective_options(ctx->opt)->shard)
         return ST_OK;
     if (!other)
         return FAIL_NOMEM();
@@ -43,7 +44,7 @@ static Status layout_weights_run(Graph *g, PassCtx *ctx)
     FOR_NODES(g, n) {
         NodeLayouts list[TARGET_LAYOUTS];
 
-        if (!n->op->filter_in || !target_layouts(&ctx->opt->backend, g, n, list))
+        if (!n->op->filter_in || !target_layouts(build_target(ctx->opt), g, n, list))
             continue;
         for (int i = 0; i < n->n_in; i++) {
             ValueId w = n->op->filter_in >> i & 1 && has_in(n, i) ? layout_weights_source(g, n->in[i]) : NO_VALUE;

@@ -131,9 +131,9 @@ static Status place_host_tell(const Hosting *h)
 
 static Status place_host_run(Graph *g, PassCtx *ctx)
 {
-    Hosting h = { g, ctx, ctx->opt->devices > 1 ? ctx->opt->devices : 1, g->n_value, g->n_node, NULL, NULL };
+    Hosting h = { g, ctx, device_count(ctx->opt), g->n_value, g->n_node, NULL, NULL };
 
-    if (!ctx->opt->backend.accelerator)
+    if (!build_target(ctx->opt)->accelerator)
         return ST_OK;
     TRY(graph_sort(g));
     h.n_node = g->n_node;

@@ -29,7 +29,7 @@ static bool is_kept(const Value *v, const PassCtx *ctx) { return v->idle && !ctx
 /* Backwards, so that what only dead nodes read dies in the same walk. */
 static Status dce_run(Graph *g, PassCtx *ctx)
 {
-    const bool has_batch = !ctx->opt || ctx->opt->mode != BUILD_APPLY;
+    const bool has_batch = !ctx->opt || build_mode(ctx->opt) != BUILD_APPLY;
     uint32_t *n_use = graph_count_uses(g, ctx->scratch);
 
     if (!n_use)

@@ -8,15 +8,18 @@
 #include "passes/batch_axis.h"
 #include "passes/simplify/fold.h"
 #include "passes/simplify/infer_shapes.h"
+#include "passes/build_options.h"
+#include "passes/options/batch.h"
+#include "passes/options/target.h"
 
 enum { MAX_SHAPE_ARITHMETIC = 1 << 24 }; /* bytes of one folded integer tensor (masks, position indices) */
 enum { MAX_SETTING = 1024 };             /* bytes of a number that decides a shape */
 
 const InputShape *given_shape(const BuildOptions *opt, const char *name)
 {
-    for (int i = 0; i < opt->n_input_shape; i++)
-        if (!strcmp(opt->input_shape[i].name, name))
-            return &opt->input_shape[i];
+    for (int i = 0; i < batch_options(opt)->n_input_shape; i++)
+        if (!strcmp(batch_options(opt)->input_shape[i].name, name))
+            return &batch_options(opt)->input_shape[i];
     return NULL;
 }
 
@@ -24,7 +27,7 @@ static const char *symbol(const Value *v, int axis) { return v->dim_param ? v->d
 
 int64_t batch_size(const Graph *g, const BuildOptions *opt)
 {
-    int64_t size = opt->batch > 0 ? opt->batch : find_batch_dim(g, opt).size;
+    int64_t size = batch_options(opt)->batch > 0 ? batch_options(opt)->batch : find_batch_dim(g, opt).size;
 
     return size >= 0 ? size : 1;
 }
@@ -51,19 +54,19 @@ static void bind_batch(Graph *g, Value *v, const BuildOptions *opt, BatchDim bat
     Shape s = *v->shape;
     unsigned axes;
 
-    if (!opt->n_batch_input && known_batch_axes(&axes, g, opt, v)) {
-        for (int i = 0; opt->batch && i < s.rank; i++)
-            s.dim[i] = axes >> i & 1 ? opt->batch : s.dim[i];
+    if (!batch_options(opt)->n_batch_input && known_batch_axes(&axes, g, opt, v)) {
+        for (int i = 0; batch_options(opt)->batch && i < s.rank; i++)
+            s.dim[i] = axes >> i & 1 ? batch_options(opt)->batch : s.dim[i];
         value_set_shape(g, v, &s);
         return;
     }
-    for (int i = 0; opt->batch && i < s.rank; i++) {
+    for (int i = 0; batch_options(opt)->batch && i < s.rank; i++) {
         bool same_symbol = batch.symbol && symbol(v, i) && !strcmp(symbol(v, i), batch.symbol);
-        bool leading =
-            i == 0 && !opt->n_batch_input && !batch.axis && (s.dim[0] < 0 ? !symbol(v, 0) : s.dim[0] == batch.size);
+        bool leading = i == 0 && !batch_options(opt)->n_batch_input && !batch.axis &&
+                       (s.dim[0] < 0 ? !symbol(v, 0) : s.dim[0] == batch.size);
 
         if (i == named || same_symbol || leading)
-            s.dim[i] = opt->batch;
+            s.dim[i] = batch_options(opt)->batch;
     }
     value_set_shape(g, v, &s);
 }
@@ -72,12 +75,14 @@ int64_t declared_batch(const Graph *g, const BuildOptions *opt) { return find_ba
 
 void bind_batch_axes(Graph *g, const BuildOptions *opt, int64_t size)
 {
-    BuildOptions sized = *opt;
-    BatchDim batch = find_batch_dim(g, opt);
+    const BatchDim batch = find_batch_dim(g, opt);
+    BatchOptions sized = *batch_options(opt);
+    BuildOptions own = *opt;
 
     sized.batch = size;
+    own.batch = &sized;
     for (int i = 0; i < g->n_input; i++)
-        bind_batch(g, value(g, g->input[i]), &sized, batch);
+        bind_batch(g, value(g, g->input[i]), &own, batch);
 }
 
 /* Is a size open that the named one, which is fixed, leaves so? */
@@ -87,7 +92,8 @@ static bool names_wrong_axis(const BuildOptions *opt, const Value *v, int axis)
 
     for (int i = 0; i < v->shape->rank; i++)
         open |= v->shape->dim[i] < 0;
-    return open && v->shape->dim[axis] >= 0 && v->shape->dim[axis] != opt->batch && !given_shape(opt, v->name);
+    return open && v->shape->dim[axis] >= 0 && v->shape->dim[axis] != batch_options(opt)->batch &&
+           !given_shape(opt, v->name);
 }
 
 static Status check_batch_input(const Value *v, const BatchInput *b, const BuildOptions *opt)
@@ -109,9 +115,9 @@ static Status check_batch_input(const Value *v, const BatchInput *b, const Build
 /* The target, which is no input yet, may be named as well. */
 Status check_batch_inputs(const Graph *g, const BuildOptions *opt)
 {
-    for (int i = 0; i < opt->n_batch_input; i++) {
-        const BatchInput *b = &opt->batch_input[i];
-        bool any = !strcmp(b->name, opt->target ? opt->target : "target");
+    for (int i = 0; i < batch_options(opt)->n_batch_input; i++) {
+        const BatchInput *b = &batch_options(opt)->batch_input[i];
+        bool any = !strcmp(b->name, target_name(opt));
 
         for (int k = 0; k < g->n_input; k++)
             if (batch_input_names(b, value(g, g->input[k]))) {
@@ -147,7 +153,7 @@ static int samples_axis(const Graph *g, const BuildOptions *opt, const Value *v,
 {
     unsigned axes;
 
-    if (!opt->n_batch_input && known_batch_axes(&axes, g, opt, v))
+    if (!batch_options(opt)->n_batch_input && known_batch_axes(&axes, g, opt, v))
         return axes ? __builtin_ctz(axes) : -1;
     return symbol_axis(v->dim_param, v->shape->rank, batch);
 }
@@ -180,10 +186,10 @@ static Status check_samples(const Graph *g, const BuildOptions *opt)
 static Status check_members(const Graph *g, const BuildOptions *opt)
 {
     const BatchDim batch = find_batch_dim(g, opt);
-    const int64_t size = opt->batch > 0 ? opt->batch : batch.size;
+    const int64_t size = batch_options(opt)->batch > 0 ? batch_options(opt)->batch : batch.size;
     Problems wrong = { 0 };
 
-    for (int i = 0; !batch.symbol && !opt->n_batch_input && !g->batch_found && i < g->n_input; i++) {
+    for (int i = 0; !batch.symbol && !batch_options(opt)->n_batch_input && !g->batch_found && i < g->n_input; i++) {
         const Value *v = value(g, g->input[i]), *with = NULL;
 
         if (!v->member || v->shape->rank < 1 || v->shape->dim[0] == size)
@@ -217,11 +223,12 @@ static Status infer_shapes_bind_inputs(Graph *g, const BuildOptions *opt)
 
     TRY(check_batch_inputs(g, opt));
     TRY(check_rivals(g, opt));
-    for (int i = 0; i < opt->n_input_shape; i++) {
-        ValueId v = graph_find(g, opt->input_shape[i].name);
+    for (int i = 0; i < batch_options(opt)->n_input_shape; i++) {
+        ValueId v = graph_find(g, batch_options(opt)->input_shape[i].name);
 
         if (!has_value(v) || value(g, v)->kind != V_INPUT)
-            return FAIL(E_INVALID, "--input-shape: the model has no input '%s'", opt->input_shape[i].name);
+            return FAIL(E_INVALID, "--input-shape: the model has no input '%s'",
+                        batch_options(opt)->input_shape[i].name);
     }
     for (int i = 0; i < g->n_input; i++) {
         Value *v = value(g, g->input[i]);
@@ -236,7 +243,7 @@ static Status infer_shapes_bind_inputs(Graph *g, const BuildOptions *opt)
             problems_add(&unbound, "'%s' %s", v->name, shape_text(v->shape, text));
     }
     TRY(problems_fail(&unbound, E_SHAPE, "shapes of inputs are not known, give %s--input-shape NAME=DIMS for",
-                      opt->batch ? "" : "--batch-size or "));
+                      batch_options(opt)->batch ? "" : "--batch-size or "));
     TRY(check_batch_inputs(g, opt)); /* of ranks that were not known */
     TRY(check_samples(g, opt));
     TRY(check_members(g, opt));

@@ -3,6 +3,7 @@
 #define DPX_INFER_SHAPES_H
 
 #include "passes/pass.h"
+#include "passes/options/batch.h"
 
 /* Samples of a batch: --batch-size, else the length of the axis that carries the batch in the first input that does
  * (passes/batch_axis.h); 1 when none does. */

@@ -34,6 +34,11 @@
 #include "passes/pass.h"
 #include "passes/report.h"
 #include "passes/update_groups.h"
+#include "passes/options/collectives.h"
+#include "passes/options/recipes.h"
+#include "passes/options/step.h"
+#include "passes/options/types.h"
+#include "passes/options/update.h"
 
 typedef struct {
     ValueId param, grad;
@@ -67,8 +72,8 @@ typedef struct {
 typedef struct {
     Graph *g;
     const BuildOptions *opt;
-    Group *group;   /* [1 + opt->n_group], the first that of all others */
-    Player *player; /* [1 + opt->n_group] */
+    Group *group;   /* [1 + n_group], the first that of all others */
+    Player *player; /* [1 + n_group] */
     Pair *pair;     /* parameters that have a gradient, in the order of the outputs */
     int n;
 } Optimizer;
@@ -159,7 +164,7 @@ static ValueId square_sums(Graph *g, Norm *of)
 /* Are all elements finite?  Of pieces of float32 so are then the sums of their squares in double, and not else. */
 static ValueId all_finite(Optimizer *o, Norm *all, DType t)
 {
-    if (!o->opt->shard || t != DT_FLOAT32)
+    if (!collective_options(o->opt)->shard || t != DT_FLOAT32)
         return emit(o->g, &op_AllFinite, NULL, all->n, all->grad);
     return EMIT(o->g, AllFinite, NULL, square_sums(o->g, all));
 }
@@ -263,7 +268,7 @@ static void emit_clip(Optimizer *o, Norm *of, const Clip *clip, ValueId factor, 
         scale = EMIT(g, Add, NULL, out[0], emit_scalar(g, t, 1e-6));
         scale = EMIT(g, Min, NULL, one, EMIT(g, Div, NULL, emit_scalar(g, t, clip->norm), scale));
         out[1] = scaled ? EMIT(g, Mul, NULL, scale, factor) : scale;
-    } else if (o->opt->shard) {
+    } else if (collective_options(o->opt)->shard) {
         in[0] = square_sums(g, of);
         in[1] = factor;
         emit_multi(g, &op_NormOfSums, ATTRS(FLOAT("max_norm", clip->norm), INTS("count", of->n, of->count)), 1 + scaled,
@@ -317,17 +322,17 @@ static Status emit_factor(Optimizer *o, Player *p, Arena *scratch)
         if (player_of(o, o->pair[i].group) == p)
             all.grad[all.n++] = emit_cast(g, o->pair[i].grad, t);
     TRY(g->status);
-    if (o->opt->loss_scaling != SCALE_NONE)
+    if (type_options(o->opt)->loss_scaling != SCALE_NONE)
         p->ok = all_finite(o, &all, t); /* else its update is not done */
-    if (o->opt->loss_scaling == SCALE_FIXED)
-        p->factor = emit_scalar(g, t, 1 / o->opt->loss_scale);
-    else if (o->opt->loss_scaling == SCALE_DYNAMIC)
+    if (type_options(o->opt)->loss_scaling == SCALE_FIXED)
+        p->factor = emit_scalar(g, t, 1 / type_options(o->opt)->loss_scale);
+    else if (type_options(o->opt)->loss_scaling == SCALE_DYNAMIC)
         TRY(emit_dynamic_scale(o, p, t));
     if (has_value(p->ok))
         graph_add_output(g, group_name(applied, OUT_APPLIED, number_of(o, p)), p->ok);
-    if (has_value(p->factor) && o->opt->keep_gradients)
+    if (has_value(p->factor) && step_options(o->opt)->keep_gradients)
         unscale_outputs(o, p);
-    for (int k = 0; k <= o->opt->n_group && !g->status; k++)
+    for (int k = 0; k <= update_options(o->opt)->n_group && !g->status; k++)
         if (update_group_norm(o->opt, k) == k && player_of(o, k) == p)
             TRY(scale_gradients(o, p, k, &all, t, scratch));
     return g->status;
@@ -340,7 +345,7 @@ static Status add_optimizer_add_step(Optimizer *o, Player *p)
     Shape scalar = shape_scalar();
     char name[GROUP_NAME];
 
-    group_name(name, STATE_STEP, o->opt->loss_scaling != SCALE_NONE ? number_of(o, p) : 0);
+    group_name(name, STATE_STEP, type_options(o->opt)->loss_scaling != SCALE_NONE ? number_of(o, p) : 0);
     p->step = add_zero_state(g, name, NULL, DT_INT64, &scalar);
     TRY(g->status);
     if (strcmp(value(g, p->step)->name, name))
@@ -381,8 +386,8 @@ static Status emit_type(const Optimizer *o, int k, DType t)
                                  .step = player->step,
                                  .ok = player->ok,
                                  .clip = group->clip->value,
-                                 .ema = o->opt->ema,
-                                 .pieces = o->opt->shard != SHARD_NONE };
+                                 .ema = update_options(o->opt)->ema,
+                                 .pieces = collective_options(o->opt)->shard != SHARD_NONE };
     UpdateRule rule;
 
     TRY(optimizer_formula(&rule, &step, group->def, &group->settings));
@@ -415,7 +420,7 @@ static Status add_rates(Optimizer *o)
     Graph *g = o->g;
     Shape scalar = shape_scalar();
 
-    for (int k = 0; k <= o->opt->n_group; k++) {
+    for (int k = 0; k <= update_options(o->opt)->n_group; k++) {
         char name[GROUP_NAME];
 
         group_name(name, IN_LR, k);
@@ -451,7 +456,7 @@ static Status read_updated(Graph *g, Arena *scratch)
 
 static Status follow_turns(const Optimizer *o, Arena *scratch)
 {
-    return o->opt->turns && !o->g->status ? read_updated(o->g, scratch) : o->g->status;
+    return update_options(o->opt)->turns && !o->g->status ? read_updated(o->g, scratch) : o->g->status;
 }
 
 /* The first of those that count their updates together. */
@@ -466,7 +471,7 @@ static bool counts(const Optimizer *o, const Player *p)
 
 static Status emit_updates(Optimizer *o, Arena *scratch)
 {
-    const Player *end = o->player + 1 + o->opt->n_group;
+    const Player *end = o->player + 1 + update_options(o->opt)->n_group;
     ValueId shared = NO_VALUE;
 
     TRY(add_rates(o));
@@ -476,13 +481,13 @@ static Status emit_updates(Optimizer *o, Arena *scratch)
         p->step = shared;
         if (!has_value(shared))
             TRY(add_optimizer_add_step(o, p));
-        if (o->opt->loss_scaling == SCALE_NONE)
+        if (type_options(o->opt)->loss_scaling == SCALE_NONE)
             shared = p->step;
     }
     for (Player *p = o->player; p < end; p++)
         if (p->any)
             TRY(emit_factor(o, p, scratch));
-    for (int k = 0; k <= o->opt->n_group; k++)
+    for (int k = 0; k <= update_options(o->opt)->n_group; k++)
         TRY(emit_nodes(o, k));
     for (Player *p = o->player; p < end; p++)
         if (counts(o, p))
@@ -581,7 +586,7 @@ static void clear_graph(Graph *g)
 }
 
 /* Is the last micro-batch in this graph, and its share not in the sums yet? */
-static bool finishes(const Optimizer *o) { return o->opt->mode == BUILD_FINISH; }
+static bool finishes(const Optimizer *o) { return build_mode(o->opt) == BUILD_FINISH; }
 
 /* Divides the summed gradients, and has all sums zero after the step. */
 static Status divide_sums(Optimizer *o, ValueId weight)
@@ -599,7 +604,7 @@ static Status divide_sums(Optimizer *o, ValueId weight)
             sum = EMIT(g, Add, NULL, state, o->pair[i].grad);
         o->pair[i].grad = EMIT(g, Div, NULL, sum, emit_cast(g, weight, value(g, state)->dtype));
         graph_add_update(g, state, emit_zeros_like(g, state));
-        if (o->opt->keep_gradients) {
+        if (step_options(o->opt)->keep_gradients) {
             graph_remove_output(g, name);
             graph_add_output(g, name, o->pair[i].grad);
         }
@@ -666,21 +671,25 @@ static Status take_groups(Optimizer *o)
     const BuildOptions *opt = o->opt;
     Arena *a = o->g->arena;
 
-    if (!(o->group = ARENA_NEW(a, Group, 1 + opt->n_group)) || !(o->player = ARENA_NEW(a, Player, 1 + opt->n_group)))
+    if (!(o->group = ARENA_NEW(a, Group, 1 + update_options(opt)->n_group)) ||
+        !(o->player = ARENA_NEW(a, Player, 1 + update_options(opt)->n_group)))
         return FAIL_NOMEM();
-    for (int k = 0; k <= opt->n_group; k++) {
-        const UpdateGroup *u = k ? &opt->group[k - 1] : NULL;
-        const OptimizerDef *def = u ? u->optimizer : opt->optimizer ? opt->optimizer : &optimizer_sgd;
+    for (int k = 0; k <= update_options(opt)->n_group; k++) {
+        const UpdateGroup *u = k ? &update_options(opt)->group[k - 1] : NULL;
+        const OptimizerDef *def = u                                ? u->optimizer
+                                  : recipe_options(opt)->optimizer ? recipe_options(opt)->optimizer
+                                                                   : &optimizer_sgd;
         Group *group = &o->group[k];
         Status st;
 
         if (def->of_file)
             return FAIL(E_INVALID, "--group '%s': the file says how all or none of its tensors are updated",
                         u->pattern);
-        *group = (Group){ .def = def, .clip = u && u->clip ? u->clip : &opt->clip };
+        *group = (Group){ .def = def, .clip = u && u->clip ? u->clip : &update_options(opt)->clip };
         TRY(check_clip(group->clip));
-        st = recipe_take(&group->settings, &def->recipe, "optimizer", u ? u->optimizer_args : opt->optimizer_args,
-                         u ? u->settings : opt->settings, a);
+        st = recipe_take(&group->settings, &def->recipe, "optimizer",
+                         u ? u->optimizer_args : recipe_options(opt)->optimizer_args,
+                         u ? u->settings : recipe_options(opt)->settings, a);
         TRY(u ? status_prefix(st, "--group '%s'", u->pattern) : st);
     }
     return ST_OK;
@@ -699,14 +708,15 @@ static Status check_groups(const Optimizer *o, Arena *scratch)
 
 static Status tell_groups(const Optimizer *o, Report *report)
 {
-    for (int k = 1; k <= o->opt->n_group; k++) {
-        const char *loss = o->opt->group[k - 1].loss;
+    for (int k = 1; k <= update_options(o->opt)->n_group; k++) {
+        const char *loss = update_options(o->opt)->group[k - 1].loss;
         int n = 0;
 
         for (int i = 0; i < o->n; i++)
             n += o->pair[i].group == k;
-        TRY(report_note(report, NOTE_OTHER, o->opt->group[k - 1].pattern, "group %d: tensors updated by %s%s%s: %d", k,
-                        o->group[k].def->recipe.name, loss ? " for loss " : "", loss ? loss : "", n));
+        TRY(report_note(report, NOTE_OTHER, update_options(o->opt)->group[k - 1].pattern,
+                        "group %d: tensors updated by %s%s%s: %d", k, o->group[k].def->recipe.name,
+                        loss ? " for loss " : "", loss ? loss : "", n));
     }
     return ST_OK;
 }
@@ -724,10 +734,10 @@ static Status add_optimizer_run(Graph *g, PassCtx *ctx)
         player_of(&o, o.pair[i].group)->any = true;
     TRY(check_groups(&o, ctx->scratch));
     TRY(tell_groups(&o, ctx->report));
-    if (!ctx->opt->keep_gradients)
+    if (!step_options(ctx->opt)->keep_gradients)
         drop_gradient_outputs(g);
     graph_begin_purpose(g, PHASE_UPDATE, "factor of gradients");
-    switch (ctx->opt->mode) {
+    switch (build_mode(ctx->opt)) {
     case BUILD_ACCUMULATE: TRY(accumulate(&o, ctx->scratch)); break;
     case BUILD_APPLY:
     case BUILD_FINISH: TRY(add_optimizer_apply(&o, ctx->scratch)); break;

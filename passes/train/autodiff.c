@@ -6,6 +6,8 @@
 #include "passes/model/parameters.h"
 #include "passes/report.h"
 #include "passes/update_groups.h"
+#include "passes/options/parameters.h"
+#include "passes/options/update.h"
 
 static int collect_trainable(const Graph *g, ValueId *list)
 {
@@ -25,14 +27,14 @@ static int loss_of(const Graph *g, const BuildOptions *opt, ValueId param)
 /* What is differentiated for the groups of loss k (passes/update_groups.h). */
 static Status find_loss(ValueId *out, Graph *g, const BuildOptions *opt, int k)
 {
-    const char *sum = opt->mode == BUILD_TRAIN ? OUT_LOSS : OUT_LOSS_SUM, *name;
+    const char *sum = build_mode(opt) == BUILD_TRAIN ? OUT_LOSS : OUT_LOSS_SUM, *name;
 
     if (!k) {
         *out = graph_output(g, OUT_SCALED_LOSS);
         *out = has_value(*out) ? *out : graph_output(g, sum);
         return has_value(*out) ? ST_OK : FAIL(E_INVALID, "training needs a loss: give --loss");
     }
-    if (!(name = arena_printf(g->arena, OUT_OWN_LOSS_PREFIX "%s", opt->group[k - 1].loss)))
+    if (!(name = arena_printf(g->arena, OUT_OWN_LOSS_PREFIX "%s", update_options(opt)->group[k - 1].loss)))
         return FAIL_NOMEM();
     *out = graph_output(g, name);
     graph_remove_output(g, name);
@@ -43,7 +45,7 @@ static Status no_gradient(const BuildOptions *opt, int k, int n)
 {
     if (k)
         return FAIL(E_INVALID, "--group '%s': the loss '%s' depends on none of the %d parameters that it is to train",
-                    opt->group[k - 1].pattern, opt->group[k - 1].loss, n);
+                    update_options(opt)->group[k - 1].pattern, update_options(opt)->group[k - 1].loss, n);
     return FAIL(E_INVALID, "nothing to train: the loss depends on none of the %d trainable parameters", n);
 }
 
@@ -68,7 +70,7 @@ static Status differentiate(Graph *g, PassCtx *ctx, int k, int n, const ValueId 
         grad[i] = found[at++];
         n_found += has_value(grad[i]);
         if (!has_value(grad[i]))
-            TRY(report_unreached(ctx->report, g, param[i], k ? ctx->opt->group[k - 1].loss : NULL));
+            TRY(report_unreached(ctx->report, g, param[i], k ? update_options(ctx->opt)->group[k - 1].loss : NULL));
     }
     return n_found ? ST_OK : no_gradient(ctx->opt, k, m);
 }
@@ -79,7 +81,7 @@ static Status check_train_patterns(const Graph *g, PassCtx *ctx, int n, const Va
 {
     Problems wrong = { 0 };
 
-    for (int k = 0; k < ctx->opt->n_train; k++) {
+    for (int k = 0; k < parameter_options(ctx->opt)->n_train; k++) {
         const char *pattern;
         bool any = false;
         int first = n;
@@ -87,7 +89,7 @@ static Status check_train_patterns(const Graph *g, PassCtx *ctx, int n, const Va
 
         for (int i = 0; i < n && !any; i++) {
             if (pattern_rule(ctx->opt, value(g, param[i])->name, &pattern) != PATTERN_TRAIN ||
-                pattern != ctx->opt->train[k])
+                pattern != parameter_options(ctx->opt)->train[k])
                 continue;
             any = has_value(grad[i]);
             first = i < first ? i : first;
@@ -95,8 +97,9 @@ static Status check_train_patterns(const Graph *g, PassCtx *ctx, int n, const Va
         if (any || first == n)
             continue;
         TRY(report_way_end(&end, g, param[first], ctx->scratch));
-        problems_add(&wrong, "--train '%s' trains nothing: the way of '%s' to the loss ends at %s", ctx->opt->train[k],
-                     value(g, param[first])->name, end.node ? node_text(g, end.node) : "an output");
+        problems_add(&wrong, "--train '%s' trains nothing: the way of '%s' to the loss ends at %s",
+                     parameter_options(ctx->opt)->train[k], value(g, param[first])->name,
+                     end.node ? node_text(g, end.node) : "an output");
     }
     return problems_fail(&wrong, E_INVALID, "what is trained");
 }
@@ -122,7 +125,7 @@ static Status autodiff_run(Graph *g, PassCtx *ctx)
         return ST_OK;
     if (!param || !(grad = ARENA_NEW(ctx->scratch, ValueId, n + 1)))
         return FAIL_NOMEM();
-    for (int k = 0; k <= ctx->opt->n_group; k++)
+    for (int k = 0; k <= update_options(ctx->opt)->n_group; k++)
         if (update_group_loss(ctx->opt, k) == k)
             TRY(differentiate(g, ctx, k, n, param, grad));
     TRY(check_train_patterns(g, ctx, n, param, grad));

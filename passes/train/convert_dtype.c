@@ -8,6 +8,7 @@
 #include "graph/ir/op.h"
 #include "passes/pass.h"
 #include "passes/passes.gen.h"
+#include "passes/options/types.h"
 
 static Status convert_tensor(const Tensor **out, Graph *g, const Tensor *t, DType to)
 {
@@ -240,7 +241,7 @@ static Status convert_body(Graph *g, Node *n, const Attr *a, DType to, int *n_ch
 
 static Status convert_dtype_run(Graph *g, PassCtx *ctx)
 {
-    const DType to = ctx->opt->dtype;
+    const DType to = type_options(ctx->opt)->dtype;
     bool found = false;
     Deciding d;
 

@@ -25,6 +25,10 @@
 #include "passes/simplify/infer_shapes.h"
 #include "passes/report.h"
 #include "passes/update_groups.h"
+#include "passes/options/batch.h"
+#include "passes/options/recipes.h"
+#include "passes/options/target.h"
+#include "passes/options/update.h"
 
 typedef struct {
     Graph *g;
@@ -35,8 +39,8 @@ typedef struct {
     ValueId num, den; /* den NO_VALUE: the loss is a sum */
     Output *log;      /* what is told besides, as the outputs that it becomes */
     int n_log;
-    ValueId *own;      /* [opt->n_group]: the mean of the output that is the group's own loss; NO_VALUE: it has none */
-    ValueId metric[2]; /* sum and weight, or a table and NO_VALUE; NO_VALUE without a metric */
+    ValueId *own;                   /* [n_group]: the mean of the output that is the group's own loss; or NO_VALUE */
+    ValueId metric[2];              /* sum and weight, or a table and NO_VALUE; NO_VALUE without a metric */
     RecipeSettings loss, of_metric; /* their settings */
 } Criterion;
 
@@ -44,20 +48,24 @@ typedef struct {
 
 static Status check_options(const BuildOptions *opt)
 {
-    const char *name = opt->loss ? opt->loss->recipe.name : "none";
-    const bool classes = opt->loss && opt->loss->target == TARGET_CLASSES;
+    const LossDef *loss = recipe_options(opt)->loss;
+    const MetricDef *metric = recipe_options(opt)->metric;
+    const TargetOptions *o = target_options(opt);
+    const bool classes = loss_has_classes(opt);
 
-    if (!opt->loss)
+    if (!loss)
         return FAIL(E_INVALID, "a loss is needed: give --loss");
-    if (opt->metric && opt->metric->target != opt->loss->target)
-        return FAIL(E_INVALID, "--metric %s needs %s: it does not go with --loss %s", opt->metric->recipe.name,
-                    opt->metric->target == TARGET_CLASSES ? "class scores" : "a target of the output's shape", name);
-    if (opt->class_weights && !classes)
-        return FAIL(E_INVALID, "--class-weights do not go with --loss %s", name);
-    if (opt->class_axis && !classes)
-        return FAIL(E_INVALID, "--class-axis does not go with --loss %s", name);
-    if ((opt->loss_weight || opt->loss_is_sum) && opt->loss->target != TARGET_NONE)
-        return FAIL(E_INVALID, "--loss-weight goes with --loss output:NAME: the denominator of %s is known", name);
+    if (metric && metric->target != loss->target)
+        return FAIL(E_INVALID, "--metric %s needs %s: it does not go with --loss %s", metric->recipe.name,
+                    metric->target == TARGET_CLASSES ? "class scores" : "a target of the output's shape",
+                    loss->recipe.name);
+    if (o->class_weights && !classes)
+        return FAIL(E_INVALID, "--class-weights do not go with --loss %s", loss->recipe.name);
+    if (o->class_axis && !classes)
+        return FAIL(E_INVALID, "--class-axis does not go with --loss %s", loss->recipe.name);
+    if ((o->loss_weight || o->loss_is_sum) && loss->target != TARGET_NONE)
+        return FAIL(E_INVALID, "--loss-weight goes with --loss output:NAME: the denominator of %s is known",
+                    loss->recipe.name);
     return ST_OK;
 }
 
@@ -132,22 +140,22 @@ static Status find_own_loss(Criterion *c, const bool *is_loss)
 /* The scores have as many rows as there are targets: others are of a model that joins or picks rows of the batch. */
 static Status check_rows(const Criterion *c, const Shape *expected, int batch)
 {
-    const Shape *have = c->opt->target_shape;
+    const Shape *have = target_options(c->opt)->target_shape;
     char text[SHAPE_TEXT];
 
     if (!have || !shape_known(expected) || have->rank != expected->rank || batch < 0 || batch >= have->rank ||
-        have->dim[batch] != c->opt->batch || expected->dim[batch] == c->opt->batch)
+        have->dim[batch] != batch_options(c->opt)->batch || expected->dim[batch] == batch_options(c->opt)->batch)
         return ST_OK;
     return FAIL(
         E_SHAPE,
         "output '%s' is %s for a batch of %lld: the loss needs scores of each sample; --logits NAME names another "
         "output, or --loss output:NAME a loss within the model",
-        c->scores->name, shape_text(value(c->g, c->y)->shape, text), (long long)c->opt->batch);
+        c->scores->name, shape_text(value(c->g, c->y)->shape, text), (long long)batch_options(c->opt)->batch);
 }
 
 static Status add_target(Criterion *c, DType dtype, const Shape *shape, int batch)
 {
-    const char *name = c->opt->target ? c->opt->target : "target";
+    const char *name = target_name(c->opt);
 
     TRY(check_rows(c, shape, batch));
 
@@ -163,7 +171,7 @@ static Status add_target(Criterion *c, DType dtype, const Shape *shape, int batc
 
 static Status class_weights(ValueId *out, Criterion *c, int64_t classes)
 {
-    const Tensor *w = c->opt->class_weights;
+    const Tensor *w = target_options(c->opt)->class_weights;
     Shape s = SHAPE(classes);
     Tensor *t;
 
@@ -195,7 +203,7 @@ static Status note_axis(const Criterion *c, const ClassAxis *a)
                            "the classes of the scores %s are taken along axis %d, unless the targets' "
                            "shape says otherwise; --class-axis chooses",
                            shape_text(&a->scores, text), a->axis);
-    if (a->axis == 1 || c->opt->class_axis)
+    if (a->axis == 1 || target_options(c->opt)->class_axis)
         return ST_OK;
     return report_note(c->report, NOTE_OTHER, c->scores->name,
                        "the classes of the scores %s are along axis %d, as the targets' shape says",
@@ -227,20 +235,20 @@ static Status find_class_axis(Criterion *c, int *out, bool soft)
                     .classes = -1,
                     .output = c->scores->name };
 
-    if (c->opt->class_weights && c->opt->class_weights->shape.rank == 1)
-        a.classes = c->opt->class_weights->shape.dim[0];
+    if (target_options(c->opt)->class_weights && target_options(c->opt)->class_weights->shape.rank == 1)
+        a.classes = target_options(c->opt)->class_weights->shape.dim[0];
     for (int i = 0; c->scores->dim_param && i < y->shape->rank; i++)
         a.open |= c->scores->dim_param[i] ? 1u << i : 0;
-    if (c->opt->class_axis)
-        TRY(class_axis_set(&a, c->opt->class_axis));
+    if (target_options(c->opt)->class_axis)
+        TRY(class_axis_set(&a, target_options(c->opt)->class_axis));
     else if (soft)
         TRY(assume_soft_axis(c, &a));
-    else if (c->opt->target_shape)
-        TRY(class_axis_decide(&a, c->opt->target_shape));
+    else if (target_options(c->opt)->target_shape)
+        TRY(class_axis_decide(&a, target_options(c->opt)->target_shape));
     else
         class_axis_assume(&a, c->g);
-    if (c->opt->class_axis_found)
-        *c->opt->class_axis_found = a;
+    if (target_options(c->opt)->class_axis_found)
+        *target_options(c->opt)->class_axis_found = a;
     *out = a.axis;
     return soft ? ST_OK : note_axis(c, &a);
 }
@@ -262,8 +270,8 @@ static Status no_classes(const Criterion *c)
 {
     char text[SHAPE_TEXT];
 
-    return FAIL(E_SHAPE, "--loss %s needs scores [N, classes, ...]: output '%s' is %s", c->opt->loss->recipe.name,
-                c->scores->name, shape_text(value(c->g, c->y)->shape, text));
+    return FAIL(E_SHAPE, "--loss %s needs scores [N, classes, ...]: output '%s' is %s",
+                recipe_options(c->opt)->loss->recipe.name, c->scores->name, shape_text(value(c->g, c->y)->shape, text));
 }
 
 /* The sum down to a number, if it is not one yet, and its weight. */
@@ -284,14 +292,16 @@ static Status add_sums(Criterion *c, const LossBody *body)
 {
     LossBody b = *body;
 
-    c->opt->loss->emit(&b, &c->loss);
+    recipe_options(c->opt)->loss->emit(&b, &c->loss);
     finish_sum(&c->num, &c->den, c->g, &b);
-    if (c->opt->metric) {
-        b = (LossBody){ .g = c->g, .y = body->y, .target = body->target, .soft = body->soft && c->opt->metric->soft };
+    if (recipe_options(c->opt)->metric) {
+        b = (LossBody){
+            .g = c->g, .y = body->y, .target = body->target, .soft = body->soft && recipe_options(c->opt)->metric->soft
+        };
         if (body->soft && !b.soft)
             b.target = EMIT(c->g, ArgMax, ATTRS(INT("axis", 1), INT("keepdims", 0)), body->target);
-        c->opt->metric->emit(&b, &c->of_metric);
-        if (c->opt->metric->table)
+        recipe_options(c->opt)->metric->emit(&b, &c->of_metric);
+        if (recipe_options(c->opt)->metric->table)
             c->metric[0] = b.sum;
         else
             finish_sum(&c->metric[0], &c->metric[1], c->g, &b);
@@ -313,8 +323,8 @@ static bool is_like(const Shape *target, const Shape *y, int batch)
  */
 static Status has_soft_targets(bool *out, const Criterion *c)
 {
-    const LossDef *loss = c->opt->loss;
-    const Shape *y = value(c->g, c->y)->shape, *target = c->opt->target_shape;
+    const LossDef *loss = recipe_options(c->opt)->loss;
+    const Shape *y = value(c->g, c->y)->shape, *target = target_options(c->opt)->target_shape;
     const bool told = loss->soft_labels && loss->soft_labels(&c->loss);
     char have[SHAPE_TEXT], want[SHAPE_TEXT];
 
@@ -356,7 +366,7 @@ static Status add_class_loss(Criterion *c)
 /* Targets without an axis that the output has are mostly the classes' numbers. */
 static Status check_element_target(const Criterion *c)
 {
-    const Shape *y = value(c->g, c->y)->shape, *target = c->opt->target_shape;
+    const Shape *y = value(c->g, c->y)->shape, *target = target_options(c->opt)->target_shape;
     const int batch = scores_batch_axis(c->g, c->opt, c->scores);
     char have[SHAPE_TEXT], want[SHAPE_TEXT];
     bool drops = false;
@@ -372,7 +382,7 @@ static Status check_element_target(const Criterion *c)
     }
     return FAIL(
         E_SHAPE, "--loss %s compares output '%s' %s element by element: expected '%s' of that shape, found %s%s",
-        c->opt->loss->recipe.name, c->scores->name, shape_text(y, want), c->opt->target ? c->opt->target : "target",
+        recipe_options(c->opt)->loss->recipe.name, c->scores->name, shape_text(y, want), target_name(c->opt),
         shape_text(target, have),
         drops ? "; for classes' numbers give --loss cross-entropy, or nll where the output is log-probabilities" : "");
 }
@@ -415,7 +425,7 @@ static Status criterion_is_trained(bool *out, const Graph *g, ValueId v, Arena *
 static Status add_weight_output(Criterion *c, Arena *scratch)
 {
     Graph *g = c->g;
-    const Output *w = output_named(g, c->opt->loss_weight);
+    const Output *w = output_named(g, target_options(c->opt)->loss_weight);
     const DType loss = value(g, c->y)->dtype;
     const Shape scalar = shape_scalar();
     char text[SHAPE_TEXT];
@@ -423,7 +433,7 @@ static Status add_weight_output(Criterion *c, Arena *scratch)
 
     if (!w)
         return FAIL(E_INVALID, "--loss-weight: the model has no output '%s'; expected one of its outputs, or sum",
-                    c->opt->loss_weight);
+                    target_options(c->opt)->loss_weight);
     if (!shape_known(value(g, w->value)->shape))
         return FAIL(E_SHAPE, "--loss-weight: the shape of output '%s' is not known", w->name);
     if (shape_numel(value(g, c->y)->shape) != 1)
@@ -443,14 +453,15 @@ static Status add_weight_output(Criterion *c, Arena *scratch)
 
 bool criterion_takes_own_means(const BuildOptions *opt)
 {
-    return opt->mean_of_means && opt->loss && opt->loss->target == TARGET_NONE && !opt->loss_is_sum &&
-           opt->mode != BUILD_EVAL;
+    return target_options(opt)->mean_of_means && loss_is_output(opt) && !target_options(opt)->loss_is_sum &&
+           build_mode(opt) != BUILD_EVAL;
 }
 
 static ValueId emit_part_mean(const Criterion *c, ValueId sum, double weight, bool shared, ValueId weights)
 {
     const Attr *attrs =
-        ATTRS(FLOAT("weight", weight), INT("filled", c->opt->mean_over == MEAN_OVER_FILLED), INT("shared", shared));
+        ATTRS(FLOAT("weight", weight), INT("filled", target_options(c->opt)->mean_over == MEAN_OVER_FILLED),
+              INT("shared", shared));
     const ValueId in[2] = { sum, weights };
 
     return emit(c->g, &op_PartMean, attrs, has_value(weights) ? 2 : 1, in);
@@ -476,11 +487,11 @@ static Status add_weight(Criterion *c, Arena *scratch)
 {
     const DType t = value(c->g, c->y)->dtype;
 
-    if (c->opt->loss_weight)
+    if (target_options(c->opt)->loss_weight)
         TRY(add_weight_output(c, scratch));
     if (criterion_takes_own_means(c->opt))
         c->den = emit_scalar(c->g, t, 1);
-    else if (!c->opt->loss_weight)
+    else if (!target_options(c->opt)->loss_weight)
         c->den = emit_scalar(c->g, t, (double)batch_size(c->g, c->opt));
     return c->g->status;
 }
@@ -492,7 +503,7 @@ static Status add_output_loss(Criterion *c, ValueId *loss, Arena *scratch)
     Graph *g = c->g;
     const Shape scalar = shape_scalar();
 
-    if (c->opt->loss_is_sum) {
+    if (target_options(c->opt)->loss_is_sum) {
         *loss = c->num = emit_sum_to_shape(g, c->y, &scalar);
         return g->status;
     }
@@ -556,9 +567,9 @@ static Status check_logged(const Criterion *c, const Output *o, const char *log_
         TRY(check_output(c->g, o));
     if (!shape_known(value(c->g, o->value)->shape))
         return FAIL(E_SHAPE, "--loss outputs: the shape of output '%s' is not known", o->name);
-    if (is_loss && c->opt->loss_weight && shape_numel(value(c->g, o->value)->shape) != 1)
-        return FAIL(E_SHAPE, "--loss-weight %s: output '%s', a loss, is %s; expected one number", c->opt->loss_weight,
-                    o->name, shape_text(value(c->g, o->value)->shape, text));
+    if (is_loss && target_options(c->opt)->loss_weight && shape_numel(value(c->g, o->value)->shape) != 1)
+        return FAIL(E_SHAPE, "--loss-weight %s: output '%s', a loss, is %s; expected one number",
+                    target_options(c->opt)->loss_weight, o->name, shape_text(value(c->g, o->value)->shape, text));
     for (int i = 0; i < c->g->n_output; i++)
         if (&c->g->output[i] != o && !list_length(c->g, c->g->output[i].name) &&
             !strcmp(log_name, c->g->output[i].name))
@@ -595,10 +606,10 @@ static Status add_logged_losses(Criterion *c, ValueId *loss, const bool *is_loss
 {
     Graph *g = c->g;
 
-    if (c->opt->loss_is_sum)
+    if (target_options(c->opt)->loss_is_sum)
         return FAIL(E_INVALID, "--loss-weight sum does not go with --loss outputs, which takes means");
     if (!(c->log = ARENA_NEW(g->arena, Output, (size_t)g->n_output + 1)) ||
-        !(c->own = ARENA_NEW(scratch, ValueId, (size_t)c->opt->n_group + 1)))
+        !(c->own = ARENA_NEW(scratch, ValueId, (size_t)update_options(c->opt)->n_group + 1)))
         return FAIL_NOMEM();
     TRY(add_weight(c, scratch));
     for (int i = 0; i < g->n_output; i++) {
@@ -614,8 +625,8 @@ static Status add_logged_losses(Criterion *c, ValueId *loss, const bool *is_loss
         mean = emit_mean(c, o);
         if (is_loss[i])
             add_to_loss(g, loss, mean);
-        for (int k = 0; k < c->opt->n_group; k++)
-            if (c->opt->group[k].loss && criterion_in_loss(g, i, c->opt->group[k].loss))
+        for (int k = 0; k < update_options(c->opt)->n_group; k++)
+            if (update_options(c->opt)->group[k].loss && criterion_in_loss(g, i, update_options(c->opt)->group[k].loss))
                 add_to_loss(g, &c->own[k], mean);
         TRY(log_mean(c, log_name, mean));
     }
@@ -628,8 +639,8 @@ static Status add_own_losses(Criterion *c)
 {
     Graph *g = c->g;
 
-    for (int k = 0; k < c->opt->n_group && !g->status; k++) {
-        const UpdateGroup *u = &c->opt->group[k];
+    for (int k = 0; k < update_options(c->opt)->n_group && !g->status; k++) {
+        const UpdateGroup *u = &update_options(c->opt)->group[k];
         const char *name = u->loss ? arena_printf(g->arena, OUT_OWN_LOSS_PREFIX "%s", u->loss) : NULL;
 
         if (!u->loss || update_group_loss(c->opt, k + 1) != k + 1)
@@ -640,7 +651,8 @@ static Status add_own_losses(Criterion *c)
             return FAIL(E_INVALID, "--group '%s': the model has no output '%s' of floats to be a loss", u->pattern,
                         u->loss);
         graph_remove_output(g, name);
-        graph_add_output(g, name, c->opt->mode == BUILD_TRAIN ? c->own[k] : EMIT(g, Mul, NULL, c->own[k], c->den));
+        graph_add_output(g, name,
+                         build_mode(c->opt) == BUILD_TRAIN ? c->own[k] : EMIT(g, Mul, NULL, c->own[k], c->den));
     }
     return g->status;
 }
@@ -686,27 +698,24 @@ const char *criterion_prediction(const char *output)
     return begins(output, OUT_MODEL_PREFIX) ? output + strlen(OUT_MODEL_PREFIX) : is_ours(output) ? NULL : output;
 }
 
-static Status no_own_loss(const Graph *g, const BuildOptions *opt)
-{
-    char list[OUTPUTS_TEXT];
-
-    list_outputs(list, g);
-    return opt->loss->logs
-               ? FAIL(E_INVALID, "--loss outputs: the name of no output contains 'loss'; the model has %s", list)
-               : FAIL(E_INVALID, "--loss output:%s: the model has no such output; it has %s", opt->loss_args, list);
-}
-
 Status criterion_find_losses(bool *is_loss, const Graph *g, const BuildOptions *opt)
 {
-    const bool own = opt->loss && opt->loss->target == TARGET_NONE;
+    const RecipeOptions *o = recipe_options(opt);
+    const bool own = loss_is_output(opt);
+    char list[OUTPUTS_TEXT];
     RecipeSettings s;
     bool any = false;
 
     if (own)
-        TRY(recipe_take(&s, &opt->loss->recipe, "loss", opt->loss_args, opt->settings, g->arena));
+        TRY(recipe_take(&s, &o->loss->recipe, "loss", o->loss_args, o->settings, g->arena));
     for (int i = 0; i < g->n_output; i++)
-        any |= is_loss[i] = own && opt->loss->is_loss(&s, g->output[i].name);
-    return own && !any ? no_own_loss(g, opt) : ST_OK;
+        any |= is_loss[i] = own && o->loss->is_loss(&s, g->output[i].name);
+    if (!own || any)
+        return ST_OK;
+    list_outputs(list, g);
+    return o->loss->logs
+               ? FAIL(E_INVALID, "--loss outputs: the name of no output contains 'loss'; the model has %s", list)
+               : FAIL(E_INVALID, "--loss output:%s: the model has no such output; it has %s", o->loss_args, list);
 }
 
 /* Predictions stay in evaluation; one that is called like an output of ours under another name. */
@@ -714,7 +723,7 @@ static Status drop_outputs(Criterion *c, const bool *is_loss)
 {
     int kept = 0;
 
-    for (int i = 0; c->opt->mode == BUILD_EVAL && i < c->g->n_output; i++) {
+    for (int i = 0; build_mode(c->opt) == BUILD_EVAL && i < c->g->n_output; i++) {
         Output o = c->g->output[i];
 
         if (is_loss[i])
@@ -745,22 +754,23 @@ static Status replace_outputs(Criterion *c, ValueId loss, const bool *is_loss)
 static Status criterion_run(Graph *g, PassCtx *ctx)
 {
     Criterion c = { .g = g, .opt = ctx->opt, .report = ctx->report };
-    const LossDef *def = ctx->opt->loss;
-    const MetricDef *metric = ctx->opt->metric;
-    const char *settings = ctx->opt->settings;
+    const LossDef *def = recipe_options(ctx->opt)->loss;
+    const MetricDef *metric = recipe_options(ctx->opt)->metric;
+    const char *settings = recipe_options(ctx->opt)->settings;
     uint32_t before = g->n_node;
     ValueId loss = NO_VALUE;
     bool *is_loss;
 
     graph_begin_purpose(g, PHASE_CRITERION, "criterion");
     TRY(check_options(ctx->opt));
-    TRY(recipe_take(&c.loss, &def->recipe, "loss", ctx->opt->loss_args, settings, g->arena));
+    TRY(recipe_take(&c.loss, &def->recipe, "loss", recipe_options(ctx->opt)->loss_args, settings, g->arena));
     if (metric)
-        TRY(recipe_take(&c.of_metric, &metric->recipe, "metric", ctx->opt->metric_args, settings, g->arena));
+        TRY(recipe_take(&c.of_metric, &metric->recipe, "metric", recipe_options(ctx->opt)->metric_args, settings,
+                        g->arena));
     if (!(is_loss = ARENA_NEW(ctx->scratch, bool, (size_t)g->n_output + 1)))
         return FAIL_NOMEM();
     TRY(criterion_find_losses(is_loss, g, ctx->opt));
-    TRY(def->target == TARGET_NONE ? find_own_loss(&c, is_loss) : find_output(&c, ctx->opt->logits));
+    TRY(def->target == TARGET_NONE ? find_own_loss(&c, is_loss) : find_output(&c, target_options(ctx->opt)->logits));
     TRY(note_applied_twice(&c, def));
     if (def->logs)
         TRY(add_logged_losses(&c, &loss, is_loss, ctx->scratch));
@@ -771,13 +781,14 @@ static Status criterion_run(Graph *g, PassCtx *ctx)
     else
         TRY(add_element_loss(&c));
     TRY(g->status);
-    if (ctx->opt->mean_of_means && ctx->opt->mode != BUILD_EVAL && !criterion_takes_own_means(ctx->opt)) {
+    if (target_options(ctx->opt)->mean_of_means && build_mode(ctx->opt) != BUILD_EVAL &&
+        !criterion_takes_own_means(ctx->opt)) {
         TRY(take_mean_of_means(&c));
         loss = c.num;
     } else if (def->target != TARGET_NONE)
         loss = EMIT(g, Div, NULL, c.num, c.den);
     TRY(replace_outputs(&c, loss, is_loss));
-    if (c.own && ctx->opt->mode != BUILD_EVAL)
+    if (c.own && build_mode(ctx->opt) != BUILD_EVAL)
         TRY(add_own_losses(&c));
     ctx->n_changed += (int)(g->n_node - before);
     return g->status;

@@ -78,7 +78,7 @@ static Status join_biases_run(Graph *g, PassCtx *ctx)
     bool done;
     Uses u;
 
-    if (!target_fuses(&ctx->opt->backend, &op_Product))
+    if (!target_fuses(build_target(ctx->opt), &op_Product))
         return ST_OK;
     TRY(uses_find(&u, g, ctx->scratch));
     TRY(rewrite_begin(g, ctx->scratch));

@@ -8,6 +8,7 @@
 #include "graph/ir/op.h"
 #include "passes/pass.h"
 #include "passes/report.h"
+#include "passes/options/parameters.h"
 
 static bool training(const PassCtx *ctx) { return mode_in(ctx->opt, MODES_LEARN); }
 
@@ -105,7 +106,7 @@ static bool reads_copy(const char *call)
 static Status note_stops(const Graph *g, PassCtx *ctx)
 {
     FOR_NODES(g, n)
-        if (n->lost_detach && !ctx->opt->n_stop)
+        if (n->lost_detach && !parameter_options(ctx->opt)->n_stop)
             TRY(report_note(ctx->report, NOTE_EXPORTER, n->name,
                             "%s, and the exporter's optimizer removed where: export "
                             "with optimize=False, or give --stop-gradient 'VALUE>%s' (docs/parameters.md)",

@@ -6,6 +6,7 @@
 #include "graph/ops/binary.gen.h"
 #include "graph/ops/random.h"
 #include "passes/pass.h"
+#include "passes/options/step.h"
 
 static bool draws(const Node *n) { return (n->op->flags & OPF_RANDOM) && !n->op->domain; }
 
@@ -34,7 +35,7 @@ static Status key_random_run(Graph *g, PassCtx *ctx)
         }
         if (!has_value(draw))
             draw = add_counter(g);
-        TRY(random_make_keyed(g, n, draw, ctx->opt->seed, key++));
+        TRY(random_make_keyed(g, n, draw, step_options(ctx->opt)->seed, key++));
         graph_remove(g, n);
         ctx->n_changed++;
     }

@@ -7,6 +7,7 @@
  * belongs to, and the gradient of a conversion is the conversion back.  Outputs of the model keep their type. */
 #include "graph/ir/emit.h"
 #include "passes/pass.h"
+#include "passes/options/types.h"
 
 typedef struct {
     Graph *g;
@@ -90,12 +91,12 @@ static void keep_types_outside(Precision *p)
 
 static Status precision_run(Graph *g, PassCtx *ctx)
 {
-    Precision p = { .g = g, .low = ctx->opt->precision, .n_value = g->n_value };
+    Precision p = { .g = g, .low = type_options(ctx->opt)->precision, .n_value = g->n_value };
     uint32_t n_node = g->n_node;
 
     if (p.low == DT_NONE || p.low == DT_FLOAT32)
         return ST_OK;
-    if (ctx->opt->dtype == DT_FLOAT64)
+    if (type_options(ctx->opt)->dtype == DT_FLOAT64)
         return FAIL(E_INVALID, "--precision %s does not go with --dtype float64", dtype_name(p.low));
     if (!(p.cast = ARENA_NEW(ctx->scratch, ValueId, g->n_value)))
         return FAIL_NOMEM();

@@ -5,7 +5,7 @@
 
 static Status drop_losses(Graph *g, PassCtx *ctx)
 {
-    const bool own = ctx->opt->loss && ctx->opt->loss->target == TARGET_NONE;
+    const bool own = loss_is_output(ctx->opt);
     bool *is_loss = ARENA_NEW(ctx->scratch, bool, (size_t)g->n_output + 1);
     int kept = 0;
 

@@ -18,6 +18,8 @@
 #include "graph/ir/traced_calls.h"
 #include "graph/ir/rewrite.h"
 #include "passes/model/parameters.h"
+#include "passes/options/batch_norm.h"
+#include "passes/options/step.h"
 
 typedef struct {
     Graph *g;
@@ -30,7 +32,7 @@ typedef struct {
     const char *alike; /* the first */
 } Prepare;
 
-static bool training(const PassCtx *ctx) { return ctx->opt->mode >= BUILD_TRAIN; }
+static bool training(const PassCtx *ctx) { return build_mode(ctx->opt) >= BUILD_TRAIN; }
 
 /* BUILD_APPLY has no batch: nothing that a batch changes is updated there. */
 static bool sees_batch(const PassCtx *ctx) { return mode_in(ctx->opt, MODES_LEARN); }
@@ -199,16 +201,19 @@ static Status prepare_node(Prepare *p, Node *n)
 {
     const BuildOptions *opt = p->ctx->opt;
     const int replicas = replica_count(opt);
-    const bool sets = replicas > 1 && (opt->bn == BN_AVERAGE || (opt->bn == BN_LOCAL && opt->own_buffers));
-    const bool groups = opt->bn_group > 1 && opt->bn_group < replicas;
+    const bool sets =
+        replicas > 1 && (batch_norm_options(opt)->bn == BN_AVERAGE ||
+                         (batch_norm_options(opt)->bn == BN_LOCAL && batch_norm_options(opt)->own_buffers));
+    const bool groups = batch_norm_options(opt)->bn_group > 1 && batch_norm_options(opt)->bn_group < replicas;
     TrainMode mode = { .batch = training(p->ctx),
                        .updates = sees_batch(p->ctx),
-                       .sync = opt->bn == BN_SYNC && !groups && opt->bn_group != 1,
-                       .group = groups ? opt->bn_group : 0,
-                       .unbiased = opt->bn_unbiased,
-                       .clamp = opt->bn_clamp && replicas > 1,
+                       .sync =
+                           batch_norm_options(opt)->bn == BN_SYNC && !groups && batch_norm_options(opt)->bn_group != 1,
+                       .group = groups ? batch_norm_options(opt)->bn_group : 0,
+                       .unbiased = batch_norm_options(opt)->bn_unbiased,
+                       .clamp = batch_norm_options(opt)->bn_clamp && replicas > 1,
                        .sets = sets ? replicas : 0,
-                       .average = opt->bn == BN_AVERAGE };
+                       .average = batch_norm_options(opt)->bn == BN_AVERAGE };
     bool keeps = false;
 
     if (n->op->running_in) {
@@ -271,9 +276,10 @@ static Status prepare_training_run(Graph *g, PassCtx *ctx)
     Prepare p = { .g = g, .ctx = ctx, .some_train = has_training(g) };
     uint32_t n_node = g->n_node;
 
-    if (follows_file(ctx->opt) && ctx->opt->mode == BUILD_TRAIN)
+    if (follows_file(ctx->opt) && build_mode(ctx->opt) == BUILD_TRAIN)
         return ST_OK; /* the file says what of its step is in which mode, and updated how */
-    if (ctx->opt->file_modes && (ctx->opt->mode == BUILD_INFER || ctx->opt->mode == BUILD_PREDICT))
+    if (step_options(ctx->opt)->file_modes &&
+        (build_mode(ctx->opt) == BUILD_INFER || build_mode(ctx->opt) == BUILD_PREDICT))
         return ST_OK;
     if (!(p.update_of = ARENA_NEW(ctx->scratch, int, g->n_value)))
         return FAIL_NOMEM();

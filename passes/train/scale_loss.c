@@ -13,12 +13,14 @@
 #include "graph/ops/binary.gen.h"
 #include "passes/pass.h"
 #include "passes/update_groups.h"
+#include "passes/options/types.h"
+#include "passes/options/update.h"
 
 LossScaleRule loss_scale_rule(const BuildOptions *opt)
 {
     static const LossScaleRule usual = { .first = 65536, .growth = 2, .backoff = 0.5, .interval = 2000 };
 
-    return opt->scale_rule.interval ? opt->scale_rule : usual;
+    return type_options(opt)->scale_rule.interval ? type_options(opt)->scale_rule : usual;
 }
 
 static ValueId add_scale(Graph *g, const BuildOptions *opt, DType dtype, int player)
@@ -28,8 +30,8 @@ static ValueId add_scale(Graph *g, const BuildOptions *opt, DType dtype, int pla
     const Tensor first = { DT_FLOAT32, shape_scalar(), &number };
     ValueId v;
 
-    if (opt->loss_scaling == SCALE_FIXED)
-        return emit_scalar(g, dtype, opt->loss_scale);
+    if (type_options(opt)->loss_scaling == SCALE_FIXED)
+        return emit_scalar(g, dtype, type_options(opt)->loss_scale);
     v = graph_add_state(g, group_name(name, STATE_LOSS_SCALE, player), &first, false);
     if (!g->status && strcmp(value(g, v)->name, name))
         g->status = FAIL(E_MODEL, "the model has a value of its own named '%s'", name);
@@ -39,7 +41,7 @@ static ValueId add_scale(Graph *g, const BuildOptions *opt, DType dtype, int pla
 /* The loss of group k is scaled where it stands: nothing but autodiff reads it. */
 static Status scale_own_loss(Graph *g, const BuildOptions *opt, int k, ValueId scale)
 {
-    const char *name = arena_printf(g->arena, OUT_OWN_LOSS_PREFIX "%s", opt->group[k - 1].loss);
+    const char *name = arena_printf(g->arena, OUT_OWN_LOSS_PREFIX "%s", update_options(opt)->group[k - 1].loss);
 
     if (!name)
         return FAIL_NOMEM();
@@ -52,21 +54,21 @@ static Status scale_own_loss(Graph *g, const BuildOptions *opt, int k, ValueId s
 static Status scale_loss_run(Graph *g, PassCtx *ctx)
 {
     const BuildOptions *opt = ctx->opt;
-    const ValueId loss = graph_output(g, opt->mode == BUILD_TRAIN ? OUT_LOSS : OUT_LOSS_SUM);
+    const ValueId loss = graph_output(g, build_mode(opt) == BUILD_TRAIN ? OUT_LOSS : OUT_LOSS_SUM);
     ValueId scale = NO_VALUE; /* of all, but for players */
 
-    if (opt->loss_scaling == SCALE_NONE)
+    if (type_options(opt)->loss_scaling == SCALE_NONE)
         return ST_OK;
     if (!has_value(loss))
         return FAIL(E_INVALID, "training needs a loss: give --loss");
     graph_begin_purpose(g, PHASE_CRITERION, "scaled loss");
-    if (!opt->turns) {
+    if (!update_options(opt)->turns) {
         scale = add_scale(g, opt, value(g, loss)->dtype, 0);
         graph_add_output(g, OUT_SCALED_LOSS, EMIT(g, Mul, NULL, loss, scale));
     }
-    for (int k = 1; k <= opt->n_group; k++)
+    for (int k = 1; k <= update_options(opt)->n_group; k++)
         if (update_group_loss(opt, k) == k) {
-            const ValueId own = opt->turns ? add_scale(g, opt, value(g, loss)->dtype, k) : scale;
+            const ValueId own = update_options(opt)->turns ? add_scale(g, opt, value(g, loss)->dtype, k) : scale;
 
             TRY(g->status);
             TRY(scale_own_loss(g, opt, k, own));

@@ -9,6 +9,7 @@
 #include "graph/ir/lower.h"
 #include "passes/pass.h"
 #include "passes/train/next_outputs.h"
+#include "passes/options/step.h"
 
 #define STEP_NAME "step"
 
@@ -18,7 +19,7 @@ static Status make_interface(Graph *g, const BuildOptions *opt)
 {
     const ValueId step = graph_find(g, STATE_STEP);
 
-    if (opt->mode == BUILD_TRAIN)
+    if (build_mode(opt) == BUILD_TRAIN)
         next_outputs_drop_others(g);
     if (has_value(step))
         graph_rename(g, step, STEP_NAME);
@@ -33,7 +34,7 @@ static Status standard_run(Graph *g, PassCtx *ctx)
 {
     Problems left = { 0 };
 
-    if (!ctx->opt->standard)
+    if (!step_options(ctx->opt)->standard)
         return ST_OK;
     TRY(graph_lower(g, ctx->scratch, &(Lowering){ .standard = true, .n_lowered = &ctx->n_changed }));
     TRY(graph_sort(g));

@@ -15,7 +15,7 @@
 #include "exec/run/interp.h"
 #include "graph/onnx/importer.h"
 #include "graph/text/print.h"
-#include "passes/pass.h"
+#include "passes/build_options.h"
 
 extern const Pass pass_infer_shapes, pass_lower;
 

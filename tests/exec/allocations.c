@@ -21,6 +21,9 @@
 #include "kernels/cpu/onednn.h"
 #include "tests/exec/training.h"
 #include "tests/harness/test.h"
+#include "passes/build_options.h"
+#include "passes/options/recipes.h"
+#include "passes/options/replicas.h"
 
 #if defined(__GLIBC__) && !defined(DPX_SANITIZED)
 
@@ -104,7 +107,8 @@ static int allocations_of(int replicas, int devices)
 /* The same of a session's whole step on the CNN with synchronised batch-norm. */
 static int allocations_of_session(void)
 {
-    static const BuildOptions opt = { .loss = &loss_cross_entropy, .replicas = 3, .metric = &metric_accuracy };
+    const BuildOptions opt = { .recipes = &(RecipeOptions){ .loss = &loss_cross_entropy, .metric = &metric_accuracy },
+                               .replicas = &(ReplicaOptions){ .replicas = 3 } };
     Arena *a = arena_create();
     Shape sx = SHAPE(4, 1, 28, 28), st = SHAPE(4), scalar = shape_scalar();
     NamedTensor in[3] = { { "image", *tensor_create(a, DT_FLOAT32, &sx) },

@@ -10,6 +10,10 @@
 #include "graph/ir/op.h"
 #include "tests/exec/gpu_training.h"
 #include "tests/harness/test.h"
+#include "passes/build_options.h"
+#include "passes/options/backend.h"
+#include "passes/options/batch.h"
+#include "passes/options/recipes.h"
 
 static void compare_bits(const GpuRun *r, const GpuOutcome *found, const GpuOutcome *expected, const char *what)
 {
@@ -25,10 +29,9 @@ static void test_labels(void)
     Arena *a = arena_create();
     GpuRun r = { .model = "mlp", .batch = 8, .cuda = true };
     BuildOptions opt = { .mode = BUILD_TRAIN,
-                         .batch = r.batch,
-                         .loss = &loss_cross_entropy,
-                         .settings = "ignore-index=-100",
-                         .backend = cuda_target(DT_NONE, false) };
+                         .batch = &(BatchOptions){ .batch = r.batch },
+                         .recipes = &(RecipeOptions){ .loss = &loss_cross_entropy, .settings = "ignore-index=-100" },
+                         .backend = &(BackendOptions){ .backend = cuda_target(DT_NONE, false) } };
     Graph *g = gpu_run_build(&r, &opt, 2, 1), *whole = gpu_run_build(&r, &opt, 1, 1);
     Rig rig;
 

@@ -15,6 +15,11 @@
 #include "tests/exec/training.h"
 #include "tests/harness/gpu.h"
 #include "tests/harness/test.h"
+#include "passes/build_options.h"
+#include "passes/options/batch.h"
+#include "passes/options/collectives.h"
+#include "passes/options/recipes.h"
+#include "passes/options/replicas.h"
 
 enum { BATCH = 11, FEATURES = 4, STEPS = 4, N = 24, MOST = 4 };
 
@@ -78,9 +83,10 @@ static void count(Outcome *o, const Graph *g)
 
 static Status train_by(Outcome *o, const char *devices, int replicas, bool reproducible, DType reduce, MixMode mix)
 {
-    const BuildOptions opt = {
-        .batch = BATCH, .loss = &loss_output, .loss_args = "loss", .replicas = replicas, .reduce = reduce, .mix = mix
-    };
+    const BuildOptions opt = { .batch = &(BatchOptions){ .batch = BATCH },
+                               .recipes = &(RecipeOptions){ .loss = &loss_output, .loss_args = "loss" },
+                               .replicas = &(ReplicaOptions){ .replicas = replicas },
+                               .collectives = &(CollectiveOptions){ .reduce = reduce, .mix = mix } };
     Shape shape = SHAPE(4, 3);
     Tensor w = { DT_FLOAT32, shape, o->w };
     Session *s = NULL;

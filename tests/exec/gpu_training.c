@@ -13,6 +13,7 @@
 #include "tests/harness/gpu.h"
 #include "tests/harness/graphs.h"
 #include "tests/harness/test.h"
+#include "passes/build_parts.h"
 
 enum { STATE_ROOM = 1 << 23 };
 
@@ -35,11 +36,12 @@ bool gpu_simulated(void)
 
 Graph *gpu_run_build(const GpuRun *r, const BuildOptions *how, int replicas, int devices)
 {
-    BuildOptions opt = *how;
+    BuildParts opt;
 
-    opt.replicas = replicas;
-    opt.devices = devices;
-    return model_build(r->model, &opt);
+    build_parts_copy(&opt, how);
+    opt.replicas.replicas = replicas;
+    opt.replicas.devices = devices;
+    return model_build(r->model, build_parts(&opt));
 }
 
 NamedTensor *gpu_run_batch(Arena *a, const GpuRun *r, const Graph *g, const BuildOptions *opt, int k)
@@ -165,24 +167,24 @@ static void steps_of(GpuOutcome *o, Arena *a, const GpuRun *r, const BuildOption
 
 GpuOutcome gpu_train(Arena *a, const GpuRun *r)
 {
-    BuildOptions opt = { .mode = BUILD_TRAIN,
-                         .batch = r->batch,
-                         .loss = &loss_cross_entropy,
-                         .settings = "momentum=0.9",
-                         .metric = &metric_accuracy,
-                         .seed = 7,
-                         .precision = r->precision,
-                         .loss_scaling = r->precision == DT_FLOAT16 ? SCALE_DYNAMIC : SCALE_NONE,
-                         .backend = r->cuda     ? cuda_target(DT_NONE, r->channels_last)
-                                    : r->native ? cpu_target(DT_NONE, false, true)
-                                                : (Target){ 0 } };
+    BuildParts opt = { .build.mode = BUILD_TRAIN,
+                       .batch.batch = r->batch,
+                       .recipes.loss = &loss_cross_entropy,
+                       .recipes.settings = "momentum=0.9",
+                       .recipes.metric = &metric_accuracy,
+                       .step.seed = 7,
+                       .types.precision = r->precision,
+                       .types.loss_scaling = r->precision == DT_FLOAT16 ? SCALE_DYNAMIC : SCALE_NONE,
+                       .backend.backend = r->cuda     ? cuda_target(DT_NONE, r->channels_last)
+                                          : r->native ? cpu_target(DT_NONE, false, true)
+                                                      : (Target){ 0 } };
     Graph *g, *whole;
     GpuOutcome o = { 0 };
     Rig rig;
 
     if (r->computes)
-        opt.backend.computes = r->computes;
-    g = gpu_run_build(r, &opt, r->replicas, r->devices);
+        opt.backend.backend.computes = r->computes;
+    g = gpu_run_build(r, build_parts(&opt), r->replicas, r->devices);
     if (r->cuda && !r->computes) {
         CU_ASSERT(g && count_nodes(g, &op_Fused) > 0 &&
                   (count_nodes(g, &op_Product) > 0) == (strcmp(r->model, "unet") != 0));
@@ -190,11 +192,11 @@ GpuOutcome gpu_train(Arena *a, const GpuRun *r)
     }
     o.reorders = g ? count_nodes(g, &op_Reorder) : 0;
     o.conv_relus = g ? count_nodes(g, &op_ConvRelu) : 0;
-    opt.backend = (Target){ 0 };
-    whole = gpu_run_build(r, &opt, 1, 1);
+    opt.backend.backend = (Target){ 0 };
+    whole = gpu_run_build(r, build_parts(&opt), 1, 1);
     if (g && whole &&
         CHECK_OK(r->cuda ? rig_open_cuda(&rig, g, r->devices, r->uncaptured) : rig_open(&rig, g, r->devices, 1)))
-        steps_of(&o, a, r, &opt, &rig, whole);
+        steps_of(&o, a, r, build_parts(&opt), &rig, whole);
     if (g)
         rig_close(&rig);
     graph_free(whole);

@@ -13,6 +13,11 @@
 #include "graph/ir/emit.h"
 #include "tests/exec/torch_scaler.h"
 #include "tests/harness/test.h"
+#include "passes/build_options.h"
+#include "passes/options/recipes.h"
+#include "passes/options/replicas.h"
+#include "passes/options/types.h"
+#include "passes/options/update.h"
 
 enum { N = 4, STEPS = 12 };
 
@@ -169,12 +174,10 @@ static void check_step(Session *s, const Scaling *how, int step, Expected *x)
 
 static void check_setting(const Scaling *how)
 {
-    const BuildOptions opt = { .loss = &loss_mse,
-                               .settings = momentum_setting,
-                               .replicas = how->replicas,
-                               .precision = DT_FLOAT16,
-                               .loss_scaling = SCALE_DYNAMIC,
-                               .clip.norm = how->clip };
+    const BuildOptions opt = { .recipes = &(RecipeOptions){ .loss = &loss_mse, .settings = momentum_setting },
+                               .replicas = &(ReplicaOptions){ .replicas = how->replicas },
+                               .types = &(TypeOptions){ .precision = DT_FLOAT16, .loss_scaling = SCALE_DYNAMIC },
+                               .update = &(UpdateOptions){ .clip.norm = how->clip } };
     Expected x = { .w = 0.5, .scale = 65536, .rule = { 65536, 2, 0.5, 2000 } };
     int skipped = 0, grown = 0;
     Session *s = NULL;
@@ -211,9 +214,8 @@ static void check_rule(const char *text, const LossScaleRule *rule)
 
     CHECK_OK(options_set(o, "precision", "float16"));
     CHECK_OK(options_set(o, "loss-scale", text));
-    o->build.loss = &loss_mse;
-    o->build.settings = momentum_setting;
-    o->build.replicas = how.replicas;
+    o->build.recipes = &(RecipeOptions){ .loss = &loss_mse, .settings = momentum_setting };
+    o->build.replicas = &(ReplicaOptions){ .replicas = how.replicas };
     if (CHECK_OK(open_session(&s, &o->build, how.devices)))
         for (int step = 0; step < STEPS; step++) {
             double before = x.scale;
@@ -247,11 +249,9 @@ static void set_scale(Session *s, double scale, double good)
 /* All numbers to the bit: rates and scales are powers of two, so every operation of the update rounds once in both. */
 static void check_torch(const char *devices, int replicas)
 {
-    const BuildOptions opt = { .loss = &loss_mse,
-                               .settings = momentum_setting,
-                               .replicas = replicas,
-                               .precision = DT_FLOAT16,
-                               .loss_scaling = SCALE_DYNAMIC };
+    const BuildOptions opt = { .recipes = &(RecipeOptions){ .loss = &loss_mse, .settings = momentum_setting },
+                               .replicas = &(ReplicaOptions){ .replicas = replicas },
+                               .types = &(TypeOptions){ .precision = DT_FLOAT16, .loss_scaling = SCALE_DYNAMIC } };
     const Scaling how = { devices, replicas, 1, 0 };
     const int steps = (int)(sizeof torch_scaler / sizeof *torch_scaler);
     int skipped = 0, grown = 0, n;
@@ -313,11 +313,9 @@ static void test_fixed(void)
     double w[2] = { 0 };
 
     for (int k = 0; k < 2; k++) {
-        const BuildOptions opt = { .loss = &loss_mse,
-                                   .settings = momentum_setting,
-                                   .precision = DT_FLOAT16,
-                                   .loss_scaling = SCALE_FIXED,
-                                   .loss_scale = scale[k] };
+        const BuildOptions opt = { .recipes = &(RecipeOptions){ .loss = &loss_mse, .settings = momentum_setting },
+                                   .types = &(TypeOptions){
+                                       .precision = DT_FLOAT16, .loss_scaling = SCALE_FIXED, .loss_scale = scale[k] } };
         const Scaling how = { "cpu", 1, 1, 0 };
         const NamedTensor *out;
         Session *s = NULL;
@@ -337,12 +335,10 @@ static void test_fixed(void)
 /* A fixed scale stays, and a step that overflows at it leaves no trace: of errors 4 and 1, 2 * 4 * 32768 / 4 does. */
 static void test_fixed_skips(void)
 {
-    const BuildOptions opt = { .loss = &loss_mse,
-                               .settings = momentum_setting,
-                               .replicas = 3,
-                               .precision = DT_FLOAT16,
-                               .loss_scaling = SCALE_FIXED,
-                               .loss_scale = 32768 };
+    const BuildOptions opt = { .recipes = &(RecipeOptions){ .loss = &loss_mse, .settings = momentum_setting },
+                               .replicas = &(ReplicaOptions){ .replicas = 3 },
+                               .types = &(TypeOptions){
+                                   .precision = DT_FLOAT16, .loss_scaling = SCALE_FIXED, .loss_scale = 32768 } };
     const Scaling how = { "cpu*2", 3, 1, 0 };
     const double of[] = { 1, 4, -1, -4, 2 };
     Expected x = { .w = 0.5, .scale = 32768, .rule = { 32768, 1, 1, 2000 } };
@@ -367,12 +363,10 @@ static void test_fixed_skips(void)
  * scale too; losses and steps behind it are as if it had not been. */
 static void check_not_a_number(const char *devices, int replicas, LossScaling scaling)
 {
-    const BuildOptions opt = { .loss = &loss_mse,
-                               .settings = momentum_setting,
-                               .replicas = replicas,
-                               .precision = DT_FLOAT16,
-                               .loss_scaling = scaling,
-                               .loss_scale = 1024 };
+    const BuildOptions opt = { .recipes = &(RecipeOptions){ .loss = &loss_mse, .settings = momentum_setting },
+                               .replicas = &(ReplicaOptions){ .replicas = replicas },
+                               .types = &(TypeOptions){
+                                   .precision = DT_FLOAT16, .loss_scaling = scaling, .loss_scale = 1024 } };
     const Scaling how = { devices, replicas, 1, 0 };
     Expected x = { .w = 0.5, .scale = scaling == SCALE_DYNAMIC ? 65536 : 1024, .rule = { 65536, 2, 0.5, 2000 } };
     const NamedTensor *out;

@@ -5,6 +5,7 @@
 #include "exec/train/session.h"
 #include "graph/text/parse.h"
 #include "tests/harness/test.h"
+#include "passes/build_options.h"
 
 typedef struct {
     char text[4096];

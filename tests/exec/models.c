@@ -8,6 +8,7 @@
 #include "exec/inspect/verify_batch.h"
 #include "tests/harness/graphs.h"
 #include "tests/harness/test.h"
+#include "passes/build_parts.h"
 
 static const char *const models[] = { "mlp",
                                       "fashion_cnn",
@@ -19,29 +20,29 @@ static const char *const models[] = { "mlp",
                                       "exported_encoder",
                                       "exported_folded" };
 
-static BuildOptions options(int batch, int replicas, int devices)
+static BuildParts options(int batch, int replicas, int devices)
 {
-    return (BuildOptions){ .mode = BUILD_TRAIN,
-                           .batch = batch,
-                           .loss = &loss_cross_entropy,
-                           .optimizer = &optimizer_sgd,
-                           .settings = "momentum=0.9",
-                           .metric = &metric_accuracy,
-                           .replicas = replicas,
-                           .devices = devices,
-                           .seed = 1 };
+    return (BuildParts){ .build.mode = BUILD_TRAIN,
+                         .batch.batch = batch,
+                         .recipes.loss = &loss_cross_entropy,
+                         .recipes.optimizer = &optimizer_sgd,
+                         .recipes.settings = "momentum=0.9",
+                         .recipes.metric = &metric_accuracy,
+                         .replicas.replicas = replicas,
+                         .replicas.devices = devices,
+                         .step.seed = 1 };
 }
 
 /* ---- the plan ---- */
 
 static void check_plan(const char *name, int batch, int replicas, int devices)
 {
-    BuildOptions opt = options(batch, replicas, devices);
+    BuildParts opt = options(batch, replicas, devices);
     Graph *g = model_import(name);
     Arena *a = arena_create();
     MemoryPlan *plan;
 
-    if (g && CHECK_OK(pipeline_run(g, &opt, interp_node, NULL, NULL)) &&
+    if (g && CHECK_OK(pipeline_run(g, build_parts(&opt), interp_node, NULL, NULL)) &&
         CHECK_OK(plan_memory(&plan, g, NULL, TARGET_ALIGN, a))) {
         CU_ASSERT_EQUAL(plan->n_device, devices);
         for (int d = 0; d < plan->n_device; d++)
@@ -127,7 +128,7 @@ static const NamedTensor *random_batch(Arena *a, const Graph *g, const BuildOpti
 
 static void check_model(const char *name, int batch, int replicas, int devices)
 {
-    BuildOptions opt = options(batch, replicas, devices);
+    BuildParts opt = options(batch, replicas, devices);
     Graph *g = model_import(name);
     Arena *a = arena_create();
     Session *s = NULL;
@@ -136,13 +137,13 @@ static void check_model(const char *name, int batch, int replicas, int devices)
 
     snprintf(text, sizeof text, "cpu*%d", devices);
     CHECK_OK(device_list_parse(&list, text, 1));
-    if (g && CHECK_OK(session_create(&s, g, &opt, &list, NULL, NULL)) &&
+    if (g && CHECK_OK(session_create(&s, g, build_parts(&opt), &list, NULL, NULL)) &&
         CHECK_OK(session_prepare(s, BUILD_TRAIN, NULL, 0)) && CHECK_OK(session_prepare(s, BUILD_EVAL, NULL, 0))) {
         const Graph *train = program_graph(session_program(s, BUILD_TRAIN));
         int n_in = train->n_input;
 
         for (uint64_t k = 0; k < 2; k++) {
-            const NamedTensor *in = random_batch(a, train, &opt, k);
+            const NamedTensor *in = random_batch(a, train, build_parts(&opt), k);
 
             check_step(s, BUILD_TRAIN, in, n_in, name);
             check_step(s, BUILD_EVAL, in, n_in, name);

@@ -8,6 +8,9 @@
 #include "graph/recipes/setting.h"
 #include "tests/exec/torch_schedules.h"
 #include "tests/harness/test.h"
+#include "passes/options/collectives.h"
+#include "passes/options/recipes.h"
+#include "passes/options/update.h"
 
 static void check_rate(const Options *o, int64_t step, double expected)
 {
@@ -140,7 +143,7 @@ static void test_flags_of_recipes(void)
     CHECK_FAILS(E_INVALID, "--optimizer adam does not have: --momentum", options_check(o));
     CHECK_OK(options_set(o, "optimizer", "sgd"));
     CHECK_OK(options_check(o));
-    CU_ASSERT(strstr(o->build.settings, "momentum=0.5;") != NULL);
+    CU_ASSERT(strstr(recipe_options(&o->build)->settings, "momentum=0.5;") != NULL);
     CHECK_FAILS(E_INVALID, "--momentum: expected a number", options_set(o, "momentum", "2"));
     CHECK_STR("0.5", options_get(o, "momentum"));
     CHECK_OK(options_set(o, "momentum", "0"));
@@ -153,11 +156,12 @@ static void test_flags_of_recipes(void)
     CHECK_FAILS(E_INVALID, "expected huber[:DELTA], found 'huber:1:2'", options_set(o, "loss", "huber:1:2"));
     CHECK_STR("huber:0.5", options_get(o, "loss"));
     CHECK_OK(options_set(o, "loss", "output:a:b"));
-    CHECK_STR("a:b", o->build.loss_args);
+    CHECK_STR("a:b", recipe_options(&o->build)->loss_args);
     CHECK_OK(options_set(o, "ignore-index", "3"));
     if (CHECK_OK(options_copy(&copy, o))) {
-        CU_ASSERT(copy->build.loss == o->build.loss && copy->build.optimizer == o->build.optimizer);
-        CHECK_STR(o->build.settings, copy->build.settings);
+        CU_ASSERT(recipe_options(&copy->build)->loss == recipe_options(&o->build)->loss &&
+                  recipe_options(&copy->build)->optimizer == recipe_options(&o->build)->optimizer);
+        CHECK_STR(recipe_options(&o->build)->settings, recipe_options(&copy->build)->settings);
     }
     CHECK_FAILS(E_INVALID, "--loss output:a:b does not have: --ignore-index", options_check(o));
     options_free(copy);
@@ -195,7 +199,7 @@ static void test_refused_groups(void)
     CHECK_FAILS(E_INVALID, ":3: ", options_set(o, "groups", path));
     CHECK_FAILS(E_INVALID, "expected a number", options_set(o, "group", "body.*:lr=x"));
     CU_ASSERT_EQUAL(o->n_group, 1);
-    CU_ASSERT_EQUAL(o->build.n_group, 1);
+    CU_ASSERT_EQUAL(update_options(&o->build)->n_group, 1);
     CHECK_STR("stem.*:lr=0.5", options_get(o, "group"));
     CHECK_STR("", options_get(o, "groups"));
     if (CHECK_OK(options_copy(&copy, o)))
@@ -339,13 +343,15 @@ static void test_links(void)
         CHECK_FAILS(E_INVALID, "--links: expected a file, auto, or SECONDS", set_exactly(o, "links", wrong[i]));
     CU_ASSERT_PTR_NULL(o->links);
     CHECK_OK(set_exactly(o, "links", "1e-5,2e-10,3e12,1"));
-    if (!o->build.sum_cost)
+    if (!collective_options(&o->build)->sum_cost)
         TEST_FAIL("%s", "no costs");
     else
-        CU_ASSERT(o->build.sum_cost->seconds == 1e-5 && o->build.sum_cost->per_byte == 2e-10 &&
-                  o->build.sum_cost->flops == 3e12 && o->build.sum_cost->beside);
+        CU_ASSERT(collective_options(&o->build)->sum_cost->seconds == 1e-5 &&
+                  collective_options(&o->build)->sum_cost->per_byte == 2e-10 &&
+                  collective_options(&o->build)->sum_cost->flops == 3e12 &&
+                  collective_options(&o->build)->sum_cost->beside);
     CHECK_OK(set_exactly(o, "links", "5,5,links.json"));
-    CU_ASSERT_PTR_NULL(o->build.sum_cost);
+    CU_ASSERT_PTR_NULL(collective_options(&o->build)->sum_cost);
     CHECK_STR("5,5,links.json", o->links);
     options_free(o);
 }

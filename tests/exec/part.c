@@ -8,6 +8,7 @@
 #include "exec/run/interp.h"
 #include "tests/exec/part.h"
 #include "tests/harness/test.h"
+#include "passes/build_options.h"
 
 typedef struct {
     PartOptions how;

@@ -14,6 +14,11 @@
 #include "graph/ops/reduce.gen.h"
 #include "graph/ir/emit.h"
 #include "tests/harness/test.h"
+#include "passes/build_options.h"
+#include "passes/options/recipes.h"
+#include "passes/options/replicas.h"
+#include "passes/options/types.h"
+#include "passes/options/update.h"
 
 enum { N = 4, STEPS = 12, A = 0, B = 1, PLAYERS = 2 };
 
@@ -182,17 +187,14 @@ static void check(const How *how)
 {
     const UpdateGroup group[] = { { .pattern = "a", .optimizer = &optimizer_sgd, .settings = "", .loss = "a_loss" },
                                   { .pattern = "b", .optimizer = &optimizer_sgd, .settings = "", .loss = "b_loss" } };
-    const BuildOptions opt = { .loss = &loss_outputs,
-                               .settings = "",
-                               .group = group,
-                               .n_group = PLAYERS,
-                               .turns = true,
-                               .replicas = how->replicas,
-                               .precision = DT_FLOAT16,
-                               .loss_scaling = how->dynamic ? SCALE_DYNAMIC : SCALE_FIXED,
-                               .loss_scale = 4096,
-                               .scale_rule = rule };
-    const double first = how->dynamic ? rule.first : opt.loss_scale;
+    const BuildOptions opt = { .recipes = &(RecipeOptions){ .loss = &loss_outputs, .settings = "" },
+                               .update = &(UpdateOptions){ .group = group, .n_group = PLAYERS, .turns = true },
+                               .replicas = &(ReplicaOptions){ .replicas = how->replicas },
+                               .types = &(TypeOptions){ .precision = DT_FLOAT16,
+                                                        .loss_scaling = how->dynamic ? SCALE_DYNAMIC : SCALE_FIXED,
+                                                        .loss_scale = 4096,
+                                                        .scale_rule = rule } };
+    const double first = how->dynamic ? rule.first : type_options(&opt)->loss_scale;
     Expected x[PLAYERS] = { { .w = 0.5, .scale = first }, { .w = -1, .scale = first } };
     Graph *g = model();
     Session *s = NULL;

@@ -6,7 +6,7 @@
 
 #include "exec/run/interp.h"
 #include "exec/inspect/verify_batch.h"
-#include "passes/pass.h"
+#include "passes/build_parts.h"
 #include "tests/harness/graphs.h"
 #include "tests/harness/test.h"
 
@@ -19,17 +19,17 @@ static double deciding(double eps) { return 2 * sqrt(eps); }
 
 static double epsilon(DType t) { return t == DT_BFLOAT16 ? 1.0 / 256 : 1.0 / 2048; }
 
-static BuildOptions options(DType precision, int batch, int replicas)
+static BuildParts options(DType precision, int batch, int replicas)
 {
-    return (BuildOptions){ .mode = BUILD_TRAIN,
-                           .batch = batch,
-                           .loss = &loss_cross_entropy,
-                           .optimizer = &optimizer_adam,
-                           .replicas = replicas,
-                           .devices = 1,
-                           .keep_gradients = true,
-                           .seed = 1,
-                           .precision = precision };
+    return (BuildParts){ .build.mode = BUILD_TRAIN,
+                         .batch.batch = batch,
+                         .recipes.loss = &loss_cross_entropy,
+                         .recipes.optimizer = &optimizer_adam,
+                         .replicas.replicas = replicas,
+                         .replicas.devices = 1,
+                         .step.keep_gradients = true,
+                         .step.seed = 1,
+                         .types.precision = precision };
 }
 
 typedef struct {
@@ -40,13 +40,13 @@ typedef struct {
 /* One training step of the model by the interpreter, on the same batch for every precision. */
 static Trained train(Arena *a, const char *model, DType precision, int batch, int replicas)
 {
-    BuildOptions opt = options(precision, batch, replicas);
-    Trained t = { model_build(model, &opt), NULL };
+    BuildParts opt = options(precision, batch, replicas);
+    Trained t = { model_build(model, build_parts(&opt)), NULL };
 
     if (!t.g)
         return t;
     t.values = ARENA_NEW(a, const Tensor *, t.g->n_value);
-    CHECK_OK(verify_batch(a, t.g, &opt, 5, t.values));
+    CHECK_OK(verify_batch(a, t.g, build_parts(&opt), 5, t.values));
     CHECK_OK(interp_run(a, t.g, t.values));
     return t;
 }

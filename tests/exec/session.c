@@ -15,10 +15,13 @@
 #include "graph/ir/emit.h"
 #include "graph/onnx/onnx.h"
 #include "tests/harness/test.h"
+#include "passes/build_parts.h"
 
-static const BuildOptions training = {
-    .loss = &loss_cross_entropy, .settings = "momentum=0.9", .metric = &metric_accuracy, .replicas = 4, .seed = 7
-};
+static BuildParts training = { .recipes.loss = &loss_cross_entropy,
+                               .recipes.settings = "momentum=0.9",
+                               .recipes.metric = &metric_accuracy,
+                               .replicas.replicas = 4,
+                               .step.seed = 7 };
 
 static Status open_model(Session **s, const char *name, const BuildOptions *opt, const char *devices)
 {
@@ -86,7 +89,7 @@ static char *trained(Arena *a, const char *name, const char *devices, size_t *by
     char *all = ARENA_NEW(a, char, 1 << 22);
 
     *bytes = 0;
-    if (CHECK_OK(open_model(&s, name, &training, devices))) {
+    if (CHECK_OK(open_model(&s, name, build_parts(&training), devices))) {
         for (int k = 0; k < 3; k++)
             loss_of(s, BUILD_TRAIN, batch_of(a, name, k < 2 ? 7 : 3, k));
         CHECK_OK(states_check_mirrors(session_states(s)));
@@ -130,7 +133,7 @@ static void test_programs_share_state(void)
     const Program *first;
     float before, after;
 
-    if (CHECK_OK(open_model(&s, "mlp", &training, "cpu*2"))) {
+    if (CHECK_OK(open_model(&s, "mlp", build_parts(&training), "cpu*2"))) {
         before = loss_of(s, BUILD_EVAL, large);
         loss_of(s, BUILD_TRAIN, large);
         first = session_program(s, BUILD_TRAIN);
@@ -159,11 +162,11 @@ static void test_programs_are_forgotten(void)
 {
     Arena *a = arena_create();
     Session *s = NULL;
-    BuildOptions opt = training;
+    BuildParts opt = training;
     float loss[40];
 
-    opt.plan_memory = 3 << 20;
-    if (CHECK_OK(open_model(&s, "mlp", &opt, "cpu*2"))) {
+    opt.memory.plan_memory = 3 << 20;
+    if (CHECK_OK(open_model(&s, "mlp", build_parts(&opt), "cpu*2"))) {
         session_keep_programs(s, 5);
         for (int i = 0; i < 40; i++)
             loss[i] = loss_of(s, BUILD_EVAL, batch_of(a, "mlp", i + 1, i));
@@ -190,7 +193,8 @@ static void test_state_is_set_and_read(void)
     NamedTensor *in = batch_of(a, "mlp", 8, 0);
     float first, second;
 
-    if (CHECK_OK(open_model(&s, "mlp", &training, "cpu*2")) && CHECK_OK(session_prepare(s, BUILD_TRAIN, in, 2))) {
+    if (CHECK_OK(open_model(&s, "mlp", build_parts(&training), "cpu*2")) &&
+        CHECK_OK(session_prepare(s, BUILD_TRAIN, in, 2))) {
         States *states = session_states(s);
         int n = states_count(states);
         Tensor **saved = ARENA_NEW(a, Tensor *, n), wrong;
@@ -221,16 +225,16 @@ static void test_model_of_now(void)
     Arena *a = arena_create();
     Session *s = NULL;
     NamedTensor *in = batch_of(a, "fashion_cnn", 4, 0);
-    BuildOptions infer = { .mode = BUILD_INFER, .batch = 4 };
+    BuildParts infer = { .build.mode = BUILD_INFER, .batch.batch = 4 };
     const NamedTensor *out;
     Graph *g = NULL;
     int n;
 
-    if (CHECK_OK(open_model(&s, "fashion_cnn", &training, "cpu*2"))) {
+    if (CHECK_OK(open_model(&s, "fashion_cnn", build_parts(&training), "cpu*2"))) {
         for (int k = 0; k < 3; k++)
             loss_of(s, BUILD_TRAIN, in);
         CHECK_OK(session_model(&g, s, NULL, NULL));
-        CHECK_OK(pipeline_run(g, &infer, interp_node, NULL, NULL));
+        CHECK_OK(pipeline_run(g, build_parts(&infer), interp_node, NULL, NULL));
         if (CHECK_OK(session_step(&out, &n, s, BUILD_INFER, in, 1))) {
             const Tensor **values = ARENA_NEW(a, const Tensor *, g->n_value), *y;
 
@@ -259,7 +263,7 @@ static void test_wrong_inputs(void)
     Shape flat = SHAPE(8, 63);
     int n;
 
-    if (CHECK_OK(open_model(&s, "mlp", &training, "cpu*2"))) {
+    if (CHECK_OK(open_model(&s, "mlp", build_parts(&training), "cpu*2"))) {
         CHECK_FAILS(E_INVALID, "'learning_rate' is missing", session_step(&out, &n, s, BUILD_TRAIN, in, 2));
         memcpy(other, in, sizeof other);
         other[0].tensor.shape = flat;
@@ -281,7 +285,7 @@ static void test_shapes_that_depend_on_data(void)
 {
     Graph *g = graph_create("g");
     Shape s = SHAPE(4);
-    BuildOptions opt = { .replicas = 1 };
+    BuildParts opt = { .replicas.replicas = 1 };
     float x[4] = { 0, 5, 0, 7 };
     NamedTensor in = { "x", { DT_FLOAT32, s, x } };
     const NamedTensor *out;
@@ -292,7 +296,7 @@ static void test_shapes_that_depend_on_data(void)
     graph_add_output(g, "y", EMIT(g, NonZero, NULL, graph_add_input(g, "x", DT_FLOAT32, &s)));
     CHECK_OK(g->status);
     CHECK_OK(device_list_parse(&list, "cpu", 1));
-    if (CHECK_OK(session_create(&session, g, &opt, &list, NULL, NULL))) {
+    if (CHECK_OK(session_create(&session, g, build_parts(&opt), &list, NULL, NULL))) {
         for (int turn = 0; turn < 2; turn++) {
             x[0] = (float)turn;
             if (CHECK_OK(session_step(&out, &n, session, BUILD_INFER, &in, 1))) {
@@ -312,7 +316,7 @@ static void test_shapes_that_data_may_not_fit(void)
     Graph *g = graph_create("g");
     const Shape s = SHAPE(4);
     const int64_t three = 3;
-    BuildOptions opt = { .replicas = 1 };
+    BuildParts opt = { .replicas.replicas = 1 };
     float x[4] = { 1, 5, 0, 7 };
     NamedTensor in = { "x", { DT_FLOAT32, s, x } };
     const NamedTensor *out;
@@ -325,7 +329,7 @@ static void test_shapes_that_data_may_not_fit(void)
     graph_add_output(g, "y", EMIT(g, Reshape, NULL, where, emit_ints(g, 1, &three)));
     CHECK_OK(g->status);
     CHECK_OK(device_list_parse(&list, "cpu", 1));
-    if (CHECK_OK(session_create(&session, g, &opt, &list, NULL, NULL)) &&
+    if (CHECK_OK(session_create(&session, g, build_parts(&opt), &list, NULL, NULL)) &&
         CHECK_OK(session_step(&out, &n, session, BUILD_INFER, &in, 1))) {
         CU_ASSERT(out[0].tensor.shape.rank == 1 && ((int64_t *)out[0].tensor.data)[2] == 3);
         x[0] = 0;
@@ -338,17 +342,17 @@ static void test_shapes_that_data_may_not_fit(void)
 /* The mlp that also says where its scores are above 0: what only the interpreter can infer. */
 static Status open_pointing(Session **s, ShardMode shard)
 {
-    BuildOptions opt = training;
+    BuildParts opt = training;
     DeviceList list;
     Graph *g;
     Status st;
 
-    opt.shard = shard;
+    opt.collectives.shard = shard;
     TRY(onnx_import_file(&g, NULL, SOURCE_DIR "/models/mlp.onnx", NULL));
     graph_add_output(g, "where", EMIT(g, NonZero, NULL, EMIT(g, Relu, NULL, g->output[0].value)));
     st = g->status ? g->status : device_list_parse(&list, "cpu*2", 1);
     if (!st)
-        st = session_create(s, g, &opt, &list, NULL, NULL);
+        st = session_create(s, g, build_parts(&opt), &list, NULL, NULL);
     graph_free(g);
     return st;
 }
@@ -385,7 +389,7 @@ static void test_missing_kernels_are_listed(void)
 {
     Graph *g = graph_create("g");
     Shape s = SHAPE(4);
-    BuildOptions opt = { .replicas = 1 };
+    BuildParts opt = { .replicas.replicas = 1 };
     NamedTensor in = { "x", { DT_INT16, s, NULL } };
     Session *session = NULL;
     DeviceList list;
@@ -394,7 +398,7 @@ static void test_missing_kernels_are_listed(void)
     graph_add_output(g, "y", EMIT(g, Erf, NULL, EMIT(g, Erf, NULL, x)));
     CHECK_OK(g->status);
     CHECK_OK(device_list_parse(&list, "cpu", 1));
-    if (CHECK_OK(session_create(&session, g, &opt, &list, NULL, NULL))) {
+    if (CHECK_OK(session_create(&session, g, build_parts(&opt), &list, NULL, NULL))) {
         CHECK_FAILS(E_UNSUPPORTED, "Erf", session_prepare(session, BUILD_INFER, &in, 1));
         CU_ASSERT_PTR_NOT_NULL(strstr(status_message(), "; Erf"));
     }
@@ -418,7 +422,9 @@ static void test_log(void)
 {
     Graph *g = graph_create("g");
     Shape s = SHAPE(6, 3);
-    BuildOptions opt = { .mode = BUILD_TRAIN, .loss = &loss_output, .loss_args = "loss", .replicas = 2 };
+    BuildParts opt = {
+        .build.mode = BUILD_TRAIN, .recipes.loss = &loss_output, .recipes.loss_args = "loss", .replicas.replicas = 2
+    };
     DeviceList list = {
         .n = 2, .device = { { .index = 0, .threads = 4, .memory = 100 }, { .index = 1, .threads = 1, .memory = 100 } }
     };
@@ -439,7 +445,7 @@ static void test_log(void)
     graph_add_output(g, "loss", emit_reshape(g, v, &scalar));
     graph_add_output(g, "other", EMIT(g, Mul, NULL, w, w));
     CHECK_OK(g->status);
-    if (CHECK_OK(session_create(&session, g, &opt, &list, keep_line, text))) {
+    if (CHECK_OK(session_create(&session, g, build_parts(&opt), &list, keep_line, text))) {
         CU_ASSERT_PTR_NOT_NULL(
             strstr(text, "! the slowest device sets the pace: cpu:0 (4 cores, 0 MiB) and cpu:1 (1 core, "));
         CHECK_OK(session_prepare(session, BUILD_TRAIN, &in, 1));

@@ -12,6 +12,10 @@
 #include "graph/ir/emit.h"
 #include "graph/ir/op.h"
 #include "tests/harness/test.h"
+#include "passes/build_options.h"
+#include "passes/options/collectives.h"
+#include "passes/options/recipes.h"
+#include "passes/options/step.h"
 
 enum { MODELS = 2000, SAMPLES = 7, MOST_VALUES = 16, STEPS = 2, MOST_BYTES = 1 << 14 };
 
@@ -122,7 +126,9 @@ static NamedTensor *batch(Arena *a, const Graph *g, int step)
 /* Losses of the steps and all states afterwards; 0: the model is refused. */
 static size_t trained(unsigned char *out, Graph *g, ShardMode shard, int devices)
 {
-    const BuildOptions opt = { .loss = &loss_mse, .settings = "momentum=0.9", .shard = shard, .seed = 7 };
+    const BuildOptions opt = { .recipes = &(RecipeOptions){ .loss = &loss_mse, .settings = "momentum=0.9" },
+                               .collectives = &(CollectiveOptions){ .shard = shard },
+                               .step = &(StepOptions){ .seed = 7 } };
     Arena *a = arena_create();
     Session *s = NULL;
     DeviceList list;

@@ -16,6 +16,9 @@
 #include "tests/harness/gpu.h"
 #include "tests/harness/graphs.h"
 #include "tests/harness/test.h"
+#include "passes/build_options.h"
+#include "passes/options/backend.h"
+#include "passes/options/recipes.h"
 
 static double product_error(void) { return sqrt(2.0 / 28) / 1024; }
 
@@ -27,7 +30,8 @@ static float noise(uint32_t *seed)
 
 static Status open_session(Session **out, const Graph *model, bool tf32, const LossDef *loss)
 {
-    const BuildOptions opt = { .loss = loss, .settings = "momentum=0.9", .tf32 = tf32 };
+    const BuildOptions opt = { .recipes = &(RecipeOptions){ .loss = loss, .settings = "momentum=0.9" },
+                               .backend = &(BackendOptions){ .tf32 = tf32 } };
     DeviceList list;
 
     setenv("DPEXEC_CUDA_PLUGIN", gpu_plugin(), 0);

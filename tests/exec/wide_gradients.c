@@ -8,7 +8,11 @@
 #include "exec/run/interp.h"
 #include "graph/ir/op.h"
 #include "graph/text/parse.h"
-#include "passes/pass.h"
+#include "passes/build_options.h"
+#include "passes/options/backend.h"
+#include "passes/options/recipes.h"
+#include "passes/options/step.h"
+#include "passes/options/types.h"
 #include "tests/exec/training.h"
 #include "tests/harness/test.h"
 
@@ -46,12 +50,11 @@ static Graph *make(const char *loss, DType type, DType precision, bool cuda)
         "  const %places : int64[6,3,1] = {0,4,0,1,1,2,3,4,4,3,0,3,2,1,1,4,4,4}\n"
         "  %h = MatMul(%x, %w)\n";
     BuildOptions opt = { .mode = BUILD_TRAIN,
-                         .loss = &loss_output,
-                         .loss_args = "each",
-                         .dtype = type,
-                         .precision = precision,
-                         .keep_gradients = true,
-                         .backend = cuda ? cuda_target(precision, false) : (Target){ 0 } };
+                         .recipes = &(RecipeOptions){ .loss = &loss_output, .loss_args = "each" },
+                         .types = &(TypeOptions){ .dtype = type, .precision = precision },
+                         .step = &(StepOptions){ .keep_gradients = true },
+                         .backend =
+                             &(BackendOptions){ .backend = cuda ? cuda_target(precision, false) : (Target){ 0 } } };
     char text[TEXT];
     Graph *g = NULL;
 

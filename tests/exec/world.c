@@ -16,6 +16,11 @@
 #include "graph/text/parse.h"
 #include "tests/harness/port.h"
 #include "tests/harness/test.h"
+#include "passes/build_options.h"
+#include "passes/options/batch.h"
+#include "passes/options/collectives.h"
+#include "passes/options/recipes.h"
+#include "passes/options/replicas.h"
 
 enum {
     RANKS = 2,
@@ -156,9 +161,11 @@ static Status train(Process *p, Session *s, Arena *a)
 
 static Status run_session(Process *p, World *w, Arena *a)
 {
-    const BuildOptions opt = {
-        .batch = BATCH, .loss = p->trains ? &loss_output : NULL, .loss_args = "loss", .replicas = 5, .mix = p->mix
-    };
+    const BuildOptions opt = { .batch = &(BatchOptions){ .batch = BATCH },
+                               .recipes =
+                                   &(RecipeOptions){ .loss = p->trains ? &loss_output : NULL, .loss_args = "loss" },
+                               .replicas = &(ReplicaOptions){ .replicas = 5 },
+                               .collectives = &(CollectiveOptions){ .mix = p->mix } };
     Session *s = NULL;
     DeviceList list;
     Graph *g;

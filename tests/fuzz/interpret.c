@@ -4,6 +4,9 @@
 #include "exec/run/interp.h"
 #include "exec/train/interpreted_part.h"
 #include "tests/fuzz/common/fuzz.h"
+#include "passes/build_options.h"
+#include "passes/options/memory.h"
+#include "passes/options/step.h"
 
 enum { BUDGET = 4 << 20, NODES = 2000, MOST_NUMBERS = 4096 };
 
@@ -41,7 +44,8 @@ static Status give(void *user, OnnxValue *out, Arena *a, int i, const char *name
 
 static void interpret(const char *path, OnnxCompute *compute, bool file_modes)
 {
-    const BuildOptions o = { .plan_memory = BUDGET, .file_modes = file_modes };
+    const BuildOptions o = { .memory = &(MemoryOptions){ .plan_memory = BUDGET },
+                             .step = &(StepOptions){ .file_modes = file_modes } };
     DeviceList devices = { .n = 1, .device = { { .threads = 1 } } };
     PartOptions part = { &o, &devices };
     ImportOptions how = {

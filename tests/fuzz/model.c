@@ -5,8 +5,10 @@
 #include "exec/plan/plan_budget.h"
 #include "graph/onnx/onnx.h"
 #include "graph/ir/verify.h"
-#include "passes/pass.h"
 #include "passes/report.h"
+#include "passes/build_options.h"
+#include "passes/options/backend.h"
+#include "passes/options/replicas.h"
 #include "tests/fuzz/common/fuzz.h"
 #include "tests/harness/target.h"
 
@@ -26,7 +28,7 @@ static void build(const Graph *model, const BuildOptions *opt)
         if (!st)
             st = pipeline_run(g, opt, interp_node, report, NULL);
         if (!st)
-            st = report_graph(report, g, &opt->backend);
+            st = report_graph(report, g, &backend_options(opt)->backend);
         if (st) {
             fuzz_refused(st);
             MUST(st != E_INTERNAL, "a mistake of ours");
@@ -38,7 +40,9 @@ static void build(const Graph *model, const BuildOptions *opt)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    const BuildOptions infer = { .mode = BUILD_INFER, .devices = 1, .backend.fuses = fuses_all },
+    const BuildOptions infer = { .mode = BUILD_INFER,
+                                 .replicas = &(ReplicaOptions){ .devices = 1 },
+                                 .backend = &(BackendOptions){ .backend.fuses = fuses_all } },
                        train = { .mode = BUILD_TRAIN,
                                  .batch = 3,
                                  .loss = &loss_mse,

@@ -27,6 +27,7 @@
 
 #include "exec/api/trainer.h"
 #include "exec/inspect/transform.h"
+#include "exec/inspect/transform_build.h"
 #include "exec/inspect/verify.h"
 #include "exec/run/interp.h"
 
@@ -507,8 +508,8 @@ static Status verify_row(const Row *r)
     if (!st)
         st = transform_options(&decided, o, BUILD_TRAIN);
     if (!st) {
-        decided.build.batch = nets[r->net].batch;
-        st = verify_partition(&v, a, models[r->net]->graph, &decided.build, interp_node, o->build.seed);
+        decided.parts.batch.batch = nets[r->net].batch;
+        st = verify_partition(&v, a, models[r->net]->graph, &decided.parts.build, interp_node, decided.parts.step.seed);
     }
     if (!st && !(v.n_row && v.times <= VERIFY_TIMES))
         st = FAIL(E_INTERNAL, "'%s' differs by %.3g, %.3g times what rounding does", v.n_row ? v.row[0].name : "",

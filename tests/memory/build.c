@@ -6,29 +6,29 @@
 #include "exec/run/interp.h"
 #include "graph/onnx/onnx.h"
 #include "graph/text/print.h"
-#include "passes/pass.h"
+#include "passes/build_parts.h"
 #include "tests/harness/test.h"
 #include "tests/memory/memory.h"
 
 typedef struct {
     const char *model;
-    BuildOptions opt;
+    BuildParts opt;
     long step; /* of so many allocations one is tried */
 } Build;
 
-static Status build(char **text, const Build *b)
+static Status build(char **text, Build *b)
 {
     Graph *g = NULL;
     Status st;
 
     TRY(onnx_import_file(&g, NULL, b->model, NULL));
-    if (!(st = pipeline_run(g, &b->opt, interp_node, NULL, NULL)))
+    if (!(st = pipeline_run(g, build_parts(&b->opt), interp_node, NULL, NULL)))
         st = graph_text(text, g, NULL);
     graph_free(g);
     return st;
 }
 
-static void try_all(const Build *b)
+static void try_all(Build *b)
 {
     char *expected = NULL, *text = NULL;
     long n, failed = 0;
@@ -59,30 +59,31 @@ static void try_all(const Build *b)
 static void test_training(void)
 {
     try_all(&(Build){ SOURCE_DIR "/models/mlp.onnx",
-                      { .mode = BUILD_TRAIN,
-                        .batch = 6,
-                        .loss = &loss_cross_entropy,
-                        .replicas = 2,
-                        .devices = 2,
-                        .clip = { .norm = 1 } },
+                      { .build.mode = BUILD_TRAIN,
+                        .batch.batch = 6,
+                        .recipes.loss = &loss_cross_entropy,
+                        .replicas.replicas = 2,
+                        .replicas.devices = 2,
+                        .update.clip = { .norm = 1 } },
                       2 });
 }
 
 static void test_statistics(void)
 {
     try_all(&(Build){ SOURCE_DIR "/models/fashion_cnn.onnx",
-                      { .mode = BUILD_ACCUMULATE,
-                        .batch = 6,
-                        .loss = &loss_cross_entropy,
-                        .metric = &metric_accuracy,
-                        .replicas = 3,
-                        .devices = 2 },
+                      { .build.mode = BUILD_ACCUMULATE,
+                        .batch.batch = 6,
+                        .recipes.loss = &loss_cross_entropy,
+                        .recipes.metric = &metric_accuracy,
+                        .replicas.replicas = 3,
+                        .replicas.devices = 2 },
                       7 });
 }
 
 static void test_inference(void)
 {
-    try_all(&(Build){ SOURCE_DIR "/models/exported_encoder.onnx", { .mode = BUILD_INFER, .batch = 2 }, 13 });
+    try_all(
+        &(Build){ SOURCE_DIR "/models/exported_encoder.onnx", { .build.mode = BUILD_INFER, .batch.batch = 2 }, 13 });
 }
 
 DEFINE_SUITE(build, { "a training step", test_training }, { "statistics and micro-batches", test_statistics },

@@ -4,7 +4,9 @@
 #include <string.h>
 
 #include "exec/run/interp.h"
-#include "passes/pass.h"
+#include "passes/build_options.h"
+#include "passes/options/batch.h"
+#include "passes/options/replicas.h"
 #include "tests/onnx/build.h"
 
 #define KIND(k) ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__##k
@@ -88,7 +90,9 @@ static Built model_of(const Case *c)
 /* Refused, or placed on three replicas. */
 static bool survives(const Case *c)
 {
-    BuildOptions opt = { .mode = BUILD_INFER, .batch = 6, .replicas = 3, .devices = 1 };
+    BuildOptions opt = { .mode = BUILD_INFER,
+                         .batch = &(BatchOptions){ .batch = 6 },
+                         .replicas = &(ReplicaOptions){ .replicas = 3, .devices = 1 } };
     Built b = model_of(c);
     Graph *g = NULL;
     Status st = built_import(&g, &b);

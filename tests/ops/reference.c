@@ -7,7 +7,7 @@
 #include "exec/run/interp.h"
 #include "graph/ops/scan.gen.h"
 #include "graph/ir/verify.h"
-#include "passes/pass.h"
+#include "passes/build_options.h"
 #include "tests/ops/check.h"
 
 extern const Pass pass_dce, pass_lower, pass_infer_shapes, pass_fold_constants;

@@ -9,6 +9,11 @@
 #include "exec/inspect/verify.h"
 #include "graph/text/parse.h"
 #include "tests/harness/test.h"
+#include "passes/build_options.h"
+#include "passes/options/batch.h"
+#include "passes/options/parameters.h"
+#include "passes/options/recipes.h"
+#include "passes/options/replicas.h"
 
 /* Each sample has mean zero over its elements; `noise` keeps that but for about 1e-8. */
 static const char text[] = "graph \"calm\" {\n"
@@ -71,15 +76,13 @@ static const VerifyRow *row(const Verify *v, const char *name)
 static void check(const Graph *g, int replicas, const OptimizerDef *optimizer)
 {
     static const char *const list[] = { "w", "bias", "gain", "scale", "shift", "w2" };
-    BuildOptions opt = { .mode = BUILD_TRAIN,
-                         .replicas = replicas,
-                         .devices = replicas < 3 ? 1 : 3,
-                         .batch = 10,
-                         .loss = &loss_cross_entropy,
-                         .optimizer = optimizer,
-                         .settings = "momentum=0.9",
-                         .train = list,
-                         .n_train = sizeof list / sizeof *list };
+    BuildOptions opt = {
+        .mode = BUILD_TRAIN,
+        .replicas = &(ReplicaOptions){ .replicas = replicas, .devices = replicas < 3 ? 1 : 3 },
+        .batch = &(BatchOptions){ .batch = 10 },
+        .recipes = &(RecipeOptions){ .loss = &loss_cross_entropy, .optimizer = optimizer, .settings = "momentum=0.9" },
+        .parameters = &(ParameterOptions){ .train = list, .n_train = sizeof list / sizeof *list }
+    };
     Arena *a = arena_create();
     Verify v = { .times = NAN };
     const VerifyRow *bias, *gain, *w;

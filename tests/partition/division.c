@@ -7,6 +7,9 @@
 #include "graph/text/print.h"
 #include "graph/tensor/reduce_tree.h"
 #include "passes/partition/place.h"
+#include "passes/build_options.h"
+#include "passes/options/batch.h"
+#include "passes/options/replicas.h"
 #include "tests/harness/test.h"
 #include "tests/partition/train.h"
 
@@ -30,7 +33,7 @@ static void check_division(int64_t batch, const BuildOptions *opt, const int64_t
     snprintf(text, sizeof text, "graph \"g\" {\n  input %%x : float32[%lld,2]\n}\n", (long long)batch);
     g = parse(text);
     if (g && CHECK_OK(partition_decide(&p, g, opt, a, NULL)))
-        for (int r = 0; r < opt->replicas; r++) {
+        for (int r = 0; r < replica_options(opt)->replicas; r++) {
             CU_ASSERT_EQUAL(p.batch.count[r], expected[r]);
             CU_ASSERT_EQUAL(p.batch.offset[r], at);
             at += p.batch.count[r];
@@ -41,17 +44,20 @@ static void check_division(int64_t batch, const BuildOptions *opt, const int64_t
 
 static void check_sizes(int64_t batch, int replicas, SplitMode mode, const int64_t *expected)
 {
-    check_division(batch, &(BuildOptions){ .replicas = replicas, .split = mode }, expected);
+    check_division(batch, &(BuildOptions){ .replicas = &(ReplicaOptions){ .replicas = replicas, .split = mode } },
+                   expected);
 }
 
 static void check_weights(int64_t batch, int replicas, int devices, const double *weight, int n,
                           const int64_t *expected)
 {
-    check_division(
-        batch,
-        &(BuildOptions){
-            .replicas = replicas, .devices = devices, .split = SPLIT_WEIGHTS, .weight = weight, .n_weight = n },
-        expected);
+    check_division(batch,
+                   &(BuildOptions){ .replicas = &(ReplicaOptions){ .replicas = replicas,
+                                                                   .devices = devices,
+                                                                   .split = SPLIT_WEIGHTS,
+                                                                   .weight = weight,
+                                                                   .n_weight = n } },
+                   expected);
 }
 
 /* By hand: dues, their whole parts, the largest remainders. */
@@ -119,7 +125,9 @@ static const char second[] = "graph \"g\" {\n"
 static void test_inputs(void)
 {
     static const BatchInput told[] = { { "y", 1 } };
-    BuildOptions by_symbol = { .replicas = 2 }, by_name = { .replicas = 2, .batch_input = told, .n_batch_input = 1 };
+    BuildOptions by_symbol = { .replicas = &(ReplicaOptions){ .replicas = 2 } },
+                 by_name = { .replicas = &(ReplicaOptions){ .replicas = 2 },
+                             .batch = &(BatchOptions){ .batch_input = told, .n_batch_input = 1 } };
 
     CU_ASSERT_EQUAL(axis_of(named, &by_symbol, "x"), 0);
     CU_ASSERT_EQUAL(axis_of(named, &by_symbol, "y"), 1);
@@ -146,27 +154,42 @@ static void test_wrong_options(void)
     Graph *g = parse(unnamed);
     Partition p;
 
-    CHECK_FAILS(E_INVALID, "'nothing'",
-                partition_decide(&p, g, &(BuildOptions){ .batch_input = missing, .n_batch_input = 1 }, a, NULL));
-    CHECK_FAILS(E_INVALID, "axis 2 of rank 2",
-                partition_decide(&p, g, &(BuildOptions){ .batch_input = deep, .n_batch_input = 1 }, a, NULL));
-    CHECK_FAILS(E_INVALID, "batch size 4",
-                partition_decide(&p, g, &(BuildOptions){ .batch_input = both, .n_batch_input = 2 }, a, NULL));
     CHECK_FAILS(
-        E_INVALID, "--split: expected a weight for each of 2 devices or 4 replicas, found 3",
+        E_INVALID, "'nothing'",
         partition_decide(
-            &p, g,
-            &(BuildOptions){ .replicas = 4, .devices = 2, .split = SPLIT_WEIGHTS, .weight = three, .n_weight = 3 }, a,
-            NULL));
+            &p, g, &(BuildOptions){ .batch = &(BatchOptions){ .batch_input = missing, .n_batch_input = 1 } }, a, NULL));
+    CHECK_FAILS(E_INVALID, "axis 2 of rank 2",
+                partition_decide(&p, g,
+                                 &(BuildOptions){ .batch = &(BatchOptions){ .batch_input = deep, .n_batch_input = 1 } },
+                                 a, NULL));
+    CHECK_FAILS(E_INVALID, "batch size 4",
+                partition_decide(&p, g,
+                                 &(BuildOptions){ .batch = &(BatchOptions){ .batch_input = both, .n_batch_input = 2 } },
+                                 a, NULL));
+    CHECK_FAILS(E_INVALID, "--split: expected a weight for each of 2 devices or 4 replicas, found 3",
+                partition_decide(&p, g,
+                                 &(BuildOptions){ .replicas = &(ReplicaOptions){ .replicas = 4,
+                                                                                 .devices = 2,
+                                                                                 .split = SPLIT_WEIGHTS,
+                                                                                 .weight = three,
+                                                                                 .n_weight = 3 } },
+                                 a, NULL));
     CHECK_FAILS(
         E_INVALID, "--split: expected a weight for each of 2 devices, found 3",
-        partition_decide(&p, g, &(BuildOptions){ .devices = 2, .split = SPLIT_WEIGHTS, .weight = three, .n_weight = 3 },
-                         a, NULL));
+        partition_decide(
+            &p, g,
+            &(BuildOptions){
+                .replicas = &(ReplicaOptions){ .devices = 2, .split = SPLIT_WEIGHTS, .weight = three, .n_weight = 3 } },
+            a, NULL));
     CHECK_FAILS(E_INVALID, "every device needs one",
-                partition_decide(&p, g, &(BuildOptions){ .replicas = 1, .devices = 2 }, a, NULL));
-    CHECK_FAILS(E_INVALID, "replica 1 is on device 0",
-                partition_decide(&p, g, &(BuildOptions){ .replicas = 2, .devices = 2, .device_of_replica = backwards },
+                partition_decide(&p, g, &(BuildOptions){ .replicas = &(ReplicaOptions){ .replicas = 1, .devices = 2 } },
                                  a, NULL));
+    CHECK_FAILS(E_INVALID, "replica 1 is on device 0",
+                partition_decide(
+                    &p, g,
+                    &(BuildOptions){
+                        .replicas = &(ReplicaOptions){ .replicas = 2, .devices = 2, .device_of_replica = backwards } },
+                    a, NULL));
     graph_free(g);
     arena_free(a);
 }

@@ -7,6 +7,12 @@
 #include "tests/harness/graphs.h"
 #include "tests/harness/test.h"
 #include "tests/partition/train.h"
+#include "passes/build_options.h"
+#include "passes/options/batch.h"
+#include "passes/options/recipes.h"
+#include "passes/options/replicas.h"
+#include "passes/options/target.h"
+#include "passes/options/update.h"
 
 typedef struct {
     int replicas, devices;
@@ -20,18 +26,18 @@ static const double weights[] = { 2, 0, 5, 0.25 }; /* of replicas */
 static void check(const Graph *model, const char *name, const Run *r, const Tensor *class_weights)
 {
     BuildOptions opt = { .mode = BUILD_TRAIN,
-                         .replicas = r->replicas,
-                         .devices = r->devices,
-                         .batch = r->batch,
-                         .split = r->split,
-                         .weight = weights,
-                         .n_weight = r->split == SPLIT_WEIGHTS ? r->replicas : 0,
-                         .loss = &loss_cross_entropy,
-                         .optimizer = r->optimizer,
-                         .settings = "momentum=0.9;weight-decay=0.01;ignore-index=2",
-                         .clip.norm = 1,
-                         .metric = &metric_accuracy,
-                         .class_weights = class_weights };
+                         .replicas = &(ReplicaOptions){ .replicas = r->replicas,
+                                                        .devices = r->devices,
+                                                        .split = r->split,
+                                                        .weight = weights,
+                                                        .n_weight = r->split == SPLIT_WEIGHTS ? r->replicas : 0 },
+                         .batch = &(BatchOptions){ .batch = r->batch },
+                         .recipes = &(RecipeOptions){ .loss = &loss_cross_entropy,
+                                                      .optimizer = r->optimizer,
+                                                      .settings = "momentum=0.9;weight-decay=0.01;ignore-index=2",
+                                                      .metric = &metric_accuracy },
+                         .update = &(UpdateOptions){ .clip.norm = 1 },
+                         .target = &(TargetOptions){ .class_weights = class_weights } };
     Arena *a = arena_create();
     Verify v = { 0 };
 

@@ -12,29 +12,30 @@
 #include "tests/harness/graphs.h"
 #include "tests/harness/test.h"
 #include "tests/partition/train.h"
+#include "passes/build_parts.h"
 
-static const BuildOptions base = { .loss = &loss_cross_entropy,
-                                   .optimizer = &optimizer_sgd,
-                                   .settings = "momentum=0.9;ignore-index=3",
-                                   .dtype = DT_FLOAT64,
-                                   .metric = &metric_accuracy,
-                                   .devices = 1,
-                                   .replicas = 1 };
+static const BuildParts base = { .recipes.loss = &loss_cross_entropy,
+                                 .recipes.optimizer = &optimizer_sgd,
+                                 .recipes.settings = "momentum=0.9;ignore-index=3",
+                                 .types.dtype = DT_FLOAT64,
+                                 .recipes.metric = &metric_accuracy,
+                                 .replicas.devices = 1,
+                                 .replicas.replicas = 1 };
 
 static void check_mode(const char *model, BuildMode mode)
 {
-    BuildOptions opt = base;
+    BuildParts opt = base;
     Arena *a = arena_create();
     Graph *one, *many;
     Verify v = { 0 };
 
-    opt.mode = mode;
-    opt.batch = 5;
-    one = model_build(model, &opt);
-    opt.replicas = 3;
-    opt.devices = 2;
-    many = model_build(model, &opt);
-    if (one && many && CHECK_OK(verify_graphs(&v, a, one, many, &opt, 11))) {
+    opt.build.mode = mode;
+    opt.batch.batch = 5;
+    one = model_build(model, build_parts(&opt));
+    opt.replicas.replicas = 3;
+    opt.replicas.devices = 2;
+    many = model_build(model, build_parts(&opt));
+    if (one && many && CHECK_OK(verify_graphs(&v, a, one, many, build_parts(&opt), 11))) {
         CU_ASSERT(v.n_row > 0);
         CU_ASSERT(v.worst <= 1e-12);
     }
@@ -132,29 +133,29 @@ static double distance(const Tensor *a, const Tensor *b)
 static void check_accumulated(const char *model)
 {
     static const int64_t size[] = { 6, 4, 1 };
-    BuildOptions opt = base;
+    BuildParts opt = base;
     States whole = { .a = arena_create() }, parts = { .a = arena_create() };
     Graph *train, *micro[3] = { NULL }, *apply = NULL;
     const Tensor **batch, **v = NULL;
     int64_t at = 0;
     int compared = 0;
 
-    opt.mode = BUILD_TRAIN;
-    opt.batch = 11;
-    train = model_build(model, &opt);
-    opt.replicas = 3;
-    opt.devices = 2;
+    opt.build.mode = BUILD_TRAIN;
+    opt.batch.batch = 11;
+    train = model_build(model, build_parts(&opt));
+    opt.replicas.replicas = 3;
+    opt.replicas.devices = 2;
     for (int i = 0; i < 3; i++) {
-        opt.mode = BUILD_ACCUMULATE;
-        opt.batch = size[i];
-        micro[i] = model_build(model, &opt);
+        opt.build.mode = BUILD_ACCUMULATE;
+        opt.batch.batch = size[i];
+        micro[i] = model_build(model, build_parts(&opt));
     }
-    opt.mode = BUILD_APPLY;
-    apply = model_build(model, &opt);
+    opt.build.mode = BUILD_APPLY;
+    apply = model_build(model, build_parts(&opt));
     if (!train || !micro[0] || !micro[1] || !micro[2] || !apply)
         return;
     batch = ARENA_NEW(whole.a, const Tensor *, train->n_value);
-    CHECK_OK(verify_batch(whole.a, train, &opt, 5, batch));
+    CHECK_OK(verify_batch(whole.a, train, build_parts(&opt), 5, batch));
     for (int i = 0; i < 3; at += size[i++]) {
         v = ARENA_NEW(parts.a, const Tensor *, micro[i]->n_value);
         give(micro[i], v, train, batch, at, parts.a);
@@ -185,20 +186,20 @@ static void test_accumulated(void) { check_accumulated("mlp"); }
 /* No gradient is reduced before the last micro-batch; synchronised batch-norm needs its two collectives a layer. */
 static void test_nothing_is_reduced(void)
 {
-    BuildOptions opt = base;
+    BuildParts opt = base;
     Graph *mlp, *cnn;
 
-    opt.mode = BUILD_ACCUMULATE;
-    opt.batch = 5;
-    opt.replicas = 4;
-    opt.devices = 2;
-    mlp = model_build("mlp", &opt);
-    cnn = model_build("fashion_cnn", &opt);
+    opt.build.mode = BUILD_ACCUMULATE;
+    opt.batch.batch = 5;
+    opt.replicas.replicas = 4;
+    opt.replicas.devices = 2;
+    mlp = model_build("mlp", build_parts(&opt));
+    cnn = model_build("fashion_cnn", build_parts(&opt));
     if (mlp && cnn) {
         CU_ASSERT_EQUAL(
             count_nodes(mlp, &op_AllReduce) + count_nodes(mlp, &op_AllGather) + count_nodes(mlp, &op_ReduceScatter), 0);
-        CU_ASSERT_EQUAL(count_nodes(cnn, &op_AllGather), count_nodes(cnn, &op_BatchNormMerge) / opt.devices);
-        CU_ASSERT_EQUAL(count_nodes(cnn, &op_AllReduce), count_nodes(cnn, &op_BatchNormMerge) / opt.devices);
+        CU_ASSERT_EQUAL(count_nodes(cnn, &op_AllGather), count_nodes(cnn, &op_BatchNormMerge) / opt.replicas.devices);
+        CU_ASSERT_EQUAL(count_nodes(cnn, &op_AllReduce), count_nodes(cnn, &op_BatchNormMerge) / opt.replicas.devices);
     }
     graph_free(mlp);
     graph_free(cnn);
@@ -238,7 +239,7 @@ static void test_local_batch_norm(void)
         !CHECK_OK(train_divide(&many, whole, &(Division){ .replicas = 2, .devices = 2 }, NULL)))
         return;
     vn = ARENA_NEW(a, const Tensor *, many->n_value);
-    CHECK_OK(verify_batch(a, many, &base, 5, vn));
+    CHECK_OK(verify_batch(a, many, &(BuildOptions){ .recipes = &base.recipes }, 5, vn));
     CHECK_OK(interp_run(a, many, vn));
     for (int r = 0; r < 2; r++) {
         v[r] = ARENA_NEW(a, const Tensor *, part[r]->n_value);
@@ -293,7 +294,7 @@ static void test_single_samples(void)
 
     if (g && CHECK_OK(train_divide(&many, g, &(Division){ .replicas = 2, .devices = 2 }, NULL))) {
         v = ARENA_NEW(a, const Tensor *, many->n_value);
-        CHECK_OK(verify_batch(a, many, &base, 2, v));
+        CHECK_OK(verify_batch(a, many, &(BuildOptions){ .recipes = &base.recipes }, 2, v));
         for (uint32_t i = 1; i < many->n_value; i++)
             if (many->value[i]->kind == V_STATE)
                 v[i] = NULL; /* what the graph says */
@@ -337,7 +338,7 @@ static void test_dropout(void)
     train_check_all(dropout);
     if (g) {
         v = ARENA_NEW(a, const Tensor *, g->n_value);
-        CHECK_OK(verify_batch(a, g, &base, 5, v));
+        CHECK_OK(verify_batch(a, g, &(BuildOptions){ .recipes = &base.recipes }, 5, v));
         CHECK_OK(interp_run(a, g, v));
         mask = v[graph_output(g, "mask").i];
         for (int64_t i = 0; i < tensor_numel(mask); i++)

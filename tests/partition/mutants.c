@@ -9,6 +9,7 @@
 #include "tests/harness/graphs.h"
 #include "tests/harness/test.h"
 #include "tests/partition/train.h"
+#include "passes/build_options.h"
 
 #define NET(mean, var)                                           \
     "graph \"net\" {\n"                                          \

@@ -8,6 +8,7 @@
 #include "graph/ir/op.h"
 #include "graph/text/parse.h"
 #include "passes/report.h"
+#include "passes/build_parts.h"
 #include "tests/harness/graphs.h"
 #include "tests/harness/test.h"
 
@@ -102,17 +103,17 @@ static Graph *model(const char *text)
     return g;
 }
 
-static BuildOptions options(int replicas, int64_t batch)
+static BuildParts options(int replicas, int64_t batch)
 {
     static const char *const all[] = { "*" };
 
-    return (BuildOptions){ .mode = BUILD_TRAIN,
-                           .replicas = replicas,
-                           .devices = 2,
-                           .batch = batch,
-                           .loss = &loss_cross_entropy,
-                           .train = all,
-                           .n_train = 1 };
+    return (BuildParts){ .build.mode = BUILD_TRAIN,
+                         .replicas.replicas = replicas,
+                         .replicas.devices = 2,
+                         .batch.batch = batch,
+                         .recipes.loss = &loss_cross_entropy,
+                         .parameters.train = all,
+                         .parameters.n_train = 1 };
 }
 
 typedef struct {
@@ -121,13 +122,13 @@ typedef struct {
 
 static Counts count(const Graph *from, int replicas, int64_t batch)
 {
-    BuildOptions opt = options(replicas, batch);
+    BuildParts opt = options(replicas, batch);
     Report *r = report_create();
     Graph *g = NULL;
     Counts c = { 0 };
 
-    if (CHECK_OK(graph_clone(&g, from)) && CHECK_OK(model_repair(g, &opt, interp_node, r)) &&
-        CHECK_OK(pipeline_run(g, &opt, interp_node, r, NULL))) {
+    if (CHECK_OK(graph_clone(&g, from)) && CHECK_OK(model_repair(g, build_parts(&opt), interp_node, r)) &&
+        CHECK_OK(pipeline_run(g, build_parts(&opt), interp_node, r, NULL))) {
         FOR_NODES(g, n) {
             c.collectives += (n->op->flags & OPF_COLLECTIVE) != 0;
             c.products += n->op->precision == PREC_LOW;
@@ -148,7 +149,7 @@ static void check(const char *text)
     Graph *g = model(text);
 
     for (int replicas = 2; g && replicas <= 3; replicas++) {
-        BuildOptions opt = options(replicas, 1);
+        BuildParts opt = options(replicas, 1);
         Counts one = count(g, replicas, 1), two = count(g, replicas, 2);
         Arena *a = arena_create();
         Verify v = { .worst = NAN };
@@ -156,7 +157,7 @@ static void check(const char *text)
         CU_ASSERT_EQUAL(one.collectives, two.collectives);
         CU_ASSERT_EQUAL(one.products, two.products);
         CU_ASSERT(two.products > 0);
-        if (CHECK_OK(verify_partition(&v, a, g, &opt, interp_node, 1)) && !(v.n_row > 6 && v.worst == 0))
+        if (CHECK_OK(verify_partition(&v, a, g, build_parts(&opt), interp_node, 1)) && !(v.n_row > 6 && v.worst == 0))
             TEST_FAIL("%s, %d replicas: '%s' differs by %.3e", g->name, replicas, v.n_row ? v.row[0].name : "nothing",
                       v.worst);
         arena_free(a);

@@ -6,6 +6,7 @@
 #include "graph/text/parse.h"
 #include "tests/harness/test.h"
 #include "tests/partition/train.h"
+#include "passes/build_options.h"
 
 extern const Pass pass_autodiff;
 

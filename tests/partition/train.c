@@ -9,6 +9,9 @@
 #include "graph/text/parse.h"
 #include "graph/ir/verify.h"
 #include "tests/harness/test.h"
+#include "passes/build_options.h"
+#include "passes/options/collectives.h"
+#include "passes/options/replicas.h"
 
 extern const Pass pass_lower, pass_autodiff, pass_partition, pass_bucket_gradients;
 
@@ -95,13 +98,13 @@ Graph *train_graph(const char *text, int64_t batch)
 Status train_divide(Graph **out, const Graph *g, const Division *how, Report *report)
 {
     BuildOptions opt = { .mode = BUILD_TRAIN,
-                         .replicas = how->replicas,
-                         .devices = how->devices,
-                         .split = how->split,
-                         .weight = how->weight,
-                         .n_weight = how->n_weight,
-                         .device_of_replica = how->device_of_replica,
-                         .mix = how->mix };
+                         .replicas = &(ReplicaOptions){ .replicas = how->replicas,
+                                                        .devices = how->devices,
+                                                        .split = how->split,
+                                                        .weight = how->weight,
+                                                        .n_weight = how->n_weight,
+                                                        .device_of_replica = how->device_of_replica },
+                         .collectives = &(CollectiveOptions){ .mix = how->mix } };
     Graph *copy;
     Status st;
 

@@ -4,6 +4,7 @@
 
 #include "exec/inspect/verify.h"
 #include "graph/ir/graph.h"
+#include "passes/division.h"
 #include "passes/report.h"
 
 typedef struct {

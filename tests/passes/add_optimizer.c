@@ -7,6 +7,7 @@
 #include "graph/ops/update.gen.h"
 #include "graph/ir/verify.h"
 #include "tests/harness/test.h"
+#include "passes/build_parts.h"
 #include "tests/passes/step.h"
 #include "tests/passes/torch_values.h"
 
@@ -30,13 +31,13 @@ static Graph *given_gradients(void)
 }
 
 /* One node updates both parameters, and scales their gradients itself; not where each has a number of its own. */
-static void group(Graph *g, BuildOptions *opt)
+static void group(Graph *g, BuildParts *opt)
 {
-    const bool by_norm = opt->optimizer == &optimizer_lamb || opt->optimizer == &optimizer_lars;
+    const bool by_norm = opt->recipes.optimizer == &optimizer_lamb || opt->recipes.optimizer == &optimizer_lars;
     int updates = 0, multiplications = 0;
 
-    opt->backend.accelerator = true;
-    CHECK_OK(step_pass(g, &pass_group_updates, opt));
+    opt->backend.backend.accelerator = true;
+    CHECK_OK(step_pass(g, &pass_group_updates, build_parts(opt)));
     CHECK_OK(graph_verify(g));
     FOR_NODES(g, n) {
         updates += n->op == &op_Update;
@@ -48,15 +49,16 @@ static void group(Graph *g, BuildOptions *opt)
 
 static void run_updates(const Updates *u, bool grouped)
 {
-    BuildOptions opt = {
-        .mode = BUILD_TRAIN, .optimizer = u->optimizer, .settings = u->settings, .clip.norm = u->clip
-    };
+    BuildParts opt = { .build.mode = BUILD_TRAIN,
+                       .recipes.optimizer = u->optimizer,
+                       .recipes.settings = u->settings,
+                       .update.clip.norm = u->clip };
     Graph *g = given_gradients();
     Shape a = SHAPE(5), b = SHAPE(2), scalar = shape_scalar();
     double steps = 4;
     Step s;
 
-    CHECK_OK(step_pass(g, &pass_add_optimizer, &opt));
+    CHECK_OK(step_pass(g, &pass_add_optimizer, build_parts(&opt)));
     if (grouped)
         group(g, &opt);
     if (!CHECK_OK(step_open(&s, g)))
@@ -134,20 +136,20 @@ static void carry_state(Step *to, const Step *from)
 }
 
 /* Micro-batches of 4, 1 and 2 samples, in two groups of state; the sums must be zero after the step. */
-static void accumulate_as_one(BuildOptions opt)
+static void accumulate_as_one(BuildParts opt)
 {
     static const int size[] = { 4, 1, 2 };
     Shape scalar = shape_scalar();
     Step one, apply, micro[3];
     double zeros[FEATURES * CLASSES] = { 0 };
 
-    opt.mode = BUILD_TRAIN;
-    CHECK_OK(step_open(&one, linear(N, &opt)));
-    opt.mode = BUILD_APPLY;
-    CHECK_OK(step_open(&apply, linear(2, &opt)));
-    opt.mode = BUILD_ACCUMULATE;
+    opt.build.mode = BUILD_TRAIN;
+    CHECK_OK(step_open(&one, linear(N, build_parts(&opt))));
+    opt.build.mode = BUILD_APPLY;
+    CHECK_OK(step_open(&apply, linear(2, build_parts(&opt))));
+    opt.build.mode = BUILD_ACCUMULATE;
     for (int i = 0; i < 3; i++)
-        CHECK_OK(step_open(&micro[i], linear(size[i], &opt)));
+        CHECK_OK(step_open(&micro[i], linear(size[i], build_parts(&opt))));
     step_give(&one, IN_LR, step_floats(&one, &scalar, &lr));
     step_give(&apply, IN_LR, step_floats(&apply, &scalar, &lr));
     for (int k = 0; k < 2; k++) {
@@ -179,31 +181,31 @@ static void accumulate_as_one(BuildOptions opt)
 
 static void test_accumulation(void)
 {
-    accumulate_as_one((BuildOptions){ .loss = &loss_cross_entropy,
-                                      .metric = &metric_accuracy,
-                                      .optimizer = &optimizer_sgd,
-                                      .settings = "momentum=0.9" });
-    accumulate_as_one((BuildOptions){ .loss = &loss_cross_entropy,
-                                      .metric = &metric_accuracy,
-                                      .settings = "ignore-index=1",
-                                      .optimizer = &optimizer_adam,
-                                      .clip.norm = 0.1 });
+    accumulate_as_one((BuildParts){ .recipes.loss = &loss_cross_entropy,
+                                    .recipes.metric = &metric_accuracy,
+                                    .recipes.optimizer = &optimizer_sgd,
+                                    .recipes.settings = "momentum=0.9" });
+    accumulate_as_one((BuildParts){ .recipes.loss = &loss_cross_entropy,
+                                    .recipes.metric = &metric_accuracy,
+                                    .recipes.settings = "ignore-index=1",
+                                    .recipes.optimizer = &optimizer_adam,
+                                    .update.clip.norm = 0.1 });
 }
 
 static void test_wrong_options(void)
 {
-    static const BuildOptions wrong[] = {
-        { .mode = BUILD_TRAIN, .settings = "nesterov=true" },
-        { .mode = BUILD_TRAIN, .settings = "momentum=-1" },
-        { .mode = BUILD_TRAIN, .settings = "weight-decay=-1" },
-        { .mode = BUILD_TRAIN, .optimizer = &optimizer_adam, .settings = "beta1=1" },
-        { .mode = BUILD_TRAIN, .clip.norm = -1 },
+    BuildParts wrong[] = {
+        { .build.mode = BUILD_TRAIN, .recipes.settings = "nesterov=true" },
+        { .build.mode = BUILD_TRAIN, .recipes.settings = "momentum=-1" },
+        { .build.mode = BUILD_TRAIN, .recipes.settings = "weight-decay=-1" },
+        { .build.mode = BUILD_TRAIN, .recipes.optimizer = &optimizer_adam, .recipes.settings = "beta1=1" },
+        { .build.mode = BUILD_TRAIN, .update.clip.norm = -1 },
     };
 
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         Graph *g = given_gradients();
 
-        CHECK_FAILS(E_INVALID, "--", step_pass(g, &pass_add_optimizer, &wrong[i]));
+        CHECK_FAILS(E_INVALID, "--", step_pass(g, &pass_add_optimizer, build_parts(&wrong[i])));
         graph_free(g);
     }
 }

@@ -14,6 +14,11 @@
 #include "tests/harness/test.h"
 #include "tests/passes/attention_forms.h"
 #include "tests/passes/step.h"
+#include "passes/build_options.h"
+#include "passes/options/backend.h"
+#include "passes/options/batch.h"
+#include "passes/options/recipes.h"
+#include "passes/options/types.h"
 
 /* Nothing is left of the parts, nor, where one tensor holds all, of what cut it up and joined its gradients. */
 static void check_nodes(const Graph *g, bool packed)
@@ -48,10 +53,10 @@ static void check_steps(Step *s, const AttentionForm *form)
 static void test_forms(void)
 {
     const BuildOptions opt = { .mode = BUILD_TRAIN,
-                               .dtype = DT_FLOAT64,
-                               .loss = &loss_mse,
-                               .batch = 2,
-                               .backend = cpu_target(DT_NONE, false, false) };
+                               .types = &(TypeOptions){ .dtype = DT_FLOAT64 },
+                               .recipes = &(RecipeOptions){ .loss = &loss_mse },
+                               .batch = &(BatchOptions){ .batch = 2 },
+                               .backend = &(BackendOptions){ .backend = cpu_target(DT_NONE, false, false) } };
 
     for (size_t i = 0; i < sizeof attention_forms / sizeof *attention_forms; i++) {
         char path[512];

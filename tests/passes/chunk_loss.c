@@ -6,6 +6,7 @@
 #include "tests/harness/target.h"
 #include "tests/harness/test.h"
 #include "tests/passes/compare.h"
+#include "passes/build_parts.h"
 
 FUSES_ONLY(fuses_loss, CrossEntropySum)
 
@@ -25,15 +26,16 @@ static int count_sums(const Graph *g)
 }
 
 /* `rows` a chunk: as many chunks of all replicas. */
-static void check_step(const char *name, const char *text, BuildOptions opt, int64_t rows, int chunks)
+static void check_step(const char *name, const char *text, BuildParts opt, int64_t rows, int chunks)
 {
-    BuildOptions whole = opt;
+    BuildParts whole = opt;
     Compared expected = { 0 }, found = { 0 };
 
-    whole.chunk_rows = 0;
-    opt.chunk_rows = rows;
-    if (CHECK_OK(compared_step(&expected, name, text, &whole)) && CHECK_OK(compared_step(&found, name, text, &opt))) {
-        CU_ASSERT_EQUAL(count_sums(expected.g), opt.replicas ? opt.replicas : 1);
+    whole.memory.chunk_rows = 0;
+    opt.memory.chunk_rows = rows;
+    if (CHECK_OK(compared_step(&expected, name, text, build_parts(&whole))) &&
+        CHECK_OK(compared_step(&found, name, text, build_parts(&opt)))) {
+        CU_ASSERT_EQUAL(count_sums(expected.g), opt.replicas.replicas ? opt.replicas.replicas : 1);
         CU_ASSERT_EQUAL(count_sums(found.g), chunks);
         compare_outputs(name, &found, &expected, 1e-12);
         compare_updates(name, &found, &expected, 1e-12);
@@ -42,39 +44,45 @@ static void check_step(const char *name, const char *text, BuildOptions opt, int
     compared_free(&found);
 }
 
-#define STEP .mode = BUILD_TRAIN, .dtype = DT_FLOAT64, .loss = &loss_cross_entropy, .keep_gradients = true
+#define STEP                                                                                   \
+    .build.mode = BUILD_TRAIN, .types.dtype = DT_FLOAT64, .recipes.loss = &loss_cross_entropy, \
+    .step.keep_gradients = true
 
 /* [N, T, C] scores, whose rows end in a smaller chunk. */
 static void test_tokens(void)
 {
-    BuildOptions opt = { STEP, .batch = 3, .settings = "label-smoothing=0.1;ignore-index=1",
-                         .backend.fuses = fuses_loss };
+    BuildParts opt = { STEP, .batch.batch = 3, .recipes.settings = "label-smoothing=0.1;ignore-index=1",
+                       .backend.backend.fuses = fuses_loss };
 
     check_step("transformer", NULL, opt, 50, 4);
-    opt.backend.fuses = fuses_products;
+    opt.backend.backend.fuses = fuses_products;
     check_step("transformer", NULL, opt, 50, 4);
 }
 
 /* Three replicas of 2, 2 and 1 samples on two devices. */
 static void test_replicas(void)
 {
-    BuildOptions opt = { STEP,          .batch = 5,   .settings = "ignore-index=1",
-                         .replicas = 3, .devices = 2, .backend.fuses = fuses_loss };
+    BuildParts opt = { STEP,
+                       .batch.batch = 5,
+                       .recipes.settings = "ignore-index=1",
+                       .replicas.replicas = 3,
+                       .replicas.devices = 2,
+                       .backend.backend.fuses = fuses_loss };
 
     check_step("transformer", NULL, opt, 50, 3 + 3 + 2);
-    opt.backend.fuses = fuses_products;
+    opt.backend.backend.fuses = fuses_products;
     check_step("transformer", NULL, opt, 50, 3 + 3 + 2);
 }
 
 /* A layer with a bias, and sums over micro-batches of a loss that is scaled. */
 static void test_modes(void)
 {
-    BuildOptions opt = { STEP, .batch = 7, .backend.fuses = fuses_loss };
+    BuildParts opt = { STEP, .batch.batch = 7, .backend.backend.fuses = fuses_loss };
 
     check_step("mlp", NULL, opt, 3, 3);
-    opt.mode = BUILD_ACCUMULATE;
-    opt.loss_scaling = SCALE_FIXED;
-    opt.loss_scale = 8;
+    opt.build.mode = BUILD_ACCUMULATE;
+    opt.types.loss_scaling = SCALE_FIXED;
+    opt.types.loss_scale = 8;
     check_step("mlp", NULL, opt, 3, 3);
 }
 
@@ -93,14 +101,16 @@ static void test_bias(void)
         "  output \"y\" = %y\n"
         "}\n";
 
-    check_step("bias", text, (BuildOptions){ STEP, .batch = 4, .backend.fuses = fuses_loss }, 8, 3);
+    check_step("bias", text, (BuildParts){ STEP, .batch.batch = 4, .backend.backend.fuses = fuses_loss }, 8, 3);
 }
 
 /* The metric reads the scores. */
 static void test_metric(void)
 {
-    check_step("mlp", NULL, (BuildOptions){ STEP, .batch = 7, .metric = &metric_accuracy, .backend.fuses = fuses_loss },
-               3, 1);
+    check_step(
+        "mlp", NULL,
+        (BuildParts){ STEP, .batch.batch = 7, .recipes.metric = &metric_accuracy, .backend.backend.fuses = fuses_loss },
+        3, 1);
 }
 
 DEFINE_SUITE(chunk_loss, { "tokens", test_tokens }, { "replicas", test_replicas }, { "modes", test_modes },

@@ -5,6 +5,7 @@
 #include "graph/ops/view.gen.h"
 #include "graph/ir/op.h"
 #include "passes/train/class_axis.h"
+#include "passes/build_parts.h"
 #include "tests/harness/test.h"
 #include "tests/passes/step.h"
 #include "tests/passes/torch_values.h"
@@ -35,7 +36,7 @@ static void run_loss(Step *s, const Shape *shape, const double *x, const BuildOp
     Graph *g = scores_graph(shape, x);
 
     CHECK_OK(step_pass(g, &pass_criterion, opt));
-    if (opt->mode != BUILD_EVAL)
+    if (build_mode(opt) != BUILD_EVAL)
         CHECK_OK(step_pass(g, &pass_autodiff, opt));
     if (CHECK_OK(step_open(s, g))) {
         step_give(s, "target", ints ? step_ints(s, target_shape, ints) : step_floats(s, target_shape, floats));
@@ -61,14 +62,14 @@ static void test_class_losses(void)
     for (size_t i = 0; i < sizeof class_losses / sizeof *class_losses; i++) {
         const ClassLoss *c = &class_losses[i];
         char text[96];
-        BuildOptions opt = { .mode = BUILD_TRAIN,
-                             .loss = c->loss,
-                             .settings = class_settings(text, c),
-                             .class_weights = c->weights ? &weights : NULL };
+        BuildParts opt = { .build.mode = BUILD_TRAIN,
+                           .recipes.loss = c->loss,
+                           .recipes.settings = class_settings(text, c),
+                           .target.class_weights = c->weights ? &weights : NULL };
         double weight = c->sum / c->mean;
         Step s;
 
-        run_loss(&s, &shape, scores, &opt, &target, labels, NULL);
+        run_loss(&s, &shape, scores, build_parts(&opt), &target, labels, NULL);
         step_check(c->name, step_output(&s, OUT_LOSS), &c->mean, 1);
         step_check(c->name, step_output(&s, OUT_LOSS_SUM), &c->sum, 1);
         step_check(c->name, step_output(&s, OUT_LOSS_WEIGHT), &weight, 1);
@@ -88,12 +89,12 @@ static void test_classes_last(void)
         const ClassLoss *c = &class_losses[i];
         char text[96];
         ClassAxis found = { 0 };
-        BuildOptions opt = { .mode = BUILD_TRAIN,
-                             .loss = c->loss,
-                             .settings = class_settings(text, c),
-                             .class_weights = c->weights ? &weights : NULL,
-                             .target_shape = &target,
-                             .class_axis_found = &found };
+        BuildParts opt = { .build.mode = BUILD_TRAIN,
+                           .recipes.loss = c->loss,
+                           .recipes.settings = class_settings(text, c),
+                           .target.class_weights = c->weights ? &weights : NULL,
+                           .target.target_shape = &target,
+                           .target.class_axis_found = &found };
         double weight = c->sum / c->mean, x[24], grad[24];
         Step s;
 
@@ -103,7 +104,7 @@ static void test_classes_last(void)
             x[k] = scores[from];
             grad[k] = c->grad[from];
         }
-        run_loss(&s, &shape, x, &opt, &target, labels, NULL);
+        run_loss(&s, &shape, x, build_parts(&opt), &target, labels, NULL);
         CU_ASSERT(found.decided && found.axis == 2);
         step_check(c->name, step_output(&s, OUT_LOSS), &c->mean, 1);
         step_check(c->name, step_output(&s, OUT_LOSS_WEIGHT), &weight, 1);
@@ -199,11 +200,11 @@ static void test_element_losses(void)
 
     for (size_t i = 0; i < sizeof element_losses / sizeof *element_losses; i++) {
         const ElementLoss *c = &element_losses[i];
-        BuildOptions opt = { .mode = BUILD_TRAIN, .loss = c->loss, .loss_args = c->args };
+        BuildParts opt = { .build.mode = BUILD_TRAIN, .recipes.loss = c->loss, .recipes.loss_args = c->args };
         double weight = 6;
         Step s;
 
-        run_loss(&s, &shape, element_x, &opt, &shape, NULL, element_z);
+        run_loss(&s, &shape, element_x, build_parts(&opt), &shape, NULL, element_z);
         step_check(c->name, step_output(&s, OUT_LOSS), &c->mean, 1);
         step_check(c->name, step_output(&s, OUT_LOSS_WEIGHT), &weight, 1);
         step_check(c->name, step_output(&s, OUT_GRAD_PREFIX "scores"), c->grad, 6);
@@ -217,12 +218,13 @@ static void test_accuracy(void)
     Shape shape = SHAPE(4, 2), target = SHAPE(4);
     const double x[] = { 2, 1, 1, 1, 0, 5, 3, 4 }, correct = 2, counted = 3;
     const long long t[] = { 0, 0, 9, 0 };
-    BuildOptions opt = {
-        .mode = BUILD_EVAL, .loss = &loss_cross_entropy, .metric = &metric_accuracy, .settings = "ignore-index=9"
-    };
+    BuildParts opt = { .build.mode = BUILD_EVAL,
+                       .recipes.loss = &loss_cross_entropy,
+                       .recipes.metric = &metric_accuracy,
+                       .recipes.settings = "ignore-index=9" };
     Step s;
 
-    run_loss(&s, &shape, x, &opt, &target, t, NULL);
+    run_loss(&s, &shape, x, build_parts(&opt), &target, t, NULL);
     step_check("correct", step_output(&s, OUT_METRIC_SUM), &correct, 1);
     step_check("counted", step_output(&s, OUT_METRIC_WEIGHT), &counted, 1);
     step_check("scores stay in evaluation", step_output(&s, "y"), x, 8);
@@ -235,12 +237,14 @@ static void test_output_is_the_loss(void)
     Shape shape = SHAPE(4, 2);
     const double x[] = { 1, 2, 3, 4, 5, 6, 7, 9 }, grad[] = { .125, .125, .125, .125, .125, .125, .125, .125 };
     const double mean = 37.0 / 8, sum = 37.0 / 2, weight = 4;
-    BuildOptions opt = { .mode = BUILD_TRAIN, .loss = &loss_output, .loss_args = "y", .batch = 4 };
+    BuildParts opt = {
+        .build.mode = BUILD_TRAIN, .recipes.loss = &loss_output, .recipes.loss_args = "y", .batch.batch = 4
+    };
     Graph *g = scores_graph(&shape, x);
     Step s;
 
-    CHECK_OK(step_pass(g, &pass_criterion, &opt));
-    CHECK_OK(step_pass(g, &pass_autodiff, &opt));
+    CHECK_OK(step_pass(g, &pass_criterion, build_parts(&opt)));
+    CHECK_OK(step_pass(g, &pass_autodiff, build_parts(&opt)));
     CHECK_OK(step_open(&s, g));
     CHECK_OK(step_run(&s));
     step_check("loss", step_output(&s, OUT_LOSS), &mean, 1);
@@ -256,15 +260,17 @@ static void test_weight_of_a_batch(void)
     Shape shape = SHAPE(1), table = SHAPE(7), batch = SHAPE(2, 3);
     const double x[] = { 5 }, zeros[7] = { 0 }, weight = 3, sum = 15;
     const BatchInput carries = { "x", 1 };
-    BuildOptions opt = {
-        .mode = BUILD_EVAL, .loss = &loss_output, .loss_args = "y", .batch_input = &carries, .n_batch_input = 1
-    };
+    BuildParts opt = { .build.mode = BUILD_EVAL,
+                       .recipes.loss = &loss_output,
+                       .recipes.loss_args = "y",
+                       .batch.batch_input = &carries,
+                       .batch.n_batch_input = 1 };
     Graph *g = scores_graph(&shape, x);
     Step s;
 
     graph_add_input(g, "table", DT_FLOAT64, &table);
     graph_add_input(g, "x", DT_FLOAT64, &batch);
-    CHECK_OK(step_pass(g, &pass_criterion, &opt));
+    CHECK_OK(step_pass(g, &pass_criterion, build_parts(&opt)));
     CHECK_OK(step_open(&s, g));
     step_give(&s, "table", step_floats(&s, &table, zeros));
     step_give(&s, "x", step_floats(&s, &batch, zeros));
@@ -274,13 +280,13 @@ static void test_weight_of_a_batch(void)
     step_close(&s);
 }
 
-static void refused(const char *text, Status code, const Shape *shape, BuildOptions opt)
+static void refused(const char *text, Status code, const Shape *shape, BuildParts opt)
 {
     static const double zeros[64];
     Graph *g = scores_graph(shape, zeros);
 
-    opt.mode = BUILD_TRAIN;
-    CHECK_FAILS(code, text, step_pass(g, &pass_criterion, &opt));
+    opt.build.mode = BUILD_TRAIN;
+    CHECK_FAILS(code, text, step_pass(g, &pass_criterion, build_parts(&opt)));
     graph_free(g);
 }
 
@@ -290,25 +296,29 @@ static void test_wrong_options(void)
     const double w[] = { 1, 2 };
     Tensor weights = { DT_FLOAT64, two, (void *)(uintptr_t)w };
 
-    refused("--loss", E_INVALID, &matrix, (BuildOptions){ .loss = NULL });
+    refused("--loss", E_INVALID, &matrix, (BuildParts){ .recipes.loss = NULL });
     refused("--logits z: the model has no such output; it has 'y'", E_INVALID, &matrix,
-            (BuildOptions){ .loss = &loss_mse, .logits = "z" });
+            (BuildParts){ .recipes.loss = &loss_mse, .target.logits = "z" });
     refused("--loss output:z: the model has no such output; it has 'y'", E_INVALID, &matrix,
-            (BuildOptions){ .loss = &loss_output, .loss_args = "z" });
-    refused("[N, classes, ...]", E_SHAPE, &vector, (BuildOptions){ .loss = &loss_cross_entropy });
-    refused("3 classes", E_INVALID, &matrix, (BuildOptions){ .loss = &loss_nll, .class_weights = &weights });
+            (BuildParts){ .recipes.loss = &loss_output, .recipes.loss_args = "z" });
+    refused("[N, classes, ...]", E_SHAPE, &vector, (BuildParts){ .recipes.loss = &loss_cross_entropy });
+    refused("3 classes", E_INVALID, &matrix,
+            (BuildParts){ .recipes.loss = &loss_nll, .target.class_weights = &weights });
     refused("--label-smoothing: expected a number from 0 to 1, found '1.5'", E_INVALID, &matrix,
-            (BuildOptions){ .loss = &loss_cross_entropy, .settings = "label-smoothing=1.5" });
-    refused("--metric accuracy", E_INVALID, &matrix, (BuildOptions){ .loss = &loss_mse, .metric = &metric_accuracy });
-    refused("--metric mae", E_INVALID, &matrix, (BuildOptions){ .loss = &loss_nll, .metric = &metric_mae });
-    refused("--class-axis 2", E_INVALID, &matrix, (BuildOptions){ .loss = &loss_nll, .class_axis = 2 });
-    refused("--class-axis -2", E_INVALID, &matrix, (BuildOptions){ .loss = &loss_nll, .class_axis = -2 });
-    refused("--class-axis", E_INVALID, &matrix, (BuildOptions){ .loss = &loss_l1, .class_axis = 1 });
-    refused("--loss-weight", E_INVALID, &matrix, (BuildOptions){ .loss = &loss_l1, .loss_is_sum = true });
+            (BuildParts){ .recipes.loss = &loss_cross_entropy, .recipes.settings = "label-smoothing=1.5" });
+    refused("--metric accuracy", E_INVALID, &matrix,
+            (BuildParts){ .recipes.loss = &loss_mse, .recipes.metric = &metric_accuracy });
+    refused("--metric mae", E_INVALID, &matrix,
+            (BuildParts){ .recipes.loss = &loss_nll, .recipes.metric = &metric_mae });
+    refused("--class-axis 2", E_INVALID, &matrix, (BuildParts){ .recipes.loss = &loss_nll, .target.class_axis = 2 });
+    refused("--class-axis -2", E_INVALID, &matrix, (BuildParts){ .recipes.loss = &loss_nll, .target.class_axis = -2 });
+    refused("--class-axis", E_INVALID, &matrix, (BuildParts){ .recipes.loss = &loss_l1, .target.class_axis = 1 });
+    refused("--loss-weight", E_INVALID, &matrix, (BuildParts){ .recipes.loss = &loss_l1, .target.loss_is_sum = true });
     refused("depends on parameters", E_INVALID, &one,
-            (BuildOptions){ .loss = &loss_output, .loss_args = "y", .loss_weight = "y" });
-    refused("is [4,3]", E_SHAPE, &matrix, (BuildOptions){ .loss = &loss_output, .loss_args = "y", .loss_weight = "y" });
-    refused("--target", E_INVALID, &matrix, (BuildOptions){ .loss = &loss_mse, .target = "scores" });
+            (BuildParts){ .recipes.loss = &loss_output, .recipes.loss_args = "y", .target.loss_weight = "y" });
+    refused("is [4,3]", E_SHAPE, &matrix,
+            (BuildParts){ .recipes.loss = &loss_output, .recipes.loss_args = "y", .target.loss_weight = "y" });
+    refused("--target", E_INVALID, &matrix, (BuildParts){ .recipes.loss = &loss_mse, .target.target = "scores" });
 }
 
 static void test_label_out_of_range(void)
@@ -316,11 +326,11 @@ static void test_label_out_of_range(void)
     Shape shape = SHAPE(2, 3), target = SHAPE(2);
     const double x[6] = { 0 };
     const long long t[] = { 1, 3 };
-    BuildOptions opt = { .mode = BUILD_EVAL, .loss = &loss_cross_entropy };
+    BuildParts opt = { .build.mode = BUILD_EVAL, .recipes.loss = &loss_cross_entropy };
     Graph *g = scores_graph(&shape, x);
     Step s;
 
-    CHECK_OK(step_pass(g, &pass_criterion, &opt));
+    CHECK_OK(step_pass(g, &pass_criterion, build_parts(&opt)));
     CHECK_OK(step_open(&s, g));
     step_give(&s, "target", step_ints(&s, &target, t));
     CHECK_FAILS(E_INVALID, "label 3 of sample 1", step_run(&s));

@@ -14,6 +14,10 @@
 #include "tests/harness/test.h"
 #include "tests/passes/exported_forms.h"
 #include "tests/passes/step.h"
+#include "passes/build_options.h"
+#include "passes/options/recipes.h"
+#include "passes/options/step.h"
+#include "passes/options/types.h"
 
 static void check_nodes(const Graph *g)
 {
@@ -43,7 +47,10 @@ static void check_step(Step *s)
 
 static void test_exports(void)
 {
-    const BuildOptions opt = { .mode = BUILD_TRAIN, .dtype = DT_FLOAT64, .loss = &loss_mse, .keep_gradients = true };
+    const BuildOptions opt = { .mode = BUILD_TRAIN,
+                               .types = &(TypeOptions){ .dtype = DT_FLOAT64 },
+                               .recipes = &(RecipeOptions){ .loss = &loss_mse },
+                               .step = &(StepOptions){ .keep_gradients = true } };
 
     for (size_t i = 0; i < sizeof exported_opsets / sizeof *exported_opsets; i++) {
         char path[512];

@@ -12,8 +12,8 @@
 #include "graph/ir/readers.h"
 #include "graph/ir/verify.h"
 #include "kernels/backend.h"
-#include "passes/pass.h"
 #include "passes/plan/plan_memory.h"
+#include "passes/build_parts.h"
 #include "tests/harness/graphs.h"
 #include "tests/harness/target.h"
 #include "tests/harness/test.h"
@@ -27,19 +27,19 @@ extern const Pass pass_fuse_elementwise;
 
 FUSES_ONLY(fuses_elementwise, Fused)
 
-static BuildOptions options(DType dtype, int replicas, bool fuse)
+static BuildParts options(DType dtype, int replicas, bool fuse)
 {
-    return (BuildOptions){ .mode = BUILD_TRAIN,
-                           .batch = 3,
-                           .loss = &loss_cross_entropy,
-                           .optimizer = &optimizer_adamw,
-                           .clip.norm = 1,
-                           .metric = &metric_accuracy,
-                           .replicas = replicas,
-                           .devices = replicas > 1 ? 2 : 1,
-                           .seed = 1,
-                           .dtype = dtype,
-                           .backend.fuses = fuse ? fuses_elementwise : NULL };
+    return (BuildParts){ .build.mode = BUILD_TRAIN,
+                         .batch.batch = 3,
+                         .recipes.loss = &loss_cross_entropy,
+                         .recipes.optimizer = &optimizer_adamw,
+                         .update.clip.norm = 1,
+                         .recipes.metric = &metric_accuracy,
+                         .replicas.replicas = replicas,
+                         .replicas.devices = replicas > 1 ? 2 : 1,
+                         .step.seed = 1,
+                         .types.dtype = dtype,
+                         .backend.backend.fuses = fuse ? fuses_elementwise : NULL };
 }
 
 static bool build(Run *r, Arena *a, const char *model, const BuildOptions *opt)
@@ -90,12 +90,12 @@ static int count(const Graph *g, bool fused)
 
 static void check_model(const char *model, DType dtype, int replicas)
 {
-    BuildOptions plain_opt = options(dtype, replicas, false), fused_opt = options(dtype, replicas, true);
+    BuildParts plain_opt = options(dtype, replicas, false), fused_opt = options(dtype, replicas, true);
     Arena *a = arena_create();
     Run plain = { 0 }, fused = { 0 };
 
-    if (build(&plain, a, model, &plain_opt) && build(&fused, a, model, &fused_opt) &&
-        CHECK_OK(verify_batch(a, plain.g, &plain_opt, 1, plain.values))) {
+    if (build(&plain, a, model, build_parts(&plain_opt)) && build(&fused, a, model, build_parts(&fused_opt)) &&
+        CHECK_OK(verify_batch(a, plain.g, build_parts(&plain_opt), 1, plain.values))) {
         copy_inputs(&fused, &plain);
         if (CHECK_OK(interp_run(a, plain.g, plain.values)) && CHECK_OK(interp_run(a, fused.g, fused.values)))
             check_results(model, &plain, &fused);
@@ -141,8 +141,8 @@ static void test_joins(void)
     static const char text[] =
         "graph \"g\" { input %x : float32[2]\n %a = Mul(%x, %x)\n %b = Add(%a, %x)\n %c = Relu(%b)\n"
         "%d = Neg(%c)\n %e = Abs(%d)\n output \"e\" = %e }";
-    const BuildOptions opt = { .mode = BUILD_TRAIN, .backend = { .fuses = fuses_elementwise, .joins = no_relu } };
-    PassCtx ctx = { .scratch = arena_create(), .opt = &opt };
+    BuildParts opt = { .build.mode = BUILD_TRAIN, .backend.backend = { .fuses = fuses_elementwise, .joins = no_relu } };
+    PassCtx ctx = { .scratch = arena_create(), .opt = build_parts(&opt) };
     Graph *g = NULL;
     char names[BODY_TEXT];
 
@@ -163,9 +163,9 @@ static void test_joins_cuda(void)
     static const char *const models[] = { "fashion_cnn", "transformer", "exported_mobilenet" };
 
     for (int i = 0; i < 3; i++) {
-        const BuildOptions opt = options(DT_FLOAT32, 2, false);
+        BuildParts opt = options(DT_FLOAT32, 2, false);
         Target cuda = cuda_target(DT_NONE, false);
-        Graph *g = model_build(models[i], &opt);
+        Graph *g = model_build(models[i], build_parts(&opt));
         int count = 0;
 
         for (uint32_t k = 0; g && k < g->n_node; k++) {

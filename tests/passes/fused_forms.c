@@ -17,6 +17,7 @@
 #include "tests/harness/graphs.h"
 #include "tests/harness/test.h"
 #include "tests/passes/step.h"
+#include "passes/build_options.h"
 
 extern const Pass pass_autodiff, pass_fuse_gelu, pass_fuse_layer_norm;
 

@@ -6,6 +6,7 @@
 #include "tests/harness/target.h"
 #include "tests/harness/test.h"
 #include "tests/passes/compare.h"
+#include "passes/build_parts.h"
 
 static int count_fused(const Graph *g)
 {
@@ -20,13 +21,14 @@ static int count_fused(const Graph *g)
 FUSES_ONLY(fuses_attention, ScaledDotProductAttention)
 FUSES_ONLY(fuses_loss, CrossEntropySum)
 
-static void check_model(const char *name, BuildOptions opt, int n_fused)
+static void check_model(const char *name, BuildParts opt, int n_fused)
 {
-    BuildOptions without = opt;
+    BuildParts without = opt;
     Compared plain = { 0 }, fused = { 0 };
 
-    without.backend = (Target){ 0 };
-    if (CHECK_OK(compared_step(&plain, name, NULL, &without)) && CHECK_OK(compared_step(&fused, name, NULL, &opt))) {
+    without.backend.backend = (Target){ 0 };
+    if (CHECK_OK(compared_step(&plain, name, NULL, build_parts(&without))) &&
+        CHECK_OK(compared_step(&fused, name, NULL, build_parts(&opt)))) {
         CU_ASSERT_EQUAL(count_fused(plain.g), 0);
         CU_ASSERT_EQUAL(count_fused(fused.g), n_fused);
         compare_outputs(name, &fused, &plain, 1e-10);
@@ -35,41 +37,43 @@ static void check_model(const char *name, BuildOptions opt, int n_fused)
     compared_free(&fused);
 }
 
-#define TRAIN .mode = BUILD_TRAIN, .batch = 3, .dtype = DT_FLOAT64, .loss = &loss_cross_entropy, .keep_gradients = true
+#define TRAIN                                                                                                    \
+    .build.mode = BUILD_TRAIN, .batch.batch = 3, .types.dtype = DT_FLOAT64, .recipes.loss = &loss_cross_entropy, \
+    .step.keep_gradients = true
 
 static void test_causal(void)
 {
-    check_model("transformer", (BuildOptions){ TRAIN, .backend.fuses = fuses_attention }, 2 * 5);
+    check_model("transformer", (BuildParts){ TRAIN, .backend.backend.fuses = fuses_attention }, 2 * 5);
 }
 
 static void test_whole(void)
 {
-    check_model("exported_encoder", (BuildOptions){ TRAIN, .backend.fuses = fuses_attention }, 2 * 2);
+    check_model("exported_encoder", (BuildParts){ TRAIN, .backend.backend.fuses = fuses_attention }, 2 * 2);
 }
 
 static void test_loss_of_rows(void)
 {
     check_model("mlp",
-                (BuildOptions){ TRAIN, .settings = "label-smoothing=0.1", .metric = &metric_accuracy,
-                                .backend.fuses = fuses_loss },
+                (BuildParts){ TRAIN, .recipes.settings = "label-smoothing=0.1", .recipes.metric = &metric_accuracy,
+                              .backend.backend.fuses = fuses_loss },
                 2);
 }
 
 /* On three replicas, with samples that do not count. */
 static void test_loss_of_columns(void)
 {
-    check_model(
-        "unet",
-        (BuildOptions){ TRAIN, .settings = "ignore-index=1", .replicas = 3, .devices = 2, .backend.fuses = fuses_loss },
-        2 * 3);
+    check_model("unet",
+                (BuildParts){ TRAIN, .recipes.settings = "ignore-index=1", .replicas.replicas = 3,
+                              .replicas.devices = 2, .backend.backend.fuses = fuses_loss },
+                2 * 3);
 }
 
 /* Tokens, whose classes a Transpose brings to axis 1. */
 static void test_loss_of_tokens(void)
 {
     check_model("transformer",
-                (BuildOptions){ TRAIN, .settings = "label-smoothing=0.1;ignore-index=1", .replicas = 3, .devices = 2,
-                                .backend.fuses = fuses_loss },
+                (BuildParts){ TRAIN, .recipes.settings = "label-smoothing=0.1;ignore-index=1", .replicas.replicas = 3,
+                              .replicas.devices = 2, .backend.backend.fuses = fuses_loss },
                 2 * 3);
 }
 

@@ -28,8 +28,8 @@
 #include "graph/text/parse.h"
 #include "graph/text/print.h"
 #include "graph/ir/verify.h"
-#include "passes/pass.h"
 #include "passes/report.h"
+#include "passes/build_parts.h"
 #include "tests/harness/target.h"
 #include "tests/harness/test.h"
 
@@ -75,7 +75,7 @@ static char *section(const char *text, const char *word)
 /* ---- options ---- */
 
 typedef struct {
-    BuildOptions build;
+    BuildParts parts;
     const char *freeze[4], *train[4];
     UpdateGroup group[4];
 } Options;
@@ -88,11 +88,11 @@ static int choice(const char *const *names, const char *value)
     return -1;
 }
 
-static bool set_loss_scale(BuildOptions *b, const char *value)
+static bool set_loss_scale(TypeOptions *t, const char *value)
 {
-    b->loss_scaling = strcmp(value, "dynamic") ? SCALE_FIXED : SCALE_DYNAMIC;
-    b->loss_scale = atof(value);
-    return b->loss_scaling == SCALE_DYNAMIC || b->loss_scale > 0;
+    t->loss_scaling = strcmp(value, "dynamic") ? SCALE_FIXED : SCALE_DYNAMIC;
+    t->loss_scale = atof(value);
+    return t->loss_scaling == SCALE_DYNAMIC || t->loss_scale > 0;
 }
 
 /* group=PATTERN:LOSS */
@@ -100,10 +100,10 @@ static bool add_group(Options *o, char *value)
 {
     char *loss = strchr(value, ':');
 
-    if (!loss || o->build.n_group == 4)
+    if (!loss || o->parts.update.n_group == 4)
         return false;
     *loss++ = '\0';
-    o->group[o->build.n_group++] = (UpdateGroup){ .pattern = value, .loss = loss };
+    o->group[o->parts.update.n_group++] = (UpdateGroup){ .pattern = value, .loss = loss };
     return true;
 }
 
@@ -130,67 +130,69 @@ static bool set_option(Options *o, char *word)
         return false;
     *value++ = '\0';
     if (!strcmp(word, "mode"))
-        return (o->build.mode = (BuildMode)choice(modes, value), choice(modes, value) >= 0);
+        return (o->parts.build.mode = (BuildMode)choice(modes, value), choice(modes, value) >= 0);
     if (!strcmp(word, "loss"))
-        o->build.loss_args = recipe_args(value);
+        o->parts.recipes.loss_args = recipe_args(value);
     if (!strcmp(word, "loss"))
-        return (o->build.loss = (const LossDef *)(const void *)recipe_find(loss_list, value)) != NULL;
+        return (o->parts.recipes.loss = (const LossDef *)(const void *)recipe_find(loss_list, value)) != NULL;
     if (!strcmp(word, "optimizer"))
-        return (o->build.optimizer = (const OptimizerDef *)(const void *)recipe_find(optimizer_list, value)) != NULL;
+        return (o->parts.recipes.optimizer = (const OptimizerDef *)(const void *)recipe_find(optimizer_list, value)) !=
+               NULL;
     if (!strcmp(word, "batch"))
-        return (o->build.batch = atoi(value)) > 0;
+        return (o->parts.batch.batch = atoi(value)) > 0;
     if (!strcmp(word, "replicas"))
-        return (o->build.replicas = atoi(value)) > 0;
+        return (o->parts.replicas.replicas = atoi(value)) > 0;
     if (!strcmp(word, "scalar-outputs"))
-        return (o->build.numbers_apart = !strcmp(value, "each"));
+        return (o->parts.outputs.numbers_apart = !strcmp(value, "each"));
     if (!strcmp(word, "loss-scaling"))
-        return (o->build.mean_of_means = !strcmp(value, "mean-of-means"));
+        return (o->parts.target.mean_of_means = !strcmp(value, "mean-of-means"));
     if (!strcmp(word, "reduce"))
-        return (o->build.reduce = dtype_parse(value)) != DT_NONE;
+        return (o->parts.collectives.reduce = dtype_parse(value)) != DT_NONE;
     if (!strcmp(word, "bucket"))
-        return (o->build.bucket_bytes = atoi(value)) > 0;
+        return (o->parts.collectives.bucket_bytes = atoi(value)) > 0;
     if (!strcmp(word, "chunk"))
-        return (o->build.chunk_rows = atoi(value)) > 0;
+        return (o->parts.memory.chunk_rows = atoi(value)) > 0;
     if (!strcmp(word, "devices"))
-        return (o->build.devices = atoi(value)) > 0;
+        return (o->parts.replicas.devices = atoi(value)) > 0;
     if (!strcmp(word, "dtype"))
-        return (o->build.dtype = dtype_parse(value)) != DT_NONE;
+        return (o->parts.types.dtype = dtype_parse(value)) != DT_NONE;
     if (!strcmp(word, "channels_last"))
-        return (o->build.backend.layouts = prefers_channels_last, !strcmp(value, "yes"));
+        return (o->parts.backend.backend.layouts = prefers_channels_last, !strcmp(value, "yes"));
     if (!strcmp(word, "precision"))
-        return (o->build.precision = dtype_parse(value)) != DT_NONE;
+        return (o->parts.types.precision = dtype_parse(value)) != DT_NONE;
     if (!strcmp(word, "fuse"))
-        return (o->build.backend.fuses = fuses_all, !strcmp(value, "yes"));
+        return (o->parts.backend.backend.fuses = fuses_all, !strcmp(value, "yes"));
     if (!strcmp(word, "standard"))
-        return o->build.standard = !strcmp(value, "yes");
+        return o->parts.step.standard = !strcmp(value, "yes");
     if (!strcmp(word, "accelerator"))
-        return (o->build.backend.accelerator = !strcmp(value, "yes"));
+        return (o->parts.backend.backend.accelerator = !strcmp(value, "yes"));
     if (!strcmp(word, "lacks"))
-        return (o->build.backend.computes = computes_no_sigmoid, !strcmp(value, "Sigmoid"));
+        return (o->parts.backend.backend.computes = computes_no_sigmoid, !strcmp(value, "Sigmoid"));
     if (!strcmp(word, "loss-scale"))
-        return set_loss_scale(&o->build, value);
+        return set_loss_scale(&o->parts.types, value);
     if (!strcmp(word, "clip"))
-        return (o->build.clip.norm = atof(value)) > 0;
+        return (o->parts.update.clip.norm = atof(value)) > 0;
     if (!strcmp(word, "group"))
         return add_group(o, value);
     if (!strcmp(word, "means"))
-        return (o->build.has_mean = has_mean_of_w, !strcmp(value, "yes"));
+        return (o->parts.update.has_mean = has_mean_of_w, !strcmp(value, "yes"));
     if (!strcmp(word, "turns"))
-        return o->build.turns = !strcmp(value, "yes");
-    if (!strcmp(word, "freeze") && o->build.n_freeze < 4)
-        return (o->freeze[o->build.n_freeze++] = value) != NULL;
-    return !strcmp(word, "train") && o->build.n_train < 4 && (o->train[o->build.n_train++] = value);
+        return o->parts.update.turns = !strcmp(value, "yes");
+    if (!strcmp(word, "freeze") && o->parts.parameters.n_freeze < 4)
+        return (o->freeze[o->parts.parameters.n_freeze++] = value) != NULL;
+    return !strcmp(word, "train") && o->parts.parameters.n_train < 4 &&
+           (o->train[o->parts.parameters.n_train++] = value);
 }
 
 static void read_options(Options *o, char *text)
 {
-    *o = (Options){ .build = { .replicas = 1, .devices = 1 } };
+    *o = (Options){ .parts.replicas = { .replicas = 1, .devices = 1 } };
     for (char *word = text ? strtok(text, " \n") : NULL; word; word = strtok(NULL, " \n"))
         if (!set_option(o, word))
             TEST_FAIL("unknown option '%s'", word);
-    o->build.freeze = o->freeze;
-    o->build.train = o->train;
-    o->build.group = o->group;
+    o->parts.parameters.freeze = o->freeze;
+    o->parts.parameters.train = o->train;
+    o->parts.update.group = o->group;
 }
 
 /* ---- running ---- */
@@ -209,7 +211,7 @@ static const Pass *find_pass(const char *name)
 static Status run_pass(Graph *g, const Pass *pass, const BuildOptions *opt, Report *report)
 {
     PassCtx ctx = { .scratch = arena_create(), .opt = opt, .eval = interp_node, .report = report };
-    const bool applies = !pass->modes || pass->modes >> opt->mode & 1;
+    const bool applies = !pass->modes || pass->modes >> build_mode(opt) & 1;
     Status st = ctx.scratch ? (applies ? pass->run(g, &ctx) : ST_OK) : FAIL_NOMEM();
 
     arena_free(ctx.scratch);
@@ -382,7 +384,7 @@ static void run_golden(void)
     if (!before || !pass)
         TEST_FAIL("%s: %s", path, pass ? "no section 'before'" : "the folder is not called like a pass");
     else if (CHECK_OK(graph_parse(&g, before, strlen(before))))
-        check_graph(g, pass, &o.build, path, file);
+        check_graph(g, pass, build_parts(&o.parts), path, file);
     graph_free(g);
     free(file);
     free(before);

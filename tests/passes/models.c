@@ -6,8 +6,12 @@
 #include "graph/text/parse.h"
 #include "graph/text/print.h"
 #include "graph/ir/verify.h"
-#include "passes/pass.h"
 #include "passes/report.h"
+#include "passes/build_options.h"
+#include "passes/options/batch.h"
+#include "passes/options/recipes.h"
+#include "passes/options/replicas.h"
+#include "passes/options/types.h"
 #include "tests/harness/graphs.h"
 #include "tests/harness/test.h"
 
@@ -25,11 +29,10 @@ static const struct {
 static Status build_replicas(Graph *g, BuildMode mode, int replicas, int devices, Report *report, const char *until)
 {
     BuildOptions opt = { .mode = mode,
-                         .batch = 6,
-                         .loss = mode >= BUILD_EVAL ? &loss_cross_entropy : NULL,
-                         .replicas = replicas,
-                         .devices = devices,
-                         .dtype = DT_FLOAT64 };
+                         .batch = &(BatchOptions){ .batch = 6 },
+                         .recipes = &(RecipeOptions){ .loss = mode >= BUILD_EVAL ? &loss_cross_entropy : NULL },
+                         .replicas = &(ReplicaOptions){ .replicas = replicas, .devices = devices },
+                         .types = &(TypeOptions){ .dtype = DT_FLOAT64 } };
 
     return pipeline_run(g, &opt, interp_node, report, &(PipelineOptions){ .until = until });
 }

@@ -16,7 +16,7 @@
 
 #include "kernels/backend.h"
 #include "graph/ir/op.h"
-#include "passes/pass.h"
+#include "passes/build_parts.h"
 #include "tests/harness/graphs.h"
 #include "tests/harness/test.h"
 
@@ -265,23 +265,23 @@ static const Variant variants[] = { { "float32", DT_NONE, NULL, BUILD_TRAIN, 0 }
 
 static Graph *build(const char *name, int replicas, int devices, const Variant *v)
 {
-    BuildOptions opt = { .mode = v->mode,
-                         .batch = 6,
-                         .loss = &loss_cross_entropy,
-                         .replicas = replicas,
-                         .metric = &metric_accuracy,
-                         .settings = "momentum=0.9",
-                         .precision = v->precision,
-                         .bucket_bytes = v->bucket_bytes };
+    BuildParts opt = { .build.mode = v->mode,
+                       .batch.batch = 6,
+                       .recipes.loss = &loss_cross_entropy,
+                       .replicas.replicas = replicas,
+                       .recipes.metric = &metric_accuracy,
+                       .recipes.settings = "momentum=0.9",
+                       .types.precision = v->precision,
+                       .collectives.bucket_bytes = v->bucket_bytes };
 
-    opt.devices = devices;
-    opt.replicas = opt.replicas ? opt.replicas : devices;
-    opt.backend = cuda_target(opt.precision, false);
+    opt.replicas.devices = devices;
+    opt.replicas.replicas = opt.replicas.replicas ? opt.replicas.replicas : devices;
+    opt.backend.backend = cuda_target(opt.types.precision, false);
     if (v->computes) {
-        opt.backend.computes = v->computes;
-        opt.backend.fuses = fuses_products;
+        opt.backend.backend.computes = v->computes;
+        opt.backend.backend.fuses = fuses_products;
     }
-    return model_build(name, &opt);
+    return model_build(name, build_parts(&opt));
 }
 
 static void open_model(Model *m, Arena *a, const Graph *g, const MemoryPlan *plan, const size_t *scratch,

@@ -5,13 +5,14 @@
 #include "exec/run/interp.h"
 #include "graph/ir/op.h"
 #include "graph/text/parse.h"
-#include "passes/pass.h"
+#include "passes/build_options.h"
+#include "passes/options/batch.h"
 #include "tests/harness/test.h"
 
 /* How many operators draw numbers in inference, of a model that draws once. */
 static int drawn(const char *nodes)
 {
-    BuildOptions opt = { .mode = BUILD_INFER, .batch = 4 };
+    BuildOptions opt = { .mode = BUILD_INFER, .batch = &(BatchOptions){ .batch = 4 } };
     Graph *g = NULL;
     char text[1024];
     int n_random = 0;

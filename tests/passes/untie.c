@@ -4,7 +4,8 @@
 
 #include "graph/ir/op.h"
 #include "graph/text/parse.h"
-#include "passes/pass.h"
+#include "passes/build_options.h"
+#include "passes/options/parameters.h"
 #include "tests/harness/test.h"
 
 extern const Pass pass_untie;
@@ -46,7 +47,7 @@ static Graph *graph_of(const Tied *t, const char *value)
 static void check(const Tied *t, const char *value_text)
 {
     Graph *g = graph_of(t, value_text);
-    const BuildOptions opt = { .untie = &t->asked, .n_untie = t->asked != NULL };
+    const BuildOptions opt = { .parameters = &(ParameterOptions){ .untie = &t->asked, .n_untie = t->asked != NULL } };
     PassCtx ctx = { .scratch = arena_create(), .opt = &opt };
 
     if (g && CHECK_OK(pass_untie.run(g, &ctx)))

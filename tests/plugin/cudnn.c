@@ -12,7 +12,7 @@
 #include "graph/ops/conv.gen.h"
 #include "graph/onnx/onnx.h"
 #include "kernels/backend.h"
-#include "passes/pass.h"
+#include "passes/build_parts.h"
 #include "tests/plugin/plugin.h"
 
 static int count_capabilities(void)
@@ -367,15 +367,17 @@ static int prepare_nodes(const CudaDriver *driver, GpuDevice *d, const Graph *g)
 
 static Graph *training_graph(const char *name, DType precision)
 {
-    BuildOptions opt = { .mode = BUILD_TRAIN, .batch = 6, .loss = &loss_cross_entropy, .precision = precision };
+    BuildParts opt = {
+        .build.mode = BUILD_TRAIN, .batch.batch = 6, .recipes.loss = &loss_cross_entropy, .types.precision = precision
+    };
     char path[512];
     Graph *g = NULL;
 
-    opt.backend = cuda_target(precision, false);
+    opt.backend.backend = cuda_target(precision, false);
     snprintf(path, sizeof path, SOURCE_DIR "/models/%s.onnx", name);
     if (!CHECK_OK(onnx_import_file(&g, NULL, path, NULL)))
         return NULL;
-    if (CHECK_OK(pipeline_run(g, &opt, interp_node, NULL, NULL)))
+    if (CHECK_OK(pipeline_run(g, build_parts(&opt), interp_node, NULL, NULL)))
         return g;
     graph_free(g);
     return NULL;

@@ -11,6 +11,7 @@
 #include "kernels/cuda/expr.h"
 #include "tests/harness/graphs.h"
 #include "tests/plugin/plugin.h"
+#include "passes/build_parts.h"
 
 static const char *const models[] = { "exported_encoder", "exported_folded", "exported_mobilenet",
                                       "exported_resnet",  "fashion_cnn",     "mlp",
@@ -19,17 +20,17 @@ enum { N_MODELS = sizeof models / sizeof *models };
 
 static Graph *training_graph(const char *name, DType precision, bool channels_last)
 {
-    BuildOptions opt = { .mode = BUILD_TRAIN,
-                         .batch = 6,
-                         .loss = &loss_cross_entropy,
-                         .optimizer = &optimizer_adamw,
-                         .clip.norm = 1,
-                         .metric = &metric_accuracy,
-                         .precision = precision };
+    BuildParts opt = { .build.mode = BUILD_TRAIN,
+                       .batch.batch = 6,
+                       .recipes.loss = &loss_cross_entropy,
+                       .recipes.optimizer = &optimizer_adamw,
+                       .update.clip.norm = 1,
+                       .recipes.metric = &metric_accuracy,
+                       .types.precision = precision };
 
-    opt.backend = cuda_target(precision, false);
-    opt.backend.layouts = channels_last ? cuda_target(precision, true).layouts : NULL;
-    return model_build(name, &opt);
+    opt.backend.backend = cuda_target(precision, false);
+    opt.backend.backend.layouts = channels_last ? cuda_target(precision, true).layouts : NULL;
+    return model_build(name, build_parts(&opt));
 }
 
 static GpuDevice *open_h100(const CudaDriver *driver, const Folder *cache)
@@ -43,7 +44,7 @@ static GpuDevice *open_h100(const CudaDriver *driver, const Folder *cache)
         return NULL;
     opt.described = &info;
     opt.description = text;
-    if (!PLUGIN_OK(driver, driver->runtime.open(&d, 0, &opt)))
+    if (!PLUGIN_OK(driver, driver->runtime.open(&d, 0, build_parts(&opt))))
         d = NULL;
     free(text);
     return d;
