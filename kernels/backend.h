@@ -47,8 +47,8 @@ typedef struct Kernel {
     bool shares;
 } Kernel;
 
-/* Kernels stand in kernels/<backend>/<backend>_<family>.c; the build generates each backend's list by scanning for
- * DEFINE_KERNEL( in column 0.  `ident` begins with the backend's name: ref_softmax, cpu_conv_forward. */
+/* Kernels stand in kernels/<backend>/<backend>_<family>.c, where the build finds DEFINE_KERNEL( in column 0, or are
+ * made of a row of kernels/formulas.def.  `ident` begins with the backend's name: ref_softmax, cpu_conv_forward. */
 #define DEFINE_KERNEL(ident, ...) const Kernel kernel_##ident = { .name = #ident, __VA_ARGS__ }
 
 extern const Kernel *const kernels_ref[]; /* plain C, every operator, every type: the oracle and the fallback */

@@ -231,20 +231,21 @@ static Status grad_hard_sigmoid(Grad *gr)
     return set_where(gr, inside, slope, scalar_like(gr, 0));
 }
 
+/* x <= alpha: 0, otherwise dy, also where x is a NaN, as in PyTorch */
 static Status grad_thresholded_relu(Grad *gr)
 {
-    ValueId above = EMIT(gr->g, Greater, NULL, grad_in(gr, 0), scalar_like(gr, node_float(gr->node, "alpha")));
+    ValueId below = EMIT(gr->g, LessOrEqual, NULL, grad_in(gr, 0), scalar_like(gr, node_float(gr->node, "alpha")));
 
-    return set_where(gr, above, grad_dout(gr, 0), scalar_like(gr, 0));
+    return set_where(gr, below, scalar_like(gr, 0), grad_dout(gr, 0));
 }
 
-/* |x| > lambd: dy, else 0 */
+/* |x| <= lambd: 0, otherwise dy, also where x is a NaN */
 static Status grad_shrink(Grad *gr)
 {
     ValueId size = EMIT(gr->g, Abs, NULL, grad_in(gr, 0));
-    ValueId outside = EMIT(gr->g, Greater, NULL, size, scalar_like(gr, node_float(gr->node, "lambd")));
+    ValueId inside = EMIT(gr->g, LessOrEqual, NULL, size, scalar_like(gr, node_float(gr->node, "lambd")));
 
-    return set_where(gr, outside, grad_dout(gr, 0), scalar_like(gr, 0));
+    return set_where(gr, inside, scalar_like(gr, 0), grad_dout(gr, 0));
 }
 
 /* ---- smooth ones ---- */

@@ -1,10 +1,11 @@
 /* Gradients where a function has none of its own (ties of Max, the corner of Relu, bounds) are PyTorch's; central
  * differences say nothing of them. */
+#include <math.h>
+
 #include "tests/ops/kinks.h"
 #include "tests/ops/kinks_clip.h"
 #include "tests/ops/kinks_recurrent.h"
 
-#include <math.h>
 #include <string.h>
 
 #include "exec/run/interp.h"

@@ -194,6 +194,42 @@ static const Kink kinks[] = {
       1, { 5 },
       { { -1.0, -0.5, 0.0, 0.5, 1.0 } },
       { { 1.0, 0.0, 0.0, 0.0, 5.0 } } },
+    { "Relu of NaN",
+      "graph \"kink\" {\n"
+      "  input %a : float64[2]\n"
+      "  const %w : float64[2] = {1.0,2.0}\n"
+      "  %y = Relu(%a)\n"
+      "  %p = Mul(%y, %w)\n"
+      "  %loss = ReduceSum(%p) {keepdims=0}\n"
+      "  output \"loss\" = %loss\n"
+      "}\n",
+      1, { 2 },
+      { { NAN, 2.0 } },
+      { { 1.0, 2.0 } } },
+    { "ThresholdedRelu of NaN",
+      "graph \"kink\" {\n"
+      "  input %a : float64[2]\n"
+      "  const %w : float64[2] = {1.0,2.0}\n"
+      "  %y = ThresholdedRelu(%a) {alpha=1.0}\n"
+      "  %p = Mul(%y, %w)\n"
+      "  %loss = ReduceSum(%p) {keepdims=0}\n"
+      "  output \"loss\" = %loss\n"
+      "}\n",
+      1, { 2 },
+      { { NAN, 2.0 } },
+      { { 1.0, 2.0 } } },
+    { "Shrink of NaN",
+      "graph \"kink\" {\n"
+      "  input %a : float64[2]\n"
+      "  const %w : float64[2] = {1.0,2.0}\n"
+      "  %y = Shrink(%a) {lambd=0.5}\n"
+      "  %p = Mul(%y, %w)\n"
+      "  %loss = ReduceSum(%p) {keepdims=0}\n"
+      "  output \"loss\" = %loss\n"
+      "}\n",
+      1, { 2 },
+      { { NAN, 2.0 } },
+      { { 1.0, 2.0 } } },
     { "HardSwish",
       "graph \"kink\" {\n"
       "  input %a : float64[5]\n"

@@ -18,7 +18,7 @@ NAMES = "abc"
 
 
 def numbers(values):
-    return "{ " + textwrap.fill(", ".join(repr(v) for v in values), 100).replace("\n", "\n          ") + " }"
+    return "{ " + textwrap.fill(", ".join("NAN" if v != v else repr(v) for v in values), 100).replace("\n", "\n          ") + " }"
 
 
 def text(tensor):
@@ -79,6 +79,10 @@ def elementwise():
     case("Selu", "%y = Selu(%a)", F.selu, corner)
     case("ThresholdedRelu", "%y = ThresholdedRelu(%a) {alpha=1.0}", lambda a: F.threshold(a, 1.0, 0.0), [0.5, 1.0, 1.5])
     case("Shrink", "%y = Shrink(%a) {lambd=0.5}", lambda a: F.hardshrink(a, 0.5), [-1.0, -0.5, 0.0, 0.5, 1.0])
+    broken = [float("nan"), 2.0]
+    case("Relu of NaN", "%y = Relu(%a)", F.relu, broken)
+    case("ThresholdedRelu of NaN", "%y = ThresholdedRelu(%a) {alpha=1.0}", lambda a: F.threshold(a, 1.0, 0.0), broken)
+    case("Shrink of NaN", "%y = Shrink(%a) {lambd=0.5}", lambda a: F.hardshrink(a, 0.5), broken)
     case("HardSwish", "%y = HardSwish(%a)", F.hardswish, [-4.0, -3.0, 0.0, 3.0, 4.0])
 
 
