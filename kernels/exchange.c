@@ -1,4 +1,5 @@
-/* A part is added where it lies; what two of them give goes to a block of the work space. */
+/* Sums of parts and copies of pieces.  A part is read where it lies; the sum of two goes to a block of the work space.
+ */
 #include "kernels/exchange.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* The walk over rows, divided among the team: a thread seeks its first row and runs on to the end of its share. */
+/* The walk over rows of elementwise kernels: a thread seeks its first row and runs on to the end of its share. */
 #include "kernels/cpu/cpu_elementwise.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* Recurrent and RecurrentGrad in float32 by usual cells: what forward and backward pass share. */
+/* Shared by the forward and backward pass of Recurrent in float32, for the usual cells. */
 #ifndef DPX_CPU_CPU_RECURRENT_H
 #define DPX_CPU_CPU_RECURRENT_H
 

@@ -1,4 +1,4 @@
-/* Lines are copied by loops of one element size each; the axes around them are one counter, cut among the team. */
+/* Strided copies: one loop for each element size copies lines, and the team divides the axes around them. */
 #include "kernels/cpu/cpu_strided.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* Strided copies, planned once: what Concat, Slice, Pad and Tile are made of. */
+/* Strided copies that are planned once, for Concat, Slice, Pad and Tile. */
 #ifndef DPX_KERNELS_CPU_CPU_STRIDED_H
 #define DPX_KERNELS_CPU_CPU_STRIDED_H
 

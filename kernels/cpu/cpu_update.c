@@ -9,15 +9,15 @@
 #include "graph/ops/update.h"
 #include "graph/ops/update.gen.h"
 #include "kernels/backend.h"
-#include "kernels/cpu/formula.h"
+#include "kernels/cpu/update_steps.h"
 #include "kernels/cpu/team.h"
 
 enum { SHARE = 4096 }; /* elements that a thread takes at least */
 
 typedef struct {
     UpdateForm form;
-    Formula formula[2]; /* where the update happens; where it does not */
-    FormulaCode *code[2];
+    Steps formula[2]; /* where the update happens; where it does not */
+    StepsCode *code[2];
     int vector;                /* of the code */
     int decider;               /* scalar that says whether it happens; -1: always */
     int64_t elements, first[]; /* of parameter i; at `count`: all */
@@ -25,20 +25,20 @@ typedef struct {
 
 /* ---- preparing ---- */
 
-static Status cpu_update_compile(Formula f[2], int *decider, const Graph *body, const UpdateForm *form)
+static Status cpu_update_compile(Steps f[2], int *decider, const Graph *body, const UpdateForm *form)
 {
-    *decider = formula_decider(body, form->states + 1);
+    *decider = steps_decider(body, form->states + 1);
     if (*decider <= -2)
         return FAIL(E_UNSUPPORTED, "a formula has several scalars that decide");
-    TRY(formula_compile(&f[0], body, form->states + 1, true));
-    return *decider < 0 ? ST_OK : formula_compile(&f[1], body, form->states + 1, false);
+    TRY(steps_compile(&f[0], body, form->states + 1, true));
+    return *decider < 0 ? ST_OK : steps_compile(&f[1], body, form->states + 1, false);
 }
 
 /* Where memory runs out preparing says so, which will need as much. */
 static bool cpu_update_supports(const Graph *g, const Node *n)
 {
     const UpdateForm form = update_form(n);
-    Formula *f = malloc(2 * sizeof *f);
+    Steps *f = malloc(2 * sizeof *f);
     Graph *body = NULL;
     int decider;
     Status st = f ? update_body(&body, g, n, 0) : FAIL_NOMEM();
@@ -57,21 +57,21 @@ static void cpu_update_release(void *state)
     if (!p)
         return;
     for (int i = 0; i < 2; i++)
-        formula_free_code(p->code[i]);
+        steps_free_code(p->code[i]);
     free(p);
 }
 
 /* In scratch: each number as a vector, and two more; each as one; buffers of each thread. */
-static size_t wide_bytes(const Formula *f) { return (size_t)(f->n_number + 2) * FORMULA_VECTOR_MAX; }
+static size_t wide_bytes(const Steps *f) { return (size_t)(f->n_number + 2) * STEPS_VECTOR; }
 
-static size_t numbers_bytes(const Formula *f)
+static size_t numbers_bytes(const Steps *f)
 {
     return (wide_bytes(f) + (size_t)f->n_number * dtype_size(f->type) + 63) / 64 * 64;
 }
 
-static size_t buffer_bytes(const Formula *f) { return (size_t)f->n_buffer * FORMULA_BLOCK * dtype_size(f->type); }
+static size_t buffer_bytes(const Steps *f) { return (size_t)f->n_buffer * STEPS_BLOCK * dtype_size(f->type); }
 
-static void plan_scratch(KernelCtx *ctx, const Formula *f)
+static void plan_scratch(KernelCtx *ctx, const Steps *f)
 {
     const size_t bytes = numbers_bytes(f) + buffer_bytes(f) * TEAM_MAX;
 
@@ -96,9 +96,9 @@ static Status cpu_update_prepare(void **state, KernelCtx *ctx, const Graph *g, c
     for (int i = 0; i < form.count; i++)
         p->first[i + 1] = p->first[i] + shape_numel(value(g, n->out[update_state(&form, i, 0)])->shape);
     p->elements = p->first[form.count];
-    p->vector = formula_vector();
+    p->vector = steps_vector();
     for (int i = 0; i < (p->decider < 0 ? 1 : 2); i++) {
-        p->code[i] = p->formula[i].n_step ? formula_assemble(&p->formula[i], p->vector) : NULL;
+        p->code[i] = p->formula[i].n_step ? steps_assemble(&p->formula[i], p->vector) : NULL;
         plan_scratch(ctx, &p->formula[i]);
     }
     *state = p;
@@ -109,8 +109,8 @@ static Status cpu_update_prepare(void **state, KernelCtx *ctx, const Graph *g, c
 
 typedef struct {
     const Plan *p;
-    const Formula *f;
-    FormulaCode *code;
+    const Steps *f;
+    StepsCode *code;
     const Tensor *in;
     Tensor *out;
     size_t size;               /* of an element */
@@ -122,8 +122,8 @@ typedef struct {
 static void run_part(const Run *s, int i, int64_t from, int64_t to, void *buffer)
 {
     const UpdateForm *form = &s->p->form;
-    const void *in[FORMULA_ARRAYS];
-    void *out[FORMULA_ARRAYS];
+    const void *in[STEPS_ARRAYS];
+    void *out[STEPS_ARRAYS];
     int64_t done = 0;
 
     for (int k = 0; k < form->states; k++) {
@@ -140,7 +140,7 @@ static void run_part(const Run *s, int i, int64_t from, int64_t to, void *buffer
     for (int k = 0; k < form->states; k++)
         out[k] = (char *)out[k] + done;
     done /= (int64_t)s->size;
-    (s->size == sizeof(float) ? formula_run_f32 : formula_run_f64)(s->f, to - from - done, in, out, s->narrow, buffer);
+    (s->size == sizeof(float) ? steps_run_f32 : steps_run_f64)(s->f, to - from - done, in, out, s->narrow, buffer);
 }
 
 /* Elements [from, to) of all parameters one behind the other. */
@@ -171,7 +171,7 @@ static void fill_number(const Run *s, int i, double v, char *wide, char *narrow)
 
 static void fill_numbers(Run *s, char *scratch)
 {
-    const Formula *f = s->f;
+    const Steps *f = s->f;
     char *narrow = scratch + wide_bytes(f);
 
     for (int i = 0; i < f->n_number; i++) {

@@ -1,4 +1,4 @@
-/* The one door to oneDNN: a primitive made once from dense tensors, run many times without allocating.
+/* The interface to oneDNN: a primitive made once from dense tensors, run many times without allocating.
  *
  * Where a primitive is faster in another layout than a tensor's, the conversions are part of the object and their
  * buffers part of the kernel's scratch.  An object belongs to one thread at a time; it has

@@ -1,4 +1,4 @@
-/* C++ for what oneDNN throws: see the header. */
+/* The guard in C++ that turns oneDNN's exceptions into a status: see the header. */
 #include "kernels/cpu/onednn_guard.h"
 
 #include <new>

@@ -1,4 +1,4 @@
-/* oneDNN's functions behind a guard: what C++ throws in them comes back as a status.
+/* oneDNN's functions behind a guard that returns their C++ exceptions as a status.
  *
  * oneDNN is written in C++ and lets std::bad_alloc pass through its C functions, into frames that cannot catch it,
  * which ends the process.  `onednn.F(...)` is dnnl_F(...) with dnnl_out_of_memory for a bad_alloc, dnnl_runtime_error

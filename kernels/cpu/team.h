@@ -1,5 +1,5 @@
-/* How work is cut for a team of threads, so that sums are added in one order for a given team; and what a team fails
- * with. */
+/* Shares of work for a team of threads, so that sums are added in one order for a given team; and the failure of a
+ * team. */
 #ifndef DPX_KERNELS_CPU_TEAM_H
 #define DPX_KERNELS_CPU_TEAM_H
 

@@ -1,4 +1,4 @@
-/* From the axes of a reduction to runs or columns, in as many parts as fill a device. */
+/* Plans a reduction: its axes become runs or columns, in as many parts as fill a device. */
 #include "kernels/cuda/axes.h"
 
 #include "graph/tensor/layout.h"

@@ -1,4 +1,4 @@
-/* From a graph of elementwise nodes to the text of a kernel.
+/* Generates the text of a kernel from a graph of elementwise nodes.
  *
  * The dimensions of the iteration space that all operands walk alike are merged (kernels/cuda/space.c); what is left
  * decides how an operand is read.  One that has all elements is read at the element's number, one that stretches only

@@ -1,4 +1,4 @@
-/* Describing products of the library: what MatMul, Gemm and Product share. */
+/* Descriptions of the library's matrix products, for MatMul, Gemm and Product. */
 #ifndef DPX_CUDA_GEMM_H
 #define DPX_CUDA_GEMM_H
 

@@ -1,4 +1,4 @@
-/* The text of a generated kernel, of what kernels/cuda/cuda_generate.c has found out. */
+/* Writes the text of a generated kernel from the facts that kernels/cuda/cuda_generate.c collected. */
 #include "kernels/cuda/device/update.h"
 #include "kernels/cuda/generator.h"
 

@@ -1,4 +1,5 @@
-/* Launching kernels that work on rows of elements (kernels/cuda/device/row.cuh): who shares a row, by its length. */
+/* Launches of kernels on rows of elements (kernels/cuda/device/row.cuh): the row's length decides which threads share
+ * it. */
 #ifndef DPX_CUDA_ROWS_H
 #define DPX_CUDA_ROWS_H
 

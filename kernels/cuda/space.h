@@ -1,4 +1,4 @@
-/* How the operands of an elementwise kernel walk its iteration space. */
+/* The strides of an elementwise kernel's operands in its iteration space. */
 #ifndef DPX_CUDA_SPACE_H
 #define DPX_CUDA_SPACE_H
 

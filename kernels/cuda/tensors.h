@@ -1,5 +1,5 @@
-/* The tables of tensors that kernels take over many of them (kernels/cuda/device/update.h): how large, how filled,
- * where. */
+/* The table of tensors of a kernel over many tensors (kernels/cuda/device/update.h): its size, its place, and how it is
+ * filled. */
 #ifndef DPX_CUDA_TENSORS_H
 #define DPX_CUDA_TENSORS_H
 

@@ -1,4 +1,4 @@
-/* Shared by the reference kernels: plain loops that say what an operator means. */
+/* Shared by the reference kernels: plain loops that define an operator. */
 #ifndef DPX_KERNELS_REF_H
 #define DPX_KERNELS_REF_H
 

@@ -1,4 +1,4 @@
-/* NonMaxSuppression. */
+/* NonMaxSuppression: the boxes that overlap no better one. */
 #include "graph/ops/nms_boxes.h"
 #include "graph/ops/boxes.gen.h"
 

@@ -1,4 +1,4 @@
-/* Reading at indices, and the gradients of it: sums in the order of the indices. */
+/* Gather, GatherElements and GatherND, and their gradients: sums in the order of the indices. */
 #include "kernels/ref/ref_move.h"
 #include "graph/ops/index.gen.h"
 

@@ -1,4 +1,4 @@
-/* Tensors made from shapes and scalars. */
+/* Operators that make tensors from shapes and scalars: ConstantOfShape, Range and others. */
 #include "kernels/ref/ref_move.h"
 #include "graph/ops/generate.gen.h"
 

@@ -1,4 +1,4 @@
-/* Sums of neighbours along an axis, by tables of indices and weights, and the gradient. */
+/* Interpolate and its gradient: sums of neighbours along an axis, by tables of indices and weights. */
 #include "kernels/ref/ref_interpolate.h"
 #include "graph/ops/resize.gen.h"
 

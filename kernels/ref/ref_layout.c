@@ -1,4 +1,4 @@
-/* Rearranging and repeating elements: one strided copy with the strides that the operator means. */
+/* Transpose, Expand, Tile and others that rearrange or repeat elements: each is one strided copy. */
 #include "graph/ops/ranges.h"
 #include "graph/ops/layout.gen.h"
 #include "kernels/ref/ref_move.h"

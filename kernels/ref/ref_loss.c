@@ -1,4 +1,4 @@
-/* Losses and the accuracy count, as the formulas say; sums in double. */
+/* Losses and the count of right answers by their definitions; sums in double. */
 #include <math.h>
 #include <stdio.h>
 

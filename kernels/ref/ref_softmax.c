@@ -1,4 +1,4 @@
-/* Softmax and LogSoftmax along one axis, as the formulas say; sums in the element's type. */
+/* Softmax and LogSoftmax along one axis by their definitions; sums in the element's type. */
 #include <tgmath.h>
 
 #include "kernels/ref/ref.h"

@@ -1,4 +1,4 @@
-/* Unique. */
+/* Unique: the different slices of a tensor, with indices and counts. */
 #include "graph/ops/unique_slices.h"
 #include "graph/ops/unique.gen.h"
 

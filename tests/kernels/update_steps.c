@@ -1,6 +1,6 @@
 /* Formulas of random operators: machine code of both widths and the loops over blocks give the bits of the operators
  * carried out one by one here, for ordinary numbers and for NaN, infinities and zeros of both signs. */
-#include "kernels/cpu/formula.h"
+#include "kernels/cpu/update_steps.h"
 #include "graph/ops/binary.gen.h"
 #include "graph/ops/unary.gen.h"
 
@@ -132,9 +132,9 @@ static double expected(const Random *r, int i, int k)
 
 typedef struct {
     _Alignas(64) char array[ARRAYS][(COUNT + 1) * sizeof(double)];
-    _Alignas(64) char numbers[FORMULA_NUMBERS + 2][FORMULA_VECTOR_MAX];
-    _Alignas(64) char narrow[FORMULA_NUMBERS * sizeof(double)];
-    _Alignas(64) char buffer[FORMULA_STEPS * FORMULA_BLOCK * sizeof(double)];
+    _Alignas(64) char numbers[STEPS_NUMBERS + 2][STEPS_VECTOR];
+    _Alignas(64) char narrow[STEPS_NUMBERS * sizeof(double)];
+    _Alignas(64) char buffer[STEPS_MOST * STEPS_BLOCK * sizeof(double)];
 } Memory;
 
 static void put(DType t, void *at, int64_t i, double v)
@@ -151,7 +151,7 @@ static double get(DType t, const void *at, int64_t i)
 }
 
 /* Arrays begin one element behind a boundary. */
-static void fill(Memory *m, const Random *r, const Formula *f, int vector, void **at)
+static void fill(Memory *m, const Random *r, const Steps *f, int vector, void **at)
 {
     const int64_t size = (int64_t)dtype_size(r->type);
     char *wide = m->numbers[0];
@@ -188,9 +188,9 @@ static void compare(const Random *r, void *const *at, int64_t count)
 }
 
 /* vector 0: by blocks. */
-static bool run(Memory *m, const Random *r, const Formula *f, int vector)
+static bool run(Memory *m, const Random *r, const Steps *f, int vector)
 {
-    FormulaCode *code = vector ? formula_assemble(f, vector) : NULL;
+    StepsCode *code = vector ? steps_assemble(f, vector) : NULL;
     int64_t count = COUNT;
     void *at[ARRAYS];
 
@@ -202,26 +202,26 @@ static bool run(Memory *m, const Random *r, const Formula *f, int vector)
         code((const void *const *)at, at, m->numbers, count);
         count /= (int64_t)dtype_size(r->type);
     } else {
-        (r->type == DT_FLOAT32 ? formula_run_f32 : formula_run_f64)(f, COUNT, (const void *const *)at, at, m->narrow,
-                                                                    m->buffer);
+        (r->type == DT_FLOAT32 ? steps_run_f32 : steps_run_f64)(f, COUNT, (const void *const *)at, at, m->narrow,
+                                                                m->buffer);
     }
     compare(r, at, count);
-    formula_free_code(code);
+    steps_free_code(code);
     return true;
 }
 
 static void test_type(DType t)
 {
-    const int widest = formula_vector();
+    const int widest = steps_vector();
     Memory *m = aligned_alloc(64, sizeof *m);
     Random *r = calloc(1, sizeof *r);
     int assembled = 0;
 
     for (uint32_t i = 0, seed = 1; m && r && i < FORMULAS; i++) {
-        static Formula f;
+        static Steps f;
 
         make(r, &seed, t);
-        CHECK_OK(formula_compile(&f, r->body, ARRAYS, true));
+        CHECK_OK(steps_compile(&f, r->body, ARRAYS, true));
         run(m, r, &f, 0);
         for (int vector = 32; vector <= widest; vector *= 2)
             assembled += run(m, r, &f, vector);
@@ -235,4 +235,4 @@ static void test_type(DType t)
 static void test_f32(void) { test_type(DT_FLOAT32); }
 static void test_f64(void) { test_type(DT_FLOAT64); }
 
-DEFINE_SUITE(formula, { "float32", test_f32 }, { "float64", test_f64 });
+DEFINE_SUITE(update_steps, { "float32", test_f32 }, { "float64", test_f64 });

@@ -1,8 +1,8 @@
-/* From a body to steps: one for each node, in the nodes' order, which is that of the graph; those that no result needs
- * are dropped.  A result is put at once over the array of its number where no later step reads that array, and anything
+/* Compiles a body to steps, one for each node in the order of the graph; steps that no result needs are
+ * dropped.  A result is put at once over the array of its number where no later step reads that array, and anything
  * else into the first buffer that no later step needs, so a step never reads a stale value.
  */
-#include "kernels/cpu/formula.h"
+#include "kernels/cpu/update_steps.h"
 #include "graph/ops/binary.gen.h"
 #include "graph/ops/unary.gen.h"
 #include "graph/ops/where.gen.h"
@@ -43,7 +43,7 @@ static int input_number(const Graph *body, ValueId v)
     return -1;
 }
 
-int formula_decider(const Graph *body, int n_in)
+int steps_decider(const Graph *body, int n_in)
 {
     int decider = -1;
 
@@ -62,13 +62,13 @@ int formula_decider(const Graph *body, int n_in)
 /* ---- compiling ---- */
 
 typedef struct {
-    Formula *f;
+    Steps *f;
     const Graph *body;
     Operand *made; /* [values of body] */
     bool decided;
 } Compiler;
 
-static bool add_number(Formula *f, Operand *out, int scalar, double constant)
+static bool add_number(Steps *f, Operand *out, int scalar, double constant)
 {
     for (int i = 0; i < f->n_number; i++)
         if (f->number[i].scalar == scalar && (scalar >= 0 || f->number[i].constant == constant) &&
@@ -76,7 +76,7 @@ static bool add_number(Formula *f, Operand *out, int scalar, double constant)
             *out = (Operand){ OF_NUMBER, i };
             return true;
         }
-    if (f->n_number == FORMULA_NUMBERS)
+    if (f->n_number == STEPS_NUMBERS)
         return false;
     f->number[f->n_number].scalar = scalar;
     f->number[f->n_number].constant = constant;
@@ -100,11 +100,11 @@ static bool find_operand(Compiler *c, Operand *out, ValueId v)
     return true;
 }
 
-static bool formula_add_step(Formula *f, Operand *out, Do what, int n_in, const Operand *in)
+static bool steps_add(Steps *f, Operand *out, Do what, int n_in, const Operand *in)
 {
     Step *s = &f->step[f->n_step];
 
-    if (f->n_step == FORMULA_STEPS)
+    if (f->n_step == STEPS_MOST)
         return false;
     *s = (Step){ .what = what, .n_in = n_in, .result = -1 };
     memcpy(s->in, in, sizeof *in * (size_t)n_in);
@@ -127,7 +127,7 @@ static bool compile_node(Compiler *c, const Node *n)
     for (int i = 0; i < n->n_in; i++)
         if (!find_operand(c, &in[i], n->in[i]))
             return false;
-    return formula_add_step(c->f, out, what, n->n_in, in);
+    return steps_add(c->f, out, what, n->n_in, in);
 }
 
 /* A result that is neither a step nor the array of its number is copied. */
@@ -137,15 +137,15 @@ static bool find_result(Compiler *c, int i)
 
     if (!find_operand(c, r, c->body->output[i].value))
         return false;
-    return r->where == OF_STEP || (r->where == OF_ARRAY && r->i == i) || formula_add_step(c->f, r, DO_COPY, 1, r);
+    return r->where == OF_STEP || (r->where == OF_ARRAY && r->i == i) || steps_add(c->f, r, DO_COPY, 1, r);
 }
 
 /* ---- lifetimes of steps, and their buffers ---- */
 
-static void drop_dead(Formula *f)
+static void drop_dead(Steps *f)
 {
-    bool needed[FORMULA_STEPS] = { false };
-    int to[FORMULA_STEPS] = { 0 }, n = 0;
+    bool needed[STEPS_MOST] = { false };
+    int to[STEPS_MOST] = { 0 }, n = 0;
 
     for (int i = 0; i < f->n_out; i++)
         if (f->result[i].where == OF_STEP)
@@ -170,7 +170,7 @@ static void drop_dead(Formula *f)
             f->result[i].i = to[f->result[i].i];
 }
 
-static bool read_behind(const Formula *f, int k, int array)
+static bool read_behind(const Steps *f, int k, int array)
 {
     for (k++; k < f->n_step; k++)
         for (int i = 0; i < f->step[k].n_in; i++)
@@ -180,9 +180,9 @@ static bool read_behind(const Formula *f, int k, int array)
 }
 
 /* A result is written at once where nothing behind reads the array over which it may lie. */
-static void place_steps(Formula *f)
+static void place_steps(Steps *f)
 {
-    bool taken[FORMULA_STEPS] = { false };
+    bool taken[STEPS_MOST] = { false };
 
     for (int k = 0; k < f->n_step; k++) {
         Step *s = &f->step[k];
@@ -198,7 +198,7 @@ static void place_steps(Formula *f)
 
             if (!read_behind(f, f->result[i].i, i))
                 s->result = i;
-            s->last = FORMULA_STEPS; /* to the end */
+            s->last = STEPS_MOST; /* to the end */
         }
     for (int k = 0; k < f->n_step; k++) {
         Step *s = &f->step[k];
@@ -215,10 +215,10 @@ static void place_steps(Formula *f)
     }
 }
 
-Status formula_compile(Formula *f, const Graph *body, int n_in, bool decided)
+Status steps_compile(Steps *f, const Graph *body, int n_in, bool decided)
 {
     Compiler c = { f, body, calloc(body->n_value, sizeof *c.made), decided };
-    bool all = n_in <= FORMULA_ARRAYS && body->n_output <= FORMULA_ARRAYS && n_in <= body->n_input;
+    bool all = n_in <= STEPS_ARRAYS && body->n_output <= STEPS_ARRAYS && n_in <= body->n_input;
 
     if (!c.made)
         return FAIL_NOMEM();
@@ -256,5 +256,5 @@ Status formula_compile(Formula *f, const Graph *body, int n_in, bool decided)
         out[i] = expression;        \
     }
 
-#define BODY "kernels/cpu/formula.inc"
+#define BODY "kernels/cpu/update_steps.inc"
 #include "kernels/each_type.inc"

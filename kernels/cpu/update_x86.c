@@ -1,18 +1,18 @@
-/* Formulas as machine code of x86-64: one loop over vectors of 32 bytes (AVX) or 64 (AVX-512, on processors that do not
- * slow down for it), every intermediate in a register.
+/* The steps of an Update as machine code of x86-64: one loop over vectors of 32 bytes (AVX) or 64 (AVX-512, on
+ * processors that do not slow down for it), every intermediate in a register.
  *
- * The steps of kernels/cpu/formula.c move a block through the first cache for each operator; here an element passes
- * memory and cache once, which is what a loop written by hand comes to.  Each instruction is the operator that the step
- * is, rounded as it is there, so the bits are the same; products are not fused into sums.
+ * The steps of kernels/cpu/update_steps.c move a block through the first cache for each operator; here an element
+ * passes memory and cache once, which is what a loop written by hand comes to.  Each instruction is the operator that
+ * the step is, rounded as it is there, so the bits are the same; products are not fused into sums.
  *
- *   in the order of FormulaCode's parameters: rdi, rsi the arrays' addresses, rdx numbers, rcx bytes; rax counts
+ *   in the order of StepsCode's parameters: rdi, rsi the arrays' addresses, rdx numbers, rcx bytes; rax counts
  *
  *   prologue   the addresses of arrays and results to registers of their own
  *   loop       arrays, each once; steps; results, stored when all is computed, so that they may lie over arrays
  *
  * Encodings: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2, "VEX prefix"
  * and "EVEX encoding". */
-#include "kernels/cpu/formula.h"
+#include "kernels/cpu/update_steps.h"
 
 #if defined __x86_64__ && (defined __linux__ || defined __APPLE__ || defined __FreeBSD__)
 #include <string.h>
@@ -50,17 +50,17 @@ enum { LESS = 1, UNORDERED = 3, GREATER = 14 }; /* of COMPARE */
 typedef struct {
     unsigned char *code;
     size_t n;
-    const Formula *f;
+    const Steps *f;
     int vector;                  /* bytes */
     bool f64, full, no_register; /* full: of code */
     bool taken[N_VECTOR];
-    int array[FORMULA_ARRAYS]; /* the vector register that an array is in; -1: not loaded yet */
-    int uses[FORMULA_ARRAYS];  /* by steps to come, and by results */
-    int made[FORMULA_STEPS];
-    int in[FORMULA_ARRAYS], out[FORMULA_ARRAYS]; /* general registers */
+    int array[STEPS_ARRAYS]; /* the vector register that an array is in; -1: not loaded yet */
+    int uses[STEPS_ARRAYS];  /* by steps to come, and by results */
+    int made[STEPS_MOST];
+    int in[STEPS_ARRAYS], out[STEPS_ARRAYS]; /* general registers */
 } Assembler;
 
-static void formula_x86_put(Assembler *a, int byte)
+static void update_x86_put(Assembler *a, int byte)
 {
     if (a->n < CODE_BYTES)
         a->code[a->n++] = (unsigned char)byte;
@@ -71,7 +71,7 @@ static void formula_x86_put(Assembler *a, int byte)
 static void put32(Assembler *a, int32_t v)
 {
     for (int i = 0; i < 4; i++)
-        formula_x86_put(a, (int)((uint32_t)v >> 8 * i & 255));
+        update_x86_put(a, (int)((uint32_t)v >> 8 * i & 255));
 }
 
 /* Numbers behind those of the formula. */
@@ -87,23 +87,23 @@ static void prefix(Assembler *a, int map, int pp, int reg, int x, int index, int
     const int high = (~reg >> 3 & 1) << 7 | (~index >> 3 & 1) << 6 | (~base >> 3 & 1) << 5, third = (~x & 15) << 3 | pp;
 
     if (a->vector == 32) {
-        formula_x86_put(a, 0xc4);
-        formula_x86_put(a, high | map);
-        formula_x86_put(a, third | 1 << 2);
+        update_x86_put(a, 0xc4);
+        update_x86_put(a, high | map);
+        update_x86_put(a, third | 1 << 2);
         return;
     }
-    formula_x86_put(a, 0x62);
-    formula_x86_put(a, high | 1 << 4 | map);
-    formula_x86_put(a, third | 1 << 2 | (a->f64 ? 1 << 7 : 0));
-    formula_x86_put(a, 1 << 6 | 1 << 3 | k);
+    update_x86_put(a, 0x62);
+    update_x86_put(a, high | 1 << 4 | map);
+    update_x86_put(a, third | 1 << 2 | (a->f64 ? 1 << 7 : 0));
+    update_x86_put(a, 1 << 6 | 1 << 3 | k);
 }
 
 static int type_bits(const Assembler *a) { return a->f64 ? 1 : 0; }
 
 static void put_registers(Assembler *a, int op, int dst, int y)
 {
-    formula_x86_put(a, op);
-    formula_x86_put(a, 0xc0 | (dst & 7) << 3 | (y & 7));
+    update_x86_put(a, op);
+    update_x86_put(a, 0xc0 | (dst & 7) << 3 | (y & 7));
 }
 
 static void op_registers(Assembler *a, int op, int dst, int x, int y)
@@ -115,8 +115,8 @@ static void op_registers(Assembler *a, int op, int dst, int x, int y)
 /* At number i of the pool. */
 static void put_number(Assembler *a, int op, int dst, int i)
 {
-    formula_x86_put(a, op);
-    formula_x86_put(a, 0x80 | (dst & 7) << 3 | RDX);
+    update_x86_put(a, op);
+    update_x86_put(a, 0x80 | (dst & 7) << 3 | RDX);
     put32(a, i * a->vector);
 }
 
@@ -130,17 +130,17 @@ static void op_number(Assembler *a, int op, int dst, int x, int i)
 static void op_memory(Assembler *a, int op, int reg, int pointer)
 {
     prefix(a, MAP_0F, type_bits(a), reg, 0, RAX, pointer, 0);
-    formula_x86_put(a, op);
-    formula_x86_put(a, 0x44 | (reg & 7) << 3);
-    formula_x86_put(a, RAX << 3 | (pointer & 7));
-    formula_x86_put(a, 0);
+    update_x86_put(a, op);
+    update_x86_put(a, 0x44 | (reg & 7) << 3);
+    update_x86_put(a, RAX << 3 | (pointer & 7));
+    update_x86_put(a, 0);
 }
 
 /* dst: a vector, or with vectors of 64 bytes a mask register. */
-static void formula_x86_compare(Assembler *a, int how, int dst, int x, int y)
+static void update_x86_compare(Assembler *a, int how, int dst, int x, int y)
 {
     op_registers(a, COMPARE, dst, x, y);
-    formula_x86_put(a, how);
+    update_x86_put(a, how);
 }
 
 /* dst = mask ? yes : no */
@@ -153,7 +153,7 @@ static void blend(Assembler *a, int dst, int no, int yes, int mask)
     }
     prefix(a, MAP_0F3A, 1, dst, no, 0, yes, 0);
     put_registers(a, BLEND + type_bits(a), dst, yes);
-    formula_x86_put(a, mask << 4);
+    update_x86_put(a, mask << 4);
 }
 
 /* dst = mask ? 1 : 0, zero being a register of zeros */
@@ -169,7 +169,7 @@ static void choose_one(Assembler *a, int dst, int zero, int mask)
 
 /* ---- vector registers ---- */
 
-static int formula_x86_take(Assembler *a)
+static int update_x86_take(Assembler *a)
 {
     for (int r = 0; r < N_VECTOR; r++)
         if (!a->taken[r]) {
@@ -182,7 +182,7 @@ static int formula_x86_take(Assembler *a)
 
 static int number_register(Assembler *a, int i)
 {
-    const int r = formula_x86_take(a);
+    const int r = update_x86_take(a);
 
     op_number(a, LOAD, r, 0, i);
     return r;
@@ -191,7 +191,7 @@ static int number_register(Assembler *a, int i)
 static int array_register(Assembler *a, int i)
 {
     if (a->array[i] < 0) {
-        a->array[i] = formula_x86_take(a);
+        a->array[i] = update_x86_take(a);
         op_memory(a, LOAD, a->array[i], a->in[i]);
     }
     return a->array[i];
@@ -208,7 +208,7 @@ static int operand_register(Assembler *a, Operand o)
 }
 
 /* Step k has read the operand from register r, which is free when nothing else will. */
-static void formula_x86_release(Assembler *a, Operand o, int r, int k)
+static void update_x86_release(Assembler *a, Operand o, int r, int k)
 {
     if (o.where == OF_NUMBER || (o.where == OF_STEP && a->f->step[o.i].last == k) ||
         (o.where == OF_ARRAY && --a->uses[o.i] == 0))
@@ -223,10 +223,10 @@ static int mask_of(const Assembler *a, int r, int k) { return a->vector == 64 ? 
 /* x where it is larger (smaller) or NaN, otherwise y: the instruction's result, except where x is NaN. */
 static void extreme(Assembler *a, int op, int dst, int x, int y)
 {
-    const int m = formula_x86_take(a), mask = mask_of(a, m, K1), t = formula_x86_take(a);
+    const int m = update_x86_take(a), mask = mask_of(a, m, K1), t = update_x86_take(a);
 
     op_registers(a, op, t, x, y);
-    formula_x86_compare(a, UNORDERED, mask, x, x);
+    update_x86_compare(a, UNORDERED, mask, x, x);
     blend(a, dst, t, x, mask);
     a->taken[m] = a->taken[t] = false;
 }
@@ -234,15 +234,15 @@ static void extreme(Assembler *a, int op, int dst, int x, int y)
 /* (x > 0) - (x < 0), or x where it is NaN */
 static void sign(Assembler *a, int dst, int x)
 {
-    const int zero = formula_x86_take(a), up = formula_x86_take(a), down = formula_x86_take(a);
+    const int zero = update_x86_take(a), up = update_x86_take(a), down = update_x86_take(a);
 
     op_registers(a, XOR, zero, zero, zero);
-    formula_x86_compare(a, GREATER, mask_of(a, up, K1), x, zero);
-    formula_x86_compare(a, LESS, mask_of(a, down, K2), x, zero);
+    update_x86_compare(a, GREATER, mask_of(a, up, K1), x, zero);
+    update_x86_compare(a, LESS, mask_of(a, down, K2), x, zero);
     choose_one(a, up, zero, mask_of(a, up, K1));
     choose_one(a, down, zero, mask_of(a, down, K2));
     op_registers(a, SUB, up, up, down);
-    formula_x86_compare(a, UNORDERED, mask_of(a, zero, K1), x, x);
+    update_x86_compare(a, UNORDERED, mask_of(a, zero, K1), x, x);
     blend(a, dst, up, x, mask_of(a, zero, K1));
     a->taken[zero] = a->taken[up] = a->taken[down] = false;
 }
@@ -282,15 +282,15 @@ static void assemble_two(Assembler *a, const Step *s, int k)
     if (y.where != OF_NUMBER || is_extreme)
         ry = operand_register(a, y);
     if (is_extreme) {
-        a->made[k] = formula_x86_take(a);
+        a->made[k] = update_x86_take(a);
         extreme(a, arithmetic[s->what], a->made[k], rx, ry);
     }
-    formula_x86_release(a, x, rx, k);
+    update_x86_release(a, x, rx, k);
     if (ry >= 0)
-        formula_x86_release(a, y, ry, k);
+        update_x86_release(a, y, ry, k);
     if (is_extreme)
         return;
-    a->made[k] = formula_x86_take(a); /* one of the operands' where they were read for the last time */
+    a->made[k] = update_x86_take(a); /* one of the operands' where they were read for the last time */
     if (ry < 0)
         op_number(a, arithmetic[s->what], a->made[k], rx, y.i);
     else
@@ -307,14 +307,14 @@ static void assemble_step(Assembler *a, int k)
         return;
     }
     x = operand_register(a, s->in[0]);
-    a->made[k] = formula_x86_take(a);
+    a->made[k] = update_x86_take(a);
     map(a, s->what, a->made[k], x);
-    formula_x86_release(a, s->in[0], x, k);
+    update_x86_release(a, s->in[0], x, k);
 }
 
 static void assemble_body(Assembler *a)
 {
-    const Formula *f = a->f;
+    const Steps *f = a->f;
 
     for (int k = 0; k < f->n_step; k++)
         assemble_step(a, k);
@@ -327,70 +327,70 @@ static void assemble_body(Assembler *a)
 
 /* ---- around them ---- */
 
-static void formula_x86_push(Assembler *a, int r)
+static void update_x86_push(Assembler *a, int r)
 {
     if (r > 7)
-        formula_x86_put(a, 0x41);
-    formula_x86_put(a, 0x50 | (r & 7));
+        update_x86_put(a, 0x41);
+    update_x86_put(a, 0x50 | (r & 7));
 }
 
 static void pop(Assembler *a, int r)
 {
     if (r > 7)
-        formula_x86_put(a, 0x41);
-    formula_x86_put(a, 0x58 | (r & 7));
+        update_x86_put(a, 0x41);
+    update_x86_put(a, 0x58 | (r & 7));
 }
 
 /* r = list[i], of pointers at rdi or rsi */
 static void load_pointer(Assembler *a, int r, int list, int i)
 {
-    formula_x86_put(a, 0x48 | (r > 7 ? 4 : 0));
-    formula_x86_put(a, 0x8b);
-    formula_x86_put(a, 0x40 | (r & 7) << 3 | list);
-    formula_x86_put(a, 8 * i);
+    update_x86_put(a, 0x48 | (r > 7 ? 4 : 0));
+    update_x86_put(a, 0x8b);
+    update_x86_put(a, 0x40 | (r & 7) << 3 | list);
+    update_x86_put(a, 8 * i);
 }
 
 static void assemble(Assembler *a)
 {
-    const Formula *f = a->f;
+    const Steps *f = a->f;
     const int n = f->n_in + f->n_out;
     size_t loop;
 
     for (int i = FIRST_KEPT; i < n; i++)
-        formula_x86_push(a, pointers[i]);
+        update_x86_push(a, pointers[i]);
     for (int i = 0; i < n; i++) {
         const bool result = i >= f->n_in;
 
         *(result ? &a->out[i - f->n_in] : &a->in[i]) = pointers[i];
         load_pointer(a, pointers[i], result ? RSI : RDI, result ? i - f->n_in : i);
     }
-    formula_x86_put(a, 0x31); /* xor eax, eax */
-    formula_x86_put(a, 0xc0);
+    update_x86_put(a, 0x31); /* xor eax, eax */
+    update_x86_put(a, 0xc0);
     loop = a->n;
     assemble_body(a);
-    formula_x86_put(a, 0x48); /* add rax, vector */
-    formula_x86_put(a, 0x83);
-    formula_x86_put(a, 0xc0);
-    formula_x86_put(a, a->vector);
-    formula_x86_put(a, 0x48); /* cmp rax, rcx */
-    formula_x86_put(a, 0x39);
-    formula_x86_put(a, 0xc8);
-    formula_x86_put(a, 0x0f); /* jb loop */
-    formula_x86_put(a, 0x82);
+    update_x86_put(a, 0x48); /* add rax, vector */
+    update_x86_put(a, 0x83);
+    update_x86_put(a, 0xc0);
+    update_x86_put(a, a->vector);
+    update_x86_put(a, 0x48); /* cmp rax, rcx */
+    update_x86_put(a, 0x39);
+    update_x86_put(a, 0xc8);
+    update_x86_put(a, 0x0f); /* jb loop */
+    update_x86_put(a, 0x82);
     put32(a, (int32_t)loop - (int32_t)(a->n + 4));
-    formula_x86_put(a, 0xc5); /* vzeroupper */
-    formula_x86_put(a, 0xf8);
-    formula_x86_put(a, 0x77);
+    update_x86_put(a, 0xc5); /* vzeroupper */
+    update_x86_put(a, 0xf8);
+    update_x86_put(a, 0x77);
     for (int i = n - 1; i >= FIRST_KEPT; i--)
         pop(a, pointers[i]);
-    formula_x86_put(a, 0xc3); /* ret */
+    update_x86_put(a, 0xc3); /* ret */
 }
 
 static void count_uses(Assembler *a)
 {
-    const Formula *f = a->f;
+    const Steps *f = a->f;
 
-    for (int i = 0; i < FORMULA_ARRAYS; i++)
+    for (int i = 0; i < STEPS_ARRAYS; i++)
         a->array[i] = -1;
     for (int k = 0; k < f->n_step; k++)
         for (int i = 0; i < f->step[k].n_in; i++)
@@ -402,19 +402,19 @@ static void count_uses(Assembler *a)
 }
 
 /* Processors with VBMI2 keep their clock when they use vectors of 64 bytes. */
-int formula_vector(void)
+int steps_vector(void)
 {
     if (__builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vbmi2"))
         return 64;
     return __builtin_cpu_supports("avx") ? 32 : 0;
 }
 
-FormulaCode *formula_assemble(const Formula *f, int vector)
+StepsCode *steps_assemble(const Steps *f, int vector)
 {
     Assembler a = { .f = f, .f64 = f->type == DT_FLOAT64, .vector = vector };
     union {
         void *memory;
-        FormulaCode *code;
+        StepsCode *code;
     } page;
 
     if (f->n_in + f->n_out > N_POINTER || !vector)
@@ -431,10 +431,10 @@ FormulaCode *formula_assemble(const Formula *f, int vector)
     return NULL;
 }
 
-void formula_free_code(FormulaCode *code)
+void steps_free_code(StepsCode *code)
 {
     union {
-        FormulaCode *code;
+        StepsCode *code;
         void *memory;
     } page = { code };
 
@@ -444,14 +444,14 @@ void formula_free_code(FormulaCode *code)
 
 #else
 
-int formula_vector(void) { return 0; }
+int steps_vector(void) { return 0; }
 
-FormulaCode *formula_assemble(const Formula *f, int vector)
+StepsCode *steps_assemble(const Steps *f, int vector)
 {
     (void)f, (void)vector;
     return NULL;
 }
 
-void formula_free_code(FormulaCode *code) { (void)code; }
+void steps_free_code(StepsCode *code) { (void)code; }
 
 #endif
