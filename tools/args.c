@@ -1,4 +1,4 @@
-/* Reads a command line whole before judging it, so that one run names everything that is wrong with it. */
+/* Reads a whole command line before judging it, so that one run lists everything that is wrong with it. */
 #include "tools/args.h"
 
 #include <errno.h>
@@ -28,7 +28,7 @@ static bool find_option(dpx_option_info *out, const Command *c, const char *name
     return false;
 }
 
-/* Letters to insert, leave out or change; INT_MAX where they are more than `most`, or one of the words is long. */
+/* The number of letters to insert, delete or change; INT_MAX when there are more than `most`, or a word is long. */
 static int edits(const char *a, const char *b, int most)
 {
     enum { LONGEST = 32 };
@@ -56,8 +56,9 @@ static int edits(const char *a, const char *b, int most)
     return row[m] <= most ? row[m] : INT_MAX;
 }
 
-/* The edits, where one of the words begins with the other hardly any; a third of the letters is too far. */
-static int far_apart(const char *name, const char *typed)
+/* The edits between two words.  A word that begins with the other counts as 1; more than a third of the letters as
+ * INT_MAX, too far. */
+static int distance(const char *name, const char *typed)
 {
     size_t n = strlen(name), m = strlen(typed), shorter = n < m ? n : m, longer = n + m - shorter;
     int most = (int)(longer + 1) / 3;
@@ -69,45 +70,37 @@ static int far_apart(const char *name, const char *typed)
     return edits(name, typed, most);
 }
 
-void args_nearer(Nearest *best, const char *name, const char *typed)
+void nearest_add(Nearest *best, const char *name, const char *typed)
 {
-    int d = far_apart(name, typed);
+    int d = distance(name, typed);
 
     if (d != INT_MAX && (!best->name || d < best->edits))
         *best = (Nearest){ name, d };
 }
 
-static void tell_unknown(const Command *c, const char *name, int dashes, Problems *wrong)
+/* Reports an unknown flag, with the nearest known one. */
+static void report_unknown(const Command *c, const char *name, int dashes, Problems *wrong)
 {
     Nearest near = { 0 };
 
     for (const Flag *f = c->flags; f->name; f++)
-        args_nearer(&near, f->name, name);
+        nearest_add(&near, f->name, name);
     for (int i = 0; c->takes && i < dpx_option_count(); i++)
         if (!dpx_option_at(i).derived)
-            args_nearer(&near, dpx_option_at(i).name, name);
+            nearest_add(&near, dpx_option_at(i).name, name);
     problems_add(wrong, near.name ? "there is no option %s%s (did you mean --%s?)" : "there is no option %s%s",
                  dashes == 1 ? "-" : "--", name, near.name);
 }
 
-/* A number that is none is told with all else that is wrong; in which range it must be, its reader knows. */
-static Status args_check_number(const Args *a, const Flag *flag)
-{
-    int64_t whole;
-    double real;
-
-    if (!strcmp(flag->metavar, "N"))
-        return args_int(&whole, a, flag->name, 0, 1, INT64_MAX);
-    return !strcmp(flag->metavar, "X") ? args_real(&real, a, flag->name, 0) : ST_OK;
-}
-
-/* The flag at argv[*i], `dashes` before its name; moves on over its value. */
+/* Reads the flag at argv[*i], which has `dashes` dashes before its name, and moves on over its value. */
 static void parse_flag(Args *a, int argc, char **argv, int *i, int dashes, Problems *wrong)
 {
     char *name = argv[*i] + dashes, *value = strchr(name, '=');
     dpx_option_info option = { 0 };
     const Flag *flag;
     bool is_option, takes_value, listing;
+    int64_t whole;
+    double real;
 
     if (value)
         *value++ = '\0';
@@ -116,7 +109,7 @@ static void parse_flag(Args *a, int argc, char **argv, int *i, int dashes, Probl
     flag = listing && value ? NULL : flag;
     is_option = !flag && find_option(&option, a->command, name);
     if ((!flag && !is_option) || (dashes == 1) != (strlen(name) == 1)) {
-        tell_unknown(a->command, name, dashes, wrong);
+        report_unknown(a->command, name, dashes, wrong);
         return;
     }
     if (is_option && option.derived)
@@ -135,7 +128,10 @@ static void parse_flag(Args *a, int argc, char **argv, int *i, int dashes, Probl
         problems_add(wrong, "%s", dpx_error());
     a->given[a->n_given].name = listing && value ? "" : name;
     a->given[a->n_given++].value = value ? value : "";
-    if (flag && takes_value && args_check_number(a, flag))
+    if (!flag || !takes_value) /* its reader checks the range of a number, too */
+        return;
+    if ((!strcmp(flag->metavar, "N") && args_int(&whole, a, flag->name, 0, 1, INT64_MAX)) ||
+        (!strcmp(flag->metavar, "X") && args_real(&real, a, flag->name, 0)))
         problems_add(wrong, "%s", dpx_error());
 }
 
@@ -287,7 +283,7 @@ Status args_real(double *out, const Args *a, const char *name, double fallback)
 
 /* ---- help ---- */
 
-static const char debug_help[] = "say of a failure where in the sources it arose";
+static const char debug_help[] = "print where in the sources a failure arose";
 
 static void print_flag(const char *name, const char *metavar, const char *help, const char *fallback)
 {
@@ -302,8 +298,8 @@ static void print_flag(const char *name, const char *metavar, const char *help, 
 
 static void print_choice(const char *form, const char *help) { printf("%30s%-22s  %s\n", "", form, help); }
 
-/* "adam, adamw 0.999; lion 0.99": which choices have the option, and the default that each gives it; NULL when it is
- * no choice's. */
+/* "adam, adamw 0.999; lion 0.99": the choices that have the option, with its default for each; NULL when it belongs to
+ * no choice. */
 static const char *defaults_by_choice(char text[256], const Command *c, const char *flag)
 {
     int n = 0;
@@ -332,7 +328,7 @@ static const char *defaults_by_choice(char text[256], const Command *c, const ch
     return n ? text : NULL;
 }
 
-/* Each option of the run that is no flag of the command. */
+/* Prints each option of the run that is no flag of the command. */
 static void each_option(const Command *c, void (*print)(const char *, const char *, const char *, const char *),
                         void (*choice)(const char *form, const char *help))
 {
@@ -350,7 +346,7 @@ static void each_option(const Command *c, void (*print)(const char *, const char
     }
 }
 
-/* Each flag of the command; that of data with the formats it takes. */
+/* Prints each flag of the command; for --data also the formats. */
 static void each_flag(const Command *c, void (*print)(const char *, const char *, const char *, const char *),
                       void (*choice)(const char *form, const char *help))
 {

@@ -1,4 +1,4 @@
-/* Two batches: one is lent out while the thread fills the other. */
+/* Two batches: one is lent to the caller while the thread fills the other. */
 #include "tools/batch_loader.h"
 
 #include <pthread.h>
@@ -7,10 +7,10 @@
 
 enum { SLOTS = 2, LARGE = 4096 /* bytes of a sample that is worth a request of its own */ };
 
-/* A sample with what it is sorted by: its length, and of equals its place. */
+/* A sample with its sort keys: its length, and its place among samples of equal length. */
 typedef struct {
     int64_t length, place, sample;
-} Placed;
+} Keyed;
 
 struct Loader {
     const Dataset *data;
@@ -18,11 +18,11 @@ struct Loader {
     int n;
     LoaderOptions options;
     int64_t *order;   /* a permutation of the samples */
-    Placed *placed;   /* of a batch size's multiple of samples; NULL unless they are grouped by length */
-    dpx_part part[2]; /* of a batch, and of the last, smaller one */
+    Keyed *keyed;     /* [samples] to sort them by length; NULL unless they are grouped by length */
+    dpx_part part[2]; /* this process's part of a batch, and of the last, smaller one */
     LoaderRead read;
-    bool shared;  /* of what is split other processes read the rest */
-    char *sample; /* the thread's: one that goes to another axis than the first; NULL when none does */
+    bool shared;  /* other processes read the rest of fields that are split */
+    char *sample; /* one sample, on its way to another axis than the first; NULL when none goes there */
 
     pthread_t thread;
     pthread_mutex_t lock;
@@ -60,7 +60,7 @@ int64_t field_padded(const Field *f, int64_t longest)
 
 int64_t field_longest(const Field *f) { return field_padded(f, f->array->rank > 1 ? f->array->dim[1] : 0); }
 
-/* Elements of a sample in the tensor, or of all that is whole. */
+/* The elements of one sample in the tensor, or of all of a whole array. */
 static size_t sample_elements(const Field *f, int64_t length)
 {
     int64_t dim[DPX_MAX_RANK];
@@ -72,28 +72,22 @@ static size_t sample_elements(const Field *f, int64_t length)
     return n;
 }
 
-/* splitmix64 (Steele, Lea, Flood 2014): one 64-bit state, every seed is good. */
-static uint64_t next_random(uint64_t *state)
-{
-    uint64_t z = *state += 0x9e3779b97f4a7c15u;
-
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
-}
-
-/* Uniform in [0, n): draws from the incomplete last multiple of n are rejected. */
+/* A uniform number in [0, n) by splitmix64 (Steele, Lea, Flood 2014), for which every seed is good.  Draws from the
+ * incomplete last multiple of n are rejected. */
 static uint64_t random_below(uint64_t *state, uint64_t n)
 {
     uint64_t r;
 
-    do
-        r = next_random(state);
-    while (r < -n % n);
+    do {
+        r = *state += 0x9e3779b97f4a7c15u;
+        r = (r ^ (r >> 30)) * 0xbf58476d1ce4e5b9u;
+        r = (r ^ (r >> 27)) * 0x94d049bb133111ebu;
+        r ^= r >> 31;
+    } while (r < -n % n);
     return r % n;
 }
 
-/* Exchanges pieces of `size` numbers until each of the n! orders is as likely (Fisher and Yates). */
+/* Shuffles n pieces of `size` numbers; each of the n! orders is equally likely (Fisher and Yates). */
 static void shuffle(int64_t *piece, int64_t n, int64_t size, uint64_t *state)
 {
     for (int64_t i = n - 1; i > 0; i--) {
@@ -108,49 +102,31 @@ static void shuffle(int64_t *piece, int64_t n, int64_t size, uint64_t *state)
     }
 }
 
-/* Positions of all sequences of a sample. */
-static int64_t sample_length(const Loader *l, int64_t sample)
+static int compare_lengths(const void *a, const void *b)
 {
-    int64_t n = 0;
-
-    for (int i = 0; i < l->n; i++)
-        if (l->field[i].kind == FIELD_SAMPLES && l->field[i].array->row)
-            n += l->field[i].array->row[sample].n;
-    return n;
-}
-
-static int by_length(const void *a, const void *b)
-{
-    const Placed *x = a, *y = b;
+    const Keyed *x = a, *y = b;
 
     return x->length != y->length ? (x->length > y->length) - (x->length < y->length)
                                   : (x->place > y->place) - (x->place < y->place);
 }
 
-/* Sorts what fills batches.  The rest, which the last batch has, stays: so any sample may be in it, of any length. */
+/* Sorts the samples of full batches by length.  The rest, which forms the last batch, stays where it is, so any sample
+ * of any length may be in it. */
 static void group_by_length(Loader *l, uint64_t *state)
 {
     const int64_t size = l->options.batch_size, batches = l->data->samples / size, n = batches * size;
 
+    for (int64_t i = 0; i < n; i++) {
+        l->keyed[i] = (Keyed){ 0, i, l->order[i] };
+        for (int k = 0; k < l->n; k++) /* positions of all sequences of the sample */
+            if (l->field[k].kind == FIELD_SAMPLES && l->field[k].array->row)
+                l->keyed[i].length += l->field[k].array->row[l->order[i]].n;
+    }
+    qsort(l->keyed, (size_t)n, sizeof *l->keyed, compare_lengths);
     for (int64_t i = 0; i < n; i++)
-        l->placed[i] = (Placed){ sample_length(l, l->order[i]), i, l->order[i] };
-    qsort(l->placed, (size_t)n, sizeof *l->placed, by_length);
-    for (int64_t i = 0; i < n; i++)
-        l->order[i] = l->placed[i].sample;
+        l->order[i] = l->keyed[i].sample;
     if (l->options.shuffle)
         shuffle(l->order, batches, size, state);
-}
-
-static void make_order(Loader *l, int64_t epoch)
-{
-    uint64_t state = l->options.seed * 0xd1342543de82ef95u + (uint64_t)epoch;
-
-    for (int64_t i = 0; i < l->data->samples; i++)
-        l->order[i] = i;
-    if (l->options.shuffle)
-        shuffle(l->order, l->data->samples, 1, &state);
-    if (l->placed)
-        group_by_length(l, &state);
 }
 
 int64_t loader_batches(const Loader *l)
@@ -160,39 +136,20 @@ int64_t loader_batches(const Loader *l)
     return l->options.drop_last ? n / b : (n + b - 1) / b;
 }
 
-static int64_t batch_samples(const Loader *l, int64_t index)
-{
-    int64_t left = l->data->samples - index * l->options.batch_size;
-
-    return left < l->options.batch_size ? left : l->options.batch_size;
-}
-
-/* What is read of a field in a batch. */
+/* The samples of a batch that this process reads of the field. */
 static dpx_part part_of(const Batch *b, const Field *f) { return f->split ? b->part : (dpx_part){ 0, b->samples }; }
 
-/* Is its file read in parts that are asked for?  Small samples in random order are on every page in any case. */
-static bool is_expected(const Loader *l, const Field *f)
+/* Whether the field's file is read in parts that are announced to the kernel.  Small samples in random order are on
+ * every page anyway. */
+static bool is_read_ahead(const Loader *l, const Field *f)
 {
     size_t bytes = array_sample_elements(f->array) * dpx_dtype_size(f->array->dtype);
 
     return l->shared && f->split && !f->array->unpacked && (!l->options.shuffle || bytes >= LARGE);
 }
 
-/* A sample [before, behind] into its places of [before, samples, behind]. */
-static void put_inner(const Field *f, const char *sample, int64_t s, const dpx_tensor *t)
-{
-    size_t size = dpx_dtype_size(f->dtype), behind = 1, before = 1;
-
-    for (int i = 0; i < t->rank; i++)
-        if (i != f->axis)
-            *(i < f->axis ? &before : &behind) *= (size_t)t->dim[i];
-    for (size_t k = 0; k < before; k++)
-        memcpy((char *)t->data + (k * (size_t)t->dim[f->axis] + (size_t)s) * behind * size, sample + k * behind * size,
-               behind * size);
-}
-
-/* A sequence, its length or its mask, with its padding. */
-static void take_sequence(const Field *f, int64_t sample, size_t elements, void *out)
+/* Copies a sequence with its padding, or writes its length or its mask. */
+static void copy_sequence(const Field *f, int64_t sample, size_t elements, void *out)
 {
     const size_t unit = f->kind == FIELD_SAMPLES ? array_position_elements(f->array) : 1,
                  own = (size_t)f->array->row[sample].n * unit;
@@ -209,41 +166,38 @@ static void take_sequence(const Field *f, int64_t sample, size_t elements, void 
                (char *)out + own * dpx_dtype_size(f->dtype));
 }
 
+/* Fills tensor t with the samples order[] of the field, its sequences padded to `length`. */
 static void fill_field(Loader *l, const Field *f, const int64_t *order, int64_t length, dpx_tensor *t)
 {
     const int64_t n = t->dim[f->axis];
     const size_t elements = sample_elements(f, length), bytes = elements * dpx_dtype_size(f->dtype);
+    size_t before = 1, behind = dpx_dtype_size(f->dtype); /* behind: bytes */
 
+    for (int i = 0; i < t->rank; i++)
+        if (i != f->axis)
+            *(i < f->axis ? &before : &behind) *= (size_t)t->dim[i];
     if (!f->axis && !f->array->row)
         array_gather(f->array, order, n, f->dtype, t->data);
     for (int64_t s = 0; s < n && (f->axis || f->array->row); s++) {
         char *to = f->axis ? l->sample : (char *)t->data + (size_t)s * bytes;
 
         if (f->array->row)
-            take_sequence(f, order[s], elements, to);
+            copy_sequence(f, order[s], elements, to);
         else
             array_gather(f->array, order + s, 1, f->dtype, to);
-        if (f->axis)
-            put_inner(f, to, s, t);
+        for (size_t k = 0; f->axis && k < before; k++) /* [before, behind] into [before, samples, behind] */
+            memcpy((char *)t->data + (k * (size_t)n + (size_t)s) * behind, to + k * behind, behind);
     }
 }
 
-/* To what the sequences of a batch are padded: all processes take the whole batch's longest. */
-static int64_t padded_length(const Field *f, const int64_t *order, int64_t samples)
-{
-    int64_t most = 0;
-
-    for (int64_t s = 0; f->array->row && s < samples; s++)
-        most = f->array->row[order[s]].n > most ? f->array->row[order[s]].n : most;
-    return field_padded(f, most);
-}
-
-static void batch_loader_fill(Loader *l, Batch *b, int64_t index)
+/* Fills batch `index` of the epoch. */
+static void fill_batch(Loader *l, Batch *b, int64_t index)
 {
     const int64_t *whole = l->order + index * l->options.batch_size;
 
     b->index = index;
-    b->samples = batch_samples(l, index);
+    b->samples = l->data->samples - index * l->options.batch_size;
+    b->samples = b->samples < l->options.batch_size ? b->samples : l->options.batch_size;
     b->part = l->part[b->samples < l->options.batch_size];
     b->bytes = b->file_bytes = 0;
     for (int i = 0; i < l->n; i++) {
@@ -251,14 +205,17 @@ static void batch_loader_fill(Loader *l, Batch *b, int64_t index)
         const dpx_part p = part_of(b, f);
 
         if (f->kind == FIELD_WHOLE)
-            continue; /* it is there since the beginning */
-        const int64_t *order = whole + p.from, n = p.to - p.from, length = padded_length(f, whole, b->samples);
-        int64_t bytes = 0;
+            continue; /* allocate_field filled it */
+        const int64_t *order = whole + p.from, n = p.to - p.from;
+        int64_t bytes = 0, longest = 0, length;
 
+        for (int64_t s = 0; f->array->row && s < b->samples; s++) /* of the whole batch, in all processes */
+            longest = f->array->row[whole[s]].n > longest ? f->array->row[whole[s]].n : longest;
+        length = field_padded(f, longest);
         field_dims(b->tensor[i].dim, f, n, length);
         for (int64_t s = 0; b->length[i] && s < b->samples; s++)
             b->length[i][s] = f->array->row[whole[s]].n;
-        if (is_expected(l, f))
+        if (is_read_ahead(l, f))
             array_expect(f->array, order, n);
         fill_field(l, f, order, length, &b->tensor[i]);
         for (int64_t s = 0; f->kind == FIELD_SAMPLES && s < n; s++)
@@ -268,7 +225,8 @@ static void batch_loader_fill(Loader *l, Batch *b, int64_t index)
     }
 }
 
-static void *work(void *arg)
+/* The loader's thread. */
+static void *fill_batches(void *arg)
 {
     Loader *l = arg;
 
@@ -282,7 +240,7 @@ static void *work(void *arg)
             continue;
         }
         pthread_mutex_unlock(&l->lock);
-        batch_loader_fill(l, &l->slot[s], index);
+        fill_batch(l, &l->slot[s], index);
         pthread_mutex_lock(&l->lock);
         l->full[s] = true;
         l->next_fill++;
@@ -304,20 +262,7 @@ static void stop_thread(Loader *l)
     l->running = false;
 }
 
-static Status allocate_sample(Loader *l)
-{
-    size_t bytes = 0;
-
-    for (int i = 0; i < l->n; i++) {
-        const Field *f = &l->field[i];
-        size_t own = sample_elements(f, field_longest(f)) * dpx_dtype_size(f->dtype);
-
-        bytes = f->axis && own >= bytes ? own + 1 : bytes; /* an empty sample is one, too */
-    }
-    return bytes && !(l->sample = malloc(bytes)) ? FAIL_NOMEM() : ST_OK;
-}
-
-/* Of a batch, what this process reads of it. */
+/* Allocates tensor i of a batch for the samples that this process reads, and fills it if it is whole. */
 static Status allocate_field(Loader *l, Batch *b, int i)
 {
     const Field *f = &l->field[i];
@@ -354,34 +299,28 @@ static void free_slots(Loader *l)
     }
 }
 
-static Status allocate_slots(Loader *l)
+/* Allocates the order of samples, and room for one sample that goes to another axis than the first. */
+static Status allocate(Loader *l)
 {
-    for (int s = 0; s < SLOTS; s++)
-        for (; l->slot[s].n < l->n; l->slot[s].n++)
-            TRY(allocate_field(l, &l->slot[s], l->slot[s].n));
-    return ST_OK;
-}
-
-static Status allocate_placed(Loader *l)
-{
+    const size_t samples = (size_t)l->data->samples;
     bool any = false;
+    size_t bytes = 0;
 
-    for (int i = 0; i < l->n; i++)
-        any |= l->field[i].array->row != NULL;
-    if (!any)
+    if (!(l->order = malloc(samples * sizeof *l->order)))
+        return FAIL_NOMEM();
+    for (int i = 0; i < l->n; i++) {
+        const Field *f = &l->field[i];
+        size_t own = sample_elements(f, field_longest(f)) * dpx_dtype_size(f->dtype);
+
+        any |= f->array->row != NULL;
+        bytes = f->axis && own >= bytes ? own + 1 : bytes; /* at least 1, for an empty sample */
+    }
+    if (l->options.group_by_length && !any)
         return FAIL(E_INVALID, "--group-by-length: no array of the data is of sequences (NAME beside NAME.offsets or "
                                "NAME.lengths)");
-    l->placed = malloc((size_t)l->data->samples * sizeof *l->placed);
-    return l->placed ? ST_OK : FAIL_NOMEM();
-}
-
-static Status batch_loader_allocate(Loader *l)
-{
-    if (!(l->order = malloc((size_t)l->data->samples * sizeof *l->order)))
+    if (l->options.group_by_length && !(l->keyed = malloc(samples * sizeof *l->keyed)))
         return FAIL_NOMEM();
-    if (l->options.group_by_length)
-        TRY(allocate_placed(l));
-    return allocate_sample(l);
+    return bytes && !(l->sample = malloc(bytes)) ? FAIL_NOMEM() : ST_OK;
 }
 
 Status loader_create(Loader **out, const Dataset *d, const Field *field, int n, LoaderOptions options)
@@ -408,7 +347,7 @@ Status loader_create(Loader **out, const Dataset *d, const Field *field, int n, 
     l->part[1].to = d->samples % options.batch_size;
     for (int i = 0; i < n; i++)
         l->read.file_bytes += field[i].array->unpacked;
-    if ((st = batch_loader_allocate(l))) {
+    if ((st = allocate(l))) {
         loader_free(l);
         return st;
     }
@@ -423,7 +362,7 @@ void loader_free(Loader *l)
     stop_thread(l);
     free_slots(l);
     free(l->order);
-    free(l->placed);
+    free(l->keyed);
     free(l->sample);
     pthread_cond_destroy(&l->changed);
     pthread_mutex_destroy(&l->lock);
@@ -439,7 +378,7 @@ Status loader_share(Loader *l, const dpx_trainer *t)
     TRY((Status)dpx_trainer_part(t, n, &l->part[0]));
     l->shared = true;
     for (int i = 0; i < l->n; i++)
-        if (is_expected(l, &l->field[i]))
+        if (is_read_ahead(l, &l->field[i]))
             array_read_parts(l->field[i].array);
     return (Status)dpx_trainer_part(t, l->data->samples % n, &l->part[1]);
 }
@@ -454,17 +393,25 @@ LoaderRead loader_take_read(Loader *l)
 
 Status loader_start(Loader *l, int64_t epoch, int64_t first)
 {
+    uint64_t state = l->options.seed * 0xd1342543de82ef95u + (uint64_t)epoch;
     if (epoch < 0 || first < 0 || first > loader_batches(l))
         return FAIL(E_INVALID, "epoch %lld from batch %lld: an epoch has %lld batches", (long long)epoch,
                     (long long)first, (long long)loader_batches(l));
     stop_thread(l);
-    TRY(allocate_slots(l));
-    make_order(l, epoch);
+    for (int s = 0; s < SLOTS; s++)
+        for (; l->slot[s].n < l->n; l->slot[s].n++)
+            TRY(allocate_field(l, &l->slot[s], l->slot[s].n));
+    for (int64_t i = 0; i < l->data->samples; i++)
+        l->order[i] = i;
+    if (l->options.shuffle)
+        shuffle(l->order, l->data->samples, 1, &state);
+    if (l->keyed)
+        group_by_length(l, &state);
     memset(l->full, 0, sizeof l->full);
     l->stop = false;
     l->lent = -1;
     l->next_fill = l->next_take = first;
-    if (pthread_create(&l->thread, NULL, work, l))
+    if (pthread_create(&l->thread, NULL, fill_batches, l))
         return FAIL(E_NOMEM, "cannot start the thread that prepares batches");
     l->running = true;
     return ST_OK;
@@ -491,7 +438,7 @@ const Batch *loader_next(Loader *l)
     return b;
 }
 
-Status loader_tell_lengths(const Loader *l, const Batch *b, dpx_trainer *t)
+Status loader_give_lengths(const Loader *l, const Batch *b, dpx_trainer *t)
 {
     for (int i = 0; i < b->n; i++) {
         const Field *f = &l->field[i];

@@ -1,5 +1,4 @@
-/* dpexec check: runs folders of golden data, each in a process of its own, so that one that crashes or hangs is one
- * failure. */
+/* dpexec check: runs folders of golden data, each in a process of its own, so that a crash or a hang is one failure. */
 #include <dirent.h>
 #include <errno.h>
 #include <jansson.h>
@@ -18,10 +17,10 @@
 #include "tools/progress.h"
 
 static const Flag flags[] = {
-    { "interpreter", NULL, "run node by node with the reference kernels; else as dpexec run does" },
-    { "json", "FILE", "write what became of each folder" },
+    { "interpreter", NULL, "run node by node with the reference kernels, instead of as dpexec run does" },
+    { "json", "FILE", "write the result of each folder" },
     { "timeout", "N", "seconds for each folder [60]" },
-    { "verbose", NULL, "a line for every folder; else for failures alone" },
+    { "verbose", NULL, "print a line for every folder, not only for failures" },
     { "quiet", NULL, "print nothing but failures and the result" },
     { NULL, NULL, NULL },
 };
@@ -42,52 +41,41 @@ typedef struct {
     size_t n, room;
     json_t *tests; /* NULL: not asked for */
     size_t count[3], planned;
-    double start, shown; /* of the line that tells where it is */
-    bool terminal, open;
+    double start, shown; /* seconds: of the first folder; of the last line of progress */
+    bool terminal, open; /* open: a line of progress stands on the terminal */
 } Checks;
 
 static const char *const outcome_name[] = { "passed", "failed", "unsupported" };
 
 /* ---- folders ---- */
 
-static Status add_folder(Checks *c, const char *path)
-{
-    if (c->n == c->room) {
-        size_t room = 2 * c->room + 64;
-        char **more = realloc(c->folder, room * sizeof *more);
+static int is_visible(const struct dirent *e) { return e->d_name[0] != '.'; }
 
-        if (!more)
-            return FAIL_NOMEM();
-        c->folder = more;
-        c->room = room;
-    }
-    return (c->folder[c->n] = strdup(path)) ? (c->n++, ST_OK) : FAIL_NOMEM();
-}
-
-static int shown(const struct dirent *e) { return e->d_name[0] != '.'; }
-
-/* A model, or data for one. */
-static bool is_test(const char *path)
-{
-    char part[MAX_PATH + 32];
-
-    snprintf(part, sizeof part, "%s/model.onnx", path);
-    if (!access(part, F_OK))
-        return true;
-    snprintf(part, sizeof part, "%s/test_data_set_0", path);
-    return !access(part, F_OK);
-}
-
-/* The folder, or those within it. */
+/* Adds the folder, if it holds a model or data, or else the folders within it. */
 static Status find_folders(Checks *c, const char *path, int depth)
 {
+    char part[MAX_PATH + 32];
     struct dirent **entry;
     Status st = ST_OK;
+    bool is_test;
     int n;
 
-    if (is_test(path))
-        return add_folder(c, path);
-    if (depth == DEPTH || (n = scandir(path, &entry, shown, alphasort)) < 0)
+    snprintf(part, sizeof part, "%s/model.onnx", path);
+    is_test = !access(part, F_OK);
+    snprintf(part, sizeof part, "%s/test_data_set_0", path);
+    if (is_test || !access(part, F_OK)) {
+        if (c->n == c->room) {
+            size_t room = 2 * c->room + 64;
+            char **more = realloc(c->folder, room * sizeof *more);
+
+            if (!more)
+                return FAIL_NOMEM();
+            c->folder = more;
+            c->room = room;
+        }
+        return (c->folder[c->n] = strdup(path)) ? (c->n++, ST_OK) : FAIL_NOMEM();
+    }
+    if (depth == DEPTH || (n = scandir(path, &entry, is_visible, alphasort)) < 0)
         return depth ? ST_OK : FAIL(E_IO, "%s: cannot be read: %s", path, strerror(errno));
     for (int i = 0; i < n; i++) {
         char below[MAX_PATH];
@@ -122,9 +110,10 @@ static Status find_all(Checks *c)
     return ST_OK;
 }
 
-/* ---- running one ---- */
+/* ---- one folder ---- */
 
-static void check_here(const Checks *c, const char *folder, int to)
+/* In the child: writes the result to `to` and ends. */
+static void run_child(const Checks *c, const char *folder, int to)
 {
     dpx_check_result r;
     ssize_t written;
@@ -138,7 +127,7 @@ static void check_here(const Checks *c, const char *folder, int to)
     _exit(written == sizeof r ? EXIT_DONE : EXIT_FAILED);
 }
 
-/* Reads all of the result; false when there is none, or not in time. */
+/* Reads a whole result; false when there is none, or with *late when it does not come in time. */
 static bool read_result(dpx_check_result *r, int from, double until, bool *late)
 {
     size_t have = 0;
@@ -160,7 +149,8 @@ static bool read_result(dpx_check_result *r, int from, double until, bool *late)
     return true;
 }
 
-static Status run_apart(const Checks *c, const char *folder, dpx_check_result *r)
+/* Runs a folder in a process of its own.  A crash or a timeout is a result. */
+static Status run_in_process(const Checks *c, const char *folder, dpx_check_result *r)
 {
     bool late = false, there;
     int ends[2], status = 0;
@@ -176,7 +166,7 @@ static Status run_apart(const Checks *c, const char *folder, dpx_check_result *r
     }
     if (!child) {
         close(ends[0]);
-        check_here(c, folder, ends[1]);
+        run_child(c, folder, ends[1]);
     }
     close(ends[1]);
     there = read_result(r, ends[0], seconds_now() + (double)c->timeout, &late);
@@ -197,10 +187,10 @@ static Status run_apart(const Checks *c, const char *folder, dpx_check_result *r
     return ST_OK;
 }
 
-/* ---- all of them ---- */
+/* ---- all folders ---- */
 
-/* "120 of 1072": a moving line on a terminal, elsewhere a line every few seconds. */
-static void show_place(Checks *c, size_t done)
+/* "120 of 1072": a line that is redrawn on a terminal, elsewhere a new line every few seconds. */
+static void show_progress(Checks *c, size_t done)
 {
     const double seconds = seconds_now();
     const double left = done ? (seconds - c->start) / (double)done * (double)(c->n - done) : 0;
@@ -213,19 +203,20 @@ static void show_place(Checks *c, size_t done)
     c->open = c->terminal;
 }
 
-static void hide_place(Checks *c)
+static void hide_progress(Checks *c)
 {
     if (c->open)
         fputs("\r\033[K", stderr);
     c->open = false;
 }
 
+/* Counts a result, prints it if it failed, and adds it to the JSON. */
 static Status note_result(Checks *c, const char *folder, const dpx_check_result *r, double seconds)
 {
     c->count[r->outcome]++;
     c->planned += r->outcome == DPX_CHECK_PASSED && r->planned;
     if (r->outcome == DPX_CHECK_FAILED || args_has(c->args, "verbose")) {
-        hide_place(c);
+        hide_progress(c);
         printf("%s: %s%s%s\n", r->outcome == DPX_CHECK_FAILED ? "FAILED" : outcome_name[r->outcome], folder,
                *r->text ? ": " : "", r->text);
     }
@@ -236,20 +227,6 @@ static Status note_result(Checks *c, const char *folder, const dpx_check_result 
                                                      "seconds", seconds, "text", json_of_text(r->text)))
                ? FAIL_NOMEM()
                : ST_OK;
-}
-
-static Status run_all(Checks *c)
-{
-    for (size_t i = 0; i < c->n; i++) {
-        dpx_check_result r;
-        double start = seconds_now();
-
-        TRY(run_apart(c, c->folder[i], &r));
-        TRY(note_result(c, c->folder[i], &r, seconds_now() - start));
-        show_place(c, i + 1);
-    }
-    hide_place(c);
-    return ST_OK;
 }
 
 static Status write_json(const Checks *c)
@@ -288,7 +265,15 @@ static Status check_run(Checks *c)
             return FAIL_NOMEM();
     }
     TRY(find_all(c));
-    TRY(run_all(c));
+    for (size_t i = 0; i < c->n; i++) {
+        dpx_check_result r;
+        double start = seconds_now();
+
+        TRY(run_in_process(c, c->folder[i], &r));
+        TRY(note_result(c, c->folder[i], &r, seconds_now() - start));
+        show_progress(c, i + 1);
+    }
+    hide_progress(c);
     return write_json(c);
 }
 

@@ -1,6 +1,7 @@
-/* The note is JSON: {"epoch":, "batch":, "samples":, "batch_size":, "run": {NAME: TEXT, ...}}.  A new option is
- * compared unless its row (exec/train/options.c) says that it changes nothing.  A note of an earlier version may lack
- * some: those cannot be compared. */
+/* The note in a checkpoint, as JSON: {"epoch":, "batch":, "samples":, "batch_size":, "run": {NAME: TEXT, ...}}.
+ *
+ * A new option is compared on resume unless its row (exec/train/options.c) says that it changes nothing.  A note of an
+ * earlier version may lack options; those cannot be compared. */
 #include "tools/checkpoint_note.h"
 
 #include <dirent.h>
@@ -13,7 +14,7 @@
 #include "graph/base/jsontext.h"
 #include "graph/base/numtext.h"
 
-/* What is known of the option; of a fact that is none, that it is fixed. */
+/* The option's row; a fact that is no option must stay as it is. */
 static dpx_option_info option_of(const char *name)
 {
     for (int i = 0; i < dpx_option_count(); i++)
@@ -22,37 +23,31 @@ static dpx_option_info option_of(const char *name)
     return (dpx_option_info){ .on_resume = DPX_RESUME_FIXED };
 }
 
-/* Where a schedule ends matters only to one that ends; shapes that nobody gave are those of the data. */
-static const char *text_in_force(const Args *a, const char *name)
-{
-    const char *schedule = dpx_options_get(a->options, "lr-schedule");
-    bool matters = strcmp(name, "total-steps") != 0;
-
-    for (int i = 0; dpx_choice_at("lr-schedule", i).name; i++) {
-        dpx_choice_info c = dpx_choice_at("lr-schedule", i);
-
-        matters |= c.needs && !strncmp(schedule, c.name, strlen(c.name)) && strchr(":", schedule[strlen(c.name)]);
-    }
-    if (!strcmp(name, "input-shape") && !args_has(a, name))
-        return "";
-    return matters ? dpx_options_get(a->options, name) : "0";
-}
-
 static int64_t batch_size(const RunFacts *f)
 {
     return strtoll(dpx_options_get(f->args->options, "batch-size"), NULL, 10);
 }
 
-/* What is free but where the learning rate follows evaluations; and how far sequences are padded, which changes no more
- * than rounding where the model masks. */
-static bool is_told(const char *name)
-{
-    return !strcmp(name, "metric") || !strcmp(name, "eval-every") || !strcmp(name, "pad-multiple");
-}
-
 #define FLAG_GIVEN "given"
 
-/* NULL: no memory. */
+/* The option's value.  total-steps counts only for a schedule that ends, and input shapes only if the user gave them,
+ * for otherwise they are those of the data. */
+static const char *option_text(const Args *a, const char *name)
+{
+    const char *schedule = dpx_options_get(a->options, "lr-schedule");
+    bool counts = strcmp(name, "total-steps") != 0;
+
+    for (int i = 0; dpx_choice_at("lr-schedule", i).name; i++) {
+        dpx_choice_info c = dpx_choice_at("lr-schedule", i);
+
+        counts |= c.needs && !strncmp(schedule, c.name, strlen(c.name)) && strchr(":", schedule[strlen(c.name)]);
+    }
+    if (!strcmp(name, "input-shape") && !args_has(a, name))
+        return "";
+    return counts ? dpx_options_get(a->options, name) : "0";
+}
+
+/* The facts of the run, NAME: TEXT; NULL: out of memory. */
 static json_t *checkpoint_note_describe(const RunFacts *f)
 {
     static const char *const flags[] = { "no-shuffle", "drop-last", "group-by-length" };
@@ -63,7 +58,7 @@ static json_t *checkpoint_note_describe(const RunFacts *f)
         const dpx_option_info o = dpx_option_at(i);
 
         if (o.on_resume != DPX_RESUME_FREE && o.on_resume != DPX_RESUME_ELSEWHERE)
-            good &= !json_object_set_new(j, o.name, json_of_text(text_in_force(f->args, o.name)));
+            good &= !json_object_set_new(j, o.name, json_of_text(option_text(f->args, o.name)));
     }
     for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
         good &= !json_object_set_new(j, flags[i], json_of_text(args_has(f->args, flags[i]) ? FLAG_GIVEN : ""));
@@ -108,7 +103,7 @@ char *note_write(const RunFacts *now, Position at)
     return text;
 }
 
-/* The same text, or the same number: 0.01 is 1e-2. */
+/* Equal texts, or equal numbers such as 0.01 and 1e-2. */
 static bool same_value(const char *a, const char *b)
 {
     double x, y;
@@ -116,101 +111,83 @@ static bool same_value(const char *a, const char *b)
     return !strcmp(a, b) || (text_to_float64(&x, a, strlen(a)) && text_to_float64(&y, b, strlen(b)) && x == y);
 }
 
-static void compare_counts(Problems *differ, const RunFacts *now, const json_t *had)
-{
-    int64_t samples = json_integer_value(json_object_get(had, "samples")),
-            batch = json_integer_value(json_object_get(had, "batch_size"));
-
-    if (samples != now->samples)
-        problems_add(differ, "--data had %" PRId64 " samples, has %" PRId64, samples, now->samples);
-    if (batch != batch_size(now))
-        problems_add(differ, "--batch-size was '%" PRId64 "', is '%" PRId64 "'", batch, batch_size(now));
-}
-
-/* The replicas' number changes more than bits where the parts have statistics of their own. */
+/* What a change of the option on resume means.  metric and eval-every are noted only where the learning rate follows
+ * evaluations; pad-multiple changes no more than rounding where the model masks padding.  The number of replicas
+ * changes more than bits where each replica has batch-norm statistics of its own. */
 static dpx_on_resume on_resume(const RunFacts *now, const char *name)
 {
     const char *bn = dpx_options_get(now->args->options, "bn");
 
-    if (is_told(name))
+    if (!strcmp(name, "metric") || !strcmp(name, "eval-every") || !strcmp(name, "pad-multiple"))
         return DPX_RESUME_TOLD;
     return !strcmp(name, "replicas") && !strcmp(bn, "local") ? DPX_RESUME_FIXED : option_of(name).on_resume;
 }
 
-/* Names of tensors beside the patterns of before may be needed for the same parameters where rules have changed; that
- * they are the same the trainer checks (exec/api/stored_decisions.c). */
-static bool is_added(const char *name, const char *was, const char *is)
-{
-    return (!strcmp(name, "train") || !strcmp(name, "freeze")) && !strncmp(was, is, strlen(was)) &&
-           !strpbrk(is + strlen(was), "*?[\\");
-}
-
-static void checkpoint_note_tell(const char *name, const char *before, const char *after, dpx_log_fn *warn, void *user)
-{
-    const dpx_option_info o = option_of(name);
-    char line[512];
-
-    snprintf(line, sizeof line, "--resume: %s%s was '%s', is '%s' from here on%s", o.derived ? "" : "--", name, before,
-             after, o.on_resume == DPX_RESUME_BITS ? ": the last bits depend on it" : "");
-    if (warn)
-        warn(user, DPX_LOG_WARNING, line);
-}
-
-/* What differs and must not; or, `telling`, what differs and may. */
-static void compare_facts(Problems *differ, const RunFacts *now, const json_t *mine, const json_t *had, bool telling,
+/* Compares the facts of this run, `mine`, with those in the note, `had`.  Adds to `differ` those that must be equal, or
+ * with `warns` warns of those that may differ.
+ *
+ * Names of tensors may be added behind the patterns of --train and --freeze, because changed rules may need them for
+ * the same parameters; the trainer checks that they are the same (exec/api/stored_decisions.c). */
+static void compare_facts(Problems *differ, const RunFacts *now, const json_t *mine, const json_t *had, bool warns,
                           dpx_log_fn *warn, void *user)
 {
     json_t *value;
     const char *name;
+    char line[512];
 
     json_object_foreach((json_t *)(uintptr_t)mine, name, value)
     {
         const char *was = json_string_value(json_object_get(had, name)), *is = json_string_value(value);
+        const dpx_option_info o = option_of(name);
+        bool added;
 
-        if (!was && is && (!strcmp(is, FLAG_GIVEN) || option_of(name).repeats))
+        if (!was && is && (!strcmp(is, FLAG_GIVEN) || o.repeats))
             was = ""; /* a note from before there was such a flag */
-        if (!was || !is || same_value(was, is) ||
-            telling != (is_added(name, was, is) || on_resume(now, name) != DPX_RESUME_FIXED))
+        if (!was || !is || same_value(was, is))
             continue;
-        if (telling)
-            checkpoint_note_tell(name, was, is, warn, user);
-        else
+        added = (!strcmp(name, "train") || !strcmp(name, "freeze")) && !strncmp(was, is, strlen(was)) &&
+                !strpbrk(is + strlen(was), "*?[\\");
+        if (warns != (added || on_resume(now, name) != DPX_RESUME_FIXED))
+            continue;
+        if (!warns)
             problems_add(differ, "--%s was '%s', is '%s'", name, was, is);
+        snprintf(line, sizeof line, "--resume: %s%s was '%s', is '%s' from here on%s", o.derived ? "" : "--", name, was,
+                 is, o.on_resume == DPX_RESUME_BITS ? ": the last bits depend on it" : "");
+        if (warns && warn)
+            warn(user, DPX_LOG_WARNING, line);
     }
 }
 
-/* An epoch has a step at least, or a step so many epochs at most, and its end is the batch behind its last. */
-static Status read_position(Position *out, const RunFacts *now, const json_t *j, int64_t step, const char *file)
-{
-    *out = (Position){ .epoch = json_integer_value(json_object_get(j, "epoch")),
-                       .batch = json_integer_value(json_object_get(j, "batch")),
-                       .sum = json_number_value(json_object_get(j, "loss_sum")),
-                       .weight = json_number_value(json_object_get(j, "loss_weight")) };
-    if (out->epoch < 0 || out->epoch / now->epochs_of_step + (out->epoch % now->epochs_of_step > 0) > step)
-        return FAIL(E_IO,
-                    "%s: the note says epoch %" PRId64 ", which is more than the %" PRId64 " steps done have seen",
-                    file, out->epoch, step);
-    if (out->batch < 0 || out->batch > now->batches)
-        return FAIL(E_IO, "%s: the note says batch %" PRId64 ", expected 0 to the %" PRId64 " of an epoch", file,
-                    out->batch, now->batches);
-    return ST_OK;
-}
-
+/* Compares the note with this run and reads the position.  A step ends at most epochs_of_step epochs, so a position of
+ * a later epoch is damaged; the batch may be that behind the last. */
 static Status checkpoint_note_compare(Position *out, const RunFacts *now, const json_t *j, int64_t step,
                                       const char *file, dpx_log_fn *warn, void *user)
 {
-    json_t *mine = checkpoint_note_describe(now);
+    const int64_t samples = json_integer_value(json_object_get(j, "samples")),
+                  batch = json_integer_value(json_object_get(j, "batch_size"));
     const json_t *had = json_object_get(j, "run");
+    json_t *mine = checkpoint_note_describe(now);
     Problems differ = { 0 };
     Status st;
 
     if (!mine)
         return FAIL_NOMEM();
-    compare_counts(&differ, now, j);
+    if (samples != now->samples)
+        problems_add(&differ, "--data had %" PRId64 " samples, has %" PRId64, samples, now->samples);
+    if (batch != batch_size(now))
+        problems_add(&differ, "--batch-size was '%" PRId64 "', is '%" PRId64 "'", batch, batch_size(now));
     compare_facts(&differ, now, mine, had, false, NULL, NULL);
+    *out = (Position){ .epoch = json_integer_value(json_object_get(j, "epoch")),
+                       .batch = json_integer_value(json_object_get(j, "batch")),
+                       .sum = json_number_value(json_object_get(j, "loss_sum")),
+                       .weight = json_number_value(json_object_get(j, "loss_weight")) };
     st = problems_fail(&differ, E_INVALID, "--resume: a run goes on as it began");
-    if (!st)
-        st = read_position(out, now, j, step, file);
+    if (!st && (out->epoch < 0 || out->epoch / now->epochs_of_step + (out->epoch % now->epochs_of_step > 0) > step))
+        st = FAIL(E_IO, "%s: the note says epoch %" PRId64 ", which is more than the %" PRId64 " steps done have seen",
+                  file, out->epoch, step);
+    if (!st && (out->batch < 0 || out->batch > now->batches))
+        st = FAIL(E_IO, "%s: the note says batch %" PRId64 ", expected 0 to the %" PRId64 " of an epoch", file,
+                  out->batch, now->batches);
     if (!st)
         compare_facts(&differ, now, mine, had, true, warn, user);
     json_decref(mine);
@@ -226,7 +203,7 @@ Status note_read(Position *out, const RunFacts *now, const char *note, int64_t s
                    json_is_object(json_object_get(j, "run"));
     Status st;
 
-    if (!j && json_error_code(&why) == json_error_unknown) /* not of the text */
+    if (!j && json_error_code(&why) == json_error_unknown) /* not an error of the text */
         return FAIL_NOMEM();
     st = is_ours ? checkpoint_note_compare(out, now, j, step, file, warn, user)
                  : FAIL(E_IO, "%s: the note is not one of dpexec train", file);
@@ -234,12 +211,13 @@ Status note_read(Position *out, const RunFacts *now, const char *note, int64_t s
     return st;
 }
 
-/* ---- before there is a trainer ---- */
+/* ---- reading a note without a trainer ---- */
 
 enum { MOST_MANIFEST = 64 << 20 /* bytes */ };
 
-/* Of the note in a manifest, which is a text of JSON within JSON. */
-static char *find_in(const char *path, const char *name)
+/* Reads a fact of the note in a manifest, which holds the note as JSON text within JSON.  The caller frees it; NULL:
+ * there is none. */
+static char *read_manifest(const char *path, const char *name)
 {
     struct stat is;
     json_t *manifest =
@@ -254,7 +232,7 @@ static char *find_in(const char *path, const char *name)
     return text;
 }
 
-/* All checkpoints of a run say the same. */
+/* Reads it from any checkpoint, for all checkpoints of a run hold the same. */
 char *note_find(const char *folder, const char *name)
 {
     char path[4096], *text = NULL;
@@ -266,7 +244,7 @@ char *note_find(const char *folder, const char *name)
     for (const struct dirent *e; !text && (e = readdir(d));)
         if (strstr(e->d_name, "step-") &&
             snprintf(path, sizeof path, "%s/checkpoints/%s/manifest.json", folder, e->d_name) < (int)sizeof path)
-            text = find_in(path, name);
+            text = read_manifest(path, name);
     closedir(d);
     return text;
 }

@@ -1,6 +1,6 @@
-/* The IDX format of MNIST: 0, 0, a type, the rank, big-endian sizes, big-endian elements; often gzipped.
- * The first file holds images: bytes are scaled to [0, 1], and [N, H, W] gets a channel axis.  The second holds
- * labels. */
+/* The IDX format of MNIST: 0, 0, a type, the rank, big-endian sizes, big-endian elements; often gzipped.  The first
+ * file of a pair holds images: bytes are scaled to [0, 1], and [N, H, W] gets a channel axis.  The second holds labels.
+ */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -11,13 +11,8 @@
 
 enum { CHUNK = 1 << 18 };
 
-static uint64_t big_endian(const unsigned char *p)
-{
-    return (uint64_t)p[0] << 24 | (uint64_t)p[1] << 16 | (uint64_t)p[2] << 8 | p[3];
-}
-
-/* Reads the header of the file that begins with these bytes; fills dtype, rank, dim and swapped.  `bytes` is the whole
- * file's. */
+/* Reads the header of a file that begins with the `size` bytes at `file`; fills dtype, rank, dim and swapped.  *bytes
+ * is the length of the whole file. */
 static Status data_idx_read_header(Array *a, size_t *header, size_t *bytes, const unsigned char *file, size_t size,
                                    const char *path)
 {
@@ -38,7 +33,9 @@ static Status data_idx_read_header(Array *a, size_t *header, size_t *bytes, cons
     if (size < *header)
         return FAIL(E_IO, "%s: the file ends in its header", path);
     for (int i = 0; i < a->rank; i++) {
-        a->dim[i] = (int64_t)big_endian(file + 4 + 4 * i);
+        const unsigned char *p = file + 4 + 4 * i;
+
+        a->dim[i] = (int64_t)((uint64_t)p[0] << 24 | (uint64_t)p[1] << 16 | (uint64_t)p[2] << 8 | p[3]);
         if (__builtin_mul_overflow(n, (size_t)a->dim[i], &n))
             return FAIL(E_IO, "%s: the size overflows", path);
     }
@@ -47,7 +44,7 @@ static Status data_idx_read_header(Array *a, size_t *header, size_t *bytes, cons
     return ST_OK;
 }
 
-/* The stream that begins with the `n` bytes of `buf`, as long as the array's header says. */
+/* Unpacks a stream whose first n bytes are in `buf`.  It must have `length` bytes, as its header says. */
 static Status copy_stream(FILE *to, gzFile in, char *buf, int n, uint64_t length, const char *path)
 {
     uint64_t done = 0;
@@ -63,6 +60,7 @@ static Status copy_stream(FILE *to, gzFile in, char *buf, int n, uint64_t length
     return gzeof(in) ? ST_OK : FAIL(E_IO, "%s: the compressed data ends early", path);
 }
 
+/* Unpacks a stream into a temporary file. */
 static Status unpack(FILE **out, gzFile in, char *buf, const char *path)
 {
     Array a = { .rank = 0 };
@@ -79,79 +77,65 @@ static Status unpack(FILE **out, gzFile in, char *buf, const char *path)
     return st;
 }
 
-static Status unpack_gzip(Mapped *out, const char *path)
-{
-    gzFile in = gzopen(path, "rb");
-    char *buf = in ? malloc(CHUNK) : NULL;
-    FILE *f = NULL;
-    Status st = buf ? unpack(&f, in, buf, path) : FAIL(E_IO, "%s: cannot unpack: %s", path, strerror(errno));
-
-    free(buf);
-    if (in && gzclose(in) != Z_OK && !st) {
-        fclose(f);
-        st = FAIL(E_IO, "%s: the compressed data is damaged or ends early", path);
-    }
-    return st ? st : map_stream(out, f, path);
-}
-
-static Status parse(Array *a, const char *path)
-{
-    size_t header, bytes;
-
-    TRY(data_idx_read_header(a, &header, &bytes, a->map.data, a->map.size, path));
-    if (bytes != a->map.size)
-        return FAIL(E_IO, "%s: the header asks for %zu bytes of data, the file has %zu", path, bytes - header,
-                    a->map.size - header);
-    a->data = a->map.data + header;
-    return ST_OK;
-}
-
+/* Maps and reads one file, which is unpacked first if it is gzipped. */
 static Status read_array(Array *a, const char *path)
 {
+    size_t header, bytes;
     Status st;
 
     TRY(mapped_open(&a->map, path));
     if (a->map.size > 2 && a->map.data[0] == 0x1f && a->map.data[1] == 0x8b) {
+        gzFile in = gzopen(path, "rb");
+        char *buf = in ? malloc(CHUNK) : NULL;
+        FILE *f = NULL;
+
         a->unpacked = (int64_t)a->map.size;
         mapped_close(&a->map);
-        TRY(unpack_gzip(&a->map, path));
+        st = buf ? unpack(&f, in, buf, path) : FAIL(E_IO, "%s: cannot unpack: %s", path, strerror(errno));
+        free(buf);
+        if (in && gzclose(in) != Z_OK && !st) {
+            fclose(f);
+            st = FAIL(E_IO, "%s: the compressed data is damaged or ends early", path);
+        }
+        TRY(st);
+        TRY(map_stream(&a->map, f, path));
     }
-    st = parse(a, path);
+    st = data_idx_read_header(a, &header, &bytes, a->map.data, a->map.size, path);
+    if (!st && bytes != a->map.size)
+        st = FAIL(E_IO, "%s: the header asks for %zu bytes of data, the file has %zu", path, bytes - header,
+                  a->map.size - header);
     if (!st && !(a->name = strdup("")))
         st = FAIL_NOMEM();
     if (st)
         mapped_close(&a->map);
+    else
+        a->data = a->map.data + header;
     return st;
 }
 
-static Status read_pair(Dataset *d, const char *images, const char *labels, Normalisation norm)
+static Status read_source(Dataset *d, const char *files, Normalisation norm)
 {
+    const char *comma = strchr(files, ',');
     Array x = { .scale = 1, .std = 1 }, y = x;
-
-    TRY(read_array(&x, images));
-    x.scale = x.dtype == DPX_UINT8 ? 1 / 255.0 : 1;
-    x.mean = norm.mean;
-    x.std = norm.std;
-    TRY(dataset_add(d, &x, images));
-    TRY(read_array(&y, labels));
-    free(y.name);
-    y.name = strdup("target");
-    return y.name ? dataset_add(d, &y, labels) : FAIL_NOMEM();
-}
-
-static Status read_source(Dataset *d, const char *pair, Normalisation norm)
-{
-    const char *comma = strchr(pair, ',');
     char *images;
     Status st;
 
-    if (!comma || comma == pair || !comma[1] || strchr(comma + 1, ','))
-        return FAIL(E_INVALID, "idx:%s: expected idx:IMAGES,LABELS", pair);
-    if (!(images = strndup(pair, (size_t)(comma - pair))))
+    if (!comma || comma == files || !comma[1] || strchr(comma + 1, ','))
+        return FAIL(E_INVALID, "idx:%s: expected idx:IMAGES,LABELS", files);
+    if (!(images = strndup(files, (size_t)(comma - files))))
         return FAIL_NOMEM();
-    st = read_pair(d, images, comma + 1, norm);
+    if (!(st = read_array(&x, images))) {
+        x.scale = x.dtype == DPX_UINT8 ? 1 / 255.0 : 1;
+        x.mean = norm.mean;
+        x.std = norm.std;
+        st = dataset_add(d, &x, images);
+    }
     free(images);
-    return st;
+    TRY(st);
+    TRY(read_array(&y, comma + 1));
+    free(y.name);
+    y.name = strdup("target");
+    return y.name ? dataset_add(d, &y, comma + 1) : FAIL_NOMEM();
 }
 
 DEFINE_DATA_FORMAT(idx, .form = "idx:IMAGES,LABELS", .help = "as MNIST has it, gzip or not",

@@ -1,6 +1,7 @@
 /* The .npy format: magic, version, the length of a Python dictionary in text, the dictionary, the data.
- * The dictionary is {'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }; a small scanner reads just that.
- * Data in column-major (Fortran) order is written row-major into an unnamed temporary file first: a sample's elements
+ *
+ * The dictionary is {'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }; a small scanner reads just that.  Data
+ * in column-major (Fortran) order is first rewritten row-major into an unnamed temporary file: the elements of a sample
  * lie far apart in it, which every epoch would pay for. */
 #include <ctype.h>
 #include <dirent.h>
@@ -144,7 +145,7 @@ static Status read_type(const Header *h, Array *out, const char *label)
                 h->descr);
 }
 
-/* Bytes of the data, or -1 when they overflow. */
+/* Bytes of the data; -1: more than can be counted. */
 static int64_t data_bytes(const Array *a)
 {
     int64_t n = a->dtype == DPX_STRING ? 4 * a->width : (int64_t)dpx_dtype_size(a->dtype);
@@ -155,8 +156,8 @@ static int64_t data_bytes(const Array *a)
     return n;
 }
 
-/* Reads the header of the file that begins with these bytes; fills dtype, rank and dim.  `header` receives its length,
- * `bytes` that of the data. */
+/* Reads the header of a file that begins with the `size` bytes at `file`; fills dtype, rank and dim.  *header is the
+ * header's length, *bytes that of the data. */
 static Status read_header(Array *a, bool *fortran, size_t *header, uint64_t *bytes, const unsigned char *file,
                           size_t size, const char *label)
 {
@@ -214,20 +215,8 @@ Status npy_view(Array *a, bool *fortran, const unsigned char *file, size_t size,
     return ST_OK;
 }
 
-/* Moves `index` to the next element of a sample in row-major order and returns how many of a column-major sample's
- * elements stand before it. */
-static size_t next_element(const Array *a, int64_t *index)
-{
-    size_t at = 0;
-
-    for (int i = a->rank - 1; i > 0 && ++index[i] == a->dim[i]; i--)
-        index[i] = 0;
-    for (int i = a->rank - 1; i > 0; i--)
-        at = at * (size_t)a->dim[i] + (size_t)index[i];
-    return at;
-}
-
-/* Samples first .. first + n of column-major data to `out`, row-major; n neighbours are read together. */
+/* Writes samples first .. first + n of column-major data to `out`, row-major.  Element e of these samples lies together
+ * in the file. */
 static void reorder(const Array *a, int64_t first, int64_t n, unsigned char *out)
 {
     size_t elements = array_sample_elements(a), size = dpx_dtype_size(a->dtype), at = 0;
@@ -238,24 +227,22 @@ static void reorder(const Array *a, int64_t first, int64_t n, unsigned char *out
 
         for (int64_t i = 0; i < n; i++)
             memcpy(out + ((size_t)i * elements + e) * size, from + (size_t)i * size, size);
-        at = next_element(a, index);
+        for (int i = a->rank - 1; i > 0 && ++index[i] == a->dim[i]; i--) /* the next element in row-major order, */
+            index[i] = 0;
+        at = 0; /* and how many elements of a column-major sample precede it */
+        for (int i = a->rank - 1; i > 0; i--)
+            at = at * (size_t)a->dim[i] + (size_t)index[i];
     }
 }
 
-/* Samples of `bytes` bytes that are put in order together: at least one, else as many as a block holds. */
-static int64_t samples_at_once(const Array *a, size_t bytes)
-{
-    enum { BLOCK = 64, BLOCK_BYTES = 16 << 20 };
-    int64_t n = a->dim[0] < BLOCK ? a->dim[0] : BLOCK, fit = (int64_t)(BLOCK_BYTES / bytes);
-
-    return n < fit ? n : fit ? fit : 1;
-}
-
-/* Of an array that is not empty. */
+/* Rewrites the samples of an array that is not empty, a block at a time: as many as fit, but at least one. */
 static Status write_rows(const Array *a, FILE *to, const char *label)
 {
+    enum { BLOCK = 64 /* samples */, BLOCK_BYTES = 16 << 20 };
     size_t bytes = array_sample_elements(a) * dpx_dtype_size(a->dtype);
-    int64_t most = samples_at_once(a, bytes);
+    int64_t most = a->dim[0] < BLOCK ? a->dim[0] : BLOCK, fit = (int64_t)(BLOCK_BYTES / bytes);
+
+    most = most < fit ? most : fit ? fit : 1;
     unsigned char *block = malloc(bytes * (size_t)most);
     Status st = block ? ST_OK : FAIL_NOMEM();
 
@@ -307,7 +294,7 @@ Status npy_parse(Array *a, const char *label)
 
 /* ---- files and folders of them ---- */
 
-/* The array is called like the file, without .npy. */
+/* Adds one array, which is named after the file, without .npy. */
 static Status read_file(Dataset *d, const char *path, Normalisation norm)
 {
     Array a = { .scale = 1, .std = 1 };

@@ -1,5 +1,5 @@
-/* .npz: a zip archive of .npy files, opened with libzip.  Members that are stored as they are are read where they lie,
- * the others are unpacked into unnamed temporary files. */
+/* .npz: a zip archive of .npy files, opened with libzip.  Members that are stored uncompressed are read in place,
+ * others are unpacked into unnamed temporary files. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 /* Of one archive. */
 enum { MAX_MEMBERS = 4096, CHUNK = 1 << 18 };
 
-/* The next bytes of the member, as many as a chunk holds unless it ends. */
+/* Reads a chunk of the member, or the rest of it. */
 static Status read_chunk(char *buf, size_t *n, zip_file_t *from, const char *label)
 {
     zip_int64_t got = 1;
@@ -23,7 +23,8 @@ static Status read_chunk(char *buf, size_t *n, zip_file_t *from, const char *lab
     return ST_OK;
 }
 
-/* The array's header stands in the first chunk.  What it asks for must be what the archive says, and what there is. */
+/* Unpacks a member.  Its length by the array's header, which lies in the first chunk, must be that in the archive, and
+ * that of the data. */
 static Status copy_member(FILE **out, zip_file_t *from, char *buf, uint64_t said, const char *label)
 {
     uint64_t length, done = 0;
@@ -49,7 +50,7 @@ static Status copy_member(FILE **out, zip_file_t *from, char *buf, uint64_t said
     return st;
 }
 
-/* `read` receives how many bytes of the archive it takes. */
+/* Unpacks member i and maps it; *read: the bytes of the archive that it takes. */
 static Status unpack_member(Mapped *out, int64_t *read, zip_t *archive, zip_uint64_t i, const char *label)
 {
     zip_stat_t about;
@@ -70,7 +71,7 @@ static Status unpack_member(Mapped *out, int64_t *read, zip_t *archive, zip_uint
     return st ? st : map_stream(out, f, label);
 }
 
-/* The member where it lies, into `a`; *found: it is stored there, row by row. */
+/* Reads member i in place; *found: it is stored uncompressed, row by row. */
 static Status view_member(bool *found, Array *a, Dataset *d, zip_t *archive, zip_uint64_t i, const char *path,
                           const char *label)
 {

@@ -1,4 +1,5 @@
-/* XXH3 over types, shapes and pieces of the bytes: cheap beside one pass of training, and enough against mistakes. */
+/* Digests of data: XXH3 over types, shapes and pieces of the bytes.  It costs little beside one pass of training, and
+ * is enough against mistakes. */
 #include "tools/digest.h"
 
 #include <errno.h>
@@ -11,14 +12,14 @@
 /* 64 MiB of pieces at most for a digest, 1 MiB for a probe. */
 enum { CHUNK = 1 << 16, CHUNKS = 1024, PROBES = 16 };
 
-/* Pieces of an array: all of it, or `most` of them, evenly spread. */
+/* Pieces of an array that are read: all of them, or some, evenly spread. */
 typedef struct {
     const Array *array;
     size_t bytes, stride;
     int64_t n;
 } Pieces;
 
-/* Of sequences they are samples, for what stands between them is of no consequence. */
+/* At most `most` pieces of an array.  Of sequences they are samples, for bytes between samples do not count. */
 static Pieces pieces_of(const Array *a, int64_t most)
 {
     size_t bytes = array_bytes(a);
@@ -40,8 +41,8 @@ static uint64_t digest_piece(const Pieces *p, int64_t i, uint64_t seed)
     return XXH3_64bits_withSeed(a->data + at, left < CHUNK ? left : CHUNK, seed);
 }
 
-/* The sum of the digests of the share's pieces, each with its number: whoever has which, all of them add up to the
- * same. */
+/* The sum of the digests of the share's pieces, each of which includes its number; so the sum over all processes does
+ * not depend on how pieces are shared. */
 static uint64_t sum_pieces(const Array *a, int64_t most, int field, Share share)
 {
     const Pieces p = pieces_of(a, most);
@@ -54,21 +55,11 @@ static uint64_t sum_pieces(const Array *a, int64_t most, int field, Share share)
     return sum;
 }
 
-/* What follows from a field's sequences is the same in all processes.  How far batches are padded is not theirs. */
-static void add_sequences(XXH3_state_t *state, const Field *f)
-{
-    const int64_t how[] = { (int64_t)f->kind, f->fixed };
-
-    XXH3_64bits_update(state, how, sizeof how);
-    XXH3_64bits_update(state, &f->padding, sizeof f->padding);
-    for (int64_t i = 0; i < f->array->dim[0]; i++)
-        XXH3_64bits_update(state, &f->array->row[i].n, sizeof f->array->row[i].n);
-}
-
 static void add_header(XXH3_state_t *state, const Field *f)
 {
     const Array *a = f->array;
     const double scaling[] = { a->scale, a->mean, a->std };
+    const int64_t how[] = { (int64_t)f->kind, f->fixed };
     const unsigned char swapped = a->swapped;
 
     XXH3_64bits_update(state, f->name, strlen(f->name) + 1);
@@ -76,8 +67,12 @@ static void add_header(XXH3_state_t *state, const Field *f)
     XXH3_64bits_update(state, &swapped, sizeof swapped);
     XXH3_64bits_update(state, scaling, sizeof scaling);
     XXH3_64bits_update(state, a->dim, (size_t)a->rank * sizeof *a->dim);
-    if (a->row)
-        add_sequences(state, f);
+    if (!a->row)
+        return;
+    XXH3_64bits_update(state, how, sizeof how); /* not how far batches are padded, which is no property of the data */
+    XXH3_64bits_update(state, &f->padding, sizeof f->padding);
+    for (int64_t i = 0; i < a->dim[0]; i++)
+        XXH3_64bits_update(state, &a->row[i].n, sizeof a->row[i].n);
 }
 
 static Status digest_finish(char text[DIGEST_TEXT], const Field *field, int n, uint64_t sum)
@@ -117,7 +112,8 @@ Status digest_probe(char text[DIGEST_TEXT], const Field *field, int n)
     return digest_finish(text, field, n, sum);
 }
 
-/* Of all processes' bits, 32 each, those that an odd number of them has: a sum has room for so many of so many. */
+/* Makes *bits the exclusive or of all processes' bits.  Each of the 32 bits gets a lane of a sum, which has room for
+ * the number of processes; the lowest bit of a lane is the exclusive or. */
 static Status add_bits(uint32_t *bits, dpx_world *world)
 {
     enum { LANE = 9, LANES = 7 };
@@ -136,7 +132,7 @@ static Status add_bits(uint32_t *bits, dpx_world *world)
     return ST_OK;
 }
 
-/* Have all processes the same checksums to compare?  Not where their data differ, or how they are packed. */
+/* Whether all processes have the same checksums to compare.  They have not where their data or its packing differ. */
 static Status have_same(bool *same, const Dataset *d, dpx_world *world)
 {
     uint64_t hash = 0;
@@ -154,7 +150,7 @@ static Status have_same(bool *same, const Dataset *d, dpx_world *world)
     return ST_OK;
 }
 
-/* The checksum of all is the sum of everybody's, each moved as far to the left as bytes stand behind his. */
+/* The checksum of the whole is the sum of the processes' checksums, each shifted by the bytes behind its share. */
 Status digest_check(const Dataset *d, const char *source, dpx_world *world, Share share)
 {
     bool same = true;

@@ -1,4 +1,4 @@
-/* Digests of data, to tell whether two runs are given the same. */
+/* Digests of data, to find out whether two runs have the same data. */
 #ifndef DPX_TOOLS_DIGEST_H
 #define DPX_TOOLS_DIGEST_H
 
@@ -6,19 +6,18 @@
 
 enum { DIGEST_TEXT = 17 };
 
-/* Of the arrays of all fields, with the names that they have in the model and how they are scaled.  Of an array above
- * 64 MiB pieces are read.  Containers, compression and the order in a file do not count, nor does the number of
- * processes: each reads the pieces of its share, and all call it.  `world` NULL: this process reads all of them. */
+/* The digest of the arrays of all fields, with their names in the model and their scaling.  Of an array above 64 MiB
+ * only pieces are read.  It does not depend on containers, compression, the order in a file or the number of processes.
+ * All processes call this and each reads the pieces of its share; `world` NULL: this process reads all. */
 Status digest_fields(char text[DIGEST_TEXT], const Field *field, int n, dpx_world *world, Share share) CHECKED;
-/* Of at most 1 MiB of each array, spread evenly: what every process can compare with the others' without reading all.
- */
+/* The digest of at most 1 MiB of each array, spread evenly, which every process can compute alone. */
 Status digest_probe(char text[DIGEST_TEXT], const Field *field, int n) CHECKED;
 
-/* Compares checksums of what is read in place with those that its file, `source`, has.  All processes call it, and each
- * reads its share, unless their files differ: then nothing is compared.  E_IO in all of them. */
+/* Compares the checksums of what is read in place with those in its file, `source`.  All processes call this, and each
+ * reads its share; nothing is compared if their files differ.  E_IO, in all processes: the data is damaged. */
 Status digest_check(const Dataset *d, const char *source, dpx_world *world, Share share) CHECKED;
 
-/* Of a file's bytes; "" without one (NULL or ""). */
+/* The digest of a file's bytes; "" when the path is NULL or "". */
 Status digest_file(char text[DIGEST_TEXT], const char *path) CHECKED;
 
 #endif

@@ -13,7 +13,7 @@
 static const struct {
     const Command *command;
     int (*run)(const Args *);
-    bool by_all; /* several processes share it; else the first alone does it */
+    bool by_all; /* all processes of a launcher run it; false: only rank 0 does */
 } commands[] = {
     { &command_train, run_train, true },   { &command_eval, run_eval, false },
     { &command_run, run_run, false },      { &command_check, run_check, false },
@@ -57,28 +57,20 @@ static int print_man(void)
     return EXIT_DONE;
 }
 
-/* What is neither a command nor a model's file, but nearly a command. */
-static const char *meant_command(const char *typed)
+/* The command that was probably meant by a word that is neither a command nor a file; NULL: none. */
+static const char *nearest_command(const char *typed)
 {
     Nearest near = { 0 };
 
     for (int i = 0; i < N_COMMANDS && typed[0] != '-' && access(typed, F_OK); i++)
-        args_nearer(&near, commands[i].command->name, typed);
+        nearest_add(&near, commands[i].command->name, typed);
     return near.name;
 }
 
-/* A word that is no path, and no file. */
+/* Whether the text is neither a path nor a file. */
 static bool is_word(const char *typed) { return !strpbrk(typed, "./-") && access(typed, F_OK) != 0; }
 
-static int no_command(const char *typed)
-{
-    fprintf(stderr, "dpexec: there is no command %s, nor a file of that name; commands:", typed);
-    for (int i = 0; i < N_COMMANDS; i++)
-        fprintf(stderr, " %s%s", commands[i].command->name, i + 1 < N_COMMANDS ? "," : "\n");
-    return EXIT_USAGE;
-}
-
-/* One of several processes that a launcher has started runs the command; the others have nothing to do. */
+/* Runs the command, on rank 0 alone where the processes of a launcher cannot share it. */
 static int run_command(int which, const Args *a)
 {
     Status st;
@@ -114,17 +106,6 @@ static int dispatch(int which, int argc, char **argv)
     return code;
 }
 
-/* What hangs on a device (Runtime.abandon) would hold what its libraries do at exit. */
-static int dpexec_finish(int code)
-{
-    code = tool_end("dpexec", code);
-    if (args_device_failed()) {
-        (void)fflush(NULL);
-        _exit(code);
-    }
-    return code;
-}
-
 static int run(int argc, char **argv)
 {
     if (argc < 2 || !strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")) {
@@ -140,18 +121,28 @@ static int run(int argc, char **argv)
     for (int i = 0; i < N_COMMANDS; i++)
         if (!strcmp(argv[1], commands[i].command->name))
             return dispatch(i, argc - 2, argv + 2);
-    if (meant_command(argv[1])) {
+    if (nearest_command(argv[1])) {
         fprintf(stderr, "dpexec: there is no command %s, nor a file: did you mean %s?\n", argv[1],
-                meant_command(argv[1]));
+                nearest_command(argv[1]));
         return EXIT_USAGE;
     }
-    if (is_word(argv[1]))
-        return no_command(argv[1]);
-    return dispatch(0, argc - 1, argv + 1);
+    if (!is_word(argv[1]))
+        return dispatch(0, argc - 1, argv + 1);
+    fprintf(stderr, "dpexec: there is no command %s, nor a file of that name; commands:", argv[1]);
+    for (int i = 0; i < N_COMMANDS; i++)
+        fprintf(stderr, " %s%s", commands[i].command->name, i + 1 < N_COMMANDS ? "," : "\n");
+    return EXIT_USAGE;
 }
 
 int main(int argc, char **argv)
 {
+    int code;
+
     tool_begin("dpexec", argv);
-    return dpexec_finish(run(argc, argv));
+    code = tool_end("dpexec", run(argc, argv));
+    if (args_device_failed()) { /* a device that hangs (Runtime.abandon) would block its libraries at exit */
+        (void)fflush(NULL);
+        _exit(code);
+    }
+    return code;
 }

@@ -18,29 +18,18 @@ static const Flag flags[] = {
     { "class-weights", "FILE.npy", "weight of each class in the loss" },
     SEQUENCE_FLAGS,
     { "resume", "DIR", "take the state of the newest checkpoint of the run in DIR" },
-    { "predictions", "DIR", "folder for what is predicted for all samples, OUTPUT.npy each; needs no --loss" },
+    { "predictions", "DIR", "write the predictions for all samples to this folder, OUTPUT.npy each; needs no --loss" },
     { "quiet", NULL, "print nothing but warnings, errors and the result" },
     { NULL, NULL, NULL },
 };
 
 const Command command_eval = { "eval",
                                "MODEL.onnx --data SRC [--loss KIND] [--predictions DIR] [options]",
-                               "Prints the loss and the metric over a whole data set, and writes what is predicted.",
+                               "Prints the loss and the metric over a whole data set, and writes predictions.",
                                flags,
                                OPTIONS_TO_RUN,
                                1,
                                1 };
-
-static Status load_checkpoint(dpx_trainer *t, const Args *a)
-{
-    char path[4096];
-    const char *from = args_value(a, "resume");
-
-    if (!from)
-        return ST_OK;
-    snprintf(path, sizeof path, "%s/checkpoints", from);
-    return (Status)dpx_trainer_resume(t, path, NULL);
-}
 
 static bool has_loss(const Args *a) { return strcmp(dpx_options_get(a->options, "loss"), "none") != 0; }
 
@@ -51,7 +40,7 @@ static Status eval_run(const Args *a, dpx_model **model, dpx_trainer **trainer, 
     Predictions *kept = NULL;
     Evaluation e;
     int64_t batch_size;
-    char text[32];
+    char text[32], path[4096];
 
     if (!has_loss(a) && strcmp(dpx_options_get(a->options, "metric"), "none") != 0)
         return FAIL(E_INVALID, "--metric %s goes with a --loss", dpx_options_get(a->options, "metric"));
@@ -68,11 +57,14 @@ static Status eval_run(const Args *a, dpx_model **model, dpx_trainer **trainer, 
     TRY(feed_open(feed, a, "data", *model, SHARE_ALL, progress));
     TRY(digest_check(feed->data, feed->source, NULL, SHARE_ALL));
     TRY(feed_check_order(feed, a, batch_size, false));
-    if (!args_has(a, "resume")) /* else the checkpoint says what the run decided by it */
+    if (!args_has(a, "resume")) /* the checkpoint has what the run derived from it */
         TRY(feed_target_shape(a, feed, batch_size));
     TRY(feed_input_shapes(a, feed, batch_size));
     TRY((Status)dpx_trainer_create(trainer, *model, a->options, report_log, progress));
-    TRY(load_checkpoint(*trainer, a));
+    if (args_has(a, "resume")) {
+        snprintf(path, sizeof path, "%s/checkpoints", args_value(a, "resume"));
+        TRY((Status)dpx_trainer_resume(*trainer, path, NULL));
+    }
     if (args_has(a, "predictions"))
         TRY(predictions_open(&kept, args_value(a, "predictions"), feed, progress));
     *begun = true;

@@ -1,5 +1,5 @@
-/* Sums over the batches of a set, divided once at the end: a smaller last batch weighs what it is worth.  Losses that
- * are sums are only added. */
+/* Evaluation of a data set: sums over its batches, divided once at the end, so that a smaller last batch has the weight
+ * of its samples.  Losses that are sums are only added. */
 #include "tools/evaluate.h"
 
 Status evaluate(Evaluation *out, dpx_trainer *t, const Feed *f, int64_t batch_size, bool parts, Predictions *kept)
@@ -17,7 +17,7 @@ Status evaluate(Evaluation *out, dpx_trainer *t, const Feed *f, int64_t batch_si
     for (const Batch *b; !st && (b = loader_next(l));) {
         dpx_result r;
 
-        if ((st = loader_tell_lengths(l, b, t)))
+        if ((st = loader_give_lengths(l, b, t)))
             break;
         st = (Status)(parts ? dpx_val_part(t, b->samples, b->tensor, b->n, &r) : dpx_val_step(t, b->tensor, b->n, &r));
         if ((st = feed_name_sample(st, f, l, b)))

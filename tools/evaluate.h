@@ -1,4 +1,4 @@
-/* Loss and metric over a whole data set, exact for a last, smaller batch: sums are added, not means. */
+/* Evaluation: loss and metric over a whole data set, exact with a smaller last batch. */
 #ifndef DPX_TOOLS_EVALUATE_H
 #define DPX_TOOLS_EVALUATE_H
 
@@ -11,7 +11,8 @@ typedef struct {
     int64_t samples;
 } Evaluation;
 
-/* `parts`: of a world, each process of which reads its part.  `kept` takes the predictions; NULL: nobody does. */
+/* Evaluates the data set of the feed.  `parts`: each process of a world reads its part.  `kept` receives the
+ * predictions; NULL: they are dropped. */
 Status evaluate(Evaluation *out, dpx_trainer *t, const Feed *f, int64_t batch_size, bool parts,
                 Predictions *kept) CHECKED;
 

@@ -1,5 +1,5 @@
-/* A model's inputs are asked for while its file is read, and the data set is opened when the first asks: others need
- * not wait for it. */
+/* The library asks for the members of inputs while it reads the model's file.  The data set is opened at the first
+ * question, so that models without such inputs need not wait for it. */
 #include "tools/input_members.h"
 
 #include <stdlib.h>
@@ -11,50 +11,46 @@ typedef struct {
     ArrayName *name;
     void *user;
     Progress *log;
-} Asked;
+} NameSource;
 
-/* The number behind "NAME."; -1: the array is of something else. */
-static int member_number(const char *array, const char *input)
-{
-    const size_t n = strlen(input);
-    const char *digits = array + n + 1;
-
-    if (strncmp(array, input, n) || array[n] != '.' || !*digits || strlen(digits) > 6 ||
-        digits[strspn(digits, "0123456789")] || (*digits == '0' && digits[1]))
-        return -1;
-    return (int)strtol(digits, NULL, 10);
-}
-
-/* A dpx_members_fn.  A member that is missing in between is looked for, in vain, when inputs are given their arrays. */
+/* A dpx_members_fn: counts the arrays "INPUT.0", "INPUT.1", ... of a sequence.  One that is missing in between is an
+ * error later, when inputs are matched with arrays. */
 static int input_members_count_members(void *user, const char *input, int sequence, int optional)
 {
-    const Asked *asked = user;
+    const NameSource *source = user;
     const char *name;
     char line[512];
     int n = 0;
 
-    for (int i = 0; (name = asked->name(asked->user, i)); i++) {
-        const int k = sequence ? member_number(name, input) : strcmp(name, input) ? -1 : 0;
+    for (int i = 0; (name = source->name(source->user, i)); i++) {
+        const size_t length = strlen(input);
+        const char *digits = name + length + 1;
+        int k = -1;
 
+        if (!sequence)
+            k = strcmp(name, input) ? -1 : 0;
+        else if (!strncmp(name, input, length) && name[length] == '.' && *digits && strlen(digits) <= 6 &&
+                 !digits[strspn(digits, "0123456789")] && (*digits != '0' || !digits[1]))
+            k = (int)strtol(digits, NULL, 10);
         n = k + 1 > n ? k + 1 : n;
     }
     if (n || !optional)
         return n ? n : DPX_UNSAID;
-    if (asked->log && !asked->log->quiet) {
+    if (source->log && !source->log->quiet) {
         snprintf(line, sizeof line, "input '%.200s' is optional, and absent: no array is called '%.200s%s'", input,
                  input, sequence ? ".0" : "");
         foreign_clean(line);
-        progress_line(asked->log, "%s", line);
+        progress_line(source->log, "%s", line);
     }
     return DPX_ABSENT;
 }
 
 Status members_load(dpx_model **out, const Args *a, ArrayName *name, void *user, Progress *log)
 {
-    Asked asked = { name, user, log };
+    NameSource source = { name, user, log };
     Status st;
 
-    dpx_options_set_members(a->options, input_members_count_members, &asked);
+    dpx_options_set_members(a->options, input_members_count_members, &source);
     st = (Status)dpx_model_load_within(out, a->positional[0], a->options);
     dpx_options_set_members(a->options, NULL, NULL);
     return st;

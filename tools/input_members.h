@@ -1,16 +1,17 @@
-/* Finds which members a sequence or optional input has, by the names of the arrays at hand. */
+/* Counts the members of sequence and optional inputs by the names of the given arrays. */
 #ifndef DPX_TOOLS_INPUT_MEMBERS_H
 #define DPX_TOOLS_INPUT_MEMBERS_H
 
 #include "tools/feed.h"
 
-/* The i-th name of an array, of those that are given; NULL: there are no more. */
+/* The name of given array i; NULL: there are no more. */
 typedef const char *ArrayName(void *user, int i);
 
-/* dpx_model_load_within, where arrays NAME.0, NAME.1, ... are of a sequence NAME, and an optional input of which there
- * is no array is absent, which `log` (NULL: nobody) is told. */
+/* Loads the model (dpx_model_load_within).  A sequence input NAME has the arrays NAME.0, NAME.1, ... as members; an
+ * optional input without an array is absent, which `log` (NULL: nobody) is told. */
 Status members_load(dpx_model **out, const Args *a, ArrayName *name, void *user, Progress *log) CHECKED;
-/* The same of the data set of the flag, which is opened, in front of feed_open, where the model has such inputs. */
+/* Does the same with the arrays of the flag's data set.  Where the model has such inputs, the data set is opened and
+ * left in *f for feed_open. */
 Status members_load_fed(dpx_model **out, Feed *f, const Args *a, const char *flag, Progress *log) CHECKED;
 
 #endif

@@ -1,14 +1,15 @@
 /* dpexec launch: starts the processes of a world on this machine, and waits for them.
  *
- * Every pair of them gets its two connections as pairs of sockets, made here and inherited, so there is no port at
- * which somebody else could come.  An end is open in this process only until the process that it belongs to runs, so a
- * process that dies is noticed by the others at once.
+ * Every pair of processes gets its two connections as pairs of sockets, which are made here and inherited, so there is
+ * no port to which others could connect.  The launcher keeps an end open only until the process that owns it runs, so
+ * the others notice at once when a process dies.
  *
- * They end with us, whatever ends us: the kernel kills them, and a pipe tells them (tools/launched.c).  When one fails
- * the others have time for their last words, then they are killed.  Ctrl-C and a closed terminal reach them from the
- * terminal; signals that come to us alone are passed on to all that still run.  Signals are blocked from before the
- * first process starts and taken one at a time, between looks at who has ended: none is lost, and none goes to a
- * process that has been waited for, whose number may be another's by then. */
+ * The processes end with the launcher, whatever ends it: the kernel kills them, and a pipe is closed
+ * (tools/launched.c). When one fails, the others have some seconds to report, then they are killed.  Ctrl-C and a
+ * closed terminal reach the processes from the terminal; signals to the launcher alone are passed on to all that still
+ * run.  Signals are blocked before the first process starts, and taken one at a time between checks for processes that
+ * have ended.  So none is lost, and none goes to a process that has been waited for, whose number may belong to another
+ * by then. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -39,33 +40,21 @@ const Command command_launch = { "launch",
                                  1,
                                  1 << 20 };
 
-enum { MOST = 256, CHANNELS = 2, SPARE = 32 /* descriptors beside connections */, LAST_WORDS = 10 /* seconds */ };
+enum { MOST = 256, CHANNELS = 2, SPARE = 32 /* descriptors beside connections */, REPORT_SECONDS = 10 /* seconds */ };
 
 typedef struct {
     pid_t child[MOST]; /* 0: has ended and been waited for */
     int size, living;
     int (*end)[MOST][CHANNELS]; /* [rank][other]: held for a process that does not run yet; -1: none */
-    int pipe[2];                /* closes when we end */
-    int failed;                 /* the first that failed; -1: none */
-    struct timespec until;      /* then: when the others are killed */
-    sigset_t watched, before;   /* signals: those taken by us, and what was blocked when we were started */
+    int pipe[2];                /* is closed when the launcher ends */
+    int failed;                 /* the first rank that failed; -1: none */
+    struct timespec until;      /* after a failure: when the others are killed */
+    sigset_t watched, before;   /* the signals that the launcher takes; those that were blocked when it was started */
 } Launch;
 
 /* ---- signals ---- */
 
 static const int passed_on[] = { SIGTERM, SIGINT, SIGHUP, SIGQUIT };
-
-static void watch_signals(Launch *l)
-{
-    struct sigaction normal = { .sa_handler = SIG_DFL };
-
-    sigemptyset(&l->watched);
-    for (size_t i = 0; i < sizeof passed_on / sizeof *passed_on; i++)
-        sigaddset(&l->watched, passed_on[i]);
-    sigaddset(&l->watched, SIGCHLD);
-    sigaction(SIGCHLD, &normal, NULL); /* ignored, as it may be inherited, it would hide how processes end */
-    sigprocmask(SIG_BLOCK, &l->watched, &l->before);
-}
 
 static void send_all(const Launch *l, int sig)
 {
@@ -76,23 +65,19 @@ static void send_all(const Launch *l, int sig)
 
 /* ---- connections ---- */
 
-/* Open at the most, before rank r starts: its own ends and those of later ranks with it and the ones before. */
-static rlim_t most_open(int size)
-{
-    int most = 0;
-
-    for (int r = 0; r < size; r++) {
-        int now = CHANNELS * (size - 1 + (size - 1 - r) * (r + 1));
-
-        most = now > most ? now : most;
-    }
-    return (rlim_t)most + SPARE;
-}
-
+/* Raises the limit of open files.  Before rank r starts, its own ends are open, and those between later ranks and the
+ * ranks up to r. */
 static Status allow_descriptors(int size)
 {
-    rlim_t wanted = most_open(size);
+    rlim_t wanted = 0;
     struct rlimit limit;
+
+    for (int r = 0; r < size; r++) {
+        const rlim_t open_now = (rlim_t)(CHANNELS * (size - 1 + (size - 1 - r) * (r + 1)));
+
+        wanted = open_now > wanted ? open_now : wanted;
+    }
+    wanted += SPARE;
 
     if (getrlimit(RLIMIT_NOFILE, &limit))
         return FAIL(E_DEVICE, "the limit of open files is not known: %s", strerror(errno));
@@ -107,48 +92,10 @@ static Status allow_descriptors(int size)
                                             : ST_OK;
 }
 
-/* Of a rank with all that start after it. */
-static Status connect_later(Launch *l, int rank)
-{
-    int pair[2];
-
-    for (int r = rank + 1; r < l->size; r++)
-        for (int c = 0; c < CHANNELS; c++) {
-            if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair))
-                return FAIL(E_DEVICE, "rank %d cannot be connected with rank %d: %s", rank, r, strerror(errno));
-            l->end[rank][r][c] = pair[0];
-            l->end[r][rank][c] = pair[1];
-        }
-    return ST_OK;
-}
-
-static void close_ends(Launch *l, int rank)
-{
-    for (int r = 0; r < l->size; r++)
-        for (int c = 0; c < CHANNELS; c++) {
-            if (l->end[rank][r][c] >= 0)
-                close(l->end[rank][r][c]);
-            l->end[rank][r][c] = -1;
-        }
-}
-
-static Status launch_prepare(Launch *l)
-{
-    TRY(allow_descriptors(l->size));
-    if (pipe2(l->pipe, O_CLOEXEC))
-        return FAIL(E_DEVICE, "no pipe: %s", strerror(errno));
-    if (!(l->end = malloc((size_t)l->size * sizeof *l->end)))
-        return FAIL_NOMEM();
-    for (int r = 0; r < l->size; r++)
-        for (int s = 0; s < MOST; s++)
-            l->end[r][s][0] = l->end[r][s][1] = -1;
-    return ST_OK;
-}
-
 /* ---- starting ---- */
 
-/* The argument with every "{rank}" replaced; never freed, as it is passed to exec. */
-static char *fill_in(const char *arg, int rank)
+/* A copy of the argument with every "{rank}" replaced; never freed, because it is passed to exec. */
+static char *replace_rank(const char *arg, int rank)
 {
     static const char mark[] = "{rank}";
     size_t cap = 12 * strlen(arg) + 1, len = 0;
@@ -161,31 +108,32 @@ static char *fill_in(const char *arg, int rank)
     return out;
 }
 
-/* In the child: keeps a descriptor and adds its number to the text. */
-static bool launch_keep(char *text, size_t cap, int fd, const char *after)
+/* In the child: lets exec keep a descriptor, and adds its number to the text. */
+static bool pass_descriptor(char *text, size_t cap, int fd, const char *after)
 {
     size_t len = strlen(text);
 
     return !fcntl(fd, F_SETFD, 0) && snprintf(text + len, cap - len, "%d%s", fd, after) < (int)(cap - len);
 }
 
-static bool launch_tell(const Launch *l, int rank)
+/* In the child: sets the variable that launched.h describes. */
+static bool set_environment(const Launch *l, int rank)
 {
     char text[CHANNELS * MOST * 12 + 64];
 
     snprintf(text, sizeof text, "%d:%d:", rank, l->size);
-    if (!launch_keep(text, sizeof text, l->pipe[0], ":fd="))
+    if (!pass_descriptor(text, sizeof text, l->pipe[0], ":fd="))
         return false;
     for (int r = 0; r < l->size; r++)
         for (int c = 0; c < CHANNELS && r != rank; c++)
-            if (!launch_keep(text, sizeof text, l->end[rank][r][c], ","))
+            if (!pass_descriptor(text, sizeof text, l->end[rank][r][c], ","))
                 return false;
     text[strlen(text) - (l->size > 1)] = '\0';
     return !setenv(LAUNCHED, text, 1);
 }
 
-/* In the child; returns only when the program cannot be executed. */
-static void become(const Args *a, const Launch *l, int rank, pid_t launcher)
+/* In the child: executes the program; returns only when that fails. */
+static void execute(const Args *a, const Launch *l, int rank, pid_t launcher)
 {
     char **argv = calloc((size_t)a->n_positional + 2, sizeof *argv);
 
@@ -193,56 +141,63 @@ static void become(const Args *a, const Launch *l, int rank, pid_t launcher)
         return;
     if (getppid() != launcher) /* it ended before the kernel was told */
         _exit(EXIT_FAILED);
-    if (!argv || !(argv[0] = strdup("dpexec")) || !launch_tell(l, rank))
+    if (!argv || !(argv[0] = strdup("dpexec")) || !set_environment(l, rank))
         return;
     for (int i = 0; i < a->n_positional; i++)
-        if (!(argv[i + 1] = fill_in(a->positional[i], rank)))
+        if (!(argv[i + 1] = replace_rank(a->positional[i], rank)))
             return;
     execv("/proc/self/exe", argv);
 }
 
+/* Starts all processes, each connected to those that start after it. */
 static Status start(const Args *a, Launch *l)
 {
     pid_t launcher = getpid();
 
-    TRY(launch_prepare(l));
+    TRY(allow_descriptors(l->size));
+    if (pipe2(l->pipe, O_CLOEXEC))
+        return FAIL(E_DEVICE, "no pipe: %s", strerror(errno));
+    if (!(l->end = malloc((size_t)l->size * sizeof *l->end)))
+        return FAIL_NOMEM();
+    for (int r = 0; r < l->size; r++)
+        for (int s = 0; s < MOST; s++)
+            l->end[r][s][0] = l->end[r][s][1] = -1;
     for (int r = 0; r < l->size; r++) {
+        int pair[2];
         pid_t child;
 
-        TRY(connect_later(l, r));
+        for (int k = 0; k < CHANNELS * (l->size - 1 - r); k++) {
+            const int later = r + 1 + k / CHANNELS, c = k % CHANNELS;
+
+            if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair))
+                return FAIL(E_DEVICE, "rank %d cannot be connected with rank %d: %s", r, later, strerror(errno));
+            l->end[r][later][c] = pair[0];
+            l->end[later][r][c] = pair[1];
+        }
         if ((child = fork()) < 0)
             return FAIL(E_NOMEM, "process %d of %d cannot be started: %s", r, l->size, strerror(errno));
         if (!child) {
             sigprocmask(SIG_SETMASK, &l->before, NULL);
-            become(a, l, r, launcher);
+            execute(a, l, r, launcher);
             fprintf(stderr, "dpexec: rank %d cannot be started: %s\n", r, strerror(errno));
             _exit(EXIT_FAILED);
         }
         l->child[r] = child;
         l->living++;
-        close_ends(l, r);
+        for (int k = 0; k < CHANNELS * l->size; k++) {
+            int *end = &l->end[r][k / CHANNELS][k % CHANNELS];
+
+            if (*end >= 0)
+                close(*end);
+            *end = -1;
+        }
     }
     return ST_OK;
 }
 
 /* ---- waiting ---- */
 
-/* A signal that all were sent is no failure of one of them, who has kept what it had when it stopped in order. */
-static bool has_failed(int status)
-{
-    return WIFSIGNALED(status) || (WEXITSTATUS(status) != EXIT_DONE && WEXITSTATUS(status) < 128);
-}
-
-static void note_failure(Launch *l, int rank)
-{
-    if (l->failed >= 0)
-        return;
-    l->failed = rank;
-    clock_gettime(CLOCK_MONOTONIC, &l->until);
-    l->until.tv_sec += LAST_WORDS;
-}
-
-/* Takes note of those that have ended; returns the largest status of them and `worst`. */
+/* Handles the processes that have ended; returns the largest exit status of them and `worst`. */
 static int reap(Launch *l, int worst)
 {
     for (int r = 0; r < l->size; r++) {
@@ -255,14 +210,18 @@ static int reap(Launch *l, int worst)
         code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
         if (WIFSIGNALED(status))
             fprintf(stderr, "dpexec: rank %d of %d was killed by signal %d\n", r, l->size, WTERMSIG(status));
-        if (has_failed(status))
-            note_failure(l, r);
+        /* 128 and more: it stopped in order after a signal that all were sent */
+        if ((WIFSIGNALED(status) || (code != EXIT_DONE && code < 128)) && l->failed < 0) {
+            l->failed = r;
+            clock_gettime(CLOCK_MONOTONIC, &l->until);
+            l->until.tv_sec += REPORT_SECONDS;
+        }
         worst = code > worst ? code : worst;
     }
     return worst;
 }
 
-/* The next signal; 0: those that are left have had their time. */
+/* Waits for the next signal; 0: the time of those that are left is over. */
 static int next_signal(const Launch *l, siginfo_t *is)
 {
     struct timespec now, left;
@@ -280,7 +239,7 @@ static int next_signal(const Launch *l, siginfo_t *is)
     return sig;
 }
 
-/* The largest status of all. */
+/* Waits for all processes; returns the largest exit status. */
 static int wait_for_all(Launch *l)
 {
     int worst = EXIT_DONE;
@@ -293,7 +252,7 @@ static int wait_for_all(Launch *l)
         if (!sig) {
             if (!ended)
                 fprintf(stderr, "dpexec: rank %d of %d failed; %d seconds later the others are ended\n", l->failed,
-                        l->size, LAST_WORDS);
+                        l->size, REPORT_SECONDS);
             ended = true;
             send_all(l, SIGKILL);
             l->until.tv_sec++;
@@ -307,6 +266,7 @@ static int wait_for_all(Launch *l)
 
 int run_launch(const Args *a)
 {
+    const struct sigaction normal = { .sa_handler = SIG_DFL };
     Launch l = { .failed = -1 };
     int64_t size;
     Status st = args_int(&size, a, "n", 0, 1, MOST);
@@ -317,7 +277,12 @@ int run_launch(const Args *a)
         st = launcher_check_one();
     if (!st) {
         l.size = (int)size;
-        watch_signals(&l);
+        sigemptyset(&l.watched);
+        for (size_t i = 0; i < sizeof passed_on / sizeof *passed_on; i++)
+            sigaddset(&l.watched, passed_on[i]);
+        sigaddset(&l.watched, SIGCHLD);
+        sigaction(SIGCHLD, &normal, NULL); /* if it was inherited as ignored, exit statuses would be lost */
+        sigprocmask(SIG_BLOCK, &l.watched, &l.before);
         st = start(a, &l);
     }
     if (st) {

@@ -1,5 +1,5 @@
-/* The kernel kills what dpexec launch has started when the launcher ends; a pipe that only the launcher can write to
- * tells it as well, where the kernel was made to forget, as it does for programs with capabilities of their own. */
+/* A process that dpexec launch has started ends with the launcher.  The kernel kills it; a pipe that only the launcher
+ * can write to ends it where the kernel does not, as with programs that have capabilities of their own. */
 #include "tools/launched.h"
 
 #include <errno.h>

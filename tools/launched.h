@@ -1,4 +1,4 @@
-/* What dpexec launch tells the processes that it starts, in one variable of their environment. */
+/* The variable of the environment in which dpexec launch passes connections to the processes that it starts. */
 #ifndef DPX_TOOLS_LAUNCHED_H
 #define DPX_TOOLS_LAUNCHED_H
 
@@ -6,14 +6,14 @@
 
 #include "graph/base/status.h"
 
-/* RANK:SIZE:PIPE:fd=N,N,...: the pipe ends when the launcher does, and the connections are those of
- * dpx_world_options. */
+/* RANK:SIZE:PIPE:fd=N,N,...: the pipe is closed when the launcher ends; the connections are those of dpx_world_options.
+ */
 #define LAUNCHED "DPEXEC_LAUNCHED"
 
-/* false: this process was not started by dpexec launch.  The connections are a part of the environment's text. */
+/* Whether dpexec launch has started this process; and what it passed.  *connections points into the environment. */
 bool launched_is(void);
 Status launched_read(int *rank, int *size, const char **connections) CHECKED;
-/* From now on this process ends when the launcher has gone. */
+/* Lets this process end when the launcher does. */
 Status launched_watch(void) CHECKED;
 
 #endif

@@ -1,9 +1,8 @@
-/* Which launcher has started this process.
+/* Finds the launcher that has started this process by the variables of its environment.
  *
- * Those of MPI set their variables in the processes that they start, and which library it is shows in them; where only
- * the protocol shows (PMI, PMIx), as under srun, the user says it.  A rendezvous that a flag names is the user's choice
- * against MPI.  A batch script of Slurm is no task of a parallel step, and
- * only those have SLURM_STEP_NUM_TASKS. */
+ * MPI's launchers set variables that show which library they belong to.  Where only the protocol shows (PMI, PMIx), as
+ * under srun, the user must name the library.  A rendezvous that the user gives by a flag is a choice against MPI.  A
+ * batch script of Slurm is no task of a parallel step; only those have SLURM_STEP_NUM_TASKS. */
 #include "tools/launcher.h"
 
 #include <errno.h>
@@ -28,10 +27,10 @@ static Status launcher_read_number(int *out, const char *name, int min)
 }
 
 typedef struct {
-    const char *name, *size, *rank; /* size NULL: the library alone knows */
-    const char *mpi;                /* the library; NULL: the environment does not tell */
-    const char *mark;               /* a variable that must be there too; NULL: none */
-    bool needs_rendezvous;          /* else it says nothing */
+    const char *name, *size, *rank; /* the launcher, and its variables; size NULL: only the library knows */
+    const char *mpi;                /* the library; NULL: the environment does not show it */
+    const char *mark;               /* another variable that must be set; NULL: none */
+    bool needs_rendezvous;          /* the variables count only with a rendezvous */
 } Row;
 
 static const Row rows[] = {
@@ -49,20 +48,10 @@ static bool applies(const Row *row, bool rendezvous)
            (rendezvous || !row->needs_rendezvous);
 }
 
-static Status needs_a_way(const Launcher *l)
+Status launcher_find(Launcher *out, const char *mpi, bool rendezvous, bool named)
 {
     char number[16] = "";
 
-    if (l->size)
-        snprintf(number, sizeof number, "%d ", l->size);
-    return FAIL(E_INVALID,
-                "%s started %sprocesses: --rendezvous HOST:PORT says where they meet, --mpi openmpi or --mpi mpich by "
-                "which library; --world 1 lets each train alone",
-                l->name, number);
-}
-
-Status launcher_find(Launcher *out, const char *mpi, bool rendezvous, bool named)
-{
     *out = (Launcher){ .name = NULL, .size = 1 };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const Row *row = &rows[i];
@@ -75,7 +64,14 @@ Status launcher_find(Launcher *out, const char *mpi, bool rendezvous, bool named
         TRY(launcher_read_number(&out->rank, row->rank, 0));
         if (!named)
             out->mpi = mpi ? mpi : row->mpi;
-        return out->mpi || out->size == 1 || rendezvous ? ST_OK : needs_a_way(out);
+        if (out->mpi || out->size == 1 || rendezvous)
+            return ST_OK;
+        if (out->size)
+            snprintf(number, sizeof number, "%d ", out->size);
+        return FAIL(E_INVALID,
+                    "%s started %sprocesses: --rendezvous HOST:PORT says where they meet, --mpi openmpi or --mpi mpich "
+                    "by which library; --world 1 lets each train alone",
+                    out->name, number);
     }
     if (mpi)
         *out = (Launcher){ "--mpi", mpi, 0, 0 };

@@ -1,4 +1,4 @@
-/* What launchers tell the processes that they start: the only place that knows their variables. */
+/* Reads the variables that launchers set in the processes they start; no other file knows them. */
 #ifndef DPX_TOOLS_LAUNCHER_H
 #define DPX_TOOLS_LAUNCHER_H
 
@@ -6,14 +6,14 @@
 
 typedef struct {
     const char *name; /* for messages; NULL: no launcher */
-    const char *mpi;  /* the library over which its processes meet; NULL: they need a rendezvous */
-    int size, rank;   /* size 0: the library alone knows */
+    const char *mpi;  /* the library that connects its processes; NULL: they need a rendezvous */
+    int size, rank;   /* size 0: only the library knows */
 } Launcher;
 
-/* `mpi`: the library that the user names, NULL: none; `rendezvous`: HOST:PORT is known, by a flag or by MASTER_ADDR and
- * MASTER_PORT, `named`: by a flag. */
+/* Finds the launcher of this process.  `mpi`: the library that the user names; NULL: none.  `rendezvous`: HOST:PORT is
+ * known, by a flag (`named`) or by MASTER_ADDR and MASTER_PORT. */
 Status launcher_find(Launcher *out, const char *mpi, bool rendezvous, bool named) CHECKED;
-/* Which process of a launcher this is, for commands that one process does for all; 0: the first, or there is none. */
+/* The rank of this process, for commands that one process runs for all; 0: the first, or there is no launcher. */
 Status launcher_rank(int *out) CHECKED;
 /* E_INVALID when this process is one of several that a launcher has started. */
 Status launcher_check_one(void) CHECKED;

@@ -1,10 +1,10 @@
-/* Man pages, from the same tables as --help: what a command takes, and the library's options by their own names. */
+/* Man pages, made from the same tables as --help. */
 #include "tools/man.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* Text as roff has it: backslashes, dashes, and what would be a request at the beginning of a line. */
+/* Escapes text for roff: backslashes, dashes, and a request at the beginning of a line. */
 static void put_text(const char *text)
 {
     if (*text == '.' || *text == '\'')

@@ -1,4 +1,4 @@
-/* Man pages (roff), written to standard output. */
+/* Writes man pages (roff) to standard output. */
 #ifndef DPX_TOOLS_MAN_H
 #define DPX_TOOLS_MAN_H
 

@@ -1,4 +1,5 @@
-/* What is read becomes UTF-8, and what is written was: the library takes and gives nothing else. */
+/* Strings in .npy files.  They are read into UTF-8 and written from it, for the library takes and gives nothing else.
+ */
 #include "tools/npy_text.h"
 
 #include <stdlib.h>
@@ -12,16 +13,6 @@ static uint32_t code_at(const Array *a, int64_t i)
     const uint32_t code = c[0] | (uint32_t)c[1] << 8 | (uint32_t)c[2] << 16 | (uint32_t)c[3] << 24;
 
     return a->swapped ? __builtin_bswap32(code) : code;
-}
-
-/* Code points of element `i`, without the zeros behind. */
-static int64_t length_of(const Array *a, int64_t i)
-{
-    int64_t n = a->width;
-
-    while (n && !code_at(a, i * a->width + n - 1))
-        n--;
-    return n;
 }
 
 Status npy_text_read(void **out, const Array *a, const char *label)
@@ -39,8 +30,10 @@ Status npy_text_read(void **out, const Array *a, const char *label)
     text = (dpx_text *)(void *)(element + n);
     bytes = (char *)(text + n);
     for (size_t i = 0; i < n; i++) {
-        const int64_t length = length_of(a, (int64_t)i);
+        int64_t length = a->width; /* code points, without the zeros at the end */
 
+        while (length && !code_at(a, (int64_t)i * a->width + length - 1))
+            length--;
         text[i].bytes = bytes;
         for (int64_t k = 0; k < length; k++) {
             const size_t more = utf8_encode(bytes, code_at(a, (int64_t)i * a->width + k));

@@ -1,6 +1,6 @@
-/* GNU's OpenMP counts rounds, not time, and by default spins for milliseconds between two parallel regions: on a
- * machine that has other work, a team then spends its time in waiting for members that do not get a processor.  How
- * long a round takes is measured, since the processor's pause takes from 3 to 50 nanoseconds.
+/* Limits how long OpenMP's threads spin.  GNU's OpenMP counts rounds, not time, and by default spins for milliseconds
+ * between two parallel regions.  On a busy machine a team then spends its time waiting for members that do not get a
+ * core.  A round is measured, because the processor's pause takes from 3 to 50 nanoseconds.
  * https://gcc.gnu.org/onlinedocs/libgomp/GOMP_005fSPINCOUNT.html */
 #include "tools/openmp_spin.h"
 
@@ -13,11 +13,15 @@
 
 enum { TRIALS = 8, ROUNDS = 64 };
 
-/* Nanoseconds of ROUNDS rounds: the least of a few, as the others were interrupted. */
-static uint64_t openmp_spin_measure(void)
+void limit_spinning(char **argv)
 {
-    uint64_t least = UINT64_MAX;
+    static const char *const variables[] = { "GOMP_SPINCOUNT", "OMP_WAIT_POLICY", "KMP_BLOCKTIME" };
+    uint64_t least = UINT64_MAX; /* nanoseconds of ROUNDS rounds; slower trials were interrupted */
+    char count[32];
 
+    for (size_t i = 0; i < sizeof variables / sizeof *variables; i++)
+        if (getenv(variables[i]))
+            return;
     for (int t = 0; t < TRIALS; t++) {
         uint64_t from = spin_now(), took;
 
@@ -26,19 +30,8 @@ static uint64_t openmp_spin_measure(void)
         took = spin_now() - from;
         least = took < least ? took : least;
     }
-    return least ? least : 1;
-}
-
-void limit_spinning(char **argv)
-{
-    static const char *const says_how[] = { "GOMP_SPINCOUNT", "OMP_WAIT_POLICY", "KMP_BLOCKTIME" };
-    char count[32];
-
-    for (size_t i = 0; i < sizeof says_how / sizeof *says_how; i++)
-        if (getenv(says_how[i]))
-            return;
     snprintf(count, sizeof count, "%llu",
-             (unsigned long long)((uint64_t)SPIN_NANOSECONDS * ROUNDS / openmp_spin_measure()));
+             (unsigned long long)((uint64_t)SPIN_NANOSECONDS * ROUNDS / (least ? least : 1)));
     if (!setenv("GOMP_SPINCOUNT", count, 1) && !setenv("KMP_BLOCKTIME", "0", 1))
         execv("/proc/self/exe", argv);
 }

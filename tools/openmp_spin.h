@@ -1,10 +1,10 @@
-/* How long OpenMP's threads wait by spinning. */
+/* Limits how long OpenMP's threads spin. */
 #ifndef DPX_OPENMP_SPIN_H
 #define DPX_OPENMP_SPIN_H
 
-/* To be called first of all: gives the OpenMP library at most 50 microseconds of spinning, unless the environment says
- * how it should wait.  The library reads that when it is loaded, before main; so the program starts itself again,
- * once. */
+/* Must be called first in main.  Limits the spinning of the OpenMP library to 50 microseconds, unless the environment
+ * sets how it waits.  The library reads the environment when it is loaded, before main, so the program executes itself
+ * again, once. */
 void limit_spinning(char **argv);
 
 #endif

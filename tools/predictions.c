@@ -1,5 +1,5 @@
-/* Predictions are written batch by batch, so that there may be more of them than memory.  An array's header says how
- * many samples it has before they are there: the data set knows. */
+/* Writes predictions batch by batch, so they may be larger than memory.  An array's header has the number of samples
+ * before they are computed: the data set has as many. */
 #include "tools/predictions.h"
 
 #include <errno.h>
@@ -51,8 +51,8 @@ Status predictions_open(Predictions **out, const char *folder, const Feed *feed,
     return ST_OK;
 }
 
-/* Is a file of this name written already? */
-static bool is_taken(const Predictions *p, const Prediction *to, const char *file, const char **by)
+/* Whether another output is written to a file of this name already; *by: its name. */
+static bool find_same_file(const Predictions *p, const Prediction *to, const char *file, const char **by)
 {
     for (const Prediction *other = p->at; other < to; other++) {
         char *taken[2] = { NULL, NULL };
@@ -68,29 +68,18 @@ static bool is_taken(const Predictions *p, const Prediction *to, const char *fil
     return false;
 }
 
-/* FOLDER/FILE, which no other output has. */
+/* FOLDER/FILE; E_INVALID: another output has this file. */
 static Status make_path(char path[2 * MAX_PATH], const Predictions *p, const Prediction *to, const char *file)
 {
     const char *by;
 
-    if (is_taken(p, to, file, &by))
+    if (find_same_file(p, to, file, &by))
         return FAIL(E_INVALID, "outputs '%s' and '%s' would both be written to %.200s", by, to->name, file);
     snprintf(path, 2 * MAX_PATH, "%s/%.4000s", p->folder, file);
     return ST_OK;
 }
 
-static Status open_offsets(const Predictions *p, Prediction *to)
-{
-    char path[2 * MAX_PATH], *file;
-    Status st;
-
-    TRY(unpad_offsets_name(&file, to->name));
-    st = make_path(path, p, to, file);
-    free(file);
-    return st ? st : unpad_offsets(&to->offsets, path, to->of);
-}
-
-/* `x` has its samples first, unless it has none. */
+/* Opens the files of output x, which has its samples first, unless it has none. */
 static Status open_file(Predictions *p, Prediction *to, const dpx_tensor *x)
 {
     char path[2 * MAX_PATH], *file;
@@ -113,10 +102,15 @@ static Status open_file(Predictions *p, Prediction *to, const dpx_tensor *x)
     st = make_path(path, p, to, file);
     free(file);
     TRY(st ? st : npy_begin(&to->file, path, &all));
-    return to->of ? open_offsets(p, to) : ST_OK;
+    if (!to->of)
+        return ST_OK;
+    TRY(unpad_offsets_name(&file, to->name));
+    st = make_path(path, p, to, file);
+    free(file);
+    return st ? st : unpad_offsets(&to->offsets, path, to->of);
 }
 
-/* The same with the samples along axis 0; its memory is `*held`, NULL where they are there already. */
+/* Copies x with its samples along axis 0 into memory *held, which the caller frees; NULL: they are there already. */
 static Status predictions_turn(dpx_tensor *out, void **held, const dpx_tensor *x, int axis)
 {
     size_t before = 1, behind = dpx_dtype_size(x->dtype);
@@ -158,7 +152,8 @@ static Status predictions_begin(Predictions *p, const dpx_result *r)
     return ST_OK;
 }
 
-/* Appends the batch's, whose shape must be what it was but for the samples, or of sequences the batch's positions. */
+/* Appends a batch of one output.  Its shape must be as before but for the samples, and for the positions of sequences.
+ */
 static Status add(const Predictions *p, const Prediction *to, const dpx_tensor *x, int64_t samples)
 {
     bool same = x->rank == to->like.rank && x->dim[0] == samples;

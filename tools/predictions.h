@@ -1,4 +1,4 @@
-/* What a model predicts for all samples of a data set, as files. */
+/* Writes what a model predicts for all samples of a data set to files. */
 #ifndef DPX_TOOLS_PREDICTIONS_H
 #define DPX_TOOLS_PREDICTIONS_H
 
@@ -6,12 +6,13 @@
 
 typedef struct Predictions Predictions;
 
-/* FOLDER/NAME.npy for each prediction, of all samples of the data; of sequences without padding, and NAME.offsets.npy.
- * `log` is told of those that hold no samples, which are not written.  Only the folder is made; the feed is lent. */
+/* Makes the folder.  Later each prediction of all samples is written to FOLDER/NAME.npy; predictions of sequences
+ * without their padding, with NAME.offsets.npy beside them.  `log` is told of outputs that hold no samples, which are
+ * not written.  The feed is lent. */
 Status predictions_open(Predictions **out, const char *folder, const Feed *feed, Progress *log) CHECKED;
-/* Of the next samples of the set. */
+/* Adds the predictions for the next samples. */
 Status predictions_add(Predictions *p, const dpx_result *r) CHECKED;
-/* Frees `p`, NULL too.  `st` is how it went: the files appear with ST_OK alone. */
+/* Frees `p`, which may be NULL, and returns `st` or a failure to write.  The files appear only if `st` is ST_OK. */
 Status predictions_close(Predictions *p, Status st) CHECKED;
 
 #endif

@@ -1,4 +1,4 @@
-/* The moving line is redrawn a few times a second; work between two redraws costs one look at the clock. */
+/* The line of progress is redrawn a few times a second; a step between two redraws costs one look at the clock. */
 #include "tools/progress.h"
 
 #include <stdarg.h>

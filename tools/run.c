@@ -18,7 +18,7 @@
 
 static const Flag flags[] = {
     { "input", "NAME=FILE.npy",
-      "array for an input of the model, once for each; FILE.npy alone for a model's only one" },
+      "array for an input of the model, may be repeated; FILE.npy alone if the model has one input" },
     SEQUENCE_FLAGS,
     { "out", "DIR", "folder for the outputs, NAME.npy each" },
     { "dry-run", NULL,
@@ -40,15 +40,15 @@ enum { MAX_ARRAYS = 64, MAX_PATH = 4096, MAX_NAME = 4096, LIST_TEXT = 800 };
 typedef struct {
     dpx_model *model;
     dpx_trainer *trainer;
-    int n, n_input, n_out;  /* read as they are; with sequences */
+    int n, n_input, n_out;  /* n: inputs read as they are; n_input: with sequences */
     char *name[MAX_ARRAYS]; /* of the inputs */
     int room;
-    char **file; /* [room] of the outputs */
+    char **file; /* [room] names of the outputs' files */
     dpx_tensor input[MAX_ARRAYS], *output;
     void *converted[MAX_ARRAYS];
-    Feed sequences;     /* inputs of unequal length, and what is told of them */
+    Feed sequences;     /* inputs that are sequences of unequal length, their lengths and masks */
     Loader *loader;     /* holds the one batch of these; NULL: there are none */
-    const Batch *batch; /* that it has lent */
+    const Batch *batch; /* lent by the loader */
     Progress progress;
 } Job;
 
@@ -73,7 +73,7 @@ static void close_job(Job *j)
     dpx_model_free(j->model);
 }
 
-/* The array as elements of type `to`, in memory of its own. */
+/* Makes the array the last input, with elements of type `to` in memory of its own. */
 static Status convert(Job *j, const Array *a, dpx_dtype to)
 {
     dpx_tensor *t = &j->input[j->n - 1];
@@ -118,7 +118,7 @@ static const char *run_list_inputs(char text[LIST_TEXT], const dpx_model *m)
     return text;
 }
 
-/* The input of NAME=FILE.npy, of FILE.npy the only one. */
+/* The model's input that an argument NAME=FILE.npy, or FILE.npy for the only input, is for. */
 static Status find_input(dpx_info *in, const dpx_model *m, const char *argument)
 {
     const char *eq = strchr(argument, '=');
@@ -137,7 +137,7 @@ static Status find_input(dpx_info *in, const dpx_model *m, const char *argument)
                : FAIL(E_INVALID, "--input %s: the model has no such input; it has %s", name, run_list_inputs(text, m));
 }
 
-/* What the argument names: "x" of x=FILE.npy, "" of FILE.npy. */
+/* The name in an argument: "x" in x=FILE.npy, "" in FILE.npy. */
 static void argument_name(char name[MAX_NAME], const char *argument)
 {
     const char *eq = strchr(argument, '=');
@@ -145,8 +145,9 @@ static void argument_name(char name[MAX_NAME], const char *argument)
     snprintf(name, MAX_NAME, "%.*s", eq ? (int)(eq - argument) : 0, argument);
 }
 
-/* Does the argument say where sequences of another end: NAME.offsets or NAME.lengths, which is no input? */
-static bool describes(const Job *j, const char *argument, const char *name)
+/* Whether the argument gives offsets or lengths of sequences: of `name`, or with "" of any.  It is an array
+ * NAME.offsets or NAME.lengths that is no input of the model. */
+static bool is_extent(const Job *j, const char *argument, const char *name)
 {
     char own[MAX_NAME];
     dpx_info in;
@@ -159,17 +160,8 @@ static bool describes(const Job *j, const char *argument, const char *name)
               : !strncmp(own, name, n) && (!strcmp(own + n, ".offsets") || !strcmp(own + n, ".lengths"));
 }
 
-/* Is the input sequences, by another argument? */
-static bool is_sequences(const Job *j, const Args *a, const char *name)
-{
-    for (int i = 0; *name && args_nth(a, "input", i); i++)
-        if (describes(j, args_nth(a, "input", i), name))
-            return true;
-    return false;
-}
-
-/* `maps`: with its contents; else a name that is taken. */
-static Status add_to_sequences(Job *j, const char *name, const char *path, bool maps)
+/* Adds an array to the sequences; without `maps` only its name, which is taken by another input. */
+static Status add_sequence(Job *j, const char *name, const char *path, bool maps)
 {
     Array a = { .scale = 1, .std = 1, .rank = 1, .describes = !maps };
 
@@ -195,11 +187,12 @@ static Status add_input(Job *j, const Args *args, const char *argument)
     Status st;
 
     argument_name(name, argument);
-    if (eq && eq[1] && describes(j, argument, ""))
-        return add_to_sequences(j, name, path, true);
+    if (eq && eq[1] && is_extent(j, argument, ""))
+        return add_sequence(j, name, path, true);
     TRY(find_input(&in, j->model, argument));
-    if (is_sequences(j, args, in.name))
-        return add_to_sequences(j, in.name, path, true);
+    for (int i = 0; *in.name && args_nth(args, "input", i); i++)
+        if (is_extent(j, args_nth(args, "input", i), in.name))
+            return add_sequence(j, in.name, path, true);
     TRY(keep_name(j, in.name));
     TRY(mapped_open(&a.map, path));
     TRY(npy_parse(&a, path));
@@ -208,29 +201,14 @@ static Status add_input(Job *j, const Args *args, const char *argument)
     return st;
 }
 
-static Status check_described(const Job *j)
-{
-    const Dataset *d = j->sequences.data;
-    dpx_info in;
-
-    for (int i = 0; i < d->n; i++) {
-        const char *name = d->array[i].name;
-        char of[MAX_NAME];
-
-        snprintf(of, sizeof of, "%.*s", (int)(strlen(name) - strlen(".offsets")), name); /* or ".lengths" */
-        if (!feed_input(&in, j->model, name) && !dataset_find(d, of))
-            return FAIL(E_INVALID, "--input %s: there is no --input %s", name, of);
-    }
-    return ST_OK;
-}
-
-/* All samples as one batch. */
+/* Adds the sequences as inputs: all samples as one batch. */
 static Status add_sequences(Job *j, const Args *args)
 {
     static const char *const flags_of[] = { "padding", "pad-multiple", "lengths", "mask", "padding-mask" };
     Dataset *data = j->sequences.data;
-    Progress said;
+    Progress progress;
     const Batch *b;
+    dpx_info in;
 
     for (size_t i = 0; i < sizeof flags_of / sizeof *flags_of && !data; i++)
         if (args_has(args, flags_of[i]))
@@ -238,12 +216,19 @@ static Status add_sequences(Job *j, const Args *args)
                         flags_of[i]);
     if (!data)
         return ST_OK;
-    progress_start(&said, args_has(args, "quiet"));
-    for (int i = 0; i < j->n; i++) /* nothing tells them what they are given */
-        TRY(add_to_sequences(j, j->name[i], j->name[i], false));
-    TRY(check_described(j));
+    progress_start(&progress, args_has(args, "quiet"));
+    for (int i = 0; i < j->n; i++) /* these inputs have their data already */
+        TRY(add_sequence(j, j->name[i], j->name[i], false));
+    for (int i = 0; i < data->n; i++) {
+        const char *name = data->array[i].name;
+        char of[MAX_NAME];
+
+        snprintf(of, sizeof of, "%.*s", (int)(strlen(name) - strlen(".offsets")), name); /* or ".lengths" */
+        if (!feed_input(&in, j->model, name) && !dataset_find(data, of))
+            return FAIL(E_INVALID, "--input %s: there is no --input %s", name, of);
+    }
     TRY(dataset_complete(data, "--input"));
-    TRY(feed_sequences(&j->sequences, args, j->model, data, "--input", &said));
+    TRY(feed_sequences(&j->sequences, args, j->model, data, "--input", &progress));
     TRY(loader_create(&j->loader, data, j->sequences.field, j->sequences.n,
                       (LoaderOptions){ .batch_size = data->samples }));
     TRY(loader_start(j->loader, 0, 0));
@@ -263,7 +248,7 @@ static Status run_make_room(Job *j, int n)
     return j->output && j->file ? ST_OK : FAIL_NOMEM();
 }
 
-/* Every output has a file of its own. */
+/* Names the file of an output; E_INVALID: another output has it. */
 static Status name_file(Job *j, int i, const char *output, const char *folder)
 {
     TRY(npy_file_name(&j->file[i], output));
@@ -275,23 +260,7 @@ static Status name_file(Job *j, int i, const char *output, const char *folder)
     return ST_OK;
 }
 
-/* Before anything is computed. */
-static Status name_files(Job *j, const char *folder)
-{
-    const int n = dpx_model_count(j->model, DPX_OUTPUT);
-    dpx_info info;
-
-    if (n > MAX_ARRAYS)
-        return FAIL(E_UNSUPPORTED, "%d outputs, at most %d can be written", n, MAX_ARRAYS);
-    TRY(run_make_room(j, n));
-    for (int i = 0; i < n; i++) {
-        TRY((Status)dpx_model_info(j->model, DPX_OUTPUT, i, &info));
-        TRY(name_file(j, i, info.name, folder));
-    }
-    return ST_OK;
-}
-
-/* Without padding, with NAME.offsets.npy beside it. */
+/* Writes output i without padding, and NAME.offsets.npy beside it. */
 static Status write_sequences(const Job *j, int i, const char *folder, const Array *of)
 {
     char path[MAX_PATH + 16], *file;
@@ -315,25 +284,20 @@ static Status write_sequences(const Job *j, int i, const char *folder, const Arr
     return outfile_close(out, ST_OK);
 }
 
-/* Which outputs there are in parts is known once they are computed. */
-static Status compute_parts(Job *j, const char *folder)
+/* Computes the outputs.  How many there are with --output-device each is known afterwards. */
+static Status compute_outputs(Job *j, const Args *a, const char *folder)
 {
     const int n = j->n_out * dpx_trainer_replicas(j->trainer);
 
+    if (j->loader)
+        TRY(loader_give_lengths(j->loader, j->batch, j->trainer));
+    if (strcmp(dpx_options_get(a->options, "output-device"), "each") != 0)
+        return (Status)dpx_run(j->trainer, j->input, j->n_input, j->output, j->n_out);
     TRY(run_make_room(j, n));
     TRY((Status)dpx_run(j->trainer, j->input, j->n_input, j->output, n));
     for (j->n_out = 0; j->n_out < n && j->output[j->n_out].name; j->n_out++)
         TRY(name_file(j, j->n_out, j->output[j->n_out].name, folder));
     return ST_OK;
-}
-
-static Status run_compute(Job *j, const Args *a, const char *folder)
-{
-    if (j->loader)
-        TRY(loader_tell_lengths(j->loader, j->batch, j->trainer));
-    if (!strcmp(dpx_options_get(a->options, "output-device"), "each"))
-        return compute_parts(j, folder);
-    return (Status)dpx_run(j->trainer, j->input, j->n_input, j->output, j->n_out);
 }
 
 static Status write_outputs(Job *j, const char *folder)
@@ -357,23 +321,14 @@ static Status write_outputs(Job *j, const char *folder)
     return ST_OK;
 }
 
-/* ---- what data decide: without a plan ---- */
+/* ---- interpreting a model, where the data determine shapes ---- */
 
-static Status take_texts(Job *j, const Array *a, const char *path)
-{
-    dpx_tensor *t = &j->input[j->n - 1];
-
-    *t = (dpx_tensor){ .name = j->name[j->n - 1], .dtype = DPX_STRING, .rank = a->rank };
-    memcpy(t->dim, a->dim, sizeof t->dim);
-    TRY(npy_text_read(&j->converted[j->n - 1], a, path));
-    t->data = j->converted[j->n - 1];
-    return ST_OK;
-}
-
+/* Reads the array of an argument, which may be of strings. */
 static Status read_array(dpx_data **out, Job *j, const char *argument)
 {
     const char *eq = strchr(argument, '=');
     Array a = { .scale = 1, .std = 1, .texts = true };
+    const int i = j->n;
     char name[MAX_NAME];
     Status st;
 
@@ -381,26 +336,16 @@ static Status read_array(dpx_data **out, Job *j, const char *argument)
     TRY(keep_name(j, name));
     TRY(mapped_open(&a.map, eq ? eq + 1 : argument));
     st = npy_parse(&a, eq ? eq + 1 : argument);
-    if (!st)
-        st = a.dtype == DPX_STRING ? take_texts(j, &a, eq ? eq + 1 : argument) : convert(j, &a, a.dtype);
+    if (!st && a.dtype == DPX_STRING) {
+        j->input[i] = (dpx_tensor){ .name = j->name[i], .dtype = DPX_STRING, .rank = a.rank };
+        memcpy(j->input[i].dim, a.dim, sizeof a.dim);
+        st = npy_text_read(&j->converted[i], &a, eq ? eq + 1 : argument);
+        j->input[i].data = j->converted[i];
+    } else if (!st) {
+        st = convert(j, &a, a.dtype);
+    }
     mapped_close(&a.map);
     return st ? st : (Status)dpx_data_tensor(out, &j->input[j->n - 1]);
-}
-
-static Status interpret(dpx_data **out, Job *j, const Args *a)
-{
-    dpx_data *array[MAX_ARRAYS] = { NULL }, *map = NULL;
-    Status st = ST_OK;
-
-    for (int i = 0; args_nth(a, "input", i) && !st; i++)
-        st = i < MAX_ARRAYS ? read_array(&array[i], j, args_nth(a, "input", i))
-                            : FAIL(E_UNSUPPORTED, "more than %d inputs", MAX_ARRAYS);
-    st = st ? st : (Status)dpx_data_map(&map, (const char *const *)j->name, (const dpx_data *const *)array, j->n);
-    st = st ? st : (Status)dpx_interpret(out, a->positional[0], a->options, map);
-    for (int i = 0; i < MAX_ARRAYS; i++)
-        dpx_data_free(array[i]);
-    dpx_data_free(map);
-    return st;
 }
 
 static Status run_add_output(Job *j, const char *folder, const char *name, const dpx_data *one)
@@ -411,39 +356,36 @@ static Status run_add_output(Job *j, const char *folder, const char *name, const
     return ST_OK;
 }
 
-/* Of a sequence y: y.0, y.1, ... */
-static Status add_value(Job *j, const char *folder, const char *key, const dpx_data *v)
-{
-    char name[MAX_NAME];
-
-    if (dpx_data_kind_of(v) != DPX_DATA_LIST)
-        return run_add_output(j, folder, key, v);
-    for (int i = 0; i < dpx_data_count(v); i++) {
-        snprintf(name, sizeof name, "%.*s.%d", MAX_NAME - 16, key, i);
-        TRY(run_add_output(j, folder, name, dpx_data_at(v, i)));
-    }
-    return ST_OK;
-}
-
+/* Writes the outputs in the map; a sequence y as y.0, y.1, ... */
 static Status write_values(Job *j, const dpx_data *map, const char *folder)
 {
+    char name[MAX_NAME];
     int n = 0;
 
     for (int i = 0; i < dpx_data_count(map); i++)
         n += dpx_data_kind_of(dpx_data_at(map, i)) == DPX_DATA_LIST ? dpx_data_count(dpx_data_at(map, i)) : 1;
     TRY(run_make_room(j, n));
     j->n_out = 0;
-    for (int i = 0; i < dpx_data_count(map); i++)
-        TRY(add_value(j, folder, dpx_data_key(map, i), dpx_data_at(map, i)));
+    for (int i = 0; i < dpx_data_count(map); i++) {
+        const dpx_data *v = dpx_data_at(map, i);
+        const bool list = dpx_data_kind_of(v) == DPX_DATA_LIST;
+
+        if (!list)
+            TRY(run_add_output(j, folder, dpx_data_key(map, i), v));
+        for (int k = 0; list && k < dpx_data_count(v); k++) {
+            snprintf(name, sizeof name, "%.*s.%d", MAX_NAME - 16, dpx_data_key(map, i), k);
+            TRY(run_add_output(j, folder, name, dpx_data_at(v, k)));
+        }
+    }
     return write_outputs(j, folder);
 }
 
-/* What was refused because data decide it, if nothing was asked for that a plan alone can do. */
-static Status run_unplanned(Job *j, const Args *a, const char *folder, Status refused)
+/* Interprets a model that was `refused` because the data determine its shapes, unless an option needs a plan. */
+static Status run_interpreted(Job *j, const Args *a, const char *folder, Status refused)
 {
     static const char *const planned[] = { "preprocess", "dtype" };
-    dpx_data *out = NULL;
-    Status st;
+    dpx_data *array[MAX_ARRAYS] = { NULL }, *map = NULL, *out = NULL;
+    Status st = ST_OK;
 
     for (size_t i = 0; i < sizeof planned / sizeof *planned; i++)
         if (*dpx_options_get(a->options, planned[i]))
@@ -453,7 +395,14 @@ static Status run_unplanned(Job *j, const Args *a, const char *folder, Status re
     progress_line(&j->progress, "dpexec: warning: interpreted: %s", dpx_error());
     close_job(j);
     *j = (Job){ .progress = j->progress };
-    st = interpret(&out, j, a);
+    for (int i = 0; args_nth(a, "input", i) && !st; i++)
+        st = i < MAX_ARRAYS ? read_array(&array[i], j, args_nth(a, "input", i))
+                            : FAIL(E_UNSUPPORTED, "more than %d inputs", MAX_ARRAYS);
+    st = st ? st : (Status)dpx_data_map(&map, (const char *const *)j->name, (const dpx_data *const *)array, j->n);
+    st = st ? st : (Status)dpx_interpret(&out, a->positional[0], a->options, map);
+    for (int i = 0; i < MAX_ARRAYS; i++)
+        dpx_data_free(array[i]);
+    dpx_data_free(map);
     st = st ? st : write_values(j, out, folder);
     dpx_data_free(out);
     return st;
@@ -478,19 +427,28 @@ static const char *given_name(void *user, int i)
 static Status run_planned(Job *j, const Args *a, const char *folder)
 {
     char text[LIST_TEXT];
+    dpx_info info;
+    int n;
 
     TRY(members_load(&j->model, a, given_name, &(GivenName){ .args = a }, &j->progress));
+    n = dpx_model_count(j->model, DPX_OUTPUT);
     for (int i = 0; args_nth(a, "input", i); i++)
         TRY(add_input(j, a, args_nth(a, "input", i)));
     j->n_input = j->n;
     TRY(add_sequences(j, a));
-    TRY(name_files(j, folder));
+    if (n > MAX_ARRAYS)
+        return FAIL(E_UNSUPPORTED, "%d outputs, at most %d can be written", n, MAX_ARRAYS);
+    TRY(run_make_room(j, n));
+    for (int i = 0; i < n; i++) {
+        TRY((Status)dpx_model_info(j->model, DPX_OUTPUT, i, &info));
+        TRY(name_file(j, i, info.name, folder));
+    }
     if (j->loader)
         TRY(args_join_outputs(a, "outputs of sequences are put together, to be written without padding"));
     TRY((Status)dpx_trainer_create(&j->trainer, j->model, a->options, report_log, &j->progress));
     if (!args_has(a, "input") && !args_has(a, "input-members") && dpx_model_count(j->model, DPX_INPUT))
         return FAIL(E_INVALID, "--input NAME=FILE.npy is missing: the model has %s", run_list_inputs(text, j->model));
-    TRY(run_compute(j, a, folder));
+    TRY(compute_outputs(j, a, folder));
     return write_outputs(j, folder);
 }
 
@@ -505,7 +463,7 @@ static Status run(Job *j, const Args *a)
         return FAIL(E_INVALID, "--out DIR is missing");
     TRY(run_dir_check_folder(folder));
     st = run_planned(j, a, folder);
-    return st == E_UNSUPPORTED ? run_unplanned(j, a, folder, st) : st;
+    return st == E_UNSUPPORTED ? run_interpreted(j, a, folder, st) : st;
 }
 
 int run_run(const Args *a)
@@ -522,9 +480,8 @@ int run_run(const Args *a)
 /* ---- devices ---- */
 
 static const Flag device_flags[] = {
-    { "links", NULL,
-      "measure what the devices and the links between them can do, for --simulate and --links, as JSON" },
-    { "o", "FILE", "where to write that [standard output]" },
+    { "links", NULL, "measure the speed of devices and of the links between them, as JSON for --simulate and --links" },
+    { "o", "FILE", "where to write the measurement [standard output]" },
     { "devices", "LIST", "which devices to measure [cpu:0]" },
     { "threads", "N", "threads of each device's team [the cores are shared out]" },
     WORLD_FLAGS,
@@ -539,80 +496,62 @@ const Command command_devices = { "devices",
                                   0,
                                   0 };
 
-static void print_device(const dpx_device *d)
-{
-    const char *unit = d->capability ? "multiprocessor" : "core";
-
-    printf("%s  %s, %d %s%s, %.1f GiB", d->name, d->description, d->cores, unit, d->cores == 1 ? "" : "s",
-           (double)d->memory / (1 << 30));
-    if (d->capability)
-        printf(", compute capability %d.%d, driver for CUDA %d.%d", d->capability / 10, d->capability % 10,
-               d->driver / 1000, d->driver % 1000 / 10);
-    putchar('\n');
-}
-
-/* `to` NULL: nowhere. */
+/* A dpx_write_fn; `to` NULL: writes nothing. */
 static void write_text(void *to, const char *text, size_t bytes)
 {
     if (to)
         fwrite(text, 1, bytes, to);
 }
 
-static Status measure_to(const Args *a, bool writes)
-{
-    const char *path = args_value(a, "o");
-    OutFile *file = NULL;
-    Status st;
-
-    if (writes && path)
-        TRY(outfile_open(&file, path));
-    st = (Status)dpx_measure(a->options, write_text, file ? outfile_stream(file) : writes ? stdout : NULL);
-    return file ? outfile_close(file, st) : st;
-}
-
+/* Measures devices and links; rank 0 writes the result. */
 static Status measure(const Args *a, ToolWorld *w)
 {
     static const char *const names[] = { "devices", "threads" };
+    const char *path = args_value(a, "o");
+    OutFile *file = NULL;
+    Status st;
 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (args_has(a, names[i]))
             TRY((Status)dpx_options_set(a->options, names[i], args_value(a, names[i])));
     TRY(world_open(w, a));
-    return measure_to(a, !w->rank);
-}
-
-static int run_measure(const Args *given)
-{
-    Args a = *given;
-    ToolWorld w = { .size = 1 };
-    int code = EXIT_DONE;
-    Status st = (a.options = dpx_options_create()) ? measure(&a, &w) : FAIL_NOMEM();
-
-    if (st)
-        code = args_failed(&a, "dpexec", st);
-    world_close(&w, code);
-    dpx_options_free(a.options);
-    return code;
-}
-
-static int list_devices(void)
-{
-    dpx_device list[64];
-    int n;
-    dpx_status no_gpu = dpx_devices(list, 64, &n);
-
-    for (int i = 0; i < n && i < 64; i++)
-        print_device(&list[i]);
-    if (no_gpu)
-        printf("no GPU: %s\n", dpx_error());
-    return EXIT_DONE;
+    if (!w->rank && path)
+        TRY(outfile_open(&file, path));
+    st = (Status)dpx_measure(a->options, write_text, file ? outfile_stream(file) : !w->rank ? stdout : NULL);
+    return file ? outfile_close(file, st) : st;
 }
 
 int run_devices(const Args *a)
 {
-    if (args_has(a, "links"))
-        return run_measure(a);
+    dpx_device list[64];
+    int n, code = EXIT_DONE;
+    Status st;
+
+    if (args_has(a, "links")) {
+        Args own = *a;
+        ToolWorld w = { .size = 1 };
+
+        st = (own.options = dpx_options_create()) ? measure(&own, &w) : FAIL_NOMEM();
+        if (st)
+            code = args_failed(&own, "dpexec", st);
+        world_close(&w, code);
+        dpx_options_free(own.options);
+        return code;
+    }
     if (a->n_given)
         return args_failed(a, "dpexec", FAIL(E_INVALID, "--%s: is for --links", a->given[0].name));
-    return list_devices();
+    st = (Status)dpx_devices(list, 64, &n);
+    for (int i = 0; i < n && i < 64; i++) {
+        const dpx_device *d = &list[i];
+
+        printf("%s  %s, %d %s%s, %.1f GiB", d->name, d->description, d->cores,
+               d->capability ? "multiprocessor" : "core", d->cores == 1 ? "" : "s", (double)d->memory / (1 << 30));
+        if (d->capability)
+            printf(", compute capability %d.%d, driver for CUDA %d.%d", d->capability / 10, d->capability % 10,
+                   d->driver / 1000, d->driver % 1000 / 10);
+        putchar('\n');
+    }
+    if (st)
+        printf("no GPU: %s\n", dpx_error());
+    return EXIT_DONE;
 }

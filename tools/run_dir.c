@@ -1,6 +1,6 @@
-/* metrics.jsonl is appended line by line; on resume what follows the checkpoint is cut off, so that its steps stand
- * there once. Other files appear whole or not at all.  The lock is flock's on a file that stays: it ends with the
- * process, however that ends. */
+/* The folder of a run.  metrics.jsonl is appended line by line; on resume, lines of steps after the checkpoint are cut
+ * off, so that each step is there once.  Other files appear whole or not at all.  The folder is locked by flock on a
+ * file that stays; the lock ends with the process, however that ends. */
 #include "tools/run_dir.h"
 
 #include <dirent.h>
@@ -25,9 +25,10 @@ const char *run_dir_file(const RunDir *r, const char *name, char buf[4096])
     return buf;
 }
 
-/* ---- whose folder it is ---- */
+/* ---- the folder ---- */
 
-/* Where locks are not known (some network file systems) a run goes without. */
+/* Locks the folder; E_IO names the process that has it.  A file system without locks, as some network file systems are,
+ * is no error. */
 static Status lock_folder(RunDir *r)
 {
     char file[4096], holder[128];
@@ -45,25 +46,13 @@ static Status lock_folder(RunDir *r)
                 *holder ? holder : "another process");
 }
 
-/* For those who come and find the lock. */
-static Status sign_lock(const RunDir *r)
-{
-    char host[64] = "", text[128];
-    int n;
-
-    gethostname(host, sizeof host - 1);
-    n = snprintf(text, sizeof text, "process %ld on %s", (long)getpid(), host);
-    if (ftruncate(r->lock, 0) || pwrite(r->lock, text, (size_t)n, 0) != n)
-        return FAIL(E_IO, "%s/.lock: cannot write: %s", r->path, strerror(errno));
-    return ST_OK;
-}
-
 static int is_checkpoint(const struct dirent *e)
 {
     return !strncmp(e->d_name, "step-", 5) || !strncmp(e->d_name, ".old-step-", 10);
 }
 
-/* None is there only where the folder is there and has none, or neither it nor a link of its name is. */
+/* *out: the folder has a checkpoint.  It has none only if its folder of checkpoints is readable and empty, or neither
+ * that nor a link of its name exists. */
 static Status find_checkpoint(bool *out, const char *path)
 {
     struct dirent **entry;
@@ -84,7 +73,7 @@ static Status find_checkpoint(bool *out, const char *path)
     return ST_OK;
 }
 
-static bool holds(const char *path, const char *name)
+static bool has_file(const char *path, const char *name)
 {
     char file[4096];
 
@@ -92,7 +81,7 @@ static bool holds(const char *path, const char *name)
     return !access(file, F_OK);
 }
 
-static bool is_begun(const char *path) { return holds(path, "args.json") || holds(path, "metrics.jsonl"); }
+static bool is_begun(const char *path) { return has_file(path, "args.json") || has_file(path, "metrics.jsonl"); }
 
 Status run_dir_check_resume(bool *kept, const char *path, bool owns)
 {
@@ -106,8 +95,9 @@ Status run_dir_check_resume(bool *kept, const char *path, bool owns)
                : ST_OK;
 }
 
-/* metrics.jsonl and args.json become metrics.K.jsonl and args.K.json, K the first number that is free. */
-static Status put_aside(RunDir *r)
+/* Renames metrics.jsonl and args.json of an earlier attempt to metrics.K.jsonl and args.K.json, K being the first
+ * number that is free. */
+static Status rename_old_metrics(RunDir *r)
 {
     char from[4096], to[4096], args[32];
     struct stat s;
@@ -118,7 +108,7 @@ static Status put_aside(RunDir *r)
     do {
         snprintf(r->aside, sizeof r->aside, "metrics.%d.jsonl", ++k);
         snprintf(args, sizeof args, "args.%d.json", k);
-    } while (holds(r->path, r->aside) || holds(r->path, args));
+    } while (has_file(r->path, r->aside) || has_file(r->path, args));
     if (rename(from, run_dir_file(r, r->aside, to)))
         return FAIL(E_IO, "%s: cannot rename to %s: %s", from, to, strerror(errno));
     if (rename(run_dir_file(r, "args.json", from), run_dir_file(r, args, to)) && errno != ENOENT)
@@ -137,10 +127,11 @@ Status run_dir_check_folder(const char *path)
 
 Status run_dir_open(RunDir *out, const char *path, bool resume)
 {
-    char file[4096];
+    char file[4096], host[64] = "", text[128];
     bool kept;
+    int n;
 
-    *out = (RunDir){ .lock = -1, .again = -1 };
+    *out = (RunDir){ .lock = -1, .repeated_at = -1 };
     if (snprintf(out->path, sizeof out->path, "%s", path) >= (int)sizeof out->path)
         return FAIL(E_IO, "--out: the path is too long");
     TRY(run_dir_check_folder(path));
@@ -148,11 +139,14 @@ Status run_dir_open(RunDir *out, const char *path, bool resume)
         return FAIL(E_IO, "%s: cannot create: %s", path, strerror(errno));
     TRY(lock_folder(out));
     TRY(find_checkpoint(&kept, path));
-    if (!resume && (kept || holds(path, "model.onnx")))
+    if (!resume && (kept || has_file(path, "model.onnx")))
         return FAIL(E_IO, "%s already holds a run: continue it with --resume, or choose another --out", path);
-    TRY(sign_lock(out));
+    gethostname(host, sizeof host - 1);
+    n = snprintf(text, sizeof text, "process %ld on %s", (long)getpid(), host);
+    if (ftruncate(out->lock, 0) || pwrite(out->lock, text, (size_t)n, 0) != n) /* for those who find the lock */
+        return FAIL(E_IO, "%s/.lock: cannot write: %s", path, strerror(errno));
     if (!resume)
-        TRY(put_aside(out));
+        TRY(rename_old_metrics(out));
     if (!(out->metrics = fopen(run_dir_file(out, "metrics.jsonl", file), "a")))
         return FAIL(E_IO, "%s: cannot write: %s", file, strerror(errno));
     return ST_OK;
@@ -176,13 +170,13 @@ void run_dir_close(RunDir *r)
     if (r->metrics)
         fclose(r->metrics);
     if (r->metrics && ftruncate(r->lock, 0))
-        errno = 0; /* the text is for who finds the lock; it ends all the same */
+        errno = 0; /* the text serves those who find the lock; the lock ends all the same */
     if (r->lock >= 0)
         close(r->lock);
-    *r = (RunDir){ .lock = -1, .again = -1 };
+    *r = (RunDir){ .lock = -1, .repeated_at = -1 };
 }
 
-/* NULL: no memory. */
+/* The text of args.json, which the caller frees; NULL: out of memory. */
 static char *describe_args(const Args *a)
 {
     json_t *options = json_object(), *given = json_array(), *positional = json_array(), *root;
@@ -225,22 +219,22 @@ Status run_dir_write_args(const RunDir *r, const Args *a)
 
 /* ---- metrics ---- */
 
-/* Lines up to the first of a later step, or with `evaluates` up to an evaluation at `step`, which *again is the begin
- * of, else -1; a damaged last line (a crash in mid-write) ends them too. */
-static long bytes_up_to(FILE *f, int64_t step, bool evaluates, long *again)
+/* The bytes of the lines up to the first of a step after `step`, or to a damaged line, which a crash may leave.  With
+ * `evaluates` an evaluation at `step` ends them, too; *repeated_at is where its line begins, or -1. */
+static long bytes_up_to(FILE *f, int64_t step, bool evaluates, long *repeated_at)
 {
     char *line = NULL;
     size_t cap = 0;
     ssize_t n;
     long keep = 0;
 
-    *again = -1;
-    while (*again < 0 && (n = getline(&line, &cap, f)) > 0) {
+    *repeated_at = -1;
+    while (*repeated_at < 0 && (n = getline(&line, &cap, f)) > 0) {
         json_t *j = line[n - 1] == '\n' ? json_loads(line, 0, NULL) : NULL, *at = json_object_get(j, "step");
         bool earlier = json_is_integer(at) && json_integer_value(at) <= step;
 
         if (earlier && evaluates && json_integer_value(at) == step && json_object_get(j, "eval_loss"))
-            *again = keep;
+            *repeated_at = keep;
         json_decref(j);
         if (!earlier)
             break;
@@ -259,11 +253,11 @@ Status run_dir_rewind(RunDir *r, int64_t step, bool evaluates, bool *evaluated)
     *evaluated = false;
     if (!f)
         return FAIL(E_IO, "%s: cannot read: %s", file, strerror(errno));
-    keep = bytes_up_to(f, step, evaluates, &r->again);
+    keep = bytes_up_to(f, step, evaluates, &r->repeated_at);
     fclose(f);
     if (truncate(file, keep))
         return FAIL(E_IO, "%s: cannot rewind: %s", file, strerror(errno));
-    *evaluated = r->again >= 0;
+    *evaluated = r->repeated_at >= 0;
     return ST_OK;
 }
 
@@ -317,7 +311,7 @@ static Status flush(RunDir *r)
     return ST_OK;
 }
 
-/* null where a group has no norm of its own; nothing where none has. */
+/* The gradient norm of each group, null where a group has none; nothing where no group has one. */
 static void log_group_norms(RunDir *r, const dpx_trainer *t, int64_t step)
 {
     char text[NUMBER_TEXT];
@@ -331,7 +325,7 @@ static void log_group_norms(RunDir *r, const dpx_trainer *t, int64_t step)
         fprintf(r->metrics, "]");
 }
 
-/* Of players that take turns, in the groups' order; skipped ones of a fixed scale only where there are any. */
+/* The loss scale of players that take turns, and whether each skipped the step; at a fixed scale only when one did. */
 static void log_players(RunDir *r, const dpx_trainer *t, const dpx_result *result)
 {
     const bool dynamic = !isnan(result->loss_scale);
@@ -347,18 +341,6 @@ static void log_players(RunDir *r, const dpx_trainer *t, const dpx_result *resul
         fprintf(r->metrics, "%s%s", k > 1 ? "," : ",\"group_skipped\":[",
                 dpx_trainer_group_skipped(t, k) ? "true" : "false");
     fprintf(r->metrics, "]");
-}
-
-static void log_epoch(RunDir *r, const char *metric, const dpx_metric *m)
-{
-    char text[NUMBER_TEXT];
-
-    fprintf(r->metrics, ",\"train_loss\":%s", json_number(m->loss, text));
-    if (m->measured) {
-        fprintf(r->metrics, ",\"train_%s\":", metric);
-        json_write_metric(r->metrics, m);
-    }
-    fprintf(r->metrics, ",\"train_samples\":%lld", (long long)m->samples);
 }
 
 static void log_read(RunDir *r, const RunRead *read)
@@ -387,8 +369,14 @@ Status run_dir_log_step(RunDir *r, const dpx_trainer *t, const dpx_result *resul
             (long long)result->samples, json_number(round(ms * 1e3) / 1e3, time));
     if (read)
         log_read(r, read);
-    if (trained)
-        log_epoch(r, metric, trained);
+    if (trained) {
+        fprintf(r->metrics, ",\"train_loss\":%s", json_number(trained->loss, loss));
+        if (trained->measured) {
+            fprintf(r->metrics, ",\"train_%s\":", metric);
+            json_write_metric(r->metrics, trained);
+        }
+        fprintf(r->metrics, ",\"train_samples\":%lld", (long long)trained->samples);
+    }
     for (int k = 1; !isnan(dpx_trainer_group_lr(t, k, result->step)); k++)
         fprintf(r->metrics, "%s%s", k > 1 ? "," : ",\"group_lr\":[",
                 json_number(dpx_trainer_group_lr(t, k, result->step), lr));
@@ -408,54 +396,33 @@ Status run_dir_log_step(RunDir *r, const dpx_trainer *t, const dpx_result *resul
     return flush(r);
 }
 
-static Status write_eval(FILE *f, int64_t step, double loss, const char *metric, const dpx_metric *measured)
+/* Replaces the last line, which begins at r->repeated_at.  The file appears whole: it is the old one or the new one. */
+static Status replace_last(RunDir *r, const char *line, size_t n)
 {
-    char text[NUMBER_TEXT];
-
-    fprintf(f, "{\"step\":%lld,\"eval_loss\":%s", (long long)step, json_number(loss, text));
-    if (metric) {
-        fprintf(f, ",\"eval_%s\":", metric);
-        json_write_metric(f, measured);
-    }
-    TRY(json_write_log(f, "eval_log", measured->log, measured->n_log));
-    fprintf(f, "}\n");
-    return ST_OK;
-}
-
-static Status run_dir_copy_bytes(FILE *to, const char *path, long n)
-{
-    char block[1 << 16];
-    FILE *from = fopen(path, "r");
+    char path[4096], block[1 << 16];
+    FILE *from;
+    OutFile *to;
     size_t got = 1;
+    long left = r->repeated_at;
 
-    for (; from && n && got; n -= (long)got) {
-        got = fread(block, 1, n < (long)sizeof block ? (size_t)n : sizeof block, from);
-        fwrite(block, 1, got, to);
+    TRY(outfile_open(&to, run_dir_file(r, "metrics.jsonl", path)));
+    from = fopen(path, "r");
+    for (; from && left && got; left -= (long)got) {
+        got = fread(block, 1, left < (long)sizeof block ? (size_t)left : sizeof block, from);
+        fwrite(block, 1, got, outfile_stream(to));
     }
     if (from)
         fclose(from);
-    return n ? FAIL(E_IO, "%s: cannot read: %s", path, strerror(errno)) : ST_OK;
-}
-
-/* The line takes the place of the last one, which begins at r->again: the file is the one before or the new one. */
-static Status replace_last(RunDir *r, const char *line, size_t n)
-{
-    char file[4096];
-    OutFile *to;
-    Status st;
-
-    TRY(outfile_open(&to, run_dir_file(r, "metrics.jsonl", file)));
-    if (!(st = run_dir_copy_bytes(outfile_stream(to), file, r->again)))
-        fwrite(line, 1, n, outfile_stream(to));
-    TRY(outfile_close(to, st));
-    r->again = -1;
+    fwrite(line, 1, n, outfile_stream(to));
+    TRY(outfile_close(to, left ? FAIL(E_IO, "%s: cannot read: %s", path, strerror(errno)) : ST_OK));
+    r->repeated_at = -1;
     fclose(r->metrics);
-    return (r->metrics = fopen(file, "a")) ? ST_OK : FAIL(E_IO, "%s: cannot write: %s", file, strerror(errno));
+    return (r->metrics = fopen(path, "a")) ? ST_OK : FAIL(E_IO, "%s: cannot write: %s", path, strerror(errno));
 }
 
 Status run_dir_log_eval(RunDir *r, int64_t step, double loss, const char *metric, const dpx_metric *measured)
 {
-    char *line = NULL;
+    char *line = NULL, text[NUMBER_TEXT];
     size_t n = 0;
     FILE *f;
     Status st;
@@ -464,10 +431,16 @@ Status run_dir_log_eval(RunDir *r, int64_t step, double loss, const char *metric
         return ST_OK;
     if (!(f = open_memstream(&line, &n)))
         return FAIL_NOMEM();
-    st = write_eval(f, step, loss, metric, measured);
+    fprintf(f, "{\"step\":%lld,\"eval_loss\":%s", (long long)step, json_number(loss, text));
+    if (metric) {
+        fprintf(f, ",\"eval_%s\":", metric);
+        json_write_metric(f, measured);
+    }
+    st = json_write_log(f, "eval_log", measured->log, measured->n_log);
+    fprintf(f, "}\n");
     if (fclose(f) && !st)
         st = FAIL_NOMEM();
-    if (!st && r->again >= 0)
+    if (!st && r->repeated_at >= 0)
         st = replace_last(r, line, n);
     else if (!st) {
         fwrite(line, 1, n, r->metrics);

@@ -1,18 +1,17 @@
-/* Sequences of unequal length in files: one behind the other, with where each begins, or padded to one length, with how
- * long each is.
+/* Sequences of unequal length in files: stored one after another, with where each begins, or padded to one length, with
+ * how long each is.
  *
  *     x [1000, 8] float32, x.offsets [101] int64: sample i is x[x.offsets[i]:x.offsets[i+1]]
  *     x [100, 32, 8] float32, x.lengths [100] int64: sample i is x[i, :x.lengths[i]]
  *
- * In either way a sample is a run of rows of all that are stored, and nothing else of them is ever read, so what stands
- * in a file's padding is of no consequence. */
+ * In both forms a sample is a run of the stored rows.  Padding in a file is never read. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tools/data.h"
 
-/* All of a vector of integers, to be freed. */
+/* Reads all of a vector of integers; the caller frees it. */
 static Status read_integers(int64_t **out, const Array *a, const char *source)
 {
     const int64_t n = a->dim[0];
@@ -32,7 +31,7 @@ static Status read_integers(int64_t **out, const Array *a, const char *source)
     return ST_OK;
 }
 
-/* The rows of samples that lie one behind the other, `n` of them. */
+/* Fills row[n] by offset[n + 1]. */
 static Status rows_by_offsets(Rows *row, const int64_t *offset, int64_t n, const Array *x, const Array *by,
                               const char *source)
 {
@@ -51,6 +50,7 @@ static Status rows_by_offsets(Rows *row, const int64_t *offset, int64_t n, const
     return ST_OK;
 }
 
+/* Fills row[n] by length[n]. */
 static Status rows_by_lengths(Rows *row, const int64_t *length, int64_t n, const Array *x, const Array *by,
                               const char *source)
 {
@@ -75,7 +75,7 @@ static Status rows_by_lengths(Rows *row, const int64_t *length, int64_t n, const
     return ST_OK;
 }
 
-/* From here on the array is one of samples, of positions, of what a position has. */
+/* Makes x an array of samples, each of row[i].n positions. */
 static void become_sequences(Array *x, Rows *row, int64_t samples, bool padded)
 {
     int64_t most = 0;
@@ -92,6 +92,7 @@ static void become_sequences(Array *x, Rows *row, int64_t samples, bool padded)
     x->row = row;
 }
 
+/* Makes x sequences, whose offsets, or with `padded` lengths, are the array `by`. */
 static Status pair(Array *x, Array *by, bool padded, const char *source)
 {
     const int64_t samples = by->dim[0] - !padded;

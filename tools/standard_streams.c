@@ -1,5 +1,6 @@
-/* A closed descriptor is opened on /dev/null, so that no file of the run gets its number and with it the text that is
- * meant for a terminal.  Standard output is opened there for reading: a write fails, and is told at the end. */
+/* Standard streams.  A closed descriptor is opened on /dev/null, so that no file of the run gets its number, and with
+ * it text that is meant for a terminal.  Standard output is opened there for reading, so that writes fail; tool_end
+ * reports that. */
 #include "tools/standard_streams.h"
 
 #include <errno.h>
@@ -13,19 +14,14 @@
 #include "tools/openmp_spin.h"
 #include "tools/truncated_file.h"
 
-static void open_closed(void)
+void tool_begin(const char *name, char **argv)
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
         if (fcntl(fd, F_GETFD) < 0 && errno == EBADF && open("/dev/null", fd ? O_RDONLY : O_WRONLY) != fd)
             _exit(EXIT_FAILED);
-}
-
-void tool_begin(const char *name, char **argv)
-{
-    open_closed();
     limit_spinning(argv);
-    (void)prctl(PR_SET_NAME, name); /* else /proc/self/exe, which was executed, makes it "exe" */
-    catch_shrunk_files();
+    (void)prctl(PR_SET_NAME, name); /* limit_spinning executes /proc/self/exe, whose name would be "exe" */
+    report_truncated_files();
 }
 
 int tool_end(const char *name, int code)
@@ -33,7 +29,8 @@ int tool_end(const char *name, int code)
     errno = 0;
     if ((!fflush(stdout) && !ferror(stdout)) || code != EXIT_DONE)
         return code;
-    fprintf(stderr, "%s: cannot write to standard output%s%s\n", name, errno ? ": " : "", /* 0: of an earlier write */
+    fprintf(stderr, "%s: cannot write to standard output%s%s\n", name,
+            errno ? ": " : "", /* 0: an earlier write failed */
             errno == EBADF ? "it is closed"
             : errno        ? strerror(errno)
                            : "");

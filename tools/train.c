@@ -18,10 +18,9 @@
 #include "tools/run_dir.h"
 #include "tools/world.h"
 
-enum { TRACE_EVENTS = 1 << 18 };      /* 8 MiB; later ones are dropped */
-static const double NEGATIVE = -1e-4; /* what rounding does not make of a loss that is not negative */
-static const double LEAST_LOSS_SCALE =
-    0x1p-24; /* of float16 itself: gradients that overflow here are not finite at all */
+enum { TRACE_EVENTS = 1 << 18 };                /* 8 MiB; later events are dropped */
+static const double NEGATIVE = -1e-4;           /* a loss below this is negative by more than rounding */
+static const double LEAST_LOSS_SCALE = 0x1p-24; /* of float16: gradients that overflow here are not finite at all */
 
 static const Flag flags[] = {
     { "data", "SRC", "training data" },
@@ -33,11 +32,11 @@ static const Flag flags[] = {
     { "epochs", "N", "passes over the data [1, unless --steps is given]" },
     { "steps", "N", "optimizer steps, whatever the epochs" },
     { "no-shuffle", NULL, "keep the order of the data" },
-    { "group-by-length", NULL, "put sequences of like lengths into a batch" },
-    { "drop-last", NULL, "leave out an epoch's last, smaller batch" },
+    { "group-by-length", NULL, "put sequences of similar length into a batch" },
+    { "drop-last", NULL, "drop the last, smaller batch of each epoch" },
     { "out", "DIR", "folder for args.json, metrics.jsonl, checkpoints/ and model.onnx" },
     { "checkpoint-every", "N", "steps between checkpoints [only at the end]" },
-    { "resume", "DIR", "go on from the newest checkpoint of the run in DIR (which is --out, unless that is given)" },
+    { "resume", "DIR", "continue from the newest checkpoint of the run in DIR (which is --out, unless that is given)" },
     { "eval-every", "N", "steps between evaluations [at the end of each epoch]" },
     { "trace", "FILE.json", "time every node and write Chrome's trace format, for chrome://tracing or Perfetto" },
     { "dry-run", NULL,
@@ -75,23 +74,23 @@ typedef struct {
     bool keeps, has_dir; /* there is a folder; this process writes it */
     bool running;        /* the command line and the files were right */
     Evaluation last_eval;
-    int64_t eval_step; /* of last_eval; -1: none yet */
-    bool told_eval;    /* that a loss of an evaluation is not finite */
-    double last_loss;  /* of a step of this run; NaN: none yet */
-    bool is_nll;       /* and its loss was not negative so far */
-    int64_t first;     /* steps that were done when the run began or went on */
-    int64_t skipped;   /* since then: steps whose gradients were not finite at their loss scale */
-    bool told_skipped;
-    int64_t positions, computed; /* what the trainer had counted before the epoch */
-    bool resumed;                /* and what was read for it is not told yet */
+    int64_t eval_step;   /* of last_eval; -1: none yet */
+    bool warned_of_eval; /* the loss of an evaluation is not finite, and the user was warned */
+    double last_loss;    /* of a step of this run; NaN: none yet */
+    bool is_nll;         /* --loss nll, whose loss was not negative so far */
+    int64_t first;       /* steps that were done when the run began or was resumed */
+    int64_t skipped;     /* steps since then whose gradients were not finite at their loss scale */
+    bool warned_of_skipped;
+    int64_t positions, computed; /* counted by the trainer before the epoch */
+    bool resumed;                /* the bytes read to resume are not logged yet */
 } Run;
 
 /* ---- signals ---- */
 
 static volatile sig_atomic_t caught, has_begun;
 
-/* The first signal asks for a checkpoint, the second ends the process at once, and so does the first before the run has
- * begun, that is, before there is anything to keep. */
+/* The first signal asks for a checkpoint, the second ends the process at once.  Before the run has begun there is
+ * nothing to keep, so the first signal ends it, too. */
 static void on_signal(int sig)
 {
     static const char early[] = "dpexec: stopped by a signal before the first step\n";
@@ -102,36 +101,28 @@ static void on_signal(int sig)
     caught = sig;
 }
 
-static void catch_signals(void)
+/* Between two steps, finds out whether any process has caught a signal: all stop after the same step.  `over`: this was
+ * the last step. */
+static Status agree_on_signal(Run *r, bool over)
 {
-    struct sigaction a = { .sa_handler = on_signal }, ignore = { .sa_handler = SIG_IGN };
-
-    sigaction(SIGINT, &a, NULL);
-    sigaction(SIGTERM, &a, NULL);
-    sigaction(SIGXFSZ, &ignore, NULL); /* a file over the limit is an error of write(), told like a full disk */
-}
-
-/* Between two steps: all processes stop at the same one. `over`: this was the last. */
-static Status look_for_signal(Run *r, bool over)
-{
-    world_is_for(&r->world,
-                 over ? "the end, when all files are written" : "whether the run goes on after step %" PRId64,
-                 r->begun);
+    world_set_purpose(&r->world,
+                      over ? "the end, when all files are written" : "whether the run goes on after step %" PRId64,
+                      r->begun);
     return world_most(&r->signal, &r->world, (int)caught);
 }
 
 /* ---- evaluation ---- */
 
-/* Did the last evaluation give no finite loss?  The model is written all the same. */
+/* Whether the loss of the last evaluation is not finite.  The model is written all the same. */
 static bool lacks_loss(const Run *r) { return r->eval_step >= 0 && !isfinite(r->last_eval.loss); }
 
-/* What the data of evaluations have wrong need not stop a run that trains: it is told at the first, and by the exit
- * status of the run if it is so at the end.  `ends`: with that. */
-static void tell_eval(Run *r, bool ends)
+/* Warns of such a loss.  Bad evaluation data need not stop a run, so it is a warning at the first evaluation, and with
+ * `ends` an error that goes with the exit status of the run. */
+static void warn_of_eval(Run *r, bool ends)
 {
-    if (r->world.rank || (r->told_eval && !ends) || !lacks_loss(r))
+    if (r->world.rank || (r->warned_of_eval && !ends) || !lacks_loss(r))
         return;
-    r->told_eval = true;
+    r->warned_of_eval = true;
     progress_line(&r->progress,
                   "dpexec: %sthe evaluation loss of step %" PRId64
                   " is %g: look in --val for bad numbers or labels of which none counts, or lower --lr",
@@ -149,12 +140,12 @@ static Status evaluate_now(Run *r)
     dpx_trainer_padding(r->trainer, &positions, &computed);
     TRY(evaluate(&e, r->trainer, &r->val, r->batch_size, r->world.world, NULL));
     dpx_trainer_padding(r->trainer, &positions_now, &computed_now);
-    r->positions += positions_now - positions; /* they are not of the epoch */
+    r->positions += positions_now - positions; /* the evaluation does not count in the epoch */
     r->computed += computed_now - computed;
     r->last_eval = e;
     r->eval_step = r->step;
     if (r->step < r->steps)
-        tell_eval(r, false);
+        warn_of_eval(r, false);
     if (!r->progress.quiet && e.metric.measured && !e.metric.table.data)
         progress_line(&r->progress, "step %" PRId64 ": eval loss %.5f, eval %s %.4f", r->step, e.loss, metric,
                       e.metric.value);
@@ -163,30 +154,19 @@ static Status evaluate_now(Run *r)
     return run_dir_log_eval(&r->dir, r->step, e.loss, e.metric.measured ? metric : NULL, &e.metric);
 }
 
-/* Where an evaluation is due, and not only because the run ends: schedules may follow it. */
-static Status evaluate_due(Run *r)
+/* An evaluation that is due for other reasons than the run's end: learning-rate schedules may follow it. */
+static Status evaluate_and_observe(Run *r)
 {
     TRY(evaluate_now(r));
     return r->val.data ? (Status)dpx_trainer_observe(r->trainer, r->last_eval.loss, r->last_eval.metric.value) : ST_OK;
 }
 
-/* Do schedules follow the training losses, for want of evaluations? */
+/* Whether schedules follow the training losses, because there are no evaluations. */
 static bool observes_training(const Run *r) { return !r->val.data && r->facts.observes; }
-
-/* The losses of the epoch that is over: their mean over samples, or their sum where that is what they are. */
-static Status observe_epoch(Run *r)
-{
-    const double loss = r->train.adds_up ? r->at.sum : r->at.sum / r->at.weight;
-
-    const bool any = r->at.sum != 0 || r->at.weight != 0; /* else a step goes on beyond the epoch */
-
-    r->at.sum = r->at.weight = 0;
-    return any && observes_training(r) ? (Status)dpx_trainer_observe(r->trainer, loss, NAN) : ST_OK;
-}
 
 /* ---- checkpoints ---- */
 
-/* The processes that do not write give the pieces of state that they hold. */
+/* Writes a checkpoint.  The other processes contribute the parts of the state that they hold. */
 static Status save(Run *r)
 {
     char *note, path[4096];
@@ -204,8 +184,8 @@ static Status save(Run *r)
     return st;
 }
 
-/* What metrics.jsonl has of later steps is dropped, and an evaluation of this one is done again: it stands there once,
- * and is of the data that are given now. */
+/* Drops the lines of later steps from metrics.jsonl.  An evaluation of this step is repeated, because the data may have
+ * changed, and replaces its line. */
 static Status rewind_metrics(Run *r)
 {
     bool evaluated = false;
@@ -213,7 +193,7 @@ static Status rewind_metrics(Run *r)
 
     if (r->has_dir)
         TRY(run_dir_rewind(&r->dir, r->step, r->val.data, &evaluated));
-    world_is_for(&r->world, "whether step %" PRId64 " is evaluated again", r->step);
+    world_set_purpose(&r->world, "whether step %" PRId64 " is evaluated again", r->step);
     TRY(world_most(&again, &r->world, evaluated));
     return again ? evaluate_now(r) : ST_OK;
 }
@@ -239,12 +219,7 @@ static Status resume(Run *r, const char *from)
 
 /* ---- preparation ---- */
 
-static Status set_default(const Args *a, const char *name, const char *text)
-{
-    return *dpx_options_get(a->options, name) ? ST_OK : (Status)dpx_options_set(a->options, name, text);
-}
-
-/* So many batches, and some to round by, are counted in an int64_t. */
+/* E_INVALID when n times `each` batches, and some for rounding, do not fit an int64_t. */
 static Status check_batches(int64_t n, const char *flag, int64_t each, const char *of)
 {
     const int64_t most = INT64_MAX / 2 / each;
@@ -283,7 +258,7 @@ static Status read_counts(Run *r)
 
 static Status open_feed(Run *r, Feed *feed, const char *flag, Progress *log)
 {
-    world_is_for(&r->world, "the check of --%s", flag);
+    world_set_purpose(&r->world, "the check of --%s", flag);
     TRY(feed_open(feed, r->args, flag, r->model, world_share_of(&r->world), log));
     TRY(feed_check_target(feed, &r->train));
     TRY(feed_check_order(feed, r->args, r->batch_size, feed == &r->train && !args_has(r->args, "no-shuffle")));
@@ -298,7 +273,8 @@ static Status open_data(Run *r)
                           .drop_last = args_has(a, "drop-last"),
                           .group_by_length = args_has(a, "group-by-length") };
 
-    TRY(set_default(a, "batch-size", "32"));
+    if (!*dpx_options_get(a->options, "batch-size"))
+        TRY((Status)dpx_options_set(a->options, "batch-size", "32"));
     how.batch_size = r->batch_size = strtoll(dpx_options_get(a->options, "batch-size"), NULL, 10);
     how.seed = strtoull(dpx_options_get(a->options, "seed"), NULL, 10);
     r->accumulate = strtoll(dpx_options_get(a->options, "accumulate"), NULL, 10);
@@ -311,7 +287,7 @@ static Status open_data(Run *r)
     if (!args_has(a, "resume")) /* else the checkpoint says what the run decided by it */
         TRY(feed_target_shape(a, &r->train, r->batch_size));
     TRY(feed_input_shapes(a, &r->train, r->batch_size));
-    world_is_for(&r->world, "the digest of --data");
+    world_set_purpose(&r->world, "the digest of --data");
     TRY(digest_fields(r->facts.data, r->train.field, r->train.n, r->world.world, world_share_of(&r->world)));
     if (args_has(a, "val"))
         TRY(open_feed(r, &r->val, "val", log));
@@ -322,7 +298,7 @@ static Status open_data(Run *r)
     return read_counts(r);
 }
 
-/* The options are compared by the library. */
+/* Notes data and flags that must be equal in all processes; the library does so for options. */
 static Status note_given(const Run *r)
 {
     static const char *const same[] = { "epochs",           "steps",        "no-shuffle",     "drop-last", "eval-every",
@@ -340,33 +316,7 @@ static Status note_given(const Run *r)
     return world_note_flag(&r->world, r->args, "resume");
 }
 
-/* A run must not end with a file that cannot be written. */
-static Status check_trace(const char *path)
-{
-    return outfile_check(path) ? FAIL(E_IO, "--trace %s", status_message()) : ST_OK;
-}
-
-/* Are the two paths one folder? */
-static bool same_folder(const char *a, const char *b)
-{
-    struct stat x, y;
-
-    return !stat(a, &x) && !stat(b, &y) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
-}
-
-static Status open_folder(Run *r, const char *out, const char *from)
-{
-    TRY(run_dir_open(&r->dir, out, from && same_folder(out, from)));
-    r->has_dir = true;
-    if (*r->dir.aside)
-        progress_line(
-            &r->progress,
-            "dpexec: warning: %s: the run that began here ended before its first checkpoint: its metrics are now %s",
-            out, r->dir.aside);
-    return ST_OK;
-}
-
-/* From where to go on: NULL when the run in the folder ended before its first checkpoint, so that it is begun again. */
+/* Sets *from to NULL when the run in the folder ended before its first checkpoint: it begins again. */
 static Status find_checkpoint(const char **from, Run *r)
 {
     bool kept = true;
@@ -382,9 +332,9 @@ static Status find_checkpoint(const char **from, Run *r)
     return ST_OK;
 }
 
-/* A run that goes on is cut into the parts that it began with, on whatever devices, unless told; the checkpoint that is
- * read later must say the same. */
-static Status keep_part(const Args *a, const char *name)
+/* Lets a resumed run split its batches as before, on any devices, unless the user says otherwise: takes the option from
+ * a checkpoint.  The checkpoint that is loaded later must have the same value. */
+static Status keep_option(const Args *a, const char *name)
 {
     char *text;
     Status st = ST_OK;
@@ -397,51 +347,32 @@ static Status keep_part(const Args *a, const char *name)
     return st;
 }
 
-static Status keep_parts(const Args *a)
-{
-    TRY(keep_part(a, "replicas"));
-    TRY(keep_part(a, "split"));
-    return keep_part(a, "links");
-}
-
-/* What the trainer made of options, for args.json and checkpoints. */
-static Status take_decisions(const Args *a, const dpx_trainer *t)
-{
-    static const char *const names[] = { "split", "links" };
-
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (*dpx_trainer_option(t, names[i]))
-            TRY((Status)dpx_options_set(a->options, names[i], dpx_trainer_option(t, names[i])));
-    return ST_OK;
-}
-
-static Status check_observes(const Run *r)
-{
-    const int observes = dpx_trainer_observes(r->trainer);
-
-    if ((observes & DPX_OBSERVES_METRIC) && !r->val.data)
-        return FAIL(E_INVALID, "--lr-schedule plateau follows the metric of evaluations: --val is not given");
-    if ((observes & DPX_OBSERVES_METRIC) && !strcmp(dpx_options_get(r->args->options, "metric"), "none"))
-        return FAIL(E_INVALID,
-                    "--lr-schedule plateau with mode max or min-metric follows the metric: --metric is not given");
-    return ST_OK;
-}
-
+/* Loads the model and the data, and creates the trainer. */
 static Status load_all(Run *r)
 {
+    static const char *const kept[] = { "replicas", "split", "links" }, *const decided[] = { "split", "links" };
     const Args *a = r->args;
+    int observes;
 
-    if (args_has(a, "trace") && !r->world.rank)
-        TRY(check_trace(args_value(a, "trace")));
+    if (args_has(a, "trace") && !r->world.rank && outfile_check(args_value(a, "trace")))
+        return FAIL(E_IO, "--trace %s", status_message());
     TRY(world_agree_given(&r->world, a, "val")); /* data are read by all together */
     TRY(note_check_model(a));
     TRY(members_load_fed(&r->model, &r->train, a, "data", r->world.rank ? NULL : &r->progress));
     TRY(open_data(r));
-    TRY(keep_parts(a));
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
+        TRY(keep_option(a, kept[i]));
     TRY(note_given(r));
     TRY((Status)dpx_trainer_create(&r->trainer, r->model, a->options, r->world.rank ? NULL : report_log, &r->progress));
-    TRY(check_observes(r));
-    TRY(take_decisions(a, r->trainer));
+    observes = dpx_trainer_observes(r->trainer);
+    if ((observes & DPX_OBSERVES_METRIC) && !r->val.data)
+        return FAIL(E_INVALID, "--lr-schedule plateau follows the metric of evaluations: --val is not given");
+    if ((observes & DPX_OBSERVES_METRIC) && !strcmp(dpx_options_get(a->options, "metric"), "none"))
+        return FAIL(E_INVALID,
+                    "--lr-schedule plateau with mode max or min-metric follows the metric: --metric is not given");
+    for (size_t i = 0; i < sizeof decided / sizeof *decided; i++) /* for args.json and checkpoints */
+        if (*dpx_trainer_option(r->trainer, decided[i]))
+            TRY((Status)dpx_options_set(a->options, decided[i], dpx_trainer_option(r->trainer, decided[i])));
     if (r->world.world)
         TRY(loader_share(r->loader, r->trainer));
     if (args_has(a, "trace")) /* all ranks: collectives are captured by all or by none */
@@ -449,9 +380,11 @@ static Status load_all(Run *r)
     return ST_OK;
 }
 
+/* Loads everything, opens the run's folder and resumes. */
 static Status open_run(Run *r)
 {
     const Args *a = r->args;
+    struct stat x, y;
     const char *from = args_value(a, "resume"), *out = args_value(a, "out") ? args_value(a, "out") : from;
 
     TRY(load_all(r));
@@ -460,10 +393,20 @@ static Status open_run(Run *r)
     if (out)
         TRY(run_dir_check_names(r->model));
     r->keeps = out != NULL;
-    if (out && !r->world.rank)
-        TRY(open_folder(r, out, from));
-    else if (!out && r->checkpoint_every)
+    if (out && !r->world.rank) {
+        const bool same = from && !stat(out, &x) && !stat(from, &y) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+
+        TRY(run_dir_open(&r->dir, out, same));
+        r->has_dir = true;
+        if (*r->dir.aside)
+            progress_line(
+                &r->progress,
+                "dpexec: warning: %s: the run that began here ended before its first checkpoint: its metrics are now "
+                "%s",
+                out, r->dir.aside);
+    } else if (!out && r->checkpoint_every)
         return FAIL(E_INVALID, "--checkpoint-every needs --out");
+
     r->facts.args = a;
     r->facts.samples = r->train.data->samples;
     r->facts.batches = loader_batches(r->loader);
@@ -491,19 +434,9 @@ static void close_run(Run *r, int failed)
 
 /* ---- the loop ---- */
 
-/* Log-probabilities are not positive, so the loss of any is not negative. */
-static void warn_of_logits(Run *r, double loss)
-{
-    if (!r->is_nll || !(loss < NEGATIVE))
-        return;
-    r->is_nll = false;
-    if (!r->world.rank)
-        progress_line(&r->progress, "dpexec: warning: the loss is negative: --loss nll expects log-probabilities; "
-                                    "for logits use --loss cross-entropy");
-}
-
-/* Counts what was read, after the last step of an epoch or the run; all processes come here at the same step. */
-static Status count_read(RunRead *out, bool *ends, Run *r)
+/* Sums over all processes what was read for the epoch, if this step *ends it or the run, which is so in all processes.
+ */
+static Status sum_read(RunRead *out, bool *ends, Run *r)
 {
     *ends = r->step == r->begun && (r->at.batch == loader_batches(r->loader) || r->step == r->steps);
     if (!*ends)
@@ -511,7 +444,7 @@ static Status count_read(RunRead *out, bool *ends, Run *r)
     dpx_trainer_padding(r->trainer, &out->positions, &out->computed);
     out->positions -= r->positions;
     out->computed -= r->computed;
-    world_is_for(&r->world, "the metrics of epoch %" PRId64, r->at.epoch + 1);
+    world_set_purpose(&r->world, "the metrics of epoch %" PRId64, r->at.epoch + 1);
     out->resumed = r->resumed;
     r->resumed = false;
     if (out->resumed)
@@ -519,7 +452,7 @@ static Status count_read(RunRead *out, bool *ends, Run *r)
     return world_read(&out->all, &out->most, &r->world, loader_take_read(r->loader));
 }
 
-/* What the steps of the epoch measured, when this was its last and there is a metric. */
+/* The metric over the epoch's training steps, if this was its last one and there is a metric. */
 static Status measure_epoch(dpx_metric *out, bool *measured, Run *r)
 {
     const bool ends = r->step == r->begun && r->at.batch == loader_batches(r->loader);
@@ -543,7 +476,7 @@ static Status log_step(Run *r, const dpx_result *result)
 
     r->at.sum += observes_training(r) ? result->loss_sum : 0;
     r->at.weight += observes_training(r) ? result->loss_weight : 0;
-    TRY(count_read(&read, &ends, r));
+    TRY(sum_read(&read, &ends, r));
     TRY(measure_epoch(&trained, &measured, r));
     TRY(run_dir_log_step(&r->dir, r->trainer, result, r->at.epoch + 1, (seconds_now() - r->since) * 1e3,
                          ends ? &read : NULL, measured ? dpx_options_get(r->args->options, "metric") : NULL,
@@ -553,7 +486,7 @@ static Status log_step(Run *r, const dpx_result *result)
     return ST_OK;
 }
 
-/* A step whose gradients are not finite at the least of scales will not be done at any. */
+/* An error when gradients are not finite at the smallest loss scale: no other scale can help. */
 static Status check_scales(const Run *r, const dpx_result *result)
 {
     for (int k = 0; result->skipped && !isnan(dpx_trainer_group_lr(r->trainer, k, result->step)); k++) {
@@ -569,14 +502,14 @@ static Status check_scales(const Run *r, const dpx_result *result)
     return ST_OK;
 }
 
-/* A fixed scale stays too large: that is told once an epoch is over, or the run. */
+/* Warns, once, at the end of an epoch or the run, that a fixed loss scale is too large. */
 static void warn_of_skipped(Run *r)
 {
-    if (!r->skipped || r->told_skipped || r->world.rank ||
+    if (!r->skipped || r->warned_of_skipped || r->world.rank ||
         !strncmp(dpx_options_get(r->args->options, "loss-scale"), "dynamic", strlen("dynamic")) ||
         !*dpx_options_get(r->args->options, "loss-scale"))
         return;
-    r->told_skipped = true;
+    r->warned_of_skipped = true;
     progress_line(&r->progress,
                   "dpexec: warning: %" PRId64 " of %" PRId64
                   " step%s left parameters as they were: gradients overflow at "
@@ -585,14 +518,20 @@ static void warn_of_skipped(Run *r)
                   dpx_options_get(r->args->options, "loss-scale"));
 }
 
-static Status after_update(Run *r, const dpx_result *result)
+/* Logs the result of a step, and evaluates and saves where that is due. */
+static Status finish_step(Run *r, const dpx_result *result)
 {
     bool was_finite = isfinite(result->loss);
 
     r->step = result->step;
     r->last_loss = result->loss;
     r->skipped += result->skipped;
-    warn_of_logits(r, result->loss);
+    if (r->is_nll && result->loss < NEGATIVE) { /* log-probabilities are not positive, so their loss is not negative */
+        r->is_nll = false;
+        if (!r->world.rank)
+            progress_line(&r->progress, "dpexec: warning: the loss is negative: --loss nll expects log-probabilities; "
+                                        "for logits use --loss cross-entropy");
+    }
     TRY(log_step(r, result));
     if (!was_finite)
         return FAIL(E_INVALID,
@@ -603,100 +542,100 @@ static Status after_update(Run *r, const dpx_result *result)
     TRY(check_scales(r, result));
     progress_step(&r->progress, r->at.epoch + 1, r->epochs, r->step, r->steps, result->loss, result->samples);
     if (r->eval_every && r->step % r->eval_every == 0)
-        TRY(evaluate_due(r));
+        TRY(evaluate_and_observe(r));
     if (r->checkpoint_every && r->step % r->checkpoint_every == 0)
         TRY(save(r));
     return ST_OK;
 }
 
-/* Takes results, in order, until at most `left` are not known. */
+/* Takes results, in order, until at most `left` are missing. */
 static Status take_results(Run *r, int left)
 {
     while (r->begun - r->step > left) {
         dpx_result result;
 
         TRY((Status)dpx_train_result(r->trainer, &result));
-        TRY(after_update(r, &result));
+        TRY(finish_step(r, &result));
         r->since = seconds_now();
     }
     return ST_OK;
 }
 
-/* Is there something to do after this step that needs the parameters as it leaves them? */
-static bool is_due(const Run *r)
-{
-    return r->begun == r->steps || (r->eval_every && r->begun % r->eval_every == 0) ||
-           (r->checkpoint_every && r->begun % r->checkpoint_every == 0);
-}
-
+/* Ends an epoch.  Schedules may follow its loss: the mean over samples, or the sum where losses are sums.  There is
+ * none when a step goes on into the next epoch. */
 static Status end_epoch(Run *r)
 {
+    double sum, weight;
+
     TRY(take_results(r, 0));
     warn_of_skipped(r);
     r->at.epoch++;
     r->at.batch = 0;
     TRY((Status)dpx_trainer_end_epoch(r->trainer));
-    TRY(observe_epoch(r));
-    return r->eval_every ? ST_OK : evaluate_due(r);
+    sum = r->at.sum;
+    weight = r->at.weight;
+    r->at.sum = r->at.weight = 0;
+    if ((sum != 0 || weight != 0) && observes_training(r))
+        TRY((Status)dpx_trainer_observe(r->trainer, r->train.adds_up ? sum : sum / weight, NAN));
+    return r->eval_every ? ST_OK : evaluate_and_observe(r);
 }
 
-/* Does the present epoch's last group go on in the next one?  Not in the run's last. */
+/* Whether the present epoch's last group of batches goes on in the next epoch; it does not in the run's last. */
 static bool goes_on(const Run *r) { return r->across_epochs && r->at.epoch + 1 < r->epochs; }
 
-static Status go_on(bool *on, Run *r)
-{
-    *on = goes_on(r);
-    if (!*on)
-        return ST_OK;
-    TRY(end_epoch(r));
-    return loader_start(r->loader, r->at.epoch, 0);
-}
-
-/* A step of the batch and of those that follow in its group. */
+/* Begins a step: trains on batch b and those that follow it in its group. */
 static Status train_begin_step(Run *r, const Batch *b)
 {
     for (int64_t k = 1;; k++) {
-        bool last = b->index + 1 == loader_batches(r->loader), on = true;
+        const bool last = b->index + 1 == loader_batches(r->loader), on = goes_on(r);
         Status st;
 
-        if (last && !goes_on(r))
+        if (last && !on)
             TRY((Status)dpx_trainer_close_group(r->trainer));
-        TRY(loader_tell_lengths(r->loader, b, r->trainer));
+        TRY(loader_give_lengths(r->loader, b, r->trainer));
         st = (Status)(r->world.world ? dpx_train_part(r->trainer, b->samples, b->tensor, b->n, NULL)
                                      : dpx_train_step(r->trainer, b->tensor, b->n, NULL));
 
         TRY(feed_name_sample(st, &r->train, r->loader, b));
         r->at.batch = b->index + 1;
-        if (k < r->accumulate && last)
-            TRY(go_on(&on, r));
-        if (k == r->accumulate || !on || !(b = loader_next(r->loader)))
+        if (k == r->accumulate || (last && !on))
+            break;
+        if (last) {
+            TRY(end_epoch(r));
+            TRY(loader_start(r->loader, r->at.epoch, 0));
+        }
+        if (!(b = loader_next(r->loader)))
             break;
     }
     r->begun++;
     return ST_OK;
 }
 
-/* The rest of the present epoch.  Stops between two steps when a signal came or the last step is done.  On devices that
- * run ahead the result of a step is read while the next one runs. */
+/* Trains on the rest of the present epoch.  Stops between two steps when a signal has come or the last step is done. On
+ * devices that run ahead, the result of a step is read while the next one runs. */
 static Status run_epoch(Run *r)
 {
     const int ahead = dpx_trainer_runs_ahead(r->trainer);
 
     r->begun = r->step;
     r->since = seconds_now();
-    TRY(look_for_signal(r, false));
+    TRY(agree_on_signal(r, false));
     TRY(loader_start(r->loader, r->at.epoch, r->at.batch));
     dpx_trainer_padding(r->trainer, &r->positions, &r->computed);
     for (const Batch *b; r->begun < r->steps && !r->signal && (b = loader_next(r->loader));) {
+        bool due; /* an evaluation or a checkpoint needs the parameters as this step leaves them */
+
         TRY(train_begin_step(r, b));
-        TRY(take_results(r, is_due(r) ? 0 : ahead));
-        TRY(look_for_signal(r, false));
+        due = r->begun == r->steps || (r->eval_every && r->begun % r->eval_every == 0) ||
+              (r->checkpoint_every && r->begun % r->checkpoint_every == 0);
+        TRY(take_results(r, due ? 0 : ahead));
+        TRY(agree_on_signal(r, false));
     }
     TRY(take_results(r, 0));
     return r->at.batch == loader_batches(r->loader) ? end_epoch(r) : ST_OK;
 }
 
-static Status train_finish(Run *r)
+static Status finish_run(Run *r)
 {
     char path[4096];
 
@@ -708,7 +647,7 @@ static Status train_finish(Run *r)
     if (args_has(r->args, "trace") && !r->world.rank)
         TRY((Status)dpx_trainer_write_trace(r->trainer, args_value(r->args, "trace")));
     progress_end(&r->progress);
-    TRY(look_for_signal(r, true)); /* the others end when rank 0 has written everything, or fail with it */
+    TRY(agree_on_signal(r, true)); /* the others end when rank 0 has written everything, or fail with it */
     if (r->world.rank)
         return ST_OK;
     printf("trained %" PRId64 " step%s in %.1f s", r->step, r->step == 1 ? "" : "s", seconds_now() - r->progress.start);
@@ -727,7 +666,7 @@ static Status train_finish(Run *r)
     return fflush(stdout) ? FAIL(E_IO, "cannot write the result: %s", strerror(errno)) : ST_OK;
 }
 
-static Status need_loss(void)
+static Status train(Run *r)
 {
     char forms[256];
     int n = 0;
@@ -738,13 +677,8 @@ static Status need_loss(void)
                       : dpx_choice_at("loss", i + 1).name ? ", "
                                                           : " or ",
                       dpx_choice_at("loss", i).form);
-    return FAIL(E_INVALID, "--loss is missing: %s", forms);
-}
-
-static Status train(Run *r)
-{
     if (!strcmp(dpx_options_get(r->args->options, "loss"), "none"))
-        return need_loss();
+        return FAIL(E_INVALID, "--loss is missing: %s", forms);
     if (args_has(r->args, "dry-run"))
         return print_plan(r->args, r->progress.quiet);
     TRY(open_run(r));
@@ -754,45 +688,41 @@ static Status train(Run *r)
     while (r->step < r->steps && !r->signal)
         TRY(run_epoch(r));
     if (!r->signal)
-        return train_finish(r);
+        return finish_run(r);
     TRY(save(r));
-    TRY(look_for_signal(r, true));
+    TRY(agree_on_signal(r, true));
     if (!r->world.rank)
         progress_line(&r->progress, "stopped by a signal at step %" PRId64 "%s", r->step,
                       r->has_dir ? "; --resume goes on from here" : "");
     return ST_OK;
 }
 
-static Status join_and_train(Run *r)
-{
-    Status st;
-
-    TRY(world_open(&r->world, r->args)); /* until here a signal ends the process at once */
-    r->progress.quiet |= r->world.rank > 0;
-    catch_signals();
-    st = train(r);
-    if (st && r->world.world) {
-        dpx_world_abort(r->world.world, dpx_error());
-        st = status_prefix(st, "rank %d", r->world.rank);
-    }
-    return st;
-}
-
 int run_train(const Args *a)
 {
+    const struct sigaction catch = { .sa_handler = on_signal }, ignore = { .sa_handler = SIG_IGN };
     Run r = { .args = a, .eval_step = -1, .last_loss = NAN, .saved_step = -1, .dir = { .lock = -1 } };
     int code = EXIT_DONE;
     Status st;
 
     progress_start(&r.progress, args_has(a, "quiet"));
-    st = join_and_train(&r);
+    if (!(st = world_open(&r.world, a))) { /* until here a signal ends the process at once */
+        r.progress.quiet |= r.world.rank > 0;
+        sigaction(SIGINT, &catch, NULL);
+        sigaction(SIGTERM, &catch, NULL);
+        sigaction(SIGXFSZ, &ignore, NULL); /* a file over the limit is an error of write(), like a full disk */
+        st = train(&r);
+        if (st && r.world.world) {
+            dpx_world_abort(r.world.world, dpx_error());
+            st = status_prefix(st, "rank %d", r.world.rank);
+        }
+    }
     progress_end(&r.progress);
     if (st)
         code = args_failed(a, "dpexec", st);
     if (st && r.running)
         code = EXIT_FAILED;
     if (!st && !r.signal && lacks_loss(&r)) {
-        tell_eval(&r, true);
+        warn_of_eval(&r, true);
         code = EXIT_FAILED;
     }
     close_run(&r, st ? code : 0);

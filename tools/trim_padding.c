@@ -1,5 +1,6 @@
-/* Which axis of an output is that of positions, the model's file tells: a size that is left open.  That it has the name
- * of the input's axis settles it, else it must be as long as the batch was padded. */
+/* Removes padding from outputs.  The axis of positions of an output is one whose size the model's file leaves open.  It
+ * belongs to an input's sequences if it has the same name as their axis, or else if it is as long as they were padded.
+ */
 #include "tools/trim_padding.h"
 
 #include <stdio.h>
@@ -9,7 +10,7 @@
 
 static const char *axis_name(const dpx_info *v, int axis) { return axis < v->rank ? v->dim_name[axis] : NULL; }
 
-/* What the model's file says of the output; false: nothing of as many axes. */
+/* The output as the model's file declares it; false: not at all, or with another number of axes. */
 static bool find_declared(dpx_info *v, const Feed *f, const dpx_tensor *y)
 {
     for (int i = 0; i < dpx_model_count(f->model, DPX_OUTPUT); i++)
@@ -47,52 +48,29 @@ Status unpad_samples_axis(int *axis, const Feed *f, const dpx_tensor *y, int64_t
     return ST_OK;
 }
 
-/* What the model's file says of the output's axis 1, where that was before its samples came first; false: nothing, or a
- * size. */
-static bool trim_padding_is_open(const char **name, const Feed *f, const dpx_tensor *y, int axis)
-{
-    const int at = axis > 0 ? 0 : 1;
-    dpx_info v;
-
-    if (y->rank < 2 || !find_declared(&v, f, y))
-        return false;
-    *name = axis_name(&v, at);
-    return v.dim[at] < 0;
-}
-
-/* To what the sequences of the samples from `first` on were padded. */
-static int64_t padded(const Field *f, int64_t first, int64_t samples)
-{
-    int64_t most = 0;
-
-    for (int64_t s = first; s < first + samples; s++)
-        most = f->array->row[s].n > most ? f->array->row[s].n : most;
-    return field_padded(f, most);
-}
-
-static bool same_lengths(const Array *a, const Array *b)
-{
-    bool same = true;
-
-    for (int64_t i = 0; same && i < a->dim[0]; i++)
-        same = a->row[i].n == b->row[i].n;
-    return same;
-}
-
 Status unpad_find(const Array **out, const Feed *f, const dpx_tensor *y, int axis, int64_t first)
 {
+    const int at = axis > 0 ? 0 : 1; /* where axis 1 was before the samples came first */
     const Array *found = NULL, *other = NULL;
     const char *name;
+    dpx_info v;
 
     *out = NULL;
-    if (!trim_padding_is_open(&name, f, y, axis))
+    if (y->rank < 2 || !find_declared(&v, f, y) || v.dim[at] >= 0)
         return ST_OK;
+    name = axis_name(&v, at);
     for (int i = 0; i < f->n; i++) {
         const Field *x = &f->field[i];
         const char *own = NULL;
+        int64_t longest = 0;
+        bool same = true;
         dpx_info in;
 
-        if (!x->array->row || x->kind != FIELD_SAMPLES || padded(x, first, y->dim[0]) != y->dim[1])
+        if (!x->array->row || x->kind != FIELD_SAMPLES)
+            continue;
+        for (int64_t s = first; s < first + y->dim[0]; s++)
+            longest = x->array->row[s].n > longest ? x->array->row[s].n : longest;
+        if (field_padded(x, longest) != y->dim[1])
             continue;
         if (feed_input(&in, f->model, x->name))
             own = axis_name(&in, field_length_axis(x));
@@ -100,7 +78,9 @@ Status unpad_find(const Array **out, const Feed *f, const dpx_tensor *y, int axi
             *out = x->array;
             return ST_OK;
         }
-        other = found && !same_lengths(found, x->array) ? x->array : other;
+        for (int64_t k = 0; found && same && k < found->dim[0]; k++)
+            same = found->row[k].n == x->array->row[k].n;
+        other = same ? other : x->array;
         found = found ? found : x->array;
     }
     if (other)

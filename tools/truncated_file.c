@@ -1,5 +1,6 @@
-/* The handler asks the kernel which file lies at the address: so it serves whoever mapped it, and nothing keeps a list.
- * It calls only what may be called in a signal handler. */
+/* Handler for SIGBUS, which a mapped file raises when another process has made it shorter.  The handler looks the
+ * address up in /proc/self/maps, so nobody has to keep a list of mapped files.  It calls only async-signal-safe
+ * functions. */
 #include "tools/truncated_file.h"
 
 #include <errno.h>
@@ -14,7 +15,7 @@
 
 enum { LINE_BYTES = 4200 };
 
-static void say(const char *s, size_t n)
+static void write_error(const char *s, size_t n)
 {
     while (n) {
         ssize_t done = write(STDERR_FILENO, s, n);
@@ -26,7 +27,7 @@ static void say(const char *s, size_t n)
     }
 }
 
-/* Hexadecimal digits; moves *s behind them. */
+/* Reads hexadecimal digits and moves *s behind them. */
 static uintptr_t hex(const char **s)
 {
     uintptr_t v = 0;
@@ -43,36 +44,28 @@ static uintptr_t hex(const char **s)
     }
 }
 
-/* A line of /proc/self/maps: "FROM-TO permissions offset device inode   /path".  Its path, when the address is in
- * it. */
-static const char *path_at(const char *line, uintptr_t address)
+/* Prints the path in a line of /proc/self/maps, "FROM-TO permissions offset device inode   /path", if the address lies
+ * in it.  Returns whether it did. */
+static bool name_mapped_file(const char *line, uintptr_t address)
 {
-    const char *s = line;
+    static const char why[] = ": the file became shorter while it was read\n";
+    const char *s = line, *path;
     uintptr_t from = hex(&s), to;
 
     if (*s++ != '-')
-        return NULL;
-    to = hex(&s);
-    return address >= from && address < to ? strchr(s, '/') : NULL;
-}
-
-/* True when the file has been named. */
-static bool name_file(const char *line, uintptr_t address)
-{
-    static const char why[] = ": the file became shorter while it was read\n";
-    const char *path = path_at(line, address);
-
-    if (!path)
         return false;
-    say(program_invocation_short_name, strlen(program_invocation_short_name));
-    say(": ", 2);
-    for (const char *s = path; *s; s++)
-        say((unsigned char)*s < ' ' || *s == 127 ? "?" : s, 1);
-    say(why, sizeof why - 1);
+    to = hex(&s);
+    if (address < from || address >= to || !(path = strchr(s, '/')))
+        return false;
+    write_error(program_invocation_short_name, strlen(program_invocation_short_name));
+    write_error(": ", 2);
+    for (s = path; *s; s++)
+        write_error((unsigned char)*s < ' ' || *s == 127 ? "?" : s, 1);
+    write_error(why, sizeof why - 1);
     return true;
 }
 
-static bool find_file(uintptr_t address)
+static bool name_truncated_file(uintptr_t address)
 {
     int maps = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
     char line[LINE_BYTES];
@@ -88,23 +81,23 @@ static bool find_file(uintptr_t address)
         }
         line[n] = '\0';
         n = 0;
-        found = name_file(line, address);
+        found = name_mapped_file(line, address);
     }
     if (maps >= 0)
         close(maps);
     return found;
 }
 
-/* What is no mapped file happens again, and then ends the process as it would have. */
+/* Any other bus error happens again after this handler, which is then reset, and ends the process as usual. */
 static void on_bus_error(int sig, siginfo_t *info, void *context)
 {
     (void)sig;
     (void)context;
-    if (info->si_code == BUS_ADRERR && find_file((uintptr_t)info->si_addr))
+    if (info->si_code == BUS_ADRERR && name_truncated_file((uintptr_t)info->si_addr))
         _exit(EXIT_FAILED);
 }
 
-void catch_shrunk_files(void)
+void report_truncated_files(void)
 {
     struct sigaction a = { .sa_sigaction = on_bus_error, .sa_flags = SA_SIGINFO | (int)SA_RESETHAND };
 

@@ -2,8 +2,8 @@
 #ifndef DPX_TRUNCATED_FILE_H
 #define DPX_TRUNCATED_FILE_H
 
-/* After this call SIGBUS ends the process with a message that names the file, and with EXIT_FAILED.  For programs
- * alone: in a library signals belong to the host. */
-void catch_shrunk_files(void);
+/* Installs the handler: from now on such a SIGBUS ends the process with a message that names the file, and with
+ * EXIT_FAILED.  Only for programs: in a library, signals belong to the host. */
+void report_truncated_files(void);
 
 #endif

@@ -1,4 +1,5 @@
-/* Flags come first, then what a launcher's environment says (tools/launcher.h). */
+/* Reads where the processes of a world meet: from the flags, or else from a launcher's environment (tools/launcher.h).
+ */
 #include "tools/world.h"
 
 #include <stdarg.h>
@@ -9,8 +10,8 @@
 #include "tools/launched.h"
 #include "tools/launcher.h"
 
-/* The store of torchrun's own listens at MASTER_PORT: its processes meet at the next port. */
-static Status leave_to_torchrun(char port[16], const Args *a)
+/* torchrun's own store listens at MASTER_PORT, so its processes meet at the next port. */
+static Status next_port_of_torchrun(char port[16], const Args *a)
 {
     const char *store = getenv("TORCHELASTIC_USE_AGENT_STORE");
     char *end;
@@ -30,7 +31,7 @@ static Status leave_to_torchrun(char port[16], const Args *a)
     return ST_OK;
 }
 
-/* "HOST:PORT" of the flag, else of MASTER_ADDR and MASTER_PORT; "": neither. */
+/* "HOST:PORT" of the flag, or else of MASTER_ADDR and MASTER_PORT; "": neither is set. */
 static Status find_rendezvous(char text[320], const Args *a)
 {
     const char *host = getenv("MASTER_ADDR"), *given = getenv("MASTER_PORT");
@@ -41,69 +42,44 @@ static Status find_rendezvous(char text[320], const Args *a)
         snprintf(text, 320, "%s", args_value(a, "rendezvous"));
     } else if (host && given && *host && *given) {
         snprintf(port, sizeof port, "%s", given);
-        TRY(leave_to_torchrun(port, a));
+        TRY(next_port_of_torchrun(port, a));
         snprintf(text, 320, strchr(host, ':') ? "[%s]:%s" : "%s:%s", host, port);
     }
     return ST_OK;
 }
 
-static Status ask_launcher(dpx_world_options *o, const Args *a, bool has_rendezvous)
-{
-    Launcher l;
-
-    TRY(launcher_find(&l, args_value(a, "mpi"), has_rendezvous, args_has(a, "rendezvous")));
-    o->size = l.size;
-    o->rank = l.rank;
-    o->mpi = l.size == 1 ? NULL : l.mpi;
-    return ST_OK;
-}
-
-/* dpexec launch has connected its processes, and nothing is left to say. */
-static Status ask_launch(dpx_world_options *o, const Args *a)
-{
-    static const char *const said[] = { "world", "rank", "rendezvous", "world-secret", "mpi" };
-
-    for (size_t i = 0; i < sizeof said / sizeof *said; i++)
-        if (args_has(a, said[i]))
-            return FAIL(E_INVALID, "--%s: dpexec launch has connected its processes; leave the flag out", said[i]);
-    TRY(launched_read(&o->rank, &o->size, &o->rendezvous));
-    return launched_watch();
-}
-
-static Status read_timeout(dpx_world_options *o, const Args *a)
-{
-    TRY(args_real(&o->timeout, a, "world-timeout", 300));
-    if (!(o->timeout >= 0.1 && o->timeout <= 1e6))
-        return FAIL(E_INVALID, "--world-timeout: expected 0.1 to 1e6 seconds, found %g", o->timeout);
-    return ST_OK;
-}
-
-static Status check_mpi(const Args *a)
-{
-    static const char *const other[] = { "world", "rank", "rendezvous" };
-    const char *mpi = args_value(a, "mpi");
-
-    if (mpi && strcmp(mpi, "openmpi") && strcmp(mpi, "mpich"))
-        return FAIL(E_INVALID, "--mpi: expected openmpi or mpich, found '%s'", mpi);
-    for (size_t i = 0; mpi && i < sizeof other / sizeof *other; i++)
-        if (args_has(a, other[i]))
-            return FAIL(E_INVALID, "--%s is not for --mpi: the launcher says it", other[i]);
-    return ST_OK;
-}
-
 static Status read_world(dpx_world_options *o, const Args *a, char rendezvous[320])
 {
+    static const char *const connecting[] = { "world", "rank", "rendezvous", "world-secret", "mpi" };
+    const char *mpi = args_value(a, "mpi");
     int64_t size, rank;
+    Launcher l;
 
     TRY(find_rendezvous(rendezvous, a));
     *o = (dpx_world_options){ .size = 1, .rendezvous = rendezvous };
-    TRY(read_timeout(o, a));
+    TRY(args_real(&o->timeout, a, "world-timeout", 300));
+    if (!(o->timeout >= 0.1 && o->timeout <= 1e6))
+        return FAIL(E_INVALID, "--world-timeout: expected 0.1 to 1e6 seconds, found %g", o->timeout);
     o->secret = args_value(a, "world-secret");
-    if (launched_is())
-        return ask_launch(o, a);
-    TRY(check_mpi(a));
-    if (!args_has(a, "world") && !args_has(a, "rank"))
-        TRY(ask_launcher(o, a, *rendezvous));
+    for (size_t i = 0; launched_is() && i < sizeof connecting / sizeof *connecting; i++)
+        if (args_has(a, connecting[i]))
+            return FAIL(E_INVALID, "--%s: dpexec launch has connected its processes; leave the flag out",
+                        connecting[i]);
+    if (launched_is()) {
+        TRY(launched_read(&o->rank, &o->size, &o->rendezvous));
+        return launched_watch();
+    }
+    if (mpi && strcmp(mpi, "openmpi") && strcmp(mpi, "mpich"))
+        return FAIL(E_INVALID, "--mpi: expected openmpi or mpich, found '%s'", mpi);
+    for (int i = 0; mpi && i < 3; i++)
+        if (args_has(a, connecting[i]))
+            return FAIL(E_INVALID, "--%s is not for --mpi: the launcher says it", connecting[i]);
+    if (!args_has(a, "world") && !args_has(a, "rank")) {
+        TRY(launcher_find(&l, mpi, *rendezvous, args_has(a, "rendezvous")));
+        o->size = l.size;
+        o->rank = l.rank;
+        o->mpi = l.size == 1 ? NULL : l.mpi;
+    }
     if (o->mpi)
         return o->secret ? FAIL(E_INVALID, "--world-secret is for --rendezvous: MPI's launcher knows its processes")
                          : ST_OK;
@@ -122,8 +98,8 @@ static Status read_world(dpx_world_options *o, const Args *a, char rendezvous[32
     return ST_OK;
 }
 
-/* Every process says for itself whom it waits for. */
-static void tell_waiting(void *user, int level, const char *line)
+/* Every process prints the ranks that it waits for. */
+static void print_waiting(void *user, int level, const char *line)
 {
     (void)user;
     (void)level;
@@ -137,7 +113,7 @@ Status world_open(ToolWorld *out, const Args *a)
 
     *out = (ToolWorld){ .size = 1 };
     TRY(read_world(&o, a, rendezvous));
-    o.log = args_has(a, "quiet") ? NULL : tell_waiting;
+    o.log = args_has(a, "quiet") ? NULL : print_waiting;
     if (o.size == 1)
         return ST_OK;
     if (args_has(a, "dry-run"))
@@ -158,7 +134,7 @@ void world_close(ToolWorld *w, int failed)
     w->world = NULL;
 }
 
-/* ---- what all must have been given ---- */
+/* ---- facts that must be equal everywhere ---- */
 
 Share world_share_of(const ToolWorld *w) { return (Share){ w->rank, w->size }; }
 
@@ -191,7 +167,7 @@ Status world_agree_given(const ToolWorld *w, const Args *a, const char *name)
     return w->world ? (Status)dpx_world_agree(w->world) : ST_OK;
 }
 
-void world_is_for(const ToolWorld *w, const char *form, ...)
+void world_set_purpose(const ToolWorld *w, const char *form, ...)
 {
     char text[128];
     va_list ap;

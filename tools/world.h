@@ -1,18 +1,18 @@
-/* The command line's part in a world of processes. */
+/* Joins a tool to a world of processes, as its flags or a launcher's environment say. */
 #ifndef DPX_TOOLS_WORLD_H
 #define DPX_TOOLS_WORLD_H
 
 #include "tools/feed.h"
 
 /* The flags of a command that can be run by several processes, for its table. */
-#define WORLD_FLAGS                                                                                               \
-    { "world", "N", "processes that train together, each with --devices of its own [1, or as a launcher says]" }, \
-        { "mpi", "KIND", "the processes are MPI's: openmpi or mpich, where the launcher does not tell which" },   \
-        { "rank", "K", "which of them this is, 0 to N-1; rank 0 alone writes files and prints" },                 \
-        { "rendezvous", "HOST:PORT", "where rank 0 listens and the others meet it" },                             \
-        { "world-secret", "FILE", "bytes by which they recognise each other; none: whoever comes is believed" },  \
-    {                                                                                                             \
-        "world-timeout", "SECONDS", "to wait for other processes before giving up [300]"                          \
+#define WORLD_FLAGS                                                                                                  \
+    { "world", "N", "number of processes that train together, each with its own --devices [1, or the launcher's]" }, \
+        { "mpi", "KIND", "connect the processes by MPI: openmpi or mpich [the launcher's, if it is known]" },        \
+        { "rank", "K", "rank of this process, 0 to N-1; only rank 0 writes files and prints" },                      \
+        { "rendezvous", "HOST:PORT", "where rank 0 listens and the others connect" },                                \
+        { "world-secret", "FILE", "secret that all processes share; none: trust every process that connects" },      \
+    {                                                                                                                \
+        "world-timeout", "SECONDS", "how long to wait for other processes [300]"                                     \
     }
 
 typedef struct {
@@ -20,26 +20,27 @@ typedef struct {
     int rank, size;
 } ToolWorld;
 
-/* Joins the world that the flags, else a launcher's environment (tools/launcher.c), speak of.  The options are told. */
+/* Joins the world that the flags, or else a launcher's environment (tools/launcher.c), describe, and sets it in the
+ * options. */
 Status world_open(ToolWorld *out, const Args *a) CHECKED;
-/* `failed`: the process is about to end with this status, and over MPI so do all; 0: in order. */
+/* Leaves the world.  `failed`: the exit status of a process that failed, which over MPI ends all processes; 0: none. */
 void world_close(ToolWorld *w, int failed);
-/* The part of what all have to look at once that this process looks at. */
+/* This process's share of data that the processes check together. */
 Share world_share_of(const ToolWorld *w);
-/* Has every process been given these data?  Told when the trainer is created.  Of an array of more than 1 MiB some of
- * it is read. */
+/* Notes these data, which must be equal in all processes; the trainer compares them when it is created.  Of an array
+ * above 1 MiB only parts are read. */
 Status world_note_data(const ToolWorld *w, const char *name, const Feed *f) CHECKED;
-/* The same of a flag's value. */
+/* Notes a flag's value, which must be equal in all processes. */
 Status world_note_flag(const ToolWorld *w, const Args *a, const char *name) CHECKED;
-/* Is the flag given to all processes or to none?  Compared now. */
+/* E_INVALID unless the flag is given to all processes or to none; compared now. */
 Status world_agree_given(const ToolWorld *w, const Args *a, const char *name) CHECKED;
-/* What the next numbers of all processes are for: "the metrics of epoch 3". */
-void world_is_for(const ToolWorld *w, const char *form, ...) __attribute__((format(printf, 2, 3)));
-/* The largest of all processes' numbers, which all get; alone, the own. */
+/* Sets the purpose of the exchanges that follow, for messages: "the metrics of epoch 3". */
+void world_set_purpose(const ToolWorld *w, const char *form, ...) __attribute__((format(printf, 2, 3)));
+/* The largest `mine` of all processes. */
 Status world_most(int *out, const ToolWorld *w, int mine) CHECKED;
-/* What all processes have read together, and the most that one has. */
+/* The sum over all processes, and the largest of one process. */
 Status world_read(LoaderRead *all, LoaderRead *most, const ToolWorld *w, LoaderRead mine) CHECKED;
-/* The same of a number. */
+/* The same for one number. */
 Status world_count(int64_t *all, int64_t *most, const ToolWorld *w, int64_t mine) CHECKED;
 
 #endif

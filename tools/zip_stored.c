@@ -1,6 +1,7 @@
-/* libzip reads archives and checks them, but does not tell where a member lies.  Here the directory is read a second
- * time (PKWARE's APPNOTE.TXT, 4.3), of archives of one file without a comment, as numpy writes them; every number is
- * compared with the file's length, and what is not as expected is not found. */
+/* Finds uncompressed members of zip archives.  libzip reads and checks archives, but does not say where a member lies.
+ * So the directory is read a second time (PKWARE's APPNOTE.TXT, 4.3), for archives of one file without a comment, as
+ * numpy writes them.  Every number is compared with the file's length; anything unexpected means that nothing is
+ * found. */
 #include "tools/zip_stored.h"
 
 #include <string.h>
