@@ -39,7 +39,7 @@ Status map_stream(Mapped *out, FILE *f, const char *path)
     return st;
 }
 
-/* ---- sets ---- */
+/* ---- data sets ---- */
 
 Status dataset_add(Dataset *d, const Array *a, const char *path)
 {
@@ -133,24 +133,22 @@ const char *data_forms(char text[DATA_FORMS])
     return text;
 }
 
-static Status read_source(Dataset *d, const char *source, Normalisation norm)
-{
-    const DataFormat *f = data_format_of(source);
-    char forms[DATA_FORMS];
-    struct stat s;
-
-    if (f && f->prefix)
-        return f->read(d, source + strlen(f->prefix), norm);
-    if (stat(source, &s))
-        return FAIL(E_IO, "%s: cannot open: %s", source, strerror(errno));
-    return f ? f->read(d, source, norm) : FAIL(E_INVALID, "%s: expected %s", source, data_forms(forms));
-}
-
 Status dataset_open(Dataset **out, const char *source, Normalisation norm)
 {
+    const DataFormat *f = data_format_of(source);
     Dataset *d = calloc(1, sizeof *d);
-    Status st = d ? read_source(d, source, norm) : FAIL_NOMEM();
+    char forms[DATA_FORMS];
+    struct stat s;
+    Status st;
 
+    if (!d)
+        st = FAIL_NOMEM();
+    else if (f && f->prefix)
+        st = f->read(d, source + strlen(f->prefix), norm);
+    else if (stat(source, &s))
+        st = FAIL(E_IO, "%s: cannot open: %s", source, strerror(errno));
+    else
+        st = f ? f->read(d, source, norm) : FAIL(E_INVALID, "%s: expected %s", source, data_forms(forms));
     st = st ? st : dataset_complete(d, source);
     if (st) {
         dataset_free(d);
@@ -244,7 +242,7 @@ static void swap_bytes(unsigned char *p, size_t n, size_t size)
     X(DPX_UINT64, uint64_t) \
     X(DPX_BOOL, uint8_t)
 
-/* binary16: a sign, 5 bits of exponent, 10 of mantissa. */
+/* The value of a binary16 number: a sign, 5 bits of exponent, 10 of mantissa. */
 static double half_value(const unsigned char *p)
 {
     uint16_t bits;
@@ -261,7 +259,7 @@ static double half_value(const unsigned char *p)
     return bits >> 15 ? -v : v;
 }
 
-/* One element as the widest type of its kind; memcpy because a file's data need not be aligned. */
+/* An element as the widest type of its kind.  It is copied, because a file's data need not be aligned. */
 static double element_float(const unsigned char *p, dpx_dtype t)
 {
     switch (t) {
@@ -294,7 +292,7 @@ static int64_t element_int(const unsigned char *p, dpx_dtype t)
     }
 }
 
-/* Element i in the machine's order of bytes. */
+/* Copies element i in the machine's byte order. */
 static void element_at(unsigned char e[8], const Array *a, const unsigned char *from, size_t i)
 {
     size_t size = dpx_dtype_size(a->dtype);
@@ -308,7 +306,7 @@ static bool is_signed(dpx_dtype t) { return t == DPX_INT8 || t == DPX_INT16 || t
 
 /* Does an integer type of `bits` value bits and perhaps a sign hold the element?  If not, `number` receives the
  * element. */
-typedef bool Holds(char number[NUMBER_TEXT], const unsigned char *e, dpx_dtype from, int bits, bool sign);
+typedef bool HoldsElement(char number[NUMBER_TEXT], const unsigned char *e, dpx_dtype from, int bits, bool sign);
 
 static bool holds_float(char number[NUMBER_TEXT], const unsigned char *e, dpx_dtype from, int bits, bool sign)
 {
@@ -323,7 +321,7 @@ static bool holds_float(char number[NUMBER_TEXT], const unsigned char *e, dpx_dt
     return false;
 }
 
-/* 2^63 and more are negative as int64_t, and of the integers only uint64 holds them. */
+/* A HoldsElement.  uint64 values from 2^63 on are negative as int64_t, and only uint64 holds them. */
 static bool holds_int(char number[NUMBER_TEXT], const unsigned char *e, dpx_dtype from, int bits, bool sign)
 {
     int64_t v = element_int(e, from), most = (int64_t)(((uint64_t)1 << bits) - 1), least = sign ? -most - 1 : 0;
@@ -344,7 +342,7 @@ void share_range(Share s, int64_t n, int64_t *from, int64_t *to)
     *to = n / s.size * (s.rank + 1) + n % s.size * (s.rank + 1) / s.size;
 }
 
-static Status check_elements(const Array *a, dpx_dtype to, const char *what, Share share, Holds *holds)
+static Status check_elements(const Array *a, dpx_dtype to, const char *what, Share share, HoldsElement *holds)
 {
     int bits = 8 * (int)dpx_dtype_size(to) - (is_signed(to) || to == DPX_UINT64); /* element_int gives an int64_t */
     int64_t from, to_sample;
@@ -367,16 +365,9 @@ static Status check_elements(const Array *a, dpx_dtype to, const char *what, Sha
     return ST_OK;
 }
 
-/* Does every integer of type `from` have its value in `to`? */
-static bool holds_all(dpx_dtype to, dpx_dtype from)
-{
-    size_t wider = dpx_dtype_size(to), size = dpx_dtype_size(from);
-
-    return is_signed(to) == is_signed(from) ? wider >= size : is_signed(to) && wider > size;
-}
-
 Status array_check_share(const Array *a, dpx_dtype to, const char *what, Share share)
 {
+    const size_t wider = dpx_dtype_size(to), size = dpx_dtype_size(a->dtype);
     if (a->dtype == to)
         return ST_OK;
     if (to == DPX_FLOAT16 || to == DPX_BFLOAT16 || a->dtype == DPX_BFLOAT16 || to == DPX_BOOL)
@@ -387,7 +378,9 @@ Status array_check_share(const Array *a, dpx_dtype to, const char *what, Share s
         return ST_OK;
     if (is_float(a->dtype))
         return check_elements(a, to, what, share, holds_float);
-    return holds_all(to, a->dtype) ? ST_OK : check_elements(a, to, what, share, holds_int);
+    if (is_signed(to) == is_signed(a->dtype) ? wider >= size : is_signed(to) && wider > size)
+        return ST_OK; /* the type holds every value of the other */
+    return check_elements(a, to, what, share, holds_int);
 }
 
 Status array_check_convert(const Array *a, dpx_dtype to, const char *what)
@@ -421,7 +414,7 @@ static void convert_sample(const Array *a, const unsigned char *from, size_t n, 
     }
 }
 
-/* Images: bytes to floats through a table of the 256 values. */
+/* Converts the bytes of images to floats by a table of the 256 values. */
 static void convert_bytes(const Array *a, const unsigned char *from, size_t n, float *out)
 {
     float table[256];
@@ -480,7 +473,7 @@ void array_fill(dpx_dtype to, double v, size_t n, void *out)
 
 /* ---- reading ahead ---- */
 
-/* Advice is given for whole pages, and is no more than that. */
+/* Advises the kernel, for whole pages. */
 static void advise(const unsigned char *from, size_t bytes, int advice)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE), lead = (uintptr_t)from % page;

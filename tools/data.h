@@ -1,7 +1,8 @@
-/* Data sets: named arrays that share their first axis, the samples, but for those that a model takes whole.  Files are
- * mapped; compressed ones are first unpacked into an unnamed temporary file, so a set may be larger than memory.  How
- * much is unpacked is what the header of the array asks for: a stream that goes on behind that is an error, and so is
- * one for which there is no room. */
+/* Data sets: named arrays.  All arrays have the samples along their first axis, except those that a model takes whole.
+ *
+ * Files are mapped, so a data set may be larger than memory.  Compressed ones are first unpacked into an unnamed
+ * temporary file, as far as the array's header asks for; a stream that is longer, or for which there is no room, is an
+ * error. */
 #ifndef DPX_TOOLS_DATA_H
 #define DPX_TOOLS_DATA_H
 

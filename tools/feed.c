@@ -1,5 +1,5 @@
-/* Matches arrays to inputs by name, and without names where only one answer is possible.  All mismatches are told at
- * once. */
+/* Matches arrays to inputs by name, and without names where only one match is possible.  All mismatches are reported
+ * together. */
 #include "tools/feed.h"
 
 #include <stdlib.h>
@@ -30,7 +30,7 @@ static const char *dims_text(int rank, const int64_t *dim, char buf[160])
     return buf;
 }
 
-/* "[100,3,32,32] float32", with ? for what is open. */
+/* "[100,3,32,32] float32", with ? for open dimensions. */
 static const char *array_text(int rank, const int64_t *dim, dpx_dtype dtype, char buf[192])
 {
     char dims[160];
@@ -39,7 +39,7 @@ static const char *array_text(int rank, const int64_t *dim, dpx_dtype dtype, cha
     return buf;
 }
 
-/* The sample's dimensions must be the input's, where those are known. */
+/* Whether the dimensions of a sample are those of the input, where these are known. */
 static bool fits_shape(const dpx_info *in, const Field *f)
 {
     int64_t dim[DPX_MAX_RANK];
@@ -54,7 +54,7 @@ static bool fits_shape(const dpx_info *in, const Field *f)
     return fits;
 }
 
-/* An input's dimensions as files have them: samples first. */
+/* The input with the axis of samples moved to the front, as files have it. */
 static void samples_first(dpx_info *out, const dpx_info *in, int axis)
 {
     *out = *in;
@@ -62,7 +62,7 @@ static void samples_first(dpx_info *out, const dpx_info *in, int axis)
         out->dim[i] = in->dim[i ? i - 1 : axis < in->rank ? axis : 0];
 }
 
-/* Are the dimensions, behind the first, those of the array with the axis `from` moved to `to`? Fills `order`. */
+/* Whether the array fits if its axis `from` is moved to `to`; order[]: the resulting order of its axes. */
 static bool fits_turned(int order[DPX_MAX_RANK], const dpx_info *expected, const Array *x, int from, int to)
 {
     bool fits = expected->dim[to] >= 0;
@@ -76,8 +76,9 @@ static bool fits_turned(int order[DPX_MAX_RANK], const dpx_info *expected, const
     return fits;
 }
 
-/* What would make an array of another shape fit, where that is plain: "" else.  `expected`: with the samples first. */
-static const char *remedy(char text[REMEDY_TEXT], const dpx_info *expected, const Array *x)
+/* What would make an array of another shape fit, if that is evident; otherwise "".  `expected` has its samples first.
+ */
+static const char *hint(char text[REMEDY_TEXT], const dpx_info *expected, const Array *x)
 {
     const int rank = x->rank;
     int order[DPX_MAX_RANK];
@@ -100,30 +101,22 @@ static const char *remedy(char text[REMEDY_TEXT], const dpx_info *expected, cons
     return text;
 }
 
-/* Of an input whose first axis is fixed: the axis that would be the batch's, were the array to fit with its samples
- * first; 0: there is none. */
-static int turned_axis(const dpx_info *in, const Array *x)
-{
-    for (int axis = 1; in->rank == x->rank && in->dim[0] >= 0 && axis < x->rank; axis++) {
-        dpx_info turned;
-        int i = 1;
-
-        samples_first(&turned, in, axis);
-        while (i < x->rank && (turned.dim[i] < 0 || turned.dim[i] == x->dim[i]))
-            i++;
-        if (i == x->rank)
-            return axis;
-    }
-    return 0;
-}
-
-/* How to export a model whose file fixes a size that is another in the data: "" where none is. */
+/* How to make an array fit an input with fixed sizes: by naming the axis that is the batch, or by exporting the model
+ * with an open axis; "" if neither helps. */
 static const char *export_open(char text[REMEDY_TEXT], const dpx_info *in, const Array *x)
 {
-    const int axis = turned_axis(in, x);
-    int i = 1;
+    int axis = 0, i = 1;
 
     *text = '\0';
+    for (int k = 1; !axis && in->rank == x->rank && in->dim[0] >= 0 && k < x->rank; k++) {
+        dpx_info first;
+        bool fits = true;
+
+        samples_first(&first, in, k);
+        for (int d = 1; d < x->rank; d++)
+            fits = fits && (first.dim[d] < 0 || first.dim[d] == x->dim[d]);
+        axis = fits ? k : 0;
+    }
     while (i < x->rank && (in->dim[i] < 0 || in->dim[i] == x->dim[i] || (i == 1 && x->row && in->dim[i] > x->dim[i])))
         i++;
     if (axis)
@@ -153,9 +146,9 @@ static void check_shape(const dpx_info *in, const Field *f, Problems *wrong)
         return;
     }
     if (f->axis < 0 || f->axis >= f->array->rank)
-        return; /* which feed_add tells */
+        return; /* feed_add reports it */
     samples_first(&expected, in, f->axis);
-    if (!*remedy(help, &expected, f->array) && !f->axis)
+    if (!*hint(help, &expected, f->array) && !f->axis)
         export_open(help, in, f->array);
     problems_add(wrong, "input '%s' is %s%s, the data's array is %s%s%s", in->name,
                  dims_text(expected.rank, expected.dim, want), f->axis ? " with its samples first" : "",
@@ -200,7 +193,7 @@ static bool is_fed(const Feed *f, const Array *a)
     return false;
 }
 
-/* "'x' [43,64] float32, ..." of the arrays that feed nothing, or of all. */
+/* "'x' [43,64] float32, ...": the arrays that feed nothing, or all of them. */
 static const char *list_arrays(char text[LIST_TEXT], const Feed *f, bool all)
 {
     char one[192];
@@ -222,24 +215,18 @@ static const char *list_arrays(char text[LIST_TEXT], const Feed *f, bool all)
     return text;
 }
 
-/* The target's array by name, which feeds nothing else; NULL: none is called so. */
-static const Array *named_target(const Feed *f, const Args *a)
-{
-    const char *name = args_value(a, "target");
-
-    return needs_target(a) ? dataset_find(f->data, name ? name : "target") : NULL;
-}
-
-/* What was found for an input that none has the name of. */
+/* The arrays that could feed an input whose name none has: the last that fits, and the last that has the right shape;
+ * and how many there are of either. */
 typedef struct {
     const Array *array, *shaped;
     int n_fit, n_shaped;
-} Fit; /* of the last that fits, and that has the shape at least */
+} Fit;
 
-/* The arrays for the model's only input when none has its name: found alike by all processes, so all samples count. */
+/* Finds the arrays that fit the model's only input.  All processes must find the same, so each checks all samples. */
 static Fit find_fitting(const Feed *f, const Args *a, const dpx_info *in)
 {
-    const Array *target = named_target(f, a);
+    const char *name = args_value(a, "target");
+    const Array *target = needs_target(a) ? dataset_find(f->data, name ? name : "target") : NULL;
     Fit fit = { 0 };
 
     for (int i = 0; i < f->data->n; i++) {
@@ -258,7 +245,7 @@ static Fit find_fitting(const Feed *f, const Args *a, const dpx_info *in)
     return fit;
 }
 
-/* Is it the only input but for one that takes the target? */
+/* Whether `in` is the model's only input, apart from one that takes the target. */
 static bool is_only_input(const Args *a, const dpx_model *m, const dpx_info *in)
 {
     const char *target = !needs_target(a) ? NULL : args_value(a, "target") ? args_value(a, "target") : "target";
@@ -268,54 +255,37 @@ static bool is_only_input(const Args *a, const dpx_model *m, const dpx_info *in)
     return dpx_model_count(m, DPX_INPUT) == 1 + takes_target && !(takes_target && !strcmp(in->name, target));
 }
 
-/* "; 'images': ..." of the first array that only a remedy keeps from fitting. */
-static const char *remedy_of_any(char text[2 * REMEDY_TEXT], const Feed *f, const dpx_info *expected)
-{
-    char help[REMEDY_TEXT];
-
-    *text = '\0';
-    for (int i = 0; i < f->data->n && !*text; i++)
-        if (*remedy(help, expected, &f->data->array[i]))
-            snprintf(text, 2 * REMEDY_TEXT, "; '%.80s'%s", f->data->array[i].name, help);
-    return text;
-}
-
-/* "; --input-value ..." of an input of one number. */
-static const char *remedy_of_number(char text[2 * REMEDY_TEXT], const dpx_info *in)
-{
-    bool one = in->rank >= 0;
-
-    for (int i = 0; i < in->rank; i++)
-        one &= in->dim[i] == 1;
-    *text = '\0';
-    if (one)
-        snprintf(text, 2 * REMEDY_TEXT, "; --input-value %.80s=NUMBER gives it one number for the whole run", in->name);
-    return text;
-}
-
-static void tell_missing(const Feed *f, const Args *a, const dpx_info *in, const Fit *fit, Problems *wrong)
+/* Reports an input without an array, with a hint if there is one. */
+static void report_missing(const Feed *f, const Args *a, const dpx_info *in, const Fit *fit, Problems *wrong)
 {
     dpx_dtype dtype = feed_dtype(a, in->dtype);
-    char want[192], help[2 * REMEDY_TEXT];
+    char want[192], help[REMEDY_TEXT], more[2 * REMEDY_TEXT] = "";
     dpx_info expected;
+    bool number = in->rank >= 0;
 
     samples_first(&expected, in, feed_axis(f->model, a, in->name, in->rank));
     array_text(expected.rank, expected.dim, dtype, want);
+    for (int i = 0; i < in->rank; i++)
+        number &= in->dim[i] == 1;
+    if (!fit && number)
+        snprintf(more, sizeof more, "; --input-value %.80s=NUMBER gives it one number for the whole run", in->name);
+    for (int i = 0; fit && i < f->data->n && !*more; i++)
+        if (*hint(help, &expected, &f->data->array[i]))
+            snprintf(more, sizeof more, "; '%.80s'%s", f->data->array[i].name, help);
     if (!fit)
-        problems_add(wrong, "no array for input '%s' %s%s", in->name, want, remedy_of_number(help, in));
+        problems_add(wrong, "no array for input '%s' %s%s", in->name, want, more);
     else if (fit->n_fit)
         problems_add(wrong, "no array is called like input '%s' %s, and %d fit", in->name, want, fit->n_fit);
     else if (fit->n_shaped == 1 && array_check_convert(fit->shaped, dtype, fit->shaped->name))
         problems_add(wrong, "no array for input '%s' %s: the only one of its shape does not fit: %s", in->name, want,
                      dpx_error());
     else
-        problems_add(wrong, "no array for input '%s' %s: none is called so or fits%s", in->name, want,
-                     remedy_of_any(help, f, &expected));
+        problems_add(wrong, "no array for input '%s' %s: none is called so or fits%s", in->name, want, more);
 }
 
-/* The array for an input: by name; for the only one images without a name, else the one that fits.  Tells what is wrong
- * when there is none. */
-static const Array *array_for(Feed *f, const Args *a, const dpx_model *m, const dpx_info *in, Problems *wrong)
+/* The array for an input: the one of its name.  The only input also takes images, which have no name, or the one array
+ * that fits.  NULL: there is none, which is reported. */
+static const Array *find_array(Feed *f, const Args *a, const dpx_model *m, const dpx_info *in, Problems *wrong)
 {
     const Array *x = dataset_find(f->data, in->name);
     bool only = is_only_input(a, m, in);
@@ -327,7 +297,7 @@ static const Array *array_for(Feed *f, const Args *a, const dpx_model *m, const 
         fit = find_fitting(f, a, in);
     if (fit.n_fit == 1)
         return f->guessed = fit.array;
-    tell_missing(f, a, in, only ? &fit : NULL, wrong);
+    report_missing(f, a, in, only ? &fit : NULL, wrong);
     return NULL;
 }
 
@@ -348,14 +318,12 @@ static void add_input(Feed *f, const Args *a, const dpx_info *in, const Array *a
     feed_add(f, field, wrong);
 }
 
-/* Predictions need no input that only losses of the model's own do, which the trainer knows. */
-static bool may_lack(const Args *a)
-{
-    return args_has(a, "predictions") && !needs_target(a) && strcmp(dpx_options_get(a->options, "loss"), "none") != 0;
-}
-
+/* Adds a field for every input.  Predictions can do without inputs that only a loss of the model's own needs; the
+ * trainer knows these. */
 static void match_inputs(Feed *f, const Args *a, const dpx_model *m, Problems *wrong)
 {
+    const bool may_lack =
+        args_has(a, "predictions") && !needs_target(a) && strcmp(dpx_options_get(a->options, "loss"), "none") != 0;
     const int64_t samples = feed_samples(f, a);
     char text[LIST_TEXT];
     bool all = true;
@@ -366,13 +334,13 @@ static void match_inputs(Feed *f, const Args *a, const dpx_model *m, Problems *w
         dpx_info in;
         const Array *array;
 
-        if (dpx_model_info(m, DPX_INPUT, i, &in) || feed_tells(&kind, &of, f, a, in.name))
+        if (dpx_model_info(m, DPX_INPUT, i, &in) || feed_is_extent(&kind, &of, f, a, in.name))
             continue;
-        if (may_lack(a) && !dataset_find(f->data, in.name) && !is_only_input(a, m, &in)) {
+        if (may_lack && !dataset_find(f->data, in.name) && !is_only_input(a, m, &in)) {
             f->lacks = true;
             continue;
         }
-        if ((array = array_for(f, a, m, &in, wrong)))
+        if ((array = find_array(f, a, m, &in, wrong)))
             add_input(f, a, &in, array, samples, wrong);
         else
             all = false;
@@ -409,31 +377,26 @@ static const Array *find_target(const Feed *f, const Args *a, Problems *wrong)
     return n == 1 ? left : NULL;
 }
 
-/* How many axes the scores have that the loss compares; -1: the file does not say. */
-static int scores_rank(const Args *a, const dpx_model *m)
-{
-    const char *logits = dpx_options_get(a->options, "logits");
-    dpx_info out = { .rank = -1 };
-
-    for (int i = 0; i < dpx_model_count(m, DPX_OUTPUT); i++)
-        if (!dpx_model_info(m, DPX_OUTPUT, i, &out) && (!*logits || !strcmp(out.name, logits)))
-            return out.rank;
-    return -1;
-}
-
-/* Are targets of a class loss probabilities of the classes, as PyTorch tells it: of the scores' rank?  Where that is
- * not known, floats are that --soft-labels speaks of or that are no whole numbers. */
+/* Whether the targets of a class loss are class probabilities: as in PyTorch, if they have the rank of the scores.
+ * Where the file does not give that rank, floats are probabilities if --soft-labels says so or if they are not whole
+ * numbers. */
 static bool is_soft_target(const Args *a, const dpx_model *m, const Array *x, Problems *wrong)
 {
     const bool takes = !strcmp(dpx_options_get(a->options, "loss"), "cross-entropy"), floats = array_is_float(x);
-    const bool told = takes && !strcmp(dpx_options_get(a->options, "soft-labels"), "true");
-    const int rank = scores_rank(a, m);
+    const bool given = takes && !strcmp(dpx_options_get(a->options, "soft-labels"), "true");
+    const char *logits = dpx_options_get(a->options, "logits");
+    int rank = -1; /* of the scores */
     char have[192];
+    dpx_info out;
+
+    for (int i = dpx_model_count(m, DPX_OUTPUT) - 1; i >= 0; i--) /* the first that fits stays */
+        if (!dpx_model_info(m, DPX_OUTPUT, i, &out) && (!*logits || !strcmp(out.name, logits)))
+            rank = out.rank;
 
     if (floats && rank >= 0 && x->rank > rank)
         problems_add(wrong, "target '%s' %s has more axes than the model's scores, which have %d", x->name,
                      array_text(x->rank, x->dim, x->dtype, have), rank);
-    if (x->row || (rank >= 0 ? x->rank != rank : !floats || (!told && !array_check_convert(x, DPX_INT64, x->name))))
+    if (x->row || (rank >= 0 ? x->rank != rank : !floats || (!given && !array_check_convert(x, DPX_INT64, x->name))))
         return false;
     if (!takes)
         problems_add(wrong,
@@ -491,38 +454,8 @@ static Status read_normalisation(Normalisation *out, const Args *a, const char *
     return ST_OK;
 }
 
-/* Grey images, which files hold without a channel axis, get one unless the model takes them as they are. */
-static void fit_images(Dataset *d, const dpx_model *m)
-{
-    bool plain = false, channels = false;
-    dpx_info in;
-
-    for (int i = 0; i < dpx_model_count(m, DPX_INPUT); i++)
-        if (!dpx_model_info(m, DPX_INPUT, i, &in)) {
-            plain |= in.rank == 3;
-            channels |= in.rank == 4;
-        }
-    for (int i = 0; i < d->n && (channels || !plain); i++)
-        if (d->array[i].rank == 3)
-            array_add_channel(&d->array[i]);
-}
-
-/* Which array was taken without being named. */
-static void tell_guess(const Feed *f, const char *flag, const char *source, Progress *log)
-{
-    char line[512];
-
-    for (int i = 0; log && !log->quiet && i < f->n; i++)
-        if (f->field[i].array == f->guessed) {
-            snprintf(line, sizeof line, "--%s %s: input '%s' is read from array '%s', the only one that fits", flag,
-                     source, f->field[i].name, f->guessed->name);
-            foreign_clean(line);
-            progress_line(log, "%s", line);
-        }
-}
-
-/* Arrays that go on behind those of a sequence that the model was read for are not its. */
-static void tell_left_over(const Feed *f, const char *flag, const char *source, Progress *log)
+/* Warns of arrays NAME.K of a sequence that the model, as it was loaded, has no input for. */
+static void warn_of_unused(const Feed *f, const char *flag, const char *source, Progress *log)
 {
     char line[512];
 
@@ -563,6 +496,9 @@ Status feed_open(Feed *out, const Args *a, const char *flag, const dpx_model *mo
     Feed f = { .model = model, .share = share };
     Problems wrong = { 0 };
     const char *source = args_value(a, flag);
+    bool plain = false, channels = false;
+    char line[512];
+    dpx_info in;
     Status st;
 
     if (dpx_model_is_step(model))
@@ -571,8 +507,14 @@ Status feed_open(Feed *out, const Args *a, const char *flag, const dpx_model *mo
     TRY(feed_read(out, a, flag));
     f.data = out->data;
     out->data = NULL;
-    if (data_format_of(source)->scaled)
-        fit_images(f.data, model);
+    for (int i = 0; i < dpx_model_count(model, DPX_INPUT); i++)
+        if (!dpx_model_info(model, DPX_INPUT, i, &in)) {
+            plain |= in.rank == 3;
+            channels |= in.rank == 4;
+        }
+    for (int i = 0; i < f.data->n && data_format_of(source)->scaled && (channels || !plain); i++)
+        if (f.data->array[i].rank == 3) /* grey images, which files hold without a channel axis */
+            array_add_channel(&f.data->array[i]);
     match_inputs(&f, a, model, &wrong);
     if (needs_target(a))
         match_target(&f, a, model, &wrong);
@@ -585,12 +527,18 @@ Status feed_open(Feed *out, const Args *a, const char *flag, const dpx_model *mo
         dataset_free(f.data);
         return st;
     }
-    tell_guess(&f, flag, source, log);
-    tell_left_over(&f, flag, source, log);
+    for (int i = 0; log && !log->quiet && i < f.n; i++)
+        if (f.field[i].array == f.guessed) {
+            snprintf(line, sizeof line, "--%s %s: input '%s' is read from array '%s', the only one that fits", flag,
+                     source, f.field[i].name, f.guessed->name);
+            foreign_clean(line);
+            progress_line(log, "%s", line);
+        }
+    warn_of_unused(&f, flag, source, log);
     f.flag = flag;
     f.source = source;
-    feed_say_sequences(&f, a, log);
-    feed_say_roles(&f, a, log);
+    feed_log_sequences(&f, a, log);
+    feed_warn_of_roles(&f, a, log);
     *out = f;
     return ST_OK;
 }
@@ -615,32 +563,9 @@ Status feed_sequences(Feed *out, const Args *a, const dpx_model *model, Dataset 
             add_input(&f, a, &in, &data->array[i], data->array[i].dim[0], &wrong);
     feed_add_sequences(&f, a, &wrong);
     TRY(problems_fail(&wrong, E_INVALID, "%s", what));
-    feed_say_sequences(&f, a, log);
+    feed_log_sequences(&f, a, log);
     *out = f;
     return ST_OK;
-}
-
-/* Has --input-shape NAME=... been given? */
-static bool has_shape(const Args *a, const char *name)
-{
-    const size_t n = strlen(name);
-    const char *at = dpx_options_get(a->options, "input-shape");
-
-    for (; at && *at; at = strchr(at, ';') ? strchr(at, ';') + 1 : NULL)
-        if (!strncmp(at, name, n) && at[n] == '=')
-            return true;
-    return false;
-}
-
-/* Does the model leave open more than how many samples there are?  Where that is fixed and it is not said which axis
- * has them, the open one may be it. */
-static bool feed_is_open(const Feed *f, const Args *a, const dpx_info *in, const Field *field)
-{
-    bool open = in->rank < 0;
-
-    for (int i = 0; i < in->rank; i++)
-        open |= (field->kind == FIELD_WHOLE || i != field->axis) && in->dim[i] < 0;
-    return open && dpx_batch_role(f->model, a->options, in->name) != DPX_ROLE_UNSAID;
 }
 
 Status feed_input_shapes(const Args *a, const Feed *f, int64_t batch_size)
@@ -648,11 +573,22 @@ Status feed_input_shapes(const Args *a, const Feed *f, int64_t batch_size)
     for (int i = 0; i < f->n; i++) {
         const Field *field = &f->field[i];
         int64_t dim[DPX_MAX_RANK];
+        const size_t length = strlen(field->name);
+        const char *at = dpx_options_get(a->options, "input-shape");
+        bool open, given = false;
         char text[512];
         dpx_info in;
         int n;
 
-        if (!feed_input(&in, f->model, field->name) || !feed_is_open(f, a, &in, field) || has_shape(a, field->name))
+        if (!feed_input(&in, f->model, field->name))
+            continue;
+        open = in.rank < 0;
+        for (int k = 0; k < in.rank; k++)
+            open |= (field->kind == FIELD_WHOLE || k != field->axis) && in.dim[k] < 0;
+        for (; at && *at; at = strchr(at, ';') ? strchr(at, ';') + 1 : NULL)
+            given |= !strncmp(at, field->name, length) && at[length] == '=';
+        /* with a fixed size of samples and no axis named for them, the open axis may be theirs */
+        if (!open || given || dpx_batch_role(f->model, a->options, in.name) == DPX_ROLE_UNSAID)
             continue;
         field_dims(dim, field, batch_size, field_longest(field));
         n = snprintf(text, sizeof text, "%.256s=", field->name);
@@ -670,7 +606,7 @@ Status feed_target_shape(const Args *a, const Feed *f, int64_t batch_size)
 
         if (strcmp(f->field[i].name, f->target) ||
             (f->field[i].array->row && *dpx_options_get(a->options, "input-shape")))
-            continue; /* the latter: what inputs have is said, and may be another length */
+            continue; /* the user gives input shapes, whose length may be another */
         field_dims(t.dim, &f->field[i], batch_size, field_longest(&f->field[i]));
         return (Status)dpx_options_set_target_shape(a->options, &t);
     }
@@ -692,7 +628,7 @@ void feed_close(Feed *f)
     *f = (Feed){ 0 };
 }
 
-/* All of a vector as float64. */
+/* Puts the data set's vector, as float64, into the options. */
 static Status set_class_weights(const Args *a, const Dataset *d)
 {
     int64_t *index = malloc((size_t)d->samples * sizeof *index);

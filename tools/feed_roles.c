@@ -1,22 +1,14 @@
-/* Which arrays of a data set hold samples, and which a model takes whole.
+/* Roles of arrays: which hold samples, and which a model takes whole.
  *
- * The model says which of its inputs carry the batch (dpx_batch_role).  What it leaves open the array's shape decides:
- * an array of as many rows as there are samples, for an input that fixes another number, can only be samples. */
+ * The model says which of its inputs carry the batch (dpx_batch_role).  Where it leaves that open, the array's shape
+ * decides: an array with as many rows as there are samples, for an input that fixes another number, must be samples. */
 #include <string.h>
 
 #include "graph/base/foreign.h"
 #include "tools/feed.h"
 
-static bool has_target(const Args *a) { return dpx_target(a->options) != DPX_TARGET_NONE; }
-
-static const Array *target_array(const Feed *f, const Args *a)
-{
-    const char *name = args_value(a, "target");
-
-    return has_target(a) ? dataset_find(f->data, name ? name : "target") : NULL;
-}
-
-/* An input whose batch is not said has its samples along the first axis, until shapes are asked for. */
+/* The role of an input.  Where the user names axes for other inputs only, its samples are taken to lie along the first
+ * axis until shapes are needed. */
 static int role_of(const Feed *f, const Args *a, const char *input)
 {
     const int role = dpx_batch_role(f->model, a->options, input);
@@ -24,7 +16,7 @@ static int role_of(const Feed *f, const Args *a, const char *input)
     return role == DPX_ROLE_UNSAID ? DPX_ROLE_UNKNOWN : role;
 }
 
-/* The first array of an input of this role. */
+/* The first array that feeds an input of this role; NULL: none does. */
 static const Array *array_of_role(const Feed *f, const Args *a, int role)
 {
     for (int i = 0; i < dpx_model_count(f->model, DPX_INPUT); i++) {
@@ -40,13 +32,15 @@ static const Array *array_of_role(const Feed *f, const Args *a, int role)
 int64_t feed_samples(const Feed *f, const Args *a)
 {
     const Array *x = array_of_role(f, a, DPX_ROLE_SAMPLES);
+    const char *target = args_value(a, "target");
 
-    x = x ? x : target_array(f, a);
+    if (!x && dpx_target(a->options) != DPX_TARGET_NONE)
+        x = dataset_find(f->data, target ? target : "target");
     x = x ? x : array_of_role(f, a, DPX_ROLE_UNKNOWN);
     return x && x->rank ? x->dim[0] : f->data->samples;
 }
 
-/* Has the array the input's shape, as it stands? */
+/* Whether the array has the input's shape as it is. */
 static bool fits_whole(const dpx_info *in, const Array *x)
 {
     bool fits = !x->row && (in->rank < 0 || in->rank == x->rank);
@@ -54,15 +48,6 @@ static bool fits_whole(const dpx_info *in, const Array *x)
     for (int i = 0; fits && i < in->rank; i++)
         fits = in->dim[i] < 0 || in->dim[i] == x->dim[i];
     return fits;
-}
-
-/* An array of another number of rows than there are samples: one row is the same for all, and so is an array of the
- * input's own shape where nothing else tells. */
-static bool is_whole_by_shape(const dpx_info *in, const Array *x, int role, int64_t samples)
-{
-    if (x->dim[0] == samples && x->rank)
-        return false;
-    return fits_whole(in, x) && (role == DPX_ROLE_UNKNOWN ? in->rank >= 0 && in->dim[0] == x->dim[0] : x->dim[0] == 1);
 }
 
 bool feed_is_whole(const Feed *f, const Args *a, const dpx_info *in, const Array *array, int64_t samples,
@@ -75,16 +60,21 @@ bool feed_is_whole(const Feed *f, const Args *a, const dpx_info *in, const Array
         return false;
     if (role == DPX_ROLE_WHOLE || role == DPX_ROLE_ORDERED)
         return true;
-    whole = role == DPX_ROLE_EITHER ? fits_whole(in, array) || array->dim[0] != samples
-                                    : is_whole_by_shape(in, array, role, samples);
+    if (role == DPX_ROLE_EITHER)
+        whole = fits_whole(in, array) || array->dim[0] != samples;
+    else if (array->dim[0] == samples && array->rank)
+        whole = false;
+    else /* one row is the same for all samples; so is the input's own shape where nothing else decides */
+        whole = fits_whole(in, array) &&
+                (role == DPX_ROLE_UNKNOWN ? in->rank >= 0 && in->dim[0] == array->dim[0] : array->dim[0] == 1);
     if (whole != (role == DPX_ROLE_EITHER) &&
         dpx_options_set_role(a->options, in->name, whole ? DPX_ROLE_WHOLE : DPX_ROLE_SAMPLES))
         problems_add(wrong, "%s", dpx_error());
     return whole;
 }
 
-/* "; ..." where one array may be offsets with the end behind the last, as EmbeddingBag has them with
- * include_last_offset. */
+/* A hint where one array may be offsets with the total at the end, as EmbeddingBag has them with include_last_offset;
+ * otherwise "". */
 static const char *offsets_remedy(char text[512], const Array *a, const Array *b)
 {
     const Array *longer = a->dim[0] > b->dim[0] ? a : b;
@@ -124,7 +114,7 @@ Status feed_check_samples(Feed *f, const char *source)
     return ST_OK;
 }
 
-void feed_say_roles(const Feed *f, const Args *a, Progress *log)
+void feed_warn_of_roles(const Feed *f, const Args *a, Progress *log)
 {
     for (int i = 0; log && i < f->n; i++) {
         const Field *x = &f->field[i];

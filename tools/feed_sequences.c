@@ -1,4 +1,4 @@
-/* Sequences of unequal length: with what they are padded, and which inputs of the model are told where they end. */
+/* Sequences of unequal length: how they are padded, and which inputs of the model get their lengths or masks. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -6,9 +6,9 @@
 #include "graph/base/numtext.h"
 #include "tools/feed.h"
 
-enum { IGNORED = -100 }; /* what class losses leave out where --ignore-index does not say */
+enum { IGNORED = -100 }; /* the default of --ignore-index: class losses leave this class out */
 
-/* The flags, and inputs that are of a kind by their names: those that PyTorch and transformers give them. */
+/* The flags, and the names of inputs that are recognised: those of PyTorch and transformers. */
 static const struct {
     FieldKind kind;
     const char *flag, *names[5], *says;
@@ -22,15 +22,7 @@ static const struct {
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
-static bool has_sequences(const Dataset *d)
-{
-    for (int i = 0; i < d->n; i++)
-        if (d->array[i].row)
-            return true;
-    return false;
-}
-
-/* Is `text` the name, or NAME=VALUE?  `value`: NULL without one. */
+/* Whether `text` is the name, or NAME=VALUE; *value is NULL without a value. */
 static bool names(const char **value, const char *text, const char *name)
 {
     const size_t n = strlen(name);
@@ -39,29 +31,18 @@ static bool names(const char **value, const char *text, const char *name)
     return *value || !strcmp(text, name);
 }
 
-/* "x.lengths", where x has sequences. */
-static bool tells_lengths_of(const char **of, const Dataset *d, const char *input)
+bool feed_is_extent(FieldKind *kind, const char **of, const Feed *f, const Args *a, const char *input)
 {
-    for (int i = 0; i < d->n; i++) {
-        const size_t n = strlen(d->array[i].name);
-
-        if (d->array[i].row && !strncmp(input, d->array[i].name, n) && !strcmp(input + n, ".lengths")) {
-            *of = d->array[i].name;
-            return true;
-        }
-    }
-    return false;
-}
-
-bool feed_tells(FieldKind *kind, const char **of, const Feed *f, const Args *a, const char *input)
-{
+    bool any = false;
     for (int k = 0; k < KINDS; k++)
         for (int i = 0; args_nth(a, kinds[k].flag, i); i++)
             if (names(of, args_nth(a, kinds[k].flag, i), input)) {
                 *kind = kinds[k].kind;
                 return true;
             }
-    if (dataset_find(f->data, input) || !has_sequences(f->data))
+    for (int i = 0; i < f->data->n; i++)
+        any |= f->data->array[i].row != NULL;
+    if (dataset_find(f->data, input) || !any)
         return false;
     *of = NULL;
     for (int k = 0; k < KINDS; k++)
@@ -71,7 +52,14 @@ bool feed_tells(FieldKind *kind, const char **of, const Feed *f, const Args *a, 
                 return true;
             }
     *kind = FIELD_LENGTHS;
-    return tells_lengths_of(of, f->data, input);
+    for (int i = 0; i < f->data->n && !*of; i++) { /* "x.lengths", where x has sequences */
+        const char *name = f->data->array[i].name;
+        const size_t n = strlen(name);
+
+        if (f->data->array[i].row && !strncmp(input, name, n) && !strcmp(input + n, ".lengths"))
+            *of = name;
+    }
+    return *of != NULL;
 }
 
 static bool same_lengths(const Array *a, const Array *b)
@@ -83,7 +71,8 @@ static bool same_lengths(const Array *a, const Array *b)
     return same;
 }
 
-/* The array whose sequences the input is told of; NULL, with what is wrong. */
+/* The array whose lengths the input gets: `of`, or without a name the sequences of any other input.  NULL, which is
+ * reported: there is none, or there are several with different lengths. */
 static const Array *find_sequences(const Feed *f, const char *flag, const char *input, const char *of, Problems *wrong)
 {
     const Array *found = of ? dataset_find(f->data, of) : NULL;
@@ -113,7 +102,8 @@ static const Array *find_sequences(const Feed *f, const char *flag, const char *
     return found;
 }
 
-static void add_telling(Feed *f, const Args *a, const dpx_info *in, FieldKind kind, const char *of, Problems *wrong)
+/* Adds a field for an input that gets lengths or a mask. */
+static void add_extent(Feed *f, const Args *a, const dpx_info *in, FieldKind kind, const char *of, Problems *wrong)
 {
     const char *flag = "";
     Field field = { .name = in->name, .dtype = feed_dtype(a, in->dtype), .kind = kind };
@@ -135,19 +125,16 @@ static void add_telling(Feed *f, const Args *a, const dpx_info *in, FieldKind ki
 
 /* ---- padding ---- */
 
-static Field *find_field(Feed *f, const char *text, const char **value)
-{
-    for (int i = 0; i < f->n; i++)
-        if (f->field[i].array->row && f->field[i].kind == FIELD_SAMPLES && names(value, text, f->field[i].name))
-            return &f->field[i];
-    return NULL;
-}
-
+/* Reads --padding. */
 static void read_paddings(Feed *f, const Args *a, Problems *wrong)
 {
     for (int i = 0; args_nth(a, "padding", i); i++) {
         const char *text = args_nth(a, "padding", i), *value = NULL;
-        Field *field = find_field(f, text, &value);
+        Field *field = NULL;
+
+        for (int k = 0; k < f->n && !field; k++)
+            if (f->field[k].array->row && f->field[k].kind == FIELD_SAMPLES && names(&value, text, f->field[k].name))
+                field = &f->field[k];
 
         if (!field)
             problems_add(wrong, "--padding %s: no input or target of that name has sequences of unequal length", text);
@@ -159,7 +146,7 @@ static void read_paddings(Feed *f, const Args *a, Problems *wrong)
     }
 }
 
-/* The loss must leave padding out, which class losses do by a number that is no class. */
+/* Pads a target of classes with --ignore-index, which class losses leave out; other losses cannot leave padding out. */
 static void pad_target(Feed *f, const Args *a, Problems *wrong)
 {
     char text[NUMBER_TEXT];
@@ -171,7 +158,7 @@ static void pad_target(Feed *f, const Args *a, Problems *wrong)
         if (!strcmp(f->field[i].name, f->target) && f->field[i].array->row)
             t = &f->field[i];
     if (!t || feed_input(&in, f->model, f->target))
-        return; /* of a model that computes its loss itself --padding says it */
+        return; /* a model that computes its loss itself has --padding for its input */
     if (dpx_target(a->options) != DPX_TARGET_CLASSES) {
         problems_add(wrong,
                      "target '%s' has sequences of unequal length, whose padding --loss %s cannot leave out: "
@@ -196,16 +183,6 @@ static void pad_target(Feed *f, const Args *a, Problems *wrong)
         problems_add(wrong, "--ignore-index %s: target '%s' cannot be padded with it", number, f->target);
 }
 
-/* Where the model fixes how many positions there are, all that goes beside has as many. */
-static void share_fixed(Feed *f)
-{
-    for (int i = 0; i < f->n; i++)
-        for (int k = 0; k < f->n && f->field[i].array->row; k++)
-            if (f->field[k].array->row && f->field[k].fixed > f->field[i].fixed &&
-                same_lengths(f->field[i].array, f->field[k].array))
-                f->field[i].fixed = f->field[k].fixed;
-}
-
 void feed_add_sequences(Feed *f, const Args *a, Problems *wrong)
 {
     int64_t multiple;
@@ -215,8 +192,8 @@ void feed_add_sequences(Feed *f, const Args *a, Problems *wrong)
         const char *of;
         dpx_info in;
 
-        if (!dpx_model_info(f->model, DPX_INPUT, i, &in) && feed_tells(&kind, &of, f, a, in.name))
-            add_telling(f, a, &in, kind, of, wrong);
+        if (!dpx_model_info(f->model, DPX_INPUT, i, &in) && feed_is_extent(&kind, &of, f, a, in.name))
+            add_extent(f, a, &in, kind, of, wrong);
     }
     for (int k = 0; k < KINDS; k++)
         for (int i = 0; args_nth(a, kinds[k].flag, i); i++) {
@@ -233,14 +210,19 @@ void feed_add_sequences(Feed *f, const Args *a, Problems *wrong)
         }
     read_paddings(f, a, wrong);
     pad_target(f, a, wrong);
-    share_fixed(f);
+    for (int i = 0; i < f->n;
+         i++) /* a number of positions that the model fixes holds for all sequences of that length */
+        for (int k = 0; k < f->n && f->field[i].array->row; k++)
+            if (f->field[k].array->row && f->field[k].fixed > f->field[i].fixed &&
+                same_lengths(f->field[i].array, f->field[k].array))
+                f->field[i].fixed = f->field[k].fixed;
     if (args_int(&multiple, a, "pad-multiple", 1, 1, 1 << 20))
         problems_add(wrong, "%s", dpx_error());
     for (int i = 0; i < f->n; i++)
         f->field[i].multiple = multiple;
 }
 
-/* How many lengths the longest of a batch may have; 0: no memory to count them in. */
+/* The number of lengths to which batches may be padded; 0: no memory to count them. */
 static int64_t count_lengths(const Field *f)
 {
     const int64_t multiple = f->multiple ? f->multiple : 1, most = field_longest(f) / multiple;
@@ -259,7 +241,7 @@ static int64_t count_lengths(const Field *f)
 
 enum { SOURCE_TEXT = 200 };
 
-/* "--val val.npz: ", which need not have the lengths of --data; "" of what has no source. */
+/* "--val val.npz: ", for --val may have other lengths than --data; "" without a source. */
 static const char *source_text(char text[SOURCE_TEXT], const Feed *f)
 {
     *text = '\0';
@@ -269,7 +251,8 @@ static const char *source_text(char text[SOURCE_TEXT], const Feed *f)
     return text;
 }
 
-/* Each length is a program; with --pad-to replica all that two replicas may have. */
+/* Warns when there are more lengths than programs are kept: each length is a program, and with --pad-to replica each
+ * pair of lengths that two replicas may have. */
 static void warn_of_lengths(const Feed *f, const Args *a, Progress *log)
 {
     const bool apart = !strcmp(dpx_options_get(a->options, "pad-to"), "replica");
@@ -297,7 +280,7 @@ static void warn_of_lengths(const Feed *f, const Args *a, Progress *log)
             of, (long long)most, (long long)kept);
 }
 
-void feed_say_sequences(const Feed *f, const Args *a, Progress *log)
+void feed_log_sequences(const Feed *f, const Args *a, Progress *log)
 {
     bool told = false, any = false;
     char line[512], of[SOURCE_TEXT];

@@ -42,10 +42,10 @@ static const Flag flags[] = {
     { "gradient-of", "OUTPUT",
       "with --with-respect-to and -o FILE.onnx: the model and gradients of this output of it, in operators of ai.onnx "
       "alone (docs/standard.md)" },
-    { "with-respect-to", "NAME,...", "the inputs or parameters by which it is differentiated; may be given again" },
+    { "with-respect-to", "NAME,...", "inputs or parameters to differentiate by; may be repeated" },
     { "class-weights", "FILE.npy", "weight of each class in the loss" },
     { "list-passes", NULL, "list the passes in order" },
-    { "list-operators", NULL, "list the operators of ONNX that are taken, as JSON with --json" },
+    { "list-operators", NULL, "list the ONNX operators that models may use, as JSON with --json" },
     { NULL, NULL, NULL },
 };
 
@@ -59,15 +59,14 @@ static const Command command = { "",
 
 enum { VERIFY_ROWS = 12 };
 
-static int list_passes(void)
+static void list_passes(void)
 {
     for (int i = 0; i < pipeline_len; i++)
         printf("%-20s%s\n", pipeline[i]->name, pipeline[i]->summary);
     printf("%-20s%s\n", STAGE_PLAN, "give every value its place in memory");
-    return EXIT_DONE;
 }
 
-/* The flags of what is not done besides. */
+/* E_INVALID lists the flags that cannot be combined with another, and says `why`. */
 static Status check_alone(const Args *a, const char *const *others, const char *why)
 {
     Problems wrong = { 0 };
@@ -78,6 +77,7 @@ static Status check_alone(const Args *a, const char *const *others, const char *
     return problems_fail(&wrong, E_INVALID, "%s: it does not go with", why);
 }
 
+/* Does the same, and requires -o FILE.onnx. */
 static Status check_standard(const Args *a, const char *flag, const char *const *others, const char *why)
 {
     const char *path = args_value(a, "o"), *format = path ? transform_format(path) : NULL;
@@ -133,17 +133,19 @@ static Status graph_transform_check_flags(const Args *a, const Options *o)
     return options_check(o);
 }
 
-/* Options by which several replicas are meant to compute something else than one, unless they are as at first. */
-static const char *const inexact[] = { "bn", "bn-group", "bn-eps", "loss-scaling", "reduce-dtype" };
+/* Options by which several replicas compute something else than one, unless they have their defaults. */
+static const char *const inexact_options[] = { "bn", "bn-group", "bn-eps", "loss-scaling", "reduce-dtype" };
 
-static Status differs(const Verify *v, const Options *o)
+/* The error of graphs that differ: E_UNSUPPORTED where an option intends that. */
+static Status fail_verify(const Verify *v, const Options *o)
 {
     Problems meant = { 0 };
 
-    for (size_t k = 0; k < sizeof inexact / sizeof *inexact; k++)
+    for (size_t k = 0; k < sizeof inexact_options / sizeof *inexact_options; k++)
         for (int i = 0; i < options_count(); i++)
-            if (!strcmp(options_at(i).name, inexact[k]) && strcmp(options_get(o, inexact[k]), options_at(i).fallback))
-                problems_add(&meant, "--%s %s", inexact[k], options_get(o, inexact[k]));
+            if (!strcmp(options_at(i).name, inexact_options[k]) &&
+                strcmp(options_get(o, inexact_options[k]), options_at(i).fallback))
+                problems_add(&meant, "--%s %s", inexact_options[k], options_get(o, inexact_options[k]));
     TRY(problems_fail(&meant, E_UNSUPPORTED,
                       "'%s' of the partitioned graph differs by %.3g from what one replica computes, as is meant by",
                       v->row[0].name, v->row[0].difference));
@@ -168,7 +170,7 @@ static Status verify(const Graph *model, const Options *o)
     if (!st)
         st = verify_print(&v, stdout, VERIFY_ROWS);
     if (!st && !(v.times <= VERIFY_TIMES))
-        st = differs(&v, o);
+        st = fail_verify(&v, o);
     for (int i = 0; !st && i < v.n_row; i++)
         if (v.row[i].not_a_number)
             st = FAIL(E_INTERNAL, "'%s' holds NaN in both graphs, which proves nothing: choose another --seed",
@@ -177,7 +179,7 @@ static Status verify(const Graph *model, const Options *o)
     return st;
 }
 
-/* The decisions with every dimension that the model leaves open taken as `size`, but for the batch where `o` has it;
+/* Runs the passes up to find-parameters with every open dimension taken as `size`, except the batch where `o` gives it;
  * 0: as the options say. */
 static Status find_parameters(Report *report, const Graph *model, const Options *o, int64_t size)
 {
@@ -198,26 +200,7 @@ static Status find_parameters(Report *report, const Graph *model, const Options 
     return st;
 }
 
-/* Tries one size for all open dimensions after another, 1680 for windows of 3, 5 or 7. E_SHAPE: none fits. */
-static Status try_sizes(Report **report, const Graph *model, const Options *o)
-{
-    static const int64_t sizes[] = { 1, 64, 256, 576, 1024, 1680, 4096, 16384 };
-    const size_t n = sizeof sizes / sizeof *sizes;
-    BatchOptions batch = *batch_options(&o->build);
-    Options one = *o;
-    Status st = E_SHAPE;
-
-    batch.batch = 1;
-    one.build.batch = &batch;
-    for (size_t i = 0; i < 2 * n && (st == E_SHAPE || st == E_UNSUPPORTED); i++) {
-        report_free(*report);
-        *report = report_create();
-        st = *report ? find_parameters(*report, model, i < n ? o : &one, sizes[i % n]) : FAIL_NOMEM();
-    }
-    return st;
-}
-
-/* E_SHAPE with the inputs whose dimensions are open, if any is; else `st`. */
+/* E_SHAPE with the inputs whose dimensions are open; `st` if there are none. */
 static Status no_size_fits(Status st, const Graph *model)
 {
     Problems open = { 0 };
@@ -235,9 +218,14 @@ static Status no_size_fits(Status st, const Graph *model)
     return st;
 }
 
-/* What is trained does not depend on sizes, but shapes must be consistent. */
+/* Which tensors are trained does not depend on sizes, but shapes must be consistent.  So where dimensions are open,
+ * several sizes are tried for all of them together, such as 1680 for windows of 3, 5 or 7. */
 static Status show_parameters(const Graph *model, const Args *a, const Options *o)
 {
+    static const int64_t sizes[] = { 1, 64, 256, 576, 1024, 1680, 4096, 16384 };
+    const size_t n = sizeof sizes / sizeof *sizes;
+    BatchOptions batch = *batch_options(&o->build);
+    Options one = *o;
     Report *report = report_create();
     Status st = report ? transform_check_model(model) : FAIL_NOMEM();
     bool open = false;
@@ -245,7 +233,13 @@ static Status show_parameters(const Graph *model, const Args *a, const Options *
     for (int i = 0; i < model->n_input; i++)
         open |= !shape_known(value(model, model->input[i])->shape);
     if (!st && (st = find_parameters(report, model, o, 0)) == E_SHAPE && open) {
-        st = try_sizes(&report, model, o);
+        batch.batch = 1;
+        one.build.batch = &batch;
+        for (size_t i = 0; i < 2 * n && (st == E_SHAPE || st == E_UNSUPPORTED); i++) {
+            report_free(report);
+            report = report_create();
+            st = report ? find_parameters(report, model, i < n ? o : &one, sizes[i % n]) : FAIL_NOMEM();
+        }
         if (st == E_SHAPE || st == E_UNSUPPORTED)
             st = no_size_fits(st, model);
     }
@@ -284,36 +278,28 @@ static Status show(const Graph *model, const OnnxModel *onnx, const Args *a, con
     return st;
 }
 
-/* The model without the training_info of its file, where that is followed; else NULL. */
-static Status graph_transform_read_given(Graph **out, const char *path, const Options *o)
-{
-    OnnxModel *onnx = NULL;
-    OperatorList own = { NULL, 0 };
-    Arena *a = arena_create();
-    Status st = a ? ST_OK : FAIL_NOMEM();
-
-    *out = NULL;
-    if (!st && follows_file(&o->build) && !(st = options_operators(&own, a, o)))
-        st = plan_import_given(out, &onnx, path, interp_any, &own, &o->build);
-    onnx_model_free(onnx);
-    arena_free(a);
-    return st;
-}
-
-/* The options are those of the run, and decide all that is written. */
+/* --training-info.  `given` is the model without the training_info of its file, where that is followed, else NULL. */
 static Status write_training(const Graph *model, const OnnxModel *onnx, const Args *a, const Options *o)
 {
     static const char *const others[] = { "until", "report", "json", "verify", "parameters", "simulate", NULL };
     const char *path = args_value(a, "o"), *format = path ? transform_format(path) : NULL;
-    Graph *given;
+    OnnxModel *given_onnx = NULL;
+    OperatorList own = { NULL, 0 };
+    Graph *given = NULL;
+    Arena *arena;
     Status st;
 
     TRY(check_alone(a, others, "--training-info writes a model"));
     if (!format || strcmp(format, "onnx"))
         return FAIL(E_INVALID, "--training-info: give -o FILE.onnx");
-    TRY(graph_transform_read_given(&given, a->positional[0], o));
-    st = transform_write_training(model, given, onnx, o, args_has(a, "standard"), path);
+    st = (arena = arena_create()) ? ST_OK : FAIL_NOMEM();
+    if (!st && follows_file(&o->build) && !(st = options_operators(&own, arena, o)))
+        st = plan_import_given(&given, &given_onnx, a->positional[0], interp_any, &own, &o->build);
+    if (!st)
+        st = transform_write_training(model, given, onnx, o, args_has(a, "standard"), path);
     graph_free(given);
+    onnx_model_free(given_onnx);
+    arena_free(arena);
     return st;
 }
 
@@ -334,7 +320,7 @@ static Status show_simulation(const Graph *model, const Args *a, const Options *
     return st;
 }
 
-/* With what the options attach to it; `own` are the operators that they bring. */
+/* Reads the model with what the options attach to it; `own`: the operators that they bring. */
 static Status read_attached(Graph **out, OnnxModel **onnx, const char *path, const Options *o, const OperatorList *own)
 {
     Graph *model, *attached = NULL;
@@ -351,30 +337,26 @@ static Status read_attached(Graph **out, OnnxModel **onnx, const char *path, con
     return st;
 }
 
-static Status read_model(Graph **out, OnnxModel **onnx, const char *path, const Options *o)
-{
-    Arena *a = arena_create();
-    OperatorList own = { NULL, 0 };
-    Status st = a ? options_operators(&own, a, o) : FAIL_NOMEM();
-
-    if (!st)
-        st = read_attached(out, onnx, path, o, &own);
-    arena_free(a);
-    return st;
-}
-
 static Status graph_transform_run(const Args *a)
 {
     const Options *o = (const Options *)a->options;
+    OperatorList own = { NULL, 0 };
     OnnxModel *onnx = NULL;
     Graph *model = NULL;
+    Arena *arena;
     Status st;
 
     if (!a->n_positional)
         return FAIL(E_INVALID, "expected graph-transform %s", command.synopsis);
     TRY(graph_transform_check_flags(a, o));
     TRY(feed_class_weights(a, NULL));
-    TRY(read_model(&model, &onnx, a->positional[0], o));
+    if (!(arena = arena_create()))
+        return FAIL_NOMEM();
+    st = options_operators(&own, arena, o);
+    if (!st)
+        st = read_attached(&model, &onnx, a->positional[0], o, &own);
+    arena_free(arena);
+    TRY(st);
     if (args_has(a, "gradient-of"))
         st = write_gradients(model, onnx, a, o);
     else if (args_has(a, "training-info"))
@@ -403,7 +385,7 @@ int main(int argc, char **argv)
     if (!st && a.help)
         args_help(&a, "graph-transform");
     else if (!st && args_has(&a, "list-passes"))
-        code = list_passes();
+        list_passes();
     else if (!st && args_has(&a, "list-operators"))
         code = finish(&a, operators_print(stdout, args_has(&a, "json")));
     else

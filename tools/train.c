@@ -105,9 +105,9 @@ static void on_signal(int sig)
  * the last step. */
 static Status agree_on_signal(Run *r, bool over)
 {
-    world_set_purpose(&r->world,
-                      over ? "the end, when all files are written" : "whether the run goes on after step %" PRId64,
-                      r->begun);
+    tool_set_purpose(&r->world,
+                     over ? "the end, when all files are written" : "whether the run goes on after step %" PRId64,
+                     r->begun);
     return world_most(&r->signal, &r->world, (int)caught);
 }
 
@@ -193,7 +193,7 @@ static Status rewind_metrics(Run *r)
 
     if (r->has_dir)
         TRY(run_dir_rewind(&r->dir, r->step, r->val.data, &evaluated));
-    world_set_purpose(&r->world, "whether step %" PRId64 " is evaluated again", r->step);
+    tool_set_purpose(&r->world, "whether step %" PRId64 " is evaluated again", r->step);
     TRY(world_most(&again, &r->world, evaluated));
     return again ? evaluate_now(r) : ST_OK;
 }
@@ -258,7 +258,7 @@ static Status read_counts(Run *r)
 
 static Status open_feed(Run *r, Feed *feed, const char *flag, Progress *log)
 {
-    world_set_purpose(&r->world, "the check of --%s", flag);
+    tool_set_purpose(&r->world, "the check of --%s", flag);
     TRY(feed_open(feed, r->args, flag, r->model, world_share_of(&r->world), log));
     TRY(feed_check_target(feed, &r->train));
     TRY(feed_check_order(feed, r->args, r->batch_size, feed == &r->train && !args_has(r->args, "no-shuffle")));
@@ -287,7 +287,7 @@ static Status open_data(Run *r)
     if (!args_has(a, "resume")) /* else the checkpoint says what the run decided by it */
         TRY(feed_target_shape(a, &r->train, r->batch_size));
     TRY(feed_input_shapes(a, &r->train, r->batch_size));
-    world_set_purpose(&r->world, "the digest of --data");
+    tool_set_purpose(&r->world, "the digest of --data");
     TRY(digest_fields(r->facts.data, r->train.field, r->train.n, r->world.world, world_share_of(&r->world)));
     if (args_has(a, "val"))
         TRY(open_feed(r, &r->val, "val", log));
@@ -444,7 +444,7 @@ static Status sum_read(RunRead *out, bool *ends, Run *r)
     dpx_trainer_padding(r->trainer, &out->positions, &out->computed);
     out->positions -= r->positions;
     out->computed -= r->computed;
-    world_set_purpose(&r->world, "the metrics of epoch %" PRId64, r->at.epoch + 1);
+    tool_set_purpose(&r->world, "the metrics of epoch %" PRId64, r->at.epoch + 1);
     out->resumed = r->resumed;
     r->resumed = false;
     if (out->resumed)

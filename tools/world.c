@@ -167,7 +167,7 @@ Status world_agree_given(const ToolWorld *w, const Args *a, const char *name)
     return w->world ? (Status)dpx_world_agree(w->world) : ST_OK;
 }
 
-void world_set_purpose(const ToolWorld *w, const char *form, ...)
+void tool_set_purpose(const ToolWorld *w, const char *form, ...)
 {
     char text[128];
     va_list ap;

@@ -35,7 +35,7 @@ Status world_note_flag(const ToolWorld *w, const Args *a, const char *name) CHEC
 /* E_INVALID unless the flag is given to all processes or to none; compared now. */
 Status world_agree_given(const ToolWorld *w, const Args *a, const char *name) CHECKED;
 /* Sets the purpose of the exchanges that follow, for messages: "the metrics of epoch 3". */
-void world_set_purpose(const ToolWorld *w, const char *form, ...) __attribute__((format(printf, 2, 3)));
+void tool_set_purpose(const ToolWorld *w, const char *form, ...) __attribute__((format(printf, 2, 3)));
 /* The largest `mine` of all processes. */
 Status world_most(int *out, const ToolWorld *w, int mine) CHECKED;
 /* The sum over all processes, and the largest of one process. */
