@@ -6,7 +6,7 @@
 
 enum { MAX_FIELDS = 64 };
 
-/* What a tensor holds of its array. */
+/* The content of a tensor. */
 typedef enum {
     FIELD_SAMPLES,
     FIELD_LENGTHS,      /* the length of each sequence */

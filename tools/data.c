@@ -304,8 +304,8 @@ static void element_at(unsigned char e[8], const Array *a, const unsigned char *
 
 static bool is_signed(dpx_dtype t) { return t == DPX_INT8 || t == DPX_INT16 || t == DPX_INT32 || t == DPX_INT64; }
 
-/* Does an integer type of `bits` value bits and perhaps a sign hold the element?  If not, `number` receives the
- * element. */
+/* Whether an integer type of `bits` value bits, and with `sign` a sign, holds the element; if not, `number` receives
+ * the element as text. */
 typedef bool HoldsElement(char number[NUMBER_TEXT], const unsigned char *e, dpx_dtype from, int bits, bool sign);
 
 static bool holds_float(char number[NUMBER_TEXT], const unsigned char *e, dpx_dtype from, int bits, bool sign)

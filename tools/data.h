@@ -12,12 +12,13 @@
 #include "graph/base/mapped.h"
 #include "include/dpexec.h"
 
-/* An unnamed temporary file for `bytes` bytes: E_IO, before anything is written, when there is no room for them. */
+/* Opens an unnamed temporary file for `bytes` bytes.  E_IO, before anything is written, when there is no room for them.
+ */
 Status temporary_open(FILE **out, uint64_t bytes, const char *label) CHECKED;
-/* Maps what was written to `f`, an unnamed temporary file; closes it. */
+/* Maps an unnamed temporary file, which it closes. */
 Status map_stream(Mapped *out, FILE *f, const char *path) CHECKED;
 
-/* Positions of a sequence: [from, from + n) of all that are stored. */
+/* The rows of a sequence: [from, from + n) of all stored rows. */
 typedef struct {
     int64_t from, n;
 } Rows;
@@ -28,19 +29,18 @@ typedef struct {
     int rank;
     int64_t dim[DPX_MAX_RANK]; /* dim[0]: samples, 1 where the rank is 0 */
     const unsigned char *data; /* row-major */
-    Rows *row; /* [dim[0]] of sequences of unequal length (tools/sequences.c): the positions, each of dim[2..], that a
-                * sample has; dim[1] is the most of them.  NULL: every sample has all of dim[1..] */
-    int64_t rows;   /* positions that are stored */
+    Rows *row;      /* [dim[0]] the rows of each sample of sequences (tools/sequences.c), each row of dim[2..]; dim[1]
+                     * is the length of the longest.  NULL: every sample has all of dim[1..] */
+    int64_t rows;   /* stored rows of sequences */
     bool describes; /* it is another array's offsets or lengths */
     bool swapped;   /* elements are big-endian */
-    bool texts;     /* asked for by who can take strings, which then are of dtype DPX_STRING */
-    int64_t width;  /* of these: code points of an element (tools/npy_text.h) */
+    bool texts;     /* the caller takes strings, too, which have dtype DPX_STRING */
+    int64_t width;  /* of strings: code points of an element (tools/npy_text.h) */
     double scale;   /* value = (element * scale - mean) / std, when converted to a float type */
     double mean, std;
-    Mapped map; /* what `data` points into; empty when another array owns it */
-    int64_t
-        unpacked; /* bytes of the file that were read to unpack it, or put it in order; 0: its samples are read there */
-    Mapped summed; /* a stretch that is read in place, and what its checksum is to be; empty: there is none */
+    Mapped map;       /* that `data` points into; empty when another array owns it */
+    int64_t unpacked; /* bytes of the file that were read to unpack or reorder it; 0: its samples are read in place */
+    Mapped summed;    /* a stretch of the file with a checksum, read in place; empty: there is none */
     uint32_t checksum;
 } Array;
 
@@ -55,11 +55,12 @@ typedef struct {
     double mean, std;
 } Normalisation; /* of idx images */
 
-/* A format of data sets: its file defines it with DEFINE_DATA_FORMAT, the build lists it, help and errors tell of it.
- * Whose source it is, is decided by what it begins with, else that it is a folder, else how it ends. */
+/* A format of data sets.  Its file defines it with DEFINE_DATA_FORMAT; the build lists it, and help and errors name it.
+ * A source has the format whose prefix it begins with; or that of folders, if it is one; or the one whose suffix it
+ * ends with. */
 typedef struct {
-    const char *form, *help; /* "FILE.npz", and what is in it */
-    const char *prefix;      /* "idx:"; what follows it is read */
+    const char *form, *help; /* "FILE.npz", and its contents */
+    const char *prefix;      /* "idx:"; the text after it is given to `read` */
     const char *suffix;      /* ".npz" */
     bool folder;
     bool scaled; /* by --mean and --std */
@@ -69,9 +70,9 @@ typedef struct {
 #define DEFINE_DATA_FORMAT(n, ...) const DataFormat data_format_##n = { __VA_ARGS__ }
 
 extern const DataFormat *const data_formats[]; /* by their names; NULL ends */
-/* The format of a source, by how it is written; NULL when none is written so. */
+/* The format of a source; NULL: unknown. */
 const DataFormat *data_format_of(const char *source);
-/* "FILE.npz, FILE.npy or idx:IMAGES,LABELS": all of them. */
+/* Lists all formats: "FILE.npz, FILE.npy or idx:IMAGES,LABELS". */
 enum { DATA_FORMS = 160 };
 const char *data_forms(char text[DATA_FORMS]);
 
@@ -83,18 +84,17 @@ const Array *dataset_find(const Dataset *d, const char *name);
 
 /* ---- for the formats: tools/data_*.c ---- */
 Status dataset_add(Dataset *d, const Array *a, const char *path) CHECKED; /* takes the mapping and the name */
-/* When all arrays have been added: which of them are sequences.  The samples are the first array's until the model says
- * which arrays hold them (tools/feed_roles.c). */
+/* Completes the set when all arrays have been added: finds the sequences.  The number of samples is that of the first
+ * array, until the model says which arrays hold samples (tools/feed_roles.c). */
 Status dataset_complete(Dataset *d, const char *source) CHECKED;
-/* An array that has its offsets, NAME.offsets, or lengths, NAME.lengths, beside it becomes one of sequences.  E_IO:
- * these are no such. */
+/* Makes arrays that have NAME.offsets or NAME.lengths beside them sequences.  E_IO when these do not fit. */
 Status sequences_pair(Dataset *d, const char *source) CHECKED;
-/* The .npy file in a->map, which it closes on failure; fills dtype, rank, dim, data.  `label` names the file or archive
- * member. */
+/* Parses the .npy file in a->map, which it closes on failure; fills dtype, rank, dim and data.  `label` names the file
+ * or the archive's member in errors. */
 Status npy_parse(Array *a, const char *label) CHECKED;
-/* The same of a .npy file that lies in memory, and stays there; *fortran: its samples do not stand one by one. */
+/* Parses a .npy file that stays in memory; *fortran: it is column-major. */
 Status npy_view(Array *a, bool *fortran, const unsigned char *file, size_t size, const char *label) CHECKED;
-/* How long the whole file is, by the header, which must lie in the first `n` bytes. */
+/* The length of the whole file by its header, which must lie in the first n bytes. */
 Status npy_length(uint64_t *out, const unsigned char *file, size_t n, const char *label) CHECKED;
 bool ends_with(const char *s, const char *end);
 
@@ -105,7 +105,7 @@ size_t array_position_elements(const Array *a); /* of sequences: of one position
 size_t array_bytes(const Array *a);             /* all that is stored */
 int64_t array_sample_bytes(const Array *a, int64_t sample);
 size_t array_sample_at(const Array *a, int64_t sample); /* where they begin */
-/* Of what processes share out among themselves, the part of one: neighbouring pieces, as even as possible. */
+/* The share of one process: neighbouring pieces, as evenly as possible. */
 typedef struct {
     int rank, size;
 } Share;
@@ -113,19 +113,19 @@ typedef struct {
 #define SHARE_ALL ((Share){ 0, 1 })
 
 void share_range(Share s, int64_t n, int64_t *from, int64_t *to); /* of n pieces [from, to) */
-/* E_INVALID, naming `what`, for conversions that lose meaning: what becomes integers must be whole numbers that their
- * type holds; where the types do not say so, all are looked at here. */
+/* E_INVALID, with the name `what`, for conversions that lose meaning.  Numbers that become integers must be whole and
+ * fit the type; where the types do not guarantee that, all elements are checked. */
 Status array_check_convert(const Array *a, dpx_dtype to, const char *what) CHECKED;
-/* The same, looking at the samples of the share alone. */
+/* Does the same for the samples of the share only. */
 Status array_check_share(const Array *a, dpx_dtype to, const char *what, Share share) CHECKED;
-/* Of an array of which this process reads a part: from now on its file is read no further than array_expect says. */
+/* Ends the kernel's reading ahead, for an array of which this process reads a part; array_expect announces reads. */
 void array_read_parts(const Array *a);
-/* That samples index[0..n) will be read soon; neighbours are asked for together. */
+/* Announces to the kernel that samples index[0..n) will be read soon. */
 void array_expect(const Array *a, const int64_t *index, int64_t n);
-/* Copies samples index[0..n) into `out` as elements of type `to`, once that has been checked; each has room for the
- * longest, and what a sequence lacks of that stays as it is. */
+/* Copies samples index[0..n) to `out` as elements of type `to`, which array_check_convert has allowed.  Each sample has
+ * room for the longest; the rest of a shorter sequence is left alone. */
 void array_gather(const Array *a, const int64_t *index, int64_t n, dpx_dtype to, void *out);
-/* n times `v`, which the type has (array_holds). */
+/* Fills `out` with n times v, which the type must hold (array_holds). */
 void array_fill(dpx_dtype to, double v, size_t n, void *out);
 bool array_holds(dpx_dtype t, double v);
 

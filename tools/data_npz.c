@@ -9,8 +9,7 @@
 #include "tools/data.h"
 #include "tools/zip_stored.h"
 
-/* Of one archive. */
-enum { MAX_MEMBERS = 4096, CHUNK = 1 << 18 };
+enum { MAX_MEMBERS = 4096 /* of one archive */, CHUNK = 1 << 18 };
 
 /* Reads a chunk of the member, or the rest of it. */
 static Status read_chunk(char *buf, size_t *n, zip_file_t *from, const char *label)
@@ -25,7 +24,7 @@ static Status read_chunk(char *buf, size_t *n, zip_file_t *from, const char *lab
 
 /* Unpacks a member.  Its length by the array's header, which lies in the first chunk, must be that in the archive, and
  * that of the data. */
-static Status copy_member(FILE **out, zip_file_t *from, char *buf, uint64_t said, const char *label)
+static Status copy_member(FILE **out, zip_file_t *from, char *buf, uint64_t by_archive, const char *label)
 {
     uint64_t length, done = 0;
     FILE *to;
@@ -34,9 +33,9 @@ static Status copy_member(FILE **out, zip_file_t *from, char *buf, uint64_t said
 
     TRY(read_chunk(buf, &n, from, label));
     TRY(npy_length(&length, (const unsigned char *)buf, n, label));
-    if (length != said)
+    if (length != by_archive)
         return FAIL(E_IO, "%s: the array has %" PRIu64 " bytes by its header, %" PRIu64 " by the archive", label,
-                    length, said);
+                    length, by_archive);
     TRY(temporary_open(&to, length, label));
     for (st = ST_OK; !st && n; st = st ? st : read_chunk(buf, &n, from, label))
         if ((done += n) > length)

@@ -36,8 +36,8 @@ static int print_usage(void)
     printf("usage: dpexec [train] MODEL.onnx --data SRC --loss KIND [options]\n");
     for (int i = 1; i < N_COMMANDS; i++)
         printf("       dpexec %s %s\n", commands[i].command->name, commands[i].command->synopsis);
-    printf("       dpexec --version\n\nTrains ONNX models on data-parallel replicas.  'dpexec COMMAND --help' tells "
-           "more, --man as a man page:\n\n");
+    printf("       dpexec --version\n\nTrains ONNX models on data-parallel replicas.  'dpexec COMMAND --help' prints "
+           "more, --man a man page:\n\n");
     for (int i = 0; i < N_COMMANDS; i++)
         printf("  %-10s%s\n", commands[i].command->name, commands[i].command->summary);
     return EXIT_DONE;

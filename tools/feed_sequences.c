@@ -11,14 +11,14 @@ enum { IGNORED = -100 }; /* the default of --ignore-index: class losses leave th
 /* The flags, and the names of inputs that are recognised: those of PyTorch and transformers. */
 static const struct {
     FieldKind kind;
-    const char *flag, *names[5], *says;
+    const char *flag, *names[5], *meaning;
 } kinds[] = {
-    { FIELD_LENGTHS, "lengths", { "lengths", "seq_lengths" }, "is told how long they are" },
-    { FIELD_MASK, "mask", { "attention_mask" }, "has 1 at what they have, and 0 at their padding" },
+    { FIELD_LENGTHS, "lengths", { "lengths", "seq_lengths" }, "gets their lengths" },
+    { FIELD_MASK, "mask", { "attention_mask" }, "gets 1 at their positions, 0 at their padding" },
     { FIELD_PADDING_MASK,
       "padding-mask",
       { "padding_mask", "key_padding_mask", "src_key_padding_mask", "tgt_key_padding_mask" },
-      "has 1 at their padding, and 0 at what they have" },
+      "gets 1 at their padding, 0 at their positions" },
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
@@ -91,14 +91,14 @@ static const Array *find_sequences(const Feed *f, const char *flag, const char *
         if (found && !same_lengths(found, x)) {
             problems_add(
                 wrong,
-                "'%s' and '%s' have sequences of other lengths: say which input '%s' is told of with --%s %s=NAME",
+                "'%s' and '%s' have different lengths: name the sequences that input '%s' is for with --%s %s=NAME",
                 found->name, x->name, input, flag, input);
             return NULL;
         }
         found = found ? found : x;
     }
     if (!found)
-        problems_add(wrong, "input '%s' is to be told of sequences (--%s), and none feed another input", input, flag);
+        problems_add(wrong, "input '%s' (--%s): no other input is fed with sequences", input, flag);
     return found;
 }
 
@@ -115,8 +115,8 @@ static void add_extent(Feed *f, const Args *a, const dpx_info *in, FieldKind kin
     if (!(field.array = find_sequences(f, flag, in->name, of, wrong)))
         return;
     if (in->rank >= 0 && in->rank != field_rank(&field))
-        problems_add(wrong, "input '%s' of rank %d cannot be told of sequences by --%s, which gives rank %d", in->name,
-                     in->rank, flag, field_rank(&field));
+        problems_add(wrong, "input '%s' has rank %d, but --%s gives rank %d", in->name, in->rank, flag,
+                     field_rank(&field));
     else if (!array_holds(field.dtype, kind == FIELD_LENGTHS ? (double)field.array->dim[1] : 1))
         problems_add(wrong, "input '%s' is %s, which --%s cannot fill", in->name, dpx_dtype_name(field.dtype), flag);
     else
@@ -282,11 +282,11 @@ static void warn_of_lengths(const Feed *f, const Args *a, Progress *log)
 
 void feed_log_sequences(const Feed *f, const Args *a, Progress *log)
 {
-    bool told = false, any = false;
+    bool extent_given = false, any = false;
     char line[512], of[SOURCE_TEXT];
 
     for (int i = 0; i < f->data->n; i++)
-        told |= f->data->array[i].describes && !f->data->array[i].data; /* an input that is given beside */
+        extent_given |= f->data->array[i].describes && !f->data->array[i].data; /* an input that the user gives */
     for (int i = 0; log && !log->quiet && i < f->n; i++) {
         const Field *field = &f->field[i];
 
@@ -294,15 +294,15 @@ void feed_log_sequences(const Feed *f, const Args *a, Progress *log)
         for (int k = 0; k < KINDS && field->kind != FIELD_SAMPLES; k++)
             if (kinds[k].kind == field->kind) {
                 snprintf(line, sizeof line, "%sthe sequences of '%s': input '%s' %s", source_text(of, f),
-                         field->array->name, field->name, kinds[k].says);
+                         field->array->name, field->name, kinds[k].meaning);
                 foreign_clean(line);
                 progress_line(log, "%s", line);
-                told = true;
+                extent_given = true;
             }
     }
     if (any)
         warn_of_lengths(f, a, log);
-    if (any && !told)
-        progress_line(log, "dpexec: warning: sequences of unequal length are padded, and no input of the model is told "
-                           "where they end (--lengths, --mask, --padding-mask): to the model padding is data");
+    if (any && !extent_given)
+        progress_line(log, "dpexec: warning: sequences of unequal length are padded, and no input of the model gets "
+                           "their lengths (--lengths, --mask, --padding-mask): the model takes padding for data");
 }

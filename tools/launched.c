@@ -14,11 +14,6 @@
 
 #include "tools/args.h"
 
-typedef struct {
-    int rank, size, pipe;
-    const char *connections;
-} Launched;
-
 bool launched_is(void) { return getenv(LAUNCHED) != NULL; }
 
 /* A number and the colon after it. */
@@ -36,34 +31,30 @@ static bool read_part(int *out, const char **at, int most)
     return true;
 }
 
-static Status read_all(Launched *out)
+/* Reads the variable, which launched.h describes. */
+static Status read_all(int *rank, int *size, int *pipe, const char **connections)
 {
     const char *text = getenv(LAUNCHED), *at = text;
     struct stat is;
 
-    if (!read_part(&out->rank, &at, 255) || !read_part(&out->size, &at, 256) || out->rank >= out->size ||
-        !read_part(&out->pipe, &at, 1 << 24))
+    if (!read_part(rank, &at, 255) || !read_part(size, &at, 256) || *rank >= *size || !read_part(pipe, &at, 1 << 24))
         return FAIL(E_INVALID,
                     "environment: " LAUNCHED ": expected RANK:SIZE:PIPE:fd=N,... of dpexec launch, found '%.60s'",
                     text);
-    if (fstat(out->pipe, &is) || !S_ISFIFO(is.st_mode))
-        return FAIL(E_INVALID, "environment: " LAUNCHED ": descriptor %d is no pipe of dpexec launch", out->pipe);
-    out->connections = at;
+    if (fstat(*pipe, &is) || !S_ISFIFO(is.st_mode))
+        return FAIL(E_INVALID, "environment: " LAUNCHED ": descriptor %d is no pipe of dpexec launch", *pipe);
+    *connections = at;
     return ST_OK;
 }
 
 Status launched_read(int *rank, int *size, const char **connections)
 {
-    Launched l;
+    int pipe;
 
-    TRY(read_all(&l));
-    *rank = l.rank;
-    *size = l.size;
-    *connections = l.connections;
-    return ST_OK;
+    return read_all(rank, size, &pipe, connections);
 }
 
-/* Nobody writes to the pipe: reading returns when its other end is closed. */
+/* Waits until the launcher closes the pipe, to which nobody writes, and ends the process. */
 static void *wait_for_end(void *arg)
 {
     static const char text[] = "dpexec: the launcher has gone\n";
@@ -79,16 +70,16 @@ static void *wait_for_end(void *arg)
 
 Status launched_watch(void)
 {
-    Launched l;
+    const char *connections;
     pthread_t thread;
     sigset_t all, before;
-    int why;
+    int rank, size, pipe, why;
 
-    TRY(read_all(&l));
-    (void)fcntl(l.pipe, F_SETFD, FD_CLOEXEC);
+    TRY(read_all(&rank, &size, &pipe, &connections));
+    (void)fcntl(pipe, F_SETFD, FD_CLOEXEC);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are for the thread that trains */
-    why = pthread_create(&thread, NULL, wait_for_end, (void *)(intptr_t)l.pipe);
+    why = pthread_create(&thread, NULL, wait_for_end, (void *)(intptr_t)pipe);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (why)
         return FAIL(E_NOMEM, "the launcher cannot be watched: %s", strerror(why));

@@ -91,7 +91,7 @@ static Status open_file(Predictions *p, Prediction *to, const dpx_tensor *x)
     to->like = *x;
     if (to->axis < 0) {
         if (!p->log->quiet)
-            progress_line(p->log, "output '%s' has not the samples along an axis: it is not written", x->name);
+            progress_line(p->log, "output '%s' has no axis of samples: it is not written", x->name);
         return ST_OK;
     }
     TRY(unpad_find(&to->of, p->feed, x, to->axis, 0));

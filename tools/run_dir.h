@@ -33,7 +33,7 @@ Status run_dir_write_args(const RunDir *r, const Args *a) CHECKED;
 /* Drops the lines of metrics.jsonl of steps after `step`, so that a resumed run writes them once.  With `evaluates`,
  * *evaluated: there is an evaluation at `step`; its line stays until run_dir_log_eval replaces it. */
 Status run_dir_rewind(RunDir *r, int64_t step, bool evaluates, bool *evaluated) CHECKED;
-/* What was read for an epoch. */
+/* Counts of an epoch. */
 typedef struct {
     LoaderRead all, most;        /* by all processes together; by the one that read most */
     int64_t positions, computed; /* of sequences: without and with padding; 0: there are none */

@@ -73,7 +73,7 @@ static Status read_world(dpx_world_options *o, const Args *a, char rendezvous[32
         return FAIL(E_INVALID, "--mpi: expected openmpi or mpich, found '%s'", mpi);
     for (int i = 0; mpi && i < 3; i++)
         if (args_has(a, connecting[i]))
-            return FAIL(E_INVALID, "--%s is not for --mpi: the launcher says it", connecting[i]);
+            return FAIL(E_INVALID, "--%s is not for --mpi: the launcher gives it", connecting[i]);
     if (!args_has(a, "world") && !args_has(a, "rank")) {
         TRY(launcher_find(&l, mpi, *rendezvous, args_has(a, "rendezvous")));
         o->size = l.size;
@@ -81,7 +81,7 @@ static Status read_world(dpx_world_options *o, const Args *a, char rendezvous[32
         o->mpi = l.size == 1 ? NULL : l.mpi;
     }
     if (o->mpi)
-        return o->secret ? FAIL(E_INVALID, "--world-secret is for --rendezvous: MPI's launcher knows its processes")
+        return o->secret ? FAIL(E_INVALID, "--world-secret is for --rendezvous: MPI connects its processes itself")
                          : ST_OK;
     TRY(args_int(&size, a, "world", o->size, 1, 256));
     TRY(args_int(&rank, a, "rank", o->rank, 0, 255));

@@ -53,7 +53,9 @@ static bool find_directory(Stretch *out, uint64_t *n, const Mapped *f)
                            (uint64_t)(found.at - f->data));
 }
 
-/* Of the entry's numbers that have no room in it, those that stand in the extra field come in this order. */
+/* Reads those of an entry's three numbers that have no room in it, from the extra field, where they stand in this
+ * order.
+ */
 static bool read_wide(uint64_t *const number_of[3], Stretch extra)
 {
     while (extra.bytes >= EXTRA) {
@@ -96,7 +98,8 @@ static bool find_entry(Stretch *out, Stretch directory, uint64_t index)
     }
 }
 
-/* What stands both in an entry (at 8) and before the member (at 6): flags, and how it is packed. */
+/* Whether a member is neither encrypted nor compressed.  `about` points to the flags and the method, which are in an
+ * entry (at 8) and before the member (at 6). */
 static bool is_stored(const uint8_t *about)
 {
     return !(zip_stored_number(about, 2) & ENCRYPTED) && !zip_stored_number(about + 2, 2);

@@ -145,8 +145,8 @@ static size_t model_bytes(const Graph *g)
     return bytes;
 }
 
-/* What the step needs of the device's memory; where each device is a process of its own, also what that process needs
- * beside the plan. */
+/* Prints the memory that the step needs on the device; where each device is a process of its own, also the memory that
+ * the process needs beside the plan. */
 static Status print_memory(DryRun *d, const Program *p, int device)
 {
     const Device *at = d->device[device];

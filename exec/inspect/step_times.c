@@ -20,7 +20,7 @@ Status step_times(Report *r, const Graph *g, const Graph *model, const Options *
     FOR_NODES(g, n) /* bytes and FLOPs are known where shapes are */
         for (int k = 0; k < n->n_out; k++)
             if (has_value(n->out[k]) && !shape_known(value(g, n->out[k])->shape))
-                return FAIL(E_UNSUPPORTED, "--links: what a step takes is not known, for shapes depend on data: %s",
+                return FAIL(E_UNSUPPORTED, "--links: a step cannot be timed, because shapes depend on data: %s",
                             node_text(g, n));
     TRY(options_devices(&list, o));
     TRY(links_cluster(&c, o->links, &list));

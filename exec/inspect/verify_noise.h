@@ -1,4 +1,4 @@
-/* What rounding alone does to a graph's results: the yardstick of exec/inspect/verify.c. */
+/* The differences that rounding alone makes in a graph's results: the yardstick of exec/inspect/verify.c. */
 #ifndef DPX_VERIFY_NOISE_H
 #define DPX_VERIFY_NOISE_H
 

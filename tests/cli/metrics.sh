@@ -101,7 +101,7 @@ assert x.shape == y.shape and x.dtype == y.dtype and (x == y).all()"
 done
 check "what is no prediction of samples is told" "$dpexec" eval tests/api/own_losses.onnx --data tests/api/own_losses.npz --threads 1 --batch-size 5 \
     --loss output:loss --predictions "$DIR/own" --replicas 2
-says "output 'acc' has not the samples along an axis: it is not written" "$dpexec" eval tests/api/own_losses.onnx --data tests/api/own_losses.npz \
+says "output 'acc' has no axis of samples: it is not written" "$dpexec" eval tests/api/own_losses.onnx --data tests/api/own_losses.npz \
     --threads 1 --batch-size 5 --loss output:loss --predictions "$DIR/own"
 check "and the rest is written" test "$(cd "$DIR/own" && echo *)" = "box_loss.npy scores.npy"
 refused 2 "give --loss KIND, which is measured, or --predictions DIR" "$dpexec" eval $here/scores.onnx --data $here/plain.npz

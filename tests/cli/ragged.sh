@@ -119,7 +119,7 @@ plain=("${common[@]}" --data $here/short.npz)
 check "positions left open" "$dpexec" tests/cli/losses/open.onnx "${plain[@]}" --out "$DIR/open"
 check "six positions" "$dpexec" tests/cli/losses/fixed.onnx "${plain[@]}" --class-axis 2 --replicas 2 --out "$DIR/fixed"
 check "losses of six positions: $(losses "$DIR/fixed")" within 1e-12 "$(losses "$DIR/fixed")" "$(losses "$DIR/open")"
-says "no input of the model is told where they end" "$dpexec" tests/cli/losses/open.onnx "${plain[@]/--quiet/--no-shuffle}"
+says "no input of the model gets their lengths" "$dpexec" tests/cli/losses/open.onnx "${plain[@]/--quiet/--no-shuffle}"
 refused 2 "input 'x' is [?,6], the data's array is of sequences, at most [10,9]" "$dpexec" tests/cli/losses/fixed.onnx "${plain[@]}" --data $here/long.npz
 
 # Evaluation of batches of other lengths is that of the whole; the loss counts labels, not positions.
@@ -198,8 +198,8 @@ refused 2 "--mask is for sequences" "$dpexec" run $here/encoder.onnx --input "x=
 
 # What is told, and what is refused.
 loud=("${encoder[@]/--quiet/--no-shuffle}")
-says "--data $here/encoder.npz: the sequences of 'x': input 'src_key_padding_mask' has 1 at their padding" "${loud[@]}" --steps 1
-says "the sequences of 'words': input 'lengths' is told how long they are" "${words[@]/--quiet/--no-shuffle}" --lengths lengths=words --steps 1
+says "--data $here/encoder.npz: the sequences of 'x': input 'src_key_padding_mask' gets 1 at their padding" "${loud[@]}" --steps 1
+says "the sequences of 'words': input 'lengths' gets their lengths" "${words[@]/--quiet/--no-shuffle}" --lengths lengths=words --steps 1
 says "along axis 2, as the targets' shape says" "${loud[@]}" --steps 1
 says "--data $here/encoder.npz: sequences have 8 lengths, and 4 programs are kept" "${loud[@]}" --programs 4
 says "8 lengths, each choice of which for the replicas is a program, and 32 are kept" "${loud[@]}" "${own[@]}"
@@ -213,6 +213,6 @@ refused 2 "'words' is int64, which has no such number" "${words[@]}" --padding w
 refused 2 "a target of classes is padded with --ignore-index" "${encoder[@]}" --padding target=0
 refused 2 "--mask m: the model has no such input" "${encoder[@]}" --mask m
 refused 2 "no sequences of that name ('y' with 'y.offsets' or 'y.lengths')" "${encoder[@]}" --padding-mask src_key_padding_mask=y
-refused 2 "of rank 1 cannot be told of sequences by --mask" "${words[@]}" --mask lengths
+refused 2 "has rank 1, but --mask gives rank 2" "${words[@]}" --mask lengths
 refused 2 "expected a whole number from 1" "${encoder[@]}" --pad-multiple 0
 finish
