@@ -12,46 +12,28 @@
 /* 64 MiB of pieces at most for a digest, 1 MiB for a probe. */
 enum { CHUNK = 1 << 16, CHUNKS = 1024, PROBES = 16 };
 
-/* Pieces of an array that are read: all of them, or some, evenly spread. */
-typedef struct {
-    const Array *array;
-    size_t bytes, stride;
-    int64_t n;
-} Pieces;
-
-/* At most `most` pieces of an array.  Of sequences they are samples, for bytes between samples do not count. */
-static Pieces pieces_of(const Array *a, int64_t most)
-{
-    size_t bytes = array_bytes(a);
-    bool all = bytes <= (size_t)CHUNK * (size_t)most;
-
-    if (a->row)
-        return (Pieces){ .array = a, .n = a->dim[0] < most ? a->dim[0] : most };
-    return (Pieces){ a, bytes, all ? CHUNK : (bytes - CHUNK) / (size_t)(most - 1),
-                     all ? (int64_t)((bytes + CHUNK - 1) / CHUNK) : most };
-}
-
-static uint64_t digest_piece(const Pieces *p, int64_t i, uint64_t seed)
-{
-    const Array *a = p->array;
-    const int64_t sample = a->row ? i * (a->dim[0] / p->n) + i * (a->dim[0] % p->n) / p->n : 0;
-    const size_t at = a->row ? array_sample_at(a, sample) : (size_t)i * p->stride,
-                 left = a->row ? (size_t)array_sample_bytes(a, sample) : p->bytes - at;
-
-    return XXH3_64bits_withSeed(a->data + at, left < CHUNK ? left : CHUNK, seed);
-}
-
 /* The sum of the digests of the share's pieces, each of which includes its number; so the sum over all processes does
- * not depend on how pieces are shared. */
+ * not depend on how pieces are shared.  An array has at most `most` pieces, evenly spread; of sequences they are
+ * samples, for bytes between samples do not count. */
 static uint64_t sum_pieces(const Array *a, int64_t most, int field, Share share)
 {
-    const Pieces p = pieces_of(a, most);
+    const size_t bytes = array_bytes(a);
+    const bool all = bytes <= (size_t)CHUNK * (size_t)most;
+    const size_t stride = all ? CHUNK : (bytes - CHUNK) / (size_t)(most - 1);
+    const int64_t n = a->row ? (a->dim[0] < most ? a->dim[0] : most)
+                      : all  ? (int64_t)((bytes + CHUNK - 1) / CHUNK)
+                             : most;
     uint64_t sum = 0;
     int64_t from, to;
 
-    share_range(share, p.n, &from, &to);
-    for (int64_t i = from; i < to; i++)
-        sum += digest_piece(&p, i, ((uint64_t)field << 32) + (uint64_t)i);
+    share_range(share, n, &from, &to);
+    for (int64_t i = from; i < to; i++) {
+        const int64_t sample = a->row ? i * (a->dim[0] / n) + i * (a->dim[0] % n) / n : 0;
+        const size_t at = a->row ? array_sample_at(a, sample) : (size_t)i * stride,
+                     left = a->row ? (size_t)array_sample_bytes(a, sample) : bytes - at;
+
+        sum += XXH3_64bits_withSeed(a->data + at, left < CHUNK ? left : CHUNK, ((uint64_t)field << 32) + (uint64_t)i);
+    }
     return sum;
 }
 

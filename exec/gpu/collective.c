@@ -261,19 +261,14 @@ bool gpu_collective_has_order(const GpuCollective *c) { return !c->by_tree && ne
 
 /* ---- copies ---- */
 
-typedef struct {
-    const Runtime *r;
-    GpuStream *s;
-} Queue;
-
-static Status copy(const Queue *q, void *to, const void *from, size_t bytes)
+static Status copy(const KernelCtx *ctx, void *to, const void *from, size_t bytes)
 {
-    return bytes && to != from ? runtime_check(q->r, q->r->copy(q->s, to, from, bytes)) : ST_OK;
+    return bytes && to != from ? runtime_check(ctx->runtime, ctx->runtime->copy(ctx->stream, to, from, bytes)) : ST_OK;
 }
 
 /* Copies between a part, dense at `at`, and its rows in `whole` (at `base`), *offset bytes into each row.  `gather`:
  * into the rows.  Adds the part's bytes in a row to *offset. */
-static Status move_part(const Queue *q, const Tensor *part, void *at, const Tensor *whole, void *base, int axis,
+static Status move_part(const KernelCtx *ctx, const Tensor *part, void *at, const Tensor *whole, void *base, int axis,
                         bool gather, size_t *offset)
 {
     const Piece p = piece_of(part, whole, axis);
@@ -283,15 +278,16 @@ static Status move_part(const Queue *q, const Tensor *part, void *at, const Tens
     if (!p.row || !p.rows || !at || w == at)
         return ST_OK;
     if (p.rows == 1)
-        return copy(q, gather ? (void *)w : at, gather ? at : (void *)w, p.row);
-    return runtime_check(q->r, q->r->copy_rows(q->s, gather ? (void *)w : at, gather ? p.wide : p.row,
-                                               gather ? at : (void *)w, gather ? p.row : p.wide, p.row, p.rows));
+        return copy(ctx, gather ? (void *)w : at, gather ? at : (void *)w, p.row);
+    return runtime_check(ctx->runtime,
+                         ctx->runtime->copy_rows(ctx->stream, gather ? (void *)w : at, gather ? p.wide : p.row,
+                                                 gather ? at : (void *)w, gather ? p.row : p.wide, p.row, p.rows));
 }
 
 /* ---- the operations ---- */
 
 /* Computes the device's share of every sum, in the bucket. */
-static Status pack_sums(GpuCollective *c, const KernelCtx *ctx, const Queue *q, char *bucket, const Tensor *in)
+static Status pack_sums(GpuCollective *c, const KernelCtx *ctx, char *bucket, const Tensor *in)
 {
     KernelCtx own = *ctx;
 
@@ -300,25 +296,24 @@ static Status pack_sums(GpuCollective *c, const KernelCtx *ctx, const Queue *q, 
 
         c->packed[t].data = bucket + c->place[t];
         if (!c->held[t] && bytes)
-            TRY(runtime_check(q->r, q->r->zero(q->s, c->packed[t].data, bytes)));
+            TRY(runtime_check(ctx->runtime, ctx->runtime->zero(ctx->stream, c->packed[t].data, bytes)));
     }
     return c->kernel->run(&own, c->state, in, c->packed);
 }
 
 /* Copies the sums from the bucket to the device's outputs. */
-static Status unpack_sums(GpuCollective *c, const Queue *q, Tensor *out)
+static Status unpack_sums(GpuCollective *c, const KernelCtx *ctx, Tensor *out)
 {
     for (int t = 0; t < c->x.tensors; t++)
         for (int d = 0; d < c->x.copies; d++)
             if (out[t * c->x.copies + d].data)
-                TRY(copy(q, out[t * c->x.copies + d].data, c->packed[t].data, tensor_bytes(&c->packed[t])));
+                TRY(copy(ctx, out[t * c->x.copies + d].data, c->packed[t].data, tensor_bytes(&c->packed[t])));
     return ST_OK;
 }
 
 /* Gathers all parts on every device and adds them in place by the tree.  Each sum lies where its lower part lay, so the
  * whole sum lies where the first part did. */
-static Status sum_by_tree(GpuCollective *c, const KernelCtx *ctx, const Queue *q, GpuComm *comm, char *bucket,
-                          const Tensor *in)
+static Status sum_by_tree(GpuCollective *c, const KernelCtx *ctx, GpuComm *comm, char *bucket, const Tensor *in)
 {
     char *all = bucket + c->chunk;
     KernelCtx own = *ctx;
@@ -326,9 +321,9 @@ static Status sum_by_tree(GpuCollective *c, const KernelCtx *ctx, const Queue *q
 
     for (int i = 0; i < c->n_in; i++)
         if (c->part[i].device == c->device)
-            TRY(copy(q, bucket + c->part[i].offset, in[i].data, c->part[i].bytes));
+            TRY(copy(ctx, bucket + c->part[i].offset, in[i].data, c->part[i].bytes));
     if (c->chunk)
-        TRY(runtime_check(q->r, q->r->all_gather(comm, q->s, bucket, all, c->chunk)));
+        TRY(runtime_check(ctx->runtime, ctx->runtime->all_gather(comm, ctx->stream, bucket, all, c->chunk)));
     for (int s = 0; s < 2 * c->x.parts - 1; s++) {
         int low, high;
 
@@ -360,34 +355,37 @@ static void *first_held(const Tensor *t, int n)
     return NULL;
 }
 
-static Status all_reduce(GpuCollective *c, const KernelCtx *ctx, const Queue *q, GpuComm *comm, void *bucket,
-                         const Tensor *in, Tensor *out)
+static Status all_reduce(GpuCollective *c, const KernelCtx *ctx, GpuComm *comm, void *bucket, const Tensor *in,
+                         Tensor *out)
 {
     const void *from = first_held(in, c->n_in);
     void *to = first_held(out, c->n_out);
 
     if (c->direct)
-        return comm ? runtime_check(q->r, q->r->all_reduce_sum(comm, q->s, from, to, c->count, c->dtype))
-                    : copy(q, to, from, tensor_bytes(in));
+        return comm ? runtime_check(ctx->runtime,
+                                    ctx->runtime->all_reduce_sum(comm, ctx->stream, from, to, c->count, c->dtype))
+                    : copy(ctx, to, from, tensor_bytes(in));
     if (c->by_tree) {
-        TRY(sum_by_tree(c, ctx, q, comm, bucket, in));
-        return unpack_sums(c, q, out);
+        TRY(sum_by_tree(c, ctx, comm, bucket, in));
+        return unpack_sums(c, ctx, out);
     }
-    TRY(pack_sums(c, ctx, q, bucket, in));
+    TRY(pack_sums(c, ctx, bucket, in));
     if (comm)
-        TRY(runtime_check(q->r, q->r->all_reduce_sum(comm, q->s, bucket, bucket, c->count, c->dtype)));
-    return unpack_sums(c, q, out);
+        TRY(runtime_check(ctx->runtime,
+                          ctx->runtime->all_reduce_sum(comm, ctx->stream, bucket, bucket, c->count, c->dtype)));
+    return unpack_sums(c, ctx, out);
 }
 
-static Status all_gather(GpuCollective *c, const Queue *q, GpuComm *comm, char *bucket, const Tensor *in, Tensor *out)
+static Status all_gather(GpuCollective *c, const KernelCtx *ctx, GpuComm *comm, char *bucket, const Tensor *in,
+                         Tensor *out)
 {
     char *all = comm ? bucket + c->chunk : NULL;
 
     for (int i = 0; comm && i < c->n_in; i++)
         if (c->part[i].device == c->device)
-            TRY(copy(q, bucket + c->part[i].offset, in[i].data, c->part[i].bytes));
+            TRY(copy(ctx, bucket + c->part[i].offset, in[i].data, c->part[i].bytes));
     if (comm && c->chunk)
-        TRY(runtime_check(q->r, q->r->all_gather(comm, q->s, bucket, all, c->chunk)));
+        TRY(runtime_check(ctx->runtime, ctx->runtime->all_gather(comm, ctx->stream, bucket, all, c->chunk)));
     for (int o = 0; o < c->n_out; o++) {
         size_t offset = 0;
 
@@ -395,7 +393,7 @@ static Status all_gather(GpuCollective *c, const Queue *q, GpuComm *comm, char *
             const Part *p = &c->part[i];
             bool own = p->device == c->device;
 
-            TRY(move_part(q, &in[i], own ? in[i].data : all + c->chunk * (size_t)p->device + p->offset, &out[o],
+            TRY(move_part(ctx, &in[i], own ? in[i].data : all + c->chunk * (size_t)p->device + p->offset, &out[o],
                           out[o].data, c->x.axis, true, &offset));
         }
     }
@@ -403,21 +401,22 @@ static Status all_gather(GpuCollective *c, const Queue *q, GpuComm *comm, char *
 }
 
 /* Copies a box between two tensors, from `from_at` along `cut` to `to_at` along `axis`. */
-static Status copy_box(const Queue *q, const Shape *box, const Tensor *to, int axis, int64_t to_at, const Tensor *from,
-                       int cut, int64_t from_at)
+static Status copy_box(const KernelCtx *ctx, const Shape *box, const Tensor *to, int axis, int64_t to_at,
+                       const Tensor *from, int cut, int64_t from_at)
 {
     const Box b = box_lines(box, to, axis, to_at, from, cut, from_at);
 
     for (size_t k = 0; b.row && b.rows && k < b.rounds; k++)
-        TRY(runtime_check(q->r, q->r->copy_rows(q->s, (char *)to->data + b.to + k * b.to_round, b.to_wide,
-                                                (const char *)from->data + b.from + k * b.from_round, b.from_wide,
-                                                b.row, b.rows)));
+        TRY(runtime_check(ctx->runtime,
+                          ctx->runtime->copy_rows(ctx->stream, (char *)to->data + b.to + k * b.to_round, b.to_wide,
+                                                  (const char *)from->data + b.from + k * b.from_round, b.from_wide,
+                                                  b.row, b.rows)));
     return ST_OK;
 }
 
 /* Moves the share that input i has of output o: directly, where this device holds both; otherwise into the bucket, or
  * with `came`, after the exchange, out of it. */
-static Status move_box(const GpuCollective *c, const Queue *q, char *bucket, bool came, const Tensor *in,
+static Status move_box(const GpuCollective *c, const KernelCtx *ctx, char *bucket, bool came, const Tensor *in,
                        int64_t from_at, const Tensor *out, int64_t to_at, const Part *to, int from)
 {
     const Shape box = box_of(in, out, c->x.cut);
@@ -427,13 +426,13 @@ static Status move_box(const GpuCollective *c, const Queue *q, char *bucket, boo
     if (!to->bytes || (sends && receives ? came : came ? !receives : !sends))
         return ST_OK;
     if (sends && receives)
-        return copy_box(q, &box, out, c->x.axis, to_at, in, c->x.cut, from_at);
+        return copy_box(ctx, &box, out, c->x.axis, to_at, in, c->x.cut, from_at);
     packed.data = bucket + c->chunk * (size_t)(came ? c->n_device + from : to->device) + to->offset;
-    return came ? copy_box(q, &box, out, c->x.axis, to_at, &packed, c->x.cut, 0)
-                : copy_box(q, &box, &packed, c->x.axis, 0, in, c->x.cut, from_at);
+    return came ? copy_box(ctx, &box, out, c->x.axis, to_at, &packed, c->x.cut, 0)
+                : copy_box(ctx, &box, &packed, c->x.axis, 0, in, c->x.cut, from_at);
 }
 
-static Status move_boxes(const GpuCollective *c, const Queue *q, char *bucket, bool came, const Tensor *in,
+static Status move_boxes(const GpuCollective *c, const KernelCtx *ctx, char *bucket, bool came, const Tensor *in,
                          const Tensor *out)
 {
     int64_t from_at = 0;
@@ -442,60 +441,62 @@ static Status move_boxes(const GpuCollective *c, const Queue *q, char *bucket, b
         int64_t to_at = 0;
 
         for (int i = 0; i < c->n_in; to_at += in[i++].shape.dim[c->x.axis])
-            TRY(move_box(c, q, bucket, came, &in[i], from_at, &out[o], to_at,
+            TRY(move_box(c, ctx, bucket, came, &in[i], from_at, &out[o], to_at,
                          &c->to[(size_t)i * (size_t)c->n_out + (size_t)o], c->part[i].device));
     }
     return ST_OK;
 }
 
-static Status all_to_all(const GpuCollective *c, const Queue *q, GpuComm *comm, char *bucket, const Tensor *in,
+static Status all_to_all(const GpuCollective *c, const KernelCtx *ctx, GpuComm *comm, char *bucket, const Tensor *in,
                          const Tensor *out)
 {
-    TRY(move_boxes(c, q, bucket, false, in, out));
+    TRY(move_boxes(c, ctx, bucket, false, in, out));
     if (!comm || !c->chunk)
         return ST_OK;
-    TRY(runtime_check(q->r, q->r->all_to_all(comm, q->s, bucket, bucket + c->chunk * (size_t)c->n_device, c->chunk)));
-    return move_boxes(c, q, bucket, true, in, out);
+    TRY(runtime_check(ctx->runtime, ctx->runtime->all_to_all(comm, ctx->stream, bucket,
+                                                             bucket + c->chunk * (size_t)c->n_device, c->chunk)));
+    return move_boxes(c, ctx, bucket, true, in, out);
 }
 
 /* Splits the sum into the devices' chunks, or, without chunks, directly into the outputs. */
-static Status cut_sum(const GpuCollective *c, const Queue *q, char *chunks, Tensor *out)
+static Status cut_sum(const GpuCollective *c, const KernelCtx *ctx, char *chunks, Tensor *out)
 {
     size_t offset = 0;
 
     for (int o = 0; o < c->n_out; o++) {
         const Part *p = chunks ? &c->part[o] : NULL;
 
-        TRY(move_part(q, &out[o], chunks ? chunks + c->chunk * (size_t)p->device + p->offset : out[o].data,
+        TRY(move_part(ctx, &out[o], chunks ? chunks + c->chunk * (size_t)p->device + p->offset : out[o].data,
                       &c->packed[0], c->packed[0].data, c->x.axis, false, &offset));
     }
     return ST_OK;
 }
 
-static Status reduce_scatter(GpuCollective *c, const KernelCtx *ctx, const Queue *q, GpuComm *comm, char *bucket,
-                             const Tensor *in, Tensor *out)
+static Status reduce_scatter(GpuCollective *c, const KernelCtx *ctx, GpuComm *comm, char *bucket, const Tensor *in,
+                             Tensor *out)
 {
     char *chunks = bucket + c->total, *own = chunks + c->chunk * (size_t)c->n_device;
     size_t size = dtype_size(c->dtype);
 
     if (c->by_tree) {
-        TRY(sum_by_tree(c, ctx, q, comm, bucket, in));
-        return cut_sum(c, q, NULL, out);
+        TRY(sum_by_tree(c, ctx, comm, bucket, in));
+        return cut_sum(c, ctx, NULL, out);
     }
-    TRY(pack_sums(c, ctx, q, bucket, in));
-    TRY(cut_sum(c, q, comm ? chunks : NULL, out));
+    TRY(pack_sums(c, ctx, bucket, in));
+    TRY(cut_sum(c, ctx, comm ? chunks : NULL, out));
     if (!comm)
         return ST_OK;
     if (c->chunk)
-        TRY(runtime_check(q->r, q->r->reduce_scatter_sum(comm, q->s, chunks, own, c->chunk / size, c->dtype)));
+        TRY(runtime_check(ctx->runtime,
+                          ctx->runtime->reduce_scatter_sum(comm, ctx->stream, chunks, own, c->chunk / size, c->dtype)));
     for (int o = 0; o < c->n_out; o++)
         if (c->part[o].device == c->device && out[o].data)
-            TRY(copy(q, out[o].data, own + c->part[o].offset, c->part[o].bytes));
+            TRY(copy(ctx, out[o].data, own + c->part[o].offset, c->part[o].bytes));
     return ST_OK;
 }
 
 /* Broadcasts the input of the device `root`. */
-static Status broadcast(const GpuCollective *c, const Queue *q, GpuComm *comm, void *bucket, const Tensor *in,
+static Status broadcast(const GpuCollective *c, const KernelCtx *ctx, GpuComm *comm, void *bucket, const Tensor *in,
                         Tensor *out)
 {
     size_t bytes = tensor_bytes(in);
@@ -506,32 +507,31 @@ static Status broadcast(const GpuCollective *c, const Queue *q, GpuComm *comm, v
     if (!bytes)
         return ST_OK;
     if (comm && root && !c->direct)
-        TRY(copy(q, bucket, in[0].data, bytes));
+        TRY(copy(ctx, bucket, in[0].data, bytes));
     if (comm)
-        TRY(runtime_check(q->r, q->r->broadcast(comm, q->s, from, at, bytes, c->root)));
+        TRY(runtime_check(ctx->runtime, ctx->runtime->broadcast(comm, ctx->stream, from, at, bytes, c->root)));
     for (int o = 0; o < c->n_out; o++)
         if (out[o].data)
-            TRY(copy(q, out[o].data, comm ? at : in[0].data, bytes));
+            TRY(copy(ctx, out[o].data, comm ? at : in[0].data, bytes));
     return ST_OK;
 }
 
 Status gpu_collective_run(GpuCollective *c, const KernelCtx *ctx, GpuComm *comm, void *bucket, const Tensor *in,
                           Tensor *out)
 {
-    Queue q = { ctx->runtime, ctx->stream };
     size_t offset = 0;
 
     if (exchange_reduces(&c->x))
-        return all_reduce(c, ctx, &q, comm, bucket, in, out);
+        return all_reduce(c, ctx, comm, bucket, in, out);
     if (c->x.sum)
-        return reduce_scatter(c, ctx, &q, comm, bucket, in, out);
+        return reduce_scatter(c, ctx, comm, bucket, in, out);
     if (exchange_turns(&c->x))
-        return all_to_all(c, &q, comm, bucket, in, out);
+        return all_to_all(c, ctx, comm, bucket, in, out);
     if (c->x.joined)
-        return all_gather(c, &q, comm, bucket, in, out);
+        return all_gather(c, ctx, comm, bucket, in, out);
     if (!c->x.split)
-        return broadcast(c, &q, comm, bucket, in, out);
+        return broadcast(c, ctx, comm, bucket, in, out);
     for (int o = 0; o < c->n_out; o++)
-        TRY(move_part(&q, &out[o], out[o].data, in, in->data, c->x.axis, false, &offset));
+        TRY(move_part(ctx, &out[o], out[o].data, in, in->data, c->x.axis, false, &offset));
     return ST_OK;
 }
