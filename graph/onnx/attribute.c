@@ -1,4 +1,4 @@
-/* Attributes: lookup in a node, references to attributes of functions, and the conversion of AttributeProto to Attr. */
+/* Attributes: references to attributes of functions, and the conversion of AttributeProto to Attr. */
 #include "graph/onnx/importer.h"
 
 #include <limits.h>
@@ -39,14 +39,6 @@ Status attribute_resolve(const Onnx__AttributeProto **out, const Importer *im, c
         if (!strcmp(b->bindings.name[i], a->ref_attr_name))
             *out = b->bindings.attr[i];
     return ST_OK;
-}
-
-const Onnx__AttributeProto *attribute_find(const Onnx__NodeProto *p, const char *name)
-{
-    for (size_t i = 0; i < p->n_attribute; i++)
-        if (!strcmp(text_or(p->attribute[i]->name, ""), name))
-            return p->attribute[i];
-    return NULL;
 }
 
 Status attribute_given(const Onnx__AttributeProto **out, const Importer *im, const Body *b, const Onnx__NodeProto *p,

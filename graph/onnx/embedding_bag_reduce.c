@@ -273,7 +273,7 @@ static Status mark_ordered(Reduce *r)
     return ST_OK;
 }
 
-/* Which rows are no padding, [T]; NO_VALUE: all.  A negative index counts from the end of the table. */
+/* The rows that are no padding, as bools [T]; NO_VALUE: all.  A negative index counts from the end of the table. */
 static ValueId kept_rows(Reduce *r, const Bags *b)
 {
     Graph *g = r->g;

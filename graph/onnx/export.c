@@ -310,7 +310,7 @@ static void add_prop(Exporter *x, Onnx__ModelProto *m, const char *prefix, const
     m->metadata_props[m->n_metadata_props++] = p;
 }
 
-/* The values of PROP_STATE (importer.h). */
+/* The value of PROP_STATE for a copy that holds a piece (importer.h). */
 static const char *shard_words(Exporter *x, const Shard *s)
 {
     const char *text = arena_printf(x->arena, "plain from %" PRId64 " of", s->from);
@@ -319,15 +319,6 @@ static const char *shard_words(Exporter *x, const Shard *s)
         text = arena_printf(x->arena, "%s%s%" PRId64, text, i ? "," : " ", s->whole.dim[i]);
     x->no_memory |= !text;
     return text;
-}
-
-static const char *state_words(Exporter *x, const Value *v)
-{
-    return v->shard       ? shard_words(x, v->shard)
-           : v->trainable ? "trainable"
-           : v->transient ? v->partial ? "transient partial" : "transient"
-           : v->partial   ? "partial"
-                          : "plain";
 }
 
 /* Records which constants are trained, so that training goes on with the same parameters (parameter_evidence.c), and
@@ -380,9 +371,17 @@ static void add_props(Exporter *x, Onnx__ModelProto *m)
         return;
     }
     add_prop(x, m, PROP_MARKS, "", MARKS_VERSION);
-    for (uint32_t i = 1; i < g->n_value && !x->no_memory; i++)
-        if (g->value[i]->kind == V_STATE)
-            add_prop(x, m, PROP_STATE, x->name[i], state_words(x, g->value[i]));
+    for (uint32_t i = 1; i < g->n_value && !x->no_memory; i++) {
+        const Value *v = g->value[i];
+
+        if (v->kind == V_STATE)
+            add_prop(x, m, PROP_STATE, x->name[i],
+                     v->shard       ? shard_words(x, v->shard)
+                     : v->trainable ? "trainable"
+                     : v->transient ? v->partial ? "transient partial" : "transient"
+                     : v->partial   ? "partial"
+                                    : "plain");
+    }
     for (int i = 0; i < g->n_update && !x->no_memory; i++)
         if (value(g, g->update[i].state)->kind == V_STATE)
             add_prop(x, m, PROP_UPDATE, x->name[g->update[i].state.i], x->name[g->update[i].next.i]);

@@ -52,20 +52,10 @@ static ProtobufCBinaryData export_node_bytes_of(const char *s)
     return (ProtobufCBinaryData){ s ? strlen(s) : 0, (uint8_t *)(uintptr_t)s };
 }
 
-/* The text of a number that float32, the type of ONNX's attributes, cannot hold; NULL: it can, or the export is plain.
- */
-static char *exact_text(Exporter *x, double f)
-{
-    char text[NUMBER_TEXT];
-
-    if (x->opt->plain || (double)(float)f == f || isnan(f))
-        return NULL;
-    return export_text(x, text_float64(text, f));
-}
-
 static Onnx__AttributeProto *export_attr(Exporter *x, const Node *n, const Attr *a)
 {
     Onnx__AttributeProto *p = NEW_MESSAGE(x, Onnx__AttributeProto, onnx__attribute_proto);
+    char text[NUMBER_TEXT];
 
     if (!p)
         return NULL;
@@ -81,7 +71,8 @@ static Onnx__AttributeProto *export_attr(Exporter *x, const Node *n, const Attr 
         p->type = KIND(FLOAT);
         p->has_f = true;
         p->f = (float)a->f;
-        p->doc_string = exact_text(x, a->f);
+        if (!x->opt->plain && (double)p->f != a->f && !isnan(a->f)) /* the float64 that float32 cannot hold */
+            p->doc_string = export_text(x, text_float64(text, a->f));
         break;
     case A_STRING:
         p->type = KIND(STRING);

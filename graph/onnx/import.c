@@ -211,7 +211,7 @@ static Status import_operator(Importer *im, Body *b, const Onnx__NodeProto *p)
         op = op_find(NULL, "ScatterElements"); /* its name since opset 11 */
     else if (!(op = op_find(p->domain, p->op_type)) && !(op = operator_find(im->own, p->domain, p->op_type)) &&
              p->domain && !strcmp(p->domain, "dpexec")) {
-        op = op_find(NULL, p->op_type); /* an operator of ONNX with attributes that only we know, spelled as here */
+        op = op_find(NULL, p->op_type); /* an operator of ONNX with attributes of dpexec, in the newest spelling */
         opset = ONNX_OPSET_MAX;
     }
     if (!op)
@@ -479,7 +479,7 @@ static Status import_graph(Importer *im)
     TRY(model_restore(im, &b));
     TRY(parameter_evidence_read(im, &b));
     given_inputs_fix(im, &b);
-    TRY(program_obey(im, &b));
+    TRY(traced_program_apply(im, &b));
     if (im->training)
         TRY(training_check(im, &b));
     return graph_sort(im->g);

@@ -17,6 +17,14 @@ const char *proto_text(const Importer *im, const Onnx__NodeProto *p)
     return text ? text : "a node";
 }
 
+const Onnx__AttributeProto *attribute_find(const Onnx__NodeProto *p, const char *name)
+{
+    for (size_t i = 0; i < p->n_attribute; i++)
+        if (!strcmp(text_or(p->attribute[i]->name, ""), name))
+            return p->attribute[i];
+    return NULL;
+}
+
 ScopeEntry *body_find(const Body *b, const char *name)
 {
     ScopeEntry *e = NULL;

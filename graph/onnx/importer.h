@@ -164,9 +164,10 @@ const char *proto_text(const Importer *im, const Onnx__NodeProto *p);
 /* The graph's name of a value or node of the body: the body's prefix, and its name in the file. */
 const char *body_name(Importer *im, const Body *b, const char *name);
 static inline const char *text_or(const char *s, const char *absent) { return s && *s ? s : absent; }
-int64_t opset_of(const Body *b, const char *domain); /* 0 when not imported */
-bool is_gradient(const Onnx__NodeProto *p);          /* Gradient of the domain ai.onnx.preview.training */
-bool is_default_domain(const char *domain);          /* ai.onnx, which files also write "" or leave out */
+int64_t opset_of(const Body *b, const char *domain);                                    /* 0 when not imported */
+const Onnx__AttributeProto *attribute_find(const Onnx__NodeProto *p, const char *name); /* NULL: absent */
+bool is_gradient(const Onnx__NodeProto *p); /* Gradient of the domain ai.onnx.preview.training */
+bool is_default_domain(const char *domain); /* ai.onnx, which files also write "" or leave out */
 
 /* ---- order.c ---- */
 /* Checks single assignment and that every input is defined; `order` gets node numbers in topological order, file order
@@ -177,7 +178,6 @@ Status body_order(Importer *im, Body *b, size_t *order) CHECKED;
 /* Follows a reference to an attribute of the function around; `*out` NULL: absent in this call. */
 Status attribute_resolve(const Onnx__AttributeProto **out, const Importer *im, const Body *b, const Onnx__NodeProto *p,
                          const Onnx__AttributeProto *a) CHECKED;
-const Onnx__AttributeProto *attribute_find(const Onnx__NodeProto *p, const char *name); /* NULL: absent */
 /* attribute_find, then attribute_resolve; E_MODEL unless the attribute has that type. */
 Status attribute_given(const Onnx__AttributeProto **out, const Importer *im, const Body *b, const Onnx__NodeProto *p,
                        const char *name, Onnx__AttributeProto__AttributeType type) CHECKED;
@@ -331,7 +331,7 @@ Status node_source_decode(Node *n, Importer *im, const Body *b, const Onnx__Node
 /* ---- traced_program.c ---- */
 /* Applies what the metadata record of the traced program besides its nodes: buffers get updates, and gradients stop
  * where the program stops them.  To be called after all nodes were read. */
-Status program_obey(Importer *im, const Body *b) CHECKED;
+Status traced_program_apply(Importer *im, const Body *b) CHECKED;
 
 /* ---- model.c ---- */
 /* Copies everything of the file that its graph does not hold; `opset`: the newest of the default domain. */

@@ -30,11 +30,6 @@ static int64_t count_numbers(const char *text)
     return n;
 }
 
-static bool is_unsigned(DType t)
-{
-    return t == DT_UINT8 || t == DT_UINT16 || t == DT_UINT32 || t == DT_UINT64 || t == DT_UINT4 || t == DT_UINT2;
-}
-
 /* Parses an integer into element i; false: it is none, or the type cannot hold it.  Integers up to 2^53 may be written
  * as floats, "1e3". */
 static bool set_integer(Tensor *t, int64_t i, const char *s, size_t len)
@@ -56,7 +51,7 @@ static bool set_integer(Tensor *t, int64_t i, const char *s, size_t len)
             return false;
         v = (int64_t)d;
     }
-    if (v < 0 && is_unsigned(t->dtype))
+    if (v < 0 && DTYPE_BIT(t->dtype) & (DTYPES_UNSIGNED | DTYPE_BIT(DT_UINT4) | DTYPE_BIT(DT_UINT2)))
         return false;
     tensor_set_int(t, i, v);
     return tensor_int(t, i) == v;

@@ -300,8 +300,8 @@ static Known output_of_node(Importer *im, const Node *n, int o, int steps)
 
 /* ---- by value ---- */
 
-/* What is known of v, looking back over `steps` nodes at most; the result is kept.  NULL: the chain is longer, or there
- * is no memory. */
+/* Finds the known elements of v, looking back over `steps` nodes at most; the result is kept.  NULL: the chain is
+ * longer, or there is no memory. */
 static const Known *known_of(Importer *im, ValueId v, int steps)
 {
     const Known **known = steps ? by_value(im, (void *)im->known, sizeof *known, &im->n_known) : NULL, *kept;

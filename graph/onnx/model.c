@@ -91,25 +91,14 @@ static bool remember_inputs(OnnxModel *r, Arena *a, const Importer *im)
     return ok;
 }
 
-static bool remember_calls(OnnxModel *r, Arena *a, const Importer *im)
-{
-    const char **call = ARENA_NEW(a, const char *, im->n_call);
-    bool ok = call != NULL;
-
-    for (size_t i = 0; ok && i < im->n_call; i++)
-        ok = (call[i] = arena_strdup(a, im->call[i])) != NULL;
-    r->call = call;
-    r->n_call = (int)im->n_call;
-    return ok;
-}
-
 Status model_remember(OnnxModel **out, const Importer *im, int64_t opset)
 {
     const Onnx__ModelProto *m = im->model;
     Arena *a = arena_create();
     OnnxModel *r = a ? ARENA_NEW(a, OnnxModel, 1) : NULL;
     OnnxProp *props = r ? ARENA_NEW(a, OnnxProp, m->n_metadata_props) : NULL;
-    bool ok = props != NULL;
+    const char **call = r ? ARENA_NEW(a, const char *, im->n_call) : NULL;
+    bool ok = props && call;
 
     for (size_t i = 0; ok && i < m->n_metadata_props; i++) {
         const char *key = text_or(m->metadata_props[i]->key, "");
@@ -128,7 +117,11 @@ Status model_remember(OnnxModel **out, const Importer *im, int64_t opset)
         r->prop = props;
         r->producer_name = copy_text(a, m->producer_name, &ok);
         r->doc = copy_text(a, m->doc_string, &ok);
-        ok &= remember_outputs(r, a, m->graph) && remember_inputs(r, a, im) && remember_calls(r, a, im);
+        ok &= remember_outputs(r, a, m->graph) && remember_inputs(r, a, im);
+        for (size_t i = 0; ok && i < im->n_call; i++)
+            ok = (call[i] = arena_strdup(a, im->call[i])) != NULL;
+        r->call = call;
+        r->n_call = (int)im->n_call;
     }
     if (!ok) {
         arena_free(a);

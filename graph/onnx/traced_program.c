@@ -420,7 +420,7 @@ static Status update_buffers(Program *d)
     return ST_OK;
 }
 
-Status program_obey(Importer *im, const Body *b)
+Status traced_program_apply(Importer *im, const Body *b)
 {
     Program d = { .im = im, .b = b };
     const uint32_t n_node = im->g->n_node;

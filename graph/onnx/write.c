@@ -137,18 +137,6 @@ static bool is_aside(const char *name, const char *base)
            !strcmp(name + n + 1 + DIGITS, SUFFIX);
 }
 
-/* Removes the second files of older models, as far as possible. */
-static void remove_others(const char *folder, const char *base, const char *kept)
-{
-    DIR *d = opendir(folder);
-
-    for (const struct dirent *e; d && (e = readdir(d));)
-        if (is_aside(e->d_name, base) && strcmp(e->d_name, kept))
-            (void)unlinkat(dirfd(d), e->d_name, 0);
-    if (d)
-        closedir(d);
-}
-
 /* ---- entry ---- */
 
 /* Resolves links to the file's folder and name: external data lie beside the file, not beside a link to it. */
@@ -198,6 +186,7 @@ Status model_write(Onnx__ModelProto *m, const char *path, Arena *a, size_t most)
     const size_t size = onnx__model_proto__get_packed_size(m);
     Aside aside = { .arena = a };
     char folder[PATH_MAX], base[PATH_MAX], data[2 * PATH_MAX];
+    DIR *d;
 
     most = most ? most : INT32_MAX;
     if (size <= most)
@@ -215,6 +204,11 @@ Status model_write(Onnx__ModelProto *m, const char *path, Arena *a, size_t most)
         return FAIL(E_UNSUPPORTED, "%s: without its weights the model has %zu bytes, an ONNX file has at most 2 GiB",
                     path, onnx__model_proto__get_packed_size(m));
     TRY(write_message(m, path));
-    remove_others(folder, base, aside.name);
+    d = opendir(folder);
+    for (const struct dirent *e; d && (e = readdir(d));) /* second files of older models; failure does no harm */
+        if (is_aside(e->d_name, base) && strcmp(e->d_name, aside.name))
+            (void)unlinkat(dirfd(d), e->d_name, 0);
+    if (d)
+        closedir(d);
     return ST_OK;
 }

@@ -47,6 +47,11 @@ typedef struct {
     int64_t index;
 } IgnoredClass;
 
+/* Settings of recipes with no other flag. */
+typedef struct {
+    IgnoredClass ignored;
+} IgnoreIndex;
+
 Status set_ignored_class(const Setting *s, void *to, const char *value) CHECKED;
 #define IGNORE_INDEX(Struct, field)                                                                    \
     {                                                                                                  \

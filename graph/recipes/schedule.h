@@ -36,6 +36,11 @@ static inline double schedule_done(int64_t step, int64_t span)
     return span > 0 && step < span ? (double)step / (double)span : 1;
 }
 
+/* Settings of schedules with no other argument. */
+typedef struct {
+    double final;
+} FinalRate;
+
 #define FINAL_RATE(Struct, field)                                                                           \
     {                                                                                                       \
         .name = "final", .metavar = "FINAL", .fallback = "0", .help = "the last rate, as a fraction of lr", \

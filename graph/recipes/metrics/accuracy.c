@@ -2,13 +2,9 @@
 #include "graph/recipes/metric.h"
 #include "graph/ops/metric.gen.h"
 
-typedef struct {
-    IgnoredClass ignored;
-} Accuracy;
-
 static void accuracy_emit_metric(LossBody *b, const void *settings)
 {
-    const Accuracy *s = settings;
+    const IgnoreIndex *s = settings;
     ValueId counts[2];
 
     EMIT_MULTI(b->g, AccuracyCount, ATTRS(INT("ignore_index", ignored_class(&s->ignored))), 2, counts, b->y, b->target);
@@ -16,11 +12,11 @@ static void accuracy_emit_metric(LossBody *b, const void *settings)
     b->weight = counts[1];
 }
 
-static const Setting flags[] = { IGNORE_INDEX(Accuracy, ignored), { .name = NULL } };
+static const Setting flags[] = { IGNORE_INDEX(IgnoreIndex, ignored), { .name = NULL } };
 
 DEFINE_METRIC(accuracy,
               .recipe = { .name = "accuracy",
                           .help = "the share of targets that the largest logit hits",
                           .flags = flags,
-                          RECIPE_SETTINGS(Accuracy) },
+                          RECIPE_SETTINGS(IgnoreIndex) },
               .target = TARGET_CLASSES, .emit = accuracy_emit_metric);

@@ -6,13 +6,9 @@
 #include "graph/recipes/metric.h"
 #include "graph/ops/softmax.gen.h"
 
-typedef struct {
-    IgnoredClass ignored;
-} Perplexity;
-
 static void perplexity_emit_metric(LossBody *b, const void *settings)
 {
-    const Perplexity *s = settings;
+    const IgnoreIndex *s = settings;
 
     emit_nll(b, EMIT(b->g, LogSoftmax, ATTRS(INT("axis", 1)), b->y), &s->ignored, 0);
 }
@@ -23,12 +19,12 @@ static double perplexity_metric_value(const Tensor *sum, double weight, const vo
     return exp(tensor_float(sum, 0) / weight);
 }
 
-static const Setting flags[] = { IGNORE_INDEX(Perplexity, ignored), { .name = NULL } };
+static const Setting flags[] = { IGNORE_INDEX(IgnoreIndex, ignored), { .name = NULL } };
 
 DEFINE_METRIC(perplexity,
               .recipe = { .name = "perplexity",
                           .help = "e to the mean of minus the log-probability of the right class",
                           .flags = flags,
-                          RECIPE_SETTINGS(Perplexity) },
+                          RECIPE_SETTINGS(IgnoreIndex) },
               .target = TARGET_CLASSES, .soft = true, .falls = true, .emit = perplexity_emit_metric,
               .value = perplexity_metric_value);

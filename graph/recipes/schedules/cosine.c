@@ -3,23 +3,19 @@
 
 #include "graph/recipes/schedule.h"
 
-typedef struct {
-    double final;
-} Cosine;
-
 static double cosine_factor(const void *settings, int64_t step, int64_t span)
 {
-    const Cosine *s = settings;
+    const FinalRate *s = settings;
 
     return s->final + (1 - s->final) * 0.5 * (1 + cos(M_PI * schedule_done(step, span)));
 }
 
-static const Setting args[] = { FINAL_RATE(Cosine, final), { .name = NULL } };
+static const Setting args[] = { FINAL_RATE(FinalRate, final), { .name = NULL } };
 
 DEFINE_SCHEDULE(cosine,
                 .recipe = { .name = "cosine",
                             .form = "cosine[:FINAL]",
                             .help = "half a cosine down to FINAL [0] of lr at the last step",
                             .args = args,
-                            RECIPE_SETTINGS(Cosine) },
+                            RECIPE_SETTINGS(FinalRate) },
                 .ends = true, .factor = cosine_factor);
