@@ -178,7 +178,7 @@ static void count_traffic(Report *r, const Graph *g, const Node *n)
     int64_t total = 0;
     int d = r->n_load;
 
-    if (exchange_turns(&e))
+    if (exchange_resplits(&e))
         count_turned(r, g, n, &e);
     for (int i = 0; !e.sum && !e.split && i < n->n_in; i++) {
         DeviceLoad *from = load_of(r, value(g, n->in[i])->device);

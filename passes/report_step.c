@@ -81,11 +81,11 @@ static const char *reason_of(const Graph *g, const Node *n, const Exchange *e, i
         updates |= has_value(n->out[o]) && r->latest[n->out[o].i] == PHASE_UPDATE;
         stacked |= has_value(n->out[o]) && r->stacked[n->out[o].i];
     }
-    if (exchange_spreads(e))
+    if (exchange_distributes(e))
         return first && first->kind == V_INPUT ? "what the caller gives" : "what one device has";
     if (stacked)
         return "statistics of the whole batch, or of a group of replicas, merged in their order";
-    if (exchange_turns(e))
+    if (exchange_resplits(e))
         return "parts of the batch are needed in slices of all samples, or again in parts";
     if (e->joined)
         return first && first->kind == V_STATE ? "a parameter kept in pieces is needed whole"

@@ -82,7 +82,7 @@ static bool is_direct(const GpuCollective *c, const Node *n, const MemoryPlan *p
 {
     bool sum = exchange_reduces(&c->x);
 
-    if (sum ? c->x.tensors != 1 : !exchange_spreads(&c->x) || c->x.split)
+    if (sum ? c->x.tensors != 1 : !exchange_distributes(&c->x) || c->x.split)
         return false;
     for (int d = 0; d < c->n_device; d++) {
         int copies = count_held(c, plan, n->n_out, n->out, d);
@@ -192,13 +192,13 @@ static Status collective_prepare(GpuCollective *c, size_t *bucket_bytes, KernelC
             c->pair[i] = (Tensor){ in_value(g, n, i)->dtype, *in_value(g, n, i)->shape, NULL };
         TRY(reduce_tree_program(c->program, c->x.span, c->x.parts));
         TRY(place_parts(c, g, plan, n->n_in, n->in));
-    } else if (exchange_turns(&c->x))
+    } else if (exchange_resplits(&c->x))
         TRY(place_boxes(c, g, plan, n));
     else if (c->x.joined)
         TRY(place_parts(c, g, plan, n->n_in, n->in));
     else if (c->x.split)
         TRY(place_parts(c, g, plan, n->n_out, n->out));
-    if (exchange_spreads(&c->x))
+    if (exchange_distributes(&c->x))
         c->root = holder(c, plan, n->in[0]);
     c->direct = !c->by_tree && is_direct(c, n, plan);
     all = c->chunk * (size_t)c->n_device;
@@ -208,7 +208,7 @@ static Status collective_prepare(GpuCollective *c, size_t *bucket_bytes, KernelC
         *bucket_bytes = c->chunk + all;
     else if (c->x.sum)
         *bucket_bytes = c->x.split && c->shared ? c->total + all + c->chunk : c->total;
-    else if (exchange_turns(&c->x))
+    else if (exchange_resplits(&c->x))
         *bucket_bytes = c->shared ? 2 * all : 0;
     else if (c->x.joined)
         *bucket_bytes = c->shared ? c->chunk + all : 0;
@@ -525,7 +525,7 @@ Status gpu_collective_run(GpuCollective *c, const KernelCtx *ctx, GpuComm *comm,
         return all_reduce(c, ctx, comm, bucket, in, out);
     if (c->x.sum)
         return reduce_scatter(c, ctx, comm, bucket, in, out);
-    if (exchange_turns(&c->x))
+    if (exchange_resplits(&c->x))
         return all_to_all(c, ctx, comm, bucket, in, out);
     if (c->x.joined)
         return all_gather(c, ctx, comm, bucket, in, out);

@@ -478,7 +478,7 @@ Status picture_fold(Picture *out, const Graph *g, Arena *a)
     FOR_NODES(g, x) {
         const Exchange e = exchange_of(x);
 
-        if (!out->scatter && exchange_spreads(&e) && e.split && in_value(g, x, 0)->kind == V_INPUT)
+        if (!out->scatter && exchange_distributes(&e) && e.split && in_value(g, x, 0)->kind == V_INPUT)
             out->scatter = x;
     }
     TRY(find_lanes(out, a));

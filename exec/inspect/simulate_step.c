@@ -270,7 +270,7 @@ static double exchange_seconds(Walk *w, const Node *n)
     for (int d = 0; d < (int)w->n; d++)
         w->traffic[d] = (Traffic){ .staging = w->traffic[d].staging, .all = w->traffic[d].all };
     for (int t = 0; t < e.tensors; t++) {
-        if (exchange_turns(&e))
+        if (exchange_resplits(&e))
             count_regrouped(w, &e, n);
         else
             count_tensor(w, &e, n, t);
@@ -284,7 +284,7 @@ static double exchange_seconds(Walk *w, const Node *n)
         most = fmax(most, fmax(x->sent, x->received));
         added = fmax(added, e.sum ? x->kept : 0);
     }
-    if (exchange_turns(&e))
+    if (exchange_resplits(&e))
         whole /= w->n; /* each device sends its part of all of it, as if so much went round */
     phases = exchange_reduces(&e) && !w->whole ? 2 : 1; /* a sum for all is made, then sent to all */
     ring = phases * whole * (w->n - 1) / w->n;

@@ -257,7 +257,7 @@ static void set_apply(RoleDef *r, const Operator *o)
     r->op.in_max = (int8_t)d->max_inputs;
     r->op.out_min = (int8_t)d->min_outputs;
     r->op.out_max = (int8_t)d->max_outputs;
-    r->op.flags &= ~(unsigned)OPF_GAPS;
+    r->op.flags &= ~(unsigned)OPF_OPTIONAL_INPUTS;
     r->op.flags |= o->shares ? OPF_SHARES : 0;
     r->op.lower = o->shares ? own_lower : NULL;
     r->op.train = d->state_inputs ? own_train : NULL;
@@ -297,7 +297,7 @@ static Status make_role(Operator *o, Arena *a, Role role)
                      .since = o->def.version,
                      .in_max = -1,
                      .out_max = -1,
-                     .flags = OPF_GAPS | (o->def.flags & DPX_OPERATOR_IMPURE ? OPF_IMPURE : 0),
+                     .flags = OPF_OPTIONAL_INPUTS | (o->def.flags & DPX_OPERATOR_IMPURE ? OPF_IMPURE : 0),
                      .precision = PREC_WIDE,
                      .infer = own_infer,
                      .place = own_place,

@@ -38,8 +38,8 @@ static void read_by(InputPart *w, const Graph *g, const Node *n, int n_device, i
     const Exchange e = exchange_of(n);
     const bool once = !w->read;
 
-    *w = once && exchange_spreads(&e) && e.split ? part_of(g, n, &e, n_device, first, n_local)
-                                                 : (InputPart){ .read = true, .axis = -1 };
+    *w = once && exchange_distributes(&e) && e.split ? part_of(g, n, &e, n_device, first, n_local)
+                                                     : (InputPart){ .read = true, .axis = -1 };
 }
 
 static void give_whole(InputPart *w, const Value *v)

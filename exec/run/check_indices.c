@@ -30,7 +30,7 @@ static ValueId check_indices_source(const Graph *g, ValueId v)
     while (n && n->n_in) {
         const Exchange e = exchange_of(n);
 
-        if (!exchange_spreads(&e) && !(n->op->flags & (OPF_VIEW | OPF_TRANSFER)))
+        if (!exchange_distributes(&e) && !(n->op->flags & (OPF_VIEW | OPF_TRANSFER)))
             break;
         v = n->in[0];
         n = value(g, v)->producer;

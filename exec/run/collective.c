@@ -369,7 +369,7 @@ static void collective_compute(const Collective *c, int device, const Tensor *in
         else
             reduce_pieces(c, device, t, all.in, out);
     }
-    if (exchange_turns(&c->x))
+    if (exchange_resplits(&c->x))
         turn_pieces(c, device, in, out);
     else if (!c->x.sum)
         copy_outputs(c, device, in, out);

@@ -109,7 +109,7 @@ static Way way_of(const Graph *g, const Node *n, const Exchange *x, const Site *
 {
     const DType type = in_value(g, n, 0)->dtype;
 
-    if (exchange_turns(x))
+    if (exchange_resplits(x))
         return IN_BOXES;
     if (!exchange_reduces(x) && !((x->sum || x->joined) && in_one_stretch(g, n, x)))
         return WHOLE;

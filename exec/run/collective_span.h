@@ -65,8 +65,8 @@ bool span_in_segments(const Span *s);
 const Segment *span_segments(const Span *s, int *n);
 const Tensor *span_in(const Span *s);
 Tensor *span_out(const Span *s);
-/* Of pieces that turn (exchange_turns): what input i has of output o, dense, where it came from another process and is
- * not in its place yet; NULL. */
+/* Of pieces that turn (exchange_resplits): what input i has of output o, dense, where it came from another process and
+ * is not in its place yet; NULL. */
 void *span_box(const Span *s, int i, int o);
 /* Do sums of this process lie in segments that go on to others? */
 bool span_spreads(const Span *s);

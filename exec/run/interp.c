@@ -240,7 +240,7 @@ static Status interp_compute(Arena *arena, Graph *work, Node *n, const Tensor **
 
 static Status step(Arena *arena, Graph *work, Node *n, const Tensor **values, InterpTouch touch, void *ctx)
 {
-    const int is = n->op->settle ? n->op->settle(work, n) : -1;
+    const int is = n->op->selected_input ? n->op->selected_input(work, n) : -1;
 
     if (is >= 0 && (values[n->out[0].i] = values[n->in[is].i]))
         fix_value(work, n->out[0], values[n->in[is].i]);
@@ -249,7 +249,7 @@ static Status step(Arena *arena, Graph *work, Node *n, const Tensor **values, In
     if (interp_check_outputs(work, n) ||
         op_reshapes(n->op)) /* a shape given in full is known before what it is given to */
         TRY(node_infer(work, n));
-    if (n->op->settle && interp_check_outputs(work, n))
+    if (n->op->selected_input && interp_check_outputs(work, n))
         return ST_OK; /* what enters a branch that is not taken */
     return interp_compute(arena, work, n, values, touch, ctx);
 }

@@ -147,8 +147,9 @@ static void fix_constants(const Part *p, bool may_train)
     for (uint32_t i = 1; i < p->graph->n_value; i++) {
         Value *v = p->graph->value[i];
 
-        if (v->kind == V_CONST && !(may_train && (v->said == SAID_PARAMETER || v->said == SAID_TRAINED)))
-            v->said = SAID_BESIDE;
+        if (v->kind == V_CONST &&
+            !(may_train && (v->evidence == EVIDENCE_PARAMETER || v->evidence == EVIDENCE_TRAINED)))
+            v->evidence = EVIDENCE_JOINED;
     }
 }
 

@@ -36,9 +36,9 @@ static void mark_trained(Value *v, const State *state)
     if (v->kind != V_CONST || !dtype_is_float(v->dtype))
         return;
     if (state)
-        v->said = state->trainable ? SAID_TRAINED : SAID_NOTHING;
+        v->evidence = state->trainable ? EVIDENCE_TRAINED : EVIDENCE_NONE;
     else if (v->shape->rank)
-        v->said = SAID_FIXED;
+        v->evidence = EVIDENCE_FIXED;
 }
 
 /* The state that stands for a parameter in an export; NULL: none. */

@@ -46,11 +46,11 @@ static inline const char *exchange_verb(const Exchange *e)
 /* The whole of its pieces goes to all. */
 static inline bool exchange_gathers(const Exchange *e) { return e->joined && !e->split; }
 /* Pieces along one axis become pieces along another; nobody has the whole. */
-static inline bool exchange_turns(const Exchange *e) { return e->joined && e->split; }
+static inline bool exchange_resplits(const Exchange *e) { return e->joined && e->split; }
 /* One sum for all: it is shared out by elements. */
 static inline bool exchange_reduces(const Exchange *e) { return e->sum && !e->split; }
 /* The one input, or a piece of it, goes to each. */
-static inline bool exchange_spreads(const Exchange *e) { return e->tensors && !e->sum && !e->joined; }
+static inline bool exchange_distributes(const Exchange *e) { return e->tensors && !e->sum && !e->joined; }
 /* The tensor that output o is of. */
 static inline int exchange_tensor(const Exchange *e, int o) { return o / e->copies; }
 /* That output o is on. */

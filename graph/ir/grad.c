@@ -34,7 +34,7 @@ static int64_t broadcast_batch(Grad *gr, int i)
     const Value *x = grad_in_value(gr, i), *y = value(gr->g, grad_out(gr, 0));
     int axis = y->batch_axis - 1, at = axis - (y->shape->rank - x->shape->rank);
 
-    return axis >= 0 && at >= 0 && x->batch_axis == BATCH_NOWHERE && y->shape->dim[axis] == 1 && x->shape->dim[at] == 1
+    return axis >= 0 && at >= 0 && x->batch_axis == BATCH_NONE && y->shape->dim[axis] == 1 && x->shape->dim[at] == 1
                ? axis
                : -1;
 }

@@ -53,7 +53,7 @@ Graph *graph_create_within(const char *name, MemoryBudget *b)
 
 void graph_free(Graph *g)
 {
-    if (g && !g->inside)
+    if (g && !g->is_body)
         arena_free(g->arena);
 }
 
@@ -174,12 +174,12 @@ void graph_rename(Graph *g, ValueId v, const char *name)
         graph_fail_nomem(g);
     if (g->status || !has_value(v) || !strcmp(value(g, v)->name, name))
         return;
-    name = names_given_up(g, name) ? arena_strdup(g->arena, name) : graph_unique_name(g, name);
+    name = names_is_retired(g, name) ? arena_strdup(g->arena, name) : graph_unique_name(g, name);
     if (!name)
         graph_fail_nomem(g);
     if (g->status)
         return;
-    names_give_up(g, v.i);
+    names_retire(g, v.i);
     value(g, v)->name = name;
     names_put(g, v.i);
 }
@@ -351,11 +351,11 @@ static void renew_output(Graph *g, Node *n, int i, const char *name)
 
 void graph_renew_node(Graph *g, Node *n, const ValueId *in, const char *const *out_names)
 {
-    if (!g->status && !g->gone && !(g->gone = ARENA_NEW(g->arena, Node, 1)))
+    if (!g->status && !g->placeholder && !(g->placeholder = ARENA_NEW(g->arena, Node, 1)))
         graph_fail_nomem(g);
     if (g->status)
         return;
-    g->node[n->index] = g->gone;
+    g->node[n->index] = g->placeholder;
     n->index = g->n_node;
     n->replica = n->device = -1;
     if (n->n_in)
@@ -516,7 +516,7 @@ Graph *graph_copy_inside(Graph *to, const Graph *g)
         to->status = to->status ? to->status : g->status ? g->status : FAIL_NOMEM();
         return NULL;
     }
-    copy->inside = true;
+    copy->is_body = true;
     to->status = clone_into(copy, g, false);
     return to->status ? NULL : copy;
 }

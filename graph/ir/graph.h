@@ -40,23 +40,23 @@ typedef enum {
 
 /* What the file itself says of a constant of a model (graph/onnx/parameter_evidence.c). */
 typedef enum {
-    SAID_NOTHING,
-    SAID_TRAINED, /* by training_info, or by an export of ours */
-    SAID_FIXED,
-    SAID_PARAMETER, /* by the exporter: of the framework's module */
-    SAID_BUFFER,    /* likewise: not among its parameters */
-    SAID_GIVEN,     /* by the options: the file has it as an input (--input-value) */
-    SAID_BESIDE     /* by nobody: of a graph that was joined to the model, whose constants stay as they are */
-} Said;
+    EVIDENCE_NONE,
+    EVIDENCE_TRAINED, /* by training_info, or by an export of ours */
+    EVIDENCE_FIXED,
+    EVIDENCE_PARAMETER, /* by the exporter: of the framework's module */
+    EVIDENCE_BUFFER,    /* likewise: not among its parameters */
+    EVIDENCE_GIVEN,     /* by the options: the file has it as an input (--input-value) */
+    EVIDENCE_JOINED     /* by nobody: of a graph that was joined to the model, whose constants stay as they are */
+} Evidence;
 
 /* Value.batch_axis and Output.batch_axis: 1 + the axis of the batch, or one of these. */
-enum { BATCH_NOWHERE = -1, BATCH_UNKNOWN = 0 };
+enum { BATCH_NONE = -1, BATCH_UNKNOWN = 0 };
 
 /* Whether it is decided which inputs carry the batch, Value.carries (passes/model/find_batch.c). */
 typedef enum {
     BATCH_NOT_FOUND,
-    BATCH_FOUND,  /* by the model itself */
-    BATCH_AS_TOLD /* by --batch-input: outputs have their axes, inputs go by the option */
+    BATCH_FOUND,      /* by the model itself */
+    BATCH_FROM_OPTION /* by --batch-input: outputs have their axes, inputs go by the option */
 } BatchFound;
 
 /* Elements [from, from + as many as its value has) of a tensor of shape `whole`, in the order of its rows. */
@@ -83,7 +83,7 @@ typedef struct {
     DType dtype;
     Layout layout;
     uint8_t origin;    /* Origin */
-    uint8_t said;      /* Said */
+    uint8_t evidence;  /* Evidence */
     int8_t batch_axis; /* for batches of one sample (passes/model/mark_batch.c): 1 + the axis that grows with the batch,
                           or BATCH_ */
     uint8_t carries;   /* V_INPUT, of a model whose batch is found: bits of the axes along which its samples lie */
@@ -175,10 +175,10 @@ struct Graph {
     struct BodyTable *bodies; /* of its nodes (graph/ir/body.c); NULL: none */
     ShapeTable shapes;        /* of its values */
     struct AttrTable *attrs;  /* of its nodes (graph/ir/attr.c); NULL: none */
-    Node *gone;               /* stands where a node was that is elsewhere now; NULL: none is */
+    Node *placeholder;        /* stands where a node was that is elsewhere now; NULL: none is */
     const char *purpose;      /* the name of nodes that get none; NULL: made from their operators' */
     Phase phase;              /* of nodes that are added */
-    bool inside;              /* a body: its arena is another graph's */
+    bool is_body;             /* a body: its arena is another graph's */
     Rewrite *rewrite;         /* the one that is open (graph/ir/rewrite.h), or NULL */
 };
 

@@ -20,7 +20,7 @@ static ValueId join_const(Graph *g, const Value *from, const char *prefix)
     copy = value(g, v);
     copy->init = from->init;
     copy->origin = from->origin;
-    copy->said = from->said;
+    copy->evidence = from->evidence;
     copy->folded_from = from->folded_from ? arena_strdup(g->arena, from->folded_from) : NULL;
     copy->next = from->next ? arena_strdup(g->arena, from->next) : NULL;
     if ((from->folded_from && !copy->folded_from) || (from->next && !copy->next))

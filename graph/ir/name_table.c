@@ -110,7 +110,7 @@ void names_put(Graph *g, uint32_t id)
     *slot = id;
 }
 
-void names_give_up(Graph *g, uint32_t id)
+void names_retire(Graph *g, uint32_t id)
 {
     const char *name = g->value[id]->name;
     uint32_t *slot = g->names->cap ? name_table_slot_of(g, name) : NULL;
@@ -141,7 +141,7 @@ ValueId graph_find(const Graph *g, const char *name)
 
 static bool is_taken(const Graph *g, const char *name) { return g->names->cap && *name_table_slot_of(g, name); }
 
-bool names_given_up(const Graph *g, const char *name) { return is_taken(g, name) && !has_value(graph_find(g, name)); }
+bool names_is_retired(const Graph *g, const char *name) { return is_taken(g, name) && !has_value(graph_find(g, name)); }
 
 /* The table remembers where the search for a free suffix ended: a name given a million times is not a million
  * searches. */

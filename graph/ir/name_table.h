@@ -9,11 +9,11 @@ struct NameTable *names_create(Arena *a); /* NULL: out of memory */
  */
 void names_put(Graph *g, uint32_t id);
 /* Before the value gets another: this one stays taken.  Fails by Graph.status. */
-void names_give_up(Graph *g, uint32_t id);
+void names_retire(Graph *g, uint32_t id);
 /* The table holds the present names of the graph's values alone: those given up, or of values that are gone, are free.
  */
 void names_rebuild(Graph *g);
 /* Has the value that had it been renamed? */
-bool names_given_up(const Graph *g, const char *name);
+bool names_is_retired(const Graph *g, const char *name);
 
 #endif

@@ -163,7 +163,7 @@ static void infer_new(Draft *d)
         d->g->status = node_infer(d->g, &d->node);
 }
 
-bool draft_fits(Draft *d)
+bool draft_is_supported(Draft *d)
 {
     if (d->g->status || d->node.device >= d->n_device)
         return false;
@@ -172,7 +172,7 @@ bool draft_fits(Draft *d)
     return !d->g->status && target_computes(d->target, d->g, &d->node);
 }
 
-void draft_become(Draft *d)
+void draft_apply(Draft *d)
 {
     Graph *g = d->g;
     Node *n = d->of;
@@ -191,10 +191,10 @@ void draft_become(Draft *d)
     node_set_outputs(g, n, d->node.n_out, d->node.out);
 }
 
-bool draft_settle(Draft *d)
+bool draft_try_apply(Draft *d)
 {
-    if (!draft_fits(d))
+    if (!draft_is_supported(d))
         return false;
-    draft_become(d);
+    draft_apply(d);
     return !d->g->status;
 }

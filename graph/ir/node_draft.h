@@ -5,7 +5,7 @@
  *     draft_in(&d, CONV_IN_ADDED, z);
  *     draft_out(&d, 0, relu->out[0]);
  *     draft_absorb(&d, relu);                      which goes, as its result is made here
- *     ctx->n_changed += draft_settle(&d);
+ *     ctx->n_changed += draft_try_apply(&d);
  *
  * One Draft serves a whole pass: each beginning forgets what was written before.  Memory that runs out, and what
  * inference refuses, is in g->status. */
@@ -44,10 +44,10 @@ void draft_absorb(Draft *d, Node *n);         /* n goes when the draft becomes a
 ValueId draft_new_out(Draft *d, int o, ValueId of, const char *suffix);
 
 /* Does the target compute such a node?  Infers what outputs of unknown shape are. */
-bool draft_fits(Draft *d);
+bool draft_is_supported(Draft *d);
 /* The node becomes what is written, without asking. */
-void draft_become(Draft *d);
+void draft_apply(Draft *d);
 /* The node becomes what is written, if that fits; did it? */
-bool draft_settle(Draft *d);
+bool draft_try_apply(Draft *d);
 
 #endif

@@ -51,7 +51,7 @@ static Status op_check_counts(const Graph *g, const Node *n)
         return FAIL(E_MODEL, "%s: %d inputs, expected %d to %d", node_text(g, n), n->n_in, op->in_min, op->in_max);
     if (n->n_out < op->out_min || (op->out_max >= 0 && n->n_out > op->out_max))
         return FAIL(E_MODEL, "%s: %d outputs, expected %d to %d", node_text(g, n), n->n_out, op->out_min, op->out_max);
-    for (int i = 0; i < (op->in_max < 0 && !(op->flags & OPF_GAPS) ? n->n_in : op->in_min); i++)
+    for (int i = 0; i < (op->in_max < 0 && !(op->flags & OPF_OPTIONAL_INPUTS) ? n->n_in : op->in_min); i++)
         if (!has_value(n->in[i]))
             return FAIL(E_MODEL, "%s: required input %d is absent", node_text(g, n), i);
     return ST_OK;

@@ -56,7 +56,8 @@ enum {
     OPF_STACKS_L = 64, /* an input placed L arrives as one row per replica: [1,...] in the unpartitioned graph, [R,...]
                         * in the partitioned one, gathered in replica order (batch-norm statistics) */
     OPF_PARAM_MAYBE = 128, /* a constant at a `param_in` input is a parameter unless it looks like part of a formula */
-    OPF_GAPS = 512,  /* any number of inputs of which some may be absent (else, without a limit, all are required) */
+    OPF_OPTIONAL_INPUTS =
+        512,         /* any number of inputs of which some may be absent (else, without a limit, all are required) */
     OPF_NORM = 1024, /* a normalisation: its parameters scale and shift what has mean 0 and deviation 1 */
     OPF_ELEMENTS =
         2048,           /* element by element, as `elementwise`, but of several outputs and with inputs of one number */
@@ -148,7 +149,7 @@ typedef struct {
 struct OpDef {
     const char *name, *domain, *doc;         /* domain NULL: ai.onnx; "dpexec": ours */
     const char *plain;                       /* of ours: what ONNX calls what it computes, of the inputs that are not
-                                              * `beside_in`; NULL: ONNX has nothing, or nothing that is a node alone */
+                                              * `gradient_only_in`; NULL: ONNX has nothing, or nothing that is a node alone */
     int since;                               /* the one opset version the IR speaks */
     int from;                                /* the oldest opset that spells it so, types aside; 0: `since` */
     int8_t in_min, in_max, out_min, out_max; /* max < 0: variadic */
@@ -174,8 +175,9 @@ struct OpDef {
     uint8_t setting_in; /* bit i: a float at input i is a ratio, a threshold ...: it has no derivative */
     uint8_t tunable_in; /* bit i: a float at input i is a setting that has a derivative (a bound, a filling value): a
                          * parameter only where its name, the file or a flag calls it one */
-    uint8_t beside_in;  /* bit i: input i has no part in what the outputs are; it says what becomes of gradients */
-    uint8_t layout;     /* LAYOUT_; elementwise ones take any */
+    uint8_t
+        gradient_only_in; /* bit i: input i has no part in what the outputs are; it says what becomes of gradients */
+    uint8_t layout;       /* LAYOUT_; elementwise ones take any */
     uint8_t filter_in, filter_out; /* inputs and outputs, by bits, that are filters: not data of samples and channels */
     uint8_t precision;             /* PREC_ */
     uint8_t wide_in;               /* bit i: input i stays float32 where the data has 16 bits (statistics, scales) */
@@ -188,7 +190,7 @@ struct OpDef {
     bool (*respell)(Graph *, Node *, int opset);
     /* Optional, asked before anything is inferred of it: the input that output 0 is, as constant inputs have it; -1:
      * they do not.  Where such a node has no shape though its inputs do, nothing behind it is needed. */
-    int (*settle)(const Graph *, const Node *);
+    int (*selected_input)(const Graph *, const Node *);
     /* Checks, normalises attributes (axis >= 0 ...), sets dtype and shape of every output.  Inputs are of known type
      * and shape.  A shape that depends on the value of a non-constant input is left unknown (set_out with
      * shape_unknown). */
@@ -228,7 +230,7 @@ struct OpDef {
     bool (*takes_rows)(const Graph *, const Node *, int axis, RowsTaken *out);
     /* Optional: E_UNSUPPORTED when the sizes at hand are none that the node's graph was made for.  Such a node stays
      * though nothing reads it. */
-    Status (*holds)(const Graph *, const Node *);
+    Status (*check_sizes)(const Graph *, const Node *);
     bool index_misses;           /* an index outside of that range is legal: it selects nothing */
     const struct Kernel *kernel; /* of an embedder's operator: what computes it; NULL: the backends' lists tell */
 };
@@ -251,7 +253,7 @@ typedef struct {
 const OpDef *operator_find(const OperatorList *list, const char *domain, const char *name); /* `list` may be NULL */
 
 /* Does what a node computes depend on more than its inputs and attributes, so that it is neither folded nor merged? */
-static inline bool op_is_unlike(const OpDef *op) { return op->flags & (OPF_RANDOM | OPF_COLLECTIVE | OPF_IMPURE); }
+static inline bool op_is_impure(const OpDef *op) { return op->flags & (OPF_RANDOM | OPF_COLLECTIVE | OPF_IMPURE); }
 
 static inline int op_oldest(const OpDef *op) { return op->from ? op->from : op->since; }
 
@@ -271,7 +273,7 @@ static inline int64_t node_view_of(const Graph *g, const Node *n, int o)
     return n->op->view_of ? n->op->view_of(g, n, o) : n->op->flags & OPF_VIEW && o == 0 ? 0 : -1;
 }
 
-static inline bool op_takes_beside(const OpDef *op, int i) { return i < 8 && op->beside_in >> i & 1; }
+static inline bool op_is_gradient_only(const OpDef *op, int i) { return i < 8 && op->gradient_only_in >> i & 1; }
 static inline bool op_moves(const OpDef *op, int i) { return (op->same ? 1 : op->moves) >> (i < 7 ? i : 7) & 1; }
 static inline bool op_picks(const OpDef *op, int i) { return op->picks >> (i < 7 ? i : 7) & 1; }
 /* Is the output made of all the inputs' elements, however many inputs there are? */

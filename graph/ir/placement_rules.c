@@ -82,7 +82,7 @@ static Place follow_split(const Placement *p, int i, int right, int64_t dim)
     const Shape *s = in_shape(p, i);
     int axis = s->rank - right;
     bool split_there = p->in[i].kind == PL_S && p->in[i].axis == axis;
-    bool known_whole = in_value(p->g, p->node, i)->batch_axis == BATCH_NOWHERE && p->split->total == 1 && dim == 1;
+    bool known_whole = in_value(p->g, p->node, i)->batch_axis == BATCH_NONE && p->split->total == 1 && dim == 1;
 
     if (axis < 0 || (known_whole && !split_there && p->node->op->elementwise))
         return PLACE_B;

@@ -3,20 +3,20 @@
 
 #include "graph/ir/readers.h"
 
-void paths_bend(Paths *p, const Node *from, const Node *reader)
+void reach_add_edge(Reachability *p, const Node *from, const Node *reader)
 {
     if (reader->index < from->index && reader->index < p->ordered)
         p->ordered = reader->index;
 }
 
-void paths_sorted(Paths *p) { p->ordered = UINT32_MAX; }
+void reach_sorted(Reachability *p) { p->ordered = UINT32_MAX; }
 
-Status paths_begin(Paths *out, const Graph *g, Arena *a)
+Status reach_begin(Reachability *out, const Graph *g, Arena *a)
 {
-    *out = (Paths){ .g = g,
-                    .seen = ARENA_NEW(a, uint32_t, g->n_node),
-                    .stack = ARENA_NEW(a, uint32_t, g->n_node),
-                    .ordered = UINT32_MAX };
+    *out = (Reachability){ .g = g,
+                           .seen = ARENA_NEW(a, uint32_t, g->n_node),
+                           .stack = ARENA_NEW(a, uint32_t, g->n_node),
+                           .ordered = UINT32_MAX };
     if (!out->seen || !out->stack)
         return FAIL_NOMEM();
     FOR_NODES(g, n)
@@ -24,13 +24,13 @@ Status paths_begin(Paths *out, const Graph *g, Arena *a)
             const Node *by = maker(g, n->in[i]);
 
             if (by)
-                paths_bend(out, by, n);
+                reach_add_edge(out, by, n);
         }
     return ST_OK;
 }
 
 /* Puts on the stack what n reads from nodes that stand at `first` or behind it. */
-static void reachable_expand(Paths *p, const Node *n, uint32_t first, uint32_t *n_stack)
+static void reachable_expand(Reachability *p, const Node *n, uint32_t first, uint32_t *n_stack)
 {
     for (int i = 0; i < n->n_in; i++) {
         const Node *by = maker(p->g, n->in[i]);
@@ -42,7 +42,7 @@ static void reachable_expand(Paths *p, const Node *n, uint32_t first, uint32_t *
     }
 }
 
-bool paths_lead(Paths *p, const Node *from, const Node *to)
+bool reach_path_exists(Reachability *p, const Node *from, const Node *to)
 {
     const uint32_t first = from->index < p->ordered ? from->index : p->ordered;
     uint32_t n_stack = 0;
@@ -54,14 +54,14 @@ bool paths_lead(Paths *p, const Node *from, const Node *to)
     return p->seen[from->index] == p->walk;
 }
 
-static bool waits(Paths *p, const Node *n, ValueId v)
+static bool waits(Reachability *p, const Node *n, ValueId v)
 {
     const Node *by = maker(p->g, v);
 
-    return !by || paths_lead(p, by, n);
+    return !by || reach_path_exists(p, by, n);
 }
 
-bool paths_there(Paths *p, ValueId v, const Node *n)
+bool reach_is_available(Reachability *p, ValueId v, const Node *n)
 {
     const Node *by = maker(p->g, v);
     bool there = by && by != n;

@@ -2,7 +2,7 @@
  *
  * The search goes against the edges and leaves aside what stands before the node that it looks for, so that it costs
  * what lies between the two.  Where a change makes a node read what a later one computes, the order says nothing of
- * what stands behind that reader; paths_bend tells of it, and the search stays right until the graph is sorted. */
+ * what stands behind that reader; reach_add_edge tells of it, and the search stays right until the graph is sorted. */
 #ifndef DPX_REACHABLE_H
 #define DPX_REACHABLE_H
 
@@ -13,17 +13,17 @@ typedef struct {
     uint32_t *seen, *stack; /* [node] */
     uint32_t walk;
     uint32_t ordered; /* before this index all nodes stand behind what they read */
-} Paths;
+} Reachability;
 
 /* Of the graph as it is now, of which nodes may go and to which none are added. */
-Status paths_begin(Paths *out, const Graph *g, Arena *a) CHECKED;
+Status reach_begin(Reachability *out, const Graph *g, Arena *a) CHECKED;
 /* `reader` reads from now on what `from` computes. */
-void paths_bend(Paths *p, const Node *from, const Node *reader);
+void reach_add_edge(Reachability *p, const Node *from, const Node *reader);
 /* The graph was sorted. */
-void paths_sorted(Paths *p);
-bool paths_lead(Paths *p, const Node *from, const Node *to);
+void reach_sorted(Reachability *p);
+bool reach_path_exists(Reachability *p, const Node *from, const Node *to);
 /* May `n` read v without waiting for it: is v an input or a state, made by a node that n waits for, or by one that
  * reads such values alone, as a Cast may be? */
-bool paths_there(Paths *p, ValueId v, const Node *n);
+bool reach_is_available(Reachability *p, ValueId v, const Node *n);
 
 #endif

@@ -59,7 +59,7 @@ Node *only_reader(const Uses *u, ValueId v)
 
 Node *inner_maker(const Uses *u, ValueId v) { return only_reader(u, v) ? maker(u->g, v) : NULL; }
 
-ValueId behind_views(const Graph *g, ValueId v)
+ValueId skip_views(const Graph *g, ValueId v)
 {
     const int64_t n = shape_columns(value(g, v)->shape);
     const Node *p;

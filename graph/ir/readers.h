@@ -50,7 +50,7 @@ static inline Node *made_by(const Graph *g, ValueId v, const OpDef *op)
 
 static inline bool is_view(const Node *n) { return n && n->op->flags & OPF_VIEW && n->n_out == 1; }
 /* v, or what it is a view of with the same columns (the last axis): the rows are the same. */
-ValueId behind_views(const Graph *g, ValueId v);
+ValueId skip_views(const Graph *g, ValueId v);
 
 /* Which of two inputs is a constant number (the second where both are), which *number is then; -1: none. */
 int const_input(const Graph *g, const Node *n, double *number);

@@ -143,16 +143,16 @@ NormMode call_norm(const char *call)
     const char *at = arguments_of(call), *on, *off;
 
     if (!at || !target.n)
-        return NORM_UNSAID;
+        return NORM_UNKNOWN;
     if (call_is(call, "aten._native_batch_norm_legit_no_training"))
         return NORM_EVALUATION;
     if (!call_is(call, "aten._native_batch_norm_legit_functional") && !call_is(call, "aten._native_batch_norm_legit") &&
         !call_is(call, "aten.native_batch_norm") && !call_is(call, "aten.batch_norm") &&
         !call_is(call, "aten.cudnn_batch_norm"))
-        return NORM_UNSAID;
+        return NORM_UNKNOWN;
     on = strstr(at, "True");
     off = strstr(at, "False");
-    return on && (!off || on < off) ? NORM_TRAINING : off ? NORM_EVALUATION : NORM_UNSAID;
+    return on && (!off || on < off) ? NORM_TRAINING : off ? NORM_EVALUATION : NORM_UNKNOWN;
 }
 
 /* ---- the signature ---- */

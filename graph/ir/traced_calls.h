@@ -35,7 +35,7 @@ bool call_copies(Piece name);
 int call_users(const char *call);
 
 /* What the call says of the mode of a batch normalisation. */
-typedef enum { NORM_UNSAID, NORM_TRAINING, NORM_EVALUATION } NormMode;
+typedef enum { NORM_UNKNOWN, NORM_TRAINING, NORM_EVALUATION } NormMode;
 NormMode call_norm(const char *call);
 /* Does it give an instance normalisation running statistics, which ONNX's has not? */
 bool call_has_statistics(const char *call);

@@ -113,7 +113,7 @@ static Status check_attrs(const Graph *g, const Node *n)
 /* Its own errors say what is broken. */
 static Status verify_check_body(const Graph *g, const Graph *body)
 {
-    if (!body->inside || body->arena != g->arena)
+    if (!body->is_body || body->arena != g->arena)
         return BROKEN("it does not live in the arena of its node's graph");
     if (body->n_update || !body->n_output)
         return BROKEN(body->n_update ? "it has updates" : "it returns nothing");

@@ -331,8 +331,10 @@ static void add_parameters(Exporter *x, Onnx__ModelProto *m)
         const Value *v = g->value[i];
 
         if (v->kind == V_CONST && x->uses[i] &&
-            (v->said == SAID_TRAINED || v->said == SAID_FIXED || (v->said == SAID_GIVEN && dtype_is_float(v->dtype))))
-            add_prop(x, m, PROP_PARAMETER, x->name[i], v->said == SAID_TRAINED ? PARAMETER_TRAINED : PARAMETER_FIXED);
+            (v->evidence == EVIDENCE_TRAINED || v->evidence == EVIDENCE_FIXED ||
+             (v->evidence == EVIDENCE_GIVEN && dtype_is_float(v->dtype))))
+            add_prop(x, m, PROP_PARAMETER, x->name[i],
+                     v->evidence == EVIDENCE_TRAINED ? PARAMETER_TRAINED : PARAMETER_FIXED);
     }
     for (int i = 0; i < g->n_update && !x->no_memory; i++)
         if (value(g, g->update[i].state)->kind == V_CONST)
@@ -343,7 +345,7 @@ static void add_parameters(Exporter *x, Onnx__ModelProto *m)
 static void add_plain_nodes(Exporter *x, Onnx__ModelProto *m)
 {
     FOR_NODES(x->g, n)
-        if (n->op->holds && !x->no_memory) {
+        if (n->op->check_sizes && !x->no_memory) {
             const char *text =
                 arena_printf(x->arena, "%lld %s", (long long)node_int(n, "value"), node_string(n, "what"));
 

@@ -94,7 +94,7 @@ static void read_in(struct Branches *b, ValueId v, int region)
 /* Places a node whose readers have been placed. */
 static void export_branch_place(struct Branches *b, const Node *n)
 {
-    int region = n->op->holds || n->op->flags & OPF_IMPURE ? ROOT : NOWHERE;
+    int region = n->op->check_sizes || n->op->flags & OPF_IMPURE ? ROOT : NOWHERE;
 
     for (int o = 0; o < n->n_out; o++)
         if (has_value(n->out[o]))

@@ -180,7 +180,7 @@ Onnx__NodeProto *export_node(Exporter *x, const Node *n)
         first++;
     p->name = export_text(x, x->opt->defaults ? x->name[n->out[first].i] : n->name);
     p->n_input = (size_t)n->n_in;
-    while (plain && p->n_input && op_takes_beside(n->op, (int)p->n_input - 1))
+    while (plain && p->n_input && op_is_gradient_only(n->op, (int)p->n_input - 1))
         p->n_input--;
     p->input = names_of(x, n->n_in, n->in);
     p->n_output = (size_t)n->n_out;

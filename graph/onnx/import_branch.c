@@ -109,7 +109,7 @@ Status branch_end(const Branch *b)
     TRY(import_branch_make_room(im));
     for (; im->n_traced < end; im->n_traced++) { /* of_data of the values made since the last branch */
         const Node *made = im->g->node[im->n_traced];
-        bool any = made->op && op_is_unlike(made->op);
+        bool any = made->op && op_is_impure(made->op);
 
         for (int i = 0; made->op && !any && !(made->op->flags & OPF_SHAPE_ONLY) && i < made->n_in; i++)
             any = has_value(made->in[i]) && of_data(im, made->in[i]);

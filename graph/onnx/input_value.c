@@ -183,6 +183,6 @@ void given_inputs_fix(const Importer *im, const Body *b)
         const ScopeEntry *e = input_is_given(im, gp->input[i]->name) ? scope_find(&b->scope, gp->input[i]->name) : NULL;
 
         if (e && has_value(e->value) && value(im->g, e->value)->kind == V_CONST)
-            value(im->g, e->value)->said = SAID_GIVEN;
+            value(im->g, e->value)->evidence = EVIDENCE_GIVEN;
     }
 }

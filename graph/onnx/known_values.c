@@ -286,7 +286,7 @@ static Known output_of_node(Importer *im, const Node *n, int o, int steps)
 {
     const Known **in;
 
-    if (!im->eval || !n->op || !n->n_in || !has_value(n->in[0]) || op_is_unlike(n->op))
+    if (!im->eval || !n->op || !n->n_in || !has_value(n->in[0]) || op_is_impure(n->op))
         return unknown;
     if (n->op->flags & OPF_SHAPE_ONLY)
         return output_of_shape(im, n, o);

@@ -55,7 +55,7 @@ static const Tensor **constants(const Graph *g, const Node *n)
 /* Is the node deterministic, with small outputs? */
 static bool computable(const Graph *g, const Node *n)
 {
-    if (op_is_unlike(n->op))
+    if (op_is_impure(n->op))
         return false;
     for (int i = 0; i < n->n_out; i++)
         if (has_out(n, i) &&

@@ -34,9 +34,9 @@ static Status take_entry(void *user, const char *key, const char *text)
     const Described *d = user;
 
     if (!strcmp(key, KEY_KIND))
-        d->v->said = !strcmp(text, "PARAMETER")                                    ? SAID_PARAMETER
-                     : !strcmp(text, "BUFFER") || !strcmp(text, "CONSTANT_TENSOR") ? SAID_BUFFER
-                                                                                   : d->v->said;
+        d->v->evidence = !strcmp(text, "PARAMETER")                                    ? EVIDENCE_PARAMETER
+                     : !strcmp(text, "BUFFER") || !strcmp(text, "CONSTANT_TENSOR") ? EVIDENCE_BUFFER
+                                                                                   : d->v->evidence;
     else if (!strcmp(key, KEY_FOLDED) && !(d->v->folded_from = arena_strdup(d->arena, text)))
         return FAIL_NOMEM();
     return ST_OK;
@@ -106,12 +106,12 @@ static void read_training_info(Importer *im, const Body *b)
 
             if (!v || !dtype_is_float(v->dtype))
                 continue;
-            v->said = SAID_TRAINED;
+            v->evidence = EVIDENCE_TRAINED;
             any = true;
         }
     for (uint32_t i = 1; any && i < g->n_value; i++)
-        if (g->value[i]->kind == V_CONST && g->value[i]->said != SAID_TRAINED)
-            g->value[i]->said = SAID_FIXED;
+        if (g->value[i]->kind == V_CONST && g->value[i]->evidence != EVIDENCE_TRAINED)
+            g->value[i]->evidence = EVIDENCE_FIXED;
 }
 
 /* An export of dpexec lists each trained or fixed tensor.  Tensors that another tool added since are not listed, and so
@@ -127,9 +127,9 @@ static void read_parameter_props(Importer *im, const Body *b)
                        : find_constant(im, b, key + strlen(PROP_PARAMETER));
 
         if (v)
-            v->said = !strcmp(text, PARAMETER_TRAINED) ? SAID_TRAINED
-                      : !strcmp(text, PARAMETER_FIXED) ? SAID_FIXED
-                                                       : v->said;
+            v->evidence = !strcmp(text, PARAMETER_TRAINED) ? EVIDENCE_TRAINED
+                      : !strcmp(text, PARAMETER_FIXED) ? EVIDENCE_FIXED
+                                                       : v->evidence;
     }
 }
 

@@ -129,7 +129,7 @@ Status training_check(Importer *im, const Body *b)
         Value *v = initializer(im, b, im->info->own[i]);
 
         if (v)
-            v->said = SAID_FIXED;
+            v->evidence = EVIDENCE_FIXED;
     }
     for (size_t i = 0; i < im->info->n_update; i++) {
         const TrainingBinding *u = &im->info->update[i];

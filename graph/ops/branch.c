@@ -47,7 +47,7 @@ static Status infer_enter(Graph *g, Node *n)
     return infer_entering(g, n, 1, 0);
 }
 
-static int settle_enter(const Graph *g, const Node *n) { return known_condition(g, n, 0) == 1 ? 1 : -1; }
+static int selected_by_enter(const Graph *g, const Node *n) { return known_condition(g, n, 0) == 1 ? 1 : -1; }
 
 static Status lower_enter(Graph *g, Node *n)
 {
@@ -59,8 +59,8 @@ static Status lower_enter(Graph *g, Node *n)
 }
 
 DEFINE_OP(Enter, .domain = "dpexec", .plain = "Where", .branch = BRANCH_ENTER, .moves = 6, .since = 1, .in_min = 3,
-          .in_max = 3, .out_min = 1, .out_max = 1, .dtypes = DTYPES_BOOL, .infer = infer_enter, .settle = settle_enter,
-          .lower = lower_enter, .grad = grad_none, .place = place_all_b,
+          .in_max = 3, .out_min = 1, .out_max = 1, .dtypes = DTYPES_BOOL, .infer = infer_enter,
+          .selected_input = selected_by_enter, .lower = lower_enter, .grad = grad_none, .place = place_all_b,
           .doc = "(c, x, 0): x where c holds, else zeros, for what is read where c holds alone");
 
 /* ---- Gate ---- */
@@ -83,7 +83,7 @@ static Status train_gate(Graph *g, Node *n, const TrainMode *mode)
     return g->status;
 }
 
-static int settle_gate(const Graph *g, const Node *n) { return known_condition(g, n, 1) == 1 ? 0 : -1; }
+static int selected_by_gate(const Graph *g, const Node *n) { return known_condition(g, n, 1) == 1 ? 0 : -1; }
 
 static Status lower_gate(Graph *g, Node *n)
 {
@@ -94,9 +94,9 @@ static Status lower_gate(Graph *g, Node *n)
 
 DEFINE_OP(Gate, .domain = "dpexec", .plain = "Identity", .branch = BRANCH_GATE, .same = SAME_TENSOR,
           .blocks = BLOCKS_PASS, .layout = LAYOUT_ANY, .since = 1, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1,
-          .flags = OPF_VIEW, .beside_in = 2, .inplace = { 1 }, .infer = infer_gate, .settle = settle_gate,
-          .train = train_gate, .grad = grad_gate, .lower = lower_gate, .place = place_linear,
-          .doc = "(x, c): x, which gets a gradient where c holds");
+          .flags = OPF_VIEW, .gradient_only_in = 2, .inplace = { 1 }, .infer = infer_gate,
+          .selected_input = selected_by_gate, .train = train_gate, .grad = grad_gate, .lower = lower_gate,
+          .place = place_linear, .doc = "(x, c): x, which gets a gradient where c holds");
 
 /* ---- Choose ---- */
 
@@ -112,7 +112,7 @@ static Status infer_choose(Graph *g, Node *n)
     return g->status;
 }
 
-static int settle_choose(const Graph *g, const Node *n)
+static int selected_by_choose(const Graph *g, const Node *n)
 {
     const int c = known_condition(g, n, 0);
 
@@ -121,7 +121,7 @@ static int settle_choose(const Graph *g, const Node *n)
 
 static Status lower_choose(Graph *g, Node *n)
 {
-    const int is = settle_choose(g, n);
+    const int is = selected_by_choose(g, n);
 
     if (is >= 0)
         graph_replace(g, n->out[0], n->in[is]);
@@ -131,5 +131,6 @@ static Status lower_choose(Graph *g, Node *n)
 }
 
 DEFINE_OP(Choose, .domain = "dpexec", .branch = BRANCH_CHOICE, .moves = 6, .since = 1, .in_min = 3, .in_max = 3,
-          .out_min = 1, .out_max = 1, .dtypes = DTYPES_BOOL, .infer = infer_choose, .settle = settle_choose,
-          .grad = grad_none, .lower = lower_choose, .place = place_all_b, .doc = "(c, x, y): x where c holds, else y");
+          .out_min = 1, .out_max = 1, .dtypes = DTYPES_BOOL, .infer = infer_choose,
+          .selected_input = selected_by_choose, .grad = grad_none, .lower = lower_choose, .place = place_all_b,
+          .doc = "(c, x, y): x where c holds, else y");

@@ -13,7 +13,7 @@ static int64_t value_now(const Graph *g, const Node *n)
     return t && tensor_numel(t) == 1 ? tensor_int(t, 0) : node_int(n, "value");
 }
 
-static Status decided_holds(const Graph *g, const Node *n)
+static Status decided_check_sizes(const Graph *g, const Node *n)
 {
     if (value_now(g, n) == node_int(n, "value"))
         return ST_OK;
@@ -30,7 +30,7 @@ static Status lower_decided(Graph *g, Node *n)
     if (!value_const(g, n->in[0]))
         return FAIL(E_UNSUPPORTED, "%s was %lld when the file was read, and depends on data now",
                     node_string(n, "what"), (long long)node_int(n, "value"));
-    TRY(decided_holds(g, n));
+    TRY(decided_check_sizes(g, n));
     graph_replace(g, n->out[0], n->in[0]);
     return g->status;
 }
@@ -40,6 +40,6 @@ DEFINE_OP(Decided, .domain = "dpexec", .plain = "Identity", .since = 1, .in_min 
           .attrs = (const AttrDecl[]){ { "value", A_INT, .rule = ATTR_REQUIRED },
                                        { "what", A_STRING, .rule = ATTR_REQUIRED },
                                        { 0 } },
-          .infer = infer_decided, .holds = decided_holds, .grad = grad_none, .lower = lower_decided,
+          .infer = infer_decided, .check_sizes = decided_check_sizes, .grad = grad_none, .lower = lower_decided,
           .place = place_all_b,
           .doc = "the input, by whose value at the file's own sizes was decided what its nodes are");

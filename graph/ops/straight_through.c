@@ -38,7 +38,7 @@ static Status train_straight(Graph *g, Node *n, const TrainMode *mode)
 }
 
 DEFINE_OP(StraightThrough, .domain = "dpexec", .plain = "Identity", .layout = LAYOUT_ANY, .since = 1, .in_min = 2,
-          .in_max = 3, .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT, .flags = OPF_VIEW, .beside_in = 6,
+          .in_max = 3, .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT, .flags = OPF_VIEW, .gradient_only_in = 6,
           .inplace = { 1 }, .infer = infer_straight, .train = train_straight, .grad = grad_straight,
           .place = place_elementwise,
           .doc = "(y, x, within): y, whose gradient goes to x, where `within` holds if it is there");

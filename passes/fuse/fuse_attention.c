@@ -550,7 +550,7 @@ static bool fits_low(Draft *d)
         if (low != DT_NONE && has_value(in[i]) && value(g, in[i])->dtype == DT_FLOAT32)
             draft_in(d, i, graph_add_value(g, V_TEMP, value(g, in[i])->name, low, value(g, in[i])->shape));
     }
-    fits = draft_fits(d);
+    fits = draft_is_supported(d);
     for (int i = 0; i < n_in; i++)
         draft_in(d, i, in[i]);
     return fits;
@@ -643,7 +643,7 @@ static bool fuse_attention_rewrite(Fuse *f, const Found *m)
     draft_node(d, m, o, packed ? &p : NULL);
     if (!fits_low(d))
         return false;
-    draft_become(d);
+    draft_apply(d);
     if (!g->status)
         g->status = node_infer(g, m->last);
     by = to_heads(g, m->last->out[0], o, packed && p.tokens_first);

@@ -30,7 +30,7 @@ typedef struct {
     Draft draft[READERS_MOST];
     Node **node; /* those that a step begins with */
     uint32_t n_node;
-    Paths paths;
+    Reachability paths;
 } Fusing;
 
 static Status fuse_batch_norm_look(Fusing *f)
@@ -92,7 +92,7 @@ static bool reads_through(Draft *d, Node *r, Node *n, const Node *norm)
         draft_in(d, 4, norm->in[3]);
     draft_in(d, input ? 7 : 5, norm->in[4]);
     draft_absorb(d, n);
-    return draft_fits(d);
+    return draft_is_supported(d);
 }
 
 /* One that reads ReluGrad's result is found first; all that do take it in, or none. */
@@ -111,7 +111,7 @@ static Status take_relu(Fusing *f, Node *r)
         if (!reads_through(&f->draft[k], reader[k], n, norm))
             return f->g->status;
     for (int k = 0; k < count; k++)
-        draft_become(&f->draft[k]);
+        draft_apply(&f->draft[k]);
     f->ctx->n_changed += count;
     return f->g->status;
 }
@@ -126,7 +126,7 @@ static void note_readers(Fusing *f, const Node *n, const Node *by)
     for (int o = 0; o < n->n_out; o++)
         for (uint32_t i = u->first[n->out[o].i]; i < u->first[n->out[o].i + 1]; i++)
             if (u->reader[i].n->op)
-                paths_bend(&f->paths, by, u->reader[i].n);
+                reach_add_edge(&f->paths, by, u->reader[i].n);
 }
 
 /* The input's gradient that is computed from what n's are; NULL: none. */
@@ -149,11 +149,11 @@ static Status take_params(Fusing *f, Node *n)
     for (int o = 0; o < n->n_out; o++)
         draft_out(d, 1 + o, n->out[o]);
     draft_absorb(d, n);
-    if (!draft_fits(d) || paths_lead(&f->paths, n, by))
+    if (!draft_is_supported(d) || reach_path_exists(&f->paths, n, by))
         return f->g->status;
     TRY(fuse_batch_norm_look(f));
     note_readers(f, n, by);
-    draft_become(d);
+    draft_apply(d);
     f->ctx->n_changed++;
     return f->g->status;
 }
@@ -173,7 +173,7 @@ static Status take_stats(Fusing *f, Node *n)
     draft_begin(d, n, &op_BatchNormMoments);
     draft_in(d, 0, stats->in[0]);
     draft_absorb(d, stats);
-    f->ctx->n_changed += draft_settle(d);
+    f->ctx->n_changed += draft_try_apply(d);
     return f->g->status;
 }
 
@@ -194,7 +194,7 @@ static Status fuse_batch_norm_gather(Fusing *f)
             n->op == &op_BatchNormMerge)
             f->node[f->n_node++] = n;
     }
-    return paths_begin(&f->paths, g, f->ctx->scratch);
+    return reach_begin(&f->paths, g, f->ctx->scratch);
 }
 
 /* One kind of change to all of them, the last first: where a node is made to stand behind one that reads it, that is
@@ -209,7 +209,7 @@ static Status fuse_batch_norm_apply(Fusing *f, Status (*step)(Fusing *, Node *))
     if (f->ctx->n_changed == before)
         return ST_OK;
     f->looked = false;
-    paths_sorted(&f->paths);
+    reach_sorted(&f->paths);
     return graph_sort(f->g);
 }
 

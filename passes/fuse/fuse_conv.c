@@ -45,7 +45,7 @@ static bool fuse_conv_take(Fusing *f, ValueId v, ValueId z, Node *reader, Node *
     draft_out(d, 0, relu->out[0]);
     draft_absorb(d, reader);
     draft_absorb(d, relu);
-    return draft_settle(d);
+    return draft_try_apply(d);
 }
 
 /* Relu of a convolution's result, or of a sum of two values, one of them that of a convolution. */

@@ -289,7 +289,7 @@ static Status make_node(Fusion *f, PassCtx *ctx, Group *q)
     if (!(st = fused_write(d, body, q->n, node, returned))) {
         for (int i = 0; i < q->n - 1; i++)
             draft_absorb(d, node[i]);
-        ctx->n_changed += draft_settle(d);
+        ctx->n_changed += draft_try_apply(d);
     }
     graph_free(body);
     return st ? st : f->g->status;

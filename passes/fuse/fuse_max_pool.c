@@ -74,7 +74,7 @@ static ValueId places_of(Fusing *f, Node *pool)
     places = draft_new_out(&f->pool, 1, pool->out[0], ".places");
     if (has_value(places))
         value(g, places)->layout = value(g, pool->out[0])->layout;
-    return !g->status && draft_fits(&f->pool) ? places : NO_VALUE;
+    return !g->status && draft_is_supported(&f->pool) ? places : NO_VALUE;
 }
 
 static bool fuse_max_pool_take(Fusing *f, Node *grad)
@@ -92,11 +92,11 @@ static bool fuse_max_pool_take(Fusing *f, Node *grad)
     draft_begin(&f->grad, grad, &op_MaxPoolPlacesGrad);
     draft_attrs(&f->grad, ATTRS(INTS("spatial", x->rank - 2, x->dim + 2)));
     draft_in(&f->grad, 1, places);
-    if (!draft_fits(&f->grad))
+    if (!draft_is_supported(&f->grad))
         return false;
     if (fresh)
-        draft_become(&f->pool);
-    draft_become(&f->grad);
+        draft_apply(&f->pool);
+    draft_apply(&f->grad);
     return !f->g->status;
 }
 

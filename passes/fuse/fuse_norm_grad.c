@@ -18,7 +18,7 @@
 typedef struct {
     Graph *g;
     Uses uses;
-    Paths paths;
+    Reachability paths;
     Draft draft;
 } Fusing;
 
@@ -38,16 +38,16 @@ static bool fuse_norm_grad_take(Fusing *f, Node *add, int i)
 
     if (!grad || grad->op != &op_LayerNormGrad || !value_eq(grad->out[0], add->in[i]) ||
         has_in(grad, LAYER_NORM_GRAD_ADDED) || !same_place(grad, add) || !fuse_norm_grad_alike(f->g, grad->out[0], d) ||
-        !fuse_norm_grad_alike(f->g, d, add->out[0]) || !paths_there(&f->paths, d, grad))
+        !fuse_norm_grad_alike(f->g, d, add->out[0]) || !reach_is_available(&f->paths, d, grad))
         return false;
     draft_begin(draft, grad, &op_LayerNormGrad);
     draft_in(draft, LAYER_NORM_GRAD_ADDED, d);
     draft_out(draft, 0, add->out[0]);
     draft_absorb(draft, add);
-    if (!draft_settle(draft))
+    if (!draft_try_apply(draft))
         return false;
     if (maker(f->g, d))
-        paths_bend(&f->paths, maker(f->g, d), grad);
+        reach_add_edge(&f->paths, maker(f->g, d), grad);
     return true;
 }
 
@@ -68,7 +68,7 @@ static Status fuse_norm_grad_run(Graph *g, PassCtx *ctx)
     pass_draft(&f.draft, g, ctx);
     TRY(graph_sort(g));
     TRY(uses_find(&f.uses, g, ctx->scratch));
-    TRY(paths_begin(&f.paths, g, ctx->scratch));
+    TRY(reach_begin(&f.paths, g, ctx->scratch));
     FOR_NODES(g, n)
         for (int i = 0; n->op == &op_Add && i < 2; i++)
             ctx->n_changed += fuse_norm_grad_take(&f, n, i);

@@ -79,7 +79,7 @@ static void make_view(Fusing *f, Node *n, ValueId of)
     draft_in(d, 1, shape);
     draft_out(d, 0, y);
     draft_attr(d, &(Attr)INT("allowzero", 1));
-    draft_become(d);
+    draft_apply(d);
 }
 
 /* ---- products ---- */
@@ -166,7 +166,7 @@ static const char *activation_of(const Node *n)
 static Status take_activation(Fusing *f, Node *n)
 {
     const char *what = activation_of(n);
-    const ValueId x = what ? behind_views(f->g, n->in[0]) : NO_VALUE;
+    const ValueId x = what ? skip_views(f->g, n->in[0]) : NO_VALUE;
     const bool alone = what && is_alone(f, n->in[0], x), moved = what && !value_eq(x, n->in[0]);
     Draft *d = &f->product;
 
@@ -182,7 +182,7 @@ static Status take_activation(Fusing *f, Node *n)
         absorb_views(d, n->in[0], x);
     else
         draft_out(d, PRODUCT_AUX_OUT, x);
-    if (!draft_settle(d))
+    if (!draft_try_apply(d))
         return f->g->status;
     if (moved)
         make_view(f, n, d->node.out[PRODUCT_Y]);
@@ -193,7 +193,7 @@ static Status take_activation(Fusing *f, Node *n)
 static Status take_bias(Fusing *f, Node *add)
 {
     if (add->op == &op_Add && read_linear(&f->product, f, add->out[0]))
-        f->ctx->n_changed += draft_settle(&f->product);
+        f->ctx->n_changed += draft_try_apply(&f->product);
     return f->g->status;
 }
 
@@ -202,7 +202,7 @@ static Status take_bias(Fusing *f, Node *add)
 /* The Product whose activation's derivative n multiplies by, or NULL. */
 static Node *forward_of(const Fusing *f, const Node *n)
 {
-    const ValueId v = behind_views(f->g, n->in[1]);
+    const ValueId v = skip_views(f->g, n->in[1]);
     Node *p = made_by(f->g, v, &op_Product);
 
     if (!p || node_int(p, "gradient") || !same_place(p, n))
@@ -221,14 +221,14 @@ static bool read_forward(Draft *d, Node *forward)
     if (!read_product(d, forward) || has_out(forward, PRODUCT_AUX_OUT))
         return !d->g->status;
     draft_new_out(d, PRODUCT_AUX_OUT, d->node.out[PRODUCT_Y], ".aux");
-    return draft_fits(d);
+    return draft_is_supported(d);
 }
 
 /* The forward product makes a mask only when the gradient is taken in. */
 static Status take_gradient(Fusing *f, Node *n)
 {
     Node *forward = n->op == &op_ReluGrad || n->op == &op_GeluGrad ? forward_of(f, n) : NULL;
-    const ValueId dy = forward ? behind_views(f->g, n->in[0]) : NO_VALUE;
+    const ValueId dy = forward ? skip_views(f->g, n->in[0]) : NO_VALUE;
     const bool moved = forward && !value_eq(dy, n->in[0]);
     Draft *d = &f->product, *with_aux = &f->forward;
 
@@ -242,11 +242,11 @@ static Status take_gradient(Fusing *f, Node *n)
     absorb_views(d, n->in[0], dy);
     if (!moved)
         draft_absorb(d, n);
-    if (!draft_fits(d))
+    if (!draft_is_supported(d))
         return f->g->status;
     if (!has_out(forward, PRODUCT_AUX_OUT))
-        draft_become(with_aux);
-    draft_become(d);
+        draft_apply(with_aux);
+    draft_apply(d);
     if (moved)
         make_view(f, n, dy);
     f->ctx->n_changed++;
@@ -270,7 +270,7 @@ static Status take_cast(Fusing *f, Node *n)
     draft_attr(d, &(Attr)INT("wide", 1));
     draft_out(d, PRODUCT_Y, n->out[0]);
     draft_absorb(d, n);
-    f->ctx->n_changed += draft_settle(d);
+    f->ctx->n_changed += draft_try_apply(d);
     return f->g->status;
 }
 
@@ -288,7 +288,7 @@ static Status widen_sum(Fusing *f, Node *n)
     draft_attr(d, &(Attr)INT("wide", 1));
     draft_out(d, 0, n->out[0]);
     draft_absorb(d, n);
-    f->ctx->n_changed += draft_settle(d);
+    f->ctx->n_changed += draft_try_apply(d);
     return g->status;
 }
 
@@ -308,7 +308,7 @@ typedef struct {
     Fusing *f;
     Sum **waiting;  /* [value] those of it that no product has taken yet, in the order of their nodes */
     uint32_t *gone; /* [value] of its uses */
-    Paths paths;
+    Reachability paths;
 } Sums;
 
 /* Does n sum something of several rows over all of them? */
@@ -342,7 +342,7 @@ static Status read_sum_of_rows(Sum *s, const Fusing *f, Node *n)
         TRY(sums_rows(&fits, g, n));
     if (!fits)
         return ST_OK;
-    s->of = behind_views(g, n->in[0]);
+    s->of = skip_views(g, n->in[0]);
     s->end = n->out[0];
     s->link[s->n++] = n;
     while (s->n < MOST_LINKS && (n = only_reader(&f->uses, s->end)) && is_link(g, n, s->end) &&
@@ -386,10 +386,10 @@ static Status take_sum(bool *out, Sums *all, const Sum *s, const char *what)
         draft_new_out(d, PRODUCT_BIAS_GRAD, s->end, ".sum");
     for (int i = 0; i < s->n - !flat; i++)
         draft_absorb(d, s->link[i]);
-    if (!(*out = draft_fits(d)))
+    if (!(*out = draft_is_supported(d)))
         return f->g->status;
     remove_views(all, s->link[0]->in[0], s->of);
-    draft_become(d);
+    draft_apply(d);
     if (!flat)
         make_view(f, s->link[s->n - 1], d->node.out[PRODUCT_BIAS_GRAD]);
     f->ctx->n_changed++;
@@ -415,10 +415,10 @@ static void note_readers(Sums *all, const Node *n, const Sum *s)
 
     for (int i = 0; i < s->n; i++)
         if (s->link[i]->op)
-            paths_bend(&all->paths, n, s->link[i]);
+            reach_add_edge(&all->paths, n, s->link[i]);
     for (uint32_t i = u->first[s->end.i]; i < u->first[s->end.i + 1]; i++)
         if (u->reader[i].n->op)
-            paths_bend(&all->paths, n, u->reader[i].n);
+            reach_add_edge(&all->paths, n, u->reader[i].n);
 }
 
 /* The product n sums the operand whose rows it contracts. */
@@ -431,9 +431,9 @@ static Status by_operand(Sums *all, Node *n, int operand)
     if (!n->op || !read_product(d, n) || !is_plain(&d->node) ||
         (operand == PRODUCT_A ? !node_int(&d->node, "transA") : node_int(&d->node, "transB")))
         return all->f->g->status;
-    v = behind_views(all->f->g, d->node.in[operand]);
+    v = skip_views(all->f->g, d->node.in[operand]);
     for (Sum **s = v.i < all->f->uses.n_value ? &all->waiting[v.i] : NULL; s && *s; s = &(*s)->next) {
-        if (!same_place(n, (*s)->link[0]) || paths_lead(&all->paths, (*s)->link[0], n))
+        if (!same_place(n, (*s)->link[0]) || reach_path_exists(&all->paths, (*s)->link[0], n))
             continue;
         draft_begin(d, n, &op_Product);
         TRY(take_sum(&done, all, *s, operand == PRODUCT_A ? "a" : "b"));
@@ -474,7 +474,7 @@ static Status take_sums(Fusing *f)
         if (s.n)
             TRY(wait(&all, &s));
     }
-    TRY(paths_begin(&all.paths, f->g, a));
+    TRY(reach_begin(&all.paths, f->g, a));
     FOR_NODES(f->g, n)
         for (int operand = PRODUCT_A; operand <= PRODUCT_B; operand++)
             TRY(by_operand(&all, n, operand));
@@ -516,7 +516,7 @@ static bool read_added(Draft *d, const Fusing *f, const Node *add, int i)
            other->layout == LAYOUT_ROWS && y->layout == LAYOUT_ROWS;
 }
 
-static void take_other(Fusing *f, Paths *paths, Node *add, int i)
+static void take_other(Fusing *f, Reachability *paths, Node *add, int i)
 {
     const Node *by = maker(f->g, add->in[i]);
     Draft *d = &f->product;
@@ -524,25 +524,25 @@ static void take_other(Fusing *f, Paths *paths, Node *add, int i)
     draft_in(d, PRODUCT_ADDED, add->in[i]);
     draft_out(d, PRODUCT_Y, add->out[0]);
     draft_absorb(d, add);
-    if (!draft_settle(d))
+    if (!draft_try_apply(d))
         return;
     f->ctx->n_changed++;
     if (by)
-        paths_bend(paths, by, d->of);
+        reach_add_edge(paths, by, d->of);
 }
 
 /* Not taken in is what would make the product wait: its operands would take memory until then. */
 static Status take_added(Fusing *f)
 {
     Draft *d = &f->product;
-    Paths paths;
+    Reachability paths;
 
     TRY(graph_sort(f->g));
-    TRY(paths_begin(&paths, f->g, f->ctx->scratch));
+    TRY(reach_begin(&paths, f->g, f->ctx->scratch));
     TRY(fuse_product_look(f));
     FOR_NODES(f->g, add)
         for (int i = 0; add->op == &op_Add && i < 2; i++)
-            if (read_added(d, f, add, i) && paths_there(&paths, add->in[1 - i], d->of)) {
+            if (read_added(d, f, add, i) && reach_is_available(&paths, add->in[1 - i], d->of)) {
                 take_other(f, &paths, add, 1 - i);
                 break;
             }

@@ -110,7 +110,7 @@ static Status take_sum(Fusion *f, Node *sum)
         return FAIL_NOMEM();
     if (!(st = fuse_sums_write_node(f, p, body, sum, axes))) {
         draft_absorb(&f->draft, sum);
-        f->ctx->n_changed += draft_settle(&f->draft);
+        f->ctx->n_changed += draft_try_apply(&f->draft);
     }
     graph_free(body);
     return st ? st : f->g->status;

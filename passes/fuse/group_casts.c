@@ -52,7 +52,7 @@ static bool group_casts_merge(Draft *d, Node *const *list, int count)
         draft_out(d, i, list[i]->out[0]);
         draft_absorb(d, list[i]);
     }
-    return draft_settle(d);
+    return draft_try_apply(d);
 }
 
 static Status group_casts_run(Graph *g, PassCtx *ctx)

@@ -119,7 +119,7 @@ static Status take_scale(Grouping *s, Node *n)
     draft_in(&s->draft, n->n_in, mul->in[1]);
     draft_attr(&s->draft, &(Attr)GRAPH("formula", scaled));
     draft_absorb(&s->draft, mul);
-    s->ctx->n_changed += draft_settle(&s->draft);
+    s->ctx->n_changed += draft_try_apply(&s->draft);
     return s->g->status;
 }
 
@@ -214,7 +214,7 @@ static Status group_updates_merge(Grouping *s, Node *const *list, int count)
         draft_absorb(d, list[p]);
     if (!(name = names_of_group(s->g->arena, "update", list, count)))
         return FAIL_NOMEM();
-    if (draft_settle(d)) {
+    if (draft_try_apply(d)) {
         last->name = name;
         s->ctx->n_changed += count - 1;
     }

@@ -93,8 +93,8 @@ static Status find_batch_infer_all(Graph *g, PassCtx *ctx, uint32_t *failed)
 
         if (st == E_NOMEM)
             return st;
-        if (!st && g->node[i]->op && g->node[i]->op->holds)
-            st = g->node[i]->op->holds(g, g->node[i]);
+        if (!st && g->node[i]->op && g->node[i]->op->check_sizes)
+            st = g->node[i]->op->check_sizes(g, g->node[i]);
         if (!st)
             continue;
         *failed = i;
@@ -634,7 +634,7 @@ static Status note(Find *f, const uint8_t *set, const bool *may, BatchFound how)
         const int axis = t.computes ? output_axis(&t, i) : GROWS_OTHERWISE;
 
         f->g->output[i].batch_axis = (int8_t)(axis >= 0               ? axis + 1
-                                              : axis == GROWS_NOWHERE ? BATCH_NOWHERE
+                                              : axis == GROWS_NOWHERE ? BATCH_NONE
                                                                       : BATCH_UNKNOWN);
     }
     for (int i = 0; i < f->g->n_input && how == BATCH_FOUND; i++) {
@@ -715,7 +715,7 @@ static Status find_batch_run(Graph *g, PassCtx *ctx)
         f.n_group = 0;
         TRY(find_batch_find(set, may, &f, &found));
     }
-    return found ? note(&f, set, may, batch_options(ctx->opt)->n_batch_input ? BATCH_AS_TOLD : BATCH_FOUND) : ST_OK;
+    return found ? note(&f, set, may, batch_options(ctx->opt)->n_batch_input ? BATCH_FROM_OPTION : BATCH_FOUND) : ST_OK;
 }
 
 const Pass pass_find_batch = { .name = "find-batch", .summary = "which inputs carry the batch", .run = find_batch_run };

@@ -41,7 +41,7 @@ static bool makes_a_norms_output(const Graph *g, const Node *n)
 /* Of a layer with weights, whatever made the file. */
 static bool shows_folding(const Graph *g, const Node *n, const Value *w)
 {
-    return call_norm(n->call) != NORM_UNSAID || strstr(w->name, "fused_bn") || begins(w->name, "ConvBnFusion_") ||
+    return call_norm(n->call) != NORM_UNKNOWN || strstr(w->name, "fused_bn") || begins(w->name, "ConvBnFusion_") ||
            begins(w->name, "ConvMulFusion_") || begins(w->name, "MatMulBnFusion_") ||
            called_like_output(g, n, w->name) || makes_a_norms_output(g, n);
 }
@@ -58,7 +58,7 @@ static Weight conv_weight(const Graph *g, const Node *n, bool torch_export)
     if (!producer_is(g, "pytorch") || w->origin == ORIGIN_NONE)
         return WEIGHT_UNKNOWN;
     if (torch_export)
-        return w->said == SAID_NOTHING ? WEIGHT_FOLDED : WEIGHT_AS_IT_WAS;
+        return w->evidence == EVIDENCE_NONE ? WEIGHT_FOLDED : WEIGHT_AS_IT_WAS;
     return name_form(g, w, false) == NAME_MADE ? WEIGHT_FOLDED : WEIGHT_AS_IT_WAS;
 }
 

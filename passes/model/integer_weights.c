@@ -81,7 +81,7 @@ static Status give_master(Graph *g, const Node *to)
     master = value(g, in[0]);
     q = value(g, integers);
     master->origin = q->origin;
-    master->said = q->said;
+    master->evidence = q->evidence;
     master->integers = q->init;
     q->idle = false;
     FOR_NODES(g, n)

@@ -67,9 +67,7 @@ static Status mark(Graph *g, PassCtx *ctx, World *world)
     for (uint32_t i = 1; i < g->n_value; i++) {
         const int axis = growing_axis(world[0].g->value[i]->shape, world[1].g->value[i]->shape);
 
-        g->value[i]->batch_axis = (int8_t)(axis >= 0               ? axis + 1
-                                           : axis == GROWS_NOWHERE ? BATCH_NOWHERE
-                                                                   : BATCH_UNKNOWN);
+        g->value[i]->batch_axis = (int8_t)(axis >= 0 ? axis + 1 : axis == GROWS_NOWHERE ? BATCH_NONE : BATCH_UNKNOWN);
         ctx->n_changed += g->value[i]->batch_axis > 0;
     }
     return ST_OK;

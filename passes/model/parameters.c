@@ -222,7 +222,7 @@ static Verdict judge_listed(const Parameters *p, uint32_t i, const Facts *f)
         return FIXED("not in the list of --parameters");
     if (f->reach == REACH_SETTING && strcmp(key->name, f->v->name))
         return FIXED("a bound or a filling value whose numbers are in the list of --parameters");
-    if (key->has_numbers && (f->v->said == SAID_BUFFER || f->v->said == SAID_FIXED))
+    if (key->has_numbers && (f->v->evidence == EVIDENCE_BUFFER || f->v->evidence == EVIDENCE_FIXED))
         return FIXED("in the list of --parameters, but a buffer by the file");
     if (key->has_numbers && judge_looks(&looks, f))
         return GUESS(false, "in the list of --parameters, but it looks like a buffer");
@@ -234,18 +234,18 @@ static Verdict judge_listed(const Parameters *p, uint32_t i, const Facts *f)
 
 static bool judge_by_file(Verdict *out, const Value *v, Looks looks)
 {
-    switch (v->said) {
-    case SAID_TRAINED: *out = TRAINED("the file says that it is trained"); return true;
-    case SAID_FIXED: *out = FIXED(REASON_FIXED_BY_FILE); return true;
-    case SAID_PARAMETER:
+    switch (v->evidence) {
+    case EVIDENCE_TRAINED: *out = TRAINED("the file says that it is trained"); return true;
+    case EVIDENCE_FIXED: *out = FIXED(REASON_FIXED_BY_FILE); return true;
+    case EVIDENCE_PARAMETER:
         *out = looks == LOOKS_WAVES
                    ? GUESS(true, "a parameter by the exporter, but sines and cosines: it may be frozen")
                    : TRAINED("the exporter says that it is a parameter");
         return true;
-    case SAID_BUFFER: *out = FIXED("the exporter says that it is a buffer"); return true;
-    case SAID_GIVEN:
-    case SAID_BESIDE:
-    case SAID_NOTHING: break;
+    case EVIDENCE_BUFFER: *out = FIXED("the exporter says that it is a buffer"); return true;
+    case EVIDENCE_GIVEN:
+    case EVIDENCE_JOINED:
+    case EVIDENCE_NONE: break;
     }
     return false;
 }
@@ -298,15 +298,15 @@ static Verdict judge(const Parameters *p, uint32_t i)
         return FIXED(REASON_QAT_OFF);
     if (!f.reach)
         return FIXED(p->read[i] ? "no output depends on it by a derivative" : REASON_NOT_READ);
-    if (v->said == SAID_BESIDE)
+    if (v->evidence == EVIDENCE_JOINED)
         return FIXED("of a graph beside the model, whose constants stay as they are");
-    if (v->said == SAID_GIVEN)
+    if (v->evidence == EVIDENCE_GIVEN)
         return FIXED("an input of the model: --input-value");
     if (rule == PATTERN_FREEZE)
         return FIXED("--freeze");
     if (rule == PATTERN_TRAIN && (f.reach != REACH_SETTING || means_setting(pattern, &f)))
         return TRAINED("--train");
-    if (!(v->said == SAID_NOTHING && in_weights_place(&f) && f.meaning == MEANS_PARAMETER))
+    if (!(v->evidence == EVIDENCE_NONE && in_weights_place(&f) && f.meaning == MEANS_PARAMETER))
         f.looks = tensor_looks(v->init);
     if (parameter_options(opt)->parameters)
         return judge_listed(p, i, &f);

@@ -1,8 +1,8 @@
 /* What is trained: the evidence and the decision about every float constant of a model.
  *
- * parameters.c asks, in this order: the user's patterns and list (parameters_list.c), what the file says (Value.said),
- * and rules over names (parameters_names.c), values (parameters_values.c) and places (parameters_reach.c).
- * docs/parameters.md tells all of it. */
+ * parameters.c asks, in this order: the user's patterns and list (parameters_list.c), what the file says
+ * (Value.evidence), and rules over names (parameters_names.c), values (parameters_values.c) and places
+ * (parameters_reach.c). docs/parameters.md tells all of it. */
 #ifndef DPX_PARAMETERS_H
 #define DPX_PARAMETERS_H
 

@@ -12,7 +12,7 @@ bool producer_is(const Graph *g, const char *name) { return !ascii_casecmp(g->pr
 bool from_torch_export(const Graph *g)
 {
     for (uint32_t i = 1; i < g->n_value && producer_is(g, "pytorch"); i++)
-        if (g->value[i]->said == SAID_PARAMETER || g->value[i]->folded_from)
+        if (g->value[i]->evidence == EVIDENCE_PARAMETER || g->value[i]->folded_from)
             return true;
     return false;
 }
@@ -43,7 +43,7 @@ static NameForm torch_form(const Value *v, bool torch_export)
         v->folded_from || starts(s, "scalar_tensor") || starts(s, "lifted_tensor") || strstr(s, "_tensor_constant") ||
         strstr(s, "_output_"))
         return NAME_MADE;
-    return torch_export && v->said == SAID_NOTHING && !strchr(s, '.') ? NAME_MADE : NAME_KEY;
+    return torch_export && v->evidence == EVIDENCE_NONE && !strchr(s, '.') ? NAME_MADE : NAME_KEY;
 }
 
 /* "linear_0.w_0", "batch_norm2d_3.b_0", "create_parameter_1.w_0" */
@@ -294,7 +294,7 @@ bool folded_beside(const Graph *g, const char *folded_from)
         memcpy(part, s + 1, len);
         part[len] = '\0';
         v = has_value(graph_find(g, part)) ? value(g, graph_find(g, part)) : NULL;
-        if (v && v->said == SAID_PARAMETER)
+        if (v && v->evidence == EVIDENCE_PARAMETER)
             beside = true;
         else if (g->signature && !signed_meaning(g, part))
             continue; /* a result in between */

@@ -13,7 +13,7 @@ static bool is_decided(const Parameters *p, uint32_t i)
 {
     const Value *v = p->g->value[i];
 
-    return p->verdict[i].reason && !v->tied && v->said != SAID_BESIDE;
+    return p->verdict[i].reason && !v->tied && v->evidence != EVIDENCE_JOINED;
 }
 
 static NameForm form_of(const Parameters *p, uint32_t i) { return name_form(p->g, p->g->value[i], p->torch_export); }
@@ -43,8 +43,8 @@ static bool is_called_parameter(const Parameters *p, uint32_t i, bool *by_name)
         return false;
     if (parameter_options(opt)->parameters && rule == PATTERN_SILENT)
         return p->list.key[i] && key_means_parameter(p->list.key[i]);
-    if (v->said != SAID_NOTHING)
-        return v->said == SAID_TRAINED || v->said == SAID_PARAMETER;
+    if (v->evidence != EVIDENCE_NONE)
+        return v->evidence == EVIDENCE_TRAINED || v->evidence == EVIDENCE_PARAMETER;
     *by_name = true;
     return form == NAME_VARIABLE || (form != NAME_MADE && name_meaning(v->name) == MEANS_PARAMETER);
 }

@@ -35,7 +35,7 @@ static void find_origins(Reach *r)
         bool constant = n->n_in > 0 && !(n->op->flags & OPF_RANDOM), raw = !has_weights(n), any_raw = false;
 
         for (int k = 0; k < n->n_in; k++) {
-            if (!has_value(n->in[k]) || op_takes_beside(n->op, k))
+            if (!has_value(n->in[k]) || op_is_gradient_only(n->op, k))
                 continue;
             constant &= r->constant[n->in[k].i];
             raw &= r->constant[n->in[k].i] || r->raw[n->in[k].i];

@@ -331,7 +331,7 @@ static int list_sources(Source *list, const Graph *g, const Value *v)
         memcpy(part, s + 1, len);
         part[len] = '\0';
         if (!has_value(at = graph_find(g, part)) || (x = value(g, at)) == v || x->kind != V_CONST || x->tied ||
-            x->dtype != v->dtype || !x->init || !x->init->data || x->said == SAID_BUFFER ||
+            x->dtype != v->dtype || !x->init || !x->init->data || x->evidence == EVIDENCE_BUFFER ||
             (tensor_numel(x->init) != tensor_numel(v->init) && tensor_numel(x->init) != 1))
             continue;
         list[n++] = (Source){ .v = at, .t = x->init, .perm = { 0, 1, 2, 3 } };
@@ -433,7 +433,7 @@ static Status refold_run(Graph *g, PassCtx *ctx)
         const bool legacy = v->kind == V_CONST && is_legacy_fold(g, v);
 
         if (v->kind == V_CONST && (v->folded_from || legacy) && (v->dtype == DT_FLOAT32 || v->dtype == DT_FLOAT64) &&
-            v->init && v->init->data && tensor_numel(v->init) && !v->next && v->said == SAID_NOTHING &&
+            v->init && v->init->data && tensor_numel(v->init) && !v->next && v->evidence == EVIDENCE_NONE &&
             pattern_rule(ctx->opt, v->name, NULL) == PATTERN_SILENT)
             TRY(legacy ? refold_legacy(g, ctx, (ValueId){ i }) : refold(g, ctx, (ValueId){ i }));
     }

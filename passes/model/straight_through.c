@@ -41,7 +41,7 @@ static bool is_called_parameter(const Value *v, const BuildOptions *opt)
     for (int i = 0; parameter_options(opt)->parameters && i < parameter_options(opt)->parameters->n; i++)
         if (!strcmp(parameter_options(opt)->parameters->key[i].name, v->name))
             return true;
-    return !parameter_options(opt)->parameters && (v->said == SAID_PARAMETER || v->said == SAID_TRAINED);
+    return !parameter_options(opt)->parameters && (v->evidence == EVIDENCE_PARAMETER || v->evidence == EVIDENCE_TRAINED);
 }
 
 /* The scale is a parameter, or computed from one by operators of one input that is no number of the code. */
@@ -58,7 +58,7 @@ static bool scale_learns(const void *data, const Graph *g, const Node *from)
             return !value_eq(v, from->in[0]) && is_called_parameter(value(g, v), ctx->opt);
         for (int i = 0; n && i < n->n_in; i++)
             if (has_in(n, i) && dtype_is_float(in_value(g, n, i)->dtype) &&
-                !(in_const(g, n, i) && in_value(g, n, i)->said == SAID_NOTHING && n->n_in > 1)) {
+                !(in_const(g, n, i) && in_value(g, n, i)->evidence == EVIDENCE_NONE && n->n_in > 1)) {
                 if (has_value(next))
                     return false;
                 next = n->in[i];

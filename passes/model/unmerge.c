@@ -145,7 +145,7 @@ static Status copy_tensor(ValueId *out, Unmerge *u, const Node *n, const char *m
     v = graph_add_const_nocopy(u->g, name, from->init);
     TRY(u->g->status);
     value(u->g, v)->origin = from->origin;
-    value(u->g, v)->said = from->said;
+    value(u->g, v)->evidence = from->evidence;
     value(u->g, v)->folded_from = from->folded_from;
     *out = v;
     u->made = arena_printf(u->ctx->scratch, "%s%s%s", u->made, *u->made ? ", " : "", name);

@@ -415,7 +415,7 @@ static Status split_off(Untie *u, ValueId from, Edge *e, int first, const char *
 
     TRY(u->g->status);
     value(u->g, v)->origin = value(u->g, from)->origin;
-    value(u->g, v)->said = value(u->g, from)->said;
+    value(u->g, v)->evidence = value(u->g, from)->evidence;
     value(u->g, v)->folded_from = value(u->g, from)->folded_from;
     for (int i = first; i >= 0; i = e[i].next)
         node_set_input(u->g, e[i].n, e[i].in, v);

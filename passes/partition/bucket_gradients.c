@@ -169,7 +169,7 @@ static Status bucket_gradients_merge(Draft *d, Node *const *list, int n, bool fi
     }
     if (!(name = bucket_name(d->g, list, n, number)))
         return FAIL_NOMEM();
-    draft_become(d);
+    draft_apply(d);
     at->name = name;
     return d->g->status;
 }

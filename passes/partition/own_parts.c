@@ -198,7 +198,7 @@ Status own_parts_check(const OwnParts *o, const char *why)
     for (uint32_t k = 0; k < o->n_node; k++) {
         const Node *n = o->g->node[k];
 
-        if (is_needed(o, n) && (n->op->train || op_is_unlike(n->op)))
+        if (is_needed(o, n) && (n->op->train || op_is_impure(n->op)))
             problems_add(&wrong, "%s", node_text(o->g, n));
     }
     return problems_fail(&wrong, E_UNSUPPORTED, "%s", why);

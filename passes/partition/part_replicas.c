@@ -58,7 +58,7 @@ int home_find(const Placements *t, const Placement *p, const Partition *part)
     int home = 0;
 
     if (part->loss_device >= 0 || part->shown[part->devices] != part->devices || n->phase == PHASE_UPDATE ||
-        op_is_unlike(n->op) || n->op->flags & (OPF_SHARES | OPF_STACKS_L | OPF_OWN_SUMS))
+        op_is_impure(n->op) || n->op->flags & (OPF_SHARES | OPF_STACKS_L | OPF_OWN_SUMS))
         return 0;
     if (is_joined(t, p, part))
         return HOME_JOINED;

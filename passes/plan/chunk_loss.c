@@ -238,7 +238,7 @@ static bool recognise(Loss *l)
 {
     const Graph *g = l->g;
     const Shape *s = in_value(g, l->sum, 0)->shape;
-    const ValueId scores = behind_views(g, l->sum->in[0]);
+    const ValueId scores = skip_views(g, l->sum->in[0]);
 
     if (s->rank != 2 || !read_product(l, scores) || !chunk_loss_follow(l, scores, take_scores) ||
         uses_count(&l->uses, l->sum->out[2]) != (l->grad != NULL))
@@ -315,7 +315,7 @@ static ValueId emit_over_rows(Loss *l, const GradReader *r, ValueId d, int64_t f
 {
     Graph *g = l->g;
     const ValueId other = r->n->in[1 - r->operand];
-    const bool known = value_eq(behind_views(g, other), behind_views(g, l->hidden)) &&
+    const bool known = value_eq(skip_views(g, other), skip_views(g, l->hidden)) &&
                        shape_eq(value(g, other)->shape, value(g, l->hidden)->shape);
     const ValueId rows = known ? l->hidden_k : emit_rows(l, other, from, to);
     const ValueId a = r->operand ? rows : d, b = r->operand ? d : rows;

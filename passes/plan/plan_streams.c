@@ -67,7 +67,7 @@ bool stream_is_view(const MemoryPlan *plan, const Node *n)
 
     if (n->op->flags & OPF_VIEW && n->n_out == 1)
         return true;
-    if (!exchange_spreads(&e))
+    if (!exchange_distributes(&e))
         return false;
     for (int o = 0; o < n->n_out; o++)
         if (in_device_memory(&plan->value[n->out[o].i]))
@@ -117,7 +117,7 @@ static bool takes_part(const Lanes *l, const Node *n, StreamStep *step)
         return device % l->n_device == l->device;
     }
     e = exchange_of(n);
-    if (n->n_in && !in_device_memory(&l->plan->value[n->in[0].i]) && exchange_spreads(&e)) {
+    if (n->n_in && !in_device_memory(&l->plan->value[n->in[0].i]) && exchange_distributes(&e)) {
         step->stream = STREAM_COPY;
         return touches(l, n);
     }

@@ -137,7 +137,7 @@ static Status cse_run(Graph *g, PassCtx *ctx)
     FOR_NODES(g, n) {
         for (int i = 0; i < n->n_in; i++)
             n->in[i] = m.alias[n->in[i].i];
-        if (op_is_unlike(n->op) || !merge_node(&m, n))
+        if (op_is_impure(n->op) || !merge_node(&m, n))
             continue;
         graph_remove(g, n);
         ctx->n_changed++;

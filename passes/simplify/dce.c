@@ -37,7 +37,7 @@ static Status dce_run(Graph *g, PassCtx *ctx)
     for (uint32_t i = g->n_node; i-- > 0;) {
         Node *n = g->node[i];
 
-        if (!n->op || n->op->holds || (n->op->flags & OPF_IMPURE && has_batch) || !is_dead(n, n_use))
+        if (!n->op || n->op->check_sizes || (n->op->flags & OPF_IMPURE && has_batch) || !is_dead(n, n_use))
             continue;
         use(n_use, n, (uint32_t)-1);
         graph_remove(g, n);

@@ -6,10 +6,10 @@ bool fold_possible(const Graph *g, const Node *n)
 {
     bool shape_only = n->op->flags & OPF_SHAPE_ONLY;
 
-    if (op_is_unlike(n->op))
+    if (op_is_impure(n->op))
         return false;
     for (int i = 0; i < n->n_in; i++)
-        if (has_value(n->in[i]) && !value_const(g, n->in[i]) && !op_takes_beside(n->op, i) &&
+        if (has_value(n->in[i]) && !value_const(g, n->in[i]) && !op_is_gradient_only(n->op, i) &&
             !(shape_only && shape_known(in_value(g, n, i)->shape)))
             return false;
     for (int i = 0; i < n->n_out; i++)

@@ -18,7 +18,7 @@ static ValueId passed_through(const Graph *g, const Node *n)
         return NO_VALUE;
     x = value(g, n->in[0]);
     y = value(g, n->out[0]);
-    if (x->batch_axis == BATCH_NOWHERE && y->batch_axis > 0)
+    if (x->batch_axis == BATCH_NONE && y->batch_axis > 0)
         return NO_VALUE;
     return x->dtype == y->dtype && shape_known(x->shape) && shape_eq(x->shape, y->shape) ? n->in[0] : NO_VALUE;
 }

@@ -404,7 +404,7 @@ static Status tell_example(Status st, const Graph *g, const BuildOptions *opt, c
 
 Status infer_and_fold(Graph *g, PassCtx *ctx, Node *n)
 {
-    const int is = n->op->settle ? n->op->settle(g, n) : -1;
+    const int is = n->op->selected_input ? n->op->selected_input(g, n) : -1;
 
     if (is >= 0)
         graph_replace(g, n->out[0], n->in[is]);
@@ -431,8 +431,8 @@ static Status infer_shapes_run(Graph *g, PassCtx *ctx)
     FOR_NODES(g, n) {
         TRY(tell_example(infer_and_fold(g, ctx, n), g, ctx->opt, n));
         TRY(infer_shapes_check_types(g, n));
-        if (n->op && n->op->holds)
-            TRY(n->op->holds(g, n));
+        if (n->op && n->op->check_sizes)
+            TRY(n->op->check_sizes(g, n));
     }
     return graph_sort(g);
 }

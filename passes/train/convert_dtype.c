@@ -101,7 +101,7 @@ static bool node_counts(const Deciding *d, const Graph *g, const Node *n)
 
     for (int i = 0; i < n->n_attr; i++)
         bodies |= n->attr[i].type == A_GRAPH;
-    return bodies || op_is_unlike(n->op) || any_counts(d, g, n->n_in, n->in) || any_counts(d, g, n->n_out, n->out);
+    return bodies || op_is_impure(n->op) || any_counts(d, g, n->n_in, n->in) || any_counts(d, g, n->n_out, n->out);
 }
 
 /* Floats that no node ties to an input, a state or an output of the graph by other floats. */

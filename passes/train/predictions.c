@@ -28,7 +28,7 @@ static void drop_unread(Graph *g, uint32_t *n_use)
 {
     for (uint32_t i = g->n_node; i-- > 0;) {
         Node *n = g->node[i];
-        bool read = !n->op || n->op->holds || n->op->flags & OPF_IMPURE;
+        bool read = !n->op || n->op->check_sizes || n->op->flags & OPF_IMPURE;
 
         for (int o = 0; o < n->n_out; o++)
             read |= has_value(n->out[o]) && n_use[n->out[o].i];

@@ -97,10 +97,10 @@ static bool prepare_training_is_fixed(const Prepare *p, const Node *n)
     int parameters = 0, buffers = 0;
 
     for (int i = 0; i < n->n_in && i < 8; i++) {
-        if (is_running(n, i) && in_value(p->g, n, i)->said == SAID_FIXED)
+        if (is_running(n, i) && in_value(p->g, n, i)->evidence == EVIDENCE_FIXED)
             return true;
         parameters += n->op->param_in >> i & 1;
-        buffers += n->op->param_in >> i & 1 && in_value(p->g, n, i)->said == SAID_BUFFER;
+        buffers += n->op->param_in >> i & 1 && in_value(p->g, n, i)->evidence == EVIDENCE_BUFFER;
     }
     return parameters && buffers == parameters;
 }
@@ -127,7 +127,7 @@ static Status check_sees_all(const Prepare *p, const Node *n)
     for (int i = 0; i < n->n_in; i++) {
         const Node *gate = is_running(n, i) ? in_value(p->g, n, i)->producer : NULL;
 
-        if (gate && gate->op->beside_in)
+        if (gate && gate->op->gradient_only_in)
             return FAIL(E_UNSUPPORTED,
                         "%s: in a branch that data decide, where its running statistics would miss batches: --freeze "
                         "%s keeps them",

@@ -73,7 +73,7 @@ static void test_table(void)
             e.cut != (!is->split   ? -1
                       : is->joined ? is->cut
                                    : is->axis) ||
-            exchange_reduces(&e) != expected[i].reduces || exchange_spreads(&e) != expected[i].spreads)
+            exchange_reduces(&e) != expected[i].reduces || exchange_distributes(&e) != expected[i].spreads)
             TEST_FAIL("%s is described otherwise", expected[i].output);
         CU_ASSERT_EQUAL(node_view_of(g, n, 1), expected[i].view_of_second);
         CU_ASSERT_EQUAL(e.span != NULL, e.sum);

@@ -47,13 +47,13 @@ static void test_clone_is_equal(void)
 
     graph_add_output(g, "y", n->out[0]);
     value(g, x)->tied = value(g, x)->member = true;
-    value(g, x)->said = SAID_PARAMETER;
+    value(g, x)->evidence = EVIDENCE_PARAMETER;
     value(g, x)->next = "z";
     CHECK_OK(node_normalise(g, n));
     CHECK_OK(node_infer(g, n));
     CHECK_OK(graph_clone(&copy, g));
     CU_ASSERT(value(copy, x)->tied && value(copy, x)->member);
-    CU_ASSERT_EQUAL(value(copy, x)->said, SAID_PARAMETER);
+    CU_ASSERT_EQUAL(value(copy, x)->evidence, EVIDENCE_PARAMETER);
     CHECK_STR("z", value(copy, x)->next);
     CU_ASSERT_PTR_NOT_EQUAL(value(copy, x)->next, value(g, x)->next);
     CU_ASSERT_EQUAL(copy->n_node, 1);

@@ -41,14 +41,14 @@ static void all_ways(const Graph *g, bool lead[NODES][NODES])
                 lead[i][j] |= lead[i][k] && lead[k][j];
 }
 
-static void compare(Paths *p, bool lead[NODES][NODES])
+static void compare(Reachability *p, bool lead[NODES][NODES])
 {
     int wrong = 0;
 
     all_ways(p->g, lead);
     for (int i = 0; i < NODES; i++)
         for (int j = 0; j < NODES; j++)
-            wrong += i != j && paths_lead(p, p->g->node[i], p->g->node[j]) != lead[i][j];
+            wrong += i != j && reach_path_exists(p, p->g->node[i], p->g->node[j]) != lead[i][j];
     CU_ASSERT_EQUAL(wrong, 0);
 }
 
@@ -60,9 +60,9 @@ static void test_random(void)
 
     for (int k = 0; k < GRAPHS; k++) {
         Graph *g = random_graph(&at);
-        Paths p;
+        Reachability p;
 
-        if (!CHECK_OK(paths_begin(&p, g, g->arena)))
+        if (!CHECK_OK(reach_begin(&p, g, g->arena)))
             return;
         compare(&p, lead);
         for (int i = 0; i < BENDS; i++) {
@@ -72,11 +72,11 @@ static void test_random(void)
                 continue;
             bent += from->index > reader->index;
             node_set_input(g, reader, (int)draw(&at, 2), from->out[0]);
-            paths_bend(&p, from, reader);
+            reach_add_edge(&p, from, reader);
             compare(&p, lead);
         }
         CHECK_OK(graph_sort(g));
-        paths_sorted(&p);
+        reach_sorted(&p);
         compare(&p, lead);
         graph_free(g);
     }

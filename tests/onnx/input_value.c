@@ -67,7 +67,7 @@ static void test_held(void)
         if (t && tensor_numel(t) == held[i].n) {
             CU_ASSERT(t->dtype == held[i].dtype && t->shape.rank == held[i].rank);
             CU_ASSERT(tensor_float(t, 0) == held[i].first && tensor_float(t, held[i].n - 1) == held[i].last);
-            CU_ASSERT(value(g, g->output[1].value)->said == SAID_GIVEN);
+            CU_ASSERT(value(g, g->output[1].value)->evidence == EVIDENCE_GIVEN);
         } else {
             CU_FAIL("another number of elements");
         }

@@ -52,9 +52,9 @@ static void test_norms(void)
                     NORM_EVALUATION);
     CU_ASSERT_EQUAL(call_norm(CALL("_native_batch_norm_legit_functional.default", "%x, %w, True, 0.1")), NORM_TRAINING);
     CU_ASSERT_EQUAL(call_norm(CALL("batch_norm.default", "%x, %w, False, 0.1, 1e-5, True")), NORM_EVALUATION);
-    CU_ASSERT_EQUAL(call_norm(CALL("layer_norm.default", "%x, True")), NORM_UNSAID);
-    CU_ASSERT_EQUAL(call_norm("BatchNorm"), NORM_UNSAID);
-    CU_ASSERT_EQUAL(call_norm(NULL), NORM_UNSAID);
+    CU_ASSERT_EQUAL(call_norm(CALL("layer_norm.default", "%x, True")), NORM_UNKNOWN);
+    CU_ASSERT_EQUAL(call_norm("BatchNorm"), NORM_UNKNOWN);
+    CU_ASSERT_EQUAL(call_norm(NULL), NORM_UNKNOWN);
     CU_ASSERT(call_has_statistics(CALL("instance_norm.default", "%x, %w, %b, %b_running_mean, %b_running_var, True")));
     CU_ASSERT(call_has_statistics(CALL("instance_norm.default", "%x, None, None, %b_running_mean, %b_v, True, 0.1")));
     CU_ASSERT(!call_has_statistics(CALL("instance_norm.default", "%x, %w, %b, None, None, True, 0.1, 1e-05, False")));

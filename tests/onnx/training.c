@@ -78,8 +78,8 @@ static void test_read(void)
     CU_ASSERT_EQUAL(g->n_update, 0);
     CHECK_STR("next_w", value(g, graph_find(g, "w"))->next);
     CHECK_STR("next_m", value(g, graph_find(g, "m"))->next);
-    CU_ASSERT_EQUAL(value(g, graph_find(g, "w"))->said, SAID_TRAINED);
-    CU_ASSERT_EQUAL(value(g, graph_find(g, "m"))->said, SAID_FIXED);
+    CU_ASSERT_EQUAL(value(g, graph_find(g, "w"))->evidence, EVIDENCE_TRAINED);
+    CU_ASSERT_EQUAL(value(g, graph_find(g, "m"))->evidence, EVIDENCE_FIXED);
     CU_ASSERT_PTR_NULL(value_const(g, graph_find(g, "w")));
     graph_free(g);
 }
@@ -97,7 +97,7 @@ static void test_left(void)
     CU_ASSERT_EQUAL(g->n_input, 1);
     CU_ASSERT_EQUAL(g->n_output, 1);
     CU_ASSERT_PTR_NULL(value(g, graph_find(g, "w"))->next);
-    CU_ASSERT_EQUAL(value(g, graph_find(g, "w"))->said, SAID_TRAINED);
+    CU_ASSERT_EQUAL(value(g, graph_find(g, "w"))->evidence, EVIDENCE_TRAINED);
     graph_free(g);
 }
 

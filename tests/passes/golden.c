@@ -304,7 +304,7 @@ static void check_marks(const char *file, const Graph *g)
         const int mark = g->value[i]->batch_axis;
 
         fprintf(f, "%s: ", g->value[i]->name);
-        fprintf(f, mark > 0 ? "axis %d\n" : mark == BATCH_NOWHERE ? "nowhere\n" : "unknown\n", mark - 1);
+        fprintf(f, mark > 0 ? "axis %d\n" : mark == BATCH_NONE ? "nowhere\n" : "unknown\n", mark - 1);
     }
     fclose(f);
     check_lines(file, "marked\n", text);
@@ -330,7 +330,7 @@ static void check_carried(const char *file, const Graph *g)
         const int axis = g->output[i].batch_axis;
 
         fprintf(f, "%s: ", g->output[i].name);
-        fprintf(f, axis > 0 ? "axis %d\n" : axis == BATCH_NOWHERE ? "nowhere\n" : "unknown\n", axis - 1);
+        fprintf(f, axis > 0 ? "axis %d\n" : axis == BATCH_NONE ? "nowhere\n" : "unknown\n", axis - 1);
     }
     fclose(f);
     check_lines(file, "carried\n", text);

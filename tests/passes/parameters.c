@@ -20,7 +20,7 @@ extern const Pass pass_infer_shapes, pass_find_parameters;
 typedef struct {
     const char *name;
     Origin origin;
-    Said said;
+    Evidence evidence;
     const char *folded_from;
 } Mark;
 
@@ -38,7 +38,7 @@ static Graph *read_graph(const char *text, const char *producer, const Mark *mar
         Value *v = value(g, graph_find(g, mark->name));
 
         v->origin = mark->origin;
-        v->said = mark->said;
+        v->evidence = mark->evidence;
         v->folded_from = mark->folded_from;
     }
     return g;
@@ -175,8 +175,8 @@ static void test_norm_formulas(void)
 
 static void test_reach(void)
 {
-    const Mark literal[] = { { "eps", ORIGIN_NODE, SAID_NOTHING, NULL },
-                             { "low", ORIGIN_NODE, SAID_NOTHING, NULL },
+    const Mark literal[] = { { "eps", ORIGIN_NODE, EVIDENCE_NONE, NULL },
+                             { "low", ORIGIN_NODE, EVIDENCE_NONE, NULL },
                              { NULL, 0, 0, NULL } };
 
     check(tokens, "pytorch", literal, "bank+? cls_token+ start+? logit_scale+ eps- low-");
@@ -202,8 +202,8 @@ static void test_colours(void)
                         "const %gain : float32[3] = {0.5,1.25,-0.75}\n const %std : float32[3] = {4,5,6}\n"
                         "const %w : float32[3,2] = {1,2,3,4,5,6}\n %c = Sub(%x, %mean)\n %d = Div(%c, %std)\n"
                         "%e = Mul(%d, %gain)\n %y = MatMul(%e, %w)\n output \"y\" = %y }";
-    const Mark literal[] = { { "gain", ORIGIN_NODE, SAID_NOTHING, NULL }, { NULL, 0, 0, NULL } };
-    const Mark said[] = { { "gain", ORIGIN_INITIALIZER, SAID_PARAMETER, NULL }, { NULL, 0, 0, NULL } };
+    const Mark literal[] = { { "gain", ORIGIN_NODE, EVIDENCE_NONE, NULL }, { NULL, 0, 0, NULL } };
+    const Mark said[] = { { "gain", ORIGIN_INITIALIZER, EVIDENCE_PARAMETER, NULL }, { NULL, 0, 0, NULL } };
 
     check(model, "pytorch", NULL, "mean- std- gain-? w+?");
     check(model, "pytorch", literal, "mean- std- gain- w+?");
@@ -212,12 +212,12 @@ static void test_colours(void)
 
 static void test_origin(void)
 {
-    const Mark nodes[] = { { "one", ORIGIN_NODE, SAID_NOTHING, NULL },
-                           { "zero", ORIGIN_NODE, SAID_NOTHING, NULL },
+    const Mark nodes[] = { { "one", ORIGIN_NODE, EVIDENCE_NONE, NULL },
+                           { "zero", ORIGIN_NODE, EVIDENCE_NONE, NULL },
                            { NULL, 0, 0, NULL } };
-    const Mark all_nodes[] = { { "one", ORIGIN_NODE, SAID_NOTHING, NULL },
-                               { "zero", ORIGIN_NODE, SAID_NOTHING, NULL },
-                               { "c.weight", ORIGIN_NODE, SAID_NOTHING, NULL },
+    const Mark all_nodes[] = { { "one", ORIGIN_NODE, EVIDENCE_NONE, NULL },
+                               { "zero", ORIGIN_NODE, EVIDENCE_NONE, NULL },
+                               { "c.weight", ORIGIN_NODE, EVIDENCE_NONE, NULL },
                                { NULL, 0, 0, NULL } };
 
     check(group_norm, "pytorch", nodes, "c.weight+ one- zero- g.weight+ g.bias+");
@@ -269,8 +269,8 @@ static void test_scale(void)
         "%k = Mul(%val_59, %t)\n %s = MatMul(%q, %k)\n %p = Softmax(%s)\n %u = Mul(%h, %val_60)\n"
         "%y = MatMul(%p, %u)\n output \"y\" = %y }";
 
-    const Mark mark[] = { { "val_59", ORIGIN_INITIALIZER, SAID_NOTHING, "['bank', 'val_0']" },
-                          { "val_60", ORIGIN_INITIALIZER, SAID_NOTHING, "['bank', 'val_0']" },
+    const Mark mark[] = { { "val_59", ORIGIN_INITIALIZER, EVIDENCE_NONE, "['bank', 'val_0']" },
+                          { "val_60", ORIGIN_INITIALIZER, EVIDENCE_NONE, "['bank', 'val_0']" },
                           { NULL, 0, 0, NULL } };
 
     check(text, "pytorch", mark, "val_59- val_60+?");
@@ -279,14 +279,14 @@ static void test_scale(void)
 /* PyTorch's newer exporter describes what it did not touch, and says from what it computed the rest. */
 static void test_said(void)
 {
-    const Mark mark[] = { { "pos", ORIGIN_INITIALIZER, SAID_PARAMETER, NULL },
-                          { "encoder.pe", ORIGIN_INITIALIZER, SAID_BUFFER, NULL },
-                          { "waves", ORIGIN_INITIALIZER, SAID_PARAMETER, NULL },
-                          { "attn.ones", ORIGIN_INITIALIZER, SAID_NOTHING, "['g.weight', 'val_1']" },
-                          { "swin", ORIGIN_INITIALIZER, SAID_NOTHING, "['val_3', 'val_4']" },
+    const Mark mark[] = { { "pos", ORIGIN_INITIALIZER, EVIDENCE_PARAMETER, NULL },
+                          { "encoder.pe", ORIGIN_INITIALIZER, EVIDENCE_BUFFER, NULL },
+                          { "waves", ORIGIN_INITIALIZER, EVIDENCE_PARAMETER, NULL },
+                          { "attn.ones", ORIGIN_INITIALIZER, EVIDENCE_NONE, "['g.weight', 'val_1']" },
+                          { "swin", ORIGIN_INITIALIZER, EVIDENCE_NONE, "['val_3', 'val_4']" },
                           { NULL, 0, 0, NULL } };
-    const Mark ours[] = { { "pos", ORIGIN_INITIALIZER, SAID_FIXED, NULL },
-                          { "waves", ORIGIN_INITIALIZER, SAID_TRAINED, NULL },
+    const Mark ours[] = { { "pos", ORIGIN_INITIALIZER, EVIDENCE_FIXED, NULL },
+                          { "waves", ORIGIN_INITIALIZER, EVIDENCE_TRAINED, NULL },
                           { NULL, 0, 0, NULL } };
 
     check(values, "pytorch", mark, "pos+ encoder.pe- waves+? attn.ones+ swin-");
@@ -493,11 +493,11 @@ static const char convs[] = "graph \"g\" { input %x : float32[2,1,3,3]\n const %
 
 static void test_exporter(void)
 {
-    const Mark described[] = { { "a.weight", ORIGIN_INITIALIZER, SAID_PARAMETER, NULL },
-                               { "b.weight", ORIGIN_INITIALIZER, SAID_PARAMETER, NULL },
-                               { "c.weight", ORIGIN_INITIALIZER, SAID_PARAMETER, NULL },
+    const Mark described[] = { { "a.weight", ORIGIN_INITIALIZER, EVIDENCE_PARAMETER, NULL },
+                               { "b.weight", ORIGIN_INITIALIZER, EVIDENCE_PARAMETER, NULL },
+                               { "c.weight", ORIGIN_INITIALIZER, EVIDENCE_PARAMETER, NULL },
                                { NULL, 0, 0, NULL } };
-    const Mark folded[] = { { "a.weight", ORIGIN_INITIALIZER, SAID_PARAMETER, NULL }, { NULL, 0, 0, NULL } };
+    const Mark folded[] = { { "a.weight", ORIGIN_INITIALIZER, EVIDENCE_PARAMETER, NULL }, { NULL, 0, 0, NULL } };
     const struct {
         const char *producer;
         const Mark *mark;
@@ -542,8 +542,8 @@ static void test_unreached(void)
     const ParameterKey key[] = { { .name = "q.weight" }, { .name = "fc.weight" } };
     const ParameterList list = { "list.txt", key, 1 }, both = { "list.txt", key, 2 };
     const char *const all[] = { "*" }, *const one[] = { "q.*" }, *const fill[] = { "fill" };
-    const Mark literal[] = { { "low", ORIGIN_NODE, SAID_NOTHING, NULL },
-                             { "fill", ORIGIN_NODE, SAID_NOTHING, NULL },
+    const Mark literal[] = { { "low", ORIGIN_NODE, EVIDENCE_NONE, NULL },
+                             { "fill", ORIGIN_NODE, EVIDENCE_NONE, NULL },
                              { NULL, 0, 0, NULL } };
     BuildParts opt = { .build.mode = BUILD_TRAIN, .parameters.train = all, .parameters.n_train = 1 };
     Report *r = decisions(unreached, "pytorch", literal, NULL);
@@ -590,8 +590,8 @@ static const char weighed[] =
 
 static void test_loss_weights(void)
 {
-    const Mark said[] = { { "crit.weight", ORIGIN_INITIALIZER, SAID_PARAMETER, NULL },
-                          { "crit.norm", ORIGIN_INITIALIZER, SAID_BUFFER, NULL },
+    const Mark said[] = { { "crit.weight", ORIGIN_INITIALIZER, EVIDENCE_PARAMETER, NULL },
+                          { "crit.norm", ORIGIN_INITIALIZER, EVIDENCE_BUFFER, NULL },
                           { NULL, 0, 0, NULL } };
 
     check(weighed, "pytorch", NULL, "fc.weight+ out.weight+ crit.weight-? crit.norm-? crit.temper+?");
@@ -623,8 +623,8 @@ static void test_padding(void)
         BuildParts opt = { .build.mode = BUILD_TRAIN,
                            .parameters.freeze = freeze,
                            .parameters.n_freeze = cases[i].freeze != NULL };
-        const Mark said[] = { { "emb", ORIGIN_INITIALIZER, SAID_PARAMETER, NULL },
-                              { "more", ORIGIN_INITIALIZER, SAID_PARAMETER, NULL },
+        const Mark said[] = { { "emb", ORIGIN_INITIALIZER, EVIDENCE_PARAMETER, NULL },
+                              { "more", ORIGIN_INITIALIZER, EVIDENCE_PARAMETER, NULL },
                               { NULL, 0, 0, NULL } };
         char text[1024];
         Report *r;
