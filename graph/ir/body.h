@@ -1,40 +1,42 @@
-/* Bodies: graphs that are attributes of nodes (A_GRAPH), as Fused's program and an optimizer's formula.
+/* Bodies: graphs that are attributes of nodes (A_GRAPH), such as the program of Fused or the formula of Update.
  *
- * A body sees nothing but its inputs, which stand for the node's by position; what it returns are its outputs, by
- * position too.  It has nodes and constants, no states, updates, places or devices.  Types of its values may be
- * unknown: then they are those of each use (body_instance), and nodes of unlike shapes can share it.  A body in a node
- * lives in the arena of the node's graph, is never changed, and is shared by all nodes of that graph whose bodies are
- * the same; another one is set in its place (node_set_attr). */
+ * A body reads only its inputs, which are the node's inputs by position, and returns its outputs by position.  It has
+ * nodes and constants, but no states, updates or devices.  Types of its values may be unknown: body_instance then takes
+ * them from the use, so nodes of different shapes can share a body.  A body in a node lives in the arena of the node's
+ * graph and never changes; all nodes of the graph with equal bodies share one.  node_set_attr replaces it. */
 #ifndef DPX_BODY_H
 #define DPX_BODY_H
 
 #include "graph/ir/graph.h"
 
 /* ---- building: in a graph of its own (graph_create, graph_free), which node_set_attr copies ---- */
-ValueId body_input(Graph *body, const char *name); /* of unknown type */
-/* One more node like x of any graph, over values of the body; its one output is called `name`, and so is the node. */
+ValueId body_input(Graph *body, const char *name); /* appends an input of unknown type */
+/* Appends a node with the operator and attributes of x, a node of any graph, over values `in` of the body.  The node
+ * and its only output get the name. */
 ValueId body_add_like(Graph *body, const Node *x, const ValueId *in, const char *name);
-void body_return(Graph *body, ValueId v); /* one more output */
+void body_return(Graph *body, ValueId v); /* appends an output */
 void body_drop_output(Graph *body, int i);
 
 /* ---- using ---- */
-/* A copy with the types and layouts that values `in` of g, `n` of them, give to its inputs, and those that follow; the
- * caller frees it, before the body goes.  E_MODEL for another number of inputs. */
+/* Copies the body with its inputs typed and laid out like values in[0..n) of g, and infers the rest.  The caller frees
+ * the copy before the body.  E_MODEL for another number of inputs. */
 Status body_instance(Graph **out, const Graph *body, const Graph *g, int n, const ValueId *in) CHECKED;
-/* The body's nodes, which have one output each, as nodes of g over values `in` of it; what it returns in `out`. */
+/* Appends the body's nodes, which have one output each, to g over its values `in`; `out` receives the results. */
 Status body_inline(ValueId *out, Graph *g, const Graph *body, const ValueId *in) CHECKED;
-/* The same body in the arena of g: itself, one that is there already, or a copy; NULL when g->status says why. */
+/* An equal body in the arena of g: the body itself, one that g has already, or a copy; NULL on failure (g->status). */
 const Graph *body_share(Graph *g, const Graph *body);
-/* "Mul, Add, Relu": the operators of a body, in order, as far as there is room; returns the length. */
+/* "Mul, Add, Relu": writes the operators of a body in order, ending in "..." when there is no room; returns the length.
+ */
 enum { BODY_TEXT = 160 };
 int body_operators(char text[BODY_TEXT], const Graph *body);
 
-/* ---- what operators with bodies check ---- */
-Status node_check_present(const Node *n) CHECKED;         /* E_MODEL for an input or output that is absent */
-Status body_check_elementwise(const Graph *body) CHECKED; /* E_MODEL for a node that is not, or has several outputs */
+/* ---- checks for operators with bodies ---- */
+Status node_check_present(const Node *n) CHECKED; /* E_MODEL for an absent input or output */
+/* E_MODEL for a node that is not elementwise or has several outputs. */
+Status body_check_elementwise(const Graph *body) CHECKED;
 
 /* ---- comparing ---- */
-/* Do they compute the same?  Names do not count; types, where they are known, do. */
+/* Do both compute the same?  Compares types where they are known, and no names. */
 bool body_same(const Graph *a, const Graph *b);
 uint64_t body_hash(const Graph *body);
 

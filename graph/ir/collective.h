@@ -1,7 +1,7 @@
-/* What a collective does, said once: passes, executors and kernels read it here and not off the operator.
+/* The data movement of a collective: passes, executors and kernels read it here instead of naming operators.
  *
  * A collective takes `parts` inputs of each of `tensors` tensors and makes `copies` outputs of each: input t * parts +
- * i is part i of tensor t, output t * copies + c is copy c of it.  What parts and copies are tells the operators apart:
+ * i is part i of tensor t, output t * copies + c is copy c of it.  The operators differ in their parts and copies:
  *
  *                    sum   joined  split
  *   AllReduce        yes                   partial sums; every copy is the total
@@ -25,15 +25,15 @@ typedef struct {
     int n_device;
 } Exchange;
 
-/* Of a node whose attributes were checked (node_infer); graph/ops/collective.c. */
+/* Describes a node whose attributes were checked (node_infer); in graph/ops/collective.c. */
 Exchange exchange_of(const Node *n);
 
-/* What is not told of links: a message takes as long as so many more bytes would, 20 microseconds of some gigabytes a
- * second; adding bytes, so much of the time of sending them. */
+/* Cost model of a link without a description, in units of sending a byte: each message costs EXCHANGE_LATENCY (20
+ * microseconds at some gigabytes a second), each added byte EXCHANGE_ADDED. */
 enum { EXCHANGE_LATENCY = 1 << 16 };
 #define EXCHANGE_ADDED 0.25
 
-/* In words: "all-reduce". */
+/* The collective's name in messages: "all-reduce". */
 static inline const char *exchange_verb(const Exchange *e)
 {
     if (e->sum)
@@ -43,17 +43,17 @@ static inline const char *exchange_verb(const Exchange *e)
     return e->split ? "scatter" : "broadcast";
 }
 
-/* The whole of its pieces goes to all. */
+/* All-gather: each copy is the concatenation of all pieces. */
 static inline bool exchange_gathers(const Exchange *e) { return e->joined && !e->split; }
-/* Pieces along one axis become pieces along another; nobody has the whole. */
+/* All-to-all: pieces along one axis become pieces along another; no device has the whole. */
 static inline bool exchange_resplits(const Exchange *e) { return e->joined && e->split; }
-/* One sum for all: it is shared out by elements. */
+/* All-reduce: each copy is the sum; devices share the additions by elements. */
 static inline bool exchange_reduces(const Exchange *e) { return e->sum && !e->split; }
-/* The one input, or a piece of it, goes to each. */
+/* Broadcast or scatter: the only part, or a piece of it, goes to each copy. */
 static inline bool exchange_distributes(const Exchange *e) { return e->tensors && !e->sum && !e->joined; }
-/* The tensor that output o is of. */
+/* The tensor to which output o belongs. */
 static inline int exchange_tensor(const Exchange *e, int o) { return o / e->copies; }
-/* That output o is on. */
+/* The device of output o; -1: the host. */
 static inline int exchange_device(const Exchange *e, int o)
 {
     return e->n_device ? (int)e->device[o % e->n_device] : -1;

@@ -1,6 +1,6 @@
-/* Building graphs as formulas: emit a node, get its output.
+/* Formulas as graphs: each call appends a node and returns its output.
  *
- * Shapes and types are inferred at once, so that the next emit can rely on them.  Failure is sticky in g->status (like
+ * Shapes and types are inferred at once, so the next emit can rely on them.  Failure is sticky in g->status (like
  * ferror): after a failure every emit returns NO_VALUE and does nothing.  Nest at most one EMIT inside another: C
  * leaves the order of evaluation open, and node order must not depend on the compiler. */
 #ifndef DPX_EMIT_H
@@ -9,7 +9,7 @@
 #include "graph/ir/op.h"
 
 ValueId emit(Graph *g, const OpDef *op, const Attr *attrs, int n_in, const ValueId *in);
-/* With `n_out` outputs, all returned in `out`. */
+/* The same with `n_out` outputs, all returned in `out`; NULL on failure. */
 Node *emit_multi(Graph *g, const OpDef *op, const Attr *attrs, int n_in, const ValueId *in, int n_out, ValueId *out);
 
 #define EMIT_N(...) (int)(sizeof((ValueId[]){ __VA_ARGS__ }) / sizeof(ValueId))
@@ -22,15 +22,15 @@ ValueId emit_ints(Graph *g, int n, const int64_t *v);               /* a 1-d int
 ValueId emit_shape_const(Graph *g, const Shape *s);                 /* the dimensions as a 1-d int64 constant */
 ValueId emit_full(Graph *g, DType dtype, const Shape *s, double v); /* scalar constant + Expand (scalar: constant) */
 ValueId emit_zeros_like(Graph *g, ValueId like);
-/* x itself when nothing changes. */
+/* Returns x itself when nothing changes; so do the functions below. */
 ValueId emit_reshape(Graph *g, ValueId x, const Shape *s);
-/* Cut off at the end of each axis, or filled up there with zeros. */
+/* Cuts each axis at its end, or pads it there with zeros, to the size in s. */
 ValueId emit_fit(Graph *g, ValueId x, const Shape *s);
 ValueId emit_expand(Graph *g, ValueId x, const Shape *s);
 ValueId emit_cast(Graph *g, ValueId x, DType to);
 ValueId emit_transpose(Graph *g, ValueId x, int rank, const int64_t *perm);
 ValueId emit_reduce_sum(Graph *g, ValueId x, int n_axes, const int64_t *axes, bool keepdims); /* n_axes 0: x itself */
-/* Sums x down to `s`, undoing a numpy broadcast from `s` to x's shape. */
+/* Sums x down to shape `s`: the gradient of a NumPy broadcast from `s` to x's shape. */
 ValueId emit_sum_to_shape(Graph *g, ValueId x, const Shape *s);
 
 #endif

@@ -4,10 +4,9 @@
 
 #include "graph/ir/graph.h"
 
-/* Appends the nodes and constants of `from`, a model, to g, whose names stay as they are: a name that is taken gets the
- * prefix in front.  `is`, by value id of `from`, holds the values of g that stand for its inputs, and receives those
- * that became of all others; outputs are left to the caller.  Nodes belong to the phase.  The data of constants live
- * as long as one of both graphs. */
+/* Appends the nodes and constants of `from`, a model, to g.  A name that g has already gets the prefix.  `is`, by value
+ * id of `from`, holds the values of g that replace its inputs, and receives the copies of all others.  The caller adds
+ * outputs.  Nodes belong to the phase.  The data of constants are shared and live until both graphs are freed. */
 Status graph_join(Graph *g, const Graph *from, ValueId *is, const char *prefix, Phase phase) CHECKED;
 
 #endif

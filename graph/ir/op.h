@@ -1,5 +1,5 @@
-/* All the graph side knows of one operator.  One OpDef per operator, in graph/ops/<family>.c; the build generates the
- * list of them (graph/ops.gen.h) by scanning for DEFINE_OP( in column 0. */
+/* OpDef: the declaration of an operator, with all facts and rules that the graph and its passes use.  Each operator has
+ * one, in graph/ops/FAMILY.c; the build generates the list (graph/ops.gen.h) by scanning for DEFINE_OP( in column 0. */
 #ifndef DPX_OP_H
 #define DPX_OP_H
 
@@ -9,12 +9,12 @@
 typedef struct Grad Grad;           /* graph/ir/grad.h */
 typedef struct Placement Placement; /* graph/ir/placement_rules.h */
 
-/* ATTR_OURS: optional, and not known to ONNX; a node where it does not have its default is exported in our own
- * domain.  ATTR_INNER: of an embedder's operator, and in no file. */
+/* ATTR_OURS: optional and unknown to ONNX; a node with another value than the default is exported in dpexec's own
+ * domain.  ATTR_INNER: belongs to an embedder's operator and is never written to a file. */
 enum { ATTR_OPTIONAL = false, ATTR_REQUIRED = true, ATTR_OURS = 2, ATTR_INNER = 3 };
 
-/* A declared attribute and its default: { "axis", A_INT, .i = -1, .range = R_AXIS }.  A required one has no default.
- * Lists default to empty, tensors to NULL. */
+/* A declared attribute and its default: { "axis", A_INT, .i = -1, .range = R_AXIS }.  A required attribute has no
+ * default.  Lists default to empty, tensors to NULL. */
 typedef struct {
     const char *name;
     AttrType type;
@@ -23,15 +23,15 @@ typedef struct {
     uint8_t rule; /* ATTR_ */
     const char *s;
     uint8_t range;     /* R_ */
-    const char *words; /* a string must be one of these, separated by blanks; NULL: any */
+    const char *words; /* the allowed strings, separated by blanks; NULL: any */
 } AttrDecl;
 
-/* What a number or the numbers of a list may be, whatever the shapes: checked by node_normalise, so that rules that run
- * where a shape is not known may trust it.  The default is always legal. */
+/* Allowed values of an integer attribute, or of each number of a list, whatever the shapes.  node_normalise checks
+ * them, so rules may rely on them before shapes are known.  The default is always legal. */
 enum {
     R_ANY,
-    R_AXIS,    /* -8 to 7; of a list, up to 8 of them, no two the same */
-    R_CUT,     /* -8 to 8: between axes */
+    R_AXIS,    /* -8 to 7; a list has up to 8, all different */
+    R_CUT,     /* -8 to 8: a position between axes */
     R_RANK,    /* 0 to 8 */
     R_PERM,    /* up to 8: 0, 1 ... each once, in any order */
     R_SIZES,   /* up to 8, none negative */
@@ -41,79 +41,75 @@ enum {
     R_DEVICES, /* any number, each -1 (the host) to MAX_DEVICES - 1 */
     R_NATURAL, /* not negative */
     R_POSITIVE,
-    R_DTYPE,  /* a type that is computed with, or 0 */
+    R_DTYPE,  /* a type that kernels compute with, or 0 */
     R_STORED, /* a type that tensors may have, or 0 */
-    R_HELD    /* one of these, or strings */
+    R_HELD    /* R_STORED, or strings */
 };
 
 enum {
-    OPF_RANDOM = 1,      /* draws random numbers: never folded or merged */
-    OPF_VIEW = 2,        /* output 0 is input 0's bytes under another shape */
-    OPF_COLLECTIVE = 4,  /* inputs and outputs live on several devices */
-    OPF_DYNAMIC = 8,     /* the output's shape depends on data: only the interpreter runs it */
-    OPF_ZERO_GRAD = 16,  /* piecewise constant (Floor, Sign): gradient exists and is zero */
-    OPF_SHAPE_ONLY = 32, /* reads only the shapes of its inputs (Shape, Size): folded as soon as they are known */
-    OPF_STACKS_L = 64, /* an input placed L arrives as one row per replica: [1,...] in the unpartitioned graph, [R,...]
-                        * in the partitioned one, gathered in replica order (batch-norm statistics) */
-    OPF_PARAM_MAYBE = 128, /* a constant at a `param_in` input is a parameter unless it looks like part of a formula */
-    OPF_OPTIONAL_INPUTS =
-        512,         /* any number of inputs of which some may be absent (else, without a limit, all are required) */
-    OPF_NORM = 1024, /* a normalisation: its parameters scale and shift what has mean 0 and deviation 1 */
-    OPF_ELEMENTS =
-        2048,           /* element by element, as `elementwise`, but of several outputs and with inputs of one number */
-    OPF_SUM = 4096,     /* output 0 is the sum of the inputs */
-    OPF_SELECTS = 8192, /* outputs are some elements of input 0 along an axis, or are where they stand */
-    OPF_TRANSFER = 16384, /* output 0 is input 0 in another memory: for the devices' runtime, and no kernel's work */
-    OPF_MANY = 32768,     /* of any number of tensors apiece, all of which it needs before it begins */
-    OPF_PIECES = 65536,   /* each input may be a piece, of a split of its own; "from" says what stands in front of it */
-    OPF_IMPURE = 131072,  /* does or reads more than its tensors say: never folded, merged or dropped */
-    OPF_OWN_SUMS = 262144, /* takes partial sums as each replica has them, which are not reduced for it; "weight" is the
-                            * batch's until it is a part's, "parts" the number of parts, or of those that have samples
-                            * where "filled" is set */
-    OPF_ANSWERS_L = 524288,   /* with OPF_STACKS_L: output 0 has as many rows as have arrived, on every device */
-    OPF_NEXT_STATE = 1048576, /* output 0 is what the state at input 0 will be after the step */
-    OPF_SHARES = 2097152,     /* what it computes depends on the whole batch, of which its copies tell each other */
-    OPF_INPLACE_EACH = 256    /* output i may overwrite input i (instead of `inplace`, for any number of them) */
+    OPF_RANDOM = 1,         /* draws random numbers: never folded or merged */
+    OPF_VIEW = 2,           /* output 0 is input 0's bytes under another shape */
+    OPF_COLLECTIVE = 4,     /* inputs and outputs live on several devices */
+    OPF_DYNAMIC = 8,        /* the output's shape depends on data, so only the interpreter runs it */
+    OPF_ZERO_GRAD = 16,     /* piecewise constant (Floor, Sign): gradient exists and is zero */
+    OPF_SHAPE_ONLY = 32,    /* reads only the shapes of its inputs (Shape, Size): folded as soon as they are known */
+    OPF_STACKS_L = 64,      /* an input placed L arrives as one row per replica: [1,...] in the unpartitioned graph,
+                             * [R,...] in the partitioned one, in replica order (batch-norm statistics) */
+    OPF_PARAM_MAYBE = 128,  /* a constant at a `param_in` input is a parameter unless it looks like part of a formula */
+    OPF_INPLACE_EACH = 256, /* output i may overwrite input i (instead of `inplace`, for any number of outputs) */
+    OPF_OPTIONAL_INPUTS = 512, /* variadic inputs may be absent (without the flag, all are required) */
+    OPF_NORM = 1024,           /* a normalisation: its parameters scale and shift data of mean 0 and deviation 1 */
+    OPF_ELEMENTS = 2048,       /* works element by element, but has several outputs, or inputs of one number */
+    OPF_SUM = 4096,            /* output 0 is the sum of the inputs */
+    OPF_SELECTS = 8192,        /* outputs are some elements of input 0 along an axis, or the indices of such elements */
+    OPF_TRANSFER = 16384,      /* copies input 0 to another memory: done by the devices' runtime, not by a kernel */
+    OPF_MANY = 32768,          /* takes lists of any number of tensors, and needs all of them before it begins */
+    OPF_PIECES = 65536,        /* each input may be a piece of a split of its own; "from" is the piece's offset */
+    OPF_IMPURE = 131072,       /* has effects or sources besides its tensors: never folded, merged or dropped */
+    OPF_OWN_SUMS = 262144,     /* takes each replica's partial sums unreduced.  Partitioning turns "weight" from the
+                                * batch's into the part's, and sets "parts" to the number of parts, or, with "filled",
+                                * of those that have samples */
+    OPF_ANSWERS_L = 524288,    /* with OPF_STACKS_L: output 0 has as many rows as have arrived, on every device */
+    OPF_NEXT_STATE = 1048576,  /* output 0 is the value that the state at input 0 has after the step */
+    OPF_SHARES = 2097152       /* its results depend on the whole batch; its copies on the replicas exchange messages */
 };
 
-/* What an operator takes and gives of layouts; a backend has to have a kernel for it as well (passes/plan/layout.c). */
+/* The layouts that an operator supports; the backend needs a kernel for them, too (passes/plan/layout.c). */
 enum {
-    LAYOUT_FIXED, /* rows alone */
-    LAYOUT_ANY,   /* whatever its data has: one layout for all of its tensors that have channels */
-    LAYOUT_EACH,  /* whatever they have, each its own */
-    LAYOUT_LIKES  /* what the target prefers, where it may choose: convolutions */
+    LAYOUT_FIXED, /* rows only */
+    LAYOUT_ANY,   /* any layout; all its tensors with channels have the same one */
+    LAYOUT_EACH,  /* any layout for each tensor */
+    LAYOUT_LIKES  /* the one that the target prefers (convolutions) */
 };
 
-/* What an operator wants when the model computes in 16-bit floats (passes/train/precision.c). */
+/* The type of an operator when the model computes in 16-bit floats (passes/train/precision.c). */
 enum {
-    PREC_FOLLOW, /* 16 bits where a data input has them already: arithmetic in float32, results rounded */
-    PREC_LOW,    /* 16 bits always: products, which hardware is made for and adds up in float32 */
-    PREC_WIDE,   /* float32 always: sums of many terms, exponentials, losses */
-    PREC_OWN     /* as the node itself says */
+    PREC_FOLLOW, /* 16 bits where a data input has them: arithmetic in float32, results rounded */
+    PREC_LOW,    /* always 16 bits: products, which hardware computes in 16 bits and adds up in float32 */
+    PREC_WIDE,   /* always float32: sums of many terms, exponentials, losses */
+    PREC_OWN     /* an attribute of the node sets it */
 };
 
-/* What a split in blocks (Place.blocks) is to the rule of placement. */
+/* How an operator's placement rule treats an input that is split in blocks (Place.blocks). */
 enum {
-    BLOCKS_NONE, /* nothing it knows: such an input is gathered first; an elementwise operator passes it on all the
-                  * same */
-    BLOCKS_PASS, /* elements along a split axis are a set to it: wherever it has or wants a split, that axis has the
-                    same size */
-    BLOCKS_OWN   /* the rule itself says what becomes of them */
+    BLOCKS_NONE, /* gathers it first; an elementwise operator passes it on all the same */
+    BLOCKS_PASS, /* passes it on: the order along a split axis does not matter, and every split axis has one size */
+    BLOCKS_OWN   /* the rule handles blocks itself */
 };
 
-/* What a node is to a branch that data decide (graph/ops/branch.c). */
+/* The part that a node plays in a branch that data decide (graph/ops/branch.c). */
 enum {
     BRANCH_NONE,
-    BRANCH_GATE,  /* of a value and a condition: the value, within the branch */
-    BRANCH_ENTER, /* of a condition and a value: likewise */
-    BRANCH_CHOICE /* of a condition and what two branches return */
+    BRANCH_GATE,  /* (value, condition): the value within the branch */
+    BRANCH_ENTER, /* (condition, value, 0): the value within the branch */
+    BRANCH_CHOICE /* (condition, x, y): the result of the branch that is taken */
 };
 
-/* Output 0 has the elements of input 0 in their order; what may differ. */
+/* Output 0 has the elements of input 0 in the same order; the bits list what may differ. */
 enum {
     SAME_TENSOR = 1, /* nothing */
     SAME_SHAPED = 2, /* the shape */
-    SAME_SPREAD = 4, /* the shape, by repeating it along axes */
+    SAME_SPREAD = 4, /* the shape, by repetition along axes */
     SAME_TYPED = 8,  /* the type */
     SAME_ANY = 15
 };
@@ -123,122 +119,122 @@ typedef struct {
     int64_t low, high;
 } IntSpan;
 
-/* Which rows along an axis of input 0 a node takes (OpDef.takes_rows). */
+/* The rows along an axis of input 0 that a node takes (OpDef.takes_rows). */
 typedef struct {
-    bool range; /* from, to, by: element `at` of the constants at inputs 1, 2 and (absent: 1) 4, as Slice's are */
+    bool range; /* start, stop and step are element `at` of the constants at inputs 1, 2 and 4 (absent: 1), as in Slice
+                 */
     int at;
-    int list_rank, width, part; /* else those of the list at input 1: of its axes the first `list_rank` count rows, each
-                                 * of `width` integers, of which number `part` is along the axis */
+    int list_rank, width, part; /* no range: input 1 lists them.  Its first `list_rank` axes count the rows taken, each
+                                 * a tuple of `width` integers, whose number `part` is the index along the axis */
 } RowsTaken;
 
-/* "STATISTIC.each": the state of the replicas' own running statistics, a row for each (TrainMode.sets). */
+/* "STATISTIC.each": a state with one row for each replica's own running statistic (TrainMode.sets). */
 #define STATE_EACH ".each"
 
-/* How the model is used, for operators that training changes (OpDef.train). */
+/* The mode of operators that training changes (OpDef.train). */
 typedef struct {
-    bool batch;   /* in training mode: by the statistics of the batch */
-    bool updates; /* what a batch changes takes it in; at random is what is then at random */
-    bool sync;    /* statistics are those of all replicas */
-    int group;    /* statistics are those of so many replicas together; 0: of all, or of one */
+    bool batch;   /* training mode: normalise by the statistics of the batch */
+    bool updates; /* the step updates running statistics and draws random numbers */
+    bool sync;    /* statistics are computed over all replicas */
+    int group;    /* statistics are computed over groups of so many replicas; 0: over all, or over one */
     bool unbiased;
-    bool clamp;   /* a variance is bounded below by epsilon, which is else added to it */
-    int sets;     /* running statistics kept, one of each replica; 0: one of all */
-    bool average; /* the running statistics are the mean of those, else the first */
+    bool clamp;   /* variance = max(variance, epsilon); else variance + epsilon */
+    int sets;     /* number of running statistics, one for each replica; 0: one for all */
+    bool average; /* with sets: the layer's running statistics are their mean; else the first */
 } TrainMode;
 
 struct OpDef {
-    const char *name, *domain, *doc;         /* domain NULL: ai.onnx; "dpexec": ours */
+    const char *name, *domain, *doc;         /* domain NULL: ai.onnx; "dpexec": dpexec's own */
     const char *plain;                       /* of ours: what ONNX calls what it computes, of the inputs that are not
                                               * `gradient_only_in`; NULL: ONNX has nothing, or nothing that is a node alone */
-    int since;                               /* the one opset version the IR speaks */
-    int from;                                /* the oldest opset that spells it so, types aside; 0: `since` */
+    int since;                               /* the opset version that the IR uses */
+    int from;                                /* the oldest opset with the same spelling, types aside; 0: `since` */
     int8_t in_min, in_max, out_min, out_max; /* max < 0: variadic */
-    unsigned dtypes;                         /* of input 0 (of output 0 when there are no inputs); 0: any */
+    unsigned dtypes;                         /* types of input 0 (of output 0 when there are no inputs); 0: any */
     unsigned flags;
-    uint8_t blocks;     /* BLOCKS_: what a split in blocks (Place.blocks) is to the rule `place` */
+    uint8_t blocks;     /* BLOCKS_: how `place` treats a split in blocks (Place.blocks) */
     int8_t shape_in;    /* 1 + index of the input that holds output 0's shape (Reshape: 2); 0: none */
     uint8_t inplace[5]; /* bit j of [i]: output i may overwrite input j when sizes are equal */
     uint8_t branch;     /* BRANCH_ */
-    uint8_t same;       /* SAME_: is output 0 input 0 over again?  0: no */
+    uint8_t same;       /* SAME_: in what output 0 may differ from input 0; 0: it has other elements */
     uint8_t moves;      /* bit i: outputs consist of elements of input i (7: of all from there on), chosen by shapes and
                          * by the inputs that have no bit */
-    uint8_t picks; /* bit i: outputs consist of elements of input i (7: of all from there on), chosen by their order
-                    * as well, so that an increasing function may be applied before or behind */
-    /* Element by element, of one output: each depends on the elements of the inputs that stand there when all broadcast
-     * to the output's shape as numpy does. */
+    uint8_t picks; /* bit i: like `moves`, but chosen by the order of the elements, too: an increasing function may be
+                    * applied before or behind (max-pooling) */
+    /* One output, whose elements depend only on the elements of the inputs at the same place, after all inputs are
+     * broadcast to the output's shape as in NumPy. */
     bool elementwise;
-    uint8_t channel_in; /* of an elementwise one, bit i: input i is [C], and stands along axis 1 instead */
-    uint8_t param_in;   /* bit i: a float constant at input i is a parameter, to be trained */
-    uint8_t running_in; /* bit i: input i is a running statistic, that training updates and the optimizer does not */
-    int8_t running_out; /* the first output of those with their next values, one after the other */
-    uint8_t ratio_in;   /* bit i: a constant at input i is a divisor or an exponent */
-    uint8_t setting_in; /* bit i: a float at input i is a ratio, a threshold ...: it has no derivative */
-    uint8_t tunable_in; /* bit i: a float at input i is a setting that has a derivative (a bound, a filling value): a
-                         * parameter only where its name, the file or a flag calls it one */
-    uint8_t
-        gradient_only_in; /* bit i: input i has no part in what the outputs are; it says what becomes of gradients */
-    uint8_t layout;       /* LAYOUT_; elementwise ones take any */
-    uint8_t filter_in, filter_out; /* inputs and outputs, by bits, that are filters: not data of samples and channels */
+    uint8_t channel_in;       /* elementwise, bit i: input i is [C] and is broadcast along axis 1 */
+    uint8_t param_in;         /* bit i: a float constant at input i is a parameter, to be trained */
+    uint8_t running_in;       /* bit i: input i is a running statistic: each step updates it, the optimizer does not */
+    int8_t running_out;       /* the first of the outputs with the next values of running statistics, in order */
+    uint8_t ratio_in;         /* bit i: a constant at input i is a divisor or an exponent */
+    uint8_t setting_in;       /* bit i: a float at input i is a setting without derivative (a ratio, a threshold) */
+    uint8_t tunable_in;       /* bit i: a float at input i is a setting with a derivative (a bound, a filling value): a
+                               * parameter only where its name, the file or a flag calls it one */
+    uint8_t gradient_only_in; /* bit i: input i affects gradients only, not the outputs */
+    uint8_t layout;           /* LAYOUT_; elementwise operators take any */
+    uint8_t filter_in, filter_out; /* bit i: input or output i is a filter, not data of samples and channels */
     uint8_t precision;             /* PREC_ */
     uint8_t wide_in;               /* bit i: input i stays float32 where the data has 16 bits (statistics, scales) */
     const AttrDecl *attrs;         /* ends with { 0 }; NULL: none */
-    /* Optional: any older or newer opset's spelling -> ours.  Sees the node as the file spelled it.  May emit nodes. */
+    /* Optional: turns a node as a file of that opset spells it into the IR's spelling.  May emit nodes. */
     Status (*import)(Graph *, Node *, int opset);
-    /* Optional, the inverse of `import`: ours -> the spelling of an opset before `from`; false: that opset has no words
-     * for this node.  Changes the node alone, its list of inputs and its attributes: what becomes an attribute must be
+    /* Optional, the inverse of `import`: turns the node into the spelling of an opset before `from`; false: that opset
+     * cannot express it.  Changes only the node's inputs and attributes; an input that becomes an attribute must be
      * constant. */
     bool (*respell)(Graph *, Node *, int opset);
-    /* Optional, asked before anything is inferred of it: the input that output 0 is, as constant inputs have it; -1:
-     * they do not.  Where such a node has no shape though its inputs do, nothing behind it is needed. */
+    /* Optional, called before inference: the input that output 0 equals, given the constant inputs; -1: not decided.
+     * A node whose output keeps an unknown shape though its inputs have one is on a branch that is not taken. */
     int (*selected_input)(const Graph *, const Node *);
-    /* Checks, normalises attributes (axis >= 0 ...), sets dtype and shape of every output.  Inputs are of known type
-     * and shape.  A shape that depends on the value of a non-constant input is left unknown (set_out with
+    /* Checks the node, normalises attributes (axis >= 0 ...), sets type and shape of every output.  Types and shapes of
+     * the inputs are known.  A shape that depends on a non-constant input is left unknown (set_out with
      * shape_unknown). */
     Status (*infer)(Graph *, Node *);
     Status (*grad)(Grad *);           /* emits nodes; grad_none: no gradient exists; NULL: an error by name */
     Status (*lower)(Graph *, Node *); /* optional: rewrite into simpler operators and graph_replace the outputs */
-    /* Optional, of ours: as `lower`, into operators of ai.onnx alone, of any opset up to the one that each is spelt in
-     * (passes/train/standard.c).  Types and shapes are known. */
+    /* Optional, for dpexec's own operators: like `lower`, into operators of ai.onnx that exist in every opset up to
+     * their own `since` (passes/train/standard.c).  Types and shapes are known. */
     Status (*standard)(Graph *, Node *);
-    /* How B / S(axis) / P / L pass from inputs to outputs, where types and shapes of all inputs are known; NULL:
+    /* How placements B / S(axis) / P / L pass from inputs to outputs; types and shapes of all inputs are known.  NULL:
      * place_all_b. */
     Status (*place)(Placement *);
-    int64_t (*flops)(const Graph *,
-                     const Node *); /* optional, for reports: 2 per multiply-add; NULL: elements of output 0 */
-    /* Optional: sets the node's mode, but for its running statistics and types, which are the caller's concern. */
+    /* Optional, for reports: floating-point operations, 2 for each multiply-add; NULL: elements of output 0. */
+    int64_t (*flops)(const Graph *, const Node *);
+    /* Optional: sets the node's mode.  The caller cares for running statistics and types. */
     Status (*train)(Graph *, Node *, const TrainMode *);
-    bool (*trains)(
-        const Node *); /* is it in training mode, as its file says or `train` has left it?  NULL: it has none */
+    /* Is the node in training mode, by its file or by `train`?  NULL: it has no mode. */
+    bool (*trains)(const Node *);
     /* Optional, instead of `inplace`: may output o overwrite input j when their sizes are equal? */
     bool (*overwrites)(const Graph *, const Node *, int o, int j);
-    const OpDef *applies; /* OPF_RANDOM: what it draws is output 1, and output 0 what this operator makes of input 0 and
-                           * that; NULL: another kind */
-    /* Optional: the bytes of input 0 before those that output o is; -1: it is no piece of them.  NULL: by OPF_VIEW. */
+    const OpDef *applies; /* OPF_RANDOM: output 1 is the random draw, output 0 this operator of input 0 and the draw;
+                           * NULL: the operator has no such form */
+    /* Optional: the offset in bytes of output o in input 0; -1: it is no piece of input 0.  NULL: by OPF_VIEW. */
     int64_t (*view_of)(const Graph *, const Node *, int o);
-    /* Optional, of known types and shapes: `s`, which says how input 0 steps through some value, becomes what output o
-     * does; false: no digits say that.  NULL: by OPF_VIEW. */
+    /* Optional, types and shapes are known: turns `s`, a view whose elements are input 0's, into the view of output o;
+     * false: digits cannot express it (graph/ir/views.h).  NULL: by OPF_VIEW. */
     bool (*strided)(const Graph *, const Node *, int o, Strided *s);
-    /* Optional: input i selects among so many entries of something; -1: it is no index. */
+    /* Optional: the number of entries that the indices at input i select from; -1: input i is no index. */
     int64_t (*index_range)(const Graph *, const Node *, int i);
-    /* Optional, where the last axis of input i holds tuples of indices: number k of each selects among so many entries;
-     * -1: tuples have no such number.  index_range is then the least of these. */
+    /* Optional, where the last axis of input i holds tuples of indices: the number of entries that element k of a tuple
+     * selects from; -1: tuples have no element k.  index_range is then the least of these. */
     int64_t (*tuple_range)(const Graph *, const Node *, int i, int k);
-    /* Optional, of integers: `span`, which output 0 shall lie in, becomes what input i must lie in for that; false: it
-     * cannot be said.  NULL: the same. */
+    /* Optional, integers: turns `span`, in which output 0 must lie, into the span in which input i must lie for that;
+     * false: unknown.  NULL: the spans are equal. */
     bool (*span_in)(const Graph *, const Node *, int i, IntSpan *span);
-    /* Optional: does the node take rows along this axis of input 0, by integers?  Those of a range are constant. */
+    /* Optional: does the node take rows along this axis of input 0 by integers?  The bounds of a range are constant. */
     bool (*takes_rows)(const Graph *, const Node *, int axis, RowsTaken *out);
-    /* Optional: E_UNSUPPORTED when the sizes at hand are none that the node's graph was made for.  Such a node stays
-     * though nothing reads it. */
+    /* Optional: E_UNSUPPORTED when the node's graph does not apply to the present sizes.  Such a node is kept though
+     * nothing reads it. */
     Status (*check_sizes)(const Graph *, const Node *);
-    bool index_misses;           /* an index outside of that range is legal: it selects nothing */
-    const struct Kernel *kernel; /* of an embedder's operator: what computes it; NULL: the backends' lists tell */
+    bool index_misses;           /* an index outside of its range is legal and selects nothing */
+    const struct Kernel *kernel; /* the kernel of an embedder's operator; NULL: backends list theirs */
 };
 
 #define DEFINE_OP(ident, ...) const OpDef op_##ident = { .name = #ident, __VA_ARGS__ }
 
-/* Runs one node whose inputs are all constants: `in[i]` NULL for absent ones; makes `out[i]` in `arena`.  Kernels stand
- * above the graph, so whoever wants something computed here gives it.  E_UNSUPPORTED when there is no kernel. */
+/* Computes a node from constant inputs: in[i] is NULL for absent ones, out[i] is made in `arena`.  Kernels belong to
+ * the layers above, so a caller passes this function down.  E_UNSUPPORTED when there is no kernel. */
 typedef Status (*Evaluator)(Arena *arena, const Graph *g, Node *n, const Tensor *const *in, Tensor **out);
 
 extern const OpDef *const op_list[]; /* generated; ordered by name */
@@ -252,7 +248,7 @@ typedef struct {
 } OperatorList;
 const OpDef *operator_find(const OperatorList *list, const char *domain, const char *name); /* `list` may be NULL */
 
-/* Does what a node computes depend on more than its inputs and attributes, so that it is neither folded nor merged? */
+/* Do results depend on more than inputs and attributes?  Then a node is neither folded nor merged with another. */
 static inline bool op_is_impure(const OpDef *op) { return op->flags & (OPF_RANDOM | OPF_COLLECTIVE | OPF_IMPURE); }
 
 static inline int op_oldest(const OpDef *op) { return op->from ? op->from : op->since; }
@@ -267,7 +263,7 @@ static inline bool node_overwrites(const Graph *g, const Node *n, int o, int j)
     return op->flags & OPF_INPLACE_EACH ? o == j : o < 5 && j < 8 && op->inplace[o] & 1u << j;
 }
 
-/* OpDef.view_of of any node. */
+/* OpDef.view_of, with its default. */
 static inline int64_t node_view_of(const Graph *g, const Node *n, int o)
 {
     return n->op->view_of ? n->op->view_of(g, n, o) : n->op->flags & OPF_VIEW && o == 0 ? 0 : -1;
@@ -278,11 +274,11 @@ static inline bool op_moves(const OpDef *op, int i) { return (op->same ? 1 : op-
 static inline bool op_picks(const OpDef *op, int i) { return op->picks >> (i < 7 ? i : 7) & 1; }
 /* Is the output made of all the inputs' elements, however many inputs there are? */
 static inline bool op_joins(const OpDef *op) { return op->moves >> 7; }
-/* Does input 1 say under what shape output 0 shows input 0? */
+/* Is output 0 input 0 under a shape that input 1 gives? */
 static inline bool op_reshapes(const OpDef *op) { return op->flags & OPF_VIEW && op->shape_in; }
-/* Does the operator give elements of input 0 other places at most?  Then node_strided may be asked. */
+/* Does the operator only move elements of input 0?  Then node_strided may be called. */
 static inline bool op_is_strided(const OpDef *op) { return op->strided || op->flags & OPF_VIEW; }
-/* OpDef.strided of any node. */
+/* OpDef.strided, with its default. */
 static inline bool node_strided(const Graph *g, const Node *n, int o, Strided *s)
 {
     if (n->op->strided)
@@ -293,18 +289,18 @@ static inline bool node_strided(const Graph *g, const Node *n, int o, Strided *s
 static inline bool op_any_layout(const OpDef *op) { return op->elementwise || op->layout == LAYOUT_ANY; }
 static inline bool op_takes_channels(const OpDef *op, int i) { return i < 8 && op->channel_in >> i & 1; }
 
-/* Fills in defaults; E_MODEL for an undeclared attribute, a wrong type, a value that AttrDecl excludes, a missing
- * required one, a wrong input count. */
+/* Drops absent inputs and outputs at the end and fills in default attributes.  E_MODEL for an undeclared attribute, a
+ * wrong type, a value that AttrDecl excludes, a missing required attribute, a wrong number of inputs or outputs. */
 Status node_normalise(Graph *g, Node *n) CHECKED;
-/* E_MODEL (a type that no tensor here has: E_UNSUPPORTED) when the attribute's value is not what the declaration
- * allows. */
+/* E_MODEL when the declaration excludes the attribute's value; E_UNSUPPORTED for an element type that dpexec lacks. */
 Status attr_check(const Graph *g, const Node *n, const AttrDecl *d, const Attr *a) CHECKED;
 /* Are type and shape of every input known, as infer and place demand? */
 bool node_inputs_known(const Graph *g, const Node *n);
-/* node_normalise'd node: checks dtypes of input 0 and runs op->infer if all inputs are known, else leaves outputs
- * unknown. */
+/* Infers the outputs of a normalised node: checks the type of input 0 and runs op->infer if all inputs are known.  Else
+ * outputs stay unknown, but for a reshape to a constant shape. */
 Status node_infer(Graph *g, Node *n) CHECKED;
-/* "Conv conv1 (output 'y')": how messages call a node.  Of the thread's, until it has called for four others. */
+/* "Conv conv1 (output 'y')": the node's name in messages.  The text is the thread's; the fourth call after it
+ * overwrites it. */
 const char *node_text(const Graph *g, const Node *n);
 
 const AttrDecl *op_attr_decl(const OpDef *op, const char *name); /* NULL: it has no such attribute */
@@ -321,11 +317,11 @@ static inline const Tensor *in_const(const Graph *g, const Node *n, int i)
 }
 static inline bool has_out(const Node *n, int i) { return i < n->n_out && has_value(n->out[i]); }
 Status infer_like(Graph *g, Node *n, int i) CHECKED; /* output 0 has type and shape of input i */
-Status infer_broadcast(Graph *g, Node *n,
-                       DType out) CHECKED; /* all inputs broadcast; DT_NONE: type of input 0 (all equal) */
-Status infer_same_dtype(const Graph *g, const Node *n, int from,
-                        int to) CHECKED; /* inputs [from,to) that are present agree */
-/* Inputs [from,to) that are present agree, and have the type of input 0, or float32 where that has 16 bits. */
+/* Output 0 has the broadcast shape of all inputs and type `out`; DT_NONE: the inputs' type, which must be one. */
+Status infer_broadcast(Graph *g, Node *n, DType out) CHECKED;
+/* E_SHAPE unless the inputs [from,to) that are present have one type. */
+Status infer_same_dtype(const Graph *g, const Node *n, int from, int to) CHECKED;
+/* E_SHAPE unless those inputs have one type: input 0's, or float32 where input 0 has 16 bits. */
 Status infer_wide_dtype(const Graph *g, const Node *n, int from, int to) CHECKED;
 /* Attribute "axis" in [-rank,rank) of input 0 becomes >= 0. */
 Status infer_axis(Graph *g, Node *n, int rank) CHECKED;
@@ -333,26 +329,25 @@ Status infer_axis(Graph *g, Node *n, int rank) CHECKED;
 Status infer_expect(const Graph *g, const Node *n, int i, const char *what, Shape shape) CHECKED;
 
 /* ---- for index_range ---- */
-/* Number k of each tuple that input i holds, or of an index alone number 0, selects among so many entries; -1: none
- * does. */
+/* The number of entries that element k of the tuples at input i selects from (a plain index is element 0); -1: it is no
+ * index. */
 int64_t index_range_at(const Graph *g, const Node *n, int i, int k);
 int64_t index_range_axis(const Graph *g, const Node *n, int i); /* input 1 selects along attribute "axis" of input 0 */
 
 /* ---- for import functions ---- */
 /* Attribute `name` (int, ints) becomes input `i`, a constant int64 vector; nothing when the attribute is absent. */
 Status import_attr_to_input(Graph *g, Node *n, const char *name, int i) CHECKED;
-/* The output of a new node whose types are found later, as those of any imported node; NO_VALUE when g->status says
- * why. */
+/* Appends a node whose types are inferred later, like those of every imported node, and returns its output; NO_VALUE on
+ * failure (g->status). */
 ValueId import_emit(Graph *g, const OpDef *op, const Attr *attrs, int n_in, const ValueId *in);
-/* Up to opset 6 input 1 stood at `axis` of input 0 where attribute "broadcast" said so: it gets dimensions of 1 behind
- * its own. */
+/* Up to opset 6, attribute "broadcast" aligns input 1 with input 0 at `axis`: it gets trailing dimensions of 1. */
 Status import_broadcast(Graph *g, Node *n, int opset) CHECKED;
 ValueId import_aligned(Graph *g, ValueId x, ValueId y, int64_t axis);
 
 /* ---- for respell functions ---- */
-/* An attribute that the opset does not have: gone if it has its default, else false. */
+/* Removes an attribute that the opset lacks; false if it does not have its default. */
 bool respell_without(Graph *g, Node *n, const char *name);
-/* The inverse of import_attr_to_input; true as well when there is no such input. */
+/* The inverse of import_attr_to_input; true also when there is no such input. */
 bool respell_input_to_attr(Graph *g, Node *n, int i, const char *name);
 /* The same for an input that is one number and an attribute that is a float. */
 bool respell_input_to_float(Graph *g, Node *n, int i, const char *name);

@@ -4,9 +4,9 @@
 
 #include "graph/ir/graph.h"
 
-/* By node index, in the arena; NULL: out of memory.  Nodes stand in topological order.  What no pass gave a phase (what
- * the model has; conversions, collectives) has that of the latest it reads the result of, and of inputs and states
- * alone the earliest that reads it: PHASE_FORWARD where there is none. */
+/* The phase of each node by index, in the arena; NULL: out of memory.  Nodes must be in topological order.  A node that
+ * no pass gave a phase (of the model; conversions, collectives) has the latest phase of the nodes that it reads.  One
+ * that reads only inputs and states has the earliest phase of its readers, or PHASE_FORWARD. */
 uint8_t *graph_phases(const Graph *g, Arena *a);
 /* "forward", "criterion", "backward", "update" */
 const char *phase_name(int phase);

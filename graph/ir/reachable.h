@@ -1,8 +1,8 @@
-/* Does a way lead from one node to another?  Asked of a graph while a pass changes it.
+/* Reachability: whether a path leads from one node to another, in a graph that a pass is changing.
  *
- * The search goes against the edges and leaves aside what stands before the node that it looks for, so that it costs
- * what lies between the two.  Where a change makes a node read what a later one computes, the order says nothing of
- * what stands behind that reader; reach_add_edge tells of it, and the search stays right until the graph is sorted. */
+ * The search walks from reader to producer and skips nodes before the one that it looks for, so it visits only nodes
+ * between the two.  A change may make a node read the result of a later one; reach_add_edge records such an edge, since
+ * the order of the nodes behind that reader no longer helps.  The search stays right until the graph is sorted. */
 #ifndef DPX_REACHABLE_H
 #define DPX_REACHABLE_H
 
@@ -11,19 +11,20 @@
 typedef struct {
     const Graph *g;
     uint32_t *seen, *stack; /* [node] */
-    uint32_t walk;
-    uint32_t ordered; /* before this index all nodes stand behind what they read */
+    uint32_t walk;          /* number of the present search, the mark in `seen` */
+    uint32_t ordered;       /* nodes before this index stand behind all that they read */
 } Reachability;
 
-/* Of the graph as it is now, of which nodes may go and to which none are added. */
+/* Prepares searches in g.  Nodes may be removed afterwards, but none added.  The tables are made in `a`. */
 Status reach_begin(Reachability *out, const Graph *g, Arena *a) CHECKED;
-/* `reader` reads from now on what `from` computes. */
+/* Records that `reader` now reads a result of `from`. */
 void reach_add_edge(Reachability *p, const Node *from, const Node *reader);
-/* The graph was sorted. */
+/* Records that the graph was sorted. */
 void reach_sorted(Reachability *p);
+/* Does `to` depend on a result of `from`? */
 bool reach_path_exists(Reachability *p, const Node *from, const Node *to);
-/* May `n` read v without waiting for it: is v an input or a state, made by a node that n waits for, or by one that
- * reads such values alone, as a Cast may be? */
+/* May `n` read v without a new dependence?  True if v is an input or a state, if n depends on its producer already, or
+ * on all inputs of its producer (a Cast, for example). */
 bool reach_is_available(Reachability *p, ValueId v, const Node *n);
 
 #endif

@@ -1,7 +1,6 @@
-/* Who reads and who makes what: the questions that a pattern of nodes is recognised by.
+/* Readers and producers of values, by which passes recognise patterns of nodes.
  *
- * Uses are listed in one walk, as a graph is then: nodes that are removed, change or are added afterwards do not show.
- * A pass lists them anew when it must know. */
+ * uses_find lists the uses of the graph as it is at that time; later changes do not show until it is called again. */
 #ifndef DPX_READERS_H
 #define DPX_READERS_H
 
@@ -12,27 +11,27 @@ typedef struct {
     int in;
 } Reader;
 
-/* Nodes that read value i are reader[first[i] .. first[i + 1]), in their order. */
+/* The nodes that read value i are reader[first[i] .. first[i + 1]), in graph order. */
 typedef struct {
     const Graph *g;
-    uint32_t n_value; /* those that there were */
+    uint32_t n_value; /* number of values when the uses were listed */
     Reader *reader;
     uint32_t *first;
-    uint32_t *ends; /* [value] outputs and updates that it is */
+    uint32_t *ends; /* [value] number of outputs and updates that use it */
 } Uses;
 
-/* Of the graph as it is now, in `a`. */
+/* Lists the uses of the graph in `a`. */
 Status uses_find(Uses *out, const Graph *g, Arena *a) CHECKED;
-/* Gives back to `a`, of which they are, the lists; of { 0 }: nothing. */
+/* Returns the lists to `a`, the arena of uses_find.  { 0 } is legal. */
 void uses_forget(Uses *u, Arena *a);
-/* How often nodes, outputs and updates use the value; 0 for one that is newer than the list. */
+/* Number of uses by nodes, outputs and updates; 0 for a value that is newer than the list. */
 uint32_t uses_count(const Uses *u, ValueId v);
-/* The node that alone reads `v`, once; NULL when there are several, or none, or it is an output or a next value. */
+/* The node with the only use of `v`; NULL when there are several uses or none, or the use is an output or an update. */
 Node *only_reader(const Uses *u, ValueId v);
-/* The node that makes `v` for one reader alone; NULL when there is none, or `v` is used otherwise. */
+/* The producer of `v` if `v` has an only_reader; else NULL. */
 Node *inner_maker(const Uses *u, ValueId v);
 
-/* The node that makes `v`, or NULL. */
+/* The node that produces `v`, or NULL. */
 static inline Node *maker(const Graph *g, ValueId v)
 {
     Node *n = has_value(v) ? value(g, v)->producer : NULL;
@@ -40,7 +39,7 @@ static inline Node *maker(const Graph *g, ValueId v)
     return n && n->op ? n : NULL;
 }
 
-/* The same where its operator is `op`, else NULL. */
+/* The node that produces `v` if its operator is `op`, else NULL. */
 static inline Node *made_by(const Graph *g, ValueId v, const OpDef *op)
 {
     Node *n = maker(g, v);
@@ -49,10 +48,11 @@ static inline Node *made_by(const Graph *g, ValueId v, const OpDef *op)
 }
 
 static inline bool is_view(const Node *n) { return n && n->op->flags & OPF_VIEW && n->n_out == 1; }
-/* v, or what it is a view of with the same columns (the last axis): the rows are the same. */
+/* The value that v is a view of, through all views that keep the last axis, so that both have the same rows; or v. */
 ValueId skip_views(const Graph *g, ValueId v);
 
-/* Which of two inputs is a constant number (the second where both are), which *number is then; -1: none. */
+/* Of a node with two inputs: the index of the one that is a constant number (the second if both are), which *number
+ * receives; -1: none. */
 int const_input(const Graph *g, const Node *n, double *number);
 
 static inline bool same_place(const Node *a, const Node *b)

@@ -1,4 +1,4 @@
-/* What stops gradients: operators whose output is input 0, and whose gradient is zero. */
+/* Stop-gradient operators: output 0 is input 0, the gradient is zero. */
 #ifndef DPX_IR_STOP_GRADIENT_H
 #define DPX_IR_STOP_GRADIENT_H
 

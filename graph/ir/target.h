@@ -1,7 +1,8 @@
-/* What the passes ask of the devices that a graph is built for.  A backend fills it in (kernels/backend.h).
+/* Target: properties of the devices that a graph is built for, for the passes.  A backend fills it in
+ * (kernels/backend.h).
  *
- * All zeros is the plain target: it computes every node, as the interpreter does, fuses nothing and stores every value
- * by rows. */
+ * { 0 } is the plain target: like the interpreter, it computes every node, fuses nothing and stores every value by
+ * rows. */
 #ifndef DPX_GRAPH_TARGET_H
 #define DPX_GRAPH_TARGET_H
 
@@ -9,33 +10,32 @@
 
 enum { TARGET_LAYOUTS = 4, TARGET_ALIGN = 64 };
 
-/* How a node would have its values stored: its data, and what has the role of a filter (OpDef.filter_in).  A value that
- * a layout does not suit (graph/tensor/layout.h) is stored by rows. */
+/* Layouts that a node prefers for its data and its filters (OpDef.filter_in).  A value whose shape the layout does not
+ * suit (graph/tensor/layout.h) is stored by rows. */
 typedef struct {
     Layout data, filter;
 } NodeLayouts;
 
 typedef struct Target Target;
 struct Target {
-    /* A launch costs as much as a small node, so that nodes over many tensors pay; and what the device has no kernel
-     * for is computed on the host's side, to which values must be copied. */
+    /* A launch costs as much as a small node, so nodes over many tensors pay off; nodes without a kernel run on the
+     * host, to which their inputs are copied. */
     bool accelerator;
-    DType precision; /* of products: DT_FLOAT16 or DT_BFLOAT16; DT_NONE: as the model's floats */
+    DType precision; /* type of products: DT_FLOAT16 or DT_BFLOAT16; DT_NONE: the model's */
     bool tf32;       /* products of float32 may round their inputs */
-    /* What addresses of values and of a kernel's scratch are multiples of: bytes, a power of two; 0: TARGET_ALIGN, a
-     * line of a CPU's cache. */
+    /* Alignment of values and of kernels' scratch in bytes, a power of two; 0: TARGET_ALIGN, a CPU's cache line. */
     size_t align;
-    /* Has it a kernel of its own for the node, as the types, shapes and layouts of its values stand?  The reference is
-     * nobody's own.  NULL: for every node. */
+    /* Has the target a kernel of its own (not the reference) for the node with its present types, shapes and layouts?
+     * NULL: for every node. */
     bool (*computes)(const Graph *g, const Node *n);
-    /* Has it kernels, in the types that it computes in, of an operator that takes the place of several?  Only then do
-     * passes look for them.  NULL: of none. */
+    /* Has the target kernels for a fused operator, in the types that it computes in?  Passes look for the pattern only
+     * then.  NULL: for none. */
     bool (*fuses)(const Target *t, const OpDef *op);
-    /* May the elementwise node be part of a Fused?  The whole is asked of `computes`, once it is complete.  NULL: where
-     * it computes the node alone. */
+    /* May the elementwise node be part of a Fused?  `computes` decides on the complete Fused.  NULL: if `computes`
+     * accepts the node itself. */
     bool (*joins)(const Graph *g, const Node *n);
-    /* The layouts that a node of an operator with LAYOUT_LIKES would choose, the best first; how many (at most
-     * TARGET_LAYOUTS) is returned.  Whether there is a kernel is asked of `computes`.  NULL: none but rows. */
+    /* Writes the layouts that a node with LAYOUT_LIKES prefers, the best first, and returns their number (at most
+     * TARGET_LAYOUTS).  `computes` decides whether there is a kernel.  NULL: rows only. */
     int (*layouts)(const Target *t, const Graph *g, const Node *n, NodeLayouts out[TARGET_LAYOUTS]);
 };
 

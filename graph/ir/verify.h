@@ -1,4 +1,4 @@
-/* Invariants of a graph; run after every pass in debug builds. */
+/* The check of a graph's invariants, which runs after every pass in debug builds. */
 #ifndef DPX_VERIFY_H
 #define DPX_VERIFY_H
 

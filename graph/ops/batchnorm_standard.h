@@ -1,4 +1,4 @@
-/* OpDef.standard of what batch-norm is lowered into. */
+/* OpDef.standard of the operators into which training batch-norm is lowered. */
 #ifndef DPX_OPS_BATCHNORM_STANDARD_H
 #define DPX_OPS_BATCHNORM_STANDARD_H
 

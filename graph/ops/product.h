@@ -1,4 +1,4 @@
-/* The parts of a Product node, for its kernels and for the pass that makes such nodes. */
+/* Attributes, inputs and outputs of a Product node, for its kernels and for the pass that makes such nodes. */
 #ifndef DPX_OPS_PRODUCT_H
 #define DPX_OPS_PRODUCT_H
 
@@ -16,12 +16,12 @@ typedef struct {
     double alpha;
     ProductActivation activation;
     bool gradient;
-    bool bias, aux, added; /* are there; aux: the gradient's input, else the output */
-    ProductSum sum;        /* what output 2 holds; PRODUCT_NO_SUM when there is none */
-    int64_t n_sum;         /* elements of it */
+    bool bias, aux, added; /* present; aux: the gradient's input, else the output */
+    ProductSum sum;        /* the content of output 2; PRODUCT_NO_SUM when it is absent */
+    int64_t n_sum;         /* its number of elements */
 } Product;
 
-/* E_MODEL, E_SHAPE: attributes, inputs or outputs that are no product. */
+/* Reads the node; E_MODEL, E_SHAPE for attributes, inputs or outputs that do not fit. */
 Status product_read(Product *out, const Graph *g, const Node *n) CHECKED;
 
 /* Bytes of a row of Relu's mask for n columns: rows begin at multiples of 128 bits. */

@@ -1,4 +1,4 @@
-/* Slices and pads spelled out for every axis: what inference, placement and kernels share. */
+/* Slices and pads with values for every axis, for inference, placement and kernels. */
 #ifndef DPX_OPS_RANGES_H
 #define DPX_OPS_RANGES_H
 
@@ -9,33 +9,33 @@ typedef struct {
     int64_t start[MAX_RANK], step[MAX_RANK], count[MAX_RANK];
 } SliceRange;
 
-/* Slice's inputs against a shape; `axes` and `steps` may be NULL.  `what` names the node in errors. */
+/* Reads Slice's inputs for a tensor of shape x; `axes` and `steps` may be NULL.  `what` names the node in errors. */
 Status slice_range(SliceRange *out, const Shape *x, const Tensor *starts, const Tensor *ends, const Tensor *axes,
                    const Tensor *steps, const char *what) CHECKED;
-/* Is everything along this axis kept, in order?  Then it stays so for each part of a split. */
+/* Does the slice keep the whole axis in order?  Then it does so for each part of a split. */
 static inline bool slice_keeps(const SliceRange *r, const Shape *x, int axis)
 {
     return r->start[axis] == 0 && r->step[axis] == 1 && r->count[axis] == x->dim[axis];
 }
 
-/* The strides of the slice within the tensor it is cut from, by rows; returns where it begins.  In elements. */
+/* Writes the strides of the slice within x, and returns the offset of its first element; both in elements. */
 int64_t slice_strides(const SliceRange *r, const Shape *x, int64_t *stride);
-/* Are the inputs from `first` on constants, where they are there? */
+/* Are all present inputs from `first` on constants? */
 bool constant_from(const Graph *g, const Node *n, int first);
 
-/* Elements added (removed when negative) in front of and behind each axis. */
+/* Number of elements added (removed when negative) at the begin and end of each axis. */
 typedef struct {
     int64_t before[MAX_RANK], after[MAX_RANK];
 } PadRange;
 
 typedef enum { PAD_CONSTANT, PAD_REFLECT, PAD_EDGE, PAD_WRAP } PadMode;
 
-/* Pad's inputs; `axes` may be NULL. */
+/* Reads Pad's inputs; `axes` may be NULL. */
 Status pad_range(PadRange *out, int rank, const Tensor *pads, const Tensor *axes, const char *what) CHECKED;
 Status pad_mode(PadMode *out, const Graph *g, const Node *n) CHECKED;
-/* Can an axis of d elements become y?  What repeats elements needs one that is not cut off. */
+/* Can an axis of d elements be padded to y?  Modes that repeat elements need at least one that remains. */
 bool pad_fits(PadMode mode, const PadRange *r, int axis, int64_t d, int64_t y);
-/* The element of an axis of size d that stands at position i (< 0 or >= d beyond its ends); -1: the constant. */
+/* Index of the element of an axis of size d that fills position i (< 0 or >= d beyond its ends); -1: the constant. */
 int64_t pad_source(PadMode mode, int64_t i, int64_t d);
 
 #endif

@@ -50,25 +50,25 @@ typedef struct {
 typedef struct {
     int cell, dirs, gates; /* rows of W and R: gates * hidden */
     int activations;       /* of a direction */
-    int values, planes;    /* of `saved`: in front of the slopes, and with them */
-    bool slopes;           /* do slopes not follow from values? */
+    int values, planes;    /* planes of `saved` without and with slopes */
+    bool slopes;           /* `saved` has slopes, as values do not determine them */
     bool input_forget, before_reset;
-    bool backward[2]; /* does the direction begin at the end? */
+    bool backward[2]; /* the direction begins at the end */
     double clip;      /* INFINITY: none */
     Activation act[2][3];
     int64_t steps, batch, inputs, hidden;
-    int n_in; /* what the node lists of its inputs */
+    int n_in; /* number of the node's inputs, absent ones included */
 } Recurrence;
 
 void recurrence_read(Recurrence *out, const Graph *g, const Node *n);
-/* E_INVALID when one of the lengths is none of 0 to `steps`. */
+/* E_INVALID when a length is not in 0 to `steps`. */
 Status recurrence_check_lengths(const Recurrence *r, const int32_t *lengths) CHECKED;
-/* Of the step `s` of a sequence of that length. */
+/* Position in time of step `s` of a sequence of that length. */
 static inline int64_t recurrence_time(const Recurrence *r, int dir, int64_t s, int64_t length)
 {
     return r->backward[dir] ? length - 1 - s : s;
 }
-/* Which of the direction's activations is the gate's; behind the last gate, that of C. */
+/* Index of the gate's activation among the direction's; gate == gates: that of C. */
 static inline int recurrence_activation(const Recurrence *r, int gate)
 {
     return r->cell == CELL_LSTM ? (gate == r->gates ? 2 : gate == LSTM_C) : r->cell == CELL_GRU && gate == GRU_H;

@@ -1,15 +1,15 @@
-/* Which slices of a tensor are equal: what Unique gives and how much, both of which data decide, comes from here. */
+/* Groups of equal slices of a tensor: the number and the indices that Unique returns. */
 #ifndef DPX_UNIQUE_SLICES_H
 #define DPX_UNIQUE_SLICES_H
 
 #include "graph/tensor/tensor.h"
 
 enum { UNIQUE_FLAT = -1 };
-/* How many slices along the axis (UNIQUE_FLAT: elements); 0 or more. */
+/* Number of slices along the axis (UNIQUE_FLAT: elements). */
 int64_t unique_slices(const Shape *x, int axis);
-/* How many differ, of n slices.  group[i] becomes the number of slice i among those, first[k] the first slice of number
- * k: by their elements, or in the order of first slices.  NaN equals NaN, and is above all numbers.  `room` is for
- * 2 n. */
+/* Returns the number of groups of equal slices among n.  group[i] receives the group of slice i, first[k] the first
+ * slice of group k.  Groups are ordered by their elements if `sorted`, else by their first slices.  NaN equals NaN, and
+ * is above all numbers.  `room` has 2 n entries. */
 int64_t unique_find(const Tensor *x, int axis, bool sorted, int64_t *group, int64_t *first, int64_t *room);
 
 #endif

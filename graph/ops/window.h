@@ -11,8 +11,8 @@ enum { WINDOW_AXES = 3 };
         "auto_pad", A_STRING, .s = "NOTSET", .words = "NOTSET SAME_UPPER SAME_LOWER VALID" \
     }
 
-/* Always three axes: missing ones stand in front with size, kernel and stride 1, so that loops need no case for the
- * rank. Output position o and kernel position k meet input position o * stride + k * dilation - pad. */
+/* Always three axes: missing ones are leading axes with size, kernel and stride 1, so that loops do not depend on the
+ * rank.  Output position o and kernel position k meet input position o * stride + k * dilation - pad. */
 typedef struct {
     int rank; /* spatial axes of the operator, 1 to 3 */
     int64_t in[WINDOW_AXES], out[WINDOW_AXES], kernel[WINDOW_AXES], stride[WINDOW_AXES], dilation[WINDOW_AXES];
@@ -20,24 +20,24 @@ typedef struct {
 } Window;
 
 /* Checks and normalises the window of node `n` over an input of shape `x` ([N, C, spatial...]): afterwards "strides",
- * "dilations" and "pads" are full lists and "auto_pad", where declared, is NOTSET with its meaning in the pads.
- * `kernel` holds one size per spatial axis.  Sizes of the output are in w->out. */
+ * "dilations" and "pads" are full lists and "auto_pad", where declared, is NOTSET, since the pads express it.
+ * `kernel` holds one size per spatial axis.  w->out receives the sizes of the output. */
 Status window_infer(Window *w, Graph *g, Node *n, const Shape *x, const int64_t *kernel, bool ceil_mode) CHECKED;
-/* The same of an already normalised node, whose input and output shapes are given. */
+/* Reads the window of a normalised node with input shape x and output shape y. */
 void window_read(Window *w, const Node *n, const Shape *x, const Shape *y, const int64_t *kernel);
-/* The list attribute `name` filled up to `rank` entries by `value` when empty; each must be in [min, 2^31). */
+/* Fills an empty list attribute `name` with `rank` times `value`; each entry must be in [min, 2^31). */
 Status window_list(Graph *g, Node *n, const char *name, int rank, int64_t value, int64_t min) CHECKED;
-/* "kernel_shape", where it is given, is that of the weights [M, C, spatial...]; afterwards it is there. */
+/* Checks "kernel_shape" against the weights [M, C, spatial...], or sets it to their spatial shape. */
 Status window_kernel_shape(Graph *g, Node *n, const Shape *weights) CHECKED;
 /* The shape [n, c, w->out...]. */
 Shape window_out_shape(const Window *w, int64_t n, int64_t c);
 
-/* Where each of the planes of [n, c, ...] begins, of `size` elements each: int64[n, c, 1...]. */
+/* The offset of each plane of [n, c, ...], of `size` elements each: int64 [n, c, 1...]. */
 ValueId emit_plane_starts(Graph *g, const Shape *x, int64_t size);
 
 static inline int64_t window_numel(const int64_t size[WINDOW_AXES]) { return size[0] * size[1] * size[2]; }
 
-/* The output positions [*lo, *hi) along `axis` for which kernel position k lies inside the input; may be empty. */
+/* Output positions [*lo, *hi) along `axis` for which kernel position k lies inside the input; may be empty. */
 static inline void window_range(const Window *w, int axis, int64_t k, int64_t *lo, int64_t *hi)
 {
     int64_t shift = k * w->dilation[axis] - w->pad[axis], s = w->stride[axis];
