@@ -145,8 +145,8 @@ typedef struct {
 
 struct OpDef {
     const char *name, *domain, *doc;         /* domain NULL: ai.onnx; "dpexec": dpexec's own */
-    const char *plain;                       /* of ours: what ONNX calls what it computes, of the inputs that are not
-                                              * `gradient_only_in`; NULL: ONNX has nothing, or nothing that is a node alone */
+    const char *plain;                       /* dpexec's own: the ONNX operator that computes the same from the inputs
+                                              * that are not gradient_only_in; NULL: there is no single one */
     int since;                               /* the opset version that the IR uses */
     int from;                                /* the oldest opset with the same spelling, types aside; 0: `since` */
     int8_t in_min, in_max, out_min, out_max; /* max < 0: variadic */
