@@ -1,7 +1,7 @@
-/* Attributes and inputs of nodes: reading, and changing with copies in the graph's arena.
+/* Attributes of nodes: access, changes, comparison.
  *
- * A list of attributes is never changed: nodes that have the same share one, as copies of a node do and all nodes of an
- * operator that say nothing of their own; a change gives the node another list. */
+ * Lists of attributes are immutable and shared: all nodes of a graph with equal lists (copies of a node, nodes with
+ * only default values) point to one.  A change gives the node another list. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -73,7 +73,7 @@ const Graph *node_graph(const Node *n, const char *name) { return declared(n, na
 
 /* ---- lists ---- */
 
-/* A list in the making. */
+/* A list under construction. */
 typedef struct {
     Attr few[16], *at;
     int n, cap;
@@ -124,13 +124,7 @@ static bool list_begin(AttrList *l, const Node *n)
     return true;
 }
 
-static void list_free(AttrList *l)
-{
-    if (l->at != l->few)
-        free(l->at);
-}
-
-/* ---- the lists of a graph ---- */
+/* ---- the table of a graph's lists ---- */
 
 struct AttrTable {
     struct {
@@ -140,15 +134,6 @@ struct AttrTable {
     uint32_t n, cap;
 };
 
-static uint64_t list_hash(const Attr *list, int n)
-{
-    uint64_t h = HASH_BEGIN;
-
-    for (int i = 0; i < n; i++)
-        h = hash_int(h, (int64_t)attr_hash(&list[i]));
-    return h;
-}
-
 static bool lists_same(const Attr *a, const Attr *b, int n)
 {
     for (int i = 0; i < n; i++)
@@ -157,11 +142,15 @@ static bool lists_same(const Attr *a, const Attr *b, int n)
     return true;
 }
 
-/* Where it is, or would be. */
+/* The slot of an equal list, or the free slot for it. */
 static uint32_t attr_slot_of(const struct AttrTable *t, const Attr *list, int n)
 {
-    uint32_t i = (uint32_t)list_hash(list, n) & (t->cap - 1);
+    uint64_t h = HASH_BEGIN;
+    uint32_t i;
 
+    for (int k = 0; k < n; k++)
+        h = hash_int(h, (int64_t)attr_hash(&list[k]));
+    i = (uint32_t)h & (t->cap - 1);
     while (t->slot[i].list && !(t->slot[i].n == n && lists_same(t->slot[i].list, list, n)))
         i = (i + 1) & (t->cap - 1);
     return i;
@@ -188,7 +177,7 @@ static bool attr_reserve(Graph *g)
     return true;
 }
 
-/* The graph's own list of the same; NULL when g->status says why. */
+/* The graph's list that equals `list`, added if it has none; NULL on failure (g->status). */
 static const Attr *attr_share(Graph *g, const Attr *list, int n)
 {
     Attr *copy;
@@ -216,7 +205,7 @@ static const Attr *attr_share(Graph *g, const Attr *list, int n)
 
 /* ---- changing ---- */
 
-/* `ok`: the list is whole. */
+/* Gives n the list and frees it; ok false: memory ran out while it was built. */
 static void list_end(Graph *g, Node *n, AttrList *l, bool ok)
 {
     const Attr *shared = NULL;
@@ -227,7 +216,8 @@ static void list_end(Graph *g, Node *n, AttrList *l, bool ok)
         n->attr = shared;
         n->n_attr = l->n;
     }
-    list_free(l);
+    if (l->at != l->few)
+        free(l->at);
 }
 
 void node_set_attrs(Graph *g, Node *n, const Attr *list)
@@ -322,10 +312,10 @@ void node_set_input(Graph *g, Node *n, int i, ValueId v)
 
 static uint64_t hash_tensor(uint64_t h, const Tensor *t)
 {
-    enum { ENOUGH = 256 };
+    enum { MAX_HASHED = 256 };
     size_t bytes = tensor_bytes(t);
 
-    return bytes ? hash_bytes(hash_int(h, (int64_t)bytes), t->data, bytes < ENOUGH ? bytes : ENOUGH) : h;
+    return bytes ? hash_bytes(hash_int(h, (int64_t)bytes), t->data, bytes < MAX_HASHED ? bytes : MAX_HASHED) : h;
 }
 
 uint64_t attr_hash(const Attr *a)
@@ -345,14 +335,6 @@ uint64_t attr_hash(const Attr *a)
     }
 }
 
-static bool strings_same(const Attr *a, const Attr *b)
-{
-    for (int i = 0; i < a->n; i++)
-        if (strcmp(a->strings[i], b->strings[i]))
-            return false;
-    return true;
-}
-
 bool attr_same(const Attr *a, const Attr *b)
 {
     if (a->n != b->n || (a->type != b->type && a->n))
@@ -363,7 +345,11 @@ bool attr_same(const Attr *a, const Attr *b)
     case A_STRING: return a->s && b->s ? !strcmp(a->s, b->s) : a->s == b->s;
     case A_INTS: return !a->n || !memcmp(a->ints, b->ints, (size_t)a->n * sizeof *a->ints);
     case A_FLOATS: return !a->n || !memcmp(a->floats, b->floats, (size_t)a->n * sizeof *a->floats);
-    case A_STRINGS: return strings_same(a, b);
+    case A_STRINGS:
+        for (int i = 0; i < a->n; i++)
+            if (strcmp(a->strings[i], b->strings[i]))
+                return false;
+        return true;
     case A_TENSOR: return a->tensor && b->tensor ? tensor_same(a->tensor, b->tensor) : a->tensor == b->tensor;
     case A_GRAPH: return a->graph && b->graph ? body_same(a->graph, b->graph) : a->graph == b->graph;
     default: return true;

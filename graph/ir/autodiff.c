@@ -1,10 +1,9 @@
-/* autodiff: appends the backward pass, only what the loss needs.
+/* Reverse-mode differentiation: appends the nodes of the backward pass that the loss needs.
  *
- * A value wants a gradient when it depends on a parameter; one flows to it when the loss depends on it.  Nodes are
- * visited in reverse order, so when a node's turn comes every consumer of its outputs has contributed: contributions
- * are added as they arrive, which makes the order of addition that of the nodes.  New nodes are appended behind the
- * forward pass and stay in topological order.  They are named by whose gradient they are: of a node, or of the
- * parameter that it reads. */
+ * A value wants a gradient when it depends on a parameter; a gradient flows to it when the loss depends on it.  Nodes
+ * are visited in reverse order, so all readers of a node's outputs have contributed before its turn.  Contributions are
+ * added as they arrive, in an order that the order of the nodes fixes.  New nodes are appended behind the forward pass
+ * and stay in topological order.  Each is named after the node, or the parameter, whose gradient it computes. */
 #include "graph/ir/autodiff.h"
 #include "graph/ops/binary.gen.h"
 
@@ -15,10 +14,9 @@
 typedef struct {
     Graph *g;
     Arena *scratch;
-    bool *wants;      /* by value id: depends on something to differentiate by */
+    bool *wants;      /* by value id: depends on a value to differentiate by */
     ValueId *grad;    /* by value id: the sum of contributions so far */
-    uint32_t n_value; /* of the forward graph: the tables' size */
-    Problems missing;
+    Problems missing; /* nodes without a gradient */
 } Walk;
 
 static bool differentiable(const Graph *g, ValueId v) { return has_value(v) && dtype_is_float(value(g, v)->dtype); }
@@ -38,7 +36,7 @@ static void mark_wanted(Walk *w)
     }
 }
 
-/* The node in whose name what follows is added. */
+/* Nodes added from now on are named "gradient of OF". */
 static Status begin_gradient(Graph *g, const char *of)
 {
     const char *purpose = arena_printf(g->arena, GRADIENT_OF "%s", of);
@@ -47,7 +45,7 @@ static Status begin_gradient(Graph *g, const char *of)
     return purpose ? ST_OK : FAIL_NOMEM();
 }
 
-/* Nodes that make the gradient of a parameter and of nothing else: the last, and what it is a view of. */
+/* Names the nodes that compute only the gradient of a parameter after it: the last one, and those it is a view of. */
 static Status name_gradient(Graph *g, ValueId param, ValueId grad)
 {
     Node *n = value(g, grad)->producer;
@@ -117,13 +115,13 @@ static Status autodiff_visit(Walk *w, const Node *n)
 
 Status autodiff(Graph *g, Arena *scratch, ValueId loss, int n_wrt, const ValueId *wrt, ValueId *grads)
 {
-    Walk w = { .g = g, .scratch = scratch, .n_value = g->n_value };
+    Walk w = { .g = g, .scratch = scratch };
     uint32_t n_forward = g->n_node;
 
     if (shape_numel(value(g, loss)->shape) != 1 || !differentiable(g, loss))
         return FAIL(E_SHAPE, "the loss '%s' is not a float scalar", value(g, loss)->name);
-    w.wants = ARENA_NEW(scratch, bool, w.n_value);
-    w.grad = ARENA_NEW(scratch, ValueId, w.n_value);
+    w.wants = ARENA_NEW(scratch, bool, g->n_value);
+    w.grad = ARENA_NEW(scratch, ValueId, g->n_value);
     if (!w.wants || !w.grad)
         return FAIL_NOMEM();
     for (int i = 0; i < n_wrt; i++)
@@ -140,5 +138,5 @@ Status autodiff(Graph *g, Arena *scratch, ValueId loss, int n_wrt, const ValueId
                       w.missing.n == 1 ? "" : "s"));
     for (int i = 0; i < n_wrt; i++)
         grads[i] = w.grad[wrt[i].i];
-    return graph_sort(g); /* what an embedder's gradient wrote may have been lowered where it stands */
+    return graph_sort(g); /* nodes of an embedder's gradient may have been lowered, which appends nodes */
 }

@@ -1,4 +1,4 @@
-/* Bodies: building, typing, comparing, and the table by which the nodes of a graph share them. */
+/* Bodies: construction, types, comparison, and the table by which the nodes of a graph share them. */
 #include "graph/ir/body.h"
 
 #include <stdio.h>
@@ -41,17 +41,10 @@ void body_drop_output(Graph *body, int i)
 
 /* ---- using ---- */
 
-static Status infer_types(Graph *body)
-{
-    FOR_NODES(body, x)
-        TRY(node_infer(body, x));
-    return body->status;
-}
-
 Status body_instance(Graph **out, const Graph *body, const Graph *g, int n, const ValueId *in)
 {
     Graph *copy;
-    Status st;
+    Status st = ST_OK;
 
     if (body->n_input != n)
         return FAIL(E_MODEL, "its body has %d inputs, expected %d", body->n_input, n);
@@ -63,44 +56,41 @@ Status body_instance(Graph **out, const Graph *body, const Graph *g, int n, cons
         x->shape = value(g, in[i])->shape;
         x->layout = value(g, in[i])->layout;
     }
-    if ((st = infer_types(copy)))
+    FOR_NODES(copy, x)
+        st = st ? st : node_infer(copy, x);
+    if ((st = st ? st : copy->status))
         graph_free(copy);
     else
         *out = copy;
     return st;
 }
 
-/* `at`: what values of the body are in g. */
-static Status inline_node(Graph *g, const Node *x, ValueId *at)
-{
-    ValueId *in = ARENA_NEW(g->arena, ValueId, (size_t)x->n_in), y;
-
-    if (!in)
-        return graph_fail_nomem(g);
-    for (int i = 0; i < x->n_in; i++)
-        in[i] = has_in(x, i) ? at[x->in[i].i] : NO_VALUE;
-    y = body_add_like(g, x, in, NULL);
-    TRY(g->status);
-    at[x->out[0].i] = y;
-    return node_infer(g, value(g, y)->producer);
-}
-
 Status body_inline(ValueId *out, Graph *g, const Graph *body, const ValueId *in)
 {
-    ValueId *at = ARENA_NEW(g->arena, ValueId, body->n_value);
+    ValueId *copy = ARENA_NEW(g->arena, ValueId, body->n_value); /* by value id of the body */
 
-    if (!at)
+    if (!copy)
         return graph_fail_nomem(g);
     for (int i = 0; i < body->n_input; i++)
-        at[body->input[i].i] = in[i];
+        copy[body->input[i].i] = in[i];
     for (uint32_t i = 1; i < body->n_value; i++)
         if (body->value[i]->kind == V_CONST)
-            at[i] = graph_add_const(g, "const", body->value[i]->init);
+            copy[i] = graph_add_const(g, "const", body->value[i]->init);
     TRY(g->status);
-    FOR_NODES(body, x)
-        TRY(inline_node(g, x, at));
+    FOR_NODES(body, x) {
+        ValueId *read = ARENA_NEW(g->arena, ValueId, (size_t)x->n_in), y;
+
+        if (!read)
+            return graph_fail_nomem(g);
+        for (int i = 0; i < x->n_in; i++)
+            read[i] = has_in(x, i) ? copy[x->in[i].i] : NO_VALUE;
+        y = body_add_like(g, x, read, NULL);
+        TRY(g->status);
+        copy[x->out[0].i] = y;
+        TRY(node_infer(g, value(g, y)->producer));
+    }
     for (int i = 0; i < body->n_output; i++)
-        out[i] = at[body->output[i].value.i];
+        out[i] = copy[body->output[i].value.i];
     return g->status;
 }
 
@@ -157,27 +147,27 @@ uint64_t body_hash(const Graph *body)
 
 typedef struct {
     const Graph *a, *b;
-    ValueId *is; /* [values of a] what it is in b */
+    ValueId *pair; /* [values of a] its counterpart in b */
 } Comparison;
 
-static bool same_type(const Value *a, const Value *b)
-{
-    return a->kind == b->kind && a->dtype == b->dtype && shape_eq(a->shape, b->shape) && a->layout == b->layout;
-}
-
+/* Makes y the counterpart of x; false: their types differ. */
 static bool body_pair(Comparison *c, ValueId x, ValueId y)
 {
-    c->is[x.i] = y;
-    return has_value(x) == has_value(y) && (!has_value(x) || same_type(value(c->a, x), value(c->b, y)));
+    const Value *v = value(c->a, x), *w = value(c->b, y);
+
+    c->pair[x.i] = y;
+    if (!has_value(x) || !has_value(y))
+        return has_value(x) == has_value(y);
+    return v->kind == w->kind && v->dtype == w->dtype && shape_eq(v->shape, w->shape) && v->layout == w->layout;
 }
 
-/* Constants are looked at where they are read. */
+/* Is y the counterpart of x?  Constants are compared where they are read first. */
 static bool same_use(Comparison *c, ValueId x, ValueId y)
 {
     const Tensor *s, *t;
 
-    if (!has_value(x) || has_value(c->is[x.i]) || !(s = value_const(c->a, x)))
-        return value_eq(c->is[x.i], y);
+    if (!has_value(x) || has_value(c->pair[x.i]) || !(s = value_const(c->a, x)))
+        return value_eq(c->pair[x.i], y);
     return (t = value_const(c->b, y)) && tensor_same(s, t) && body_pair(c, x, y);
 }
 
@@ -194,34 +184,23 @@ static bool same_node(Comparison *c, const Node *x, const Node *y)
     return true;
 }
 
-static bool same_graph(Comparison *c)
-{
-    const Graph *a = c->a, *b = c->b;
-
-    for (int i = 0; i < a->n_input; i++)
-        if (!body_pair(c, a->input[i], b->input[i]))
-            return false;
-    for (uint32_t i = 0; i < a->n_node; i++)
-        if (!same_node(c, a->node[i], b->node[i]))
-            return false;
-    for (int i = 0; i < a->n_output; i++)
-        if (!same_use(c, a->output[i].value, b->output[i].value))
-            return false;
-    return true;
-}
-
 bool body_same(const Graph *a, const Graph *b)
 {
     Comparison c = { a, b, NULL };
-    bool same;
+    bool same = true;
 
     if (a == b)
         return true;
     if (a->n_input != b->n_input || a->n_output != b->n_output || a->n_node != b->n_node ||
-        !(c.is = calloc(a->n_value, sizeof *c.is)))
+        !(c.pair = calloc(a->n_value, sizeof *c.pair)))
         return false;
-    same = same_graph(&c);
-    free(c.is);
+    for (int i = 0; same && i < a->n_input; i++)
+        same = body_pair(&c, a->input[i], b->input[i]);
+    for (uint32_t i = 0; same && i < a->n_node; i++)
+        same = same_node(&c, a->node[i], b->node[i]);
+    for (int i = 0; same && i < a->n_output; i++)
+        same = same_use(&c, a->output[i].value, b->output[i].value);
+    free(c.pair);
     return same;
 }
 
@@ -232,7 +211,7 @@ struct BodyTable {
     uint32_t n, cap;
 };
 
-/* Where it is, or would be. */
+/* The slot of an equal body, or the free slot for it. */
 static uint32_t body_slot_of(const struct BodyTable *t, const Graph *body)
 {
     uint32_t i = (uint32_t)body_hash(body) & (t->cap - 1);

@@ -1,5 +1,5 @@
-/* By which nodes shapes depend on data: those that say so, and those whose result has no shape though what they read
- * has. */
+/* The nodes that make shapes depend on data: operators with OPF_DYNAMIC, and nodes whose output has no shape though
+ * their inputs have one. */
 #include "graph/ir/data_shapes.h"
 
 bool all_shapes_known(const Graph *g)
@@ -11,18 +11,13 @@ bool all_shapes_known(const Graph *g)
     return true;
 }
 
-/* Is its result of unknown shape, though what it reads is not? */
-static bool decides_shape(const Graph *g, const Node *n)
-{
-    return has_out(n, 0) && !shape_known(value(g, n->out[0])->shape) && node_inputs_known(g, n);
-}
-
 Status fail_dynamic(const Graph *g, const char *what)
 {
     Problems p = { 0 };
 
     FOR_NODES(g, n)
-        if (n->op->flags & OPF_DYNAMIC || decides_shape(g, n))
+        if (n->op->flags & OPF_DYNAMIC ||
+            (has_out(n, 0) && !shape_known(value(g, n->out[0])->shape) && node_inputs_known(g, n)))
             problems_add(&p, "%s", node_text(g, n));
     if (!p.n)
         problems_add(&p, "a shape computed from an input");

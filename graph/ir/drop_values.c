@@ -1,18 +1,11 @@
-/* Values whose nodes are gone leave the tables that go by value id, here and in whatever is made of the graph later. */
+/* Removal of dead values, so that tables by value id do not grow with nodes that were removed. */
 #include "graph/ir/drop_values.h"
 
 #include "graph/base/arena.h"
 #include "graph/ir/name_table.h"
 #include "graph/ir/op.h"
 
-/* Nobody makes it any more, and nobody reads it: it cannot come back. */
-static bool is_dead(const Graph *g, uint32_t i, const uint32_t *uses)
-{
-    const Value *v = g->value[i];
-
-    return v->kind == V_TEMP && !(v->producer && v->producer->op) && !uses[i];
-}
-
+/* Replaces each id i by now[i]. */
 static void rename_ids(Graph *g, const uint32_t *now)
 {
     FOR_NODES(g, n) {
@@ -31,15 +24,18 @@ static void rename_ids(Graph *g, const uint32_t *now)
     }
 }
 
-/* The values that stay, in their order, become the graph's; now[i] receives the id of what was value i. */
+/* Keeps the living values in their order; now[i] receives the new id of value i. */
 static Status keep_living(Graph *g, const uint32_t *uses, uint32_t *now)
 {
     size_t n = 1;
     Value **kept;
 
-    for (uint32_t i = 1; i < g->n_value; i++)
-        if (!is_dead(g, i, uses))
+    for (uint32_t i = 1; i < g->n_value; i++) {
+        const Value *v = g->value[i];
+
+        if (v->kind != V_TEMP || (v->producer && v->producer->op) || uses[i])
             now[i] = (uint32_t)n++;
+    }
     if (n == g->n_value)
         return ST_OK;
     if (!(kept = ARENA_NEW(g->arena, Value *, n)))

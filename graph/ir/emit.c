@@ -1,5 +1,5 @@
-/* Emits are inferred at once, so a helper may leave out what changes nothing: a reshape to the same shape, a cast to
- * the same type, a sum over no axes.  Gradients then need no special cases, and graphs no nodes without effect. */
+/* Formulas as graphs.  Since types are inferred at once, helpers leave out nodes without effect: a reshape to the same
+ * shape, a cast to the same type, a sum over no axes.  So gradients need no special cases. */
 #include "graph/ir/emit.h"
 #include "graph/ops/cast.gen.h"
 #include "graph/ops/layout.gen.h"

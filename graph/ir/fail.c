@@ -1,4 +1,4 @@
-/* Running out of memory, recorded in the graph. */
+/* Out of memory as a graph's sticky failure. */
 #include "graph/ir/graph.h"
 
 Status graph_fail_nomem(Graph *g)

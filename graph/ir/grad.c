@@ -1,5 +1,5 @@
-/* Answers of gradient functions: what nobody wants is dropped here, so a gradient need not ask unless the work is worth
- * it. */
+/* Results of gradient functions.  grad_set drops gradients that nobody wants, so a gradient function needs no check
+ * unless the computation is expensive. */
 #include "graph/ir/grad.h"
 
 ValueId grad_dout_or_zeros(Grad *gr, int i)
@@ -28,25 +28,22 @@ void grad_set_narrow(Grad *gr, int i, ValueId dx)
         grad_set(gr, i, emit_cast(gr->g, dx, grad_in_value(gr, i)->dtype));
 }
 
-/* The axis of output 0 along which a batch of one sample broadcasts input i, which has none; -1: none. */
-static int64_t broadcast_batch(Grad *gr, int i)
-{
-    const Value *x = grad_in_value(gr, i), *y = value(gr->g, grad_out(gr, 0));
-    int axis = y->batch_axis - 1, at = axis - (y->shape->rank - x->shape->rank);
-
-    return axis >= 0 && at >= 0 && x->batch_axis == BATCH_NONE && y->shape->dim[axis] == 1 && x->shape->dim[at] == 1
-               ? axis
-               : -1;
-}
-
 void grad_set_unbroadcast(Grad *gr, int i, ValueId dx)
 {
-    int64_t batch = grad_wanted(gr, i) && !gr->g->status ? broadcast_batch(gr, i) : -1;
+    const Value *x, *y;
+    int axis, at;
 
-    if (batch >= 0)
-        dx = emit_reduce_sum(gr->g, dx, 1, &batch, true);
-    if (grad_wanted(gr, i) && !gr->g->status)
-        grad_set(gr, i, emit_sum_to_shape(gr->g, dx, grad_in_value(gr, i)->shape));
+    if (!grad_wanted(gr, i) || gr->g->status)
+        return;
+    x = grad_in_value(gr, i);
+    y = value(gr->g, grad_out(gr, 0));
+    axis = y->batch_axis - 1;
+    at = axis - (y->shape->rank - x->shape->rank);
+    /* A batch of one sample: the shapes are equal, but larger batches broadcast input i, which has no batch. */
+    if (axis >= 0 && at >= 0 && x->batch_axis == BATCH_NONE && y->shape->dim[axis] == 1 && x->shape->dim[at] == 1)
+        dx = emit_reduce_sum(gr->g, dx, 1, (int64_t[]){ axis }, true);
+    if (!gr->g->status)
+        grad_set(gr, i, emit_sum_to_shape(gr->g, dx, x->shape));
 }
 
 Status grad_none(Grad *gr) { return gr->g->status; }

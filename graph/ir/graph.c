@@ -1,4 +1,4 @@
-/* Construction and change of graphs.  Everything lives in the graph's arena. */
+/* Construction, change and copies of graphs.  Everything lives in the graph's arena. */
 #include "graph/ir/graph.h"
 
 #include <assert.h>
@@ -15,30 +15,24 @@ Graph *graph_create(const char *name) { return graph_create_within(name, NULL); 
 
 static const Shape no_shape = { .rank = -1 };
 
-/* What NO_VALUE names: of no type nor shape, so that a formula goes on to its end when memory has run out. */
-static bool add_no_value(Graph *g)
-{
-    Value *none = ARENA_NEW(g->arena, Value, 1);
-
-    if (!none || !(g->value = arena_grow(g->arena, NULL, sizeof *g->value, 0, &g->cap_value)))
-        return false;
-    *none = (Value){ .name = "", .shape = &no_shape, .replica = -1, .device = -1 };
-    g->value[0] = none;
-    g->n_value = 1;
-    return true;
-}
-
 static Graph *create_in(Arena *a, const char *name)
 {
     Graph *g = a ? ARENA_NEW(a, Graph, 1) : NULL;
+    Value *none = a ? ARENA_NEW(a, Value, 1) : NULL;
 
-    if (!g)
+    if (!g || !none)
         return NULL;
     g->arena = a;
     g->name = arena_strdup(a, name);
     g->producer = g->producer_version = "";
     g->names = names_create(a);
-    return g->name && g->names && add_no_value(g) ? g : NULL;
+    if (!g->name || !g->names || !(g->value = arena_grow(a, NULL, sizeof *g->value, 0, &g->cap_value)))
+        return NULL;
+    /* The value of NO_VALUE has neither type nor shape; formulas run to their end with it when memory has run out. */
+    *none = (Value){ .name = "", .shape = &no_shape, .replica = -1, .device = -1 };
+    g->value[0] = none;
+    g->n_value = 1;
+    return g;
 }
 
 Graph *graph_create_within(const char *name, MemoryBudget *b)
@@ -278,7 +272,7 @@ static void add_outputs(Graph *g, Node *n, int n_out, const char *const *out_nam
     }
 }
 
-/* Without attributes; the name is the graph's own. */
+/* Appends a node without attributes; `name` lives as long as the graph. */
 static Node *append_node(Graph *g, const OpDef *op, const char *name, int n_in, const ValueId *in, int n_out)
 {
     Node *n = ARENA_NEW(g->arena, Node, 1);
@@ -338,19 +332,10 @@ Node *graph_add_node_like(Graph *g, const Node *of, int n_in, const ValueId *in,
     return g->status ? NULL : n;
 }
 
-/* As a value that a node was just given, but for its name. */
-static void renew_output(Graph *g, Node *n, int i, const char *name)
-{
-    Value *v = value(g, n->out[i]);
-    const Shape unknown = shape_unknown();
-
-    graph_rename(g, n->out[i], name);
-    *v = (Value){ .name = v->name, .producer = n, .out_index = i, .kind = V_TEMP, .replica = -1, .device = -1 };
-    value_set_shape(g, v, &unknown);
-}
-
 void graph_renew_node(Graph *g, Node *n, const ValueId *in, const char *const *out_names)
 {
+    const Shape unknown = shape_unknown();
+
     if (!g->status && !g->placeholder && !(g->placeholder = ARENA_NEW(g->arena, Node, 1)))
         graph_fail_nomem(g);
     if (g->status)
@@ -361,9 +346,15 @@ void graph_renew_node(Graph *g, Node *n, const ValueId *in, const char *const *o
     if (n->n_in)
         memcpy(n->in, in, (size_t)n->n_in * sizeof *in);
     PUSH(g, node, n_node, cap_node, n);
-    for (int i = 0; i < n->n_out; i++)
-        if (has_out(n, i))
-            renew_output(g, n, i, out_names[i]);
+    for (int i = 0; i < n->n_out; i++) {
+        Value *v = value(g, n->out[i]);
+
+        if (!has_out(n, i))
+            continue;
+        graph_rename(g, n->out[i], out_names[i]);
+        *v = (Value){ .name = v->name, .producer = n, .out_index = i, .kind = V_TEMP, .replica = -1, .device = -1 };
+        value_set_shape(g, v, &unknown);
+    }
 }
 
 void graph_remove(Graph *g, Node *n)
@@ -374,7 +365,7 @@ void graph_remove(Graph *g, Node *n)
 
 /* ---- copying ---- */
 
-/* NULL for NULL; else in the graph's arena. */
+/* Copies a text into the arena of `to`; NULL for NULL. */
 static const char *clone_text(Graph *to, const char *text)
 {
     const char *copy = text ? arena_strdup(to->arena, text) : NULL;
@@ -424,7 +415,7 @@ static ValueId clone_value(Graph *to, const Graph *g, ValueId v, bool lend)
     return id;
 }
 
-/* What the file says of where the node comes from. */
+/* Copies the file's metadata of the node's origin. */
 static void clone_origin(Graph *to, Node *n, const Node *from)
 {
     const char **names = from->n_read_as ? ARENA_NEW(to->arena, const char *, from->n_read_as) : NULL;
@@ -463,7 +454,7 @@ static void clone_node(Graph *to, const Node *from)
     clone_origin(to, n, from);
 }
 
-/* Into an empty graph. */
+/* Copies g into `to`, an empty graph; lend: the data of constants stay g's. */
 static Status clone_into(Graph *to, const Graph *g, bool lend)
 {
     for (uint32_t i = 1; i < g->n_value; i++)

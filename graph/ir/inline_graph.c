@@ -1,4 +1,4 @@
-/* Joining: every value and node of one graph again in another, over the values that stand for its inputs. */
+/* Copies of all constants and nodes of one graph in another, over the values that replace its inputs. */
 #include "graph/ir/inline_graph.h"
 
 static const char *free_name(Graph *g, const char *name, const char *prefix)

@@ -1,18 +1,18 @@
-/* One rewrite for all: a node's outputs are replaced as it is visited, and its readers, which come later, see that when
- * their turn comes. */
+/* Lowering in one rewrite: a node's outputs are replaced when it is visited; its readers, which come later, apply the
+ * replacement when they are visited. */
 #include "graph/ir/lower.h"
 
 #include "graph/ir/rewrite.h"
 
 typedef Status (*Rule)(Graph *, Node *);
 
-/* NULL: it stays. */
+/* The rule that lowers n; NULL: there is none. */
 static Rule rule_of(const Lowering *how, const Node *n)
 {
     return !n->op ? NULL : how->standard ? n->op->standard : n->op->lower;
 }
 
-static bool lower_is_read(const Node *n, const uint32_t *uses)
+static bool lower_is_used(const Node *n, const uint32_t *uses)
 {
     for (int i = 0; i < n->n_out; i++)
         if (has_out(n, i) && uses[n->out[i].i])
@@ -20,16 +20,8 @@ static bool lower_is_read(const Node *n, const uint32_t *uses)
     return false;
 }
 
-static bool any_to_lower(const Graph *g, const Lowering *how)
-{
-    for (uint32_t i = how->first; i < g->n_node; i++)
-        if (rule_of(how, g->node[i]))
-            return true;
-    return false;
-}
-
-/* What it becomes is of the same part of a step, and has its name. */
-static Status lower_lower(Graph *g, Node *n, const Lowering *how)
+/* Lowers n into nodes with its phase and its name. */
+static Status lower_node(Graph *g, Node *n, const Lowering *how)
 {
     const Rule rule = rule_of(how, n);
     const uint32_t before = g->n_node;
@@ -46,34 +38,31 @@ static Status lower_lower(Graph *g, Node *n, const Lowering *how)
     return g->status;
 }
 
-static Status remove_unread(Graph *g, Arena *scratch, const Lowering *how)
-{
-    uint32_t *uses = graph_count_uses(g, scratch);
-
-    if (!uses)
-        return FAIL_NOMEM();
-    for (int i = 0; i < how->n_held; i++)
-        uses[how->held[i].i]++;
-    for (uint32_t i = how->first; i < g->n_node; i++)
-        if (rule_of(how, g->node[i]) && !lower_is_read(g->node[i], uses))
-            graph_remove(g, g->node[i]);
-    return g->status;
-}
-
 Status graph_lower(Graph *g, Arena *scratch, const Lowering *how)
 {
     const Phase phase = g->phase;
     const char *purpose = g->purpose;
+    bool any = how->infer;
+    uint32_t *uses;
 
-    if (!how->infer && !any_to_lower(g, how)) /* without a walk over what stands before: embedders ask node by node */
+    for (uint32_t i = how->first; !any && i < g->n_node; i++)
+        any = rule_of(how, g->node[i]) != NULL;
+    if (!any) /* then no walk over the nodes before how->first: embedders' gradients lower node by node */
         return g->status;
     TRY(rewrite_begin(g, scratch));
     for (uint32_t i = how->first; i < g->n_node; i++)
         if (g->node[i]->op)
-            TRY(lower_lower(g, g->node[i], how));
+            TRY(lower_node(g, g->node[i], how));
     graph_begin_purpose(g, phase, purpose);
     for (int i = 0; i < how->n_held; i++)
         how->held[i] = rewrite_in(g, how->held[i]);
     TRY(rewrite_end(g));
-    return remove_unread(g, scratch, how);
+    if (!(uses = graph_count_uses(g, scratch)))
+        return FAIL_NOMEM();
+    for (int i = 0; i < how->n_held; i++)
+        uses[how->held[i].i]++;
+    for (uint32_t i = how->first; i < g->n_node; i++)
+        if (rule_of(how, g->node[i]) && !lower_is_used(g->node[i], uses))
+            graph_remove(g, g->node[i]);
+    return g->status;
 }

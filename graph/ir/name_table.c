@@ -1,17 +1,17 @@
-/* The table of a graph's names: open addressing, linear probing.  A slot holds a value, whose name it is, or, where
- * more is to be known of a name, which is rare, the number of a note.  Names are never removed: a renamed value's old
- * name stays taken. */
+/* The table of a graph's names: open addressing, linear probing.  A slot holds the id of the value with the name or,
+ * for the few names that need more data, the number of a note.  Names are never removed: a renamed value's old name
+ * stays taken. */
 #include "graph/ir/name_table.h"
 
 #include <string.h>
 
 typedef struct {
-    const char *name;     /* that its value has no more; NULL: it has */
+    const char *name;     /* the retired name; NULL: the value's present name */
     uint32_t id;          /* the value */
-    uint32_t next_suffix; /* where the search for a free one ended */
+    uint32_t next_suffix; /* the last suffix that graph_unique_name gave */
 } NameNote;
 
-#define NOTED 0x80000000u /* of a slot: the rest is the number of a note, else of a value; 0: empty */
+#define NOTED 0x80000000u /* bit of a slot: the rest is the number of a note, not the id of a value; slot 0: empty */
 
 struct NameTable {
     uint32_t *slot;
@@ -19,15 +19,6 @@ struct NameTable {
     NameNote *note;
     size_t n_note, cap_note;
 };
-
-static uint32_t hash_name(const char *s)
-{
-    uint32_t h = 2166136261u; /* FNV-1a */
-
-    for (; *s; s++)
-        h = (h ^ (unsigned char)*s) * 16777619u;
-    return h;
-}
 
 static NameNote *note_in(const struct NameTable *t, uint32_t slot)
 {
@@ -46,8 +37,11 @@ static const char *name_of(const Graph *g, uint32_t slot)
 static uint32_t *name_table_slot_of(const Graph *g, const char *name)
 {
     const struct NameTable *t = g->names;
-    uint32_t i = hash_name(name) & (t->cap - 1);
+    uint32_t h = 2166136261u, i; /* FNV-1a */
 
+    for (const char *s = name; *s; s++)
+        h = (h ^ (unsigned char)*s) * 16777619u;
+    i = h & (t->cap - 1);
     while (t->slot[i] && strcmp(name_of(g, t->slot[i]), name))
         i = (i + 1) & (t->cap - 1);
     return &t->slot[i];
@@ -73,7 +67,7 @@ static bool name_table_reserve(Graph *g)
     return true;
 }
 
-/* What else is known of a name that stands in the table; NULL: out of memory. */
+/* The note of a name in the table, made if there is none; NULL: out of memory. */
 static NameNote *note_of(Graph *g, uint32_t *slot)
 {
     struct NameTable *t = g->names;
@@ -143,8 +137,7 @@ static bool is_taken(const Graph *g, const char *name) { return g->names->cap &&
 
 bool names_is_retired(const Graph *g, const char *name) { return is_taken(g, name) && !has_value(graph_find(g, name)); }
 
-/* The table remembers where the search for a free suffix ended: a name given a million times is not a million
- * searches. */
+/* A note remembers the last suffix, so giving one name a million times does not search a million suffixes each time. */
 const char *graph_unique_name(Graph *g, const char *base)
 {
     const char *given = *base ? base : "value", *name = arena_strdup(g->arena, given);

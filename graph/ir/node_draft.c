@@ -1,4 +1,4 @@
-/* The lists of a draft lie in its arena and are used again by the next; the graph's arena has what became of one. */
+/* Drafts of nodes.  The next draft reuses a draft's lists; draft_apply copies them to the graph's arena. */
 #include "graph/ir/node_draft.h"
 
 #include <string.h>
@@ -10,7 +10,7 @@ void draft_open(Draft *d, Graph *g, const Target *t, int n_device, Arena *a)
     *d = (Draft){ .g = g, .target = t, .n_device = n_device, .arena = a };
 }
 
-/* Room for one more behind the n of `p`; NULL, and the graph has failed, without memory. */
+/* Grows array p of n elements by one; NULL when memory runs out (g->status). */
 static void *node_draft_grow(Draft *d, void *p, size_t size, int n, size_t *cap)
 {
     void *grown = d->g->status ? NULL : arena_grow(d->arena, p, size, (size_t)n, cap);
@@ -20,7 +20,7 @@ static void *node_draft_grow(Draft *d, void *p, size_t size, int n, size_t *cap)
     return grown;
 }
 
-/* list[i] = v; absent ones in front of it where the list was shorter. */
+/* Sets list[i] = v; fills a gap before it with NO_VALUE. */
 static void node_draft_put(Draft *d, ValueId **list, int *n, size_t *cap, int i, ValueId v)
 {
     while (*n <= i) {
@@ -40,7 +40,7 @@ void draft_out(Draft *d, int o, ValueId v) { node_draft_put(d, &d->node.out, &d-
 
 void draft_clear(Draft *d) { d->node.n_in = d->node.n_out = 0; }
 
-/* The list of attributes is the draft's own; inference may have put one of the graph's in its place. */
+/* Makes the list of attributes the draft's own; inference may have replaced it by a shared one. */
 static bool own_attrs(Draft *d)
 {
     Node *n = &d->node;
@@ -120,7 +120,7 @@ void draft_absorb(Draft *d, Node *n)
     grown[d->n_absorbed++] = n;
 }
 
-/* "y@r0" and ".aux" make "y.aux@r0", which is "y.aux" in the unpartitioned graph. */
+/* "y@r0" and ".aux" make "y.aux@r0", whose logical name is "y.aux". */
 ValueId draft_new_out(Draft *d, int o, ValueId of, const char *suffix)
 {
     Graph *g = d->g;
@@ -153,6 +153,7 @@ static void drop_absent(Draft *d)
         n->n_out--;
 }
 
+/* Infers the drafted node if an output has no shape. */
 static void infer_new(Draft *d)
 {
     bool unknown = false;

@@ -1,4 +1,4 @@
-/* How messages call a node. */
+/* The name of a node in messages. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* Look-up, normalisation and inference that every operator shares. */
+/* Look-up, normalisation and inference for all operators. */
 #include "graph/ir/op.h"
 
 #include <stdio.h>
@@ -8,7 +8,7 @@ static int compare_domain(const char *a, const char *b) { return strcmp(a ? a : 
 
 const OpDef *op_find(const char *domain, const char *name)
 {
-    int from = 0, to = op_list_len; /* the first that is not before `name` lies in [from, to] */
+    int from = 0, to = op_list_len; /* the first operator not before `name` has an index in [from, to] */
 
     if (domain && (!*domain || !strcmp(domain, "ai.onnx")))
         domain = NULL;
@@ -43,23 +43,9 @@ const AttrDecl *op_attr_decl(const OpDef *op, const char *name)
     return NULL;
 }
 
-static Status op_check_counts(const Graph *g, const Node *n)
-{
-    const OpDef *op = n->op;
-
-    if (n->n_in < op->in_min || (op->in_max >= 0 && n->n_in > op->in_max))
-        return FAIL(E_MODEL, "%s: %d inputs, expected %d to %d", node_text(g, n), n->n_in, op->in_min, op->in_max);
-    if (n->n_out < op->out_min || (op->out_max >= 0 && n->n_out > op->out_max))
-        return FAIL(E_MODEL, "%s: %d outputs, expected %d to %d", node_text(g, n), n->n_out, op->out_min, op->out_max);
-    for (int i = 0; i < (op->in_max < 0 && !(op->flags & OPF_OPTIONAL_INPUTS) ? n->n_in : op->in_min); i++)
-        if (!has_value(n->in[i]))
-            return FAIL(E_MODEL, "%s: required input %d is absent", node_text(g, n), i);
-    return ST_OK;
-}
-
 static bool is_list(AttrType t) { return t == A_INTS || t == A_FLOATS || t == A_STRINGS; }
 
-/* An empty list says nothing of its type: it takes the declared one. */
+/* Checks all attributes; an empty list, whose type a file does not show, gets the declared type. */
 static Status check_attrs(Graph *g, Node *n)
 {
     for (int i = 0; i < n->n_attr; i++) {
@@ -83,13 +69,21 @@ static Status check_attrs(Graph *g, Node *n)
 
 Status node_normalise(Graph *g, Node *n)
 {
-    while (n->n_in > n->op->in_min && !has_value(n->in[n->n_in - 1]))
+    const OpDef *op = n->op;
+
+    while (n->n_in > op->in_min && !has_value(n->in[n->n_in - 1]))
         n->n_in--;
-    while (!(n->op->flags & OPF_COLLECTIVE) && n->n_out > n->op->out_min && !has_value(n->out[n->n_out - 1]))
+    while (!(op->flags & OPF_COLLECTIVE) && n->n_out > op->out_min && !has_value(n->out[n->n_out - 1]))
         n->n_out--;
-    TRY(op_check_counts(g, n));
+    if (n->n_in < op->in_min || (op->in_max >= 0 && n->n_in > op->in_max))
+        return FAIL(E_MODEL, "%s: %d inputs, expected %d to %d", node_text(g, n), n->n_in, op->in_min, op->in_max);
+    if (n->n_out < op->out_min || (op->out_max >= 0 && n->n_out > op->out_max))
+        return FAIL(E_MODEL, "%s: %d outputs, expected %d to %d", node_text(g, n), n->n_out, op->out_min, op->out_max);
+    for (int i = 0; i < (op->in_max < 0 && !(op->flags & OPF_OPTIONAL_INPUTS) ? n->n_in : op->in_min); i++)
+        if (!has_value(n->in[i]))
+            return FAIL(E_MODEL, "%s: required input %d is absent", node_text(g, n), i);
     TRY(check_attrs(g, n));
-    for (const AttrDecl *d = n->op->attrs; d && d->name; d++)
+    for (const AttrDecl *d = op->attrs; d && d->name; d++)
         if (d->rule == ATTR_REQUIRED && !node_attr(n, d->name))
             return FAIL(E_MODEL, "%s: attribute '%s' is required", node_text(g, n), d->name);
     node_set_defaults(g, n);
@@ -97,13 +91,6 @@ Status node_normalise(Graph *g, Node *n)
 }
 
 /* ---- inference ---- */
-
-static Status check_dtype(const Graph *g, const Node *n, const Value *v)
-{
-    if (n->op->dtypes && !(n->op->dtypes & DTYPE_BIT(v->dtype)))
-        return FAIL(E_SHAPE, "%s: type %s of '%s' is not supported", node_text(g, n), dtype_name(v->dtype), v->name);
-    return ST_OK;
-}
 
 bool node_inputs_known(const Graph *g, const Node *n)
 {
@@ -115,7 +102,7 @@ bool node_inputs_known(const Graph *g, const Node *n)
 
 static bool is_text(const Graph *g, ValueId v) { return has_value(v) && value(g, v)->dtype == DT_STRING; }
 
-/* Of an operator of ONNX's: text stands beside text, or becomes a result; it is no number. */
+/* E_SHAPE if an ONNX operator reads strings at a later input though neither input 0 nor output 0 has strings. */
 static Status check_text(const Graph *g, const Node *n)
 {
     if (n->op->domain || is_text(g, n->in[0]) || is_text(g, n->out[0]))
@@ -126,15 +113,7 @@ static Status check_text(const Graph *g, const Node *n)
     return ST_OK;
 }
 
-/* Where memory has run out shapes may be missing, and what an operator says of that is not why. */
-static Status op_infer(Graph *g, Node *n)
-{
-    const Status st = n->op->infer(g, n);
-
-    return st && g->status == E_NOMEM ? FAIL_NOMEM() : st;
-}
-
-/* A shape that is given in full needs none of what is shown in it, only its type. */
+/* Infers a reshape to a constant shape without -1 and 0: it needs the type of input 0, but not its shape. */
 static Status infer_given_shape(Graph *g, Node *n)
 {
     Shape y = { 0 };
@@ -152,21 +131,23 @@ static Status infer_given_shape(Graph *g, Node *n)
 
 Status node_infer(Graph *g, Node *n)
 {
+    const Value *x = n->n_in ? in_value(g, n, 0) : NULL;
+    Status st;
+
     if (!node_inputs_known(g, n))
         return infer_given_shape(g, n);
-    if (n->n_in && has_value(n->in[0]))
-        TRY(check_dtype(g, n, in_value(g, n, 0)));
-    TRY(op_infer(g, n));
+    if (has_in(n, 0) && n->op->dtypes && !(n->op->dtypes & DTYPE_BIT(x->dtype)))
+        return FAIL(E_SHAPE, "%s: type %s of '%s' is not supported", node_text(g, n), dtype_name(x->dtype), x->name);
+    if ((st = n->op->infer(g, n))) /* where memory has run out shapes may be missing, which the operator reports */
+        return g->status == E_NOMEM ? FAIL_NOMEM() : st;
     if (n->n_in > 1 && n->n_out)
         TRY(check_text(g, n));
-    for (int i = 0; i < n->n_out && !g->status; i++)
-        if (has_value(n->out[i]) && shape_known(value(g, n->out[i])->shape)) {
-            Value *v = value(g, n->out[i]);
-            Status st = shape_check(v->shape, dtype_size(v->dtype));
+    for (int i = 0; i < n->n_out && !g->status; i++) {
+        const Value *y = value(g, n->out[i]);
 
-            if (st)
-                return status_prefix(st, "%s", node_text(g, n));
-        }
+        if (has_value(n->out[i]) && shape_known(y->shape) && (st = shape_check(y->shape, dtype_size(y->dtype))))
+            return status_prefix(st, "%s", node_text(g, n));
+    }
     return g->status;
 }
 

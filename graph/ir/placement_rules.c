@@ -57,7 +57,7 @@ Status place_all_b(Placement *p)
 
 /* ---- elementwise ---- */
 
-/* The input whose split axis lies farthest from the right end, where broadcasting aligns shapes; -1: none is split. */
+/* The input whose split axis is farthest from the last axis, where broadcasting aligns shapes; -1: none is split. */
 static int leading_split(const Placement *p)
 {
     int best = -1, best_right = 0;
@@ -73,10 +73,10 @@ static int leading_split(const Placement *p)
     return best;
 }
 
-/* Input i when the output is split `right` axes from the end, where it has size `dim`: split too, unless it is
- * stretched there.  A split axis of size 1 (a batch of one) may be stretched: part by part it becomes 1 or 0 times
- * `dim`.  Where `dim` is 1 as well nothing is stretched, and all are split, as an operator that does not broadcast
- * takes parts of one size alone; but for an elementwise operator's inputs that are known to carry no batch. */
+/* The placement of input i when the output is split `right` axes from the end, where it has size `dim`: split, too,
+ * unless the input is broadcast there.  A split axis of size 1 (a batch of one) may be broadcast: its parts have size 1
+ * or 0, and become `dim` or 0.  If `dim` is 1, too, nothing is broadcast and all inputs are split, since an operator
+ * that does not broadcast needs parts of one size; except an elementwise operator's inputs that carry no batch. */
 static Place follow_split(const Placement *p, int i, int right, int64_t dim)
 {
     const Shape *s = in_shape(p, i);
@@ -89,20 +89,8 @@ static Place follow_split(const Placement *p, int i, int right, int64_t dim)
     return split_there || s->dim[axis] == dim ? PLACE_S(axis) : PLACE_B;
 }
 
-/* The output's size `right` axes from its end. */
-static int64_t broadcast_dim(const Placement *p, int right)
-{
-    int64_t dim = 1;
-
-    for (int i = 0; i < p->node->n_in; i++)
-        if (has_value(p->node->in[i]) && in_shape(p, i)->rank >= right &&
-            in_shape(p, i)->dim[in_shape(p, i)->rank - right] != 1)
-            dim = in_shape(p, i)->dim[in_shape(p, i)->rank - right];
-    return dim;
-}
-
-/* Split by device, element by element: inputs of the output's shape follow, single numbers are whole.  Where others
- * take part the pieces are put together first. */
+/* A split by device, by elements: inputs of the output's shape are split alike, single numbers are whole.  If there are
+ * inputs of other shapes, the pieces are gathered first. */
 static Status split_elements(Placement *p)
 {
     const Shape *y = value(p->g, p->node->out[0])->shape;
@@ -122,8 +110,14 @@ static Status split_elements(Placement *p)
 static Status split_elementwise(Placement *p, int split)
 {
     int rank = 0, right = in_shape(p, split)->rank - p->in[split].axis;
-    int64_t dim = broadcast_dim(p, right);
+    int64_t dim = 1; /* the output's size `right` axes from its end */
 
+    for (int i = 0; i < p->node->n_in; i++) {
+        const Shape *x = has_value(p->node->in[i]) ? in_shape(p, i) : NULL;
+
+        if (x && x->rank >= right && x->dim[x->rank - right] != 1)
+            dim = x->dim[x->rank - right];
+    }
     for (int i = 0; i < p->node->n_in; i++) {
         if (!has_value(p->node->in[i]))
             continue;
@@ -163,31 +157,19 @@ Status place_linear(Placement *p)
     return ST_OK;
 }
 
-static bool all_present(const Placement *p, PlaceKind kind)
-{
-    for (int i = 0; i < p->node->n_in; i++)
-        if (has_value(p->node->in[i]) && p->in[i].kind != kind)
-            return false;
-    return p->node->n_in > 0;
-}
-
-/* A sum kept from step to step (state that is partial) takes a whole addend as replica 0's part: nothing is reduced for
- * it. */
-static bool adds_to_partial_state(const Placement *p)
-{
-    bool any = false;
-
-    for (int i = 0; i < p->node->n_in; i++) {
-        if (!has_value(p->node->in[i]) || (p->in[i].kind != PL_P && p->in[i].kind != PL_B))
-            return false;
-        any |= in_value(p->g, p->node, i)->partial && p->in[i].kind == PL_P;
-    }
-    return any;
-}
-
+/* A partial state (a sum kept from step to step) takes a whole addend as replica 0's part, so nothing is reduced. */
 Status place_add(Placement *p)
 {
-    if (!all_present(p, PL_P) && !adds_to_partial_state(p))
+    bool partial = p->node->n_in > 0, addends = true, state = false;
+
+    for (int i = 0; i < p->node->n_in; i++) {
+        const bool present = has_value(p->node->in[i]), is_p = p->in[i].kind == PL_P;
+
+        partial &= !present || is_p;
+        addends &= present && (is_p || p->in[i].kind == PL_B);
+        state |= is_p && in_value(p->g, p->node, i)->partial;
+    }
+    if (!partial && !(addends && state))
         return place_elementwise(p);
     for (int i = 0; i < p->node->n_in; i++)
         p->in[i] = PLACE_P;
@@ -274,8 +256,8 @@ Status place_reduce(Placement *p, unsigned mask, bool keepdims, bool sum)
     return place_moved(p, to, "it reduces along the split axis");
 }
 
-/* For a batch of one sample, any of whose axes would do: 1 + the axis of the node's result that grows with the batch:
- * as marked, else the one that is left open (-1); 0: unknown. */
+/* A batch of one sample fits any axis.  Then: 1 + the axis of the node's result that grows with the batch, as marked,
+ * else the one with -1 in the target shape; 0: unknown, or a larger batch. */
 static int growing_axis(const Placement *p)
 {
     const Tensor *target = in_const(p->g, p->node, 1);
@@ -294,10 +276,11 @@ static bool same_size(Place to, const Shape *y, Place at, const Shape *x)
     return to.blocks == 1 && y->dim[to.axis] == x->dim[at.axis];
 }
 
-/* Where x[.., a, ..] is split at `at`, y has the same elements in the same order: the split of y that gives every
- * replica the same elements.  Elements are dealt out anew once for everything that stands in front of a block, so as
- * many blocks of y must begin, each a multiple of the batch.  The axis that grows is the best answer, then one block,
- * then the same size; axis -1: torn apart. */
+/* x is split at `at`; y has the same elements in the same order.  Returns the split of y that gives every replica the
+ * same elements; axis -1: there is none.  x is split anew for each index of the axes before at.axis and each block, so
+ * y must have as many blocks, each a multiple of the batch.  Of several splits the axis that grows with the batch is
+ * best, then an axis of the same size in one block, then the fewest blocks.  For example x [4,N,3], split along axis 1,
+ * as y [4*N,3]: axis 0 in 4 blocks. */
 static Place reshaped(const Placement *p, const Shape *x, Place at, const Shape *y)
 {
     int64_t rounds = shape_count(x, 0, at.axis) * at.blocks, here = 1;
@@ -346,10 +329,10 @@ Status place_expand(Placement *p)
     return place_moved(p, to, "the shape is not known");
 }
 
-/* ---- what every rule can rely on ---- */
+/* ---- the preparation for all rules ---- */
 
-/* Inputs that are split in other blocks than the first that has more than one are gathered, and so are all where the
- * rule knows nothing of blocks.  Returns the number of blocks. */
+/* Finds the first number of blocks above 1 and gathers inputs that are split in other blocks; if the rule does not pass
+ * blocks on, gathers all that are split in blocks.  Returns the number of blocks. */
 static int64_t agree_on_blocks(Placement *p, bool pass)
 {
     int64_t blocks = 1;
@@ -373,9 +356,9 @@ static void set_blocks(Place *at, int n, int64_t blocks)
             at[i].blocks = blocks;
 }
 
-/* One Split for all inputs that are split: the batch's, if any of them is split by it or is each replica's own; those
- * in slices of other sizes are whole then, and mixed.  What is split by device is whole otherwise, and so is all of it
- * where the operator does not compute element by element. */
+/* Chooses one Split for all split inputs and gathers the others.  If an input is split by replica, or is L, that is the
+ * batch's, or else the first one by replica; inputs with other slices are gathered and mixed.  Inputs split by device
+ * stay split only if no input is split by replica and the operator computes element by element. */
 static void agree_on_split(Placement *p, bool by_element)
 {
     const Split *found = NULL;

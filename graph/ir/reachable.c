@@ -1,4 +1,4 @@
-/* paths: a node without bent edges among its ancestors has none that stands behind it. */
+/* Reachability by a depth-first search from reader to producers. */
 #include "graph/ir/reachable.h"
 
 #include "graph/ir/readers.h"
@@ -29,7 +29,7 @@ Status reach_begin(Reachability *out, const Graph *g, Arena *a)
     return ST_OK;
 }
 
-/* Puts on the stack what n reads from nodes that stand at `first` or behind it. */
+/* Pushes the producers of n's inputs that stand at `first` or later. */
 static void reachable_expand(Reachability *p, const Node *n, uint32_t first, uint32_t *n_stack)
 {
     for (int i = 0; i < n->n_in; i++) {

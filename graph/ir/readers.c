@@ -1,10 +1,15 @@
-/* Lists of readers laid end to end, by value: counted, summed up, filled in. */
+/* Lists of readers by value, as one array: uses are counted, the counts summed up to offsets, the lists filled in. */
 #include "graph/ir/readers.h"
 
 #include "graph/base/arena.h"
 
-static void readers_count(const Graph *g, uint32_t *first, uint32_t *ends)
+Status uses_find(Uses *out, const Graph *g, Arena *a)
 {
+    uint32_t *first = ARENA_NEW(a, uint32_t, g->n_value + 1), *at, *ends = ARENA_NEW(a, uint32_t, g->n_value);
+    Reader *list;
+
+    if (!first || !ends)
+        return FAIL_NOMEM();
     FOR_NODES(g, n)
         for (int i = 0; i < n->n_in; i++)
             first[n->in[i].i + 1] += has_value(n->in[i]);
@@ -14,16 +19,6 @@ static void readers_count(const Graph *g, uint32_t *first, uint32_t *ends)
         ends[g->output[i].value.i]++;
     for (int i = 0; i < g->n_update; i++)
         ends[g->update[i].next.i]++;
-}
-
-Status uses_find(Uses *out, const Graph *g, Arena *a)
-{
-    uint32_t *first = ARENA_NEW(a, uint32_t, g->n_value + 1), *at, *ends = ARENA_NEW(a, uint32_t, g->n_value);
-    Reader *list;
-
-    if (!first || !ends)
-        return FAIL_NOMEM();
-    readers_count(g, first, ends);
     list = ARENA_NEW(a, Reader, first[g->n_value]);
     at = arena_memdup(a, first, (g->n_value + 1) * sizeof *at);
     if (!list || !at)

@@ -1,12 +1,12 @@
-/* Union-find: a value that was replaced points to what replaced it, and looking through a chain shortens it.  What is
- * appended meanwhile stands behind the table, which grows by doubling when one of them is replaced. */
+/* Rewrites by union-find: a replaced value points to its replacement, and a look-up shortens the chain.  Values that
+ * are appended meanwhile are not in the table until one of them is replaced; it then grows by doubling. */
 #include "graph/ir/rewrite.h"
 
 #include <string.h>
 
 struct Rewrite {
     Arena *a;
-    uint32_t *by; /* [n] 1 + the value that stands for it, 1 for none; 0: not replaced */
+    uint32_t *by; /* [n] 1 + the id of its replacement (1: NO_VALUE); 0: not replaced */
     uint32_t n, n_replaced;
 };
 
@@ -38,7 +38,7 @@ static uint32_t rewrite_resolve(Rewrite *r, uint32_t v)
 
 ValueId rewrite_in(const Graph *g, ValueId v) { return g->rewrite ? (ValueId){ rewrite_resolve(g->rewrite, v.i) } : v; }
 
-/* What stands for input `v` of n: by, unless n makes that of v. */
+/* The replacement of input `v` of n: by, unless n produces `by` from v. */
 static ValueId read_by(const Graph *g, const Node *n, ValueId v, ValueId by)
 {
     return has_value(by) && value(g, by)->producer == n ? v : by;
@@ -50,41 +50,23 @@ void rewrite_read(Graph *g, Node *n)
         n->in[i] = read_by(g, n, n->in[i], rewrite_in(g, n->in[i]));
 }
 
-static bool rewrite_reserve(Rewrite *r, uint32_t n)
-{
-    uint32_t *grown;
-
-    if (n <= r->n)
-        return true;
-    n = n > 2 * r->n ? n : 2 * r->n;
-    if (!(grown = ARENA_NEW(r->a, uint32_t, n)))
-        return false;
-    memcpy(grown, r->by, r->n * sizeof *grown);
-    arena_give_back(r->a, r->by, r->n * sizeof *grown);
-    r->by = grown;
-    r->n = n;
-    return true;
-}
-
-/* As far as both are known. */
-static bool same_dtype(const Value *a, const Value *b)
-{
-    return a->dtype == b->dtype || a->dtype == DT_NONE || b->dtype == DT_NONE;
-}
-
-static bool same_shape(const Value *a, const Value *b)
-{
-    return shape_eq(a->shape, b->shape) || !shape_known(a->shape) || !shape_known(b->shape);
-}
-
 static void record(Graph *g, ValueId old, ValueId by)
 {
     Rewrite *r = g->rewrite;
     uint32_t up;
 
-    if (!rewrite_reserve(r, old.i + 1)) {
-        graph_fail_nomem(g);
-        return;
+    if (old.i >= r->n) {
+        const uint32_t n = old.i + 1 > 2 * r->n ? old.i + 1 : 2 * r->n;
+        uint32_t *grown = ARENA_NEW(r->a, uint32_t, n);
+
+        if (!grown) {
+            graph_fail_nomem(g);
+            return;
+        }
+        memcpy(grown, r->by, r->n * sizeof *grown);
+        arena_give_back(r->a, r->by, r->n * sizeof *grown);
+        r->by = grown;
+        r->n = n;
     }
     up = rewrite_resolve(r, by.i);
     if (rewrite_resolve(r, old.i) == up && up != old.i)
@@ -98,9 +80,20 @@ static void record(Graph *g, ValueId old, ValueId by)
     r->n_replaced++;
 }
 
-/* One walk: for a few replacements. */
-static void rewrite_apply(Graph *g, ValueId old, ValueId by)
+void graph_redirect(Graph *g, ValueId old, ValueId by)
 {
+    const Value *v = value(g, old), *w = value(g, by);
+
+    if (g->status || !has_value(old) || value_eq(old, by))
+        return;
+    if (has_value(by) && v->dtype != w->dtype && v->dtype != DT_NONE && w->dtype != DT_NONE) {
+        g->status = FAIL(E_INTERNAL, "'%s' would be replaced by a value of another type, '%s'", v->name, w->name);
+        return;
+    }
+    if (g->rewrite) {
+        record(g, old, by);
+        return;
+    }
     FOR_NODES(g, n)
         for (int i = 0; i < n->n_in; i++)
             if (value_eq(n->in[i], old))
@@ -113,26 +106,13 @@ static void rewrite_apply(Graph *g, ValueId old, ValueId by)
             g->update[i].next = by;
 }
 
-void graph_redirect(Graph *g, ValueId old, ValueId by)
-{
-    if (g->status || !has_value(old) || value_eq(old, by))
-        return;
-    if (has_value(by) && !same_dtype(value(g, old), value(g, by))) {
-        g->status = FAIL(E_INTERNAL, "'%s' would be replaced by a value of another type, '%s'", value(g, old)->name,
-                         value(g, by)->name);
-        return;
-    }
-    if (g->rewrite)
-        record(g, old, by);
-    else
-        rewrite_apply(g, old, by);
-}
-
 void graph_replace(Graph *g, ValueId old, ValueId by)
 {
-    if (!g->status && has_value(old) && has_value(by) && !same_shape(value(g, old), value(g, by)))
-        g->status = FAIL(E_INTERNAL, "'%s' would be replaced by a value of another shape, '%s'", value(g, old)->name,
-                         value(g, by)->name);
+    const Value *v = value(g, old), *w = value(g, by);
+
+    if (!g->status && has_value(old) && has_value(by) && shape_known(v->shape) && shape_known(w->shape) &&
+        !shape_eq(v->shape, w->shape))
+        g->status = FAIL(E_INTERNAL, "'%s' would be replaced by a value of another shape, '%s'", v->name, w->name);
     graph_redirect(g, old, by);
 }
 
@@ -152,7 +132,7 @@ Status rewrite_end(Graph *g)
 
 void rewrite_drop(Graph *g) { g->rewrite = NULL; }
 
-/* A list of n values in the graph's arena; NULL, and the graph has failed, without memory. */
+/* Copies a list of n values into the graph's arena; NULL when memory runs out (g->status). */
 static ValueId *list_of(Graph *g, int n, const ValueId *v)
 {
     ValueId *list = g->status ? NULL : ARENA_NEW(g->arena, ValueId, n);

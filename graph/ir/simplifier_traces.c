@@ -1,4 +1,4 @@
-/* Texts about the tool that rewrote a file, as constants of bytes. */
+/* Texts about the simplifier of a file, as constants of bytes. */
 #include "graph/ir/simplifier_traces.h"
 
 #include <string.h>

@@ -4,16 +4,6 @@
 #include "graph/base/arena.h"
 #include "graph/ir/op.h"
 
-static Status report_cycle(const Graph *g, const uint32_t *missing)
-{
-    Problems p = { 0 };
-
-    FOR_NODES(g, n)
-        if (missing[n->index])
-            problems_add(&p, "%s", node_text(g, n));
-    return problems_fail(&p, E_MODEL, "the graph has a cycle through or before");
-}
-
 static void heap_push(uint32_t *heap, uint32_t *n, uint32_t x)
 {
     uint32_t i = (*n)++;
@@ -38,10 +28,11 @@ static uint32_t heap_pop(uint32_t *heap, uint32_t *n)
     return top;
 }
 
-/* Kahn's algorithm taking the ready node of lowest index: a sorted graph stays as it is. */
+/* Kahn's algorithm; taking the ready node of lowest index leaves a sorted graph as it is. */
 static Status sort_into(Node **sorted, uint32_t *n_sorted, Graph *g, Arena *scratch)
 {
     uint32_t n_edge = 0, n_ready = 0, *missing, *first, *edge, *heap;
+    Problems cycle = { 0 };
 
     FOR_NODES(g, n)
         n_edge += (uint32_t)n->n_in;
@@ -79,8 +70,8 @@ static Status sort_into(Node **sorted, uint32_t *n_sorted, Graph *g, Arena *scra
     }
     FOR_NODES(g, n)
         if (missing[n->index])
-            return report_cycle(g, missing);
-    return ST_OK;
+            problems_add(&cycle, "%s", node_text(g, n));
+    return problems_fail(&cycle, E_MODEL, "the graph has a cycle through or before");
 #undef FOR_EDGES
 }
 

@@ -1,4 +1,4 @@
-/* Cutting a graph: both parts are copies of the whole, from which the other's nodes are taken.  Ids stay. */
+/* Splitting a graph: both parts are copies of the whole without the other part's nodes.  Value ids stay. */
 #include "graph/ir/split_graph.h"
 
 #include "graph/ir/op.h"
@@ -6,42 +6,25 @@
 
 typedef struct {
     const Graph *g;
-    bool *known;  /* by value id: it is there without the rest */
-    bool *needed; /* by value id: an output follows from it */
-    bool *handed; /* by value id: made by `known` for the rest, or as an output */
+    bool *known;  /* by value id: computed without the rest */
+    bool *needed; /* by value id: an output depends on it */
+    bool *handed; /* by value id: an output of the known part */
     int n_handed;
 } Cut;
 
-static bool has_known_shapes(const Graph *g, const Node *n)
+/* Does n belong to the known part? */
+static bool split_graph_is_known(const Cut *c, const Node *n)
 {
     for (int o = 0; o < n->n_out; o++)
-        if (has_value(n->out[o]) && !shape_known(value(g, n->out[o])->shape))
+        if (has_value(n->out[o]) && !shape_known(value(c->g, n->out[o])->shape))
+            return false;
+    for (int i = 0; i < n->n_in; i++)
+        if (!c->known[n->in[i].i])
             return false;
     return true;
 }
 
-static bool split_graph_is_known(const Cut *c, const Node *n)
-{
-    bool all = has_known_shapes(c->g, n);
-
-    for (int i = 0; i < n->n_in; i++)
-        all = all && c->known[n->in[i].i];
-    return all;
-}
-
-static void find_known(Cut *c)
-{
-    for (uint32_t i = 0; i < c->g->n_value; i++)
-        c->known[i] = !i || c->g->value[i]->kind != V_TEMP;
-    FOR_NODES(c->g, n) {
-        const bool all = split_graph_is_known(c, n);
-
-        for (int o = 0; o < n->n_out; o++)
-            if (has_value(n->out[o]))
-                c->known[n->out[o].i] = all;
-    }
-}
-
+/* Makes v an output of the known part if that computes it. */
 static void hand(Cut *c, ValueId v)
 {
     if (!has_value(v) || !c->known[v.i] || value(c->g, v)->kind != V_TEMP || c->handed[v.i])
@@ -80,7 +63,7 @@ static void find_handed(Cut *c)
     }
 }
 
-/* Takes away the nodes of the other part, and all that no output needs. */
+/* Removes the nodes of the other part, and all that no output needs. */
 static Status split_graph_keep(Graph *part, const Cut *c, bool known)
 {
     uint32_t *uses;
@@ -106,7 +89,7 @@ static Status split_graph_keep(Graph *part, const Cut *c, bool known)
     return part->status;
 }
 
-/* Of values that are known the rest gets inputs. */
+/* Replaces the known values in the rest by inputs, and removes the known part. */
 static Status make_rest(Graph *rest, const Cut *c)
 {
     const uint32_t n_value = rest->n_value;
@@ -127,28 +110,32 @@ static Status make_rest(Graph *rest, const Cut *c)
     return split_graph_keep(rest, c, false);
 }
 
-static Status make_known(Graph *known, const Graph *rest, const Cut *c)
-{
-    int at = c->g->n_input;
-
-    known->n_output = 0;
-    for (uint32_t i = 1; i < c->g->n_value; i++)
-        if (c->handed[i])
-            graph_add_output(known, value(rest, rest->input[at++])->name, (ValueId){ i });
-    TRY(known->status);
-    return split_graph_keep(known, c, true);
-}
-
 static Status split_graph_cut(Graph **known, Graph **rest, Cut *c)
 {
-    find_known(c);
+    const Graph *g = c->g;
+    int at = g->n_input;
+
+    for (uint32_t i = 0; i < g->n_value; i++)
+        c->known[i] = !i || g->value[i]->kind != V_TEMP;
+    FOR_NODES(g, n) {
+        const bool all = split_graph_is_known(c, n);
+
+        for (int o = 0; o < n->n_out; o++)
+            if (has_value(n->out[o]))
+                c->known[n->out[o].i] = all;
+    }
     find_handed(c);
-    TRY(graph_clone(rest, c->g));
+    TRY(graph_clone(rest, g));
     TRY(make_rest(*rest, c));
     if (!c->n_handed)
         return ST_OK;
-    TRY(graph_clone(known, c->g));
-    return make_known(*known, *rest, c);
+    TRY(graph_clone(known, g));
+    (*known)->n_output = 0;
+    for (uint32_t i = 1; i < g->n_value; i++)
+        if (c->handed[i])
+            graph_add_output(*known, value(*rest, (*rest)->input[at++])->name, (ValueId){ i });
+    TRY((*known)->status);
+    return split_graph_keep(*known, c, true);
 }
 
 Status graph_cut(Graph **known, Graph **rest, const Graph *g)

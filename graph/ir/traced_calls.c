@@ -1,4 +1,4 @@
-/* Reading the calls that PyTorch's exporter describes in a file's metadata. */
+/* Parsers of the calls and the signature in the metadata of PyTorch's exporter. */
 #include "graph/ir/traced_calls.h"
 
 #include <string.h>
@@ -8,23 +8,15 @@
 bool piece_is(Piece p, const char *text) { return strlen(text) == p.n && !strncmp(p.s, text, p.n); }
 bool piece_eq(Piece a, Piece b) { return a.n == b.n && !strncmp(a.s, b.s, a.n); }
 
-static bool traced_calls_is_word(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.';
-}
-
+/* The letters, digits, '_' and '.' at s. */
 static Piece word_at(const char *s)
 {
-    Piece p = { s, 0 };
-
-    while (traced_calls_is_word(s[p.n]))
-        p.n++;
-    return p;
+    return (Piece){ s, strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.") };
 }
 
 Piece call_name(const char *call) { return call && *call == '%' ? word_at(call + 1) : (Piece){ "", 0 }; }
 
-/* "aten.mul.Tensor"; of no characters when there is none. */
+/* "aten.mul.Tensor"; empty when there is none. */
 static Piece target_of(const char *call)
 {
     const char *at = call ? strstr(call, "[target=torch.ops.") : NULL;
@@ -40,7 +32,7 @@ bool call_is(const char *call, const char *operator)
     return target.n >= n && !strncmp(target.s, operator, n) && (target.n == n || target.s[n] == '.');
 }
 
-/* What stands between the parentheses, and behind them. */
+/* The text from the first argument on. */
 static const char *arguments_of(const char *call)
 {
     const char *at = call ? strstr(call, "](args = (") : NULL;
@@ -61,7 +53,7 @@ bool call_next(Piece *argument, const char **at)
     return true;
 }
 
-/* Argument i, and the space in front of it; NULL: there are fewer. */
+/* The text from argument i on, with a leading space; NULL: there are fewer. */
 static const char *argument(const char *call, int i)
 {
     const char *s = arguments_of(call);
@@ -95,7 +87,7 @@ bool call_has_statistics(const char *call)
     return s && s[strspn(s, " ")] == '%';
 }
 
-/* Is it one of those names, with a number behind it or none? */
+/* Does the name consist of one of `begins` and, optionally, '_' and a number? */
 static bool is_called(Piece name, const char *const *begins, size_t n_begins)
 {
     for (size_t i = 0; i < n_begins; i++) {
@@ -164,7 +156,7 @@ static Piece quoted_at(const char *s)
     return end ? (Piece){ s + 1, (size_t)(end - s - 1) } : (Piece){ "", 0 };
 }
 
-/* "name: KIND target='...'", up to `end`. */
+/* Reads "name: KIND target='...'", up to `end`. */
 static bool read_line(SignatureLine *out, const char *s, const char *end)
 {
     const char *target;
@@ -181,7 +173,7 @@ static bool read_line(SignatureLine *out, const char *s, const char *end)
     return line.kind.n > 0;
 }
 
-/* Older versions print the object instead:
+/* Reads the object that older versions print instead:
  * InputSpec(kind=<InputKind.PARAMETER: 1>, arg=TensorArgument(name='p_w'), target='w', persistent=None). */
 static bool read_spec(SignatureLine *out, const char *s, const char *end)
 {

@@ -1,5 +1,5 @@
-/* One walk over values, nodes, updates and outputs.  `defined` is filled as the nodes are passed, so a use before the
- * definition is a value that is not there yet.  Values that nothing defines are dead (passes keep ids), not broken. */
+/* The verifier: one walk over values, nodes, updates and outputs.  The walk fills `defined` node by node, so it finds a
+ * use before the definition.  Values that nothing defines are dead, as passes keep ids; they are no error. */
 #include "graph/ir/verify.h"
 
 #include <string.h>
@@ -72,22 +72,6 @@ static Status check_value(Check *c, uint32_t i)
     return ST_OK;
 }
 
-static Status verify_check_inputs(Check *c)
-{
-    const Graph *g = c->g;
-
-    for (int i = 0; i < g->n_input; i++) {
-        uint32_t id = g->input[i].i;
-
-        if (!id || id >= g->n_value || g->value[id]->kind != V_INPUT)
-            return BROKEN("input %d of the graph is no input value", i);
-        if (c->seen[id])
-            return BROKEN("'%s' is listed twice as an input", g->value[id]->name);
-        c->seen[id] = c->defined[id] = true;
-    }
-    return ST_OK;
-}
-
 /* ---- nodes ---- */
 
 static bool is_list(AttrType t) { return t == A_INTS || t == A_FLOATS || t == A_STRINGS; }
@@ -110,7 +94,6 @@ static Status check_attrs(const Graph *g, const Node *n)
     return ST_OK;
 }
 
-/* Its own errors say what is broken. */
 static Status verify_check_body(const Graph *g, const Graph *body)
 {
     if (!body->is_body || body->arena != g->arena)
@@ -129,40 +112,6 @@ static Status verify_check_body(const Graph *g, const Graph *body)
     return graph_verify(body);
 }
 
-static Status check_bodies(const Graph *g, const Node *n)
-{
-    for (int i = 0; i < n->n_attr; i++)
-        if (n->attr[i].type == A_GRAPH && n->attr[i].graph)
-            TRY(status_prefix(verify_check_body(g, n->attr[i].graph), "%s: body '%s'", node_text(g, n),
-                              n->attr[i].name));
-    return ST_OK;
-}
-
-static Status check_arity(const Graph *g, const Node *n)
-{
-    const OpDef *op = n->op;
-
-    if (n->n_in < op->in_min || (op->in_max >= 0 && n->n_in > op->in_max))
-        return BROKEN("%s: %d inputs, expected %d to %d", node_text(g, n), n->n_in, op->in_min, op->in_max);
-    if (n->n_out < op->out_min || (op->out_max >= 0 && n->n_out > op->out_max))
-        return BROKEN("%s: %d outputs, expected %d to %d", node_text(g, n), n->n_out, op->out_min, op->out_max);
-    for (int i = 0; i < op->in_min; i++)
-        if (!has_value(n->in[i]))
-            return BROKEN("%s: required input %d is absent", node_text(g, n), i);
-    return ST_OK;
-}
-
-static Status check_uses(const Check *c, const Node *n)
-{
-    for (int i = 0; i < n->n_in; i++) {
-        if (n->in[i].i >= c->g->n_value)
-            return BROKEN("%s: input %d is value %u of %u", node_text(c->g, n), i, n->in[i].i, c->g->n_value);
-        if (has_value(n->in[i]) && !c->defined[n->in[i].i])
-            return BROKEN("%s uses '%s' before it is defined", node_text(c->g, n), value(c->g, n->in[i])->name);
-    }
-    return ST_OK;
-}
-
 static Status check_definitions(Check *c, const Node *n)
 {
     for (int i = 0; i < n->n_out; i++) {
@@ -176,7 +125,7 @@ static Status check_definitions(Check *c, const Node *n)
         if (c->defined[n->out[i].i])
             return BROKEN("%s assigns '%s' a second time", node_text(c->g, n), v->name);
         if (v->kind != V_TEMP || v->producer != n || v->out_index != i)
-            return BROKEN("%s: '%s' does not know it as its producer (output %d)", node_text(c->g, n), v->name, i);
+            return BROKEN("%s: '%s' has another producer than output %d of the node", node_text(c->g, n), v->name, i);
         c->defined[n->out[i].i] = true;
     }
     return ST_OK;
@@ -190,19 +139,36 @@ static bool is_listed(const OpDef *op)
     return false;
 }
 
-static Status check_node(Check *c, const Node *n, uint32_t i)
+static Status check_node(Check *c, const Node *n, uint32_t index)
 {
-    if (!is_listed(n->op) && !n->op->infer)
+    const Graph *g = c->g;
+    const OpDef *op = n->op;
+
+    if (!is_listed(op) && !op->infer)
         return BROKEN("node %s has an unknown operator", n->name ? n->name : "");
     if (!n->name)
-        return BROKEN("%s %u has no name", n->op->name, i);
-    if (n->index != i)
-        return BROKEN("%s: index %u at position %u", node_text(c->g, n), n->index, i);
-    TRY(check_uses(c, n));
+        return BROKEN("%s %u has no name", op->name, index);
+    if (n->index != index)
+        return BROKEN("%s: index %u at position %u", node_text(g, n), n->index, index);
+    for (int i = 0; i < n->n_in; i++) {
+        if (n->in[i].i >= g->n_value)
+            return BROKEN("%s: input %d is value %u of %u", node_text(g, n), i, n->in[i].i, g->n_value);
+        if (has_value(n->in[i]) && !c->defined[n->in[i].i])
+            return BROKEN("%s uses '%s' before it is defined", node_text(g, n), value(g, n->in[i])->name);
+    }
     TRY(check_definitions(c, n));
-    TRY(check_arity(c->g, n));
-    TRY(check_bodies(c->g, n));
-    return check_attrs(c->g, n);
+    if (n->n_in < op->in_min || (op->in_max >= 0 && n->n_in > op->in_max))
+        return BROKEN("%s: %d inputs, expected %d to %d", node_text(g, n), n->n_in, op->in_min, op->in_max);
+    if (n->n_out < op->out_min || (op->out_max >= 0 && n->n_out > op->out_max))
+        return BROKEN("%s: %d outputs, expected %d to %d", node_text(g, n), n->n_out, op->out_min, op->out_max);
+    for (int i = 0; i < op->in_min; i++)
+        if (!has_value(n->in[i]))
+            return BROKEN("%s: required input %d is absent", node_text(g, n), i);
+    for (int i = 0; i < n->n_attr; i++)
+        if (n->attr[i].type == A_GRAPH && n->attr[i].graph)
+            TRY(status_prefix(verify_check_body(g, n->attr[i].graph), "%s: body '%s'", node_text(g, n),
+                              n->attr[i].name));
+    return check_attrs(g, n);
 }
 
 /* ---- updates and outputs ---- */
@@ -225,7 +191,7 @@ static Status check_update(Check *c, Update u)
     if (!c->defined[u.next.i])
         return BROKEN("state '%s' is updated by '%s', which nothing defines", s->name, next->name);
     if (s->kind == V_CONST || next->dtype == DT_NONE)
-        return ST_OK; /* a model's, whose types may not be known yet */
+        return ST_OK; /* an update in a model, whose types may not be known yet */
     if (s->dtype != next->dtype || !shape_eq(s->shape, next->shape))
         return BROKEN("state '%s' %s%s is updated by '%s' %s%s", s->name, dtype_name(s->dtype), shape_text(s->shape, a),
                       next->name, dtype_name(next->dtype), shape_text(next->shape, b));
@@ -253,7 +219,15 @@ static Status check_graph(Check *c)
 
     for (uint32_t i = 1; i < g->n_value; i++)
         TRY(check_value(c, i));
-    TRY(verify_check_inputs(c));
+    for (int i = 0; i < g->n_input; i++) {
+        uint32_t id = g->input[i].i;
+
+        if (!id || id >= g->n_value || g->value[id]->kind != V_INPUT)
+            return BROKEN("input %d of the graph is no input value", i);
+        if (c->seen[id])
+            return BROKEN("'%s' is listed twice as an input", g->value[id]->name);
+        c->seen[id] = c->defined[id] = true;
+    }
     FOR_NODES(g, n)
         TRY(check_node(c, n, i_n));
     if (g->n_value)

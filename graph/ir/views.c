@@ -1,10 +1,10 @@
-/* Views as digits and steps. */
+/* Strided views: reshape, permutation and slice of digits and steps. */
 #include "graph/ir/views.h"
 
 #include "graph/ir/op.h"
 #include "graph/ir/rewrite.h"
 
-enum { DEEP = 64 }; /* views of views that strided_of follows */
+enum { MAX_CHAIN = 64 }; /* longest chain of views that strided_of follows */
 
 static bool add_digit(Strided *s, Digit d)
 {
@@ -25,7 +25,7 @@ void strided_rows(Strided *s, const Shape *shape)
                 (Digit){ shape->dim[a], shape_count(shape, a + 1, shape->rank), a }; /* MAX_RANK digits at most */
 }
 
-/* Neighbours that step alike are one digit, across axes too. */
+/* Joins neighbouring digits that are contiguous, also across axes. */
 static void join_digits(Strided *s)
 {
     int n = 0;
@@ -41,7 +41,7 @@ static void join_digits(Strided *s)
     s->n_digit = n;
 }
 
-/* Digits are dealt out to the new axes in order; one that spans two axes is cut. */
+/* Distributes the digits to the new axes in order, and splits a digit that spans two axes. */
 bool strided_reshape(Strided *s, const Shape *to)
 {
     Strided from = *s;
@@ -89,8 +89,7 @@ bool strided_permute(Strided *s, const int64_t *perm)
     return true;
 }
 
-/* What an axis of one digit keeps is one digit; of several, as many elements of the slowest as the slice covers whole.
- */
+/* A slice of an axis of one digit is one digit.  Of several digits, it must cover whole elements of the slowest. */
 bool strided_slice(Strided *s, int axis, int64_t start, int64_t step, int64_t count)
 {
     Strided from = *s;
@@ -157,10 +156,10 @@ int strided_axis(const Strided *s, int axis, int most, Digit *out)
 
 void strided_of(Strided *s, ValueId *base, const Graph *g, ValueId v)
 {
-    ValueId chain[DEEP];
+    ValueId chain[MAX_CHAIN];
     int n = 0;
 
-    for (chain[0] = rewrite_in(g, v); n + 1 < DEEP; n++) {
+    for (chain[0] = rewrite_in(g, v); n + 1 < MAX_CHAIN; n++) {
         const Node *p = value(g, chain[n])->producer;
 
         if (!p || !op_is_strided(p->op))

@@ -1,4 +1,4 @@
-/* ArgMax, ArgMin, CumSum and CumProd: along one axis. */
+/* Operators along one axis: ArgMax, ArgMin, CumSum, CumProd. */
 #include "graph/ir/emit.h"
 #include "graph/ops/arg.gen.h"
 #include "graph/ops/binary.gen.h"
@@ -56,6 +56,7 @@ DEFINE_OP(ArgMin, ARG, .doc = "index of the smallest along axis; the first of eq
 
 /* ---- CumSum ---- */
 
+/* The constant axis of CumSum or CumProd, as >= 0. */
 static Status cumulated_axis(const Graph *g, const Node *n, int *axis)
 {
     int64_t v[1];
@@ -79,7 +80,7 @@ static Status infer_cumsum(Graph *g, Node *n)
     return infer_like(g, n, 0);
 }
 
-/* Each element goes into all later sums, so its gradient is the sum of all later gradients: the same sum backward. */
+/* Each element is part of all later sums, so its gradient is the sum of all later gradients: a CumSum backward. */
 static Status grad_cumsum(Grad *gr)
 {
     const Attr *backward =
@@ -89,7 +90,7 @@ static Status grad_cumsum(Grad *gr)
     return gr->g->status;
 }
 
-/* Linear: only a split along the axis itself has to be gathered. */
+/* Linear; only a split along the axis itself is gathered. */
 static Status place_cumsum(Placement *p)
 {
     int to[MAX_RANK], axis;
@@ -109,7 +110,7 @@ DEFINE_OP(CumSum, .since = 14, .from = 11, .in_min = 2, .in_max = 2, .out_min = 
 
 /* ---- CumProd ---- */
 
-/* dx[i] = (product of x before i) R[i], R[i] = dy[i] + x[i+1] R[i+1]: nothing is divided, so zeros do no harm. */
+/* dx[i] = (product of x before i) R[i], R[i] = dy[i] + x[i+1] R[i+1].  Nothing is divided, so zeros in x are fine. */
 static Status grad_cumprod(Grad *gr)
 {
     const Attr *attrs =
@@ -128,7 +129,7 @@ static Status infer_cumprod_grad(Graph *g, Node *n)
     return infer_cumsum(g, n);
 }
 
-/* Anything but a split along the axis passes. */
+/* Every placement passes, except a split along the axis. */
 static Status place_cumprod(Placement *p)
 {
     int axis;
@@ -147,7 +148,8 @@ DEFINE_OP(CumProd, .since = 26, .in_min = 2, .in_max = 2, .out_min = 1, .out_max
           .attrs = (const AttrDecl[]){ { "exclusive", A_INT, .i = 0 }, { "reverse", A_INT, .i = 0 }, { 0 } },
           .infer = infer_cumsum, .grad = grad_cumprod, .place = place_cumprod, .doc = "running products along axis");
 
-/* The same, element by element along the axis.  exclusive: of y[i] x[i] has no part, so R begins one further on. */
+/* The same formula, one Gather for each index of the axis.  exclusive: x[i] is no factor of y[i], so R[i] = R of i + 1.
+ */
 static Status standard_cumprod_grad(Graph *g, Node *n)
 {
     const Value *x = in_value(g, n, 0);
@@ -169,13 +171,13 @@ static Status standard_cumprod_grad(Graph *g, Node *n)
         const int64_t i = reverse ? size - 1 - k : k;
         const ValueId at = emit_ints(g, 1, &i);
         const Attr *along = ATTRS(INT("axis", axis));
-        const ValueId dy = EMIT(g, Gather, along, n->in[2], at), now = EMIT(g, Gather, along, n->in[0], at);
+        const ValueId dy = EMIT(g, Gather, along, n->in[2], at), x_at = EMIT(g, Gather, along, n->in[0], at);
 
         r = !has_value(rest) ? (exclusive ? emit_zeros_like(g, dy) : dy)
             : exclusive      ? rest
                              : EMIT(g, Add, NULL, dy, rest);
         row[i] = EMIT(g, Mul, NULL, EMIT(g, Gather, along, before, at), r);
-        rest = EMIT(g, Mul, NULL, now, r);
+        rest = EMIT(g, Mul, NULL, x_at, r);
         if (exclusive)
             rest = EMIT(g, Add, NULL, rest, dy);
     }

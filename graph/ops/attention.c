@@ -1,18 +1,18 @@
 /* Scaled dot-product attention and its gradient, as one node each (passes/fuse/fuse_attention.c makes them):
  *
- *   S = scale Q K^T + mask per batch and head; when `causal`, `later` stands for the product of a query and a key
- *       behind it, and has no gradient: S[i,j] = later + mask for j > i, -inf unless it says otherwise
+ *   S = scale Q K^T + mask for each batch and head; with `causal`, `later` (default -inf) replaces the product of a
+ *       query and a later key and has no gradient: S[i,j] = later + mask for j > i
  *   Y = softmax(S) V,   L = log sum exp of each row of S
  *
- * Q and Y are [B, Tq, H, D], K and V [B, Tk, H, D]: as projections of tokens leave them, so that nothing is transposed.
- * The mask may be absent; it is [1 or B, 1 or H, 1 or Tq, 1 or Tk], of Q's type, or of bool: then what it does not
- * select scores `fill`.  It has no gradient.  A row whose softmax is not a number (all of it is -inf) is zeros when
- * `safe`.  The backward pass finds the probabilities again as exp(S - L), so that
- * nothing of size Tq * Tk is kept (Dao et al., FlashAttention, 2022).
+ * Q and Y are [B, Tq, H, D], K and V [B, Tk, H, D], the layout of projected tokens, so nothing is transposed.  The
+ * optional mask is [1 or B, 1 or H, 1 or Tq, 1 or Tk], of Q's type, or bool: entries that are false score `fill`.  It
+ * has no gradient.  With `safe`, a row that is -inf throughout, whose softmax would be NaN, gives zeros.  The backward
+ * pass computes the probabilities again as exp(S - L), so nothing of size Tq * Tk is kept (Dao et al., FlashAttention,
+ * 2022).
  *
- * Of PackedAttention Q, K and V are one tensor, as one projection leaves them: [B, T, W], or [T, B, W] when
- * `tokens_first`, with W = 3 H D.  Row by row it is [3, H, D], or [H, 3, D] when `interleaved`; `order` says which of
- * the three are Q, K and V.  Y is [B, T, H, D] or [T, B, H, D].  Its gradient is one tensor too. */
+ * PackedAttention has Q, K and V in one tensor, the result of one projection: [B, T, W], or [T, B, W] with
+ * `tokens_first`, W = 3 H D.  A row is [3, H, D], or [H, 3, D] with `interleaved`; `order` gives the positions of Q, K
+ * and V among the three.  Y is [B, T, H, D] or [T, B, H, D].  The gradient is one tensor, too. */
 #include "graph/ops/attention.h"
 #include "graph/ops/attention.gen.h"
 
@@ -135,7 +135,8 @@ static Status check_mask(const Graph *g, const Node *n)
     if (!m)
         return ST_OK;
     if (m->dtype != DT_BOOL && m->dtype != in_value(g, n, 0)->dtype)
-        return FAIL(E_SHAPE, "%s: a mask of %s", node_text(g, n), dtype_name(m->dtype));
+        return FAIL(E_SHAPE, "%s: the mask is %s, expected bool or %s", node_text(g, n), dtype_name(m->dtype),
+                    dtype_name(in_value(g, n, 0)->dtype));
     if (m->shape->rank == 4) {
         attention_sizes(&a, g, n);
         const int64_t full[] = { a.batch, a.heads, a.tq, a.tk };
@@ -193,7 +194,7 @@ static Status infer_packed(Graph *g, Node *n)
     return ST_OK;
 }
 
-/* y, l, dy are the inputs from `first` on; y has that shape. */
+/* Checks y, l and dy, the inputs from `first` on, and the mask; y must have shape `y`. */
 static Status check_backward(Graph *g, Node *n, int first, const Shape *y)
 {
     const Value *x = in_value(g, n, 0), *l = in_value(g, n, first + 1), *dy = in_value(g, n, first + 2);
@@ -248,7 +249,7 @@ static Status check_wanted(Grad *gr, int mask)
 
 static ValueId mask_of(const Grad *gr, int i) { return has_in(gr->node, i) ? gr->node->in[i] : NO_VALUE; }
 
-/* What the gradient says of scores, as the node does. */
+/* The attributes of scores, which the gradient shares with the node. */
 #define SCORES_OF(n)                                                              \
     INT("causal", node_int(n, "causal")), FLOAT("later", node_float(n, "later")), \
         FLOAT("scale", node_float(n, "scale")), FLOAT("fill", node_float(n, "fill")), INT("safe", node_int(n, "safe"))
@@ -289,7 +290,7 @@ static Status grad_packed(Grad *gr)
 
 enum { NO_AXIS = -2 };
 
-/* The axis of input i that counts samples; NO_AXIS: none does. */
+/* The batch axis of input i; NO_AXIS: it has none. */
 static int batch_axis(const Placement *p, int i)
 {
     const Node *n = p->node;
@@ -301,7 +302,7 @@ static int batch_axis(const Placement *p, int i)
     return packed && node_int(n, "tokens_first") && !statistics ? 1 : 0;
 }
 
-/* Samples of the batch do not meet: all inputs are split along it, or nothing is. */
+/* Samples are independent: all inputs are split along the batch, or none is. */
 static Status attention_place(Placement *p)
 {
     const Node *n = p->node;
@@ -326,12 +327,12 @@ static Status attention_place(Placement *p)
     place_set_all(p, have);
     if (have.kind == PL_S && (n->op == &op_ScaledDotProductAttention || n->op == &op_PackedAttention)) {
         have.axis = 0;
-        place_set(p, 1, have); /* of the statistics */
+        place_set(p, 1, have); /* the statistics */
     }
     return ST_OK;
 }
 
-/* Two products forward, five backward; half of each where the mask hides half. */
+/* Two products forward, five backward; half of each with a causal mask. */
 static int64_t attention_flops(const Graph *g, const Node *n)
 {
     bool forward = n->op == &op_ScaledDotProductAttention || n->op == &op_PackedAttention;

@@ -8,29 +8,29 @@
  *                                                   all rows merged pairwise (Chan et al. 1979), population variance;
  *                                                   the next running statistics, old * keep + new * take
  *   y = BatchNormApply(x, mean, var, scale, bias, count)
- *   sums = BatchNormGradStats(x, dy, mean, var)     sum of dy and of dy * (x - mean) / sqrt(var + epsilon): partial
- * sums dx = BatchNormGradInput(x, dy, mean, var, scale, sums, count) dscale, dbias = BatchNormGradParams(sums)
+ *   sums = BatchNormGradStats(x, dy, mean, var)     partial sums of dy and of dy * (x - mean) / sqrt(var + epsilon)
+ *   dx = BatchNormGradInput(x, dy, mean, var, scale, sums, count)
+ *   dscale, dbias = BatchNormGradParams(sums)
  *
- * What passes/fuse/fuse_batch_norm.c makes of these on an accelerator:
+ * On accelerators passes/fuse/fuse_batch_norm.c fuses these further:
  *
- * - with the bias (and scale) as further inputs both gradients are those through a Relu behind the batch-norm: dy
- * counts where (x - mean) / sqrt(var + epsilon) * scale + bias > 0, which x tells without a reading of the Relu's
- * result;
- * - BatchNormGradInput gives dscale and dbias as well, which it has read anyway.
+ * - With the bias (and scale) as additional inputs, both gradients include that of a Relu behind the batch-norm: dy
+ *   counts where (x - mean) / sqrt(var + epsilon) * scale + bias > 0, so the Relu's result need not be read.
+ * - BatchNormGradInput returns dscale and dbias, too, since it reads the sums anyway.
  *
- * Where each replica keeps running statistics of its own (sets > 0), BatchNormMerge has none, and
+ * If each replica keeps its own running statistics (sets > 0), BatchNormMerge has none, and
  *
  *   mean, var, next_means, next_vars = BatchNormSets(stats, old_means, old_vars)
  *
- * has all of them on every device, a row of each replica in states "MEAN.each" and "VAR.each"; the mean of the rows, or
- * the first, is the layer's.  A variance that is clamped, max(var, epsilon), is var + epsilon of max(var - epsilon, 0),
- * through which nothing flows back where it is 0.
+ * has all of them on every device, a row for each replica in states "MEAN.each" and "VAR.each".  The layer's are the
+ * mean of the rows, or the first.  A clamped variance max(var, epsilon) is computed as max(var - epsilon, 0) + epsilon;
+ * no gradient flows where the maximum is 0.
  *
- * Rows are float64 because a float32 mean of data far from zero is too coarse to merge by: around 3000 its rounding
- * alone moves the merged variance by 1e-6 and more.  The gradient through the statistics is part of dx; so the
- * statistics themselves pass none on, and running statistics, which only they feed, carry none.
+ * Rows are float64 because float32 means of data far from zero are too coarse to merge: around 3000 their rounding
+ * alone moves the merged variance by 1e-6 and more.  dx includes the gradient through the statistics, so the statistics
+ * themselves, and the running statistics computed from them, pass no gradient on.
  *
- * Data in 16 bits goes with statistics, scale, bias and their gradients in float32. */
+ * With data in 16 bits, statistics, scale, bias and their gradients are float32. */
 #include "graph/ir/grad.h"
 #include "graph/ops/batchnorm.gen.h"
 #include "graph/ops/binary.gen.h"
@@ -44,8 +44,8 @@
 
 /* ---- import ---- */
 
-/* Before opset 14 further outputs meant training; the fourth and fifth (saved statistics) were hints for a backward
- * pass, which the importer keeps from being read.  Before opset 7 is_test said it. */
+/* Before opset 14 additional outputs set training mode; the fourth and fifth (saved statistics) were for a backward
+ * pass, and the importer rejects readers of them.  Before opset 7 is_test = 0 set training mode. */
 static Status batchnorm_import(Graph *g, Node *n, int opset)
 {
     const Attr *spatial = node_attr(n, "spatial"), *is_test = node_attr(n, "is_test");
@@ -64,7 +64,7 @@ static Status batchnorm_import(Graph *g, Node *n, int opset)
     return g->status;
 }
 
-/* Without training it was always spelled like this. */
+/* The spelling without training mode never changed. */
 static bool batchnorm_respell(Graph *g, Node *n, int opset)
 {
     (void)g;
@@ -84,7 +84,7 @@ static Status batchnorm_check_input(const Graph *g, const Node *n, int64_t *chan
     return ST_OK;
 }
 
-/* Inputs [from, to) that are present are vectors of one number per channel. */
+/* E_SHAPE unless the inputs [from, to) that are present are vectors of one number for each channel. */
 static Status check_vectors(const Graph *g, const Node *n, int from, int to, int64_t channels)
 {
     char found[SHAPE_TEXT];
@@ -149,7 +149,7 @@ static Status infer_sets(Graph *g, Node *n)
     return ST_OK;
 }
 
-/* The outputs of BatchNormMerge and BatchNormMoments: mean, variance, count, and running ones where they are given. */
+/* Sets the outputs of BatchNormMerge or BatchNormMoments: mean, variance, count and, if given, running statistics. */
 static Status infer_moments_of(Graph *g, Node *n, int64_t channels)
 {
     DType t = (DType)node_int(n, "dtype");
@@ -284,22 +284,7 @@ static Status infer_grad_params(Graph *g, Node *n)
 
 /* ---- lowering of the training form ---- */
 
-/* Mean, variance and count of the batch and, where the layer passes them on, the next running statistics.  ONNX's
- * momentum weighs the old value. */
-static void merge_rows(Graph *g, const Node *n, ValueId rows, int n_out, ValueId *out)
-{
-    const bool runs = n_out > 3;
-    const double momentum = runs ? node_float(n, "momentum") : 0, take = runs ? 1 - momentum : 0;
-    const ValueId in[3] = { rows, n->in[3], n->in[4] };
-
-    emit_multi(g, &op_BatchNormMerge,
-               ATTRS(INT("sync", node_int(n, "sync")), INT("group", node_int(n, "group")),
-                     INT("dtype", in_value(g, n, 0)->dtype), FLOAT("keep", momentum), FLOAT("take", take),
-                     INT("unbiased", runs && node_int(n, "unbiased"))),
-               runs ? 3 : 1, in, n_out, out);
-}
-
-/* The state of as many rows as there are replicas, all begun with the statistic at input i. */
+/* Adds the state with a row for each replica, all initialised with the statistic at input i. */
 static Status add_sets(ValueId *out, Graph *g, const Node *n, int i)
 {
     const Value *of = in_value(g, n, i);
@@ -321,69 +306,63 @@ static Status add_sets(ValueId *out, Graph *g, const Node *n, int i)
     return g->status;
 }
 
-/* The sets as the layer in front leaves them that has the same statistics (a module that is called twice); NO_VALUE:
- * there is none. */
-static ValueId sets_of_last(const Graph *g, const Node *n, int i)
-{
-    const Value *of = in_value(g, n, i);
-
-    return of->producer && of->producer->op == &op_BatchNormSets ? of->producer->out[2 + of->out_index] : NO_VALUE;
-}
-
-/* `sets`, a state or what was to be the next value of one, is followed by `next`. */
-static void set_next(Graph *g, ValueId sets, ValueId next)
-{
-    for (int i = 0; i < g->n_update; i++)
-        if (value_eq(g->update[i].next, sets)) {
-            g->update[i].next = next;
-            return;
-        }
-    graph_add_update(g, sets, next);
-}
-
-/* The layer's next running statistics, of the sets of all replicas. */
+/* Emits the update of all replicas' running statistics; `next` receives the layer's next mean and variance. */
 static Status update_sets(Graph *g, const Node *n, ValueId rows, ValueId next[2])
 {
     const double momentum = node_float(n, "momentum");
     ValueId in[3] = { rows }, out[4];
 
-    for (int i = 0; i < 2; i++)
-        if (!has_value(in[1 + i] = sets_of_last(g, n, 3 + i)))
+    for (int i = 0; i < 2; i++) {
+        const Value *old = in_value(g, n, 3 + i);
+
+        if (old->producer && old->producer->op == &op_BatchNormSets) /* a module that is called a second time */
+            in[1 + i] = old->producer->out[2 + old->out_index];
+        else
             TRY(add_sets(&in[1 + i], g, n, 3 + i));
+    }
     emit_multi(g, &op_BatchNormSets,
                ATTRS(FLOAT("keep", momentum), FLOAT("take", 1 - momentum), INT("unbiased", node_int(n, "unbiased")),
                      INT("average", node_int(n, "average"))),
                3, in, 4, out);
     TRY(g->status);
     for (int i = 0; i < 2; i++) {
-        set_next(g, in[1 + i], out[2 + i]);
+        int u = 0;
+
+        while (u < g->n_update && !value_eq(g->update[u].next, in[1 + i]))
+            u++;
+        if (u < g->n_update)
+            g->update[u].next = out[2 + i];
+        else
+            graph_add_update(g, in[1 + i], out[2 + i]);
         next[i] = out[i];
     }
     return g->status;
 }
 
-static ValueId clamp_variance(Graph *g, ValueId var, double epsilon)
-{
-    const DType t = g->status ? DT_NONE : value(g, var)->dtype;
-    const ValueId rest = EMIT(g, Sub, NULL, var, emit_scalar(g, t, epsilon));
-
-    return EMIT(g, Max, NULL, rest, emit_scalar(g, t, 0));
-}
-
 static Status batchnorm_lower(Graph *g, Node *n)
 {
     const bool runs = has_out(n, 1) || has_out(n, 2), sets = node_int(n, "sets") > 0, clamp = node_int(n, "clamp");
-    const double epsilon = node_float(n, "epsilon");
-    ValueId m[5] = { NO_VALUE }, y, rows;
+    const bool merge_runs = runs && !sets;
+    const double epsilon = node_float(n, "epsilon"), momentum = merge_runs ? node_float(n, "momentum") : 0;
+    ValueId m[5] = { NO_VALUE }, y, in[3] = { NO_VALUE, n->in[3], n->in[4] };
 
     if (!node_int(n, "training_mode"))
         return ST_OK;
-    rows = EMIT(g, BatchNormStats, NULL, n->in[0]);
-    merge_rows(g, n, rows, runs && !sets ? 5 : 3, m);
+    in[0] = EMIT(g, BatchNormStats, NULL, n->in[0]);
+    emit_multi(g, &op_BatchNormMerge,
+               ATTRS(INT("sync", node_int(n, "sync")), INT("group", node_int(n, "group")),
+                     INT("dtype", in_value(g, n, 0)->dtype), FLOAT("keep", momentum), /* the weight of the old value */
+                     FLOAT("take", merge_runs ? 1 - momentum : 0),
+                     INT("unbiased", merge_runs && node_int(n, "unbiased"))),
+               merge_runs ? 3 : 1, in, merge_runs ? 5 : 3, m);
     if (runs && sets)
-        TRY(update_sets(g, n, rows, &m[3]));
-    if (clamp)
-        m[1] = clamp_variance(g, m[1], epsilon);
+        TRY(update_sets(g, n, in[0], &m[3]));
+    if (clamp) {
+        const DType t = g->status ? DT_NONE : value(g, m[1])->dtype;
+        const ValueId rest = EMIT(g, Sub, NULL, m[1], emit_scalar(g, t, epsilon));
+
+        m[1] = EMIT(g, Max, NULL, rest, emit_scalar(g, t, 0));
+    }
     y = EMIT(g, BatchNormApply,
              ATTRS(FLOAT("epsilon", epsilon), INT("clamp", clamp), INT("group", node_int(n, "group"))), n->in[0], m[0],
              m[1], n->in[1], n->in[2], m[2]);
@@ -398,56 +377,32 @@ static Status batchnorm_lower(Graph *g, Node *n)
 
 /* ---- gradients ---- */
 
-typedef struct {
-    ValueId x, mean, var, scale;
-    double epsilon;
-} Norm;
-
-static ValueId grad_stats(Graph *g, const Norm *b, ValueId dy)
-{
-    return EMIT(g, BatchNormGradStats, ATTRS(FLOAT("epsilon", b->epsilon)), b->x, dy, b->mean, b->var);
-}
-
-/* 1 / sqrt(var + epsilon). */
-static ValueId inv_std(Graph *g, const Norm *b)
-{
-    DType t = value(g, b->var)->dtype;
-
-    return EMIT(g, Div, NULL, emit_scalar(g, t, 1),
-                EMIT(g, Sqrt, NULL, EMIT(g, Add, NULL, b->var, emit_scalar(g, t, b->epsilon))));
-}
-
-/* Statistics given from outside: dx = dy * scale / sqrt(var + epsilon), which is the operator itself with mean and bias
- * 0. */
-static ValueId grad_fixed_input(Graph *g, const Norm *b, ValueId dy)
-{
-    ValueId zero = emit_zeros_like(g, b->mean);
-
-    return EMIT(g, BatchNormApply, ATTRS(FLOAT("epsilon", b->epsilon)), dy, zero, b->var, b->scale, zero);
-}
-
-/* dmean = -scale * inv * sum(dy); dvar = -1/2 * scale * inv^2 * sum(dy * (x - mean) * inv). */
-static void grad_fixed_statistics(Grad *gr, const Norm *b, ValueId dscale, ValueId dbias, int at_mean, int at_var)
+/* Gradients by given statistics, from the inputs at scale, mean and var, with inv = 1 / sqrt(var + epsilon):
+ * dmean = -scale * inv * sum(dy); dvar = -1/2 * scale * inv^2 * sum(dy * (x - mean) * inv). */
+static void grad_fixed_statistics(Grad *gr, int scale, int mean, int var, ValueId dscale, ValueId dbias)
 {
     Graph *g = gr->g;
     ValueId inv, scaled;
+    DType t;
 
-    if ((!grad_wanted(gr, at_mean) && !grad_wanted(gr, at_var)) || g->status)
+    if ((!grad_wanted(gr, mean) && !grad_wanted(gr, var)) || g->status)
         return;
-    inv = inv_std(g, b);
-    scaled = EMIT(g, Mul, NULL, b->scale, inv);
-    if (grad_wanted(gr, at_mean))
-        grad_set(gr, at_mean, EMIT(g, Neg, NULL, EMIT(g, Mul, NULL, scaled, dbias)));
-    if (grad_wanted(gr, at_var)) {
-        ValueId half =
-            EMIT(g, Mul, NULL, EMIT(g, Mul, NULL, scaled, inv), emit_scalar(g, value(g, b->var)->dtype, -0.5));
+    t = grad_in_value(gr, var)->dtype;
+    inv = EMIT(
+        g, Div, NULL, emit_scalar(g, t, 1),
+        EMIT(g, Sqrt, NULL, EMIT(g, Add, NULL, grad_in(gr, var), emit_scalar(g, t, node_float(gr->node, "epsilon")))));
+    scaled = EMIT(g, Mul, NULL, grad_in(gr, scale), inv);
+    if (grad_wanted(gr, mean))
+        grad_set(gr, mean, EMIT(g, Neg, NULL, EMIT(g, Mul, NULL, scaled, dbias)));
+    if (grad_wanted(gr, var)) {
+        ValueId half = EMIT(g, Mul, NULL, EMIT(g, Mul, NULL, scaled, inv), emit_scalar(g, t, -0.5));
 
-        grad_set(gr, at_var, EMIT(g, Mul, NULL, half, dscale));
+        grad_set(gr, var, EMIT(g, Mul, NULL, half, dscale));
     }
 }
 
-/* The sums that dx takes: over the group that shares statistics; where the variance is clamped none of dy * (x - mean),
- * as it does not depend on x. */
+/* The sums for dx, over the group with common statistics.  Where the variance is clamped, the sum of dy * (x - mean) is
+ * masked, since the variance does not depend on x. */
 static ValueId sums_through(Graph *g, const Node *n, ValueId var, ValueId sums)
 {
     const DType t = g->status ? DT_NONE : value(g, sums)->dtype;
@@ -464,30 +419,33 @@ static ValueId sums_through(Graph *g, const Node *n, ValueId var, ValueId sums)
     return EMIT(g, Mul, NULL, sums, mask);
 }
 
-/* Inputs of the node: x, and where scale, bias, mean and var stand.  `count`: the statistics are those of x. */
+/* The gradient of a batch-norm with x at input 0 and scale, bias, mean and var at these inputs.  `count` present: the
+ * statistics are those of x; else they are given, and dx = dy * scale / sqrt(var + epsilon), which is BatchNormApply
+ * with mean and bias 0. */
 static Status grad_norm(Grad *gr, int scale, int bias, int mean, int var, ValueId count)
 {
     Graph *g = gr->g;
-    Norm b = { grad_in(gr, 0), grad_in(gr, mean), grad_in(gr, var), grad_in(gr, scale),
-               node_float(gr->node, "epsilon") };
+    const Attr *attrs = ATTRS(FLOAT("epsilon", node_float(gr->node, "epsilon")));
+    const ValueId x = grad_in(gr, 0), m = grad_in(gr, mean), v = grad_in(gr, var), s = grad_in(gr, scale);
     ValueId dy = grad_dout(gr, 0), params[2] = { NO_VALUE }, sums = NO_VALUE;
     bool fixed = !has_value(count);
     bool need_params =
         grad_wanted(gr, scale) || grad_wanted(gr, bias) || (fixed && (grad_wanted(gr, mean) || grad_wanted(gr, var)));
 
     if (need_params || (!fixed && grad_wanted(gr, 0)))
-        sums = grad_stats(g, &b, dy);
+        sums = EMIT(g, BatchNormGradStats, attrs, x, dy, m, v);
     if (need_params)
         EMIT_MULTI(g, BatchNormGradParams, NULL, 2, params, sums);
-    if (grad_wanted(gr, 0))
-        grad_set(gr, 0,
-                 fixed ? grad_fixed_input(g, &b, dy)
-                       : EMIT(g, BatchNormGradInput, ATTRS(FLOAT("epsilon", b.epsilon)), b.x, dy, b.mean, b.var,
-                              b.scale, sums_through(g, gr->node, b.var, sums), count));
+    if (grad_wanted(gr, 0) && fixed) {
+        const ValueId zero = emit_zeros_like(g, m);
+
+        grad_set(gr, 0, EMIT(g, BatchNormApply, attrs, dy, zero, v, s, zero));
+    } else if (grad_wanted(gr, 0))
+        grad_set(gr, 0, EMIT(g, BatchNormGradInput, attrs, x, dy, m, v, s, sums_through(g, gr->node, v, sums), count));
     grad_set(gr, scale, params[0]);
     grad_set(gr, bias, params[1]);
     if (fixed)
-        grad_fixed_statistics(gr, &b, params[0], params[1], mean, var);
+        grad_fixed_statistics(gr, scale, mean, var, params[0], params[1]);
     return g->status;
 }
 
@@ -502,7 +460,7 @@ static Status grad_apply(Grad *gr) { return grad_norm(gr, 3, 4, 1, 2, grad_in(gr
 
 /* ---- placement ---- */
 
-/* Input i may be split along the batch only; a split along another axis is gathered. */
+/* Gathers input i if it is split along another axis than the batch, or partial. */
 static void only_batch(Placement *p, int i)
 {
     if (p->in[i].kind == PL_S && p->in[i].axis != 0)
@@ -518,7 +476,7 @@ static Status place_stats(Placement *p)
     return ST_OK;
 }
 
-/* Synchronised: the rows of all replicas arrive together (OPF_STACKS_L), so the result is the same everywhere. */
+/* With sync the rows of all replicas arrive together (OPF_STACKS_L), so all replicas have the same result. */
 static Status place_merge(Placement *p)
 {
     for (int i = 0; i < p->node->n_in; i++)
@@ -530,7 +488,7 @@ static Status place_merge(Placement *p)
     return ST_OK;
 }
 
-/* Made by fuse-batch-norm, behind partition: of the whole batch. */
+/* fuse-batch-norm makes it after partitioning, for whole batches only. */
 static Status place_moments(Placement *p)
 {
     for (int i = 0; i < p->node->n_in; i++)
@@ -559,7 +517,7 @@ static Status place_sets(Placement *p)
     return ST_OK;
 }
 
-/* The first `n_data` inputs go along the batch, the others are whole or each replica's own. */
+/* Places the first `n_data` inputs along the batch; the others are whole or L.  Returns the placement of the data. */
 static Place place_data(Placement *p, int n_data)
 {
     bool split = false, local = false;
@@ -592,7 +550,7 @@ static Status place_grad_input(Placement *p)
     return ST_OK;
 }
 
-/* Over synchronised statistics the sums are partial; over each replica's own they are its own. */
+/* With synchronised statistics the sums are partial; with each replica's own statistics they are L. */
 static Status place_grad_stats(Placement *p)
 {
     Place x = place_data(p, 2);
@@ -601,7 +559,7 @@ static Status place_grad_stats(Placement *p)
     return ST_OK;
 }
 
-/* The sums are whole already where dx needed them so; each replica's own ones are the partial sums of the total. */
+/* Whole sums, which dx needed, give whole gradients; each replica's own sums are partial sums of the gradient. */
 static Status place_grad_params(Placement *p)
 {
     if (p->in[0].kind == PL_S || p->in[0].kind == PL_P)
@@ -612,22 +570,16 @@ static Status place_grad_params(Placement *p)
 
 /* ---- training ---- */
 
-/* What read the new statistics reads the old. */
-static Status use_running(Graph *g, Node *n)
-{
-    node_set_int(g, n, "training_mode", 0);
-    for (int i = 1; i < n->n_out; i++)
-        if (has_out(n, i))
-            graph_replace(g, n->out[i], i < 3 ? n->in[i + 2] : NO_VALUE);
-    n->n_out = 1;
-    return g->status;
-}
-
 static Status batchnorm_train(Graph *g, Node *n, const TrainMode *mode)
 {
-    if (!mode->batch)
-        return use_running(g, n);
-    node_set_int(g, n, "training_mode", 1);
+    node_set_int(g, n, "training_mode", mode->batch);
+    if (!mode->batch) {
+        for (int i = 1; i < n->n_out; i++)
+            if (has_out(n, i)) /* readers of the next statistics read the present ones */
+                graph_replace(g, n->out[i], i < 3 ? n->in[i + 2] : NO_VALUE);
+        n->n_out = 1;
+        return g->status;
+    }
     node_set_int(g, n, "sync", mode->sync);
     node_set_int(g, n, "group", mode->group);
     node_set_int(g, n, "unbiased", mode->unbiased);

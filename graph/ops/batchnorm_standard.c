@@ -1,5 +1,5 @@
-/* The steps of batch-norm in training (batchnorm.c) in ONNX's operators: of one replica, and in the statistics' type.
- * Each declines where it is more: a clamped variance, what is fused with a Relu. */
+/* The steps of training batch-norm (batchnorm.c) in ONNX's operators, for one replica, in the statistics' type.  A rule
+ * leaves a node as it is if it does more: a clamped variance, a fused Relu. */
 #include "graph/ops/batchnorm_standard.h"
 #include "graph/ops/batchnorm.gen.h"
 #include "graph/ops/binary.gen.h"
@@ -11,7 +11,7 @@
 
 #include "graph/ir/emit.h"
 
-/* [C], to be broadcast against x. */
+/* v [C] reshaped to broadcast against x. */
 static ValueId along_channels(Graph *g, ValueId v, const Shape *x)
 {
     Shape s = { .rank = x->rank - 1, .dim = { x->dim[1] } };
@@ -56,15 +56,7 @@ static ValueId next_running(Graph *g, const Node *n, ValueId old, ValueId now)
     return EMIT(g, Add, NULL, kept, taken);
 }
 
-/* n / (n - 1), of which n alone follows the size of the batch. */
-static ValueId unbiased_factor(Graph *g, DType t, double count)
-{
-    const ValueId n = emit_scalar(g, t, count);
-
-    return EMIT(g, Div, NULL, n, EMIT(g, Sub, NULL, n, emit_scalar(g, t, 1)));
-}
-
-/* From the data itself: rows are what replicas tell each other. */
+/* Computes the statistics from BatchNormStats' input, since one replica needs no rows of statistics. */
 Status batch_norm_standard_merge(Graph *g, Node *n)
 {
     const Node *stats = in_value(g, n, 0)->producer;
@@ -86,14 +78,18 @@ Status batch_norm_standard_merge(Graph *g, Node *n)
     graph_replace(g, n->out[2], emit_full(g, t, &one, count));
     if (has_out(n, 3))
         graph_replace(g, n->out[3], next_running(g, n, n->in[1], mean));
-    if (has_out(n, 4) && node_int(n, "unbiased"))
-        var = EMIT(g, Mul, NULL, var, unbiased_factor(g, t, count));
+    if (has_out(n, 4) && node_int(n, "unbiased")) {
+        const ValueId size = emit_scalar(g, t, count); /* the only constant that depends on the batch size */
+        const ValueId factor = EMIT(g, Div, NULL, size, EMIT(g, Sub, NULL, size, emit_scalar(g, t, 1)));
+
+        var = EMIT(g, Mul, NULL, var, factor);
+    }
     if (has_out(n, 4))
         graph_replace(g, n->out[4], next_running(g, n, n->in[2], var));
     return g->status;
 }
 
-/* 1 / sqrt(var + epsilon), to be broadcast against x. */
+/* 1 / sqrt(var + epsilon), reshaped to broadcast against x. */
 static ValueId inverse_deviation(Graph *g, const Node *n, ValueId var, const Shape *x)
 {
     ValueId wide = EMIT(g, Add, NULL, var, emit_scalar(g, value(g, var)->dtype, node_float(n, "epsilon")));

@@ -1,4 +1,4 @@
-/* NonMaxSuppression: how many boxes stay depends on data. */
+/* NonMaxSuppression: the number of boxes that remain depends on data. */
 #include "graph/ops/nms_boxes.h"
 #include "graph/ir/grad.h"
 #include "graph/ir/op.h"
@@ -44,7 +44,7 @@ static Status boxes_infer(Graph *g, Node *n)
     return g->status;
 }
 
-/* ONNX has it of float32 alone. */
+/* ONNX's operator takes float32 only. */
 static Status boxes_standard(Graph *g, Node *n)
 {
     for (int i = 0; i < n->n_in; i++)

@@ -1,15 +1,15 @@
-/* Enter, Gate and Choose: what an If becomes whose condition the file does not decide.  Both branches are computed, and
- * Choose takes the results of one.  What depends on data enters a branch that is not taken as zeros, so that it selects
- * nothing that is not there; what does not, parameters among it, passes a gate as it is, through which it is seen.
- * Either way its gradient is then 0, whatever the branch makes of it: an infinity times a gradient of 0 is no number.
+/* Enter, Gate and Choose: an If whose condition the file does not decide.  Both branches are computed, and Choose takes
+ * the results of one.  Values that depend on data Enter a branch that is not taken as zeros, so that they are no
+ * invalid indices there.  Other values, such as parameters, pass a Gate unchanged.  Either way the gradient through a
+ * branch that is not taken is set to 0, since an infinity in the branch times a gradient of 0 would be NaN.
  *
- * Where sizes decide the condition once they are bound, the branch that is not taken is left without types, and away:
- * it may be none that these sizes allow. */
+ * If sizes decide the condition once they are bound, the other branch gets no types and is dropped: it may be invalid
+ * for these sizes. */
 #include "graph/ir/grad.h"
 #include "graph/ops/where.gen.h"
 #include "graph/ir/placement_rules.h"
 
-/* 1, 0, -1: not known. */
+/* The value of a constant condition; -1: it is no constant. */
 static int known_condition(const Graph *g, const Node *n, int i)
 {
     const Tensor *c = value_const(g, n->in[i]);
@@ -27,7 +27,7 @@ static Status check_condition(const Graph *g, const Node *n, int i)
     return infer_expect(g, n, i, "its condition", shape_scalar());
 }
 
-/* Output 0 is like x, where the branch may be taken. */
+/* Output 0 has the type and shape of input x, or no shape if the branch is known not to be taken. */
 static Status infer_entering(Graph *g, Node *n, int x, int c)
 {
     Shape unknown = shape_unknown();
@@ -75,7 +75,7 @@ static Status grad_gate(Grad *gr)
     return gr->g->status;
 }
 
-/* Where there are no gradients it is not needed. */
+/* Without gradients the gate has no effect. */
 static Status train_gate(Graph *g, Node *n, const TrainMode *mode)
 {
     if (!mode->batch)
@@ -100,7 +100,7 @@ DEFINE_OP(Gate, .domain = "dpexec", .plain = "Identity", .branch = BRANCH_GATE, 
 
 /* ---- Choose ---- */
 
-/* Where the branches differ, data decide the shape. */
+/* If the branches' shapes differ, data decide the output's. */
 static Status infer_choose(Graph *g, Node *n)
 {
     const Value *a = in_value(g, n, 1), *b = in_value(g, n, 2);

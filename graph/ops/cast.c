@@ -1,4 +1,4 @@
-/* Cast and CastLike: conversion of element types; CastAll: that of many tensors by one node
+/* Conversion of element types: Cast, CastLike, BitCast, and CastAll for many tensors in one node
  * (passes/fuse/group_casts.c). */
 #include <string.h>
 
@@ -6,7 +6,7 @@
 #include "graph/ops/cast.gen.h"
 #include "graph/ir/placement_rules.h"
 
-/* Up to opset 5 the type was a word.  (ONNX's words are ours but for these two.) */
+/* Up to opset 5 the type was a word; only FLOAT and DOUBLE differ from dpexec's names of types. */
 static Status type_from_word(Graph *g, Node *n, const char *word)
 {
     char name[16] = "";
@@ -22,15 +22,6 @@ static Status type_from_word(Graph *g, Node *n, const char *word)
     return g->status;
 }
 
-/* How to round matters for the smallest floats alone. */
-static void forget_rounding(Graph *g, Node *n, DType to)
-{
-    if (dtype_is_small_float(to))
-        return;
-    node_remove_attr(g, n, "saturate");
-    node_remove_attr(g, n, "round_mode");
-}
-
 static Status cast_import(Graph *g, Node *n, int opset)
 {
     const Attr *to = node_attr(n, "to");
@@ -38,8 +29,10 @@ static Status cast_import(Graph *g, Node *n, int opset)
     if (opset < 6 && to && to->type == A_STRING)
         TRY(type_from_word(g, n, to->s));
     to = node_attr(n, "to");
-    if (n->op == &op_Cast && to && to->type == A_INT) /* else it is refused when attributes are checked */
-        forget_rounding(g, n, (DType)to->i);
+    if (n->op == &op_Cast && to && to->type == A_INT && !dtype_is_small_float((DType)to->i)) {
+        node_remove_attr(g, n, "saturate"); /* these matter for floats of 8 bits and less only */
+        node_remove_attr(g, n, "round_mode");
+    }
     return g->status;
 }
 
@@ -60,7 +53,7 @@ static Status cast_infer(Graph *g, Node *n)
     return ST_OK;
 }
 
-/* Only between floats does a gradient flow. */
+/* A gradient flows only between floats. */
 static Status cast_grad(Grad *gr)
 {
     DType from = grad_in_value(gr, 0)->dtype;
@@ -70,7 +63,7 @@ static Status cast_grad(Grad *gr)
     return grad_graph(gr)->status;
 }
 
-/* Widening is exact, so partial sums may be widened and then added: more precise than the other way round. */
+/* Widening is exact, so partial sums are widened before they are added, which is more precise. */
 static Status cast_place(Placement *p)
 {
     DType from = in_value(p->g, p->node, 0)->dtype, to = (DType)node_int(p->node, "to");
@@ -88,7 +81,7 @@ DEFINE_OP(Cast, .same = SAME_TYPED, .precision = PREC_OWN, .elementwise = true, 
           .doc = "y = (to) x", .import = cast_import, .respell = cast_respell, .infer = cast_infer, .grad = cast_grad,
           .place = cast_place);
 
-/* ---- CastLike: a Cast whose type is found in the graph ---- */
+/* ---- CastLike: a Cast to the type of another value ---- */
 
 static Status infer_like_second(Graph *g, Node *n)
 {
@@ -112,7 +105,7 @@ DEFINE_OP(CastLike, .same = SAME_TYPED, .since = 15, .in_min = 2, .in_max = 2, .
           .doc = "x in the type of the second input", .import = cast_import, .respell = cast_respell,
           .infer = infer_like_second, .lower = lower_cast_like);
 
-/* All of one type, for all become one; they need not have one shape.  To 16 bits or from 16 bits to float32. */
+/* All inputs have one type, but may differ in shape: float32 to 16-bit floats, or back. */
 static Status cast_infer_all(Graph *g, Node *n)
 {
     int64_t to = node_int(n, "to");
@@ -148,7 +141,7 @@ static Status infer_bits(Graph *g, Node *n)
     const DType from = in_value(g, n, 0)->dtype, to = (DType)node_int(n, "to");
 
     if (dtype_bits(from) != dtype_bits(to))
-        return FAIL(E_MODEL, "%s: from %s to %s, which has not as many bits", node_text(g, n), dtype_name(from),
+        return FAIL(E_MODEL, "%s: from %s to %s, which has another number of bits", node_text(g, n), dtype_name(from),
                     dtype_name(to));
     set_out(g, n, 0, to, in_value(g, n, 0)->shape);
     return g->status;

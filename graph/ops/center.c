@@ -1,5 +1,4 @@
-/* CenterCropPad: axes cut or filled up with zeros at both ends, the odd one at the far end, until they have the sizes
- * asked for. */
+/* CenterCropPad: axes cropped or zero-padded at both ends to given sizes; an odd difference goes to the end. */
 #include "graph/ir/emit.h"
 #include "graph/ops/concat.gen.h"
 #include "graph/ops/layout.gen.h"
@@ -9,9 +8,9 @@
 typedef struct {
     int n, axis[MAX_RANK];
     int64_t size[MAX_RANK];
-} Wanted;
+} AxisSizes;
 
-static Status read_wanted(Wanted *w, const Graph *g, const Node *n)
+static Status read_sizes(AxisSizes *w, const Graph *g, const Node *n)
 {
     const int rank = in_value(g, n, 0)->shape->rank;
     int count;
@@ -33,12 +32,12 @@ static Status read_wanted(Wanted *w, const Graph *g, const Node *n)
 static Status center_infer(Graph *g, Node *n)
 {
     Shape y = *in_value(g, n, 0)->shape, unknown = shape_unknown();
-    Wanted w;
+    AxisSizes w;
 
     set_out(g, n, 0, in_value(g, n, 0)->dtype, &unknown);
     if (!value_const(g, n->in[1]))
         return g->status;
-    TRY(read_wanted(&w, g, n));
+    TRY(read_sizes(&w, g, n));
     for (int i = 0; i < w.n; i++)
         y.dim[w.axis[i]] = w.size[i];
     set_out(g, n, 0, in_value(g, n, 0)->dtype, &y);
@@ -51,11 +50,11 @@ static Status center_lower(Graph *g, Node *n)
     int64_t from[MAX_RANK], to[MAX_RANK], axes[MAX_RANK], pads[2 * MAX_RANK] = { 0 };
     ValueId y = n->in[0];
     int cut = 0, padded = 0;
-    Wanted w;
+    AxisSizes w;
 
     if (!value_const(g, n->in[1]))
         return FAIL(E_UNSUPPORTED, "%s: the sizes depend on data, expected constants", node_text(g, n));
-    TRY(read_wanted(&w, g, n));
+    TRY(read_sizes(&w, g, n));
     for (int i = 0; i < w.n; i++) {
         const int64_t less = x.dim[w.axis[i]] - w.size[i], more = -less;
 

@@ -1,9 +1,9 @@
-/* Col2Im: blocks of an image, laid out as columns, are added up where they were taken; over any number of axes.
+/* Col2Im: blocks of an image, given as columns, are added up at their positions; any number of axes.
  *
- * data[N, C * block, L], y[N, C, image...]; element k of block l stands at l * stride - pad + k * dilation along each
- * axis.  As one axis of k and l it is a table of positions, which floats are spread by (Interpolate, whose gradient
- * takes the columns again) and other types are written by; what falls into the padding goes to one element more, which
- * is cut off. */
+ * data[N, C * block, L], y[N, C, image...]; element k of block l is at l * stride - pad + k * dilation along each axis.
+ * A table holds the position of each k and l.  Floats are added up by it with InterpolateGrad, whose gradient gathers
+ * the columns again, other types with ScatterElements.  Elements in the padding go to one additional element, which is
+ * cut off. */
 #include <string.h>
 
 #include "graph/ir/emit.h"
@@ -34,7 +34,7 @@ static Status col2im_read_sizes(const Graph *g, const Node *n, int i, const char
     return ST_OK;
 }
 
-/* One number for each axis, `otherwise` where there are none. */
+/* Reads one number for each axis; `otherwise` if the list is empty. */
 static Status read_list(const Graph *g, const Node *n, const char *name, int rank, int64_t otherwise, int64_t *out)
 {
     int count;
@@ -66,16 +66,16 @@ static Status count_steps(const Graph *g, const Node *n, Columns *c)
     return ST_OK;
 }
 
-static const int64_t MOST = INT64_MAX / 16;
+static const int64_t MAX_ELEMENTS = INT64_MAX / 16;
 
-/* The product of sizes; E_SHAPE when it is more than MOST. */
+/* The product of sizes; E_SHAPE when it is more than MAX_ELEMENTS. */
 static Status col2im_multiply(const Graph *g, const Node *n, const char *what, const int64_t *size, int count,
                               int64_t *out)
 {
     *out = 1;
     for (int a = 0; a < count; a++)
-        if (__builtin_mul_overflow(*out, size[a], out) || *out > MOST)
-            return FAIL(E_SHAPE, "%s: %s are more than %lld", node_text(g, n), what, (long long)MOST);
+        if (__builtin_mul_overflow(*out, size[a], out) || *out > MAX_ELEMENTS)
+            return FAIL(E_SHAPE, "%s: %s are more than %lld", node_text(g, n), what, (long long)MAX_ELEMENTS);
     return ST_OK;
 }
 
@@ -120,7 +120,7 @@ static Status col2im_infer(Graph *g, Node *n)
     return g->status;
 }
 
-/* On to the next of the numbers that are counted within `size`. */
+/* Advances a multi-index within `size` in row-major order. */
 static void col2im_advance(int64_t *at, const int64_t *size, int rank)
 {
     for (int a = rank - 1; a >= 0; a--) {
@@ -130,7 +130,7 @@ static void col2im_advance(int64_t *at, const int64_t *size, int rank)
     }
 }
 
-/* The element of the image; `size` for the padding. */
+/* Index in the image of an element of a block; c->size in the padding. */
 static int64_t position(const Columns *c, const int64_t *element, const int64_t *block)
 {
     int64_t at = 0;
@@ -145,7 +145,7 @@ static int64_t position(const Columns *c, const int64_t *element, const int64_t 
     return at;
 }
 
-/* Where each element of each block goes, [blocks, 1]; *padded: some go to the padding. */
+/* The table of positions of all elements of all blocks, [blocks, 1]; *padded: some are in the padding. */
 static ValueId emit_table(Graph *g, const Columns *c, bool *padded)
 {
     const Shape shape = SHAPE(c->blocks, 1);
@@ -171,7 +171,7 @@ static ValueId emit_table(Graph *g, const Columns *c, bool *padded)
     return graph_add_const_nocopy(g, "positions", table);
 }
 
-/* x[n, c, blocks] added up at the positions, of n c `size` elements; of types that are not floats. */
+/* Adds up x [n, c, blocks] by the table to [n, c, size], for types other than floats; bool: any. */
 static ValueId emit_scattered(Graph *g, ValueId x, ValueId table, int64_t size)
 {
     const Shape s = *value(g, x)->shape, line = SHAPE(1, 1, s.dim[2]), y = SHAPE(s.dim[0], s.dim[1], size);

@@ -1,6 +1,6 @@
-/* Operators that move data between replicas and devices.  One node each, so that the edges of the graph tell the whole
- * truth: what goes in, what comes out, on which device ("devices", one per output, or per destination of a tensor).
- * Made by passes/partition/expand.c; no model contains them, and they come after the gradients. */
+/* Collectives: operators that move data between replicas and devices.  Each is one node, so the graph shows its inputs,
+ * its outputs and their devices ("devices", one for each output, or for each copy of a tensor).
+ * passes/partition/expand.c makes them after differentiation; no model contains them. */
 #include "graph/ir/collective.h"
 #include "graph/tensor/layout.h"
 #include "graph/ir/op.h"
@@ -49,7 +49,7 @@ static Status check_same(const Graph *g, const Node *n, int from, int to)
     return ST_OK;
 }
 
-/* The outputs [from, to), of that type, are pieces of `whole` along `axis` by their "counts". */
+/* Sets outputs [from, to) to pieces of `whole` along `axis`, with the sizes in "counts". */
 static Status set_pieces(Graph *g, Node *n, DType t, const Shape *whole, int axis, int from, int to)
 {
     int n_counts;
@@ -69,14 +69,14 @@ static Status set_pieces(Graph *g, Node *n, DType t, const Shape *whole, int axi
     return ST_OK;
 }
 
-/* The same along the node's `axis`. */
+/* The same along attribute "axis". */
 static Status set_split_outputs(Graph *g, Node *n, const Value *whole, int from, int to)
 {
     TRY(infer_axis(g, n, whole->shape->rank));
     return set_pieces(g, n, whole->dtype, whole->shape, (int)node_int(n, "axis"), from, to);
 }
 
-/* Of a node of several tensors of one type: *parts inputs and *copies outputs each, one on each of its devices. */
+/* Checks a node of several tensors of one type; each has *parts inputs and *copies outputs, one for each device. */
 static Status check_tensors(const Graph *g, const Node *n, int *parts, int *copies)
 {
     int64_t tensors = node_int(n, "tensors");
@@ -110,7 +110,7 @@ static Status infer_scatter(Graph *g, Node *n)
     return set_split_outputs(g, n, in_value(g, n, 0), 0, n->n_out);
 }
 
-/* Of one that lies row after row. */
+/* Pieces of a tensor are contiguous if all axes before the split one have size 1. */
 static int64_t view_of_scatter(const Graph *g, const Node *n, int o)
 {
     const Value *x = in_value(g, n, 0);
@@ -187,8 +187,8 @@ static Status infer_all_reduce(Graph *g, Node *n)
     return ST_OK;
 }
 
-/* A device adds its share block by block, every part read before the sums are written: they may lie over any part of
- * the same tensor. */
+/* A device reads each block of all parts before it writes the block of sums, so a sum may overwrite any part of its
+ * tensor. */
 static bool sum_overwrites(const Graph *g, const Node *n, int o, int j)
 {
     const Exchange e = exchange_of(n);
@@ -211,7 +211,7 @@ DEFINE_OP(
 
 /* ---- AllGather ---- */
 
-/* Tensor t, of the inputs [from, to). */
+/* The shape of inputs [from, to) joined along attribute "axis". */
 static Status joined_shape(Shape *out, const Graph *g, const Node *n, int from, int to)
 {
     const int64_t axis = node_int(n, "axis");

@@ -1,4 +1,4 @@
-/* Operators that join and cut tensors: Concat, Split, Slice. */
+/* Concat, Split and Slice. */
 #include "graph/ir/grad.h"
 #include "graph/ops/concat.gen.h"
 #include "graph/ops/layout.gen.h"
@@ -39,7 +39,7 @@ static Status infer_concat(Graph *g, Node *n)
     return g->status;
 }
 
-/* dy is cut into the parts of the inputs. */
+/* Splits dy into the sizes of the inputs. */
 static Status grad_concat(Grad *gr)
 {
     Graph *g = gr->g;
@@ -61,7 +61,8 @@ static Status grad_concat(Grad *gr)
     return g->status;
 }
 
-/* All inputs split alike along another axis, or all partial; else gathered.  A single input is passed on as it is. */
+/* Inputs that are all split along another axis, or all partial, pass; else they are gathered.  A single input passes.
+ */
 static Status place_concat(Placement *p)
 {
     int n = p->node->n_in, partial = 0, split = -1;
@@ -96,8 +97,7 @@ DEFINE_OP(Concat, .moves = 255, .layout = LAYOUT_ANY, .since = 13, .from = 4, .i
 
 /* ---- Split ---- */
 
-/* Sizes were an attribute up to opset 12; up to 17 their absence meant equal parts, which now is said by
- * num_outputs. */
+/* Sizes were an attribute up to opset 12.  Up to opset 17 their absence meant equal parts; now num_outputs does. */
 static Status import_split(Graph *g, Node *n, int opset)
 {
     if (opset < 13)
@@ -109,12 +109,11 @@ static Status import_split(Graph *g, Node *n, int opset)
 
 static bool respell_split(Graph *g, Node *n, int opset)
 {
-    node_remove_attr(g, n,
-                     "num_outputs"); /* the default of which says that the parts are equal; else import has set it */
+    node_remove_attr(g, n, "num_outputs"); /* older opsets have none: without sizes, parts are equal */
     return opset >= 13 || respell_input_to_attr(g, n, 1, "split");
 }
 
-/* Sizes given, or equal ones of which the last may be smaller when num_outputs says so (opset 18). */
+/* The given sizes, or equal ones; with num_outputs (opset 18) the last may be smaller. */
 static Status split_sizes(const Graph *g, const Node *n, int64_t d, int64_t *sizes)
 {
     int64_t part = n->n_out ? (d + n->n_out - 1) / n->n_out : 0, sum = 0;
@@ -219,8 +218,8 @@ static bool respell_slice(Graph *g, Node *n, int opset)
            respell_input_to_attr(g, n, 1, "starts");
 }
 
-/* Of Slice(x, starts, ...), and of SliceGrad(dy, shape, starts, ...) with first = 2.  `*known`: whether all are
- * constant. */
+/* Reads the range of Slice(x, starts, ...), first = 1, or SliceGrad(dy, shape, starts, ...), first = 2, for shape x.
+ * *known: are all inputs from `first` on constant?  Else *r is not set. */
 static Status node_range(SliceRange *r, bool *known, const Graph *g, const Node *n, const Shape *x, int first)
 {
     const Tensor *t[4] = { NULL };
@@ -258,7 +257,7 @@ static Status grad_slice(Grad *gr)
     return g->status;
 }
 
-/* Shared with SliceGrad: `x` is the larger tensor. */
+/* Places Slice and SliceGrad; `x` is the shape of the larger tensor. */
 static Status place_range(Placement *p, const Shape *x, int first)
 {
     int to[MAX_RANK];
@@ -345,7 +344,7 @@ static Status grad_slice_grad(Grad *gr)
 
 static Status place_slice_grad(Placement *p) { return place_range(p, value(p->g, p->node->out[0])->shape, 2); }
 
-/* Along an axis of `size`, elements of y at start, start + step ... and zeros between. */
+/* Expands an axis of y to `size`: its elements at start, start + step ..., and zeros elsewhere. */
 static ValueId spread_along(Graph *g, ValueId y, int axis, int64_t size, int64_t start, int64_t step)
 {
     const Shape *s = value(g, y)->shape;

@@ -4,12 +4,11 @@
  *   dx = ConvGradInput(dy, w)      the transpose in x
  *   dw = ConvGradWeight(x, dy)     the transpose in w
  *
- * and ConvRelu(x, w, b, z) = max(0, Conv(x, w, b) + z), rounded once.  passes/fuse/fuse_conv.c makes it of the single
- * operators where these have their gradients and places.
+ * and ConvRelu(x, w, b, z) = max(0, Conv(x, w, b) + z), rounded once; passes/fuse/fuse_conv.c makes it after
+ * differentiation and partitioning.
  *
- * ConvTranspose is ConvGradInput of its input, plus a bias.  The gradients take sizes that their inputs do not hold
- * from the attributes `spatial` and `kernel`; the batch always comes from an input, so that replicas can share the
- * node. */
+ * ConvTranspose is ConvGradInput of its input, plus a bias.  Attributes `spatial` and `kernel` give the gradients sizes
+ * that their inputs do not have.  The batch size always comes from an input, so it may differ between replicas. */
 #include <string.h>
 
 #include "graph/ir/grad.h"
@@ -25,7 +24,7 @@ enum { GROUP_LIMIT = 1 << 30 };
 
 /* ---- inference ---- */
 
-/* x [N, C, ...], w [M, C/group, kernel...], y [N, M, ...]: channels must fit the groups. */
+/* E_MODEL, E_SHAPE unless `group` divides c and m: x [N, c, ...], w [m, per_group, kernel...], y [N, m, ...]. */
 static Status check_channels(const Graph *g, const Node *n, int64_t c, int64_t m, int64_t per_group)
 {
     int64_t group = node_int(n, "group");
@@ -77,12 +76,11 @@ static Status infer_conv_relu(Graph *g, Node *n)
     TRY(infer_conv(g, n));
     y = value(g, n->out[0])->shape;
     if (z && !shape_eq(z, y))
-        return FAIL(E_SHAPE, "%s: what is added is %s, expected %s", node_text(g, n), shape_text(z, a),
-                    shape_text(y, b));
+        return FAIL(E_SHAPE, "%s: the addend is %s, expected %s", node_text(g, n), shape_text(z, a), shape_text(y, b));
     return ST_OK;
 }
 
-/* The forward convolution of x by the window must yield dy's sizes. */
+/* E_SHAPE unless the forward convolution of x has the shape of dy. */
 static Status check_gradient_window(Graph *g, Node *n, const Shape *x, const int64_t *kernel, const Shape *dy)
 {
     Window w;
@@ -153,7 +151,7 @@ static const int64_t *pads_of(const Node *n)
     return node_ints(n, "pads", &count);
 }
 
-/* An operator of the family with the window of node `like`, but for its pads. */
+/* Emits an operator of the family with the window of node `like`, but other pads. */
 static ValueId emit_family(Graph *g, const OpDef *op, const Node *like, const int64_t *pads, Attr size, int n_in,
                            const ValueId *in)
 {
@@ -250,7 +248,8 @@ static Status lower_conv_relu(Graph *g, Node *n)
 
 /* ---- ConvTranspose ---- */
 
-/* output_shape, or else SAME, fixes the output and the pads follow; otherwise the output follows from the pads. */
+/* One axis.  wanted >= 0 (from output_shape or SAME): sets the pads for that output size; else sets the output size by
+ * the pads. */
 static Status transpose_axis(const Graph *g, const Node *n, int64_t in, int64_t reach, int64_t stride, int64_t extra,
                              int64_t wanted, bool upper, int64_t *pad, int64_t *pad_end, int64_t *out)
 {
@@ -297,8 +296,8 @@ static Status transpose_sizes(Graph *g, Node *n, const Shape *x, const Shape *w,
     return g->status;
 }
 
-/* Elements along axis i of an output y that stand a stride or more behind the last window of x: output_padding or
- * output_shape leave so many where a dilation is larger than the stride. */
+/* Number of elements of axis i of the output y that are a stride or more past the last window; output_padding or
+ * output_shape may add such elements if a dilation is larger than the stride. */
 static int64_t transpose_beyond(const Node *n, const Shape *x, const Shape *w, const Shape *y, int i)
 {
     int count;
@@ -310,7 +309,8 @@ static int64_t transpose_beyond(const Node *n, const Shape *x, const Shape *w, c
     return left < stride ? 0 : left - (stride - 1);
 }
 
-/* Those are first of what the pads at the end take off, then of the output: zeros, behind what windows reach. */
+/* The shape of y without these elements, which are zeros; `pads` receives the pads for it.  The pads at the end cover
+ * such elements first. */
 static Shape transpose_reached(const Node *n, const Shape *x, const Shape *w, const Shape *y, int64_t *pads)
 {
     int count;
@@ -360,7 +360,7 @@ static Status infer_transpose(Graph *g, Node *n)
     TRY(window_list(g, n, "output_padding", rank, 0, 0));
     TRY(transpose_sizes(g, n, x, w, out));
     spatial = node_ints(n, "spatial", &count);
-    if (count == rank && memcmp(spatial, out, (size_t)rank * sizeof *out)) /* sizes have changed since */
+    if (count == rank && memcmp(spatial, out, (size_t)rank * sizeof *out)) /* the input had another size */
         return FAIL(E_SHAPE, "%s: made for another size of the input", node_text(g, n));
     if (count != rank)
         node_set_ints(g, n, "spatial", rank, out);
@@ -408,20 +408,20 @@ static Status grad_transpose(Grad *gr)
 
 /* ---- placement ---- */
 
-static Status all_but(Placement *p, int data) /* the first input is split along the batch, or nothing is */
+/* Splits input 0 along the batch.  Bilinear: with one factor partial, the other whole and no bias the result is
+ * partial.
+ */
+static Status place_conv(Placement *p)
 {
-    bool partial = !has_in(p->node, 2) && place_in(p, data).kind + place_in(p, 1 - data).kind == PL_P &&
-                   (place_in(p, data).kind == PL_P || place_in(p, 1 - data).kind == PL_P);
+    const PlaceKind a = place_in(p, 0).kind, b = place_in(p, 1).kind;
 
-    if (!partial)
+    if (has_in(p->node, 2) || a + b != PL_P || (a != PL_P && b != PL_P))
         return place_batch0(p);
-    place_set_all(p, PLACE_P); /* bilinear: one factor a partial sum, the other whole, no bias */
+    place_set_all(p, PLACE_P);
     return ST_OK;
 }
 
-static Status place_conv(Placement *p) { return all_but(p, 0); }
-
-/* Both split along the batch: the sum over samples is partial. */
+/* Both inputs split along the batch give a partial sum over the samples. */
 static Status place_grad_weight(Placement *p)
 {
     bool split = false;
@@ -433,14 +433,14 @@ static Status place_grad_weight(Placement *p)
             place_mixes(p, "it is split along another axis than the batch");
     }
     if (!split)
-        return all_but(p, 0);
+        return place_conv(p);
     place_need(p, 0, PLACE_S(0));
     place_need(p, 1, PLACE_S(0));
     place_set_all(p, PLACE_P);
     return ST_OK;
 }
 
-/* One multiply-add for each weight of an output channel and each element of the output: in all three directions. */
+/* Forward and both gradients: a multiply-add for each element of the output and each weight of an output channel. */
 static int64_t conv_flops(const Graph *g, const Node *n)
 {
     bool by_weight = n->op == &op_ConvGradWeight, by_input = n->op == &op_ConvGradInput;
@@ -484,7 +484,7 @@ ValueId conv_transposed(Graph *g, const Node *n, ValueId dy, ValueId w, int64_t 
                    INTS("output_padding", rank, extra), INT("group", group)),
              dy, w);
     if (!g->status)
-        node_set_ints(g, value(g, x)->producer, "spatial", 0, NULL); /* ours; the padding says it */
+        node_set_ints(g, value(g, x)->producer, "spatial", 0, NULL); /* ONNX lacks it; output_padding replaces it */
     return x;
 }
 
@@ -497,7 +497,7 @@ static Status standard_grad_input(Graph *g, Node *n)
     return g->status;
 }
 
-/* [N, G Q, ...] as [Q, G N, ...] (`join`: [G Q, N, ...]). */
+/* Transposes x [N, G Q, ...] to [Q, G N, ...], or with `join` to [G Q, N, ...]. */
 static ValueId samples_inside(Graph *g, ValueId x, int64_t group, bool join)
 {
     const Shape *s = value(g, x)->shape;
@@ -515,8 +515,8 @@ static ValueId samples_inside(Graph *g, ValueId x, int64_t group, bool join)
     return emit_reshape(g, x, &out);
 }
 
-/* A convolution of x by dy over the samples, where strides and dilations change roles.  It may go on behind the last
- * place of the kernel. */
+/* A convolution of x by dy over the samples, with strides and dilations exchanged.  Its result may be larger than the
+ * kernel, and is then sliced. */
 static Status standard_grad_weight(Graph *g, Node *n)
 {
     const Shape *w = value(g, n->out[0])->shape;

@@ -1,12 +1,12 @@
-/* Cross-entropy of scores and class numbers in one pass over the scores, and its gradient
- * (passes/fuse/fuse_cross_entropy.c makes them of LogSoftmax and NllSum): with L = log sum_c exp(x[c]) of each sample
+/* Cross-entropy of scores and class numbers in one pass over the scores, and its gradient;
+ * passes/fuse/fuse_cross_entropy.c makes them of LogSoftmax and NllSum.  With L = log sum_c exp(x[c]) of each sample
  * and smoothing e,
  *
- *   num = sum over samples not ignored of  L - (1-e) x[t] - e/C sum_c x[c],   den = how many they are
+ *   num = sum over samples not ignored of  L - (1-e) x[t] - e/C sum_c x[c],   den = number of these samples
  *   dx[c] = dy (exp(x[c] - L) - (1-e) [c = t] - e/C)
  *
- * The probabilities are found again in the backward pass, so that nothing of the scores' size is kept but the scores,
- * which may have 16 bits: sums are taken in float32 at least. */
+ * The backward pass computes the probabilities again, so only the scores are kept.  They may have 16 bits; sums are at
+ * least float32. */
 #include "graph/ir/grad.h"
 #include "graph/ops/cross_entropy.gen.h"
 #include "graph/ops/loss.h"
@@ -55,7 +55,7 @@ static Status cross_entropy_place(Placement *p)
     return ST_OK;
 }
 
-/* dy, scores, target, statistics. */
+/* Inputs: dy, scores, target, statistics. */
 static Status cross_entropy_infer_backward(Graph *g, Node *n)
 {
     const Value *dy = in_value(g, n, 0), *x = in_value(g, n, 1), *target = in_value(g, n, 2), *l = in_value(g, n, 3);
@@ -68,7 +68,7 @@ static Status cross_entropy_infer_backward(Graph *g, Node *n)
     return ST_OK;
 }
 
-/* The three that have samples are split alike. */
+/* Scores, target and statistics are split along the same axis. */
 static Status place_backward(Placement *p)
 {
     int axis = -1;

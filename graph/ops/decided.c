@@ -1,8 +1,9 @@
-/* Decided: a number by which an If, a Loop, a Scan or a sequence became plain nodes when the file was read.
+/* Decided: a number that decided, when the file was read, into which nodes an If, a Loop, a Scan or a sequence was
+ * expanded.
  *
- * The node passes the number on and knows its value at the file's own sizes.  Passes may infer shapes at other ones as
- * they like; a step or a model that is compiled for such sizes is refused where the number is another
- * (passes/simplify/infer_shapes.c), as its nodes are not those that the file means. */
+ * The node passes the number on and stores its value at the file's own sizes.  Passes may infer shapes at other sizes.
+ * But compiling a step or a model for sizes at which the number differs is an error
+ * (passes/simplify/infer_shapes.c), since the expanded nodes are then wrong. */
 #include "graph/ir/grad.h"
 #include "graph/ir/placement_rules.h"
 
@@ -41,5 +42,4 @@ DEFINE_OP(Decided, .domain = "dpexec", .plain = "Identity", .since = 1, .in_min 
                                        { "what", A_STRING, .rule = ATTR_REQUIRED },
                                        { 0 } },
           .infer = infer_decided, .check_sizes = decided_check_sizes, .grad = grad_none, .lower = lower_decided,
-          .place = place_all_b,
-          .doc = "the input, by whose value at the file's own sizes was decided what its nodes are");
+          .place = place_all_b, .doc = "the input, a number that decided how control flow of the file was expanded");

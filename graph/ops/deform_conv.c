@@ -1,8 +1,8 @@
-/* DeformConv: a convolution whose kernel's elements are each taken where an offset says.
+/* DeformConv: a convolution that samples x for each element of the kernel at an offset position.
  *
- * What is sampled are columns, by GridSample of each group of channels that shares offsets; their mask and their
- * product with the weights are a Mul and a MatMul.  x[N,C,spatial], w[M,C/group,kernel],
- * offset[N,groups*elements*axes,out], mask[N,groups*elements,out], y[N,M,out]. */
+ * GridSample samples the columns, for each group of channels with common offsets; a Mul applies the mask, a MatMul the
+ * weights.  x[N,C,spatial], w[M,C/group,kernel], offset[N,groups*elements*axes,out], mask[N,groups*elements,out],
+ * y[N,M,out]. */
 #include <string.h>
 
 #include "graph/ir/emit.h"
@@ -30,7 +30,7 @@ static Status check_channels(const Graph *g, const Node *n, int64_t groups)
     return ST_OK;
 }
 
-/* Input i is y's shape with so many channels. */
+/* E_SHAPE unless input i has y's shape with `channels` channels. */
 static Status check_like(const Graph *g, const Node *n, int i, const char *what, const Shape *y, int64_t channels)
 {
     Shape want = *y;
@@ -71,7 +71,7 @@ static Status deform_conv_infer(Graph *g, Node *n)
     return g->status;
 }
 
-/* Where the kernel's elements are without offsets: [1, elements, axes, out]. */
+/* Positions of the kernel's elements without offsets: [1, elements, axes, out]. */
 static ValueId emit_places(Graph *g, DType t, const Window *w)
 {
     const int first = WINDOW_AXES - w->rank;
@@ -96,8 +96,7 @@ static ValueId emit_places(Graph *g, DType t, const Window *w)
     return graph_add_const_nocopy(g, "places", all);
 }
 
-/* What the kernel's elements meet: [N * groups, C / groups, elements, out].  Places are in float32 where the data has
- * 16 bits. */
+/* The sampled columns [N * groups, C / groups, elements, out].  Positions are float32 where the data has 16 bits. */
 static ValueId emit_columns(Graph *g, const Node *n, const Window *w)
 {
     const Value *x = in_value(g, n, X);

@@ -1,7 +1,7 @@
 /* Det: determinants of the matrices along the last two axes.
  *
- * Its gradient is the matrix of cofactors, which a singular matrix has as well: DetGrad computes it without dividing by
- * a pivot that may be zero. */
+ * Its gradient is the matrix of cofactors, which exists for singular matrices, too: DetGrad computes it without
+ * dividing by a pivot that may be zero. */
 #include "graph/ir/grad.h"
 #include "graph/ops/det.gen.h"
 #include "graph/ops/det_standard.h"
@@ -44,7 +44,7 @@ static Status grad_det(Grad *gr)
     return gr->g->status;
 }
 
-/* Axes before the matrices', which are the same of all that the node has, pass. */
+/* A split along an axis before the matrices' passes; all inputs and outputs have these axes. */
 static Status place_det(Placement *p)
 {
     const int rank = in_value(p->g, p->node, 0)->shape->rank;

@@ -1,16 +1,15 @@
 /* DetGrad (det.c) in ONNX's operators: the gradient times the matrix of cofactors.
  *
- * Those of a small matrix A are determinants of what is left without a row and a column.  A larger one is brought,
- * together with the identity, to E [A, I] = [X, E] by size - 1 steps of Gauss-Jordan elimination with complete
- * pivoting, in double, as the kernel has it.  X has a one in each pivot's row and column, in the column c that is left
- * the numbers v, in row order of the pivots' columns, and there the last pivot w, by which nothing is divided.  With P
- * the permutation that takes each pivot's row, and the row that is left, to its column, Y = P X = I + (v - e_c) e_c'
- * and
+ * Cofactors of a small matrix A are determinants of A without a row and a column.  For a larger matrix, size - 1 steps
+ * of Gauss-Jordan elimination with complete pivoting, in double as in the kernel, take [A, I] to E [A, I] = [X, E].  X
+ * has a one in each pivot's row and column.  Column c, the one without a pivot, holds the numbers v, sorted by the
+ * pivots' columns, and the last pivot w, by which nothing is divided.  Let P be the permutation that takes each pivot's
+ * row, and the row without a pivot, to its column.  Then Y = P X = I + (v - e_c) e_c' and
  *
  *   adj A = adj(Y) adj(P') adj(E^-1) = det P (product of pivots) (w F - v F_c + e_c F_c),   F = P E
  *
- * where F_c is row c of F, and row c of the sum F_c itself.  A pivot of 0 leaves a product of 0: all cofactors are 0
- * then. */
+ * where F_c is row c of F; row c of the sum is F_c itself.  With a pivot of 0 the product, and so each cofactor, is 0.
+ */
 #include "graph/ops/det_standard.h"
 #include "graph/ops/arg.gen.h"
 #include "graph/ops/binary.gen.h"
@@ -35,7 +34,7 @@ typedef struct {
 
 /* ---- minors ---- */
 
-/* [n, n - 1]: all but i, in order. */
+/* [n, n - 1]: row i lists all indices but i. */
 static ValueId others(Graph *g, int64_t n)
 {
     const Shape s = SHAPE(n, n - 1);
@@ -51,7 +50,7 @@ static ValueId others(Graph *g, int64_t n)
     return graph_add_const_nocopy(g, "others", t);
 }
 
-/* [n, n]: 1 and -1 by turns. */
+/* [n, n]: (-1)^(row + column). */
 static ValueId signs(Graph *g, DType type, int64_t n)
 {
     const Shape s = SHAPE(n, n);
@@ -80,8 +79,8 @@ static ValueId by_minors(const Matrices *m)
 
 /* ---- elimination ---- */
 
-/* [X, E], the rows [matrices,size,1] and columns [matrices,1,size] that no pivot has been in, where pivots were, and
- * their product [matrices,1,1]. */
+/* [X, E]; masks of the rows [matrices,size,1] and columns [matrices,1,size] without a pivot and of the pivots
+ * [matrices,size,size]; the product of the pivots [matrices,1,1]. */
 typedef struct {
     const Matrices *m;
     ValueId both, rows, columns, pivots, product;
@@ -89,7 +88,7 @@ typedef struct {
 
 static ValueId number(const Elimination *e, double v) { return emit_scalar(e->m->g, DT_FLOAT64, v); }
 
-/* The sum along an axis of what the condition chooses: of one number there. */
+/* The number along an axis that the mask `which` selects, as a masked sum. */
 static ValueId pick(const Elimination *e, ValueId which, ValueId v, int64_t axis)
 {
     Graph *g = e->m->g;
@@ -97,7 +96,7 @@ static ValueId pick(const Elimination *e, ValueId which, ValueId v, int64_t axis
     return emit_reduce_sum(g, EMIT(g, Where, NULL, which, v, number(e, 0)), 1, &axis, true);
 }
 
-/* X, or E. */
+/* X (0) or E (1). */
 static ValueId half(const Elimination *e, int which)
 {
     Graph *g = e->m->g;
@@ -106,7 +105,7 @@ static ValueId half(const Elimination *e, int which)
     return EMIT(g, Slice, NULL, e->both, emit_ints(g, 1, &from), emit_ints(g, 1, &to), emit_ints(g, 1, &axis));
 }
 
-/* 0, 1 ... [1,size] or as a column. */
+/* 0, 1 ... size - 1, as a row [1,1,size] or a column [1,size,1]. */
 static ValueId count(const Elimination *e, bool column)
 {
     const int64_t n = e->m->size;
@@ -122,7 +121,7 @@ static ValueId count(const Elimination *e, bool column)
     return graph_add_const_nocopy(e->m->g, "count", t);
 }
 
-/* The row and the column of the largest number of what is left. */
+/* Masks of the row and the column of the largest number in the rows and columns without a pivot. */
 static void find_pivot(const Elimination *e, ValueId x, ValueId *row, ValueId *column)
 {
     Graph *g = e->m->g;
@@ -179,29 +178,21 @@ static ValueId identity(const Elimination *e)
     return graph_add_const_nocopy(e->m->g, "identity", t);
 }
 
-static Elimination det_standard_begin(const Matrices *m)
+static ValueId by_elimination(const Matrices *m)
 {
+    static const int64_t turned[] = { 0, 2, 1 };
     Graph *g = m->g;
     const Shape all = SHAPE(m->count, m->size, m->size), rows = SHAPE(m->count, m->size, 1),
                 columns = SHAPE(m->count, 1, m->size), one = SHAPE(m->count, 1, 1);
     Elimination e = { .m = m };
     const ValueId units = emit_expand(g, identity(&e), &all);
+    ValueId row, column, x, to, sign, f, v, last, y;
 
     e.rows = emit_full(g, DT_BOOL, &rows, 1);
     e.columns = emit_full(g, DT_BOOL, &columns, 1);
     e.pivots = emit_full(g, DT_BOOL, &all, 0);
     e.product = emit_full(g, DT_FLOAT64, &one, 1);
     e.both = EMIT(g, Concat, ATTRS(INT("axis", 2)), emit_cast(g, m->x, DT_FLOAT64), units);
-    return e;
-}
-
-static ValueId by_elimination(const Matrices *m)
-{
-    static const int64_t turned[] = { 0, 2, 1 };
-    Graph *g = m->g;
-    Elimination e = det_standard_begin(m);
-    ValueId row, column, x, to, sign, f, v, last, y;
-
     for (int64_t k = 0; k < m->size - 1; k++)
         eliminate(&e);
     row = e.rows;
@@ -223,16 +214,6 @@ static ValueId by_elimination(const Matrices *m)
     return emit_cast(g, y, value(g, m->x)->dtype);
 }
 
-/* dy, but NaN for a matrix with a NaN. */
-static ValueId spoilt(const Matrices *m)
-{
-    static const int64_t axes[] = { 1, 2 };
-    Graph *g = m->g;
-    ValueId bad = EMIT(g, Where, NULL, EMIT(g, IsNaN, NULL, m->x), m->x, emit_scalar(g, value(g, m->x)->dtype, 0));
-
-    return EMIT(g, Add, NULL, m->dy, emit_reduce_sum(g, bad, 2, axes, true));
-}
-
 Status det_standard_grad(Graph *g, Node *n)
 {
     const Shape *x = in_value(g, n, 0)->shape;
@@ -249,8 +230,12 @@ Status det_standard_grad(Graph *g, Node *n)
     }
     m.x = emit_reshape(g, n->in[0], &all);
     m.dy = emit_reshape(g, n->in[1], &one);
-    if (size > 1)
-        m.dy = spoilt(&m);
+    if (size > 1) { /* elimination may drop a NaN: dy becomes NaN for a matrix with one */
+        const ValueId nan =
+            EMIT(g, Where, NULL, EMIT(g, IsNaN, NULL, m.x), m.x, emit_scalar(g, value(g, m.x)->dtype, 0));
+
+        m.dy = EMIT(g, Add, NULL, m.dy, emit_reduce_sum(g, nan, 2, (const int64_t[]){ 1, 2 }, true));
+    }
     y = size == 1 ? m.dy : size <= MINORS_SIZE ? by_minors(&m) : by_elimination(&m);
     graph_replace(g, n->out[0], emit_reshape(g, y, x));
     return g->status;

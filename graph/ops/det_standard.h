@@ -1,4 +1,4 @@
-/* OpDef.standard of det.c's. */
+/* OpDef.standard of DetGrad. */
 #ifndef DPX_OPS_DET_STANDARD_H
 #define DPX_OPS_DET_STANDARD_H
 

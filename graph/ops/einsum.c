@@ -1,9 +1,9 @@
 /* Einsum: products and sums by named axes, "bhqd,bhkd->bhqk".
  *
- * Written as matrix products, one input joined to the product of those before it at a time.  Of two tensors an axis is
- * in a batch (both have it and it goes on), summed (both have it and nothing behind needs it) or free (one has it);
- * what one alone has and nothing needs is summed first.  A product is [batch, free of the first, free of the second],
- * its axes being those of the inputs, so that a split of the samples stands wherever they have it. */
+ * It becomes matrix products, each of one input and the product of those before it.  An axis of two factors is a batch
+ * axis (both have it, and it is needed later), summed (both have it, and it is not needed later) or free (one has it);
+ * axes that only one has and that are not needed later are summed first.  A product is [batch, free of the first, free
+ * of the second] and keeps the inputs' axes separate, so a split of the samples passes through. */
 #include <string.h>
 
 #include "graph/ir/emit.h"
@@ -13,7 +13,7 @@
 #include "graph/ir/grad.h"
 #include "graph/ir/op.h"
 
-/* Names of axes: letters by their code, those of "..." from the last backwards. */
+/* Names of axes: letters by their code; ELLIPSIS + i is the axis of "..." with i others after it. */
 enum { ELLIPSIS = 128, NAMES = ELLIPSIS + MAX_RANK, MAX_TERMS = 32 };
 
 typedef struct {
@@ -25,7 +25,7 @@ typedef struct {
     Term in[MAX_TERMS], out;
     int n;
     int64_t size[NAMES];
-    int ellipsis; /* axes that "..." stands for in the input that has most */
+    int ellipsis; /* greatest number of axes that "..." stands for in an input */
 } Equation;
 
 static Status wrong(const Graph *g, const Node *n, const char *what)
@@ -37,7 +37,7 @@ static bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c 
 
 static bool term_has(const Term *t, int name) { return t->n && memchr(t->axis, name, (size_t)t->n); }
 
-/* Reads one term up to `end`; `dots`: how many axes its "..." has. */
+/* Reads one term up to `end`; `dots`: the number of axes of its "...". */
 static Status read_term(Term *t, const Graph *g, const Node *n, const char *s, const char *end, int dots)
 {
     bool dotted = false;
@@ -110,7 +110,7 @@ static Status read_inputs(Equation *e, const Graph *g, const Node *n, const char
         bool dotted;
 
         if ((end == NULL) != (i == n->n_in - 1))
-            return wrong(g, n, "the number of terms is not that of the inputs");
+            return wrong(g, n, "the numbers of terms and inputs differ");
         end = end ? end : arrow;
         dotted = memchr(s, '.', (size_t)(end - s)) != NULL;
         for (const char *c = s; c < end; c++)
@@ -162,8 +162,9 @@ static Status einsum_infer(Graph *g, Node *n)
     return ST_OK;
 }
 
-/* ---- as products ---- */
+/* ---- lowering ---- */
 
+/* A value with the names of its axes. */
 typedef struct {
     Graph *g;
     ValueId v;
@@ -180,7 +181,7 @@ static int einsum_place_of(const Named *x, int name)
     return -1;
 }
 
-/* The axes in the order of `t`, which has the same. */
+/* Transposes x to the order of `t`, a permutation of its axes. */
 static void arrange(Named *x, const Term *t)
 {
     int64_t perm[MAX_RANK];
@@ -191,7 +192,8 @@ static void arrange(Named *x, const Term *t)
     x->t = *t;
 }
 
-/* Of an axis that occurs twice, the diagonal: the two are one, of which every (d + 1)-th element is taken. */
+/* Replaces an axis that occurs twice by its diagonal: the two axes of size d are joined at the end, and every (d +
+ * 1)-th element is taken. */
 static void take_diagonals(Named *x)
 {
     for (int a = 0; a < x->t.n; a++)
@@ -239,8 +241,8 @@ static void sum_alone(Named *x, const bool *keep, const Named *but)
     x->t = rest;
 }
 
-/* An axis that is summed and of size 1 in one of the two alone is summed in the other. */
-static void even_out(Named *a, Named *b, const bool *keep)
+/* An axis to be summed that has size 1 in one factor (a broadcast) is summed in the other first. */
+static void sum_broadcast(Named *a, Named *b, const bool *keep)
 {
     for (int k = 0; k < a->t.n; k++) {
         int other = einsum_place_of(b, a->t.axis[k]);
@@ -254,7 +256,7 @@ static void even_out(Named *a, Named *b, const bool *keep)
     }
 }
 
-/* The last `n` axes as one. */
+/* Joins the last `n` axes; n 0 adds an axis of size 1. */
 static void merge_last(Named *x, int n)
 {
     int64_t words[MAX_RANK] = { 0 };
@@ -266,7 +268,7 @@ static void merge_last(Named *x, int n)
     x->v = EMIT(x->g, Reshape, NULL, x->v, emit_ints(x->g, x->t.n, words));
 }
 
-/* a and b, whose axes are [batch, free, summed], become a [batch, free of a, free of b]. */
+/* Multiplies a and b, with axes [batch, free, summed], to a [batch, free of a, free of b]. */
 static void einsum_multiply(Named *a, const Named *b, int batch, int summed)
 {
     Graph *g = a->g;
@@ -288,7 +290,7 @@ static void einsum_multiply(Named *a, const Named *b, int batch, int summed)
     merge_last(&y, summed);
     for (int k = 0; k < batch + 1; k++)
         perm[k] = k;
-    if (free_b != 1) { /* the free ones as one, before the summed: [batch, summed, free] */
+    if (free_b != 1) { /* joins the free axes and puts them last: [batch, summed, free] */
         for (int k = 0; k < free_b; k++)
             perm[batch + 1 + k] = batch + k;
         perm[batch] = batch + free_b;
@@ -318,7 +320,7 @@ static void einsum_multiply(Named *a, const Named *b, int batch, int summed)
     a->t = t;
 }
 
-/* Appends to `t` the axes of x that both have or not, and that go on or not. */
+/* Appends to `t` the axes of x for which "`other` has it" equals `both` and "needed later" equals `goes_on`. */
 static int gather_axes(Term *t, const Named *x, const Named *other, bool both, const bool *keep, bool goes_on)
 {
     int before = t->n;
@@ -329,7 +331,7 @@ static int gather_axes(Term *t, const Named *x, const Named *other, bool both, c
     return t->n - before;
 }
 
-/* a = a b; `keep`: what goes on. */
+/* a = a b; `keep`: the axes that are needed later. */
 static void einsum_join(Named *a, Named *b, const bool *keep)
 {
     Term ta = { 0 }, tb = { 0 };
@@ -337,7 +339,7 @@ static void einsum_join(Named *a, Named *b, const bool *keep)
 
     sum_alone(a, keep, b);
     sum_alone(b, keep, a);
-    even_out(a, b, keep);
+    sum_broadcast(a, b, keep);
     batch = gather_axes(&ta, a, b, true, keep, true);
     tb = ta;
     gather_axes(&ta, a, b, false, keep, true);

@@ -1,9 +1,9 @@
-/* FlexAttention: attention whose scores and probabilities graphs of the file's own may change (graph/onnx/flow.c reads
- * them between these nodes).  Of [batch, heads, tokens, depth]:
+/* FlexAttention: attention with graphs of the file that modify scores and probabilities (graph/onnx/flow.c imports them
+ * between these nodes).  Q, K, V and Y are [batch, heads, tokens, depth]:
  *
  *   S = (r Q)(r K)^T,   P = softmax(score_mod(S)),   Y = prob_mod(P) V,   r = sqrt(scale)
  *
- * S and P have a type of their own; r is found in float32.  Where queries have more heads, those of a group share a
+ * S and P have a type of their own; r is computed in float32.  If queries have more heads, those of a group share a
  * head of K and V. */
 #include "graph/ops/flex_attention.h"
 #include "graph/ops/binary.gen.h"
@@ -32,18 +32,7 @@ static ValueId sizes(Graph *g, ValueId x, int64_t from, int64_t to)
     return NODE(g, Shape, ATTRS(INT("start", from), INT("end", to)), x);
 }
 
-static ValueId root_of_scale(Graph *g, const FlexAttention *a, ValueId q)
-{
-    ValueId root;
-
-    if (a->scaled)
-        return emit_scalar(g, a->type, sqrtf(a->scale));
-    root = NODE(g, Sqrt, NULL, cast(g, sizes(g, q, 3, 4), DT_INT64, DT_FLOAT32));
-    root = NODE(g, Sqrt, NULL, NODE(g, Reciprocal, NULL, root));
-    return cast(g, root, DT_FLOAT32, a->type);
-}
-
-/* Each head of x as often as heads of q share it. */
+/* Repeats each head of x for the heads of q that share it. */
 static ValueId repeat_heads(Graph *g, const FlexAttention *a, ValueId x, ValueId q)
 {
     ValueId one, share, heads, batch, rest, times, whole;
@@ -63,8 +52,15 @@ static ValueId repeat_heads(Graph *g, const FlexAttention *a, ValueId x, ValueId
 
 ValueId flex_scores(Graph *g, const FlexAttention *a, ValueId q, ValueId k)
 {
-    const ValueId root = root_of_scale(g, a, q);
+    ValueId root;
 
+    if (a->scaled)
+        root = emit_scalar(g, a->type, sqrtf(a->scale));
+    else {
+        root = NODE(g, Sqrt, NULL, cast(g, sizes(g, q, 3, 4), DT_INT64, DT_FLOAT32));
+        root = NODE(g, Sqrt, NULL, NODE(g, Reciprocal, NULL, root));
+        root = cast(g, root, DT_FLOAT32, a->type);
+    }
     k = NODE(g, Mul, NULL, repeat_heads(g, a, k, q), root);
     k = NODE(g, Transpose, ATTRS(INTS("perm", 4, ((int64_t[]){ 0, 1, 3, 2 }))), k);
     q = NODE(g, Mul, NULL, q, root);

@@ -1,13 +1,13 @@
-/* DFT and STFT: products with matrices of cosines and sines.
+/* DFT and STFT as products with matrices of cosines and sines.
  *
- * Along the axis of a [.., n, .., c], c = 1 (real) or 2 (real and imaginary part), N = dft_length, s = -1 or 1 for the
+ * Along an axis of x [.., n, .., c], c = 1 (real) or 2 (real and imaginary part), N = dft_length, s = -1, or 1 for the
  * inverse, which is divided by N:
  *
- *   y[k] = sum_j x[j] exp(s 2 pi i j k / N),   j < N (what x lacks is 0, what it has beyond is left out)
+ *   y[k] = sum_j x[j] exp(s 2 pi i j k / N),   j < N (x is padded with zeros, or truncated, to N)
  *
- * As a product of real matrices: the rows of [n c, m d] are the parts of the input's elements, the columns those of the
- * output's.  With `onesided` the forward transform takes reals and gives the first N / 2 + 1 elements; the inverse
- * takes these, of which the others are the conjugates, and gives reals.  The gradient is that of MatMul. */
+ * As a product of real matrices, the matrix is [n c, m d]: rows are the parts of the input's elements, columns those of
+ * the output's.  With `onesided` the forward transform takes reals and gives the first N / 2 + 1 elements; the inverse
+ * takes these (the others are their conjugates) and gives reals.  The gradient is that of MatMul. */
 #include <math.h>
 
 #include "graph/ir/emit.h"
@@ -20,12 +20,12 @@
 
 enum { X, LENGTH, AXIS };
 
-static const int64_t MOST = INT64_C(1) << 26; /* elements of a matrix */
+static const int64_t MAX_ELEMENTS = INT64_C(1) << 26; /* of a matrix */
 
 typedef struct {
     int axis;
-    int64_t size, n, c, m,
-        d; /* N; the axis and the parts of the input, of which it has `n` that count; of the output */
+    int64_t size, n, c; /* N; the input's elements along the axis that are used, and its parts */
+    int64_t m, d;       /* the output's elements along the axis, and its parts */
     bool inverse, onesided;
 } Transform;
 
@@ -71,7 +71,7 @@ static Status read_transform(Transform *t, const Graph *g, const Node *n)
         TRY(fourier_read_number(g, n, AXIS, "axis", &axis));
     TRY(shape_axis(&t->axis, axis, x->rank, node_text(g, n)));
     if (t->axis == x->rank - 1)
-        return FAIL(E_SHAPE, "%s: axis %d is that of real and imaginary part", node_text(g, n), t->axis);
+        return FAIL(E_SHAPE, "%s: axis %d holds real and imaginary part, expected another", node_text(g, n), t->axis);
     t->c = x->dim[x->rank - 1];
     t->n = x->dim[t->axis];
     t->size = t->inverse && t->onesided ? 2 * (t->n - 1) : t->n;
@@ -102,7 +102,7 @@ static Status infer_dft(Graph *g, Node *n)
     return g->status;
 }
 
-/* One part (0: real, 1: imaginary) of element k that part `of` of element j gives, by the angle of j k. */
+/* Entry of the matrix: the coefficient of part `of` (0: real, 1: imaginary) of x[j] in part `part` of y[k]. */
 static double fourier_entry(const Transform *t, int64_t j, int of, int64_t k, int part)
 {
     const double pi = 3.14159265358979323846,
@@ -114,7 +114,7 @@ static double fourier_entry(const Transform *t, int64_t j, int of, int64_t k, in
     return scale * (of == part ? cos(angle) : of ? -sin(angle) : sin(angle));
 }
 
-/* [n c, m d] */
+/* The matrix [n c, m d]. */
 static ValueId emit_matrix(Graph *g, const Transform *t, DType type)
 {
     const Shape s = SHAPE(t->n * t->c, t->m * t->d);
@@ -132,7 +132,7 @@ static ValueId emit_matrix(Graph *g, const Transform *t, DType type)
     return graph_add_const_nocopy(g, "frequencies", w);
 }
 
-/* The axis goes to the last but one place, or back from there. */
+/* Moves the axis to the last but one place, or back from there. */
 static ValueId move_axis(Graph *g, ValueId x, int rank, int axis, bool back)
 {
     int64_t perm[MAX_RANK], inverse[MAX_RANK];
@@ -161,9 +161,9 @@ static Status lower_dft(Graph *g, Node *n)
     if (!fourier_is_known(g, n, LENGTH, AXIS + 1))
         return FAIL(E_UNSUPPORTED, "%s: dft_length or axis depends on data, expected constants", node_text(g, n));
     TRY(read_transform(&t, g, n));
-    if (t.m > MOST || t.n * t.c > MOST / (t.m * t.d))
+    if (t.m > MAX_ELEMENTS || t.n * t.c > MAX_ELEMENTS / (t.m * t.d))
         return FAIL(E_UNSUPPORTED, "%s: %lld elements to %lld, expected a matrix of up to %lld entries",
-                    node_text(g, n), (long long)t.n, (long long)t.m, (long long)MOST);
+                    node_text(g, n), (long long)t.n, (long long)t.m, (long long)MAX_ELEMENTS);
     if (t.n < x.dim[t.axis])
         y = EMIT(g, Slice, NULL, y, emit_ints(g, 1, (int64_t[]){ 0 }), emit_ints(g, 1, &t.n),
                  emit_ints(g, 1, (int64_t[]){ t.axis }));
@@ -182,7 +182,7 @@ static Status lower_dft(Graph *g, Node *n)
     return g->status;
 }
 
-/* Opset 17 has the axis as an attribute, and another default. */
+/* In opset 17 the axis is an attribute with another default. */
 static Status import_dft(Graph *g, Node *n, int opset)
 {
     if (opset >= 20)
@@ -205,7 +205,7 @@ typedef struct {
     int64_t step, size, frames, c;
 } Frames;
 
-/* A signal without its axis of parts is real: PyTorch's older exporter writes it so, and ONNX Runtime takes it. */
+/* A signal without the axis of parts is real: PyTorch's older exporter writes it, and ONNX Runtime accepts it. */
 static Status read_frames(Frames *f, const Graph *g, const Node *n)
 {
     const Shape *x = in_value(g, n, SIGNAL)->shape, *w = has_in(n, WINDOW) ? in_value(g, n, WINDOW)->shape : NULL;
@@ -256,15 +256,15 @@ static Status infer_stft(Graph *g, Node *n)
     return g->status;
 }
 
-/* [frames, size]: where each element of each frame stands in the signal. */
+/* [frames, size]: the position in the signal of each element of each frame. */
 static ValueId emit_frames(Graph *g, const Frames *f)
 {
     const Shape s = SHAPE(f->frames, f->size);
     Tensor *at;
 
-    if (f->frames > MOST / f->size) {
+    if (f->frames > MAX_ELEMENTS / f->size) {
         g->status = FAIL(E_UNSUPPORTED, "STFT: %lld frames of %lld, expected up to %lld elements", (long long)f->frames,
-                         (long long)f->size, (long long)MOST);
+                         (long long)f->size, (long long)MAX_ELEMENTS);
         return NO_VALUE;
     }
     if (!(at = tensor_create(g->arena, DT_INT64, &s))) {

@@ -1,18 +1,16 @@
 /* Fused: a program of elementwise operators as one node, so that a backend can compute it in one pass over memory.
  *
- * The program is a body (graph/ir/body.h) without types: its inputs are the node's, what it returns, all of one shape,
- * are the node's outputs:
+ * The program is a body (graph/ir/body.h) without types.  Its inputs are the node's; its results, all of one shape, are
+ * the node's outputs:
  *
  *   graph(%x0, %x1, %x2) { %t0 = Mul(%x0, %x1) %y0 = Relu(%t0) %y1 = Add(%y0, %x2) return %y0, %y1 }
  *
- * The node computes what its program does, operator by operator, so it can be lowered to it at any time.  An
- * intermediate of 16 bits that is no output may be kept in float32 by a kernel; a Cast rounds always, and an output is
- * read by the program as it is stored.  All outputs and all inputs of their size have one layout.
- * passes/fuse/fuse_elementwise.c makes such nodes.
+ * The node computes its program operator by operator, so it can be lowered at any time.  A kernel may keep a 16-bit
+ * intermediate that is no output in float32; a Cast always rounds, and the program reads an output as it is stored. All
+ * outputs, and all inputs of their size, have one layout.  passes/fuse/fuse_elementwise.c makes such nodes.
  *
- * With `sum` the last of what the program returns is not stored but summed: the last output is the ReduceSum of it over
- * `axes` (none: all), with that operator's `keepdims` and `wide`.  The value may be returned before as well: then it is
- * summed as it is stored. */
+ * With `sum` the last result of the program is not stored but summed: the last output is its ReduceSum over `axes`
+ * (none: all) with that operator's `keepdims` and `wide`.  A value that is also returned before is summed as stored. */
 #include "graph/ops/fused.h"
 #include "graph/ops/reduce.gen.h"
 
@@ -26,7 +24,7 @@
 
 bool fused_sums(const Node *n) { return node_int(n, "sum") != 0; }
 
-/* Outputs of the shape that the program computes in. */
+/* Number of outputs that are stored element by element. */
 static int stored(const Node *n) { return n->n_out - fused_sums(n); }
 
 static Status fused_check_body(const Graph *body, const Node *n)
@@ -38,7 +36,7 @@ static Status fused_check_body(const Graph *body, const Node *n)
         return FAIL(E_MODEL, "its program returns %d values, expected %d", body->n_output, n->n_out);
     TRY(body_check_elementwise(body));
     if (fused_sums(n) && !value(body, body->output[n->n_out - 1].value)->producer)
-        return FAIL(E_MODEL, "what is summed, %%%s, is not computed by the program",
+        return FAIL(E_MODEL, "the summand %%%s is not computed by the program",
                     value(body, body->output[n->n_out - 1].value)->name);
     for (int i = 1; i < body->n_output; i++)
         if (!shape_eq(value(body, body->output[i].value)->shape, space))
@@ -47,26 +45,21 @@ static Status fused_check_body(const Graph *body, const Node *n)
     return ST_OK;
 }
 
-/* What is summed lies as the other values of its shape do, wherever it lies. */
-static Layout layout_of_sum(const Graph *g, const Node *n, const Shape *space)
-{
-    if (stored(n))
-        return value(g, n->out[0])->layout;
-    for (int i = 0; i < n->n_in; i++)
-        if (shape_eq(in_value(g, n, i)->shape, space))
-            return in_value(g, n, i)->layout;
-    return LAYOUT_ROWS;
-}
-
+/* Sets the layouts of the results.  The summand has the layout of the other values of its shape. */
 static void take_layouts(Graph *body, const Graph *g, const Node *n)
 {
+    Value *summand = fused_sums(n) ? value(body, body->output[n->n_out - 1].value) : NULL;
+
     for (int i = 0; i < stored(n); i++)
         value(body, body->output[i].value)->layout = value(g, n->out[i])->layout;
-    if (fused_sums(n)) {
-        Value *s = value(body, body->output[n->n_out - 1].value);
-
-        s->layout = layout_of_sum(g, n, s->shape);
-    }
+    if (!summand)
+        return;
+    summand->layout = stored(n) ? value(g, n->out[0])->layout : LAYOUT_ROWS;
+    for (int i = 0; !stored(n) && i < n->n_in; i++)
+        if (shape_eq(in_value(g, n, i)->shape, summand->shape)) {
+            summand->layout = in_value(g, n, i)->layout;
+            break;
+        }
 }
 
 Status fused_body(Graph **out, const Graph *g, const Node *n)
@@ -96,32 +89,27 @@ const char *fused_operators(char text[BODY_TEXT], const Node *n)
 
 /* ---- writing ---- */
 
+/* Counterparts in the body of values of the graph. */
 typedef struct {
-    ValueId of, in_body;
-} Mapped;
-
-typedef struct {
-    Mapped *map;
+    ValueId *from, *to;
     int n;
 } Map;
 
 static ValueId mapped(const Map *m, ValueId v)
 {
     for (int i = 0; i < m->n; i++)
-        if (value_eq(m->map[i].of, v))
-            return m->map[i].in_body;
+        if (value_eq(m->from[i], v))
+            return m->to[i];
     return NO_VALUE;
 }
 
-static bool is_made_by(int n, Node *const *node, ValueId v)
+static void map_add(Map *m, ValueId from, ValueId to)
 {
-    for (int i = 0; i < n; i++)
-        if (value_eq(node[i]->out[0], v))
-            return true;
-    return false;
+    m->from[m->n] = from;
+    m->to[m->n++] = to;
 }
 
-/* Inputs x0, x1 ... in the order in which they are read. */
+/* Adds inputs x0, x1 ... for values of other nodes, in the order in which they are read. */
 static void write_inputs(Draft *d, Graph *body, Map *m, int n, Node *const *node)
 {
     char name[24];
@@ -129,16 +117,19 @@ static void write_inputs(Draft *d, Graph *body, Map *m, int n, Node *const *node
     for (int i = 0; i < n; i++)
         for (int j = 0; j < node[i]->n_in; j++) {
             const ValueId v = node[i]->in[j];
+            bool inner = false;
 
-            if (!has_value(v) || has_value(mapped(m, v)) || is_made_by(i, node, v))
+            for (int k = 0; k < i; k++)
+                inner |= value_eq(node[k]->out[0], v);
+            if (!has_value(v) || has_value(mapped(m, v)) || inner)
                 continue;
             snprintf(name, sizeof name, "x%d", m->n);
             draft_in(d, m->n, v);
-            m->map[m->n++] = (Mapped){ v, body_input(body, name) };
+            map_add(m, v, body_input(body, name));
         }
 }
 
-/* What is returned is called y0, y1 ..., the rest t0, t1 ... */
+/* Adds the nodes; results that are returned are named y0, y1 ..., the others t0, t1 ... */
 static Status write_nodes(Draft *d, Graph *body, Map *m, int n, Node *const *node, const bool *returned)
 {
     int count[2] = { 0, 0 };
@@ -154,7 +145,7 @@ static Status write_nodes(Draft *d, Graph *body, Map *m, int n, Node *const *nod
             arg[j] = has_value(x->in[j]) ? mapped(m, x->in[j]) : NO_VALUE;
         snprintf(name, sizeof name, "%c%d", returned[i] ? 'y' : 't', count[returned[i]]);
         y = body_add_like(body, x, arg, name);
-        m->map[m->n++] = (Mapped){ x->out[0], y };
+        map_add(m, x->out[0], y);
         if (returned[i]) {
             body_return(body, y);
             draft_out(d, count[true], x->out[0]);
@@ -171,7 +162,7 @@ Status fused_write(Draft *d, Graph *body, int n, Node *const *node, const bool *
 
     for (int i = 0; i < n; i++)
         most += (size_t)node[i]->n_in;
-    if (!(m.map = ARENA_NEW(d->arena, Mapped, most)))
+    if (!(m.from = ARENA_NEW(d->arena, ValueId, most)) || !(m.to = ARENA_NEW(d->arena, ValueId, most)))
         return FAIL_NOMEM();
     draft_clear(d);
     write_inputs(d, body, &m, n, node);
@@ -182,7 +173,7 @@ Status fused_write(Draft *d, Graph *body, int n, Node *const *node, const bool *
 
 /* ---- the sum ---- */
 
-/* The sum that node n asks for of x, a value of g. */
+/* Emits n's sum of x, a value of g. */
 static ValueId emit_sum(Graph *g, const Node *n, ValueId x)
 {
     int count;
@@ -218,26 +209,9 @@ static Status fused_infer(Graph *g, Node *n)
     return st;
 }
 
-/* Emits a node like x of the body; `map` takes values of the body to those of g. */
-static ValueId fused_emit_like(Graph *g, const Node *x, const ValueId *map, Arena *scratch)
-{
-    Attr *attrs = ARENA_NEW(scratch, Attr, x->n_attr + 1);
-    ValueId *in = ARENA_NEW(scratch, ValueId, x->n_in);
-
-    if (!attrs || !in) {
-        graph_fail_nomem(g);
-        return NO_VALUE;
-    }
-    if (x->n_attr)
-        memcpy(attrs, x->attr, (size_t)x->n_attr * sizeof *attrs);
-    for (int i = 0; i < x->n_in; i++)
-        in[i] = map[x->in[i].i];
-    return emit(g, x->op, attrs, x->n_in, in);
-}
-
 static Status lower_body(Graph *g, Node *n, const Graph *body, Arena *scratch)
 {
-    ValueId *map = ARENA_NEW(scratch, ValueId, body->n_value);
+    ValueId *map = ARENA_NEW(scratch, ValueId, body->n_value); /* by value id of the body */
 
     if (!map)
         return FAIL_NOMEM();
@@ -246,8 +220,18 @@ static Status lower_body(Graph *g, Node *n, const Graph *body, Arena *scratch)
             map[i] = graph_add_const(g, body->value[i]->name, body->value[i]->init);
     for (int i = 0; i < n->n_in; i++)
         map[body->input[i].i] = n->in[i];
-    FOR_NODES(body, x)
-        map[x->out[0].i] = fused_emit_like(g, x, map, scratch);
+    FOR_NODES(body, x) {
+        Attr *attrs = ARENA_NEW(scratch, Attr, x->n_attr + 1);
+        ValueId *in = ARENA_NEW(scratch, ValueId, x->n_in);
+
+        if (!attrs || !in)
+            return FAIL_NOMEM();
+        if (x->n_attr)
+            memcpy(attrs, x->attr, (size_t)x->n_attr * sizeof *attrs);
+        for (int i = 0; i < x->n_in; i++)
+            in[i] = map[x->in[i].i];
+        map[x->out[0].i] = emit(g, x->op, attrs, x->n_in, in);
+    }
     for (int i = 0; i < stored(n) && !g->status; i++)
         graph_replace(g, n->out[i], map[body->output[i].value.i]);
     if (fused_sums(n) && !g->status)
@@ -271,10 +255,10 @@ static Status fused_lower(Graph *g, Node *n)
     return st;
 }
 
-/* A sum over a split batch would have to be completed. */
+/* A sum over a split batch would be partial, so its inputs are gathered. */
 static Status place(Placement *p) { return fused_sums(p->node) ? place_all_b(p) : place_elementwise(p); }
 
-/* One for each operator and element, and for each element that is summed. */
+/* One operation for each operator and element, and one for each summed element. */
 static int64_t fused_flops(const Graph *g, const Node *n)
 {
     int64_t nodes = fused_sums(n) + node_graph(n, "program")->n_node,
@@ -286,8 +270,8 @@ static int64_t fused_flops(const Graph *g, const Node *n)
     return nodes * elements;
 }
 
-/* A kernel reads an element of all inputs before it writes one of any output: these may lie over any input whose
- * elements are of their size.  A sum is written while other elements are still read. */
+/* A kernel reads an element of all inputs before it writes that element of any output, so an output may overwrite any
+ * input with elements of its size.  A sum is written while other elements are still being read. */
 static bool overwrites(const Graph *g, const Node *n, int o, int j)
 {
     return !(fused_sums(n) && o == n->n_out - 1) &&

@@ -1,4 +1,4 @@
-/* Operators that make tensors from shapes and scalars: Constant, ConstantOfShape, Shape, Size, Range, EyeLike. */
+/* Tensors from shapes and scalars: Constant, ConstantOfShape, Shape, Size, Range, EyeLike. */
 #include <math.h>
 #include <string.h>
 
@@ -58,7 +58,7 @@ DEFINE_OP(Constant, .since = 13, .from = 12, .in_min = 0, .in_max = 0, .out_min 
 
 /* ---- ConstantOfShape ---- */
 
-/* Zeros of float32 unless the file says otherwise: written down, so that the type is one that can be converted. */
+/* Makes the default, float32 zero, explicit, so that passes can convert its type. */
 static Status import_constant_of_shape(Graph *g, Node *n, int opset)
 {
     Shape one = SHAPE(1);
@@ -98,31 +98,24 @@ DEFINE_OP(ConstantOfShape, .since = 9, .in_min = 1, .in_max = 1, .out_min = 1, .
 
 /* ---- Shape, Size ---- */
 
-/* The slice [from, to) of the dimensions that Shape tells. */
-static void shape_span(const Node *n, int rank, int *from, int *to)
+static Status infer_shape(Graph *g, Node *n)
 {
+    const int rank = in_value(g, n, 0)->shape->rank;
     int64_t start = node_int(n, "start"), end = node_int(n, "end");
+    Shape y;
 
     start = start < 0 ? start + rank : start;
     end = end < 0 ? end + rank : end;
-    *from = (int)(start < 0 ? 0 : start > rank ? rank : start);
-    *to = (int)(end < *from ? *from : end > rank ? rank : end);
-}
-
-static Status infer_shape(Graph *g, Node *n)
-{
-    int from, to;
-    Shape y;
-
-    shape_span(n, in_value(g, n, 0)->shape->rank, &from, &to);
-    node_set_int(g, n, "start", from);
-    node_set_int(g, n, "end", to);
-    y = SHAPE(to - from);
+    start = start < 0 ? 0 : start > rank ? rank : start;
+    end = end < start ? start : end > rank ? rank : end;
+    node_set_int(g, n, "start", start);
+    node_set_int(g, n, "end", end);
+    y = SHAPE(end - start);
     set_out(g, n, 0, DT_INT64, &y);
     return g->status;
 }
 
-/* All of the dimensions; once they are known their number is the end. */
+/* Older opsets give all dimensions; inference has set "end" to the rank. */
 static bool respell_shape(Graph *g, Node *n, int opset)
 {
     (void)opset;

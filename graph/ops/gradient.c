@@ -1,9 +1,8 @@
-/* Gradient, of ai.onnx.preview.training: of a part of the model, which the importer has put into `body`, the gradients
- * of its output, or of the sum of its elements, by the inputs, in front, for which the node has outputs.
+/* Gradient of ai.onnx.preview.training: the gradients of a part of the model, which the importer puts into `body`.  It
+ * differentiates the sum of the body's output by the first inputs, one for each output of the node.
  *
- * Types and shapes are known when it is lowered: the part is written out for them, differentiated, and its backward
- * pass put in the place of the node.  What it computes forward the model mostly computes as well; cse makes these one.
- */
+ * Lowering, when types and shapes are known, copies the body, differentiates the copy and puts it in the place of the
+ * node.  Most of its forward computations are in the model, too; cse merges them. */
 #include "graph/ir/autodiff.h"
 #include "graph/ir/emit.h"
 #include "graph/ir/grad.h"
@@ -18,7 +17,8 @@ static Status gradient_infer(Graph *g, Node *n)
         return FAIL(E_MODEL, "%s: its body has %d inputs and %d outputs, expected %d and 1", node_text(g, n),
                     body->n_input, body->n_output, n->n_in);
     if (n->n_out > n->n_in)
-        return FAIL(E_MODEL, "%s: %d outputs, of %d inputs", node_text(g, n), n->n_out, n->n_in);
+        return FAIL(E_MODEL, "%s: %d outputs, expected at most one for each of %d inputs", node_text(g, n), n->n_out,
+                    n->n_in);
     for (int i = 0; i < n->n_out; i++) {
         if (has_out(n, i) && !dtype_is_float(in_value(g, n, i)->dtype))
             return FAIL(E_SHAPE, "%s: input %d is %s, expected a float", node_text(g, n), i,
@@ -28,35 +28,18 @@ static Status gradient_infer(Graph *g, Node *n)
     return g->status;
 }
 
-/* Inputs have the types of the node's; those by which nothing is differentiated are constants where the node's are. */
-static void gradient_bind_inputs(Graph *part, const Graph *g, const Node *n)
-{
-    for (int i = 0; i < n->n_in; i++) {
-        Value *v = value(part, part->input[i]);
-        const Tensor *t = has_out(n, i) ? NULL : in_const(g, n, i);
-
-        v->dtype = in_value(g, n, i)->dtype;
-        value_set_shape(part, v, in_value(g, n, i)->shape);
-        v->kind = t ? V_CONST : v->kind;
-        v->init = t;
-    }
-}
-
-/* Finds types and shapes, and lowers what is differentiated as others. */
-static Status gradient_prepare(Graph *part)
-{
-    TRY(graph_lower(part, part->arena, &(Lowering){ .infer = true }));
-    return graph_sort(part);
-}
-
+/* Infers and lowers the part, and appends the gradients of its output by its first n->n_out inputs. */
 static Status differentiate(Graph *part, const Node *n, ValueId *grad)
 {
-    ValueId y = part->output[0].value;
     const Shape scalar = shape_scalar();
     int64_t axes[MAX_RANK];
+    ValueId y;
 
+    TRY(graph_lower(part, part->arena, &(Lowering){ .infer = true }));
+    TRY(graph_sort(part));
+    y = part->output[0].value;
     if (!shape_known(value(part, y)->shape) || !dtype_is_float(value(part, y)->dtype))
-        return FAIL(E_UNSUPPORTED, "what is differentiated is of no known shape, or no float");
+        return FAIL(E_UNSUPPORTED, "the value to differentiate has no known shape, or is no float");
     for (int i = 0; i < MAX_RANK; i++)
         axes[i] = i;
     y = shape_numel(value(part, y)->shape) == 1 ? emit_reshape(part, y, &scalar)
@@ -65,24 +48,24 @@ static Status differentiate(Graph *part, const Node *n, ValueId *grad)
     return autodiff(part, part->arena, y, n->n_out, part->input, grad);
 }
 
-/* `is`: what values of the part are in g. */
+/* Copies the part into g, and replaces n's outputs by the gradients. */
 static Status gradient_put(Graph *g, const Node *n, Graph *part, const ValueId *grad)
 {
     const char *prefix = arena_printf(g->arena, "%s/", n->name);
-    ValueId *is = ARENA_NEW(g->arena, ValueId, part->n_value);
+    ValueId *copy = ARENA_NEW(g->arena, ValueId, part->n_value); /* by value id of the part */
     const uint32_t from = g->n_node;
 
-    if (!prefix || !is)
+    if (!prefix || !copy)
         return FAIL_NOMEM();
     for (int i = 0; i < part->n_input; i++)
-        is[part->input[i].i] = n->in[i];
-    TRY(graph_join(g, part, is, prefix, n->phase));
+        copy[part->input[i].i] = n->in[i];
+    TRY(graph_join(g, part, copy, prefix, n->phase));
     for (uint32_t i = from; i < g->n_node; i++)
         TRY(node_infer(g, g->node[i]));
     for (int i = 0; i < n->n_out; i++)
         if (has_out(n, i))
             graph_replace(g, n->out[i],
-                          has_value(grad[i]) ? is[grad[i].i]
+                          has_value(grad[i]) ? copy[grad[i].i]
                                              : emit_full(g, in_value(g, n, i)->dtype, in_value(g, n, i)->shape, 0));
     return g->status;
 }
@@ -95,16 +78,23 @@ static Status gradient_lower(Graph *g, Node *n)
 
     if (!grad)
         return FAIL_NOMEM();
-    TRY(graph_clone_lending(&part, node_attr(n, "body")->graph)); /* g, which takes it in, holds the body */
-    gradient_bind_inputs(part, g, n);
-    st = gradient_prepare(part);
-    st = st ? st : differentiate(part, n, grad);
+    TRY(graph_clone_lending(&part, node_attr(n, "body")->graph)); /* the body's data live as long as g */
+    for (int i = 0; i < n->n_in; i++) { /* inputs that are not differentiated by stay constants */
+        Value *v = value(part, part->input[i]);
+        const Tensor *t = has_out(n, i) ? NULL : in_const(g, n, i);
+
+        v->dtype = in_value(g, n, i)->dtype;
+        value_set_shape(part, v, in_value(g, n, i)->shape);
+        v->kind = t ? V_CONST : v->kind;
+        v->init = t;
+    }
+    st = differentiate(part, n, grad);
     st = st ? st : gradient_put(g, n, part, grad);
     graph_free(part);
     return st ? status_prefix(st, "%s", node_text(g, n)) : ST_OK;
 }
 
-/* The part is of the file's values and in the file's mode, whatever becomes of either while the model trains. */
+/* The body has the values and the mode of the file, which training the model would not change. */
 static Status gradient_train(Graph *g, Node *n, const TrainMode *mode)
 {
     return mode->batch

@@ -1,9 +1,9 @@
-/* GridSample: values between elements, at positions that a grid gives for each output; AffineGrid: such a grid.
+/* GridSample: interpolation of x at the positions of a grid; AffineGrid: the grid of an affine map.
  *
- * x[N,C,spatial...], grid[N,out...,axes], y[N,C,out...]; a grid's numbers are -1 to 1 along the axes of x, the last one
- * first; or, of our own, "elements": places of elements, the first axis first.  Positions are ONNX's: one that is
- * outside is moved inside before its neighbours are taken, and rounded before that.  Of mode cubic over a border each
- * neighbour is moved instead, as PyTorch and ONNX Runtime do and onnx.reference does not. */
+ * x[N,C,spatial...], grid[N,out...,axes], y[N,C,out...].  A grid has coordinates -1 to 1 along the axes of x, the last
+ * axis first; with dpexec's own attribute "elements" it has element positions, the first axis first.  As in ONNX, a
+ * position outside is rounded (mode nearest), then moved inside, before its neighbours are taken.  In mode cubic with
+ * padding border each neighbour is moved instead, as in PyTorch and ONNX Runtime but not in onnx.reference. */
 #include <string.h>
 
 #include "graph/ir/grad.h"
@@ -70,7 +70,7 @@ static Status grid_sample_infer_grad(Graph *g, Node *n)
     return g->status;
 }
 
-/* A grid of another type than the data is read as the data's. */
+/* Casts a grid to the type of the data. */
 static Status grid_sample_lower(Graph *g, Node *n)
 {
     const DType t = in_value(g, n, 0)->dtype;
@@ -83,13 +83,13 @@ static Status grid_sample_lower(Graph *g, Node *n)
 static Status grid_sample_grad(Grad *gr)
 {
     const Node *n = gr->node;
-    const Attr *how =
+    const Attr *attrs =
         ATTRS(STRING("mode", node_string(n, "mode")), STRING("padding_mode", node_string(n, "padding_mode")),
               INT("align_corners", node_int(n, "align_corners")), INT("elements", node_int(n, "elements")));
     const bool mixed = grad_in_value(gr, 0)->dtype != grad_in_value(gr, 1)->dtype;
     ValueId grid = mixed ? emit_cast(gr->g, grad_in(gr, 1), grad_in_value(gr, 0)->dtype) : grad_in(gr, 1), d[2];
 
-    EMIT_MULTI(gr->g, GridSampleGrad, how, 2, d, grad_dout(gr, 0), grad_in(gr, 0), grid);
+    EMIT_MULTI(gr->g, GridSampleGrad, attrs, 2, d, grad_dout(gr, 0), grad_in(gr, 0), grid);
     TRY(gr->g->status);
     if (grad_wanted(gr, 0))
         grad_set(gr, 0, d[0]);
@@ -98,7 +98,7 @@ static Status grid_sample_grad(Grad *gr)
     return gr->g->status;
 }
 
-/* Each sample by its own grid. */
+/* Each sample has its own grid: all inputs are split along the batch, or none is. */
 static Status grid_sample_place(Placement *p)
 {
     bool split = false;
@@ -116,7 +116,7 @@ static Status grid_sample_place(Placement *p)
     return ST_OK;
 }
 
-/* Opset 16 has other words for the modes. */
+/* Opset 16 has other names for the modes. */
 static Status grid_sample_import(Graph *g, Node *n, int opset)
 {
     const Attr *mode = node_attr(n, "mode");
@@ -169,7 +169,7 @@ DEFINE_OP(GridSampleGrad, .domain = "dpexec", .precision = PREC_WIDE, .since = 1
 
 /* ---- AffineGrid: theta[N,axes,axes+1] applied to the positions of the elements of an array ---- */
 
-/* The grid's shape; not known: where the size depends on data.  What its positions take does not overflow. */
+/* Reads the grid's shape; *known false: the size depends on data.  The positions [.., axes + 1] do not overflow. */
 static Status read_size(const Graph *g, const Node *n, Shape *y, bool *known)
 {
     const Shape *theta = in_value(g, n, 0)->shape;
@@ -209,7 +209,7 @@ static Status infer_affine(Graph *g, Node *n)
     return g->status;
 }
 
-/* [elements, axes + 1]: where each element is, the last axis first, and 1. */
+/* [elements, axes + 1]: the coordinates of each element, the last axis first, and 1. */
 static ValueId emit_positions(Graph *g, DType t, const Shape *y, bool align)
 {
     const int axes = y->rank - 2;

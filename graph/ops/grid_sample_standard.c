@@ -1,8 +1,8 @@
-/* GridSample of places among elements and GridSampleGrad (grid_sample.c) in ONNX's operators.
+/* GridSample with "elements" and GridSampleGrad (grid_sample.c) in ONNX's operators.
  *
- * A sample has so many elements, taps, along each axis: 1 (the nearest), 2 (linear) or 4 (cubic), and taps^axes
- * corners. All corners stand behind each other, [N,corners*M] with M positions: dx adds dy times their weights where
- * they are, dgrid sums dy x over the channels, times the derivatives of the weights.  Positions are those of the kernel
+ * A sample reads 1 (nearest), 2 (linear) or 4 (cubic) elements, its taps, along each axis, and so taps^axes corners.
+ * With M positions all corners form [N,corners*M]: dx adds dy times their weights at their elements, dgrid sums dy x
+ * over the channels, times the derivatives of the weights.  Positions are computed as in the kernel
  * (kernels/ref/ref_grid_sample.inc). */
 #include <string.h>
 
@@ -29,7 +29,7 @@ typedef struct {
     bool align, elements;
     Padding padding;
     Shape flat;                                 /* [N,M] */
-    ValueId at[AXES][TAPS], weight[AXES][TAPS]; /* int64 and floats, [N,M]; an element outside has no weight */
+    ValueId at[AXES][TAPS], weight[AXES][TAPS]; /* int64 and floats, [N,M]; an element outside has weight 0 */
     ValueId slope[AXES][TAPS];                  /* derivatives of the weights by the grid's number */
 } Taps;
 
@@ -37,13 +37,13 @@ static ValueId number(const Taps *t, double v) { return emit_scalar(t->g, t->typ
 static ValueId product(const Taps *t, ValueId a, ValueId b) { return EMIT(t->g, Mul, NULL, a, b); }
 static ValueId sum(const Taps *t, ValueId a, ValueId b) { return EMIT(t->g, Add, NULL, a, b); }
 
-/* v, or `other` where the condition does not hold. */
+/* v, or `other` where the condition is false. */
 static ValueId grid_sample_standard_choose(const Taps *t, ValueId condition, ValueId v, double other)
 {
     return EMIT(t->g, Where, NULL, condition, v, number(t, other));
 }
 
-/* x in [low, high], what is no number at low. */
+/* x clamped to [low, high]; NaN gives low. */
 static ValueId grid_sample_standard_kept(const Taps *t, ValueId x, double low, double high)
 {
     Graph *g = t->g;
@@ -64,7 +64,7 @@ static ValueId grid_sample_standard_within(const Taps *t, ValueId x, double low,
                 EMIT(g, LessOrEqual, NULL, x, number(t, high)));
 }
 
-/* x mirrored at both ends of the elements until it is between them; *sign becomes the derivative. */
+/* x mirrored at both ends of the elements until it lies between them; *sign receives the derivative. */
 static ValueId reflected(const Taps *t, ValueId x, int64_t dim, ValueId *sign)
 {
     Graph *g = t->g;
@@ -88,7 +88,7 @@ static ValueId reflected(const Taps *t, ValueId x, int64_t dim, ValueId *sign)
 
 static bool is_mode(const Taps *t, const char *mode) { return !strcmp(node_string(t->n, "mode"), mode); }
 
-/* Places moved inside by reflection, and their derivative by the places that they were. */
+/* Positions x moved inside by reflection; *slope receives the derivative by x. */
 static ValueId reflect_all(const Taps *t, ValueId x, int64_t dim, ValueId *slope)
 {
     Graph *g = t->g;
@@ -106,7 +106,7 @@ static ValueId reflect_all(const Taps *t, ValueId x, int64_t dim, ValueId *slope
     return y;
 }
 
-/* Places among the elements of an axis, [N,M], and their derivative by the grid's number. */
+/* Element positions along an axis, [N,M]; *slope receives their derivative by the grid's coordinate. */
 static ValueId positions(const Taps *t, int axis, int64_t dim, ValueId *slope)
 {
     Graph *g = t->g;
@@ -122,7 +122,7 @@ static ValueId positions(const Taps *t, int axis, int64_t dim, ValueId *slope)
     if (is_mode(t, "nearest"))
         x = EMIT(g, Round, NULL, x);
     *slope = number(t, by);
-    if (t->padding == ZEROS || (t->padding == BORDER && is_mode(t, "cubic"))) /* far outside it does not matter where */
+    if (t->padding == ZEROS || (t->padding == BORDER && is_mode(t, "cubic"))) /* positions far outside are equivalent */
         return grid_sample_standard_kept(t, x, -3, (double)dim + 2);
     if (t->padding == REFLECTION) {
         x = reflect_all(t, x, dim, &in);
@@ -146,7 +146,8 @@ static ValueId polynomial(const Taps *t, ValueId u, const double c[4])
     return y;
 }
 
-/* The weight of tap k of a place so far behind its base, and the derivative by it (Keys, 1981, with a = -0.75). */
+/* The weight of tap k of a position `behind` past its base element, and the derivative by it (Keys, 1981, with
+ * a = -0.75). */
 static void cubic_weight(const Taps *t, ValueId behind, int k, ValueId *weight, ValueId *slope)
 {
     static const double a = -0.75;
@@ -162,18 +163,7 @@ static void cubic_weight(const Taps *t, ValueId behind, int k, ValueId *weight, 
         *slope = EMIT(t->g, Neg, NULL, *slope);
 }
 
-static void tap_weight(const Taps *t, ValueId behind, int k, ValueId *weight, ValueId *slope)
-{
-    if (t->taps == TAPS) {
-        cubic_weight(t, behind, k, weight, slope);
-        return;
-    }
-    *weight = t->taps == 1 ? emit_full(t->g, t->type, &t->flat, 1)
-              : k          ? behind
-                           : EMIT(t->g, Sub, NULL, number(t, 1), behind);
-    *slope = t->taps == 1 ? emit_full(t->g, t->type, &t->flat, 0) : number(t, k ? 1 : -1);
-}
-
+/* Emits elements, weights and slopes of the taps along an axis of size dim. */
 static void find_taps(Taps *t, int axis, int64_t dim)
 {
     Graph *g = t->g;
@@ -185,7 +175,15 @@ static void find_taps(Taps *t, int axis, int64_t dim)
         ValueId at = sum(t, base, number(t, k - (t->taps == TAPS))), weight, slope, sign;
         const ValueId inside = grid_sample_standard_within(t, at, 0, (double)(dim - 1));
 
-        tap_weight(t, behind, k, &weight, &slope);
+        if (t->taps == TAPS)
+            cubic_weight(t, behind, k, &weight, &slope);
+        else if (t->taps == 2) {
+            weight = k ? behind : EMIT(g, Sub, NULL, number(t, 1), behind);
+            slope = number(t, k ? 1 : -1);
+        } else {
+            weight = emit_full(g, t->type, &t->flat, 1);
+            slope = emit_full(g, t->type, &t->flat, 0);
+        }
         slope = product(t, slope, by);
         if (t->padding == ZEROS) {
             weight = grid_sample_standard_choose(t, inside, weight, 0);
@@ -222,6 +220,7 @@ static ValueId corner_weight(const Taps *t, int k, int by)
     return y;
 }
 
+/* The flat index of corner k in the spatial axes of x. */
 static ValueId corner_place(const Taps *t, int k, const Shape *x)
 {
     Graph *g = t->g;
@@ -234,7 +233,7 @@ static ValueId corner_place(const Taps *t, int k, const Shape *x)
     return y;
 }
 
-/* Of all corners, [N,1,corners*M]. */
+/* Concatenates values of all corners to [N,1,corners*M]. */
 static ValueId all_corners(const Taps *t, const ValueId *corner)
 {
     const ValueId y = emit(t->g, &op_Concat, ATTRS(INT("axis", 1)), t->corners, corner);
@@ -315,7 +314,7 @@ Status grid_sample_standard_grad(Graph *g, Node *n)
 
 /* ---- forward ---- */
 
-/* A number for each axis, the last axis first: 2 / dim, or 1 / dim - 1. */
+/* A constant with a number for each axis, the last axis first: 2 / dim, or with `shift` 1 / dim - 1. */
 static ValueId by_axis(Graph *g, DType type, const Shape *x, bool shift)
 {
     const int axes = x->rank - 2;
@@ -334,8 +333,8 @@ static ValueId by_axis(Graph *g, DType type, const Shape *x, bool shift)
     return graph_add_const_nocopy(g, shift ? "shift" : "scale", all);
 }
 
-/* Place p of an axis is (2 p + 1) / dim - 1 where -1 and 1 are its outer edges, and the last axis comes first.  Mirrors
- * would stand elsewhere there. */
+/* Element position p has coordinate (2 p + 1) / dim - 1, with -1 and 1 at the outer edges; coordinates list the last
+ * axis first.  Not for padding reflection, whose mirrors would be elsewhere. */
 Status grid_sample_standard(Graph *g, Node *n)
 {
     const Value *x = in_value(g, n, 0);

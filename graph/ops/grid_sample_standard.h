@@ -1,4 +1,4 @@
-/* OpDef.standard of grid_sample.c's. */
+/* OpDef.standard of the operators in grid_sample.c. */
 #ifndef DPX_OPS_GRID_SAMPLE_STANDARD_H
 #define DPX_OPS_GRID_SAMPLE_STANDARD_H
 

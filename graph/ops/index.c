@@ -1,5 +1,4 @@
-/* Operators that read at indices: Gather, GatherElements, GatherND, and the scatter-adds that are their gradients. */
-
+/* Gather, GatherElements, GatherND, and their gradients, which scatter and add. */
 #include "graph/ir/traced_calls.h"
 #include "graph/ops/compare.gen.h"
 #include "graph/ops/concat.gen.h"
@@ -55,7 +54,7 @@ static Status grad_gather(Grad *gr)
     return gr->g->status;
 }
 
-/* Does a constant count on from its first number, as i, i + 1, ...?  Negative numbers count from the end of `d`. */
+/* Is a constant of the form i, i + 1, ... within [0, d)?  Negative numbers count from the end. */
 static bool counts_on(const Tensor *ix, int64_t d, int64_t *first)
 {
     int64_t n = ix ? tensor_numel(ix) : 0;
@@ -76,9 +75,9 @@ static bool counts_on(const Tensor *ix, int64_t d, int64_t *first)
     return *first >= 0 && n <= d - *first;
 }
 
-/* One index, or indices that count on, are a Slice, whose gradient adds nothing up.  Where they count through the whole
- * axis (exporters write a grid into a flattened batch, [B*T] read at b * T + t), not even that.  A Reshape follows,
- * along which a batch can be split. */
+/* Lowers one index, or consecutive indices, to a Slice, whose gradient adds nothing up, and a Reshape, along which a
+ * batch can be split.  Indices of the whole axis (exporters read a flattened batch [B*T] at b * T + t) need no Slice.
+ */
 static Status lower_gather(Graph *g, Node *n)
 {
     const Shape *x = in_value(g, n, 0)->shape, *y = value(g, n->out[0])->shape;
@@ -99,8 +98,8 @@ static Status lower_gather(Graph *g, Node *n)
     return g->status;
 }
 
-/* A table that is whole, read at split indices, gives a split result: an embedding.  A table split along another axis
- * is read by everybody at the same indices. */
+/* A whole table read at split indices (an embedding) gives a split result.  A table that is split along another axis
+ * needs whole indices. */
 static Status place_gather(Placement *p)
 {
     int axis = (int)node_int(p->node, "axis"), rank_ix = in_value(p->g, p->node, 1)->shape->rank;
@@ -134,7 +133,7 @@ static bool takes_rows_gather(const Graph *g, const Node *n, int axis, RowsTaken
     return axis == (along < 0 ? along + in_value(g, n, 0)->shape->rank : along);
 }
 
-/* Row `padding_idx` of PyTorch's Embedding gets no gradient by it, of which ONNX has no word but the call's. */
+/* Row `padding_idx` of PyTorch's Embedding gets no gradient.  Only the traced call has it; ONNX's Gather does not. */
 static Status train_gather(Graph *g, Node *n, const TrainMode *mode)
 {
     const Value *table = in_value(g, n, 0);
@@ -183,7 +182,7 @@ static Status grad_gather_grad(Grad *gr)
     return gr->g->status;
 }
 
-/* Split along the indices' axes, each replica adds its own rows: a partial sum of the table. */
+/* With a split along the indices' axes each replica adds its own rows, a partial sum of the table. */
 static Status place_gather_grad(Placement *p)
 {
     int axis = (int)node_int(p->node, "axis"), rank_ix = in_value(p->g, p->node, 1)->shape->rank;
@@ -206,7 +205,7 @@ static Status place_gather_grad(Placement *p)
     return ST_OK;
 }
 
-/* The indices as one axis, that of dy which they made, and for every element of dy. */
+/* ScatterElements needs an index for every element: joins the indices' axes in dy to one, and expands the indices. */
 static Status standard_gather_grad(Graph *g, Node *n)
 {
     const Value *dy = in_value(g, n, 0);
@@ -296,7 +295,7 @@ DEFINE_OP(GatherElements, .moves = 1, .flags = OPF_SELECTS, .since = 13, .from =
 
 /* ---- GatherND ---- */
 
-/* indices [batch.., q.., k] into x [batch.., first k dims.., rest]. */
+/* Checks indices [batch.., q.., k] into x [batch.., k axes.., rest]. */
 static Status check_nd(const Graph *g, const Node *n, const Shape *x, const Shape *ix, int64_t batch_dims)
 {
     int64_t k = ix->rank ? ix->dim[ix->rank - 1] : 0;
@@ -381,8 +380,8 @@ static ValueId drop_first(Graph *g, const Tensor *ix)
     return graph_add_const_nocopy(g, "", t);
 }
 
-/* Indices that are a grid (x[arange(N)[:, None], columns], a mask taken for every pair of positions): where the first
- * numbers count through an axis that both have, that axis is a batch dimension, along which it can be split. */
+/* Indices that form a grid, as x[arange(N)[:, None], columns]: if the first numbers of the tuples count through an axis
+ * of both inputs, that axis becomes a batch dimension, along which the node can be split. */
 static Status lower_gather_nd(Graph *g, Node *n)
 {
     const Tensor *ix;
@@ -399,7 +398,7 @@ static Status lower_gather_nd(Graph *g, Node *n)
     return g->status;
 }
 
-/* How far axes of the slices, those behind what indices pick from, move from the input to the output. */
+/* How far axes of the slices move from the input to the output. */
 static int slice_axis_of(const Graph *g, const Node *n)
 {
     const Shape *ix = in_value(g, n, 1)->shape;
@@ -407,7 +406,7 @@ static int slice_axis_of(const Graph *g, const Node *n)
     return ix->rank - 1 - (int)node_int(n, "batch_dims") - (int)ix->dim[ix->rank - 1];
 }
 
-/* Split along batch dimensions or within the slices, or a whole table read at split indices. */
+/* Allows splits along batch dimensions, within the slices, or of the indices into a whole table. */
 static Status place_gather_nd(Placement *p)
 {
     const int64_t batch_dims = node_int(p->node, "batch_dims");
@@ -499,7 +498,7 @@ static Status infer_gather_nd_grad(Graph *g, Node *n)
     TRY(shape_check(&x, dtype_size(dy->dtype)));
     TRY(gathered_shape(g, n, &x, in_value(g, n, 1)->shape, node_int(n, "batch_dims"), &y));
     if (!shape_eq(&y, dy->shape))
-        return FAIL(E_SHAPE, "%s: dy does not have the shape of what was gathered", node_text(g, n));
+        return FAIL(E_SHAPE, "%s: dy does not have the shape of GatherND's output", node_text(g, n));
     set_out(g, n, 0, dy->dtype, &x);
     return ST_OK;
 }
@@ -527,7 +526,7 @@ static Status place_gather_nd_grad(Placement *p)
     return place_any(p, PL_L) ? place_elementwise(p) : place_all_b(p);
 }
 
-/* Where in the batch an index stands, of the type of the indices: [..., batch_dims], by their shape. */
+/* The batch position of each tuple of indices, in their type: [..., batch_dims]. */
 static ValueId batch_position(Graph *g, const Value *indices, int batch_dims)
 {
     Shape s = *indices->shape;
@@ -546,7 +545,7 @@ static ValueId batch_position(Graph *g, const Value *indices, int batch_dims)
     return graph_add_const_nocopy(g, "position", t);
 }
 
-/* ScatterND knows no batches: its indices say where in them they are. */
+/* ScatterND has no batch dimensions: the batch position is prepended to each tuple. */
 static Status standard_gather_nd_grad(Graph *g, Node *n)
 {
     const int batch_dims = (int)node_int(n, "batch_dims");

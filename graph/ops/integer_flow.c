@@ -1,9 +1,9 @@
-/* Integers on their way from QuantizeLinear to DequantizeLinear through operators that move or pick them.
+/* Replacement of integers between QuantizeLinear and DequantizeLinear by floats.
  *
  * Exporters and optimizers let integers flow through Reshape, Transpose, Concat, MaxPool or Relu.  With one scale s > 0
- * and one zero point z for all elements, (q - z) s grows with q, so that the order of such an operator and
- * DequantizeLinear may be exchanged: DequantizeLinear(MaxPool(q)) = MaxPool(DequantizeLinear(q)).  Then the two stand
- * side by side and gradients pass (straight_through.c). */
+ * and one zero point z for all elements, (q - z) s increases with q, so such an operator and DequantizeLinear commute:
+ * DequantizeLinear(MaxPool(q)) = MaxPool(DequantizeLinear(q)).  Then the pair is adjacent, and gradients pass it
+ * (straight_through.c). */
 #include "graph/ir/emit.h"
 #include "graph/ops/activation.gen.h"
 #include "graph/ops/layout.gen.h"
@@ -24,7 +24,7 @@ Status integer_flow_begin(IntegerFlow *f, Graph *g, Arena *a)
     return f->passed && f->floats && f->seen && f->made ? ST_OK : FAIL_NOMEM();
 }
 
-/* Does input i go to the outputs, of those types? */
+/* Do the outputs consist of elements of input i, and is its type t? */
 static bool carries(const Graph *g, const Node *n, int i, DType t)
 {
     return has_in(n, i) && (n->op->picks ? op_picks(n->op, i) : op_moves(n->op, i)) && in_value(g, n, i)->dtype == t;
@@ -108,7 +108,8 @@ bool integer_flow_find(IntegerFlow *f, const Node *to)
 
 static ValueId floats_of(IntegerFlow *f, ValueId v, const Node *to);
 
-/* A constant, so that a bound is a number of the network to Clip's gradient, where the scale is one. */
+/* The floats of constant integers.  If scale and zero point are constants, the floats are one, too, so that Clip's
+ * gradient knows its bound. */
 static ValueId floats_of_constant(IntegerFlow *f, const Tensor *integers, const Node *to)
 {
     Graph *g = f->g;
@@ -122,7 +123,7 @@ static ValueId floats_of_constant(IntegerFlow *f, const Tensor *integers, const 
     return emit_cast(g, graph_add_const_nocopy(g, "floats", floats), value(g, to->out[0])->dtype);
 }
 
-/* Relu compares with the integer 0, and Pad without a value fills with it. */
+/* The float of integer 0, with which Relu compares and Pad fills by default. */
 static ValueId zero_of(IntegerFlow *f, DType integers, const Node *to)
 {
     const ValueId zero = emit_scalar(f->g, integers, 0);
@@ -130,6 +131,7 @@ static ValueId zero_of(IntegerFlow *f, DType integers, const Node *to)
     return f->g->status ? NO_VALUE : floats_of_constant(f, value_const(f->g, zero), to);
 }
 
+/* Emits n, which moves or picks the integers v, on floats. */
 static ValueId passed_on(IntegerFlow *f, const Node *n, ValueId v, const Node *to)
 {
     Graph *g = f->g;
@@ -162,15 +164,6 @@ static ValueId passed_on(IntegerFlow *f, const Node *n, ValueId v, const Node *t
     return f->floats[v.i];
 }
 
-/* Floats that the file holds as integers of 32 bits, as it does biases, are read as they are: PyTorch quantises no bias
- * in training, and steps so fine make no difference. */
-static bool is_bias(const Graph *g, const Node *from)
-{
-    const Tensor *integers = in_value(g, from, 0)->integers;
-
-    return integers && dtype_bits(integers->dtype) == 32;
-}
-
 static ValueId floats_of(IntegerFlow *f, ValueId v, const Node *to)
 {
     Graph *g = f->g;
@@ -183,10 +176,14 @@ static ValueId floats_of(IntegerFlow *f, ValueId v, const Node *to)
     if (is_integer_constant(g, v))
         f->floats[v.i] = floats_of_constant(f, value_const(g, v), to);
     else if ((how.from = quantizer_of(g, v, how.range))) {
+        const Tensor *integers = in_value(g, how.from, 0)->integers;
+
         f->passed[how.from->out[0].i] = true;
         how.scale_learns = f->scale_learns && f->scale_learns(f->data, g, how.from);
-        f->floats[v.i] = is_bias(g, how.from) ? emit_cast(g, how.from->in[0], value(g, to->out[0])->dtype)
-                                              : straight_through(g, to, v, &how);
+        /* A bias, 32-bit integers in the file, is not quantised: PyTorch does not either, and its steps are tiny. */
+        f->floats[v.i] = integers && dtype_bits(integers->dtype) == 32
+                             ? emit_cast(g, how.from->in[0], value(g, to->out[0])->dtype)
+                             : straight_through(g, to, v, &how);
     } else
         f->floats[v.i] = passed_on(f, value(g, v)->producer, v, to);
     f->made[v.i] = f->turn;

@@ -1,10 +1,9 @@
 /* LayerNormalization: y = (x - mean) * inv_std * scale + bias over the axes from `axis` on.
  *
- * The backward pass is one node that finds mean and inv_std again from x (a row stays in cache, so it costs little and
- * keeps nothing alive) and yields all three gradients; those of scale and bias are partial sums when the rows are
- * split.  It may add another tensor to that of x, the gradient that passes by a residual block's branch: in the type
- * that it computes in, before rounding. GroupNormalization, InstanceNormalization and RMSNormalization are written in
- * simpler operators. */
+ * The backward pass is one node.  It computes mean and inv_std again from x (a row stays in cache, so that is cheap and
+ * keeps nothing alive) and gives all three gradients; those of scale and bias are partial sums when the rows are split.
+ * It may add another tensor to dx, the gradient along a residual block's skip connection, before dx is rounded to 16
+ * bits.  GroupNormalization, InstanceNormalization and RMSNormalization are lowered to simpler operators. */
 #include "graph/ir/grad.h"
 #include "graph/ops/binary.gen.h"
 #include "graph/ops/layernorm.gen.h"
@@ -49,7 +48,7 @@ static Status layernorm_infer(Graph *g, Node *n)
     return infer_like(g, n, 0);
 }
 
-/* x, dy, scale, optionally what is added to dx -> dx, dscale, dbias. */
+/* x, dy, scale and optionally an addend for dx -> dx, dscale, dbias. */
 static Status layernorm_infer_backward(Graph *g, Node *n)
 {
     const Value *x = in_value(g, n, 0), *dy = in_value(g, n, 1);
@@ -76,7 +75,9 @@ static Status layernorm_infer_backward(Graph *g, Node *n)
     return ST_OK;
 }
 
-/* The gradient by x through the outputs Mean and InvStdDev: (dmean - dinv * inv^3 * (x - mean)) / n, in their type. */
+/* The gradient by x through outputs Mean and InvStdDev: (dmean - dinv * inv^3 * (x - mean)) / n, computed in their
+ * type.
+ */
 static ValueId through_statistics(Grad *gr, ValueId dmean, ValueId dinv)
 {
     Graph *g = gr->g;
@@ -126,7 +127,7 @@ static Status layernorm_grad(Grad *gr)
     return g->status;
 }
 
-/* A scale or bias that is broadcast within the normalised axes is stretched to them, which is all the kernels know. */
+/* Expands a scale or bias to the normalised axes, since kernels do not broadcast it. */
 static Status layernorm_lower(Graph *g, Node *n)
 {
     const Shape *x = in_value(g, n, 0)->shape;
@@ -155,7 +156,7 @@ static ValueId mean_of(Graph *g, ValueId x, int axis)
     return EMIT(g, ReduceMean, NULL, x, emit_ints(g, n, axes));
 }
 
-/* With s = dy scale and xhat = (x - mean) inv: dx = inv (s - mean(s) - xhat mean(s xhat)), plus what is added. */
+/* With s = dy scale and xhat = (x - mean) inv: dx = inv (s - mean(s) - xhat mean(s xhat)), plus the addend. */
 static Status standard_grad(Graph *g, Node *n)
 {
     const DType own = in_value(g, n, 0)->dtype, t = in_value(g, n, 2)->dtype;
@@ -186,23 +187,24 @@ static Status standard_grad(Graph *g, Node *n)
     return g->status;
 }
 
-/* ONNX's has scale and bias in the data's type: of 16 bits, wide ones want wide data. */
+/* ONNX's operator has scale and bias in the data's type, so with a float32 scale 16-bit data are cast to float32. */
 static Status standard_wide(Graph *g, Node *n)
 {
-    const Attr *how = ATTRS(INT("axis", node_int(n, "axis")), FLOAT("epsilon", node_float(n, "epsilon")));
+    const Attr *attrs = ATTRS(INT("axis", node_int(n, "axis")), FLOAT("epsilon", node_float(n, "epsilon")));
     const DType own = in_value(g, n, 0)->dtype;
     ValueId in[3] = { NO_VALUE }, out[3];
 
     for (int i = 0; i < n->n_in; i++)
         in[i] = has_value(n->in[i]) ? emit_cast(g, n->in[i], in_value(g, n, 1)->dtype) : NO_VALUE;
-    emit_multi(g, &op_LayerNormalization, how, n->n_in, in, n->n_out, out);
+    emit_multi(g, &op_LayerNormalization, attrs, n->n_in, in, n->n_out, out);
     for (int i = 0; i < n->n_out && !g->status; i++)
         if (has_out(n, i))
             graph_replace(g, n->out[i], i ? out[i] : emit_cast(g, out[i], own));
     return g->status;
 }
 
-/* Epsilon is a float32 attribute: in float64 one that none holds is a constant instead. */
+/* Attribute epsilon is float32.  For float64 data and an epsilon that float32 cannot represent, the formula is written
+ * out with epsilon as a constant. */
 static Status layernorm_standard(Graph *g, Node *n)
 {
     const Value *x = in_value(g, n, 0);
@@ -228,9 +230,9 @@ static Status layernorm_standard(Graph *g, Node *n)
     return g->status;
 }
 
-/* ---- the relatives ---- */
+/* ---- GroupNormalization, InstanceNormalization, RMSNormalization ---- */
 
-/* [1, C, 1, ...] of x's rank. */
+/* v [C] reshaped to [1, C, 1, ...] with x's rank. */
 static ValueId per_channel(Graph *g, ValueId v, const Shape *x)
 {
     Shape s = { .rank = x->rank };
@@ -240,7 +242,7 @@ static ValueId per_channel(Graph *g, ValueId v, const Shape *x)
     return emit_reshape(g, v, &s);
 }
 
-/* Groups of channels of each sample normalised, then scaled: per channel, or per group as opsets 18 to 20 had it. */
+/* Normalises groups of channels of each sample, then scales by channel, or by group as in opsets 18 to 20. */
 static Status normalise_groups(Graph *g, Node *n, int64_t groups)
 {
     Shape x = *in_value(g, n, 0)->shape, all = SHAPE(x.dim[1]), ones = SHAPE(shape_count(&x, 1, x.rank) / groups);
@@ -257,7 +259,7 @@ static Status normalise_groups(Graph *g, Node *n, int64_t groups)
     parts = EMIT(g, Reshape, NULL, n->in[0], emit_ints(g, 3, (int64_t[]){ 0, groups, ones.dim[0] }));
     y = EMIT(g, LayerNormalization, ATTRS(INT("axis", 2), FLOAT("epsilon", node_float(n, "epsilon"))), parts,
              emit_full(g, t, &ones, 1));
-    x.dim[0] = 0; /* Reshape's word for the input's own size: no batch is baked in */
+    x.dim[0] = 0; /* Reshape copies the input's size, so the constant does not fix the batch size */
     y = EMIT(g, Reshape, NULL, y, emit_ints(g, x.rank, x.dim));
     y = EMIT(g, Add, NULL, EMIT(g, Mul, NULL, y, per_channel(g, scale, &x)), per_channel(g, bias, &x));
     if (!g->status)
@@ -330,7 +332,8 @@ static Status lower_rms(Graph *g, Node *n)
 
 /* ---- placement ---- */
 
-/* The inputs whose bits are set in `data` are split alike along an axis in front of `axis`, or nothing is. */
+/* Splits the inputs with a bit in `data` along one axis before `axis`, or none; the others are B.  Returns the
+ * placement of the data. */
 static Place place_rows(Placement *p, unsigned data)
 {
     int64_t axis = node_int(p->node, "axis");

@@ -1,5 +1,4 @@
-/* Operators that rearrange or repeat elements without computing: Transpose, Expand, Tile, Pad, DepthToSpace,
- * SpaceToDepth. */
+/* Operators that rearrange or repeat elements: Transpose, Expand, Tile, Pad, DepthToSpace, SpaceToDepth. */
 #include <string.h>
 
 #include "graph/ir/grad.h"
@@ -123,7 +122,7 @@ static Status infer_tile(Graph *g, Node *n)
     return ST_OK;
 }
 
-/* The sum over the copies, one axis after another: [.., r * d, ..] -> [.., r, d, ..] -> sum over r. */
+/* Sums over the copies, axis by axis: [.., r * d, ..] -> [.., r, d, ..] -> sum over r. */
 static Status grad_tile(Grad *gr)
 {
     Graph *g = gr->g;
@@ -168,7 +167,7 @@ DEFINE_OP(Tile, .moves = 1, .layout = LAYOUT_ANY, .since = 13, .from = 6, .in_mi
 
 /* ---- Pad ---- */
 
-/* Up to opset 10 pads and value were attributes. */
+/* Pads and value were attributes up to opset 10. */
 static Status import_pad(Graph *g, Node *n, int opset)
 {
     const Attr *value = node_attr(n, "value");
@@ -183,7 +182,7 @@ static Status import_pad(Graph *g, Node *n, int opset)
     return g->status;
 }
 
-/* From opset 11 on pads were an input, from 18 axes, from 19 the mode may be to wrap. */
+/* Opset 11 made pads an input, opset 18 added axes, opset 19 mode wrap. */
 static bool respell_pad(Graph *g, Node *n, int opset)
 {
     if (!strcmp(node_string(n, "mode"), "wrap") || (opset < 18 && has_in(n, 3)))
@@ -198,18 +197,6 @@ static Status node_pads(PadRange *r, const Graph *g, const Node *n)
     if (!pads || (has_in(n, 3) && !value_const(g, n->in[3])))
         return FAIL(E_UNSUPPORTED, "%s: pads and axes must be constant", node_text(g, n));
     return pad_range(r, in_value(g, n, 0)->shape->rank, pads, in_const(g, n, 3), node_text(g, n));
-}
-
-/* One axis of Pad's output.  What is added mirrors what is left after negative pads. */
-static Status padded_dim(int64_t *out, const Graph *g, const Node *n, PadMode mode, int axis, const PadRange *r)
-{
-    int64_t d = in_value(g, n, 0)->shape->dim[axis], y;
-
-    if (__builtin_add_overflow(r->before[axis] + r->after[axis], d, &y) || !pad_fits(mode, r, axis, d, y))
-        return FAIL(E_SHAPE, "%s: pads %lld, %lld of axis %d with %lld elements", node_text(g, n),
-                    (long long)r->before[axis], (long long)r->after[axis], axis, (long long)d);
-    *out = y;
-    return ST_OK;
 }
 
 static Status infer_pad(Graph *g, Node *n)
@@ -227,8 +214,13 @@ static Status infer_pad(Graph *g, Node *n)
     if (has_in(n, 2) && shape_numel(in_value(g, n, 2)->shape) != 1)
         return FAIL(E_SHAPE, "%s: the value to pad with must be a scalar", node_text(g, n));
     y.rank = x->shape->rank;
-    for (int i = 0; i < y.rank; i++)
-        TRY(padded_dim(&y.dim[i], g, n, mode, i, &r));
+    for (int i = 0; i < y.rank; i++) {
+        const int64_t d = x->shape->dim[i];
+
+        if (__builtin_add_overflow(r.before[i] + r.after[i], d, &y.dim[i]) || !pad_fits(mode, &r, i, d, y.dim[i]))
+            return FAIL(E_SHAPE, "%s: pads %lld, %lld of axis %d with %lld elements", node_text(g, n),
+                        (long long)r.before[i], (long long)r.after[i], i, (long long)d);
+    }
     set_out(g, n, 0, x->dtype, &y);
     return ST_OK;
 }
@@ -244,8 +236,8 @@ static ValueId emit_pads(Graph *g, int rank, const PadRange *r, int64_t sign)
     return emit_ints(g, 2 * rank, pads);
 }
 
-/* Constant mode: what was added is cut off and what was cut off is zero, which is Pad with the opposite pads.  The
- * other modes add each copy's gradient to its source. */
+/* Mode constant: Pad with negated pads, as added elements are cut off and removed ones get zero.  The other modes add
+ * each copy's gradient to its source. */
 static Status grad_pad(Grad *gr)
 {
     Graph *g = gr->g;
@@ -273,7 +265,7 @@ static Status grad_pad(Grad *gr)
     return g->status;
 }
 
-/* A value other than zero makes the operator affine: a partial sum is reduced first. */
+/* With a value other than zero the operator is affine, so a partial sum is reduced first. */
 static Status place_pad(Placement *p)
 {
     int rank = in_value(p->g, p->node, 0)->shape->rank, to[MAX_RANK];
@@ -312,7 +304,7 @@ static Status infer_pad_grad(Graph *g, Node *n)
     return ST_OK;
 }
 
-/* Axis by axis: each position of dy is added at its source. */
+/* Adds each position of dy to its source, axis by axis. */
 static Status standard_pad_grad(Graph *g, Node *n)
 {
     const Shape *dx = value(g, n->out[0])->shape, *dy = in_value(g, n, 0)->shape;
@@ -380,7 +372,7 @@ static Status grad_space_to_depth(Grad *gr)
     return gr->g->status;
 }
 
-/* DCR mode is inverted by SpaceToDepth; CRD by [N,C,H,b,W,b] -> [N,C,b,b,H,W]. */
+/* The inverse: of mode DCR SpaceToDepth, of mode CRD [N,C,H,b,W,b] -> [N,C,b,b,H,W]. */
 static Status grad_depth_to_space(Grad *gr)
 {
     Graph *g = gr->g;

@@ -1,12 +1,12 @@
-/* LinearAttention, as DeltaRule and its gradient.
+/* LinearAttention, lowered to DeltaRule, and DeltaRule's gradient.
  *
  *   q[batch,steps,heads*group*dk], k[batch,steps,heads*dk], v[batch,steps,heads*dv], S0[batch,heads,dk,dv],
- *   g[batch,steps,heads or heads*dk], b[batch,steps,heads or 1]  ->  y[batch,steps,heads*group*dv],
- * S[batch,heads,dk,dv]
+ *   g[batch,steps,heads or heads*dk], b[batch,steps,heads or 1]
+ *   -> y[batch,steps,heads*group*dv], S[batch,heads,dk,dv]
  *
  * For each head, position after position:
  *   S' = exp(g) S, or S without decay;  w = b (v - S'^T k), or v without b;  S = S' + k w^T;  y = scale S^T q
- * https://arxiv.org/abs/2412.06464 (gated delta networks).  The gradient computes the states again. */
+ * (gated delta networks, https://arxiv.org/abs/2412.06464).  The gradient computes the states again. */
 #include "graph/ops/linear_attention.h"
 #include "graph/ops/linear_attention.gen.h"
 
@@ -57,7 +57,7 @@ static Status check_heads(const Graph *g, const Node *n)
     return ST_OK;
 }
 
-/* A gate has a number for each head, or the other number at a position. */
+/* E_SHAPE unless gate i, if present, has `heads` or `other` numbers at each position. */
 static Status check_gate(const Graph *g, const Node *n, int i, const char *what, int64_t heads, int64_t other)
 {
     const Shape *q = in_value(g, n, DELTA_Q)->shape, *s = has_in(n, i) ? in_value(g, n, i)->shape : NULL;
@@ -96,11 +96,12 @@ static Status linear_attention_set_outputs(Graph *g, Node *n, const DeltaRule *r
 
 /* ---- LinearAttention ---- */
 
-/* What the rule reads is there, and nothing else. */
-static Status check_rule(const Graph *g, const Node *n)
+static Status infer_attention(Graph *g, Node *n)
 {
+    const DType t = in_value(g, n, DELTA_Q)->dtype;
     const char *rule = node_string(n, "update_rule");
     const bool decays = strstr(rule, "gated"), corrects = strstr(rule, "delta");
+    DeltaRule r;
 
     if (has_in(n, DELTA_DECAY) != decays)
         return FAIL(E_MODEL, "%s: decay is %s with update_rule '%s'", node_text(g, n), decays ? "missing" : "given",
@@ -108,15 +109,6 @@ static Status check_rule(const Graph *g, const Node *n)
     if (has_in(n, DELTA_BETA) != corrects)
         return FAIL(E_MODEL, "%s: beta is %s with update_rule '%s'", node_text(g, n), corrects ? "missing" : "given",
                     rule);
-    return ST_OK;
-}
-
-static Status infer_attention(Graph *g, Node *n)
-{
-    const DType t = in_value(g, n, DELTA_Q)->dtype;
-    DeltaRule r;
-
-    TRY(check_rule(g, n));
     for (int i = 0; i < n->n_in; i++)
         if (has_in(n, i) &&
             (i == DELTA_PAST ? !dtype_is_float(in_value(g, n, i)->dtype) : in_value(g, n, i)->dtype != t))
@@ -126,17 +118,17 @@ static Status infer_attention(Graph *g, Node *n)
     return linear_attention_set_outputs(g, n, &r, has_in(n, DELTA_PAST) ? in_value(g, n, DELTA_PAST)->dtype : t);
 }
 
-/* In float32, or float64 where that is given. */
+/* Computes in float32, or in float64 for float64 data. */
 static Status lower_attention(Graph *g, Node *n)
 {
     const DType t = in_value(g, n, DELTA_Q)->dtype == DT_FLOAT64 ? DT_FLOAT64 : DT_FLOAT32;
-    const Attr *how = ATTRS(INT("q_num_heads", node_int(n, "q_num_heads")),
-                            INT("kv_num_heads", node_int(n, "kv_num_heads")), FLOAT("scale", node_float(n, "scale")));
+    const Attr *attrs = ATTRS(INT("q_num_heads", node_int(n, "q_num_heads")),
+                              INT("kv_num_heads", node_int(n, "kv_num_heads")), FLOAT("scale", node_float(n, "scale")));
     ValueId in[DELTA_INPUTS], out[2];
 
     for (int i = 0; i < DELTA_INPUTS; i++)
         in[i] = has_in(n, i) ? emit_cast(g, n->in[i], t) : NO_VALUE;
-    emit_multi(g, &op_DeltaRule, how, DELTA_INPUTS, in, 2, out);
+    emit_multi(g, &op_DeltaRule, attrs, DELTA_INPUTS, in, 2, out);
     for (int i = 0; i < 2 && !g->status; i++)
         if (has_out(n, i))
             graph_replace(g, n->out[i], emit_cast(g, out[i], value(g, n->out[i])->dtype));
@@ -152,7 +144,7 @@ DEFINE_OP(LinearAttention, .precision = PREC_WIDE, .since = 27, .in_min = 3, .in
                                        { "update_rule", A_STRING, .s = "gated_delta",
                                          .words = "linear gated delta gated_delta" },
                                        { 0 } },
-          .doc = "attention by a state that each position changes and reads");
+          .doc = "attention without softmax, by a state that each position updates and reads");
 
 /* ---- DeltaRule ---- */
 
@@ -216,7 +208,7 @@ static Status linear_attention_grad(Grad *gr)
     return g->status;
 }
 
-/* Samples lie along axis 0 of all. */
+/* All inputs and outputs are split along the batch, axis 0, or none is. */
 static Status linear_attention_place(Placement *p)
 {
     const Node *n = p->node;
@@ -257,7 +249,7 @@ static int64_t linear_attention_flops(const Graph *g, const Node *n)
 
 DEFINE_OP(DeltaRule, OWN, .in_max = DELTA_INPUTS, .out_min = 2, .out_max = 2, .infer = linear_attention_infer,
           .grad = linear_attention_grad, .standard = delta_rule_standard,
-          .doc = "LinearAttention, its rule by what is given of (q, k, v, past, decay, beta)");
+          .doc = "LinearAttention; the inputs present of (q, k, v, past, decay, beta) choose the update rule");
 
 DEFINE_OP(DeltaRuleGrad, OWN, .in_max = DELTA_GRAD_INPUTS, .out_min = DELTA_INPUTS, .out_max = DELTA_INPUTS,
           .infer = linear_attention_infer_grad, .standard = delta_rule_standard_grad,

@@ -1,10 +1,10 @@
-/* DeltaRule and DeltaRuleGrad (linear_attention.c) in ONNX's operators: a Scan over the positions, for the gradient one
- * that keeps the states and one from the last position to the first, so that a file's size does not depend on their
- * number.
+/* DeltaRule and DeltaRuleGrad (linear_attention.c) in ONNX's operators: a Scan over the positions, so that the size of
+ * a file does not depend on their number.  The gradient has one Scan that returns the states, and one from the last
+ * position to the first.
  *
- * What is scanned is [steps,batch,heads,rows,columns]: of q `group` rows of dk, of k and v one row, of the decay dk or
- * one, of beta one number; a state is [batch,heads,dk,dv].  Positions are turned around in front of the second Scan and
- * behind it: onnx.reference knows no other direction than forward.  States of no elements are declined. */
+ * Scanned sequences are [steps,batch,heads,rows,columns]: q has `group` rows of dk numbers, k and v one row, the decay
+ * dk numbers or one, beta one number.  A state is [batch,heads,dk,dv].  Positions are reversed before and after the
+ * second Scan, since onnx.reference scans forward only.  Nodes with empty states are left as they are. */
 #include "graph/ops/linear_attention_standard.h"
 #include "graph/ops/binary.gen.h"
 #include "graph/ops/concat.gen.h"
@@ -26,8 +26,8 @@ typedef struct {
 
 /* ---- sequences ---- */
 
-/* Input i, [batch,steps,heads*rows*columns], as it is scanned.  The first two sizes are copied (0), so that a file of
- * any batch says the second. */
+/* Input i, [batch,steps,heads*rows*columns], as a scanned sequence.  Reshape copies the first two sizes (0), so the
+ * constant fixes neither. */
 static ValueId sequence(const Attention *a, int i, int64_t heads, int64_t rows, int64_t columns)
 {
     const Shape apart = SHAPE(0, 0, heads, rows, columns);
@@ -36,7 +36,7 @@ static ValueId sequence(const Attention *a, int i, int64_t heads, int64_t rows, 
                           (int64_t[]){ 1, 0, 2, 3, 4 });
 }
 
-/* What a Scan has made of each position, as output o: the inverse. */
+/* The inverse: a sequence that a Scan made, in shape `as` of an output. */
 static ValueId packed(const Attention *a, ValueId x, const Shape *as)
 {
     const Shape together = SHAPE(0, 0, as->dim[2]);
@@ -45,12 +45,13 @@ static ValueId packed(const Attention *a, ValueId x, const Shape *as)
     return EMIT(a->g, Reshape, NULL, x, emit_shape_const(a->g, &together));
 }
 
-/* Rows become columns. */
+/* Transposes rows and columns. */
 static ValueId flipped(const Attention *a, ValueId x)
 {
     return emit_transpose(a->g, x, 5, (int64_t[]){ 0, 1, 2, 4, 3 });
 }
 
+/* Reverses the positions. */
 static ValueId turned(const Attention *a, ValueId x)
 {
     const int64_t from = -1, to = INT64_MIN, axis = 0;
@@ -64,7 +65,7 @@ static ValueId scaled(const Attention *a, ValueId x)
     return a->r.scale == 1 ? x : EMIT(a->g, Mul, NULL, x, emit_scalar(a->g, a->type, a->r.scale));
 }
 
-/* exp(decay), or none. */
+/* exp(decay); NO_VALUE: the rule has no decay. */
 static ValueId kept(const Attention *a)
 {
     const int64_t rows = a->r.decays == a->r.heads ? 1 : a->r.dk;
@@ -72,7 +73,7 @@ static ValueId kept(const Attention *a)
     return a->r.decays ? EMIT(a->g, Exp, NULL, sequence(a, DELTA_DECAY, a->r.heads, rows, 1)) : NO_VALUE;
 }
 
-/* Or none. */
+/* NO_VALUE: the rule has no beta. */
 static ValueId beta(const Attention *a)
 {
     return a->r.betas ? sequence(a, DELTA_BETA, a->r.betas == a->r.heads ? a->r.heads : 1, 1, 1) : NO_VALUE;
@@ -89,7 +90,7 @@ static ValueId state(const Attention *a, int i)
 
 enum { SCANNED = 12 };
 
-/* A Scan in the making: of one state, in front, and of what is scanned. */
+/* A Scan under construction: its first input is the state, the others are sequences. */
 typedef struct {
     const Attention *a;
     Graph *body;
@@ -106,7 +107,7 @@ static Status open_loop(Loop *l, const Attention *a, bool back)
     return l->body ? ST_OK : FAIL_NOMEM();
 }
 
-/* What the body sees of a state or a sequence; nothing of nothing. */
+/* Makes x, the state or a sequence, an input of the Scan, and returns it in the body; NO_VALUE for NO_VALUE. */
 static ValueId seen(Loop *l, ValueId x, const char *name)
 {
     if (!has_value(x))
@@ -116,7 +117,7 @@ static ValueId seen(Loop *l, ValueId x, const char *name)
     return body_input(l->body, name);
 }
 
-/* `out`: the last state, then what the body returns of each position. */
+/* Emits the Scan; `out` receives the last state, then the sequences that the body returns. */
 static Status close_loop(Loop *l, ValueId *out)
 {
     Graph *g = l->a->g;
@@ -128,10 +129,10 @@ static Status close_loop(Loop *l, ValueId *out)
     return g->status;
 }
 
-/* Values that a rule does not have are none. */
+/* Values of a position in the body; NO_VALUE where the rule has none. */
 typedef struct {
-    ValueId kept, beta, column, row, v; /* k twice */
-    ValueId decayed, e, w;              /* S', v - S'^T k, what is written */
+    ValueId kept, beta, column, row, v; /* exp(decay), beta, k as a column and as a row, v */
+    ValueId decayed, e, w;              /* S', v - S'^T k, the row that is written */
 } Position;
 
 static void see_keys(Loop *l, Position *p)
@@ -145,7 +146,8 @@ static void see_keys(Loop *l, Position *p)
     p->v = seen(l, sequence(a, DELTA_V, r->heads, 1, r->dv), "value");
 }
 
-static void linear_attention_standard_look(Graph *b, Position *p)
+/* Computes e and w. */
+static void correct(Graph *b, Position *p)
 {
     p->e = p->w = p->v;
     if (!has_value(p->beta))
@@ -154,25 +156,21 @@ static void linear_attention_standard_look(Graph *b, Position *p)
     p->w = B(Mul, p->beta, p->e);
 }
 
-/* S' is of the state before the position. */
-static void decay(Loop *l, Position *p, ValueId before)
-{
-    Graph *b = l->body;
-
-    p->kept = seen(l, kept(l->a), "kept");
-    p->decayed = has_value(p->kept) ? B(Mul, before, p->kept) : before;
-}
-
+/* The state after the position. */
 static ValueId written(Graph *b, const Position *p) { return B(Add, p->decayed, B(Mul, p->column, p->w)); }
 
 /* ---- forward ---- */
 
-/* A Scan from the first position on, which has seen the state and the keys. */
+/* Opens a Scan from the first position on, with the state, its decay and the keys. */
 static Status open_forward(Loop *l, const Attention *a, Position *p, ValueId *state_in)
 {
+    Graph *b;
+
     TRY(open_loop(l, a, false));
+    b = l->body;
     *state_in = seen(l, state(a, DELTA_PAST), "state");
-    decay(l, p, *state_in);
+    p->kept = seen(l, kept(a), "kept");
+    p->decayed = has_value(p->kept) ? B(Mul, *state_in, p->kept) : *state_in;
     see_keys(l, p);
     return ST_OK;
 }
@@ -189,7 +187,7 @@ static Status read_along(const Attention *a, ValueId out[2])
     TRY(open_forward(&l, a, &p, &s));
     b = l.body;
     q = seen(&l, scaled(a, sequence(a, DELTA_Q, r->heads, r->group, r->dk)), "query");
-    linear_attention_standard_look(b, &p);
+    correct(b, &p);
     s = written(b, &p);
     body_return(b, s);
     body_return(b, B(MatMul, q, s));
@@ -236,7 +234,7 @@ static Status decayed_along(const Attention *a, ValueId *out)
 
     TRY(open_forward(&l, a, &p, &s));
     b = l.body;
-    linear_attention_standard_look(b, &p);
+    correct(b, &p);
     body_return(b, written(b, &p));
     body_return(b, has_value(p.kept) ? p.decayed : B(Identity, s));
     TRY(close_loop(&l, both));
@@ -244,7 +242,7 @@ static Status decayed_along(const Attention *a, ValueId *out)
     return ST_OK;
 }
 
-/* What the queries of a position give: dq, as columns, and more of the gradient of the state behind it. */
+/* The gradient of a position's read: returns dq, as columns, and adds to the gradient of the state after it. */
 static ValueId back_read(Loop *l, const Position *p, ValueId *grad)
 {
     const Attention *a = l->a;
@@ -259,7 +257,8 @@ static ValueId back_read(Loop *l, const Position *p, ValueId *grad)
     return B(MatMul, written(b, p), turned_rows);
 }
 
-/* From the gradient of the state behind a position those of what it wrote, and of S' in `*grad`. */
+/* The gradient of a position's write: dk, dv and dbeta from *grad, the gradient of the state after it, which becomes
+ * that of S'. */
 static void back_write(Graph *b, const Position *p, ValueId *grad, ValueId d[DELTA_INPUTS])
 {
     const int64_t perm[] = { 0, 1, 3, 2 };
@@ -268,13 +267,14 @@ static void back_write(Graph *b, const Position *p, ValueId *grad, ValueId d[DEL
     d[DELTA_K] = B(MatMul, *grad, emit_transpose(b, p->w, 4, perm));
     if (has_value(p->beta)) {
         d[DELTA_BETA] = B(MatMul, dw, emit_transpose(b, p->e, 4, perm));
-        dw = B(Mul, p->beta, dw); /* now of e */
+        dw = B(Mul, p->beta, dw); /* the gradient of e from here on */
         *grad = B(Sub, *grad, B(Mul, p->column, dw));
         d[DELTA_K] = B(Sub, d[DELTA_K], B(MatMul, p->decayed, emit_transpose(b, dw, 4, perm)));
     }
     d[DELTA_V] = dw;
 }
 
+/* The gradient of the decay; *grad, that of S', becomes that of the state before the position. */
 static ValueId back_decay(const Loop *l, const Position *p, ValueId *grad)
 {
     const int64_t axes[] = { -1, -2 };
@@ -285,7 +285,7 @@ static ValueId back_decay(const Loop *l, const Position *p, ValueId *grad)
     return emit_reduce_sum(b, d, l->a->r.decays == l->a->r.heads ? 2 : 1, axes, true);
 }
 
-/* d[i], as it was scanned, for each output that is there; d[DELTA_PAST] is the gradient of the first state. */
+/* Sets d[i], as a sequence, for each present output; d[DELTA_PAST] is the gradient of the first state. */
 static Status back_along(const Attention *a, ValueId d[DELTA_INPUTS])
 {
     ValueId out[1 + DELTA_INPUTS] = { NO_VALUE }, in_body[DELTA_INPUTS] = { NO_VALUE }, grad, before;
@@ -299,7 +299,7 @@ static Status back_along(const Attention *a, ValueId d[DELTA_INPUTS])
     p.decayed = seen(&l, before, "decayed");
     p.kept = seen(&l, kept(a), "kept");
     see_keys(&l, &p);
-    linear_attention_standard_look(l.body, &p);
+    correct(l.body, &p);
     if (has_in(a->n, DELTA_DY))
         in_body[DELTA_Q] = back_read(&l, &p, &grad);
     back_write(l.body, &p, &grad, in_body);
@@ -317,6 +317,7 @@ static Status back_along(const Attention *a, ValueId d[DELTA_INPUTS])
     return ST_OK;
 }
 
+/* The gradient of input i from its sequence x. */
 static ValueId unpacked(const Attention *a, int i, ValueId x)
 {
     const Shape *as = value(a->g, a->n->out[i])->shape;
@@ -328,7 +329,7 @@ static ValueId unpacked(const Attention *a, int i, ValueId x)
         return emit_full(a->g, a->type, as, 0);
     if (i == DELTA_Q)
         x = flipped(a, x);
-    if (i == DELTA_BETA && a->r.betas != a->r.heads) /* which all heads share */
+    if (i == DELTA_BETA && a->r.betas != a->r.heads) /* all heads share it */
         x = emit_reduce_sum(a->g, x, 1, &heads, true);
     return packed(a, x, as);
 }

@@ -1,4 +1,4 @@
-/* OpDef.standard of linear_attention.c's. */
+/* OpDef.standard of the operators in linear_attention.c. */
 #ifndef DPX_OPS_LINEAR_ATTENTION_STANDARD_H
 #define DPX_OPS_LINEAR_ATTENTION_STANDARD_H
 

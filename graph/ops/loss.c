@@ -1,7 +1,7 @@
-/* Losses.  Each sums over its samples into a numerator and a denominator (0-d each): under a split batch both are
- * partial sums, so that the mean of the whole batch, numerator / denominator, is exact for parts of any size.
+/* Losses.  Each sums over its samples to a scalar numerator and denominator.  Under a split batch both are partial
+ * sums, so numerator / denominator is the exact mean of the whole batch, for parts of any size.
  *
- * ONNX's two losses are lowered into LogSoftmax, NllSum or NllPerSample, and Div. */
+ * ONNX's two losses are lowered to LogSoftmax, NllSum or NllPerSample, and Div. */
 #include <string.h>
 
 #include "graph/ir/traced_calls.h"
@@ -71,7 +71,7 @@ static Status infer_nll_per_sample(Graph *g, Node *n)
     return ST_OK;
 }
 
-/* d numerator / d logp; the denominator does not depend on logp. */
+/* The gradient of the numerator; the denominator does not depend on logp. */
 static Status grad_nll(Grad *gr)
 {
     Graph *g = gr->g;
@@ -149,12 +149,12 @@ static Status infer_nll_grad(Graph *g, Node *n)
     TRY(loss_check_target(g, n, &x, target));
     TRY(check_weights(g, n, 3, dy->dtype, x.dim[1]));
     if (dy->shape->rank && !shape_eq(dy->shape, target->shape))
-        return FAIL(E_SHAPE, "%s: the gradient is neither a scalar nor one number a sample", node_text(g, n));
+        return FAIL(E_SHAPE, "%s: the gradient is neither a scalar nor one number for each sample", node_text(g, n));
     set_out(g, n, 0, dy->dtype, &x);
     return ST_OK;
 }
 
-/* Linear in dy, which is one number for all or one a sample. */
+/* Linear in dy, which is a scalar or one number for each sample. */
 static Status place_nll_grad(Placement *p)
 {
     bool scalar = in_value(p->g, p->node, 0)->shape->rank == 0;
@@ -177,13 +177,13 @@ static Status place_nll_grad(Placement *p)
     return ST_OK;
 }
 
-/* ---- the same in ONNX's operators ---- */
+/* ---- NllSum, NllPerSample and NllGrad in ONNX's operators ---- */
 
-/* Of each sample, in the shape of the targets: its class, 0 where it is ignored, and the class's weight. */
+/* Targets: for each sample, in the shape of the targets, its class (0 if ignored) and the class's weight. */
 typedef struct {
-    ValueId ignored; /* bool; NO_VALUE: none can be */
+    ValueId ignored; /* bool; NO_VALUE: no sample is ignored */
     ValueId label, weight;
-    ValueId table; /* the weights as [1, C, 1...]; NO_VALUE, as `weight`: all 1 */
+    ValueId table; /* the weights as [1, C, 1...]; `table` and `weight` NO_VALUE: all weights are 1 */
     double smoothing;
     int64_t classes;
 } Labels;
@@ -222,6 +222,7 @@ static ValueId weighted(Graph *g, ValueId x, ValueId weight)
     return has_value(weight) ? EMIT(g, Mul, NULL, x, weight) : x;
 }
 
+/* The terms of the loss, one for each sample. */
 static ValueId terms_of(Graph *g, const Labels *l, ValueId logp)
 {
     const ValueId one = emit_ints(g, 1, (int64_t[]){ 1 });
@@ -236,6 +237,7 @@ static ValueId terms_of(Graph *g, const Labels *l, ValueId logp)
     return zero_if_ignored(g, l, picked);
 }
 
+/* The sum of all elements, a scalar. */
 static ValueId loss_sum_of(Graph *g, ValueId x)
 {
     const int rank = value(g, x)->shape->rank;
@@ -317,8 +319,8 @@ double loss_smoothing(const Node *n)
     return call_is(n->call, "aten.cross_entropy_loss") && call_number(n->call, 5, &smoothing) ? smoothing : 0;
 }
 
-/* The denominator is known from shapes when every sample counts 1: then no collective is needed for it.  Of 16 bits the
- * sums are those of float32, and what they give is rounded. */
+/* If every sample counts 1, the denominator is a constant by the shapes and needs no collective.  With 16-bit scores
+ * the sums are float32, and the result is rounded. */
 static Status lower_nll(Graph *g, Node *n, ValueId logp)
 {
     const Attr *attrs =
@@ -367,7 +369,7 @@ DEFINE_OP(NegativeLogLikelihoodLoss, .setting_in = 4, .precision = PREC_WIDE, .s
           .lower = lower_negative_log_likelihood, .index_range = loss_index_range,
           .doc = "the mean of -logp at the class numbers; becomes NllSum, Div");
 
-/* ---- losses of one element against one element ---- */
+/* ---- elementwise losses ---- */
 
 static Status infer_element(Graph *g, Node *n, int x)
 {
@@ -414,7 +416,7 @@ static Status grad_element_loss(Grad *gr)
     return gr->g->status;
 }
 
-/* Inputs i and i + 1 split alike; `rest` is what comes out then. */
+/* Splits inputs i and i + 1 along the same axis; with `sum` outputs are then partial sums, else split, too. */
 static void place_pair(Placement *p, int i, bool sum)
 {
     int split = p->in[i].kind == PL_S ? i : p->in[i + 1].kind == PL_S ? i + 1 : -1;
@@ -448,96 +450,75 @@ static Status place_element_loss_grad(Placement *p)
     return ST_OK;
 }
 
-/* ---- the same in ONNX's operators ---- */
+/* ---- ElementLossSum and ElementLossGrad in ONNX's operators ---- */
 
-typedef struct {
-    Graph *g;
-    ValueId x, z;
-    DType dtype;
-} Pair;
-
-static ValueId pair_number(const Pair *p, double v) { return emit_scalar(p->g, p->dtype, v); }
+/* A number in the type of x. */
+static ValueId number_like(Graph *g, ValueId x, double v)
+{
+    return emit_scalar(g, g->status ? DT_NONE : value(g, x)->dtype, v);
+}
 
 /* The logarithm of v, at least -100. */
-static ValueId log_clamped(const Pair *p, ValueId v)
+static ValueId log_clamped(Graph *g, ValueId v)
 {
-    return EMIT(p->g, Max, NULL, EMIT(p->g, Log, NULL, v), pair_number(p, -100));
+    return EMIT(g, Max, NULL, EMIT(g, Log, NULL, v), number_like(g, v, -100));
 }
 
-static ValueId complement(const Pair *p, ValueId v) { return EMIT(p->g, Sub, NULL, pair_number(p, 1), v); }
-
-/* (z - 1) log(1 - x) - z log(x) */
-static ValueId bce(const Pair *p)
-{
-    ValueId miss = log_clamped(p, complement(p, p->x)), hit = log_clamped(p, p->x);
-
-    miss = EMIT(p->g, Mul, NULL, complement(p, p->z), miss);
-    hit = EMIT(p->g, Mul, NULL, p->z, hit);
-    return EMIT(p->g, Neg, NULL, EMIT(p->g, Add, NULL, miss, hit));
-}
-
-/* max(x, 0) - x z + log(1 + e^-|x|) */
-static ValueId bce_logits(const Pair *p)
-{
-    ValueId size = EMIT(p->g, Neg, NULL, EMIT(p->g, Abs, NULL, p->x));
-    ValueId rest = EMIT(p->g, Softplus, NULL, size), on = EMIT(p->g, Max, NULL, p->x, pair_number(p, 0));
-    ValueId both = EMIT(p->g, Mul, NULL, p->x, p->z);
-
-    return EMIT(p->g, Add, NULL, EMIT(p->g, Sub, NULL, on, both), rest);
-}
+static ValueId complement(Graph *g, ValueId v) { return EMIT(g, Sub, NULL, number_like(g, v, 1), v); }
 
 static Status standard_element_loss(Graph *g, Node *n)
 {
-    const Pair p = { g, n->in[0], n->in[1], in_value(g, n, 0)->dtype };
+    const ValueId x = n->in[0], z = n->in[1];
     const char *kind = node_string(n, "kind");
-    ValueId d = EMIT(g, Sub, NULL, p.x, p.z), y;
+    ValueId d = EMIT(g, Sub, NULL, x, z), y;
 
-    y = !strcmp(kind, "mse")   ? EMIT(g, Mul, NULL, d, d)
-        : !strcmp(kind, "l1")  ? EMIT(g, Abs, NULL, d)
-        : !strcmp(kind, "bce") ? bce(&p)
-                               : bce_logits(&p);
+    if (!strcmp(kind, "mse"))
+        y = EMIT(g, Mul, NULL, d, d);
+    else if (!strcmp(kind, "l1"))
+        y = EMIT(g, Abs, NULL, d);
+    else if (!strcmp(kind, "bce")) { /* (z - 1) log(1 - x) - z log(x) */
+        ValueId miss = log_clamped(g, complement(g, x)), hit = log_clamped(g, x);
+
+        miss = EMIT(g, Mul, NULL, complement(g, z), miss);
+        hit = EMIT(g, Mul, NULL, z, hit);
+        y = EMIT(g, Neg, NULL, EMIT(g, Add, NULL, miss, hit));
+    } else { /* max(x, 0) - x z + log(1 + e^-|x|) */
+        ValueId size = EMIT(g, Neg, NULL, EMIT(g, Abs, NULL, x));
+        ValueId rest = EMIT(g, Softplus, NULL, size), on = EMIT(g, Max, NULL, x, number_like(g, x, 0));
+        ValueId both = EMIT(g, Mul, NULL, x, z);
+
+        y = EMIT(g, Add, NULL, EMIT(g, Sub, NULL, on, both), rest);
+    }
     graph_replace(g, n->out[0], loss_sum_of(g, y));
     return g->status;
 }
 
-/* (x - z) / max(x (1 - x), 1e-12) */
-static ValueId bce_slope(const Pair *p, ValueId d)
-{
-    ValueId spread = EMIT(p->g, Mul, NULL, p->x, complement(p, p->x));
-
-    return EMIT(p->g, Div, NULL, d, EMIT(p->g, Max, NULL, spread, pair_number(p, 1e-12)));
-}
-
-static ValueId bce_slope_by_target(const Pair *p)
-{
-    ValueId miss = log_clamped(p, complement(p, p->x)), hit = log_clamped(p, p->x);
-
-    return EMIT(p->g, Sub, NULL, miss, hit);
-}
-
-/* 0 of what is not a number, as Sign's is not. */
-static ValueId sign_of(Graph *g, ValueId d)
-{
-    const DType t = value(g, d)->dtype;
-    const ValueId zero = emit_scalar(g, t, 0);
-    ValueId above = emit_cast(g, EMIT(g, Greater, NULL, d, zero), t);
-    ValueId below = emit_cast(g, EMIT(g, Less, NULL, d, zero), t);
-
-    return EMIT(g, Sub, NULL, above, below);
-}
-
 static Status standard_element_loss_grad(Graph *g, Node *n)
 {
-    const Pair p = { g, n->in[1], n->in[2], in_value(g, n, 1)->dtype };
+    const ValueId x = n->in[1], z = n->in[2];
     const char *kind = node_string(n, "kind");
     const bool by = node_int(n, "by");
-    ValueId d = by ? EMIT(g, Sub, NULL, p.z, p.x) : EMIT(g, Sub, NULL, p.x, p.z), y;
+    ValueId d = by ? EMIT(g, Sub, NULL, z, x) : EMIT(g, Sub, NULL, x, z), y;
 
-    y = !strcmp(kind, "mse")   ? scaled(g, d, 2)
-        : !strcmp(kind, "l1")  ? sign_of(g, d)
-        : !strcmp(kind, "bce") ? by ? bce_slope_by_target(&p) : bce_slope(&p, d)
-        : by ? EMIT(g, Neg, NULL, p.x)
-                               : EMIT(g, Sub, NULL, EMIT(g, Sigmoid, NULL, p.x), p.z);
+    if (!strcmp(kind, "mse"))
+        y = scaled(g, d, 2);
+    else if (!strcmp(kind, "l1")) { /* the sign of d, but 0 for NaN, where Sign gives NaN */
+        const DType t = in_value(g, n, 1)->dtype;
+        const ValueId zero = emit_scalar(g, t, 0);
+        ValueId above = emit_cast(g, EMIT(g, Greater, NULL, d, zero), t);
+        ValueId below = emit_cast(g, EMIT(g, Less, NULL, d, zero), t);
+
+        y = EMIT(g, Sub, NULL, above, below);
+    } else if (!strcmp(kind, "bce") && by) { /* log(1 - x) - log(x) */
+        ValueId miss = log_clamped(g, complement(g, x)), hit = log_clamped(g, x);
+
+        y = EMIT(g, Sub, NULL, miss, hit);
+    } else if (!strcmp(kind, "bce")) { /* (x - z) / max(x (1 - x), 1e-12) */
+        ValueId spread = EMIT(g, Mul, NULL, x, complement(g, x));
+
+        y = EMIT(g, Div, NULL, d, EMIT(g, Max, NULL, spread, number_like(g, x, 1e-12)));
+    } else
+        y = by ? EMIT(g, Neg, NULL, x) : EMIT(g, Sub, NULL, EMIT(g, Sigmoid, NULL, x), z);
     graph_replace(g, n->out[0], EMIT(g, Mul, NULL, y, n->in[0]));
     return g->status;
 }

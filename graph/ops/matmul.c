@@ -1,9 +1,9 @@
 /* Matrix products.
  *
- *   MatMul        numpy's: batches broadcast, 1-D operands count as a row or a column that is dropped from the result
- *   BatchMatMul   alpha * op(A) op(B) for operands of rank >= 2, op = transpose where told: what gradients are written
- * in, so that no transposed copy is ever made Gemm          alpha * op(A) op(B) + beta * C of
- * matrices */
+ *   MatMul        as in NumPy: batches broadcast; a 1-D operand is a row or a column, which the result lacks
+ *   BatchMatMul   alpha * op(A) op(B) for operands of rank >= 2, op an optional transpose: gradients use it, so no
+ *                 transposed copy is made
+ *   Gemm          alpha * op(A) op(B) + beta * C for matrices */
 #include <string.h>
 
 #include "graph/ir/grad.h"
@@ -50,7 +50,7 @@ void matmul_offsets(int64_t *offset, const Shape *s, int batch, const Shape *y, 
     }
 }
 
-/* Integers are scaled by integers. */
+/* E_UNSUPPORTED if a factor of integers is no integer. */
 static Status check_factor(const Graph *g, const Node *n, const char *name)
 {
     double v = node_attr(n, name) ? node_float(n, name) : 1;
@@ -129,7 +129,7 @@ static ValueId product(Graph *g, double alpha, Operand a, Operand b)
     return EMIT(g, BatchMatMul, ATTRS(INT("transA", a.trans), INT("transB", b.trans), FLOAT("alpha", alpha)), a.v, b.v);
 }
 
-/* [..., n, k] as one matrix [-1, k]; -1, so that the constant holds no batch size. */
+/* [..., n, k] reshaped to a matrix [-1, k]; with -1 the constant does not fix the batch size. */
 static ValueId flatten(Graph *g, ValueId x)
 {
     const Shape *s = value(g, x)->shape;
@@ -137,8 +137,8 @@ static ValueId flatten(Graph *g, ValueId x)
     return s->rank == 2 ? x : EMIT(g, Reshape, NULL, x, emit_ints(g, 2, (int64_t[]){ -1, s->dim[s->rank - 1] }));
 }
 
-/* d(op(A)) = dY op(B)^T, itself transposed when A was; d(op(B)) = op(A)^T dY likewise.  An operand that was broadcast
- * over batches gets the sum over them.  For a matrix B used by every batch of A, batches and rows are one long axis. */
+/* d(op(A)) = dY op(B)^T and d(op(B)) = op(A)^T dY, transposed where the operand was.  The caller sums over batches that
+ * an operand was broadcast to.  For a matrix B used by every batch of A, batches and rows are joined to one axis. */
 static void grad_operands(Grad *gr, double alpha, Operand a, Operand b, ValueId dy, ValueId *da, ValueId *db)
 {
     Graph *g = gr->g;
@@ -222,7 +222,7 @@ static Status grad_gemm(Grad *gr)
 
 typedef enum { NOTHING, BATCH, FREE, CONTRACTED } Role;
 
-/* What the axis that input i is split along means; a stretched batch axis cannot stay split. */
+/* The role of the axis along which input i is split; NOTHING also for a batch axis that is broadcast. */
 static Role role_of_split(const Placement *p, const MatMulRoles *r, int i)
 {
     Place x = p->in[i];
@@ -238,22 +238,12 @@ static Role role_of_split(const Placement *p, const MatMulRoles *r, int i)
     return (i ? r->b : r->a).dim[x.axis] == y->dim[r->batch_y - batch + x.axis] ? BATCH : NOTHING;
 }
 
-/* The placement of input i when the product is split along its batch axis `axis`: split too, unless it is stretched. */
-static Place follow_batch(const Placement *p, const MatMulRoles *r, int i, int axis)
-{
-    const Shape *s = i ? &r->b : &r->a, *y = value(p->g, p->node->out[0])->shape;
-    int own = axis - (r->batch_y - (i ? r->batch_b : r->batch_a));
-
-    if (own < 0 || s->dim[own] != y->dim[axis])
-        return PLACE_B;
-    return PLACE_S(own);
-}
-
-/* Input `lead` is split in a way that the product can follow; the other one is brought in line.  Returns the
- * product's. */
+/* Places the other input to fit input `lead`, which is split along an axis with that role.  Returns the product's
+ * placement. */
 static Place place_led(Placement *p, const MatMulRoles *r, int lead, Role role)
 {
-    int other = 1 - lead, axis;
+    const Shape *s = lead ? &r->a : &r->b, *y = value(p->g, p->node->out[0])->shape;
+    int other = 1 - lead, axis, own;
     Place before = p->in[other], out;
 
     if (role == CONTRACTED) {
@@ -264,7 +254,8 @@ static Place place_led(Placement *p, const MatMulRoles *r, int lead, Role role)
         out = PLACE_S(r->batch_y + (lead && r->row >= 0 ? 1 : 0));
     } else {
         axis = p->in[lead].axis + r->batch_y - (lead ? r->batch_b : r->batch_a);
-        p->in[other] = follow_batch(p, r, other, axis);
+        own = axis - (r->batch_y - (other ? r->batch_b : r->batch_a));
+        p->in[other] = own < 0 || s->dim[own] != y->dim[axis] ? PLACE_B : PLACE_S(own); /* B: it is broadcast */
         out = PLACE_S(axis);
     }
     if (before.kind == PL_S && (p->in[other].kind != PL_S || before.axis != p->in[other].axis))
@@ -272,7 +263,7 @@ static Place place_led(Placement *p, const MatMulRoles *r, int lead, Role role)
     return out;
 }
 
-/* The product's placement; inputs 0 and 1 get theirs. */
+/* Places inputs 0 and 1, and returns the product's placement. */
 static Place place_operands(Placement *p)
 {
     MatMulRoles r;
@@ -284,7 +275,7 @@ static Place place_operands(Placement *p)
         Role role = role_of_split(p, &r, i);
 
         if (role == NOTHING && p->in[i].kind == PL_S)
-            place_mixes(p, "it is stretched along the split axis");
+            place_mixes(p, "it is broadcast along the split axis");
         if (role == NOTHING && p->in[i].kind != PL_L)
             p->in[i] = PLACE_B;
         else if (role != NOTHING)
@@ -301,7 +292,7 @@ static Status place_product(Placement *p)
     return ST_OK;
 }
 
-/* C goes the way of the product: sliced along with it, and added once where the product is a partial sum. */
+/* C is placed like the product: split with it, and added once where the product is a partial sum. */
 static Status place_gemm(Placement *p)
 {
     Place y = place_operands(p);
@@ -376,7 +367,7 @@ DEFINE_OP(BatchMatMul, .blocks = BLOCKS_PASS, .precision = PREC_LOW, .domain = "
           .attrs = (const AttrDecl[]){ TRANS_ATTRS, { 0 } }, .doc = "alpha * op(A) op(B)", .infer = infer_batch,
           .standard = matmul_standard, .grad = grad_product, .place = place_product, .flops = matmul_flops);
 
-/* C was not optional. */
+/* Before opset 11 C was required. */
 static bool respell_gemm(Graph *g, Node *n, int opset)
 {
     (void)g;
@@ -384,7 +375,7 @@ static bool respell_gemm(Graph *g, Node *n, int opset)
     return has_in(n, 2);
 }
 
-/* Up to opset 6 an attribute said whether C is stretched, which its shape tells. */
+/* Up to opset 6 an attribute set whether C is broadcast; its shape shows that. */
 static Status import_gemm(Graph *g, Node *n, int opset)
 {
     if (opset < 7)

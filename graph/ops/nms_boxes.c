@@ -1,6 +1,6 @@
-/* Non-maximum suppression of a class of an image: boxes by falling scores, of equal ones the first; each stays that no
- * box that stays overlaps too much.  Boxes of float32 are computed in float32, so that a share on the threshold is on
- * the same side of it as in other runtimes, and boxes of float64 in float64. */
+/* Non-maximum suppression for a class of an image: visits boxes by falling scores, equal ones in order, and keeps each
+ * box that overlaps no kept box too much.  float32 boxes are computed in float32, so that an overlap at the threshold
+ * falls on the same side as in other runtimes, float64 boxes in float64. */
 #include "graph/ops/nms_boxes.h"
 
 #include <math.h>
@@ -21,8 +21,8 @@ static double nms_boxes_element(const Tensor *t, int64_t i)
     return t->dtype == DT_FLOAT64 ? ((const double *)t->data)[i] : ((const float *)t->data)[i];
 }
 
-/* The result of one addition, subtraction, product or division in the boxes' type: of float32 numbers, float64 rounded
- * once more is float32's own result. */
+/* Rounds v, a sum, difference, product or quotient, to the boxes' type: for float32 operands a float64 result rounded
+ * to float32 equals the float32 operation. */
 static double rounded(const BoxChoice *c, double v) { return c->box->dtype == DT_FLOAT64 ? v : (float)v; }
 
 typedef struct {
@@ -59,7 +59,7 @@ static bool overlaps(const BoxChoice *c, int64_t a, int64_t b)
     return area_r > 0 && area_s > 0 && whole > 0 && rounded(c, shared / whole) > c->overlap;
 }
 
-/* Of the scores of a class from `from` on.  NaN is behind all. */
+/* Does box a come before box b by the scores of a class, which begin at `from`?  NaN comes last. */
 static bool before(const Tensor *score, int64_t from, int64_t a, int64_t b)
 {
     const double of_a = nms_boxes_element(score, from + a), of_b = nms_boxes_element(score, from + b);
@@ -69,6 +69,7 @@ static bool before(const Tensor *score, int64_t from, int64_t a, int64_t b)
     return of_a > of_b || (of_a == of_b && a < b);
 }
 
+/* Merge sort of n boxes. */
 static void sort(int64_t *order, int64_t *room, int64_t n, const Tensor *score, int64_t from)
 {
     for (int64_t width = 1; width < n; width *= 2) {
@@ -85,7 +86,7 @@ static void sort(int64_t *order, int64_t *room, int64_t n, const Tensor *score, 
     }
 }
 
-/* The boxes that stay of class `nth`, counted over all images, come to the front of `order`; how many. */
+/* Moves the kept boxes of class `nth`, counted over all images, to the front of `order`; returns their number. */
 static int64_t nms_boxes_choose(const BoxChoice *c, int64_t nth, int64_t n, int64_t *order)
 {
     const int64_t box = nth / c->score->shape.dim[1] * n, score = nth * n;

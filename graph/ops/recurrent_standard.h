@@ -1,4 +1,4 @@
-/* OpDef.standard of recurrent.c's. */
+/* OpDef.standard of the operators in recurrent.c. */
 #ifndef DPX_OPS_RECURRENT_STANDARD_H
 #define DPX_OPS_RECURRENT_STANDARD_H
 

@@ -1,4 +1,4 @@
-/* OpDef.standard of roi.c's. */
+/* OpDef.standard of the operators in roi.c. */
 #ifndef DPX_OPS_ROI_STANDARD_H
 #define DPX_OPS_ROI_STANDARD_H
 

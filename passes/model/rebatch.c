@@ -166,7 +166,8 @@ static Status rebatch_visit(Rebatch *r, uint32_t node, bool *good)
 
         if (st)
             return disagree(r, i, st, good);
-        if (!r->decided && g->node[node]->op && g->node[node]->op->check_sizes && g->node[node]->op->check_sizes(g, g->node[node]))
+        if (!r->decided && g->node[node]->op && g->node[node]->op->check_sizes &&
+            g->node[node]->op->check_sizes(g, g->node[node]))
             r->decided = n;
     }
     return *good ? rebatch_check_outputs(r, n, good) : ST_OK;
