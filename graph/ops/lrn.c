@@ -1,7 +1,6 @@
 /* LRN: y = x / (bias + alpha / size * sum x^2 over `size` neighbouring channels)^beta (Krizhevsky et al., 2012).
  *
- * The mean of the neighbours' squares is an average over a window of channels, zeros beside the first and the last
- * being counted. */
+ * AveragePool over a window of channels computes the mean of the neighbours' squares, padding included. */
 #include "graph/ir/emit.h"
 #include "graph/ops/binary.gen.h"
 #include "graph/ops/pool.gen.h"
@@ -29,7 +28,7 @@ static Status lrn_lower(Graph *g, Node *n)
     ValueId squares = EMIT(g, Mul, NULL, n->in[0], n->in[0]), mean, y;
     Shape back = *x->shape;
 
-    back.dim[0] = 0; /* Reshape's word for the input's own size */
+    back.dim[0] = 0; /* Reshape copies the input's size */
     squares = EMIT(g, Reshape, NULL, squares, emit_ints(g, 4, (int64_t[]){ 0, 1, channels, rest }));
     mean = EMIT(g, AveragePool, window, squares);
     mean = EMIT(g, Reshape, NULL, mean, emit_ints(g, back.rank, back.dim));

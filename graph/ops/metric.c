@@ -1,4 +1,4 @@
-/* Counts that add up exactly over replicas and batches. */
+/* AccuracyCount: counts of correct samples, which add up exactly over replicas and batches. */
 #include "graph/ir/grad.h"
 #include "graph/ir/placement_rules.h"
 

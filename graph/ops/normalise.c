@@ -1,4 +1,4 @@
-/* Data over its own size: LpNormalization, MeanVarianceNormalization. */
+/* LpNormalization and MeanVarianceNormalization. */
 #include "graph/ir/emit.h"
 #include "graph/ops/binary.gen.h"
 #include "graph/ops/compare.gen.h"
@@ -17,7 +17,7 @@ static Status infer_lp(Graph *g, Node *n)
     return infer_like(g, n, 0);
 }
 
-/* x / norm, 0 where the norm is. */
+/* x / norm, 0 where the norm is 0. */
 static Status lower_lp(Graph *g, Node *n)
 {
     const DType t = in_value(g, n, 0)->dtype;
@@ -50,7 +50,7 @@ static Status infer_mvn(Graph *g, Node *n)
     return infer_like(g, n, 0);
 }
 
-/* (x - mean) / (sqrt(mean of (x - mean)^2) + 1e-9), as ONNX's own body of it has the constant. */
+/* (x - mean) / (sqrt(mean of (x - mean)^2) + 1e-9); the constant is that of ONNX's function body. */
 static Status lower_mvn(Graph *g, Node *n)
 {
     const DType t = in_value(g, n, 0)->dtype;

@@ -1,17 +1,17 @@
-/* PartMean: what one replica adds to the mean of the replicas' means, and by the same formula its gradient.
+/* PartMean: the part of one replica in the mean of the replicas' means; its gradient has the same formula.
  *
  *   y = x / (weight * parts),   0 where the weight is 0
  *
- * The weight is input 1 or, where there is none, the attribute: x is a sum, the weight what its terms weigh.  In the
- * unpartitioned graph it is the batch's, and parts is 1: y is the mean.  Partitioned, each replica's copy takes its own
- * partial sums as they are (OPF_OWN_SUMS), its samples' share of a weight that is an attribute, and in `parts` how many
- * replicas the mean is over; so the y of all replicas are partial sums of the mean of means.  A part that weighs
- * nothing adds 0.
+ * x is a sum, the weight the total weight of its terms: input 1 or, if absent, the attribute.  In the unpartitioned
+ * graph it is the batch's weight and parts is 1, so y is the mean.  Partitioned, each replica's copy takes its own
+ * partial sums unreduced (OPF_OWN_SUMS), its samples' share of a weight that is an attribute, and in `parts` the number
+ * of replicas.  The y of all replicas are then partial sums of the mean of means.  A part of weight 0 adds 0.
  *
- * A sum weighs 1 in the batch and in every part: shared=0, and it is divided by the number of parts alone.
+ * With shared=0 a sum has weight 1 in the batch and in every part, and is divided by the number of parts only.
  *
- * y is linear in x, and what replica r's x changes is its own y alone: the gradient by x is dy, which all have, through
- * the same node with backward=1, and each replica has its own (L).  Weights follow from the data and have none. */
+ * y is linear in x, and replica r's x changes only its own y.  So the gradient by x is dy, which is the same on all
+ * replicas, through the same node with backward=1, and each replica has its own (L).  Weights depend on data and have
+ * no gradient. */
 #include "graph/ir/grad.h"
 #include "graph/ops/part_mean.gen.h"
 #include "graph/ir/placement_rules.h"

@@ -1,10 +1,10 @@
 /* Pooling: the maximum, the average or the Lp norm of a window, or of all positions of a channel.
  *
- * The gradient of the maximum goes to the first largest element of each window in row-major order (a NaN counts as
- * larger than everything, so that it is seen): it is found again from the input, which costs one more scan of the input
- * and saves the indices.  MaxPoolPlaces and MaxPoolPlacesGrad keep a byte for each result instead, its place within the
- * window; passes/fuse/fuse_max_pool.c makes them where a device computes them.  Gradients take the input's sizes from
- * `spatial`, never its batch. */
+ * The gradient of the maximum goes to the first largest element of each window in row-major order; a NaN counts as
+ * larger than every number, so it shows.  The backward pass finds that element again, which costs one more scan of the
+ * input and saves the indices.  MaxPoolPlaces and MaxPoolPlacesGrad store a byte for each result instead, its place
+ * within the window; passes/fuse/fuse_max_pool.c makes them where a device supports them.  Gradients take the input's
+ * spatial sizes from `spatial`, but never its batch size. */
 #include <math.h>
 
 #include "graph/ir/grad.h"
@@ -68,7 +68,7 @@ static Status infer_max_grad(Graph *g, Node *n)
     return infer_like(g, n, 1);
 }
 
-/* The result, and beside it where in its window it stands. */
+/* Output 0 is the maximum, output 1 its place in the window. */
 static Status infer_places(Graph *g, Node *n)
 {
     const Value *x = in_value(g, n, 0);
@@ -85,7 +85,7 @@ static Status infer_places(Graph *g, Node *n)
     return g->status;
 }
 
-/* The input's shape is that of dy but for `spatial`. */
+/* The input has dy's shape with spatial sizes `spatial`. */
 static Status infer_spatial(Graph *g, Node *n)
 {
     const Shape *dy = in_value(g, n, 0)->shape;
@@ -144,7 +144,7 @@ static Status infer_global(Graph *g, Node *n)
 
 /* ---- gradients ---- */
 
-/* A pooling operator with the window of node n; `extra` ends with a nameless one. */
+/* Emits a pooling operator with the window of node n and up to two more attributes. */
 static Node *emit_pools(Graph *g, const Node *n, const OpDef *op, const Attr extra[2], int n_in, const ValueId *in,
                         int n_out, ValueId *out)
 {
@@ -212,7 +212,7 @@ static Status grad_lp(Grad *gr)
     return gr->g->status;
 }
 
-/* LpPool with one window over all positions as one axis. */
+/* LpPool with one window, after the spatial axes are joined to one. */
 static Status lower_global_lp(Graph *g, Node *n)
 {
     const Shape *x = in_value(g, n, 0)->shape, y = *value(g, n->out[0])->shape;
@@ -227,7 +227,7 @@ static Status lower_global_lp(Graph *g, Node *n)
     return g->status;
 }
 
-/* MaxPool with one window: up to three spatial axes, as MaxPool. */
+/* MaxPool with one window, so up to three spatial axes. */
 static Status lower_global_max(Graph *g, Node *n)
 {
     const Shape *x = in_value(g, n, 0)->shape;
@@ -249,7 +249,7 @@ static Status grad_global_max(Grad *gr)
 
 /* ---- indices ---- */
 
-/* Is there an element of the data in every window? */
+/* Does every window contain an element of the data? */
 static bool windows_meet_data(const Node *n)
 {
     int rank;
@@ -262,8 +262,8 @@ static bool windows_meet_data(const Node *n)
     return true;
 }
 
-/* Indices that count through the whole batch, from those of a part: planes are counted apart, so that the batch can be
- * split.  Not where a window may have no element, whose index is -1. */
+/* Computes indices into the whole batch from those within a plane plus the plane's offset, so that the batch can be
+ * split.  Not if a window may have no element, whose index is -1. */
 static Status lower_max(Graph *g, Node *n)
 {
     const Shape x = *in_value(g, n, 0)->shape;
@@ -286,8 +286,8 @@ static Status lower_max(Graph *g, Node *n)
 
 /* ---- the gradients in ONNX's operators ---- */
 
-/* Indices of MaxPool count through the whole batch: dy is added up there, wide, as ONNX Runtime adds nothing in
- * float16. */
+/* MaxPool's indices are flat indices into the whole batch, at which ScatterElements adds dy up, in float32 at least, as
+ * ONNX Runtime has no float16 sums. */
 static Status standard_max_grad(Graph *g, Node *n)
 {
     const Value *x = in_value(g, n, 1);
@@ -306,7 +306,7 @@ static Status standard_max_grad(Graph *g, Node *n)
     return g->status;
 }
 
-/* How many places window `o` of an axis of `size` has its mean over. */
+/* Number of positions that window `o` of an axis of `size` averages over. */
 static int64_t window_places(const Node *n, int axis, int64_t o, int64_t size)
 {
     const bool padded = node_int(n, "count_include_pad");
@@ -323,7 +323,7 @@ static int64_t window_places(const Node *n, int axis, int64_t o, int64_t size)
     return places;
 }
 
-/* [1, 1, ...]: 1 over the number of places of each window; one of none has no gradient. */
+/* [1, 1, ...]: 1 over the number of positions of each window; 0 for a window without any. */
 static ValueId window_shares(Graph *g, const Node *n, const int64_t *spatial)
 {
     const Value *dy = in_value(g, n, 0);
@@ -362,7 +362,7 @@ static Status standard_average_grad(Graph *g, Node *n)
     return g->status;
 }
 
-/* dx = sign(x) |x|^(p-1) times what dy y^(1-p) of its windows add up to. */
+/* dx = sign(x) |x|^(p-1) times the sum of dy y^(1-p) over the windows of x. */
 static Status standard_lp_grad(Graph *g, Node *n)
 {
     const Value *x = in_value(g, n, 1);
@@ -388,7 +388,7 @@ static Status standard_lp_grad(Graph *g, Node *n)
 
 /* ---- placement ---- */
 
-/* Every channel of every sample alone: a split along either passes to every output, and from one input to all. */
+/* Channels and samples are independent: a split along either axis of an input extends to all inputs and outputs. */
 static Status place_channels(Placement *p)
 {
     int lead = -1;
@@ -411,7 +411,7 @@ static Status place_channels(Placement *p)
     return ST_OK;
 }
 
-/* Indices count through the whole batch, so a split would change them, unless they are to be those of a part. */
+/* Indices into the whole batch would change with a split, but not those within a part. */
 static Status place_max(Placement *p)
 {
     if (!has_out(p->node, 1) || node_int(p->node, "part"))
@@ -419,7 +419,7 @@ static Status place_max(Placement *p)
     return place_all_b(p);
 }
 
-/* Averages are linear: partial sums pass. */
+/* Averages are linear, so partial sums pass. */
 static Status place_average(Placement *p)
 {
     if (p->in[0].kind != PL_P)
@@ -440,8 +440,7 @@ static int64_t pool_flops(const Graph *g, const Node *n)
     return count;
 }
 
-/* Until opset 9 there was no ceil_mode, nor dilations but of convolutions; in AveragePool these came with opset 19.
- * Until 7 MaxPool gave no indices. */
+/* Opset 8 added MaxPool's indices, opset 10 ceil_mode and MaxPool's dilations, opset 19 AveragePool's dilations. */
 static bool respell_pool(Graph *g, Node *n, int opset)
 {
     int count;
@@ -457,7 +456,7 @@ static bool respell_pool(Graph *g, Node *n, int opset)
     return opset >= 10 || respell_without(g, n, "ceil_mode");
 }
 
-/* Opset 1 has p as a float. */
+/* In opset 1 p is a float. */
 static Status import_lp(Graph *g, Node *n, int opset)
 {
     const Attr *p = node_attr(n, "p");
@@ -479,7 +478,7 @@ static bool respell_global_lp(Graph *g, Node *n, int opset)
     return true;
 }
 
-/* Until opset 18 there were neither dilations nor ceil_mode. */
+/* Opset 18 added dilations and ceil_mode. */
 static bool respell_lp(Graph *g, Node *n, int opset)
 {
     return respell_pool(g, n, opset) && respell_without(g, n, "ceil_mode") && respell_global_lp(g, n, opset);

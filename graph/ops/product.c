@@ -1,25 +1,30 @@
-/* Product: a matrix product with what goes on in registers before its result is written.
+/* Product: a matrix product with an epilogue that is computed in registers before the result is written.
  *
  *     Y = act(alpha op(A) op(B) + bias)                   gradient = 0
  *     Y = alpha op(A) op(B) * act'(aux)                   gradient = 1
  *     Y = alpha op(A) op(B) + bias + added                no activation, no sums; added has Y's type and elements
  *
- *   A, B       read as matrices [all leading axes, last axis]; op = transpose where transA, transB say so.  Y has
- * op(A)'s leading axes (of a transposed A: its last axis) and op(B)'s columns bias       [n], of Y's type Y          of
- * the type of A and B; float32 where these have 16 bits and wide = 1.  Sums and the epilogue are float32 (float64), Y
- * is rounded once activation "none", "relu", "gelu_tanh" aux        what the gradient needs of the forward product: its
- * output 1, which is input 3 of the gradient. relu: uint8, Y's leading axes and 16 ceil(n / 128) bytes; bit j % 8 of
- * byte j / 8 tells of column j that not Y <= 0, as ReluGrad asks; the bits behind the last column are 0.  gelu_tanh:
- * what the activation was applied to, of Y's type and shape.  The gradient's aux may have other leading axes of as many
- * rows bias_grad  output 2 holds the sum over "result": the rows of Y [n]; "a": op(A)'s columns [m]; "b": op(B)'s rows
- * [n], both without alpha.  Of Y's type; float32 where that has 16 bits and wide_bias_grad = 1
+ *   A, B        read as matrices [all leading axes, last axis]; op transposes with transA, transB
+ *   Y           has op(A)'s leading axes (a transposed A's last axis) and op(B)'s columns; the type of A and B, or
+ *               float32 where these have 16 bits and wide = 1.  Sums and epilogue are float32 (float64); Y is rounded
+ *               once
+ *   bias        [n], of Y's type
+ *   activation  "none", "relu", "gelu_tanh"
+ *   aux         output 1 of the forward product, input 3 of the gradient.  relu: uint8, Y's leading axes and
+ *               16 ceil(n / 128) bytes; bit j % 8 of byte j / 8 is set if column j is not <= 0, the condition of
+ *               ReluGrad; bits past the last column are 0.  gelu_tanh: the input of the activation, of Y's type and
+ *               shape.  The gradient's aux may have other leading axes with the same number of rows
+ *   bias_grad   output 2 is a sum: "result": over the rows of Y, [n]; "a": over op(A)'s columns, [m]; "b": over op(B)'s
+ *               rows, [n], both without alpha.  It has Y's type, or float32 where that has 16 bits and
+ *               wide_bias_grad = 1
  *
- * There is no gradient and no placement: the pass that makes these nodes runs on what has both behind it. */
+ * The operator has no gradient and no placement, since the pass that makes it runs after differentiation and
+ * partitioning. */
 #include "graph/ops/product.h"
 
 #include <string.h>
 
-/* The index of the attribute's value in a list that ends with NULL. */
+/* Index of the attribute's value in a list that ends with NULL; E_MODEL when it is not there. */
 static Status read_choice(int *out, const Graph *g, const Node *n, const char *name, const char *const *choice)
 {
     const char *given = node_string(n, name);
@@ -29,10 +34,10 @@ static Status read_choice(int *out, const Graph *g, const Node *n, const char *n
             *out = i;
             return ST_OK;
         }
-    return FAIL(E_MODEL, "%s: %s is \"%s\"", node_text(g, n), name, given ? given : "");
+    return FAIL(E_MODEL, "%s: attribute %s has unknown value \"%s\"", node_text(g, n), name, given ? given : "");
 }
 
-/* Rows of a value as a matrix. */
+/* Rows and columns of a value read as a matrix. */
 static int64_t rows_of(const Shape *s) { return shape_count(s, 0, s->rank - 1); }
 static int64_t columns_of(const Shape *s) { return s->dim[s->rank - 1]; }
 
@@ -57,7 +62,7 @@ static Status product_read_sizes(Product *p, const Graph *g, const Node *n)
     return ST_OK;
 }
 
-/* Which inputs and outputs go with which attributes. */
+/* E_MODEL if inputs or outputs do not fit the attributes. */
 static Status check_ports(const Product *p, const Graph *g, const Node *n)
 {
     if (p->gradient && (p->activation == PRODUCT_LINEAR || !has_in(n, PRODUCT_AUX) || has_in(n, PRODUCT_BIAS) ||
@@ -95,10 +100,10 @@ Status product_read(Product *out, const Graph *g, const Node *n)
 
 /* ---- inference ---- */
 
-/* What `t` is widened to. */
+/* float32 for 16 bits if `wide`, else t. */
 static DType widened(DType t, bool wide) { return wide && dtype_size(t) == 2 ? DT_FLOAT32 : t; }
 
-/* Input i must be a matrix of `rows` rows. */
+/* E_SHAPE unless input i is a matrix [rows, columns] of type t. */
 static Status check_matrix(const Graph *g, const Node *n, int i, DType t, int64_t rows, int64_t columns)
 {
     const Value *v = in_value(g, n, i);
@@ -111,38 +116,32 @@ static Status check_matrix(const Graph *g, const Node *n, int i, DType t, int64_
     return ST_OK;
 }
 
-static Status check_epilogue(const Product *p, const Graph *g, const Node *n, DType y)
-{
-    bool mask = p->activation == PRODUCT_RELU;
-
-    if (has_in(n, PRODUCT_BIAS))
-        TRY(check_matrix(g, n, PRODUCT_BIAS, y, 1, p->n));
-    if (has_in(n, PRODUCT_ADDED))
-        TRY(check_matrix(g, n, PRODUCT_ADDED, y, p->m, p->n));
-    if (has_in(n, PRODUCT_AUX))
-        TRY(check_matrix(g, n, PRODUCT_AUX, mask ? DT_UINT8 : y, p->m, mask ? product_mask_row(p->n) : p->n));
-    return ST_OK;
-}
-
 static Status product_infer(Graph *g, Node *n)
 {
     DType t = in_value(g, n, PRODUCT_A)->dtype, type;
     Shape y = *in_value(g, n, PRODUCT_A)->shape, sum, aux;
     Product p;
+    bool mask;
 
     TRY(infer_same_dtype(g, n, 0, 2));
     TRY(product_read(&p, g, n));
     type = widened(t, node_int(n, "wide"));
-    TRY(check_epilogue(&p, g, n, type));
+    mask = p.activation == PRODUCT_RELU;
+    if (has_in(n, PRODUCT_BIAS))
+        TRY(check_matrix(g, n, PRODUCT_BIAS, type, 1, p.n));
+    if (has_in(n, PRODUCT_ADDED))
+        TRY(check_matrix(g, n, PRODUCT_ADDED, type, p.m, p.n));
+    if (has_in(n, PRODUCT_AUX))
+        TRY(check_matrix(g, n, PRODUCT_AUX, mask ? DT_UINT8 : type, p.m, mask ? product_mask_row(p.n) : p.n));
     if (p.trans_a)
         y = SHAPE(p.m, p.n);
     y.dim[y.rank - 1] = p.n;
     aux = y;
-    if (p.activation == PRODUCT_RELU)
+    if (mask)
         aux.dim[aux.rank - 1] = product_mask_row(p.n);
     sum = SHAPE(p.n_sum);
     set_out(g, n, PRODUCT_Y, type, &y);
-    set_out(g, n, PRODUCT_AUX_OUT, p.activation == PRODUCT_RELU ? DT_UINT8 : type, &aux);
+    set_out(g, n, PRODUCT_AUX_OUT, mask ? DT_UINT8 : type, &aux);
     set_out(g, n, PRODUCT_BIAS_GRAD, widened(type, node_int(n, "wide_bias_grad")), &sum);
     return ST_OK;
 }

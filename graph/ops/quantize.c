@@ -1,8 +1,8 @@
-/* Quantised operators, forward only: lowered to the arithmetic that defines them.
+/* Quantised operators, forward only, lowered to the arithmetic that defines them.
  *
  * real = (quantised - zero_point) * scale.  Products of 8-bit integers are added exactly: in int32 for matrices, in
- * float64 for convolutions (sums stay far below 2^53).  Scales and zero points are per tensor, per element of an axis,
- * or per block of an axis. */
+ * float64 for convolutions (sums stay far below 2^53).  Scales and zero points have one value for the tensor, for each
+ * element of an axis, or for each block of an axis. */
 #include <math.h>
 
 #include "graph/ir/grad.h"
@@ -20,8 +20,8 @@
 
 /* ---- parameters ---- */
 
-/* Along which axis a parameter varies; `block` elements of it share one value, of the last fewer may be left (0: none
- * do). */
+/* The axis along which a scale or zero point varies (-1: none); `block` consecutive elements share a value, the last
+ * block may be smaller (0: no blocks). */
 typedef struct {
     int axis;
     int64_t block;
@@ -49,14 +49,14 @@ static Status check_param(const Graph *g, const Node *n, int i, const Shape *x, 
     return ST_OK;
 }
 
-/* v of shape s, a value for each block of x, in x's shape. */
+/* Expands v of shape s, a value for each block of x, to x's shape. */
 static ValueId blockwise(Graph *g, ValueId v, const Shape *s, const Shape *x, Along along)
 {
     const int64_t count = x->dim[along.axis], size = along.block < count ? along.block : count, zero = 0;
     const int64_t axis = along.axis;
     Shape wide = { 0 }, whole = *s;
 
-    for (int k = 0; k < x->rank; k++) { /* each block's value is repeated along a new axis behind its own */
+    for (int k = 0; k < x->rank; k++) { /* repeats each block's value along a new axis after its own */
         wide.dim[wide.rank++] = s->dim[k];
         if (k == along.axis)
             wide.dim[wide.rank++] = 1;
@@ -71,7 +71,7 @@ static ValueId blockwise(Graph *g, ValueId v, const Shape *s, const Shape *x, Al
                       (ValueId[]){ v, emit_ints(g, 1, &zero), emit_ints(g, 1, &count), emit_ints(g, 1, &axis) });
 }
 
-/* v in type `to`, in a shape that broadcasts to x's. */
+/* Parameter v cast to type `to` and reshaped to broadcast to x. */
 static ValueId param(Graph *g, ValueId v, DType to, const Shape *x, Along along)
 {
     Shape s = g->status ? shape_scalar() : *value(g, v)->shape, wide = { 0 }, flat = { .rank = x->rank };
@@ -107,7 +107,7 @@ static ValueId centred(Graph *g, ValueId x, ValueId zero, DType to, Along along)
     return has_value(zero) ? EMIT(g, Sub, NULL, x, param(g, zero, to, &s, along)) : x;
 }
 
-/* Rounds half to even, moves by the zero point, and saturates in the conversion. */
+/* Rounds half to even, adds the zero point and converts with saturation. */
 static ValueId quantised(Graph *g, ValueId real_over_scale, ValueId zero, DType to, Along along, bool saturate)
 {
     ValueId q = dtype_is_small_float(to) ? real_over_scale : EMIT(g, Round, NULL, real_over_scale);
@@ -117,7 +117,7 @@ static ValueId quantised(Graph *g, ValueId real_over_scale, ValueId zero, DType 
 
         q = EMIT(g, Add, NULL, q, param(g, zero, value(g, q)->dtype, &s, along));
     }
-    if (dtype_is_small_int(to) && !g->status) { /* conversion takes the lowest bits */
+    if (dtype_is_small_int(to) && !g->status) { /* their conversion keeps the lowest bits instead of saturating */
         const DType t = value(g, q)->dtype;
         const bool is_signed = to == DT_INT4 || to == DT_INT2;
         const double count = (double)(1 << dtype_bits(to)), low = is_signed ? -count / 2 : 0;
@@ -129,7 +129,7 @@ static ValueId quantised(Graph *g, ValueId real_over_scale, ValueId zero, DType 
 
 static ValueId optional(const Node *n, int i) { return has_in(n, i) ? n->in[i] : NO_VALUE; }
 
-/* What is not known before the run is not lowered, and then refused by name. */
+/* Are all shapes known?  Else the node is not lowered, and a later error names it. */
 static bool inputs_known(const Graph *g, const Node *n)
 {
     for (int i = 0; i < n->n_in; i++)
@@ -156,7 +156,7 @@ static Status check_float(const Graph *g, const Node *n, int i)
 
 /* ---- QuantizeLinear, DequantizeLinear ---- */
 
-/* The axis matters only where a parameter is not one value. */
+/* Reads axis and block size; the axis is checked only if the scale is not a single value. */
 static Status along_of(Along *out, const Graph *g, const Node *n)
 {
     const Shape *x = in_value(g, n, 0)->shape, *s = in_value(g, n, 1)->shape;
@@ -192,7 +192,7 @@ static DType quantized_type(const Graph *g, const Node *n)
                                          : DT_UINT8;
 }
 
-/* x / scale is rounded to this type.  In a network that is computed in float64 nothing is rounded to less. */
+/* The type to which x / scale is rounded.  A network in float64 rounds to float64. */
 static DType division_type(const Graph *g, const Node *n)
 {
     if (in_value(g, n, 0)->dtype == DT_FLOAT64)
@@ -256,7 +256,7 @@ static Status lower_dequantize(Graph *g, Node *n)
     return g->status;
 }
 
-/* Before opset 23 the type of the scale said nothing of the division: float32, as ONNX Runtime does. */
+/* Before opset 23 the division's type did not depend on the scale's: float32, as in ONNX Runtime. */
 static Status import_quantize(Graph *g, Node *n, int opset)
 {
     if (opset < 23 && !node_attr(n, "precision"))
@@ -264,14 +264,14 @@ static Status import_quantize(Graph *g, Node *n, int opset)
     return g->status;
 }
 
-/* Blocks came with opset 21, what is saturated with 19, an axis with 13. */
+/* Opset 13 added axis, opset 19 saturate, opset 21 block_size. */
 static bool quantize_respell(Graph *g, Node *n, int opset)
 {
     return (opset >= 21 || respell_without(g, n, "block_size")) && (opset >= 19 || respell_without(g, n, "saturate")) &&
            (opset >= 13 || respell_without(g, n, "axis"));
 }
 
-/* The precision came with opset 23, another type with 21. */
+/* Opset 21 added output_dtype, opset 23 precision. */
 static bool respell_quantize(Graph *g, Node *n, int opset)
 {
     if (division_type(g, n) != DT_FLOAT32 || (opset < 21 && !respell_without(g, n, "output_dtype")))
@@ -349,7 +349,7 @@ DEFINE_OP(QuantizesWithin, .domain = "dpexec", .since = 1, .in_min = 2, .in_max 
 
 /* ---- constants ---- */
 
-/* Which element of a parameter belongs to element i of x. */
+/* Index of the parameter's element for element i of x. */
 static int64_t param_at(const Shape *p, const Shape *x, Along along, int64_t i)
 {
     int64_t inner = 1, at = 0, stride = 1;
@@ -428,16 +428,22 @@ static Status infer_dynamic(Graph *g, Node *n)
     return ST_OK;
 }
 
-/* The range is widened to contain 0 and divided into 255 steps; of 0 alone the scale is 1, as in ONNX Runtime. */
-static Status rewrite_dynamic(Graph *g, Node *n)
+/* Extends the range to contain 0 and divides it into 255 steps.  If all is 0, the scale is 1, as in ONNX Runtime. */
+static Status lower_dynamic(Graph *g, Node *n)
 {
     const Attr *all = ATTRS(INT("keepdims", 0));
-    ValueId x = n->in[0], none = emit_scalar(g, DT_FLOAT32, 0), steps = emit_scalar(g, DT_FLOAT32, 255);
-    const bool empty = !g->status && shape_numel(value(g, x)->shape) == 0;
-    ValueId low = empty ? none : EMIT(g, Min, NULL, EMIT(g, ReduceMin, all, x), none);
-    ValueId high = empty ? none : EMIT(g, Max, NULL, EMIT(g, ReduceMax, all, x), none);
-    ValueId width = EMIT(g, Sub, NULL, high, low), scale = EMIT(g, Div, NULL, width, steps), zero;
+    ValueId x = n->in[0], none, steps, low, high, width, scale, zero;
+    bool empty;
 
+    if (!inputs_known(g, n))
+        return ST_OK;
+    none = emit_scalar(g, DT_FLOAT32, 0);
+    steps = emit_scalar(g, DT_FLOAT32, 255);
+    empty = !g->status && shape_numel(value(g, x)->shape) == 0;
+    low = empty ? none : EMIT(g, Min, NULL, EMIT(g, ReduceMin, all, x), none);
+    high = empty ? none : EMIT(g, Max, NULL, EMIT(g, ReduceMax, all, x), none);
+    width = EMIT(g, Sub, NULL, high, low);
+    scale = EMIT(g, Div, NULL, width, steps);
     scale = EMIT(g, Where, NULL, EMIT(g, Equal, NULL, width, none), emit_scalar(g, DT_FLOAT32, 1), scale);
     zero = EMIT(g, Sub, NULL, none, EMIT(g, Div, NULL, low, scale));
     zero = emit_cast(g, EMIT(g, Round, NULL, EMIT(g, Clip, NULL, zero, none, steps)), DT_UINT8);
@@ -446,8 +452,6 @@ static Status rewrite_dynamic(Graph *g, Node *n)
     graph_replace(g, n->out[2], zero);
     return g->status;
 }
-
-static Status lower_dynamic(Graph *g, Node *n) { return inputs_known(g, n) ? rewrite_dynamic(g, n) : ST_OK; }
 
 DEFINE_OP(DynamicQuantizeLinear, .since = 11, .in_min = 1, .in_max = 1, .out_min = 3, .out_max = 3,
           .dtypes = DTYPE_BIT(DT_FLOAT32), .infer = infer_dynamic, .grad = grad_none, .lower = lower_dynamic,
@@ -465,7 +469,7 @@ static Status check_8bit(const Graph *g, const Node *n, int i)
     return ST_OK;
 }
 
-/* Parameters of A vary along its rows, those of B along its columns. */
+/* A's parameters vary along its rows, B's along its columns. */
 static Along rows(const Graph *g, ValueId a) { return (Along){ value(g, a)->shape->rank - 2, 0 }; }
 static Along columns(const Graph *g, ValueId b) { return (Along){ value(g, b)->shape->rank - 1, 0 }; }
 
@@ -529,8 +533,8 @@ static Status infer_qlinear_matmul(Graph *g, Node *n)
     return check_param(g, n, 7, &y, rows(g, n->out[0]));
 }
 
-/* Output = quantised(sum * scale_x * scale_w / scale_y), of operators with inputs x, scale, zero, w, scale, zero,
- * scale_y, zero_y. `along`: the axis of x's and y's scales, `along_w`: of w's. */
+/* Output = quantised(sum * scale_x * scale_w / scale_y) for operators with inputs x, scale, zero, w, scale, zero,
+ * scale_y, zero_y.  `along`: the axis of x's and y's scales, `along_w`: that of w's. */
 static Status rescale(Graph *g, Node *n, ValueId sum, Along along, Along along_w)
 {
     Shape y = *value(g, n->out[0])->shape;
@@ -543,16 +547,14 @@ static Status rescale(Graph *g, Node *n, ValueId sum, Along along, Along along_w
     return g->status;
 }
 
-static Status rewrite_qlinear_matmul(Graph *g, Node *n)
-{
-    ValueId sum = emit_cast(g, integer_product(g, n, 3, 2, 5), DT_FLOAT64);
-
-    return rescale(g, n, sum, rows(g, n->out[0]), columns(g, n->out[0]));
-}
-
 static Status lower_qlinear_matmul(Graph *g, Node *n)
 {
-    return inputs_known(g, n) ? rewrite_qlinear_matmul(g, n) : ST_OK;
+    ValueId sum;
+
+    if (!inputs_known(g, n))
+        return ST_OK;
+    sum = emit_cast(g, integer_product(g, n, 3, 2, 5), DT_FLOAT64);
+    return rescale(g, n, sum, rows(g, n->out[0]), columns(g, n->out[0]));
 }
 
 DEFINE_OP(QLinearMatMul, .since = 21, .from = 10, .in_min = 8, .in_max = 8, .out_min = 1, .out_max = 1,
@@ -594,7 +596,7 @@ static Status infer_conv(Graph *g, Node *n, int w, int zero_x, int zero_w, DType
     return ST_OK;
 }
 
-/* The exact sum in float64; `bias`: float64 or absent. */
+/* Emits the exact sum in float64; `bias` is float64 or absent. */
 static ValueId integer_conv(Graph *g, const Node *n, int w, int zero_x, int zero_w, ValueId bias)
 {
     Attr attrs[sizeof conv_attrs / sizeof *conv_attrs] = { { 0 } };
@@ -638,15 +640,16 @@ static Status infer_qlinear_conv(Graph *g, Node *n)
     return ST_OK;
 }
 
-static Status rewrite_qlinear_conv(Graph *g, Node *n)
+static Status lower_qlinear_conv(Graph *g, Node *n)
 {
     Along channel = { 1, 0 };
-    ValueId bias = has_in(n, 8) ? emit_cast(g, n->in[8], DT_FLOAT64) : NO_VALUE;
+    ValueId bias;
 
+    if (!inputs_known(g, n))
+        return ST_OK;
+    bias = has_in(n, 8) ? emit_cast(g, n->in[8], DT_FLOAT64) : NO_VALUE;
     return rescale(g, n, integer_conv(g, n, 3, 2, 5, bias), channel, channel);
 }
-
-static Status lower_qlinear_conv(Graph *g, Node *n) { return inputs_known(g, n) ? rewrite_qlinear_conv(g, n) : ST_OK; }
 
 DEFINE_OP(QLinearConv, .since = 10, .in_min = 8, .in_max = 9, .out_min = 1, .out_max = 1, .dtypes = DTYPES_8BIT,
           .attrs = conv_attrs, .infer = infer_qlinear_conv, .grad = grad_none, .lower = lower_qlinear_conv,

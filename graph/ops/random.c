@@ -1,8 +1,8 @@
 /* Operators that draw random numbers.
  *
- * ONNX's are what models say.  Ours (domain dpexec) draw from Philox by (seed, step, node, global element): in training
- * every drawing node becomes one (random_make_keyed), with the step from a state; elsewhere `lower` makes them with
- * step 0, and Dropout out of training is the identity. */
+ * Models have ONNX's operators.  dpexec's own (RandomDropout, Random) draw from Philox by (seed, step, node, global
+ * element).  For training random_make_keyed replaces every drawing node by one of them, with the step from a state.
+ * Elsewhere `lower` makes them with step 0; Dropout outside of training is the identity. */
 #include "graph/ops/random.h"
 #include "graph/ops/arg.gen.h"
 #include "graph/ops/binary.gen.h"
@@ -19,7 +19,7 @@
 #include "graph/ir/grad.h"
 #include "graph/ir/placement_rules.h"
 
-/* ---- ours ---- */
+/* ---- RandomDropout, DropoutGrad, Random ---- */
 
 #define KEYED                                                                                               \
     { "seed", A_INT, .i = 0 }, { "key", A_INT, .i = 0 }, { "split_axis", A_INT, .i = -1, .range = R_AXIS }, \
@@ -28,7 +28,7 @@
         "split_dim", A_INT, .range = R_NATURAL                                                              \
     }
 
-/* The part given by split_* must lie in the whole. */
+/* E_MODEL unless the part given by split_* lies in the whole. */
 static Status check_split(const Graph *g, const Node *n, const Shape *s)
 {
     int64_t axis = node_int(n, "split_axis"), offset = node_int(n, "split_offset"), dim = node_int(n, "split_dim");
@@ -75,8 +75,7 @@ static Status grad_random_dropout(Grad *gr)
     return gr->g->status;
 }
 
-/* ---- Philox (kernels/philox.h) in ONNX's operators: 32-bit words in int64, of whose products none reaches 2^63 ----
- */
+/* ---- Philox (kernels/philox.h) in ONNX's operators: 32-bit words in int64, whose products stay below 2^63 ---- */
 
 static ValueId word_const(Graph *g, uint32_t v) { return emit_scalar(g, DT_INT64, v); }
 
@@ -99,11 +98,11 @@ static ValueId word_xor(Graph *g, ValueId a, ValueId b, uint32_t key)
     return EMIT(g, BitwiseXor, NULL, EMIT(g, BitwiseXor, NULL, a, b), word_const(g, key));
 }
 
-/* Blocks for so many elements: more than they need where that is what follows the size of a batch by a constant share.
- */
+/* Number of blocks for `count` elements; more than needed if `count` is no multiple of 4, so that the number stays
+ * proportional to the batch size. */
 static int64_t count_blocks(int64_t count) { return count % 4 == 0 ? count / 4 : count % 2 == 0 ? count / 2 : count; }
 
-/* The words [4] of blocks 0, 1 ...: 4 of [blocks,1]. */
+/* Word i of blocks 0, 1 ... in w[i], [blocks,1]. */
 static void philox_blocks(Graph *g, const Node *n, ValueId draw, int64_t count, ValueId w[4])
 {
     const uint64_t seed = (uint64_t)node_int(n, "seed");
@@ -130,7 +129,7 @@ static void philox_blocks(Graph *g, const Node *n, ValueId draw, int64_t count, 
         w[i] = EMIT(g, Unsqueeze, NULL, w[i], one);
 }
 
-/* Elements 0, 1 ... count - 1 of four a block. */
+/* The first `count` elements, four from each block. */
 static ValueId philox_elements(Graph *g, const ValueId w[4], int64_t count)
 {
     const ValueId zero = emit_ints(g, 1, (int64_t[]){ 0 });
@@ -140,24 +139,17 @@ static ValueId philox_elements(Graph *g, const ValueId w[4], int64_t count)
     return EMIT(g, Slice, NULL, all, zero, emit_ints(g, 1, &count), zero);
 }
 
-static ValueId philox_words(Graph *g, const Node *n, ValueId draw, int64_t count)
-{
-    ValueId w[4];
-
-    philox_blocks(g, n, draw, count, w);
-    return philox_elements(g, w, count);
-}
-
 static Status standard_random_dropout(Graph *g, Node *n)
 {
     const Value *x = in_value(g, n, 0);
     const double ratio = node_float(n, "ratio");
     const int64_t count = shape_numel(x->shape);
-    ValueId mask, kept;
+    ValueId w[4], mask, kept;
 
     if (node_int(n, "split_axis") >= 0 || count / 4 >= UINT32_MAX)
         return ST_OK;
-    mask = EMIT(g, GreaterOrEqual, NULL, philox_words(g, n, n->in[1], count),
+    philox_blocks(g, n, n->in[1], count, w);
+    mask = EMIT(g, GreaterOrEqual, NULL, philox_elements(g, w, count),
                 emit_scalar(g, DT_INT64, floor(ratio * 4294967296.0)));
     mask = emit_reshape(g, mask, x->shape);
     kept = EMIT(g, Mul, NULL, n->in[0], emit_scalar(g, x->dtype, ratio < 1 ? 1 / (1 - ratio) : 0));
@@ -228,7 +220,7 @@ static Status infer_random(Graph *g, Node *n)
     return ST_OK;
 }
 
-/* Split like the tensor whose shape it takes; without one every replica draws the whole. */
+/* Split like the tensor that gives the shape; without one every replica draws the whole. */
 static Status place_random(Placement *p)
 {
     if (has_in(p->node, 1) && p->in[1].kind == PL_P)
@@ -238,15 +230,15 @@ static Status place_random(Placement *p)
     return ST_OK;
 }
 
-/* Uniform in (0, 1), as philox_uniform. */
+/* Uniform in (0, 1), like philox_uniform. */
 static ValueId uniform_of(Graph *g, ValueId word, DType t)
 {
     word = EMIT(g, Add, NULL, emit_cast(g, word, t), emit_scalar(g, t, 0.5));
     return EMIT(g, Mul, NULL, word, emit_scalar(g, t, 0x1p-32));
 }
 
-/* Box and Muller: of each pair of a block's words two normal numbers.  The radius is that of a double, which tells
- * numbers near 1 apart. */
+/* Box-Muller: two normal numbers from each pair of a block's words.  The radius is computed in float64, which resolves
+ * uniform numbers near 1. */
 static ValueId normal_elements(Graph *g, const ValueId w[4], DType t, int64_t count)
 {
     ValueId y[4];
@@ -268,7 +260,7 @@ static ValueId normal_elements(Graph *g, const ValueId w[4], DType t, int64_t co
 static Status standard_random(Graph *g, Node *n)
 {
     const Value *out = value(g, n->out[0]);
-    const DType t = out->dtype == DT_FLOAT64 ? DT_FLOAT64 : DT_FLOAT32; /* those of 16 bits are rounded from float32 */
+    const DType t = out->dtype == DT_FLOAT64 ? DT_FLOAT64 : DT_FLOAT32; /* 16-bit results are rounded from float32 */
     const int64_t count = shape_numel(out->shape);
     const double a = node_float(n, "a"), b = node_float(n, "b");
     const bool normal = node_int(n, "normal") != 0;
@@ -305,8 +297,8 @@ DEFINE_OP(Random, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = 2, .out
 
 /* ---- Dropout ---- */
 
-/* Up to opset 11 the ratio was an attribute and the mode was the runtime's; up to 6 an attribute could say that nothing
- * is dropped. */
+/* Up to opset 11 the ratio was an attribute and the runtime chose the mode; up to opset 6 is_test = 1 turned dropout
+ * off. */
 static Status import_dropout(Graph *g, Node *n, int opset)
 {
     const Attr *ratio = node_attr(n, "ratio");
@@ -345,16 +337,6 @@ static Status infer_dropout(Graph *g, Node *n)
     return infer_like(g, n, 0);
 }
 
-static Status dropout_ratio(double *out, const Graph *g, const Node *n)
-{
-    const Tensor *t = in_const(g, n, 1);
-
-    if (has_in(n, 1) && !t)
-        return FAIL(E_UNSUPPORTED, "%s: the ratio must be a constant", node_text(g, n));
-    *out = t ? tensor_float(t, 0) : 0.5;
-    return ST_OK;
-}
-
 static ValueId all_true(Graph *g, const Shape *s) { return emit_full(g, DT_BOOL, s, 1); }
 
 bool dropout_keeps_all(const Graph *g, const Node *n)
@@ -364,8 +346,8 @@ bool dropout_keeps_all(const Graph *g, const Node *n)
     return ratio && tensor_float(ratio, 0) == 0;
 }
 
-/* Not in training, or dropping nothing: the identity, and a mask that keeps everything.  A mode known only at run time
- * is left alone. */
+/* Outside of training, or with ratio 0: the identity, and a mask that is true everywhere.  A mode that only the run
+ * knows leaves the node as it is. */
 static Status lower_dropout(Graph *g, Node *n)
 {
     const Tensor *mode = in_const(g, n, 2);
@@ -389,7 +371,8 @@ static Status place_dropout(Placement *p)
     return place_elementwise(p);
 }
 
-/* Without a mode it is the identity, with its ratio for a later training; passes/train/key_random.c turns it on. */
+/* Without the input training_mode the node is the identity, but keeps its ratio; passes/train/key_random.c turns it on.
+ */
 static Status train_dropout(Graph *g, Node *n, const TrainMode *mode)
 {
     if (!mode->updates && n->n_in > 2)
@@ -404,19 +387,6 @@ DEFINE_OP(Dropout, .setting_in = 6, .since = 13, .from = 12, .in_min = 1, .in_ma
           .doc = "in training x / (1 - ratio) or 0 at random, else x; and which were kept");
 
 /* ---- ONNX's generators ---- */
-
-/* Which attribute gives a and b of Random. */
-typedef struct {
-    const char *a, *b;
-    bool normal, like;
-} Generator;
-
-static Generator generator(const OpDef *op)
-{
-    if (op == &op_RandomUniform || op == &op_RandomUniformLike)
-        return (Generator){ "low", "high", false, op == &op_RandomUniformLike };
-    return (Generator){ "mean", "scale", true, op == &op_RandomNormalLike };
-}
 
 static Status infer_generator(Graph *g, Node *n)
 {
@@ -433,7 +403,7 @@ static Status infer_generator(Graph *g, Node *n)
     return ST_OK;
 }
 
-/* The type of the input, unless dtype says another. */
+/* The type in attribute dtype, or else the input's. */
 static DType like_type(const Graph *g, const Node *n)
 {
     return node_int(n, "dtype") ? (DType)node_int(n, "dtype") : in_value(g, n, 0)->dtype;
@@ -446,6 +416,7 @@ static Status infer_generator_like(Graph *g, Node *n)
     return ST_OK;
 }
 
+/* The key of a node's draws. */
 typedef struct {
     ValueId draw;
     int64_t seed, key;
@@ -453,28 +424,18 @@ typedef struct {
 
 static ValueId emit_generator(Graph *g, const Node *n, Keys k)
 {
-    Generator how = generator(n->op);
+    const bool like = n->n_in > 0, normal = n->op == &op_RandomNormal || n->op == &op_RandomNormalLike;
     int rank = 0;
-    const int64_t *dim = how.like ? NULL : node_ints(n, "shape", &rank);
-    const Attr *attrs =
-        ATTRS(INT("normal", how.normal), FLOAT("a", node_float(n, how.a)), FLOAT("b", node_float(n, how.b)),
-              INT("dtype", how.like ? like_type(g, n) : node_int(n, "dtype")), INTS("shape", rank, dim),
-              INT("seed", k.seed), INT("key", k.key));
+    const int64_t *dim = like ? NULL : node_ints(n, "shape", &rank);
+    const Attr *attrs = ATTRS(INT("normal", normal), FLOAT("a", node_float(n, normal ? "mean" : "low")),
+                              FLOAT("b", node_float(n, normal ? "scale" : "high")),
+                              INT("dtype", like ? like_type(g, n) : node_int(n, "dtype")), INTS("shape", rank, dim),
+                              INT("seed", k.seed), INT("key", k.key));
 
-    return emit(g, &op_Random, attrs, how.like ? 2 : 1, (ValueId[]){ k.draw, how.like ? n->in[0] : NO_VALUE });
+    return emit(g, &op_Random, attrs, like ? 2 : 1, (ValueId[]){ k.draw, like ? n->in[0] : NO_VALUE });
 }
 
-/* A uniform number below p. */
-static ValueId emit_bernoulli(Graph *g, const Node *n, Keys k)
-{
-    DType t = in_value(g, n, 0)->dtype;
-    const Attr *attrs = ATTRS(INT("dtype", t), INT("seed", k.seed), INT("key", k.key));
-    ValueId u = EMIT(g, Random, attrs, k.draw, n->in[0]);
-
-    return emit_cast(g, EMIT(g, Less, NULL, u, n->in[0]), like_type(g, n));
-}
-
-/* Gumbel's trick: argmax(log p - log(-log u)) is a draw from p, with one u for each batch, sample and class. */
+/* The Gumbel trick: argmax(log p - log(-log u)) is a draw from p, with one u for each batch, sample and class. */
 static ValueId emit_multinomial(Graph *g, const Node *n, Keys k)
 {
     DType t = in_value(g, n, 0)->dtype;
@@ -523,12 +484,16 @@ static Keys keys_of(const Node *n, ValueId draw, uint64_t seed, int64_t key)
 
 static ValueId emit_keyed(Graph *g, const Node *n, Keys k)
 {
-    return n->op == &op_Bernoulli     ? emit_bernoulli(g, n, k)
-           : n->op == &op_Multinomial ? emit_multinomial(g, n, k)
-                                      : emit_generator(g, n, k);
+    if (n->op == &op_Bernoulli) { /* is a uniform number below p? */
+        const Attr *attrs = ATTRS(INT("dtype", in_value(g, n, 0)->dtype), INT("seed", k.seed), INT("key", k.key));
+        ValueId u = EMIT(g, Random, attrs, k.draw, n->in[0]);
+
+        return emit_cast(g, EMIT(g, Less, NULL, u, n->in[0]), like_type(g, n));
+    }
+    return n->op == &op_Multinomial ? emit_multinomial(g, n, k) : emit_generator(g, n, k);
 }
 
-/* Outside training: the numbers of step 0. */
+/* Outside of training: the draws of step 0. */
 static Status lower_generator(Graph *g, Node *n)
 {
     Keys k;
@@ -576,29 +541,26 @@ DEFINE_OP(Multinomial, GENERATOR(22, 7, DTYPES_FLOAT), LIKE, .infer = infer_mult
 
 /* ---- training ---- */
 
-static Status make_keyed_dropout(Graph *g, const Node *n, Keys k)
-{
-    ValueId out[2];
-    double ratio;
-
-    TRY(dropout_ratio(&ratio, g, n));
-    EMIT_MULTI(g, RandomDropout, ATTRS(FLOAT("ratio", ratio), INT("seed", k.seed), INT("key", k.key)), 2, out, n->in[0],
-               k.draw);
-    graph_replace(g, n->out[0], out[0]);
-    if (has_out(n, 1))
-        graph_replace(g, n->out[1], out[1]);
-    return g->status;
-}
-
 Status random_make_keyed(Graph *g, Node *n, ValueId draw, uint64_t seed, int64_t key)
 {
+    const Tensor *ratio = in_const(g, n, 1);
+    ValueId out[2];
     Keys k;
 
     if (!(n->op->flags & OPF_RANDOM) || n->op->domain)
         return ST_OK;
     k = keys_of(n, draw, seed, key);
-    if (n->op == &op_Dropout)
-        return make_keyed_dropout(g, n, k);
-    graph_replace(g, n->out[0], emit_keyed(g, n, k));
+    if (n->op != &op_Dropout) {
+        graph_replace(g, n->out[0], emit_keyed(g, n, k));
+        return g->status;
+    }
+    if (has_in(n, 1) && !ratio)
+        return FAIL(E_UNSUPPORTED, "%s: the ratio must be a constant", node_text(g, n));
+    EMIT_MULTI(g, RandomDropout,
+               ATTRS(FLOAT("ratio", ratio ? tensor_float(ratio, 0) : 0.5), INT("seed", k.seed), INT("key", k.key)), 2,
+               out, n->in[0], k.draw);
+    graph_replace(g, n->out[0], out[0]);
+    if (has_out(n, 1))
+        graph_replace(g, n->out[1], out[1]);
     return g->status;
 }

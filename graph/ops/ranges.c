@@ -1,9 +1,9 @@
-/* Checked once, here: what these return can be used without overflow. */
+/* Slices and pads for every axis, with checks: their results can be used without overflow. */
 #include "graph/ops/ranges.h"
 
 #include <string.h>
 
-/* An integer vector of `n` elements, or any number up to MAX_RANK when n < 0. */
+/* E_SHAPE unless t is an integer vector of `n` elements; n < 0: of up to 2 * MAX_RANK. */
 static Status check_vector(const Tensor *t, int64_t n, const char *name, const char *what)
 {
     int64_t count = tensor_numel(t);
@@ -26,7 +26,7 @@ static void slice_axis(SliceRange *r, int axis, int64_t d, int64_t start, int64_
     span = step < 0 ? start - end : end - start;
     r->start[axis] = start;
     r->count[axis] = span > 0 ? 1 + (span - 1) / (step < 0 ? -step : step) : 0;
-    r->step[axis] = r->count[axis] > 1 ? step : 1; /* a step that is not taken may be absurd */
+    r->step[axis] = r->count[axis] > 1 ? step : 1; /* an unused step may have any size */
 }
 
 Status slice_range(SliceRange *out, const Shape *x, const Tensor *starts, const Tensor *ends, const Tensor *axes,
@@ -57,7 +57,7 @@ Status slice_range(SliceRange *out, const Shape *x, const Tensor *starts, const 
     return ST_OK;
 }
 
-/* Sums of a dimension and two pads cannot overflow. */
+/* Is the pad so large that the sum of a dimension and two pads might overflow? */
 static bool too_far(int64_t pad) { return pad < -(INT64_C(1) << 60) || pad > INT64_C(1) << 60; }
 
 Status pad_range(PadRange *out, int rank, const Tensor *pads, const Tensor *axes, const char *what)

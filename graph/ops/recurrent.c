@@ -1,4 +1,4 @@
-/* RNN, GRU and LSTM: all three as one operator, Recurrent, and its gradient.
+/* RNN, GRU and LSTM, lowered to one operator, Recurrent, and its gradient.
  *
  *   X[steps,batch,inputs], W[dirs,gates*hidden,inputs], R[dirs,gates*hidden,hidden], B[dirs,2*gates*hidden] (of W, then
  *   of R), lengths[batch], H0[dirs,batch,hidden], C0 likewise, P[dirs,3*hidden]
@@ -10,13 +10,14 @@
  *   LSTM   i = f(a + Pi C'), f = f(a + Pf C'), c = g(a), C = f C' + i c, o = f(a + Po C), H = o h(C)
  *          input_forget: f = 1 - i
  *
- * H' and C' are those of the step before.  A sequence ends with its length: behind it Y is zero, and the last H and C
- * are those of its last step, of no steps the initial ones.  The reverse direction begins at a sequence's own end.
- * `clip` bounds what f and g are given, not C.
+ * H' and C' are those of the step before.  After the end of a sequence Y is zero; the last H and C are those of the
+ * sequence's last step, or the initial ones if it has none.  The reverse direction begins at each sequence's own end.
+ * `clip` bounds the arguments of f and g, not C.
  *
- * `saved` is what the gradient needs, for each step of each sequence: of RNN H; of GRU z, r, h and what stands behind r
- * (R H' + Rb, or r H'); of LSTM i, o, f, c, C and h(C).  Then, unless they follow from the values (of Sigmoid, Tanh and
- * Relu, when nothing is clipped), the derivatives of the gates in their order, and of h(C). */
+ * `saved` holds values for the gradient, for each step of each sequence.  RNN: H; GRU: z, r, h and the factor of r (R
+ * H'
+ * + Rb) or r H'; LSTM: i, o, f, c, C and h(C).  They are followed by the derivatives of the gates in order, and of
+ * h(C), unless values determine these (Sigmoid, Tanh and Relu without clip). */
 #include "graph/ops/recurrent.h"
 #include "graph/ops/recurrent.gen.h"
 
@@ -33,7 +34,7 @@
 
 static const struct {
     const char *name;
-    bool alpha, beta, required; /* which parameters it takes; they have no defaults */
+    bool alpha, beta, required; /* the parameters it has; required: they have no defaults */
     double default_alpha, default_beta;
 } activations[N_ACTIVATIONS] = {
     [ACT_AFFINE] = { "Affine", true, true, false, 1, 0 },
@@ -66,7 +67,7 @@ double activation_value(const Activation *a, double x)
     }
 }
 
-/* At corners PyTorch's. */
+/* At kinks, the derivative is PyTorch's. */
 double activation_slope(const Activation *a, double x)
 {
     double y;
@@ -94,7 +95,7 @@ static int activation_find(const char *name)
     return -1;
 }
 
-/* ---- what a node says ---- */
+/* ---- reading a node ---- */
 
 static int count_gates(int cell) { return cell == CELL_LSTM ? 4 : cell == CELL_GRU ? 3 : 1; }
 static int count_activations(int cell) { return cell == CELL_LSTM ? 3 : cell == CELL_GRU ? 2 : 1; }
@@ -112,8 +113,8 @@ static int cell_of(const Node *n)
 
 static int directions(const Node *n) { return strcmp(node_string(n, "direction"), "bidirectional") ? 1 : 2; }
 
-/* The activations of all directions, with their parameters: each that takes one has the next of the list, or its
- * default where the list has ended. */
+/* Reads the activations of all directions.  Each that has a parameter takes the next number of its list, or its default
+ * past the end. */
 static Status read_activations(Activation out[2][3], const Graph *g, const Node *n)
 {
     static const char *const usual[][3] = { { "Tanh" }, { "Sigmoid", "Tanh" }, { "Sigmoid", "Tanh", "Tanh" } };
@@ -184,7 +185,7 @@ Status recurrence_check_lengths(const Recurrence *r, const int32_t *lengths)
 
 /* ---- shapes ---- */
 
-/* X, W and R are inputs 0 to 2 of all; the others stand where `at` says. */
+/* Indices of inputs other than X, W and R, which are always 0 to 2; -1: there is none. */
 typedef struct {
     int bias, lengths, h, c, p;
 } Ports;
@@ -211,7 +212,7 @@ static Status check_lengths(const Graph *g, const Node *n, int i, int64_t batch)
     return infer_expect(g, n, i, "sequence_lens", SHAPE(batch));
 }
 
-/* `batch` samples; `batch_first`: states are [batch,dirs,hidden]. */
+/* Checks all inputs for `batch` samples; `batch_first`: states are [batch,dirs,hidden]. */
 static Status recurrent_check_inputs(const Graph *g, const Node *n, const Ports *at, int64_t batch, bool batch_first)
 {
     const Shape *x = in_value(g, n, REC_X)->shape, *r = in_value(g, n, REC_R)->shape;
@@ -304,7 +305,7 @@ static Status recurrent_infer_grad(Graph *g, Node *n)
     TRY(check_attributes(g, n));
     TRY(check_rank(g, n));
     if (!has_in(n, RECG_Y) || !has_in(n, RECG_SAVED))
-        return FAIL(E_MODEL, "%s: Y and what was saved must be given", node_text(g, n));
+        return FAIL(E_MODEL, "%s: inputs Y and saved are required", node_text(g, n));
     TRY(recurrent_check_inputs(g, n, &backward_ports, x->shape->dim[1], false));
     recurrence_read(&r, g, n);
     y = SHAPE(r.steps, r.dirs, r.batch, r.hidden);
@@ -327,7 +328,7 @@ static Status recurrent_infer_grad(Graph *g, Node *n)
 
 /* ---- spellings ---- */
 
-/* Up to opset 6 `output_sequence` said whether Y is wanted, which its readers say as well. */
+/* Up to opset 6 `output_sequence` set whether Y is computed; its readers show that. */
 static Status recurrent_import(Graph *g, Node *n, int opset)
 {
     if (opset < 7)
@@ -339,7 +340,7 @@ static bool respell(Graph *g, Node *n, int opset) { return opset >= 7 && respell
 
 enum { OWN_ATTRS = 8 };
 
-/* Time first, whatever the layout. */
+/* Recurrent has the time first; layout 1 needs transposes. */
 static Status recurrent_lower(Graph *g, Node *n)
 {
     static const char *const cells[] = { "rnn", "gru", "lstm" };

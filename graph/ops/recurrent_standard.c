@@ -1,8 +1,9 @@
-/* Recurrent and RecurrentGrad (recurrent.c) in ONNX's operators, unrolled: ONNX's own RNN, GRU and LSTM keep nothing
- * that a gradient could be made of, and its Scan would carry a step's node as a graph of its own.
+/* Recurrent and RecurrentGrad (recurrent.c) in ONNX's operators, unrolled: ONNX's RNN, GRU and LSTM return no values
+ * from which a gradient could be computed.
  *
- * A direction works on sequences that begin at 0: what goes backward is turned around before and behind.  Behind the
- * end of a sequence states stay, and Y, what is saved and gradients are zero.  Tensors of no elements are declined. */
+ * Each direction works on sequences that begin at step 0; for the reverse direction they are reversed before and after.
+ * After the end of a sequence states stay unchanged, and Y, `saved` and gradients are zero.  Nodes with empty tensors
+ * are left as they are. */
 #include "graph/ops/recurrent.h"
 #include "graph/ops/activation.gen.h"
 #include "graph/ops/binary.gen.h"
@@ -27,12 +28,12 @@ typedef struct {
     const Node *n;
     int dir;
     DType type;
-    ValueId lengths; /* int64[batch]; none: all are whole */
-    ValueId *within; /* [steps] bool[batch,1]: is the step within its sequence?  none without lengths */
+    ValueId lengths; /* int64[batch]; NO_VALUE: all sequences have full length */
+    ValueId *within; /* [steps] bool[batch,1]: is the step within its sequence?  NULL without lengths */
     ValueId zero;    /* [batch,hidden] */
 } Way;
 
-enum { PARTS = 11 }; /* planes of `saved`, at most */
+enum { PARTS = 11 }; /* greatest number of planes of `saved` */
 
 /* ---- pieces ---- */
 
@@ -47,13 +48,13 @@ static ValueId times_transposed(const Way *w, ValueId a, ValueId b)
     return EMIT(w->g, MatMul, NULL, a, emit_transpose(w->g, b, 2, (int64_t[]){ 1, 0 }));
 }
 
-/* x[i] along its first axis, which goes. */
+/* x[i] along the first axis, which is removed. */
 static ValueId item(Graph *g, ValueId x, int64_t i)
 {
     return EMIT(g, Gather, ATTRS(INT("axis", 0)), x, emit_scalar(g, DT_INT64, (double)i));
 }
 
-/* x[..., from, from + count) of the last axis, in numbers of `hidden`. */
+/* Columns [from, from + count) of the last axis, in units of `hidden`. */
 static ValueId columns(const Way *w, ValueId x, int64_t from, int64_t count)
 {
     const int64_t last = w->g->status ? 0 : value(w->g, x)->shape->rank - 1;
@@ -63,7 +64,7 @@ static ValueId columns(const Way *w, ValueId x, int64_t from, int64_t count)
                 emit_ints(w->g, 1, &last));
 }
 
-/* The direction's part of an input, or none. */
+/* The direction's part of an input; NO_VALUE if it is absent. */
 static ValueId own(const Way *w, int i) { return has_in(w->n, i) ? item(w->g, w->n->in[i], w->dir) : NO_VALUE; }
 static ValueId own_or_zero(const Way *w, int i) { return has_in(w->n, i) ? own(w, i) : w->zero; }
 
@@ -72,7 +73,7 @@ static ValueId joined(Graph *g, int n, const ValueId *part, int64_t axis)
     return n == 1 ? part[0] : emit(g, &op_Concat, ATTRS(INT("axis", axis)), n, part);
 }
 
-/* [n,...] of n parts. */
+/* n parts stacked to [n,...]. */
 static ValueId stacked(Graph *g, int64_t n, const ValueId *part)
 {
     ValueId *row = ARENA_NEW(g->arena, ValueId, n);
@@ -86,7 +87,7 @@ static ValueId stacked(Graph *g, int64_t n, const ValueId *part)
     return joined(g, (int)n, row, 0);
 }
 
-/* Sequences x[steps,batch,...] that begin at the direction's end, or back. */
+/* Reverses sequences x[steps,batch,...] if the direction is reverse. */
 static ValueId turned(const Way *w, ValueId x)
 {
     const int64_t from = -1, to = INT64_MIN, axis = 0;
@@ -99,7 +100,7 @@ static ValueId turned(const Way *w, ValueId x)
                 emit_ints(w->g, 1, &from));
 }
 
-/* x within the sequence, else y. */
+/* x for samples whose sequence contains the step, else y. */
 static ValueId recurrent_standard_kept(const Way *w, int64_t step, ValueId x, ValueId y)
 {
     return has_value(w->lengths) ? EMIT(w->g, Where, NULL, w->within[step], x, y) : x;
@@ -126,10 +127,10 @@ static Status open_way(Way *w, Graph *g, const Node *n, const Recurrence *r, int
 /* ---- forward ---- */
 
 typedef struct {
-    ValueId wx;      /* [steps,batch,gates*hidden]: W x + Wb, of turned sequences */
-    ValueId rec, rb; /* [gates*hidden,hidden], [gates*hidden] or none */
-    ValueId peep;    /* [3*hidden] or none */
-    ValueId h, c;
+    ValueId wx;      /* [steps,batch,gates*hidden]: W x + Wb, sequences reversed as in turned() */
+    ValueId rec, rb; /* R [gates*hidden,hidden], its bias [gates*hidden] or NO_VALUE */
+    ValueId peep;    /* P [3*hidden] or NO_VALUE */
+    ValueId h, c;    /* the present states */
 } Cell;
 
 static ValueId number(const Way *w, double v) { return emit_scalar(w->g, w->type, v); }
@@ -141,7 +142,7 @@ static ValueId line(const Way *w, const Activation *a, ValueId x)
     return add(w, times(w, x, a->alpha), number(w, a->beta));
 }
 
-/* activation_value, in float attributes of which none is written: those of a file are float32. */
+/* activation_value without float attributes, since a file stores these as float32. */
 static ValueId activated(const Way *w, const Activation *a, ValueId x)
 {
     Graph *g = w->g;
@@ -166,7 +167,7 @@ static ValueId recurrent_standard_chosen(const Way *w, ValueId which, double yes
     return EMIT(w->g, Where, NULL, which, number(w, yes), number(w, no));
 }
 
-/* activation_slope at x, whose activation is y. */
+/* activation_slope at x; y is the activation of x. */
 static ValueId slope_at(const Way *w, const Activation *a, ValueId x, ValueId y)
 {
     Graph *g = w->g;
@@ -191,8 +192,8 @@ static ValueId slope_at(const Way *w, const Activation *a, ValueId x, ValueId y)
     }
 }
 
-/* Gate `gate` of what it is given, and its slope where that is kept; behind the last gate h(C), which is not clipped.
- */
+/* The activation of gate `gate` at x, stored in `saved`, with its slope if `saved` has slopes.  gate == gates: h(C),
+ * which is not clipped. */
 static ValueId gated(const Way *w, int gate, ValueId x, ValueId *saved)
 {
     Graph *g = w->g;
@@ -246,6 +247,7 @@ static void step_gru(const Way *w, Cell *c, ValueId wx, ValueId *saved)
     c->h = add(w, mul(w, rest_of_one(w, z), h), old);
 }
 
+/* a plus the gate's peephole times the state, if there are peepholes. */
 static ValueId peeped(const Way *w, const Cell *c, ValueId a, int gate, ValueId state)
 {
     return has_value(c->peep) ? add(w, a, mul(w, columns(w, c->peep, gate, 1), state)) : a;
@@ -270,22 +272,7 @@ static void step_lstm(const Way *w, Cell *c, ValueId wx, ValueId *saved)
     c->h = mul(w, saved[LSTM_O], saved[LSTM_OUT]);
 }
 
-static void open_cell(Cell *c, const Way *w)
-{
-    const int64_t gates = w->r->gates;
-    const ValueId bias = own(w, REC_B);
-
-    *c = (Cell){ .rec = own(w, REC_R), .peep = own(w, REC_P) };
-    c->h = own_or_zero(w, REC_H0);
-    c->c = own_or_zero(w, REC_C0);
-    c->wx = times_transposed(w, turned(w, w->n->in[REC_X]), own(w, REC_W));
-    if (has_value(bias)) {
-        c->wx = add(w, c->wx, columns(w, bias, 0, gates));
-        c->rb = columns(w, bias, gates, gates);
-    }
-}
-
-/* -> y[steps,batch,hidden], saved[steps,batch,planes*hidden]; c->h and c->c are the last. */
+/* Emits all steps -> y[steps,batch,hidden], saved[steps,batch,planes*hidden]; c->h and c->c become the last states. */
 static Status recurrent_standard_walk(const Way *w, Cell *c, ValueId *y, ValueId *saved)
 {
     static void (*const steps[])(const Way *, Cell *, ValueId,
@@ -324,11 +311,20 @@ Status recurrent_standard(Graph *g, Node *n)
     if (declines(&r))
         return ST_OK;
     for (int d = 0; d < r.dirs; d++) {
+        ValueId bias;
         Way w;
         Cell c;
 
         TRY(open_way(&w, g, n, &r, d, REC_LENS));
-        open_cell(&c, &w);
+        bias = own(&w, REC_B);
+        c = (Cell){ .rec = own(&w, REC_R), .peep = own(&w, REC_P) };
+        c.h = own_or_zero(&w, REC_H0);
+        c.c = own_or_zero(&w, REC_C0);
+        c.wx = times_transposed(&w, turned(&w, n->in[REC_X]), own(&w, REC_W));
+        if (has_value(bias)) {
+            c.wx = add(&w, c.wx, columns(&w, bias, 0, r.gates));
+            c.rb = columns(&w, bias, r.gates, r.gates);
+        }
         TRY(g->status);
         TRY(recurrent_standard_walk(&w, &c, &y[d], &saved[d]));
         y[d] = EMIT(g, Unsqueeze, NULL, y[d], emit_ints(g, 1, (int64_t[]){ 1 }));
@@ -348,13 +344,14 @@ Status recurrent_standard(Graph *g, Node *n)
 
 /* ---- backward ---- */
 
-/* What a step has, and gradients: by W x + Wb of each gate, by R h + Rb, by the states before it. */
+/* A step's saved values and its states before it; gradients by W x + Wb and by R h + Rb of each gate, and by the states
+ * and peepholes. */
 typedef struct {
     ValueId part[PARTS], h, c;
     ValueId of_w[4], of_r[4], dh, dc, dp;
 } Back;
 
-/* What reaches a gate's number of dy, which reaches its value. */
+/* The gradient by a gate's argument, from dy, the gradient by its value. */
 static ValueId through_gate(const Way *w, const Back *b, int gate, ValueId dy)
 {
     const Recurrence *r = w->r;
@@ -367,7 +364,7 @@ static ValueId through_gate(const Way *w, const Back *b, int gate, ValueId dy)
     return mul(w, dy, slope_at(w, &r->act[w->dir][recurrence_activation(r, gate)], NO_VALUE, y));
 }
 
-/* What R's rows of gates [from, from + count) carry back of these gradients. */
+/* The gradient by the state through R's rows of gates [from, from + count). */
 static ValueId through_state(const Way *w, ValueId rec, const ValueId *of_r, int64_t from, int64_t count)
 {
     Graph *g = w->g;
@@ -377,12 +374,6 @@ static ValueId through_state(const Way *w, ValueId rec, const ValueId *of_r, int
     if (count < w->r->gates)
         rec = EMIT(g, Slice, NULL, rec, emit_ints(g, 1, ends), emit_ints(g, 1, ends + 1), emit_ints(g, 1, &axis));
     return EMIT(g, MatMul, NULL, d, rec);
-}
-
-static void back_rnn(const Way *w, Back *b, ValueId rec)
-{
-    b->of_w[0] = b->of_r[0] = through_gate(w, b, 0, b->dh);
-    b->dh = through_state(w, rec, b->of_r, 0, 1);
 }
 
 static void back_gru(const Way *w, Back *b, ValueId rec)
@@ -434,7 +425,7 @@ static void back_lstm(const Way *w, Back *b, ValueId rec, ValueId peep)
         (ValueId[]){ mul(w, b->of_w[LSTM_I], b->c), mul(w, by_o, part[LSTM_CELL]), mul(w, b->of_w[LSTM_F], b->c) }, 1);
 }
 
-/* A direction's sequences, turned, and what is gathered of all steps. */
+/* A direction's sequences, reversed as in turned(), and gradients of all steps. */
 typedef struct {
     ValueId x, y, saved, dy, rec, peep;
     ValueId *of_w, *of_r, *before, *inner, *dp; /* [steps] */
@@ -481,8 +472,10 @@ static void step_back(const Way *w, Tape *t, int64_t s)
         t->dc = recurrent_standard_kept(w, s, b.dc, t->dc);
     } else if (w->r->cell == CELL_GRU)
         back_gru(w, &b, t->rec);
-    else
-        back_rnn(w, &b, t->rec);
+    else {
+        b.of_w[0] = b.of_r[0] = through_gate(w, &b, 0, b.dh);
+        b.dh = through_state(w, t->rec, b.of_r, 0, 1);
+    }
     t->dh = recurrent_standard_kept(w, s, b.dh, t->dh);
     t->of_w[s] = recurrent_standard_kept(w, s, joined(g, w->r->gates, b.of_w, 1), nought);
     t->of_r[s] = recurrent_standard_kept(w, s, joined(g, w->r->gates, b.of_r, 1), nought);
@@ -490,7 +483,7 @@ static void step_back(const Way *w, Tape *t, int64_t s)
     t->dp[s] = has_value(b.dp) ? recurrent_standard_kept(w, s, b.dp, nought) : NO_VALUE;
 }
 
-/* [steps*batch, of] */
+/* x[steps,batch,n] as [steps*batch,n]. */
 static ValueId recurrent_standard_rows_of(Graph *g, ValueId x)
 {
     const Shape *s = g->status ? NULL : value(g, x)->shape;

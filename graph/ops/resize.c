@@ -1,9 +1,7 @@
-/* Resize: samples taken between elements, axis by axis, as sums of neighbours with weights that follow from the sizes
- * alone.
+/* Resize and Upsample: interpolation, axis by axis, as sums of neighbours with weights that depend only on sizes.
  *
- * An axis is one Interpolate, y[.., i, ..] = sum over k of weight[i, k] x[.., index[i, k], ..]: all modes are that,
- * nearest ones of a single neighbour.  Where an element outside of the data is a given value (tf_crop_and_resize), it
- * is put there behind. */
+ * An axis is one Interpolate, y[.., i, ..] = sum over k of weight[i, k] x[.., index[i, k], ..], in every mode; nearest
+ * has a single neighbour.  tf_crop_and_resize then replaces samples outside of the data by a given value. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +17,7 @@
 
 /* ---- Interpolate ---- */
 
-/* index and weight are [n, taps] constants, the indices below `size`. */
+/* E_MODEL unless index and weight are [n, taps] and the indices are constants in [0, size). */
 static Status check_table(const Graph *g, const Node *n, int64_t size)
 {
     const Tensor *index = value_const(g, n->in[1]);
@@ -79,30 +77,8 @@ static Status grad_interpolate_grad(Grad *gr)
     return gr->g->status;
 }
 
-/* The numbers of an axis in two, [places, neighbours], as x stands ... */
-static Shape apart(const Shape *x, int axis, int64_t places, int64_t neighbours)
-{
-    Shape s = *x;
-
-    s.rank++;
-    s.dim[axis] = places;
-    for (int i = axis + 1; i < s.rank; i++)
-        s.dim[i] = i == axis + 1 ? neighbours : x->dim[i - 1];
-    return s;
-}
-
-/* ... and the weights, for the axes from there on. */
-static ValueId weights_before(Graph *g, const Node *n, int rest)
-{
-    const Shape *table = in_value(g, n, 2)->shape;
-    Shape s = SHAPE(table->dim[0], table->dim[1]);
-
-    for (int i = 0; i < rest; i++)
-        s.dim[s.rank++] = 1;
-    return emit_reshape(g, n->in[2], &s);
-}
-
-/* Neighbours gathered, weighed and added up; or dy weighed, once for each neighbour, and added up there. */
+/* Forward: gathers the neighbours, multiplies them by their weights and adds them up, with the axis as [places,
+ * neighbours].  Backward: multiplies dy by the weight of each neighbour and adds it up there. */
 static Status resize_standard(Graph *g, Node *n)
 {
     const Value *x = in_value(g, n, 0);
@@ -111,15 +87,20 @@ static Status resize_standard(Graph *g, Node *n)
     const int64_t places = table->dim[0], neighbours = table->dim[1], behind = axis + 1;
     const Shape flat = SHAPE(places * neighbours);
     const bool forward = n->op == &op_Interpolate;
-    const Shape split = apart(x->shape, axis, places, forward ? neighbours : 1);
-    Shape line = *x->shape;
+    Shape line = *x->shape, split = *x->shape, weights = SHAPE(places, neighbours);
     ValueId y = n->in[0], at, weight;
 
     if (x->shape->rank == MAX_RANK)
         return ST_OK;
     line.dim[axis] = flat.dim[0];
+    split.rank++;
+    split.dim[axis] = places;
+    for (int i = axis + 1; i < split.rank; i++)
+        split.dim[i] = i > axis + 1 ? x->shape->dim[i - 1] : forward ? neighbours : 1;
+    while (weights.rank < split.rank - axis)
+        weights.dim[weights.rank++] = 1;
     at = emit_reshape(g, n->in[1], &flat);
-    weight = weights_before(g, n, x->shape->rank - (int)behind);
+    weight = emit_reshape(g, n->in[2], &weights);
     if (forward)
         y = EMIT(g, Gather, ATTRS(INT("axis", axis)), y, at);
     y = emit_reshape(g, emit_cast(g, y, in_value(g, n, 2)->dtype), &split);
@@ -164,17 +145,19 @@ DEFINE_OP(InterpolateGrad, INTERPOLATE,
                                        { 0 } },
           .infer = infer_interpolate_grad, .grad = grad_interpolate_grad, .doc = "gradient of Interpolate by its data");
 
-/* ---- Resize: what is asked for ---- */
+/* ---- Resize: the requested sizes ---- */
 
 enum { X, ROI, SCALES, SIZES };
 
+/* Axes to resize, with scale, region of interest and size of each. */
 typedef struct {
-    int n;              /* axes that are named */
+    int n;
     int axis[MAX_RANK]; /* of x */
     double scale[MAX_RANK], from[MAX_RANK], to[MAX_RANK];
     int64_t size[MAX_RANK];
 } Wanted;
 
+/* Is input i present and not an empty list? */
 static bool has_numbers(const Graph *g, const Node *n, int i)
 {
     return has_in(n, i) && (!shape_known(in_value(g, n, i)->shape) || shape_numel(in_value(g, n, i)->shape) > 0);
@@ -189,22 +172,7 @@ static Status check_length(const Graph *g, const Node *n, int i, int64_t expecte
     return ST_OK;
 }
 
-static Status read_axes(Wanted *w, const Graph *g, const Node *n)
-{
-    const int rank = in_value(g, n, X)->shape->rank;
-    int count;
-    const int64_t *axes = node_ints(n, "axes", &count);
-
-    w->n = count ? count : rank;
-    for (int i = 0; i < w->n; i++) {
-        w->axis[i] = i;
-        if (count)
-            TRY(shape_axis(&w->axis[i], axes[i], rank, node_text(g, n)));
-    }
-    return ST_OK;
-}
-
-/* What is larger than any memory is as large as a shape may be told of. */
+/* The size as an integer, limited to one that exceeds any memory but is still safe in messages. */
 static int64_t scaled(double size) { return (int64_t)fmin(floor(size), 1e15); }
 
 static Status read_scales(Wanted *w, const Graph *g, const Node *n)
@@ -221,23 +189,12 @@ static Status read_scales(Wanted *w, const Graph *g, const Node *n)
     return ST_OK;
 }
 
-/* One scale for all axes, the least or the largest that the sizes give. */
-static void keep_ratio(Wanted *w, const Shape *x, bool largest)
-{
-    double scale = w->scale[0];
-
-    for (int i = 1; i < w->n; i++)
-        scale = largest ? fmax(scale, w->scale[i]) : fmin(scale, w->scale[i]);
-    for (int i = 0; i < w->n; i++) {
-        w->scale[i] = scale;
-        w->size[i] = scaled(scale * (double)x->dim[w->axis[i]] + 0.5);
-    }
-}
-
 static Status resize_read_sizes(Wanted *w, const Graph *g, const Node *n)
 {
     const Shape *x = in_value(g, n, X)->shape;
     const char *policy = node_string(n, "keep_aspect_ratio_policy");
+    const bool largest = !strcmp(policy, "not_smaller");
+    double scale;
     int count;
 
     TRY(check_length(g, n, SIZES, w->n));
@@ -247,8 +204,15 @@ static Status resize_read_sizes(Wanted *w, const Graph *g, const Node *n)
             return FAIL(E_SHAPE, "%s: a negative size", node_text(g, n));
         w->scale[i] = x->dim[w->axis[i]] ? (double)w->size[i] / (double)x->dim[w->axis[i]] : 1;
     }
-    if (strcmp(policy, "stretch") != 0)
-        keep_ratio(w, x, !strcmp(policy, "not_smaller"));
+    if (!strcmp(policy, "stretch"))
+        return ST_OK;
+    scale = w->scale[0]; /* one scale for all axes: the largest, or the least */
+    for (int i = 1; i < w->n; i++)
+        scale = largest ? fmax(scale, w->scale[i]) : fmin(scale, w->scale[i]);
+    for (int i = 0; i < w->n; i++) {
+        w->scale[i] = scale;
+        w->size[i] = scaled(scale * (double)x->dim[w->axis[i]] + 0.5);
+    }
     return ST_OK;
 }
 
@@ -259,7 +223,16 @@ static bool crops(const Node *n)
 
 static Status read_wanted(Wanted *w, const Graph *g, const Node *n)
 {
-    TRY(read_axes(w, g, n));
+    const int rank = in_value(g, n, X)->shape->rank;
+    int count;
+    const int64_t *axes = node_ints(n, "axes", &count);
+
+    w->n = count ? count : rank;
+    for (int i = 0; i < w->n; i++) {
+        w->axis[i] = i;
+        if (count)
+            TRY(shape_axis(&w->axis[i], axes[i], rank, node_text(g, n)));
+    }
     if (has_numbers(g, n, SCALES) == has_numbers(g, n, SIZES))
         return FAIL(E_MODEL, "%s: expected either scales or sizes", node_text(g, n));
     TRY(has_numbers(g, n, SIZES) ? resize_read_sizes(w, g, n) : read_scales(w, g, n));
@@ -305,33 +278,20 @@ static Status resize_infer(Graph *g, Node *n)
     return g->status;
 }
 
-/* ---- where samples are, and what they are made of ---- */
+/* ---- positions of samples, and weights of their neighbours ---- */
 
 typedef enum { NEAREST, LINEAR, CUBIC } Mode;
 
+/* The interpolation that the node's attributes choose. */
 typedef struct {
     Mode mode;
     const char *coordinates, *nearest;
     bool antialias, exclude_outside;
-    double a; /* of the cubic */
-} How;
+    double a; /* coefficient of the cubic */
+} Method;
 
-static How resize_how_of(const Node *n)
-{
-    const char *mode = node_string(n, "mode");
-
-    return (How){ .mode = !strcmp(mode, "nearest")  ? NEAREST
-                          : !strcmp(mode, "linear") ? LINEAR
-                                                    : CUBIC,
-                  .coordinates = node_string(n, "coordinate_transformation_mode"),
-                  .nearest = node_string(n, "nearest_mode"),
-                  .antialias = node_int(n, "antialias") && strcmp(mode, "nearest") != 0,
-                  .exclude_outside = node_int(n, "exclude_outside") != 0,
-                  .a = node_float(n, "cubic_coeff_a") };
-}
-
-/* The place in the data, counted in elements, that sample i of the axis is taken at. */
-static double resize_place_of(const How *h, const Wanted *w, int axis, int64_t length, int64_t i)
+/* The position of sample i of the axis in the data, in elements. */
+static double resize_place_of(const Method *h, const Wanted *w, int axis, int64_t length, int64_t i)
 {
     const double scale = w->scale[axis], n = (double)length, out = scale * n, x = (double)i;
     const double middle = (x + 0.5) / scale - 0.5;
@@ -340,7 +300,7 @@ static double resize_place_of(const How *h, const Wanted *w, int axis, int64_t l
         return out == 1 ? 0 : x * (n - 1) / (out - 1);
     if (!strcmp(h->coordinates, "asymmetric"))
         return x / scale;
-    if (!strcmp(h->coordinates, "tf_half_pixel_for_nn")) /* of opset 11 alone */
+    if (!strcmp(h->coordinates, "tf_half_pixel_for_nn")) /* only in opset 11 */
         return (x + 0.5) / scale;
     if (!strcmp(h->coordinates, "tf_crop_and_resize")) {
         const double span = (w->to[axis] - w->from[axis]) * (n - 1);
@@ -362,21 +322,20 @@ static double cubic(double x, double a)
     return x < 2 ? ((a * x - 5 * a) * x + 8 * a) * x - 4 * a : 0;
 }
 
-/* How much the neighbour at distance d counts, in elements of the data, or of the samples where these are further
- * apart. */
-static double weigh(const How *h, double d) { return h->mode == CUBIC ? cubic(d, h->a) : fmax(1 - fabs(d), 0); }
+/* Weight of a neighbour at distance d, in elements of the data or, with antialias, of the output if it is smaller. */
+static double weigh(const Method *h, double d) { return h->mode == CUBIC ? cubic(d, h->a) : fmax(1 - fabs(d), 0); }
 
-/* The neighbours of a place: an even number, as many on each side, of a place that is an element's own one more before
- * it. */
-static int neighbours(const How *h, double shrink)
+/* Number of neighbours of a position, half of them on each side.  The element at the position itself, if there is one,
+ * counts as the first on its right. */
+static int neighbours(const Method *h, double shrink)
 {
     const double reach = h->mode == CUBIC ? 2 : 1;
 
     return 2 - 2 * (int)(floor(-reach / shrink) + 1);
 }
 
-/* Of the two elements around the place, is it the second? */
-static bool takes_second(const How *h, double ratio)
+/* Is the second of the two elements around the position the nearest? */
+static bool takes_second(const Method *h, double ratio)
 {
     if (ratio == 1)
         return true;
@@ -387,8 +346,8 @@ static bool takes_second(const How *h, double ratio)
     return !strcmp(h->nearest, "round_prefer_ceil") ? ratio >= 0.5 : ratio > 0.5;
 }
 
-/* Row i of the tables: `taps` indices and weights. */
-static void fill_row(const How *h, double place, double shrink, int64_t length, int taps, int64_t *index,
+/* Computes a row of the tables: `taps` indices and weights of a position. */
+static void fill_row(const Method *h, double place, double shrink, int64_t length, int taps, int64_t *index,
                      double *weight)
 {
     const double below = floor(place), ratio = place == below ? 1 : place - below;
@@ -415,13 +374,21 @@ static void fill_row(const How *h, double place, double shrink, int64_t length, 
 }
 
 typedef struct {
-    Tensor *index, *weight, *outside; /* outside: bool [n], of samples that the data does not reach */
+    Tensor *index, *weight, *outside; /* outside: bool [n], samples outside of the data */
     bool any_outside;
 } Tables;
 
 static Status make_tables(Tables *t, Graph *g, const Node *n, const Wanted *w, int axis)
 {
-    const How h = resize_how_of(n);
+    const char *mode = node_string(n, "mode");
+    const Method h = { .mode = !strcmp(mode, "nearest")  ? NEAREST
+                               : !strcmp(mode, "linear") ? LINEAR
+                                                         : CUBIC,
+                       .coordinates = node_string(n, "coordinate_transformation_mode"),
+                       .nearest = node_string(n, "nearest_mode"),
+                       .antialias = node_int(n, "antialias") && strcmp(mode, "nearest") != 0,
+                       .exclude_outside = node_int(n, "exclude_outside") != 0,
+                       .a = node_float(n, "cubic_coeff_a") };
     const int64_t length = in_value(g, n, X)->shape->dim[w->axis[axis]], count = w->size[axis];
     const DType wide = in_value(g, n, X)->dtype == DT_FLOAT32 || in_value(g, n, X)->dtype == DT_FLOAT16 ||
                                in_value(g, n, X)->dtype == DT_BFLOAT16
@@ -454,10 +421,10 @@ static Status make_tables(Tables *t, Graph *g, const Node *n, const Wanted *w, i
     return ST_OK;
 }
 
-/* ---- Resize: in Interpolates ---- */
+/* ---- Resize as Interpolates ---- */
 
-/* Numbers that are no floats are moved where a sample is one of them, and else computed as float64 and cut off, or
- * rounded with `antialias`, as ONNX Runtime does. */
+/* Interpolates along an axis.  Types other than floats are gathered if a sample is a single element; else the caller
+ * truncates float64 results, or rounds them with `antialias`, as ONNX Runtime does. */
 static ValueId resize_take(Graph *g, ValueId x, int axis, const Tables *t)
 {
     const Attr *along = ATTRS(INT("axis", axis));
@@ -474,7 +441,7 @@ static ValueId resize_take(Graph *g, ValueId x, int axis, const Tables *t)
     return EMIT(g, Interpolate, along, emit_cast(g, x, DT_FLOAT64), index, weight);
 }
 
-/* Samples that the data does not reach are the value given for those. */
+/* Replaces samples outside of the data by extrapolation_value. */
 static ValueId put_outside(Graph *g, const Node *n, ValueId y, int axis, const Tables *t)
 {
     const int rank = value(g, y)->shape->rank;
@@ -518,7 +485,7 @@ static Status resize_lower(Graph *g, Node *n)
     return g->status;
 }
 
-/* Up to opset 10 there were scales alone, and samples stood where the output's elements do. */
+/* Up to opset 10 there were only scales, and sample i was at i / scale. */
 static Status resize_import(Graph *g, Node *n, int opset)
 {
     if (opset > 10)
@@ -554,9 +521,9 @@ DEFINE_OP(Resize, .since = 19, .from = 11, .in_min = 1, .in_max = 4, .out_min = 
           .import = resize_import, .infer = resize_infer, .lower = resize_lower,
           .doc = "samples between elements, axis by axis");
 
-/* ---- Upsample, which Resize took the place of in opset 10 ---- */
+/* ---- Upsample, which Resize replaced in opset 10 ---- */
 
-/* Opset 7 has the scales as an attribute. */
+/* In opset 7 the scales are an attribute. */
 static Status import_upsample(Graph *g, Node *n, int opset)
 {
     const Attr *scales = node_attr(n, "scales");
@@ -599,9 +566,9 @@ static Status infer_upsample(Graph *g, Node *n)
 
 static Status lower_upsample(Graph *g, Node *n)
 {
-    const Attr *how = ATTRS(STRING("mode", node_string(n, "mode")),
-                            STRING("coordinate_transformation_mode", "asymmetric"), STRING("nearest_mode", "floor"));
-    ValueId y = EMIT(g, Resize, how, n->in[0], NO_VALUE, n->in[1]);
+    const Attr *attrs = ATTRS(STRING("mode", node_string(n, "mode")),
+                              STRING("coordinate_transformation_mode", "asymmetric"), STRING("nearest_mode", "floor"));
+    ValueId y = EMIT(g, Resize, attrs, n->in[0], NO_VALUE, n->in[1]);
 
     if (!g->status)
         graph_replace(g, n->out[0], y);

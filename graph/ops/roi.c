@@ -1,8 +1,8 @@
 /* Pooling of regions: RoiAlign, MaxRoiPool.
  *
- * x[N,C,H,W], a region in a row of rois, y[regions,C,h,w].  A region says which sample of the whole batch it is of, so
- * regions may be split while each replica has all samples; the gradient by x is then a partial sum.  Where regions are
- * computed, no gradient goes to them, as in PyTorch. */
+ * x[N,C,H,W], a region in each row of rois, y[regions,C,h,w].  A region names its sample by the position in the whole
+ * batch, so regions may be split while each replica has all samples; the gradient by x is then a partial sum.  No
+ * gradient flows to regions, as in PyTorch. */
 #include <string.h>
 
 #include "graph/ir/emit.h"
@@ -122,7 +122,7 @@ static Status grad_max(Grad *gr)
 
 /* ---- placement ---- */
 
-/* Are inputs split along `axis`?  The data, input `at`, counts along the channels alone. */
+/* Is an input split along `axis`?  The data, input `at`, counts only along the channels. */
 static bool is_split(const Placement *p, int at, int axis)
 {
     for (int i = 0; i < p->node->n_in; i++)
@@ -161,7 +161,7 @@ static Status place_back(Placement *p) { return place_regions(p, 1, PLACE_P); }
 
 /* ---- spellings ---- */
 
-/* Until opset 16 positions were those of corners. */
+/* Before opset 16 positions had no shift of half a pixel. */
 static Status import_align(Graph *g, Node *n, int opset)
 {
     if (opset < 16)

@@ -1,11 +1,11 @@
-/* Gradients of RoiAlign and MaxRoiPool (roi.c) in ONNX's operators.  Positions are those of the kernel
+/* Gradients of RoiAlign and MaxRoiPool (roi.c) in ONNX's operators.  Positions are computed as in the kernel
  * (kernels/ref/ref_roi.inc).
  *
- * Samples of a bin lie on a grid, so the gradient of their mean is share Ay^T dy Ax, where Ay[region, bin, row] is what
- * the samples' heights weigh a row by, and Ax likewise.
+ * Samples of a bin lie on a grid, so the gradient of their mean is share Ay^T dy Ax, where Ay[region, bin, row] is the
+ * sum of a row's weights over the samples' heights; Ax is the same for columns.
  *
- * A maximum is one element's: dx adds dy, times its weight, where that element is.  Data stand as rows
- * [sample * height * width, channels] for it, and gradients as rows [region * bin, channels]. */
+ * A maximum comes from one element, to whose gradient dy times the element's weight is added.  For it, data are rows
+ * [sample * height * width, channels], and gradients rows [region * bin, channels]. */
 #include "graph/ops/roi_standard.h"
 #include "graph/ops/arg.gen.h"
 #include "graph/ops/binary.gen.h"
@@ -33,8 +33,8 @@ typedef struct {
     Graph *g;
     const Node *n;
     DType type;
-    ValueId rois;   /* [regions,4]; of MaxRoiPool [regions,5] */
-    ValueId finite; /* bool[regions,1,1]; of RoiAlign */
+    ValueId rois;   /* [regions,4]; MaxRoiPool: [regions,5] */
+    ValueId finite; /* bool[regions,1,1]: are all numbers of the region finite?  RoiAlign only */
     Shape x, y;
 } Regions;
 
@@ -53,7 +53,7 @@ static ValueId roi_column(const Regions *r, int64_t i)
     return behind(r->g, EMIT(r->g, Gather, ATTRS(INT("axis", 1)), r->rois, emit_ints(r->g, 1, (int64_t[]){ i })), 2);
 }
 
-/* 0, 1 ... count - 1, as [count] with `after` axes of 1 behind. */
+/* 0, 1 ... count - 1, as [count] with `after` trailing axes of size 1. */
 static ValueId roi_count(const Regions *r, DType type, int64_t count, int after)
 {
     Shape s = { .rank = 1 + after, .dim = { count, 1, 1 } };
@@ -78,23 +78,14 @@ static Regions regions_of(Graph *g, const Node *n, DType type)
                       .y = *in_value(g, n, 0)->shape };
 }
 
-static ValueId finite_regions(const Regions *r)
-{
-    Graph *g = r->g;
-    ValueId zero = EMIT(g, Mul, NULL, r->rois, roi_number(r, 0));
-
-    zero = emit_reduce_sum(g, zero, 1, (int64_t[]){ 1 }, true);
-    return behind(g, EMIT(g, Equal, NULL, zero, roi_number(r, 0)), 2);
-}
-
 /* ---- RoiAlign: samples ---- */
 
-/* Along an axis. */
+/* The bins along an axis. */
 typedef struct {
-    int64_t bins, size;
-    ValueId begin; /* of bins, [regions,bins,1] */
-    ValueId bin;   /* how large one is, [regions,1,1] */
-    ValueId count; /* its samples: [regions,1,1], or one number */
+    int64_t bins, size; /* number of bins; of elements */
+    ValueId begin;      /* begin of each bin, [regions,bins,1] */
+    ValueId bin;        /* size of a bin, [regions,1,1] */
+    ValueId count;      /* samples of a bin: [regions,1,1], or a scalar */
 } Axis;
 
 static Axis roi_axis(const Regions *r, int axis)
@@ -115,7 +106,7 @@ static Axis roi_axis(const Regions *r, int axis)
     return a;
 }
 
-/* Where samples i of bins are. */
+/* The positions of samples i of all bins. */
 static ValueId positions(const Regions *r, const Axis *a, ValueId i)
 {
     Graph *g = r->g;
@@ -132,7 +123,7 @@ static ValueId roi_standard_within(const Regions *r, const Axis *a, ValueId x)
     return EMIT(g, And, NULL, low, EMIT(g, LessOrEqual, NULL, x, roi_number(r, (double)a->size)));
 }
 
-/* How many samples of a bin from its first are before `place`. */
+/* The number of samples of a bin before position `place`, as a float. */
 static ValueId samples_before(const Regions *r, const Axis *a, double place)
 {
     Graph *g = r->g;
@@ -143,11 +134,11 @@ static ValueId samples_before(const Regions *r, const Axis *a, double place)
 
 /* ---- the mean ----
  *
- * A sample weighs a row by max(0, 1 - |position - row|), whose position is kept within the rows.  What a region has of
- * samples may depend on its size: then those are counted from the first within, one of which follows another by more
- * than 1/2. */
+ * The weight of a row for a sample is max(0, 1 - |position - row|), with the position clamped to the rows.  If the
+ * number of samples depends on the region's size, samples are numbered from the first one within the data; they are
+ * more than 1/2 apart, which limits their number. */
 
-/* [regions,1,bins,size] of an axis. */
+/* Sums of the weights of an axis over the samples, [regions,1,bins,size]. */
 static ValueId mean_weights(const Regions *r, const Axis *a)
 {
     Graph *g = r->g;
@@ -170,23 +161,18 @@ static ValueId mean_weights(const Regions *r, const Axis *a)
     return behind(g, emit_reduce_sum(g, weight, 1, (int64_t[]){ 2 }, false), 1);
 }
 
-/* 1 over the samples of a bin [regions,1,1,1]; of one without samples: 1. */
-static ValueId mean_share(const Regions *r, const Axis axis[2])
-{
-    Graph *g = r->g;
-    ValueId all = EMIT(g, Mul, NULL, axis[0].count, axis[1].count);
-    ValueId several = EMIT(g, Greater, NULL, all, roi_number(r, 1));
-
-    all = EMIT(g, Where, NULL, several, EMIT(g, Div, NULL, roi_number(r, 1), all), roi_number(r, 1));
-    return g->status || !value(g, all)->shape->rank ? all : behind(g, all, 3);
-}
-
 static Status mean_grad(const Regions *r, const Axis axis[2])
 {
     Graph *g = r->g;
     const ValueId columns = mean_weights(r, &axis[1]);
-    ValueId rows = mean_weights(r, &axis[0]), d = EMIT(g, Mul, NULL, r->n->in[0], mean_share(r, axis));
+    ValueId rows = mean_weights(r, &axis[0]), share, several, d;
 
+    share = EMIT(g, Mul, NULL, axis[0].count, axis[1].count); /* 1 over the number of samples, 1 without samples */
+    several = EMIT(g, Greater, NULL, share, roi_number(r, 1));
+    share = EMIT(g, Where, NULL, several, EMIT(g, Div, NULL, roi_number(r, 1), share), roi_number(r, 1));
+    if (!g->status && value(g, share)->shape->rank)
+        share = behind(g, share, 3);
+    d = EMIT(g, Mul, NULL, r->n->in[0], share);
     d = EMIT(g, MatMul, NULL, d, columns);
     rows = emit_transpose(g, rows, 4, (int64_t[]){ 0, 1, 3, 2 });
     d = EMIT(g, MatMul, NULL, rows, d);
@@ -199,7 +185,7 @@ static Status mean_grad(const Regions *r, const Axis axis[2])
 
 static ValueId channels_last(Graph *g, ValueId x) { return emit_transpose(g, x, 4, (int64_t[]){ 0, 2, 3, 1 }); }
 
-/* dx where dy [regions * bins,channels] are added to rows `place`, which has those that `any` says. */
+/* Emits dx: adds dy [regions * bins,channels] to rows `place` of it where `any` is true. */
 static Status add_rows(const Regions *r, ValueId any, ValueId place, ValueId dy)
 {
     Graph *g = r->g;
@@ -216,7 +202,7 @@ static Status add_rows(const Regions *r, ValueId any, ValueId place, ValueId dy)
     return g->status;
 }
 
-/* Of which sample each row of a gradient is, times `by`: [regions * bins,1]; `of` [regions] int64. */
+/* The sample of each row of a gradient, times `by`: [regions * bins,1].  `of` [regions] int64: the region's sample. */
 static ValueId sample_rows(const Regions *r, ValueId of, int64_t by)
 {
     Graph *g = r->g;
@@ -236,12 +222,12 @@ static ValueId bin_rows(const Regions *r, ValueId y)
 
 /* ---- RoiAlign with mode max ----
  *
- * Of all products of an element and its weight in a bin the first largest counts; a sample outside counts 0.  Not all
- * of those are listed, but where any is left out, one that is listed is outside too, before the first within or behind
- * the last.  Two rows behind those of the data stand for what is outside, 0, and for what is not there, -infinity. */
+ * The result is the first largest product of an element and its weight in a bin; a sample outside of the data counts as
+ * 0.  Only some samples are listed, but if any outside is left out, one outside is listed, too, before the first within
+ * or after the last.  Two rows after those of the data stand for samples outside, 0, and for absent ones, -infinity. */
 
-/* Along an axis: what a sample is between, [regions,bins,samples,2], whether it is listed and whether it is within,
- * [regions,bins,samples], or what is the same of all. */
+/* Samples along an axis: the two elements around each and their weights, [regions,bins,samples,2]; whether it is listed
+ * and whether it is inside, [regions,bins,samples] or a shape that broadcasts to it. */
 typedef struct {
     ValueId place, weight, listed, inside;
 } Samples;
@@ -252,8 +238,8 @@ static ValueId roi_standard_both(Graph *g, ValueId a, ValueId b)
     return EMIT(g, Concat, ATTRS(INT("axis", 3)), a, behind(g, b, 3));
 }
 
-/* The samples that are listed of each bin, [regions,bins,samples]: with a ratio all of them, else those within and,
- * where there are such, at least one of those before and behind. */
+/* The numbers of the samples listed for each bin, [regions,bins,samples]: with a sampling ratio all of them, else those
+ * within and at least one before and one after, if there are such. */
 static ValueId list_samples(const Regions *r, const Axis *a, ValueId *listed)
 {
     Graph *g = r->g;
@@ -299,7 +285,8 @@ static Samples samples_of(const Regions *r, const Axis *a)
     return s;
 }
 
-/* [regions,bins,samples,2] or [regions,bins,samples] of an axis among [regions,h,w,samples,samples,2,2]. */
+/* Reshapes [regions,bins,samples,2] (`pairs`) or [regions,bins,samples] of an axis to broadcast to
+ * [regions,h,w,samples,samples,2,2]. */
 static ValueId spread(const Regions *r, ValueId v, int axis, bool pairs)
 {
     const int64_t rows[] = { 2, 4, 6, 5 }, columns[] = { 1, 3, 5, 6 };
@@ -313,7 +300,7 @@ static ValueId in_both(const Regions *r, ValueId rows, ValueId columns)
     return EMIT(r->g, And, NULL, rows, spread(r, columns, 1, false));
 }
 
-/* v, whose shape depends on data, in the shape that it has for all. */
+/* v reshaped to s; a shape of v that depends on data is marked as unknown first. */
 static ValueId settled(const Regions *r, ValueId v, DType type, const Shape *s)
 {
     const Shape unknown = shape_unknown();
@@ -344,7 +331,7 @@ static void all_products(const Regions *r, const Samples s[2], ValueId *place, V
     *weight = EMIT(g, Reshape, NULL, *weight, emit_shape_const(g, &flat));
 }
 
-/* x and the two rows behind it. */
+/* x as rows, and the two additional rows. */
 static ValueId data_rows(const Regions *r)
 {
     Graph *g = r->g;
@@ -355,47 +342,32 @@ static ValueId data_rows(const Regions *r)
     return EMIT(g, Concat, ATTRS(INT("axis", 0)), data, outside, absent);
 }
 
-/* The first largest of products [regions,h,w,products,channels]; a NaN is larger than all numbers, among which infinity
- * counts as the largest finite one. */
-static ValueId first_largest(const Regions *r, ValueId v)
-{
-    Graph *g = r->g;
-    const ValueId most = roi_number(r, r->type == DT_FLOAT64 ? DBL_MAX : (double)FLT_MAX);
-    const ValueId nan = EMIT(g, IsNaN, NULL, v);
-
-    v = EMIT(g, Where, NULL, nan, roi_number(r, INFINITY), EMIT(g, Min, NULL, v, most));
-    return EMIT(g, ArgMax, ATTRS(INT("axis", 3), INT("keepdims", 0)), v);
-}
-
 static Status largest_grad(const Regions *r, const Axis axis[2])
 {
     Graph *g = r->g;
     const Shape rows = SHAPE(r->y.dim[0] * r->y.dim[2] * r->y.dim[3], r->y.dim[1]);
     const ValueId x = data_rows(r), dy = bin_rows(r, emit_cast(g, r->n->in[0], r->type));
     const Attr *along = ATTRS(INT("axis", 3)), *first = ATTRS(INT("axis", 0));
-    ValueId place, weight, which, any;
+    ValueId place, weight, which, any, most, nan;
     Samples s[2];
 
     for (int a = 0; a < 2; a++)
         s[a] = samples_of(r, &axis[a]);
     all_products(r, s, &place, &weight);
     which = EMIT(g, Unsqueeze, NULL, weight, emit_ints(g, 1, (int64_t[]){ 4 }));
-    which = first_largest(r, EMIT(g, Mul, NULL, EMIT(g, Gather, first, x, place), which));
+    which = EMIT(g, Mul, NULL, EMIT(g, Gather, first, x, place), which);
+    /* The first largest product: a NaN is larger than all numbers, an infinity counts as the largest finite number. */
+    most = roi_number(r, r->type == DT_FLOAT64 ? DBL_MAX : (double)FLT_MAX);
+    nan = EMIT(g, IsNaN, NULL, which);
+    which = EMIT(g, Where, NULL, nan, roi_number(r, INFINITY), EMIT(g, Min, NULL, which, most));
+    which = EMIT(g, ArgMax, ATTRS(INT("axis", 3), INT("keepdims", 0)), which);
     place = settled(r, EMIT(g, GatherElements, along, place, which), DT_INT64, &rows);
     weight = settled(r, EMIT(g, GatherElements, along, weight, which), r->type, &rows);
     any = EMIT(g, Less, NULL, place, integer(r, r->x.dim[0] * r->x.dim[2] * r->x.dim[3]));
     return add_rows(r, any, place, EMIT(g, Mul, NULL, weight, dy));
 }
 
-/* Numbers that are products of all bins at once, where their number is known. */
-#define MAX_PRODUCTS ((int64_t)1 << 31)
-
-static bool too_many(const Regions *r)
-{
-    const int64_t ratio = node_int(r->n, "sampling_ratio");
-
-    return 4 * ratio * ratio > MAX_PRODUCTS / shape_numel(&r->y);
-}
+#define MAX_PRODUCTS ((int64_t)1 << 31) /* of all bins, with a sampling ratio */
 
 static DType wide_type(const Graph *g, const Node *n)
 {
@@ -411,14 +383,16 @@ static Status no_gradient(Graph *g, const Node *n)
 Status roi_standard_align_grad(Graph *g, Node *n)
 {
     const bool mean = !strcmp(node_string(n, "mode"), "avg");
+    const int64_t ratio = node_int(n, "sampling_ratio");
     Regions r = regions_of(g, n, mean ? in_value(g, n, 0)->dtype : wide_type(g, n));
     Axis axis[2];
 
     if (!shape_numel(&r.x) || !shape_numel(&r.y))
         return no_gradient(g, n);
-    if (!mean && too_many(&r))
+    if (!mean && 4 * ratio * ratio > MAX_PRODUCTS / shape_numel(&r.y))
         return ST_OK;
-    r.finite = finite_regions(&r);
+    r.finite = emit_reduce_sum(g, EMIT(g, Mul, NULL, r.rois, roi_number(&r, 0)), 1, (int64_t[]){ 1 }, true);
+    r.finite = behind(g, EMIT(g, Equal, NULL, r.finite, roi_number(&r, 0)), 2);
     for (int a = 0; a < 2; a++)
         axis[a] = roi_axis(&r, a);
     return mean ? mean_grad(&r, axis) : largest_grad(&r, axis);
@@ -426,10 +400,10 @@ Status roi_standard_align_grad(Graph *g, Node *n)
 
 /* ---- MaxRoiPool ----
  *
- * The pooling itself finds the largest, of numbers that are all different and less than 0, what a bin without elements
- * has: -1 - p of a NaN at place p, behind those -1 - places - p of the p-th largest number. */
+ * MaxRoiPool itself finds the largest element, from ranks that are all different and less than 0, the result of a bin
+ * without elements: -1 - p for a NaN at place p, and after these -1 - places - p for the p-th largest number. */
 
-/* The numbers [samples,channels,h,w], and at which place each stands: rows [samples * 2 places,channels]. */
+/* The ranks [samples,channels,h,w], and the place of each rank: rows [samples * 2 places,channels]. */
 static void number_places(const Regions *r, ValueId *numbers, ValueId *places)
 {
     Graph *g = r->g;
@@ -453,7 +427,7 @@ Status roi_standard_max_grad(Graph *g, Node *n)
 {
     const Regions r = regions_of(g, n, wide_type(g, n));
     const int64_t plane = r.x.dim[2] * r.x.dim[3], exact = (int64_t)1 << (r.type == DT_FLOAT64 ? 52 : 23);
-    const Attr *how =
+    const Attr *attrs =
         ATTRS(INTS("pooled_shape", 2, &r.y.dim[2]), FLOAT("spatial_scale", node_float(n, "spatial_scale")));
     const Shape regions = SHAPE(r.y.dim[0]);
     ValueId of, any, which, places;
@@ -465,7 +439,7 @@ Status roi_standard_max_grad(Graph *g, Node *n)
     of = EMIT(g, Gather, ATTRS(INT("axis", 1)), r.rois, emit_ints(g, 1, (int64_t[]){ 0 }));
     of = emit_cast(g, emit_reshape(g, of, &regions), DT_INT64);
     number_places(&r, &which, &places);
-    which = bin_rows(&r, EMIT(g, MaxRoiPool, how, which, r.rois));
+    which = bin_rows(&r, EMIT(g, MaxRoiPool, attrs, which, r.rois));
     any = EMIT(g, Less, NULL, which, roi_number(&r, 0));
     which = EMIT(g, Where, NULL, any, EMIT(g, Sub, NULL, roi_number(&r, -1), which), roi_number(&r, 0));
     which = emit_cast(g, which, DT_INT64);

@@ -1,11 +1,11 @@
-/* Scan: a body once for each element, along axis 0, of what is scanned.
+/* Scan: runs a body once for each element along axis 0 of the scanned inputs.
  *
  *   states..., x[trips,...]...  ->  states..., y[trips,...]...
  *
- * What a file says with Scan is unrolled when it is read (graph/onnx/flow_scan.c), so that the rest knows no loops;
- * this one is emitted where a step is written in ONNX's operators (OpDef.standard), for a file whose size does not grow
- * with the trips.  The body's names differ from those around it, which it does not see.  Axes and directions are ONNX's
- * defaults, which are all that onnx.reference knows. */
+ * graph/onnx/flow_scan.c unrolls a file's Scan when it is read, so graphs have no loops.  OpDef.standard emits this
+ * operator when a step is written in ONNX's operators, so that the size of the file does not grow with the trips.  The
+ * body reads no values of the graph around it, and its names differ from the graph's.  Axes and directions are ONNX's
+ * defaults, since onnx.reference supports no others. */
 #include <string.h>
 
 #include "graph/ir/body.h"
@@ -33,7 +33,7 @@ static Status scan_check_counts(const Graph *g, const Node *n)
     return ST_OK;
 }
 
-/* The number of trips. */
+/* Reads the number of trips; E_SHAPE if the scanned inputs differ in it. */
 static Status check_trips(int64_t *out, const Graph *g, const Node *n)
 {
     char text[SHAPE_TEXT];
@@ -76,42 +76,27 @@ static Status instance(Graph **out, const Graph *g, const Node *n)
     return st;
 }
 
-static Shape shape_stacked(const Shape *of, int64_t n)
-{
-    Shape s = { .rank = of->rank + 1, .dim = { n } };
-
-    memcpy(s.dim + 1, of->dim, (size_t)of->rank * sizeof *s.dim);
-    return s;
-}
-
-/* A state is what it was: of one type and shape. */
-static Status check_state(const Graph *g, const Node *n, int i, const Value *v)
-{
-    const Value *before = in_value(g, n, i);
-    char a[SHAPE_TEXT], b[SHAPE_TEXT];
-
-    if (v->dtype != before->dtype || !shape_eq(v->shape, before->shape))
-        return FAIL(E_SHAPE, "%s: its body makes %s %s of state %d, expected %s %s", node_text(g, n),
-                    dtype_name(v->dtype), shape_text(v->shape, a), i, dtype_name(before->dtype),
-                    shape_text(before->shape, b));
-    return ST_OK;
-}
-
+/* A state keeps its type and shape; another output is stacked along a new axis 0. */
 static Status scan_set_outputs(Graph *g, Node *n, const Graph *body, int64_t trips)
 {
     const int states = n->n_in - scanned(n);
+    char a[SHAPE_TEXT], b[SHAPE_TEXT];
 
     for (int i = 0; i < n->n_out; i++) {
-        const Value *v = value(body, body->output[i].value);
+        const Value *v = value(body, body->output[i].value), *before = i < states ? in_value(g, n, i) : NULL;
         Shape s = *v->shape;
 
-        if (i < states)
-            TRY(check_state(g, n, i, v));
-        else if (!shape_known(&s) || s.rank == MAX_RANK)
-            return FAIL(E_UNSUPPORTED, "%s: output %d is of no known shape, or of %d axes", node_text(g, n), i,
+        if (before && (v->dtype != before->dtype || !shape_eq(v->shape, before->shape)))
+            return FAIL(E_SHAPE, "%s: its body makes %s %s of state %d, expected %s %s", node_text(g, n),
+                        dtype_name(v->dtype), shape_text(v->shape, a), i, dtype_name(before->dtype),
+                        shape_text(before->shape, b));
+        if (!before && (!shape_known(&s) || s.rank == MAX_RANK))
+            return FAIL(E_UNSUPPORTED, "%s: output %d has no known shape, or %d axes", node_text(g, n), i,
                         MAX_RANK + 1);
-        else
-            s = shape_stacked(v->shape, trips);
+        if (!before) {
+            s = (Shape){ .rank = v->shape->rank + 1, .dim = { trips } };
+            memcpy(s.dim + 1, v->shape->dim, (size_t)v->shape->rank * sizeof *s.dim);
+        }
         set_out(g, n, i, v->dtype, &s);
     }
     return g->status;
@@ -131,8 +116,9 @@ static Status scan_infer(Graph *g, Node *n)
     return st;
 }
 
-/* ---- unrolled ---- */
+/* ---- unrolling ---- */
 
+/* Output o: y[0..trips), stacked along a new axis 0. */
 static ValueId stacked(Graph *g, const Node *n, int o, int64_t trips, ValueId *y)
 {
     const Value *v = value(g, n->out[o]);
@@ -144,7 +130,8 @@ static ValueId stacked(Graph *g, const Node *n, int o, int64_t trips, ValueId *y
     return trips == 1 ? y[0] : emit(g, &op_Concat, ATTRS(INT("axis", 0)), (int)trips, y);
 }
 
-/* y[output - states][trip] */
+/* Emits all trips.  `at`: the body's inputs, of which the states are updated; y[output - states][trip] receives the
+ * other outputs. */
 static Status run_trips(Graph *g, const Node *n, int64_t trips, ValueId *at, ValueId **y)
 {
     const int states = n->n_in - scanned(n);
@@ -183,7 +170,7 @@ static Status scan_lower(Graph *g, Node *n)
     return g->status;
 }
 
-/* The importer has unrolled those of ai.onnx before it comes here. */
+/* The importer unrolls ai.onnx's Scan earlier, so only a file's node of another domain comes here. */
 static Status scan_import(Graph *g, Node *n, int opset)
 {
     (void)opset;
@@ -195,4 +182,4 @@ DEFINE_OP(Scan, .since = 16, .from = 11, .in_min = 1, .in_max = -1, .out_min = 1
                                        { "num_scan_inputs", A_INT, .rule = ATTR_REQUIRED, .range = R_POSITIVE },
                                        { 0 } },
           .import = scan_import, .infer = scan_infer, .lower = scan_lower,
-          .doc = "a body for each element of what is scanned");
+          .doc = "runs a body for each element of the scanned inputs");

@@ -1,8 +1,8 @@
-/* StraightThrough: the gradient of quantisation, which is a staircase.
+/* StraightThrough: the gradient of quantisation, whose true derivative is zero almost everywhere.
  *
- * PyTorch's fake-quantise passes the gradient on where the rounded integer, before it is clamped, lies in the range of
- * its type, the ends included, and stops it elsewhere.  The operator's output is what DequantizeLinear made, and its
- * gradient goes to what QuantizeLinear had read. */
+ * As in PyTorch's fake-quantise, the gradient passes where the rounded integer, before clamping, lies in the range of
+ * its type, ends included, and is zero elsewhere.  The operator's output is that of DequantizeLinear; its gradient goes
+ * to the input of QuantizeLinear. */
 #include "graph/ir/grad.h"
 #include "graph/ops/binary.gen.h"
 #include "graph/ops/quantize.gen.h"
@@ -29,7 +29,7 @@ static Status grad_straight(Grad *gr)
     return gr->g->status;
 }
 
-/* Where there are no gradients it is not needed. */
+/* Without gradients the operator has no effect. */
 static Status train_straight(Graph *g, Node *n, const TrainMode *mode)
 {
     if (!mode->batch)
@@ -64,19 +64,10 @@ void quantized_range(double range[2], DType t)
     range[1] = range[0] + count - 1;
 }
 
-static void straight_through_narrow(double range[2], const Graph *g, const Node *clip)
-{
-    double bound;
-
-    if (has_in(clip, 1) && value_const_number(g, clip->in[1], &bound) && bound > range[0])
-        range[0] = bound;
-    if (has_in(clip, 2) && value_const_number(g, clip->in[2], &bound) && bound < range[1])
-        range[1] = bound;
-}
-
 const Node *quantizer_of(const Graph *g, ValueId integers, double range[2])
 {
     const Node *from = value(g, integers)->producer, *clip = NULL;
+    double bound;
 
     if (from && from->op == &op_Clip) {
         clip = from;
@@ -85,26 +76,16 @@ const Node *quantizer_of(const Graph *g, ValueId integers, double range[2])
     if (!from || quant_role(from) != QUANT_FROM || dtype_bits(value(g, integers)->dtype) > 32)
         return NULL;
     quantized_range(range, value(g, integers)->dtype);
-    if (clip)
-        straight_through_narrow(range, g, clip);
+    if (clip && has_in(clip, 1) && value_const_number(g, clip->in[1], &bound) && bound > range[0])
+        range[0] = bound;
+    if (clip && has_in(clip, 2) && value_const_number(g, clip->in[2], &bound) && bound < range[1])
+        range[1] = bound;
     return from;
 }
 
-/* x in steps of `to` where those of `from` are others: the slope of the pair is the ratio of the scales. */
-static ValueId in_steps_of(Graph *g, ValueId x, const Node *to, const Node *from)
-{
-    const Tensor *a = in_const(g, to, 1), *b = in_const(g, from, 1);
-    const Shape *s = in_value(g, to, 1)->shape;
-
-    if (value_eq(to->in[1], from->in[1]) || (a && b && tensor_same(a, b)) || shape_numel(s) != 1 ||
-        shape_numel(in_value(g, from, 1)->shape) != 1)
-        return x;
-    return EMIT(g, Mul, NULL, x, emit_cast(g, EMIT(g, Div, NULL, to->in[1], from->in[1]), value(g, x)->dtype));
-}
-
-/* What takes the gradient of y, so that the scale gets one as well: what lies within goes straight to x and
- * (y - x) / scale to the scale, what is clamped y / scale to the scale
- * (torch._fake_quantize_learnable_per_tensor_affine and per_channel_affine). */
+/* A value whose gradient is that of y by x and by the scale: within the range 1 by x and (y - x) / scale by the scale,
+ * clamped 0 by x and y / scale by the scale (torch._fake_quantize_learnable_per_tensor_affine and per_channel_affine).
+ */
 static ValueId by_scale(Graph *g, ValueId y, ValueId x, ValueId within, ValueId scale)
 {
     const ValueId zero = emit_scalar(g, value(g, x)->dtype, 0);
@@ -116,7 +97,7 @@ static ValueId by_scale(Graph *g, ValueId y, ValueId x, ValueId within, ValueId 
     return EMIT(g, Add, NULL, x, EMIT(g, Mul, NULL, slope, scale));
 }
 
-/* ---- integers between the two ---- */
+/* ---- the pair of QuantizeLinear and DequantizeLinear ---- */
 
 ValueId dequantised(Graph *g, const Node *to, ValueId integers)
 {
@@ -135,11 +116,16 @@ ValueId straight_through(Graph *g, const Node *to, ValueId integers, const Quant
               INT("precision", node_int(from, "precision")), FLOAT("low", how->range[0]), FLOAT("high", how->range[1]));
     const ValueId y = dequantised(g, to, integers);
     const ValueId within = emit(g, &op_QuantizesWithin, attrs, from->n_in, from->in);
-    const ValueId x = from->in[0];
+    const Tensor *a = in_const(g, to, 1), *b = in_const(g, from, 1);
+    ValueId x = from->in[0];
 
     if (g->status)
         return NO_VALUE;
     if (how->scale_learns && value(g, y)->dtype == value(g, x)->dtype)
         return EMIT(g, StraightThrough, NULL, y, by_scale(g, y, x, within, quantiser_scale(g, from)));
-    return EMIT(g, StraightThrough, NULL, y, emit_cast(g, in_steps_of(g, x, to, from), value(g, y)->dtype), within);
+    /* If the two scales differ, the slope of the pair is their ratio. */
+    if (!value_eq(to->in[1], from->in[1]) && !(a && b && tensor_same(a, b)) &&
+        shape_numel(in_value(g, to, 1)->shape) == 1 && shape_numel(in_value(g, from, 1)->shape) == 1)
+        x = EMIT(g, Mul, NULL, x, emit_cast(g, EMIT(g, Div, NULL, to->in[1], from->in[1]), value(g, x)->dtype));
+    return EMIT(g, StraightThrough, NULL, y, emit_cast(g, x, value(g, y)->dtype), within);
 }

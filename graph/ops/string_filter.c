@@ -1,6 +1,6 @@
-/* Cases are Unicode's, a character each (so of one German letter UPPER makes none, and leaves it): those of the C
- * library for "C.UTF-8", whatever locale the process has.  Of the languages that a locale may name two have rules of
- * their own, which the C library has only where the locale is installed: they are refused. */
+/* StringNormalizer's filter.  Cases are Unicode's, character by character (the German sharp s has no single upper-case
+ * letter and stays), as the C library has them for "C.UTF-8", whatever the process's locale.  Turkish and Azerbaijani
+ * have other rules, which the C library knows only if the locale is installed; they are E_UNSUPPORTED. */
 #include "graph/ops/string_filter.h"
 
 #include <locale.h>
@@ -13,28 +13,24 @@ typedef enum { CASE_KEPT, CASE_LOWER, CASE_UPPER } Case;
 
 struct TextFilter {
     locale_t locale;
-    Case change, compare; /* what strings and stop words are compared in */
-    int n;                /* stop words */
-    Text *word;           /* [n] sorted, in the case of comparison */
-    char *bytes;          /* of them */
+    Case change, compare; /* the result's case; the case in which strings and stop words are compared */
+    int n;                /* number of stop words */
+    Text *word;           /* [n] sorted, in case `compare` */
+    char *bytes;          /* their characters */
 };
 
-static uint32_t changed(const TextFilter *f, Case to, uint32_t c)
-{
-    return to == CASE_KEPT    ? c
-           : to == CASE_LOWER ? (uint32_t)towlower_l((wint_t)c, f->locale)
-                              : (uint32_t)towupper_l((wint_t)c, f->locale);
-}
-
-/* The bytes of the string in that case; `to`, if not NULL, gets them. */
-static size_t convert(char *to, const TextFilter *f, Case how, Text t)
+/* Converts the string to a case.  Returns the number of bytes of the result, which `to` receives unless it is NULL. */
+static size_t convert(char *to, const TextFilter *f, Case target, Text t)
 {
     size_t n = 0;
 
     for (size_t i = 0; i < t.n;) {
         const int len = t.bytes[i] ? utf8_length(t.bytes + i) : 0;
+        uint32_t c = len ? utf8_code(t.bytes + i) : (unsigned char)t.bytes[i];
 
-        n += utf8_encode(to ? to + n : NULL, len ? changed(f, how, utf8_code(t.bytes + i)) : (unsigned char)t.bytes[i]);
+        if (len && target != CASE_KEPT)
+            c = (uint32_t)(target == CASE_LOWER ? towlower_l((wint_t)c, f->locale) : towupper_l((wint_t)c, f->locale));
+        n += utf8_encode(to ? to + n : NULL, c);
         i += len ? (size_t)len : 1;
     }
     return n;
@@ -61,7 +57,7 @@ static Status take_words(TextFilter *f, const Attr *words)
     return ST_OK;
 }
 
-/* "tr", "az_AZ.UTF-8": dotted and dotless i are letters of their own. */
+/* Is it Turkish or Azerbaijani ("tr", "az_AZ.UTF-8"), where dotted and dotless i are two letters? */
 static bool has_own_cases(const char *locale)
 {
     return (!strncmp(locale, "tr", 2) || !strncmp(locale, "az", 2)) && (!locale[2] || strchr("_-.@", locale[2]));

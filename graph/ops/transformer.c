@@ -1,14 +1,14 @@
-/* Attention and RotaryEmbedding of ONNX, in simpler operators; what is left as plain attention is fused again
- * (passes/fuse/fuse_attention.c).
+/* ONNX's Attention and RotaryEmbedding, lowered to simpler operators; passes/fuse/fuse_attention.c fuses plain
+ * attention again.
  *
- * Attention: heads are [batch, heads, tokens, depth], Q's of a group of Hq / Hk sharing a head of K and V:
+ * Attention: heads are [batch, heads, tokens, depth]; Hq / Hk heads of Q share a head of K and V:
  *
  *   S = cap(scale Q K^T) + bias,   Y = softmax(S) V
  *
- * The bias is the mask, with -inf for keys that it excludes or ends before, for keys behind the query, and for those
- * from nonpad_kv_seqlen on; cap(s) = softcap tanh(s / softcap).  Past keys and values stand in front of the new ones.
- * The first query stands behind the past, or as many tokens before nonpad_kv_seqlen as there are queries, else at the
- * first key.  A query that the bias leaves no key has zeros (ONNX 1.23 on its versions 23 and 24). */
+ * The bias is the mask, with -inf for keys that it excludes, for keys past its end, for keys after the query (causal),
+ * and for keys from nonpad_kv_seqlen on; cap(s) = softcap tanh(s / softcap).  Past keys and values precede the new
+ * ones. The first query's position is the length of the past; or nonpad_kv_seqlen less the number of queries; or 0.  A
+ * query for which the bias leaves no key gives zeros (ONNX 1.23 on versions 23 and 24). */
 #include <math.h>
 
 #include "graph/ir/emit.h"
@@ -34,7 +34,7 @@ typedef struct {
     int64_t heads, kv_heads, tq, tk, past, depth, v_depth; /* tk: with the past */
 } Sizes;
 
-/* [batch, heads, tokens, depth] of input i, which may have its heads side by side. */
+/* The shape [batch, heads, tokens, depth] of input i, which may also be [batch, tokens, heads * depth]. */
 static Status heads_of(Shape *out, const Graph *g, const Node *n, int i, int64_t heads)
 {
     const Shape *x = in_value(g, n, i)->shape;
@@ -61,7 +61,7 @@ static Status read_past(int64_t *past, const Graph *g, const Node *n, int i, con
         return ST_OK;
     x = in_value(g, n, i)->shape;
     if (x->rank != 4 || x->dim[0] != now->dim[0] || x->dim[1] != now->dim[1] || x->dim[3] != now->dim[3])
-        return FAIL(E_SHAPE, "%s: input %d does not stand in front of the new ones", node_text(g, n), i);
+        return FAIL(E_SHAPE, "%s: input %d does not fit in front of the new keys or values", node_text(g, n), i);
     *past = x->dim[2];
     return ST_OK;
 }
@@ -136,7 +136,7 @@ static Status infer_attention(Graph *g, Node *n)
     return g->status;
 }
 
-/* Heads that stand side by side in a token get an axis, in front of the tokens. */
+/* [batch, tokens, heads * depth] as [batch, heads, tokens, depth]. */
 static ValueId split_heads(Graph *g, ValueId x, int64_t heads, int64_t depth)
 {
     if (value(g, x)->shape->rank == 4)
@@ -145,13 +145,7 @@ static ValueId split_heads(Graph *g, ValueId x, int64_t heads, int64_t depth)
     return emit_transpose(g, x, 4, (int64_t[]){ 0, 2, 1, 3 });
 }
 
-static ValueId join_heads(Graph *g, ValueId x, int64_t width)
-{
-    x = emit_transpose(g, x, 4, (int64_t[]){ 0, 2, 1, 3 });
-    return EMIT(g, Reshape, NULL, x, emit_ints(g, 3, (int64_t[]){ 0, 0, width }));
-}
-
-/* Each head as often as queries share it: of [batch, heads, ...]. */
+/* Repeats each head of x [batch, heads, ...] for the queries' heads that share it. */
 static ValueId repeat_heads(Graph *g, ValueId x, const Sizes *s, int64_t depth)
 {
     const int64_t shared = s->heads / s->kv_heads;
@@ -163,13 +157,13 @@ static ValueId repeat_heads(Graph *g, ValueId x, const Sizes *s, int64_t depth)
     return EMIT(g, Reshape, NULL, x, emit_ints(g, 4, (int64_t[]){ 0, s->heads, s->tk, depth }));
 }
 
-/* -inf where `shown`, a bool, is not; else 0. */
+/* 0 where the bool `shown` is true, else -inf. */
 static ValueId hide(Graph *g, ValueId shown, DType t)
 {
     return emit(g, &op_Where, NULL, 3, (ValueId[]){ shown, emit_scalar(g, t, 0), emit_scalar(g, t, -INFINITY) });
 }
 
-/* The mask for all keys: those that it ends before are hidden. */
+/* The mask as a bias for all keys; keys past its end are hidden. */
 static ValueId whole_mask(Graph *g, const Node *n, const Sizes *s)
 {
     const Value *m = in_value(g, n, MASK);
@@ -185,23 +179,14 @@ static ValueId whole_mask(Graph *g, const Node *n, const Sizes *s)
                 (ValueId[]){ mask, emit_ints(g, 2 * shape.rank, pads), emit_scalar(g, t, -INFINITY) });
 }
 
-/* [tq, tk]: -inf where the key is behind the query. */
-static ValueId causal_mask(Graph *g, const Sizes *s, DType t)
-{
-    const Shape shape = SHAPE(s->tq, s->tk);
-    ValueId all = emit_full(g, DT_BOOL, &shape, 1);
-
-    return hide(g, EMIT(g, Trilu, ATTRS(INT("upper", 0)), all, emit_scalar(g, DT_INT64, (double)s->past)), t);
-}
-
 static ValueId count_to(Graph *g, int64_t n)
 {
     return EMIT(g, Range, NULL, emit_scalar(g, DT_INT64, 0), emit_scalar(g, DT_INT64, (double)n),
                 emit_scalar(g, DT_INT64, 1));
 }
 
-/* [batch, 1, 1, tk]: -inf for keys from the sample's length on.  [batch, 1, tq, tk] when the queries are the last ones
- * before that: for those behind the query. */
+/* [batch, 1, 1, tk]: -inf for keys from the sample's length on.  With `causal` the queries are the last before that
+ * length: [batch, 1, tq, tk], -inf for keys after the query. */
 static ValueId length_mask(Graph *g, ValueId lengths, const Sizes *s, DType t, bool causal)
 {
     const ValueId keys = count_to(g, s->tk);
@@ -226,8 +211,13 @@ static ValueId bias_of(Graph *g, const Node *n, const Sizes *s)
 
     if (has_in(n, MASK))
         bias = whole_mask(g, n, s);
-    if (causal && !by_length)
-        bias = add_to(g, bias, causal_mask(g, s, t));
+    if (causal && !by_length) { /* [tq, tk]: -inf for keys after the query */
+        const Shape shape = SHAPE(s->tq, s->tk);
+        ValueId all = emit_full(g, DT_BOOL, &shape, 1);
+
+        all = EMIT(g, Trilu, ATTRS(INT("upper", 0)), all, emit_scalar(g, DT_INT64, (double)s->past));
+        bias = add_to(g, bias, hide(g, all, t));
+    }
     if (has_in(n, LENGTHS))
         bias = add_to(g, bias, length_mask(g, n->in[LENGTHS], s, t, by_length));
     return bias;
@@ -235,12 +225,7 @@ static ValueId bias_of(Graph *g, const Node *n, const Sizes *s)
 
 /* ---- queries without keys ---- */
 
-static bool shows(const Tensor *mask, int64_t i)
-{
-    return mask->dtype == DT_BOOL ? tensor_int(mask, i) != 0 : tensor_float(mask, i) != -INFINITY;
-}
-
-/* Does the mask leave each of its rows a key, of those up to the query when causal? */
+/* Does each row of the mask leave a key?  With `causal` only keys up to the query count. */
 static bool shows_each(const Tensor *mask, const Sizes *s, bool causal)
 {
     const int rank = mask->shape.rank;
@@ -251,14 +236,15 @@ static bool shows_each(const Tensor *mask, const Sizes *s, bool causal)
         bool any = false;
 
         for (int64_t i = 0; i < n && !any; i++)
-            any = shows(mask, row * keys + i);
+            any = mask->dtype == DT_BOOL ? tensor_int(mask, row * keys + i) != 0
+                                         : tensor_float(mask, row * keys + i) != -INFINITY;
         if (!any)
             return false;
     }
     return keys != 0;
 }
 
-/* May the bias leave a query no key?  What is causal alone does not. */
+/* May the bias leave a query without any key?  A causal bias alone never does. */
 static bool may_hide_all(const Graph *g, const Node *n, const Sizes *s)
 {
     const Tensor *mask = in_const(g, n, MASK);
@@ -268,20 +254,12 @@ static bool may_hide_all(const Graph *g, const Node *n, const Sizes *s)
     return has_in(n, MASK) && !(mask && shows_each(mask, s, node_int(n, "is_causal") != 0));
 }
 
-/* [..., 1]: is all of a row of the bias -inf? */
-static ValueId hides_all(Graph *g, ValueId bias, DType t)
-{
-    const ValueId most = EMIT(g, ReduceMax, NULL, bias, emit_ints(g, 1, (int64_t[]){ -1 }));
-
-    return EMIT(g, Equal, NULL, most, emit_scalar(g, t, -INFINITY));
-}
-
 static ValueId zero_where(Graph *g, ValueId none, ValueId x, DType t)
 {
     return has_value(none) ? EMIT(g, Where, NULL, none, emit_scalar(g, t, 0), x) : x;
 }
 
-/* With the past in front, which is an output too. */
+/* The past, if there is one, followed by x. */
 static ValueId with_past(Graph *g, Node *n, int past, ValueId x)
 {
     return has_in(n, past) ? EMIT(g, Concat, ATTRS(INT("axis", 2)), n->in[past], x) : x;
@@ -310,10 +288,12 @@ static Status lower_attention(Graph *g, Node *n)
         s = EMIT(g, Mul, NULL, EMIT(g, Tanh, NULL, EMIT(g, Div, NULL, s, emit_scalar(g, t, cap))),
                  emit_scalar(g, t, cap));
     shown[1] = s;
-    if (may_hide_all(g, n, &sizes))
-        none = hides_all(g, bias, t);
+    if (may_hide_all(g, n, &sizes)) { /* [..., 1]: is the whole row of the bias -inf? */
+        none = EMIT(g, ReduceMax, NULL, bias, emit_ints(g, 1, (int64_t[]){ -1 }));
+        none = EMIT(g, Equal, NULL, none, emit_scalar(g, t, -INFINITY));
+    }
     shown[2] = has_out(n, SCORES) && mode == 2 ? add_to(g, bias, s) : NO_VALUE;
-    if (has_value(bias)) /* where all is hidden nothing is, so that nothing here or in a gradient is -inf - -inf */
+    if (has_value(bias)) /* fully hidden rows get no bias, since -inf - -inf would give NaN here and in gradients */
         s = EMIT(g, Add, NULL, s, zero_where(g, none, bias, t));
     y = emit_cast(g, EMIT(g, Softmax, last, soft ? emit_cast(g, s, soft) : s), t);
     shown[3] = has_out(n, SCORES) && mode == 3 ? zero_where(g, none, y, t) : NO_VALUE;
@@ -321,7 +301,11 @@ static Status lower_attention(Graph *g, Node *n)
     y = zero_where(g, none, y, t);
     if (g->status)
         return g->status;
-    graph_replace(g, n->out[Y], flat ? join_heads(g, y, sizes.heads * sizes.v_depth) : y);
+    if (flat) {
+        y = emit_transpose(g, y, 4, (int64_t[]){ 0, 2, 1, 3 });
+        y = EMIT(g, Reshape, NULL, y, emit_ints(g, 3, (int64_t[]){ 0, 0, sizes.heads * sizes.v_depth }));
+    }
+    graph_replace(g, n->out[Y], y);
     if (has_out(n, PRESENT_K))
         graph_replace(g, n->out[PRESENT_K], k);
     if (has_out(n, PRESENT_V))
@@ -345,7 +329,7 @@ DEFINE_OP(Attention, .since = 24, .from = 23, .in_min = 3, .in_max = 7, .out_min
 
 /* ---- RotaryEmbedding ---- */
 
-/* Of [batch, tokens, heads, depth]: the first `turned` elements of a head, in pairs, turned by the angles of their
+/* In [batch, tokens, heads, depth], the first `turned` elements of a head are rotated in pairs by the angles of their
  * token. */
 typedef struct {
     int64_t heads, depth, turned;
@@ -380,7 +364,7 @@ static Status infer_rotary(Graph *g, Node *n)
     return infer_like(g, n, 0);
 }
 
-/* Elements from, from + by ... before `to` of the last of four axes. */
+/* Elements from, from + by, ... below `to` along the last of four axes. */
 static ValueId some(Graph *g, ValueId x, int64_t from, int64_t to, int64_t by)
 {
     return emit(g, &op_Slice, NULL, 5,
@@ -388,7 +372,7 @@ static ValueId some(Graph *g, ValueId x, int64_t from, int64_t to, int64_t by)
                              emit_ints(g, 1, (int64_t[]){ 3 }), emit_ints(g, 1, (int64_t[]){ by }) });
 }
 
-/* [batch, tokens, 1, half], or with the tokens last but one where they are so in the data. */
+/* Input i, cosines or sines, as [batch, tokens, 1, half] if `tokens_first`, else as [batch, 1, tokens, half]. */
 static ValueId angles(Graph *g, const Node *n, int i, bool tokens_first)
 {
     ValueId c = n->in[i];

@@ -1,4 +1,4 @@
-/* Unique: how many slices differ depends on data. */
+/* Unique: the number of different slices depends on data. */
 #include "graph/ops/unique_slices.h"
 
 #include "graph/ir/grad.h"

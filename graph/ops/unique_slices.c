@@ -1,4 +1,5 @@
-/* Slices are sorted by their elements, then by where they stand; equal ones are neighbours then, the first in front. */
+/* Groups of equal slices: slices are sorted by their elements, then by position, so equal ones are neighbours and the
+ * first of them comes first. */
 #include "graph/ops/unique_slices.h"
 
 #include <math.h>
@@ -8,16 +9,8 @@
 
 typedef struct {
     const Tensor *x;
-    int64_t n, outer, inner; /* slices; elements before and behind the axis */
+    int64_t n, outer, inner; /* number of slices; of elements before and after the axis */
 } Slices;
-
-static Slices slices_of(const Tensor *x, int axis)
-{
-    if (axis == UNIQUE_FLAT)
-        return (Slices){ x, shape_numel(&x->shape), 1, 1 };
-    return (Slices){ x, x->shape.dim[axis], shape_count(&x->shape, 0, axis),
-                     shape_count(&x->shape, axis + 1, x->shape.rank) };
-}
 
 int64_t unique_slices(const Shape *x, int axis) { return axis == UNIQUE_FLAT ? shape_numel(x) : x->dim[axis]; }
 
@@ -48,7 +41,7 @@ static int unique_slices_compare(const Slices *s, int64_t i, int64_t j)
     return c;
 }
 
-/* Merges runs that are twice as long each time; equal ones keep their order. */
+/* A stable merge sort. */
 static void sort(const Slices *s, int64_t *order, int64_t *room)
 {
     for (int64_t width = 1; width < s->n; width *= 2) {
@@ -65,24 +58,13 @@ static void sort(const Slices *s, int64_t *order, int64_t *room)
     }
 }
 
-/* Numbers in the order of first slices. */
-static void renumber(int64_t n, int64_t *group, int64_t *first, int64_t *number)
-{
-    int64_t next = 0;
-
-    for (int64_t i = 0; i < n; i++)
-        if (first[group[i]] == i)
-            number[group[i]] = next++;
-    for (int64_t i = 0; i < n; i++)
-        group[i] = number[group[i]];
-    for (int64_t i = n; i-- > 0;)
-        first[group[i]] = i;
-}
-
 int64_t unique_find(const Tensor *x, int axis, bool sorted, int64_t *group, int64_t *first, int64_t *room)
 {
-    const Slices s = slices_of(x, axis);
-    int64_t *order = room, count = 0;
+    const Shape *shape = &x->shape;
+    const Slices s = axis == UNIQUE_FLAT ? (Slices){ x, shape_numel(shape), 1, 1 }
+                                         : (Slices){ x, shape->dim[axis], shape_count(shape, 0, axis),
+                                                     shape_count(shape, axis + 1, shape->rank) };
+    int64_t *order = room, *number = room, count = 0, next = 0;
 
     for (int64_t i = 0; i < s.n; i++)
         order[i] = i;
@@ -92,7 +74,14 @@ int64_t unique_find(const Tensor *x, int axis, bool sorted, int64_t *group, int6
             first[count++] = order[i];
         group[order[i]] = count - 1;
     }
-    if (!sorted)
-        renumber(s.n, group, first, room);
+    if (sorted)
+        return count;
+    for (int64_t i = 0; i < s.n; i++) /* renumbers the groups by their first slices */
+        if (first[group[i]] == i)
+            number[group[i]] = next++;
+    for (int64_t i = 0; i < s.n; i++)
+        group[i] = number[group[i]];
+    for (int64_t i = s.n; i-- > 0;)
+        first[group[i]] = i;
     return count;
 }

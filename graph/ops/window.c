@@ -1,7 +1,7 @@
 /* The sliding window of convolutions and pooling: checks and normalisation of its attributes.
  *
- * auto_pad is resolved to explicit pads here, once: gradients, kernels and the local graphs of replicas (which share
- * all spatial sizes) see pads alone.  Every number is bounded by 2^31, so that no sum or product below overflows. */
+ * auto_pad is resolved to explicit pads here, so gradients, kernels and the replicas' graphs (which share all spatial
+ * sizes) need only pads.  Every number is less than 2^31, so no sum or product below overflows. */
 #include "graph/ops/window.h"
 
 #include <string.h>
@@ -29,48 +29,31 @@ Status window_list(Graph *g, Node *n, const char *name, int rank, int64_t value,
     return ST_OK;
 }
 
-static Status check_rank(const Graph *g, const Node *n, const Shape *x)
-{
-    if (x->rank < 3)
-        return FAIL(E_SHAPE, "%s: input of rank %d, expected [batch, channels, spatial...]", node_text(g, n), x->rank);
-    if (x->rank > 2 + WINDOW_AXES)
-        return FAIL(E_UNSUPPORTED, "%s: %d spatial axes, at most %d are supported", node_text(g, n), x->rank - 2,
-                    WINDOW_AXES);
-    return ST_OK;
-}
+/* Number of input positions that a window spans along an axis. */
+static int64_t reach(const Window *w, int i) { return (w->kernel[i] - 1) * w->dilation[i] + 1; }
 
-static int64_t reach(const Window *w, int i) /* input positions that one window spans */
-{
-    return (w->kernel[i] - 1) * w->dilation[i] + 1;
-}
-
-/* SAME: as many outputs as strides begin in the input; the odd pad goes to the end (UPPER) or the beginning (LOWER). */
-static void pad_same(Window *w, int i, bool upper)
-{
-    int64_t out = w->in[i] / w->stride[i] + (w->in[i] % w->stride[i] != 0);
-    int64_t total = (out - 1) * w->stride[i] + reach(w, i) - w->in[i];
-
-    total = out > 0 && total > 0 ? total : 0;
-    w->pad[i] = upper ? total / 2 : total - total / 2;
-    w->pad_end[i] = total - w->pad[i];
-}
-
+/* Computes the pads for auto_pad.  SAME: one output for each stride that begins in the input; an odd pad goes to the
+ * end (UPPER) or the beginning (LOWER). */
 static Status resolve_auto_pad(Graph *g, Node *n, Window *w, bool *same)
 {
     const char *mode = node_attr(n, "auto_pad") ? node_string(n, "auto_pad") : "NOTSET";
     int64_t pads[2 * WINDOW_AXES];
     int first = WINDOW_AXES - w->rank;
+    bool upper = !strcmp(mode, "SAME_UPPER");
 
     *same = false;
     if (!strcmp(mode, "NOTSET"))
         return ST_OK;
-    *same = !strcmp(mode, "SAME_UPPER") || !strcmp(mode, "SAME_LOWER");
+    *same = upper || !strcmp(mode, "SAME_LOWER");
     if (!*same && strcmp(mode, "VALID"))
         return FAIL(E_MODEL, "%s: auto_pad is '%s'", node_text(g, n), mode);
     for (int i = first; i < WINDOW_AXES; i++) {
-        w->pad[i] = w->pad_end[i] = 0;
-        if (*same)
-            pad_same(w, i, !strcmp(mode, "SAME_UPPER"));
+        int64_t out = w->in[i] / w->stride[i] + (w->in[i] % w->stride[i] != 0);
+        int64_t total = (out - 1) * w->stride[i] + reach(w, i) - w->in[i];
+
+        total = *same && out > 0 && total > 0 ? total : 0;
+        w->pad[i] = upper ? total / 2 : total - total / 2;
+        w->pad_end[i] = total - w->pad[i];
         pads[i - first] = w->pad[i];
         pads[i - first + w->rank] = w->pad_end[i];
     }
@@ -79,6 +62,7 @@ static Status resolve_auto_pad(Graph *g, Node *n, Window *w, bool *same)
     return g->status;
 }
 
+/* Reads all of the window but the output's sizes. */
 static void read(Window *w, const Node *n, const Shape *x, const int64_t *kernel)
 {
     int rank = x->rank - 2, first = WINDOW_AXES - rank, count, n_dilations;
@@ -98,7 +82,8 @@ static void read(Window *w, const Node *n, const Shape *x, const int64_t *kernel
     }
 }
 
-/* A last window that ceil_mode adds must begin inside the input or the padding before it. */
+/* Computes the output's sizes.  A last window added by ceil_mode must begin inside the input or the padding before it.
+ */
 static Status window_count_outputs(const Graph *g, const Node *n, Window *w, bool ceil_mode)
 {
     for (int i = WINDOW_AXES - w->rank; i < WINDOW_AXES; i++) {
@@ -119,7 +104,11 @@ Status window_infer(Window *w, Graph *g, Node *n, const Shape *x, const int64_t 
     int rank = x->rank - 2;
     bool same;
 
-    TRY(check_rank(g, n, x));
+    if (x->rank < 3)
+        return FAIL(E_SHAPE, "%s: input of rank %d, expected [batch, channels, spatial...]", node_text(g, n), x->rank);
+    if (x->rank > 2 + WINDOW_AXES)
+        return FAIL(E_UNSUPPORTED, "%s: %d spatial axes, at most %d are supported", node_text(g, n), x->rank - 2,
+                    WINDOW_AXES);
     for (int i = 0; i < rank; i++) {
         if (kernel[i] < 1 || kernel[i] >= LIMIT)
             return FAIL(E_MODEL, "%s: kernel size %lld along axis %d", node_text(g, n), (long long)kernel[i], i + 2);

@@ -1,5 +1,6 @@
-/* The windows of signal processing: sums of cosines over `size` places, one period or, where they are symmetric, from
- * end to end; and the matrix that weighs a spectrum by bands of equal width on the mel scale. */
+/* Windows of signal processing (HannWindow, HammingWindow, BlackmanWindow): sums of cosines over `size` positions, one
+ * period or, if symmetric, from end to end; and MelWeightMatrix: weights of a spectrum in bands of equal width on the
+ * mel scale. */
 #include <math.h>
 #include <string.h>
 
@@ -32,8 +33,8 @@ static Status windows_infer(Graph *g, Node *n)
     return g->status;
 }
 
-/* a - b cos(2 pi i / N) + c cos(4 pi i / N), N the size, or one less.  A size that data tells is left to when it is
- * told, for infer checks it. */
+/* a - b cos(2 pi i / N) + c cos(4 pi i / N), N the size, or one less if symmetric.  A size that depends on data is not
+ * lowered, since infer has not checked it. */
 static Status cosines(Graph *g, Node *n, double a, double b, double c)
 {
     const DType to = (DType)node_int(n, "output_datatype"), t = to == DT_FLOAT64 ? to : DT_FLOAT32;
@@ -83,7 +84,7 @@ DEFINE_OP(BlackmanWindow, WINDOW, .lower = lower_blackman, .doc = "0.42 - 0.5 co
 /* ---- MelWeightMatrix: [dft_length / 2 + 1, bands] ---- */
 
 enum { MEL_BANDS, MEL_LENGTH, MEL_RATE, MEL_FROM, MEL_TO, MEL_INPUTS };
-enum { MEL_MOST = 1 << 26 }; /* elements */
+enum { MEL_MAX_ELEMENTS = 1 << 26 };
 
 static Status mel_shape(Shape *out, const Graph *g, const Node *n)
 {
@@ -95,8 +96,8 @@ static Status mel_shape(Shape *out, const Graph *g, const Node *n)
     *out = shape_unknown();
     if (!bands || !length)
         return ST_OK;
-    if (tensor_int(bands, 0) < 0 || tensor_int(length, 0) < 0 || tensor_int(bands, 0) > MEL_MOST ||
-        (tensor_int(length, 0) / 2 + 1) > MEL_MOST / (tensor_int(bands, 0) + 1))
+    if (tensor_int(bands, 0) < 0 || tensor_int(length, 0) < 0 || tensor_int(bands, 0) > MEL_MAX_ELEMENTS ||
+        (tensor_int(length, 0) / 2 + 1) > MEL_MAX_ELEMENTS / (tensor_int(bands, 0) + 1))
         return FAIL(E_UNSUPPORTED, "%s: %lld bands of a transform of length %lld are not supported", node_text(g, n),
                     (long long)tensor_int(bands, 0), (long long)tensor_int(length, 0));
     *out = SHAPE(tensor_int(length, 0) / 2 + 1, tensor_int(bands, 0));
@@ -114,7 +115,7 @@ static Status infer_mel(Graph *g, Node *n)
 
 static double mel(double hertz) { return 2595 * log10(1 + hertz / 700); }
 
-/* The element of the spectrum at which edge i of the bands lies. */
+/* Index in the spectrum of edge i of the bands. */
 static double mel_edge(const Tensor *const in[MEL_INPUTS], int64_t i)
 {
     const double from = mel(tensor_float(in[MEL_FROM], 0)), to = mel(tensor_float(in[MEL_TO], 0));
@@ -124,7 +125,7 @@ static double mel_edge(const Tensor *const in[MEL_INPUTS], int64_t i)
                  (double)tensor_int(in[MEL_RATE], 0));
 }
 
-/* A triangle: 1 at its middle edge. */
+/* Writes a triangle that is 1 at its middle edge. */
 static void mel_band(float *y, int64_t bands, int64_t left, int64_t middle, int64_t right)
 {
     for (int64_t j = left; j < middle; j++)
