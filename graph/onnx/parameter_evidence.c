@@ -35,8 +35,8 @@ static Status take_entry(void *user, const char *key, const char *text)
 
     if (!strcmp(key, KEY_KIND))
         d->v->evidence = !strcmp(text, "PARAMETER")                                    ? EVIDENCE_PARAMETER
-                     : !strcmp(text, "BUFFER") || !strcmp(text, "CONSTANT_TENSOR") ? EVIDENCE_BUFFER
-                                                                                   : d->v->evidence;
+                         : !strcmp(text, "BUFFER") || !strcmp(text, "CONSTANT_TENSOR") ? EVIDENCE_BUFFER
+                                                                                       : d->v->evidence;
     else if (!strcmp(key, KEY_FOLDED) && !(d->v->folded_from = arena_strdup(d->arena, text)))
         return FAIL_NOMEM();
     return ST_OK;
@@ -128,8 +128,8 @@ static void read_parameter_props(Importer *im, const Body *b)
 
         if (v)
             v->evidence = !strcmp(text, PARAMETER_TRAINED) ? EVIDENCE_TRAINED
-                      : !strcmp(text, PARAMETER_FIXED) ? EVIDENCE_FIXED
-                                                       : v->evidence;
+                          : !strcmp(text, PARAMETER_FIXED) ? EVIDENCE_FIXED
+                                                           : v->evidence;
     }
 }
 
