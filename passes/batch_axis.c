@@ -193,7 +193,8 @@ int scores_batch_axis(const Graph *g, const BuildOptions *opt, const Output *sco
     const int64_t size = batch_options(opt)->batch > 0 ? batch_options(opt)->batch : batch.size;
     const int by_name = symbol_axis(scores->dim_param, y->rank < 0 ? 0 : y->rank, batch.symbol);
 
-    if (scores->batch_axis > 0 && (batch_options(opt)->n_batch_input ? BATCH_FROM_OPTION : BATCH_FOUND) == g->batch_found)
+    if (scores->batch_axis > 0 &&
+        (batch_options(opt)->n_batch_input ? BATCH_FROM_OPTION : BATCH_FOUND) == g->batch_found)
         return scores->batch_axis - 1;
     if (by_name >= 0)
         return by_name;

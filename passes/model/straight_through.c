@@ -41,7 +41,8 @@ static bool is_called_parameter(const Value *v, const BuildOptions *opt)
     for (int i = 0; parameter_options(opt)->parameters && i < parameter_options(opt)->parameters->n; i++)
         if (!strcmp(parameter_options(opt)->parameters->key[i].name, v->name))
             return true;
-    return !parameter_options(opt)->parameters && (v->evidence == EVIDENCE_PARAMETER || v->evidence == EVIDENCE_TRAINED);
+    return !parameter_options(opt)->parameters &&
+           (v->evidence == EVIDENCE_PARAMETER || v->evidence == EVIDENCE_TRAINED);
 }
 
 /* The scale is a parameter, or computed from one by operators of one input that is no number of the code. */
