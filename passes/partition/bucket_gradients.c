@@ -1,19 +1,18 @@
-/* bucket_gradients: collectives of gradients, and of what is made of them, become few: one of several tensors, up to a
- * size.
+/* bucket-gradients: merges collectives of gradients, and of what follows from gradients, into buckets up to a size.
  *
- * A collective costs a latency that a small tensor is not worth.  Gradients enter buckets in the order in which the
- * backward pass finishes them, so that a bucket can leave while the rest is computed; the first is small, to leave
- * soon.  Merged are collectives from whose results no way leads to a replica's own computation, of one height: as many
- * collectives on the longest way from them to the end of the step.  None of them waits for another, since every way
- * from one collective to the next goes down, and so a merged node closes no cycle.  The sums do not change: the tree is
- * over replicas, element by element.  The node stands where its last tensor's stood.
+ * The latency of a collective exceeds the time that a small tensor takes.  Gradients enter buckets in the order in which
+ * the backward pass finishes them, so that a bucket leaves while the rest is computed.  The first bucket is small, so
+ * that it leaves soon.  The pass merges collectives whose results no replica's own computation reads and that have the
+ * same height: the number of collectives on the longest path from them to the end of the step.  None of them waits for
+ * another, since heights fall along every path, and so a merged node closes no cycle.  The sums do not change: the tree
+ * is over replicas, element by element.  The merged node takes the place of its last tensor's collective.
  *
- * Of parameters that are kept in pieces (--shard parameters) the small ones are put together several at a time as well,
- * in the order of their first use and there, of each turn apart: nothing but states goes into such a node, so it closes
- * no cycle, and what it makes before its use is less than a small bucket.
+ * With --shard parameters the gathers of small parameters are merged as well, in the order of their first use and in
+ * its place, separately for each turn.  Such a node reads states alone, so it closes no cycle; what it gathers early is
+ * less than a small bucket.
  *
- * Single numbers, as the loss, come last: what reads them would wait for the gradients that travel with them, and with
- * it all that its device computes next. */
+ * Single numbers, such as the loss, come last: their readers would wait for the gradients in their bucket, and with them
+ * everything that the device computes next. */
 #include <limits.h>
 #include <string.h>
 
@@ -28,7 +27,7 @@ enum { FIRST_BUCKET = 1 << 20, EARLY_BUCKET = 1 << 20, BUCKET = 25 << 20 };
 
 enum { NOT_AT_THE_END = INT_MAX };
 
-/* By node index: the most collectives on a way from its outputs; NOT_AT_THE_END where one leads to a node of a
+/* By node index: the most collectives on a path from its outputs; NOT_AT_THE_END where a path leads to a node of a
  * replica. */
 static int *find_heights(const Graph *g, Arena *a)
 {
@@ -66,41 +65,21 @@ static bool same_ints(const Node *a, const Node *b, const char *name)
     return na == nb && !memcmp(va, vb, (size_t)na * sizeof *va);
 }
 
-/* By node index: which of the gathers of its parameter it is, in the order of use. */
-static int *bucket_gradients_find_turns(const Graph *g, Arena *a)
-{
-    int *turn = ARENA_NEW(a, int, g->n_node), *of_value = ARENA_NEW(a, int, g->n_value);
-
-    if (!turn || !of_value)
-        return NULL;
-    FOR_NODES(g, n)
-        if (gathers_parameter(g, n))
-            turn[n->index] = of_value[n->in[0].i]++;
-    return turn;
-}
-
 typedef struct {
     const Graph *g;
-    const int *height, *turn;
-    int64_t given;  /* bytes of a bucket; 0: our choice */
-    int64_t chosen; /* for sums, by their cost; 0: it is not known */
-    bool early;     /* gradients are to be whole for a short time only */
+    const int *height, *turn; /* by node index; turn: the number of the gather among its parameter's, in order of use */
+    int64_t given;            /* bytes of a bucket; 0: chosen here */
+    int64_t chosen;           /* bytes of a bucket of sums, by their cost; 0: unknown */
+    bool early;               /* whole gradients exist for a short time only */
 } Buckets;
 
-static bool bucket_gradients_fits(const Buckets *b, const Node *x, const Node *y)
-{
-    return x->op == y->op && b->height[x->index] == b->height[y->index] && b->turn[x->index] == b->turn[y->index] &&
-           x->n_in == y->n_in && in_value(b->g, x, 0)->dtype == in_value(b->g, y, 0)->dtype &&
-           same_ints(x, y, "devices") && (!exchange_of(x).sum || same_ints(x, y, "spans"));
-}
-
-/* Of the tensor. */
+/* Bytes of the tensor that a collective sums or gathers. */
 static int64_t bucket_gradients_bytes_of(const Graph *g, const Node *n)
 {
     return (int64_t)value_bytes(g, exchange_of(n).joined ? n->out[0] : n->in[0]);
 }
 
-/* A parameter that is put together for the replicas' own computation. */
+/* Does the collective gather a parameter for the replicas' own computation? */
 static bool is_for_use(const Buckets *b, const Node *n)
 {
     return b->height[n->index] == NOT_AT_THE_END && gathers_parameter(b->g, n);
@@ -119,36 +98,30 @@ static int64_t limit_of(const Buckets *b, const Node *n, bool first)
     return e.split && b->early ? EARLY_BUCKET : first && e.sum ? FIRST_BUCKET : BUCKET;
 }
 
-/* The pieces of all tensors, one after another. */
-static bool join_counts(Draft *d, Attr *out, Node *const *list, int n)
+/* Gives the merged node the pieces of all tensors, one after another. */
+static Status join_counts(Draft *d, Node *const *list, int n)
 {
     const int copies = list[0]->n_out;
     int64_t *counts = ARENA_NEW(d->arena, int64_t, n * copies);
     int len;
 
-    for (int t = 0; counts && t < n; t++)
+    if (!counts)
+        return FAIL_NOMEM();
+    for (int t = 0; t < n; t++)
         memcpy(counts + t * copies, node_ints(list[t], "counts", &len), (size_t)copies * sizeof *counts);
-    *out = (Attr)INTS("counts", n * copies, counts);
-    return counts;
+    draft_attr(d, &(Attr)INTS("counts", n * copies, counts));
+    return ST_OK;
 }
 
-/* "all-reduce bucket 3 (conv1.weight, bn1.bias, ... 8)" */
-static const char *bucket_name(Graph *g, Node *const *list, int n, int number)
-{
-    const Exchange e = exchange_of(list[0]);
-    char head[64];
-
-    snprintf(head, sizeof head, "%s bucket %d", exchange_verb(&e), number);
-    return names_of_group(g->arena, head, list, n);
-}
-
-/* One node for all of them, in the place of the last, or of the first. */
+/* Merges the collectives list[0..n) in the place of the last, or of the first, under a name like
+ * "all-reduce bucket 3 (conv1.weight, bn1.bias, ... 8)". */
 static Status bucket_gradients_merge(Draft *d, Node *const *list, int n, bool first, int number)
 {
     const int parts = list[0]->n_in, devices = list[0]->n_out;
+    const Exchange e = exchange_of(list[0]);
+    char head[64];
     const char *name;
     Node *at = list[0];
-    Attr counts;
 
     for (int t = 1; t < n; t++)
         at = (list[t]->index > at->index) != first ? list[t] : at;
@@ -162,19 +135,18 @@ static Status bucket_gradients_merge(Draft *d, Node *const *list, int n, bool fi
             draft_absorb(d, list[t]);
     }
     draft_attr(d, &(Attr)INT("tensors", n));
-    if (exchange_of(list[0]).split) {
-        if (!join_counts(d, &counts, list, n))
-            return FAIL_NOMEM();
-        draft_attr(d, &counts);
-    }
-    if (!(name = bucket_name(d->g, list, n, number)))
+    if (e.split)
+        TRY(join_counts(d, list, n));
+    snprintf(head, sizeof head, "%s bucket %d", exchange_verb(&e), number);
+    if (!(name = names_of_group(d->g->arena, head, list, n)))
         return FAIL_NOMEM();
     draft_apply(d);
     at->name = name;
     return d->g->status;
 }
 
-/* The first collective of a bucket is list[0]; those that fit follow until it is full.  None is left before *first. */
+/* Fills `bucket` with all[*first], the first collective that is left, and those after it that may be merged with it,
+ * up to the limit; removes them from `all`.  Returns their number. */
 static int bucket_gradients_fill(const Buckets *b, Node **all, int *first, int n, Node **bucket, bool is_first)
 {
     int64_t size = 0;
@@ -183,18 +155,23 @@ static int bucket_gradients_fill(const Buckets *b, Node **all, int *first, int n
     while (*first < n && !all[*first])
         ++*first;
     for (int i = *first; i < n; i++) {
-        if (!all[i] || (len && !bucket_gradients_fits(b, bucket[0], all[i])))
+        const Node *x = bucket[0], *y = all[i];
+
+        if (!y || (len && !(x->op == y->op && b->height[x->index] == b->height[y->index] &&
+                            b->turn[x->index] == b->turn[y->index] && x->n_in == y->n_in &&
+                            in_value(b->g, x, 0)->dtype == in_value(b->g, y, 0)->dtype &&
+                            same_ints(x, y, "devices") && (!exchange_of(x).sum || same_ints(x, y, "spans")))))
             continue;
-        if (len && size + bucket_gradients_bytes_of(b->g, all[i]) > limit_of(b, bucket[0], is_first))
+        if (len && size + bucket_gradients_bytes_of(b->g, y) > limit_of(b, x, is_first))
             break;
-        size += bucket_gradients_bytes_of(b->g, all[i]);
+        size += bucket_gradients_bytes_of(b->g, y);
         bucket[len++] = all[i];
         all[i] = NULL;
     }
     return len;
 }
 
-/* A sum for all devices, or pieces of the elements in a row. */
+/* Is it a collective of one tensor: a sum for all devices, or of pieces of consecutive elements? */
 static bool is_one(const Graph *g, const Node *n)
 {
     const Exchange e = exchange_of(n);
@@ -204,27 +181,11 @@ static bool is_one(const Graph *g, const Node *n)
     return exchange_reduces(&e) || (in_value(g, n, 0)->shape->rank == 1 && in_value(g, n, 0)->layout == LAYOUT_ROWS);
 }
 
-static bool is_single(const Graph *g, const Node *n)
-{
-    return exchange_of(n).sum && shape_numel(in_value(g, n, 0)->shape) == 1;
-}
-
-/* Two thirds of what a device computes are the backward pass. */
-static double backward_seconds(const Graph *g, double flops)
-{
-    double sum = 0;
-
-    FOR_NODES(g, n)
-        if (n->device == 0)
-            sum += (double)node_flops(g, n);
-    return sum * 2 / 3 / flops;
-}
-
+/* Chooses the size of buckets by the cost of sums. */
 static Status bucket_gradients_choose(Buckets *b, Node *const *all, int n, const PassCtx *ctx)
 {
     const SumCost *cost = collective_options(ctx->opt)->sum_cost;
-    const double compute = backward_seconds(b->g, cost->flops);
-    double seconds;
+    double backward, flops = 0, seconds;
     int64_t bytes = 0;
 
     for (int i = 0; i < n; i++)
@@ -232,23 +193,29 @@ static Status bucket_gradients_choose(Buckets *b, Node *const *all, int n, const
             bytes += bucket_gradients_bytes_of(b->g, all[i]);
     if (!bytes)
         return ST_OK;
-    b->chosen = bucket_size_choose(&seconds, cost, bytes, compute);
+    FOR_NODES(b->g, x)
+        if (x->device == 0)
+            flops += (double)node_flops(b->g, x);
+    backward = flops * 2 / 3 / cost->flops; /* two thirds of a step are the backward pass */
+    b->chosen = bucket_size_choose(&seconds, cost, bytes, backward);
     return report_note(ctx->report, NOTE_OTHER, b->g->name,
                        "--links: %.1f MB of gradients are summed in buckets of up to %lld MiB, for which a step waits "
                        "%.3g ms; for buckets of 1 MiB it would %.3g, for a single one %.3g",
                        (double)bytes * 1e-6, (long long)(b->chosen >> 20), 1e3 * seconds,
-                       1e3 * bucket_size_wait(cost, bytes, compute, 1 << 20),
-                       1e3 * bucket_size_wait(cost, bytes, compute, bytes));
+                       1e3 * bucket_size_wait(cost, bytes, backward, 1 << 20),
+                       1e3 * bucket_size_wait(cost, bytes, backward, bytes));
 }
 
-/* What may be merged, in the order in which buckets are filled; with `sums` those at the end of a step too. */
+/* Lists the collectives that may be merged in the order in which they fill buckets; with `sums` also those at the end
+ * of a step, single numbers last.  Returns their number. */
 static int list_all(const Buckets *b, Node **all, bool sums)
 {
     int n = 0;
 
     for (int single = 0; single < 2 && sums; single++)
         FOR_NODES(b->g, r)
-            if (is_one(b->g, r) && b->height[r->index] != NOT_AT_THE_END && is_single(b->g, r) == single)
+            if (is_one(b->g, r) && b->height[r->index] != NOT_AT_THE_END &&
+                (exchange_of(r).sum && shape_numel(in_value(b->g, r, 0)->shape) == 1) == single)
                 all[n++] = r;
     FOR_NODES(b->g, r)
         if (is_one(b->g, r) && is_for_use(b, r) && bucket_gradients_bytes_of(b->g, r) < limit_of(b, r, false))
@@ -258,17 +225,21 @@ static int list_all(const Buckets *b, Node **all, bool sums)
 
 static Status bucket_gradients_run(Graph *g, PassCtx *ctx)
 {
+    int *turn = ARENA_NEW(ctx->scratch, int, g->n_node), *gathers = ARENA_NEW(ctx->scratch, int, g->n_value);
     Buckets b = { .g = g,
                   .height = find_heights(g, ctx->scratch),
-                  .turn = bucket_gradients_find_turns(g, ctx->scratch),
+                  .turn = turn,
                   .given = collective_options(ctx->opt)->bucket_bytes,
                   .early = collective_options(ctx->opt)->shard > SHARD_OPTIMIZER };
     Node **all = ARENA_NEW(ctx->scratch, Node *, g->n_node), **bucket = ARENA_NEW(ctx->scratch, Node *, g->n_node);
     int n = 0, first = 0, len, made = 0;
     Draft d;
 
-    if (!b.height || !b.turn || !all || !bucket)
+    if (!b.height || !turn || !gathers || !all || !bucket)
         return FAIL_NOMEM();
+    FOR_NODES(g, x)
+        if (gathers_parameter(g, x))
+            turn[x->index] = gathers[x->in[0].i]++;
     n = list_all(&b, all, mode_in(ctx->opt, MODES_UPDATE));
     if (collective_options(ctx->opt)->sum_cost && !b.given)
         TRY(bucket_gradients_choose(&b, all, n, ctx));

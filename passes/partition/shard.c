@@ -1,22 +1,22 @@
-/* Which states are cut into pieces, and where.
+/* The states that are cut into pieces, and where (--shard).
  *
- * SHARD_OPTIMIZER: what an optimizer keeps beside a parameter.  The update's recipe says what that is: an Update node
- * has the parameter's states side by side.  What has another shape than the parameter stays whole, and is named.
- * SHARD_GRADIENTS: the updates as well, of optimizers that keep nothing too, so that of every gradient each device gets
- * the sums of its piece alone; whole it lives until then.  SHARD_PARAMETERS: the parameters as well.  They are put
- * together before a replica uses them, in the forward pass and again in the backward pass, so that none is whole in
- * between (passes/partition/expand.c).
+ * SHARD_OPTIMIZER cuts what an optimizer keeps beside a parameter.  The update's recipe tells which states these are: an
+ * Update node has the states of a parameter side by side.  A state of another shape than its parameter stays whole, and
+ * is reported.  SHARD_GRADIENTS cuts the updates as well, also where an optimizer keeps nothing: each device gets the
+ * sums of its piece of every gradient alone; the gradient is whole until then.  SHARD_PARAMETERS cuts the parameters as
+ * well.  They are gathered before a replica uses them, in the forward pass and again in the backward pass, so that none
+ * is whole in between (passes/partition/expand.c).
  *
  * Where the first device is the master of all (--strategy master) it has all the pieces, and the others have empty
  * ones: parameters go from it to all once in a step, sums of gradients to it, and it alone updates.
  *
- * A state is cut element by element, whatever its shape, since updates are: so a parameter of few rows is cut as well
- * as any, all states of a parameter alike, and only single numbers stay whole.
+ * A state is cut element by element, whatever its shape, since updates are element by element.  So a parameter of few
+ * rows is cut too, all states of a parameter alike, and only single numbers stay whole.
  *
- * Pieces are whole multiples of NORM_PIECE elements, but for the last: a norm over pieces adds what a norm over the
- * whole adds.  They are cut for replicas, of which a device keeps all of its own's, one behind the other: a device with
- * three of eight replicas keeps three eighths.  What is left when the replicas have had equally many goes to the next
- * ones in turn, from parameter to parameter, so that small parameters do not all end up on the first device. */
+ * Pieces are multiples of NORM_PIECE elements, but for the last: a norm over pieces then adds in the order of a norm
+ * over the whole.  Pieces are cut for replicas, and a device keeps those of its replicas, one behind the other: a device
+ * with three of eight replicas keeps three eighths.  Remaining blocks go to the next replicas in turn, from parameter to
+ * parameter, so that small parameters do not all end up on the first device. */
 #include <string.h>
 
 #include "graph/ops/update.h"
@@ -56,8 +56,9 @@ static Status find_owners(ValueId **out, const Graph *g, Arena *a, Report *repor
     return ST_OK;
 }
 
-/* The pieces of `numel` elements; *next is the replica that gets the first block too many, and moves on. */
-static Split *shard_cut(int64_t numel, const Partition *p, int *next, Arena *a)
+/* Pieces of `numel` elements.  *next is the replica that gets the first remaining block, and moves on.  `master`: the
+ * first device has all of them. */
+static Split *shard_cut(int64_t numel, const Partition *p, bool master, int *next, Arena *a)
 {
     const int64_t blocks = (numel + NORM_PIECE - 1) / NORM_PIECE;
     const int n = p->replicas, rest = (int)(blocks % n);
@@ -66,6 +67,13 @@ static Split *shard_cut(int64_t numel, const Partition *p, int *next, Arena *a)
 
     if (!count || !offset || !s)
         return NULL;
+    *s = (Split){ .by_device = true, .n = p->devices, .total = numel, .count = count, .offset = offset };
+    if (master) {
+        count[0] = numel;
+        for (int d = 1; d < p->devices; d++)
+            offset[d] = numel;
+        return s;
+    }
     for (int r = 0; r < n; r++) {
         const int d = p->device_of[r];
         int64_t mine = (blocks / n + ((r - *next + n) % n < rest)) * NORM_PIECE;
@@ -77,22 +85,6 @@ static Split *shard_cut(int64_t numel, const Partition *p, int *next, Arena *a)
         at += mine;
     }
     *next = (*next + rest) % n;
-    *s = (Split){ .by_device = true, .n = p->devices, .total = numel, .count = count, .offset = offset };
-    return s;
-}
-
-/* All of it is the first device's. */
-static Split *cut_nothing(int64_t numel, const Partition *p, Arena *a)
-{
-    int64_t *count = ARENA_NEW(a, int64_t, p->devices), *offset = ARENA_NEW(a, int64_t, p->devices);
-    Split *s = ARENA_NEW(a, Split, 1);
-
-    if (!count || !offset || !s)
-        return NULL;
-    count[0] = numel;
-    for (int d = 1; d < p->devices; d++)
-        offset[d] = numel;
-    *s = (Split){ .by_device = true, .n = p->devices, .total = numel, .count = count, .offset = offset };
     return s;
 }
 
@@ -143,80 +135,64 @@ static Status show_fullest(const Split **cuts, const Graph *g, const Partition *
 
 /* ---- entry ---- */
 
-static bool applies(const Graph *g, ValueId v)
+static const char *level_name(const CollectiveOptions *o)
 {
-    return is_state(g, v) && value(g, v)->trainable && value(g, v)->shape->rank > 0;
+    return o->master                     ? "strategy master"
+           : o->shard == SHARD_OPTIMIZER ? "shard optimizer"
+           : o->shard == SHARD_GRADIENTS ? "shard gradients"
+                                         : "shard parameters";
 }
 
-/* Is it the mean of a parameter, in its place (passes/train/read_means.c)?  Those are cut as what optimizers keep. */
-static bool shard_is_mean(const Graph *g, const BuildOptions *opt, ValueId v)
-{
-    const char *name = value(g, v)->name;
-    const size_t n = strlen(name), end = strlen("." EMA_SUFFIX);
-
-    return update_options(opt)->has_mean && is_state(g, v) && value(g, v)->trainable && n > end &&
-           !strcmp(name + n - end, "." EMA_SUFFIX);
-}
-
-static const char *level_name(const BuildOptions *opt)
-{
-    const ShardMode level = collective_options(opt)->shard;
-
-    if (collective_options(opt)->master)
-        return "strategy master";
-    return level == SHARD_OPTIMIZER   ? "shard optimizer"
-           : level == SHARD_GRADIENTS ? "shard gradients"
-                                      : "shard parameters";
-}
-
-static Status shard_tell(const Graph *g, const BuildOptions *opt, bool any, Report *report)
-{
-    if (collective_options(opt)->shard == SHARD_OPTIMIZER && !any && mode_in(opt, MODES_UPDATE))
-        return report_note(report, NOTE_OTHER, g->name,
-                           "--shard optimizer: this optimizer keeps nothing beside the parameters");
-    if (collective_options(opt)->shard >= SHARD_GRADIENTS && build_mode(opt) == BUILD_ACCUMULATE)
-        return report_note(report, NOTE_OTHER, g->name,
-                           "--%s: what --accumulate adds up stays whole: a gradient of the parameters' size for "
-                           "each replica",
-                           level_name(opt));
-    return ST_OK;
-}
-
-/* Cut are parameters, in every mode the same, and with each what belongs to it. */
+/* Cuts the parameters, in every mode alike, and with each the states that belong to it.  The mean of a parameter that
+ * takes its place (passes/train/read_means.c) is cut as a state of an optimizer is. */
 Status shard_states(Partition *p, const Graph *g, const BuildOptions *opt, Arena *a, Report *report)
 {
+    const CollectiveOptions *o = collective_options(opt);
+    const size_t end = strlen("." EMA_SUFFIX);
     const Split **cuts, **shard;
     ValueId *owner;
     bool any = false;
     int next = 0;
 
-    if (collective_options(opt)->shard == SHARD_NONE)
+    if (o->shard == SHARD_NONE)
         return ST_OK;
     if (build_target(opt)->accelerator)
-        return FAIL(E_INVALID, "--%s: only CPU devices can, and these are accelerators", level_name(opt));
+        return FAIL(E_INVALID, "--%s: only CPU devices can, and these are accelerators", level_name(o));
     cuts = ARENA_NEW(a, const Split *, g->n_value);
     shard = ARENA_NEW(a, const Split *, g->n_value);
     if (!cuts || !shard)
         return FAIL_NOMEM();
     TRY(find_owners(&owner, g, a, report));
-    for (uint32_t i = 1; i < g->n_value && p->devices > 1; i++)
-        if (applies(g, (ValueId){ i }) &&
-            !(cuts[i] = collective_options(opt)->master ? cut_nothing(shape_numel(g->value[i]->shape), p, a)
-                                                        : shard_cut(shape_numel(g->value[i]->shape), p, &next, a)))
+    for (uint32_t i = 1; i < g->n_value && p->devices > 1; i++) {
+        const Value *v = g->value[i];
+
+        if (v->kind == V_STATE && v->trainable && v->shape->rank > 0 &&
+            !(cuts[i] = shard_cut(shape_numel(v->shape), p, o->master, &next, a)))
             return FAIL_NOMEM();
-    if (replica_options(opt)->world && !collective_options(opt)->master)
+    }
+    if (replica_options(opt)->world && !o->master)
         TRY(show_fullest(cuts, g, p, a));
     for (uint32_t i = 1; i < g->n_value; i++) {
+        const char *name = g->value[i]->name;
+        const size_t n = cuts[i] ? strlen(name) : 0;
+        const bool is_mean =
+            update_options(opt)->has_mean && n > end && !strcmp(name + n - end, "." EMA_SUFFIX);
+
         any |= has_value(owner[i]);
-        shard[i] =
-            cuts[i] && (collective_options(opt)->shard == SHARD_PARAMETERS || shard_is_mean(g, opt, (ValueId){ i }))
-                ? cuts[i]
-                : cuts[owner[i].i];
+        shard[i] = cuts[i] && (o->shard == SHARD_PARAMETERS || is_mean) ? cuts[i] : cuts[owner[i].i];
     }
     p->shard = shard;
-    p->once = collective_options(opt)->master;
-    p->update = collective_options(opt)->shard >= SHARD_GRADIENTS ? cuts : NULL;
-    return shard_tell(g, opt, any, report);
+    p->once = o->master;
+    p->update = o->shard >= SHARD_GRADIENTS ? cuts : NULL;
+    if (o->shard == SHARD_OPTIMIZER && !any && mode_in(opt, MODES_UPDATE))
+        return report_note(report, NOTE_OTHER, g->name,
+                           "--shard optimizer: this optimizer keeps nothing beside the parameters");
+    if (o->shard >= SHARD_GRADIENTS && build_mode(opt) == BUILD_ACCUMULATE)
+        return report_note(report, NOTE_OTHER, g->name,
+                           "--%s: what --accumulate adds up stays whole: a gradient of the parameters' size for "
+                           "each replica",
+                           level_name(o));
+    return ST_OK;
 }
 
 /* ---- behind the losses ---- */
@@ -229,28 +205,25 @@ static bool is_or_of_player(const char *output, const char *name)
     return !strncmp(output, name, n) && (!output[n] || output[n] == '.');
 }
 
-static bool is_of_gradients(const char *output)
-{
-    return !strncmp(output, OUT_GRAD_PREFIX, strlen(OUT_GRAD_PREFIX)) || is_or_of_player(output, OUT_GRAD_NORM) ||
-           is_or_of_player(output, OUT_LOSS_SCALE) || is_or_of_player(output, OUT_APPLIED);
-}
-
-static bool is_sum_of_losses(const char *state)
-{
-    return !strcmp(state, STATE_LOSS_SUM) || !strcmp(state, STATE_LOSS_WEIGHT) || !strcmp(state, STATE_METRIC_SUM) ||
-           !strcmp(state, STATE_METRIC_WEIGHT);
-}
-
 const bool *find_backward(const Graph *g, Arena *a)
 {
     bool *backward = ARENA_NEW(a, bool, g->n_node), *forward = ARENA_NEW(a, bool, g->n_value);
 
     if (!backward || !forward)
         return NULL;
-    for (int i = 0; i < g->n_output; i++)
-        forward[g->output[i].value.i] |= !is_of_gradients(g->output[i].name);
-    for (int i = 0; i < g->n_update; i++)
-        forward[g->update[i].next.i] |= is_sum_of_losses(value(g, g->update[i].state)->name);
+    for (int i = 0; i < g->n_output; i++) {
+        const char *name = g->output[i].name;
+
+        forward[g->output[i].value.i] |=
+            strncmp(name, OUT_GRAD_PREFIX, strlen(OUT_GRAD_PREFIX)) && !is_or_of_player(name, OUT_GRAD_NORM) &&
+            !is_or_of_player(name, OUT_LOSS_SCALE) && !is_or_of_player(name, OUT_APPLIED);
+    }
+    for (int i = 0; i < g->n_update; i++) {
+        const char *state = value(g, g->update[i].state)->name;
+
+        forward[g->update[i].next.i] |= !strcmp(state, STATE_LOSS_SUM) || !strcmp(state, STATE_LOSS_WEIGHT) ||
+                                        !strcmp(state, STATE_METRIC_SUM) || !strcmp(state, STATE_METRIC_WEIGHT);
+    }
     for (uint32_t k = g->n_node; k-- > 0;) {
         const Node *n = g->node[k];
         bool needed = false;
