@@ -59,19 +59,6 @@ static Status find_readers(Readers *out, const Report *r, const Graph *g, const 
     return ST_OK;
 }
 
-/* What the collective is for, where a node that mixes samples reads it or makes what it sums. */
-static const char *subject_of(const Report *r, const Graph *g, const Node *n, const Readers *readers)
-{
-    const char *found = NULL;
-
-    for (int o = 0; o < n->n_out && !found; o++)
-        found = has_value(n->out[o]) ? readers->mixes[n->out[o].i] : NULL;
-    for (int i = 0; i < n->n_in && !found; i++)
-        if (in_value(g, n, i)->producer)
-            found = find_mixed(r, in_value(g, n, i)->producer);
-    return found;
-}
-
 static const char *reason_of(const Graph *g, const Node *n, const Exchange *e, int phase, const Readers *r)
 {
     const Value *first = n->n_in ? in_value(g, n, 0) : NULL;
@@ -97,38 +84,37 @@ static const char *reason_of(const Graph *g, const Node *n, const Exchange *e, i
                                     : "partial sums over the batch are needed whole";
 }
 
-static Status name_tensors(CollectiveLoad *c, Report *r, const Graph *g, const Node *n, const Exchange *e)
-{
-    if (!(c->of = ARENA_NEW(r->arena, const char *, e->tensors)))
-        return FAIL_NOMEM();
-    for (int t = 0; t < e->tensors; t++) {
-        const Value *v = in_value(g, n, t * e->parts);
-
-        if (!(c->of[t] = arena_strdup(r->arena, v->producer ? v->producer->name : value_logical_name(v))))
-            return FAIL_NOMEM();
-    }
-    return ST_OK;
-}
-
 static Status add_collective(Report *r, const Graph *g, const Node *n, int phase, const Readers *readers)
 {
     const Exchange e = exchange_of(n);
-    const char *mixes = subject_of(r, g, n, readers);
+    const char *mixes = NULL; /* a node that mixes samples, and reads the results or makes an operand */
     CollectiveLoad c = { .kind = exchange_verb(&e),
                          .phase = phase,
                          .reason = reason_of(g, n, &e, phase, readers),
-                         .subject = mixes,
                          .bytes = report_step_bytes_of(g, n->in, n->n_in),
                          .tensors = e.tensors,
                          .name = arena_strdup(r->arena, n->name) };
     CollectiveLoad *grown =
         arena_grow(r->arena, r->collective, sizeof *r->collective, (size_t)r->collectives, &r->cap_collective);
 
+    for (int o = 0; o < n->n_out && !mixes; o++)
+        mixes = has_value(n->out[o]) ? readers->mixes[n->out[o].i] : NULL;
+    for (int i = 0; i < n->n_in && !mixes; i++)
+        if (in_value(g, n, i)->producer)
+            mixes = find_mixed(r, in_value(g, n, i)->producer);
+    c.subject = mixes;
     if (mixes)
         c.reason = arena_printf(r->arena, "%s mixes samples of the batch", mixes);
     if (!c.name || !c.reason || !grown)
         return FAIL_NOMEM();
-    TRY(name_tensors(&c, r, g, n, &e));
+    if (!(c.of = ARENA_NEW(r->arena, const char *, e.tensors)))
+        return FAIL_NOMEM();
+    for (int t = 0; t < e.tensors; t++) {
+        const Value *v = in_value(g, n, t * e.parts);
+
+        if (!(c.of[t] = arena_strdup(r->arena, v->producer ? v->producer->name : value_logical_name(v))))
+            return FAIL_NOMEM();
+    }
     r->phase[phase].collectives++;
     r->phase[phase].sent += c.bytes;
     r->collective = grown;
@@ -199,41 +185,13 @@ static Status add_way(Report *r, const Graph *g, const Node *n, const UpdateForm
     return ST_OK;
 }
 
-static Status add_ways(Report *r, const Graph *g, Arena *a)
-{
-    Search s = { ARENA_NEW(a, uint32_t, g->n_node), ARENA_NEW(a, uint32_t, g->n_node), 0 };
-
-    if (!s.queue || !s.stamp)
-        return FAIL_NOMEM();
-    FOR_NODES(g, n) {
-        const UpdateForm form = update_is(n) ? update_form(n) : (UpdateForm){ 0 };
-
-        for (int p = 0; p < form.count; p++)
-            TRY(add_way(r, g, n, &form, p, &s));
-    }
-    return ST_OK;
-}
-
-static Status add_replicas(Report *r, const Graph *g)
-{
-    if (!r->replicas)
-        return ST_OK;
-    if (!(r->device_of = ARENA_NEW(r->arena, int, r->replicas)))
-        return FAIL_NOMEM();
-    for (int i = 0; i < r->replicas; i++)
-        r->device_of[i] = -1;
-    FOR_NODES(g, n)
-        if (n->replica >= 0 && n->replica < r->replicas && r->device_of[n->replica] < 0)
-            r->device_of[n->replica] = n->device;
-    return ST_OK;
-}
-
 static Status report_step_collect(Report *r, const Graph *g, Arena *a)
 {
     const uint8_t *phase = graph_phases(g, a);
+    Search s = { ARENA_NEW(a, uint32_t, g->n_node), ARENA_NEW(a, uint32_t, g->n_node), 0 };
     Readers readers;
 
-    if (!phase)
+    if (!phase || !s.queue || !s.stamp)
         return FAIL_NOMEM();
     TRY(find_readers(&readers, r, g, phase, a));
     FOR_NODES(g, n) {
@@ -249,8 +207,20 @@ static Status report_step_collect(Report *r, const Graph *g, Arena *a)
                            ? 0
                            : report_step_bytes_of(g, n->in, n->n_in) + report_step_bytes_of(g, n->out, n->n_out);
     }
-    TRY(add_ways(r, g, a));
-    return add_replicas(r, g);
+    FOR_NODES(g, n) {
+        const UpdateForm form = update_is(n) ? update_form(n) : (UpdateForm){ 0 };
+
+        for (int p = 0; p < form.count; p++)
+            TRY(add_way(r, g, n, &form, p, &s));
+    }
+    if (r->replicas && !(r->device_of = ARENA_NEW(r->arena, int, r->replicas)))
+        return FAIL_NOMEM();
+    for (int i = 0; i < r->replicas; i++)
+        r->device_of[i] = -1;
+    FOR_NODES(g, n)
+        if (n->replica >= 0 && n->replica < r->replicas && r->device_of[n->replica] < 0)
+            r->device_of[n->replica] = n->device;
+    return ST_OK;
 }
 
 Status report_step(Report *r, const Graph *g)

@@ -1,18 +1,19 @@
 /* bucket-gradients: merges collectives of gradients, and of what follows from gradients, into buckets up to a size.
  *
- * The latency of a collective exceeds the time that a small tensor takes.  Gradients enter buckets in the order in which
- * the backward pass finishes them, so that a bucket leaves while the rest is computed.  The first bucket is small, so
- * that it leaves soon.  The pass merges collectives whose results no replica's own computation reads and that have the
- * same height: the number of collectives on the longest path from them to the end of the step.  None of them waits for
- * another, since heights fall along every path, and so a merged node closes no cycle.  The sums do not change: the tree
- * is over replicas, element by element.  The merged node takes the place of its last tensor's collective.
+ * The latency of a collective exceeds the time that a small tensor takes.  Gradients enter buckets in the order in
+ * which the backward pass finishes them, so that a bucket leaves while the rest is computed.  The first bucket is
+ * small, so that it leaves soon.  The pass merges collectives whose results no replica's own computation reads and that
+ * have the same height: the number of collectives on the longest path from them to the end of the step.  None of them
+ * waits for another, since heights fall along every path, and so a merged node closes no cycle.  The sums do not
+ * change: the tree is over replicas, element by element.  The merged node takes the place of its last tensor's
+ * collective.
  *
  * With --shard parameters the gathers of small parameters are merged as well, in the order of their first use and in
  * its place, separately for each turn.  Such a node reads states alone, so it closes no cycle; what it gathers early is
  * less than a small bucket.
  *
- * Single numbers, such as the loss, come last: their readers would wait for the gradients in their bucket, and with them
- * everything that the device computes next. */
+ * Single numbers, such as the loss, come last: their readers would wait for the gradients in their bucket, and with
+ * them everything that the device computes next. */
 #include <limits.h>
 #include <string.h>
 
@@ -159,8 +160,8 @@ static int bucket_gradients_fill(const Buckets *b, Node **all, int *first, int n
 
         if (!y || (len && !(x->op == y->op && b->height[x->index] == b->height[y->index] &&
                             b->turn[x->index] == b->turn[y->index] && x->n_in == y->n_in &&
-                            in_value(b->g, x, 0)->dtype == in_value(b->g, y, 0)->dtype &&
-                            same_ints(x, y, "devices") && (!exchange_of(x).sum || same_ints(x, y, "spans")))))
+                            in_value(b->g, x, 0)->dtype == in_value(b->g, y, 0)->dtype && same_ints(x, y, "devices") &&
+                            (!exchange_of(x).sum || same_ints(x, y, "spans")))))
             continue;
         if (len && size + bucket_gradients_bytes_of(b->g, y) > limit_of(b, x, is_first))
             break;

@@ -1,11 +1,11 @@
 /* The states that are cut into pieces, and where (--shard).
  *
- * SHARD_OPTIMIZER cuts what an optimizer keeps beside a parameter.  The update's recipe tells which states these are: an
- * Update node has the states of a parameter side by side.  A state of another shape than its parameter stays whole, and
- * is reported.  SHARD_GRADIENTS cuts the updates as well, also where an optimizer keeps nothing: each device gets the
- * sums of its piece of every gradient alone; the gradient is whole until then.  SHARD_PARAMETERS cuts the parameters as
- * well.  They are gathered before a replica uses them, in the forward pass and again in the backward pass, so that none
- * is whole in between (passes/partition/expand.c).
+ * SHARD_OPTIMIZER cuts what an optimizer keeps beside a parameter.  The update's recipe tells which states these are:
+ * an Update node has the states of a parameter side by side.  A state of another shape than its parameter stays whole,
+ * and is reported.  SHARD_GRADIENTS cuts the updates as well, also where an optimizer keeps nothing: each device gets
+ * the sums of its piece of every gradient alone; the gradient is whole until then.  SHARD_PARAMETERS cuts the
+ * parameters as well.  They are gathered before a replica uses them, in the forward pass and again in the backward
+ * pass, so that none is whole in between (passes/partition/expand.c).
  *
  * Where the first device is the master of all (--strategy master) it has all the pieces, and the others have empty
  * ones: parameters go from it to all once in a step, sums of gradients to it, and it alone updates.
@@ -14,9 +14,9 @@
  * rows is cut too, all states of a parameter alike, and only single numbers stay whole.
  *
  * Pieces are multiples of NORM_PIECE elements, but for the last: a norm over pieces then adds in the order of a norm
- * over the whole.  Pieces are cut for replicas, and a device keeps those of its replicas, one behind the other: a device
- * with three of eight replicas keeps three eighths.  Remaining blocks go to the next replicas in turn, from parameter to
- * parameter, so that small parameters do not all end up on the first device. */
+ * over the whole.  Pieces are cut for replicas, and a device keeps those of its replicas, one behind the other: a
+ * device with three of eight replicas keeps three eighths.  Remaining blocks go to the next replicas in turn, from
+ * parameter to parameter, so that small parameters do not all end up on the first device. */
 #include <string.h>
 
 #include "graph/ops/update.h"
@@ -175,8 +175,7 @@ Status shard_states(Partition *p, const Graph *g, const BuildOptions *opt, Arena
     for (uint32_t i = 1; i < g->n_value; i++) {
         const char *name = g->value[i]->name;
         const size_t n = cuts[i] ? strlen(name) : 0;
-        const bool is_mean =
-            update_options(opt)->has_mean && n > end && !strcmp(name + n - end, "." EMA_SUFFIX);
+        const bool is_mean = update_options(opt)->has_mean && n > end && !strcmp(name + n - end, "." EMA_SUFFIX);
 
         any |= has_value(owner[i]);
         shard[i] = cuts[i] && (o->shard == SHARD_PARAMETERS || is_mean) ? cuts[i] : cuts[owner[i].i];
@@ -214,9 +213,9 @@ const bool *find_backward(const Graph *g, Arena *a)
     for (int i = 0; i < g->n_output; i++) {
         const char *name = g->output[i].name;
 
-        forward[g->output[i].value.i] |=
-            strncmp(name, OUT_GRAD_PREFIX, strlen(OUT_GRAD_PREFIX)) && !is_or_of_player(name, OUT_GRAD_NORM) &&
-            !is_or_of_player(name, OUT_LOSS_SCALE) && !is_or_of_player(name, OUT_APPLIED);
+        forward[g->output[i].value.i] |= strncmp(name, OUT_GRAD_PREFIX, strlen(OUT_GRAD_PREFIX)) &&
+                                         !is_or_of_player(name, OUT_GRAD_NORM) &&
+                                         !is_or_of_player(name, OUT_LOSS_SCALE) && !is_or_of_player(name, OUT_APPLIED);
     }
     for (int i = 0; i < g->n_update; i++) {
         const char *state = value(g, g->update[i].state)->name;

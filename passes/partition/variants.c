@@ -188,33 +188,17 @@ static bool same_data(const Tensor *a, const Tensor *b)
            (a->data == b->data || (a->data && b->data && !memcmp(a->data, b->data, tensor_bytes(a))));
 }
 
-/* A number of the loss that follows how long the batch is: it holds for all positions of the batch. */
-static bool counts_positions(const Node *n, const Tensor *a, const Tensor *b)
-{
-    return n->phase == PHASE_CRITERION && dtype_is_float(a->dtype) && shape_eq(&a->shape, &b->shape);
-}
-
+/* Compares two constants.  A number of the loss that depends on the length holds for all positions of the batch. */
 static Status match_constant(const Match *m, const Node *n, const Value *a, const Value *b)
 {
     if (b->kind != V_CONST || a->dtype != b->dtype)
         return unlike(m, n, "input");
     if (same_data(a->init, b->init))
         return ST_OK;
-    if (counts_positions(n, a->init, b->init))
+    if (n->phase == PHASE_CRITERION && dtype_is_float(a->dtype) && shape_eq(&a->init->shape, &b->init->shape))
         return FAIL(E_UNSUPPORTED, "%s: the loss is a mean over all positions of the batch", node_text(m->g, n));
     m->differ[n->index] = true;
     return ST_OK;
-}
-
-static bool same_attrs(const Node *a, const Node *b)
-{
-    if (a->n_attr != b->n_attr)
-        return false;
-    for (int i = 0; i < a->n_attr; i++)
-        if (strcmp(a->attr[i].name, b->attr[i].name) || a->attr[i].type != b->attr[i].type ||
-            !attr_same(&a->attr[i], &b->attr[i]))
-            return false;
-    return true;
 }
 
 /* Two values that are the same one, when their kinds are. */
@@ -231,8 +215,12 @@ static Status variants_pair(const Match *m, ValueId a, ValueId b, const char *wh
     return ST_OK;
 }
 
-static Status match_inputs(const Match *m, const Node *n, const Node *o)
+static Status match_node(const Match *m, const Node *n, const Node *o)
 {
+    bool same = n->n_attr == o->n_attr;
+
+    if (n->op != o->op || n->n_in != o->n_in || n->n_out != o->n_out)
+        return FAIL(E_UNSUPPORTED, "%s: a shorter batch has %s here", node_text(m->g, n), node_text(m->k->g, o));
     for (int i = 0; i < n->n_in; i++) {
         if (has_value(n->in[i]) != has_value(o->in[i]))
             return unlike(m, n, "input");
@@ -243,15 +231,10 @@ static Status match_inputs(const Match *m, const Node *n, const Node *o)
         else if (!value_eq(m->k->of[n->in[i].i], o->in[i]))
             return unlike(m, n, "input");
     }
-    return ST_OK;
-}
-
-static Status match_node(const Match *m, const Node *n, const Node *o)
-{
-    if (n->op != o->op || n->n_in != o->n_in || n->n_out != o->n_out)
-        return FAIL(E_UNSUPPORTED, "%s: a shorter batch has %s here", node_text(m->g, n), node_text(m->k->g, o));
-    TRY(match_inputs(m, n, o));
-    m->differ[n->index] |= !same_attrs(n, o);
+    for (int i = 0; same && i < n->n_attr; i++)
+        same = !strcmp(n->attr[i].name, o->attr[i].name) && n->attr[i].type == o->attr[i].type &&
+               attr_same(&n->attr[i], &o->attr[i]);
+    m->differ[n->index] |= !same;
     for (int i = 0; i < n->n_out; i++) {
         if (has_value(n->out[i]) != has_value(o->out[i]))
             return unlike(m, n, "output");
@@ -259,20 +242,6 @@ static Status match_node(const Match *m, const Node *n, const Node *o)
             TRY(variants_pair(m, n->out[i], o->out[i], "value"));
     }
     m->k->node[n->index] = o;
-    return ST_OK;
-}
-
-static Status match_named(const Match *m)
-{
-    const Graph *g = m->g, *h = m->k->g;
-
-    for (uint32_t i = 1; i < g->n_value; i++) {
-        const Value *v = g->value[i];
-        const ValueId other = v->kind == V_INPUT || v->kind == V_STATE ? graph_find(h, v->name) : NO_VALUE;
-
-        if (has_value(other))
-            TRY(variants_pair(m, (ValueId){ i }, other, "shape"));
-    }
     return ST_OK;
 }
 
@@ -284,26 +253,21 @@ static bool same_end(const Match *m, ValueId a, ValueId b)
                               : value_eq(m->k->of[a.i], b);
 }
 
-/* What each graph gives out, and its states become. */
-static Status match_ends(const Match *m)
+/* Pairs the values and nodes of both graphs, inputs and states by name, nodes by order. */
+static Status match_one(const Match *m)
 {
     const Graph *g = m->g, *h = m->k->g;
     bool fits = g->n_output == h->n_output && g->n_update == h->n_update;
-
-    for (int i = 0; fits && i < g->n_output; i++)
-        fits = !strcmp(g->output[i].name, h->output[i].name) && same_end(m, g->output[i].value, h->output[i].value);
-    for (int i = 0; fits && i < g->n_update; i++)
-        fits = same_end(m, g->update[i].state, h->update[i].state) && same_end(m, g->update[i].next, h->update[i].next);
-    return fits ? ST_OK : FAIL(E_UNSUPPORTED, "what the graph gives out follows the length");
-}
-
-static Status match_one(const Match *m)
-{
-    const Graph *h = m->k->g;
     uint32_t at = 0;
 
-    TRY(match_named(m));
-    FOR_NODES(m->g, n) {
+    for (uint32_t i = 1; i < g->n_value; i++) {
+        const Value *v = g->value[i];
+        const ValueId other = v->kind == V_INPUT || v->kind == V_STATE ? graph_find(h, v->name) : NO_VALUE;
+
+        if (has_value(other))
+            TRY(variants_pair(m, (ValueId){ i }, other, "shape"));
+    }
+    FOR_NODES(g, n) {
         while (at < h->n_node && !h->node[at]->op)
             at++;
         if (at == h->n_node)
@@ -314,7 +278,11 @@ static Status match_one(const Match *m)
         at++;
     if (at < h->n_node)
         return unlike(m, h->node[at], "node");
-    return match_ends(m);
+    for (int i = 0; fits && i < g->n_output; i++)
+        fits = !strcmp(g->output[i].name, h->output[i].name) && same_end(m, g->output[i].value, h->output[i].value);
+    for (int i = 0; fits && i < g->n_update; i++)
+        fits = same_end(m, g->update[i].state, h->update[i].state) && same_end(m, g->update[i].next, h->update[i].next);
+    return fits ? ST_OK : FAIL(E_UNSUPPORTED, "an output or a new state depends on the length of the batch");
 }
 
 Status variants_match(Variants *v, const Graph *g, Arena *a)
@@ -337,30 +305,26 @@ Status variants_match(Variants *v, const Graph *g, Arena *a)
 
 static bool alike(Place a, Place b) { return a.kind == b.kind && a.axis == b.axis && !a.blocks == !b.blocks; }
 
-static Status compare_one(const Variant *k, const Graph *g, const Placements *t, const Placements *own)
+/* Partitions the graph of variant k and compares its placements with those of the longest, `t`. */
+static Status compare_one(const Variant *k, const Graph *g, const Placements *t, const BuildOptions *opt, Arena *a)
 {
+    Placements own;
+    Partition p;
+
+    TRY(partition_decide(&p, k->g, opt, a, NULL));
+    TRY(place_graph(&own, k->g, &p, a, NULL));
     FOR_NODES(g, n) {
         const uint32_t other = k->node[n->index]->index;
-        bool same = t->home[n->index] == own->home[other];
+        bool same = t->home[n->index] == own.home[other];
 
         for (int i = 0; i < n->n_in; i++)
-            same &= alike(t->want[n->index][i], own->want[other][i]);
+            same &= alike(t->want[n->index][i], own.want[other][i]);
         for (int i = 0; i < n->n_out; i++)
-            same &= !has_value(n->out[i]) || alike(t->value[n->out[i].i], own->value[k->of[n->out[i].i].i]);
+            same &= !has_value(n->out[i]) || alike(t->value[n->out[i].i], own.value[k->of[n->out[i].i].i]);
         if (!same)
             return FAIL(E_UNSUPPORTED, "%s: a shorter batch is divided otherwise here", node_text(g, n));
     }
     return ST_OK;
-}
-
-static Status place_one(const Variant *k, const Graph *g, const Placements *t, const BuildOptions *opt, Arena *a)
-{
-    Placements mine;
-    Partition p;
-
-    TRY(partition_decide(&p, k->g, opt, a, NULL));
-    TRY(place_graph(&mine, k->g, &p, a, NULL));
-    return compare_one(k, g, t, &mine);
 }
 
 Status variants_compare(Variants *v, const Graph *g, const Placements *t, PassCtx *ctx, Arena *a)
@@ -369,7 +333,7 @@ Status variants_compare(Variants *v, const Graph *g, const Placements *t, PassCt
         VariantOptions own;
 
         variant_options(&own, v, i, ctx->opt);
-        TRY(variants_drop(v, i, place_one(&v->list[i], g, t, &own.build, a)));
+        TRY(variants_drop(v, i, compare_one(&v->list[i], g, t, &own.build, a)));
     }
     return ST_OK;
 }

@@ -1,10 +1,10 @@
-/* place_host: what an accelerator has no kernel for is computed on the host's side of its device.
+/* place-host: moves nodes that an accelerator has no kernel for to the host's side of its device.
  *
- * Of n devices, n + d is the host's side of device d: memory of the host that the device can read.  A node put there
- * reads inputs of the graph and constants where they lie; every other value that crosses over goes through a Copy node,
- * one for all its readers.  Legal because Copy changes nothing but the place.  State, outputs of the graph and what
- * collectives read stay on the devices, so that nothing behind this pass needs to know of the host's side but the
- * executor. */
+ * With n devices, number n + d is the host's side of device d: memory of the host that the device can read.  A node put
+ * there reads inputs of the graph and constants where they lie.  Every other value that crosses over goes through a
+ * Copy node, one for all its readers.  The pass is legal because Copy changes nothing but the place.  States, outputs
+ * of the graph and operands of collectives stay on the devices, so that no later pass needs to handle the host's side;
+ * the executor does. */
 #include <string.h>
 
 #include "graph/ir/op.h"
@@ -22,14 +22,6 @@ typedef struct {
     bool *on_host;            /* [node] */
     ValueId *copy;            /* [value] on the other side, once somebody needs it */
 } Hosting;
-
-/* States have their layouts already; whether a node takes them so is asked later (passes/plan/layout.c). */
-static bool is_hosted(const PassCtx *ctx, Graph *g, const Node *n)
-{
-    if (n->op->flags & OPF_COLLECTIVE || (n->op->flags & OPF_VIEW && n->n_out == 1))
-        return false;
-    return !layout_computes(g, n, (NodeLayouts){ LAYOUT_ROWS, LAYOUT_ROWS }, ctx);
-}
 
 static bool computed_on_host(const Hosting *h, ValueId v)
 {
@@ -61,33 +53,11 @@ static ValueId copied_to(Hosting *h, ValueId v, int device, int replica)
     return h->copy[v.i] = n->out[0];
 }
 
-static void connect_inputs(Hosting *h, Node *n)
+/* Replaces a value that the host computes by its copy on the device. */
+static void bring_back(Hosting *h, ValueId *v)
 {
-    bool hosted = h->on_host[n->index];
-
-    for (int i = 0; i < n->n_in && !h->g->status; i++) {
-        ValueId v = n->in[i];
-        ValueKind kind = has_value(v) ? value(h->g, v)->kind : V_CONST;
-
-        if (kind == V_INPUT || kind == V_CONST || computed_on_host(h, v) == hosted)
-            continue;
-        n->in[i] = copied_to(h, v, hosted ? n->device : value_device(h->g, v) - h->n_device,
-                             hosted ? n->replica : value(h->g, v)->producer->replica);
-    }
-}
-
-static void connect_ends(Hosting *h)
-{
-    Graph *g = h->g;
-
-    for (int i = 0; i < g->n_output; i++)
-        if (computed_on_host(h, g->output[i].value))
-            g->output[i].value = copied_to(h, g->output[i].value, value_device(g, g->output[i].value) - h->n_device,
-                                           value(g, g->output[i].value)->producer->replica);
-    for (int u = 0; u < g->n_update; u++)
-        if (computed_on_host(h, g->update[u].next))
-            g->update[u].next = copied_to(h, g->update[u].next, value_device(g, g->update[u].next) - h->n_device,
-                                          value(g, g->update[u].next)->producer->replica);
+    if (computed_on_host(h, *v))
+        *v = copied_to(h, *v, value_device(h->g, *v) - h->n_device, value(h->g, *v)->producer->replica);
 }
 
 /* The hosted nodes of one operator. */
@@ -98,25 +68,18 @@ struct Told {
     Told *next;
 };
 
-/* The entry of the operator in a list, which is by first nodes; the end where there is none. */
-static Told **told_of(Told **list, const OpDef *op)
-{
-    while (*list && (*list)->first->op != op)
-        list = &(*list)->next;
-    return list;
-}
-
-/* One line for every operator: how many of its nodes, and the first of them. */
-static Status place_host_tell(const Hosting *h)
+/* Reports each operator: the number of its nodes on the host, and the first. */
+static Status place_host_report(const Hosting *h)
 {
     Told *list = NULL;
 
     for (uint32_t i = 0; i < h->n_node; i++) {
-        Told **at;
+        Told **at = &list;
 
         if (!h->on_host[i])
             continue;
-        at = told_of(&list, h->g->node[i]->op);
+        while (*at && (*at)->first->op != h->g->node[i]->op)
+            at = &(*at)->next;
         if (!*at && !(*at = ARENA_NEW(h->ctx->scratch, Told, 1)))
             return FAIL_NOMEM();
         if (!(*at)->count++)
@@ -141,19 +104,39 @@ static Status place_host_run(Graph *g, PassCtx *ctx)
     h.copy = ARENA_NEW(ctx->scratch, ValueId, g->n_value);
     if (!h.on_host || !h.copy)
         return FAIL_NOMEM();
-    for (uint32_t i = 0; i < h.n_node; i++)
-        if ((h.on_host[i] = is_hosted(ctx, g, g->node[i]))) {
-            g->node[i]->device = h.n_device + (g->node[i]->device < 0 ? 0 : g->node[i]->device);
-            for (int o = 0; o < g->node[i]->n_out; o++)
-                if (has_value(g->node[i]->out[o]))
-                    value(g, g->node[i]->out[o])->device = g->node[i]->device;
-            ctx->n_changed++;
+    for (uint32_t i = 0; i < h.n_node; i++) {
+        Node *n = g->node[i];
+
+        /* States have their layouts already; passes/plan/layout.c asks later whether a node takes them so. */
+        if (n->op->flags & OPF_COLLECTIVE || (n->op->flags & OPF_VIEW && n->n_out == 1) ||
+            layout_computes(g, n, (NodeLayouts){ LAYOUT_ROWS, LAYOUT_ROWS }, ctx))
+            continue;
+        h.on_host[i] = true;
+        n->device = h.n_device + (n->device < 0 ? 0 : n->device);
+        for (int o = 0; o < n->n_out; o++)
+            if (has_value(n->out[o]))
+                value(g, n->out[o])->device = n->device;
+        ctx->n_changed++;
+    }
+    for (uint32_t k = 0; k < h.n_node; k++) {
+        Node *n = g->node[k];
+        const bool hosted = h.on_host[k];
+
+        for (int i = 0; i < n->n_in && !g->status; i++) {
+            const ValueId v = n->in[i];
+            const ValueKind kind = has_value(v) ? value(g, v)->kind : V_CONST;
+
+            if (kind != V_INPUT && kind != V_CONST && computed_on_host(&h, v) != hosted)
+                n->in[i] = copied_to(&h, v, hosted ? n->device : value_device(g, v) - h.n_device,
+                                     hosted ? n->replica : value(g, v)->producer->replica);
         }
-    for (uint32_t i = 0; i < h.n_node; i++)
-        connect_inputs(&h, g->node[i]);
-    connect_ends(&h);
+    }
+    for (int i = 0; i < g->n_output; i++)
+        bring_back(&h, &g->output[i].value);
+    for (int u = 0; u < g->n_update; u++)
+        bring_back(&h, &g->update[u].next);
     TRY(g->status);
-    TRY(place_host_tell(&h));
+    TRY(place_host_report(&h));
     return graph_sort(g);
 }
 
