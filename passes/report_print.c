@@ -40,7 +40,7 @@ static void print_bytes(FILE *to, int64_t n)
         text_print(to, "%.1f MiB", (double)n / (1024 * 1024));
 }
 
-/* What goes into collectives for the sake of an operator that mixes samples. */
+/* Bytes that enter collectives because the operator `subject` mixes samples; *collectives: their number. */
 static int64_t mixing_bytes(const Report *r, const char *subject, int *collectives)
 {
     int64_t bytes = 0;
@@ -54,43 +54,29 @@ static int64_t mixing_bytes(const Report *r, const char *subject, int *collectiv
     return bytes;
 }
 
-static void print_mixing_cost(const Report *r, FILE *to, const char *subject)
-{
-    int n;
-    const int64_t bytes = mixing_bytes(r, subject, &n);
-
-    if (!n)
-        return;
-    fprintf(to, "; costs %d collective%s of ", n, n == 1 ? "" : "s");
-    print_bytes(to, bytes);
-    fprintf(to, " a step");
-}
-
 static void print_notes(const Report *r, FILE *to, NoteKind kind)
 {
     bool any = false;
 
     for (int i = 0; i < r->n_note; i++) {
+        int n = 0;
+        int64_t bytes = 0;
+
         if (r->note[i].kind != kind)
             continue;
+        if (kind == NOTE_MIXES)
+            bytes = mixing_bytes(r, r->note[i].subject, &n);
         if (!any)
             fprintf(to, "%s\n", headings[kind]);
         any = true;
         fprintf(to, "  %s: %s", r->note[i].subject, r->note[i].text);
-        if (kind == NOTE_MIXES)
-            print_mixing_cost(r, to, r->note[i].subject);
+        if (n) {
+            fprintf(to, "; costs %d collective%s of ", n, n == 1 ? "" : "s");
+            print_bytes(to, bytes);
+            fprintf(to, " a step");
+        }
         fprintf(to, "\n");
     }
-}
-
-static void print_division(const Report *r, FILE *to)
-{
-    if (!r->count)
-        return;
-    fprintf(to, "batch of %" PRId64 " over %d replica%s:", r->batch, r->replicas, r->replicas == 1 ? "" : "s");
-    for (int i = 0; i < r->replicas; i++)
-        fprintf(to, " %" PRId64, r->count[i]);
-    fprintf(to, "\n");
 }
 
 static void print_loads(const Report *r, FILE *to)
@@ -134,21 +120,8 @@ static void print_replicas(const Report *r, FILE *to)
     }
 }
 
-/* A node takes the longer of what its FLOPs and its operands take, a collective its latency and its bytes. */
-static void print_time(const Report *r, FILE *to)
-{
-    const StepTime *t = &r->time;
-
-    if (!t->devices) {
-        fprintf(to, "  what they take: --links auto measures these devices, --links FILE describes them\n");
-        return;
-    }
-    fprintf(to, "time of a step on ");
-    foreign_print(to, t->devices);
-    text_print(to, ": %.4g ms, of which the busiest device computes %.4g ms and collectives are %.4g ms\n",
-               1e3 * t->seconds, 1e3 * t->compute, 1e3 * t->wire);
-}
-
+/* A node takes the longer of the times of its FLOPs and of its operands, a collective its latency and the time of its
+ * bytes. */
 static void print_phases(const Report *r, FILE *to)
 {
     fprintf(to, "phases%15s %11s %12s %16s %20s%s\n", "nodes", "collectives", "MFLOP", "MiB of operands",
@@ -162,30 +135,23 @@ static void print_phases(const Report *r, FILE *to)
             text_print(to, " %10.4g %14.4g", 1e3 * p->seconds, 1e3 * p->wire);
         fprintf(to, "\n");
     }
-    print_time(r, to);
+    if (!r->time.devices) {
+        fprintf(to, "  what they take: --links auto measures these devices, --links FILE describes them\n");
+        return;
+    }
+    fprintf(to, "time of a step on ");
+    foreign_print(to, r->time.devices);
+    text_print(to, ": %.4g ms, of which the busiest device computes %.4g ms and collectives are %.4g ms\n",
+               1e3 * r->time.seconds, 1e3 * r->time.compute, 1e3 * r->time.wire);
 }
 
-enum { NAMED_TENSORS = 3 }; /* as many the name of a bucket says */
+enum { NAMED_TENSORS = 3 }; /* so many tensors stand in the name of a bucket */
 
-/* Those of a bucket whose name does not say them all. */
-static void print_tensors(const CollectiveLoad *c, FILE *to)
+/* Prints each collective, and below it the tensors of a bucket whose name does not list them all. */
+static void print_collectives(const Report *r, FILE *to)
 {
     static const char gradient[] = "gradient of ";
 
-    if (c->tensors <= NAMED_TENSORS)
-        return;
-    fprintf(to, "%27sof", "");
-    for (int t = 0; t < c->tensors; t++) {
-        const bool known = !strncmp(c->of[t], gradient, sizeof gradient - 1);
-
-        fputs(t ? ", " : " ", to);
-        foreign_print(to, c->of[t] + (known ? sizeof gradient - 1 : 0));
-    }
-    fprintf(to, "\n");
-}
-
-static void print_collectives(const Report *r, FILE *to)
-{
     fprintf(to, "collectives: %d\n", r->collectives);
     for (int i = 0; i < r->collectives; i++) {
         const CollectiveLoad *c = &r->collective[i];
@@ -198,19 +164,17 @@ static void print_collectives(const Report *r, FILE *to)
         fprintf(to, ": ");
         foreign_print(to, c->name);
         fprintf(to, ": %s\n", c->reason);
-        print_tensors(c, to);
-    }
-}
+        if (c->tensors <= NAMED_TENSORS)
+            continue;
+        fprintf(to, "%27sof", "");
+        for (int t = 0; t < c->tensors; t++) {
+            const bool of_gradient = !strncmp(c->of[t], gradient, sizeof gradient - 1);
 
-/* Of what report_graph has seen. */
-static void print_step(const Report *r, FILE *to)
-{
-    if (!r->n_load)
-        return;
-    print_replicas(r, to);
-    print_loads(r, to);
-    print_phases(r, to);
-    print_collectives(r, to);
+            fputs(t ? ", " : " ", to);
+            foreign_print(to, c->of[t] + (of_gradient ? sizeof gradient - 1 : 0));
+        }
+        fprintf(to, "\n");
+    }
 }
 
 static void print_stages(const Report *r, FILE *to)
@@ -236,7 +200,12 @@ Status report_print(const Report *r, FILE *to)
 {
     char summary[REPORT_SUMMARY];
 
-    print_division(r, to);
+    if (r->count) {
+        fprintf(to, "batch of %" PRId64 " over %d replica%s:", r->batch, r->replicas, r->replicas == 1 ? "" : "s");
+        for (int i = 0; i < r->replicas; i++)
+            fprintf(to, " %" PRId64, r->count[i]);
+        fprintf(to, "\n");
+    }
     report_summary(summary, r);
     if (r->n_decision) {
         fprintf(to, "%s\n", summary);
@@ -245,7 +214,12 @@ Status report_print(const Report *r, FILE *to)
     for (int k = 0; k < N_KINDS; k++)
         print_notes(r, to, (NoteKind)k);
     print_stages(r, to);
-    print_step(r, to);
+    if (r->n_load) { /* report_graph has seen a graph */
+        print_replicas(r, to);
+        print_loads(r, to);
+        print_phases(r, to);
+        print_collectives(r, to);
+    }
     return report_print_finish(to);
 }
 
@@ -290,33 +264,13 @@ static void json_loads(const Report *r, FILE *to)
     fprintf(to, "%s],\n", r->n_load ? "\n  " : "");
 }
 
-static void json_replicas(const Report *r, FILE *to)
-{
-    fprintf(to, "  \"device_of_replica\": [");
-    for (int i = 0; r->device_of && i < r->replicas; i++)
-        fprintf(to, "%s%d", i ? ", " : "", r->device_of[i]);
-    fprintf(to, "],\n");
-}
-
-/* Where they are known. */
+/* Writes a time, where times are known. */
 static void json_seconds(const Report *r, FILE *to, const char *key, double seconds)
 {
     if (!r->time.devices)
         return;
     fprintf(to, ", \"%s\": ", key);
     json_write_float(to, seconds);
-}
-
-static void json_time(const Report *r, FILE *to)
-{
-    if (!r->time.devices)
-        return;
-    fprintf(to, "  \"time\": {\"devices\": ");
-    json_write_string(to, r->time.devices);
-    json_seconds(r, to, "seconds", r->time.seconds);
-    json_seconds(r, to, "compute_seconds", r->time.compute);
-    json_seconds(r, to, "collective_seconds", r->time.wire);
-    fprintf(to, "},\n");
 }
 
 static void json_phases(const Report *r, FILE *to)
@@ -381,10 +335,20 @@ Status report_print_json(const Report *r, FILE *to)
     fprintf(to, "%s],\n", r->n_stage ? "\n  " : "");
     report_json_decisions(r, to);
     fprintf(to, ",\n");
-    json_replicas(r, to);
+    fprintf(to, "  \"device_of_replica\": [");
+    for (int i = 0; r->device_of && i < r->replicas; i++)
+        fprintf(to, "%s%d", i ? ", " : "", r->device_of[i]);
+    fprintf(to, "],\n");
     json_loads(r, to);
     json_phases(r, to);
-    json_time(r, to);
+    if (r->time.devices) {
+        fprintf(to, "  \"time\": {\"devices\": ");
+        json_write_string(to, r->time.devices);
+        json_seconds(r, to, "seconds", r->time.seconds);
+        json_seconds(r, to, "compute_seconds", r->time.compute);
+        json_seconds(r, to, "collective_seconds", r->time.wire);
+        fprintf(to, "},\n");
+    }
     json_collectives(r, to);
     fprintf(to, "}\n");
     return report_print_finish(to);

@@ -1,14 +1,14 @@
-/* plan_memory: gives every value an address before the first step, so that a step allocates nothing.
+/* Memory plan: gives every value an address before the first step, so that a step allocates nothing.
  *
- * Values that share storage are gathered into buffers: a view shares that of its input; an operator that may overwrite
- * an input (OpDef.inplace) takes its buffer when that input is used for the last time; the next value of a state is
- * computed in the state's own storage when nothing needs the old one any more, else copied there at the end of the
- * step.  A buffer is alive from the node that makes it to the last node that uses one of its values, in the order of
- * execution.  That is right with several devices too, because only collectives read values of other devices, and those
- * are points that all their devices reach together.  Then the buffers of each device are packed into one arena
+ * Values that share storage are gathered into buffers.  A view shares the buffer of its input.  An operator that may
+ * overwrite an input (OpDef.inplace) takes its buffer when that input is used for the last time.  The next value of a
+ * state is computed in the state's own storage when nothing needs the old one any more; otherwise it is copied there at
+ * the end of the step.  A buffer is alive from the node that makes it to the last node that uses one of its values, in
+ * the order of execution.  That holds for several devices too, because only collectives read values of other devices,
+ * and all their devices reach a collective together.  Then the buffers of each device are packed into one arena
  * (pack.c).
  *
- * After a step that failed midway, state that was being updated in place is undefined. */
+ * After a step that failed midway, a state that was being updated in place is undefined. */
 #include "passes/plan/plan_memory.h"
 
 #include <string.h>
@@ -19,7 +19,7 @@
 
 typedef struct {
     const Graph *g;
-    Arena *keep, *a; /* of the plan; of what only planning needs */
+    Arena *keep, *a; /* keep: of the plan; a: of tables that only planning needs */
     MemoryPlan *plan;
     size_t align;
     MemBuffer *buffer; /* of the plan */
@@ -70,7 +70,7 @@ static void plan_memory_join(Planner *p, ValueId v, uint32_t buffer, size_t at)
         p->buffer[buffer].last = p->last_use[v.i];
 }
 
-/* Also marks the states that occur in the graph. */
+/* Finds the last reader of each value, and marks the states that occur in the graph. */
 static void find_last_uses(Planner *p)
 {
     const Graph *g = p->g;
@@ -116,22 +116,6 @@ static void add_roots(Planner *p)
     p->buffer[0].writable = false;
 }
 
-/* The inputs among which all are that output o may be computed over: a node may have thousands of each. */
-static void find_overwritable(const Node *n, int o, int *from, int *to)
-{
-    *from = 0;
-    *to = n->n_in;
-    if (n->op->flags & OPF_INPLACE_EACH) {
-        *from = o;
-        *to = o < n->n_in ? o + 1 : o;
-    } else if (n->op->flags & OPF_COLLECTIVE) {
-        const Exchange e = exchange_of(n);
-
-        *from = exchange_tensor(&e, o) * e.parts;
-        *to = *from + e.parts;
-    }
-}
-
 /* May output o of n (of `bytes`) be computed over buffer b?  Every input in that buffer must be one that the operator
  * may overwrite, used here for the last time, and coincide with the output. */
 static bool may_overwrite(const Planner *p, const Node *n, int o, uint32_t b, size_t bytes)
@@ -152,17 +136,26 @@ static bool may_overwrite(const Planner *p, const Node *n, int o, uint32_t b, si
     return true;
 }
 
-/* The buffer that output o takes over, or 0.  The storage of the state it is the next value of comes first; no other
- * value goes there, because the next value could not follow. */
+/* The buffer that output o takes over, or 0.  The storage of the state whose next value it is comes first; no other
+ * value goes there, because the next value could not follow.  Only inputs that o may overwrite are tried: a node may
+ * have thousands of each. */
 static uint32_t overwritten(const Planner *p, const Node *n, int o, size_t bytes)
 {
     int u = p->update_of[n->out[o].i];
     uint32_t state = u < 0 ? 0 : p->of[p->g->update[u].state.i];
-    int from, to;
+    int from = 0, to = n->n_in;
 
     if (may_overwrite(p, n, o, state, bytes))
         return state;
-    find_overwritable(n, o, &from, &to);
+    if (n->op->flags & OPF_INPLACE_EACH) {
+        from = o;
+        to = o < n->n_in ? o + 1 : o;
+    } else if (n->op->flags & OPF_COLLECTIVE) {
+        const Exchange e = exchange_of(n);
+
+        from = exchange_tensor(&e, o) * e.parts;
+        to = from + e.parts;
+    }
     for (int j = from; j < to; j++) {
         uint32_t b = has_value(n->in[j]) && node_overwrites(p->g, n, o, j) ? p->of[n->in[j].i] : 0;
 
@@ -172,29 +165,25 @@ static uint32_t overwritten(const Planner *p, const Node *n, int o, size_t bytes
     return 0;
 }
 
-/* Is output o input 0's bytes from `offset` on?  Views are; and, since host memory can be read from every device, what
- * a collective spreads of a graph input or constant. */
-static bool is_view(const Planner *p, const Node *n, int o, size_t *offset)
-{
-    const MemBuffer *from = has_value(n->in[0]) ? &p->buffer[p->of[n->in[0].i]] : p->buffer;
-    bool host = from->kind == MEM_INPUT || from->kind == MEM_CONST;
-    int64_t at = n->op->flags & OPF_COLLECTIVE && !host ? -1 : node_view_of(p->g, n, o);
-
-    *offset = at < 0 ? 0 : (size_t)at;
-    return at >= 0;
-}
-
+/* Output o is a view of input 0 where the node is a view.  Host memory can be read from every device, so a collective
+ * that spreads an input of the graph or a constant is a view, too. */
 static void plan_memory_add_output(Planner *p, const Node *n, int o)
 {
     ValueId v = n->out[o];
     size_t bytes = has_value(v) ? value_bytes(p->g, v) : 0;
-    size_t offset;
+    int64_t offset = -1;
     uint32_t b;
 
     if (!bytes)
         return;
-    if (n->n_in && is_view(p, n, o, &offset))
-        plan_memory_join(p, v, p->of[n->in[0].i], p->at[n->in[0].i] + offset);
+    if (n->n_in) {
+        const uint8_t kind = p->buffer[has_value(n->in[0]) ? p->of[n->in[0].i] : 0].kind;
+
+        if (!(n->op->flags & OPF_COLLECTIVE) || kind == MEM_INPUT || kind == MEM_CONST)
+            offset = node_view_of(p->g, n, o);
+    }
+    if (offset >= 0)
+        plan_memory_join(p, v, p->of[n->in[0].i], p->at[n->in[0].i] + (size_t)offset);
     else if ((b = overwritten(p, n, o, bytes)))
         plan_memory_join(p, v, b, 0);
     else
@@ -202,7 +191,7 @@ static void plan_memory_add_output(Planner *p, const Node *n, int o)
     p->writer[p->of[v.i]] = n->index + 1;
 }
 
-/* Which of the node's inputs lie in each buffer; none lies in one when the node is done. */
+/* Lists by buffer the inputs of the node that lie there; `there` false: empties these lists. */
 static void note_inputs(Planner *p, const Node *n, bool there)
 {
     for (int j = n->n_in; j-- > 0;) {
@@ -213,54 +202,39 @@ static void note_inputs(Planner *p, const Node *n, bool there)
     }
 }
 
-static void add_scratch(Planner *p, const Node *n)
-{
-    size_t bytes = p->plan->scratch_bytes[n->index];
-
-    if (!bytes)
-        return;
-    p->scratch_buffer[n->index] =
-        add_buffer(p, MEM_ARENA, NO_VALUE, n->device < 0 ? 0 : n->device, bytes, n->index, n->index);
-}
-
 static void add_temporaries(Planner *p)
 {
-    const Graph *g = p->g;
+    FOR_NODES(p->g, n) {
+        const size_t scratch = p->plan->scratch_bytes[n->index];
 
-    FOR_NODES(g, n) {
         note_inputs(p, n, true);
         for (int o = 0; o < n->n_out; o++)
             plan_memory_add_output(p, n, o);
         note_inputs(p, n, false);
-        add_scratch(p, n);
+        if (scratch)
+            p->scratch_buffer[n->index] =
+                add_buffer(p, MEM_ARENA, NO_VALUE, n->device < 0 ? 0 : n->device, scratch, n->index, n->index);
     }
 }
 
-/* ---- what is read beside other nodes ---- */
+/* ---- sums beside other nodes ---- */
 
-/* [value] the first node that reads it; n_node: none does before the step ends. */
-static uint32_t *first_readers(const Graph *g, Arena *a)
-{
-    uint32_t *first = ARENA_NEW(a, uint32_t, g->n_value);
-
-    for (uint32_t v = 0; first && v < g->n_value; v++)
-        first[v] = g->n_node;
-    for (uint32_t r = g->n_node; first && r-- > 0;)
-        for (int i = 0; i < g->node[r]->n_in; i++)
-            first[g->node[r]->in[i].i] = r;
-    return first;
-}
-
-/* What a sum over replicas reads is not given away before its result is needed: the nodes behind it in the order run
- * beside it on a device that has streams, and would have to wait for it if they wrote there. */
+/* Keeps the operands of a sum over replicas until its result is needed.  On a device that has streams, nodes behind the
+ * sum in the order run beside it, and would have to wait for it if they wrote there. */
 static Status outlast_sums(Planner *p)
 {
-    uint32_t *first = first_readers(p->g, p->a);
+    const Graph *g = p->g;
+    uint32_t *first = ARENA_NEW(p->a, uint32_t, g->n_value); /* the first node that reads a value; n_node: none */
 
     if (!first)
         return FAIL_NOMEM();
-    FOR_NODES(p->g, n) {
-        uint32_t until = p->g->n_node;
+    for (uint32_t v = 0; v < g->n_value; v++)
+        first[v] = g->n_node;
+    for (uint32_t r = g->n_node; r-- > 0;)
+        for (int i = 0; i < g->node[r]->n_in; i++)
+            first[g->node[r]->in[i].i] = r;
+    FOR_NODES(g, n) {
+        uint32_t until = g->n_node;
         const Exchange e = exchange_of(n);
 
         if (!exchange_reduces(&e))
@@ -274,7 +248,7 @@ static Status outlast_sums(Planner *p)
                 b->last = until;
         }
     }
-    arena_give_back(p->a, first, p->g->n_value * sizeof *first);
+    arena_give_back(p->a, first, g->n_value * sizeof *first);
     return ST_OK;
 }
 
@@ -300,17 +274,6 @@ static bool is_copied(const Planner *p, const Update *u)
     uint32_t b = p->of[u->state.i];
 
     return b && !value_eq(u->state, u->next) && (p->of[u->next.i] != b || p->at[u->next.i]);
-}
-
-/* [buffer] of the state whose old value is overwritten by a copy after the step, true. */
-static bool *overwritten_at_end(const Planner *p)
-{
-    bool *lost = ARENA_NEW(p->a, bool, p->n_buffer);
-
-    for (int u = 0; lost && u < p->g->n_update; u++)
-        if (is_copied(p, &p->g->update[u]))
-            lost[p->of[p->g->update[u].state.i]] = true;
-    return lost;
 }
 
 typedef struct {
@@ -366,54 +329,38 @@ static Status pack_device(Planner *p, int device, Arena *a)
     return ST_OK;
 }
 
-static Status pack_devices(Planner *p)
-{
-    Status st = ST_OK;
-
-    for (int d = 0; d < p->plan->n_device && !st; d++) {
-        Arena *a = arena_create_beside(p->a);
-
-        st = a ? pack_device(p, d, a) : FAIL_NOMEM();
-        arena_free(a);
-    }
-    return st;
-}
-
-/* [n] the updates whose next value is not computed in the state's storage. */
-static uint32_t *copied_updates(const Planner *p, uint32_t *n)
-{
-    uint32_t *list;
-
-    *n = 0;
-    for (int u = 0; u < p->g->n_update; u++)
-        *n += is_copied(p, &p->g->update[u]);
-    list = ARENA_NEW(p->a, uint32_t, *n);
-    *n = 0;
-    for (int u = 0; list && u < p->g->n_update; u++)
-        if (is_copied(p, &p->g->update[u]))
-            list[(*n)++] = (uint32_t)u;
-    return list;
-}
-
-/* Reserves what is read after the step, packs, and writes the addresses down. */
+/* Reserves storage for values that are read after the step, packs, and writes the addresses down. */
 static Status plan_memory_finish(Planner *p)
 {
     const Graph *g = p->g;
     MemoryPlan *plan = p->plan;
-    uint32_t n;
-    const uint32_t *copied = copied_updates(p, &n);
-    bool *lost = overwritten_at_end(p);
-    Late *output = ARENA_NEW(p->a, Late, g->n_output), *next = ARENA_NEW(p->a, Late, n);
-    MemRef *from = ARENA_NEW(p->a, MemRef, n);
+    uint32_t n = 0;
+    uint32_t *copied = ARENA_NEW(p->a, uint32_t, g->n_update); /* updates whose next value lies elsewhere */
+    bool *lost = ARENA_NEW(p->a, bool, p->n_buffer); /* a copy overwrites the old value of the state at the end */
+    Late *output = ARENA_NEW(p->a, Late, g->n_output), *next = ARENA_NEW(p->a, Late, g->n_update);
+    MemRef *from = ARENA_NEW(p->a, MemRef, g->n_update);
+    Status st = ST_OK;
 
-    plan->copy = ARENA_NEW(p->keep, MemCopy, (size_t)g->n_output + 2 * (size_t)n);
-    if (!copied || !lost || !output || !next || !from || !plan->copy)
+    if (!copied || !lost || !output || !next || !from)
+        return FAIL_NOMEM();
+    for (int u = 0; u < g->n_update; u++)
+        if (is_copied(p, &g->update[u])) {
+            copied[n++] = (uint32_t)u;
+            lost[p->of[g->update[u].state.i]] = true;
+        }
+    if (!(plan->copy = ARENA_NEW(p->keep, MemCopy, (size_t)g->n_output + 2 * (size_t)n)))
         return FAIL_NOMEM();
     for (int i = 0; i < g->n_output; i++)
         output[i] = late_read(p, g->output[i].value, lost);
     for (uint32_t i = 0; i < n; i++)
         next[i] = late_read(p, g->update[copied[i]].next, lost);
-    TRY(pack_devices(p));
+    for (int d = 0; d < plan->n_device && !st; d++) {
+        Arena *a = arena_create_beside(p->a);
+
+        st = a ? pack_device(p, d, a) : FAIL_NOMEM();
+        arena_free(a);
+    }
+    TRY(st);
     if (!(plan->value = ARENA_NEW(p->keep, MemRef, g->n_value)))
         return FAIL_NOMEM();
     for (uint32_t v = 1; v < g->n_value; v++)
@@ -449,6 +396,7 @@ static Status plan_memory_check(const Graph *g)
     return problems_fail(&problems, E_UNSUPPORTED, "shapes that depend on data cannot be planned");
 }
 
+/* The number of devices of the graph, at least 1. */
 static int count_devices(const Graph *g)
 {
     int n = 1;
@@ -461,17 +409,7 @@ static int count_devices(const Graph *g)
     return n;
 }
 
-/* The most inputs of a node. */
-static int widest(const Graph *g)
-{
-    int most = 0;
-
-    FOR_NODES(g, n)
-        most = n->n_in > most ? n->n_in : most;
-    return most;
-}
-
-/* A value of which the next one is a view, of all of it, is written where that belongs. */
+/* Finds the values that are the next value of a state, or that it is a view of the whole of. */
 static void find_next_values(Planner *p)
 {
     const Graph *g = p->g;
@@ -488,19 +426,6 @@ static void find_next_values(Planner *p)
             value_bytes(g, n->in[0]) == value_bytes(g, n->out[0]))
             p->update_of[n->in[0].i] = u;
     }
-}
-
-/* More than there will be. */
-static uint32_t count_buffers(const Planner *p)
-{
-    const Graph *g = p->g;
-    size_t n = 1 + (size_t)g->n_output + (size_t)g->n_update;
-
-    for (uint32_t v = 1; v < g->n_value; v++)
-        n += g->value[v]->kind != V_TEMP;
-    FOR_NODES(g, x)
-        n += (size_t)x->n_out + (p->plan->scratch_bytes[x->index] != 0);
-    return (uint32_t)n;
 }
 
 static Status allocate_plan(Planner *p, const size_t *scratch_bytes)
@@ -523,12 +448,20 @@ static Status allocate_plan(Planner *p, const size_t *scratch_bytes)
 static Status plan_memory_allocate(Planner *p)
 {
     const Graph *g = p->g;
+    size_t most = 1 + (size_t)g->n_output + (size_t)g->n_update; /* more buffers than there will be */
+    int most_inputs = 0;
 
-    p->cap_buffer = count_buffers(p);
+    for (uint32_t v = 1; v < g->n_value; v++)
+        most += g->value[v]->kind != V_TEMP;
+    FOR_NODES(g, x) {
+        most += (size_t)x->n_out + (p->plan->scratch_bytes[x->index] != 0);
+        most_inputs = x->n_in > most_inputs ? x->n_in : most_inputs;
+    }
+    p->cap_buffer = (uint32_t)most;
     p->buffer = ARENA_NEW(p->a, MemBuffer, p->cap_buffer);
     p->writer = ARENA_NEW(p->a, uint32_t, p->cap_buffer);
     p->input = ARENA_NEW(p->a, uint32_t, p->cap_buffer);
-    p->next_input = ARENA_NEW(p->a, uint32_t, widest(g));
+    p->next_input = ARENA_NEW(p->a, uint32_t, most_inputs);
     p->n_buffer = 1;
     p->of = ARENA_NEW(p->a, uint32_t, g->n_value);
     p->at = ARENA_NEW(p->a, size_t, g->n_value);
@@ -542,41 +475,28 @@ static Status plan_memory_allocate(Planner *p)
     return ST_OK;
 }
 
-/* The buffers become the plan's, with room for a snapshot of everything that is read after the step. */
-static Status keep_buffers(Planner *p)
-{
-    const size_t n = p->n_buffer + (size_t)p->g->n_output + (size_t)p->g->n_update;
-    MemBuffer *kept = ARENA_NEW(p->keep, MemBuffer, n);
-
-    if (!kept)
-        return FAIL_NOMEM();
-    memcpy(kept, p->buffer, p->n_buffer * sizeof *kept);
-    arena_give_back(p->a, p->buffer, p->cap_buffer * sizeof *p->buffer);
-    p->buffer = kept;
-    return ST_OK;
-}
-
-/* What only add_temporaries reads. */
-static void forget_uses(Planner *p)
-{
-    const Graph *g = p->g;
-
-    arena_give_back(p->a, p->writer, p->cap_buffer * sizeof *p->writer);
-    arena_give_back(p->a, p->input, p->cap_buffer * sizeof *p->input);
-    arena_give_back(p->a, p->last_use, g->n_value * sizeof *p->last_use);
-    arena_give_back(p->a, p->update_of, g->n_value * sizeof *p->update_of);
-}
-
+/* Makes the plan in p->plan.  Once all values have their buffers, the tables that only add_temporaries reads are given
+ * back, and the buffers become the plan's, with room for a snapshot of every value that is read after the step. */
 static Status plan_within(Planner *p, const size_t *scratch)
 {
-    TRY(plan_memory_check(p->g));
+    const Graph *g = p->g;
+    MemBuffer *kept;
+
+    TRY(plan_memory_check(g));
     TRY(allocate_plan(p, scratch));
     TRY(plan_memory_allocate(p));
     find_last_uses(p);
     add_roots(p);
     add_temporaries(p);
-    forget_uses(p);
-    TRY(keep_buffers(p));
+    arena_give_back(p->a, p->writer, p->cap_buffer * sizeof *p->writer);
+    arena_give_back(p->a, p->input, p->cap_buffer * sizeof *p->input);
+    arena_give_back(p->a, p->last_use, g->n_value * sizeof *p->last_use);
+    arena_give_back(p->a, p->update_of, g->n_value * sizeof *p->update_of);
+    if (!(kept = ARENA_NEW(p->keep, MemBuffer, p->n_buffer + (size_t)g->n_output + (size_t)g->n_update)))
+        return FAIL_NOMEM();
+    memcpy(kept, p->buffer, p->n_buffer * sizeof *kept);
+    arena_give_back(p->a, p->buffer, p->cap_buffer * sizeof *p->buffer);
+    p->buffer = kept;
     TRY(outlast_sums(p));
     return plan_memory_finish(p);
 }
