@@ -1,10 +1,10 @@
-/* expand: from one graph and its placements to the graph of all replicas, in place: copies of every node and value are
- * appended, the first in the memory of the original, then what is left of those is dropped.
+/* Expansion: makes the graph of all replicas from one graph and its placements, in place.  Copies of every node and
+ * value are appended, the first in the memory of the original; then the remaining originals are dropped.
  *
- * A node all of whose values are B, or split by device, is copied once per device (state lives once per device), any
- * other once per replica, with local shapes, reading copies in the placement its rule asked for.  Consumers come after
- * producers, so when a node is copied the copies of its inputs exist.  Constants are shared: they are the same
- * everywhere and never written.
+ * A node whose values are all B, or split by device, is copied once per device (each device has its state).  Every
+ * other node is copied once per replica, with local shapes, and reads copies in the placement that its rule asked for.
+ * Consumers come after producers, so the copies of a node's inputs exist when the node is copied.  Constants are
+ * shared: they are the same everywhere and never written.
  *
  * Where a consumer needs another placement than the producer has, value_copies.c converts. */
 #include "passes/partition/expand.h"
@@ -15,16 +15,6 @@
 #include "passes/partition/value_copies.h"
 
 /* ---- one copy of a node ---- */
-
-/* The constant input that holds the output's shape, rewritten to the local size. */
-static void set_local_shape(Expander *x, const Node *of, Node *n, int r)
-{
-    Shape s = local_shape(x, of->out[0], x->t->value[of->out[0].i], r);
-
-    node_set_input(x->g, n, n->op->shape_in - 1, emit_shape_const(x->g, &s));
-    if (node_attr(n, "allowzero"))
-        node_set_int(x->g, n, "allowzero", 1); /* a part may be empty: 0 means none, not "as the input" */
-}
 
 Status set_random_key(Expander *x, const Node *of, Node *n, int r)
 {
@@ -39,7 +29,7 @@ Status set_random_key(Expander *x, const Node *of, Node *n, int r)
     return x->g->status;
 }
 
-/* What stands in front of each input that is device d's piece; what every device has is the first one's to count. */
+/* Sets the number of elements in front of device d's piece of each input; the first device counts whole inputs. */
 static void set_piece_starts(Expander *x, const Node *of, Node *n, int d)
 {
     int64_t *from = ARENA_NEW(x->once, int64_t, n->n_in);
@@ -62,21 +52,7 @@ static void set_piece_starts(Expander *x, const Node *of, Node *n, int d)
     node_set_attr(x->g, n, &(Attr)INTS("from", n->n_in, from));
 }
 
-/* The share of the batch's weight that replica r has, and how many share. */
-static void set_own_share(Expander *x, Node *n, int r)
-{
-    const Split *batch = &x->p->batch;
-    int parts = batch->n;
-
-    for (int i = 0; i < batch->n && node_int(n, "filled"); i++)
-        parts -= !batch->count[i];
-    node_set_int(x->g, n, "parts", parts ? parts : 1);
-    if (node_int(n, "shared"))
-        node_set_attr(x->g, n,
-                      &(Attr)FLOAT("weight", node_float(n, "weight") * (double)batch->count[r] / (double)batch->total));
-}
-
-/* Of replica r's copy, r < 0 device d's. */
+/* Checks the types and shapes of replica r's copy, or, r < 0, of device d's. */
 static Status expand_check_outputs(const Expander *x, const Node *of, const Node *n, int r, int d)
 {
     char a[SHAPE_TEXT], b[SHAPE_TEXT];
@@ -99,7 +75,8 @@ static Status expand_check_outputs(const Expander *x, const Node *of, const Node
     return ST_OK;
 }
 
-/* Of `of`; `first`: of as many as there will be, which takes over the node itself. */
+/* Appends a copy of the node `of` for replica r on device d.  `first`, if not NULL, is the node itself, which the first
+ * copy takes over. */
 static Node *append_copy(Expander *x, const Node *of, Node *first, const ValueId *in, int r, int d)
 {
     const char **names = ARENA_NEW(x->once, const char *, of->n_out);
@@ -128,26 +105,39 @@ static Node *append_copy(Expander *x, const Node *of, Node *first, const ValueId
     return copy;
 }
 
-/* Those that it has in the graph of replica r's length. */
-static void take_attributes(Expander *x, const Node *of, Node *copy, int r)
+/* Gives replica r's copy of a PartMean its share of the batch's weight, and the number of parts that have samples. */
+static void set_own_share(Expander *x, Node *n, int r)
 {
-    const Variant *k = r < 0 ? NULL : variant_of(x->p, r);
+    const Split *batch = &x->p->batch;
+    int parts = batch->n;
 
-    if (k && x->p->variants->differ[of->index])
-        node_copy_attrs(x->g, copy, k->node[of->index]);
+    for (int i = 0; i < batch->n && node_int(n, "filled"); i++)
+        parts -= !batch->count[i];
+    node_set_int(x->g, n, "parts", parts ? parts : 1);
+    if (node_int(n, "shared"))
+        node_set_attr(x->g, n,
+                      &(Attr)FLOAT("weight", node_float(n, "weight") * (double)batch->count[r] / (double)batch->total));
 }
 
-/* A copy for replica r (or, r < 0, for device d) that reads in[]. */
+/* Makes a copy for replica r (or, r < 0, for device d) that reads in[].  Attributes are those of the graph of the
+ * replica's length; a constant input that holds the output's shape becomes the local shape. */
 static Node *clone_node(Expander *x, const Node *n, Node *first, const ValueId *in, int r, int d)
 {
     bool split = r >= 0 && n->n_out && has_value(n->out[0]) && x->t->value[n->out[0].i].kind == PL_S;
     Node *copy = x->g->status ? NULL : append_copy(x, n, first, in, r, d);
+    const Variant *own = r < 0 ? NULL : variant_of(x->p, r);
 
     if (!copy)
         return NULL;
-    take_attributes(x, n, copy, r);
-    if (split && n->op->shape_in)
-        set_local_shape(x, n, copy, r);
+    if (own && x->p->variants->differ[n->index])
+        node_copy_attrs(x->g, copy, own->node[n->index]);
+    if (split && n->op->shape_in) {
+        Shape s = local_shape(x, n->out[0], x->t->value[n->out[0].i], r);
+
+        node_set_input(x->g, copy, n->op->shape_in - 1, emit_shape_const(x->g, &s));
+        if (node_attr(copy, "allowzero"))
+            node_set_int(x->g, copy, "allowzero", 1); /* a part may be empty: 0 means none, not "as the input" */
+    }
     if (split && (n->op->flags & OPF_RANDOM) && !x->g->status)
         x->g->status = set_random_key(x, n, copy, r);
     if (n->op->flags & OPF_PIECES && x->t->value[n->out[0].i].kind == PL_P)
@@ -163,21 +153,17 @@ static Node *clone_node(Expander *x, const Node *n, Node *first, const ValueId *
 
 /* ---- state ---- */
 
-static const char *state_name(const Expander *x, const char *logical, int r, int d)
-{
-    return r >= 0 ? arena_printf(x->once, "%s@r%d", logical, r) : arena_printf(x->once, "%s@d%d", logical, d);
-}
-
 /* Where some states are in pieces, whose copies are all new values, so are those of all others: their order is the same
  * on every device, and with it that of the states in every process. */
 static bool renews(const Expander *x, Place at) { return at.kind == PL_S || x->p->shard; }
 
-/* Copy i of state v, all of which is in `at`.  The first copy of a whole state is v itself, unless all are new. */
+/* Copy i of state v, whose placement is `at`.  The first copy of a whole state is v itself, unless all are new. */
 static ValueId state_copy(Expander *x, ValueId v, const char *logical, Place at, int i)
 {
     const Value *of = value(x->g, v);
     int r = replica_of(at, i), d = device_of(x, at, i);
-    const char *name = state_name(x, logical, r, d);
+    const char *name =
+        r >= 0 ? arena_printf(x->once, "%s@r%d", logical, r) : arena_printf(x->once, "%s@d%d", logical, d);
     ValueId copy = v;
     Value *c;
 
@@ -203,19 +189,8 @@ static ValueId state_copy(Expander *x, ValueId v, const char *logical, Place at,
     return copy;
 }
 
-static Status mark_shard(Expander *x, ValueId v, Place at, int i, ValueId copy)
-{
-    Shard *p = ARENA_NEW(x->g->arena, Shard, 1);
-
-    if (!p)
-        return FAIL_NOMEM();
-    *p = (Shard){ *value(x->g, v)->shape, split_offset(at.split, shape_numel(value(x->g, v)->shape), i) };
-    value(x->g, copy)->shard = p;
-    return ST_OK;
-}
-
-/* Whole: one copy per device, all started alike, and of a partial sum one per replica.  In pieces: one for each device,
- * and what was the state is none any more. */
+/* Makes the copies of a state: whole, one per device with the same start, or of a partial sum one per replica; in
+ * pieces, one per device, and the original is a state no more. */
 static Status expand_state(Expander *x, ValueId v)
 {
     Place at = x->t->value[v.i];
@@ -234,8 +209,14 @@ static Status expand_state(Expander *x, ValueId v)
         x->native[v.i][i] = state_copy(x, v, logical, at, i);
         if (!has_value(x->native[v.i][i]))
             return fail_or_nomem(x);
-        if (at.kind == PL_S)
-            TRY(mark_shard(x, v, at, i, x->native[v.i][i]));
+        if (at.kind == PL_S) {
+            Shard *p = ARENA_NEW(x->g->arena, Shard, 1);
+
+            if (!p)
+                return FAIL_NOMEM();
+            *p = (Shard){ *value(x->g, v)->shape, split_offset(at.split, shape_numel(value(x->g, v)->shape), i) };
+            value(x->g, x->native[v.i][i])->shard = p;
+        }
     }
     if (renews(x, at)) {
         value(x->g, v)->kind = V_TEMP;
@@ -289,8 +270,8 @@ static Status record_output(Expander *x, const Node *n, Node *const *copy, bool 
     return x->g->status;
 }
 
-/* Its first copy takes its place, and that of its outputs.  Not where parts of the outputs may be made from what it
- * reads (value_copies.c, made_in_parts). */
+/* The node, if its first copy takes its place and that of its outputs; NULL where parts of the outputs may be made from
+ * what it reads (value_copies.c, made_in_parts). */
 static Node *to_renew(Node *n) { return n->op->shape_in ? NULL : n; }
 
 /* The node as it was before its first copy took its place. */
@@ -299,18 +280,6 @@ static Status remember(Expander *x, Node *out, const Node *n)
     *out = *n;
     out->in = arena_memdup(x->once, n->in, (size_t)n->n_in * sizeof *n->in);
     return out->in || !n->n_in ? ST_OK : FAIL_NOMEM();
-}
-
-/* Of replica r's length. */
-static Status take_constants(Expander *x, const Node *was, ValueId *in, int r)
-{
-    for (int i = 0; i < was->n_in; i++) {
-        const ValueId own = own_constant(x, was, i, r);
-
-        TRY(x->g->status);
-        in[i] = has_value(own) ? own : in[i];
-    }
-    return ST_OK;
 }
 
 static Status expand_copy_node(Expander *x, Node *n, const Node *was, const ValueId *const *lists, bool per_replica,
@@ -337,8 +306,12 @@ static Status expand_copy_node(Expander *x, Node *n, const Node *was, const Valu
                 return fail_or_nomem(x);
             in[i] = !list ? NO_VALUE : list[place_by_device(x->t->want[was->index][i]) ? d : k];
         }
-        if (per_replica)
-            TRY(take_constants(x, was, in, k));
+        for (int i = 0; per_replica && i < was->n_in; i++) { /* constants of the replica's length */
+            const ValueId own = own_constant(x, was, i, k);
+
+            TRY(x->g->status);
+            in[i] = has_value(own) ? own : in[i];
+        }
         if (!(copy[k] = clone_node(x, was, first, in, per_replica ? k : -1, d)))
             return fail_or_nomem(x);
         first = NULL;
@@ -346,7 +319,7 @@ static Status expand_copy_node(Expander *x, Node *n, const Node *was, const Valu
     return ST_OK;
 }
 
-/* One that draws: each replica's outputs are its positions of what a part of the longest's length would have. */
+/* Copies a random node: each replica's outputs are the positions that it has of a part of the longest length. */
 static Status expand_drawn(Expander *x, Node *n)
 {
     const ValueId **lists = ARENA_NEW(x->once, const ValueId *, n->n_in);
@@ -377,7 +350,7 @@ static Status expand_drawn(Expander *x, Node *n)
     return x->g->status;
 }
 
-/* One copy, on the device of the loss, of whole values. */
+/* Makes one copy, on the device of the loss, that reads whole values. */
 static Status expand_there(Expander *x, Node *n)
 {
     const int d = x->p->like[x->p->loss_device];
@@ -410,7 +383,7 @@ static Status expand_there(Expander *x, Node *n)
 
 /* ---- of one replica's part ---- */
 
-/* A value that every replica has, or that replica r alone does, where r is. */
+/* Replica r's copy of a value that every replica has, or r alone. */
 static ValueId at_home(Expander *x, ValueId v, int r)
 {
     const ValueId *list;
@@ -442,34 +415,6 @@ static Status expand_home(Expander *x, Node *n, int r)
     return x->g->status;
 }
 
-/* Each replica's copy of what is cut is its part. */
-static Status expand_cut(Expander *x, const Node *n)
-{
-    const ValueId *list = copies_of(x, n->in[0], x->t->want[n->index][0]);
-
-    if (!list)
-        return fail_or_nomem(x);
-    for (int r = 0; r < n->n_out; r++) {
-        x->there[n->out[r].i] = list[r];
-        x->made_there[n->out[r].i] = true;
-    }
-    return ST_OK;
-}
-
-/* And the other way. */
-static Status expand_joined(Expander *x, const Node *n)
-{
-    ValueId *list = ARENA_NEW(x->a, ValueId, n->n_in);
-
-    if (!list)
-        return FAIL_NOMEM();
-    for (int r = 0; r < n->n_in; r++)
-        if (!has_value(list[r] = at_home(x, n->in[r], r)))
-            return fail_or_nomem(x);
-    x->native[n->out[0].i] = list;
-    return ST_OK;
-}
-
 static Status expand_one(Expander *x, Node *n)
 {
     bool per_replica = runs_per_replica(x, n);
@@ -494,8 +439,28 @@ static Status expand_node(Expander *x, Node *n)
 {
     const int home = x->t->home[n->index];
 
-    if (home == HOME_CUT || home == HOME_JOINED)
-        return home == HOME_CUT ? expand_cut(x, n) : expand_joined(x, n);
+    if (home == HOME_CUT) { /* each replica's part becomes its copy of that output */
+        const ValueId *list = copies_of(x, n->in[0], x->t->want[n->index][0]);
+
+        if (!list)
+            return fail_or_nomem(x);
+        for (int r = 0; r < n->n_out; r++) {
+            x->there[n->out[r].i] = list[r];
+            x->made_there[n->out[r].i] = true;
+        }
+        return ST_OK;
+    }
+    if (home == HOME_JOINED) { /* the inputs become the replicas' copies of the output */
+        ValueId *list = ARENA_NEW(x->a, ValueId, n->n_in);
+
+        if (!list)
+            return FAIL_NOMEM();
+        for (int r = 0; r < n->n_in; r++)
+            if (!has_value(list[r] = at_home(x, n->in[r], r)))
+                return fail_or_nomem(x);
+        x->native[n->out[0].i] = list;
+        return ST_OK;
+    }
     if (home)
         return expand_home(x, n, home - 1);
     if (n->op->flags & OPF_RANDOM && varies(x, n->out[0]))
@@ -527,7 +492,7 @@ static Status expand_updates(Expander *x)
     return g->status;
 }
 
-/* Whole, or in the parts of the replicas that are shown. */
+/* Adds an output, whole or as the parts of the replicas that the graph shows. */
 static Status expand_output(Expander *x, const Output *o)
 {
     Place at;
@@ -553,22 +518,11 @@ static Status expand_output(Expander *x, const Output *o)
     return x->g->status;
 }
 
-static Status expand_outputs(Expander *x)
-{
-    const int n = x->g->n_output;
-    const Output *old = arena_memdup(x->a, x->g->output, (size_t)n * sizeof *old);
-
-    if (n && !old)
-        return FAIL_NOMEM();
-    x->g->n_output = 0;
-    for (int i = 0; i < n; i++)
-        TRY(expand_output(x, &old[i]));
-    return ST_OK;
-}
-
 static Status expand_nodes(Expander *x)
 {
     const uint32_t n_old = x->g->n_node;
+    const int n_output = x->g->n_output;
+    const Output *output;
 
     for (uint32_t i = 1; i < x->n_value; i++)
         if (x->g->value[i]->kind == V_STATE) {
@@ -581,33 +535,30 @@ static Status expand_nodes(Expander *x)
             TRY(expand_node(x, x->g->node[i]));
         }
     TRY(expand_updates(x));
-    TRY(expand_outputs(x));
+    if (!(output = arena_memdup(x->a, x->g->output, (size_t)n_output * sizeof *output)) && n_output)
+        return FAIL_NOMEM();
+    x->g->n_output = 0;
+    for (int i = 0; i < n_output; i++)
+        TRY(expand_output(x, &output[i]));
     for (uint32_t i = 0; i < n_old; i++)
         if (x->g->node[i]->op)
             graph_remove(x->g, x->g->node[i]);
     return x->g->status;
 }
 
-/* [n_value] */
-static Whole *find_wholes(const Graph *g, Arena *a)
-{
-    Whole *of = ARENA_NEW(a, Whole, g->n_value);
-
-    for (uint32_t i = 1; of && i < g->n_value; i++)
-        of[i] = (Whole){ g->value[i]->shape, g->value[i]->dtype };
-    return of;
-}
-
 Status expand_graph(Graph *g, const Partition *p, const Placements *t, Arena *a)
 {
     Expander x = { .g = g, .a = a, .once = arena_create_beside(a), .p = p, .t = t, .n_value = g->n_value };
+    Whole *of = ARENA_NEW(a, Whole, g->n_value);
     Status st;
 
     for (int d = 0; d < p->devices; d++)
         if (p->first_replica[d + 1] - p->first_replica[d] > x.turns)
             x.turns = p->first_replica[d + 1] - p->first_replica[d];
     x.backward = p->shard ? find_backward(g, a) : NULL;
-    x.of = find_wholes(g, a);
+    x.of = of;
+    for (uint32_t i = 1; of && i < g->n_value; i++)
+        of[i] = (Whole){ g->value[i]->shape, g->value[i]->dtype };
     x.gathered = ARENA_NEW(a, ValueId **, x.n_value);
     x.borrowed = p->variants && p->variants->n ? ARENA_NEW(a, ValueId *, p->variants->n) : NULL;
     x.native = ARENA_NEW(a, ValueId *, x.n_value);

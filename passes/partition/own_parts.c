@@ -1,18 +1,20 @@
-/* What is computed of a batch is of the whole batch, so for each part the nodes between what still has the samples
- * along an axis of their own and the value that is asked for are copied, and what has them is cut along that axis
- * (Split). Which axis that is, two worlds tell, of batches of two and of three samples.
+/* Copies of a computation for each part of a batch, where values belong to the whole batch.
  *
- * What has the samples along an axis may still be of the whole batch: the rows of a table of all pairs, a softmax over
- * the samples, their numbers 0, 1, 2.  So from the first value on that has no axis which grows with the batch, or is
- * made by an operator whose placement rule says that it mixes samples, or by what only the batch's size decides, all is
- * copied.  Batch-norm is none of these: whose statistics it takes is told by --bn. */
+ * For each part, the nodes between the values that have the samples along an axis of their own and the value that is
+ * asked for are copied, and the values that have samples are cut along that axis (Split).  The graph is inferred with
+ * batches of two and of three samples (OwnParts.world): the axis of the samples is the one that grows.
+ *
+ * A value with such an axis may still belong to the whole batch: the rows of a table of all pairs, a softmax over the
+ * samples, their numbers 0, 1, 2.  So everything is copied from the first value on that has no growing axis, or that
+ * follows from the batch's size alone, or whose operator mixes samples by its placement rule.  Batch-norm is exempt:
+ * --bn decides whose statistics it takes. */
 #include "passes/partition/own_parts.h"
-#include "graph/ops/concat.gen.h"
 
 #include <string.h>
 
 #include "graph/ir/emit.h"
 #include "graph/ir/op.h"
+#include "graph/ops/concat.gen.h"
 #include "passes/batch_axis.h"
 #include "passes/simplify/infer_shapes.h"
 #include "passes/options/batch.h"
@@ -24,8 +26,8 @@ int own_parts_growing(const OwnParts *o, ValueId v)
     return axis >= 0 ? axis : -1;
 }
 
-/* What follows from shapes alone. */
-static const Tensor *known(const OwnParts *o, ValueId v)
+/* The contents of a value that follows from shapes alone; NULL: it does not. */
+static const Tensor *shape_constant(const OwnParts *o, ValueId v)
 {
     const Value *at = o->world[1].g->value[v.i];
 
@@ -34,7 +36,7 @@ static const Tensor *known(const OwnParts *o, ValueId v)
 
 int own_parts_axis(const OwnParts *o, ValueId v)
 {
-    const int axis = known(o, v) || o->mixed[v.i] ? -1 : own_parts_growing(o, v);
+    const int axis = shape_constant(o, v) || o->mixed[v.i] ? -1 : own_parts_growing(o, v);
 
     return axis >= 0 && o->world[0].g->value[v.i]->shape->dim[axis] == LESS_SAMPLES ? axis : -1;
 }
@@ -43,7 +45,8 @@ const Value *own_parts_value(const OwnParts *o, ValueId v) { return o->world[0].
 
 /* ---- opening ---- */
 
-/* Does the operator's placement rule say that it mixes samples?  Of the world of MORE_SAMPLES samples, each a part. */
+/* *out: does the operator's placement rule say that it mixes samples?  n is in the graph of MORE_SAMPLES samples, each
+ * of which is a part. */
 static Status mixes(bool *out, const OwnParts *o, const Node *n)
 {
     static const int64_t count[MORE_SAMPLES] = { 1, 1, 1 }, offset[MORE_SAMPLES] = { 0, 1, 2 };
@@ -68,14 +71,14 @@ static Status mixes(bool *out, const OwnParts *o, const Node *n)
     if (n->op->place)
         *out = !place_by_rule(&p) && p.mixes;
     for (int i = 0; i < n->n_in && !n->op->place && !n->op->elementwise && !n->op->train; i++)
-        *out |= p.in[i].kind == PL_S; /* what is composed of others may mix; batch-norm is what --bn says */
+        *out |= p.in[i].kind == PL_S; /* a composite operator may mix; --bn decides for batch-norm */
     return ST_OK;
 }
 
-/* Does the number of samples come in otherwise than as a size, unlike for some samples or for some batches? */
+/* Does input i follow from the batch's size, other than as a shape or as equal rows for all samples? */
 static bool counts_samples(const OwnParts *o, const Node *n, int i)
 {
-    const Tensor *t = has_value(n->in[i]) && o->depends[n->in[i].i] ? known(o, n->in[i]) : NULL;
+    const Tensor *t = has_value(n->in[i]) && o->depends[n->in[i].i] ? shape_constant(o, n->in[i]) : NULL;
     const int axis = t ? own_parts_growing(o, n->in[i]) : -1;
 
     return t && n->op->shape_in != i + 1 && !(axis >= 0 && rows_equal(t, axis));
@@ -94,7 +97,7 @@ static Status find_mixed(OwnParts *o)
         for (int i = 0; i < n->n_in; i++)
             any |= has_value(n->in[i]) && (o->mixed[n->in[i].i] || counts_samples(o, n, i));
         for (int i = 0; i < n->n_out; i++)
-            o->mixed[n->out[i].i] = has_value(n->out[i]) && !known(o, n->out[i]) &&
+            o->mixed[n->out[i].i] = has_value(n->out[i]) && !shape_constant(o, n->out[i]) &&
                                     (any || (o->depends[n->out[i].i] && own_parts_growing(o, n->out[i]) < 0));
     }
     return ST_OK;
@@ -120,15 +123,16 @@ static Status find_worlds(OwnParts *o)
     return find_mixed(o);
 }
 
-/* 0: not known. */
+/* The number of samples of the batch, by the options or the model; 0: unknown. */
 static int64_t given_samples(const Graph *g, const BuildOptions *opt)
 {
     const int64_t declared = declared_batch(g, opt);
+    const BatchOptions *batch = batch_options(opt);
 
-    if (batch_options(opt)->batch > 0)
-        return batch_options(opt)->batch;
-    for (int i = 0; i < batch_options(opt)->n_input_shape; i++) {
-        const InputShape *given = &batch_options(opt)->input_shape[i];
+    if (batch->batch > 0)
+        return batch->batch;
+    for (int i = 0; i < batch->n_input_shape; i++) {
+        const InputShape *given = &batch->input_shape[i];
         const int axis = data_split_axis(g, opt, given->name);
 
         if (axis >= 0 && axis < given->shape.rank)
@@ -166,7 +170,7 @@ void own_parts_close(OwnParts *o)
         graph_free(o->world[i].g);
 }
 
-/* ---- what is copied ---- */
+/* ---- nodes to copy ---- */
 
 void own_parts_find(OwnParts *o)
 {
@@ -235,7 +239,7 @@ static ValueId *own_parts_cut(OwnParts *o, ValueId v)
     return piece;
 }
 
-static ValueId own_or_piece(OwnParts *o, ValueId v)
+ValueId own_parts_of(OwnParts *o, ValueId v)
 {
     if (!o->depends[v.i] || has_value(o->own[v.i]))
         return o->depends[v.i] ? o->own[v.i] : v;
@@ -243,8 +247,6 @@ static ValueId own_or_piece(OwnParts *o, ValueId v)
         return NO_VALUE;
     return o->own[v.i] = o->piece[v.i][o->part];
 }
-
-ValueId own_parts_of(OwnParts *o, ValueId v) { return own_or_piece(o, v); }
 
 static Status own_parts_copy_node(OwnParts *o, const Node *n)
 {
@@ -254,7 +256,7 @@ static Status own_parts_copy_node(OwnParts *o, const Node *n)
     if (!in)
         return FAIL_NOMEM();
     for (int i = 0; i < n->n_in; i++)
-        in[i] = own_or_piece(o, n->in[i]);
+        in[i] = own_parts_of(o, n->in[i]);
     TRY(o->g->status);
     if (!(copy = graph_add_node_like(o->g, n, n->n_in, in, n->n_out, NULL)))
         return o->g->status;

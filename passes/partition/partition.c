@@ -36,26 +36,7 @@ static Status sweep(Graph *g)
     return graph_sort(g);
 }
 
-static void mark_single(Graph *g)
-{
-    FOR_NODES(g, n)
-        n->replica = n->device = 0;
-    for (uint32_t i = 1; i < g->n_value; i++)
-        if (g->value[i]->kind == V_STATE || g->value[i]->kind == V_TEMP) {
-            g->value[i]->device = 0;
-            g->value[i]->replica = g->value[i]->kind == V_TEMP ? 0 : -1;
-        }
-}
-
-static bool carries_batch(const Graph *g, const Partition *p)
-{
-    for (int i = 0; i < g->n_input; i++)
-        if (p->batch_axis[g->input[i].i] >= 0)
-            return true;
-    return false;
-}
-
-/* Can replicas have lengths of their own? */
+/* Gives replicas lengths of their own; fails with the reason where that cannot be. */
 static Status try_variants(Graph *g, Partition *p, PassCtx *ctx, Arena *a)
 {
     Placements t;
@@ -92,22 +73,13 @@ static Status place_parts(Placements *t, Graph *g, Partition *p, PassCtx *ctx, A
     return ST_OK;
 }
 
-/* In an arena of its own: the tables go before the graph of all replicas is sorted. */
-static Status place_and_expand(Graph *g, Partition *p, PassCtx *ctx)
-{
-    Arena *a = arena_create_beside(ctx->scratch);
-    Placements t;
-    Status st = a ? place_parts(&t, g, p, ctx, a) : FAIL_NOMEM();
-
-    if (!st)
-        st = expand_graph(g, p, &t, a);
-    arena_free(a);
-    return st;
-}
-
 static Status partition_run(Graph *g, PassCtx *ctx)
 {
+    bool carried = false;
     Partition p;
+    Placements t;
+    Arena *a;
+    Status st;
 
     TRY(partition_decide(&p, g, ctx->opt, ctx->scratch, ctx->report));
     if (step_options(ctx->opt)->in_force)
@@ -115,14 +87,27 @@ static Status partition_run(Graph *g, PassCtx *ctx)
     if (build_mode(ctx->opt) >= BUILD_TRAIN)
         TRY(check_statistics(g, &p, ctx->opt, ctx->report, ctx->scratch));
     if (p.replicas == 1) {
-        mark_single(g);
+        FOR_NODES(g, n)
+            n->replica = n->device = 0;
+        for (uint32_t i = 1; i < g->n_value; i++)
+            if (g->value[i]->kind == V_STATE || g->value[i]->kind == V_TEMP) {
+                g->value[i]->device = 0;
+                g->value[i]->replica = g->value[i]->kind == V_TEMP ? 0 : -1;
+            }
         return ST_OK;
     }
-    if (!carries_batch(g, &p) && build_mode(ctx->opt) != BUILD_APPLY)
+    for (int i = 0; i < g->n_input && !carried; i++)
+        carried = p.batch_axis[g->input[i].i] >= 0;
+    if (!carried && build_mode(ctx->opt) != BUILD_APPLY)
         TRY(report_note(ctx->report, NOTE_OTHER, g->name,
                         "no input carries the batch: every device computes all of it"));
     TRY(sweep(g));
-    TRY(place_and_expand(g, &p, ctx));
+    a = arena_create_beside(ctx->scratch); /* its tables go before the graph of all replicas is sorted */
+    st = a ? place_parts(&t, g, &p, ctx, a) : FAIL_NOMEM();
+    if (!st)
+        st = expand_graph(g, &p, &t, a);
+    arena_free(a);
+    TRY(st);
     TRY(sweep(g));
     ctx->n_changed += (int)g->n_node;
     return ST_OK;

@@ -1,4 +1,4 @@
-/* A value's copies, and what converts them from one placement into another.
+/* Copies of a value, and conversions of these copies between placements.
  *
  * Where a consumer needs another placement than the producer has, a collective or a slice appears; each is made once
  * and shared by all consumers.  Sums follow the tree of graph/tensor/reduce_tree.h.  Subtrees whose replicas share a
@@ -37,7 +37,7 @@ Shape piece_shape(const Shape *whole, Place at, int i)
     return s;
 }
 
-/* Of which copy i is a part, or all. */
+/* Shape of the unsplit tensor that copy i is a slice of, or all of. */
 static const Shape *whole_shape(const Expander *x, ValueId v, Place at, int i)
 {
     const Variant *k = place_by_device(at) ? NULL : variant_of(x->p, i);
@@ -52,7 +52,7 @@ Shape local_shape(const Expander *x, ValueId v, Place at, int i)
 
 enum { MAX_OTHER = 7 }; /* pieces: as many blocks, one more, and those that the end of the tensor cuts */
 
-/* An input of the graph of that shape, for a copy that is elsewhere. */
+/* An input of the graph that stands for a copy of that shape on a device that the graph does not show. */
 static ValueId other_piece(Expander *x, ValueId v, const Value *like, const Shape *s)
 {
     ValueId *list = x->other[v.i] ? x->other[v.i] : ARENA_NEW(x->a, ValueId, MAX_OTHER + 1);
@@ -117,15 +117,6 @@ static Node *add_copier(Expander *x, const OpDef *op, const Attr *attrs, int n_i
     return n;
 }
 
-/* A collective's name says what it does, which its checked attributes tell. */
-static Status name_exchange(Graph *g, Node *n)
-{
-    const Exchange e = exchange_of(n);
-
-    n->name = arena_printf(g->arena, "%s of %s", exchange_verb(&e), n->name);
-    return n->name ? ST_OK : FAIL_NOMEM();
-}
-
 Node *emit_copies(Expander *x, const OpDef *op, const Attr *attrs, int n_in, const ValueId *in, ValueId v, int n_out,
                   const int *replica, const int *device)
 {
@@ -151,8 +142,12 @@ Node *emit_copies(Expander *x, const OpDef *op, const Attr *attrs, int n_in, con
             mark_copy(x, n->out[i], value_logical_name(value(x->g, v)), replica ? replica[i] : -1, device[i]);
     if (!(x->g->status = node_normalise(x->g, n)))
         x->g->status = node_infer(x->g, n);
-    if (!x->g->status && op->flags & OPF_COLLECTIVE)
-        x->g->status = name_exchange(x->g, n);
+    if (!x->g->status && op->flags & OPF_COLLECTIVE) { /* its checked attributes tell what it does */
+        const Exchange e = exchange_of(n);
+
+        if (!(n->name = arena_printf(x->g->arena, "%s of %s", exchange_verb(&e), n->name)))
+            x->g->status = FAIL_NOMEM();
+    }
     return x->g->status ? NULL : n;
 }
 
@@ -426,16 +421,7 @@ static ValueId *copies_of_input(Expander *x, ValueId v)
     return same;
 }
 
-static ValueId *copies_of_const(Expander *x, ValueId v)
-{
-    ValueId *list = new_list(x, x->p->devices);
-
-    for (int d = 0; list && d < x->p->devices; d++)
-        list[d] = v;
-    return list;
-}
-
-/* Of what the loss's device alone has computed, whole on each. */
+/* Copies on each device of a value that the loss's device alone has computed. */
 static ValueId *wholes_from_there(Expander *x, ValueId v)
 {
     ValueId *same;
@@ -451,8 +437,12 @@ static const ValueId *native_copies(Expander *x, ValueId v)
 {
     if (!x->native[v.i] && value(x->g, v)->kind == V_INPUT)
         x->native[v.i] = copies_of_input(x, v);
-    if (!x->native[v.i] && value(x->g, v)->kind == V_CONST)
-        x->native[v.i] = copies_of_const(x, v);
+    if (!x->native[v.i] && value(x->g, v)->kind == V_CONST) {
+        ValueId *list = x->native[v.i] = new_list(x, x->p->devices);
+
+        for (int d = 0; list && d < x->p->devices; d++)
+            list[d] = v;
+    }
     if (!x->native[v.i] && x->made_there[v.i])
         x->native[v.i] = x->t->value[v.i].kind == PL_S
                              ? to_parts(x, &op_Scatter, "axis", NULL, 1, &x->there[v.i], v, x->t->value[v.i])
@@ -562,22 +552,11 @@ const ValueId *stacked(Expander *x, ValueId v)
 
 /* ---- to S ---- */
 
-/* Elements from `at` on, where they lie; of zeros as many zeros. */
-static Tensor *tensor_within(Expander *x, const Tensor *t, const Shape *s, int64_t at)
-{
-    Tensor *part = ARENA_NEW(x->g->arena, Tensor, 1);
-
-    if (part)
-        *part = (Tensor){ t->dtype, *s, t->data ? (char *)t->data + (size_t)at * dtype_size(t->dtype) : NULL };
-    return part;
-}
-
 ValueId tensor_part(Expander *x, const char *name, const Tensor *t, Place at, int i)
 {
     Shape s = piece_shape(&t->shape, at, i);
     bool flat = at.axis == AXIS_ELEMENTS;
-    Tensor *part = flat ? tensor_within(x, t, &s, split_offset(at.split, tensor_numel(t), i))
-                        : tensor_create(x->g->arena, t->dtype, &s);
+    Tensor *part = flat ? ARENA_NEW(x->g->arena, Tensor, 1) : tensor_create(x->g->arena, t->dtype, &s);
     size_t inner = (size_t)(flat ? 1 : shape_count(&s, at.axis + 1, s.rank)) * dtype_size(t->dtype);
     int64_t rounds = (flat ? 1 : shape_count(&s, 0, at.axis)) * at.blocks,
             dim = (flat ? tensor_numel(t) : t->shape.dim[at.axis]) / at.blocks;
@@ -587,6 +566,11 @@ ValueId tensor_part(Expander *x, const char *name, const Tensor *t, Place at, in
     if (!part) {
         x->g->status = FAIL_NOMEM();
         return NO_VALUE;
+    }
+    if (flat) { /* the elements where they lie; a tensor of zeros has no data */
+        const size_t from = (size_t)split_offset(at.split, tensor_numel(t), i) * dtype_size(t->dtype);
+
+        *part = (Tensor){ t->dtype, s, t->data ? (char *)t->data + from : NULL };
     }
     for (int64_t k = 0; row && !flat && k < rounds; k++)
         memcpy((char *)part->data + (size_t)k * row, (const char *)t->data + (size_t)k * wide + offset, row);
@@ -693,18 +677,11 @@ static bool is_of_replicas(Place at)
     return at.kind == PL_S && at.blocks == 1 && at.axis >= 0 && !place_by_device(at);
 }
 
-/* Do parts along one axis become parts along another, with no whole of which they could be slices? */
-static bool can_turn(Expander *x, ValueId v, Place at)
-{
-    const Place from = x->t->value[v.i];
-
-    return x->p->mix != MIX_GATHER && is_of_replicas(from) && is_of_replicas(at) && from.axis != at.axis &&
-           !x->whole[v.i] && !x->made_there[v.i] && native_copies(x, v);
-}
-
 static const ValueId *split_copies(Expander *x, ValueId v, Place at)
 {
+    const Place from = x->t->value[v.i];
     SplitCopies *s = x->split[v.i];
+    bool turns; /* parts along one axis become parts along another, with no whole that they could be slices of */
 
     for (; s; s = s->next)
         if (place_eq(s->at, at))
@@ -714,9 +691,13 @@ static const ValueId *split_copies(Expander *x, ValueId v, Place at)
         return NULL;
     }
     s->at = at;
-    s->part = x->t->value[v.i].kind == PL_P && at.blocks == 1 ? reduce_to_parts(x, v, at)
-              : can_turn(x, v, at)                            ? turn(x, v, x->t->value[v.i], at)
-                                                              : make_parts(x, v, at);
+    if (from.kind == PL_P && at.blocks == 1) {
+        s->part = reduce_to_parts(x, v, at);
+    } else {
+        turns = x->p->mix != MIX_GATHER && is_of_replicas(from) && is_of_replicas(at) && from.axis != at.axis &&
+                !x->whole[v.i] && !x->made_there[v.i] && native_copies(x, v);
+        s->part = turns ? turn(x, v, from, at) : make_parts(x, v, at);
+    }
     s->next = x->split[v.i];
     x->split[v.i] = s;
     return x->g->status ? NULL : s->part;

@@ -657,15 +657,6 @@ static Status add_optimizer_apply(Optimizer *o, Arena *scratch)
 
 /* ---- the pass ---- */
 
-static Status check_clip(const Clip *c)
-{
-    if (!(c->norm >= 0))
-        return FAIL(E_INVALID, "--clip-norm %g must not be negative", c->norm);
-    if (!(c->value >= 0))
-        return FAIL(E_INVALID, "--clip-value %g must not be negative", c->value);
-    return ST_OK;
-}
-
 static Status take_groups(Optimizer *o)
 {
     const BuildOptions *opt = o->opt;
@@ -686,7 +677,10 @@ static Status take_groups(Optimizer *o)
             return FAIL(E_INVALID, "--group '%s': the file says how all or none of its tensors are updated",
                         u->pattern);
         *group = (Group){ .def = def, .clip = u && u->clip ? u->clip : &update_options(opt)->clip };
-        TRY(check_clip(group->clip));
+        if (!(group->clip->norm >= 0))
+            return FAIL(E_INVALID, "--clip-norm %g must not be negative", group->clip->norm);
+        if (!(group->clip->value >= 0))
+            return FAIL(E_INVALID, "--clip-value %g must not be negative", group->clip->value);
         st = recipe_take(&group->settings, &def->recipe, "optimizer",
                          u ? u->optimizer_args : recipe_options(opt)->optimizer_args,
                          u ? u->settings : recipe_options(opt)->settings, a);
@@ -695,7 +689,8 @@ static Status take_groups(Optimizer *o)
     return ST_OK;
 }
 
-static Status check_groups(const Optimizer *o, Arena *scratch)
+/* Checks the groups by the parameters that they have, and reports how many each has. */
+static Status check_groups(const Optimizer *o, Arena *scratch, Report *report)
 {
     const char **name = ARENA_NEW(scratch, const char *, o->n);
 
@@ -703,20 +698,16 @@ static Status check_groups(const Optimizer *o, Arena *scratch)
         return FAIL_NOMEM();
     for (int i = 0; i < o->n; i++)
         name[i] = value(o->g, o->pair[i].param)->name;
-    return update_groups_check(o->opt, name, o->n);
-}
-
-static Status tell_groups(const Optimizer *o, Report *report)
-{
+    TRY(update_groups_check(o->opt, name, o->n));
     for (int k = 1; k <= update_options(o->opt)->n_group; k++) {
-        const char *loss = update_options(o->opt)->group[k - 1].loss;
+        const UpdateGroup *group = &update_options(o->opt)->group[k - 1];
         int n = 0;
 
         for (int i = 0; i < o->n; i++)
             n += o->pair[i].group == k;
-        TRY(report_note(report, NOTE_OTHER, update_options(o->opt)->group[k - 1].pattern,
-                        "group %d: tensors updated by %s%s%s: %d", k, o->group[k].def->recipe.name,
-                        loss ? " for loss " : "", loss ? loss : "", n));
+        TRY(report_note(report, NOTE_OTHER, group->pattern, "group %d: tensors updated by %s%s%s: %d", k,
+                        o->group[k].def->recipe.name, group->loss ? " for loss " : "", group->loss ? group->loss : "",
+                        n));
     }
     return ST_OK;
 }
@@ -732,8 +723,7 @@ static Status add_optimizer_run(Graph *g, PassCtx *ctx)
     TRY(add_optimizer_collect(&o, ctx->scratch));
     for (int i = 0; i < o.n; i++)
         player_of(&o, o.pair[i].group)->any = true;
-    TRY(check_groups(&o, ctx->scratch));
-    TRY(tell_groups(&o, ctx->report));
+    TRY(check_groups(&o, ctx->scratch, ctx->report));
     if (!step_options(ctx->opt)->keep_gradients)
         drop_gradient_outputs(g);
     graph_begin_purpose(g, PHASE_UPDATE, "factor of gradients");
