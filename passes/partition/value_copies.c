@@ -568,9 +568,9 @@ ValueId tensor_part(Expander *x, const char *name, const Tensor *t, Place at, in
         return NO_VALUE;
     }
     if (flat) { /* the elements where they lie; a tensor of zeros has no data */
-        const size_t from = (size_t)split_offset(at.split, tensor_numel(t), i) * dtype_size(t->dtype);
+        const int64_t first = split_offset(at.split, tensor_numel(t), i);
 
-        *part = (Tensor){ t->dtype, s, t->data ? (char *)t->data + from : NULL };
+        *part = (Tensor){ t->dtype, s, t->data ? (char *)t->data + (size_t)first * dtype_size(t->dtype) : NULL };
     }
     for (int64_t k = 0; row && !flat && k < rounds; k++)
         memcpy((char *)part->data + (size_t)k * row, (const char *)t->data + (size_t)k * wide + offset, row);
