@@ -1,100 +1,74 @@
-/* Compiling for CPUs: collectives, each device's list of calls, tensors that are bound to addresses; they live in the
- * program, and when an arena moves they are bound again.  What accelerators do with a prepared graph is in
- * exec/gpu/program.c. */
+/* Compiling programs: tensors bound to addresses, and for CPUs collectives and each device's list of calls.  When an arena
+ * moves, its tensors are bound again.  exec/gpu/program.c compiles for accelerators; a ProgramKind of exec/run/run.c holds
+ * the functions of either. */
 #include "exec/run/program.h"
 
 #include <stdlib.h>
 
-#include "exec/gpu/program.h"
 #include "exec/run/program_internal.h"
 
 /* ---- calls ---- */
-
-static bool in_device_memory(MemKind kind) { return kind == MEM_ARENA || kind == MEM_STATE; }
 
 /* The device in whose memory a value is, or -1. */
 static int holder(const Program *p, ValueId v)
 {
     const MemRef *r = &p->ready.plan->value[v.i];
 
-    return in_device_memory(r->kind) ? r->device : -1;
+    return r->kind == MEM_ARENA || r->kind == MEM_STATE ? r->device : -1;
 }
 
-/* The same of what a collective reads.  A part that is a view of an input is where the caller gave it: in the process
- * of its device, for others are given other parts. */
-static int program_source(const Program *p, ValueId v)
-{
-    const int device = holder(p, v);
-    const bool computed = value(p->ready.graph, v)->kind == V_TEMP;
-
-    return device < 0 && computed && p->ready.opt.n_local < p->ready.opt.n_device ? value_device(p->ready.graph, v)
-                                                                                  : device;
-}
-
-/* A collective's devices are those whose memory it reads or writes. */
+/* Describes a collective's devices, those whose memory it reads or writes; the arrays lie in `a`. */
 static Status find_site(Site *site, const Program *p, const Node *n, Arena *a)
 {
-    bool *member = ARENA_NEW(a, bool, p->ready.opt.n_device);
+    const ProgramOptions *opt = &p->ready.opt;
+    bool *member = ARENA_NEW(a, bool, opt->n_device);
     int *from = ARENA_NEW(a, int, n->n_in), *to = ARENA_NEW(a, int, n->n_out);
 
     if (!member || !from || !to)
         return FAIL_NOMEM();
-    for (int i = 0; i < n->n_in; i++)
-        if ((from[i] = program_source(p, n->in[i])) >= 0)
+    for (int i = 0; i < n->n_in; i++) {
+        from[i] = holder(p, n->in[i]);
+        /* A view of an input is where the caller gave it: in several processes, in that of the view's device. */
+        if (from[i] < 0 && value(p->ready.graph, n->in[i])->kind == V_TEMP && opt->n_local < opt->n_device)
+            from[i] = value_device(p->ready.graph, n->in[i]);
+        if (from[i] >= 0)
             member[from[i]] = true;
+    }
     for (int o = 0; o < n->n_out; o++)
         if ((to[o] = holder(p, n->out[o])) >= 0)
             member[to[o]] = true;
-    *site = (Site){ .world = p->ready.opt.world,
-                    .n_device = p->ready.opt.n_device,
-                    .first = p->ready.opt.first,
-                    .n_local = p->ready.opt.n_local,
+    *site = (Site){ .world = opt->world,
+                    .n_device = opt->n_device,
+                    .first = opt->first,
+                    .n_local = opt->n_local,
                     .member = member,
                     .from = from,
                     .to = to,
-                    .latency_bytes = p->ready.opt.ways.latency_bytes,
-                    .by_library =
-                        p->ready.opt.ways.library_sums && (!p->ready.opt.world || world_can_add(p->ready.opt.world)) };
+                    .latency_bytes = opt->ways.latency_bytes,
+                    .by_library = opt->ways.library_sums && (!opt->world || world_can_add(opt->world)) };
     return ST_OK;
-}
-
-static Status create_collective(Program *p, CpuCall *c, const Node *n)
-{
-    bool any = false;
-    Site site;
-
-    TRY(find_site(&site, p, n, p->ready.arena));
-    FOR_LOCAL(&p->ready, d)
-        any |= site.member[d];
-    return any || span_is_needed(n, &site) ? collective_create(&c->collective, &p->meet, p->ready.graph, n, &site)
-                                           : ST_OK;
 }
 
 static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
 
-static Status add_bytes(SpanBytes *most, const Program *p, const Node *n, int first, int n_local, Arena *a)
-{
-    SpanBytes own;
-    Site site;
-
-    TRY(find_site(&site, p, n, a));
-    site.first = first;
-    site.n_local = n_local;
-    TRY(span_bytes(&own, p->ready.graph, n, &site));
-    *most = (SpanBytes){ larger(own.staging, most->staging), larger(own.sums, most->sums) };
-    return ST_OK;
-}
-
-/* The most that a collective needs of each, where the n_local devices from `first` on are a process. */
+/* The most bytes that a collective needs of each kind, where the n_local devices from `first` on are a process. */
 static Status most_bytes(SpanBytes *out, const Program *p, int first, int n_local)
 {
     Arena *a = arena_create();
     Status st = a ? ST_OK : FAIL_NOMEM();
 
     *out = (SpanBytes){ 0 };
-    FOR_NODES(p->ready.graph, n)
-        if (n->op->flags & OPF_COLLECTIVE && !st)
-            st = add_bytes(out, p, n, first, n_local, a);
+    FOR_NODES(p->ready.graph, n) {
+        SpanBytes own;
+        Site site;
+
+        if (st || !(n->op->flags & OPF_COLLECTIVE) || (st = find_site(&site, p, n, a)))
+            continue;
+        site.first = first;
+        site.n_local = n_local;
+        if (!(st = span_bytes(&own, p->ready.graph, n, &site)))
+            *out = (SpanBytes){ larger(own.staging, out->staging), larger(own.sums, out->sums) };
+    }
     arena_free(a);
     return st;
 }
@@ -108,32 +82,62 @@ Status program_staging_bytes(size_t *out, const Program *p, int device)
     return ST_OK;
 }
 
+/* Makes the collectives that this process takes part in. */
 static Status create_collectives(Program *p)
 {
     SpanBytes most;
 
-    FOR_NODES(p->ready.graph, n)
-        if (n->op->flags & OPF_COLLECTIVE)
-            TRY(create_collective(p, &p->call[n->index], n));
+    FOR_NODES(p->ready.graph, n) {
+        bool any = false;
+        Site site;
+
+        if (!(n->op->flags & OPF_COLLECTIVE))
+            continue;
+        TRY(find_site(&site, p, n, p->ready.arena));
+        FOR_LOCAL(&p->ready, d)
+            any |= site.member[d];
+        if (any || span_is_needed(n, &site))
+            TRY(collective_create(&p->call[n->index].collective, &p->meet, p->ready.graph, n, &site));
+    }
     TRY(most_bytes(&most, p, p->ready.opt.first, p->ready.opt.n_local));
     if (most.staging && !(p->staging = aligned_alloc(64, most.staging)))
         return FAIL_NOMEM();
-    for (uint32_t i = 0; i < p->ready.graph->n_node; i++)
+    for (uint32_t i = 0; i < p->n_call; i++)
         if (p->call[i].collective)
             collective_set_staging(p->call[i].collective, p->staging);
     return ST_OK;
 }
 
-static Status list_calls(Program *p, DeviceProgram *part)
+/* Lists the calls of a device in order, and makes room for the copies after them. */
+static Status create_part(Program *p, DeviceProgram *part)
 {
-    if (!(part->call = ARENA_NEW(p->ready.arena, CpuCall *, p->ready.graph->n_node)))
+    Arena *a = p->ready.arena;
+    const size_t n_copy = (size_t)p->ready.plan->n_copy;
+
+    part->call = ARENA_NEW(a, CpuCall *, p->n_call);
+    part->from = ARENA_NEW(a, void *, n_copy);
+    part->to = ARENA_NEW(a, void *, n_copy);
+    part->bytes = ARENA_NEW(a, size_t, n_copy);
+    if (!part->call || !part->from || !part->to || !part->bytes)
         return FAIL_NOMEM();
-    for (uint32_t i = 0; i < p->ready.graph->n_node; i++) {
+    for (uint32_t i = 0; i < p->n_call; i++) {
         CpuCall *c = &p->call[i];
         const Call *k = &p->ready.call[i];
 
         if (c->collective ? collective_has(c->collective, part->device) : k->kernel && k->device == part->device)
             part->call[part->n_call++] = c;
+    }
+    return ST_OK;
+}
+
+Status program_create_parts(Program *p)
+{
+    if (!(p->part = ARENA_NEW(p->ready.arena, DeviceProgram, p->ready.opt.n_device)))
+        return FAIL_NOMEM();
+    TRY(create_collectives(p));
+    FOR_LOCAL(&p->ready, d) {
+        p->part[d] = (DeviceProgram){ .program = p, .device = d };
+        TRY(create_part(p, &p->part[d]));
     }
     return ST_OK;
 }
@@ -178,16 +182,15 @@ static Tensor *tensors_of(Program *p, int n, const ValueId *v)
     return t;
 }
 
-/* Of what CPUs run, and of what the caller gives and gets. */
+/* The tensors of the nodes that CPUs run, of the inputs and of the outputs. */
 static Status create_tensors(Program *p)
 {
     Graph *g = p->ready.graph;
-    const uint32_t n_call = prepared_runtime(&p->ready) ? 0 : g->n_node;
     size_t n = (size_t)g->n_output;
 
-    for (uint32_t i = 0; i < n_call; i++)
+    for (uint32_t i = 0; i < p->n_call; i++)
         n += (size_t)g->node[i]->n_in + (size_t)g->node[i]->n_out;
-    p->call = ARENA_NEW(p->ready.arena, CpuCall, n_call);
+    p->call = ARENA_NEW(p->ready.arena, CpuCall, p->n_call);
     p->binding = ARENA_NEW(p->ready.arena, Binding, n);
     p->input_binding = ARENA_NEW(p->ready.arena, Binding, n);
     p->input = ARENA_NEW(p->ready.arena, Tensor, g->n_input);
@@ -195,7 +198,7 @@ static Status create_tensors(Program *p)
     p->ready.output = ARENA_NEW(p->ready.arena, NamedTensor, g->n_output);
     if (!p->call || !p->binding || !p->input_binding || !p->input || !p->place || !p->ready.output)
         return FAIL_NOMEM();
-    for (uint32_t i = 0; i < n_call; i++) {
+    for (uint32_t i = 0; i < p->n_call; i++) {
         CpuCall *c = &p->call[i];
 
         c->call = &p->ready.call[i];
@@ -213,31 +216,7 @@ static Status create_tensors(Program *p)
     return ST_OK;
 }
 
-static Status create_copies(Program *p, DeviceProgram *part)
-{
-    size_t n = (size_t)p->ready.plan->n_copy;
-
-    part->from = ARENA_NEW(p->ready.arena, void *, n);
-    part->to = ARENA_NEW(p->ready.arena, void *, n);
-    part->bytes = ARENA_NEW(p->ready.arena, size_t, n);
-    return part->from && part->to && part->bytes ? ST_OK : FAIL_NOMEM();
-}
-
 /* ---- entry ---- */
-
-/* What only a CPU device's thread walks. */
-static Status list_work(Program *p)
-{
-    if (!(p->part = ARENA_NEW(p->ready.arena, DeviceProgram, p->ready.opt.n_device)))
-        return FAIL_NOMEM();
-    TRY(create_collectives(p));
-    FOR_LOCAL(&p->ready, d) {
-        p->part[d] = (DeviceProgram){ .program = p, .device = d };
-        TRY(list_calls(p, &p->part[d]));
-        TRY(create_copies(p, &p->part[d]));
-    }
-    return ST_OK;
-}
 
 static Status compile(Program *p, Graph *g, const ProgramOptions *opt)
 {
@@ -246,17 +225,13 @@ static Status compile(Program *p, Graph *g, const ProgramOptions *opt)
     TRY(prepared_create(r, g, opt));
     if (opt->plan_only)
         return ST_OK;
-    if (prepared_runtime(r) && !opt->group)
-        return FAIL(E_INTERNAL, "%s: a program needs the group of its accelerators",
-                    device_name(r->device[opt->first]));
-    if (!prepared_runtime(r))
-        TRY(prepared_reserve_all(r));
+    p->kind = prepared_runtime(r) ? &program_on_accelerators : &program_on_cpus;
+    p->n_call = p->kind == &program_on_cpus ? g->n_node : 0;
+    TRY(p->kind->reserve(p));
     TRY(create_tensors(p));
     TRY(program_world_create(p));
     TRY(index_check_create(&p->indices, r->arena, r->graph));
-    if (!prepared_runtime(r))
-        return list_work(p);
-    return gpu_program_create(&p->gpu, r);
+    return p->kind->create(p);
 }
 
 Status program_compile(Program **out, Graph *g, const ProgramOptions *opt)
@@ -282,9 +257,10 @@ void program_free(Program *p)
 {
     if (!p)
         return;
-    gpu_program_free(p->gpu);
+    if (p->kind)
+        p->kind->release(p);
     program_world_free(p->away);
-    for (uint32_t i = 0; p->part && i < p->ready.graph->n_node; i++)
+    for (uint32_t i = 0; p->call && i < p->n_call; i++)
         collective_free(p->call[i].collective);
     free(p->staging);
     rendezvous_destroy(&p->meet);

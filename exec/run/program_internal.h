@@ -33,9 +33,23 @@ typedef struct {
 typedef struct GpuProgram GpuProgram;     /* exec/gpu/program.h */
 typedef struct WorldOutputs WorldOutputs; /* exec/run/program_world.c */
 
+/* The functions of CPUs, or of accelerators. */
+typedef struct {
+    Status (*reserve)(Program *p); /* memory, or a check that it can be had */
+    Status (*create)(Program *p);  /* the last part of compiling: the tensors are there */
+    Status (*begin)(Program *p);   /* a step: the inputs are set */
+    unsigned (*turn)(const Program *p);
+    Status (*wait)(Program *p, unsigned turn);
+    void (*release)(Program *p); /* also after a failure to create */
+} ProgramKind;
+
+extern const ProgramKind program_on_cpus, program_on_accelerators; /* exec/run/run.c */
+
 struct Program {
     Prepared ready;
-    CpuCall *call;       /* [n_node] of CPUs */
+    const ProgramKind *kind; /* NULL: it is for looking at only */
+    CpuCall *call;           /* [n_call] a call a node, of CPUs */
+    uint32_t n_call;
     DeviceProgram *part; /* [n_device] of CPUs */
     Rendezvous meet;
     void *staging; /* of the collectives, one after another; NULL: they need none */
@@ -48,6 +62,9 @@ struct Program {
     WorldOutputs *away; /* outputs that other processes hold; NULL: no other process */
     unsigned bound;     /* Arenas.generation of the addresses; 0: none yet */
 };
+
+/* Makes the collectives of CPUs and the list of calls of each device; program_free frees them. */
+Status program_create_parts(Program *p) CHECKED;
 
 /* Each process gets the outputs that it does not hold itself, from the one that does, after every step. */
 Status program_world_create(Program *p) CHECKED;

@@ -7,17 +7,6 @@
 #include "exec/plan/trace.h"
 #include "graph/ir/op.h"
 
-static Status run_call(DeviceProgram *part, KernelCtx *ctx, const CpuCall *c)
-{
-    Status st;
-
-    ctx->scratch = c->scratch;
-    st = c->collective ? collective_run(c->collective, part->device, c->in, c->out)
-                       : c->call->kernel->run(ctx, c->call->state, c->in, c->out);
-    return st && st != E_INTERRUPTED ? status_prefix(st, "%s", node_text(part->program->ready.graph, c->call->node))
-                                     : st;
-}
-
 static void trace_call(Trace *t, int device, const CpuCall *c, uint64_t start)
 {
     const Call *k = c->call;
@@ -31,13 +20,19 @@ static Status run_calls(DeviceProgram *part, KernelCtx *ctx)
     Trace *trace = part->program->ready.trace;
 
     for (int i = 0; i < part->n_call; i++) {
-        uint64_t start = trace ? trace_now() : 0;
-        Status st = run_call(part, ctx, part->call[i]);
+        const CpuCall *c = part->call[i];
+        const uint64_t start = trace ? trace_now() : 0;
+        Status st;
 
-        if (st)
+        ctx->scratch = c->scratch;
+        st = c->collective ? collective_run(c->collective, part->device, c->in, c->out)
+                           : c->call->kernel->run(ctx, c->call->state, c->in, c->out);
+        if (st == E_INTERRUPTED)
             return st;
+        if (st)
+            return status_prefix(st, "%s", node_text(part->program->ready.graph, c->call->node));
         if (trace)
-            trace_call(trace, part->device, part->call[i], start);
+            trace_call(trace, part->device, c, start);
     }
     for (int i = 0; i < part->n_copy; i++)
         memcpy(part->to[i], part->from[i], part->bytes[i]);
@@ -57,7 +52,7 @@ static Status run_device(Device *d, void *arg)
 
 /* ---- inputs ---- */
 
-/* `bytes`: so many are read. */
+/* Checks an input's type and shape, and that it has data unless `bytes`, which are read, is 0. */
 static Status run_check_input(const Value *v, const Tensor *t, size_t bytes)
 {
     char want[SHAPE_TEXT], have[SHAPE_TEXT];
@@ -136,7 +131,7 @@ static void run_bind(Program *p)
         return;
     for (int i = 0; i < p->n_binding; i++)
         p->binding[i].tensor->data = program_address(p, &p->binding[i].ref);
-    for (uint32_t i = 0; i < p->ready.graph->n_node; i++) {
+    for (uint32_t i = 0; i < p->n_call; i++) {
         CpuCall *c = &p->call[i];
         char *base = p->ready.opt.arenas->base[c->call->device];
 
@@ -145,46 +140,92 @@ static void run_bind(Program *p)
     p->bound = p->ready.opt.arenas->generation + 1;
 }
 
-/* A device counts within its part: where an input's index or label is to blame, it is told as the whole batch counts
- * it. */
-static Status explain(const Program *p, Status st)
-{
-    return st == E_INVALID && index_check_run(p->indices, &p->ready, p->input) ? E_INVALID : st;
-}
+/* ---- on CPUs ---- */
 
-static Status run_on_cpus(Program *p)
+static Status cpus_reserve(Program *p) { return prepared_reserve_all(&p->ready); }
+
+static Status cpus_begin(Program *p)
 {
+    Status st;
+
+    run_bind(p);
     bind_copies(p);
     atomic_store(&p->meet.cancelled, false);
-    for (uint32_t i = 0; i < p->ready.graph->n_node; i++)
+    for (uint32_t i = 0; i < p->n_call; i++)
         if (p->call[i].collective)
             collective_reset(p->call[i].collective);
     FOR_LOCAL(&p->ready, d)
         device_start(p->ready.device[d], run_device, &p->part[d]);
-    TRY(explain(p, device_wait_all(p->ready.device + p->ready.opt.first, p->ready.opt.n_local)));
+    st = device_wait_all(p->ready.device + p->ready.opt.first, p->ready.opt.n_local);
+    /* A device names an index or label by its place in the device's part; the check names its place in the batch. */
+    if (st == E_INVALID && index_check_run(p->indices, &p->ready, p->input))
+        return E_INVALID;
+    TRY(st);
     return p->away ? program_world_outputs(p) : ST_OK;
 }
 
-Status program_begin(Program *p, const NamedTensor *in, const int *place, const GivenPart *part)
+/* A step is over when it has begun. */
+static unsigned cpus_turn(const Program *p)
 {
-    if (!p->gpu)
-        run_bind(p);
-    TRY(set_inputs(p, in, place, part));
-    if (!p->gpu)
-        return run_on_cpus(p);
+    (void)p;
+    return 0;
+}
+
+static Status cpus_wait(Program *p, unsigned turn)
+{
+    (void)p;
+    (void)turn;
+    return ST_OK;
+}
+
+static void cpus_release(Program *p) { (void)p; }
+
+const ProgramKind program_on_cpus = { cpus_reserve, program_create_parts, cpus_begin,
+                                      cpus_turn,    cpus_wait,            cpus_release };
+
+/* ---- on accelerators ---- */
+
+static Status accelerators_reserve(Program *p)
+{
+    const ProgramOptions *opt = &p->ready.opt;
+
+    return opt->group ? ST_OK
+                      : FAIL(E_INTERNAL, "%s: a program needs the group of its accelerators",
+                             device_name(p->ready.device[opt->first]));
+}
+
+static Status accelerators_create(Program *p) { return gpu_program_create(&p->gpu, &p->ready); }
+
+static Status accelerators_begin(Program *p)
+{
     TRY(index_check_run(p->indices, &p->ready, p->input));
     return gpu_program_begin(p->gpu);
 }
 
-unsigned program_turn(const Program *p) { return p->gpu ? gpu_program_turn(p->gpu) : 0; }
+static unsigned accelerators_turn(const Program *p) { return gpu_program_turn(p->gpu); }
 
-Status program_wait(Program *p, unsigned turn)
+static Status accelerators_wait(Program *p, unsigned turn)
 {
-    if (!p->gpu)
-        return ST_OK;
     TRY(gpu_program_wait(p->gpu, turn));
     return p->away ? program_world_outputs(p) : ST_OK;
 }
+
+static void accelerators_release(Program *p) { gpu_program_free(p->gpu); }
+
+const ProgramKind program_on_accelerators = { accelerators_reserve, accelerators_create, accelerators_begin,
+                                              accelerators_turn,    accelerators_wait,   accelerators_release };
+
+/* ---- either ---- */
+
+Status program_begin(Program *p, const NamedTensor *in, const int *place, const GivenPart *part)
+{
+    TRY(set_inputs(p, in, place, part));
+    return p->kind->begin(p);
+}
+
+unsigned program_turn(const Program *p) { return p->kind->turn(p); }
+
+Status program_wait(Program *p, unsigned turn) { return p->kind->wait(p, turn); }
 
 Status program_run(Program *p, const NamedTensor *in, int n)
 {

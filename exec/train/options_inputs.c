@@ -1,4 +1,5 @@
-/* Options about the model's inputs: shapes that it leaves open, values, and which of them carry the batch. */
+/* Options about the inputs of a model: sizes that the model leaves open, lengths of sequences, values, and which inputs
+ * carry the batch. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +11,23 @@
 #include "passes/options/batch.h"
 #include "passes/options/inputs.h"
 
-/* "2,3,4"; "" is a scalar. */
+/* A copy of a list of n elements of `size` bytes, with a zeroed one behind them; NULL: no memory. */
+static void *append(Arena *a, const void *list, size_t size, int n)
+{
+    char *longer = arena_alloc(a, size * ((size_t)n + 1));
+
+    if (longer && n)
+        memcpy(longer, list, size * (size_t)n);
+    return longer;
+}
+
+/* The name before the last '=' or ':' of an option's value, which `end` points to. */
+static const char *name_before(Arena *a, const char *value, const char *end)
+{
+    return arena_printf(a, "%.*s", (int)(end - value), value);
+}
+
+/* Reads sizes with commas between them: "2,3,4"; "" is a scalar. */
 static bool read_dims(Shape *out, const char *text)
 {
     char *end;
@@ -34,59 +51,44 @@ static bool read_dims(Shape *out, const char *text)
 Status options_add_input_shape(const Setting *r, void *to, const char *value)
 {
     Options *o = to;
-    InputShape *grown = ARENA_NEW(o->arena, InputShape, batch_options(&o->build)->n_input_shape + 1);
+    BatchOptions *b = stored_batch(o);
+    InputShape *list = append(o->arena, b->input_shape, sizeof *list, b->n_input_shape);
     const char *eq = strrchr(value, '='), *name;
     Shape s;
 
     if (!eq || eq == value || !read_dims(&s, eq + 1) || shape_check(&s, 8))
         return setting_bad(r, value, "NAME=DIM,DIM,... of a size that fits into memory");
-    if (!grown || !(name = arena_printf(o->arena, "%.*s", (int)(eq - value), value)))
+    if (!list || !(name = name_before(o->arena, value, eq)))
         return FAIL_NOMEM();
-    if (batch_options(&o->build)->n_input_shape)
-        memcpy(grown, batch_options(&o->build)->input_shape,
-               (size_t)batch_options(&o->build)->n_input_shape * sizeof *grown);
-    grown[batch_options(&o->build)->n_input_shape] = (InputShape){ name, s };
-    stored_batch(o)->input_shape = grown;
-    stored_batch(o)->n_input_shape++;
+    list[b->n_input_shape++] = (InputShape){ name, s };
+    b->input_shape = list;
     return ST_OK;
-}
-
-/* "3", "present" or "absent". */
-static bool read_members(int *out, const char *text)
-{
-    static const Setting number = { .name = "input-members", .min = 0, .max = MAX_SEQUENCE };
-    int64_t n;
-
-    *out = !strcmp(text, "absent") ? -1 : 1;
-    if (!strcmp(text, "absent") || !strcmp(text, "present"))
-        return true;
-    if (setting_read_int(&n, &number, text))
-        return false;
-    *out = (int)n;
-    return true;
 }
 
 Status options_add_input_members(const Setting *r, void *to, const char *value)
 {
+    static const Setting number = { .name = "input-members", .min = 0, .max = MAX_SEQUENCE };
     Options *o = to;
-    InputMembers *grown = ARENA_NEW(o->arena, InputMembers, input_options(&o->build)->n_input_members + 1);
+    InputOptions *b = stored_inputs(o);
+    InputMembers *list = append(o->arena, b->input_members, sizeof *list, b->n_input_members);
     const char *eq = strrchr(value, '='), *name;
-    int n;
+    int64_t n = 1; /* present */
 
-    if (!eq || eq == value || !read_members(&n, eq + 1))
+    if (eq && !strcmp(eq + 1, "absent"))
+        n = -1;
+    else if (!eq || (strcmp(eq + 1, "present") != 0 && setting_read_int(&n, &number, eq + 1)))
+        eq = NULL;
+    if (!eq || eq == value)
         return setting_bad(r, value, "NAME=N, NAME=present or NAME=absent");
-    if (!grown || !(name = arena_printf(o->arena, "%.*s", (int)(eq - value), value)))
+    if (!list || !(name = name_before(o->arena, value, eq)))
         return FAIL_NOMEM();
-    if (input_options(&o->build)->n_input_members)
-        memcpy(grown, input_options(&o->build)->input_members,
-               (size_t)input_options(&o->build)->n_input_members * sizeof *grown);
-    grown[input_options(&o->build)->n_input_members] = (InputMembers){ name, n };
-    stored_inputs(o)->input_members = grown;
-    stored_inputs(o)->n_input_members++;
+    list[b->n_input_members++] = (InputMembers){ name, (int)n };
+    b->input_members = list;
     return ST_OK;
 }
 
-/* Which numbers the input can hold its file says (graph/onnx/input_value.c). */
+/* Is it a list of numbers, true and false?  Whether the input's type holds them is checked when the model is read
+ * (graph/onnx/input_value.c). */
 static bool are_numbers(const char *text)
 {
     double unused;
@@ -106,66 +108,54 @@ static bool are_numbers(const char *text)
 Status options_add_input_value(const Setting *r, void *to, const char *value)
 {
     Options *o = to;
-    const int n = input_options(&o->build)->n_input_value;
-    InputValue *grown = ARENA_NEW(o->arena, InputValue, n + 1);
+    InputOptions *b = stored_inputs(o);
+    InputValue *list = append(o->arena, b->input_value, sizeof *list, b->n_input_value);
     const char *eq = strrchr(value, '='), *name, *text;
 
     if (!eq || eq == value || !are_numbers(eq + 1))
         return setting_bad(r, value, "NAME=NUMBER[,NUMBER...]");
-    if (!grown || !(name = arena_printf(o->arena, "%.*s", (int)(eq - value), value)) ||
-        !(text = arena_strdup(o->arena, eq + 1)))
+    if (!list || !(name = name_before(o->arena, value, eq)) || !(text = arena_strdup(o->arena, eq + 1)))
         return FAIL_NOMEM();
-    for (int i = 0; i < n; i++)
-        if (!strcmp(input_options(&o->build)->input_value[i].name, name))
+    for (int i = 0; i < b->n_input_value; i++)
+        if (!strcmp(b->input_value[i].name, name))
             return FAIL(E_INVALID, "--input-value: input '%.200s' has a value already", name);
-    if (n)
-        memcpy(grown, input_options(&o->build)->input_value, (size_t)n * sizeof *grown);
-    grown[n] = (InputValue){ name, text };
-    stored_inputs(o)->input_value = grown;
-    stored_inputs(o)->n_input_value++;
+    list[b->n_input_value++] = (InputValue){ name, text };
+    b->input_value = list;
     return ST_OK;
 }
 
 Status options_add_batch_input(const Setting *r, void *to, const char *value)
 {
     Options *o = to;
-    BatchInput *grown = ARENA_NEW(o->arena, BatchInput, batch_options(&o->build)->n_batch_input + 1);
+    BatchOptions *b = stored_batch(o);
+    BatchInput *list = append(o->arena, b->batch_input, sizeof *list, b->n_batch_input);
     const Setting axis = { .name = r->name, .min = -MAX_RANK, .max = MAX_RANK - 1 };
     const char *colon = strrchr(value, ':'), *name;
     int64_t a = 0;
 
     if (!*value || colon == value)
         return setting_bad(r, value, "NAME[:AXIS]");
-    if (!grown)
-        return FAIL_NOMEM();
-    if (colon && setting_read_int(&a, &axis, colon + 1)) /* a name may hold colons */
+    if (colon && setting_read_int(&a, &axis, colon + 1)) /* the colon belongs to the name */
         colon = NULL;
-    name = colon ? arena_printf(o->arena, "%.*s", (int)(colon - value), value) : arena_strdup(o->arena, value);
-    if (!name)
+    if (!list || !(name = name_before(o->arena, value, colon ? colon : value + strlen(value))))
         return FAIL_NOMEM();
-    if (batch_options(&o->build)->n_batch_input)
-        memcpy(grown, batch_options(&o->build)->batch_input,
-               (size_t)batch_options(&o->build)->n_batch_input * sizeof *grown);
-    grown[batch_options(&o->build)->n_batch_input].name = name;
-    grown[batch_options(&o->build)->n_batch_input].axis = (int)a;
-    stored_batch(o)->batch_input = grown;
-    stored_batch(o)->n_batch_input++;
+    list[b->n_batch_input++] = (BatchInput){ .name = name, .axis = (int)a };
+    b->batch_input = list;
     return ST_OK;
 }
 
+/* The choice goes in front of earlier ones for the same input, because the first is used. */
 Status options_set_carries(Options *o, const char *input, unsigned axes)
 {
-    const int n = batch_options(&o->build)->n_carry_choice;
-    CarryChoice *grown = ARENA_NEW(o->arena, CarryChoice, n + 1);
+    BatchOptions *b = stored_batch(o);
+    CarryChoice *list = append(o->arena, b->carry_choice, sizeof *list, b->n_carry_choice);
     const char *name = arena_strdup(o->arena, input);
 
-    if (!grown || !name)
+    if (!list || !name)
         return FAIL_NOMEM();
-    grown[0] = (CarryChoice){ name, axes }; /* the last word is found first */
-    if (n)
-        memcpy(grown + 1, batch_options(&o->build)->carry_choice, (size_t)n * sizeof *grown);
-    stored_batch(o)->carry_choice = grown;
-    stored_batch(o)->n_carry_choice = n + 1;
+    memmove(list + 1, list, (size_t)b->n_carry_choice++ * sizeof *list);
+    list[0] = (CarryChoice){ name, axes };
+    b->carry_choice = list;
     return ST_OK;
 }
 
