@@ -51,7 +51,7 @@ static Status evaluate(dpx_trainer *t, const dpx_tensor *batch, int n, const int
     TRY(trainer_average(t));
     measured = has_loss(&t->options->build) && batch_is_complete(&f, t);
     if (measured && t->evaluated++)
-        trainer_tell_weights(t, "evaluation over several batches");
+        trainer_warn_of_weights(t, "evaluation over several batches");
     TRY(trainer_begin(t, measured ? BUILD_EVAL : BUILD_PREDICT, &f, &step));
     TRY(session_end(&out, &n_out, &step));
     trainer_read_outputs(t, r, measured ? &step : NULL);
@@ -63,11 +63,11 @@ static Status evaluate(dpx_trainer *t, const dpx_tensor *batch, int n, const int
     return ST_OK;
 }
 
-static dpx_status evaluate_and_tell(dpx_trainer *t, const dpx_tensor *batch, int n, const int64_t *samples,
-                                    dpx_result *out)
+static dpx_status evaluate_and_report(dpx_trainer *t, const dpx_tensor *batch, int n, const int64_t *samples,
+                                      dpx_result *out)
 {
     dpx_result r = { 0 };
-    Status st = trainer_told(t, evaluate(t, batch, n, samples, &r));
+    Status st = trainer_share_failure(t, evaluate(t, batch, n, samples, &r));
 
     if (!st)
         *out = r;
@@ -78,28 +78,28 @@ dpx_status dpx_val_step(dpx_trainer *t, const dpx_tensor *batch, int n, dpx_resu
 {
     NEED(t, "trainer");
     NEED(out, "out");
-    return evaluate_and_tell(t, batch, n, NULL, out);
+    return evaluate_and_report(t, batch, n, NULL, out);
 }
 
 dpx_status dpx_val_part(dpx_trainer *t, int64_t samples, const dpx_tensor *part, int n, dpx_result *out)
 {
     NEED(t, "trainer");
     NEED(out, "out");
-    return evaluate_and_tell(t, part, n, &samples, out);
+    return evaluate_and_report(t, part, n, &samples, out);
 }
 
 dpx_status dpx_test_step(dpx_trainer *t, const dpx_tensor *batch, int n, dpx_result *out)
 {
     NEED(t, "trainer");
     NEED(out, "out");
-    return evaluate_and_tell(t, batch, n, NULL, out);
+    return evaluate_and_report(t, batch, n, NULL, out);
 }
 
 dpx_status dpx_test_part(dpx_trainer *t, int64_t samples, const dpx_tensor *part, int n, dpx_result *out)
 {
     NEED(t, "trainer");
     NEED(out, "out");
-    return evaluate_and_tell(t, part, n, &samples, out);
+    return evaluate_and_report(t, part, n, &samples, out);
 }
 
 /* ---- inference ---- */
@@ -149,7 +149,7 @@ dpx_status dpx_run(dpx_trainer *t, const dpx_tensor *inputs, int n, dpx_tensor *
     NEED(t, "trainer");
     if (n_outputs)
         NEED(outputs, "outputs");
-    return (dpx_status)trainer_told(t, evaluate_infer(t, inputs, n, NULL, outputs, n_outputs));
+    return (dpx_status)trainer_share_failure(t, evaluate_infer(t, inputs, n, NULL, outputs, n_outputs));
 }
 
 dpx_status dpx_run_part(dpx_trainer *t, int64_t samples, const dpx_tensor *part, int n, dpx_tensor *outputs,
@@ -158,5 +158,5 @@ dpx_status dpx_run_part(dpx_trainer *t, int64_t samples, const dpx_tensor *part,
     NEED(t, "trainer");
     if (n_outputs)
         NEED(outputs, "outputs");
-    return (dpx_status)trainer_told(t, evaluate_infer(t, part, n, &samples, outputs, n_outputs));
+    return (dpx_status)trainer_share_failure(t, evaluate_infer(t, part, n, &samples, outputs, n_outputs));
 }

@@ -69,7 +69,7 @@ static Status join_groups(dpx_data **out, const dpx_data *groups, const char *ke
 }
 
 /* How long the groups' samples are, along the axes where these differ. */
-static Status tell_lengths(dpx_trainer *t, const dpx_data *groups, const char *key)
+static Status keep_group_lengths(dpx_trainer *t, const dpx_data *groups, const char *key)
 {
     const Shape *first = &groups->member[0]->tensor.shape;
     int64_t *length, n = 0;
@@ -105,7 +105,7 @@ static Status add_groups(Given *b, dpx_trainer *t, const dpx_data *groups, const
     if (groups->n == 1)
         return (Status)dpx_data_view(groups->member[0], &b->tensor[b->n]);
     TRY(join_groups(&b->made[b->n], groups, key));
-    TRY(tell_lengths(t, groups, key));
+    TRY(keep_group_lengths(t, groups, key));
     return (Status)dpx_data_view(b->made[b->n], &b->tensor[b->n]);
 }
 

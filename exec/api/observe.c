@@ -24,7 +24,7 @@ static Status observe(dpx_trainer *t, double loss, double metric)
     if (!options_observe(t->options))
         return ST_OK;
     world_set_purpose(trainer_world(t), "what schedules follow after step %" PRId64, t->step);
-    if (trainer_may_look_on(t))
+    if (trainer_has_peers(t))
         TRY(world_share(trainer_world(t), 0, both, sizeof both));
     if ((options_observe(t->options) & OBSERVES_METRIC) && isnan(both[1]))
         return FAIL(E_INVALID, "--lr-schedule plateau follows the metric, of which there is no number");
@@ -38,7 +38,7 @@ static Status observe(dpx_trainer *t, double loss, double metric)
 dpx_status dpx_trainer_observe(dpx_trainer *t, double loss, double metric)
 {
     NEED(t, "trainer");
-    return (dpx_status)trainer_told(t, observe(t, loss, metric));
+    return (dpx_status)trainer_share_failure(t, observe(t, loss, metric));
 }
 
 /* ---- in checkpoints ---- */

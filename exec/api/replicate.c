@@ -117,7 +117,7 @@ static Status find_copies(const dpx_trainer *t, int *first, int *last)
                          world_rank(w) * devices, devices);
 }
 
-static Status replicate_tell(Contexts *c, int first, int last, dpx_replicate_fn *replicate, void *user)
+static Status replicate_report(Contexts *c, int first, int last, dpx_replicate_fn *replicate, void *user)
 {
     for (int copy = first; copy < last; copy++)
         for (int i = 0; i < c->n; i++) {
@@ -146,7 +146,7 @@ Status trainer_replicate(dpx_trainer *t, const Replication *r)
         return ST_OK;
     list_nodes(c, t->model, r->pattern);
     TRY(find_copies(t, &first, &last));
-    return replicate_tell(c, first, last, r->replicate, r->user);
+    return replicate_report(c, first, last, r->replicate, r->user);
 }
 
 dpx_status dpx_trainer_on_replicate(dpx_trainer *t, const char *pattern, dpx_replicate_fn *replicate,

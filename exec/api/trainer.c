@@ -37,17 +37,9 @@
 #include "passes/options/types.h"
 #include "passes/options/update.h"
 
-/* ---- what all processes must have been given alike ---- */
+/* ---- facts that must be the same in all processes ---- */
 
-/* Of constants that are never state; of floating ones it is known only when the session has made state of some. */
-static void digest_values(XXH3_state_t *state, const Graph *g)
-{
-    for (uint32_t i = 1; i < g->n_value; i++)
-        if (g->value[i]->init && g->value[i]->init->data && !dtype_is_float(g->value[i]->dtype))
-            XXH3_64bits_update(state, g->value[i]->init->data, tensor_bytes(g->value[i]->init));
-}
-
-/* What each process's data made of inputs that are sequences or optional differs by their names; the first that do. */
+/* Adds the first inputs by name: where an input is a sequence or optional, their names depend on the process's data. */
 static Status add_inputs(Facts *f, const Graph *g)
 {
     enum { FEW = 64 };
@@ -60,7 +52,8 @@ static Status add_inputs(Facts *f, const Graph *g)
     return ST_OK;
 }
 
-/* The graph's text without tensors, and the bytes of those that cannot be state. */
+/* Adds a digest of the graph's text without tensors, and of the constants that are no floats: of floats the session has
+ * not decided yet which are state, whose values may differ. */
 static Status add_model(Facts *f, const Graph *g)
 {
     static const PrintOptions brief = { .no_init = true };
@@ -72,7 +65,9 @@ static Status add_model(Facts *f, const Graph *g)
     if (!st) {
         XXH3_64bits_reset(state);
         XXH3_64bits_update(state, text, strlen(text));
-        digest_values(state, g);
+        for (uint32_t i = 1; i < g->n_value; i++)
+            if (g->value[i]->init && g->value[i]->init->data && !dtype_is_float(g->value[i]->dtype))
+                XXH3_64bits_update(state, g->value[i]->init->data, tensor_bytes(g->value[i]->init));
         digest = XXH3_64bits_digest(state);
         st = facts_add_digest(f, "a model of digest", &digest, sizeof digest);
     }
@@ -81,7 +76,7 @@ static Status add_model(Facts *f, const Graph *g)
     return st;
 }
 
-/* Which devices they are is each process's own affair. */
+/* Adds all options but --devices, which may differ. */
 static Status add_options(Facts *f, const Options *o)
 {
     for (int i = 0; i < options_count(); i++) {
@@ -97,15 +92,7 @@ static Status add_options(Facts *f, const Options *o)
     return ST_OK;
 }
 
-static Status add_devices(Facts *f, const DeviceList *list)
-{
-    char text[64];
-
-    snprintf(text, sizeof text, "%d of %s", list->n, list->device[0].cuda ? "CUDA" : "the CPU");
-    return facts_add(f, "devices", text);
-}
-
-/* The functions are each process's own affair. */
+/* Adds what own operators declare; their functions may differ. */
 static Status add_operators(Facts *f, const dpx_model *m)
 {
     for (int k = 0; k < m->n_operators; k++)
@@ -120,12 +107,15 @@ static Status add_operators(Facts *f, const dpx_model *m)
 
 static Status add_all(Facts *f, const dpx_trainer *t, const DeviceList *list)
 {
+    char devices[64];
+
+    snprintf(devices, sizeof devices, "%d of %s", list->n, list->device[0].cuda ? "CUDA" : "the CPU");
     TRY(facts_add(f, "version", dpx_version()));
     TRY(add_inputs(f, t->model->graph));
     TRY(add_model(f, t->model->graph));
     TRY(add_operators(f, t->model));
     TRY(add_options(f, t->options));
-    TRY(add_devices(f, list));
+    TRY(facts_add(f, "devices", devices));
     return facts_add_all(f, t->options->world->notes);
 }
 
@@ -205,14 +195,6 @@ void dpx_trainer_free(dpx_trainer *t)
     free(t);
 }
 
-/* The floating type of the run: the option's, else that of the first parameter; where which tensors are parameters is
- * not known before sizes are, that of the first tensor of several numbers. */
-static DType run_dtype(const dpx_trainer *t)
-{
-    return type_options(&t->options->build)->dtype != DT_NONE ? type_options(&t->options->build)->dtype
-                                                              : t->model->dtype;
-}
-
 static Status trainer_prepare(dpx_trainer *t)
 {
     const BuildOptions *b = &t->options->build;
@@ -272,7 +254,8 @@ static Status trainer_create(dpx_trainer *t, const dpx_options *options)
     TRY(decide_links(t, &devices));
     TRY(choose_sums(t));
     TRY(measured_create(&t->measured, t->options));
-    t->dtype = run_dtype(t);
+    t->dtype =
+        type_options(&t->options->build)->dtype != DT_NONE ? type_options(&t->options->build)->dtype : t->model->dtype;
     t->devices = devices.n * world_size(trainer_world(t));
     t->replicas =
         replica_options(&t->options->build)->replicas ? replica_options(&t->options->build)->replicas : t->devices;
@@ -300,7 +283,7 @@ dpx_status dpx_trainer_create(dpx_trainer **out, const dpx_model *model, const d
     t->log = log;
     t->log_user = user;
     trainer_forget_observed(t);
-    if ((st = trainer_told(t, trainer_create(t, options)))) {
+    if ((st = trainer_share_failure(t, trainer_create(t, options)))) {
         dpx_trainer_free(t);
         return (dpx_status)st;
     }
@@ -345,14 +328,14 @@ void dpx_trainer_on_step(dpx_trainer *t, dpx_progress_fn *progress, void *user)
     t->progress_user = user;
 }
 
-/* ---- what a loss of the model's own weighs ---- */
+/* ---- weights of losses that the model computes ---- */
 
-void trainer_tell_weights(dpx_trainer *t, const char *what)
+void trainer_warn_of_weights(dpx_trainer *t, const char *what)
 {
     const BuildOptions *b = &t->options->build;
     char line[512];
 
-    if (t->told_weights || !loss_is_output(b) || target_options(b)->loss_weight || target_options(b)->loss_is_sum)
+    if (t->warned_of_weights || !loss_is_output(b) || target_options(b)->loss_weight || target_options(b)->loss_is_sum)
         return;
     snprintf(
         line, sizeof line,
@@ -362,7 +345,7 @@ void trainer_tell_weights(dpx_trainer *t, const char *what)
         recipe_options(b)->loss->logs ? "" : recipe_options(b)->loss_args, recipe_options(b)->loss->logs ? "" : "'",
         recipe_options(b)->loss->logs ? "" : ", where it is a sum --loss-weight sum");
     forward_log(t, true, line);
-    t->told_weights = true;
+    t->warned_of_weights = true;
 }
 
 /* ---- batches in, results out ---- */
@@ -422,11 +405,6 @@ static Status end(dpx_trainer *t, const SessionStep *step, dpx_result *r)
     return measured_add(&t->trained, r, step);
 }
 
-static Status need_loss(const dpx_trainer *t)
-{
-    return !has_loss(&t->options->build) ? FAIL(E_INVALID, "the trainer was created without a loss") : ST_OK;
-}
-
 /* ---- training ---- */
 
 static void number_step(dpx_trainer *t, dpx_result *r, double lr)
@@ -434,16 +412,6 @@ static void number_step(dpx_trainer *t, dpx_result *r, double lr)
     r->step = ++t->step;
     r->lr = lr;
     r->updated = 1;
-}
-
-/* Remembers the shapes of a group's first micro-batch; its data is not ours. */
-static void keep_shapes(dpx_trainer *t, const Feed *f)
-{
-    t->n_shape = 0;
-    for (int i = 0; i < f->n; i++)
-        if (f->number[i] < t->model->graph->n_input) /* not a target of its own */
-            t->shape[t->n_shape++] =
-                (NamedTensor){ f->tensor[i].name, { f->tensor[i].tensor.dtype, f->tensor[i].tensor.shape, NULL } };
 }
 
 /* Loss and metric are summed with the gradients, in state: a micro-batch tells only its size. */
@@ -476,36 +444,36 @@ static Status begin_apply(dpx_trainer *t, BegunStep *b)
     return ST_OK;
 }
 
-/* The last micro-batch, and the step: by what players have become, the losses of others are computed. */
-static Status begin_finish(dpx_trainer *t, Feed *f, BegunStep *b)
-{
-    double lr = options_group_rate(t->options, 0, t->step, t->seen);
-
-    add_learning_rates(t, f);
-    TRY(trainer_begin(t, BUILD_FINISH, f, &b->step));
-    add_to_group(t, &b->result);
-    b->result = t->group;
-    end_group(t, &b->result, lr);
-    return ST_OK;
-}
-
 static Status begin_micro_batch(dpx_trainer *t, Feed *f, BegunStep *b)
 {
     const bool last = t->closes || t->pending + 1 >= t->options->accumulate;
+    const double lr = options_group_rate(t->options, 0, t->step, t->seen);
 
-    if (!t->pending)
-        keep_shapes(t, f);
+    if (!t->pending) { /* the shapes of the group's first micro-batch; its data is lent for this step only */
+        t->n_shape = 0;
+        for (int i = 0; i < f->n; i++)
+            if (f->number[i] < t->model->graph->n_input) /* not a target of its own */
+                t->shape[t->n_shape++] =
+                    (NamedTensor){ f->tensor[i].name, { f->tensor[i].tensor.dtype, f->tensor[i].tensor.shape, NULL } };
+    }
     if (!target_options(&t->options->build)->mean_of_means)
-        trainer_tell_weights(t, "--accumulate");
-    if (last && update_options(&t->options->build)->turns)
-        return begin_finish(t, f, b);
+        trainer_warn_of_weights(t, "--accumulate");
+    /* Players' losses are computed from what the players before them have become. */
+    if (last && update_options(&t->options->build)->turns) {
+        add_learning_rates(t, f);
+        TRY(trainer_begin(t, BUILD_FINISH, f, &b->step));
+        add_to_group(t, &b->result);
+        b->result = t->group;
+        end_group(t, &b->result, lr);
+        return ST_OK;
+    }
     TRY(trainer_begin(t, BUILD_ACCUMULATE, f, &b->step));
     b->result.step = t->step;
-    b->result.lr = options_group_rate(t->options, 0, t->step, t->seen);
+    b->result.lr = lr;
     add_to_group(t, &b->result);
     if (!last)
         return ST_OK;
-    session_let_go(&b->step); /* what it tells is told of the group */
+    session_let_go(&b->step); /* the results are those of the group */
     return begin_apply(t, b);
 }
 
@@ -514,7 +482,8 @@ static Status begin_batch(dpx_trainer *t, const dpx_tensor *batch, int n, const 
     double lr = options_group_rate(t->options, 0, t->step, t->seen);
     Feed f;
 
-    TRY(need_loss(t));
+    if (!has_loss(&t->options->build))
+        return FAIL(E_INVALID, "the trainer was created without a loss");
     TRY(batch_read(&f, t, batch, n, samples, true));
     t->evaluated = 0;
     t->averaged = false;
@@ -527,7 +496,7 @@ static Status begin_batch(dpx_trainer *t, const dpx_tensor *batch, int n, const 
     return ST_OK;
 }
 
-/* Room for a step whose result is given at once (`now`), or later. */
+/* Is there room for a step whose result is given at once (`now`), or later? */
 static Status check_room(const dpx_trainer *t, bool now)
 {
     if (t->n_begun < (now ? 1 : MAX_BEGUN))
@@ -536,7 +505,8 @@ static Status check_room(const dpx_trainer *t, bool now)
                 t->n_begun > 1 ? "s have" : " has");
 }
 
-/* What runs ahead is ended by dpx_train_result; the rest is over and must be read before the next step. */
+/* Keeps a step for dpx_train_result, which ends it where steps run ahead.  Elsewhere it is over: its outputs are read
+ * now, before the next step overwrites them. */
 static Status keep_begun(dpx_trainer *t, BegunStep *b)
 {
     if (!session_runs_ahead(t->session)) {
@@ -581,7 +551,7 @@ static Status flush(dpx_trainer *t, dpx_result *out)
     return out ? give_now(t, &b, out) : keep_begun(t, &b);
 }
 
-/* The oldest leaves the list, also when it failed. */
+/* Gives out the oldest result; its step leaves the list, also on failure. */
 static Status take_result(dpx_trainer *t, dpx_result *out)
 {
     BegunStep b = t->begun[0];
@@ -595,34 +565,35 @@ static Status take_result(dpx_trainer *t, dpx_result *out)
     return ST_OK;
 }
 
-static void tell_progress(const dpx_trainer *t, const dpx_result *r)
+static void report_progress(const dpx_trainer *t, const dpx_result *r)
 {
     if (t->progress)
         t->progress(t->progress_user, r);
 }
 
-static dpx_status step_and_tell(dpx_trainer *t, const dpx_tensor *batch, int n, const int64_t *samples, dpx_result *out)
+static dpx_status step_and_report(dpx_trainer *t, const dpx_tensor *batch, int n, const int64_t *samples,
+                                  dpx_result *out)
 {
     dpx_result r;
-    Status st = trainer_told(t, train_step(t, batch, n, samples, out ? &r : NULL));
+    Status st = trainer_share_failure(t, train_step(t, batch, n, samples, out ? &r : NULL));
 
     if (st || !out)
         return (dpx_status)st;
     *out = r;
-    tell_progress(t, &r);
+    report_progress(t, &r);
     return DPX_OK;
 }
 
 dpx_status dpx_train_step(dpx_trainer *t, const dpx_tensor *batch, int n, dpx_result *out)
 {
     NEED(t, "trainer");
-    return step_and_tell(t, batch, n, NULL, out);
+    return step_and_report(t, batch, n, NULL, out);
 }
 
 dpx_status dpx_train_part(dpx_trainer *t, int64_t samples, const dpx_tensor *part, int n, dpx_result *out)
 {
     NEED(t, "trainer");
-    return step_and_tell(t, part, n, &samples, out);
+    return step_and_report(t, part, n, &samples, out);
 }
 
 dpx_status dpx_trainer_close_group(dpx_trainer *t)
@@ -638,12 +609,12 @@ dpx_status dpx_train_flush(dpx_trainer *t, dpx_result *out)
     Status st;
 
     NEED(t, "trainer");
-    st = trainer_told(t, flush(t, out ? &r : NULL));
+    st = trainer_share_failure(t, flush(t, out ? &r : NULL));
     if (st || !out)
         return (dpx_status)st;
     *out = r;
     if (r.updated)
-        tell_progress(t, &r);
+        report_progress(t, &r);
     return DPX_OK;
 }
 
@@ -654,11 +625,11 @@ dpx_status dpx_train_result(dpx_trainer *t, dpx_result *out)
 
     NEED(t, "trainer");
     NEED(out, "out");
-    st = trainer_told(t, take_result(t, &r));
+    st = trainer_share_failure(t, take_result(t, &r));
     if (st)
         return (dpx_status)st;
     *out = r;
-    tell_progress(t, &r);
+    report_progress(t, &r);
     return DPX_OK;
 }
 
@@ -682,7 +653,7 @@ dpx_status dpx_trainer_end_epoch(dpx_trainer *t)
     if (!st && t->pending && !t->options->across_epochs)
         st = FAIL(E_INVALID, "an epoch ends in the middle of an accumulated group: call dpx_train_flush first, or set "
                              "accumulate-across-epochs");
-    return (dpx_status)(st ? st : trainer_told(t, trainer_average(t)));
+    return (dpx_status)(st ? st : trainer_share_failure(t, trainer_average(t)));
 }
 
 /* ---- timing ---- */
@@ -736,7 +707,7 @@ static Status export_model(dpx_trainer *t, const char *path)
 dpx_status dpx_trainer_export(dpx_trainer *t, const char *path)
 {
     NEED(t, "trainer");
-    if (!trainer_may_look_on(t))
+    if (!trainer_has_peers(t))
         NEED(path, "path");
     world_set_purpose(trainer_world(t), "the exported model");
     return (dpx_status)export_model(t, path);

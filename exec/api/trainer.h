@@ -1,4 +1,4 @@
-/* What the files of the trainer share. */
+/* The trainer: its state, and the functions that its files share. */
 #ifndef DPX_TRAINER_H
 #define DPX_TRAINER_H
 
@@ -12,10 +12,10 @@ enum { MAX_BATCH_TENSORS = 256, MAX_BEGUN = 2 };
 typedef struct {
     SessionStep step;
     bool ended;        /* the result is complete */
-    dpx_result result; /* else what is known before the outputs are there */
+    dpx_result result; /* else the fields that are known before the outputs are there */
 } BegunStep;
 
-/* What loss and metric have added up over batches. */
+/* Sums of loss and metric over batches. */
 typedef struct {
     RecipeSettings settings;
     Tensor sum; /* of the metric: int64 or float64; data NULL: nothing yet */
@@ -37,7 +37,7 @@ typedef struct {
  * each group the norm of its gradients, its loss scale and whether it was applied, then the log variables. */
 enum { READ_LOSS_SUM, READ_LOSS_WEIGHT, READ_LOSS, READ_METRIC_SUM, READ_METRIC_WEIGHT, READ_GRAD_NORM, READ_GROUPS };
 
-/* Log variables: names, and values of a result that was given out and of those that wait to be. */
+/* Log variables: names; values of the result given out last and of results that wait. */
 typedef struct {
     const char **output; /* [n] of a step, as far as it has them; the first stands for the total */
     int number;          /* of output[0] for session_output */
@@ -48,7 +48,7 @@ typedef struct {
     double weight;
 } LogValues;
 
-/* How long samples are along an axis of a tensor. */
+/* The length of each sample along an axis of a tensor. */
 typedef struct {
     char *name;
     int axis;
@@ -77,10 +77,10 @@ struct dpx_trainer {
     BegunStep begun[MAX_BEGUN]; /* the oldest first */
     int n_begun;
     int64_t pending;                                                /* micro-batches in the present group */
-    bool closes;                                                    /* the next one is its last */
+    bool closes;                                                    /* the next micro-batch is the group's last */
     double group_norm[1 + MAX_GROUPS], group_scale[1 + MAX_GROUPS]; /* of the last result */
     bool group_skipped[1 + MAX_GROUPS];
-    bool has_norms;                       /* and these */
+    bool has_norms;                       /* there was a result */
     ScheduleState seen[1 + MAX_GROUPS];   /* of the run's schedule and of each group's own */
     int64_t seen_step;                    /* of the last observation; -1: none */
     dpx_result group;                     /* sums over the group */
@@ -88,17 +88,17 @@ struct dpx_trainer {
     int n_shape;
     char *decided;         /* names of the parameters that the resumed run trains, each with its NUL; NULL: not known */
     size_t decided_bytes;  /* of them */
-    uint64_t given;        /* digest of what was given to states that may be in pieces, by resuming and by setting */
+    uint64_t given;        /* digest of the values that resuming and setting gave to states that may be in pieces */
     bool agreed;           /* all processes of the world have rank 0's state, as far as there is any */
     int64_t bytes_resumed; /* that this process has read of checkpoints */
-    bool resumed;          /* and has not trained since, which will tell whether the checkpoint is of this run */
-    bool told_weights;     /* what a loss of the model's own weighs */
-    bool averaged;         /* running statistics, since the last batch that was trained */
-    int64_t evaluated;     /* batches since the last that was trained */
-    Measured measured;     /* by evaluations since this began */
-    Measured trained;      /* by training steps; its settings are those of `measured` */
+    bool resumed;          /* no step has trained since: the first one checks that the checkpoint is of this run */
+    bool warned_of_weights;   /* how batches are weighed whose loss the model computes */
+    bool averaged;            /* running statistics are, since the last batch that was trained */
+    int64_t evaluated;        /* batches since the last that was trained */
+    Measured measured;        /* by evaluations since this began */
+    Measured trained;         /* by training steps; its settings are those of `measured` */
     Preprocess *preprocess;   /* NULL: none */
-    Contexts *contexts;       /* of nodes that were told of; NULL: none were */
+    Contexts *contexts;       /* of nodes that a callback on replication was called for; NULL: there is none */
     bool stepped;             /* a step was begun */
     ExpectedTensor *expected; /* [n_expected] */
     int n_expected;
@@ -116,7 +116,7 @@ struct dpx_trainer {
     void *progress_user;
 };
 
-/* A batch as it was given. */
+/* A batch as the caller gave it. */
 typedef struct {
     NamedTensor tensor[MAX_BATCH_TENSORS + MAX_GROUPS]; /* shapes are those of the whole; names are the trainer's */
     int number[MAX_BATCH_TENSORS + MAX_GROUPS];         /* of the tensor that was expected; -1: a learning rate */
@@ -133,10 +133,11 @@ typedef struct {
 
 /* Resolves all names that batches have.  Once, when the options are complete. */
 Status batch_expect(dpx_trainer *t) CHECKED;
-/* Takes a batch of the caller's; `samples`: the tensors are this process's part of so many; NULL: all of the batch. */
+/* Takes a batch of the caller.  `samples`: the tensors are this process's part of a batch of so many; NULL: they are
+ * the whole batch. */
 Status batch_read(Feed *f, dpx_trainer *t, const dpx_tensor *batch, int n, const int64_t *samples,
                   bool training) CHECKED;
-/* Is all there that the model and its loss ask for? */
+/* Does the batch have all inputs of the model and the target of its loss? */
 bool batch_is_complete(const Feed *f, const dpx_trainer *t);
 
 /* exec/api/metric.c */
@@ -144,12 +145,13 @@ Status measured_create(Measured *m, const Options *o) CHECKED;
 void measured_restart(Measured *m);
 /* Adds what the step of one batch gave; NULL: it measured nothing. */
 Status measured_add(Measured *m, const dpx_result *r, const SessionStep *step) CHECKED;
-/* float64 [4], and the sums of the metric as TRAINED "_metric:" and how it was given: what training has measured. */
+/* The measurements of training in a checkpoint: float64 [4], and the sums of the metric as TRAINED "_metric:" with the
+ * text of --metric. */
 #define TRAINED "dpexec.trained"
 Status trainer_keep_trained(Arena *a, const dpx_trainer *t, NamedTensor *list, int *n) CHECKED;
 Status trainer_resume_trained(dpx_trainer *t, Arena *a, const Checkpoint *c) CHECKED;
 
-/* exec/api/stored_decisions.c: which parameters a run trains, as its checkpoints say */
+/* exec/api/stored_decisions.c: the parameters that a run trains, in its checkpoints */
 Status trainer_keep_decisions(Arena *a, const dpx_trainer *t, NamedTensor *list, int *n) CHECKED;
 Status trainer_resume_decisions(dpx_trainer *t, const Checkpoint *c) CHECKED;
 /* exec/api/input_roles.c: along which axes inputs and target have samples.  E_INVALID: the checkpoint's run had them
@@ -164,14 +166,14 @@ void trainer_list_foreign(Problems *wrong, const dpx_trainer *t, const char *nam
 void trainer_compare_decisions(Problems *wrong, const dpx_trainer *t);
 
 /* exec/api/preprocess.c */
-/* What the caller's function makes of the batch, or of this process's `part` of it: from now on of the samples of this
- * process's replicas alone. */
+/* Calls the caller's function for the batch, or for this process's `part` of it.  The batch then has the samples of
+ * this process's replicas alone. */
 Status preprocess_batch(Feed *f, const dpx_trainer *t, bool training, bool part) CHECKED;
 void preprocess_free(Preprocess *p); /* NULL is legal */
 
 /* exec/api/replicate.c */
 void contexts_free(Contexts *c); /* NULL is legal */
-/* Tells of all copies; nobody where there is no callback.  Once a trainer. */
+/* Calls the callback, if there is one, for the copies of all nodes.  Once a trainer. */
 Status trainer_replicate(dpx_trainer *t, const Replication *r) CHECKED;
 
 /* exec/api/lengths.c */
@@ -193,8 +195,9 @@ void log_values_add(LogValues *l, const dpx_result *r); /* to those of all evalu
 
 /* exec/api/trainer.c */
 Status trainer_begin(dpx_trainer *t, BuildMode mode, const Feed *f, SessionStep *step) CHECKED;
-/* Said once, where batches are added up and only their samples are known. */
-void trainer_tell_weights(dpx_trainer *t, const char *what);
+/* Warns once that batches are weighed by their samples, where the model computes its loss itself; `what` adds them up.
+ */
+void trainer_warn_of_weights(dpx_trainer *t, const char *what);
 /* Replicas go on with the mean of their running statistics. */
 Status trainer_average(dpx_trainer *t) CHECKED;
 
@@ -204,23 +207,23 @@ static inline World *trainer_world(const dpx_trainer *t)
     return t->options && t->options->world ? t->options->world->world : NULL;
 }
 /* Returns `st`.  A failure ends the other processes with its reason, so that none waits for this one. */
-CHECKED static inline Status trainer_told(const dpx_trainer *t, Status st)
+CHECKED static inline Status trainer_share_failure(const dpx_trainer *t, Status st)
 {
     if (st)
         world_abort(trainer_world(t), status_message());
     return st;
 }
-/* Are there others, for whose sake it takes part in what is of no use to itself? */
-bool trainer_may_look_on(const dpx_trainer *t);
+/* Are there other processes, which need this one to take part in steps that it has no use for? */
+bool trainer_has_peers(const dpx_trainer *t);
 
 /* exec/api/observe.c */
 /* float64 [schedules + 1, 4], beside the state of a trainer whose schedules observe; the last row has the step. */
 #define OBSERVED "dpexec.observed"
 void trainer_forget_observed(dpx_trainer *t);
-/* Adds it to what a checkpoint keeps; nothing where no schedule observes. */
+/* Adds the observations to the list of a checkpoint; nothing where no schedule observes. */
 Status trainer_keep_observed(Arena *a, const dpx_trainer *t, NamedTensor *list, int *n) CHECKED;
 Status trainer_resume_observed(dpx_trainer *t, const Checkpoint *c) CHECKED;
-/* It must be the same in all processes. */
+/* Adds the observations, which must be the same in all processes. */
 Status trainer_agree_observed(Facts *f, const dpx_trainer *t) CHECKED;
 
 /* exec/api/trainer_state.c */

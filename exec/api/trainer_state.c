@@ -1,5 +1,5 @@
-/* A trainer's state: read and written, kept in checkpoints and resumed, and rank 0's in all processes of a world,
- * whatever values their own model files or checkpoints had. */
+/* The state of a trainer: reading and setting it, checkpoints, resuming, and sending rank 0's values to all processes
+ * of a world, whatever values their own model files or checkpoints had. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,10 +44,10 @@ static Status match_state(Tensor *view, const dpx_trainer *t, const char *name, 
     return ST_OK;
 }
 
-bool trainer_may_look_on(const dpx_trainer *t) { return world_size(trainer_world(t)) > 1; }
+bool trainer_has_peers(const dpx_trainer *t) { return world_size(trainer_world(t)) > 1; }
 
-/* Takes part for others. */
-static Status look_on(const dpx_trainer *t, const char *name)
+/* Takes part in putting a state together, for a process that reads it. */
+static Status join_read(const dpx_trainer *t, const char *name)
 {
     const State *s = states_find(session_states(t->session), name);
     Tensor none;
@@ -66,22 +66,16 @@ dpx_status dpx_trainer_get_state(dpx_trainer *t, const char *name, const dpx_ten
     NEED(t, "trainer");
     NEED(name, "name");
     world_set_purpose(trainer_world(t), "dpx_trainer_get_state of '%s'", name);
-    if (!out && trainer_may_look_on(t))
-        return (dpx_status)look_on(t, name);
+    if (!out && trainer_has_peers(t))
+        return (dpx_status)join_read(t, name);
     NEED(out, "out");
     st = match_state(&view, t, name, out);
     return (dpx_status)(st ? st : states_get(session_states(t->session), name, &view));
 }
 
-/* Nobody has all of a state in pieces, whose beginnings are compared by what they were cut from. */
-static void note_given(dpx_trainer *t, const State *s, const Tensor *value)
-{
-    if (s->cut || state_waits(s))
-        t->given = hash_int(hash_text(t->given, s->name), (int64_t)XXH3_64bits(value->data, tensor_bytes(value)));
-}
-
 dpx_status dpx_trainer_set_state(dpx_trainer *t, const char *name, const dpx_tensor *in)
 {
+    const State *s;
     Tensor view;
     Status st;
 
@@ -92,7 +86,10 @@ dpx_status dpx_trainer_set_state(dpx_trainer *t, const char *name, const dpx_ten
     if (st)
         return (dpx_status)st;
     t->agreed = false;
-    note_given(t, states_find(session_states(t->session), name), &view);
+    s = states_find(session_states(t->session), name);
+    if (s->cut ||
+        state_waits(s)) /* no process has all of it: processes compare the values that its pieces were cut from */
+        t->given = hash_int(hash_text(t->given, name), (int64_t)XXH3_64bits(view.data, tensor_bytes(&view)));
     return (dpx_status)states_set(session_states(t->session), name, &view);
 }
 
@@ -118,7 +115,7 @@ static Status collect_class_axis(Arena *a, const dpx_trainer *t, NamedTensor *li
     return ST_OK;
 }
 
-/* What is kept, by name, type and shape; the data follow as they are asked for. */
+/* Lists the tensors of a checkpoint by name, type and shape; read_kept gives their data, one by one. */
 static Status collect_state(Arena *a, const dpx_trainer *t, NamedTensor **list, int *n)
 {
     const States *states = session_states(t->session);
@@ -153,7 +150,7 @@ static Status read_kept(void *user, int i, void *to)
     return states_get(k->states, k->list[i].name, &into);
 }
 
-/* To `directory`; NULL: gives the others what they read. */
+/* Writes a checkpoint to `directory`; NULL: takes part in reading what another process writes. */
 static Status save(dpx_trainer *t, Arena *a, const char *directory, const char *note)
 {
     Kept kept = { .states = session_states(t->session) };
@@ -178,7 +175,7 @@ dpx_status dpx_trainer_save(dpx_trainer *t, const char *directory, const char *n
     Status st;
 
     NEED(t, "trainer");
-    if (!trainer_may_look_on(t))
+    if (!trainer_has_peers(t))
         NEED(directory, "directory");
     world_set_purpose(trainer_world(t), "the checkpoint of step %" PRId64, t->step);
     st = (a = arena_create()) ? save(t, a, directory, note) : FAIL_NOMEM();
@@ -188,24 +185,15 @@ dpx_status dpx_trainer_save(dpx_trainer *t, const char *directory, const char *n
 
 /* ---- resuming ----
  *
- * A process alone needs all of a checkpoint, and verifies all before it takes any: one that is damaged is passed over
- * for an older one.  In a world each reads what it holds, when it comes to hold it, and verifies that.
+ * A single process verifies the whole checkpoint before it takes any of it; if the checkpoint is damaged, it takes an
+ * older one.  In a world each process reads and verifies only the blocks of what it holds, when it comes to hold it.
  *
- * A state exists once a program that has it is compiled, and that may be after resuming: what a checkpoint has of
- * others waits in the session's states until then.  So whether the checkpoint is of this run is known in two parts: at
- * once for the state that exists, and for the rest when the steps that follow have been compiled. */
+ * A state exists once a program that has it is compiled, which may be after resuming: until then the session's states
+ * keep the checkpoint's value of it.  So the checkpoint is compared with the run in two parts: at once for states that
+ * exist, and for the rest when the following steps have been compiled. */
 
-/* Where nothing is wrong but the type of all floating states, it is the run's. */
-static Status fail_checkpoint(Problems *wrong, const char *directory, int retyped, DType was, DType is)
-{
-    if (retyped && retyped == wrong->n && dtype_is_float(was) && dtype_is_float(is))
-        return FAIL(E_IO, "%s: the checkpoint is of a run in %s, and this one is in %s: give --dtype %s", directory,
-                    dtype_name(was), dtype_name(is), dtype_name(was));
-    return problems_fail(wrong, E_IO, "%s: the checkpoint is of another run", directory);
-}
-
-/* All state that programs have must be in the checkpoint, with its type and shape; all that is wrong is listed before
- * anything is changed. */
+/* Checks that the checkpoint has all state that programs have, with its type and shape; lists all that is wrong.  If
+ * each floating state has another type, the run itself has, and the message names the flag. */
 static Status check_states(const States *states, const Checkpoint *c, const char *directory)
 {
     Problems wrong = { 0 };
@@ -230,7 +218,10 @@ static Status check_states(const States *states, const Checkpoint *c, const char
             problems_add(&wrong, "'%s' is %s%s, expected %s%s", s->name, dtype_name(t->dtype),
                          shape_text(&t->shape, have), dtype_name(s->dtype), shape_text(&s->shape, want));
     }
-    return fail_checkpoint(&wrong, directory, retyped, was, is);
+    if (retyped && retyped == wrong.n && dtype_is_float(was) && dtype_is_float(is))
+        return FAIL(E_IO, "%s: the checkpoint is of a run in %s, and this one is in %s: give --dtype %s", directory,
+                    dtype_name(was), dtype_name(is), dtype_name(was));
+    return problems_fail(&wrong, E_IO, "%s: the checkpoint is of another run", directory);
 }
 
 /* The model's own state of this name; NULL: none. */
@@ -241,20 +232,7 @@ static const Value *model_state(const dpx_trainer *t, const char *name)
     return has_value(v) ? value(t->model->states, v) : NULL;
 }
 
-static Status take_state(dpx_trainer *t, const Checkpoint *c, int entry)
-{
-    States *states = session_states(t->session);
-    const char *name = c->tensor[entry].name;
-    const Value *v = model_state(t, name);
-
-    if (!strcmp(name, CLASS_AXIS) || !strcmp(name, OBSERVED) || !strncmp(name, TRAINED, strlen(TRAINED)))
-        return ST_OK;
-    if (states_find(states, name))
-        return states_set_file(states, c->file, entry);
-    return states_give_file(states, c->file, entry, v && v->trainable);
-}
-
-/* A micro-batch that was added to a group is forgotten with it. */
+/* Sets all states and the step; micro-batches of a group that is not complete are forgotten. */
 static Status restore(dpx_trainer *t, const Checkpoint *c)
 {
     States *states = session_states(t->session);
@@ -263,8 +241,15 @@ static Status restore(dpx_trainer *t, const Checkpoint *c)
     t->given = hash_text(HASH_BEGIN, c->digest);
     t->resumed = true;
     states_drop_waiting(states);
-    for (int i = 0; i < c->n; i++)
-        TRY(take_state(t, c, i));
+    for (int i = 0; i < c->n; i++) {
+        const char *name = c->tensor[i].name;
+        const Value *v = model_state(t, name);
+
+        if (!strcmp(name, CLASS_AXIS) || !strcmp(name, OBSERVED) || !strncmp(name, TRAINED, strlen(TRAINED)))
+            continue;
+        TRY(states_find(states, name) ? states_set_file(states, c->file, i)
+                                      : states_give_file(states, c->file, i, v && v->trainable));
+    }
     t->n_resumed = states_count(states);
     t->step = c->step; /* not the state's, which counts no step that was skipped */
     t->pending = 0;
@@ -285,16 +270,6 @@ static Status keep_class_axis(dpx_trainer *t, const Checkpoint *c)
     return session_keep_class_axis(t->session, (int)axis);
 }
 
-static void log_skipped(const dpx_trainer *t, const Checkpoint *c)
-{
-    char line[8192];
-
-    for (int i = 0; i < c->n_skipped && t->log; i++) {
-        snprintf(line, sizeof line, "a newer checkpoint is damaged and skipped: %s", c->skipped[i]);
-        t->log(t->log_user, DPX_LOG_WARNING, line);
-    }
-}
-
 static Status take_checkpoint(dpx_trainer *t, Arena *a, const Checkpoint *c, const char *directory, char **note)
 {
     char *copy;
@@ -308,7 +283,7 @@ static Status take_checkpoint(dpx_trainer *t, Arena *a, const Checkpoint *c, con
     TRY(trainer_resume_decisions(t, c));
     if (!(copy = strdup(c->note)))
         return FAIL_NOMEM();
-    if (!(st = trainer_told(t, restore(t, c))) && note)
+    if (!(st = trainer_share_failure(t, restore(t, c))) && note)
         *note = copy;
     else
         free(copy);
@@ -317,11 +292,15 @@ static Status take_checkpoint(dpx_trainer *t, Arena *a, const Checkpoint *c, con
 
 static Status resume(dpx_trainer *t, Arena *a, const char *directory, char **note)
 {
+    char line[8192];
     Checkpoint c;
     Status st;
 
-    TRY(checkpoint_read(&c, a, directory, !trainer_may_look_on(t), &t->bytes_resumed));
-    log_skipped(t, &c);
+    TRY(checkpoint_read(&c, a, directory, !trainer_has_peers(t), &t->bytes_resumed));
+    for (int i = 0; i < c.n_skipped && t->log; i++) {
+        snprintf(line, sizeof line, "a newer checkpoint is damaged and skipped: %s", c.skipped[i]);
+        t->log(t->log_user, DPX_LOG_WARNING, line);
+    }
     st = take_checkpoint(t, a, &c, directory, note);
     checkpoint_close(&c);
     return st;
@@ -353,7 +332,7 @@ static bool program_reads(const Program *p, const char *state)
     return false;
 }
 
-/* Some parameter that was resumed is in use. */
+/* Does a program use a parameter that was resumed? */
 static bool is_ours(const dpx_trainer *t)
 {
     const States *states = session_states(t->session);
@@ -364,8 +343,8 @@ static bool is_ours(const dpx_trainer *t)
     return false;
 }
 
-/* Before the first step of a run only the model has state.  Outputs that are not trained may have parameters which only
- * evaluation needs: a checkpoint may be without them, and they are as the model brought them. */
+/* Must the checkpoint have this state?  Before the first step of a run only the model has state.  A checkpoint may be
+ * without parameters that only evaluation needs, of outputs that are not trained: they keep the model's values. */
 static bool is_missed(const dpx_trainer *t, BuildMode mode, const State *s)
 {
     if (!is_kept(s))
@@ -375,40 +354,28 @@ static bool is_missed(const dpx_trainer *t, BuildMode mode, const State *s)
     return mode < BUILD_TRAIN ? !is_ours(t) : program_reads(session_program(t->session, mode), s->name);
 }
 
-static void list_missing(Problems *wrong, const dpx_trainer *t, BuildMode mode)
-{
-    const States *states = session_states(t->session);
-
-    for (int i = t->n_resumed; i < states_count(states); i++)
-        if (is_missed(t, mode, states_at(states, i)))
-            trainer_list_missing(wrong, states_at(states, i));
-}
-
-/* Parameters of an output that is not trained may have been state of the run before. */
-static void list_foreign(Problems *wrong, const dpx_trainer *t)
-{
-    const States *states = session_states(t->session);
-
-    for (int i = 0; i < states_count(states); i++)
-        if (state_waits(states_at(states, i)) &&
-            (!model_state(t, states_at(states, i)->name) || trainer_was_trained(t, states_at(states, i)->name)))
-            trainer_list_foreign(wrong, t, states_at(states, i)->name);
-}
-
 Status trainer_check_resumed(dpx_trainer *t, BuildMode mode, const NamedTensor *in, int n_in)
 {
-    bool trains = mode >= BUILD_TRAIN;
+    const States *states = session_states(t->session);
+    const bool trains = mode >= BUILD_TRAIN;
     Problems wrong = { 0 };
 
     TRY(session_prepare(t->session, mode, in, n_in));
     if (mode == BUILD_ACCUMULATE)
         TRY(session_prepare(t->session, update_options(&t->options->build)->turns ? BUILD_FINISH : BUILD_APPLY, in,
                             n_in));
-    list_missing(&wrong, t, mode);
-    if (trains) {
-        list_foreign(&wrong, t);
-        trainer_compare_decisions(&wrong, t);
+    for (int i = t->n_resumed; i < states_count(states); i++)
+        if (is_missed(t, mode, states_at(states, i)))
+            trainer_list_missing(&wrong, states_at(states, i));
+    for (int i = 0; i < states_count(states) && trains; i++) {
+        const State *s = states_at(states, i);
+
+        /* Parameters of an output that is not trained may have been state of the run before. */
+        if (state_waits(s) && (!model_state(t, s->name) || trainer_was_trained(t, s->name)))
+            trainer_list_foreign(&wrong, t, s->name);
     }
+    if (trains)
+        trainer_compare_decisions(&wrong, t);
     TRY(problems_fail(&wrong, E_IO, "the checkpoint that was resumed from is of another run"));
     t->resumed = !trains;
     return ST_OK;
@@ -423,14 +390,7 @@ typedef struct {
     int n;
 } Shared;
 
-static void shared_free(Shared *s)
-{
-    free(s->state);
-    free(s->mine);
-    free(s->first);
-}
-
-/* A state's value, in memory of the caller's. */
+/* Reads the value of a state; the caller frees its data. */
 static Status read_state(Tensor *out, const States *states, const State *s)
 {
     Status st;
@@ -467,7 +427,7 @@ static Status list_shared(Shared *out, const States *states)
     return ST_OK;
 }
 
-/* Nobody has all of what is in pieces: what they were cut from must be the same. */
+/* No process has all of a state in pieces: the values that the pieces were cut from must be the same. */
 static Status add_pieces(Facts *f, const dpx_trainer *t, const Shared *s)
 {
     bool any = false;
@@ -536,7 +496,7 @@ static Status agree_on_beginning(const dpx_trainer *t, const Shared *s)
     return st;
 }
 
-/* Rank 0's value of state i to all, if any has another. */
+/* Sends rank 0's value of state i to all processes, if one of them has another. */
 static Status share_state(const dpx_trainer *t, const Shared *s, int i, int *sent)
 {
     World *w = trainer_world(t);
@@ -587,7 +547,9 @@ Status trainer_agree_states(dpx_trainer *t)
         st = agree_on_beginning(t, &s);
     if (!st)
         st = share_states(t, &s);
-    shared_free(&s);
+    free(s.state);
+    free(s.mine);
+    free(s.first);
     t->agreed = !st;
     return st;
 }

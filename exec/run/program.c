@@ -1,6 +1,6 @@
-/* Compiling programs: tensors bound to addresses, and for CPUs collectives and each device's list of calls.  When an arena
- * moves, its tensors are bound again.  exec/gpu/program.c compiles for accelerators; a ProgramKind of exec/run/run.c holds
- * the functions of either. */
+/* Compiling programs: tensors bound to addresses, and for CPUs collectives and each device's list of calls.  When an
+ * arena moves, its tensors are bound again.  exec/gpu/program.c compiles for accelerators; a ProgramKind of
+ * exec/run/run.c holds the functions of either. */
 #include "exec/run/program.h"
 
 #include <stdlib.h>

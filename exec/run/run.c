@@ -180,8 +180,9 @@ static Status cpus_wait(Program *p, unsigned turn)
 
 static void cpus_release(Program *p) { (void)p; }
 
-const ProgramKind program_on_cpus = { cpus_reserve, program_create_parts, cpus_begin,
-                                      cpus_turn,    cpus_wait,            cpus_release };
+const ProgramKind program_on_cpus = {
+    cpus_reserve, program_create_parts, cpus_begin, cpus_turn, cpus_wait, cpus_release
+};
 
 /* ---- on accelerators ---- */
 

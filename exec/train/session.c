@@ -1,6 +1,6 @@
 /* Sessions.  Shapes are static in a program, so a batch of another size, or in parts of other lengths, is another
- * program; all of them share the state and one arena per device.  What has no static shape is left to the interpreter,
- * for inference only: it is computed from what a program of all else makes. */
+ * program; all programs share the state and one arena per device.  In inference the interpreter computes the nodes
+ * whose shapes depend on data, from the outputs of a program of all other nodes. */
 #include "exec/train/internal.h"
 
 #include <stdlib.h>
@@ -20,7 +20,7 @@
 
 /* ---- creation ---- */
 
-/* All processes come here. */
+/* Warns of devices that are slower than others; called by all processes. */
 static Status compare_devices(const Session *s, const DeviceList *list)
 {
     char text[UNEQUAL_TEXT], line[UNEQUAL_TEXT + 128];
@@ -34,32 +34,29 @@ static Status compare_devices(const Session *s, const DeviceList *list)
     return ST_OK;
 }
 
-static bool is_news(const Session *s, const Note *n)
-{
-    return n->kind == NOTE_PADDING ? !s->told_padding : !s->told || n->kind == NOTE_ACCUMULATION;
-}
-
-static void session_tell(Session *s, const Report *r)
+/* Logs the notes that were not logged before. */
+static void log_notes(Session *s, const Report *r)
 {
     for (int i = 0; i < r->n_note; i++) {
+        const NoteKind kind = r->note[i].kind;
         char line[1200];
 
-        if (!is_news(s, &r->note[i]))
+        if (kind == NOTE_PADDING ? s->told_padding : s->told && kind != NOTE_ACCUMULATION)
             continue;
-        s->told_padding |= r->note[i].kind == NOTE_PADDING;
+        s->told_padding |= kind == NOTE_PADDING;
         snprintf(line, sizeof line, "%s: %s", r->note[i].subject, r->note[i].text);
         s->log(s->log_user, note_is_warning(&r->note[i]), line);
     }
 }
 
-/* The model as it is trained and exported; what was changed is said. */
+/* Makes the model as it is trained and exported, and logs the changes. */
 static Status repair(Session *s)
 {
     Report *r = s->log ? report_create() : NULL;
     Status st = model_repair(s->model, &s->base.build, interp_node, r);
 
     if (!st && r)
-        session_tell(s, r);
+        log_notes(s, r);
     report_free(r);
     return st;
 }
@@ -127,10 +124,11 @@ void session_free(Session *s)
 
 /* ---- compiling ---- */
 
-/* States and their layouts are those of the whole model. */
+/* The pass after which a model is cut in two: before it, states and their layouts are decided for the whole model. */
 #define CUT_AFTER "layout-weights"
 
-/* The size that a given input has where the model's file says `symbol`; `absent`: none has it. */
+/* The size that a given input has along the axis that the model's file names `symbol`; `absent`: none has such an axis.
+ */
 static int64_t size_of_symbol(const Session *s, const char *symbol, const NamedTensor *in, int n_in, int64_t absent)
 {
     for (int i = 0; symbol && i < s->model->n_input; i++) {
@@ -144,8 +142,8 @@ static int64_t size_of_symbol(const Session *s, const char *symbol, const NamedT
     return absent;
 }
 
-/* Of input i, which is not given and which predictions may not need: what it was the last time, at the sizes of those
- * that are. */
+/* The shape of input i, which is not given and which predictions may not need: its last one, with the sizes of the
+ * inputs that are given. */
 static Shape shape_beside(const Session *s, int i, const NamedTensor *in, int n_in)
 {
     const Value *v = value(s->model, s->model->input[i]);
@@ -156,8 +154,8 @@ static Shape shape_beside(const Session *s, int i, const NamedTensor *in, int n_
     return shape_known(&shape) ? shape : shape_unknown();
 }
 
-/* The shapes of this step's inputs; of those not given, what the options say, else what they were the last time (the
- * optimizer step after accumulation has no batch). */
+/* Lists the shapes of this step's inputs.  An input that is not given has the options' shape, else its last one: the
+ * optimizer step after accumulation has no batch. */
 static InputShape *bind_shapes(Session *s, BuildMode mode, const NamedTensor *in, int n_in, int *n, bool *batch_known)
 {
     InputShape *bound = calloc((size_t)s->model->n_input + (size_t)s->base.batch.n_input_shape + 1, sizeof *bound);
@@ -185,7 +183,8 @@ static InputShape *bind_shapes(Session *s, BuildMode mode, const NamedTensor *in
     return bound;
 }
 
-/* Later steps find what the first one does, but for what concerns micro-batches, or lengths. */
+/* Runs the passes, and logs a summary and notes for the first program, for the first with micro-batches, and for the
+ * first with lengths: later ones repeat them. */
 static Status run_passes(Session *s, Graph *g, const BuildOptions *opt, const PipelineOptions *how)
 {
     const bool news = !s->told || (build_mode(opt) == BUILD_ACCUMULATE && !s->told_accumulation);
@@ -198,7 +197,7 @@ static Status run_passes(Session *s, Graph *g, const BuildOptions *opt, const Pi
         report_summary(summary, r);
         if (build_mode(opt) >= BUILD_TRAIN && news)
             s->log(s->log_user, false, summary);
-        session_tell(s, r);
+        log_notes(s, r);
         s->told = true;
         s->told_accumulation |= build_mode(opt) == BUILD_ACCUMULATE;
     }
@@ -211,7 +210,7 @@ static const Tensor *given_target(const Session *s, const NamedTensor *in, int n
     return named_find(in, n_in, s->base.target.target ? s->base.target.target : "target");
 }
 
-/* Shapes are not known where an input of open shape was not given: then that is told, for all of them. */
+/* Lists the missing inputs of open shape if the passes failed because of a shape: they are why. */
 static Status explain_shapes(const Session *s, Status st, BuildMode mode, const NamedTensor *in, int n_in)
 {
     Problems missing = { 0 };
@@ -227,7 +226,7 @@ static Status explain_shapes(const Session *s, Status st, BuildMode mode, const 
     return missing.n ? problems_fail(&missing, E_INVALID, "a step of this model") : st;
 }
 
-/* Are states that the interpreter reads cut? */
+/* Are the states in pieces, which the interpreter has to put together? */
 static bool in_pieces(const Session *s) { return s->base.collectives.shard == SHARD_PARAMETERS; }
 
 static bool has_mean(const void *states, const char *param)
@@ -272,8 +271,8 @@ static Status session_build_options(BuildParts *opt, InputShape **bound, Session
     return ST_OK;
 }
 
-/* Fills in the options of the part that is interpreted: one device, one replica; layouts stay, for they are those of
- * the states. */
+/* Fills in the options of the part that is interpreted: one device and one replica, and the layouts of the states,
+ * which programs share. */
 static void options_for_interpreter(BuildParts *whole, const Session *s, const BuildOptions *opt)
 {
     build_parts_copy(whole, opt);
@@ -325,7 +324,7 @@ static Status begin_rest(Session *s, Compiled *c)
     return ST_OK;
 }
 
-static void tell_of_rest(const Session *s, const Graph *known, const Graph *rest)
+static void log_rest(const Session *s, const Graph *known, const Graph *rest)
 {
     char line[1200];
 
@@ -337,7 +336,8 @@ static void tell_of_rest(const Session *s, const Graph *known, const Graph *rest
     s->log(s->log_user, true, line);
 }
 
-/* Takes `known`, which may be NULL. */
+/* Compiles the nodes of static shape (`known`, which is taken and may be NULL), and readies the rest for the
+ * interpreter. */
 static Status compile_both(Session *s, Compiled *c, Graph *known, const BuildOptions *opt)
 {
     const PipelineOptions behind = { .after = CUT_AFTER };
@@ -349,15 +349,15 @@ static Status compile_both(Session *s, Compiled *c, Graph *known, const BuildOpt
         graph_free(known);
         return st;
     }
-    tell_of_rest(s, known, c->rest);
+    log_rest(s, known, c->rest);
     s->told_rest = true;
     if (known)
         TRY(compile_program(s, c, known));
     return begin_rest(s, c);
 }
 
-/* What has static shapes is planned, what follows from data is left to the interpreter.  All that is decided of the
- * model as a whole, which of its tensors are states and how these are stored, is so before it is cut. */
+/* Cuts the model into the nodes of static shape, which are planned, and the rest for the interpreter.  The passes that
+ * decide about the whole model, such as its states and their layouts, run before the cut. */
 static Status compile_apart(Session *s, Compiled *c, const BuildOptions *opt)
 {
     Graph *g, *known;
@@ -459,7 +459,8 @@ int session_count_programs(const Session *s)
     return n;
 }
 
-/* Those used longest ago go.  What a trace has noted names nodes of programs: while there is one, all stay. */
+/* Frees the programs used longest ago, but none whose step is under way.  While there is a trace all stay, because its
+ * events point to their nodes. */
 static void forget_programs(Session *s)
 {
     Compiled **at = &s->compiled, *c;
@@ -495,7 +496,7 @@ static const Reach *reach_of(const Session *s, BuildMode mode)
     return mode == BUILD_APPLY ? &none : &s->reach;
 }
 
-/* The updates done; of players that count their own those of the one that has fewest. */
+/* The number of updates done; where players count their own, the smallest. */
 static int64_t count_updates(const Session *s)
 {
     const size_t n = strlen(STATE_STEP);
@@ -514,7 +515,7 @@ static int64_t count_updates(const Session *s)
     return least == INT64_MAX ? 0 : least;
 }
 
-/* Before the first update, and where that was skipped, means are none yet. */
+/* Do the steps of this mode read the means of parameters?  Before the first update there are none. */
 static bool reads_means(const Session *s, BuildMode mode)
 {
     return s->base.update.eval_means && mode < BUILD_TRAIN && count_updates(s) > 0;
@@ -658,7 +659,7 @@ static Interpretation interpretation(Session *s)
     return (Interpretation){ s->states, &s->devices, in_pieces(s), s->base.memory.plan_memory };
 }
 
-/* What the program made of the inputs, and they themselves, are what the rest is computed from. */
+/* Interprets the rest, from the inputs and the outputs of the program. */
 static Status run_rest(Session *s, Compiled *c, const NamedTensor *in, int n_in)
 {
     const Interpretation how = interpretation(s);
@@ -682,7 +683,7 @@ static Status run_rest(Session *s, Compiled *c, const NamedTensor *in, int n_in)
     return st;
 }
 
-/* Every process computes all of what is interpreted. */
+/* Refuses parts of inputs: every process interprets all of the rest. */
 static Status check_whole(const NamedTensor *in, int n_in, const GivenPart *part)
 {
     for (int i = 0; part && i < n_in; i++)
