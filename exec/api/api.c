@@ -70,7 +70,7 @@ static DType dlpack_dtype(DLDataType t)
     return DT_NONE;
 }
 
-/* Of a tensor whose size has been checked; where there are no elements steps between them mean nothing. */
+/* Are the elements dense?  The size has been checked; without elements the strides mean nothing. */
 static bool is_dense(const DLTensor *t)
 {
     int64_t expected = 1;
@@ -158,7 +158,7 @@ static void bind_open_dims(Graph *g, int64_t size)
     }
 }
 
-/* What is state in g, without its values. */
+/* Lists the states of g, without their values. */
 static Status note_states(dpx_model *m, const Graph *g)
 {
     DType constant = DT_NONE, number = DT_NONE; /* of several elements, of one */
@@ -367,7 +367,7 @@ void api_info(dpx_info *out, const char *name, const Value *v)
     }
 }
 
-/* What is not known of an output, as the file says. */
+/* Fills in what is not inferred of an output from its declaration in the file. */
 static void add_declared(dpx_info *out, const OnnxOutput *said)
 {
     if (!said || out->rank >= 0 || (out->dtype && out->dtype != (dpx_dtype)said->dtype))

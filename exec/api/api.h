@@ -1,4 +1,4 @@
-/* What the files of the C API share. */
+/* Shared by the files of the C API. */
 #ifndef DPX_API_H
 #define DPX_API_H
 
@@ -20,8 +20,8 @@ struct dpx_model {
     _Atomic int users; /* handles and trainers that hold it */
 };
 
-/* What processes compare before they read data and before a trainer is compiled, and the first words when it differs.
- */
+/* The purpose of the comparison of processes before they read data and before a trainer is compiled, and the first
+ * words of its error. */
 #define WORLD_STARTED "comparing how the processes were started"
 #define WORLD_UNLIKE "the processes were not started alike"
 

@@ -4,7 +4,7 @@
 
 #include "exec/api/data.h"
 
-/* What is at one place of all samples. */
+/* The data at one place of all samples. */
 typedef struct {
     const dpx_data *const *sample; /* [n] */
     int n, each;                   /* of a group */

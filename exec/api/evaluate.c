@@ -17,7 +17,7 @@ static void view_output(dpx_tensor *out, const NamedTensor *x)
 
 /* ---- evaluation ---- */
 
-/* Of outputs that are not put together each replica has one. */
+/* How many outputs there are; if they are not put together, each replica has its own. */
 static int evaluate_count_outputs(const dpx_trainer *t)
 {
     return t->model->graph->n_output * (output_options(&t->options->build)->outputs_apart ? t->replicas : 1);
@@ -104,7 +104,7 @@ dpx_status dpx_test_part(dpx_trainer *t, int64_t samples, const dpx_tensor *part
 
 /* ---- inference ---- */
 
-/* Those that are there; what is left of the room has no names. */
+/* Gives the outputs of the replicas; the rest of the room gets no names. */
 static Status give_parts(dpx_tensor *outputs, int room, const NamedTensor *out, int n)
 {
     if (n > room)

@@ -7,7 +7,7 @@
 #include "exec/api/data.h"
 #include "exec/api/trainer.h"
 
-/* What a step is given of a batch. */
+/* The tensors that a step gets of a batch. */
 typedef struct {
     dpx_tensor tensor[MAX_BATCH_TENSORS];
     dpx_data *made[MAX_BATCH_TENSORS]; /* what they are views of, where that is not the batch's; else NULL */
@@ -193,7 +193,7 @@ static Status take_batch(Given *b, dpx_trainer *t, const dpx_data *batch)
     return ST_OK;
 }
 
-/* What is done with the batch. */
+/* Trains, evaluates or predicts with the batch. */
 typedef dpx_status Step(dpx_trainer *t, const Given *b, void *out);
 
 static dpx_status with_batch(dpx_trainer *t, const dpx_data *batch, Step *step, void *out)

@@ -1,7 +1,7 @@
-/* What each input of a run, and the target, is to its batches, samples or the same for all: kept in checkpoints, and
- * compared with a resumed run.
+/* Roles of the inputs and the target: which hold samples, and along which axis, and which are the same for all.  They
+ * are kept in checkpoints, and compared with those of a resumed run.
  *
- * It follows from the model, --batch-input and the data (passes/batch_axis.h).  A run whose data or rules decide
+ * Roles follow from the model, --batch-input and the data (passes/batch_axis.h).  A run whose data or rules decide
  * otherwise would train another network, so it is refused by the input's name.  Checkpoints of versions that kept no
  * roles are taken with a warning. */
 #include <stdio.h>

@@ -68,7 +68,8 @@ static Status lengths_check(const SampleLengths *x, const Feed *f, const Tensor 
     return ST_OK;
 }
 
-/* Of samples [from, to) the longest, in multiples, at most `most`; of none that. */
+/* The length of the longest of samples [from, to), rounded up to the multiple, at most `most`; without samples, `most`.
+ */
 static int64_t longest(const SampleLengths *x, int64_t from, int64_t to, int64_t most)
 {
     int64_t n = from < to ? x->least : most;
@@ -79,7 +80,8 @@ static int64_t longest(const SampleLengths *x, int64_t from, int64_t to, int64_t
     return n < most ? n : most;
 }
 
-/* Of a tensor of the whole.  `size`: [replicas]; *shorter: one is. */
+/* Measures each replica's part of a tensor of the whole batch.  `size`: [replicas]; *shorter: one is shorter than the
+ * whole. */
 static void lengths_measure(const dpx_trainer *t, const SampleLengths *x, const Tensor *whole, const int64_t *offset,
                             int64_t *size, bool *shorter)
 {
@@ -130,7 +132,7 @@ static Status find_reach(dpx_trainer *t, const Feed *f, InputReach *list, int64_
     return session_set_reach(t->session, list, n);
 }
 
-/* What the caller's function makes of a batch may be of any length. */
+/* Do the lengths hold?  A batch that the caller's function has made may be of any length. */
 static bool has_lengths(const dpx_trainer *t, const Feed *f) { return t->lengths.n && f->samples && !t->preprocess; }
 
 Status trainer_take_lengths(dpx_trainer *t, const Feed *f)

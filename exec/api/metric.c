@@ -126,7 +126,7 @@ void dpx_trainer_restart_metric(dpx_trainer *t)
 
 /* ---- in checkpoints: what training measured so far ---- */
 
-/* Of the sums of that very metric. */
+/* The name of the sums of this metric in a checkpoint. */
 static const char *sums_name(Arena *a, const dpx_trainer *t)
 {
     return arena_printf(a, TRAINED "_metric:%s", options_get(t->options, "metric"));

@@ -145,7 +145,7 @@ static Status call(Way *w, bool training, int replica, int64_t from, int64_t to,
     return st;
 }
 
-/* Of the whole batch, how many samples it has. */
+/* Finds along which axis each tensor has samples, and how many the whole batch has. */
 static Status find_axes(Way *w, bool part)
 {
     int64_t samples = -1;

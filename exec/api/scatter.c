@@ -1,4 +1,4 @@
-/* What each replica has of a batch. */
+/* Scattering: the samples of a batch that each replica has. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -77,7 +77,7 @@ static Status part_of_tensor(dpx_data **out, const dpx_data *d, const Part *p)
     return ST_OK;
 }
 
-/* Of a replica behind the last group. */
+/* The data of a replica behind the last group: no samples. */
 static Status no_group(dpx_data **out, const dpx_data *d)
 {
     const dpx_data *like = d->n ? d->member[d->n - 1] : NULL;

@@ -1,6 +1,5 @@
-/* Which parameters a run trains: kept in its checkpoints, and compared with what a resumed run trains.
- *
- * What is trained follows from the file, flags and rules (docs/parameters.md).  A resumed run whose rules decide
+/* The parameters that a run trains: kept in its checkpoints, and compared with those of a resumed run.
+ * They follow from the file, flags and rules (docs/parameters.md).  A resumed run whose rules decide
  * otherwise is refused, with the tensors and the flags that decide as before.  Checkpoints of versions that kept no
  * list tell by their states alone. */
 #include <stdlib.h>
@@ -104,7 +103,7 @@ static bool is_constant(const dpx_trainer *t, const char *name)
     return has_value(v) && value(t->model->graph, v)->kind == V_CONST;
 }
 
-/* What --freeze fixes now must have been fixed in that run, too.  This is known before anything is built or written. */
+/* Refuses parameters that --freeze fixes now and the checkpoint's run trained, before anything is built or written. */
 static Status refuse_frozen(const dpx_trainer *t, const Checkpoint *c)
 {
     const BuildOptions *opt = &t->options->build;

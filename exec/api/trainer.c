@@ -211,7 +211,7 @@ static Status trainer_prepare(dpx_trainer *t)
     return session_prepare(t->session, update_options(b)->turns ? BUILD_FINISH : BUILD_APPLY, NULL, 0);
 }
 
-/* What is decided by looking at the devices is an option like one that was given: the same parts when a run goes on. */
+/* Sets --split to the weights that were found by looking at the devices, so that a resumed run has the same parts. */
 static Status decide_split(dpx_trainer *t, const DeviceList *list)
 {
     ReplicaOptions all = *replica_options(&t->options->build);
@@ -350,7 +350,7 @@ void trainer_warn_of_weights(dpx_trainer *t, const char *what)
 
 /* ---- batches in, results out ---- */
 
-/* Of every group. */
+/* Adds the learning rate of the run and of each group. */
 static void add_learning_rates(const dpx_trainer *t, Feed *f)
 {
     for (int k = 0; k <= t->options->n_group; k++) {

@@ -33,8 +33,9 @@ typedef struct {
     bool given;           /* by the last batch */
 } ExpectedTensor;
 
-/* What the trainer reads of a step, by the numbers of session_number_outputs: behind these come for the run and for
- * each group the norm of its gradients, its loss scale and whether it was applied, then the log variables. */
+/* The outputs of a step that results are read from, as session_number_outputs counts them: behind these come for the
+ * run and for each group the norm of its gradients, its loss scale and whether it was applied, then the log variables.
+ */
 enum { READ_LOSS_SUM, READ_LOSS_WEIGHT, READ_LOSS, READ_METRIC_SUM, READ_METRIC_WEIGHT, READ_GRAD_NORM, READ_GROUPS };
 
 /* Log variables: names; values of the result given out last and of results that wait. */

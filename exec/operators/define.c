@@ -18,7 +18,7 @@ static Status check_sizes(const Node *n, const SharedSizes *s)
     return ST_OK;
 }
 
-/* What state becomes is like it. */
+/* Checks that the next value of a state has its type and shape. */
 static Status check_states(const Graph *g, const Node *n)
 {
     const RoleDef *r = node_role(n);
@@ -87,7 +87,7 @@ static int64_t samples_at_hand(const Graph *g, const Node *n)
     return -1;
 }
 
-/* Of input i where its value is not read: as it was for all samples, of which `here` are at hand. */
+/* The shape of input i whose value is not read: as it was for all samples, with the `here` samples at hand. */
 static Status shape_unread(Shape *out, const Graph *g, const Node *n, int i, int64_t here)
 {
     const dpx_operator *d = &node_role(n)->of->def;
@@ -175,8 +175,8 @@ static bool fits_split(const Placement *p, int i)
            place_can_split(p, in_value(p->g, p->node, i)->shape, PLACE_S(d->sample_axis));
 }
 
-/* What carries samples is split along their axis where any of it is, everything else is whole or each replica's own.
- * What a gradient reads is split as the node was whose answers it reads: wherever it can be. */
+/* Splits all values with samples along their axis if one of them is split; all others are whole, or each replica's own.
+ * A gradient splits all it can, like the node whose answers it reads. */
 static bool place_samples(Placement *p, const dpx_operator *d, const Slots *at)
 {
     bool split = at->dout >= 0 && at->answer >= 0, fits = true;
@@ -305,7 +305,8 @@ Attr *node_attrs_with(Graph *g, const Node *n, const Attr *more)
     return list;
 }
 
-/* What the kernel reads, but for answers: of inputs and outputs what is declared, and the gradients.  How many. */
+/* Lists what the kernel reads, but for answers: the declared inputs and outputs, and the gradients.  Returns how many.
+ */
 static int list_reads(const Grad *gr, const Slots *at, ValueId *in)
 {
     const dpx_operator *d = &node_role(gr->node)->of->def;

@@ -4,7 +4,7 @@
 
 #include "exec/operators/operators.h"
 
-/* What prepare makes: the node and what it reads and writes, in one block. */
+/* A prepared node: the node with the tensors that it reads and writes, in one block. */
 typedef struct {
     dpx_node node;
     dpx_node_fn *fn;
@@ -12,7 +12,7 @@ typedef struct {
     dpx_tensor tensor[]; /* of the node's inputs, then of its outputs */
 } Prepared;
 
-/* As the node says, else of the first float that it reads or makes. */
+/* The node's floating type: its attribute, or else the type of the first float that it reads or makes. */
 DType node_type(const Graph *g, const Node *n)
 {
     if (node_attr(n, ATTR_DTYPE))

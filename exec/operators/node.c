@@ -121,7 +121,8 @@ static int give_row(dpx_tensor *out, const dpx_tensor *rows, int64_t i)
     return 1;
 }
 
-/* What has only one row has it for whoever reads it: no copies were made of what sent the message. */
+/* The answer for the node's copy.  If there is only one row, all copies read it: the sender of the message was not
+ * copied. */
 static int give_answer(dpx_tensor *out, const dpx_node *node, int at)
 {
     const dpx_tensor *rows = at < 0 || node->infers ? NULL : &node->in[at];
@@ -204,7 +205,7 @@ dpx_status dpx_node_set_output(dpx_node *node, int i, dpx_dtype dtype, int rank,
 
 /* ---- attributes ---- */
 
-/* Of the operator's own, by type; NULL: there is none. */
+/* The operator's own attribute of this name and type; NULL: there is none. */
 static const Attr *attribute(const dpx_node *node, const char *name, AttrType type)
 {
     const Attr *a = node && name ? node_attr(node->n, name) : NULL;

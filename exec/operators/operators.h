@@ -17,7 +17,7 @@
 #include "include/dpexec.h"
 #include "kernels/backend.h"
 
-/* What a node of an embedder's operator does of it. */
+/* The part of an embedder's operator that a node computes. */
 typedef enum {
     ROLE_APPLY,
     ROLE_COLLECT,
@@ -31,7 +31,7 @@ typedef enum {
 
 typedef struct Operator Operator;
 
-/* What Node.op of its nodes points to. */
+/* The definition that Node.op of its nodes points to. */
 typedef struct {
     OpDef op; /* first */
     Kernel kernel;
@@ -103,12 +103,12 @@ Status own_grad_kernel(Grad *gr) CHECKED;            /* a node of ROLE_GRADIENT,
 Status own_grad_nodes(Grad *gr) CHECKED;             /* what make_gradient emits */
 extern const Kernel own_kernel;                      /* op and name are to be filled in */
 
-/* Of operators with state: they see that they train by their outputs. */
+/* For operators with state, which see by their outputs that they train. */
 Status own_train(Graph *g, Node *n, const TrainMode *mode) CHECKED;
 /* E_UNSUPPORTED: a gradient comes through an output that carries no samples. */
 Status own_check_flow(const Grad *gr) CHECKED;
 
-/* What the caller hands over: a structure of the size that it had when the caller was compiled, as we know it. */
+/* Copies a structure of the caller, which has the size of the header that the caller was compiled with, into ours. */
 Status operators_take(void *out, size_t own, const void *from, const char *what) CHECKED;
 AttrType operators_attr_type(dpx_attribute_type t); /* A_NONE: none that there is */
 
@@ -142,7 +142,7 @@ struct dpx_node {
 /* Calls one of the operator's functions; `what` it is, for messages. */
 Status node_call(dpx_node *node, dpx_node_fn *fn, const char *what) CHECKED;
 void node_tensor(dpx_tensor *out, const Graph *g, ValueId v); /* without data, but that of a constant */
-/* What the operator's shape function says of a node of it, whose outputs it sets; `sizes` may be NULL. */
+/* Calls the operator's shape function for a node and sets its outputs; `sizes` may be NULL. */
 Status node_shape(SharedSizes *sizes, Graph *g, Node *n) CHECKED;
 DType node_type(const Graph *g, const Node *n); /* for which the operator's kernels are chosen */
 /* The operator's attributes of a node, and `more`, which a nameless one ends; NULL: no memory. */

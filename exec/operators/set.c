@@ -270,7 +270,7 @@ static void set_combine(RoleDef *r)
     r->op.grad = grad_none;
 }
 
-/* What computes outputs has the gradient. */
+/* Sets the gradient of the role that computes outputs. */
 static void set_set_outputs(RoleDef *r, const Operator *o)
 {
     const dpx_operator *d = &o->def;
@@ -338,7 +338,7 @@ static Status take_kernels(dpx_kernels *out, const dpx_operator *d, const dpx_ke
     return ST_OK;
 }
 
-/* What copies share is a matter of the operator, whatever its kernels' type is. */
+/* Checks the functions for copies that share, which the kernels of all types have or lack alike. */
 static Status check_sharing(Operator *o)
 {
     const dpx_operator *d = &o->def;

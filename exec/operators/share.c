@@ -1,5 +1,5 @@
-/* What the copies of a node share: a node that collects each copy's message, one that combines all of them, and the
- * operator itself with the answers, in place of one node.  The rows of messages come together as batch-norm's
+/* Messages between the copies of a node: a node that collects each copy's message, one that combines all of them, and
+ * the operator itself with the answers, in place of one node.  The rows of messages come together as batch-norm's
  * statistics do (OPF_STACKS_L); where there is one replica nothing travels. */
 #include "exec/operators/operators.h"
 #include "graph/ir/emit.h"

@@ -32,7 +32,7 @@ static InputPart part_of(const Graph *g, const Node *n, const Exchange *e, int n
     return w;
 }
 
-/* Who else reads the input reads all of it. */
+/* Notes a reader of an input.  A second reader, or one that does not scatter it, reads all of it. */
 static void read_by(InputPart *w, const Graph *g, const Node *n, int n_device, int first, int n_local)
 {
     const Exchange e = exchange_of(n);

@@ -36,7 +36,7 @@ const char *node_label(char *text, size_t n, const Node *node)
 
 /* ---- numbers ---- */
 
-/* As they lie side by side in one allocation. */
+/* Bytes of a device's states, which lie side by side in one allocation. */
 static size_t states_bytes(const Graph *g, const MemoryPlan *plan, int device)
 {
     size_t all = 0;

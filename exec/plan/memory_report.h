@@ -1,4 +1,4 @@
-/* What a planned step needs of a device's memory, in numbers and as a table for people. */
+/* The memory that a planned step needs of a device, in numbers and as a table for people. */
 #ifndef DPX_MEMORY_REPORT_H
 #define DPX_MEMORY_REPORT_H
 

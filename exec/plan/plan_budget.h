@@ -6,8 +6,8 @@
 #include "graph/onnx/onnx.h"
 #include "passes/pass.h"
 
-/* Of `bytes`; 0: half of what the machine has, or the group of processes that this one belongs to (cgroup), whichever
- * is less.  NULL when out of memory. */
+/* A budget of `bytes`; 0: half of the machine's memory or of this process's cgroup, whichever is less.  NULL when out
+ * of memory. */
 MemoryBudget *plan_budget(int64_t bytes);
 /* The model of a file, within a budget of its own and as many nodes as the options allow (NULL: the defaults'); `own`
  * outlives it. */

@@ -68,8 +68,7 @@ static Status choose_kernels(Prepared *p)
     return problems_fail(&missing, E_UNSUPPORTED, "no kernel computes");
 }
 
-/* What was prepared for a node that is alike serves this one too: of a CPU, whose thread runs them one after another.
- */
+/* Takes over the prepared state of an equal node, if there is one: the thread of a CPU runs them one after another. */
 static bool borrow(Call *c, Alike *alike)
 {
     const Call *same = alike && c->kernel->shares && c->kernel->prepare ? alike_find(alike, c) : NULL;

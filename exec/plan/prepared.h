@@ -81,11 +81,11 @@ static inline bool prepared_is_local(const Prepared *p, int d)
  * opt.n_device or more is the host's side of an accelerator. */
 Status prepared_create(Prepared *p, Graph *g, const ProgramOptions *opt) CHECKED;
 void prepared_free(Prepared *p); /* what it points to; of { 0 }: nothing */
-/* Of the devices, all of which are accelerators of one kind, or NULL: CPUs. */
+/* The runtime of the devices, which are accelerators of one kind; NULL: they are CPUs. */
 const Runtime *prepared_runtime(const Prepared *p);
 /* The states and the arena of device d of this process, so that what does not fit shows before the first step. */
 Status prepared_reserve(Prepared *p, int d) CHECKED;
-/* Of CPUs, all of them; E_NOMEM says what a step needs. */
+/* prepared_reserve of all CPU devices; E_NOMEM lists what a step needs. */
 Status prepared_reserve_all(Prepared *p) CHECKED;
 
 #endif

@@ -147,7 +147,8 @@ static bool is_allowed(const Range *r, int64_t x)
 DEFINE_FIRST_BAD(first_bad_32, int32_t)
 DEFINE_FIRST_BAD(first_bad_64, int64_t)
 
-/* Of a label its operator says nothing: it is the loss, under a name that the user did not give. */
+/* Refuses an index by the input and the operator.  A label's operator is the loss, whose node has no name of the user:
+ * it is left out. */
 static Status check_indices_refuse(const Range *r, const Prepared *p, const Tensor *t, int64_t i)
 {
     const ValueId id = p->graph->input[r->input];

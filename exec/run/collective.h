@@ -8,8 +8,8 @@
 #include "kernels/backend.h"
 #include "exec/run/collective_span.h"
 
-/* What the collectives of one program share: the place where threads sleep, and the word that releases them all when a
- * device fails. */
+/* Shared by the collectives of a program: where threads sleep, and the flag that releases them all when a device fails.
+ */
 typedef struct {
     atomic_bool cancelled;
     atomic_int sleepers;

@@ -210,7 +210,8 @@ static size_t boxes_bytes(const Span *s, const Graph *g, const Node *n)
     return bytes;
 }
 
-/* Of sums for all that this process has no copy of, its share has a slot of its own. */
+/* Bytes for what other processes send.  In a sum for all, this process's share of a tensor that it has no copy of takes
+ * a slot of its own. */
 static size_t staging_bytes(Span *s, const Graph *g, const Node *n)
 {
     size_t bytes = 0;
@@ -308,7 +309,7 @@ Status span_create(Span **out, const Graph *g, const Node *n, const Site *site)
     return ST_OK;
 }
 
-/* What the world is asked for (world_sum_space). */
+/* Bytes that world_sum_space gives for sums of the library. */
 static size_t space_bytes(const Span *s)
 {
     return s->way == BY_LIBRARY ? (size_t)s->size * (size_t)s->chunk * s->element : 0;
@@ -397,8 +398,9 @@ static Tensor *held(const Span *s, int t)
     return NULL;
 }
 
-/* What process r adds up in a round, the shares of all tensors standing one behind the other: the next tensor from *t
- * on of which elements [from, to) belong to it; *before of its elements stand before them in the round. */
+/* Finds the next elements that process r adds up in a round, where the shares of all tensors stand one behind the
+ * other: the elements [from, to) of a tensor from *t on, with *before of the process's elements in front of them in the
+ * round. */
 static bool next_stretch(const Span *s, int r, int round, int *t, int64_t *seen, int64_t *from, int64_t *to,
                          int64_t *before)
 {
@@ -443,7 +445,7 @@ static void send_parts(Span *s, int r, int t, int64_t from, int64_t to, int64_t 
             add_piece(&s->send[r], element_of(s, &s->in[i], from), (size_t)(to - from) * s->element);
 }
 
-/* Of this process's own share. */
+/* Makes a segment of this process's own share. */
 static void make_segment(Span *s, int r, int t, int64_t from, int64_t to, int64_t before)
 {
     Segment *g = &s->segment[s->n_segment++];
@@ -472,7 +474,7 @@ static void gather_shares(Span *s, int round)
         each_stretch(s, r, round, r == s->rank ? make_segment : send_parts);
 }
 
-/* Of the share of process r, behind those before it. */
+/* Makes the segment of a sum of process r's share, behind the segments made before. */
 static void make_sum(Span *s, int r, int t, int64_t from, int64_t to, int64_t before)
 {
     Segment *g = &s->segment[s->n_segment], *last = s->n_segment ? g - 1 : NULL;
@@ -615,7 +617,7 @@ static void receive_sums(Span *s, int r, int t, int64_t from, int64_t to, int64_
         add_piece(&s->recv[r], element_of(s, held(s, t), from), (size_t)(to - from) * s->element);
 }
 
-/* What has come for the first copy of a tensor to the others here. */
+/* Copies sums that have arrived in the first copy of a tensor to its other copies in this process. */
 static void copy_sums(Span *s, int r, int t, int64_t from, int64_t to, int64_t before)
 {
     const Tensor *first = held(s, t);

@@ -51,8 +51,8 @@ typedef struct {
     void *own; /* where the sum goes: that has no copy in this process, or is of its own parts alone; else NULL */
 } Segment;
 
-/* Of a sum that spans processes: the parts that this one adds, by the tree all of them, of n; for a library its own
- * alone, which may be none: *in_turn, the first to the last. */
+/* How many of the n parts of a sum over processes this process adds: all of them by the tree; for a library its own
+ * alone, which may be none, and *in_turn says that they are added from the first to the last. */
 int span_parts(const Span *s, int n, bool *in_turn);
 
 /* How often what follows is done, one after the other; the same number in every process. */
@@ -65,12 +65,12 @@ bool span_in_segments(const Span *s);
 const Segment *span_segments(const Span *s, int *n);
 const Tensor *span_in(const Span *s);
 Tensor *span_out(const Span *s);
-/* Of pieces that turn (exchange_resplits): what input i has of output o, dense, where it came from another process and
- * is not in its place yet; NULL. */
+/* The piece of output o that input i has, dense, if it came from another process and is not in its place yet; else
+ * NULL.  For exchanges that turn (exchange_resplits). */
 void *span_box(const Span *s, int i, int o);
 /* Do sums of this process lie in segments that go on to others? */
 bool span_spreads(const Span *s);
-/* Of those, to where they belong: everybody's sums of this round to all, or of his own parts to the library. */
+/* Sends the segments on: the sums of this round to all processes, or sums of a process's own parts to the library. */
 Status span_spread(Span *s, int round, const atomic_bool *cancelled) CHECKED;
 
 #endif

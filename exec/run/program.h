@@ -33,8 +33,8 @@ Status program_find_inputs(int *place, const Graph *g, const NamedTensor *in, in
 
 const Graph *program_graph(const Program *p); /* scheduled */
 const MemoryPlan *program_plan(const Program *p);
-/* What collectives of CPUs take on the device where every device is a process of its own, bytes beside its arena: what
- * comes from other processes, and what a library that adds keeps. */
+/* The bytes beside a device's arena that collectives of CPUs need where every device is a process of its own: for
+ * tensors from other processes, and for a library that adds. */
 Status program_staging_bytes(size_t *out, const Program *p, int device) CHECKED;
 /* The kernel that runs the node at this position of the schedule; NULL for views and collectives. */
 const char *program_kernel(const Program *p, uint32_t node);

@@ -11,7 +11,7 @@ typedef struct {
     MemRef ref;
 } Binding; /* a tensor whose data lies there */
 
-/* What a CPU device's thread does for one node. */
+/* The work of a CPU device's thread for one node. */
 typedef struct {
     const Call *call;
     Collective *collective; /* NULL: the call's kernel runs */

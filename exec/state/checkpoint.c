@@ -66,7 +66,7 @@ static Status hash_file(const char *path, char text[HASH_TEXT], int64_t *bytes)
     return good ? ST_OK : FAIL(E_IO, "%s: cannot read: %s", path, strerror(why));
 }
 
-/* Of what the manifest says besides the files. */
+/* A digest of all fields of the manifest but the files. */
 static void hash_note(char text[HASH_TEXT], int64_t step, const char *note)
 {
     hash_text_of(text, XXH3_128bits_withSeed(note, strlen(note), (XXH64_hash_t)step));
@@ -190,7 +190,7 @@ static Status commit_folder(const char *directory, const char *temporary, int64_
     return ST_OK;
 }
 
-/* Who writes a folder holds a lock on it, which ends with the process, however that ends and in whatever container. */
+/* Locks a folder for writing.  The lock ends with the process, however it ends and in whichever container. */
 static int lock_folder(const char *path, bool *known)
 {
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -239,7 +239,7 @@ static Status make_temporary(int *lock, const char *path)
 
 static int is_temporary(const struct dirent *e) { return !strncmp(e->d_name, TEMPORARY, strlen(TEMPORARY)); }
 
-/* What a process was writing when it was killed. */
+/* Removes the files that a process was writing when it was killed. */
 static void remove_left_overs(const char *directory)
 {
     struct dirent **entry;
@@ -334,7 +334,7 @@ static Status check_hash(const Described *d, int64_t *bytes)
     return strcmp(found, d->hash) ? wrong_hash(d->path) : ST_OK;
 }
 
-/* Of a manifest of an earlier version: the digest is the whole file's. */
+/* Checks a file of an earlier version's manifest, whose digest is of the whole file. */
 static Status open_undivided(Checkpoint *out, const Described *state, int64_t *bytes)
 {
     TRY(check_hash(state, bytes));
@@ -434,7 +434,7 @@ static int is_checkpoint(const struct dirent *e)
     return named && *digits_of(e) && !digits_of(e)[strspn(digits_of(e), "0123456789")];
 }
 
-/* Of the same step the one in place before the one aside. */
+/* Orders by step; of two of one step, the folder in place comes before the one moved aside. */
 static int newest_first(const struct dirent **a, const struct dirent **b)
 {
     int64_t x = strtoll(digits_of(*a), NULL, 10), y = strtoll(digits_of(*b), NULL, 10);

@@ -180,7 +180,7 @@ static Status digests_begin(Writer *w)
     return w->digests.piece && w->whole && !XXH3_128bits_reset(w->whole) ? ST_OK : FAIL_NOMEM();
 }
 
-/* What there is of them is the caller's unless the file failed. */
+/* Hands the digests to the caller, unless writing failed. */
 static void digests_end(Writer *w, TensorDigests *out, bool failed)
 {
     if (failed)

@@ -251,7 +251,7 @@ static Status state_add_state(State **out, States *s, const char *name, DType dt
     return ST_OK;
 }
 
-/* What only a program says of a state. */
+/* Notes the facts about a state that only a program holds. */
 static void state_describe(State *st, const Value *v)
 {
     st->layout = v->layout;

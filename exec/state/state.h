@@ -66,7 +66,8 @@ Status states_set(States *s, const char *name, const Tensor *t) CHECKED;
 /* states_set of tensor `entry` of a file, which has the state's name, type and shape: no more is read of it than what
  * is held here. */
 Status states_set_file(States *s, TensorFile *f, int entry) CHECKED;
-/* Of every state "NAME.each" of a row for each replica: all rows become state NAME, their mean. */
+/* Sets every state NAME to the mean of the rows of "NAME.each", which has a row for each replica, and all rows to it.
+ */
 Status states_average(States *s) CHECKED;
 /* E_INTERNAL naming the first state whose copies are not equal to the bit. */
 Status states_check_mirrors(const States *s) CHECKED;

@@ -283,7 +283,7 @@ static Status add_criterion(Attach *a, const Part *p)
 
 /* ---- in front of the model ---- */
 
-/* Which input of the model every output of the part becomes. */
+/* Finds the input of the model that each output of the part becomes. */
 static Status match_outputs(int *input, const Attach *a, const Part *p)
 {
     const Graph *from = p->graph;

@@ -1,4 +1,4 @@
-/* What a session is made of, for session.c and session_model.c. */
+/* The structs of a session, for session.c and session_model.c. */
 #ifndef DPX_SESSION_INTERNAL_H
 #define DPX_SESSION_INTERNAL_H
 

@@ -4,7 +4,8 @@
 #include "exec/plan/plan_budget.h"
 #include "exec/run/interp.h"
 
-/* What may be in pieces is put together for the step, by all processes; what nobody has yet is the model's. */
+/* Puts a state together that may be in pieces, with all processes.  A state that no process has yet has the model's
+ * value. */
 static Status whole_view(void **data, const Interpretation *how, Arena *a, const Value *v)
 {
     Tensor t = { v->dtype, *v->shape, v->init ? v->init->data : NULL };

@@ -1,4 +1,4 @@
-/* What has no static shape, one step at a time. */
+/* Interpreted steps: graphs whose shapes depend on data. */
 #ifndef DPX_INTERPRET_H
 #define DPX_INTERPRET_H
 

@@ -93,7 +93,7 @@ static Status set_plan_memory(const Setting *r, void *to, const char *value)
     return ST_OK;
 }
 
-/* What it chooses is read together with the flags of what is chosen: take_recipes. */
+/* Reads nothing: take_recipes reads a recipe together with its flags. */
 static Status is_recipe(const Setting *r, void *to, const char *value)
 {
     (void)r, (void)to, (void)value;
@@ -488,7 +488,7 @@ static const char *given_flags(const Options *o)
     return all;
 }
 
-/* What the texts choose and set of recipes; nothing changes when they are wrong. */
+/* Sets the recipes that the texts choose, with their settings; on failure nothing changes. */
 static Status take_recipes(Options *o)
 {
     const Recipe *r[N_FAMILIES];
@@ -623,7 +623,7 @@ static bool copy_patterns(Arena *a, const char *const **to, int *n_to, const cha
     return ok;
 }
 
-/* Copies repeated options as they were parsed: their text joins values by a character that the values may hold. */
+/* Copies the options that repeat as they were parsed: their text joins values by a character that these may hold. */
 static Status copy_lists(Options *copy, const Options *o)
 {
     const ParameterOptions *from = parameter_options(&o->build);

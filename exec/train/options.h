@@ -15,7 +15,7 @@ typedef enum { PAD_TO_AUTO, PAD_TO_STEP, PAD_TO_REPLICA } PadTo;
 
 typedef struct OptionGroup OptionGroup; /* exec/train/options_groups.h */
 
-/* Who is told of copies when a trainer is made (dpx_options_on_replicate). */
+/* A callback for the copies of nodes when a trainer is made (dpx_options_on_replicate). */
 typedef struct {
     const char *pattern;         /* NULL: none */
     dpx_replicate_fn *replicate; /* NULL: nobody is told */
@@ -60,9 +60,9 @@ Status options_copy(Options **out, const Options *o) CHECKED;
 Status options_set(Options *o, const char *name, const char *value) CHECKED;
 Status options_set_class_weights(Options *o, const Tensor *weights) CHECKED;
 Status options_set_target_shape(Options *o, const Shape *shape) CHECKED;
-/* Of an input that the model leaves open: bits of the axes along which it has samples. */
 /* Copies the lists of inputs from `o`, with their texts (options_inputs.c). */
 Status options_copy_inputs(Options *copy, const Options *o) CHECKED;
+/* Sets bits of the axes along which an input has samples, where the model leaves that open. */
 Status options_set_carries(Options *o, const char *input, unsigned axes) CHECKED;
 /* `members` gives the number of members of an input that is a sequence or optional (InputOptions.members). */
 void options_set_members(Options *o, int (*members)(void *user, const char *input, int sequence, int optional),
@@ -71,13 +71,13 @@ Status options_set_operators(Options *o, dpx_operators *set) CHECKED;
 Status options_set_replication(Options *o, const Replication *r) CHECKED; /* the pattern is copied */
 /* Adds the operators of a shared library, which stays loaded; `to` is an Options. */
 Status options_add_library(const Setting *r, void *to, const char *path) CHECKED;
-/* Of all sets, in the arena. */
+/* Lists the operators of all sets, in the arena. */
 Status options_operators(OperatorList *out, Arena *a, const Options *o) CHECKED;
 /* Flags that nothing chosen has, and what those of a recipe say together. */
 Status options_check_recipes(const Options *o) CHECKED;
 /* Checks that concern several options, recipes among them. */
 Status options_check(const Options *o) CHECKED;
-/* What an option chooses among: as dpx_choice_at, dpx_choice_default. */
+/* The choices of an option, like dpx_choice_at and dpx_choice_default. */
 dpx_choice_info options_choice(const char *option, int index);
 const char *options_choice_default(const char *option, const char *choice, const char *flag);
 /* "a|b|c", the words that an option takes; "" for one that takes others. */
@@ -91,10 +91,10 @@ bool options_given(const Options *o, const char *name);
 Status options_devices(DeviceList *out, const Options *o) CHECKED;
 /* The learning rate of optimizer step `step` (counted from 0), when nothing was observed. */
 double options_learning_rate(const Options *o, int64_t step);
-/* Of group k, counted from 1; 0: of all others.  `state`: [1 + n_group] of schedules that observe; NULL: nothing yet.
- */
+/* The learning rate of group k, counted from 1; 0: of all other parameters.  `state`: [1 + n_group] of schedules that
+ * observe; NULL: nothing yet. */
 double options_group_rate(const Options *o, int k, int64_t step, const ScheduleState *state);
-/* What schedules observe, of the run or a group: bits of ObservedKind. */
+/* The measurements that schedules of the run or a group observe: bits of ObservedKind. */
 int options_observe(const Options *o);
 /* Gives an evaluation to each schedule that observes. */
 void options_observed(const Options *o, ScheduleState *state, double loss, double metric);

@@ -52,7 +52,7 @@ static const char *key_end(const char *at)
     return n && at[n] == '=' ? at + n : NULL;
 }
 
-/* What separates the pattern from its settings: names may hold colons. */
+/* The colon between the pattern and its settings: names may hold colons, too. */
 static const char *last_colon(const char *text)
 {
     const char *last = NULL;

@@ -23,9 +23,9 @@ struct OptionGroup {
 Status options_add_group(const Setting *r, void *to, const char *value) CHECKED;
 Status options_add_groups(const Setting *r, void *to, const char *path) CHECKED;
 Status options_copy_groups(Options *copy, const Options *o) CHECKED;
-/* What groups have of the run's optimizer and its flags is what these are now. */
+/* Sets in all groups the settings that they share with the run's optimizer and flags to their present values. */
 Status options_take_groups(Options *o) CHECKED;
-/* What groups say with the options beside them. */
+/* Checks groups together with the other options. */
 Status options_check_groups(const Options *o) CHECKED;
 
 /* "X[:P|:inf]" */

@@ -109,7 +109,7 @@ Status options_set_chunk_loss(const Setting *r, void *to, const char *value)
     return ST_OK;
 }
 
-/* What the host is given it gets from the first device; each: what is not put together. */
+/* --output-device: a device; the host, which gets outputs from the first device; each: outputs are not put together. */
 Status options_set_output_device(const Setting *r, void *to, const char *value)
 {
     static const Setting number = { .name = "output-device", .min = 0, .max = MAX_DEVICES - 1 };

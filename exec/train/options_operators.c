@@ -74,7 +74,7 @@ static Status find_table(const dpx_library **out, void *library, const char *pat
     return ST_OK;
 }
 
-/* What it adds: all of its operators, or its reason why not. */
+/* Adds all operators of a library; its error, if it adds none. */
 static Status take_set(Options *o, const dpx_library *table, const char *path)
 {
     dpx_operators *set = NULL;

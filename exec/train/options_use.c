@@ -1,4 +1,4 @@
-/* What the options of a run say together: what contradicts, which devices they name, the learning rate of each step. */
+/* The options of a run together: contradictions, the devices that they name, the learning rate of each step. */
 #include "exec/train/options_groups.h"
 #include "passes/options/backend.h"
 #include "passes/options/batch_norm.h"
@@ -39,7 +39,7 @@ static Status check_observed(const Options *o)
     return ST_OK;
 }
 
-/* What the file's own updates leave nothing to say of. */
+/* Refuses options about updates, where the file has updates of its own. */
 static Status check_of_file(const Options *o)
 {
     static const char *const idle[] = { "lr",    "lr-schedule", "warmup-steps", "clip-norm", "clip-value",  "ema",

@@ -60,7 +60,7 @@ const Program *session_program(const Session *s,
 
 /* The axis of the logits that counts the classes, as it was decided where there is a choice; else 0. */
 int session_class_axis(const Session *s);
-/* What a checkpoint says of it, unless 0; E_INVALID: another one was decided. */
+/* Sets the axis that a checkpoint holds; 0: none.  E_INVALID: another one was decided. */
 Status session_keep_class_axis(Session *s, int axis) CHECKED;
 
 States *session_states(Session *s);
@@ -74,13 +74,13 @@ void session_set_ways(Session *s, const Ways *ways);
  * back. */
 void session_keep_programs(Session *s, int most);
 int session_count_programs(const Session *s);
-/* Of the following steps every replica has so many samples, until there are none left; 0: as the options say. */
+/* Gives every replica so many samples in the following steps, until none are left; 0: as the options say. */
 int64_t session_samples_each(const Session *s);
 void session_set_samples_each(Session *s, int64_t samples);
 /* In the following steps replicas' parts of these inputs and targets end before the whole does, and what is behind is
  * left out of what they compute; n 0: they do not. */
 Status session_set_reach(Session *s, const struct InputReach *list, int n) CHECKED;
-/* Of a step that has begun: whose parts did, [replicas]; NULL: nobody's. */
+/* [replicas] Whose parts ended before the whole, in a step that has begun; NULL: no part did. */
 const bool *session_reach_kept(const SessionStep *step);
 /* Times the following steps; NULL: no more. */
 void session_set_trace(Session *s, Trace *t);
