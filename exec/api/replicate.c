@@ -1,5 +1,5 @@
-/* Telling the embedder of the copies that replication makes: of nodes as the model was loaded, where calls of functions
- * are still seen by the names that those of their nodes begin with. */
+/* The callback on replication, which is called for each copy of a node.  Nodes are those of the model as it was loaded.
+ * A call of a function counts as a node, too: the names of its nodes begin with the call's name. */
 #include <fnmatch.h>
 #include <search.h>
 #include <stdlib.h>
@@ -35,7 +35,7 @@ void contexts_free(Contexts *c)
     free(c);
 }
 
-/* Room for the contexts of all nodes and calls of the model. */
+/* Makes room for the contexts of all nodes and calls of the model. */
 static Contexts *replicate_create(const dpx_model *m, void (*release)(void *context))
 {
     const size_t most = m->graph->n_node + (m->onnx ? (size_t)m->onnx->n_call : 0) + 1;
@@ -50,14 +50,6 @@ static Contexts *replicate_create(const dpx_model *m, void (*release)(void *cont
         return NULL;
     }
     return c;
-}
-
-static Context *replicate_find(const Contexts *c, const char *node)
-{
-    struct hsearch_data table = c->by_name;
-    ENTRY *found;
-
-    return hsearch_r((ENTRY){ .key = (char *)(uintptr_t)node }, FIND, &found, &table) ? found->data : NULL;
 }
 
 /* ---- which nodes ---- */
@@ -82,20 +74,17 @@ static bool is_own(const dpx_model *m, const Node *n)
     return false;
 }
 
-static bool is_inside(const char *node, const char *call)
-{
-    const size_t n = strlen(call);
-
-    return !strncmp(node, call, n) && node[n] == '/';
-}
-
-/* Calls stand in front of what is in them: those of a node come before it. */
+/* Lists the nodes and calls that match; a call comes before its nodes. */
 static void list_nodes(Contexts *c, const dpx_model *m, const char *pattern)
 {
     FOR_NODES(m->graph, n) {
-        for (int i = 0; pattern && m->onnx && i < m->onnx->n_call; i++)
-            if (is_inside(n->name, m->onnx->call[i]) && !fnmatch(pattern, m->onnx->call[i], 0))
-                replicate_add(c, m->onnx->call[i]);
+        for (int i = 0; pattern && m->onnx && i < m->onnx->n_call; i++) {
+            const char *call = m->onnx->call[i];
+            const size_t length = strlen(call);
+
+            if (!strncmp(n->name, call, length) && n->name[length] == '/' && !fnmatch(pattern, call, 0))
+                replicate_add(c, call);
+        }
         if (is_own(m, n) || (pattern && !fnmatch(pattern, n->name, 0)))
             replicate_add(c, n->name);
     }
@@ -167,7 +156,13 @@ dpx_status dpx_options_on_replicate(dpx_options *o, const char *pattern, dpx_rep
 
 void *dpx_trainer_context(const dpx_trainer *t, const char *node)
 {
-    const Context *c = t && t->contexts && node ? replicate_find(t->contexts, node) : NULL;
+    struct hsearch_data table;
+    ENTRY *found;
 
-    return c ? c->context : NULL;
+    if (!t || !t->contexts || !node)
+        return NULL;
+    table = t->contexts->by_name;
+    return hsearch_r((ENTRY){ .key = (char *)(uintptr_t)node }, FIND, &found, &table)
+               ? ((const Context *)found->data)->context
+               : NULL;
 }

@@ -21,17 +21,12 @@ const Runtime *prepared_runtime(const Prepared *p) { return device_runtime(p->de
 /* The device whose thread prepares and runs what is on device d or on its host's side. */
 static int driver_of(const Prepared *p, int d) { return d % p->opt.n_device; }
 
-static bool on_accelerator(const Prepared *p, const Node *n)
-{
-    return prepared_runtime(p) && n->device < p->opt.n_device;
-}
-
 static const Kernel *prepared_choose(const Prepared *p, const Node *n)
 {
     const Graph *g = p->graph;
     const Kernel *k;
 
-    if (on_accelerator(p, n))
+    if (prepared_runtime(p) && n->device < p->opt.n_device)
         return kernel_find(kernels_cuda, kernels_cuda_len, g, n);
     k = kernel_find(kernels_cpu, kernels_cpu_len, g, n);
     return k || node_layout(g, n) != LAYOUT_ROWS ? k : kernel_reference(g, n);
@@ -116,17 +111,6 @@ static Status prepare_device(Device *d, void *arg)
     return st;
 }
 
-/* One device after another: libraries initialise themselves when they are first used, and what one device has compiled
- * the next finds in their caches. */
-static Status prepare_kernels(Prepared *p)
-{
-    FOR_LOCAL(p, d) {
-        device_start(p->device[d], prepare_device, p);
-        TRY(device_wait(p->device[d]));
-    }
-    return ST_OK;
-}
-
 /* ---- devices ---- */
 
 static Status check_devices(const Prepared *p)
@@ -150,9 +134,9 @@ static Status check_devices(const Prepared *p)
 
 /* ---- memory ---- */
 
-static Status prepared_plan(Prepared *p)
+/* `most`: devices and their hosts' sides. */
+static Status prepared_plan(Prepared *p, int most)
 {
-    int most = p->opt.n_device * (prepared_runtime(p) ? 2 : 1);
     size_t *scratch = ARENA_NEW(p->arena, size_t, p->graph->n_node);
 
     if (!scratch)
@@ -254,8 +238,13 @@ static Status prepared_prepare(Prepared *p)
             return FAIL(E_INVALID, "%s is on device %d of %d", node_text(p->graph, n), n->device, p->opt.n_device);
     TRY(choose_kernels(p));
     TRY(check_devices(p));
-    TRY(prepare_kernels(p));
-    TRY(prepared_plan(p));
+    /* One device after another: libraries initialise themselves when they are first used, and the next device finds in
+     * their caches what the one before has compiled. */
+    FOR_LOCAL(p, d) {
+        device_start(p->device[d], prepare_device, p);
+        TRY(device_wait(p->device[d]));
+    }
+    TRY(prepared_plan(p, most));
     if (p->opt.plan_only)
         return ST_OK;
     if (!(p->storage = ARENA_NEW(p->arena, void *, p->graph->n_value)))

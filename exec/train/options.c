@@ -47,10 +47,8 @@ static Status add_pattern(const Setting *r, void *to, const char *value)
         k++;
     if (!*value)
         return setting_bad(r, value, "a pattern of names");
-    if (!(grown = ARENA_NEW(o->arena, const char *, *all[k].n + 1)))
+    if (!(grown = options_grow(o->arena, *all[k].list, sizeof *grown, *all[k].n)))
         return FAIL_NOMEM();
-    if (*all[k].n)
-        memcpy(grown, *all[k].list, (size_t)*all[k].n * sizeof *grown);
     TRY(keep_text(o, &grown[*all[k].n], value));
     *all[k].list = grown;
     (*all[k].n)++;

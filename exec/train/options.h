@@ -62,6 +62,8 @@ Status options_set_class_weights(Options *o, const Tensor *weights) CHECKED;
 Status options_set_target_shape(Options *o, const Shape *shape) CHECKED;
 /* Copies the lists of inputs from `o`, with their texts (options_inputs.c). */
 Status options_copy_inputs(Options *copy, const Options *o) CHECKED;
+/* A copy in the arena of a list of n elements of `size` bytes, with a zeroed one behind them; NULL: no memory. */
+void *options_grow(Arena *a, const void *list, size_t size, int n);
 /* Sets bits of the axes along which an input has samples, where the model leaves that open. */
 Status options_set_carries(Options *o, const char *input, unsigned axes) CHECKED;
 /* `members` gives the number of members of an input that is a sequence or optional (InputOptions.members). */

@@ -1,5 +1,5 @@
-/* A group says what its parameters do otherwise than the run; all else is the run's, but for the flags of an optimizer,
- * which are those of the run only where the optimizer is too. */
+/* Options of groups of parameters (--group, --groups, --clip-norm).  A group takes the run's value of each setting that
+ * it does not have itself; it takes the flags of the run's optimizer only if it has no optimizer of its own. */
 #include "exec/train/options_store.h"
 #include "exec/train/options_groups.h"
 
@@ -73,14 +73,6 @@ static const char *value_end(const char *at)
     return c ? c : at + strlen(at);
 }
 
-static const Setting *any_flag(const char *key)
-{
-    for (const Recipe *const *r = optimizer_list; *r; r++)
-        if (recipe_flag(*r, key))
-            return recipe_flag(*r, key);
-    return NULL;
-}
-
 static Status unknown_key(const OptionGroup *g, const char *key)
 {
     char keys[512];
@@ -98,28 +90,24 @@ static Status unknown_key(const OptionGroup *g, const char *key)
     return FAIL(E_INVALID, "--group '%s': there is no key '%s', but %s", g->pattern, key, keys);
 }
 
-static Status unknown_recipe(const OptionGroup *g, const char *key, const Recipe *const *list, const char *value)
+static Status set_recipe(const Recipe **out, RecipeSettings *settings, const OptionGroup *g, const char *key,
+                         const Recipe *const *list, const char *value, Arena *a)
 {
     char names[512];
     int n = 0;
 
-    for (; *list && n < (int)sizeof names; list++)
-        n += snprintf(names + n, sizeof names - (size_t)n, "%s%s", n ? ", " : "", recipe_form(*list));
-    return FAIL(E_INVALID, "--group '%s': %s: expected one of %s, found '%s'", g->pattern, key, names, value);
-}
-
-static Status set_recipe(const Recipe **out, RecipeSettings *settings, const OptionGroup *g, const char *key,
-                         const Recipe *const *list, const char *value, Arena *a)
-{
-    if (!(*out = recipe_find(list, value)))
-        return unknown_recipe(g, key, list, value);
+    if (!(*out = recipe_find(list, value))) {
+        for (; *list && n < (int)sizeof names; list++)
+            n += snprintf(names + n, sizeof names - (size_t)n, "%s%s", n ? ", " : "", recipe_form(*list));
+        return FAIL(E_INVALID, "--group '%s': %s: expected one of %s, found '%s'", g->pattern, key, names, value);
+    }
     return status_prefix(recipe_read(settings, *out, key, recipe_args(value), NULL, a), "--group '%s'", g->pattern);
 }
 
 static Status set_key(OptionGroup *g, const char *key, const char *value, Arena *a)
 {
     const Setting named = { .name = arena_printf(a, "group '%s': %s", g->pattern, key), .max = SETTING_REAL_MAX };
-    const Setting *flag = any_flag(key);
+    const Setting *flag = NULL;
     const Recipe *r = NULL;
     RecipeSettings settings;
 
@@ -144,6 +132,8 @@ static Status set_key(OptionGroup *g, const char *key, const char *value, Arena 
         g->optimizer_args = recipe_args(value);
         return ST_OK;
     }
+    for (const Recipe *const *of = optimizer_list; *of && !flag; of++)
+        flag = recipe_flag(*of, key);
     if (!flag)
         return unknown_key(g, key);
     TRY(status_prefix(setting_set(flag, &settings, a, value), "--group '%s'", g->pattern));
@@ -218,7 +208,7 @@ Status options_take_groups(Options *o)
 Status options_add_group(const Setting *r, void *to, const char *value)
 {
     Options *o = to;
-    OptionGroup *grown = ARENA_NEW(o->arena, OptionGroup, o->n_group + 1);
+    OptionGroup *grown = options_grow(o->arena, o->group, sizeof *grown, o->n_group);
     char name[GROUP_NAME];
 
     (void)r;
@@ -226,24 +216,12 @@ Status options_add_group(const Setting *r, void *to, const char *value)
         return FAIL_NOMEM();
     if (o->n_group == MAX_GROUPS)
         return FAIL(E_INVALID, "--group: more than %d groups", MAX_GROUPS);
-    if (o->n_group)
-        memcpy(grown, o->group, (size_t)o->n_group * sizeof *grown);
     TRY(read_group(&grown[o->n_group], value, o->arena));
     if (!(grown[o->n_group].rate_name = arena_strdup(o->arena, group_name(name, IN_LR, o->n_group + 1))))
         return FAIL_NOMEM();
     o->group = grown;
     o->n_group++;
     return options_take_groups(o);
-}
-
-static Status add_line(Options *o, char *line)
-{
-    size_t n;
-
-    line += strspn(line, " \t\r\n");
-    for (n = strlen(line); n && strchr(" \t\r\n", line[n - 1]);)
-        line[--n] = '\0';
-    return *line && *line != '#' ? options_set(o, "group", line) : ST_OK;
 }
 
 static Status add_lines(Options *o, FILE *f, const char *path)
@@ -254,8 +232,14 @@ static Status add_lines(Options *o, FILE *f, const char *path)
     Status st = ST_OK;
 
     while (!st && getline(&line, &size, f) >= 0) {
+        char *text = line + strspn(line, " \t\r\n");
+        size_t n = strlen(text);
+
         at++;
-        st = add_line(o, line);
+        while (n && strchr(" \t\r\n", text[n - 1]))
+            text[--n] = '\0';
+        if (*text && *text != '#')
+            st = options_set(o, "group", text);
     }
     if (st)
         st = status_prefix(st, "%s:%d", path, at);
@@ -290,7 +274,7 @@ Status options_copy_groups(Options *copy, const Options *o)
     return ST_OK;
 }
 
-/* ---- what they say together ---- */
+/* ---- checks of the whole list ---- */
 
 static Status check_clip(const Clip *c, const char *pattern, const Options *o)
 {
@@ -322,19 +306,15 @@ static Status options_groups_check_flags(const OptionGroup *g, const OptimizerDe
     return problems_fail(&wrong, E_INVALID, "--group '%s': optimizer %s does not have", g->pattern, def->recipe.name);
 }
 
-static Status check_turns(const Options *o)
-{
-    for (int k = 0; k < o->n_group; k++)
-        if (o->group[k].loss)
-            return ST_OK;
-    return FAIL(E_INVALID, "--turns is for groups with a loss of their own: give --group 'PATTERN:loss=NAME'");
-}
-
 Status options_check_groups(const Options *o)
 {
+    bool own_loss = false;
+
     TRY(check_clip(&update_options(&o->build)->clip, NULL, o));
-    if (update_options(&o->build)->turns)
-        TRY(check_turns(o));
+    for (int k = 0; k < o->n_group; k++)
+        own_loss |= o->group[k].loss != NULL;
+    if (update_options(&o->build)->turns && !own_loss)
+        return FAIL(E_INVALID, "--turns is for groups with a loss of their own: give --group 'PATTERN:loss=NAME'");
     for (int k = 0; k < o->n_group; k++) {
         const OptionGroup *g = &o->group[k];
         const UpdateGroup *u = &update_options(&o->build)->group[k];

@@ -11,8 +11,7 @@
 #include "passes/options/batch.h"
 #include "passes/options/inputs.h"
 
-/* A copy of a list of n elements of `size` bytes, with a zeroed one behind them; NULL: no memory. */
-static void *append(Arena *a, const void *list, size_t size, int n)
+void *options_grow(Arena *a, const void *list, size_t size, int n)
 {
     char *longer = arena_alloc(a, size * ((size_t)n + 1));
 
@@ -52,7 +51,7 @@ Status options_add_input_shape(const Setting *r, void *to, const char *value)
 {
     Options *o = to;
     BatchOptions *b = stored_batch(o);
-    InputShape *list = append(o->arena, b->input_shape, sizeof *list, b->n_input_shape);
+    InputShape *list = options_grow(o->arena, b->input_shape, sizeof *list, b->n_input_shape);
     const char *eq = strrchr(value, '='), *name;
     Shape s;
 
@@ -70,7 +69,7 @@ Status options_add_input_members(const Setting *r, void *to, const char *value)
     static const Setting number = { .name = "input-members", .min = 0, .max = MAX_SEQUENCE };
     Options *o = to;
     InputOptions *b = stored_inputs(o);
-    InputMembers *list = append(o->arena, b->input_members, sizeof *list, b->n_input_members);
+    InputMembers *list = options_grow(o->arena, b->input_members, sizeof *list, b->n_input_members);
     const char *eq = strrchr(value, '='), *name;
     int64_t n = 1; /* present */
 
@@ -109,7 +108,7 @@ Status options_add_input_value(const Setting *r, void *to, const char *value)
 {
     Options *o = to;
     InputOptions *b = stored_inputs(o);
-    InputValue *list = append(o->arena, b->input_value, sizeof *list, b->n_input_value);
+    InputValue *list = options_grow(o->arena, b->input_value, sizeof *list, b->n_input_value);
     const char *eq = strrchr(value, '='), *name, *text;
 
     if (!eq || eq == value || !are_numbers(eq + 1))
@@ -128,7 +127,7 @@ Status options_add_batch_input(const Setting *r, void *to, const char *value)
 {
     Options *o = to;
     BatchOptions *b = stored_batch(o);
-    BatchInput *list = append(o->arena, b->batch_input, sizeof *list, b->n_batch_input);
+    BatchInput *list = options_grow(o->arena, b->batch_input, sizeof *list, b->n_batch_input);
     const Setting axis = { .name = r->name, .min = -MAX_RANK, .max = MAX_RANK - 1 };
     const char *colon = strrchr(value, ':'), *name;
     int64_t a = 0;
@@ -148,7 +147,7 @@ Status options_add_batch_input(const Setting *r, void *to, const char *value)
 Status options_set_carries(Options *o, const char *input, unsigned axes)
 {
     BatchOptions *b = stored_batch(o);
-    CarryChoice *list = append(o->arena, b->carry_choice, sizeof *list, b->n_carry_choice);
+    CarryChoice *list = options_grow(o->arena, b->carry_choice, sizeof *list, b->n_carry_choice);
     const char *name = arena_strdup(o->arena, input);
 
     if (!list || !name)
