@@ -282,62 +282,43 @@ Status checkpoint_write(const char *directory, int64_t step, const NamedTensor *
 
 /* ---- reading ---- */
 
-/* A checkpoint of an earlier version has no hash of its note. */
-static Status check_note(const char *folder, const json_t *root, int64_t step, const char *note)
-{
-    const char *hash = json_string_value(json_object_get(root, "note_xxh3_128"));
-    char found[HASH_TEXT];
-
-    hash_note(found, step, note);
-    if (step < 0)
-        return FAIL(E_IO, "%s/%s: step is %" PRId64 ", expected 0 or more", folder, MANIFEST_FILE, step);
-    return !hash || !strcmp(hash, found)
-               ? ST_OK
-               : FAIL(E_IO, "%s/%s: the hash of the note is not the manifest's", folder, MANIFEST_FILE);
-}
-
-/* A file as the manifest has it. */
+/* A file as the manifest describes it. */
 typedef struct {
     char path[PATH_MAX];
-    const json_t *said;
+    const json_t *entry;
     const char *hash;
     int64_t bytes;
 } Described;
 
-/* Is it said, and as long as is said? */
+/* Finds a file in the manifest, and checks that it is as long as the manifest says. */
 static Status find_described(Described *out, const char *folder, const json_t *root, const char *name)
 {
     snprintf(out->path, sizeof out->path, "%s/%s", folder, name);
-    out->said = json_object_get(json_object_get(root, "files"), name);
-    out->hash = json_string_value(json_object_get(out->said, "xxh3_128"));
+    out->entry = json_object_get(json_object_get(root, "files"), name);
+    out->hash = json_string_value(json_object_get(out->entry, "xxh3_128"));
     if (!out->hash)
         return FAIL(E_IO, "%s/%s: not a manifest of format %d: it has no hash of %s", folder, MANIFEST_FILE, FORMAT,
                     name);
     TRY(size_of(&out->bytes, out->path));
-    if (out->bytes != json_integer_value(json_object_get(out->said, "bytes")))
+    if (out->bytes != json_integer_value(json_object_get(out->entry, "bytes")))
         return FAIL(E_IO, "%s: %" PRId64 " bytes, the manifest says %lld", out->path, out->bytes,
-                    (long long)json_integer_value(json_object_get(out->said, "bytes")));
+                    (long long)json_integer_value(json_object_get(out->entry, "bytes")));
     return ST_OK;
 }
 
 static Status wrong_hash(const char *path) { return FAIL(E_IO, "%s: the hash is not the manifest's", path); }
 
-/* Reads the file and compares its hash. */
-static Status check_hash(const Described *d, int64_t *bytes)
+/* Opens a state of an earlier version, whose manifest has a digest of the whole file. */
+static Status open_undivided(Checkpoint *out, const Described *state, int64_t *bytes)
 {
     char found[HASH_TEXT];
     int64_t read;
 
-    TRY(hash_file(d->path, found, &read));
+    TRY(hash_file(state->path, found, &read));
     if (bytes)
         *bytes += read;
-    return strcmp(found, d->hash) ? wrong_hash(d->path) : ST_OK;
-}
-
-/* Checks a file of an earlier version's manifest, whose digest is of the whole file. */
-static Status open_undivided(Checkpoint *out, const Described *state, int64_t *bytes)
-{
-    TRY(check_hash(state, bytes));
+    if (strcmp(found, state->hash))
+        return wrong_hash(state->path);
     snprintf(out->digest, sizeof out->digest, "%s", state->hash);
     return tensor_file_open(&out->file, state->path, NULL, 0, bytes);
 }
@@ -362,7 +343,7 @@ static Status read_digests(XXH64_canonical_t *list, const Described *d, int64_t 
 /* A piece has a digest of 8 bytes, and more than that of the state: of the header, or in it to describe a tensor. */
 static Status open_divided(Checkpoint *out, const Described *state, const Described *digests, int64_t *bytes)
 {
-    const int64_t block = json_integer_value(json_object_get(digests->said, "block"));
+    const int64_t block = json_integer_value(json_object_get(digests->entry, "block"));
     XXH64_canonical_t *list;
     Status st;
 
@@ -393,14 +374,21 @@ static Status open_state(Checkpoint *out, const char *folder, const json_t *root
 
 static Status check_manifest(Checkpoint *out, Arena *arena, const char *folder, const json_t *root)
 {
-    const char *note = json_string_value(json_object_get(root, "note"));
+    const char *note = json_string_value(json_object_get(root, "note")),
+               *hash = json_string_value(json_object_get(root, "note_xxh3_128"));
+    char found[HASH_TEXT];
 
+    note = note ? note : "";
     if (json_integer_value(json_object_get(root, "format")) != FORMAT ||
         !json_is_integer(json_object_get(root, "step")))
         return FAIL(E_IO, "%s/%s: not a manifest of format %d", folder, MANIFEST_FILE, FORMAT);
     out->step = json_integer_value(json_object_get(root, "step"));
-    TRY(check_note(folder, root, out->step, note ? note : ""));
-    out->note = arena_strdup(arena, note ? note : "");
+    hash_note(found, out->step, note);
+    if (out->step < 0)
+        return FAIL(E_IO, "%s/%s: step is %" PRId64 ", expected 0 or more", folder, MANIFEST_FILE, out->step);
+    if (hash && strcmp(hash, found) != 0) /* a checkpoint of an earlier version has no hash */
+        return FAIL(E_IO, "%s/%s: the hash of the note is not the manifest's", folder, MANIFEST_FILE);
+    out->note = arena_strdup(arena, note);
     return out->note ? ST_OK : FAIL_NOMEM();
 }
 

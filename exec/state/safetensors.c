@@ -72,7 +72,7 @@ static size_t blocks_of(const Tensor *t) { return (tensor_bytes(t) + TENSOR_BLOC
 
 /* ---- writing ---- */
 
-/* NULL: no memory. */
+/* The header's entry of a tensor whose data begins at `from`; NULL: no memory. */
 static json_t *safetensors_describe(const Tensor *t, uint64_t from)
 {
     json_t *shape = json_array();
@@ -86,7 +86,8 @@ static json_t *safetensors_describe(const Tensor *t, uint64_t from)
                      (json_int_t)from, (json_int_t)(from + tensor_bytes(t)));
 }
 
-/* The header behind its length, padded with spaces to a multiple of 8 so that the data is aligned; `*bytes` of both. */
+/* The header behind its length, padded with spaces to a multiple of 8 so that the data is aligned; `*bytes`: the size
+ * of both. NULL: no memory. */
 static char *make_header(const NamedTensor *list, int n, size_t *bytes)
 {
     json_t *root = json_object();
@@ -127,7 +128,7 @@ typedef struct {
 
 static Status cannot_write(const Writer *w) { return FAIL(E_IO, "%s: cannot write: %s", w->path, strerror(errno)); }
 
-/* The header, or a tensor: in pieces of at most `block` bytes, each with a digest. */
+/* Writes the header or a tensor, with a digest of each piece of at most `block` bytes. */
 static Status write_bytes(Writer *w, const char *data, size_t bytes, size_t block)
 {
     if (bytes && fwrite(data, 1, bytes, w->file) != bytes)
@@ -157,18 +158,6 @@ static Status write_tensor(Writer *w, int i)
     return st;
 }
 
-static Status write_all(Writer *w)
-{
-    size_t bytes = 0;
-    char *header = make_header(w->list, w->n, &bytes);
-    Status st = header ? write_bytes(w, header, bytes, bytes) : FAIL(E_NOMEM, "%s: no memory for the header", w->path);
-
-    free(header);
-    for (int i = 0; i < w->n && !st; i++)
-        st = write_tensor(w, i);
-    return st ? st : fflush(w->file) || fsync(fileno(w->file)) ? cannot_write(w) : ST_OK;
-}
-
 static Status digests_begin(Writer *w)
 {
     size_t n = 1;
@@ -192,22 +181,21 @@ static void digests_end(Writer *w, TensorDigests *out, bool failed)
     XXH3_freeState(w->whole);
 }
 
-/* The header is JSON, and that is UTF-8. */
-static Status check_names(const char *path, const NamedTensor *list, int n)
-{
-    for (int i = 0; i < n; i++)
-        if (!utf8_valid(list[i].name))
-            return FAIL(E_INVALID, "%s: the name of tensor '%s' is not UTF-8", path, list[i].name);
-    return ST_OK;
-}
-
 static Status write_file(Writer *w)
 {
+    size_t bytes = 0;
+    char *header;
     Status st;
 
     if (!(w->file = fopen(w->path, "wbx")))
         return cannot_write(w);
-    st = write_all(w);
+    header = make_header(w->list, w->n, &bytes);
+    st = header ? write_bytes(w, header, bytes, bytes) : FAIL(E_NOMEM, "%s: no memory for the header", w->path);
+    free(header);
+    for (int i = 0; i < w->n && !st; i++)
+        st = write_tensor(w, i);
+    if (!st && (fflush(w->file) || fsync(fileno(w->file))))
+        st = cannot_write(w);
     if (fclose(w->file) && !st)
         st = cannot_write(w);
     return st;
@@ -217,9 +205,12 @@ Status safetensors_write(const char *path, const NamedTensor *list, int n, Tenso
                          TensorDigests *digests)
 {
     Writer w = { .path = path, .list = list, .n = n, .source = source, .user = user };
-    Status st = check_names(path, list, n);
+    Status st = ST_OK;
 
-    if (!st && digests)
+    for (int i = 0; i < n; i++)
+        if (!utf8_valid(list[i].name)) /* which JSON has to be */
+            return FAIL(E_INVALID, "%s: the name of tensor '%s' is not UTF-8", path, list[i].name);
+    if (digests)
         st = digests_begin(&w);
     if (!st)
         st = write_file(&w);
@@ -237,9 +228,9 @@ struct TensorFile {
     NamedTensor *list;
     uint64_t *at;             /* [n] of each, behind `data` */
     size_t *block;            /* [n] which piece the first of each is */
-    XXH64_canonical_t *piece; /* [n_piece] what their digests must be; NULL: nobody has said */
+    XXH64_canonical_t *piece; /* [n_piece] the digests that pieces must have; NULL: not known */
     size_t n_piece;
-    int64_t *bytes; /* that were read; NULL: nobody counts */
+    int64_t *bytes; /* that were read; NULL: not counted */
 };
 
 static Status read_bytes(const TensorFile *f, void *to, size_t bytes, uint64_t from)
