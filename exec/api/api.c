@@ -265,14 +265,6 @@ Status model_check_attached(const dpx_model *m, const Options *o)
     return check_attached("input-value", m->input_value, given_values(o));
 }
 
-/* The model without the training step of its file, as it is exported. */
-static Status api_read_given(dpx_model *m, const char *path, const Options *o, const OperatorList *own)
-{
-    onnx_model_free(m->onnx);
-    m->onnx = NULL;
-    return plan_import_given(&m->given, &m->onnx, path, interp_any, own, &o->build);
-}
-
 /* `o` may be NULL. */
 static Status read_model(dpx_model *m, const char *path, const Options *o)
 {
@@ -287,8 +279,11 @@ static Status read_model(dpx_model *m, const char *path, const Options *o)
         st = plan_import(&m->graph, &m->onnx, path, computes ? interp_any : interp_node, &own, o ? &o->build : NULL);
     if (!st && o && !o->preprocess && !o->criterion) /* whose inputs may be what is said */
         st = plan_check_members(m->onnx, &o->build);
-    if (!st && computes)
-        st = api_read_given(m, path, o, &own);
+    if (!st && computes) { /* what is exported is the model without the training step of its file */
+        onnx_model_free(m->onnx);
+        m->onnx = NULL;
+        st = plan_import_given(&m->given, &m->onnx, path, interp_any, &own, &o->build);
+    }
     if (!st)
         st = api_attach(m, o, &own);
     if (!st)

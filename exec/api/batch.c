@@ -11,16 +11,12 @@
 #include "passes/build_options.h"
 #include "passes/options/replicas.h"
 
-/* The target that passes add, or NULL: the model computes its loss itself, or there is none. */
-static const char *added_target(const dpx_trainer *t)
-{
-    return loss_has_target(&t->options->build) ? target_name(&t->options->build) : NULL;
-}
-
 Status batch_expect(dpx_trainer *t)
 {
     const Graph *g = t->model->graph;
-    const char *target = added_target(t);
+    const BuildOptions *b = &t->options->build;
+    /* NULL: the model computes its loss itself, or there is none. */
+    const char *target = loss_has_target(b) ? target_name(b) : NULL;
     ExpectedTensor *x = ARENA_NEW(t->options->arena, ExpectedTensor, g->n_input + 1);
 
     if (!x)
@@ -29,8 +25,7 @@ Status batch_expect(dpx_trainer *t)
     for (int i = 0; i < g->n_input; i++) {
         const char *name = value(g, g->input[i])->name;
 
-        x[t->n_expected++] =
-            (ExpectedTensor){ .name = name, .axis = data_split_axis(g, &t->options->build, name), .sequence = -1 };
+        x[t->n_expected++] = (ExpectedTensor){ .name = name, .axis = data_split_axis(g, b, name), .sequence = -1 };
         if (target && !strcmp(name, target))
             target = NULL;
     }
@@ -45,8 +40,7 @@ Status batch_expect(dpx_trainer *t)
             }
     }
     if (target)
-        x[t->n_expected++] =
-            (ExpectedTensor){ .name = target, .axis = data_split_axis(g, &t->options->build, target), .sequence = -1 };
+        x[t->n_expected++] = (ExpectedTensor){ .name = target, .axis = data_split_axis(g, b, target), .sequence = -1 };
     return ST_OK;
 }
 

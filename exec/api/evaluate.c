@@ -104,17 +104,6 @@ dpx_status dpx_test_part(dpx_trainer *t, int64_t samples, const dpx_tensor *part
 
 /* ---- inference ---- */
 
-/* Gives the outputs of the replicas; the rest of the room gets no names. */
-static Status give_parts(dpx_tensor *outputs, int room, const NamedTensor *out, int n)
-{
-    if (n > room)
-        return FAIL(E_INTERNAL, "%d outputs, room for %d", n, room);
-    memset(outputs, 0, (size_t)room * sizeof *outputs);
-    for (int i = 0; i < n; i++)
-        view_output(&outputs[i], &out[i]);
-    return ST_OK;
-}
-
 static Status evaluate_infer(dpx_trainer *t, const dpx_tensor *inputs, int n, const int64_t *samples,
                              dpx_tensor *outputs, int n_outputs)
 {
@@ -132,8 +121,15 @@ static Status evaluate_infer(dpx_trainer *t, const dpx_tensor *inputs, int n, co
     TRY(trainer_average(t));
     TRY(trainer_begin(t, BUILD_INFER, &f, &step));
     TRY(session_end(&out, &n_out, &step));
-    if (output_options(&t->options->build)->outputs_apart)
-        return give_parts(outputs, n_outputs, out, n_out);
+    if (output_options(&t->options->build)
+            ->outputs_apart) { /* those of the replicas; the rest of the room gets no names */
+        if (n_out > n_outputs)
+            return FAIL(E_INTERNAL, "%d outputs, room for %d", n_out, n_outputs);
+        memset(outputs, 0, (size_t)n_outputs * sizeof *outputs);
+        for (int i = 0; i < n_out; i++)
+            view_output(&outputs[i], &out[i]);
+        return ST_OK;
+    }
     for (int i = 0; i < g->n_output; i++) {
         const Tensor *y = named_find(out, n_out, g->output[i].name);
 

@@ -2,6 +2,7 @@
  * it does not have itself; it takes the flags of the run's optimizer only if it has no optimizer of its own. */
 #include "exec/train/options_store.h"
 #include "exec/train/options_groups.h"
+#include "exec/train/parameter_list.h"
 
 #include <errno.h>
 #include <math.h>
@@ -232,13 +233,10 @@ static Status add_lines(Options *o, FILE *f, const char *path)
     Status st = ST_OK;
 
     while (!st && getline(&line, &size, f) >= 0) {
-        char *text = line + strspn(line, " \t\r\n");
-        size_t n = strlen(text);
+        const char *text = list_line(line);
 
         at++;
-        while (n && strchr(" \t\r\n", text[n - 1]))
-            text[--n] = '\0';
-        if (*text && *text != '#')
+        if (text)
             st = options_set(o, "group", text);
     }
     if (st)

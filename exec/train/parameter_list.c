@@ -1,5 +1,5 @@
-/* Reads which tensors are to be trained.  A text file says so name by name; a file of tensors is what a framework saved
- * of a model, so that its keys count, and its numbers find what exporters renamed. */
+/* Reads the list of tensors to be trained: a text file with a name in each line, or a file of tensors that a framework
+ * saved of a model.  That file's keys are the names, and its numbers find tensors that an exporter renamed. */
 #include "exec/train/parameter_list.h"
 
 #include <errno.h>
@@ -8,13 +8,6 @@
 #include <string.h>
 
 #include "exec/state/safetensors.h"
-
-static bool is_tensors(const char *path)
-{
-    const char *dot = strrchr(path, '.');
-
-    return dot && !strcmp(dot, ".safetensors");
-}
 
 static Status parameter_list_describe(ParameterKey *out, Arena *a, const NamedTensor *t)
 {
@@ -54,8 +47,7 @@ done:
     return st;
 }
 
-/* Without the space around it; NULL: nothing is left, or it is a comment. */
-static char *trim(char *line)
+char *list_line(char *line)
 {
     size_t n;
 
@@ -74,7 +66,7 @@ static Status read_lines(ParameterList *list, Arena *arena, FILE *f)
     Status st = ST_OK;
 
     while (!st && getline(&line, &size, f) >= 0) {
-        if (!(name = trim(line)))
+        if (!(name = list_line(line)))
             continue;
         if (!(grown = arena_grow(arena, key, sizeof *key, (size_t)list->n, &cap)))
             st = FAIL_NOMEM();
@@ -103,10 +95,11 @@ static Status parameter_list_read_names(ParameterList *list, Arena *arena, const
 Status parameter_list_read(const ParameterList **out, Arena *arena, const char *path)
 {
     ParameterList *list = ARENA_NEW(arena, ParameterList, 1);
+    const char *dot = strrchr(path, '.');
 
     if (!list || !(list->path = arena_strdup(arena, path)))
         return FAIL_NOMEM();
-    if (is_tensors(path))
+    if (dot && !strcmp(dot, ".safetensors"))
         TRY(status_prefix(read_tensors(list, arena, path), "--parameters"));
     else
         TRY(parameter_list_read_names(list, arena, path));

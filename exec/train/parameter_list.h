@@ -6,5 +6,7 @@
 
 /* Names and digests of the numbers, in `arena`; the numbers themselves are not kept. */
 Status parameter_list_read(const ParameterList **out, Arena *arena, const char *path) CHECKED;
+/* The line without the space around it; NULL: it is empty, or a comment after '#'. */
+char *list_line(char *line);
 
 #endif

@@ -654,15 +654,10 @@ Status session_prepare(Session *s, BuildMode mode, const NamedTensor *in, int n_
 
 /* ---- running ---- */
 
-static Interpretation interpretation(Session *s)
-{
-    return (Interpretation){ s->states, &s->devices, in_pieces(s), s->base.memory.plan_memory };
-}
-
 /* Interprets the rest, from the inputs and the outputs of the program. */
 static Status run_rest(Session *s, Compiled *c, const NamedTensor *in, int n_in)
 {
-    const Interpretation how = interpretation(s);
+    const Interpretation how = { s->states, &s->devices, in_pieces(s), s->base.memory.plan_memory };
     const NamedTensor *made = NULL;
     NamedTensor *all;
     int n = 0;
