@@ -73,7 +73,7 @@ passes/partition/part_replicas                   # part, part ... = Split(batch)
 passes/model/stochastic_depth            # x * mask / keep, with the ways to write a mask
 passes/model/loss_weights                # weights * terms, by way of sums, means and ratios
 passes/model/rebatch_counts              # sum(x) / N and mean(x) * N / (N - 1), where N is a number
-passes/model/lost_detach                 # p + (q - p), (p + q) - p
+passes/model/lost_detach                 # p + (q - p), (p + q) - p, p - (p - q)
 passes/model/batch_norm_formula          # (x - mean) * (scale / sqrt(variance + eps)) + bias'
 most=2
 names=$(grep -rnE --include='*.[ch]' '&op_[A-Za-z0-9]+' graph passes exec tools |

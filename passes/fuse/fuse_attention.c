@@ -1,26 +1,25 @@
-/* fuse-attention: softmax(scale * Q K^T + mask) V becomes one ScaledDotProductAttention, or one PackedAttention.
+/* fuse-attention: softmax(scale * Q K^T + mask) V becomes one ScaledDotProductAttention or one PackedAttention.
  *
- * The scores of every query against every key then never reach memory.  Recognised is a Softmax along the last axis
- * whose result feeds one product with V and nothing else, behind these, in any order and each with a single reader:
+ * The scores of every query against every key then never reach memory.  The pass recognises a Softmax along the last
+ * axis, whose result only one product with V reads.  In front of it stand these, in any order, each with one reader:
  *
  *   product Q K^T       once; its factors may be scaled too
  *   scale               Mul or Div by a constant, in front of masks or behind them
- *   a causal mask       Where by a constant, or Add of one, checked element by element, or of what Attention is lowered
- *                       to (graph/ops/transformer.c)
- *   any other mask      Add of what fits the scores, or one Where with a number, by what is computed from data alone:
- *                       a bias that is trained is left, for the node gives it no gradient
+ *   a causal mask       Where by a constant, or Add of one, checked element by element, or of the formula that
+ * Attention is lowered to (graph/ops/transformer.c) another mask        Add of a tensor that fits the scores, or one
+ * Where with a number.  It must depend on data alone: the node gives it no gradient, so a trained bias is left
  *
- * A masked score may be any number up to -10^4 in place of -inf in a causal mask: its exponential is zero beside scores
- * that are not, and a query's own key is one.  Not so when another mask may hide that as well: then such a mask is
- * added like any, and what Where chose the node chooses (`later`); left is a choice in front of what is added to it, or
- * beside another one.  Where(IsNaN(p), 0, p) of the probabilities is taken in (`safe`).  Dropout of the probabilities
- * is left alone, and so is what no fused kernel computes.
+ * A causal mask may have any number up to -10^4 in place of -inf, because the exponential of such a score is zero
+ * beside that of the query's own key.  That fails if another mask may hide the own key as well.  Then an added causal
+ * mask is added like any other, and a number that Where chose becomes the node's `later`.  The pass leaves a choice in
+ * front of an added mask, or beside another choice.  Where(IsNaN(p), 0, p) of the probabilities is fused too (`safe`).
+ * Dropout of the probabilities is left, and so are forms that no fused kernel computes.
  *
- * Q, K and V are looked for behind the Transposes, Reshapes, Slices and Splits that made them (graph/ir/views.h). Where
- * the three are the whole of one tensor, as one projection leaves it, PackedAttention reads that, and the gradient is
- * one tensor as well; else each is wanted as [B, T, H, D], which is what most transpose from.  What undoes the
- * exchange of heads and tokens behind the node is taken off likewise.  Before autodiff, so that the gradient is fused
- * too. */
+ * Q, K and V are traced behind the Transposes, Reshapes, Slices and Splits that made them (graph/ir/views.h).  If the
+ * three are the whole of one tensor, the result of one projection, PackedAttention reads that tensor, and the gradient
+ * is one tensor as well.  Otherwise each is read as [B, T, H, D], which most models transpose from.  Transposes behind
+ * the node that exchange heads and tokens again are removed likewise.  The pass runs before autodiff, so that the
+ * gradient is fused too. */
 #include <math.h>
 #include <string.h>
 
@@ -45,37 +44,39 @@ static const double HIDDEN = -1e4; /* a masked score is at most this */
 typedef struct {
     Graph *g;
     Uses uses;     /* from before the pass */
-    bool *trained; /* [value] does it follow from a state? */
+    bool *trained; /* [value] does it depend on a state? */
     Draft draft;
 } Fuse;
 
+/* A mask v that is added `times` times. */
 typedef struct {
     ValueId v;
-    double times; /* what is added is so many of it */
+    double times;
 } Added;
 
 typedef struct {
-    ValueId q, k, v; /* of the product Q K^T, and of that with V; as they were read */
-    Node *last;      /* that with V */
+    ValueId q, k, v; /* the operands as the products read them */
+    Node *last;      /* the product with V */
     bool k_rows;     /* k is [.., Tk, D], not [.., D, Tk] */
     double scale;
-    bool causal, safe, soft; /* soft: a causal mask of finite numbers is all that makes it causal: */
-    Added by_add;            /* what is added; */
-    double by_where;         /* or, without such a value, the number that Where chooses */
-    double later;            /* what later keys score on the node */
+    bool causal, safe;
+    bool soft; /* causal by one mask of finite numbers: by_add, or if that is none, Where with by_where */
+    Added by_add;
+    double by_where;
+    double later; /* the score of later keys, as the node's attribute */
     int n_added;
     Added added[MASKS];
-    ValueId chosen; /* of bool, or none: where it is not `chosen_is`, a score is `fill` */
+    ValueId chosen; /* a bool mask or none: where it is not `chosen_is`, a score is `fill` */
     bool chosen_is;
     double fill;
     Shape scores;
 } Found;
 
-/* One operand: [batch, head, token, depth] as steps through `base`; sizes of 1 step 0. */
+/* An operand [batch, head, token, depth], as sizes and steps through the elements of `base`.  Axes of size 1 step 0. */
 typedef struct {
     ValueId v, base;
     int rank;
-    bool turned; /* v is [.., D, T] */
+    bool transposed; /* v is [.., D, T] */
     int64_t offset, size[4], step[4];
 } Operand;
 
@@ -83,7 +84,7 @@ typedef struct {
 
 static ValueId input(const Fuse *f, const Node *n, int i) { return rewrite_in(f->g, n->in[i]); }
 
-/* Whether n multiplies or divides one input by a constant number, and leaves its shape. */
+/* Does n scale an input *x by a constant number, and keep its shape?  Multiplies *scale. */
 static bool is_scaling(const Fuse *f, const Node *n, ValueId *x, double *scale)
 {
     const Graph *g = f->g;
@@ -97,6 +98,7 @@ static bool is_scaling(const Fuse *f, const Node *n, ValueId *x, double *scale)
     return true;
 }
 
+/* The value that v is a multiple of; multiplies *scale. */
 static ValueId peel_scale(const Fuse *f, ValueId v, double *scale)
 {
     Node *n;
@@ -106,7 +108,7 @@ static ValueId peel_scale(const Fuse *f, ValueId v, double *scale)
     return v;
 }
 
-/* A constant [1, ..., Tq, Tk] that fits the scores. */
+/* The constant of v, [1, ..., Tq, Tk] as the scores; NULL: it is none. */
 static const Tensor *constant_mask(const Graph *g, ValueId v, const Shape *scores)
 {
     const Tensor *t = has_value(v) ? value_const(g, v) : NULL;
@@ -118,7 +120,7 @@ static const Tensor *constant_mask(const Graph *g, ValueId v, const Shape *score
     return shape_count(&t->shape, 0, r - 2) == 1 ? t : NULL;
 }
 
-/* Is element [i, j] of the mask `seen` for j <= i, and `hidden` for j > i, times `times`? */
+/* Times `times`, is element [i, j] of the mask `seen` for j <= i, and `hidden` for j > i? */
 static bool is_causal(const Tensor *t, double times, bool (*seen)(double), bool (*hidden)(double))
 {
     int64_t cols = t->shape.dim[t->shape.rank - 1];
@@ -137,11 +139,11 @@ static bool is_set(double x) { return x != 0; }
 static bool is_hidden(double x) { return x <= HIDDEN; }
 static bool is_gone(double x) { return x == -INFINITY; }
 
-/* Does Where choose a number for later keys, whatever they scored before? */
+/* Does a Where with a finite number hide later keys? */
 static bool chose_later(const Found *m) { return m->soft && !has_value(m->by_add.v); }
 
-/* Later keys are hidden: for good, or by numbers that count beside those of another mask.  What was chosen behind it
- * would show them again. */
+/* Records a causal mask: of -inf (`gone`), or of finite numbers, `add` or `number`, which count beside another mask.
+ * False: a Where behind it would show later keys again, or there is another finite one. */
 static bool take_causal(Found *m, bool gone, Added add, double number)
 {
     if ((has_value(m->chosen) && m->fill != -INFINITY) || (!gone && m->soft) || chose_later(m))
@@ -155,23 +157,7 @@ static bool take_causal(Found *m, bool gone, Added add, double number)
     return true;
 }
 
-/* Beside another mask numbers count: what is added is added then, and what is chosen the node chooses. */
-static bool settle_causal(Found *m)
-{
-    if (!m->soft || (!m->n_added && !has_value(m->chosen)))
-        return true;
-    if (has_value(m->chosen) || (!chose_later(m) && m->n_added == MASKS))
-        return false;
-    if (chose_later(m)) {
-        m->later = m->by_where;
-        return true;
-    }
-    m->added[m->n_added++] = m->by_add;
-    m->causal = false;
-    return true;
-}
-
-/* A mask that may be one of the node: it fits the scores, and nothing that is trained is in it. */
+/* May v be a mask of the node?  It fits the scores, and does not depend on a trained state. */
 static bool fits_scores(const Fuse *f, ValueId v, const Shape *scores)
 {
     const Shape *s = has_value(v) && v.i < f->uses.n_value ? value(f->g, v)->shape : NULL;
@@ -191,8 +177,8 @@ static bool fuse_attention_is_number(const Graph *g, ValueId v, double is)
     return value_const_number(g, v, &number) && number == is;
 }
 
-/* Where(Trilu(Expand(true)), 0, -inf) of [Tq, Tk], as a causal Attention is lowered: too large, maybe, to be a
- * constant. */
+/* Is the mask Where(Trilu(Expand(true)), 0, -inf) of [Tq, Tk]?  A causal Attention is lowered to it; it may be too
+ * large to be folded. */
 static bool is_causal_formula(const Fuse *f, ValueId mask, const Shape *scores)
 {
     const Graph *g = f->g;
@@ -213,6 +199,7 @@ static bool is_causal_formula(const Fuse *f, ValueId mask, const Shape *scores)
     return tensor_numel(one) == 1 && tensor_int(one, 0) && shape_eq(value(g, mask)->shape, &all_keys);
 }
 
+/* Records the mask that n adds to the scores *x. */
 static bool take_add(const Fuse *f, Found *m, const Node *n, ValueId *x)
 {
     const Graph *g = f->g;
@@ -237,7 +224,7 @@ static bool take_add(const Fuse *f, Found *m, const Node *n, ValueId *x)
     return false;
 }
 
-/* Where(c, x, number) and Where(c, number, x). */
+/* Records the mask c of Where(c, x, number) or Where(c, number, x). */
 static bool take_where(const Fuse *f, Found *m, const Node *n, ValueId *x)
 {
     const Graph *g = f->g;
@@ -267,47 +254,25 @@ static bool take_where(const Fuse *f, Found *m, const Node *n, ValueId *x)
     return true;
 }
 
-/* From the scores down to the product, which is returned; NULL: something else stands there. */
-static Node *read_scores(const Fuse *f, Found *m, ValueId x)
-{
-    Node *n;
-
-    while ((n = inner_maker(&f->uses, x))) {
-        if (n->op == &op_MatMul || n->op == &op_BatchMatMul)
-            return n;
-        if (n->op == &op_Add     ? !take_add(f, m, n, &x)
-            : n->op == &op_Where ? !take_where(f, m, n, &x)
-                                 : !is_scaling(f, n, &x, &m->scale))
-            return NULL;
-    }
-    return NULL;
-}
-
 static bool flag(const Node *n, const char *name) { return n->op == &op_BatchMatMul && node_int(n, name); }
 
-/* Where(IsNaN(p), 0, p), which is all that reads p: what that makes; else p. */
-static ValueId made_safe(const Fuse *f, ValueId p)
-{
-    const Graph *g = f->g;
-    const Uses *u = &f->uses;
-    const Node *n = uses_count(u, p) == 2 && !u->ends[p.i] ? u->reader[u->first[p.i] + 1].n : NULL, *is_nan;
-    double zero;
-
-    if (!n || n->op != &op_Where || !value_eq(n->in[2], p) || !value_const_number(g, n->in[1], &zero) || zero != 0)
-        return p;
-    is_nan = inner_maker(&f->uses, n->in[0]);
-    return is_nan && is_nan->op == &op_IsNaN && value_eq(is_nan->in[0], p) ? n->out[0] : p;
-}
-
-/* Softmax along the last axis, then one product from the left. */
+/* The product with V behind the Softmax, from the left; *safe: with Where(IsNaN(p), 0, p) between.  NULL: there is
+ * another reader. */
 static Node *product_behind(const Fuse *f, const Node *softmax, bool *safe)
 {
-    const Shape *s = in_value(f->g, softmax, 0)->shape;
-    const ValueId p = made_safe(f, softmax->out[0]);
-    Node *n = only_reader(&f->uses, p);
+    const Uses *u = &f->uses;
+    ValueId p = softmax->out[0];
+    Node *n = uses_count(u, p) == 2 && !u->ends[p.i] ? u->reader[u->first[p.i] + 1].n : NULL;
 
-    *safe = !value_eq(p, softmax->out[0]);
-    if (!n || node_int(softmax, "axis") != s->rank - 1 || node_int(softmax, "flatten"))
+    *safe = n && n->op == &op_Where && value_eq(n->in[2], p) && fuse_attention_is_number(f->g, n->in[1], 0);
+    if (*safe) {
+        const Node *is_nan = inner_maker(u, n->in[0]);
+
+        *safe = is_nan && is_nan->op == &op_IsNaN && value_eq(is_nan->in[0], p);
+    }
+    p = *safe ? n->out[0] : p;
+    n = only_reader(u, p);
+    if (!n || node_int(softmax, "axis") != in_value(f->g, softmax, 0)->shape->rank - 1 || node_int(softmax, "flatten"))
         return NULL;
     if ((n->op != &op_MatMul && n->op != &op_BatchMatMul) || !value_eq(n->in[0], p) || flag(n, "transA") ||
         flag(n, "transB"))
@@ -315,6 +280,7 @@ static Node *product_behind(const Fuse *f, const Node *softmax, bool *safe)
     return n->op == &op_BatchMatMul && node_float(n, "alpha") != 1 ? NULL : n;
 }
 
+/* Are q, k and v of three or four axes, with one depth and agreeing sizes? */
 static bool shapes_fit(const Graph *g, const Found *m)
 {
     const Shape *q = value(g, m->q)->shape, *k = value(g, m->k)->shape, *v = value(g, m->v)->shape;
@@ -329,16 +295,26 @@ static bool shapes_fit(const Graph *g, const Found *m)
            shape_numel(q) && shape_numel(v);
 }
 
+/* Reads the pattern around a Softmax, from the product with V back to Q K^T. */
 static bool fuse_attention_find(const Fuse *f, const Node *softmax, Found *m)
 {
     bool safe;
     Node *last = product_behind(f, softmax, &safe), *n;
+    ValueId x;
 
     *m = (Found){ .last = last, .scale = 1, .fill = -INFINITY, .later = -INFINITY, .safe = safe };
     if (!last)
         return false;
     m->scores = *in_value(f->g, softmax, 0)->shape;
-    if (!(n = read_scores(f, m, input(f, softmax, 0))) || flag(n, "transA"))
+    for (x = input(f, softmax, 0); (n = inner_maker(&f->uses, x));) {
+        if (n->op == &op_MatMul || n->op == &op_BatchMatMul)
+            break;
+        if (n->op == &op_Add     ? !take_add(f, m, n, &x)
+            : n->op == &op_Where ? !take_where(f, m, n, &x)
+                                 : !is_scaling(f, n, &x, &m->scale))
+            return false;
+    }
+    if (!n || flag(n, "transA"))
         return false;
     m->k_rows = flag(n, "transB");
     if (n->op == &op_BatchMatMul)
@@ -346,12 +322,25 @@ static bool fuse_attention_find(const Fuse *f, const Node *softmax, Found *m)
     m->q = peel_scale(f, input(f, n, 0), &m->scale);
     m->k = peel_scale(f, input(f, n, 1), &m->scale);
     m->v = input(f, last, 1);
-    return isfinite(m->scale) && shapes_fit(f->g, m) && settle_causal(m);
+    if (!isfinite(m->scale) || !shapes_fit(f->g, m))
+        return false;
+    if (!m->soft || (!m->n_added && !has_value(m->chosen)))
+        return true;
+    /* Beside another mask finite numbers count: an added mask is added like any, a chosen number becomes `later`. */
+    if (has_value(m->chosen) || (!chose_later(m) && m->n_added == MASKS))
+        return false;
+    if (chose_later(m)) {
+        m->later = m->by_where;
+        return true;
+    }
+    m->added[m->n_added++] = m->by_add;
+    m->causal = false;
+    return true;
 }
 
-/* ---- where operands stand ---- */
+/* ---- operands in memory ---- */
 
-/* Axis `axis` of the view as axis `as` of the operand; false: it has more than one digit. */
+/* Makes `axis` of the view axis `as` of the operand.  False: it has more than one digit. */
 static bool read_axis(Operand *o, const Strided *s, int axis, int as)
 {
     Digit d;
@@ -362,18 +351,19 @@ static bool read_axis(Operand *o, const Strided *s, int axis, int as)
     return n >= 0;
 }
 
-/* Of a product of three axes the first counts samples, or heads of samples. */
-static bool read_operand(Operand *o, const Fuse *f, ValueId v, bool turned)
+/* Reads the sizes and steps of an operand.  With three axes, the first counts samples, or heads of samples. */
+static bool read_operand(Operand *o, const Fuse *f, ValueId v, bool transposed)
 {
     const int rank = value(f->g, v)->shape->rank;
     Strided s;
     Digit d[2];
     int n;
 
-    *o = (Operand){ .v = v, .rank = rank, .turned = turned };
+    *o = (Operand){ .v = v, .rank = rank, .transposed = transposed };
     strided_of(&s, &o->base, f->g, v);
     o->offset = s.offset;
-    if (!read_axis(o, &s, turned ? rank - 1 : rank - 2, 2) || !read_axis(o, &s, turned ? rank - 2 : rank - 1, 3))
+    if (!read_axis(o, &s, transposed ? rank - 1 : rank - 2, 2) ||
+        !read_axis(o, &s, transposed ? rank - 2 : rank - 1, 3))
         return false;
     if (rank == 4)
         return read_axis(o, &s, 0, 0) && read_axis(o, &s, 1, 1);
@@ -387,15 +377,7 @@ static bool read_operand(Operand *o, const Fuse *f, ValueId v, bool turned)
 
 static bool steps(const Operand *o, int axis, int64_t step) { return o->size[axis] == 1 || o->step[axis] == step; }
 
-/* Is it all of its base, as [B, T, H, D]? */
-static bool is_whole(const Operand *o, const Graph *g)
-{
-    const int64_t *n = o->size;
-
-    return o->offset == 0 && steps(o, 3, 1) && steps(o, 1, n[3]) && steps(o, 2, n[1] * n[3]) &&
-           steps(o, 0, n[2] * n[1] * n[3]) && shape_numel(value(g, o->base)->shape) == n[0] * n[1] * n[2] * n[3];
-}
-
+/* The layout of Q, K and V within one tensor: PackedAttention's attributes. */
 typedef struct {
     bool interleaved, tokens_first;
     int64_t order[3];
@@ -426,15 +408,7 @@ static bool is_packed(Packing *p, const Operand o[3], const Graph *g)
 
 /* ---- writing the node ---- */
 
-static bool is_identity(int rank, const int64_t *perm)
-{
-    for (int i = 0; i < rank; i++)
-        if (perm[i] != i)
-            return false;
-    return true;
-}
-
-/* v with its axes permuted, from before the Transposes that made it. */
+/* v with its axes permuted, read from before the Transposes that made it. */
 static ValueId permuted(Graph *g, ValueId v, int rank, const int64_t *perm)
 {
     int64_t p[MAX_RANK], before[MAX_RANK];
@@ -450,7 +424,10 @@ static ValueId permuted(Graph *g, ValueId v, int rank, const int64_t *perm)
             p[i] = before[i];
         v = rewrite_in(g, n->in[0]);
     }
-    return is_identity(rank, p) ? v : emit_transpose(g, v, rank, p);
+    for (int i = 0; i < rank; i++)
+        if (p[i] != i)
+            return emit_transpose(g, v, rank, p);
+    return v;
 }
 
 static ValueId shaped(Graph *g, ValueId v, Shape s) { return emit_reshape(g, v, &s); }
@@ -464,17 +441,19 @@ static ValueId to_tokens(Graph *g, const Operand *o)
     if (g->status)
         return NO_VALUE;
     if (o->rank == 3 && n[1] == 1)
-        return EMIT(g, Unsqueeze, NULL, permuted(g, o->v, 3, single[o->turned]), emit_ints(g, 1, (int64_t[]){ 2 }));
-    if (is_whole(o, g))
+        return EMIT(g, Unsqueeze, NULL, permuted(g, o->v, 3, single[o->transposed]), emit_ints(g, 1, (int64_t[]){ 2 }));
+    if (o->offset == 0 && steps(o, 3, 1) && steps(o, 1, n[3]) && steps(o, 2, n[1] * n[3]) &&
+        steps(o, 0, n[2] * n[1] * n[3]) && shape_numel(value(g, o->base)->shape) == n[0] * n[1] * n[2] * n[3])
         return shaped(g, o->base, SHAPE(n[0], n[2], n[1], n[3]));
     if (o->rank == 4)
-        return permuted(g, o->v, 4, heads[o->turned]);
-    return permuted(
-        g, o->turned ? shaped(g, o->v, SHAPE(n[0], n[1], n[3], n[2])) : shaped(g, o->v, SHAPE(n[0], n[1], n[2], n[3])),
-        4, heads[o->turned]);
+        return permuted(g, o->v, 4, heads[o->transposed]);
+    return permuted(g,
+                    o->transposed ? shaped(g, o->v, SHAPE(n[0], n[1], n[3], n[2]))
+                                  : shaped(g, o->v, SHAPE(n[0], n[1], n[2], n[3])),
+                    4, heads[o->transposed]);
 }
 
-/* A mask of scores [B, H, Tq, Tk], or [B H, Tq, Tk] of three axes. */
+/* The mask of four axes.  The scores are [B, H, Tq, Tk], or with three axes [B H, Tq, Tk]. */
 static ValueId to_mask(Graph *g, ValueId v, int rank, const Operand *q)
 {
     const Shape *s = value(g, v)->shape;
@@ -487,11 +466,7 @@ static ValueId to_mask(Graph *g, ValueId v, int rank, const Operand *q)
     return s->rank == 4 ? v : EMIT(g, Unsqueeze, NULL, v, emit_ints(g, 4 - s->rank, front));
 }
 
-static ValueId emit_added(Graph *g, const Added *a, DType dtype)
-{
-    return a->times == 1 ? a->v : EMIT(g, Mul, NULL, a->v, emit_scalar(g, dtype, a->times));
-}
-
+/* The node's mask: the chosen one, or the sum of those added; NO_VALUE: none. */
 static ValueId emit_mask(Graph *g, const Found *m, const Operand *q)
 {
     const DType dtype = value(g, m->q)->dtype;
@@ -500,7 +475,8 @@ static ValueId emit_mask(Graph *g, const Found *m, const Operand *q)
     if (has_value(m->chosen))
         return to_mask(g, m->chosen_is ? m->chosen : EMIT(g, Not, NULL, m->chosen), m->scores.rank, q);
     for (int i = 0; i < m->n_added && !g->status; i++) {
-        ValueId v = emit_added(g, &m->added[i], dtype);
+        const Added *a = &m->added[i];
+        ValueId v = a->times == 1 ? a->v : EMIT(g, Mul, NULL, a->v, emit_scalar(g, dtype, a->times));
 
         if (!g->status)
             v = to_mask(g, v, m->scores.rank, q);
@@ -509,22 +485,18 @@ static ValueId emit_mask(Graph *g, const Found *m, const Operand *q)
     return sum;
 }
 
-static Shape packed_shape(const Operand *o, const Packing *p)
-{
-    const int64_t *n = o->size, width = 3 * n[1] * n[3];
-
-    return p->tokens_first ? SHAPE(n[2], n[0], width) : SHAPE(n[0], n[2], width);
-}
-
-/* The product with V as one node; packed where p is not NULL. */
+/* Drafts the attention node in place of the product with V: PackedAttention if p is not NULL. */
 static void draft_node(Draft *d, const Found *m, const Operand o[3], const Packing *p)
 {
     Graph *g = d->g;
+    const int64_t *n = o->size, width = 3 * n[1] * n[3];
 
     draft_begin(d, m->last, p ? &op_PackedAttention : &op_ScaledDotProductAttention);
     draft_clear(d);
-    for (int i = 0; i < (p ? 1 : 3); i++)
-        draft_in(d, i, p ? shaped(g, o->base, packed_shape(o, p)) : to_tokens(g, &o[i]));
+    if (p)
+        draft_in(d, 0, shaped(g, o->base, p->tokens_first ? SHAPE(n[2], n[0], width) : SHAPE(n[0], n[2], width)));
+    for (int i = 0; i < 3 && !p; i++)
+        draft_in(d, i, to_tokens(g, &o[i]));
     draft_in(d, attention_mask(&d->node), emit_mask(g, m, o));
     draft_new_out(d, 0, m->last->out[0], ".tokens");
     draft_new_out(d, 1, m->last->out[0], ".log_sums");
@@ -535,8 +507,8 @@ static void draft_node(Draft *d, const Found *m, const Operand o[3], const Packi
                              INT("tokens_first", p->tokens_first), INTS("order", 3, p->order)));
 }
 
-/* Does the target compute it in the types that passes/train/precision.c will give it?  Asked with values of those in
- * place of the inputs. */
+/* Does the target compute the node in the types that passes/train/precision.c will give it?  Temporarily replaces the
+ * inputs by values of these types. */
 static bool fits_low(Draft *d)
 {
     Graph *g = d->g;
@@ -556,22 +528,7 @@ static bool fits_low(Draft *d)
     return fits;
 }
 
-/* What has the shape of the product's result, of y as [B, T, H, D] or [T, B, H, D]. */
-static ValueId to_heads(Graph *g, ValueId y, const Operand *q, bool tokens_first)
-{
-    static const int64_t back[2][4] = { { 0, 2, 1, 3 }, { 1, 2, 0, 3 } };
-
-    if (g->status)
-        return NO_VALUE;
-    if (q->rank == 3 && q->size[1] == 1 && !tokens_first)
-        return EMIT(g, Squeeze, NULL, y, emit_ints(g, 1, (int64_t[]){ 2 }));
-    y = emit_transpose(g, y, 4, back[tokens_first]);
-    if (q->rank == 4 || g->status)
-        return y;
-    return shaped(g, y, SHAPE(q->size[0] * q->size[1], q->size[2], q->size[3]));
-}
-
-/* Everything that makes of the result, which is `s` of y, what y's elements are in order, is y reshaped. */
+/* Replaces views of `result`, which reads y by the steps s, by reshapes of y where they have y's elements in order. */
 static void read_through(const Fuse *f, ValueId result, const Strided *s, ValueId y)
 {
     Graph *g = f->g;
@@ -590,42 +547,27 @@ static void read_through(const Fuse *f, ValueId result, const Strided *s, ValueI
     }
 }
 
-static bool same_masks(const Fuse *f, const Found *m)
-{
-    for (int i = 0; i < m->n_added; i++)
-        if (value(f->g, m->added[i].v)->dtype != value(f->g, m->q)->dtype)
-            return false;
-    return true;
-}
-
-/* Operands whose samples and heads are told apart alike. */
-static bool read_operands(const Fuse *f, const Found *m, Operand o[3])
-{
-    return read_operand(&o[0], f, m->q, false) && read_operand(&o[1], f, m->k, !m->k_rows) &&
-           read_operand(&o[2], f, m->v, false) && o[0].size[0] == o[1].size[0] && o[0].size[1] == o[1].size[1] &&
-           o[0].size[0] == o[2].size[0] && o[0].size[1] == o[2].size[1];
-}
-
-/* Each [B, T, D] or [B, H, T, D] for itself: all that can be said when they do not agree. */
+/* Reads each operand as its own [B, T, D] or [B, H, T, D], when the three do not agree in samples and heads. */
 static void take_as_they_are(const Graph *g, const Found *m, Operand o[3])
 {
     const ValueId v[] = { m->q, m->k, m->v };
 
     for (int i = 0; i < 3; i++) {
         const Shape *s = value(g, v[i])->shape;
-        const bool turned = i == 1 && !m->k_rows;
+        const bool transposed = i == 1 && !m->k_rows;
         const int r = s->rank;
 
-        o[i] = (Operand){ .v = v[i], .base = v[i], .rank = r, .turned = turned, .offset = -1 };
+        o[i] = (Operand){ .v = v[i], .base = v[i], .rank = r, .transposed = transposed, .offset = -1 };
         o[i].size[0] = s->dim[0];
         o[i].size[1] = r == 4 ? s->dim[1] : 1;
-        o[i].size[2] = s->dim[turned ? r - 1 : r - 2];
-        o[i].size[3] = s->dim[turned ? r - 2 : r - 1];
+        o[i].size[2] = s->dim[transposed ? r - 1 : r - 2];
+        o[i].size[3] = s->dim[transposed ? r - 2 : r - 1];
     }
 }
 
 static bool fuse_attention_rewrite(Fuse *f, const Found *m)
 {
+    static const int64_t back[2][4] = { { 0, 2, 1, 3 }, { 1, 2, 0, 3 } };
     Graph *g = f->g;
     Draft *d = &f->draft;
     const ValueId result = m->last->out[0];
@@ -635,9 +577,12 @@ static bool fuse_attention_rewrite(Fuse *f, const Found *m)
     Strided s;
     bool packed;
 
-    if (!same_masks(f, m))
-        return false;
-    if (!read_operands(f, m, o))
+    for (int i = 0; i < m->n_added; i++)
+        if (value(g, m->added[i].v)->dtype != value(g, m->q)->dtype)
+            return false;
+    if (!read_operand(&o[0], f, m->q, false) || !read_operand(&o[1], f, m->k, !m->k_rows) ||
+        !read_operand(&o[2], f, m->v, false) || o[0].size[0] != o[1].size[0] || o[0].size[1] != o[1].size[1] ||
+        o[0].size[0] != o[2].size[0] || o[0].size[1] != o[2].size[1])
         take_as_they_are(g, m, o);
     packed = target_fuses(d->target, &op_PackedAttention) && is_packed(&p, o, g);
     draft_node(d, m, o, packed ? &p : NULL);
@@ -646,7 +591,16 @@ static bool fuse_attention_rewrite(Fuse *f, const Found *m)
     draft_apply(d);
     if (!g->status)
         g->status = node_infer(g, m->last);
-    by = to_heads(g, m->last->out[0], o, packed && p.tokens_first);
+    if (g->status)
+        return false;
+    by = m->last->out[0]; /* [B, T, H, D] or [T, B, H, D], to the shape of the product's result */
+    if (o->rank == 3 && o->size[1] == 1 && !(packed && p.tokens_first))
+        by = EMIT(g, Squeeze, NULL, by, emit_ints(g, 1, (int64_t[]){ 2 }));
+    else {
+        by = emit_transpose(g, by, 4, back[packed && p.tokens_first]);
+        if (o->rank == 3 && !g->status)
+            by = shaped(g, by, SHAPE(o->size[0] * o->size[1], o->size[2], o->size[3]));
+    }
     if (g->status)
         return false;
     graph_replace(g, result, by);
@@ -657,6 +611,7 @@ static bool fuse_attention_rewrite(Fuse *f, const Found *m)
 
 /* ---- entry ---- */
 
+/* Sets f->trained. */
 static Status find_trained(Fuse *f, Arena *a)
 {
     const Graph *g = f->g;

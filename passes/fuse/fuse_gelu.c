@@ -4,17 +4,16 @@
  *   x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))           Gelu with approximate="tanh"
  *   x sigmoid(2 sqrt(2/pi) (x + 0.044715 x^3))              the same function: 1 + tanh(u) = 2 sigmoid(2u)
  *
- * Models write these in many ways: 1/2 first or last, Div or Mul by the root, Pow or products, the cube with x taken
- * out.  So what is compared is not how a formula is put together but the polynomial it stands for.  Sums, products and
- * powers with constants are multiplied out: what erf (tanh, sigmoid) is taken of as a polynomial in x, all the rest as
- * one in x and that result t.  The coefficients must be those above, but for the rounding of literals: to float32 when
- * all literals are numbers of float32, else to float64, in which a literal that is off by more says another function.
- * x is whatever value makes it so.
+ * Models write these in many ways: 1/2 first or last, Div or Mul by the root, Pow or products, the cube with x factored
+ * out.  So the pass compares polynomials, not forms.  It expands sums, products and powers with constants: the argument
+ * of erf (tanh, sigmoid) as a polynomial in x, and the rest as one in x and the result t.  The coefficients must be
+ * those above, up to the rounding of literals: to float32 if all literals are numbers of float32, else to float64,
+ * where a literal that is off by more means another function.  Any value may be x.
  *
- * Legal because it is the same function, computed and differentiated with less rounding.  The gradient reads x alone,
- * where the single operators keep t, 1 + t and a multiple of x until the backward pass; hence before autodiff.  Whoever
- * else reads a part of the formula keeps that part: only the last value is replaced.  In types of 16 bits, where
- * literals of another function round to these, nothing is fused. */
+ * Legal because it is the same function, computed and differentiated with less rounding.  Its gradient reads x alone,
+ * where the single operators keep t, 1 + t and a multiple of x until the backward pass; so the pass runs before
+ * autodiff. Only the last value is replaced: other readers of a part of the formula keep that part.  In 16-bit types,
+ * where literals of another function round to these, nothing is fused. */
 #include <math.h>
 
 #include "graph/ir/emit.h"
@@ -30,7 +29,7 @@ enum { POWERS = 4, DEPTH = 8, CANDIDATES = 16 };
 static const double ROUNDING = 0x1p-22,
                     WIDE_ROUNDING = 0x1p-50; /* relative: a product of a few literals of float32, float64 */
 
-/* The sum of c[i][j] x^i t^j.  wide: some literal in it is a number of float64 that float32 does not have. */
+/* The sum of c[i][j] x^i t^j.  wide: some literal in it is not a number of float32. */
 typedef struct {
     double c[POWERS][2];
     bool wide;
@@ -51,7 +50,7 @@ typedef struct {
         &op_##Op, how, a, b, scale, (scale) * (cubic) \
     }
 static const Form forms[] = {
-    /* each also with the argument's sign turned: erf and tanh are odd, sigmoid(-u) = 1 - sigmoid(u) */
+    /* each with both signs of the argument: erf and tanh are odd, sigmoid(-u) = 1 - sigmoid(u) */
     FORM(Erf, "none", 0.5, 0.5, SQRT_HALF, 0),
     FORM(Erf, "none", 0.5, -0.5, -SQRT_HALF, 0),
     FORM(Tanh, "tanh", 0.5, 0.5, SQRT_2_OVER_PI, CUBIC),
@@ -60,8 +59,8 @@ static const Form forms[] = {
     FORM(Sigmoid, "tanh", 1, -1, -2 * SQRT_2_OVER_PI, CUBIC),
 };
 
-/* t is a form's function of x, or of another x in another form: erf(-x / sqrt 2) may stand in the GELU of x or of
- * -x. */
+/* One reading of t, as a form's function of x.  `other`: another reading, since erf(-x / sqrt 2) may be part of the
+ * GELU of x or of -x. */
 typedef struct Gate {
     ValueId x, t;
     const Form *form;
@@ -70,6 +69,7 @@ typedef struct Gate {
 
 /* ---- polynomials ---- */
 
+/* Are the coefficients equal, up to rounding? */
 static bool same(const Poly *p, const Poly *expected)
 {
     const double rounding = p->wide ? WIDE_ROUNDING : ROUNDING;
@@ -81,24 +81,7 @@ static bool same(const Poly *p, const Poly *expected)
     return true;
 }
 
-static bool fuse_gelu_is_number(const Poly *p)
-{
-    const Poly alone = { .c[0][0] = p->c[0][0] };
-
-    return same(p, &alone);
-}
-
-/* a + sign b */
-static bool fuse_gelu_add(Poly *out, const Poly *a, const Poly *b, double sign)
-{
-    for (int i = 0; i < POWERS; i++)
-        for (int j = 0; j < 2; j++)
-            out->c[i][j] = a->c[i][j] + sign * b->c[i][j];
-    out->wide = a->wide || b->wide;
-    return true;
-}
-
-/* False when the degree is more than that of any GELU. */
+/* False: the degree exceeds that of any GELU. */
 static bool fuse_gelu_multiply(Poly *out, const Poly *a, const Poly *b)
 {
     Poly p = { .wide = a->wide || b->wide };
@@ -117,16 +100,9 @@ static bool fuse_gelu_multiply(Poly *out, const Poly *a, const Poly *b)
     return true;
 }
 
-static bool raise(Poly *out, const Poly *a, double exponent)
-{
-    if (exponent != 2 && exponent != 3)
-        return false;
-    return fuse_gelu_multiply(out, a, a) && (exponent == 2 || fuse_gelu_multiply(out, out, a));
-}
-
 /* ---- formulas as polynomials ---- */
 
-/* The node that makes `v` from others by arithmetic, or NULL. */
+/* The arithmetic node that makes v; NULL: none does. */
 static const Node *arithmetic(const Graph *g, ValueId v)
 {
     const Node *n = maker(g, v);
@@ -137,16 +113,26 @@ static const Node *arithmetic(const Graph *g, ValueId v)
                : NULL;
 }
 
+/* *out: the result of the operator on two polynomials.  False: it is none, or of a higher degree than any GELU. */
 static bool combine(Poly *out, const OpDef *op, const Poly *a, const Poly *b)
 {
-    if (op == &op_Add || op == &op_Sub)
-        return fuse_gelu_add(out, a, b, op == &op_Add ? 1 : -1);
+    const double number = b->c[0][0], sign = op == &op_Add ? 1 : -1;
+
+    if (op == &op_Add || op == &op_Sub) {
+        for (int i = 0; i < POWERS; i++)
+            for (int j = 0; j < 2; j++)
+                out->c[i][j] = a->c[i][j] + sign * b->c[i][j];
+        out->wide = a->wide || b->wide;
+        return true;
+    }
     if (op == &op_Mul)
         return fuse_gelu_multiply(out, a, b);
-    if (!fuse_gelu_is_number(b))
+    if (!same(b, &(Poly){ .c[0][0] = number }))
         return false;
-    return op == &op_Pow ? raise(out, a, b->c[0][0])
-                         : fuse_gelu_multiply(out, a, &(Poly){ .c[0][0] = 1 / b->c[0][0], .wide = b->wide });
+    if (op == &op_Div)
+        return fuse_gelu_multiply(out, a, &(Poly){ .c[0][0] = 1 / number, .wide = b->wide });
+    return (number == 2 || number == 3) && fuse_gelu_multiply(out, a, a) &&
+           (number == 2 || fuse_gelu_multiply(out, out, a));
 }
 
 /* The polynomial c x^i t^j. */
@@ -157,7 +143,7 @@ static bool term(Poly *out, int i, int j, double c)
     return true;
 }
 
-/* `v` in terms of x, t and numbers; false when it depends on anything else. */
+/* *out: v as a polynomial in x and t.  False: it is none. */
 static bool fuse_gelu_expand(Poly *out, const Graph *g, const Gate *by, ValueId v, int depth)
 {
     const Node *n = arithmetic(g, v);
@@ -177,7 +163,7 @@ static bool fuse_gelu_expand(Poly *out, const Graph *g, const Gate *by, ValueId 
     return fuse_gelu_expand(&b, g, by, n->in[1], depth - 1) && combine(out, n->op, &a, &b);
 }
 
-/* All that `v` is computed from by arithmetic, itself first and each before what it is made of. */
+/* Appends v and the values that arithmetic computes it from, each before its operands.  Returns the new count. */
 static int candidates(const Graph *g, ValueId v, int depth, ValueId *list, int count)
 {
     const Node *n = arithmetic(g, v);
@@ -193,36 +179,25 @@ static int candidates(const Graph *g, ValueId v, int depth, ValueId *list, int c
 
 /* ---- the pass ---- */
 
-static bool has_form(const OpDef *op)
-{
-    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
-        if (forms[i].op == op)
-            return true;
-    return false;
-}
-
-/* The form whose function n takes of an argument. */
-static const Form *form_of(const Node *n, const Poly *argument)
-{
-    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
-        if (n->op == forms[i].op && same(argument, &(Poly){ .c = { [1] = { forms[i].c }, [3] = { forms[i].d } } }))
-            return &forms[i];
-    return NULL;
-}
-
-/* What n may be in a GELU: NULL when it cannot. */
+/* *out: the readings of n's output as t; NULL: there is none. */
 static Status find_gates(Arena *scratch, const Graph *g, const Node *n, const Gate **out)
 {
     ValueId list[CANDIDATES];
-    int count = has_form(n->op) ? candidates(g, n->in[0], DEPTH, list, 0) : 0;
+    const bool known = n->op == &op_Erf || n->op == &op_Tanh || n->op == &op_Sigmoid;
+    int count = known ? candidates(g, n->in[0], DEPTH, list, 0) : 0;
     Poly argument;
 
     *out = NULL;
     for (int k = 0; k < count; k++) {
         const Gate by = { .x = list[k] };
-        const Form *form = fuse_gelu_expand(&argument, g, &by, n->in[0], DEPTH) ? form_of(n, &argument) : NULL;
+        const Form *form = NULL;
         Gate *gate;
 
+        if (!fuse_gelu_expand(&argument, g, &by, n->in[0], DEPTH))
+            continue;
+        for (size_t i = 0; i < sizeof forms / sizeof *forms && !form; i++)
+            if (n->op == forms[i].op && same(&argument, &(Poly){ .c = { [1] = { forms[i].c }, [3] = { forms[i].d } } }))
+                form = &forms[i];
         if (!form)
             continue;
         if (!(gate = ARENA_NEW(scratch, Gate, 1)))
@@ -233,7 +208,7 @@ static Status find_gates(Arena *scratch, const Graph *g, const Node *n, const Ga
     return ST_OK;
 }
 
-/* The reading of `gate` in which v is a GELU, or NULL. */
+/* The reading, `gate` or another of t, in which v is a GELU; NULL: none. */
 static const Gate *read_gelu(const Graph *g, ValueId v, const Gate *gate)
 {
     const Value *y = value(g, v);
@@ -248,8 +223,8 @@ static const Gate *read_gelu(const Graph *g, ValueId v, const Gate *gate)
     return NULL;
 }
 
-/* The one gate that arithmetic n takes in, or NULL; `gates` by value id. */
-static const Gate *taken_in(const Graph *g, const Node *n, const Gate *const *gates, uint32_t n_value)
+/* The one gate among the inputs of arithmetic n; NULL: none, or several.  `gates`: by value id. */
+static const Gate *gate_of_inputs(const Graph *g, const Node *n, const Gate *const *gates, uint32_t n_value)
 {
     const Gate *found = NULL;
 
@@ -277,7 +252,7 @@ static Status fuse_gelu_run(Graph *g, PassCtx *ctx)
         if (!n->op)
             continue;
         rewrite_read(g, n);
-        if (!(gate = taken_in(g, n, gates, n_value)))
+        if (!(gate = gate_of_inputs(g, n, gates, n_value)))
             TRY(find_gates(ctx->scratch, g, n, &gate));
         if (!arithmetic(g, n->out[0]) || !(gelu = read_gelu(g, n->out[0], gate))) {
             gates[n->out[0].i] = gate;

@@ -2,12 +2,12 @@
  *
  *   d = x - mean(x);    y = d / sqrt(mean(d^2) + epsilon);    optionally y * scale, then + bias
  *
- * as exporters write it for opsets before 17, the means over the last axes (passes/simplify/lower.c has made sums and
- * divisions of them).  Legal because it is the same function, and its gradient reads x alone, where the single
- * operators keep d, the quotient and the root of every row until the backward pass; hence before autodiff.  Scale and
- * bias are taken in where they are parameters (or frozen) of the normalised shape and what they change has no other
- * reader.  Whoever else reads a part keeps that part.  Where the first axis is among the normalised it stays a sum,
- * which can be exact over a batch in parts. */
+ * Exporters write it so for opsets before 17, with means over the last axes; passes/simplify/lower.c has turned means
+ * into sums and divisions.  Legal because it is the same function.  Its gradient reads x alone, where the single
+ * operators keep d, the quotient and the root of every row until the backward pass; so the pass runs before autodiff.
+ * Scale and bias are fused if they are parameters, perhaps frozen, of the normalised shape, and the value that they
+ * change has no other reader.  Other readers of a part of the formula keep that part.  If the first axis is among the
+ * normalised, the formula stays: a sum over it can be exact over a batch in parts. */
 #include <math.h>
 
 #include "graph/ir/emit.h"
@@ -24,12 +24,12 @@ static const double ROUNDING = 0x1p-23; /* relative: of a literal of float32 */
 
 typedef struct {
     ValueId x, scale, bias;
-    Node *last[3]; /* Div (Mul), then that by scale, that by bias */
+    Node *last[3]; /* Div (Mul), then Mul by scale, then Add of bias */
     int n_last, axis;
     double epsilon;
 } Found;
 
-/* A constant number that n takes, and *v the other input. */
+/* Has n an input that is a constant number?  *v: its other input. */
 static bool with_number(const Graph *g, const Node *n, ValueId *v, double *number)
 {
     const int at = n ? const_input(g, n, number) : -1;
@@ -39,6 +39,7 @@ static bool with_number(const Graph *g, const Node *n, ValueId *v, double *numbe
     return at >= 0;
 }
 
+/* Is v = base ^ exponent? */
 static bool power(const Graph *g, ValueId v, double exponent, ValueId *base)
 {
     const Node *n = made_by(g, v, &op_Pow);
@@ -50,29 +51,14 @@ static bool power(const Graph *g, ValueId v, double exponent, ValueId *base)
     return true;
 }
 
-/* The first of the last axes that n reduces, which it keeps with size 1; 0: others, or all. */
-static int first_axis(const Graph *g, const Node *n)
-{
-    const Shape *s = in_value(g, n, 0)->shape;
-    unsigned mask;
-    int axis = s->rank;
-
-    if (!shape_known(s) || !node_int(n, "keepdims") || (has_in(n, 1) && !value_const(g, n->in[1])))
-        return 0;
-    if (reduce_axes(&mask, g, n))
-        return 0;
-    while (axis > 0 && mask >> (axis - 1) & 1)
-        axis--;
-    return axis < s->rank && mask == (1u << s->rank) - (1u << axis) ? axis : 0;
-}
-
-/* v = mean of x over the axes from *axis on. */
+/* Is v the mean of x over its last axes, from *axis > 0 on, which are kept with size 1? */
 static bool fuse_layer_norm_is_mean(const Graph *g, ValueId v, ValueId *x, int *axis)
 {
     const Node *n = made_by(g, v, &op_Div), *sum;
     const Shape *s;
     ValueId total;
     double divisor;
+    unsigned mask;
 
     if (n) {
         total = n->in[0];
@@ -83,34 +69,21 @@ static bool fuse_layer_norm_is_mean(const Graph *g, ValueId v, ValueId *x, int *
             return false;
         divisor = 1 / divisor;
     }
-    if (!(sum = made_by(g, total, &op_ReduceSum)) || !(*axis = first_axis(g, sum)))
+    if (!(sum = made_by(g, total, &op_ReduceSum)))
         return false;
     *x = sum->in[0];
     s = value(g, *x)->shape;
+    if (!shape_known(s) || !node_int(sum, "keepdims") || (has_in(sum, 1) && !value_const(g, sum->in[1])) ||
+        reduce_axes(&mask, g, sum))
+        return false;
+    for (*axis = s->rank; *axis > 0 && mask >> (*axis - 1) & 1;)
+        --*axis;
+    if (!*axis || *axis == s->rank || mask != (1u << s->rank) - (1u << *axis))
+        return false;
     return fabs(divisor / (double)shape_count(s, *axis, s->rank) - 1) <= ROUNDING;
 }
 
-static bool is_square(const Graph *g, ValueId v, ValueId *root)
-{
-    const Node *n = made_by(g, v, &op_Mul);
-
-    if (!n)
-        return power(g, v, 2, root);
-    *root = n->in[0];
-    return value_eq(n->in[0], n->in[1]);
-}
-
-/* v = mean of d^2 + epsilon, over the axes that `m` has. */
-static bool is_variance(const Graph *g, ValueId v, ValueId d, Found *m)
-{
-    ValueId mean, squares, root;
-    int axis;
-
-    return with_number(g, made_by(g, v, &op_Add), &mean, &m->epsilon) && m->epsilon >= 0 && isfinite(m->epsilon) &&
-           fuse_layer_norm_is_mean(g, mean, &squares, &axis) && axis == m->axis && is_square(g, squares, &root) &&
-           value_eq(root, d);
-}
-
+/* Is v = sqrt(square)? */
 static bool is_root(const Graph *g, ValueId v, ValueId *square)
 {
     const Node *n = made_by(g, v, &op_Sqrt);
@@ -121,35 +94,38 @@ static bool is_root(const Graph *g, ValueId v, ValueId *square)
     return true;
 }
 
-static bool is_inverse_root(const Graph *g, ValueId v, ValueId *square)
-{
-    const Node *n = made_by(g, v, &op_Reciprocal), *quotient = made_by(g, v, &op_Div);
-    double one;
-
-    if (n)
-        return is_root(g, n->in[0], square);
-    if (quotient)
-        return value_const_number(g, quotient->in[0], &one) && one == 1 && is_root(g, quotient->in[1], square);
-    return power(g, v, -0.5, square);
-}
-
-/* d = x - mean(x), to be divided by the root of `variance`. */
+/* Is d = x - mean(x), and `variance` = mean(d^2) + epsilon over the same axes? */
 static bool normalises(const Graph *g, ValueId d, ValueId variance, Found *m)
 {
-    const Node *n = made_by(g, d, &op_Sub);
+    const Node *n = made_by(g, d, &op_Sub), *product;
+    ValueId mean, squares, root;
+    int axis;
 
-    return n && fuse_layer_norm_is_mean(g, n->in[1], &m->x, &m->axis) && value_eq(m->x, n->in[0]) &&
-           is_variance(g, variance, d, m);
+    if (!n || !fuse_layer_norm_is_mean(g, n->in[1], &m->x, &m->axis) || !value_eq(m->x, n->in[0]) ||
+        !with_number(g, made_by(g, variance, &op_Add), &mean, &m->epsilon) || !(m->epsilon >= 0) ||
+        !isfinite(m->epsilon) || !fuse_layer_norm_is_mean(g, mean, &squares, &axis) || axis != m->axis)
+        return false;
+    if ((product = made_by(g, squares, &op_Mul)))
+        return value_eq(product->in[0], d) && value_eq(product->in[1], d);
+    return power(g, squares, 2, &root) && value_eq(root, d);
 }
 
-/* Numbers of more axes than x would have given all that is computed with them, and so y, more axes. */
+/* Is n the quotient d / root, or the product of d and 1 / root or variance^-0.5?  y has the shape of x unless a number
+ * in the formula has more axes. */
 static bool fuse_layer_norm_find(const Graph *g, Node *n, Found *m)
 {
     ValueId variance;
     bool found = n->op == &op_Div && is_root(g, n->in[1], &variance) && normalises(g, n->in[0], variance, m);
 
-    for (int i = 0; n->op == &op_Mul && !found && i < 2; i++)
-        found = is_inverse_root(g, n->in[1 - i], &variance) && normalises(g, n->in[i], variance, m);
+    for (int i = 0; n->op == &op_Mul && !found && i < 2; i++) {
+        const Node *inverse = made_by(g, n->in[1 - i], &op_Reciprocal), *one = made_by(g, n->in[1 - i], &op_Div);
+        double number;
+
+        found = inverse ? is_root(g, inverse->in[0], &variance)
+                : one   ? value_const_number(g, one->in[0], &number) && number == 1 && is_root(g, one->in[1], &variance)
+                        : power(g, n->in[1 - i], -0.5, &variance);
+        found = found && normalises(g, n->in[i], variance, m);
+    }
     m->last[m->n_last++] = n;
     return found && shape_eq(value(g, n->out[0])->shape, value(g, m->x)->shape) &&
            (value(g, m->x)->dtype == DT_FLOAT32 || value(g, m->x)->dtype == DT_FLOAT64);
@@ -157,36 +133,29 @@ static bool fuse_layer_norm_find(const Graph *g, Node *n, Found *m)
 
 /* ---- scale and bias ---- */
 
-/* Whether `v` is a parameter, or a constant, whose shape is the normalised part of x's, with or without ones in
- * front. */
-static bool fuse_layer_norm_fits(const Value *v, const Shape *x, int axis)
-{
-    const Shape *s = v->shape;
-    int ahead = s->rank - (x->rank - axis);
-
-    if ((v->kind != V_STATE && v->kind != V_CONST) || ahead < 0 || s->rank > x->rank)
-        return false;
-    for (int i = 0; i < s->rank; i++)
-        if (s->dim[i] != (i < ahead ? 1 : x->dim[axis + i - ahead]))
-            return false;
-    return true;
-}
-
-/* What the only reader of the last value, an `op`, combines it with: that reader is the last node then.  Else
- * NO_VALUE. */
+/* The operand that the only reader of the last value, an `op`, combines with it; the reader becomes the last node.
+ * NO_VALUE: there is no such reader, or the operand is no parameter or constant of x's normalised shape, with or
+ * without ones in front. */
 static ValueId take_in(const Uses *u, Found *m, const OpDef *op)
 {
     const ValueId v = m->last[m->n_last - 1]->out[0];
+    const Shape *x = value(u->g, m->x)->shape, *s;
     Node *n = only_reader(u, v);
-    ValueId other;
+    const Value *other;
+    int ahead;
 
     if (!n || n->op != op)
         return NO_VALUE;
-    other = n->in[value_eq(n->in[0], v)];
-    if (!fuse_layer_norm_fits(value(u->g, other), value(u->g, m->x)->shape, m->axis))
+    other = in_value(u->g, n, value_eq(n->in[0], v));
+    s = other->shape;
+    ahead = s->rank - (x->rank - m->axis);
+    if ((other->kind != V_STATE && other->kind != V_CONST) || ahead < 0 || s->rank > x->rank)
         return NO_VALUE;
+    for (int i = 0; i < s->rank; i++)
+        if (s->dim[i] != (i < ahead ? 1 : x->dim[m->axis + i - ahead]))
+            return NO_VALUE;
     m->last[m->n_last++] = n;
-    return other;
+    return n->in[value_eq(n->in[0], v)];
 }
 
 static void fuse_layer_norm_rewrite(Graph *g, const Found *m)

@@ -1,29 +1,29 @@
-/* fuse_product: what stands around a matrix product becomes part of it: one Product node (graph/ops/product.c).
+/* fuse-product: nodes around a matrix product become part of it, as one Product node (graph/ops/product.c).
  *
  * An accelerator's library adds a bias, applies an activation or its derivative, sums rows and converts the result
- * while it is in registers; as a node of its own each of these reads and writes it all again.  Taken in are, in this
- * order,
+ * while it is in registers.  As nodes of their own, each of these reads and writes the result again.  The pass fuses,
+ * in this order,
  *
- *   forward    Add of a row; Relu, Gelu by tanh.  What came before Gelu stays a value (aux) where others read it: its
- *              gradient does
- *   backward   ReluGrad, GeluGrad of a product, where the forward product has the activation.  Relu's then leaves a
- *              mask of bits instead of a second reading of the result; it is written only when a gradient is taken in
- *              that reads it
+ *   forward    Add of a row; Relu, Gelu by tanh.  Where others read the input of Gelu, it stays a value (aux): its
+ *              gradient reads it
+ *   backward   ReluGrad and GeluGrad of a product, if the forward product has the activation.  Relu's forward product
+ *              then also writes a mask of bits, which the gradient reads instead of the result.  It does so only if a
+ *              gradient that reads the mask is fused
  *   Cast       to float32 of a plain product of 16 bits: gradients of weights then lose no bits
- *   Add        of a tensor of the result's shape, as the residual stream of a transformer is; last of all
- *   ReduceSum  of gradients over their rows, by which biases are learned
+ *   Add        last, of a tensor of the result's shape, such as a transformer's residual stream
+ *   ReduceSum  of gradients over their rows: the gradients of biases
  *
- * A gradient [rows, n] is read by the product that makes the gradient of the weight, which contracts the rows: there
- * the sum is that of an operand along the contracted axis ("a", "b").  Where there is none, a Product that makes the
- * gradient sums it while that is written ("result"), which costs an H100 80 us more than the product of GPT-2's
- * GeluGrad alone, and the other way 22 us.  Views of the sum and its conversion to float32 go away as well: it is
- * computed in that.  A product that waits for the sum by other nodes does not take it in.  A sum that stays a node, as
- * that of the bias of a convolution does, still comes in float32 where its conversion to that is all that reads it.
+ * A gradient [rows, n] is read by the product that computes the weight's gradient, which contracts the rows.  The sum
+ * is then the sum of that product's operand along the contracted axis ("a", "b").  If there is no such product, the
+ * Product that makes the gradient sums its result ("result").  On an H100 that costs 80 us more than the product of
+ * GPT-2's GeluGrad alone, and the other way 22 us.  Views of the sum and its conversion to float32 disappear as well:
+ * the sum is computed in float32.  A product does not fuse a sum that it would wait for.  A sum that stays a node, such
+ * as that of a convolution's bias, still comes in float32 if only its conversion reads it.
  *
- * Legal where nothing else reads what disappears, on one device for one replica, when the product is one of two
- * matrices and the device computes it so.  Sums are the same but for their order; a 16-bit result is rounded once
- * instead of after each step.  Behind layout, which decides what lies by rows; before fuse-elementwise, which would
- * take the epilogues for itself. */
+ * Legal where nothing else reads the fused values, on one device for one replica, if the device computes such a product
+ * of two matrices.  Sums are the same but for their order; a 16-bit result is rounded once instead of after each step.
+ * The pass runs behind layout, which decides what is stored by rows, and before fuse-elementwise, which would fuse the
+ * epilogues itself. */
 #include <string.h>
 
 #include "graph/ir/emit.h"
@@ -40,12 +40,29 @@
 #include "graph/ir/readers.h"
 #include "passes/pass.h"
 
+enum { MOST_LINKS = 4 };
+
+/* A ReduceSum and the chain behind it: views and a Cast, each the only reader of the one before. */
+typedef struct Sum {
+    Node *link[MOST_LINKS]; /* [0]: the ReduceSum */
+    int n;
+    ValueId of, end;  /* of: the summed value from before its views; end: the last link's output */
+    struct Sum *next; /* another sum of the same value */
+} Sum;
+
 typedef struct {
     Graph *g;
     PassCtx *ctx;
-    Uses uses;                     /* as the present step found them */
-    int n_changed;                 /* when it did */
-    Draft product, forward, other; /* what takes in, the forward product of a gradient, another node that changes */
+    Uses uses;
+    int n_changed; /* ctx->n_changed when `uses` was found */
+    Draft product; /* the product that others are fused into */
+    Draft forward; /* the forward product of a gradient */
+    Draft other;   /* another node that changes */
+
+    /* while sums are fused */
+    Sum **waiting;  /* [value] its sums that no product computes yet, in the order of their nodes */
+    uint32_t *gone; /* [value] number of its uses that are removed */
+    Reachability paths;
 } Fusing;
 
 /* ---- values ---- */
@@ -53,7 +70,7 @@ typedef struct {
 static int64_t columns(const Graph *g, ValueId v) { return shape_columns(value(g, v)->shape); }
 static int64_t rows(const Graph *g, ValueId v) { return shape_rows(value(g, v)->shape); }
 
-/* Is `from` read once, for views that are read once, up to v? */
+/* Is v `from` or views of it, and has each of them one reader? */
 static bool is_alone(const Fusing *f, ValueId v, ValueId from)
 {
     while (uses_count(&f->uses, v) == 1 && !value_eq(v, from))
@@ -61,13 +78,14 @@ static bool is_alone(const Fusing *f, ValueId v, ValueId from)
     return value_eq(v, from) && uses_count(&f->uses, v) == 1;
 }
 
+/* Absorbs the views between `from` and v. */
 static void absorb_views(Draft *d, ValueId v, ValueId from)
 {
     for (; !value_eq(v, from); v = maker(d->g, v)->in[0])
         draft_absorb(d, maker(d->g, v));
 }
 
-/* n becomes what gives `of` the shape of n's output. */
+/* Turns n into a Reshape of `of`. */
 static void make_view(Fusing *f, Node *n, ValueId of)
 {
     const ValueId y = n->out[0], shape = emit_shape_const(f->g, value(f->g, y)->shape);
@@ -84,14 +102,7 @@ static void make_view(Fusing *f, Node *n, ValueId of)
 
 /* ---- products ---- */
 
-/* beta = 1 and C a row, or no C. */
-static bool adds_row(const Graph *g, const Node *n)
-{
-    return !has_in(n, 2) || (node_float(n, "beta") == 1 && in_value(g, n, 2)->shape->rank && rows(g, n->in[2]) == 1 &&
-                             columns(g, n->in[2]) == columns(g, n->out[0]));
-}
-
-/* One matrix, or with `axes` one whose rows lie along several. */
+/* Is v a float matrix stored by rows?  `axes`: its rows may lie along several axes. */
 static bool is_operand(const Graph *g, ValueId v, bool axes)
 {
     const Value *x = value(g, v);
@@ -100,8 +111,8 @@ static bool is_operand(const Graph *g, ValueId v, bool axes)
            (axes ? x->shape->rank >= 2 : x->shape->rank == 2);
 }
 
-/* n as a Product; false when it is no product of two matrices, of which the first may have its rows along several
- * axes. */
+/* Drafts n as a Product.  False: n is no product of two matrices, the first perhaps with its rows along several axes. A
+ * Gemm must add a row with beta 1, or nothing. */
 static bool read_product(Draft *d, Node *n)
 {
     const Graph *g = d->g;
@@ -112,15 +123,18 @@ static bool read_product(Draft *d, Node *n)
     if (g->status || n->op == &op_Product)
         return !g->status;
     return is_operand(g, n->in[0], !node_int(&d->node, "transA")) && is_operand(g, n->in[1], false) &&
-           is_operand(g, n->out[0], true) && (n->op != &op_Gemm || adds_row(g, n));
+           is_operand(g, n->out[0], true) &&
+           (n->op != &op_Gemm || !has_in(n, 2) ||
+            (node_float(n, "beta") == 1 && in_value(g, n, 2)->shape->rank && rows(g, n->in[2]) == 1 &&
+             columns(g, n->in[2]) == columns(g, n->out[0])));
 }
 
-static bool says(const Node *n, const char *attr, const char *what) { return !strcmp(node_string(n, attr), what); }
+static bool has_word(const Node *n, const char *attr, const char *what) { return !strcmp(node_string(n, attr), what); }
 
-/* Nothing behind the product but a bias. */
+/* Has the Product nothing fused but a bias? */
 static bool is_linear(const Node *n)
 {
-    return !node_int(n, "gradient") && says(n, "activation", "none") && says(n, "bias_grad", "none") &&
+    return !node_int(n, "gradient") && has_word(n, "activation", "none") && has_word(n, "bias_grad", "none") &&
            !has_in(n, PRODUCT_ADDED);
 }
 
@@ -128,44 +142,33 @@ static bool is_plain(const Node *n) { return is_linear(n) && !has_in(n, PRODUCT_
 
 /* ---- forward ---- */
 
-/* A product at input i of `add` that the other input is a row for. */
-static bool read_sum(Draft *d, const Fusing *f, const Node *add, int i)
-{
-    const Graph *g = f->g;
-    const ValueId x = add->in[i], row = add->in[1 - i];
-
-    return read_product(d, inner_maker(&f->uses, x)) && is_plain(&d->node) && same_place(d->of, add) &&
-           rows(g, row) == 1 && value(g, row)->shape->rank && columns(g, row) == columns(g, x) &&
-           shape_eq(value(g, x)->shape, value(g, add->out[0])->shape);
-}
-
-/* The product, perhaps with a bias that is still added to it, that makes v. */
+/* Drafts the product that makes v, with the bias row that a following Add adds. */
 static bool read_linear(Draft *d, const Fusing *f, ValueId v)
 {
-    Node *n = maker(f->g, v);
+    const Graph *g = f->g;
+    Node *n = maker(g, v);
 
-    for (int i = 0; n && n->op == &op_Add && i < 2; i++)
-        if (read_sum(d, f, n, i)) {
-            draft_in(d, PRODUCT_BIAS, n->in[1 - i]);
+    for (int i = 0; n && n->op == &op_Add && i < 2; i++) {
+        const ValueId x = n->in[i], row = n->in[1 - i];
+
+        if (read_product(d, inner_maker(&f->uses, x)) && is_plain(&d->node) && same_place(d->of, n) &&
+            rows(g, row) == 1 && value(g, row)->shape->rank && columns(g, row) == columns(g, x) &&
+            shape_eq(value(g, x)->shape, value(g, n->out[0])->shape)) {
+            draft_in(d, PRODUCT_BIAS, row);
             draft_out(d, PRODUCT_Y, n->out[0]);
             draft_absorb(d, n);
             return true;
         }
+    }
     return read_product(d, n) && is_linear(&d->node);
 }
 
-/* What the Product says of an activation node; NULL: nothing. */
-static const char *activation_of(const Node *n)
-{
-    if (n->op == &op_Relu)
-        return "relu";
-    return n->op == &op_Gelu && says(n, "approximate", "tanh") ? "gelu_tanh" : NULL;
-}
-
-/* The activation may stand behind views, which then follow it. */
+/* Fuses an activation.  Views between the product and the activation are applied behind the activation instead. */
 static Status take_activation(Fusing *f, Node *n)
 {
-    const char *what = activation_of(n);
+    const char *what = n->op == &op_Relu                                         ? "relu"
+                       : n->op == &op_Gelu && has_word(n, "approximate", "tanh") ? "gelu_tanh"
+                                                                                 : NULL;
     const ValueId x = what ? skip_views(f->g, n->in[0]) : NO_VALUE;
     const bool alone = what && is_alone(f, n->in[0], x), moved = what && !value_eq(x, n->in[0]);
     Draft *d = &f->product;
@@ -199,7 +202,7 @@ static Status take_bias(Fusing *f, Node *add)
 
 /* ---- backward ---- */
 
-/* The Product whose activation's derivative n multiplies by, or NULL. */
+/* The Product whose activation n is the gradient of; NULL: none. */
 static Node *forward_of(const Fusing *f, const Node *n)
 {
     const ValueId v = skip_views(f->g, n->in[1]);
@@ -208,23 +211,14 @@ static Node *forward_of(const Fusing *f, const Node *n)
     if (!p || node_int(p, "gradient") || !same_place(p, n))
         return NULL;
     if (n->op == &op_ReluGrad)
-        return says(p, "activation", "relu") && value_eq(p->out[PRODUCT_Y], v) ? p : NULL;
-    return says(n, "approximate", "tanh") && says(p, "activation", "gelu_tanh") && has_out(p, PRODUCT_AUX_OUT) &&
-                   value_eq(p->out[PRODUCT_AUX_OUT], v)
+        return has_word(p, "activation", "relu") && value_eq(p->out[PRODUCT_Y], v) ? p : NULL;
+    return has_word(n, "approximate", "tanh") && has_word(p, "activation", "gelu_tanh") &&
+                   has_out(p, PRODUCT_AUX_OUT) && value_eq(p->out[PRODUCT_AUX_OUT], v)
                ? p
                : NULL;
 }
 
-/* What the forward product would be that makes what its gradient reads; it may be that already. */
-static bool read_forward(Draft *d, Node *forward)
-{
-    if (!read_product(d, forward) || has_out(forward, PRODUCT_AUX_OUT))
-        return !d->g->status;
-    draft_new_out(d, PRODUCT_AUX_OUT, d->node.out[PRODUCT_Y], ".aux");
-    return draft_is_supported(d);
-}
-
-/* The forward product makes a mask only when the gradient is taken in. */
+/* Fuses ReluGrad or GeluGrad.  The forward product becomes one that writes aux, unless it does already. */
 static Status take_gradient(Fusing *f, Node *n)
 {
     Node *forward = n->op == &op_ReluGrad || n->op == &op_GeluGrad ? forward_of(f, n) : NULL;
@@ -233,7 +227,14 @@ static Status take_gradient(Fusing *f, Node *n)
     Draft *d = &f->product, *with_aux = &f->forward;
 
     if (!forward || !is_alone(f, n->in[0], dy) || !read_product(d, maker(f->g, dy)) || !is_plain(&d->node) ||
-        !same_place(d->of, n) || !read_forward(with_aux, forward))
+        !same_place(d->of, n))
+        return f->g->status;
+    if (read_product(with_aux, forward) && !has_out(forward, PRODUCT_AUX_OUT)) {
+        draft_new_out(with_aux, PRODUCT_AUX_OUT, with_aux->node.out[PRODUCT_Y], ".aux");
+        if (!draft_is_supported(with_aux))
+            return f->g->status;
+    }
+    if (f->g->status)
         return f->g->status;
     draft_attr(d, &(Attr)INT("gradient", 1));
     draft_attr(d, &(Attr)STRING("activation", node_string(forward, "activation")));
@@ -253,7 +254,7 @@ static Status take_gradient(Fusing *f, Node *n)
     return f->g->status;
 }
 
-/* ---- results of 16 bits that are needed as float32 ---- */
+/* ---- 16-bit results that are converted to float32 ---- */
 
 static bool widens(const Graph *g, const Node *n)
 {
@@ -274,7 +275,7 @@ static Status take_cast(Fusing *f, Node *n)
     return f->g->status;
 }
 
-/* A ReduceSum of 16 bits that nothing but n reads. */
+/* Lets a 16-bit ReduceSum that only n converts to float32 give float32. */
 static Status widen_sum(Fusing *f, Node *n)
 {
     const Graph *g = f->g;
@@ -294,24 +295,7 @@ static Status widen_sum(Fusing *f, Node *n)
 
 /* ---- sums of gradients ---- */
 
-enum { MOST_LINKS = 4 };
-
-/* A ReduceSum and what stands behind it: views and a Cast, each the only reader of the one before. */
-typedef struct Sum {
-    Node *link[MOST_LINKS]; /* [0]: the ReduceSum */
-    int n;
-    ValueId of, end;  /* of: what is summed, from before views of it */
-    struct Sum *next; /* of the same value */
-} Sum;
-
-typedef struct {
-    Fusing *f;
-    Sum **waiting;  /* [value] those of it that no product has taken yet, in the order of their nodes */
-    uint32_t *gone; /* [value] of its uses */
-    Reachability paths;
-} Sums;
-
-/* Does n sum something of several rows over all of them? */
+/* *out: does n sum a float matrix over all its rows? */
 static Status sums_rows(bool *out, const Graph *g, const Node *n)
 {
     const Value *x = in_value(g, n, 0);
@@ -326,12 +310,7 @@ static Status sums_rows(bool *out, const Graph *g, const Node *n)
     return ST_OK;
 }
 
-/* Nodes that are left out when the sum comes in another shape or in float32. */
-static bool is_link(const Graph *g, const Node *n, ValueId v)
-{
-    return n->op && value_eq(n->in[0], v) && (is_view(n) || widens(g, n));
-}
-
+/* *s: the sum that n is, with its links; s->n 0: n sums no rows. */
 static Status read_sum_of_rows(Sum *s, const Fusing *f, Node *n)
 {
     const Graph *g = f->g;
@@ -345,32 +324,20 @@ static Status read_sum_of_rows(Sum *s, const Fusing *f, Node *n)
     s->of = skip_views(g, n->in[0]);
     s->end = n->out[0];
     s->link[s->n++] = n;
-    while (s->n < MOST_LINKS && (n = only_reader(&f->uses, s->end)) && is_link(g, n, s->end) &&
-           same_place(n, s->link[0])) {
+    while (s->n < MOST_LINKS && (n = only_reader(&f->uses, s->end)) && n->op && value_eq(n->in[0], s->end) &&
+           (is_view(n) || widens(g, n)) && same_place(n, s->link[0])) {
         s->link[s->n++] = n;
         s->end = n->out[0];
     }
     return ST_OK;
 }
 
-/* ---- who makes the sum ---- */
+/* ---- products that compute sums ---- */
 
-/* Views of what was summed that the ReduceSum alone still read. */
-static void remove_views(Sums *all, ValueId v, ValueId of)
+/* Lets the drafted product compute the sum as well; `what`: "a", "b" or "result".  A sum of several axes gets its shape
+ * from its last link, which becomes a Reshape.  *out: the device computes such a product. */
+static Status take_sum(bool *out, Fusing *f, const Sum *s, const char *what)
 {
-    while (!value_eq(v, of) && ++all->gone[v.i] == uses_count(&all->f->uses, v)) {
-        Node *n = maker(all->f->g, v);
-
-        v = n->in[0];
-        graph_remove(all->f->g, n);
-    }
-}
-
-/* The product that f->product holds makes the sum of `what` as well.  A sum that is not flat gets its shape from the
- * last of the nodes that are left out. */
-static Status take_sum(bool *out, Sums *all, const Sum *s, const char *what)
-{
-    Fusing *f = all->f;
     Draft *d = &f->product;
     const DType y = value(f->g, d->node.out[PRODUCT_Y])->dtype, end = value(f->g, s->end)->dtype;
     const bool flat = value(f->g, s->end)->shape->rank == 1, wide = dtype_size(y) == 2 && end == DT_FLOAT32;
@@ -388,7 +355,13 @@ static Status take_sum(bool *out, Sums *all, const Sum *s, const char *what)
         draft_absorb(d, s->link[i]);
     if (!(*out = draft_is_supported(d)))
         return f->g->status;
-    remove_views(all, s->link[0]->in[0], s->of);
+    /* Removes the views of the summed value that only the ReduceSum still read. */
+    for (ValueId v = s->link[0]->in[0]; !value_eq(v, s->of) && ++f->gone[v.i] == uses_count(&f->uses, v);) {
+        Node *view = maker(f->g, v);
+
+        v = view->in[0];
+        graph_remove(f->g, view);
+    }
     draft_apply(d);
     if (!flat)
         make_view(f, s->link[s->n - 1], d->node.out[PRODUCT_BIAS_GRAD]);
@@ -396,98 +369,81 @@ static Status take_sum(bool *out, Sums *all, const Sum *s, const char *what)
     return f->g->status;
 }
 
-/* The product that makes the gradient sums its result. */
-static Status by_result(Sums *all, const Sum *s)
+/* Lets the product n sum the operand whose rows it contracts, for the first sum of it that does not wait for n. */
+static Status by_operand(Fusing *f, Node *n, int operand)
 {
-    const Node *p = &all->f->product.node;
-    bool done;
-
-    if (!read_product(&all->f->product, maker(all->f->g, s->of)) || !node_int(p, "gradient") ||
-        !value_eq(p->out[PRODUCT_Y], s->of) || !says(p, "bias_grad", "none") || !same_place(p, s->link[0]))
-        return all->f->g->status;
-    return take_sum(&done, all, s, "result");
-}
-
-/* n computes now what is read at the end of a sum, or in its last link. */
-static void note_readers(Sums *all, const Node *n, const Sum *s)
-{
-    const Uses *u = &all->f->uses;
-
-    for (int i = 0; i < s->n; i++)
-        if (s->link[i]->op)
-            reach_add_edge(&all->paths, n, s->link[i]);
-    for (uint32_t i = u->first[s->end.i]; i < u->first[s->end.i + 1]; i++)
-        if (u->reader[i].n->op)
-            reach_add_edge(&all->paths, n, u->reader[i].n);
-}
-
-/* The product n sums the operand whose rows it contracts. */
-static Status by_operand(Sums *all, Node *n, int operand)
-{
-    Draft *d = &all->f->product;
+    Draft *d = &f->product;
+    const Uses *u = &f->uses;
     ValueId v;
     bool done;
 
     if (!n->op || !read_product(d, n) || !is_plain(&d->node) ||
         (operand == PRODUCT_A ? !node_int(&d->node, "transA") : node_int(&d->node, "transB")))
-        return all->f->g->status;
-    v = skip_views(all->f->g, d->node.in[operand]);
-    for (Sum **s = v.i < all->f->uses.n_value ? &all->waiting[v.i] : NULL; s && *s; s = &(*s)->next) {
-        if (!same_place(n, (*s)->link[0]) || reach_path_exists(&all->paths, (*s)->link[0], n))
+        return f->g->status;
+    v = skip_views(f->g, d->node.in[operand]);
+    for (Sum **s = v.i < f->uses.n_value ? &f->waiting[v.i] : NULL; s && *s; s = &(*s)->next) {
+        if (!same_place(n, (*s)->link[0]) || reach_path_exists(&f->paths, (*s)->link[0], n))
             continue;
         draft_begin(d, n, &op_Product);
-        TRY(take_sum(&done, all, *s, operand == PRODUCT_A ? "a" : "b"));
-        if (done) {
-            note_readers(all, n, *s);
-            *s = (*s)->next;
-            return ST_OK;
-        }
+        TRY(take_sum(&done, f, *s, operand == PRODUCT_A ? "a" : "b"));
+        if (!done)
+            continue;
+        for (int i = 0; i < (*s)->n; i++) /* n now computes the sum for its links and readers */
+            if ((*s)->link[i]->op)
+                reach_add_edge(&f->paths, n, (*s)->link[i]);
+        for (uint32_t i = u->first[(*s)->end.i]; i < u->first[(*s)->end.i + 1]; i++)
+            if (u->reader[i].n->op)
+                reach_add_edge(&f->paths, n, u->reader[i].n);
+        *s = (*s)->next;
+        return ST_OK;
     }
-    return ST_OK;
-}
-
-static Status wait(Sums *all, const Sum *s)
-{
-    Sum **end = &all->waiting[s->of.i], *kept = ARENA_NEW(all->f->ctx->scratch, Sum, 1);
-
-    if (!kept)
-        return FAIL_NOMEM();
-    *kept = *s;
-    while (*end)
-        end = &(*end)->next;
-    *end = kept;
     return ST_OK;
 }
 
 static Status take_sums(Fusing *f)
 {
     Arena *a = f->ctx->scratch;
-    Sums all = { .f = f,
-                 .waiting = ARENA_NEW(a, Sum *, f->uses.n_value),
-                 .gone = ARENA_NEW(a, uint32_t, f->uses.n_value) };
     Sum s;
+    bool done;
 
-    if (!all.waiting || !all.gone)
+    f->waiting = ARENA_NEW(a, Sum *, f->uses.n_value);
+    f->gone = ARENA_NEW(a, uint32_t, f->uses.n_value);
+    if (!f->waiting || !f->gone)
         return FAIL_NOMEM();
     FOR_NODES(f->g, n) {
+        Sum **end, *kept;
+
         TRY(read_sum_of_rows(&s, f, n));
-        if (s.n)
-            TRY(wait(&all, &s));
+        if (!s.n)
+            continue;
+        if (!(kept = ARENA_NEW(a, Sum, 1)))
+            return FAIL_NOMEM();
+        *kept = s;
+        for (end = &f->waiting[s.of.i]; *end; end = &(*end)->next)
+            ;
+        *end = kept;
     }
-    TRY(reach_begin(&all.paths, f->g, a));
+    TRY(reach_begin(&f->paths, f->g, a));
     FOR_NODES(f->g, n)
         for (int operand = PRODUCT_A; operand <= PRODUCT_B; operand++)
-            TRY(by_operand(&all, n, operand));
+            TRY(by_operand(f, n, operand));
     for (uint32_t v = 0; v < f->uses.n_value; v++)
-        for (const Sum *left = all.waiting[v]; left; left = left->next)
-            TRY(by_result(&all, left));
+        for (const Sum *left = f->waiting[v]; left; left = left->next) {
+            const Node *p = &f->product.node; /* the gradient's own product sums its result */
+
+            if (read_product(&f->product, maker(f->g, left->of)) && node_int(p, "gradient") &&
+                value_eq(p->out[PRODUCT_Y], left->of) && has_word(p, "bias_grad", "none") &&
+                same_place(p, left->link[0]))
+                TRY(take_sum(&done, f, left, "result"));
+            TRY(f->g->status);
+        }
     return f->g->status;
 }
 
 /* ---- entry ---- */
 
-/* Lists uses anew, where anything has changed. */
-static Status fuse_product_look(Fusing *f)
+/* Finds the uses again if the graph has changed. */
+static Status fuse_product_find_uses(Fusing *f)
 {
     if (f->uses.g && f->n_changed == f->ctx->n_changed)
         return ST_OK;
@@ -498,7 +454,7 @@ static Status fuse_product_look(Fusing *f)
 
 static Status each(Fusing *f, Status (*step)(Fusing *, Node *))
 {
-    TRY(fuse_product_look(f));
+    TRY(fuse_product_find_uses(f));
     FOR_NODES(f->g, n)
         TRY(step(f, n));
     return f->g->status;
@@ -506,32 +462,8 @@ static Status each(Fusing *f, Status (*step)(Fusing *, Node *))
 
 /* ---- tensors that are added ---- */
 
-/* Input i of `add`, made by a product, with another input that is a tensor of its shape and type. */
-static bool read_added(Draft *d, const Fusing *f, const Node *add, int i)
-{
-    const Value *x = in_value(f->g, add, i), *other = in_value(f->g, add, 1 - i), *y = value(f->g, add->out[0]);
-
-    return read_product(d, inner_maker(&f->uses, add->in[i])) && is_linear(&d->node) && same_place(d->of, add) &&
-           shape_eq(x->shape, y->shape) && shape_eq(other->shape, y->shape) && other->dtype == x->dtype &&
-           other->layout == LAYOUT_ROWS && y->layout == LAYOUT_ROWS;
-}
-
-static void take_other(Fusing *f, Reachability *paths, Node *add, int i)
-{
-    const Node *by = maker(f->g, add->in[i]);
-    Draft *d = &f->product;
-
-    draft_in(d, PRODUCT_ADDED, add->in[i]);
-    draft_out(d, PRODUCT_Y, add->out[0]);
-    draft_absorb(d, add);
-    if (!draft_try_apply(d))
-        return;
-    f->ctx->n_changed++;
-    if (by)
-        reach_add_edge(paths, by, d->of);
-}
-
-/* Not taken in is what would make the product wait: its operands would take memory until then. */
+/* Fuses Adds of a tensor of the result's shape and type, if the tensor is there when the product is computed.  A
+ * product that waited for it would keep its operands in memory. */
 static Status take_added(Fusing *f)
 {
     Draft *d = &f->product;
@@ -539,13 +471,28 @@ static Status take_added(Fusing *f)
 
     TRY(graph_sort(f->g));
     TRY(reach_begin(&paths, f->g, f->ctx->scratch));
-    TRY(fuse_product_look(f));
+    TRY(fuse_product_find_uses(f));
     FOR_NODES(f->g, add)
-        for (int i = 0; add->op == &op_Add && i < 2; i++)
-            if (read_added(d, f, add, i) && reach_is_available(&paths, add->in[1 - i], d->of)) {
-                take_other(f, &paths, add, 1 - i);
-                break;
+        for (int i = 0; add->op == &op_Add && i < 2; i++) {
+            const Graph *g = f->g;
+            const Value *x = in_value(g, add, i), *other = in_value(g, add, 1 - i), *y = value(g, add->out[0]);
+            const Node *by = maker(g, add->in[1 - i]);
+
+            if (!read_product(d, inner_maker(&f->uses, add->in[i])) || !is_linear(&d->node) ||
+                !same_place(d->of, add) || !shape_eq(x->shape, y->shape) || !shape_eq(other->shape, y->shape) ||
+                other->dtype != x->dtype || other->layout != LAYOUT_ROWS || y->layout != LAYOUT_ROWS ||
+                !reach_is_available(&paths, add->in[1 - i], d->of))
+                continue;
+            draft_in(d, PRODUCT_ADDED, add->in[1 - i]);
+            draft_out(d, PRODUCT_Y, add->out[0]);
+            draft_absorb(d, add);
+            if (draft_try_apply(d)) {
+                f->ctx->n_changed++;
+                if (by)
+                    reach_add_edge(&paths, by, d->of);
             }
+            break;
+        }
     return f->g->status;
 }
 
@@ -562,7 +509,7 @@ static Status fuse_product_run(Graph *g, PassCtx *ctx)
     TRY(each(&f, take_bias));
     TRY(each(&f, take_gradient));
     TRY(each(&f, take_cast));
-    TRY(fuse_product_look(&f));
+    TRY(fuse_product_find_uses(&f));
     TRY(take_sums(&f));
     TRY(each(&f, widen_sum));
     TRY(take_added(&f));
@@ -570,5 +517,5 @@ static Status fuse_product_run(Graph *g, PassCtx *ctx)
 }
 
 const Pass pass_fuse_product = { .name = "fuse-product",
-                                 .summary = "make what stands around a matrix product part of it",
+                                 .summary = "merge biases, activations and sums into matrix products",
                                  .run = fuse_product_run };

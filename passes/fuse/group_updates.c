@@ -1,14 +1,14 @@
-/* group_updates: updates that follow one formula with the same scalars become one Update node.
+/* group-updates: updates by one formula with the same scalars become one Update node.
  *
  * A launch of an accelerator costs as much as the update of a small parameter, and a model has hundreds: there one node
- * updates all parameters of a device.  On the host a gradient should die as soon as its parameter has been updated; the
- * updates of small parameters go together there, as many as a little memory holds the gradients of.
+ * updates all parameters of a device.  On the host a gradient should be freed as soon as its parameter is updated, so
+ * only updates of small parameters are grouped, as long as their gradients take little memory.
  *
- * A gradient that is only multiplied by a scalar before (clipping) is taken as it is: the product becomes part of the
- * formula, and a pass over memory is saved, of single nodes too.  The arithmetic of each element stays the same.
+ * If a gradient is only multiplied by a scalar before the update (clipping), the product becomes part of the formula,
+ * for single nodes too, and a pass over memory is saved.  The arithmetic of each element stays the same.
  *
- * Legal because each update reads its own states alone; a node to whose inputs a way leads from another update's
- * outputs stays out, so no cycle closes. */
+ * Legal because each update reads its own states alone.  A node that depends on another update's outputs is not
+ * grouped, so no cycle closes. */
 #include "graph/base/hash.h"
 #include "graph/ops/binary.gen.h"
 #include "graph/ops/update.gen.h"
@@ -16,10 +16,10 @@
 #include "passes/names.h"
 #include "passes/pass.h"
 
-/* Of the host: gradients that may wait, each and all of a group. */
+/* Limits on the host: the bytes of a gradient that may wait, and of all gradients of a group. */
 enum { SMALL_BYTES = 1 << 16, GROUP_BYTES = 1 << 20 };
 
-/* A formula, and the one that multiplies the gradient by one more scalar first. */
+/* A formula, and the formula that first multiplies the gradient by one more scalar. */
 typedef struct Scaled Scaled;
 struct Scaled {
     const Graph *formula;
@@ -29,40 +29,29 @@ struct Scaled {
 
 typedef struct Group Group;
 struct Group {
-    Node *first; /* stands for all of them */
+    Node *first; /* represents the group */
     int count;
     int64_t bytes; /* of gradients */
-    Group *next;   /* older */
-    Group *beside; /* in its slot, of other updates */
+    Group *next;   /* the next older group */
+    Group *beside; /* another kind of group in the same slot */
 };
 
 typedef struct {
     Graph *g;
     PassCtx *ctx;
     const uint32_t *uses;
-    bool *after;   /* [node] an update's output is needed first */
+    bool *after;   /* [node] depends on an update's output */
     Group **group; /* [node] */
     Group *groups; /* the newest first */
-    Group **slot;  /* [n_slot] by what its updates share: the newest group of each kind */
+    Group **slot;  /* [n_slot] hash table by the shared scalars: the newest group of each kind */
     size_t n_slot;
     Scaled *scaled;
     Draft draft;
 } Grouping;
 
-/* ---- what multiplies a gradient becomes part of the formula; a node of one parameter has its gradient at n_out ----
- */
+/* ---- gradients times a scalar; a node of one parameter has its gradient at input n_out ---- */
 
-/* The Mul by a scalar that makes n's gradient and nothing else, or NULL. */
-static Node *scaling(const Grouping *s, const Node *n)
-{
-    const ValueId grad = n->in[n->n_out];
-    Node *p = value(s->g, grad)->producer;
-
-    if (!p || p->op != &op_Mul || s->uses[grad.i] != 1 || p->device != n->device)
-        return NULL;
-    return in_value(s->g, p, 1)->shape->rank == 0 && in_value(s->g, p, 0)->shape->rank != 0 ? p : NULL;
-}
-
+/* *out: a copy of the formula that multiplies its input `grad` by a new last input. */
 static Status scale_formula(Graph **out, const Graph *formula, int grad)
 {
     Graph *body;
@@ -85,12 +74,18 @@ static Status scale_formula(Graph **out, const Graph *formula, int grad)
     return st;
 }
 
-/* Made once for each formula, which the nodes share. */
-static Status find_scaled(const Graph **out, Grouping *s, const Node *n)
+/* Fuses the product with a scalar that makes the gradient of n, if n alone reads it and the device computes the
+ * formula. Nodes of one formula share the scaled one. */
+static Status take_scale(Grouping *s, Node *n)
 {
+    const ValueId grad = n->in[n->n_out];
     const Graph *formula = node_graph(n, "formula");
+    Node *mul = value(s->g, grad)->producer;
     Scaled *x = s->scaled;
 
+    if (!mul || mul->op != &op_Mul || s->uses[grad.i] != 1 || mul->device != n->device ||
+        in_value(s->g, mul, 1)->shape->rank != 0 || in_value(s->g, mul, 0)->shape->rank == 0)
+        return ST_OK;
     while (x && x->formula != formula)
         x = x->next;
     if (!x) {
@@ -101,23 +96,10 @@ static Status find_scaled(const Graph **out, Grouping *s, const Node *n)
         x->next = s->scaled;
         s->scaled = x;
     }
-    *out = x->scaled;
-    return ST_OK;
-}
-
-/* Nothing happens when the device does not compute the formula so. */
-static Status take_scale(Grouping *s, Node *n)
-{
-    Node *mul = scaling(s, n);
-    const Graph *scaled;
-
-    if (!mul)
-        return ST_OK;
-    TRY(find_scaled(&scaled, s, n));
     draft_begin(&s->draft, n, n->op);
     draft_in(&s->draft, n->n_out, mul->in[0]);
     draft_in(&s->draft, n->n_in, mul->in[1]);
-    draft_attr(&s->draft, &(Attr)GRAPH("formula", scaled));
+    draft_attr(&s->draft, &(Attr)GRAPH("formula", x->scaled));
     draft_absorb(&s->draft, mul);
     s->ctx->n_changed += draft_try_apply(&s->draft);
     return s->g->status;
@@ -125,6 +107,7 @@ static Status take_scale(Grouping *s, Node *n)
 
 /* ---- groups ---- */
 
+/* Have the updates one formula, type and device, and the same scalars? */
 static bool group_updates_fits(const Grouping *s, const Node *a, const Node *b)
 {
     if (a->n_in != b->n_in || a->n_out != b->n_out || a->device != b->device ||
@@ -137,24 +120,19 @@ static bool group_updates_fits(const Grouping *s, const Node *a, const Node *b)
     return true;
 }
 
-static Group **group_updates_slot_of(const Grouping *s, const Node *n)
-{
-    uint64_t h = hash_int(hash_int(HASH_BEGIN, n->n_in), n->device);
-
-    for (int i = n->n_out + 1; i < n->n_in; i++)
-        h = hash_int(h, n->in[i].i);
-    return &s->slot[h & (s->n_slot - 1)];
-}
-
-/* The group that takes in n, a new one if need be, or none where n is better alone. */
+/* Adds n to a group, perhaps a new one; on the host the update of a large parameter stays alone. */
 static Status choose_group(Grouping *s, const Node *n)
 {
     const bool all = build_target(s->ctx->opt)->accelerator;
     const int64_t bytes = (int64_t)value_bytes(s->g, n->in[n->n_out]);
-    Group **at = group_updates_slot_of(s, n), *x;
+    uint64_t h = hash_int(hash_int(HASH_BEGIN, n->n_in), n->device);
+    Group **at, *x;
 
     if (!all && bytes > SMALL_BYTES)
         return ST_OK;
+    for (int i = n->n_out + 1; i < n->n_in; i++)
+        h = hash_int(h, n->in[i].i);
+    at = &s->slot[h & (s->n_slot - 1)];
     while (*at && !group_updates_fits(s, (*at)->first, n))
         at = &(*at)->beside;
     x = *at;
@@ -172,24 +150,24 @@ static Status choose_group(Grouping *s, const Node *n)
     return ST_OK;
 }
 
-/* Nodes stand in topological order. */
+/* Sets s->after. */
 static Status find_after(Grouping *s, Arena *a)
 {
     const Graph *g = s->g;
-    bool *stained = ARENA_NEW(a, bool, g->n_value);
+    bool *updated = ARENA_NEW(a, bool, g->n_value);
 
-    if (!stained || !(s->after = ARENA_NEW(a, bool, g->n_node)))
+    if (!updated || !(s->after = ARENA_NEW(a, bool, g->n_node)))
         return FAIL_NOMEM();
     FOR_NODES(g, n) {
         for (int i = 0; i < n->n_in; i++)
-            s->after[n->index] |= has_value(n->in[i]) && stained[n->in[i].i];
+            s->after[n->index] |= has_value(n->in[i]) && updated[n->in[i].i];
         for (int o = 0; o < n->n_out; o++)
-            stained[n->out[o].i] = s->after[n->index] || n->op == &op_Update;
+            updated[n->out[o].i] = s->after[n->index] || n->op == &op_Update;
     }
     return ST_OK;
 }
 
-/* The last node becomes that of all, the others go; nothing happens when the device does not compute such a node. */
+/* Turns the last node into the update of all `count`, and removes the others, if the device computes such a node. */
 static Status group_updates_merge(Grouping *s, Node *const *list, int count)
 {
     Draft *d = &s->draft;
@@ -247,27 +225,20 @@ static Status merge_all(Grouping *s)
     return ST_OK;
 }
 
-/* A slot for each update, or more. */
-static Status make_slots(Grouping *s)
-{
-    size_t n = 0;
-
-    FOR_NODES(s->g, x)
-        n += x->op == &op_Update;
-    for (s->n_slot = 1; s->n_slot < n;)
-        s->n_slot *= 2;
-    s->slot = ARENA_NEW(s->ctx->scratch, Group *, s->n_slot);
-    return s->slot ? ST_OK : FAIL_NOMEM();
-}
-
 static Status group(Grouping *s)
 {
     Graph *g = s->g;
+    size_t n_update = 0;
 
-    if (!(s->uses = graph_count_uses(g, s->ctx->scratch)) ||
-        !(s->group = ARENA_NEW(s->ctx->scratch, Group *, g->n_node)))
+    FOR_NODES(g, n)
+        n_update += n->op == &op_Update;
+    for (s->n_slot = 1; s->n_slot < n_update;)
+        s->n_slot *= 2;
+    s->slot = ARENA_NEW(s->ctx->scratch, Group *, s->n_slot);
+    s->uses = graph_count_uses(g, s->ctx->scratch);
+    s->group = ARENA_NEW(s->ctx->scratch, Group *, g->n_node);
+    if (!s->slot || !s->uses || !s->group)
         return FAIL_NOMEM();
-    TRY(make_slots(s));
     TRY(find_after(s, s->ctx->scratch));
     pass_draft(&s->draft, g, s->ctx);
     FOR_NODES(g, n) {

@@ -1,25 +1,19 @@
-/* buffers: --state BUFFER=VALUE, what a buffer of the model is after each step.
+/* buffers: --state BUFFER=VALUE, the value of a buffer of the model after each step.
  *
- * Where the file tells it, the update was read from there (graph/onnx/traced_program.c); keep-buffers
- * (passes/train/keep_buffers.c) makes a state of what has one. */
+ * The importer reads updates that the file records (graph/onnx/traced_program.c).  keep-buffers
+ * (passes/train/keep_buffers.c) makes each buffer with an update a state. */
 #include <string.h>
 
 #include "graph/ir/op.h"
 #include "passes/pass.h"
 #include "passes/options/parameters.h"
 
-/* A value by its name, or an output's. */
-static ValueId buffers_find(const Graph *g, const char *name)
-{
-    const ValueId v = graph_find(g, name);
-
-    return has_value(v) ? v : graph_output(g, name);
-}
-
+/* Adds the update of "BUFFER=VALUE", where VALUE is the name of a value or of an output. */
 static Status set_update(Graph *g, const PassCtx *ctx, const char *text, Problems *wrong)
 {
     const char *is = strchr(text, '='), *name = arena_printf(ctx->scratch, "%.*s", (int)(is - text), text);
-    const ValueId next = buffers_find(g, is + 1), buffer = name ? graph_find(g, name) : NO_VALUE;
+    const ValueId next = has_value(graph_find(g, is + 1)) ? graph_find(g, is + 1) : graph_output(g, is + 1),
+                  buffer = name ? graph_find(g, name) : NO_VALUE;
 
     if (!name)
         return FAIL_NOMEM();

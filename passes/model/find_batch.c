@@ -1,17 +1,17 @@
-/* find-batch: which inputs carry the batch, and along which axis outputs have it.
+/* find-batch: finds which inputs carry the batch, and along which axis each output has it.
  *
- * The model decides.  An axis of an input carries the batch if it must grow with the batch for the scores to do so:
- * shapes of the whole model are inferred with some axes at one size and then at another, and a set of axes is right if
- * every node accepts both and the scores grow.  Axes that the file calls by one name go together.  What need not grow
- * is given whole: a table, a mask of positions, a sample rate.  Equal lengths decide nothing: open axes that are not
- * tried have a size of their own.
+ * An axis of an input carries the batch if it must grow with the batch for the scores to grow.  The pass infers the
+ * shapes of the whole model with a set of axes at one size and then at another.  The set is right if every node accepts
+ * both sizes and the scores grow.  Axes that the file gives one name go together.  An input that need not grow is given
+ * whole: a table, a mask of positions, a sample rate.  Equal lengths are no evidence: open axes outside of the set have
+ * another size.
  *
  * Example: x [a,F] and adjacency [b,c], y = adjacency (adjacency x).  {x:0} fails at the first product, [16,16] by
  * [11,F]; {x:0, adjacency:1} fails at the second; {x:0, adjacency:0, adjacency:1} is right, and the adjacency carries
- * the batch twice.  Of one product alone {adjacency:0} is right: its rows are samples, x is a table.
+ * the batch twice.  For one product alone {adjacency:0} is right: its rows are samples, and x is a table.
  *
- * A batch whose size the file fixes is tried with its constants rewritten (rebatch).  Where nothing fits, as sizes that
- * are made up may not suit the model, nothing is decided, and names and sizes tell (passes/batch_axis.c). */
+ * A batch size that the file fixes is tried with its constants rewritten (rebatch).  Where no set fits, perhaps because
+ * the trial sizes do not suit the model, the pass decides nothing, and names and sizes decide (passes/batch_axis.c). */
 #include <string.h>
 
 #include "graph/ir/op.h"
@@ -27,31 +27,31 @@ enum { MAX_TRIALS = 160, MAX_NODE_VISITS = 1 << 18 };
 static const int64_t batch_at[] = { 11, 13 }, length_at[] = { 16, 64, 224 };
 enum { WORLDS = 2, LENGTHS = sizeof length_at / sizeof *length_at };
 
-/* Axes that go together: of one name, or a single one. */
+/* Axes that go together: those of one name, or a single one. */
 typedef struct {
     const char *symbol; /* NULL: the axis has no name */
     uint8_t *axes;      /* [n_input] bits of each input's axes */
-    int distance;       /* how little its name speaks of a batch (batch_name_distance) */
-    int input;          /* the first */
+    int distance;       /* how unlike a batch's its name is (batch_name_distance) */
+    int input;          /* the first input that has one of the axes */
 } Group;
 
 typedef struct {
     Graph *g;
     PassCtx *ctx;
     Group *group;
-    int n_group, scores; /* index of the output; -1: there is none */
-    int64_t length;      /* of open axes that are not the batch's */
+    int n_group, scores; /* scores: index of the output; -1: there is none */
+    int64_t length;      /* of open axes outside of the set */
     bool fixed;          /* the file fixes the batch's size: constants may be written for it */
-    bool by_sample;      /* the set tried last has samples with a group each, of a convolution */
+    bool by_sample;      /* with the last set, a convolution has a group for each sample */
     int trials;
 } Find;
 
 typedef struct {
     bool computes;   /* every node accepts its inputs */
-    bool grows;      /* and the scores grow, as far as it can be seen */
-    int axis;        /* the axis of the scores that does; or GROWS_ */
-    uint32_t failed; /* else the first node that does not */
-    Graph *model;    /* with its constants rewritten; NULL: as it is */
+    bool grows;      /* the scores grow, or their shape is unknown */
+    int axis;        /* the axis along which the scores grow; or GROWS_ */
+    uint32_t failed; /* the first node that rejects its inputs, or n_node */
+    Graph *model;    /* the model with its constants rewritten; NULL: they are not */
     Graph *world[WORLDS];
 } Trial;
 
@@ -67,6 +67,7 @@ static void close_trial(Trial *t)
     t->model = NULL;
 }
 
+/* Binds the axes of the set to `batch`, and other open axes to the given or the trial length. */
 static void find_batch_bind(Graph *g, const Find *f, const uint8_t *set, int64_t batch)
 {
     for (int i = 0; i < g->n_input; i++) {
@@ -84,7 +85,7 @@ static void find_batch_bind(Graph *g, const Find *f, const uint8_t *set, int64_t
     }
 }
 
-/* Types and shapes of all values; `*failed`: the first node that does not accept its inputs, or n_node. */
+/* Infers types and shapes of all values.  *failed: the first node that rejects its inputs, or n_node. */
 static Status find_batch_infer_all(Graph *g, PassCtx *ctx, uint32_t *failed)
 {
     *failed = g->n_node;
@@ -103,7 +104,7 @@ static Status find_batch_infer_all(Graph *g, PassCtx *ctx, uint32_t *failed)
     return ST_OK;
 }
 
-/* The model with its constants rewritten, if it can be, for a batch along these axes; *good: it can. */
+/* *out: the model with its constants rewritten for a batch along these axes.  *good: they could be. */
 static Status find_batch_rewrite(Graph **out, const Find *f, PassCtx *ctx, const uint8_t *set, bool *good)
 {
     Graph *g;
@@ -122,21 +123,12 @@ static Status find_batch_rewrite(Graph **out, const Find *f, PassCtx *ctx, const
     return st == E_NOMEM ? st : ST_OK;
 }
 
-static Status infer_worlds(Trial *t, const Find *f, PassCtx *ctx, const Graph *g, const uint8_t *set)
+/* The axis along which an output grows in the trial.  Unlike growing_axis, an unknown length gives GROWS_OTHERWISE. */
+static int output_axis(const Trial *t, int output)
 {
-    t->failed = g->n_node;
-    for (int i = 0; i < WORLDS && t->failed == g->n_node; i++) {
-        TRY(graph_clone_lending(&t->world[i], g));
-        find_batch_bind(t->world[i], f, set, batch_at[i]);
-        TRY(find_batch_infer_all(t->world[i], ctx, &t->failed));
-    }
-    t->computes = t->failed == g->n_node;
-    return ST_OK;
-}
-
-/* growing_axis, of these sizes; a length that is unknown in either is GROWS_OTHERWISE. */
-static int axis_that_grows(const Shape *less, const Shape *more)
-{
+    const Graph *const *w = (const Graph *const *)t->world;
+    const Shape *less = value(w[0], w[0]->output[output].value)->shape;
+    const Shape *more = value(w[1], w[1]->output[output].value)->shape;
     int found = GROWS_NOWHERE;
 
     if (!shape_known(less) || !shape_known(more) || less->rank != more->rank)
@@ -151,44 +143,39 @@ static int axis_that_grows(const Shape *less, const Shape *more)
     return found;
 }
 
-static int output_axis(const Trial *t, int output)
-{
-    const Graph *const *w = (const Graph *const *)t->world;
-
-    return axis_that_grows(value(w[0], w[0]->output[output].value)->shape,
-                           value(w[1], w[1]->output[output].value)->shape);
-}
-
-/* Scores of one number, as a loss within the model is, do not grow. */
-static void see_scores(Trial *t, const Find *f)
-{
-    const Shape *s = f->scores < 0 ? NULL : value(t->world[0], t->world[0]->output[f->scores].value)->shape;
-
-    t->axis = f->scores < 0 ? GROWS_OTHERWISE : output_axis(t, f->scores);
-    t->grows = !s || s->rank < 1 || t->axis != GROWS_NOWHERE;
-}
-
+/* Fills *t for a set; the caller closes the trial unless this fails. */
 static Status try_set(Trial *t, Find *f, const uint8_t *set)
 {
     PassCtx ctx = { .scratch = arena_create_beside(f->g->arena), .opt = f->ctx->opt, .eval = f->ctx->eval };
     bool good = true;
+    const Graph *g;
     Status st = ctx.scratch ? ST_OK : FAIL_NOMEM();
 
     *t = (Trial){ .axis = GROWS_OTHERWISE };
     f->trials++;
     if (!st && f->fixed)
         st = find_batch_rewrite(&t->model, f, &ctx, set, &good);
-    if (!st && good)
-        st = infer_worlds(t, f, &ctx, t->model ? t->model : f->g, set);
-    if (!st && t->computes)
-        see_scores(t, f);
+    g = t->model ? t->model : f->g;
+    t->failed = good ? g->n_node : 0;
+    for (int i = 0; i < WORLDS && !st && t->failed == g->n_node; i++)
+        if (!(st = graph_clone_lending(&t->world[i], g))) {
+            find_batch_bind(t->world[i], f, set, batch_at[i]);
+            st = find_batch_infer_all(t->world[i], &ctx, &t->failed);
+        }
+    t->computes = !st && good && t->failed == g->n_node;
+    if (t->computes) {
+        const Shape *s = f->scores < 0 ? NULL : value(t->world[0], t->world[0]->output[f->scores].value)->shape;
+
+        t->axis = f->scores < 0 ? GROWS_OTHERWISE : output_axis(t, f->scores);
+        t->grows = !s || s->rank < 1 || t->axis != GROWS_NOWHERE; /* a loss of one number does not grow */
+    }
     arena_free(ctx.scratch);
     if (st)
         close_trial(t);
     return st;
 }
 
-/* Does the set compute, and do the scores grow? */
+/* *out: does every node accept the set, and do the scores grow? */
 static Status accepts(bool *out, Find *f, const uint8_t *set)
 {
     Trial t;
@@ -207,6 +194,7 @@ static bool may_try(const Find *f)
 
 /* ---- groups of axes ---- */
 
+/* Adds an open axis of an input to the group of its name. */
 static Status add_axis(Find *f, int input, int axis)
 {
     const Value *v = value(f->g, f->g->input[input]);
@@ -228,22 +216,6 @@ static Status add_axis(Find *f, int input, int axis)
     return ST_OK;
 }
 
-static Status list_groups(Find *f)
-{
-    const size_t most = (size_t)f->g->n_input * MAX_RANK + 1;
-
-    if (!(f->group = ARENA_NEW(f->ctx->scratch, Group, most)))
-        return FAIL_NOMEM();
-    for (int i = 0; i < f->g->n_input; i++) {
-        const Value *v = value(f->g, f->g->input[i]);
-
-        for (int a = 0; a < v->shape->rank; a++)
-            if (v->shape->dim[a] < 0)
-                TRY(add_axis(f, i, a));
-    }
-    return ST_OK;
-}
-
 static void clear(uint8_t *set, int n)
 {
     for (int i = 0; i < n; i++)
@@ -256,7 +228,7 @@ static void find_batch_join(uint8_t *set, const Group *g, int n)
         set[i] |= g->axes[i];
 }
 
-static void part(uint8_t *set, const Group *g, int n)
+static void leave(uint8_t *set, const Group *g, int n)
 {
     for (int i = 0; i < n; i++)
         set[i] &= (uint8_t)~g->axes[i];
@@ -270,15 +242,15 @@ static bool has_group(const uint8_t *set, const Group *g, int n)
     return true;
 }
 
-/* Does its name alone say that it is a batch? */
+/* Is its name that of a batch? */
 static bool find_batch_is_named(const Group *g)
 {
     return g->distance != BATCH_NAME_ANY && g->distance != BATCH_NAME_TIME && g->distance < BATCH_NAME_NONE;
 }
 
-/* ---- what must grow with a group ---- */
+/* ---- axes that must grow with a group ---- */
 
-/* Is another group of the set right by itself?  Then the set is of two things that grow apart. */
+/* *out: is another group of the set right alone?  Then two groups of the set grow independently. */
 static Status has_other(bool *out, const uint8_t *set, Find *f, const Group *first)
 {
     const int n = f->g->n_input;
@@ -297,7 +269,7 @@ static Status has_other(bool *out, const uint8_t *set, Find *f, const Group *fir
     return ST_OK;
 }
 
-/* Takes away each group without which the set is right as well; *good becomes false where `first` is such. */
+/* Removes each group without which the set is right as well.  *good becomes false if `first` is one. */
 static Status take_away(uint8_t *set, Find *f, const Group *first, bool *good)
 {
     const int n = f->g->n_input;
@@ -313,7 +285,7 @@ static Status take_away(uint8_t *set, Find *f, const Group *first, bool *good)
 
         if (!has_group(set, g, n) || find_batch_is_named(g))
             continue;
-        part(set, g, n);
+        leave(set, g, n);
         TRY(accepts(&without, f, set));
         if (!without)
             find_batch_join(set, g, n);
@@ -322,17 +294,7 @@ static Status take_away(uint8_t *set, Find *f, const Group *first, bool *good)
     return ST_OK;
 }
 
-/* All first axes of inputs, and those whose names speak of a batch, but for what need not be. */
-static Status take_first_axes(uint8_t *set, Find *f, const Group *first, bool *good)
-{
-    for (int i = 0; i < f->n_group; i++)
-        if (f->group[i].distance < BATCH_NAME_NONE)
-            find_batch_join(set, &f->group[i], f->g->n_input);
-    TRY(accepts(good, f, set));
-    return take_away(set, f, first, good);
-}
-
-/* Adds, one at a time, the group with which the first node that fails is furthest behind. */
+/* Adds groups until the set is right, each time the one with which inference gets furthest. */
 static Status add_needed(uint8_t *set, Find *f, bool *good)
 {
     const int n = f->g->n_input;
@@ -356,7 +318,7 @@ static Status add_needed(uint8_t *set, Find *f, bool *good)
                 furthest = t.failed;
             }
             if (!*good)
-                part(set, &f->group[i], n);
+                leave(set, &f->group[i], n);
         }
         if (best < 0)
             return ST_OK;
@@ -366,7 +328,7 @@ static Status add_needed(uint8_t *set, Find *f, bool *good)
     return ST_OK;
 }
 
-/* The axes that must grow with the group, itself among them; *axis: what the scores do. */
+/* set: the axes that must grow with the group, which it includes; *axis: Trial.axis.  *good: there is such a set. */
 static Status find_batch_close_group(uint8_t *set, Find *f, const Group *g, bool *good, int *axis)
 {
     const int n = f->g->n_input;
@@ -375,8 +337,13 @@ static Status find_batch_close_group(uint8_t *set, Find *f, const Group *g, bool
     clear(set, n);
     find_batch_join(set, g, n);
     TRY(accepts(good, f, set));
-    if (!*good)
-        TRY(take_first_axes(set, f, g, good));
+    if (!*good) { /* the first axes of inputs, and those named after a batch, without those that need not grow */
+        for (int i = 0; i < f->n_group; i++)
+            if (f->group[i].distance < BATCH_NAME_NONE)
+                find_batch_join(set, &f->group[i], n);
+        TRY(accepts(good, f, set));
+        TRY(take_away(set, f, g, good));
+    }
     if (!*good) {
         clear(set, n);
         find_batch_join(set, g, n);
@@ -393,22 +360,9 @@ static Status find_batch_close_group(uint8_t *set, Find *f, const Group *g, bool
 
 /* ---- a batch of open size ---- */
 
-/* The group of least distance that comes first, of those that have not been tried; -1: none is left that is a first
- * axis. */
-static int next_group(const Find *f, const bool *tried)
-{
-    int best = -1;
-
-    for (int i = 0; i < f->n_group; i++)
-        if (!tried[i] && f->group[i].distance < BATCH_NAME_NONE &&
-            (best < 0 || f->group[i].distance < f->group[best].distance))
-            best = i;
-    return best;
-}
-
-/* How much the set looks like a batch: scores that grow along their first axis, or at all; inputs that carry it along
- * their first axis alone. */
-static int likeness(const uint8_t *set, int n, int axis)
+/* How likely the set is the batch's: scores that grow along their first axis count most, then scores that grow at all,
+ * then inputs that carry it along their first axis alone. */
+static int likelihood(const uint8_t *set, int n, int axis)
 {
     int like = axis == 0 ? 2 * n + 2 : axis != GROWS_NOWHERE ? n + 1 : 0;
 
@@ -417,7 +371,7 @@ static int likeness(const uint8_t *set, int n, int axis)
     return like;
 }
 
-/* Names that speak of a batch are believed; of others the one that looks most like it is taken. */
+/* set: that of the first group with a batch's name, or else the most likely of all groups' sets. */
 static Status find_open(uint8_t *set, Find *f, bool *found)
 {
     const int n = f->g->n_input;
@@ -428,14 +382,20 @@ static Status find_open(uint8_t *set, Find *f, bool *found)
     if (!at || !tried)
         return FAIL_NOMEM();
     memset(tried, 0, (size_t)f->n_group * sizeof *tried);
-    for (int i; (i = next_group(f, tried)) >= 0 && may_try(f);) {
-        int axis = GROWS_OTHERWISE;
+    while (may_try(f)) {
+        int axis = GROWS_OTHERWISE, i = -1;
         bool good;
 
+        for (int k = 0; k < f->n_group; k++) /* the first of least distance */
+            if (!tried[k] && f->group[k].distance < BATCH_NAME_NONE &&
+                (i < 0 || f->group[k].distance < f->group[i].distance))
+                i = k;
+        if (i < 0)
+            break;
         TRY(find_batch_close_group(at, f, &f->group[i], &good, &axis));
         tried[i] = true;
-        if (good && likeness(at, n, axis) > most) {
-            most = likeness(at, n, axis);
+        if (good && likelihood(at, n, axis) > most) {
+            most = likelihood(at, n, axis);
             memcpy(set, at, (size_t)n);
         }
         if (find_batch_is_named(&f->group[i]) || (good && axis == 0))
@@ -454,38 +414,32 @@ static bool find_batch_is_read(const Graph *g, ValueId v)
     return false;
 }
 
-static bool is_of_first_axes(const Group *g, int n)
-{
-    for (int i = 0; i < n; i++)
-        if (g->axes[i] > 1)
-            return false;
-    return true;
-}
-
-/* Inputs outside of the set whose first axis grows with the batch as well, though it need not.  One that nothing reads,
- * or whose name speaks of a batch, has samples. */
+/* Finds inputs outside of the set whose first axis may grow with the batch as well, though it need not.  One that no
+ * node reads, or that has a batch's name, has samples. */
 static Status find_possible(uint8_t *set, bool *may, Find *f)
 {
     const int n = f->g->n_input;
 
     for (int i = 0; i < f->n_group && may_try(f); i++) {
         const Group *g = &f->group[i];
-        bool good;
+        bool good, first_axes = true;
 
-        if (has_group(set, g, n) || !is_of_first_axes(g, n) || set[g->input])
+        for (int k = 0; k < n; k++)
+            first_axes &= g->axes[k] <= 1;
+        if (has_group(set, g, n) || !first_axes || set[g->input])
             continue;
         find_batch_join(set, g, n);
         TRY(accepts(&good, f, set));
         if (good && (g->distance < BATCH_NAME_ANY || !find_batch_is_read(f->g, f->g->input[g->input])))
             continue;
-        part(set, g, n);
+        leave(set, g, n);
         for (int k = 0; k < n; k++)
             may[k] |= good && g->axes[k] & 1;
     }
     return ST_OK;
 }
 
-/* ---- a batch of the file's size ---- */
+/* ---- a batch size that the file fixes ---- */
 
 static int64_t first_size(const Find *f, int input)
 {
@@ -494,25 +448,19 @@ static int64_t first_size(const Find *f, int input)
     return s->rank > 0 ? s->dim[0] : -1;
 }
 
-/* Is the second axis as long as the first? */
-static bool is_square(const Find *f, int input)
-{
-    const Shape *s = value(f->g, f->g->input[input])->shape;
-
-    return s->rank > 1 && s->dim[0] == s->dim[1];
-}
-
-/* Sets beside that of all first axes of this size: with one input's second axis as well, without one input, one input
- * alone.  False: there are no more. */
+/* Enumerates sets by `which`: the first axes of this size; these and one input's second axis of the same size; these
+ * without one input; one input alone.  False: there are no more. */
 static bool next_fixed(uint8_t *set, const Find *f, int64_t size, int which)
 {
     const int n = f->g->n_input, i = (which - 1) % n, kind = (which - 1) / n;
+    const Shape *s;
 
     for (int k = 0; k < n; k++)
         set[k] = first_size(f, k) == size;
     if (!which)
         return true;
-    if (kind == 0 && set[i] && is_square(f, i))
+    s = value(f->g, f->g->input[i])->shape;
+    if (kind == 0 && set[i] && s->rank > 1 && s->dim[0] == s->dim[1])
         set[i] = 3;
     else if (kind == 1)
         set[i] = 0;
@@ -522,15 +470,7 @@ static bool next_fixed(uint8_t *set, const Find *f, int64_t size, int which)
     return kind < 3;
 }
 
-static bool is_empty(const uint8_t *set, int n)
-{
-    for (int i = 0; i < n; i++)
-        if (set[i])
-            return false;
-    return true;
-}
-
-/* Which inputs need not grow: not asked for a batch of one, by which everything is broadcast. */
+/* may: the inputs that need not grow.  A batch of one shows nothing: it broadcasts. */
 static Status find_spare(uint8_t *set, bool *may, Find *f, int64_t size)
 {
     const int n = f->g->n_input;
@@ -552,6 +492,7 @@ static Status find_spare(uint8_t *set, bool *may, Find *f, int64_t size)
     return ST_OK;
 }
 
+/* The first right set of next_fixed. */
 static Status find_fixed(uint8_t *set, bool *may, Find *f, bool *found)
 {
     const int n = f->g->n_input;
@@ -564,37 +505,30 @@ static Status find_fixed(uint8_t *set, bool *may, Find *f, bool *found)
         for (int k = 0; k < i; k++)
             seen |= first_size(f, k) == size;
         for (int which = 0; !seen && next_fixed(set, f, size, which) && may_try(f); which++) {
-            if (is_empty(set, n))
+            bool any = false;
+
+            for (int k = 0; k < n; k++)
+                any |= set[k] != 0;
+            if (!any)
                 continue;
             TRY(accepts(found, f, set));
             if (*found)
                 return find_spare(set, may, f, size);
-            if (!which && f->by_sample) /* fewer inputs would only give all samples the weights of one */
+            if (!which && f->by_sample) /* fewer inputs would give all samples the weights of one */
                 return ST_OK;
         }
     }
     return ST_OK;
 }
 
-/* ---- numbers that say which samples ---- */
+/* ---- inputs of sample indices ---- */
 
-/* Does input i select among another number of entries in the other world? */
-static bool selects_otherwise(const Graph *g, const Node *n, const Graph *more, const Node *there, int i)
-{
-    int64_t range = 0;
-
-    for (int k = 0; range >= 0; k++)
-        if ((range = index_range_at(g, n, i, k)) != index_range_at(more, there, i, k))
-            return true;
-    return false;
-}
-
-/* May the input of the node be such numbers, made of an input that is whole?  Those that samples bring may count within
- * each. */
+/* Marks inputs outside of the set whose integers select among samples: nodes compute indices from them, into an axis
+ * that grows with the batch.  Indices that are part of the samples may count within each sample. */
 static Status find_ordered(Find *f, const Trial *t, const uint8_t *set)
 {
     const Graph *g = t->world[0], *more = t->world[1];
-    uint64_t *from = ARENA_NEW(f->ctx->scratch, uint64_t, g->n_value);
+    uint64_t *from = ARENA_NEW(f->ctx->scratch, uint64_t, g->n_value); /* by value: the inputs it is computed from */
 
     if (!from)
         return FAIL_NOMEM();
@@ -609,10 +543,18 @@ static Status find_ordered(Find *f, const Trial *t, const uint8_t *set)
             continue;
         for (int i = 0; i < n->n_in; i++) {
             const uint64_t by = has_value(n->in[i]) ? from[n->in[i].i] : 0;
+            int64_t range = 0;
+            bool grows = false;
 
             all |= by;
-            for (int in = 0; by && n->op->index_range && in < g->n_input && in < 64; in++)
-                if (by >> in & 1 && selects_otherwise(g, n, more, there, i))
+            if (!by || !n->op->index_range)
+                continue;
+            for (int tuple = 0; range >= 0 && !grows; tuple++) {
+                range = index_range_at(g, n, i, tuple);
+                grows = range != index_range_at(more, there, i, tuple);
+            }
+            for (int in = 0; grows && in < g->n_input && in < 64; in++)
+                if (by >> in & 1)
                     value(f->g, f->g->input[in])->ordered = true;
         }
         for (int i = 0; i < n->n_out; i++)
@@ -624,7 +566,8 @@ static Status find_ordered(Find *f, const Trial *t, const uint8_t *set)
 
 /* ---- the decision ---- */
 
-static Status note(Find *f, const uint8_t *set, const bool *may, BatchFound how)
+/* Records the set in the graph. */
+static Status record(Find *f, const uint8_t *set, const bool *may, BatchFound how)
 {
     Status st = ST_OK;
     Trial t;
@@ -650,27 +593,33 @@ static Status note(Find *f, const uint8_t *set, const bool *may, BatchFound how)
     return st;
 }
 
-/* By --batch-input. */
-static Status find_told(uint8_t *set, Find *f, bool *found)
-{
-    for (int i = 0; i < f->g->n_input; i++) {
-        const int axis = named_batch_axis(f->ctx->opt, value(f->g, f->g->input[i]));
-
-        set[i] = axis >= 0 ? (uint8_t)(1u << axis) : 0;
-        f->fixed |= axis >= 0 && value(f->g, f->g->input[i])->shape->dim[axis] >= 0;
-    }
-    return accepts(found, f, set);
-}
-
+/* Finds the set for one trial length. */
 static Status find_batch_find(uint8_t *set, bool *may, Find *f, bool *found)
 {
+    const int n = f->g->n_input;
     bool open = false;
 
-    TRY(list_groups(f));
+    f->n_group = 0;
+    if (!(f->group = ARENA_NEW(f->ctx->scratch, Group, (size_t)n * MAX_RANK + 1)))
+        return FAIL_NOMEM();
+    for (int i = 0; i < n; i++) {
+        const Shape *s = value(f->g, f->g->input[i])->shape;
+
+        for (int a = 0; a < s->rank; a++)
+            if (s->dim[a] < 0)
+                TRY(add_axis(f, i, a));
+    }
     for (int i = 0; i < f->n_group; i++)
         open |= f->group[i].distance < BATCH_NAME_NONE;
-    if (batch_options(f->ctx->opt)->n_batch_input)
-        return find_told(set, f, found);
+    if (batch_options(f->ctx->opt)->n_batch_input) {
+        for (int i = 0; i < n; i++) {
+            const int axis = named_batch_axis(f->ctx->opt, value(f->g, f->g->input[i]));
+
+            set[i] = axis >= 0 ? (uint8_t)(1u << axis) : 0;
+            f->fixed |= axis >= 0 && value(f->g, f->g->input[i])->shape->dim[axis] >= 0;
+        }
+        return accepts(found, f, set);
+    }
     f->fixed = !open;
     if (!open)
         return find_fixed(set, may, f, found);
@@ -712,10 +661,12 @@ static Status find_batch_run(Graph *g, PassCtx *ctx)
     for (int i = 0; i < LENGTHS && !found; i++) {
         memset(may, 0, ((size_t)g->n_input + 1) * sizeof *may);
         f.length = length_at[i];
-        f.n_group = 0;
         TRY(find_batch_find(set, may, &f, &found));
     }
-    return found ? note(&f, set, may, batch_options(ctx->opt)->n_batch_input ? BATCH_FROM_OPTION : BATCH_FOUND) : ST_OK;
+    return found ? record(&f, set, may, batch_options(ctx->opt)->n_batch_input ? BATCH_FROM_OPTION : BATCH_FOUND)
+                 : ST_OK;
 }
 
-const Pass pass_find_batch = { .name = "find-batch", .summary = "which inputs carry the batch", .run = find_batch_run };
+const Pass pass_find_batch = { .name = "find-batch",
+                               .summary = "find which inputs carry the batch",
+                               .run = find_batch_run };

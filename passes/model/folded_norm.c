@@ -1,13 +1,11 @@
-/* Batch-norms that an exporter or a simplifier folded into the weights of the layer in front of them, as far as the
- * file shows it.
+/* Warnings of batch-norms that an exporter or a simplifier folded into the weights of the layer in front of them.  The
+ * evidence in the file:
  *
- * | who | evidence |
- * |---|---|
- * | PyTorch's default exporter, onnxscript | metadata "rewriter.rule_name" of the node, "fused_bn" in the weight's name
- * | | PyTorch's legacy exporter, onnxsim | the weight has a name that the exporter made ("onnx::Conv_12") | | ONNX
- * Runtime | the weight's name begins with ConvBnFusion_, ConvMulFusion_ or MatMulBnFusion_ | | onnxslim | the weight is
- * called like the node's output, "getitem_weight" of "getitem" | | any, behind the legacy exporter | the layer's output
- * has the name of a batch-norm's |
+ *   PyTorch's default exporter, onnxscript   metadata "rewriter.rule_name", or "fused_bn" in the weight's name
+ *   PyTorch's legacy exporter, onnxsim       the weight has a name that the exporter made ("onnx::Conv_12")
+ *   ONNX Runtime                             the weight is called ConvBnFusion_, ConvMulFusion_, MatMulBnFusion_ ...
+ *   onnxslim                                 the weight is called after the node's output, "getitem_weight"
+ *   any, after the legacy exporter           the layer's output has the name of a batch-norm's output
  *
  * onnxoptimizer leaves a formula (batch_norm_formula.c). */
 #include <string.h>
@@ -17,56 +15,38 @@
 
 #define EXPORTER "the exporter"
 
-typedef enum { WEIGHT_AS_IT_WAS, WEIGHT_FOLDED, WEIGHT_UNKNOWN } Weight;
+typedef enum { WEIGHT_UNCHANGED, WEIGHT_FOLDED, WEIGHT_UNKNOWN } Weight;
 
 static bool begins(const char *name, const char *with) { return !strncmp(name, with, strlen(with)); }
 
-/* "getitem_weight" of the node that makes "getitem": PyTorch calls no parameter like that. */
-static bool called_like_output(const Graph *g, const Node *n, const char *weight)
-{
-    const char *out = value(g, n->out[0])->name;
-    const size_t length = strlen(out);
-
-    return producer_is(g, "pytorch") && begins(weight, out) && !strcmp(weight + length, "_weight");
-}
-
-/* "/bn1/BatchNormalization_output_0" is a name that PyTorch gives to what a batch-norm makes. */
-static bool makes_a_norms_output(const Graph *g, const Node *n)
-{
-    const char *name = strstr(value(g, n->out[0])->name, "/BatchNormalization");
-
-    return producer_is(g, "pytorch") && name && strstr(name, "_output_0");
-}
-
-/* Of a layer with weights, whatever made the file. */
+/* Does the layer n with the weight w show that a norm was folded into it, whatever tool made the file? */
 static bool shows_folding(const Graph *g, const Node *n, const Value *w)
 {
-    return call_norm(n->call) != NORM_UNKNOWN || strstr(w->name, "fused_bn") || begins(w->name, "ConvBnFusion_") ||
-           begins(w->name, "ConvMulFusion_") || begins(w->name, "MatMulBnFusion_") ||
-           called_like_output(g, n, w->name) || makes_a_norms_output(g, n);
+    const char *out = value(g, n->out[0])->name, *norm = strstr(out, "/BatchNormalization");
+
+    if (call_norm(n->call) != NORM_UNKNOWN || strstr(w->name, "fused_bn") || begins(w->name, "ConvBnFusion_") ||
+        begins(w->name, "ConvMulFusion_") || begins(w->name, "MatMulBnFusion_"))
+        return true;
+    /* PyTorch names no parameter "getitem_weight", and names a batch-norm's output "/bn1/BatchNormalization_output_0".
+     */
+    return producer_is(g, "pytorch") &&
+           ((begins(w->name, out) && !strcmp(w->name + strlen(out), "_weight")) || (norm && strstr(norm, "_output_0")));
 }
 
-/* Does its name, and what the exporter says of it, show that the weight was computed from the module's? */
+/* Do its name and the exporter's marks show that the weight was computed from the module's own? */
 static Weight conv_weight(const Graph *g, const Node *n, bool torch_export)
 {
     const Value *w = in_value(g, n, 1);
 
     if (w->kind == V_TEMP)
-        return WEIGHT_AS_IT_WAS;
+        return WEIGHT_UNCHANGED;
     if (shows_folding(g, n, w))
         return WEIGHT_FOLDED;
     if (!producer_is(g, "pytorch") || w->origin == ORIGIN_NONE)
         return WEIGHT_UNKNOWN;
     if (torch_export)
-        return w->evidence == EVIDENCE_NONE ? WEIGHT_FOLDED : WEIGHT_AS_IT_WAS;
-    return name_form(g, w, false) == NAME_MADE ? WEIGHT_FOLDED : WEIGHT_AS_IT_WAS;
-}
-
-/* A matrix product with a weight. */
-static bool folded_norm_is_product(const Graph *g, const Node *n)
-{
-    return n->op->param_in & 2 && !n->op->filter_in && !n->op->running_in && n->n_in > 1 && has_value(n->in[1]) &&
-           in_value(g, n, 1)->kind != V_TEMP && in_value(g, n, 1)->shape->rank == 2;
+        return w->evidence == EVIDENCE_NONE ? WEIGHT_FOLDED : WEIGHT_UNCHANGED;
+    return name_form(g, w, false) == NAME_MADE ? WEIGHT_FOLDED : WEIGHT_UNCHANGED;
 }
 
 static Status note_products(const Graph *g, Report *report)
@@ -74,11 +54,15 @@ static Status note_products(const Graph *g, Report *report)
     const Node *first = NULL;
     int n_folded = 0;
 
-    FOR_NODES(g, n)
-        if (folded_norm_is_product(g, n) && shows_folding(g, n, in_value(g, n, 1))) {
+    FOR_NODES(g, n) {
+        const bool product = n->op->param_in & 2 && !n->op->filter_in && !n->op->running_in && has_in(n, 1) &&
+                             in_value(g, n, 1)->kind != V_TEMP && in_value(g, n, 1)->shape->rank == 2;
+
+        if (product && shows_folding(g, n, in_value(g, n, 1))) {
             first = first ? first : n;
             n_folded++;
         }
+    }
     if (!first)
         return ST_OK;
     return report_note(
@@ -95,7 +79,7 @@ Status note_folded_norms(const Graph *g, Report *report, bool torch_export)
     bool norm = false;
 
     FOR_NODES(g, n) {
-        Weight w = n->op->filter_in ? conv_weight(g, n, torch_export) : WEIGHT_AS_IT_WAS;
+        Weight w = n->op->filter_in ? conv_weight(g, n, torch_export) : WEIGHT_UNCHANGED;
 
         norm |= n->op->flags & OPF_NORM;
         n_conv += n->op->filter_in != 0;

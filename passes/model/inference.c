@@ -1,7 +1,7 @@
 /* A model out of training: BatchNormalization by running statistics, Dropout as the identity, no stochastic depth.
  *
- * An ONNX operator's mode is part of the file, so a model that was exported for training goes on as in training
- * wherever it is run, one sample normalised by itself.  What is written for inference must say so in the graph. */
+ * An ONNX operator's mode is part of the file.  A model that was exported in training mode stays in it wherever it
+ * runs, and normalises a single sample by itself; a file for inference must have the other mode in the graph. */
 #include "passes/model/inference.h"
 
 #include "graph/ir/rewrite.h"
@@ -17,11 +17,11 @@ static Status switch_off(Graph *g, Arena *scratch)
     if (!uses)
         return FAIL_NOMEM();
     FOR_NODES(g, n) {
-        if (!n->op->train || op_stops(n->op)) /* where gradients stop is kept for whoever trains the file again */
+        if (!n->op->train || op_stops(n->op)) /* StopGradient stays for whoever trains the file again */
             continue;
         TRY(n->op->train(g, n, &(TrainMode){ 0 }));
         while (n->n_out > n->op->out_min && !(has_out(n, n->n_out - 1) && uses[n->out[n->n_out - 1].i]))
-            n->n_out--; /* of training, and for nobody */
+            n->n_out--; /* an output of training mode that nobody reads */
     }
     return g->status;
 }

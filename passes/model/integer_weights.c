@@ -1,10 +1,9 @@
-/* integer-weights: a weight that the file holds as integers gets floats to be trained by.
+/* integer-weights: a weight that the file holds as integers gets a float master, which is trained.
  *
- * DequantizeLinear of a constant of integers, as a network that was quantised after training has its weights and
- * biases, becomes QuantizeLinear and DequantizeLinear of a constant of floats, the master, under the name of the
- * integers.  Its numbers are what the integers stand for, so what is computed stays the same.  The master is trained
- * and kept in checkpoints as any weight is; where the model is written, integers take its place again
- * (integer_weights_write). */
+ * A network that was quantised after training has DequantizeLinear of integer constants for its weights and biases.
+ * Each becomes QuantizeLinear and DequantizeLinear of a float constant, the master, which takes the name of the
+ * integers.  The master starts with the dequantised numbers, so the model computes the same.  The master is trained and
+ * kept in checkpoints like any weight; when the model is written, integers replace it (integer_weights_write). */
 #include "passes/model/integer_weights.h"
 #include "graph/ops/cast.gen.h"
 #include "graph/ops/quantize.gen.h"
@@ -27,40 +26,38 @@ static bool holds_integers(const Graph *g, ValueId v)
            dtype_bits(q->dtype) <= 32 && shape_numel(q->shape) > 0;
 }
 
-/* Does it make floats by constants? */
+/* Does it dequantise by a constant scale and zero point? */
 static bool integer_weights_is_fixed(const Graph *g, const Node *n)
 {
     return quant_role(n) == QUANT_TO && is_constant(g, n, 1) && is_constant(g, n, 2);
 }
 
-/* Does it make floats of integers that stand in the file, by constants? */
+/* Does it dequantise integers of the file, by a constant scale and zero point? */
 static bool reads_integers(const Graph *g, const Node *n)
 {
     return integer_weights_is_fixed(g, n) && holds_integers(g, n->in[0]);
 }
 
-static bool reads_alike(const Node *a, const Node *b)
-{
-    for (int i = 0; i < 3; i++)
-        if (has_in(a, i) != has_in(b, i) || (has_in(a, i) && !value_eq(a->in[i], b->in[i])))
-            return false;
-    return attrs_same(a, b);
-}
-
-/* Do all that read the integers make the same floats of them? */
+/* Do all nodes that read the integers dequantise them in the same way? */
 static bool is_read_alike(const Graph *g, const Node *of)
 {
     FOR_NODES(g, n)
-        for (int i = 0; i < n->n_in; i++)
-            if (value_eq(n->in[i], of->in[0]) && !(n->op->flags & OPF_SHAPE_ONLY) &&
-                (i || quant_role(n) != QUANT_TO || !reads_alike(n, of)))
+        for (int i = 0; i < n->n_in; i++) {
+            if (!value_eq(n->in[i], of->in[0]) || n->op->flags & OPF_SHAPE_ONLY)
+                continue;
+            if (i || quant_role(n) != QUANT_TO || !attrs_same(n, of))
                 return false;
+            for (int k = 1; k < 3; k++)
+                if (has_in(n, k) != has_in(of, k) || (has_in(n, k) && !value_eq(n->in[k], of->in[k])))
+                    return false;
+        }
     for (int i = 0; i < g->n_output; i++)
         if (value_eq(g->output[i].value, of->in[0]))
             return false;
     return true;
 }
 
+/* Puts the master and a QuantizeLinear in front of all DequantizeLinear of the integers. */
 static Status give_master(Graph *g, const Node *to)
 {
     const ValueId integers = to->in[0];
@@ -94,7 +91,7 @@ static Status give_master(Graph *g, const Node *to)
 
 enum { MAX_MOVES = 16 };
 
-/* Does n give elements of input i other places, and nothing else? */
+/* Does n only move the elements of input i? */
 static bool moves(const Node *n, int i)
 {
     return has_in(n, i) && op_moves(n->op, i) && !(n->op->same & SAME_TYPED) && !n->op->branch && n->n_out == 1;
@@ -105,7 +102,7 @@ static bool integer_weights_is_number(const Graph *g, const Node *n, int i)
     return !has_in(n, i) || shape_numel(in_value(g, n, i)->shape) == 1;
 }
 
-/* The integers at v are constants of the file that at most *left nodes move.  each: along an axis each has its scale.
+/* Are the integers at v constants of the file that at most *left nodes move?  `each`: they have scales along an axis.
  */
 static bool is_moved(const Graph *g, ValueId v, bool each, int *left)
 {
@@ -126,7 +123,8 @@ static bool is_moved(const Graph *g, ValueId v, bool each, int *left)
     return any;
 }
 
-/* What `to` would make of v: its constants become floats, which the nodes between move. */
+/* Returns the floats that `to` makes of v: dequantises the constants, and moves the floats by copies of the nodes in
+ * between. */
 static ValueId move_floats(Graph *g, ValueId v, const Node *to, int64_t axis)
 {
     const Node *n = value(g, v)->producer;
@@ -146,8 +144,9 @@ static ValueId move_floats(Graph *g, ValueId v, const Node *to, int64_t axis)
     made = graph_add_node_like(g, n, n->n_in, in, 1, NULL);
     return made ? made->out[0] : NO_VALUE;
 }
-/* DequantizeLinear changes places with nodes that move constants of integers (Transpose, Gather), where all have one
- * scale, or each along an axis of a Transpose. */
+
+/* Swaps DequantizeLinear with nodes that move integer constants (Transpose, Gather), if the integers have one scale, or
+ * one for each index along an axis of a Transpose. */
 static Status move_first(Graph *g, PassCtx *ctx)
 {
     const uint32_t n_node = g->n_node;
@@ -174,44 +173,31 @@ static Status move_first(Graph *g, PassCtx *ctx)
     return pass_dce.run(g, ctx);
 }
 
-/* Integers that stay as they are, though they stand for weights. */
-static Status warn_of(const Graph *g, const Node *to, Report *report)
-{
-    return shape_numel(in_value(g, to, 0)->shape) == 1
-               ? ST_OK
-               : report_note(report, NOTE_NO_GRADIENT, in_value(g, to, 0)->name,
-                             "not trained: integers of the file that not only DequantizeLinear reads, or with several "
-                             "scales");
-}
-
-static Status keep_integers(const Graph *g, const PassCtx *ctx)
+static Status integer_weights_run(Graph *g, PassCtx *ctx)
 {
     const char *first = NULL;
     int n_kept = 0;
 
-    FOR_NODES(g, n) {
-        if (!reads_integers(g, n))
-            continue;
-        first = first ? first : in_value(g, n, 0)->name;
-        n_kept++;
+    if (parameter_options(ctx->opt)->qat_off) {
+        FOR_NODES(g, n) {
+            if (!reads_integers(g, n))
+                continue;
+            first = first ? first : in_value(g, n, 0)->name;
+            n_kept++;
+        }
+        return !first ? ST_OK
+                      : report_note(ctx->report, NOTE_OTHER, first,
+                                    "and %d more: integers in the file, fixed by --qat off", n_kept - 1);
     }
-    return !first ? ST_OK
-                  : report_note(ctx->report, NOTE_OTHER, first, "and %d more: integers in the file, fixed by --qat off",
-                                n_kept - 1);
-}
-
-static Status integer_weights_run(Graph *g, PassCtx *ctx)
-{
-    const char *first = NULL;
-
-    if (parameter_options(ctx->opt)->qat_off)
-        return keep_integers(g, ctx);
     TRY(move_first(g, ctx));
     FOR_NODES(g, n) {
         if (!reads_integers(g, n))
             continue;
         if (!is_read_alike(g, n)) {
-            TRY(warn_of(g, n, ctx->report));
+            if (shape_numel(in_value(g, n, 0)->shape) != 1)
+                TRY(report_note(ctx->report, NOTE_NO_GRADIENT, in_value(g, n, 0)->name,
+                                "not trained: integers of the file that not only DequantizeLinear reads, or with "
+                                "several scales"));
             continue;
         }
         TRY(node_normalise(g, n));
@@ -232,28 +218,23 @@ static Status integer_weights_run(Graph *g, PassCtx *ctx)
 
 /* ---- writing ---- */
 
-static const Node *reader_of(const Graph *g, ValueId v)
-{
-    FOR_NODES(g, n)
-        if (quant_role(n) == QUANT_TO && value_eq(n->in[0], v))
-            return n;
-    return NULL;
-}
-
-/* The integers of a master.  One that still is what the file's integer stands for gets that integer, which division and
- * rounding need not give where it has more than 24 bits. */
+/* Quantises a master.  An element that still equals the file's integer, dequantised, becomes that integer: of more than
+ * 24 bits, division and rounding need not give it. */
 static Status write_master(Tensor **out, Graph *g, const Node *from, const Value *master)
 {
-    const Node *to = reader_of(g, from->out[0]);
-    Tensor *q, *was;
+    const Node *to = NULL;
+    Tensor *q, *before;
 
+    FOR_NODES(g, n)
+        if (!to && quant_role(n) == QUANT_TO && value_eq(n->in[0], from->out[0]))
+            to = n;
     TRY(quantize_constant(&q, g->arena, g, from));
     *out = q;
     if (!to || !shape_eq(&q->shape, &master->integers->shape) || q->dtype != master->integers->dtype)
         return ST_OK;
-    TRY(dequantize_constant(&was, g->arena, g, to, master->integers));
+    TRY(dequantize_constant(&before, g->arena, g, to, master->integers));
     for (int64_t i = 0; i < tensor_numel(q); i++)
-        if (tensor_float(was, i) == tensor_float(master->init, i))
+        if (tensor_float(before, i) == tensor_float(master->init, i))
             tensor_set_int(q, i, (int64_t)tensor_float(master->integers, i));
     return ST_OK;
 }
@@ -306,5 +287,5 @@ Status integer_weights_standard(Graph *g)
 }
 
 const Pass pass_integer_weights = { .name = "integer-weights",
-                                    .summary = "weights of integers get floats to be trained by",
+                                    .summary = "integer weights get float masters, which are trained",
                                     .run = integer_weights_run };

@@ -4,12 +4,11 @@
 
 #include "graph/ir/graph.h"
 
-/* Weights that the pass integer-weights made floats of become integers again, under their names: for a model that is
- * written. */
+/* Turns the float masters of the pass integer-weights into integers of the same names, in a model to be written. */
 Status integer_weights_write(Graph *g) CHECKED;
 
-/* Where masters stay floats in a file: those of integers of 32 bits, which no QuantizeLinear of ONNX makes, are read as
- * they are. */
+/* For a file in which masters stay floats: removes the quantisers of 32-bit integers, which ONNX's QuantizeLinear
+ * cannot make. */
 Status integer_weights_standard(Graph *g) CHECKED;
 
 #endif

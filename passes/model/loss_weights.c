@@ -1,9 +1,9 @@
-/* Weights of a loss: constants that only multiply the loss's terms, by class or by sample.
+/* Recognition of a loss's weights: constants that only multiply its terms, by class or by sample.
  *
- * A loss that such a tensor multiplies is least where the tensor is -inf: nobody trains it.  From the tensor to the
- * loss everything is linear in it (products with what does not depend on it, sums, means, a ratio of two sums), and
- * some product is with what the model's own weights decide.  What passes a logarithm, an exponential or a product of
- * matrices is learned: temperatures, log-variances, class centres.
+ * Nobody trains such a tensor, since the loss is least where the tensor is -inf.  The loss is linear in it: only sums,
+ * means, ratios of two sums, and products with values that do not depend on it lie between, and one of these values
+ * depends on the model's own weights.  A tensor that passes a logarithm, an exponential or a matrix product is learned:
+ * a temperature, a log-variance, a class centre.
  *
  * Example: mean(-(pos_weight * t * log(s) + (1 - t) * log(1 - s))) is linear in pos_weight. */
 #include "graph/recipes/loss.h"
@@ -16,35 +16,29 @@
 typedef struct {
     Reach *r;
     const bool *is_loss; /* [n_output] */
-    bool *of_weights;    /* by value id: depends on what stands where weights do */
+    bool *of_weights;    /* by value id: depends on a constant in the place of weights */
     bool *other;         /* by value id: an output that is no loss depends on it */
-    bool *depends;       /* by value id: on the tensor at hand */
+    bool *depends;       /* by value id: depends on the tensor that is examined */
 } Weights;
 
-static bool stands_as_weight(const Reach *r, const Node *n, int i)
-{
-    return has_value(n->in[i]) && r->constant[n->in[i].i] && n->op->param_in && !(n->op->flags & OPF_PARAM_MAYBE) &&
-           i < 8 && n->op->param_in >> i & 1;
-}
-
-static void find_of_weights(Weights *w)
-{
-    FOR_NODES(w->r->g, n) {
-        bool any = false;
-
-        for (int i = 0; n->op && i < n->n_in; i++)
-            any = any || stands_as_weight(w->r, n, i) || (has_value(n->in[i]) && w->of_weights[n->in[i].i]);
-        for (int i = 0; i < n->n_out; i++)
-            w->of_weights[n->out[i].i] |= any && has_value(n->out[i]);
-    }
-}
-
-/* Returns whether there is such an output, of what weights decide. */
-static bool find_other(Weights *w)
+/* Sets of_weights and other.  True: some output that is no loss depends on weights. */
+static bool find_dependences(Weights *w)
 {
     const Graph *g = w->r->g;
     bool any = false;
 
+    FOR_NODES(g, n) {
+        bool of_weights = false;
+
+        for (int i = 0; n->op && i < n->n_in; i++) {
+            const bool place =
+                n->op->param_in && !(n->op->flags & OPF_PARAM_MAYBE) && i < 8 && n->op->param_in >> i & 1;
+
+            of_weights |= has_value(n->in[i]) && (w->of_weights[n->in[i].i] || (place && w->r->constant[n->in[i].i]));
+        }
+        for (int i = 0; i < n->n_out; i++)
+            w->of_weights[n->out[i].i] |= of_weights && has_value(n->out[i]);
+    }
     for (int i = 0; i < g->n_output; i++)
         if (!w->is_loss[i]) {
             w->other[g->output[i].value.i] = true;
@@ -66,8 +60,8 @@ static bool find_other(Weights *w)
 
 static bool depends_in(const Weights *w, const Node *n, int i) { return has_in(n, i) && w->depends[n->in[i].i]; }
 
-/* Is output 0 linear in the inputs that depend on the tensor, all of which are floats of data?  `weighs` is set where a
- * product is with what weights decide. */
+/* Is output 0 linear in the inputs that depend on the tensor?  Sets *weighs at a product with a value that depends on
+ * weights. */
 static bool is_linear(const Weights *w, const Node *n, bool *weighs)
 {
     if (n->op == &op_Mul) {
@@ -99,6 +93,7 @@ static bool passes(const Weights *w, const Node *n)
     return any && floats && !(n->op->flags & OPF_SHAPE_ONLY);
 }
 
+/* Does a loss depend linearly on the tensor, by a product with a value that depends on weights? */
 static bool only_weighs(Weights *w, uint32_t tensor)
 {
     const Graph *g = w->r->g;
@@ -119,9 +114,9 @@ static bool only_weighs(Weights *w, uint32_t tensor)
     return weighs && reaches;
 }
 
-/* ---- all of them ---- */
+/* ---- all tensors ---- */
 
-/* A number, or what --loss names. */
+/* An output is a loss if it is one number, or if --loss names it. */
 static Status find_losses(bool *is_loss, bool *any, const Graph *g, const BuildOptions *opt)
 {
     RecipeSettings s;
@@ -159,8 +154,7 @@ Status loss_weights_find(Reach *r, const BuildOptions *opt, Arena *a)
     TRY(find_losses(is_loss, &any, g, opt));
     if (!any)
         return ST_OK;
-    find_of_weights(&w);
-    others = find_other(&w);
+    others = find_dependences(&w);
     for (uint32_t i = 1; i < g->n_value; i++) {
         if (g->value[i]->kind != V_CONST || !(r->reach[i] & ~REACH_SETTING) || w.other[i])
             continue;

@@ -1,37 +1,28 @@
-/* p + (q - p) and (p + q) - p: straight-through estimators whose detach() the file lost. */
-#include "passes/model/parameters.h"
+/* A warning of values that are added and subtracted again: straight-through estimators whose detach() the file lost, as
+ * p + (q - p), (p + q) - p or p - (p - q). */
 #include "graph/ops/binary.gen.h"
+#include "passes/model/parameters.h"
 
-typedef struct {
-    ValueId twice; /* is added and subtracted */
-    ValueId stop;  /* what the outer node reads of the detached term */
-} Through;
-
-static const Node *made_by(const Graph *g, ValueId v, const OpDef *op)
+/* The sign of input i in a sum or difference; 0: the node is neither. */
+static int sign_of(const Node *n, int i)
 {
-    const Node *n = has_value(v) ? value(g, v)->producer : NULL;
-
-    return n && n->op == op ? n : NULL;
+    return n && n->op == &op_Sub && i ? -1 : n && (n->op == &op_Add || n->op == &op_Sub);
 }
 
-/* With the detach() in place one of the two would be a StopGradient of p. */
-static bool goes_through(const Graph *g, const Node *n, Through *out)
+/* Does n combine a value with a node that contains the value with the opposite sign?  *p: that value; *stop: what n
+ * reads of the term that was detached.  With the detach() in place, one of the two p would be a StopGradient. */
+static bool goes_through(const Graph *g, const Node *n, ValueId *p, ValueId *stop)
 {
-    for (int i = 0; i < 2 && n->op == &op_Add; i++) {
-        const Node *sub = made_by(g, n->in[i], &op_Sub);
+    for (int i = 0; i < 2 && sign_of(n, i); i++) {
+        const Node *inner = in_value(g, n, i)->producer;
+        const int sign = sign_of(n, 1 - i);
 
-        if (sub && sub->in[1].i == n->in[1 - i].i) {
-            *out = (Through){ sub->in[1], n->in[i] };
-            return true;
-        }
-    }
-    if (n->op == &op_Sub) {
-        const Node *add = made_by(g, n->in[0], &op_Add);
-
-        if (add && (add->in[0].i == n->in[1].i || add->in[1].i == n->in[1].i)) {
-            *out = (Through){ n->in[1], n->in[1] };
-            return true;
-        }
+        for (int k = 0; k < 2 && sign_of(inner, k); k++)
+            if (value_eq(inner->in[k], n->in[1 - i]) && sign_of(n, i) * sign_of(inner, k) == -sign) {
+                *p = n->in[1 - i];
+                *stop = sign < 0 ? *p : n->in[i];
+                return true;
+            }
     }
     return false;
 }
@@ -39,18 +30,18 @@ static bool goes_through(const Graph *g, const Node *n, Through *out)
 Status note_lost_detach(const Graph *g, Report *report)
 {
     FOR_NODES(g, n) {
+        ValueId twice, stop;
         const Value *p;
-        Through t;
 
-        if (!goes_through(g, n, &t))
+        if (!goes_through(g, n, &twice, &stop))
             continue;
-        p = value(g, t.twice);
+        p = value(g, twice);
         if (!dtype_is_float(p->dtype) || (p->kind == V_CONST && !p->trainable))
             continue;
         TRY(report_note(report, NOTE_EXPORTER, *n->name ? n->name : n->op->name,
                         "'%s' is added and subtracted, as in a straight-through estimator whose detach() the file does "
                         "not show; --stop-gradient '%s>%s' stops the gradient of the difference (docs/parameters.md)",
-                        p->name, value(g, t.stop)->name, n->name));
+                        p->name, value(g, stop)->name, n->name));
     }
     return ST_OK;
 }

@@ -1,8 +1,8 @@
-/* Weights whose names are not their module's, so that patterns of the module's names do not reach them.
+/* Warnings of patterns that match a module's name but miss its weights, because an exporter renamed the weights.
  *
- * PyTorch's exporters, unless told otherwise, call the transposed weight of a Linear "val_88" or "onnx::MatMul_104",
- * and likewise those of an LSTM.  `--freeze 'backbone.*'` then stops the biases alone.  The module is known all the
- * same, by metadata of the node that reads the weight or by the node's name. */
+ * By default PyTorch's exporters call the transposed weight of a Linear or an LSTM "val_88" or "onnx::MatMul_104".
+ * `--freeze 'backbone.*'` then freezes only the biases.  The module is still known: from metadata of the node that
+ * reads the weight, or from the node's name. */
 #include <string.h>
 
 #include "passes/model/merged_copies.h"
@@ -11,42 +11,35 @@
 #include "passes/options/parameters.h"
 #include "passes/options/update.h"
 
-typedef struct {
-    const Parameters *p;
-    const char **key; /* by value id: the name that the module has for it, "head.weight"; NULL: unknown, or its own */
-} Lost;
-
-static bool owns(const char *module, const char *name)
+/* key[value id]: the name that the module has for a weight, "head.weight"; NULL: unknown, or the weight has it.  The
+ * first reader of a known module gives the name, so a tied weight has that of one of its modules. */
+static Status lost_names_find_keys(const char **key, const Parameters *p)
 {
-    const size_t n = strlen(module);
-
-    return !strncmp(name, module, n) && name[n] == '.';
-}
-
-/* A weight's first reader of a known module gives the name.  A tied weight has that of one of its modules. */
-static Status find_keys(Lost *l)
-{
-    const Graph *g = l->p->g;
-    Arena *a = l->p->ctx->scratch;
+    const Graph *g = p->g;
+    Arena *a = p->ctx->scratch;
 
     FOR_NODES(g, n)
         for (int i = 0; i < n->n_in; i++) {
             const Value *v = has_value(n->in[i]) ? value(g, n->in[i]) : NULL;
             const char *module, *place = place_name(n, i);
+            size_t len;
 
-            if (!v || l->key[n->in[i].i] || !l->p->verdict[n->in[i].i].reason)
+            if (!v || key[n->in[i].i] || !p->verdict[n->in[i].i].reason)
                 continue;
             TRY(node_scope(&module, n, a));
-            if (!module || !*module ||
-                (name_form(g, v, l->p->torch_export) != NAME_MADE && (!place || owns(module, v->name))))
+            if (!module || !*module)
                 continue;
-            if (!(l->key[n->in[i].i] = arena_printf(a, "%s.%s", module, place ? place : "weight")))
+            len = strlen(module);
+            if (name_form(g, v, p->torch_export) != NAME_MADE &&
+                (!place || (!strncmp(v->name, module, len) && v->name[len] == '.')))
+                continue;
+            if (!(key[n->in[i].i] = arena_printf(a, "%s.%s", module, place ? place : "weight")))
                 return FAIL_NOMEM();
         }
     return ST_OK;
 }
 
-/* Would the pattern decide the tensor, had it the module's name? */
+/* Does the k-th pattern of a flag match the key of tensor i, though another rule decides the tensor? */
 typedef bool Misses(const Parameters *p, uint32_t i, const char *key, int k);
 
 static bool rule_misses(const Parameters *p, uint32_t i, const char *key, const char *pattern, PatternRule rule)
@@ -77,21 +70,22 @@ static bool group_misses(const Parameters *p, uint32_t i, const char *key, int k
            !(of_name && pattern_is_name(update_options(opt)->group[of_name - 1].pattern));
 }
 
-static Status note_pattern(const Lost *l, const char *flag, const char *pattern, Misses *misses, int k)
+static Status note_pattern(const Parameters *p, const char *const *key, const char *flag, const char *pattern,
+                           Misses *misses, int k)
 {
     enum { MOST = 8 };
-    const Graph *g = l->p->g;
+    const Graph *g = p->g;
     const char *list = "";
     int n = 0;
 
     for (uint32_t i = 1; i < g->n_value; i++)
-        if (l->key[i] && misses(l->p, i, l->key[i], k) && n++ < MOST &&
-            !(list = arena_printf(l->p->ctx->scratch, "%s%s'%s' of '%.*s'", list, *list ? ", " : "", g->value[i]->name,
-                                  (int)(strrchr(l->key[i], '.') - l->key[i]), l->key[i])))
+        if (key[i] && misses(p, i, key[i], k) && n++ < MOST &&
+            !(list = arena_printf(p->ctx->scratch, "%s%s'%s' of '%.*s'", list, *list ? ", " : "", g->value[i]->name,
+                                  (int)(strrchr(key[i], '.') - key[i]), key[i])))
             return FAIL_NOMEM();
     if (!n)
         return ST_OK;
-    return report_note(l->p->ctx->report, NOTE_EXPORTER, "the exporter",
+    return report_note(p->ctx->report, NOTE_EXPORTER, "the exporter",
                        "%s '%s' does not reach %s%s, which ha%s in the file: name %s too, or export with the "
                        "modules' names (docs/export.md)",
                        flag, pattern, list, n > MOST ? " and others" : "", n > 1 ? "ve other names" : "s another name",
@@ -101,19 +95,19 @@ static Status note_pattern(const Lost *l, const char *flag, const char *pattern,
 Status note_lost_names(const Parameters *p)
 {
     const BuildOptions *opt = p->ctx->opt;
-    Lost l = { p, NULL };
+    const char **key;
 
     if (!p->ctx->report ||
         (!parameter_options(opt)->n_freeze && !parameter_options(opt)->n_train && !update_options(opt)->n_group))
         return ST_OK;
-    if (!(l.key = ARENA_NEW(p->ctx->scratch, const char *, p->g->n_value)))
+    if (!(key = ARENA_NEW(p->ctx->scratch, const char *, p->g->n_value)))
         return FAIL_NOMEM();
-    TRY(find_keys(&l));
+    TRY(lost_names_find_keys(key, p));
     for (int k = 0; k < parameter_options(opt)->n_freeze; k++)
-        TRY(note_pattern(&l, "--freeze", parameter_options(opt)->freeze[k], freeze_misses, k));
+        TRY(note_pattern(p, key, "--freeze", parameter_options(opt)->freeze[k], freeze_misses, k));
     for (int k = 0; k < parameter_options(opt)->n_train; k++)
-        TRY(note_pattern(&l, "--train", parameter_options(opt)->train[k], train_misses, k));
+        TRY(note_pattern(p, key, "--train", parameter_options(opt)->train[k], train_misses, k));
     for (int k = 0; k < update_options(opt)->n_group; k++)
-        TRY(note_pattern(&l, "--group", update_options(opt)->group[k].pattern, group_misses, k));
+        TRY(note_pattern(p, key, "--group", update_options(opt)->group[k].pattern, group_misses, k));
     return ST_OK;
 }

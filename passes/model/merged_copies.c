@@ -1,17 +1,17 @@
-/* Which readers of one tensor meant copies of it, in files that a simplifier rewrote.
+/* Recognition of copies that a simplifier merged: which readers of one tensor meant copies of it.
  *
- * onnxsim, onnxslim, onnxoptimizer and ONNX Runtime keep one of several equal tensors, and drop the exporter's
- * metadata. A network that was never trained has many: the layers of nn.TransformerEncoder are copies of one.  What
- * still tells:
+ * onnxsim, onnxslim, onnxoptimizer and ONNX Runtime keep one of several equal tensors and drop the exporter's metadata.
+ * A network that was never trained has many equal tensors: the layers of nn.TransformerEncoder are copies of one.
+ * Two kinds of evidence remain:
  *
- * - onnxsim's lists: a reader in module b of a tensor "a.weight" meant "b.weight" if that is among what was removed;
- * - scopes in names of nodes, or a reader's other tensors: "/b/Gemm" is of module b, and so is a Gemm that reads
- * "b.weight" and "a.bias".  Two modules that share a tensor of one number began alike.  Two that share another are
- * copies if all of their tensors, or of those that they are parts of, are shared or equal, and there are two at least.
- * If one of them differs, the modules are two and share a parameter, as does a module that is called twice: it has one
- * scope.
+ * - onnxsim's lists.  A reader in module b of a tensor "a.weight" meant "b.weight" if that was removed.
+ * - Scopes in names of nodes, and a reader's other tensors.  "/b/Gemm" belongs to module b, and so does a Gemm that
+ *   reads "b.weight" and "a.bias".  Two modules that share a tensor of one number are taken for copies.  Two that share
+ *   another tensor are copies if they, or the modules that they are parts of, have two tensors at least, all shared or
+ *   equal.  If one tensor differs, the modules share a parameter.  A module that is called twice has one scope, and
+ *   shares its parameters with itself.
  *
- * A file that holds two equal tensors was not rewritten: what is one in it is one. */
+ * A file that holds two equal tensors was not simplified: a tensor with several readers is one parameter there. */
 #include "passes/model/merged_copies.h"
 
 #include <fnmatch.h>
@@ -28,7 +28,7 @@ enum { MOST_HASHED = 4096, FEW = 3 };
 
 /* ---- onnxsim's lists ---- */
 
-/* The next entry of a list at *s, which ends with `end`; NULL: there are no more.  "... (+5 more)" is none. */
+/* *out: the next entry of the list at *s, up to `end`; NULL: there is none, or "... (+5 more)". */
 static Status next_entry(char **out, const char **s, const char *end, Trace *t, Arena *a)
 {
     const char *stop = strstr(*s, end);
@@ -56,7 +56,7 @@ static int count_entries(const char *list)
     return n;
 }
 
-/* "Gemm (/b/Gemm" */
+/* Splits "Gemm (/b/Gemm". */
 static void split_node(Removed *out, char *text)
 {
     char *open = strstr(text, " ("), *close = open ? strrchr(open, ')') : NULL;
@@ -145,7 +145,7 @@ const char *place_name(const Node *n, int in)
     return before == 0 ? "weight" : before == 1 ? "bias" : NULL;
 }
 
-/* "/layer1/layer1.0/conv1/Conv" is of layer1.0.conv1: an entry of a Sequential repeats the path of the list. */
+/* "/layer1/layer1.0/conv1/Conv" gives layer1.0.conv1: an entry of a Sequential repeats the path of the list. */
 Status node_scope(const char **out, const Node *n, Arena *a)
 {
     const char *s = n->name, *end = strrchr(n->name, '/');
@@ -180,9 +180,12 @@ typedef struct {
     const Trace *t;
     Arena *a;
     const char **module; /* [node] NULL: unknown */
-    int64_t least_equal; /* numbers of the smallest two tensors that are equal; -1: not counted yet */
+    int64_t least_equal; /* size of the smallest tensor that equals another; -1: not computed yet */
+    ValueId id;          /* the tensor and the reader of it that are judged */
+    const Reader *reader;
 } Find;
 
+/* The float constant of rank 1 or more at the input; NULL: another value. */
 static const Value *tensor_at(const Graph *g, const Node *n, int in)
 {
     const Value *v = has_value(n->in[in]) ? value(g, n->in[in]) : NULL;
@@ -191,22 +194,8 @@ static const Value *tensor_at(const Graph *g, const Node *n, int in)
                                                                                                                  : NULL;
 }
 
-/* By its scope, or by the weight that it reads. */
-static Status find_module(const char **out, const Find *f, const Node *n)
-{
-    TRY(node_scope(out, n, f->a));
-    for (int i = 0; i < n->n_in && !*out; i++) {
-        const Value *v = tensor_at(f->g, n, i);
-        const char *last = v ? names_last(v->name) : "";
-
-        if (v && is_parameters_name(v->name) && !strcmp(last, "weight") &&
-            !(*out = arena_printf(f->a, "%.*s", (int)(last - v->name - 1), v->name)))
-            return FAIL_NOMEM();
-    }
-    return ST_OK;
-}
-
-/* "layer" of "layer_1", and of itself: PyTorch's older exporter numbers the calls of a module. */
+/* Is `call` the module's path, possibly with numbered parts ("layer_1" for "layer")?  PyTorch's older exporter numbers
+ * the calls of a module. */
 static bool is_call_of(const char *call, const char *module)
 {
     for (;; call++, module++) {
@@ -231,6 +220,7 @@ static bool merged_copies_within(const char *part, const char *whole)
 
 /* ---- evidence ---- */
 
+/* Sets least_equal. */
 static void count_equal(Find *f)
 {
     const Graph *g = f->g;
@@ -252,23 +242,8 @@ static void count_equal(Find *f)
     }
 }
 
-/* Does a node of that module read the tensor? */
-static bool read_in(const Find *f, ValueId v, const char *module, const char *rest)
-{
-    const char *last = names_last(rest);
-    size_t len = strlen(module), more = last == rest ? 0 : (size_t)(last - rest);
-
-    for (uint32_t i = f->r->first[v.i]; i < f->r->first[v.i + 1]; i++) {
-        const char *m = f->module[f->r->reader[i].n->index];
-
-        if (m && !strncmp(m, module, len) &&
-            (more ? m[len] == '.' && strlen(m + len) == more && !strncmp(m + len + 1, rest, more - 1) : !m[len]))
-            return true;
-    }
-    return false;
-}
-
-/* Tensors of module `o` that are those of module `m`, by being read there or by their values; -1: one differs. */
+/* *out: the number of module o's tensors that m reads as well, or that equal m's own; -1: one differs from m's.  The
+ * names are the first o_len and m_len characters. */
 static Status count_shared(int *out, const Find *f, const char *o, size_t o_len, const char *m, size_t m_len)
 {
     const char *module = arena_printf(f->a, "%.*s", (int)m_len, m);
@@ -276,7 +251,7 @@ static Status count_shared(int *out, const Find *f, const char *o, size_t o_len,
     *out = 0;
     for (uint32_t i = 1; i < f->g->n_value && module; i++) {
         const Value *v = f->g->value[i];
-        const char *name;
+        const char *name, *part;
         ValueId twin;
 
         if (v->kind != V_CONST || !v->init || !v->init->shape.rank || !dtype_is_float(v->dtype) ||
@@ -291,14 +266,29 @@ static Status count_shared(int *out, const Find *f, const char *o, size_t o_len,
                 return ST_OK;
             }
             ++*out;
-        } else
-            *out += read_in(f, (ValueId){ i }, module, v->name + o_len + 1);
+            continue;
+        }
+        /* Read in the same part of m: "o.0.weight" by a node of "m.0"? */
+        if (!(part = arena_printf(f->a, "%.*s", (int)(names_last(name) - name - 1), name)))
+            return FAIL_NOMEM();
+        if (i == f->id.i && !strcmp(f->module[f->reader->n->index], part)) { /* the usual case, without a search */
+            ++*out;
+            continue;
+        }
+        for (uint32_t k = f->r->first[i]; k < f->r->first[i + 1]; k++) {
+            const char *reader = f->module[f->r->reader[k].n->index];
+
+            if (reader && !strcmp(reader, part)) {
+                ++*out;
+                break;
+            }
+        }
     }
     return module ? ST_OK : FAIL_NOMEM();
 }
 
-/* Are the modules copies (1), two that share a parameter (-1), or is that open (0)?  First they alone, then those that
- * they are the same parts of. */
+/* *out: 1 if the modules are copies, -1 if they share a parameter, 0 if the file does not show which.  If their own
+ * tensors do not, the modules that they are the same parts of are compared. */
 static Status judge_copies(int *out, const Find *f, const char *o, const char *m)
 {
     size_t o_len = strlen(o), m_len = strlen(m), o_whole = o_len;
@@ -325,18 +315,8 @@ static Status judge_copies(int *out, const Find *f, const char *o, const char *m
 
 /* ---- readers ---- */
 
-/* The reader whose module has the tensor by its name, "" or NULL none. */
-static const Reader *home_of(const Find *f, ValueId v, const char *owner, size_t len)
-{
-    for (uint32_t i = f->r->first[v.i]; i < f->r->first[v.i + 1]; i++) {
-        const char *m = f->module[f->r->reader[i].n->index];
-
-        if (m && strlen(m) == len && !strncmp(m, owner, len))
-            return &f->r->reader[i];
-    }
-    return NULL;
-}
-
+/* Sets *out if the reader, outside of the module `owner` that the tensor is named after, means a copy.  `home`: the
+ * reader in that module. */
 static Status judge_reader(Meant *out, Find *f, ValueId id, const Reader *reader, const Reader *home, const char *owner)
 {
     const char *m = f->module[reader->n->index], *name;
@@ -361,6 +341,8 @@ static Status judge_reader(Meant *out, Find *f, ValueId id, const Reader *reader
     if (f->least_equal <= tensor_numel(v->init))
         return ST_OK;
     copies = 1;
+    f->id = id;
+    f->reader = reader;
     if (!tensor_is_filled(v->init))
         TRY(judge_copies(&copies, f, owner, m));
     out->name = copies > 0 && (!reader->n->module || !names_are_siblings(v->name, name)) ? name : NULL;
@@ -372,14 +354,19 @@ static Status judge_value(Meant *meant, Find *f, ValueId id)
 {
     const Value *v = value(f->g, id);
     const char *last = names_last(v->name), *owner;
-    const Reader *home;
+    const Reader *home = NULL; /* the first in the module that the tensor is named after */
 
     if (v->kind != V_CONST || v->next || !v->init || !v->init->shape.rank || !dtype_is_float(v->dtype) ||
         f->r->first[id.i + 1] - f->r->first[id.i] < 2 || !is_parameters_name(v->name))
         return ST_OK;
     if (!(owner = arena_printf(f->a, "%.*s", (int)(last - v->name - 1), v->name)))
         return FAIL_NOMEM();
-    if (!(home = home_of(f, id, owner, strlen(owner))))
+    for (uint32_t i = f->r->first[id.i]; i < f->r->first[id.i + 1] && !home; i++) {
+        const char *m = f->module[f->r->reader[i].n->index];
+
+        home = m && !strcmp(m, owner) ? &f->r->reader[i] : NULL;
+    }
+    if (!home)
         return ST_OK;
     for (uint32_t i = f->r->first[id.i]; i < f->r->first[id.i + 1]; i++)
         if (f->r->reader[i].n != home->n)
@@ -387,7 +374,8 @@ static Status judge_value(Meant *meant, Find *f, ValueId id)
     return ST_OK;
 }
 
-/* Without scopes: the readers that onnxsim changed are as many as the tensors of that last word that it removed. */
+/* Without scopes: if onnxsim changed as many readers of tensors "...word" as it removed tensors "...word", matches the
+ * two in order. */
 static Status by_changes(Meant *meant, const Find *f, const char *word)
 {
     int n_lost = 0, n_changed = 0, next = 0;
@@ -418,13 +406,24 @@ static Status by_changes(Meant *meant, const Find *f, const char *word)
 
 Status copies_find(Meant **out, const Graph *g, const Uses *r, const Trace *t, Arena *a)
 {
-    Find f = { g, r, t, a, ARENA_NEW(a, const char *, g->n_node), -1 };
+    Find f = { .g = g, .r = r, .t = t, .a = a, .module = ARENA_NEW(a, const char *, g->n_node), .least_equal = -1 };
     Meant *meant = ARENA_NEW(a, Meant, r->first[g->n_value]);
 
     if (!f.module || !meant)
         return FAIL_NOMEM();
-    FOR_NODES(g, n)
-        TRY(find_module(&f.module[n->index], &f, n));
+    FOR_NODES(g, n) { /* by the scope, or by the weight that the node reads */
+        const char **module = &f.module[n->index];
+
+        TRY(node_scope(module, n, a));
+        for (int i = 0; i < n->n_in && !*module; i++) {
+            const Value *v = tensor_at(g, n, i);
+            const char *last = v ? names_last(v->name) : "";
+
+            if (v && is_parameters_name(v->name) && !strcmp(last, "weight") &&
+                !(*module = arena_printf(a, "%.*s", (int)(last - v->name - 1), v->name)))
+                return FAIL_NOMEM();
+        }
+    }
     for (uint32_t i = 1; i < g->n_value; i++)
         TRY(judge_value(meant, &f, (ValueId){ i }));
     for (int i = 0; i < t->n_value && !t->cut; i++) {
@@ -439,7 +438,7 @@ Status copies_find(Meant **out, const Graph *g, const Uses *r, const Trace *t, A
     return ST_OK;
 }
 
-/* ---- what stays open ---- */
+/* ---- warnings ---- */
 
 typedef struct {
     const char *text; /* the first few names */
@@ -461,32 +460,23 @@ static const char *and_more(const Names *of, Arena *a)
     return text ? text : "";
 }
 
-static bool merged_copies_asked_for(const PassCtx *ctx, const char *name)
-{
-    bool any = false;
-
-    for (int i = 0; i < parameter_options(ctx->opt)->n_untie && !any; i++)
-        any = !fnmatch(parameter_options(ctx->opt)->untie[i], name, 0);
-    return any;
-}
-
 static bool looks_up(const Reader *r) { return r->n->op->param_in & 1 && r->n->op->index_range && !r->in; }
 
-/* A tensor of more than one number that several nodes read and whose readers' modules say nothing. */
+/* Do several nodes read the tensor, and does the file not show whether they mean copies? */
 static bool merged_copies_is_open(const Graph *g, const Uses *r, const Meant *meant, const Trace *t, uint32_t i)
 {
     const Value *v = g->value[i];
-    bool open = false, told = false, scoped = false;
+    bool open = false, copied = false, scoped = false;
 
     if (v->kind != V_CONST || v->next || !v->init || !v->init->shape.rank || !dtype_is_float(v->dtype) ||
         r->first[i + 1] - r->first[i] < 2 || looks_up(&r->reader[r->first[i]]))
         return false;
     for (uint32_t k = r->first[i]; k < r->first[i + 1]; k++) {
         open |= meant[k].open;
-        told |= meant[k].name != NULL;
+        copied |= meant[k].name != NULL;
         scoped |= r->reader[k].n->module || *r->reader[k].n->name == '/';
     }
-    return open || (*simplified_text(g, SIMPLIFIER) && (!t->listed || t->cut) && !told && !scoped &&
+    return open || (*simplified_text(g, SIMPLIFIER) && (!t->listed || t->cut) && !copied && !scoped &&
                     is_parameters_name(v->name) && !tensor_is_filled(v->init));
 }
 
@@ -494,8 +484,11 @@ static Status warn_open(const Graph *g, const Uses *r, const Meant *meant, const
 {
     for (uint32_t i = 1; i < g->n_value; i++) {
         const Node *last;
+        bool untied = false;
 
-        if (!merged_copies_is_open(g, r, meant, t, i) || merged_copies_asked_for(ctx, g->value[i]->name))
+        for (int k = 0; k < parameter_options(ctx->opt)->n_untie && !untied; k++)
+            untied = !fnmatch(parameter_options(ctx->opt)->untie[k], g->value[i]->name, 0);
+        if (untied || !merged_copies_is_open(g, r, meant, t, i))
             continue;
         last = r->reader[r->first[i + 1] - 1].n;
         TRY(report_note(ctx->report, NOTE_EXPORTER, EXPORTER,
@@ -507,7 +500,7 @@ static Status warn_open(const Graph *g, const Uses *r, const Meant *meant, const
     return ST_OK;
 }
 
-/* Tensors that onnxsim removed and that no reader was found for. */
+/* Warns of tensors that onnxsim removed and that no reader is known to mean. */
 static Status warn_lost(const Graph *g, const Uses *r, const Meant *meant, const Trace *t, PassCtx *ctx)
 {
     Names lost = { "", 0 };
@@ -528,7 +521,7 @@ static Status warn_lost(const Graph *g, const Uses *r, const Meant *meant, const
                        lost.text, and_more(&lost, ctx->scratch));
 }
 
-/* "node_linear" and 2 of "node_linear_2"; 0 where there is no number. */
+/* Returns 2 for "node_linear_2" and sets *base to the length of "node_linear"; 0: the name has no number. */
 static int numbered(const char *name, size_t *base)
 {
     const char *end = strrchr(name, '_');
@@ -556,8 +549,8 @@ static bool has_parameter(const Graph *g, const Node *n)
     return any;
 }
 
-/* The number before the node's, of nodes of its kind that have parameters, is nobody's: one may be the same as another
- * whose result several read.  `of`: such a one. */
+/* *gap: the name with the number before the node's, if no node has it: that node may have been merged with *of, a node
+ * of the same operator with parameters and several readers.  NULL: there is no gap. */
 static Status find_gap(const char **gap, const Node **of, const Graph *g, const Uses *r, const Node *n, Arena *a)
 {
     size_t base, other;
@@ -602,22 +595,15 @@ static Status warn_gaps(const Graph *g, const Uses *r, const Trace *t, PassCtx *
     return ST_OK;
 }
 
-/* Does a reader that has lost the exporter's own record mean a copy? */
-static bool merged_tensors(const Uses *r, const Meant *meant, uint32_t n)
-{
-    bool any = false;
-
-    for (uint32_t k = 0; k < n && !any; k++)
-        any = meant[k].name && !r->reader[k].n->module && !r->reader[k].n->n_read_as;
-    return any;
-}
-
-/* Whoever merged equal tensors may have merged equal nodes, of which those that several nodes read show nothing. */
+/* A tool that merged equal tensors may have merged equal nodes without a trace: warns of nodes with several readers. */
 static Status warn_nodes(const Graph *g, const Uses *r, const Meant *meant, const Trace *t, PassCtx *ctx)
 {
     Names shared = { "", 0 };
+    bool merged = false; /* a reader without the exporter's own record means a copy */
 
-    if (t->listed || !merged_tensors(r, meant, r->first[g->n_value]))
+    for (uint32_t k = 0; k < r->first[g->n_value] && !merged; k++)
+        merged = meant[k].name && !r->reader[k].n->module && !r->reader[k].n->n_read_as;
+    if (t->listed || !merged)
         return ST_OK;
     FOR_NODES(g, n)
         if (*n->name == '/' && has_parameter(g, n) && uses_count(r, n->out[0]) > 1)

@@ -1,10 +1,9 @@
-/* find-parameters: decides about every float constant of the model whether it is trained, and says why.
+/* find-parameters: decides for every float constant of the model whether it is trained, and records the reason.
  *
- * The first that has something to say decides: what cannot be differentiated is fixed; the user's patterns; the user's
- * list; the file; then rules.  The rules go by the name where the producer's names are known, by where the tensor came
- * from, by its numbers, and by what it does in the model.  Where they cannot tell two cases apart they decide one way,
- * and the decision is a guess that the user is warned of.  All modes decide the same: a session shares the states
- * between its graphs. */
+ * The first evidence decides, in this order: a constant without a derivative is fixed; the user's patterns; the user's
+ * list; the file; rules.  The rules use the name (if the producer's names are known), the tensor's origin, its numbers
+ * and its place in the model.  Where the rules cannot distinguish two cases, they choose one; that decision is a guess,
+ * and a note warns of it.  All modes decide alike, because a session shares the states between its graphs. */
 #include "passes/model/parameters.h"
 
 #include <stdio.h>
@@ -22,22 +21,23 @@
 
 /* ---- rules ---- */
 
-/* All that rules look at, of one constant. */
+/* The evidence about one constant. */
 typedef struct {
     const Value *v;
-    uint16_t reach; /* REACH_SETTING only where there is no other */
+    uint16_t reach; /* REACH_; REACH_SETTING only alone */
     NameForm form;
     NameMeaning meaning;
     Looks looks;
     int64_t numel;
-    bool literal;
+    bool literal;                       /* a number of the code, to judge by its node */
     bool spread, by_instance, rescales; /* as in Reach */
 } Facts;
 
-/* A Constant node; ORIGIN_NONE: of a function's body. */
+/* Is the constant from a Constant node, or (ORIGIN_NONE) from a function's body? */
 static bool in_node(const Value *v) { return v->origin != ORIGIN_INITIALIZER; }
 
-/* "/norm/Constant_1_output_0" of PyTorch's older exporter: a Constant node that a simplifier made an initializer. */
+/* Was the initializer a Constant node before a simplifier ran?  PyTorch's older exporter names these
+ * "/norm/Constant_1_output_0". */
 static bool was_in_node(const Graph *g, const Value *v)
 {
     const char *s = strrchr(v->name, '/');
@@ -52,10 +52,11 @@ static bool was_in_node(const Graph *g, const Value *v)
     }
     return !strcmp(s, "output_0");
 }
+
 static bool in_weights_place(const Facts *f) { return f->reach & (REACH_WEIGHT | REACH_NORM); }
 
-/* A number of the code that has the place of a parameter, as GroupNorm that is exported as InstanceNormalization
- * has. */
+/* A number of the code may have the place of a parameter: GroupNorm is exported as InstanceNormalization with constant
+ * scales. */
 static Verdict judge_literal(const Parameters *p, const Facts *f)
 {
     if (f->reach & REACH_CELL)
@@ -71,14 +72,6 @@ static Verdict judge_literal(const Parameters *p, const Facts *f)
                : GUESS(false, "a Constant node of a file whose weights are initializers");
 }
 
-/* A bias of one channel, and not the 3 that a Hardswish adds to all of them. */
-static bool is_bias_of_one(const Facts *f)
-{
-    const bool of_code = in_node(f->v) || f->form == NAME_MADE;
-
-    return f->v->shape->rank > 0 && f->reach & (REACH_BIAS | REACH_WEIGHT | REACH_NORM) && !(of_code && f->spread);
-}
-
 static Verdict judge_number(const Facts *f)
 {
     if (f->form == NAME_VARIABLE || (f->form == NAME_KEY && f->meaning == MEANS_PARAMETER))
@@ -87,12 +80,14 @@ static Verdict judge_number(const Facts *f)
         return GUESS(false, REASON_BUFFERS_NAME);
     if (f->form == NAME_KEY && f->v->origin == ORIGIN_INITIALIZER)
         return GUESS(true, "one number with a name of the module: a parameter, or a buffer");
-    if (is_bias_of_one(f))
+    /* The 3 that a Hardswish adds to all channels is no bias. */
+    if (f->v->shape->rank > 0 && f->reach & (REACH_BIAS | REACH_WEIGHT | REACH_NORM) &&
+        !((in_node(f->v) || f->form == NAME_MADE) && f->spread))
         return TRAINED("a bias or weight of one number");
     return FIXED("one number");
 }
 
-/* A bound or a filling value: a number of the code, unless something calls it a parameter. */
+/* A bound or a filling value is a number of the code, unless its name makes it a parameter. */
 static Verdict judge_setting(const Facts *f)
 {
     if (f->meaning != MEANS_BUFFER && f->v->origin == ORIGIN_INITIALIZER) {
@@ -106,7 +101,7 @@ static Verdict judge_setting(const Facts *f)
     return FIXED("a bound or a filling value that nothing calls a parameter");
 }
 
-/* Where it does not stand in a declared place. */
+/* A constant at an input where no operator declares a parameter. */
 static Verdict judge_term(const Facts *f)
 {
     if (f->form == NAME_VARIABLE)
@@ -133,7 +128,7 @@ static Verdict judge_term(const Facts *f)
     return FIXED("a divisor or exponent");
 }
 
-/* By its numbers, whatever it does; false: nothing is told. */
+/* Judges by the numbers alone.  False: they show nothing. */
 static bool judge_looks(Verdict *out, const Facts *f)
 {
     if (f->looks == LOOKS_MASK)
@@ -149,7 +144,7 @@ static bool judge_looks(Verdict *out, const Facts *f)
     return true;
 }
 
-/* The exporter folded constants: it says from what. */
+/* A constant that the exporter computed from recorded sources. */
 static Verdict judge_folded(const Parameters *p, const Facts *f)
 {
     NameMeaning of = folded_meaning(p->g, f->v->folded_from);
@@ -250,30 +245,6 @@ static bool judge_by_file(Verdict *out, const Value *v, Looks looks)
     return false;
 }
 
-/* A constant of the code rather than a weight, as far as its kind of node tells.  A function's weights have no other.
- */
-static bool is_literal(const Parameters *p, const Value *v)
-{
-    return !p->literal_weights && (v->origin == ORIGIN_NODE ||
-                                   (v->origin == ORIGIN_NONE && producer_is(p->g, "pytorch")) || was_in_node(p->g, v));
-}
-
-/* What rules would train, and only a loss meets. */
-static Verdict judge_of_loss(const Reach *r, uint32_t i, Verdict by_rules)
-{
-    if (by_rules.trained && r->weighs[i])
-        return GUESS(false, "only multiplies the terms of a loss, as weights of classes and samples do");
-    if (by_rules.trained && r->of_loss[i])
-        by_rules.guess = true;
-    return by_rules;
-}
-
-/* A wildcard means no numbers of the code, as the bounds of a ReLU6 are. */
-static bool means_setting(const char *pattern, const Facts *f)
-{
-    return pattern_is_name(pattern) || (f->v->origin == ORIGIN_INITIALIZER && f->form != NAME_MADE);
-}
-
 static Verdict judge(const Parameters *p, uint32_t i)
 {
     const Value *v = p->g->value[i];
@@ -284,7 +255,9 @@ static Verdict judge(const Parameters *p, uint32_t i)
                 name_meaning(v->name),
                 LOOKS_PLAIN,
                 shape_numel(v->shape),
-                is_literal(p, v),
+                !p->literal_weights &&
+                    (v->origin == ORIGIN_NODE || (v->origin == ORIGIN_NONE && producer_is(p->g, "pytorch")) ||
+                     was_in_node(p->g, v)), /* a function's weights have no origin either */
                 p->reach.spread[i],
                 p->reach.by_instance[i],
                 p->reach.rescales[i] };
@@ -304,7 +277,9 @@ static Verdict judge(const Parameters *p, uint32_t i)
         return FIXED("an input of the model: --input-value");
     if (rule == PATTERN_FREEZE)
         return FIXED("--freeze");
-    if (rule == PATTERN_TRAIN && (f.reach != REACH_SETTING || means_setting(pattern, &f)))
+    /* A wildcard does not match the code's own bounds, such as those of a ReLU6. */
+    if (rule == PATTERN_TRAIN && (f.reach != REACH_SETTING || pattern_is_name(pattern) ||
+                                  (v->origin == ORIGIN_INITIALIZER && f.form != NAME_MADE)))
         return TRAINED("--train");
     if (!(v->evidence == EVIDENCE_NONE && in_weights_place(&f) && f.meaning == MEANS_PARAMETER))
         f.looks = tensor_looks(v->init);
@@ -314,13 +289,17 @@ static Verdict judge(const Parameters *p, uint32_t i)
         return verdict;
     if (p->reach.both[i])
         return FIXED("one number that scales both factors of a product");
-    return judge_of_loss(&p->reach, i, judge_by_rules(p, &f, p->reach.normalises[i]));
+    verdict = judge_by_rules(p, &f, p->reach.normalises[i]);
+    if (verdict.trained && p->reach.weighs[i])
+        return GUESS(false, "only multiplies the terms of a loss, as weights of classes and samples do");
+    verdict.guess |= verdict.trained && p->reach.of_loss[i];
+    return verdict;
 }
 
 /* ---- the pass ---- */
 
-/* Of the matrices and filters that stand where weights do, are most in Constant nodes?  PyTorch writes them so of a
- * frozen script alone, and then has no initializer with a name of the module. */
+/* Are most matrices and filters in the place of weights from Constant nodes?  PyTorch writes weights so only for a
+ * frozen script, which has no initializer with a name of the module. */
 static bool has_literal_weights(const Parameters *p)
 {
     const bool torch = producer_is(p->g, "pytorch");
@@ -342,19 +321,7 @@ static bool has_literal_weights(const Parameters *p)
     return literal > initializer;
 }
 
-/* The reason of a trained tensor names its group. */
-static Status name_group(const Parameters *p, const Value *v, Verdict *verdict)
-{
-    const int k = verdict->trained ? update_group_of(p->ctx->opt, v->name) : 0;
-    Arena *a = p->ctx->report ? p->ctx->report->arena : NULL;
-
-    if (k && a &&
-        !(verdict->reason = arena_printf(a, "%s; group %d, '%s'", verdict->reason, k,
-                                         update_options(p->ctx->opt)->group[k - 1].pattern)))
-        return FAIL_NOMEM();
-    return ST_OK;
-}
-
+/* Sets p->read. */
 static Status find_read(Parameters *p)
 {
     const Graph *g = p->g;
@@ -369,7 +336,7 @@ static Status find_read(Parameters *p)
     return ST_OK;
 }
 
-/* What reaches quantisers by derivatives, where none passes these. */
+/* With --qat off, no derivative passes a quantiser.  Sets p->quantised for the values whose derivative it stops. */
 static Status find_quantised(Parameters *p)
 {
     const Graph *g = p->g;
@@ -394,14 +361,21 @@ static Status find_quantised(Parameters *p)
 
 static Status decide(Parameters *p)
 {
+    const BuildOptions *opt = p->ctx->opt;
+
     for (uint32_t i = 1; i < p->g->n_value; i++) {
         Value *v = p->g->value[i];
         Verdict verdict;
+        int group;
 
         if (v->kind != V_CONST || !dtype_is_float(v->dtype))
             continue;
         verdict = p->verdict[i] = judge(p, i);
-        TRY(name_group(p, v, &verdict));
+        group = verdict.trained ? update_group_of(opt, v->name) : 0;
+        if (group && p->ctx->report &&
+            !(verdict.reason = arena_printf(p->ctx->report->arena, "%s; group %d, '%s'", verdict.reason, group,
+                                            update_options(opt)->group[group - 1].pattern)))
+            return FAIL_NOMEM();
         TRY(report_decision(p->ctx->report, v, verdict.trained, verdict.guess, verdict.reason,
                             p->reach.reach[i] & REACH_STATISTIC  ? DECISION_STATISTIC
                             : p->reach.reach[i] & ~REACH_SETTING ? DECISION_DATA
@@ -415,7 +389,7 @@ static Status decide(Parameters *p)
     return ST_OK;
 }
 
-/* One line for all that were decided one way without knowing. */
+/* Lists all guesses of one kind in one note. */
 static Status note_guesses(const Report *r, Report *to, bool trained)
 {
     char names[512] = "";
@@ -454,7 +428,7 @@ static Status parameters_run(Graph *g, PassCtx *ctx)
     if (!(p.verdict = ARENA_NEW(ctx->scratch, Verdict, g->n_value)))
         return FAIL_NOMEM();
     if (parameter_options(ctx->opt)->parameters)
-        TRY(parameter_list_match(&p.list, parameter_options(ctx->opt)->parameters, g, &p.reach, ctx->scratch));
+        TRY(parameter_list_match(&p.list, parameter_options(ctx->opt)->parameters, g, ctx->scratch));
     TRY(find_read(&p));
     TRY(find_quantised(&p));
     p.torch_export = from_torch_export(g);

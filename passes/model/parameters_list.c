@@ -1,9 +1,9 @@
-/* What the user says is trained: patterns of names, and a list of keys, each of which must belong to something in the
- * model.
+/* The user's choice of trained tensors: patterns of --train and --freeze, and the keys of --parameters, each of which
+ * must match a tensor of the model.
  *
- * Exporters rename what they rewrite, so a key that names nothing is looked for by its numbers, which reshaping,
- * transposing or changing the type does not change, where the list has them (a file of tensors).  Tensors that an
- * exporter merged because they were equal answer to the keys of all. */
+ * Exporters rename the tensors that they rewrite.  A key that names no tensor is matched by its numbers, if the list is
+ * a file of tensors: a digest of them survives reshaping, transposing and a change of type.  Equal tensors that an
+ * exporter merged match the keys of all. */
 #include <fnmatch.h>
 #include <string.h>
 
@@ -12,6 +12,7 @@
 
 /* ---- patterns ---- */
 
+/* Number of characters that are no wildcards. */
 static int literal_characters(const char *pattern)
 {
     int n = 0;
@@ -23,6 +24,7 @@ static int literal_characters(const char *pattern)
 
 bool pattern_is_name(const char *pattern) { return !strpbrk(pattern, "*?[\\"); }
 
+/* The matching pattern with the most literal characters, the first among equals; NULL: none matches. */
 static const char *best_match(const char *const *pattern, int n, const char *name)
 {
     const char *best = NULL;
@@ -75,13 +77,12 @@ Status pattern_check(const BuildOptions *opt, const Graph *g)
 
 /* ---- the list ---- */
 
-enum { MOST_NAMES = 16 }; /* that a message lists */
+enum { MOST_NAMES = 16 }; /* in a message */
 
 typedef struct {
     const Graph *g;
-    const Reach *reach;
     int n_unmatched;
-    uint64_t *digest; /* by value id, once they are asked for; else NULL */
+    uint64_t *digest; /* by value id; NULL: not computed yet */
     Arena *arena;
 } Match;
 
@@ -92,20 +93,8 @@ static bool is_candidate(const Graph *g, uint32_t i)
     return v->kind == V_CONST && dtype_is_float(v->dtype) && v->init && v->init->data;
 }
 
-static Status find_digests(Match *m)
-{
-    if (m->digest)
-        return ST_OK;
-    if (!(m->digest = ARENA_NEW(m->arena, uint64_t, m->g->n_value)))
-        return FAIL_NOMEM();
-    for (uint32_t i = 1; i < m->g->n_value; i++)
-        if (is_candidate(m->g, i))
-            m->digest[i] = tensor_digest(m->g->value[i]->init, false);
-    return ST_OK;
-}
-
-/* The tensors of the key's numbers: initializers, where there are any.  Equal ones cannot be told apart, and all are
- * meant. */
+/* Matches all tensors with the key's numbers: initializers, or if there are none, constants of nodes.  Equal tensors
+ * are indistinguishable, so the key means all of them. */
 static bool take_numbers(ParameterMatch *out, const Match *m, const ParameterKey *k)
 {
     bool found = false;
@@ -126,36 +115,38 @@ static bool take_numbers(ParameterMatch *out, const Match *m, const ParameterKey
     return found;
 }
 
-/* What a state_dict has besides parameters. */
-static bool is_no_parameter(const ParameterKey *k)
-{
-    return (k->has_numbers && (!k->is_float || k->looks == LOOKS_MASK || k->looks == LOOKS_WAVES)) ||
-           name_meaning(k->name) == MEANS_BUFFER;
-}
-
 static Status match_key(ParameterMatch *out, Match *m, const ParameterKey *k, Problems *unmatched)
 {
     ValueId v = graph_find(m->g, k->name);
-    bool found = has_value(v) && is_candidate(m->g, v.i);
+    bool found = has_value(v) && is_candidate(m->g, v.i), buffer;
 
     if (has_value(v) && value(m->g, v)->kind == V_CONST && !found)
-        return ST_OK; /* of integers: not trainable, and nobody says that it is missing */
+        return ST_OK; /* an integer tensor is not trainable, and not missing either */
     if (found) {
         out->by[v.i] = k->name;
         out->key[v.i] = k;
     } else if (k->has_numbers && k->is_float) {
-        TRY(find_digests(m));
+        if (!m->digest) {
+            if (!(m->digest = ARENA_NEW(m->arena, uint64_t, m->g->n_value)))
+                return FAIL_NOMEM();
+            for (uint32_t i = 1; i < m->g->n_value; i++)
+                if (is_candidate(m->g, i))
+                    m->digest[i] = tensor_digest(m->g->value[i]->init, false);
+        }
         found = take_numbers(out, m, k);
     }
-    if (!found && !is_no_parameter(k) && m->n_unmatched++ < MOST_NAMES)
+    /* A state_dict has buffers besides parameters. */
+    buffer = (k->has_numbers && (!k->is_float || k->looks == LOOKS_MASK || k->looks == LOOKS_WAVES)) ||
+             name_meaning(k->name) == MEANS_BUFFER;
+    if (!found && !buffer && m->n_unmatched++ < MOST_NAMES)
         problems_add(unmatched, "'%s'%s", k->name,
                      k->has_numbers && k->looks == LOOKS_UNIFORM ? " (one number throughout)" : "");
     return ST_OK;
 }
 
-Status parameter_list_match(ParameterMatch *out, const ParameterList *list, const Graph *g, const Reach *r, Arena *a)
+Status parameter_list_match(ParameterMatch *out, const ParameterList *list, const Graph *g, Arena *a)
 {
-    Match m = { .g = g, .reach = r, .arena = a };
+    Match m = { .g = g, .arena = a };
     Problems unmatched = { 0 };
 
     out->by = ARENA_NEW(a, const char *, g->n_value);

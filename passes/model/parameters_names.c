@@ -1,4 +1,5 @@
-/* What the names of constants tell: how each known exporter calls parameters, and what it makes up. */
+/* Recognition of constants by their names: the names that each known exporter gives to parameters, and those it makes
+ * up. */
 #include <ctype.h>
 #include <string.h>
 
@@ -28,36 +29,29 @@ static bool ends(const char *s, const char *with)
 
 static bool all_digits(const char *s) { return *s && strspn(s, "0123456789") == strlen(s); }
 
-/* "val_12" of "val_" */
+/* Is s the stem with a number: "val_12" for "val_"? */
 static bool is_numbered(const char *s, const char *stem) { return starts(s, stem) && all_digits(s + strlen(stem)); }
 
-/* ---- producers ---- */
-
-/* The newer exporter describes every parameter and buffer that it left as it was; batch-norms are folded into weights
- * that keep their names and lose the description. */
-static NameForm torch_form(const Value *v, bool torch_export)
+NameForm name_form(const Graph *g, const Value *v, bool torch_export)
 {
-    const char *s = v->name;
+    const char *s = v->name, *dot = strrchr(s, '.');
 
-    if (starts(s, "onnx::") || is_numbered(s, "val_") || is_numbered(s, "_v_") || all_digits(s) || *s == '/' ||
-        v->folded_from || starts(s, "scalar_tensor") || starts(s, "lifted_tensor") || strstr(s, "_tensor_constant") ||
-        strstr(s, "_output_"))
-        return NAME_MADE;
-    return torch_export && v->evidence == EVIDENCE_NONE && !strchr(s, '.') ? NAME_MADE : NAME_KEY;
-}
-
-/* "linear_0.w_0", "batch_norm2d_3.b_0", "create_parameter_1.w_0" */
-static NameForm paddle_form(const char *s)
-{
-    const char *dot = strrchr(s, '.');
-
-    if (dot && (dot[1] == 'w' || dot[1] == 'b') && dot[2] == '_' && isdigit((unsigned char)dot[3]))
-        return NAME_VARIABLE;
-    return starts(s, "p2o.") || starts(s, "Constant") || starts(s, "auto_") ? NAME_MADE : NAME_PLAIN;
-}
-
-static NameForm tensorflow_form(const char *s)
-{
+    if (producer_is(g, "pytorch")) {
+        if (starts(s, "onnx::") || is_numbered(s, "val_") || is_numbered(s, "_v_") || all_digits(s) || *s == '/' ||
+            v->folded_from || starts(s, "scalar_tensor") || starts(s, "lifted_tensor") ||
+            strstr(s, "_tensor_constant") || strstr(s, "_output_"))
+            return NAME_MADE;
+        /* The newer exporter describes every parameter and buffer that it leaves unchanged.  The weights that
+         * batch-norms are folded into keep their names and lose the description. */
+        return torch_export && v->evidence == EVIDENCE_NONE && !dot ? NAME_MADE : NAME_KEY;
+    }
+    if (producer_is(g, "paddle")) { /* "linear_0.w_0", "batch_norm2d_3.b_0", "create_parameter_1.w_0" */
+        if (dot && (dot[1] == 'w' || dot[1] == 'b') && dot[2] == '_' && isdigit((unsigned char)dot[3]))
+            return NAME_VARIABLE;
+        return starts(s, "p2o.") || starts(s, "Constant") || starts(s, "auto_") ? NAME_MADE : NAME_PLAIN;
+    }
+    if (!producer_is(g, "tf2onnx") && !producer_is(g, "keras") && !producer_is(g, "jax"))
+        return NAME_PLAIN;
     if (strstr(s, "ReadVariableOp") || strstr(s, "/kernel") || strstr(s, "/bias") || strstr(s, "/gamma") ||
         strstr(s, "/beta") || strstr(s, "/embeddings"))
         return NAME_VARIABLE;
@@ -66,26 +60,7 @@ static NameForm tensorflow_form(const char *s)
                : NAME_PLAIN;
 }
 
-NameForm name_form(const Graph *g, const Value *v, bool torch_export)
-{
-    if (producer_is(g, "pytorch"))
-        return torch_form(v, torch_export);
-    if (producer_is(g, "paddle"))
-        return paddle_form(v->name);
-    if (producer_is(g, "tf2onnx") || producer_is(g, "keras") || producer_is(g, "jax"))
-        return tensorflow_form(v->name);
-    return NAME_PLAIN;
-}
-
 /* ---- meanings ---- */
-
-/* What the tensor is called in its module. */
-static const char *last_part(const char *name)
-{
-    const char *dot = strrchr(name, '.'), *slash = strrchr(name, '/'), *from = dot > slash ? dot : slash;
-
-    return from ? from + 1 : name;
-}
 
 static bool any_end(const char *s, const char *const *with)
 {
@@ -133,7 +108,8 @@ NameMeaning name_meaning(const char *name)
         "weight_ih",  "weight_hh", "layer_scale_1", "layer_scale_2", "lambda_1",  "lambda_2", "q_bias",
         "v_bias",     "prompt",    "temperature",   "original0",     "original1", "original", NULL
     };
-    const char *s = last_part(name);
+    const char *dot = strrchr(name, '.'), *slash = strrchr(name, '/'), *from = dot > slash ? dot : slash;
+    const char *s = from ? from + 1 : name; /* the name within the module */
 
     if (any_end(s, buffer_ends) || any_equal(s, buffers) || starts(s, "running_") || starts(s, "ema_"))
         return MEANS_BUFFER;
@@ -142,8 +118,8 @@ NameMeaning name_meaning(const char *name)
                : MEANS_NOTHING;
 }
 
-/* "0.weight_u" of "0.weight_orig"; weight_norm's "0.weight_v" has a "0.weight_g" instead.  The newer form is
- * "0.parametrizations.weight.0._u". */
+/* "0.weight_u" stands beside "0.weight_orig"; weight_norm's "0.weight_v" stands beside "0.weight_g" instead.  The newer
+ * form is "0.parametrizations.weight.0._u". */
 bool name_is_power_iteration(const Graph *g, const char *name)
 {
     const size_t len = strlen(name);
@@ -160,7 +136,7 @@ bool name_is_power_iteration(const Graph *g, const char *name)
     return has_value(graph_find(g, sibling));
 }
 
-/* Operators after which torch.export names results. */
+/* The operators that torch.export names results after. */
 static const char *const operators[] = { "add",
                                          "arange",
                                          "bitwise_and",
@@ -235,7 +211,7 @@ static const char *const operators[] = { "add",
                                          "zeros_like",
                                          NULL };
 
-/* Is it a result that torch.export named after one of them: "arange_3", "convert_element_type_default"? */
+/* Did torch.export name the result after one of `of`: "arange_3", "convert_element_type_default"? */
 static bool is_result_of(const char *name, const char *const *of)
 {
     char stem[64];
@@ -254,7 +230,6 @@ static bool is_result_of(const char *name, const char *const *of)
 
 static bool is_operator(const char *name) { return is_result_of(name, operators); }
 
-/* Does it hold the numbers of its sources, in whatever places?  "val_7" is a Linear's weight, transposed. */
 bool name_is_moved(const char *name)
 {
     static const char *const moves[] = { "_to_copy",   "_unsafe_view", "alias",     "cat",    "clone",
@@ -266,7 +241,7 @@ bool name_is_moved(const char *name)
     return is_result_of(name, moves);
 }
 
-/* What the exporter's signature of the program says of a name of the module. */
+/* The kind that the exporter's signature of the program gives a name of the module. */
 static NameMeaning signed_meaning(const Graph *g, const char *name)
 {
     const char *at = g->signature;
@@ -297,14 +272,13 @@ bool folded_beside(const Graph *g, const char *folded_from)
         if (v && v->evidence == EVIDENCE_PARAMETER)
             beside = true;
         else if (g->signature && !signed_meaning(g, part))
-            continue; /* a result in between */
+            continue; /* an intermediate result */
         else if (!v && !is_numbered(part, "val_") && !is_operator(part))
             return false;
     }
     return beside;
 }
 
-/* "['fc.weight', 'val_3']" */
 NameMeaning folded_meaning(const Graph *g, const char *folded_from)
 {
     NameMeaning found = MEANS_NOTHING, by_name = MEANS_NOTHING, of;

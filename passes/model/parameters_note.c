@@ -1,5 +1,5 @@
-/* What exporters do to a network on the way into a file, as far as the file shows it, and what they are known to do
- * without a trace. */
+/* Warnings of changes that an exporter made to the network: those that the file shows, and those that the exporter is
+ * known to make without a trace. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,13 +10,8 @@
 
 #define EXPORTER "the exporter"
 
-/* A module that is called again reads its own tensors. */
-static bool same_module(const Node *a, const Node *b)
-{
-    return a && a->module && b->module && !strcmp(a->module, b->module);
-}
-
-/* Distinct nodes that read each value, two at most; a training step of the file reads what it updates besides. */
+/* Warns of parameters of one number throughout that several modules read: exporters merge equal tensors.  A module that
+ * is called twice reads its own tensors twice, which counts once. */
 static Status note_tied(const Graph *g, Report *report, Arena *a)
 {
     uint8_t *readers = ARENA_NEW(a, uint8_t, g->n_value);
@@ -29,8 +24,9 @@ static Status note_tied(const Graph *g, Report *report, Arena *a)
     FOR_NODES(g, n)
         for (int i = 0; i < n->n_in; i++) {
             const Node *before = last[n->in[i].i];
+            const bool same = before && before->module && n->module && !strcmp(before->module, n->module);
 
-            readers[n->in[i].i] += readers[n->in[i].i] < 2 && before != n && !same_module(before, n);
+            readers[n->in[i].i] += readers[n->in[i].i] < 2 && before != n && !same; /* two at most */
             last[n->in[i].i] = n;
         }
     for (uint32_t i = 1; i < g->n_value; i++) {
@@ -52,34 +48,31 @@ static Status note_tied(const Graph *g, Report *report, Arena *a)
         first, n_tied > 1 ? " and others are" : " is", n_tied > 1 ? "" : "s", first);
 }
 
-static bool is_zero_row(const Tensor *t, int64_t row, int64_t width)
-{
-    for (int64_t i = row * width; i < (row + 1) * width; i++)
-        if (tensor_float(t, i) != 0)
-            return false;
-    return true;
-}
-
 /* The first row of zeros of a table whose other rows are not all zero; -1: there is none. */
 static int64_t zero_row(const Tensor *t)
 {
     const int64_t rows = t->shape.dim[0], width = t->shape.dim[1];
     int64_t first = -1, n = 0;
 
-    for (int64_t r = 0; r < rows && width; r++)
-        if (is_zero_row(t, r, width)) {
-            first = first < 0 ? r : first;
-            n++;
-        }
+    for (int64_t r = 0; r < rows && width; r++) {
+        int64_t i = 0;
+
+        while (i < width && tensor_float(t, r * width + i) == 0)
+            i++;
+        if (i < width)
+            continue;
+        first = first < 0 ? r : first;
+        n++;
+    }
     return n < rows ? first : -1;
 }
 
-/* A table of rows that are looked up by what the input says. */
+/* The table whose rows the node looks up by indices of the input; NULL: none. */
 static const Value *embedding_of(const Graph *g, const Node *n, const Reach *r)
 {
     const Value *table = n->op->param_in & 1 && n->op->index_range && !node_int(n, "axis") ? in_value(g, n, 0) : NULL;
 
-    if (call_is(n->call, "aten.embedding")) /* which says it (graph/ops/index.c) */
+    if (call_is(n->call, "aten.embedding")) /* the call records padding_idx (graph/ops/index.c) */
         return NULL;
     if (!table || !table->trainable || !table->init || table->init->shape.rank != 2 || !dtype_is_float(table->dtype) ||
         r->constant[n->in[1].i])
@@ -87,7 +80,7 @@ static const Value *embedding_of(const Graph *g, const Node *n, const Reach *r)
     return table;
 }
 
-/* PyTorch's Embedding(padding_idx=...) starts its row as zeros and gives it no gradient, of which a file has only the
+/* PyTorch's Embedding(padding_idx=...) initialises its row to zeros and gives it no gradient.  A file has only the
  * zeros. */
 static Status note_padding(const Graph *g, Report *report, const Reach *r, Arena *a)
 {
@@ -129,7 +122,8 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Rows that a table gave several times, as a bias of relative positions is: by chance few numbers are equal. */
+/* *out: are more than a tenth of the numbers equal to others?  A table that is read several times, such as a bias of
+ * relative positions, repeats its rows; by chance few numbers are equal. */
 static Status repeats(bool *out, const Tensor *t, Arena *a)
 {
     const int64_t n = tensor_numel(t);
@@ -147,7 +141,8 @@ static Status repeats(bool *out, const Tensor *t, Arena *a)
     return ST_OK;
 }
 
-/* torch.export's optimizer computes exp(log_scale) once, and drops log_scale. */
+/* Warns of trained tensors whose sources are gone: torch.export's optimizer computes exp(log_scale) and drops
+ * log_scale. */
 static Status note_computed(const Graph *g, Report *report, Arena *a)
 {
     bool *filters = ARENA_NEW(a, bool, g->n_value);
@@ -158,7 +153,7 @@ static Status note_computed(const Graph *g, Report *report, Arena *a)
         return FAIL_NOMEM();
     FOR_NODES(g, n)
         if (n->op->filter_in)
-            filters[n->in[1].i] = true; /* told by note_folded */
+            filters[n->in[1].i] = true; /* note_folded_norms reports these */
     for (uint32_t i = 1; i < g->n_value; i++) {
         const Value *v = g->value[i];
         bool found = v->trainable && v->init && v->folded_from && !filters[i];
@@ -179,8 +174,8 @@ static Status note_computed(const Graph *g, Report *report, Arena *a)
                        first, n_found > 1 ? " and others are" : " is", n_found > 1 ? "are" : "is");
 }
 
-/* What leaves no trace is told by the exporter alone. */
-static Status note_known(const Graph *g, Report *report, bool torch_export)
+/* Warns of the folds and merges that this exporter is known to make without a trace. */
+static Status note_known_exporter(const Graph *g, Report *report, bool torch_export)
 {
     bool folds = false;
 
@@ -200,7 +195,7 @@ static Status note_known(const Graph *g, Report *report, bool torch_export)
         torch_export ? ", to drop biases of zeros" : "");
 }
 
-/* Statistics that stand in formulas: there is no operator that could be put into training mode. */
+/* Warns of batch-norms written as formulas: there is no operator to put into training mode. */
 static Status note_formulas(const Graph *g, Report *report, const Reach *r)
 {
     const char *first = NULL;
@@ -219,8 +214,8 @@ static Status note_formulas(const Graph *g, Report *report, const Reach *r)
                        first, n > 1 ? " and others" : "");
 }
 
-/* The name and the number of an argument that the exporter drops with ONNX's words for it; NULL: it dropped none. */
-static const char *dropped_argument(const Node *n, double *number)
+/* Warns of arguments of PyTorch calls that ONNX's operators lack and the exporter drops. */
+static Status note_dropped(const Graph *g, Report *report, Arena *a)
 {
     static const struct {
         const char *call, *name;
@@ -228,26 +223,19 @@ static const char *dropped_argument(const Node *n, double *number)
     } dropped[] = { { "aten.avg_pool2d", "divisor_override", 6 },
                     { "aten.avg_pool3d", "divisor_override", 6 },
                     { "aten.embedding", "scale_grad_by_freq", 3 } };
-
-    for (size_t k = 0; k < sizeof dropped / sizeof *dropped; k++)
-        if (call_is(n->call, dropped[k].call) && call_number(n->call, dropped[k].argument, number) && *number != 0)
-            return dropped[k].name;
-    return NULL;
-}
-
-static Status note_dropped(const Graph *g, Report *report, Arena *a)
-{
     const char *list = "";
     double number;
     int n_found = 0;
 
-    FOR_NODES(g, n) {
-        const char *name = dropped_argument(n, &number);
-
-        if (name && n_found++ < 3 &&
-            !(list = arena_printf(a, "%s%s%s has lost %s=%g", list, *list ? ", " : "", node_text(g, n), name, number)))
-            return FAIL_NOMEM();
-    }
+    FOR_NODES(g, n)
+        for (size_t k = 0; k < sizeof dropped / sizeof *dropped; k++) {
+            if (!call_is(n->call, dropped[k].call) || !call_number(n->call, dropped[k].argument, &number) ||
+                number == 0)
+                continue;
+            if (n_found++ < 3 && !(list = arena_printf(a, "%s%s%s has lost %s=%g", list, *list ? ", " : "",
+                                                       node_text(g, n), dropped[k].name, number)))
+                return FAIL_NOMEM();
+        }
     if (!n_found)
         return ST_OK;
     if (n_found > 3 &&
@@ -256,7 +244,7 @@ static Status note_dropped(const Graph *g, Report *report, Arena *a)
     return report_note(report, NOTE_EXPORTER, EXPORTER, "%s of PyTorch's calls, and is computed without", list);
 }
 
-/* ONNX Runtime answers without. */
+/* Notes a loss whose label smoothing only the PyTorch call records; ONNX Runtime computes it without. */
 static Status note_smoothing(const Graph *g, Report *report)
 {
     FOR_NODES(g, n)
@@ -267,18 +255,8 @@ static Status note_smoothing(const Graph *g, Report *report)
     return ST_OK;
 }
 
-/* Its symbols are then a list without any (graph/onnx/import.c). */
-static bool declares_one_number(const Output *o)
-{
-    bool any = false;
-
-    for (int i = 0; o->dim_param && i < MAX_RANK; i++)
-        any |= o->dim_param[i] != NULL;
-    return o->dim_param && !any;
-}
-
-/* The exporter writes such a call of a tensor that it takes for one number as Identity (aten.sum, aten.cumsum ...): a
- * tensor with axes that meets one has lost the call. */
+/* Warns of calls such as aten.sum that the exporter wrote as Identity, because it took their tensor for one number.  A
+ * tensor with axes at such an Identity has lost the call. */
 static Status note_lost_calls(const Graph *g, Report *report, bool *any)
 {
     static const char *const lost[] = {
@@ -308,16 +286,20 @@ static Status note_lost_calls(const Graph *g, Report *report, bool *any)
     return ST_OK;
 }
 
-/* PyTorch declares what its program computes: an output of another rank shows that an operator was lost on the way, as
- * torch 2.15's default exporter loses the sum of cross_entropy(reduction="none"). */
+/* PyTorch declares the shapes that its program computes.  An output of another rank shows that the exporter lost an
+ * operator: torch 2.15's default exporter loses the sum of cross_entropy(reduction="none").  An output declared as one
+ * number has a list of dimension names without any name (graph/onnx/import.c). */
 static Status note_lost_sums(const Graph *g, Report *report)
 {
     for (int i = 0; producer_is(g, "pytorch") && i < g->n_output; i++) {
         const Output *o = &g->output[i];
         const Shape *shape = value(g, o->value)->shape;
         char text[SHAPE_TEXT];
+        bool one_number = o->dim_param != NULL;
 
-        if (!shape || !shape->rank || !declares_one_number(o))
+        for (int k = 0; one_number && k < MAX_RANK; k++)
+            one_number = !o->dim_param[k];
+        if (!shape || !shape->rank || !one_number)
             continue;
         shape_text(shape, text);
         TRY(report_note(
@@ -346,5 +328,5 @@ Status exporter_notes(const Graph *g, Report *report, const Reach *r, Arena *a)
     TRY(note_lost_calls(g, report, &lost_calls));
     if (!lost_calls)
         TRY(note_lost_sums(g, report));
-    return note_known(g, report, torch_export);
+    return note_known_exporter(g, report, torch_export);
 }

@@ -1,8 +1,8 @@
-/* Parameters by their name, the file or a flag that are not trained: warnings that name them, and errors of flags that
- * train nothing.
+/* Parameters that stay fixed although their name, the file or a flag calls them parameters: warnings that name them,
+ * and errors for flags that train nothing.
  *
- * A tensor that no derivative reaches is fixed, whatever calls it a parameter.  Parameters that are used, and not for
- * the loss, are told by passes/train/no_gradient.c. */
+ * A tensor that no derivative reaches is fixed whatever calls it a parameter.  passes/train/no_gradient.c reports
+ * parameters that the model uses but the loss does not. */
 #include <stdio.h>
 #include <string.h>
 
@@ -18,14 +18,14 @@ static bool is_decided(const Parameters *p, uint32_t i)
 
 static NameForm form_of(const Parameters *p, uint32_t i) { return name_form(p->g, p->g->value[i], p->torch_export); }
 
-/* A key of a state_dict may be that of a buffer. */
+/* Is the key a parameter?  A state_dict has buffers, too. */
 static bool key_means_parameter(const ParameterKey *key)
 {
     return !key->has_numbers || (name_meaning(key->name) != MEANS_BUFFER && key->looks != LOOKS_MASK &&
                                  key->looks != LOOKS_SWITCH && key->looks != LOOKS_WAVES);
 }
 
-/* Does anything but a pattern with wildcards call it a parameter?  `by_name`: nothing but its name does. */
+/* Is it called a parameter, by anything but a pattern with wildcards?  *by_name: by its name only. */
 static bool is_called_parameter(const Parameters *p, uint32_t i, bool *by_name)
 {
     const Value *v = p->g->value[i];
@@ -49,7 +49,7 @@ static bool is_called_parameter(const Parameters *p, uint32_t i, bool *by_name)
     return form == NAME_VARIABLE || (form != NAME_MADE && name_meaning(v->name) == MEANS_PARAMETER);
 }
 
-/* Is value i a mask: zeros and ones that a comparison or a Cast makes booleans of?  GPT-2's causal mask is called
+/* Is value i a mask: zeros and ones that a comparison or a Cast converts to booleans?  GPT-2's causal mask is called
  * bias. */
 static bool is_mask(const Parameters *p, uint32_t i, const Node *reader)
 {
@@ -57,7 +57,7 @@ static bool is_mask(const Parameters *p, uint32_t i, const Node *reader)
            tensor_looks(p->g->value[i]->init) == LOOKS_SWITCH;
 }
 
-/* A name alone makes no parameter of a node's setting, nor of a mask. */
+/* Warns of a parameter that stays fixed.  Neither an operator's setting nor a mask is a parameter by its name alone. */
 static Status warn_fixed(const Parameters *p, uint32_t i)
 {
     const Value *v = p->g->value[i];
@@ -79,89 +79,55 @@ static Status warn_fixed(const Parameters *p, uint32_t i)
         end.node ? node_text(p->g, end.node) : "an output", end.setting ? ", for which it is a setting" : "");
 }
 
-/* Why it stays fixed. */
-static Status reason_of(char *text, size_t size, const Parameters *p, uint32_t i)
-{
-    WayEnd end = { 0 };
-
-    if (!p->reach.reach[i] && p->read[i])
-        TRY(report_way_end(&end, p->g, (ValueId){ i }, p->ctx->scratch));
-    if (end.node)
-        snprintf(text, size, "no derivative reaches it: its way to the outputs ends at %s%s", node_text(p->g, end.node),
-                 end.setting ? ", for which it is a setting" : "");
-    else
-        snprintf(text, size, "%s", p->verdict[i].reason);
-    return ST_OK;
-}
-
-/* The tensors that a pattern of --train (NULL: --parameters) decides. */
-typedef struct {
-    const char *pattern;
-    int n_trained, n_fixed, n_shown;
-    uint32_t first; /* that stays fixed */
-    char names[256];
-} Obeyed;
-
-static bool decides(const Parameters *p, const Obeyed *o, uint32_t i)
-{
-    const char *pattern;
-    const PatternRule rule = pattern_rule(p->ctx->opt, p->g->value[i]->name, &pattern);
-
-    if (!o->pattern)
-        return rule == PATTERN_SILENT && p->list.key[i] && key_means_parameter(p->list.key[i]);
-    return rule == PATTERN_TRAIN && pattern == o->pattern;
-}
-
-/* Numbers of the code and what training updates in another way are no news. */
-static bool is_news(const Parameters *p, uint32_t i)
-{
-    return p->g->value[i]->origin == ORIGIN_INITIALIZER && form_of(p, i) != NAME_MADE &&
-           !(p->reach.reach[i] & REACH_STATISTIC);
-}
-
-static void parameters_obeyed_count(Obeyed *o, const Parameters *p)
-{
-    size_t len = 0;
-    int n_news = 0;
-
-    for (uint32_t i = 1; i < p->g->n_value; i++) {
-        const char *name = p->g->value[i]->name;
-
-        if (!is_decided(p, i) || !decides(p, o, i))
-            continue;
-        o->n_trained += p->verdict[i].trained;
-        if (p->verdict[i].trained)
-            continue;
-        o->first = o->first ? o->first : i;
-        if (!is_news(p, i))
-            continue;
-        n_news++;
-        if (len + strlen(name) + 4 < sizeof o->names)
-            len += (size_t)snprintf(o->names + len, sizeof o->names - len, "%s'%s'", o->n_shown++ ? ", " : "", name);
-    }
-    o->n_fixed = n_news;
-}
-
+/* Adds an error if all tensors that the flag decides stay fixed, and warns if some do.  `pattern`: of --train; NULL:
+ * --parameters.  The warning leaves out numbers of the code and statistics. */
 static Status check_flag(Problems *wrong, const Parameters *p, const char *pattern)
 {
-    Obeyed o = { .pattern = pattern };
-    char why[512];
+    int n_trained = 0, n_fixed = 0, n_shown = 0;
+    uint32_t first = 0; /* that stays fixed */
+    WayEnd end = { 0 };
+    char names[256] = "", why[512];
+    size_t len = 0;
 
-    parameters_obeyed_count(&o, p);
-    if (!o.n_trained && o.first) {
-        TRY(reason_of(why, sizeof why, p, o.first));
+    for (uint32_t i = 1; i < p->g->n_value; i++) {
+        const Value *v = p->g->value[i];
+        const char *by;
+        const PatternRule rule = pattern_rule(p->ctx->opt, v->name, &by);
+
+        if (!is_decided(p, i) ||
+            !(pattern ? rule == PATTERN_TRAIN && by == pattern
+                      : rule == PATTERN_SILENT && p->list.key[i] && key_means_parameter(p->list.key[i])))
+            continue;
+        n_trained += p->verdict[i].trained;
+        if (p->verdict[i].trained)
+            continue;
+        first = first ? first : i;
+        if (v->origin != ORIGIN_INITIALIZER || form_of(p, i) == NAME_MADE || p->reach.reach[i] & REACH_STATISTIC)
+            continue;
+        n_fixed++;
+        if (len + strlen(v->name) + 4 < sizeof names)
+            len += (size_t)snprintf(names + len, sizeof names - len, "%s'%s'", n_shown++ ? ", " : "", v->name);
+    }
+    if (!n_trained && first) {
+        if (!p->reach.reach[first] && p->read[first])
+            TRY(report_way_end(&end, p->g, (ValueId){ first }, p->ctx->scratch));
+        if (end.node)
+            snprintf(why, sizeof why, "no derivative reaches it: its way to the outputs ends at %s%s",
+                     node_text(p->g, end.node), end.setting ? ", for which it is a setting" : "");
+        else
+            snprintf(why, sizeof why, "%s", p->verdict[first].reason);
         problems_add(wrong, "%s%s%s%s trains nothing: '%s': %s", pattern ? "--train" : "--parameters ",
                      pattern ? " '" : "", pattern ? pattern : parameter_options(p->ctx->opt)->parameters->path,
-                     pattern ? "'" : "", p->g->value[o.first]->name, why);
+                     pattern ? "'" : "", p->g->value[first]->name, why);
     }
-    if (!pattern || !o.n_trained || !o.n_fixed)
+    if (!pattern || !n_trained || !n_fixed)
         return ST_OK;
     return report_note(p->ctx->report, NOTE_OTHER, "--train",
-                       "'%s' matches what no derivative reaches and stays fixed: %s%s", pattern, o.names,
-                       o.n_fixed > o.n_shown ? " and others" : "");
+                       "'%s' matches what no derivative reaches and stays fixed: %s%s", pattern, names,
+                       n_fixed > n_shown ? " and others" : "");
 }
 
-/* Tensors that --qat off fixes, by name. */
+/* Lists the tensors that --qat off fixes. */
 static Status note_quantised(const Parameters *p)
 {
     char names[512] = "";

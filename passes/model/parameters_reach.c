@@ -1,5 +1,5 @@
-/* What each constant does in the model, found backwards from the operators that read it.  A constant that only feeds
- * computation on other constants (a transposed, tied or normalised weight) does what the result does. */
+/* The role of each constant in the model (REACH_), found backwards from the operators that read it.  A constant that
+ * only feeds computation on other constants (a transposed, tied or normalised weight) has the role of the result. */
 
 #include "passes/model/parameters.h"
 
@@ -7,7 +7,8 @@ enum { FEW = 4 }; /* colour channels, with transparency */
 
 static bool has_weights(const Node *n) { return n->op->param_in && !(n->op->flags & OPF_PARAM_MAYBE); }
 
-static void find_live(Reach *r)
+/* Sets live, constant and raw. */
+static void find_origins(Reach *r)
 {
     const Graph *g = r->g;
 
@@ -21,12 +22,6 @@ static void find_live(Reach *r)
             if (has_value(n->in[k]) && in_value(g, n, k)->producer)
                 r->live[in_value(g, n, k)->producer->index] = true;
     }
-}
-
-static void find_origins(Reach *r)
-{
-    const Graph *g = r->g;
-
     for (uint32_t i = 1; i < g->n_value; i++) {
         r->constant[i] = g->value[i]->kind == V_CONST;
         r->raw[i] = g->value[i]->kind == V_INPUT;
@@ -48,6 +43,7 @@ static void find_origins(Reach *r)
     }
 }
 
+/* May a derivative pass from the outputs to input i? */
 static bool differentiable(const Graph *g, const Node *n, int i)
 {
     if (n->op->flags & (OPF_ZERO_GRAD | OPF_SHAPE_ONLY) || (i < 8 && n->op->setting_in >> i & 1))
@@ -58,15 +54,7 @@ static bool differentiable(const Graph *g, const Node *n, int i)
     return false;
 }
 
-/* Does the constant at input i, of few numbers, meet the model's input? */
-static bool meets_input(const Reach *r, const Node *n, int i)
-{
-    const Shape *s = in_value(r->g, n, i)->shape;
-    int64_t count = shape_known(s) ? shape_numel(s) : -1;
-
-    return n->op->elementwise && n->n_in == 2 && count > 0 && count <= FEW && r->raw[n->in[1 - i].i];
-}
-
+/* Does the other of two inputs come from an operator with weights? */
 static bool follows_weights(const Reach *r, const Node *n, int i)
 {
     const Node *from = n->n_in == 2 ? in_value(r->g, n, 1 - i)->producer : NULL;
@@ -74,31 +62,33 @@ static bool follows_weights(const Reach *r, const Node *n, int i)
     return from && has_weights(from);
 }
 
-static bool is_tunable(const Node *n, int i) { return i < 8 && n->op->tunable_in >> i & 1; }
-
-/* RNN, GRU and LSTM: the only operators with two matrices of weights and a bias. */
+/* RNN, GRU and LSTM are the only operators with two matrices of weights and a bias. */
 static bool is_cell(const Node *n) { return (n->op->param_in & 15) == 14; }
 
+/* The role of a constant at input i. */
 static uint16_t reach_of_input(const Reach *r, const Node *n, int i)
 {
+    const Shape *s = in_value(r->g, n, i)->shape;
+
     if (i < 8 && n->op->running_in >> i & 1)
         return REACH_STATISTIC;
     if (!differentiable(r->g, n, i))
         return 0;
-    if (is_tunable(n, i))
+    if (i < 8 && n->op->tunable_in >> i & 1)
         return REACH_SETTING;
     if (has_weights(n) && i < 8 && n->op->param_in >> i & 1)
         return n->op->flags & OPF_NORM ? REACH_NORM : is_cell(n) ? REACH_WEIGHT | REACH_CELL : REACH_WEIGHT;
     if (n->op->flags & OPF_SUM && follows_weights(r, n, i))
         return REACH_BIAS;
-    if (meets_input(r, n, i))
+    if (n->op->elementwise && n->n_in == 2 && shape_known(s) && shape_numel(s) > 0 && shape_numel(s) <= FEW &&
+        r->raw[n->in[1 - i].i])
         return REACH_COLOUR;
     if (n->op->flags & OPF_PARAM_MAYBE)
         return REACH_TERM;
     return i < 8 && n->op->ratio_in >> i & 1 ? REACH_RATIO : REACH_FLOW;
 }
 
-/* The constant at input i, one number, is added to several channels of an operator with weights: no bias is. */
+/* Is the constant at input i added to several channels of an operator with weights?  One number there is no bias. */
 static bool is_spread(const Reach *r, const Node *n, int i)
 {
     const Node *from = n->op->flags & OPF_SUM && follows_weights(r, n, i) ? in_value(r->g, n, 1 - i)->producer : NULL;
@@ -108,24 +98,7 @@ static bool is_spread(const Reach *r, const Node *n, int i)
     return axis >= 0 && axis < s->rank && s->dim[axis] > 1;
 }
 
-static uint16_t reach_of_outputs(const Reach *r, const Node *n)
-{
-    uint16_t reach = 0;
-
-    for (int i = 0; i < n->n_out; i++)
-        reach |= has_value(n->out[i]) ? r->reach[n->out[i].i] : 0;
-    return reach;
-}
-
-static bool is_constant(const Reach *r, const Node *n)
-{
-    for (int i = 0; i < n->n_out; i++)
-        if (has_value(n->out[i]))
-            return r->constant[n->out[i].i];
-    return false;
-}
-
-/* The number that n multiplies by; NO_VALUE: it does not, or by more of them. */
+/* The constant of one number that n multiplies by; NO_VALUE: there is none. */
 static ValueId scale_of(const Reach *r, const Node *n)
 {
     for (int i = 0; n && n->op && n->op->flags & OPF_PARAM_MAYBE && !(n->op->flags & OPF_SUM) && i < n->n_in; i++)
@@ -135,29 +108,27 @@ static ValueId scale_of(const Reach *r, const Node *n)
     return NO_VALUE;
 }
 
-static void find_both(Reach *r, const Node *n)
-{
-    const Graph *g = r->g;
-    ValueId a, b;
-
-    if (!n->op || !has_weights(n) || n->n_in < 2 || !has_value(n->in[0]) || !has_value(n->in[1]))
-        return;
-    a = scale_of(r, in_value(g, n, 0)->producer);
-    b = scale_of(r, in_value(g, n, 1)->producer);
-    if (has_value(a) && value_eq(a, b))
-        r->both[a.i] = true;
-}
-
+/* Sets reach, both and spread. */
 static void find_reach(Reach *r)
 {
     const Graph *g = r->g;
 
     for (uint32_t i = g->n_node; i-- > 0;) {
         const Node *n = g->node[i];
-        bool through = n->op && r->live[i] && is_constant(r, n);
-        uint16_t of_outputs = through ? reach_of_outputs(r, n) : 0;
+        bool through = false; /* the node's outputs are constants as well */
+        uint16_t of_outputs = 0;
 
-        find_both(r, n);
+        for (int k = n->n_out; n->op && r->live[i] && k-- > 0;)
+            if (has_value(n->out[k])) {
+                through = r->constant[n->out[k].i];
+                of_outputs |= r->reach[n->out[k].i];
+            }
+        if (n->op && has_weights(n) && has_in(n, 0) && has_in(n, 1)) {
+            const ValueId a = scale_of(r, in_value(g, n, 0)->producer), b = scale_of(r, in_value(g, n, 1)->producer);
+
+            if (has_value(a) && value_eq(a, b))
+                r->both[a.i] = true;
+        }
         for (int k = 0; n->op && r->live[i] && k < n->n_in; k++) {
             if (!has_value(n->in[k]) || !r->constant[n->in[k].i] || !dtype_is_float(in_value(g, n, k)->dtype))
                 continue;
@@ -178,7 +149,6 @@ Status reach_find(Reach *r, const Graph *g, Arena *a)
     r->spread = ARENA_NEW(a, bool, g->n_value);
     if (!r->both || !r->spread || !r->live || !r->constant || !r->raw || !r->reach)
         return FAIL_NOMEM();
-    find_live(r);
     find_origins(r);
     for (int i = 0; i < g->n_output; i++)
         if (r->constant[g->output[i].value.i])

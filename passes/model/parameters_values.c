@@ -1,11 +1,10 @@
-/* What the numbers of a constant tell of it. */
+/* Recognition of constants by their numbers: masks, tables of sines and cosines, fixed filters, grids. */
 #include <math.h>
 #include <xxhash.h>
 
 #include "passes/model/parameters.h"
 
-/* Zeros beside one number: what a mask that is added to scores holds.  A bias of zeros and one such number is not
- * likely. */
+/* A mask that is added to scores holds zeros and one large negative number; a bias hardly does. */
 static const double LARGE_NEGATIVE = -10, CERTAINLY_MASK = -1e4;
 enum {
     MIN_WAVES = 16,
@@ -34,20 +33,21 @@ static bool is_zero_row(const Row *r)
     return true;
 }
 
-/* The circle that sine and cosine of an angle are on when a table of them was shifted and scaled: their distance from
- * (center, center), squared. */
+/* A table of sines and cosines that was shifted and scaled: each pair (sine, cosine) is on the circle around
+ * (center, center) with this squared radius. */
 typedef struct {
     double center, square;
 } Circle;
 static const Circle UNIT = { 0, 1 };
 
-/* Where number k of the row's first halves stands, and its partner `half` numbers behind it.  Partners stand side by
- * side (blocks 0), or half a block apart in each of that many blocks, one for each axis of an image. */
+/* Distance of a number from its partner.  Partners are side by side (blocks 0), or half a block apart in each of that
+ * many blocks, one for each axis of an image. */
 static int64_t half_of(const Row *r, int blocks)
 {
     return blocks == ODD_SINES ? r->n / 2 + 1 : blocks ? r->n / blocks / 2 : 1;
 }
 
+/* *a, *b: pair k of the row, `half` apart. */
 static void pair_of(double *a, double *b, const Row *r, int64_t k, int64_t half)
 {
     const int64_t at = k / half * 2 * half + k % half;
@@ -56,49 +56,14 @@ static void pair_of(double *a, double *b, const Row *r, int64_t k, int64_t half)
     *b = number_of(r, at + half);
 }
 
-/* Are the pairs of the row on the circle?  Of an odd number of them one has no partner: the last, or (blocks ODD_SINES)
- * the last sine. */
-static bool is_wave_row(const Row *r, int blocks, const Circle *c)
-{
-    const int64_t half = half_of(r, blocks);
-    double a, b;
-
-    for (int64_t k = 0; k < r->n / 2; k++) {
-        pair_of(&a, &b, r, k, half);
-        a -= c->center;
-        b -= c->center;
-        if (!(fabs(a * a + b * b - c->square) < 1e-3 * c->square))
-            return false;
-    }
-    return true;
-}
-
-static bool may_hold(int64_t width, int blocks)
-{
-    const bool odd = width % 2;
-
-    if (blocks == ODD_SINES || (odd && blocks < 2))
-        return odd && width > 4;
-    return width >= 2 && width % (blocks ? 2 * blocks : 2) == 0;
-}
-
-static int64_t parameters_values_stride_of(const Tensor *t, int axis)
-{
-    int64_t stride = 1;
-
-    for (int i = axis + 1; i < t->shape.rank; i++)
-        stride *= t->shape.dim[i];
-    return stride;
-}
-
 static Row row_along(const Tensor *t, int axis, int64_t i)
 {
-    const int64_t width = t->shape.dim[axis], stride = parameters_values_stride_of(t, axis);
+    const int64_t width = t->shape.dim[axis], stride = shape_count(&t->shape, axis + 1, t->shape.rank);
 
     return (Row){ t, i / stride * stride * width + i % stride, width, stride };
 }
 
-/* Tables of one or two numbers are on a circle whatever they mean. */
+/* Has the tensor three distinct numbers?  One or two always fit a circle. */
 static bool has_three_numbers(const Tensor *t)
 {
     const int64_t numel = tensor_numel(t);
@@ -116,7 +81,7 @@ static bool has_three_numbers(const Tensor *t)
     return false;
 }
 
-/* The circle by least squares over the first rows: a^2 + b^2 = 2 c (a + b) + square - 2 c^2 is a line in a + b. */
+/* Fits the circle to the first rows by least squares: a^2 + b^2 = 2 c (a + b) + square - 2 c^2 is a line in a + b. */
 static bool find_circle(Circle *out, const Tensor *t, int axis, int blocks)
 {
     const int64_t rows = tensor_numel(t) / t->shape.dim[axis];
@@ -143,7 +108,8 @@ static bool find_circle(Circle *out, const Tensor *t, int axis, int blocks)
     return used > 1 && n >= MIN_WAVES && out->square > 0 && isfinite(out->square) && has_three_numbers(t);
 }
 
-/* Rows along the axis; up to half of a table's may be zeros, for a class token or for padding. */
+/* Are the pairs of the rows along the axis on the circle?  An odd number of elements leaves one without a partner: the
+ * last, or (blocks ODD_SINES) the last sine.  Half of the rows may be zeros, for a class token or for padding. */
 static bool is_waves_of(const Tensor *t, int axis, int blocks, const Circle *c)
 {
     const int64_t rows = tensor_numel(t) / t->shape.dim[axis];
@@ -151,28 +117,41 @@ static bool is_waves_of(const Tensor *t, int axis, int blocks, const Circle *c)
 
     for (int64_t i = 0; i < rows; i++) {
         const Row row = row_along(t, axis, i);
+        const bool zero = is_zero_row(&row);
+        double a, b;
 
-        if (is_zero_row(&row))
-            n_zero++;
-        else if (!is_wave_row(&row, blocks, c))
-            return false;
+        n_zero += zero;
+        for (int64_t k = 0; k < row.n / 2 && !zero; k++) {
+            pair_of(&a, &b, &row, k, half_of(&row, blocks));
+            a -= c->center;
+            b -= c->center;
+            if (!(fabs(a * a + b * b - c->square) < 1e-3 * c->square))
+                return false;
+        }
     }
     return n_zero <= rows / 2;
 }
 
 static bool is_waves_along(const Tensor *t, int axis)
 {
+    const int64_t width = t->shape.dim[axis];
+    const bool odd = width % 2;
     Circle c;
 
-    for (int blocks = 0; blocks <= ODD_SINES; blocks++)
-        if (may_hold(t->shape.dim[axis], blocks) &&
-            (is_waves_of(t, axis, blocks, &UNIT) ||
-             (find_circle(&c, t, axis, blocks) && is_waves_of(t, axis, blocks, &c))))
+    for (int blocks = 0; blocks <= ODD_SINES; blocks++) {
+        const bool fits = blocks == ODD_SINES || (odd && blocks < 2)
+                              ? odd && width > 4
+                              : width >= 2 && width % (blocks ? 2 * blocks : 2) == 0;
+
+        if (fits && (is_waves_of(t, axis, blocks, &UNIT) ||
+                     (find_circle(&c, t, axis, blocks) && is_waves_of(t, axis, blocks, &c))))
             return true;
+    }
     return false;
 }
 
-/* A table of sines and cosines, of positions in rows or columns, or of channels in front of an image's axes. */
+/* Is the tensor a table of sines and cosines, of positions in rows or columns, or of channels in front of an image's
+ * axes? */
 static bool is_waves(const Tensor *t)
 {
     const int rank = t->shape.rank;
@@ -183,7 +162,7 @@ static bool is_waves(const Tensor *t)
            (rank == 2 && t->shape.dim[0] > 3 && is_waves_along(t, 0));
 }
 
-/* Convolutions [O, I, spatial...] that take a weighted mean of each channel. */
+/* Does a filter [O, I, spatial...] take a weighted mean of each channel? */
 static bool is_window(const Tensor *t)
 {
     const int64_t filters = t->shape.rank > 2 ? t->shape.dim[0] * t->shape.dim[1] : 0,
@@ -205,8 +184,8 @@ static bool is_window(const Tensor *t)
     return size >= MIN_WINDOW;
 }
 
-/* The same magnitudes again and again, zeros aside: on average each at least twice, as a symmetric kernel, a
- * difference, or a Haar wavelet has them.  Learned numbers are all different. */
+/* Does a kernel have each magnitude, zeros aside, at least twice on average?  A symmetric kernel, a difference or a
+ * Haar wavelet does; learned numbers all differ. */
 static bool repeats_magnitudes(const Tensor *t, int64_t from, int64_t size)
 {
     int distinct = 0, n = 0;
@@ -223,22 +202,6 @@ static bool repeats_magnitudes(const Tensor *t, int64_t from, int64_t size)
     return n >= 2 && distinct <= n / 2;
 }
 
-static bool is_constant_kernel(const Tensor *t, int64_t from, int64_t size)
-{
-    for (int64_t i = 1; i < size; i++)
-        if (tensor_float(t, from + i) != tensor_float(t, from))
-            return false;
-    return true;
-}
-
-static bool is_same_kernel(const Tensor *t, int64_t from, int64_t size)
-{
-    for (int64_t i = 0; i < size; i++)
-        if (tensor_float(t, from + i) != tensor_float(t, i))
-            return false;
-    return true;
-}
-
 bool tensor_is_fixed_filter(const Tensor *t)
 {
     const int64_t numel = t && t->data ? tensor_numel(t) : 0,
@@ -247,18 +210,22 @@ bool tensor_is_fixed_filter(const Tensor *t)
     bool same = kernels > 1, repeats = size <= MAX_KERNEL, any = false;
 
     for (int64_t k = 0; k < kernels && size > 1 && (same || repeats); k++) {
-        const bool constant = is_constant_kernel(t, k * size, size);
+        const double first = tensor_float(t, k * size);
+        bool constant = true;
 
+        for (int64_t i = 0; i < size; i++) {
+            constant = constant && tensor_float(t, k * size + i) == first;
+            same = same && tensor_float(t, k * size + i) == tensor_float(t, i);
+        }
         any |= !constant;
-        same = same && is_same_kernel(t, k * size, size);
-        /* Among the four of a Haar transform one is a mean. */
-        repeats = repeats && (constant ? tensor_float(t, k * size) != 0 : repeats_magnitudes(t, k * size, size));
+        /* One of the four kernels of a Haar transform is a mean, which is constant. */
+        repeats = repeats && (constant ? first != 0 : repeats_magnitudes(t, k * size, size));
     }
     return any && (same || repeats);
 }
 
-/* One coordinate of points, every `stride`-th number from `first` on: runs that go up (down: sign -1) by one step, or
- * stay, as each coordinate of a grid does; three numbers a run or more. */
+/* Does one coordinate of the points (every `stride`-th number from `first` on) consist of runs that stay or go up by
+ * one step (sign -1: down), three numbers a run on average, as a coordinate of a grid does? */
 static bool is_even(const Tensor *t, int64_t first, int64_t stride, int sign)
 {
     const int64_t numel = tensor_numel(t), n = numel / stride;
@@ -282,26 +249,13 @@ static bool is_even(const Tensor *t, int64_t first, int64_t stride, int sign)
     return moves && runs <= n / 3;
 }
 
-/* Each number a multiple of the one before, by the same factor. */
-static bool is_rates(const Tensor *t)
-{
-    const int64_t numel = tensor_numel(t);
-    const double ratio = tensor_float(t, 1) / tensor_float(t, 0);
-
-    for (int64_t i = 1; i < numel; i++) {
-        double v = tensor_float(t, i);
-
-        if (!(fabs(v - ratio * tensor_float(t, i - 1)) <= 1e-5 * fabs(v)))
-            return false;
-    }
-    return ratio > 0;
-}
-
+/* Evenly spaced numbers or points, or a geometric sequence. */
 static bool is_steps(const Tensor *t)
 {
     const int64_t numel = tensor_numel(t), last = shape_columns(&t->shape);
     const int64_t stride = t->shape.rank > 1 && last <= MAX_COORDINATES ? last : 1;
     bool up = true, down = true;
+    double ratio;
 
     if (numel / stride < MIN_STEPS)
         return false;
@@ -309,7 +263,16 @@ static bool is_steps(const Tensor *t)
         up = up && is_even(t, i, stride, 1);
         down = down && is_even(t, i, stride, -1);
     }
-    return up || down || (numel == last && is_rates(t));
+    if (up || down || numel != last)
+        return up || down;
+    ratio = tensor_float(t, 1) / tensor_float(t, 0);
+    for (int64_t i = 1; i < numel; i++) {
+        const double v = tensor_float(t, i);
+
+        if (!(fabs(v - ratio * tensor_float(t, i - 1)) <= 1e-5 * fabs(v)))
+            return false;
+    }
+    return ratio > 0;
 }
 
 Looks tensor_looks(const Tensor *t)
@@ -317,7 +280,7 @@ Looks tensor_looks(const Tensor *t)
     const int64_t numel = t && t->data ? tensor_numel(t) : 0;
     const double first = numel ? tensor_float(t, 0) : 0;
     bool zero = false, one = false, uniform = true, two = true;
-    double other = 0; /* the number that is not zero, while there is but one */
+    double other = 0; /* the last number that is not zero; `two`: the only one */
 
     for (int64_t i = 0; i < numel; i++) {
         double v = tensor_float(t, i);

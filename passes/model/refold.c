@@ -1,19 +1,23 @@
-/* refold: a tensor that the exporter computed from a parameter which the file still has is computed from it again.
+/* refold: computes a tensor again that the exporter computed from a parameter of the file.
  *
- * PyTorch's default exporter folds 1 / p of a parameter p into a tensor of its own and says from what (folded_from).
- * Trained beside p it would go its own way.  Where one simple formula of a named source, or of two, gives the file's
- * numbers to the last bit, that formula takes the tensor's place: 1 / a, -a, a itself, a * c, c / a, a + c, c - a with
- * a constant c, a + b, a - b, a * b, a / b, of a as it is, reshaped or transposed.  Of exp, log, sqrt, sigmoid, tanh
- * and softplus of a or -a, which libraries round differently, the numbers may be two units in the last place apart, and
- * a name must tell the function.
+ * PyTorch's default exporter folds 1 / p of a parameter p into a tensor of its own and records its sources
+ * (folded_from).  Trained as a parameter beside p, that tensor would drift away from p.  If one simple formula of one
+ * or two named sources gives the file's numbers to the last bit, the formula replaces the tensor:
  *
- * The older exporter (TorchScript) folds as well, and does not say from what: there -a, 1 / a and sqrt(a) of a tensor
- * with a name of the module are looked for, and one alone may fit.
+ *   1 / a, -a, a         of a as it is, reshaped or transposed
+ *   a * c, c / a, a + c, c - a       with a constant c
+ *   a + b, a - b, a * b, a / b
+ *   exp, log, sqrt, sigmoid, tanh, softplus of a or -a       to two units in the last place, since libraries round
+ *                                                            differently, and only if a name shows the function
+ *
+ * The older exporter (TorchScript) folds as well but records no sources.  There the pass tries -a, 1 / a and sqrt(a) of
+ * every tensor with a name of the module, and replaces the tensor if exactly one fits.
  *
  * Example: p = {3}, mul = {0.33333334} of "['p', 'reciprocal', 'val_6']" becomes Reciprocal(p).
  *
- * Numbers that are all the same fit several formulas; there c is 1, and where more than one fits, the names of the
- * results in between decide ("reciprocal", "neg", "rsub").  What nothing explains is find-parameters' to decide. */
+ * Equal numbers throughout fit several formulas.  There c is 1, and if more than one formula fits, the names of the
+ * intermediate results decide ("reciprocal", "neg", "rsub").  find-parameters decides about tensors that no formula
+ * explains. */
 #include <math.h>
 #include <string.h>
 
@@ -51,28 +55,30 @@ static const struct {
                   [SQRT] = { "sqrt", sqrt }, [SIGMOID] = { "sigmoid", sigmoid },
                   [TANH] = { "tanh", tanh }, [SOFTPLUS] = { "softplus", softplus } };
 
-/* A source as the result's elements read it: dim and stride by the result's axes before it is reshaped. */
+/* A source, and how the result's elements read it: `perm`, and sizes and strides by the axes of the transposed source.
+ */
 typedef struct {
     ValueId v;
     const Tensor *t;
     int64_t perm[MAX_AXES], dim[MAX_AXES], stride[MAX_AXES];
-    bool turned;
+    bool transposed;
 } Source;
 
+/* Element i of the source in the order of the result. */
 static double refold_read(const Source *s, int64_t i)
 {
     int64_t at = 0;
 
     if (tensor_numel(s->t) == 1)
         return tensor_float(s->t, 0);
-    if (!s->turned)
+    if (!s->transposed)
         return tensor_float(s->t, i);
     for (int k = s->t->shape.rank; k-- > 0; i /= s->dim[k])
         at += i % s->dim[k] * s->stride[k];
     return tensor_float(s->t, at);
 }
 
-/* In double and rounded once, which is exact to the bit for these operations of float32. */
+/* Computes in double and rounds once, which gives the same bits as these operations of float32. */
 static double refold_compute(Form form, double a, double b, DType dtype)
 {
     double y = a;
@@ -94,7 +100,7 @@ static double refold_compute(Form form, double a, double b, DType dtype)
     return dtype == DT_FLOAT32 ? (double)(float)y : y;
 }
 
-/* b NULL: the constant c. */
+/* Does the formula give y to the bit?  b NULL: its second operand is the constant c. */
 static bool refold_fits(Form form, const Source *a, const Source *b, double c, const Tensor *y)
 {
     for (int64_t i = 0; i < tensor_numel(y); i++)
@@ -103,7 +109,8 @@ static bool refold_fits(Form form, const Source *a, const Source *b, double c, c
     return true;
 }
 
-/* The constant that the first number which is not 0 asks for, or a neighbour of it. */
+/* *c: the constant for which the formula gives y: the one that the first nonzero number implies, or a float beside it.
+ */
 static bool find_constant(double *c, Form form, const Source *a, const Tensor *y)
 {
     double s = 0, r = 0, guess;
@@ -125,8 +132,8 @@ static bool find_constant(double *c, Form form, const Source *a, const Tensor *y
     return false;
 }
 
-/* Does the name of the tensor, or of a result on the way to it, tell the form? */
-static bool says(const Value *v, Form form)
+/* Does the name of the tensor, or of an intermediate result, show the form? */
+static bool name_shows(const Value *v, Form form)
 {
     static const char *const names[][2] = {
         [INVERSE] = { "'reciprocal", "'div" }, [NEGATIVE] = { "'neg", "'neg" }, [REST] = { "'rsub", "'sub" }
@@ -138,33 +145,33 @@ static bool says(const Value *v, Form form)
     return false;
 }
 
-/* Of one source. */
+/* Finds the one formula of the source a, with a constant *c at most, that gives v.  False: none does, or several do. */
 static bool find_unary(Form *out, double *c, const Source *a, const Value *v)
 {
-    int n = 0, n_said = 0;
-    Form first = SAME, said = SAME;
+    int n = 0, n_named = 0;
+    Form first = SAME, named_form = SAME;
 
     for (Form f = REST + 1; f-- > SAME;)
         if (refold_fits(f, a, NULL, 1, v->init)) {
-            const bool named = says(v, f);
+            const bool named = name_shows(v, f);
 
             n++;
-            n_said += named;
+            n_named += named;
             first = f;
-            said = named ? f : said;
+            named_form = named ? f : named_form;
         }
-    *out = n_said ? said : first;
+    *out = n_named ? named_form : first;
     *c = 1;
     if (n || tensor_numel(v->init) == 1 || tensor_is_filled(v->init))
-        return n_said ? n_said == 1 : n == 1;
+        return n_named ? n_named == 1 : n == 1;
     for (*out = REST; *out <= RAISED; ++*out)
         if (find_constant(c, *out, a, v->init))
             return true;
     return false;
 }
 
-/* Is `name` that of the tensor, or of a result on the way to it, with a number behind it or none? */
-static bool is_on_way(const Value *v, const char *name)
+/* Has the tensor, or an intermediate result, the name `name`, possibly with a number behind it? */
+static bool has_result(const Value *v, const char *name)
 {
     const size_t n = strlen(name);
 
@@ -176,40 +183,39 @@ static bool is_on_way(const Value *v, const char *name)
     return false;
 }
 
-/* Two units in the last place apart at most? */
-static bool is_near(double y, double t, DType dtype)
-{
-    const double unit = dtype == DT_FLOAT32 ? (double)nextafterf(fabsf((float)t), INFINITY) - fabs(t)
-                                            : nextafter(fabs(t), INFINITY) - fabs(t);
-
-    return fabs(y - t) <= 2 * unit || (isnan(y) && isnan(t));
-}
-
+/* Does the function of a, or of -a, give y to two units in the last place? */
 static bool fits_function(Function f, const Source *a, bool negated, const Tensor *y)
 {
-    for (int64_t i = 0; i < tensor_numel(y); i++)
-        if (!is_near(functions[f].of(negated ? -refold_read(a, i) : refold_read(a, i)), tensor_float(y, i), y->dtype))
+    for (int64_t i = 0; i < tensor_numel(y); i++) {
+        const double x = refold_read(a, i), got = functions[f].of(negated ? -x : x), want = tensor_float(y, i);
+        const double unit = y->dtype == DT_FLOAT32 ? (double)nextafterf(fabsf((float)want), INFINITY) - fabs(want)
+                                                   : nextafter(fabs(want), INFINITY) - fabs(want);
+
+        if (!(fabs(got - want) <= 2 * unit) && !(isnan(got) && isnan(want)))
             return false;
+    }
     return true;
 }
 
-/* N_FUNCTIONS: none. */
+/* The function of a that gives v and that a name shows; N_FUNCTIONS: there is none. */
 static Function find_function(bool *negated, const Source *a, const Value *v)
 {
     for (Function f = EXP; f < N_FUNCTIONS; f++)
         for (int sign = 0; sign < 2; sign++)
-            if (is_on_way(v, functions[f].name) && sign == is_on_way(v, "neg") && fits_function(f, a, sign, v->init)) {
+            if (has_result(v, functions[f].name) && sign == has_result(v, "neg") &&
+                fits_function(f, a, sign, v->init)) {
                 *negated = sign;
                 return f;
             }
     return N_FUNCTIONS;
 }
 
+/* The source as a tensor of this shape, or as one number. */
 static ValueId operand(Graph *g, const Source *s, const Shape *shape)
 {
-    const ValueId turned = s->turned ? emit_transpose(g, s->v, s->t->shape.rank, s->perm) : s->v;
+    const ValueId x = s->transposed ? emit_transpose(g, s->v, s->t->shape.rank, s->perm) : s->v;
 
-    return tensor_numel(s->t) == 1 && shape_numel(shape) > 1 ? turned : emit_reshape(g, turned, shape);
+    return tensor_numel(s->t) == 1 && shape_numel(shape) > 1 ? x : emit_reshape(g, x, shape);
 }
 
 static ValueId emit_form(Graph *g, Form form, const Source *a, const Source *b, double c, const Tensor *y)
@@ -280,7 +286,7 @@ static void swap(int64_t *a, int64_t *b)
     *b = t;
 }
 
-/* The next order of the axes, as std::next_permutation has it; false: that was the last. */
+/* Steps to the next permutation in lexicographic order, as std::next_permutation does.  False: it was the last. */
 static bool next_order(int64_t *perm, int n)
 {
     int i = n - 1, k = n - 1;
@@ -297,6 +303,7 @@ static bool next_order(int64_t *perm, int n)
     return true;
 }
 
+/* Transposes the source to the next order of its axes.  False: there is none. */
 static bool refold_turn(Source *s)
 {
     const Shape *shape = &s->t->shape;
@@ -304,7 +311,7 @@ static bool refold_turn(Source *s)
 
     if (rank < 2 || rank > MAX_AXES || !next_order(s->perm, rank))
         return false;
-    s->turned = true;
+    s->transposed = true;
     for (int k = 0; k < rank; k++) {
         s->dim[k] = shape->dim[s->perm[k]];
         s->stride[k] = 1;
@@ -314,7 +321,7 @@ static bool refold_turn(Source *s)
     return true;
 }
 
-/* Constants that the exporter names, of as many numbers or of one. */
+/* Lists the constants that the exporter names as sources, of as many numbers as v or of one.  Returns their number. */
 static int list_sources(Source *list, const Graph *g, const Value *v)
 {
     char part[256];
@@ -370,29 +377,20 @@ static Status refold(Graph *g, PassCtx *ctx, ValueId at)
     return ST_OK;
 }
 
-/* ---- files that do not say from what ---- */
+/* ---- files without recorded sources ---- */
 
-/* 0, 1 and -1 come from anywhere; a 0 that was negated does not. */
-static bool is_telling(const Tensor *y)
-{
-    const double first = tensor_float(y, 0);
-
-    return !tensor_is_filled(y) || (first != 0 ? fabs(first) != 1 : signbit(first) != 0);
-}
-
-static bool fits_legacy(const Source *a, int form, const Tensor *y)
-{
-    return form == FUNCTION ? fits_function(SQRT, a, false, y) : refold_fits((Form)form, a, NULL, 1, y);
-}
-
+/* Replaces a tensor without recorded sources, if it is -a, 1 / a or sqrt(a) of exactly one tensor a. */
 static Status refold_legacy(Graph *g, PassCtx *ctx, ValueId at)
 {
-    static const int forms[] = { INVERSE, NEGATIVE, FUNCTION };
+    static const Form forms[] = { INVERSE, NEGATIVE, FUNCTION };
     Value *v = value(g, at);
+    const double first = tensor_float(v->init, 0);
     Source found = { 0 };
-    int form = SAME, n = 0;
+    Form form = SAME;
+    int n = 0;
 
-    if (!is_telling(v->init))
+    /* 0, 1 and -1 throughout are common numbers; a -0 comes from a negation. */
+    if (tensor_is_filled(v->init) && (first != 0 ? fabs(first) == 1 : !signbit(first)))
         return ST_OK;
     for (uint32_t i = 1; i < g->n_value; i++) {
         const Value *x = g->value[i];
@@ -402,7 +400,8 @@ static Status refold_legacy(Graph *g, PassCtx *ctx, ValueId at)
             !x->init->data || x->tied || !shape_eq(x->shape, v->shape) || name_form(g, x, false) != NAME_KEY)
             continue;
         for (size_t k = 0; k < sizeof forms / sizeof *forms; k++)
-            if (fits_legacy(&s, forms[k], v->init)) {
+            if (forms[k] == FUNCTION ? fits_function(SQRT, &s, false, v->init)
+                                     : refold_fits(forms[k], &s, NULL, 1, v->init)) {
                 found = s;
                 form = forms[k];
                 n++;
@@ -412,15 +411,8 @@ static Status refold_legacy(Graph *g, PassCtx *ctx, ValueId at)
         return ST_OK;
     return replace(g, ctx, v, at,
                    form == FUNCTION ? emit_function(g, SQRT, &found, false, v->init)
-                                    : emit_form(g, (Form)form, &found, NULL, 1, v->init),
+                                    : emit_form(g, form, &found, NULL, 1, v->init),
                    &found, NULL);
-}
-
-/* The older exporter's own initializers ("onnx::Exp_72") are results of its folding. */
-static bool is_legacy_fold(const Graph *g, const Value *v)
-{
-    return !v->folded_from && v->origin == ORIGIN_INITIALIZER && !strncmp(v->name, "onnx::", 6) &&
-           producer_is(g, "pytorch") && !from_torch_export(g);
 }
 
 static Status refold_run(Graph *g, PassCtx *ctx)
@@ -429,8 +421,9 @@ static Status refold_run(Graph *g, PassCtx *ctx)
 
     for (uint32_t i = 1; i < n; i++) {
         const Value *v = g->value[i];
-
-        const bool legacy = v->kind == V_CONST && is_legacy_fold(g, v);
+        /* The older exporter names the initializers that it computes "onnx::Exp_72". */
+        const bool legacy = v->kind == V_CONST && !v->folded_from && v->origin == ORIGIN_INITIALIZER &&
+                            !strncmp(v->name, "onnx::", 6) && producer_is(g, "pytorch") && !from_torch_export(g);
 
         if (v->kind == V_CONST && (v->folded_from || legacy) && (v->dtype == DT_FLOAT32 || v->dtype == DT_FLOAT64) &&
             v->init && v->init->data && tensor_numel(v->init) && !v->next && v->evidence == EVIDENCE_NONE &&
@@ -441,5 +434,5 @@ static Status refold_run(Graph *g, PassCtx *ctx)
 }
 
 const Pass pass_refold = { .name = "refold",
-                           .summary = "what the exporter computed from a parameter is computed from it again",
+                           .summary = "tensors that the exporter computed from a parameter are computed from it again",
                            .run = refold_run };

@@ -1,4 +1,5 @@
-/* What is trained, as a line for every run, and as a table for graph-transform --parameters. */
+/* The trained and fixed tensors of a model: a summary line for every run, and the table of graph-transform
+ * --parameters. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,7 +8,7 @@
 #include "graph/text/write_json.h"
 #include "passes/report.h"
 
-/* 81226 as "81,226" */
+/* Writes 81226 as "81,226". */
 static const char *grouped(char text[32], int64_t n)
 {
     char digits[24];
@@ -48,48 +49,30 @@ void report_summary(char text[REPORT_SUMMARY], const Report *r)
         grouped(a, numbers), numbers == 1 ? "" : "s", grouped(b, tensors), tensors == 1 ? "" : "s", constants, why);
 }
 
-/* "; gradient by all-reduce bucket 1": without what else goes there. */
-static void print_way(const Way *w, FILE *to)
-{
-    char name[160];
-    const char *rest;
-
-    if (!w || !w->reduced_by)
-        return;
-    rest = strstr(w->reduced_by, " (");
-    snprintf(name, sizeof name, "%.*s", (int)(rest ? rest - w->reduced_by : (ptrdiff_t)strlen(w->reduced_by)),
-             w->reduced_by);
-    fprintf(to, "; gradient by ");
-    foreign_print(to, name);
-}
-
 static void report_parameters_print_row(const Report *r, const Decision *d, int width, FILE *to)
 {
     const int length = (int)strlen(d->name);
-    char shape[SHAPE_TEXT];
+    const Way *w = report_way(r, d->name);
+    char shape[SHAPE_TEXT], name[160];
 
     foreign_print(to, d->name);
     fprintf(to, "%*s  %-16s  %-7s  %s%s", length < width ? width - length : 0, "", shape_text(d->shape, shape),
             d->trained ? "trained" : "fixed", d->reason, d->guess ? " (a guess)" : "");
-    print_way(report_way(r, d->name), to);
-    fprintf(to, "\n");
-}
+    if (w && w->reduced_by) { /* "all-reduce bucket 1", without the rest of the bucket in parentheses */
+        const char *rest = strstr(w->reduced_by, " (");
 
-static void json_way(const Way *w, FILE *to)
-{
-    if (!w)
-        return;
-    fprintf(to, ", \"gradient_by\": ");
-    if (w->reduced_by)
-        json_write_string(to, w->reduced_by);
-    else
-        fprintf(to, "null");
-    fprintf(to, ", \"updated_by\": ");
-    json_write_string(to, w->updated_by);
+        snprintf(name, sizeof name, "%.*s", (int)(rest ? rest - w->reduced_by : (ptrdiff_t)strlen(w->reduced_by)),
+                 w->reduced_by);
+        fprintf(to, "; gradient by ");
+        foreign_print(to, name);
+    }
+    fprintf(to, "\n");
 }
 
 static void json_row(const Report *r, const Decision *d, FILE *to)
 {
+    const Way *w = report_way(r, d->name);
+
     fprintf(to, "    {\"name\": ");
     json_write_string(to, d->name);
     fprintf(to, ", \"shape\": [");
@@ -98,7 +81,15 @@ static void json_row(const Report *r, const Decision *d, FILE *to)
     fprintf(to, "], \"trained\": %s, \"guess\": %s, \"reason\": ", d->trained ? "true" : "false",
             d->guess ? "true" : "false");
     json_write_string(to, d->reason);
-    json_way(report_way(r, d->name), to);
+    if (w) {
+        fprintf(to, ", \"gradient_by\": ");
+        if (w->reduced_by)
+            json_write_string(to, w->reduced_by);
+        else
+            fprintf(to, "null");
+        fprintf(to, ", \"updated_by\": ");
+        json_write_string(to, w->updated_by);
+    }
     fprintf(to, "}");
 }
 

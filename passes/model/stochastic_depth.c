@@ -1,19 +1,19 @@
-/* stochastic-depth: out of training, branches that training drops at random are kept.
+/* stochastic-depth: out of training, keeps the branches that training drops at random.
  *
- * Dropout is an operator with a mode; stochastic depth, and every other dropout that a framework writes in single
- * operators, is not: exported for training it goes on dropping wherever the file is run.  What it looks like:
+ * Dropout is an operator with a mode.  Stochastic depth and other dropouts that a framework writes in single operators
+ * have none: a file that was exported for training drops wherever it runs.  The pass recognises
  *
- *   a mask of zeros and ones, one with probability `keep`       Bernoulli(keep); u < keep, u >= 1 - keep, floor(u +
- * keep) with u uniform in [0, 1); also cast, spread or negated y = x * mask / keep the division before, behind or
- * within the mask x + branch * mask                                           not divided, and one number for each
- * sample or for all
+ *   a mask of zeros and ones         Bernoulli(keep), u < keep, u >= 1 - keep or floor(u + keep), with u uniform in
+ *                                    [0, 1); possibly cast, spread or negated
+ *   y = x * mask / keep              with the division before, behind or within the mask
+ *   x + branch * mask                without division, if the mask has one number for each sample or for all
  *
- * The division by the very probability of the mask is what makes it dropout: the mean of y is x, and x is what all
- * frameworks compute out of training.  Without it a mask that is multiplied may be the model's own noise, unless it
- * takes a residual branch in or out for whole samples.  Literals are compared to within the rounding of 16-bit floats.
+ * The division by the probability of the mask shows a dropout: the mean of y is x, and all frameworks compute x out of
+ * training.  A mask without the division may be the model's own noise, unless it adds or drops a residual branch for
+ * whole samples.  Literals are compared to the precision of 16-bit floats.
  *
- * In training the graph stays as it is.  Operators that draw random numbers for anything else draw them in every mode,
- * which is noted. */
+ * In training the graph stays unchanged.  Other operators that draw random numbers do so in every mode; a note names
+ * them. */
 #include <math.h>
 
 #include "graph/ir/rewrite.h"
@@ -33,7 +33,7 @@
 enum { DEPTH = 16 };
 static const double ROUNDING = 0x1p-10;
 
-/* scale * (1 with probability keep, else 0) */
+/* A random value: `scale` with probability `keep`, else 0. */
 typedef struct {
     double keep, scale;
     const Node *draws;
@@ -56,7 +56,7 @@ static bool all_equal(const Tensor *t, double *out)
     return true;
 }
 
-/* A constant, however it is put together, all of whose elements are this number. */
+/* *out: the number that all elements of a constant, or of a ConstantOfShape, are. */
 static bool stochastic_depth_number(const Graph *g, ValueId v, double *out)
 {
     const Node *n = maker(g, v);
@@ -76,7 +76,7 @@ static bool stochastic_depth_number(const Graph *g, ValueId v, double *out)
 
 /* ---- masks ---- */
 
-/* Uniform in [0, 1). */
+/* The node that draws v uniformly from [0, 1); NULL: v is not drawn so. */
 static const Node *uniform(const Graph *g, ValueId v)
 {
     const Node *n = maker(g, v);
@@ -94,42 +94,29 @@ static bool set_mask(Mask *out, double keep, const Node *draws)
     return draws && keep > 0 && keep <= 1;
 }
 
-/* u < keep, u > 1 - keep, and the other way round. */
-static bool compared(Mask *out, const Graph *g, const Node *n)
-{
-    bool less = n->op == &op_Less || n->op == &op_LessOrEqual;
-    double bound;
-
-    if (!less && n->op != &op_Greater && n->op != &op_GreaterOrEqual)
-        return false;
-    if (stochastic_depth_number(g, n->in[1], &bound))
-        return set_mask(out, less ? bound : 1 - bound, uniform(g, n->in[0]));
-    return stochastic_depth_number(g, n->in[0], &bound) &&
-           set_mask(out, less ? 1 - bound : bound, uniform(g, n->in[1]));
-}
-
-static bool rounded_down(Mask *out, const Graph *g, const Node *n)
-{
-    const Node *sum = n->op == &op_Floor ? maker(g, n->in[0]) : NULL;
-    double keep;
-
-    if (!sum || sum->op != &op_Add)
-        return false;
-    if (stochastic_depth_number(g, sum->in[1], &keep))
-        return set_mask(out, keep, uniform(g, sum->in[0]));
-    return stochastic_depth_number(g, sum->in[0], &keep) && set_mask(out, keep, uniform(g, sum->in[1]));
-}
-
+/* Bernoulli(keep), u < keep, u > 1 - keep with the operands in either order, or floor(u + keep). */
 static bool drawn(Mask *out, const Graph *g, const Node *n)
 {
-    double keep;
+    const bool less = n->op == &op_Less || n->op == &op_LessOrEqual;
+    const bool compares = less || n->op == &op_Greater || n->op == &op_GreaterOrEqual;
+    double bound;
 
-    return n->op == &op_Bernoulli && stochastic_depth_number(g, n->in[0], &keep) && set_mask(out, keep, n);
+    if (n->op == &op_Bernoulli)
+        return stochastic_depth_number(g, n->in[0], &bound) && set_mask(out, bound, n);
+    if (!compares && n->op != &op_Floor)
+        return false;
+    n = compares ? n : maker(g, n->in[0]);
+    if (!n || (!compares && n->op != &op_Add))
+        return false;
+    for (int i = 1; i >= 0; i--) /* which operand is the number */
+        if (stochastic_depth_number(g, n->in[i], &bound))
+            return set_mask(out, !compares || less == (i == 1) ? bound : 1 - bound, uniform(g, n->in[1 - i]));
+    return false;
 }
 
 static bool mask_of(Mask *out, const Graph *g, ValueId v, int depth);
 
-/* Where(mask, a, 0) or Where(mask, 0, a), Not, 1 - mask. */
+/* Where(mask, a, 0), Where(mask, 0, a), Not(mask) or 1 - mask. */
 static bool derived(Mask *out, const Graph *g, const Node *n, int depth)
 {
     double a, b;
@@ -148,7 +135,7 @@ static bool derived(Mask *out, const Graph *g, const Node *n, int depth)
     return true;
 }
 
-/* The factor by which a Mul or Div by a number changes its other input, `*i`. */
+/* *by: the factor by which a product or quotient with a number scales its other input, *i. */
 static bool scaling(const Graph *g, const Node *n, int *i, double *by)
 {
     bool div = n->op == &op_Div;
@@ -163,6 +150,7 @@ static bool scaling(const Graph *g, const Node *n, int *i, double *by)
     return isfinite(*by) && *by != 0;
 }
 
+/* Is v a mask, made by `depth` nodes at most? */
 static bool mask_of(Mask *out, const Graph *g, ValueId v, int depth)
 {
     const Node *n = maker(g, v);
@@ -179,12 +167,12 @@ static bool mask_of(Mask *out, const Graph *g, ValueId v, int depth)
         out->scale *= by;
         return true;
     }
-    return drawn(out, g, n) || compared(out, g, n) || rounded_down(out, g, n) || derived(out, g, n, depth - 1);
+    return drawn(out, g, n) || derived(out, g, n, depth - 1);
 }
 
 /* ---- one number for each sample ---- */
 
-/* A list of dimensions that are all 1 behind the first. */
+/* Are all dimensions of the list 1 but the first? */
 static bool ones_behind_first(const Graph *g, ValueId dims)
 {
     const Tensor *t = has_value(dims) ? value_const(g, dims) : NULL;
@@ -207,7 +195,7 @@ static bool ones_behind_first(const Graph *g, ValueId dims)
 
 static bool is_per_sample(const Shape *s) { return s->rank > 1 && shape_known(s) && shape_count(s, 1, s->rank) == 1; }
 
-/* By the shape that is drawn where it is known, else by what says it. */
+/* Is one number drawn for each sample?  The drawn shape shows it, or the constants that the shape is made of. */
 static bool per_sample(const Graph *g, const Node *draws)
 {
     const Node *n = draws;
@@ -235,15 +223,7 @@ static bool per_sample(const Graph *g, const Node *draws)
 
 /* ---- places ---- */
 
-static bool only_added(const Uses *r, ValueId v)
-{
-    for (uint32_t i = r->first[v.i]; i < r->first[v.i + 1]; i++)
-        if (!(r->reader[i].n->op->flags & OPF_SUM))
-            return false;
-    return r->first[v.i] < r->first[v.i + 1] && !r->ends[v.i];
-}
-
-/* Mul(x, mask), Mul(mask, x), Where(mask, x, 0). */
+/* Does n apply the mask to x: Mul(x, mask), Mul(mask, x), Where(mask, x, 0)? */
 static bool applied(ValueId *x, Mask *m, const Graph *g, const Node *n)
 {
     double zero;
@@ -260,8 +240,8 @@ static bool applied(ValueId *x, Mask *m, const Graph *g, const Node *n)
     return i == 1 || mask_of(m, g, n->in[0], DEPTH);
 }
 
-/* What `n` gives out of training, if it drops: the number that undoes `keep` stands in the mask, in front of it or
- * behind it.  What stands behind one that was found in front of this is taken. */
+/* Does n apply a dropout?  *out: the site.  The factor 1 / keep is in the mask, in front of n or behind it.  A factor
+ * behind another site (is_site) belongs to that one. */
 static bool drops(DropSite *out, const Uses *r, const Node *n, const bool *is_site)
 {
     const Graph *g = r->g;
@@ -286,7 +266,13 @@ static bool drops(DropSite *out, const Uses *r, const Node *n, const bool *is_si
         out->out = next->out[0];
         return true;
     }
-    return m.scale == 1 && per_sample(g, m.draws) && only_added(r, n->out[0]);
+    if (m.scale != 1 || !per_sample(g, m.draws) || r->ends[n->out[0].i] ||
+        r->first[n->out[0].i] == r->first[n->out[0].i + 1])
+        return false;
+    for (uint32_t k = r->first[n->out[0].i]; k < r->first[n->out[0].i + 1]; k++)
+        if (!(r->reader[k].n->op->flags & OPF_SUM))
+            return false;
+    return true;
 }
 
 Status drop_sites_find(DropSites *out, const Graph *g, Arena *a)
@@ -312,7 +298,7 @@ Status drop_sites_find(DropSites *out, const Graph *g, Arena *a)
     return ST_OK;
 }
 
-/* What stands for each value out of training, none: itself.  One site may stand in another's branch, in front of it. */
+/* By value id: its replacement out of training, or none.  A site may be in the branch of another. */
 static ValueId *find_kept(const Graph *g, const DropSites *sites, Arena *a)
 {
     ValueId *by = ARENA_NEW(a, ValueId, g->n_value);
@@ -339,14 +325,14 @@ Status drop_sites_remove(Graph *g, const DropSites *sites, Arena *a)
     return rewrite_end(g);
 }
 
-/* ---- what is told ---- */
+/* ---- notes ---- */
 
 static void need(const ValueId *by, bool *live, ValueId v)
 {
-    live[has_value(by[v.i]) ? by[v.i].i : v.i] = true; /* that of no value counts for nothing */
+    live[has_value(by[v.i]) ? by[v.i].i : v.i] = true; /* live[0], of no value, is not read */
 }
 
-/* The values that the model's outputs need when nothing is dropped. */
+/* By value id: do the model's outputs depend on it out of training? */
 static bool *find_live(const Graph *g, const DropSites *sites, Arena *scratch)
 {
     bool *live = ARENA_NEW(scratch, bool, g->n_value);
@@ -367,7 +353,7 @@ static bool *find_live(const Graph *g, const DropSites *sites, Arena *scratch)
     return live;
 }
 
-static Status stochastic_depth_tell(const Graph *g, PassCtx *ctx, const DropSites *sites)
+static Status stochastic_depth_note(const Graph *g, PassCtx *ctx, const DropSites *sites)
 {
     const bool *live = find_live(g, sites, ctx->scratch);
 
@@ -396,7 +382,7 @@ static Status stochastic_depth_run(Graph *g, PassCtx *ctx)
 
     TRY(drop_sites_find(&sites, g, ctx->scratch));
     if (ctx->report)
-        TRY(stochastic_depth_tell(g, ctx, &sites));
+        TRY(stochastic_depth_note(g, ctx, &sites));
     if (training || !sites.n)
         return ST_OK;
     ctx->n_changed += sites.n;

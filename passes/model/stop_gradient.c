@@ -1,6 +1,6 @@
-/* stop-gradient: no gradient passes the values that --stop-gradient names.
+/* stop-gradient: stops gradients at the values that --stop-gradient names.
  *
- * Where the file says itself what stops gradients, it was read from there (graph/onnx/traced_program.c). */
+ * The importer reads the stops that the file records (graph/onnx/traced_program.c). */
 #include <fnmatch.h>
 #include <stdio.h>
 #include <string.h>
@@ -19,7 +19,7 @@ typedef struct {
     uint32_t n_value;
 } Stop;
 
-/* A node's name, or NODE:INDEX, of its input with that index alone. */
+/* Does the pattern, NODE or NODE:INDEX, match the reader's name, or the name and this input? */
 static bool is_reader(Arena *a, const char *pattern, const Node *reader, int input)
 {
     const char *colon = strrchr(pattern, ':');
@@ -34,7 +34,7 @@ static bool is_reader(Arena *a, const char *pattern, const Node *reader, int inp
     return name && !fnmatch(name, reader->name, 0);
 }
 
-/* "VALUE>NODE": only where a node of such a name reads it. */
+/* Does the pattern, VALUE or VALUE>NODE, match the value and this reader of it? */
 static bool matches(const Graph *g, Arena *a, const char *pattern, ValueId v, const Node *reader, int input)
 {
     const char *at = strchr(pattern, '>');
@@ -120,5 +120,5 @@ static Status stop_gradient_run(Graph *g, PassCtx *ctx)
 }
 
 const Pass pass_stop_gradient = { .name = "stop-gradient",
-                                  .summary = "let no gradient pass what --stop-gradient names",
+                                  .summary = "stop gradients at the values that --stop-gradient names",
                                   .run = stop_gradient_run };

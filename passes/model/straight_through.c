@@ -1,9 +1,9 @@
-/* straight-through: gradients pass quantisers.
+/* straight-through: gradients pass pairs of QuantizeLinear and DequantizeLinear unchanged.
  *
- * Each DequantizeLinear of what a QuantizeLinear made becomes one whose gradient goes straight to what was quantised
- * (graph/ops/straight_through.c), so that a network of such pairs is trained as PyTorch's quantisation-aware training
- * does.  Between the two may stand operators that move or pick integers (graph/ops/integer_flow.c).  It stands before
- * parameters are found: what lies behind quantisers is one. */
+ * The pass replaces each DequantizeLinear of a quantised value by one whose gradient goes to the input of the
+ * QuantizeLinear (graph/ops/straight_through.c), as in PyTorch's quantisation-aware training.  Operators between the
+ * two may move or select integers (graph/ops/integer_flow.c).  The pass runs before parameters are found: gradients
+ * then reach the weights in front of quantisers. */
 #include <string.h>
 
 #include "graph/ir/emit.h"
@@ -13,21 +13,6 @@
 #include "passes/pass.h"
 #include "passes/report.h"
 #include "passes/options/parameters.h"
-
-/* Operators that compute with integers have no gradient: all are listed. */
-static Status refuse_integers(const Graph *g, const PassCtx *ctx)
-{
-    Problems found = { 0 };
-
-    if (!mode_in(ctx->opt, MODES_LEARN))
-        return ST_OK;
-    FOR_NODES(g, n)
-        if (quant_role(n) == QUANT_WITHIN)
-            problems_add(&found, "%s", node_text(g, n));
-    return problems_fail(&found, E_UNSUPPORTED,
-                         "training through operators of integers, which have no gradient (export the network with "
-                         "QuantizeLinear and DequantizeLinear, or with floats)");
-}
 
 /* ---- scales that are parameters ---- */
 
@@ -45,7 +30,7 @@ static bool is_called_parameter(const Value *v, const BuildOptions *opt)
            (v->evidence == EVIDENCE_PARAMETER || v->evidence == EVIDENCE_TRAINED);
 }
 
-/* The scale is a parameter, or computed from one by operators of one input that is no number of the code. */
+/* Is the scale a parameter, or computed from one by operators whose other inputs are numbers of the code? */
 static bool scale_learns(const void *data, const Graph *g, const Node *from)
 {
     const PassCtx *ctx = data;
@@ -71,9 +56,9 @@ static bool scale_learns(const void *data, const Graph *g, const Node *from)
     return false;
 }
 
-/* ---- what stays behind ---- */
+/* ---- warnings ---- */
 
-/* Does a weight, or a tensor of several numbers that is quantised itself, stand in front of it? */
+/* (*out)[value id]: does it depend on a weight, or on a quantised constant of several numbers? */
 static Status find_learning(bool **out, const Graph *g, Arena *a)
 {
     bool *learns = ARENA_NEW(a, bool, g->n_value);
@@ -97,8 +82,8 @@ static Status find_learning(bool **out, const Graph *g, Arena *a)
     return ST_OK;
 }
 
-/* The node at which the integers of a quantiser that was not found lose the gradient; NULL: none reads them. */
-static const Node *way_end(const Graph *g, ValueId q)
+/* The node where the gradient of a quantiser's integers q ends; NULL: no node reads them. */
+static const Node *gradient_end(const Graph *g, ValueId q)
 {
     for (int depth = 0; depth < 64; depth++) {
         const Node *reader = NULL;
@@ -113,6 +98,7 @@ static const Node *way_end(const Graph *g, ValueId q)
     return NULL;
 }
 
+/* Warns of quantisers that gradients do not pass. */
 static Status warn_of_rest(const Graph *g, const PassCtx *ctx, const bool *passed)
 {
     bool *learns;
@@ -121,8 +107,9 @@ static Status warn_of_rest(const Graph *g, const PassCtx *ctx, const bool *passe
         return ST_OK;
     TRY(find_learning(&learns, g, ctx->scratch));
     FOR_NODES(g, n) {
-        const Node *end =
-            quant_role(n) == QUANT_FROM && !passed[n->out[0].i] && learns[n->out[0].i] ? way_end(g, n->out[0]) : NULL;
+        const Node *end = quant_role(n) == QUANT_FROM && !passed[n->out[0].i] && learns[n->out[0].i]
+                              ? gradient_end(g, n->out[0])
+                              : NULL;
 
         if (end)
             TRY(report_note(ctx->report, NOTE_NO_GRADIENT, n->name,
@@ -154,12 +141,20 @@ static Status note_scales(const PassCtx *ctx, const Graph *g, const IntegerFlow 
 }
 
 /* ---- the pass ---- */
+
 static Status straight_through_run(Graph *g, PassCtx *ctx)
 {
     IntegerFlow f = { .scale_learns = scale_learns, .data = ctx };
     const uint32_t n_node = g->n_node;
+    Problems found = { 0 };
 
-    TRY(refuse_integers(g, ctx));
+    if (mode_in(ctx->opt, MODES_LEARN))
+        FOR_NODES(g, n)
+            if (quant_role(n) == QUANT_WITHIN)
+                problems_add(&found, "%s", node_text(g, n));
+    TRY(problems_fail(&found, E_UNSUPPORTED,
+                      "training through operators of integers, which have no gradient (export the network with "
+                      "QuantizeLinear and DequantizeLinear, or with floats)"));
     if (parameter_options(ctx->opt)->qat_off)
         return ST_OK;
     TRY(integer_flow_begin(&f, g, ctx->scratch));

@@ -1,14 +1,15 @@
 /* unmerge: a node that a simplifier made of several equal ones becomes several again.
  *
- * Two layers that began as copies and read the same input compute the same, and onnxsim keeps one of their nodes.  Its
- * lists name the nodes that went and those that read another input since: the readers of the one that stayed which are
- * among them read the copy again, with tensors of its own under the names that went.  The nodes in front of it that
- * went with it come back likewise.
+ * Two layers that began as copies and read the same input compute the same, so onnxsim keeps one of their nodes.  It
+ * lists the removed nodes, and the nodes that read another input since.  The pass gives such readers of the remaining
+ * node a copy of it, with tensors of its own under the removed names.  Nodes in front of it that were removed as well
+ * come back likewise.
  *
- *     file:   Gemm (/a/Gemm) -> Tanh (/Tanh), Relu (/Relu)      removed: Gemm (/b/Gemm), b.weight; changed: Relu
- * (/Relu) after:  Gemm (/a/Gemm) -> Tanh,  Gemm (/b/Gemm) with b.weight -> Relu
+ *     file:    Gemm (/a/Gemm) -> Tanh (/Tanh), Relu (/Relu)
+ *     lists:   removed Gemm (/b/Gemm), b.weight; changed Relu (/Relu)
+ *     after:   Gemm (/a/Gemm) -> Tanh;  Gemm (/b/Gemm) with b.weight -> Relu
  *
- * Where the lists fit several nodes alike, nothing is changed, and untie warns of the tensors that are missing. */
+ * Where the lists fit several nodes equally, the pass changes nothing, and untie warns of the missing tensors. */
 #include <string.h>
 
 #include "passes/model/merged_copies.h"
@@ -22,10 +23,10 @@ typedef struct {
     PassCtx *ctx;
     Uses uses;
     Trace t;
-    const char *made; /* names of the tensors of the copy at hand */
+    const char *made; /* names of the tensors that the present copy got */
 } Unmerge;
 
-static int words(const char *name)
+static int count_slashes(const char *name)
 {
     int n = 0;
 
@@ -34,7 +35,7 @@ static int words(const char *name)
     return n;
 }
 
-/* Without "_2" behind it. */
+/* Length of the name without a "_2" at its end. */
 static size_t base_of(const char *name)
 {
     size_t len = strlen(name), end = len;
@@ -42,15 +43,6 @@ static size_t base_of(const char *name)
     while (end && name[end - 1] >= '0' && name[end - 1] <= '9')
         end--;
     return end && end < len && name[end - 1] == '_' ? end - 1 : len;
-}
-
-/* Could the nodes be the same operation of two modules? */
-static bool names_fit(const char *a, const char *b)
-{
-    const char *x = *a == '/' ? strrchr(a, '/') : a, *y = *b == '/' ? strrchr(b, '/') : b;
-
-    return (*a == '/') == (*b == '/') && words(a) == words(b) && base_of(x) == base_of(y) &&
-           !strncmp(x, y, base_of(x)) && strcmp(a, b);
 }
 
 static bool is_there(const Graph *g, const char *node)
@@ -61,22 +53,15 @@ static bool is_there(const Graph *g, const char *node)
     return false;
 }
 
-static size_t common(const char *a, const char *b)
-{
-    size_t n = 0;
-
-    while (a[n] && a[n] == b[n])
-        n++;
-    return n;
-}
-
-/* Is `n` of the part of the network that the two nodes' names tell apart ("/left/left.1/Conv" for "/left/left.2/Relu"
- * and
- * "/right/right.2/Relu"), and `copy` at the same place of the other part? */
+/* The names `of` and `of_copy` of two nodes differ in one part of the path at least ("/left/left.1/Conv" and
+ * "/right/right.1/Conv").  Is `n` in the part of the network that `of` is in, and `copy` at the same place of the other
+ * part? */
 static bool same_part(const char *n, const char *copy, const char *of, const char *of_copy)
 {
-    size_t at = common(of, of_copy), end, end_copy;
+    size_t at = 0, end, end_copy;
 
+    while (of[at] && of[at] == of_copy[at])
+        at++;
     while (at && of[at - 1] != '/')
         at--;
     end = at + strcspn(of + at, "/");
@@ -84,13 +69,20 @@ static bool same_part(const char *n, const char *copy, const char *of, const cha
     return at && of[end] && of_copy[end_copy] && !strncmp(n, of, end + 1) && !strncmp(copy, of_copy, end_copy + 1);
 }
 
+/* May the removed node have been the same operation of another module as n?  The last parts of their names then differ
+ * in the number only. */
 static bool unmerge_fits(const Node *n, const Removed *r)
 {
-    return !r->taken && !strcmp(r->op, n->op->name) && names_fit(n->name, r->name);
+    const char *a = n->name, *b = r->name;
+    const char *x = *a == '/' ? strrchr(a, '/') : a, *y = *b == '/' ? strrchr(b, '/') : b;
+
+    return !r->taken && !strcmp(r->op, n->op->name) && (*a == '/') == (*b == '/') &&
+           count_slashes(a) == count_slashes(b) && base_of(x) == base_of(y) && !strncmp(x, y, base_of(x)) &&
+           strcmp(a, b);
 }
 
-/* The removed node that was the copy of `n`, which stands in front of a node that was copied as `behind`: in the same
- * part of the network, or where no other node fits it; NULL: there was none. */
+/* The removed copy of `n`, the producer of an input of `of`, whose copy is `behind`: the one in the same part of the
+ * network, or the only one that fits if no other node fits it.  NULL: there is none. */
 static Removed *copy_before(const Unmerge *u, const Node *n, const Node *of, const Removed *behind)
 {
     Removed *found = NULL;
@@ -113,7 +105,8 @@ static Removed *copy_before(const Unmerge *u, const Node *n, const Node *of, con
 
 /* ---- tensors ---- */
 
-/* The name that went of the copy's tensor; NULL: none did.  Without scopes, that of the first removed module. */
+/* *out: the removed name of the copy's tensor; NULL: none was removed.  Without scopes (module NULL), the first removed
+ * name with the same last part. */
 static Status tensor_name(const char **out, const Unmerge *u, const Node *n, const char *module, int in)
 {
     const char *last = names_last(value(u->g, n->in[in])->name), *name;
@@ -132,6 +125,7 @@ static Status tensor_name(const char **out, const Unmerge *u, const Node *n, con
     return ST_OK;
 }
 
+/* *out: a copy of the tensor under its removed name, or the tensor itself. */
 static Status copy_tensor(ValueId *out, Unmerge *u, const Node *n, const char *module, int in)
 {
     const Value *from = value(u->g, n->in[in]);
@@ -154,7 +148,7 @@ static Status copy_tensor(ValueId *out, Unmerge *u, const Node *n, const char *m
 
 /* ---- nodes ---- */
 
-/* The copy of `n` that was called as `r` says, and those in front of it. */
+/* *out: a copy of n under the name of r, which reads copies of the nodes in front of it that were removed. */
 static Status unmerge_copy_node(Node **out, Unmerge *u, const Node *n, Removed *r)
 {
     ValueId *in = ARENA_NEW(u->ctx->scratch, ValueId, n->n_in);
@@ -186,7 +180,7 @@ static Status unmerge_copy_node(Node **out, Unmerge *u, const Node *n, Removed *
     return (*out)->name ? ST_OK : FAIL_NOMEM();
 }
 
-/* The readers of `n` that had another input before onnxsim; 0 where all of them had. */
+/* Lists the readers of n that had another input before onnxsim.  Returns their number; 0 if all readers had. */
 static int moved_readers(const Unmerge *u, const Node *n, Reader *out)
 {
     uint32_t all = 0;
@@ -199,7 +193,8 @@ static int moved_readers(const Unmerge *u, const Node *n, Reader *out)
     return (uint32_t)moved < all || uses_count(&u->uses, n->out[0]) > all ? moved : 0;
 }
 
-/* Removed nodes that can be copies of `n` alone of all nodes that lost readers. */
+/* Lists the removed nodes that can be copies of n, and of no other node that has such readers.  Returns their number.
+ */
 static int fitting(const Unmerge *u, const Node *n, Removed **out)
 {
     Reader moved[MOST_READERS];
@@ -220,7 +215,7 @@ static int fitting(const Unmerge *u, const Node *n, Removed **out)
     return n_fit;
 }
 
-/* One copy takes all readers that moved, several take one each. */
+/* Makes the copies of n.  A single copy takes all readers that moved; several take one each. */
 static Status split(Unmerge *u, Node *n)
 {
     Reader moved[MOST_READERS];

@@ -1,23 +1,23 @@
-/* untie: one tensor that an exporter made of several parameters becomes several again.
+/* untie: one tensor that an exporter made of several equal parameters becomes several again.
  *
- * PyTorch's default exporter keeps one initializer of those that are equal when it writes the file: all LayerNorm
- * weights of a fresh network are ones, copies of a layer begin alike.  Its older exporter does the same out of training
- * mode, and leaves an Identity for each name that went.  Trained as one tensor they would be another network.
+ * PyTorch's default exporter keeps one initializer of several equal ones.  All LayerNorm weights of a fresh network are
+ * ones, and copies of a layer begin equal, so training one tensor would train another network.  The older exporter does
+ * the same out of training mode, and leaves an Identity for each removed name.
  *
- * The file shows which parameter a reader meant: by the name under which it reads the tensor (Node.read_as), or by its
- * module (Node.module) and the place at which it reads.  Equal parameters and one parameter that is truly shared look
- * alike up to that; they are told apart by
+ * The file shows which parameter a reader meant: the name under which it reads the tensor (Node.read_as), or its module
+ * (Node.module) and input.  Further evidence shows whether parameters were merged or are truly shared:
  *
- * - values: parameters of different modules that are filled with one number began alike and are several.  Any other
- * numbers are random ones, which two modules have in common only when one is a copy of the other or they share it;
- * - order: a module's own parameters come before those of its parts, and of equal tensors the first gives the name.  So
- * a module that reads a tensor named after one of its parts reads the part's;
- * - names: copies are siblings (layers.0.w, layers.1.w), and of equal tensors the exporter keeps the first one's name,
- * while a parameter that siblings share has the last one's.
+ * - Values.  Parameters of different modules that are filled with one number began equal, and are several.  Other
+ *   numbers are random: two modules have them in common only if one is a copy of the other, or if they share the
+ *   parameter.
+ * - Order.  A module's own parameters come before those of its parts, and the first of equal tensors gives the name.
+ *   So a module that reads a tensor named after one of its parts reads the part's parameter.
+ * - Names.  Copies are siblings (layers.0.w, layers.1.w).  Of equal tensors the exporter keeps the first one's name; a
+ *   parameter that siblings share has the last one's.
  *
- * In files that a simplifier rewrote, other signs tell (merged_copies.c).  A module that is called twice reads the same
- * name twice and keeps its one tensor.  What is not shown stays tied, and is said;
- * --untie PATTERN unties it all the same. */
+ * Files that a simplifier rewrote have other evidence (merged_copies.c).  A module that is called twice reads the same
+ * name twice, and keeps its one tensor.  A tensor without evidence stays tied, and a note says so; --untie PATTERN
+ * unties it nevertheless. */
 #include <fnmatch.h>
 #include <string.h>
 
@@ -32,21 +32,22 @@
 typedef struct {
     Node *n;
     int in;
-    const char *key; /* the parameter that the reader means, as far as the file shows it */
-    bool by_name;    /* it reads it under that name */
-    bool told;       /* a simplifier merged what it means with this one (merged_copies.c) */
-    int next;        /* of the same group; -1: none */
+    const char *key; /* the parameter that the reader means */
+    bool by_name;    /* the reader reads the tensor under that name */
+    bool merged;     /* a simplifier merged the key's tensor with this one (merged_copies.c) */
+    int next;        /* the next edge of the group; -1: none */
 } Edge;
 
 /* Readers that mean the same parameter. */
 typedef struct {
     const char *key;
-    bool by_name, told, apart;
-    bool joined;     /* to an earlier group, which stands for it */
-    int first, last; /* of its edges */
+    bool by_name, merged;
+    bool apart;      /* gets a tensor of its own */
+    bool joined;     /* its edges belong to an earlier group now */
+    int first, last; /* its edges */
 } Group;
 
-/* Texts and a number for each: open addressing. */
+/* A hash table of texts with a number for each, with open addressing. */
 typedef struct {
     Arena *arena;
     const char **key;
@@ -54,7 +55,7 @@ typedef struct {
     size_t n, cap;
 } Index;
 
-/* A module that is the same as another, by a tensor of random numbers. */
+/* A module that is the same as another, as a shared tensor of random numbers shows. */
 typedef struct {
     const char *module;
     int next; /* -1: none */
@@ -62,17 +63,17 @@ typedef struct {
 
 enum { SEVERAL = 1, ONE = 2, MOST_LISTED = 16 };
 
-/* Tensors in the order in which they are looked at: what the first show of modules tells about the others. */
+/* The kinds of tensors, in the order in which they are examined: the first give evidence for the others. */
 typedef enum { RANDOM, FILLED, UNNAMED } Turn;
 
 typedef struct {
     Graph *g;
     PassCtx *ctx;
-    Edge *edge; /* of all values: those of value i are edge[first[i] .. first[i + 1]) */
+    Edge *edge; /* the readers of value i are edge[first[i] .. first[i + 1]) */
     const uint32_t *first;
-    const Meant *meant; /* as edge */
-    Index pair;         /* "layers.0:layers.1": copies of each other (SEVERAL), one module (ONE) */
-    Index partnered;    /* modules, with the first of their partners */
+    const Meant *meant; /* for each edge */
+    Index pair;         /* "layers.0:layers.1": SEVERAL (copies of each other) or ONE (one module) or both */
+    Index partnered;    /* by module: 1 + index of its first partner */
     Partner *partner;
     size_t n_partner, cap_partner;
     bool *matched; /* [n_untie] */
@@ -92,7 +93,7 @@ static size_t untie_slot_of(const Index *x, const char *key)
     return i;
 }
 
-/* NULL: it is not there. */
+/* The number of `key`; NULL: there is none. */
 static int *index_find(const Index *x, const char *key)
 {
     size_t i = x->cap ? untie_slot_of(x, key) : 0;
@@ -100,7 +101,7 @@ static int *index_find(const Index *x, const char *key)
     return x->cap && x->key[i] ? &x->number[i] : NULL;
 }
 
-/* The number of `key`, which is kept; a new one has 0. */
+/* *out: the number of `key`, 0 for a new one.  The index keeps `key`. */
 static Status index_add(int **out, Index *x, const char *key)
 {
     size_t i;
@@ -127,30 +128,7 @@ static Status index_add(int **out, Index *x, const char *key)
     return ST_OK;
 }
 
-/* ---- names ---- */
-
-/* Is `name` a parameter of module `path` itself? */
-static bool owned_by(const char *name, const char *path)
-{
-    size_t len = strlen(path);
-
-    return len ? !strncmp(name, path, len) && name[len] == '.' && !strchr(name + len + 1, '.') : !strchr(name, '.');
-}
-
-/* Is the first's module a part of the second's? */
-static bool is_part_of(const char *part, const char *whole)
-{
-    size_t p = (size_t)(names_last(part) - part), w = (size_t)(names_last(whole) - whole);
-
-    return p > w && !strncmp(part, whole, w);
-}
-
 /* ---- readers ---- */
-
-static bool may_be_several(const Value *v)
-{
-    return v->kind == V_CONST && !v->next && dtype_is_float(v->dtype) && v->init && v->init->shape.rank > 0;
-}
 
 static Status list_edges(Untie *u)
 {
@@ -173,16 +151,17 @@ static Status list_edges(Untie *u)
     return ST_OK;
 }
 
-/* The reader whose module the tensor's name says: where several of them are, the one that reads it where that name
- * belongs. */
+/* The reader in the module that the tensor is named after; of several, the one that reads it at the input of that name.
+ */
 static const Edge *home_edge(const Edge *e, uint32_t n, const char *name)
 {
     const Edge *home = NULL;
 
     for (uint32_t i = 0; i < n; i++) {
-        const char *place = place_name(e[i].n, e[i].in);
+        const char *place = place_name(e[i].n, e[i].in), *module = e[i].n->module;
+        const size_t owner = names_last(name) == name ? 0 : (size_t)(names_last(name) - name - 1);
 
-        if (!e[i].n->module || !owned_by(name, e[i].n->module))
+        if (!module || strlen(module) != owner || strncmp(name, module, owner) != 0)
             continue;
         if (!home || (place && !strcmp(place, names_last(name))))
             home = &e[i];
@@ -190,6 +169,7 @@ static const Edge *home_edge(const Edge *e, uint32_t n, const char *name)
     return home;
 }
 
+/* Sets key, by_name and merged of the tensor's readers. */
 static Status find_keys(Untie *u, Edge *e, uint32_t n, const char *name)
 {
     const Edge *home = home_edge(e, n, name);
@@ -200,8 +180,8 @@ static Status find_keys(Untie *u, Edge *e, uint32_t n, const char *name)
         const char *place = like_home ? NULL : place_name(reader, e[i].in);
 
         e[i].by_name = e[i].in < reader->n_read_as && reader->read_as[e[i].in];
-        e[i].told = !e[i].by_name && u->meant[&e[i] - u->edge].name;
-        if (e[i].told)
+        e[i].merged = !e[i].by_name && u->meant[&e[i] - u->edge].name;
+        if (e[i].merged)
             e[i].key = u->meant[&e[i] - u->edge].name;
         else if (e[i].by_name)
             e[i].key = reader->read_as[e[i].in];
@@ -214,7 +194,7 @@ static Status find_keys(Untie *u, Edge *e, uint32_t n, const char *name)
     return ST_OK;
 }
 
-/* In the order of their first readers; `at` finds a group by its key: its number, from 1. */
+/* Groups the readers by key, in the order of their first readers.  *at: 1 + index of a group, by key. */
 static Status list_groups(Untie *u, Group **out, int *n_out, Index *at, Edge *e, uint32_t n)
 {
     Group *group = ARENA_NEW(u->ctx->scratch, Group, n);
@@ -233,7 +213,7 @@ static Status list_groups(Untie *u, Group **out, int *n_out, Index *at, Edge *e,
         }
         of = &group[*k - 1];
         of->by_name |= e[i].by_name;
-        of->told |= e[i].told;
+        of->merged |= e[i].merged;
         if (of->last != i)
             e[of->last].next = i;
         of->last = i;
@@ -243,7 +223,7 @@ static Status list_groups(Untie *u, Group **out, int *n_out, Index *at, Edge *e,
     return ST_OK;
 }
 
-/* ---- what the file shows ---- */
+/* ---- evidence ---- */
 
 static Status pair_key(char **out, const Untie *u, const char *a, const char *b, const size_t prefix[2])
 {
@@ -286,7 +266,7 @@ static Status remember_pair(Untie *u, const char *a, const char *b, const size_t
     return add_partner(u, b, prefix[1], a, prefix[0]);
 }
 
-/* What is shown of the modules of these parameters: ONE, SEVERAL, both, or nothing. */
+/* *out: the evidence about the modules of these parameters, ONE, SEVERAL, both or 0. */
 static Status shown_of(int *out, const Untie *u, const char *a, const char *b)
 {
     size_t prefix[2];
@@ -303,7 +283,15 @@ static Status shown_of(int *out, const Untie *u, const char *a, const char *b)
     return ST_OK;
 }
 
-/* Of a tensor that has a parameter's name: which groups are others of that time? */
+/* Is the first name in a part of the second name's module? */
+static bool in_part_of(const char *part, const char *whole)
+{
+    size_t p = (size_t)(names_last(part) - part), w = (size_t)(names_last(whole) - whole);
+
+    return p > w && !strncmp(part, whole, w);
+}
+
+/* Sets apart of the groups, for a tensor that has a parameter's name. */
 static Status judge_named(Untie *u, const Value *v, Group *group, int n)
 {
     bool filled = tensor_is_filled(v->init);
@@ -316,20 +304,20 @@ static Status judge_named(Untie *u, const Value *v, Group *group, int n)
         if (!strcmp(group[k].key, v->name))
             continue;
         TRY(shown_of(&shown, u, v->name, group[k].key));
-        if (group[k].told)
+        if (group[k].merged)
             group[k].apart = true;
         else if (sibling)
             group[k].apart = group[k].by_name || (order < 0 && !(shown & ONE));
         else
-            group[k].apart = filled && (group[k].by_name || !is_part_of(v->name, group[k].key));
+            group[k].apart = filled && (group[k].by_name || !in_part_of(v->name, group[k].key));
         if (sibling && !filled)
             TRY(remember_pair(u, v->name, group[k].key, prefix, !group[k].apart));
     }
     return ST_OK;
 }
 
-/* The first of the groups in front of the k-th that is apart and whose module is the same as the k-th's by what is
- * shown; -1: none. */
+/* *out: the first group before group k that is apart, and whose module is the same as group k's by the evidence; -1:
+ * none. */
 static Status find_same(int *out, const Untie *u, const Index *at, const Group *group, int k)
 {
     const char *key = group[k].key;
@@ -354,7 +342,7 @@ static Status find_same(int *out, const Untie *u, const Index *at, const Group *
     return ST_OK;
 }
 
-/* Groups that are apart from the tensor's own may be one among themselves. */
+/* Groups that are apart from the tensor's own may be one parameter: joins them. */
 static Status join_groups(const Untie *u, const Index *at, Edge *e, Group *group, int n_group)
 {
     for (int k = 1, m; k < n_group && u->n_partner; k++) {
@@ -371,44 +359,16 @@ static Status join_groups(const Untie *u, const Index *at, Edge *e, Group *group
     return ST_OK;
 }
 
-/* A tensor that the exporter computed (a transposed weight) has no parameter's name: it goes with what its modules show
- * elsewhere. */
-static Status judge_unnamed(const Untie *u, Group *group, int n)
-{
-    for (int k = 1, shown; k < n; k++) {
-        TRY(shown_of(&shown, u, group[0].key, group[k].key));
-        group[k].apart = shown & SEVERAL;
-    }
-    return ST_OK;
-}
-
-static bool untie_is_named(const Value *v, const Edge *e, uint32_t n, const Group *group, int n_group)
-{
-    for (int k = 0; k < n_group; k++)
-        if (group[k].by_name || group[k].told)
-            return true;
-    return home_edge(e, n, v->name) != NULL;
-}
-
 /* ---- the change ---- */
 
-static bool untie_asked_for(const Untie *u, const char *name)
-{
-    bool any = false;
-
-    for (int i = 0; i < parameter_options(u->ctx->opt)->n_untie && !any; i++)
-        any = !fnmatch(parameter_options(u->ctx->opt)->untie[i], name, 0);
-    return any;
-}
-
-/* The patterns of this name have untied something. */
+/* Marks the --untie patterns that match the name as used. */
 static void mark_matched(Untie *u, const char *name)
 {
     for (int i = 0; i < parameter_options(u->ctx->opt)->n_untie; i++)
         u->matched[i] |= !fnmatch(parameter_options(u->ctx->opt)->untie[i], name, 0);
 }
 
-/* The edges from the first on get a tensor of their own. */
+/* Gives the edges from `first` on a copy of the tensor, called `name`. */
 static Status split_off(Untie *u, ValueId from, Edge *e, int first, const char *name)
 {
     ValueId v = graph_add_const_nocopy(u->g, name, value(u->g, from)->init);
@@ -423,7 +383,7 @@ static Status split_off(Untie *u, ValueId from, Edge *e, int first, const char *
     return u->g->status;
 }
 
-/* Asked for without any evidence: each reading node gets its own. */
+/* --untie without evidence: gives each reading node its own tensor. */
 static Status split_all(Untie *u, ValueId v, Edge *e, int n)
 {
     bool any = false;
@@ -445,7 +405,7 @@ static Status split_all(Untie *u, ValueId v, Edge *e, int n)
                        "untied, as asked: each node that reads it has its own");
 }
 
-/* The keys of the groups that are apart, or that are not, the first of many. */
+/* *out: the keys of the groups that are apart, or of those that are not, MOST_LISTED at most. */
 static Status list_keys(const char **out, Untie *u, const Value *v, const Group *group, int n, bool apart)
 {
     const char *list = "";
@@ -461,7 +421,7 @@ static Status list_keys(const char **out, Untie *u, const Value *v, const Group 
     return *out ? ST_OK : FAIL_NOMEM();
 }
 
-static Status untie_tell(Untie *u, const Value *v, const Group *group, int n, bool asked)
+static Status untie_note(Untie *u, const Value *v, const Group *group, int n, bool asked)
 {
     const char *apart, *tied;
 
@@ -478,24 +438,11 @@ static Status untie_tell(Untie *u, const Value *v, const Group *group, int n, bo
     return ST_OK;
 }
 
-/* Groups apart get their own tensor.  When the tensor's own name is nobody's, the first keeps it. */
-static Status split_groups(Untie *u, ValueId id, Edge *e, Group *group, int n, bool named, bool asked)
-{
-    const char *name = value(u->g, id)->name;
-
-    for (int k = 0; k < n; k++) {
-        group[k].apart |= asked && strcmp(group[k].key, name) && (k || named);
-        if (!group[k].apart)
-            continue;
-        TRY(split_off(u, id, e, group[k].first, group[k].key));
-        mark_matched(u, name);
-    }
-    return ST_OK;
-}
-
+/* Unties the tensor, if it is of the kind of this turn.  The groups that are apart get tensors of their own.  If the
+ * tensor has no parameter's name, the first group keeps it. */
 static Status untie_value(Untie *u, ValueId id, Turn turn)
 {
-    bool named = turn != UNNAMED, asked;
+    bool named, asked = false;
     Edge *e = u->edge + u->first[id.i];
     uint32_t n = u->first[id.i + 1] - u->first[id.i];
     const Value *v = value(u->g, id);
@@ -507,38 +454,38 @@ static Status untie_value(Untie *u, ValueId id, Turn turn)
         e[i].next = -1;
     TRY(find_keys(u, e, n, v->name));
     TRY(list_groups(u, &group, &n_group, &at, e, n));
-    if (untie_is_named(v, e, n, group, n_group) != named || (named && tensor_is_filled(v->init) != (turn == FILLED)))
+    named = home_edge(e, n, v->name) != NULL;
+    for (int k = 0; k < n_group; k++)
+        named |= group[k].by_name || group[k].merged;
+    if (named != (turn != UNNAMED) || (named && tensor_is_filled(v->init) != (turn == FILLED)))
         return ST_OK;
-    if ((asked = untie_asked_for(u, v->name)) && n_group == 1)
+    for (int i = 0; i < parameter_options(u->ctx->opt)->n_untie; i++)
+        asked |= !fnmatch(parameter_options(u->ctx->opt)->untie[i], v->name, 0);
+    if (asked && n_group == 1)
         return split_all(u, id, e, (int)n);
-    TRY(named ? judge_named(u, v, group, n_group) : judge_unnamed(u, group, n_group));
+    if (named)
+        TRY(judge_named(u, v, group, n_group));
+    for (int k = 1, shown; k < n_group && !named; k++) { /* a computed tensor follows the evidence of others */
+        TRY(shown_of(&shown, u, group[0].key, group[k].key));
+        group[k].apart = shown & SEVERAL;
+    }
     if (!asked)
         TRY(join_groups(u, &at, e, group, n_group));
-    TRY(split_groups(u, id, e, group, n_group, named, asked));
-    return named || asked ? untie_tell(u, v, group, n_group, asked) : ST_OK;
-}
-
-/* A matrix may be named because it is another one's transpose. */
-static Status check_patterns(Untie *u)
-{
-    Problems wrong = { 0 };
-
-    for (int i = 0; i < parameter_options(u->ctx->opt)->n_untie; i++) {
-        bool twins = false;
-
-        if (!u->matched[i])
-            TRY(twins_match(&twins, u->g, u->ctx, parameter_options(u->ctx->opt)->untie[i]));
-        if (!u->matched[i] && !twins)
-            problems_add(&wrong, "'%s'", parameter_options(u->ctx->opt)->untie[i]);
+    for (int k = 0; k < n_group; k++) {
+        group[k].apart |= asked && strcmp(group[k].key, v->name) && (k || named);
+        if (!group[k].apart)
+            continue;
+        TRY(split_off(u, id, e, group[k].first, group[k].key));
+        mark_matched(u, v->name);
     }
-    return problems_fail(&wrong, E_INVALID,
-                         "--untie: no tensor that several nodes read, and no transpose of another, has a name like");
+    return named || asked ? untie_note(u, v, group, n_group, asked) : ST_OK;
 }
 
 static Status untie_run(Graph *g, PassCtx *ctx)
 {
     Untie u = { .g = g, .ctx = ctx, .matched = ARENA_NEW(ctx->scratch, bool, parameter_options(ctx->opt)->n_untie) };
     uint32_t n = g->n_value;
+    Problems wrong = { 0 };
 
     if (!u.matched)
         return FAIL_NOMEM();
@@ -546,9 +493,19 @@ static Status untie_run(Graph *g, PassCtx *ctx)
     TRY(list_edges(&u));
     for (Turn turn = RANDOM; turn <= UNNAMED; turn++)
         for (uint32_t i = 1; i < n; i++)
-            if (may_be_several(g->value[i]) && u.first[i + 1] - u.first[i] > 1)
+            if (g->value[i]->kind == V_CONST && !g->value[i]->next && dtype_is_float(g->value[i]->dtype) &&
+                g->value[i]->init && g->value[i]->init->shape.rank > 0 && u.first[i + 1] - u.first[i] > 1)
                 TRY(untie_value(&u, (ValueId){ i }, turn));
-    return check_patterns(&u);
+    for (int i = 0; i < parameter_options(ctx->opt)->n_untie; i++) {
+        bool twins = false; /* a pattern may also name a matrix that is the transpose of another */
+
+        if (!u.matched[i])
+            TRY(twins_match(&twins, g, ctx, parameter_options(ctx->opt)->untie[i]));
+        if (!u.matched[i] && !twins)
+            problems_add(&wrong, "'%s'", parameter_options(ctx->opt)->untie[i]);
+    }
+    return problems_fail(&wrong, E_INVALID,
+                         "--untie: no tensor that several nodes read, and no transpose of another, has a name like");
 }
 
 const Pass pass_untie = { .name = "untie",

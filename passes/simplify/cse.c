@@ -1,9 +1,9 @@
-/* cse: one constant for equal constants, one node for nodes that compute the same.
+/* cse: merges equal constants, and nodes that compute the same.
  *
- * Legal because nodes are functions of their inputs and attributes; those that draw random numbers, talk to other
- * devices or say that they are no functions are left alone.  States are never merged, even with equal initial values:
- * they may differ after the first step.  One walk in order suffices: when a node is looked up, its inputs have been
- * replaced by their representatives already. */
+ * Legal because nodes are functions of their inputs and attributes, except nodes that draw random numbers, communicate
+ * or have effects; those stay.  States are never merged, even with equal initial values: they may differ after the
+ * first step.  One walk in order suffices: when a node is looked up, its inputs are already replaced by their
+ * representatives. */
 #include <string.h>
 
 #include "graph/base/hash.h"
@@ -18,34 +18,7 @@ typedef struct {
     uint32_t *slot, mask; /* open addressing: 1 + index into values or nodes */
 } Merge;
 
-static uint64_t tensor_hash(uint64_t h, const Tensor *t)
-{
-    h = hash_int(h, t->dtype);
-    for (int i = 0; i < t->shape.rank; i++)
-        h = hash_int(h, t->shape.dim[i]);
-    return tensor_bytes(t) ? hash_bytes(h, t->data, tensor_bytes(t)) : h;
-}
-
-/* ---- nodes ---- */
-
-/* The sum over attributes does not depend on their order. */
-static uint64_t node_hash(const Node *n)
-{
-    uint64_t h = hash_text(hash_int(HASH_BEGIN, n->n_out), n->op->name), attrs = 0;
-
-    for (int i = 0; i < n->n_in; i++)
-        h = hash_int(h, n->in[i].i);
-    for (int i = 0; i < n->n_attr; i++)
-        attrs += attr_hash(&n->attr[i]);
-    return hash_int(h, (int64_t)attrs);
-}
-
-/* Nodes of a branch that is never taken have no types, and stand for nobody. */
-static bool same_type(const Graph *g, ValueId a, ValueId b)
-{
-    return value(g, a)->dtype == value(g, b)->dtype && shape_eq(value(g, a)->shape, value(g, b)->shape);
-}
-
+/* Nodes of a branch that is never taken have no types, so types are compared as well. */
 static bool node_same(const Graph *g, const Node *a, const Node *b)
 {
     if (a->op != b->op || a->n_in != b->n_in || a->n_out != b->n_out || a->replica != b->replica ||
@@ -54,18 +27,28 @@ static bool node_same(const Graph *g, const Node *a, const Node *b)
     for (int i = 0; i < a->n_in; i++)
         if (!value_eq(a->in[i], b->in[i]))
             return false;
-    for (int i = 0; i < a->n_out; i++)
+    for (int i = 0; i < a->n_out; i++) {
+        const Value *x = value(g, a->out[i]), *y = value(g, b->out[i]);
+
         if (has_value(a->out[i]) != has_value(b->out[i]) ||
-            (has_value(a->out[i]) && !same_type(g, a->out[i], b->out[i])))
+            (has_value(a->out[i]) && (x->dtype != y->dtype || !shape_eq(x->shape, y->shape))))
             return false;
+    }
     return attrs_same(a, b);
 }
 
+/* Lets an equal node's outputs represent those of n; the first such node enters the table.  True: n is merged. */
 static bool merge_node(Merge *m, Node *n)
 {
-    uint32_t at = (uint32_t)node_hash(n) & m->mask;
+    uint64_t h = hash_text(hash_int(HASH_BEGIN, n->n_out), n->op->name), attrs = 0;
     const Node *first;
+    uint32_t at;
 
+    for (int i = 0; i < n->n_in; i++)
+        h = hash_int(h, n->in[i].i);
+    for (int i = 0; i < n->n_attr; i++)
+        attrs += attr_hash(&n->attr[i]); /* a sum, which has no order */
+    at = (uint32_t)hash_int(h, (int64_t)attrs) & m->mask;
     for (; m->slot[at]; at = (at + 1) & m->mask) {
         first = m->g->node[m->slot[at] - 1];
         if (!node_same(m->g, first, n))
@@ -78,13 +61,16 @@ static bool merge_node(Merge *m, Node *n)
     return false;
 }
 
-/* ---- constants ---- */
-
+/* The same for a constant. */
 static bool merge_const(Merge *m, uint32_t id)
 {
     const Tensor *t = m->g->value[id]->init;
-    uint32_t at = (uint32_t)tensor_hash(HASH_BEGIN, t) & m->mask;
+    uint64_t h = hash_int(HASH_BEGIN, t->dtype);
+    uint32_t at;
 
+    for (int i = 0; i < t->shape.rank; i++)
+        h = hash_int(h, t->shape.dim[i]);
+    at = (uint32_t)(tensor_bytes(t) ? hash_bytes(h, t->data, tensor_bytes(t)) : h) & m->mask;
     for (; m->slot[at]; at = (at + 1) & m->mask)
         if (tensor_same(m->g->value[m->slot[at]]->init, t)) {
             m->alias[id] = (ValueId){ m->slot[at] };
@@ -92,12 +78,6 @@ static bool merge_const(Merge *m, uint32_t id)
         }
     m->slot[at] = id;
     return false;
-}
-
-static bool mergeable_const(const Value *v)
-{
-    return v->kind == V_CONST && v->device < 0 && v->replica < 0 && tensor_bytes(v->init) <= MAX_CONST_BYTES &&
-           dtype_size(v->dtype);
 }
 
 static Status make_table(Merge *m, Arena *a, uint32_t n)
@@ -111,16 +91,6 @@ static Status make_table(Merge *m, Arena *a, uint32_t n)
     return m->slot ? ST_OK : FAIL_NOMEM();
 }
 
-static void redirect(Merge *m)
-{
-    Graph *g = m->g;
-
-    for (int i = 0; i < g->n_output; i++)
-        g->output[i].value = m->alias[g->output[i].value.i];
-    for (int i = 0; i < g->n_update; i++)
-        g->update[i].next = m->alias[g->update[i].next.i];
-}
-
 static Status cse_run(Graph *g, PassCtx *ctx)
 {
     Merge m = { .g = g, .alias = ARENA_NEW(ctx->scratch, ValueId, g->n_value) };
@@ -129,8 +99,11 @@ static Status cse_run(Graph *g, PassCtx *ctx)
         return FAIL_NOMEM();
     TRY(make_table(&m, ctx->scratch, g->n_value));
     for (uint32_t i = 0; i < g->n_value; i++) {
+        const Value *v = i ? g->value[i] : NULL;
+
         m.alias[i].i = i;
-        if (i && mergeable_const(g->value[i]))
+        if (v && v->kind == V_CONST && v->device < 0 && v->replica < 0 && tensor_bytes(v->init) <= MAX_CONST_BYTES &&
+            dtype_size(v->dtype))
             ctx->n_changed += merge_const(&m, i);
     }
     TRY(make_table(&m, ctx->scratch, g->n_node));
@@ -142,7 +115,10 @@ static Status cse_run(Graph *g, PassCtx *ctx)
         graph_remove(g, n);
         ctx->n_changed++;
     }
-    redirect(&m);
+    for (int i = 0; i < g->n_output; i++)
+        g->output[i].value = m.alias[g->output[i].value.i];
+    for (int i = 0; i < g->n_update; i++)
+        g->update[i].next = m.alias[g->update[i].next.i];
     return graph_sort(g);
 }
 

@@ -1,32 +1,15 @@
-/* dce: removes nodes that nothing reads and constants that nothing uses.
+/* dce: removes dead nodes and unused constants.
  *
- * Legal because nodes have no effects: a step's results are its outputs and its updates, and what reaches neither does
- * not matter.  Those of embedders that have effects say so, and stay where there is a batch for them.  What sizes
- * decided is no result, but holds for all of them: it stays until it is checked and lowered. Inputs and states stay:
- * they are the interface of the graph and the contents of a checkpoint; and what a model's file has for nobody stays in
- * the model.  Ids stay too; a constant that is gone is a temporary that nothing computes. */
+ * Legal because nodes have no effects: the results of a step are its outputs and updates, and a node that neither
+ * depends on is dead.  There are exceptions.  An embedder's operator with effects (OPF_IMPURE) stays where there is a
+ * batch.  A node that checks sizes (OpDef.check_sizes) stays until it is lowered.  Inputs and states stay, as the
+ * interface of the graph and the contents of a checkpoint.  Idle constants of a file stay in the model.  Ids stay
+ * valid: a removed constant becomes a temporary without a producer. */
 #include "graph/ir/op.h"
 #include "passes/pass.h"
 
-static void use(uint32_t *n_use, const Node *n, uint32_t by)
-{
-    for (int i = 0; i < n->n_in; i++)
-        if (has_value(n->in[i]))
-            n_use[n->in[i].i] += by;
-}
-
-static bool is_dead(const Node *n, const uint32_t *n_use)
-{
-    for (int i = 0; i < n->n_out; i++)
-        if (has_value(n->out[i]) && n_use[n->out[i].i])
-            return false;
-    return true;
-}
-
-/* Models have no options: nothing is built of them yet. */
-static bool is_kept(const Value *v, const PassCtx *ctx) { return v->idle && !ctx->opt; }
-
-/* Backwards, so that what only dead nodes read dies in the same walk. */
+/* Walks backwards, so that the producers of inputs of dead nodes die in the same walk.  ctx->opt is NULL for a model.
+ */
 static Status dce_run(Graph *g, PassCtx *ctx)
 {
     const bool has_batch = !ctx->opt || build_mode(ctx->opt) != BUILD_APPLY;
@@ -37,14 +20,20 @@ static Status dce_run(Graph *g, PassCtx *ctx)
     for (uint32_t i = g->n_node; i-- > 0;) {
         Node *n = g->node[i];
 
-        if (!n->op || n->op->check_sizes || (n->op->flags & OPF_IMPURE && has_batch) || !is_dead(n, n_use))
+        bool dead = n->op && !n->op->check_sizes && !(n->op->flags & OPF_IMPURE && has_batch);
+
+        for (int k = 0; dead && k < n->n_out; k++)
+            dead = !has_value(n->out[k]) || !n_use[n->out[k].i];
+        if (!dead)
             continue;
-        use(n_use, n, (uint32_t)-1);
+        for (int k = 0; k < n->n_in; k++)
+            if (has_value(n->in[k]))
+                n_use[n->in[k].i]--;
         graph_remove(g, n);
         ctx->n_changed++;
     }
     for (uint32_t i = 1; i < g->n_value; i++)
-        if (g->value[i]->kind == V_CONST && !n_use[i] && !is_kept(g->value[i], ctx)) {
+        if (g->value[i]->kind == V_CONST && !n_use[i] && (ctx->opt || !g->value[i]->idle)) {
             g->value[i]->kind = V_TEMP;
             g->value[i]->init = NULL;
             g->value[i]->producer = NULL;
@@ -52,4 +41,6 @@ static Status dce_run(Graph *g, PassCtx *ctx)
     return graph_sort(g);
 }
 
-const Pass pass_dce = { .name = "dce", .summary = "remove what no output and no update needs", .run = dce_run };
+const Pass pass_dce = { .name = "dce",
+                        .summary = "remove nodes and constants that no output and no update needs",
+                        .run = dce_run };

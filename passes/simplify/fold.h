@@ -5,10 +5,10 @@
 #include "graph/ir/op.h"
 #include "passes/pass.h"
 
-/* All that the node reads is known now, and evaluating it is allowed. */
+/* Are the node's inputs known (its shapes, if it reads only these), and may it be evaluated at compile time? */
 bool fold_possible(const Graph *g, const Node *n);
-/* Evaluates the node, replaces its outputs by constants of the same names and removes it.  Nothing happens when there
- * is no kernel for it or a result would exceed `max_bytes`. */
+/* Evaluates the node, turns its outputs into constants and removes it.  The node stays if it has no kernel, or if an
+ * output would exceed `max_bytes`. */
 Status fold_node(Graph *g, PassCtx *ctx, Node *n, int64_t max_bytes) CHECKED;
 
 #endif

@@ -1,15 +1,15 @@
-/* fold-constants: evaluates what depends on constants alone, and drops nodes that change nothing.
+/* fold-constants: evaluates nodes that depend on constants alone, and removes nodes that change nothing.
  *
- * Parameters are state by now, so no weight is folded away.  A result may be larger than its inputs (ConstantOfShape,
- * Expand): past a limit it is computed at run time instead of being stored. */
+ * Parameters are states by now, so no weight is folded.  A result may be larger than its inputs (ConstantOfShape,
+ * Expand); one above MAX_FOLDED bytes is computed at run time instead. */
 #include "graph/ir/rewrite.h"
 #include "passes/simplify/fold.h"
 
 enum { MAX_FOLDED = 1 << 24 };
 
-/* The input that the node passes through unchanged, or NO_VALUE.  What makes a batch of one sample out of something
- * that all samples share stays, so that the gradients of all samples are added there as those of more samples are; and
- * so does the gate of a branch, which stops the gradient of one that is not taken. */
+/* The input that the node passes through unchanged, or NO_VALUE.  Two kinds of nodes stay: one that makes a batch of
+ * one sample from a value that all samples share, where the gradients of the samples are added, as with larger batches;
+ * and the gate of a branch, which stops the gradient of a branch that is not taken. */
 static ValueId passed_through(const Graph *g, const Node *n)
 {
     const Value *x, *y;
@@ -23,34 +23,25 @@ static ValueId passed_through(const Graph *g, const Node *n)
     return x->dtype == y->dtype && shape_known(x->shape) && shape_eq(x->shape, y->shape) ? n->in[0] : NO_VALUE;
 }
 
-/* [value] a graph output or the next value of a state: it keeps a node of its own, so that it keeps its name. */
-static bool *find_results(const Graph *g, Arena *a)
-{
-    bool *result = ARENA_NEW(a, bool, g->n_value);
-
-    for (int i = 0; result && i < g->n_output; i++)
-        result[g->output[i].value.i] = true;
-    for (int i = 0; result && i < g->n_update; i++)
-        result[g->update[i].next.i] = true;
-    return result;
-}
-
 static Status fold_constants_run(Graph *g, PassCtx *ctx)
 {
-    const bool *result = find_results(g, ctx->scratch);
+    bool *result = ARENA_NEW(ctx->scratch, bool, g->n_value); /* an output or the next value of a state */
 
     if (!result)
         return FAIL_NOMEM();
+    for (int i = 0; i < g->n_output; i++)
+        result[g->output[i].value.i] = true;
+    for (int i = 0; i < g->n_update; i++)
+        result[g->update[i].next.i] = true;
     TRY(rewrite_begin(g, ctx->scratch));
     FOR_NODES(g, n) {
         ValueId same;
 
         rewrite_read(g, n);
         same = passed_through(g, n);
-
         if (fold_possible(g, n)) {
             TRY(fold_node(g, ctx, n, MAX_FOLDED));
-        } else if (has_value(same) && !result[n->out[0].i]) {
+        } else if (has_value(same) && !result[n->out[0].i]) { /* a result keeps its node, and with it its name */
             graph_replace(g, n->out[0], same);
             graph_remove(g, n);
             ctx->n_changed++;

@@ -1,16 +1,15 @@
-/* fold-transpose: a matrix product reads an operand that was transposed as it was before.
+/* fold-transpose: lets a matrix product read an operand from before its transposition.
  *
- * MatMul(A, Transpose(B)) is BatchMatMul(A, B, transB=1), and Gemm and BatchMatMul take their flags' opposite: the same
- * sum of the same products.  Only a Transpose that exchanges the last two axes is one of matrices; operands of MatMul
- * with fewer than two axes keep it as it is.  Before autodiff, for the gradient of such a product needs no transposed
- * copy either: logits by a tied embedding then move its table in neither direction.  The Transposes that nobody reads
- * any more are dce's. */
+ * MatMul(A, Transpose(B)) becomes BatchMatMul(A, B, transB=1); Gemm and BatchMatMul get the opposite flag.  The product
+ * adds the same terms in the same order.  Only a Transpose that swaps the last two axes counts, and only operands with
+ * two axes or more.  The pass runs before autodiff, because the gradient of such a product needs no transposed copy
+ * either: logits by a tied embedding then never copy its table.  dce removes the dead Transposes. */
 #include "graph/ir/readers.h"
 #include "graph/ops/layout.gen.h"
 #include "graph/ops/matmul.gen.h"
 #include "passes/pass.h"
 
-/* What stands before the transposition of `v`'s matrices; NO_VALUE when there is none. */
+/* The operand v of a product before the transposition of its matrices; NO_VALUE: it is not transposed. */
 static ValueId untransposed(const Graph *g, ValueId v)
 {
     const Node *t = made_by(g, v, &op_Transpose);
@@ -25,15 +24,6 @@ static ValueId untransposed(const Graph *g, ValueId v)
     return t->in[0];
 }
 
-/* MatMul as the product that has flags. */
-static Status flagged(Graph *g, Node *n)
-{
-    if (n->op != &op_MatMul)
-        return ST_OK;
-    n->op = &op_BatchMatMul;
-    return node_normalise(g, n);
-}
-
 static Status fold_transpose_run(Graph *g, PassCtx *ctx)
 {
     FOR_NODES(g, n) {
@@ -46,7 +36,10 @@ static Status fold_transpose_run(Graph *g, PassCtx *ctx)
             ValueId x;
 
             while (has_value(x = untransposed(g, n->in[i]))) {
-                TRY(flagged(g, n));
+                if (n->op == &op_MatMul) { /* which has no flags */
+                    n->op = &op_BatchMatMul;
+                    TRY(node_normalise(g, n));
+                }
                 node_set_input(g, n, i, x);
                 node_set_int(g, n, flag, !node_int(n, flag));
                 ctx->n_changed++;
@@ -57,5 +50,5 @@ static Status fold_transpose_run(Graph *g, PassCtx *ctx)
 }
 
 const Pass pass_fold_transpose = { .name = "fold-transpose",
-                                   .summary = "let matrix products read transposed operands as they were",
+                                   .summary = "let matrix products read operands from before their transposition",
                                    .run = fold_transpose_run };

@@ -1,8 +1,8 @@
-/* infer-shapes: binds the inputs' symbolic dimensions, then finds every value's type and shape in one walk.
+/* infer-shapes: binds the inputs' symbolic dimensions, then infers every value's type and shape in one walk.
  *
- * Exporters compute shapes inside the graph (Shape, Gather, Concat, Reshape), so shapes can only be found if integer
- * arithmetic on constants is evaluated on the way; with static input shapes all of it is.  What depends on data stays
- * unknown and is left to the interpreter. */
+ * Exporters compute shapes inside the graph (Shape, Gather, Concat, Reshape), so the walk folds integer arithmetic on
+ * constants; with static input shapes that is all of it.  Shapes that depend on data stay unknown, and the interpreter
+ * infers them at run time. */
 #include <string.h>
 
 #include "passes/batch_axis.h"
@@ -32,22 +32,7 @@ int64_t batch_size(const Graph *g, const BuildOptions *opt)
     return size >= 0 ? size : 1;
 }
 
-/* The batch's axis, which is the first unless it is named, may have another size than the file says. */
-static Status bind_given(Graph *g, Value *v, const InputShape *given, int named)
-{
-    char want[SHAPE_TEXT], have[SHAPE_TEXT];
-
-    if (v->shape->rank >= 0 && v->shape->rank != given->shape.rank)
-        return FAIL(E_SHAPE, "input '%s' has shape %s, the shape given is %s", v->name, shape_text(v->shape, have),
-                    shape_text(&given->shape, want));
-    for (int i = 0; i < v->shape->rank; i++)
-        if (v->shape->dim[i] >= 0 && v->shape->dim[i] != given->shape.dim[i] && i > 0 && i != named)
-            return FAIL(E_SHAPE, "input '%s' has shape %s, the shape given is %s", v->name, shape_text(v->shape, have),
-                        shape_text(&given->shape, want));
-    value_set_shape(g, v, &given->shape);
-    return g->status;
-}
-
+/* Gives the axes of the input that carry the batch the size batch_options(opt)->batch. */
 static void bind_batch(Graph *g, Value *v, const BuildOptions *opt, BatchDim batch)
 {
     const int named = named_batch_axis(opt, v);
@@ -85,34 +70,27 @@ void bind_batch_axes(Graph *g, const BuildOptions *opt, int64_t size)
         bind_batch(g, value(g, g->input[i]), &own, batch);
 }
 
-/* Is a size open that the named one, which is fixed, leaves so? */
-static bool names_wrong_axis(const BuildOptions *opt, const Value *v, int axis)
-{
-    bool open = false;
-
-    for (int i = 0; i < v->shape->rank; i++)
-        open |= v->shape->dim[i] < 0;
-    return open && v->shape->dim[axis] >= 0 && v->shape->dim[axis] != batch_options(opt)->batch &&
-           !given_shape(opt, v->name);
-}
-
 static Status check_batch_input(const Value *v, const BatchInput *b, const BuildOptions *opt)
 {
-    const int rank = v->shape->rank;
+    const int rank = v->shape->rank, axis = rank > 0 ? axis_of_rank(b->axis, rank) : -1;
+    bool open = false;
     char text[SHAPE_TEXT];
 
-    if (rank < 0 || (!rank && strcmp(b->name, v->name))) /* a member without axes goes to all */
+    if (rank < 0 || (!rank && strcmp(b->name, v->name))) /* every replica gets a member without axes */
         return ST_OK;
-    if (axis_of_rank(b->axis, rank) < 0)
+    if (axis < 0)
         return FAIL(E_INVALID, "--batch-input %s:%d: the input%s%s has shape %s", b->name, b->axis,
                     v->member ? " " : "", v->member ? v->name : "", shape_text(v->shape, text));
-    if (names_wrong_axis(opt, v, axis_of_rank(b->axis, rank)))
+    for (int i = 0; i < rank; i++)
+        open |= v->shape->dim[i] < 0;
+    if (open && v->shape->dim[axis] >= 0 && v->shape->dim[axis] != batch_options(opt)->batch &&
+        !given_shape(opt, v->name))
         return FAIL(E_INVALID, "--batch-input %s:%d: the input has shape %s, in which another axis is open", b->name,
                     b->axis, shape_text(v->shape, text));
     return ST_OK;
 }
 
-/* The target, which is no input yet, may be named as well. */
+/* --batch-input may name the target too, which is no input yet. */
 Status check_batch_inputs(const Graph *g, const BuildOptions *opt)
 {
     for (int i = 0; i < batch_options(opt)->n_batch_input; i++) {
@@ -130,10 +108,10 @@ Status check_batch_inputs(const Graph *g, const BuildOptions *opt)
     return ST_OK;
 }
 
-/* Nothing says which of two axes is the batch, and neither is guessed. */
+/* E_SHAPE lists the inputs of which two axes may be the batch. */
 static Status check_rivals(const Graph *g, const BuildOptions *opt)
 {
-    Problems unsaid = { 0 };
+    Problems ambiguous = { 0 };
 
     for (int i = 0; i < g->n_input; i++) {
         const Value *v = value(g, g->input[i]);
@@ -141,24 +119,15 @@ static Status check_rivals(const Graph *g, const BuildOptions *opt)
         char text[SHAPE_TEXT];
 
         if (rival >= 0)
-            problems_add(&unsaid,
+            problems_add(&ambiguous,
                          "'%s' %s (--batch-input %s:%d if it is the open axis %d; --batch-input %s:0 and --input-shape "
                          "%s=DIMS if it is the first)",
                          v->name, shape_text(v->shape, text), v->name, rival, rival, v->name, v->name);
     }
-    return problems_fail(&unsaid, E_SHAPE, "which axis of an input is the batch is not said");
+    return problems_fail(&ambiguous, E_SHAPE, "which axis of an input is the batch is not said");
 }
 
-static int samples_axis(const Graph *g, const BuildOptions *opt, const Value *v, const char *batch)
-{
-    unsigned axes;
-
-    if (!batch_options(opt)->n_batch_input && known_batch_axes(&axes, g, opt, v))
-        return axes ? __builtin_ctz(axes) : -1;
-    return symbol_axis(v->dim_param, v->shape->rank, batch);
-}
-
-/* Inputs that carry the batch, or have its name on an axis, have one number of samples. */
+/* Inputs that carry the batch, or have its name on an axis, must agree in their number of samples. */
 static Status check_samples(const Graph *g, const BuildOptions *opt)
 {
     const char *batch = find_batch_dim(g, opt).symbol;
@@ -168,7 +137,11 @@ static Status check_samples(const Graph *g, const BuildOptions *opt)
 
     for (int i = 0; (batch || g->batch_found == BATCH_FOUND) && i < g->n_input; i++) {
         const Value *v = value(g, g->input[i]);
-        const int axis = samples_axis(g, opt, v, batch);
+        unsigned axes;
+        const int axis = batch_options(opt)->n_batch_input || !known_batch_axes(&axes, g, opt, v)
+                             ? symbol_axis(v->dim_param, v->shape->rank, batch)
+                         : axes ? __builtin_ctz(axes)
+                                : -1;
 
         if (axis < 0)
             continue;
@@ -181,8 +154,8 @@ static Status check_samples(const Graph *g, const BuildOptions *opt)
                          first ? (long long)first->shape->dim[at] : 0, first ? first->name : "");
 }
 
-/* Where sizes alone tell what carries the batch, tensors of a sequence do, or none of them; those without axes go to
- * all. */
+/* Where only sizes show which inputs carry the batch, either all tensors of a sequence carry it or none.  Every replica
+ * gets a tensor without axes. */
 static Status check_members(const Graph *g, const BuildOptions *opt)
 {
     const BatchDim batch = find_batch_dim(g, opt);
@@ -206,20 +179,12 @@ static Status check_members(const Graph *g, const BuildOptions *opt)
     return problems_fail(&wrong, E_SHAPE, "tensors of a sequence disagree in their number of samples");
 }
 
-static Status check_only_batch(const Graph *g, const BuildOptions *opt)
-{
-    int64_t size = declared_batch(g, opt);
-
-    if (!g->only_batch || size < 0 || size == g->only_batch)
-        return ST_OK;
-    return FAIL(E_UNSUPPORTED, "the model was exported for batches of %lld and cannot be taken to %lld: %s",
-                (long long)g->only_batch, (long long)size, g->only_why);
-}
-
+/* Binds all axes of the inputs by the options, and checks them. */
 static Status infer_shapes_bind_inputs(Graph *g, const BuildOptions *opt)
 {
     BatchDim batch = find_batch_dim(g, opt);
     Problems unbound = { 0 };
+    int64_t size;
 
     TRY(check_batch_inputs(g, opt));
     TRY(check_rivals(g, opt));
@@ -233,48 +198,45 @@ static Status infer_shapes_bind_inputs(Graph *g, const BuildOptions *opt)
     for (int i = 0; i < g->n_input; i++) {
         Value *v = value(g, g->input[i]);
         const InputShape *given = given_shape(opt, v->name);
-        char text[SHAPE_TEXT];
+        char text[SHAPE_TEXT], want[SHAPE_TEXT];
 
-        if (given)
-            TRY(bind_given(g, v, given, named_batch_axis(opt, v)));
-        else
+        if (given) { /* the batch's axis, the first unless another is named, may have another size than in the file */
+            const Shape *s = v->shape;
+            const int named = named_batch_axis(opt, v);
+            bool fits = s->rank < 0 || s->rank == given->shape.rank;
+
+            for (int a = 1; fits && a < s->rank; a++)
+                fits = s->dim[a] < 0 || s->dim[a] == given->shape.dim[a] || a == named;
+            if (!fits)
+                return FAIL(E_SHAPE, "input '%s' has shape %s, the shape given is %s", v->name, shape_text(s, text),
+                            shape_text(&given->shape, want));
+            value_set_shape(g, v, &given->shape);
+            TRY(g->status);
+        } else
             bind_batch(g, v, opt, batch);
         if (!shape_known(v->shape))
             problems_add(&unbound, "'%s' %s", v->name, shape_text(v->shape, text));
     }
     TRY(problems_fail(&unbound, E_SHAPE, "shapes of inputs are not known, give %s--input-shape NAME=DIMS for",
                       batch_options(opt)->batch ? "" : "--batch-size or "));
-    TRY(check_batch_inputs(g, opt)); /* of ranks that were not known */
+    TRY(check_batch_inputs(g, opt)); /* again: all ranks are known now */
     TRY(check_samples(g, opt));
     TRY(check_members(g, opt));
-    return check_only_batch(g, opt);
+    size = declared_batch(g, opt);
+    return !g->only_batch || size < 0 || size == g->only_batch
+               ? ST_OK
+               : FAIL(E_UNSUPPORTED, "the model was exported for batches of %lld and cannot be taken to %lld: %s",
+                      (long long)g->only_batch, (long long)size, g->only_why);
 }
 
-static bool is_integral(const Graph *g, const Node *n)
-{
-    for (int i = 0; i < n->n_out; i++)
-        if (has_value(n->out[i]) && dtype_is_float(value(g, n->out[i])->dtype))
-            return false;
-    return true;
-}
-
-/* A setting is a number or a few; what is larger, or of no known shape, is none. */
-static bool is_small(const Graph *g, const Node *n)
-{
-    for (int i = 0; i < n->n_out; i++)
-        if (has_value(n->out[i]) &&
-            (!shape_known(value(g, n->out[i])->shape) || value_bytes(g, n->out[i]) > MAX_SETTING))
-            return false;
-    return true;
-}
-
-/* May input i decide the shape of n? Integers may have been computed as floats. */
+/* May input i decide the shape of n?  A float setting may: integers can be computed as floats. */
 static bool decides(const Graph *g, const Node *n, int i)
 {
     return (i < 8 && n->op->setting_in >> i & 1) || !dtype_is_float(in_value(g, n, i)->dtype);
 }
 
-/* Marks the producers of the inputs of n, of all or of those that may decide its shape; -> how many it marks. */
+/* Marks the producers of the inputs of n (`all`), or of those that may decide its shape, and returns their number.  A
+ * setting has MAX_SETTING bytes at most. */
 static uint32_t mark_producers(bool *needed, const Graph *g, const Node *n, bool all)
 {
     uint32_t count = 0;
@@ -282,14 +244,19 @@ static uint32_t mark_producers(bool *needed, const Graph *g, const Node *n, bool
     for (int i = 0; i < n->n_in; i++) {
         const Node *of = has_in(n, i) && (all || decides(g, n, i)) ? in_value(g, n, i)->producer : NULL;
 
-        if (of && !needed[of->index] && is_small(g, of))
+        bool small = of && !needed[of->index];
+
+        for (int o = 0; small && o < of->n_out; o++)
+            small = !has_value(of->out[o]) ||
+                    (shape_known(value(g, of->out[o])->shape) && value_bytes(g, of->out[o]) <= MAX_SETTING);
+        if (small)
             count += needed[of->index] = true;
     }
     return count;
 }
 
-/* Evaluates what decides a shape and follows from constants alone, as the scales of a Resize do, through however many
- * nodes, so long as it is no parameter. */
+/* Folds the nodes in front of n that decide its shape and depend on constants alone, such as the scales of a Resize.
+ * Parameters are no constants here. */
 static Status fold_settings(Graph *g, PassCtx *ctx, const Node *n)
 {
     Arena *once = arena_create_beside(ctx->scratch);
@@ -310,7 +277,8 @@ static Status fold_settings(Graph *g, PassCtx *ctx, const Node *n)
     return st;
 }
 
-/* Does it follow from what enters a branch that data decide?  `stack` [n_value], `seen` [n_value]: all false. */
+/* Does the node depend on a value that enters a branch chosen by data?  `stack` [n_value]; `seen` [n_value]: all
+ * false. */
 static bool in_branch(const Graph *g, const Node *n, const Node **stack, bool *seen)
 {
     size_t depth = 0;
@@ -333,21 +301,12 @@ static bool in_branch(const Graph *g, const Node *n, const Node **stack, bool *s
     return false;
 }
 
-/* An input of one number, which may be what decides; NULL: none. */
-static const char *number_input(const Graph *g)
-{
-    for (int i = 0; i < g->n_input; i++)
-        if (shape_numel(value(g, g->input[i])->shape) == 1)
-            return value(g, g->input[i])->name;
-    return NULL;
-}
-
-/* These sizes may allow one branch alone: what cannot be there in the other is no fault of the model, but a plan of
- * both cannot be made. */
+/* Infers the node.  If it fails in a branch chosen by data, the model is valid, but no plan holds both branches at
+ * these sizes: E_UNSUPPORTED.  The message names an input of one number, which may choose the branch. */
 static Status infer_either(Graph *g, PassCtx *ctx, Node *n)
 {
     const Status st = node_infer(g, n);
-    const char *number = number_input(g);
+    const char *number = NULL;
     const Node **stack;
     bool *seen;
 
@@ -359,36 +318,32 @@ static Status infer_either(Graph *g, PassCtx *ctx, Node *n)
         return FAIL_NOMEM();
     if (!in_branch(g, n, stack, seen))
         return st;
+    for (int i = 0; i < g->n_input && !number; i++)
+        if (shape_numel(value(g, g->input[i])->shape) == 1)
+            number = value(g, g->input[i])->name;
     return status_prefix(E_UNSUPPORTED,
                          "data decide which branch is taken, and one that may be is none at these sizes%s%s%s",
                          number ? " (if '" : "", number ? number : "",
                          number ? "' decides, --input-value gives it one number for the whole run)" : "");
 }
 
-/* The axis of an input, not its batch's, that the file leaves open; -1: none.  `of`: the input. */
-static int open_axis(const Value **of, const Graph *g, const BuildOptions *opt)
+/* Extends the message of an E_SHAPE, if the file leaves an axis other than the batch's open and the node has constant
+ * sizes: exporters that trace declare open axes as they are told, but write down the sizes of their example. */
+static Status explain_example(Status st, const Graph *g, const BuildOptions *opt, const Node *n)
 {
-    const char *batch = find_batch_dim(g, opt).symbol;
+    const char *batch = st == E_SHAPE ? find_batch_dim(g, opt).symbol : NULL;
+    const Value *v = NULL;
+    int axis = -1;
     unsigned axes;
+    bool holds = false;
 
-    for (int i = 0; i < g->n_input; i++) {
-        const Value *v = *of = value(g, g->input[i]);
-
-        for (int k = 0; v->dim_param && k < v->shape->rank; k++)
+    for (int i = 0; st == E_SHAPE && axis < 0 && i < g->n_input; i++) {
+        v = value(g, g->input[i]);
+        for (int k = 0; v->dim_param && k < v->shape->rank && axis < 0; k++)
             if (v->dim_param[k] && (!batch || strcmp(v->dim_param[k], batch) != 0) &&
                 !(known_batch_axes(&axes, g, opt, v) && axes >> k & 1))
-                return k;
+                axis = k;
     }
-    return -1;
-}
-
-/* A node that holds sizes and does not fit them where the file leaves a length open: exporters that trace declare what
- * they are told to, and write down what they saw. */
-static Status tell_example(Status st, const Graph *g, const BuildOptions *opt, const Node *n)
-{
-    const Value *v;
-    const int axis = st == E_SHAPE ? open_axis(&v, g, opt) : -1;
-    bool holds = false;
 
     for (int i = 1; axis >= 0 && i < n->n_in; i++)
         holds |= has_in(n, i) && in_value(g, n, i)->dtype == DT_INT64 && value_const(g, n->in[i]);
@@ -413,24 +368,20 @@ Status infer_and_fold(Graph *g, PassCtx *ctx, Node *n)
         TRY(fold_settings(g, ctx, n));
         TRY(node_infer(g, n));
     }
-    return is_integral(g, n) && fold_possible(g, n) ? fold_node(g, ctx, n, MAX_SHAPE_ARITHMETIC) : ST_OK;
-}
-
-/* Strings have no place in what is planned. */
-static Status infer_shapes_check_types(const Graph *g, const Node *n)
-{
-    for (int i = 0; n->op && i < n->n_out; i++)
-        if (has_value(n->out[i]) && value(g, n->out[i])->dtype == DT_STRING)
-            return FAIL(E_UNSUPPORTED, "%s: string tensors are interpreted only, forward", node_text(g, n));
-    return ST_OK;
+    for (int i = 0; i < n->n_out; i++)
+        if (has_value(n->out[i]) && dtype_is_float(value(g, n->out[i])->dtype))
+            return ST_OK;
+    return fold_possible(g, n) ? fold_node(g, ctx, n, MAX_SHAPE_ARITHMETIC) : ST_OK;
 }
 
 static Status infer_shapes_run(Graph *g, PassCtx *ctx)
 {
     TRY(infer_shapes_bind_inputs(g, ctx->opt));
     FOR_NODES(g, n) {
-        TRY(tell_example(infer_and_fold(g, ctx, n), g, ctx->opt, n));
-        TRY(infer_shapes_check_types(g, n));
+        TRY(explain_example(infer_and_fold(g, ctx, n), g, ctx->opt, n));
+        for (int i = 0; n->op && i < n->n_out; i++)
+            if (has_value(n->out[i]) && value(g, n->out[i])->dtype == DT_STRING)
+                return FAIL(E_UNSUPPORTED, "%s: string tensors are interpreted only, forward", node_text(g, n));
         if (n->op && n->op->check_sizes)
             TRY(n->op->check_sizes(g, n));
     }

@@ -1,8 +1,7 @@
-/* lower: composite operators become simpler ones, which brings their gradient and their placement for free.
+/* lower: rewrites composite operators into simpler ones, which bring their gradients and placements.
  *
- * An operator's `lower` emits the simpler nodes and redirects its outputs to them; it may decline by changing nothing.
- * Shapes that depend on data stay unknown until the interpreter runs; what needs lowering then has no kernel, and says
- * so. */
+ * OpDef.lower emits the simpler nodes and redirects the outputs to them; it may decline by changing nothing.  A node
+ * whose shapes depend on data is not lowered; if its operator has no kernel, the interpreter reports that. */
 #include "graph/ir/lower.h"
 #include "passes/pass.h"
 

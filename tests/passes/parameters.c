@@ -639,6 +639,41 @@ static void test_padding(void)
     }
 }
 
+/* The forms in which code writes y = round(x) with the gradient of x, without their detach(), and others that are none.
+ */
+static void test_lost_detach(void)
+{
+    const struct {
+        const char *form, *note;
+    } cases[] = {
+        { "%d = Sub(%q, %p)\n %y = Add(%p, %d)", "--stop-gradient 'd>last'" },
+        { "%d = Sub(%q, %p)\n %y = Add(%d, %p)", "--stop-gradient 'd>last'" },
+        { "%d = Sub(%p, %q)\n %y = Sub(%p, %d)", "--stop-gradient 'd>last'" },
+        { "%d = Add(%p, %q)\n %y = Sub(%d, %p)", "--stop-gradient 'p>last'" },
+        { "%d = Add(%q, %p)\n %y = Sub(%d, %p)", "--stop-gradient 'p>last'" },
+        { "%d = Sub(%p, %q)\n %y = Add(%p, %d)", NULL }, /* 2 p - q */
+        { "%d = Add(%p, %q)\n %y = Add(%p, %d)", NULL },
+        { "%d = Sub(%q, %p)\n %y = Sub(%d, %p)", NULL }, /* q - 2 p */
+        { "%d = Sub(%q, %p)\n %y = Sub(%p, %d)", NULL },
+        { "%d = Mul(%q, %p)\n %y = Sub(%d, %p)", NULL },
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *const wanted[] = { cases[i].note, NULL };
+        char text[1024];
+        Report *r;
+
+        snprintf(
+            text, sizeof text,
+            "graph \"g\" { input %%x : float32[4]\n const %%w : float32[4] = {1,2,3,4}\n %%p = Mul(%%x, %%w)\n %%q = "
+            "Round(%%p)\n %s \"last\"\n output \"y\" = %%y }",
+            cases[i].form);
+        r = decisions(text, "", NULL, NULL);
+        check_notes(r, NOTE_EXPORTER, wanted);
+        report_free(r);
+    }
+}
+
 static void test_summary(void)
 {
     Report *r = decisions(values, "pytorch", NULL, NULL);
@@ -657,6 +692,6 @@ DEFINE_SUITE(parameters, { "reach", test_reach }, { "colours", test_colours }, {
              { "values", test_values }, { "steps", test_steps }, { "scale", test_scale }, { "said", test_said },
              { "folded", test_folded }, { "waves", test_waves }, { "no waves", test_no_waves },
              { "patterns", test_patterns }, { "state_dict", test_state_dict }, { "name_list", test_name_list },
-             { "exporter", test_exporter }, { "padding", test_padding }, { "summary", test_summary },
-             { "norms as formulas", test_norm_formulas }, { "unreached", test_unreached },
+             { "exporter", test_exporter }, { "padding", test_padding }, { "lost detach", test_lost_detach },
+             { "summary", test_summary }, { "norms as formulas", test_norm_formulas }, { "unreached", test_unreached },
              { "loss weights", test_loss_weights });
