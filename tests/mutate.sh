@@ -47,7 +47,7 @@ folder_tests() {
 suites() {
     [ -s "suites.$1" ] || {
         build/test_"$1" | sed -nE 's/^suite (.*): ([0-9.]+) s of a processor$/\1 \2/p' >times
-        build/test_"$1" --list | awk 'FNR == NR { time[$1] = $2; next } { print time[$1] + 0, $1 }' times - | sort -n >"suites.$1"
+        build/test_"$1" --list | awk 'FILENAME == "times" { time[$1] = $2; next } { print time[$1] + 0, $1 }' times - | sort -n >"suites.$1"
     }
     cut -d' ' -f2 "suites.$1"
 }
