@@ -44,7 +44,7 @@ static GpuDevice *open_h100(const CudaDriver *driver, const Folder *cache)
         return NULL;
     opt.described = &info;
     opt.description = text;
-    if (!PLUGIN_OK(driver, driver->runtime.open(&d, 0, build_parts(&opt))))
+    if (!PLUGIN_OK(driver, driver->runtime.open(&d, 0, &opt)))
         d = NULL;
     free(text);
     return d;
