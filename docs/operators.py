@@ -51,8 +51,9 @@ MISSING = "Not taken, with the number of their official tests"
 
 
 def cuda_operators():
-    """The operators that kernels and expressions of kernels/cuda name."""
-    found = set()
+    """The operators that kernels and expressions of kernels/cuda name, and those of the rows of kernels/formulas.def."""
+    with open("kernels/formulas.def") as f:
+        found = set(re.findall(r"^(?:UNARY|BINARY|TEST[12]) *\((\w+), *\w+,", f.read(), re.M))
     for path in glob("kernels/cuda/*.c") + glob("kernels/cuda/*.cu"):
         with open(path) as f:
             text = f.read()
