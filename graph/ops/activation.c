@@ -231,12 +231,12 @@ static Status grad_hard_sigmoid(Grad *gr)
     return set_where(gr, inside, slope, scalar_like(gr, 0));
 }
 
-/* x <= alpha: 0, otherwise dy, also where x is a NaN, as in PyTorch */
+/* x > alpha: dy, otherwise 0, also where x is a NaN, of which ONNX's formula makes 0 */
 static Status grad_thresholded_relu(Grad *gr)
 {
-    ValueId below = EMIT(gr->g, LessOrEqual, NULL, grad_in(gr, 0), scalar_like(gr, node_float(gr->node, "alpha")));
+    ValueId above = EMIT(gr->g, Greater, NULL, grad_in(gr, 0), scalar_like(gr, node_float(gr->node, "alpha")));
 
-    return set_where(gr, below, scalar_like(gr, 0), grad_dout(gr, 0));
+    return set_where(gr, above, grad_dout(gr, 0), scalar_like(gr, 0));
 }
 
 /* |x| <= lambd: 0, otherwise dy, also where x is a NaN */

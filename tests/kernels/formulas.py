@@ -84,7 +84,7 @@ UNARY = [
     ("Gelu", "approximate=none", lambda x: x * phi(x), None, lambda x: abs(x) * (x < 0), None),
     ("Gelu", "approximate=tanh", lambda x: x * gate(x), None, lambda x: abs(x) * (x < 0), None),
     ("LeakyRelu", "alpha=0.125", lambda x: x if x >= 0 else x / 8, lambda x: F.leaky_relu(x, 0.125), n, None),
-    ("ThresholdedRelu", "alpha=0.75", lambda x: x if x > 0.75 else mpf(0), lambda x: F.threshold(x, 0.75, 0), n, None),
+    ("ThresholdedRelu", "alpha=0.75", lambda x: x if x > 0.75 else mpf(0), lambda x: torch.where(x > 0.75, x, 0.0), n, None),
     ("Elu", "alpha=1.5", lambda x: x if x >= 0 else 1.5 * expm1(x), lambda x: F.elu(x, 1.5), n, None),
     ("Celu", "alpha=0.5", lambda x: x if x >= 0 else 0.5 * expm1(x / 0.5), lambda x: F.celu(x, 0.5), n, None),
     ("Selu", "alpha=1.5 gamma=1.25", lambda x: 1.25 * (x if x >= 0 else 1.5 * expm1(x)), lambda x: 1.25 * F.elu(x, 1.5), n, None),

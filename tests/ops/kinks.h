@@ -217,7 +217,7 @@ static const Kink kinks[] = {
       "}\n",
       1, { 2 },
       { { NAN, 2.0 } },
-      { { 1.0, 2.0 } } },
+      { { 0.0, 2.0 } } },
     { "Shrink of NaN",
       "graph \"kink\" {\n"
       "  input %a : float64[2]\n"
