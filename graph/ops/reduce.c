@@ -1,10 +1,10 @@
 /* Reductions along axes.
  *
- * A ReduceSum of 16 bits with wide = 1 gives its float32 sum without rounding it.
+ * A ReduceSum of 16-bit floats with wide = 1 returns its float32 sum unrounded.
  *
- * The axes are input 1 (older opsets: an attribute); none given means all, or with noop_with_empty_axes that nothing is
- * reduced.  Sums over a split axis leave partial sums; ReduceMean is lowered to a sum and a division by the number of
- * elements in the whole batch, so that it is exact over uneven parts. */
+ * The axes are input 1 (older opsets: an attribute).  Without axes all are reduced, or none with noop_with_empty_axes.
+ * Sums over a split axis give partial sums.  ReduceMean is lowered to a sum and a division by the number of elements in
+ * the whole batch, so it is exact over parts of different sizes. */
 #include "graph/ops/reduce.h"
 #include "graph/ops/binary.gen.h"
 #include "graph/ops/compare.gen.h"
@@ -21,7 +21,7 @@ static Status reduce_import(Graph *g, Node *n, int opset)
     return import_attr_to_input(g, n, "axes", 1);
 }
 
-/* No axes meant all. */
+/* Older opsets reduce all axes if none are given. */
 static bool reduce_respell(Graph *g, Node *n, int opset)
 {
     const Tensor *axes = in_const(g, n, 1);
@@ -83,7 +83,7 @@ static Status infer_sum(Graph *g, Node *n)
 
 /* ---- gradients ---- */
 
-/* v, of y's shape, stretched to x's. */
+/* Reshapes v, of y's shape, to broadcast to x. */
 static Status spread(ValueId *out, Grad *gr, ValueId v)
 {
     Shape kept = *grad_in_value(gr, 0)->shape;
@@ -101,7 +101,7 @@ static Status spread(ValueId *out, Grad *gr, ValueId v)
 
 static ValueId scalar_like(Grad *gr, double v) { return emit_scalar(gr->g, grad_in_value(gr, 0)->dtype, v); }
 
-/* The number of elements of x that go into one of y. */
+/* The number of elements of x that are reduced to one of y. */
 static Status reduced_count(int64_t *out, const Graph *g, const Node *n)
 {
     unsigned mask;
@@ -191,7 +191,7 @@ static ValueId sum_kept(Grad *gr, ValueId x)
                 grad_in(gr, 1));
 }
 
-/* The elements that equal the extreme share dy in equal parts, as PyTorch's amax does. */
+/* All elements that equal the extreme get equal shares of dy, as in PyTorch's amax. */
 static Status reduce_grad_extreme(Grad *gr)
 {
     Graph *g = gr->g;
@@ -207,8 +207,8 @@ static Status reduce_grad_extreme(Grad *gr)
     return g->status;
 }
 
-/* dy times the product of the other elements.  With the zeros taken out, p is the product of the rest: x's others
- * multiply to p / x if there is no zero, to p at the only zero, and to 0 everywhere else. */
+/* dy times the product of the other elements.  p is the product of all elements but zeros.  The product of the others
+ * is p / x if there is no zero, p at an only zero, and 0 otherwise. */
 static Status grad_prod(Grad *gr)
 {
     Graph *g = gr->g;
@@ -235,10 +235,10 @@ static Status grad_prod(Grad *gr)
 
 static ValueId reduce_emit_like(Graph *g, const Node *n, const OpDef *op, ValueId x)
 {
-    const Attr *how = ATTRS(INT("keepdims", node_int(n, "keepdims")),
-                            INT("noop_with_empty_axes", node_int(n, "noop_with_empty_axes")));
+    const Attr *attrs = ATTRS(INT("keepdims", node_int(n, "keepdims")),
+                              INT("noop_with_empty_axes", node_int(n, "noop_with_empty_axes")));
 
-    return emit(g, op, how, has_in(n, 1) ? 2 : 1, (ValueId[]){ x, has_in(n, 1) ? n->in[1] : NO_VALUE });
+    return emit(g, op, attrs, has_in(n, 1) ? 2 : 1, (ValueId[]){ x, has_in(n, 1) ? n->in[1] : NO_VALUE });
 }
 
 static Status lower_mean(Graph *g, Node *n)
@@ -277,7 +277,7 @@ static Status place_axes(Placement *p, bool is_sum)
 
 static Status place_sum(Placement *p) { return place_axes(p, true); }
 
-/* A sum of a function of the elements: partial inputs must be whole first. */
+/* A sum of a function of the elements: partial inputs are reduced first. */
 static Status place_sum_of(Placement *p)
 {
     if (p->in[0].kind == PL_P)

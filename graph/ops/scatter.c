@@ -1,4 +1,4 @@
-/* Operators that write at indices: ScatterElements, ScatterND. */
+/* ScatterElements and ScatterND, with their gradients. */
 #include <string.h>
 
 #include "graph/ir/grad.h"
@@ -9,7 +9,7 @@
 #include "graph/ops/tuples.h"
 #include "graph/ir/placement_rules.h"
 
-/* Before opset 18 there was no max or min, before 16 no reduction at all. */
+/* Opset 16 added reduction, opset 18 max and min. */
 static bool scatter_respell(Graph *g, Node *n, int opset)
 {
     const char *how = node_string(n, "reduction");
@@ -57,10 +57,11 @@ static Status infer_scatter_elements(Graph *g, Node *n)
     return infer_like(g, n, 0);
 }
 
+/* A scatter and the gather at the same indices. */
 typedef struct {
     Graph *g;
     const OpDef *scatter, *gather;
-    const Attr *axis; /* the attribute of both; NULL: they have none */
+    const Attr *axis; /* attribute of both; NULL: none */
     ValueId ix;
 } At;
 
@@ -69,22 +70,22 @@ static ValueId gathered(const At *at, ValueId x)
     return emit(at->g, at->gather, at->axis, 2, (ValueId[]){ x, at->ix });
 }
 
-/* `updates` go to `x`. */
-static ValueId scattered(const At *at, ValueId x, ValueId updates, const char *how)
+/* x with `updates` scattered to it. */
+static ValueId scattered(const At *at, ValueId x, ValueId updates, const char *reduction)
 {
-    const Attr *attrs =
-        at->axis ? ATTRS(INT("axis", at->axis->i), STRING("reduction", how)) : ATTRS(STRING("reduction", how));
+    const Attr *attrs = at->axis ? ATTRS(INT("axis", at->axis->i), STRING("reduction", reduction))
+                                 : ATTRS(STRING("reduction", reduction));
 
     return emit(at->g, at->scatter, attrs, 3, (ValueId[]){ x, at->ix, updates });
 }
 
-/* 1 where they are equal, else 0. */
+/* 1 where x and y are equal, else 0. */
 static ValueId is_same(Graph *g, ValueId x, ValueId y)
 {
     return emit_cast(g, EMIT(g, Equal, NULL, x, y), value(g, x)->dtype);
 }
 
-/* All that are the largest, or the smallest, share alike. */
+/* Reductions max and min: all elements that equal the result get equal shares of its gradient. */
 static Status scatter_grad_extreme(Grad *gr, const At *at)
 {
     Graph *g = gr->g;
@@ -98,8 +99,8 @@ static Status scatter_grad_extreme(Grad *gr, const At *at)
     return g->status;
 }
 
-/* Each factor's is the product of the others: of zeros beside it there is none, and those that are none are divided
- * by. */
+/* Reduction mul: the gradient of a factor is the product of the others.  That is 0 if another factor is 0, and else the
+ * product of all factors but zeros, divided by the factor unless it is 0. */
 static Status grad_product(Grad *gr, const At *at)
 {
     Graph *g = gr->g;
@@ -120,7 +121,7 @@ static Status grad_product(Grad *gr, const At *at)
     return g->status;
 }
 
-/* Elements that were overwritten get no gradient; those that were written or added get it from where they went. */
+/* Overwritten elements get no gradient; written or added ones get it from the position to which they were scattered. */
 static Status grad_scatter(Grad *gr, const OpDef *gather, const Attr *attrs)
 {
     Graph *g = gr->g;
@@ -146,7 +147,7 @@ static Status grad_scatter_elements(Grad *gr)
     return grad_scatter(gr, &op_GatherElements, ATTRS(INT("axis", node_int(gr->node, "axis"))));
 }
 
-/* All split along an axis that the indices do not address; or an added partial sum. */
+/* Allows a split of all inputs along an axis that the indices do not address, or partial sums that are added. */
 static Status place_scatter_elements(Placement *p)
 {
     const Shape *x = in_value(p->g, p->node, 0)->shape, *ix = in_value(p->g, p->node, 1)->shape;
@@ -194,7 +195,7 @@ static Status infer_scatter_nd(Graph *g, Node *n)
     for (int64_t i = k; i < x->rank; i++)
         u.dim[u.rank++] = x->dim[i];
     if (!shape_eq(&u, in_value(g, n, 2)->shape))
-        return FAIL(E_SHAPE, "%s: updates do not have the shape that data and indices ask for", node_text(g, n));
+        return FAIL(E_SHAPE, "%s: the shape of the updates does not fit data and indices", node_text(g, n));
     for (int64_t i = 0; i < k; i++)
         if (x->dim[i] == 0 && shape_numel(ix) > 0)
             return FAIL(E_SHAPE, "%s: indices into the empty axis %lld", node_text(g, n), (long long)i);
@@ -203,7 +204,7 @@ static Status infer_scatter_nd(Graph *g, Node *n)
 
 static Status grad_scatter_nd(Grad *gr) { return grad_scatter(gr, &op_GatherND, NULL); }
 
-/* The dimensions behind the indexed ones pass: of data and updates alike, counted from the right. */
+/* Allows a split of data and updates along an axis after the indexed ones, counted from the right. */
 static Status place_scatter_nd(Placement *p)
 {
     int rank = in_value(p->g, p->node, 0)->shape->rank, rank_u = in_value(p->g, p->node, 2)->shape->rank;

@@ -1,4 +1,4 @@
-/* Operators that choose elements: OneHot, NonZero, Compress, Trilu, TopK. */
+/* OneHot, NonZero, Compress, Trilu and TopK. */
 #include "graph/ir/grad.h"
 #include "graph/ops/binary.gen.h"
 #include "graph/ops/concat.gen.h"
@@ -35,7 +35,7 @@ static Status infer_one_hot(Graph *g, Node *n)
     return ST_OK;
 }
 
-/* Of the values (off, on) alone: y = off + (on - off) h, where h is 1 at the index and 0 elsewhere. */
+/* Gradient by the values (off, on): y = off + (on - off) h, where h is 1 at the index and 0 elsewhere. */
 static Status grad_one_hot(Grad *gr)
 {
     Graph *g = gr->g;
@@ -132,7 +132,7 @@ static Status infer_compress(Graph *g, Node *n)
     return g->status;
 }
 
-/* By a constant condition: the elements at its indices. */
+/* A constant condition becomes a Gather at the indices where it is true. */
 static Status lower_compress(Graph *g, Node *n)
 {
     const Tensor *condition = value_const(g, n->in[1]);

@@ -1,6 +1,6 @@
-/* Operators along the time of sequences, in simpler ones: ReverseSequence and TensorScatter, which read and write at
- * places that a number for each sample shifts, and CausalConvWithState, a convolution of each channel with what came
- * before. */
+/* Operators along the time axis of sequences, lowered to simpler ones: ReverseSequence and TensorScatter, which read
+ * and write at positions that depend on a number for each sample, and CausalConvWithState, a depthwise convolution over
+ * earlier elements. */
 #include <string.h>
 
 #include "graph/ir/emit.h"
@@ -15,7 +15,7 @@
 #include "graph/ops/view.gen.h"
 #include "graph/ops/where.gen.h"
 
-/* ---- places along an axis ---- */
+/* ---- positions along an axis ---- */
 
 static Status check_numbers(const Graph *g, const Node *n, int i, int64_t batch)
 {
@@ -28,7 +28,7 @@ static Status check_numbers(const Graph *g, const Node *n, int i, int64_t batch)
     return ST_OK;
 }
 
-/* 0, 1 ... n - 1 along `axis` of `rank`. */
+/* 0, 1 ... n - 1 along `axis` of `rank` axes. */
 static ValueId emit_places(Graph *g, int rank, int axis, int64_t n)
 {
     Shape s = { .rank = rank };
@@ -45,7 +45,7 @@ static ValueId emit_places(Graph *g, int rank, int axis, int64_t n)
     return graph_add_const_nocopy(g, "places", t);
 }
 
-/* x [n] along `axis` of `rank`. */
+/* x [n] reshaped to lie along `axis` of `rank` axes. */
 static ValueId emit_along(Graph *g, ValueId x, int rank, int axis)
 {
     int64_t axes[MAX_RANK];
@@ -115,7 +115,7 @@ static Status infer_tensor_scatter(Graph *g, Node *n)
     TRY(infer_axis(g, n, x->rank));
     axis = node_int(n, "axis");
     if (axis == 0)
-        return FAIL(E_SHAPE, "%s: axis 0 is that of the batch", node_text(g, n));
+        return FAIL(E_SHAPE, "%s: axis 0 is the batch, expected another", node_text(g, n));
     for (int a = 0; a < x->rank; a++)
         if (u->rank != x->rank || (a == axis ? u->dim[a] > x->dim[a] : u->dim[a] != x->dim[a]))
             return FAIL(E_SHAPE, "%s: the update %s does not fit into the cache %s along axis %lld", node_text(g, n),
@@ -125,27 +125,21 @@ static Status infer_tensor_scatter(Graph *g, Node *n)
     return infer_like(g, n, CACHE);
 }
 
-/* Places before the beginning, which count from the end to ScatterElements, become such as it refuses. */
-static ValueId refuse_negative(Graph *g, ValueId start, int64_t size)
-{
-    ValueId negative = EMIT(g, Less, NULL, start, emit_scalar(g, DT_INT64, 0));
-
-    return EMIT(g, Where, NULL, negative, emit_scalar(g, DT_INT64, (double)size), start);
-}
-
 static Status lower_tensor_scatter(Graph *g, Node *n)
 {
     const Shape x = *in_value(g, n, CACHE)->shape, u = *in_value(g, n, UPDATE)->shape;
     const int axis = (int)node_int(n, "axis");
     const bool circular = !strcmp(node_string(n, "mode"), "circular");
-    ValueId at = emit_places(g, x.rank, axis, u.dim[axis]), start;
+    ValueId at = emit_places(g, x.rank, axis, u.dim[axis]), start, negative;
 
     if (has_in(n, STARTS)) {
         start = emit_along(g, n->in[STARTS], x.rank, 0);
         if (circular)
             start = EMIT(g, Mod, NULL, start, emit_scalar(g, DT_INT64, (double)(x.dim[axis] ? x.dim[axis] : 1)));
-        else
-            start = refuse_negative(g, start, x.dim[axis]);
+        else { /* to ScatterElements, negative positions count from the end; they become an index that is an error */
+            negative = EMIT(g, Less, NULL, start, emit_scalar(g, DT_INT64, 0));
+            start = EMIT(g, Where, NULL, negative, emit_scalar(g, DT_INT64, (double)x.dim[axis]), start);
+        }
         at = EMIT(g, Add, NULL, at, start);
         if (circular)
             at = EMIT(g, Mod, NULL, at, emit_scalar(g, DT_INT64, (double)(x.dim[axis] ? x.dim[axis] : 1)));
@@ -160,7 +154,7 @@ DEFINE_OP(TensorScatter, .since = 24, .in_min = 2, .in_max = 3, .out_min = 1, .o
                                        { "axis", A_INT, .i = -2, .range = R_AXIS },
                                        { 0 } },
           .infer = infer_tensor_scatter, .lower = lower_tensor_scatter,
-          .doc = "a cache with new elements from a place on, of each sample its own");
+          .doc = "a cache with new elements from a position on that each sample has its own");
 
 /* ---- CausalConvWithState ---- */
 
@@ -189,20 +183,12 @@ static Status infer_causal_conv(Graph *g, Node *n)
     return infer_like(g, n, X);
 }
 
-/* y sigmoid(y), as ONNX has it: of 16 bits in float32. */
-static ValueId emit_silu(Graph *g, ValueId y)
-{
-    const DType t = value(g, y)->dtype;
-    ValueId wide = emit_cast(g, y, t == DT_FLOAT64 ? t : DT_FLOAT32);
-
-    return emit_cast(g, EMIT(g, Mul, NULL, wide, EMIT(g, Sigmoid, NULL, wide)), t);
-}
-
 static Status lower_causal_conv(Graph *g, Node *n)
 {
     const Shape x = *in_value(g, n, X)->shape;
     const int64_t before = in_value(g, n, WEIGHT)->shape->dim[2] - 1;
     const ValueId axis = emit_ints(g, 1, (int64_t[]){ 2 });
+    const DType t = in_value(g, n, X)->dtype;
     ValueId all = n->in[X], y = all;
 
     if (before && has_in(n, PAST))
@@ -212,8 +198,10 @@ static Status lower_causal_conv(Graph *g, Node *n)
     if (x.dim[2])
         y = emit(g, &op_Conv, ATTRS(INT("group", x.dim[1])), 3,
                  (ValueId[]){ all, n->in[WEIGHT], has_in(n, BIAS) ? n->in[BIAS] : NO_VALUE });
-    if (x.dim[2] && strcmp(node_string(n, "activation"), "none"))
-        y = emit_silu(g, y);
+    if (x.dim[2] && strcmp(node_string(n, "activation"), "none")) { /* y sigmoid(y), 16 bits in float32 as in ONNX */
+        y = emit_cast(g, y, t == DT_FLOAT64 ? t : DT_FLOAT32);
+        y = emit_cast(g, EMIT(g, Mul, NULL, y, EMIT(g, Sigmoid, NULL, y)), t);
+    }
     all =
         EMIT(g, Slice, NULL, all, emit_ints(g, 1, &x.dim[2]), emit_ints(g, 1, (int64_t[]){ x.dim[2] + before }), axis);
     if (has_out(n, 1) && !g->status)
@@ -225,4 +213,4 @@ DEFINE_OP(CausalConvWithState, .since = 27, .in_min = 2, .in_max = 4, .out_min =
           .dtypes = DTYPES_FLOAT, .param_in = 6,
           .attrs = (const AttrDecl[]){ { "activation", A_STRING, .s = "none", .words = "none silu swish" }, { 0 } },
           .infer = infer_causal_conv, .lower = lower_causal_conv,
-          .doc = "each channel's convolution with what came before");
+          .doc = "a convolution of each channel over earlier elements");

@@ -7,9 +7,8 @@
 #include "graph/ops/view.gen.h"
 #include "graph/ir/placement_rules.h"
 
-/* Up to opset 12 the input was taken as a matrix, dimensions from `axis` (default 1) on flattened: the sum goes over
- * all of them.  `flatten` says so until shapes are known; `lower` then spells it out, so nothing after it meets the
- * attribute. */
+/* Up to opset 12 the sum goes over all axes from `axis` (default 1) on, as if these were flattened to one.  Attribute
+ * `flatten` keeps that until shapes are known; `lower` then reshapes, so later passes never meet the attribute. */
 static Status softmax_import(Graph *g, Node *n, int opset)
 {
     if (opset >= 13)
@@ -20,7 +19,7 @@ static Status softmax_import(Graph *g, Node *n, int opset)
     return g->status;
 }
 
-/* Where nothing but sizes of 1 is behind the axis both are the same. */
+/* Do all axes after `axis` have size 1?  Then both meanings are equal. */
 static bool ends_at_axis(const Shape *x, int64_t axis)
 {
     bool ones = axis == -1 || (axis >= 0 && axis < x->rank);
@@ -68,7 +67,7 @@ static ValueId sum_along(Grad *gr, ValueId v)
     return emit_reduce_sum(grad_graph(gr), v, 1, &axis, true);
 }
 
-/* dx = y * (dy - sum(dy * y)).  Written in y, not x, so that the memory planner may drop x after the forward pass. */
+/* dx = y * (dy - sum(dy * y)).  It reads y, not x, so the memory planner may drop x after the forward pass. */
 static Status grad_softmax(Grad *gr)
 {
     Graph *g = grad_graph(gr);
@@ -106,7 +105,7 @@ DEFINE_OP(LogSoftmax, .blocks = BLOCKS_PASS, .layout = LAYOUT_ANY, .precision = 
 
 /* ---- Hardmax ---- */
 
-/* 1 at the first of the largest; of what is behind the axis too, taken as one, where `flatten` says so. */
+/* 1 at the first of the largest along the axis; with `flatten` along all axes from there on, as one. */
 static Status lower_hardmax(Graph *g, Node *n)
 {
     const DType t = in_value(g, n, 0)->dtype;

@@ -1,4 +1,4 @@
-/* How operators' import and respell functions turn one opset's spelling into another's. */
+/* Helpers for OpDef.import and OpDef.respell, which convert between the spellings of opsets. */
 #include <string.h>
 
 #include "graph/ir/emit.h"
@@ -25,8 +25,8 @@ static ValueId ints_const(Graph *g, int n, const int64_t *v)
     return graph_add_const(g, "const", &(Tensor){ DT_INT64, s, (void *)v });
 }
 
-/* In arithmetic on shapes, since that of x is not known yet: y reshaped to its own dimensions and a 1 for each of x's
- * behind them. */
+/* Reshapes y to its own dimensions and a 1 for each later dimension of x, by arithmetic on shapes, since x's shape is
+ * not known yet. */
 ValueId import_aligned(Graph *g, ValueId x, ValueId y, int64_t axis)
 {
     static const int64_t one = 1, all = INT32_MAX;

@@ -1,4 +1,4 @@
-/* Operators of strings.  How long what they make is follows from data: only the interpreter computes them. */
+/* Operators of strings.  The size of their results depends on data, so only the interpreter computes them. */
 #include "graph/base/foreign.h"
 #include "graph/ir/grad.h"
 #include "graph/ir/placement_rules.h"
@@ -11,7 +11,7 @@
 static Status infer_concat(Graph *g, Node *n) { return infer_broadcast(g, n, DT_NONE); }
 
 DEFINE_OP(StringConcat, ON_STRINGS, .since = 20, .in_min = 2, .in_max = 2, .out_max = 1, .infer = infer_concat,
-          .doc = "b behind a");
+          .doc = "a followed by b");
 
 /* ---- RegexFullMatch ---- */
 
@@ -23,9 +23,9 @@ static Status infer_match(Graph *g, Node *n)
 
 DEFINE_OP(RegexFullMatch, ON_STRINGS, .since = 20, .in_min = 1, .in_max = 1, .out_max = 1,
           .attrs = (const AttrDecl[]){ { "pattern", A_STRING, .rule = ATTR_REQUIRED }, { 0 } }, .infer = infer_match,
-          .doc = "is all of x what the pattern, in RE2's words, says?");
+          .doc = "does the whole of x match the pattern, in RE2's syntax?");
 
-/* ---- StringSplit: a new last axis, as long as the most parts of a string ---- */
+/* ---- StringSplit: a new last axis, as long as the largest number of parts ---- */
 
 static int64_t most_parts(const Node *n, const Tensor *x)
 {
@@ -69,7 +69,7 @@ DEFINE_OP(StringSplit, ON_STRINGS, .since = 20, .in_min = 1, .in_max = 1, .out_m
           .doc = "the parts of x between delimiters, or runs of whitespace, and empty strings behind the last; how "
                  "many there are");
 
-/* ---- StringNormalizer: [C] or [1, C], of which stop words are left out; one empty string if all are ---- */
+/* ---- StringNormalizer: [C] or [1, C] without stop words; one empty string if none is left ---- */
 
 static Status count_kept(int64_t *out, const Graph *g, const Node *n, const Tensor *x)
 {

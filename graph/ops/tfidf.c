@@ -1,4 +1,4 @@
-/* TfIdfVectorizer: how often each n-gram of a pool is in a row. */
+/* TfIdfVectorizer: the number of times that each n-gram of a pool occurs in a row. */
 #include "graph/ir/grad.h"
 #include "graph/ir/placement_rules.h"
 
@@ -7,20 +7,7 @@ static const char *pool_of(const Graph *g, const Node *n)
     return in_value(g, n, 0)->dtype == DT_STRING ? "pool_strings" : "pool_int64s";
 }
 
-static Status check_pool(const Graph *g, const Node *n)
-{
-    const Attr *strings = node_attr(n, "pool_strings"), *numbers = node_attr(n, "pool_int64s");
-
-    if (node_attr(n, pool_of(g, n))->n < strings->n + numbers->n)
-        return FAIL(E_MODEL, "%s: the pool is of %s, the input of %s", node_text(g, n),
-                    !numbers->n   ? "strings"
-                    : !strings->n ? "integers"
-                                  : "strings and integers",
-                    dtype_name(in_value(g, n, 0)->dtype));
-    return ST_OK;
-}
-
-/* The pool holds all 1-grams, then all 2-grams ..., which begin where ngram_counts says. */
+/* Counts the n-grams of the pool, which has all 1-grams, then all 2-grams ...; ngram_counts lists where each begin. */
 static Status count_grams(const Graph *g, const Node *n, int64_t *total)
 {
     int sizes;
@@ -42,13 +29,19 @@ static Status count_grams(const Graph *g, const Node *n, int64_t *total)
 static Status check_lengths(const Graph *g, const Node *n, int64_t *columns)
 {
     const Attr *weights = node_attr(n, "weights");
+    const Attr *strings = node_attr(n, "pool_strings"), *numbers = node_attr(n, "pool_int64s");
     const int64_t least = node_int(n, "min_gram_length"), most = node_int(n, "max_gram_length");
     int indices, sizes;
     const int64_t *index = node_ints(n, "ngram_indexes", &indices);
     int64_t total;
 
     (void)node_ints(n, "ngram_counts", &sizes);
-    TRY(check_pool(g, n));
+    if (node_attr(n, pool_of(g, n))->n < strings->n + numbers->n)
+        return FAIL(E_MODEL, "%s: the pool is of %s, the input of %s", node_text(g, n),
+                    !numbers->n   ? "strings"
+                    : !strings->n ? "integers"
+                                  : "strings and integers",
+                    dtype_name(in_value(g, n, 0)->dtype));
     if (least < 1 || most < least || most > sizes)
         return FAIL(E_MODEL, "%s: n-grams of %lld to %lld items, ngram_counts has %d sizes", node_text(g, n),
                     (long long)least, (long long)most, sizes);
@@ -82,7 +75,7 @@ static Status tfidf_infer(Graph *g, Node *n)
     return g->status;
 }
 
-/* Rows are counted apart. */
+/* Rows are independent. */
 static Status tfidf_place(Placement *p)
 {
     const int rank = in_value(p->g, p->node, 0)->shape->rank, rows[MAX_RANK] = { rank == 2 ? 0 : -1, -1 };

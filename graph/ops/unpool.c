@@ -1,9 +1,9 @@
-/* MaxUnpool: what MaxPool gave, back where its indices say, zeros elsewhere.
+/* MaxUnpool: puts MaxPool's results at their indices, and zeros elsewhere.
  *
- * Indices count through the whole batch of what was pooled, whose sizes the window tells; what output_shape asks for
- * beyond them stands behind along each axis, and what it does not is cut off, as ONNX's reference has it.  An index of
- * MaxPool is one of its own sample and channel, so these are split as they are elsewhere; others are refused when they
- * are met.  As in PyTorch, an element that overlapping windows chose gives its gradient to each of them. */
+ * Indices are flat indices into the whole batch that was pooled, whose sizes follow from the window.  A larger
+ * output_shape pads each axis at its end, a smaller one cuts it, as in onnx.reference.  MaxPool's indices lie in their
+ * own sample and channel, so both may be split; other indices are an error at run time.  As in PyTorch, an element that
+ * several windows chose passes its gradient to each of them. */
 #include <string.h>
 
 #include "graph/ir/emit.h"
@@ -19,7 +19,7 @@
 #include "graph/ir/op.h"
 #include "graph/ops/window.h"
 
-/* What output_shape asks for; *known is false where it depends on data. */
+/* Reads output_shape; *known is false if it depends on data. */
 static Status read_asked(const Graph *g, const Node *n, Shape *y, bool *known)
 {
     const Shape *x = in_value(g, n, 0)->shape;
@@ -40,8 +40,8 @@ static Status read_asked(const Graph *g, const Node *n, Shape *y, bool *known)
     return shape_check(y, sizeof(double));
 }
 
-/* Indices of a MaxPool count through what it pooled: where that is what is asked for, the pads at the ends become those
- * that make it so, whatever the strides left over. */
+/* If the indices come from a MaxPool whose input has the requested shape, sets the pads at the end so that the window
+ * gives that shape: strides may have left elements uncovered. */
 static void fit_pads(Graph *g, Node *n, const Shape *asked)
 {
     const Node *pool = made_by(g, n->in[1], &op_MaxPool);
@@ -80,7 +80,7 @@ static Status check_window(Graph *g, Node *n)
     return window_list(g, n, "pads", 2 * rank, 0, -INT32_MAX);
 }
 
-/* The shape of what was pooled; of a checked window. */
+/* The shape of the tensor that was pooled; the window must be checked. */
 static Status pooled_shape(const Graph *g, const Node *n, Shape *y)
 {
     const Shape *x = in_value(g, n, 0)->shape;
@@ -117,16 +117,6 @@ static Status unpool_infer(Graph *g, Node *n)
     return g->status;
 }
 
-/* Indices within each plane of `size` elements; one that is in another plane becomes `size`, which is none. */
-static ValueId emit_local(Graph *g, ValueId index, const Shape *x, int64_t size)
-{
-    ValueId first = emit_plane_starts(g, x, size), local, before;
-
-    local = EMIT(g, Sub, NULL, index, first);
-    before = EMIT(g, Less, NULL, local, emit_scalar(g, DT_INT64, 0));
-    return EMIT(g, Where, NULL, before, emit_scalar(g, DT_INT64, (double)size), local);
-}
-
 static ValueId emit_planes(Graph *g, ValueId x, const Shape *s)
 {
     const Shape planes = SHAPE(s->dim[0], s->dim[1], shape_count(s, 2, s->rank));
@@ -139,13 +129,17 @@ static Status unpool_lower(Graph *g, Node *n)
     const Value *x = in_value(g, n, 0);
     const Shape y = *value(g, n->out[0])->shape;
     Shape pooled, planes;
-    ValueId zeros, index, out;
+    ValueId zeros, index, out, before;
 
     if (!shape_known(&y))
         return FAIL(E_UNSUPPORTED, "%s: output_shape depends on data, expected a constant", node_text(g, n));
     TRY(pooled_shape(g, n, &pooled));
     planes = SHAPE(pooled.dim[0], pooled.dim[1], shape_count(&pooled, 2, pooled.rank));
-    index = emit_planes(g, emit_local(g, n->in[1], x->shape, planes.dim[2]), x->shape);
+    /* Indices within their plane; one of an earlier plane becomes the plane's size, which is an error. */
+    index = EMIT(g, Sub, NULL, n->in[1], emit_plane_starts(g, x->shape, planes.dim[2]));
+    before = EMIT(g, Less, NULL, index, emit_scalar(g, DT_INT64, 0));
+    index = EMIT(g, Where, NULL, before, emit_scalar(g, DT_INT64, (double)planes.dim[2]), index);
+    index = emit_planes(g, index, x->shape);
     zeros = emit_full(g, x->dtype, &planes, 0);
     out = emit_planes(g, n->in[0], x->shape);
     out = EMIT(g, ScatterElements, ATTRS(INT("axis", 2)), zeros, index, out);
@@ -161,4 +155,4 @@ DEFINE_OP(MaxUnpool, .since = 22, .from = 9, .in_min = 2, .in_max = 3, .out_min 
                                        { "strides", A_INTS, .range = R_STEPS },
                                        { "pads", A_INTS, .range = R_PADS },
                                        { 0 } },
-          .infer = unpool_infer, .lower = unpool_lower, .doc = "what MaxPool gave, back at its indices");
+          .infer = unpool_infer, .lower = unpool_lower, .doc = "MaxPool's results at their indices, zeros elsewhere");

@@ -1,13 +1,13 @@
-/* Operators that give the same bytes another shape: Reshape, Flatten, Squeeze, Unsqueeze, Identity,
- * StopGradient. */
+/* Operators that keep the bytes: Reshape, Flatten, Squeeze, Unsqueeze, Identity, StopGradient; and Reorder, which
+ * changes the layout. */
 #include "graph/ir/grad.h"
 #include "graph/ops/view.gen.h"
 #include "graph/ir/placement_rules.h"
 
 /* ---- Reshape ---- */
 
-/* Dimension 0 copies that of x, -1 is what remains.  Dimensions that were copied as 0 are left out of what remains, so
- * that [0, -1] flattens an empty batch too. */
+/* Replaces 0 by the dimension of x, and -1 by the remaining number of elements.  Copied dimensions of size 0 do not
+ * count for that, so [0, -1] flattens an empty batch, too. */
 static Status resolve_shape(const Graph *g, const Node *n, const Shape *x, Shape *y)
 {
     int64_t known = 1, total = 1;
@@ -36,7 +36,7 @@ static Status resolve_shape(const Graph *g, const Node *n, const Shape *x, Shape
     return ST_OK;
 }
 
-/* Up to opset 4 the shape was an attribute. */
+/* The shape was an attribute up to opset 4. */
 static Status import_reshape(Graph *g, Node *n, int opset)
 {
     return opset < 5 ? import_attr_to_input(g, n, "shape", 1) : ST_OK;
@@ -97,7 +97,7 @@ static Status infer_flatten(Graph *g, Node *n)
     return g->status;
 }
 
-/* What stands in front of the split axis in its half becomes blocks of it. */
+/* Axes before the split axis, in the same half, become its blocks. */
 static Status place_flatten(Placement *p)
 {
     const Shape *x = in_value(p->g, p->node, 0)->shape;
@@ -149,29 +149,22 @@ static Status axes_mask(const Graph *g, const Node *n, int rank, unsigned *mask)
     return ST_OK;
 }
 
-/* Without axes every dimension of 1 goes.  The axes are written down here, where the batch is whole: a replica's part
- * may have one sample. */
-static void name_unit_axes(Graph *g, Node *n, const Shape *x)
-{
-    int64_t axes[MAX_RANK];
-    int count = 0;
-
-    for (int i = 0; i < x->rank; i++)
-        if (x->dim[i] == 1)
-            axes[count++] = i;
-    node_set_input(g, n, 1, emit_ints(g, count, axes));
-}
-
 static Status infer_squeeze(Graph *g, Node *n)
 {
     const Value *x = in_value(g, n, 0);
     Shape y = shape_unknown();
+    int64_t axes[MAX_RANK];
     unsigned mask;
+    int count = 0;
     char text[SHAPE_TEXT];
 
     set_out(g, n, 0, x->dtype, &y);
-    if (!has_in(n, 1))
-        name_unit_axes(g, n, x->shape);
+    if (!has_in(n, 1)) { /* every dimension of 1; made explicit, since a replica's part may have one sample */
+        for (int i = 0; i < x->shape->rank; i++)
+            if (x->shape->dim[i] == 1)
+                axes[count++] = i;
+        node_set_input(g, n, 1, emit_ints(g, count, axes));
+    }
     if (g->status || !value_const(g, n->in[1]))
         return g->status;
     TRY(axes_mask(g, n, x->shape->rank, &mask));
@@ -266,7 +259,7 @@ DEFINE_OP(Identity, .same = SAME_TENSOR, .blocks = BLOCKS_PASS, .layout = LAYOUT
 
 /* ---- StopGradient ---- */
 
-/* Where there are no gradients it is not needed. */
+/* Without gradients the operator has no effect. */
 static Status train_stop(Graph *g, Node *n, const TrainMode *mode)
 {
     if (!mode->batch)
@@ -296,7 +289,7 @@ static Status infer_reorder(Graph *g, Node *n)
     return ST_OK;
 }
 
-/* Made by passes/plan/layout.c; the interpreter stores everything by rows, and copies. */
+/* passes/plan/layout.c makes it; the interpreter, which stores all values by rows, copies. */
 DEFINE_OP(Reorder, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1,
           .attrs = (const AttrDecl[]){ { "layout", A_INT, .rule = ATTR_REQUIRED }, { 0 } },
           .doc = "the same value stored in another layout", .infer = infer_reorder, .grad = grad_none,

@@ -80,7 +80,7 @@ static const struct {
     { "ReverseSequence(%x, %two) {time_axis=1}", "time_axis 1 and batch_axis 1" },
     { "ReverseSequence(%one, %two)", "rank 0" },
     { "ReverseSequence(%x, %threes)", "input 1 is int64[3], expected int64[2]" },
-    { "TensorScatter(%x, %x) {axis=0}", "axis 0 is that of the batch" },
+    { "TensorScatter(%x, %x) {axis=0}", "axis 0 is the batch, expected another" },
     { "TensorScatter(%line, %x)", "does not fit into the cache [1,1,2]" },
     { "TensorScatter(%line, %line, %two) {axis=2}", "input 2 is int64[2], expected int64[1]" },
     { "TensorScatter(%line, %line) {mode=\"ring\"}", "mode" },
