@@ -167,6 +167,10 @@ static Status checkpoint_note_compare(Position *out, const RunFacts *now, const 
                   batch = json_integer_value(json_object_get(j, "batch_size"));
     const json_t *had = json_object_get(j, "run");
     json_t *mine = checkpoint_note_describe(now);
+    const Position at = { .epoch = json_integer_value(json_object_get(j, "epoch")),
+                          .batch = json_integer_value(json_object_get(j, "batch")),
+                          .sum = json_number_value(json_object_get(j, "loss_sum")),
+                          .weight = json_number_value(json_object_get(j, "loss_weight")) };
     Problems differ = { 0 };
     Status st;
 
@@ -177,19 +181,17 @@ static Status checkpoint_note_compare(Position *out, const RunFacts *now, const 
     if (batch != batch_size(now))
         problems_add(&differ, "--batch-size was '%" PRId64 "', is '%" PRId64 "'", batch, batch_size(now));
     compare_facts(&differ, now, mine, had, false, NULL, NULL);
-    *out = (Position){ .epoch = json_integer_value(json_object_get(j, "epoch")),
-                       .batch = json_integer_value(json_object_get(j, "batch")),
-                       .sum = json_number_value(json_object_get(j, "loss_sum")),
-                       .weight = json_number_value(json_object_get(j, "loss_weight")) };
     st = problems_fail(&differ, E_INVALID, "--resume: a run goes on as it began");
-    if (!st && (out->epoch < 0 || out->epoch / now->epochs_of_step + (out->epoch % now->epochs_of_step > 0) > step))
+    if (!st && (at.epoch < 0 || at.epoch / now->epochs_of_step + (at.epoch % now->epochs_of_step > 0) > step))
         st = FAIL(E_IO, "%s: the note says epoch %" PRId64 ", which is more than the %" PRId64 " steps done have seen",
-                  file, out->epoch, step);
-    if (!st && (out->batch < 0 || out->batch > now->batches))
+                  file, at.epoch, step);
+    if (!st && (at.batch < 0 || at.batch > now->batches))
         st = FAIL(E_IO, "%s: the note says batch %" PRId64 ", expected 0 to the %" PRId64 " of an epoch", file,
-                  out->batch, now->batches);
-    if (!st)
+                  at.batch, now->batches);
+    if (!st) {
+        *out = at;
         compare_facts(&differ, now, mine, had, true, warn, user);
+    }
     json_decref(mine);
     return st;
 }

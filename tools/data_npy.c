@@ -240,9 +240,8 @@ static Status write_rows(const Array *a, FILE *to, const char *label)
 {
     enum { BLOCK = 64 /* samples */, BLOCK_BYTES = 16 << 20 };
     size_t bytes = array_sample_elements(a) * dpx_dtype_size(a->dtype);
-    int64_t most = a->dim[0] < BLOCK ? a->dim[0] : BLOCK, fit = (int64_t)(BLOCK_BYTES / bytes);
-
-    most = most < fit ? most : fit ? fit : 1;
+    const int64_t fit = BLOCK_BYTES / bytes ? (int64_t)(BLOCK_BYTES / bytes) : 1;
+    const int64_t wanted = a->dim[0] < BLOCK ? a->dim[0] : BLOCK, most = wanted < fit ? wanted : fit;
     unsigned char *block = malloc(bytes * (size_t)most);
     Status st = block ? ST_OK : FAIL_NOMEM();
 

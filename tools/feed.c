@@ -496,7 +496,7 @@ Status feed_open(Feed *out, const Args *a, const char *flag, const dpx_model *mo
     Feed f = { .model = model, .share = share };
     Problems wrong = { 0 };
     const char *source = args_value(a, flag);
-    bool plain = false, channels = false;
+    bool plain = false, channels = false, with_channel;
     char line[512];
     dpx_info in;
     Status st;
@@ -512,7 +512,8 @@ Status feed_open(Feed *out, const Args *a, const char *flag, const dpx_model *mo
             plain |= in.rank == 3;
             channels |= in.rank == 4;
         }
-    for (int i = 0; i < f.data->n && data_format_of(source)->scaled && (channels || !plain); i++)
+    with_channel = data_format_of(source)->scaled && (channels || !plain);
+    for (int i = 0; with_channel && i < f.data->n; i++)
         if (f.data->array[i].rank == 3) /* grey images, which files hold without a channel axis */
             array_add_channel(&f.data->array[i]);
     match_inputs(&f, a, model, &wrong);

@@ -35,14 +35,18 @@ static bool read_part(int *out, const char **at, int most)
 static Status read_all(int *rank, int *size, int *pipe, const char **connections)
 {
     const char *text = getenv(LAUNCHED), *at = text;
+    int r, n, p;
     struct stat is;
 
-    if (!read_part(rank, &at, 255) || !read_part(size, &at, 256) || *rank >= *size || !read_part(pipe, &at, 1 << 24))
+    if (!read_part(&r, &at, 255) || !read_part(&n, &at, 256) || r >= n || !read_part(&p, &at, 1 << 24))
         return FAIL(E_INVALID,
                     "environment: " LAUNCHED ": expected RANK:SIZE:PIPE:fd=N,... of dpexec launch, found '%.60s'",
                     text);
-    if (fstat(*pipe, &is) || !S_ISFIFO(is.st_mode))
-        return FAIL(E_INVALID, "environment: " LAUNCHED ": descriptor %d is no pipe of dpexec launch", *pipe);
+    if (fstat(p, &is) || !S_ISFIFO(is.st_mode))
+        return FAIL(E_INVALID, "environment: " LAUNCHED ": descriptor %d is no pipe of dpexec launch", p);
+    *rank = r;
+    *size = n;
+    *pipe = p;
     *connections = at;
     return ST_OK;
 }

@@ -404,6 +404,7 @@ static Status replace_last(RunDir *r, const char *line, size_t n)
     OutFile *to;
     size_t got = 1;
     long left = r->repeated_at;
+    Status st;
 
     TRY(outfile_open(&to, run_dir_file(r, "metrics.jsonl", path)));
     from = fopen(path, "r");
@@ -411,10 +412,12 @@ static Status replace_last(RunDir *r, const char *line, size_t n)
         got = fread(block, 1, left < (long)sizeof block ? (size_t)left : sizeof block, from);
         fwrite(block, 1, got, outfile_stream(to));
     }
+    st = left ? FAIL(E_IO, "%s: cannot read: %s", path, strerror(errno)) : ST_OK;
     if (from)
         fclose(from);
-    fwrite(line, 1, n, outfile_stream(to));
-    TRY(outfile_close(to, left ? FAIL(E_IO, "%s: cannot read: %s", path, strerror(errno)) : ST_OK));
+    if (!st)
+        fwrite(line, 1, n, outfile_stream(to));
+    TRY(outfile_close(to, st));
     r->repeated_at = -1;
     fclose(r->metrics);
     return (r->metrics = fopen(path, "a")) ? ST_OK : FAIL(E_IO, "%s: cannot write: %s", path, strerror(errno));

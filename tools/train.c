@@ -668,17 +668,18 @@ static Status finish_run(Run *r)
 
 static Status train(Run *r)
 {
-    char forms[256];
-    int n = 0;
+    if (!strcmp(dpx_options_get(r->args->options, "loss"), "none")) {
+        char forms[256];
+        int n = 0;
 
-    for (int i = 0; dpx_choice_at("loss", i).name && n < (int)sizeof forms; i++)
-        n += snprintf(forms + n, sizeof forms - (size_t)n, "%s%s",
-                      !i                                  ? ""
-                      : dpx_choice_at("loss", i + 1).name ? ", "
-                                                          : " or ",
-                      dpx_choice_at("loss", i).form);
-    if (!strcmp(dpx_options_get(r->args->options, "loss"), "none"))
+        for (int i = 0; dpx_choice_at("loss", i).name && n < (int)sizeof forms; i++)
+            n += snprintf(forms + n, sizeof forms - (size_t)n, "%s%s",
+                          !i                                  ? ""
+                          : dpx_choice_at("loss", i + 1).name ? ", "
+                                                              : " or ",
+                          dpx_choice_at("loss", i).form);
         return FAIL(E_INVALID, "--loss is missing: %s", forms);
+    }
     if (args_has(r->args, "dry-run"))
         return print_plan(r->args, r->progress.quiet);
     TRY(open_run(r));

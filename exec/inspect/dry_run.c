@@ -161,12 +161,14 @@ static Status print_memory(DryRun *d, const Program *p, int device)
     fprintf(d->to, "  memory: %s: arena %s, states %s, constants %s\n", bytes_text(total, memory_total(&need)),
             bytes_text(arena, need.arena), bytes_text(states, need.states), bytes_text(constants, need.constants));
     if (d->n_device > 1 && !device_info(at)) {
+        char model[BYTES_TEXT], staged[BYTES_TEXT];
+
         TRY(program_staging_bytes(&staging, p, device));
         fprintf(
             d->to,
             "  as a process of its own: %s: with %s of the model's file, and %s that come from the others at once\n",
             bytes_text(total, memory_total(&need) + model_bytes(d->model) + staging),
-            bytes_text(states, model_bytes(d->model)), bytes_text(constants, staging));
+            bytes_text(model, model_bytes(d->model)), bytes_text(staged, staging));
     }
     if (host < plan->n_device)
         fprintf(d->to, "  memory of the host: arena %s\n", bytes_text(arena, plan->device[host].arena_bytes));

@@ -152,9 +152,10 @@ Status options_set_carries(Options *o, const char *input, unsigned axes)
 
     if (!list || !name)
         return FAIL_NOMEM();
-    memmove(list + 1, list, (size_t)b->n_carry_choice++ * sizeof *list);
+    memmove(list + 1, list, (size_t)b->n_carry_choice * sizeof *list);
     list[0] = (CarryChoice){ name, axes };
     b->carry_choice = list;
+    b->n_carry_choice++;
     return ST_OK;
 }
 

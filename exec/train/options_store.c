@@ -11,7 +11,6 @@ ParameterOptions *stored_parameters(Options *o) { return &((StoredOptions *)o)->
 ReplicaOptions *stored_replicas(Options *o) { return &((StoredOptions *)o)->parts.replicas; }
 OutputOptions *stored_outputs(Options *o) { return &((StoredOptions *)o)->parts.outputs; }
 CollectiveOptions *stored_collectives(Options *o) { return &((StoredOptions *)o)->parts.collectives; }
-BatchNormOptions *stored_batch_norm(Options *o) { return &((StoredOptions *)o)->parts.batch_norm; }
 BackendOptions *stored_backend(Options *o) { return &((StoredOptions *)o)->parts.backend; }
 MemoryOptions *stored_memory(Options *o) { return &((StoredOptions *)o)->parts.memory; }
 StepOptions *stored_step(Options *o) { return &((StoredOptions *)o)->parts.step; }

@@ -15,7 +15,6 @@ struct ParameterOptions *stored_parameters(Options *o);
 struct ReplicaOptions *stored_replicas(Options *o);
 struct OutputOptions *stored_outputs(Options *o);
 struct CollectiveOptions *stored_collectives(Options *o);
-struct BatchNormOptions *stored_batch_norm(Options *o);
 struct BackendOptions *stored_backend(Options *o);
 struct MemoryOptions *stored_memory(Options *o);
 struct StepOptions *stored_step(Options *o);

@@ -532,7 +532,7 @@ static Status place_outputs(Compiled *c, const Session *s)
         return FAIL_NOMEM();
     for (int i = 0; i < s->n_output; i++) {
         c->output_place[i] = -1;
-        for (int k = g->n_output - 1; k >= 0; k--)
+        for (int k = 0; k < g->n_output && c->output_place[i] < 0; k++)
             if (!strcmp(g->output[k].name, s->output[i]))
                 c->output_place[i] = k;
     }

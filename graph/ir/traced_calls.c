@@ -6,8 +6,6 @@
 #include "graph/base/numtext.h"
 
 bool piece_is(Piece p, const char *text) { return strlen(text) == p.n && !strncmp(p.s, text, p.n); }
-bool piece_eq(Piece a, Piece b) { return a.n == b.n && !strncmp(a.s, b.s, a.n); }
-
 /* The letters, digits, '_' and '.' at s. */
 static Piece word_at(const char *s)
 {

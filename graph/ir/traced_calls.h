@@ -17,7 +17,6 @@ typedef struct {
 } Piece;
 #define PIECE(p) (int)(p).n, (p).s /* for "%.*s" */
 bool piece_is(Piece p, const char *text);
-bool piece_eq(Piece a, Piece b);
 
 /* A call (Node.call) may be NULL: then nothing is found. */
 Piece call_name(const char *call);                    /* "mul"; empty when there is none */

@@ -174,7 +174,7 @@ static bool fixed(int64_t *out, Matcher *k, const View *at, const char *name)
     return !t.p && outer(&v, k, at, t.name) && known_number(out, k->f->im, v);
 }
 
-static bool bags_is_fixed(Matcher *k, const View *at, const char *name, int64_t expected)
+static bool embedding_bag_is_fixed(Matcher *k, const View *at, const char *name, int64_t expected)
 {
     int64_t v;
 
@@ -210,8 +210,8 @@ static bool is_index(Matcher *k, const View *at, const char *name, int64_t expec
 /* Is t a Slice along the first axis, with steps of 1? */
 static bool along_first(Matcher *k, Term t)
 {
-    return is(t, "Slice") && (!*input(t.p, 3) || bags_is_fixed(k, t.at, t.p->input[3], 0)) &&
-           (!*input(t.p, 4) || bags_is_fixed(k, t.at, t.p->input[4], 1));
+    return is(t, "Slice") && (!*input(t.p, 3) || embedding_bag_is_fixed(k, t.at, t.p->input[3], 0)) &&
+           (!*input(t.p, 4) || embedding_bag_is_fixed(k, t.at, t.p->input[4], 1));
 }
 
 /* Is it element c + i of a vector from outside, in trip i? */
@@ -269,7 +269,7 @@ static bool last_trip(Matcher *k, Term t)
         return false;
     before = number_term(k, cond.at, input(cond.p, 1));
     return is(before, "Sub") && outer(&n, k, before.at, input(before.p, 0)) && n.i == k->n.i &&
-           bags_is_fixed(k, before.at, input(before.p, 1), 1);
+           embedding_bag_is_fixed(k, before.at, input(before.p, 1), 1);
 }
 
 /* The output of a branch of t, an If, that is t's output. */
@@ -297,7 +297,7 @@ static bool tested(Bags *b, Inner *in, Term t)
     Term cond = is(t, "If") ? number_term(k, t.at, input(t.p, 0)) : (Term){ 0 }, more, x;
     BagPosition p, same;
 
-    if (!is(cond, "Less") || !bags_is_fixed(k, cond.at, input(cond.p, 1), 0) ||
+    if (!is(cond, "Less") || !embedding_bag_is_fixed(k, cond.at, input(cond.p, 1), 0) ||
         !position(&p, k, cond.at, input(cond.p, 0)) || p.c)
         return false;
     x = branch(k, t, false);
@@ -341,7 +341,7 @@ static bool empty(Matcher *k, const View *at, const char *name)
 }
 
 /* Is t the list of an inner loop: the rows of bag i that are no padding? */
-static bool bags_listed(Bags *b, Matcher *k, Term t)
+static bool embedding_bag_listed(Bags *b, Matcher *k, Term t)
 {
     const Onnx__GraphProto *g = is(t, "Loop") ? subgraph(t.p, "body") : NULL;
     Inner in = { *k, { g, t.at }, 2, 3 };
@@ -369,7 +369,7 @@ static bool same_bag(const Bags *b, ValueId rows, const BagPosition *first, cons
 }
 
 /* Is t the rows of bag i, maybe each times a weight? */
-static bool bags_rows_of(Bags *b, Matcher *k, Term t)
+static bool embedding_bag_rows_of(Bags *b, Matcher *k, Term t)
 {
     BagPosition first, end;
     Term last, weight;
@@ -379,15 +379,15 @@ static bool bags_rows_of(Bags *b, Matcher *k, Term t)
         return true;
     if (is(t, "Gather") && int_attribute(t.p, "axis", 0) == 0) {
         last = term(k, t.at, input(t.p, 1));
-        return (part(&b->indices, &b->first, &b->end, k, last) || bags_listed(b, k, last)) &&
+        return (part(&b->indices, &b->first, &b->end, k, last) || embedding_bag_listed(b, k, last)) &&
                outer(&b->rows, k, t.at, input(t.p, 0));
     }
     if (is(t, "Mul")) { /* by one weight for each row, [L, 1] */
-        if (!bags_rows_of(b, k, term(k, t.at, input(t.p, 0))))
+        if (!embedding_bag_rows_of(b, k, term(k, t.at, input(t.p, 0))))
             return false;
         weight = term(k, t.at, input(t.p, 1));
         return !has_value(b->weights) && is(weight, "Unsqueeze") &&
-               bags_is_fixed(k, weight.at, input(weight.p, 1), 1) &&
+               embedding_bag_is_fixed(k, weight.at, input(weight.p, 1), 1) &&
                part(&b->weights, &first, &end, k, term(k, weight.at, input(weight.p, 0))) &&
                same_bag(b, b->rows, &first, &end);
     }
@@ -409,10 +409,10 @@ static bool reduced(Bags *b, Matcher *k, Term t)
 
     for (size_t i = 0; i < sizeof reduce / sizeof *reduce; i++)
         if (is(t, reduce[i]) &&
-            (axes ? axes->n_ints == 1 && !axes->ints[0] : bags_is_fixed(k, t.at, input(t.p, 1), 0))) {
+            (axes ? axes->n_ints == 1 && !axes->ints[0] : embedding_bag_is_fixed(k, t.at, input(t.p, 1), 0))) {
             b->reduce = (BagReduction)i;
             b->keepdims = int_attribute(t.p, "keepdims", 1) != 0;
-            return bags_rows_of(b, k, term(k, t.at, input(t.p, 0)));
+            return embedding_bag_rows_of(b, k, term(k, t.at, input(t.p, 0)));
         }
     return false;
 }
@@ -445,7 +445,7 @@ static bool last_mean(const Bags *b, Matcher *k, Term t)
     Term by;
     Bags plain = { 0 }, divided = { 0 };
 
-    if (!is(cond, "Greater") || !bags_is_fixed(k, cond.at, input(cond.p, 1), 0) || !is(some, "Div"))
+    if (!is(cond, "Greater") || !embedding_bag_is_fixed(k, cond.at, input(cond.p, 1), 0) || !is(some, "Div"))
         return false;
     by = number_term(k, cond.at, input(cond.p, 0));
     return b->reduce == BAG_MEAN && is(by, "Sub") && is_total(k, by.at, input(by.p, 0), b->rows) &&
@@ -489,8 +489,8 @@ static bool if_empty(const Bags *b, Matcher *k, Term cond)
         return false;
     size = number_term(k, cond.at, input(cond.p, 0));
     if (is(size, "Size"))
-        return bags_is_fixed(k, cond.at, input(cond.p, 1), 0) &&
-               bags_listed(&found, k, term(k, size.at, input(size.p, 0))) &&
+        return embedding_bag_is_fixed(k, cond.at, input(cond.p, 1), 0) &&
+               embedding_bag_listed(&found, k, term(k, size.at, input(size.p, 0))) &&
                same_bag(b, b->rows, &found.first, &found.end) && has_value(b->tested);
     return !has_value(b->tested) && is_position(k, cond.at, input(cond.p, 0), &b->first) &&
            is_position(k, cond.at, input(cond.p, 1), &b->end);

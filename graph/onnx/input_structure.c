@@ -51,7 +51,7 @@ static const char *members_problem(Importer *im, const char *name, const OnnxTyp
 }
 
 /* Adds an input of one tensor, under a new name. */
-static Status structure_add_tensor(ValueId *out, Importer *im, const char *name, const Onnx__TypeProto__Tensor *t)
+static Status input_structure_add_tensor(ValueId *out, Importer *im, const char *name, const Onnx__TypeProto__Tensor *t)
 {
     const char **params = NULL;
     Shape shape = shape_unknown();
@@ -79,7 +79,7 @@ static Status add_members(ScopeEntry *e, Importer *im, int n, const Onnx__TypePr
 
         if (!name)
             return FAIL_NOMEM();
-        TRY(structure_add_tensor(&item[i], im, name, t));
+        TRY(input_structure_add_tensor(&item[i], im, name, t));
         value(im->g, item[i])->member = true;
     }
     return item ? sequence_set(e, im, n, item) : FAIL_NOMEM();
@@ -112,5 +112,5 @@ Status import_structured(Importer *im, ScopeEntry *e, const Onnx__ValueInfoProto
     }
     if (n != 1 && !type.sequence)
         return FAIL(E_INVALID, "input '%s' is said to have %d tensors: it holds one, or is absent", e->name, n);
-    return type.sequence ? add_members(e, im, n, t) : structure_add_tensor(&e->value, im, e->name, t);
+    return type.sequence ? add_members(e, im, n, t) : input_structure_add_tensor(&e->value, im, e->name, t);
 }

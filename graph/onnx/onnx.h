@@ -121,9 +121,8 @@ typedef Status OnnxInput(void *user, OnnxValue *out, Arena *arena, int i, const 
 Status onnx_evaluate_file(OnnxNamedValue **out, int *n_out, Arena *arena, const char *path, const ImportOptions *opt,
                           OnnxInput *input, void *user) CHECKED;
 
-/* Reads a file that holds one TensorProto.  E_UNSUPPORTED: its element type is not supported. */
-Status onnx_read_tensor(Tensor **out, Arena *arena, const char *path) CHECKED;
-/* Reads a file that holds a TensorProto, a SequenceProto or an OptionalProto, according to the type. */
+/* Reads a file that holds a TensorProto, a SequenceProto or an OptionalProto, according to the type.  E_UNSUPPORTED:
+ * its element type is not supported. */
 Status onnx_read_value(OnnxValue *out, Arena *arena, const char *path, const OnnxType *type) CHECKED;
 
 typedef struct {

@@ -109,10 +109,10 @@ static void probe_node(Probes *p, int k, const Importer *im, const Node *n)
 
 Shape probed_shape(Importer *im, ValueId v)
 {
-    Probes *p = im->probes ? im->probes : ARENA_NEW(im->scratch, Probes, 1);
+    Probes *p = im->probes;
     Shape shape[PROBES];
 
-    if (im->problems.n || im->g->status || !p)
+    if (im->problems.n || im->g->status || (!p && !(p = ARENA_NEW(im->scratch, Probes, 1))))
         return shape_unknown();
     im->probes = p;
     for (int k = 0; k < PROBES; k++) {

@@ -123,12 +123,3 @@ done:
     arena_free(r.scratch);
     return st;
 }
-
-Status onnx_read_tensor(Tensor **out, Arena *arena, const char *path)
-{
-    OnnxValue v;
-
-    TRY(onnx_read_value(&v, arena, path, &(OnnxType){ 0 }));
-    *out = (Tensor *)v.item[0];
-    return ST_OK;
-}

@@ -183,10 +183,13 @@ static int candidates(const Graph *g, ValueId v, int depth, ValueId *list, int c
 static Status find_gates(Arena *scratch, const Graph *g, const Node *n, const Gate **out)
 {
     ValueId list[CANDIDATES];
-    const bool known = n->op == &op_Erf || n->op == &op_Tanh || n->op == &op_Sigmoid;
-    int count = known ? candidates(g, n->in[0], DEPTH, list, 0) : 0;
+    bool known = false;
+    int count;
     Poly argument;
 
+    for (size_t k = 0; k < sizeof forms / sizeof *forms; k++)
+        known |= forms[k].op == n->op;
+    count = known ? candidates(g, n->in[0], DEPTH, list, 0) : 0;
     *out = NULL;
     for (int k = 0; k < count; k++) {
         const Gate by = { .x = list[k] };

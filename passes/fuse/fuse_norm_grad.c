@@ -14,7 +14,6 @@
 #include "graph/ir/reachable.h"
 #include "graph/ir/readers.h"
 #include "passes/pass.h"
-#include "passes/options/backend.h"
 
 /* Have the values one type and shape, and are both stored by rows? */
 static bool fuse_norm_grad_alike(const Graph *g, ValueId a, ValueId b)
@@ -55,7 +54,7 @@ static Status fuse_norm_grad_run(Graph *g, PassCtx *ctx)
 
     FOR_NODES(g, n)
         any |= n->op == &op_LayerNormGrad;
-    if (!any || !target_fuses(&backend_options(ctx->opt)->backend, &op_LayerNormGrad))
+    if (!any || !target_fuses(build_target(ctx->opt), &op_LayerNormGrad))
         return ST_OK;
     pass_draft(&d, g, ctx);
     TRY(graph_sort(g));

@@ -14,7 +14,6 @@
 #include "graph/ir/readers.h"
 #include "graph/ops/cast.gen.h"
 #include "passes/pass.h"
-#include "passes/options/backend.h"
 
 /* The only reader of n's float32, converted from 16 bits, if it reads many tensors; else NULL. */
 static const Node *reader_of(const Uses *u, const Node *n)
@@ -44,7 +43,7 @@ static Status group_casts_run(Graph *g, PassCtx *ctx)
         const bool of_state = (to == DT_FLOAT16 || to == DT_BFLOAT16) && in_value(g, x, 0)->kind == V_STATE &&
                               in_value(g, x, 0)->dtype == DT_FLOAT32;
 
-        if ((of_state || reader_of(&u, x)) && target_computes(&backend_options(ctx->opt)->backend, g, x))
+        if ((of_state || reader_of(&u, x)) && target_computes(build_target(ctx->opt), g, x))
             all[n++] = x;
     }
     for (int i = 0; i < n; i++) {

@@ -70,7 +70,7 @@ static Status variants_describe(Variant *k, const BuildOptions *opt, int r, Aren
         for (int n = 0; n < batch->n_input_shape; n++)
             if (!strcmp(k->input[n].name, reach->name))
                 shorten(&k->input[n].shape, reach, r);
-        if (target->target_shape && !strcmp(reach->name, target->target ? target->target : "target"))
+        if (target->target_shape && !strcmp(reach->name, target_name(opt)))
             shorten(&k->target, reach, r);
     }
     return ST_OK;
