@@ -37,7 +37,7 @@ static dpx_value binary(dpx_node *n, const char *name, dpx_value a, dpx_value b)
     return dpx_graph_emit(n, "", name, (const dpx_value[]){ a, b }, 2, NULL, 0);
 }
 
-/* dx = dy * (1 - (y / limit)^2).  What fails sticks, so nothing is checked in between. */
+/* dx = dy * (1 - (y / limit)^2).  The last call returns any earlier failure, so nothing is checked in between. */
 static dpx_status make_gradient(void *user, dpx_node *n)
 {
     const dpx_value y = dpx_graph_output(n, 0), dy = dpx_graph_output_gradient(n, 0), one = dpx_graph_number(n, y, 1),

@@ -7,7 +7,7 @@
 #include <dpexec.h>
 #include <math.h>
 
-/* What copies tell each other: of each channel the moments, and in the gradient the sums. */
+/* The messages between copies hold the moments of each channel; those of the gradient hold the sums. */
 typedef struct {
     double n, mean, m2; /* m2: squared differences from the mean, added up */
 } Moments;
@@ -81,7 +81,7 @@ static dpx_status shape(void *user, dpx_node *n)
     return st;
 }
 
-/* Of this copy's samples, which may be none. */
+/* Computes the moments of this copy's samples; there may be none. */
 static dpx_status collect(void *user, dpx_node *n)
 {
     const Data d = read_data(n);
