@@ -88,7 +88,7 @@ static uint32_t equal_calls_slot_of(const Alike *a, const Call *c)
     return i;
 }
 
-/* Without memory for more, what follows is alike to nothing. */
+/* Makes room for one more.  When out of memory, later nodes count as equal to none. */
 static bool equal_calls_reserve(Alike *a)
 {
     const Alike old = *a;

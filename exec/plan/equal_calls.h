@@ -1,5 +1,4 @@
-/* Nodes that a kernel cannot tell apart: deep chains hold thousands of them, and what is prepared for one of them
- * serves all. */
+/* Nodes that are equal to a kernel.  Deep chains hold thousands of them, and one prepared call serves all. */
 #ifndef DPX_EQUAL_CALLS_H
 #define DPX_EQUAL_CALLS_H
 

@@ -1,5 +1,5 @@
-/* A model of a few bytes can ask for any amount: shapes are numbers, and constants are made of them.  So what is
- * planned is charged. */
+/* A model of a few bytes can ask for any amount of memory: shapes are numbers, and constants are made of them.  So
+ * planning is charged to a budget. */
 #include "exec/plan/plan_budget.h"
 
 #include <string.h>
@@ -20,7 +20,7 @@ MemoryBudget *plan_budget(int64_t bytes)
                                 "--plan-memory (half of the memory there is, unless given)");
 }
 
-/* An OnnxMembers: by the options, else by who is asked through them. */
+/* An OnnxMembers: asks the callback of the options; --input-members takes precedence. */
 static Status find_members(void *user, int *n, int i, const char *name, const OnnxType *type)
 {
     const BuildOptions *o = user;

@@ -1,32 +1,39 @@
-/* The memory that planning may take: the model as it is read, graphs, what passes work with, constants that folding
- * makes, tables of packing. */
+/* Imports, evaluates and copies models within a memory budget (--plan-memory).
+ *
+ * The budget covers the model as it is read, graphs, the working memory of passes, constants that folding makes and
+ * tables of packing. */
 #ifndef DPX_PLAN_BUDGET_H
 #define DPX_PLAN_BUDGET_H
 
 #include "graph/onnx/onnx.h"
 #include "passes/pass.h"
 
-/* A budget of `bytes`; 0: half of the machine's memory or of this process's cgroup, whichever is less.  NULL when out
- * of memory. */
+/* Makes a budget of `bytes`; 0: half of the machine's memory or of this process's cgroup, whichever is less.  NULL when
+ * out of memory. */
 MemoryBudget *plan_budget(int64_t bytes);
-/* The model of a file, within a budget of its own and as many nodes as the options allow (NULL: the defaults'); `own`
- * outlives it. */
+/* Imports a model file within a budget of its own.  `o` (NULL: defaults) gives the budget, the maximal number of nodes,
+ * the values of inputs and the members of sequences.  `own`, the embedder's operators, must outlive the graph. */
 Status plan_import(Graph **out, OnnxModel **onnx, const char *path, Evaluator eval, const OperatorList *own,
                    const BuildOptions *o) CHECKED;
-/* Where the file's training_info is followed: the model without it, with the first values that it gives. */
+/* Does the same for a file whose training_info is followed: the model without its training step, with the initial
+ * values that training_info computes. */
 Status plan_import_given(Graph **out, OnnxModel **onnx, const char *path, Evaluator eval, const OperatorList *own,
                          const BuildOptions *o) CHECKED;
-/* The same with these options but for `budget`, `max_nodes`, `training` and `seed`, which are set. */
+/* Does the same with the import options `as`, whose `budget`, `max_nodes`, `training`, `seed` and values of inputs are
+ * set from `o`. */
 Status plan_import_as(Graph **out, OnnxModel **onnx, const char *path, const ImportOptions *as,
                       const BuildOptions *o) CHECKED;
-/* E_INVALID: the options say what inputs have that are no sequences, nor optional, in this file. */
+/* Checks that each input in --input-members is a sequence or optional in this file.  E_INVALID lists those that are
+ * not. */
 Status plan_check_members(const OnnxModel *onnx, const BuildOptions *o) CHECKED;
-/* onnx_evaluate_file within the same, with these options but for `budget` and `max_nodes`, which are set. */
+/* Evaluates a file (onnx_evaluate_file) within a budget of its own.  Sets how->budget, how->max_nodes and the values of
+ * inputs from `o`. */
 Status plan_evaluate(OnnxNamedValue **out, int *n_out, Arena *arena, const char *path, ImportOptions *how,
                      const BuildOptions *o, OnnxInput *input, void *user) CHECKED;
-/* A copy of the model to be planned, within a budget of its own. */
+/* Copies the model for planning, within a budget of its own of `bytes` (see plan_budget). */
 Status plan_copy(Graph **out, const Graph *model, int64_t bytes) CHECKED;
-/* memory_budget_explain of the budget that the graph is within. */
+/* Puts the flag, the limit and the request before the message if `st` is an E_NOMEM that the graph's budget caused.
+ * Returns st. */
 Status plan_explain(const Graph *g, Status st) CHECKED;
 
 #endif

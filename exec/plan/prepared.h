@@ -1,5 +1,5 @@
-/* A graph made ready to run: a prepared kernel for every node, a place in memory for every value.  Of this the CPUs'
- * programs (exec/run/program.h) and the accelerators' (exec/gpu/program.h) make their lists of calls. */
+/* A graph made ready to run: a prepared kernel for every node, a place in memory for every value.  The programs of CPUs
+ * (exec/run/program.h) and of accelerators (exec/gpu/program.h) make their lists of calls from it. */
 #ifndef DPX_PREPARED_H
 #define DPX_PREPARED_H
 
@@ -59,7 +59,7 @@ typedef struct {
     Device **device;       /* [opt.n_device] */
     Call *call;            /* [n_node] */
     void **storage;        /* [n_value] of states; of inputs, this step's; NULL where nothing is to run */
-    InputPart *input_part; /* [n_value] of inputs: what of them is in storage; NULL alike */
+    InputPart *input_part; /* [n_value] of inputs: the part that is in storage; likewise NULL */
     NamedTensor *output;   /* [n_output] of the step that was run or waited for last */
     Trace *trace;
 } Prepared;
