@@ -203,7 +203,7 @@ static int lock_folder(const char *path, bool *known)
     return -1;
 }
 
-/* Is there nobody who writes the folder?  Where locks are not known its process's number tells. */
+/* Has the folder's writer ended?  On file systems without locks its process's number decides. */
 static bool is_given_up(const char *path, const char *name)
 {
     char *end;

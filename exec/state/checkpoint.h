@@ -16,18 +16,18 @@ typedef struct {
     int n_skipped;
 } Checkpoint;
 
-/* Makes `directory`/step-NNNNNNNNN with state.safetensors, state.digests (TensorDigests.piece, one behind the other)
- * and manifest.json (step, note, size and xxh3 hash of each file, hash of the note): written under a temporary name in
- * `directory`, synced, renamed.  Replaces one of the same step.  On failure all is as it was, unless only the last
- * thing failed, which is to sync `directory`: then the new one has its name, and the one that it replaces is aside,
- * where checkpoint_read finds it should the name be lost.  `source` as safetensors_write has it. */
+/* Makes `directory`/step-NNNNNNNNN with state.safetensors, state.digests (TensorDigests.piece, concatenated) and
+ * manifest.json (step, note, size and xxh3 hash of each file, hash of the note).  It is written under a temporary name
+ * in `directory`, synced and renamed, and replaces a checkpoint of the same step.  A failure changes nothing, with one
+ * exception: if the final sync of `directory` fails, the new checkpoint is in place and the replaced one is kept aside,
+ * where checkpoint_read finds it.  `source` is that of safetensors_write. */
 Status checkpoint_write(const char *directory, int64_t step, const NamedTensor *list, int n, TensorSource *source,
                         void *user, const char *note) CHECKED;
-/* The newest checkpoint below `directory` that verifies: its manifest, digests and header, and with `whole` every byte;
- * else reading from `file` verifies what is read.  One of an earlier version, which has no digests but the whole
- * file's, is always read whole.  Damaged ones are passed over and told in `skipped`; E_IO when none is left, naming
- * what is wrong with each.  What is read of states and digests, now and from `file`, is added to `*bytes`, unless NULL.
- * To be closed. */
+/* Opens the newest valid checkpoint below `directory`.  Manifest, digests and header are always verified; with `whole`
+ * all bytes are too, otherwise blocks are verified when they are read from `file`.  A checkpoint of an earlier version,
+ * which has only a digest of the whole file, is always read whole.  Damaged checkpoints are skipped and listed in
+ * `skipped`.  E_IO if none is valid: the message names the damage of each.  `bytes` (NULL: not counted) counts the
+ * bytes of states and digests that are read, now and later through `file`.  To be closed. */
 Status checkpoint_read(Checkpoint *out, Arena *arena, const char *directory, bool whole, int64_t *bytes) CHECKED;
 int checkpoint_find(const Checkpoint *c, const char *name); /* which tensor; -1: none */
 void checkpoint_close(Checkpoint *c);                       /* of one that was not read: nothing */

@@ -1,6 +1,6 @@
 /* Tensors are written in the given order without padding, so the offsets in the header are running sums; they are read
- * by their offsets, all of a tensor or a part of it.  Blocks are of one tensor each, so that a digest that does not fit
- * tells whose bytes are damaged. */
+ * by their offsets, all of a tensor or a part of it.  A block holds bytes of one tensor, so that a digest that does not
+ * fit names the damaged tensor. */
 #include "exec/state/safetensors.h"
 
 #include <errno.h>

@@ -46,8 +46,8 @@ Status safetensors_read(NamedTensor **list, int *n, Arena *arena, const char *pa
 typedef struct TensorFile TensorFile;
 
 /* Refuses what safetensors_read does.  `pieces`, those of TensorDigests or NULL, are copied: the header, and each block
- * of which something is read, must have its digest; E_IO names the tensor.  What is read of the file from now on is
- * added to `*bytes`, which outlives it, unless NULL. */
+ * of which something is read, must have its digest; E_IO names the tensor.  Counts the bytes that are read from the
+ * file in `*bytes`, which outlives it, unless NULL. */
 Status tensor_file_open(TensorFile **out, const char *path, const XXH64_canonical_t *pieces, size_t n,
                         int64_t *bytes) CHECKED;
 TensorFile *tensor_file_share(TensorFile *f);

@@ -25,7 +25,7 @@ typedef struct {
     int n_copy;
     size_t cap_copy;
     void *given;      /* row-major: what the copies begin with; NULL once this process has its own */
-    TensorFile *file; /* instead of `given`: where tensor number `entry` is that; NULL alike */
+    TensorFile *file; /* instead of `given`: where tensor number `entry` has them; likewise NULL */
     int entry;
 } State;
 
@@ -59,7 +59,7 @@ const State *states_find(const States *s, const char *name); /* NULL: none */
 /* To or from `t`, of the state's type and shape, put together from pieces or cut into them.  A partial sum is written
  * to one copy, the others become zero.
  *
- * What is spread over processes is read by all of them together, in one order: those that want it give data, the others
+ * All processes read a state that is spread over them together, in one order: those that want it give data, the others
  * `t` without data. */
 Status states_get(const States *s, const char *name, const Tensor *t) CHECKED;
 Status states_set(States *s, const char *name, const Tensor *t) CHECKED;
