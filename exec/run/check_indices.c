@@ -101,7 +101,7 @@ static bool find_range(Range *r, const Graph *g, const Node *n, int i, int k)
     return r->input >= 0;
 }
 
-/* One of several alike, as the replicas' nodes are. */
+/* Is an equal check known?  The nodes of replicas have equal ones. */
 static bool check_indices_is_known(const IndexCheck *c, const Range *r)
 {
     for (int i = 0; i < c->n; i++)

@@ -1,7 +1,7 @@
 /* Indices and labels among a program's inputs: checked before a step of accelerators, whose kernels cannot fail, and on
- * CPUs when a step has failed, to tell the element as the caller counts it and not as its device's part does.  An index
- * that the graph computes is not checked there; it reads nothing elsewhere, gives zeros, and as a label a loss of
- * NaN. */
+ * CPUs when a step has failed, to name the element by its place in the caller's tensor and not in its device's part.
+ * An index that the graph computes is not checked there; it reads nothing elsewhere, gives zeros, and as a label a loss
+ * of NaN. */
 #ifndef DPX_CHECK_INDICES_H
 #define DPX_CHECK_INDICES_H
 

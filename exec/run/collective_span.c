@@ -2,21 +2,21 @@
  *
  * Sums are shared out by elements: each process gets everybody's parts of its share, and adds them by the same tree as
  * one process would (graph/tensor/reduce_tree.h), so the bits do not depend on how the devices are spread over
- * processes.  Of a sum for all (AllReduce) a share is a stretch of each tensor, and the sums go to all: with one part
- * per process each sends and receives 2 (P - 1) / P of the tensor, as in a ring.  Of a sum in pieces (ReduceScatter)
- * the share is what the process's devices get, (P - 1) / P of the tensor.  What comes of the shares is added round by
+ * processes.  For AllReduce a share is a stretch of each tensor, and the sums go to all: with one part per process each
+ * sends and receives 2 (P - 1) / P of the tensor, as in a ring.  For ReduceScatter the share is the part that the
+ * process's devices get; each process sends and receives (P - 1) / P of the tensor.  Received shares are added round by
  * round, a few elements at a time, so that little memory serves sums of any size.
  *
- * Pieces that are joined (AllGather) go to where they belong in the first copy that the receiver has.  Of pieces that
- * become pieces along another axis (AllToAll) each process gets what its own have of the others': what does not lie in
- * one stretch is packed first, and unpacked by who reads it.
+ * The pieces of AllGather go to their places in the first copy that the receiver has.  In AllToAll, whose pieces become
+ * pieces along another axis, each process gets the parts of the others' pieces that its own pieces hold.  A part that
+ * is not in one stretch is packed first, and its reader unpacks it.
  *
- * What is rarer, pieces that are not each in one stretch of memory among it, goes whole to every process that has
- * outputs, and each computes its own.  So do the parts of small sums for all, such as batch-norm's statistics: by the
- * same tree everybody adds everything, in one turn of messages instead of two.
+ * Rarer collectives, such as those whose pieces are not in one stretch of memory each, send everything to every process
+ * that has outputs, and each computes its own.  So do small AllReduces, such as batch-norm's statistics: every process
+ * adds all parts by the same tree, in one turn of messages instead of two.
  *
  * By a library: each process adds its own parts of all shares, side by side, and the world adds those, as it pleases
- * (world_add).  That is for sums of floats of which every process can tell whose part is whose. */
+ * (world_add).  That is for sums of floats where every process knows which part belongs to which process. */
 #include "exec/run/collective_span.h"
 
 #include <math.h>

@@ -14,8 +14,8 @@ Status interp_any(Arena *arena, const Graph *g, Node *n, const Tensor *const *in
 
 /* One step of the whole graph.  `values` has g->n_value entries: the caller sets those of the inputs, and of the states
  * that shall not have their initial value; on return it holds every value that was computed, in `arena`.  States are
- * not written: the state after the step is values[update.next].  Shapes that were unknown are inferred on the way.  Of
- * a branch that is not taken (graph/ops/branch.c) nothing is computed: its values stay NULL. */
+ * not written: the state after the step is values[update.next].  Shapes that were unknown are inferred on the way.
+ * Nothing of a branch that is not taken (graph/ops/branch.c) is computed: its values stay NULL. */
 Status interp_run(Arena *arena, const Graph *g, const Tensor **values) CHECKED;
 /* The same; after every node `touch` may change the elements of what it computed. */
 typedef Status (*InterpTouch)(void *ctx, const Node *n, const Tensor *const *in, Tensor *const *out);

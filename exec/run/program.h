@@ -12,17 +12,17 @@ typedef struct Program Program;
 Status program_compile(Program **out, Graph *g, const ProgramOptions *opt) CHECKED;
 void program_free(Program *p); /* NULL is legal */
 
-/* One step.  `in`: every input of the graph by name, of its type and shape, in any order; read in place.  On return the
- * outputs are readable until the next step of any program that shares the arenas.  After a failure in the middle of a
- * step the state that the graph updates is undefined. */
+/* Runs one step.  `in`: every input of the graph by name, of its type and shape, in any order; read in place.  On
+ * return the outputs are readable until the next step of any program that shares the arenas.  After a failure in the
+ * middle of a step the state that the graph updates is undefined. */
 Status program_run(Program *p, const NamedTensor *in, int n) CHECKED;
-/* Begins a step without waiting for its end on accelerators: the inputs have been taken over on return, and a failure
- * may show in a later call.  Input i of the graph is in[place[i]].  With `part` each tensor holds that part of the
- * whole alone (exec/plan/input_part.h), which must be the part that the devices of this process read; NULL: all of it.
- */
+/* Begins a step; on accelerators it returns before the step ends.  The inputs may be reused on return.  Errors may
+ * appear in a later call.  Input i of the graph is in[place[i]].  With `part` each tensor holds only that part of the
+ * whole (exec/plan/input_part.h), which must be the part that the devices of this process read; NULL: all of it. */
 Status program_begin(Program *p, const NamedTensor *in, const int *place, const GivenPart *part) CHECKED;
-unsigned program_turn(const Program *p); /* the step begun last, for program_wait */
-/* Waits for that step's end; at most one other may have begun since.  The outputs are then that step's. */
+unsigned program_turn(const Program *p); /* the number of the last step begun, for program_wait */
+/* Waits for the end of the step with that number; at most one other may have begun since.  The outputs are then that
+ * step's. */
 Status program_wait(Program *p, unsigned turn) CHECKED;
 /* The graph's outputs, in order: of the step that was run or waited for last. */
 const NamedTensor *program_outputs(const Program *p, int *n);
@@ -33,8 +33,8 @@ Status program_find_inputs(int *place, const Graph *g, const NamedTensor *in, in
 
 const Graph *program_graph(const Program *p); /* scheduled */
 const MemoryPlan *program_plan(const Program *p);
-/* The bytes beside a device's arena that collectives of CPUs need where every device is a process of its own: for
- * tensors from other processes, and for a library that adds. */
+/* The staging memory of a device, in bytes, that CPU collectives need outside the arena when each device is its own
+ * process: for tensors from other processes, and for a library that adds. */
 Status program_staging_bytes(size_t *out, const Program *p, int device) CHECKED;
 /* The kernel that runs the node at this position of the schedule; NULL for views and collectives. */
 const char *program_kernel(const Program *p, uint32_t node);

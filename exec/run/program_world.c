@@ -1,5 +1,5 @@
-/* The outputs of a step for all processes.  The loss and the metrics lie on one device, whose process sends them; so
- * all processes decide alike what comes next. */
+/* Sends the outputs of a step to all processes.  The loss and the metrics lie on one device, whose process sends them,
+ * so all processes make the same decisions from them. */
 #include <stdlib.h>
 
 #include "exec/run/program_internal.h"
