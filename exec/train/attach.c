@@ -1,7 +1,7 @@
 /* Attaching: the files' nodes join the model's, so that they are inferred, differentiated, divided and executed as it
  * is.  Both kinds are bound by names, by what the files declare of types and shapes; where one result meets one input
  * of another name, by that.  Their constants stay as they are, but for those that a criterion's file itself says are
- * parameters.  What is exported is the model as it was given. */
+ * parameters.  Exports contain the model as it was given. */
 #include "exec/train/attach.h"
 
 #include <stdio.h>
@@ -31,7 +31,7 @@ typedef struct {
     const OnnxModel *onnx; /* of the model */
     OnnxModel *part[2];    /* [n_part] of what is attached already */
     int n_part;
-    bool any_float; /* floats are converted all alike */
+    bool any_float; /* all floats are converted in the same way */
     const Options *o;
     const OperatorList *own;
 } Attach;

@@ -18,7 +18,7 @@ typedef struct OptionGroup OptionGroup; /* exec/train/options_groups.h */
 /* A callback for the copies of nodes when a trainer is made (dpx_options_on_replicate). */
 typedef struct {
     const char *pattern;         /* NULL: none */
-    dpx_replicate_fn *replicate; /* NULL: nobody is told */
+    dpx_replicate_fn *replicate; /* NULL: no callback */
     void (*release)(void *context);
     void *user;
 } Replication;

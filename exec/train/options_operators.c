@@ -1,5 +1,5 @@
-/* The operators that options were given: sets of an embedder, or of a library, held as long as the options are; and who
- * is told of the copies of their nodes. */
+/* The operators in the options, as sets of an embedder or a library that live as long as the options; and the callback
+ * for the copies of their nodes. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdio.h>

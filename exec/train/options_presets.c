@@ -1,4 +1,5 @@
-/* A table of what one option makes of another that is not given: the order in which options stand does not count. */
+/* The table of presets: the default that one option gives to another.  The order in which options are set does not
+ * matter. */
 #include "exec/train/options_store.h"
 #include "passes/options/step.h"
 #include "exec/train/options_presets.h"
@@ -21,7 +22,7 @@ static const struct Preset {
     { "strategy", "master", "shard", "parameters" },
     { "strategy", "master", "loss-at", "outputs" },
     { "bn-eps", "clamp", "bn-variance", "unbiased" },
-    { "criterion", NULL, "loss", "output:loss" }, /* whatever file it is */
+    { "criterion", NULL, "loss", "output:loss" }, /* any file */
 };
 enum { N_PRESETS = sizeof presets / sizeof *presets };
 
@@ -49,24 +50,24 @@ const char *options_unsaid(const Options *o, const Setting *s)
     return s->fallback;
 }
 
-/* "split chunk, bn local": what `compat` concerns, as it is in force. */
-static Status tell_compat(Options *o)
+/* Lists the options that `compat` has a default for, as they are in force: "--split chunk, --bn local". */
+static Status list_compat(Options *o)
 {
-    const char *said = "";
+    const char *list = "";
 
     stored_step(o)->in_force = NULL;
     if (!o->compat)
         return ST_OK;
-    for (int i = 0; said && i < N_PRESETS; i++) {
+    for (int i = 0; list && i < N_PRESETS; i++) {
         bool before = strcmp(presets[i].option, "compat") != 0;
 
         for (int k = 0; k < i; k++)
             before |= !strcmp(presets[k].of, presets[i].of);
         if (!before)
-            said = arena_printf(o->arena, "%s%s--%s %s", said, *said ? ", " : "", presets[i].of,
+            list = arena_printf(o->arena, "%s%s--%s %s", list, *list ? ", " : "", presets[i].of,
                                 options_get(o, presets[i].of));
     }
-    return (stored_step(o)->in_force = said) ? ST_OK : FAIL_NOMEM();
+    return (stored_step(o)->in_force = list) ? ST_OK : FAIL_NOMEM();
 }
 
 Status options_take_presets(Options *o, const char *name, const Setting *(*find)(const char *name))
@@ -77,5 +78,5 @@ Status options_take_presets(Options *o, const char *name, const Setting *(*find)
 
             TRY(setting_set(s, o, o->arena, options_unsaid(o, s)));
         }
-    return tell_compat(o);
+    return list_compat(o);
 }

@@ -1,14 +1,15 @@
-/* Options that stand for others, where these are not given themselves. */
+/* Presets: options that set the defaults of other options. */
 #ifndef DPX_OPTIONS_PRESETS_H
 #define DPX_OPTIONS_PRESETS_H
 
 #include "exec/train/options.h"
 
-/* Does the option stand for others? */
+/* Does the option set defaults of others? */
 bool options_have_presets(const char *name);
-/* The text of an option that is not given. */
+/* The default of an option: that of the presets in force, or its own. */
 const char *options_unsaid(const Options *o, const Setting *s);
-/* After option `name` was set: what it stands for is set, and told in build.in_force. */
+/* To be called after option `name` was set.  Sets the options whose defaults follow from it, and lists the defaults of
+ * `compat` in the step's options (in_force). */
 Status options_take_presets(Options *o, const char *name, const Setting *(*find)(const char *name)) CHECKED;
 
 #endif

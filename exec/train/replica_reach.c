@@ -1,4 +1,4 @@
-/* How far replicas' parts of inputs reach: what tells programs apart beside the shapes of the whole. */
+/* How far replicas' parts of inputs reach.  Programs are distinguished by this and by the shapes of the whole. */
 #include "exec/train/replica_reach.h"
 #include "passes/options/inputs.h"
 

@@ -1,5 +1,4 @@
-/* A session: a model on its devices, with its state, and a program for every mode and set of input shapes it has met of
- * late. */
+/* A model on its devices, its state, and the most recently used programs, one for each mode and set of input shapes. */
 #ifndef DPX_SESSION_H
 #define DPX_SESSION_H
 
@@ -12,13 +11,13 @@ struct InputReach; /* passes/options/inputs.h */
 typedef struct Session Session;
 typedef ProgramLog SessionLog;
 
-/* How many programs are kept, unless told otherwise; and the fewest: those of a step that accumulates, of its update
- * and of an evaluation, and one whose step is under way. */
+/* How many programs are kept by default; and the fewest: those of a step that accumulates, of its update and of an
+ * evaluation, and one whose step is under way. */
 enum { SESSION_PROGRAMS = 32, SESSION_LEAST_PROGRAMS = 4 };
 
-/* `model` is the logical graph as imported, copied.  What `base` points to is lent for the life of the session; its
- * mode, devices and input shapes are set for each program.  `log` receives what the passes found, and warnings about
- * the devices; may be NULL. */
+/* `model` is the logical graph as imported, copied.  The data that `base` points to must outlive the session; its mode,
+ * devices and input shapes are set for each program.  `log` receives what the passes found, and warnings about the
+ * devices; may be NULL. */
 Status session_create(Session **out, const Graph *model, const BuildOptions *base, const DeviceList *devices,
                       SessionLog *log, void *user) CHECKED;
 void session_free(Session *s); /* NULL is legal */
