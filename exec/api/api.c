@@ -198,9 +198,9 @@ static Status prepare_copy(Graph **out, const dpx_model *m, int64_t size, int64_
     return st;
 }
 
-/* State is known after prepare-training: run the pipeline that far on a copy.  What is state does not depend on the
- * sizes that the model leaves open, but shapes must be consistent: 1 and 64 fit nearly all.  Where neither does, the
- * model's states are not listed; a trainer, which is told the sizes, knows them. */
+/* State is known after prepare-training: run the pipeline that far on a copy.  The set of states does not depend on the
+ * sizes that the model leaves open, but shapes must be consistent: 1 and 64 fit nearly all models.  If neither fits,
+ * the model's states are not listed; a trainer, which gets the sizes, knows them. */
 static Status find_state(dpx_model *m, int64_t plan_memory)
 {
     Graph *g = NULL;
@@ -277,7 +277,7 @@ static Status read_model(dpx_model *m, const char *path, const Options *o)
         st = options_operators(&own, a, o);
     if (!st)
         st = plan_import(&m->graph, &m->onnx, path, computes ? interp_any : interp_node, &own, o ? &o->build : NULL);
-    if (!st && o && !o->preprocess && !o->criterion) /* whose inputs may be what is said */
+    if (!st && o && !o->preprocess && !o->criterion) /* their graphs may have these inputs */
         st = plan_check_members(m->onnx, &o->build);
     if (!st && computes) { /* what is exported is the model without the training step of its file */
         onnx_model_free(m->onnx);

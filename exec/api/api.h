@@ -13,7 +13,7 @@ struct dpx_model {
     char *preprocess, *criterion; /* the files of what is attached, or NULL */
     char *input_value;            /* the option's text that it was read with, or NULL */
     Graph *states;                /* values alone: what is state after prepare-training, without its data */
-    DType dtype;                  /* of a run that is not told another */
+    DType dtype;                  /* of a run whose options give no other */
     OnnxModel *onnx;
     dpx_operators **operators; /* [n_operators] held: nodes of the graphs are theirs */
     int n_operators;

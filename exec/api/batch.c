@@ -1,5 +1,5 @@
-/* A caller's batch: its names and shapes checked, whole or this process's part of it.  What a part lacks is made up in
- * the shapes, so that programs are found, and compiled, by the shapes of the whole in all processes alike. */
+/* A caller's batch: its names and shapes checked, whole or this process's part of it.  The shapes of a part are
+ * extended to the shapes of the whole, so that all processes find and compile programs by the same shapes. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

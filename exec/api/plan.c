@@ -1,4 +1,4 @@
-/* dpx_plan: what a run would execute, as text, which goes to the caller as it is printed: there may be much of it. */
+/* dpx_plan: writes what a run would execute as text.  The text is streamed, because it may be large. */
 #include <stdio.h>
 
 #include "exec/api/api.h"
@@ -9,7 +9,7 @@ typedef struct {
     void *user;
 } Log;
 
-static void plan_forward(void *user, bool warning, const char *line)
+static void log_line(void *user, bool warning, const char *line)
 {
     const Log *l = user;
 
@@ -21,7 +21,7 @@ typedef struct {
     void *user;
 } Sink;
 
-static ssize_t hand_on(void *cookie, const char *text, size_t n)
+static ssize_t write_text(void *cookie, const char *text, size_t n)
 {
     const Sink *s = cookie;
 
@@ -42,9 +42,9 @@ dpx_status dpx_plan(const dpx_model *m, const dpx_options *options, dpx_write_fn
     NEED(write, "write");
     if ((st = model_check_attached(m, (const Options *)options)))
         return (dpx_status)st;
-    if (!(f = fopencookie(&sink, "w", (cookie_io_functions_t){ .write = hand_on })))
+    if (!(f = fopencookie(&sink, "w", (cookie_io_functions_t){ .write = write_text })))
         return (dpx_status)FAIL_NOMEM();
-    st = dry_run(f, m->graph, (const Options *)options, log ? plan_forward : NULL, &l);
+    st = dry_run(f, m->graph, (const Options *)options, log ? log_line : NULL, &l);
     if (fclose(f) && !st)
         st = FAIL_NOMEM();
     return (dpx_status)st;

@@ -1,5 +1,5 @@
 /* Preprocessing: the caller's function makes of a batch what the model takes, replica by replica, before the step and
- * so outside of what is differentiated.  What it makes is copied, so that its memory is its own again. */
+ * so outside of what is differentiated.  Its results are copied, so that it may reuse their memory. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

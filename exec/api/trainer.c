@@ -1,7 +1,7 @@
 /* The trainer: a session, the learning-rate schedule, and gradient accumulation.
  *
  * A training step is begun and ended; between the two, on accelerators, the next one can be begun, so that they never
- * wait for the host.  What a step needs of its number is known when it begins: the learning rate follows from it.
+ * wait for the host.  A step's number is known when it begins; the learning rate follows from it.
  *
  * With `accumulate` K a step is K micro-batches whose unnormalised gradients and loss terms are summed in transient
  * state, then one BUILD_APPLY step that divides by the summed weight and updates: exact for micro-batches of unequal
@@ -149,8 +149,8 @@ static Status choose_sums(dpx_trainer *t)
     return ST_OK;
 }
 
-/* Before anything is compiled: E_INVALID lists all that was not given alike to all processes.  Sets the list's world
- * and teams. */
+/* To be called before anything is compiled.  E_INVALID lists everything that differs between the processes.  Sets the
+ * list's world and teams. */
 static Status enter_world(const dpx_trainer *t, DeviceList *list)
 {
     World *w = trainer_world(t);
@@ -414,7 +414,7 @@ static void number_step(dpx_trainer *t, dpx_result *r, double lr)
     r->updated = 1;
 }
 
-/* Loss and metric are summed with the gradients, in state: a micro-batch tells only its size. */
+/* Loss and metric are summed with the gradients, in state, so only a micro-batch's size is added here. */
 static void add_to_group(dpx_trainer *t, const dpx_result *r)
 {
     if (!t->pending++)

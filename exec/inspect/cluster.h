@@ -46,7 +46,7 @@ typedef struct {
     int nodes, per_node;
     double node_cores, node_bandwidth; /* shared by a node's devices; 0: each device has its own */
     double node_slowdown;              /* factor of long computations while all devices of a node compute; 0: none */
-    double jitter;                     /* seconds by which a device is late at a collective, on average */
+    double jitter;                     /* mean delay of a device at a collective, in seconds */
     Link within, between;              /* between two devices of a node; from a node to all others */
     WireAlgorithm algorithm;
     Overlap overlap;
@@ -54,7 +54,7 @@ typedef struct {
     int count[CLUSTER_COUNTS], n_count; /* the numbers of devices to simulate */
 } Cluster;
 
-/* The expected latest of n devices, each of which is late by an exponentially distributed time of mean 1: the harmonic
+/* The expected largest delay of n devices, each delayed by an exponentially distributed time of mean 1: the harmonic
  * number 1 + 1/2 + ... + 1/n (Renyi, On the theory of order statistics, 1953). */
 double cluster_latest(double n);
 

@@ -1,4 +1,5 @@
-/* Walks two graphs from their outputs and pairs the nodes that produce them and, one by one, these nodes' inputs.
+/* Compares two graphs from their outputs: pairs corresponding nodes and lists the differences.
+ *
  * Constants are compared reader by reader: two constants of one number are one value in one of the graphs
  * (passes/simplify/cse.c) and may be two in the other. */
 #include "exec/inspect/match_graphs.h"

@@ -211,8 +211,8 @@ done:
     return st;
 }
 
-/* The mean seconds by which a device is late at a collective after a millisecond of work.  What is measured is the
- * latest of n devices, which is cluster_latest(n) times as late. */
+/* The mean delay of a device at a collective after a millisecond of work, in seconds.  The largest delay of n devices
+ * is measured, which is cluster_latest(n) times the mean. */
 static Status measure_jitter(double *out, World *w)
 {
     ThreadWork *p = calloc(1, sizeof *p);
@@ -231,7 +231,7 @@ static Status measure_jitter(double *out, World *w)
     free(p);
     TRY(st);
     typical = median(own, COLLECTIVES);
-    TRY(slowest(&typical, w)); /* a device that is slower throughout is not late by chance */
+    TRY(slowest(&typical, w)); /* a device that is always slower is not delayed by chance */
     *out = fmax(0, median(took, COLLECTIVES) - typical) / cluster_latest(world_size(w));
     return ST_OK;
 }

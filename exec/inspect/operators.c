@@ -1,5 +1,5 @@
-/* The table of operators.  Everything in it comes from the OpDefs and the backends' lists of kernels; no operator is
- * named here. */
+/* The table of operators, made of the OpDefs and the backends' lists of kernels; no operator is named here.  Only
+ * operators of ai.onnx are listed. */
 #include "exec/inspect/operators.h"
 
 #include "graph/ir/grad.h"

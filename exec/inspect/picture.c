@@ -397,7 +397,7 @@ static Status fold_rows(Picture *p, Arena *a)
         }
         n += period;
     }
-    for (int i = 0; i < n; i++) /* "conv1.weight and 2 more alike", as bars have it */
+    for (int i = 0; i < n; i++) /* "conv1.weight and 2 more alike", as in bars */
         for (int c = 0; folded[i].cell && folded[i].repeats > 1 && c < p->n_lane; c++) {
             const char **of = &folded[i].cell[c].of;
 

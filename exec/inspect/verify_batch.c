@@ -1,5 +1,5 @@
 /* The random batch of a check.  Index ranges are found by walking the graph backwards from the operators that select.
- * What passes integers on, such as casts and reshapes, passes the range on; arithmetic with constants is inverted. */
+ * Casts, reshapes and other operators that keep integers keep the range; arithmetic with constants is inverted. */
 #include "exec/inspect/verify_batch.h"
 
 #include <string.h>

@@ -37,7 +37,7 @@ static Status fail(Building *b, Status st, const char *fmt, ...)
     return b->failed = st;
 }
 
-/* With what the library has said of it. */
+/* Fails with the message of the library's last failure. */
 static Status fail_so(Building *b, Status st)
 {
     char why[sizeof b->why];
@@ -159,7 +159,7 @@ dpx_value dpx_graph_number(dpx_node *node, dpx_value like, double number)
 
 /* ---- nodes ---- */
 
-/* What a caller asks for. */
+/* The node that a caller asks for. */
 typedef struct {
     const OpDef *op;
     const char *domain, *name;

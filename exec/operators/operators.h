@@ -64,7 +64,7 @@ struct dpx_operators {
 void operators_keep(dpx_operators *o);
 void operators_release(dpx_operators *o); /* NULL is legal */
 
-/* Operator i, and what is said of it but for its functions, in a line: for comparing sets. */
+/* Writes operator i's name, and its declaration without the functions as a line, for comparing sets. */
 enum { OPERATOR_TEXT = 320 };
 void operator_text(char name[OPERATOR_TEXT], char says[OPERATOR_TEXT], const dpx_operators *o, int i);
 
@@ -147,8 +147,8 @@ Status node_shape(SharedSizes *sizes, Graph *g, Node *n) CHECKED;
 DType node_type(const Graph *g, const Node *n); /* for which the operator's kernels are chosen */
 /* The operator's attributes of a node, and `more`, which a nameless one ends; NULL: no memory. */
 Attr *node_attrs_with(Graph *g, const Node *n, const Attr *more);
-/* What the copies of a node tell each other: a message made of `in` [n_in] by `collect`, and the answers of `combine`
- * to all; `more` are attributes as above. */
+/* Exchanges messages between the copies of a node: `collect` makes each copy's message of `in` [n_in], and every copy
+ * gets the answers of `combine`.  `more` are attributes as above. */
 ValueId node_share(Graph *g, const Node *n, Role collect, Role combine, const Attr *more, Sizes s, int n_in,
                    const ValueId *in);
 

@@ -338,7 +338,7 @@ static Status take_kernels(dpx_kernels *out, const dpx_operator *d, const dpx_ke
     return ST_OK;
 }
 
-/* Checks the functions for copies that share, which the kernels of all types have or lack alike. */
+/* Checks the functions for copies that share: either the kernels of all types have them or none do. */
 static Status check_sharing(Operator *o)
 {
     const dpx_operator *d = &o->def;

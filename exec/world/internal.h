@@ -43,7 +43,7 @@ typedef struct {
 typedef struct {
     /* Makes the exchange of the world's turn (world_exchange).  The caller does not hold the world's lock. */
     Status (*exchange)(World *w, const Parcel *send, const Parcel *recv, const atomic_bool *cancelled);
-    /* Optional.  Ends what is left of an exchange that failed, after the other processes have been told. */
+    /* Optional.  Ends what is left of an exchange that failed, after the other processes were notified. */
     void (*settle)(World *w);
     /* Optional: world_sum_space, world_add. */
     Status (*sum_space)(void **out, World *w, size_t bytes);
@@ -71,8 +71,8 @@ struct World {
     char purpose[WORLD_PURPOSE]; /* world_set_purpose; "": none */
     bool at_node;                /* the purpose is a node's name, by which the caller's messages begin */
     bool lost;                   /* `origin` has gone without a note, and its waiting ranks are not named yet */
-    bool aborted;                /* the other ranks have been told of the failure */
-    bool failed_everywhere;      /* all ranks find the next failure themselves, so they need not be told */
+    bool aborted;                /* the other ranks were notified of the failure */
+    bool failed_everywhere;      /* all ranks find the next failure themselves, so they need no note */
     int origin;                  /* the rank that ended the world; -1: none yet */
     char reason[WORLD_REASON];
 };

@@ -321,7 +321,7 @@ static void note_member(Member *m, const Hello *h, int fd)
         (void)inet_ntop(AF_INET, &((struct sockaddr_in *)&at)->sin_addr, m->address, sizeof m->address);
 }
 
-/* Waits for all ranks and fills j->member.  If one does not belong, or some do not come, all others are told why. */
+/* Waits for all ranks and fills j->member.  If one does not belong, or some do not come, all others get the reason. */
 static Status gather_members(Joiner *j)
 {
     World *w = j->world;

@@ -9,7 +9,7 @@
     "rank %d speaks version %d of the protocol between processes, this one version %d: start the same dpexec " \
     "everywhere"
 
-/* Limits of connections that are not let in yet.  There is one for those that have not said who they are, and one for
+/* Limits of connections that are not let in yet.  There is one for those that have not sent their Hello, and one for
  * those that owe a proof, so that neither kind takes the places of the other.  Beyond a limit the oldest connection of
  * the kind is closed; its process connects again. */
 enum {
@@ -45,7 +45,7 @@ void listener_close(Listener *l);
 /* Waits for the next process that proves itself.  Returns its connection, and its Hello in *out; -1: none came by
  * `until`. */
 int listener_next(Listener *l, Hello *out, double until);
-/* Tells a process that was let in why it is not wanted, and closes the connection. */
+/* Sends a process that was let in the reason for its rejection, and closes the connection. */
 void listener_refuse(int fd, const char *reason);
 
 #endif

@@ -208,7 +208,7 @@ void world_abort(World *w, const char *reason)
         abort_all(w, reason, false);
 }
 
-/* ---- late processes ---- */
+/* ---- processes that are waited for ---- */
 
 void world_set_progress(World *w, WorldProgress (*where)(void *arg), void *arg)
 {
@@ -395,7 +395,7 @@ static Status add_waiting(World *w)
     return world_poll(w);
 }
 
-/* Tells the others of a failure in an exchange, and returns it with the purpose in front. */
+/* Notifies the others of a failure in an exchange, and returns it with the purpose in front. */
 static Status fail_waiting(World *w, Status st)
 {
     char text[WORLD_REASON], purpose[WORLD_PURPOSE + 2];
@@ -411,7 +411,7 @@ static Status fail_waiting(World *w, Status st)
     return w->at_node || !*w->purpose ? st : status_prefix(st, "%s", w->purpose);
 }
 
-/* Counts an exchange or sum that went well; otherwise tells the others and cleans up. */
+/* Counts an exchange or sum that succeeded; otherwise notifies the others and cleans up. */
 static Status finish_exchange(World *w, Status st)
 {
     pthread_mutex_lock(&w->lock);

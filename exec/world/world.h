@@ -37,13 +37,13 @@ typedef struct World World;
 /* Returns once all processes are connected.  E_INVALID when they do not belong together, E_DEVICE when some do not come
  * within the timeout. */
 Status world_join(World **out, const WorldOptions *opt) CHECKED;
-/* Tells the others that this process is done, and closes and frees the world.  NULL is legal. */
+/* Notifies the others that this process is done, and closes and frees the world.  NULL is legal. */
 void world_leave(World *w);
 /* After a failure: over MPI, ends all processes including this one, once the others are done or some seconds have
  * passed.  Over sockets it does nothing.  NULL is legal. */
 void world_end(World *w, int status);
-/* Tells the others why this process has failed, unless it fails because one of them did.  May be called from any
- * thread; only the first call counts.  Afterwards the world can only be left.  NULL is legal. */
+/* Sends the others the reason why this process has failed, unless it fails because one of them did.  May be called from
+ * any thread; only the first call counts.  Afterwards the world can only be left.  NULL is legal. */
 void world_abort(World *w, const char *reason);
 
 int world_rank(const World *w);       /* NULL: 0 */
