@@ -1,4 +1,4 @@
-/* Out of memory as a graph's sticky failure. */
+/* Marks a graph as failed when memory runs out; later operations on the graph then fail too. */
 #include "graph/ir/graph.h"
 
 Status graph_fail_nomem(Graph *g)

@@ -296,8 +296,8 @@ Status node_normalise(Graph *g, Node *n) CHECKED;
 Status attr_check(const Graph *g, const Node *n, const AttrDecl *d, const Attr *a) CHECKED;
 /* Are type and shape of every input known, as infer and place demand? */
 bool node_inputs_known(const Graph *g, const Node *n);
-/* Infers the outputs of a normalised node: checks the type of input 0 and runs op->infer if all inputs are known.  Else
- * outputs stay unknown, but for a reshape to a constant shape. */
+/* Infers the outputs of a normalised node: checks the type of input 0 and runs op->infer if all inputs are known.
+ * Otherwise outputs stay unknown, except for a reshape to a constant shape. */
 Status node_infer(Graph *g, Node *n) CHECKED;
 /* "Conv conv1 (output 'y')": the node's name in messages.  The text is the thread's; the fourth call after it
  * overwrites it. */

@@ -89,8 +89,8 @@ static Place follow_split(const Placement *p, int i, int right, int64_t dim)
     return split_there || s->dim[axis] == dim ? PLACE_S(axis) : PLACE_B;
 }
 
-/* A split by device, by elements: inputs of the output's shape are split alike, single numbers are whole.  If there are
- * inputs of other shapes, the pieces are gathered first. */
+/* A split by device, by elements: inputs of the output's shape are split like it, single numbers are whole.  If there
+ * are inputs of other shapes, the pieces are gathered first. */
 static Status split_elements(Placement *p)
 {
     const Shape *y = value(p->g, p->node->out[0])->shape;
@@ -278,7 +278,7 @@ static bool same_size(Place to, const Shape *y, Place at, const Shape *x)
 
 /* x is split at `at`; y has the same elements in the same order.  Returns the split of y that gives every replica the
  * same elements; axis -1: there is none.  x is split anew for each index of the axes before at.axis and each block, so
- * y must have as many blocks, each a multiple of the batch.  Of several splits the axis that grows with the batch is
+ * y must have as many blocks, each a multiple of the batch.  Among several splits the axis that grows with the batch is
  * best, then an axis of the same size in one block, then the fewest blocks.  For example x [4,N,3], split along axis 1,
  * as y [4*N,3]: axis 0 in 4 blocks. */
 static Place reshaped(const Placement *p, const Shape *x, Place at, const Shape *y)

@@ -44,11 +44,11 @@ enum { AXIS_ELEMENTS = -1 };
 
 typedef struct {
     PlaceKind kind;
-    int axis;           /* PL_S only, else 0 */
+    int axis;           /* PL_S; otherwise 0 */
     int64_t blocks;     /* PL_S: number of equal blocks that the axis consists of; a replica has its part of each.  1,
                          * but T for rows [T*N] into which [T,N] with the batch N was flattened.  PL_L of an input: G
                          * > 0 requests the values of the replica's group, stacked; each group has G replicas, the last
-                         * may have fewer.  Else 0 */
+                         * may have fewer.  Otherwise 0 */
     const Split *split; /* PL_S, else NULL; a rule may leave NULL for Placement.split.  PL_P: a split by device: each
                          * device holds a partial sum, not each replica */
 } Place;

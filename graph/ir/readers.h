@@ -51,8 +51,8 @@ static inline bool is_view(const Node *n) { return n && n->op->flags & OPF_VIEW 
 /* The value that v is a view of, through all views that keep the last axis, so that both have the same rows; or v. */
 ValueId skip_views(const Graph *g, ValueId v);
 
-/* Of a node with two inputs: the index of the one that is a constant number (the second if both are), which *number
- * receives; -1: none. */
+/* Returns which of a node's two inputs is a constant number (the second if both are) and sets *number to it; -1:
+ * none. */
 int const_input(const Graph *g, const Node *n, double *number);
 
 static inline bool same_place(const Node *a, const Node *b)

@@ -89,7 +89,8 @@ bool strided_permute(Strided *s, const int64_t *perm)
     return true;
 }
 
-/* A slice of an axis of one digit is one digit.  Of several digits, it must cover whole elements of the slowest. */
+/* A slice of an axis of one digit is one digit.  A slice of an axis of several digits must cover whole elements of the
+ * slowest. */
 bool strided_slice(Strided *s, int axis, int64_t start, int64_t step, int64_t count)
 {
     Strided from = *s;

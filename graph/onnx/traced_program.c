@@ -4,8 +4,8 @@
  * A line of the signature, "add: BUFFER_MUTATION target='center'", gives a buffer's next value; if the graph still has
  * that value, the buffer gets an update.
  *
- * h * h.detach() was exported as Mul(h, h); only the call in the node's metadata, mul(%h, %detach), tells the inputs
- * apart.  If a call has an argument named as a result of detach that no node makes any more, the argument is an input
+ * h * h.detach() was exported as Mul(h, h); only the call in the node's metadata, mul(%h, %detach), distinguishes the
+ * inputs.  If a call has an argument named as a result of detach that no node makes any more, the argument is an input
  * of the call's nodes.  That input is
  *
  * - the one value from outside of the call that no argument names; or

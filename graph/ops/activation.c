@@ -159,7 +159,7 @@ DEFINE_OP(GeluGrad, GRAD_OP, .attrs = gelu_attrs, .infer = infer_gelu, .standard
 
 /* ---- piecewise functions; their gradients select between two formulas ---- */
 
-/* Is x 0 or less?  y itself tells when f keeps the sign, so that x can be dropped.  The corner belongs to the left
+/* Is x 0 or less?  If f keeps the sign, y itself shows it, so that x can be dropped.  The corner belongs to the left
  * part, as in PyTorch. */
 static ValueId at_most_0(Grad *gr, bool by_output)
 {

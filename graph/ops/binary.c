@@ -1,7 +1,7 @@
 /* Arithmetic of tensors with numpy broadcasting.
  *
- * Integer arithmetic wraps.  What C leaves undefined is defined here: x / 0 = 0, x mod 0 = 0, the lowest value divided
- * by -1 is itself; a shift by the width or more gives 0. */
+ * Integer arithmetic wraps.  Cases that C leaves undefined are defined: x / 0 = 0, x mod 0 = 0, the lowest value
+ * divided by -1 is itself; a shift by the width or more gives 0. */
 #include <string.h>
 
 #include "graph/ir/grad.h"
@@ -69,7 +69,7 @@ static bool other_span(const Graph *g, const Node *n, int i, IntSpan *out)
     return out->low > -(1LL << 40) && out->high < 1LL << 40;
 }
 
-/* Of two that are not constant each gets half. */
+/* Two operands that are not constant get half of the span each. */
 static bool span_in_add(const Graph *g, const Node *n, int i, IntSpan *y)
 {
     IntSpan c;

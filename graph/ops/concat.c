@@ -219,7 +219,7 @@ static bool respell_slice(Graph *g, Node *n, int opset)
 }
 
 /* Reads the range of Slice(x, starts, ...), first = 1, or SliceGrad(dy, shape, starts, ...), first = 2, for shape x.
- * *known: are all inputs from `first` on constant?  Else *r is not set. */
+ * *known: are all inputs from `first` on constant?  If not, *r is not set. */
 static Status node_range(SliceRange *r, bool *known, const Graph *g, const Node *n, const Shape *x, int first)
 {
     const Tensor *t[4] = { NULL };

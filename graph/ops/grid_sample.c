@@ -1,9 +1,9 @@
 /* GridSample: interpolation of x at the positions of a grid; AffineGrid: the grid of an affine map.
  *
  * x[N,C,spatial...], grid[N,out...,axes], y[N,C,out...].  A grid has coordinates -1 to 1 along the axes of x, the last
- * axis first; with dpexec's own attribute "elements" it has element positions, the first axis first.  As in ONNX, a
- * position outside is rounded (mode nearest), then moved inside, before its neighbours are taken.  In mode cubic with
- * padding border each neighbour is moved instead, as in PyTorch and ONNX Runtime but not in onnx.reference. */
+ * axis first; with dpexec's own attribute "elements" it has element positions, the first axis first.  A position
+ * outside is rounded (mode nearest), then moved inside, before its neighbours are taken, as in ONNX.  In mode cubic
+ * with padding border each neighbour is moved instead, as in PyTorch and ONNX Runtime but not in onnx.reference. */
 #include <string.h>
 
 #include "graph/ir/grad.h"

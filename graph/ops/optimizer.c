@@ -1,7 +1,8 @@
-/* What updates of parameters (graph/ops/update.c) go by: the norm that clipping needs, whether gradients are finite,
- * and the rule of a dynamic loss scale.
+/* Inputs of parameter updates (graph/ops/update.c): the gradient norm for clipping, whether gradients are finite, and
+ * the rule of a dynamic loss scale.
  *
- * Everything is whole on every replica: gradients are reduced before they come here, so all replicas decide alike. */
+ * Everything is whole on every replica: gradients are reduced before they come here, so all replicas make the same
+ * decisions. */
 #include <float.h>
 
 #include "graph/ir/body.h"
@@ -176,7 +177,7 @@ static Status infer_finite(Graph *g, Node *n)
     return ST_OK;
 }
 
-/* What is finite is 0 times 0; the rest is not a number. */
+/* A finite number times 0 is 0; any other is NaN. */
 static Status standard_finite(Graph *g, Node *n)
 {
     const DType t = in_value(g, n, 0)->dtype;

@@ -12,8 +12,8 @@
 
 enum { R, T, FIRST };
 
-/* Of one tensor: the learning rate and the number of updates, its values, its gradient with the penalty of its norm,
- * its states; and what it and they become. */
+/* The update of one tensor: the learning rate and the number of updates, its values, its gradient with the penalty of
+ * its norm, its states; and the next values of the tensor and the states. */
 typedef struct {
     Graph *g;
     const Node *n;

@@ -129,7 +129,7 @@ static ValueId quantised(Graph *g, ValueId real_over_scale, ValueId zero, DType 
 
 static ValueId optional(const Node *n, int i) { return has_in(n, i) ? n->in[i] : NO_VALUE; }
 
-/* Are all shapes known?  Else the node is not lowered, and a later error names it. */
+/* Are all shapes known?  If not, the node is not lowered, and a later error names it. */
 static bool inputs_known(const Graph *g, const Node *n)
 {
     for (int i = 0; i < n->n_in; i++)

@@ -1,7 +1,7 @@
 /* StraightThrough: the gradient of quantisation, whose true derivative is zero almost everywhere.
  *
- * As in PyTorch's fake-quantise, the gradient passes where the rounded integer, before clamping, lies in the range of
- * its type, ends included, and is zero elsewhere.  The operator's output is that of DequantizeLinear; its gradient goes
+ * The gradient passes where the rounded integer, before clamping, lies in the range of its type, ends included, and is
+ * zero elsewhere, as in PyTorch's fake-quantise.  The operator's output is that of DequantizeLinear; its gradient goes
  * to the input of QuantizeLinear. */
 #include "graph/ir/grad.h"
 #include "graph/ops/binary.gen.h"

@@ -2,8 +2,8 @@
  *
  * Indices are flat indices into the whole batch that was pooled, whose sizes follow from the window.  A larger
  * output_shape pads each axis at its end, a smaller one cuts it, as in onnx.reference.  MaxPool's indices lie in their
- * own sample and channel, so both may be split; other indices are an error at run time.  As in PyTorch, an element that
- * several windows chose passes its gradient to each of them. */
+ * own sample and channel, so both may be split; other indices are an error at run time.  An element that several
+ * windows chose passes its gradient to each of them, as in PyTorch. */
 #include <string.h>
 
 #include "graph/ir/emit.h"

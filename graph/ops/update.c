@@ -44,7 +44,7 @@ static Status update_check_body(const Graph *body, const Graph *g, const Node *n
     return ST_OK;
 }
 
-/* What the formula reads for parameter p. */
+/* Lists the inputs of the formula for parameter p. */
 static void update_list_inputs(ValueId *in, const Node *n, const UpdateForm *f, int p)
 {
     for (int k = 0; k < f->states; k++)

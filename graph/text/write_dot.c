@@ -1,6 +1,6 @@
-/* Graphviz pictures: a box for each chain of nodes, and a shape for each input, state and output.  Of constants, a box
- * shows only the number.  Boxes stand in frames: devices contain replicas, which contain phases.  A box has the colour
- * of its device, so that a partitioned graph shows its parts.
+/* Graphviz pictures: a box for each chain of nodes, and a shape for each input, state and output.  A box shows only the
+ * number of its constants.  Boxes stand in frames: devices contain replicas, which contain phases.  A box has the
+ * colour of its device, so that a partitioned graph shows its parts.
  *
  * A chain is a sequence of nodes of one frame.  Besides states and inputs, each node reads only results of the node
  * before it, and no other node reads these. */
