@@ -368,7 +368,7 @@ __device__ __forceinline__ void map_first(const ChannelBox &p, const typename F:
         }
 }
 
-/* As stats_last: p.units counts rows. */
+/* p.units counts rows. */
 template <class T, int V, class F>
 __device__ __forceinline__ void map_last(const ChannelBox &p, const typename F::Given &given, T *y, const T *x,
                                          const T *dy)

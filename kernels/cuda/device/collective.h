@@ -1,5 +1,5 @@
-/* What kernels/cuda/cuda_collective.c hands to the kernel that adds up a device's parts: plain types, the same in C and
- * CUDA C++. */
+/* The parameters that kernels/cuda/cuda_collective.c passes to the kernel that adds up a device's parts: plain types,
+ * the same in C and CUDA C++. */
 #ifndef DPX_CUDA_COLLECTIVE_H
 #define DPX_CUDA_COLLECTIVE_H
 

@@ -1,5 +1,5 @@
-/* What follows a convolution where the library does not do it as a part of it (kernels/cuda/cuda_conv.c): y = max(0, y
- * + z), in place, whatever the layout.  Of 16-bit numbers the sum is taken in float32. */
+/* The epilogue of a convolution where the library does not fuse it (kernels/cuda/cuda_conv.c): y = max(0, y + z), in
+ * place, in any layout.  The sum of 16-bit numbers is computed in float32. */
 #include "elementwise.cuh"
 #include "group.cuh"
 

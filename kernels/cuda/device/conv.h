@@ -1,4 +1,4 @@
-/* What follows a convolution (conv.cu): the same text for the engine (C) and for the device. */
+/* The launch constants of the convolution epilogue (conv.cu), shared by the engine (C) and the device. */
 #ifndef DPX_CUDA_DEVICE_CONV_H
 #define DPX_CUDA_DEVICE_CONV_H
 

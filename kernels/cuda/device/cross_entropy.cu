@@ -10,7 +10,7 @@
 
 enum { FLIGHT = 4 }; /* accesses under way at a time */
 
-/* What the scores of a sample, or of a part of its classes, come to. */
+/* The sums of a sample's scores, or of the scores of a part of its classes. */
 template <class A> struct Scores {
     Running<A> exps;
     A all; /* their sum */
@@ -187,7 +187,7 @@ __device__ __forceinline__ void sum_whole(const NllBox &p, const T *x, const voi
     block_sums<float>(num, den, partial, loss, counted);
 }
 
-/* What the gradient needs of a sample: dx = d (exp(x - log_sum) - share - [c = t] rest). */
+/* The numbers of a sample that its gradient needs: dx = d (exp(x - log_sum) - share - [c = t] rest). */
 template <class A> struct Wanted {
     A d, log_sum;
     i64 t;

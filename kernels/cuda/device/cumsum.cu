@@ -1,8 +1,8 @@
 /* Running sums along one axis of [outer, n, inner], floats in double, integers modulo 2^64.
  *
  * A row (inner = 1) is a block's: its threads take neighbouring chunks of 16 bytes, from the end in reverse, and a scan
- * over the block tells each what stands before it.  Columns are a thread's each, neighbours by neighbouring threads.
- * Every element is read and written once.
+ * over the block gives each the sum before it.  Columns are a thread's each, neighbours by neighbouring threads.  Every
+ * element is read and written once.
  *
  * Where columns are few and long they are cut into parts: cumsum_parts adds up each, and a thread has a part of a
  * column, before which it adds up the parts in front of it.  Elements are read twice then, 3/2 of the bytes.  Example,

@@ -108,7 +108,7 @@ __device__ __forceinline__ float m_pow(float a, float b) { return ::powf(a, b); 
 __device__ __forceinline__ double m_pow(double a, double b) { return ::pow(a, b); }
 #undef EW_MATH
 
-/* What formulas call with integers as well. */
+/* Overloads for formulas that are called with integers as well. */
 template <class I> __device__ __forceinline__ I m_fabs(I x) { return x; }
 template <class I> __device__ __forceinline__ I m_fmod(I a, I) { return a; }
 

@@ -11,7 +11,7 @@
 namespace fused
 {
 
-/* Of an output of runs, which `lanes` threads share. */
+/* Sums a thread's part of an output of runs, which `lanes` threads share. */
 template <class P>
 __device__ __forceinline__ typename P::Sum run_part(const P &f, const Reduction &r, int lanes, i64 item)
 {
@@ -55,7 +55,7 @@ __device__ __forceinline__ void sum_runs(const P &f, Y *y, typename P::Sum *part
     }
 }
 
-/* Of N columns, what falls to this row of threads. */
+/* Sums the part of N columns that this row of threads has. */
 template <class P>
 __device__ __forceinline__ void column_part(const P &f, typename P::Sum (&sum)[P::N], const Reduction &r, i64 base,
                                             u32 part)

@@ -74,7 +74,7 @@ KERNEL(tuple_rows, (const TupleBox p, const void *index, i64 *row))
 
 /* ---- OneHot ---- */
 
-/* As DType of graph/tensor/dtype.h. */
+/* Reads x[i]; `dtype` is a DType (graph/tensor/dtype.h). */
 __device__ __forceinline__ double number_at(const void *x, int dtype, i64 i)
 {
     switch (dtype) {

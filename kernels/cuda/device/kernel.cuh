@@ -66,7 +66,7 @@ template <> inline bf16 from_float<bf16>(float x) { return bf16{ dpx_sim::float_
 #endif
 template <class T> __device__ __forceinline__ T from_float(double x) { return (T)x; }
 
-/* What sums of T are taken in. */
+/* The type in which sums of T are accumulated. */
 template <class T> struct Accumulator {
     typedef float type;
 };

@@ -48,7 +48,7 @@ __device__ __forceinline__ i64 sample_at(const NllBox &p, i64 s)
 
 template <class T> __device__ __forceinline__ T weight_of(const T *w, i64 c) { return w ? w[c] : (T)1; }
 
-/* What lane `rank` of p.lanes has of sum_c(w[c] x[c]). */
+/* The part of sum_c(w[c] x[c]) that lane `rank` of p.lanes computes. */
 template <class T> __device__ __forceinline__ T smooth_part(const NllBox &p, const T *x, const T *w, int rank)
 {
     const int V = Chunk<T>::size;

@@ -1,4 +1,4 @@
-/* What losses share: sums of two numbers over all blocks, and class numbers. */
+/* Code shared by losses: sums of two numbers over all blocks, and class numbers. */
 #pragma once
 
 #include "loss.h"

@@ -6,7 +6,7 @@
 typedef struct {
     long long samples, classes, inner;
     long long ignore; /* this target does not count */
-    double smoothing; /* the share of the target that goes to all classes alike */
+    double smoothing; /* the share of the target that is spread evenly over all classes */
     int wide;         /* targets are int64, else int32 */
     int lanes;        /* of a warp that share a sample */
 } NllBox;

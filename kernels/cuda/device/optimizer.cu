@@ -1,7 +1,7 @@
 /* The norm of many gradients, whether they are finite, and the scale of the loss.
  *
- * Everything is read once, in accesses of 16 bytes.  What changes from step to step is read from device memory, so a
- * captured step can be replayed. */
+ * Everything is read once, in accesses of 16 bytes.  Values that change from step to step are read from device memory,
+ * so a captured step can be replayed. */
 #include "math.cuh"
 #include "row.cuh"
 #include "update.cuh"

@@ -1,5 +1,5 @@
-/* What kernels/cuda/<family>.c hands to the kernels of movement and pooling by value: plain types, the same in C and
- * CUDA C++.
+/* The parameters that kernels/cuda/<family>.c passes by value to the kernels of movement and pooling: plain types, the
+ * same in C and CUDA C++.
  *
  * Dimensions stand innermost first.  Strides and sizes are in units: what one access moves, 1 to 16 bytes. */
 #ifndef DPX_CUDA_PARAMS_H
@@ -81,8 +81,8 @@ typedef struct {
 } ScatterBox;
 
 enum { SCATTER_NONE, SCATTER_ADD, SCATTER_MUL, SCATTER_MAX, SCATTER_MIN };
-/* LIST_ROWS: of which a block makes the lists, by at most LIST_MAKERS warps.  Of a block that sums rows each of
- * LIST_WARPS warps has one. */
+/* LIST_ROWS: the rows whose lists a block makes, by at most LIST_MAKERS warps.  In a block that sums rows, each of
+ * LIST_WARPS warps has one row. */
 enum { LIST_ROWS = 256, LIST_MAKERS = 32, LIST_WARPS = 8 };
 
 /* Data [outer, channels, inner] or, with the channels last, [outer, inner, channels]. */

@@ -1,4 +1,4 @@
-/* What kernels of pooling share: how elements are compared and added, which result or element a thread has, and the
+/* Code shared by kernels of pooling: how elements are compared and added, which result or element a thread has, and the
  * share of a window's elements in its average. */
 #pragma once
 
@@ -21,7 +21,7 @@ template <class T> struct Pooled {
 POOLED_INT(signed char, -128)
 POOLED_INT(unsigned char, 0)
 
-/* What a thread writes: unit `trail` of position `at` of plane `lead`. */
+/* The place that a thread writes: unit `trail` of position `at` of plane `lead`. */
 struct Place {
     i64 lead;
     int at[3];

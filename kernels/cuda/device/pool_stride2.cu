@@ -27,14 +27,14 @@ template <class A> __device__ __forceinline__ void take_larger(A *max, int *wher
     *where = takes ? place : *where;
 }
 
-/* The first position of the window that is inside, or -1: where the maximum is as long as nothing is larger than what
- * stands outside.  At most one line and one column of a window lie in front of the data. */
+/* The first position of the window that is inside, or -1: where the maximum is as long as nothing is larger than the
+ * value outside.  At most one line and one column of a window lie in front of the data. */
 template <int K> __device__ __forceinline__ int first_inside(const bool (&row)[K], bool first_column, bool any_column)
 {
     return any_column && (row[0] || row[1]) ? (row[0] ? 0 : K) + (first_column ? 0 : 1) : -1;
 }
 
-/* What stands outside the data: less than all, or nothing of a sum. */
+/* The value outside the data: the lowest for a maximum, 0 for a sum. */
 template <class T, int N, bool MAX> __device__ __forceinline__ Vec<T, N> outside()
 {
     Vec<T, N> v;
@@ -67,7 +67,7 @@ template <int K> __device__ __forceinline__ int counted_of(const PoolBox &p, int
     return max(0, min(room, K) - (p.include_pad || start >= 0 ? 0 : -start));
 }
 
-/* What share_of computes; most windows count all of their elements, and need no division. */
+/* Computes share_of; most windows count all of their elements, and need no division. */
 template <class A, int K> __device__ __forceinline__ A usual_share(const PoolBox &p, int o1, int o2)
 {
     const int count = counted_of<K>(p, 1, o1) * counted_of<K>(p, 2, o2);
@@ -212,8 +212,8 @@ __device__ __forceinline__ void pool_rows(const PoolBox &p, Vec<T, V / 2> *y, co
 
 /* ---- gradients ---- */
 
-/* What an element that is position K1 of the window has of its gradient d: all of it where the maximum stands there
- * (MAX), else its share. */
+/* Adds the part of a window's gradient d that the element at position `here` gets: all of it where the maximum is there
+ * (MAX), otherwise its share. */
 template <bool MAX, class A> __device__ __forceinline__ void collect(A *sum, A d, int there, int here, A share)
 {
     if (!MAX)

@@ -1,5 +1,4 @@
-/* What follows a matrix product where the library does not do it as a part of the product
- * (kernels/cuda/cuda_product.c).
+/* The epilogue of a matrix product where the library does not fuse it (kernels/cuda/cuda_product.c).
  *
  * The epilogue reads the product as it was accumulated, A: float32, or float64, and writes Y once, in the formulas of
  * Relu, Gelu and their gradients (elementwise.cuh).  Elements are dealt in groups of FINISH_GROUP along memory,
@@ -72,7 +71,8 @@ __device__ __forceinline__ void apply_mask(A (&v)[FINISH_GROUP], const unsigned 
             v[j] = 0;
 }
 
-/* Of a group before it is stored.  `aux` is read by a gradient, `kept` (NULL: nobody wants it) written by Gelu. */
+/* Applies the epilogue to a group before it is stored.  `aux` is read by a gradient, `kept` (NULL: nobody wants it)
+ * written by Gelu. */
 template <class T, class A, class I>
 __device__ __forceinline__ void finish(A (&v)[FINISH_GROUP], const T *bias, const void *aux, const T *added, T *kept,
                                        const ProductBox &p, i64 at)

@@ -7,7 +7,7 @@
 enum {
     FINISH_GROUP = 8,
     FINISH_THREADS = 256
-}; /* elements of a thread at a time: as many as a byte of a mask tells of */
+}; /* elements of a thread at a time: as many as a byte of a mask has bits */
 
 /* Y is [n / columns, columns], its mask [n / columns, mask_row] bytes. */
 typedef struct {

@@ -74,7 +74,7 @@ __device__ __forceinline__ void dropout(const RandomBox &p, const T *x, const i6
     }
 }
 
-/* What a float is drawn from has 24 bits. */
+/* A float is drawn from 24 bits. */
 __device__ __forceinline__ double uniform_of(u32 word, float) { return philox_uniform_float(word); }
 __device__ __forceinline__ double uniform_of(u32 word, double) { return philox_uniform(word); }
 

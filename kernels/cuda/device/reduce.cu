@@ -99,7 +99,7 @@ __device__ __forceinline__ bool add_whole(LogSumExpOf<A>, Running<A> &r, const V
     return true;
 }
 
-/* Of the team's threads. */
+/* Reduces over the team's threads. */
 template <class Op> __device__ __forceinline__ typename Op::Acc all_of(Op, LaneTeam team, const typename Op::Acc &r)
 {
     return team.all<Op>(r);
@@ -109,7 +109,7 @@ template <class A> __device__ __forceinline__ Running<A> all_of(LogSumExpOf<A>, 
     return running_all(team, r);
 }
 
-/* Of integers none is asked for. */
+/* No reduction asks for the root of an integer. */
 template <class A> __device__ __forceinline__ A root(A x) { return x; }
 
 template <class A> __device__ __forceinline__ A result(A r, Finish f) { return f == FINISH_ROOT ? root(r) : r; }
@@ -257,7 +257,7 @@ __device__ __forceinline__ void reduce_parts(const typename Op::Acc *partial, T 
     }
 }
 
-/* Of T, into Y. */
+/* The kernels that reduce T into Y. */
 #define REDUCE_INTO(NAME, S, T, OP, A, Y)                                                             \
     KERNEL(reduce_##NAME##_runs_##S, (const T *x, Y *y, OP<A>::Acc *partial, Reduction p, int lanes)) \
     {                                                                                                 \

@@ -11,7 +11,7 @@ typedef struct {
     long long stride[WALK_RANK];
 } Walk;
 
-/* What a reduction makes of the accumulated value. */
+/* The last step of a reduction, on the accumulated value. */
 typedef enum { FINISH_NONE, FINISH_ROOT } Finish;
 
 /* A reduction of runs of `n` neighbours, `runs` of them to an output, or of columns of which `inner` are neighbours.

@@ -16,7 +16,7 @@ enum {
 }; /* ROW_BLOCK: threads that share a row at most (ROW_THREADS of kernels/cuda/rows.h) */
 #define ALL_LANES 0xffffffffu
 
-/* As KERNEL_OF, for so few registers a thread that `blocks` blocks fit on a multiprocessor at once. */
+/* KERNEL_OF with so few registers a thread that `blocks` blocks fit on a multiprocessor at once. */
 #ifndef DPX_SIM
 #define KERNEL_FIT(threads, blocks, name, params) \
     extern "C" __global__ void __launch_bounds__(threads, blocks) name params
@@ -176,8 +176,9 @@ template <class T> __device__ __forceinline__ void whole_store(T *row, int chunk
 
 /* ---- copies that nobody waits for while they are under way ---- */
 
-/* copy_begin() copies 16 bytes from global memory to shared memory.  What a thread has begun since its last
- * copy_group() is a group; copy_wait<N>() waits for all of its groups but the last N, whose copies it alone sees. */
+/* copy_begin() copies 16 bytes from global memory to shared memory.  The copies that a thread began since its last
+ * copy_group() are a group; copy_wait<N>() waits for all of the thread's groups but the last N.  Only that thread sees
+ * the copies then. */
 #ifdef DPX_SIM
 __device__ __forceinline__ void copy_begin(Words *to, const Words *from) { *to = *from; }
 __device__ __forceinline__ void copy_group() {}

@@ -33,7 +33,7 @@ template <class A> struct Running {
     }
     /* The sum as it is when the largest is `top`. */
     __device__ __forceinline__ A scaled(A top) const { return max == top ? sum : sum * exponential(max - top); }
-    /* Of two parts; a part without elements has max -inf and sum 0. */
+    /* Merges two parts; a part without elements has max -inf and sum 0. */
     __device__ __forceinline__ void merge(const Running &other)
     {
         const A top = larger(other.max, max);
@@ -67,7 +67,7 @@ template <int V, class A> __device__ __forceinline__ void add_all(Running<A> &r,
         r.sum += exponential(x[j] - base);
 }
 
-/* Of a whole team: as merge() in any order, with one exponential a thread. */
+/* Merges the parts of a whole team, with one exponential a thread; equal to merge() in any order. */
 template <class Team, class A> __device__ __forceinline__ Running<A> running_all(Team team, const Running<A> &r)
 {
     const A top = team.template all<Larger>(r.max);

@@ -10,7 +10,7 @@ template <bool LOG> struct Result {
     {
         return LOG ? d - sum_or_scale : e * sum_or_scale;
     }
-    /* What `of` needs of the sum of exponentials. */
+    /* Computes `sum_or_scale` from the sum of exponentials. */
     static __device__ __forceinline__ float prepare(float sum) { return LOG ? logf(sum) : 1 / sum; }
     static __device__ __forceinline__ double prepare(double sum) { return LOG ? log(sum) : 1 / sum; }
 };

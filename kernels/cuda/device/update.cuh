@@ -1,4 +1,4 @@
-/* What a block works on in a launch over many tensors (update.h). */
+/* The elements that a block updates in a launch over many tensors (update.h). */
 #pragma once
 
 #include "kernel.cuh"
