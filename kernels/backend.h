@@ -42,7 +42,7 @@ typedef struct Kernel {
     void (*tabulate)(void *table, const void *state, const Tensor *in, const Tensor *out);
     void (*release)(void *state); /* optional; gets what prepare made */
     /* `run` leaves nothing in the state that a later run reads, and `prepare` looks at nothing of the node but its
-     * attributes, constants, types, shapes and layouts: nodes that are alike in those share a state where one thread
+     * attributes, constants, types, shapes and layouts: nodes that are equal in those share a state where one thread
      * runs them. */
     bool shares;
 } Kernel;
@@ -62,7 +62,8 @@ extern const int kernels_cuda_len;
 Target cpu_target(DType precision, bool tf32, bool blocks);
 Target cuda_target(DType precision, bool tf32);
 
-/* Plans for CUDA devices that are only described (GpuOptions.described) and runs nothing; needs no plug-in. */
+/* The runtime of CUDA devices that are only described (GpuOptions.described).  It plans and runs nothing; it needs no
+ * plug-in. */
 const Runtime *described_runtime(void);
 typedef enum {
     DESCRIBED_PLAN,
@@ -77,7 +78,7 @@ typedef struct {
     size_t workspace;           /* bytes, the most that a confirmed plan needs: the plan of memory has none */
     size_t epilogue;   /* bytes, the most scratch that a product takes where the library lacks its epilogue: the plan
                           takes it to have all */
-    char refusal[256]; /* what they said first of one that they do not confirm, or of the device; "": nothing */
+    char refusal[256]; /* their first message about a plan that they do not confirm, or about the device; "": none */
 } Described;
 void described_count(Described *out, const GpuDevice *d); /* of described_runtime() */
 

@@ -1,6 +1,7 @@
 /* Walking tensors that broadcast to one shape: an odometer over the outer dimensions, a strided row inside.
  *
- * Neighbouring dimensions that every operand walks alike are merged, so equal shapes and scalars are one long row. */
+ * Neighbouring dimensions that every operand walks with one stride are merged, so equal shapes and scalars are one long
+ * row. */
 #ifndef DPX_KERNELS_BROADCAST_H
 #define DPX_KERNELS_BROADCAST_H
 
@@ -16,9 +17,9 @@ typedef struct {
     int64_t at[MAX_RANK], offset[MAX_OPERANDS]; /* where the walk stands; offset is that of the row's first element */
 } Walk;
 
-/* Merges the dimensions of `out` that `n` operands, which broadcast to it, walk alike: sizes and each operand's strides
- * in elements, innermost first; dimensions of size 1 are left out.  Returns how many are left, -1 when there are no
- * elements. */
+/* Merges neighbouring dimensions of `out` that each of `n` operands, which broadcast to it, walks with one stride.
+ * Gives sizes and each operand's strides in elements, innermost first; dimensions of size 1 are left out.  Returns how
+ * many are left, -1 when there are no elements. */
 static inline int merge_dims(const Shape *out, int n, const Shape *const *in, int64_t dim[MAX_RANK],
                              int64_t (*stride)[MAX_RANK])
 {

@@ -5,7 +5,8 @@
  *     #define FORMULA_TYPES(types, vectors) types      or vectors: which types of a row get a function
  *     #include "kernels/formula_functions.h"     defines the functions
  *
- * With other definitions of UNARY and its kin, the table can be included again for loops and kernels. */
+ * With other definitions of UNARY, BINARY and the other row macros, the table can be included again for loops and
+ * kernels. */
 #ifndef DPX_KERNELS_FORMULAS_H
 #define DPX_KERNELS_FORMULAS_H
 

@@ -2,7 +2,7 @@
  *
  * Random numbers are a function of (seed, step, node, global element): nothing is carried from one draw to the next, so
  * the mask of sample 17 is the same for every way of splitting the batch, on every device and after a resume.  This
- * file is plain C with no includes but <stdint.h>, for the CPU kernels and CUDA alike.
+ * file is plain C with no includes but <stdint.h>, for both the CPU and the CUDA kernels.
  *
  * Element i is word i mod 4 of the block with counter (i / 4 as 64 bits, step mod 2^32, node) under the key `seed`. */
 #ifndef DPX_KERNELS_PHILOX_H

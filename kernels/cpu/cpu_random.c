@@ -1,4 +1,4 @@
-/* Dropout, vectorised: four elements share a block of Philox, and blocks are independent of each other. */
+/* Dropout on CPUs, vectorised: a Philox block serves four elements, and the blocks are independent. */
 #include "kernels/cpu/cpu_elementwise.h"
 #include "graph/ops/random.gen.h"
 #include "kernels/philox.h"
@@ -57,8 +57,8 @@ static void cpu_random_draw(uint8_t *mask, PhiloxKey key, uint64_t threshold, in
 #define BODY "kernels/cpu/cpu_random.inc"
 #include "kernels/each_type.inc"
 
-/* Chunk c of row o. */
-static void chunk(const Plan *p, PhiloxKey key, const Tensor *in, Tensor *out, int64_t o, int64_t c)
+/* Draws the mask of chunk c of row o and applies it. */
+static void drop_chunk(const Plan *p, PhiloxKey key, const Tensor *in, Tensor *out, int64_t o, int64_t c)
 {
     const int64_t from = c * CHUNK, n = p->span.row - from < CHUNK ? p->span.row - from : CHUNK,
                   at = o * p->span.row + from;
@@ -80,7 +80,7 @@ static Status cpu_random_run(KernelCtx *ctx, void *state, const Tensor *in, Tens
 
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (int64_t t = 0; t < tasks; t++)
-        chunk(p, key, in, out, t / chunks, t % chunks);
+        drop_chunk(p, key, in, out, t / chunks, t % chunks);
     return ST_OK;
 }
 

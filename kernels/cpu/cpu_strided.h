@@ -21,8 +21,8 @@ struct Box {
 };
 
 /* to[i . ts] = from[i . fs] for every i of `rank` dimensions, outermost first; elements of 1, 2, 4 or 8 bytes, strides
- * in elements (any sign, 0 in fs repeats).  Dimensions that step alike are merged; at most BOX_RANK + 1 that are not 1
- * may be left. */
+ * in elements (any sign, 0 in fs repeats).  Neighbouring dimensions that both sides walk with one stride are merged; at
+ * most BOX_RANK + 1 that are not 1 may be left. */
 Box box_make(size_t size, int rank, const int64_t *dim, const int64_t *ts, const int64_t *fs);
 /* Copies the box, by a team of up to n_threads: which thread copies what does not change it. */
 void box_run(const Box *b, void *to, const void *from, int n_threads);

@@ -8,8 +8,8 @@
 namespace
 {
 
-/* What generates code uses memory that it did not get: nothing is created where the next few megabytes are not to be
- * had.  Pages that are not touched cost nothing. */
+/* oneDNN's code generator uses memory even when its allocation failed, so nothing is created unless the next few
+ * megabytes are available.  Pages that are not touched cost nothing. */
 bool has_room()
 {
     constexpr size_t bytes = size_t{ 16 } << 20;

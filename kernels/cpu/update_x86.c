@@ -81,7 +81,7 @@ static int plus_one(const Assembler *a) { return a->f->n_number + 1; }
 /* ---- vector instructions: dst = op(x, y) ---- */
 
 /* The prefix of AVX, or with vectors of 64 bytes of AVX-512, masked by register k (0: not).  High bits of registers are
- * stored inverted; pp 1: the prefix 66, which tells float64 in map 0F. */
+ * stored inverted; pp 1: the prefix 66, which means float64 in map 0F. */
 static void prefix(Assembler *a, int map, int pp, int reg, int x, int index, int base, int k)
 {
     const int high = (~reg >> 3 & 1) << 7 | (~index >> 3 & 1) << 6 | (~base >> 3 & 1) << 5, third = (~x & 15) << 3 | pp;

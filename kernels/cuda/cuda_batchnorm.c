@@ -150,7 +150,7 @@ static Status launch_chunks(const KernelCtx *ctx, const State *s, const ChannelB
 /* Units and rows are counted in 31 bits. */
 static bool fits(const Graph *g, const Node *n) { return shape_numel(in_value(g, n, 0)->shape) < INT32_MAX; }
 
-/* "norm_<what>_first_v_<dtype>" and its kin. */
+/* "norm_<what>_first_v_<dtype>" and the other kernels. */
 static Status cuda_batchnorm_find_kernels(State *s, const KernelCtx *ctx, const char *first, const char *last, DType t)
 {
     char name[64];

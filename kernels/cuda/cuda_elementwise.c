@@ -1,5 +1,5 @@
 /* The elementwise operators as expressions over the functions of kernels/cuda/device/elementwise.cuh: the rows of
- * kernels/formulas.def, and those that are no row. */
+ * kernels/formulas.def, and operators without a row. */
 #include "graph/base/numtext.h"
 #include "graph/ops/activation.gen.h"
 #include "graph/ops/batchnorm.gen.h"
@@ -11,7 +11,7 @@
 #include "graph/ops/where.gen.h"
 #include "kernels/cuda/expr.h"
 
-/* ---- rows of the table: a function of ew for each ---- */
+/* ---- rows of kernels/formulas.def: each calls the function of its name in namespace ew ---- */
 
 #define EXPRESSION(Op, NAME, TYPES, ATTRS) \
     DEFINE_EXPR(cuda_##NAME, Op, .dtypes = TYPES_##TYPES, .function = #NAME, .attr = ATTRS_##ATTRS);

@@ -1,11 +1,12 @@
 /* Generates the text of a kernel from a graph of elementwise nodes.
  *
- * The dimensions of the iteration space that all operands walk alike are merged (kernels/cuda/space.c); what is left
- * decides how an operand is read.  One that has all elements is read at the element's number, one that stretches only
- * along rows of the innermost dimension once for all of them, any other at an offset from coordinates, which 32-bit
- * multiplications find.  A thread takes as many neighbouring elements as 16 bytes hold of the largest type, and loads
- * all of its operands before it stores, so that an output may stand in the memory of an input of its size.  Sizes are
- * parameters: nodes that differ in sizes alone share their text, and so what it was compiled to.
+ * Neighbouring dimensions of the iteration space that every operand walks with one stride are merged
+ * (kernels/cuda/space.c); those that are left decide how an operand is read.  One that has all elements is read at the
+ * element's number, one that stretches only along rows of the innermost dimension once for all of them, any other at an
+ * offset from coordinates, which 32-bit multiplications find.  A thread takes as many neighbouring elements as 16 bytes
+ * hold of the largest type, and loads all of its operands before it stores, so that an output may stand in the memory
+ * of an input of its size.  Sizes are parameters: nodes that differ in sizes alone share their text, and so what it was
+ * compiled to.
  *
  * Where the last output is summed a thread takes the elements in the order of a reduction instead
  * (kernels/cuda/axes.h), as many neighbours at a time as divide its innermost axis: all are there, and each is taken
@@ -82,8 +83,8 @@ static Access access_of(const Generator *g, const int64_t *stride)
     return index ? AT_INDEX : scalar ? AT_SCALAR : stride[0] ? AT_ROW : AT_SPLAT;
 }
 
-/* An operand with all elements in another order than the output cannot be told from one that broadcasts, and would not
- * be read where the output that overwrites it is written. */
+/* An operand with all elements in another order than the output looks like one that broadcasts, and would not be read
+ * where the output that overwrites it is written. */
 static Status merge_space(Generator *g, const Value *space, int n, const Operand *operand, int64_t (*stride)[MAX_RANK])
 {
     for (int k = 0; k < n; k++)

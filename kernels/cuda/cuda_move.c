@@ -1,6 +1,6 @@
-/* Plans a strided copy: dimensions that both sides walk alike are merged, then the widest unit is taken that the inner
- * dimension and every stride are multiples of.  Where the sides are contiguous along different dimensions, tiles are
- * turned. */
+/* Plans a strided copy: neighbouring dimensions that both sides walk with one stride are merged, then the widest unit
+ * is taken that the inner dimension and every stride are multiples of.  Where the sides are contiguous along different
+ * dimensions, tiles are turned. */
 #include "kernels/cuda/cuda_move.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* Strided copies on the device: what Transpose, Expand, Tile, Slice and their kin share. */
+/* Strided copies on the device: shared by Transpose, Expand, Tile, Slice and similar operators. */
 #ifndef DPX_CUDA_CUDA_MOVE_H
 #define DPX_CUDA_CUDA_MOVE_H
 

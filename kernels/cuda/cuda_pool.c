@@ -40,7 +40,7 @@ static void read_axes(PoolBox *p, const Window *w)
     }
 }
 
-/* One of them tells: of a single position all layouts are the same. */
+/* One of them decides: all layouts of a single position are the same. */
 static bool channels_last(const Value *x, const Value *y)
 {
     return x->layout == LAYOUT_CHANNELS_LAST || y->layout == LAYOUT_CHANNELS_LAST;

@@ -10,8 +10,8 @@
  * gradient at 0 is 0 here.  A mask of Y, made by an own kernel, serves its gradient epilogue as well as its own;
  *   - what Gelu keeps, with rows that are no multiple of 8 elements;
  *   - Gelu in float64: cublasLt 13.1 computes it to 1e-9;
- *   - a sum of another type than Y's, a sum of an operand behind an alpha (whether that takes part is not said) or with
- * a dimension of 1. */
+ *   - a sum of another type than Y's, a sum of an operand behind an alpha (whether alpha applies to it is not
+ * documented) or with a dimension of 1. */
 #include <stdlib.h>
 
 #include "graph/ops/product.h"

@@ -16,7 +16,7 @@ typedef struct {
     const OpDef *op;
     unsigned dtypes;      /* of input 0; 0: all of the operator's */
     const char *function; /* in namespace ew */
-    bool converts;        /* it is told the type that the output is stored in */
+    bool converts;        /* it gets the type that the output is stored in */
     bool folds;           /* of any number of operands, two by two from the left */
     int n_arg;            /* takes only so many of the node's inputs; 0: all */
     FormulaAttr attr[FORMULA_ATTRS];

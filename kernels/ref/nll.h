@@ -14,7 +14,7 @@ typedef struct {
 Status nll_prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n) CHECKED;
 /* The class of sample `i`, or -1 when it is ignored; E_INVALID names the target and a label that is no class. */
 Status nll_label(int64_t *out, const Nll *p, const Tensor *target, int64_t i, int64_t classes) CHECKED;
-/* All labels; the first that is no class is told. */
+/* Checks all labels; E_INVALID names the first that is no class. */
 Status nll_check_labels(const Nll *p, const Tensor *target, int64_t classes) CHECKED;
 
 #endif

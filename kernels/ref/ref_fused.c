@@ -1,6 +1,6 @@
-/* Fused, Update: the operators of its program one after the other, each by its own reference kernel, so that every
- * 16-bit intermediate is rounded, and then its sum; intermediates and outputs lie in scratch until all is computed, so
- * that an output may stand in the memory of an input. */
+/* Reference kernels of Fused and Update.  Each runs the node's body operator by operator with reference kernels, so
+ * every 16-bit intermediate is rounded.  An optional ReduceSum comes last.  Results stay in scratch until the end,
+ * because an output may share an input's memory. */
 #include "graph/ops/fused.h"
 #include "graph/ops/fused.gen.h"
 #include "graph/ops/update.gen.h"
@@ -25,7 +25,7 @@ typedef struct {
     size_t kernel_scratch; /* offset of the kernels' own scratch */
 } Fused;
 
-/* The program with its sum; the caller frees it. */
+/* The body with its sum; the caller frees it. */
 static Status whole_body(Graph **out, const Graph *g, const Node *n)
 {
     Status st;

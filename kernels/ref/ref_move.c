@@ -1,10 +1,10 @@
-/* Moves of elements by strides.  Dimensions that step alike are merged first, so a copy that is contiguous is one
- * memcpy whatever the shapes. */
+/* Moves of elements by strides.  Neighbouring dimensions that both tensors walk with one stride are merged first, so a
+ * copy that is contiguous is one memcpy whatever the shapes. */
 #include "kernels/ref/ref_move.h"
 
 #include <stdio.h>
 
-/* Drops dimensions of 1 and merges neighbours that step alike in both tensors; the empty shape becomes one
+/* Drops dimensions of 1 and merges neighbours that both tensors walk with one stride; the empty shape becomes one
  * dimension. */
 static void coalesce(Shape *dims, int64_t *ds, int64_t *ss)
 {

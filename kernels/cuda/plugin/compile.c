@@ -67,7 +67,7 @@ static Status key_of(char **out, const Target *t, const char *source)
     return ST_OK;
 }
 
-/* E_INTERNAL with the first line of NVRTC's log that tells an error. */
+/* E_INTERNAL with the first line of NVRTC's log that reports an error. */
 static Status compile_error(nvrtcProgram program, const char *name, nvrtcResult e)
 {
     size_t n = 0;

@@ -5,7 +5,8 @@
 #include "kernels/cuda/plugin/cudnn_graph.h"
 #include "kernels/cuda/plugin/plugin.h"
 
-/* An execution plan of cuDNN, shared by all calls of the same numbers: the layers of a model are alike. */
+/* An execution plan of cuDNN, shared by all calls of the same numbers, because the layers of a model are often
+ * equal. */
 typedef struct CudnnExecution {
     struct CudnnExecution *next;
     CudnnDescriptor plan;

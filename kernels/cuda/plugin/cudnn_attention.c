@@ -175,7 +175,7 @@ static void backward(CudnnGraph *g, const Shapes *s)
     cudnn_matmul(g, ds, k, cudnn_tensor(g, &s->q, ATT_DQ));
 }
 
-/* Appends what tells calls of other strides apart; nothing for tensors without gaps. */
+/* Appends the strides, which distinguish calls; nothing for tensors without gaps. */
 static void add_strides(char *key, size_t size, const GpuAttention *a)
 {
     for (int i = ATT_Q; i <= ATT_O; i++) {

@@ -1,6 +1,6 @@
 /* From a cuDNN graph to a plan: engines by heuristics, the first that keeps our promises about numbers and fits.
  *
- * Engines tell what they do by numerical notes.  Refused are always those that may give other bits in another run
+ * Engines describe what they do by numerical notes.  Refused are always those that may give other bits in another run
  * (NONDETERMINISTIC), that add 16-bit products in 16 bits (REDUCED_PRECISION_REDUCTION), and Winograd or Fourier
  * transforms that lose more than rounding the inputs does; for float32 without TF32 also those that use tensor cores or
  * convert inputs down; where a NaN must stay one, those that lose it (cudnn_probe.c).  The others differ from the
@@ -132,8 +132,8 @@ static bool compiles(CudnnDescriptor engine)
     return false;
 }
 
-/* Whether the engine of a configuration keeps our promises; one that tells nothing does not.  Its index, -1 when it
- * tells none. */
+/* Whether the engine of a configuration keeps our promises; one whose notes cannot be read does not.  Sets *index to
+ * its index; -1: none. */
 static bool acceptable(const Search *s, CudnnDescriptor config, int64_t *index)
 {
     cudnnBackendNumericalNote_t note[CUDNN_NUMERICAL_NOTE_TYPE_COUNT];

@@ -17,8 +17,8 @@ typedef struct {
     size_t own, workspace; /* bytes of BIND_WORKSPACE tensors; these and, after them, cuDNN's own */
 } CudnnPlan;
 
-/* Zeroed memory for plans of one graph, a stream, and events that tell the time.  *b begins with its device alone;
- * close it also after a failure. */
+/* Zeroed memory for plans of one graph, a stream, and events that measure time.  *b begins with its device alone; close
+ * it also after a failure. */
 typedef struct {
     GpuDevice *device;
     GpuStream *stream;
