@@ -197,7 +197,7 @@ DPX_API const char *dpx_options_get(const dpx_options *options, const char *name
 /* The axis of the samples in an input of the model, or in the target that the options' loss adds: by "batch-input",
  * else by the names of the model's dimensions, else 0. */
 DPX_API int dpx_batch_axis(const dpx_model *model, const dpx_options *options, const char *name);
-/* What an input holds.  SAMPLES of the batch; WHOLE: the same data for all samples (a table); EITHER, by
+/* The role of an input.  SAMPLES: samples of the batch; WHOLE: the same data for all samples (a table); EITHER, by
  * dpx_options_set_role, else whole; ORDERED: whole, and it refers to samples by position (an adjacency matrix).
  * UNKNOWN: the model does not show it; UNSAID: the same, and axis 0 is fixed while another is open. */
 enum { DPX_ROLE_UNKNOWN, DPX_ROLE_UNSAID, DPX_ROLE_SAMPLES, DPX_ROLE_WHOLE, DPX_ROLE_EITHER, DPX_ROLE_ORDERED };
@@ -409,7 +409,8 @@ DPX_API int dpx_world_rank(const dpx_world *world); /* NULL: 0 */
  * fails; after a failure MPI keeps references to the world and must not be finalized: see dpx_world_end. */
 DPX_API void dpx_world_leave(dpx_world *world);
 /* For programs that exit with a failed world: over MPI, waits some seconds for the other processes to report why they
- * fail, then ends all processes, this one too, with the exit status (MPI_Abort).  Else no effect.  NULL is legal. */
+ * fail, then ends all processes, this one too, with the exit status (MPI_Abort).  Without MPI it has no effect.  NULL
+ * is legal. */
 DPX_API void dpx_world_end(dpx_world *world, int status);
 /* Sends the others the reason why this process cannot go on.  Failed steps do so themselves.  NULL is legal. */
 DPX_API void dpx_world_abort(dpx_world *world, const char *reason);

@@ -127,7 +127,7 @@ static void run_child(const Checks *c, const char *folder, int to)
     _exit(written == sizeof r ? EXIT_DONE : EXIT_FAILED);
 }
 
-/* Reads a whole result; false when there is none, or with *late when it does not come in time. */
+/* Reads a whole result; false when there is none.  *late: it did not come in time. */
 static bool read_result(dpx_check_result *r, int from, double until, bool *late)
 {
     size_t have = 0;

@@ -6,8 +6,8 @@
 
 enum { DIGEST_TEXT = 17 };
 
-/* The digest of the arrays of all fields, with their names in the model and their scaling.  Of an array above 64 MiB
- * only pieces are read.  It does not depend on containers, compression, the order in a file or the number of processes.
+/* The digest of the arrays of all fields, with their names in the model and their scaling.  Arrays above 64 MiB are
+ * read only in pieces.  It does not depend on containers, compression, the order in a file or the number of processes.
  * All processes call this and each reads the pieces of its share; `world` NULL: this process reads all. */
 Status digest_fields(char text[DIGEST_TEXT], const Field *field, int n, dpx_world *world, Share share) CHECKED;
 /* The digest of at most 1 MiB of each array, spread evenly, which every process can compute alone. */

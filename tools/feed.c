@@ -76,8 +76,8 @@ static bool fits_turned(int order[DPX_MAX_RANK], const dpx_info *expected, const
     return fits;
 }
 
-/* What would make an array of another shape fit, if that is evident; otherwise "".  `expected` has its samples first.
- */
+/* The change that makes an array of another shape fit, if that is evident; otherwise "".  `expected` has its samples
+ * first. */
 static const char *hint(char text[REMEDY_TEXT], const dpx_info *expected, const Array *x)
 {
     const int rank = x->rank;

@@ -33,8 +33,8 @@ typedef struct {
 Status feed_read(Feed *f, const Args *a, const char *flag) CHECKED;
 /* Opens the flag's data set, --data or --val, and matches its arrays to the model's inputs by name.  --mean and --std
  * apply to idx images.  The model's only input, if no array has its name, gets the images of an idx pair, or the one
- * array besides the target that fits; `log` (NULL: nobody) is told that.  The target is the array named by --target, or
- * else the one array that is left.
+ * array besides the target that fits; this is noted in `log`, unless NULL.  The target is the array named by --target,
+ * or else the one array that is left.
  *
  * E_INVALID lists every input without an array, with the arrays that there are, and every array that does not fit.
  * Whether numbers fit an integer type is checked for the samples of the share; other processes check the rest. */
@@ -55,8 +55,8 @@ Status feed_input_shapes(const Args *a, const Feed *f, int64_t batch_size) CHECK
 /* Gives the shape of a batch's targets to the options; must be called before feed_input_shapes. */
 Status feed_target_shape(const Args *a, const Feed *f, int64_t batch_size) CHECKED;
 
-/* Whether an input takes its array whole.  The model decides; where it leaves that open, the array's shape does, and
- * the options are told.  `samples`: feed_samples. */
+/* Whether an input takes its array whole.  The model decides; where it leaves that open, the array's shape does, which
+ * is noted in the options.  `samples`: feed_samples. */
 bool feed_is_whole(const Feed *f, const Args *a, const dpx_info *in, const Array *array, int64_t samples,
                    Problems *wrong);
 /* The number of samples: the rows of an array for an input that carries the batch, or of the target. */

@@ -8,7 +8,7 @@
 typedef const char *ArrayName(void *user, int i);
 
 /* Loads the model (dpx_model_load_within).  A sequence input NAME has the arrays NAME.0, NAME.1, ... as members; an
- * optional input without an array is absent, which `log` (NULL: nobody) is told. */
+ * optional input without an array is absent, which is noted in `log`, unless NULL. */
 Status members_load(dpx_model **out, const Args *a, ArrayName *name, void *user, Progress *log) CHECKED;
 /* Does the same with the arrays of the flag's data set.  Where the model has such inputs, the data set is opened and
  * left in *f for feed_open. */

@@ -94,7 +94,7 @@ static Status allow_descriptors(int size)
 
 /* ---- starting ---- */
 
-/* A copy of the argument with every "{rank}" replaced; never freed, because it is passed to exec. */
+/* Copies the argument with every "{rank}" replaced; never freed, because it is passed to exec. */
 static char *replace_rank(const char *arg, int rank)
 {
     static const char mark[] = "{rank}";
@@ -116,7 +116,7 @@ static bool pass_descriptor(char *text, size_t cap, int fd, const char *after)
     return !fcntl(fd, F_SETFD, 0) && snprintf(text + len, cap - len, "%d%s", fd, after) < (int)(cap - len);
 }
 
-/* In the child: sets the variable that launched.h describes. */
+/* In the child: sets the environment variable LAUNCHED (launched.h). */
 static bool set_environment(const Launch *l, int rank)
 {
     char text[CHANNELS * MOST * 12 + 64];
@@ -139,7 +139,7 @@ static void execute(const Args *a, const Launch *l, int rank, pid_t launcher)
 
     if (prctl(PR_SET_PDEATHSIG, SIGKILL))
         return;
-    if (getppid() != launcher) /* it ended before the kernel was told */
+    if (getppid() != launcher) /* it ended before prctl took effect */
         _exit(EXIT_FAILED);
     if (!argv || !(argv[0] = strdup("dpexec")) || !set_environment(l, rank))
         return;
@@ -210,7 +210,7 @@ static int reap(Launch *l, int worst)
         code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
         if (WIFSIGNALED(status))
             fprintf(stderr, "dpexec: rank %d of %d was killed by signal %d\n", r, l->size, WTERMSIG(status));
-        /* 128 and more: it stopped in order after a signal that all were sent */
+        /* 128 and more: a regular exit after a signal that all processes got */
         if ((WIFSIGNALED(status) || (code != EXIT_DONE && code < 128)) && l->failed < 0) {
             l->failed = r;
             clock_gettime(CLOCK_MONOTONIC, &l->until);
@@ -221,7 +221,7 @@ static int reap(Launch *l, int worst)
     return worst;
 }
 
-/* Waits for the next signal; 0: the time of those that are left is over. */
+/* Waits for the next signal; 0: the remaining processes have used up their time. */
 static int next_signal(const Launch *l, siginfo_t *is)
 {
     struct timespec now, left;

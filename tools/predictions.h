@@ -7,8 +7,8 @@
 typedef struct Predictions Predictions;
 
 /* Makes the folder.  Later each prediction of all samples is written to FOLDER/NAME.npy; predictions of sequences
- * without their padding, with NAME.offsets.npy beside them.  `log` is told of outputs that hold no samples, which are
- * not written.  The feed is lent. */
+ * without their padding, with NAME.offsets.npy beside them.  `log` gets a line for outputs that hold no samples; they
+ * are not written.  The feed is lent. */
 Status predictions_open(Predictions **out, const char *folder, const Feed *feed, Progress *log) CHECKED;
 /* Adds the predictions for the next samples. */
 Status predictions_add(Predictions *p, const dpx_result *r) CHECKED;

@@ -27,8 +27,8 @@ Status world_open(ToolWorld *out, const Args *a) CHECKED;
 void world_close(ToolWorld *w, int failed);
 /* This process's share of data that the processes check together. */
 Share world_share_of(const ToolWorld *w);
-/* Notes these data, which must be equal in all processes; the trainer compares them when it is created.  Of an array
- * above 1 MiB only parts are read. */
+/* Notes these data, which must be equal in all processes; the trainer compares them when it is created.  Arrays above 1
+ * MiB are read only in part. */
 Status world_note_data(const ToolWorld *w, const char *name, const Feed *f) CHECKED;
 /* Notes a flag's value, which must be equal in all processes. */
 Status world_note_flag(const ToolWorld *w, const Args *a, const char *name) CHECKED;
