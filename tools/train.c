@@ -284,7 +284,7 @@ static Status open_data(Run *r)
     TRY(digest_file(r->facts.criterion, dpx_options_get(a->options, "criterion")));
     TRY(digest_file(r->facts.preprocess, dpx_options_get(a->options, "preprocess")));
     TRY(open_feed(r, &r->train, "data", log));
-    if (!args_has(a, "resume")) /* else the checkpoint says what the run decided by it */
+    if (!args_has(a, "resume")) /* a checkpoint holds what the run decided by it */
         TRY(feed_target_shape(a, &r->train, r->batch_size));
     TRY(feed_input_shapes(a, &r->train, r->batch_size));
     tool_set_purpose(&r->world, "the digest of --data");

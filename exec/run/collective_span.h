@@ -51,8 +51,8 @@ typedef struct {
     void *own; /* where the sum goes: that has no copy in this process, or is of its own parts alone; else NULL */
 } Segment;
 
-/* How many of the n parts of a sum over processes this process adds: all of them by the tree; for a library its own
- * alone, which may be none, and *in_turn says that they are added from the first to the last. */
+/* How many of the n parts of a sum over processes this process adds: all of them by the tree; for a library only its
+ * own, which may be none.  *in_turn: they are added from the first to the last. */
 int span_parts(const Span *s, int n, bool *in_turn);
 
 /* How often what follows is done, one after the other; the same number in every process. */

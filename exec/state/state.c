@@ -447,8 +447,8 @@ bool states_spread(const States *s, const State *st) { return st->cut && !state_
 
 /* ---- pieces of several processes ----
  *
- * First each says to all what it is to read, which elements it has, and whether it wants the whole; then pieces go to
- * those who do. */
+ * First each process sends to all which state it will read, which elements it has and whether it wants the whole; then
+ * the pieces go to those that want it. */
 
 typedef struct {
     uint64_t what; /* of the state's name, type and shape */

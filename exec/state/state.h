@@ -36,8 +36,8 @@ Status states_create(States **out, Device *const *device, int n_device) CHECKED;
 /* The processes of the world have the devices in turn, all as many; lent.  NULL: this process has all. */
 void states_join(States *s, World *w);
 void states_free(States *s); /* NULL is legal */
-/* Room for the copies that there are not yet, of n states on one device, in one piece of exactly their bytes: what the
- * step's plan says of an accelerator is what is allocated. */
+/* Allocates the missing copies of n states on one device, in one piece of exactly their bytes, so that an accelerator's
+ * allocation equals the step's plan. */
 Status states_reserve(States *s, const Value *const *v, int n) CHECKED;
 /* The storage of this copy.  A new one begins with the present value on other devices, else with the value given, else
  * with the value's `init`, else zero.  E_SHAPE when a state of that name has another type or shape. */

@@ -34,7 +34,7 @@ static Status cpu_update_compile(Steps f[2], int *decider, const Graph *body, co
     return *decider < 0 ? ST_OK : steps_compile(&f[1], body, form->states + 1, false);
 }
 
-/* Where memory runs out preparing says so, which will need as much. */
+/* Out of memory counts as supported: preparing, which needs as much, then reports it. */
 static bool cpu_update_supports(const Graph *g, const Node *n)
 {
     const UpdateForm form = update_form(n);

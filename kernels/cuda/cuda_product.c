@@ -1,9 +1,9 @@
 /* Product: one call of the library that does as much of it as it can, and own kernels (kernels/cuda/device/product.cu)
  * for the rest.
  *
- * The library is asked for all of the epilogue, then without the sum, then for the product alone; what it does not have
- * for these types and shapes it says when the plan is made.  Without its epilogue the product of 16-bit matrices is
- * left in scratch in float32 and an own kernel makes Y of it, so that either way Y is rounded once.
+ * The library is asked for all of the epilogue, then without the sum, then for the product alone; it reports what it
+ * lacks for these types and shapes when the plan is made.  Without its epilogue the product of 16-bit matrices is left
+ * in scratch in float32 and an own kernel makes Y of it, so that either way Y is rounded once.
  *
  * Never asked for are
  *   - Relu's mask: cublasLt sets the bit of a 0 (its mask is x >= 0, as NVIDIA's own tests of it say), and Relu's

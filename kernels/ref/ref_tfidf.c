@@ -5,7 +5,7 @@
 
 typedef struct {
     Text text;
-    int64_t number; /* of the first item of the pool that says it */
+    int64_t number; /* of the first item of the pool with this text */
 } Word;
 
 typedef struct {

@@ -10,8 +10,9 @@ typedef long long i64;
 typedef unsigned long long u64;
 typedef unsigned int u32;
 
-/* A block has at most KERNEL_THREADS threads, so that each may use as many registers as there can be; KERNEL_OF says of
- * how many instead.  The compiler keeps to the registers that so many have, and no launch may be of more. */
+/* A block has at most KERNEL_THREADS threads, so that each may use as many registers as there can be; KERNEL_OF gives
+ * another maximum.  The compiler uses no more registers than so many threads have, and no launch may have more
+ * threads. */
 enum { KERNEL_THREADS = 256 };
 #ifndef DPX_SIM
 #define KERNEL_OF(threads, name, params) extern "C" __global__ void __launch_bounds__(threads) name params

@@ -41,7 +41,8 @@ typedef struct {
 } JoinBox;
 
 /* The padded tensor's box.  Along dimension k its position i shows the source's i - shift[k] within [0, size[k]), which
- * is what is left of cut[k] + size[k] + ... elements; beyond that, what `mode` (PadMode of graph/ops/ranges.h) says. */
+ * is what is left of cut[k] + size[k] + ... elements; elements beyond that follow from `mode` (PadMode of
+ * graph/ops/ranges.h). */
 typedef struct {
     MoveBox box;
     long long shift[MOVE_RANK], size[MOVE_RANK];
