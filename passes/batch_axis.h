@@ -4,7 +4,8 @@
 #define DPX_BATCH_AXIS_H
 
 #include "passes/pass.h"
-#include "passes/options/batch.h"
+
+struct BatchInput; /* passes/options/batch.h */
 
 /* The batch's axis of the input that says first what the batch is, and its length there: a symbol's name, or the size
  * baked in at export. */
@@ -15,7 +16,7 @@ typedef struct {
 } BatchDim;
 
 /* Does it name the input, or the sequence that the input is a member of? */
-bool batch_input_names(const BatchInput *b, const Value *input);
+bool batch_input_names(const struct BatchInput *b, const Value *input);
 /* Are both inputs tensors of one sequence? */
 bool same_sequence(const Value *a, const Value *b);
 /* The axis that --batch-input names in an input; -1: none, or it is counted from the end and the rank is not known.  Of

@@ -11,7 +11,7 @@ typedef struct InputShape {
     Shape shape;
 } InputShape;
 
-typedef struct {
+typedef struct BatchInput {
     const char *name;
     int axis; /* negative: counted from the end */
 } BatchInput;

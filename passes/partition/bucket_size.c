@@ -2,7 +2,6 @@
  * bucket does not, so that small ones hide more.  Gradients are taken to be made at an even pace.  Of sizes that are as
  * good to a hundredth the smallest is chosen, for the memory of what comes from others. */
 #include "passes/partition/bucket_size.h"
-#include "passes/options/collectives.h"
 
 #include <math.h>
 

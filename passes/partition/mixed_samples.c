@@ -12,7 +12,6 @@
  * The choice goes by what a replica receives, the messages and the work, all of them functions of the graph, the number
  * of replicas and their parts: bits must not depend on devices, processes or links. */
 #include "passes/partition/mixed_samples.h"
-#include "passes/options/collectives.h"
 
 #include <math.h>
 #include <string.h>

@@ -6,7 +6,6 @@
 #include "passes/partition/expand.h"
 #include "passes/partition/variants.h"
 #include "passes/report.h"
-#include "passes/options/collectives.h"
 #include "passes/options/inputs.h"
 #include "passes/options/step.h"
 

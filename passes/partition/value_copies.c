@@ -5,7 +5,6 @@
  * device are added there by plain Add nodes, so only one partial sum per such subtree crosses devices, and the bits are
  * those of any other mapping. */
 #include "passes/partition/value_copies.h"
-#include "passes/options/collectives.h"
 #include "graph/ops/binary.gen.h"
 #include "graph/ops/collective.gen.h"
 #include "graph/ops/concat.gen.h"

@@ -11,7 +11,8 @@
 #include "graph/recipes/optimizer.h"
 #include "graph/ir/autodiff.h"
 #include "passes/plan/schedule.h"
-#include "passes/build_parts.h"
+#include "passes/build_options.h"
+#include "passes/options/replicas.h"
 #include "tests/harness/gpu.h"
 #include "tests/harness/test.h"
 
@@ -49,8 +50,9 @@ static void add_updates(Graph *g, int n, const ValueId *w, const ValueId *dw, Va
 
 void training_partition(Graph *g, int replicas, int devices)
 {
-    BuildParts opt = { .build.mode = BUILD_TRAIN, .replicas.replicas = replicas, .replicas.devices = devices };
-    PassCtx ctx = { .scratch = arena_create(), .opt = build_parts(&opt) };
+    const BuildOptions opt = { .mode = BUILD_TRAIN,
+                               .replicas = &(ReplicaOptions){ .replicas = replicas, .devices = devices } };
+    PassCtx ctx = { .scratch = arena_create(), .opt = &opt };
 
     CHECK_OK(g->status);
     CHECK_OK(graph_sort(g));

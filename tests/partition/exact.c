@@ -10,7 +10,6 @@
 #include "tests/harness/test.h"
 #include "tests/partition/train.h"
 #include "passes/build_options.h"
-#include "passes/options/replicas.h"
 
 /* Softmax cross-entropy with a weight per sample: the denominator is a sum over the batch, known only at run time. */
 #define WEIGHTED_LOSS                                         \

@@ -12,7 +12,8 @@
 #include "exec/state/safetensors.h"
 #include "graph/text/parse.h"
 #include "passes/model/parameters.h"
-#include "passes/build_parts.h"
+#include "passes/build_options.h"
+#include "passes/options/parameters.h"
 #include "tests/harness/test.h"
 
 extern const Pass pass_infer_shapes, pass_find_parameters;
@@ -98,14 +99,26 @@ static void check_notes(const Report *r, NoteKind kind, const char *const *wante
         TEST_FAIL("%d notes that were not expected, or were and are not there", n);
 }
 
+/* A build that has options of parameters alone. */
+typedef struct {
+    BuildOptions build;
+    ParameterOptions parameters;
+} ParameterBuild;
+
+static const BuildOptions *parameter_build(ParameterBuild *p)
+{
+    p->build.parameters = &p->parameters;
+    return &p->build;
+}
+
 static Report *decisions(const char *text, const char *producer, const Mark *mark, const BuildOptions *opt)
 {
-    BuildParts none = { .build.mode = BUILD_TRAIN };
+    ParameterBuild none = { .build.mode = BUILD_TRAIN };
     Graph *g = read_graph(text, producer, mark);
     Report *r = report_create();
 
     if (g && r)
-        CHECK_OK(find(g, opt ? opt : build_parts(&none), r));
+        CHECK_OK(find(g, opt ? opt : parameter_build(&none), r));
     graph_free(g);
     return r;
 }
@@ -400,19 +413,19 @@ static void test_no_waves(void)
 static void test_patterns(void)
 {
     const char *const freeze[] = { "*" }, *const train[] = { "waves", "swin" };
-    BuildParts opt = { .build.mode = BUILD_TRAIN,
-                       .parameters.freeze = freeze,
-                       .parameters.n_freeze = 1,
-                       .parameters.train = train,
-                       .parameters.n_train = 2 };
-    Report *r = decisions(values, "pytorch", NULL, build_parts(&opt));
+    ParameterBuild opt = { .build.mode = BUILD_TRAIN,
+                           .parameters.freeze = freeze,
+                           .parameters.n_freeze = 1,
+                           .parameters.train = train,
+                           .parameters.n_train = 2 };
+    Report *r = decisions(values, "pytorch", NULL, parameter_build(&opt));
 
     check_decisions(r, "waves+ swin+ pos- inf-");
     report_free(r);
-    if (pattern_rule(build_parts(&(BuildParts){ .parameters.freeze = train,
-                                                .parameters.n_freeze = 1,
-                                                .parameters.train = train,
-                                                .parameters.n_train = 1 }),
+    if (pattern_rule(parameter_build(&(ParameterBuild){ .parameters.freeze = train,
+                                                        .parameters.n_freeze = 1,
+                                                        .parameters.train = train,
+                                                        .parameters.n_train = 1 }),
                      "waves", NULL) != PATTERN_FREEZE)
         TEST_FAIL("of two equal patterns --freeze decides");
 }
@@ -424,13 +437,13 @@ static const char linear[] = "graph \"g\" { input %x : float32[2,2]\n const %val
 
 static Status with_list(Report *r, const char *path)
 {
-    BuildParts opt = { .build.mode = BUILD_TRAIN };
+    ParameterBuild opt = { .build.mode = BUILD_TRAIN };
     Graph *g = read_graph(linear, "pytorch", NULL);
     Arena *a = arena_create();
     Status st = parameter_list_read(&opt.parameters.parameters, a, path);
 
     if (!st)
-        st = find(g, build_parts(&opt), r);
+        st = find(g, parameter_build(&opt), r);
     graph_free(g);
     arena_free(a);
     return st;
@@ -545,7 +558,7 @@ static void test_unreached(void)
     const Mark literal[] = { { "low", ORIGIN_NODE, EVIDENCE_NONE, NULL },
                              { "fill", ORIGIN_NODE, EVIDENCE_NONE, NULL },
                              { NULL, 0, 0, NULL } };
-    BuildParts opt = { .build.mode = BUILD_TRAIN, .parameters.train = all, .parameters.n_train = 1 };
+    ParameterBuild opt = { .build.mode = BUILD_TRAIN, .parameters.train = all, .parameters.n_train = 1 };
     Report *r = decisions(unreached, "pytorch", literal, NULL);
 
     check_decisions(r, "fc.weight+ q.weight- act.scale+ low- fill-");
@@ -555,23 +568,23 @@ static void test_unreached(void)
     check_decisions(r, "fc.weight+ act.scale+? low- fill-");
     report_free(r);
     r = decisions(unreached, "pytorch", literal,
-                  build_parts(&opt)); /* a wildcard means no numbers of the code, a name does */
+                  parameter_build(&opt)); /* a wildcard means no numbers of the code, a name does */
     check_decisions(r, "fc.weight+ q.weight- act.scale+ low- fill-");
     check_notes(r, NOTE_OTHER,
                 (const char *const[]){ "matches what no derivative reaches and stays fixed: 'q.weight'", NULL });
     report_free(r);
     opt.parameters.train = fill;
-    r = decisions(unreached, "pytorch", literal, build_parts(&opt));
+    r = decisions(unreached, "pytorch", literal, parameter_build(&opt));
     check_decisions(r, "fill+ low-");
     report_free(r);
     opt.parameters.train = one;
     check_refused(
-        build_parts(&opt),
+        parameter_build(&opt),
         "--train 'q.*' trains nothing: 'q.weight': no derivative reaches it: its way to the outputs ends at Round");
-    opt = (BuildParts){ .build.mode = BUILD_TRAIN, .parameters.parameters = &list };
-    check_refused(build_parts(&opt), "--parameters list.txt trains nothing: 'q.weight'");
+    opt = (ParameterBuild){ .build.mode = BUILD_TRAIN, .parameters.parameters = &list };
+    check_refused(parameter_build(&opt), "--parameters list.txt trains nothing: 'q.weight'");
     opt.parameters.parameters = &both;
-    r = decisions(unreached, "pytorch", literal, build_parts(&opt));
+    r = decisions(unreached, "pytorch", literal, parameter_build(&opt));
     check_decisions(r, "fc.weight+ q.weight-");
     check_notes(r, NOTE_NO_GRADIENT, (const char *const[]){ "not trained: the way to the loss ends at Round", NULL });
     report_free(r);
@@ -620,9 +633,9 @@ static void test_padding(void)
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const char *const wanted[] = { cases[i].note, NULL }, *const freeze[] = { cases[i].freeze };
-        BuildParts opt = { .build.mode = BUILD_TRAIN,
-                           .parameters.freeze = freeze,
-                           .parameters.n_freeze = cases[i].freeze != NULL };
+        ParameterBuild opt = { .build.mode = BUILD_TRAIN,
+                               .parameters.freeze = freeze,
+                               .parameters.n_freeze = cases[i].freeze != NULL };
         const Mark said[] = { { "emb", ORIGIN_INITIALIZER, EVIDENCE_PARAMETER, NULL },
                               { "more", ORIGIN_INITIALIZER, EVIDENCE_PARAMETER, NULL },
                               { NULL, 0, 0, NULL } };
@@ -633,7 +646,7 @@ static void test_padding(void)
                  "graph \"g\" { input %%x : int64[4]\n const %%emb : float32[3,2] = %s\n const %%two : int64[4] = all "
                  "2\n const %%more : float32[3,2] = {1,2,3,4,0,0}\n %s\n output \"y\" = %%y }",
                  cases[i].table, cases[i].index);
-        r = decisions(text, "", said, build_parts(&opt));
+        r = decisions(text, "", said, parameter_build(&opt));
         check_notes(r, NOTE_EXPORTER, wanted);
         report_free(r);
     }

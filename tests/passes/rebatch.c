@@ -8,7 +8,8 @@
 #include "graph/onnx/onnx.h"
 #include "graph/text/parse.h"
 #include "passes/report.h"
-#include "passes/build_parts.h"
+#include "passes/build_options.h"
+#include "passes/options/batch.h"
 #include "tests/harness/test.h"
 
 static const char *const exported[] = { "norms", "copies", "tied", "vit", "windows", "cut", "halves", "rows" };
@@ -26,13 +27,13 @@ static Graph *import_exported(const char *name, const char *exporter, int b0)
 /* The first output for `batch` samples that repeat after `period`; NULL: a failed check. */
 static const Tensor *infer(Arena *a, Graph *g, bool repair, int64_t batch, int64_t period)
 {
-    BuildParts opt = { .build.mode = BUILD_INFER, .batch.batch = batch };
+    const BuildOptions opt = { .mode = BUILD_INFER, .batch = &(BatchOptions){ .batch = batch } };
     const Tensor **values;
     Tensor *x;
     int64_t row;
 
-    if ((repair && !CHECK_OK(model_repair(g, build_parts(&opt), interp_node, NULL))) ||
-        !CHECK_OK(pipeline_run(g, build_parts(&opt), interp_node, NULL, NULL)))
+    if ((repair && !CHECK_OK(model_repair(g, &opt, interp_node, NULL))) ||
+        !CHECK_OK(pipeline_run(g, &opt, interp_node, NULL, NULL)))
         return NULL;
     values = ARENA_NEW(a, const Tensor *, g->n_value);
     x = tensor_create(a, value(g, g->input[0])->dtype, value(g, g->input[0])->shape);
@@ -82,10 +83,10 @@ static void test_bits(void)
 
 static Status repair_text(Graph **g, const char *text, int64_t batch)
 {
-    BuildParts opt = { .build.mode = BUILD_INFER, .batch.batch = batch };
+    const BuildOptions opt = { .mode = BUILD_INFER, .batch = &(BatchOptions){ .batch = batch } };
 
     TRY(graph_parse(g, text, strlen(text)));
-    return model_repair(*g, build_parts(&opt), interp_node, NULL);
+    return model_repair(*g, &opt, interp_node, NULL);
 }
 
 static void test_refused(void)
@@ -143,14 +144,14 @@ static void test_two_axes(void)
 {
     static const char *const text = "graph \"g\" {\n  input %x : float32[3,?,4]\n  const %to : int64[3] = {3,-1,2}\n"
                                     "  %y = Reshape(%x, %to) \"r\"\n  output \"y\" = %y\n}\n";
-    BuildParts opt = { .build.mode = BUILD_INFER, .batch.batch = 5 };
+    const BuildOptions opt = { .mode = BUILD_INFER, .batch = &(BatchOptions){ .batch = 5 } };
     Graph *g = NULL;
 
     if (CHECK_OK(repair_text(&g, text, 5))) {
         CU_ASSERT_EQUAL(g->n_node, 1);
         CU_ASSERT_EQUAL(tensor_int(value_const(g, g->node[0]->in[1]), 0), 3);
         CHECK_FAILS(E_SHAPE, "which axis of an input is the batch is not said: 'x' [3,?,4] (--batch-input x:1",
-                    pipeline_run(g, build_parts(&opt), interp_node, NULL, NULL));
+                    pipeline_run(g, &opt, interp_node, NULL, NULL));
     }
     graph_free(g);
 }
@@ -176,7 +177,7 @@ static void test_list_of_another_length(void)
  * be each sample's, and what then gives as many rows as the batch had is refused. */
 static void check_rows(const char *input, const char *node, NoteKind kind, const char *want, const char *refused)
 {
-    BuildParts opt = { .build.mode = BUILD_INFER, .batch.batch = 5 };
+    const BuildOptions opt = { .mode = BUILD_INFER, .batch = &(BatchOptions){ .batch = 5 } };
     char *text = NULL;
     Report *r = report_create();
     Graph *g = NULL;
@@ -189,7 +190,7 @@ static void check_rows(const char *input, const char *node, NoteKind kind, const
                                   "  const %%last : int64[2] = {-1,-1}\n  %%y = %s \"n\"\n  output \"y\" = %%y\n}\n",
                                   input, node) > 0);
     if (CHECK_OK(graph_parse(&g, text, strlen(text)))) {
-        Status st = model_repair(g, build_parts(&opt), interp_node, r);
+        Status st = model_repair(g, &opt, interp_node, r);
 
         if (refused)
             CHECK_FAILS(E_UNSUPPORTED, refused, st);
@@ -218,7 +219,7 @@ static void test_rows(void)
 /* A divisor of a sum over the batch may count the samples of the file, as sum / N does: said at another size. */
 static void check_counts(int b0, const char *nodes, int64_t batch, const char *want)
 {
-    BuildParts opt = { .build.mode = BUILD_INFER, .batch.batch = batch };
+    const BuildOptions opt = { .mode = BUILD_INFER, .batch = &(BatchOptions){ .batch = batch } };
     char *text = NULL;
     Report *r = report_create();
     Graph *g = NULL;
@@ -230,7 +231,7 @@ static void check_counts(int b0, const char *nodes, int64_t batch, const char *w
                                   "  const %%4 : float32[] = {4}\n  const %%5 : float32[] = {5}\n"
                                   "  const %%8 : float32[] = {8}\n  %s\n  output \"y\" = %%y\n}\n",
                                   b0, nodes) > 0);
-    if (CHECK_OK(graph_parse(&g, text, strlen(text))) && CHECK_OK(model_repair(g, build_parts(&opt), interp_node, r)))
+    if (CHECK_OK(graph_parse(&g, text, strlen(text))) && CHECK_OK(model_repair(g, &opt, interp_node, r)))
         for (int i = 0; i < r->n_note; i++)
             if (r->note[i].kind == NOTE_GUESS) {
                 n_found++;
@@ -326,14 +327,14 @@ static void test_open_length(void)
         for (int64_t length = 5; length <= 40; length += 27) {
             const InputShape shape = { "x", SHAPE(batch, length, 4) };
             const Shape want = SHAPE(batch, length, 2, 2);
-            BuildParts opt = { .build.mode = BUILD_INFER, .batch.batch = batch };
+            BatchOptions given = { .batch = batch };
+            const BuildOptions opt = { .mode = BUILD_INFER, .batch = &given };
             Graph *g = NULL;
 
-            if (CHECK_OK(graph_parse(&g, text, strlen(text))) &&
-                CHECK_OK(model_repair(g, build_parts(&opt), interp_node, NULL))) {
-                opt.batch.input_shape = &shape;
-                opt.batch.n_input_shape = 1;
-                if (CHECK_OK(pipeline_run(g, build_parts(&opt), interp_node, NULL, NULL)))
+            if (CHECK_OK(graph_parse(&g, text, strlen(text))) && CHECK_OK(model_repair(g, &opt, interp_node, NULL))) {
+                given.input_shape = &shape;
+                given.n_input_shape = 1;
+                if (CHECK_OK(pipeline_run(g, &opt, interp_node, NULL, NULL)))
                     CU_ASSERT(shape_eq(value(g, g->output[0].value)->shape, &want));
             }
             graph_free(g);
