@@ -1,5 +1,5 @@
-/* One rule for all that ask where the batch is: binding of shapes, the loss, the partition, and who gathers batches
- * from files. */
+/* One rule for all users of the batch's axis: binding of shapes, the loss, the partition and the reading of data files.
+ */
 #include "passes/batch_axis.h"
 #include "passes/options/batch.h"
 #include "passes/options/target.h"
@@ -49,7 +49,8 @@ int named_batch_axis(const BuildOptions *opt, const Value *input)
     return b->axis >= 0 ? b->axis : rank < 0 ? -1 : axis_of_rank(b->axis, rank);
 }
 
-/* Of data for an input, or (NULL) for the target: as data_batch_axis gives it; false: nothing is named. */
+/* The axis that --batch-input names for data of an input, or (NULL) of the target, as data_batch_axis; false: none is
+ * named. */
 static bool named_data_axis(int *out, const BuildOptions *opt, const char *name, const Value *input)
 {
     const BatchInput *b = find_named(opt, name);
@@ -123,7 +124,7 @@ static BatchDim dim_of(const Value *v, int axis)
     return (BatchDim){ v->dim_param ? v->dim_param[axis] : NULL, v->shape->dim[axis], axis };
 }
 
-/* By names; `symbol` NULL: nothing is called anything. */
+/* Finds the batch by names; `symbol` NULL: no dimension has one. */
 static BatchDim find_by_name(const Graph *g)
 {
     BatchDim best = { NULL, -1, 0 };
@@ -212,7 +213,7 @@ int target_batch_axis(const BuildOptions *opt, int scores, int classes)
     return classes ? scores - (classes < scores) : scores > 1 ? scores - 1 : scores;
 }
 
-/* What the batch is called where --batch-input says it of an axis without a name. */
+/* The batch's symbol, or "batch" if --batch-input gives an axis without a name; NULL: it has none. */
 static const char *batch_name(const Graph *g, const BuildOptions *opt)
 {
     const char *symbol = find_batch_dim(g, opt).symbol;
@@ -264,7 +265,8 @@ int data_batch_axis(const Graph *model, const BuildOptions *opt, const char *nam
         axis = symbol_axis(v->dim_param, v->shape->rank, find_batch_dim(model, opt).symbol);
     else if (scores && loss_has_target(opt)) {
         axis = scores_batch_axis(model, opt, scores);
-        if (target < 0 || target != value(model, scores->value)->shape->rank) /* else it has the classes' axis too */
+        if (target < 0 ||
+            target != value(model, scores->value)->shape->rank) /* otherwise it has the classes' axis too */
             axis =
                 target_batch_axis(opt, axis, target_options(opt)->class_axis > 0 ? target_options(opt)->class_axis : 0);
     }

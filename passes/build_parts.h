@@ -37,7 +37,7 @@ typedef struct {
     StepOptions step;
 } BuildParts;
 
-/* Fills `to` with the mode and a copy of each part of `from`.  What parts point to is borrowed. */
+/* Fills `to` with the mode and a copy of each part of `from`.  The copies borrow what the parts point to. */
 void build_parts_copy(BuildParts *to, const BuildOptions *from);
 
 /* Points p->build to the parts of `p` and returns it. */

@@ -1,5 +1,5 @@
-/* What names tell.  Siblings are the entries of one list of modules: a word of their paths, or several, is another
- * number. */
+/* Comparison of names.  Siblings are the entries of one list of modules: their paths differ in one or several numbers.
+ */
 #include "passes/names.h"
 
 #include <stdio.h>

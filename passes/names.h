@@ -1,4 +1,4 @@
-/* What names of tensors and modules tell: paths of words joined by points, as PyTorch's state_dict has them. */
+/* Names of tensors and modules: paths of words joined by points, as in PyTorch's state_dict. */
 #ifndef DPX_PASSES_NAMES_H
 #define DPX_PASSES_NAMES_H
 
@@ -13,10 +13,10 @@ bool names_are_siblings(const char *a, const char *b);
 /* A name that an exporter made, not one of a module's parameter: val_12, onnx::MatMul_34. */
 bool names_made_up(const char *name);
 
-/* Whose gradient or update a node named by its purpose has in hand: "conv1.weight" of "all-reduce of gradient of
+/* The parameter whose gradient or update a node's name mentions: "conv1.weight" in "all-reduce of gradient of
  * conv1.weight". */
 const char *names_subject(const char *purpose);
-/* What the node that stands for all of the list is for: "HEAD (conv1.weight, bn1.bias ... of 11)"; NULL: no memory. */
+/* The name of a node that replaces all of the list: "HEAD (conv1.weight, bn1.bias ... 11 in all)"; NULL: no memory. */
 const char *names_of_group(Arena *a, const char *head, Node *const *list, int n);
 
 #endif

@@ -72,13 +72,13 @@ typedef struct {
 Status pipeline_run(Graph *g, const BuildOptions *opt, Evaluator eval, Report *report,
                     const PipelineOptions *how) CHECKED;
 
-/* The model passes: they mend what exporters did to the model, once between import and the pipeline, in place.  What
- * they make is the model that is trained, run and exported.  `report` may be NULL. */
+/* The model passes: they undo exporters' changes, once between import and the pipeline, in place.  Their result is the
+ * model that is trained, run and exported.  `report` may be NULL. */
 extern const Pass *const model_passes[]; /* in order */
 extern const int model_passes_len;
 Status model_repair(Graph *g, const BuildOptions *opt, Evaluator eval, Report *report) CHECKED;
 
-/* The one that decides which inputs carry the batch, before data are read; later ones keep to that. */
+/* Decides which inputs carry the batch, before data are read; later passes keep to that. */
 Status model_find_batch(Graph *g, const BuildOptions *opt, Evaluator eval) CHECKED;
 
 /* ---- names that passes agree on ---- */
@@ -88,24 +88,24 @@ Status model_find_batch(Graph *g, const BuildOptions *opt, Evaluator eval) CHECK
 #define OUT_LOSS_WEIGHT "loss_weight"
 #define OUT_LOG_PREFIX "log:"       /* log:NAME, a log variable times the loss's denominator */
 #define OUT_MODEL_PREFIX "model:"   /* model:NAME, an output of the model in an evaluation, called like one of ours */
-#define OUT_METRIC_SUM "metric_sum" /* of the metric alike */
+#define OUT_METRIC_SUM "metric_sum" /* the same of the metric */
 #define OUT_METRIC_WEIGHT "metric_weight"
 #define OUT_GRAD_NORM "grad_norm" /* before clipping; of group k that has a clip of its own "grad_norm.k" */
-/* With --turns each player has these two of its own (group_name). */
+/* With --turns there is a pair of these two for each player (group_name). */
 #define OUT_LOSS_SCALE "loss_scale" /* SCALE_DYNAMIC: that this step used */
 #define OUT_APPLIED \
-    "applied" /* with a scale: bool: all gradients were finite; else the step changed nothing but a dynamic scale */
+    "applied" /* with a scale: bool: all gradients were finite; if not, the step changed only a dynamic scale */
 #define OUT_SCALED_LOSS \
     "scaled_loss" /* what is differentiated instead of the loss; gone after passes/train/autodiff.c */
 #define OUT_OWN_LOSS_PREFIX \
-    "loss:" /* loss:NAME, what is differentiated for groups whose loss is output NAME; gone likewise */
+    "loss:" /* loss:NAME, what is differentiated for groups whose loss is output NAME; gone after it, too */
 #define OUT_GRAD_PREFIX "grad:" /* grad:NAME, the gradient by parameter NAME */
-/* Names of nodes that say what they are for (graph_begin_purpose); GRADIENT_OF is graph/ir/autodiff.h's. */
+/* Prefixes of nodes' names that state their purpose (graph_begin_purpose); GRADIENT_OF is graph/ir/autodiff.h's. */
 #define UPDATE_OF "update of "
 /* Inputs made by passes. */
 #define IN_LR "learning_rate" /* 0-d, of the parameters' type; of group k, counted from 1, "learning_rate.k" */
 /* State made by passes; parameters and running statistics keep the user's names. */
-/* With --turns and a loss scale each player has the first three of its own (group_name). */
+/* With --turns and a loss scale there is a set of the first three for each player (group_name). */
 #define STATE_STEP "dpexec.step"             /* int64 0-d: updates of the parameters done */
 #define STATE_LOSS_SCALE "dpexec.loss_scale" /* float32 0-d */
 #define STATE_GOOD_STEPS "dpexec.good_steps" /* int64 0-d: updates since the scale changed */

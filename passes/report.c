@@ -1,4 +1,4 @@
-/* Collecting what was found, and the sums over the final graph. */
+/* Collecting the passes' notes, and sums over the final graph. */
 #include "graph/base/foreign.h"
 #include "graph/base/numtext.h"
 #include "passes/report.h"
@@ -155,7 +155,7 @@ static DeviceLoad *load_of(Report *r, int device)
     return device >= 0 && device < r->n_load ? &r->load[device] : NULL;
 }
 
-/* Of a piece along one axis, a device sends what pieces along the other have of it that are not its own. */
+/* A device sends the parts of its piece along one axis that belong to other devices' pieces along the other axis. */
 static void count_turned(Report *r, const Graph *g, const Node *n, const Exchange *e)
 {
     for (int i = 0; i < n->n_in; i++) {
@@ -170,8 +170,8 @@ static void count_turned(Report *r, const Graph *g, const Node *n, const Exchang
     }
 }
 
-/* What each device sends: a ring for AllReduce and ReduceScatter, a ring for AllGather, a star for Broadcast.  What
- * comes from the caller (Scatter and Broadcast of graph inputs) crosses no link between devices. */
+/* Counts what each device sends: a ring for AllReduce and ReduceScatter, a ring for AllGather, a star for Broadcast.
+ * Data from the caller (Scatter and Broadcast of graph inputs) cross no link between devices. */
 static void count_traffic(Report *r, const Graph *g, const Node *n)
 {
     const Exchange e = exchange_of(n);
@@ -195,9 +195,9 @@ static void count_traffic(Report *r, const Graph *g, const Node *n)
         r->load[i].sent_bytes += total * (d - 1) / d * (e.split ? 1 : 2);
 }
 
-/* The batch's own data, put together again on every device: what splitting it was to avoid.  Rows of statistics, which
- * their reader wants stacked, are meant to be, and so are pieces of parameters, which are the devices', no replica's.
- */
+/* Notes values with samples that are put together on every device, which splitting was to avoid.  Rows of statistics,
+ * which their reader wants stacked, and pieces of parameters, which belong to devices and not to replicas, are meant to
+ * be whole. */
 static Status note_gathered(Report *r, const Graph *g)
 {
     bool *meant = ARENA_NEW(r->arena, bool, g->n_value);
@@ -223,7 +223,8 @@ static Status note_gathered(Report *r, const Graph *g)
     return ST_OK;
 }
 
-/* What the step's values need at once on each device, kernels' scratch aside; nothing when shapes depend on data. */
+/* Sets the peak bytes of the step's values on each device, without kernels' scratch; does nothing if shapes depend on
+ * data. */
 static Status find_peaks(Report *r, const Graph *g, size_t align)
 {
     Stage stage = { .pass = STAGE_PLAN };

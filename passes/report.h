@@ -1,4 +1,4 @@
-/* What the passes found out, told to the user: --report, the log of a run, and tests read this struct. */
+/* The passes' results for the user; --report, the log of a run and tests read this struct. */
 #ifndef DPX_REPORT_H
 #define DPX_REPORT_H
 
@@ -13,18 +13,18 @@ typedef enum {
     NOTE_NO_GRADIENT,  /* a parameter that the loss does not reach */
     NOTE_REPLICATED,   /* a large value that every device holds in full */
     NOTE_HOST,         /* an operator without a kernel for the accelerator */
-    NOTE_GUESS,        /* what was decided without evidence: which constants are parameters, whose rows are meant */
-    NOTE_EXPORTER,     /* what the exporter did to the model, or may have done */
-    NOTE_ACCUMULATION, /* what keeps micro-batches from being exactly one batch */
+    NOTE_GUESS,        /* a decision without evidence: which constants are parameters, whose rows are meant */
+    NOTE_EXPORTER,     /* a change that the exporter made to the model, or may have made */
+    NOTE_ACCUMULATION, /* a reason why micro-batches are not exactly one batch */
     NOTE_NUMBERS,      /* an output that is not of the whole batch */
-    NOTE_PADDING,      /* replicas whose samples are padded further than their own ask for */
+    NOTE_PADDING,      /* replicas whose samples are padded beyond their own longest */
     NOTE_OTHER         /* anything else worth a line: a frozen pattern, a folded BatchNormalization ... */
 } NoteKind;
 
 typedef struct {
     NoteKind kind;
     const char *subject; /* name of the input, node or parameter */
-    const char *text;    /* what about it */
+    const char *text;    /* the message */
 } Note;
 
 static inline bool note_is_warning(const Note *n)
@@ -49,12 +49,12 @@ typedef struct {
 /* The name of the last stage: planning does not change the graph, but it can be asked for by name. */
 #define STAGE_PLAN "plan-memory"
 
-/* A pass that ran, what the graph was before and behind it, and what it cost. */
+/* A pass that ran: the graph's size before and after it, and its cost. */
 typedef struct {
     const char *pass;
     int before, nodes, values, changed; /* `before`, `nodes`: nodes of the graph, `values`: their outputs */
     double seconds;                     /* of the processor, in this thread */
-    size_t graph_bytes, scratch_bytes;  /* of the graph's arena behind the pass, of the pass's own */
+    size_t graph_bytes, scratch_bytes;  /* of the graph's arena after the pass, of the pass's own */
 } Stage;
 
 typedef struct {
@@ -71,8 +71,8 @@ typedef struct {
 typedef struct {
     const char *name, *kind; /* kind: exchange_verb */
     const char *reason;
-    const char *subject; /* the operator that mixes samples for whose sake it is there, or NULL */
-    const char **of;     /* [tensors]: what makes each, "gradient of conv1.weight", or the input or state that it is */
+    const char *subject; /* the operator that mixes samples and needs it, or NULL */
+    const char **of; /* [tensors]: each one's purpose, "gradient of conv1.weight", or the name of the input or state */
     int phase, tensors;
     int64_t bytes;  /* of all its inputs */
     double seconds; /* as below */
@@ -83,19 +83,19 @@ typedef struct {
     int nodes, collectives;
     int64_t flops, bytes; /* bytes: that they read and write */
     int64_t sent;         /* bytes that go into collectives */
-    double seconds, wire; /* as below: of the device that is busiest with its nodes; of its collectives */
+    double seconds, wire; /* as below: nodes of the busiest device; its collectives */
 } PhaseLoad;
 
-/* What becomes of a parameter in a step. */
+/* How a parameter gets its next value in a step. */
 typedef struct {
     const char *parameter;
     const char *reduced_by; /* the sum over replicas that its gradient comes from last, or NULL */
     const char *updated_by;
 } Way;
 
-/* What a step would take on devices that somebody described or measured (exec/inspect/step_times.c). */
+/* The predicted time of a step on devices that were described or measured (exec/inspect/step_times.c). */
 typedef struct {
-    const char *devices; /* their name; NULL: nobody did */
+    const char *devices; /* their name; NULL: no prediction */
     double seconds;
     double compute, wire; /* of these: nodes of the busiest device; collectives, which may go on beside them */
 } StepTime;
@@ -131,7 +131,7 @@ void report_free(Report *r); /* NULL is legal */
 /* All of these do nothing for a NULL report; E_NOMEM is the only failure. */
 Status report_note(Report *r, NoteKind kind, const char *subject, const char *fmt, ...)
     __attribute__((format(printf, 4, 5))) CHECKED;
-/* `reason` is kept as it is. */
+/* `reason` is not copied. */
 Status report_decision(Report *r, const Value *v, bool trained, bool guess, const char *reason,
                        DecisionKind kind) CHECKED;
 /* "trains 81,226 numbers in 152 tensors; 7 constants are fixed (graph-transform --parameters lists them and why)" */
@@ -142,29 +142,31 @@ void report_stage_begin(Stage *s, const Graph *g);
 Status report_stage_end(Report *r, Stage *s, const Graph *g) CHECKED;
 /* How the batch is divided: count[r] samples for replica r. */
 Status report_division(Report *r, int replicas, const int64_t *count, int64_t batch) CHECKED;
-/* Where the ways from a parameter to the loss end. */
+/* Where the paths from a parameter to the loss end. */
 typedef struct {
     const Node *node; /* NULL: nothing reads it */
-    bool stops;       /* no derivative passes the node; else no other node reads what it makes */
-    bool setting;     /* the node takes it for a setting, by which it has no derivative */
+    bool stops;       /* no derivative passes the node; false: no node reads its outputs */
+    bool setting;     /* the node reads it as a setting, for which it has no derivative */
 } WayEnd;
 Status report_way_end(WayEnd *out, const Graph *g, ValueId param, Arena *scratch) CHECKED;
-/* Notes that a parameter gets no gradient, and where the way from it to the loss ends; `loss`: the output that is its
- * group's own, NULL: the run's. */
+/* Notes that a parameter gets no gradient, and where its path to the loss ends; `loss`: the output that is its group's
+ * loss, NULL: the run's. */
 Status report_unreached(Report *r, const Graph *g, ValueId param, const char *loss) CHECKED;
 /* Fills `load`, `collective`, `way`, `phase` and `device_of` from a final graph, and notes the computed values that
  * every device holds in full.  Call after the pipeline. */
 Status report_graph(Report *r, const Graph *g, const Target *t) CHECKED;
-/* The part of it in passes/report_step.c. */
+/* Its part about the step (passes/report_step.c): `collective`, `way`, `phase` and `device_of`. */
 Status report_step(Report *r, const Graph *g) CHECKED;
-/* NULL: it is not updated, or no step was seen. */
+/* The parameter's Way; NULL: it is not updated, or report_graph saw no step. */
 const Way *report_way(const Report *r, const char *parameter);
 
-/* Of one run of the node; multiply and add count as two, of what has no formula each element of output 0 as one. */
+/* Operations of one run of the node; multiply and add count as two.  Without a formula each element of output 0 counts
+ * one. */
 int64_t node_flops(const Graph *g, const Node *n);
 
 Status report_print(const Report *r, FILE *to) CHECKED; /* E_IO when writing failed */
-/* The decisions alone: a line each, those that are trained first; "parameters": [...] of JSON; either as a report. */
+/* Print only the decisions: a line each, trained ones first; as JSON, "parameters": [...]; the third in either format.
+ */
 void report_print_decisions(const Report *r, FILE *to);
 void report_json_decisions(const Report *r, FILE *to);
 Status report_print_parameters(const Report *r, FILE *to, bool json) CHECKED;

@@ -1,4 +1,4 @@
-/* What a step consists of: its phases, its collectives with the reason of each, where its replicas are. */
+/* The parts of a step: its phases, its collectives with the reason of each, and the devices of its replicas. */
 #include <string.h>
 
 #include "graph/ir/collective.h"
@@ -139,7 +139,7 @@ static void look_at(Search *s, int *n, const Value *v)
     s->queue[(*n)++] = from->index;
 }
 
-/* The sum over replicas that is fewest nodes before the value, or NULL.  What other collectives bring is no gradient.
+/* The sum over replicas that is fewest nodes before the value, or NULL.  Results of other collectives are no gradients.
  */
 static const Node *sum_before(Search *s, const Graph *g, ValueId v)
 {

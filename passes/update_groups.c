@@ -57,8 +57,8 @@ static int same_beginning(const char *a, const char *b)
     return n;
 }
 
-/* The names that begin as the pattern does. */
-static void nothing(Problems *wrong, const char *pattern, const char *const *name, int n)
+/* Adds the problem that the pattern matches nothing, with up to four names that share its longest beginning. */
+static void add_no_match(Problems *wrong, const char *pattern, const char *const *name, int n)
 {
     enum { MOST = 4 };
     int best = 0, listed = 0;
@@ -91,7 +91,7 @@ Status update_groups_check(const BuildOptions *opt, const char *const *name, int
             problems_add(&wrong, "--group '%s' matches only parameters of groups before it, such as '%s'",
                          update_options(opt)->group[k].pattern, taken);
         else if (!has)
-            nothing(&wrong, update_options(opt)->group[k].pattern, name, n);
+            add_no_match(&wrong, update_options(opt)->group[k].pattern, name, n);
     }
     return problems_fail(&wrong, E_INVALID, "parameter groups");
 }

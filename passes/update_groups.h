@@ -4,19 +4,20 @@
 
 #include "passes/pass.h"
 
-/* 0: none of its own; k: group[k - 1] of UpdateOptions. */
+/* The group of a parameter.  0: none; k: group[k - 1] of UpdateOptions. */
 int update_group_of(const BuildOptions *opt, const char *name);
-/* The loss that group k takes its gradients of, by the first group that has it; 0: the run's. */
+/* The loss of group k's gradients, given by the first group that has it; 0: the run's loss. */
 int update_group_loss(const BuildOptions *opt, int k);
-/* With --turns the groups of one loss are a player, whose number is the first's; without, all are player 0. */
+/* The player of group k.  With --turns the groups of one loss are a player, numbered by the first group; without, all
+ * groups are player 0. */
 int update_group_player(const BuildOptions *opt, int k);
-/* By which group the norm of group k's gradients is known, which is clipped: k, where it has a clip of its own; else
- * all of its player together, by the first of them, 0 where there are no players. */
+/* The number of the norm that clips group k's gradients: k if the group has its own clip.  The other groups of its
+ * player share one norm, numbered by the first of them; 0 if there are no players. */
 int update_group_norm(const BuildOptions *opt, int k);
-/* What group or player k has of its own is called "NAME.k"; of 0 it is NAME itself, one of those of passes/pass.h. */
+/* Values of group or player k are called "NAME.k", those of 0 NAME itself (a name of passes/pass.h). */
 enum { GROUP_NAME = 64 };
 const char *group_name(char text[GROUP_NAME], const char *name, int k);
-/* Lists the groups that have none of the `n` parameters that are trained. */
+/* E_INVALID lists the groups that match none of the `n` trained parameters. */
 Status update_groups_check(const BuildOptions *opt, const char *const *name, int n) CHECKED;
 
 #endif

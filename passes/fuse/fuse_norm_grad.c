@@ -3,11 +3,11 @@
  *   Add(LayerNormGrad(x, dy, scale), d)   becomes   LayerNormGrad(x, dy, scale, d)
  *
  * A transformer's blocks compute x + f(norm(x)), so the gradient of x is that through the norm plus that of the result.
- * As a node of its own the Add reads two tensors and writes one; fused, it reads one.  Legal where nothing else reads
- * the gradient through the norm, d has its type, shape and layout, and both nodes are on one device for one replica.
- * The sum is rounded once instead of twice.  The pass leaves a d that the LayerNormGrad would have to wait for: x and
- * dy would take memory until then.  It runs behind fuse-product, which adds the gradient through a norm in the product
- * that makes d, and before fuse-elementwise, which would fuse the Add. */
+ * A separate Add reads two tensors and writes one; fused, it reads one.  Legal where nothing else reads the gradient
+ * through the norm, d has its type, shape and layout, and both nodes are on one device for one replica. The sum is
+ * rounded once instead of twice.  The pass leaves a d that the LayerNormGrad would have to wait for: x and dy would
+ * take memory until then.  It runs behind fuse-product, which adds the gradient through a norm in the product that
+ * makes d, and before fuse-elementwise, which would fuse the Add. */
 #include "graph/ops/layernorm.h"
 #include "graph/ops/binary.gen.h"
 #include "graph/ops/layernorm.gen.h"

@@ -1,8 +1,7 @@
 /* fuse-product: nodes around a matrix product become part of it, as one Product node (graph/ops/product.c).
  *
  * An accelerator's library adds a bias, applies an activation or its derivative, sums rows and converts the result
- * while it is in registers.  As nodes of their own, each of these reads and writes the result again.  The pass fuses,
- * in this order,
+ * while it is in registers.  Separate nodes each read and write the result again.  The pass fuses, in this order,
  *
  *   forward    Add of a row; Relu, Gelu by tanh.  Where others read the input of Gelu, it stays a value (aux): its
  *              gradient reads it

@@ -10,9 +10,9 @@
  * - Values.  Parameters of different modules that are filled with one number began equal, and are several.  Other
  *   numbers are random: two modules have them in common only if one is a copy of the other, or if they share the
  *   parameter.
- * - Order.  A module's own parameters come before those of its parts, and the first of equal tensors gives the name.
- *   So a module that reads a tensor named after one of its parts reads the part's parameter.
- * - Names.  Copies are siblings (layers.0.w, layers.1.w).  Of equal tensors the exporter keeps the first one's name; a
+ * - Order.  A module's own parameters come before those of its parts, and the first of equal tensors gives the name. So
+ *   a module that reads a tensor named after one of its parts reads the part's parameter.
+ * - Names.  Copies are siblings (layers.0.w, layers.1.w).  The exporter keeps the first name of equal tensors; a
  *   parameter that siblings share has the last one's.
  *
  * Files that a simplifier rewrote have other evidence (merged_copies.c).  A module that is called twice reads the same
